@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ * schedule.h - from tasks, lanes and delays to an ordered list of calls, waits and records; and its proof.
+ *
+ * Knows nothing of stages. A task is something run once a step (or once every `every` steps) that reads and writes
+ * resources. The order of the task list is the order of the serialized program; that program is the meaning of the
+ * graph, and a schedule is right when every pair of conflicting accesses happens in that order:
+ *     task a of step s comes before task b of step r   if s < r, or s == r and a < b.
+ *
+ * Ticks. At tick t a lane with delay d runs step t - d of each of its tasks, in task order. Within a tick the oldest
+ * step is submitted first. One thread, the host, submits everything; so a task's start knows all that the host knew
+ * when it submitted it. Tasks on the host lane run on the submitting thread itself, and their waits block it.
+ *
+ * Resources. A resource has `slots` buffers; step s uses buffer s mod slots. slots 0 asks for the fewest that let the
+ * schedule overlap: max over all accesses of (delay(reader or later writer) - delay(first writer)) + 1 + extra.
+ * slots 1 is one buffer for all steps (weights, an instance's state). Resources of one `group` (not 0) get the same
+ * count.
+ */
+#ifndef SP_CORE_SCHEDULE_H
+#define SP_CORE_SCHEDULE_H
+
+#include "util.h"
+
+enum { SP_READ = 1, SP_WRITE = 2 };
+
+typedef struct sp_sched_lane {
+  const char *name;
+  int delay;  /* >= 0 */
+  bool host;  /* at most one; runs on the submitting thread */
+} sp_sched_lane;
+
+typedef struct sp_sched_access {
+  int resource, mode; /* SP_READ | SP_WRITE */
+} sp_sched_access;
+
+typedef struct sp_sched_task {
+  const char *name; /* "decoder.backward" */
+  int lane;
+  int delay;        /* -1: the lane's. Only host tasks may have one of their own */
+  int every, phase; /* runs at steps s with s % every == phase; every >= 1 */
+  const sp_sched_access *acc;
+  size_t n_acc;
+} sp_sched_task;
+
+typedef struct sp_sched_resource {
+  const char *name; /* "encoder.features" */
+  int slots;        /* 0: derive */
+  int extra;        /* added when derived */
+  int group;
+} sp_sched_resource;
+
+typedef struct sp_sched_input {
+  const sp_sched_lane *lanes;
+  size_t n_lanes;
+  const sp_sched_task *tasks;
+  size_t n_tasks;
+  const sp_sched_resource *resources;
+  size_t n_resources;
+} sp_sched_input;
+
+/* Before task t of step s: wait for task `task` of step s - back, or, where that task does not run at that step, for its
+ * last run before it. A run that lies before step 0 counts as done. */
+typedef struct sp_sched_wait {
+  int task;
+  int back;
+} sp_sched_wait;
+
+typedef struct sp_sched_item {
+  sp_sched_wait *waits;
+  size_t n_waits;
+  bool record; /* someone waits for it: record an event behind it */
+  int ring;    /* how many events it needs, so that none is recorded again before its last wait was issued */
+} sp_sched_item;
+
+typedef struct sp_schedule {
+  sp_sched_item *items; /* per task */
+  size_t n_items;
+  int *order;           /* tasks in the order of submission within a tick */
+  int *delay;           /* per task, effective */
+  int *slots;           /* per resource */
+  size_t n_resources;
+  int depth;            /* largest delay */
+  size_t n_waits, n_derived; /* waits kept, and before those implied by others were left out */
+} sp_schedule;
+
+/* Derives slots and waits, leaves out every wait that the others imply, and proves the rest. Refuses, naming both tasks:
+ * a consumer submitted before its producer; one task that would have to wait for a later one. */
+int sp_schedule_derive(sp_schedule *out, const sp_sched_input *in, sp_err *err);
+void sp_schedule_free(sp_schedule *s);
+
+/* Plays fill, at least two periods, drain and refill with vector clocks, from the declared accesses and the waits alone,
+ * and fails with SP_E_RACE naming both tasks, the resource and the missing wait, if any two conflicting accesses are
+ * unordered or in the wrong order. */
+int sp_schedule_prove(const sp_schedule *s, const sp_sched_input *in, sp_err *err);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * spcore/format.h - how a weight-file format is written (safetensors is one). Tensors are row-major on both sides.
+ */
+#ifndef SPCORE_FORMAT_H
+#define SPCORE_FORMAT_H
+
+#include "abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sp_entry {
+  const char *name; /* "encoder.0.weight" */
+  sp_spec spec;     /* row-major */
+  void *data;       /* write(): the bytes; read side: NULL */
+} sp_entry;
+
+typedef struct sp_meta {
+  const char *key, *value;
+} sp_meta;
+
+typedef struct sp_format_type {
+  uint32_t size, flags;
+  const char *name;      /* "safetensors" */
+  const char *extension; /* ".safetensors" */
+  const char *doc;
+
+  /* Opens and checks the whole header. fail() names the file and the place. [main & !running] */
+  int (*open)(sp_ctx *, const char *path, void **file);
+  /* What is in it, in file order; lives until close(). [main & !running] */
+  int (*entries)(void *file, const sp_entry **entries, size_t *n, const sp_meta **meta, size_t *n_meta);
+  /* Reads entry i; `bytes` must be its size. [main & !running] */
+  int (*read)(sp_ctx *, void *file, size_t i, void *dst, size_t bytes);
+  void (*close)(void *file); /* [main & !running] */
+
+  /* Writes a whole file: to a temporary name beside it, synced, then renamed; so the old file stays until the new one
+   * is complete. [main & !running] */
+  int (*write)(sp_ctx *, const char *path, const sp_entry *entries, size_t n, const sp_meta *meta, size_t n_meta);
+} sp_format_type;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * spcore/plugin.h - how a stage is written. This header is the manual.
+ *
+ * A plugin is a shared object that exports one symbol, `spcore_plugin`. It lists stage types (and, rarely, devices and
+ * weight-file formats). A stage type is a computation with typed input and output ports and a table of parameters:
+ * the same table checks what a script passes, fills the author's struct, and prints `spcore inspect`.
+ *
+ * Data-flow rules
+ *  1. The host owns every buffer. A stage declares outputs, scratch, saved bytes and weights in plan(); it allocates
+ *     no tensor memory of its own.
+ *  2. A tensor's data is lent for one call. Inputs are read-only; outputs hold garbage before forward().
+ *  3. shape[0] is N, the samples in the batch. It may be smaller at run time than planned (the last batch of an
+ *     epoch); nothing else may differ.
+ *  4. forward() and backward() run on a lane's stream: on the CPU on that lane's own thread, returning when done; on
+ *     CUDA on the submitting thread, where they only enqueue on ctx->stream (no allocation, no synchronize, no default
+ *     stream, no branch on device values).
+ *  5. Calls on one instance never overlap, unless the type is SP_STAGE_REENTRANT.
+ *  6. The result depends on nothing but inputs, weights, parameters, step and ids: same bits for the same values,
+ *     whatever the strategy. Randomness comes from spcore/rng.h, keyed by step->key and the sample's id.
+ *  7. `scratch` is garbage at the start of each call. What backward() needs from forward() of the same step goes to
+ *     `saved`, or is read again from in[] (always) and out[] (always).
+ *
+ * Brackets say who calls and when. [main & !running]: the thread that builds the graph, while no step is in flight.
+ * [stream]: as rule 4. The host asserts it.
+ */
+#ifndef SPCORE_PLUGIN_H
+#define SPCORE_PLUGIN_H
+
+#include "abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct sp_device_type; /* spcore/device.h */
+struct sp_format_type; /* spcore/format.h */
+
+/* ---- parameters --------------------------------------------------------------------------------------------------
+ * One static table per stage type, ended by an element whose name is NULL. `offset` places the value in the author's
+ * struct, whose size is params_size. Strings and lists stay valid as long as the instance. */
+enum {
+  SP_PARAM_BOOL = 1,   /* int32_t, 0 or 1 */
+  SP_PARAM_INT = 2,    /* int64_t */
+  SP_PARAM_FLOAT = 3,  /* double */
+  SP_PARAM_STRING = 4, /* const char *, never NULL */
+  SP_PARAM_CHOICE = 5, /* int32_t, the index in `choices` */
+  SP_PARAM_INTS = 6,   /* sp_ints: {256, 256}; a plain number is a list of one */
+  SP_PARAM_FLOATS = 7, /* sp_floats */
+  SP_PARAM_LIST = 8    /* sp_structs: a list of tables, each with the parameters of `fields` */
+};
+enum {
+  SP_PARAM_REQUIRED = 1u << 0, /* no default: a script must give it */
+  SP_PARAM_LIVE = 1u << 1,     /* FLOAT only: may change while running; read it from step->live, in table order */
+  SP_PARAM_FIRST = 1u << 2     /* in `fields`: also taken from the table's [1], so that { "conv", 64 } can be written */
+};
+
+typedef struct sp_ints { const int64_t *v; uint32_t n, reserved; } sp_ints;
+typedef struct sp_floats { const double *v; uint32_t n, reserved; } sp_floats;
+typedef struct sp_structs { const void *v; uint32_t n, reserved; } sp_structs; /* n elements of fields_size bytes */
+
+typedef struct sp_param {
+  const char *name;
+  int32_t type;               /* SP_PARAM_... */
+  uint32_t flags;
+  size_t offset;              /* offsetof(struct params, member) */
+  double def, min, max;       /* BOOL, INT, FLOAT, and each element of INTS, FLOATS; min == max == 0: no limit;
+                                 CHOICE: def is the index */
+  const char *def_str;        /* STRING: default, NULL is ""; INTS, FLOATS: default as text, "256,256" */
+  const char *const *choices; /* CHOICE: ended by NULL */
+  const char *unit;           /* "px", "degrees", "bytes"; NULL: none */
+  const char *doc;            /* one sentence, no full stop */
+  const struct sp_param *fields; /* LIST: the element's table */
+  size_t fields_size;            /* LIST: the element's bytes */
+  uint32_t min_n, max_n;         /* INTS, FLOATS, LIST: how many; max_n 0: no limit but 1024 */
+  uint64_t reserved[2];
+} sp_param;
+
+/* ---- ports -------------------------------------------------------------------------------------------------------
+ * Static tables, ended by an element whose name is NULL. */
+enum {
+  SP_PORT_OPTIONAL = 1u << 0, /* input: may stay unwired; its list is then empty */
+  SP_PORT_LIST = 1u << 1,     /* 0..SP_MAX_LIST tensors */
+  SP_PORT_METRIC = 1u << 2,   /* output: small, copied to the host and given to the script, by name */
+  SP_PORT_NOGRAD = 1u << 3,   /* input: no gradient flows into it (labels, images); output: none comes back */
+  SP_PORT_STATUS = 1u << 4    /* output, int64[4]: {0 or a negative sp_status, sample id, value, limit}; where not 0 the
+                                 host stops the run with the stage's `status_doc` words */
+};
+
+typedef struct sp_port {
+  const char *name;
+  uint32_t dtypes;     /* SP_DT bits; 0: any */
+  int32_t ndim;        /* -1: any */
+  uint32_t flags;
+  int32_t inplace_of;  /* output: 1 + index of the input whose buffer it may share; 0: its own buffer */
+  const char *doc;
+  uint64_t reserved[2];
+} sp_port;
+
+/* ---- weights -----------------------------------------------------------------------------------------------------
+ * Listed by plan(). The names are those of a PyTorch nn.Sequential state_dict ("0.weight"), without the stage's name,
+ * which the host puts in front. The order of the list is the order of initialisation. */
+enum {
+  SP_WEIGHT_TRAINED = 1u << 0, /* has a gradient, is given to the optimizer */
+  SP_WEIGHT_STATE = 1u << 1    /* changed by forward() when training (running statistics), saved, no gradient */
+};
+enum {
+  SP_INIT_CONST = 0,  /* every element init_value */
+  SP_INIT_UNIFORM = 1 /* uniform in +-1/sqrt(init_value), where init_value is fan_in */
+};
+typedef struct sp_weight {
+  const char *name;
+  sp_spec spec; /* logical shape as PyTorch has it; `order` as the stage wants it in memory */
+  uint32_t flags;
+  int32_t init;
+  double init_value;
+  uint64_t reserved[2];
+} sp_weight;
+
+/* Facts that a script may ask of a stage: data.classes. */
+typedef struct sp_attr {
+  const char *name;
+  double value;
+  const char *text; /* NULL: a number */
+  uint64_t reserved[2];
+} sp_attr;
+
+/* ---- plan -------------------------------------------------------------------------------------------------------- */
+typedef struct sp_speclist {
+  uint32_t n, cap;
+  sp_spec *spec;
+} sp_speclist;
+
+typedef struct sp_plan {
+  uint32_t size, training; /* in: training: backward() may be called */
+  uint32_t n_in, n_out;    /* in: ports, as in the type's tables */
+  int64_t batch;           /* in: N; what a source gives shape[0] */
+  int32_t frozen;          /* in: the weights will not be trained */
+  int32_t reserved0;
+  const sp_speclist *in;   /* in: specs per input port; read-only; dtype and ndim are already checked against the port */
+  sp_speclist *out;        /* out: n is 1 (0..cap on a LIST port); fill in spec[0..n-1] */
+  const sp_weight *weights; /* out: lives as long as the instance or until the next plan() */
+  uint32_t n_weights, n_attrs;
+  const sp_attr *attrs;    /* out: as weights. Attribute "length" of a SOURCE: how many samples it has */
+  size_t scratch_bytes;    /* out: largest need of one forward() or backward() call */
+  size_t saved_bytes;      /* out: what forward() leaves for backward() of the same step; 0 if not training */
+} sp_plan;
+
+/* ---- one call ---------------------------------------------------------------------------------------------------- */
+#define SP_MAX_LIVE 8
+
+typedef struct sp_step {
+  uint64_t step;  /* from 0 */
+  uint64_t epoch; /* from 0 */
+  uint64_t key;   /* for spcore/rng.h: made of the run's seed and the stage's name */
+  uint32_t n;     /* samples in this batch */
+  uint32_t training;
+  float live[SP_MAX_LIVE]; /* the LIVE parameters, in table order */
+  float loss_scale;        /* gradients are this times the true ones (1 / accumulated batches) */
+  uint32_t reserved[7];
+} sp_step;
+
+/* A sample's id: its epoch and its index in the data set. */
+#define SP_ID(epoch, index) ((uint64_t)(epoch) << 40 | (uint64_t)(index))
+#define SP_ID_EPOCH(id) ((uint64_t)(id) >> 40)
+#define SP_ID_INDEX(id) ((uint64_t)(id) & ((UINT64_C(1) << 40) - 1))
+
+typedef struct sp_io {
+  uint32_t size;
+  uint32_t training;        /* forward(): statistics are updated, a backward() of this step follows */
+  const sp_step *step;      /* in the stage's memory; NULL in prepare() */
+  const uint64_t *ids;      /* [N], in the stage's memory; NULL in prepare() and where the graph has no source */
+  uint32_t n_in, n_out, n_weights, reserved0;
+  const sp_list *in;        /* [n_in] */
+  const sp_list *out;       /* [n_out] */
+  const sp_list *dout;      /* [n_out] backward(): gradient of each output; data NULL: zero */
+  const sp_list *din;       /* [n_in] where to put the gradient of each input; data NULL: not wanted. In forward() only of
+                               a stage without trained weights: a loss may give its gradient at once. */
+  const uint8_t *const *din_acc; /* [n_in][list n] 1: add to what is there; 0: overwrite. NULL where din is */
+  const sp_tensor *weights;  /* [n_weights] as planned */
+  const sp_tensor *dweights; /* [n_weights] backward(): data NULL: not wanted */
+  uint32_t dw_acc;           /* 1: add to dweights; 0: overwrite */
+  uint32_t reserved1;
+  const float *dw_scale;     /* in the stage's memory. Not NULL: no dweights; do weights += *dw_scale * dW in place,
+                                after the layer's data gradient */
+  void *scratch, *saved;     /* 64-byte aligned, NULL where 0 bytes were asked */
+} sp_io;
+
+/* ---- stage type -------------------------------------------------------------------------------------------------- */
+enum {
+  SP_STAGE_SOURCE = 1u << 0,     /* makes samples from ids; has a lane of its own and is prefetched */
+  SP_STAGE_OPTIMIZER = 1u << 1,  /* input 0: LIST of gradients; output 0: LIST of the weights, updated in place.
+                                    plan() sees the specs of the gradients on input 0 */
+  SP_STAGE_CAPTURABLE = 1u << 2, /* keeps rule 4 strictly, so that its calls may be captured into a graph */
+  SP_STAGE_REENTRANT = 1u << 3,  /* calls on one instance may overlap */
+  SP_STAGE_STOCHASTIC = 1u << 4, /* draws random numbers */
+  SP_STAGE_LOSS = 1u << 5,       /* output 0 is the scalar that training minimises; forward() fills din */
+  SP_STAGE_INPLACE_SGD = 1u << 6 /* backward() honours dw_scale; on an OPTIMIZER type: plain enough to allow it, see
+                                    sgd */
+};
+
+typedef struct sp_stage_type {
+  uint32_t size, flags;
+  const char *name;   /* [a-z][a-z0-9_]* */
+  const char *device; /* "cpu", "cuda" */
+  const char *doc;    /* one sentence, no full stop */
+  const sp_port *inputs, *outputs; /* may be NULL: none */
+  const sp_param *params;          /* may be NULL: none */
+  size_t params_size;
+  const char *status_doc; /* words for a STATUS port, with %sample, %value and %limit; NULL where there is none */
+
+  /* Makes an instance. `params` is filled and checked, and lives as long as the instance. On failure nothing is kept
+   * and destroy() is not called. [main & !running] */
+  int (*create)(sp_ctx *ctx, const void *params, void **self);
+
+  /* Frees the instance. This function can't fail. [main & !running] */
+  void (*destroy)(void *self);
+
+  /* Says what comes out, and what memory and weights are needed. May be called again with other shapes; the last call
+   * counts. Must be cheap and touch no tensor. [main & !running] */
+  int (*plan)(sp_ctx *ctx, void *self, sp_plan *plan);
+
+  /* Optional. Called once for each (N, training) before the first forward() with it, buffers in place but holding
+   * garbage: the place for all lazy set-up and choice of algorithms. Leaves weights and state as they are.
+   * [main & !running] */
+  int (*prepare)(sp_ctx *ctx, void *self, const sp_io *io);
+
+  /* [stream] */
+  int (*forward)(sp_ctx *ctx, void *self, const sp_io *io);
+
+  /* Optional: NULL says that no gradient passes. [stream] */
+  int (*backward)(sp_ctx *ctx, void *self, const sp_io *io);
+} sp_stage_type;
+
+/* ---- plugin ------------------------------------------------------------------------------------------------------ */
+typedef struct sp_plugin {
+  uint32_t size, abi; /* sizeof(sp_plugin), SP_ABI */
+  const char *name, *version, *license, *doc;
+  const sp_stage_type *const *stages;             /* ended by NULL; may be NULL */
+  const struct sp_device_type *const *devices;    /* ended by NULL; may be NULL */
+  const struct sp_format_type *const *formats;    /* ended by NULL; may be NULL */
+} sp_plugin;
+
+/* The one symbol that a plugin exports. It is loaded with RTLD_NOW | RTLD_LOCAL and never unloaded. */
+extern SP_EXPORT const sp_plugin spcore_plugin;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
