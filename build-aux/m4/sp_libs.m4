@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+# Libraries and programs that configure looks for. The core needs Lua; each other one belongs to a few plugins or tests.
+
+AC_DEFUN([SP_LUA],
+[AC_ARG_VAR([LUA_CFLAGS], [C compiler flags for Lua 5.4, overriding pkg-config])
+AC_ARG_VAR([LUA_LIBS], [linker flags for Lua 5.4, overriding pkg-config])
+AS_IF([test "x$LUA_LIBS" = x],
+  [AC_MSG_CHECKING([for Lua 5.4])
+   sp_lua=
+   for sp_name in lua5.4 lua-5.4 lua54 lua; do
+     AS_IF([$PKG_CONFIG --exists "$sp_name >= 5.4 $sp_name < 5.5" 2>/dev/null], [sp_lua=$sp_name; break])
+   done
+   AS_IF([test "x$sp_lua" = x],
+     [AC_MSG_RESULT([no])
+      AC_MSG_ERROR([Lua 5.4 is needed: install its development files (Debian: liblua5.4-dev), or set LUA_CFLAGS and LUA_LIBS])])
+   LUA_CFLAGS=`$PKG_CONFIG --cflags $sp_lua`
+   LUA_LIBS=`$PKG_CONFIG --libs $sp_lua`
+   AC_MSG_RESULT([$sp_lua])])])
+
+AC_DEFUN([SP_CHECK],
+[PKG_CHECK_MODULES([CHECK], [check >= 0.12], [sp_check=yes],
+  [sp_check="no: the C unit tests are skipped (Debian: check)"])
+AM_CONDITIONAL([HAVE_CHECK], [test "x$sp_check" = xyes])])
+
+AC_DEFUN([SP_DNNL],
+[AC_ARG_VAR([DNNL_CFLAGS], [C compiler flags for oneDNN])
+AC_ARG_VAR([DNNL_LIBS], [linker flags for oneDNN @<:@-ldnnl@:>@])
+sp_dnnl="no: no stages encoder, decoder, layers (Debian: libdnnl-dev)"
+AC_OPENMP
+sp_saved_CPPFLAGS=$CPPFLAGS sp_saved_LIBS=$LIBS
+: ${DNNL_LIBS=-ldnnl}
+CPPFLAGS="$CPPFLAGS $DNNL_CFLAGS"
+AC_CHECK_HEADER([dnnl.h],
+  [LIBS="$DNNL_LIBS $LIBS"
+   AC_MSG_CHECKING([for oneDNN 2.6 or newer in $DNNL_LIBS])
+   AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <dnnl.h>
+#if DNNL_VERSION_MAJOR < 2 || (DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR < 6)
+#error too old
+#endif]], [[return !dnnl_version();]])],
+     [AC_MSG_RESULT([yes]); sp_dnnl=yes], [AC_MSG_RESULT([no])])])
+CPPFLAGS=$sp_saved_CPPFLAGS LIBS=$sp_saved_LIBS
+AS_IF([test "x$sp_dnnl" = xyes && test "x$OPENMP_CFLAGS" = x && test "x$ac_cv_prog_c_openmp" = xunsupported],
+  [sp_dnnl="no: oneDNN's threads need a compiler with OpenMP; no stages encoder, decoder, layers"])
+AM_CONDITIONAL([HAVE_DNNL], [test "x$sp_dnnl" = xyes])])
+
+AC_DEFUN([SP_IMAGE],
+[sp_image=yes
+PKG_CHECK_MODULES([TURBOJPEG], [libturbojpeg >= 2.0], [],
+  [sp_image="no: no stages reader, image_writer (Debian: libturbojpeg0-dev libpng-dev)"])
+PKG_CHECK_MODULES([PNG], [libpng >= 1.6], [],
+  [sp_image="no: no stages reader, image_writer (Debian: libturbojpeg0-dev libpng-dev)"])
+AM_CONDITIONAL([HAVE_IMAGE], [test "x$sp_image" = xyes])])
+
+AC_DEFUN([SP_JANSSON],
+[PKG_CHECK_MODULES([JANSSON], [jansson >= 2.11], [sp_jansson=yes],
+  [sp_jansson="no: weights cannot be loaded or saved as safetensors (Debian: libjansson-dev)"])
+AM_CONDITIONAL([HAVE_JANSSON], [test "x$sp_jansson" = xyes])])
+
+# The system's Python is taken first: a distribution's PyTorch belongs to it, not to another Python in PATH.
+AC_DEFUN([SP_PYTHON],
+[AC_ARG_VAR([PYTHON], [Python 3 for the parity tests])
+AC_MSG_CHECKING([for Python 3])
+AS_IF([test "x$PYTHON" = x],
+  [AS_IF([test -x /usr/bin/python3], [PYTHON=/usr/bin/python3],
+    [PYTHON=`command -v python3 2>/dev/null || AS_ECHO([none])`])])
+AC_MSG_RESULT([$PYTHON])])
+
+# The ABI's number has one home, the header.
+AC_DEFUN([SP_ABI],
+[SP_ABI_VERSION=`sed -n 's/^.define SP_ABI_M..OR //p' "$srcdir/include/spcore/abi.h" | paste -s -d . -`
+AC_SUBST([SP_ABI_VERSION])])
+
+AC_DEFUN([SP_SUMMARY],
+[AS_ECHO([""])
+AS_ECHO(["$PACKAGE_NAME $PACKAGE_VERSION, plugin ABI $SP_ABI_VERSION"])
+AS_ECHO(["  compiler                $CC $SP_CFLAGS $SP_OPT_PLUGIN $CFLAGS"])
+AS_ECHO(["  sanitizers              $SP_SANITIZERS_ON"])
+AS_ECHO(["  oneDNN                  $sp_dnnl"])
+AS_ECHO(["  libjpeg-turbo, libpng   $sp_image"])
+AS_ECHO(["  jansson                 $sp_jansson"])
+AS_ECHO(["  Check                   $sp_check"])
+AS_ECHO(["  install under           $prefix"])
+AS_ECHO([""])])
