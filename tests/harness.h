@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ * harness.h - runs one stage outside a graph: guarded buffers, poison, gradient checks. For C tests and, as libsptest,
+ * for tests/parity.
+ *
+ * Order of calls: spt_new, spt_input for each tensor, spt_plan, then spt_set / spt_forward / spt_backward / spt_get.
+ * Functions that return int give SP_OK or a negative status; spt_error() has the words. Plugins are found in the
+ * folders of $SPCORE_PLUGIN_PATH (":" between). Values go in and out in logical row-major order, whatever the order in
+ * memory.
+ *
+ * Every call is checked: nothing written outside its buffers, inputs and trained weights left alone, scratch and outputs
+ * full of NaN before. A stage that breaks that gets SP_E_INTERNAL.
+ */
+#ifndef SP_TESTS_HARNESS_H
+#define SP_TESTS_HARNESS_H
+
+#include <spcore/format.h>
+#include <spcore/plugin.h>
+
+#include "../core/value.h"
+
+typedef struct spt spt;
+
+/* What a tensor is. Port and item say which; of weights the item is the index and port is 0. */
+enum { SPT_IN = 0, SPT_OUT = 1, SPT_DIN = 2, SPT_DOUT = 3, SPT_WEIGHT = 4, SPT_DWEIGHT = 5 };
+
+/* Loads the plugin, fills the parameters from `params` (a Lua table as text: "{ classes = 10, size = {4, 4} }"; NULL: none),
+ * makes the instance. threads: the team's size. Never NULL but when out of memory; look at spt_failed(). */
+spt *spt_new(const char *stage, const char *params, int threads);
+/* The same with a table that is there already. */
+spt *spt_new_value(const char *stage, const sp_value *params, int threads);
+void spt_free(spt *t);
+int spt_failed(const spt *t);         /* status of the latest failure, SP_OK if there was none */
+const char *spt_error(const spt *t);  /* its words, "" if there was none */
+void spt_note(spt *t, const sp_err *err); /* keeps a failure of a check */
+const sp_stage_type *spt_type(const spt *t);
+
+/* Appends a tensor to an input port; data is row-major, or NULL for zeros. Before spt_plan. */
+int spt_input(spt *t, int port, const sp_spec *spec, const void *data);
+/* The same with plain arguments: order 0 is row-major. */
+int spt_input_of(spt *t, int port, int dtype, int ndim, const int64_t *shape, int order, const void *data);
+
+/* Before spt_plan; the defaults: batch = shape[0] of the first input, seed 1, frozen 0, no gradient accumulation. */
+void spt_set_batch(spt *t, int64_t n);
+void spt_set_seed(spt *t, uint64_t seed);
+void spt_set_frozen(spt *t, int frozen);
+void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does after torch.manual_seed(seed) */
+
+/* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/init.h), prepares. May be called
+ * again. */
+int spt_plan(spt *t, int training);
+
+/* At any time after spt_plan. */
+int spt_run_batch(spt *t, int64_t n);                      /* run with fewer samples than planned from now on */
+void spt_set_live(spt *t, int i, float v);                 /* a LIVE parameter, by its index among them */
+void spt_set_id(spt *t, int64_t sample, uint64_t id);      /* default SP_ID(0, sample) */
+void spt_set_epoch(spt *t, uint64_t epoch);
+void spt_set_loss_scale(spt *t, float scale);
+void spt_set_dw_scale(spt *t, float scale);                /* backward() updates the weights in place; 0: off */
+void spt_set_acc(spt *t, int din_acc, int dw_acc);         /* add to what is there */
+void spt_want(spt *t, int what, int port, int item, int wanted); /* SPT_DIN, SPT_DOUT, SPT_DWEIGHT: data NULL if not */
+
+/* Runs. The STATUS port, if there is one, is turned into a failure with the stage's words. */
+int spt_forward(spt *t, uint64_t step);
+int spt_backward(spt *t);
+
+/* Tensors. */
+int spt_ports(const spt *t, int what);            /* how many ports */
+int spt_count(const spt *t, int what, int port);  /* how many tensors on it */
+const sp_spec *spt_spec(const spt *t, int what, int port, int item); /* NULL: no such tensor */
+void *spt_raw(spt *t, int what, int port, int item);                 /* as it lies in memory */
+int spt_set(spt *t, int what, int port, int item, const void *row_major);
+int spt_get(spt *t, int what, int port, int item, void *row_major);
+const char *spt_weight_name(const spt *t, int i);   /* NULL: no such weight */
+int spt_weight_index(const spt *t, const char *name); /* -1: no such weight */
+const sp_weight *spt_weight(const spt *t, int i);
+int spt_port_index(const spt *t, int what, const char *name); /* SPT_IN or SPT_OUT; -1: no such port */
+const char *spt_port_name(const spt *t, int what, int port);
+int spt_attr(const spt *t, const char *name, double *value);  /* 0: no such attribute */
+size_t spt_bytes(const spt *t, int saved);                    /* of scratch (0) or saved (1) */
+
+/* Compares backward() with central differences of forward(), through a random projection of the outputs (of a loss:
+ * output 0), for up to max_elems elements of each input and weight that has a gradient. An element passes when
+ * |numeric - analytic| <= atol + rtol * (largest |analytic| of its tensor). Elements at a kink (the left and right
+ * differences disagree by more than that) are left out; more than half of a tensor left out fails. Then checks that
+ * accumulation adds and, where the stage says SP_STAGE_INPLACE_SGD, that dw_scale does the update. Training must be
+ * planned. */
+int spt_gradcheck(spt *t, double eps, double rtol, double atol, int max_elems);
+
+/* Fills with uniform floats in lo..hi, a pure function of seed. */
+void spt_random(float *dst, int64_t n, uint64_t seed, float lo, float hi);
+
+/* Parses "{ ... }" (numbers, strings, booleans, nested tables, [n]-less keys) into *v. */
+int spt_table(sp_value *v, const char *text, sp_err *err);
+
+/* A weight-file format from the same plugin folders, by the extension of `path`. */
+int spt_format(const char *path, const sp_format_type **type, sp_err *err);
+
+/* The same for Python: opened by spt_file_list, closed by spt_file_close. dst NULL: only the entry. */
+int spt_file_list(const char *path, void **file, size_t *n);
+int spt_file_read(void *file, size_t i, sp_entry *entry, void *dst, size_t bytes);
+void spt_file_close(void *file);
+int spt_file_write(const char *path, const sp_entry *entries, size_t n);
+const char *spt_file_error(void);
+
+#endif
