@@ -31,7 +31,7 @@ static path path_of(const char *base, const char *name) {
 
 static path path_item(const char *base, size_t i) {
   path at;
-  snprintf(at.s, sizeof at.s, "%.170s[%zu]", base, i);
+  snprintf(at.s, sizeof at.s, "%.160s[%zu]", base, i);
   return at;
 }
 
