@@ -12,8 +12,13 @@
  *
  * Resources. A resource has `slots` buffers; step s uses buffer s mod slots. slots 0 asks for the fewest that let the
  * schedule overlap: max over all accesses of (delay(reader or later writer) - delay(first writer)) + 1 + extra.
- * slots 1 is one buffer for all steps (weights, an instance's state). Resources of one `group` (not 0) get the same
- * count.
+ * slots 1 is one buffer for all steps (weights, an instance's state). A resource that a step may read before it has
+ * written it carries a value from step to step: there slots 0 means 1, whatever the delays. Resources of one `group`
+ * (not 0) get the same count; a count given for one of them holds for all.
+ *
+ * Drains. A run may be drained to a step boundary at any step (evaluation, a checkpoint, its end): no step after the
+ * boundary is submitted until all lanes have been joined. So what the host learnt in step h (a host task waited there)
+ * counts as known only to tasks of step h and later; a drain just before step h would have left it out.
  */
 #ifndef SP_CORE_SCHEDULE_H
 #define SP_CORE_SCHEDULE_H
@@ -81,6 +86,26 @@ typedef struct sp_schedule {
   int depth;            /* largest delay */
   size_t n_waits, n_derived; /* waits kept, and before those implied by others were left out */
 } sp_schedule;
+
+/* Most slots of a resource, and most clock components or buffers that a derivation or proof keeps. */
+#define SP_SCHED_MAX_SLOTS 4096
+#define SP_SCHED_MAX_CELLS ((size_t)1 << 26)
+
+static inline int sp_gcd(int a, int b)
+{
+  while (b) {
+    int t = a % b;
+    a = b;
+    b = t;
+  }
+  return a;
+}
+
+/* Indices, counts and names of the input; derive and prove call it first. */
+int sp_schedule_check(const sp_sched_input *in, sp_err *err);
+/* How many steps until the pattern of runs repeats (period), and the farthest back that the conflicting access before
+ * one can lie (span), for these slots. Refuses what would take too long to play. */
+int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, int *span, sp_err *err);
 
 /* Derives slots and waits, leaves out every wait that the others imply, and proves the rest. Refuses, naming both tasks:
  * a consumer submitted before its producer; one task that would have to wait for a later one. */
