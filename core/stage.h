@@ -3,6 +3,8 @@
 #ifndef SP_CORE_STAGE_H
 #define SP_CORE_STAGE_H
 
+#include <pthread.h>
+
 #include "param.h"
 #include "parallel.h"
 #include "registry.h"
@@ -32,24 +34,36 @@ typedef struct sp_inst {
   const sp_stage_host *host;
   sp_params params;
   void *self;
-  int busy; /* atomic: a call is in flight; asserts rule 5 */
+  pthread_t owner; /* the thread that made it: the only one for what is bracketed [main & !running] */
+  int busy;        /* atomic: calls in flight, -1 for one that admits no other; asserts rule 5 */
 } sp_inst;
+
+/* The door also checks what comes out of a stage: a status that is none, a failure without words, words without a failure.
+ * A call that overlaps another one where that is not allowed gives SP_E_STATE and does not reach the stage. */
 
 /* Fills the parameters and creates. The message begins with "stage 'NAME' (FILE.so): ". */
 int sp_inst_new(sp_inst **inst, const sp_stage_host *host, const char *name, const sp_stage_type *type,
                 const sp_plugin_file *file, const sp_value *params, sp_err *err);
 void sp_inst_free(sp_inst *inst);
 
+/* The caller sets training, batch, frozen, n_in, n_out, in, and cap and spec of out. Inputs are checked against the ports
+ * before the call; output specs, weights and sizes after it. */
 int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err);
 int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err);
 /* The message begins with "stage 'NAME' (FILE.so) step N: ". `lane` goes into the span. */
 int sp_inst_forward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *lane, sp_err *err);
 int sp_inst_backward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *lane, sp_err *err);
 
-/* A context for calls into a device or a format: fail() fills err. Valid as long as `holder` and err. */
+/* A context for calls into a device or a format: fail() fills err, the first words are kept; err is cleared here. Valid as
+ * long as `holder`, `what` and err. */
+typedef struct sp_ctx_impl {
+  sp_err *err;
+  const struct sp_inst *inst;
+  const char *what;
+} sp_ctx_impl;
 typedef struct sp_ctx_holder {
   sp_ctx ctx;
-  struct { sp_err *err; const struct sp_inst *inst; const char *what; } impl;
+  sp_ctx_impl impl;
 } sp_ctx_holder;
 sp_ctx *sp_ctx_for(sp_ctx_holder *holder, const char *what, sp_err *err);
 
