@@ -62,8 +62,8 @@ typedef struct sp_sched_input {
   size_t n_resources;
 } sp_sched_input;
 
-/* Before task t of step s: wait for task `task` of step s - back, or, where that task does not run at that step, for its
- * last run before it. A run that lies before step 0 counts as done. */
+/* Before task t of step s: wait for task `task` of step s - back, or, where that task does not run at that step, for
+ * its last run before it. A run that lies before step 0 counts as done. */
 typedef struct sp_sched_wait {
   int task;
   int back;
@@ -107,13 +107,13 @@ int sp_schedule_check(const sp_sched_input *in, sp_err *err);
  * one can lie (span), for these slots. Refuses what would take too long to play. */
 int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, int *span, sp_err *err);
 
-/* Derives slots and waits, leaves out every wait that the others imply, and proves the rest. Refuses, naming both tasks:
- * a consumer submitted before its producer; one task that would have to wait for a later one. */
+/* Derives slots and waits, leaves out every wait that the others imply, and proves the rest. Refuses, naming both
+ * tasks: a consumer submitted before its producer; one task that would have to wait for a later one. */
 int sp_schedule_derive(sp_schedule *out, const sp_sched_input *in, sp_err *err);
 void sp_schedule_free(sp_schedule *s);
 
-/* Plays fill, at least two periods, drain and refill with vector clocks, from the declared accesses and the waits alone,
- * and fails with SP_E_RACE naming both tasks, the resource and the missing wait, if any two conflicting accesses are
+/* Plays fill, at least two periods, drain and refill with vector clocks, from the declared accesses and the waits
+ * alone, and fails with SP_E_RACE naming both tasks, the resource and the missing wait, if any two conflicting accesses are
  * unordered or in the wrong order. */
 int sp_schedule_prove(const sp_schedule *s, const sp_sched_input *in, sp_err *err);
 

@@ -194,6 +194,22 @@ START_TEST(runs_that_never_share_a_slot_need_no_wait)
 }
 END_TEST
 
+/* By steps alone, slow would wait for fast at steps 3, 9, ... too, where they use different slots; and at steps 0, 6,
+ * ..., where they meet, its lane has waited already. */
+START_TEST(a_wait_for_other_slots_is_left_out)
+{
+  sp_sched_input in = { LANES({ "a", 0, false }, { "b", 0, false }),
+                        TASKS({ "fast", 0, -1, 2, 0, USES({ 0, W }, { 1, W }) },
+                              { "rare", 1, -1, 6, 0, USES({ 1, R }) }, { "slow", 1, -1, 3, 0, USES({ 0, R }) }),
+                        RES({ "x", 2, 0, 0 }, { "y", 1, 0, 0 }) };
+  sp_schedule s = derived(&in);
+  ck_assert_str_eq(waits(&s, 0), "2@2");
+  ck_assert_str_eq(waits(&s, 1), "0@0");
+  ck_assert_str_eq(waits(&s, 2), "");
+  sp_schedule_free(&s);
+}
+END_TEST
+
 /* What a step may read before writing it keeps one buffer, or its meaning would depend on the delays. */
 START_TEST(carried_values_have_one_slot)
 {
@@ -427,6 +443,7 @@ int main(void)
   tcase_add_test(hand, knowledge_of_the_host_does_not_outlive_a_drain);
   tcase_add_test(hand, update_every_third_step);
   tcase_add_test(hand, runs_that_never_share_a_slot_need_no_wait);
+  tcase_add_test(hand, a_wait_for_other_slots_is_left_out);
   tcase_add_test(hand, carried_values_have_one_slot);
   tcase_add_test(hand, consumer_before_producer);
   tcase_add_test(hand, weights_come_back_too_late);
