@@ -117,12 +117,11 @@ void rs_make(rs *g, uint64_t seed, int stages, int lanes)
   g->state = seed;
   g->in = (sp_sched_input){ g->lane, 0, g->task, 0, g->res, 0 };
   int n = stages ? stages : 2 + rs_below(g, 6), n_lanes = lanes ? lanes : 1 + rs_below(g, 4), depth = 0;
-  int host = lane(g, 0, true);
+  int host = lane(g, 0, true), level = rs_below(g, n_lanes); /* from there on, lanes run the same step */
   for (int i = 0; i < n_lanes; i++) {
     lane(g, depth, false);
-    if (i + 1 < n_lanes) depth += rs_below(g, 3) ? rs_below(g, 2) : 2;
+    if (i < level) depth += rs_below(g, 4) ? rs_below(g, 2) : 2;
   }
-  g->lane[g->in.n_lanes - 1].delay = depth;
 
   stage st[MAX_STAGES] = { 0 };
   int first_trained = rs_below(g, n + 1), every = rs_below(g, 3) ? 1 : 2 + rs_below(g, 3);
