@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ * ce_kernel.c - softmax, loss and gradient of a chunk; compiled once per vector width. Needs -ffp-contract=off. */
+#include "ce_kernel.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define BLOCK 64 /* positions handled side by side */
+#define LANES 16 /* classes handled side by side, where they lie side by side */
+#define TILE_C 64 /* up to so many classes, positions that lie in rows are turned into a tile of planes first */
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* exp(d) for d <= 0, within 1 ulp; 0 below -87; NaN stays. 2^k * exp(r), |r| <= ln(2)/2, with a polynomial fitted for
+ * the least relative error. Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low bits. */
+INLINE float exp_neg(float d) {
+  const float round = 12582912.0f;
+  float z = d < -87.0f ? -87.0f : d;
+  float t = z * 1.44269504f + round;
+  float k = t - round;
+  float r = (z - k * 0.693359375f) - k * -2.12194440e-4f;
+  float q = 0.0001979030348593369f;
+  q = q * r + 0.0013944704551249743f;
+  q = q * r + 0.008333497680723667f;
+  q = q * r + 0.04166629537940025f;
+  q = q * r + 0.1666666567325592f;
+  q = q * r + 0.5f;
+  float y = 1.0f + (r + r * r * q);
+  uint32_t yi, ti;
+  memcpy(&yi, &y, 4);
+  memcpy(&ti, &t, 4);
+  yi += ti << 23;
+  memcpy(&y, &yi, 4);
+  return d < -87.0f ? 0.0f : y;
+}
+
+/* What a block works out on its way. */
+typedef struct block {
+  int32_t label[BLOCK]; /* -1: does not count */
+  float weight[BLOCK];  /* class weight; 0 where the label does not count */
+  float top[BLOCK];
+  double sum[BLOCK];
+} block;
+
+INLINE void read_labels(const ce_job *j, int64_t first, int n, block *b) {
+  for (int i = 0; i < n; i++) {
+    int64_t y = label_at(j->labels, j->label_dtype, first + i);
+    bool counts = y != j->ignore && y >= 0 && y < j->shape.classes;
+    b->label[i] = counts ? (int32_t)y : -1;
+    b->weight[i] = !counts ? 0.0f : j->class_weights ? j->class_weights[y] : 1.0f;
+  }
+}
+
+/* Sum over the block of weight * (log(sum) - (x[label] - top)); `picked` is x[label]. Without class weights one logarithm
+ * serves several positions: sums lie in 1..classes, so a product of `group` of them can't overflow. */
+INLINE double block_loss(const ce_job *j, const block *b, const float *picked, int n) {
+  double loss = 0;
+  if (j->class_weights) {
+    for (int i = 0; i < n; i++)
+      if (b->weight[i] != 0) loss += b->weight[i] * (log(b->sum[i]) - ((double)picked[i] - b->top[i]));
+    return loss;
+  }
+  int group = (int)(1000.0 / (log2((double)j->shape.classes) + 1.0));
+  for (int i = 0; i < n;) {
+    double product = 1, picks = 0;
+    for (int e = i + group < n ? i + group : n; i < e; i++) {
+      if (b->label[i] < 0) continue;
+      product *= b->sum[i];
+      picks += (double)picked[i] - b->top[i];
+    }
+    loss += log(product) - picks;
+  }
+  return loss;
+}
+
+/* n positions side by side, classes `stride` apart. g may be NULL; its classes are gstride apart. */
+INLINE void planes(const float *x, int64_t stride, float *g, int64_t gstride, int n, int64_t classes, float scale, bool acc,
+                   block *b) {
+  float inv[BLOCK], k[BLOCK];
+  for (int i = 0; i < n; i++) b->top[i] = x[i], b->sum[i] = 0;
+  for (int64_t c = 1; c < classes; c++) {
+    const float *xc = x + c * stride;
+    for (int i = 0; i < n; i++) b->top[i] = xc[i] > b->top[i] ? xc[i] : b->top[i];
+  }
+  for (int64_t c = 0; c < classes; c++) {
+    const float *xc = x + c * stride;
+    float e[BLOCK];
+    for (int i = 0; i < n; i++) e[i] = exp_neg(xc[i] - b->top[i]);
+    for (int i = 0; i < n; i++) b->sum[i] += e[i];
+    if (g && !acc) memcpy(g + c * gstride, e, (size_t)n * sizeof *e);
+  }
+  if (!g) return;
+  for (int i = 0; i < n; i++) inv[i] = (float)(1.0 / b->sum[i]), k[i] = scale * b->weight[i];
+  for (int64_t c = 0; c < classes; c++) {
+    const float *xc = x + c * stride;
+    float *gc = g + c * gstride;
+    if (acc) {
+      for (int i = 0; i < n; i++) gc[i] += k[i] != 0 ? exp_neg(xc[i] - b->top[i]) * inv[i] * k[i] : 0.0f;
+    } else {
+      for (int i = 0; i < n; i++) gc[i] = k[i] != 0 ? gc[i] * inv[i] * k[i] : 0.0f;
+    }
+  }
+  for (int i = 0; i < n; i++)
+    if (b->label[i] >= 0) g[b->label[i] * gstride + i] -= k[i];
+}
+
+INLINE double planes_block(const ce_job *j, const float *x, float *g, int n, block *b) {
+  float picked[BLOCK] = { 0 };
+  int64_t stride = j->shape.px, classes = j->shape.classes;
+  if (n == BLOCK && !j->acc) planes(x, stride, g, stride, BLOCK, classes, j->scale, false, b);
+  else planes(x, stride, g, stride, n, classes, j->scale, j->acc, b);
+  for (int i = 0; i < n; i++)
+    if (b->label[i] >= 0) picked[i] = x[b->label[i] * stride + i];
+  return block_loss(j, b, picked, n);
+}
+
+/* n positions, the few classes of each side by side. Positions that pad the tile repeat the first one. */
+INLINE double tile_block(const ce_job *j, const float *x, float *g, int n, block *b) {
+  float t[TILE_C * BLOCK], dt[TILE_C * BLOCK], picked[BLOCK] = { 0 };
+  int classes = (int)j->shape.classes;
+  for (int i = 0; i < BLOCK; i++) {
+    const float *xi = x + (i < n ? i : 0) * classes;
+    for (int c = 0; c < classes; c++) t[c * BLOCK + i] = xi[c];
+  }
+  for (int i = n; i < BLOCK; i++) b->label[i] = -1, b->weight[i] = 0;
+  planes(t, BLOCK, g ? dt : NULL, BLOCK, BLOCK, classes, j->scale, false, b);
+  for (int i = 0; i < n && g; i++) {
+    float *gi = g + i * classes;
+    if (j->acc) for (int c = 0; c < classes; c++) gi[c] += dt[c * BLOCK + i];
+    else for (int c = 0; c < classes; c++) gi[c] = dt[c * BLOCK + i];
+  }
+  for (int i = 0; i < n; i++)
+    if (b->label[i] >= 0) picked[i] = t[b->label[i] * BLOCK + i];
+  return block_loss(j, b, picked, n);
+}
+
+/* One position, many classes side by side. */
+INLINE void row(const float *x, float *g, int64_t classes, float k, bool acc, float *top_out, double *sum_out) {
+  float top[LANES];
+  double sum[LANES] = { 0 };
+  int64_t whole = classes - classes % LANES;
+  for (int l = 0; l < LANES; l++) top[l] = x[l < classes ? l : 0];
+  for (int64_t c = 0; c < whole; c += LANES)
+    for (int l = 0; l < LANES; l++) top[l] = x[c + l] > top[l] ? x[c + l] : top[l];
+  for (int64_t c = whole; c < classes; c++) top[0] = x[c] > top[0] ? x[c] : top[0];
+  for (int l = 1; l < LANES; l++) top[0] = top[l] > top[0] ? top[l] : top[0];
+  float m = top[0];
+  for (int64_t c = 0; c < whole; c += LANES)
+    for (int l = 0; l < LANES; l++) {
+      float e = exp_neg(x[c + l] - m);
+      sum[l] += e;
+      if (g && !acc) g[c + l] = e;
+    }
+  for (int64_t c = whole; c < classes; c++) {
+    float e = exp_neg(x[c] - m);
+    sum[c - whole] += e;
+    if (g && !acc) g[c] = e;
+  }
+  for (int l = 1; l < LANES; l++) sum[0] += sum[l];
+  *top_out = m;
+  *sum_out = sum[0];
+  if (!g) return;
+  float inv = (float)(1.0 / sum[0]);
+  if (acc)
+    for (int64_t c = 0; c < classes && k != 0; c++) g[c] += exp_neg(x[c] - m) * inv * k;
+  else
+    for (int64_t c = 0; c < classes; c++) g[c] = k != 0 ? g[c] * inv * k : 0.0f;
+}
+
+INLINE double rows_block(const ce_job *j, const float *x, float *g, int n, block *b) {
+  float picked[BLOCK] = { 0 };
+  int64_t classes = j->shape.classes;
+  for (int i = 0; i < n; i++) {
+    const float *xi = x + i * classes;
+    float *gi = g ? g + i * classes : NULL, k = j->scale * b->weight[i];
+    if (j->acc) row(xi, gi, classes, k, true, &b->top[i], &b->sum[i]);
+    else row(xi, gi, classes, k, false, &b->top[i], &b->sum[i]);
+    if (b->label[i] < 0) continue;
+    picked[i] = xi[b->label[i]];
+    if (gi) gi[b->label[i]] -= k;
+  }
+  return block_loss(j, b, picked, n);
+}
+
+INLINE void chunk_body(const ce_job *j, int64_t chunk) {
+  const logit_shape *s = &j->shape;
+  int64_t p = chunk * CE_CHUNK, all = s->n * s->px, end = p + CE_CHUNK < all ? p + CE_CHUNK : all;
+  double loss = 0;
+  block b;
+  while (p < end) {
+    int64_t sample = p / s->px, at = p % s->px, left = s->rows ? end - p : s->px - at, off;
+    if (left > end - p) left = end - p;
+    int n = left < BLOCK ? (int)left : BLOCK;
+    read_labels(j, p, n, &b);
+    off = s->rows ? p * s->classes : sample * s->classes * s->px + at;
+    float *g = j->g ? j->g + off : NULL;
+    if (!s->rows) loss += planes_block(j, j->x + off, g, n, &b);
+    else if (s->classes <= TILE_C) loss += tile_block(j, j->x + off, g, n, &b);
+    else loss += rows_block(j, j->x + off, g, n, &b);
+    p += n;
+  }
+  j->loss[chunk] = loss;
+}
+
+static void chunk_base(const ce_job *j, int64_t chunk) { chunk_body(j, chunk); }
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void chunk_avx2(const ce_job *j, int64_t chunk) { chunk_body(j, chunk); }
+__attribute__((target("avx512f,avx512dq,prefer-vector-width=512"))) static void chunk_avx512(const ce_job *j,
+                                                                                             int64_t chunk) {
+  chunk_body(j, chunk);
+}
+#endif
+
+ce_fn ce_choose(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return chunk_avx512;
+  if (__builtin_cpu_supports("avx2")) return chunk_avx2;
+#endif
+  return chunk_base;
+}
