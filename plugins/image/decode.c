@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT
+ * decode.c - JPEG through TurboJPEG and PNG through libpng, from memory; no size is believed before it is checked. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <png.h>
+#include <turbojpeg.h>
+
+#include <spcore/abi.h>
+
+#include "image.h"
+
+void *im_reserve(im_buf *b, size_t bytes) {
+  if (bytes <= b->cap && b->p) return b->p;
+  size_t want = bytes + bytes / 4 + 64;
+  free(b->p);
+  b->p = malloc(want);
+  b->cap = b->p ? want : 0;
+  return b->p;
+}
+
+void im_buf_free(im_buf *b) {
+  free(b->p);
+  *b = (im_buf){ NULL, 0 };
+}
+
+static int SP_PRINTF(3, 4) say(im_decoder *d, int status, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(d->why, sizeof d->why, fmt, ap);
+  va_end(ap);
+  return status;
+}
+
+void im_decoder_free(im_decoder *d) {
+  if (d->tj) tjDestroy(d->tj);
+  d->tj = NULL;
+  im_buf_free(&d->file);
+}
+
+/* ---- the file ---- */
+static int take(im_decoder *d, int fd) {
+  struct stat st;
+  if (fstat(fd, &st)) return say(d, SP_E_IO, "%s", strerror(errno));
+  if (!S_ISREG(st.st_mode)) return say(d, SP_E_IO, "not a regular file");
+  if (st.st_size > IM_MAX_FILE)
+    return say(d, SP_E_IO, "%jd bytes; an image file may have at most 1 GiB", (intmax_t)st.st_size);
+  if (!st.st_size) return say(d, IM_BROKEN, "the file is empty");
+  size_t want = (size_t)st.st_size;
+  uint8_t *p = im_reserve(&d->file, want);
+  if (!p) return say(d, SP_E_NOMEM, "no memory for its %zu bytes", want);
+  while (d->size < want) {
+    ssize_t got = read(fd, p + d->size, want - d->size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return say(d, SP_E_IO, "%s", strerror(errno));
+    if (!got) break; /* it became shorter: decoding says so */
+    d->size += (size_t)got;
+  }
+  return SP_OK;
+}
+
+int im_load(im_decoder *d, const char *path) {
+  d->size = 0;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not hang the open */
+  if (fd < 0) return say(d, SP_E_IO, "%s", strerror(errno));
+  int rc = take(d, fd);
+  close(fd);
+  return rc;
+}
+
+static int is_png(const im_decoder *d) {
+  return d->size >= 8 && !png_sig_cmp(d->file.p, 0, 8);
+}
+
+static int is_jpeg(const im_decoder *d) {
+  const uint8_t *p = d->file.p;
+  return d->size >= 3 && p[0] == 0xFF && p[1] == 0xD8 && p[2] == 0xFF;
+}
+
+static int check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels) {
+  if (w < 1 || h < 1) return say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels", w, h);
+  if (w > max_pixels / h)
+    return say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels, more than max_pixels = %" PRId64, w, h,
+               max_pixels);
+  return SP_OK;
+}
+
+/* ---- JPEG ---- */
+static int jpeg_header(im_decoder *d, int *w, int *h, int *colours) {
+  int sub;
+  if (!d->tj && !(d->tj = tjInitDecompress())) return say(d, SP_E_NOMEM, "TurboJPEG: %s", tjGetErrorStr2(NULL));
+  if (tjDecompressHeader3(d->tj, d->file.p, d->size, w, h, &sub, colours))
+    return say(d, IM_BROKEN, "%s", tjGetErrorStr2(d->tj));
+  return SP_OK;
+}
+
+static int jpeg_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  int colours, rc = jpeg_header(d, w, h, &colours);
+  if (rc || (rc = check_pixels(d, *w, *h, max_pixels))) return rc;
+  if (colours == TJCS_CMYK || colours == TJCS_YCCK)
+    return say(d, IM_BROKEN, "its colours are CMYK, which is not supported; save it as RGB");
+  uint8_t *p = im_reserve(px, (size_t)*w * (size_t)*h * 3);
+  if (!p) return say(d, SP_E_NOMEM, "no memory for %d x %d pixels", *w, *h);
+  /* The scan limit changes no pixel; it stops a small progressive file from taking minutes. */
+  if (tjDecompress2(d->tj, d->file.p, d->size, p, *w, 0, *h, TJPF_RGB, TJFLAG_LIMITSCANS))
+    return say(d, IM_BROKEN, "%s", tjGetErrorStr2(d->tj)); /* warnings too: they mean missing or wrong data */
+  return SP_OK;
+}
+
+/* ---- PNG ---- */
+typedef struct png_job {
+  im_decoder *d;
+  im_buf *px;
+  int64_t max_pixels;
+  size_t at;
+  int w, h, labels, only_header;
+} png_job;
+
+static void png_bytes(png_structp png, png_bytep to, size_t n) {
+  png_job *job = png_get_io_ptr(png);
+  if (n > job->d->size - job->at) png_error(png, "the file ends too early");
+  memcpy(to, (const uint8_t *)job->d->file.p + job->at, n);
+  job->at += n;
+}
+
+static void png_failed(png_structp png, png_const_charp words) {
+  png_job *job = png_get_error_ptr(png);
+  say(job->d, IM_BROKEN, "%s", words);
+  png_longjmp(png, 1);
+}
+
+static void png_warned(png_structp png, png_const_charp words) {
+  (void)png;
+  (void)words;
+}
+
+static int png_want_labels(png_job *job, int colour, int depth) {
+  if (colour != PNG_COLOR_TYPE_PALETTE && colour != PNG_COLOR_TYPE_GRAY)
+    return say(job->d, SP_E_DATA, "a mask must be a palette or grey PNG whose values are the labels, this one is %s",
+               colour & PNG_COLOR_MASK_COLOR ? "in colour" : "grey with alpha");
+  if (depth == 16) return say(job->d, SP_E_DATA, "a mask with 16 bits a pixel; labels have 8 bits at most");
+  return SP_OK;
+}
+
+static int png_run(png_job *job, png_structp png, png_infop info) {
+  png_set_read_fn(png, job, png_bytes);
+  png_read_info(png, info);
+  png_uint_32 w = png_get_image_width(png, info), h = png_get_image_height(png, info);
+  int colour = png_get_color_type(png, info), depth = png_get_bit_depth(png, info), rc;
+  if ((rc = check_pixels(job->d, w, h, job->max_pixels))) return rc;
+  job->w = (int)w;
+  job->h = (int)h;
+  if (job->only_header) return SP_OK;
+  if (job->labels) {
+    if ((rc = png_want_labels(job, colour, depth))) return rc;
+    png_set_packing(png);
+  } else {
+    if (depth == 16) png_set_strip_16(png);
+    if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
+    if (!(colour & PNG_COLOR_MASK_COLOR) && depth < 8) png_set_expand_gray_1_2_4_to_8(png);
+    if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
+    png_set_strip_alpha(png);
+  }
+  int passes = png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  size_t line = (size_t)w * (job->labels ? 1 : 3);
+  if (png_get_rowbytes(png, info) != line)
+    return say(job->d, SP_E_INTERNAL, "libpng gives %zu bytes a row, not %zu", png_get_rowbytes(png, info), line);
+  uint8_t *p = im_reserve(job->px, line * h);
+  if (!p) return say(job->d, SP_E_NOMEM, "no memory for %d x %d pixels", job->w, job->h);
+  if (passes > 1) memset(p, 0, line * h);
+  for (int pass = 0; pass < passes; pass++)
+    for (size_t y = 0; y < h; y++) png_read_row(png, p + y * line, NULL);
+  png_read_end(png, NULL);
+  return SP_OK;
+}
+
+static int png_decode(png_job *job) {
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, job, png_failed, png_warned);
+  png_infop info = png ? png_create_info_struct(png) : NULL;
+  int rc = SP_E_NOMEM;
+  if (!info)
+    say(job->d, rc, "libpng: out of memory");
+  else if (setjmp(png_jmpbuf(png)))
+    rc = IM_BROKEN;
+  else
+    rc = png_run(job, png, info);
+  png_destroy_read_struct(&png, &info, NULL);
+  return rc;
+}
+
+/* ---- either ---- */
+static int unknown(im_decoder *d) {
+  return say(d, IM_BROKEN, "neither JPEG nor PNG by its first bytes");
+}
+
+int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  if (is_jpeg(d)) return jpeg_rgb(d, max_pixels, px, w, h);
+  if (!is_png(d)) return unknown(d);
+  png_job job = { .d = d, .px = px, .max_pixels = max_pixels };
+  int rc = png_decode(&job);
+  *w = job.w;
+  *h = job.h;
+  return rc;
+}
+
+int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  if (!is_png(d)) return say(d, IM_BROKEN, "not PNG by its first bytes, as a mask must be");
+  png_job job = { .d = d, .px = px, .max_pixels = max_pixels, .labels = 1 };
+  int rc = png_decode(&job);
+  *w = job.w;
+  *h = job.h;
+  return rc;
+}
+
+int im_size(im_decoder *d, int *w, int *h) {
+  int colours;
+  if (is_jpeg(d)) return jpeg_header(d, w, h, &colours);
+  if (!is_png(d)) return unknown(d);
+  png_job job = { .d = d, .max_pixels = INT64_MAX, .only_header = 1 };
+  int rc = png_decode(&job);
+  *w = job.w;
+  *h = job.h;
+  return rc;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ * image.h - image files to pixels, and pixels to another size; what reader and image_writer share. */
+#ifndef SP_PLUGINS_IMAGE_H
+#define SP_PLUGINS_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Besides the sp_status codes: the file is damaged, as against not being what was asked for. */
+#define IM_BROKEN 1
+
+#define IM_MAX_FILE (INT64_C(1) << 30) /* bytes of one file */
+
+/* Memory that only grows, so that a worker soon stops allocating. Zero-initialised is empty. */
+typedef struct im_buf {
+  void *p;
+  size_t cap;
+} im_buf;
+void *im_reserve(im_buf *b, size_t bytes); /* NULL when out of memory; what was in it is lost */
+void im_buf_free(im_buf *b);
+
+/* One worker's decoder. Zero-initialised is ready. When a call does not return SP_OK, `why` says what is wrong, without
+ * the file's name. */
+typedef struct im_decoder {
+  void *tj; /* tjhandle, made on first need */
+  im_buf file;
+  size_t size; /* of the file held in `file` */
+  char why[256];
+} im_decoder;
+void im_decoder_free(im_decoder *d);
+
+/* Takes the whole file into memory; its size is checked first. IM_BROKEN: the file is empty. */
+int im_load(im_decoder *d, const char *path);
+
+/* Decodes what im_load took: JPEG or PNG, told by content. The header's size is checked against max_pixels before
+ * anything is allocated. im_rgb: h rows of w RGB triples; grey becomes RGB, alpha is dropped, 16 bits become 8 (the
+ * high byte), EXIF orientation is left alone. im_labels: one byte a pixel, the palette index or grey value as it is in
+ * the file. im_size: the header alone. */
+int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
+int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
+int im_size(im_decoder *d, int *w, int *h);
+
+/* Scratch of im_resize. */
+typedef struct im_scaler {
+  im_buf acc, row, wx, wy;
+} im_scaler;
+void im_scaler_free(im_scaler *s);
+
+/* RGB, bilinear with antialiasing, in float, rounded half to even. SP_E_NOMEM or SP_OK. */
+int im_resize(im_scaler *s, const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
+
+/* One byte a pixel, nearest. This function can't fail. */
+void im_nearest(const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
+
+#endif
