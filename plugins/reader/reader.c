@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT
+ * reader.c - the stage `reader`: samples by their ids, from a folder or made up, filled by several threads at once. */
+#include "reader.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <spcore/rng.h>
+
+int rd_fail(rd_worker *w, int status, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(w->why, sizeof w->why, fmt, ap);
+  va_end(ap);
+  return status;
+}
+
+/* ---- making ---- */
+static const rd_kind *kind_of(const rd_params *p) {
+  if (!p->files.n && !strcmp(p->path, rd_shapes.name)) return &rd_shapes;
+  if (!p->files.n && !strcmp(p->path, rd_random.name)) return &rd_random;
+  return &rd_folder;
+}
+
+static void reader_destroy(void *arg) {
+  rd_self *self = arg;
+  if (self->kind) self->kind->close(self);
+  for (int64_t i = 0; self->workers && i < self->p->workers; i++) {
+    im_decoder_free(&self->workers[i].decoder);
+    im_scaler_free(&self->workers[i].scaler);
+    im_buf_free(&self->workers[i].image);
+    im_buf_free(&self->workers[i].mask);
+  }
+  free(self->workers);
+  free(self->list);
+  free(self->broken);
+  pthread_mutex_destroy(&self->lock);
+  free(self);
+}
+
+static int set_up(sp_ctx *ctx, rd_self *self) {
+  const rd_params *p = self->p;
+  if (!*p->path && !p->files.n)
+    return ctx->host->fail(ctx, SP_E_INVALID,
+                           "no data: give path = a folder with images/ and masks/, \"shapes\" or \"random\"");
+  if (*p->path && p->files.n)
+    return ctx->host->fail(ctx, SP_E_INVALID, "path = \"%s\" and files are both given; only one can be read", p->path);
+  self->h = (int)p->size.v[0];
+  self->w = (int)p->size.v[p->size.n - 1];
+  const rd_kind *kind = kind_of(p);
+  self->key = sp_rng_key((uint64_t)p->data_seed, kind->name);
+  self->kind = kind;
+  int rc = kind->open(ctx, self);
+  if (rc) return rc;
+  if (self->total > INT32_MAX)
+    return ctx->host->fail(ctx, SP_E_RANGE, "%" PRIu64 " samples; at most %d are possible", self->total, INT32_MAX);
+  if ((rc = rd_split(ctx, self))) return rc;
+  self->broken = calloc(self->total, 1);
+  self->workers = calloc((size_t)p->workers, sizeof *self->workers);
+  if (!self->broken || !self->workers)
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
+  self->attrs[0] = (sp_attr){ .name = "length", .value = (double)self->length };
+  self->attrs[1] = (sp_attr){ .name = "classes", .value = (double)self->classes };
+  return SP_OK;
+}
+
+static int reader_create(sp_ctx *ctx, const void *params, void **out) {
+  rd_self *self = calloc(1, sizeof *self);
+  if (!self) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the reader");
+  self->p = params;
+  pthread_mutex_init(&self->lock, NULL);
+  int rc = set_up(ctx, self);
+  if (rc) {
+    reader_destroy(self);
+    return rc;
+  }
+  *out = self;
+  return SP_OK;
+}
+
+static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
+  rd_self *self = arg;
+  if (plan->batch < 1) return ctx->host->fail(ctx, SP_E_RANGE, "batch = %" PRId64 " is below 1", plan->batch);
+  plan->out[0].spec[0] = (sp_spec){ .dtype = SP_U8,
+                                    .ndim = 4,
+                                    .shape = { plan->batch, 3, self->h, self->w },
+                                    .order = SP_CHANNELS_LAST };
+  plan->out[1].spec[0] = (sp_spec){ .dtype = SP_U8, .ndim = 3, .shape = { plan->batch, self->h, self->w } };
+  plan->attrs = self->attrs;
+  plan->n_attrs = 2;
+  return SP_OK;
+}
+
+/* ---- one batch ---- */
+typedef struct rd_batch {
+  sp_ctx *ctx;
+  rd_self *self;
+  const uint64_t *ids;
+  uint8_t *image, *mask;
+} rd_batch;
+
+/* Notes a damaged file once. More than max_bad of them stop the run. */
+static int note_broken(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t index) {
+  if (__atomic_exchange_n(&self->broken[index], 1, __ATOMIC_RELAXED)) return SP_OK;
+  int n = __atomic_add_fetch(&self->n_broken, 1, __ATOMIC_RELAXED);
+  if (n <= self->p->max_bad) {
+    ctx->host->log(ctx, SP_LOG_WARN, "%s; another sample takes its place (%d of at most %" PRId64 ")", w->why, n,
+                   self->p->max_bad);
+    return SP_OK;
+  }
+  char last[RD_WORDS];
+  memcpy(last, w->why, sizeof last);
+  return rd_fail(w, SP_E_DATA, "%d broken files, more than max_bad = %" PRId64 ", the last: %.700s", n,
+                 self->p->max_bad, last);
+}
+
+/* Sample `at` of the split; if that is broken, others in an order that depends on `at` alone. */
+static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, uint8_t *image, uint8_t *mask) {
+  uint64_t try = at;
+  for (uint32_t k = 0; k <= RD_REPLACEMENTS; k++) {
+    uint64_t index = self->list[try];
+    if (!__atomic_load_n(&self->broken[index], __ATOMIC_RELAXED)) {
+      int rc = self->kind->fill(self, w, index, image, mask);
+      if (rc != IM_BROKEN) return rc;
+      if ((rc = note_broken(ctx, self, w, index))) return rc;
+    }
+    try = sp_rng_below(sp_rng(self->key, at, k).v[0], (uint32_t)self->length);
+  }
+  return rd_fail(w, SP_E_DATA, "%s: %d samples that were to replace broken ones are broken too; look at the files",
+                 *self->p->path ? self->p->path : "files", RD_REPLACEMENTS);
+}
+
+static int fill_item(void *arg, int64_t i, int worker) {
+  rd_batch *b = arg;
+  rd_self *self = b->self;
+  rd_worker *w = &self->workers[worker];
+  size_t pixels = (size_t)self->h * (size_t)self->w;
+  uint64_t at = SP_ID_INDEX(b->ids[i]);
+  int rc;
+  if (at >= self->length)
+    rc = rd_fail(w, SP_E_RANGE, "sample %" PRIu64 " was asked for, there are %" PRIu64, at, self->length);
+  else
+    rc = fill_sample(b->ctx, self, w, at, b->image + (size_t)i * pixels * 3, b->mask + (size_t)i * pixels);
+  if (!rc) return SP_OK;
+  pthread_mutex_lock(&self->lock);
+  if (!self->failed || i < self->failed_item) {
+    self->failed = rc;
+    self->failed_item = i;
+    memcpy(self->why, w->why, sizeof self->why);
+  }
+  pthread_mutex_unlock(&self->lock);
+  return rc;
+}
+
+static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
+  rd_self *self = arg;
+  const sp_tensor *image = io->out[0].t, *mask = io->out[1].t;
+  rd_batch b = { ctx, self, io->ids, image->data, mask->data };
+  const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
+  int64_t n = image->spec.shape[0];
+  self->failed = 0;
+  int rc = SP_OK;
+  if (par)
+    rc = par->run(ctx, (int)self->p->workers, n, fill_item, &b);
+  else
+    for (int64_t i = 0; i < n && !rc; i++) rc = fill_item(&b, i, 0);
+  if (!rc && !self->failed) return SP_OK;
+  return self->failed ? ctx->host->fail(ctx, self->failed, "%s", self->why)
+                      : ctx->host->fail(ctx, rc, "the worker threads failed");
+}
+
+/* ---- description ---- */
+static const sp_port reader_outputs[] = {
+  { .name = "image", .dtypes = SP_DT(SP_U8), .ndim = 4, .flags = SP_PORT_NOGRAD, .doc = "RGB images, N x 3 x H x W" },
+  { .name = "mask",
+    .dtypes = SP_DT(SP_U8),
+    .ndim = 3,
+    .flags = SP_PORT_NOGRAD,
+    .doc = "labels, N x H x W; 255: no label" },
+  { .name = NULL }
+};
+
+static const sp_param file_fields[] = {
+  { .name = "path",
+    .type = SP_PARAM_STRING,
+    .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
+    .offset = offsetof(rd_file, path),
+    .doc = "JPEG or PNG file" },
+  { .name = NULL }
+};
+
+static const char *const split_choices[] = { "all", "train", "val", NULL };
+
+#define AT(member) .offset = offsetof(rd_params, member)
+static const sp_param reader_params[] = {
+  { .name = "path", .type = SP_PARAM_STRING, AT(path),
+    .doc = "folder with images/ and masks/ (same stem, masks PNG), or a built-in set: shapes, random" },
+  { .name = "files", .type = SP_PARAM_LIST, AT(files), .fields = file_fields, .fields_size = sizeof(rd_file),
+    .doc = "images without masks, in this order, instead of path; at most 1024, all labels are 255" },
+  { .name = "size", .type = SP_PARAM_INTS, AT(size), .def_str = "256", .min = 1, .max = RD_MAX_SIZE,
+    .min_n = 1, .max_n = 2, .unit = "px", .doc = "height and width that everything is resized to; one number: square" },
+  { .name = "workers", .type = SP_PARAM_INT, AT(workers), .def = 2, .min = 1, .max = 64,
+    .doc = "threads that fill one batch" },
+  { .name = "split", .type = SP_PARAM_CHOICE, AT(split), .def = RD_ALL, .choices = split_choices,
+    .doc = "which samples: all, those for training or those for validation" },
+  { .name = "val_fraction", .type = SP_PARAM_FLOAT, AT(val_fraction), .def = 0.1, .min = 0.0, .max = 0.9,
+    .doc = "part of the samples that is for validation, rounded to the nearest count; chosen by name or number" },
+  { .name = "samples", .type = SP_PARAM_INT, AT(samples), .def = 0, .min = 0, .max = INT32_MAX,
+    .doc = "samples before the split: shapes and random make so many (0: 2048), of a folder the first (0: all)" },
+  { .name = "classes", .type = SP_PARAM_INT, AT(classes), .def = 0, .min = 0, .max = 255,
+    .doc = "of random (0: 10), or of a folder (0: as many as its classes.txt has lines); shapes has 6" },
+  { .name = "max_bad", .type = SP_PARAM_INT, AT(max_bad), .def = 16, .min = 0, .max = INT32_MAX,
+    .doc = "how many broken files are replaced by others before the run stops" },
+  { .name = "max_pixels", .type = SP_PARAM_INT, AT(max_pixels), .def = 64 << 20, .min = 1, .max = 1 << 30, .unit = "px",
+    .doc = "an image whose header says more counts as broken" },
+  { .name = "data_seed", .type = SP_PARAM_INT, AT(data_seed), .def = 0, .min = 0, .max = INT32_MAX,
+    .doc = "seed of the built-in sets" },
+  { .name = NULL }
+};
+
+static const sp_stage_type reader_type = {
+  .size = sizeof(sp_stage_type),
+  .flags = SP_STAGE_SOURCE,
+  .name = "reader",
+  .device = "cpu",
+  .doc = "Reads images and label masks from JPEG and PNG files, or makes them up",
+  .outputs = reader_outputs,
+  .params = reader_params,
+  .params_size = sizeof(rd_params),
+  .create = reader_create,
+  .destroy = reader_destroy,
+  .plan = reader_plan,
+  .forward = reader_forward
+};
+
+static const sp_stage_type *const stages[] = { &reader_type, NULL };
+
+const sp_plugin spcore_plugin = {
+  .size = sizeof(sp_plugin),
+  .abi = SP_ABI,
+  .name = "reader",
+  .version = "0.1.0",
+  .license = "MIT",
+  .doc = "Data from files and made up",
+  .stages = stages
+};
