@@ -113,8 +113,8 @@ int sp_schedule_derive(sp_schedule *out, const sp_sched_input *in, sp_err *err);
 void sp_schedule_free(sp_schedule *s);
 
 /* Plays fill, at least two periods, drain and refill with vector clocks, from the declared accesses and the waits
- * alone, and fails with SP_E_RACE naming both tasks, the resource and the missing wait, if any two conflicting accesses are
- * unordered or in the wrong order. */
+ * alone, and fails with SP_E_RACE naming both tasks, the resource and the missing wait, if any two conflicting accesses
+ * are unordered or in the wrong order, or a ring is too small. */
 int sp_schedule_prove(const sp_schedule *s, const sp_sched_input *in, sp_err *err);
 
 #endif
