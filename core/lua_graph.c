@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: MIT
+ * lua_graph.c - "spcore.core": the graph object, as thin as the C interface; scripts/spcore/graph.lua is its friendly
+ * half. */
+#include "lua_graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LOSSES 16
+
+/* ---- the object -------------------------------------------------------------------------------------------------- */
+
+sp_lua_graph *sp_lua_test_graph(lua_State *L, int idx) { return luaL_testudata(L, idx, SP_LUA_GRAPH); }
+
+sp_lua_graph *sp_lua_check_graph(lua_State *L, int idx) {
+  sp_lua_graph *lg = sp_lua_test_graph(L, idx);
+  if (!lg) sp_lua_fail(L, "a graph is wanted here, got a %s", luaL_typename(L, idx));
+  if (!lg->g) sp_lua_fail(L, "the graph is closed");
+  if (lg->busy) sp_lua_fail(L, "the graph is in the middle of a step: a learning-rate function cannot use it");
+  return lg;
+}
+
+/* graph{ device =, seed =, run_ahead =, prefetch =, init =, checksums = } */
+static int graph_new(lua_State *L) {
+  sp_err err;
+  sp_graph_opts o = {
+    .device = sp_lua_opt_str(L, 1, "device", NULL),
+    .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
+    .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 1000),
+    .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 1000),
+    .init = sp_lua_opt_str(L, 1, "init", NULL),
+    .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
+  };
+  sp_lua_graph *lg = lua_newuserdatauv(L, sizeof *lg, 3);
+  memset(lg, 0, sizeof *lg);
+  luaL_setmetatable(L, SP_LUA_GRAPH);
+  lua_newtable(L);
+  lua_setiuservalue(L, -2, 1);
+  if (sp_graph_new(&lg->g, sp_lua_of(L)->env, &o, &err)) return sp_lua_raise(L, &err);
+  return 1;
+}
+
+static int graph_close(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_test_graph(L, 1);
+  if (!lg || !lg->g) return 0;
+  if (lg->busy) return sp_lua_fail(L, "the graph is in the middle of a step: a learning-rate function cannot close it");
+  if (lg->looping) { /* what is in flight may ask for a learning rate */
+    sp_err err;
+    lg->L = L;
+    lg->self = 1;
+    sp_graph_stop(lg->g, &err);
+    lg->L = NULL;
+  }
+  sp_graph_free(lg->g);
+  lg->g = NULL;
+  sp_lua_close_sums(lg);
+  return 0;
+}
+
+static int graph_tostring(lua_State *L) {
+  const sp_lua_graph *lg = sp_lua_test_graph(L, 1);
+  if (lg && lg->g)
+    lua_pushfstring(L, "graph of %d stages", (int)sp_graph_n_nodes(lg->g));
+  else
+    lua_pushliteral(L, "graph (closed)");
+  return 1;
+}
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+/* g:add(stage, params, { name =, frozen =, batch =, shuffle =, drop_last = }) -> node */
+static int graph_add(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const char *stage = luaL_checkstring(L, 2);
+  sp_err err;
+  sp_node *node;
+  lua_settop(L, 4);
+  sp_node_opts o = {
+    .name = sp_lua_opt_str(L, 4, "name", NULL),
+    .frozen = sp_lua_opt_bool(L, 4, "frozen", false),
+    .batch = sp_lua_opt_int(L, 4, "batch", 0, 1, 1 << 24),
+    .no_shuffle = !sp_lua_opt_bool(L, 4, "shuffle", true),
+    .drop_last = sp_lua_opt_bool(L, 4, "drop_last", false),
+  };
+  sp_value *params = sp_lua_value_box(L);
+  if (sp_lua_value(L, 3, params, &err)) {
+    sp_prefix(&err, "stage '%s'", o.name ? o.name : stage);
+    return sp_lua_raise(L, &err);
+  }
+  if (sp_graph_add(lg->g, stage, params, &o, &node, &err)) return sp_lua_raise(L, &err);
+  sp_lua_push_node(L, 1, node);
+  return 1;
+}
+
+/* g:wire(node, port, output) */
+static int graph_wire(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_node *node = sp_lua_check_node(L, 2, lg);
+  const char *port = luaL_checkstring(L, 3);
+  sp_ref from = sp_lua_check_ref(L, 4, lg);
+  sp_err err;
+  int i = sp_node_find_in(node, port, &err);
+  if (i < 0 || sp_graph_wire(lg->g, node, i, from, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+static int graph_plan(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_err err;
+  if (sp_graph_plan(lg->g, sp_lua_check_node(L, 2, lg), &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+/* g:has_param(stage, name): whether that stage takes that parameter; false also where there is no such stage */
+static int graph_has_param(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const char *stage = luaL_checkstring(L, 2), *name = luaL_checkstring(L, 3);
+  const char *device = sp_graph_options(lg->g)->device;
+  const sp_stage_type *type;
+  const sp_plugin_file *file;
+  sp_err err;
+  bool has = false;
+  if (sp_registry_stage(sp_lua_of(L)->env->reg, stage, device ? device : "cpu", &type, &file, &err) == SP_OK)
+    for (const sp_param *p = type->params; p && p->name; p++) has |= strcmp(p->name, name) == 0;
+  lua_pushboolean(L, has);
+  return 1;
+}
+
+/* g:nodes() -> all, in order of construction */
+static int graph_nodes(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  size_t n = sp_graph_n_nodes(lg->g);
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    sp_lua_push_node(L, 1, sp_graph_node(lg->g, i));
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+/* g:in_trained_part(node) */
+static int graph_in_trained_part(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  lua_pushboolean(L, sp_node_in_trained_part(sp_lua_check_node(L, 2, lg)));
+  return 1;
+}
+
+/* g:train{ losses = { output, ... }, optimizer = node, accumulate =, lr = function } */
+static int graph_train(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_ref losses[MAX_LOSSES];
+  sp_err err;
+  lua_settop(L, 2);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  sp_train_opts o = { .losses = losses };
+  o.accumulate = (int)sp_lua_opt_int(L, 2, "accumulate", 1, 1, 1 << 20);
+  lua_getfield(L, 2, "losses");
+  luaL_checktype(L, 3, LUA_TTABLE);
+  for (lua_Integer i = 1; lua_rawgeti(L, 3, i) != LUA_TNIL; i++) {
+    if (o.n_losses == MAX_LOSSES) return sp_lua_fail(L, "more than %d losses", MAX_LOSSES);
+    losses[o.n_losses++] = sp_lua_check_ref(L, -1, lg);
+    lua_pop(L, 1);
+  }
+  lua_getfield(L, 2, "optimizer");
+  o.optimizer = sp_lua_check_node(L, -1, lg);
+  if (lua_getfield(L, 2, "lr") != LUA_TNIL) {
+    luaL_checktype(L, -1, LUA_TFUNCTION);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, 1, 2);
+    o.lr = sp_lua_lr;
+    o.lr_arg = lg;
+  }
+  if (sp_graph_train(lg->g, &o, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+/* g:lanes(strategy_name, { { name =, stages = { node, ... }, delay =, priority = -1 | 0 | 1 }, ... }) */
+static int graph_lanes(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const char *name = luaL_checkstring(L, 2);
+  sp_err err;
+  luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 3);
+  size_t n = lua_rawlen(L, 3);
+  if (n > 1000) return sp_lua_fail(L, "strategy '%s': more than 1000 lanes", name);
+  luaL_checkstack(L, (int)(2 * n) + 16, "too many lanes");
+  sp_lane_desc *lanes = lua_newuserdatauv(L, (n + 1) * sizeof *lanes, 0); /* 4 */
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 3, (lua_Integer)i + 1);
+    int t = lua_gettop(L);
+    luaL_checktype(L, t, LUA_TTABLE);
+    lua_getfield(L, t, "stages");
+    luaL_checktype(L, -1, LUA_TTABLE);
+    size_t k = lua_rawlen(L, -1);
+    if (k > 100000) return sp_lua_fail(L, "strategy '%s': too many stages", name);
+    sp_node **nodes = lua_newuserdatauv(L, (k + 1) * sizeof *nodes, 0);
+    for (size_t j = 0; j < k; j++) {
+      lua_rawgeti(L, -2, (lua_Integer)j + 1);
+      nodes[j] = sp_lua_check_node(L, -1, lg);
+      lua_pop(L, 1);
+    }
+    lanes[i] = (sp_lane_desc){ .name = sp_lua_opt_str(L, t, "name", "lane"),
+                               .nodes = nodes,
+                               .n_nodes = k,
+                               .delay = (int)sp_lua_opt_int(L, t, "delay", 0, 0, 1000),
+                               .priority = (int)sp_lua_opt_int(L, t, "priority", 0, -1, 1) };
+    lua_replace(L, t); /* the nodes stay alive there */
+    lua_settop(L, t);
+  }
+  if (sp_graph_strategy(lg->g, name, lanes, n, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+static int graph_build(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_err err;
+  if (sp_graph_build(lg->g, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
+
+static void set_int(lua_State *L, const char *key, uint64_t v) {
+  lua_pushinteger(L, (lua_Integer)v);
+  lua_setfield(L, -2, key);
+}
+
+static int graph_memory(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_mem m;
+  sp_err err;
+  if (sp_graph_memory(lg->g, &m, &err)) return sp_lua_raise(L, &err);
+  lua_createtable(L, 0, 7);
+  set_int(L, "weights", m.weights);
+  set_int(L, "gradients", m.gradients);
+  set_int(L, "optimizer", m.optimizer);
+  set_int(L, "activations", m.activations);
+  set_int(L, "saved", m.saved);
+  set_int(L, "scratch", m.scratch);
+  set_int(L, "total", m.total);
+  return 1;
+}
+
+static int graph_schedule(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_schedule_info s;
+  sp_err err;
+  if (sp_graph_schedule_info(lg->g, &s, &err)) return sp_lua_raise(L, &err);
+  lua_createtable(L, 0, 6);
+  lua_pushstring(L, s.strategy);
+  lua_setfield(L, -2, "strategy");
+  set_int(L, "lanes", s.n_lanes);
+  set_int(L, "tasks", s.n_tasks);
+  set_int(L, "waits", s.n_waits);
+  set_int(L, "derived", s.n_derived);
+  set_int(L, "depth", (uint64_t)s.depth);
+  return 1;
+}
+
+static int graph_describe(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_sb sb = {0};
+  sp_err err;
+  if (sp_graph_describe(lg->g, &sb, &err)) {
+    sp_sb_free(&sb);
+    return sp_lua_raise(L, &err);
+  }
+  lua_pushstring(L, sp_sb_str(&sb));
+  sp_sb_free(&sb);
+  return 1;
+}
+
+static int graph_epoch_steps(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)sp_graph_epoch_steps(sp_lua_check_graph(L, 1)->g));
+  return 1;
+}
+
+static int graph_allocations(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)sp_graph_allocations(sp_lua_check_graph(L, 1)->g));
+  return 1;
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* g:load(path [, node]) */
+static int graph_load(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const char *path = luaL_checkstring(L, 2);
+  sp_err err;
+  int rc = lua_isnoneornil(L, 3) ? sp_graph_load_all(lg->g, path, &err)
+                                 : sp_graph_load(lg->g, sp_lua_check_node(L, 3, lg), path, &err);
+  if (rc) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+/* g:save(path, with_optimizer) */
+static int graph_save(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_err err;
+  if (sp_graph_save(lg->g, luaL_checkstring(L, 2), lua_toboolean(L, 3), &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+/* ---- the module: what concerns the process ----------------------------------------------------------------------- */
+
+static void set_str(lua_State *L, const char *key, const char *v) {
+  lua_pushstring(L, v);
+  lua_setfield(L, -2, key);
+}
+
+/* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, debug = } */
+static int core_env(lua_State *L) {
+  const sp_lua *lua = sp_lua_of(L);
+  lua_createtable(L, 0, 8);
+  set_str(L, "script_dir", lua->env->script_dir);
+  set_str(L, "plugin_dir", lua->env->plugin_dir);
+  set_str(L, "script", lua->script);
+  set_str(L, "script_path", lua->script_path);
+  set_str(L, "version", SP_VERSION);
+  lua_pushfstring(L, "%d.%d", SP_ABI_MAJOR, SP_ABI_MINOR);
+  lua_setfield(L, -2, "abi");
+  set_int(L, "threads", (uint64_t)lua->env->threads);
+  lua_pushboolean(L, lua->debug);
+  lua_setfield(L, -2, "debug");
+  return 1;
+}
+
+/* argv() -> what follows the script's name */
+static int core_argv(lua_State *L) {
+  const sp_lua *lua = sp_lua_of(L);
+  lua_createtable(L, lua->argc, 0);
+  for (int i = 0; i < lua->argc; i++) {
+    lua_pushstring(L, lua->argv[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* set_threads(n): the team size of graphs made from now on */
+static int core_set_threads(lua_State *L) {
+  sp_env *env = sp_lua_of(L)->env;
+  lua_Integer n = luaL_checkinteger(L, 1);
+  luaL_argcheck(L, n >= 1 && n <= 1024, 1, "1..1024 threads");
+  env->threads = env->host.threads = (int)n;
+  return 0;
+}
+
+static int core_set_debug(lua_State *L) {
+  sp_lua_of(L)->debug = lua_toboolean(L, 1);
+  return 0;
+}
+
+/* load_plugin(path) -> true | nil, message */
+static int core_load_plugin(lua_State *L) {
+  const sp_plugin_file *file;
+  sp_err err;
+  if (sp_registry_load(sp_lua_of(L)->env->reg, luaL_checkstring(L, 1), &file, &err)) {
+    lua_pushnil(L);
+    lua_pushstring(L, err.msg);
+    return 2;
+  }
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* has_device(name) */
+static int core_has_device(lua_State *L) {
+  const sp_device_type *type;
+  sp_err err;
+  lua_pushboolean(L, sp_registry_device(sp_lua_of(L)->env->reg, luaL_checkstring(L, 1), &type, &err) == SP_OK);
+  return 1;
+}
+
+/* nearest(word, names) -> name | nil */
+static int core_nearest(lua_State *L) {
+  const char *word = luaL_checkstring(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t n = lua_rawlen(L, 2);
+  if (n > 10000) n = 10000;
+  luaL_checkstack(L, (int)n + 4, "too many names");
+  const char **names = lua_newuserdatauv(L, (n + 1) * sizeof *names, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    names[i] = luaL_checkstring(L, -1); /* stays on the stack, so the text stays alive */
+  }
+  names[n] = NULL;
+  lua_pushstring(L, sp_nearest(word, names));
+  return 1;
+}
+
+/* fail(message): raises with the line of the user's script */
+static int core_fail(lua_State *L) {
+  sp_lua_where(L);
+  luaL_checkstring(L, 1);
+  lua_pushvalue(L, 1);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+/* where() -> "train.lua:12" or "" */
+static int core_where(lua_State *L) {
+  sp_lua_where(L);
+  size_t n;
+  const char *s = lua_tolstring(L, -1, &n);
+  lua_pushlstring(L, s, n > 2 ? n - 2 : 0);
+  return 1;
+}
+
+static int core_exit(lua_State *L) { return sp_lua_exit(L, (int)luaL_optinteger(L, 1, 0)); }
+
+/* kind(value) -> "node", "output" or nil */
+static int core_kind(lua_State *L) {
+  lua_pushstring(L, sp_lua_kind(L, 1));
+  return 1;
+}
+
+/* log("error" | "warn" | "info" | "debug", message) */
+static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
+
+static int core_log(lua_State *L) {
+  int level = luaL_checkoption(L, 1, NULL, levels);
+  sp_log(level, "%s", luaL_checkstring(L, 2));
+  return 0;
+}
+
+static int core_log_level(lua_State *L) {
+  sp_log_level(luaL_checkoption(L, 1, NULL, levels));
+  return 0;
+}
+
+/* interrupted() -> the signal's number or nil */
+static int core_interrupted(lua_State *L) {
+  int sig = sp_lua_interrupted();
+  if (sig)
+    lua_pushinteger(L, sig);
+  else
+    lua_pushnil(L);
+  return 1;
+}
+
+static const luaL_Reg core_functions[] = {
+  { "graph", graph_new },
+  { "env", core_env },
+  { "argv", core_argv },
+  { "set_threads", core_set_threads },
+  { "set_debug", core_set_debug },
+  { "load_plugin", core_load_plugin },
+  { "has_device", core_has_device },
+  { "nearest", core_nearest },
+  { "fail", core_fail },
+  { "where", core_where },
+  { "exit", core_exit },
+  { "kind", core_kind },
+  { "log", core_log },
+  { "log_level", core_log_level },
+  { "interrupted", core_interrupted },
+  { NULL, NULL },
+};
+
+static const luaL_Reg graph_functions[] = {
+  { "add", graph_add },
+  { "wire", graph_wire },
+  { "plan", graph_plan },
+  { "has_param", graph_has_param },
+  { "nodes", graph_nodes },
+  { "in_trained_part", graph_in_trained_part },
+  { "train", graph_train },
+  { "lanes", graph_lanes },
+  { "build", graph_build },
+  { "memory", graph_memory },
+  { "schedule", graph_schedule },
+  { "describe", graph_describe },
+  { "epoch_steps", graph_epoch_steps },
+  { "allocations", graph_allocations },
+  { "load", graph_load },
+  { "save", graph_save },
+  { "close", graph_close },
+  { NULL, NULL },
+};
+
+int sp_lua_open_core(lua_State *L) {
+  static const luaL_Reg meta[] = {
+    { "__gc", graph_close }, { "__close", graph_close }, { "__tostring", graph_tostring }, { NULL, NULL },
+  };
+  luaL_newmetatable(L, SP_LUA_GRAPH);
+  luaL_setfuncs(L, meta, 0);
+  lua_newtable(L);
+  luaL_setfuncs(L, graph_functions, 0);
+  luaL_setfuncs(L, sp_lua_step_functions, 0);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+  sp_lua_open_node(L);
+  luaL_newlib(L, core_functions);
+  return 1;
+}

@@ -1,0 +1,223 @@
+-- SPDX-License-Identifier: MIT
+-- The command line of a script: its own options and those common to all scripts.
+local core = require "spcore.core"
+local words = require "spcore.words"
+
+local common = {
+  device = { "auto", "where to compute: auto, cpu" },
+  strategy = { "serialized", "which stages overlap: a name or a file.lua" },
+  depth = { 1, "how many steps a strategy works ahead", min = 1, max = 1000 },
+  threads = { 0, "threads of the arithmetic; 0: all processors", min = 0, max = 1024 },
+  workers = { 0, "threads that read data; 0: as the reader has it", min = 0, max = 1024 },
+  seed = { 1, "of weights, order and augmentation", min = 0, max = math.maxinteger },
+  run_ahead = { 2, "metrics come back so many steps late", min = 0, max = 1000 },
+  prefetch = { 2, "how many steps a reader is ahead", min = 1, max = 1000 },
+  init = { "philox", "first weights: philox, torch", choices = { "philox", "torch" } },
+  checksums = { false, "write a hash of every edge and step, for spcore diff" },
+  trace = { "", "write a trace of the run to this file" },
+  plugin = { "", "load this stage file.so; may be repeated", list = true },
+  out = { "", "folder of the run; the default is runs/NAME-1, -2 ..." },
+  quiet = { false, "print errors and the last line only" },
+  explain = { false, "print the schedule and its proof, and stop" },
+  debug = { false, "print a traceback with errors" },
+}
+
+local function dashed(name)
+  return "--" .. name:gsub("_", "-")
+end
+
+local function script_name()
+  return core.env().script:match("[^/]*$")
+end
+
+local function usage(fmt, ...)
+  core.log("error", ("%s: " .. fmt):format(script_name(), ...))
+  core.exit(2)
+end
+
+-- "N", "X", "TEXT" or nil for a flag
+local function placeholder(option)
+  local default = option[1]
+  if type(default) == "boolean" then return nil end
+  return type(default) == "string" and "TEXT" or math.type(default) == "integer" and "N" or "X"
+end
+
+local function check_option(name, option, given)
+  if not name:match("^%l[%l%d_]*$") then
+    core.fail(("option '%s': names are made of small letters, digits and _"):format(name))
+  end
+  if type(option) ~= "table" or option[1] == nil or (option[2] ~= nil and type(option[2]) ~= "string") then
+    core.fail(("option '%s': write { default, \"what it is\" }"):format(name))
+  end
+  local t = type(option[1])
+  if t ~= "boolean" and t ~= "number" and t ~= "string" then
+    core.fail(("option '%s': the default is a %s, not a number, string or boolean"):format(name, t))
+  end
+  if name == "help" or name == "rest" then core.fail(("option '%s' has a meaning of its own"):format(name)) end
+  local base = given and common[name]
+  if base and (base.list or type(base[1]) ~= t) then
+    core.fail(("option '%s' is common to all scripts; its default is a %s"):format(name, type(base[1])))
+  end
+end
+
+-- The script's options over the common ones. A script may give a common option another default.
+local function merge(spec)
+  local options = {}
+  for name, option in pairs(common) do options[name] = option end
+  for name, option in pairs(spec) do
+    if type(name) ~= "string" then core.fail("args: options have names, got a key of type " .. type(name)) end
+    check_option(name, option, true)
+    local base = common[name] or {}
+    options[name] = {
+      option[1], option[2] or base[2] or "", own = true,
+      min = option.min or base.min, max = option.max or base.max, choices = option.choices or base.choices,
+    }
+  end
+  return options
+end
+
+local function help_of(title, options, wanted)
+  local lines, names, width = {}, {}, 0
+  for name, option in pairs(options) do
+    if (option.own or false) == wanted then names[#names + 1] = name end
+  end
+  if #names == 0 then return end
+  table.sort(names)
+  for i, name in ipairs(names) do
+    local option = options[name]
+    local left = dashed(name) .. (placeholder(option) and " " .. placeholder(option) or "")
+    if option[1] == true then left = dashed("no_" .. name) end
+    local default = ""
+    if type(option[1]) ~= "boolean" and option[1] ~= "" then default = (" (%s)"):format(option[1]) end
+    lines[i] = { left, option[2] .. default }
+    width = math.max(width, #left)
+  end
+  print("\n" .. title)
+  for _, line in ipairs(lines) do print(("  %-" .. width .. "s  %s"):format(line[1], line[2])) end
+end
+
+local function print_help(options, how)
+  local name = script_name()
+  print(("usage: spcore run %s [options]%s"):format(name, how.rest and " " .. how.rest or ""))
+  if how.doc then print(how.doc) end
+  help_of("options of " .. name .. ":", options, true)
+  help_of("options of every script:", options, false)
+end
+
+local function convert(name, option, text)
+  local default, value = option[1], text
+  if type(default) == "number" then
+    value = tonumber(text)
+    if value and math.type(default) == "integer" then
+      value = math.tointeger(value)
+      if not value then usage("%s takes a whole number, got '%s'", dashed(name), text) end
+    elseif not value or value ~= value then
+      usage("%s takes a number, got '%s'", dashed(name), text)
+    else
+      value = value + 0.0
+    end
+    if (option.min and value < option.min) or (option.max and value > option.max) then
+      usage("%s %s: the value must be %s%s", dashed(name), text,
+        option.min and "at least " .. option.min or "",
+        option.max and option.max < math.maxinteger
+          and (option.min and " and " or "") .. "at most " .. option.max or "")
+    end
+  elseif option.choices then
+    local known = false
+    for _, c in ipairs(option.choices) do known = known or c == text end
+    if not known then
+      usage("%s %s: choose one of %s%s", dashed(name), text, table.concat(option.choices, ", "),
+        words.near(text, option.choices))
+    end
+  end
+  return value
+end
+
+local function check_device(name)
+  if name == "auto" then return "cpu" end
+  if core.has_device(name) then return name end
+  if name == "cuda" then usage("--device cuda: this build has no CUDA device; take --device cpu") end
+  usage("--device %s: no such device%s (spcore devices lists them)", name, words.near(name, { "auto", "cpu", "cuda" }))
+end
+
+local function unknown(arg, options)
+  local names = { "--help" }
+  for name, option in pairs(options) do
+    names[#names + 1] = dashed(name)
+    if type(option[1]) == "boolean" then names[#names + 1] = dashed("no_" .. name) end
+  end
+  table.sort(names)
+  usage("unknown option '%s'%s (--help lists all)", arg, words.near(arg, names))
+end
+
+-- One option at argv[i]; returns the index of the last argument it used.
+local function take(opt, options, argv, i)
+  local word, value = argv[i]:match("^%-%-([^=]+)=(.*)$")
+  word = word or argv[i]:sub(3)
+  local name = word:gsub("-", "_")
+  local option, flag = options[name], true
+  if not option and name:match("^no_") and options[name:sub(4)] and type(options[name:sub(4)][1]) == "boolean" then
+    name, flag = name:sub(4), false
+    option = options[name]
+  end
+  if not option then unknown("--" .. word, options) end
+  if type(option[1]) == "boolean" then
+    if value then usage("%s takes no value: write %s or %s", dashed(name), dashed(name), dashed("no_" .. name)) end
+    opt[name] = flag
+    return i
+  end
+  if not value then
+    i = i + 1
+    value = argv[i] or usage("%s needs a value", dashed(name))
+  end
+  if option.list then
+    table.insert(opt[name], value)
+  else
+    opt[name] = convert(name, option, value)
+  end
+  return i
+end
+
+-- args({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does" }) -> values by name. Types follow
+-- from the defaults. Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the program
+-- with exit code 2.
+return function(spec, how)
+  how = how or {}
+  words.check_keys("args", how, { rest = true, doc = true })
+  local options, opt, rest = merge(spec or {}), {}, {}
+  for name, option in pairs(options) do
+    opt[name] = option[1]
+    if option.list then opt[name] = {} end
+  end
+  local argv, i, plain = core.argv(), 1, false
+  while i <= #argv do
+    local arg = argv[i]
+    if plain or not arg:match("^%-.") then
+      if not how.rest then usage("unexpected argument '%s'; options begin with --", arg) end
+      rest[#rest + 1] = arg
+    elseif arg == "--" then
+      plain = true
+    elseif arg == "--help" or arg == "-h" then
+      print_help(options, how)
+      core.exit(0)
+    elseif arg:sub(1, 2) == "--" then
+      i = take(opt, options, argv, i)
+    else
+      unknown(arg, options)
+    end
+    i = i + 1
+  end
+  opt.device = check_device(opt.device)
+  if how.rest then opt.rest = rest end
+  if opt.debug then core.set_debug(true) end
+  if opt.quiet then core.log_level("error") end
+  if opt.threads > 0 then core.set_threads(opt.threads) end
+  require "spcore.progress".quiet = opt.quiet
+  for _, path in ipairs(opt.plugin) do
+    local ok, why = core.load_plugin(path)
+    if not ok then usage("--plugin: %s", why) end
+  end
+  return setmetatable(opt, {
+    __index = function(t, key) words.unknown("no option", key, t) end,
+  })
+end

@@ -1,0 +1,367 @@
+-- SPDX-License-Identifier: MIT
+-- The graph as a script sees it: g.stage{...} adds a stage, g:train, g:steps, g:evaluate ... run it.
+local core = require "spcore.core"
+local strategy = require "spcore.strategy"
+local words = require "spcore.words"
+
+local graph = {} -- methods
+
+-- What the host keeps of g.stage{...}; everything else is a wire or a parameter.
+local host_keys = { name = true, frozen = true, weights = true, batch = true, shuffle = true, drop_last = true }
+
+local function is_wires(v)
+  return core.kind(v) or (type(v) == "table" and core.kind(v[1]))
+end
+
+-- ---- adding stages ----
+
+local function split(stage, t)
+  local params, host, named, first = {}, {}, {}, {}
+  for k, v in next, t do
+    if math.type(k) == "integer" and k >= 1 and k <= #t then
+      if not is_wires(v) then
+        core.fail(("g.%s{}: item %d is a %s; what stands without a name is the output of another stage"):format(stage, k,
+          type(v)))
+      end
+      first[k] = v
+    elseif host_keys[k] then
+      host[k] = v
+    elseif is_wires(v) then
+      named[k] = v
+    else
+      params[k] = v
+    end
+  end
+  return params, host, named, first
+end
+
+local function wire(g, node, port, value)
+  if core.kind(value) then
+    g._raw:wire(node, port, value)
+  else
+    for _, ref in ipairs(value) do g._raw:wire(node, port, ref) end
+  end
+  g._wired[node][port] = true
+end
+
+-- Wires that stand without a name go to the inputs in order; a list input takes all that are left.
+local function wire_all(g, node, inputs, named, first)
+  local port = 1
+  for i, value in ipairs(first) do
+    if not inputs[port] then
+      core.fail(("stage '%s' has %d input%s, but %d are given"):format(node.name, #inputs, #inputs == 1 and "" or "s",
+        #first))
+    end
+    wire(g, node, inputs[port].name, value)
+    if not inputs[port].list then port = port + 1 end
+  end
+  for _, input in ipairs(inputs) do
+    if named[input.name] then wire(g, node, input.name, named[input.name]) end
+    named[input.name] = nil
+  end
+  local left = next(named)
+  if left then
+    local names = {}
+    for i, input in ipairs(inputs) do names[i] = input.name end
+    core.fail(("stage '%s' has no input '%s'%s%s"):format(node.name, left, words.near(left, names),
+      #names > 0 and " (inputs: " .. table.concat(names, ", ") .. ")" or ""))
+  end
+end
+
+local function missing_input(g, node)
+  for _, input in ipairs(node:inputs()) do
+    if not input.optional and not g._wired[node][input.name] then return input.name end
+  end
+end
+
+-- Plans a stage as soon as all it needs is wired.
+local function plan(g, node)
+  if node.optimizer or missing_input(g, node) then return end
+  g._raw:plan(node)
+  local path = g._weights[node]
+  if path then
+    g._weights[node] = nil
+    g._raw:load(path, node)
+  end
+end
+
+local function check_host(node, host)
+  if not node.source then
+    for _, key in ipairs { "batch", "shuffle", "drop_last" } do
+      if host[key] ~= nil then core.fail(("stage '%s' reads no data, so it takes no '%s'"):format(node.name, key)) end
+    end
+  end
+  if host.weights ~= nil and type(host.weights) ~= "string" then
+    core.fail(("stage '%s': 'weights' must be the path of a file, got a %s"):format(node.name, type(host.weights)))
+  end
+end
+
+local function construct(g, stage, t)
+  if t == g then
+    local near = core.nearest(stage, words.keys(graph))
+    core.fail(("a graph has no method '%s'%s"):format(stage,
+      near and ("; did you mean 'g:%s'?"):format(near) or ("; a stage is added with a dot: g.%s{}"):format(stage)))
+  end
+  if t ~= nil and type(t) ~= "table" then
+    core.fail(("g.%s{}: a table is wanted, got a %s"):format(stage, core.kind(t) or type(t)))
+  end
+  local params, host, named, first = split(stage, t or {})
+  local workers = g._opt.workers
+  if params.workers == nil and workers and workers > 0 and g._raw:has_param(stage, "workers") then
+    params.workers = workers
+  end
+  local node = g._raw:add(stage, params, host)
+  g._applied = false
+  g._wired[node], g._made[node] = {}, core.where()
+  check_host(node, host)
+  if host.weights and host.weights ~= "" then g._weights[node] = host.weights end
+  local inputs = node.optimizer and {} or node:inputs()
+  wire_all(g, node, inputs, named, first)
+  plan(g, node)
+  return node
+end
+
+-- The same as g.NAME{...}, for a stage whose name is that of a method or in a variable.
+function graph:stage(name, t)
+  return construct(self, name, t)
+end
+
+-- Wires an input after the stage was added.
+function graph:wire(node, port, value)
+  if core.kind(node) ~= "node" then core.fail(("g:wire: a stage is wanted first, got a %s"):format(type(node))) end
+  if not is_wires(value) then
+    core.fail(("g:wire: the output of a stage is wanted, got a %s"):format(type(value)))
+  end
+  wire(self, node, port, value)
+  self._applied = false
+  plan(self, node)
+end
+
+-- ---- what is there ----
+
+function graph:nodes() return self._raw:nodes() end
+
+function graph:find(name)
+  for _, node in ipairs(self._raw:nodes()) do
+    if node.name == name then return node end
+  end
+  return nil, ("no stage '%s'"):format(name)
+end
+
+local function pick(self, wanted)
+  local list = {}
+  for _, node in ipairs(self._raw:nodes()) do
+    if not node.source and (wanted == nil or self._raw:in_trained_part(node) == wanted) then list[#list + 1] = node end
+  end
+  return list
+end
+
+-- All stages but the sources; those that training does not change; the others.
+function graph:stages() return pick(self) end
+function graph:frozen() return pick(self, false) end
+function graph:trained() return pick(self, true) end
+
+function graph:notice(fmt, ...) core.log("warn", fmt:format(...)) end
+
+-- ---- training ----
+
+local train_keys = { optimizer = true, lr = true, accumulate = true }
+
+-- g:train{ loss, optimizer = g.sgd{}, lr = function(step) ... end, accumulate = k }
+function graph:train(t)
+  if type(t) ~= "table" or core.kind(t) then core.fail("g:train{ loss, optimizer = ... }: a table is wanted") end
+  local losses = {}
+  for k, v in next, t do
+    if math.type(k) == "integer" then
+      if not core.kind(v) then core.fail(("g:train{}: loss %d is a %s, not a stage"):format(k, type(v))) end
+      losses[k] = v
+    elseif not train_keys[k] then
+      words.unknown("g:train{} has no option", k, train_keys)
+    end
+  end
+  if #losses == 0 then core.fail("g:train{}: a loss is missing, such as g:train{ g.cross_entropy{...}, ... }") end
+  if core.kind(t.optimizer) ~= "node" or not t.optimizer.optimizer then
+    core.fail("g:train{}: 'optimizer' must be an optimizer stage, such as optimizer = g.sgd{ lr = 1e-3 }")
+  end
+  if t.lr ~= nil and type(t.lr) ~= "function" then
+    core.fail(("g:train{}: 'lr' must be a function(step), got a %s; a fixed rate is the optimizer's lr"):format(type(t.lr)))
+  end
+  self._raw:train { losses = losses, optimizer = t.optimizer, lr = t.lr, accumulate = t.accumulate }
+  self._optimizer = t.optimizer
+  self._applied = false
+end
+
+-- Chooses a strategy: a name, a file, a function(g), or a list of lanes.
+function graph:strategy(what, name)
+  local t = type(what)
+  if t ~= "string" and t ~= "function" and t ~= "table" then
+    core.fail(("g:strategy: a name, a file, a function or a list of lanes is wanted, got a %s"):format(t))
+  end
+  self._strategy, self._strategy_name, self._applied = what, name, false
+end
+
+local function check_wires(self)
+  for _, node in ipairs(self._raw:nodes()) do
+    local port = not node.optimizer and missing_input(self, node)
+    if port then
+      error(("%s: stage '%s': input '%s' is not wired"):format(self._made[node], node.name, port), 0)
+    end
+  end
+end
+
+-- Lanes are derived once all stages are there; again if one was added since.
+local function apply(self)
+  if self._applied then return end
+  check_wires(self)
+  local lanes, name = strategy.lanes(self, self._strategy, self._strategy_name)
+  self._raw:lanes(name, lanes)
+  self._lanes, self._applied = lanes, true
+  if self._opt.explain then
+    io.write(self._raw:describe())
+    core.exit(0)
+  end
+end
+
+-- ---- running ----
+
+local function evaluation_due(self, step)
+  local due
+  for _, e in ipairs(self._evals) do
+    if (step + 1) % e.every == 0 then due = e end
+  end
+  return due
+end
+
+-- for step, m in g:steps(n) do ... end; n nil: without end. The loop runs in C.
+function graph:steps(n)
+  if n ~= nil and (math.tointeger(n) == nil or n < 0) then
+    core.fail(("g:steps: the number of steps must be a whole number, got %s"):format(tostring(n)))
+  end
+  apply(self)
+  local raw = self._raw
+  if n == 0 then return function() end end
+  raw:begin(math.tointeger(n))
+  if #self._evals == 0 then return raw.next, raw, nil, self._stopper end
+  return function()
+    local step, m = raw:next()
+    local due = step and evaluation_due(self, step)
+    if due then m.eval = raw:evaluate(due.data) end
+    return step, m
+  end, nil, nil, self._stopper
+end
+
+-- g:evaluate{ data = source } -> means and sums over all of it | nil, "interrupted". With every = k it is run by g:steps after
+-- each k steps, as m.eval.
+function graph:evaluate(t)
+  words.check_keys("g:evaluate{}", t, { data = true, every = true })
+  if core.kind(t.data) ~= "node" or not t.data.source then
+    core.fail("g:evaluate{}: 'data' must be a stage that reads data, such as data = g.reader{ split = \"val\" }")
+  end
+  if t.every == nil then
+    apply(self)
+    return self._raw:evaluate(t.data)
+  end
+  local every = math.tointeger(t.every)
+  if not every or every < 1 then
+    core.fail(("g:evaluate{}: 'every' must be a whole number of at least 1, got %s"):format(tostring(t.every)))
+  end
+  self._evals[#self._evals + 1] = { data = t.data, every = every }
+end
+
+function graph:step() return self._raw:step() end
+function graph:seek(step) self._raw:seek(step) end
+function graph:epoch_steps() return self._raw:epoch_steps() end
+function graph:allocations() return self._raw:allocations() end
+function graph:checksums(path) self._raw:checksums(path) end
+
+-- Bytes that the run will take, by kind; known before it does.
+function graph:memory()
+  apply(self)
+  return self._raw:memory()
+end
+
+function graph:schedule()
+  apply(self)
+  return self._raw:schedule()
+end
+
+-- The schedule and what was proved, in words.
+function graph:describe()
+  apply(self)
+  return self._raw:describe()
+end
+
+-- The lanes of the strategy: { { name =, delay =, priority =, stages = { name, ... } }, ... }
+function graph:lanes()
+  apply(self)
+  local lanes = {}
+  for i, lane in ipairs(self._lanes) do
+    local stages = {}
+    for j, node in ipairs(lane.stages) do stages[j] = node.name end
+    lanes[i] = { name = lane.name, delay = lane.delay, priority = lane.priority, stages = stages }
+  end
+  return lanes
+end
+
+-- ---- weights ----
+
+-- Weights of all stages to a safetensors file; options.optimizer: its moments too.
+function graph:save(path, options)
+  options = options or {}
+  words.check_keys("g:save", options, { optimizer = true })
+  self._raw:save(path, options.optimizer)
+end
+
+-- All weights from a file or the folder of a run.
+function graph:load(path)
+  check_wires(self)
+  self._raw:load(path)
+end
+
+-- Frees everything. A graph in a variable marked <close> is closed at the end of its block.
+function graph:close() self._raw:close() end
+
+-- ---- the object ----
+
+local meta = {
+  __name = "graph",
+  __close = function(g) g._raw:close() end,
+  __tostring = function(g) return tostring(g._raw) end,
+  __newindex = function(_, key)
+    core.fail(("a graph's field '%s' cannot be assigned"):format(tostring(key)))
+  end,
+}
+
+function meta.__index(g, key)
+  if graph[key] then return graph[key] end
+  if type(key) ~= "string" then core.fail(("a graph has no field of type %s"):format(type(key))) end
+  local function constructor(t) return construct(g, key, t) end
+  rawset(g, key, constructor)
+  return constructor
+end
+
+-- graph(opt): opt as sp.args gives it, or any table with device, seed, threads, strategy ...; all have defaults.
+return function(opt)
+  opt = opt or {}
+  if type(opt) ~= "table" then core.fail(("sp.graph: a table of options is wanted, got a %s"):format(type(opt))) end
+  local get = function(key) return rawget(opt, key) end
+  local threads = get "threads"
+  if threads and threads > 0 then core.set_threads(threads) end
+  local device = get "device"
+  local raw = core.graph {
+    device = device ~= "auto" and device or nil, seed = get "seed", run_ahead = get "run_ahead", prefetch = get "prefetch",
+    init = get "init", checksums = get "checksums", trace = get "trace",
+  }
+  local g = {
+    _raw = raw, _wired = {}, _made = {}, _weights = {}, _evals = {}, _applied = false,
+    _strategy = get "strategy" or "serialized",
+    _opt = {
+      device = device or "cpu", seed = get "seed" or 1, run_ahead = get "run_ahead" or 2, prefetch = get "prefetch" or 2,
+      init = get "init" or "philox", checksums = get "checksums" or false, workers = get "workers",
+      explain = get "explain",
+    },
+    _stopper = setmetatable({}, { __close = function() raw:stop() end }),
+    depth = get "depth" or 1,
+  }
+  return setmetatable(g, meta)
+end

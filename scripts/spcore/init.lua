@@ -1,0 +1,34 @@
+-- SPDX-License-Identifier: MIT
+-- What `require "spcore"` gives a script.
+local core = require "spcore.core"
+
+local progress = require "spcore.progress"
+local env = core.env()
+
+local sp = {
+  version = env.version,
+  script_dir = env.script_dir,
+  args = require "spcore.args",
+  graph = require "spcore.graph",
+  run = require "spcore.run",
+  mean_iou = require "spcore.iou",
+  json = require "spcore.json",
+  log = progress.log,
+  print = progress.print,
+  progress = progress.new,
+  now = (require "spcore.sys").now,
+  interrupted = core.interrupted,
+  exit = core.exit,
+  fail = core.fail,
+}
+
+-- The path of a file that is shipped beside the scripts.
+function sp.shipped(name)
+  return env.script_dir .. "/" .. name
+end
+
+return setmetatable(sp, {
+  __index = function(t, key)
+    require "spcore.words".unknown("spcore has no", key, t)
+  end,
+})

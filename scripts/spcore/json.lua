@@ -1,0 +1,200 @@
+-- SPDX-License-Identifier: MIT
+-- JSON: encode(value), decode(text).
+local json = {}
+
+local escapes = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
+
+local function quote(s)
+  if not utf8.len(s) then s = s:gsub("[\x80-\xff]", "?") end
+  return '"' .. s:gsub('[%c"\\\127]', function(c) return escapes[c] or ("\\u%04x"):format(c:byte()) end) .. '"'
+end
+
+-- The shortest text that reads back the same; what JSON has no number for becomes a string.
+local function number(v)
+  if math.type(v) == "integer" then return ("%d"):format(v) end
+  if v ~= v then return '"nan"' end
+  if v == math.huge then return '"inf"' end
+  if v == -math.huge then return '"-inf"' end
+  for digits = 6, 17 do
+    local s = ("%." .. digits .. "g"):format(v)
+    if tonumber(s) == v then return s end
+  end
+end
+
+local put
+
+local function put_list(out, v, depth)
+  out[#out + 1] = "["
+  for i = 1, #v do
+    if i > 1 then out[#out + 1] = "," end
+    put(out, v[i], depth)
+  end
+  out[#out + 1] = "]"
+end
+
+local function put_object(out, v, depth, indent)
+  local keys = {}
+  for k in pairs(v) do
+    if type(k) ~= "string" then error("JSON: a key of type " .. type(k) .. " in a table that is no list", 0) end
+    keys[#keys + 1] = k
+  end
+  table.sort(keys)
+  local pad = indent and "\n" .. ("  "):rep(depth) or ""
+  out[#out + 1] = "{"
+  for i, k in ipairs(keys) do
+    out[#out + 1] = (i > 1 and "," or "") .. pad .. quote(k) .. (indent and ": " or ":")
+    put(out, v[k], depth, indent)
+  end
+  out[#out + 1] = (indent and #keys > 0 and "\n" .. ("  "):rep(depth - 1) or "") .. "}"
+end
+
+function put(out, v, depth, indent)
+  local t = type(v)
+  if depth > 64 then error("JSON: nested deeper than 64", 0) end
+  if t == "table" then
+    if #v > 0 then put_list(out, v, depth + 1) else put_object(out, v, depth + 1, indent) end
+  elseif t == "string" then
+    out[#out + 1] = quote(v)
+  elseif t == "number" then
+    out[#out + 1] = number(v)
+  elseif t == "boolean" then
+    out[#out + 1] = tostring(v)
+  elseif v == nil then
+    out[#out + 1] = "null"
+  else
+    error("JSON: a " .. t .. " cannot be written", 0)
+  end
+end
+
+-- One line; with `indent` objects are laid out. Keys are sorted; an empty table is an object.
+function json.encode(v, indent)
+  local out = {}
+  put(out, v, 0, indent)
+  return table.concat(out)
+end
+
+-- ---- reading ----
+
+local plain = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t", ['"'] = '"', ["\\"] = "\\", ["/"] = "/" }
+
+local function bad(s, at, what)
+  local line = select(2, s:sub(1, at - 1):gsub("\n", "")) + 1
+  error({ json = ("line %d: %s"):format(line, what) }, 0)
+end
+
+local function unescape(s, at, body)
+  local i, out = 1, {}
+  while i <= #body do
+    local c = body:sub(i, i)
+    if c ~= "\\" then
+      local j = body:find("\\", i, true) or #body + 1
+      out[#out + 1] = body:sub(i, j - 1)
+      i = j
+    else
+      local e = body:sub(i + 1, i + 1)
+      if e == "u" then
+        local code = tonumber(body:match("^%x%x%x%x", i + 2) or bad(s, at, "a broken \\u escape"), 16)
+        i = i + 6
+        if code >= 0xD800 and code < 0xDC00 then
+          local low = tonumber(body:match("^\\u(%x%x%x%x)", i) or "0", 16)
+          if low < 0xDC00 or low > 0xDFFF then bad(s, at, "half a surrogate pair") end
+          code = 0x10000 + (code - 0xD800) * 0x400 + (low - 0xDC00)
+          i = i + 6
+        end
+        out[#out + 1] = utf8.char(code)
+      else
+        out[#out + 1] = plain[e] or bad(s, at, "an unknown escape")
+        i = i + 2
+      end
+    end
+  end
+  return table.concat(out)
+end
+
+local function read_string(s, at)
+  local i = at + 1
+  while true do
+    local j = s:find('["\\]', i)
+    if not j then bad(s, at, "a string without end") end
+    if s:sub(j, j) == '"' then return unescape(s, at, s:sub(at + 1, j - 1)), j + 1 end
+    i = j + 2
+  end
+end
+
+local read
+
+local function skip(s, at)
+  return s:find("[^ \t\r\n]", at) or #s + 1
+end
+
+local function read_members(s, at, close, member, depth)
+  local t = {}
+  if depth > 64 then bad(s, at, "nested deeper than 64") end
+  at = skip(s, at + 1)
+  if s:sub(at, at) == close then return t, at + 1 end
+  while true do
+    at = skip(s, member(t, skip(s, at)))
+    local c = s:sub(at, at)
+    if c == close then return t, at + 1 end
+    if c ~= "," then bad(s, at, ("',' or '%s' is missing"):format(close)) end
+    at = at + 1
+  end
+end
+
+function read(s, at, depth)
+  local c = s:sub(at, at)
+  if c == "{" then
+    return read_members(s, at, "}", function(t, i)
+      if s:sub(i, i) ~= '"' then bad(s, i, "a name in quotes is missing") end
+      local key, value
+      key, i = read_string(s, i)
+      i = skip(s, i)
+      if s:sub(i, i) ~= ":" then bad(s, i, "':' is missing") end
+      value, i = read(s, skip(s, i + 1), depth + 1)
+      t[key] = value
+      return i
+    end, depth)
+  elseif c == "[" then
+    local n = 0
+    return read_members(s, at, "]", function(t, i)
+      n = n + 1
+      t[n], i = read(s, i, depth + 1)
+      return i
+    end, depth)
+  elseif c == '"' then
+    return read_string(s, at)
+  end
+  for word, value in pairs { ["true"] = true, ["false"] = false } do
+    if s:sub(at, at + #word - 1) == word then return value, at + #word end
+  end
+  if s:sub(at, at + 3) == "null" then return nil, at + 4 end
+  local text = s:match("^-?%d+%.?%d*[eE]?[+-]?%d*", at)
+  local v = text and tonumber(text)
+  if not v then bad(s, at, "no value") end
+  return v, at + #text
+end
+
+-- decode(text) -> value | nil, message
+function json.decode(s)
+  local ok, v, at = pcall(read, s, skip(s, 1), 1)
+  if not ok then
+    if type(v) == "table" and v.json then return nil, v.json end
+    error(v, 0)
+  end
+  if skip(s, at) <= #s then return nil, "something follows the value" end
+  return v
+end
+
+-- read(path) -> value | nil, message
+function json.read(path)
+  local file, why = io.open(path, "rb")
+  if not file then return nil, why end
+  local text = file:read("a")
+  file:close()
+  if not text then return nil, path .. ": cannot be read" end
+  local v, message = json.decode(text)
+  if message then return nil, path .. ": " .. message end
+  return v
+end
+
+return json

@@ -1,0 +1,190 @@
+-- SPDX-License-Identifier: MIT
+-- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end.
+local core = require "spcore.core"
+local json = require "spcore.json"
+local mean_iou = require "spcore.iou"
+local progress = require "spcore.progress"
+local sys = require "spcore.sys"
+local words = require "spcore.words"
+
+local run = {}
+run.__index = run
+run.__name = "run"
+
+-- ---- the folder ----
+
+local function make_parents(path)
+  for at in path:gmatch("()/") do
+    local parent = path:sub(1, at - 1)
+    if parent ~= "" and sys.kind(parent) ~= "dir" then
+      local ok, why, kind = sys.mkdir(parent)
+      if not ok and kind ~= "exists" then core.fail(why) end
+    end
+  end
+end
+
+-- A folder asked for may be there, but must not hold a run: nothing is overwritten.
+local function given_folder(path)
+  path = path:gsub("(.)/+$", "%1")
+  make_parents(path)
+  local ok, why, kind = sys.mkdir(path)
+  if ok then return path end
+  if kind ~= "exists" then core.fail("--out: " .. why) end
+  if sys.kind(path) ~= "dir" then core.fail(("--out: %s is not a folder"):format(path)) end
+  for _, file in ipairs { "settings.json", "metrics.jsonl", "weights.safetensors" } do
+    if sys.kind(path .. "/" .. file) then
+      core.fail(("--out: %s holds a run already; name another folder or remove it"):format(path))
+    end
+  end
+  return path
+end
+
+-- runs/NAME-1, -2 ...: mkdir decides who gets a number when several runs begin at once.
+local function next_folder(name)
+  local ok, why, kind = sys.mkdir("runs")
+  if not ok and kind ~= "exists" then core.fail(why) end
+  for i = 1, math.maxinteger do
+    local path = ("runs/%s-%d"):format(name, i)
+    ok, why, kind = sys.mkdir(path)
+    if ok then return path end
+    if kind ~= "exists" then core.fail(why) end
+  end
+end
+
+local function write_file(path, text)
+  local file, why = io.open(path, "w")
+  if not file then core.fail(why) end
+  local ok
+  ok, why = file:write(text)
+  local closed, why_closed = file:close()
+  if not ok or not closed then core.fail(("%s: %s"):format(path, why or why_closed)) end
+end
+
+-- ---- settings ----
+
+local function options_of(opt)
+  local t = {}
+  for k, v in pairs(opt) do
+    if type(v) ~= "table" or #v > 0 then t[k] = v end
+  end
+  return t
+end
+
+local function settings_of(g, opt, more)
+  local env, o = core.env(), g._opt
+  local stages = {}
+  for i, node in ipairs(g:nodes()) do
+    stages[i] = { name = node.name, stage = node.stage, frozen = node.frozen }
+  end
+  local schedule = g:schedule()
+  local t = {
+    spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+    device = o.device == "auto" and "cpu" or o.device, threads = env.threads, seed = o.seed, run_ahead = o.run_ahead,
+    prefetch = o.prefetch, init = o.init, checksums = o.checksums,
+    strategy = schedule.strategy, depth = schedule.depth, lanes = g:lanes(), memory = g:memory(), stages = stages,
+    options = options_of(opt),
+  }
+  for k, v in pairs(more) do t[k] = v end
+  return t
+end
+
+local function megabytes(bytes)
+  return ("%.1f MiB"):format(bytes / 2 ^ 20)
+end
+
+local function print_header(s, dir)
+  progress.print("spcore %s  %s", s.spcore, s.script)
+  progress.print("device %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device, s.strategy, #s.lanes,
+    #s.lanes == 1 and "" or "s", s.depth, s.threads, s.seed)
+  progress.print("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s",
+    megabytes(s.memory.total), megabytes(s.memory.weights), megabytes(s.memory.gradients),
+    megabytes(s.memory.optimizer), megabytes(s.memory.activations), megabytes(s.memory.saved),
+    megabytes(s.memory.scratch))
+  progress.print("folder %s", dir)
+end
+
+local keys = { graph = true, opt = true, steps = true, name = true, settings = true, every = true, warm_up = true }
+
+-- run{ graph =, opt =, steps =, name =, settings = }: makes the folder, writes the settings and prints them.
+local function new(t)
+  words.check_keys("sp.run{}", t, keys)
+  if type(t.graph) ~= "table" or not rawget(t.graph, "_raw") then core.fail("sp.run{}: 'graph' is missing") end
+  local opt = t.opt or {}
+  local settings = settings_of(t.graph, opt, t.settings or {})
+  local name = t.name or core.env().script:match("[^/]*$"):gsub("%.lua$", "")
+  local out = rawget(opt, "out") or ""
+  local dir = out ~= "" and given_folder(out) or next_folder(name)
+  write_file(dir .. "/settings.json", json.encode(settings, true) .. "\n")
+  if settings.checksums then t.graph:checksums(dir .. "/checksums.jsonl") end
+  local metrics, why = io.open(dir .. "/metrics.jsonl", "w")
+  if not metrics then core.fail(why) end
+  print_header(settings, dir)
+  return setmetatable({
+    dir = dir, settings = settings, graph = t.graph, metrics = metrics, began = sys.now(), seen = 0,
+    bar = progress.new { total = t.steps, every = t.every },
+  }, run)
+end
+
+-- ---- steps ----
+
+-- The running mean IoU of the training batches: counts fade, so that about the last 20 steps are in it.
+local function fade_in(self, counts)
+  local sums = self.counts
+  if not sums then
+    sums = {}
+    for i = 1, #counts do
+      sums[i] = {}
+      for j = 1, #counts do sums[i][j] = 0 end
+    end
+    self.counts = sums
+  end
+  for i = 1, #counts do
+    local row, new_row = sums[i], counts[i]
+    for j = 1, #counts do row[j] = 0.95 * row[j] + new_row[j] end
+  end
+end
+
+local function write_line(self, t)
+  local ok, why = self.metrics:write(json.encode(t), "\n")
+  if ok then ok, why = self.metrics:flush() end
+  if not ok then core.fail(("%s/metrics.jsonl: %s"):format(self.dir, why)) end
+end
+
+-- Writes the step to metrics.jsonl and shows it. Call it for every step.
+function run:step(step, m)
+  local counts = m.counts
+  if type(counts) == "table" then fade_in(self, counts) end
+  local eval = m.eval
+  if type(eval) == "table" and type(eval.counts) == "table" then
+    eval.iou = mean_iou(eval.counts)
+    self.iou = eval.iou
+  end
+  local line = {}
+  for k, v in pairs(m) do
+    if k ~= "counts" then line[k] = v end
+  end
+  line.time = m.time - self.began
+  write_line(self, line)
+  self.seen = self.seen + 1
+  self.bar:step(function()
+    local parts = {}
+    if m.loss then parts[1] = ("loss %.4f"):format(m.loss) end
+    if self.counts then parts[#parts + 1] = ("IoU %.3f"):format((mean_iou(self.counts))) end
+    if self.iou then parts[#parts + 1] = ("val IoU %.3f"):format(self.iou) end
+    return parts
+  end)
+end
+
+-- Saves the weights and closes the folder. The last line, printed also with --quiet, names the folder; `words` follow.
+function run:finish(text)
+  if self.finished then core.fail("run:finish was called before") end
+  self.finished = true
+  self.bar:close()
+  self.metrics:close()
+  self.graph:save(self.dir .. "/weights.safetensors")
+  if core.interrupted() then text = ("stopped after %d steps%s"):format(self.seen, text and ", " .. text or "") end
+  io.stdout:write(self.dir, text and ": " .. text or "", "\n")
+  io.stdout:flush()
+end
+
+return new

@@ -1,0 +1,120 @@
+-- SPDX-License-Identifier: MIT
+-- Strategies: found by name or file, run, and checked before the core sees them.
+local core = require "spcore.core"
+local sys = require "spcore.sys"
+local words = require "spcore.words"
+
+local strategy = {}
+
+local function folder()
+  return core.env().script_dir .. "/spcore/strategies"
+end
+
+-- Names of the strategies that are shipped.
+function strategy.names()
+  local names = {}
+  for _, file in ipairs(sys.list(folder()) or {}) do
+    names[#names + 1] = file:match("^(.*)%.lua$")
+  end
+  table.sort(names)
+  return names
+end
+
+local function path_of(name)
+  if name:find("/", 1, true) or name:match("%.lua$") then
+    if sys.kind(name) ~= "file" then core.fail(("strategy file '%s' not found"):format(name)) end
+    return name
+  end
+  local path = ("%s/%s.lua"):format(folder(), name)
+  if sys.kind(path) ~= "file" then
+    local names = strategy.names()
+    core.fail(("no strategy '%s'%s (there are %s; a file is given as ./%s.lua)"):format(name, words.near(name, names),
+      table.concat(names, ", "), name))
+  end
+  return path
+end
+
+-- What a strategy is given as -> its lanes as the author wrote them, and its name.
+local function lanes_of(g, what, name)
+  if type(what) == "string" then
+    name = name or what
+    local chunk, why = loadfile(path_of(what), "t")
+    if not chunk then error(why, 0) end
+    what = chunk()
+    if type(what) ~= "function" and type(what) ~= "table" then
+      core.fail(("strategy '%s': the file must return a function or a list of lanes, not a %s"):format(name, type(what)))
+    end
+  end
+  if type(what) == "function" then what = what(g) end
+  return what, name or "custom"
+end
+
+local lane_keys = { name = true, stages = true, delay = true, priority = true }
+local priorities = { high = 1, normal = 0, low = -1 }
+
+local function check_stages(where, lane, taken, lane_name)
+  if type(lane.stages) ~= "table" then
+    core.fail(("%s: 'stages' must be a list of stages, got a %s"):format(where, type(lane.stages)))
+  end
+  local n = 0
+  for k in next, lane.stages do
+    if math.type(k) ~= "integer" then core.fail(("%s: 'stages' must be a plain list"):format(where)) end
+    n = n + 1
+  end
+  for i = 1, n do
+    local node = lane.stages[i]
+    if core.kind(node) ~= "node" then
+      core.fail(("%s: 'stages' has a %s at place %d, not a stage"):format(where, type(node), i))
+    end
+    if taken[node] then
+      core.fail(("%s: stage '%s' is listed twice, first in lane '%s'"):format(where, node.name, taken[node]))
+    end
+    taken[node] = lane_name
+  end
+end
+
+local function check_lane(where, i, lane, taken, names)
+  if type(lane) ~= "table" then core.fail(("%s: lane %d is a %s, not a table"):format(where, i, type(lane))) end
+  words.check_keys(("%s: lane %d"):format(where, i), lane, lane_keys)
+  local name = lane.name or ("lane%d"):format(i)
+  if type(name) ~= "string" or name == "" then core.fail(("%s: lane %d: 'name' must be a string"):format(where, i)) end
+  if names[name] then core.fail(("%s: two lanes are named '%s'"):format(where, name)) end
+  names[name] = true
+  where = ("%s: lane '%s'"):format(where, name)
+  local delay = lane.delay == nil and 0 or type(lane.delay) == "number" and math.tointeger(lane.delay)
+  if not delay or delay < 0 then
+    core.fail(("%s: 'delay' must be a whole number of at least 0, got %s"):format(where, tostring(lane.delay)))
+  end
+  local priority = priorities[lane.priority or "normal"]
+  if not priority then
+    core.fail(("%s: 'priority' must be high, normal or low, got '%s'"):format(where, tostring(lane.priority)))
+  end
+  check_stages(where, lane, taken, name)
+  return { name = name, stages = lane.stages, delay = delay, priority = priority }
+end
+
+-- lanes(g, what, name) -> checked lanes, name. A lane without stages (the frozen part where nothing is frozen) is dropped.
+function strategy.lanes(g, what, name)
+  local list
+  list, name = lanes_of(g, what, name)
+  local where = ("strategy '%s'"):format(name)
+  if type(list) ~= "table" then
+    core.fail(("%s must give a list of lanes, got a %s"):format(where, type(list)))
+  end
+  local lanes, taken, names = {}, {}, {}
+  for k in next, list do
+    if math.type(k) ~= "integer" then core.fail(("%s must give a list of lanes; '%s' is no place in a list"):format(where, k)) end
+  end
+  for i, lane in ipairs(list) do
+    lane = check_lane(where, i, lane, taken, names)
+    if #lane.stages > 0 then lanes[#lanes + 1] = lane end
+  end
+  for _, node in ipairs(g:nodes()) do
+    if not taken[node] and not node.source and not node.optimizer then
+      core.fail(("%s: stage '%s' is in no lane"):format(where, node.name))
+    end
+  end
+  return lanes, name
+end
+
+return strategy
