@@ -21,6 +21,7 @@
 
 #define SPIN 3e-6   /* before sleeping; more would take processor time from the threads that compute */
 #define CHUNK 512   /* queue nodes allocated at a time */
+#define TICKETS 128 /* there from the start: how many are in use at once is a matter of timing */
 
 typedef struct ticket {
   struct ticket *next_free, *next_all;
@@ -79,17 +80,21 @@ typedef struct cpu_stream {
 
 /* ---- tickets ----------------------------------------------------------------------------------------------------- */
 
+static ticket *ticket_alloc(cpu_dev *dev) {
+  ticket *t = sp_calloc(1, sizeof *t);
+  if (!t) return NULL;
+  pthread_mutex_init(&t->lock, NULL);
+  pthread_cond_init(&t->cond, NULL);
+  t->next_all = dev->all;
+  dev->all = t;
+  return t;
+}
+
 static ticket *ticket_new(cpu_dev *dev) {
   pthread_mutex_lock(&dev->lock);
   ticket *t = dev->unused;
-  if (t) {
-    dev->unused = t->next_free;
-  } else if ((t = sp_calloc(1, sizeof *t))) {
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->cond, NULL);
-    t->next_all = dev->all;
-    dev->all = t;
-  }
+  if (t) dev->unused = t->next_free;
+  else t = ticket_alloc(dev);
   pthread_mutex_unlock(&dev->lock);
   return t;
 }
@@ -209,16 +214,6 @@ static void *stream_main(void *arg) {
 
 /* ---- device ------------------------------------------------------------------------------------------------------ */
 
-static int cpu_open(sp_ctx *ctx, int index, void **out) {
-  int status = sp_hostdev_check_index(ctx, index);
-  if (status) return status;
-  cpu_dev *dev = sp_calloc(1, sizeof *dev);
-  if (!dev) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for a device");
-  pthread_mutex_init(&dev->lock, NULL);
-  *out = dev;
-  return SP_OK;
-}
-
 static void cpu_close(void *d) {
   cpu_dev *dev = d;
   while (dev->all) {
@@ -230,6 +225,25 @@ static void cpu_close(void *d) {
   }
   pthread_mutex_destroy(&dev->lock);
   free(dev);
+}
+
+static int cpu_open(sp_ctx *ctx, int index, void **out) {
+  int status = sp_hostdev_check_index(ctx, index);
+  if (status) return status;
+  cpu_dev *dev = sp_calloc(1, sizeof *dev);
+  if (!dev) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for a device");
+  pthread_mutex_init(&dev->lock, NULL);
+  for (int i = 0; i < TICKETS; i++) {
+    ticket *t = ticket_alloc(dev);
+    if (!t) {
+      cpu_close(dev);
+      return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for a device");
+    }
+    t->next_free = dev->unused;
+    dev->unused = t;
+  }
+  *out = dev;
+  return SP_OK;
 }
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */

@@ -112,7 +112,7 @@ static void make_room(sp_pool *pool, sp_ctx *ctx, size_t size) {
 
 int sp_pool_get(sp_pool *pool, size_t bytes, void **ptr, sp_err *err) {
   sp_ctx_holder holder;
-  sp_err ignored;
+  sp_err ignored = {0};
   sp_ctx *ctx = sp_ctx_for(&holder, "pinned memory", err);
   size_t size = SMALLEST;
   block *b;
