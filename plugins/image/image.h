@@ -52,4 +52,26 @@ int im_resize(im_scaler *s, const uint8_t *src, int sw, int sh, uint8_t *dst, in
 /* One byte a pixel, nearest. This function can't fail. */
 void im_nearest(const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 
+/* ---- the other way ---- */
+/* One worker's encoder. Zero-initialised is ready. `why` as above. */
+typedef struct im_encoder {
+  void *tj;
+  uint8_t *out; /* the encoded file */
+  size_t n, cap;
+  char why[256];
+} im_encoder;
+void im_encoder_free(im_encoder *e);
+
+/* RGB triples to a JPEG (quality 1..100, no chroma subsampling) or a PNG; labels to a palette PNG whose indices they
+ * are. The result is in e->out. */
+int im_to_jpeg(im_encoder *e, const uint8_t *rgb, int w, int h, int quality);
+int im_to_png(im_encoder *e, const uint8_t *rgb, int w, int h);
+int im_labels_to_png(im_encoder *e, const uint8_t *labels, int w, int h);
+
+/* Writes e->out to a temporary name beside `path` and renames it, so that nobody sees half a file. */
+int im_save(im_encoder *e, const char *path);
+
+/* The colour of a label, as PASCAL VOC has it: 0 is black, neighbours differ strongly. This function can't fail. */
+void im_label_colour(uint8_t label, uint8_t rgb[3]);
+
 #endif
