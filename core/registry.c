@@ -15,6 +15,8 @@
 
 #define LIST_CAP 1024 /* stages, ports ... of one plugin: a list that is not ended is found out, not run through */
 
+#define PORTS_MAX 64
+
 typedef struct loaded {
   sp_plugin_file file; /* first: a pointer to it is a pointer to this */
   dev_t dev;
@@ -103,8 +105,8 @@ static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, s
   known |= out ? SP_PORT_METRIC | SP_PORT_STATUS : SP_PORT_OPTIONAL;
   *n = 0;
   for (const sp_port *p = ports; p && p->name; p++) {
-    if (++*n > SP_MAX_LIST)
-      return sp_fail(err, SP_E_INVALID, "more than %d %ss: the table is not ended by a NULL name", SP_MAX_LIST, side);
+    if (++*n > PORTS_MAX)
+      return sp_fail(err, SP_E_INVALID, "more than %d %ss: the table is not ended by a NULL name", PORTS_MAX, side);
     if (!name_ok(p->name)) return sp_fail(err, SP_E_INVALID, "%s '%s': the name is not [a-z][a-z0-9_]*", side, p->name);
     for (const sp_port *o = ports; o < p; o++)
       if (strcmp(o->name, p->name) == 0) return sp_fail(err, SP_E_INVALID, "%s '%s' is there twice", side, p->name);

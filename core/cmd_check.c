@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ * cmd_check.c - spcore check: the stage conformance suite on plugin files, as TAP lines. */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "conformance.h"
+#include "env.h"
+
+typedef struct tap {
+  sp_sb out;
+  int n;
+  bool quiet;
+} tap;
+
+static void tap_line(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words) {
+  tap *t = arg;
+  t->n++;
+  if (t->quiet && result == SP_CONFORM_OK) return;
+  sp_sb_putf(&t->out, "%s %d - %s: %s", result == SP_CONFORM_FAILED ? "not ok" : "ok", t->n, stage, what);
+  if (result == SP_CONFORM_NOTICE) sp_sb_putf(&t->out, " # SKIP %s", words);
+  else if (*words) sp_sb_putf(&t->out, "\n# %s", words);
+  sp_sb_put(&t->out, "\n");
+}
+
+static int check_files(sp_env *env, char *const *files, int n, tap *t, sp_err *err) {
+  int failed = 0;
+  for (int i = 0; i < n; i++) {
+    const sp_plugin_file *file;
+    int rc = sp_registry_load(env->reg, files[i], &file, err);
+    if (rc) return rc;
+    sp_sb_putf(&t->out, "# %s\n", files[i]);
+    if (!file->n_stages) sp_sb_put(&t->out, "# no stages in it\n");
+    failed += sp_conformance(file, &env->host, tap_line, t);
+  }
+  sp_sb_putf(&t->out, "1..%d\n", t->n);
+  if (!failed) return SP_OK;
+  return sp_fail(err, SP_E_INTERNAL, "%d of %d checks failed", failed, t->n);
+}
+
+static int check_main(int argc, char **argv) {
+  static const struct option options[] = {
+    {"threads", required_argument, NULL, 't'}, {"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'}, {0}};
+  sp_env_opts opt = {.threads = 2};
+  tap t = {0};
+  int c;
+  while ((c = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
+    char *end;
+    switch (c) {
+    case 't': {
+      long n = strtol(optarg, &end, 10);
+      if (*end || end == optarg || n < 1 || n > 1024)
+        return sp_cmd_usage(&sp_cmd_check, "--threads %s: a number from 1 to 1024 is wanted", optarg);
+      opt.threads = (int)n;
+      break;
+    }
+    case 'q': t.quiet = true; break;
+    case 'h': return sp_cmd_help(&sp_cmd_check);
+    default: return sp_cmd_bad_option(&sp_cmd_check, c, argv, options);
+    }
+  }
+  if (optind == argc) return sp_cmd_usage(&sp_cmd_check, "a plugin FILE.so is wanted");
+
+  sp_env *env;
+  sp_err err;
+  if (sp_env_new(&env, &opt, &err)) return sp_cmd_failed(&err);
+  int rc = check_files(env, argv + optind, argc - optind, &t, &err);
+  int code = sp_cmd_print(&t.out);
+  if (rc) code = sp_cmd_failed(&err);
+  sp_sb_free(&t.out);
+  sp_env_free(env);
+  return code;
+}
+
+const sp_cmd sp_cmd_check = {
+  "check", "FILE.so... [options]", "Runs the stage conformance suite on plugin files",
+  "  --threads N  worker threads that the stages may use [2]\n"
+  "  --quiet      only what failed or was not exercised\n", check_main};

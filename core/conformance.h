@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * conformance.h - the suite behind `spcore check`: does a stage keep the rules of spcore/plugin.h? */
+#ifndef SP_CORE_CONFORMANCE_H
+#define SP_CORE_CONFORMANCE_H
+
+#include "stage.h"
+
+typedef enum { SP_CONFORM_OK, SP_CONFORM_FAILED, SP_CONFORM_NOTICE } sp_conform_result;
+
+/* One line of the report. words is "" where there is nothing to add. */
+typedef void (*sp_conform_fn)(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words);
+
+/* Runs every stage of the file that is for the cpu, with parameters at their defaults and small tensors of its own making.
+ * A stage that refuses all of them is reported with a notice and its words. Returns how many checks failed. */
+int sp_conformance(const sp_plugin_file *file, const sp_stage_host *host, sp_conform_fn line, void *arg);
+
+#endif
