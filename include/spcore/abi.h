@@ -63,7 +63,7 @@ typedef enum sp_status {
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 #define SP_MAX_DIMS 8
-#define SP_MAX_LIST 64 /* most tensors on one LIST port */
+#define SP_MAX_LIST 1024 /* most tensors on one LIST port */
 
 /* X(name, value, bytes, word) */
 #define SP_DTYPE_LIST(X)                                                                                               \

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT
+ * graph.c - nodes, wires, and what a script may ask of them before the graph runs. */
+#include "graph_impl.h"
+#include "program.h"
+
+#include <spcore/rng.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory ---- */
+void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err) {
+  void *p = sp_calloc(n ? n : 1, size);
+  if (!p) sp_nomem(err, n * size, what);
+  g->allocations++;
+  return p;
+}
+
+void *sp_graph_alloc(sp_graph *g, size_t bytes, const char *what, sp_err *err) {
+  sp_ctx_holder h;
+  void *p = NULL;
+  if (g->dev_type->alloc(sp_ctx_for(&h, what, err), g->dev, SP_MEM_DEVICE, bytes ? bytes : 1, &p)) {
+    sp_prefix(err, "%s needs %zu bytes", what, bytes);
+    return NULL;
+  }
+  g->allocations++;
+  return p;
+}
+
+/* ---- the graph ---- */
+int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err *err) {
+  sp_graph *g = sp_calloc(1, sizeof *g);
+  sp_ctx_holder h;
+  int st;
+  *out = NULL;
+  if (!g) return sp_nomem(err, sizeof *g, "a graph");
+  pthread_mutex_init(&g->lock, NULL);
+  g->env = env;
+  if (opts) g->opts = *opts;
+  if (!g->opts.device) g->opts.device = "cpu";
+  if (g->opts.prefetch < 1) g->opts.prefetch = 1;
+  g->accumulate = 1;
+  g->host = env->host;
+  if (g->opts.trace) {
+    g->host.observe = sp_trace_observe;
+    g->host.observe_arg = g->opts.trace;
+  }
+  st = g->opts.run_ahead < 0 || g->opts.run_ahead > 64
+           ? sp_fail(err, SP_E_RANGE, "run_ahead %d is outside 0..64", g->opts.run_ahead)
+       : g->opts.prefetch > 64 ? sp_fail(err, SP_E_RANGE, "prefetch %d is outside 1..64", g->opts.prefetch)
+       : g->opts.init && strcmp(g->opts.init, "philox") && strcmp(g->opts.init, "torch")
+           ? sp_fail(err, SP_E_INVALID, "init '%s': philox and torch are there", g->opts.init)
+           : sp_registry_device(env->reg, g->opts.device, &g->dev_type, err);
+  if (!st) st = g->dev_type->open(sp_ctx_for(&h, g->opts.device, err), 0, &g->dev);
+  if (st) {
+    g->dev = NULL;
+    sp_graph_free(g);
+    return st;
+  }
+  *out = g;
+  return SP_OK;
+}
+
+static void free_node(sp_node *n) {
+  sp_node_drop_weights(n);
+  for (unsigned i = 0; n->in && i < n->n_in; i++) free(n->in[i].v);
+  free(n->in);
+  for (unsigned i = 0; n->in_specs && i < n->n_in; i++) free(n->in_specs[i].spec);
+  for (unsigned i = 0; n->out_specs && i < n->n_out; i++) free(n->out_specs[i].spec);
+  free(n->in_specs);
+  free(n->out_specs);
+  for (size_t i = 0; i < n->n_attrs; i++) {
+    free((char *)n->attrs[i].name);
+    free((char *)n->attrs[i].text);
+  }
+  free(n->attrs);
+  sp_inst_free(n->inst);
+  free(n->name);
+  free(n);
+}
+
+void sp_graph_free(sp_graph *g) {
+  sp_err err;
+  if (!g) return;
+  if (g->dev) sp_graph_drain(g, &err);
+  sp_program_free(g->train);
+  sp_program_free(g->eval);
+  for (size_t i = 0; i < g->n_nodes; i++) free_node(g->nodes[i]);
+  free(g->nodes);
+  free(g->topo);
+  free(g->losses.v);
+  free(g->strategy);
+  sp_graph_drop_lanes(g);
+  if (g->dev) g->dev_type->close(g->dev);
+  pthread_mutex_destroy(&g->lock);
+  free(g);
+}
+
+const sp_graph_opts *sp_graph_options(const sp_graph *g) { return &g->opts; }
+size_t sp_graph_n_nodes(const sp_graph *g) { return g->n_nodes; }
+sp_node *sp_graph_node(const sp_graph *g, size_t i) { return i < g->n_nodes ? g->nodes[i] : NULL; }
+
+sp_node *sp_graph_find(const sp_graph *g, const char *name) {
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if (!strcmp(g->nodes[i]->name, name)) return g->nodes[i];
+  return NULL;
+}
+
+/* ---- nodes ---- */
+static unsigned count_ports(const sp_port *p) {
+  unsigned n = 0;
+  while (p && p[n].name) n++;
+  return n;
+}
+
+static bool valid_name(const char *s) {
+  size_t n = strlen(s);
+  if (!n || n > 64 || !((s[0] >= 'a' && s[0] <= 'z') || (s[0] >= 'A' && s[0] <= 'Z') || s[0] == '_')) return false;
+  return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == n;
+}
+
+static char *free_name(const sp_graph *g, const char *stage) {
+  char buf[96];
+  snprintf(buf, sizeof buf, "%s", stage);
+  for (int i = 2; sp_graph_find(g, buf); i++) snprintf(buf, sizeof buf, "%.60s_%d", stage, i);
+  return sp_strdup(buf);
+}
+
+static int alloc_ports(sp_node *n, sp_err *err) {
+  const sp_stage_type *t = n->inst->type;
+  n->n_in = count_ports(t->inputs);
+  n->n_out = count_ports(t->outputs);
+  n->in = sp_calloc(n->n_in + 1, sizeof *n->in);
+  n->in_specs = sp_calloc(n->n_in + 1, sizeof *n->in_specs);
+  n->out_specs = sp_calloc(n->n_out + 1, sizeof *n->out_specs);
+  if (!n->in || !n->in_specs || !n->out_specs) return sp_nomem(err, 0, "ports");
+  for (unsigned i = 0; i < n->n_out; i++) {
+    uint32_t cap = t->outputs[i].flags & SP_PORT_LIST ? SP_MAX_LIST : 1;
+    n->out_specs[i].spec = sp_calloc(cap, sizeof(sp_spec));
+    n->out_specs[i].cap = cap;
+    if (!n->out_specs[i].spec) return sp_nomem(err, cap * sizeof(sp_spec), "ports");
+  }
+  return SP_OK;
+}
+
+int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
+                 sp_err *err) {
+  const sp_stage_type *type;
+  const sp_plugin_file *file;
+  sp_node *n;
+  int st;
+  *out = NULL;
+  if (g->train) return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; add stages before", stage);
+  if (opts && opts->name && !valid_name(opts->name))
+    return sp_fail(err, SP_E_INVALID, "name '%s': letters, digits and _ are wanted, at most 64", opts->name);
+  if (opts && opts->name && sp_graph_find(g, opts->name))
+    return sp_fail(err, SP_E_INVALID, "name '%s' is taken by another stage of this graph", opts->name);
+  if ((st = sp_registry_stage(g->env->reg, stage, g->opts.device, &type, &file, err))) return st;
+  n = sp_calloc(1, sizeof *n);
+  if (!n || !sp_grow(&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof *g->nodes)) {
+    free(n);
+    return sp_nomem(err, sizeof *n, "a stage");
+  }
+  n->g = g;
+  n->index = g->n_nodes;
+  n->user_lane = -1;
+  if (opts) n->opts = *opts;
+  n->opts.name = NULL;
+  n->frozen = n->opts.frozen;
+  n->name = opts && opts->name ? sp_strdup(opts->name) : free_name(g, stage);
+  n->source = type->flags & SP_STAGE_SOURCE;
+  n->optimizer = type->flags & SP_STAGE_OPTIMIZER;
+  n->loss = type->flags & SP_STAGE_LOSS;
+  st = n->name ? sp_inst_new(&n->inst, &g->host, n->name, type, file, params, err) : sp_nomem(err, 64, "a name");
+  if (!st) st = alloc_ports(n, err);
+  if (!st && n->source && n->opts.batch < 1)
+    st = sp_fail(err, SP_E_RANGE, "stage '%s': batch %lld: at least 1 is wanted", n->name, (long long)n->opts.batch);
+  if (!st && n->opts.batch > 1 << 20)
+    st = sp_fail(err, SP_E_RANGE, "stage '%s': batch %lld is above 1048576", n->name, (long long)n->opts.batch);
+  if (st) {
+    free_node(n);
+    return st;
+  }
+  n->key = sp_rng_key(g->opts.seed, n->name);
+  n->n_live = sp_params_live(type->params, n->inst->params.data, n->live);
+  g->nodes[g->n_nodes++] = n;
+  *out = n;
+  return SP_OK;
+}
+
+const char *sp_node_name(const sp_node *n) { return n->name; }
+const sp_stage_type *sp_node_type(const sp_node *n) { return n->inst->type; }
+const sp_inst *sp_node_inst(const sp_node *n) { return n->inst; }
+bool sp_node_frozen(const sp_node *n) { return n->frozen; }
+bool sp_node_is_source(const sp_node *n) { return n->source; }
+bool sp_node_in_trained_part(const sp_node *n) { return n->in_trained; }
+const sp_port *sp_node_in_port(const sp_node *n, unsigned i) { return &n->inst->type->inputs[i]; }
+const sp_port *sp_node_out_port(const sp_node *n, unsigned i) { return &n->inst->type->outputs[i]; }
+
+static int find_port(const sp_node *n, const sp_port *ports, unsigned count, const char *name, const char *kind,
+                     sp_err *err) {
+  const char *names[64], *near;
+  unsigned k = 0;
+  for (unsigned i = 0; i < count; i++) {
+    if (!strcmp(ports[i].name, name)) return (int)i;
+    if (k < 63) names[k++] = ports[i].name;
+  }
+  names[k] = NULL;
+  near = sp_nearest(name, names);
+  if (near)
+    return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no %s port '%s'; did you mean '%s'?", n->name, kind, name, near);
+  return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no %s port '%s' (see: spcore inspect %s)", n->name, kind, name,
+                 n->inst->type->name);
+}
+
+int sp_node_find_in(const sp_node *n, const char *port, sp_err *err) {
+  return find_port(n, n->inst->type->inputs, n->n_in, port, "input", err);
+}
+
+int sp_node_find_out(const sp_node *n, const char *port, sp_err *err) {
+  return find_port(n, n->inst->type->outputs, n->n_out, port, "output", err);
+}
+
+const sp_speclist *sp_node_out_specs(const sp_node *n, int port) { return &n->out_specs[port]; }
+
+const sp_attr *sp_node_attr(const sp_node *n, const char *name) {
+  for (size_t i = 0; i < n->n_attrs; i++)
+    if (!strcmp(n->attrs[i].name, name)) return &n->attrs[i];
+  return NULL;
+}
+
+int sp_node_set_live(sp_node *n, const char *param, double value, sp_err *err) {
+  const sp_param *p = NULL;
+  int i = sp_params_find_live(n->inst->type->params, param, &p);
+  if (i < 0)
+    return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no parameter '%s' that may change while running", n->name, param);
+  if (isnan(value) || ((p->min != 0 || p->max != 0) && (value < p->min || value > p->max)))
+    return sp_fail(err, SP_E_RANGE, "stage '%s': parameter '%s': %g is outside %g..%g", n->name, param, value, p->min, p->max);
+  /* A stage ahead of the trained part has begun steps that in another strategy it has not: the same script would give other
+   * bits there. */
+  if (n->g->train && !n->in_trained && !n->optimizer)
+    return sp_fail(err, SP_E_STATE, "stage '%s': parameter '%s' may change before the first step only: the stage may run "
+                   "ahead of the trained part", n->name, param);
+  n->live[i] = (float)value;
+  return SP_OK;
+}
+
+int sp_node_get_live(const sp_node *n, const char *param, double *value, sp_err *err) {
+  int i = sp_params_find_live(n->inst->type->params, param, NULL);
+  if (i < 0)
+    return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no parameter '%s' that may change while running", n->name, param);
+  *value = n->live[i];
+  return SP_OK;
+}
+
+/* ---- wires ---- */
+static int add_ref(sp_refs *r, sp_ref ref, sp_err *err) {
+  if (!sp_grow(&r->v, &r->cap, r->n + 1, sizeof *r->v)) return sp_nomem(err, sizeof ref, "a wire");
+  r->v[r->n++] = ref;
+  return SP_OK;
+}
+
+/* Is `goal` upstream of `n`, or n itself? Writes the way into `way`. `seen` keeps diamonds from being walked twice. */
+static bool upstream(const sp_node *n, const sp_node *goal, bool *seen, sp_sb *way) {
+  if (n == goal) {
+    sp_sb_putf(way, "%s", n->name);
+    return true;
+  }
+  if (seen[n->index]) return false;
+  seen[n->index] = true;
+  for (unsigned i = 0; i < n->n_in; i++)
+    for (size_t k = 0; k < n->in[i].n; k++)
+      if (upstream(n->in[i].v[k].node, goal, seen, way)) {
+        sp_sb_putf(way, " -> %s", n->name);
+        return true;
+      }
+  return false;
+}
+
+static int refuse_cycle(sp_node *node, const sp_port *pi, sp_ref from, const sp_port *po, sp_err *err) {
+  bool *seen = sp_calloc(node->g->n_nodes, sizeof *seen);
+  sp_sb way = {0};
+  int st = SP_OK;
+  if (!seen) return sp_nomem(err, node->g->n_nodes, "a search for cycles");
+  if (upstream(from.node, node, seen, &way))
+    st = sp_fail(err, SP_E_INVALID, "wiring '%s.%s' to '%s.%s' closes a cycle: %s -> %s", from.node->name, po->name,
+                 node->name, pi->name, sp_sb_str(&way), node->name);
+  sp_sb_free(&way);
+  free(seen);
+  return st;
+}
+
+int sp_graph_wire(sp_graph *g, sp_node *node, int in_port, sp_ref from, sp_err *err) {
+  const sp_port *pi = sp_node_in_port(node, (unsigned)in_port), *po = sp_node_out_port(from.node, (unsigned)from.port);
+  sp_refs *r = &node->in[in_port];
+  int st;
+  if (from.node->g != g || node->g != g)
+    return sp_fail(err, SP_E_INVALID, "'%s.%s' belongs to another graph", from.node->name, po->name);
+  if (node->optimizer)
+    return sp_fail(err, SP_E_INVALID, "stage '%s' is an optimizer: it is wired by train{ optimizer = ... }", node->name);
+  if (g->train) return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; wire stages before", node->name);
+  if ((st = refuse_cycle(node, pi, from, po, err))) return st;
+  const sp_speclist *specs = &from.node->out_specs[from.port];
+  uint32_t first = from.index < 0 ? 0 : (uint32_t)from.index;
+  uint32_t n = from.index < 0 && po->flags & SP_PORT_LIST ? specs->n : 1;
+  if (from.index >= 0 && from.node->planned && first >= specs->n)
+    return sp_fail(err, SP_E_RANGE, "'%s.%s' has %u tensors; there is no number %u", from.node->name, po->name, specs->n,
+                   first + 1);
+  if (po->flags & SP_PORT_LIST && from.index < 0 && !from.node->planned)
+    return sp_fail(err, SP_E_STATE, "'%s.%s': wire the inputs of '%s' first", from.node->name, po->name, from.node->name);
+  if (!(pi->flags & SP_PORT_LIST) && (r->n || n != 1))
+    return sp_fail(err, SP_E_INVALID, "'%s.%s' takes one tensor, '%s.%s' %s", node->name, pi->name, from.node->name, po->name,
+                   r->n ? "is a second one" : "is a list of another length");
+  if (r->n + n > SP_MAX_LIST)
+    return sp_fail(err, SP_E_RANGE, "'%s.%s' takes at most %d tensors", node->name, pi->name, SP_MAX_LIST);
+  for (uint32_t i = 0; i < n && !st; i++)
+    st = add_ref(r, (sp_ref){from.node, from.port, (int)(first + i)}, err);
+  node->planned = false;
+  return st;
+}
+
+bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from) {
+  return !((sp_node_in_port(consumer, (unsigned)in_port)->flags | sp_node_out_port(from.node, (unsigned)from.port)->flags) &
+           (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS));
+}
+
+/* ---- plan ---- */
+static int keep_weights(sp_node *n, const sp_plan *p, sp_err *err) {
+  if (n->weights) { /* planned before: the storage stands, so must the list */
+    bool same = p->n_weights == n->n_weights;
+    for (size_t i = 0; same && i < n->n_weights; i++)
+      same = !strcmp(n->weights[i].name, p->weights[i].name) && sp_spec_equal(&n->weights[i].spec, &p->weights[i].spec);
+    if (same) return SP_OK;
+    sp_node_drop_weights(n);
+  }
+  n->n_weights = p->n_weights;
+  if (!p->n_weights) return SP_OK;
+  n->weights = sp_calloc(p->n_weights, sizeof *n->weights);
+  if (!n->weights) return sp_nomem(err, p->n_weights * sizeof *n->weights, "the list of weights");
+  for (uint32_t i = 0; i < p->n_weights; i++) {
+    n->weights[i] = p->weights[i];
+    n->weights[i].name = sp_strdup(p->weights[i].name);
+    if (!n->weights[i].name) return sp_nomem(err, 64, "a name");
+  }
+  return SP_OK;
+}
+
+static int keep_attrs(sp_node *n, const sp_plan *p, sp_err *err) {
+  for (size_t i = 0; i < n->n_attrs; i++) {
+    free((char *)n->attrs[i].name);
+    free((char *)n->attrs[i].text);
+  }
+  free(n->attrs);
+  n->n_attrs = 0;
+  n->attrs = sp_calloc(p->n_attrs + 1, sizeof *n->attrs);
+  if (!n->attrs) return sp_nomem(err, 0, "attributes");
+  for (uint32_t i = 0; i < p->n_attrs; i++) {
+    n->attrs[i] = p->attrs[i];
+    n->attrs[i].name = sp_strdup(p->attrs[i].name);
+    n->attrs[i].text = p->attrs[i].text ? sp_strdup(p->attrs[i].text) : NULL;
+    n->n_attrs = i + 1;
+    if (!n->attrs[i].name || (p->attrs[i].text && !n->attrs[i].text)) return sp_nomem(err, 64, "an attribute");
+  }
+  return SP_OK;
+}
+
+/* "; wired: encoder.features float32[8,64,8,8] -> features, ..." */
+static void put_edges(const sp_node *n, sp_err *err) {
+  sp_sb sb = {0};
+  char spec[128];
+  for (unsigned i = 0; i < n->n_in; i++)
+    for (size_t k = 0; k < n->in[i].n; k++) {
+      sp_ref r = n->in[i].v[k];
+      sp_sb_putf(&sb, "%s%s.%s %s -> %s", sb.n ? ", " : "", r.node->name, sp_node_out_port(r.node, (unsigned)r.port)->name,
+                 sp_spec_str(&n->in_specs[i].spec[k], spec, sizeof spec), sp_node_in_port(n, i)->name);
+    }
+  if (sb.n) {
+    size_t len = strlen(err->msg);
+    snprintf(err->msg + len, sizeof err->msg - len, " (wired: %s)", sp_sb_str(&sb));
+  }
+  sp_sb_free(&sb);
+}
+
+int sp_node_replan(sp_node *n, bool training, sp_err *err) {
+  sp_plan p = {.size = sizeof p, .training = training, .n_in = n->n_in, .n_out = n->n_out, .frozen = n->frozen};
+  int st;
+  p.batch = n->source ? n->opts.batch : 0;
+  for (unsigned i = 0; i < n->n_in && !p.batch; i++)
+    if (n->in_specs[i].n && n->in_specs[i].spec[0].ndim) p.batch = n->in_specs[i].spec[0].shape[0];
+  if (!p.batch) p.batch = n->opts.batch > 0 ? n->opts.batch : 1;
+  n->opts.batch = p.batch;
+  for (unsigned i = 0; i < n->n_out; i++) {
+    n->out_specs[i].n = sp_node_out_port(n, i)->flags & SP_PORT_LIST ? 0 : 1;
+    memset(n->out_specs[i].spec, 0, n->out_specs[i].cap * sizeof(sp_spec));
+  }
+  p.in = n->in_specs;
+  p.out = n->out_specs;
+  if ((st = sp_inst_plan(n->inst, &p, err))) {
+    put_edges(n, err);
+    return st;
+  }
+  n->scratch = p.scratch_bytes;
+  n->saved = p.saved_bytes;
+  if ((st = keep_weights(n, &p, err)) || (st = keep_attrs(n, &p, err))) return st;
+  n->planned = true;
+  return SP_OK;
+}
+
+int sp_graph_plan(sp_graph *g, sp_node *n, sp_err *err) {
+  (void)g;
+  if (n->optimizer) return SP_OK;
+  for (unsigned i = 0; i < n->n_in; i++) {
+    const sp_port *p = sp_node_in_port(n, i);
+    sp_speclist *s = &n->in_specs[i];
+    if (!n->in[i].n && !(p->flags & (SP_PORT_OPTIONAL | SP_PORT_LIST)))
+      return sp_fail(err, SP_E_INVALID, "stage '%s': input port '%s' is not connected (%s)", n->name, p->name, p->doc);
+    free(s->spec);
+    s->spec = sp_calloc(n->in[i].n + 1, sizeof *s->spec);
+    if (!s->spec) return sp_nomem(err, 0, "ports");
+    s->n = s->cap = (uint32_t)n->in[i].n;
+    for (uint32_t k = 0; k < s->n; k++) {
+      sp_ref r = n->in[i].v[k];
+      if (!r.node->planned)
+        return sp_fail(err, SP_E_STATE, "stage '%s': its input comes from '%s', whose inputs are not connected", n->name,
+                       r.node->name);
+      s->spec[k] = r.node->out_specs[r.port].spec[r.index];
+    }
+  }
+  return sp_node_replan(n, false, err);
+}
+
+/* Kahn's order, the lowest index first, so that the order is the script's where it is free. */
+int sp_graph_sort(sp_graph *g, sp_err *err) {
+  size_t done = 0;
+  bool *placed = sp_calloc(g->n_nodes + 1, 1);
+  free(g->topo);
+  g->topo = sp_calloc(g->n_nodes + 1, sizeof *g->topo);
+  if (!placed || !g->topo) {
+    free(placed);
+    return sp_nomem(err, g->n_nodes * sizeof *g->topo, "the order of stages");
+  }
+  while (done < g->n_nodes) {
+    size_t before = done;
+    for (size_t i = 0; i < g->n_nodes && done == before; i++) {
+      sp_node *n = g->nodes[i];
+      bool ready = !placed[i];
+      for (unsigned p = 0; ready && p < n->n_in; p++)
+        for (size_t k = 0; k < n->in[p].n; k++) ready = ready && placed[n->in[p].v[k].node->index];
+      if (!ready) continue;
+      placed[i] = true;
+      g->topo[done++] = n;
+    }
+    if (done == before) break; /* wire() refuses cycles */
+  }
+  free(placed);
+  return done == g->n_nodes ? SP_OK : sp_fail(err, SP_E_INTERNAL, "the graph has a cycle");
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ * graph_impl.h - what a graph is made of, for the files that build and run it: graph.c, train.c, program.c, run.c,
+ * evaluate.c, weights.c. */
+#ifndef SP_CORE_GRAPH_IMPL_H
+#define SP_CORE_GRAPH_IMPL_H
+
+#include <pthread.h>
+
+#include "run.h"
+#include "sampler.h"
+#include "schedule.h"
+
+typedef struct sp_refs {
+  sp_ref *v;
+  size_t n, cap;
+} sp_refs;
+
+struct sp_node {
+  sp_graph *g;
+  size_t index; /* in order of construction */
+  char *name;
+  sp_inst *inst;
+  uint64_t key; /* of its random numbers */
+  bool frozen, source, optimizer, loss;
+  sp_node_opts opts;
+  unsigned n_in, n_out;
+  sp_refs *in;      /* per input port: one ref per tensor */
+  bool planned;
+  sp_speclist *in_specs, *out_specs;
+  size_t scratch, saved;
+  sp_weight *weights; /* copies; names are owned */
+  size_t n_weights;
+  sp_tensor *w, *dw;  /* storage; NULL data until needed */
+  bool *loaded;       /* per weight: came from a file */
+  sp_attr *attrs;
+  size_t n_attrs;
+  float live[SP_MAX_LIVE];
+  int n_live;
+  /* set by sp_graph_analyse */
+  bool trained;       /* has weights that are trained */
+  bool needs_grad;    /* trained, or depends on a trained node through gradient ports */
+  bool backward;      /* has a backward task */
+  bool in_trained;    /* see sp_node_in_trained_part */
+  bool inplace;       /* backward updates the weights itself, through dw_scale */
+  int user_lane;      /* index into g->lanes, -1: none */
+};
+
+typedef struct sp_user_lane {
+  char *name;
+  int delay, priority;
+  sp_node **nodes;
+  size_t n_nodes;
+} sp_user_lane;
+
+typedef struct sp_program sp_program;
+
+struct sp_graph {
+  sp_env *env;
+  sp_graph_opts opts;
+  sp_stage_host host;
+  const sp_device_type *dev_type;
+  void *dev;
+  sp_node **nodes;
+  size_t n_nodes, cap_nodes;
+  sp_node **topo; /* n_nodes, producers first; by index where free */
+  bool training;
+  sp_refs losses;
+  sp_node *optimizer;
+  int accumulate;
+  int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
+  void *lr_arg;
+  char *strategy;
+  sp_user_lane *lanes;
+  size_t n_lanes;
+  sp_node *train_source;
+  sp_program *train, *eval; /* programs; eval is kept for its source */
+  bool initialised;         /* weights */
+  /* The failure that is reported: of those that happened, the first in serialized order. */
+  pthread_mutex_t lock;
+  bool failed;
+  uint64_t fail_step;
+  int fail_task;
+  sp_err failure;
+  uint64_t allocations;
+};
+
+/* graph.c */
+int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
+int sp_node_replan(sp_node *node, bool training, sp_err *err);
+bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
+const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
+const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
+void *sp_graph_alloc(sp_graph *g, size_t bytes, const char *what, sp_err *err); /* device memory; counted */
+void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */
+
+/* train.c */
+int sp_graph_analyse(sp_graph *g, sp_err *err);
+int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
+void sp_graph_drop_lanes(sp_graph *g);
+
+/* weights.c */
+int sp_node_storage(sp_node *node, sp_err *err); /* allocates w, once */
+int sp_graph_init_weights(sp_graph *g, sp_err *err);
+void sp_node_drop_weights(sp_node *node);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ * check_sampler.c - which samples are in which step. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <spcore/plugin.h>
+
+#include "../core/sampler.h"
+
+static sp_sampler make(uint64_t seed, uint64_t length, uint32_t batch, bool shuffle, bool drop) {
+  sp_sampler s;
+  sp_err err;
+  ck_assert_msg(!sp_sampler_init(&s, seed, length, batch, shuffle, drop, &err), "%s", err.msg);
+  return s;
+}
+
+START_TEST(each_sample_once_an_epoch) {
+  sp_sampler s = make(1, 23, 4, true, false);
+  ck_assert_uint_eq(s.steps, 6);
+  for (int epoch = 0; epoch < 3; epoch++) {
+    int seen[23] = {0};
+    for (uint64_t i = 0; i < 6; i++) {
+      uint64_t ids[4];
+      uint32_t n = sp_sampler_ids(&s, (uint64_t)epoch * 6 + i, ids);
+      ck_assert_uint_eq(n, i < 5 ? 4 : 3);
+      ck_assert_uint_eq(n, sp_sampler_n(&s, (uint64_t)epoch * 6 + i));
+      for (uint32_t k = 0; k < n; k++) {
+        ck_assert_uint_eq(SP_ID_EPOCH(ids[k]), (uint64_t)epoch);
+        seen[SP_ID_INDEX(ids[k])]++;
+      }
+    }
+    for (int i = 0; i < 23; i++) ck_assert_int_eq(seen[i], 1);
+  }
+  sp_sampler_free(&s);
+}
+END_TEST
+
+/* Any step's samples are known without going through the steps before, and differ by epoch and seed. */
+START_TEST(a_pure_function_of_the_step) {
+  sp_sampler a = make(9, 1000, 8, true, false), b = make(9, 1000, 8, true, false), c = make(10, 1000, 8, true, false);
+  uint64_t x[8], y[8], z[8], w[8];
+  for (uint64_t step = 0; step < 400; step++) sp_sampler_ids(&a, step, x);
+  sp_sampler_ids(&b, 399, y);
+  sp_sampler_ids(&c, 399, z);
+  sp_sampler_ids(&b, 399 % 125, w);
+  ck_assert(!memcmp(x, y, sizeof x));
+  ck_assert(memcmp(x, z, sizeof x));
+  for (int i = 0; i < 8; i++) x[i] = SP_ID_INDEX(x[i]), w[i] = SP_ID_INDEX(w[i]);
+  ck_assert(memcmp(x, w, sizeof x));
+  sp_sampler_free(&a);
+  sp_sampler_free(&b);
+  sp_sampler_free(&c);
+}
+END_TEST
+
+START_TEST(in_order_and_dropped) {
+  sp_sampler s = make(1, 10, 4, false, true);
+  uint64_t ids[4];
+  ck_assert_uint_eq(s.steps, 2);
+  ck_assert_uint_eq(sp_sampler_ids(&s, 3, ids), 4);
+  for (uint64_t i = 0; i < 4; i++) ck_assert_uint_eq(ids[i], SP_ID(1, 4 + i));
+  sp_sampler_free(&s);
+}
+END_TEST
+
+START_TEST(refused) {
+  sp_sampler s;
+  sp_err err;
+  ck_assert_int_eq(sp_sampler_init(&s, 0, 0, 1, true, false, &err), SP_E_RANGE);
+  ck_assert_int_eq(sp_sampler_init(&s, 0, UINT64_C(1) << 31, 1, true, false, &err), SP_E_RANGE);
+  ck_assert_int_eq(sp_sampler_init(&s, 0, 3, 4, true, true, &err), SP_E_RANGE);
+  ck_assert_ptr_nonnull(strstr(err.msg, "smaller batch"));
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("sampler");
+  TCase *c = tcase_create("sampler");
+  tcase_add_test(c, each_sample_once_an_epoch);
+  tcase_add_test(c, a_pure_function_of_the_step);
+  tcase_add_test(c, in_order_and_dropped);
+  tcase_add_test(c, refused);
+  suite_add_tcase(s, c);
+  SRunner *r = srunner_create(s);
+  srunner_run_all(r, CK_ENV);
+  int failed = srunner_ntests_failed(r);
+  srunner_free(r);
+  return failed != 0;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ * toy.c - small stages with exact arithmetic and uneven timing, for tests of the core without any layer code. */
+#define _GNU_SOURCE
+#include <spcore/plugin.h>
+#include <spcore/rng.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define W 4
+
+/* Sleeps 0..us microseconds, drawn from key: so that lanes drift against each other, differently at every step. */
+static void drift(int64_t us, uint64_t key) {
+  struct timespec t = {0, 0};
+  if (us <= 0) return;
+  t.tv_nsec = (long)sp_rng_below(sp_rng(key, 7, 0).v[0], (uint32_t)us) * 1000;
+  nanosleep(&t, NULL);
+}
+
+static sp_spec vec(int64_t n) {
+  sp_spec s = {.dtype = SP_F32, .ndim = 2, .shape = {n, W}};
+  return s;
+}
+
+/* ---- toy_source: N x 4 floats made of the ids ---- */
+typedef struct { int64_t samples, drift; } source_params;
+typedef struct { const source_params *p; sp_attr attr; } source;
+
+static const sp_param source_table[] = {
+    {.name = "samples", .type = SP_PARAM_INT, .offset = offsetof(source_params, samples), .def = 22, .min = 0, .max = 1e6, .doc = "how many"},
+    {.name = "drift", .type = SP_PARAM_INT, .offset = offsetof(source_params, drift), .max = 1e6, .unit = "us", .doc = "longest sleep"},
+    {.name = NULL}};
+static const sp_port source_out[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .flags = SP_PORT_NOGRAD, .doc = "values"}, {.name = NULL}};
+
+static int source_create(sp_ctx *c, const void *p, void **self) {
+  source *s = calloc(1, sizeof *s);
+  if (!s) return c->host->fail(c, SP_E_NOMEM, "out of memory");
+  s->p = p;
+  s->attr = (sp_attr){.name = "length", .value = (double)s->p->samples};
+  *self = s;
+  return SP_OK;
+}
+static int source_plan(sp_ctx *c, void *self, sp_plan *p) {
+  (void)c;
+  p->out[0].spec[0] = vec(p->batch);
+  p->attrs = &((source *)self)->attr;
+  p->n_attrs = 1;
+  return SP_OK;
+}
+static int source_forward(sp_ctx *c, void *self, const sp_io *io) {
+  float *y = io->out[0].t[0].data;
+  (void)c;
+  drift(((source *)self)->p->drift, io->step->key ^ io->step->step);
+  for (uint32_t i = 0; i < io->step->n; i++)
+    for (int k = 0; k < W; k++) y[i * W + k] = sp_rng_float(sp_rng(3, io->ids[i], 0).v[k]) - 0.4f;
+  return SP_OK;
+}
+
+/* ---- toy_mul: y = w * x, and a STATE that counts training steps ---- */
+typedef struct { int64_t drift, fail_at; int32_t no_backward; } mul_params;
+typedef struct { const mul_params *p; sp_weight w[2]; } mul;
+
+static const sp_param mul_table[] = {
+    {.name = "drift", .type = SP_PARAM_INT, .offset = offsetof(mul_params, drift), .max = 1e6, .unit = "us", .doc = "longest sleep"},
+    {.name = "fail_at", .type = SP_PARAM_INT, .offset = offsetof(mul_params, fail_at), .def = -1, .min = -1, .max = 1e9, .doc = "step at which forward fails"},
+    {.name = NULL}};
+static const sp_port mul_in[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {.name = NULL}};
+static const sp_port mul_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {.name = NULL}};
+
+static int mul_create(sp_ctx *c, const void *p, void **self) {
+  mul *m = calloc(1, sizeof *m);
+  if (!m) return c->host->fail(c, SP_E_NOMEM, "out of memory");
+  m->p = p;
+  m->w[0] = (sp_weight){.name = "w", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {W}}, .flags = SP_WEIGHT_TRAINED, .init = SP_INIT_UNIFORM, .init_value = 1};
+  m->w[1] = (sp_weight){.name = "steps", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {1}}, .flags = SP_WEIGHT_STATE};
+  *self = m;
+  return SP_OK;
+}
+static int mul_plan(sp_ctx *c, void *self, sp_plan *p) {
+  (void)c;
+  p->out[0].spec[0] = p->in[0].spec[0];
+  p->weights = ((mul *)self)->w;
+  p->n_weights = 2;
+  p->saved_bytes = p->training ? (size_t)p->batch * W * sizeof(float) : 0;
+  p->scratch_bytes = 64;
+  return SP_OK;
+}
+static int mul_forward(sp_ctx *c, void *self, const sp_io *io) {
+  const mul *m = self;
+  const float *x = io->in[0].t[0].data, *w = io->weights[0].data;
+  float *y = io->out[0].t[0].data, *saved = io->saved;
+  if (m->p->fail_at >= 0 && io->step->step == (uint64_t)m->p->fail_at) return c->host->fail(c, SP_E_DATA, "asked to fail");
+  drift(m->p->drift, io->step->key ^ io->step->step);
+  memset(io->scratch, 0xA5, 64);
+  if (io->training) {
+    memcpy(saved, x, io->step->n * W * sizeof *x);
+    ((float *)io->weights[1].data)[0] += 1;
+  }
+  for (uint32_t i = 0; i < io->step->n * W; i++) y[i] = x[i] * w[i % W] + (float)io->training * 0.001f;
+  return SP_OK;
+}
+static int mul_backward(sp_ctx *c, void *self, const sp_io *io) {
+  const float *x = io->saved, *w = io->weights[0].data, *dy = io->dout[0].t[0].data;
+  float *dx = io->din[0].t[0].data, dw[W] = {0};
+  (void)c;
+  drift(((mul *)self)->p->drift, io->step->key ^ ~io->step->step);
+  for (uint32_t i = 0; dy && i < io->step->n * W; i++) {
+    dw[i % W] += dy[i] * x[i];
+    if (dx) dx[i] = (io->din_acc[0][0] ? dx[i] : 0) + dy[i] * w[i % W];
+  }
+  for (int k = 0; k < W; k++) {
+    if (io->dw_scale) ((float *)io->weights[0].data)[k] += *io->dw_scale * dw[k];
+    else if (io->dweights[0].data) {
+      float *g = io->dweights[0].data;
+      g[k] = (io->dw_acc ? g[k] : 0) + dw[k];
+    }
+  }
+  return SP_OK;
+}
+
+/* ---- toy_loss: the mean square ---- */
+typedef struct { int64_t bad_at; } loss_params;
+static const sp_param loss_table[] = {
+    {.name = "bad_at", .type = SP_PARAM_INT, .offset = offsetof(loss_params, bad_at), .def = -1, .min = -1, .max = 1e9, .doc = "step that reports a bad value"},
+    {.name = NULL}};
+static const sp_port loss_out[] = {{.name = "loss", .dtypes = SP_DT(SP_F32), .ndim = 0, .flags = SP_PORT_METRIC, .doc = "mean square"},
+                                   {.name = "status", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_STATUS, .doc = "bad values"},
+                                   {.name = NULL}};
+static int loss_create(sp_ctx *c, const void *p, void **self) {
+  (void)c;
+  *self = (void *)(uintptr_t)p;
+  return SP_OK;
+}
+static int loss_plan(sp_ctx *c, void *self, sp_plan *p) {
+  (void)c, (void)self;
+  p->out[0].spec[0] = (sp_spec){.dtype = SP_F32};
+  p->out[1].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
+  return SP_OK;
+}
+static int loss_forward(sp_ctx *c, void *self, const sp_io *io) {
+  const float *x = io->in[0].t[0].data;
+  float *dx = io->din[0].t[0].data, sum = 0;
+  int64_t *status = io->out[1].t[0].data, bad = ((const loss_params *)self)->bad_at;
+  uint32_t n = io->step->n * W;
+  (void)c;
+  for (uint32_t i = 0; i < n; i++) {
+    sum += x[i] * x[i];
+    if (dx) dx[i] = (io->din_acc[0][0] ? dx[i] : 0) + 2 * x[i] / (float)n * io->step->loss_scale;
+  }
+  *(float *)io->out[0].t[0].data = sum / (float)n;
+  memset(status, 0, 4 * sizeof *status);
+  if (bad >= 0 && io->step->step == (uint64_t)bad) status[0] = SP_E_RANGE, status[1] = (int64_t)io->ids[0], status[2] = 77, status[3] = 9;
+  return SP_OK;
+}
+
+/* ---- toy_sgd: with momentum ---- */
+typedef struct { double lr, momentum; } sgd_params;
+typedef struct { const sgd_params *p; sp_weight w[64]; char names[64][16]; sp_attr attr; } sgd;
+static const sp_param sgd_table[] = {
+    {.name = "lr", .type = SP_PARAM_FLOAT, .flags = SP_PARAM_LIVE, .offset = offsetof(sgd_params, lr), .def = 0.5, .max = 100, .doc = "learning rate"},
+    {.name = "momentum", .type = SP_PARAM_FLOAT, .offset = offsetof(sgd_params, momentum), .def = 0.5, .max = 1, .doc = "momentum; 0 lets stages update in place"},
+    {.name = NULL}};
+static const sp_port sgd_in[] = {{.name = "gradients", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST, .doc = "gradients"}, {.name = NULL}};
+static const sp_port sgd_out[] = {{.name = "weights", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST, .doc = "weights"}, {.name = NULL}};
+
+static int sgd_create(sp_ctx *c, const void *p, void **self) {
+  sgd *s = calloc(1, sizeof *s);
+  if (!s) return c->host->fail(c, SP_E_NOMEM, "out of memory");
+  s->p = p;
+  s->attr = (sp_attr){.name = "inplace", .value = s->p->momentum == 0};
+  *self = s;
+  return SP_OK;
+}
+static int sgd_plan(sp_ctx *c, void *self, sp_plan *p) {
+  sgd *s = self;
+  (void)c;
+  p->attrs = &s->attr;
+  p->n_attrs = 1;
+  p->out[0].n = p->in[0].n;
+  for (uint32_t i = 0; i < p->in[0].n; i++) {
+    p->out[0].spec[i] = p->in[0].spec[i];
+    s->names[i][0] = 'm';
+    s->names[i][1] = (char)('a' + i % 26);
+    s->names[i][2] = (char)('a' + i / 26);
+    s->w[i] = (sp_weight){.name = s->names[i], .spec = p->in[0].spec[i], .flags = SP_WEIGHT_STATE};
+  }
+  p->weights = s->w;
+  p->n_weights = p->in[0].n;
+  return SP_OK;
+}
+static int sgd_forward(sp_ctx *c, void *self, const sp_io *io) {
+  const sgd *s = self;
+  (void)c;
+  for (uint32_t i = 0; i < io->in[0].n; i++) {
+    const float *g = io->in[0].t[i].data;
+    float *w = io->out[0].t[i].data, *m = io->weights[i].data;
+    for (int64_t k = 0; k < io->in[0].t[i].spec.shape[0]; k++) {
+      m[k] = (float)s->p->momentum * m[k] + g[k];
+      w[k] -= io->step->live[0] * m[k];
+    }
+  }
+  return SP_OK;
+}
+
+static void no_op(void *self) { (void)self; }
+
+#define TYPE(var, nm, fl, ins, outs, table, ps, cr, de, pl, fo, ba)                                                    \
+  static const sp_stage_type var = {.size = sizeof(sp_stage_type), .flags = fl, .name = nm, .device = "cpu", .doc = "for tests", \
+                                    .inputs = ins, .outputs = outs, .params = table, .params_size = sizeof(ps), .create = cr,    \
+                                    .destroy = de, .plan = pl, .forward = fo, .backward = ba, .status_doc = "sample %sample: value %value is above %limit"}
+TYPE(t_source, "toy_source", SP_STAGE_SOURCE, NULL, source_out, source_table, source_params, source_create, free, source_plan, source_forward, NULL);
+TYPE(t_mul, "toy_mul", SP_STAGE_INPLACE_SGD, mul_in, mul_out, mul_table, mul_params, mul_create, free, mul_plan, mul_forward, mul_backward);
+TYPE(t_loss, "toy_loss", SP_STAGE_LOSS, mul_in, loss_out, loss_table, loss_params, loss_create, no_op, loss_plan, loss_forward, NULL);
+TYPE(t_sgd, "toy_sgd", SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD, sgd_in, sgd_out, sgd_table, sgd_params, sgd_create, free, sgd_plan, sgd_forward, NULL);
+
+static const sp_stage_type *const all[] = {&t_source, &t_mul, &t_loss, &t_sgd, NULL};
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin), .abi = SP_ABI, .name = "toy", .version = "1", .license = "MIT",
+                                           .doc = "stages for tests of the core", .stages = all};
