@@ -135,27 +135,24 @@ INLINE double tile_block(const ce_job *j, const float *x, float *g, int n, block
   return block_loss(j, b, picked, n);
 }
 
-/* One position, many classes side by side. */
+/* One position, many classes side by side; in pieces of BLOCK, so that each loop is a plain one. */
 INLINE void row(const float *x, float *g, int64_t classes, float k, bool acc, float *top_out, double *sum_out) {
-  float top[LANES];
+  float top[LANES], e[BLOCK], m;
   double sum[LANES] = { 0 };
   int64_t whole = classes - classes % LANES;
   for (int l = 0; l < LANES; l++) top[l] = x[l < classes ? l : 0];
   for (int64_t c = 0; c < whole; c += LANES)
     for (int l = 0; l < LANES; l++) top[l] = x[c + l] > top[l] ? x[c + l] : top[l];
   for (int64_t c = whole; c < classes; c++) top[0] = x[c] > top[0] ? x[c] : top[0];
-  for (int l = 1; l < LANES; l++) top[0] = top[l] > top[0] ? top[l] : top[0];
-  float m = top[0];
-  for (int64_t c = 0; c < whole; c += LANES)
-    for (int l = 0; l < LANES; l++) {
-      float e = exp_neg(x[c + l] - m);
-      sum[l] += e;
-      if (g && !acc) g[c + l] = e;
-    }
-  for (int64_t c = whole; c < classes; c++) {
-    float e = exp_neg(x[c] - m);
-    sum[c - whole] += e;
-    if (g && !acc) g[c] = e;
+  m = top[0];
+  for (int l = 1; l < LANES; l++) m = top[l] > m ? top[l] : m;
+  for (int64_t c = 0; c < classes; c += BLOCK) {
+    int n = classes - c < BLOCK ? (int)(classes - c) : BLOCK, lanes = n - n % LANES;
+    for (int i = 0; i < n; i++) e[i] = exp_neg(x[c + i] - m);
+    for (int i = 0; i < lanes; i += LANES)
+      for (int l = 0; l < LANES; l++) sum[l] += e[i + l];
+    for (int i = lanes; i < n; i++) sum[i - lanes] += e[i];
+    if (g && !acc) memcpy(g + c, e, (size_t)n * sizeof *e);
   }
   for (int l = 1; l < LANES; l++) sum[0] += sum[l];
   *top_out = m;
@@ -164,8 +161,10 @@ INLINE void row(const float *x, float *g, int64_t classes, float k, bool acc, fl
   float inv = (float)(1.0 / sum[0]);
   if (acc)
     for (int64_t c = 0; c < classes && k != 0; c++) g[c] += exp_neg(x[c] - m) * inv * k;
+  else if (k != 0)
+    for (int64_t c = 0; c < classes; c++) g[c] = g[c] * inv * k;
   else
-    for (int64_t c = 0; c < classes; c++) g[c] = k != 0 ? g[c] * inv * k : 0.0f;
+    memset(g, 0, (size_t)classes * sizeof *g);
 }
 
 INLINE double rows_block(const ce_job *j, const float *x, float *g, int n, block *b) {

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""cross_entropy, confusion, add and concat against PyTorch."""
+import itertools
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from spstage import CHANNELS_LAST, ROW_MAJOR, Report, Stage, torch_or_skip
+
+import numpy as np
+
+torch = torch_or_skip()
+F = torch.nn.functional
+r = Report()
+rng = np.random.default_rng(5)
+
+
+def reference(x, y, ignore=-100, weights=None, scale=1.0):
+    """In double: PyTorch's own float32 result is up to 1e-6 off that."""
+    t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    w = None if weights is None else torch.tensor(weights, dtype=torch.float64)
+    loss = F.cross_entropy(t, torch.tensor(y.astype(np.int64)), ignore_index=ignore, weight=w) * scale
+    loss.backward()
+    return loss.item(), t.grad.numpy()
+
+
+def case(name, x, y, order=ROW_MAJOR, params=None, scale=1.0, torch_args=None):
+    st = Stage("cross_entropy", params or {}, [x, y], order=order)
+    st.set_loss_scale(scale)
+    out = st.forward()
+    loss, grad = reference(x, y, **(torch_args or {}))
+    r.close(f"{name} loss", out["loss"], loss, rtol=1e-6)
+    counted = np.sum(y != (torch_args or {}).get("ignore", -100))
+    r.true(f"{name} valid", out["valid"] == counted, f"{out['valid']} of {counted}")
+    # the last term: a float keeps a probability near 1 to 6e-8
+    w = np.array((torch_args or {}).get("weights", np.ones(x.shape[1])))
+    unit = np.abs(scale) * w.max() / w[y[(y >= 0) & (y < x.shape[1])].astype(int)].sum()
+    r.close(f"{name} gradient", st.dinputs()["logits"], grad * scale, rtol=1e-6, atol=1e-7 * unit)
+    return st
+
+
+for shape, order, dtype in itertools.product(
+        [(8, 10), (1, 2), (3, 1), (5, 100), (2, 10, 7), (3, 10, 9, 11), (2, 3, 64, 64), (1, 65, 5, 13), (2, 150, 8, 8)],
+        [ROW_MAJOR, CHANNELS_LAST], [np.uint8, np.int32, np.int64]):
+    if order and len(shape) != 4:
+        continue
+    x = (rng.standard_normal(shape) * 4).astype(np.float32)
+    y = rng.integers(0, shape[1], (shape[0],) + shape[2:]).astype(dtype)
+    case(f"cross_entropy {shape} {np.dtype(dtype).name}{' channels last' if order else ''}", x, y, order)
+
+x = (rng.standard_normal((2, 4096, 3, 3)) * 3).astype(np.float32)
+y = rng.integers(0, 4096, (2, 3, 3))
+for order in (ROW_MAJOR, CHANNELS_LAST):
+    case(f"cross_entropy 4096 classes, order {order:x}", x, y, order)
+
+x = (rng.standard_normal((4, 10, 33, 35)) * 4).astype(np.float32)
+for order in (ROW_MAJOR, CHANNELS_LAST):
+    y = rng.integers(0, 10, (4, 33, 35)).astype(np.uint8)
+    y[rng.random(y.shape) < 0.3] = 255
+    case(f"cross_entropy ignoring 255, order {order:x}", x, y, order, {"ignore_index": 255},
+         torch_args={"ignore": 255})
+    y = rng.integers(0, 10, (4, 33, 35))
+    y[rng.random(y.shape) < 0.3] = -100
+    case(f"cross_entropy ignoring -100, order {order:x}", x, y, order, torch_args={"ignore": -100})
+    w = [0.5, 2.0, 1.0, 0.25, 3.0, 1.5, 0.125, 1.0, 4.0, 0.75]
+    case(f"cross_entropy class weights, order {order:x}", x, y, order, {"class_weights": w},
+         torch_args={"weights": w, "ignore": -100})
+    case(f"cross_entropy loss scale, order {order:x}", x, y, order, scale=0.25, torch_args={"ignore": -100})
+    st = Stage("cross_entropy", {"weight": 0.5}, [x, y], order=order)
+    out = st.forward()
+    loss, grad = reference(x, y, scale=0.5)
+    r.close(f"cross_entropy weight 0.5, order {order:x} loss", out["loss"], loss, rtol=1e-6)
+    r.close(f"cross_entropy weight 0.5, order {order:x} gradient", st.dinputs()["logits"], grad, rtol=1e-6, atol=1e-11)
+
+    big = (rng.standard_normal((2, 10, 16, 16)) * 1000).astype(np.float32)
+    case(f"cross_entropy large logits, order {order:x}", big, rng.integers(0, 10, (2, 16, 16)), order)
+    sure = np.zeros((2, 3, 8, 8), np.float32)
+    sure[:, 1] = 16
+    case(f"cross_entropy nearly sure, order {order:x}", sure, np.ones((2, 8, 8), np.int64), order)
+
+    st = Stage("cross_entropy", {"ignore_index": 7}, [x, np.full((4, 33, 35), 7, np.uint8)], order=order)
+    out = st.forward()
+    r.true(f"all ignored, order {order:x}", out["loss"] == 0 and out["valid"] == 0 and
+           not np.any(st.dinputs()["logits"]), f"{out['loss']} {out['valid']}")
+
+    one = Stage("cross_entropy", {}, [x, y], order=order, threads=1)
+    a, b = Stage("cross_entropy", {}, [x, y], order=order, threads=2).forward(), one.forward()
+    r.same(f"any number of threads, order {order:x}", a["loss"], b["loss"])
+
+rows, planes = [Stage("cross_entropy", {}, [x, y], order=o) for o in (CHANNELS_LAST, ROW_MAJOR)]
+rows.forward(), planes.forward()
+r.same("gradient in either order", rows.dinputs()["logits"], planes.dinputs()["logits"])
+
+bad = rng.integers(0, 10, (4, 33, 35))
+bad[2, 3, 4], bad[3, 0, 0] = 12, -1
+for name in ("cross_entropy", "confusion"):
+    r.fails(f"{name} label out of range", "sample 2: label 12 is outside 0..9",
+            lambda: Stage(name, {}, [x, bad]).forward())
+    r.fails(f"{name} labels of another size", "labels are 4 x 33 x 34, but the logits want 4 x 33 x 35",
+            lambda: Stage(name, {}, [x, bad[:, :, :34]]))
+r.fails("class weights of another length", "class_weights has 2 numbers, but there are 10 classes",
+        lambda: Stage("cross_entropy", {"class_weights": [1.0, 2.0]}, [x, y]))
+
+for order in (ROW_MAJOR, CHANNELS_LAST):
+    pred = np.argmax(x, 1)
+    want = np.zeros((10, 10), np.int64)
+    np.add.at(want, (y[y >= 0], pred[y >= 0]), 1)
+    r.same(f"confusion, order {order:x}", Stage("confusion", {}, [x, y], order=order).forward()["counts"], want)
+    tie = np.zeros((1, 4, 2, 2), np.float32)
+    tie[0, 2:] = 1
+    c = Stage("confusion", {}, [tie, np.full((1, 2, 2), 3)], order=order).forward()["counts"]
+    r.true(f"confusion, equal logits: the first class, order {order:x}", c[3, 2] == 4 and c.sum() == 4, str(c))
+
+parts = [rng.standard_normal((3, c, 5, 7)).astype(np.float32) for c in (4, 1, 6)]
+for order in (ROW_MAJOR, CHANNELS_LAST):
+    for axis in (1, 2, 3):
+        a = [p if axis == 1 else np.moveaxis(p, 1, axis).copy() for p in parts]
+        st = Stage("concat", {"axis": axis}, [a], order=order)
+        t = [torch.tensor(p, requires_grad=True) for p in a]
+        ref = torch.cat(t, axis)
+        g = rng.standard_normal(ref.shape).astype(np.float32)
+        ref.backward(torch.tensor(g))
+        r.same(f"concat axis {axis}, order {order:x}", st.forward()["y"], ref.detach().numpy())
+        din, _ = st.backward({"y": g})
+        for i, p in enumerate(t):
+            r.same(f"concat axis {axis}, order {order:x}, gradient {i}", din["x"][i], p.grad.numpy())
+    same = [rng.standard_normal((3, 4, 5, 7)).astype(np.float32) for _ in range(3)]
+    st = Stage("add", {}, [same], order=order)
+    r.same(f"add, order {order:x}", st.forward()["y"], ((same[0] + same[1]) + same[2]))
+    g = rng.standard_normal((3, 4, 5, 7)).astype(np.float32)
+    din, _ = st.backward({"y": g})
+    r.true(f"add gradients, order {order:x}", all(np.array_equal(d, g) for d in din["x"]))
+r.exit()

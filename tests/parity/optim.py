@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""sgd and adamw against torch.optim: several steps on a list of tensors."""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from spstage import CHANNELS_LAST, Report, Stage, torch_or_skip
+
+import numpy as np
+
+torch = torch_or_skip()
+r = Report()
+SHAPES = [(16, 3, 3, 3), (16,), (40000,), (5, 7), (1,)]
+STEPS = 5
+
+
+def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True):
+    rng = np.random.default_rng(3)
+    weights = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
+    theirs = [torch.nn.Parameter(torch.tensor(w)) for w in weights]
+    opt = make(theirs)
+    st = Stage(name, params, [[np.zeros(s, np.float32) for s in SHAPES]], order=order)
+    for i, w in enumerate(weights):
+        st.set_output("weights", w, i)
+    label = f"{name} {params}{' channels last' if order else ''}"
+    for step in range(STEPS):
+        grads = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
+        for i, g in enumerate(grads):
+            st.set_input("gradients", g, i)
+            theirs[i].grad = torch.tensor(g)
+        if lrs:
+            st.set_live(0, lrs[step])
+            opt.param_groups[0]["lr"] = lrs[step]
+        if clip:
+            norm = torch.nn.utils.clip_grad_norm_(theirs, clip).item()
+        opt.step()
+        out = st.forward(step)
+        if clip:
+            r.close(f"{label} step {step} grad_norm", out["grad_norm"], norm, rtol=1e-6)
+    for i, w in enumerate(theirs):
+        if exact:
+            r.same(f"{label} weight {i}", out["weights"][i], w.detach().numpy())
+        else:
+            r.close(f"{label} weight {i}", out["weights"][i], w.detach().numpy(), rtol=1e-6, atol=1e-7)
+    return st
+
+
+def sgd(**kw):
+    return lambda p: torch.optim.SGD(p, **kw)
+
+
+run("sgd", {}, sgd(lr=1e-3))
+run("sgd", {"lr": 0.1}, sgd(lr=0.1), order=CHANNELS_LAST)
+run("sgd", {"lr": 0.05, "momentum": 0.9}, sgd(lr=0.05, momentum=0.9))
+run("sgd", {"lr": 0.05, "momentum": 0.9, "dampening": 0.5}, sgd(lr=0.05, momentum=0.9, dampening=0.5))
+run("sgd", {"lr": 0.05, "momentum": 0.9, "nesterov": True}, sgd(lr=0.05, momentum=0.9, nesterov=True))
+run("sgd", {"lr": 0.05, "weight_decay": 0.01}, sgd(lr=0.05, weight_decay=0.01))
+st = run("sgd", {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True},
+         sgd(lr=0.05, momentum=0.9, weight_decay=0.01, nesterov=True), order=CHANNELS_LAST)
+r.true("sgd state names", st.weight_names() == [f"momentum.{i}" for i in range(5)] + ["step"], str(st.weight_names()))
+run("sgd", {}, sgd(lr=1e-3), lrs=[0.1, 0.05, 0.025, 0.5, 0.0])
+run("sgd", {"lr": 0.1, "clip_norm": 1.0}, sgd(lr=0.1), clip=1.0, exact=False)
+run("sgd", {"lr": 0.1, "clip_norm": 1e6}, sgd(lr=0.1), clip=1e6)
+
+for kw in ({}, {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}, {"weight_decay": 0.0}):
+    params = {k: (list(v) if isinstance(v, tuple) else v) for k, v in kw.items()}
+    st = run("adamw", params, lambda p: torch.optim.AdamW(p, **kw), exact=False)
+    r.true("adamw step count", st.weights()["step"] == STEPS, str(st.weights()["step"]))
+run("adamw", {"lr": 0.01, "clip_norm": 0.5}, lambda p: torch.optim.AdamW(p, lr=0.01), clip=0.5, exact=False)
+run("adamw", {}, lambda p: torch.optim.AdamW(p), lrs=[1e-2, 1e-3, 0.0, 1e-4, 1e-3], order=CHANNELS_LAST, exact=False)
+
+for name in ("sgd", "adamw"):
+    a, b = [run_threads.outputs()["weights"][2] for run_threads in
+            [run(name, {"clip_norm": 0.5}, lambda p: (torch.optim.SGD(p, lr=1e-3) if name == "sgd" else
+                                                      torch.optim.AdamW(p)), clip=0.5, exact=False) for _ in range(2)]]
+    r.same(f"{name} repeats", a, b)
+r.fails("nesterov without momentum", "nesterov needs a momentum above 0", lambda: Stage("sgd", {"nesterov": True}))
+r.fails("beta of 1", "must be below 1", lambda: Stage("adamw", {"betas": [0.9, 1.0]}))
+plain = Stage("sgd", {}, [[np.zeros(3, np.float32)]])
+r.true("plain sgd may run in place", plain.attr("inplace") == 1 and plain.weight_names() == [])
+for p in ({"momentum": 0.9}, {"weight_decay": 0.1}, {"clip_norm": 1.0}, {"report_norm": True}):
+    r.true(f"sgd {p} may not", Stage("sgd", p, [[np.zeros(3, np.float32)]]).attr("inplace") == 0)
+r.exit()
