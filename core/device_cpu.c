@@ -5,8 +5,8 @@
  * the reader has passed are used again by the writer, and a lock is taken only to sleep and to wake a sleeper.
  *
  * Each event_record() makes a ticket, and a wait holds the ticket of the latest record: so recording again, also on
- * another stream, never changes what an earlier wait means. A ticket is free again when event, record and waits have let
- * go of it. */
+ * another stream, never changes what an earlier wait means. A ticket is free again when event, record and waits have
+ * let go of it. */
 #include "device_cpu.h"
 
 #include "device_host.h"

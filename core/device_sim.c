@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * device_sim.c - a device without threads: it keeps operations and runs, in *_sync, any that is ready.
  *
- * Which one is drawn from the seed. Each stream also gets a speed from the seed, 1 to 64, so that seeds differ not only in
- * small changes of order but in which stream runs far ahead of which. Operations may themselves sync (a mistake on
+ * Which one is drawn from the seed. Each stream also gets a speed from the seed, 1 to 64, so that seeds differ not only
+ * in small changes of order but in which stream runs far ahead of which. Operations may themselves sync (a mistake on
  * other devices, where it can hang): a wait that can never end is then found, since nothing is ready any more. */
 #include "device_cpu.h"
 

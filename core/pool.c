@@ -94,8 +94,8 @@ static int allocate(sp_pool *pool, sp_ctx *ctx, size_t size, void **ptr) {
   return use(pool, b, ptr);
 }
 
-/* Frees kept blocks, none of them large enough, until `size` more bytes fit. What a failed stream left is as free as any
- * other: its operations were dropped, so the event's failure is for those who wait for the stream. */
+/* Frees kept blocks, none of them large enough, until `size` more bytes fit. What a failed stream left is as free as
+ * any other: its operations were dropped, so the event's failure is for those who wait for the stream. */
 static void make_room(sp_pool *pool, sp_ctx *ctx, size_t size) {
   for (block **at = &pool->blocks; *at && pool->in_use + pool->kept + size > pool->cap;) {
     block *b = *at;
@@ -118,14 +118,15 @@ int sp_pool_get(sp_pool *pool, size_t bytes, void **ptr, sp_err *err) {
   block *b;
   while (size < bytes && size <= SIZE_MAX / 2) size *= 2;
   if (size < bytes || (pool->cap && size > pool->cap - pool->in_use))
-    return sp_fail(err, SP_E_NOMEM, "pinned memory is exhausted: %zu bytes asked for (a block of %zu), %zu in use, at most "
-                   "%zu allowed; raise %s", bytes, size, pool->in_use, pool->cap, pool->option);
+    return sp_fail(err, SP_E_NOMEM,
+                   "pinned memory is exhausted: %zu bytes asked for (a block of %zu), %zu in use, at most %zu allowed; "
+                   "raise %s", bytes, size, pool->in_use, pool->cap, pool->option);
   int status = find(pool, ctx, size, size, true, &b);
   if (status) return status;
   if (b) return use(pool, b, ptr);
   if (!pool->cap || size <= pool->cap - pool->in_use - pool->kept) return allocate(pool, ctx, size, ptr);
 
-  /* At the cap: a larger block, or one that is still being read, before anything is freed, which may stop the device. */
+  /* At the cap: a larger block, or one still being read, before anything is freed, which may stop the device. */
   size_t most = pool->cap - pool->in_use;
   status = find(pool, ctx, size, most, true, &b);
   if (!status && !b) status = find(pool, ctx, size, most, false, &b);

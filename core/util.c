@@ -273,13 +273,14 @@ const char *sp_dtype_name(int dtype) {
 int64_t sp_spec_count(const sp_spec *s) {
   if (s->ndim < 0 || s->ndim > SP_MAX_DIMS) return -1;
   int64_t n = 1;
-  bool zero = false;
+  bool empty = false;
   for (int d = 0; d < s->ndim; d++) {
     if (s->shape[d] < 0) return -1;
-    if (s->shape[d] == 0) zero = true;
-    else if (__builtin_mul_overflow(n, s->shape[d], &n)) return -1;
+    empty = empty || s->shape[d] == 0;
   }
-  return zero ? 0 : n;
+  for (int d = 0; !empty && d < s->ndim; d++)
+    if (__builtin_mul_overflow(n, s->shape[d], &n)) return -1;
+  return empty ? 0 : n;
 }
 
 int64_t sp_spec_bytes(const sp_spec *s) {

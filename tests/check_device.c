@@ -349,7 +349,8 @@ START_TEST(measures_time) {
   set_up(devices[_i]);
   static int ms = 20;
   double took = -1;
-  void *s = stream_new("s"), *from = event_new(SP_EVENT_TIMING), *to = event_new(SP_EVENT_TIMING), *plain = event_new(0);
+  void *s = stream_new("s"), *plain = event_new(0);
+  void *from = event_new(SP_EVENT_TIMING), *to = event_new(SP_EVENT_TIMING);
   ck_assert_int_eq(type->event_elapsed(ctx, from, to, &took), SP_E_STATE); /* never recorded */
   record(from, s);
   submit(s, op_nap, &ms);
