@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
  * toy.c - small stages with exact arithmetic and uneven timing, for tests of the core without any layer code. */
-#define _GNU_SOURCE
 #include <spcore/plugin.h>
 #include <spcore/rng.h>
 
