@@ -13,8 +13,13 @@ static int make_buffers(sp_program *p, sp_err *err) {
     if (!b->bytes) continue;
     b->ptr = sp_graph_zalloc(p->g, (size_t)b->slots, sizeof *b->ptr, b->name, err);
     if (!b->ptr) return err->status;
-    for (int s = 0; s < b->slots; s++)
-      if (!(b->ptr[s] = sp_graph_alloc(p->g, b->bytes, b->name, err))) return err->status;
+    for (int s = 0; s < b->slots; s++) {
+      if (b->pinned) {
+        if (sp_pool_get(p->g->pool, b->bytes, &b->ptr[s], err)) return sp_prefix(err, "%s", b->name);
+      } else if (!(b->ptr[s] = sp_graph_alloc(p->g, b->bytes, b->name, err))) {
+        return err->status;
+      }
+    }
   }
   return SP_OK;
 }
@@ -238,8 +243,12 @@ void sp_program_free(sp_program *p) {
   }
   free(p->lanes);
   for (size_t i = 0; i < p->n_bufs; i++) {
-    for (int s = 0; p->bufs[i].ptr && s < p->bufs[i].slots; s++)
-      if (p->bufs[i].ptr[s]) d->free(p->g->dev, SP_MEM_DEVICE, p->bufs[i].ptr[s]);
+    for (int s = 0; p->bufs[i].ptr && s < p->bufs[i].slots; s++) {
+      sp_err err;
+      if (!p->bufs[i].ptr[s]) continue;
+      if (p->bufs[i].pinned) sp_pool_put(p->g->pool, p->bufs[i].ptr[s], NULL, &err);
+      else d->free(p->g->dev, SP_MEM_DEVICE, p->bufs[i].ptr[s]);
+    }
     free(p->bufs[i].ptr);
     free(p->bufs[i].name);
   }

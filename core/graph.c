@@ -53,9 +53,10 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
        : g->opts.init && strcmp(g->opts.init, "philox") && strcmp(g->opts.init, "torch")
            ? sp_fail(err, SP_E_INVALID, "init '%s': philox and torch are there", g->opts.init)
            : sp_registry_device(env->reg, g->opts.device, &g->dev_type, err);
-  if (!st) st = g->dev_type->open(sp_ctx_for(&h, g->opts.device, err), 0, &g->dev);
+  if (!st && (st = g->dev_type->open(sp_ctx_for(&h, g->opts.device, err), 0, &g->dev))) g->dev = NULL;
+  if (!st)
+    st = sp_pool_new(&g->pool, g->dev_type, g->dev, g->opts.pinned ? g->opts.pinned : (size_t)1 << 30, "--pinned", err);
   if (st) {
-    g->dev = NULL;
     sp_graph_free(g);
     return st;
   }
@@ -93,6 +94,7 @@ void sp_graph_free(sp_graph *g) {
   free(g->losses.v);
   free(g->strategy);
   sp_graph_drop_lanes(g);
+  sp_pool_free(g->pool);
   if (g->dev) g->dev_type->close(g->dev);
   pthread_mutex_destroy(&g->lock);
   free(g);

@@ -15,6 +15,7 @@ typedef struct sp_graph_opts {
   int run_ahead;       /* R: metrics come back R steps late; 0 is synchronous */
   int prefetch;        /* how many steps a source runs ahead of the rest; at least 1 */
   const char *init;    /* NULL or "philox": by seed and name; "torch": as PyTorch's generator seeded with `seed` */
+  size_t pinned;       /* most bytes of pinned memory; 0: 1 GiB */
   bool checksums;      /* sp_result carries a hash of every edge and weight */
   sp_trace *trace;     /* NULL: none; not owned */
 } sp_graph_opts;

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "pool.h"
 #include "run.h"
 #include "sampler.h"
 #include "schedule.h"
@@ -60,6 +61,7 @@ struct sp_graph {
   sp_stage_host host;
   const sp_device_type *dev_type;
   void *dev;
+  sp_pool *pool; /* pinned memory: what sources fill */
   sp_node **nodes;
   size_t n_nodes, cap_nodes;
   sp_node **topo; /* n_nodes, producers first; by index where free */

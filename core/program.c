@@ -64,6 +64,7 @@ static int node_resources(sp_program *p, sp_node *n, sp_err *err) {
       int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
       st = add_buf(p, tensor_name(n, (int)o, k, ""), (size_t)bytes, SP_BUF_ACTIVATION, 0,
                    port_is_small(sp_node_out_port(n, o)) ? 0 : group, &p->act[i][f], err);
+      if (!st) p->bufs[p->act[i][f]].pinned = n->source;
     }
   for (size_t f = 0; f < n_flat(n); f++) p->grad[i][f] = -1;
   if (!st && p->training && n->backward && n->saved)

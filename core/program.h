@@ -14,6 +14,7 @@ typedef struct sp_buf {
   size_t bytes; /* 0: no memory behind it: an instance's state, a weight's turn */
   sp_buf_kind kind;
   int slots, extra, group; /* as sp_sched_resource; slots is final after the schedule is derived */
+  bool pinned;             /* a source's: copies start from it, so it comes from the pinned pool */
   void **ptr;              /* [slots] */
 } sp_buf;
 
