@@ -204,6 +204,19 @@ static int sgd_forward(sp_ctx *c, void *self, const sp_io *io) {
 
 static void no_op(void *self) { (void)self; }
 
+/* ---- toy_nop: does nothing, for the cost of the core itself ---- */
+static const sp_port nop_in[] = {{.name = "x", .ndim = -1, .flags = SP_PORT_OPTIONAL, .doc = "anything"}, {.name = NULL}};
+static const sp_port nop_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "garbage"}, {.name = NULL}};
+static int nop_plan(sp_ctx *c, void *self, sp_plan *p) {
+  (void)c, (void)self;
+  p->out[0].spec[0] = vec(p->batch);
+  return SP_OK;
+}
+static int nop_forward(sp_ctx *c, void *self, const sp_io *io) {
+  (void)c, (void)self, (void)io;
+  return SP_OK;
+}
+
 #define TYPE(var, nm, fl, ins, outs, table, ps, cr, de, pl, fo, ba)                                                    \
   static const sp_stage_type var = {.size = sizeof(sp_stage_type), .flags = fl, .name = nm, .device = "cpu", .doc = "for tests", \
                                     .inputs = ins, .outputs = outs, .params = table, .params_size = sizeof(ps), .create = cr,    \
@@ -212,7 +225,8 @@ TYPE(t_source, "toy_source", SP_STAGE_SOURCE, NULL, source_out, source_table, so
 TYPE(t_mul, "toy_mul", SP_STAGE_INPLACE_SGD, mul_in, mul_out, mul_table, mul_params, mul_create, free, mul_plan, mul_forward, mul_backward);
 TYPE(t_loss, "toy_loss", SP_STAGE_LOSS, mul_in, loss_out, loss_table, loss_params, loss_create, no_op, loss_plan, loss_forward, NULL);
 TYPE(t_sgd, "toy_sgd", SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD, sgd_in, sgd_out, sgd_table, sgd_params, sgd_create, free, sgd_plan, sgd_forward, NULL);
+TYPE(t_nop, "toy_nop", 0, nop_in, nop_out, NULL, char, loss_create, no_op, nop_plan, nop_forward, NULL);
 
-static const sp_stage_type *const all[] = {&t_source, &t_mul, &t_loss, &t_sgd, NULL};
+static const sp_stage_type *const all[] = {&t_source, &t_mul, &t_loss, &t_sgd, &t_nop, NULL};
 SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin), .abi = SP_ABI, .name = "toy", .version = "1", .license = "MIT",
                                            .doc = "stages for tests of the core", .stages = all};
