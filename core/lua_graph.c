@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MAX_LOSSES 16
+#define MAX_SPANS (1 << 20) /* calls that a trace keeps */
 
 /* ---- the object -------------------------------------------------------------------------------------------------- */
 
@@ -20,7 +21,16 @@ sp_lua_graph *sp_lua_check_graph(lua_State *L, int idx) {
   return lg;
 }
 
-/* graph{ device =, seed =, run_ahead =, prefetch =, init =, checksums = } */
+/* The trace is written when the graph is closed: only then is nothing in flight for certain. A failure there can only be
+ * logged, since nobody is left to raise to. */
+static void end_trace(sp_lua_graph *lg) {
+  sp_err err;
+  if (lg->trace_file && sp_trace_write(lg->trace, &err)) sp_log(SP_LOG_ERROR, "%s", err.msg);
+  sp_trace_free(lg->trace);
+  lg->trace = NULL;
+}
+
+/* graph{ device =, seed =, run_ahead =, prefetch =, init =, checksums =, trace = file or "" , timing = } */
 static int graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
@@ -31,18 +41,28 @@ static int graph_new(lua_State *L) {
     .init = sp_lua_opt_str(L, 1, "init", NULL),
     .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
   };
+  const char *trace = sp_lua_opt_str(L, 1, "trace", "");
+  bool timing = sp_lua_opt_bool(L, 1, "timing", false);
   sp_lua_graph *lg = lua_newuserdatauv(L, sizeof *lg, 3);
   memset(lg, 0, sizeof *lg);
   luaL_setmetatable(L, SP_LUA_GRAPH);
   lua_newtable(L);
   lua_setiuservalue(L, -2, 1);
+  lg->trace_file = *trace != 0;
+  if ((*trace || timing) && sp_trace_new(&lg->trace, *trace ? trace : NULL, MAX_SPANS, &err))
+    return sp_lua_raise(L, &err);
+  o.trace = lg->trace;
   if (sp_graph_new(&lg->g, sp_lua_of(L)->env, &o, &err)) return sp_lua_raise(L, &err);
   return 1;
 }
 
 static int graph_close(lua_State *L) {
   sp_lua_graph *lg = sp_lua_test_graph(L, 1);
-  if (!lg || !lg->g) return 0;
+  if (!lg) return 0;
+  if (!lg->g) {
+    end_trace(lg);
+    return 0;
+  }
   if (lg->busy) return sp_lua_fail(L, "the graph is in the middle of a step: a learning-rate function cannot close it");
   if (lg->looping) { /* what is in flight may ask for a learning rate */
     sp_err err;
@@ -53,6 +73,7 @@ static int graph_close(lua_State *L) {
   }
   sp_graph_free(lg->g);
   lg->g = NULL;
+  end_trace(lg);
   sp_lua_close_sums(lg);
   return 0;
 }
@@ -145,6 +166,14 @@ static int graph_in_trained_part(lua_State *L) {
   return 1;
 }
 
+/* A loss stage stands for its first output. */
+static sp_ref check_loss(lua_State *L, int idx, const sp_lua_graph *lg) {
+  if (!luaL_testudata(L, idx, SP_LUA_NODE)) return sp_lua_check_ref(L, idx, lg);
+  sp_node *node = sp_lua_check_node(L, idx, lg);
+  if (!(sp_node_type(node)->flags & SP_STAGE_LOSS)) sp_lua_fail(L, "stage '%s' is no loss", sp_node_name(node));
+  return (sp_ref){ .node = node };
+}
+
 /* g:train{ losses = { output, ... }, optimizer = node, accumulate =, lr = function } */
 static int graph_train(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
@@ -158,7 +187,7 @@ static int graph_train(lua_State *L) {
   luaL_checktype(L, 3, LUA_TTABLE);
   for (lua_Integer i = 1; lua_rawgeti(L, 3, i) != LUA_TNIL; i++) {
     if (o.n_losses == MAX_LOSSES) return sp_lua_fail(L, "more than %d losses", MAX_LOSSES);
-    losses[o.n_losses++] = sp_lua_check_ref(L, -1, lg);
+    losses[o.n_losses++] = check_loss(L, -1, lg);
     lua_pop(L, 1);
   }
   lua_getfield(L, 2, "optimizer");
@@ -265,6 +294,22 @@ static int graph_describe(lua_State *L) {
     sp_sb_free(&sb);
     return sp_lua_raise(L, &err);
   }
+  lua_pushstring(L, sp_sb_str(&sb));
+  sp_sb_free(&sb);
+  return 1;
+}
+
+/* g:timings() -> time per stage and lane in words; nil without a trace */
+static int graph_timings(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_sb sb = {0};
+  sp_err err;
+  if (!lg->trace) {
+    lua_pushnil(L);
+    return 1;
+  }
+  if (sp_graph_drain(lg->g, &err)) return sp_lua_raise(L, &err);
+  sp_trace_summary(lg->trace, &sb);
   lua_pushstring(L, sp_sb_str(&sb));
   sp_sb_free(&sb);
   return 1;
@@ -470,6 +515,7 @@ static const luaL_Reg graph_functions[] = {
   { "memory", graph_memory },
   { "schedule", graph_schedule },
   { "describe", graph_describe },
+  { "timings", graph_timings },
   { "epoch_steps", graph_epoch_steps },
   { "allocations", graph_allocations },
   { "load", graph_load },

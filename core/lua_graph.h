@@ -16,7 +16,8 @@
  * learning-rate function. User value 3: the error that function raised. */
 typedef struct sp_lua_graph {
   sp_graph *g;     /* NULL: closed */
-  sp_trace *trace;
+  sp_trace *trace; /* NULL: none */
+  bool trace_file; /* it is to be written */
   lua_State *L;    /* who runs the loop just now: the learning-rate function is called there */
   int self;        /* stack index of the userdata in L, then */
   bool busy;       /* within the core, so a callback must not call it */

@@ -73,7 +73,17 @@ int sp_lua_exit(lua_State *L, int code) {
   return lua_error(L);
 }
 
-/* Message handler: makes a string of any error value; adds the traceback when debugging. */
+/* ":12: " is somewhere in it. */
+static bool has_line(const char *msg) {
+  for (const char *p = msg; (p = strchr(p, ':')); p++) {
+    size_t n = strspn(p + 1, "0123456789");
+    if (n && p[n + 1] == ':') return true;
+  }
+  return false;
+}
+
+/* Message handler: makes a string of any error value. A message that names no line (assert's, or one from within a
+ * library function) gets that of the script. The traceback is for debugging. */
 static int on_error(lua_State *L) {
   if (lua_touserdata(L, 1) == &exit_mark) return 1;
   const char *msg = lua_tostring(L, 1);
@@ -83,6 +93,10 @@ static int on_error(lua_State *L) {
     } else {
       msg = lua_pushfstring(L, "error of type %s", luaL_typename(L, 1));
     }
+  }
+  if (!has_line(msg)) {
+    sp_lua_where(L);
+    msg = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), msg);
   }
   if (sp_lua_of(L)->debug)
     luaL_traceback(L, L, msg, 1);
@@ -111,15 +125,15 @@ const char *sp_lua_opt_str(lua_State *L, int idx, const char *key, const char *d
 }
 
 lua_Integer sp_lua_opt_int(lua_State *L, int idx, const char *key, lua_Integer def, lua_Integer min, lua_Integer max) {
-  int type = opt_get(L, idx, key), ok = 1;
-  lua_Integer v = def;
-  if (type != LUA_TNIL) v = lua_tointegerx(L, -1, &ok);
+  int type = opt_get(L, idx, key), ok;
+  lua_Integer v = lua_tointegerx(L, -1, &ok);
+  lua_pop(L, 1);
+  if (type == LUA_TNIL) return def;
   if (!ok || type == LUA_TSTRING)
-    sp_lua_fail(L, "'%s' must be a whole number, got %s", key, type == LUA_TNUMBER ? lua_tostring(L, -1)
-                                                                                   : lua_typename(L, type));
+    sp_lua_fail(L, "'%s' must be a whole number, got a %s", key,
+                type == LUA_TNUMBER ? "number with a fraction" : lua_typename(L, type));
   if (v < min || v > max)
     sp_lua_fail(L, "'%s': %lld is not in %lld..%lld", key, (long long)v, (long long)min, (long long)max);
-  lua_pop(L, 1);
   return v;
 }
 

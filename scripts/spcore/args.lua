@@ -30,10 +30,15 @@ local function script_name()
   return core.env().script:match("[^/]*$")
 end
 
-local function usage(fmt, ...)
+local args = {}
+
+-- Ends the program with exit code 2 and this line: the command line makes no sense.
+function args.usage(fmt, ...)
   core.log("error", ("%s: " .. fmt):format(script_name(), ...))
   core.exit(2)
 end
+
+local usage = args.usage
 
 -- "N", "X", "TEXT" or nil for a flag
 local function placeholder(option)
@@ -178,10 +183,10 @@ local function take(opt, options, argv, i)
   return i
 end
 
--- args({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does" }) -> values by name. Types follow
+-- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does" }) -> values by name. Types follow
 -- from the defaults. Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the program
 -- with exit code 2.
-return function(spec, how)
+function args.parse(spec, how)
   how = how or {}
   words.check_keys("args", how, { rest = true, doc = true })
   local options, opt, rest = merge(spec or {}), {}, {}
@@ -221,3 +226,5 @@ return function(spec, how)
     __index = function(t, key) words.unknown("no option", key, t) end,
   })
 end
+
+return args

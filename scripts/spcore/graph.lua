@@ -197,7 +197,7 @@ function graph:strategy(what, name)
   if t ~= "string" and t ~= "function" and t ~= "table" then
     core.fail(("g:strategy: a name, a file, a function or a list of lanes is wanted, got a %s"):format(t))
   end
-  self._strategy, self._strategy_name, self._applied = what, name, false
+  self._strategy, self._strategy_name, self._applied = what, name or false, false
 end
 
 local function check_wires(self)
@@ -213,7 +213,7 @@ end
 local function apply(self)
   if self._applied then return end
   check_wires(self)
-  local lanes, name = strategy.lanes(self, self._strategy, self._strategy_name)
+  local lanes, name = strategy.lanes(self, self._strategy, self._strategy_name or nil)
   self._raw:lanes(name, lanes)
   self._lanes, self._applied = lanes, true
   if self._opt.explain then
@@ -271,6 +271,8 @@ end
 function graph:step() return self._raw:step() end
 function graph:seek(step) self._raw:seek(step) end
 function graph:epoch_steps() return self._raw:epoch_steps() end
+-- Time per stage and lane in words; nil unless the graph was made with trace = FILE or timing = true.
+function graph:timings() return self._raw:timings() end
 function graph:allocations() return self._raw:allocations() end
 function graph:checksums(path) self._raw:checksums(path) end
 
@@ -350,10 +352,11 @@ return function(opt)
   local device = get "device"
   local raw = core.graph {
     device = device ~= "auto" and device or nil, seed = get "seed", run_ahead = get "run_ahead", prefetch = get "prefetch",
-    init = get "init", checksums = get "checksums", trace = get "trace",
+    init = get "init", checksums = get "checksums", trace = get "trace", timing = get "timing",
   }
   local g = {
     _raw = raw, _wired = {}, _made = {}, _weights = {}, _evals = {}, _applied = false,
+    _lanes = false, _optimizer = false, _strategy_name = false,
     _strategy = get "strategy" or "serialized",
     _opt = {
       device = device or "cpu", seed = get "seed" or 1, run_ahead = get "run_ahead" or 2, prefetch = get "prefetch" or 2,

@@ -94,7 +94,7 @@ end
 
 local function parts_of(self, words, now)
   local parts = { self.total and ("%d/%d"):format(self.done, self.total) or ("step %d"):format(self.done) }
-  for _, word in ipairs(words) do parts[#parts + 1] = word end
+  for _, word in ipairs(words or {}) do parts[#parts + 1] = word end
   local r = rate(self, now)
   if r then
     parts[#parts + 1] = r >= 10 and ("%.1f steps/s"):format(r) or ("%.2f steps/s"):format(r)
@@ -103,7 +103,7 @@ local function parts_of(self, words, now)
   return parts
 end
 
--- One step is done; `words` are texts such as "loss 0.5231", or a function that gives them when they are to be shown.
+-- One step is done; `words` (or nil) are texts such as "loss 0.5231", or a function that gives them when they are to be shown.
 function bar:step(words)
   self.done = self.done + 1
   local now = sys.now()

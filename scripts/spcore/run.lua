@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end.
 local core = require "spcore.core"
+local files = require "spcore.files"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
 local progress = require "spcore.progress"
@@ -13,20 +14,10 @@ run.__name = "run"
 
 -- ---- the folder ----
 
-local function make_parents(path)
-  for at in path:gmatch("()/") do
-    local parent = path:sub(1, at - 1)
-    if parent ~= "" and sys.kind(parent) ~= "dir" then
-      local ok, why, kind = sys.mkdir(parent)
-      if not ok and kind ~= "exists" then core.fail(why) end
-    end
-  end
-end
-
 -- A folder asked for may be there, but must not hold a run: nothing is overwritten.
 local function given_folder(path)
   path = path:gsub("(.)/+$", "%1")
-  make_parents(path)
+  files.make_parents(path)
   local ok, why, kind = sys.mkdir(path)
   if ok then return path end
   if kind ~= "exists" then core.fail("--out: " .. why) end
@@ -51,15 +42,6 @@ local function next_folder(name)
   end
 end
 
-local function write_file(path, text)
-  local file, why = io.open(path, "w")
-  if not file then core.fail(why) end
-  local ok
-  ok, why = file:write(text)
-  local closed, why_closed = file:close()
-  if not ok or not closed then core.fail(("%s: %s"):format(path, why or why_closed)) end
-end
-
 -- ---- settings ----
 
 local function options_of(opt)
@@ -76,12 +58,13 @@ local function settings_of(g, opt, more)
   for i, node in ipairs(g:nodes()) do
     stages[i] = { name = node.name, stage = node.stage, frozen = node.frozen }
   end
-  local schedule = g:schedule()
+  local lanes, depth = g:lanes(), 0
+  for _, lane in ipairs(lanes) do depth = math.max(depth, lane.delay) end
   local t = {
     spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
     device = o.device == "auto" and "cpu" or o.device, threads = env.threads, seed = o.seed, run_ahead = o.run_ahead,
     prefetch = o.prefetch, init = o.init, checksums = o.checksums,
-    strategy = schedule.strategy, depth = schedule.depth, lanes = g:lanes(), memory = g:memory(), stages = stages,
+    strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
     options = options_of(opt),
   }
   for k, v in pairs(more) do t[k] = v end
@@ -103,9 +86,10 @@ local function print_header(s, dir)
   progress.print("folder %s", dir)
 end
 
-local keys = { graph = true, opt = true, steps = true, name = true, settings = true, every = true, warm_up = true }
+local keys = { graph = true, opt = true, steps = true, name = true, settings = true, every = true, weights = true }
 
--- run{ graph =, opt =, steps =, name =, settings = }: makes the folder, writes the settings and prints them.
+-- run{ graph =, opt =, steps =, name =, settings =, weights = false }: makes the folder, writes the settings and prints
+-- them. settings: more of them; weights: whether they are saved at the end.
 local function new(t)
   words.check_keys("sp.run{}", t, keys)
   if type(t.graph) ~= "table" or not rawget(t.graph, "_raw") then core.fail("sp.run{}: 'graph' is missing") end
@@ -114,13 +98,14 @@ local function new(t)
   local name = t.name or core.env().script:match("[^/]*$"):gsub("%.lua$", "")
   local out = rawget(opt, "out") or ""
   local dir = out ~= "" and given_folder(out) or next_folder(name)
-  write_file(dir .. "/settings.json", json.encode(settings, true) .. "\n")
+  files.write(dir .. "/settings.json", json.encode(settings, true) .. "\n")
   if settings.checksums then t.graph:checksums(dir .. "/checksums.jsonl") end
   local metrics, why = io.open(dir .. "/metrics.jsonl", "w")
   if not metrics then core.fail(why) end
   print_header(settings, dir)
   return setmetatable({
     dir = dir, settings = settings, graph = t.graph, metrics = metrics, began = sys.now(), seen = 0,
+    save_weights = t.weights ~= false,
     bar = progress.new { total = t.steps, every = t.every },
   }, run)
 end
@@ -175,13 +160,30 @@ function run:step(step, m)
   end)
 end
 
+-- Saves the weights, if they are wanted and were not saved.
+function run:save()
+  if self.save_weights then self.graph:save(self.dir .. "/weights.safetensors") end
+  self.save_weights = false
+end
+
+-- A run in a variable marked <close> that ends without finish(), by an error, still saves what it has learned.
+function run:__close(why)
+  if self.finished then return end
+  self.finished = true
+  self.bar:close()
+  self.metrics:close()
+  if why ~= nil and self.seen > 0 then pcall(self.save, self) end
+end
+
 -- Saves the weights and closes the folder. The last line, printed also with --quiet, names the folder; `words` follow.
 function run:finish(text)
   if self.finished then core.fail("run:finish was called before") end
   self.finished = true
   self.bar:close()
   self.metrics:close()
-  self.graph:save(self.dir .. "/weights.safetensors")
+  self:save()
+  local timings = self.graph:timings()
+  if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
   if core.interrupted() then text = ("stopped after %d steps%s"):format(self.seen, text and ", " .. text or "") end
   io.stdout:write(self.dir, text and ": " .. text or "", "\n")
   io.stdout:flush()

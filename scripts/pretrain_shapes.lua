@@ -1,0 +1,54 @@
+-- SPDX-License-Identifier: MIT
+-- Makes scripts/shapes_encoder.safetensors: trains encoder and decoder of train_seg.lua on another part of the set
+-- `shapes` than train_seg.lua reads, and keeps the encoder.
+local sp = require "spcore"
+
+local opt = sp.args({
+  size = { 64, "pixels of a side", min = 8, max = 4096 },
+  batch = { 32, "images a step", min = 1 },
+  steps = { 3000, "steps", min = 1 },
+  lr = { 3e-3, "highest learning rate", min = 0.0 },
+  samples = { 16384, "images of the set", min = 64 },
+  data_seed = { 1, "seed of the set; train_seg.lua has 0", min = 0 },
+  width = { 16, "channels of the first layer", min = 1, max = 1024 },
+  levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
+  to = { "shapes_encoder.safetensors", "file to write" },
+}, { doc = "Pretrains the encoder of train_seg.lua on the built-in set `shapes`." })
+
+local g <close> = sp.graph(opt)
+
+local function source(split)
+  return g.reader {
+    path = "shapes", split = split, size = { opt.size, opt.size }, batch = opt.batch, samples = opt.samples,
+    data_seed = opt.data_seed, val_fraction = 0.03, shuffle = split == "train",
+  }
+end
+
+local data, val = source "train", source "val"
+local image = g.to_float { data.image, scale = true }
+local enc = g.encoder { image, name = "encoder", model = "unet", width = opt.width, levels = opt.levels }
+local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", classes = data.classes }
+g.confusion { dec.logits, data.mask, ignore_index = 255 }
+g:train {
+  g.cross_entropy { dec.logits, data.mask, ignore_index = 255 },
+  optimizer = g.adamw { lr = opt.lr, weight_decay = 1e-2 },
+  lr = function(step)
+    local warm_up = math.max(1, opt.steps // 20)
+    if step < warm_up then return opt.lr * (step + 1) / warm_up end
+    return opt.lr * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / (math.max(1, opt.steps - warm_up)))))
+  end,
+}
+
+local run <close> = sp.run { graph = g, opt = opt, steps = opt.steps }
+for step, m in g:steps(opt.steps) do run:step(step, m) end
+local result = g:evaluate { data = val }
+run:save()
+
+-- A graph that has no weights but the encoder's.
+local part <close> = sp.graph { threads = opt.threads }
+part.encoder {
+  part.to_float { part.reader { path = "shapes", size = { opt.size, opt.size }, batch = 1 }.image, scale = true },
+  name = "encoder", model = "unet", width = opt.width, levels = opt.levels, weights = run.dir,
+}
+part:save(opt.to)
+run:finish(result and ("%s, validation mean IoU %.4f"):format(opt.to, (sp.mean_iou(result.counts))))

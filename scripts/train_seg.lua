@@ -1,0 +1,94 @@
+-- SPDX-License-Identifier: MIT
+-- Trains a segmentation decoder behind a frozen encoder, on the CPU too.
+local sp = require "spcore"
+
+local opt = sp.args({
+  data = { "shapes", "folder with images/, masks/ and classes.txt, or a built-in set: shapes, random" },
+  classes = { 0, "classes of a folder without classes.txt", min = 0, max = 255 },
+  size = { 0, "pixels of a side; 0: 64, with --reference 256", min = 0, max = 4096 },
+  batch = { 0, "images a step; 0: 16, with --reference 8", min = 0, max = 65536 },
+  steps = { 0, "steps; 0: 500, with --reference 100 timed ones after 10", min = 0 },
+  lr = { 0.0, "highest learning rate; 0: 3e-3, with --reference 1e-3", min = 0.0 },
+  samples = { 0, "images of the data; 0: all of a folder, 4096 of a built-in set", min = 0 },
+  width = { 16, "channels of the first layer", min = 1, max = 1024 },
+  levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
+  train_encoder = { false, "train the encoder as well, from scratch" },
+  encoder = { "", "weights of the encoder; without it the shipped ones, unless it is trained" },
+  eval_every = { 0, "validate each so many steps; 0: four times" },
+  reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
+}, { doc = "Trains a segmentation decoder behind a frozen encoder." })
+
+-- A value that depends on the workload, unless the command line has it.
+local function pick(value, usual, reference)
+  if value ~= 0 then return value end
+  return opt.reference and reference or usual
+end
+
+local size, batch = pick(opt.size, 64, 256), pick(opt.batch, 16, 8)
+local steps, lr = pick(opt.steps, 500, 100), pick(opt.lr, 3e-3, 1e-3)
+
+local function steps_per_second(g, run, warm_up)
+  local began, ended
+  for step, m in g:steps(warm_up + steps) do
+    if step == warm_up - 1 then began = m.time end
+    ended = m.time
+    run:step(step, m)
+  end
+  return began and ended > began and steps / (ended - began) or nil
+end
+
+-- The workload that others are measured on: see docs. The numbers it learns from are random.
+local function reference(g)
+  local data = g.reader { path = "random", batch = batch, size = { size, size }, classes = 10, samples = opt.samples }
+  local image = g.to_float { data.image }
+  local enc = g.encoder { image, model = "plain", frozen = not opt.train_encoder, weights = opt.encoder }
+  local dec = g.decoder { enc.features, model = "plain", classes = data.classes }
+  g:train { g.cross_entropy { dec.logits, data.mask }, optimizer = g.sgd { lr = lr } }
+  local run <close> = sp.run { graph = g, opt = opt, steps = 10 + steps, weights = false }
+  local rate = steps_per_second(g, run, 10)
+  run:finish(rate and ("%.3f steps/s"):format(rate))
+end
+
+local function small_unet(g)
+  local function source(split)
+    return g.reader {
+      path = opt.data, split = split, size = { size, size }, batch = batch, samples = opt.samples, classes = opt.classes,
+      val_fraction = 0.125, drop_last = split == "train", shuffle = split == "train",
+    }
+  end
+  local data, val = source "train", source "val"
+  local model = {
+    encoder = { model = "unet", width = opt.width, levels = opt.levels },
+    decoder = { model = "unet", classes = data.classes },
+    scale = true, size = size,
+  }
+  local weights = opt.encoder
+  if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
+
+  local image = g.to_float { data.image, scale = true }
+  local enc = g.encoder {
+    image, model = "unet", width = opt.width, levels = opt.levels, frozen = not opt.train_encoder, weights = weights,
+  }
+  local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", classes = data.classes }
+  local loss = g.cross_entropy { dec.logits, data.mask, ignore_index = 255 }
+  g.confusion { dec.logits, data.mask, ignore_index = 255 }
+
+  g:train {
+    loss, optimizer = g.adamw { lr = lr, weight_decay = 1e-2 },
+    lr = function(step) -- up over the first 5 %, then down along a cosine
+      local warm_up = math.max(1, steps // 20)
+      if step < warm_up then return lr * (step + 1) / warm_up end
+      return lr * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / math.max(1, steps - warm_up))))
+    end,
+  }
+  local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
+  if every < steps then g:evaluate { data = val, every = every } end
+
+  local run <close> = sp.run { graph = g, opt = opt, steps = steps, settings = { model = model } }
+  for step, m in g:steps(steps) do run:step(step, m) end
+  local result = g:evaluate { data = val }
+  run:finish(result and ("validation mean IoU %.4f"):format((sp.mean_iou(result.counts))))
+end
+
+local g <close> = sp.graph(opt)
+if opt.reference then reference(g) else small_unet(g) end
