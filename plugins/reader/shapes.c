@@ -13,7 +13,7 @@
 
 #define ONE 65536
 #define MIN_SHAPES 2
-#define MAX_SHAPES 5
+#define MAX_SHAPES 4
 #define COLOUR_TRIES 6
 
 enum { GROUND, DISC, SQUARE, TRIANGLE, RING, CROSS, N_CLASSES };
@@ -81,7 +81,7 @@ static void make_texture(dice *d, texture *t, const texture *others, int n) {
       memcpy(t->a, c, sizeof c);
     }
   }
-  for (int i = 0; i < 3; i++) t->b[i] = clip(t->a[i] + between(d, -64, 64));
+  for (int i = 0; i < 3; i++) t->b[i] = clip(t->a[i] + between(d, -48, 48));
   t->pattern = (int32_t)roll(d, N_PATTERNS);
   t->period = between(d, ONE / 12, ONE / 5);
   t->way = any_turn(d);
@@ -168,9 +168,9 @@ static int32_t depth_in(const shape *s, int32_t x, int32_t y) {
 static void make_shape(dice *d, shape *s, int32_t wide, int32_t high) {
   static const int32_t grow[N_CLASSES] = { 0, 80, 100, 124, 92, 98 }; /* percent: equal areas, so equally many pixels */
   s->kind = between(d, DISC, CROSS);
-  s->r = between(d, ONE * 15 / 100, ONE * 25 / 100) * grow[s->kind] / 100;
-  s->x = between(d, s->r * 3 / 4, wide - s->r * 3 / 4);
-  s->y = between(d, s->r * 3 / 4, high - s->r * 3 / 4);
+  s->r = between(d, ONE * 19 / 100, ONE * 28 / 100) * grow[s->kind] / 100;
+  s->x = between(d, s->r * 4 / 5, wide - s->r * 4 / 5);
+  s->y = between(d, s->r * 4 / 5, high - s->r * 4 / 5);
   s->way = any_turn(d);
 }
 
@@ -206,7 +206,7 @@ static void make_scene(dice *d, scene *sc, int32_t wide, int32_t high) {
     sc->skins[i + 1] = sc->shapes[i].skin;
   }
   sc->grain_seed = roll(d, UINT32_MAX);
-  sc->grain = between(d, 8, 24);
+  sc->grain = between(d, 8, 20);
 }
 
 /* Where the centre of pixel i is. */
