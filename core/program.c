@@ -52,6 +52,16 @@ static char *tensor_name(const sp_node *n, int port, uint32_t k, const char *pre
                                   : text("%s%s.%s", prefix, n->name, po->name);
 }
 
+static bool is_read(const sp_graph *g, const sp_node *n, int port, int index) {
+  for (size_t j = 0; j < g->n_nodes; j++)
+    for (unsigned i = 0; i < g->nodes[j]->n_in; i++)
+      for (size_t k = 0; k < g->nodes[j]->in[i].n; k++) {
+        sp_ref r = g->nodes[j]->in[i].v[k];
+        if (r.node == n && r.port == port && r.index == index) return true;
+      }
+  return false;
+}
+
 static int node_resources(sp_program *p, sp_node *n, sp_err *err) {
   size_t i = n->index;
   int st = SP_OK, group = 1 + (int)i * 2;
@@ -62,6 +72,10 @@ static int node_resources(sp_program *p, sp_node *n, sp_err *err) {
     for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
       size_t f = flat(n, (int)o, (int)k);
       int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
+      if (sp_node_out_port(n, o)->flags & SP_PORT_OPTIONAL && !is_read(p->g, n, (int)o, (int)k)) {
+        p->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
+        continue;
+      }
       st = add_buf(p, tensor_name(n, (int)o, k, ""), (size_t)bytes, SP_BUF_ACTIVATION, 0,
                    port_is_small(sp_node_out_port(n, o)) ? 0 : group, &p->act[i][f], err);
       if (!st) p->bufs[p->act[i][f]].pinned = n->source;

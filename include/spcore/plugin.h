@@ -79,7 +79,8 @@ typedef struct sp_param {
 /* ---- ports -------------------------------------------------------------------------------------------------------
  * Static tables, ended by an element whose name is NULL. */
 enum {
-  SP_PORT_OPTIONAL = 1u << 0, /* input: may stay unwired; its list is then empty */
+  SP_PORT_OPTIONAL = 1u << 0, /* input: may stay unwired; its list is then empty. output: where nobody reads a tensor of it,
+                                 its data is NULL in every call */
   SP_PORT_LIST = 1u << 1,     /* 0..SP_MAX_LIST tensors */
   SP_PORT_METRIC = 1u << 2,   /* output: small, copied to the host and given to the script, by name */
   SP_PORT_NOGRAD = 1u << 3,   /* input: no gradient flows into it (labels, images); output: none comes back */
