@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT
+ * decoder.c - features to one score per pixel and class: ports, parameters and the network, for every device.
+ *
+ * Names of the weights. `layers`: as nn.Sequential, "0.weight" ... Model "plain": transposed convolutions of kernel 2 and
+ * stride 2, each followed by ReLU, then a 3x3 convolution, numbered as nn.Sequential, ReLU included: "0", "2", "4" ...
+ * Model "unet": "up.L" for the transposed convolution to level L (0 is full resolution), "levels.L.I" for the
+ * convolutions and batch norms behind it (I as in the encoder), "head" for the 1x1 convolution at the end. */
+#include "decoder.h"
+
+#include <stdio.h>
+
+enum { AUTO, PLAIN, UNET };
+static const char *const models[] = {"auto", "plain", "unet", NULL};
+
+const sp_port decoder_inputs[] = {
+    {.name = "features", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x C x H x W, the encoder's last map"},
+    {.name = "skips", .dtypes = SP_DT(SP_F32), .ndim = 4, .flags = SP_PORT_LIST | SP_PORT_OPTIONAL,
+     .doc = "the encoder's maps from full resolution on, joined to the maps of the same size"},
+    {.name = NULL}};
+const sp_port decoder_outputs[] = {
+    {.name = "logits", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x classes x H x W"}, {.name = NULL}};
+#define P(m) offsetof(decoder_params, m)
+const sp_param decoder_param_table[] = {
+    {.name = "classes", .type = SP_PARAM_INT, .flags = SP_PARAM_REQUIRED, .offset = P(classes), .min = 1, .max = 65536,
+     .doc = "how many classes"},
+    {.name = "model", .type = SP_PARAM_CHOICE, .offset = P(model), .choices = models,
+     .doc = "plain: transposed convolutions down to `width` channels and a 3x3 convolution; unet: 3x3 convolutions with "
+            "batch norm at every size; auto: unet where skips are wired"},
+    {.name = "layers", .type = SP_PARAM_LIST, .offset = P(layers), .fields = nn_layer_fields,
+     .fields_size = sizeof(nn_layer), .doc = "the layers in order, instead of a model; the last gives the classes"},
+    {.name = "width", .type = SP_PARAM_INT, .offset = P(width), .def = 16, .min = 1, .max = 4096,
+     .doc = "channels at full resolution"},
+    {.name = "depth", .type = SP_PARAM_INT, .offset = P(depth), .def = 0, .min = 0, .max = 20,
+     .doc = "unet: how often the map is doubled; 0: as many times as there are skips"},
+    {.name = "convs", .type = SP_PARAM_INT, .offset = P(convs), .def = 2, .min = 1, .max = 16,
+     .doc = "unet: 3x3 convolutions per size"},
+    {.name = NULL}};
+
+static const int64_t n0 = 0, n1 = 1, n2 = 2, n3 = 3;
+#define ONE(x) {&(x), 1, 0}
+
+static int plain(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v) {
+  nn_layer up = {.type = NN_CONVT, .bias = 1, .kernel = ONE(n2), .stride = ONE(n2), .pad = ONE(n0), .out_pad = ONE(n0)};
+  nn_layer head = {.type = NN_CONV, .bias = 1, .out = p->classes, .kernel = ONE(n3), .stride = ONE(n1), .pad = ONE(n1)};
+  nn_layer relu = {.type = NN_RELU};
+  int64_t c = net->values[v].c;
+  int i = 0;
+  char name[16], place[32];
+  while (c > p->width && c % 2 == 0) c /= 2;
+  if (c != p->width)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "%lld channels cannot be halved down to %lld; choose another `width`, or give "
+                           "`layers`", (long long)net->values[v].c, (long long)p->width);
+  for (c = net->values[v].c; c > p->width && v >= 0; i++) {
+    c /= 2;
+    up.out = c;
+    snprintf(name, sizeof name, "%d", 2 * i);
+    snprintf(place, sizeof place, "layer %d", 2 * i + 1);
+    v = nn_add_layer(ctx, net, v, &up, name, place);
+    if (v >= 0) v = nn_add_layer(ctx, net, v, &relu, "", place);
+  }
+  snprintf(name, sizeof name, "%d", 2 * i);
+  snprintf(place, sizeof place, "layer %d", 2 * i + 1);
+  return v < 0 ? v : nn_add_layer(ctx, net, v, &head, name, place);
+}
+
+static int unet(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v, const nn_bind *skips, int n_skips) {
+  nn_layer up = {.type = NN_CONVT, .bias = 1, .kernel = ONE(n2), .stride = ONE(n2), .pad = ONE(n0), .out_pad = ONE(n0)};
+  nn_layer head = {.type = NN_CONV, .bias = 1, .out = p->classes, .kernel = ONE(n1), .stride = ONE(n1), .pad = ONE(n0)};
+  int depth = p->depth ? (int)p->depth : n_skips;
+  char name[32], place[48];
+  if (!depth)
+    return ctx->host->fail(ctx, SP_E_INVALID, "model \"unet\" needs skips (skips = encoder.maps) or `depth`");
+  if (n_skips && n_skips != depth)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "%d skips are wired, but depth = %d; leave `depth` out or wire as many", n_skips,
+                           depth);
+  for (int i = depth - 1; i >= 0 && v >= 0; i--) {
+    up.out = p->width << i;
+    snprintf(name, sizeof name, "up.%d", i);
+    v = nn_add_layer(ctx, net, v, &up, name, name);
+    snprintf(place, sizeof place, "skips[%d] (counted from 1)", i + 1);
+    if (v >= 0 && n_skips) v = nn_add_concat(ctx, net, v, skips[i].value, place);
+    snprintf(name, sizeof name, "levels.%d", i);
+    if (v >= 0) v = nn_add_convs(ctx, net, v, p->width << i, (int)p->convs, name);
+  }
+  return v < 0 ? v : nn_add_layer(ctx, net, v, &head, "head", "head");
+}
+
+int decoder_build(sp_ctx *ctx, const decoder_params *p, const sp_plan *plan, nn_net *net, nn_bind *in, int *n_in,
+                  nn_bind *out) {
+  int v = nn_input(ctx, net, &plan->in[0].spec[0]), n = 1;
+  if (v < 0) return v;
+  in[0] = (nn_bind){0, 0, v};
+  for (uint32_t i = 0; i < plan->in[1].n; i++) {
+    int s = nn_input(ctx, net, &plan->in[1].spec[i]);
+    if (s < 0) return s;
+    in[n++] = (nn_bind){1, (int)i, s};
+  }
+  if (n > 1 && (p->layers.n || p->model == PLAIN))
+    return ctx->host->fail(ctx, SP_E_INVALID, "skips are for model \"unet\" only; leave them out, or `layers` and `model`");
+  if (p->layers.n && p->model == UNET)
+    return ctx->host->fail(ctx, SP_E_INVALID, "give `layers` or model = \"unet\", not both");
+  if (p->layers.n)
+    v = nn_add_layers(ctx, net, v, &p->layers);
+  else if (p->model == UNET || n > 1)
+    v = unet(ctx, p, net, v, in + 1, n - 1);
+  else
+    v = plain(ctx, p, net, v);
+  if (v < 0) return v;
+  if (net->values[v].flat || net->values[v].c != p->classes)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "the last layer gives %lld channels%s, but classes = %lld",
+                           (long long)net->values[v].c, net->values[v].flat ? " without height and width" : "",
+                           (long long)p->classes);
+  *n_in = n;
+  *out = (nn_bind){0, 0, v};
+  plan->out[0].n = 1;
+  return SP_OK;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * layers.c - any list of layers: ports, parameters and the network, for every device. */
+#include "layers.h"
+
+const sp_port layers_inputs[] = {
+    {.name = "image", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "N x C x H x W, or N x C for linear layers"},
+    {.name = NULL}};
+const sp_port layers_outputs[] = {
+    {.name = "features", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "what the last layer gives"}, {.name = NULL}};
+const sp_param layers_param_table[] = {
+    {.name = "layers", .type = SP_PARAM_LIST, .flags = SP_PARAM_REQUIRED, .offset = offsetof(layers_params, layers),
+     .fields = nn_layer_fields, .fields_size = sizeof(nn_layer), .min_n = 1,
+     .doc = "the layers in order: { { \"conv\", 16, kernel = 3, pad = 1 }, { \"relu\" } }"},
+    {.name = NULL}};
+
+int layers_build(sp_ctx *ctx, const layers_params *p, const sp_plan *plan, nn_net *net, nn_bind *in, nn_bind *out) {
+  int v = nn_input(ctx, net, &plan->in[0].spec[0]);
+  *in = (nn_bind){0, 0, v};
+  if (v >= 0) v = nn_add_layers(ctx, net, v, &p->layers);
+  *out = (nn_bind){0, 0, v};
+  if (v < 0) return v;
+  plan->out[0].n = 1;
+  return SP_OK;
+}

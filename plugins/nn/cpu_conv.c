@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ * cpu_conv.c - convolutions of any kernel, and their transposes: one sample a call to oneDNN, samples spread over threads.
+ *
+ * A transposed convolution runs the parts of the convolution that it transposes: its input is that one's `dst`. */
+#include "cpu_net.h"
+
+#include <string.h>
+
+#define SUMS_BYTES ((size_t)64 << 20) /* most memory for the partial sums of the weight gradient */
+
+typedef struct cv {
+  const nn_call *c;
+  const nn_xop *op;
+  const nn_val *in, *out;
+  int part, acc;
+  const float *mask, *bias;
+  float *dx;
+  void *packed;
+  char *sums;
+  int64_t groups;
+  size_t sum_bytes;
+} cv;
+
+static size_t align(size_t n) { return (n + 255) & ~(size_t)255; }
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static int part_fwd(const nn_xop *op) { return op->d.kind == NN_OP_CONVT ? NN_CONV_DATA : NN_CONV_FWD; }
+static int part_data(const nn_xop *op) { return op->d.kind == NN_OP_CONVT ? NN_CONV_FWD : NN_CONV_DATA; }
+
+/* How many partial sums: as many as samples, within reason. Each has a place for the sum and one for the new term. */
+static int64_t groups(const nn_xop *op, int64_t n) {
+  size_t one = 2 * align(nn_conv_packed_bytes(op->conv, NN_CONV_WEIGHTS));
+  int64_t g = (int64_t)(SUMS_BYTES / one);
+  if (g > NN_CHUNKS) g = NN_CHUNKS;
+  if (g > n) g = n;
+  return g < 1 ? 1 : g;
+}
+
+int nn_convs_plan(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
+  const nn_val *a = &cpu->vals[op->d.kind == NN_OP_CONVT ? op->out : op->in];
+  const nn_val *b = &cpu->vals[op->d.kind == NN_OP_CONVT ? op->in : op->out];
+  nn_conv_shape sh = {a->c, a->h, a->w, b->c, b->h, b->w, {op->d.k[0], op->d.k[1]}, {op->d.s[0], op->d.s[1]},
+                      {op->d.p[0], op->d.p[1]}};
+  const char *err = nn_conv_new(&op->conv, &sh);
+  size_t plain = align((size_t)(a->c * b->c * op->d.k[0] * op->d.k[1]) * sizeof(float)), back;
+  if (err)
+    return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s %d x %d of %lld to %lld channels: %s", nn_kind_name(op->d.kind),
+                           op->d.k[0], op->d.k[1], (long long)a->c, (long long)b->c, err);
+  op->worker = nn_conv_scratch_bytes(op->conv, part_fwd(op));
+  op->tmp = align(nn_conv_packed_bytes(op->conv, part_fwd(op)));
+  if (!cpu->training) return SP_OK;
+  op->worker = larger(op->worker, nn_conv_scratch_bytes(op->conv, NN_CONV_WEIGHTS));
+  op->worker = larger(op->worker, align(nn_conv_scratch_bytes(op->conv, part_data(op))) +
+                                      (size_t)(cpu->vals[op->in].px * cpu->vals[op->in].c) * sizeof(float));
+  back = plain + (size_t)groups(op, cpu->batch) * 2 * align(nn_conv_packed_bytes(op->conv, NN_CONV_WEIGHTS));
+  op->tmp = larger(op->tmp, larger(align(nn_conv_packed_bytes(op->conv, part_data(op))), back));
+  op->tmp = larger(op->tmp, nn_bias_bytes(cpu->vals[op->out].c, 1));
+  return SP_OK;
+}
+
+int nn_convs_prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
+  const char *err = nn_conv_prepare(op->conv, part_fwd(op), cpu->threads);
+  if (!err && cpu->training) err = nn_conv_prepare(op->conv, part_data(op), cpu->threads);
+  if (!err && cpu->training) err = nn_conv_prepare(op->conv, NN_CONV_WEIGHTS, cpu->threads);
+  return err ? ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s: %s", nn_kind_name(op->d.kind), err) : SP_OK;
+}
+
+static int run(const cv *p, int part, int worker, const float *x, void *packed, const float *y) {
+  int t = p->op->d.kind == NN_OP_CONVT;
+  void *src = (void *)(uintptr_t)(t ? y : x), *dst = (void *)(uintptr_t)(t ? x : y);
+  const char *err = nn_conv_run(p->op->conv, part, worker, src, packed, dst, nn_worker(p->c, worker));
+  return err ? nn_fail(p->c, p->op, err) : SP_OK;
+}
+
+static int forward_sample(void *arg, int64_t i, int worker) {
+  cv *p = arg;
+  int64_t size = p->out->px * p->out->c;
+  float *y = p->out->data + i * size;
+  int st = run(p, p->part, worker, p->in->data + i * p->in->px * p->in->c, p->packed, y);
+  if (!st) nn_bias_relu(y, p->bias, p->out->px, p->out->c, p->out->c, 0, p->out->c, p->op->d.relu);
+  return st;
+}
+
+static cv start(const nn_call *c, const nn_xop *op) {
+  return (cv){.c = c, .op = op, .in = &c->cpu->vals[op->in], .out = &c->cpu->vals[op->out], .packed = c->tmp};
+}
+
+int nn_convs_forward(const nn_call *c, const nn_xop *op) {
+  cv p = start(c, op);
+  const char *err;
+  p.part = part_fwd(op);
+  p.bias = op->d.bias ? nn_weight(c, op->d.w + 1) : NULL;
+  err = nn_conv_pack(op->conv, p.part, nn_weight(c, op->d.w), p.packed);
+  return err ? nn_fail(c, op, err) : nn_run(&c->par, c->n, forward_sample, &p);
+}
+
+/* oneDNN overwrites; what is to be added goes through the worker's memory. */
+static int data_sample(void *arg, int64_t i, int worker) {
+  cv *p = arg;
+  int64_t size = p->in->px * p->in->c;
+  float *dx = p->dx + i * size;
+  float *to = p->acc ? (float *)(nn_worker(p->c, worker) + align(nn_conv_scratch_bytes(p->op->conv, p->part))) : dx;
+  int st = run(p, p->part, worker, to, p->packed, p->out->grad + i * p->out->px * p->out->c);
+  if (!st && p->acc) nn_axpy(dx, to, 1, 1, size);
+  if (!st && p->mask) nn_mask(dx, p->mask + i * size, size);
+  return st;
+}
+
+static int group_sum(void *arg, int64_t i, int worker) {
+  cv *p = arg;
+  int64_t b, e;
+  float *sum = (float *)(p->sums + (size_t)i * 2 * p->sum_bytes), *term = sum + p->sum_bytes / sizeof(float);
+  nn_piece(p->c->n, 1, p->groups, i, &b, &e);
+  for (int64_t s = b; s < e; s++) {
+    int st = run(p, NN_CONV_WEIGHTS, worker, p->in->data + s * p->in->px * p->in->c, s == b ? sum : term,
+                 p->out->grad + s * p->out->px * p->out->c);
+    if (st) return st;
+    if (s > b) nn_axpy(sum, term, 1, 1, (int64_t)(nn_conv_packed_bytes(p->op->conv, NN_CONV_WEIGHTS) / sizeof(float)));
+  }
+  return SP_OK;
+}
+
+int nn_convs_backward(const nn_call *c, const nn_xop *op) {
+  cv p = start(c, op);
+  nn_grad g;
+  const char *err;
+  int st = SP_OK;
+  p.dx = nn_din(c, op->in, &p.acc, &p.mask);
+  if (p.dx) {
+    p.part = part_data(op);
+    err = nn_conv_pack(op->conv, p.part, nn_weight(c, op->d.w), p.packed);
+    st = err ? nn_fail(c, op, err) : nn_run(&c->par, c->n, data_sample, &p);
+  }
+  if (!st && op->d.bias)
+    st = nn_bias_grad(c, nn_grad_of(c, op->d.w + 1), p.out->grad, c->n * p.out->px, p.out->c, 1, (float *)c->tmp);
+  g = nn_grad_of(c, op->d.w);
+  if (!st && g.p) {
+    int64_t size = p.in->c * p.out->c * op->d.k[0] * op->d.k[1];
+    float *plain = (float *)c->tmp, *sum;
+    p.sums = c->tmp + align((size_t)size * sizeof(float));
+    p.sum_bytes = align(nn_conv_packed_bytes(op->conv, NN_CONV_WEIGHTS));
+    p.groups = groups(op, c->n);
+    if ((st = nn_run(&c->par, p.groups, group_sum, &p))) return st;
+    sum = (float *)p.sums;
+    for (int64_t i = 1; i < p.groups; i++)
+      nn_axpy(sum, (float *)(p.sums + (size_t)i * 2 * p.sum_bytes), 1, 1,
+              (int64_t)(nn_conv_packed_bytes(op->conv, NN_CONV_WEIGHTS) / sizeof(float)));
+    err = nn_conv_unpack(op->conv, sum, plain);
+    if (err) return nn_fail(c, op, err);
+    nn_axpy(g.p, plain, g.alpha, g.beta, size);
+  }
+  return st;
+}

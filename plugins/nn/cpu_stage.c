@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ * cpu_stage.c - the callbacks that every stage made of a network shares on the CPU. */
+#include "cpu_stage.h"
+
+#include <stdlib.h>
+
+int nn_stage_create(sp_ctx *ctx, const void *params, void **self) {
+  nn_stage *s = calloc(1, sizeof *s);
+  if (!s) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for a network");
+  s->params = params;
+  *self = s;
+  return SP_OK;
+}
+
+void nn_stage_destroy(void *self) {
+  nn_stage *s = self;
+  nn_cpu_clear(&s->cpu);
+  free(s);
+}
+
+int nn_stage_prepare(sp_ctx *ctx, void *self, const sp_io *io) {
+  return nn_cpu_prepare(ctx, &((nn_stage *)self)->cpu, io);
+}
+
+int nn_stage_forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  return nn_cpu_forward(ctx, &((nn_stage *)self)->cpu, io);
+}
+
+int nn_stage_backward(sp_ctx *ctx, void *self, const sp_io *io) {
+  return nn_cpu_backward(ctx, &((nn_stage *)self)->cpu, io);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ * cpu_vec.c - the vector loops of the CPU layers: plain loops that the compiler vectorises. */
+#include "cpu_vec.h"
+
+#include <string.h>
+
+NN_VEC void nn_bias_relu(float *y, const float *bias, int64_t rows, int64_t c, int64_t period, int64_t first, int64_t ld,
+                         int relu) {
+  for (int64_t r = 0; r < rows; r++) {
+    float *row = y + r * ld;
+    for (int64_t j = 0; j < c;) {
+      int64_t at = (first + j) % period, n = period - at < c - j ? period - at : c - j;
+      float *d = row + j;
+      if (bias && relu)
+        for (int64_t i = 0; i < n; i++) {
+          float v = d[i] + bias[at + i];
+          d[i] = v > 0 ? v : 0;
+        }
+      else if (bias)
+        for (int64_t i = 0; i < n; i++) d[i] += bias[at + i];
+      else if (relu)
+        for (int64_t i = 0; i < n; i++) d[i] = d[i] > 0 ? d[i] : 0;
+      j += n;
+    }
+  }
+}
+
+NN_VEC void nn_relu(float *y, const float *x, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] : 0;
+}
+
+NN_VEC void nn_mask(float *d, const float *y, int64_t n) {
+  for (int64_t i = 0; i < n; i++) d[i] = y[i] > 0 ? d[i] : 0;
+}
+
+NN_VEC void nn_mask_to(float *d, const float *g, const float *y, int64_t n, int acc) {
+  if (acc)
+    for (int64_t i = 0; i < n; i++) d[i] += y[i] > 0 ? g[i] : 0;
+  else
+    for (int64_t i = 0; i < n; i++) d[i] = y[i] > 0 ? g[i] : 0;
+}
+
+NN_VEC void nn_axpy(float *d, const float *s, float alpha, float beta, int64_t n) {
+  if (beta == 0)
+    for (int64_t i = 0; i < n; i++) d[i] = alpha * s[i];
+  else
+    for (int64_t i = 0; i < n; i++) d[i] = beta * d[i] + alpha * s[i];
+}
+
+NN_VEC void nn_add(float *d, const float *a, const float *b, int64_t n, int relu) {
+  if (relu)
+    for (int64_t i = 0; i < n; i++) d[i] = a[i] + b[i] > 0 ? a[i] + b[i] : 0;
+  else
+    for (int64_t i = 0; i < n; i++) d[i] = a[i] + b[i];
+}
+
+NN_VEC void nn_colsum(float *sum, const float *x, int64_t rows, int64_t c) {
+  for (int64_t j0 = 0; j0 < c; j0 += 16) {
+    int64_t n = c - j0 < 16 ? c - j0 : 16;
+    float acc[16] = {0};
+    if (n == 16)
+      for (int64_t r = 0; r < rows; r++)
+        for (int j = 0; j < 16; j++) acc[j] += x[r * c + j0 + j];
+    else
+      for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < n; j++) acc[j] += x[r * c + j0 + j];
+    memcpy(sum + j0, acc, (size_t)n * sizeof *sum);
+  }
+}
+
+NN_VEC void nn_stats(double *sum, double *sq, const float *x, int64_t rows, int64_t c) {
+  for (int64_t j = 0; j < c; j++) sum[j] = sq[j] = 0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t j = 0; j < c; j++) {
+      double v = x[r * c + j];
+      sum[j] += v;
+      sq[j] += v * v;
+    }
+}
+
+NN_VEC void nn_stats_back(double *sum, double *dot, const float *dy, const float *x, const float *mean,
+                          const float *invstd, int64_t rows, int64_t c) {
+  for (int64_t j = 0; j < c; j++) sum[j] = dot[j] = 0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t j = 0; j < c; j++) {
+      double g = dy[r * c + j];
+      sum[j] += g;
+      dot[j] += g * ((x[r * c + j] - mean[j]) * invstd[j]);
+    }
+}
+
+NN_VEC void nn_scale_shift(float *y, const float *x, const float *scale, const float *shift, int64_t rows, int64_t c,
+                           int relu) {
+  for (int64_t r = 0; r < rows; r++) {
+    float *d = y + r * c;
+    const float *s = x + r * c;
+    if (relu)
+      for (int64_t j = 0; j < c; j++) {
+        float v = s[j] * scale[j] + shift[j];
+        d[j] = v > 0 ? v : 0;
+      }
+    else
+      for (int64_t j = 0; j < c; j++) d[j] = s[j] * scale[j] + shift[j];
+  }
+}
+
+NN_VEC void nn_norm_back(float *dx, const float *dy, const float *x, const float *a, const float *b, const float *e,
+                         int64_t rows, int64_t c, int acc) {
+  for (int64_t r = 0; r < rows; r++) {
+    float *d = dx + r * c;
+    const float *g = dy + r * c, *s = x + r * c;
+    if (acc)
+      for (int64_t j = 0; j < c; j++) d[j] += a[j] * g[j] + b[j] * s[j] + e[j];
+    else
+      for (int64_t j = 0; j < c; j++) d[j] = a[j] * g[j] + b[j] * s[j] + e[j];
+  }
+}
+
+/* ---- products with few rows -------------------------------------------------------------------------------------- */
+typedef float v16 __attribute__((vector_size(64), aligned(4)));
+
+static inline __attribute__((always_inline)) void skinny(float *y, const float *x, const float *w, int64_t n, int64_t n1,
+                                                         int64_t k, int64_t ldy, const int mm, const int nn) {
+  v16 acc[8][2];
+  int64_t i = 0;
+  (void)n1;
+  for (int m = 0; m < mm; m++)
+    for (int j = 0; j < nn; j++) acc[m][j] = (v16){0};
+  for (; i + 16 <= k; i += 16) {
+    v16 a = *(const v16 *)(w + n * k + i), b = nn > 1 ? *(const v16 *)(w + (n + 1) * k + i) : a;
+    for (int m = 0; m < mm; m++) {
+      v16 v = *(const v16 *)(x + m * k + i);
+      acc[m][0] += v * a;
+      if (nn > 1) acc[m][1] += v * b;
+    }
+  }
+  for (int m = 0; m < mm; m++)
+    for (int j = 0; j < nn; j++) {
+      float s = 0;
+      for (int64_t t = i; t < k; t++) s += x[m * k + t] * w[(n + j) * k + t];
+      for (int t = 0; t < 8; t++) s += acc[m][j][t] + acc[m][j][t + 8];
+      y[m * ldy + n + j] = s;
+    }
+}
+
+NN_VEC void nn_skinny(float *y, const float *x, const float *w, int64_t m, int64_t n0, int64_t n1, int64_t k,
+                      int64_t ldy) {
+  for (int64_t n = n0; n < n1; n += 2)
+    for (int64_t i = 0; i < m;) {
+      if (n + 1 < n1 && m - i >= 8) {
+        skinny(y + i * ldy, x + i * k, w, n, n1, k, ldy, 8, 2);
+        i += 8;
+      } else if (n + 1 < n1) {
+        skinny(y + i * ldy, x + i * k, w, n, n1, k, ldy, 1, 2);
+        i++;
+      } else {
+        skinny(y + i * ldy, x + i * k, w, n, n1, k, ldy, 1, 1);
+        i++;
+      }
+    }
+}
+
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
+nn_par nn_par_of(sp_ctx *ctx) {
+  nn_par p = {ctx, ctx->host->get_extension(ctx, SP_EXT_PARALLEL), 1};
+  if (p.ext) p.threads = p.ext->threads(ctx);
+  return p;
+}
+
+int nn_run(const nn_par *p, int64_t n, int (*fn)(void *arg, int64_t i, int worker), void *arg) {
+  int st = 0;
+  if (p->ext && p->threads > 1 && n > 1) return p->ext->run(p->ctx, 0, n, fn, arg);
+  for (int64_t i = 0; i < n && !st; i++) st = fn(arg, i, 0);
+  return st;
+}
+
+void nn_piece(int64_t n, int64_t unit, int64_t pieces, int64_t i, int64_t *b, int64_t *e) {
+  int64_t units = (n + unit - 1) / unit, lo = units * i / pieces * unit, hi = units * (i + 1) / pieces * unit;
+  *b = lo < n ? lo : n;
+  *e = hi < n ? hi : n;
+}

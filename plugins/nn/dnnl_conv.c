@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ * dnnl_conv.c - oneDNN 2 and 3: primitives of one sample, memory objects per thread, scratchpads lent by the caller. */
+#include "dnnl_conv.h"
+
+#include <dnnl.h>
+#include <omp.h>
+#include <stdlib.h>
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef const_dnnl_memory_desc_t md_ref;
+#else
+typedef const dnnl_memory_desc_t *md_ref;
+#endif
+
+enum { ARGS = 4 }; /* src, weights, dst, scratchpad */
+
+typedef struct part {
+  dnnl_primitive_desc_t pd;
+  dnnl_primitive_t prim;
+  md_ref md[ARGS];
+  int arg[ARGS];
+  dnnl_memory_t *mem; /* [workers][ARGS] */
+  dnnl_primitive_t reorder;
+} part;
+
+struct nn_conv {
+  dnnl_engine_t engine;
+  dnnl_stream_t *streams;
+  int workers;
+  part parts[3];
+  md_ref plain;
+  dnnl_memory_t plain_mem, packed_mem[3];
+  dnnl_memory_desc_t plain_md;
+};
+
+static const char *words(dnnl_status_t s) {
+  switch (s) {
+  case dnnl_out_of_memory: return "oneDNN: out of memory";
+  case dnnl_unimplemented: return "oneDNN has no such convolution";
+  default: return "oneDNN refused the convolution";
+  }
+}
+
+#define TRY(x)                                                                                                         \
+  do {                                                                                                                 \
+    dnnl_status_t try_ = (x);                                                                                          \
+    if (try_ != dnnl_success) return words(try_);                                                                      \
+  } while (0)
+
+#if DNNL_VERSION_MAJOR >= 3
+#define MD_TAG(md, nd, dims, tag) dnnl_memory_desc_create_with_tag(&(md), nd, dims, dnnl_f32, tag)
+#define MD_REF(md) (md)
+#define MD_DROP(md) dnnl_memory_desc_destroy(md)
+#else
+#define MD_TAG(md, nd, dims, tag) dnnl_memory_desc_init_by_tag(&(md), nd, dims, dnnl_f32, tag)
+#define MD_REF(md) (&(md))
+#define MD_DROP(md) ((void)0)
+#endif
+
+static const char *describe(nn_conv *c, const nn_conv_shape *sh, dnnl_primitive_attr_t attr) {
+  dnnl_dims_t sd = {1, sh->c, sh->h, sh->w}, wd = {sh->o, sh->c, sh->k[0], sh->k[1]}, dd = {1, sh->o, sh->oh, sh->ow};
+  dnnl_dims_t st = {sh->s[0], sh->s[1]}, pl = {sh->p[0], sh->p[1]}, pr;
+  dnnl_memory_desc_t src, w, dst;
+  int64_t in[2] = {sh->h, sh->w}, out[2] = {sh->oh, sh->ow};
+  /* the padding that is used; rows and columns that no kernel reaches are left out */
+  for (int i = 0; i < 2; i++) pr[i] = (out[i] - 1) * sh->s[i] + sh->k[i] - in[i] - sh->p[i];
+  TRY(MD_TAG(c->plain_md, 4, wd, dnnl_oihw));
+  c->plain = MD_REF(c->plain_md);
+  TRY(MD_TAG(src, 4, sd, dnnl_nhwc));
+  TRY(MD_TAG(w, 4, wd, dnnl_format_tag_any));
+  TRY(MD_TAG(dst, 4, dd, dnnl_nhwc));
+#if DNNL_VERSION_MAJOR >= 3
+  dnnl_dims_t dil = {0, 0};
+  dnnl_primitive_desc_t *f = &c->parts[0].pd;
+  TRY(dnnl_convolution_forward_primitive_desc_create(f, c->engine, dnnl_forward_training, dnnl_convolution_direct, src, w,
+                                                     NULL, dst, st, dil, pl, pr, attr));
+  TRY(dnnl_convolution_backward_data_primitive_desc_create(&c->parts[1].pd, c->engine, dnnl_convolution_direct, src, w,
+                                                           dst, st, dil, pl, pr, *f, attr));
+  TRY(dnnl_convolution_backward_weights_primitive_desc_create(&c->parts[2].pd, c->engine, dnnl_convolution_direct, src, w,
+                                                              NULL, dst, st, dil, pl, pr, *f, attr));
+#else
+  dnnl_convolution_desc_t d;
+  TRY(dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, &src, &w, NULL, &dst, st, pl,
+                                         pr));
+  TRY(dnnl_primitive_desc_create(&c->parts[0].pd, &d, attr, c->engine, NULL));
+  TRY(dnnl_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &src, &w, &dst, st, pl, pr));
+  TRY(dnnl_primitive_desc_create(&c->parts[1].pd, &d, attr, c->engine, c->parts[0].pd));
+  TRY(dnnl_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &src, &w, NULL, &dst, st, pl, pr));
+  TRY(dnnl_primitive_desc_create(&c->parts[2].pd, &d, attr, c->engine, c->parts[0].pd));
+#endif
+  MD_DROP(src);
+  MD_DROP(w);
+  MD_DROP(dst);
+  return NULL;
+}
+
+const char *nn_conv_new(nn_conv **conv, const nn_conv_shape *shape) {
+  static const dnnl_query_t q[3][ARGS] = {
+      {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md, dnnl_query_scratchpad_md},
+      {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md, dnnl_query_scratchpad_md},
+      {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md, dnnl_query_scratchpad_md}};
+  static const int arg[3][ARGS] = {
+      {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD},
+      {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_SCRATCHPAD},
+      {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_SCRATCHPAD}};
+  nn_conv *c = calloc(1, sizeof *c);
+  dnnl_primitive_attr_t attr = NULL;
+  const char *err = NULL;
+  int team = omp_get_max_threads(); /* oneDNN plans for as many threads as OpenMP has now */
+  if (!c) return "out of memory";
+  omp_set_num_threads(1);
+  if (dnnl_engine_create(&c->engine, dnnl_cpu, 0) != dnnl_success || dnnl_primitive_attr_create(&attr) != dnnl_success ||
+      dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) != dnnl_success)
+    err = "oneDNN does not start";
+  if (!err) err = describe(c, shape, attr);
+  if (attr) dnnl_primitive_attr_destroy(attr);
+  omp_set_num_threads(team);
+  if (err) {
+    nn_conv_free(c);
+    return err;
+  }
+  for (int i = 0; i < 3; i++)
+    for (int j = 0; j < ARGS; j++) {
+      c->parts[i].md[j] = dnnl_primitive_desc_query_md(c->parts[i].pd, q[i][j], 0);
+      c->parts[i].arg[j] = arg[i][j];
+    }
+  *conv = c;
+  return NULL;
+}
+
+static const char *compile(nn_conv *c, int which, int workers) {
+  part *p = &c->parts[which];
+  dnnl_primitive_desc_t rd;
+  md_ref from = which == NN_CONV_WEIGHTS ? p->md[1] : c->plain, to = which == NN_CONV_WEIGHTS ? c->plain : p->md[1];
+  dnnl_status_t st;
+  if (!c->streams) {
+    c->streams = calloc((size_t)workers, sizeof *c->streams);
+    if (!c->streams) return "out of memory";
+    c->workers = workers;
+    for (int i = 0; i < workers; i++) TRY(dnnl_stream_create(&c->streams[i], c->engine, dnnl_stream_default_flags));
+    TRY(dnnl_memory_create(&c->plain_mem, c->plain, c->engine, NULL));
+  }
+  p->mem = calloc((size_t)workers * ARGS, sizeof(dnnl_memory_t));
+  if (!p->mem) return "out of memory";
+  for (int i = 0; i < workers; i++)
+    for (int j = 0; j < ARGS; j++) TRY(dnnl_memory_create(&p->mem[i * ARGS + j], p->md[j], c->engine, NULL));
+  TRY(dnnl_memory_create(&c->packed_mem[which], p->md[1], c->engine, NULL));
+  TRY(dnnl_reorder_primitive_desc_create(&rd, from, c->engine, to, c->engine, NULL));
+  st = dnnl_primitive_create(&p->reorder, rd);
+  dnnl_primitive_desc_destroy(rd);
+  TRY(st);
+  TRY(dnnl_primitive_create(&p->prim, p->pd));
+  return NULL;
+}
+
+const char *nn_conv_prepare(nn_conv *c, int which, int workers) {
+  int team = omp_get_max_threads();
+  const char *err;
+  if (c->parts[which].prim) return NULL;
+  omp_set_num_threads(1);
+  err = compile(c, which, workers);
+  omp_set_num_threads(team);
+  return err;
+}
+
+void nn_conv_free(nn_conv *c) {
+  if (!c) return;
+  for (int i = 0; i < 3; i++) {
+    part *p = &c->parts[i];
+    if (p->mem)
+      for (int j = 0; j < c->workers * ARGS; j++)
+        if (p->mem[j]) dnnl_memory_destroy(p->mem[j]);
+    free(p->mem);
+    if (c->packed_mem[i]) dnnl_memory_destroy(c->packed_mem[i]);
+    if (p->reorder) dnnl_primitive_destroy(p->reorder);
+    if (p->prim) dnnl_primitive_destroy(p->prim);
+    if (p->pd) dnnl_primitive_desc_destroy(p->pd);
+  }
+  if (c->plain_mem) dnnl_memory_destroy(c->plain_mem);
+  if (c->plain) MD_DROP(c->plain_md);
+  for (int i = 0; i < c->workers; i++)
+    if (c->streams[i]) dnnl_stream_destroy(c->streams[i]);
+  free(c->streams);
+  if (c->engine) dnnl_engine_destroy(c->engine);
+  free(c);
+}
+
+size_t nn_conv_packed_bytes(const nn_conv *c, int which) { return dnnl_memory_desc_get_size(c->parts[which].md[1]); }
+size_t nn_conv_scratch_bytes(const nn_conv *c, int which) { return dnnl_memory_desc_get_size(c->parts[which].md[3]); }
+
+static const char *reorder(nn_conv *c, int which, void *from, void *to) {
+  dnnl_memory_t a = which == NN_CONV_WEIGHTS ? c->packed_mem[which] : c->plain_mem;
+  dnnl_memory_t b = which == NN_CONV_WEIGHTS ? c->plain_mem : c->packed_mem[which];
+  dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
+  omp_set_num_threads(1);
+  TRY(dnnl_memory_set_data_handle(a, from));
+  TRY(dnnl_memory_set_data_handle(b, to));
+  TRY(dnnl_primitive_execute(c->parts[which].reorder, c->streams[0], 2, args));
+  return NULL;
+}
+
+const char *nn_conv_pack(nn_conv *c, int which, const float *weights, void *packed) {
+  return reorder(c, which, (void *)(uintptr_t)weights, packed);
+}
+
+const char *nn_conv_unpack(nn_conv *c, const void *packed, float *weights) {
+  return reorder(c, NN_CONV_WEIGHTS, (void *)(uintptr_t)packed, weights);
+}
+
+const char *nn_conv_run(nn_conv *c, int which, int worker, void *src, void *packed, void *dst, void *scratch) {
+  part *p = &c->parts[which];
+  dnnl_memory_t *mem = p->mem + worker * ARGS;
+  void *data[ARGS] = {src, packed, dst, scratch};
+  dnnl_exec_arg_t args[ARGS];
+  omp_set_num_threads(1);
+  for (int i = 0; i < ARGS; i++) {
+    TRY(dnnl_memory_set_data_handle(mem[i], data[i]));
+    args[i] = (dnnl_exec_arg_t){p->arg[i], mem[i]};
+  }
+  TRY(dnnl_primitive_execute(p->prim, c->streams[worker], ARGS, args));
+  return NULL;
+}
+
+int nn_gemm(int ta, int tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
+            int64_t ldb, float beta, float *c, int64_t ldc) {
+  omp_set_num_threads(1);
+  return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) == dnnl_success ? 0 : -1;
+}

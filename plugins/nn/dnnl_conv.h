@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * dnnl_conv.h - everything that is asked of oneDNN: the convolution of one sample, and matrix products.
+ *
+ * One thread runs one call; samples and blocks are spread over threads by the caller, so oneDNN starts none and the
+ * bits do not depend on the size of the team. Maps are channels-last. */
+#ifndef NN_DNNL_CONV_H
+#define NN_DNNL_CONV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct nn_conv nn_conv;
+
+/* Of the convolution src[c][h][w] -> dst[o][oh][ow]. A transposed convolution is the same with forward and backward data
+ * exchanged. */
+typedef struct nn_conv_shape {
+  int64_t c, h, w, o, oh, ow;
+  int k[2], s[2], p[2];
+} nn_conv_shape;
+
+enum nn_conv_part { NN_CONV_FWD = 0, NN_CONV_DATA = 1, NN_CONV_WEIGHTS = 2 };
+
+/* All return NULL, or words that say what failed. */
+const char *nn_conv_new(nn_conv **conv, const nn_conv_shape *shape);
+/* Compiles a part for use by `workers` threads; does nothing when that was done before. */
+const char *nn_conv_prepare(nn_conv *conv, int part, int workers);
+void nn_conv_free(nn_conv *conv);
+
+size_t nn_conv_packed_bytes(const nn_conv *conv, int part);  /* of the weights (WEIGHTS: their gradient) as it wants them */
+size_t nn_conv_scratch_bytes(const nn_conv *conv, int part); /* of one call */
+/* Row-major [o][c][kh][kw] to the packed form of FWD or DATA. */
+const char *nn_conv_pack(nn_conv *conv, int part, const float *weights, void *packed);
+/* The packed gradient back to row-major. */
+const char *nn_conv_unpack(nn_conv *conv, const void *packed, float *weights);
+/* FWD: dst = src * packed. DATA: src = dst * packed. WEIGHTS: packed = src, dst. */
+const char *nn_conv_run(nn_conv *conv, int part, int worker, void *src, void *packed, void *dst, void *scratch);
+
+/* c[m][n] = alpha op(a) op(b) + beta c, row-major; op transposes where ta, tb. Returns 0 or -1. */
+int nn_gemm(int ta, int tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
+            int64_t ldb, float beta, float *c, int64_t ldc);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ * net.h - what a network is, free of any device: layers, shapes, weights. A device's code runs the list of ops. */
+#ifndef NN_NET_H
+#define NN_NET_H
+
+#include <spcore/plugin.h>
+
+/* ---- the parameter `layers` -------------------------------------------------------------------------------------- */
+enum nn_type {
+  NN_CONV, NN_CONVT, NN_MAX_POOL, NN_AVG_POOL, NN_BATCH_NORM, NN_RELU, NN_LINEAR, NN_FLATTEN, NN_RESIDUAL
+};
+
+typedef struct nn_layer {
+  int32_t type; /* enum nn_type */
+  int32_t bias;
+  int64_t out;
+  sp_ints kernel, stride, pad, out_pad; /* one number, or {y, x}; kernel and stride 0: the type's default */
+  double eps, momentum;
+} nn_layer;
+
+extern const sp_param nn_layer_fields[];
+
+/* ---- the lowered network ----------------------------------------------------------------------------------------- */
+/* A value is what lies between two ops: N x c x h x w, or N x c where flat. */
+typedef struct nn_value {
+  int64_t c, h, w;
+  int flat;
+} nn_value;
+
+enum nn_kind { /* a residual block is lowered into these */
+  NN_OP_CONV, NN_OP_CONVT, NN_OP_MAX_POOL, NN_OP_AVG_POOL, NN_OP_BATCH_NORM, NN_OP_RELU, NN_OP_LINEAR, NN_OP_FLATTEN,
+  NN_OP_ADD, NN_OP_CONCAT
+};
+
+typedef struct nn_op {
+  int kind;         /* enum nn_kind */
+  int in, in2, out; /* values; in2 is -1 but for ADD and CONCAT */
+  int relu;         /* ReLU is applied to the result */
+  int k[2], s[2], p[2], op[2];
+  int w;            /* index of the first weight, -1: none. CONV, CONVT, LINEAR: weight, bias.
+                       BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
+  int bias;
+  double eps, momentum;
+} nn_op;
+
+typedef struct nn_net {
+  nn_value *values;
+  nn_op *ops;
+  sp_weight *weights;
+  char **names;
+  int n_values, n_ops, n_weights;
+  size_t cap_values, cap_ops, cap_weights, cap_names;
+} nn_net;
+
+/* A value of the net on a stage's port. */
+typedef struct nn_bind {
+  int port, item, value;
+} nn_bind;
+
+/* All builders return an SP_E_... through ctx, or a value's index >= 0. `name` is the weights' prefix ("3", "layer1.0.conv1");
+ * messages call the layer `where` ("layer 3 (conv)"). */
+int nn_input(sp_ctx *ctx, nn_net *net, const sp_spec *spec);
+/* Appends layer l, with in -> the returned value. `place` names it in messages, e.g. "layer 3". */
+int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place);
+/* A whole `layers` list, named "0", "1" ... */
+int nn_add_layers(sp_ctx *ctx, nn_net *net, int in, const sp_structs *layers);
+int nn_add_concat(sp_ctx *ctx, nn_net *net, int a, int b, const char *place);
+/* `count` times 3x3 convolution without bias, batch norm, ReLU; named PREFIX.0, PREFIX.1 ... */
+int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix);
+
+/* Fuses ReLU into the op before it where nothing else reads that op's result. keep[v]: the value is seen from outside. */
+void nn_fuse(nn_net *net, const uint8_t *keep);
+/* Spec of a value for n samples, float32, row-major. */
+void nn_spec(const nn_net *net, int v, int64_t n, sp_spec *spec);
+void nn_clear(nn_net *net);
+const char *nn_kind_name(int kind);
+
+#endif
