@@ -24,7 +24,25 @@ static void tap_line(void *arg, sp_conform_result result, const char *stage, con
   sp_sb_put(&t->out, "\n");
 }
 
-static int check_files(sp_env *env, char *const *files, int n, tap *t, sp_err *err) {
+/* NAME=VALUE; a value that reads as a number, true or false is one. */
+static bool put_setting(sp_value *set, const char *text) {
+  const char *eq = strchr(text, '=');
+  char name[64], *end;
+  if (!eq || eq == text || (size_t)(eq - text) >= sizeof name) return false;
+  memcpy(name, text, (size_t)(eq - text));
+  name[eq - text] = 0;
+  sp_value *v = sp_value_put(set, name);
+  if (!v) return false;
+  sp_value_free(v);
+  double d = strtod(eq + 1, &end);
+  bool yes = strcmp(eq + 1, "true") == 0, no = strcmp(eq + 1, "false") == 0;
+  if (yes || no) *v = (sp_value){.type = SP_V_BOOL, .i = yes};
+  else if (eq[1] && !*end) *v = (sp_value){.type = SP_V_NUM, .d = d};
+  else return sp_value_set_str(v, eq + 1);
+  return true;
+}
+
+static int check_files(sp_env *env, char *const *files, int n, const sp_value *set, tap *t, sp_err *err) {
   int failed = 0;
   for (int i = 0; i < n; i++) {
     const sp_plugin_file *file;
@@ -32,7 +50,7 @@ static int check_files(sp_env *env, char *const *files, int n, tap *t, sp_err *e
     if (rc) return rc;
     sp_sb_putf(&t->out, "# %s\n", files[i]);
     if (!file->n_stages) sp_sb_put(&t->out, "# no stages in it\n");
-    failed += sp_conformance(file, &env->host, tap_line, t);
+    failed += sp_conformance(file, &env->host, set, tap_line, t);
   }
   sp_sb_putf(&t->out, "1..%d\n", t->n);
   if (!failed) return SP_OK;
@@ -41,7 +59,9 @@ static int check_files(sp_env *env, char *const *files, int n, tap *t, sp_err *e
 
 static int check_main(int argc, char **argv) {
   static const struct option options[] = {
-    {"threads", required_argument, NULL, 't'}, {"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'}, {0}};
+    {"threads", required_argument, NULL, 't'}, {"set", required_argument, NULL, 's'},
+    {"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'}, {0}};
+  sp_value set = {0};
   sp_env_opts opt = {.threads = 2};
   tap t = {0};
   int c;
@@ -55,6 +75,10 @@ static int check_main(int argc, char **argv) {
       opt.threads = (int)n;
       break;
     }
+    case 's':
+      if (put_setting(&set, optarg)) break;
+      sp_value_free(&set);
+      return sp_cmd_usage(&sp_cmd_check, "--set %s: NAME=VALUE is wanted", optarg);
     case 'q': t.quiet = true; break;
     case 'h': return sp_cmd_help(&sp_cmd_check);
     default: return sp_cmd_bad_option(&sp_cmd_check, c, argv, options);
@@ -65,15 +89,17 @@ static int check_main(int argc, char **argv) {
   sp_env *env;
   sp_err err;
   if (sp_env_new(&env, &opt, &err)) return sp_cmd_failed(&err);
-  int rc = check_files(env, argv + optind, argc - optind, &t, &err);
+  int rc = check_files(env, argv + optind, argc - optind, &set, &t, &err);
   int code = sp_cmd_print(&t.out);
   if (rc) code = sp_cmd_failed(&err);
   sp_sb_free(&t.out);
+  sp_value_free(&set);
   sp_env_free(env);
   return code;
 }
 
 const sp_cmd sp_cmd_check = {
   "check", "FILE.so... [options]", "Runs the stage conformance suite on plugin files",
-  "  --threads N  worker threads that the stages may use [2]\n"
-  "  --quiet      only what failed or was not exercised\n", check_main};
+  "  --threads N       worker threads that the stages may use [2]\n"
+  "  --set NAME=VALUE  a parameter for the stages that have one of that name; may be repeated\n"
+  "  --quiet           only what failed or was not exercised\n", check_main};

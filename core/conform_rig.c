@@ -62,14 +62,33 @@ static uint32_t count_ports(const sp_port *ports) {
   return n;
 }
 
-int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const sp_plugin_file *file, sp_err *err) {
+/* What of `set` the stage has a parameter for. */
+static bool copy_set(sp_value *v, const sp_param *table, const sp_value *set) {
+  for (const sp_param *e = table; set && e && e->name; e++) {
+    const sp_value *from = sp_value_get(set, e->name);
+    if (!from) continue;
+    sp_value *to = sp_value_put(v, e->name);
+    if (!to) return false;
+    sp_value_free(to);
+    if (from->type == SP_V_STR) {
+      if (!sp_value_set_str(to, from->s)) return false;
+    } else {
+      *to = (sp_value){.type = from->type, .i = from->i, .d = from->d};
+    }
+  }
+  return true;
+}
+
+int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const sp_plugin_file *file,
+             const sp_value *set, sp_err *err) {
   sp_value params = {0};
   memset(r, 0, sizeof *r);
   r->n_in = count_ports(type->inputs);
   r->n_out = count_ports(type->outputs);
   if (r->n_in > RIG_PORTS || r->n_out > RIG_PORTS)
     return sp_fail(err, SP_E_UNSUPPORTED, "more than %d ports", RIG_PORTS);
-  int rc = least_table(&params, type->params) ? SP_OK : sp_nomem(err, sizeof params, "parameters");
+  bool filled = least_table(&params, type->params) && copy_set(&params, type->params, set);
+  int rc = filled ? SP_OK : sp_nomem(err, sizeof params, "parameters");
   if (!rc) rc = sp_inst_new(&r->inst, host, type->name, type, file, &params, err);
   sp_value_free(&params);
   for (uint32_t i = 0; !rc && i < RIG_PORTS; i++) {
@@ -122,7 +141,7 @@ static int pick_dtype(const sp_port *p, bool integers) {
 /* N,C,H,W cut to the port's dimensions: labels are N,H,W, rows are N,C. */
 static sp_spec make_spec(const sp_port *p, const int64_t *image, bool integers) {
   sp_spec s = {.dtype = pick_dtype(p, integers), .ndim = p->ndim};
-  bool labels = integers && (p->flags & SP_PORT_NOGRAD);
+  bool labels = s.dtype != SP_F32 && integers && (p->flags & SP_PORT_NOGRAD);
   if (s.ndim < 0) s.ndim = labels ? 3 : 4;
   const int64_t full[] = {RIG_BATCH, image[0], image[1], image[2], 1, 1, 1, 1}, map[] = {RIG_BATCH, image[1], image[2]};
   for (int d = 0; d < s.ndim; d++) s.shape[d] = s.ndim == 3 ? map[d] : full[d];
@@ -186,7 +205,7 @@ static int list_alloc(rig_list *list, uint32_t n, sp_err *err) {
   return SP_OK;
 }
 
-static int ports_alloc(rig_list *list, const sp_speclist *specs, uint32_t n_ports, sp_err *err) {
+static int ports_alloc(rig_list *list, const sp_speclist *specs, uint32_t n_ports, const sp_port *ports, sp_err *err) {
   uint32_t n = 0, k = 0;
   for (uint32_t i = 0; i < n_ports; i++) n += specs[i].n;
   int rc = list_alloc(list, n, err);
@@ -194,7 +213,8 @@ static int ports_alloc(rig_list *list, const sp_speclist *specs, uint32_t n_port
     for (uint32_t j = 0; !rc && j < specs[i].n; j++, k++) {
       list->t[k].spec = specs[i].spec[j];
       list->t[k].port = i;
-      list->t[k].batch = specs[i].spec[j].ndim > 0 && specs[i].spec[j].shape[0] == RIG_BATCH;
+      list->t[k].batch = specs[i].spec[j].ndim > 0 && specs[i].spec[j].shape[0] == RIG_BATCH &&
+                         !(ports[i].flags & (SP_PORT_METRIC | SP_PORT_STATUS));
       rc = tensor_alloc(&list->t[k], (size_t)sp_spec_bytes(&specs[i].spec[j]), err);
     }
   return rc;
@@ -210,10 +230,11 @@ static int weights_alloc(rig_list *list, const sp_plan *plan, sp_err *err) {
 }
 
 int rig_alloc(rig *r, sp_err *err) {
-  int rc = ports_alloc(&r->in, r->in_specs, r->n_in, err);
-  if (!rc) rc = ports_alloc(&r->din, r->in_specs, r->n_in, err);
-  if (!rc) rc = ports_alloc(&r->out, r->out_specs, r->n_out, err);
-  if (!rc) rc = ports_alloc(&r->dout, r->out_specs, r->n_out, err);
+  const sp_port *ins = r->inst->type->inputs, *outs = r->inst->type->outputs;
+  int rc = ports_alloc(&r->in, r->in_specs, r->n_in, ins, err);
+  if (!rc) rc = ports_alloc(&r->din, r->in_specs, r->n_in, ins, err);
+  if (!rc) rc = ports_alloc(&r->out, r->out_specs, r->n_out, outs, err);
+  if (!rc) rc = ports_alloc(&r->dout, r->out_specs, r->n_out, outs, err);
   if (!rc) rc = weights_alloc(&r->weights, &r->plan, err);
   if (!rc) rc = weights_alloc(&r->dweights, &r->plan, err);
   if (!rc) rc = tensor_alloc(&r->scratch, r->plan.scratch_bytes, err);

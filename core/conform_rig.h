@@ -6,7 +6,7 @@
 #include "stage.h"
 
 #define RIG_PORTS 64
-#define RIG_BATCH 4
+#define RIG_BATCH 6 /* no usual extent of anything else */
 #define RIG_LIST 16 /* most tensors of an output LIST that is exercised */
 
 typedef struct rig_tensor {
@@ -34,8 +34,9 @@ typedef struct rig {
   bool has_memory;
 } rig;
 
-/* Makes the instance: required parameters get the least legal value. */
-int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const sp_plugin_file *file, sp_err *err);
+/* Makes the instance: parameters that are required and not in `set` (a TABLE or NULL) get the least legal value. */
+int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const sp_plugin_file *file,
+             const sp_value *set, sp_err *err);
 void rig_close(rig *r);
 /* Looks for inputs that the stage accepts; err has the words of the first refusal. */
 int rig_plan(rig *r, sp_err *err);

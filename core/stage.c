@@ -350,7 +350,8 @@ int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err) {
     sp_ctx *ctx = open_ctx(&holder, inst, NULL, err);
     rc = outcome("plan", inst->type->plan(ctx, inst->self, plan), err);
   }
-  if (!rc) rc = check_planned(inst, plan, err);
+  /* A plan that cannot be is the stage's fault, not the script's. */
+  if (!rc && check_planned(inst, plan, err)) rc = err->status = SP_E_INTERNAL;
   leave(inst);
   if (rc) prefix(inst, NO_STEP, err);
   return rc;

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT
+ * check_abi.c - freezes size and layout of every public struct, on machines with 64-bit pointers. A difference here means that
+ * plugins that were built before no longer fit: raise SP_ABI, or put the new member at the end. */
+#include <check.h>
+#include <stdlib.h>
+
+#include <spcore/device.h>
+#include <spcore/ext/parallel.h>
+#include <spcore/format.h>
+#include <spcore/plugin.h>
+#include <spcore/rng.h>
+
+#define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "the size of " #type " is frozen")
+#define AT(type, member, bytes) \
+  _Static_assert(offsetof(type, member) == (bytes), "the place of " #member " in " #type " is frozen")
+
+#if UINTPTR_MAX == UINT64_MAX
+SIZE(sp_spec, 88);
+AT(sp_spec, dtype, 0);
+AT(sp_spec, ndim, 4);
+AT(sp_spec, shape, 8);
+AT(sp_spec, order, 72);
+AT(sp_spec, reserved, 76);
+
+SIZE(sp_tensor, 96);
+AT(sp_tensor, spec, 0);
+AT(sp_tensor, data, 88);
+
+SIZE(sp_list, 16);
+AT(sp_list, n, 0);
+AT(sp_list, reserved, 4);
+AT(sp_list, t, 8);
+
+SIZE(sp_host, 32);
+AT(sp_host, size, 0);
+AT(sp_host, abi, 4);
+AT(sp_host, fail, 8);
+AT(sp_host, log, 16);
+AT(sp_host, get_extension, 24);
+
+SIZE(sp_ctx, 32);
+AT(sp_ctx, size, 0);
+AT(sp_ctx, reserved, 4);
+AT(sp_ctx, host, 8);
+AT(sp_ctx, stream, 16);
+AT(sp_ctx, impl, 24);
+
+SIZE(sp_ints, 16);
+AT(sp_ints, v, 0);
+AT(sp_ints, n, 8);
+AT(sp_ints, reserved, 12);
+
+SIZE(sp_floats, 16);
+AT(sp_floats, v, 0);
+AT(sp_floats, n, 8);
+AT(sp_floats, reserved, 12);
+
+SIZE(sp_structs, 16);
+AT(sp_structs, v, 0);
+AT(sp_structs, n, 8);
+AT(sp_structs, reserved, 12);
+
+SIZE(sp_param, 120);
+AT(sp_param, name, 0);
+AT(sp_param, type, 8);
+AT(sp_param, flags, 12);
+AT(sp_param, offset, 16);
+AT(sp_param, def, 24);
+AT(sp_param, min, 32);
+AT(sp_param, max, 40);
+AT(sp_param, def_str, 48);
+AT(sp_param, choices, 56);
+AT(sp_param, unit, 64);
+AT(sp_param, doc, 72);
+AT(sp_param, fields, 80);
+AT(sp_param, fields_size, 88);
+AT(sp_param, min_n, 96);
+AT(sp_param, max_n, 100);
+AT(sp_param, reserved, 104);
+
+SIZE(sp_port, 48);
+AT(sp_port, name, 0);
+AT(sp_port, dtypes, 8);
+AT(sp_port, ndim, 12);
+AT(sp_port, flags, 16);
+AT(sp_port, inplace_of, 20);
+AT(sp_port, doc, 24);
+AT(sp_port, reserved, 32);
+
+SIZE(sp_weight, 128);
+AT(sp_weight, name, 0);
+AT(sp_weight, spec, 8);
+AT(sp_weight, flags, 96);
+AT(sp_weight, init, 100);
+AT(sp_weight, init_value, 104);
+AT(sp_weight, reserved, 112);
+
+SIZE(sp_attr, 40);
+AT(sp_attr, name, 0);
+AT(sp_attr, value, 8);
+AT(sp_attr, text, 16);
+AT(sp_attr, reserved, 24);
+
+SIZE(sp_speclist, 16);
+AT(sp_speclist, n, 0);
+AT(sp_speclist, cap, 4);
+AT(sp_speclist, spec, 8);
+
+SIZE(sp_plan, 88);
+AT(sp_plan, size, 0);
+AT(sp_plan, training, 4);
+AT(sp_plan, n_in, 8);
+AT(sp_plan, n_out, 12);
+AT(sp_plan, batch, 16);
+AT(sp_plan, frozen, 24);
+AT(sp_plan, reserved0, 28);
+AT(sp_plan, in, 32);
+AT(sp_plan, out, 40);
+AT(sp_plan, weights, 48);
+AT(sp_plan, n_weights, 56);
+AT(sp_plan, n_attrs, 60);
+AT(sp_plan, attrs, 64);
+AT(sp_plan, scratch_bytes, 72);
+AT(sp_plan, saved_bytes, 80);
+
+SIZE(sp_step, 96);
+AT(sp_step, step, 0);
+AT(sp_step, epoch, 8);
+AT(sp_step, key, 16);
+AT(sp_step, n, 24);
+AT(sp_step, training, 28);
+AT(sp_step, live, 32);
+AT(sp_step, loss_scale, 64);
+AT(sp_step, reserved, 68);
+
+SIZE(sp_io, 128);
+AT(sp_io, size, 0);
+AT(sp_io, training, 4);
+AT(sp_io, step, 8);
+AT(sp_io, ids, 16);
+AT(sp_io, n_in, 24);
+AT(sp_io, n_out, 28);
+AT(sp_io, n_weights, 32);
+AT(sp_io, reserved0, 36);
+AT(sp_io, in, 40);
+AT(sp_io, out, 48);
+AT(sp_io, dout, 56);
+AT(sp_io, din, 64);
+AT(sp_io, din_acc, 72);
+AT(sp_io, weights, 80);
+AT(sp_io, dweights, 88);
+AT(sp_io, dw_acc, 96);
+AT(sp_io, reserved1, 100);
+AT(sp_io, dw_scale, 104);
+AT(sp_io, scratch, 112);
+AT(sp_io, saved, 120);
+
+SIZE(sp_stage_type, 120);
+AT(sp_stage_type, size, 0);
+AT(sp_stage_type, flags, 4);
+AT(sp_stage_type, name, 8);
+AT(sp_stage_type, device, 16);
+AT(sp_stage_type, doc, 24);
+AT(sp_stage_type, inputs, 32);
+AT(sp_stage_type, outputs, 40);
+AT(sp_stage_type, params, 48);
+AT(sp_stage_type, params_size, 56);
+AT(sp_stage_type, status_doc, 64);
+AT(sp_stage_type, create, 72);
+AT(sp_stage_type, destroy, 80);
+AT(sp_stage_type, plan, 88);
+AT(sp_stage_type, prepare, 96);
+AT(sp_stage_type, forward, 104);
+AT(sp_stage_type, backward, 112);
+
+SIZE(sp_plugin, 64);
+AT(sp_plugin, size, 0);
+AT(sp_plugin, abi, 4);
+AT(sp_plugin, name, 8);
+AT(sp_plugin, version, 16);
+AT(sp_plugin, license, 24);
+AT(sp_plugin, doc, 32);
+AT(sp_plugin, stages, 40);
+AT(sp_plugin, devices, 48);
+AT(sp_plugin, formats, 56);
+
+SIZE(sp_device_info, 288);
+AT(sp_device_info, size, 0);
+AT(sp_device_info, reserved, 4);
+AT(sp_device_info, name, 8);
+AT(sp_device_info, detail, 104);
+AT(sp_device_info, units, 264);
+AT(sp_device_info, copy_engines, 268);
+AT(sp_device_info, memory, 272);
+AT(sp_device_info, free_memory, 280);
+
+SIZE(sp_device_type, 216);
+AT(sp_device_type, size, 0);
+AT(sp_device_type, flags, 4);
+AT(sp_device_type, name, 8);
+AT(sp_device_type, doc, 16);
+AT(sp_device_type, count, 24);
+AT(sp_device_type, describe, 32);
+AT(sp_device_type, open, 40);
+AT(sp_device_type, close, 48);
+AT(sp_device_type, alloc, 56);
+AT(sp_device_type, free, 64);
+AT(sp_device_type, stream_open, 72);
+AT(sp_device_type, stream_close, 80);
+AT(sp_device_type, stream_submit, 88);
+AT(sp_device_type, stream_wait, 96);
+AT(sp_device_type, stream_copy, 104);
+AT(sp_device_type, stream_fill, 112);
+AT(sp_device_type, stream_sync, 120);
+AT(sp_device_type, stream_native, 128);
+AT(sp_device_type, event_open, 136);
+AT(sp_device_type, event_close, 144);
+AT(sp_device_type, event_record, 152);
+AT(sp_device_type, event_query, 160);
+AT(sp_device_type, event_sync, 168);
+AT(sp_device_type, event_elapsed, 176);
+AT(sp_device_type, capture_begin, 184);
+AT(sp_device_type, capture_end, 192);
+AT(sp_device_type, graph_launch, 200);
+AT(sp_device_type, graph_close, 208);
+
+SIZE(sp_entry, 104);
+AT(sp_entry, name, 0);
+AT(sp_entry, spec, 8);
+AT(sp_entry, data, 96);
+
+SIZE(sp_meta, 16);
+AT(sp_meta, key, 0);
+AT(sp_meta, value, 8);
+
+SIZE(sp_format_type, 72);
+AT(sp_format_type, size, 0);
+AT(sp_format_type, flags, 4);
+AT(sp_format_type, name, 8);
+AT(sp_format_type, extension, 16);
+AT(sp_format_type, doc, 24);
+AT(sp_format_type, open, 32);
+AT(sp_format_type, entries, 40);
+AT(sp_format_type, read, 48);
+AT(sp_format_type, close, 56);
+AT(sp_format_type, write, 64);
+
+SIZE(sp_parallel, 24);
+AT(sp_parallel, size, 0);
+AT(sp_parallel, reserved, 4);
+AT(sp_parallel, threads, 8);
+AT(sp_parallel, run, 16);
+#endif
+
+/* Values that lie in files and in compiled plugins. */
+START_TEST(numbers_are_frozen) {
+  ck_assert_uint_eq(SP_ABI, 1); /* 0.1 */
+  const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
+  for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
+  const int params[] = {SP_PARAM_BOOL, SP_PARAM_INT, SP_PARAM_FLOAT, SP_PARAM_STRING, SP_PARAM_CHOICE, SP_PARAM_INTS,
+                        SP_PARAM_FLOATS, SP_PARAM_LIST};
+  for (int i = 0; i < 8; i++) ck_assert_int_eq(params[i], i + 1);
+  ck_assert_int_eq(SP_E_INVALID, -1);
+  ck_assert_int_eq(SP_E_INTERNAL, -16);
+  ck_assert_int_eq(SP_MAX_DIMS, 8);
+  ck_assert_int_eq(SP_MAX_LIVE, 8);
+  ck_assert_int_eq(SP_CHANNELS_LAST, 0x0231);
+}
+END_TEST
+
+/* The published test vector of Philox 4x32-10 for a counter and a key of zero. */
+START_TEST(random_numbers_are_frozen) {
+  sp_rng4 r = sp_rng(0, 0, 0);
+  ck_assert_uint_eq(r.v[0], 0x6627e8d5u);
+  ck_assert_uint_eq(r.v[1], 0xe169c58du);
+  ck_assert_uint_eq(r.v[2], 0xbc57ac4cu);
+  ck_assert_uint_eq(r.v[3], 0x9b00dbd8u);
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("abi");
+  TCase *tc = tcase_create("abi");
+  tcase_add_test(tc, numbers_are_frozen);
+  tcase_add_test(tc, random_numbers_are_frozen);
+  suite_add_tcase(s, tc);
+  SRunner *sr = srunner_create(s);
+  srunner_run_all(sr, CK_NORMAL);
+  int failed = srunner_ntests_failed(sr);
+  srunner_free(sr);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

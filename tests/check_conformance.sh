@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+# check_conformance.sh - every plugin of ours passes the stage conformance suite.
+set -u
+spcore=$top_builddir/spcore
+out=${TMPDIR:-/tmp}/check_conformance.$$
+trap 'rm -rf "$out"' EXIT
+mkdir "$out" || exit 99
+n=0
+failed=0
+for so in "$top_builddir"/.libs/*.so; do
+  test -f "$so" || continue
+  n=$((n + 1))
+  # `path` and `dir` are what reader and image_writer cannot do without; others have no such parameter.
+  "$spcore" check --quiet --set path=random --set size=16 --set dir="$out/pictures" "$so" >"$out/log" 2>&1 || {
+    failed=$((failed + 1))
+    cat "$out/log"
+  }
+done
+echo "$n plugins, $failed failed"
+test "$n" -gt 0 || exit 77
+test "$failed" -eq 0

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ * check_registry.c - plugins are found by name, loaded once, and refused in one clear line. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "registry.h"
+
+static const char *plugins = SP_TEST_BUILDDIR "/tests/plugins/.libs";
+static char dir[64];
+static sp_registry *reg;
+static sp_err err;
+
+static void set_up(void) {
+  snprintf(dir, sizeof dir, "%s", "/tmp/check_registry.XXXXXX");
+  ck_assert_ptr_nonnull(mkdtemp(dir));
+  ck_assert_int_eq(sp_registry_new(&reg, &err), SP_OK);
+}
+
+static const char *in_dir(const char *name) {
+  static char path[2][256];
+  static int turn;
+  turn = !turn;
+  snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+  return path[turn];
+}
+
+static const char *plugin(const char *name) {
+  static char path[512];
+  snprintf(path, sizeof path, "%s/%s.so", plugins, name);
+  return path;
+}
+
+static void tear_down(void) {
+  const char *names[] = {"wrong.so", "good.so", "aaa.so", "text.so", "folder.so"};
+  sp_registry_free(reg);
+  for (size_t i = 0; i < SP_ARRAY(names); i++) remove(in_dir(names[i]));
+  rmdir(dir);
+}
+
+static const struct { const char *name, *words; int status; } refused[] = {
+  {"bad_abi", "bad_abi.so was built for spcore ABI 0.7, this is 0.1: rebuild it against this version's headers", SP_E_ABI},
+  {"bad_entry", "bad_entry.so: has no symbol 'spcore_plugin', so it is no spcore plugin", SP_E_FORMAT},
+  {"bad_symbol", "bad_symbol.so: unresolved symbol 'sp_test_nowhere': link the library that has it into the plugin",
+   SP_E_FORMAT},
+  {"bad_callback", "bad_callback.so: stage 'bad': 'forward' is missing", SP_E_INVALID},
+  {"bad_table", "bad_table.so: stage 'bad': parameter 'x': bytes 8..16 lie outside the struct of 8 bytes", SP_E_INVALID},
+  {"bad_port", "bad_port.so: stage 'bad': output 'y' is there twice", SP_E_INVALID},
+  {"bad_size", "bad_size.so: stage 1: its size is 16, not ", SP_E_ABI},
+  {"not_there", "not_there.so: No such file or directory", SP_E_NOTFOUND},
+};
+
+START_TEST(refusals) {
+  const sp_plugin_file *f;
+  ck_assert_int_eq(sp_registry_load(reg, plugin(refused[_i].name), &f, &err), refused[_i].status);
+  ck_assert_msg(strstr(err.msg, refused[_i].words) != NULL, "%s", err.msg);
+  ck_assert_ptr_null(strchr(err.msg, '\n'));
+  ck_assert_uint_eq(sp_registry_count(reg), 0);
+}
+END_TEST
+
+START_TEST(what_is_no_library_is_refused) {
+  FILE *f = fopen(in_dir("text.so"), "w");
+  fputs("this is text\n", f);
+  fclose(f);
+  ck_assert_int_eq(sp_registry_load(reg, in_dir("text.so"), NULL, &err), SP_E_FORMAT);
+  ck_assert_ptr_nonnull(strstr(err.msg, "text.so: not a shared object that can be loaded: "));
+  ck_assert_int_eq(mkdir(in_dir("folder.so"), 0700), 0);
+  ck_assert_int_eq(sp_registry_load(reg, in_dir("folder.so"), NULL, &err), SP_E_INVALID);
+  ck_assert_ptr_nonnull(strstr(err.msg, "folder.so: is a folder"));
+}
+END_TEST
+
+START_TEST(one_file_is_loaded_once) {
+  const sp_plugin_file *a, *b;
+  ck_assert_int_eq(symlink(plugin("wrong"), in_dir("wrong.so")), 0);
+  ck_assert_int_eq(sp_registry_load(reg, plugin("wrong"), &a, &err), SP_OK);
+  ck_assert_int_eq(sp_registry_load(reg, in_dir("wrong.so"), &b, &err), SP_OK);
+  ck_assert_ptr_eq(a, b);
+  ck_assert_uint_eq(sp_registry_count(reg), 1);
+  ck_assert_str_eq(a->plugin.name, "wrong");
+  ck_assert_str_eq(a->plugin.version, "1.2");
+  ck_assert_uint_ge(a->n_stages, 2);
+  ck_assert_int_eq(a->path[0], '/');
+}
+END_TEST
+
+/* The folder holds a link good.so, so that only that file is opened for the stage `good`. */
+START_TEST(a_stage_is_found_by_its_file) {
+  const sp_stage_type *t;
+  const sp_plugin_file *f;
+  ck_assert_int_eq(symlink(plugin("wrong"), in_dir("good.so")), 0);
+  ck_assert_int_eq(symlink(plugin("bad_abi"), in_dir("aaa.so")), 0);
+  ck_assert_int_eq(sp_registry_add_dir(reg, "/nowhere/at/all", &err), SP_OK);
+  ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
+  ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, &f, &err), SP_OK);
+  ck_assert_str_eq(t->name, "good");
+  ck_assert_ptr_eq(f, sp_registry_at(reg, 0));
+  /* not_words.so is not there: found by looking into the rest */
+  ck_assert_int_eq(sp_registry_stage(reg, "no_words", "cpu", &t, &f, &err), SP_OK);
+}
+END_TEST
+
+START_TEST(unknown_names_get_the_nearest) {
+  const sp_stage_type *t;
+  ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, NULL, &err), SP_E_NOTFOUND);
+  ck_assert_ptr_nonnull(strstr(err.msg, "unknown stage 'good': no plugin was found"));
+  ck_assert_int_eq(symlink(plugin("wrong"), in_dir("wrong.so")), 0);
+  ck_assert_int_eq(symlink(plugin("bad_abi"), in_dir("aaa.so")), 0);
+  ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
+  ck_assert_int_eq(sp_registry_stage(reg, "overrnu", "cpu", &t, NULL, &err), SP_E_NOTFOUND);
+  ck_assert_str_eq(err.msg, "unknown stage 'overrnu', did you mean 'overrun'? (1 plugin file did not load: see spcore inspect)");
+  ck_assert_int_eq(sp_registry_stage(reg, "good", "cuda", &t, NULL, &err), SP_E_NOTFOUND);
+  ck_assert_str_eq(err.msg, "stage 'good' does not exist for device 'cuda', only for 'cpu'");
+  ck_assert_int_eq(sp_registry_stage(reg, "../../x", "cpu", &t, NULL, &err), SP_E_NOTFOUND);
+}
+END_TEST
+
+/* The stage's own file is there, but cannot be used: that is what the user must hear. */
+START_TEST(a_broken_file_of_that_name_is_named) {
+  const sp_stage_type *t;
+  ck_assert_int_eq(symlink(plugin("bad_abi"), in_dir("good.so")), 0);
+  ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
+  ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, NULL, &err), SP_E_ABI);
+  ck_assert_ptr_nonnull(strstr(err.msg, "stage 'good': "));
+  ck_assert_ptr_nonnull(strstr(err.msg, "ABI 0.7"));
+}
+END_TEST
+
+static int n_bad;
+static void count_bad(void *arg, const char *path, const sp_err *why) {
+  ck_assert_ptr_eq(arg, &n_bad);
+  ck_assert_ptr_nonnull(strstr(path, "aaa.so"));
+  ck_assert_int_eq(why->status, SP_E_ABI);
+  n_bad++;
+}
+
+START_TEST(a_scan_reports_what_does_not_load_each_time) {
+  ck_assert_int_eq(symlink(plugin("wrong"), in_dir("wrong.so")), 0);
+  ck_assert_int_eq(symlink(plugin("bad_abi"), in_dir("aaa.so")), 0);
+  ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
+  for (int i = 1; i <= 2; i++) {
+    ck_assert_int_eq(sp_registry_scan(reg, count_bad, &n_bad, &err), SP_OK);
+    ck_assert_int_eq(n_bad, i);
+    ck_assert_uint_eq(sp_registry_count(reg), 1);
+  }
+}
+END_TEST
+
+START_TEST(devices_and_formats_that_are_not_there) {
+  const sp_device_type *d;
+  const sp_format_type *f;
+  ck_assert_int_eq(sp_registry_device(reg, "tpu", &d, &err), SP_E_NOTFOUND);
+  ck_assert_str_eq(err.msg, "there is no device 'tpu': spcore devices lists what there is");
+  ck_assert_int_eq(sp_registry_format(reg, "a.b/weights", &f, &err), SP_E_NOTFOUND);
+  ck_assert_ptr_nonnull(strstr(err.msg, "is known by its extension"));
+  ck_assert_int_eq(sp_registry_format(reg, "weights.xyz", &f, &err), SP_E_NOTFOUND);
+  ck_assert_str_eq(err.msg, "weights.xyz: no plugin reads or writes '.xyz' files");
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("registry");
+  TCase *tc = tcase_create("registry");
+  tcase_add_checked_fixture(tc, set_up, tear_down);
+  tcase_add_loop_test(tc, refusals, 0, (int)SP_ARRAY(refused));
+  tcase_add_test(tc, what_is_no_library_is_refused);
+  tcase_add_test(tc, one_file_is_loaded_once);
+  tcase_add_test(tc, a_stage_is_found_by_its_file);
+  tcase_add_test(tc, unknown_names_get_the_nearest);
+  tcase_add_test(tc, a_broken_file_of_that_name_is_named);
+  tcase_add_test(tc, a_scan_reports_what_does_not_load_each_time);
+  tcase_add_test(tc, devices_and_formats_that_are_not_there);
+  suite_add_tcase(s, tc);
+  SRunner *sr = srunner_create(s);
+  srunner_run_all(sr, CK_NORMAL);
+  int failed = srunner_ntests_failed(sr);
+  srunner_free(sr);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+ * check_stage.c - the door into a stage: words, prefixes, overlap, threads, and what plan() may give. And the conformance
+ * suite: each rule that a stage of tests/plugins/wrong.c breaks is named, and the good one passes. */
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <spcore/ext/parallel.h>
+
+#include "conformance.h"
+#include "stage.h"
+
+static sp_registry *reg;
+static const sp_plugin_file *file;
+static sp_stage_host host = {.threads = 3};
+static sp_inst *inst;
+static sp_err err;
+
+static void set_up(void) {
+  ck_assert_int_eq(sp_registry_new(&reg, &err), SP_OK);
+  int rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/wrong.so", &file, &err);
+  ck_assert_msg(rc == SP_OK, "%s", err.msg);
+}
+
+static void tear_down(void) {
+  sp_inst_free(inst);
+  inst = NULL;
+  sp_registry_free(reg);
+}
+
+static void open_stage(const char *stage) {
+  const sp_stage_type *t;
+  const sp_plugin_file *f;
+  ck_assert_int_eq(sp_registry_stage(reg, stage, "cpu", &t, &f, &err), SP_OK);
+  int rc = sp_inst_new(&inst, &host, "it", t, f, NULL, &err);
+  ck_assert_msg(rc == SP_OK, "%s", err.msg);
+}
+
+static float x[24], y[24];
+static sp_spec spec = {.dtype = SP_F32, .ndim = 4, .shape = {6, 2, 2, 1}};
+static sp_step step = {.n = 6};
+
+static int forward(void) {
+  sp_tensor tx = {spec, x}, ty = {spec, y};
+  sp_list in = {.n = 1, .t = &tx}, out = {.n = 1, .t = &ty};
+  float scratch[16] = {0};
+  sp_io io = {.size = sizeof io, .step = &step, .n_in = 1, .n_out = 1, .in = &in, .out = &out, .scratch = scratch};
+  return sp_inst_forward(inst, &io, 124, NULL, NULL, &err);
+}
+
+static sp_plan plan;
+static int do_plan(const sp_spec *in_spec, uint32_t n, int training) {
+  static sp_spec ins[2], outs[2];
+  static sp_speclist in, out;
+  ins[0] = ins[1] = *in_spec;
+  in = (sp_speclist){n, 2, ins};
+  out = (sp_speclist){0, 2, outs};
+  plan = (sp_plan){.n_in = 1, .n_out = 1, .batch = 6, .in = &in, .out = &out, .training = (uint32_t)training};
+  return sp_inst_plan(inst, &plan, &err);
+}
+
+static const struct { const char *stage; int status; const char *words; } fails[] = {
+  {"no_words", SP_E_DATA, "stage 'it' (wrong.so) step 124: forward() failed: bad data"},
+  {"no_status", SP_E_INTERNAL, "stage 'it' (wrong.so) step 124: forward() returned 7, which is no status"},
+  {"words_but_ok", SP_E_INTERNAL,
+   "stage 'it' (wrong.so) step 124: forward() said that it failed, but returned SP_OK: something is amiss"},
+  {"two_fails", SP_E_DATA, "stage 'it' (wrong.so) step 124: the first words"},
+};
+
+START_TEST(failures_have_words_and_a_prefix) {
+  open_stage(fails[_i].stage);
+  ck_assert_int_eq(forward(), fails[_i].status);
+  ck_assert_int_eq(err.status, fails[_i].status);
+  ck_assert_str_eq(err.msg, fails[_i].words);
+}
+END_TEST
+
+START_TEST(a_good_call) {
+  open_stage("good");
+  for (int i = 0; i < 24; i++) x[i] = (float)i;
+  err.status = SP_E_DATA; /* of an earlier call: not this one's */
+  ck_assert_int_eq(forward(), SP_OK);
+  ck_assert_float_eq(y[23], 46);
+  ck_assert_int_eq(inst->busy, 0);
+}
+END_TEST
+
+START_TEST(parameters_are_named_with_the_stage) {
+  sp_value v = {0};
+  const sp_stage_type *t;
+  ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, NULL, &err), SP_OK);
+  *sp_value_put(&v, "gain") = (sp_value){.type = SP_V_INT, .i = 11};
+  ck_assert_int_eq(sp_inst_new(&inst, &host, "it", t, file, &v, &err), SP_E_RANGE);
+  ck_assert_str_eq(err.msg, "stage 'it' (wrong.so): parameter 'gain': 11 is above 10");
+  ck_assert_ptr_null(inst);
+  sp_value_free(&v);
+}
+END_TEST
+
+START_TEST(overlapping_calls_are_refused) {
+  open_stage("good");
+  inst->busy = -1; /* as if another lane were inside */
+  ck_assert_int_eq(forward(), SP_E_STATE);
+  ck_assert_str_eq(err.msg, "stage 'it' (wrong.so) step 124: forward() was called while another call of this instance is in "
+                            "flight");
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_E_STATE);
+  inst->busy = 0;
+  ck_assert_int_eq(forward(), SP_OK);
+}
+END_TEST
+
+START_TEST(reentrant_calls_may_overlap_but_not_with_plan) {
+  open_stage("good_reentrant");
+  inst->busy = 1;
+  ck_assert_int_eq(forward(), SP_OK);
+  ck_assert_int_eq(inst->busy, 1);
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_E_STATE);
+  inst->busy = 0;
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_OK);
+  ck_assert_int_eq(inst->busy, 0);
+}
+END_TEST
+
+static void *plan_elsewhere(void *arg) {
+  *(int *)arg = do_plan(&spec, 1, 1);
+  return NULL;
+}
+
+static void *forward_elsewhere(void *arg) {
+  *(int *)arg = forward();
+  return NULL;
+}
+
+START_TEST(plan_belongs_to_the_main_thread) {
+  pthread_t thread;
+  int rc = 0;
+  open_stage("good");
+  pthread_create(&thread, NULL, plan_elsewhere, &rc);
+  pthread_join(thread, NULL);
+  ck_assert_int_eq(rc, SP_E_STATE);
+  ck_assert_str_eq(err.msg, "stage 'it' (wrong.so): plan() was called on another thread than create()");
+  pthread_create(&thread, NULL, forward_elsewhere, &rc);
+  pthread_join(thread, NULL);
+  ck_assert_int_eq(rc, SP_OK);
+}
+END_TEST
+
+START_TEST(a_good_plan) {
+  open_stage("good");
+  ck_assert_int_eq(do_plan(&spec, 1, 0), SP_OK);
+  ck_assert(sp_spec_equal(&plan.out[0].spec[0], &spec));
+  ck_assert_uint_eq(plan.size, sizeof plan);
+  ck_assert_uint_eq(plan.scratch_bytes, 64);
+}
+END_TEST
+
+static const struct { const char *stage; sp_spec in; uint32_t n; const char *words; } plans[] = {
+  {"good", {.dtype = SP_U8, .ndim = 4, .shape = {8, 3, 64, 64}}, 1,
+   "stage 'it' (wrong.so): input 'x' is float32 with 4 dimensions, got uint8[8,3,64,64]"},
+  {"good", {.dtype = SP_F32, .ndim = 2, .shape = {8, 3}}, 1,
+   "stage 'it' (wrong.so): input 'x' is float32 with 4 dimensions, got float32[8,3]"},
+  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 0, 1, 1}}, 1,
+   "stage 'it' (wrong.so): input 'x': float32[8,0,1,1]: extent 1 is 0"},
+  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {INT64_MAX, 3, 1, 1}}, 1, "too large to count its bytes"},
+  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}, .order = 0x0133}, 1, "the order is no permutation"},
+  {"good", {.dtype = SP_F32, .ndim = 9}, 1, "9 dimensions, at most 8 are possible"},
+  {"good", {.dtype = 77, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "there is no data type 77"},
+  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 0, "stage 'it' (wrong.so): input 'x' is not wired"},
+  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 2, "input 'x' takes one tensor, got 2"},
+  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 101, 1, 1}}, 1,
+   "stage 'it' (wrong.so): at most 100 channels, got 101"},
+  {"bad_dtype", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1,
+   "output 'y' is float32 with 4 dimensions, got uint8[8,3,1,1]"},
+  {"bad_extent", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "output 'y': float32[8,0,1,1]: extent 1 is 0"},
+  {"forgets", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "output 'y': there is no data type 0"},
+  {"two_weights", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "weight '0.weight' is there twice"},
+  {"saved", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "4 saved bytes although no backward() follows"},
+};
+
+START_TEST(plans_are_checked) {
+  open_stage(plans[_i].stage);
+  ck_assert_int_lt(do_plan(&plans[_i].in, plans[_i].n, 0), 0);
+  ck_assert_msg(strstr(err.msg, plans[_i].words) != NULL, "%s", err.msg);
+}
+END_TEST
+
+static sp_span seen;
+static void observe(void *arg, const sp_span *span) {
+  ck_assert_ptr_eq(arg, &seen);
+  seen = *span;
+}
+
+START_TEST(calls_are_timed_for_an_observer) {
+  host.observe = observe;
+  host.observe_arg = &seen;
+  open_stage("good");
+  ck_assert_int_eq(forward(), SP_OK);
+  host.observe = NULL;
+  ck_assert_str_eq(seen.instance, "it");
+  ck_assert_str_eq(seen.what, "forward");
+  ck_assert_uint_eq(seen.step, 124);
+  ck_assert(seen.end >= seen.begin && seen.begin > 0);
+}
+END_TEST
+
+static int count_item(void *arg, int64_t i, int worker) {
+  (void)worker;
+  __atomic_fetch_add((int64_t *)arg, i, __ATOMIC_RELAXED);
+  return 0;
+}
+
+START_TEST(the_parallel_extension) {
+  sp_stage_host with = {.threads = 3};
+  sp_ctx_holder holder;
+  int64_t sum = 0;
+  ck_assert_int_eq(sp_team_new(&with.team, 4, &err), SP_OK);
+  sp_inst fake = {.name = "it", .host = &with};
+  sp_ctx *ctx = sp_ctx_for(&holder, "stage", &err);
+  ck_assert_ptr_null(ctx->host->get_extension(ctx, SP_EXT_PARALLEL)); /* a device has none */
+  holder.impl.inst = &fake;
+  const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
+  ck_assert_ptr_nonnull(par);
+  ck_assert_uint_eq(par->size, sizeof *par);
+  ck_assert_int_eq(par->threads(ctx), 3);
+  ck_assert_int_eq(par->run(ctx, 0, 100, count_item, &sum), SP_OK);
+  ck_assert_int_eq(sum, 4950);
+  ck_assert_ptr_null(ctx->host->get_extension(ctx, "spcore.nothing/1"));
+  with.threads = 1;
+  sp_team_free(with.team);
+  with.team = NULL;
+  ck_assert_ptr_null(ctx->host->get_extension(ctx, SP_EXT_PARALLEL));
+}
+END_TEST
+
+/* ---- conformance ------------------------------------------------------------------------------------------------- */
+
+static sp_sb failures;
+static int n_lines;
+static void line(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words) {
+  (void)arg;
+  n_lines++;
+  if (result == SP_CONFORM_FAILED) sp_sb_putf(&failures, "%s: %s: %s\n", stage, what, words);
+}
+
+static const char *const found[] = {
+  "no_words: forward() succeeds and stays within its buffers: stage 'no_words' (wrong.so) step 3: forward() failed: bad data",
+  "no_status: forward() succeeds",
+  "half_output: forward() writes all of its output",
+  "overrun: forward() succeeds and stays within its buffers: forward() wrote before or behind an output (number 1)",
+  "changes_input: forward() leaves its inputs as they are",
+  "uses_scratch: forward() gives the same bits again",
+  "no_acc: din_acc adds to what is there",
+  "short_batch: forward() writes nothing behind the samples of a short batch",
+  "bad_dtype: plan() with small inputs",
+  "bad_extent: plan() with small inputs",
+  "two_weights: plan() with small inputs",
+};
+
+START_TEST(the_conformance_suite_finds_each_fault) {
+  int failed = sp_conformance(file, &host, NULL, line, NULL);
+  const char *text = sp_sb_str(&failures);
+  ck_assert_int_ge(failed, (int)SP_ARRAY(found));
+  for (size_t i = 0; i < SP_ARRAY(found); i++)
+    ck_assert_msg(strstr(text, found[i]) != NULL, "not found: %s\nin:\n%s", found[i], text);
+  ck_assert_ptr_null(strstr(text, "good"));
+  sp_sb_free(&failures);
+  ck_assert_int_gt(n_lines, 60);
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("stage");
+  TCase *tc = tcase_create("stage");
+  tcase_add_checked_fixture(tc, set_up, tear_down);
+  tcase_add_loop_test(tc, failures_have_words_and_a_prefix, 0, (int)SP_ARRAY(fails));
+  tcase_add_test(tc, a_good_call);
+  tcase_add_test(tc, parameters_are_named_with_the_stage);
+  tcase_add_test(tc, overlapping_calls_are_refused);
+  tcase_add_test(tc, reentrant_calls_may_overlap_but_not_with_plan);
+  tcase_add_test(tc, plan_belongs_to_the_main_thread);
+  tcase_add_test(tc, a_good_plan);
+  tcase_add_loop_test(tc, plans_are_checked, 0, (int)SP_ARRAY(plans));
+  tcase_add_test(tc, calls_are_timed_for_an_observer);
+  tcase_add_test(tc, the_parallel_extension);
+  tcase_add_test(tc, the_conformance_suite_finds_each_fault);
+  suite_add_tcase(s, tc);
+  SRunner *sr = srunner_create(s);
+  srunner_run_all(sr, CK_NORMAL);
+  int failed = srunner_ntests_failed(sr);
+  srunner_free(sr);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

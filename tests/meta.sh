@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: MIT
+# meta.sh - scripts/meta/stages.lua is what `spcore inspect --meta` prints today.
+set -u
+# Only our own plugins, and only where all of them could be built.
+unset SPCORE_PLUGIN_PATH
+for name in reader encoder safetensors; do
+  test -f "$top_builddir/.libs/$name.so" || { echo "$name was not built"; exit 77; }
+done
+now=${TMPDIR:-/tmp}/meta.$$.lua
+trap 'rm -f "$now"' EXIT
+"$top_builddir/spcore" inspect --meta >"$now" || exit 1
+diff -u "$top_srcdir/scripts/meta/stages.lua" "$now" && exit 0
+echo "stale: run ./spcore inspect --meta >scripts/meta/stages.lua in the build folder's tree"
+exit 1

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ * bad.c - plugins that the registry must refuse; built once for each BAD_... with one thing wrong. */
+#include <spcore/plugin.h>
+
+#if defined BAD_SYMBOL
+int sp_test_nowhere(void);
+#endif
+
+static int bad_create(sp_ctx *ctx, const void *params, void **self) {
+  (void)ctx;
+  (void)params;
+  *self = NULL;
+#ifdef BAD_SYMBOL
+  return sp_test_nowhere();
+#else
+  return SP_OK;
+#endif
+}
+static void bad_destroy(void *self) { (void)self; }
+static int bad_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
+  (void)ctx;
+  (void)self;
+  (void)plan;
+  return SP_OK;
+}
+#ifndef BAD_CALLBACK
+static int bad_forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  (void)ctx;
+  (void)self;
+  (void)io;
+  return SP_OK;
+}
+#endif
+
+typedef struct bad_params {
+  double x;
+} bad_params;
+
+static const sp_param bad_table[] = {
+#ifdef BAD_TABLE
+  {.name = "x", .type = SP_PARAM_FLOAT, .offset = sizeof(bad_params), .doc = "lies behind the struct"},
+#else
+  {.name = "x", .type = SP_PARAM_FLOAT, .offset = offsetof(bad_params, x), .doc = "a number"},
+#endif
+  {0}};
+
+static const sp_port bad_outputs[] = {
+#ifdef BAD_PORT
+  {.name = "y", .ndim = -1, .doc = "the output"},
+#endif
+  {.name = "y", .ndim = -1, .doc = "the output"}, {0}};
+
+static const sp_stage_type bad = {
+#ifdef BAD_SIZE
+  .size = 16,
+#else
+  .size = sizeof(sp_stage_type),
+#endif
+  .name = "bad", .device = "cpu", .doc = "One thing is wrong here", .outputs = bad_outputs, .params = bad_table,
+  .params_size = sizeof(bad_params), .create = bad_create, .destroy = bad_destroy, .plan = bad_plan,
+#ifndef BAD_CALLBACK
+  .forward = bad_forward,
+#endif
+};
+
+static const sp_stage_type *const bad_stages[] = {&bad, NULL};
+
+#ifdef BAD_ENTRY
+/* Some shared object, but no plugin. */
+SP_EXPORT const sp_stage_type *const *sp_test_other(void);
+const sp_stage_type *const *sp_test_other(void) { return bad_stages; }
+#else
+const sp_plugin spcore_plugin = {
+  .size = sizeof(sp_plugin),
+#ifdef BAD_ABI
+  .abi = 7,
+#else
+  .abi = SP_ABI,
+#endif
+  .name = "bad", .version = "1", .license = "MIT", .doc = "for tests", .stages = bad_stages};
+#endif
