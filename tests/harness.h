@@ -101,5 +101,7 @@ int spt_file_read(void *file, size_t i, sp_entry *entry, void *dst, size_t bytes
 void spt_file_close(void *file);
 int spt_file_write(const char *path, const sp_entry *entries, size_t n);
 const char *spt_file_error(void);
+/* sp_init_weights of a stage "stage" whose weights are uniform with these fan-ins; values come out row-major. */
+int spt_init(const sp_entry *weights, const double *fan_in, size_t n, uint64_t seed, int torch);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * harness_file.c - weight files for tests/parity: list, read and write through the format plugins. */
+ * harness_file.c - for tests/parity: weight files through the format plugins, and first values of weights. */
 #include "harness.h"
 
 #include <stdlib.h>
 
+#include "../core/init.h"
 #include "../core/stage.h"
 
 static sp_err last;
@@ -56,4 +57,22 @@ int spt_file_write(const char *path, const sp_entry *entries, size_t n) {
   sp_ctx_holder h;
   int rc = spt_format(path, &type, &last);
   return rc ? rc : type->write(sp_ctx_for(&h, path, &last), path, entries, n, NULL, 0);
+}
+
+int spt_init(const sp_entry *weights, const double *fan_in, size_t n, uint64_t seed, int torch) {
+  sp_mt19937 mt;
+  int rc = SP_OK;
+  sp_mt19937_seed(&mt, seed);
+  for (size_t i = 0; i < n && !rc; i++) {
+    sp_weight w = { .name = weights[i].name, .spec = weights[i].spec, .init = SP_INIT_UNIFORM, .init_value = fan_in[i] };
+    sp_spec rows = w.spec;
+    size_t bytes = (size_t)sp_spec_bytes(&w.spec);
+    void *data = malloc(bytes + 1);
+    if (!data) return sp_nomem(&last, bytes, "a test weight");
+    rc = sp_init_weights(&w, 1, &data, "stage", seed, torch ? &mt : NULL, &last);
+    rows.order = SP_ROW_MAJOR;
+    if (!rc) sp_spec_copy(&rows, weights[i].data, &w.spec, data);
+    free(data);
+  }
+  return rc;
 }

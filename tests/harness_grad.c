@@ -67,6 +67,18 @@ static void draw_projection(spt *t) {
                  (uint64_t)(PROJECTION_SEED + p * SP_MAX_LIST + i), -1, 1);
 }
 
+/* Outputs are poisoned with NaN before each call. */
+static int outputs_written(check *c) {
+  for (int p = 0; p < spt_ports(c->t, SPT_DOUT); p++)
+    for (int i = 0; i < spt_count(c->t, SPT_DOUT, p); i++) {
+      const float *y = spt_raw(c->t, SPT_OUT, p, i);
+      int64_t n = sp_spec_count(spt_spec(c->t, SPT_OUT, p, i));
+      for (int64_t k = 0; k < n; k++)
+        if (!isfinite(y[k])) return fail(c, "output", spt_port_name(c->t, SPT_OUT, p), i, "not finite, or left over");
+    }
+  return SP_OK;
+}
+
 static double projected(spt *t) {
   double sum = 0;
   if (spt_type(t)->flags & SP_STAGE_LOSS) return *(const float *)spt_raw(t, SPT_OUT, 0, 0);
@@ -236,6 +248,7 @@ static int run_check(check *c) {
   spt *t = c->t;
   if ((rc = keep_state(c))) return rc;
   draw_projection(t);
+  if ((rc = forward(c)) || (rc = outputs_written(c))) return rc;
   each_grad(c, poison_grad);
   if ((rc = each_grad(c, numeric_grad))) return rc;
   if (spt_type(t)->flags & SP_STAGE_LOSS) return SP_OK; /* its gradient is the first one written: never added */

@@ -55,7 +55,8 @@ def _load():
             ("spt_file_list", i, [s, ctypes.POINTER(p), ctypes.POINTER(ctypes.c_size_t)]),
             ("spt_file_read", i, [p, ctypes.c_size_t, ctypes.POINTER(_Entry), p, ctypes.c_size_t]),
             ("spt_file_close", None, [p]), ("spt_file_write", i, [s, ctypes.POINTER(_Entry), ctypes.c_size_t]),
-            ("spt_file_error", s, [])]:
+            ("spt_file_error", s, []), ("spt_init", i, [ctypes.POINTER(_Entry), ctypes.POINTER(ctypes.c_double),
+                                                        ctypes.c_size_t, ctypes.c_uint64, i])]:
         fn = getattr(lib, name)
         fn.restype, fn.argtypes = result, args
     return lib
@@ -270,6 +271,22 @@ def save_file(path, arrays):
             e.spec.shape[d] = x
     if _lib.spt_file_write(path.encode(), entries, len(kept)):
         raise StageError(_lib.spt_file_error().decode())
+
+
+def init_weights(weights, seed, torch=False):
+    """First values of [(name, shape, fan_in, memory order)], as one stage "stage": {name: array} in logical order."""
+    entries, fans = (_Entry * len(weights))(), (ctypes.c_double * len(weights))()
+    arrays = {}
+    for k, (name, shape, fan_in, order) in enumerate(weights):
+        a = arrays[name] = np.empty(shape, np.float32)
+        e = entries[k]
+        e.name, e.data, e.spec.dtype, e.spec.ndim, e.spec.order = name.encode(), a.ctypes.data, 7, a.ndim, order
+        for d, x in enumerate(shape):
+            e.spec.shape[d] = x
+        fans[k] = fan_in
+    if _lib.spt_init(entries, fans, len(weights), seed, int(torch)):
+        raise StageError(_lib.spt_file_error().decode())
+    return arrays
 
 
 class Report:
