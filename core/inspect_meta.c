@@ -35,7 +35,7 @@ static void put_note(sp_sb *sb, const sp_param *e) {
     sp_sb_put(sb, "default ");
     sp_inspect_default(sb, e);
   }
-  sp_sb_put(sb, ")\n");
+  sp_sb_put(sb, e->flags & SP_PARAM_LIVE ? "; may be set while running)\n" : ")\n");
   sp_sb_free(&range);
 }
 
@@ -70,7 +70,8 @@ static void put_stage(sp_sb *sb, const sp_stage_type *t) {
   sp_sb cls = {0};
   sp_sb_putf(&cls, "spcore.%s", t->name);
   put_lists(sb, t->params, sp_sb_str(&cls));
-  sp_sb_putf(sb, "---What g.%s is called with.\n---@class spcore.%s.params: spcore.node_options\n", t->name, t->name);
+  sp_sb_putf(sb, "---What g.%s is called with.\n---@class spcore.%s.params: spcore.%s_options\n", t->name, t->name,
+             t->flags & SP_STAGE_SOURCE ? "source" : "node");
   int i = 0;
   for (const sp_port *p = t->inputs; p && p->name; p++) {
     const char *type = p->flags & SP_PORT_LIST ? "spcore.ref|spcore.ref[]" : "spcore.ref";
@@ -82,19 +83,35 @@ static void put_stage(sp_sb *sb, const sp_stage_type *t) {
   for (const sp_port *p = t->outputs; p && p->name; p++)
     sp_sb_putf(sb, "---@field %s %s %s\n", p->name, p->flags & SP_PORT_LIST ? "spcore.ref[]" : "spcore.ref",
                p->doc ? p->doc : "an output");
-  for (const sp_param *e = t->params; e && e->name; e++)
-    if (e->flags & SP_PARAM_LIVE) sp_sb_putf(sb, "---@field %s number may be set while running\n", e->name);
   sp_sb_put(sb, "\n");
   sp_sb_free(&cls);
 }
+
+/* What the host itself takes and gives, whatever the stage. */
+static const char head[] =
+  "---@meta\n"
+  "-- SPDX-License-Identifier: MIT\n"
+  "-- The stages, for editors. Written by `spcore inspect --meta`; do not edit.\n\n"
+  "---An output of a stage, to be given to another one.\n"
+  "---@class spcore.ref\n\n"
+  "---@class spcore.node_options\n"
+  "---@field name? string how the stage is called in messages and files (default: the stage's name)\n"
+  "---@field frozen? boolean its weights are not trained (default false)\n"
+  "---@field weights? string file to load its weights from\n\n"
+  "---@class spcore.source_options: spcore.node_options\n"
+  "---@field batch? integer samples per step\n"
+  "---@field shuffle? boolean another order in every epoch (default true)\n"
+  "---@field drop_last? boolean leave out a last batch that is short (default false)\n\n"
+  "---A stage in a graph.\n"
+  "---@class spcore.node\n"
+  "---@field name string\n\n";
 
 int sp_inspect_meta(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   sp_inspect_stage *list;
   size_t n;
   int rc = sp_inspect_stages(in->reg, &list, &n, err);
   if (rc) return rc;
-  sp_sb_put(sb, "---@meta\n-- SPDX-License-Identifier: MIT\n-- The stages, for editors. Written by `spcore inspect --meta`;"
-                " do not edit.\n\n");
+  sp_sb_put(sb, head);
   const char *last = "";
   for (size_t i = 0; i < n; i++) {
     if (strcmp(list[i].type->name, last) != 0) put_stage(sb, list[i].type);
