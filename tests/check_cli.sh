@@ -2,7 +2,7 @@
 # check_cli.sh - the program's commands: exit codes, one line of words for each mistake, JSON that is JSON.
 set -u
 spcore=$top_builddir/spcore
-wrong=$SP_TEST_PLUGINS/wrong.so
+faulty=$SP_TEST_PLUGINS/faulty.so
 tmp=${TMPDIR:-/tmp}/check_cli.$$
 failed=0
 mkdir "$tmp" || exit 99
@@ -38,15 +38,15 @@ for cmd in run inspect devices check diff; do
   try 0 "usage: spcore $cmd" $cmd --help
 done
 
-try 0 'STAGE' inspect --plugin "$wrong"
-try 0 'WHAT IT DOES' inspect --plugin "$wrong"
+try 0 'STAGE' inspect --plugin "$faulty"
+try 0 'WHAT IT DOES' inspect --plugin "$faulty"
 try 0 'not loaded:' inspect
 try 0 'was built for spcore ABI 0.7, this is 0.1' inspect
-try 0 'what the input is multiplied by' inspect good --plugin "$wrong"
-try 0 'gain                 number, -10..10, default 2, may change while running' inspect good --plugin "$wrong"
-try 0 'plugin   wrong, version 1.2, licence MIT' inspect good --plugin "$wrong"
-try 1 "unknown stage 'goood', did you mean 'good'?" inspect goood --plugin "$wrong"
-try 1 "does not exist for device 'cuda'" inspect good --device cuda --plugin "$wrong"
+try 0 'what the input is multiplied by' inspect good --plugin "$faulty"
+try 0 'gain                 number, -10..10, default 2, may change while running' inspect good --plugin "$faulty"
+try 0 'plugin   faulty, version 1.2, licence MIT' inspect good --plugin "$faulty"
+try 1 "unknown stage 'goood', did you mean 'good'?" inspect goood --plugin "$faulty"
+try 1 "does not exist for device 'cuda'" inspect good --device cuda --plugin "$faulty"
 try 1 "$SP_TEST_PLUGINS/bad_symbol.so: unresolved symbol 'sp_test_nowhere'" inspect --plugin "$SP_TEST_PLUGINS/bad_symbol.so"
 try 1 'nowhere.so: No such file' inspect --plugin nowhere.so
 try 2 'there is no option --jsno, did you mean --json?' inspect --jsno
@@ -55,7 +55,7 @@ try 2 '--json takes no value' inspect --json=3
 try 2 'there is no option -z' inspect -z
 try 2 'one stage at a time' inspect good bad
 try 2 '--meta prints all stages' inspect --meta --json
-try 0 '---@class spcore.good.params' inspect --meta --plugin "$wrong"
+try 0 '---@class spcore.good.params' inspect --meta --plugin "$faulty"
 
 try 0 'cpu:0' devices
 try 0 'not there: this spcore has no plugin for it' devices
@@ -65,11 +65,11 @@ try 2 'a plugin FILE.so is wanted' check
 try 2 '--threads 0' check --threads 0 x.so
 try 2 '--set x: NAME=VALUE is wanted' check --set x x.so
 try 1 'nowhere.so: No such file' check nowhere.so
-try 1 'not ok' check "$wrong"
-try 1 ' - half_output: forward() writes all of its output' check "$wrong"
+try 1 'not ok' check "$faulty"
+try 1 ' - half_output: forward() writes all of its output' check "$faulty"
 
 if test -n "${PYTHON:-}"; then
-  for args in 'inspect --json' "inspect good --json --plugin $wrong" 'devices --json'; do
+  for args in 'inspect --json' "inspect good --json --plugin $faulty" 'devices --json'; do
     # shellcheck disable=SC2086
     "$spcore" $args | "$PYTHON" -m json.tool >/dev/null || { failed=$((failed + 1)); echo "spcore $args: not JSON"; }
   done

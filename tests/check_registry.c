@@ -35,7 +35,7 @@ static const char *plugin(const char *name) {
 }
 
 static void tear_down(void) {
-  const char *names[] = {"wrong.so", "good.so", "aaa.so", "text.so", "folder.so"};
+  const char *names[] = {"faulty.so", "good.so", "aaa.so", "text.so", "folder.so"};
   sp_registry_free(reg);
   for (size_t i = 0; i < SP_ARRAY(names); i++) remove(in_dir(names[i]));
   rmdir(dir);
@@ -76,12 +76,12 @@ END_TEST
 
 START_TEST(one_file_is_loaded_once) {
   const sp_plugin_file *a, *b;
-  ck_assert_int_eq(symlink(plugin("wrong"), in_dir("wrong.so")), 0);
-  ck_assert_int_eq(sp_registry_load(reg, plugin("wrong"), &a, &err), SP_OK);
-  ck_assert_int_eq(sp_registry_load(reg, in_dir("wrong.so"), &b, &err), SP_OK);
+  ck_assert_int_eq(symlink(plugin("faulty"), in_dir("faulty.so")), 0);
+  ck_assert_int_eq(sp_registry_load(reg, plugin("faulty"), &a, &err), SP_OK);
+  ck_assert_int_eq(sp_registry_load(reg, in_dir("faulty.so"), &b, &err), SP_OK);
   ck_assert_ptr_eq(a, b);
   ck_assert_uint_eq(sp_registry_count(reg), 1);
-  ck_assert_str_eq(a->plugin.name, "wrong");
+  ck_assert_str_eq(a->plugin.name, "faulty");
   ck_assert_str_eq(a->plugin.version, "1.2");
   ck_assert_uint_ge(a->n_stages, 2);
   ck_assert_int_eq(a->path[0], '/');
@@ -92,7 +92,7 @@ END_TEST
 START_TEST(a_stage_is_found_by_its_file) {
   const sp_stage_type *t;
   const sp_plugin_file *f;
-  ck_assert_int_eq(symlink(plugin("wrong"), in_dir("good.so")), 0);
+  ck_assert_int_eq(symlink(plugin("faulty"), in_dir("good.so")), 0);
   ck_assert_int_eq(symlink(plugin("bad_abi"), in_dir("aaa.so")), 0);
   ck_assert_int_eq(sp_registry_add_dir(reg, "/nowhere/at/all", &err), SP_OK);
   ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
@@ -108,7 +108,7 @@ START_TEST(unknown_names_get_the_nearest) {
   const sp_stage_type *t;
   ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, NULL, &err), SP_E_NOTFOUND);
   ck_assert_ptr_nonnull(strstr(err.msg, "unknown stage 'good': no plugin was found"));
-  ck_assert_int_eq(symlink(plugin("wrong"), in_dir("wrong.so")), 0);
+  ck_assert_int_eq(symlink(plugin("faulty"), in_dir("faulty.so")), 0);
   ck_assert_int_eq(symlink(plugin("bad_abi"), in_dir("aaa.so")), 0);
   ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
   ck_assert_int_eq(sp_registry_stage(reg, "overrnu", "cpu", &t, NULL, &err), SP_E_NOTFOUND);
@@ -139,7 +139,7 @@ static void count_bad(void *arg, const char *path, const sp_err *why) {
 }
 
 START_TEST(a_scan_reports_what_does_not_load_each_time) {
-  ck_assert_int_eq(symlink(plugin("wrong"), in_dir("wrong.so")), 0);
+  ck_assert_int_eq(symlink(plugin("faulty"), in_dir("faulty.so")), 0);
   ck_assert_int_eq(symlink(plugin("bad_abi"), in_dir("aaa.so")), 0);
   ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
   for (int i = 1; i <= 2; i++) {

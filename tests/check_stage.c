@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * check_stage.c - the door into a stage: words, prefixes, overlap, threads, and what plan() may give. And the conformance
- * suite: each rule that a stage of tests/plugins/wrong.c breaks is named, and the good one passes. */
+ * suite: each rule that a stage of tests/plugins/faulty.c breaks is named, and the good one passes. */
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static sp_err err;
 
 static void set_up(void) {
   ck_assert_int_eq(sp_registry_new(&reg, &err), SP_OK);
-  int rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/wrong.so", &file, &err);
+  int rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/faulty.so", &file, &err);
   ck_assert_msg(rc == SP_OK, "%s", err.msg);
 }
 
@@ -62,11 +62,11 @@ static int do_plan(const sp_spec *in_spec, uint32_t n, int training) {
 }
 
 static const struct { const char *stage; int status; const char *words; } fails[] = {
-  {"no_words", SP_E_DATA, "stage 'it' (wrong.so) step 124: forward() failed: bad data"},
-  {"no_status", SP_E_INTERNAL, "stage 'it' (wrong.so) step 124: forward() returned 7, which is no status"},
+  {"no_words", SP_E_DATA, "stage 'it' (faulty.so) step 124: forward() failed: bad data"},
+  {"no_status", SP_E_INTERNAL, "stage 'it' (faulty.so) step 124: forward() returned 7, which is no status"},
   {"words_but_ok", SP_E_INTERNAL,
-   "stage 'it' (wrong.so) step 124: forward() said that it failed, but returned SP_OK: something is amiss"},
-  {"two_fails", SP_E_DATA, "stage 'it' (wrong.so) step 124: the first words"},
+   "stage 'it' (faulty.so) step 124: forward() said that it failed, but returned SP_OK: something is amiss"},
+  {"two_fails", SP_E_DATA, "stage 'it' (faulty.so) step 124: the first words"},
 };
 
 START_TEST(failures_have_words_and_a_prefix) {
@@ -93,7 +93,7 @@ START_TEST(parameters_are_named_with_the_stage) {
   ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, NULL, &err), SP_OK);
   *sp_value_put(&v, "gain") = (sp_value){.type = SP_V_INT, .i = 11};
   ck_assert_int_eq(sp_inst_new(&inst, &host, "it", t, file, &v, &err), SP_E_RANGE);
-  ck_assert_str_eq(err.msg, "stage 'it' (wrong.so): parameter 'gain': 11 is above 10");
+  ck_assert_str_eq(err.msg, "stage 'it' (faulty.so): parameter 'gain': 11 is above 10");
   ck_assert_ptr_null(inst);
   sp_value_free(&v);
 }
@@ -103,7 +103,7 @@ START_TEST(overlapping_calls_are_refused) {
   open_stage("good");
   inst->busy = -1; /* as if another lane were inside */
   ck_assert_int_eq(forward(), SP_E_STATE);
-  ck_assert_str_eq(err.msg, "stage 'it' (wrong.so) step 124: forward() was called while another call of this instance is in "
+  ck_assert_str_eq(err.msg, "stage 'it' (faulty.so) step 124: forward() was called while another call of this instance is in "
                             "flight");
   ck_assert_int_eq(do_plan(&spec, 1, 1), SP_E_STATE);
   inst->busy = 0;
@@ -140,7 +140,7 @@ START_TEST(plan_belongs_to_the_main_thread) {
   pthread_create(&thread, NULL, plan_elsewhere, &rc);
   pthread_join(thread, NULL);
   ck_assert_int_eq(rc, SP_E_STATE);
-  ck_assert_str_eq(err.msg, "stage 'it' (wrong.so): plan() was called on another thread than create()");
+  ck_assert_str_eq(err.msg, "stage 'it' (faulty.so): plan() was called on another thread than create()");
   pthread_create(&thread, NULL, forward_elsewhere, &rc);
   pthread_join(thread, NULL);
   ck_assert_int_eq(rc, SP_OK);
@@ -158,19 +158,19 @@ END_TEST
 
 static const struct { const char *stage; sp_spec in; uint32_t n; const char *words; } plans[] = {
   {"good", {.dtype = SP_U8, .ndim = 4, .shape = {8, 3, 64, 64}}, 1,
-   "stage 'it' (wrong.so): input 'x' is float32 with 4 dimensions, got uint8[8,3,64,64]"},
+   "stage 'it' (faulty.so): input 'x' is float32 with 4 dimensions, got uint8[8,3,64,64]"},
   {"good", {.dtype = SP_F32, .ndim = 2, .shape = {8, 3}}, 1,
-   "stage 'it' (wrong.so): input 'x' is float32 with 4 dimensions, got float32[8,3]"},
+   "stage 'it' (faulty.so): input 'x' is float32 with 4 dimensions, got float32[8,3]"},
   {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 0, 1, 1}}, 1,
-   "stage 'it' (wrong.so): input 'x': float32[8,0,1,1]: extent 1 is 0"},
+   "stage 'it' (faulty.so): input 'x': float32[8,0,1,1]: extent 1 is 0"},
   {"good", {.dtype = SP_F32, .ndim = 4, .shape = {INT64_MAX, 3, 1, 1}}, 1, "too large to count its bytes"},
   {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}, .order = 0x0133}, 1, "the order is no permutation"},
   {"good", {.dtype = SP_F32, .ndim = 9}, 1, "9 dimensions, at most 8 are possible"},
   {"good", {.dtype = 77, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "there is no data type 77"},
-  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 0, "stage 'it' (wrong.so): input 'x' is not wired"},
+  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 0, "stage 'it' (faulty.so): input 'x' is not wired"},
   {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 2, "input 'x' takes one tensor, got 2"},
   {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 101, 1, 1}}, 1,
-   "stage 'it' (wrong.so): at most 100 channels, got 101"},
+   "stage 'it' (faulty.so): at most 100 channels, got 101"},
   {"bad_dtype", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1,
    "output 'y' is float32 with 4 dimensions, got uint8[8,3,1,1]"},
   {"bad_extent", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "output 'y': float32[8,0,1,1]: extent 1 is 0"},
@@ -245,7 +245,7 @@ static void line(void *arg, sp_conform_result result, const char *stage, const c
 }
 
 static const char *const found[] = {
-  "no_words: forward() succeeds and stays within its buffers: stage 'no_words' (wrong.so) step 3: forward() failed: bad data",
+  "no_words: forward() succeeds and stays within its buffers: stage 'no_words' (faulty.so) step 3: forward() failed: bad data",
   "no_status: forward() succeeds",
   "half_output: forward() writes all of its output",
   "overrun: forward() succeeds and stays within its buffers: forward() wrote before or behind an output (number 1)",
