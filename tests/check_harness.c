@@ -29,7 +29,7 @@ START_TEST(finds) {
   int64_t shape[2] = { 2, 3 };
   snprintf(params, sizeof params, "{ mistake = '%s' }", cases[_i].mistake);
   spt_random(x, 6, 1, -1, 1);
-  spt *t = spt_new("wrong", params, 1);
+  spt *t = spt_new("mistakes", params, 1);
   ck_assert_msg(!spt_failed(t), "%s", spt_error(t));
   ck_assert_int_eq(spt_input_of(t, 0, SP_F32, 2, shape, 0, x), SP_OK);
   ck_assert_int_eq(spt_plan(t, 1), SP_OK);

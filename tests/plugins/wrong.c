@@ -1,103 +1,144 @@
 /* SPDX-License-Identifier: MIT
- * wrong.c - a stage y = w * x + b that can be told to make one mistake, to test the harness. */
+ * wrong.c - stages that load, but break a rule each; the door and the conformance suite must name it. "good" keeps all. */
+#include <spcore/plugin.h>
+
 #include <stdlib.h>
 #include <string.h>
 
-#include <spcore/plugin.h>
+/* One stage type per way to go wrong; its number is in the instance. */
+enum {
+  GOOD, NO_WORDS, NO_STATUS, WORDS_BUT_OK, TWO_FAILS, HALF_OUTPUT, OVERRUN, CHANGES_INPUT, USES_SCRATCH, NO_ACC, SHORT_BATCH,
+  BAD_DTYPE, BAD_EXTENT, TWO_WEIGHTS, SAVED, FORGETS
+};
 
-enum { GOOD, DIN, DW, ACC, STEP, OVERRUN, SCRATCH, INPUT, WEIGHT, UNWRITTEN, STALE };
-static const char *const mistakes[] = { "none", "input_gradient", "weight_gradient", "accumulation", "update",
-                                        "overrun", "scratch", "input", "weight", "unwritten", "stale_scratch", NULL };
-
-typedef struct params {
-  int32_t mistake;
-} params;
+typedef struct wrong_params {
+  double gain;
+} wrong_params;
 
 typedef struct wrong {
-  const params *p;
-  sp_weight w[2];
+  int kind;
+  float gain;
 } wrong;
 
-static int64_t count(const sp_tensor *t) {
-  int64_t n = 1;
-  for (int d = 0; d < t->spec.ndim; d++) n *= t->spec.shape[d];
+static int make(int kind, const void *params, void **self) {
+  wrong *w = malloc(sizeof *w);
+  if (!w) return SP_E_NOMEM;
+  w->kind = kind;
+  w->gain = (float)((const wrong_params *)params)->gain;
+  *self = w;
+  return SP_OK;
+}
+
+static void w_destroy(void *self) { free(self); }
+
+static int w_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
+  static const sp_weight twins[] = {
+    {.name = "0.weight", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {4}}, .flags = SP_WEIGHT_TRAINED},
+    {.name = "0.weight", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {4}}, .flags = SP_WEIGHT_TRAINED}};
+  wrong *w = self;
+  plan->out[0].spec[0] = plan->in[0].spec[0];
+  plan->scratch_bytes = 64;
+  if (w->kind == BAD_DTYPE) plan->out[0].spec[0].dtype = SP_U8;
+  if (w->kind == BAD_EXTENT) plan->out[0].spec[0].shape[1] = 0;
+  if (w->kind == SAVED) plan->saved_bytes = 4;
+  if (w->kind == FORGETS) plan->out[0].spec[0] = (sp_spec){0};
+  if (w->kind == TWO_WEIGHTS) {
+    plan->weights = twins;
+    plan->n_weights = 2;
+  }
+  if (plan->in[0].spec[0].shape[1] > 100)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "at most 100 channels, got %d", (int)plan->in[0].spec[0].shape[1]);
+  return SP_OK;
+}
+
+static size_t count(const sp_spec *s) {
+  size_t n = 1;
+  for (int d = 0; d < s->ndim; d++) n *= (size_t)s->shape[d];
   return n;
 }
 
-static int create(sp_ctx *ctx, const void *p, void **self) {
-  wrong *s = calloc(1, sizeof *s);
-  if (!s) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory");
-  s->p = p;
-  s->w[0] = (sp_weight){ .name = "weight", .spec = { .dtype = SP_F32 }, .flags = SP_WEIGHT_TRAINED,
-                         .init = SP_INIT_UNIFORM, .init_value = 1 };
-  s->w[1] = (sp_weight){ .name = "bias", .spec = { .dtype = SP_F32 }, .flags = SP_WEIGHT_TRAINED,
-                         .init = SP_INIT_UNIFORM, .init_value = 1 };
-  *self = s;
-  return SP_OK;
-}
-
-static void destroy(void *self) { free(self); }
-
-static int plan(sp_ctx *ctx, void *self, sp_plan *p) {
-  wrong *s = self;
-  (void)ctx;
-  p->out[0].n = 1;
-  p->out[0].spec[0] = p->in[0].spec[0];
-  p->weights = s->w;
-  p->n_weights = 2;
-  p->scratch_bytes = 4;
-  return SP_OK;
-}
-
-static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
-  int mistake = ((wrong *)self)->p->mistake;
-  float *x = io->in[0].t[0].data, *y = io->out[0].t[0].data, *w = io->weights[0].data, *b = io->weights[1].data;
-  int64_t n = count(&io->in[0].t[0]);
-  (void)ctx;
-  for (int64_t i = 0; i < n - (mistake == UNWRITTEN); i++) y[i] = *w * x[i] + *b;
-  if (mistake == OVERRUN) y[n] = 1;
-  if (mistake == SCRATCH) ((float *)io->scratch)[1] = 1;
-  if (mistake == INPUT) x[0] += 1;
-  if (mistake == WEIGHT) *w += 1;
-  if (mistake == STALE) *(float *)io->scratch = *w;
-  return SP_OK;
-}
-
-static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
-  int mistake = ((wrong *)self)->p->mistake;
-  const float *x = io->in[0].t[0].data, *dy = io->dout[0].t[0].data;
-  float *dx = io->din[0].t[0].data, *w = io->weights[0].data, *b = io->weights[1].data, dw = 0, db = 0;
-  int64_t n = count(&io->in[0].t[0]);
-  float factor = mistake == STALE ? *(float *)io->scratch : *w;
-  (void)ctx;
-  for (int64_t i = 0; i < n; i++) {
-    float d = factor * dy[i] * (mistake == DIN && i == 2 ? 1.05f : 1.0f);
-    dx[i] = io->din_acc[0][0] && mistake != ACC ? dx[i] + d : d;
-    dw += x[i] * dy[i] * (mistake == DW ? 1.05f : 1.0f);
-    db += dy[i];
-  }
-  if (io->dw_scale) {
-    *w += *io->dw_scale * dw * (mistake == STEP ? 2 : 1);
-    *b += *io->dw_scale * db;
+static int w_forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const wrong *w = self;
+  const float *x = io->in[0].t[0].data;
+  float *y = io->out[0].t[0].data;
+  size_t n = count(&io->in[0].t[0].spec);
+  if (w->kind == NO_WORDS) return SP_E_DATA;
+  if (w->kind == NO_STATUS) return 7;
+  if (w->kind == WORDS_BUT_OK) {
+    ctx->host->fail(ctx, SP_E_DATA, "something is amiss");
     return SP_OK;
   }
-  float *gw = io->dweights[0].data, *gb = io->dweights[1].data;
-  *gw = io->dw_acc ? *gw + dw : dw;
-  *gb = io->dw_acc ? *gb + db : db;
+  if (w->kind == TWO_FAILS) {
+    ctx->host->fail(ctx, SP_E_DATA, "the first words");
+    return ctx->host->fail(ctx, SP_E_DATA, "the second words");
+  }
+  if (w->kind == SHORT_BATCH) n = n / io->step->n * 6;
+  for (size_t i = 0; i < n; i++) y[i] = x[i] * w->gain;
+  if (w->kind == OVERRUN) y[n] = 1;
+  if (w->kind == CHANGES_INPUT) ((float *)io->in[0].t[0].data)[0] += 1;
+  if (w->kind == USES_SCRATCH) memcpy(y, io->scratch, 4);
   return SP_OK;
 }
 
-static const sp_port inputs[] = { { .name = "x", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "any" }, { .name = NULL } };
-static const sp_port outputs[] = { { .name = "y", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "w * x + b" },
-                                   { .name = NULL } };
-static const sp_param table[] = { { .name = "mistake", .type = SP_PARAM_CHOICE, .offset = offsetof(params, mistake),
-                                    .choices = mistakes, .doc = "which mistake to make" },
-                                  { .name = NULL } };
-static const sp_stage_type type = { .size = sizeof type, .flags = SP_STAGE_INPLACE_SGD, .name = "wrong", .device = "cpu",
-                                    .doc = "Makes mistakes", .inputs = inputs, .outputs = outputs, .params = table,
-                                    .params_size = sizeof(params), .create = create, .destroy = destroy, .plan = plan,
-                                    .forward = forward, .backward = backward };
-static const sp_stage_type *const stages[] = { &type, NULL };
+static int half_forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const float *x = io->in[0].t[0].data;
+  float *y = io->out[0].t[0].data;
+  size_t n = count(&io->in[0].t[0].spec);
+  (void)ctx;
+  for (size_t i = 0; i < n / 2; i++) y[i] = x[i] * ((const wrong *)self)->gain;
+  return SP_OK;
+}
 
-SP_EXPORT const sp_plugin spcore_plugin = { .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "wrong", .version = "1",
-                                            .license = "MIT", .doc = "Mistakes, for tests", .stages = stages };
+static int w_backward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const wrong *w = self;
+  const float *dy = io->dout[0].t[0].data;
+  float *dx = io->din[0].t[0].data;
+  (void)ctx;
+  if (!dx) return SP_OK;
+  int acc = io->din_acc[0][0] && w->kind != NO_ACC;
+  size_t n = count(&io->in[0].t[0].spec);
+  for (size_t i = 0; i < n; i++) dx[i] = (acc ? dx[i] : 0) + (dy ? dy[i] : 0) * w->gain;
+  return SP_OK;
+}
+
+static const sp_param w_params[] = {{.name = "gain", .type = SP_PARAM_FLOAT, .offset = offsetof(wrong_params, gain), .def = 2,
+                                     .min = -10, .max = 10, .flags = SP_PARAM_LIVE, .doc = "what the input is multiplied by"},
+                                    {0}};
+static const sp_port w_in[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "the input"}, {0}};
+static const sp_port w_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "the product"}, {0}};
+
+#define STAGE(kind, id, fwd, fl)                                                                                       \
+  static int create_##id(sp_ctx *ctx, const void *params, void **self) {                                               \
+    (void)ctx;                                                                                                         \
+    return make(kind, params, self);                                                                                   \
+  }                                                                                                                    \
+  static const sp_stage_type stage_##id = {.size = sizeof(sp_stage_type), .flags = fl, .name = #id, .device = "cpu",   \
+    .doc = "Multiplies by a number", .inputs = w_in, .outputs = w_out, .params = w_params,                             \
+    .params_size = sizeof(wrong_params), .create = create_##id, .destroy = w_destroy, .plan = w_plan, .forward = fwd,  \
+    .backward = w_backward};
+
+STAGE(GOOD, good, w_forward, 0)
+STAGE(GOOD, good_reentrant, w_forward, SP_STAGE_REENTRANT)
+STAGE(NO_WORDS, no_words, w_forward, 0)
+STAGE(NO_STATUS, no_status, w_forward, 0)
+STAGE(WORDS_BUT_OK, words_but_ok, w_forward, 0)
+STAGE(TWO_FAILS, two_fails, w_forward, 0)
+STAGE(HALF_OUTPUT, half_output, half_forward, 0)
+STAGE(OVERRUN, overrun, w_forward, 0)
+STAGE(CHANGES_INPUT, changes_input, w_forward, 0)
+STAGE(USES_SCRATCH, uses_scratch, w_forward, 0)
+STAGE(NO_ACC, no_acc, w_forward, 0)
+STAGE(SHORT_BATCH, short_batch, w_forward, 0)
+STAGE(BAD_DTYPE, bad_dtype, w_forward, 0)
+STAGE(BAD_EXTENT, bad_extent, w_forward, 0)
+STAGE(TWO_WEIGHTS, two_weights, w_forward, 0)
+STAGE(SAVED, saved, w_forward, 0)
+STAGE(FORGETS, forgets, w_forward, 0)
+
+static const sp_stage_type *const stages[] = {
+  &stage_good, &stage_good_reentrant, &stage_no_words, &stage_no_status, &stage_words_but_ok, &stage_two_fails,
+  &stage_half_output, &stage_overrun, &stage_changes_input, &stage_uses_scratch, &stage_no_acc, &stage_short_batch,
+  &stage_bad_dtype, &stage_bad_extent, &stage_two_weights, &stage_saved, &stage_forgets, NULL};
+
+const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin), .abi = SP_ABI, .name = "wrong", .version = "1.2",
+                                 .license = "MIT", .doc = "for tests", .stages = stages};
