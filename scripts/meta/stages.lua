@@ -2,11 +2,28 @@
 -- SPDX-License-Identifier: MIT
 -- The stages, for editors. Written by `spcore inspect --meta`; do not edit.
 
+---An output of a stage, to be given to another one.
+---@class spcore.ref
+
+---@class spcore.node_options
+---@field name? string how the stage is called in messages and files (default: the stage's name)
+---@field frozen? boolean its weights are not trained (default false)
+---@field weights? string file to load its weights from
+
+---@class spcore.source_options: spcore.node_options
+---@field batch? integer samples per step
+---@field shuffle? boolean another order in every epoch (default true)
+---@field drop_last? boolean leave out a last batch that is short (default false)
+
+---A stage in a graph.
+---@class spcore.node
+---@field name string
+
 ---What g.adamw is called with.
 ---@class spcore.adamw.params: spcore.node_options
 ---@field [1]? spcore.ref|spcore.ref[] the input gradients
 ---@field gradients? spcore.ref|spcore.ref[] one per weight
----@field lr? number learning rate (0..1000000, default 0.001)
+---@field lr? number learning rate (0..1000000, default 0.001; may be set while running)
 ---@field betas? number|number[] decay of the running means of gradient and squared gradient (0..1, default {0.9,0.999})
 ---@field eps? number added to the root of the mean squared gradient (0..1, default 1e-08)
 ---@field weight_decay? number weights shrink by this times the learning rate (0..1000000, default 0.01)
@@ -17,7 +34,6 @@
 ---@class spcore.adamw: spcore.node
 ---@field weights spcore.ref[] updated in place, in the order of the gradients
 ---@field grad_norm spcore.ref[] L2 norm of all gradients before clipping; only with clip_norm or report_norm
----@field lr number may be set while running
 
 ---What g.add is called with.
 ---@class spcore.add.params: spcore.node_options
@@ -76,6 +92,65 @@
 ---@field status spcore.ref the first label out of range
 ---@field valid spcore.ref how many labels counted; 0: the step has no gradient
 
+---@class spcore.decoder.layers
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
+---@field [2]? integer the same as out
+---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
+---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
+---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
+---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
+---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
+---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
+
+---What g.decoder is called with.
+---@class spcore.decoder.params: spcore.node_options
+---@field [1]? spcore.ref the input features
+---@field features? spcore.ref N x C x H x W, the encoder's last map
+---@field [2]? spcore.ref|spcore.ref[] the input skips
+---@field skips? spcore.ref|spcore.ref[] the encoder's maps from full resolution on, joined to the maps of the same size
+---@field classes integer how many classes (1..65536, required)
+---@field model? "auto"|"plain"|"unet" plain: transposed convolutions down to `width` channels and a 3x3 convolution; unet: 3x3 convolutions with batch norm at every size; auto: unet where skips are wired (default "auto")
+---@field layers? spcore.decoder.layers[] the layers in order, instead of a model; the last gives the classes (default {})
+---@field width? integer channels at full resolution (1..4096, default 16)
+---@field depth? integer unet: how often the map is doubled; 0: as many times as there are skips (0..20, default 0)
+---@field convs? integer unet: 3x3 convolutions per size (1..16, default 2)
+
+---a network of transposed convolutions from features to class scores per pixel.
+---@class spcore.decoder: spcore.node
+---@field logits spcore.ref N x classes x H x W
+
+---@class spcore.encoder.layers
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
+---@field [2]? integer the same as out
+---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
+---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
+---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
+---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
+---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
+---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
+
+---What g.encoder is called with.
+---@class spcore.encoder.params: spcore.node_options
+---@field [1]? spcore.ref the input image
+---@field image? spcore.ref N x C x H x W
+---@field model? "plain"|"unet" plain: 1x1 convolution and log2(size) convolutions of stride 2; unet: levels of 3x3 convolutions with batch norm (default "plain")
+---@field layers? spcore.encoder.layers[] the layers in order, instead of a model (default {})
+---@field width? integer channels at full resolution, doubled with each halving (1..4096, default 16)
+---@field depth? integer how often the map is halved; 0: down to one pixel (plain) or 3 times (unet) (0..20, default 0)
+---@field convs? integer unet: 3x3 convolutions per level (1..16, default 2)
+---@field down? "max_pool"|"conv" unet: how the map is halved (default "max_pool")
+
+---a convolutional network from an image to features, with its maps at every resolution.
+---@class spcore.encoder: spcore.node
+---@field features spcore.ref the last map
+---@field maps spcore.ref[] the map before each halving, from full resolution on
+
 ---@class spcore.image_writer.names
 ---@field name? string file name without folder and ending (required)
 ---@field [1]? string the same as name
@@ -98,12 +173,35 @@
 ---Writes images, label masks and both in one picture as JPEG and PNG files.
 ---@class spcore.image_writer: spcore.node
 
+---@class spcore.layers.layers
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
+---@field [2]? integer the same as out
+---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
+---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
+---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
+---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
+---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
+---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
+
+---What g.layers is called with.
+---@class spcore.layers.params: spcore.node_options
+---@field [1]? spcore.ref the input image
+---@field image? spcore.ref N x C x H x W, or N x C for linear layers
+---@field layers spcore.layers.layers[] the layers in order: { { "conv", 16, kernel = 3, pad = 1 }, { "relu" } } (required)
+
+---a list of layers, named as PyTorch's nn.Sequential names them.
+---@class spcore.layers: spcore.node
+---@field features spcore.ref what the last layer gives
+
 ---@class spcore.reader.files
 ---@field path? string JPEG or PNG file (required)
 ---@field [1]? string the same as path
 
 ---What g.reader is called with.
----@class spcore.reader.params: spcore.node_options
+---@class spcore.reader.params: spcore.source_options
 ---@field path? string folder with images/ and masks/ (same stem, masks PNG), or a built-in set: shapes, random (default "")
 ---@field files? spcore.reader.files[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
 ---@field size? integer|integer[] height and width that everything is resized to; one number: square (1..16384 px, default {256})
@@ -125,7 +223,7 @@
 ---@class spcore.sgd.params: spcore.node_options
 ---@field [1]? spcore.ref|spcore.ref[] the input gradients
 ---@field gradients? spcore.ref|spcore.ref[] one per weight
----@field lr? number learning rate (0..1000000, default 0.001)
+---@field lr? number learning rate (0..1000000, default 0.001; may be set while running)
 ---@field momentum? number share of the former update that is kept (0..1, default 0)
 ---@field dampening? number share of the gradient that momentum leaves out (0..1, default 0)
 ---@field nesterov? boolean Nesterov momentum (default false)
@@ -137,7 +235,6 @@
 ---@class spcore.sgd: spcore.node
 ---@field weights spcore.ref[] updated in place, in the order of the gradients
 ---@field grad_norm spcore.ref[] L2 norm of all gradients before clipping; only with clip_norm or report_norm
----@field lr number may be set while running
 
 ---What g.sleep is called with.
 ---@class spcore.sleep.params: spcore.node_options
@@ -169,7 +266,10 @@
 ---@field concat fun(t: spcore.concat.params): spcore.concat Joins tensors along an axis
 ---@field confusion fun(t: spcore.confusion.params): spcore.confusion Counts of true against predicted classes, for accuracy and IoU
 ---@field cross_entropy fun(t: spcore.cross_entropy.params): spcore.cross_entropy Mean cross-entropy of logits against class labels
+---@field decoder fun(t: spcore.decoder.params): spcore.decoder a network of transposed convolutions from features to class scores per pixel
+---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
+---@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
 ---@field reader fun(t: spcore.reader.params): spcore.reader Reads images and label masks from JPEG and PNG files, or makes them up
 ---@field sgd fun(t: spcore.sgd.params): spcore.sgd Stochastic gradient descent
 ---@field sleep fun(t: spcore.sleep.params): spcore.sleep Passes tensors through after a known time
