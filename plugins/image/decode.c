@@ -41,8 +41,6 @@ static int SP_PRINTF(3, 4) say(im_decoder *d, int status, const char *fmt, ...) 
 }
 
 void im_decoder_free(im_decoder *d) {
-  if (d->tj) tjDestroy(d->tj);
-  d->tj = NULL;
   im_buf_free(&d->file);
 }
 
@@ -94,25 +92,34 @@ static int check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels)
 }
 
 /* ---- JPEG ---- */
-static int jpeg_header(im_decoder *d, int *w, int *h, int *colours) {
+static int jpeg_header(im_decoder *d, tjhandle tj, int *w, int *h, int *colours) {
   int sub;
-  if (!d->tj && !(d->tj = tjInitDecompress())) return say(d, SP_E_NOMEM, "TurboJPEG: %s", tjGetErrorStr2(NULL));
-  if (tjDecompressHeader3(d->tj, d->file.p, d->size, w, h, &sub, colours))
-    return say(d, IM_BROKEN, "%s", tjGetErrorStr2(d->tj));
+  if (tjDecompressHeader3(tj, d->file.p, d->size, w, h, &sub, colours))
+    return say(d, IM_BROKEN, "%s", tjGetErrorStr2(tj));
   return SP_OK;
 }
 
-static int jpeg_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
-  int colours, rc = jpeg_header(d, w, h, &colours);
+static int jpeg_pixels(im_decoder *d, tjhandle tj, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  int colours, rc = jpeg_header(d, tj, w, h, &colours);
   if (rc || (rc = check_pixels(d, *w, *h, max_pixels))) return rc;
   if (colours == TJCS_CMYK || colours == TJCS_YCCK)
     return say(d, IM_BROKEN, "its colours are CMYK, which is not supported; save it as RGB");
   uint8_t *p = im_reserve(px, (size_t)*w * (size_t)*h * 3);
   if (!p) return say(d, SP_E_NOMEM, "no memory for %d x %d pixels", *w, *h);
   /* The scan limit changes no pixel; it stops a small progressive file from taking minutes. */
-  if (tjDecompress2(d->tj, d->file.p, d->size, p, *w, 0, *h, TJPF_RGB, TJFLAG_LIMITSCANS))
-    return say(d, IM_BROKEN, "%s", tjGetErrorStr2(d->tj)); /* warnings too: they mean missing or wrong data */
+  if (tjDecompress2(tj, d->file.p, d->size, p, *w, 0, *h, TJPF_RGB, TJFLAG_LIMITSCANS))
+    return say(d, IM_BROKEN, "%s", tjGetErrorStr2(tj)); /* warnings too: they mean missing or wrong data */
   return SP_OK;
+}
+
+/* px NULL: the header alone. A handle keeps the tables of earlier files, and after an error in a header its state as
+ * well: what a file decodes to would depend on the files before it. So each gets a new one, in a few microseconds. */
+static int jpeg_decode(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  tjhandle tj = tjInitDecompress();
+  if (!tj) return say(d, SP_E_NOMEM, "TurboJPEG: %s", tjGetErrorStr2(NULL));
+  int colours, rc = px ? jpeg_pixels(d, tj, max_pixels, px, w, h) : jpeg_header(d, tj, w, h, &colours);
+  tjDestroy(tj);
+  return rc;
 }
 
 /* ---- PNG ---- */
@@ -203,7 +210,7 @@ static int unknown(im_decoder *d) {
 }
 
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
-  if (is_jpeg(d)) return jpeg_rgb(d, max_pixels, px, w, h);
+  if (is_jpeg(d)) return jpeg_decode(d, max_pixels, px, w, h);
   if (!is_png(d)) return unknown(d);
   png_job job = { .d = d, .px = px, .max_pixels = max_pixels };
   int rc = png_decode(&job);
@@ -222,8 +229,7 @@ int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
 }
 
 int im_size(im_decoder *d, int *w, int *h) {
-  int colours;
-  if (is_jpeg(d)) return jpeg_header(d, w, h, &colours);
+  if (is_jpeg(d)) return jpeg_decode(d, INT64_MAX, NULL, w, h);
   if (!is_png(d)) return unknown(d);
   png_job job = { .d = d, .max_pixels = INT64_MAX, .only_header = 1 };
   int rc = png_decode(&job);

@@ -22,7 +22,6 @@ void im_buf_free(im_buf *b);
 /* One worker's decoder. Zero-initialised is ready. When a call does not return SP_OK, `why` says what is wrong, without
  * the file's name. */
 typedef struct im_decoder {
-  void *tj; /* tjhandle, made on first need */
   im_buf file;
   size_t size; /* of the file held in `file` */
   char why[256];
