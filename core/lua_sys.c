@@ -33,6 +33,17 @@ static int sys_mkdir(lua_State *L) {
   return 1;
 }
 
+/* mkdtemp() -> the path of a new folder in $TMPDIR or /tmp | nil, message */
+static int sys_mkdtemp(lua_State *L) {
+  const char *tmp = getenv("TMPDIR");
+  char path[PATH_MAX];
+  if (!tmp || !*tmp) tmp = "/tmp";
+  if (snprintf(path, sizeof path, "%s/spcore-XXXXXX", tmp) >= (int)sizeof path) return failed(L, tmp, ENAMETOOLONG);
+  if (!mkdtemp(path)) return failed(L, path, errno);
+  lua_pushstring(L, path);
+  return 1;
+}
+
 /* kind(path) -> "file", "dir", "other" or nil */
 static int sys_kind(lua_State *L) {
   struct stat st;
@@ -114,7 +125,7 @@ static int sys_erase(lua_State *L) {
 static const luaL_Reg functions[] = {
   { "mkdir", sys_mkdir }, { "kind", sys_kind }, { "list", sys_list },         { "isatty", sys_isatty },
   { "width", sys_width }, { "now", sys_now },   { "realpath", sys_realpath }, { "draw", sys_draw },
-  { "erase", sys_erase }, { NULL, NULL },
+  { "erase", sys_erase }, { "mkdtemp", sys_mkdtemp }, { NULL, NULL },
 };
 
 int sp_lua_open_sys(lua_State *L) {

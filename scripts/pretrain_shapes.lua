@@ -26,8 +26,8 @@ end
 
 local data, val = source "train", source "val"
 local image = g.to_float { data.image, scale = true }
-local enc = g.encoder { image, name = "encoder", model = "unet", width = opt.width, levels = opt.levels }
-local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", classes = data.classes }
+local enc = g.encoder { image, name = "encoder", model = "unet", width = opt.width, depth = opt.levels }
+local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", width = opt.width, classes = data.classes }
 g.confusion { dec.logits, data.mask, ignore_index = 255 }
 g:train {
   g.cross_entropy { dec.logits, data.mask, ignore_index = 255 },
@@ -48,7 +48,7 @@ run:save()
 local part <close> = sp.graph { threads = opt.threads }
 part.encoder {
   part.to_float { part.reader { path = "shapes", size = { opt.size, opt.size }, batch = 1 }.image, scale = true },
-  name = "encoder", model = "unet", width = opt.width, levels = opt.levels, weights = run.dir,
+  name = "encoder", model = "unet", width = opt.width, depth = opt.levels, weights = run.dir,
 }
 part:save(opt.to)
 run:finish(result and ("%s, validation mean IoU %.4f"):format(opt.to, (sp.mean_iou(result.counts))))

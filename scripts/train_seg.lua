@@ -58,8 +58,8 @@ local function small_unet(g)
   end
   local data, val = source "train", source "val"
   local model = {
-    encoder = { model = "unet", width = opt.width, levels = opt.levels },
-    decoder = { model = "unet", classes = data.classes },
+    encoder = { model = "unet", width = opt.width, depth = opt.levels },
+    decoder = { model = "unet", width = opt.width, classes = data.classes },
     scale = true, size = size,
   }
   local weights = opt.encoder
@@ -67,9 +67,9 @@ local function small_unet(g)
 
   local image = g.to_float { data.image, scale = true }
   local enc = g.encoder {
-    image, model = "unet", width = opt.width, levels = opt.levels, frozen = not opt.train_encoder, weights = weights,
+    image, model = "unet", width = opt.width, depth = opt.levels, frozen = not opt.train_encoder, weights = weights,
   }
-  local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", classes = data.classes }
+  local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", width = opt.width, classes = data.classes }
   local loss = g.cross_entropy { dec.logits, data.mask, ignore_index = 255 }
   g.confusion { dec.logits, data.mask, ignore_index = 255 }
 

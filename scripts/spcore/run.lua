@@ -71,8 +71,12 @@ local function settings_of(g, opt, more)
   return t
 end
 
-local function megabytes(bytes)
-  return ("%.1f MiB"):format(bytes / 2 ^ 20)
+local function size(bytes)
+  local units, i = { "B", "KiB", "MiB", "GiB", "TiB" }, 1
+  while bytes >= 1024 and units[i + 1] do
+    bytes, i = bytes / 1024, i + 1
+  end
+  return (i == 1 and "%d %s" or "%.1f %s"):format(bytes, units[i])
 end
 
 local function print_header(s, dir)
@@ -80,9 +84,9 @@ local function print_header(s, dir)
   progress.print("device %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device, s.strategy, #s.lanes,
     #s.lanes == 1 and "" or "s", s.depth, s.threads, s.seed)
   progress.print("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s",
-    megabytes(s.memory.total), megabytes(s.memory.weights), megabytes(s.memory.gradients),
-    megabytes(s.memory.optimizer), megabytes(s.memory.activations), megabytes(s.memory.saved),
-    megabytes(s.memory.scratch))
+    size(s.memory.total), size(s.memory.weights), size(s.memory.gradients),
+    size(s.memory.optimizer), size(s.memory.activations), size(s.memory.saved),
+    size(s.memory.scratch))
   progress.print("folder %s", dir)
 end
 

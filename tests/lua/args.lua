@@ -1,0 +1,78 @@
+-- SPDX-License-Identifier: MIT
+-- Command lines of scripts: values, types, help, wrong use.
+local t = require "check"
+
+local dir <close> = t.folder()
+t.write(dir.path .. "/s.lua", [[
+local sp = require "spcore"
+local opt = sp.args({
+  batch = { 8, "images" }, rate = { 0.5, "rate" }, data = { "shapes", "set" }, flip = { true, "flip" },
+  fast = { false, "go fast" }, my_long_name = { 1, "long" }, mode = { "a", "which", choices = { "a", "b" } },
+  seed = { 7, "another default" },
+}, { rest = "FILE..." })
+print(opt.batch, math.type(opt.batch), opt.rate, opt.data, opt.flip, opt.fast, opt.my_long_name, opt.seed, opt.mode,
+  #opt.rest, opt.rest[1])
+print(pcall(function() return opt.bacth end))
+]])
+t.write(dir.path .. "/plain.lua", [[require "spcore".args {}]])
+
+local function run(line)
+  return t.spcore(dir.path, "run s.lua " .. line)
+end
+
+local code, out = run ""
+t.eq(code, 0)
+t.match(out, "^8\tinteger\t0.5\tshapes\ttrue\tfalse\t1\t7\ta\t0\tnil\n")
+t.match(out, "no option 'bacth'; did you mean 'batch'%?")
+
+code, out = run "--batch 4 --rate=2 --data=a=b --no-flip --fast --my-long-name 3 --seed 9 --mode b x.png -- --y"
+t.eq(code, 0)
+t.match(out, "^4\tinteger\t2.0\ta=b\tfalse\ttrue\t3\t9\tb\t2\tx.png\n")
+code, out = run "--my_long_name 5 --batch 1e2"
+t.match(out, "^100\tinteger\t.*\t5\t7\t")
+
+code, out = run "--help"
+t.eq(code, 0)
+t.match(out, "^usage: spcore run s.lua %[options%] FILE...\n")
+t.match(out, "\n  %-%-batch N +images %(8%)\n")
+t.match(out, "\n  %-%-no%-flip +flip\n")
+t.match(out, "\n  %-%-strategy TEXT ")
+
+for line, message in pairs {
+  ["--bacth 3"] = "unknown option '%-%-bacth'; did you mean '%-%-batch'%?",
+  ["--no-fats"] = "unknown option '%-%-no%-fats'; did you mean '%-%-no%-fast'%?",
+  ["-b"] = "unknown option '%-b'",
+  ["--batch x"] = "%-%-batch takes a number, got 'x'",
+  ["--batch 1.5"] = "%-%-batch takes a whole number, got '1.5'",
+  ["--rate nan"] = "%-%-rate takes a number",
+  ["--batch"] = "%-%-batch needs a value",
+  ["--fast=1"] = "%-%-fast takes no value",
+  ["--mode c"] = "choose one of a, b",
+  ["--depth 0"] = "at least 1",
+  ["--threads -1"] = "at least 0",
+  ["--prefetch 0"] = "at least 1",
+  ["--device cuda"] = "no CUDA device",
+  ["--device gpu"] = "no such device; did you mean 'cpu'%?",
+  ["--init other"] = "choose one of philox, torch",
+  ["--plugin nothing.so"] = "nothing.so",
+} do
+  local err
+  code, out, err = run(line)
+  t.eq(code, 2, line)
+  t.eq(out, "", line)
+  t.one_line(err, "^spcore: s.lua: .*" .. message)
+end
+
+local err
+code, out, err = t.spcore(dir.path, "run plain.lua word")
+t.eq(code, 2)
+t.one_line(err, "unexpected argument 'word'")
+
+-- wrong tables are the script's fault, not the user's
+local sp = require "spcore"
+t.raises("option 'Batch': names", sp.args, { Batch = { 1 } })
+t.raises("option 'a': write", sp.args, { a = 1 })
+t.raises("option 'a': write", sp.args, { a = {} })
+t.raises("default is a table", sp.args, { a = { {} } })
+t.raises("option 'depth' is common", sp.args, { depth = { "x" } })
+t.raises("option 'help' has a meaning", sp.args, { help = { true } })

@@ -1,0 +1,103 @@
+-- SPDX-License-Identifier: MIT
+-- Every wrong use of the API names the user's line, what is wrong and, where there is one, the nearest right name.
+local sp = require "spcore"
+local t = require "check"
+
+local g <close> = sp.graph {}
+local data = g.toy_source { batch = 4 }
+local mul = g.toy_mul { data.x }
+
+t.raises("no output or attribute 'xx'; did you mean 'x'", function() local _ = data.xx end)
+t.raises("outputs and attributes by name", function() local _ = data[1] end)
+t.raises("cannot be assigned", function() data.x = 1 end)
+t.raises("no output or attribute 'samples'", function() local _ = data.samples end)
+t.eq(data.length, 22)
+t.eq(data.name, "toy_source")
+t.eq(data.source, true)
+t.eq(mul.frozen, false)
+t.eq(data.x.shape[1], 4)
+t.eq(data.x.dtype, "float32")
+t.eq(data.x.name, "toy_source.x")
+t.match(tostring(data.x), "toy_source.x float32%[4,")
+t.raises("one tensor, not a list", function() local _ = #data.x end)
+t.raises("one tensor, not a list", function() local _ = data.x[1] end)
+t.raises("no field 'shap'; did you mean 'shape'", function() local _ = data.x.shap end)
+
+t.raises("unknown stage 'toy_mull', did you mean 'toy_mul'", function() local _ = g.toy_mull { data.x } end)
+t.raises("unknown parameter 'drft', did you mean 'drift'", function() local _ = g.toy_mul { data.x, drft = 1 } end)
+t.raises("parameter 'drift'", function() local _ = g.toy_mul { data.x, drift = -1 } end)
+t.raises("parameter 'drift': a function cannot be a parameter",
+  function() local _ = g.toy_mul { data.x, drift = print } end)
+t.raises("no input 'z'", function() local _ = g.toy_mul { z = data.x } end)
+t.raises("1 input, but 2 are given", function() local _ = g.toy_mul { data.x, data.x } end)
+t.raises("item 1 is a number", function() local _ = g.toy_mul { 5 } end)
+t.raises("a table is wanted, got a number", function() local _ = g.toy_mul(5) end)
+t.raises("reads no data, so it takes no 'batch'", function() local _ = g.toy_mul { data.x, batch = 5 } end)
+t.raises("'batch': 0 is not in", function() local _ = g.toy_source { batch = 0 } end)
+t.raises("'batch' must be a whole number", function() local _ = g.toy_source { batch = "x" } end)
+t.raises("'frozen' must be true or false", function() local _ = g.toy_mul { data.x, frozen = 1 } end)
+t.raises("'weights' must be the path", function() local _ = g.toy_mul { data.x, weights = 1 } end)
+t.raises("no method 'stpes'; did you mean 'g:steps'", function() g:stpes(3) end)
+t.raises("added with a dot: g.toy_mul{}", function() g:toy_mul {} end)
+t.raises("'foo' cannot be assigned", function() g.foo = 1 end)
+
+t.raises("a loss is missing", function() g:train {} end)
+t.raises("'optimizer' must be", function() g:train { mul } end)
+t.raises("no option 'optimiser'; did you mean 'optimizer'", function() g:train { mul, optimiser = 1 } end)
+t.raises("'lr' must be a function", function() g:train { mul, optimizer = g.toy_sgd {}, lr = 0.1 } end)
+t.raises("stage 'toy_mul' is no loss", function() g:train { mul, optimizer = g.toy_sgd { name = "other" } } end)
+t.raises("whole number, got 1.5", function() g:steps(1.5) end)
+t.raises("whole number, got %-1", function() g:steps(-1) end)
+t.raises("no option 'dat'; did you mean 'data'", function() g:evaluate { dat = data } end)
+t.raises("'data' must be a stage that reads", function() g:evaluate { data = mul } end)
+t.raises("'every' must be", function() g:evaluate { data = data, every = 0 } end)
+t.raises("spcore has no 'grph'; did you mean 'graph'", function() local _ = sp.grph end)
+t.raises("mean_iou: a square matrix", sp.mean_iou, { 1, 2 })
+
+-- An input that is never wired is named with the line where the stage was added.
+do
+  local h <close> = sp.graph {}
+  local line = debug.getinfo(1, "l").currentline + 1
+  h.toy_mul {}
+  t.raises(("errors.lua:%d: stage 'toy_mul': input 'x' is not wired"):format(line), function() h:steps(1) end)
+end
+
+-- wired late
+do
+  local h <close> = sp.graph {}
+  local late, source = h.toy_mul {}, h.toy_source { batch = 2 }
+  t.raises("not known before", function() local _ = late.y.shape end)
+  t.raises("input", function() h:wire(late, "z", source.x) end)
+  t.raises("output of a stage is wanted", function() h:wire(late, "x", 3) end)
+  h:wire(late, "x", source.x)
+  t.eq(late.y.shape[1], 2)
+  t.raises("belongs to another graph", function() h:wire(late, "x", data.x) end)
+end
+
+-- after close
+local h = sp.graph {}
+local s = h.toy_source { batch = 2 }
+h:close()
+h:close()
+t.raises("closed", function() h:steps(1) end)
+t.raises("closed", function() local _ = s.x end)
+
+-- nested tables as parameters
+local loop = {}
+loop.loop = loop
+for pattern, value in pairs {
+  ["parameter 'drift.loop': the table holds itself"] = loop,
+  ["parameter 'drift%[2%]': nil"] = { 1, nil, 3 },
+  ["a key of type boolean"] = { [true] = 1 },
+  ["%[7%] stands alone"] = { [7] = 1 },
+  ["parameter 'drift%[1%]%[2%]': a stage"] = { { 1, data } },
+  ["zero byte"] = "a\0b",
+} do
+  t.raises(pattern, function() local _ = g.toy_mul { data.x, drift = value } end)
+end
+local deep = {}
+for _ = 1, 40 do deep = { deep } end
+t.raises("nested deeper", function() local _ = g.toy_mul { data.x, drift = deep } end)
+local long = {}
+for i = 1, 100001 do long[i] = i end
+t.raises("more than 100000 values", function() local _ = g.toy_mul { data.x, drift = long } end)

@@ -1,0 +1,50 @@
+-- SPDX-License-Identifier: MIT
+-- JSON there and back, what is no JSON, and mean IoU.
+local sp = require "spcore"
+local t = require "check"
+local json = sp.json
+
+t.eq(json.encode { b = { 1, 2.5, "x" }, a = true }, '{"a":true,"b":[1,2.5,"x"]}')
+t.eq(json.encode {}, "{}")
+t.eq(json.encode("a\"\\\n\1\127"), '"a\\"\\\\\\n\\u0001\\u007f"')
+t.eq(json.encode("\xff"), '"?"')
+t.eq(json.encode(0.1), "0.1")
+t.eq(json.encode(1 / 3), "0.3333333333333333")
+t.eq(json.encode(0 / 0), '"nan"')
+t.eq(json.encode(math.huge), '"inf"')
+t.eq(json.encode({ a = { b = 1 } }, true), '{\n  "a": {\n    "b": 1\n  }\n}')
+t.ok(not pcall(json.encode, { [1.5] = 2 }), "a key that is no string")
+t.ok(not pcall(json.encode, { f = print }), "a function")
+
+local v = json.decode ' { "a" : [ 1 , -2.5e1, "\\u00e9\\ud83d\\ude00\\n" , true, null ], "b": {} } '
+t.eq(math.type(v.a[1]), "integer")
+t.eq(v.a[2], -25.0)
+t.eq(v.a[3], "\u{e9}\u{1F600}\n")
+t.eq(v.a[4], true)
+t.eq(next(v.b), nil)
+for i = 1, 200 do
+  local x = (i * 0.37) ^ 5 / 3
+  t.eq(json.decode(json.encode(x)), x)
+end
+
+for text, message in pairs {
+  [""] = "no value", ["{"] = "name in quotes", ["[1"] = "is missing", ["[1 2]"] = "is missing", ['{"a" 1}'] = "':' is",
+  ['"abc'] = "without end", ['"\\x"'] = "unknown escape", ['"\\u12"'] = "broken", ['"\\ud800x"'] = "surrogate",
+  ["1 2"] = "follows", ["\n\nx"] = "line 3", ["-"] = "no value", [("["):rep(100)] = "deeper than 64",
+} do
+  local got, why = json.decode(text)
+  t.eq(got, nil, text)
+  t.match(why, message)
+end
+local got, why = json.read("/nowhere/x.json")
+t.eq(got, nil)
+t.match(why, "/nowhere/x.json")
+
+-- IoU: class 3 is nowhere, class 2 is never right
+local mean, per_class = sp.mean_iou { { 6, 2, 0 }, { 2, 0, 0 }, { 0, 0, 0 } }
+t.eq(per_class[1], 0.6)
+t.eq(per_class[2], 0.0)
+t.eq(per_class[3], false)
+t.eq(mean, 0.3)
+t.eq((sp.mean_iou({ { 6, 2 }, { 2, 0 } }, { ignore = { 1 } })), 0.6)
+t.eq((sp.mean_iou { { 0, 0 }, { 0, 0 } }), 0 / 0)

@@ -1,0 +1,168 @@
+-- SPDX-License-Identifier: MIT
+-- The folder of a run, what the terminal shows, Ctrl-C, exit codes, and `spcore diff` on two of them.
+local sp = require "spcore"
+local t = require "check"
+local sys = require "spcore.sys"
+
+local dir <close> = t.folder()
+t.write(dir.path .. "/toy.lua", [[
+local sp = require "spcore"
+local opt = sp.args { steps = { 7, "steps" }, fail_at = { -1, "step" }, kill_at = { -1, "step" },
+  error_at = { -1, "step" }, mine = { 0.5, "a number of the script" } }
+local g <close> = sp.graph(opt)
+local data = g.toy_source { batch = 8 }
+local mul = g.toy_mul { data.x, name = "first", frozen = true }
+local last = g.toy_mul { mul.y, name = "last", fail_at = opt.fail_at }
+local loss = g.toy_loss { last.y, name = "loss" }
+g:train { loss, optimizer = g.toy_sgd {} }
+local run <close> = sp.run { graph = g, opt = opt, steps = opt.steps, settings = { model = { a = 1 } } }
+for step, m in g:steps(opt.steps) do
+  run:step(step, m)
+  if step == opt.error_at then error "mine" end
+  if step == opt.kill_at then os.execute("(sleep 0.1; kill -INT $PPID) &") end
+end
+run:finish("done")
+]])
+
+local function run(line)
+  return t.spcore(dir.path, "run toy.lua " .. line)
+end
+local function lines(path)
+  local n, last = 0, nil
+  for line in io.lines(dir.path .. "/" .. path) do n, last = n + 1, line end
+  return n, sp.json.decode(last)
+end
+
+-- numbered folders, settings, metrics, the last line
+local code, out = run ""
+t.eq(code, 0)
+t.match(out, "device cpu  strategy serialized %(1 lane, depth 0%)  threads %d+  seed 1\n")
+t.match(out, "memory %d")
+t.match(out, "step 7/7  loss ")
+t.match(out, "\nruns/toy%-1: done\n$")
+code, out = run "--quiet --strategy pipelined --depth 2 --seed 5"
+t.eq(code, 0)
+t.eq(out, "runs/toy-2: done\n")
+local s = sp.json.read(dir.path .. "/runs/toy-2/settings.json")
+t.eq(s.strategy, "pipelined")
+t.eq(s.depth, 2)
+t.eq(s.seed, 5)
+t.eq(s.device, "cpu")
+t.eq(s.lanes[2].stages[1], "last")
+t.eq(s.options.mine, 0.5)
+t.eq(s.model.a, 1)
+t.eq(s.spcore, sp.version)
+local n, m = lines("runs/toy-2/metrics.jsonl")
+t.eq(n, 7)
+t.eq(m.step, 6)
+t.eq(m.n, 8)
+t.eq(math.type(m.loss), "float")
+t.eq(sys.kind(dir.path .. "/runs/toy-2/weights.safetensors"), "file")
+
+-- --out: made with its parents; never overwritten
+t.eq(run "--quiet --out a/b/c/", 0)
+t.eq(lines("a/b/c/metrics.jsonl"), 7)
+local err
+code, out, err = run "--quiet --out a/b/c"
+t.eq(code, 1)
+t.one_line(err, "a/b/c holds a run already")
+t.write(dir.path .. "/file", "")
+code, out, err = run "--out file"
+t.one_line(err, "file is not a folder")
+
+-- a failure: one line, everything before it kept
+code, out, err = run "--quiet --out failed --fail-at 4"
+t.eq(code, 1)
+t.one_line(err, "^spcore: toy.lua:%d+: stage 'last' %(toy.so%) step 4: ")
+t.eq(lines("failed/metrics.jsonl"), 4)
+t.eq(sys.kind(dir.path .. "/failed/weights.safetensors"), "file")
+code, out, err = run "--quiet --out failed2 --error-at 2"
+t.one_line(err, "^spcore: toy.lua:%d+: mine\n$")
+t.eq(lines("failed2/metrics.jsonl"), 3)
+code, out, err = t.spcore(dir.path, "run --debug toy.lua --quiet --out failed3 --error-at 2")
+t.match(err, "\nstack traceback:\n")
+
+-- Ctrl-C: the loop ends, the rest of the script runs, weights are there
+code, out = run "--quiet --out stopped --steps 1000000 --kill-at 20"
+t.eq(code, 130)
+t.match(out, "^stopped: stopped after %d+ steps, done\n$")
+t.eq(sys.kind(dir.path .. "/stopped/weights.safetensors"), "file")
+t.ok(lines("stopped/metrics.jsonl") >= 21)
+
+-- scripts that are not there or do not parse
+code, out, err = t.spcore(dir.path, "run nothing")
+t.eq(code, 2)
+t.one_line(err, "script 'nothing' not found; looked for nothing, nothing.lua, /.*/nothing.lua")
+t.write(dir.path .. "/syntax.lua", "local x = = 3")
+code, out, err = t.spcore(dir.path, "run syntax")
+t.eq(code, 1)
+t.one_line(err, "^spcore: syntax.lua:1: unexpected symbol near '='")
+t.write(dir.path .. "/assert.lua", "\nassert(io.open('none.txt'))")
+code, out, err = t.spcore(dir.path, "run assert.lua")
+t.one_line(err, "^spcore: assert.lua:2: none.txt: No such file")
+t.eq(t.spcore(dir.path, "run"), 2)
+
+-- The current folder puts no code into a run; the script's own folder does.
+t.eq(os.execute(("mkdir -p '%s/sub/spcore'"):format(dir.path)), true)
+t.write(dir.path .. "/sub/spcore/init.lua", "error 'wrong spcore'")
+t.write(dir.path .. "/sub/evil.lua", "error 'evil'")
+t.write(dir.path .. "/near.lua", "return 'near'")
+t.write(dir.path .. "/require.lua", [[
+require "spcore"
+print(require "near", (pcall(require, "evil")))
+for entry in (package.path .. ";" .. package.cpath):gmatch("[^;]+") do assert(entry:sub(1, 1) == "/", entry) end
+]])
+code, out, err = t.spcore(dir.path .. "/sub", "run ../require.lua")
+t.eq(err, "")
+t.eq(out, "near\tfalse\n")
+
+-- diff
+local function diff(line)
+  return t.spcore(dir.path, "diff " .. line)
+end
+t.eq(run "--quiet --checksums --out one", 0)
+t.eq(run "--quiet --checksums --out two --strategy pipelined --depth 3", 0)
+t.eq(run "--quiet --checksums --out short --steps 5", 0)
+t.eq(run "--quiet --checksums --out other --seed 2", 0)
+code, out = diff "one two"
+t.eq(code, 0, out)
+t.match(out, "^same bits: 7 steps, %d+ edges\n$")
+code, out = diff "one other"
+t.eq(code, 1)
+t.match(out, "^first difference: step 0, stage 'toy_source', edge 'toy_source.x'\n")
+t.match(out, "\n7 of 7 common steps differ\n$")
+code, out = diff "one short"
+t.eq(code, 1)
+t.match(out, "^step 5 is only in one\n0 of 5 common steps differ; 2 steps only in one\n$")
+code, out, err = diff "one runs/toy-1"
+t.eq(code, 2)
+t.one_line(err, "runs/toy%-1 has no checksums; run it with %-%-checksums")
+code, out, err = diff "one nowhere"
+t.eq(code, 2)
+t.one_line(err, "nowhere: No such file")
+t.eq(diff "one", 2)
+t.eq(diff "--foo one two", 2)
+
+-- one bit of one edge; lines that are damaged; edges that are only in one
+local text = t.read(dir.path .. "/one/checksums.jsonl")
+local function changed(from, to)
+  local new, k = text:gsub(from, to, 1)
+  t.eq(k, 1)
+  t.write(dir.path .. "/x.jsonl", new)
+  return diff "one x.jsonl"
+end
+code, out = changed('("step":3.-"last%.y":")%x', "%1g")
+t.eq(code, 1)
+t.match(out, "^first difference: step 3, stage 'last', edge 'last.y'\n")
+t.match(out, "\n1 of 7 common steps differ\n$")
+code, out, err = changed('{"step":2', '{"stp":2')
+t.eq(code, 1)
+t.one_line(err, "x.jsonl:3: line left out: no step")
+t.match(out, "^step 2 is only in one\n")
+code, out = changed('"last%.y":"%x+",', "")
+t.match(out, "^edge 'last.y' is only in one %(step 0%)\n")
+for _, bad in ipairs { "", "{", '{"step":99999999999999999999,"hashes":{}}', '{"step":1,"hashes":{"a":', ("x"):rep(100000),
+                       '{"step":1,"hashes":{"a\\' } do
+  t.write(dir.path .. "/x.jsonl", bad)
+  t.eq(diff "x.jsonl one", 2, bad)
+end

@@ -1,0 +1,169 @@
+-- SPDX-License-Identifier: MIT
+-- The step loop: metrics, breaking off, errors within, learning-rate functions, evaluation, saving.
+local sp = require "spcore"
+local t = require "check"
+
+local function make(opt, train, source)
+  local g = sp.graph(opt)
+  local data = g.toy_source(source or { batch = 8 }) -- 22 samples: 8, 8, 6
+  local mul = g.toy_mul { data.x, fail_at = opt.fail_at or -1 }
+  local loss = g.toy_loss { mul.y }
+  local sgd = g.toy_sgd {}
+  train = train or {}
+  train[1], train.optimizer = train[1] or loss, sgd
+  g:train(train)
+  return g, mul, sgd, data
+end
+
+do -- what a step gives
+  local g <close> = make {}
+  local steps, n = 0, {}
+  for step, m in g:steps(7) do
+    t.eq(step, steps)
+    t.eq(m.step, step)
+    t.eq(m.epoch, step // 3)
+    t.eq(m.updated, true)
+    t.eq(m.lr, 0.5)
+    t.eq(math.type(m.loss), "float")
+    t.eq(m.toy_loss, nil)
+    n[#n + 1] = m.n
+    steps = steps + 1
+  end
+  t.eq(steps, 7)
+  t.eq(table.concat(n, " "), "8 8 6 8 8 6 8")
+  t.eq(g:step(), 7)
+  t.eq(g:epoch_steps(), 3)
+  for step in g:steps(2) do t.ok(step == 7 or step == 8) end -- goes on where it was
+  for _ in g:steps(0) do error "no step was asked for" end
+  t.ok(g:memory().total > 0)
+end
+
+do -- break, then on; a nested loop is refused
+  local g <close> = make {}
+  for step in g:steps() do
+    if step == 3 then
+      t.raises("under way already", function() g:steps(1) end)
+      break
+    end
+  end
+  local first
+  for step in g:steps(1) do first = step end
+  t.eq(first, 3 + 2 + 1) -- run_ahead steps were under way
+end
+
+do -- an error in the body ends the loop; the graph stays usable
+  local g <close> = make {}
+  t.raises("mine", function()
+    for step in g:steps(10) do
+      if step == 2 then error "mine" end
+    end
+  end)
+  for _ in g:steps(1) do end
+end
+
+do -- a failing stage is named, with its step; the weights can still be saved
+  local dir <close> = t.folder()
+  local g <close> = make { fail_at = 4 }
+  local seen = 0
+  t.raises("steps.lua:%d+: stage 'toy_mul' %(toy.so%) step 4: ", function()
+    for _ in g:steps(10) do seen = seen + 1 end
+  end)
+  t.eq(seen, 4)
+  g:save(dir.path .. "/w.safetensors")
+end
+
+do -- learning rate: called in step order, shows in m.lr; live parameters
+  local order = {}
+  local g <close> = make({}, { lr = function(step)
+    order[#order + 1] = step
+    return 0.5 / (step + 1)
+  end })
+  for step, m in g:steps(6) do t.eq(m.lr, 0.5 / (step + 1)) end
+  for i, step in ipairs(order) do t.eq(step, i - 1) end
+  t.ok(#order >= 6)
+end
+do
+  local g <close>, _, sgd = make { run_ahead = 1 }
+  t.eq(sgd:get "lr", 0.5)
+  for step, m in g:steps(8) do
+    if step == 2 then sgd:set("lr", 0.25) end
+    t.eq(m.lr, step >= 2 + 1 + 1 and 0.25 or 0.5, "lr at step " .. step) -- run_ahead + 1 steps later
+  end
+  t.raises("lrr", function() sgd:set("lrr", 1) end)
+  t.raises("must be a number", function() sgd:set("lr", "x") end)
+end
+
+for pattern, lr in pairs {
+  ["steps.lua:%d+: mine"] = function(step) if step == 3 then error "mine" end return 1 end,
+  ["gave a nil at step 3"] = function(step) if step ~= 3 then return 1 end end,
+  ["gave a string at step 0"] = function() return "1" end,
+  ["gave inf at step 0"] = function() return math.huge end,
+} do
+  local g <close> = make({}, { lr = lr })
+  t.raises(pattern, function() for _ in g:steps(6) do end end)
+end
+do -- an error that is no string arrives as it is
+  local mine = {}
+  local g <close> = make({}, { lr = function() error(mine) end })
+  local ok, got = pcall(function() for _ in g:steps(6) do end end)
+  t.eq(ok, false)
+  t.eq(got, mine)
+end
+do -- the graph cannot be used from there
+  local g
+  g = make({}, { lr = function() g:step() return 1 end })
+  t.raises("in the middle of a step", function() for _ in g:steps(2) do end end)
+  g:close()
+end
+
+do -- accumulation: every second step updates
+  local g <close> = make({}, { accumulate = 2 })
+  for step, m in g:steps(6) do t.eq(m.updated, step % 2 == 1) end
+end
+
+do -- evaluation: weighted mean over all samples, training unharmed
+  local function run(every)
+    local g <close>, mul = make { seed = 5 }
+    local val = g.toy_source { batch = 8, samples = 10, name = "val" }
+    if every then g:evaluate { data = val, every = every } end
+    local evals = 0
+    for step, m in g:steps(9) do
+      t.eq(m.eval ~= nil, every ~= nil and (step + 1) % every == 0)
+      if m.eval then
+        evals = evals + 1
+        t.eq(m.eval.n, 10)
+        t.eq(m.eval.batches, 2)
+        t.eq(math.type(m.eval.loss), "float")
+      end
+    end
+    return table.concat(mul:weight "w", " "), evals, g:evaluate { data = val }.loss
+  end
+  local w, _, loss = run()
+  local w2, evals, loss2 = run(4)
+  t.eq(w2, w)
+  t.eq(loss2, loss)
+  t.eq(evals, 2)
+end
+
+do -- save and load
+  local dir <close> = t.folder()
+  local path = dir.path .. "/w.safetensors"
+  local g <close>, mul = make { seed = 5 }
+  for _ in g:steps(5) do end
+  g:save(path)
+  local h <close>, other = make { seed = 6 }
+  h:load(path)
+  t.eq(table.concat(other:weight "w", " "), table.concat(mul:weight "w", " "))
+  t.eq(other:weight("w").shape[1], #other:weight "w")
+  t.eq(other:weights()[1].name, "w")
+  t.eq(other:weights()[1].trained, true)
+  t.raises("no weight 'v'", function() other:weight "v" end)
+  t.raises("nothing.safetensors", function() h:load(dir.path .. "/nothing.safetensors") end)
+  t.raises("no option 'optimiser'", function() h:save(path, { optimiser = true }) end)
+  local k <close> = sp.graph {}
+  local source = k.toy_source { batch = 8 }
+  t.raises("weights.safetensors: No such file", function() k.toy_mul { source.x, name = "a", weights = dir.path } end)
+  t.raises("'other'.*missing", function() k.toy_mul { source.x, name = "other", weights = path } end)
+  local loaded = k.toy_mul { source.x, weights = path, frozen = true }
+  t.eq(table.concat(loaded:weight "w", " "), table.concat(mul:weight "w", " "))
+end

@@ -1,0 +1,108 @@
+-- SPDX-License-Identifier: MIT
+-- Strategies: by name, file, function and table; what is refused, and why; same weights every way.
+local sp = require "spcore"
+local t = require "check"
+
+local function make(opt, frozen)
+  local g = sp.graph(opt)
+  local data = g.toy_source { batch = 8 }
+  local a = g.toy_mul { data.x, name = "a", frozen = frozen }
+  local b = g.toy_mul { a.y, name = "b" }
+  local loss = g.toy_loss { b.y, name = "loss" }
+  g:train { loss, optimizer = g.toy_sgd { name = "sgd" } }
+  return g, a, b, loss
+end
+
+local function names(list)
+  local n = {}
+  for i, node in ipairs(list) do n[i] = node.name end
+  return table.concat(n, " ")
+end
+
+do
+  local g <close> = make({}, true)
+  t.eq(names(g:frozen()), "a")
+  t.eq(names(g:trained()), "b loss sgd")
+  t.eq(names(g:stages()), "a b loss sgd")
+  t.eq(g:schedule().strategy, "serialized")
+  t.eq(#g:lanes(), 1)
+end
+do
+  local g <close> = make({}, true)
+  g:strategy("pipelined")
+  local lanes = g:lanes()
+  t.eq(#lanes, 2)
+  t.eq(lanes[1].name, "ahead")
+  t.eq(lanes[2].delay, 1)
+  t.eq(lanes[2].priority, 1)
+  t.match(g:describe(), "proved race%-free")
+end
+do
+  local g <close> = make({ strategy = "pipelined", depth = 3 }, true)
+  t.eq(g:lanes()[2].delay, 3)
+end
+do -- nothing frozen: the same as serialized
+  local g <close> = make({ strategy = "pipelined" }, false)
+  t.eq(#g:lanes(), 1)
+end
+
+-- what is refused
+local g <close>, a, b, loss = make({}, true)
+local function refused(pattern, what)
+  g:strategy(what)
+  t.raises(pattern, function() g:steps(1) end)
+end
+refused("no strategy 'pipelind'; did you mean 'pipelined'.*there are pipelined, serialized", "pipelind")
+refused("strategy file './none.lua' not found", "./none.lua")
+refused("must give a list of lanes, got a number", function() return 3 end)
+refused("lane 1 is a number", { 3 })
+refused("lane 1 has no option 'dely'; did you mean 'delay'", { { stages = { a, b, loss }, dely = 1 } })
+refused("'stages' must be a list", { { stages = 3 } })
+refused("'stages' must be a list", { {} })
+refused("has a number at place 2", { { stages = { a, 5 } } })
+refused("stage 'a' is listed twice, first in lane 'x'", { { name = "x", stages = { a } }, { stages = { a, b, loss } } })
+refused("two lanes are named 'x'", { { name = "x", stages = { a } }, { name = "x", stages = { b, loss } } })
+refused("stage 'loss' is in no lane", { { stages = { a, b } } })
+refused("'delay' must be a whole number of at least 0, got %-1", { { stages = { a, b, loss }, delay = -1 } })
+refused("'delay' must be a whole number of at least 0, got 0.5", { { stages = { a, b, loss }, delay = 0.5 } })
+refused("'delay' must be", { { stages = { a, b, loss }, delay = "1" } })
+refused("'priority' must be high, normal or low, got 'hi'", { { stages = { a, b, loss }, priority = "hi" } })
+refused("'foo' is no place in a list", { foo = { stages = { a, b, loss } } })
+refused("a", { { stages = { b, loss } }, { stages = { a }, delay = 1 } }) -- consumer first
+t.raises("a name, a file, a function or a list", function() g:strategy(3) end)
+
+-- files
+do
+  local dir <close> = t.folder()
+  t.write(dir.path .. "/mine.lua", [[
+return function(g)
+  return { { name = "ahead", stages = g:frozen(), delay = 0 },
+           { name = "train", stages = g:trained(), delay = 2, priority = "low" } }
+end]])
+  t.write(dir.path .. "/broken.lua", "return = 3")
+  t.write(dir.path .. "/number.lua", "return 3")
+  g:strategy(dir.path .. "/mine.lua")
+  t.eq(g:lanes()[2].delay, 2)
+  g:strategy(dir.path .. "/broken.lua")
+  local ok, message = pcall(g.steps, g, 1)
+  t.ok(not ok)
+  t.match(message, "broken.lua:1: ")
+  refused("must return a function or a list of lanes, not a number", dir.path .. "/number.lua")
+end
+
+-- the same bits every way, frozen or not, with a last short batch
+local function weights(opt, frozen)
+  local h <close>, _, last = make(opt, frozen)
+  local losses = {}
+  for _, m in h:steps(40) do losses[#losses + 1] = m.loss end
+  return table.concat(last:weight "w", " "), table.concat(losses, " ")
+end
+for _, frozen in ipairs { true, false } do
+  local w, losses = weights({ seed = 3 }, frozen)
+  for depth = 1, 4 do
+    local w2, losses2 = weights({ seed = 3, strategy = "pipelined", depth = depth, prefetch = depth }, frozen)
+    t.eq(w2, w)
+    t.eq(losses2, losses)
+  end
+  t.ok(weights({ seed = 4 }, frozen) ~= w, "another seed gives other weights")
+end
