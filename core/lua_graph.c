@@ -25,6 +25,7 @@ sp_lua_graph *sp_lua_check_graph(lua_State *L, int idx) {
  * logged, since nobody is left to raise to. */
 static void end_trace(sp_lua_graph *lg) {
   sp_err err;
+  if (!lg->trace) return; /* close() and the collector both come here */
   if (lg->trace_file && sp_trace_write(lg->trace, &err)) sp_log(SP_LOG_ERROR, "%s", err.msg);
   sp_trace_free(lg->trace);
   lg->trace = NULL;
