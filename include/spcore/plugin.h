@@ -196,8 +196,9 @@ enum {
   SP_STAGE_REENTRANT = 1u << 3,  /* calls on one instance may overlap */
   SP_STAGE_STOCHASTIC = 1u << 4, /* draws random numbers */
   SP_STAGE_LOSS = 1u << 5,       /* output 0 is the scalar that training minimises; forward() fills din */
-  SP_STAGE_INPLACE_SGD = 1u << 6 /* backward() honours dw_scale; on an OPTIMIZER type: plain enough to allow it, see
-                                    sgd */
+  SP_STAGE_INPLACE_SGD = 1u << 6 /* backward() honours dw_scale. On an OPTIMIZER type: its update may be W -= lr * dW
+                                    alone; plan() says with the attribute "inplace" (1 or 0) whether its parameters
+                                    make it so */
 };
 
 typedef struct sp_stage_type {
