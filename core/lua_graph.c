@@ -21,8 +21,8 @@ sp_lua_graph *sp_lua_check_graph(lua_State *L, int idx) {
   return lg;
 }
 
-/* The trace is written when the graph is closed: only then is nothing in flight for certain. A failure there can only be
- * logged, since nobody is left to raise to. */
+/* The trace is written when the graph is closed: only then is nothing in flight for certain. A failure there can only
+ * be logged, since nobody is left to raise to. */
 static void end_trace(sp_lua_graph *lg) {
   sp_err err;
   if (!lg->trace) return; /* close() and the collector both come here */

@@ -2,6 +2,7 @@
  * lua_main.c - the Lua state: libraries, search paths, errors in one line, signals, exit codes. */
 #include "lua_main.h"
 
+#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
@@ -244,6 +245,37 @@ static char *find_script(const sp_lua *lua, const char *script, sp_sb *tried) {
   return NULL;
 }
 
+/* Pushes the script as a function. Messages call it what the user called it, not where it was found. A first line that
+ * begins with # is for the shell. */
+static void push_script(lua_State *L, const sp_lua *lua) {
+  luaL_Buffer b;
+  size_t n = 1;
+  FILE *f = fopen(lua->script_path, "re");
+  if (!f) luaL_error(L, "%s: %s", lua->script_path, strerror(errno));
+  luaL_buffinit(L, &b);
+  while (n > 0) {
+    n = fread(luaL_prepbuffer(&b), 1, LUAL_BUFFERSIZE, f);
+    luaL_addsize(&b, n);
+  }
+  bool bad = ferror(f);
+  fclose(f);
+  if (bad) luaL_error(L, "%s: cannot be read", lua->script_path);
+  luaL_pushresult(&b);
+  const char *text = lua_tolstring(L, -1, &n), *end = NULL;
+  if (*text == '#') end = memchr(text, '\n', n);
+  if (end) {
+    n -= (size_t)(end - text);
+    text = end; /* the newline stays, so that lines count the same */
+  }
+  size_t given = strlen(lua->script);
+  bool has_end = given > 4 && strcmp(lua->script + given - 4, ".lua") == 0;
+  bool with_end = strcmp(lua->script_path + strlen(lua->script_path) - 4, ".lua") == 0;
+  lua_pushfstring(L, "@%s%s", lua->script, with_end && !has_end ? ".lua" : "");
+  if (luaL_loadbufferx(L, text, n, lua_tostring(L, -1), "t") != LUA_OK) lua_error(L);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+}
+
 /* The folder of the script comes after the shipped one, so that it can hold modules but not hide ours. */
 static int load_script(lua_State *L) {
   sp_lua *lua = sp_lua_of(L);
@@ -258,7 +290,7 @@ static int load_script(lua_State *L) {
       lua_pop(L, 2);
     }
   }
-  if (luaL_loadfilex(L, lua->script_path, "t") != LUA_OK) return lua_error(L);
+  push_script(L, lua);
   luaL_checkstack(L, lua->argc + 2, "too many arguments");
   for (int i = 0; i < lua->argc; i++) lua_pushstring(L, lua->argv[i]);
   lua_call(L, lua->argc, 0);

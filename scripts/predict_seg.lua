@@ -19,7 +19,7 @@ if type(model) ~= "table" then
 end
 
 -- One name per image: that of the file; where two files share it, a number is added.
-local names, taken = {}, {}
+local files, names, taken = {}, {}, {}
 for i, path in ipairs(opt.rest) do
   local stem = path:match("[^/]*$"):gsub("(.)%.[^.]*$", "%1")
   local name, n = stem, 1
@@ -28,7 +28,7 @@ for i, path in ipairs(opt.rest) do
     name = ("%s_%d"):format(stem, n)
   end
   taken[name] = true
-  names[i] = { name, original = path }
+  files[i], names[i] = { path }, { name, original = path }
 end
 
 local function with(params, wires)
@@ -38,7 +38,8 @@ end
 
 local g <close> = sp.graph(opt)
 local size = opt.size > 0 and opt.size or model.size
-local data = g.reader { files = opt.rest, size = { size, size }, batch = math.min(8, #opt.rest), shuffle = false, max_bad = 0 }
+local batch = math.min(8, #files)
+local data = g.reader { files = files, size = { size, size }, batch = batch, shuffle = false, max_bad = 0 }
 local image = g.to_float { data.image, scale = model.scale }
 local enc = g.encoder(with(model.encoder, { image, frozen = true, weights = opt.weights }))
 local dec = g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = opt.weights }))
@@ -48,7 +49,7 @@ g.image_writer {
   names = names,
 }
 
-local steps = g:epoch_steps()
+local steps = math.ceil(#files / batch)
 local bar <close> = sp.progress { total = steps }
 for _ in g:steps(steps) do bar:step() end
 bar:close()

@@ -32,11 +32,7 @@ g.confusion { dec.logits, data.mask, ignore_index = 255 }
 g:train {
   g.cross_entropy { dec.logits, data.mask, ignore_index = 255 },
   optimizer = g.adamw { lr = opt.lr, weight_decay = 1e-2 },
-  lr = function(step)
-    local warm_up = math.max(1, opt.steps // 20)
-    if step < warm_up then return opt.lr * (step + 1) / warm_up end
-    return opt.lr * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / (math.max(1, opt.steps - warm_up)))))
-  end,
+  lr = sp.cosine { lr = opt.lr, steps = opt.steps },
 }
 
 local run <close> = sp.run { graph = g, opt = opt, steps = opt.steps }

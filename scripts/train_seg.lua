@@ -52,8 +52,8 @@ end
 local function small_unet(g)
   local function source(split)
     return g.reader {
-      path = opt.data, split = split, size = { size, size }, batch = batch, samples = opt.samples, classes = opt.classes,
-      val_fraction = 0.125, drop_last = split == "train", shuffle = split == "train",
+      path = opt.data, split = split, size = { size, size }, batch = batch, samples = opt.samples,
+      classes = opt.classes, val_fraction = 0.125, drop_last = split == "train", shuffle = split == "train",
     }
   end
   local data, val = source "train", source "val"
@@ -75,11 +75,7 @@ local function small_unet(g)
 
   g:train {
     loss, optimizer = g.adamw { lr = lr, weight_decay = 1e-2 },
-    lr = function(step) -- up over the first 5 %, then down along a cosine
-      local warm_up = math.max(1, steps // 20)
-      if step < warm_up then return lr * (step + 1) / warm_up end
-      return lr * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - warm_up) / math.max(1, steps - warm_up))))
-    end,
+    lr = sp.cosine { lr = lr, steps = steps },
   }
   local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
   if every < steps then g:evaluate { data = val, every = every } end

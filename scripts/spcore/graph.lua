@@ -20,8 +20,8 @@ local function split(stage, t)
   for k, v in next, t do
     if math.type(k) == "integer" and k >= 1 and k <= #t then
       if not is_wires(v) then
-        core.fail(("g.%s{}: item %d is a %s; what stands without a name is the output of another stage"):format(stage, k,
-          type(v)))
+        core.fail(("g.%s{}: item %d is a %s; what stands without a name is the output of another stage"):format(
+          stage, k, type(v)))
       end
       first[k] = v
     elseif host_keys[k] then
@@ -184,7 +184,8 @@ function graph:train(t)
     core.fail("g:train{}: 'optimizer' must be an optimizer stage, such as optimizer = g.sgd{ lr = 1e-3 }")
   end
   if t.lr ~= nil and type(t.lr) ~= "function" then
-    core.fail(("g:train{}: 'lr' must be a function(step), got a %s; a fixed rate is the optimizer's lr"):format(type(t.lr)))
+    core.fail(("g:train{}: 'lr' must be a function(step), got a %s; a fixed rate is the optimizer's lr"):format(
+      type(t.lr)))
   end
   self._raw:train { losses = losses, optimizer = t.optimizer, lr = t.lr, accumulate = t.accumulate }
   self._optimizer = t.optimizer
@@ -250,8 +251,8 @@ function graph:steps(n)
   end, nil, nil, self._stopper
 end
 
--- g:evaluate{ data = source } -> means and sums over all of it | nil, "interrupted". With every = k it is run by g:steps after
--- each k steps, as m.eval.
+-- g:evaluate{ data = source } -> means and sums over all of it | nil, "interrupted". With every = k it is run by g:steps
+-- after each k steps, as m.eval.
 function graph:evaluate(t)
   words.check_keys("g:evaluate{}", t, { data = true, every = true })
   if core.kind(t.data) ~= "node" or not t.data.source then
@@ -351,16 +352,16 @@ return function(opt)
   if threads and threads > 0 then core.set_threads(threads) end
   local device = get "device"
   local raw = core.graph {
-    device = device ~= "auto" and device or nil, seed = get "seed", run_ahead = get "run_ahead", prefetch = get "prefetch",
-    init = get "init", checksums = get "checksums", trace = get "trace", timing = get "timing",
+    device = device ~= "auto" and device or nil, seed = get "seed", run_ahead = get "run_ahead",
+    prefetch = get "prefetch", init = get "init", checksums = get "checksums", trace = get "trace", timing = get "timing",
   }
   local g = {
     _raw = raw, _wired = {}, _made = {}, _weights = {}, _evals = {}, _applied = false,
     _lanes = false, _optimizer = false, _strategy_name = false,
     _strategy = get "strategy" or "serialized",
     _opt = {
-      device = device or "cpu", seed = get "seed" or 1, run_ahead = get "run_ahead" or 2, prefetch = get "prefetch" or 2,
-      init = get "init" or "philox", checksums = get "checksums" or false, workers = get "workers",
+      device = device or "cpu", seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
+      prefetch = get "prefetch" or 2, init = get "init" or "philox", checksums = get "checksums" or false, workers = get "workers",
       explain = get "explain",
     },
     _stopper = setmetatable({}, { __close = function() raw:stop() end }),

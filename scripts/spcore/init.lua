@@ -11,6 +11,7 @@ local sp = {
   args = (require "spcore.args").parse,
   usage = (require "spcore.args").usage,
   graph = require "spcore.graph",
+  cosine = require "spcore.cosine",
   run = require "spcore.run",
   write_file = (require "spcore.files").write,
   mean_iou = require "spcore.iou",

@@ -62,8 +62,8 @@ bar.__close = function(self) self:close() end
 function progress.new(options)
   local total = options.total
   return setmetatable({
-    total = total, every = options.every or math.max(1, (total or 500) // 10), terminal = sys.isatty "stdout", drawn = -1,
-    mark = nil, last = nil, done = 0,
+    total = total, every = options.every or math.max(1, (total or 500) // 10), terminal = sys.isatty "stdout",
+    drawn = -1, mark = nil, last = nil, done = 0,
   }, bar)
 end
 
@@ -103,7 +103,8 @@ local function parts_of(self, words, now)
   return parts
 end
 
--- One step is done; `words` (or nil) are texts such as "loss 0.5231", or a function that gives them when they are to be shown.
+-- One step is done; `words` (or nil) are texts such as "loss 0.5231", or a function that gives them when they are to be
+-- shown.
 function bar:step(words)
   self.done = self.done + 1
   local now = sys.now()

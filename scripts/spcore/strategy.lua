@@ -42,7 +42,8 @@ local function lanes_of(g, what, name)
     if not chunk then error(why, 0) end
     what = chunk()
     if type(what) ~= "function" and type(what) ~= "table" then
-      core.fail(("strategy '%s': the file must return a function or a list of lanes, not a %s"):format(name, type(what)))
+      core.fail(("strategy '%s': the file must return a function or a list of lanes, not a %s"):format(name,
+        type(what)))
     end
   end
   if type(what) == "function" then what = what(g) end
@@ -93,7 +94,8 @@ local function check_lane(where, i, lane, taken, names)
   return { name = name, stages = lane.stages, delay = delay, priority = priority }
 end
 
--- lanes(g, what, name) -> checked lanes, name. A lane without stages (the frozen part where nothing is frozen) is dropped.
+-- lanes(g, what, name) -> checked lanes, name. A lane without stages, as of a frozen part where nothing is frozen, is
+-- dropped.
 function strategy.lanes(g, what, name)
   local list
   list, name = lanes_of(g, what, name)
@@ -103,7 +105,9 @@ function strategy.lanes(g, what, name)
   end
   local lanes, taken, names = {}, {}, {}
   for k in next, list do
-    if math.type(k) ~= "integer" then core.fail(("%s must give a list of lanes; '%s' is no place in a list"):format(where, k)) end
+    if math.type(k) ~= "integer" then
+      core.fail(("%s must give a list of lanes; '%s' is no place in a list"):format(where, tostring(k)))
+    end
   end
   for i, lane in ipairs(list) do
     lane = check_lane(where, i, lane, taken, names)

@@ -161,8 +161,10 @@ t.one_line(err, "x.jsonl:3: line left out: no step")
 t.match(out, "^step 2 is only in one\n")
 code, out = changed('"last%.y":"%x+",', "")
 t.match(out, "^edge 'last.y' is only in one %(step 0%)\n")
-for _, bad in ipairs { "", "{", '{"step":99999999999999999999,"hashes":{}}', '{"step":1,"hashes":{"a":', ("x"):rep(100000),
-                       '{"step":1,"hashes":{"a\\' } do
+for _, bad in ipairs {
+  "", "{", '{"step":99999999999999999999,"hashes":{}}', '{"step":1,"hashes":{"a":', ("x"):rep(100000),
+  '{"step":1,"hashes":{"a\\',
+} do
   t.write(dir.path .. "/x.jsonl", bad)
   t.eq(diff "x.jsonl one", 2, bad)
 end
