@@ -1,0 +1,261 @@
+---@meta spcore
+-- SPDX-License-Identifier: MIT
+-- The API of `require "spcore"`, for editors that know LuaLS annotations. The stages are in stages.lua.
+
+---@class spcore
+---@field version string
+---@field script_dir string where the shipped scripts lie
+local sp = {}
+
+---The parameters that all scripts have; others come with the script's own options.
+---@class spcore.options
+---@field device? string
+---@field strategy? string
+---@field depth? integer
+---@field threads? integer 0: all processors
+---@field workers? integer 0: as the reader has it
+---@field seed? integer
+---@field run_ahead? integer
+---@field prefetch? integer
+---@field init? "philox"|"torch"
+---@field checksums? boolean
+---@field trace? string
+---@field timing? boolean keep the times of stages, for g:timings()
+---@field plugin? string[]
+---@field out? string
+---@field quiet? boolean
+---@field explain? boolean
+---@field debug? boolean
+---@field rest? string[]
+---@field [string] any
+
+---@class spcore.option
+---@field [1] boolean|number|string the default, which also says the type
+---@field [2]? string what it is
+---@field min? number
+---@field max? number
+---@field choices? string[]
+
+---Reads the script's command line. Wrong use ends the program with exit code 2.
+---@param spec table<string, spcore.option>
+---@param how? { rest?: string, doc?: string }
+---@return spcore.options
+function sp.args(spec, how) end
+
+---Ends the program with exit code 2 and this line.
+---@param fmt string
+function sp.usage(fmt, ...) end
+
+---Ends the script.
+---@param code? integer
+function sp.exit(code) end
+
+---Raises an error with the line of the user's script.
+---@param message string
+function sp.fail(message) end
+
+---@param opt? spcore.options
+---@return spcore.graph
+function sp.graph(opt) end
+
+---Mean intersection over union, and the value per class (false: in neither truth nor prediction).
+---@param counts integer[][] counts[truth][predicted]
+---@param options? { ignore?: integer[] }
+---@return number mean
+---@return (number|false)[] per_class
+function sp.mean_iou(counts, options) end
+
+---Up in a line, then down along a cosine.
+---@param t { lr: number, steps: integer, warm_up?: integer, last?: number }
+---@return fun(step: integer): number
+function sp.cosine(t) end
+
+---Prints a step's numbers on one line.
+---@param step integer
+---@param m spcore.metrics
+function sp.log(step, m) end
+
+---Prints a line, above the progress bar; nothing with --quiet.
+---@param fmt string
+function sp.print(fmt, ...) end
+
+---@param options { total?: integer, every?: integer }
+---@return spcore.progress
+function sp.progress(options) end
+
+---The path of a file that is shipped beside the scripts.
+---@param name string
+---@return string
+function sp.shipped(name) end
+
+---Seconds of a clock that only goes forward.
+---@return number
+function sp.now() end
+
+---The number of the signal that asked the run to stop.
+---@return integer?
+function sp.interrupted() end
+
+---@param path string
+---@param text string
+function sp.write_file(path, text) end
+
+---@class spcore.json
+sp.json = {}
+---@param value any
+---@param indent? boolean
+---@return string
+function sp.json.encode(value, indent) end
+---@param text string
+---@return any value
+---@return string? message
+function sp.json.decode(text) end
+---@param path string
+---@return any value
+---@return string? message
+function sp.json.read(path) end
+
+---@class spcore.progress
+local progress = {}
+---@param words? string[]|fun(): string[]
+function progress:step(words) end
+function progress:close() end
+
+---The folder of a run: settings.json, metrics.jsonl, weights.safetensors.
+---@param t { graph: spcore.graph, opt?: spcore.options, steps?: integer, name?: string, settings?: table, every?: integer, weights?: boolean }
+---@return spcore.run
+function sp.run(t) end
+
+---@class spcore.run
+---@field dir string
+---@field settings table
+local run = {}
+---@param step integer
+---@param m spcore.metrics
+function run:step(step, m) end
+---Saves the weights now instead of at the end.
+function run:save() end
+---Saves, and prints the last line.
+---@param text? string
+function run:finish(text) end
+
+---What a step gives; the metrics of stages are in it by the names of their ports.
+---@class spcore.metrics
+---@field step integer
+---@field epoch integer
+---@field n integer samples in the step
+---@field updated boolean the optimizer ran
+---@field time number when it was seen complete, as sp.now()
+---@field lr? number
+---@field eval? table what g:evaluate{ every = k } found
+---@field [string] any
+
+---@class spcore.lane
+---@field name? string
+---@field stages spcore.node[]
+---@field delay? integer
+---@field priority? "high"|"normal"|"low"
+
+---@class spcore.graph
+---@field depth integer
+local graph = {}
+
+---Adds a stage by name.
+---@param name string
+---@param t? table
+---@return spcore.node
+function graph:stage(name, t) end
+---Wires an input after the stage was added.
+---@param node spcore.node
+---@param port string
+---@param value spcore.node|spcore.ref|spcore.ref[]
+function graph:wire(node, port, value) end
+---@return spcore.node[]
+function graph:nodes() end
+---@param name string
+---@return spcore.node?
+---@return string? message
+function graph:find(name) end
+---All stages but the sources.
+---@return spcore.node[]
+function graph:stages() end
+---Stages that training does not change, sources aside.
+---@return spcore.node[]
+function graph:frozen() end
+---The others.
+---@return spcore.node[]
+function graph:trained() end
+---@param fmt string
+function graph:notice(fmt, ...) end
+---@param t { [integer]: spcore.node|spcore.ref, optimizer: spcore.node, lr?: (fun(step: integer): number), accumulate?: integer }
+function graph:train(t) end
+---@param what string|spcore.lane[]|fun(g: spcore.graph): spcore.lane[]
+---@param name? string
+function graph:strategy(what, name) end
+---for step, m in g:steps(n) do ... end
+---@param n? integer nil: without end
+---@return fun(): integer, spcore.metrics
+function graph:steps(n) end
+---Means and sums over all of a source; with `every` it is run by g:steps.
+---@param t { data: spcore.node, every?: integer }
+---@return table?
+---@return string? message "interrupted"
+function graph:evaluate(t) end
+---@return integer
+function graph:step() end
+---@param step integer
+function graph:seek(step) end
+---@return integer
+function graph:epoch_steps() end
+---@return integer
+function graph:allocations() end
+---@param path string
+function graph:checksums(path) end
+---@return table<string, integer> bytes
+function graph:memory() end
+---@return table
+function graph:schedule() end
+---@return string
+function graph:describe() end
+---@return string?
+function graph:timings() end
+---@return table[]
+function graph:lanes() end
+---@param path string
+---@param options? { optimizer?: boolean }
+function graph:save(path, options) end
+---@param path string a file or the folder of a run
+function graph:load(path) end
+function graph:close() end
+
+---@class spcore.node
+---@field stage string the stage's type
+---@field frozen boolean
+---@field source boolean
+---@field optimizer boolean
+---@field loss boolean
+local node = {}
+---Sets a parameter that may change while running.
+---@param name string
+---@param value number
+function node:set(name, value) end
+---@param name string
+---@return number
+function node:get(name) end
+---@return { name: string, shape: integer[], trained: boolean }[]
+function node:weights() end
+---Values in row-major order, and `shape`.
+---@param name string
+---@return table
+function node:weight(name) end
+---@return { name: string, list: boolean, optional: boolean }[]
+function node:inputs() end
+
+---@class spcore.ref
+---@field shape integer[]
+---@field dtype string
+---@field name string
+---@field stage spcore.node
+---@field [integer] spcore.ref
+
+return sp
