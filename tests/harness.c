@@ -33,6 +33,7 @@ struct spt {
   sp_registry *reg;
   sp_team *team;
   sp_stage_host host;
+  double seconds; /* of the latest call */
   sp_inst *inst;
   const sp_stage_type *type;
   int n_in, n_out;
@@ -130,6 +131,8 @@ static int add_dirs(sp_registry *reg, sp_err *err) {
   return rc;
 }
 
+static void note_span(void *arg, const sp_span *span) { ((spt *)arg)->seconds = span->end - span->begin; }
+
 static int open_stage(spt *t, const char *stage, const sp_value *params, int threads) {
   const sp_plugin_file *file;
   int rc;
@@ -138,6 +141,8 @@ static int open_stage(spt *t, const char *stage, const sp_value *params, int thr
     return rc;
   t->host.team = t->team;
   t->host.threads = threads;
+  t->host.observe = note_span;
+  t->host.observe_arg = t;
   if ((rc = sp_registry_stage(t->reg, stage, "cpu", &t->type, &file, &t->err)) ||
       (rc = sp_inst_new(&t->inst, &t->host, stage, t->type, file, params, &t->err)))
     return rc;
@@ -663,6 +668,7 @@ int spt_attr(const spt *t, const char *name, double *value) {
   return 0;
 }
 
+double spt_seconds(const spt *t) { return t->seconds; }
 size_t spt_bytes(const spt *t, int saved) { return saved ? t->saved.bytes : t->scratch.bytes; }
 
 void spt_random(float *dst, int64_t n, uint64_t seed, float lo, float hi) {

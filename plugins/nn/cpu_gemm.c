@@ -115,7 +115,7 @@ static int sum_piece(void *arg, int64_t i, int worker) {
   mm *p = arg;
   int64_t m0, m1;
   (void)worker;
-  nn_piece(p->m, 1, NN_CHUNKS, i, &m0, &m1);
+  nn_piece(p->m, 1, p->mt, i, &m0, &m1);
   if (nn_gemm(1, 0, p->n, p->k, m1 - m0, 1, p->dy + m0 * p->n, p->n, p->x + m0 * p->k, p->k, 0,
               p->part + i * p->n * p->k, p->k))
     return nn_fail(p->c, p->op, "oneDNN refused the matrix product");
@@ -130,9 +130,10 @@ static int weight_grad(const nn_call *c, mm *p) {
     p->nt = 16 / p->mt;
     return nn_run(&c->par, p->mt * p->nt, tile_piece, p);
   }
-  st = nn_run(&c->par, NN_CHUNKS, sum_piece, p);
+  p->mt = p->m < NN_CHUNKS ? p->m : NN_CHUNKS;
+  st = nn_run(&c->par, p->mt, sum_piece, p);
   if (st) return st;
-  for (int i = 1; i < NN_CHUNKS; i++) nn_axpy(p->part, p->part + i * size, 1, 1, size);
+  for (int64_t i = 1; i < p->mt; i++) nn_axpy(p->part, p->part + i * size, 1, 1, size);
   nn_axpy(p->g.p, p->part, p->g.alpha, p->g.beta, size);
   return SP_OK;
 }

@@ -116,50 +116,6 @@ NN_VEC void nn_norm_back(float *dx, const float *dy, const float *x, const float
   }
 }
 
-/* ---- products with few rows -------------------------------------------------------------------------------------- */
-typedef float v16 __attribute__((vector_size(64), aligned(4)));
-
-static inline __attribute__((always_inline)) void skinny(float *y, const float *x, const float *w, int64_t n, int64_t n1,
-                                                         int64_t k, int64_t ldy, const int mm, const int nn) {
-  v16 acc[8][2];
-  int64_t i = 0;
-  (void)n1;
-  for (int m = 0; m < mm; m++)
-    for (int j = 0; j < nn; j++) acc[m][j] = (v16){0};
-  for (; i + 16 <= k; i += 16) {
-    v16 a = *(const v16 *)(w + n * k + i), b = nn > 1 ? *(const v16 *)(w + (n + 1) * k + i) : a;
-    for (int m = 0; m < mm; m++) {
-      v16 v = *(const v16 *)(x + m * k + i);
-      acc[m][0] += v * a;
-      if (nn > 1) acc[m][1] += v * b;
-    }
-  }
-  for (int m = 0; m < mm; m++)
-    for (int j = 0; j < nn; j++) {
-      float s = 0;
-      for (int64_t t = i; t < k; t++) s += x[m * k + t] * w[(n + j) * k + t];
-      for (int t = 0; t < 8; t++) s += acc[m][j][t] + acc[m][j][t + 8];
-      y[m * ldy + n + j] = s;
-    }
-}
-
-NN_VEC void nn_skinny(float *y, const float *x, const float *w, int64_t m, int64_t n0, int64_t n1, int64_t k,
-                      int64_t ldy) {
-  for (int64_t n = n0; n < n1; n += 2)
-    for (int64_t i = 0; i < m;) {
-      if (n + 1 < n1 && m - i >= 8) {
-        skinny(y + i * ldy, x + i * k, w, n, n1, k, ldy, 8, 2);
-        i += 8;
-      } else if (n + 1 < n1) {
-        skinny(y + i * ldy, x + i * k, w, n, n1, k, ldy, 1, 2);
-        i++;
-      } else {
-        skinny(y + i * ldy, x + i * k, w, n, n1, k, ldy, 1, 1);
-        i++;
-      }
-    }
-}
-
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 nn_par nn_par_of(sp_ctx *ctx) {
   nn_par p = {ctx, ctx->host->get_extension(ctx, SP_EXT_PARALLEL), 1};
