@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT
+ * check_reader.c - the stage `reader` on folders and lists of files: pairs, splits, damage, and every refusal. */
+#include <check.h>
+#include <fcntl.h>
+#include <png.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "image_files.h"
+#include "util.h"
+
+static spt *reader(const char *more, int64_t n) {
+  char params[1024];
+  snprintf(params, sizeof params, "{ path = \"%s\", %s }", if_dir, more);
+  spt *t = spt_new("reader", params, 4);
+  ck_assert_ptr_nonnull(t);
+  spt_set_batch(t, n);
+  if (!spt_failed(t)) spt_plan(t, 0);
+  return t;
+}
+
+static void ok(spt *t) { ck_assert_msg(!spt_failed(t), "%s", spt_error(t)); }
+
+static void says(spt *t, int status, const char *words) {
+  int good = spt_failed(t) == status && strstr(spt_error(t), words);
+  ck_assert_msg(good, "status %d, \"%s\" in: %s", spt_failed(t), words, spt_error(t));
+  ck_assert_ptr_null(strchr(spt_error(t), '\n'));
+}
+
+static void read_from(spt *t, uint64_t first, int64_t n) {
+  ok(t);
+  for (int64_t i = 0; i < n; i++) spt_set_id(t, i, SP_ID(1, first + (uint64_t)i));
+  spt_forward(t, 0);
+}
+
+static const uint8_t *image_of(spt *t, int i) {
+  const sp_spec *s = spt_spec(t, SPT_OUT, 0, 0);
+  return (const uint8_t *)spt_raw(t, SPT_OUT, 0, 0) + i * 3 * s->shape[2] * s->shape[3];
+}
+
+static const uint8_t *mask_of(spt *t, int i) {
+  const sp_spec *s = spt_spec(t, SPT_OUT, 1, 0);
+  return (const uint8_t *)spt_raw(t, SPT_OUT, 1, 0) + i * s->shape[1] * s->shape[2];
+}
+
+static void classes_txt(void) { if_put("classes.txt", "ground\ndisc\n\nsquare\nring\ncross", 32); }
+
+/* ---- what is read ---- */
+START_TEST(test_pairs) {
+  double v;
+  if_pair("b", 12, 10, 0);
+  if_pair("a-1", 12, 10, 0);
+  if_pair("a", 12, 10, 0);
+  if_put("images/.hidden.png", "x", 1);
+  if_put("images/notes.txt", "x", 1);
+  classes_txt();
+  spt *t = reader("size = {10, 12}", 3);
+  read_from(t, 0, 3);
+  ok(t);
+  ck_assert_int_eq(spt_spec(t, SPT_OUT, 0, 0)->order, SP_CHANNELS_LAST);
+  ck_assert(spt_attr(t, "length", &v) && v == 3);
+  ck_assert(spt_attr(t, "classes", &v) && v == 5);
+  for (int i = 0; i < 3; i++) {
+    uint8_t *rgb = if_picture(12, 10, (unsigned)"aab"[i]);
+    ck_assert_mem_eq(image_of(t, i), rgb, 12 * 10 * 3);
+    for (int k = 0; k < 120; k++) ck_assert_uint_eq(mask_of(t, i)[k], (unsigned)(k % 12 / 2 + k / 12) % 5);
+    free(rgb);
+  }
+  spt_free(t);
+}
+END_TEST
+
+START_TEST(test_resized) {
+  if_pair("wide", 90, 11, 1);
+  if_pair("tall", 7, 120, 1);
+  if_pair("dot", 1, 1, 1);
+  spt *one = reader("size = 16, classes = 5, workers = 1", 3), *more = reader("size = 16, classes = 5, workers = 8", 3);
+  read_from(one, 0, 3);
+  read_from(more, 0, 3);
+  ok(one);
+  ok(more);
+  ck_assert_mem_eq(image_of(one, 0), image_of(more, 0), 3 * 3 * 16 * 16);
+  ck_assert_mem_eq(mask_of(one, 0), mask_of(more, 0), 3 * 16 * 16);
+  for (int y = 0; y < 16; y++) /* sorted: dot, tall, wide */
+    for (int x = 0; x < 16; x++) {
+      ck_assert_uint_eq(mask_of(one, 0)[y * 16 + x], 0);
+      ck_assert_uint_eq(mask_of(one, 1)[y * 16 + x], (unsigned)(x * 7 / 16 / 2 + y * 120 / 16) % 5);
+      ck_assert_uint_eq(mask_of(one, 2)[y * 16 + x], (unsigned)(x * 90 / 16 / 2 + y * 11 / 16) % 5);
+    }
+  spt_free(one);
+  spt_free(more);
+}
+END_TEST
+
+START_TEST(test_short_batch) {
+  if_pair("a", 8, 8, 0);
+  if_pair("b", 8, 8, 0);
+  spt *t = reader("size = 8, classes = 5", 4);
+  ok(t);
+  spt_run_batch(t, 2);
+  read_from(t, 0, 2);
+  ok(t);
+  spt_set_id(t, 1, SP_ID(0, 2));
+  spt_forward(t, 1);
+  says(t, SP_E_RANGE, "sample 2 was asked for, there are 2");
+  spt_free(t);
+}
+END_TEST
+
+START_TEST(test_split) {
+  enum { N = 23 };
+  char name[32];
+  int seen[N] = { 0 };
+  uint16_t label[1];
+  for (int i = 0; i < N; i++) {
+    snprintf(name, sizeof name, "s%02d", i);
+    if_pair(name, 1, 1, 0);
+    label[0] = (uint16_t)i;
+    snprintf(name, sizeof name, "masks/s%02d.png", i);
+    if_write(name, if_png(label, 1, 1, PNG_COLOR_TYPE_GRAY, 8, 0));
+  }
+  static const struct { const char *params; int n; } parts[] = {
+    { "size = 1, classes = 23, split = \"train\", val_fraction = 0.3", 16 },
+    { "size = 1, classes = 23, split = \"val\", val_fraction = 0.3", 7 }, /* 6.9, rounded */
+  };
+  for (int p = 0; p < 2; p++) {
+    double length;
+    spt *t = reader(parts[p].params, parts[p].n);
+    ok(t);
+    ck_assert(spt_attr(t, "length", &length) && length == parts[p].n);
+    read_from(t, 0, parts[p].n);
+    ok(t);
+    for (int i = 0; i < parts[p].n; i++) seen[mask_of(t, i)[0]]++;
+    spt_free(t);
+  }
+  for (int i = 0; i < N; i++) ck_assert_int_eq(seen[i], 1);
+}
+END_TEST
+
+START_TEST(test_first_samples_only) {
+  double length;
+  if_pair("a", 4, 4, 0);
+  if_pair("b", 4, 4, 0);
+  if_pair("c", 4, 4, 0);
+  spt *t = reader("size = 4, classes = 5, samples = 2", 1);
+  ck_assert(spt_attr(t, "length", &length) && length == 2);
+  spt_free(t);
+}
+END_TEST
+
+START_TEST(test_list_of_files) {
+  char params[1200];
+  if_pair("b", 6, 5, 0);
+  if_pair("a", 6, 5, 0);
+  snprintf(params, sizeof params, "{ files = { {\"%s\"}, { path = \"%s\" } }, size = {5, 6} }", if_path("images/b.png"),
+           if_path("images/a.png"));
+  spt *t = spt_new("reader", params, 1);
+  spt_set_batch(t, 2);
+  ok(t);
+  spt_plan(t, 0);
+  read_from(t, 0, 2);
+  ok(t);
+  uint8_t *rgb = if_picture(6, 5, 'b');
+  ck_assert_mem_eq(image_of(t, 0), rgb, 90);
+  for (int k = 0; k < 60; k++) ck_assert_uint_eq(mask_of(t, 0)[k], 255);
+  free(rgb);
+  spt_free(t);
+  t = spt_new("reader", "{ files = { {\"/nowhere/x.png\"} } }", 1);
+  says(t, SP_E_IO, "image /nowhere/x.png: No such file");
+  spt_free(t);
+}
+END_TEST
+
+/* ---- damage ---- */
+static void truncate_file(const char *name, size_t keep) {
+  if_bytes b = if_read(name);
+  ck_assert_uint_gt(b.n, keep);
+  if_put(name, b.p, keep);
+  free(b.p);
+}
+
+static void damaged_set(void) {
+  char name[32];
+  for (int i = 0; i < 12; i++) {
+    snprintf(name, sizeof name, "%c%02d", 'a' + i, i);
+    if_pair(name, 20, 20, i % 2);
+  }
+  truncate_file("images/d03.jpg", 300);
+  truncate_file("images/e04.png", 100);
+  truncate_file("masks/f05.png", 60);
+  if_put("images/g06.png", "", 0);
+}
+
+START_TEST(test_broken_are_replaced) {
+  damaged_set();
+  spt *a = reader("size = 20, classes = 5, workers = 1", 12), *b = reader("size = 20, classes = 5, workers = 6", 12);
+  read_from(a, 0, 12);
+  ok(a);
+  ok(b);
+  for (int i = 11; i >= 0; i--) { /* another order of finding out: one at a time, backwards */
+    spt_run_batch(b, 1);
+    spt_set_id(b, 0, SP_ID(0, i));
+    spt_forward(b, 0);
+    ok(b);
+    ck_assert_mem_eq(image_of(b, 0), image_of(a, i), 3 * 20 * 20);
+    ck_assert_mem_eq(mask_of(b, 0), mask_of(a, i), 20 * 20);
+  }
+  for (int i = 3; i < 7; i++) { /* it is one of the good ones, whole */
+    int found = 0;
+    for (int j = 0; j < 12; j++)
+      if (j < 3 || j > 6) found += !memcmp(image_of(a, i), image_of(a, j), 3 * 20 * 20);
+    ck_assert_int_ge(found, 1);
+  }
+  read_from(a, 0, 12); /* known ones are not counted again */
+  ok(a);
+  spt_free(a);
+  spt_free(b);
+}
+END_TEST
+
+START_TEST(test_max_bad) {
+  damaged_set();
+  spt *t = reader("size = 20, classes = 5, max_bad = 4", 12);
+  read_from(t, 0, 12);
+  ok(t);
+  spt_free(t);
+  t = reader("size = 20, classes = 5, max_bad = 3, workers = 1", 12);
+  read_from(t, 0, 12);
+  says(t, SP_E_DATA, "4 broken files, more than max_bad = 3, the last: ");
+  says(t, SP_E_DATA, "images/e04.png: the file ends too early");
+  spt_free(t);
+}
+END_TEST
+
+START_TEST(test_all_broken) {
+  if_pair("a", 9, 9, 0);
+  if_pair("b", 9, 9, 0);
+  truncate_file("images/a.png", 50);
+  truncate_file("images/b.png", 50);
+  spt *t = reader("size = 9, classes = 5", 1);
+  read_from(t, 0, 1);
+  says(t, SP_E_DATA, "are broken too; look at the files");
+  spt_free(t);
+}
+END_TEST
+
+/* A warning names the file, and only once. */
+START_TEST(test_broken_are_named_once) {
+  if_pair("a", 9, 9, 0);
+  if_pair("b", 9, 9, 0);
+  truncate_file("images/a.png", 50);
+  spt *t = reader("size = 9, classes = 5", 2);
+  int keep = dup(2), out = open(if_path("log"), O_WRONLY | O_CREAT, 0600);
+  ck_assert(keep >= 0 && out >= 0);
+  fflush(stderr);
+  dup2(out, 2);
+  for (int k = 0; k < 3; k++) {
+    for (int i = 0; i < 2; i++) spt_set_id(t, i, SP_ID(k, i));
+    spt_forward(t, 0);
+  }
+  fflush(stderr);
+  dup2(keep, 2);
+  close(keep);
+  close(out);
+  ok(t);
+  if_bytes log = if_read("log");
+  log.p[log.n] = 0;
+  const char *first = strstr((char *)log.p, "images/a.png: ");
+  ck_assert_msg(first != NULL, "%s", (char *)log.p);
+  ck_assert_ptr_null(strstr(first + 1, "images/a.png"));
+  ck_assert_ptr_nonnull(strstr(first, "another sample takes its place (1 of at most 16)"));
+  free(log.p);
+  spt_free(t);
+}
+END_TEST
+
+/* ---- refusals ---- */
+START_TEST(test_folder_refused) {
+  spt *t = reader("classes = 5", 1);
+  says(t, SP_E_NOTFOUND, "/images holds no .jpg, .jpeg or .png file");
+  spt_free(t);
+  if_pair("a", 4, 4, 0);
+  t = reader("size = 4", 1);
+  says(t, SP_E_INVALID, "Give the parameter classes, or put ");
+  spt_free(t);
+  classes_txt();
+  t = reader("size = 4, classes = 7", 1);
+  says(t, SP_E_INVALID, "classes = 7, but ");
+  spt_free(t);
+  t = reader("size = 4, split = \"val\"", 1);
+  says(t, SP_E_RANGE, "1 samples with val_fraction = 0.1 leave none for validation");
+  spt_free(t);
+  if_put("classes.txt", "\n\n", 2);
+  t = reader("size = 4", 1);
+  says(t, SP_E_DATA, "classes.txt names 0 classes");
+  spt_free(t);
+  if_put("images/lonely.png", "x", 1);
+  t = reader("classes = 5", 1);
+  says(t, SP_E_DATA, "images/lonely.png has no mask: ");
+  spt_free(t);
+  unlink(if_path("images/lonely.png"));
+  if_put("images/a.jpg", "x", 1);
+  t = reader("classes = 5", 1);
+  says(t, SP_E_DATA, "a.jpg and a.png have the same stem");
+  spt_free(t);
+  unlink(if_path("masks/a.png"));
+  t = reader("classes = 5", 1);
+  says(t, SP_E_NOTFOUND, "/masks holds no .png file");
+  spt_free(t);
+  rmdir(if_path("masks"));
+  t = reader("classes = 5", 1);
+  says(t, SP_E_NOTFOUND, "a data folder holds images/*.jpg|jpeg|png and masks/*.png");
+  spt_free(t);
+}
+END_TEST
+
+START_TEST(test_parameters_refused) {
+  static const struct { const char *params; int status; const char *words; } bad[] = {
+    { "{ path = \"/nowhere/at/all\" }", SP_E_NOTFOUND, "/nowhere/at/all: No such file or directory" },
+    { "{ path = \"/dev/null\" }", SP_E_NOTFOUND, "/dev/null: not a folder" },
+    { "{ }", SP_E_INVALID, "no data: give path" },
+    { "{ path = \"shapes\", files = { {\"x.png\"} } }", SP_E_INVALID, "both given" },
+    { "{ path = \"shapes\", classes = 4 }", SP_E_INVALID, "classes = 4, but the set shapes has 6" },
+    { "{ path = \"shapes\", samples = 3, split = \"val\" }", SP_E_RANGE, "leave none for validation" },
+    { "{ path = \"shapes\", size = 0 }", SP_E_RANGE, "size" },
+    { "{ path = \"shapes\", workers = 65 }", SP_E_RANGE, "workers" },
+    { "{ path = \"shapes\", worker = 2 }", SP_E_INVALID, "workers" },
+  };
+  for (size_t i = 0; i < SP_ARRAY(bad); i++) {
+    spt *t = spt_new("reader", bad[i].params, 1);
+    ck_assert_msg(spt_failed(t), "%s is taken", bad[i].params);
+    ck_assert_msg(strstr(spt_error(t), bad[i].words), "%s: %s", bad[i].params, spt_error(t));
+    if (i < 6) ck_assert_int_eq(spt_failed(t), bad[i].status);
+    spt_free(t);
+  }
+}
+END_TEST
+
+START_TEST(test_masks_refused) {
+  uint16_t v[64 * 3] = { 0 };
+  if_pair("a", 8, 8, 1);
+  if_write("masks/a.png", if_png(v, 8, 7, PNG_COLOR_TYPE_GRAY, 8, 0));
+  spt *t = reader("size = 8, classes = 5", 1);
+  read_from(t, 0, 1);
+  says(t, SP_E_DATA, "images/a.jpg is 8 x 8 pixels, but its mask ");
+  says(t, SP_E_DATA, "masks/a.png is 8 x 7 (width x height)");
+  spt_free(t);
+  if_write("masks/a.png", if_png(v, 8, 8, PNG_COLOR_TYPE_GRAY, 16, 0));
+  t = reader("size = 8, classes = 5", 1);
+  read_from(t, 0, 1);
+  says(t, SP_E_DATA, "masks/a.png: a mask with 16 bits a pixel");
+  spt_free(t);
+  if_write("masks/a.png", if_png(v, 8, 8, PNG_COLOR_TYPE_RGB, 8, 0));
+  t = reader("size = 8, classes = 5", 1);
+  read_from(t, 0, 1);
+  says(t, SP_E_DATA, "masks/a.png: a mask must be a palette or grey PNG");
+  spt_free(t);
+}
+END_TEST
+
+/* Of several failures in a batch the first sample's is told, whatever the threads do. */
+START_TEST(test_first_failure_is_told) {
+  uint16_t v[64] = { 0 };
+  char name[32];
+  for (int i = 0; i < 8; i++) {
+    snprintf(name, sizeof name, "p%d", i);
+    if_pair(name, 8, 8, 1);
+    snprintf(name, sizeof name, "masks/p%d.png", i);
+    if (i > 1) if_write(name, if_png(v, 8, i - 1, PNG_COLOR_TYPE_GRAY, 8, 0));
+  }
+  for (int k = 0; k < 20; k++) {
+    spt *t = reader("size = 8, classes = 5, workers = 8", 8);
+    read_from(t, 0, 8);
+    says(t, SP_E_DATA, "masks/p2.png is 8 x 1");
+    spt_free(t);
+  }
+}
+END_TEST
+
+START_TEST(test_file_goes_away) {
+  if_pair("a", 8, 8, 1);
+  spt *t = reader("size = 8, classes = 5", 1);
+  unlink(if_path("images/a.jpg"));
+  read_from(t, 0, 1);
+  says(t, SP_E_IO, "images/a.jpg: No such file or directory");
+  spt_free(t);
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("reader");
+  TCase *c = tcase_create("reader");
+  tcase_set_timeout(c, 60);
+  tcase_add_checked_fixture(c, if_begin, if_end);
+  tcase_add_test(c, test_pairs);
+  tcase_add_test(c, test_resized);
+  tcase_add_test(c, test_short_batch);
+  tcase_add_test(c, test_split);
+  tcase_add_test(c, test_first_samples_only);
+  tcase_add_test(c, test_list_of_files);
+  tcase_add_test(c, test_broken_are_replaced);
+  tcase_add_test(c, test_max_bad);
+  tcase_add_test(c, test_all_broken);
+  tcase_add_test(c, test_broken_are_named_once);
+  tcase_add_test(c, test_folder_refused);
+  tcase_add_test(c, test_parameters_refused);
+  tcase_add_test(c, test_masks_refused);
+  tcase_add_test(c, test_first_failure_is_told);
+  tcase_add_test(c, test_file_goes_away);
+  suite_add_tcase(s, c);
+  SRunner *r = srunner_create(s);
+  srunner_run_all(r, CK_ENV);
+  int failed = srunner_ntests_failed(r);
+  srunner_free(r);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
