@@ -29,7 +29,7 @@ static void bench(sp_env *env, int n_lanes, int depth, int run_ahead) {
   const sp_result *r;
   sp_schedule_info info;
   double us[RUNS];
-  char names[STAGES][8];
+  char names[STAGES][16];
   sp_err err;
   need(sp_graph_new(&g, env, &o, &err), &err);
   for (int i = 0; i < STAGES; i++) {
