@@ -47,7 +47,10 @@ static const uint8_t *mask_of(spt *t, int i) {
   return (const uint8_t *)spt_raw(t, SPT_OUT, 1, 0) + i * s->shape[1] * s->shape[2];
 }
 
-static void classes_txt(void) { if_put("classes.txt", "ground\ndisc\n\nsquare\nring\ncross", 32); }
+static void classes_txt(void) {
+  static const char names[] = "ground\ndisc\n\nsquare\nring\ncross";
+  if_put("classes.txt", names, strlen(names));
+}
 
 /* ---- what is read ---- */
 START_TEST(test_pairs) {
