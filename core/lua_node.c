@@ -167,18 +167,29 @@ static int node_weight(lua_State *L) {
   return 1;
 }
 
-/* node:inputs() -> { { name =, list =, optional = }, ... } */
+/* node:inputs() -> { { name =, list =, optional =, dtypes = { "float32" = true, ... } or nil for any }, ... } */
 static int node_inputs(lua_State *L) {
   const sp_port *p = sp_node_type(sp_lua_check_node(L, 1, NULL))->inputs;
   lua_newtable(L);
   for (int i = 0; p && p[i].name; i++) {
-    lua_createtable(L, 0, 3);
+    lua_createtable(L, 0, 4);
     lua_pushstring(L, p[i].name);
     lua_setfield(L, -2, "name");
     lua_pushboolean(L, p[i].flags & SP_PORT_LIST);
     lua_setfield(L, -2, "list");
     lua_pushboolean(L, p[i].flags & SP_PORT_OPTIONAL);
     lua_setfield(L, -2, "optional");
+    if (p[i].dtypes) {
+      lua_newtable(L);
+      for (int d = SP_U8; d <= SP_F64; d++) {
+        lua_pushboolean(L, 1);
+        if (p[i].dtypes & SP_DT(d))
+          lua_setfield(L, -2, sp_dtype_name(d));
+        else
+          lua_pop(L, 1);
+      }
+      lua_setfield(L, -2, "dtypes");
+    }
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -290,7 +301,7 @@ static int ref_item(lua_State *L, sp_ref ref) {
 }
 
 static int ref_index(lua_State *L) {
-  static const char *const names[] = { "shape", "dtype", "name", "stage", NULL };
+  static const char *const names[] = { "shape", "dtype", "name", "stage", "list", NULL };
   sp_ref ref = sp_lua_check_ref(L, 1, NULL);
   if (lua_type(L, 2) == LUA_TNUMBER) return ref_item(L, ref);
   const char *key = luaL_checkstring(L, 2), *port = sp_node_type(ref.node)->outputs[ref.port].name;
@@ -298,6 +309,8 @@ static int ref_index(lua_State *L) {
     lua_pushfstring(L, "%s.%s", sp_node_name(ref.node), port);
   } else if (strcmp(key, "stage") == 0) {
     lua_getiuservalue(L, 1, 1);
+  } else if (strcmp(key, "list") == 0) {
+    lua_pushboolean(L, ref.index < 0);
   } else if (strcmp(key, "shape") == 0 || strcmp(key, "dtype") == 0) {
     if (ref.index < 0)
       return sp_lua_fail(L, "output '%s' of stage '%s' is a list: say which, such as %s[1].%s", port,

@@ -35,11 +35,26 @@ local function split(stage, t)
   return params, host, named, first
 end
 
+local construct
+
+-- Bytes that go to an input of floats are converted on the way, values as they are (0..255): one stage to_float for all
+-- that read the same output.
+local function as_wanted(g, node, port, ref)
+  if core.kind(ref) ~= "output" or ref.list or ref.dtype ~= "uint8" then return ref end
+  for _, input in ipairs(node:inputs()) do
+    local dtypes = input.name == port and input.dtypes
+    if dtypes and dtypes.float32 and not dtypes.uint8 then
+      local name = ref.name
+      g._floats[name] = g._floats[name] or construct(g, "to_float", { ref })
+      return g._floats[name]
+    end
+  end
+  return ref
+end
+
 local function wire(g, node, port, value)
-  if core.kind(value) then
-    g._raw:wire(node, port, value)
-  else
-    for _, ref in ipairs(value) do g._raw:wire(node, port, ref) end
+  for _, ref in ipairs(core.kind(value) and { value } or value) do
+    g._raw:wire(node, port, as_wanted(g, node, port, ref))
   end
   g._wired[node][port] = true
 end
@@ -96,7 +111,7 @@ local function check_host(node, host)
   end
 end
 
-local function construct(g, stage, t)
+function construct(g, stage, t)
   if t == g then
     local near = core.nearest(stage, words.keys(graph))
     core.fail(("a graph has no method '%s'%s"):format(stage,
@@ -356,7 +371,7 @@ return function(opt)
     prefetch = get "prefetch", init = get "init", checksums = get "checksums", trace = get "trace", timing = get "timing",
   }
   local g = {
-    _raw = raw, _wired = {}, _made = {}, _weights = {}, _evals = {}, _applied = false,
+    _raw = raw, _wired = {}, _made = {}, _weights = {}, _floats = {}, _evals = {}, _applied = false,
     _lanes = false, _optimizer = false, _strategy_name = false,
     _strategy = get "strategy" or "serialized",
     _opt = {

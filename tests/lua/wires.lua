@@ -1,0 +1,37 @@
+-- SPDX-License-Identifier: MIT
+-- Wires by place, by name, as lists; items of a list; bytes that go to an input of floats.
+local sp = require "spcore"
+local t = require "check"
+
+local g <close> = sp.graph {}
+local source = g.toy_source { batch = 4 }
+local list = g.sleep { source.x, source.x, name = "list" }
+t.eq(#list.y, 2)
+t.eq(list.y.list, true)
+t.eq(list.y[2].list, false)
+t.eq(list.y[2].shape[1], 4)
+t.raises("has items 1..2, not 3", function() local _ = list.y[3] end)
+t.raises("is a list: say which", function() local _ = list.y.shape end)
+
+t.eq(#g.sleep { list.y, source.x }.y, 3)                 -- a whole list, then one more
+t.eq(#g.sleep { x = { source.x, list.y, list.y[1] } }.y, 4) -- by name
+t.eq(#g.sleep { x = list }.y, 2)                         -- a stage with one output stands for it
+t.raises("has no output or attribute 'z'", function() g.sleep { x = { source.x, list.z } } end)
+local mul = g.toy_mul { x = list.y[2] }
+t.eq(mul.y.shape[1], 4)
+t.eq(g:find("list"), list)
+t.eq((g:find "nobody"), nil)
+
+-- no reader: built without the image libraries
+local ok, why = pcall(function() g.reader { path = "random", size = 8, batch = 2, samples = 4, classes = 3 } end)
+if not ok then
+  print("skipped the rest: " .. why)
+  sp.exit(77)
+end
+local data = g:find "reader"
+local n = #g:nodes()
+g.cross_entropy { data.image, data.mask, name = "a" }
+t.eq(#g:nodes(), n + 2) -- and one to_float
+g.cross_entropy { logits = data.image, labels = data.mask, name = "b" }
+t.eq(#g:nodes(), n + 3) -- which serves both
+t.eq(g:find("to_float").image.dtype, "float32")
