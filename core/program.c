@@ -72,7 +72,7 @@ static int node_resources(sp_program *p, sp_node *n, sp_err *err) {
     for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
       size_t f = flat(n, (int)o, (int)k);
       int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
-      if (sp_node_out_port(n, o)->flags & SP_PORT_OPTIONAL && !is_read(p->g, n, (int)o, (int)k)) {
+      if (sp_node_out_port(n, o)->flags & SP_PORT_OPTIONAL && !is_read(p->g, n == p->stand_in ? p->g->train_source : n, (int)o, (int)k)) {
         p->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
         continue;
       }
@@ -399,6 +399,7 @@ static int make_lanes(sp_program *p, sp_err *err) {
     if (p->lanes[l].delay > most) most = p->lanes[l].delay;
   }
   p->update_lane = update;
+  p->shift = ahead - least;
   p->collect_delay = p->lanes[update].delay + g->opts.run_ahead + 1;
   p->lag = most - p->lanes[update].delay;
   if (p->lag > g->opts.run_ahead) p->collect_delay = most + 1;
@@ -412,7 +413,7 @@ static int derive(sp_program *p, sp_err *err) {
   sp_sched_lane *lanes = sp_calloc(p->n_lanes, sizeof *lanes);
   sp_sched_task *tasks = sp_calloc(p->n_tasks, sizeof *tasks);
   sp_sched_resource *res = sp_calloc(p->n_bufs + 1, sizeof *res);
-  sp_sched_input in = {lanes, p->n_lanes, tasks, p->n_tasks, res, p->n_bufs};
+  sp_sched_input in = {lanes, p->n_lanes, tasks, p->n_tasks, res, p->n_bufs, p->shift};
   int st = lanes && tasks && res ? SP_OK : sp_nomem(err, 64, "the schedule");
   for (size_t i = 0; !st && i < p->n_lanes; i++) lanes[i] = (sp_sched_lane){p->lanes[i].name, p->lanes[i].delay, p->lanes[i].host};
   for (size_t i = 0; !st && i < p->n_tasks; i++) {
@@ -469,8 +470,11 @@ static int plan(sp_program *p, sp_err *err) {
   if ((st = name_metrics(p, err))) return st;
   written = sp_calloc(p->n_bufs + gradients + 1, sizeof *written); /* gradient buffers come on top */
   if (!written) return sp_nomem(err, 64, "gradients");
-  for (size_t i = 0; i < g->n_nodes && !st; i++)
-    if (in_program(p, g->topo[i]) && !g->topo[i]->optimizer) st = forward_task(p, g->topo[i], written, err);
+  for (size_t i = 0; i < g->n_nodes && !st; i++) {
+    sp_node *n = producer(p, g->topo[i]); /* a stand-in comes where the source itself would, before all that read it */
+    bool again = g->topo[i] == p->stand_in && p->stand_in != g->train_source;
+    if (!again && in_program(p, n) && !n->optimizer) st = forward_task(p, n, written, err);
+  }
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->backward) st = backward_task(p, g->topo[i], written, err);
   free(written);

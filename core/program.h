@@ -90,6 +90,7 @@ struct sp_program {
   sp_lane *lanes;
   size_t n_lanes;
   int host_lane, update_lane, collect_delay;
+  int shift; /* what a lane's delay has over the one that the strategy gives */
   int lag; /* steps that the slowest lane runs behind the trained part */
   sp_task *tasks;
   size_t n_tasks, cap_tasks;

@@ -156,8 +156,8 @@ static int take_wait(play *p, int task, int step, const sp_sched_wait *w)
     return sp_fail(p->err, SP_E_RACE,
                    "'%s' (lane '%s', delay %d) of step %d waits for '%s' (lane '%s', delay %d) of step %d, "
                    "which is submitted later",
-                   name(p, task), lane_name(p, task), p->s->delay[task], step, src->name, lane_name(p, w->task),
-                   p->s->delay[w->task], run);
+                   name(p, task), lane_name(p, task), p->s->delay[task] - p->in->shift, step, src->name, lane_name(p, w->task),
+                   p->s->delay[w->task] - p->in->shift, run);
   int again = (p->latest[w->task] - run) / src->every, ring = p->s->items[w->task].ring;
   if (again >= ring)
     return sp_fail(p->err, SP_E_RACE,
@@ -180,8 +180,8 @@ static int check_pair(const play *p, const touch *e, int emode, int task, int st
     return sp_fail(p->err, SP_E_RACE,
                    "'%s' (lane '%s', delay %d) of step %d %s slot %d of '%s' only after '%s' (lane '%s', "
                    "delay %d) of step %d %s it: in the program it is the other way round",
-                   name(p, task), lane_name(p, task), p->s->delay[task], step, verb(mode), slot, res, name(p, e->task),
-                   lane_name(p, e->task), p->s->delay[e->task], e->step, verb(emode));
+                   name(p, task), lane_name(p, task), p->s->delay[task] - p->in->shift, step, verb(mode), slot, res, name(p, e->task),
+                   lane_name(p, e->task), p->s->delay[e->task] - p->in->shift, e->step, verb(emode));
   int lane = p->in->tasks[e->task].lane;
   if (p->in->lanes[lane].host || e->index <= p->now[lane]) return SP_OK; /* the host's are done when they return */
   return sp_fail(p->err, SP_E_RACE,

@@ -180,7 +180,7 @@ static int nearest_back(const sp_sched_task *x, const sp_sched_task *y, int slot
 static int refuse(const work *w, size_t r, const user *x, const user *y, int back, sp_err *err)
 {
   const sp_sched_task *tx = &w->in->tasks[x->task], *ty = &w->in->tasks[y->task];
-  int dx = w->out->delay[x->task], dy = w->out->delay[y->task], slots = w->out->slots[r];
+  int dx = w->out->delay[x->task] - w->in->shift, dy = w->out->delay[y->task] - w->in->shift, slots = w->out->slots[r];
   const char *lx = w->in->lanes[tx->lane].name, *ly = w->in->lanes[ty->lane].name, *res = w->in->resources[r].name;
   if (back == 0)
     return sp_fail(err, SP_E_RACE,

@@ -288,7 +288,7 @@ START_TEST(bad_input)
   sp_sched_access acc = { 0, R };
   sp_sched_task task = { "t", 0, -1, 1, 0, &acc, 1 };
   sp_sched_resource res[] = { { "x", 0, 0, 1 }, { "y", 0, 0, 1 } };
-  sp_sched_input in = { lanes, 2, &task, 1, res, 2 };
+  sp_sched_input in = { lanes, 2, &task, 1, res, 2, 0 };
   task.lane = 2, ck_has(refused(&in, SP_E_INVALID), "'t' is on lane 2"), task.lane = 0;
   task.delay = 0, ck_has(refused(&in, SP_E_INVALID), "'t' has a delay of its own"), task.delay = -1;
   task.every = 0, ck_has(refused(&in, SP_E_RANGE), "'t' runs every 0"), task.every = 1;
@@ -347,7 +347,7 @@ START_TEST(proof_catches_wrong_order)
   sp_sched_lane lanes[] = { { "h", 0, true }, { "b", 0, false } };
   sp_sched_task tasks[] = { { "writer", 0, 0, 1, 0, &write, 1 }, { "reader", 0, 0, 1, 0, &read, 1 } };
   sp_sched_resource res[] = { { "x", 2, 0, 0 } };
-  sp_sched_input in = { lanes, 2, tasks, 2, res, 1 };
+  sp_sched_input in = { lanes, 2, tasks, 2, res, 1, 0 };
   sp_schedule s = derived(&in);
   sp_err err;
   tasks[0].delay = s.delay[0] = s.depth = 1;

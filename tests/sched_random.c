@@ -115,7 +115,7 @@ void rs_make(rs *g, uint64_t seed, int stages, int lanes)
 {
   memset(g, 0, sizeof *g);
   g->state = seed;
-  g->in = (sp_sched_input){ g->lane, 0, g->task, 0, g->res, 0 };
+  g->in = (sp_sched_input){ g->lane, 0, g->task, 0, g->res, 0, 0 };
   int n = stages ? stages : 2 + rs_below(g, 6), n_lanes = lanes ? lanes : 1 + rs_below(g, 4), depth = 0;
   int host = lane(g, 0, true), level = rs_below(g, n_lanes); /* from there on, lanes run the same step */
   for (int i = 0; i < n_lanes; i++) {

@@ -1,0 +1,148 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Bad input of every kind, as a user meets it: one line that names file, place and cure, and exit status 1 (2 for usage).
+set -u
+spcore=$top_builddir/spcore
+dir=$(mktemp -d) || exit 99
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 99
+failed=0
+
+# expect STATUS WORD... -- COMMAND...: all words stand in the one line on stderr
+expect() {
+  want=$1; shift
+  : > words
+  while [ "$1" != -- ]; do echo "$1" >> words; shift; done
+  shift
+  "$@" > out 2> err < /dev/null
+  got=$?
+  lines=$(grep -c . err)
+  ok=1
+  [ "$got" = "$want" ] || ok=0
+  [ "$lines" = 1 ] || ok=0
+  while IFS= read -r w; do grep -qF -- "$w" err || ok=0; done < words
+  if [ $ok = 1 ]; then
+    echo "ok - $(head -c 160 err)"
+  else
+    echo "not ok - exit $got (wanted $want), $lines lines (wanted 1), wanted words: $(tr '\n' '|' < words)"
+    sed 's/^/    /' err | head -5
+    failed=1
+  fi
+}
+
+script() { cat > "$1.lua"; }
+lua() { # lua NAME STATUS WORD...: runs the script given on stdin
+  name=$1; want=$2; shift 2
+  { echo 'local sp = require "spcore"; local opt = sp.args {}; local g <close> = sp.graph(opt)'; cat; } > "$name.lua"
+  expect "$want" "$@" -- "$spcore" run "$name.lua" --quiet
+}
+train='for _ in g:steps(2) do end'
+train_seg() { "$spcore" run train_seg.lua --quiet --steps 2 --batch 4 --train-encoder --out "$dir/run" "$@"; s=$?; rm -rf "$dir/run"; return $s; }
+
+# ---- scripts and options ----
+expect 2 nowhere.lua "looked" -- "$spcore" run nowhere.lua
+printf 'local x = = 1\n' > syntax.lua
+expect 1 "syntax.lua:1:" -- "$spcore" run syntax.lua
+expect 2 "--stepz" "--steps" -- "$spcore" run train_seg.lua --stepz 3
+expect 2 "--steps" "many" -- "$spcore" run train_seg.lua --steps many
+expect 2 "inspekt" "inspect" -- "$spcore" inspekt
+expect 1 "encodr" "encoder" -- "$spcore" inspect encodr
+expect 1 "pipelind" "pipelined" -- "$spcore" run train_seg.lua --quiet --strategy pipelind
+
+# ---- the graph ----
+lua stage 1 "stage.lua:2" "encodr" "encoder" <<'E'
+local e = g.encodr {}
+E
+lua param 1 "param.lua:2" "pth" "path" <<'E'
+local d = g.reader { pth = "shapes" }
+E
+lua range 1 "range.lua:2" "workers" "0" <<'E'
+local d = g.reader { path = "shapes", workers = 0, size = 16, batch = 2 }
+E
+lua type 1 "type.lua:2" "workers" "integer" "two" <<'E'
+local d = g.reader { path = "shapes", workers = "two", size = 16, batch = 2 }
+E
+lua port 1 "port.lua:3" "imag" "image" <<'E'
+local d = g.reader { path = "shapes", size = 16, batch = 2 }
+local f = g.to_float { d.imag }
+E
+lua cycle 1 "cycle" "a" "b" <<'E'
+local a, b = g.add { name = "a" }, g.add { name = "b" }
+local d = g.reader { path = "shapes", size = 16, batch = 2 }
+local f = g.to_float { d.image }
+g:wire(a, "x", f.image)
+g:wire(b, "x", a)
+g:wire(a, "x", b)
+E
+lua open 1 "decoder" "not wired" "features" <<E
+local d = g.decoder { classes = 3 }
+$train
+E
+lua shape 1 "decoder" "skips" <<'E'
+local d = g.reader { path = "shapes", size = 16, batch = 2 }
+local f = g.to_float { d.image }
+local e = g.encoder { f, model = "unet", width = 4, depth = 2 }
+local c = g.decoder { e.features, skips = f.image, model = "unet", classes = 3 }
+E
+lua race 1 "encoder" "decoder" <<E
+local d = g.reader { path = "shapes", size = 16, batch = 2 }
+local e = g.encoder { g.to_float { d.image }, frozen = true }
+local c = g.decoder { e.features, classes = data and 1 or 6 }
+g:train { g.cross_entropy { c.logits, d.mask }, optimizer = g.sgd {} }
+g:strategy({ { name = "early", stages = g:trained(), delay = 0 }, { name = "late", stages = g:frozen(), delay = 1 } }, "mine")
+$train
+E
+lua delays 1 "encoder" "decoder" "two delays" <<E
+local d = g.reader { path = "shapes", size = 16, batch = 2 }
+local f = g.to_float { d.image }
+local e = g.encoder { f }
+local c = g.decoder { e.features, classes = 6 }
+local l = g.cross_entropy { c.logits, d.mask }
+local o = g.sgd {}
+g:train { l, optimizer = o }
+g:strategy({ { name = "a", stages = { f, e }, delay = 0 }, { name = "b", stages = { c, l, o }, delay = 1 } }, "mine")
+$train
+E
+
+# ---- data ----
+expect 1 "$dir/none" -- train_seg --data "$dir/none"
+mkdir -p empty/images empty/masks
+expect 1 "$dir/empty" -- train_seg --data "$dir/empty" --classes 6
+if "$spcore" run make_shapes.lua "$dir/set" --quiet --samples 24 --size 32 > out 2>&1; then
+  cp -r set nomask && rm "$(ls nomask/masks/*.png | head -1)"
+  expect 1 "nomask/images/" -- train_seg --data "$dir/nomask" --size 32
+  cp -r set othersize
+  "$spcore" run make_shapes.lua "$dir/big" --quiet --samples 24 --size 40 > out 2>&1
+  for f in big/masks/*; do cp "$f" othersize/masks/; done
+  expect 1 "othersize/" "32" "40" -- train_seg --data "$dir/othersize" --size 32
+  cp -r set range && echo background > range/classes.txt && echo disc >> range/classes.txt
+  expect 1 "stage 'cross_entropy' step 0: sample " "label " -- train_seg --data "$dir/range" --size 32
+  cp -r set broken
+  for f in broken/images/*; do head -c 300 "$f" > cut && cp cut "$f"; done
+  expect 1 "max_bad" "broken/images/" -- train_seg --data "$dir/broken" --size 32
+else
+  echo "not ok - make_shapes.lua:"; sed 's/^/    /' out; failed=1
+fi
+
+# ---- plugins ----
+for kind in bad_abi bad_entry bad_symbol; do
+  f=$(ls "$SP_TEST_PLUGINS"/*$kind*.so 2> /dev/null | head -1)
+  [ -n "$f" ] || { echo "not ok - no test plugin for $kind"; failed=1; continue; }
+  expect 1 "${f##*/}" -- "$spcore" inspect --plugin "$f" reader
+done
+
+# ---- weights ----
+cat > small.lua <<'E'
+local sp = require "spcore"
+local opt = sp.args { width = { 4, "channels" }, load = { "", "weights" }, save = { "", "weights" } }
+local g <close> = sp.graph(opt)
+local d = g.reader { path = "shapes", size = 16, batch = 2 }
+local e = g.encoder { g.to_float { d.image }, model = "unet", width = opt.width, depth = 2, weights = opt.load }
+if opt.save ~= "" then g:save(opt.save) end
+E
+"$spcore" run small.lua --quiet --save w.safetensors || { echo "not ok - weights are not saved"; failed=1; }
+expect 1 "w.safetensors" "encoder" "of another shape" -- "$spcore" run small.lua --quiet --width 8 --load w.safetensors
+head -c 100 w.safetensors > cut.safetensors
+expect 1 "cut.safetensors" -- "$spcore" run small.lua --quiet --load cut.safetensors
+expect 1 "no.safetensors" -- "$spcore" run small.lua --quiet --load no.safetensors
+exit $failed
