@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * lua_graph.c - "spcore.core": the graph object, as thin as the C interface; scripts/spcore/graph.lua is its friendly
- * half. */
+ * lua_graph.c - the graph object, as thin as the C interface; scripts/spcore/graph.lua is its friendly half. */
 #include "lua_graph.h"
 
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static void end_trace(sp_lua_graph *lg) {
 }
 
 /* graph{ device =, seed =, run_ahead =, prefetch =, init =, checksums =, trace = file or "" , timing = } */
-static int graph_new(lua_State *L) {
+int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
     .device = sp_lua_opt_str(L, 1, "device", NULL),
@@ -347,162 +346,6 @@ static int graph_save(lua_State *L) {
   return 0;
 }
 
-/* ---- the module: what concerns the process ----------------------------------------------------------------------- */
-
-static void set_str(lua_State *L, const char *key, const char *v) {
-  lua_pushstring(L, v);
-  lua_setfield(L, -2, key);
-}
-
-/* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, debug = } */
-static int core_env(lua_State *L) {
-  const sp_lua *lua = sp_lua_of(L);
-  lua_createtable(L, 0, 8);
-  set_str(L, "script_dir", lua->env->script_dir);
-  set_str(L, "plugin_dir", lua->env->plugin_dir);
-  set_str(L, "script", lua->script);
-  set_str(L, "script_path", lua->script_path);
-  set_str(L, "version", SP_VERSION);
-  lua_pushfstring(L, "%d.%d", SP_ABI_MAJOR, SP_ABI_MINOR);
-  lua_setfield(L, -2, "abi");
-  set_int(L, "threads", (uint64_t)lua->env->threads);
-  lua_pushboolean(L, lua->debug);
-  lua_setfield(L, -2, "debug");
-  return 1;
-}
-
-/* argv() -> what follows the script's name */
-static int core_argv(lua_State *L) {
-  const sp_lua *lua = sp_lua_of(L);
-  lua_createtable(L, lua->argc, 0);
-  for (int i = 0; i < lua->argc; i++) {
-    lua_pushstring(L, lua->argv[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-  return 1;
-}
-
-/* set_threads(n): the team size of graphs made from now on */
-static int core_set_threads(lua_State *L) {
-  sp_env *env = sp_lua_of(L)->env;
-  lua_Integer n = luaL_checkinteger(L, 1);
-  luaL_argcheck(L, n >= 1 && n <= 1024, 1, "1..1024 threads");
-  env->threads = env->host.threads = (int)n;
-  return 0;
-}
-
-static int core_set_debug(lua_State *L) {
-  sp_lua_of(L)->debug = lua_toboolean(L, 1);
-  return 0;
-}
-
-/* load_plugin(path) -> true | nil, message */
-static int core_load_plugin(lua_State *L) {
-  const sp_plugin_file *file;
-  sp_err err;
-  if (sp_registry_load(sp_lua_of(L)->env->reg, luaL_checkstring(L, 1), &file, &err)) {
-    lua_pushnil(L);
-    lua_pushstring(L, err.msg);
-    return 2;
-  }
-  lua_pushboolean(L, 1);
-  return 1;
-}
-
-/* has_device(name) */
-static int core_has_device(lua_State *L) {
-  const sp_device_type *type;
-  sp_err err;
-  lua_pushboolean(L, sp_registry_device(sp_lua_of(L)->env->reg, luaL_checkstring(L, 1), &type, &err) == SP_OK);
-  return 1;
-}
-
-/* nearest(word, names) -> name | nil */
-static int core_nearest(lua_State *L) {
-  const char *word = luaL_checkstring(L, 1);
-  luaL_checktype(L, 2, LUA_TTABLE);
-  size_t n = lua_rawlen(L, 2);
-  if (n > 10000) n = 10000;
-  luaL_checkstack(L, (int)n + 4, "too many names");
-  const char **names = lua_newuserdatauv(L, (n + 1) * sizeof *names, 0);
-  for (size_t i = 0; i < n; i++) {
-    lua_rawgeti(L, 2, (lua_Integer)i + 1);
-    names[i] = luaL_checkstring(L, -1); /* stays on the stack, so the text stays alive */
-  }
-  names[n] = NULL;
-  lua_pushstring(L, sp_nearest(word, names));
-  return 1;
-}
-
-/* fail(message): raises with the line of the user's script */
-static int core_fail(lua_State *L) {
-  sp_lua_where(L);
-  luaL_checkstring(L, 1);
-  lua_pushvalue(L, 1);
-  lua_concat(L, 2);
-  return lua_error(L);
-}
-
-/* where() -> "train.lua:12" or "" */
-static int core_where(lua_State *L) {
-  sp_lua_where(L);
-  size_t n;
-  const char *s = lua_tolstring(L, -1, &n);
-  lua_pushlstring(L, s, n > 2 ? n - 2 : 0);
-  return 1;
-}
-
-static int core_exit(lua_State *L) { return sp_lua_exit(L, (int)luaL_optinteger(L, 1, 0)); }
-
-/* kind(value) -> "node", "output" or nil */
-static int core_kind(lua_State *L) {
-  lua_pushstring(L, sp_lua_kind(L, 1));
-  return 1;
-}
-
-/* log("error" | "warn" | "info" | "debug", message) */
-static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
-
-static int core_log(lua_State *L) {
-  int level = luaL_checkoption(L, 1, NULL, levels);
-  sp_log(level, "%s", luaL_checkstring(L, 2));
-  return 0;
-}
-
-static int core_log_level(lua_State *L) {
-  sp_log_level(luaL_checkoption(L, 1, NULL, levels));
-  return 0;
-}
-
-/* interrupted() -> the signal's number or nil */
-static int core_interrupted(lua_State *L) {
-  int sig = sp_lua_interrupted();
-  if (sig)
-    lua_pushinteger(L, sig);
-  else
-    lua_pushnil(L);
-  return 1;
-}
-
-static const luaL_Reg core_functions[] = {
-  { "graph", graph_new },
-  { "env", core_env },
-  { "argv", core_argv },
-  { "set_threads", core_set_threads },
-  { "set_debug", core_set_debug },
-  { "load_plugin", core_load_plugin },
-  { "has_device", core_has_device },
-  { "nearest", core_nearest },
-  { "fail", core_fail },
-  { "where", core_where },
-  { "exit", core_exit },
-  { "kind", core_kind },
-  { "log", core_log },
-  { "log_level", core_log_level },
-  { "interrupted", core_interrupted },
-  { NULL, NULL },
-};
-
 static const luaL_Reg graph_functions[] = {
   { "add", graph_add },
   { "wire", graph_wire },
@@ -525,7 +368,7 @@ static const luaL_Reg graph_functions[] = {
   { NULL, NULL },
 };
 
-int sp_lua_open_core(lua_State *L) {
+void sp_lua_open_graph(lua_State *L) {
   static const luaL_Reg meta[] = {
     { "__gc", graph_close }, { "__close", graph_close }, { "__tostring", graph_tostring }, { NULL, NULL },
   };
@@ -537,6 +380,4 @@ int sp_lua_open_core(lua_State *L) {
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
   sp_lua_open_node(L);
-  luaL_newlib(L, core_functions);
-  return 1;
 }

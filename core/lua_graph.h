@@ -48,7 +48,9 @@ sp_ref sp_lua_check_ref(lua_State *L, int idx, const sp_lua_graph *lg);
 /* Pushes the object of a node of the graph at `graph_idx`. */
 void sp_lua_push_node(lua_State *L, int graph_idx, sp_node *node);
 const char *sp_lua_kind(lua_State *L, int idx); /* "node", "output" or NULL */
-void sp_lua_open_node(lua_State *L); /* metatables of nodes and outputs */
+int sp_lua_graph_new(lua_State *L);   /* graph{ options } -> graph */
+void sp_lua_open_graph(lua_State *L); /* metatables of graphs, nodes and outputs */
+void sp_lua_open_node(lua_State *L);
 
 /* lua_steps.c: functions of the graph object, ended by NULL */
 extern const luaL_Reg sp_lua_step_functions[];
