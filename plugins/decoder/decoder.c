@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * decoder.c - features to one score per pixel and class: ports, parameters and the network, for every device.
  *
- * Names of the weights. `layers`: as nn.Sequential, "0.weight" ... Model "plain": transposed convolutions of kernel 2 and
- * stride 2, each followed by ReLU, then a 3x3 convolution, numbered as nn.Sequential, ReLU included: "0", "2", "4" ...
- * Model "unet": "up.L" for the transposed convolution to level L (0 is full resolution), "levels.L.I" for the
+ * Names of the weights. `layers`: as nn.Sequential, "0.weight" ... Model "plain": transposed convolutions of kernel 2
+ * and stride 2, each followed by ReLU, then a 3x3 convolution, numbered as nn.Sequential, ReLU included: "0", "2", "4"
+ * ... Model "unet": "up.L" for the transposed convolution to level L (0 is full resolution), "levels.L.I" for the
  * convolutions and batch norms behind it (I as in the encoder), "head" for the 1x1 convolution at the end. */
 #include "decoder.h"
 
@@ -24,8 +24,8 @@ const sp_param decoder_param_table[] = {
     {.name = "classes", .type = SP_PARAM_INT, .flags = SP_PARAM_REQUIRED, .offset = P(classes), .min = 1, .max = 65536,
      .doc = "how many classes"},
     {.name = "model", .type = SP_PARAM_CHOICE, .offset = P(model), .choices = models,
-     .doc = "plain: transposed convolutions down to `width` channels and a 3x3 convolution; unet: 3x3 convolutions with "
-            "batch norm at every size; auto: unet where skips are wired"},
+     .doc = "plain: transposed convolutions down to `width` channels and a 3x3 convolution; unet: 3x3 convolutions "
+            "with batch norm at every size; auto: unet where skips are wired"},
     {.name = "layers", .type = SP_PARAM_LIST, .offset = P(layers), .fields = nn_layer_fields,
      .fields_size = sizeof(nn_layer), .doc = "the layers in order, instead of a model; the last gives the classes"},
     {.name = "width", .type = SP_PARAM_INT, .offset = P(width), .def = 16, .min = 1, .max = 4096,
@@ -48,7 +48,8 @@ static int plain(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v) {
   char name[16], place[32];
   while (c > p->width && c % 2 == 0) c /= 2;
   if (c != p->width)
-    return ctx->host->fail(ctx, SP_E_SHAPE, "%lld channels cannot be halved down to %lld; choose another `width`, or give "
+    return ctx->host->fail(ctx, SP_E_SHAPE,
+                           "%lld channels cannot be halved down to %lld; choose another `width`, or give "
                            "`layers`", (long long)net->values[v].c, (long long)p->width);
   for (c = net->values[v].c; c > p->width && v >= 0; i++) {
     c /= 2;
@@ -71,8 +72,8 @@ static int unet(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v, const 
   if (!depth)
     return ctx->host->fail(ctx, SP_E_INVALID, "model \"unet\" needs skips (skips = encoder.maps) or `depth`");
   if (n_skips && n_skips != depth)
-    return ctx->host->fail(ctx, SP_E_SHAPE, "%d skips are wired, but depth = %d; leave `depth` out or wire as many", n_skips,
-                           depth);
+    return ctx->host->fail(ctx, SP_E_SHAPE, "%d skips are wired, but depth = %d; leave `depth` out or wire as many",
+                           n_skips, depth);
   for (int i = depth - 1; i >= 0 && v >= 0; i--) {
     up.out = p->width << i;
     snprintf(name, sizeof name, "up.%d", i);
@@ -96,7 +97,8 @@ int decoder_build(sp_ctx *ctx, const decoder_params *p, const sp_plan *plan, nn_
     in[n++] = (nn_bind){1, (int)i, s};
   }
   if (n > 1 && (p->layers.n || p->model == PLAIN))
-    return ctx->host->fail(ctx, SP_E_INVALID, "skips are for model \"unet\" only; leave them out, or `layers` and `model`");
+    return ctx->host->fail(ctx, SP_E_INVALID,
+                           "skips are for model \"unet\" only; leave them out, or `layers` and `model`");
   if (p->layers.n && p->model == UNET)
     return ctx->host->fail(ctx, SP_E_INVALID, "give `layers` or model = \"unet\", not both");
   if (p->layers.n)

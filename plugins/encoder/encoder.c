@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * encoder.c - images to features: ports, parameters and the network, for every device.
  *
- * Names of the weights. `layers`: as nn.Sequential, "0.weight" ... Model "plain": 1x1 convolution, ReLU, then convolutions of
- * kernel 2 and stride 2 with ReLU between, numbered as nn.Sequential, ReLU included: "0", "2", "4" ... Model "unet":
- * "levels.L.I" for the convolutions (I = 0, 3 ...) and batch norms (I = 1, 4 ...) of level L, "down.L" for a convolution
- * that halves the map behind level L. */
+ * Names of the weights. `layers`: as nn.Sequential, "0.weight" ... Model "plain": 1x1 convolution, ReLU, then
+ * convolutions of kernel 2 and stride 2 with ReLU between, numbered as nn.Sequential, ReLU included: "0", "2", "4" ...
+ * Model "unet": "levels.L.I" for the convolutions (I = 0, 3 ...) and batch norms (I = 1, 4 ...) of level L, "down.L"
+ * for a convolution that halves the map behind level L. */
 #include "encoder.h"
 
 #include <stdio.h>
@@ -24,7 +24,8 @@ const sp_port encoder_outputs[] = {
 #define P(m) offsetof(encoder_params, m)
 const sp_param encoder_param_table[] = {
     {.name = "model", .type = SP_PARAM_CHOICE, .offset = P(model), .choices = models,
-     .doc = "plain: 1x1 convolution and log2(size) convolutions of stride 2; unet: levels of 3x3 convolutions with batch norm"},
+     .doc = "plain: 1x1 convolution and log2(size) convolutions of stride 2; unet: levels of 3x3 convolutions "
+            "with batch norm"},
     {.name = "layers", .type = SP_PARAM_LIST, .offset = P(layers), .fields = nn_layer_fields,
      .fields_size = sizeof(nn_layer), .doc = "the layers in order, instead of a model"},
     {.name = "width", .type = SP_PARAM_INT, .offset = P(width), .def = 16, .min = 1, .max = 4096,
@@ -63,7 +64,8 @@ static int halvings(maker *m, int in, int64_t depth) {
   if (!d)
     while (side >> (d + 1)) d++;
   if (v->h % ((int64_t)1 << d) || v->w % ((int64_t)1 << d))
-    return m->ctx->host->fail(m->ctx, SP_E_SHAPE, "an image of %lld x %lld cannot be halved %d times; choose a size that "
+    return m->ctx->host->fail(m->ctx, SP_E_SHAPE,
+                              "an image of %lld x %lld cannot be halved %d times; choose a size that "
                               "is a multiple of %lld, or another depth", (long long)v->h, (long long)v->w, d,
                               (long long)1 << d);
   return d;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * cpu_conv.c - convolutions of any kernel, and their transposes: one sample a call to oneDNN, samples spread over threads.
+ * cpu_conv.c - convolutions of any kernel, and their transposes: one sample a call to oneDNN, samples spread over
+ * threads.
  *
  * A transposed convolution runs the parts of the convolution that it transposes: its input is that one's `dst`. */
 #include "cpu_net.h"

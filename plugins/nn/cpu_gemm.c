@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * cpu_gemm.c - linear, 1x1 and patch convolutions and their transposes as matrix products.
  *
- * y[m][n] = x[m][k] w[n][k]: rows are pixels, w lies as [n][k] (k = kh,kw,c of a convolution; n = kh,kw,out of a transposed
- * one). Products are cut into a fixed grid of pieces; one thread computes a piece and finishes it while it is in cache. */
+ * y[m][n] = x[m][k] w[n][k]: rows are pixels, w lies as [n][k] (k = kh,kw,c of a convolution; n = kh,kw,out of a
+ * transposed one). Products are cut into a fixed grid of pieces; one thread computes a piece and finishes it while it
+ * is in cache. */
 #include "cpu_net.h"
 
 #define SKINNY 32      /* rows up to which reading w bounds the product */

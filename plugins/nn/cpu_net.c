@@ -271,8 +271,10 @@ static int lower(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, const nn_bind *in, int
   wishes(&cpu->net, wish);
   for (int i = 0; i < n_in && st >= 0; i++) {
     const sp_spec *s = &plan->in[in[i].port].spec[in[i].item];
-    if (s->order != SP_ROW_MAJOR && (s->ndim != 4 || s->order != SP_CHANNELS_LAST) && !(s->ndim == 2 && s->order == 0x01))
-      st = ctx->host->fail(ctx, SP_E_UNSUPPORTED, "memory order %#x of the input is neither row-major nor channels-last",
+    int last = s->order == (s->ndim == 4 ? SP_CHANNELS_LAST : 0x01);
+    if (s->order != SP_ROW_MAJOR && !last)
+      st = ctx->host->fail(ctx, SP_E_UNSUPPORTED,
+                           "memory order %#x of the input is neither row-major nor channels-last",
                            (unsigned)s->order);
     else
       st = new_val(ctx, cpu, in[i].value, s->ndim == 4 && s->order == SP_ROW_MAJOR ? NN_PLANAR : 0);
@@ -295,7 +297,8 @@ static int check_sizes(sp_ctx *ctx, const nn_cpu *cpu) {
   int64_t total = 0;
   for (int i = 0; i < cpu->n_vals; i++) {
     const nn_val *v = &cpu->vals[i];
-    if (cpu->batch < 1 || v->c * v->px > MAX_BYTES / 4 / cpu->batch || (total += v->c * v->px * 4 * cpu->batch) > MAX_BYTES)
+    if (cpu->batch < 1 || v->c * v->px > MAX_BYTES / 4 / cpu->batch ||
+        (total += v->c * v->px * 4 * cpu->batch) > MAX_BYTES)
       return ctx->host->fail(ctx, SP_E_SHAPE, "a batch of %lld x %lld x %lld x %lld needs more than 1 TiB of memory",
                              (long long)cpu->batch, (long long)v->c, (long long)v->h, (long long)v->w);
   }
@@ -320,7 +323,8 @@ int nn_cpu_plan(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, nn_net *net, const nn_b
   for (int i = 0; i < n_in; i++) {
     int64_t n = plan->in[in[i].port].spec[in[i].item].shape[0];
     if (n != cpu->batch)
-      return ctx->host->fail(ctx, SP_E_SHAPE, "the inputs have %lld and %lld samples", (long long)cpu->batch, (long long)n);
+      return ctx->host->fail(ctx, SP_E_SHAPE, "the inputs have %lld and %lld samples", (long long)cpu->batch,
+                             (long long)n);
   }
   if ((st = lower(ctx, cpu, plan, in, n_in, out, n_out)) || (st = check_sizes(ctx, cpu))) return st;
   uses(cpu);

@@ -9,9 +9,9 @@
 
 #define NN_CHUNKS 16 /* pieces of a sum or of a product; fixed, so that the bits do not depend on the team */
 
-/* Pixel order of a map. NN_PLANAR: N,C,H,W. 0: N,H,W,C. d > 0: as 0, but the pixels of each 2^d x 2^d tile in Z order, so
- * that the four pixels under a 2x2 kernel of stride 2 lie together: such a convolution, and its transpose, are then plain
- * matrix products, and their result is in Z order of depth d - 1, or d + 1. */
+/* Pixel order of a map. NN_PLANAR: N,C,H,W. 0: N,H,W,C. d > 0: as 0, but the pixels of each 2^d x 2^d tile in Z order,
+ * so that the four pixels under a 2x2 kernel of stride 2 lie together: such a convolution, and its transpose, are then
+ * plain matrix products, and their result is in Z order of depth d - 1, or d + 1. */
 #define NN_PLANAR (-1)
 #define NN_MAX_DEPTH 14
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * cpu_pool.c - max and average pooling over channels-last maps; zeros of the padding count in the average, as PyTorch. */
+ * cpu_pool.c - max and average pooling over channels-last maps; zeros of the padding count in the average, as
+ * in PyTorch. */
 #include "cpu_net.h"
 
 #include <string.h>

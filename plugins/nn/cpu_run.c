@@ -197,7 +197,8 @@ int nn_cpu_backward(sp_ctx *ctx, nn_cpu *cpu, const sp_io *io) {
     return ctx->host->fail(ctx, SP_E_STATE, "backward of a network that was planned without training");
   c.batch_stats = !cpu->frozen;
   for (int i = 0; i < cpu->n_vals; i++) /* what forward() left */
-    if (cpu->vals[i].in_port < 0 && !out_data(io->out, &cpu->vals[i])) cpu->vals[i].data = at(io->saved, cpu->vals[i].off_saved);
+    if (cpu->vals[i].in_port < 0 && !out_data(io->out, &cpu->vals[i]))
+      cpu->vals[i].data = at(io->saved, cpu->vals[i].off_saved);
   needs(&c);
   for (int i = cpu->n_ops - 1; i >= 0 && !st; i--) {
     nn_xop *op = &cpu->ops[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * cpu_skinny.c - products with few rows: bound by reading the weights once, where a general product packs them first.
  *
- * Written on vectors of 16 floats. A compiler takes those apart before it clones functions for several instruction sets,
- * so the code is included once per set and chosen here. */
+ * Written on vectors of 16 floats. A compiler takes those apart before it clones functions for several instruction
+ * sets, so the code is included once per set and chosen here. */
 #include "cpu_vec.h"
 
 typedef float v16 __attribute__((vector_size(64), aligned(4)));

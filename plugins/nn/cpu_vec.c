@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-NN_VEC void nn_bias_relu(float *y, const float *bias, int64_t rows, int64_t c, int64_t period, int64_t first, int64_t ld,
-                         int relu) {
+NN_VEC void nn_bias_relu(float *y, const float *bias, int64_t rows, int64_t c, int64_t period, int64_t first,
+                         int64_t ld, int relu) {
   for (int64_t r = 0; r < rows; r++) {
     float *row = y + r * ld;
     for (int64_t j = 0; j < c;) {

@@ -26,7 +26,8 @@ void nn_colsum(float *sum, const float *x, int64_t rows, int64_t c);        /* o
 void nn_stats(double *sum, double *sq, const float *x, int64_t rows, int64_t c);
 void nn_stats_back(double *sum, double *dot, const float *dy, const float *x, const float *mean, const float *invstd,
                    int64_t rows, int64_t c);
-void nn_scale_shift(float *y, const float *x, const float *scale, const float *shift, int64_t rows, int64_t c, int relu);
+void nn_scale_shift(float *y, const float *x, const float *scale, const float *shift, int64_t rows, int64_t c,
+                    int relu);
 void nn_norm_back(float *dx, const float *dy, const float *x, const float *a, const float *b, const float *e,
                   int64_t rows, int64_t c, int acc);              /* dx = a dy + b x + e, per channel */
 

@@ -72,15 +72,18 @@ static const char *describe(nn_conv *c, const nn_conv_shape *sh, dnnl_primitive_
 #if DNNL_VERSION_MAJOR >= 3
   dnnl_dims_t dil = {0, 0};
   dnnl_primitive_desc_t *f = &c->parts[0].pd;
-  TRY(dnnl_convolution_forward_primitive_desc_create(f, c->engine, dnnl_forward_training, dnnl_convolution_direct, src, w,
+  TRY(dnnl_convolution_forward_primitive_desc_create(f, c->engine, dnnl_forward_training, dnnl_convolution_direct, src,
+                                                     w,
                                                      NULL, dst, st, dil, pl, pr, attr));
   TRY(dnnl_convolution_backward_data_primitive_desc_create(&c->parts[1].pd, c->engine, dnnl_convolution_direct, src, w,
                                                            dst, st, dil, pl, pr, *f, attr));
-  TRY(dnnl_convolution_backward_weights_primitive_desc_create(&c->parts[2].pd, c->engine, dnnl_convolution_direct, src, w,
+  TRY(dnnl_convolution_backward_weights_primitive_desc_create(&c->parts[2].pd, c->engine, dnnl_convolution_direct, src,
+                                                              w,
                                                               NULL, dst, st, dil, pl, pr, *f, attr));
 #else
   dnnl_convolution_desc_t d;
-  TRY(dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, &src, &w, NULL, &dst, st, pl,
+  TRY(dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, &src, &w, NULL, &dst, st,
+                                         pl,
                                          pr));
   TRY(dnnl_primitive_desc_create(&c->parts[0].pd, &d, attr, c->engine, NULL));
   TRY(dnnl_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &src, &w, &dst, st, pl, pr));
@@ -109,7 +112,8 @@ const char *nn_conv_new(nn_conv **conv, const nn_conv_shape *shape) {
   int team = omp_get_max_threads(); /* oneDNN plans for as many threads as OpenMP has now */
   if (!c) return "out of memory";
   omp_set_num_threads(1);
-  if (dnnl_engine_create(&c->engine, dnnl_cpu, 0) != dnnl_success || dnnl_primitive_attr_create(&attr) != dnnl_success ||
+  if (dnnl_engine_create(&c->engine, dnnl_cpu, 0) != dnnl_success ||
+      dnnl_primitive_attr_create(&attr) != dnnl_success ||
       dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) != dnnl_success)
     err = "oneDNN does not start";
   if (!err) err = describe(c, shape, attr);
@@ -224,5 +228,5 @@ const char *nn_conv_run(nn_conv *c, int which, int worker, void *src, void *pack
 int nn_gemm(int ta, int tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
             int64_t ldb, float beta, float *c, int64_t ldc) {
   omp_set_num_threads(1);
-  return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) == dnnl_success ? 0 : -1;
+  return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) != dnnl_success;
 }

@@ -11,8 +11,8 @@
 
 typedef struct nn_conv nn_conv;
 
-/* Of the convolution src[c][h][w] -> dst[o][oh][ow]. A transposed convolution is the same with forward and backward data
- * exchanged. */
+/* Of the convolution src[c][h][w] -> dst[o][oh][ow]. A transposed convolution is the same with forward and backward
+ * data exchanged. */
 typedef struct nn_conv_shape {
   int64_t c, h, w, o, oh, ow;
   int k[2], s[2], p[2];
@@ -26,7 +26,8 @@ const char *nn_conv_new(nn_conv **conv, const nn_conv_shape *shape);
 const char *nn_conv_prepare(nn_conv *conv, int part, int workers);
 void nn_conv_free(nn_conv *conv);
 
-size_t nn_conv_packed_bytes(const nn_conv *conv, int part);  /* of the weights (WEIGHTS: their gradient) as it wants them */
+/* Of the weights (WEIGHTS: of their gradient) as oneDNN wants them. */
+size_t nn_conv_packed_bytes(const nn_conv *conv, int part);
 size_t nn_conv_scratch_bytes(const nn_conv *conv, int part); /* of one call */
 /* Row-major [o][c][kh][kw] to the packed form of FWD or DATA. */
 const char *nn_conv_pack(nn_conv *conv, int part, const float *weights, void *packed);
@@ -35,7 +36,7 @@ const char *nn_conv_unpack(nn_conv *conv, const void *packed, float *weights);
 /* FWD: dst = src * packed. DATA: src = dst * packed. WEIGHTS: packed = src, dst. */
 const char *nn_conv_run(nn_conv *conv, int part, int worker, void *src, void *packed, void *dst, void *scratch);
 
-/* c[m][n] = alpha op(a) op(b) + beta c, row-major; op transposes where ta, tb. Returns 0 or -1. */
+/* c[m][n] = alpha op(a) op(b) + beta c, row-major; op transposes where ta, tb. Not 0: refused. */
 int nn_gemm(int ta, int tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
             int64_t ldb, float beta, float *c, int64_t ldc);
 

@@ -159,12 +159,14 @@ static int conv(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, int64_t ou
   }
   if ((st = check_size(ctx, place, type, out, o[0], o[1]))) return st;
   if (v.c * out > (INT64_C(1) << 34) / (op.k[0] * op.k[1]))
-    return ctx->host->fail(ctx, SP_E_SHAPE, "%s (%s): %lld x %lld channels of %d x %d make too many weights", place, type,
+    return ctx->host->fail(ctx, SP_E_SHAPE, "%s (%s): %lld x %lld channels of %d x %d make too many weights", place,
+                           type,
                            (long long)v.c, (long long)out, op.k[0], op.k[1]);
   fan_in = shape[1] * op.k[0] * op.k[1];
   op.w = has_weights(net);
   st = add_param(ctx, net, name, "weight", 4, shape, SP_WEIGHT_TRAINED, SP_INIT_UNIFORM, (double)fan_in);
-  if (!st && op.bias) st = add_param(ctx, net, name, "bias", 1, &out, SP_WEIGHT_TRAINED, SP_INIT_UNIFORM, (double)fan_in);
+  if (!st && op.bias)
+    st = add_param(ctx, net, name, "bias", 1, &out, SP_WEIGHT_TRAINED, SP_INIT_UNIFORM, (double)fan_in);
   if (st) return st;
   op.in = in;
   op.out = add_value(ctx, net, out, o[0], o[1], 0);

@@ -57,8 +57,8 @@ typedef struct nn_bind {
   int port, item, value;
 } nn_bind;
 
-/* All builders return an SP_E_... through ctx, or a value's index >= 0. `name` is the weights' prefix ("3", "layer1.0.conv1");
- * messages call the layer `where` ("layer 3 (conv)"). */
+/* All builders return an SP_E_... through ctx, or a value's index >= 0. `name` is the weights' prefix ("3",
+ * "layer1.0.conv1"); messages call the layer `where` ("layer 3 (conv)"). */
 int nn_input(sp_ctx *ctx, nn_net *net, const sp_spec *spec);
 /* Appends layer l, with in -> the returned value. `place` names it in messages, e.g. "layer 3". */
 int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place);
@@ -68,7 +68,8 @@ int nn_add_concat(sp_ctx *ctx, nn_net *net, int a, int b, const char *place);
 /* `count` times 3x3 convolution without bias, batch norm, ReLU; named PREFIX.0, PREFIX.1 ... */
 int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix);
 
-/* Fuses ReLU into the op before it where nothing else reads that op's result. keep[v]: the value is seen from outside. */
+/* Fuses ReLU into the op before it where nothing else reads that op's result. keep[v]: the value is seen from
+ * outside. */
 void nn_fuse(nn_net *net, const uint8_t *keep);
 /* Spec of a value for n samples, float32, row-major. */
 void nn_spec(const nn_net *net, int v, int64_t n, sp_spec *spec);

@@ -3,8 +3,8 @@
  *
  *   bench_nn [size] [batch] [threads] [repeats] [layers]
  *
- * The smallest of `repeats` times counts. The step is encoder forward, decoder forward, decoder backward with the weights
- * updated in place; the loss is not in it. */
+ * The smallest of `repeats` times counts. The step is encoder forward, decoder forward, decoder backward with the
+ * weights updated in place; the loss is not in it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,11 +65,13 @@ static void each_layer(int size, int64_t n, int threads) {
   char params[160], what[64];
   int64_t c = 16;
   snprintf(what, sizeof what, "conv 3 -> 16, 1x1 at %d", size);
-  one("{ layers = { { \"conv\", 16, kernel = 1 }, { \"relu\" } } }", threads, n, 3, size, 2.0 * (double)n * size * size * 48,
+  one("{ layers = { { \"conv\", 16, kernel = 1 }, { \"relu\" } } }", threads, n, 3, size,
+      2.0 * (double)n * size * size * 48,
       what);
   for (int64_t s = size; s > 1; s /= 2, c *= 2) {
     double flop = 2.0 * (double)n * (double)(s / 2) * (double)(s / 2) * 8 * (double)c * (double)c;
-    snprintf(params, sizeof params, "{ layers = { { \"conv\", %d, kernel = 2, stride = 2 }, { \"relu\" } } }", (int)(2 * c));
+    snprintf(params, sizeof params, "{ layers = { { \"conv\", %d, kernel = 2, stride = 2 }, { \"relu\" } } }",
+             (int)(2 * c));
     snprintf(what, sizeof what, "conv %d -> %d, 2x2/2 at %d", (int)c, (int)(2 * c), (int)s);
     one(params, threads, n, c, s, flop, what);
     snprintf(params, sizeof params, "{ layers = { { \"conv_transpose\", %d }, { \"relu\" } } }", (int)c);
@@ -77,7 +79,8 @@ static void each_layer(int size, int64_t n, int threads) {
     one(params, threads, n, 2 * c, s / 2, flop, what);
   }
   snprintf(what, sizeof what, "conv 16 -> 10, 3x3 at %d", size);
-  one("{ layers = { { \"conv\", 10, kernel = 3, pad = 1 } } }", threads, n, 16, size, 2.0 * (double)n * size * size * 1440,
+  one("{ layers = { { \"conv\", 10, kernel = 3, pad = 1 } } }", threads, n, 16, size,
+      2.0 * (double)n * size * size * 1440,
       what);
 }
 
@@ -99,7 +102,8 @@ int main(int argc, char **argv) {
   random_dout(d, "logits");
   fwd = best(d, 0);
   back = best(d, 1);
-  printf("%d x %d, batch %d, %d threads: encoder %.1f ms, decoder forward %.1f ms, backward %.1f ms: %.2f steps/s\n", size,
+  printf("%d x %d, batch %d, %d threads: encoder %.1f ms, decoder forward %.1f ms, backward %.1f ms: %.2f steps/s\n",
+         size,
          size, n, threads, enc * 1e3, fwd * 1e3, back * 1e3, 1 / (enc + fwd + back));
   spt_free(d);
   return 0;

@@ -128,8 +128,8 @@ def ref_decoder(k, classes):
 x = rand(8, 3, 64, 64)
 compare("reference encoder", Stage("encoder", {}, inputs=[x]), ref_encoder(6), x)
 f = rand(8, 1024, 1, 1)
-compare("reference decoder", Stage("decoder", {"classes": 10}, inputs=[f, None]), ref_decoder(6, 10), f, port="features",
-        out="logits")
+compare("reference decoder", Stage("decoder", {"classes": 10}, inputs=[f, None]), ref_decoder(6, 10), f,
+        port="features", out="logits")
 
 # its maps, and gradients that come in through them
 x = rand(3, 3, 16, 16)
@@ -165,7 +165,8 @@ class UNet(nn.Module):
                 c = o
             return nn.Sequential(*m)
         c = [width << i for i in range(depth + 1)]
-        self.e = nn.ModuleDict({"levels": nn.ModuleList([level(3 if i == 0 else c[i - 1], c[i]) for i in range(depth + 1)])})
+        levels = [level(3 if i == 0 else c[i - 1], c[i]) for i in range(depth + 1)]
+        self.e = nn.ModuleDict({"levels": nn.ModuleList(levels)})
         if not pool:
             self.e["down"] = nn.ModuleList([nn.Conv2d(c[i], c[i], 2, 2) for i in range(depth)])
         self.d = nn.ModuleDict({"up": nn.ModuleList([nn.ConvTranspose2d(c[i + 1], c[i], 2, 2) for i in range(depth)]),
@@ -189,7 +190,8 @@ class UNet(nn.Module):
 for pool in (True, False):
     name = f"unet {'max_pool' if pool else 'conv'}"
     mod, x = UNet(8, 2, 2, 5, pool), rand(3, 3, 16, 24)
-    enc = Stage("encoder", {"model": "unet", "width": 8, "depth": 2, "down": "max_pool" if pool else "conv"}, inputs=[x])
+    params = {"model": "unet", "width": 8, "depth": 2, "down": "max_pool" if pool else "conv"}
+    enc = Stage("encoder", params, inputs=[x])
     enc.set_weights(state(mod.e))
     out = enc.forward()
     dec = Stage("decoder", {"classes": 5, "width": 8}, inputs=[out["features"], out["maps"]], order=CHANNELS_LAST)
@@ -208,8 +210,7 @@ for pool in (True, False):
     for k, b in mod.e.named_buffers():
         r.near(f"{name} {k}", enc.weights()[k], b.numpy(), FWD)
     mod.eval()
-    ev = Stage("encoder", {"model": "unet", "width": 8, "depth": 2, "down": "max_pool" if pool else "conv"}, inputs=[x],
-               training=False)
+    ev = Stage("encoder", params, inputs=[x], training=False)
     ev.set_weights(state(mod.e))
     r.near(f"{name} inference", ev.forward()["features"], mod(torch.from_numpy(x))[0].detach().numpy(), FWD)
 
