@@ -8,4 +8,4 @@ if ! "${PYTHON:-python3}" -c 'import numpy, torch' 2>/dev/null; then
   echo "skipped: ${PYTHON:-python3} has no numpy and torch (Debian: apt install python3-torch python3-torchvision)"
   exit 77
 fi
-exec "$PYTHON" -B "$@"
+exec "${PYTHON:-python3}" -B "$@"

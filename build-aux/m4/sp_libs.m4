@@ -62,8 +62,8 @@ AC_DEFUN([SP_PYTHON],
 AC_MSG_CHECKING([for Python 3])
 AS_IF([test "x$PYTHON" = x],
   [AS_IF([test -x /usr/bin/python3], [PYTHON=/usr/bin/python3],
-    [PYTHON=`command -v python3 2>/dev/null || AS_ECHO([none])`])])
-AC_MSG_RESULT([$PYTHON])])
+    [PYTHON=`command -v python3 2>/dev/null`])])
+AC_MSG_RESULT([${PYTHON:-none}])])
 
 # The ABI's number has one home, the header.
 AC_DEFUN([SP_ABI],
