@@ -71,7 +71,7 @@ def torch_run(x, y, unfrozen, lr, momentum):
 
 def spcore_run(folder, strategy, unfrozen, lr, momentum):
     path = os.path.join(folder, "w.safetensors")
-    command = [SPCORE, "run", os.path.join(HERE, "train.lua"), "--data", folder, "--weights", path, "--init", "torch", "--seed",
+    command = [SPCORE, "run", os.path.join(HERE, "train_graph.lua"), "--data", folder, "--weights", path, "--init", "torch", "--seed",
                str(SEED), "--strategy", strategy, "--lr", str(lr), "--momentum", str(momentum), "--steps", str(STEPS),
                "--batch", str(BATCH), "--size", str(SIZE)] + (["--unfrozen"] if unfrozen else [])
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
