@@ -30,14 +30,15 @@ static void end_trace(sp_lua_graph *lg) {
   lg->trace = NULL;
 }
 
-/* graph{ device =, seed =, run_ahead =, prefetch =, init =, checksums =, trace = file or "" , timing = } */
+/* graph{ device =, seed =, run_ahead =, prefetch =, pinned =, init =, checksums =, trace = file or "" , timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
     .device = sp_lua_opt_str(L, 1, "device", NULL),
     .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
-    .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 1000),
-    .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 1000),
+    .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
+    .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
+    .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
     .init = sp_lua_opt_str(L, 1, "init", NULL),
     .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
   };

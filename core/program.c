@@ -72,7 +72,8 @@ static int node_resources(sp_program *p, sp_node *n, sp_err *err) {
     for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
       size_t f = flat(n, (int)o, (int)k);
       int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
-      if (sp_node_out_port(n, o)->flags & SP_PORT_OPTIONAL && !is_read(p->g, n == p->stand_in ? p->g->train_source : n, (int)o, (int)k)) {
+      const sp_node *read = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
+      if (sp_node_out_port(n, o)->flags & SP_PORT_OPTIONAL && !is_read(p->g, read, (int)o, (int)k)) {
         p->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
         continue;
       }

@@ -101,8 +101,8 @@ static int check_status_port(const sp_stage_type *t, const sp_port *p, sp_err *e
 
 static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, size_t n_inputs, size_t *n, sp_err *err) {
   const char *side = out ? "output" : "input";
-  uint32_t known = SP_PORT_LIST | SP_PORT_NOGRAD;
-  known |= out ? SP_PORT_METRIC | SP_PORT_STATUS : SP_PORT_OPTIONAL;
+  uint32_t known = SP_PORT_OPTIONAL | SP_PORT_LIST | SP_PORT_NOGRAD;
+  if (out) known |= SP_PORT_METRIC | SP_PORT_STATUS;
   *n = 0;
   for (const sp_port *p = ports; p && p->name; p++) {
     if (++*n > PORTS_MAX)

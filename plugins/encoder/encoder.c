@@ -18,7 +18,7 @@ const sp_port encoder_inputs[] = {
     {.name = "image", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x C x H x W"}, {.name = NULL}};
 const sp_port encoder_outputs[] = {
     {.name = "features", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "the last map"},
-    {.name = "maps", .dtypes = SP_DT(SP_F32), .ndim = 4, .flags = SP_PORT_LIST,
+    {.name = "maps", .dtypes = SP_DT(SP_F32), .ndim = 4, .flags = SP_PORT_LIST | SP_PORT_OPTIONAL,
      .doc = "the map before each halving, from full resolution on"},
     {.name = NULL}};
 #define P(m) offsetof(encoder_params, m)

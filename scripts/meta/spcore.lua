@@ -17,6 +17,7 @@ local sp = {}
 ---@field seed? integer
 ---@field run_ahead? integer
 ---@field prefetch? integer
+---@field pinned? integer MiB
 ---@field init? "philox"|"torch"
 ---@field checksums? boolean
 ---@field trace? string

@@ -368,7 +368,7 @@ return function(opt)
   local device = get "device"
   local raw = core.graph {
     device = device ~= "auto" and device or nil, seed = get "seed", run_ahead = get "run_ahead",
-    prefetch = get "prefetch", init = get "init", checksums = get "checksums", trace = get "trace", timing = get "timing",
+    prefetch = get "prefetch", pinned = get "pinned", init = get "init", checksums = get "checksums", trace = get "trace", timing = get "timing",
   }
   local g = {
     _raw = raw, _wired = {}, _made = {}, _weights = {}, _floats = {}, _evals = {}, _applied = false,
