@@ -15,6 +15,7 @@ local opt = sp.args({
   train_encoder = { false, "train the encoder as well, from scratch" },
   encoder = { "", "weights of the encoder; without it the shipped ones, unless it is trained" },
   eval_every = { 0, "validate each so many steps; 0: four times" },
+  warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a segmentation decoder behind a frozen encoder." })
 
@@ -44,8 +45,8 @@ local function reference(g)
   local enc = g.encoder { image, model = "plain", frozen = not opt.train_encoder, weights = opt.encoder }
   local dec = g.decoder { enc.features, model = "plain", classes = data.classes }
   g:train { g.cross_entropy { dec.logits, data.mask }, optimizer = g.sgd { lr = lr } }
-  local run <close> = sp.run { graph = g, opt = opt, steps = 10 + steps, weights = false }
-  local rate = steps_per_second(g, run, 10)
+  local run <close> = sp.run { graph = g, opt = opt, steps = opt.warm_up + steps, weights = false }
+  local rate = steps_per_second(g, run, opt.warm_up)
   run:finish(rate and ("%.3f steps/s"):format(rate))
 end
 
