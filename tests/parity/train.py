@@ -74,7 +74,7 @@ def spcore_run(folder, strategy, unfrozen, lr, momentum):
     command = [SPCORE, "run", os.path.join(HERE, "train_graph.lua"), "--data", folder, "--weights", path, "--init", "torch", "--seed",
                str(SEED), "--strategy", strategy, "--lr", str(lr), "--momentum", str(momentum), "--steps", str(STEPS),
                "--batch", str(BATCH), "--size", str(SIZE)] + (["--unfrozen"] if unfrozen else [])
-    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return [float(line) for line in out.split()], spstage.load_file(path)
 
 
