@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """The seg workload on the CPU, spcore beside PyTorch, in turns: A B C A B C ... in one go, each a process of its own.
 
-Prints a table: steps/s as median and spread (least..most) over the rounds, and the peak memory of the process.
+Prints a table: steps/s as median and spread (least..most) over the rounds, and the peak memory of the process; then spcore's
+time per stage and lane.
 
   seg_cpu.py SPCORE [--size 256] [--batch 8] [--threads 2] [--steps 20] [--warmup 3] [--rounds 5] [--json FILE]
              [--python PYTHON]... [--channels-last]
@@ -63,15 +64,23 @@ def main():
                 found = re.search(r'"steps_per_s": ([0-9.]+)', text) or re.search(r"([0-9.]+) steps/s", text)
                 rates[way].append(float(found.group(1)))
                 peaks[way].append(peak)
+        stages = {}
+        for way, command in ways.items():
+            if way.startswith("spcore"):
+                text, _ = run([c for c in command if c != "--quiet"] +
+                              [f"--trace={folder}/trace.json", f"--out={folder}/trace{way.replace(' ', '_')}"])
+                stages[way] = text[text.index("stage  "):text.rindex("\n", 0, -1)]
     print(f"seg workload, {a.size} x {a.size}, batch {a.batch}, {a.threads} threads, {a.steps} steps after {a.warmup}, "
           f"{a.rounds} rounds in turns")
     print(f"{'':36} {'steps/s':>9} {'least':>9} {'most':>9} {'peak MiB':>9}")
     for way in ways:
         r = rates[way]
         print(f"{way:36} {statistics.median(r):9.3f} {min(r):9.3f} {max(r):9.3f} {max(peaks[way]):9.0f}")
+    for way, table in stages.items():
+        print(f"\n{way}, time per stage in one more run\n{table}")
     if a.json:
         with open(a.json, "w", encoding="utf-8") as f:
-            json.dump({"options": vars(a), "steps_per_s": rates, "peak_mib": peaks}, f, indent=1)
+            json.dump({"options": vars(a), "steps_per_s": rates, "peak_mib": peaks, "stages": stages}, f, indent=1)
 
 
 if __name__ == "__main__":
