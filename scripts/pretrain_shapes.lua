@@ -1,16 +1,16 @@
 -- SPDX-License-Identifier: MIT
--- Makes scripts/shapes_encoder.safetensors: trains encoder and decoder of train_seg.lua on another part of the set
--- `shapes` than train_seg.lua reads, and keeps the encoder.
+-- Makes scripts/shapes_encoder.safetensors: trains encoder and decoder of train_seg.lua on the set `shapes` of another
+-- seed, so that train_seg.lua's images, those for validation too, are new to the encoder; keeps the encoder alone.
 local sp = require "spcore"
 
 local opt = sp.args({
   size = { 64, "pixels of a side", min = 8, max = 4096 },
-  batch = { 32, "images a step", min = 1 },
+  batch = { 16, "images a step", min = 1 },
   steps = { 3000, "steps", min = 1 },
-  lr = { 3e-3, "highest learning rate", min = 0.0 },
+  lr = { 6e-3, "highest learning rate", min = 0.0 },
   samples = { 16384, "images of the set", min = 64 },
   data_seed = { 1, "seed of the set; train_seg.lua has 0", min = 0 },
-  width = { 16, "channels of the first layer", min = 1, max = 1024 },
+  width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   to = { "shapes_encoder.safetensors", "file to write" },
 }, { doc = "Pretrains the encoder of train_seg.lua on the built-in set `shapes`." })
@@ -26,13 +26,15 @@ end
 
 local data, val = source "train", source "val"
 local image = g.to_float { data.image, scale = true }
-local enc = g.encoder { image, name = "encoder", model = "unet", width = opt.width, depth = opt.levels }
-local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", width = opt.width, classes = data.classes }
+local enc = g.encoder { image, name = "encoder", model = "unet", width = opt.width, depth = opt.levels, convs = 2 }
+local dec = g.decoder {
+  enc.features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
+}
 g.confusion { dec.logits, data.mask, ignore_index = 255 }
 g:train {
   g.cross_entropy { dec.logits, data.mask, ignore_index = 255 },
-  optimizer = g.adamw { lr = opt.lr, weight_decay = 1e-2 },
-  lr = sp.cosine { lr = opt.lr, steps = opt.steps },
+  optimizer = g.adamw { lr = opt.lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
+  lr = sp.cosine { lr = opt.lr, steps = opt.steps, warm_up = opt.steps // 5 },
 }
 
 local run <close> = sp.run { graph = g, opt = opt, steps = opt.steps }
@@ -40,11 +42,13 @@ for step, m in g:steps(opt.steps) do run:step(step, m) end
 local result = g:evaluate { data = val }
 run:save()
 
--- A graph that has no weights but the encoder's.
-local part <close> = sp.graph { threads = opt.threads }
-part.encoder {
-  part.to_float { part.reader { path = "shapes", size = { opt.size, opt.size }, batch = 1 }.image, scale = true },
-  name = "encoder", model = "unet", width = opt.width, depth = opt.levels, weights = run.dir,
-}
-part:save(opt.to)
+if result then
+  -- a graph that has no weights but the encoder's
+  local part <close> = sp.graph { threads = opt.threads }
+  part.encoder {
+    part.to_float { part.reader { path = "shapes", size = { opt.size, opt.size }, batch = 1 }.image, scale = true },
+    name = "encoder", model = "unet", width = opt.width, depth = opt.levels, convs = 2, weights = run.dir,
+  }
+  part:save(opt.to)
+end
 run:finish(result and ("%s, validation mean IoU %.4f"):format(opt.to, (sp.mean_iou(result.counts))))

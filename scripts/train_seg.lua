@@ -6,11 +6,11 @@ local opt = sp.args({
   data = { "shapes", "folder with images/, masks/ and classes.txt, or a built-in set: shapes, random" },
   classes = { 0, "classes of a folder without classes.txt", min = 0, max = 255 },
   size = { 0, "pixels of a side; 0: 64, with --reference 256", min = 0, max = 4096 },
-  batch = { 0, "images a step; 0: 16, with --reference 8", min = 0, max = 65536 },
-  steps = { 0, "steps; 0: 500, with --reference 100 timed ones after 10", min = 0 },
-  lr = { 0.0, "highest learning rate; 0: 3e-3, with --reference 1e-3", min = 0.0 },
+  batch = { 8, "images a step", min = 1, max = 65536 },
+  steps = { 0, "steps; 0: 1000, with --train-encoder 2000, with --reference 100 timed ones", min = 0 },
+  lr = { 0.0, "highest learning rate; 0: 6e-3, with --reference 1e-3", min = 0.0 },
   samples = { 0, "images of the data; 0: all of a folder, 4096 of a built-in set", min = 0 },
-  width = { 16, "channels of the first layer", min = 1, max = 1024 },
+  width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   train_encoder = { false, "train the encoder as well, from scratch" },
   encoder = { "", "weights of the encoder; without it the shipped ones, unless it is trained" },
@@ -25,8 +25,8 @@ local function pick(value, usual, reference)
   return opt.reference and reference or usual
 end
 
-local size, batch = pick(opt.size, 64, 256), pick(opt.batch, 16, 8)
-local steps, lr = pick(opt.steps, 500, 100), pick(opt.lr, 3e-3, 1e-3)
+local size, batch = pick(opt.size, 64, 256), opt.batch
+local steps, lr = pick(opt.steps, opt.train_encoder and 2000 or 1000, 100), pick(opt.lr, 6e-3, 1e-3)
 
 local function steps_per_second(g, run, warm_up)
   local began, ended
@@ -51,16 +51,18 @@ local function reference(g)
 end
 
 local function small_unet(g)
+  local built_in = opt.data == "shapes" or opt.data == "random"
+  local samples = opt.samples == 0 and built_in and 4096 or opt.samples
   local function source(split)
     return g.reader {
-      path = opt.data, split = split, size = { size, size }, batch = batch, samples = opt.samples,
-      classes = opt.classes, val_fraction = 0.125, drop_last = split == "train", shuffle = split == "train",
+      path = opt.data, split = split, size = { size, size }, batch = batch, samples = samples, classes = opt.classes,
+      val_fraction = 0.125, drop_last = split == "train", shuffle = split == "train",
     }
   end
   local data, val = source "train", source "val"
   local model = {
-    encoder = { model = "unet", width = opt.width, depth = opt.levels },
-    decoder = { model = "unet", width = opt.width, classes = data.classes },
+    encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 },
+    decoder = { model = "unet", width = opt.width, convs = 1, classes = data.classes },
     scale = true, size = size,
   }
   local weights = opt.encoder
@@ -68,15 +70,20 @@ local function small_unet(g)
 
   local image = g.to_float { data.image, scale = true }
   local enc = g.encoder {
-    image, model = "unet", width = opt.width, depth = opt.levels, frozen = not opt.train_encoder, weights = weights,
+    image, model = "unet", width = opt.width, depth = opt.levels, convs = 2, frozen = not opt.train_encoder,
+    weights = weights,
   }
-  local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", width = opt.width, classes = data.classes }
+  local dec = g.decoder {
+    enc.features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
+  }
   local loss = g.cross_entropy { dec.logits, data.mask, ignore_index = 255 }
   g.confusion { dec.logits, data.mask, ignore_index = 255 }
 
+  -- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of
+  -- squared gradients shorten that.
   g:train {
-    loss, optimizer = g.adamw { lr = lr, weight_decay = 1e-2 },
-    lr = sp.cosine { lr = lr, steps = steps },
+    loss, optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
+    lr = sp.cosine { lr = lr, steps = steps, warm_up = steps // 5 },
   }
   local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
   if every < steps then g:evaluate { data = val, every = every } end
