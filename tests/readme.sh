@@ -7,6 +7,9 @@ case ${SP_SANITIZERS-} in
   *thread*) echo 'skipped: a minute under TSan, of what other tests do as well'; exit 77 ;;
 esac
 src=${top_srcdir:?} build=${top_builddir:?}
+for plugin in encoder reader safetensors; do
+  [ -f "$build/.libs/$plugin.so" ] || { echo "skipped: built without the plugin $plugin"; exit 77; }
+done
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-readme.XXXXXX") || exit 99
 trap 'rm -rf "$dir"' EXIT
 status=0
