@@ -6,7 +6,7 @@ local words = require "spcore.words"
 local common = {
   device = { "auto", "where to compute: auto, cpu" },
   strategy = { "serialized", "which stages overlap: a name or a file.lua" },
-  depth = { 1, "how many steps a strategy works ahead", min = 1, max = 1000 },
+  depth = { 1, "how many steps a strategy works ahead", min = 1, max = 64 },
   threads = { 0, "threads of the arithmetic; 0: all processors", min = 0, max = 1024 },
   workers = { 0, "threads that read data; 0: as the reader has it", min = 0, max = 1024 },
   seed = { 1, "of weights, order and augmentation", min = 0, max = math.maxinteger },
