@@ -2,7 +2,7 @@
  * build.c - the only place that allocates for a program: buffers, streams, events, call records. */
 #include "program.h"
 
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,10 +101,11 @@ static int name_hashes(sp_task *t, sp_err *err) {
 }
 
 /* ---- call records ---- */
+/* A frozen stage too, if it passes a gradient on: its forward() keeps what its backward() needs. */
 static bool changes_when_training(const sp_node *n) {
   bool yes = n->backward || n->loss || n->optimizer;
-  for (size_t i = 0; i < n->n_weights; i++) yes = yes || n->weights[i].flags & SP_WEIGHT_STATE;
-  return yes && !n->frozen;
+  for (size_t i = 0; !n->frozen && i < n->n_weights; i++) yes = yes || n->weights[i].flags & SP_WEIGHT_STATE;
+  return yes;
 }
 
 static int make_call(sp_program *p, sp_task *t, sp_call *c, sp_err *err) {
@@ -190,16 +191,17 @@ int sp_program_build(sp_program *p, sp_err *err) {
   for (size_t i = 0; i < p->n_lanes && !st; i++) st = make_lane(p, i, err);
   if (!st) st = make_calls(p, err);
   if (!st) st = prepare(p, err);
+  p->lr = NAN;
   p->built = !st;
   return st;
 }
 
 void sp_program_memory(const sp_program *p, sp_mem *mem) {
   for (size_t i = 0; i < p->n_bufs; i++) {
-    uint64_t bytes = (uint64_t)p->bufs[i].bytes * (uint64_t)p->bufs[i].slots;
-    if (p->bufs[i].kind == SP_BUF_ACTIVATION) mem->activations += bytes;
-    else if (p->bufs[i].kind == SP_BUF_GRADIENT) mem->gradients += bytes;
-    else mem->saved += bytes;
+    const sp_buf *b = &p->bufs[i];
+    uint64_t each = b->pinned ? sp_pool_block(b->bytes) : b->bytes, bytes, *sum;
+    sum = b->kind == SP_BUF_ACTIVATION ? &mem->activations : b->kind == SP_BUF_GRADIENT ? &mem->gradients : &mem->saved;
+    if (__builtin_mul_overflow(each, (uint64_t)b->slots, &bytes) || __builtin_add_overflow(*sum, bytes, sum)) *sum = UINT64_MAX;
   }
   for (size_t i = 0; i < p->n_lanes; i++) mem->scratch += lane_scratch(p, i);
 }

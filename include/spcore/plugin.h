@@ -168,7 +168,7 @@ typedef struct sp_step {
 
 typedef struct sp_io {
   uint32_t size;
-  uint32_t training;        /* forward(): statistics are updated, a backward() of this step follows */
+  uint32_t training;        /* forward(): statistics are updated unless frozen, a backward() of this step follows */
   const sp_step *step;      /* in the stage's memory; NULL in prepare() */
   const uint64_t *ids;      /* [N], in the stage's memory; NULL in prepare() and where the graph has no source */
   uint32_t n_in, n_out, n_weights, reserved0;

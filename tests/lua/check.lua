@@ -55,6 +55,18 @@ function t.read(path)
   return text
 end
 
+-- The tensors of a safetensors file, by name, each as its bytes.
+function t.tensors(path)
+  local text = t.read(path)
+  local size = ("<I8"):unpack(text)
+  local tensors = {}
+  for name, fields in text:sub(9, 8 + size):gmatch '"([^"]+)":(%b{})' do
+    local from, to = fields:match '"data_offsets":%[(%d+),(%d+)%]'
+    if from then tensors[name] = text:sub(9 + size + from, 8 + size + to) end
+  end
+  return tensors
+end
+
 t.program = assert(sys.realpath("/proc/self/exe"))
 
 -- Runs this program in `dir` with the words of `line`; returns exit code (128 + signal), stdout, stderr.
