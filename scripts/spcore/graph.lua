@@ -327,12 +327,13 @@ end
 function graph:save(path, options)
   options = options or {}
   words.check_keys("g:save", options, { optimizer = true })
+  apply(self)
   self._raw:save(path, options.optimizer)
 end
 
 -- All weights from a file or the folder of a run.
 function graph:load(path)
-  check_wires(self)
+  apply(self)
   self._raw:load(path)
 end
 
