@@ -39,7 +39,8 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
   pthread_mutex_init(&g->lock, NULL);
   g->env = env;
   if (opts) g->opts = *opts;
-  if (!g->opts.device) g->opts.device = "cpu";
+  g->opts.device = g->device = sp_strdup(opts && opts->device ? opts->device : "cpu");
+  g->opts.init = g->init = sp_strdup(opts && opts->init ? opts->init : "philox");
   if (g->opts.prefetch < 1) g->opts.prefetch = 1;
   g->accumulate = 1;
   g->host = env->host;
@@ -47,10 +48,11 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
     g->host.observe = sp_trace_observe;
     g->host.observe_arg = g->opts.trace;
   }
-  st = g->opts.run_ahead < 0 || g->opts.run_ahead > 64
+  st = !g->device || !g->init ? sp_nomem(err, 64, "a graph")
+       : g->opts.run_ahead < 0 || g->opts.run_ahead > 64
            ? sp_fail(err, SP_E_RANGE, "run_ahead %d is outside 0..64", g->opts.run_ahead)
        : g->opts.prefetch > 64 ? sp_fail(err, SP_E_RANGE, "prefetch %d is outside 1..64", g->opts.prefetch)
-       : g->opts.init && strcmp(g->opts.init, "philox") && strcmp(g->opts.init, "torch")
+       : strcmp(g->opts.init, "philox") && strcmp(g->opts.init, "torch")
            ? sp_fail(err, SP_E_INVALID, "init '%s': philox and torch are there", g->opts.init)
            : sp_registry_device(env->reg, g->opts.device, &g->dev_type, err);
   if (!st && (st = g->dev_type->open(sp_ctx_for(&h, g->opts.device, err), 0, &g->dev))) g->dev = NULL;
@@ -86,8 +88,12 @@ void sp_graph_free(sp_graph *g) {
   sp_err err;
   if (!g) return;
   if (g->dev) sp_graph_drain(g, &err);
+  while (g->eval) {
+    sp_program *next = g->eval->next_eval;
+    sp_program_free(g->eval);
+    g->eval = next;
+  }
   sp_program_free(g->train);
-  sp_program_free(g->eval);
   for (size_t i = 0; i < g->n_nodes; i++) free_node(g->nodes[i]);
   free(g->nodes);
   free(g->topo);
@@ -97,6 +103,8 @@ void sp_graph_free(sp_graph *g) {
   sp_pool_free(g->pool);
   if (g->dev) g->dev_type->close(g->dev);
   pthread_mutex_destroy(&g->lock);
+  free(g->device);
+  free(g->init);
   free(g);
 }
 
@@ -188,6 +196,7 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   n->key = sp_rng_key(g->opts.seed, n->name);
   n->n_live = sp_params_live(type->params, n->inst->params.data, n->live);
   g->nodes[g->n_nodes++] = n;
+  g->planned = false;
   *out = n;
   return SP_OK;
 }
@@ -240,11 +249,11 @@ int sp_node_set_live(sp_node *n, const char *param, double value, sp_err *err) {
     return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no parameter '%s' that may change while running", n->name, param);
   if (isnan(value) || ((p->min != 0 || p->max != 0) && (value < p->min || value > p->max)))
     return sp_fail(err, SP_E_RANGE, "stage '%s': parameter '%s': %g is outside %g..%g", n->name, param, value, p->min, p->max);
-  /* A stage ahead of the trained part has begun steps that in another strategy it has not: the same script would give other
-   * bits there. */
-  if (n->g->train && !n->in_trained && !n->optimizer)
+  /* A stage ahead of the trained part, or behind it, is at another step in another strategy: the same script would give
+   * other bits there. */
+  if (n->g->train && !n->backward && !n->optimizer && !(n->loss && n->needs_grad))
     return sp_fail(err, SP_E_STATE, "stage '%s': parameter '%s' may change before the first step only: the stage may run "
-                   "ahead of the trained part", n->name, param);
+                   "ahead of the trained part or behind it", n->name, param);
   n->live[i] = (float)value;
   return SP_OK;
 }
@@ -294,17 +303,24 @@ static int refuse_cycle(sp_node *node, const sp_port *pi, sp_ref from, const sp_
   return st;
 }
 
-int sp_graph_wire(sp_graph *g, sp_node *node, int in_port, sp_ref from, sp_err *err) {
-  const sp_port *pi = sp_node_in_port(node, (unsigned)in_port), *po = sp_node_out_port(from.node, (unsigned)from.port);
-  sp_refs *r = &node->in[in_port];
-  int st;
+static int check_wire(const sp_graph *g, const sp_node *node, int in_port, sp_ref from, sp_err *err) {
+  if (in_port < 0 || (unsigned)in_port >= node->n_in || from.port < 0 || (unsigned)from.port >= from.node->n_out)
+    return sp_fail(err, SP_E_INVALID, "'%s' to '%s': there is no such port", from.node->name, node->name);
   if (from.node->g != g || node->g != g)
-    return sp_fail(err, SP_E_INVALID, "'%s.%s' belongs to another graph", from.node->name, po->name);
+    return sp_fail(err, SP_E_INVALID, "'%s' and '%s' belong to two graphs", from.node->name, node->name);
   if (node->optimizer)
     return sp_fail(err, SP_E_INVALID, "stage '%s' is an optimizer: it is wired by train{ optimizer = ... }", node->name);
   if (g->train) return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; wire stages before", node->name);
-  if ((st = refuse_cycle(node, pi, from, po, err))) return st;
+  return SP_OK;
+}
+
+int sp_graph_wire(sp_graph *g, sp_node *node, int in_port, sp_ref from, sp_err *err) {
+  int st = check_wire(g, node, in_port, from, err);
+  if (st) return st;
+  const sp_port *pi = sp_node_in_port(node, (unsigned)in_port), *po = sp_node_out_port(from.node, (unsigned)from.port);
   const sp_speclist *specs = &from.node->out_specs[from.port];
+  sp_refs *r = &node->in[in_port];
+  if ((st = refuse_cycle(node, pi, from, po, err))) return st;
   uint32_t first = from.index < 0 ? 0 : (uint32_t)from.index;
   uint32_t n = from.index < 0 && po->flags & SP_PORT_LIST ? specs->n : 1;
   if (from.index >= 0 && from.node->planned && first >= specs->n)
@@ -317,145 +333,13 @@ int sp_graph_wire(sp_graph *g, sp_node *node, int in_port, sp_ref from, sp_err *
                    r->n ? "is a second one" : "is a list of another length");
   if (r->n + n > SP_MAX_LIST)
     return sp_fail(err, SP_E_RANGE, "'%s.%s' takes at most %d tensors", node->name, pi->name, SP_MAX_LIST);
+  node->planned = g->planned = false;
   for (uint32_t i = 0; i < n && !st; i++)
     st = add_ref(r, (sp_ref){from.node, from.port, (int)(first + i)}, err);
-  node->planned = false;
   return st;
 }
 
 bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from) {
   return !((sp_node_in_port(consumer, (unsigned)in_port)->flags | sp_node_out_port(from.node, (unsigned)from.port)->flags) &
            (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS));
-}
-
-/* ---- plan ---- */
-static int keep_weights(sp_node *n, const sp_plan *p, sp_err *err) {
-  if (n->weights) { /* planned before: the storage stands, so must the list */
-    bool same = p->n_weights == n->n_weights;
-    for (size_t i = 0; same && i < n->n_weights; i++)
-      same = !strcmp(n->weights[i].name, p->weights[i].name) && sp_spec_equal(&n->weights[i].spec, &p->weights[i].spec);
-    if (same) return SP_OK;
-    sp_node_drop_weights(n);
-  }
-  n->n_weights = p->n_weights;
-  if (!p->n_weights) return SP_OK;
-  n->weights = sp_calloc(p->n_weights, sizeof *n->weights);
-  if (!n->weights) return sp_nomem(err, p->n_weights * sizeof *n->weights, "the list of weights");
-  for (uint32_t i = 0; i < p->n_weights; i++) {
-    n->weights[i] = p->weights[i];
-    n->weights[i].name = sp_strdup(p->weights[i].name);
-    if (!n->weights[i].name) return sp_nomem(err, 64, "a name");
-  }
-  return SP_OK;
-}
-
-static int keep_attrs(sp_node *n, const sp_plan *p, sp_err *err) {
-  for (size_t i = 0; i < n->n_attrs; i++) {
-    free((char *)n->attrs[i].name);
-    free((char *)n->attrs[i].text);
-  }
-  free(n->attrs);
-  n->n_attrs = 0;
-  n->attrs = sp_calloc(p->n_attrs + 1, sizeof *n->attrs);
-  if (!n->attrs) return sp_nomem(err, 0, "attributes");
-  for (uint32_t i = 0; i < p->n_attrs; i++) {
-    n->attrs[i] = p->attrs[i];
-    n->attrs[i].name = sp_strdup(p->attrs[i].name);
-    n->attrs[i].text = p->attrs[i].text ? sp_strdup(p->attrs[i].text) : NULL;
-    n->n_attrs = i + 1;
-    if (!n->attrs[i].name || (p->attrs[i].text && !n->attrs[i].text)) return sp_nomem(err, 64, "an attribute");
-  }
-  return SP_OK;
-}
-
-/* "; wired: encoder.features float32[8,64,8,8] -> features, ..." */
-static void put_edges(const sp_node *n, sp_err *err) {
-  sp_sb sb = {0};
-  char spec[128];
-  for (unsigned i = 0; i < n->n_in; i++)
-    for (size_t k = 0; k < n->in[i].n; k++) {
-      sp_ref r = n->in[i].v[k];
-      sp_sb_putf(&sb, "%s%s.%s %s -> %s", sb.n ? ", " : "", r.node->name, sp_node_out_port(r.node, (unsigned)r.port)->name,
-                 sp_spec_str(&n->in_specs[i].spec[k], spec, sizeof spec), sp_node_in_port(n, i)->name);
-    }
-  if (sb.n) {
-    size_t len = strlen(err->msg);
-    snprintf(err->msg + len, sizeof err->msg - len, " (wired: %s)", sp_sb_str(&sb));
-  }
-  sp_sb_free(&sb);
-}
-
-int sp_node_replan(sp_node *n, bool training, sp_err *err) {
-  sp_plan p = {.size = sizeof p, .training = training, .n_in = n->n_in, .n_out = n->n_out, .frozen = n->frozen};
-  int st;
-  p.batch = n->source ? n->opts.batch : 0;
-  for (unsigned i = 0; i < n->n_in && !p.batch; i++)
-    if (n->in_specs[i].n && n->in_specs[i].spec[0].ndim) p.batch = n->in_specs[i].spec[0].shape[0];
-  if (!p.batch) p.batch = n->opts.batch > 0 ? n->opts.batch : 1;
-  n->opts.batch = p.batch;
-  for (unsigned i = 0; i < n->n_out; i++) {
-    n->out_specs[i].n = sp_node_out_port(n, i)->flags & SP_PORT_LIST ? 0 : 1;
-    memset(n->out_specs[i].spec, 0, n->out_specs[i].cap * sizeof(sp_spec));
-  }
-  p.in = n->in_specs;
-  p.out = n->out_specs;
-  if ((st = sp_inst_plan(n->inst, &p, err))) {
-    put_edges(n, err);
-    return st;
-  }
-  n->scratch = p.scratch_bytes;
-  n->saved = p.saved_bytes;
-  if ((st = keep_weights(n, &p, err)) || (st = keep_attrs(n, &p, err))) return st;
-  n->planned = true;
-  return SP_OK;
-}
-
-int sp_graph_plan(sp_graph *g, sp_node *n, sp_err *err) {
-  (void)g;
-  if (n->optimizer) return SP_OK;
-  for (unsigned i = 0; i < n->n_in; i++) {
-    const sp_port *p = sp_node_in_port(n, i);
-    sp_speclist *s = &n->in_specs[i];
-    if (!n->in[i].n && !(p->flags & (SP_PORT_OPTIONAL | SP_PORT_LIST)))
-      return sp_fail(err, SP_E_INVALID, "stage '%s': input port '%s' is not connected (%s)", n->name, p->name, p->doc);
-    free(s->spec);
-    s->spec = sp_calloc(n->in[i].n + 1, sizeof *s->spec);
-    if (!s->spec) return sp_nomem(err, 0, "ports");
-    s->n = s->cap = (uint32_t)n->in[i].n;
-    for (uint32_t k = 0; k < s->n; k++) {
-      sp_ref r = n->in[i].v[k];
-      if (!r.node->planned)
-        return sp_fail(err, SP_E_STATE, "stage '%s': its input comes from '%s', whose inputs are not connected", n->name,
-                       r.node->name);
-      s->spec[k] = r.node->out_specs[r.port].spec[r.index];
-    }
-  }
-  return sp_node_replan(n, false, err);
-}
-
-/* Kahn's order, the lowest index first, so that the order is the script's where it is free. */
-int sp_graph_sort(sp_graph *g, sp_err *err) {
-  size_t done = 0;
-  bool *placed = sp_calloc(g->n_nodes + 1, 1);
-  free(g->topo);
-  g->topo = sp_calloc(g->n_nodes + 1, sizeof *g->topo);
-  if (!placed || !g->topo) {
-    free(placed);
-    return sp_nomem(err, g->n_nodes * sizeof *g->topo, "the order of stages");
-  }
-  while (done < g->n_nodes) {
-    size_t before = done;
-    for (size_t i = 0; i < g->n_nodes && done == before; i++) {
-      sp_node *n = g->nodes[i];
-      bool ready = !placed[i];
-      for (unsigned p = 0; ready && p < n->n_in; p++)
-        for (size_t k = 0; k < n->in[p].n; k++) ready = ready && placed[n->in[p].v[k].node->index];
-      if (!ready) continue;
-      placed[i] = true;
-      g->topo[done++] = n;
-    }
-    if (done == before) break; /* wire() refuses cycles */
-  }
-  free(placed);
-  return done == g->n_nodes ? SP_OK : sp_fail(err, SP_E_INTERNAL, "the graph has a cycle");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * graph_impl.h - what a graph is made of, for the files that build and run it: graph.c, train.c, program.c, run.c,
- * evaluate.c, weights.c. */
+ * graph_impl.h - what a graph is made of, for the files that build and run it: graph.c, plan.c, train.c,
+ * lanes.c, program.c, build.c, run.c, evaluate.c, weights.c. */
 #ifndef SP_CORE_GRAPH_IMPL_H
 #define SP_CORE_GRAPH_IMPL_H
 
@@ -27,6 +27,7 @@ struct sp_node {
   unsigned n_in, n_out;
   sp_refs *in;      /* per input port: one ref per tensor */
   bool planned;
+  bool batched;       /* shape[0] is N, which comes from the source */
   sp_speclist *in_specs, *out_specs;
   size_t scratch, saved;
   sp_weight *weights; /* copies; names are owned */
@@ -58,6 +59,7 @@ typedef struct sp_program sp_program;
 struct sp_graph {
   sp_env *env;
   sp_graph_opts opts;
+  char *device, *init; /* what opts points to */
   sp_stage_host host;
   const sp_device_type *dev_type;
   void *dev;
@@ -65,6 +67,7 @@ struct sp_graph {
   sp_node **nodes;
   size_t n_nodes, cap_nodes;
   sp_node **topo; /* n_nodes, producers first; by index where free */
+  bool planned; /* all stages, since the last wire */
   bool training;
   sp_refs losses;
   sp_node *optimizer;
@@ -74,8 +77,11 @@ struct sp_graph {
   char *strategy;
   sp_user_lane *lanes;
   size_t n_lanes;
+  bool default_lanes;
+  uint64_t start; /* the step to begin with, while there is no program */
+  bool sought;    /* the next loop begins where no loop has ended */
   sp_node *train_source;
-  sp_program *train, *eval; /* programs; eval is kept for its source */
+  sp_program *train, *eval; /* eval: the first of a list, one for each source */
   bool initialised;         /* weights */
   /* The failure that is reported: of those that happened, the first in serialized order. */
   pthread_mutex_t lock;
@@ -86,9 +92,15 @@ struct sp_graph {
   uint64_t allocations;
 };
 
-/* graph.c */
+/* plan.c */
 int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
 int sp_node_replan(sp_node *node, bool training, sp_err *err);
+int sp_graph_plan_stages(sp_graph *g, sp_err *err); /* all of them, and the optimizer */
+int sp_graph_plan_program(sp_graph *g, sp_err *err); /* and the schedule: from here on the graph is as it is */
+int sp_graph_check_memory(sp_graph *g, const sp_program *prog, sp_err *err);
+bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shape[0] of this output is N */
+
+/* graph.c */
 bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
 const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
 const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
@@ -96,12 +108,14 @@ void *sp_graph_alloc(sp_graph *g, size_t bytes, const char *what, sp_err *err); 
 void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */
 
 /* train.c */
+bool sp_node_changes(const sp_node *node); /* training changes its weights or statistics */
 int sp_graph_analyse(sp_graph *g, sp_err *err);
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
 void sp_graph_drop_lanes(sp_graph *g);
 
 /* weights.c */
-int sp_node_storage(sp_node *node, sp_err *err); /* allocates w, once */
+int sp_node_storage(sp_node *node, sp_err *err); /* allocates w and dw, once */
+bool sp_node_has_dw(const sp_node *node, size_t i);
 int sp_graph_init_weights(sp_graph *g, sp_err *err);
 void sp_node_drop_weights(sp_node *node);
 

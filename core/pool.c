@@ -110,13 +110,18 @@ static void make_room(sp_pool *pool, sp_ctx *ctx, size_t size) {
   }
 }
 
+size_t sp_pool_block(size_t bytes) {
+  size_t size = SMALLEST;
+  while (size < bytes && size <= SIZE_MAX / 2) size *= 2;
+  return size;
+}
+
 int sp_pool_get(sp_pool *pool, size_t bytes, void **ptr, sp_err *err) {
   sp_ctx_holder holder;
   sp_err ignored = {0};
   sp_ctx *ctx = sp_ctx_for(&holder, "pinned memory", err);
-  size_t size = SMALLEST;
+  size_t size = sp_pool_block(bytes);
   block *b;
-  while (size < bytes && size <= SIZE_MAX / 2) size *= 2;
   if (size < bytes || (pool->cap && size > pool->cap - pool->in_use))
     return sp_fail(err, SP_E_NOMEM,
                    "pinned memory is exhausted: %zu bytes asked for (a block of %zu), %zu in use, at most %zu allowed; "

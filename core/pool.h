@@ -13,6 +13,7 @@ typedef struct sp_pool sp_pool;
 int sp_pool_new(sp_pool **pool, const sp_device_type *type, void *dev, size_t cap, const char *option, sp_err *err);
 void sp_pool_free(sp_pool *pool);
 /* A block of at least `bytes` (rounded up to a power of two). Prefers a kept one whose event is complete. */
+size_t sp_pool_block(size_t bytes); /* what get() takes for so many bytes */
 int sp_pool_get(sp_pool *pool, size_t bytes, void **ptr, sp_err *err);
 /* Gives it back. It is reused only when `stream`, as of now, has passed this point (stream NULL: at once). */
 int sp_pool_put(sp_pool *pool, void *ptr, void *stream, sp_err *err);

@@ -41,7 +41,7 @@ static bool port_is_small(const sp_port *p) { return p->flags & (SP_PORT_METRIC 
 /* The node whose buffers a wire reads: the stand-in's, where its source is replaced. */
 static sp_node *producer(const sp_program *p, sp_node *n) { return p->stand_in && n == p->g->train_source ? p->stand_in : n; }
 
-static bool in_program(const sp_program *p, const sp_node *n) {
+bool sp_program_has(const sp_program *p, const sp_node *n) {
   if (n->source) return n == p->source;
   return !(n->optimizer && (!p->training || !p->g->training));
 }
@@ -73,12 +73,13 @@ static int node_resources(sp_program *p, sp_node *n, sp_err *err) {
       size_t f = flat(n, (int)o, (int)k);
       int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
       const sp_node *read = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
-      if (sp_node_out_port(n, o)->flags & SP_PORT_OPTIONAL && !is_read(p->g, read, (int)o, (int)k)) {
+      const sp_port *port = sp_node_out_port(n, o);
+      if (port->flags & SP_PORT_OPTIONAL && !port_is_small(port) && !is_read(p->g, read, (int)o, (int)k)) {
         p->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
         continue;
       }
       st = add_buf(p, tensor_name(n, (int)o, k, ""), (size_t)bytes, SP_BUF_ACTIVATION, 0,
-                   port_is_small(sp_node_out_port(n, o)) ? 0 : group, &p->act[i][f], err);
+                   port_is_small(port) ? 0 : group, &p->act[i][f], err);
       if (!st) p->bufs[p->act[i][f]].pinned = n->source;
     }
   for (size_t f = 0; f < n_flat(n); f++) p->grad[i][f] = -1;
@@ -136,10 +137,6 @@ static int begin_list(sp_task *t, size_t list, uint32_t n) {
   return SP_OK;
 }
 
-static bool is_batch(const sp_node *n, const sp_port *port, const sp_spec *s) {
-  return !port_is_small(port) && !n->optimizer && s->ndim > 0 && s->shape[0] == n->opts.batch;
-}
-
 static int put_inputs(sp_program *p, sp_task *t, sp_err *err) {
   sp_node *n = t->node;
   int st = SP_OK;
@@ -151,7 +148,7 @@ static int put_inputs(sp_program *p, sp_task *t, sp_err *err) {
       const sp_spec *s = &n->in_specs[i].spec[k];
       int buf = p->act[from->index][flat(from, r.port, r.index)];
       st = access(t, buf, SP_READ, err);
-      if (!st) st = tensor(t, s, NULL, buf, is_batch(r.node, sp_node_out_port(r.node, (unsigned)r.port), s), err);
+      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
     }
   }
   return st;
@@ -166,7 +163,7 @@ static int put_outputs(sp_program *p, sp_task *t, int mode, sp_err *err) {
       const sp_spec *s = &n->out_specs[o].spec[k];
       int buf = p->act[n->index][flat(n, (int)o, (int)k)];
       st = access(t, buf, mode, err);
-      if (!st) st = tensor(t, s, NULL, buf, is_batch(n, sp_node_out_port(n, o), s), err);
+      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
     }
   }
   return st;
@@ -181,7 +178,7 @@ static int put_douts(sp_program *p, sp_task *t, sp_err *err) {
       const sp_spec *s = &n->out_specs[o].spec[k];
       int buf = t->kind == SP_TASK_BACKWARD ? p->grad[n->index][flat(n, (int)o, (int)k)] : -1;
       st = access(t, buf, SP_READ, err);
-      if (!st) st = tensor(t, s, NULL, buf, is_batch(n, sp_node_out_port(n, o), s), err);
+      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
     }
   }
   return st;
@@ -210,7 +207,7 @@ static int put_dins(sp_program *p, sp_task *t, bool wanted, bool *written, sp_er
         written[buf] = true;
         st = access(t, buf, t->din_acc[i][k] ? SP_READ | SP_WRITE : SP_WRITE, err);
       }
-      if (!st) st = tensor(t, s, NULL, buf, is_batch(r.node, sp_node_out_port(r.node, (unsigned)r.port), s), err);
+      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
     }
   }
   return st;
@@ -345,68 +342,14 @@ static int name_metrics(sp_program *p, sp_err *err) {
     const char *port = sp_node_out_port(m->node, (unsigned)m->port)->name;
     bool alone = true;
     for (size_t k = 0; k < p->n_metrics; k++)
-      if (k != i && !strcmp(sp_node_out_port(p->metrics[k].node, (unsigned)p->metrics[k].port)->name, port)) alone = false;
-    m->name = alone ? text("%s", port) : text("%s.%s", m->node->name, port);
+      if (p->metrics[k].node != m->node && !strcmp(sp_node_out_port(p->metrics[k].node, (unsigned)p->metrics[k].port)->name, port)) alone = false;
+    bool list = sp_node_out_port(m->node, (unsigned)m->port)->flags & SP_PORT_LIST;
+    const char *node = alone ? "" : m->node->name, *dot = alone ? "" : ".";
+    m->name = list ? text("%s%s%s[%u]", node, dot, port, m->index + 1) : text("%s%s%s", node, dot, port);
     if (!m->name) return sp_nomem(err, 64, "a name");
   }
   p->shown = sp_calloc(p->n_metrics + 1, sizeof *p->shown);
   return p->shown ? SP_OK : sp_nomem(err, 64, "metrics");
-}
-
-/* ---- lanes ---- */
-static int add_lane(sp_program *p, const char *name, int delay, int priority, bool host, sp_err *err) {
-  sp_lane *l = &p->lanes[p->n_lanes];
-  *l = (sp_lane){.delay = delay, .priority = priority, .host = host, .name = sp_strdup(name)};
-  if (!l->name) return sp_nomem(err, 64, "a lane");
-  p->n_lanes++;
-  return SP_OK;
-}
-
-/* Lanes that the strategy lists, a lane of its own for a source that it does not, and the host's. Evaluation runs on one
- * lane: it has no bits or speed to gain from more. */
-static int make_lanes(sp_program *p, sp_err *err) {
-  sp_graph *g = p->g;
-  int least = INT32_MAX, most = 0, update = -1, ahead = g->opts.prefetch, st;
-  p->lanes = sp_calloc(g->n_lanes + 3, sizeof *p->lanes);
-  if (!p->lanes) return sp_nomem(err, 64, "lanes");
-  for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->user_lane = -1;
-  if (p->stand_in) {
-    if ((st = add_lane(p, "evaluate", ahead, 0, false, err))) return st;
-    for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->user_lane = 0;
-  }
-  for (size_t l = 0; !p->stand_in && l < g->n_lanes; l++) {
-    if ((st = add_lane(p, g->lanes[l].name, g->lanes[l].delay + ahead, g->lanes[l].priority, false, err))) return st;
-    for (size_t k = 0; k < g->lanes[l].n_nodes; k++) {
-      g->lanes[l].nodes[k]->user_lane = (int)l;
-      if (g->lanes[l].nodes[k]->trained) update = (int)l;
-    }
-  }
-  if (p->source && (p->stand_in || p->source->user_lane < 0)) {
-    p->source->user_lane = (int)p->n_lanes;
-    if ((st = add_lane(p, p->source->name, 0, 0, false, err))) return st;
-  }
-  if (update < 0)
-    for (size_t l = 0; l < p->n_lanes; l++)
-      if (update < 0 || p->lanes[l].delay > p->lanes[update].delay) update = (int)l;
-  if (g->optimizer && g->optimizer->user_lane < 0) g->optimizer->user_lane = update;
-  for (size_t l = 0; l < p->n_lanes; l++) {
-    bool used = false;
-    for (size_t i = 0; i < g->n_nodes; i++)
-      used = used || (in_program(p, g->nodes[i]) && g->nodes[i]->user_lane == (int)l);
-    if (used && p->lanes[l].delay < least) least = p->lanes[l].delay;
-  }
-  for (size_t l = 0; l < p->n_lanes; l++) {
-    p->lanes[l].delay = p->lanes[l].delay < least ? 0 : p->lanes[l].delay - least;
-    if (p->lanes[l].delay > most) most = p->lanes[l].delay;
-  }
-  p->update_lane = update;
-  p->shift = ahead - least;
-  p->collect_delay = p->lanes[update].delay + g->opts.run_ahead + 1;
-  p->lag = most - p->lanes[update].delay;
-  if (p->lag > g->opts.run_ahead) p->collect_delay = most + 1;
-  p->ring = p->collect_delay + 2;
-  p->host_lane = (int)p->n_lanes;
-  return add_lane(p, "host", 0, 0, true, err);
 }
 
 /* ---- the schedule ---- */
@@ -462,11 +405,11 @@ static int plan(sp_program *p, sp_err *err) {
     if (!(*maps[m] = sp_calloc(g->n_nodes + 1, sizeof **maps[m]))) return sp_nomem(err, 64, "resources");
     for (size_t i = 0; i < g->n_nodes; i++) (*maps[m])[i] = -1;
   }
-  if ((st = make_sampler(p, err)) || (st = make_lanes(p, err))) return st;
+  if ((st = make_sampler(p, err)) || (st = sp_program_lanes(p, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++) {
     sp_node *n = g->topo[i];
     gradients += n_flat(n);
-    if (in_program(p, n) && ((st = node_resources(p, n, err)) || (st = add_metrics(p, n, err)))) return st;
+    if (sp_program_has(p, n) && ((st = node_resources(p, n, err)) || (st = add_metrics(p, n, err)))) return st;
   }
   if ((st = name_metrics(p, err))) return st;
   written = sp_calloc(p->n_bufs + gradients + 1, sizeof *written); /* gradient buffers come on top */
@@ -474,7 +417,7 @@ static int plan(sp_program *p, sp_err *err) {
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     sp_node *n = producer(p, g->topo[i]); /* a stand-in comes where the source itself would, before all that read it */
     bool again = g->topo[i] == p->stand_in && p->stand_in != g->train_source;
-    if (!again && in_program(p, n) && !n->optimizer) st = forward_task(p, n, written, err);
+    if (!again && sp_program_has(p, n) && !n->optimizer) st = forward_task(p, n, written, err);
   }
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->backward) st = backward_task(p, g->topo[i], written, err);

@@ -84,7 +84,8 @@ typedef struct sp_metric_slot {
 struct sp_program {
   sp_graph *g;
   bool training;          /* io->training, backward and update tasks */
-  sp_node *source, *stand_in; /* what feeds it; whom it stands in for */
+  sp_node *source, *stand_in; /* what feeds it; the same, where it stands in for the training source */
+  struct sp_program *next_eval;
   sp_sampler sampler;
   bool has_sampler;
   sp_lane *lanes;
@@ -105,13 +106,14 @@ struct sp_program {
   uint32_t *step_n;       /* [ring] */
   double *step_lr;        /* [ring] */
   uint64_t lr_step;       /* the step whose lr was asked last, + 1 */
+  double lr;              /* of the last update that was collected, NaN: none */
   sp_metric_slot *metrics;
   size_t n_metrics, cap_metrics;
   sp_metric *shown;       /* what a result points to */
   sp_hash *hashes;
   size_t n_hashes;
   /* the loop */
-  bool running;
+  bool running, halted;   /* halted: after a failure, also one of an evaluation */
   uint64_t first, end;    /* steps of this loop; end UINT64_MAX: none */
   uint64_t tick;
   size_t pos;             /* in sched.order, within the tick */
@@ -125,6 +127,11 @@ int sp_program_plan(sp_program **prog, sp_graph *g, bool training, sp_node *stan
 int sp_program_build(sp_program *prog, sp_err *err); /* memory, streams, events, calls, prepare */
 void sp_program_free(sp_program *prog);
 void sp_program_memory(const sp_program *prog, sp_mem *mem); /* adds */
+
+bool sp_program_has(const sp_program *prog, const sp_node *node); /* its tasks are in it */
+
+/* lanes.c */
+int sp_program_lanes(sp_program *prog, sp_err *err);
 
 /* run.c */
 int sp_program_begin(sp_program *prog, uint64_t first, uint64_t n, sp_err *err);

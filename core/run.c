@@ -49,16 +49,17 @@ static void hash_call(sp_call *c) {
 
 /* Of the failures that happen before everything has stopped, the first in serialized order is kept: which one comes first in
  * time is left to chance. */
-static void keep_failure(sp_call *c) {
-  sp_graph *g = c->task->prog->g;
+static int keep_failure(const sp_task *t, uint64_t step, const sp_err *err) {
+  sp_graph *g = t->prog->g;
   pthread_mutex_lock(&g->lock);
-  if (!g->failed || c->step < g->fail_step || (c->step == g->fail_step && c->task->index < g->fail_task)) {
+  if (!g->failed || step < g->fail_step || (step == g->fail_step && t->index < g->fail_task)) {
     g->failed = true;
-    g->fail_step = c->step;
-    g->fail_task = c->task->index;
-    g->failure = c->err;
+    g->fail_step = step;
+    g->fail_task = t->index;
+    g->failure = *err;
   }
   pthread_mutex_unlock(&g->lock);
+  return err->status;
 }
 
 static int run_call(void *arg, void *native) {
@@ -67,7 +68,7 @@ static int run_call(void *arg, void *native) {
   void *lane = &t->prog->lanes[t->lane];
   int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, c->step, native, lane, &c->err)
                                        : sp_inst_forward(t->node->inst, &c->io, c->step, native, lane, &c->err);
-  if (st) keep_failure(c);
+  if (st) keep_failure(t, c->step, &c->err);
   else if (t->n_hashes) hash_call(c);
   return st;
 }
@@ -100,13 +101,13 @@ static int fill_step(sp_program *p, sp_task *t, sp_call *c, uint64_t step, sp_er
   int st;
   sp_call_fill(c, step, p->step_n[r]);
   if (p->training && g->training && (n->optimizer || (t->kind == SP_TASK_BACKWARD && n->inplace))) {
-    if ((st = step_lr(p, step, &lr, err))) return st;
+    if ((st = step_lr(p, step, &lr, err))) return keep_failure(t, step, err);
     c->dw_scale = -(float)lr;
   }
   c->block.step = step;
   c->block.epoch = p->has_sampler ? step / p->sampler.steps : 0;
   c->block.key = n->key;
-  c->block.n = p->step_n[r];
+  c->block.n = n->batched ? p->step_n[r] : (uint32_t)n->opts.batch;
   c->block.training = p->training && g->training;
   c->block.loss_scale = 1.0f / (float)g->accumulate;
   memcpy(c->block.live, n->live, sizeof c->block.live);
@@ -182,7 +183,7 @@ static int collect(sp_program *p, sp_task *t, uint64_t step, sp_err *err) {
     const sp_buf *b = &p->bufs[m->buf];
     const void *data = b->ptr[step % (uint64_t)b->slots];
     if (port->flags & SP_PORT_STATUS) {
-      if ((st = check_status(m, data, step, err))) return st;
+      if ((st = check_status(m, data, step, err))) return keep_failure(t, step, err);
       continue;
     }
     p->shown[k++] = (sp_metric){m->name, m->node->name, port->name, m->node->out_specs[m->port].spec[m->index], data};
@@ -192,7 +193,8 @@ static int collect(sp_program *p, sp_task *t, uint64_t step, sp_err *err) {
   p->result.epoch = p->has_sampler ? step / p->sampler.steps : 0;
   if (p->training && g->training) {
     p->result.updated = step % (uint64_t)g->accumulate == (uint64_t)g->accumulate - 1;
-    p->result.lr = p->step_lr[step % (uint64_t)p->ring];
+    if (p->result.updated) p->lr = p->step_lr[step % (uint64_t)p->ring];
+    p->result.lr = p->lr;
   }
   k = 0;
   for (size_t i = 0; i < p->n_tasks; i++) {
@@ -247,18 +249,16 @@ int sp_program_sync(sp_program *p, sp_err *err) {
 }
 
 /* Everything stops; the words are those of the stage that failed first, where one did. */
-static int give_up(sp_program *p, int status, sp_err *err) {
+static int give_up(sp_program *p, sp_err *err) {
   sp_graph *g = p->g;
-  sp_err found = {0};
-  int st = sp_program_sync(p, &found);
+  sp_err found;
+  sp_program_sync(p, &found);
   p->running = false;
-  if (st && g->failed) {
-    *err = found;
-    return st;
-  }
+  g->train->halted = true; /* a loop within which an evaluation failed ends too */
+  if (g->failed) *err = g->failure;
+  else g->failure = *err; /* the device's, not a stage's */
   g->failed = true;
-  g->failure = *err;
-  return status;
+  return err->status;
 }
 
 static int finish(sp_program *p, sp_err *err) {
@@ -269,9 +269,8 @@ static int finish(sp_program *p, sp_err *err) {
 }
 
 int sp_program_next(sp_program *p, const sp_result **res, sp_err *err) {
-  int st;
   *res = NULL;
-  if (!p->running) return SP_OK;
+  if (!p->running || p->halted) return p->halted ? give_up(p, err) : SP_OK;
   for (;;) {
     if (p->delivered >= p->end) return finish(p, err);
     if (p->pos == 0 && p->tick < p->end) begin_step(p, p->tick);
@@ -282,12 +281,12 @@ int sp_program_next(sp_program *p, const sp_result **res, sp_err *err) {
       if (p->tick < p->first + delay || step >= p->end) continue;
       if (step % (uint64_t)t->every != (uint64_t)t->phase) continue;
       if (t->kind == SP_TASK_COLLECT) {
-        if ((st = collect(p, t, step, err))) return give_up(p, st, err);
+        if (collect(p, t, step, err)) return give_up(p, err);
         p->delivered = step + 1;
         *res = &p->result;
         return SP_OK;
       }
-      if ((st = submit(p, t, step, err))) return give_up(p, st, err);
+      if (submit(p, t, step, err)) return give_up(p, err);
     }
     p->pos = 0;
     p->tick++;
@@ -295,81 +294,21 @@ int sp_program_next(sp_program *p, const sp_result **res, sp_err *err) {
 }
 
 /* ---- the graph's own loop ---- */
-static int find_source(sp_graph *g, sp_err *err) {
-  g->train_source = NULL;
-  for (size_t i = 0; i < g->n_nodes; i++) {
-    sp_node *n = g->nodes[i];
-    for (unsigned p = 0; p < n->n_in; p++)
-      for (size_t k = 0; k < n->in[p].n; k++) {
-        sp_node *s = n->in[p].v[k].node;
-        if (!s->source || s == g->train_source) continue;
-        if (g->train_source)
-          return sp_fail(err, SP_E_UNSUPPORTED, "'%s' and '%s' both feed the graph; one source is possible",
-                         g->train_source->name, s->name);
-        g->train_source = s;
-      }
-  }
-  for (size_t i = 0; i < g->n_nodes && !g->train_source; i++) /* a source alone, nothing after it */
-    if (g->nodes[i]->source) g->train_source = g->nodes[i];
-  return SP_OK;
-}
-
-static int default_strategy(sp_graph *g, sp_err *err) {
-  sp_node **all = sp_calloc(g->n_nodes + 1, sizeof *all);
-  sp_lane_desc lane = {.name = "main", .nodes = all};
-  int st;
-  if (!all) return sp_nomem(err, 64, "a strategy");
-  for (size_t i = 0; i < g->n_nodes; i++)
-    if (!g->nodes[i]->source) all[lane.n_nodes++] = g->nodes[i];
-  st = sp_graph_strategy(g, "serialized", &lane, 1, err);
-  free(all);
-  return st;
-}
-
-/* Everything that build() needs to know before it allocates tensors other than weights. */
-static int plan_graph(sp_graph *g, sp_err *err) {
-  int st;
-  if (g->train) return SP_OK;
-  if (!g->n_nodes) return sp_fail(err, SP_E_INVALID, "the graph is empty");
-  for (size_t i = 0; i < g->n_nodes; i++)
-    if (!g->nodes[i]->planned && !g->nodes[i]->optimizer && (st = sp_graph_plan(g, g->nodes[i], err))) return st;
-  if ((st = find_source(g, err)) || (!g->n_lanes && (st = default_strategy(g, err))) || (st = sp_graph_analyse(g, err)))
-    return st;
-  for (size_t i = 0; i < g->n_nodes; i++) {
-    sp_node *n = g->topo[i];
-    if (!n->optimizer && (n->backward || n->needs_grad) && (st = sp_node_replan(n, true, err))) return st;
-  }
-  if (g->training && (st = sp_graph_plan_optimizer(g, err))) return st;
-  for (size_t i = 0; i < g->n_nodes; i++)
-    if ((st = sp_node_storage(g->nodes[i], err))) return st;
-  return sp_program_plan(&g->train, g, true, NULL, err);
-}
-
 int sp_graph_build(sp_graph *g, sp_err *err) {
-  int st = plan_graph(g, err);
+  int st = sp_graph_plan_program(g, err);
+  if (st || g->train->built) return st;
+  st = sp_graph_check_memory(g, g->train, err);
   if (!st && !g->initialised) st = sp_graph_init_weights(g, err);
-  if (!st && !g->train->built) st = sp_program_build(g->train, err);
+  if (!st) st = sp_program_build(g->train, err);
+  if (st) { /* may be tried again */
+    sp_program_free(g->train);
+    g->train = NULL;
+  }
   return st;
-}
-
-int sp_graph_memory(sp_graph *g, sp_mem *mem, sp_err *err) {
-  int st = plan_graph(g, err);
-  *mem = (sp_mem){0};
-  if (st) return st;
-  sp_program_memory(g->train, mem);
-  for (size_t i = 0; i < g->n_nodes; i++)
-    for (size_t k = 0; k < g->nodes[i]->n_weights; k++) {
-      uint64_t bytes = (uint64_t)sp_spec_bytes(&g->nodes[i]->weights[k].spec);
-      if (g->nodes[i]->optimizer) mem->optimizer += bytes;
-      else mem->weights += bytes;
-      if (g->nodes[i]->dw && g->nodes[i]->dw[k].data) mem->gradients += bytes;
-    }
-  mem->total = mem->weights + mem->gradients + mem->optimizer + mem->activations + mem->saved + mem->scratch;
-  return SP_OK;
 }
 
 int sp_graph_schedule_info(sp_graph *g, sp_schedule_info *info, sp_err *err) {
-  int st = plan_graph(g, err);
+  int st = sp_graph_plan_program(g, err);
   if (st) return st;
   *info = (sp_schedule_info){.strategy = g->strategy, .n_lanes = g->train->n_lanes - 1, .n_tasks = g->train->n_tasks,
                              .n_waits = g->train->sched.n_waits, .n_derived = g->train->sched.n_derived,
@@ -378,7 +317,7 @@ int sp_graph_schedule_info(sp_graph *g, sp_schedule_info *info, sp_err *err) {
 }
 
 int sp_graph_describe(sp_graph *g, sp_sb *out, sp_err *err) {
-  int st = plan_graph(g, err);
+  int st = sp_graph_plan_program(g, err);
   sp_program *p = g->train;
   if (st) return st;
   sp_sb_putf(out, "strategy %s: %zu lanes, %zu waits (%zu before those implied by others were left out), proved race-free\n",
@@ -405,7 +344,15 @@ int sp_graph_describe(sp_graph *g, sp_sb *out, sp_err *err) {
 
 int sp_graph_begin(sp_graph *g, uint64_t n, sp_err *err) {
   int st = sp_graph_build(g, err);
-  return st ? st : sp_program_begin(g->train, g->train->next, n, err);
+  if (st) return st;
+  uint64_t first = g->train->next, k = (uint64_t)g->accumulate;
+  if (g->sought && first % k)
+    return sp_fail(err, SP_E_RANGE, "step %" PRIu64 " is no place to begin: with accumulate = %d the gradients of the %" PRIu64
+                   " step(s) before it would be missing; take a multiple", first, g->accumulate, first % k);
+  if (n > UINT64_MAX / 2) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", n);
+  if ((st = sp_program_begin(g->train, first, n, err))) return st;
+  g->sought = false;
+  return SP_OK;
 }
 
 int sp_graph_next(sp_graph *g, const sp_result **res, sp_err *err) {
@@ -431,62 +378,15 @@ int sp_graph_drain(sp_graph *g, sp_err *err) {
   return sp_program_sync(g->train, err);
 }
 
-uint64_t sp_graph_step(const sp_graph *g) { return g->train ? g->train->next : 0; }
+uint64_t sp_graph_step(const sp_graph *g) { return g->train ? g->train->next : g->start; }
 
 int sp_graph_seek(sp_graph *g, uint64_t step, sp_err *err) {
-  int st = plan_graph(g, err);
-  if (st) return st;
-  if (g->train->running) return sp_fail(err, SP_E_STATE, "seek within a loop");
-  g->train->next = step;
+  if (g->train && g->train->running) return sp_fail(err, SP_E_STATE, "seek within a loop");
+  if (step >> 53) return sp_fail(err, SP_E_RANGE, "seek to step %" PRIu64 ": that is too far", step);
+  if (step != sp_graph_step(g)) g->sought = true;
+  *(g->train ? &g->train->next : &g->start) = step;
   return SP_OK;
 }
 
 uint64_t sp_graph_epoch_steps(const sp_graph *g) { return g->train && g->train->has_sampler ? g->train->sampler.steps : 0; }
 uint64_t sp_graph_allocations(const sp_graph *g) { return g->allocations; }
-
-/* ---- evaluation ---- */
-static int check_stand_in(const sp_graph *g, const sp_node *s, sp_err *err) {
-  const sp_node *t = g->train_source;
-  char a[128], b[128];
-  if (!s->source) return sp_fail(err, SP_E_INVALID, "evaluate: '%s' is not a source", s->name);
-  if (!t) return sp_fail(err, SP_E_INVALID, "evaluate: the graph has no source that '%s' could stand in for", s->name);
-  for (unsigned o = 0; o < t->n_out; o++) {
-    const char *name = sp_node_out_port(t, o)->name;
-    if (o >= s->n_out || strcmp(sp_node_out_port(s, o)->name, name))
-      return sp_fail(err, SP_E_INVALID, "evaluate: '%s' has no output '%s' where '%s' has one", s->name, name, t->name);
-    for (uint32_t k = 0; k < t->out_specs[o].n; k++) {
-      sp_spec x = t->out_specs[o].spec[k], y = k < s->out_specs[o].n ? s->out_specs[o].spec[k] : (sp_spec){0};
-      if (!sp_spec_equal(&x, &y))
-        return sp_fail(err, SP_E_SHAPE, "evaluate: '%s.%s' is %s, '%s.%s' is %s: batch, size and type must be the same", s->name,
-                       name, sp_spec_str(&y, b, sizeof b), t->name, name, sp_spec_str(&x, a, sizeof a));
-    }
-  }
-  return SP_OK;
-}
-
-int sp_graph_evaluate(sp_graph *g, sp_node *source, int (*each)(void *arg, const sp_result *res, sp_err *err), void *arg,
-                      sp_err *err) {
-  const sp_result *res;
-  int st = sp_graph_build(g, err);
-  if (st || (st = check_stand_in(g, source, err)) || (st = sp_program_sync(g->train, err))) return st;
-  if (g->eval && g->eval->stand_in != source) {
-    sp_program_free(g->eval);
-    g->eval = NULL;
-  }
-  if (!g->eval && ((st = sp_program_plan(&g->eval, g, false, source, err)) || (st = sp_program_build(g->eval, err)))) {
-    sp_program_free(g->eval);
-    g->eval = NULL;
-    return st;
-  }
-  if ((st = sp_program_begin(g->eval, 0, g->eval->sampler.steps, err))) return st;
-  for (;;) {
-    if ((st = sp_program_next(g->eval, &res, err)) || !res) return st;
-    if ((st = each(arg, res, err))) {
-      sp_err ignored;
-      g->eval->end = g->eval->delivered;
-      sp_program_sync(g->eval, &ignored);
-      g->eval->running = false;
-      return st;
-    }
-  }
-}

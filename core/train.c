@@ -12,10 +12,12 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   if (!o->optimizer || !o->optimizer->optimizer)
     return sp_fail(err, SP_E_INVALID, "train: '%s' is not an optimizer; take g.sgd{} or g.adamw{}",
                    o->optimizer ? o->optimizer->name : "nil");
+  if (o->optimizer->g != g) return sp_fail(err, SP_E_INVALID, "train: '%s' belongs to another graph", o->optimizer->name);
   if (o->accumulate < 0 || o->accumulate > 4096)
     return sp_fail(err, SP_E_RANGE, "train: accumulate %d is outside 1..4096", o->accumulate);
   for (size_t i = 0; i < o->n_losses; i++) {
     sp_ref r = o->losses[i];
+    if (r.node->g != g) return sp_fail(err, SP_E_INVALID, "train: '%s' belongs to another graph", r.node->name);
     if (!r.node->loss || r.port != 0)
       return sp_fail(err, SP_E_INVALID, "train: '%s.%s' is not a loss; take the first output of a stage such as cross_entropy",
                      r.node->name, sp_node_out_port(r.node, (unsigned)r.port)->name);
@@ -30,18 +32,27 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   g->lr = o->lr;
   g->lr_arg = o->lr_arg;
   g->training = true;
-  return sp_graph_analyse(g, err);
-}
-
-static bool is_loss(const sp_graph *g, const sp_node *n) {
-  for (size_t i = 0; i < g->losses.n; i++)
-    if (g->losses.v[i].node == n) return true;
-  return false;
+  g->planned = false;
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if (!g->nodes[i]->planned && !g->nodes[i]->optimizer) return SP_OK; /* analysed when all is wired */
+  int st = sp_graph_analyse(g, err);
+  g->training = !st;
+  return st;
 }
 
 static bool has_weight(const sp_node *n, uint32_t flag) {
   for (size_t i = 0; i < n->n_weights; i++)
     if (n->weights[i].flags & flag) return true;
+  return false;
+}
+
+bool sp_node_changes(const sp_node *n) {
+  return n->g->training && (n->trained || n->optimizer || (!n->frozen && !n->source && has_weight(n, SP_WEIGHT_STATE)));
+}
+
+static bool is_loss(const sp_graph *g, const sp_node *n) {
+  for (size_t i = 0; i < g->losses.n; i++)
+    if (g->losses.v[i].node == n) return true;
   return false;
 }
 
@@ -53,7 +64,7 @@ static void mark_forward(sp_graph *g) {
     if (n->source) continue;
     n->trained = g->training && !n->frozen && !n->optimizer && has_weight(n, SP_WEIGHT_TRAINED);
     n->needs_grad = n->trained;
-    n->in_trained = n->trained || n->optimizer || (g->training && !n->frozen && has_weight(n, SP_WEIGHT_STATE));
+    n->in_trained = n->optimizer || sp_node_changes(n);
     for (unsigned i = 0; i < n->n_in; i++)
       for (size_t k = 0; k < n->in[i].n; k++) {
         sp_ref r = n->in[i].v[k];
@@ -159,17 +170,18 @@ static int check_lane(const sp_graph *g, const sp_lane_desc *d, size_t i, const 
 }
 
 /* Weights that one trained stage updates at step s are read at step s + 1; two delays among trained stages would make the
- * gradients of one step meet weights of another. */
+ * gradients of one step meet weights of another. And wherever a run is evaluated, saved or stopped, all that training has
+ * changed must be of one step, in every strategy. */
 static int check_trained(const sp_lane_desc *lanes, size_t n, sp_err *err) {
   const sp_node *first = NULL;
   const sp_lane_desc *at = NULL;
   for (size_t i = 0; i < n; i++)
     for (size_t k = 0; k < lanes[i].n_nodes; k++) {
       const sp_node *node = lanes[i].nodes[k];
-      if (!node->trained && !node->optimizer) continue;
+      if (!sp_node_changes(node)) continue;
       if (first && at->delay != lanes[i].delay)
-        return sp_fail(err, SP_E_RACE, "trained stages '%s' (lane '%s', delay %d) and '%s' (lane '%s', delay %d) have two delays: "
-                       "their gradients would meet weights of another step; give both one delay", first->name, at->name,
+        return sp_fail(err, SP_E_RACE, "stages '%s' (lane '%s', delay %d) and '%s' (lane '%s', delay %d) have two delays, but training "
+                       "changes both: they would be at two steps; give both one delay", first->name, at->name,
                        at->delay, node->name, lanes[i].name, lanes[i].delay);
       first = node;
       at = &lanes[i];
@@ -183,7 +195,7 @@ int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, 
   if (n < 1 || n > 256) return sp_fail(err, SP_E_RANGE, "strategy '%s' has %zu lanes; 1..256 are possible", name, n);
   for (size_t i = 0; i < n; i++)
     if ((st = check_lane(g, &lanes[i], i, lanes, err))) return sp_prefix(err, "strategy '%s'", name);
-  if ((st = sp_graph_analyse(g, err))) return st;
+  if (!g->planned && (st = sp_graph_analyse(g, err))) return st;
   if (check_trained(lanes, n, err)) return sp_prefix(err, "strategy '%s'", name);
   for (size_t i = 0; i < g->n_nodes; i++) {
     bool found = g->nodes[i]->source || g->nodes[i]->optimizer;
@@ -193,6 +205,7 @@ int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, 
       return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", name, g->nodes[i]->name);
   }
   sp_graph_drop_lanes(g);
+  g->default_lanes = false;
   free(g->strategy);
   g->strategy = sp_strdup(name);
   g->lanes = sp_calloc(n, sizeof *g->lanes);

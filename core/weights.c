@@ -28,6 +28,10 @@ void sp_node_drop_weights(sp_node *n) {
   n->n_weights = 0;
 }
 
+bool sp_node_has_dw(const sp_node *n, size_t i) {
+  return n->trained && !n->inplace && n->weights[i].flags & SP_WEIGHT_TRAINED;
+}
+
 int sp_node_storage(sp_node *n, sp_err *err) {
   sp_graph *g = n->g;
   if (!n->n_weights) return SP_OK;
@@ -42,7 +46,7 @@ int sp_node_storage(sp_node *n, sp_err *err) {
     n->w[i].spec = n->dw[i].spec = *s;
     if (!n->w[i].data && !(n->w[i].data = sp_graph_alloc(g, (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
       return sp_prefix(err, "stage '%s'", n->name);
-    if (!n->dw[i].data && n->trained && !n->inplace && n->weights[i].flags & SP_WEIGHT_TRAINED &&
+    if (!n->dw[i].data && sp_node_has_dw(n, i) &&
         !(n->dw[i].data = sp_graph_alloc(g, (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
       return sp_prefix(err, "stage '%s': gradient", n->name);
   }
@@ -237,7 +241,8 @@ int sp_graph_load_all(sp_graph *g, const char *path, sp_err *err) {
   complaints missing = {{0}, 0}, extra = {{0}, 0}, bad = {{0}, 0};
   weight_file f;
   int st;
-  if ((st = sp_graph_drain(g, err)) || (st = open_file(g, path, &f, err))) return st;
+  /* The optimizer's list of weights is known only when all stages are planned. */
+  if ((st = sp_graph_drain(g, err)) || (st = sp_graph_plan_stages(g, err)) || (st = open_file(g, path, &f, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++) {
     sp_node *n = g->nodes[i];
     if (!n->optimizer || has_prefix(&f, n)) compare(&f, n, true, &missing, &bad);
@@ -277,12 +282,13 @@ int sp_graph_save(sp_graph *g, const char *path, bool with_optimizer, sp_err *er
   const sp_format_type *type;
   const sp_meta meta[] = {{"format", "pt"}, {"producer", "spcore"}};
   sp_ctx_holder h;
+  sp_err ignored;
   size_t total = 0, k = 0;
   sp_entry *entries;
   void **owned;
   int st = sp_registry_format(g->env->reg, path, &type, err);
-  /* Weights are worth saving after a failure too: nothing is in flight then, and nothing is lost. */
-  if (st || (!g->failed && (st = sp_graph_build(g, err))) || (!g->failed && (st = sp_graph_drain(g, err)))) return st;
+  if (st || (st = sp_graph_build(g, err))) return st;
+  sp_graph_drain(g, &ignored); /* weights are worth saving after a failure too */
   for (size_t i = 0; i < g->n_nodes; i++) total += g->nodes[i]->n_weights;
   entries = sp_calloc(total + 1, sizeof *entries);
   owned = sp_calloc(total + 1, sizeof *owned);

@@ -57,12 +57,13 @@ static int source_forward(sp_ctx *c, void *self, const sp_io *io) {
 }
 
 /* ---- toy_mul: y = w * x, and a STATE that counts training steps ---- */
-typedef struct { int64_t drift, fail_at; int32_t no_backward; } mul_params;
-typedef struct { const mul_params *p; sp_weight w[2]; } mul;
+typedef struct { int64_t drift, fail_at, fail_eval; } mul_params;
+typedef struct { const mul_params *p; sp_weight w[2]; int frozen; } mul;
 
 static const sp_param mul_table[] = {
     {.name = "drift", .type = SP_PARAM_INT, .offset = offsetof(mul_params, drift), .max = 1e6, .unit = "us", .doc = "longest sleep"},
     {.name = "fail_at", .type = SP_PARAM_INT, .offset = offsetof(mul_params, fail_at), .def = -1, .min = -1, .max = 1e9, .doc = "step at which forward fails"},
+    {.name = "fail_eval", .type = SP_PARAM_INT, .offset = offsetof(mul_params, fail_eval), .def = -1, .min = -1, .max = 1e9, .doc = "step of an evaluation at which forward fails"},
     {.name = NULL}};
 static const sp_port mul_in[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {.name = NULL}};
 static const sp_port mul_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {.name = NULL}};
@@ -81,6 +82,7 @@ static int mul_plan(sp_ctx *c, void *self, sp_plan *p) {
   p->out[0].spec[0] = p->in[0].spec[0];
   p->weights = ((mul *)self)->w;
   p->n_weights = 2;
+  ((mul *)self)->frozen = p->frozen;
   p->saved_bytes = p->training ? (size_t)p->batch * W * sizeof(float) : 0;
   p->scratch_bytes = 64;
   return SP_OK;
@@ -90,11 +92,13 @@ static int mul_forward(sp_ctx *c, void *self, const sp_io *io) {
   const float *x = io->in[0].t[0].data, *w = io->weights[0].data;
   float *y = io->out[0].t[0].data, *saved = io->saved;
   if (m->p->fail_at >= 0 && io->step->step == (uint64_t)m->p->fail_at) return c->host->fail(c, SP_E_DATA, "asked to fail");
+  if (m->p->fail_eval >= 0 && !io->step->training && io->step->step == (uint64_t)m->p->fail_eval)
+    return c->host->fail(c, SP_E_DATA, "asked to fail in evaluation");
   drift(m->p->drift, io->step->key ^ io->step->step);
   memset(io->scratch, 0xA5, 64);
   if (io->training) {
     memcpy(saved, x, io->step->n * W * sizeof *x);
-    ((float *)io->weights[1].data)[0] += 1;
+    if (!m->frozen) ((float *)io->weights[1].data)[0] += 1;
   }
   for (uint32_t i = 0; i < io->step->n * W; i++) y[i] = x[i] * w[i % W] + (float)io->training * 0.001f;
   return SP_OK;
@@ -217,6 +221,72 @@ static int nop_forward(sp_ctx *c, void *self, const sp_io *io) {
   return SP_OK;
 }
 
+/* ---- toy_fill: no input; `rows` x 4 ones ---- */
+typedef struct { int64_t rows; } fill_params;
+static const sp_param fill_table[] = {
+    {.name = "rows", .type = SP_PARAM_INT, .offset = offsetof(fill_params, rows), .def = 1, .min = 1, .max = 1e15, .doc = "rows"}, {.name = NULL}};
+static const sp_port fill_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "ones"}, {.name = NULL}};
+static int fill_plan(sp_ctx *c, void *self, sp_plan *p) {
+  (void)c;
+  p->out[0].spec[0] = vec(((const fill_params *)self)->rows);
+  return SP_OK;
+}
+static int fill_forward(sp_ctx *c, void *self, const sp_io *io) {
+  const sp_tensor *y = &io->out[0].t[0];
+  (void)c, (void)self;
+  for (int64_t i = 0; i < y->spec.shape[0] * W; i++) ((float *)y->data)[i] = 1;
+  return SP_OK;
+}
+
+/* ---- toy_probe: reports what it is given ---- */
+typedef struct { double gain; int64_t state; } probe_params;
+typedef struct { const probe_params *p; sp_weight w; } probe;
+static const sp_param probe_table[] = {
+    {.name = "gain", .type = SP_PARAM_FLOAT, .flags = SP_PARAM_LIVE, .offset = offsetof(probe_params, gain), .doc = "may change while running"},
+    {.name = "state", .type = SP_PARAM_INT, .max = 1, .offset = offsetof(probe_params, state), .doc = "has statistics that training changes"},
+    {.name = NULL}};
+static const sp_port probe_in[] = {{.name = "x", .ndim = -1, .doc = "anything"}, {.name = NULL}};
+static const sp_port probe_out[] = {
+    {.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .flags = SP_PORT_OPTIONAL, .doc = "a copy of the first four columns"},
+    {.name = "maps", .dtypes = SP_DT(SP_F32), .ndim = 2, .flags = SP_PORT_OPTIONAL | SP_PORT_LIST, .doc = "two of them, ones"},
+    {.name = "seen", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_OPTIONAL | SP_PORT_METRIC, .doc = "rows, columns, step->n, outputs that have memory"},
+    {.name = "two", .dtypes = SP_DT(SP_I64), .ndim = 0, .flags = SP_PORT_METRIC | SP_PORT_LIST, .doc = "1 and 2"},
+    {.name = NULL}};
+static int probe_create(sp_ctx *c, const void *p, void **self) {
+  probe *b = calloc(1, sizeof *b);
+  if (!b) return c->host->fail(c, SP_E_NOMEM, "out of memory");
+  b->p = p;
+  b->w = (sp_weight){.name = "calls", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {1}}, .flags = SP_WEIGHT_STATE};
+  *self = b;
+  return SP_OK;
+}
+static int probe_plan(sp_ctx *c, void *self, sp_plan *p) {
+  probe *b = self;
+  (void)c;
+  p->out[0].spec[0] = p->out[1].spec[0] = p->out[1].spec[1] = vec(p->in[0].spec[0].shape[0]);
+  p->out[1].n = p->out[3].n = 2;
+  p->out[2].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
+  p->out[3].spec[0] = p->out[3].spec[1] = (sp_spec){.dtype = SP_I64};
+  p->weights = &b->w;
+  p->n_weights = b->p->state != 0;
+  return SP_OK;
+}
+static int probe_forward(sp_ctx *c, void *self, const sp_io *io) {
+  const sp_tensor *x = &io->in[0].t[0], *y = &io->out[0].t[0], *maps = io->out[1].t;
+  int64_t rows = x->spec.shape[0], columns = x->spec.shape[1], *seen = io->out[2].t[0].data;
+  (void)c;
+  for (int64_t i = 0; i < rows * W; i++) {
+    if (y->data) ((float *)y->data)[i] = ((const float *)x->data)[i / W * columns + i % W];
+    for (int k = 0; k < 2; k++)
+      if (maps[k].data) ((float *)maps[k].data)[i] = 1;
+  }
+  seen[0] = rows, seen[1] = columns, seen[2] = io->step->n;
+  seen[3] = !!y->data + !!maps[0].data + !!maps[1].data;
+  *(int64_t *)io->out[3].t[0].data = 1, *(int64_t *)io->out[3].t[1].data = 2;
+  if (io->training && ((probe *)self)->p->state) ((float *)io->weights[0].data)[0] += 1;
+  return SP_OK;
+}
+
 #define TYPE(var, nm, fl, ins, outs, table, ps, cr, de, pl, fo, ba)                                                    \
   static const sp_stage_type var = {.size = sizeof(sp_stage_type), .flags = fl, .name = nm, .device = "cpu", .doc = "for tests", \
                                     .inputs = ins, .outputs = outs, .params = table, .params_size = sizeof(ps), .create = cr,    \
@@ -226,7 +296,9 @@ TYPE(t_mul, "toy_mul", SP_STAGE_INPLACE_SGD, mul_in, mul_out, mul_table, mul_par
 TYPE(t_loss, "toy_loss", SP_STAGE_LOSS, mul_in, loss_out, loss_table, loss_params, loss_create, no_op, loss_plan, loss_forward, NULL);
 TYPE(t_sgd, "toy_sgd", SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD, sgd_in, sgd_out, sgd_table, sgd_params, sgd_create, free, sgd_plan, sgd_forward, NULL);
 TYPE(t_nop, "toy_nop", 0, nop_in, nop_out, NULL, char, loss_create, no_op, nop_plan, nop_forward, NULL);
+TYPE(t_fill, "toy_fill", 0, NULL, fill_out, fill_table, fill_params, loss_create, no_op, fill_plan, fill_forward, NULL);
+TYPE(t_probe, "toy_probe", 0, probe_in, probe_out, probe_table, probe_params, probe_create, free, probe_plan, probe_forward, NULL);
 
-static const sp_stage_type *const all[] = {&t_source, &t_mul, &t_loss, &t_sgd, &t_nop, NULL};
+static const sp_stage_type *const all[] = {&t_source, &t_mul, &t_loss, &t_sgd, &t_nop, &t_fill, &t_probe, NULL};
 SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin), .abi = SP_ABI, .name = "toy", .version = "1", .license = "MIT",
                                            .doc = "stages for tests of the core", .stages = all};
