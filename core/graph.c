@@ -206,7 +206,13 @@ const sp_stage_type *sp_node_type(const sp_node *n) { return n->inst->type; }
 const sp_inst *sp_node_inst(const sp_node *n) { return n->inst; }
 bool sp_node_frozen(const sp_node *n) { return n->frozen; }
 bool sp_node_is_source(const sp_node *n) { return n->source; }
-bool sp_node_in_trained_part(const sp_node *n) { return n->in_trained; }
+
+bool sp_node_in_trained_part(const sp_node *n) {
+  sp_err ignored; /* build() says it again */
+  if (!n->g->planned) sp_graph_analyse(n->g, &ignored); /* stages may have come since train() */
+  return n->in_trained;
+}
+
 const sp_port *sp_node_in_port(const sp_node *n, unsigned i) { return &n->inst->type->inputs[i]; }
 const sp_port *sp_node_out_port(const sp_node *n, unsigned i) { return &n->inst->type->outputs[i]; }
 

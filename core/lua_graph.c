@@ -317,7 +317,10 @@ static int graph_timings(lua_State *L) {
 }
 
 static int graph_epoch_steps(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)sp_graph_epoch_steps(sp_lua_check_graph(L, 1)->g));
+  uint64_t steps;
+  sp_err err;
+  if (sp_graph_epoch_steps(sp_lua_check_graph(L, 1)->g, &steps, &err)) return sp_lua_raise(L, &err);
+  lua_pushinteger(L, (lua_Integer)steps);
   return 1;
 }
 

@@ -388,5 +388,11 @@ int sp_graph_seek(sp_graph *g, uint64_t step, sp_err *err) {
   return SP_OK;
 }
 
-uint64_t sp_graph_epoch_steps(const sp_graph *g) { return g->train && g->train->has_sampler ? g->train->sampler.steps : 0; }
+
+int sp_graph_epoch_steps(sp_graph *g, uint64_t *steps, sp_err *err) {
+  int st = sp_graph_plan_program(g, err);
+  *steps = !st && g->train->has_sampler ? g->train->sampler.steps : 0;
+  return st;
+}
+
 uint64_t sp_graph_allocations(const sp_graph *g) { return g->allocations; }

@@ -61,8 +61,8 @@ int sp_graph_drain(sp_graph *g, sp_err *err);
 uint64_t sp_graph_step(const sp_graph *g); /* the next step that the loop begins with */
 int sp_graph_seek(sp_graph *g, uint64_t step, sp_err *err); /* outside a loop: continue a run at `step` */
 
-/* Steps in one epoch of the training source; 0 where the graph has no source. */
-uint64_t sp_graph_epoch_steps(const sp_graph *g);
+/* Steps in one epoch of the training source; 0 where the graph has no source. Plans the graph, as sp_graph_memory does. */
+int sp_graph_epoch_steps(sp_graph *g, uint64_t *steps, sp_err *err);
 
 /* Runs every forward stage once over all of `source` (one epoch, in order, training = 0), in the place of the training
  * source: their outputs must have the same names, types and shapes. May be called within a loop, between two next()s.

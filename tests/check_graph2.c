@@ -214,11 +214,12 @@ START_TEST(refused) {
   d[1].delay = 1;
   ck_assert_msg(!sp_graph_strategy(g, "mine", d, 2, &err), "%s", err.msg);
   sp_node *more = wire(g, add1(g, "toy_probe", "more", NULL, 0), data); /* after the strategy: in none of its lanes */
-  (void)more;
+  ck_assert(!sp_node_in_trained_part(more));
+  ck_assert(sp_node_in_trained_part(s) && sp_node_in_trained_part(wire(g, add1(g, "toy_probe", "after", NULL, 0), m)));
   ck_assert_int_eq(sp_graph_build(g, &err), SP_E_INVALID);
   ck_assert_msg(strstr(err.msg, "'more' is in no lane"), "%s", err.msg);
-  sp_node *late[] = {s, more};
-  d[1] = (sp_lane_desc){"ahead", late, 2, 1, 0};
+  sp_node *late[] = {s, more, sp_graph_find(g, "after")};
+  d[1] = (sp_lane_desc){"ahead", late, 3, 1, 0};
   ck_assert_msg(!sp_graph_strategy(g, "mine", d, 2, &err), "%s", err.msg);
   ck_assert_msg(!sp_graph_begin(g, 2, &err), "%s", err.msg);
   ck_assert(!sp_graph_next(g, &r, &err));
@@ -326,6 +327,9 @@ START_TEST(two_evaluations_in_turns_allocate_once) {
   uint64_t before;
   int batches = 0;
   wire(g, mul(g, "m", true), data);
+  uint64_t steps;
+  ck_assert(!sp_graph_epoch_steps(g, &steps, &err)); /* known before the first step */
+  ck_assert_uint_eq(steps, 2);
   ck_assert_msg(!sp_graph_evaluate(g, a, ignore, &batches, &err) && !sp_graph_evaluate(g, b, ignore, &batches, &err), "%s", err.msg);
   before = sp_graph_allocations(g);
   for (int k = 0; k < 3; k++)

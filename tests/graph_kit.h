@@ -10,9 +10,11 @@
 
 #include "../core/run.h"
 
+#define KIT __attribute__((unused)) static /* not every test needs every word */
+
 static sp_env *env;
 
-static void kit_setup(void) {
+KIT void kit_setup(void) {
   sp_err err;
   char path[512];
   snprintf(path, sizeof path, "%s/toy.so", getenv("SP_TEST_PLUGINS"));
@@ -20,10 +22,10 @@ static void kit_setup(void) {
   sp_env_opts o = {.plugins = files, .n_plugins = 1, .threads = 2};
   ck_assert_msg(!sp_env_new(&env, &o, &err), "%s", err.msg);
 }
-static void kit_teardown(void) { sp_env_free(env); }
+KIT void kit_teardown(void) { sp_env_free(env); }
 
 /* Up to two whole-number parameters; the names end with NULL. */
-static sp_node *add2(sp_graph *g, const char *stage, const char *name, sp_node_opts opts, const char *k1, int64_t v1, const char *k2,
+KIT sp_node *add2(sp_graph *g, const char *stage, const char *name, sp_node_opts opts, const char *k1, int64_t v1, const char *k2,
                      int64_t v2) {
   sp_value t = {.type = SP_V_TABLE};
   sp_err err;
@@ -36,34 +38,34 @@ static sp_node *add2(sp_graph *g, const char *stage, const char *name, sp_node_o
   return n;
 }
 
-static sp_node *add1(sp_graph *g, const char *stage, const char *name, const char *key, int64_t v) {
+KIT sp_node *add1(sp_graph *g, const char *stage, const char *name, const char *key, int64_t v) {
   return add2(g, stage, name, (sp_node_opts){0}, key, v, NULL, 0);
 }
 
-static sp_node *source(sp_graph *g, const char *name, int64_t samples) {
+KIT sp_node *source(sp_graph *g, const char *name, int64_t samples) {
   sp_err err;
   sp_node *n = add2(g, "toy_source", name, (sp_node_opts){.batch = 4}, "samples", samples, NULL, 0);
   ck_assert_msg(!sp_graph_plan(g, n, &err), "%s", err.msg);
   return n;
 }
 
-static sp_node *mul(sp_graph *g, const char *name, bool frozen) {
+KIT sp_node *mul(sp_graph *g, const char *name, bool frozen) {
   return add2(g, "toy_mul", name, (sp_node_opts){.frozen = frozen}, NULL, 0, NULL, 0);
 }
 
 /* Wires the first outputs of `from` (and `from2`, if any) to the first input, and plans. */
-static sp_node *wire2(sp_graph *g, sp_node *to, sp_node *from, sp_node *from2) {
+KIT sp_node *wire2(sp_graph *g, sp_node *to, sp_node *from, sp_node *from2) {
   sp_err err;
   ck_assert_msg(!sp_graph_wire(g, to, 0, (sp_ref){from, 0, -1}, &err), "%s", err.msg);
   if (from2) ck_assert_msg(!sp_graph_wire(g, to, 0, (sp_ref){from2, 0, -1}, &err), "%s", err.msg);
   ck_assert_msg(!sp_graph_plan(g, to, &err), "%s", err.msg);
   return to;
 }
-static sp_node *wire(sp_graph *g, sp_node *to, sp_node *from) { return wire2(g, to, from, NULL); }
+KIT sp_node *wire(sp_graph *g, sp_node *to, sp_node *from) { return wire2(g, to, from, NULL); }
 
-static sp_node *loss_of(sp_graph *g, const char *name, sp_node *from) { return wire(g, add1(g, "toy_loss", name, NULL, 0), from); }
+KIT sp_node *loss_of(sp_graph *g, const char *name, sp_node *from) { return wire(g, add1(g, "toy_loss", name, NULL, 0), from); }
 
-static sp_graph *new_graph(sp_graph_opts o) {
+KIT sp_graph *new_graph(sp_graph_opts o) {
   sp_err err;
   sp_graph *g;
   if (!o.seed) o.seed = 5;
@@ -71,7 +73,7 @@ static sp_graph *new_graph(sp_graph_opts o) {
   return g;
 }
 
-static sp_node *train(sp_graph *g, sp_node *l1, sp_node *l2, int accumulate) {
+KIT sp_node *train(sp_graph *g, sp_node *l1, sp_node *l2, int accumulate) {
   sp_err err;
   sp_ref l[2] = {{l1, 0, -1}, {l2, 0, -1}};
   sp_node *opt = add1(g, "toy_sgd", "opt", NULL, 0);
@@ -80,20 +82,20 @@ static sp_node *train(sp_graph *g, sp_node *l1, sp_node *l2, int accumulate) {
   return opt;
 }
 
-static void get(sp_node *n, const char *name, float *v, size_t count) {
+KIT void get(sp_node *n, const char *name, float *v, size_t count) {
   sp_spec spec;
   sp_err err;
   ck_assert_msg(!sp_node_weight(n, name, &spec, v, count * sizeof *v, &err), "%s", err.msg);
 }
 
-static const sp_metric *metric(const sp_result *r, const char *name) {
+KIT const sp_metric *metric(const sp_result *r, const char *name) {
   for (size_t i = 0; i < r->n_metrics; i++)
     if (!strcmp(r->metrics[i].name, name)) return &r->metrics[i];
   ck_abort_msg("no metric %s", name);
   return NULL;
 }
 
-static int run_tests(const char *name, const TTest *const *tests, size_t n) {
+KIT int run_tests(const char *name, const TTest *const *tests, size_t n) {
   Suite *s = suite_create(name);
   TCase *c = tcase_create(name);
   tcase_set_timeout(c, 120);

@@ -286,7 +286,12 @@ end
 
 function graph:step() return self._raw:step() end
 function graph:seek(step) self._raw:seek(step) end
-function graph:epoch_steps() return self._raw:epoch_steps() end
+
+function graph:epoch_steps()
+  apply(self)
+  return self._raw:epoch_steps()
+end
+
 -- Time per stage and lane in words; nil unless the graph was made with trace = FILE or timing = true.
 function graph:timings() return self._raw:timings() end
 function graph:allocations() return self._raw:allocations() end
