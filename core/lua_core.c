@@ -71,6 +71,19 @@ static int core_has_device(lua_State *L) {
   return 1;
 }
 
+/* knows_format(path) -> true | nil, message */
+static int core_knows_format(lua_State *L) {
+  const sp_format_type *type;
+  sp_err err;
+  if (sp_registry_format(sp_lua_of(L)->env->reg, luaL_checkstring(L, 1), &type, &err)) {
+    lua_pushnil(L);
+    lua_pushstring(L, err.msg);
+    return 2;
+  }
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* nearest(word, names) -> name | nil */
 static int core_nearest(lua_State *L) {
   const char *word = luaL_checkstring(L, 1);
@@ -146,6 +159,7 @@ static const luaL_Reg core_functions[] = {
   { "set_debug", core_set_debug },
   { "load_plugin", core_load_plugin },
   { "has_device", core_has_device },
+  { "knows_format", core_knows_format },
   { "nearest", core_nearest },
   { "fail", core_fail },
   { "where", core_where },

@@ -405,6 +405,9 @@ static const sp_stage_type *find_stage(const sp_registry *reg, const char *name,
   return NULL;
 }
 
+/* Why a stage or a format of ours may be unknown here: configure found no library for it. */
+#define BUILT_WITHOUT (sizeof SP_LEFT_OUT > 1 ? " (built without " SP_LEFT_OUT ")" : "")
+
 static int no_stage(const sp_registry *reg, const char *name, const char *device, sp_err *err) {
   const sp_stage_type *other = find_stage(reg, name, NULL, NULL);
   if (other)
@@ -423,7 +426,8 @@ static int no_stage(const sp_registry *reg, const char *name, const char *device
   if (near) {
     sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s', did you mean '%s'?%s", name, near, note);
   } else if (n) {
-    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s': spcore inspect lists what there is%s", name, note);
+    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s': spcore inspect lists what there is%s%s", name, BUILT_WITHOUT,
+            note);
   } else {
     sp_sb dirs = {0};
     for (size_t i = 0; i < reg->n_dirs; i++) sp_sb_putf(&dirs, "%s%s", i ? ", " : "", reg->dirs[i].path);
@@ -519,5 +523,5 @@ int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type 
     *err = why;
     return sp_prefix(err, "%s", path);
   }
-  return sp_fail(err, SP_E_NOTFOUND, "%s: no plugin reads or writes '%s' files", path, dot);
+  return sp_fail(err, SP_E_NOTFOUND, "%s: no plugin reads or writes '%s' files%s", path, dot, BUILT_WITHOUT);
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Bad input of every kind, as a user meets it: one line that names file, place and cure, and exit status 1 (2 for usage).
+# needs: onednn images jansson
 set -u
 spcore=$top_builddir/spcore
 dir=$(mktemp -d) || exit 99

@@ -2,14 +2,12 @@
 # Runs what README.md, HACKING.md and the guides tell the reader to type. For each document, in a folder of its own: code blocks
 # with a file name (```lua first.lua, ```c blur.c) are written to that file; blocks marked ```sh test are run, in order.
 # Scripts get few steps and samples. Unnamed Lua blocks must at least parse. Links must lead somewhere.
+# needs: onednn images jansson
 set -u
 case ${SP_SANITIZERS-} in
   *thread*) echo 'skipped: a minute under TSan, of what other tests do as well'; exit 77 ;;
 esac
 src=${top_srcdir:?} build=${top_builddir:?}
-for plugin in encoder reader safetensors; do
-  [ -f "$build/.libs/$plugin.so" ] || { echo "skipped: built without the plugin $plugin"; exit 77; }
-done
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-readme.XXXXXX") || exit 99
 trap 'rm -rf "$dir"' EXIT
 status=0

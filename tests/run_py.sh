@@ -4,8 +4,12 @@ if [ -n "${SP_NO_PARITY-}" ]; then
   echo 'skipped: SP_NO_PARITY is set'
   exit 77
 fi
-if ! "${PYTHON:-python3}" -c 'import numpy, torch' 2>/dev/null; then
-  echo "skipped: ${PYTHON:-python3} has no numpy and torch (Debian: apt install python3-torch python3-torchvision)"
+if [ -z "$PYTHON" ]; then
+  echo 'skipped: this build is without Python'
   exit 77
 fi
-exec "${PYTHON:-python3}" -B "$@"
+if ! "$PYTHON" -c 'import numpy, torch' 2>/dev/null; then
+  echo "skipped: $PYTHON has no numpy and torch (Debian: apt install python3-torch python3-torchvision)"
+  exit 77
+fi
+exec "$PYTHON" -B "$@"

@@ -17,67 +17,104 @@ AS_IF([test "x$LUA_LIBS" = x],
    LUA_LIBS=`$PKG_CONFIG --libs $sp_lua`
    AC_MSG_RESULT([$sp_lua])])])
 
+# SP_WITH(NAME, LIBRARY): --with-NAME and --without-NAME; sets with_NAME to yes (must be there), no, or auto.
+AC_DEFUN([SP_WITH],
+[AC_ARG_WITH([$1], [AS_HELP_STRING([--without-$1], [build without $2; --with-$1 fails where that is missing])],
+  [], [with_$1=auto])])
+
+# SP_WITHOUT(NAME, WHY): NAME is left out, and WHY is an error if it was asked for.
+AC_DEFUN([SP_WITHOUT],
+[AS_IF([test "x$with_$1" = xno], [sp_$1="no: --without-$1"],
+  [test "x$with_$1" != xauto], [AC_MSG_ERROR([--with-$1: $2])],
+  [sp_$1="no: $2"])])
+
 AC_DEFUN([SP_CHECK],
-[PKG_CHECK_MODULES([CHECK], [check >= 0.12], [sp_check=yes],
-  [sp_check="no: the C unit tests are skipped (Debian: check)"])
+[SP_WITH([check], [the C unit tests, which need the library Check])
+sp_check=no
+AS_IF([test "x$with_check" != xno], [PKG_CHECK_MODULES([CHECK], [check >= 0.12], [sp_check=yes], [:])])
+AS_IF([test "x$sp_check" = xno], [SP_WITHOUT([check], [the C unit tests are skipped (Debian: check)])])
 AM_CONDITIONAL([HAVE_CHECK], [test "x$sp_check" = xyes])])
 
 AC_DEFUN([SP_DNNL],
-[AC_ARG_VAR([DNNL_CFLAGS], [C compiler flags for oneDNN])
+[SP_WITH([onednn], [oneDNN: no stages encoder, decoder, layers])
+AC_ARG_VAR([DNNL_CFLAGS], [C compiler flags for oneDNN])
 AC_ARG_VAR([DNNL_LIBS], [linker flags for oneDNN @<:@-ldnnl@:>@])
-sp_dnnl="no: no stages encoder, decoder, layers (Debian: libdnnl-dev)"
+sp_onednn=no
+sp_why="no stages encoder, decoder, layers (Debian: libdnnl-dev)"
 AC_OPENMP
 sp_saved_CPPFLAGS=$CPPFLAGS sp_saved_LIBS=$LIBS
 : ${DNNL_LIBS=-ldnnl}
 CPPFLAGS="$CPPFLAGS $DNNL_CFLAGS"
-AC_CHECK_HEADER([dnnl.h],
-  [LIBS="$DNNL_LIBS $LIBS"
-   AC_MSG_CHECKING([for oneDNN 2.6 or newer in $DNNL_LIBS])
-   AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <dnnl.h>
+AS_IF([test "x$with_onednn" != xno],
+  [AC_CHECK_HEADER([dnnl.h],
+    [LIBS="$DNNL_LIBS $LIBS"
+     AC_MSG_CHECKING([for oneDNN 2.6 or newer in $DNNL_LIBS])
+     AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <dnnl.h>
 #if DNNL_VERSION_MAJOR < 2 || (DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR < 6)
 #error too old
 #endif]], [[return !dnnl_version();]])],
-     [AC_MSG_RESULT([yes]); sp_dnnl=yes], [AC_MSG_RESULT([no])])])
+       [AC_MSG_RESULT([yes]); sp_onednn=yes], [AC_MSG_RESULT([no])])])])
 CPPFLAGS=$sp_saved_CPPFLAGS LIBS=$sp_saved_LIBS
-AS_IF([test "x$sp_dnnl" = xyes && test "x$OPENMP_CFLAGS" = x && test "x$ac_cv_prog_c_openmp" = xunsupported],
-  [sp_dnnl="no: oneDNN's threads need a compiler with OpenMP; no stages encoder, decoder, layers"])
-AM_CONDITIONAL([HAVE_DNNL], [test "x$sp_dnnl" = xyes])])
+AS_IF([test "x$sp_onednn" = xyes && test "x$OPENMP_CFLAGS" = x && test "x$ac_cv_prog_c_openmp" = xunsupported],
+  [sp_onednn=no sp_why="oneDNN's threads need a compiler with OpenMP; no stages encoder, decoder, layers"])
+AS_IF([test "x$sp_onednn" = xno], [SP_WITHOUT([onednn], [$sp_why])])
+AM_CONDITIONAL([HAVE_DNNL], [test "x$sp_onednn" = xyes])])
 
 AC_DEFUN([SP_IMAGE],
-[sp_image=yes
-PKG_CHECK_MODULES([TURBOJPEG], [libturbojpeg >= 2.0], [],
-  [sp_image="no: no stages reader, image_writer (Debian: libturbojpeg0-dev libpng-dev)"])
-PKG_CHECK_MODULES([PNG], [libpng >= 1.6], [],
-  [sp_image="no: no stages reader, image_writer (Debian: libturbojpeg0-dev libpng-dev)"])
-AM_CONDITIONAL([HAVE_IMAGE], [test "x$sp_image" = xyes])])
+[SP_WITH([images], [libjpeg-turbo and libpng: no stages reader, image_writer])
+sp_images=no
+AS_IF([test "x$with_images" != xno],
+  [sp_images=yes
+   PKG_CHECK_MODULES([TURBOJPEG], [libturbojpeg >= 2.0], [], [sp_images=no])
+   PKG_CHECK_MODULES([PNG], [libpng >= 1.6], [], [sp_images=no])])
+AS_IF([test "x$sp_images" = xno],
+  [SP_WITHOUT([images], [no stages reader, image_writer (Debian: libturbojpeg0-dev libpng-dev)])])
+AM_CONDITIONAL([HAVE_IMAGE], [test "x$sp_images" = xyes])])
 
 AC_DEFUN([SP_JANSSON],
-[PKG_CHECK_MODULES([JANSSON], [jansson >= 2.11], [sp_jansson=yes],
-  [sp_jansson="no: weights cannot be loaded or saved as safetensors (Debian: libjansson-dev)"])
+[SP_WITH([jansson], [jansson: weights are neither loaded nor saved as safetensors])
+sp_jansson=no
+AS_IF([test "x$with_jansson" != xno],
+  [PKG_CHECK_MODULES([JANSSON], [jansson >= 2.11], [sp_jansson=yes], [:])])
+AS_IF([test "x$sp_jansson" = xno],
+  [SP_WITHOUT([jansson], [weights cannot be loaded or saved as safetensors (Debian: libjansson-dev)])])
 AM_CONDITIONAL([HAVE_JANSSON], [test "x$sp_jansson" = xyes])])
 
 # The system's Python is taken first: a distribution's PyTorch belongs to it, not to another Python in PATH.
 AC_DEFUN([SP_PYTHON],
 [AC_ARG_VAR([PYTHON], [Python 3 for the parity tests])
+SP_WITH([python], [the tests that need Python 3])
 AC_MSG_CHECKING([for Python 3])
-AS_IF([test "x$PYTHON" = x],
+AS_IF([test "x$with_python" = xno], [PYTHON=],
+  [test "x$PYTHON" = x],
   [AS_IF([test -x /usr/bin/python3], [PYTHON=/usr/bin/python3],
     [PYTHON=`command -v python3 2>/dev/null`])])
-AC_MSG_RESULT([${PYTHON:-none}])])
+AC_MSG_RESULT([${PYTHON:-none}])
+sp_python=$PYTHON
+AS_IF([test "x$PYTHON" = x], [SP_WITHOUT([python], [the parity tests are skipped (Debian: python3)])])])
 
 # The ABI's number has one home, the header.
 AC_DEFUN([SP_ABI],
 [SP_ABI_VERSION=`sed -n 's/^.define SP_ABI_M..OR //p' "$srcdir/include/spcore/abi.h" | paste -s -d . -`
 AC_SUBST([SP_ABI_VERSION])])
 
+# What plugins are missing for: the program says it, and tests that need it are skipped.
+AC_DEFUN([SP_LIST_LEFT_OUT],
+[SP_LEFT_OUT=
+AS_IF([test "x$sp_onednn" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }onednn"])
+AS_IF([test "x$sp_images" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }images"])
+AS_IF([test "x$sp_jansson" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }jansson"])
+AC_SUBST([SP_LEFT_OUT])])
+
 AC_DEFUN([SP_SUMMARY],
 [AS_ECHO([""])
 AS_ECHO(["$PACKAGE_NAME $PACKAGE_VERSION, plugin ABI $SP_ABI_VERSION"])
 AS_ECHO(["  compiler                $CC $SP_CFLAGS $SP_OPT_PLUGIN $CFLAGS"])
 AS_ECHO(["  sanitizers              $SP_SANITIZERS_ON"])
-AS_ECHO(["  oneDNN                  $sp_dnnl"])
-AS_ECHO(["  libjpeg-turbo, libpng   $sp_image"])
+AS_ECHO(["  oneDNN                  $sp_onednn"])
+AS_ECHO(["  libjpeg-turbo, libpng   $sp_images"])
 AS_ECHO(["  jansson                 $sp_jansson"])
 AS_ECHO(["  Check                   $sp_check"])
+AS_ECHO(["  Python                  $sp_python"])
 AS_ECHO(["  install under           $prefix"])
 AS_ECHO([""])])

@@ -97,6 +97,10 @@ local keys = { graph = true, opt = true, steps = true, name = true, settings = t
 local function new(t)
   words.check_keys("sp.run{}", t, keys)
   if type(t.graph) ~= "table" or not rawget(t.graph, "_raw") then core.fail("sp.run{}: 'graph' is missing") end
+  if t.weights ~= false then -- better now than after the training
+    local ok, why = core.knows_format "weights.safetensors"
+    if not ok then core.fail(why) end
+  end
   local opt = t.opt or {}
   local settings = settings_of(t.graph, opt, t.settings or {})
   local name = t.name or core.env().script:match("[^/]*$"):gsub("%.lua$", "")

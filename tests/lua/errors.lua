@@ -101,3 +101,8 @@ t.raises("nested deeper", function() local _ = g.toy_mul { data.x, drift = deep 
 local long = {}
 for i = 1, 100001 do long[i] = i end
 t.raises("more than 100000 values", function() local _ = g.toy_mul { data.x, drift = long } end)
+
+-- A build without a library says so where its stages are missed, and before a run instead of at its end.
+local left_out = os.getenv "SP_LEFT_OUT" or ""
+if left_out:find "onednn" then t.raises("unknown stage 'encoder'.*built without[^)]*onednn", function() g.encoder {} end) end
+if left_out:find "jansson" then t.raises("built without[^)]*jansson", sp.run, { graph = g }) end

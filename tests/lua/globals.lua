@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- No file of ours, and no function of it that a run calls, touches a global that Lua itself does not have.
+-- needs: jansson
 local t = require "check"
 local sys = require "spcore.sys"
 

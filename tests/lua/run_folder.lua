@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- The folder of a run, what the terminal shows, Ctrl-C, exit codes, and `spcore diff` on two of them.
+-- needs: jansson
 local sp = require "spcore"
 local t = require "check"
 local sys = require "spcore.sys"

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Whatever the strategy, its depth, the reader's workers, and evaluation between: 50 steps give the same weights and the same
 -- metrics, byte for byte. 38 images in batches of 4, so that every tenth batch is short; frozen and unfrozen encoder.
+-- needs: onednn images jansson
 local sp = require "spcore"
 
 local stem = os.tmpname()

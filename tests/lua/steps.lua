@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- The step loop: metrics, breaking off, errors within, learning-rate functions, evaluation, saving.
+-- needs: jansson
 local sp = require "spcore"
 local t = require "check"
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# needs: images
 """reader, to_float and argmax against Pillow, torchvision and PyTorch."""
 import os
 import sys

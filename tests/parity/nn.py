@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# needs: onednn
 """encoder, decoder and layers against PyTorch: forward, input and weight gradients, running statistics."""
 from spstage import CHANNELS_LAST, ROW_MAJOR, Report, Stage, StageError, torch_or_skip
 import numpy as np

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# needs: jansson
 """Weight files against Python's safetensors library, both ways."""
 import os
 import sys

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# needs: onednn images jansson
 """Ten training steps of the reference model at 64 x 64, beside the same steps in PyTorch: same first weights (init = torch),
 same images from PNG files. Losses and all weights within 1e-4; in both strategies, frozen and not, with and without momentum."""
 import os

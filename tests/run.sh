@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: MIT
+# Runs one test: run.sh COMMAND... FILE. A line `needs: onednn images` in a comment of the file names what configure can leave
+# out; where it did, the test is skipped.
+for file; do :; done
+for need in $(sed -n -e 's/^# needs: //p' -e 's/^-- needs: //p' "$file"); do
+  case ", ${SP_LEFT_OUT-}, " in
+    *", $need, "*)
+      echo "skipped: this build is without $need (configure's summary says why)"
+      exit 77
+      ;;
+  esac
+done
+exec "$@"
