@@ -340,10 +340,11 @@ static int name_metrics(sp_program *p, sp_err *err) {
   for (size_t i = 0; i < p->n_metrics; i++) {
     sp_metric_slot *m = &p->metrics[i];
     const char *port = sp_node_out_port(m->node, (unsigned)m->port)->name;
-    bool alone = true;
-    for (size_t k = 0; k < p->n_metrics; k++)
-      if (p->metrics[k].node != m->node && !strcmp(sp_node_out_port(p->metrics[k].node, (unsigned)p->metrics[k].port)->name, port)) alone = false;
-    bool list = sp_node_out_port(m->node, (unsigned)m->port)->flags & SP_PORT_LIST;
+    bool alone = true, list = m->node->out_specs[m->port].n > 1;
+    for (size_t k = 0; k < p->n_metrics && alone; k++) {
+      const sp_metric_slot *o = &p->metrics[k];
+      alone = o->node == m->node || strcmp(sp_node_out_port(o->node, (unsigned)o->port)->name, port);
+    }
     const char *node = alone ? "" : m->node->name, *dot = alone ? "" : ".";
     m->name = list ? text("%s%s%s[%u]", node, dot, port, m->index + 1) : text("%s%s%s", node, dot, port);
     if (!m->name) return sp_nomem(err, 64, "a name");

@@ -216,6 +216,11 @@ int sp_program_begin(sp_program *p, uint64_t first, uint64_t n, sp_err *err) {
   p->pos = 0;
   p->running = true;
   p->lr_step = 0;
+  if (p->g->training && isnan(p->lr)) { /* what is told until the first update */
+    const sp_node *opt = p->g->optimizer;
+    int i = sp_params_find_live(opt->inst->type->params, "lr", NULL);
+    if (i >= 0) p->lr = (double)opt->live[i];
+  }
   return SP_OK;
 }
 

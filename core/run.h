@@ -6,7 +6,7 @@
 #include "graph.h"
 
 typedef struct sp_metric {
-  const char *name;  /* the port's name, or NODE.PORT where two nodes have a metric of that name */
+  const char *name;  /* the port's name, or NODE.PORT where two nodes have one of that name; [i] behind it in a longer list */
   const char *node, *port;
   sp_spec spec;      /* row-major */
   const void *data;  /* host memory, valid until the next call */
@@ -21,7 +21,7 @@ typedef struct sp_result {
   uint64_t step, epoch;
   uint32_t n;       /* samples in the step */
   bool updated;     /* the optimizer ran */
-  double lr;        /* of the optimizer in that step, NaN without one */
+  double lr;        /* of the last update up to that step, at first the optimizer's own; NaN without an optimizer */
   double time;      /* sp_now() when the host saw it complete */
   const sp_metric *metrics;
   size_t n_metrics;
