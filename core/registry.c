@@ -424,7 +424,7 @@ static int no_stage(const sp_registry *reg, const char *name, const char *device
   char note[96] = "";
   if (bad) snprintf(note, sizeof note, " (%zu plugin file%s did not load: see spcore inspect)", bad, bad == 1 ? "" : "s");
   if (near) {
-    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s', did you mean '%s'?%s", name, near, note);
+    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s', did you mean '%s'?%s%s", name, near, BUILT_WITHOUT, note);
   } else if (n) {
     sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s': spcore inspect lists what there is%s%s", name, BUILT_WITHOUT,
             note);

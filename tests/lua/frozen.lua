@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- A frozen stage keeps weights and statistics, and passes the same gradient on as one that is trained.
--- needs: onednn jansson
+-- needs: onednn images jansson
 local sp = require "spcore"
 local t = require "check"
 

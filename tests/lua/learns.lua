@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- A small U-Net learns a few pictures by heart, all of it or the decoder alone. Where only the last bias learns, the mean
 -- IoU stays below 0.15: that of "all is ground".
--- needs: onednn
+-- needs: onednn images jansson
 local sp = require "spcore"
 local t = require "check"
 
