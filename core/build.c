@@ -28,7 +28,8 @@ static int make_buffers(sp_program *p, sp_err *err) {
 static size_t lane_scratch(const sp_program *p, size_t lane) {
   size_t most = 0;
   for (size_t i = 0; i < p->n_tasks; i++)
-    if (p->tasks[i].lane == (int)lane && p->tasks[i].node && p->tasks[i].node->scratch > most) most = p->tasks[i].node->scratch;
+    if (p->tasks[i].lane == (int)lane && p->tasks[i].node && p->tasks[i].node->scratch > most)
+      most = p->tasks[i].node->scratch;
   return most;
 }
 
@@ -79,7 +80,8 @@ static int name_hashes(sp_task *t, sp_err *err) {
   if (t->kind == SP_TASK_FORWARD)
     for (unsigned o = 0; o < n->n_out; o++)
       for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++)
-        st = name_hash(t, n, sp_node_out_port(n, o)->name, sp_node_out_port(n, o)->flags & SP_PORT_LIST ? (int)k : -1, err);
+        st = name_hash(t, n, sp_node_out_port(n, o)->name, sp_node_out_port(n, o)->flags & SP_PORT_LIST ? (int)k : -1,
+                       err);
   if (t->kind == SP_TASK_FORWARD && !n->frozen)
     for (size_t i = 0; i < n->n_weights && !st; i++)
       if (n->weights[i].flags & SP_WEIGHT_STATE) st = name_hash(t, n, n->weights[i].name, -1, err);
@@ -201,7 +203,8 @@ void sp_program_memory(const sp_program *p, sp_mem *mem) {
     const sp_buf *b = &p->bufs[i];
     uint64_t each = b->pinned ? sp_pool_block(b->bytes) : b->bytes, bytes, *sum;
     sum = b->kind == SP_BUF_ACTIVATION ? &mem->activations : b->kind == SP_BUF_GRADIENT ? &mem->gradients : &mem->saved;
-    if (__builtin_mul_overflow(each, (uint64_t)b->slots, &bytes) || __builtin_add_overflow(*sum, bytes, sum)) *sum = UINT64_MAX;
+    if (__builtin_mul_overflow(each, (uint64_t)b->slots, &bytes) || __builtin_add_overflow(*sum, bytes, sum))
+      *sum = UINT64_MAX;
   }
   for (size_t i = 0; i < p->n_lanes; i++) mem->scratch += lane_scratch(p, i);
 }

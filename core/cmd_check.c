@@ -58,9 +58,11 @@ static int check_files(sp_env *env, char *const *files, int n, const sp_value *s
 }
 
 static int check_main(int argc, char **argv) {
-  static const struct option options[] = {
-    {"threads", required_argument, NULL, 't'}, {"set", required_argument, NULL, 's'},
-    {"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'}, {0}};
+  static const struct option options[] = {{"threads", required_argument, NULL, 't'},
+                                          {"set", required_argument, NULL, 's'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   sp_value set = {0};
   sp_env_opts opt = {.threads = 2};
   tap t = {0};
@@ -68,20 +70,20 @@ static int check_main(int argc, char **argv) {
   while ((c = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
     char *end;
     switch (c) {
-    case 't': {
-      long n = strtol(optarg, &end, 10);
-      if (*end || end == optarg || n < 1 || n > 1024)
-        return sp_cmd_usage(&sp_cmd_check, "--threads %s: a number from 1 to 1024 is wanted", optarg);
-      opt.threads = (int)n;
-      break;
-    }
-    case 's':
-      if (put_setting(&set, optarg)) break;
-      sp_value_free(&set);
-      return sp_cmd_usage(&sp_cmd_check, "--set %s: NAME=VALUE is wanted", optarg);
-    case 'q': t.quiet = true; break;
-    case 'h': return sp_cmd_help(&sp_cmd_check);
-    default: return sp_cmd_bad_option(&sp_cmd_check, c, argv, options);
+      case 't': {
+        long n = strtol(optarg, &end, 10);
+        if (*end || end == optarg || n < 1 || n > 1024)
+          return sp_cmd_usage(&sp_cmd_check, "--threads %s: a number from 1 to 1024 is wanted", optarg);
+        opt.threads = (int)n;
+        break;
+      }
+      case 's':
+        if (put_setting(&set, optarg)) break;
+        sp_value_free(&set);
+        return sp_cmd_usage(&sp_cmd_check, "--set %s: NAME=VALUE is wanted", optarg);
+      case 'q': t.quiet = true; break;
+      case 'h': return sp_cmd_help(&sp_cmd_check);
+      default: return sp_cmd_bad_option(&sp_cmd_check, c, argv, options);
     }
   }
   if (optind == argc) return sp_cmd_usage(&sp_cmd_check, "a plugin FILE.so is wanted");
@@ -99,7 +101,8 @@ static int check_main(int argc, char **argv) {
 }
 
 const sp_cmd sp_cmd_check = {
-  "check", "FILE.so... [options]", "Runs the stage conformance suite on plugin files",
-  "  --threads N       worker threads that the stages may use [2]\n"
-  "  --set NAME=VALUE  a parameter for the stages that have one of that name; may be repeated\n"
-  "  --quiet           only what failed or was not exercised\n", check_main};
+    "check", "FILE.so... [options]", "Runs the stage conformance suite on plugin files",
+    "  --threads N       worker threads that the stages may use [2]\n"
+    "  --set NAME=VALUE  a parameter for the stages that have one of that name; may be repeated\n"
+    "  --quiet           only what failed or was not exercised\n",
+    check_main};

@@ -27,8 +27,8 @@ static void put_json(sp_sb *sb, const sp_device_type *t, int index, const sp_dev
   sp_sb_json(sb, info->name);
   sp_sb_put(sb, ",\"detail\":");
   sp_sb_json(sb, info->detail);
-  sp_sb_putf(sb, ",\"units\":%d,\"copy_engines\":%d,\"memory\":%llu,\"free_memory\":%llu}", info->units, info->copy_engines,
-             (unsigned long long)info->memory, (unsigned long long)info->free_memory);
+  sp_sb_putf(sb, ",\"units\":%d,\"copy_engines\":%d,\"memory\":%llu,\"free_memory\":%llu}", info->units,
+             info->copy_engines, (unsigned long long)info->memory, (unsigned long long)info->free_memory);
 }
 
 static void put_missing(sp_sb *sb, bool json, const char *name, const char *why) {
@@ -51,12 +51,18 @@ static void list_device(sp_env *env, const char *name, bool json, bool *any, sp_
   int n = 0;
   bool there = sp_registry_device(env->reg, name, &t, &err) == SP_OK;
   int rc = there ? t->count(sp_ctx_for(&holder, name, &err), &n) : err.status;
-#define BETWEEN() do { if (json && *any) sp_sb_put(out, ",\n "); *any = true; } while (0)
+#define BETWEEN()                             \
+  do {                                        \
+    if (json && *any) sp_sb_put(out, ",\n "); \
+    *any = true;                              \
+  } while (0)
   if (rc || n <= 0) {
     BETWEEN();
     if (there) put_missing(out, json, name, *err.msg ? err.msg : "none was found");
-    else put_missing(out, json, name, err.status == SP_E_NOTFOUND && !strstr(err.msg, ".so") ?
-                                      "this spcore has no plugin for it" : err.msg);
+    else
+      put_missing(out, json, name,
+                  err.status == SP_E_NOTFOUND && !strstr(err.msg, ".so") ? "this spcore has no plugin for it"
+                                                                         : err.msg);
     return;
   }
   for (int i = 0; i < n; i++) {
@@ -85,17 +91,19 @@ static void list_devices(sp_env *env, bool json, sp_sb *out) {
 }
 
 static int devices_main(int argc, char **argv) {
-  static const struct option options[] = {
-    {"json", no_argument, NULL, 'j'}, {"plugin", required_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'}, {0}};
+  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                          {"plugin", required_argument, NULL, 'p'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   const char *plugin = NULL;
   bool json = false;
   int c;
   while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
     switch (c) {
-    case 'j': json = true; break;
-    case 'p': plugin = optarg; break;
-    case 'h': return sp_cmd_help(&sp_cmd_devices);
-    default: return sp_cmd_bad_option(&sp_cmd_devices, c, argv, options);
+      case 'j': json = true; break;
+      case 'p': plugin = optarg; break;
+      case 'h': return sp_cmd_help(&sp_cmd_devices);
+      default: return sp_cmd_bad_option(&sp_cmd_devices, c, argv, options);
     }
   }
   if (optind < argc) return sp_cmd_usage(&sp_cmd_devices, "'%s' is not wanted", argv[optind]);
@@ -112,7 +120,8 @@ static int devices_main(int argc, char **argv) {
   return code;
 }
 
-const sp_cmd sp_cmd_devices = {
-  "devices", "[options]", "Lists what a graph can run on, and says why a device is missing",
-  "  --json            as one JSON document\n"
-  "  --plugin FILE.so  a plugin file with further devices\n", devices_main};
+const sp_cmd sp_cmd_devices = {"devices", "[options]",
+                               "Lists what a graph can run on, and says why a device is missing",
+                               "  --json            as one JSON document\n"
+                               "  --plugin FILE.so  a plugin file with further devices\n",
+                               devices_main};

@@ -96,7 +96,7 @@ static const char *parse(side *s, sp_err *err) {
       sp_nomem(err, (s->n + 1) * sizeof *s->sums, s->path);
       return "out of memory";
     }
-    s->sums[s->n++] = (sum){ .name = name, .hash = hash };
+    s->sums[s->n++] = (sum){.name = name, .hash = hash};
   }
   return take(&p, "}}") && !*p ? NULL : "cut short";
 }
@@ -172,10 +172,8 @@ static bool step_differs(const side *a, const side *b, tally *t) {
     if (y && strcmp(y->hash, a->sums[i].hash) == 0) continue;
     differs = true;
     if (t->shown) continue;
-    if (y)
-      show_edge(a, b, &a->sums[i], y);
-    else
-      printf("edge '%s' is only in %s (step %" PRIu64 ")\n", a->sums[i].name, a->run, a->step);
+    if (y) show_edge(a, b, &a->sums[i], y);
+    else printf("edge '%s' is only in %s (step %" PRIu64 ")\n", a->sums[i].name, a->run, a->step);
     t->shown = y != NULL;
   }
   for (size_t i = 0; i < b->n; i++) {
@@ -207,7 +205,7 @@ static int compare(side *a, side *b, tally *t, sp_err *err) {
 }
 
 static int diff_runs(const char *run_a, const char *run_b) {
-  side a = {0}, b = { 0 };
+  side a = {0}, b = {0};
   tally t = {0};
   sp_err err;
   int code = TROUBLE;
@@ -230,7 +228,7 @@ static int diff_runs(const char *run_a, const char *run_b) {
 }
 
 static int diff_main(int argc, char **argv) {
-  static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+  static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
   int c = getopt_long(argc, argv, ":h", options, NULL);
   if (c == 'h') return sp_cmd_help(&sp_cmd_diff);
   if (c != -1) return sp_cmd_bad_option(&sp_cmd_diff, c, argv, options);
@@ -239,11 +237,11 @@ static int diff_main(int argc, char **argv) {
 }
 
 const sp_cmd sp_cmd_diff = {
-  .name = "diff",
-  .args = "RUN RUN",
-  .doc = "Compares two runs bit by bit, and names the first step, stage and edge that differ",
-  .help = "  --help  this text\n"
-          "\n"
-          "A RUN is a folder of a run with --checksums. Exit code: 0 same bits, 1 different, 2 trouble.\n",
-  .main = diff_main,
+    .name = "diff",
+    .args = "RUN RUN",
+    .doc = "Compares two runs bit by bit, and names the first step, stage and edge that differ",
+    .help = "  --help  this text\n"
+            "\n"
+            "A RUN is a folder of a run with --checksums. Exit code: 0 same bits, 1 different, 2 trouble.\n",
+    .main = diff_main,
 };

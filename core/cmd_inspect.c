@@ -75,27 +75,29 @@ static int inspect(const options *opt, sp_sb *out, sp_err *err) {
 
 static int inspect_main(int argc, char **argv) {
   static const struct option options_list[] = {
-    {"json", no_argument, NULL, 'j'}, {"meta", no_argument, NULL, 'm'}, {"plugin", required_argument, NULL, 'p'},
-    {"device", required_argument, NULL, 'd'}, {"help", no_argument, NULL, 'h'}, {0}};
+      {"json", no_argument, NULL, 'j'},         {"meta", no_argument, NULL, 'm'},
+      {"plugin", required_argument, NULL, 'p'}, {"device", required_argument, NULL, 'd'},
+      {"help", no_argument, NULL, 'h'},         {0}};
   options opt = {0};
   int c;
   while ((c = getopt_long(argc, argv, ":h", options_list, NULL)) != -1) {
     switch (c) {
-    case 'j': opt.json = true; break;
-    case 'm': opt.meta = true; break;
-    case 'd': opt.device = optarg; break;
-    case 'h': return sp_cmd_help(&sp_cmd_inspect);
-    case 'p':
-      if (opt.n_plugins == PLUGINS_MAX)
-        return sp_cmd_usage(&sp_cmd_inspect, "more than %d times --plugin", PLUGINS_MAX);
-      opt.plugins[opt.n_plugins++] = optarg;
-      break;
-    default: return sp_cmd_bad_option(&sp_cmd_inspect, c, argv, options_list);
+      case 'j': opt.json = true; break;
+      case 'm': opt.meta = true; break;
+      case 'd': opt.device = optarg; break;
+      case 'h': return sp_cmd_help(&sp_cmd_inspect);
+      case 'p':
+        if (opt.n_plugins == PLUGINS_MAX)
+          return sp_cmd_usage(&sp_cmd_inspect, "more than %d times --plugin", PLUGINS_MAX);
+        opt.plugins[opt.n_plugins++] = optarg;
+        break;
+      default: return sp_cmd_bad_option(&sp_cmd_inspect, c, argv, options_list);
     }
   }
   if (argc - optind > 1) return sp_cmd_usage(&sp_cmd_inspect, "one stage at a time, not also '%s'", argv[optind + 1]);
   if (optind < argc) opt.stage = argv[optind];
-  if (opt.meta && (opt.json || opt.stage)) return sp_cmd_usage(&sp_cmd_inspect, "--meta prints all stages, in one form");
+  if (opt.meta && (opt.json || opt.stage))
+    return sp_cmd_usage(&sp_cmd_inspect, "--meta prints all stages, in one form");
 
   sp_sb out = {0};
   sp_err err = {0};
@@ -105,8 +107,9 @@ static int inspect_main(int argc, char **argv) {
 }
 
 const sp_cmd sp_cmd_inspect = {
-  "inspect", "[STAGE] [options]", "Lists the stages, or prints everything about one",
-  "  --json            as one JSON document\n"
-  "  --meta            annotations for Lua editors\n"
-  "  --device NAME     only the stage for that device\n"
-  "  --plugin FILE.so  a plugin file besides those in the plugin folders; may be repeated\n", inspect_main};
+    "inspect", "[STAGE] [options]", "Lists the stages, or prints everything about one",
+    "  --json            as one JSON document\n"
+    "  --meta            annotations for Lua editors\n"
+    "  --device NAME     only the stage for that device\n"
+    "  --plugin FILE.so  a plugin file besides those in the plugin folders; may be repeated\n",
+    inspect_main};

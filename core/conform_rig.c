@@ -33,15 +33,15 @@ static bool least_table(sp_value *v, const sp_param *table) {
 static bool least_value(sp_value *v, const sp_param *e) {
   double least = e->min == 0 && e->max == 0 ? 1 : e->min > -1e18 ? e->min : e->max < 1 ? e->max : 1;
   switch (e->type) {
-  case SP_PARAM_BOOL: v->type = SP_V_BOOL; return true;
-  case SP_PARAM_STRING: return sp_value_set_str(v, "");
-  case SP_PARAM_CHOICE: return sp_value_set_str(v, e->choices[0]);
-  case SP_PARAM_INT:
-  case SP_PARAM_FLOAT:
-    v->type = SP_V_NUM;
-    v->d = e->type == SP_PARAM_INT ? ceil(least) : least;
-    return true;
-  default: break;
+    case SP_PARAM_BOOL: v->type = SP_V_BOOL; return true;
+    case SP_PARAM_STRING: return sp_value_set_str(v, "");
+    case SP_PARAM_CHOICE: return sp_value_set_str(v, e->choices[0]);
+    case SP_PARAM_INT:
+    case SP_PARAM_FLOAT:
+      v->type = SP_V_NUM;
+      v->d = e->type == SP_PARAM_INT ? ceil(least) : least;
+      return true;
+    default: break;
   }
   v->type = SP_V_TABLE;
   for (uint32_t i = 0; i < (e->min_n ? e->min_n : 1); i++) {
@@ -126,8 +126,8 @@ void rig_close(rig *r) {
 /* ---- inputs that are accepted ------------------------------------------------------------------------------------ */
 
 /* Channels, height, width of what is tried, in this order. */
-static const int64_t images[][3] = {{3, 16, 16}, {8, 16, 16}, {1, 16, 16}, {8, 4, 4}, {3, 256, 256}, {64, 1, 1},
-                                    {4096, 1, 1}, {1024, 1, 1}, {1, 1, 1}};
+static const int64_t images[][3] = {{3, 16, 16}, {8, 16, 16},  {1, 16, 16},  {8, 4, 4}, {3, 256, 256},
+                                    {64, 1, 1},  {4096, 1, 1}, {1024, 1, 1}, {1, 1, 1}};
 
 static int pick_dtype(const sp_port *p, bool integers) {
   static const int floats_first[] = {SP_F32, SP_F64, SP_F16, SP_BF16, SP_I32, SP_I64, SP_U8, SP_I8};
@@ -157,8 +157,13 @@ static int try_plan(rig *r, const int64_t *image, bool integers, uint32_t list_n
     r->in_specs[i].n = n;
     for (uint32_t k = 0; k < n; k++) r->in_specs[i].spec[k] = make_spec(p, image, integers);
   }
-  r->plan = (sp_plan){.size = sizeof(sp_plan), .training = 1, .n_in = r->n_in, .n_out = r->n_out, .batch = RIG_BATCH,
-                      .in = r->in_specs, .out = r->out_specs};
+  r->plan = (sp_plan){.size = sizeof(sp_plan),
+                      .training = 1,
+                      .n_in = r->n_in,
+                      .n_out = r->n_out,
+                      .batch = RIG_BATCH,
+                      .in = r->in_specs,
+                      .out = r->out_specs};
   return sp_inst_plan(r->inst, &r->plan, err);
 }
 
@@ -170,7 +175,8 @@ int rig_plan(rig *r, sp_err *err) {
         for (size_t i = 0; i < SP_ARRAY(images); i++) {
           if (try_plan(r, images[i], integers, list_n, optional, &why) == SP_OK) return SP_OK;
           if (!first.status || why.status == SP_E_INTERNAL) first = why;
-          if (why.status == SP_E_INTERNAL) goto refused; /* not the inputs are wrong, but what the stage makes of them */
+          if (why.status == SP_E_INTERNAL)
+            goto refused; /* not the inputs are wrong, but what the stage makes of them */
         }
 refused:
   *err = first;
@@ -181,7 +187,8 @@ refused:
 
 static int tensor_alloc(rig_tensor *t, size_t bytes, sp_err *err) {
   t->bytes = bytes;
-  if (bytes > MEMORY_MAX) return sp_fail(err, SP_E_UNSUPPORTED, "a tensor of %zu bytes is too large to be exercised", bytes);
+  if (bytes > MEMORY_MAX)
+    return sp_fail(err, SP_E_UNSUPPORTED, "a tensor of %zu bytes is too large to be exercised", bytes);
   size_t all = (bytes + 2 * GUARD + GUARD - 1) / GUARD * GUARD;
   t->block = aligned_alloc(GUARD, all);
   t->copy = sp_calloc(1, bytes);
@@ -268,13 +275,13 @@ static void fill_tensor(rig_tensor *t, uint64_t key) {
     uint32_t bits = sp_rng(key, i / 4, 0).v[i % 4];
     float f = sp_rng_float(bits) * 2 - 1;
     switch (t->spec.dtype) {
-    case SP_F32: memcpy(t->data + 4 * i, &f, 4); break;
-    case SP_F64: memcpy(t->data + 8 * i, &(double){f}, 8); break;
-    case SP_F16: memcpy(t->data + 2 * i, &(uint16_t){(uint16_t)(0x3800 | (bits & 0x83ff))}, 2); break;
-    case SP_BF16: memcpy(t->data + 2 * i, &(uint16_t){(uint16_t)(0x3f00 | (bits & 0x807f))}, 2); break;
-    case SP_I32: memcpy(t->data + 4 * i, &(int32_t){bits & 1}, 4); break;
-    case SP_I64: memcpy(t->data + 8 * i, &(int64_t){bits & 1}, 8); break;
-    default: t->data[i] = (char)(bits & 1); break;
+      case SP_F32: memcpy(t->data + 4 * i, &f, 4); break;
+      case SP_F64: memcpy(t->data + 8 * i, &(double){f}, 8); break;
+      case SP_F16: memcpy(t->data + 2 * i, &(uint16_t){(uint16_t)(0x3800 | (bits & 0x83ff))}, 2); break;
+      case SP_BF16: memcpy(t->data + 2 * i, &(uint16_t){(uint16_t)(0x3f00 | (bits & 0x807f))}, 2); break;
+      case SP_I32: memcpy(t->data + 4 * i, &(int32_t){bits & 1}, 4); break;
+      case SP_I64: memcpy(t->data + 8 * i, &(int64_t){bits & 1}, 8); break;
+      default: t->data[i] = (char)(bits & 1); break;
     }
   }
 }
@@ -331,7 +338,8 @@ static size_t put_lists(view *v, sp_list *lists, const rig_list *from, uint32_t 
 static uint64_t ports_with_gradient(const sp_port *ports, const rig_list *list) {
   uint64_t bits = 0;
   for (uint32_t i = 0; i < list->n; i++)
-    if (is_float(list->t[i].spec.dtype) && !(ports[list->t[i].port].flags & (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS)))
+    if (is_float(list->t[i].spec.dtype) &&
+        !(ports[list->t[i].port].flags & (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS)))
       bits |= UINT64_C(1) << list->t[i].port;
   return bits;
 }
@@ -362,11 +370,23 @@ static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
   v->step = (sp_step){.step = 3, .key = KEY, .n = (uint32_t)c->n, .training = 1, .loss_scale = 1};
   sp_params_live(type->params, r->inst->params.data, v->step.live);
   bool give_din = c->backward || (loss && !type->backward);
-  v->io = (sp_io){.size = sizeof(sp_io), .training = 1, .step = &v->step, .ids = v->ids, .n_in = r->n_in, .n_out = r->n_out,
-                  .n_weights = r->weights.n, .in = v->lists[0], .out = v->lists[1], .weights = w,
-                  .din = give_din ? v->lists[3] : NULL, .din_acc = give_din ? v->acc_of : NULL,
-                  .dout = c->backward ? v->lists[2] : NULL, .dweights = c->backward ? dw : NULL, .dw_acc = c->acc,
-                  .scratch = r->scratch.bytes ? r->scratch.data : NULL, .saved = r->saved.bytes ? r->saved.data : NULL};
+  v->io = (sp_io){.size = sizeof(sp_io),
+                  .training = 1,
+                  .step = &v->step,
+                  .ids = v->ids,
+                  .n_in = r->n_in,
+                  .n_out = r->n_out,
+                  .n_weights = r->weights.n,
+                  .in = v->lists[0],
+                  .out = v->lists[1],
+                  .weights = w,
+                  .din = give_din ? v->lists[3] : NULL,
+                  .din_acc = give_din ? v->acc_of : NULL,
+                  .dout = c->backward ? v->lists[2] : NULL,
+                  .dweights = c->backward ? dw : NULL,
+                  .dw_acc = c->acc,
+                  .scratch = r->scratch.bytes ? r->scratch.data : NULL,
+                  .saved = r->saved.bytes ? r->saved.data : NULL};
   return SP_OK;
 }
 
@@ -382,9 +402,15 @@ int rig_prepare(rig *r, int64_t n, sp_err *err) {
 }
 
 static int look_at_guards(const rig *r, const char *what, sp_err *err) {
-  const struct { const char *name; const rig_list *list; } all[] = {
-    {"an input", &r->in}, {"an output", &r->out}, {"an output's gradient", &r->dout}, {"an input's gradient", &r->din},
-    {"a weight", &r->weights}, {"a weight's gradient", &r->dweights}};
+  const struct {
+    const char *name;
+    const rig_list *list;
+  } all[] = {{"an input", &r->in},
+             {"an output", &r->out},
+             {"an output's gradient", &r->dout},
+             {"an input's gradient", &r->din},
+             {"a weight", &r->weights},
+             {"a weight's gradient", &r->dweights}};
   for (size_t i = 0; i < SP_ARRAY(all); i++)
     for (uint32_t k = 0; k < all[i].list->n; k++)
       if (!guards_intact(&all[i].list->t[k]))

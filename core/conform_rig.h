@@ -12,11 +12,11 @@
 typedef struct rig_tensor {
   sp_spec spec;
   uint32_t port;
-  bool batch;  /* shape[0] is N */
+  bool batch; /* shape[0] is N */
   size_t bytes;
   char *block; /* guard, data, guard */
   char *data;
-  char *copy;  /* bytes: what keep() kept */
+  char *copy; /* bytes: what keep() kept */
 } rig_tensor;
 
 typedef struct rig_list {
@@ -43,18 +43,18 @@ int rig_plan(rig *r, sp_err *err);
 /* Memory for what was planned, inputs and weights filled. */
 int rig_alloc(rig *r, sp_err *err);
 
-void rig_poison(rig_list *list, int byte);   /* also shows bytes that are read before they are written */
+void rig_poison(rig_list *list, int byte);    /* also shows bytes that are read before they are written */
 void rig_fill(rig_list *list, uint64_t seed); /* floats in -1..1, integers 0 or 1 */
-void rig_keep(rig_list *list);               /* copies the data aside */
-bool rig_same(const rig_list *list);         /* is the data what was kept? */
+void rig_keep(rig_list *list);                /* copies the data aside */
+bool rig_same(const rig_list *list);          /* is the data what was kept? */
 void rig_restore(rig_list *list);
 
 typedef struct rig_call {
-  int64_t n;             /* samples */
+  int64_t n; /* samples */
   bool backward;
   bool want_din, want_dw;
-  bool acc;              /* add to din, dweights */
-  int poison;            /* of scratch; of saved too in forward() */
+  bool acc;   /* add to din, dweights */
+  int poison; /* of scratch; of saved too in forward() */
 } rig_call;
 int rig_prepare(rig *r, int64_t n, sp_err *err);
 /* Calls, then looks at the guards. */

@@ -146,11 +146,11 @@ static void check_short_batch(report *rep, rig *r) {
     size_t part = t->bytes / RIG_BATCH * (size_t)n;
     any = true;
     same = same && memcmp(t->data, t->copy, part) == 0;
-    for (size_t b = part; b < t->bytes; b++)
-      within = within && (unsigned char)t->data[b] == POISON_A;
+    for (size_t b = part; b < t->bytes; b++) within = within && (unsigned char)t->data[b] == POISON_A;
   }
   if (!any) return;
-  check(rep, within, "forward() writes nothing behind the samples of a short batch", "bytes of later samples were changed");
+  check(rep, within, "forward() writes nothing behind the samples of a short batch",
+        "bytes of later samples were changed");
   if (same) ok(rep, "samples come out the same in a short batch");
   else notice(rep, "samples come out the same in a short batch", "they do not: the result depends on the whole batch");
 }
@@ -158,8 +158,11 @@ static void check_short_batch(report *rep, rig *r) {
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static int run_backward(rig *r, int poison, bool acc, bool din, bool dw, sp_err *err) {
-  return rig_run(r, &(rig_call){.n = RIG_BATCH, .backward = true, .want_din = din, .want_dw = dw, .acc = acc,
-                                .poison = other(poison)}, err);
+  return rig_run(
+      r,
+      &(rig_call){
+          .n = RIG_BATCH, .backward = true, .want_din = din, .want_dw = dw, .acc = acc, .poison = other(poison)},
+      err);
 }
 
 static double value_at(const rig_tensor *t, const char *data, size_t i) {
@@ -243,7 +246,8 @@ static void check_backward(report *rep, rig *r) {
   int rc = run_backward(r, POISON_A, false, true, true, &err);
   if (!check(rep, !rc, "backward() succeeds and stays within its buffers", err.msg)) return;
   bool same = rig_same(&r->in) && rig_same(&r->out) && rig_same(&r->dout) && rig_same(&r->weights);
-  check(rep, same, "backward() leaves inputs, outputs, their gradients and weights as they are", "one of them was changed");
+  check(rep, same, "backward() leaves inputs, outputs, their gradients and weights as they are",
+        "one of them was changed");
   rig_keep(&r->din);
   rig_keep(&r->dweights);
   rig_poison(&r->din, POISON_B);
@@ -258,14 +262,15 @@ static void check_backward(report *rep, rig *r) {
       rig_list one = {&list->t[i], 1};
       bool unasked = side ? !(r->plan.weights[i].flags & SP_WEIGHT_TRAINED)
                           : (r->inst->type->inputs[list->t[i].port].flags & SP_PORT_NOGRAD) ||
-                              (list->t[i].spec.dtype != SP_F32 && list->t[i].spec.dtype != SP_F64 &&
-                               list->t[i].spec.dtype != SP_F16 && list->t[i].spec.dtype != SP_BF16);
+                                (list->t[i].spec.dtype != SP_F32 && list->t[i].spec.dtype != SP_F64 &&
+                                 list->t[i].spec.dtype != SP_F16 && list->t[i].spec.dtype != SP_BF16);
       int diff = unasked ? 0 : difference(&one, words, sizeof words);
       all = all && diff != 1;
       bits = bits && diff != 2;
     }
     check(rep, all, side ? "backward() writes all weight gradients" : "backward() writes all input gradients", words);
-    check(rep, bits, side ? "weight gradients are the same bits again" : "input gradients are the same bits again", words);
+    check(rep, bits, side ? "weight gradients are the same bits again" : "input gradients are the same bits again",
+          words);
   }
   rc = run_backward(r, POISON_A, false, false, false, &err);
   check(rep, !rc, "backward() bears that no gradient is wanted", err.msg);

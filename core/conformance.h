@@ -8,12 +8,13 @@
 typedef enum { SP_CONFORM_OK, SP_CONFORM_FAILED, SP_CONFORM_NOTICE } sp_conform_result;
 
 /* One line of the report. words is "" where there is nothing to add. */
-typedef void (*sp_conform_fn)(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words);
+typedef void (*sp_conform_fn)(void *arg, sp_conform_result result, const char *stage, const char *what,
+                              const char *words);
 
 /* Runs every stage of the file that is for the cpu, with parameters at their defaults or as in `set` (a TABLE of plain
  * values or NULL; a name that a stage does not have is passed over) and small tensors of its own making. A stage that
  * refuses all of them is reported with a notice and its words. Returns how many checks failed. */
-int sp_conformance(const sp_plugin_file *file, const sp_stage_host *host, const sp_value *set,
-                   sp_conform_fn line, void *arg);
+int sp_conformance(const sp_plugin_file *file, const sp_stage_host *host, const sp_value *set, sp_conform_fn line,
+                   void *arg);
 
 #endif

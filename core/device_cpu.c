@@ -189,24 +189,23 @@ static void *stream_main(void *arg) {
     at = next_node(s, at);
     ticket *t = at->u.ticket;
     switch (at->kind) {
-    case NODE_OP:
-      if (!s->status) s->status = sp_hostop_run(&at->u.op);
-      break;
-    case NODE_WAIT:
-      if (!s->status) s->status = ticket_wait(t);
-      ticket_drop(s->dev, t);
-      break;
-    case NODE_RECORD_TIME:
-      t->time = sp_now();
-      ticket_complete(t, s->status);
-      ticket_drop(s->dev, t);
-      break;
-    case NODE_RECORD:
-      ticket_complete(t, s->status);
-      ticket_drop(s->dev, t);
-      break;
-    case NODE_QUIT:
-      return NULL;
+      case NODE_OP:
+        if (!s->status) s->status = sp_hostop_run(&at->u.op);
+        break;
+      case NODE_WAIT:
+        if (!s->status) s->status = ticket_wait(t);
+        ticket_drop(s->dev, t);
+        break;
+      case NODE_RECORD_TIME:
+        t->time = sp_now();
+        ticket_complete(t, s->status);
+        ticket_drop(s->dev, t);
+        break;
+      case NODE_RECORD:
+        ticket_complete(t, s->status);
+        ticket_drop(s->dev, t);
+        break;
+      case NODE_QUIT: return NULL;
     }
     atomic_store_explicit(&s->tail, at, memory_order_release);
   }

@@ -109,17 +109,16 @@ void sp_hostdev_free(void *dev, int kind, void *ptr) {
 int sp_hostop_run(const sp_hostop *op) {
   int status = SP_OK;
   switch (op->kind) {
-  case SP_HOSTOP_CALL:
-    return op->fn(op->arg, NULL);
-  case SP_HOSTOP_COPY:
-    if (op->bytes) memmove(op->dst, op->src, op->bytes);
-    break;
-  case SP_HOSTOP_FILL:
-    if (op->bytes) memset(op->dst, op->byte, op->bytes);
-    break;
-  case SP_HOSTOP_GRAPH:
-    for (size_t i = 0; !status && i < op->graph->n; i++) status = sp_hostop_run(&op->graph->op[i]);
-    break;
+    case SP_HOSTOP_CALL: return op->fn(op->arg, NULL);
+    case SP_HOSTOP_COPY:
+      if (op->bytes) memmove(op->dst, op->src, op->bytes);
+      break;
+    case SP_HOSTOP_FILL:
+      if (op->bytes) memset(op->dst, op->byte, op->bytes);
+      break;
+    case SP_HOSTOP_GRAPH:
+      for (size_t i = 0; !status && i < op->graph->n; i++) status = sp_hostop_run(&op->graph->op[i]);
+      break;
   }
   return status;
 }

@@ -101,22 +101,22 @@ static void run_one(sim_stream *s) {
   s->first = (s->first + 1) & (s->cap - 1);
   s->n--;
   switch (it.kind) {
-  case ITEM_OP:
-    if (s->status) break;
-    s->inside = true;
-    s->status = sp_hostop_run(&it.op);
-    s->inside = false;
-    break;
-  case ITEM_WAIT:
-    if (!s->status) s->status = it.ticket->status;
-    ticket_drop(s->dev, it.ticket);
-    break;
-  case ITEM_RECORD:
-    it.ticket->done = true;
-    it.ticket->status = s->status;
-    it.ticket->time = sp_now();
-    ticket_drop(s->dev, it.ticket);
-    break;
+    case ITEM_OP:
+      if (s->status) break;
+      s->inside = true;
+      s->status = sp_hostop_run(&it.op);
+      s->inside = false;
+      break;
+    case ITEM_WAIT:
+      if (!s->status) s->status = it.ticket->status;
+      ticket_drop(s->dev, it.ticket);
+      break;
+    case ITEM_RECORD:
+      it.ticket->done = true;
+      it.ticket->status = s->status;
+      it.ticket->time = sp_now();
+      ticket_drop(s->dev, it.ticket);
+      break;
   }
 }
 
@@ -252,8 +252,7 @@ static int sim_stream_sync(sp_ctx *ctx, void *stream) {
   while (s->n || s->inside)
     if (!step(s->dev)) return deadlock(ctx, s->dev);
   if (!s->status) return SP_OK;
-  return ctx->host->fail(ctx, s->status, "an operation of stream '%s' failed: %s", s->name,
-                         sp_status_words(s->status));
+  return ctx->host->fail(ctx, s->status, "an operation of stream '%s' failed: %s", s->name, sp_status_words(s->status));
 }
 
 static void *sim_stream_native(void *stream) {

@@ -15,8 +15,10 @@
 
 /* How threads of OpenMP libraries inside plugins wait between two parallel regions. Read by the library when it is
  * loaded, so it must be set before the first plugin is. What the user has set stays. */
-static const struct { const char *name, *value; } openmp[] = {
-  {"OMP_WAIT_POLICY", "passive"}, /* lanes share the processors: a thread that spins takes one from another lane */
+static const struct {
+  const char *name, *value;
+} openmp[] = {
+    {"OMP_WAIT_POLICY", "passive"}, /* lanes share the processors: a thread that spins takes one from another lane */
 };
 
 static void set_openmp(void) {

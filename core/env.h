@@ -9,8 +9,8 @@
 typedef struct sp_env_opts {
   const char *const *plugins; /* --plugin FILE.so, loaded at once */
   size_t n_plugins;
-  int threads;                /* --threads; 0: the processors this process may use */
-  int max_helpers;            /* most worker threads; 0: 64 */
+  int threads;     /* --threads; 0: the processors this process may use */
+  int max_helpers; /* most worker threads; 0: 64 */
 } sp_env_opts;
 
 typedef struct sp_env {
@@ -20,7 +20,7 @@ typedef struct sp_env {
   int threads;
   char *script_dir; /* where train_seg.lua and spcore/init.lua lie: the source tree's scripts/ or $(pkgdatadir) */
   char *plugin_dir;
-  bool in_tree;     /* run from a build tree */
+  bool in_tree; /* run from a build tree */
 } sp_env;
 
 /* Plugins are looked for in $SPCORE_PLUGIN_PATH (folders, ':' between), then in plugin_dir. */

@@ -16,8 +16,8 @@ static int check_stand_in(const sp_graph *g, const sp_node *s, sp_err *err) {
     for (uint32_t k = 0; k < t->out_specs[o].n; k++) {
       sp_spec x = t->out_specs[o].spec[k], y = k < s->out_specs[o].n ? s->out_specs[o].spec[k] : (sp_spec){0};
       if (!sp_spec_equal(&x, &y))
-        return sp_fail(err, SP_E_SHAPE, "evaluate: '%s.%s' is %s, '%s.%s' is %s: batch, size and type must be the same", s->name,
-                       name, sp_spec_str(&y, b, sizeof b), t->name, name, sp_spec_str(&x, a, sizeof a));
+        return sp_fail(err, SP_E_SHAPE, "evaluate: '%s.%s' is %s, '%s.%s' is %s: batch, size and type must be the same",
+                       s->name, name, sp_spec_str(&y, b, sizeof b), t->name, name, sp_spec_str(&x, a, sizeof a));
     }
   }
   return SP_OK;
@@ -40,8 +40,8 @@ static int find_program(sp_graph *g, sp_node *source, sp_program **out, sp_err *
   return SP_OK;
 }
 
-int sp_graph_evaluate(sp_graph *g, sp_node *source, int (*each)(void *arg, const sp_result *res, sp_err *err), void *arg,
-                      sp_err *err) {
+int sp_graph_evaluate(sp_graph *g, sp_node *source, int (*each)(void *arg, const sp_result *res, sp_err *err),
+                      void *arg, sp_err *err) {
   const sp_result *res;
   sp_program *p;
   int st = sp_graph_build(g, err);

@@ -208,7 +208,7 @@ bool sp_node_frozen(const sp_node *n) { return n->frozen; }
 bool sp_node_is_source(const sp_node *n) { return n->source; }
 
 bool sp_node_in_trained_part(const sp_node *n) {
-  sp_err ignored; /* build() says it again */
+  sp_err ignored;                                       /* build() says it again */
   if (!n->g->planned) sp_graph_analyse(n->g, &ignored); /* stages may have come since train() */
   return n->in_trained;
 }
@@ -252,14 +252,18 @@ int sp_node_set_live(sp_node *n, const char *param, double value, sp_err *err) {
   const sp_param *p = NULL;
   int i = sp_params_find_live(n->inst->type->params, param, &p);
   if (i < 0)
-    return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no parameter '%s' that may change while running", n->name, param);
+    return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no parameter '%s' that may change while running", n->name,
+                   param);
   if (isnan(value) || ((p->min != 0 || p->max != 0) && (value < p->min || value > p->max)))
-    return sp_fail(err, SP_E_RANGE, "stage '%s': parameter '%s': %g is outside %g..%g", n->name, param, value, p->min, p->max);
+    return sp_fail(err, SP_E_RANGE, "stage '%s': parameter '%s': %g is outside %g..%g", n->name, param, value, p->min,
+                   p->max);
   /* A stage ahead of the trained part, or behind it, is at another step in another strategy: the same script would give
    * other bits there. */
   if (n->g->train && !n->backward && !n->optimizer && !(n->loss && n->needs_grad))
-    return sp_fail(err, SP_E_STATE, "stage '%s': parameter '%s' may change before the first step only: the stage may run "
-                   "ahead of the trained part or behind it", n->name, param);
+    return sp_fail(err, SP_E_STATE,
+                   "stage '%s': parameter '%s' may change before the first step only: the stage may run "
+                   "ahead of the trained part or behind it",
+                   n->name, param);
   n->live[i] = (float)value;
   return SP_OK;
 }
@@ -267,7 +271,8 @@ int sp_node_set_live(sp_node *n, const char *param, double value, sp_err *err) {
 int sp_node_get_live(const sp_node *n, const char *param, double *value, sp_err *err) {
   int i = sp_params_find_live(n->inst->type->params, param, NULL);
   if (i < 0)
-    return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no parameter '%s' that may change while running", n->name, param);
+    return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no parameter '%s' that may change while running", n->name,
+                   param);
   *value = n->live[i];
   return SP_OK;
 }
@@ -315,8 +320,10 @@ static int check_wire(const sp_graph *g, const sp_node *node, int in_port, sp_re
   if (from.node->g != g || node->g != g)
     return sp_fail(err, SP_E_INVALID, "'%s' and '%s' belong to two graphs", from.node->name, node->name);
   if (node->optimizer)
-    return sp_fail(err, SP_E_INVALID, "stage '%s' is an optimizer: it is wired by train{ optimizer = ... }", node->name);
-  if (g->train) return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; wire stages before", node->name);
+    return sp_fail(err, SP_E_INVALID, "stage '%s' is an optimizer: it is wired by train{ optimizer = ... }",
+                   node->name);
+  if (g->train)
+    return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; wire stages before", node->name);
   return SP_OK;
 }
 
@@ -330,22 +337,23 @@ int sp_graph_wire(sp_graph *g, sp_node *node, int in_port, sp_ref from, sp_err *
   uint32_t first = from.index < 0 ? 0 : (uint32_t)from.index;
   uint32_t n = from.index < 0 && po->flags & SP_PORT_LIST ? specs->n : 1;
   if (from.index >= 0 && from.node->planned && first >= specs->n)
-    return sp_fail(err, SP_E_RANGE, "'%s.%s' has %u tensors; there is no number %u", from.node->name, po->name, specs->n,
-                   first + 1);
+    return sp_fail(err, SP_E_RANGE, "'%s.%s' has %u tensors; there is no number %u", from.node->name, po->name,
+                   specs->n, first + 1);
   if (po->flags & SP_PORT_LIST && from.index < 0 && !from.node->planned)
-    return sp_fail(err, SP_E_STATE, "'%s.%s': wire the inputs of '%s' first", from.node->name, po->name, from.node->name);
+    return sp_fail(err, SP_E_STATE, "'%s.%s': wire the inputs of '%s' first", from.node->name, po->name,
+                   from.node->name);
   if (!(pi->flags & SP_PORT_LIST) && (r->n || n != 1))
-    return sp_fail(err, SP_E_INVALID, "'%s.%s' takes one tensor, '%s.%s' %s", node->name, pi->name, from.node->name, po->name,
-                   r->n ? "is a second one" : "is a list of another length");
+    return sp_fail(err, SP_E_INVALID, "'%s.%s' takes one tensor, '%s.%s' %s", node->name, pi->name, from.node->name,
+                   po->name, r->n ? "is a second one" : "is a list of another length");
   if (r->n + n > SP_MAX_LIST)
     return sp_fail(err, SP_E_RANGE, "'%s.%s' takes at most %d tensors", node->name, pi->name, SP_MAX_LIST);
   node->planned = g->planned = false;
-  for (uint32_t i = 0; i < n && !st; i++)
-    st = add_ref(r, (sp_ref){from.node, from.port, (int)(first + i)}, err);
+  for (uint32_t i = 0; i < n && !st; i++) st = add_ref(r, (sp_ref){from.node, from.port, (int)(first + i)}, err);
   return st;
 }
 
 bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from) {
-  return !((sp_node_in_port(consumer, (unsigned)in_port)->flags | sp_node_out_port(from.node, (unsigned)from.port)->flags) &
-           (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS));
+  return !(
+      (sp_node_in_port(consumer, (unsigned)in_port)->flags | sp_node_out_port(from.node, (unsigned)from.port)->flags) &
+      (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS));
 }

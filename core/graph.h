@@ -10,22 +10,22 @@ typedef struct sp_graph sp_graph;
 typedef struct sp_node sp_node;
 
 typedef struct sp_graph_opts {
-  const char *device;  /* NULL: "cpu" */
+  const char *device; /* NULL: "cpu" */
   uint64_t seed;
-  int run_ahead;       /* R: metrics come back R steps late; 0 is synchronous */
-  int prefetch;        /* how many steps a source runs ahead of the rest; at least 1 */
-  const char *init;    /* NULL or "philox": by seed and name; "torch": as PyTorch's generator seeded with `seed` */
-  size_t pinned;       /* most bytes of pinned memory; 0: 1 GiB */
-  bool checksums;      /* sp_result carries a hash of every edge and weight */
-  sp_trace *trace;     /* NULL: none; not owned */
+  int run_ahead;    /* R: metrics come back R steps late; 0 is synchronous */
+  int prefetch;     /* how many steps a source runs ahead of the rest; at least 1 */
+  const char *init; /* NULL or "philox": by seed and name; "torch": as PyTorch's generator seeded with `seed` */
+  size_t pinned;    /* most bytes of pinned memory; 0: 1 GiB */
+  bool checksums;   /* sp_result carries a hash of every edge and weight */
+  sp_trace *trace;  /* NULL: none; not owned */
 } sp_graph_opts;
 
 typedef struct sp_node_opts {
-  const char *name;    /* NULL: the stage's name, with _2, _3 ... where taken */
-  bool frozen;         /* its weights are not trained and its statistics not updated */
-  int64_t batch;       /* sources: N; others take it from their inputs */
-  bool no_shuffle;     /* sources: in index order every epoch */
-  bool drop_last;      /* sources: a last short batch is left out */
+  const char *name; /* NULL: the stage's name, with _2, _3 ... where taken */
+  bool frozen;      /* its weights are not trained and its statistics not updated */
+  int64_t batch;    /* sources: N; others take it from their inputs */
+  bool no_shuffle;  /* sources: in index order every epoch */
+  bool drop_last;   /* sources: a last short batch is left out */
 } sp_node_opts;
 
 int sp_graph_new(sp_graph **g, sp_env *env, const sp_graph_opts *opts, sp_err *err);
@@ -53,7 +53,8 @@ const char *sp_node_name(const sp_node *node);
 const sp_stage_type *sp_node_type(const sp_node *node);
 const sp_inst *sp_node_inst(const sp_node *node);
 bool sp_node_frozen(const sp_node *node);
-int sp_node_find_in(const sp_node *node, const char *port, sp_err *err);  /* index, or a negative status with nearest name */
+int sp_node_find_in(const sp_node *node, const char *port,
+                    sp_err *err); /* index, or a negative status with nearest name */
 int sp_node_find_out(const sp_node *node, const char *port, sp_err *err);
 const sp_speclist *sp_node_out_specs(const sp_node *node, int port); /* n == 0 before plan */
 const sp_attr *sp_node_attr(const sp_node *node, const char *name);  /* NULL: none of that name */
@@ -73,7 +74,7 @@ typedef struct sp_train_opts {
   const sp_ref *losses; /* ports of SP_STAGE_LOSS stages; their gradients add up */
   size_t n_losses;
   sp_node *optimizer;
-  int accumulate;       /* the optimizer runs every so many steps, on gradients summed and divided by it; 0 is 1 */
+  int accumulate; /* the optimizer runs every so many steps, on gradients summed and divided by it; 0 is 1 */
   /* Learning-rate schedule: sets *lr for the update of `step`. Called on the main thread in step order. NULL: the live
    * parameter as it stands. */
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);

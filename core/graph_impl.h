@@ -25,26 +25,26 @@ struct sp_node {
   bool frozen, source, optimizer, loss;
   sp_node_opts opts;
   unsigned n_in, n_out;
-  sp_refs *in;      /* per input port: one ref per tensor */
+  sp_refs *in; /* per input port: one ref per tensor */
   bool planned;
-  bool batched;       /* shape[0] is N, which comes from the source */
+  bool batched; /* shape[0] is N, which comes from the source */
   sp_speclist *in_specs, *out_specs;
   size_t scratch, saved;
   sp_weight *weights; /* copies; names are owned */
   size_t n_weights;
-  sp_tensor *w, *dw;  /* storage; NULL data until needed */
-  bool *loaded;       /* per weight: came from a file */
+  sp_tensor *w, *dw; /* storage; NULL data until needed */
+  bool *loaded;      /* per weight: came from a file */
   sp_attr *attrs;
   size_t n_attrs;
   float live[SP_MAX_LIVE];
   int n_live;
   /* set by sp_graph_analyse */
-  bool trained;       /* has weights that are trained */
-  bool needs_grad;    /* trained, or depends on a trained node through gradient ports */
-  bool backward;      /* has a backward task */
-  bool in_trained;    /* see sp_node_in_trained_part */
-  bool inplace;       /* backward updates the weights itself, through dw_scale */
-  int user_lane;      /* index into g->lanes, -1: none */
+  bool trained;    /* has weights that are trained */
+  bool needs_grad; /* trained, or depends on a trained node through gradient ports */
+  bool backward;   /* has a backward task */
+  bool in_trained; /* see sp_node_in_trained_part */
+  bool inplace;    /* backward updates the weights itself, through dw_scale */
+  int user_lane;   /* index into g->lanes, -1: none */
 };
 
 typedef struct sp_user_lane {
@@ -67,7 +67,7 @@ struct sp_graph {
   sp_node **nodes;
   size_t n_nodes, cap_nodes;
   sp_node **topo; /* n_nodes, producers first; by index where free */
-  bool planned; /* all stages, since the last wire */
+  bool planned;   /* all stages, since the last wire */
   bool training;
   sp_refs losses;
   sp_node *optimizer;
@@ -95,7 +95,7 @@ struct sp_graph {
 /* plan.c */
 int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
 int sp_node_replan(sp_node *node, bool training, sp_err *err);
-int sp_graph_plan_stages(sp_graph *g, sp_err *err); /* all of them, and the optimizer */
+int sp_graph_plan_stages(sp_graph *g, sp_err *err);  /* all of them, and the optimizer */
 int sp_graph_plan_program(sp_graph *g, sp_err *err); /* and the schedule: from here on the graph is as it is */
 int sp_graph_check_memory(sp_graph *g, const sp_program *prog, sp_err *err);
 bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shape[0] of this output is N */
@@ -104,7 +104,7 @@ bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shap
 bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
 const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
 const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
-void *sp_graph_alloc(sp_graph *g, size_t bytes, const char *what, sp_err *err); /* device memory; counted */
+void *sp_graph_alloc(sp_graph *g, size_t bytes, const char *what, sp_err *err);           /* device memory; counted */
 void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */
 
 /* train.c */

@@ -14,8 +14,7 @@
 
 void sp_mt19937_seed(sp_mt19937 *mt, uint64_t seed) {
   mt->state[0] = (uint32_t)seed;
-  for (uint32_t i = 1; i < MT_N; i++)
-    mt->state[i] = 1812433253u * (mt->state[i - 1] ^ (mt->state[i - 1] >> 30)) + i;
+  for (uint32_t i = 1; i < MT_N; i++) mt->state[i] = 1812433253u * (mt->state[i - 1] ^ (mt->state[i - 1] >> 30)) + i;
   mt->next = MT_N;
 }
 
@@ -40,15 +39,23 @@ uint32_t sp_mt19937_draw(sp_mt19937 *mt) {
 static int fill_const(const sp_weight *w, void *data, const char *stage, int64_t count, sp_err *err) {
   double v = w->init_value;
   switch (w->spec.dtype) {
-  case SP_F32: for (int64_t i = 0; i < count; i++) ((float *)data)[i] = (float)v; return SP_OK;
-  case SP_F64: for (int64_t i = 0; i < count; i++) ((double *)data)[i] = v; return SP_OK;
-  case SP_I64: for (int64_t i = 0; i < count; i++) ((int64_t *)data)[i] = (int64_t)v; return SP_OK;
-  case SP_I32: for (int64_t i = 0; i < count; i++) ((int32_t *)data)[i] = (int32_t)v; return SP_OK;
-  case SP_U8: memset(data, (uint8_t)v, (size_t)count); return SP_OK;
-  case SP_I8: memset(data, (uint8_t)(int8_t)v, (size_t)count); return SP_OK;
-  default:
-    return sp_fail(err, SP_E_DTYPE, "weight '%s.%s': %s cannot be initialised", stage, w->name,
-                   sp_dtype_name(w->spec.dtype));
+    case SP_F32:
+      for (int64_t i = 0; i < count; i++) ((float *)data)[i] = (float)v;
+      return SP_OK;
+    case SP_F64:
+      for (int64_t i = 0; i < count; i++) ((double *)data)[i] = v;
+      return SP_OK;
+    case SP_I64:
+      for (int64_t i = 0; i < count; i++) ((int64_t *)data)[i] = (int64_t)v;
+      return SP_OK;
+    case SP_I32:
+      for (int64_t i = 0; i < count; i++) ((int32_t *)data)[i] = (int32_t)v;
+      return SP_OK;
+    case SP_U8: memset(data, (uint8_t)v, (size_t)count); return SP_OK;
+    case SP_I8: memset(data, (uint8_t)(int8_t)v, (size_t)count); return SP_OK;
+    default:
+      return sp_fail(err, SP_E_DTYPE, "weight '%s.%s': %s cannot be initialised", stage, w->name,
+                     sp_dtype_name(w->spec.dtype));
   }
 }
 
@@ -111,8 +118,7 @@ int sp_init_weights(const sp_weight *w, size_t n, void *const *data, const char 
     if (count < 0) return sp_fail(err, SP_E_SHAPE, "weight '%s.%s': impossible shape", stage_name, w[i].name);
     if (w[i].init == SP_INIT_CONST) rc = fill_const(&w[i], data[i], stage_name, count, err);
     else if (w[i].init == SP_INIT_UNIFORM) rc = fill_uniform(&w[i], data[i], stage_name, seed, torch, count, err);
-    else
-      rc = sp_fail(err, SP_E_INVALID, "weight '%s.%s': unknown initialisation %d", stage_name, w[i].name, w[i].init);
+    else rc = sp_fail(err, SP_E_INVALID, "weight '%s.%s': unknown initialisation %d", stage_name, w[i].name, w[i].init);
     if (rc) return rc;
   }
   return SP_OK;

@@ -11,35 +11,36 @@
 
 const char *sp_inspect_type(int32_t type) {
   switch (type) {
-  case SP_PARAM_BOOL: return "boolean";
-  case SP_PARAM_INT: return "integer";
-  case SP_PARAM_FLOAT: return "number";
-  case SP_PARAM_STRING: return "string";
-  case SP_PARAM_CHOICE: return "choice";
-  case SP_PARAM_INTS: return "list of integers";
-  case SP_PARAM_FLOATS: return "list of numbers";
-  case SP_PARAM_LIST: return "list of tables";
-  default: return "unknown";
+    case SP_PARAM_BOOL: return "boolean";
+    case SP_PARAM_INT: return "integer";
+    case SP_PARAM_FLOAT: return "number";
+    case SP_PARAM_STRING: return "string";
+    case SP_PARAM_CHOICE: return "choice";
+    case SP_PARAM_INTS: return "list of integers";
+    case SP_PARAM_FLOATS: return "list of numbers";
+    case SP_PARAM_LIST: return "list of tables";
+    default: return "unknown";
   }
 }
 
 void sp_inspect_default(sp_sb *sb, const sp_param *e) {
   if (e->flags & SP_PARAM_REQUIRED) return;
   switch (e->type) {
-  case SP_PARAM_BOOL: sp_sb_put(sb, e->def != 0 ? "true" : "false"); break;
-  case SP_PARAM_INT: sp_sb_putf(sb, "%lld", (long long)e->def); break;
-  case SP_PARAM_FLOAT: sp_sb_json_num(sb, e->def); break;
-  case SP_PARAM_STRING: sp_sb_json(sb, e->def_str ? e->def_str : ""); break;
-  case SP_PARAM_CHOICE: sp_sb_json(sb, e->choices[(int)e->def]); break;
-  case SP_PARAM_INTS:
-  case SP_PARAM_FLOATS: sp_sb_putf(sb, "{%s}", e->def_str ? e->def_str : ""); break;
-  default: sp_sb_put(sb, "{}"); break;
+    case SP_PARAM_BOOL: sp_sb_put(sb, e->def != 0 ? "true" : "false"); break;
+    case SP_PARAM_INT: sp_sb_putf(sb, "%lld", (long long)e->def); break;
+    case SP_PARAM_FLOAT: sp_sb_json_num(sb, e->def); break;
+    case SP_PARAM_STRING: sp_sb_json(sb, e->def_str ? e->def_str : ""); break;
+    case SP_PARAM_CHOICE: sp_sb_json(sb, e->choices[(int)e->def]); break;
+    case SP_PARAM_INTS:
+    case SP_PARAM_FLOATS: sp_sb_putf(sb, "{%s}", e->def_str ? e->def_str : ""); break;
+    default: sp_sb_put(sb, "{}"); break;
   }
 }
 
 bool sp_inspect_range(sp_sb *sb, const sp_param *e) {
   bool low = e->min > -1e18, high = e->max < 1e18;
-  if (e->type == SP_PARAM_BOOL || e->type == SP_PARAM_CHOICE || (e->min == 0 && e->max == 0) || (!low && !high)) return false;
+  if (e->type == SP_PARAM_BOOL || e->type == SP_PARAM_CHOICE || (e->min == 0 && e->max == 0) || (!low && !high))
+    return false;
   if (!high) sp_sb_put(sb, "at least ");
   if (!low) sp_sb_put(sb, "at most ");
   if (low) sp_sb_json_num(sb, e->min);
@@ -59,16 +60,19 @@ static void each_flag(const flag_word *words, size_t n, uint32_t flags, void (*e
 }
 
 void sp_inspect_stage_flags(uint32_t flags, void (*each)(void *arg, const char *word), void *arg) {
-  static const flag_word words[] = {
-    {SP_STAGE_SOURCE, "source"}, {SP_STAGE_OPTIMIZER, "optimizer"}, {SP_STAGE_CAPTURABLE, "capturable"},
-    {SP_STAGE_REENTRANT, "reentrant"}, {SP_STAGE_STOCHASTIC, "stochastic"}, {SP_STAGE_LOSS, "loss"},
-    {SP_STAGE_INPLACE_SGD, "inplace_sgd"}};
+  static const flag_word words[] = {{SP_STAGE_SOURCE, "source"},          {SP_STAGE_OPTIMIZER, "optimizer"},
+                                    {SP_STAGE_CAPTURABLE, "capturable"},  {SP_STAGE_REENTRANT, "reentrant"},
+                                    {SP_STAGE_STOCHASTIC, "stochastic"},  {SP_STAGE_LOSS, "loss"},
+                                    {SP_STAGE_INPLACE_SGD, "inplace_sgd"}};
   each_flag(words, SP_ARRAY(words), flags, each, arg);
 }
 
 void sp_inspect_port_flags(uint32_t flags, void (*each)(void *arg, const char *word), void *arg) {
-  static const flag_word words[] = {{SP_PORT_OPTIONAL, "optional"}, {SP_PORT_LIST, "list"}, {SP_PORT_METRIC, "metric"},
-                                    {SP_PORT_NOGRAD, "no_gradient"}, {SP_PORT_STATUS, "status"}};
+  static const flag_word words[] = {{SP_PORT_OPTIONAL, "optional"},
+                                    {SP_PORT_LIST, "list"},
+                                    {SP_PORT_METRIC, "metric"},
+                                    {SP_PORT_NOGRAD, "no_gradient"},
+                                    {SP_PORT_STATUS, "status"}};
   each_flag(words, SP_ARRAY(words), flags, each, arg);
 }
 
@@ -119,14 +123,16 @@ int sp_inspect_list(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   int name_w = 4, device_w = 6, file_w = 6;
   int rc = sp_inspect_stages(in->reg, &list, &n, err);
   if (rc) return rc;
-#define WIDEN(w, s) if ((int)strlen(s) > (w)) (w) = (int)strlen(s)
+#define WIDEN(w, s) \
+  if ((int)strlen(s) > (w)) (w) = (int)strlen(s)
   for (size_t i = 0; i < n; i++) {
     WIDEN(name_w, list[i].type->name);
     WIDEN(device_w, list[i].type->device);
     WIDEN(file_w, base_name(list[i].file->path));
   }
 #undef WIDEN
-  if (n) sp_sb_putf(sb, "%-*s  %-*s  %-*s  %s\n", name_w, "STAGE", device_w, "DEVICE", file_w, "PLUGIN", "WHAT IT DOES");
+  if (n)
+    sp_sb_putf(sb, "%-*s  %-*s  %-*s  %s\n", name_w, "STAGE", device_w, "DEVICE", file_w, "PLUGIN", "WHAT IT DOES");
   else sp_sb_put(sb, "no stages were found\n");
   for (size_t i = 0; i < n; i++)
     sp_sb_putf(sb, "%-*s  %-*s  %-*s  %s\n", name_w, list[i].type->name, device_w, list[i].type->device, file_w,

@@ -31,9 +31,9 @@ void sp_inspect_json_one(sp_sb *sb, const sp_inspect_stage *st); /* an object */
 int sp_inspect_meta(sp_sb *sb, const sp_inspect *in, sp_err *err);
 
 /* Words for parts of a table, shared by the three. */
-const char *sp_inspect_type(int32_t type);                     /* "integer", "list of numbers" */
-void sp_inspect_default(sp_sb *sb, const sp_param *e);         /* as a script would write it; nothing where required */
-bool sp_inspect_range(sp_sb *sb, const sp_param *e);           /* "1..64", "at least 1"; false: no limit */
+const char *sp_inspect_type(int32_t type);             /* "integer", "list of numbers" */
+void sp_inspect_default(sp_sb *sb, const sp_param *e); /* as a script would write it; nothing where required */
+bool sp_inspect_range(sp_sb *sb, const sp_param *e);   /* "1..64", "at least 1"; false: no limit */
 /* Calls each(arg, words) for every flag that is set. */
 void sp_inspect_stage_flags(uint32_t flags, void (*each)(void *arg, const char *word), void *arg);
 void sp_inspect_port_flags(uint32_t flags, void (*each)(void *arg, const char *word), void *arg);

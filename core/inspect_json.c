@@ -77,8 +77,8 @@ static void put_params(sp_sb *sb, const sp_param *table) {
     put_key(sb, "name");
     sp_sb_json(sb, e->name);
     put_text(sb, "type", sp_inspect_type(e->type));
-    sp_sb_putf(sb, ",\"required\":%s,\"live\":%s,\"positional\":%s", required ? "true" : "false", live ? "true" : "false",
-               first ? "true" : "false");
+    sp_sb_putf(sb, ",\"required\":%s,\"live\":%s,\"positional\":%s", required ? "true" : "false",
+               live ? "true" : "false", first ? "true" : "false");
     put_default(sb, e);
     if (e->min != 0 || e->max != 0) {
       sp_sb_put(sb, ",\"min\":");

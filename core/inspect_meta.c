@@ -7,16 +7,16 @@
 
 static void put_type(sp_sb *sb, const sp_param *e, const char *cls) {
   switch (e->type) {
-  case SP_PARAM_BOOL: sp_sb_put(sb, "boolean"); break;
-  case SP_PARAM_INT: sp_sb_put(sb, "integer"); break;
-  case SP_PARAM_FLOAT: sp_sb_put(sb, "number"); break;
-  case SP_PARAM_INTS: sp_sb_put(sb, "integer|integer[]"); break;
-  case SP_PARAM_FLOATS: sp_sb_put(sb, "number|number[]"); break;
-  case SP_PARAM_LIST: sp_sb_putf(sb, "%s.%s[]", cls, e->name); break;
-  case SP_PARAM_CHOICE:
-    for (size_t i = 0; e->choices[i]; i++) sp_sb_putf(sb, "%s\"%s\"", i ? "|" : "", e->choices[i]);
-    break;
-  default: sp_sb_put(sb, "string"); break;
+    case SP_PARAM_BOOL: sp_sb_put(sb, "boolean"); break;
+    case SP_PARAM_INT: sp_sb_put(sb, "integer"); break;
+    case SP_PARAM_FLOAT: sp_sb_put(sb, "number"); break;
+    case SP_PARAM_INTS: sp_sb_put(sb, "integer|integer[]"); break;
+    case SP_PARAM_FLOATS: sp_sb_put(sb, "number|number[]"); break;
+    case SP_PARAM_LIST: sp_sb_putf(sb, "%s.%s[]", cls, e->name); break;
+    case SP_PARAM_CHOICE:
+      for (size_t i = 0; e->choices[i]; i++) sp_sb_putf(sb, "%s\"%s\"", i ? "|" : "", e->choices[i]);
+      break;
+    default: sp_sb_put(sb, "string"); break;
   }
 }
 
@@ -89,22 +89,22 @@ static void put_stage(sp_sb *sb, const sp_stage_type *t) {
 
 /* What the host itself takes and gives, whatever the stage. */
 static const char head[] =
-  "---@meta\n"
-  "-- SPDX-License-Identifier: MIT\n"
-  "-- The stages, for editors. Written by `spcore inspect --meta`; do not edit.\n\n"
-  "---An output of a stage, to be given to another one.\n"
-  "---@class spcore.ref\n\n"
-  "---@class spcore.node_options\n"
-  "---@field name? string how the stage is called in messages and files (default: the stage's name)\n"
-  "---@field frozen? boolean its weights are not trained (default false)\n"
-  "---@field weights? string file to load its weights from\n\n"
-  "---@class spcore.source_options: spcore.node_options\n"
-  "---@field batch? integer samples per step\n"
-  "---@field shuffle? boolean another order in every epoch (default true)\n"
-  "---@field drop_last? boolean leave out a last batch that is short (default false)\n\n"
-  "---A stage in a graph.\n"
-  "---@class spcore.node\n"
-  "---@field name string\n\n";
+    "---@meta\n"
+    "-- SPDX-License-Identifier: MIT\n"
+    "-- The stages, for editors. Written by `spcore inspect --meta`; do not edit.\n\n"
+    "---An output of a stage, to be given to another one.\n"
+    "---@class spcore.ref\n\n"
+    "---@class spcore.node_options\n"
+    "---@field name? string how the stage is called in messages and files (default: the stage's name)\n"
+    "---@field frozen? boolean its weights are not trained (default false)\n"
+    "---@field weights? string file to load its weights from\n\n"
+    "---@class spcore.source_options: spcore.node_options\n"
+    "---@field batch? integer samples per step\n"
+    "---@field shuffle? boolean another order in every epoch (default true)\n"
+    "---@field drop_last? boolean leave out a last batch that is short (default false)\n\n"
+    "---A stage in a graph.\n"
+    "---@class spcore.node\n"
+    "---@field name string\n\n";
 
 int sp_inspect_meta(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   sp_inspect_stage *list;

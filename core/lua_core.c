@@ -128,7 +128,7 @@ static int core_kind(lua_State *L) {
 }
 
 /* log("error" | "warn" | "info" | "debug", message) */
-static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
+static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 
 static int core_log(lua_State *L) {
   int level = luaL_checkoption(L, 1, NULL, levels);
@@ -144,31 +144,29 @@ static int core_log_level(lua_State *L) {
 /* interrupted() -> the signal's number or nil */
 static int core_interrupted(lua_State *L) {
   int sig = sp_lua_interrupted();
-  if (sig)
-    lua_pushinteger(L, sig);
-  else
-    lua_pushnil(L);
+  if (sig) lua_pushinteger(L, sig);
+  else lua_pushnil(L);
   return 1;
 }
 
 static const luaL_Reg core_functions[] = {
-  { "graph", sp_lua_graph_new },
-  { "env", core_env },
-  { "argv", core_argv },
-  { "set_threads", core_set_threads },
-  { "set_debug", core_set_debug },
-  { "load_plugin", core_load_plugin },
-  { "has_device", core_has_device },
-  { "knows_format", core_knows_format },
-  { "nearest", core_nearest },
-  { "fail", core_fail },
-  { "where", core_where },
-  { "exit", core_exit },
-  { "kind", core_kind },
-  { "log", core_log },
-  { "log_level", core_log_level },
-  { "interrupted", core_interrupted },
-  { NULL, NULL },
+    {"graph", sp_lua_graph_new},
+    {"env", core_env},
+    {"argv", core_argv},
+    {"set_threads", core_set_threads},
+    {"set_debug", core_set_debug},
+    {"load_plugin", core_load_plugin},
+    {"has_device", core_has_device},
+    {"knows_format", core_knows_format},
+    {"nearest", core_nearest},
+    {"fail", core_fail},
+    {"where", core_where},
+    {"exit", core_exit},
+    {"kind", core_kind},
+    {"log", core_log},
+    {"log_level", core_log_level},
+    {"interrupted", core_interrupted},
+    {NULL, NULL},
 };
 
 int sp_lua_open_core(lua_State *L) {

@@ -34,13 +34,13 @@ static void end_trace(sp_lua_graph *lg) {
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
-    .device = sp_lua_opt_str(L, 1, "device", NULL),
-    .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
-    .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
-    .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
-    .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
-    .init = sp_lua_opt_str(L, 1, "init", NULL),
-    .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
+      .device = sp_lua_opt_str(L, 1, "device", NULL),
+      .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
+      .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
+      .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
+      .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
+      .init = sp_lua_opt_str(L, 1, "init", NULL),
+      .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
   };
   const char *trace = sp_lua_opt_str(L, 1, "trace", "");
   bool timing = sp_lua_opt_bool(L, 1, "timing", false);
@@ -81,10 +81,8 @@ static int graph_close(lua_State *L) {
 
 static int graph_tostring(lua_State *L) {
   const sp_lua_graph *lg = sp_lua_test_graph(L, 1);
-  if (lg && lg->g)
-    lua_pushfstring(L, "graph of %d stages", (int)sp_graph_n_nodes(lg->g));
-  else
-    lua_pushliteral(L, "graph (closed)");
+  if (lg && lg->g) lua_pushfstring(L, "graph of %d stages", (int)sp_graph_n_nodes(lg->g));
+  else lua_pushliteral(L, "graph (closed)");
   return 1;
 }
 
@@ -98,11 +96,11 @@ static int graph_add(lua_State *L) {
   sp_node *node;
   lua_settop(L, 4);
   sp_node_opts o = {
-    .name = sp_lua_opt_str(L, 4, "name", NULL),
-    .frozen = sp_lua_opt_bool(L, 4, "frozen", false),
-    .batch = sp_lua_opt_int(L, 4, "batch", 0, 1, 1 << 24),
-    .no_shuffle = !sp_lua_opt_bool(L, 4, "shuffle", true),
-    .drop_last = sp_lua_opt_bool(L, 4, "drop_last", false),
+      .name = sp_lua_opt_str(L, 4, "name", NULL),
+      .frozen = sp_lua_opt_bool(L, 4, "frozen", false),
+      .batch = sp_lua_opt_int(L, 4, "batch", 0, 1, 1 << 24),
+      .no_shuffle = !sp_lua_opt_bool(L, 4, "shuffle", true),
+      .drop_last = sp_lua_opt_bool(L, 4, "drop_last", false),
   };
   sp_value *params = sp_lua_value_box(L);
   if (sp_lua_value(L, 3, params, &err)) {
@@ -172,7 +170,7 @@ static sp_ref check_loss(lua_State *L, int idx, const sp_lua_graph *lg) {
   if (!luaL_testudata(L, idx, SP_LUA_NODE)) return sp_lua_check_ref(L, idx, lg);
   sp_node *node = sp_lua_check_node(L, idx, lg);
   if (!(sp_node_type(node)->flags & SP_STAGE_LOSS)) sp_lua_fail(L, "stage '%s' is no loss", sp_node_name(node));
-  return (sp_ref){ .node = node };
+  return (sp_ref){.node = node};
 }
 
 /* g:train{ losses = { output, ... }, optimizer = node, accumulate =, lr = function } */
@@ -182,7 +180,7 @@ static int graph_train(lua_State *L) {
   sp_err err;
   lua_settop(L, 2);
   luaL_checktype(L, 2, LUA_TTABLE);
-  sp_train_opts o = { .losses = losses };
+  sp_train_opts o = {.losses = losses};
   o.accumulate = (int)sp_lua_opt_int(L, 2, "accumulate", 1, 1, 1 << 20);
   lua_getfield(L, 2, "losses");
   luaL_checktype(L, 3, LUA_TTABLE);
@@ -229,11 +227,11 @@ static int graph_lanes(lua_State *L) {
       nodes[j] = sp_lua_check_node(L, -1, lg);
       lua_pop(L, 1);
     }
-    lanes[i] = (sp_lane_desc){ .name = sp_lua_opt_str(L, t, "name", "lane"),
-                               .nodes = nodes,
-                               .n_nodes = k,
-                               .delay = (int)sp_lua_opt_int(L, t, "delay", 0, 0, 1000),
-                               .priority = (int)sp_lua_opt_int(L, t, "priority", 0, -1, 1) };
+    lanes[i] = (sp_lane_desc){.name = sp_lua_opt_str(L, t, "name", "lane"),
+                              .nodes = nodes,
+                              .n_nodes = k,
+                              .delay = (int)sp_lua_opt_int(L, t, "delay", 0, 0, 1000),
+                              .priority = (int)sp_lua_opt_int(L, t, "priority", 0, -1, 1)};
     lua_replace(L, t); /* the nodes stay alive there */
     lua_settop(L, t);
   }
@@ -351,30 +349,33 @@ static int graph_save(lua_State *L) {
 }
 
 static const luaL_Reg graph_functions[] = {
-  { "add", graph_add },
-  { "wire", graph_wire },
-  { "plan", graph_plan },
-  { "has_param", graph_has_param },
-  { "nodes", graph_nodes },
-  { "in_trained_part", graph_in_trained_part },
-  { "train", graph_train },
-  { "lanes", graph_lanes },
-  { "build", graph_build },
-  { "memory", graph_memory },
-  { "schedule", graph_schedule },
-  { "describe", graph_describe },
-  { "timings", graph_timings },
-  { "epoch_steps", graph_epoch_steps },
-  { "allocations", graph_allocations },
-  { "load", graph_load },
-  { "save", graph_save },
-  { "close", graph_close },
-  { NULL, NULL },
+    {"add", graph_add},
+    {"wire", graph_wire},
+    {"plan", graph_plan},
+    {"has_param", graph_has_param},
+    {"nodes", graph_nodes},
+    {"in_trained_part", graph_in_trained_part},
+    {"train", graph_train},
+    {"lanes", graph_lanes},
+    {"build", graph_build},
+    {"memory", graph_memory},
+    {"schedule", graph_schedule},
+    {"describe", graph_describe},
+    {"timings", graph_timings},
+    {"epoch_steps", graph_epoch_steps},
+    {"allocations", graph_allocations},
+    {"load", graph_load},
+    {"save", graph_save},
+    {"close", graph_close},
+    {NULL, NULL},
 };
 
 void sp_lua_open_graph(lua_State *L) {
   static const luaL_Reg meta[] = {
-    { "__gc", graph_close }, { "__close", graph_close }, { "__tostring", graph_tostring }, { NULL, NULL },
+      {"__gc", graph_close},
+      {"__close", graph_close},
+      {"__tostring", graph_tostring},
+      {NULL, NULL},
   };
   luaL_newmetatable(L, SP_LUA_GRAPH);
   luaL_setfuncs(L, meta, 0);

@@ -23,7 +23,7 @@ typedef struct sp_lua_graph {
   bool busy;       /* within the core, so a callback must not call it */
   bool looping;    /* between begin and the end of the steps */
   bool lr_raised;
-  FILE *sums;      /* checksums.jsonl, or NULL */
+  FILE *sums; /* checksums.jsonl, or NULL */
   char *sums_path;
 } sp_lua_graph;
 
@@ -48,8 +48,8 @@ sp_ref sp_lua_check_ref(lua_State *L, int idx, const sp_lua_graph *lg);
 /* Pushes the object of a node of the graph at `graph_idx`. */
 void sp_lua_push_node(lua_State *L, int graph_idx, sp_node *node);
 const char *sp_lua_kind(lua_State *L, int idx); /* "node", "output" or NULL */
-int sp_lua_graph_new(lua_State *L);   /* graph{ options } -> graph */
-void sp_lua_open_graph(lua_State *L); /* metatables of graphs, nodes and outputs */
+int sp_lua_graph_new(lua_State *L);             /* graph{ options } -> graph */
+void sp_lua_open_graph(lua_State *L);           /* metatables of graphs, nodes and outputs */
 void sp_lua_open_node(lua_State *L);
 
 /* lua_steps.c: functions of the graph object, ended by NULL */

@@ -99,10 +99,8 @@ static int on_error(lua_State *L) {
     sp_lua_where(L);
     msg = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), msg);
   }
-  if (sp_lua_of(L)->debug)
-    luaL_traceback(L, L, msg, 1);
-  else
-    lua_pushstring(L, msg);
+  if (sp_lua_of(L)->debug) luaL_traceback(L, L, msg, 1);
+  else lua_pushstring(L, msg);
   return 1;
 }
 
@@ -230,8 +228,8 @@ void sp_lua_free(sp_lua *lua) {
 
 /* As given, then in the script folder; each also with ".lua". What was tried is in *tried. */
 static char *find_script(const sp_lua *lua, const char *script, sp_sb *tried) {
-  const char *dirs[] = { "", lua->env->script_dir };
-  const char *ends[] = { "", ".lua" };
+  const char *dirs[] = {"", lua->env->script_dir};
+  const char *ends[] = {"", ".lua"};
   for (size_t d = 0; d < SP_ARRAY(dirs); d++) {
     if (dirs[d][0] && script[0] == '/') continue;
     for (size_t e = 0; e < SP_ARRAY(ends); e++) {

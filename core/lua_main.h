@@ -18,9 +18,9 @@ typedef struct sp_lua {
   char *internal;     /* SCRIPT_DIR/spcore/: sources there are passed over when an error asks for the user's line */
   int argc;           /* what follows the script's name */
   char **argv;
-  bool debug;         /* errors come with a traceback */
-  bool drawn;         /* the terminal's line holds a progress bar */
-  bool exiting;       /* sp_lua_exit was called: `exit_code` holds */
+  bool debug;   /* errors come with a traceback */
+  bool drawn;   /* the terminal's line holds a progress bar */
+  bool exiting; /* sp_lua_exit was called: `exit_code` holds */
   int exit_code;
 } sp_lua;
 
@@ -57,7 +57,7 @@ bool sp_lua_opt_bool(lua_State *L, int idx, const char *key, bool def);
 
 void sp_lua_erase(sp_lua *lua); /* takes the progress bar away, if there is one */
 
-int sp_lua_open_sys(lua_State *L);   /* "spcore.sys": files, terminal, clock */
-int sp_lua_open_core(lua_State *L);  /* "spcore.core": graphs, nodes */
+int sp_lua_open_sys(lua_State *L);  /* "spcore.sys": files, terminal, clock */
+int sp_lua_open_core(lua_State *L); /* "spcore.core": graphs, nodes */
 
 #endif

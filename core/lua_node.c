@@ -27,7 +27,7 @@ sp_node *sp_lua_check_node(lua_State *L, int idx, const sp_lua_graph *lg) {
 
 static sp_ref sole_output(lua_State *L, sp_node *node) {
   const sp_port *p = sp_node_type(node)->outputs;
-  sp_ref ref = { .node = node, .port = -1 };
+  sp_ref ref = {.node = node, .port = -1};
   for (int i = 0; p && p[i].name; i++) {
     if (p[i].flags & (SP_PORT_METRIC | SP_PORT_STATUS)) continue;
     if (ref.port >= 0)
@@ -183,10 +183,8 @@ static int node_inputs(lua_State *L) {
       lua_newtable(L);
       for (int d = SP_U8; d <= SP_F64; d++) {
         lua_pushboolean(L, 1);
-        if (p[i].dtypes & SP_DT(d))
-          lua_setfield(L, -2, sp_dtype_name(d));
-        else
-          lua_pop(L, 1);
+        if (p[i].dtypes & SP_DT(d)) lua_setfield(L, -2, sp_dtype_name(d));
+        else lua_pop(L, 1);
       }
       lua_setfield(L, -2, "dtypes");
     }
@@ -196,12 +194,12 @@ static int node_inputs(lua_State *L) {
 }
 
 static const luaL_Reg node_methods[] = {
-  { "set", node_set },       { "get", node_get },       { "weights", node_weights },
-  { "weight", node_weight }, { "inputs", node_inputs }, { NULL, NULL },
+    {"set", node_set},       {"get", node_get},       {"weights", node_weights},
+    {"weight", node_weight}, {"inputs", node_inputs}, {NULL, NULL},
 };
 
 static int no_such(lua_State *L, const sp_node *node, const char *key) {
-  static const char *const facts[] = { "name", "stage", "frozen", "source", "optimizer", "loss" };
+  static const char *const facts[] = {"name", "stage", "frozen", "source", "optimizer", "loss"};
   const char *names[128];
   size_t n = 0;
   const sp_port *p = sp_node_type(node)->outputs;
@@ -225,34 +223,24 @@ static int node_index(lua_State *L) {
   const sp_port *p = type->outputs;
   for (int i = 0; p && p[i].name; i++)
     if (strcmp(p[i].name, key) == 0)
-      return push_ref(L, 1, (sp_ref){ .node = node, .port = i, .index = p[i].flags & SP_PORT_LIST ? -1 : 0 });
+      return push_ref(L, 1, (sp_ref){.node = node, .port = i, .index = p[i].flags & SP_PORT_LIST ? -1 : 0});
   const sp_attr *a = sp_node_attr(node, key);
-  if (a && a->text)
-    lua_pushstring(L, a->text);
-  else if (a && a->value == floor(a->value) && fabs(a->value) < 0x1p53)
-    lua_pushinteger(L, (lua_Integer)a->value);
-  else if (a)
-    lua_pushnumber(L, a->value);
+  if (a && a->text) lua_pushstring(L, a->text);
+  else if (a && a->value == floor(a->value) && fabs(a->value) < 0x1p53) lua_pushinteger(L, (lua_Integer)a->value);
+  else if (a) lua_pushnumber(L, a->value);
   if (a) return 1;
   for (const luaL_Reg *r = node_methods; r->name; r++) {
     if (strcmp(r->name, key) != 0) continue;
     lua_pushcfunction(L, r->func);
     return 1;
   }
-  if (strcmp(key, "name") == 0)
-    lua_pushstring(L, sp_node_name(node));
-  else if (strcmp(key, "stage") == 0)
-    lua_pushstring(L, type->name);
-  else if (strcmp(key, "frozen") == 0)
-    lua_pushboolean(L, sp_node_frozen(node));
-  else if (strcmp(key, "source") == 0)
-    lua_pushboolean(L, sp_node_is_source(node));
-  else if (strcmp(key, "optimizer") == 0)
-    lua_pushboolean(L, type->flags & SP_STAGE_OPTIMIZER);
-  else if (strcmp(key, "loss") == 0)
-    lua_pushboolean(L, type->flags & SP_STAGE_LOSS);
-  else
-    return no_such(L, node, key);
+  if (strcmp(key, "name") == 0) lua_pushstring(L, sp_node_name(node));
+  else if (strcmp(key, "stage") == 0) lua_pushstring(L, type->name);
+  else if (strcmp(key, "frozen") == 0) lua_pushboolean(L, sp_node_frozen(node));
+  else if (strcmp(key, "source") == 0) lua_pushboolean(L, sp_node_is_source(node));
+  else if (strcmp(key, "optimizer") == 0) lua_pushboolean(L, type->flags & SP_STAGE_OPTIMIZER);
+  else if (strcmp(key, "loss") == 0) lua_pushboolean(L, type->flags & SP_STAGE_LOSS);
+  else return no_such(L, node, key);
   return 1;
 }
 
@@ -301,7 +289,7 @@ static int ref_item(lua_State *L, sp_ref ref) {
 }
 
 static int ref_index(lua_State *L) {
-  static const char *const names[] = { "shape", "dtype", "name", "stage", "list", NULL };
+  static const char *const names[] = {"shape", "dtype", "name", "stage", "list", NULL};
   sp_ref ref = sp_lua_check_ref(L, 1, NULL);
   if (lua_type(L, 2) == LUA_TNUMBER) return ref_item(L, ref);
   const char *key = luaL_checkstring(L, 2), *port = sp_node_type(ref.node)->outputs[ref.port].name;
@@ -316,10 +304,8 @@ static int ref_index(lua_State *L) {
       return sp_lua_fail(L, "output '%s' of stage '%s' is a list: say which, such as %s[1].%s", port,
                          sp_node_name(ref.node), port, key);
     const sp_spec *s = &ref_specs(L, ref)->spec[ref.index];
-    if (key[0] == 's')
-      push_shape(L, s);
-    else
-      lua_pushstring(L, sp_dtype_name(s->dtype));
+    if (key[0] == 's') push_shape(L, s);
+    else lua_pushstring(L, sp_dtype_name(s->dtype));
   } else {
     const char *near = sp_nearest(key, names);
     return sp_lua_fail(L, "output '%s' of stage '%s' has no field '%s'%s%s%s", port, sp_node_name(ref.node), key,
@@ -335,8 +321,7 @@ static int ref_tostring(lua_State *L) {
   lua_pushfstring(L, "%s.%s", sp_node_name(ref.node), sp_node_type(ref.node)->outputs[ref.port].name);
   if (ref.index >= 0 && (uint32_t)ref.index < s->n)
     lua_pushfstring(L, " %s", sp_spec_str(&s->spec[ref.index], spec, sizeof spec));
-  else
-    lua_pushfstring(L, " (a list of %d)", (int)s->n);
+  else lua_pushfstring(L, " (a list of %d)", (int)s->n);
   lua_concat(L, 2);
   return 1;
 }
@@ -345,10 +330,16 @@ static int ref_tostring(lua_State *L) {
 
 void sp_lua_open_node(lua_State *L) {
   static const luaL_Reg node_meta[] = {
-    { "__index", node_index }, { "__newindex", node_newindex }, { "__tostring", node_tostring }, { NULL, NULL },
+      {"__index", node_index},
+      {"__newindex", node_newindex},
+      {"__tostring", node_tostring},
+      {NULL, NULL},
   };
   static const luaL_Reg ref_meta[] = {
-    { "__index", ref_index }, { "__len", ref_len }, { "__tostring", ref_tostring }, { NULL, NULL },
+      {"__index", ref_index},
+      {"__len", ref_len},
+      {"__tostring", ref_tostring},
+      {NULL, NULL},
   };
   luaL_newmetatable(L, SP_LUA_NODE);
   luaL_setfuncs(L, node_meta, 0);

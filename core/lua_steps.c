@@ -121,8 +121,7 @@ static int write_sums(sp_lua_graph *lg, const sp_result *r, sp_err *err) {
   sp_sb_put(&line, "}}\n");
   int rc = SP_OK;
   errno = 0;
-  if (line.broken)
-    rc = sp_nomem(err, line.n, "checksums");
+  if (line.broken) rc = sp_nomem(err, line.n, "checksums");
   else if (fwrite(line.s, 1, line.n, lg->sums) != line.n || fflush(lg->sums) != 0)
     rc = sp_fail(err, SP_E_IO, "%s: %s", lg->sums_path, strerror(errno));
   sp_sb_free(&line);
@@ -335,6 +334,6 @@ static int steps_evaluate(lua_State *L) {
 }
 
 const luaL_Reg sp_lua_step_functions[] = {
-  { "begin", steps_begin }, { "next", steps_next },         { "stop", steps_stop },           { "step", steps_step },
-  { "seek", steps_seek },   { "evaluate", steps_evaluate }, { "checksums", steps_checksums }, { NULL, NULL },
+    {"begin", steps_begin}, {"next", steps_next},         {"stop", steps_stop},           {"step", steps_step},
+    {"seek", steps_seek},   {"evaluate", steps_evaluate}, {"checksums", steps_checksums}, {NULL, NULL},
 };

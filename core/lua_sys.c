@@ -16,12 +16,9 @@
 static int failed(lua_State *L, const char *path, int code) {
   lua_pushnil(L);
   lua_pushfstring(L, "%s: %s", path, strerror(code));
-  if (code == EEXIST)
-    lua_pushliteral(L, "exists");
-  else if (code == ENOENT)
-    lua_pushliteral(L, "missing");
-  else
-    lua_pushliteral(L, "other");
+  if (code == EEXIST) lua_pushliteral(L, "exists");
+  else if (code == ENOENT) lua_pushliteral(L, "missing");
+  else lua_pushliteral(L, "other");
   return 3;
 }
 
@@ -47,10 +44,8 @@ static int sys_mkdtemp(lua_State *L) {
 /* kind(path) -> "file", "dir", "other" or nil */
 static int sys_kind(lua_State *L) {
   struct stat st;
-  if (stat(luaL_checkstring(L, 1), &st) != 0)
-    lua_pushnil(L);
-  else
-    lua_pushstring(L, S_ISREG(st.st_mode) ? "file" : S_ISDIR(st.st_mode) ? "dir" : "other");
+  if (stat(luaL_checkstring(L, 1), &st) != 0) lua_pushnil(L);
+  else lua_pushstring(L, S_ISREG(st.st_mode) ? "file" : S_ISDIR(st.st_mode) ? "dir" : "other");
   return 1;
 }
 
@@ -72,7 +67,7 @@ static int sys_list(lua_State *L) {
 
 /* isatty("stdout" | "stderr") */
 static int fd_of(lua_State *L) {
-  static const char *const names[] = { "stdout", "stderr", NULL };
+  static const char *const names[] = {"stdout", "stderr", NULL};
   return luaL_checkoption(L, 1, "stdout", names) == 0 ? STDOUT_FILENO : STDERR_FILENO;
 }
 
@@ -123,9 +118,10 @@ static int sys_erase(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-  { "mkdir", sys_mkdir }, { "kind", sys_kind }, { "list", sys_list },         { "isatty", sys_isatty },
-  { "width", sys_width }, { "now", sys_now },   { "realpath", sys_realpath }, { "draw", sys_draw },
-  { "erase", sys_erase }, { "mkdtemp", sys_mkdtemp }, { NULL, NULL },
+    {"mkdir", sys_mkdir},       {"kind", sys_kind},   {"list", sys_list},
+    {"isatty", sys_isatty},     {"width", sys_width}, {"now", sys_now},
+    {"realpath", sys_realpath}, {"draw", sys_draw},   {"erase", sys_erase},
+    {"mkdtemp", sys_mkdtemp},   {NULL, NULL},
 };
 
 int sp_lua_open_sys(lua_State *L) {

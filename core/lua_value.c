@@ -13,9 +13,9 @@
 /* The way from the outermost table to the value at hand. */
 typedef struct way {
   const struct way *up;
-  const char *key;     /* or NULL: */
+  const char *key; /* or NULL: */
   lua_Integer index;
-  const void *table;   /* identity of the table at this place */
+  const void *table; /* identity of the table at this place */
   int depth;
 } way;
 
@@ -28,10 +28,8 @@ typedef struct walk {
 static void put_way(sp_sb *sb, const way *w) {
   if (!w->up) return;
   put_way(sb, w->up);
-  if (!w->key)
-    sp_sb_putf(sb, "[%lld]", (long long)w->index);
-  else
-    sp_sb_putf(sb, "%s%s", sb->n ? "." : "", w->key);
+  if (!w->key) sp_sb_putf(sb, "[%lld]", (long long)w->index);
+  else sp_sb_putf(sb, "%s%s", sb->n ? "." : "", w->key);
 }
 
 static int refuse(walk *k, const way *w, const char *fmt, ...) SP_PRINTF(3, 4);
@@ -80,12 +78,12 @@ static int convert_table(walk *k, sp_value *v, way *w) {
   lua_Integer n = (lua_Integer)raw;
   int rc = SP_OK;
   for (lua_Integer i = 1; i <= n && rc == SP_OK; i++) {
-    way next = { .up = w, .index = i, .depth = w->depth + 1 };
+    way next = {.up = w, .index = i, .depth = w->depth + 1};
     lua_rawgeti(L, t, i);
     sp_value *item = sp_value_push(v);
-    rc = !item                ? sp_nomem(k->err, 0, "parameters")
-         : lua_isnil(L, -1)   ? refuse(k, &next, "nil: a list has the places 1..n without holes")
-                              : convert(k, -1, item, &next);
+    rc = !item              ? sp_nomem(k->err, 0, "parameters")
+         : lua_isnil(L, -1) ? refuse(k, &next, "nil: a list has the places 1..n without holes")
+                            : convert(k, -1, item, &next);
     lua_pop(L, 1);
   }
   if (rc != SP_OK) return rc;
@@ -94,7 +92,7 @@ static int convert_table(walk *k, sp_value *v, way *w) {
     bool item;
     rc = convert_key(k, -2, n, w, &item);
     if (rc == SP_OK && !item) {
-      way next = { .up = w, .key = lua_tostring(L, -2), .depth = w->depth + 1 };
+      way next = {.up = w, .key = lua_tostring(L, -2), .depth = w->depth + 1};
       sp_value *field = sp_value_put(v, next.key);
       rc = field ? convert(k, -1, field, &next) : sp_nomem(k->err, 0, "parameters");
     }
@@ -140,15 +138,13 @@ static int convert(walk *k, int idx, sp_value *v, way *w) {
       lua_pop(L, 1);
       return rc;
     }
-    case LUA_TUSERDATA:
-      return refuse(k, w, "a stage or its output cannot be a parameter");
-    default:
-      return refuse(k, w, "a %s cannot be a parameter", luaL_typename(L, idx));
+    case LUA_TUSERDATA: return refuse(k, w, "a stage or its output cannot be a parameter");
+    default: return refuse(k, w, "a %s cannot be a parameter", luaL_typename(L, idx));
   }
 }
 
 int sp_lua_value(lua_State *L, int idx, sp_value *v, sp_err *err) {
-  walk k = { .L = L, .err = err };
+  walk k = {.L = L, .err = err};
   way w = {0};
   if (lua_isnoneornil(L, idx)) {
     v->type = SP_V_TABLE;

@@ -32,7 +32,7 @@ typedef struct job {
 struct sp_team {
   pthread_mutex_t lock;
   pthread_cond_t work;
-  job *jobs; /* calls that still want helpers or have some */
+  job *jobs;         /* calls that still want helpers or have some */
   atomic_int wanted; /* sum of want, so that an idle helper can look without the lock */
   int max_helpers, n_helpers, n_asleep;
   bool quit, warned;

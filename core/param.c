@@ -38,12 +38,12 @@ static path path_item(const char *base, size_t i) {
 /* The value as a script would write it, shortened. */
 static const char *value_text(const sp_value *v, char *buf, size_t n) {
   switch (v->type) {
-  case SP_V_BOOL: snprintf(buf, n, "%s", v->i ? "true" : "false"); break;
-  case SP_V_INT: snprintf(buf, n, "%lld", (long long)v->i); break;
-  case SP_V_NUM: snprintf(buf, n, "%.15g", v->d); break;
-  case SP_V_STR: snprintf(buf, n, "\"%.40s%s\"", v->s, strlen(v->s) > 40 ? "..." : ""); break;
-  case SP_V_TABLE: snprintf(buf, n, "a table"); break;
-  case SP_V_NIL: snprintf(buf, n, "nil"); break;
+    case SP_V_BOOL: snprintf(buf, n, "%s", v->i ? "true" : "false"); break;
+    case SP_V_INT: snprintf(buf, n, "%lld", (long long)v->i); break;
+    case SP_V_NUM: snprintf(buf, n, "%.15g", v->d); break;
+    case SP_V_STR: snprintf(buf, n, "\"%.40s%s\"", v->s, strlen(v->s) > 40 ? "..." : ""); break;
+    case SP_V_TABLE: snprintf(buf, n, "a table"); break;
+    case SP_V_NIL: snprintf(buf, n, "nil"); break;
   }
   return buf;
 }
@@ -124,8 +124,7 @@ static int put_string(filler *f, const char *at, char *dst, const char *s) {
 static int check_count(filler *f, const sp_param *e, const char *at, size_t n) {
   size_t max = e->max_n ? e->max_n : LIST_MAX;
   if (n >= e->min_n && n <= max) return SP_OK;
-  if (e->min_n == max)
-    return sp_fail(f->err, SP_E_RANGE, "parameter '%s': expected %zu values, got %zu", at, max, n);
+  if (e->min_n == max) return sp_fail(f->err, SP_E_RANGE, "parameter '%s': expected %zu values, got %zu", at, max, n);
   return sp_fail(f->err, SP_E_RANGE, "parameter '%s': expected %u to %zu values, got %zu", at, e->min_n, max, n);
 }
 
@@ -146,7 +145,11 @@ static int put_numbers(filler *f, const sp_param *e, const char *at, char *dst, 
   size_t n = single ? 1 : v->n_items;
   rc = check_count(f, e, at, n);
   if (rc) return rc;
-  union { int64_t *i; double *d; void *mem; } to;
+  union {
+    int64_t *i;
+    double *d;
+    void *mem;
+  } to;
   to.mem = own(f, n, 8, at);
   if (!to.mem) return f->err->status;
   for (size_t k = 0; k < n; k++) {
@@ -218,27 +221,27 @@ static int put_value(filler *f, const sp_param *e, const char *at, char *dst, co
   double d;
   int rc = SP_OK;
   switch (e->type) {
-  case SP_PARAM_BOOL:
-    if (v->type != SP_V_BOOL) return wrong_type(f, at, "true or false", v);
-    memcpy(dst, &(int32_t){v->i != 0}, sizeof(int32_t));
-    break;
-  case SP_PARAM_INT:
-    rc = get_int(f, e, at, v, &i);
-    if (!rc) memcpy(dst, &i, sizeof i);
-    break;
-  case SP_PARAM_FLOAT:
-    rc = get_float(f, e, at, v, &d);
-    if (!rc) memcpy(dst, &d, sizeof d);
-    break;
-  case SP_PARAM_STRING:
-    if (v->type != SP_V_STR) return wrong_type(f, at, "a string", v);
-    rc = put_string(f, at, dst, v->s);
-    break;
-  case SP_PARAM_CHOICE: rc = put_choice(f, e, at, dst, v); break;
-  case SP_PARAM_INTS:
-  case SP_PARAM_FLOATS: rc = put_numbers(f, e, at, dst, v); break;
-  case SP_PARAM_LIST: rc = put_list(f, e, at, dst, v); break;
-  default: rc = sp_fail(f->err, SP_E_INTERNAL, "parameter '%s': type %d was not checked", at, e->type); break;
+    case SP_PARAM_BOOL:
+      if (v->type != SP_V_BOOL) return wrong_type(f, at, "true or false", v);
+      memcpy(dst, &(int32_t){v->i != 0}, sizeof(int32_t));
+      break;
+    case SP_PARAM_INT:
+      rc = get_int(f, e, at, v, &i);
+      if (!rc) memcpy(dst, &i, sizeof i);
+      break;
+    case SP_PARAM_FLOAT:
+      rc = get_float(f, e, at, v, &d);
+      if (!rc) memcpy(dst, &d, sizeof d);
+      break;
+    case SP_PARAM_STRING:
+      if (v->type != SP_V_STR) return wrong_type(f, at, "a string", v);
+      rc = put_string(f, at, dst, v->s);
+      break;
+    case SP_PARAM_CHOICE: rc = put_choice(f, e, at, dst, v); break;
+    case SP_PARAM_INTS:
+    case SP_PARAM_FLOATS: rc = put_numbers(f, e, at, dst, v); break;
+    case SP_PARAM_LIST: rc = put_list(f, e, at, dst, v); break;
+    default: rc = sp_fail(f->err, SP_E_INTERNAL, "parameter '%s': type %d was not checked", at, e->type); break;
   }
   return rc;
 }
@@ -250,21 +253,21 @@ static int put_default(filler *f, const sp_param *e, const char *at, char *dst) 
                    e->doc ? e->doc : "", unit_of(e, unit, sizeof unit));
   }
   switch (e->type) {
-  case SP_PARAM_BOOL:
-  case SP_PARAM_CHOICE: memcpy(dst, &(int32_t){(int32_t)e->def}, sizeof(int32_t)); return SP_OK;
-  case SP_PARAM_INT: memcpy(dst, &(int64_t){(int64_t)e->def}, sizeof(int64_t)); return SP_OK;
-  case SP_PARAM_FLOAT: memcpy(dst, &e->def, sizeof e->def); return SP_OK;
-  case SP_PARAM_STRING: return put_string(f, at, dst, e->def_str ? e->def_str : "");
-  case SP_PARAM_INTS:
-  case SP_PARAM_FLOATS: {
-    if (!e->def_str) return SP_OK; /* an empty list, which may be fewer than min_n: not given */
-    sp_value list = {0};
-    int rc = parse_numbers(e->def_str, &list, f->err);
-    if (!rc) rc = put_numbers(f, e, at, dst, &list);
-    sp_value_free(&list);
-    return rc;
-  }
-  default: return SP_OK; /* LIST: empty */
+    case SP_PARAM_BOOL:
+    case SP_PARAM_CHOICE: memcpy(dst, &(int32_t){(int32_t)e->def}, sizeof(int32_t)); return SP_OK;
+    case SP_PARAM_INT: memcpy(dst, &(int64_t){(int64_t)e->def}, sizeof(int64_t)); return SP_OK;
+    case SP_PARAM_FLOAT: memcpy(dst, &e->def, sizeof e->def); return SP_OK;
+    case SP_PARAM_STRING: return put_string(f, at, dst, e->def_str ? e->def_str : "");
+    case SP_PARAM_INTS:
+    case SP_PARAM_FLOATS: {
+      if (!e->def_str) return SP_OK; /* an empty list, which may be fewer than min_n: not given */
+      sp_value list = {0};
+      int rc = parse_numbers(e->def_str, &list, f->err);
+      if (!rc) rc = put_numbers(f, e, at, dst, &list);
+      sp_value_free(&list);
+      return rc;
+    }
+    default: return SP_OK; /* LIST: empty */
   }
 }
 
@@ -349,15 +352,15 @@ void sp_params_free(sp_params *p) {
 
 static size_t type_size(int type) {
   switch (type) {
-  case SP_PARAM_BOOL:
-  case SP_PARAM_CHOICE: return sizeof(int32_t);
-  case SP_PARAM_INT:
-  case SP_PARAM_FLOAT: return 8;
-  case SP_PARAM_STRING: return sizeof(char *);
-  case SP_PARAM_INTS: return sizeof(sp_ints);
-  case SP_PARAM_FLOATS: return sizeof(sp_floats);
-  case SP_PARAM_LIST: return sizeof(sp_structs);
-  default: return 0;
+    case SP_PARAM_BOOL:
+    case SP_PARAM_CHOICE: return sizeof(int32_t);
+    case SP_PARAM_INT:
+    case SP_PARAM_FLOAT: return 8;
+    case SP_PARAM_STRING: return sizeof(char *);
+    case SP_PARAM_INTS: return sizeof(sp_ints);
+    case SP_PARAM_FLOATS: return sizeof(sp_floats);
+    case SP_PARAM_LIST: return sizeof(sp_structs);
+    default: return 0;
   }
 }
 
@@ -375,7 +378,10 @@ static int check_default(const sp_param *e, const char *at, sp_err *err) {
   if (e->flags & SP_PARAM_REQUIRED) return SP_OK;
   sp_params p = {0};
   filler f = {&p, err};
-  union { char bytes[32]; int64_t align; } dst = {{0}};
+  union {
+    char bytes[32];
+    int64_t align;
+  } dst = {{0}};
   sp_value v = {.type = SP_V_NUM, .d = e->def};
   int rc = SP_OK;
   if (e->type == SP_PARAM_INT || e->type == SP_PARAM_FLOAT) {

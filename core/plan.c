@@ -16,8 +16,10 @@ static int keep_weights(sp_node *n, const sp_plan *p, sp_err *err) {
     if (same) return SP_OK;
     for (size_t i = 0; n->loaded && i < n->n_weights; i++)
       if (n->loaded[i])
-        return sp_fail(err, SP_E_STATE, "stage '%s' has other weights since those of a file were loaded: load them after all its "
-                       "inputs are wired", n->name);
+        return sp_fail(err, SP_E_STATE,
+                       "stage '%s' has other weights since those of a file were loaded: load them after all its "
+                       "inputs are wired",
+                       n->name);
     sp_node_drop_weights(n);
   }
   n->n_weights = p->n_weights;
@@ -64,7 +66,8 @@ static void put_edges(const sp_node *n, sp_err *err) {
   for (unsigned i = 0; i < n->n_in; i++)
     for (size_t k = 0; k < n->in[i].n; k++) {
       sp_ref r = n->in[i].v[k];
-      sp_sb_putf(&sb, "%s%s.%s %s -> %s", sb.n ? ", " : "", r.node->name, sp_node_out_port(r.node, (unsigned)r.port)->name,
+      sp_sb_putf(&sb, "%s%s.%s %s -> %s", sb.n ? ", " : "", r.node->name,
+                 sp_node_out_port(r.node, (unsigned)r.port)->name,
                  sp_spec_str(&n->in_specs[i].spec[k], spec, sizeof spec), sp_node_in_port(n, i)->name);
     }
   if (sb.n) {
@@ -75,8 +78,8 @@ static void put_edges(const sp_node *n, sp_err *err) {
 }
 
 bool sp_node_batch_out(const sp_node *n, int port, const sp_spec *s) {
-  return n->batched && !(sp_node_out_port(n, (unsigned)port)->flags & (SP_PORT_METRIC | SP_PORT_STATUS)) && s->ndim > 0 &&
-         s->shape[0] == n->opts.batch;
+  return n->batched && !(sp_node_out_port(n, (unsigned)port)->flags & (SP_PORT_METRIC | SP_PORT_STATUS)) &&
+         s->ndim > 0 && s->shape[0] == n->opts.batch;
 }
 
 /* N: the source's own; that of the first input that comes from one; else what the first input has. */
@@ -131,11 +134,11 @@ static int take_inputs(sp_node *n, sp_err *err) {
       sp_ref r = n->in[i].v[k];
       const sp_speclist *from = &r.node->out_specs[r.port];
       if (!r.node->planned)
-        return sp_fail(err, SP_E_STATE, "stage '%s': its input comes from '%s', whose inputs are not connected", n->name,
-                       r.node->name);
+        return sp_fail(err, SP_E_STATE, "stage '%s': its input comes from '%s', whose inputs are not connected",
+                       n->name, r.node->name);
       if ((uint32_t)r.index >= from->n)
-        return sp_fail(err, SP_E_RANGE, "stage '%s': '%s.%s' has %u tensors; there is no number %d", n->name, r.node->name,
-                       sp_node_out_port(r.node, (unsigned)r.port)->name, from->n, r.index + 1);
+        return sp_fail(err, SP_E_RANGE, "stage '%s': '%s.%s' has %u tensors; there is no number %d", n->name,
+                       r.node->name, sp_node_out_port(r.node, (unsigned)r.port)->name, from->n, r.index + 1);
       s->spec[k] = from->spec[r.index];
       s->n = s->cap = (uint32_t)k + 1;
     }
@@ -268,8 +271,10 @@ int sp_graph_check_memory(sp_graph *g, const sp_program *p, sp_err *err) {
     double bytes = (double)p->bufs[i].bytes * p->bufs[i].slots;
     if (bytes > (double)most) most = (uint64_t)fmin(bytes, 0x1p63), name = p->bufs[i].name;
   }
-  return sp_fail(err, SP_E_NOMEM, "the graph needs %.1f GiB of memory, device '%s' has %.1f; the largest part is '%s': take a smaller "
-                 "batch or size", (double)m.total / 0x1p30, g->opts.device, (double)info.memory / 0x1p30, name);
+  return sp_fail(err, SP_E_NOMEM,
+                 "the graph needs %.1f GiB of memory, device '%s' has %.1f; the largest part is '%s': take a smaller "
+                 "batch or size",
+                 (double)m.total / 0x1p30, g->opts.device, (double)info.memory / 0x1p30, name);
 }
 
 /* Everything that build() needs to know before it allocates tensors other than weights. */

@@ -13,7 +13,7 @@ typedef struct block {
   struct block *next;
   void *ptr;
   size_t size;
-  void *event; /* NULL until it was first given back behind a stream */
+  void *event;        /* NULL until it was first given back behind a stream */
   bool in_use, armed; /* armed: reuse waits for the event */
 } block;
 
@@ -125,7 +125,8 @@ int sp_pool_get(sp_pool *pool, size_t bytes, void **ptr, sp_err *err) {
   if (size < bytes || (pool->cap && size > pool->cap - pool->in_use))
     return sp_fail(err, SP_E_NOMEM,
                    "pinned memory is exhausted: %zu bytes asked for (a block of %zu), %zu in use, at most %zu allowed; "
-                   "raise %s", bytes, size, pool->in_use, pool->cap, pool->option);
+                   "raise %s",
+                   bytes, size, pool->in_use, pool->cap, pool->option);
   int status = find(pool, ctx, size, size, true, &b);
   if (status) return status;
   if (b) return use(pool, b, ptr);

@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* ---- resources ---- */
-static int add_buf(sp_program *p, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out, sp_err *err) {
+static int add_buf(sp_program *p, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
+                   sp_err *err) {
   if (!name || !sp_grow(&p->bufs, &p->cap_bufs, p->n_bufs + 1, sizeof *p->bufs)) {
     free(name);
     return sp_nomem(err, 64, "a resource");
@@ -39,7 +40,9 @@ static size_t n_flat(const sp_node *n) { return flat(n, (int)n->n_out, 0); }
 static bool port_is_small(const sp_port *p) { return p->flags & (SP_PORT_METRIC | SP_PORT_STATUS); }
 
 /* The node whose buffers a wire reads: the stand-in's, where its source is replaced. */
-static sp_node *producer(const sp_program *p, sp_node *n) { return p->stand_in && n == p->g->train_source ? p->stand_in : n; }
+static sp_node *producer(const sp_program *p, sp_node *n) {
+  return p->stand_in && n == p->g->train_source ? p->stand_in : n;
+}
 
 bool sp_program_has(const sp_program *p, const sp_node *n) {
   if (n->source) return n == p->source;
@@ -222,7 +225,8 @@ static int put_weights(sp_program *p, sp_task *t, sp_err *err) {
   for (size_t i = 0; i < n->n_weights && !st; i++) st = tensor(t, &n->weights[i].spec, n->w[i].data, -1, false, err);
   t->first_dweight = t->n_t;
   for (size_t i = 0; i < n->n_weights && !st; i++)
-    st = tensor(t, &n->weights[i].spec, want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1, false, err);
+    st = tensor(t, &n->weights[i].spec, want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1,
+                false, err);
   if (!st && n->n_weights)
     st = access(t, p->weight[n->index], t->kind == SP_TASK_BACKWARD && n->inplace ? SP_READ | SP_WRITE : SP_READ, err);
   if (!st && n->n_weights) st = access(t, p->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
@@ -300,7 +304,8 @@ static int update_task(sp_program *p, sp_node *opt, sp_err *err) {
     }
   }
   t->first_weight = t->n_t;
-  for (size_t i = 0; i < opt->n_weights && !st; i++) st = tensor(t, &opt->weights[i].spec, opt->w[i].data, -1, false, err);
+  for (size_t i = 0; i < opt->n_weights && !st; i++)
+    st = tensor(t, &opt->weights[i].spec, opt->w[i].data, -1, false, err);
   t->first_dweight = t->n_t;
   for (size_t i = 0; i < opt->n_weights && !st; i++) st = tensor(t, &opt->weights[i].spec, NULL, -1, false, err);
   return st ? st : access(t, p->self[opt->index], SP_READ | SP_WRITE, err);
@@ -328,9 +333,10 @@ static int add_metrics(sp_program *p, sp_node *n, sp_err *err) {
   for (unsigned o = n->optimizer ? 1 : 0; runs && o < n->n_out; o++) {
     if (!port_is_small(sp_node_out_port(n, o))) continue;
     for (uint32_t k = 0; k < n->out_specs[o].n; k++) {
-      if (!sp_grow(&p->metrics, &p->cap_metrics, p->n_metrics + 1, sizeof *p->metrics)) return sp_nomem(err, 64, "metrics");
-      p->metrics[p->n_metrics++] = (sp_metric_slot){.node = n, .port = (int)o, .index = k,
-                                                    .buf = p->act[n->index][flat(n, (int)o, (int)k)]};
+      if (!sp_grow(&p->metrics, &p->cap_metrics, p->n_metrics + 1, sizeof *p->metrics))
+        return sp_nomem(err, 64, "metrics");
+      p->metrics[p->n_metrics++] =
+          (sp_metric_slot){.node = n, .port = (int)o, .index = k, .buf = p->act[n->index][flat(n, (int)o, (int)k)]};
     }
   }
   return SP_OK;
@@ -360,11 +366,12 @@ static int derive(sp_program *p, sp_err *err) {
   sp_sched_resource *res = sp_calloc(p->n_bufs + 1, sizeof *res);
   sp_sched_input in = {lanes, p->n_lanes, tasks, p->n_tasks, res, p->n_bufs, p->shift};
   int st = lanes && tasks && res ? SP_OK : sp_nomem(err, 64, "the schedule");
-  for (size_t i = 0; !st && i < p->n_lanes; i++) lanes[i] = (sp_sched_lane){p->lanes[i].name, p->lanes[i].delay, p->lanes[i].host};
+  for (size_t i = 0; !st && i < p->n_lanes; i++)
+    lanes[i] = (sp_sched_lane){p->lanes[i].name, p->lanes[i].delay, p->lanes[i].host};
   for (size_t i = 0; !st && i < p->n_tasks; i++) {
     sp_task *t = &p->tasks[i];
     tasks[i] = (sp_sched_task){t->name, t->lane, t->kind == SP_TASK_COLLECT ? p->collect_delay : -1, t->every, t->phase,
-                               t->acc, t->n_acc};
+                               t->acc,  t->n_acc};
   }
   for (size_t i = 0; !st && i < p->n_bufs; i++)
     res[i] = (sp_sched_resource){p->bufs[i].name, p->bufs[i].slots, p->bufs[i].extra, p->bufs[i].group};
@@ -428,8 +435,10 @@ static int plan(sp_program *p, sp_err *err) {
   if (!st) st = derive(p, err);
   /* After the proof, whose words about an impossible order say more. */
   if (!st && p->lag > g->opts.run_ahead)
-    st = sp_fail(err, SP_E_RANGE, "strategy '%s': a lane runs %d steps behind the trained part; metrics come back %d late: take "
-                 "run_ahead = %d", g->strategy, p->lag, g->opts.run_ahead, p->lag);
+    st = sp_fail(err, SP_E_RANGE,
+                 "strategy '%s': a lane runs %d steps behind the trained part; metrics come back %d late: take "
+                 "run_ahead = %d",
+                 g->strategy, p->lag, g->opts.run_ahead, p->lag);
   return st;
 }
 

@@ -22,7 +22,7 @@ typedef struct sp_buf {
 typedef struct sp_bind {
   uint32_t tensor; /* index into sp_call.t */
   int buf;
-  bool batch;      /* shape[0] is N */
+  bool batch; /* shape[0] is N */
 } sp_bind;
 
 /* One call in flight. Everything in it but data pointers, N and the step block is set once. */
@@ -83,7 +83,7 @@ typedef struct sp_metric_slot {
 
 struct sp_program {
   sp_graph *g;
-  bool training;          /* io->training, backward and update tasks */
+  bool training;              /* io->training, backward and update tasks */
   sp_node *source, *stand_in; /* what feeds it; the same, where it stands in for the training source */
   struct sp_program *next_eval;
   sp_sampler sampler;
@@ -92,33 +92,33 @@ struct sp_program {
   size_t n_lanes;
   int host_lane, update_lane, collect_delay;
   int shift; /* what a lane's delay has over the one that the strategy gives */
-  int lag; /* steps that the slowest lane runs behind the trained part */
+  int lag;   /* steps that the slowest lane runs behind the trained part */
   sp_task *tasks;
   size_t n_tasks, cap_tasks;
   sp_buf *bufs;
   size_t n_bufs, cap_bufs;
-  int **act, **grad;      /* [node index][flat output tensor] -> buffer, -1: none */
+  int **act, **grad;                            /* [node index][flat output tensor] -> buffer, -1: none */
   int *saved, *self, *weight, *state, *dweight; /* [node index] -> resource, -1: none */
   sp_schedule sched;
   bool derived, built;
-  int ring;               /* steps in flight, and then some */
-  uint64_t *ids;          /* [ring][batch] */
-  uint32_t *step_n;       /* [ring] */
-  double *step_lr;        /* [ring] */
-  uint64_t lr_step;       /* the step whose lr was asked last, + 1 */
-  double lr;              /* of the last update that was collected, NaN: none */
+  int ring;         /* steps in flight, and then some */
+  uint64_t *ids;    /* [ring][batch] */
+  uint32_t *step_n; /* [ring] */
+  double *step_lr;  /* [ring] */
+  uint64_t lr_step; /* the step whose lr was asked last, + 1 */
+  double lr;        /* of the last update that was collected, NaN: none */
   sp_metric_slot *metrics;
   size_t n_metrics, cap_metrics;
-  sp_metric *shown;       /* what a result points to */
+  sp_metric *shown; /* what a result points to */
   sp_hash *hashes;
   size_t n_hashes;
   /* the loop */
-  bool running, halted;   /* halted: after a failure, also one of an evaluation */
-  uint64_t first, end;    /* steps of this loop; end UINT64_MAX: none */
+  bool running, halted; /* halted: after a failure, also one of an evaluation */
+  uint64_t first, end;  /* steps of this loop; end UINT64_MAX: none */
   uint64_t tick;
-  size_t pos;             /* in sched.order, within the tick */
-  uint64_t next;          /* step that a loop begins with */
-  uint64_t delivered;     /* steps collected in this program's life, absolute */
+  size_t pos;         /* in sched.order, within the tick */
+  uint64_t next;      /* step that a loop begins with */
+  uint64_t delivered; /* steps collected in this program's life, absolute */
   sp_result result;
 };
 

@@ -39,8 +39,7 @@ typedef struct play {
   touch *reader;  /* [buffer][lane] since that write; of the host's, the last in program order */
 } play;
 
-static void free_play(play *p)
-{
+static void free_play(play *p) {
   free(p->clock);
   free(p->lane);
   free(p->known);
@@ -58,8 +57,7 @@ static const char *lane_name(const play *p, int task) { return p->in->lanes[p->i
 
 static bool runs(const sp_sched_task *t, int step) { return step >= t->phase && (step - t->phase) % t->every == 0; }
 
-static int check_form(const play *p)
-{
+static int check_form(const play *p) {
   const sp_schedule *s = p->s;
   if (s->n_items != p->in->n_tasks || s->n_resources != p->in->n_resources)
     return sp_fail(p->err, SP_E_INVALID, "schedule: %zu items and %zu resources for %zu tasks and %zu resources",
@@ -95,8 +93,7 @@ static int check_form(const play *p)
   return SP_OK;
 }
 
-static int new_play(play *p)
-{
+static int new_play(play *p) {
   const sp_schedule *s = p->s;
   int back = 0, every = 1;
   for (size_t i = 0; i < s->n_items; i++) {
@@ -135,19 +132,16 @@ static int new_play(play *p)
 
 static int *known_at(const play *p, int step) { return p->known + (size_t)step % p->window * p->lanes; }
 
-static int *clock_of(const play *p, int task, int step)
-{
+static int *clock_of(const play *p, int task, int step) {
   return p->clock + ((size_t)step % p->window * p->tasks + (size_t)task) * p->lanes;
 }
 
-static void join(const play *p, int *into, const int *from)
-{
+static void join(const play *p, int *into, const int *from) {
   for (size_t l = 0; l < p->lanes; l++)
     if (from[l] > into[l]) into[l] = from[l];
 }
 
-static int take_wait(play *p, int task, int step, const sp_sched_wait *w)
-{
+static int take_wait(play *p, int task, int step, const sp_sched_wait *w) {
   const sp_sched_task *src = &p->in->tasks[w->task];
   int run = step - w->back;
   if (run >= src->phase) run -= (run - src->phase) % src->every;
@@ -156,8 +150,8 @@ static int take_wait(play *p, int task, int step, const sp_sched_wait *w)
     return sp_fail(p->err, SP_E_RACE,
                    "'%s' (lane '%s', delay %d) of step %d waits for '%s' (lane '%s', delay %d) of step %d, "
                    "which is submitted later",
-                   name(p, task), lane_name(p, task), p->s->delay[task] - p->in->shift, step, src->name, lane_name(p, w->task),
-                   p->s->delay[w->task] - p->in->shift, run);
+                   name(p, task), lane_name(p, task), p->s->delay[task] - p->in->shift, step, src->name,
+                   lane_name(p, w->task), p->s->delay[w->task] - p->in->shift, run);
   int again = (p->latest[w->task] - run) / src->every, ring = p->s->items[w->task].ring;
   if (again >= ring)
     return sp_fail(p->err, SP_E_RACE,
@@ -171,8 +165,7 @@ static int take_wait(play *p, int task, int step, const sp_sched_wait *w)
 static const char *verb(int mode) { return mode & SP_WRITE ? "writes" : "reads"; }
 
 /* The earlier access e (in which mode) against the present one. */
-static int check_pair(const play *p, const touch *e, int emode, int task, int step, int mode, int resource)
-{
+static int check_pair(const play *p, const touch *e, int emode, int task, int step, int mode, int resource) {
   if (!e->index || (e->task == task && e->step == step)) return SP_OK;
   const char *res = p->in->resources[resource].name;
   int slot = step % p->s->slots[resource], back = step - e->step;
@@ -180,8 +173,8 @@ static int check_pair(const play *p, const touch *e, int emode, int task, int st
     return sp_fail(p->err, SP_E_RACE,
                    "'%s' (lane '%s', delay %d) of step %d %s slot %d of '%s' only after '%s' (lane '%s', "
                    "delay %d) of step %d %s it: in the program it is the other way round",
-                   name(p, task), lane_name(p, task), p->s->delay[task] - p->in->shift, step, verb(mode), slot, res, name(p, e->task),
-                   lane_name(p, e->task), p->s->delay[e->task] - p->in->shift, e->step, verb(emode));
+                   name(p, task), lane_name(p, task), p->s->delay[task] - p->in->shift, step, verb(mode), slot, res,
+                   name(p, e->task), lane_name(p, e->task), p->s->delay[e->task] - p->in->shift, e->step, verb(emode));
   int lane = p->in->tasks[e->task].lane;
   if (p->in->lanes[lane].host || e->index <= p->now[lane]) return SP_OK; /* the host's are done when they return */
   return sp_fail(p->err, SP_E_RACE,
@@ -195,8 +188,7 @@ static int check_pair(const play *p, const touch *e, int emode, int task, int st
                              : " steps before");
 }
 
-static int check_access(play *p, int task, int step, const sp_sched_access *a)
-{
+static int check_access(play *p, int task, int step, const sp_sched_access *a) {
   size_t b = p->buffer[a->resource] + (size_t)(step % p->s->slots[a->resource]);
   int st = check_pair(p, &p->writer[b], SP_WRITE, task, step, a->mode, a->resource);
   if (!(a->mode & SP_WRITE)) return st;
@@ -205,8 +197,7 @@ static int check_access(play *p, int task, int step, const sp_sched_access *a)
   return st;
 }
 
-static void note_access(play *p, const touch *t, const sp_sched_access *a, int mode)
-{
+static void note_access(play *p, const touch *t, const sp_sched_access *a, int mode) {
   size_t b = p->buffer[a->resource] + (size_t)(t->step % p->s->slots[a->resource]);
   touch *r = &p->reader[b * p->lanes];
   if (a->mode & mode & SP_READ) {
@@ -218,8 +209,7 @@ static void note_access(play *p, const touch *t, const sp_sched_access *a, int m
   }
 }
 
-static int play_run(play *p, int task, int step, int tick)
-{
+static int play_run(play *p, int task, int step, int tick) {
   const sp_sched_task *t = &p->in->tasks[task];
   size_t lane = (size_t)t->lane;
   bool host = p->in->lanes[lane].host;
@@ -233,7 +223,7 @@ static int play_run(play *p, int task, int step, int tick)
     int st = check_access(p, task, step, &t->acc[i]);
     if (st) return st;
   }
-  touch me = { task, step, ++p->count[lane] };
+  touch me = {task, step, ++p->count[lane]};
   for (size_t i = 0; i < t->n_acc; i++) note_access(p, &me, &t->acc[i], SP_READ);
   for (size_t i = 0; i < t->n_acc; i++) note_access(p, &me, &t->acc[i], SP_WRITE);
   p->now[lane] = me.index;
@@ -246,8 +236,7 @@ static int play_run(play *p, int task, int step, int tick)
 }
 
 /* Fill, steady state and drain of the steps base..base + n - 1; then all lanes are joined. */
-static int play_steps(play *p, int n)
-{
+static int play_steps(play *p, int n) {
   int end = p->base + n;
   memcpy(known_at(p, p->base), p->count, p->lanes * sizeof *p->count);
   for (int tick = p->base; tick < end + p->s->depth; tick++) {
@@ -263,9 +252,8 @@ static int play_steps(play *p, int n)
   return SP_OK;
 }
 
-int sp_schedule_prove(const sp_schedule *s, const sp_sched_input *in, sp_err *err)
-{
-  play p = { .s = s, .in = in, .err = err };
+int sp_schedule_prove(const sp_schedule *s, const sp_sched_input *in, sp_err *err) {
+  play p = {.s = s, .in = in, .err = err};
   int period, span, st = sp_schedule_check(in, err);
   if (st || (st = check_form(&p)) || (st = sp_schedule_span(in, s->slots, &period, &span, err))) return st;
   st = new_play(&p);

@@ -95,11 +95,13 @@ static bool name_ok(const char *s) {
 static int check_status_port(const sp_stage_type *t, const sp_port *p, sp_err *err) {
   if (p->dtypes != SP_DT(SP_I64) || p->ndim != 1)
     return sp_fail(err, SP_E_INVALID, "output '%s': a STATUS port is int64 with 1 dimension", p->name);
-  if (!t->status_doc) return sp_fail(err, SP_E_INVALID, "output '%s' is a STATUS port, but status_doc is NULL", p->name);
+  if (!t->status_doc)
+    return sp_fail(err, SP_E_INVALID, "output '%s' is a STATUS port, but status_doc is NULL", p->name);
   return SP_OK;
 }
 
-static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, size_t n_inputs, size_t *n, sp_err *err) {
+static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, size_t n_inputs, size_t *n,
+                       sp_err *err) {
   const char *side = out ? "output" : "input";
   uint32_t known = SP_PORT_OPTIONAL | SP_PORT_LIST | SP_PORT_NOGRAD;
   if (out) known |= SP_PORT_METRIC | SP_PORT_STATUS;
@@ -112,8 +114,8 @@ static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, s
       if (strcmp(o->name, p->name) == 0) return sp_fail(err, SP_E_INVALID, "%s '%s' is there twice", side, p->name);
     if (p->ndim < -1 || p->ndim > SP_MAX_DIMS)
       return sp_fail(err, SP_E_INVALID, "%s '%s': ndim %d is not in -1..%d", side, p->name, p->ndim, SP_MAX_DIMS);
-    if (p->flags & ~known) return sp_fail(err, SP_E_INVALID, "%s '%s': flags 0x%x do not belong there", side, p->name,
-                                          p->flags & ~known);
+    if (p->flags & ~known)
+      return sp_fail(err, SP_E_INVALID, "%s '%s': flags 0x%x do not belong there", side, p->name, p->flags & ~known);
     if (p->inplace_of < 0 || (size_t)p->inplace_of > (out ? n_inputs : 0))
       return sp_fail(err, SP_E_INVALID, "%s '%s': inplace_of %d names no input", side, p->name, p->inplace_of);
     if (p->reserved[0] || p->reserved[1])
@@ -127,8 +129,11 @@ static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, s
 }
 
 static int check_stage(const sp_stage_type *t, sp_err *err) {
-  const struct { const char *name; bool there; } need[] = {
-    {"doc", t->doc}, {"create", t->create}, {"destroy", t->destroy}, {"plan", t->plan}, {"forward", t->forward}};
+  const struct {
+    const char *name;
+    bool there;
+  } need[] = {
+      {"doc", t->doc}, {"create", t->create}, {"destroy", t->destroy}, {"plan", t->plan}, {"forward", t->forward}};
   for (size_t i = 0; i < SP_ARRAY(need); i++)
     if (!need[i].there) return sp_fail(err, SP_E_INVALID, "'%s' is missing", need[i].name);
   if (!name_ok(t->device)) return sp_fail(err, SP_E_INVALID, "'device' is missing or not [a-z][a-z0-9_]*");
@@ -145,14 +150,20 @@ static int check_stage(const sp_stage_type *t, sp_err *err) {
 }
 
 static int check_device(const sp_device_type *t, sp_err *err) {
-#define NEED(f) {#f, t->f != NULL}
-  const struct { const char *name; bool there; } need[] = {
-    NEED(doc), NEED(count), NEED(describe), NEED(open), NEED(close), NEED(alloc), NEED(free), NEED(stream_open),
-    NEED(stream_close), NEED(stream_submit), NEED(stream_wait), NEED(stream_copy), NEED(stream_fill),
-    NEED(stream_sync), NEED(stream_native), NEED(event_open), NEED(event_close), NEED(event_record),
-    NEED(event_query), NEED(event_sync), NEED(event_elapsed)};
-  const struct { const char *name; bool there; } capture[] = {
-    NEED(capture_begin), NEED(capture_end), NEED(graph_launch), NEED(graph_close)};
+#define NEED(f) \
+  { #f, t->f != NULL }
+  const struct {
+    const char *name;
+    bool there;
+  } need[] = {NEED(doc),          NEED(count),       NEED(describe),     NEED(open),         NEED(close),
+              NEED(alloc),        NEED(free),        NEED(stream_open),  NEED(stream_close), NEED(stream_submit),
+              NEED(stream_wait),  NEED(stream_copy), NEED(stream_fill),  NEED(stream_sync),  NEED(stream_native),
+              NEED(event_open),   NEED(event_close), NEED(event_record), NEED(event_query),  NEED(event_sync),
+              NEED(event_elapsed)};
+  const struct {
+    const char *name;
+    bool there;
+  } capture[] = {NEED(capture_begin), NEED(capture_end), NEED(graph_launch), NEED(graph_close)};
   for (size_t i = 0; i < SP_ARRAY(need); i++)
     if (!need[i].there) return sp_fail(err, SP_E_INVALID, "'%s' is missing", need[i].name);
   for (size_t i = 0; (t->flags & SP_DEVICE_CAPTURE) && i < SP_ARRAY(capture); i++)
@@ -162,8 +173,10 @@ static int check_device(const sp_device_type *t, sp_err *err) {
 }
 
 static int check_format(const sp_format_type *t, sp_err *err) {
-  const struct { const char *name; bool there; } need[] = {
-    NEED(doc), NEED(open), NEED(entries), NEED(read), NEED(close), NEED(write)};
+  const struct {
+    const char *name;
+    bool there;
+  } need[] = {NEED(doc), NEED(open), NEED(entries), NEED(read), NEED(close), NEED(write)};
 #undef NEED
   for (size_t i = 0; i < SP_ARRAY(need); i++)
     if (!need[i].there) return sp_fail(err, SP_E_INVALID, "'%s' is missing", need[i].name);
@@ -180,7 +193,8 @@ static int copy_list(const void *list, size_t size, const char *kind, void **cop
   *n = 0;
   *copies = NULL;
   while (from && from[*n])
-    if (++*n > LIST_CAP) return sp_fail(err, SP_E_INVALID, "more than %d %ss: the list is not ended by NULL", LIST_CAP, kind);
+    if (++*n > LIST_CAP)
+      return sp_fail(err, SP_E_INVALID, "more than %d %ss: the list is not ended by NULL", LIST_CAP, kind);
   if (!*n) return SP_OK;
   *copies = sp_calloc(*n, size);
   if (!*copies) return sp_nomem(err, *n * size, "a plugin's tables");
@@ -237,11 +251,13 @@ static int check_abi(const char *path, const sp_plugin *p, sp_err *err) {
   uint32_t major = p->abi >> 16, minor = p->abi & 0xffff;
   bool fits = major == SP_ABI_MAJOR && (SP_ABI_MAJOR ? minor <= SP_ABI_MINOR : minor == SP_ABI_MINOR);
   if (!fits)
-    return sp_fail(err, SP_E_ABI, "%s was built for spcore ABI %u.%u, this is %d.%d: rebuild it against this version's "
-                   "headers", path, major, minor, SP_ABI_MAJOR, SP_ABI_MINOR);
+    return sp_fail(err, SP_E_ABI,
+                   "%s was built for spcore ABI %u.%u, this is %d.%d: rebuild it against this version's "
+                   "headers",
+                   path, major, minor, SP_ABI_MAJOR, SP_ABI_MINOR);
   if (p->size < offsetof(sp_plugin, formats))
-    return sp_fail(err, SP_E_ABI, "%s: the plugin's size is %u, not %zu: `size` is to be sizeof(sp_plugin)", path, p->size,
-                   sizeof *p);
+    return sp_fail(err, SP_E_ABI, "%s: the plugin's size is %u, not %zu: `size` is to be sizeof(sp_plugin)", path,
+                   p->size, sizeof *p);
   return SP_OK;
 }
 
@@ -260,8 +276,8 @@ static int dl_failure(const char *path, const char *real, const char *text, sp_e
                    (int)strcspn(symbol, " ,\t\n"), symbol);
   }
   if (library)
-    return sp_fail(err, SP_E_NOTFOUND, "%s: needs the library %.*s, which is not installed", path, (int)(library - text),
-                   text);
+    return sp_fail(err, SP_E_NOTFOUND, "%s: needs the library %.*s, which is not installed", path,
+                   (int)(library - text), text);
   return sp_fail(err, SP_E_FORMAT, "%s: not a shared object that can be loaded: %s", path, text);
 }
 
@@ -355,7 +371,8 @@ static int scan_folder(sp_registry *reg, folder *d, sp_err *err) {
     int len = snprintf(path, sizeof path, "%s/%s", d->path, names[i]->d_name);
     free(names[i]);
     if (rc || len < 0 || (size_t)len >= sizeof path) continue;
-    if (load(reg, path, false, NULL, &why) && keep_bad(d, path, &why)) rc = sp_nomem(err, sizeof why, "a folder's files");
+    if (load(reg, path, false, NULL, &why) && keep_bad(d, path, &why))
+      rc = sp_nomem(err, sizeof why, "a folder's files");
   }
   free(names);
   d->scanned = rc == SP_OK;
@@ -422,7 +439,8 @@ static int no_stage(const sp_registry *reg, const char *name, const char *device
   for (size_t i = 0; i < reg->n_dirs; i++) bad += reg->dirs[i].n_bad;
   const char *near = n ? sp_nearest(name, names) : NULL;
   char note[96] = "";
-  if (bad) snprintf(note, sizeof note, " (%zu plugin file%s did not load: see spcore inspect)", bad, bad == 1 ? "" : "s");
+  if (bad)
+    snprintf(note, sizeof note, " (%zu plugin file%s did not load: see spcore inspect)", bad, bad == 1 ? "" : "s");
   if (near) {
     sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s', did you mean '%s'?%s%s", name, near, BUILT_WITHOUT, note);
   } else if (n) {
@@ -431,7 +449,8 @@ static int no_stage(const sp_registry *reg, const char *name, const char *device
   } else {
     sp_sb dirs = {0};
     for (size_t i = 0; i < reg->n_dirs; i++) sp_sb_putf(&dirs, "%s%s", i ? ", " : "", reg->dirs[i].path);
-    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s': no plugin was found, looked in %s%s", name, sp_sb_str(&dirs), note);
+    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s': no plugin was found, looked in %s%s", name, sp_sb_str(&dirs),
+            note);
     sp_sb_free(&dirs);
   }
   free(names);

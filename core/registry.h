@@ -43,7 +43,8 @@ int sp_registry_add_device(sp_registry *reg, const sp_device_type *type, sp_err 
 int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type **type, sp_err *err);
 
 /* Loads everything in the folders. Files that do not load are reported through `bad` (may be NULL) and passed over. */
-int sp_registry_scan(sp_registry *reg, void (*bad)(void *arg, const char *path, const sp_err *why), void *arg, sp_err *err);
+int sp_registry_scan(sp_registry *reg, void (*bad)(void *arg, const char *path, const sp_err *why), void *arg,
+                     sp_err *err);
 size_t sp_registry_count(const sp_registry *reg);
 const sp_plugin_file *sp_registry_at(const sp_registry *reg, size_t i); /* in order of loading */
 

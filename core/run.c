@@ -41,7 +41,8 @@ static void hash_call(sp_call *c) {
       if (n->weights[i].flags & SP_WEIGHT_STATE) c->hash[k++] = hash_tensor(&c->io.weights[i]);
   } else if (t->kind == SP_TASK_BACKWARD && n->trained) {
     for (size_t i = 0; i < n->n_weights; i++)
-      if (n->weights[i].flags & SP_WEIGHT_TRAINED) c->hash[k++] = hash_tensor(n->inplace ? &c->io.weights[i] : &c->io.dweights[i]);
+      if (n->weights[i].flags & SP_WEIGHT_TRAINED)
+        c->hash[k++] = hash_tensor(n->inplace ? &c->io.weights[i] : &c->io.dweights[i]);
   } else if (t->kind == SP_TASK_UPDATE) {
     for (uint32_t i = 0; i < c->io.out[0].n; i++) c->hash[k++] = hash_tensor(&c->io.out[0].t[i]);
   }
@@ -188,8 +189,14 @@ static int collect(sp_program *p, sp_task *t, uint64_t step, sp_err *err) {
     }
     p->shown[k++] = (sp_metric){m->name, m->node->name, port->name, m->node->out_specs[m->port].spec[m->index], data};
   }
-  p->result = (sp_result){.step = step, .n = p->step_n[step % (uint64_t)p->ring], .lr = NAN, .time = sp_now(),
-                          .metrics = p->shown, .n_metrics = k, .hashes = p->hashes, .n_hashes = p->n_hashes};
+  p->result = (sp_result){.step = step,
+                          .n = p->step_n[step % (uint64_t)p->ring],
+                          .lr = NAN,
+                          .time = sp_now(),
+                          .metrics = p->shown,
+                          .n_metrics = k,
+                          .hashes = p->hashes,
+                          .n_hashes = p->n_hashes};
   p->result.epoch = p->has_sampler ? step / p->sampler.steps : 0;
   if (p->training && g->training) {
     p->result.updated = step % (uint64_t)g->accumulate == (uint64_t)g->accumulate - 1;
@@ -315,8 +322,11 @@ int sp_graph_build(sp_graph *g, sp_err *err) {
 int sp_graph_schedule_info(sp_graph *g, sp_schedule_info *info, sp_err *err) {
   int st = sp_graph_plan_program(g, err);
   if (st) return st;
-  *info = (sp_schedule_info){.strategy = g->strategy, .n_lanes = g->train->n_lanes - 1, .n_tasks = g->train->n_tasks,
-                             .n_waits = g->train->sched.n_waits, .n_derived = g->train->sched.n_derived,
+  *info = (sp_schedule_info){.strategy = g->strategy,
+                             .n_lanes = g->train->n_lanes - 1,
+                             .n_tasks = g->train->n_tasks,
+                             .n_waits = g->train->sched.n_waits,
+                             .n_derived = g->train->sched.n_derived,
                              .depth = g->train->sched.depth};
   return SP_OK;
 }
@@ -325,7 +335,8 @@ int sp_graph_describe(sp_graph *g, sp_sb *out, sp_err *err) {
   int st = sp_graph_plan_program(g, err);
   sp_program *p = g->train;
   if (st) return st;
-  sp_sb_putf(out, "strategy %s: %zu lanes, %zu waits (%zu before those implied by others were left out), proved race-free\n",
+  sp_sb_putf(out,
+             "strategy %s: %zu lanes, %zu waits (%zu before those implied by others were left out), proved race-free\n",
              g->strategy, p->n_lanes - 1, p->sched.n_waits, p->sched.n_derived);
   for (size_t l = 0; l < p->n_lanes; l++) {
     if (!p->lanes[l].host) sp_sb_putf(out, "lane %s: delay %d\n", p->lanes[l].name, p->lanes[l].delay);
@@ -352,8 +363,10 @@ int sp_graph_begin(sp_graph *g, uint64_t n, sp_err *err) {
   if (st) return st;
   uint64_t first = g->train->next, k = (uint64_t)g->accumulate;
   if (g->sought && first % k)
-    return sp_fail(err, SP_E_RANGE, "step %" PRIu64 " is no place to begin: with accumulate = %d the gradients of the %" PRIu64
-                   " step(s) before it would be missing; take a multiple", first, g->accumulate, first % k);
+    return sp_fail(err, SP_E_RANGE,
+                   "step %" PRIu64 " is no place to begin: with accumulate = %d the gradients of the %" PRIu64
+                   " step(s) before it would be missing; take a multiple",
+                   first, g->accumulate, first % k);
   if (n > UINT64_MAX / 2) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", n);
   if ((st = sp_program_begin(g->train, first, n, err))) return st;
   g->sought = false;
@@ -392,7 +405,6 @@ int sp_graph_seek(sp_graph *g, uint64_t step, sp_err *err) {
   *(g->train ? &g->train->next : &g->start) = step;
   return SP_OK;
 }
-
 
 int sp_graph_epoch_steps(sp_graph *g, uint64_t *steps, sp_err *err) {
   int st = sp_graph_plan_program(g, err);

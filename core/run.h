@@ -6,10 +6,11 @@
 #include "graph.h"
 
 typedef struct sp_metric {
-  const char *name;  /* the port's name, or NODE.PORT where two nodes have one of that name; [i] behind it in a longer list */
+  const char
+      *name; /* the port's name, or NODE.PORT where two nodes have one of that name; [i] behind it in a longer list */
   const char *node, *port;
-  sp_spec spec;      /* row-major */
-  const void *data;  /* host memory, valid until the next call */
+  sp_spec spec;     /* row-major */
+  const void *data; /* host memory, valid until the next call */
 } sp_metric;
 
 typedef struct sp_hash {
@@ -19,10 +20,10 @@ typedef struct sp_hash {
 
 typedef struct sp_result {
   uint64_t step, epoch;
-  uint32_t n;       /* samples in the step */
-  bool updated;     /* the optimizer ran */
-  double lr;        /* of the last update up to that step, at first the optimizer's own; NaN without an optimizer */
-  double time;      /* sp_now() when the host saw it complete */
+  uint32_t n;   /* samples in the step */
+  bool updated; /* the optimizer ran */
+  double lr;    /* of the last update up to that step, at first the optimizer's own; NaN without an optimizer */
+  double time;  /* sp_now() when the host saw it complete */
   const sp_metric *metrics;
   size_t n_metrics;
   const sp_hash *hashes; /* with opts.checksums, in a fixed order */
@@ -58,7 +59,7 @@ int sp_graph_next(sp_graph *g, const sp_result **res, sp_err *err);
 int sp_graph_stop(sp_graph *g, sp_err *err);
 /* Waits until nothing is in flight. */
 int sp_graph_drain(sp_graph *g, sp_err *err);
-uint64_t sp_graph_step(const sp_graph *g); /* the next step that the loop begins with */
+uint64_t sp_graph_step(const sp_graph *g);                  /* the next step that the loop begins with */
 int sp_graph_seek(sp_graph *g, uint64_t step, sp_err *err); /* outside a loop: continue a run at `step` */
 
 /* Steps in one epoch of the training source; 0 where the graph has no source. Plans the graph, as sp_graph_memory does. */
@@ -67,8 +68,8 @@ int sp_graph_epoch_steps(sp_graph *g, uint64_t *steps, sp_err *err);
 /* Runs every forward stage once over all of `source` (one epoch, in order, training = 0), in the place of the training
  * source: their outputs must have the same names, types and shapes. May be called within a loop, between two next()s.
  * `each` sees every batch. */
-int sp_graph_evaluate(sp_graph *g, sp_node *source, int (*each)(void *arg, const sp_result *res, sp_err *err), void *arg,
-                      sp_err *err);
+int sp_graph_evaluate(sp_graph *g, sp_node *source, int (*each)(void *arg, const sp_result *res, sp_err *err),
+                      void *arg, sp_err *err);
 
 /* How many allocations the core has made for steps since build; constant after warm-up. */
 uint64_t sp_graph_allocations(const sp_graph *g);

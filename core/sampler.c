@@ -14,8 +14,9 @@ int sp_sampler_init(sp_sampler *s, uint64_t seed, uint64_t length, uint32_t batc
   if (length < 1 || length >> 31)
     return sp_fail(err, SP_E_RANGE, "%" PRIu64 " samples: between 1 and 2147483647 are possible", length);
   if (drop_last && length < batch)
-    return sp_fail(err, SP_E_RANGE, "%" PRIu64 " samples do not fill one batch of %u: take a smaller batch or drop_last = false",
-                   length, batch);
+    return sp_fail(err, SP_E_RANGE,
+                   "%" PRIu64 " samples do not fill one batch of %u: take a smaller batch or drop_last = false", length,
+                   batch);
   s->steps = drop_last ? length / batch : (length + batch - 1) / batch;
   s->epoch = UINT64_MAX;
   if (shuffle) {

@@ -9,9 +9,9 @@ typedef struct sp_sampler {
   uint64_t seed, length; /* samples in the data set, at least 1, below 2^31 */
   uint32_t batch;
   bool shuffle, drop_last;
-  uint64_t steps;        /* in one epoch */
-  uint32_t *order;       /* the permutation of `epoch`, when shuffling */
-  uint64_t epoch;        /* whose order is there; UINT64_MAX: none */
+  uint64_t steps;  /* in one epoch */
+  uint32_t *order; /* the permutation of `epoch`, when shuffling */
+  uint64_t epoch;  /* whose order is there; UINT64_MAX: none */
 } sp_sampler;
 
 int sp_sampler_init(sp_sampler *s, uint64_t seed, uint64_t length, uint32_t batch, bool shuffle, bool drop_last,

@@ -27,16 +27,14 @@ typedef struct work {
 } work;
 
 /* The last run of t at or before step, or -1. */
-static int run_before(const sp_sched_task *t, int step)
-{
+static int run_before(const sp_sched_task *t, int step) {
   if (step < t->phase) return -1;
   return step - (step - t->phase) % t->every;
 }
 
 /* ---- slots and order --------------------------------------------------------------------------------------------- */
 
-static int collect_users(work *w, sp_err *err)
-{
+static int collect_users(work *w, sp_err *err) {
   const sp_sched_input *in = w->in;
   size_t total = 0;
   w->first = sp_calloc(in->n_resources + 2, sizeof *w->first);
@@ -61,7 +59,7 @@ static int collect_users(work *w, sp_err *err)
       const sp_sched_access *acc = &in->tasks[i].acc[a];
       size_t *f = &fill[acc->resource];
       if (*f > w->first[acc->resource] && w->users[*f - 1].task == (int)i) w->users[*f - 1].mode |= acc->mode;
-      else w->users[(*f)++] = (user){ (int)i, acc->mode };
+      else w->users[(*f)++] = (user){(int)i, acc->mode};
     }
   }
   size_t at = 0; /* a task that names a resource twice leaves a gap: close it */
@@ -79,8 +77,7 @@ static int collect_users(work *w, sp_err *err)
 
 /* Does every run that touches r find a value written earlier in the same step (or write it)? If not, the value of
  * another step is part of the program's meaning, and the number of slots would change it. */
-static bool carries(const work *w, size_t r)
-{
+static bool carries(const work *w, size_t r) {
   const user *u = w->users + w->first[r], *end = w->users + w->first[r + 1];
   if (u == end) return false;
   const sp_sched_task *f = &w->in->tasks[u->task];
@@ -96,21 +93,19 @@ typedef struct member {
   int group, resource;
 } member;
 
-static int by_group(const void *a, const void *b)
-{
+static int by_group(const void *a, const void *b) {
   const member *x = a, *y = b;
   if (x->group != y->group) return x->group < y->group ? -1 : 1;
   return x->resource - y->resource;
 }
 
-static int equalise_groups(work *w, sp_err *err)
-{
+static int equalise_groups(work *w, sp_err *err) {
   const sp_sched_input *in = w->in;
   member *m = sp_calloc(in->n_resources + 1, sizeof *m);
   if (!m) return sp_nomem(err, in->n_resources * sizeof *m, "the schedule");
   size_t n = 0;
   for (size_t r = 0; r < in->n_resources; r++)
-    if (in->resources[r].group) m[n++] = (member){ in->resources[r].group, (int)r };
+    if (in->resources[r].group) m[n++] = (member){in->resources[r].group, (int)r};
   qsort(m, n, sizeof *m, by_group);
   int st = SP_OK;
   for (size_t i = 0, j; i < n && !st; i = j) {
@@ -134,8 +129,7 @@ static int equalise_groups(work *w, sp_err *err)
   return st;
 }
 
-static int derive_slots(work *w, sp_err *err)
-{
+static int derive_slots(work *w, sp_err *err) {
   for (size_t r = 0; r < w->in->n_resources; r++) {
     const sp_sched_resource *res = &w->in->resources[r];
     int n = res->slots;
@@ -156,8 +150,7 @@ static int derive_slots(work *w, sp_err *err)
   return equalise_groups(w, err);
 }
 
-static void order_tasks(work *w)
-{
+static void order_tasks(work *w) {
   size_t n = 0;
   for (int d = w->out->depth; d >= 0; d--)
     for (size_t i = 0; i < w->in->n_tasks; i++)
@@ -167,8 +160,7 @@ static void order_tasks(work *w)
 /* ---- dependencies ------------------------------------------------------------------------------------------------ */
 
 /* How many steps before y the nearest run of x on the same slot lies, over all steps; -1: they never meet. */
-static int nearest_back(const sp_sched_task *x, const sp_sched_task *y, int slots, bool same_step)
-{
+static int nearest_back(const sp_sched_task *x, const sp_sched_task *y, int slots, bool same_step) {
   int g = sp_gcd(x->every, y->every), h = sp_gcd(slots % g, g);
   int want = ((y->phase - x->phase) % g + g) % g;
   if (h == 0) h = g;
@@ -177,8 +169,7 @@ static int nearest_back(const sp_sched_task *x, const sp_sched_task *y, int slot
     if ((int64_t)j * slots % g == want) return j * slots;
 }
 
-static int refuse(const work *w, size_t r, const user *x, const user *y, int back, sp_err *err)
-{
+static int refuse(const work *w, size_t r, const user *x, const user *y, int back, sp_err *err) {
   const sp_sched_task *tx = &w->in->tasks[x->task], *ty = &w->in->tasks[y->task];
   int dx = w->out->delay[x->task] - w->in->shift, dy = w->out->delay[y->task] - w->in->shift, slots = w->out->slots[r];
   const char *lx = w->in->lanes[tx->lane].name, *ly = w->in->lanes[ty->lane].name, *res = w->in->resources[r].name;
@@ -199,8 +190,7 @@ static int refuse(const work *w, size_t r, const user *x, const user *y, int bac
                  ty->name, dx - back);
 }
 
-static int depend(work *w, size_t r, const user *x, const user *y, sp_err *err)
-{
+static int depend(work *w, size_t r, const user *x, const user *y, sp_err *err) {
   const sp_sched_task *tx = &w->in->tasks[x->task], *ty = &w->in->tasks[y->task];
   int back = nearest_back(tx, ty, w->out->slots[r], x->task < y->task);
   if (back < 0) return SP_OK;
@@ -215,8 +205,7 @@ static int depend(work *w, size_t r, const user *x, const user *y, sp_err *err)
 }
 
 /* Pairs of one step first: they give the message that says most. */
-static int find_deps(work *w, sp_err *err)
-{
+static int find_deps(work *w, sp_err *err) {
   size_t n = w->in->n_tasks;
   w->key = sp_calloc(n * n + 1, sizeof *w->key);
   w->dep_first = sp_calloc(n + 1, sizeof *w->dep_first);
@@ -242,7 +231,7 @@ static int find_deps(work *w, sp_err *err)
       int key = w->key[y * n + x];
       if (key < 0) continue;
       if (key / 2 > w->max_back) w->max_back = key / 2;
-      w->deps[count++] = (dep){ (int)x, key / 2, key % 2 == 0, false };
+      w->deps[count++] = (dep){(int)x, key / 2, key % 2 == 0, false};
     }
   }
   w->dep_first[n] = count;
@@ -261,16 +250,14 @@ typedef struct clocks {
   int *best, *second, *owner;
 } clocks;
 
-static void clocks_free(clocks *c)
-{
+static void clocks_free(clocks *c) {
   free(c->run);
   free(c->lane);
   free(c->known);
   free(c->count);
 }
 
-static int clocks_new(clocks *c, const work *w, int max_every, sp_err *err)
-{
+static int clocks_new(clocks *c, const work *w, int max_every, sp_err *err) {
   memset(c, 0, sizeof *c);
   c->lanes = w->in->n_lanes;
   c->tasks = w->in->n_tasks;
@@ -293,8 +280,7 @@ static int clocks_new(clocks *c, const work *w, int max_every, sp_err *err)
   return SP_OK;
 }
 
-static int *clock_of(const clocks *c, int task, int step)
-{
+static int *clock_of(const clocks *c, int task, int step) {
   return c->run + ((size_t)step % c->window * c->tasks + (size_t)task) * c->lanes;
 }
 
@@ -302,8 +288,7 @@ static int *known_at(const clocks *c, int step) { return c->known + (size_t)step
 
 /* One run of y. A wait is needed here when neither the lane's past, nor the host, nor the other waits together imply
  * it. */
-static void mark_run(work *w, clocks *c, int y, int step, int tick)
-{
+static void mark_run(work *w, clocks *c, int y, int step, int tick) {
   const sp_sched_task *tasks = w->in->tasks;
   size_t lane = (size_t)tasks[y].lane;
   bool host = w->in->lanes[lane].host;
@@ -342,8 +327,7 @@ static void mark_run(work *w, clocks *c, int y, int step, int tick)
 
 /* Plays the schedule with all waits. The runs form an acyclic graph, so those waits of which every instance is implied
  * by other paths can go all at once: what remains reaches the same, and no wait of it is implied by the rest. */
-static int mark_needed(work *w, sp_err *err)
-{
+static int mark_needed(work *w, sp_err *err) {
   const sp_sched_input *in = w->in;
   int period, span, max_every = 1;
   int st = sp_schedule_span(in, w->out->slots, &period, &span, err);
@@ -365,8 +349,7 @@ static int mark_needed(work *w, sp_err *err)
 }
 
 /* Most runs of x that are submitted from the one y waits for to the wait itself, over all steps. */
-static int ring_for(const work *w, int y, const sp_sched_wait *wait)
-{
+static int ring_for(const work *w, int y, const sp_sched_wait *wait) {
   const sp_sched_task *tx = &w->in->tasks[wait->task], *ty = &w->in->tasks[y];
   int dx = w->out->delay[wait->task], dy = w->out->delay[y];
   bool first = dx != dy ? dx > dy : wait->task < y; /* x comes before y within a tick */
@@ -378,8 +361,7 @@ static int ring_for(const work *w, int y, const sp_sched_wait *wait)
   return runs + (at <= rest) + 1;
 }
 
-static void set_rings(work *w)
-{
+static void set_rings(work *w) {
   sp_schedule *o = w->out;
   for (size_t i = 0; i < o->n_items; i++) o->items[i].record = false, o->items[i].ring = 0;
   o->n_waits = 0;
@@ -394,8 +376,7 @@ static void set_rings(work *w)
 }
 
 /* Waits that are not exact: whether the rest implies all that is really asked for, only the proof can say. */
-static void drop_inexact(work *w)
-{
+static void drop_inexact(work *w) {
   const sp_schedule *o = w->out;
   for (size_t y = 0; y < o->n_items; y++) {
     sp_sched_item *it = &o->items[y];
@@ -414,8 +395,7 @@ static void drop_inexact(work *w)
   }
 }
 
-static int keep_needed(work *w, sp_err *err)
-{
+static int keep_needed(work *w, sp_err *err) {
   int st = mark_needed(w, err);
   if (st) return st;
   for (size_t y = 0; y < w->in->n_tasks; y++) {
@@ -423,7 +403,7 @@ static int keep_needed(work *w, sp_err *err)
     it->waits = sp_calloc(w->dep_first[y + 1] - w->dep_first[y] + 1, sizeof *it->waits);
     if (!it->waits) return sp_nomem(err, sizeof *it->waits, "the schedule");
     for (size_t i = w->dep_first[y]; i < w->dep_first[y + 1]; i++)
-      if (w->deps[i].needed) it->waits[it->n_waits++] = (sp_sched_wait){ w->deps[i].task, w->deps[i].back };
+      if (w->deps[i].needed) it->waits[it->n_waits++] = (sp_sched_wait){w->deps[i].task, w->deps[i].back};
   }
   set_rings(w);
   drop_inexact(w);
@@ -433,8 +413,7 @@ static int keep_needed(work *w, sp_err *err)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static int derive(work *w, sp_err *err)
-{
+static int derive(work *w, sp_err *err) {
   const sp_sched_input *in = w->in;
   sp_schedule *o = w->out;
   int st = sp_schedule_check(in, err);
@@ -459,9 +438,8 @@ static int derive(work *w, sp_err *err)
   return sp_schedule_prove(o, in, err);
 }
 
-int sp_schedule_derive(sp_schedule *out, const sp_sched_input *in, sp_err *err)
-{
-  work w = { .in = in, .out = out };
+int sp_schedule_derive(sp_schedule *out, const sp_sched_input *in, sp_err *err) {
+  work w = {.in = in, .out = out};
   memset(out, 0, sizeof *out);
   int st = derive(&w, err);
   free(w.first);
@@ -473,8 +451,7 @@ int sp_schedule_derive(sp_schedule *out, const sp_sched_input *in, sp_err *err)
   return st;
 }
 
-void sp_schedule_free(sp_schedule *s)
-{
+void sp_schedule_free(sp_schedule *s) {
   for (size_t i = 0; s->items && i < s->n_items; i++) free(s->items[i].waits);
   free(s->items);
   free(s->order);

@@ -29,8 +29,8 @@ enum { SP_READ = 1, SP_WRITE = 2 };
 
 typedef struct sp_sched_lane {
   const char *name;
-  int delay;  /* >= 0 */
-  bool host;  /* at most one; runs on the submitting thread */
+  int delay; /* >= 0 */
+  bool host; /* at most one; runs on the submitting thread */
 } sp_sched_lane;
 
 typedef struct sp_sched_access {
@@ -80,11 +80,11 @@ typedef struct sp_sched_item {
 typedef struct sp_schedule {
   sp_sched_item *items; /* per task */
   size_t n_items;
-  int *order;           /* tasks in the order of submission within a tick */
-  int *delay;           /* per task, effective */
-  int *slots;           /* per resource */
+  int *order; /* tasks in the order of submission within a tick */
+  int *delay; /* per task, effective */
+  int *slots; /* per resource */
   size_t n_resources;
-  int depth;            /* largest delay */
+  int depth;                 /* largest delay */
   size_t n_waits, n_derived; /* waits kept, and before those implied by others were left out */
 } sp_schedule;
 
@@ -92,8 +92,7 @@ typedef struct sp_schedule {
 #define SP_SCHED_MAX_SLOTS 4096
 #define SP_SCHED_MAX_CELLS ((size_t)1 << 26)
 
-static inline int sp_gcd(int a, int b)
-{
+static inline int sp_gcd(int a, int b) {
   while (b) {
     int t = a % b;
     a = b;

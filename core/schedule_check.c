@@ -13,8 +13,7 @@ enum {
 };
 #define MAX_WORK (INT64_C(1) << 31) /* clock components touched in one play: seconds */
 
-static int check_task(const sp_sched_input *in, size_t i, sp_err *err)
-{
+static int check_task(const sp_sched_input *in, size_t i, sp_err *err) {
   const sp_sched_task *t = &in->tasks[i];
   if (!t->name) return sp_fail(err, SP_E_INVALID, "schedule: task %zu has no name", i);
   if (t->lane < 0 || (size_t)t->lane >= in->n_lanes)
@@ -42,8 +41,7 @@ static int check_task(const sp_sched_input *in, size_t i, sp_err *err)
   return SP_OK;
 }
 
-int sp_schedule_check(const sp_sched_input *in, sp_err *err)
-{
+int sp_schedule_check(const sp_sched_input *in, sp_err *err) {
   if (in->n_lanes > MAX_LANES || in->n_tasks > MAX_TASKS || in->n_resources > MAX_RESOURCES)
     return sp_fail(err, SP_E_RANGE, "schedule: %zu lanes, %zu tasks, %zu resources: at most %d, %d and %d", in->n_lanes,
                    in->n_tasks, in->n_resources, MAX_LANES, MAX_TASKS, MAX_RESOURCES);
@@ -71,8 +69,7 @@ int sp_schedule_check(const sp_sched_input *in, sp_err *err)
   return SP_OK;
 }
 
-int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, int *span, sp_err *err)
-{
+int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, int *span, sp_err *err) {
   *period = *span = 1;
   for (size_t i = 0; i < in->n_tasks; i++) {
     const sp_sched_task *t = &in->tasks[i];

@@ -8,8 +8,8 @@
 
 #include <spcore/ext/parallel.h>
 
-#define WEIGHTS_MAX 4096                     /* of one stage */
-#define BYTES_MAX (UINT64_C(1) << 46)        /* scratch or saved bytes beyond this are a slip, not a need */
+#define WEIGHTS_MAX 4096              /* of one stage */
+#define BYTES_MAX (UINT64_C(1) << 46) /* scratch or saved bytes beyond this are a slip, not a need */
 
 /* ---- context ----------------------------------------------------------------------------------------------------- */
 
@@ -45,8 +45,8 @@ static int parallel_threads(sp_ctx *ctx) {
 
 static int parallel_run(sp_ctx *ctx, int threads, int64_t n, int (*fn)(void *arg, int64_t i, int worker), void *arg) {
   const sp_ctx_impl *impl = ctx->impl;
-  if (threads < 0 || n < 0 || !fn) return ctx_fail(ctx, SP_E_INVALID, "spcore.parallel: run(%d, %lld) is no call", threads,
-                                                   (long long)n);
+  if (threads < 0 || n < 0 || !fn)
+    return ctx_fail(ctx, SP_E_INVALID, "spcore.parallel: run(%d, %lld) is no call", threads, (long long)n);
   return sp_team_run(impl->inst->host->team, threads ? threads : parallel_threads(ctx), n, fn, arg);
 }
 
@@ -90,7 +90,7 @@ static int prefix(const sp_inst *inst, uint64_t step, sp_err *err) {
 static bool known_status(int status) {
   switch (status) {
 #define CASE(name, value, words) case value:
-  SP_STATUS_LIST(CASE)
+    SP_STATUS_LIST(CASE)
 #undef CASE
     return true;
   }
@@ -132,7 +132,8 @@ static int enter(sp_inst *inst, const char *what, sp_err *err) {
 static void leave(sp_inst *inst) {
   if (inst->type->flags & SP_STAGE_REENTRANT) {
     int n = __atomic_load_n(&inst->busy, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&inst->busy, &n, n > 0 ? n - 1 : 0, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {}
+    while (!__atomic_compare_exchange_n(&inst->busy, &n, n > 0 ? n - 1 : 0, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
   } else {
     __atomic_store_n(&inst->busy, 0, __ATOMIC_RELEASE);
   }
@@ -228,8 +229,8 @@ static int check_spec(const sp_port *p, const char *side, uint32_t item, const s
   if ((p->dtypes && !(p->dtypes & SP_DT(s->dtype))) || (p->ndim >= 0 && p->ndim != s->ndim)) {
     sp_sb wants = {0};
     port_wants(p, &wants);
-    sp_fail(err, p->ndim >= 0 && p->ndim != s->ndim ? SP_E_SHAPE : SP_E_DTYPE, "%s is %s, got %s", at, sp_sb_str(&wants),
-            text);
+    sp_fail(err, p->ndim >= 0 && p->ndim != s->ndim ? SP_E_SHAPE : SP_E_DTYPE, "%s is %s, got %s", at,
+            sp_sb_str(&wants), text);
     sp_sb_free(&wants);
     return err->status;
   }
@@ -293,7 +294,8 @@ static int check_weight(const sp_plan *plan, uint32_t i, sp_err *err) {
   const sp_port any = {.name = w->name, .ndim = -1};
   if (check_spec(&any, "weight", 0, &w->spec, err)) return err->status;
   if (w->flags & ~kind || kind == (SP_WEIGHT_TRAINED | SP_WEIGHT_STATE))
-    return sp_fail(err, SP_E_INTERNAL, "weight '%s': flags 0x%x are neither TRAINED nor STATE nor 0", w->name, w->flags);
+    return sp_fail(err, SP_E_INTERNAL, "weight '%s': flags 0x%x are neither TRAINED nor STATE nor 0", w->name,
+                   w->flags);
   if (w->init != SP_INIT_CONST && w->init != SP_INIT_UNIFORM)
     return sp_fail(err, SP_E_INTERNAL, "weight '%s': there is no initialisation %d", w->name, w->init);
   if (w->init == SP_INIT_UNIFORM && (!(w->init_value > 0) || w->spec.dtype != SP_F32))

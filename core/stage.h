@@ -19,9 +19,9 @@ typedef struct sp_span {
 
 /* What all instances share. Lives longer than they. */
 typedef struct sp_stage_host {
-  sp_team *team;                                     /* worker threads behind spcore.parallel/1; NULL: none */
-  int threads;                                       /* --threads */
-  void (*observe)(void *arg, const sp_span *span);   /* NULL: no timing is taken */
+  sp_team *team;                                   /* worker threads behind spcore.parallel/1; NULL: none */
+  int threads;                                     /* --threads */
+  void (*observe)(void *arg, const sp_span *span); /* NULL: no timing is taken */
   void *observe_arg;
   const void *(*extension)(void *arg, const char *id); /* further extensions, by the device; may be NULL */
   void *extension_arg;

@@ -185,11 +185,11 @@ int sp_trace_write(sp_trace *t, sp_err *err) {
     memory = write_lanes(t);
     for (size_t i = 0; i < t->n && !why; i++) {
       const call *c = &t->calls[i];
-      int rc = fprintf(t->file,
-                       ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"name\":%s,\"ts\":%.3f,\"dur\":%.3f,"
-                       "\"args\":{\"step\":%" PRIu64 "}}",
-                       c->lane + 1, sp_sb_str(&name[c->kind]), (c->begin - zero) * 1e6, (c->end - c->begin) * 1e6,
-                       c->step);
+      int rc =
+          fprintf(t->file,
+                  ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"name\":%s,\"ts\":%.3f,\"dur\":%.3f,"
+                  "\"args\":{\"step\":%" PRIu64 "}}",
+                  c->lane + 1, sp_sb_str(&name[c->kind]), (c->begin - zero) * 1e6, (c->end - c->begin) * 1e6, c->step);
       if (rc < 0) why = errno;
     }
     fputs("\n]}\n", t->file);

@@ -12,17 +12,20 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   if (!o->optimizer || !o->optimizer->optimizer)
     return sp_fail(err, SP_E_INVALID, "train: '%s' is not an optimizer; take g.sgd{} or g.adamw{}",
                    o->optimizer ? o->optimizer->name : "nil");
-  if (o->optimizer->g != g) return sp_fail(err, SP_E_INVALID, "train: '%s' belongs to another graph", o->optimizer->name);
+  if (o->optimizer->g != g)
+    return sp_fail(err, SP_E_INVALID, "train: '%s' belongs to another graph", o->optimizer->name);
   if (o->accumulate < 0 || o->accumulate > 4096)
     return sp_fail(err, SP_E_RANGE, "train: accumulate %d is outside 1..4096", o->accumulate);
   for (size_t i = 0; i < o->n_losses; i++) {
     sp_ref r = o->losses[i];
     if (r.node->g != g) return sp_fail(err, SP_E_INVALID, "train: '%s' belongs to another graph", r.node->name);
     if (!r.node->loss || r.port != 0)
-      return sp_fail(err, SP_E_INVALID, "train: '%s.%s' is not a loss; take the first output of a stage such as cross_entropy",
+      return sp_fail(err, SP_E_INVALID,
+                     "train: '%s.%s' is not a loss; take the first output of a stage such as cross_entropy",
                      r.node->name, sp_node_out_port(r.node, (unsigned)r.port)->name);
     for (size_t k = 0; k < i; k++)
-      if (o->losses[k].node == r.node) return sp_fail(err, SP_E_INVALID, "train: loss '%s' is given twice", r.node->name);
+      if (o->losses[k].node == r.node)
+        return sp_fail(err, SP_E_INVALID, "train: loss '%s' is given twice", r.node->name);
   }
   if (!sp_grow(&g->losses.v, &g->losses.cap, o->n_losses, sizeof *g->losses.v)) return sp_nomem(err, 0, "losses");
   memcpy(g->losses.v, o->losses, o->n_losses * sizeof *o->losses);
@@ -83,12 +86,16 @@ static int mark_backward(sp_graph *g, sp_err *err) {
     bool loss = is_loss(g, n);
     n->backward = !loss && leads[n->index] && n->needs_grad;
     if (n->backward && !n->inst->type->backward)
-      st = sp_fail(err, SP_E_UNSUPPORTED, "stage '%s' passes no gradient, but what is before it is to be trained: set frozen = "
-                   "true there", n->name);
+      st = sp_fail(err, SP_E_UNSUPPORTED,
+                   "stage '%s' passes no gradient, but what is before it is to be trained: set frozen = "
+                   "true there",
+                   n->name);
     if (!st && n->trained && !n->backward)
-      st = sp_fail(err, SP_E_INVALID, "stage '%s' has weights to train but leads to no loss: set frozen = true on it", n->name);
+      st = sp_fail(err, SP_E_INVALID, "stage '%s' has weights to train but leads to no loss: set frozen = true on it",
+                   n->name);
     if (loss && !n->needs_grad)
-      st = sp_fail(err, SP_E_INVALID, "nothing that loss '%s' depends on is trained: every stage with weights before it is frozen",
+      st = sp_fail(err, SP_E_INVALID,
+                   "nothing that loss '%s' depends on is trained: every stage with weights before it is frozen",
                    n->name);
     if (!loss && !n->backward) continue;
     for (unsigned i = 0; i < n->n_in; i++)
@@ -163,7 +170,8 @@ static int check_lane(const sp_graph *g, const sp_lane_desc *d, size_t i, const 
     for (size_t j = 0; j <= i; j++)
       for (size_t m = 0; m < (j == i ? k : all[j].n_nodes); m++)
         if (all[j].nodes[m] == d->nodes[k])
-          return sp_fail(err, SP_E_INVALID, "stage '%s' is in lane '%s' (delay %d) and in lane '%s' (delay %d): once only",
+          return sp_fail(err, SP_E_INVALID,
+                         "stage '%s' is in lane '%s' (delay %d) and in lane '%s' (delay %d): once only",
                          d->nodes[k]->name, all[j].name, all[j].delay, d->name, d->delay);
   }
   return SP_OK;
@@ -180,9 +188,10 @@ static int check_trained(const sp_lane_desc *lanes, size_t n, sp_err *err) {
       const sp_node *node = lanes[i].nodes[k];
       if (!sp_node_changes(node)) continue;
       if (first && at->delay != lanes[i].delay)
-        return sp_fail(err, SP_E_RACE, "stages '%s' (lane '%s', delay %d) and '%s' (lane '%s', delay %d) have two delays, but training "
-                       "changes both: they would be at two steps; give both one delay", first->name, at->name,
-                       at->delay, node->name, lanes[i].name, lanes[i].delay);
+        return sp_fail(err, SP_E_RACE,
+                       "stages '%s' (lane '%s', delay %d) and '%s' (lane '%s', delay %d) have two delays, but training "
+                       "changes both: they would be at two steps; give both one delay",
+                       first->name, at->name, at->delay, node->name, lanes[i].name, lanes[i].delay);
       first = node;
       at = &lanes[i];
     }
@@ -201,8 +210,7 @@ int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, 
     bool found = g->nodes[i]->source || g->nodes[i]->optimizer;
     for (size_t l = 0; l < n; l++)
       for (size_t k = 0; k < lanes[l].n_nodes; k++) found = found || lanes[l].nodes[k] == g->nodes[i];
-    if (!found)
-      return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", name, g->nodes[i]->name);
+    if (!found) return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", name, g->nodes[i]->name);
   }
   sp_graph_drop_lanes(g);
   g->default_lanes = false;

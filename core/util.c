@@ -55,8 +55,7 @@ int sp_nomem(sp_err *err, size_t bytes, const char *what) {
 const char *sp_status_name(int status) {
   switch (status) {
 #define CASE(name, value, words) \
-  case value:                    \
-    return #name;
+  case value: return #name;
     SP_STATUS_LIST(CASE)
 #undef CASE
   }
@@ -66,8 +65,7 @@ const char *sp_status_name(int status) {
 const char *sp_status_words(int status) {
   switch (status) {
 #define CASE(name, value, words) \
-  case value:                    \
-    return words;
+  case value: return words;
     SP_STATUS_LIST(CASE)
 #undef CASE
   }
@@ -251,8 +249,7 @@ const char *sp_nearest(const char *word, const char *const *names) {
 size_t sp_dtype_size(int dtype) {
   switch (dtype) {
 #define CASE(name, value, bytes, word) \
-  case value:                          \
-    return bytes;
+  case value: return bytes;
     SP_DTYPE_LIST(CASE)
 #undef CASE
   }
@@ -262,8 +259,7 @@ size_t sp_dtype_size(int dtype) {
 const char *sp_dtype_name(int dtype) {
   switch (dtype) {
 #define CASE(name, value, bytes, word) \
-  case value:                          \
-    return word;
+  case value: return word;
     SP_DTYPE_LIST(CASE)
 #undef CASE
   }
@@ -317,9 +313,9 @@ bool sp_spec_equal(const sp_spec *a, const sp_spec *b) {
 char *sp_spec_str(const sp_spec *s, char *buf, size_t n) {
   size_t at = 0;
   if (!n) return buf;
-#define PUT(...)                                             \
-  do {                                                       \
-    int w_ = snprintf(buf + at, n - at, __VA_ARGS__);        \
+#define PUT(...)                                                    \
+  do {                                                              \
+    int w_ = snprintf(buf + at, n - at, __VA_ARGS__);               \
     if (w_ > 0) at = at + (size_t)w_ < n ? at + (size_t)w_ : n - 1; \
   } while (0)
   PUT("%s[", sp_dtype_name(s->dtype));
@@ -347,18 +343,10 @@ static void copy_row(char *dst, const char *src, int64_t n, int64_t src_step, si
   for (int64_t i = 0; i < n; i++, dst += sizeof(type), src += src_step * (int64_t)sizeof(type)) \
   memcpy(dst, src, sizeof(type))
   switch (size) {
-  case 1:
-    ROW(uint8_t);
-    break;
-  case 2:
-    ROW(uint16_t);
-    break;
-  case 4:
-    ROW(uint32_t);
-    break;
-  default:
-    ROW(uint64_t);
-    break;
+    case 1: ROW(uint8_t); break;
+    case 2: ROW(uint16_t); break;
+    case 4: ROW(uint32_t); break;
+    default: ROW(uint64_t); break;
   }
 #undef ROW
 }

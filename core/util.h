@@ -35,9 +35,10 @@ typedef struct sp_sb {
 } sp_sb;
 void sp_sb_put(sp_sb *sb, const char *s);
 void sp_sb_putf(sp_sb *sb, const char *fmt, ...) SP_PRINTF(2, 3);
-void sp_sb_json(sp_sb *sb, const char *s); /* as a JSON string, quotes included; bytes that are no UTF-8 become U+FFFD */
-void sp_sb_json_num(sp_sb *sb, double v);  /* shortest text that reads back the same; NaN and infinities as strings */
-const char *sp_sb_str(const sp_sb *sb);    /* never NULL */
+void sp_sb_json(sp_sb *sb,
+                const char *s);           /* as a JSON string, quotes included; bytes that are no UTF-8 become U+FFFD */
+void sp_sb_json_num(sp_sb *sb, double v); /* shortest text that reads back the same; NaN and infinities as strings */
+const char *sp_sb_str(const sp_sb *sb);   /* never NULL */
 void sp_sb_free(sp_sb *sb);
 
 char *sp_strdup(const char *s); /* NULL when out of memory */
@@ -48,8 +49,8 @@ bool sp_grow(void *array, size_t *cap, size_t n, size_t size);
 /* The name in `names` (ended by NULL) nearest to `word`, or NULL if none is near. */
 const char *sp_nearest(const char *word, const char *const *names);
 
-size_t sp_dtype_size(int dtype);        /* 0: no such type */
-const char *sp_dtype_name(int dtype);   /* "float32" */
+size_t sp_dtype_size(int dtype);         /* 0: no such type */
+const char *sp_dtype_name(int dtype);    /* "float32" */
 int64_t sp_spec_count(const sp_spec *s); /* elements; -1 on overflow or a negative extent */
 int64_t sp_spec_bytes(const sp_spec *s); /* -1 likewise */
 bool sp_spec_order_ok(const sp_spec *s); /* `order` is SP_ROW_MAJOR or a permutation of the dimensions */
@@ -61,7 +62,7 @@ void sp_spec_strides(const sp_spec *s, int64_t stride[SP_MAX_DIMS]);
 /* Copies between two tensors of one logical shape and dtype and any orders. */
 void sp_spec_copy(const sp_spec *ds, void *dst, const sp_spec *ss, const void *src);
 
-double sp_now(void); /* seconds, monotonic */
+double sp_now(void);                                       /* seconds, monotonic */
 uint64_t sp_fnv64(uint64_t h, const void *data, size_t n); /* h: start with SP_FNV64 */
 #define SP_FNV64 UINT64_C(0xCBF29CE484222325)
 

@@ -61,12 +61,12 @@ const sp_value *sp_value_get(const sp_value *table, const char *key) {
 
 const char *sp_vtype_name(sp_vtype t) {
   switch (t) {
-  case SP_V_NIL: return "nil";
-  case SP_V_BOOL: return "boolean";
-  case SP_V_INT: return "integer";
-  case SP_V_NUM: return "number";
-  case SP_V_STR: return "string";
-  case SP_V_TABLE: return "table";
+    case SP_V_NIL: return "nil";
+    case SP_V_BOOL: return "boolean";
+    case SP_V_INT: return "integer";
+    case SP_V_NUM: return "number";
+    case SP_V_STR: return "string";
+    case SP_V_TABLE: return "table";
   }
   return "unknown";
 }

@@ -11,9 +11,9 @@ typedef struct sp_value sp_value;
 typedef struct sp_vfield sp_vfield;
 struct sp_value {
   sp_vtype type;
-  int64_t i; /* BOOL, INT */
-  double d;  /* NUM; INT too, as nearest */
-  char *s;   /* STR, owned */
+  int64_t i;       /* BOOL, INT */
+  double d;        /* NUM; INT too, as nearest */
+  char *s;         /* STR, owned */
   sp_value *items; /* TABLE: [1..n_items] of the array part */
   size_t n_items, cap_items;
   sp_vfield *fields; /* TABLE: string keys, in no order */
@@ -26,9 +26,9 @@ struct sp_vfield {
 
 void sp_value_free(sp_value *v); /* what it holds, not v itself; v becomes NIL */
 bool sp_value_set_str(sp_value *v, const char *s);
-sp_value *sp_value_push(sp_value *table);                  /* a new NIL item; NULL when out of memory */
-sp_value *sp_value_put(sp_value *table, const char *key);  /* a new or present field */
+sp_value *sp_value_push(sp_value *table);                             /* a new NIL item; NULL when out of memory */
+sp_value *sp_value_put(sp_value *table, const char *key);             /* a new or present field */
 const sp_value *sp_value_get(const sp_value *table, const char *key); /* NULL: not there */
-const char *sp_vtype_name(sp_vtype t); /* "number" ... */
+const char *sp_vtype_name(sp_vtype t);                                /* "number" ... */
 
 #endif

@@ -165,8 +165,12 @@ static void complain(complaints *c, const char *fmt, ...) {
   if (c->n++ < MAX_LISTED) sp_sb_putf(&c->list, "%s%s", c->n > 1 ? ", " : "", buf);
 }
 
-static int verdict(complaints *missing, complaints *extra, complaints *bad, const char *path, const char *who, sp_err *err) {
-  struct { complaints *c; const char *word; } all[] = {{missing, "missing"}, {extra, "unexpected"}, {bad, "of another shape"}};
+static int verdict(complaints *missing, complaints *extra, complaints *bad, const char *path, const char *who,
+                   sp_err *err) {
+  struct {
+    complaints *c;
+    const char *word;
+  } all[] = {{missing, "missing"}, {extra, "unexpected"}, {bad, "of another shape"}};
   sp_sb sb = {0};
   int st = SP_OK;
   for (size_t i = 0; i < 3; i++) {
@@ -188,7 +192,8 @@ static void compare(const weight_file *f, sp_node *n, bool prefixed, complaints 
     want.order = SP_ROW_MAJOR;
     if (!e) complain(missing, "%s%s%s", prefixed ? n->name : "", prefixed ? "." : "", n->weights[i].name);
     else if (!sp_spec_equal(&e->spec, &want))
-      complain(bad, "%s is %s, wanted %s", e->name, sp_spec_str(&e->spec, a, sizeof a), sp_spec_str(&want, b, sizeof b));
+      complain(bad, "%s is %s, wanted %s", e->name, sp_spec_str(&e->spec, a, sizeof a),
+               sp_spec_str(&want, b, sizeof b));
   }
 }
 
@@ -242,7 +247,8 @@ int sp_graph_load_all(sp_graph *g, const char *path, sp_err *err) {
   weight_file f;
   int st;
   /* The optimizer's list of weights is known only when all stages are planned. */
-  if ((st = sp_graph_drain(g, err)) || (st = sp_graph_plan_stages(g, err)) || (st = open_file(g, path, &f, err))) return st;
+  if ((st = sp_graph_drain(g, err)) || (st = sp_graph_plan_stages(g, err)) || (st = open_file(g, path, &f, err)))
+    return st;
   for (size_t i = 0; i < g->n_nodes; i++) {
     sp_node *n = g->nodes[i];
     if (!n->optimizer || has_prefix(&f, n)) compare(&f, n, true, &missing, &bad);
@@ -294,7 +300,8 @@ int sp_graph_save(sp_graph *g, const char *path, bool with_optimizer, sp_err *er
   owned = sp_calloc(total + 1, sizeof *owned);
   st = entries && owned ? SP_OK : sp_nomem(err, 64, "the list of weights");
   for (size_t i = 0; i < g->n_nodes && !st; i++)
-    if (g->nodes[i]->w && (with_optimizer || !g->nodes[i]->optimizer)) st = collect_node(g->nodes[i], entries, owned, &k, err);
+    if (g->nodes[i]->w && (with_optimizer || !g->nodes[i]->optimizer))
+      st = collect_node(g->nodes[i], entries, owned, &k, err);
   if (!st) st = type->write(sp_ctx_for(&h, type->name, err), path, entries, k, meta, SP_ARRAY(meta));
   for (size_t i = 0; entries && owned && i < k; i++) {
     free((char *)entries[i].name);
@@ -316,7 +323,8 @@ int sp_node_weight(sp_node *n, const char *name, sp_spec *spec, void *dst, size_
     spec->order = SP_ROW_MAJOR;
     if (!dst) return SP_OK; /* only the spec is asked */
     if ((int64_t)bytes != sp_spec_bytes(spec))
-      return sp_fail(err, SP_E_SHAPE, "weight '%s.%s' has %" PRId64 " bytes, not %zu", n->name, name, sp_spec_bytes(spec), bytes);
+      return sp_fail(err, SP_E_SHAPE, "weight '%s.%s' has %" PRId64 " bytes, not %zu", n->name, name,
+                     sp_spec_bytes(spec), bytes);
     if ((st = sp_graph_build(n->g, err)) || (st = sp_graph_drain(n->g, err))) return st;
     sp_spec_copy(spec, dst, &n->weights[i].spec, n->w[i].data);
     return SP_OK;

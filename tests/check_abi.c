@@ -257,8 +257,8 @@ START_TEST(numbers_are_frozen) {
   ck_assert_uint_eq(SP_ABI, 1); /* 0.1 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
-  const int params[] = {SP_PARAM_BOOL, SP_PARAM_INT, SP_PARAM_FLOAT, SP_PARAM_STRING, SP_PARAM_CHOICE, SP_PARAM_INTS,
-                        SP_PARAM_FLOATS, SP_PARAM_LIST};
+  const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,
+                        SP_PARAM_CHOICE, SP_PARAM_INTS, SP_PARAM_FLOATS, SP_PARAM_LIST};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(params[i], i + 1);
   ck_assert_int_eq(SP_E_INVALID, -1);
   ck_assert_int_eq(SP_E_INTERNAL, -16);

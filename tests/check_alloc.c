@@ -29,7 +29,8 @@ static int n_foreign;
 
 static int note_library(struct dl_phdr_info *info, size_t size, void *arg) {
   (void)size, (void)arg;
-  if (!strstr(info->dlpi_name, "libdnnl") && !strstr(info->dlpi_name, "libstdc++") && !strstr(info->dlpi_name, "libgomp"))
+  if (!strstr(info->dlpi_name, "libdnnl") && !strstr(info->dlpi_name, "libstdc++") &&
+      !strstr(info->dlpi_name, "libgomp"))
     return 0;
   for (int i = 0; i < info->dlpi_phnum && n_foreign < 32; i++)
     if (info->dlpi_phdr[i].p_type == PT_LOAD) {
@@ -147,7 +148,8 @@ START_TEST(steps_allocate_nothing) {
   plan(loss);
   sp_node *opt = add("adamw", NULL, (sp_node_opts){0});
   const sp_ref lr = {loss, 0, -1};
-  ck_assert_msg(!sp_graph_train(g, &(sp_train_opts){.losses = &lr, .n_losses = 1, .optimizer = opt}, &err), "%s", err.msg);
+  ck_assert_msg(!sp_graph_train(g, &(sp_train_opts){.losses = &lr, .n_losses = 1, .optimizer = opt}, &err), "%s",
+                err.msg);
   ck_assert_msg(!sp_graph_begin(g, 0, &err), "%s", err.msg);
   for (int i = 0; i < 20; i++) ck_assert_msg(!sp_graph_next(g, &r, &err) && r, "%s", err.msg);
   ck_assert_msg(!sp_graph_evaluate(g, read[1], ignore, NULL, &err), "%s", err.msg);

@@ -12,7 +12,7 @@ static void ok(spt *t) { ck_assert_msg(!spt_failed(t), "%s", spt_error(t)); }
 START_TEST(test_to_float) {
   static uint8_t in[2 * 3 * 130 * 131];
   static float out[SP_ARRAY(in)];
-  const int64_t shape[] = { 2, 3, 130, 131 };
+  const int64_t shape[] = {2, 3, 130, 131};
   int order = _i & 1 ? SP_CHANNELS_LAST : SP_ROW_MAJOR, scale = _i >> 1;
   for (size_t i = 0; i < SP_ARRAY(in); i++) in[i] = (uint8_t)(i * 31 + i / 256);
   spt *t = spt_new("to_float", scale ? "{ scale = true }" : NULL, 3);
@@ -35,7 +35,7 @@ START_TEST(test_argmax) {
   enum { N = 2, C = 5, H = 97, W = 101 };
   static float in[N * C * H * W];
   static uint8_t out[N * H * W];
-  const int64_t shape[] = { N, C, H, W };
+  const int64_t shape[] = {N, C, H, W};
   spt_random(in, N * C * H * W, 5, -3, 3);
   for (int i = 0; i < N * C * H * W; i += 3) in[i] = (float)(i % 2); /* equal ones too */
   spt *t = spt_new("argmax", NULL, 3);
@@ -57,7 +57,7 @@ START_TEST(test_argmax) {
 END_TEST
 
 START_TEST(test_argmax_refuses) {
-  const int64_t shape[] = { 1, 256, 2, 2 };
+  const int64_t shape[] = {1, 256, 2, 2};
   spt *t = spt_new("argmax", NULL, 1);
   ok(t);
   spt_input_of(t, 0, SP_F32, 4, shape, SP_ROW_MAJOR, NULL);

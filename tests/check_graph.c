@@ -89,12 +89,18 @@ static net make(const setting *s) {
   if (s->inplace) put(&v, "momentum", 0);
   n.opt = add(n.g, "toy_sgd", &v, NULL);
   sp_ref l = {n.loss, 0, -1};
-  sp_train_opts t = {.losses = &l, .n_losses = 1, .optimizer = n.opt, .accumulate = s->accumulate, .lr = s->schedule ? schedule : NULL};
+  sp_train_opts t = {.losses = &l,
+                     .n_losses = 1,
+                     .optimizer = n.opt,
+                     .accumulate = s->accumulate,
+                     .lr = s->schedule ? schedule : NULL};
   ck_assert_msg(!sp_graph_train(n.g, &t, &err), "%s", err.msg);
   if (s->pipelined) {
     sp_node *ahead[] = {n.enc}, *train[] = {n.dec, n.loss}, *all[] = {n.enc, n.dec, n.loss};
-    sp_lane_desc split[] = {{"ahead", ahead, 1, 0, 0}, {"train", train, 2, s->depth, 1}}, one[] = {{"train", all, 3, s->depth, 0}};
-    ck_assert_msg(!sp_graph_strategy(n.g, "pipelined", s->unfrozen ? one : split, s->unfrozen ? 1 : 2, &err), "%s", err.msg);
+    sp_lane_desc split[] = {{"ahead", ahead, 1, 0, 0}, {"train", train, 2, s->depth, 1}},
+                 one[] = {{"train", all, 3, s->depth, 0}};
+    ck_assert_msg(!sp_graph_strategy(n.g, "pipelined", s->unfrozen ? one : split, s->unfrozen ? 1 : 2, &err), "%s",
+                  err.msg);
   }
   return n;
 }
@@ -142,7 +148,8 @@ static outcome run(const setting *s) {
 static void same(const outcome *a, const outcome *b, const char *what) {
   ck_assert_msg(a->err.status == 0 && b->err.status == 0, "%s: %s%s", what, a->err.msg, b->err.msg);
   ck_assert_msg(!memcmp(a->loss, b->loss, sizeof a->loss) && !memcmp(a->w, b->w, sizeof a->w) && a->n == b->n &&
-                    !memcmp(a->state, b->state, sizeof a->state), "%s: other bits", what);
+                    !memcmp(a->state, b->state, sizeof a->state),
+                "%s: other bits", what);
 }
 
 /* All that may not change a bit: strategy, depth, run-ahead, prefetch, timing, evaluation between. 22 samples in batches of 4:
@@ -159,8 +166,14 @@ START_TEST(same_bits) {
       ck_assert_float_eq(want.state[0], 50);
       for (int depth = 0; depth <= 4; depth++)
         for (int ahead = 0; ahead < 3; ahead++) {
-          setting s = {.pipelined = true, .depth = depth, .run_ahead = ahead, .drift = 300, .unfrozen = unfrozen, .inplace = inplace,
-                       .evaluate_every = depth == 2 ? 7 : 0, .prefetch = 1 + ahead};
+          setting s = {.pipelined = true,
+                       .depth = depth,
+                       .run_ahead = ahead,
+                       .drift = 300,
+                       .unfrozen = unfrozen,
+                       .inplace = inplace,
+                       .evaluate_every = depth == 2 ? 7 : 0,
+                       .prefetch = 1 + ahead};
           outcome got = run(&s);
           same(&want, &got, "pipelined");
         }
@@ -181,7 +194,8 @@ START_TEST(accumulation_is_a_larger_batch) {
 END_TEST
 
 START_TEST(evaluation_same_everywhere) {
-  setting a = {.evaluate_every = 5, .run_ahead = 2}, b = {.evaluate_every = 5, .run_ahead = 2, .pipelined = true, .depth = 3, .drift = 300};
+  setting a = {.evaluate_every = 5, .run_ahead = 2},
+          b = {.evaluate_every = 5, .run_ahead = 2, .pipelined = true, .depth = 3, .drift = 300};
   outcome x = run(&a), y = run(&b);
   same(&x, &y, "evaluated");
   ck_assert_int_eq(x.n_eval, 30); /* ten samples are three batches */
@@ -246,7 +260,8 @@ START_TEST(status_port_stops) {
   setting s = {.bad_at = 3, .run_ahead = 2};
   outcome o = run(&s);
   ck_assert_int_eq(o.n, 3);
-  ck_assert_msg(strstr(o.err.msg, "stage 'toy_loss' step 3: sample ") && strstr(o.err.msg, ": value 77 is above 9"), "%s", o.err.msg);
+  ck_assert_msg(strstr(o.err.msg, "stage 'toy_loss' step 3: sample ") && strstr(o.err.msg, ": value 77 is above 9"),
+                "%s", o.err.msg);
 }
 END_TEST
 
@@ -283,10 +298,13 @@ START_TEST(refusals) {
   net n = make(&s);
   sp_err err;
   sp_node *ahead[] = {n.enc}, *train[] = {n.dec, n.loss}, *x;
-  sp_lane_desc backwards[] = {{"late", ahead, 1, 2, 0}, {"train", train, 2, 0, 0}}, missing[] = {{"train", train, 2, 0, 0}};
+  sp_lane_desc backwards[] = {{"late", ahead, 1, 2, 0}, {"train", train, 2, 0, 0}},
+               missing[] = {{"train", train, 2, 0, 0}};
   ck_assert(!sp_graph_strategy(n.g, "mine", backwards, 2, &err));
   ck_assert_int_eq(sp_graph_build(n.g, &err), SP_E_RACE);
-  ck_assert_msg(strstr(err.msg, "(lane 'late', delay 2)") && strstr(err.msg, "(lane 'train', delay 0)") && strstr(err.msg, "mine"), "%s", err.msg);
+  ck_assert_msg(strstr(err.msg, "(lane 'late', delay 2)") && strstr(err.msg, "(lane 'train', delay 0)") &&
+                    strstr(err.msg, "mine"),
+                "%s", err.msg);
   ck_assert_int_eq(sp_graph_strategy(n.g, "mine", missing, 1, &err), SP_E_INVALID);
   ck_assert_msg(strstr(err.msg, "'enc' is in no lane"), "%s", err.msg);
   ck_assert_int_eq(sp_graph_wire(n.g, n.enc, 0, (sp_ref){n.dec, 0, -1}, &err), SP_E_INVALID);

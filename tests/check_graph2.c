@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define W 4
-#define N 4 /* samples in a batch */
+#define N 4         /* samples in a batch */
 #define BIAS 0.001f /* what toy_mul adds in training */
 
 /* ---- gradients by hand ---- */
@@ -27,7 +27,8 @@ static void inputs(float *x) {
 }
 
 static void near_all(const float *got, const double *want, const char *what) {
-  for (int k = 0; k < W; k++) ck_assert_msg(fabs(got[k] - want[k]) < 1e-6, "%s[%d]: %.8g, wanted %.8g", what, k, got[k], want[k]);
+  for (int k = 0; k < W; k++)
+    ck_assert_msg(fabs(got[k] - want[k]) < 1e-6, "%s[%d]: %.8g, wanted %.8g", what, k, got[k], want[k]);
 }
 
 /* lr 0.5, no momentum yet in the first step */
@@ -194,7 +195,8 @@ END_TEST
 /* ---- what is refused ---- */
 START_TEST(refused) {
   sp_graph *g = new_graph((sp_graph_opts){0}), *other = new_graph((sp_graph_opts){0});
-  sp_node *data = source(g, "data", 8), *m = wire(g, mul(g, "m", false), data), *s = add1(g, "toy_probe", "s", "state", 1);
+  sp_node *data = source(g, "data", 8), *m = wire(g, mul(g, "m", false), data),
+          *s = add1(g, "toy_probe", "s", "state", 1);
   sp_node *l = loss_of(g, "l", wire(g, mul(g, "d", false), m));
   sp_node *foreign = add1(other, "toy_sgd", "x", NULL, 0);
   sp_node *lane[] = {m, sp_graph_find(g, "d"), l}, *ahead[] = {s};
@@ -203,7 +205,8 @@ START_TEST(refused) {
   const sp_result *r;
   sp_err err;
   wire(g, s, data);
-  ck_assert_int_eq(sp_graph_train(g, &(sp_train_opts){.losses = &ref, .n_losses = 1, .optimizer = foreign}, &err), SP_E_INVALID);
+  ck_assert_int_eq(sp_graph_train(g, &(sp_train_opts){.losses = &ref, .n_losses = 1, .optimizer = foreign}, &err),
+                   SP_E_INVALID);
   ck_assert_msg(strstr(err.msg, "another graph"), "%s", err.msg);
   train(g, l, NULL, 0);
   /* its statistics would be ahead of the weights whenever a run is evaluated, saved or stopped */
@@ -268,7 +271,8 @@ static int ignore(void *arg, const sp_result *r, sp_err *err) {
 START_TEST(evaluation_fails_in_a_loop) {
   for (int split = 0; split < 2; split++) {
     sp_graph *g = new_graph((sp_graph_opts){.run_ahead = 2});
-    sp_node *data = source(g, "data", 22), *val = source(g, "val", 10), *enc = add2(g, "toy_mul", "enc", (sp_node_opts){.frozen = true}, "fail_eval", 2, NULL, 0);
+    sp_node *data = source(g, "data", 22), *val = source(g, "val", 10),
+            *enc = add2(g, "toy_mul", "enc", (sp_node_opts){.frozen = true}, "fail_eval", 2, NULL, 0);
     sp_node *dec = wire(g, mul(g, "dec", false), wire(g, enc, data)), *l = loss_of(g, NULL, dec);
     const sp_result *r;
     sp_err err;
@@ -330,10 +334,10 @@ START_TEST(two_evaluations_in_turns_allocate_once) {
   uint64_t steps;
   ck_assert(!sp_graph_epoch_steps(g, &steps, &err)); /* known before the first step */
   ck_assert_uint_eq(steps, 2);
-  ck_assert_msg(!sp_graph_evaluate(g, a, ignore, &batches, &err) && !sp_graph_evaluate(g, b, ignore, &batches, &err), "%s", err.msg);
+  ck_assert_msg(!sp_graph_evaluate(g, a, ignore, &batches, &err) && !sp_graph_evaluate(g, b, ignore, &batches, &err),
+                "%s", err.msg);
   before = sp_graph_allocations(g);
-  for (int k = 0; k < 3; k++)
-    ck_assert(!sp_graph_evaluate(g, k % 2 ? b : a, ignore, &batches, &err));
+  for (int k = 0; k < 3; k++) ck_assert(!sp_graph_evaluate(g, k % 2 ? b : a, ignore, &batches, &err));
   ck_assert_uint_eq(sp_graph_allocations(g), before);
   ck_assert_int_eq(batches, 2 + 3 + 2 + 3 + 2);
   sp_graph_free(g);
@@ -400,7 +404,8 @@ START_TEST(breaks_change_nothing) {
           ck_assert_uint_eq(sp_graph_step(b.g), (uint64_t)(10 + 2 * ahead));
           go(&b, 30 - sp_graph_step(b.g), -1);
           all_weights(&b, got);
-          ck_assert_msg(!memcmp(want, got, sizeof got), "depth %d, run_ahead %d, accumulate %d: other bits", depth, ahead, accumulate);
+          ck_assert_msg(!memcmp(want, got, sizeof got), "depth %d, run_ahead %d, accumulate %d: other bits", depth,
+                        ahead, accumulate);
           sp_graph_free(b.g);
         }
     }
@@ -483,22 +488,28 @@ START_TEST(files_that_do_not_fit) {
   make_path();
   put_file("{\"enc.w\":{\"dtype\":\"F32\",\"shape\":[5],\"data_offsets\":[0,20]},"
            "\"enc.extra\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[20,24]},"
-           "\"else.w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[24,28]}}", 28);
+           "\"else.w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[24,28]}}",
+           28);
   ck_assert_int_eq(sp_graph_load(n.g, n.enc, path, &err), SP_E_SHAPE);
-  ck_assert_msg(strstr(err.msg, path) && strstr(err.msg, "1 missing: enc.steps") && strstr(err.msg, "1 unexpected: enc.extra") &&
-                strstr(err.msg, "1 of another shape: enc.w is float32[5], wanted float32[4]"), "%s", err.msg);
+  ck_assert_msg(strstr(err.msg, path) && strstr(err.msg, "1 missing: enc.steps") &&
+                    strstr(err.msg, "1 unexpected: enc.extra") &&
+                    strstr(err.msg, "1 of another shape: enc.w is float32[5], wanted float32[4]"),
+                "%s", err.msg);
   ck_assert_int_eq(sp_graph_load_all(n.g, path, &err), SP_E_SHAPE);
-  ck_assert_msg(strstr(err.msg, "3 missing: enc.steps, dec.w, dec.steps") && strstr(err.msg, "2 unexpected: enc.extra, else.w") &&
-                strstr(err.msg, "1 of another shape: enc.w"), "%s", err.msg);
+  ck_assert_msg(strstr(err.msg, "3 missing: enc.steps, dec.w, dec.steps") &&
+                    strstr(err.msg, "2 unexpected: enc.extra, else.w") && strstr(err.msg, "1 of another shape: enc.w"),
+                "%s", err.msg);
   put_file("{\"w\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},"
-           "\"steps\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[16,20]}}", 20);
+           "\"steps\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[16,20]}}",
+           20);
   ck_assert_msg(!sp_graph_load(n.g, n.dec, path, &err), "%s", err.msg); /* bare names */
   ck_assert_int_eq(sp_graph_load_all(n.g, path, &err), SP_E_SHAPE);
   float w[W];
   get(n.dec, "w", w, W);
   for (int k = 0; k < W; k++) ck_assert_float_eq(w[k], 0);
   put_file("{\"w\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},"
-           "\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[16,20]}}", 20);
+           "\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[16,20]}}",
+           20);
   ck_assert_int_eq(sp_graph_load(n.g, n.dec, path, &err), SP_E_SHAPE);
   ck_assert_msg(strstr(err.msg, "1 missing: steps; 1 unexpected: x"), "%s", err.msg);
   sp_graph_free(n.g);
@@ -507,10 +518,22 @@ START_TEST(files_that_do_not_fit) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {two_consumers_two_losses, one_tensor_three_times, gradient_through_a_frozen_stage, unread_outputs,
-                                shapes_that_are_no_batch, late_wire, giant_shapes_are_refused, refused, options_are_copied,
-                                build_that_fails_can_be_tried_again, evaluation_fails_in_a_loop, first_failure_is_told,
-                                two_evaluations_in_turns_allocate_once, breaks_change_nothing, rate_between_updates,
-                                resume_from_a_file, files_that_do_not_fit};
+  const TTest *const tests[] = {two_consumers_two_losses,
+                                one_tensor_three_times,
+                                gradient_through_a_frozen_stage,
+                                unread_outputs,
+                                shapes_that_are_no_batch,
+                                late_wire,
+                                giant_shapes_are_refused,
+                                refused,
+                                options_are_copied,
+                                build_that_fails_can_be_tried_again,
+                                evaluation_fails_in_a_loop,
+                                first_failure_is_told,
+                                two_evaluations_in_turns_allocate_once,
+                                breaks_change_nothing,
+                                rate_between_updates,
+                                resume_from_a_file,
+                                files_that_do_not_fit};
   return run_tests("graph2", tests, sizeof tests / sizeof *tests);
 }

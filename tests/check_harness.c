@@ -10,23 +10,23 @@
 static const struct {
   const char *mistake, *words;
 } cases[] = {
-  { "none", NULL },
-  { "input_gradient", "input 'x' [0]: element 2: backward gives" },
-  { "weight_gradient", "weight 'weight' [0]: element 0: backward gives" },
-  { "accumulation", "input 'x' [0]: accumulation does not add" },
-  { "update", "the update in place is not weights + dw_scale * gradient" },
-  { "overrun", "wrote outside of output 0" },
-  { "scratch", "wrote outside of scratch" },
-  { "input", "changed an input or a trained weight in forward()" },
-  { "weight", "changed an input or a trained weight in forward()" },
-  { "unwritten", "left over" },
-  { "stale_scratch", "a gradient is not finite" },
+    {"none", NULL},
+    {"input_gradient", "input 'x' [0]: element 2: backward gives"},
+    {"weight_gradient", "weight 'weight' [0]: element 0: backward gives"},
+    {"accumulation", "input 'x' [0]: accumulation does not add"},
+    {"update", "the update in place is not weights + dw_scale * gradient"},
+    {"overrun", "wrote outside of output 0"},
+    {"scratch", "wrote outside of scratch"},
+    {"input", "changed an input or a trained weight in forward()"},
+    {"weight", "changed an input or a trained weight in forward()"},
+    {"unwritten", "left over"},
+    {"stale_scratch", "a gradient is not finite"},
 };
 
 START_TEST(finds) {
   char params[64];
   float x[6];
-  int64_t shape[2] = { 2, 3 };
+  int64_t shape[2] = {2, 3};
   snprintf(params, sizeof params, "{ mistake = '%s' }", cases[_i].mistake);
   spt_random(x, 6, 1, -1, 1);
   spt *t = spt_new("mistakes", params, 1);
@@ -52,7 +52,7 @@ START_TEST(tables) {
   ck_assert_str_eq(sp_value_get(&v, "t")->items[0].s, "y");
   ck_assert_int_eq(sp_value_get(&v, "trueish")->i, 3);
   sp_value_free(&v);
-  static const char *const bad[] = { "", "{", "{ 1 2 }", "{ 'a }", "7", "{} x", "{ a = }" };
+  static const char *const bad[] = {"", "{", "{ 1 2 }", "{ 'a }", "7", "{} x", "{ a = }"};
   for (size_t i = 0; i < SP_ARRAY(bad); i++) ck_assert_int_eq(spt_table(&v, bad[i], &err), SP_E_FORMAT);
 }
 END_TEST

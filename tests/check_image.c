@@ -42,11 +42,11 @@ static int decode(const uint8_t *p, size_t n, int labels, int *w, int *h) {
 static const struct kind {
   int colour, depth, labels;
 } kinds[] = {
-  { PNG_COLOR_TYPE_GRAY, 1, 1 },      { PNG_COLOR_TYPE_GRAY, 2, 1 },     { PNG_COLOR_TYPE_GRAY, 4, 1 },
-  { PNG_COLOR_TYPE_GRAY, 8, 1 },      { PNG_COLOR_TYPE_GRAY, 16, 0 },    { PNG_COLOR_TYPE_PALETTE, 1, 1 },
-  { PNG_COLOR_TYPE_PALETTE, 2, 1 },   { PNG_COLOR_TYPE_PALETTE, 4, 1 },  { PNG_COLOR_TYPE_PALETTE, 8, 1 },
-  { PNG_COLOR_TYPE_RGB, 8, 0 },       { PNG_COLOR_TYPE_RGB, 16, 0 },     { PNG_COLOR_TYPE_RGB_ALPHA, 8, 0 },
-  { PNG_COLOR_TYPE_RGB_ALPHA, 16, 0 }, { PNG_COLOR_TYPE_GRAY_ALPHA, 8, 0 }, { PNG_COLOR_TYPE_GRAY_ALPHA, 16, 0 },
+    {PNG_COLOR_TYPE_GRAY, 1, 1},       {PNG_COLOR_TYPE_GRAY, 2, 1},       {PNG_COLOR_TYPE_GRAY, 4, 1},
+    {PNG_COLOR_TYPE_GRAY, 8, 1},       {PNG_COLOR_TYPE_GRAY, 16, 0},      {PNG_COLOR_TYPE_PALETTE, 1, 1},
+    {PNG_COLOR_TYPE_PALETTE, 2, 1},    {PNG_COLOR_TYPE_PALETTE, 4, 1},    {PNG_COLOR_TYPE_PALETTE, 8, 1},
+    {PNG_COLOR_TYPE_RGB, 8, 0},        {PNG_COLOR_TYPE_RGB, 16, 0},       {PNG_COLOR_TYPE_RGB_ALPHA, 8, 0},
+    {PNG_COLOR_TYPE_RGB_ALPHA, 16, 0}, {PNG_COLOR_TYPE_GRAY_ALPHA, 8, 0}, {PNG_COLOR_TYPE_GRAY_ALPHA, 16, 0},
 };
 
 /* What RGB a sample of the file stands for. */
@@ -236,16 +236,16 @@ static void slow_axis(const double *in, int n_in, int step_in, double *out, int 
   }
 }
 
-static const int resizes[][4] = { { 64, 48, 32, 32 }, { 37, 53, 20, 11 }, { 10, 10, 64, 64 }, { 1, 1, 5, 3 },
-                                  { 300, 1, 7, 4 },   { 1, 300, 3, 7 },   { 33, 17, 1, 1 },   { 50, 40, 50, 13 },
-                                  { 21, 20, 63, 9 },  { 9, 9, 9, 9 },     { 2, 2, 3, 3 } };
+static const int resizes[][4] = {{64, 48, 32, 32}, {37, 53, 20, 11}, {10, 10, 64, 64}, {1, 1, 5, 3},
+                                 {300, 1, 7, 4},   {1, 300, 3, 7},   {33, 17, 1, 1},   {50, 40, 50, 13},
+                                 {21, 20, 63, 9},  {9, 9, 9, 9},     {2, 2, 3, 3}};
 
 START_TEST(test_resize_is_the_formula) {
   int sw = resizes[_i][0], sh = resizes[_i][1], dw = resizes[_i][2], dh = resizes[_i][3];
   uint8_t *src = if_picture(sw, sh, 3), *dst = malloc((size_t)(dw * dh * 3));
   double *a = calloc((size_t)(sw * sh * 3), sizeof *a), *b = calloc((size_t)(dw * sh * 3), sizeof *b);
   double *c = calloc((size_t)(dw * dh * 3), sizeof *c);
-  im_scaler s = { { NULL, 0 }, { NULL, 0 }, { NULL, 0 }, { NULL, 0 } };
+  im_scaler s = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
   ck_assert(dst && a && b && c);
   for (int i = 0; i < sw * sh * 3; i++) a[i] = src[i];
   for (int y = 0; y < sh; y++)
@@ -264,8 +264,8 @@ START_TEST(test_resize_is_the_formula) {
 END_TEST
 
 START_TEST(test_nearest) {
-  static const uint8_t in[] = { 1, 2, 3, 4, 5, 6 }; /* 3 wide, 2 high */
-  static const uint8_t up[] = { 1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 4, 4, 5, 5, 6, 6 };
+  static const uint8_t in[] = {1, 2, 3, 4, 5, 6}; /* 3 wide, 2 high */
+  static const uint8_t up[] = {1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 4, 4, 5, 5, 6, 6};
   uint8_t out[24];
   im_nearest(in, 3, 2, out, 6, 4);
   ck_assert_mem_eq(out, up, sizeof up);
@@ -280,7 +280,7 @@ END_TEST
 START_TEST(test_encode_and_back) {
   enum { W = 31, H = 22 };
   uint8_t *rgb = if_picture(W, H, 2), labels[W * H], c[3];
-  im_encoder e = { .tj = NULL };
+  im_encoder e = {.tj = NULL};
   int w, h;
   for (int i = 0; i < W * H; i++) labels[i] = (uint8_t)(i * 3);
   ck_assert_int_eq(im_to_png(&e, rgb, W, H), SP_OK);
@@ -306,8 +306,8 @@ START_TEST(test_encode_and_back) {
 END_TEST
 
 START_TEST(test_disk_full) {
-  uint8_t rgb[3] = { 1, 2, 3 };
-  im_encoder e = { .tj = NULL };
+  uint8_t rgb[3] = {1, 2, 3};
+  im_encoder e = {.tj = NULL};
   ck_assert_int_eq(im_to_png(&e, rgb, 1, 1), SP_OK);
   char part[64];
   snprintf(part, sizeof part, "x.png.part-%ld", (long)getpid());
@@ -321,7 +321,7 @@ START_TEST(test_disk_full) {
 END_TEST
 
 START_TEST(test_label_colours) {
-  static const uint8_t voc[][3] = { { 0, 0, 0 }, { 128, 0, 0 }, { 0, 128, 0 }, { 128, 128, 0 }, { 0, 0, 128 } };
+  static const uint8_t voc[][3] = {{0, 0, 0}, {128, 0, 0}, {0, 128, 0}, {128, 128, 0}, {0, 0, 128}};
   uint8_t c[3];
   for (int i = 0; i < 5; i++) {
     im_label_colour((uint8_t)i, c);

@@ -22,7 +22,7 @@ static void begin(void) {
 }
 
 static spt *writer(const char *dir, const char *more, int order, int with_image, int with_mask) {
-  const int64_t shape[] = { N, 3, H, W }, mshape[] = { N, H, W };
+  const int64_t shape[] = {N, 3, H, W}, mshape[] = {N, H, W};
   char params[1400];
   snprintf(params, sizeof params, "{ dir = \"%s\", %s }", dir, more);
   spt *t = spt_new("image_writer", params, 2);
@@ -42,7 +42,7 @@ static void run(spt *t) {
 }
 
 static void load(const char *name, int labels, im_buf *px, int *w, int *h) {
-  im_decoder d = { .size = 0 };
+  im_decoder d = {.size = 0};
   ck_assert_msg(im_load(&d, if_path(name)) == SP_OK, "%s: %s", name, d.why);
   int rc = labels ? im_labels(&d, 1 << 20, px, w, h) : im_rgb(&d, 1 << 20, px, w, h);
   ck_assert_msg(rc == SP_OK, "%s: %s", name, d.why);
@@ -52,7 +52,7 @@ static void load(const char *name, int labels, im_buf *px, int *w, int *h) {
 static int rgb_at(int sample, int pixel, int c) { return image[(sample * 3 + c) * H * W + pixel]; }
 
 START_TEST(test_by_number) {
-  im_buf px = { NULL, 0 };
+  im_buf px = {NULL, 0};
   char name[64];
   int w, h;
   run(writer(if_path("new/folder"), "images = \"p/*.png\", overlays = \"o_*.png\"", _i ? SP_CHANNELS_LAST : 0, 1, 1));
@@ -78,7 +78,7 @@ START_TEST(test_by_number) {
 END_TEST
 
 START_TEST(test_original_size) {
-  im_buf px = { NULL, 0 };
+  im_buf px = {NULL, 0};
   char more[1200];
   int w, h;
   if_pair("big", 45, 36, 0);
@@ -124,7 +124,7 @@ START_TEST(test_refusals) {
 END_TEST
 
 START_TEST(test_sizes_must_fit) {
-  const int64_t shape[] = { N, 3, H, W }, mshape[] = { N, W, H };
+  const int64_t shape[] = {N, 3, H, W}, mshape[] = {N, W, H};
   char params[400];
   snprintf(params, sizeof params, "{ dir = \"%s\" }", if_dir);
   spt *t = spt_new("image_writer", params, 1);

@@ -13,12 +13,15 @@
 static sp_err err;
 
 static sp_weight uniform(const char *name, int64_t a, int64_t b, int64_t c, int64_t d, double fan_in) {
-  return (sp_weight){ .name = name, .spec = { .dtype = SP_F32, .ndim = 4, .shape = { a, b, c, d } },
-                      .flags = SP_WEIGHT_TRAINED, .init = SP_INIT_UNIFORM, .init_value = fan_in };
+  return (sp_weight){.name = name,
+                     .spec = {.dtype = SP_F32, .ndim = 4, .shape = {a, b, c, d}},
+                     .flags = SP_WEIGHT_TRAINED,
+                     .init = SP_INIT_UNIFORM,
+                     .init_value = fan_in};
 }
 
 static void fill(sp_weight w, const char *stage, uint64_t seed, sp_mt19937 *torch, float *dst) {
-  void *data[1] = { dst };
+  void *data[1] = {dst};
   ck_assert_msg(!sp_init_weights(&w, 1, data, stage, seed, torch, &err), "%s", err.msg);
 }
 
@@ -37,15 +40,17 @@ END_TEST
 
 /* torch.manual_seed(42); nn.Linear(3, 2), from PyTorch 1.13.1. */
 START_TEST(as_pytorch) {
-  static const float weight[6] = { 0x1.c40012p-2f, 0x1.eab4cap-2f, -0x1.1501c4p-3f, 0x1.0f8b68p-1f, -0x1.03122cp-3f,
-                                   0x1.dd3334p-4f };
-  static const float bias[2] = { -0x1.1fd4fap-2f, 0x1.5b3496p-2f };
-  sp_weight w[2] = { { .name = "0.weight", .spec = { .dtype = SP_F32, .ndim = 2, .shape = { 2, 3 } },
-                       .init = SP_INIT_UNIFORM, .init_value = 3 },
-                     { .name = "0.bias", .spec = { .dtype = SP_F32, .ndim = 1, .shape = { 2 } },
-                       .init = SP_INIT_UNIFORM, .init_value = 3 } };
+  static const float weight[6] = {0x1.c40012p-2f, 0x1.eab4cap-2f,  -0x1.1501c4p-3f,
+                                  0x1.0f8b68p-1f, -0x1.03122cp-3f, 0x1.dd3334p-4f};
+  static const float bias[2] = {-0x1.1fd4fap-2f, 0x1.5b3496p-2f};
+  sp_weight w[2] = {
+      {.name = "0.weight",
+       .spec = {.dtype = SP_F32, .ndim = 2, .shape = {2, 3}},
+       .init = SP_INIT_UNIFORM,
+       .init_value = 3},
+      {.name = "0.bias", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {2}}, .init = SP_INIT_UNIFORM, .init_value = 3}};
   float got_w[6], got_b[2];
-  void *data[2] = { got_w, got_b };
+  void *data[2] = {got_w, got_b};
   sp_mt19937 mt;
   sp_mt19937_seed(&mt, 42);
   ck_assert_int_eq(sp_init_weights(w, 2, data, "x", 0, &mt, &err), SP_OK);
@@ -94,7 +99,7 @@ START_TEST(philox_is_uniform) {
   enum { N = 40000 };
   float *a = malloc(N * sizeof *a);
   double sum = 0, square = 0;
-  int slots[16] = { 0 };
+  int slots[16] = {0};
   ck_assert_ptr_nonnull(a);
   fill(uniform("w", 40, 1000, 1, 1, 100), "s", 9, NULL, a);
   for (int i = 0; i < N; i++) {
@@ -110,16 +115,27 @@ START_TEST(philox_is_uniform) {
 END_TEST
 
 START_TEST(constants_of_every_type) {
-  static const int types[] = { SP_F32, SP_F64, SP_I64, SP_I32, SP_U8, SP_I8 };
+  static const int types[] = {SP_F32, SP_F64, SP_I64, SP_I32, SP_U8, SP_I8};
   for (size_t i = 0; i < SP_ARRAY(types); i++) {
-    union { float f[3]; double d[3]; int64_t l[3]; int32_t n[3]; uint8_t u[3]; int8_t s[3]; } v;
-    void *data[1] = { &v };
-    sp_weight w = { .name = "c", .spec = { .dtype = types[i], .ndim = 1, .shape = { 3 } }, .init_value = 7 };
+    union {
+      float f[3];
+      double d[3];
+      int64_t l[3];
+      int32_t n[3];
+      uint8_t u[3];
+      int8_t s[3];
+    } v;
+    void *data[1] = {&v};
+    sp_weight w = {.name = "c", .spec = {.dtype = types[i], .ndim = 1, .shape = {3}}, .init_value = 7};
     memset(&v, 0xFF, sizeof v);
     ck_assert_int_eq(sp_init_weights(&w, 1, data, "s", 0, NULL, &err), SP_OK);
     for (int k = 0; k < 3; k++) {
-      double got = types[i] == SP_F32 ? v.f[k] : types[i] == SP_F64 ? v.d[k] : types[i] == SP_I64 ? (double)v.l[k]
-                   : types[i] == SP_I32 ? v.n[k] : types[i] == SP_U8 ? v.u[k] : v.s[k];
+      double got = types[i] == SP_F32   ? v.f[k]
+                   : types[i] == SP_F64 ? v.d[k]
+                   : types[i] == SP_I64 ? (double)v.l[k]
+                   : types[i] == SP_I32 ? v.n[k]
+                   : types[i] == SP_U8  ? v.u[k]
+                                        : v.s[k];
       ck_assert_double_eq(got, 7);
     }
   }
@@ -128,7 +144,7 @@ END_TEST
 
 static void refused(sp_weight w, const char *words) {
   float v[8];
-  void *data[1] = { v };
+  void *data[1] = {v};
   ck_assert_int_ne(sp_init_weights(&w, 1, data, "enc", 0, NULL, &err), SP_OK);
   ck_assert_msg(strstr(err.msg, words) && strstr(err.msg, "enc.w"), "%s", err.msg);
 }

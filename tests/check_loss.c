@@ -22,9 +22,9 @@ static void teardown(void) {
 static void ok(int rc) { ck_assert_msg(rc == SP_OK, "%s", spt_error(t)); }
 
 /* Fills t with random logits of n x c x h x w and the given labels. */
-static void stage(const char *name, const char *params, int threads, int64_t n, int64_t c, int64_t h, int64_t w, int order,
-                  float spread, const int64_t *labels) {
-  int64_t x[4] = { n, c, h, w }, y[3] = { n, h, w };
+static void stage(const char *name, const char *params, int threads, int64_t n, int64_t c, int64_t h, int64_t w,
+                  int order, float spread, const int64_t *labels) {
+  int64_t x[4] = {n, c, h, w}, y[3] = {n, h, w};
   float *v = malloc((size_t)(n * c * h * w) * sizeof *v);
   ck_assert_ptr_nonnull(v);
   spt_random(v, n * c * h * w, 11, -spread, spread);
@@ -50,7 +50,8 @@ static float loss_value(void) {
 }
 
 /* The textbook formula in double. */
-static double reference(const float *x, const int64_t *y, int64_t n, int64_t c, int64_t px, int64_t ignore, double *grad) {
+static double reference(const float *x, const int64_t *y, int64_t n, int64_t c, int64_t px, int64_t ignore,
+                        double *grad) {
   double loss = 0;
   int64_t m = 0;
   for (int64_t i = 0; i < n * px; i++) m += y[i] != ignore;
@@ -87,7 +88,7 @@ static void compare(int64_t n, int64_t c, int64_t h, int64_t w, int order, float
   free(x), free(g), free(want), free(y);
 }
 
-static const int orders[] = { SP_ROW_MAJOR, SP_CHANNELS_LAST };
+static const int orders[] = {SP_ROW_MAJOR, SP_CHANNELS_LAST};
 
 START_TEST(equals_the_formula) {
   int order = orders[_i];
@@ -133,7 +134,7 @@ END_TEST
 
 START_TEST(gradients_add_where_asked) {
   enum { N = 2, C = 7, S = 9 };
-  static const int classes[] = { C, 70 };
+  static const int classes[] = {C, 70};
   for (int k = 0; k < 2; k++) {
     int64_t c = classes[k], all = N * c * S * S, *y = draw_labels(N * S * S, c);
     float *once = malloc((size_t)all * sizeof *once), *sum = malloc((size_t)all * sizeof *sum);
@@ -186,7 +187,7 @@ END_TEST
 
 /* What lies under an ignored label must not matter, broken numbers included; elsewhere they must show. */
 START_TEST(broken_numbers) {
-  int64_t y[4] = { 0, 255, 1, 2 };
+  int64_t y[4] = {0, 255, 1, 2};
   float x[12], g[12];
   for (int i = 0; i < 12; i++) x[i] = (float)i / 4;
   for (int c = 0; c < 3; c++) x[c * 4 + 1] = c ? INFINITY : NAN;
@@ -214,9 +215,9 @@ static void refused(int rc, const char *words) {
 }
 
 START_TEST(label_out_of_range) {
-  static const char *const names[] = { "cross_entropy", "confusion" };
+  static const char *const names[] = {"cross_entropy", "confusion"};
   for (int k = 0; k < 2; k++) {
-    int64_t y[16] = { 0 };
+    int64_t y[16] = {0};
     y[13] = -1, y[6] = 3; /* the first in order is named: sample 1, at position 2 */
     stage(names[k], NULL, 2, 4, 3, 2, 2, orders[_i], 2, y);
     ok(spt_plan(t, 1));
@@ -255,10 +256,10 @@ START_TEST(short_batch) {
 END_TEST
 
 START_TEST(counts_pairs) {
-  float x[2 * 3 * 2] = { 1, 5, 2, 5, 2, 0, /* sample 0: classes of position 0 are 1,2,2: a tie; of position 1: 5,5,0 */
-                         0, 9, 0, 1, 7, 2 };
-  int64_t shape[4] = { 2, 3, 1, 2 }, label_shape[3] = { 2, 1, 2 }, y[4] = { 2, 0, 1, 255 }, c[9];
-  const int64_t want[9] = { 1, 0, 0, 0, 0, 1, 0, 1, 0 };
+  float x[2 * 3 * 2] = {1, 5, 2, 5, 2, 0, /* sample 0: classes of position 0 are 1,2,2: a tie; of position 1: 5,5,0 */
+                        0, 9, 0, 1, 7, 2};
+  int64_t shape[4] = {2, 3, 1, 2}, label_shape[3] = {2, 1, 2}, y[4] = {2, 0, 1, 255}, c[9];
+  const int64_t want[9] = {1, 0, 0, 0, 0, 1, 0, 1, 0};
   t = spt_new("confusion", "{ ignore_index = 255 }", 3);
   ok(spt_input_of(t, LOGITS, SP_F32, 4, shape, orders[_i], x));
   ok(spt_input_of(t, LABELS, SP_I64, 3, label_shape, 0, y));
@@ -270,7 +271,7 @@ START_TEST(counts_pairs) {
 END_TEST
 
 START_TEST(shapes_that_do_not_fit) {
-  int64_t x[4] = { 2, 3, 4, 5 }, y[3] = { 2, 5, 4 };
+  int64_t x[4] = {2, 3, 4, 5}, y[3] = {2, 5, 4};
   t = spt_new("cross_entropy", NULL, 1);
   ok(spt_input_of(t, LOGITS, SP_F32, 4, x, 0, NULL));
   ok(spt_input_of(t, LABELS, SP_U8, 3, y, 0, NULL));

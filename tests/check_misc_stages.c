@@ -16,10 +16,10 @@ static void teardown(void) {
   t = NULL;
 }
 
-static const int orders[] = { SP_ROW_MAJOR, SP_CHANNELS_LAST };
+static const int orders[] = {SP_ROW_MAJOR, SP_CHANNELS_LAST};
 
 static void input(int64_t n, int64_t c, int64_t h, int64_t w, int order, uint64_t seed) {
-  int64_t shape[4] = { n, c, h, w }, all = n * c * h * w;
+  int64_t shape[4] = {n, c, h, w}, all = n * c * h * w;
   float *v = malloc((size_t)all * sizeof *v);
   ck_assert_ptr_nonnull(v);
   spt_random(v, all, seed, -1, 1);
@@ -59,10 +59,10 @@ START_TEST(add_sums_in_order) {
 END_TEST
 
 START_TEST(concat_along_each_axis) {
-  static const char *const params[] = { NULL, "{ axis = 2 }", "{ axis = 3 }" };
+  static const char *const params[] = {NULL, "{ axis = 2 }", "{ axis = 3 }"};
   for (int axis = 1; axis <= 3; axis++) {
     enum { A = 3, B = 5, N = 2, C = 4, H = 6, W = 7 };
-    int64_t size[4] = { N, C, H, W }, part[2] = { A, B };
+    int64_t size[4] = {N, C, H, W}, part[2] = {A, B};
     static float x[2][N * 7 * 7 * 7], y[N * 8 * 8 * 8];
     begin("concat", params[axis - 1]);
     for (int i = 0; i < 2; i++) {
@@ -99,7 +99,7 @@ START_TEST(concat_large) { /* several work items, and inner runs longer than one
 END_TEST
 
 START_TEST(unwanted_and_missing_gradients) {
-  static const char *const names[] = { "add", "concat", "sleep" };
+  static const char *const names[] = {"add", "concat", "sleep"};
   for (int k = 0; k < 3; k++) {
     float dx[16];
     begin(names[k], NULL);
@@ -127,7 +127,7 @@ START_TEST(unwanted_and_missing_gradients) {
 END_TEST
 
 START_TEST(refusals) {
-  static const char *const names[] = { "add", "concat" };
+  static const char *const names[] = {"add", "concat"};
   for (int k = 0; k < 2; k++) {
     begin(names[k], NULL);
     refused(spt_plan(t, 1), "wire at least one tensor to 'x'");
@@ -154,9 +154,9 @@ START_TEST(refusals) {
 END_TEST
 
 START_TEST(sleep_takes_its_time_and_copies) {
-  int64_t shape[2] = { 2, 5 };
+  int64_t shape[2] = {2, 5};
   uint8_t x[10], y[10];
-  static const char *const params[] = { "{ ms = 30, backward_ms = 20 }", "{ ms = 30, backward_ms = 20, spin = true }" };
+  static const char *const params[] = {"{ ms = 30, backward_ms = 20 }", "{ ms = 30, backward_ms = 20, spin = true }"};
   begin("sleep", params[_i]);
   for (int i = 0; i < 10; i++) x[i] = (uint8_t)(i * 3);
   ok(spt_input_of(t, 0, SP_U8, 2, shape, 0, x));

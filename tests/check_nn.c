@@ -96,9 +96,10 @@ END_TEST
 
 /* Gradients that come in through the list of maps, and accumulation. */
 START_TEST(maps_gradients) {
-  spt *t = planned("encoder", "{ layers = { { \"conv\", 4, kernel = 1 }, { \"conv\", 6, kernel = 2, stride = 2 },"
-                   " { \"batch_norm\" }, { \"avg_pool\" }, { \"conv\", 3, kernel = 1 } } }", 2, SP_ROW_MAJOR, 2, 3, 8,
-                       8);
+  spt *t = planned("encoder",
+                   "{ layers = { { \"conv\", 4, kernel = 1 }, { \"conv\", 6, kernel = 2, stride = 2 },"
+                   " { \"batch_norm\" }, { \"avg_pool\" }, { \"conv\", 3, kernel = 1 } } }",
+                   2, SP_ROW_MAJOR, 2, 3, 8, 8);
   ck_assert_int_eq(spt_count(t, SPT_OUT, 1), 2);
   ck_assert_msg(!spt_gradcheck(t, 1e-2, 2e-2, 1e-3, 8), "%s", spt_error(t));
   spt_free(t);
@@ -175,11 +176,11 @@ START_TEST(in_place) {
 END_TEST
 
 START_TEST(names) {
-  static const char *const want[] = {"0.weight", "1.weight", "1.bias", "1.running_mean", "1.running_var",
-                                     "1.num_batches_tracked", "2.conv1.weight", "2.bn1.weight"};
+  static const char *const want[] = {"0.weight",       "1.weight",      "1.bias",
+                                     "1.running_mean", "1.running_var", "1.num_batches_tracked",
+                                     "2.conv1.weight", "2.bn1.weight"};
   spt *t = planned("layers", "{ layers = { { \"conv\", 4, bias = false }, { \"batch_norm\" }, { \"residual\", 8 } } }",
-                   1,
-                   SP_ROW_MAJOR, 2, 3, 8, 8);
+                   1, SP_ROW_MAJOR, 2, 3, 8, 8);
   int at[] = {0, 1, 2, 3, 4, 5, 6, 7};
   for (size_t i = 0; i < SP_ARRAY(want); i++) ck_assert_str_eq(spt_weight_name(t, at[i]), want[i]);
   ck_assert_int_ge(spt_weight_index(t, "2.downsample.0.weight"), 0);
@@ -195,10 +196,12 @@ START_TEST(names) {
 }
 END_TEST
 
-static const struct bad { const char *stage, *params, *words; int64_t c, h, w; } bads[] = {
+static const struct bad {
+  const char *stage, *params, *words;
+  int64_t c, h, w;
+} bads[] = {
     {"layers", "{ layers = { { \"relu\" }, { \"conv\", 4, kernel = 9 } } }",
-     "layer 2 (conv): kernel 9 is larger than the map, 8 high",
-     3, 8, 16},
+     "layer 2 (conv): kernel 9 is larger than the map, 8 high", 3, 8, 16},
     {"layers", "{ layers = { { \"conv\" } } }", "layer 1 (conv): `out` is missing", 3, 8, 8},
     {"layers", "{ layers = { { \"linear\", 4 } } }", "layer 1 (linear): needs an N x C input, got N x 3 x 8 x 8", 3, 8,
      8},
@@ -209,8 +212,7 @@ static const struct bad { const char *stage, *params, *words; int64_t c, h, w; }
     {"layers", "{ layers = { { \"max_pool\", kernel = 2, pad = 2 } } }", "layer 1 (max_pool): pad 2 is more than half",
      3, 8, 8},
     {"layers", "{ layers = { { \"conv_transpose\", 4, out_pad = 2 } } }",
-     "layer 1 (conv_transpose): out_pad 2 must be below", 3, 8,
-     8},
+     "layer 1 (conv_transpose): out_pad 2 must be below", 3, 8, 8},
     {"layers", "{ layers = { { \"conv\", 1048576, kernel = 1000, pad = 496 } } }", "too many weights", 3, 8, 8},
     {"layers", "{ layers = { { \"relu\" }, { \"conv_transpose\", 4, kernel = 1, stride = 1024 } } }",
      "layer 2 (conv_transpose): the result of 4 x 80897 x 80897 is too large", 3, 80, 80},
@@ -236,8 +238,8 @@ START_TEST(bad_skips) {
   spt *t = make("decoder", "{ classes = 3, width = 8 }", 1, SP_ROW_MAJOR, 2, 16, 2, 2);
   spt_input_of(t, 1, SP_F32, 4, shape, SP_ROW_MAJOR, NULL);
   ck_assert_int_ne(spt_plan(t, 1), SP_OK);
-  ck_assert_msg(strstr(spt_error(t),
-                       "skips[1] (counted from 1): a map of 8 x 8 cannot be joined to one of 4 x 4") != NULL,
+  ck_assert_msg(strstr(spt_error(t), "skips[1] (counted from 1): a map of 8 x 8 cannot be joined to one of 4 x 4") !=
+                    NULL,
                 "%s", spt_error(t));
   spt_free(t);
 }

@@ -52,7 +52,8 @@ static int all(sp_graph *g, sp_err *err) {
   int st = add(g, "toy_source", (sp_node_opts){.batch = 4}, NULL, &data, err);
   if (st || (st = add(g, "toy_source", (sp_node_opts){.batch = 4, .name = "val"}, NULL, &val, err)) ||
       (st = add(g, "toy_mul", (sp_node_opts){.frozen = true}, data, &enc, err)) ||
-      (st = add(g, "toy_mul", (sp_node_opts){0}, enc, &dec, err)) || (st = add(g, "toy_loss", (sp_node_opts){0}, dec, &l, err)) ||
+      (st = add(g, "toy_mul", (sp_node_opts){0}, enc, &dec, err)) ||
+      (st = add(g, "toy_loss", (sp_node_opts){0}, dec, &l, err)) ||
       (st = add(g, "toy_sgd", (sp_node_opts){0}, NULL, &opt, err)))
     return st;
   sp_ref ref = {l, 0, -1};
@@ -74,7 +75,8 @@ START_TEST(every_allocation) {
     if (!st) st = all(g, &err);
     more = left == 0;
     left = -1;
-    if (more) ck_assert_msg(st == SP_E_NOMEM && strstr(err.msg, "memory"), "allocation %ld: status %d, '%s'", k, st, err.msg);
+    if (more)
+      ck_assert_msg(st == SP_E_NOMEM && strstr(err.msg, "memory"), "allocation %ld: status %d, '%s'", k, st, err.msg);
     else ck_assert_msg(!st, "%s", err.msg);
     sp_graph_free(g);
   }

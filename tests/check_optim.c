@@ -23,7 +23,7 @@ static void teardown(void) {
 
 /* Two tensors, of several chunks and of one. */
 static void open_stage(const char *name, const char *params, int threads) {
-  int64_t big[1] = { BIG }, small[1] = { SMALL };
+  int64_t big[1] = {BIG}, small[1] = {SMALL};
   spt_random(g0, BIG, 1, -2, 2), spt_random(g1, SMALL, 2, -2, 2);
   spt_random(p0, BIG, 3, -1, 1), spt_random(p1, SMALL, 4, -1, 1);
   spt_free(t);
@@ -64,7 +64,7 @@ END_TEST
 
 START_TEST(sgd_with_everything) {
   const float lr = 0.1f, mu = 0.9f, wd = 0.01f, keep = 0.5f;
-  float buf[SMALL] = { 0 };
+  float buf[SMALL] = {0};
   open_stage("sgd", "{ lr = 0.1, momentum = 0.9, dampening = 0.5, weight_decay = 0.01 }", 2);
   for (int step = 0; step < 4; step++) {
     ok(spt_forward(t, (uint64_t)step));
@@ -81,7 +81,7 @@ END_TEST
 
 START_TEST(sgd_nesterov) {
   const float lr = 0.1f, mu = 0.9f;
-  float buf[SMALL] = { 0 };
+  float buf[SMALL] = {0};
   open_stage("sgd", "{ lr = 0.1, momentum = 0.9, nesterov = true }", 2);
   for (int step = 0; step < 3; step++) {
     ok(spt_forward(t, (uint64_t)step));
@@ -129,7 +129,7 @@ START_TEST(clipping_does_not_hide_broken_gradients) {
 END_TEST
 
 START_TEST(norm_only_where_asked) {
-  static const char *const names[] = { "sgd", "adamw" };
+  static const char *const names[] = {"sgd", "adamw"};
   for (int k = 0; k < 2; k++) {
     float norm;
     open_stage(names[k], NULL, 1);
@@ -144,7 +144,7 @@ START_TEST(norm_only_where_asked) {
 END_TEST
 
 START_TEST(adamw_formula) {
-  double m[SMALL] = { 0 }, v[SMALL] = { 0 }, p[SMALL];
+  double m[SMALL] = {0}, v[SMALL] = {0}, p[SMALL];
   open_stage("adamw", "{ lr = 0.01, betas = { 0.8, 0.95 }, eps = 1e-6, weight_decay = 0.1 }", 2);
   for (int i = 0; i < SMALL; i++) p[i] = p1[i];
   for (int step = 1; step <= 5; step++) {
@@ -165,8 +165,8 @@ START_TEST(adamw_formula) {
 END_TEST
 
 START_TEST(same_bits_for_any_team) {
-  static const char *const cases[][2] = { { "sgd", "{ momentum = 0.9, weight_decay = 0.1, clip_norm = 1 }" },
-                                          { "adamw", "{ clip_norm = 1 }" } };
+  static const char *const cases[][2] = {{"sgd", "{ momentum = 0.9, weight_decay = 0.1, clip_norm = 1 }"},
+                                         {"adamw", "{ clip_norm = 1 }"}};
   static float first[BIG];
   for (int k = 0; k < 2; k++)
     for (int threads = 1; threads <= 4; threads++) {
@@ -180,7 +180,7 @@ END_TEST
 
 /* Moments and step count are all the state there is: copied into a fresh instance, it goes on with the same bits. */
 START_TEST(state_is_complete) {
-  static const char *const cases[][2] = { { "sgd", "{ momentum = 0.9, dampening = 0.3 }" }, { "adamw", NULL } };
+  static const char *const cases[][2] = {{"sgd", "{ momentum = 0.9, dampening = 0.3 }"}, {"adamw", NULL}};
   static float kept[8][BIG], weights[BIG];
   for (int k = 0; k < 2; k++) {
     open_stage(cases[k][0], cases[k][1], 2);
@@ -218,9 +218,15 @@ START_TEST(state_names) {
 END_TEST
 
 START_TEST(in_place_where_plain) {
-  static const struct { const char *params; double inplace; } cases[] = {
-    { NULL, 1 }, { "{ lr = 0.5 }", 1 }, { "{ momentum = 0.1 }", 0 }, { "{ weight_decay = 0.1 }", 0 },
-    { "{ clip_norm = 1 }", 0 }, { "{ report_norm = true }", 0 } };
+  static const struct {
+    const char *params;
+    double inplace;
+  } cases[] = {{NULL, 1},
+               {"{ lr = 0.5 }", 1},
+               {"{ momentum = 0.1 }", 0},
+               {"{ weight_decay = 0.1 }", 0},
+               {"{ clip_norm = 1 }", 0},
+               {"{ report_norm = true }", 0}};
   for (size_t i = 0; i < SP_ARRAY(cases); i++) {
     double v = -1;
     open_stage("sgd", cases[i].params, 1);
@@ -231,7 +237,7 @@ START_TEST(in_place_where_plain) {
 END_TEST
 
 START_TEST(nothing_to_train) {
-  static const char *const names[] = { "sgd", "adamw" };
+  static const char *const names[] = {"sgd", "adamw"};
   for (int k = 0; k < 2; k++) {
     spt_free(t);
     t = spt_new(names[k], "{ clip_norm = 1 }", 2);

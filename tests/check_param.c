@@ -25,25 +25,50 @@ typedef struct params {
 
 static const char *const kinds[] = {"conv", "relu", NULL}, *const modes[] = {"exact", "roi_align", NULL};
 #define AT(m) .offset = offsetof(params, m)
-static const sp_param layer_table[] = {
-  {.name = "kind", .type = SP_PARAM_CHOICE, .flags = SP_PARAM_FIRST | SP_PARAM_REQUIRED, .offset = offsetof(layer, kind),
-   .choices = kinds},
-  {.name = "kernel", .type = SP_PARAM_INT, .offset = offsetof(layer, kernel), .def = 3, .min = 1, .max = 64, .unit = "px"},
-  {.name = "channels", .type = SP_PARAM_INT, .flags = SP_PARAM_FIRST, .offset = offsetof(layer, channels), .def = 8, .min = 1,
-   .max = 65536},
-  {0}};
+static const sp_param layer_table[] = {{.name = "kind",
+                                        .type = SP_PARAM_CHOICE,
+                                        .flags = SP_PARAM_FIRST | SP_PARAM_REQUIRED,
+                                        .offset = offsetof(layer, kind),
+                                        .choices = kinds},
+                                       {.name = "kernel",
+                                        .type = SP_PARAM_INT,
+                                        .offset = offsetof(layer, kernel),
+                                        .def = 3,
+                                        .min = 1,
+                                        .max = 64,
+                                        .unit = "px"},
+                                       {.name = "channels",
+                                        .type = SP_PARAM_INT,
+                                        .flags = SP_PARAM_FIRST,
+                                        .offset = offsetof(layer, channels),
+                                        .def = 8,
+                                        .min = 1,
+                                        .max = 65536},
+                                       {0}};
 static const sp_param table[] = {
-  {.name = "shuffle", .type = SP_PARAM_BOOL, AT(shuffle), .def = 1},
-  {.name = "mode", .type = SP_PARAM_CHOICE, AT(mode), .choices = modes, .def = 1},
-  {.name = "size", .type = SP_PARAM_INT, AT(size), .def = 128, .min = 1, .max = 4096, .unit = "px"},
-  {.name = "must", .type = SP_PARAM_INT, AT(must), .flags = SP_PARAM_REQUIRED, .doc = "how many"},
-  {.name = "lr", .type = SP_PARAM_FLOAT, AT(lr), .flags = SP_PARAM_LIVE, .def = 1e-3, .min = 0, .max = 1},
-  {.name = "decay", .type = SP_PARAM_FLOAT, AT(decay), .flags = SP_PARAM_LIVE, .def = 0.5},
-  {.name = "path", .type = SP_PARAM_STRING, AT(path), .def_str = "shapes"},
-  {.name = "dims", .type = SP_PARAM_INTS, AT(dims), .def_str = "256,128", .min = 1, .max = 1024, .min_n = 1, .max_n = 2},
-  {.name = "mean", .type = SP_PARAM_FLOATS, AT(mean)},
-  {.name = "layers", .type = SP_PARAM_LIST, AT(layers), .fields = layer_table, .fields_size = sizeof(layer), .max_n = 3},
-  {0}};
+    {.name = "shuffle", .type = SP_PARAM_BOOL, AT(shuffle), .def = 1},
+    {.name = "mode", .type = SP_PARAM_CHOICE, AT(mode), .choices = modes, .def = 1},
+    {.name = "size", .type = SP_PARAM_INT, AT(size), .def = 128, .min = 1, .max = 4096, .unit = "px"},
+    {.name = "must", .type = SP_PARAM_INT, AT(must), .flags = SP_PARAM_REQUIRED, .doc = "how many"},
+    {.name = "lr", .type = SP_PARAM_FLOAT, AT(lr), .flags = SP_PARAM_LIVE, .def = 1e-3, .min = 0, .max = 1},
+    {.name = "decay", .type = SP_PARAM_FLOAT, AT(decay), .flags = SP_PARAM_LIVE, .def = 0.5},
+    {.name = "path", .type = SP_PARAM_STRING, AT(path), .def_str = "shapes"},
+    {.name = "dims",
+     .type = SP_PARAM_INTS,
+     AT(dims),
+     .def_str = "256,128",
+     .min = 1,
+     .max = 1024,
+     .min_n = 1,
+     .max_n = 2},
+    {.name = "mean", .type = SP_PARAM_FLOATS, AT(mean)},
+    {.name = "layers",
+     .type = SP_PARAM_LIST,
+     AT(layers),
+     .fields = layer_table,
+     .fields_size = sizeof(layer),
+     .max_n = 3},
+    {0}};
 
 static sp_params filled;
 static sp_err err;
@@ -80,8 +105,9 @@ START_TEST(defaults) {
 END_TEST
 
 START_TEST(values) {
-  const params *p = good("{ must = 1, shuffle = false, mode = \"exact\", size = 64.0, lr = 1, path = \"a b\", dims = 7, "
-                         "mean = { 1, 2.5 }, layers = { { \"conv\", 64, kernel = 5 }, { kind = \"relu\" } } }");
+  const params *p =
+      good("{ must = 1, shuffle = false, mode = \"exact\", size = 64.0, lr = 1, path = \"a b\", dims = 7, "
+           "mean = { 1, 2.5 }, layers = { { \"conv\", 64, kernel = 5 }, { kind = \"relu\" } } }");
   ck_assert_int_eq(p->shuffle, 0);
   ck_assert_int_eq(p->mode, 0);
   ck_assert_int_eq(p->size, 64);
@@ -103,36 +129,40 @@ START_TEST(values) {
 }
 END_TEST
 
-static const struct { const char *text, *words; } refused[] = {
-  {"{ }", "parameter 'must' is required: how many"},
-  {"{ must = 1, szie = 3 }", "unknown parameter 'szie', did you mean 'size'?"},
-  {"{ must = 1, quux = 3 }",
-   "unknown parameter 'quux', there are: shuffle, mode, size, must, lr, decay, path, dims, mean, layers"},
-  {"{ must = 1, size = 0 }", "parameter 'size': 0 is below 1 px"},
-  {"{ must = 1, size = 5000 }", "parameter 'size': 5000 is above 4096 px"},
-  {"{ must = 1, size = 2.5 }", "parameter 'size': expected an integer, got 2.5"},
-  {"{ must = 1, size = 1e300 }", "parameter 'size': expected an integer, got 1e+300"},
-  {"{ must = 1, size = \"x\" }", "parameter 'size': expected an integer, got \"x\""},
-  {"{ must = true }", "parameter 'must': expected an integer, got true"},
-  {"{ must = 1, shuffle = 1 }", "parameter 'shuffle': expected true or false, got 1"},
-  {"{ must = 1, path = 5 }", "parameter 'path': expected a string, got 5"},
-  {"{ must = 1, mode = \"exakt\" }", "parameter 'mode': \"exakt\" is none of: exact, roi_align"},
-  {"{ must = 1, mode = 0 }", "parameter 'mode': 0 is none of: exact, roi_align"},
-  {"{ must = 1, dims = { 1, 2, 3 } }", "parameter 'dims': expected 1 to 2 values, got 3"},
-  {"{ must = 1, dims = { 1, 0 } }", "parameter 'dims[2]': 0 is below 1"},
-  {"{ must = 1, dims = { w = 1 } }", "parameter 'dims': expected an integer or a list of them, got a table with the key 'w'"},
-  {"{ must = 1, layers = { { \"conv\", 8, kernel = 0 } } }", "parameter 'layers[1].kernel': 0 is below 1 px"},
-  {"{ must = 1, layers = { { \"conv\" }, { \"pool\" } } }", "parameter 'layers[2].kind': \"pool\" is none of: conv, relu"},
-  {"{ must = 1, layers = { { channels = 3 } } }", "parameter 'layers[1].kind' is required"},
-  {"{ must = 1, layers = { { \"conv\", 8, 9 } } }", "parameter 'layers[1][3]': 9 needs a name, write NAME = VALUE"},
-  {"{ must = 1, layers = { { \"conv\", kind = \"relu\" } } }",
-   "parameter 'layers[1].kind' is given twice: as [1] and by name"},
-  {"{ must = 1, layers = { { \"conv\", kernal = 2 } } }",
-   "unknown parameter 'layers[1].kernal', did you mean 'kernel'?"},
-  {"{ must = 1, layers = { 5 } }", "parameter 'layers[1]': expected a table, got 5"},
-  {"{ must = 1, layers = { {\"relu\"}, {\"relu\"}, {\"relu\"}, {\"relu\"} } }",
-   "parameter 'layers': expected 0 to 3 values, got 4"},
-  {"{ 4, must = 1 }", "parameter '[1]': 4 needs a name, write NAME = VALUE"},
+static const struct {
+  const char *text, *words;
+} refused[] = {
+    {"{ }", "parameter 'must' is required: how many"},
+    {"{ must = 1, szie = 3 }", "unknown parameter 'szie', did you mean 'size'?"},
+    {"{ must = 1, quux = 3 }",
+     "unknown parameter 'quux', there are: shuffle, mode, size, must, lr, decay, path, dims, mean, layers"},
+    {"{ must = 1, size = 0 }", "parameter 'size': 0 is below 1 px"},
+    {"{ must = 1, size = 5000 }", "parameter 'size': 5000 is above 4096 px"},
+    {"{ must = 1, size = 2.5 }", "parameter 'size': expected an integer, got 2.5"},
+    {"{ must = 1, size = 1e300 }", "parameter 'size': expected an integer, got 1e+300"},
+    {"{ must = 1, size = \"x\" }", "parameter 'size': expected an integer, got \"x\""},
+    {"{ must = true }", "parameter 'must': expected an integer, got true"},
+    {"{ must = 1, shuffle = 1 }", "parameter 'shuffle': expected true or false, got 1"},
+    {"{ must = 1, path = 5 }", "parameter 'path': expected a string, got 5"},
+    {"{ must = 1, mode = \"exakt\" }", "parameter 'mode': \"exakt\" is none of: exact, roi_align"},
+    {"{ must = 1, mode = 0 }", "parameter 'mode': 0 is none of: exact, roi_align"},
+    {"{ must = 1, dims = { 1, 2, 3 } }", "parameter 'dims': expected 1 to 2 values, got 3"},
+    {"{ must = 1, dims = { 1, 0 } }", "parameter 'dims[2]': 0 is below 1"},
+    {"{ must = 1, dims = { w = 1 } }",
+     "parameter 'dims': expected an integer or a list of them, got a table with the key 'w'"},
+    {"{ must = 1, layers = { { \"conv\", 8, kernel = 0 } } }", "parameter 'layers[1].kernel': 0 is below 1 px"},
+    {"{ must = 1, layers = { { \"conv\" }, { \"pool\" } } }",
+     "parameter 'layers[2].kind': \"pool\" is none of: conv, relu"},
+    {"{ must = 1, layers = { { channels = 3 } } }", "parameter 'layers[1].kind' is required"},
+    {"{ must = 1, layers = { { \"conv\", 8, 9 } } }", "parameter 'layers[1][3]': 9 needs a name, write NAME = VALUE"},
+    {"{ must = 1, layers = { { \"conv\", kind = \"relu\" } } }",
+     "parameter 'layers[1].kind' is given twice: as [1] and by name"},
+    {"{ must = 1, layers = { { \"conv\", kernal = 2 } } }",
+     "unknown parameter 'layers[1].kernal', did you mean 'kernel'?"},
+    {"{ must = 1, layers = { 5 } }", "parameter 'layers[1]': expected a table, got 5"},
+    {"{ must = 1, layers = { {\"relu\"}, {\"relu\"}, {\"relu\"}, {\"relu\"} } }",
+     "parameter 'layers': expected 0 to 3 values, got 4"},
+    {"{ 4, must = 1 }", "parameter '[1]': 4 needs a name, write NAME = VALUE"},
 };
 
 START_TEST(refusals) {
@@ -179,23 +209,26 @@ START_TEST(the_table_itself_is_right) {
 }
 END_TEST
 
-static const struct { sp_param e; const char *words; } wrong_tables[] = {
-  {{.name = "Size", .type = SP_PARAM_INT}, "the name is not"},
-  {{.name = "x", .type = 99}, "there is no type 99"},
-  {{.name = "x", .type = SP_PARAM_INT, .offset = 12}, "lie outside the struct of 16 bytes"},
-  {{.name = "x", .type = SP_PARAM_INT, .offset = SIZE_MAX - 3}, "lie outside"},
-  {{.name = "x", .type = SP_PARAM_INT, .offset = 4}, "offset 4 is not aligned"},
-  {{.name = "x", .type = SP_PARAM_INT, .flags = 1u << 20}, "unknown flags"},
-  {{.name = "x", .type = SP_PARAM_INT, .flags = SP_PARAM_LIVE}, "only a FLOAT can be LIVE"},
-  {{.name = "x", .type = SP_PARAM_INT, .flags = SP_PARAM_FIRST}, "can be FIRST"},
-  {{.name = "x", .type = SP_PARAM_INT, .min = 2, .max = 1}, "above the largest"},
-  {{.name = "x", .type = SP_PARAM_INT, .min = 1, .max = 9}, "bad default: parameter 'x': 0 is below 1"},
-  {{.name = "x", .type = SP_PARAM_INT, .def = 1.5}, "bad default: parameter 'x': expected an integer, got 1.5"},
-  {{.name = "x", .type = SP_PARAM_CHOICE}, "`choices` is empty"},
-  {{.name = "x", .type = SP_PARAM_CHOICE, .choices = kinds, .def = 2}, "expected an index of `choices`, got 2"},
-  {{.name = "x", .type = SP_PARAM_INTS, .def_str = "1,a"}, "is no list of numbers"},
-  {{.name = "x", .type = SP_PARAM_LIST}, "`fields` is empty"},
-  {{.name = "x", .type = SP_PARAM_INT, .reserved = {1}}, "the reserved words are not 0"},
+static const struct {
+  sp_param e;
+  const char *words;
+} wrong_tables[] = {
+    {{.name = "Size", .type = SP_PARAM_INT}, "the name is not"},
+    {{.name = "x", .type = 99}, "there is no type 99"},
+    {{.name = "x", .type = SP_PARAM_INT, .offset = 12}, "lie outside the struct of 16 bytes"},
+    {{.name = "x", .type = SP_PARAM_INT, .offset = SIZE_MAX - 3}, "lie outside"},
+    {{.name = "x", .type = SP_PARAM_INT, .offset = 4}, "offset 4 is not aligned"},
+    {{.name = "x", .type = SP_PARAM_INT, .flags = 1u << 20}, "unknown flags"},
+    {{.name = "x", .type = SP_PARAM_INT, .flags = SP_PARAM_LIVE}, "only a FLOAT can be LIVE"},
+    {{.name = "x", .type = SP_PARAM_INT, .flags = SP_PARAM_FIRST}, "can be FIRST"},
+    {{.name = "x", .type = SP_PARAM_INT, .min = 2, .max = 1}, "above the largest"},
+    {{.name = "x", .type = SP_PARAM_INT, .min = 1, .max = 9}, "bad default: parameter 'x': 0 is below 1"},
+    {{.name = "x", .type = SP_PARAM_INT, .def = 1.5}, "bad default: parameter 'x': expected an integer, got 1.5"},
+    {{.name = "x", .type = SP_PARAM_CHOICE}, "`choices` is empty"},
+    {{.name = "x", .type = SP_PARAM_CHOICE, .choices = kinds, .def = 2}, "expected an index of `choices`, got 2"},
+    {{.name = "x", .type = SP_PARAM_INTS, .def_str = "1,a"}, "is no list of numbers"},
+    {{.name = "x", .type = SP_PARAM_LIST}, "`fields` is empty"},
+    {{.name = "x", .type = SP_PARAM_INT, .reserved = {1}}, "the reserved words are not 0"},
 };
 
 START_TEST(wrong_tables_are_refused) {

@@ -117,7 +117,7 @@ END_TEST
 START_TEST(test_split) {
   enum { N = 23 };
   char name[32];
-  int seen[N] = { 0 };
+  int seen[N] = {0};
   uint16_t label[1];
   for (int i = 0; i < N; i++) {
     snprintf(name, sizeof name, "s%02d", i);
@@ -126,9 +126,12 @@ START_TEST(test_split) {
     snprintf(name, sizeof name, "masks/s%02d.png", i);
     if_write(name, if_png(label, 1, 1, PNG_COLOR_TYPE_GRAY, 8, 0));
   }
-  static const struct { const char *params; int n; } parts[] = {
-    { "size = 1, classes = 23, split = \"train\", val_fraction = 0.3", 16 },
-    { "size = 1, classes = 23, split = \"val\", val_fraction = 0.3", 7 }, /* 6.9, rounded */
+  static const struct {
+    const char *params;
+    int n;
+  } parts[] = {
+      {"size = 1, classes = 23, split = \"train\", val_fraction = 0.3", 16},
+      {"size = 1, classes = 23, split = \"val\", val_fraction = 0.3", 7}, /* 6.9, rounded */
   };
   for (int p = 0; p < 2; p++) {
     double length;
@@ -322,16 +325,20 @@ START_TEST(test_folder_refused) {
 END_TEST
 
 START_TEST(test_parameters_refused) {
-  static const struct { const char *params; int status; const char *words; } bad[] = {
-    { "{ path = \"/nowhere/at/all\" }", SP_E_NOTFOUND, "/nowhere/at/all: No such file or directory" },
-    { "{ path = \"/dev/null\" }", SP_E_NOTFOUND, "/dev/null: not a folder" },
-    { "{ }", SP_E_INVALID, "no data: give path" },
-    { "{ path = \"shapes\", files = { {\"x.png\"} } }", SP_E_INVALID, "both given" },
-    { "{ path = \"shapes\", classes = 4 }", SP_E_INVALID, "classes = 4, but the set shapes has 6" },
-    { "{ path = \"shapes\", samples = 3, split = \"val\" }", SP_E_RANGE, "leave none for validation" },
-    { "{ path = \"shapes\", size = 0 }", SP_E_RANGE, "size" },
-    { "{ path = \"shapes\", workers = 65 }", SP_E_RANGE, "workers" },
-    { "{ path = \"shapes\", worker = 2 }", SP_E_INVALID, "workers" },
+  static const struct {
+    const char *params;
+    int status;
+    const char *words;
+  } bad[] = {
+      {"{ path = \"/nowhere/at/all\" }", SP_E_NOTFOUND, "/nowhere/at/all: No such file or directory"},
+      {"{ path = \"/dev/null\" }", SP_E_NOTFOUND, "/dev/null: not a folder"},
+      {"{ }", SP_E_INVALID, "no data: give path"},
+      {"{ path = \"shapes\", files = { {\"x.png\"} } }", SP_E_INVALID, "both given"},
+      {"{ path = \"shapes\", classes = 4 }", SP_E_INVALID, "classes = 4, but the set shapes has 6"},
+      {"{ path = \"shapes\", samples = 3, split = \"val\" }", SP_E_RANGE, "leave none for validation"},
+      {"{ path = \"shapes\", size = 0 }", SP_E_RANGE, "size"},
+      {"{ path = \"shapes\", workers = 65 }", SP_E_RANGE, "workers"},
+      {"{ path = \"shapes\", worker = 2 }", SP_E_INVALID, "workers"},
   };
   for (size_t i = 0; i < SP_ARRAY(bad); i++) {
     spt *t = spt_new("reader", bad[i].params, 1);
@@ -344,7 +351,7 @@ START_TEST(test_parameters_refused) {
 END_TEST
 
 START_TEST(test_masks_refused) {
-  uint16_t v[64 * 3] = { 0 };
+  uint16_t v[64 * 3] = {0};
   if_pair("a", 8, 8, 1);
   if_write("masks/a.png", if_png(v, 8, 7, PNG_COLOR_TYPE_GRAY, 8, 0));
   spt *t = reader("size = 8, classes = 5", 1);
@@ -367,7 +374,7 @@ END_TEST
 
 /* Of several failures in a batch the first sample's is told, whatever the threads do. */
 START_TEST(test_first_failure_is_told) {
-  uint16_t v[64] = { 0 };
+  uint16_t v[64] = {0};
   char name[32];
   for (int i = 0; i < 8; i++) {
     snprintf(name, sizeof name, "p%d", i);

@@ -41,16 +41,21 @@ static void tear_down(void) {
   rmdir(dir);
 }
 
-static const struct { const char *name, *words; int status; } refused[] = {
-  {"bad_abi", "bad_abi.so was built for spcore ABI 0.7, this is 0.1: rebuild it against this version's headers", SP_E_ABI},
-  {"bad_entry", "bad_entry.so: has no symbol 'spcore_plugin', so it is no spcore plugin", SP_E_FORMAT},
-  {"bad_symbol", "bad_symbol.so: unresolved symbol 'sp_test_nowhere': link the library that has it into the plugin",
-   SP_E_FORMAT},
-  {"bad_callback", "bad_callback.so: stage 'bad': 'forward' is missing", SP_E_INVALID},
-  {"bad_table", "bad_table.so: stage 'bad': parameter 'x': bytes 8..16 lie outside the struct of 8 bytes", SP_E_INVALID},
-  {"bad_port", "bad_port.so: stage 'bad': output 'y' is there twice", SP_E_INVALID},
-  {"bad_size", "bad_size.so: stage 1: its size is 16, not ", SP_E_ABI},
-  {"not_there", "not_there.so: No such file or directory", SP_E_NOTFOUND},
+static const struct {
+  const char *name, *words;
+  int status;
+} refused[] = {
+    {"bad_abi", "bad_abi.so was built for spcore ABI 0.7, this is 0.1: rebuild it against this version's headers",
+     SP_E_ABI},
+    {"bad_entry", "bad_entry.so: has no symbol 'spcore_plugin', so it is no spcore plugin", SP_E_FORMAT},
+    {"bad_symbol", "bad_symbol.so: unresolved symbol 'sp_test_nowhere': link the library that has it into the plugin",
+     SP_E_FORMAT},
+    {"bad_callback", "bad_callback.so: stage 'bad': 'forward' is missing", SP_E_INVALID},
+    {"bad_table", "bad_table.so: stage 'bad': parameter 'x': bytes 8..16 lie outside the struct of 8 bytes",
+     SP_E_INVALID},
+    {"bad_port", "bad_port.so: stage 'bad': output 'y' is there twice", SP_E_INVALID},
+    {"bad_size", "bad_size.so: stage 1: its size is 16, not ", SP_E_ABI},
+    {"not_there", "not_there.so: No such file or directory", SP_E_NOTFOUND},
 };
 
 START_TEST(refusals) {
@@ -112,7 +117,8 @@ START_TEST(unknown_names_get_the_nearest) {
   ck_assert_int_eq(symlink(plugin("bad_abi"), in_dir("aaa.so")), 0);
   ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
   ck_assert_int_eq(sp_registry_stage(reg, "overrnu", "cpu", &t, NULL, &err), SP_E_NOTFOUND);
-  ck_assert_str_eq(err.msg, "unknown stage 'overrnu', did you mean 'overrun'? (1 plugin file did not load: see spcore inspect)");
+  ck_assert_str_eq(err.msg,
+                   "unknown stage 'overrnu', did you mean 'overrun'? (1 plugin file did not load: see spcore inspect)");
   ck_assert_int_eq(sp_registry_stage(reg, "good", "cuda", &t, NULL, &err), SP_E_NOTFOUND);
   ck_assert_str_eq(err.msg, "stage 'good' does not exist for device 'cuda', only for 'cpu'");
   ck_assert_int_eq(sp_registry_stage(reg, "../../x", "cpu", &t, NULL, &err), SP_E_NOTFOUND);

@@ -60,7 +60,7 @@ static size_t get(uint8_t *dst, size_t cap) {
 
 static int try_open(void) {
   void *file = NULL;
-  err = (sp_err){ 0 };
+  err = (sp_err){0};
   int rc = st->open(ctx(), path, &file);
   if (!rc) st->close(file);
   return rc;
@@ -73,23 +73,23 @@ static void refused(const char *words) {
 }
 
 static sp_entry entry(const char *name, int dtype, int ndim, int64_t a, int64_t b, void *data) {
-  return (sp_entry){ name, { .dtype = dtype, .ndim = ndim, .shape = { a, b } }, data };
+  return (sp_entry){name, {.dtype = dtype, .ndim = ndim, .shape = {a, b}}, data};
 }
 
-static float f32[6] = { 1, 2, 3, 4, 5, 6 };
-static int64_t i64[1] = { 12 };
-static uint8_t u8[3] = { 7, 8, 9 };
+static float f32[6] = {1, 2, 3, 4, 5, 6};
+static int64_t i64[1] = {12};
+static uint8_t u8[3] = {7, 8, 9};
 
 static void write_sample(void) {
-  sp_entry e[] = { entry("z", SP_U8, 1, 3, 0, u8), entry("b.weight", SP_F32, 2, 2, 3, f32),
-                   entry("a.weight", SP_F32, 1, 2, 0, f32), entry("step", SP_I64, 0, 0, 0, i64),
-                   entry("none", SP_F32, 2, 0, 3, NULL) };
-  sp_meta m[] = { { "format", "pt" }, { "made by", "\"a test\"" } };
+  sp_entry e[] = {entry("z", SP_U8, 1, 3, 0, u8), entry("b.weight", SP_F32, 2, 2, 3, f32),
+                  entry("a.weight", SP_F32, 1, 2, 0, f32), entry("step", SP_I64, 0, 0, 0, i64),
+                  entry("none", SP_F32, 2, 0, 3, NULL)};
+  sp_meta m[] = {{"format", "pt"}, {"made by", "\"a test\""}};
   ck_assert_msg(!st->write(ctx(), path, e, SP_ARRAY(e), m, SP_ARRAY(m)), "%s", err.msg);
 }
 
 START_TEST(round_trip) {
-  const char *const names[] = { "step", "a.weight", "b.weight", "none", "z" };
+  const char *const names[] = {"step", "a.weight", "b.weight", "none", "z"};
   const sp_entry *e;
   const sp_meta *m;
   size_t n, n_meta;
@@ -99,7 +99,7 @@ START_TEST(round_trip) {
   ck_assert_msg(!st->open(ctx(), path, &file), "%s", err.msg);
   st->entries(file, &e, &n, &m, &n_meta);
   ck_assert_uint_eq(n, 5);
-  bool seen[5] = { false };
+  bool seen[5] = {false};
   for (size_t i = 0; i < n; i++)
     for (size_t k = 0; k < 5; k++) seen[k] |= !strcmp(e[i].name, names[k]);
   for (size_t k = 0; k < 5; k++) ck_assert_msg(seen[k], "%s", names[k]);
@@ -130,9 +130,9 @@ START_TEST(layout) {
   ck_assert_uint_eq(header % 8, 0);
   ck_assert_uint_eq(n, 8 + header + 8 + 8 + 24 + 3);
   ck_assert_int_eq(b[8], '{');
-  ck_assert_mem_eq(b + 8 + header, i64, 8);           /* alignment 8 first */
-  ck_assert_mem_eq(b + 8 + header + 8, f32, 8);       /* then by name: a.weight */
-  ck_assert_mem_eq(b + 8 + header + 16, f32, 24);     /* b.weight */
+  ck_assert_mem_eq(b + 8 + header, i64, 8);       /* alignment 8 first */
+  ck_assert_mem_eq(b + 8 + header + 8, f32, 8);   /* then by name: a.weight */
+  ck_assert_mem_eq(b + 8 + header + 16, f32, 24); /* b.weight */
   ck_assert_mem_eq(b + 8 + header + 40, u8, 3);
 }
 END_TEST
@@ -140,10 +140,10 @@ END_TEST
 /* The same contents give the same bytes, whatever the order they are listed in. */
 START_TEST(order_of_entries_does_not_matter) {
   uint8_t a[1024], b[1024];
-  sp_entry e[] = { entry("x", SP_F32, 1, 6, 0, f32), entry("y", SP_F32, 1, 6, 0, f32) };
+  sp_entry e[] = {entry("x", SP_F32, 1, 6, 0, f32), entry("y", SP_F32, 1, 6, 0, f32)};
   ck_assert_int_eq(st->write(ctx(), path, e, 2, NULL, 0), SP_OK);
   size_t n = get(a, sizeof a);
-  sp_entry swapped[] = { e[1], e[0] };
+  sp_entry swapped[] = {e[1], e[0]};
   ck_assert_int_eq(st->write(ctx(), path, swapped, 2, NULL, 0), SP_OK);
   ck_assert_uint_eq(get(b, sizeof b), n);
   ck_assert_mem_eq(a, b, n);
@@ -183,14 +183,14 @@ START_TEST(every_byte_of_the_header_changed) {
 END_TEST
 
 START_TEST(lengths_that_lie) {
-  static const uint64_t lengths[] = { UINT64_MAX, UINT64_MAX - 8, UINT64_C(1) << 63, (UINT64_C(16) << 20) + 1 };
+  static const uint64_t lengths[] = {UINT64_MAX, UINT64_MAX - 8, UINT64_C(1) << 63, (UINT64_C(16) << 20) + 1};
   for (size_t k = 0; k < SP_ARRAY(lengths); k++) {
-    uint8_t b[10] = { 0 };
+    uint8_t b[10] = {0};
     for (int i = 0; i < 8; i++) b[i] = (uint8_t)(lengths[k] >> 8 * i);
     put(b, sizeof b);
     refused("header too long");
   }
-  uint8_t b[10] = { 0, 0, 0, 1 };
+  uint8_t b[10] = {0, 0, 0, 1};
   put(b, sizeof b);
   refused("truncated: the header needs 16777224 bytes, the file has 10");
   put("1234567", 7);
@@ -205,46 +205,46 @@ static const struct {
   size_t data;
   const char *words;
 } malformed[] = {
-  { "", 0, "header is not proper JSON" },
-  { "{", 0, "header is not proper JSON" },
-  { "{}x", 0, "header is not proper JSON" },
-  { "[]", 0, "header is not a JSON object" },
-  { "7", 0, "header is not proper JSON" },
-  { "{\"a\xff\":1}", 0, "header is not proper JSON" },
-  { "{\"a\\u0000\":1}", 0, "header is not proper JSON" },
-  { "{\"a\":" T("F32", "[1]", "0", "4") ",\"a\":" T("F32", "[1]", "0", "4") "}", 4, "header is not proper JSON" },
-  { "{\"__metadata__\":[]}", 0, "__metadata__ is not an object" },
-  { "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__: 'a' is not a string" },
-  { "{\"a\":1}", 0, "tensor 'a' is not described by an object" },
-  { "{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor 'a': no dtype" },
-  { "{\"a\":{\"dtype\":3,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor 'a': no dtype" },
-  { "{\"a\":" T("F31", "[1]", "0", "4") "}", 4, "tensor 'a': unknown dtype 'F31'" },
-  { "{\"a\":" T("f32", "[1]", "0", "4") "}", 4, "unknown dtype 'f32'" },
-  { "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "tensor 'a': no shape" },
-  { "{\"a\":" T("F32", "1", "0", "4") "}", 4, "tensor 'a': no shape" },
-  { "{\"a\":" T("F32", "[1.0]", "0", "4") "}", 4, "shape[0] is not a number from 0 on" },
-  { "{\"a\":" T("F32", "[1,-1]", "0", "4") "}", 4, "shape[1] is not a number from 0 on" },
-  { "{\"a\":" T("F32", "[\"1\"]", "0", "4") "}", 4, "shape[0] is not a number from 0 on" },
-  { "{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, "9 dimensions, at most 8 are taken" },
-  { "{\"a\":" T("F32", "[99999999999999999999]", "0", "4") "}", 4, "header is not proper JSON" },
-  { "{\"a\":" T("F32", "[4294967296,4294967296]", "0", "0") "}", 0, "impossibly large shape" },
-  { "{\"a\":" T("F64", "[2305843009213693952]", "0", "0") "}", 0, "impossibly large shape" },
-  { "{\"a\":" T("U8", "[9223372036854775807,1]", "0", "9223372036854775807") "}", 8, "truncated: tensor 'a' ends" },
-  { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets is not [begin, end]" },
-  { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "data_offsets is not [begin, end]" },
-  { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 8, "data_offsets is not [begin, end]" },
-  { "{\"a\":" T("F32", "[1]", "4", "0") "}", 4, "data_offsets is not [begin, end]" },
-  { "{\"a\":" T("F32", "[1]", "-4", "0") "}", 4, "data_offsets is not [begin, end]" },
-  { "{\"a\":" T("F32", "[1]", "0.0", "4") "}", 4, "data_offsets is not [begin, end]" },
-  { "{\"a\":" T("F32", "[2]", "0", "4") "}", 4, "shape and dtype need 8 bytes, data_offsets has 4" },
-  { "{\"a\":" T("F32", "[]", "0", "8") "}", 8, "shape and dtype need 4 bytes, data_offsets has 8" },
-  { "{\"a\":" T("F32", "[1]", "4", "8") "}", 8, "4 bytes before tensor 'a' belong to no tensor" },
-  { "{\"a\":" T("F32", "[1]", "0", "4") ",\"b\":" T("F32", "[1]", "8", "12") "}", 12,
-    "4 bytes before tensor 'b' belong to no tensor" },
-  { "{\"a\":" T("F32", "[2]", "0", "8") ",\"b\":" T("F32", "[1]", "4", "8") "}", 8, "tensor 'b' overlaps tensor 'a'" },
-  { "{\"a\":" T("F32", "[1]", "0", "4") "}", 3, "truncated: tensor 'a' ends at byte 4 of the data, which has 3" },
-  { "{\"a\":" T("F32", "[1]", "0", "4") "}", 5, "1 bytes at the end belong to no tensor" },
-  { "{}", 1, "1 bytes at the end belong to no tensor" },
+    {"", 0, "header is not proper JSON"},
+    {"{", 0, "header is not proper JSON"},
+    {"{}x", 0, "header is not proper JSON"},
+    {"[]", 0, "header is not a JSON object"},
+    {"7", 0, "header is not proper JSON"},
+    {"{\"a\xff\":1}", 0, "header is not proper JSON"},
+    {"{\"a\\u0000\":1}", 0, "header is not proper JSON"},
+    {"{\"a\":" T("F32", "[1]", "0", "4") ",\"a\":" T("F32", "[1]", "0", "4") "}", 4, "header is not proper JSON"},
+    {"{\"__metadata__\":[]}", 0, "__metadata__ is not an object"},
+    {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__: 'a' is not a string"},
+    {"{\"a\":1}", 0, "tensor 'a' is not described by an object"},
+    {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor 'a': no dtype"},
+    {"{\"a\":{\"dtype\":3,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "tensor 'a': no dtype"},
+    {"{\"a\":" T("F31", "[1]", "0", "4") "}", 4, "tensor 'a': unknown dtype 'F31'"},
+    {"{\"a\":" T("f32", "[1]", "0", "4") "}", 4, "unknown dtype 'f32'"},
+    {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "tensor 'a': no shape"},
+    {"{\"a\":" T("F32", "1", "0", "4") "}", 4, "tensor 'a': no shape"},
+    {"{\"a\":" T("F32", "[1.0]", "0", "4") "}", 4, "shape[0] is not a number from 0 on"},
+    {"{\"a\":" T("F32", "[1,-1]", "0", "4") "}", 4, "shape[1] is not a number from 0 on"},
+    {"{\"a\":" T("F32", "[\"1\"]", "0", "4") "}", 4, "shape[0] is not a number from 0 on"},
+    {"{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, "9 dimensions, at most 8 are taken"},
+    {"{\"a\":" T("F32", "[99999999999999999999]", "0", "4") "}", 4, "header is not proper JSON"},
+    {"{\"a\":" T("F32", "[4294967296,4294967296]", "0", "0") "}", 0, "impossibly large shape"},
+    {"{\"a\":" T("F64", "[2305843009213693952]", "0", "0") "}", 0, "impossibly large shape"},
+    {"{\"a\":" T("U8", "[9223372036854775807,1]", "0", "9223372036854775807") "}", 8, "truncated: tensor 'a' ends"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets is not [begin, end]"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "data_offsets is not [begin, end]"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,8]}}", 8, "data_offsets is not [begin, end]"},
+    {"{\"a\":" T("F32", "[1]", "4", "0") "}", 4, "data_offsets is not [begin, end]"},
+    {"{\"a\":" T("F32", "[1]", "-4", "0") "}", 4, "data_offsets is not [begin, end]"},
+    {"{\"a\":" T("F32", "[1]", "0.0", "4") "}", 4, "data_offsets is not [begin, end]"},
+    {"{\"a\":" T("F32", "[2]", "0", "4") "}", 4, "shape and dtype need 8 bytes, data_offsets has 4"},
+    {"{\"a\":" T("F32", "[]", "0", "8") "}", 8, "shape and dtype need 4 bytes, data_offsets has 8"},
+    {"{\"a\":" T("F32", "[1]", "4", "8") "}", 8, "4 bytes before tensor 'a' belong to no tensor"},
+    {"{\"a\":" T("F32", "[1]", "0", "4") ",\"b\":" T("F32", "[1]", "8", "12") "}", 12,
+     "4 bytes before tensor 'b' belong to no tensor"},
+    {"{\"a\":" T("F32", "[2]", "0", "8") ",\"b\":" T("F32", "[1]", "4", "8") "}", 8, "tensor 'b' overlaps tensor 'a'"},
+    {"{\"a\":" T("F32", "[1]", "0", "4") "}", 3, "truncated: tensor 'a' ends at byte 4 of the data, which has 3"},
+    {"{\"a\":" T("F32", "[1]", "0", "4") "}", 5, "1 bytes at the end belong to no tensor"},
+    {"{}", 1, "1 bytes at the end belong to no tensor"},
 };
 
 START_TEST(malformed_headers) {
@@ -266,11 +266,15 @@ START_TEST(deeply_nested) {
 END_TEST
 
 START_TEST(well_formed) {
-  static const struct { const char *header; size_t data; } good[] = {
-    { "{}", 0 }, { "{}        ", 0 }, { "{\"__metadata__\":{}}", 0 },
-    { "{\"b\":" T("F32", "[1]", "4", "8") ",\"a\":" T("BF16", "[2]", "0", "4") "}", 8 },
-    { "{\"a\":" T("F32", "[0]", "0", "0") ",\"b\":" T("F16", "[0,5]", "0", "0") "}", 0 },
-    { "{\"\":" T("I8", "[]", "0", "1") "}", 1 } };
+  static const struct {
+    const char *header;
+    size_t data;
+  } good[] = {{"{}", 0},
+              {"{}        ", 0},
+              {"{\"__metadata__\":{}}", 0},
+              {"{\"b\":" T("F32", "[1]", "4", "8") ",\"a\":" T("BF16", "[2]", "0", "4") "}", 8},
+              {"{\"a\":" T("F32", "[0]", "0", "0") ",\"b\":" T("F16", "[0,5]", "0", "0") "}", 0},
+              {"{\"\":" T("I8", "[]", "0", "1") "}", 1}};
   for (size_t i = 0; i < SP_ARRAY(good); i++) {
     put_header(good[i].header, good[i].data);
     ck_assert_msg(!try_open(), "%s: %s", good[i].header, err.msg);
@@ -301,9 +305,9 @@ static void not_written(const sp_entry *e, size_t n, const sp_meta *m, size_t n_
 }
 
 START_TEST(a_failed_write_leaves_the_old_file) {
-  sp_entry twice[] = { entry("a", SP_F32, 1, 1, 0, f32), entry("a", SP_F32, 1, 2, 0, f32) };
+  sp_entry twice[] = {entry("a", SP_F32, 1, 1, 0, f32), entry("a", SP_F32, 1, 2, 0, f32)};
   sp_entry e = entry("a", SP_F32, 1, 1, 0, f32);
-  sp_meta m = { "key", "\xff" };
+  sp_meta m = {"key", "\xff"};
   write_sample();
   not_written(twice, 2, NULL, 0, "two tensors are named 'a'");
   not_written(&e, 1, &m, 1, "metadata 'key' is not UTF-8");

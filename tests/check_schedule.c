@@ -7,27 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LANES(...)                                                                                                     \
-  .lanes = (const sp_sched_lane[]){ __VA_ARGS__ }, .n_lanes = SP_ARRAY(((const sp_sched_lane[]){ __VA_ARGS__ }))
-#define TASKS(...)                                                                                                     \
-  .tasks = (const sp_sched_task[]){ __VA_ARGS__ }, .n_tasks = SP_ARRAY(((const sp_sched_task[]){ __VA_ARGS__ }))
-#define RES(...)                                                                                                       \
-  .resources = (const sp_sched_resource[]){ __VA_ARGS__ },                                                             \
-  .n_resources = SP_ARRAY(((const sp_sched_resource[]){ __VA_ARGS__ }))
-#define USES(...) (const sp_sched_access[]){ __VA_ARGS__ }, SP_ARRAY(((const sp_sched_access[]){ __VA_ARGS__ }))
+#define LANES(...) \
+  .lanes = (const sp_sched_lane[]){__VA_ARGS__}, .n_lanes = SP_ARRAY(((const sp_sched_lane[]){__VA_ARGS__}))
+#define TASKS(...) \
+  .tasks = (const sp_sched_task[]){__VA_ARGS__}, .n_tasks = SP_ARRAY(((const sp_sched_task[]){__VA_ARGS__}))
+#define RES(...)                                         \
+  .resources = (const sp_sched_resource[]){__VA_ARGS__}, \
+  .n_resources = SP_ARRAY(((const sp_sched_resource[]){__VA_ARGS__}))
+#define USES(...) (const sp_sched_access[]){__VA_ARGS__}, SP_ARRAY(((const sp_sched_access[]){__VA_ARGS__}))
 enum { R = SP_READ, W = SP_WRITE, RW = SP_READ | SP_WRITE };
 
-static sp_schedule derived(const sp_sched_input *in)
-{
+static sp_schedule derived(const sp_sched_input *in) {
   sp_schedule s;
-  sp_err err = { 0 };
+  sp_err err = {0};
   int st = sp_schedule_derive(&s, in, &err);
   ck_assert_msg(st == SP_OK, "%s", err.msg);
   return s;
 }
 
-static const char *refused(const sp_sched_input *in, int status)
-{
+static const char *refused(const sp_sched_input *in, int status) {
   static sp_err err;
   sp_schedule s;
   int st = sp_schedule_derive(&s, in, &err);
@@ -37,8 +35,7 @@ static const char *refused(const sp_sched_input *in, int status)
 }
 
 /* The waits of a task as text, "1@0 3@2" for task 1 of the same step and task 3 of two steps before. */
-static const char *waits(const sp_schedule *s, int task)
-{
+static const char *waits(const sp_schedule *s, int task) {
   static char text[256];
   text[0] = 0;
   for (size_t i = 0; i < s->items[task].n_waits; i++) {
@@ -48,14 +45,12 @@ static const char *waits(const sp_schedule *s, int task)
   return text;
 }
 
-static void remove_wait(sp_sched_item *it, size_t i)
-{
+static void remove_wait(sp_sched_item *it, size_t i) {
   memmove(it->waits + i, it->waits + i + 1, (it->n_waits - i - 1) * sizeof *it->waits);
   it->n_waits--;
 }
 
-static void restore_wait(sp_sched_item *it, size_t i, sp_sched_wait w)
-{
+static void restore_wait(sp_sched_item *it, size_t i, sp_sched_wait w) {
   memmove(it->waits + i + 1, it->waits + i, (it->n_waits - i) * sizeof *it->waits);
   it->waits[i] = w;
   it->n_waits++;
@@ -63,12 +58,11 @@ static void restore_wait(sp_sched_item *it, size_t i, sp_sched_wait w)
 
 #define ck_has(text, part) ck_assert_msg(strstr(text, part), "'%s' is not in: %s", part, text)
 
-START_TEST(one_lane_needs_no_waits)
-{
-  sp_sched_input in = { LANES({ "all", 0, false }),
-                        TASKS({ "enc", 0, -1, 1, 0, USES({ 0, W }) }, { "dec", 0, -1, 1, 0, USES({ 0, R }, { 1, R }) },
-                              { "sgd", 0, -1, 1, 0, USES({ 1, RW }) }),
-                        RES({ "features", 0, 0, 0 }, { "weights", 1, 0, 0 }) };
+START_TEST(one_lane_needs_no_waits) {
+  sp_sched_input in = {LANES({"all", 0, false}),
+                       TASKS({"enc", 0, -1, 1, 0, USES({0, W})}, {"dec", 0, -1, 1, 0, USES({0, R}, {1, R})},
+                             {"sgd", 0, -1, 1, 0, USES({1, RW})}),
+                       RES({"features", 0, 0, 0}, {"weights", 1, 0, 0})};
   sp_schedule s = derived(&in);
   ck_assert_int_eq(s.n_waits, 0);
   ck_assert_int_eq(s.slots[0], 1);
@@ -80,11 +74,10 @@ START_TEST(one_lane_needs_no_waits)
 }
 END_TEST
 
-START_TEST(producer_and_consumer)
-{
-  sp_sched_input in = { LANES({ "ahead", 0, false }, { "train", 1, false }),
-                        TASKS({ "enc", 0, -1, 1, 0, USES({ 0, W }) }, { "dec", 1, -1, 1, 0, USES({ 0, R }) }),
-                        RES({ "features", 0, 0, 0 }) };
+START_TEST(producer_and_consumer) {
+  sp_sched_input in = {LANES({"ahead", 0, false}, {"train", 1, false}),
+                       TASKS({"enc", 0, -1, 1, 0, USES({0, W})}, {"dec", 1, -1, 1, 0, USES({0, R})}),
+                       RES({"features", 0, 0, 0})};
   sp_schedule s = derived(&in);
   ck_assert_int_eq(s.depth, 1);
   ck_assert_int_eq(s.slots[0], 2);
@@ -98,12 +91,10 @@ START_TEST(producer_and_consumer)
 }
 END_TEST
 
-START_TEST(extra_slots_and_groups)
-{
-  sp_sched_input in = { LANES({ "copy", 0, false }, { "train", 1, false }),
-                        TASKS({ "h2d", 0, -1, 1, 0, USES({ 0, W }, { 1, W }) },
-                              { "fwd", 1, -1, 1, 0, USES({ 0, R }, { 1, R }) }),
-                        RES({ "image", 0, 0, 7 }, { "mask", 0, 2, 7 }) };
+START_TEST(extra_slots_and_groups) {
+  sp_sched_input in = {LANES({"copy", 0, false}, {"train", 1, false}),
+                       TASKS({"h2d", 0, -1, 1, 0, USES({0, W}, {1, W})}, {"fwd", 1, -1, 1, 0, USES({0, R}, {1, R})}),
+                       RES({"image", 0, 0, 7}, {"mask", 0, 2, 7})};
   sp_schedule s = derived(&in);
   ck_assert_int_eq(s.slots[0], 4);
   ck_assert_int_eq(s.slots[1], 4);
@@ -112,15 +103,14 @@ START_TEST(extra_slots_and_groups)
 }
 END_TEST
 
-START_TEST(encoder_decoder_update)
-{
+START_TEST(encoder_decoder_update) {
   enum { FEAT, GRAD, DEC_W };
-  sp_sched_input in = { LANES({ "ahead", 0, false }, { "train", 1, false }, { "opt", 1, false }),
-                        TASKS({ "enc.forward", 0, -1, 1, 0, USES({ FEAT, W }) },
-                              { "dec.forward", 1, -1, 1, 0, USES({ FEAT, R }, { DEC_W, R }) },
-                              { "dec.backward", 1, -1, 1, 0, USES({ FEAT, R }, { GRAD, W }, { DEC_W, R }) },
-                              { "sgd.update", 2, -1, 1, 0, USES({ GRAD, R }, { DEC_W, RW }) }),
-                        RES({ "features", 0, 0, 0 }, { "gradient", 0, 0, 0 }, { "weights", 1, 0, 0 }) };
+  sp_sched_input in = {LANES({"ahead", 0, false}, {"train", 1, false}, {"opt", 1, false}),
+                       TASKS({"enc.forward", 0, -1, 1, 0, USES({FEAT, W})},
+                             {"dec.forward", 1, -1, 1, 0, USES({FEAT, R}, {DEC_W, R})},
+                             {"dec.backward", 1, -1, 1, 0, USES({FEAT, R}, {GRAD, W}, {DEC_W, R})},
+                             {"sgd.update", 2, -1, 1, 0, USES({GRAD, R}, {DEC_W, RW})}),
+                       RES({"features", 0, 0, 0}, {"gradient", 0, 0, 0}, {"weights", 1, 0, 0})};
   sp_schedule s = derived(&in);
   ck_assert_str_eq(waits(&s, 0), "2@2"); /* not for forward: backward comes later in its lane */
   ck_assert_str_eq(waits(&s, 1), "0@0 3@1");
@@ -133,14 +123,13 @@ START_TEST(encoder_decoder_update)
 END_TEST
 
 /* The host fills the step block two slots ahead and reads the metric two steps late. */
-START_TEST(host_tasks)
-{
+START_TEST(host_tasks) {
   enum { BLOCK, METRIC };
-  sp_sched_input in = { LANES({ "host", 0, true }, { "gpu", 0, false }),
-                        TASKS({ "fill", 0, 0, 1, 0, USES({ BLOCK, W }) },
-                              { "train", 1, -1, 1, 0, USES({ BLOCK, R }, { METRIC, W }) },
-                              { "collect", 0, 2, 1, 0, USES({ METRIC, R }) }),
-                        RES({ "block", 0, 2, 0 }, { "metric", 0, 0, 0 }) };
+  sp_sched_input in = {LANES({"host", 0, true}, {"gpu", 0, false}),
+                       TASKS({"fill", 0, 0, 1, 0, USES({BLOCK, W})},
+                             {"train", 1, -1, 1, 0, USES({BLOCK, R}, {METRIC, W})},
+                             {"collect", 0, 2, 1, 0, USES({METRIC, R})}),
+                       RES({"block", 0, 2, 0}, {"metric", 0, 0, 0})};
   sp_schedule s = derived(&in);
   ck_assert_int_eq(s.slots[BLOCK], 3);
   ck_assert_int_eq(s.slots[METRIC], 3);
@@ -153,14 +142,13 @@ START_TEST(host_tasks)
 }
 END_TEST
 
-START_TEST(knowledge_of_the_host_does_not_outlive_a_drain)
-{
+START_TEST(knowledge_of_the_host_does_not_outlive_a_drain) {
   /* 'next' (delay 0) waits in step s for 'work' of step s - 1. 'late' of step s - 1 is submitted after that and would
    * know; but where the run drains before step s, 'next' never waits, and 'late' must do so itself. */
-  sp_sched_input in = { LANES({ "host", 0, true }, { "a", 0, false }, { "b", 2, false }),
-                        TASKS({ "next", 0, 0, 1, 0, USES({ 0, W }) }, { "work", 1, -1, 1, 0, USES({ 0, R }, { 1, W }) },
-                              { "late", 2, -1, 1, 0, USES({ 1, R }) }),
-                        RES({ "block", 1, 0, 0 }, { "out", 0, 0, 0 }) };
+  sp_sched_input in = {LANES({"host", 0, true}, {"a", 0, false}, {"b", 2, false}),
+                       TASKS({"next", 0, 0, 1, 0, USES({0, W})}, {"work", 1, -1, 1, 0, USES({0, R}, {1, W})},
+                             {"late", 2, -1, 1, 0, USES({1, R})}),
+                       RES({"block", 1, 0, 0}, {"out", 0, 0, 0})};
   sp_schedule s = derived(&in);
   ck_assert_str_eq(waits(&s, 0), "1@1");
   ck_assert_str_eq(waits(&s, 2), "1@0");
@@ -168,13 +156,12 @@ START_TEST(knowledge_of_the_host_does_not_outlive_a_drain)
 }
 END_TEST
 
-START_TEST(update_every_third_step)
-{
+START_TEST(update_every_third_step) {
   enum { DW, WEIGHT };
-  sp_sched_input in = { LANES({ "train", 0, false }, { "opt", 0, false }),
-                        TASKS({ "train", 0, -1, 1, 0, USES({ WEIGHT, R }, { DW, W }) },
-                              { "update", 1, -1, 3, 2, USES({ DW, R }, { WEIGHT, RW }) }),
-                        RES({ "grad", 2, 0, 0 }, { "weight", 1, 0, 0 }) };
+  sp_sched_input in = {
+      LANES({"train", 0, false}, {"opt", 0, false}),
+      TASKS({"train", 0, -1, 1, 0, USES({WEIGHT, R}, {DW, W})}, {"update", 1, -1, 3, 2, USES({DW, R}, {WEIGHT, RW})}),
+      RES({"grad", 2, 0, 0}, {"weight", 1, 0, 0})};
   sp_schedule s = derived(&in);
   ck_assert_str_eq(waits(&s, 0), "1@1"); /* its last run at or before the step before */
   ck_assert_str_eq(waits(&s, 1), "0@0");
@@ -183,11 +170,10 @@ START_TEST(update_every_third_step)
 }
 END_TEST
 
-START_TEST(runs_that_never_share_a_slot_need_no_wait)
-{
-  sp_sched_input in = { LANES({ "a", 0, false }, { "b", 0, false }),
-                        TASKS({ "even", 0, -1, 2, 0, USES({ 0, W }) }, { "odd", 1, -1, 2, 1, USES({ 0, RW }) }),
-                        RES({ "x", 2, 0, 0 }) };
+START_TEST(runs_that_never_share_a_slot_need_no_wait) {
+  sp_sched_input in = {LANES({"a", 0, false}, {"b", 0, false}),
+                       TASKS({"even", 0, -1, 2, 0, USES({0, W})}, {"odd", 1, -1, 2, 1, USES({0, RW})}),
+                       RES({"x", 2, 0, 0})};
   sp_schedule s = derived(&in);
   ck_assert_int_eq(s.n_waits, 0);
   sp_schedule_free(&s);
@@ -196,12 +182,11 @@ END_TEST
 
 /* By steps alone, slow would wait for fast at steps 3, 9, ... too, where they use different slots; and at steps 0, 6,
  * ..., where they meet, its lane has waited already. */
-START_TEST(a_wait_for_other_slots_is_left_out)
-{
-  sp_sched_input in = { LANES({ "a", 0, false }, { "b", 0, false }),
-                        TASKS({ "fast", 0, -1, 2, 0, USES({ 0, W }, { 1, W }) },
-                              { "rare", 1, -1, 6, 0, USES({ 1, R }) }, { "slow", 1, -1, 3, 0, USES({ 0, R }) }),
-                        RES({ "x", 2, 0, 0 }, { "y", 1, 0, 0 }) };
+START_TEST(a_wait_for_other_slots_is_left_out) {
+  sp_sched_input in = {LANES({"a", 0, false}, {"b", 0, false}),
+                       TASKS({"fast", 0, -1, 2, 0, USES({0, W}, {1, W})}, {"rare", 1, -1, 6, 0, USES({1, R})},
+                             {"slow", 1, -1, 3, 0, USES({0, R})}),
+                       RES({"x", 2, 0, 0}, {"y", 1, 0, 0})};
   sp_schedule s = derived(&in);
   ck_assert_str_eq(waits(&s, 0), "2@2");
   ck_assert_str_eq(waits(&s, 1), "0@0");
@@ -211,12 +196,11 @@ START_TEST(a_wait_for_other_slots_is_left_out)
 END_TEST
 
 /* What a step may read before writing it keeps one buffer, or its meaning would depend on the delays. */
-START_TEST(carried_values_have_one_slot)
-{
-  sp_sched_input in = { LANES({ "a", 0, false }, { "b", 1, false }),
-                        TASKS({ "a", 0, -1, 1, 0, USES({ 0, RW }, { 1, W }) }, { "half", 0, -1, 2, 0, USES({ 2, W }) },
-                              { "b", 1, -1, 1, 0, USES({ 0, R }, { 1, R }, { 2, R }) }),
-                        RES({ "sum", 0, 3, 0 }, { "edge", 0, 3, 0 }, { "sparse", 0, 0, 0 }) };
+START_TEST(carried_values_have_one_slot) {
+  sp_sched_input in = {LANES({"a", 0, false}, {"b", 1, false}),
+                       TASKS({"a", 0, -1, 1, 0, USES({0, RW}, {1, W})}, {"half", 0, -1, 2, 0, USES({2, W})},
+                             {"b", 1, -1, 1, 0, USES({0, R}, {1, R}, {2, R})}),
+                       RES({"sum", 0, 3, 0}, {"edge", 0, 3, 0}, {"sparse", 0, 0, 0})};
   sp_schedule s = derived(&in);
   ck_assert_int_eq(s.slots[0], 1);
   ck_assert_int_eq(s.slots[1], 5);
@@ -225,12 +209,11 @@ START_TEST(carried_values_have_one_slot)
 }
 END_TEST
 
-START_TEST(consumer_before_producer)
-{
-  sp_sched_input in = { LANES({ "a", 0, false }, { "b", 1, false }),
-                        TASKS({ "encoder.forward", 1, -1, 1, 0, USES({ 0, W }) },
-                              { "train.forward", 0, -1, 1, 0, USES({ 0, R }) }),
-                        RES({ "features", 0, 0, 0 }) };
+START_TEST(consumer_before_producer) {
+  sp_sched_input in = {
+      LANES({"a", 0, false}, {"b", 1, false}),
+      TASKS({"encoder.forward", 1, -1, 1, 0, USES({0, W})}, {"train.forward", 0, -1, 1, 0, USES({0, R})}),
+      RES({"features", 0, 0, 0})};
   const char *m = refused(&in, SP_E_RACE);
   ck_assert_str_eq(m,
                    "'train.forward' (lane 'a', delay 0) needs 'encoder.forward' (lane 'b', delay 1) of the same step, "
@@ -238,23 +221,20 @@ START_TEST(consumer_before_producer)
 }
 END_TEST
 
-START_TEST(weights_come_back_too_late)
-{
-  sp_sched_input in = { LANES({ "a", 0, false }, { "b", 2, false }),
-                        TASKS({ "enc", 0, -1, 1, 0, USES({ 0, R }) }, { "update", 1, -1, 1, 0, USES({ 0, RW }) }),
-                        RES({ "weights", 1, 0, 0 }) };
+START_TEST(weights_come_back_too_late) {
+  sp_sched_input in = {LANES({"a", 0, false}, {"b", 2, false}),
+                       TASKS({"enc", 0, -1, 1, 0, USES({0, R})}, {"update", 1, -1, 1, 0, USES({0, RW})}),
+                       RES({"weights", 1, 0, 0})};
   const char *m = refused(&in, SP_E_RACE);
   ck_has(m, "'enc' (lane 'a', delay 0) comes after 'update' (lane 'b', delay 2) of 1 step before");
   ck_has(m, "'weights' (1 slot): give 'enc' a delay of at least 1");
 }
 END_TEST
 
-START_TEST(too_few_slots)
-{
-  sp_sched_lane lanes[] = { { "a", 0, false }, { "b", 3, false } };
-  sp_sched_resource res[] = { { "features", 0, 0, 0 } };
-  sp_sched_input in = { lanes, 2, TASKS({ "enc", 0, -1, 1, 0, USES({ 0, W }) }, { "dec", 1, -1, 1, 0, USES({ 0, R }) }),
-                        res, 1 };
+START_TEST(too_few_slots) {
+  sp_sched_lane lanes[] = {{"a", 0, false}, {"b", 3, false}};
+  sp_sched_resource res[] = {{"features", 0, 0, 0}};
+  sp_sched_input in = {lanes, 2, TASKS({"enc", 0, -1, 1, 0, USES({0, W})}, {"dec", 1, -1, 1, 0, USES({0, R})}), res, 1};
   sp_schedule s = derived(&in);
   sp_err err;
   ck_assert_int_eq(s.slots[0], 4);
@@ -273,22 +253,20 @@ START_TEST(too_few_slots)
 }
 END_TEST
 
-START_TEST(host_task_before_its_data)
-{
-  sp_sched_input in = { LANES({ "host", 0, true }, { "gpu", 1, false }),
-                        TASKS({ "train", 1, -1, 1, 0, USES({ 0, W }) }, { "collect", 0, 0, 1, 0, USES({ 0, R }) }),
-                        RES({ "metric", 0, 0, 0 }) };
+START_TEST(host_task_before_its_data) {
+  sp_sched_input in = {LANES({"host", 0, true}, {"gpu", 1, false}),
+                       TASKS({"train", 1, -1, 1, 0, USES({0, W})}, {"collect", 0, 0, 1, 0, USES({0, R})}),
+                       RES({"metric", 0, 0, 0})};
   ck_has(refused(&in, SP_E_RACE), "'collect' (lane 'host', delay 0) needs 'train' (lane 'gpu', delay 1)");
 }
 END_TEST
 
-START_TEST(bad_input)
-{
-  sp_sched_lane lanes[] = { { "a", 0, false }, { "h", 0, true } };
-  sp_sched_access acc = { 0, R };
-  sp_sched_task task = { "t", 0, -1, 1, 0, &acc, 1 };
-  sp_sched_resource res[] = { { "x", 0, 0, 1 }, { "y", 0, 0, 1 } };
-  sp_sched_input in = { lanes, 2, &task, 1, res, 2, 0 };
+START_TEST(bad_input) {
+  sp_sched_lane lanes[] = {{"a", 0, false}, {"h", 0, true}};
+  sp_sched_access acc = {0, R};
+  sp_sched_task task = {"t", 0, -1, 1, 0, &acc, 1};
+  sp_sched_resource res[] = {{"x", 0, 0, 1}, {"y", 0, 0, 1}};
+  sp_sched_input in = {lanes, 2, &task, 1, res, 2, 0};
   task.lane = 2, ck_has(refused(&in, SP_E_INVALID), "'t' is on lane 2"), task.lane = 0;
   task.delay = 0, ck_has(refused(&in, SP_E_INVALID), "'t' has a delay of its own"), task.delay = -1;
   task.every = 0, ck_has(refused(&in, SP_E_RANGE), "'t' runs every 0"), task.every = 1;
@@ -299,18 +277,17 @@ START_TEST(bad_input)
   lanes[0].delay = 1 << 30, ck_has(refused(&in, SP_E_RANGE), "lane 'a' has delay"), lanes[0].delay = 0;
   res[0].slots = 2, res[1].slots = 3, ck_has(refused(&in, SP_E_INVALID), "share one group"), res[0].slots = 0;
   res[0].slots = -1, ck_has(refused(&in, SP_E_RANGE), "'x' has -1 slots"), res[0].slots = res[1].slots = 0;
-  sp_sched_task two[] = { { "p", 0, -1, 4001, 0, &acc, 1 }, { "q", 0, -1, 4003, 0, &acc, 1 } };
+  sp_sched_task two[] = {{"p", 0, -1, 4001, 0, &acc, 1}, {"q", 0, -1, 4003, 0, &acc, 1}};
   in.tasks = two, in.n_tasks = 2;
   ck_has(refused(&in, SP_E_RANGE), "'q' every 4003 steps");
 }
 END_TEST
 
-START_TEST(proof_catches_tampering)
-{
-  sp_sched_input in = { LANES({ "ahead", 0, false }, { "train", 1, false }),
-                        TASKS({ "enc", 0, -1, 1, 0, USES({ 0, W }) }, { "dec", 1, -1, 1, 0, USES({ 0, R }) },
-                              { "end", 1, -1, 1, 0, USES({ 0, R }) }),
-                        RES({ "features", 0, 0, 0 }) };
+START_TEST(proof_catches_tampering) {
+  sp_sched_input in = {
+      LANES({"ahead", 0, false}, {"train", 1, false}),
+      TASKS({"enc", 0, -1, 1, 0, USES({0, W})}, {"dec", 1, -1, 1, 0, USES({0, R})}, {"end", 1, -1, 1, 0, USES({0, R})}),
+      RES({"features", 0, 0, 0})};
   sp_schedule s = derived(&in);
   sp_err err;
   s.items[0].waits[0].back = 0;
@@ -341,13 +318,12 @@ START_TEST(proof_catches_tampering)
 END_TEST
 
 /* Accesses in an order that the program forbids are caught by the proof alone, without the derivation's check. */
-START_TEST(proof_catches_wrong_order)
-{
-  sp_sched_access write = { 0, W }, read = { 0, R };
-  sp_sched_lane lanes[] = { { "h", 0, true }, { "b", 0, false } };
-  sp_sched_task tasks[] = { { "writer", 0, 0, 1, 0, &write, 1 }, { "reader", 0, 0, 1, 0, &read, 1 } };
-  sp_sched_resource res[] = { { "x", 2, 0, 0 } };
-  sp_sched_input in = { lanes, 2, tasks, 2, res, 1, 0 };
+START_TEST(proof_catches_wrong_order) {
+  sp_sched_access write = {0, W}, read = {0, R};
+  sp_sched_lane lanes[] = {{"h", 0, true}, {"b", 0, false}};
+  sp_sched_task tasks[] = {{"writer", 0, 0, 1, 0, &write, 1}, {"reader", 0, 0, 1, 0, &read, 1}};
+  sp_sched_resource res[] = {{"x", 2, 0, 0}};
+  sp_sched_input in = {lanes, 2, tasks, 2, res, 1, 0};
   sp_schedule s = derived(&in);
   sp_err err;
   tasks[0].delay = s.delay[0] = s.depth = 1;
@@ -360,8 +336,7 @@ START_TEST(proof_catches_wrong_order)
 }
 END_TEST
 
-static void every_wait_is_needed(sp_schedule *s, const sp_sched_input *in, uint64_t seed)
-{
+static void every_wait_is_needed(sp_schedule *s, const sp_sched_input *in, uint64_t seed) {
   sp_err err;
   for (size_t t = 0; t < s->n_items; t++)
     for (size_t i = 0; i < s->items[t].n_waits; i++) {
@@ -374,8 +349,7 @@ static void every_wait_is_needed(sp_schedule *s, const sp_sched_input *in, uint6
     }
 }
 
-static void every_ring_is_needed(sp_schedule *s, const sp_sched_input *in)
-{
+static void every_ring_is_needed(sp_schedule *s, const sp_sched_input *in) {
   sp_err err;
   for (size_t t = 0; t < s->n_items; t++) {
     ck_assert_int_eq(s->items[t].record, s->items[t].ring > 0);
@@ -388,8 +362,7 @@ static void every_ring_is_needed(sp_schedule *s, const sp_sched_input *in)
 }
 
 /* Two slots below the derived count the writer would have to wait for what is submitted after it. */
-static size_t every_slot_is_needed(const sp_schedule *s, rs *g)
-{
+static size_t every_slot_is_needed(const sp_schedule *s, rs *g) {
   size_t tried = 0;
   for (size_t r = 0; r < g->in.n_resources; r++) {
     int lead = 0, first = -1;
@@ -408,8 +381,7 @@ static size_t every_slot_is_needed(const sp_schedule *s, rs *g)
   return tried;
 }
 
-START_TEST(random_schedules_are_right_and_minimal)
-{
+START_TEST(random_schedules_are_right_and_minimal) {
   static rs g;
   size_t kept = 0, all = 0, slots = 0;
   for (int k = 0; k < 10; k++) {
@@ -431,8 +403,7 @@ START_TEST(random_schedules_are_right_and_minimal)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
   Suite *suite = suite_create("schedule");
   TCase *hand = tcase_create("by hand"), *random = tcase_create("random");
   tcase_add_test(hand, one_lane_needs_no_waits);

@@ -37,12 +37,12 @@ static const struct {
   const char *params;
   uint64_t hash;
 } frozen[] = {
-  { "{ path = \"shapes\", size = 64 }", UINT64_C(0x2A36155E84123EF1) },
-  { "{ path = \"shapes\", size = 256 }", UINT64_C(0xA536AE51C489A63E) },
-  { "{ path = \"shapes\", size = {33, 121} }", UINT64_C(0x4A639CA30C7206EF) },
-  { "{ path = \"shapes\", size = 64, data_seed = 7 }", UINT64_C(0x7A22C192E29F854A) },
-  { "{ path = \"random\", size = 64 }", UINT64_C(0xE72BCB3B6F330627) },
-  { "{ path = \"random\", size = {5, 7}, classes = 3 }", UINT64_C(0x2B26F383547EB4FA) },
+    {"{ path = \"shapes\", size = 64 }", UINT64_C(0x2A36155E84123EF1)},
+    {"{ path = \"shapes\", size = 256 }", UINT64_C(0xA536AE51C489A63E)},
+    {"{ path = \"shapes\", size = {33, 121} }", UINT64_C(0x4A639CA30C7206EF)},
+    {"{ path = \"shapes\", size = 64, data_seed = 7 }", UINT64_C(0x7A22C192E29F854A)},
+    {"{ path = \"random\", size = 64 }", UINT64_C(0xE72BCB3B6F330627)},
+    {"{ path = \"random\", size = {5, 7}, classes = 3 }", UINT64_C(0x2B26F383547EB4FA)},
 };
 
 START_TEST(test_same_bits_as_ever) {
@@ -72,7 +72,7 @@ START_TEST(test_workers_and_batch_do_not_matter) {
 END_TEST
 
 /* ---- odd sizes ---- */
-static const char *const sizes[] = { "{1, 1}", "{1, 300}", "{300, 1}", "{7, 3}", "{2, 1000}", "{1, 16384}" };
+static const char *const sizes[] = {"{1, 1}", "{1, 300}", "{300, 1}", "{7, 3}", "{2, 1000}", "{1, 16384}"};
 
 START_TEST(test_any_size) {
   char params[96];
@@ -89,7 +89,7 @@ END_TEST
 /* ---- every class is there, about equally often ---- */
 START_TEST(test_classes_are_balanced) {
   spt *t = open_set("{ path = \"shapes\", size = 32 }", 500);
-  double n[CLASSES] = { 0 }, all = 500.0 * 32 * 32, length, classes;
+  double n[CLASSES] = {0}, all = 500.0 * 32 * 32, length, classes;
   make(t, 0, 500);
   const uint8_t *mask = spt_raw(t, SPT_OUT, 1, 0);
   for (int k = 0; k < 500 * 32 * 32; k++) n[mask[k]]++;
@@ -124,7 +124,7 @@ START_TEST(test_colour_does_not_tell_the_class) {
   }
   make(t, TRAIN, TEST);
   for (int weighted = 0; weighted < 2; weighted++) { /* the most votes; and the most relative to the class's size */
-    double hit[CLASSES] = { 0 }, said[CLASSES] = { 0 }, is[CLASSES] = { 0 }, mean = 0;
+    double hit[CLASSES] = {0}, said[CLASSES] = {0}, is[CLASSES] = {0}, mean = 0;
     for (int k = 0; k < TEST * SIDE * SIDE; k++) {
       const uint32_t *v = votes[bin_of(image + 3 * k)];
       int best = 0;
@@ -145,7 +145,7 @@ END_TEST
 /* ---- random ---- */
 START_TEST(test_random_is_flat) {
   spt *t = open_set("{ path = \"random\", size = 128, classes = 10 }", 8);
-  double image[256] = { 0 }, mask[10] = { 0 }, n = 8.0 * 128 * 128;
+  double image[256] = {0}, mask[10] = {0}, n = 8.0 * 128 * 128;
   make(t, 9, 8);
   const uint8_t *p = spt_raw(t, SPT_OUT, 0, 0), *m = spt_raw(t, SPT_OUT, 1, 0);
   for (int k = 0; k < 8 * 128 * 128 * 3; k++) image[p[k]]++;

@@ -13,8 +13,7 @@ enum { STEPS = 26, MAX_BUFFERS = 2048, MAX_RING = 64 };
 
 static char words[512];
 
-static int keep_words(sp_ctx *ctx, int status, const char *fmt, ...)
-{
+static int keep_words(sp_ctx *ctx, int status, const char *fmt, ...) {
   va_list ap;
   (void)ctx;
   va_start(ap, fmt);
@@ -25,14 +24,13 @@ static int keep_words(sp_ctx *ctx, int status, const char *fmt, ...)
 
 static void say(sp_ctx *ctx, int level, const char *fmt, ...) { (void)ctx, (void)level, (void)fmt; }
 
-static const void *nothing(sp_ctx *ctx, const char *id)
-{
+static const void *nothing(sp_ctx *ctx, const char *id) {
   (void)ctx, (void)id;
   return NULL;
 }
 
-static const sp_host host = { sizeof host, SP_ABI, keep_words, say, nothing };
-static sp_ctx ctx = { sizeof ctx, 0, &host, NULL, NULL };
+static const sp_host host = {sizeof host, SP_ABI, keep_words, say, nothing};
+static sp_ctx ctx = {sizeof ctx, 0, &host, NULL, NULL};
 static const sp_device_type *const dev = &sp_device_sim;
 
 #define ok(call) ck_assert_msg((call) == SP_OK, "%s", words)
@@ -52,8 +50,7 @@ typedef struct op {
 
 static uint64_t mix(uint64_t h, uint64_t v) { return sp_fnv64(h, &v, sizeof v); }
 
-static int run_op(void *arg, void *native)
-{
+static int run_op(void *arg, void *native) {
   const op *o = arg;
   const sp_sched_task *t = &o->g->task[o->task];
   uint64_t h = mix(mix(SP_FNV64, (uint64_t)o->task), (uint64_t)o->step);
@@ -75,8 +72,7 @@ typedef struct machine {
   op ops[RS_TASKS][STEPS];
 } machine;
 
-static void machine_open(machine *m, const rs *g, const sp_schedule *s, uint64_t seed)
-{
+static void machine_open(machine *m, const rs *g, const sp_schedule *s, uint64_t seed) {
   sp_device_sim_seed(seed);
   ok(dev->open(&ctx, 0, &m->device));
   for (size_t l = 0; l < g->in.n_lanes; l++)
@@ -87,8 +83,7 @@ static void machine_open(machine *m, const rs *g, const sp_schedule *s, uint64_t
   }
 }
 
-static void machine_close(machine *m, const rs *g, const sp_schedule *s)
-{
+static void machine_close(machine *m, const rs *g, const sp_schedule *s) {
   for (size_t t = 0; t < g->in.n_tasks; t++)
     for (int k = 0; k < s->items[t].ring; k++) dev->event_close(m->event[t][k]);
   for (size_t l = 0; l < g->in.n_lanes; l++)
@@ -96,14 +91,12 @@ static void machine_close(machine *m, const rs *g, const sp_schedule *s)
   dev->close(m->device);
 }
 
-static void *event_of(machine *m, const rs *g, const sp_schedule *s, int task, int step)
-{
+static void *event_of(machine *m, const rs *g, const sp_schedule *s, int task, int step) {
   const sp_sched_task *t = &g->task[task];
   return m->event[task][(step - t->phase) / t->every % s->items[task].ring];
 }
 
-static void submit(machine *m, const rs *g, const sp_schedule *s, int task, int step)
-{
+static void submit(machine *m, const rs *g, const sp_schedule *s, int task, int step) {
   const sp_sched_item *it = &s->items[task];
   int lane = g->task[task].lane;
   bool blocks = g->lane[lane].host;
@@ -121,8 +114,7 @@ static void submit(machine *m, const rs *g, const sp_schedule *s, int task, int 
   if (it->record) ok(dev->event_record(&ctx, event_of(m, g, s, task, step), m->stream[lane]));
 }
 
-static size_t number_buffers(const rs *g, const sp_schedule *s, size_t *first)
-{
+static size_t number_buffers(const rs *g, const sp_schedule *s, size_t *first) {
   size_t n = 0;
   for (size_t r = 0; r < g->in.n_resources; r++) {
     first[r] = n;
@@ -132,26 +124,23 @@ static size_t number_buffers(const rs *g, const sp_schedule *s, size_t *first)
   return n;
 }
 
-static void prepare(machine *m, const rs *g, const sp_schedule *s, result *out)
-{
+static void prepare(machine *m, const rs *g, const sp_schedule *s, result *out) {
   static size_t first[RS_RESOURCES];
   size_t n = number_buffers(g, s, first);
   memset(out, 0, sizeof *out);
   for (size_t b = 0; b < n; b++) out->buf[b] = mix(SP_FNV64, ~(uint64_t)b); /* as if poisoned */
   for (size_t t = 0; t < g->in.n_tasks; t++)
-    for (int k = 0; k < STEPS; k++) m->ops[t][k] = (op){ g, s, out, first, (int)t, k };
+    for (int k = 0; k < STEPS; k++) m->ops[t][k] = (op){g, s, out, first, (int)t, k};
 }
 
-static bool runs(const rs *g, int task, int step)
-{
+static bool runs(const rs *g, int task, int step) {
   const sp_sched_task *t = &g->task[task];
   return step >= t->phase && (step - t->phase) % t->every == 0;
 }
 
 static machine m;
 
-static void serialized(const rs *g, const sp_schedule *s, result *out)
-{
+static void serialized(const rs *g, const sp_schedule *s, result *out) {
   prepare(&m, g, s, out);
   for (int step = 0; step < STEPS; step++)
     for (size_t t = 0; t < g->in.n_tasks; t++)
@@ -159,8 +148,7 @@ static void serialized(const rs *g, const sp_schedule *s, result *out)
 }
 
 /* One timing: the seed draws which stream goes next, and after how many steps the run drains. */
-static void scheduled(const rs *g, const sp_schedule *s, uint64_t seed, result *out)
-{
+static void scheduled(const rs *g, const sp_schedule *s, uint64_t seed, result *out) {
   rs dice;
   dice.state = seed;
   prepare(&m, g, s, out);
@@ -182,16 +170,14 @@ static void scheduled(const rs *g, const sp_schedule *s, uint64_t seed, result *
 static rs g;
 static result want, got;
 
-static void make(sp_schedule *s, uint64_t seed)
-{
+static void make(sp_schedule *s, uint64_t seed) {
   sp_err err;
   rs_make(&g, seed, 0, 0);
   ck_assert_msg(sp_schedule_derive(s, &g.in, &err) == SP_OK, "seed %llu: %s", (unsigned long long)seed, err.msg);
   serialized(&g, s, &want);
 }
 
-START_TEST(every_timing_gives_the_serialized_bits)
-{
+START_TEST(every_timing_gives_the_serialized_bits) {
   for (uint64_t k = 0; k < 10; k++) {
     sp_schedule s;
     make(&s, (uint64_t)_i * 10 + k);
@@ -205,8 +191,7 @@ START_TEST(every_timing_gives_the_serialized_bits)
 }
 END_TEST
 
-START_TEST(some_timing_shows_each_missing_wait)
-{
+START_TEST(some_timing_shows_each_missing_wait) {
   size_t tried = 0;
   for (uint64_t k = 0; k < 10; k++) {
     sp_schedule s;
@@ -234,8 +219,7 @@ START_TEST(some_timing_shows_each_missing_wait)
 }
 END_TEST
 
-int main(void)
-{
+int main(void) {
   Suite *suite = suite_create("sim");
   TCase *same = tcase_create("same bits"), *missing = tcase_create("missing waits");
   tcase_add_loop_test(same, every_timing_gives_the_serialized_bits, 0, 10);

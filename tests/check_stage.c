@@ -61,12 +61,16 @@ static int do_plan(const sp_spec *in_spec, uint32_t n, int training) {
   return sp_inst_plan(inst, &plan, &err);
 }
 
-static const struct { const char *stage; int status; const char *words; } fails[] = {
-  {"no_words", SP_E_DATA, "stage 'it' (faulty.so) step 124: forward() failed: bad data"},
-  {"no_status", SP_E_INTERNAL, "stage 'it' (faulty.so) step 124: forward() returned 7, which is no status"},
-  {"words_but_ok", SP_E_INTERNAL,
-   "stage 'it' (faulty.so) step 124: forward() said that it failed, but returned SP_OK: something is amiss"},
-  {"two_fails", SP_E_DATA, "stage 'it' (faulty.so) step 124: the first words"},
+static const struct {
+  const char *stage;
+  int status;
+  const char *words;
+} fails[] = {
+    {"no_words", SP_E_DATA, "stage 'it' (faulty.so) step 124: forward() failed: bad data"},
+    {"no_status", SP_E_INTERNAL, "stage 'it' (faulty.so) step 124: forward() returned 7, which is no status"},
+    {"words_but_ok", SP_E_INTERNAL,
+     "stage 'it' (faulty.so) step 124: forward() said that it failed, but returned SP_OK: something is amiss"},
+    {"two_fails", SP_E_DATA, "stage 'it' (faulty.so) step 124: the first words"},
 };
 
 START_TEST(failures_have_words_and_a_prefix) {
@@ -103,8 +107,9 @@ START_TEST(overlapping_calls_are_refused) {
   open_stage("good");
   inst->busy = -1; /* as if another lane were inside */
   ck_assert_int_eq(forward(), SP_E_STATE);
-  ck_assert_str_eq(err.msg, "stage 'it' (faulty.so) step 124: forward() was called while another call of this instance is in "
-                            "flight");
+  ck_assert_str_eq(err.msg,
+                   "stage 'it' (faulty.so) step 124: forward() was called while another call of this instance is in "
+                   "flight");
   ck_assert_int_eq(do_plan(&spec, 1, 1), SP_E_STATE);
   inst->busy = 0;
   ck_assert_int_eq(forward(), SP_OK);
@@ -156,27 +161,45 @@ START_TEST(a_good_plan) {
 }
 END_TEST
 
-static const struct { const char *stage; sp_spec in; uint32_t n; const char *words; } plans[] = {
-  {"good", {.dtype = SP_U8, .ndim = 4, .shape = {8, 3, 64, 64}}, 1,
-   "stage 'it' (faulty.so): input 'x' is float32 with 4 dimensions, got uint8[8,3,64,64]"},
-  {"good", {.dtype = SP_F32, .ndim = 2, .shape = {8, 3}}, 1,
-   "stage 'it' (faulty.so): input 'x' is float32 with 4 dimensions, got float32[8,3]"},
-  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 0, 1, 1}}, 1,
-   "stage 'it' (faulty.so): input 'x': float32[8,0,1,1]: extent 1 is 0"},
-  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {INT64_MAX, 3, 1, 1}}, 1, "too large to count its bytes"},
-  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}, .order = 0x0133}, 1, "the order is no permutation"},
-  {"good", {.dtype = SP_F32, .ndim = 9}, 1, "9 dimensions, at most 8 are possible"},
-  {"good", {.dtype = 77, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "there is no data type 77"},
-  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 0, "stage 'it' (faulty.so): input 'x' is not wired"},
-  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 2, "input 'x' takes one tensor, got 2"},
-  {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 101, 1, 1}}, 1,
-   "stage 'it' (faulty.so): at most 100 channels, got 101"},
-  {"bad_dtype", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1,
-   "output 'y' is float32 with 4 dimensions, got uint8[8,3,1,1]"},
-  {"bad_extent", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "output 'y': float32[8,0,1,1]: extent 1 is 0"},
-  {"forgets", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "output 'y': there is no data type 0"},
-  {"two_weights", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "weight '0.weight' is there twice"},
-  {"saved", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "4 saved bytes although no backward() follows"},
+static const struct {
+  const char *stage;
+  sp_spec in;
+  uint32_t n;
+  const char *words;
+} plans[] = {
+    {"good",
+     {.dtype = SP_U8, .ndim = 4, .shape = {8, 3, 64, 64}},
+     1,
+     "stage 'it' (faulty.so): input 'x' is float32 with 4 dimensions, got uint8[8,3,64,64]"},
+    {"good",
+     {.dtype = SP_F32, .ndim = 2, .shape = {8, 3}},
+     1,
+     "stage 'it' (faulty.so): input 'x' is float32 with 4 dimensions, got float32[8,3]"},
+    {"good",
+     {.dtype = SP_F32, .ndim = 4, .shape = {8, 0, 1, 1}},
+     1,
+     "stage 'it' (faulty.so): input 'x': float32[8,0,1,1]: extent 1 is 0"},
+    {"good", {.dtype = SP_F32, .ndim = 4, .shape = {INT64_MAX, 3, 1, 1}}, 1, "too large to count its bytes"},
+    {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}, .order = 0x0133}, 1, "the order is no permutation"},
+    {"good", {.dtype = SP_F32, .ndim = 9}, 1, "9 dimensions, at most 8 are possible"},
+    {"good", {.dtype = 77, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "there is no data type 77"},
+    {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 0, "stage 'it' (faulty.so): input 'x' is not wired"},
+    {"good", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 2, "input 'x' takes one tensor, got 2"},
+    {"good",
+     {.dtype = SP_F32, .ndim = 4, .shape = {8, 101, 1, 1}},
+     1,
+     "stage 'it' (faulty.so): at most 100 channels, got 101"},
+    {"bad_dtype",
+     {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}},
+     1,
+     "output 'y' is float32 with 4 dimensions, got uint8[8,3,1,1]"},
+    {"bad_extent",
+     {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}},
+     1,
+     "output 'y': float32[8,0,1,1]: extent 1 is 0"},
+    {"forgets", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "output 'y': there is no data type 0"},
+    {"two_weights", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "weight '0.weight' is there twice"},
+    {"saved", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "4 saved bytes although no backward() follows"},
 };
 
 START_TEST(plans_are_checked) {
@@ -245,17 +268,18 @@ static void line(void *arg, sp_conform_result result, const char *stage, const c
 }
 
 static const char *const found[] = {
-  "no_words: forward() succeeds and stays within its buffers: stage 'no_words' (faulty.so) step 3: forward() failed: bad data",
-  "no_status: forward() succeeds",
-  "half_output: forward() writes all of its output",
-  "overrun: forward() succeeds and stays within its buffers: forward() wrote before or behind an output (number 1)",
-  "changes_input: forward() leaves its inputs as they are",
-  "uses_scratch: forward() gives the same bits again",
-  "no_acc: din_acc adds to what is there",
-  "short_batch: forward() writes nothing behind the samples of a short batch",
-  "bad_dtype: plan() with small inputs",
-  "bad_extent: plan() with small inputs",
-  "two_weights: plan() with small inputs",
+    "no_words: forward() succeeds and stays within its buffers: stage 'no_words' (faulty.so) step 3: forward() failed: "
+    "bad data",
+    "no_status: forward() succeeds",
+    "half_output: forward() writes all of its output",
+    "overrun: forward() succeeds and stays within its buffers: forward() wrote before or behind an output (number 1)",
+    "changes_input: forward() leaves its inputs as they are",
+    "uses_scratch: forward() gives the same bits again",
+    "no_acc: din_acc adds to what is there",
+    "short_batch: forward() writes nothing behind the samples of a short batch",
+    "bad_dtype: plan() with small inputs",
+    "bad_extent: plan() with small inputs",
+    "two_weights: plan() with small inputs",
 };
 
 START_TEST(the_conformance_suite_finds_each_fault) {

@@ -25,8 +25,8 @@ KIT void kit_setup(void) {
 KIT void kit_teardown(void) { sp_env_free(env); }
 
 /* Up to two whole-number parameters; the names end with NULL. */
-KIT sp_node *add2(sp_graph *g, const char *stage, const char *name, sp_node_opts opts, const char *k1, int64_t v1, const char *k2,
-                     int64_t v2) {
+KIT sp_node *add2(sp_graph *g, const char *stage, const char *name, sp_node_opts opts, const char *k1, int64_t v1,
+                  const char *k2, int64_t v2) {
   sp_value t = {.type = SP_V_TABLE};
   sp_err err;
   sp_node *n;
@@ -63,7 +63,9 @@ KIT sp_node *wire2(sp_graph *g, sp_node *to, sp_node *from, sp_node *from2) {
 }
 KIT sp_node *wire(sp_graph *g, sp_node *to, sp_node *from) { return wire2(g, to, from, NULL); }
 
-KIT sp_node *loss_of(sp_graph *g, const char *name, sp_node *from) { return wire(g, add1(g, "toy_loss", name, NULL, 0), from); }
+KIT sp_node *loss_of(sp_graph *g, const char *name, sp_node *from) {
+  return wire(g, add1(g, "toy_loss", name, NULL, 0), from);
+}
 
 KIT sp_graph *new_graph(sp_graph_opts o) {
   sp_err err;

@@ -74,7 +74,7 @@ static int buf_new(spt *t, buf *b, int64_t bytes) {
   if (posix_memalign(&p, 256, all)) return oops(t, sp_nomem(&t->err, all, "a test buffer"));
   memset(p, GUARD_BYTE, all);
   memset((uint8_t *)p + GUARD, POISON_BYTE, (size_t)bytes);
-  *b = (buf){ p, (size_t)bytes };
+  *b = (buf){p, (size_t)bytes};
   return SP_OK;
 }
 
@@ -93,7 +93,7 @@ static void buf_poison(buf *b) {
 
 static void buf_free(buf *b) {
   free(b->base);
-  *b = (buf){ NULL, 0 };
+  *b = (buf){NULL, 0};
 }
 
 static void port_clear(port *p) {
@@ -167,7 +167,7 @@ spt *spt_new_value(const char *stage, const sp_value *params, int threads) {
 }
 
 spt *spt_new(const char *stage, const char *params, int threads) {
-  sp_value v = { .type = SP_V_NIL };
+  sp_value v = {.type = SP_V_NIL};
   sp_err err;
   if (params && spt_table(&v, params, &err)) {
     spt *t = sp_calloc(1, sizeof *t);
@@ -233,7 +233,7 @@ int spt_input(spt *t, int p, const sp_spec *spec, const void *data) {
 }
 
 int spt_input_of(spt *t, int p, int dtype, int ndim, const int64_t *shape, int order, const void *data) {
-  sp_spec s = { .dtype = dtype, .ndim = ndim, .order = order };
+  sp_spec s = {.dtype = dtype, .ndim = ndim, .order = order};
   if (ndim < 0 || ndim > SP_MAX_DIMS) return FAIL(t, SP_E_SHAPE, "harness: %d dimensions", ndim);
   for (int i = 0; i < ndim; i++) s.shape[i] = shape[i];
   return spt_input(t, p, &s, data);
@@ -243,8 +243,12 @@ void spt_set_batch(spt *t, int64_t n) { t->batch = n; }
 void spt_set_seed(spt *t, uint64_t seed) { t->seed = seed; }
 void spt_set_frozen(spt *t, int frozen) { t->frozen = frozen; }
 void spt_set_torch(spt *t, int on) { t->torch = on; }
-void spt_set_live(spt *t, int i, float v) { if (i >= 0 && i < SP_MAX_LIVE) t->step.live[i] = v; }
-void spt_set_id(spt *t, int64_t i, uint64_t id) { if (t->ids && i >= 0 && i < t->batch) t->ids[i] = id; }
+void spt_set_live(spt *t, int i, float v) {
+  if (i >= 0 && i < SP_MAX_LIVE) t->step.live[i] = v;
+}
+void spt_set_id(spt *t, int64_t i, uint64_t id) {
+  if (t->ids && i >= 0 && i < t->batch) t->ids[i] = id;
+}
 void spt_set_epoch(spt *t, uint64_t epoch) { t->epoch = epoch; }
 void spt_set_loss_scale(spt *t, float scale) { t->step.loss_scale = scale; }
 void spt_set_acc(spt *t, int din_acc, int dw_acc) { t->din_acc = din_acc, t->dw_acc = dw_acc; }
@@ -338,7 +342,7 @@ static sp_tensor shorten(const spt *t, sp_tensor x) {
 }
 
 static sp_list lend(const spt *t, const port *p, sp_tensor **store, bool shortens) {
-  sp_list l = { p->n, 0, *store };
+  sp_list l = {p->n, 0, *store};
   for (uint32_t i = 0; i < p->n; i++, ++*store) {
     **store = shortens ? shorten(t, p->t[i]) : p->t[i];
     if (p->hidden[i]) (*store)->data = NULL;
@@ -348,7 +352,7 @@ static sp_list lend(const spt *t, const port *p, sp_tensor **store, bool shorten
 
 /* The gradient list has one element per tensor of its port, data NULL where there is none. */
 static sp_list lend_grad(const spt *t, const port *grad, const port *of, sp_tensor **store) {
-  sp_list l = { of->n, 0, *store };
+  sp_list l = {of->n, 0, *store};
   for (uint32_t i = 0; i < of->n; i++, ++*store) {
     **store = shorten(t, of->t[i]);
     (*store)->data = i < grad->n && !grad->hidden[i] ? grad->t[i].data : NULL;
@@ -383,13 +387,24 @@ static int call_fill(spt *t, call *c, bool grads, bool prepare) {
     c->dweights[i] = t->dweight.t[i];
     if (t->dweight.hidden[i] || scale != 0) c->dweights[i].data = NULL;
   }
-  c->io = (sp_io){ .size = sizeof(sp_io), .training = (uint32_t)t->training, .step = prepare ? NULL : &t->step,
-                   .ids = prepare ? NULL : t->ids, .n_in = (uint32_t)t->n_in, .n_out = (uint32_t)t->n_out,
-                   .n_weights = t->n_w, .in = c->in, .out = c->out, .dout = grads ? c->dout : NULL,
-                   .din = grads ? c->din : NULL, .din_acc = grads ? c->acc : NULL, .weights = c->weights,
-                   .dweights = c->dweights, .dw_acc = (uint32_t)t->dw_acc,
-                   .dw_scale = scale != 0 ? buf_data(&t->scale_mem) : NULL, .scratch = buf_data(&t->scratch),
-                   .saved = buf_data(&t->saved) };
+  c->io = (sp_io){.size = sizeof(sp_io),
+                  .training = (uint32_t)t->training,
+                  .step = prepare ? NULL : &t->step,
+                  .ids = prepare ? NULL : t->ids,
+                  .n_in = (uint32_t)t->n_in,
+                  .n_out = (uint32_t)t->n_out,
+                  .n_weights = t->n_w,
+                  .in = c->in,
+                  .out = c->out,
+                  .dout = grads ? c->dout : NULL,
+                  .din = grads ? c->din : NULL,
+                  .din_acc = grads ? c->acc : NULL,
+                  .weights = c->weights,
+                  .dweights = c->dweights,
+                  .dw_acc = (uint32_t)t->dw_acc,
+                  .dw_scale = scale != 0 ? buf_data(&t->scale_mem) : NULL,
+                  .scratch = buf_data(&t->scratch),
+                  .saved = buf_data(&t->saved)};
   return SP_OK;
 }
 
@@ -412,15 +427,21 @@ static int plan_ids(spt *t) {
 
 static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) {
   int rc;
-  sp_plan plan = { .size = sizeof plan, .training = (uint32_t)t->training, .n_in = (uint32_t)t->n_in,
-                   .n_out = (uint32_t)t->n_out, .batch = t->batch, .frozen = t->frozen, .in = in, .out = out };
+  sp_plan plan = {.size = sizeof plan,
+                  .training = (uint32_t)t->training,
+                  .n_in = (uint32_t)t->n_in,
+                  .n_out = (uint32_t)t->n_out,
+                  .batch = t->batch,
+                  .frozen = t->frozen,
+                  .in = in,
+                  .out = out};
   for (int p = 0; p < t->n_in; p++) {
     if ((rc = check_port(t, &t->type->inputs[p], &t->in[p], "input"))) return rc;
-    in[p] = (sp_speclist){ t->in[p].n, t->in[p].n, store };
+    in[p] = (sp_speclist){t->in[p].n, t->in[p].n, store};
     for (uint32_t i = 0; i < t->in[p].n; i++) *store++ = t->in[p].t[i].spec;
   }
   for (int p = 0; p < t->n_out; p++, store += SP_MAX_LIST)
-    out[p] = (sp_speclist){ 0, t->type->outputs[p].flags & SP_PORT_LIST ? SP_MAX_LIST : 1, store };
+    out[p] = (sp_speclist){0, t->type->outputs[p].flags & SP_PORT_LIST ? SP_MAX_LIST : 1, store};
   if ((rc = sp_inst_plan(t->inst, &plan, &t->err))) return oops(t, rc);
   if ((rc = add_outputs(t, out)) || (rc = add_weights(t, &plan)) || (rc = plan_ids(t)) ||
       (rc = buf_new(t, &t->scratch, (int64_t)plan.scratch_bytes)) ||
@@ -511,8 +532,8 @@ static int check_guards(spt *t) {
 
 /* The words of status_doc with its three places filled in. */
 static int report_status(spt *t, const int64_t *s) {
-  static const char *const places[] = { "%sample", "%value", "%limit" };
-  sp_sb sb = { 0 };
+  static const char *const places[] = {"%sample", "%value", "%limit"};
+  sp_sb sb = {0};
   for (const char *p = t->type->status_doc ? t->type->status_doc : "no words"; *p;) {
     int hit = -1;
     for (int k = 0; k < 3; k++)
@@ -553,8 +574,7 @@ int spt_forward(spt *t, uint64_t step) {
   buf_poison(&t->scratch);
   buf_poison(&t->saved);
   uint64_t before = hash_fixed(t, true);
-  if (!(rc = call_fill(t, &c, loss, false)))
-    rc = oops(t, sp_inst_forward(t->inst, &c.io, step, NULL, NULL, &t->err));
+  if (!(rc = call_fill(t, &c, loss, false))) rc = oops(t, sp_inst_forward(t->inst, &c.io, step, NULL, NULL, &t->err));
   call_free(&c);
   if (rc || (rc = check_guards(t))) return rc;
   if (hash_fixed(t, true) != before)
@@ -584,13 +604,13 @@ int spt_backward(spt *t) {
 /* ---- reading and setting ---- */
 static const port *find_port(const spt *t, int what, int p) {
   switch (what) {
-  case SPT_IN: return p >= 0 && p < t->n_in ? &t->in[p] : NULL;
-  case SPT_DIN: return p >= 0 && p < t->n_in ? &t->din[p] : NULL;
-  case SPT_OUT: return p >= 0 && p < t->n_out ? &t->out[p] : NULL;
-  case SPT_DOUT: return p >= 0 && p < t->n_out ? &t->dout[p] : NULL;
-  case SPT_WEIGHT: return p == 0 ? &t->weight : NULL;
-  case SPT_DWEIGHT: return p == 0 ? &t->dweight : NULL;
-  default: return NULL;
+    case SPT_IN: return p >= 0 && p < t->n_in ? &t->in[p] : NULL;
+    case SPT_DIN: return p >= 0 && p < t->n_in ? &t->din[p] : NULL;
+    case SPT_OUT: return p >= 0 && p < t->n_out ? &t->out[p] : NULL;
+    case SPT_DOUT: return p >= 0 && p < t->n_out ? &t->dout[p] : NULL;
+    case SPT_WEIGHT: return p == 0 ? &t->weight : NULL;
+    case SPT_DWEIGHT: return p == 0 ? &t->dweight : NULL;
+    default: return NULL;
   }
 }
 

@@ -29,8 +29,8 @@ spt *spt_new(const char *stage, const char *params, int threads);
 /* The same with a table that is there already. */
 spt *spt_new_value(const char *stage, const sp_value *params, int threads);
 void spt_free(spt *t);
-int spt_failed(const spt *t);         /* status of the latest failure, SP_OK if there was none */
-const char *spt_error(const spt *t);  /* its words, "" if there was none */
+int spt_failed(const spt *t);             /* status of the latest failure, SP_OK if there was none */
+const char *spt_error(const spt *t);      /* its words, "" if there was none */
 void spt_note(spt *t, const sp_err *err); /* keeps a failure of a check */
 const sp_stage_type *spt_type(const spt *t);
 
@@ -50,13 +50,13 @@ void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does af
 int spt_plan(spt *t, int training);
 
 /* At any time after spt_plan. */
-int spt_run_batch(spt *t, int64_t n);                      /* run with fewer samples than planned from now on */
-void spt_set_live(spt *t, int i, float v);                 /* a LIVE parameter, by its index among them */
-void spt_set_id(spt *t, int64_t sample, uint64_t id);      /* default SP_ID(0, sample) */
+int spt_run_batch(spt *t, int64_t n);                 /* run with fewer samples than planned from now on */
+void spt_set_live(spt *t, int i, float v);            /* a LIVE parameter, by its index among them */
+void spt_set_id(spt *t, int64_t sample, uint64_t id); /* default SP_ID(0, sample) */
 void spt_set_epoch(spt *t, uint64_t epoch);
 void spt_set_loss_scale(spt *t, float scale);
-void spt_set_dw_scale(spt *t, float scale);                /* backward() updates the weights in place; 0: off */
-void spt_set_acc(spt *t, int din_acc, int dw_acc);         /* add to what is there */
+void spt_set_dw_scale(spt *t, float scale);                      /* backward() updates the weights in place; 0: off */
+void spt_set_acc(spt *t, int din_acc, int dw_acc);               /* add to what is there */
 void spt_want(spt *t, int what, int port, int item, int wanted); /* SPT_DIN, SPT_DOUT, SPT_DWEIGHT: data NULL if not */
 
 /* Runs. The STATUS port, if there is one, is turned into a failure with the stage's words. */
@@ -64,20 +64,20 @@ int spt_forward(spt *t, uint64_t step);
 int spt_backward(spt *t);
 
 /* Tensors. */
-int spt_ports(const spt *t, int what);            /* how many ports */
-int spt_count(const spt *t, int what, int port);  /* how many tensors on it */
+int spt_ports(const spt *t, int what);                               /* how many ports */
+int spt_count(const spt *t, int what, int port);                     /* how many tensors on it */
 const sp_spec *spt_spec(const spt *t, int what, int port, int item); /* NULL: no such tensor */
 void *spt_raw(spt *t, int what, int port, int item);                 /* as it lies in memory */
 int spt_set(spt *t, int what, int port, int item, const void *row_major);
 int spt_get(spt *t, int what, int port, int item, void *row_major);
-const char *spt_weight_name(const spt *t, int i);   /* NULL: no such weight */
+const char *spt_weight_name(const spt *t, int i);     /* NULL: no such weight */
 int spt_weight_index(const spt *t, const char *name); /* -1: no such weight */
 const sp_weight *spt_weight(const spt *t, int i);
 int spt_port_index(const spt *t, int what, const char *name); /* SPT_IN or SPT_OUT; -1: no such port */
 const char *spt_port_name(const spt *t, int what, int port);
-int spt_attr(const spt *t, const char *name, double *value);  /* 0: no such attribute */
-double spt_seconds(const spt *t);             /* the latest forward or backward took, without the harness's checks */
-size_t spt_bytes(const spt *t, int saved);                    /* of scratch (0) or saved (1) */
+int spt_attr(const spt *t, const char *name, double *value); /* 0: no such attribute */
+double spt_seconds(const spt *t);          /* the latest forward or backward took, without the harness's checks */
+size_t spt_bytes(const spt *t, int saved); /* of scratch (0) or saved (1) */
 
 /* Compares backward() with central differences of forward(), through a random projection of the outputs (of a loss:
  * output 0), for up to max_elems elements of each input and weight that has a gradient. An element passes when

@@ -64,7 +64,7 @@ int spt_init(const sp_entry *weights, const double *fan_in, size_t n, uint64_t s
   int rc = SP_OK;
   sp_mt19937_seed(&mt, seed);
   for (size_t i = 0; i < n && !rc; i++) {
-    sp_weight w = { .name = weights[i].name, .spec = weights[i].spec, .init = SP_INIT_UNIFORM, .init_value = fan_in[i] };
+    sp_weight w = {.name = weights[i].name, .spec = weights[i].spec, .init = SP_INIT_UNIFORM, .init_value = fan_in[i]};
     sp_spec rows = w.spec;
     size_t bytes = (size_t)sp_spec_bytes(&w.spec);
     void *data = malloc(bytes + 1);

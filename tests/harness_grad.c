@@ -257,7 +257,7 @@ static int run_check(check *c) {
 }
 
 int spt_gradcheck(spt *t, double eps, double rtol, double atol, int max_elems) {
-  check c = { .t = t, .eps = eps, .rtol = rtol, .atol = atol, .max_elems = max_elems };
+  check c = {.t = t, .eps = eps, .rtol = rtol, .atol = atol, .max_elems = max_elems};
   int rc = run_check(&c);
   if (c.state) restore_state(&c);
   for (int i = 0; c.state && i < n_weights(t); i++) free(c.state[i]);

@@ -47,8 +47,8 @@ static int parse_number(parser *s, sp_value *v) {
   bool fits = errno == 0;
   double d = strtod(s->p, &end_d);
   if (end_d == s->p) return bad(s, "a value was expected");
-  if (end_i == end_d && fits) *v = (sp_value){ .type = SP_V_INT, .i = i, .d = (double)i };
-  else *v = (sp_value){ .type = SP_V_NUM, .d = d };
+  if (end_i == end_d && fits) *v = (sp_value){.type = SP_V_INT, .i = i, .d = (double)i};
+  else *v = (sp_value){.type = SP_V_NUM, .d = d};
   s->p = end_d;
   return SP_OK;
 }
@@ -71,7 +71,7 @@ static bool take_key(parser *s, char *key, size_t cap) {
 static int parse_table(parser *s, sp_value *v) {
   char key[128];
   if (++s->depth > 16) return bad(s, "nested too deeply");
-  *v = (sp_value){ .type = SP_V_TABLE };
+  *v = (sp_value){.type = SP_V_TABLE};
   s->p++;
   for (;;) {
     skip_space(s);
@@ -93,12 +93,15 @@ static int parse_value(parser *s, sp_value *v) {
   skip_space(s);
   if (*s->p == '{') return parse_table(s, v);
   if (*s->p == '"' || *s->p == '\'') return parse_string(s, v);
-  static const struct { const char *word; sp_vtype type; int64_t i; } words[] = {
-    { "true", SP_V_BOOL, 1 }, { "false", SP_V_BOOL, 0 }, { "nil", SP_V_NIL, 0 } };
+  static const struct {
+    const char *word;
+    sp_vtype type;
+    int64_t i;
+  } words[] = {{"true", SP_V_BOOL, 1}, {"false", SP_V_BOOL, 0}, {"nil", SP_V_NIL, 0}};
   for (size_t i = 0; i < SP_ARRAY(words); i++) {
     size_t n = strlen(words[i].word);
     if (strncmp(s->p, words[i].word, n) || name_char(s->p[n])) continue;
-    *v = (sp_value){ .type = words[i].type, .i = words[i].i };
+    *v = (sp_value){.type = words[i].type, .i = words[i].i};
     s->p += n;
     return SP_OK;
   }
@@ -106,8 +109,8 @@ static int parse_value(parser *s, sp_value *v) {
 }
 
 int spt_table(sp_value *v, const char *text, sp_err *err) {
-  parser s = { text, text, err, 0 };
-  *v = (sp_value){ .type = SP_V_NIL };
+  parser s = {text, text, err, 0};
+  *v = (sp_value){.type = SP_V_NIL};
   int rc = parse_value(&s, v);
   skip_space(&s);
   if (!rc && *s.p) rc = bad(&s, "text after the end");

@@ -53,7 +53,7 @@ void if_write(const char *name, if_bytes b) {
 if_bytes if_read(const char *name) {
   FILE *f = fopen(if_path(name), "rb");
   ck_assert_msg(f != NULL, "%s is missing", name);
-  if_bytes b = { malloc(1 << 22), 0 };
+  if_bytes b = {malloc(1 << 22), 0};
   ck_assert_ptr_nonnull(b.p);
   b.n = fread(b.p, 1, 1 << 22, f);
   fclose(f);
@@ -77,7 +77,7 @@ static int channels_of(int colour) {
 }
 
 if_bytes if_png(const uint16_t *samples, int w, int h, int colour, int depth, int interlaced) {
-  if_bytes b = { NULL, 0 };
+  if_bytes b = {NULL, 0};
   size_t line = (size_t)(w * channels_of(colour));
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
   png_infop info = png_create_info_struct(png);
@@ -87,8 +87,8 @@ if_bytes if_png(const uint16_t *samples, int w, int h, int colour, int depth, in
   png_set_IHDR(png, info, (png_uint_32)w, (png_uint_32)h, depth, colour, interlaced ? PNG_INTERLACE_ADAM7 : 0, 0, 0);
   if (colour == PNG_COLOR_TYPE_PALETTE) {
     png_color palette[256];
-    png_byte clear[2] = { 0, 128 };
-    for (int i = 0; i < 256; i++) palette[i] = (png_color){ (png_byte)i, (png_byte)(255 - i), (png_byte)(i * 7) };
+    png_byte clear[2] = {0, 128};
+    for (int i = 0; i < 256; i++) palette[i] = (png_color){(png_byte)i, (png_byte)(255 - i), (png_byte)(i * 7)};
     png_set_PLTE(png, info, palette, 1 << depth);
     png_set_tRNS(png, info, clear, 2, NULL);
   }
@@ -124,7 +124,7 @@ if_bytes if_jpeg(const uint8_t *rgb, int w, int h, int grey) {
   tjhandle tj = tjInitCompress();
   ck_assert_int_eq(tjCompress2(tj, rgb, w, 0, h, TJPF_RGB, &out, &n, grey ? TJSAMP_GRAY : TJSAMP_420, 85, 0), 0);
   tjDestroy(tj);
-  if_bytes b = { malloc(n), n };
+  if_bytes b = {malloc(n), n};
   ck_assert_ptr_nonnull(b.p);
   memcpy(b.p, out, n);
   tjFree(out);

@@ -8,8 +8,8 @@
 
 extern char if_dir[256]; /* set by if_begin */
 
-void if_begin(void); /* makes the folder, with images/ and masks/ in it */
-void if_end(void);   /* removes it and all that is in it */
+void if_begin(void);                   /* makes the folder, with images/ and masks/ in it */
+void if_end(void);                     /* removes it and all that is in it */
 const char *if_path(const char *name); /* dir/name; the last four results stay valid */
 
 /* A file held in memory. */

@@ -7,48 +7,41 @@
 
 enum { MAX_STAGES = 24 };
 
-int rs_below(rs *g, int n)
-{
+int rs_below(rs *g, int n) {
   uint64_t z = g->state += UINT64_C(0x9E3779B97F4A7C15);
   z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
   z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
   return (int)((z ^ z >> 31) % (uint64_t)n);
 }
 
-static const char *label(rs *g, const char *what, int i)
-{
+static const char *label(rs *g, const char *what, int i) {
   char *s = g->name[g->n_names++];
   snprintf(s, sizeof g->name[0], "%s%d", what, i);
   return s;
 }
 
-static int lane(rs *g, int delay, bool host)
-{
-  g->lane[g->in.n_lanes] = (sp_sched_lane){ label(g, host ? "host" : "lane", (int)g->in.n_lanes), delay, host };
+static int lane(rs *g, int delay, bool host) {
+  g->lane[g->in.n_lanes] = (sp_sched_lane){label(g, host ? "host" : "lane", (int)g->in.n_lanes), delay, host};
   return (int)g->in.n_lanes++;
 }
 
-static int resource(rs *g, const char *what, int i, int slots, int extra, int group)
-{
-  g->res[g->in.n_resources] = (sp_sched_resource){ label(g, what, i), slots, extra, group };
+static int resource(rs *g, const char *what, int i, int slots, int extra, int group) {
+  g->res[g->in.n_resources] = (sp_sched_resource){label(g, what, i), slots, extra, group};
   return (int)g->in.n_resources++;
 }
 
-static void task(rs *g, const char *what, int i, int on, int delay, int every, int phase)
-{
-  g->task[g->in.n_tasks++] = (sp_sched_task){ label(g, what, i), on, delay, every, phase, g->acc + g->n_acc, 0 };
+static void task(rs *g, const char *what, int i, int on, int delay, int every, int phase) {
+  g->task[g->in.n_tasks++] = (sp_sched_task){label(g, what, i), on, delay, every, phase, g->acc + g->n_acc, 0};
 }
 
 /* of the task made last */
-static void uses(rs *g, int r, int mode)
-{
-  g->acc[g->n_acc++] = (sp_sched_access){ r, mode };
+static void uses(rs *g, int r, int mode) {
+  g->acc[g->n_acc++] = (sp_sched_access){r, mode};
   g->task[g->in.n_tasks - 1].n_acc++;
 }
 
 /* A device lane with a delay of at least `least`; the last one always has the largest. */
-static int pick_lane(rs *g, int least)
-{
+static int pick_lane(rs *g, int least) {
   int n = (int)g->in.n_lanes - 1, l = 1 + rs_below(g, n);
   while (g->lane[l].delay < least) l = l == n ? 1 : l + 1;
   return l;
@@ -59,8 +52,7 @@ typedef struct stage {
   bool trained, has_dout;
 } stage;
 
-static void forward(rs *g, stage *st, int i, int block)
-{
+static void forward(rs *g, stage *st, int i, int block) {
   stage *s = &st[i];
   task(g, "forward", i, s->lane, -1, 1, 0);
   if (rs_below(g, 2)) uses(g, block, SP_READ);
@@ -71,8 +63,7 @@ static void forward(rs *g, stage *st, int i, int block)
   if (s->saved >= 0) uses(g, s->saved, SP_WRITE);
 }
 
-static void backward(rs *g, stage *st, int i, bool accumulate)
-{
+static void backward(rs *g, stage *st, int i, bool accumulate) {
   stage *s = &st[i];
   task(g, "backward", i, s->lane, -1, 1, 0);
   uses(g, s->dout, SP_READ);
@@ -89,8 +80,7 @@ static void backward(rs *g, stage *st, int i, bool accumulate)
 }
 
 /* Things with intervals: a slotted edge written now and then, read by all; a probe; a state that two lanes share. */
-static void extras(rs *g, stage *st, int n, int depth)
-{
+static void extras(rs *g, stage *st, int n, int depth) {
   int top = pick_lane(g, depth), other = pick_lane(g, depth), every = 1 + rs_below(g, 3);
   if (rs_below(g, 2)) {
     int r = resource(g, "burst", 0, 1 + rs_below(g, 4), 0, 0);
@@ -111,11 +101,10 @@ static void extras(rs *g, stage *st, int n, int depth)
   }
 }
 
-void rs_make(rs *g, uint64_t seed, int stages, int lanes)
-{
+void rs_make(rs *g, uint64_t seed, int stages, int lanes) {
   memset(g, 0, sizeof *g);
   g->state = seed;
-  g->in = (sp_sched_input){ g->lane, 0, g->task, 0, g->res, 0, 0 };
+  g->in = (sp_sched_input){g->lane, 0, g->task, 0, g->res, 0, 0};
   int n = stages ? stages : 2 + rs_below(g, 6), n_lanes = lanes ? lanes : 1 + rs_below(g, 4), depth = 0;
   int host = lane(g, 0, true), level = rs_below(g, n_lanes); /* from there on, lanes run the same step */
   for (int i = 0; i < n_lanes; i++) {
@@ -123,7 +112,7 @@ void rs_make(rs *g, uint64_t seed, int stages, int lanes)
     if (i < level) depth += rs_below(g, 4) ? rs_below(g, 2) : 2;
   }
 
-  stage st[MAX_STAGES] = { 0 };
+  stage st[MAX_STAGES] = {0};
   int first_trained = rs_below(g, n + 1), every = rs_below(g, 3) ? 1 : 2 + rs_below(g, 3);
   int block = resource(g, "block", 0, 0, rs_below(g, 2), 0);
   for (int i = 0; i < n; i++) {

@@ -35,23 +35,23 @@ extern "C" {
 
 /* ---- status ------------------------------------------------------------------------------------------------------
  * Every callback returns SP_OK (0) or one of the negative codes; the words go through sp_host.fail. */
-#define SP_STATUS_LIST(X)                                                                                              \
-  X(SP_OK, 0, "ok")                                                                                                    \
-  X(SP_E_INVALID, -1, "invalid argument")                                                                              \
-  X(SP_E_NOTFOUND, -2, "not found")                                                                                    \
-  X(SP_E_SHAPE, -3, "shapes do not fit")                                                                               \
-  X(SP_E_DTYPE, -4, "data type does not fit")                                                                          \
-  X(SP_E_RANGE, -5, "value out of range")                                                                              \
-  X(SP_E_NOMEM, -6, "out of memory")                                                                                   \
-  X(SP_E_IO, -7, "input or output failed")                                                                             \
-  X(SP_E_FORMAT, -8, "malformed file")                                                                                 \
-  X(SP_E_DATA, -9, "bad data")                                                                                         \
-  X(SP_E_UNSUPPORTED, -10, "not supported")                                                                            \
-  X(SP_E_ABI, -11, "wrong ABI")                                                                                        \
-  X(SP_E_STATE, -12, "called in the wrong state")                                                                      \
-  X(SP_E_DEVICE, -13, "device failed")                                                                                 \
-  X(SP_E_RACE, -14, "not race-free")                                                                                   \
-  X(SP_E_CANCELLED, -15, "cancelled")                                                                                  \
+#define SP_STATUS_LIST(X)                         \
+  X(SP_OK, 0, "ok")                               \
+  X(SP_E_INVALID, -1, "invalid argument")         \
+  X(SP_E_NOTFOUND, -2, "not found")               \
+  X(SP_E_SHAPE, -3, "shapes do not fit")          \
+  X(SP_E_DTYPE, -4, "data type does not fit")     \
+  X(SP_E_RANGE, -5, "value out of range")         \
+  X(SP_E_NOMEM, -6, "out of memory")              \
+  X(SP_E_IO, -7, "input or output failed")        \
+  X(SP_E_FORMAT, -8, "malformed file")            \
+  X(SP_E_DATA, -9, "bad data")                    \
+  X(SP_E_UNSUPPORTED, -10, "not supported")       \
+  X(SP_E_ABI, -11, "wrong ABI")                   \
+  X(SP_E_STATE, -12, "called in the wrong state") \
+  X(SP_E_DEVICE, -13, "device failed")            \
+  X(SP_E_RACE, -14, "not race-free")              \
+  X(SP_E_CANCELLED, -15, "cancelled")             \
   X(SP_E_INTERNAL, -16, "internal error")
 
 typedef enum sp_status {
@@ -66,14 +66,14 @@ typedef enum sp_status {
 #define SP_MAX_LIST 1024 /* most tensors on one LIST port */
 
 /* X(name, value, bytes, word) */
-#define SP_DTYPE_LIST(X)                                                                                               \
-  X(SP_U8, 1, 1, "uint8")                                                                                              \
-  X(SP_I8, 2, 1, "int8")                                                                                               \
-  X(SP_I32, 3, 4, "int32")                                                                                             \
-  X(SP_I64, 4, 8, "int64")                                                                                             \
-  X(SP_F16, 5, 2, "float16")                                                                                           \
-  X(SP_BF16, 6, 2, "bfloat16")                                                                                         \
-  X(SP_F32, 7, 4, "float32")                                                                                           \
+#define SP_DTYPE_LIST(X)       \
+  X(SP_U8, 1, 1, "uint8")      \
+  X(SP_I8, 2, 1, "int8")       \
+  X(SP_I32, 3, 4, "int32")     \
+  X(SP_I64, 4, 8, "int64")     \
+  X(SP_F16, 5, 2, "float16")   \
+  X(SP_BF16, 6, 2, "bfloat16") \
+  X(SP_F32, 7, 4, "float32")   \
   X(SP_F64, 8, 8, "float64")
 
 typedef enum sp_dtype {
@@ -94,10 +94,10 @@ typedef enum sp_dtype {
 #define SP_CHANNELS_LAST SP_ORDER4(0, 2, 3, 1) /* of four-dimensional tensors only */
 
 typedef struct sp_spec {
-  int32_t dtype;               /* sp_dtype */
-  int32_t ndim;                /* 0 (a scalar) .. SP_MAX_DIMS */
-  int64_t shape[SP_MAX_DIMS];  /* logical extents; those from ndim on are 0 */
-  int32_t order;               /* SP_ROW_MAJOR or a permutation, see above */
+  int32_t dtype;              /* sp_dtype */
+  int32_t ndim;               /* 0 (a scalar) .. SP_MAX_DIMS */
+  int64_t shape[SP_MAX_DIMS]; /* logical extents; those from ndim on are 0 */
+  int32_t order;              /* SP_ROW_MAJOR or a permutation, see above */
   int32_t reserved[3];
 } sp_spec;
 

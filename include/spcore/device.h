@@ -35,9 +35,9 @@ enum {
 
 typedef struct sp_device_info {
   uint32_t size, reserved;
-  char name[96];      /* "NVIDIA H200", "Intel(R) Xeon(R)" */
-  char detail[160];   /* one line for `spcore devices` */
-  int32_t units;      /* multiprocessors or processors */
+  char name[96];    /* "NVIDIA H200", "Intel(R) Xeon(R)" */
+  char detail[160]; /* one line for `spcore devices` */
+  int32_t units;    /* multiprocessors or processors */
   int32_t copy_engines;
   uint64_t memory, free_memory; /* bytes */
 } sp_device_info;
@@ -77,10 +77,10 @@ typedef struct sp_device_type {
 
   /* Between begin and end the stream's operations are kept instead of run. waits and records are refused there.
    * NULL without SP_DEVICE_CAPTURE. */
-  int (*capture_begin)(sp_ctx *, void *stream);               /* [main] */
-  int (*capture_end)(sp_ctx *, void *stream, void **graph);   /* [main] */
-  int (*graph_launch)(sp_ctx *, void *graph, void *stream);   /* [main] one operation of the stream */
-  void (*graph_close)(void *graph);                           /* [main & !running] */
+  int (*capture_begin)(sp_ctx *, void *stream);             /* [main] */
+  int (*capture_end)(sp_ctx *, void *stream, void **graph); /* [main] */
+  int (*graph_launch)(sp_ctx *, void *graph, void *stream); /* [main] one operation of the stream */
+  void (*graph_close)(void *graph);                         /* [main & !running] */
 } sp_device_type;
 
 #ifdef __cplusplus

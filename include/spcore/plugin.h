@@ -55,21 +55,30 @@ enum {
   SP_PARAM_FIRST = 1u << 2     /* in `fields`: also taken from the table's [1], so that { "conv", 64 } can be written */
 };
 
-typedef struct sp_ints { const int64_t *v; uint32_t n, reserved; } sp_ints;
-typedef struct sp_floats { const double *v; uint32_t n, reserved; } sp_floats;
-typedef struct sp_structs { const void *v; uint32_t n, reserved; } sp_structs; /* n elements of fields_size bytes */
+typedef struct sp_ints {
+  const int64_t *v;
+  uint32_t n, reserved;
+} sp_ints;
+typedef struct sp_floats {
+  const double *v;
+  uint32_t n, reserved;
+} sp_floats;
+typedef struct sp_structs {
+  const void *v;
+  uint32_t n, reserved;
+} sp_structs; /* n elements of fields_size bytes */
 
 typedef struct sp_param {
   const char *name;
-  int32_t type;               /* SP_PARAM_... */
+  int32_t type; /* SP_PARAM_... */
   uint32_t flags;
-  size_t offset;              /* offsetof(struct params, member) */
-  double def, min, max;       /* BOOL, INT, FLOAT, and each element of INTS, FLOATS; min == max == 0: no limit;
+  size_t offset;                 /* offsetof(struct params, member) */
+  double def, min, max;          /* BOOL, INT, FLOAT, and each element of INTS, FLOATS; min == max == 0: no limit;
                                  CHOICE: def is the index */
-  const char *def_str;        /* STRING: default, NULL is ""; INTS, FLOATS: default as text, "256,256" */
-  const char *const *choices; /* CHOICE: ended by NULL */
-  const char *unit;           /* "px", "degrees", "bytes"; NULL: none */
-  const char *doc;            /* one sentence, no full stop */
+  const char *def_str;           /* STRING: default, NULL is ""; INTS, FLOATS: default as text, "256,256" */
+  const char *const *choices;    /* CHOICE: ended by NULL */
+  const char *unit;              /* "px", "degrees", "bytes"; NULL: none */
+  const char *doc;               /* one sentence, no full stop */
   const struct sp_param *fields; /* LIST: the element's table */
   size_t fields_size;            /* LIST: the element's bytes */
   uint32_t min_n, max_n;         /* INTS, FLOATS, LIST: how many; max_n 0: no limit but 1024 */
@@ -79,21 +88,22 @@ typedef struct sp_param {
 /* ---- ports -------------------------------------------------------------------------------------------------------
  * Static tables, ended by an element whose name is NULL. */
 enum {
-  SP_PORT_OPTIONAL = 1u << 0, /* input: may stay unwired; its list is then empty. output: where nobody reads a tensor of it,
+  SP_PORT_OPTIONAL =
+      1u << 0,            /* input: may stay unwired; its list is then empty. output: where nobody reads a tensor of it,
                                  its data is NULL in every call */
-  SP_PORT_LIST = 1u << 1,     /* 0..SP_MAX_LIST tensors */
-  SP_PORT_METRIC = 1u << 2,   /* output: small, copied to the host and given to the script, by name */
-  SP_PORT_NOGRAD = 1u << 3,   /* input: no gradient flows into it (labels, images); output: none comes back */
-  SP_PORT_STATUS = 1u << 4    /* output, int64[4]: {0 or a negative sp_status, sample id, value, limit}; where not 0 the
+  SP_PORT_LIST = 1u << 1, /* 0..SP_MAX_LIST tensors */
+  SP_PORT_METRIC = 1u << 2, /* output: small, copied to the host and given to the script, by name */
+  SP_PORT_NOGRAD = 1u << 3, /* input: no gradient flows into it (labels, images); output: none comes back */
+  SP_PORT_STATUS = 1u << 4  /* output, int64[4]: {0 or a negative sp_status, sample id, value, limit}; where not 0 the
                                  host stops the run with the stage's `status_doc` words */
 };
 
 typedef struct sp_port {
   const char *name;
-  uint32_t dtypes;     /* SP_DT bits; 0: any */
-  int32_t ndim;        /* -1: any */
+  uint32_t dtypes; /* SP_DT bits; 0: any */
+  int32_t ndim;    /* -1: any */
   uint32_t flags;
-  int32_t inplace_of;  /* output: 1 + index of the input whose buffer it may share; 0: its own buffer */
+  int32_t inplace_of; /* output: 1 + index of the input whose buffer it may share; 0: its own buffer */
   const char *doc;
   uint64_t reserved[2];
 } sp_port;
@@ -138,24 +148,24 @@ typedef struct sp_plan {
   int64_t batch;           /* in: N; what a source gives shape[0] */
   int32_t frozen;          /* in: the weights will not be trained */
   int32_t reserved0;
-  const sp_speclist *in;   /* in: specs per input port; read-only; dtype and ndim are already checked against the port */
-  sp_speclist *out;        /* out: n is 1 (0..cap on a LIST port); fill in spec[0..n-1] */
+  const sp_speclist *in; /* in: specs per input port; read-only; dtype and ndim are already checked against the port */
+  sp_speclist *out;      /* out: n is 1 (0..cap on a LIST port); fill in spec[0..n-1] */
   const sp_weight *weights; /* out: lives as long as the instance or until the next plan() */
   uint32_t n_weights, n_attrs;
-  const sp_attr *attrs;    /* out: as weights. Attribute "length" of a SOURCE: how many samples it has */
-  size_t scratch_bytes;    /* out: largest need of one forward() or backward() call */
-  size_t saved_bytes;      /* out: what forward() leaves for backward() of the same step; 0 if not training */
+  const sp_attr *attrs; /* out: as weights. Attribute "length" of a SOURCE: how many samples it has */
+  size_t scratch_bytes; /* out: largest need of one forward() or backward() call */
+  size_t saved_bytes;   /* out: what forward() leaves for backward() of the same step; 0 if not training */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
 #define SP_MAX_LIVE 8
 
 typedef struct sp_step {
-  uint64_t step;  /* from 0 */
-  uint64_t epoch; /* from 0 */
-  uint64_t key;   /* for spcore/rng.h: made of the run's seed and the stage's name */
-  uint32_t n;     /* samples in this batch */
-  uint32_t training; /* the step belongs to a training loop (not to an evaluation): augment */
+  uint64_t step;           /* from 0 */
+  uint64_t epoch;          /* from 0 */
+  uint64_t key;            /* for spcore/rng.h: made of the run's seed and the stage's name */
+  uint32_t n;              /* samples in this batch */
+  uint32_t training;       /* the step belongs to a training loop (not to an evaluation): augment */
   float live[SP_MAX_LIVE]; /* the LIVE parameters, in table order */
   float loss_scale;        /* gradients are this times the true ones (1 / accumulated batches) */
   uint32_t reserved[7];
@@ -168,23 +178,23 @@ typedef struct sp_step {
 
 typedef struct sp_io {
   uint32_t size;
-  uint32_t training;        /* forward(): statistics are updated unless frozen, a backward() of this step follows */
-  const sp_step *step;      /* in the stage's memory; NULL in prepare() */
-  const uint64_t *ids;      /* [N], in the stage's memory; NULL in prepare() and where the graph has no source */
+  uint32_t training;   /* forward(): statistics are updated unless frozen, a backward() of this step follows */
+  const sp_step *step; /* in the stage's memory; NULL in prepare() */
+  const uint64_t *ids; /* [N], in the stage's memory; NULL in prepare() and where the graph has no source */
   uint32_t n_in, n_out, n_weights, reserved0;
-  const sp_list *in;        /* [n_in] */
-  const sp_list *out;       /* [n_out] */
-  const sp_list *dout;      /* [n_out] backward(): gradient of each output; data NULL: zero */
-  const sp_list *din;       /* [n_in] where to put the gradient of each input; data NULL: not wanted. In forward() only of
+  const sp_list *in;   /* [n_in] */
+  const sp_list *out;  /* [n_out] */
+  const sp_list *dout; /* [n_out] backward(): gradient of each output; data NULL: zero */
+  const sp_list *din;  /* [n_in] where to put the gradient of each input; data NULL: not wanted. In forward() only of
                                a stage without trained weights: a loss may give its gradient at once. */
   const uint8_t *const *din_acc; /* [n_in][list n] 1: add to what is there; 0: overwrite. NULL where din is */
-  const sp_tensor *weights;  /* [n_weights] as planned */
-  const sp_tensor *dweights; /* [n_weights] backward(): data NULL: not wanted */
-  uint32_t dw_acc;           /* 1: add to dweights; 0: overwrite */
+  const sp_tensor *weights;      /* [n_weights] as planned */
+  const sp_tensor *dweights;     /* [n_weights] backward(): data NULL: not wanted */
+  uint32_t dw_acc;               /* 1: add to dweights; 0: overwrite */
   uint32_t reserved1;
-  const float *dw_scale;     /* in the stage's memory. Not NULL: no dweights; do weights += *dw_scale * dW in place,
+  const float *dw_scale; /* in the stage's memory. Not NULL: no dweights; do weights += *dw_scale * dW in place,
                                 after the layer's data gradient */
-  void *scratch, *saved;     /* 64-byte aligned, NULL where 0 bytes were asked */
+  void *scratch, *saved; /* 64-byte aligned, NULL where 0 bytes were asked */
 } sp_io;
 
 /* ---- stage type -------------------------------------------------------------------------------------------------- */
@@ -203,9 +213,9 @@ enum {
 
 typedef struct sp_stage_type {
   uint32_t size, flags;
-  const char *name;   /* [a-z][a-z0-9_]* */
-  const char *device; /* "cpu", "cuda" */
-  const char *doc;    /* one sentence, no full stop */
+  const char *name;                /* [a-z][a-z0-9_]* */
+  const char *device;              /* "cpu", "cuda" */
+  const char *doc;                 /* one sentence, no full stop */
   const sp_port *inputs, *outputs; /* may be NULL: none */
   const sp_param *params;          /* may be NULL: none */
   size_t params_size;
@@ -238,9 +248,9 @@ typedef struct sp_stage_type {
 typedef struct sp_plugin {
   uint32_t size, abi; /* sizeof(sp_plugin), SP_ABI */
   const char *name, *version, *license, *doc;
-  const sp_stage_type *const *stages;             /* ended by NULL; may be NULL */
-  const struct sp_device_type *const *devices;    /* ended by NULL; may be NULL */
-  const struct sp_format_type *const *formats;    /* ended by NULL; may be NULL */
+  const sp_stage_type *const *stages;          /* ended by NULL; may be NULL */
+  const struct sp_device_type *const *devices; /* ended by NULL; may be NULL */
+  const struct sp_format_type *const *formats; /* ended by NULL; may be NULL */
 } sp_plugin;
 
 /* The one symbol that a plugin exports. It is loaded with RTLD_NOW | RTLD_LOCAL and never unloaded. */

@@ -28,9 +28,9 @@ typedef struct adamw {
 struct adamw_job {
   const adamw *a;
   const sp_io *io;
-  float shrink;      /* 1 - lr * weight_decay */
+  float shrink;         /* 1 - lr * weight_decay */
   float b1, b2, c1, c2; /* c: 1 - b */
-  float rate, root;  /* lr / (1 - b1^t), sqrt(1 - b2^t) */
+  float rate, root;     /* lr / (1 - b1^t), sqrt(1 - b2^t) */
   float eps, clip;
   bool clips;
 };
@@ -83,7 +83,7 @@ static void adamw_destroy(void *self) {
 }
 
 static int adamw_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
-  static const char *const kinds[MOMENTS] = { "exp_avg", "exp_avg_sq" };
+  static const char *const kinds[MOMENTS] = {"exp_avg", "exp_avg_sq"};
   adamw *a = self;
   return optim_plan(ctx, &a->o, plan, kinds, MOMENTS, a->p->clip_norm > 0 || a->p->report_norm);
 }
@@ -104,8 +104,15 @@ static int adamw_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   adamw *a = self;
   const adamw_params *p = a->p;
   double lr = io->step->live[0], b1 = p->betas.v[0], b2 = p->betas.v[1];
-  adamw_job j = { .a = a, .io = io, .shrink = (float)(1 - lr * p->weight_decay), .b1 = (float)b1, .b2 = (float)b2,
-                  .c1 = (float)(1 - b1), .c2 = (float)(1 - b2), .eps = (float)p->eps, .clips = p->clip_norm > 0 };
+  adamw_job j = {.a = a,
+                 .io = io,
+                 .shrink = (float)(1 - lr * p->weight_decay),
+                 .b1 = (float)b1,
+                 .b2 = (float)b2,
+                 .c1 = (float)(1 - b1),
+                 .c2 = (float)(1 - b2),
+                 .eps = (float)p->eps,
+                 .clips = p->clip_norm > 0};
   int rc = optim_clip(ctx, &a->o, io, p->clip_norm, &j.clip);
   if (rc) return rc;
   double t = (double)optim_count_step(&a->o, io);
@@ -114,41 +121,86 @@ static int adamw_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return par_run(ctx, optim_chunks(&a->o), adamw_chunk, &j);
 }
 
-static const sp_port adamw_inputs[] = {
-  { .name = "gradients", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
-    .doc = "one per weight" },
-  { .name = NULL }
-};
+static const sp_port adamw_inputs[] = {{.name = "gradients",
+                                        .dtypes = SP_DT(SP_F32),
+                                        .ndim = -1,
+                                        .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+                                        .doc = "one per weight"},
+                                       {.name = NULL}};
 static const sp_port adamw_outputs[] = {
-  { .name = "weights", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
-    .doc = "updated in place, in the order of the gradients" },
-  { .name = "grad_norm", .dtypes = SP_DT(SP_F32), .ndim = 0, .flags = SP_PORT_LIST | SP_PORT_METRIC | SP_PORT_NOGRAD,
-    .doc = "L2 norm of all gradients before clipping; only with clip_norm or report_norm" },
-  { .name = NULL }
-};
+    {.name = "weights",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = -1,
+     .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+     .doc = "updated in place, in the order of the gradients"},
+    {.name = "grad_norm",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = 0,
+     .flags = SP_PORT_LIST | SP_PORT_METRIC | SP_PORT_NOGRAD,
+     .doc = "L2 norm of all gradients before clipping; only with clip_norm or report_norm"},
+    {.name = NULL}};
 static const sp_param adamw_param_table[] = {
-  { .name = "lr", .type = SP_PARAM_FLOAT, .flags = SP_PARAM_LIVE, .offset = offsetof(adamw_params, lr), .def = 1e-3,
-    .min = 0, .max = 1e6, .doc = "learning rate" },
-  { .name = "betas", .type = SP_PARAM_FLOATS, .offset = offsetof(adamw_params, betas), .def_str = "0.9,0.999", .min = 0,
-    .max = 1, .min_n = MOMENTS, .max_n = MOMENTS, .doc = "decay of the running means of gradient and squared gradient" },
-  { .name = "eps", .type = SP_PARAM_FLOAT, .offset = offsetof(adamw_params, eps), .def = 1e-8, .min = 0, .max = 1,
-    .doc = "added to the root of the mean squared gradient" },
-  { .name = "weight_decay", .type = SP_PARAM_FLOAT, .offset = offsetof(adamw_params, weight_decay), .def = 1e-2,
-    .min = 0, .max = 1e6, .doc = "weights shrink by this times the learning rate" },
-  { .name = "clip_norm", .type = SP_PARAM_FLOAT, .offset = offsetof(adamw_params, clip_norm), .min = 0, .max = 1e30,
-    .doc = "gradients are scaled down to this L2 norm over all of them; 0: never" },
-  { .name = "report_norm", .type = SP_PARAM_BOOL, .offset = offsetof(adamw_params, report_norm),
-    .doc = "compute grad_norm without clipping too" },
-  { .name = NULL }
-};
-static const sp_stage_type adamw_type = {
-  .size = sizeof(sp_stage_type), .flags = SP_STAGE_OPTIMIZER, .name = "adamw", .device = "cpu",
-  .doc = "Adam with decoupled weight decay", .inputs = adamw_inputs, .outputs = adamw_outputs,
-  .params = adamw_param_table, .params_size = sizeof(adamw_params), .create = adamw_create, .destroy = adamw_destroy,
-  .plan = adamw_plan, .forward = adamw_forward
-};
-static const sp_stage_type *const stages[] = { &adamw_type, NULL };
+    {.name = "lr",
+     .type = SP_PARAM_FLOAT,
+     .flags = SP_PARAM_LIVE,
+     .offset = offsetof(adamw_params, lr),
+     .def = 1e-3,
+     .min = 0,
+     .max = 1e6,
+     .doc = "learning rate"},
+    {.name = "betas",
+     .type = SP_PARAM_FLOATS,
+     .offset = offsetof(adamw_params, betas),
+     .def_str = "0.9,0.999",
+     .min = 0,
+     .max = 1,
+     .min_n = MOMENTS,
+     .max_n = MOMENTS,
+     .doc = "decay of the running means of gradient and squared gradient"},
+    {.name = "eps",
+     .type = SP_PARAM_FLOAT,
+     .offset = offsetof(adamw_params, eps),
+     .def = 1e-8,
+     .min = 0,
+     .max = 1,
+     .doc = "added to the root of the mean squared gradient"},
+    {.name = "weight_decay",
+     .type = SP_PARAM_FLOAT,
+     .offset = offsetof(adamw_params, weight_decay),
+     .def = 1e-2,
+     .min = 0,
+     .max = 1e6,
+     .doc = "weights shrink by this times the learning rate"},
+    {.name = "clip_norm",
+     .type = SP_PARAM_FLOAT,
+     .offset = offsetof(adamw_params, clip_norm),
+     .min = 0,
+     .max = 1e30,
+     .doc = "gradients are scaled down to this L2 norm over all of them; 0: never"},
+    {.name = "report_norm",
+     .type = SP_PARAM_BOOL,
+     .offset = offsetof(adamw_params, report_norm),
+     .doc = "compute grad_norm without clipping too"},
+    {.name = NULL}};
+static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_OPTIMIZER,
+                                         .name = "adamw",
+                                         .device = "cpu",
+                                         .doc = "Adam with decoupled weight decay",
+                                         .inputs = adamw_inputs,
+                                         .outputs = adamw_outputs,
+                                         .params = adamw_param_table,
+                                         .params_size = sizeof(adamw_params),
+                                         .create = adamw_create,
+                                         .destroy = adamw_destroy,
+                                         .plan = adamw_plan,
+                                         .forward = adamw_forward};
+static const sp_stage_type *const stages[] = {&adamw_type, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = { .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "adamw", .version = "0.1",
-                                            .license = "MIT", .doc = "Adam with decoupled weight decay",
-                                            .stages = stages };
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                           .abi = SP_ABI,
+                                           .name = "adamw",
+                                           .version = "0.1",
+                                           .license = "MIT",
+                                           .doc = "Adam with decoupled weight decay",
+                                           .stages = stages};

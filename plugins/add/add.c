@@ -77,31 +77,39 @@ static int pass_chunk(void *arg, int64_t chunk, int worker) {
 }
 
 static int add_forward(sp_ctx *ctx, void *self, const sp_io *io) {
-  add_job j = { io, elements(&io->out[0].t[0].spec) };
+  add_job j = {io, elements(&io->out[0].t[0].spec)};
   (void)self;
   return par_run(ctx, (j.count + CHUNK - 1) / CHUNK, add_chunk, &j);
 }
 
 static int add_backward(sp_ctx *ctx, void *self, const sp_io *io) {
-  add_job j = { io, elements(&io->out[0].t[0].spec) };
+  add_job j = {io, elements(&io->out[0].t[0].spec)};
   (void)self;
   return par_run(ctx, (j.count + CHUNK - 1) / CHUNK, pass_chunk, &j);
 }
 
 static const sp_port add_inputs[] = {
-  { .name = "x", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST, .doc = "tensors of one shape" },
-  { .name = NULL }
-};
-static const sp_port add_outputs[] = {
-  { .name = "y", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "their sum" },
-  { .name = NULL }
-};
-static const sp_stage_type add_type = {
-  .size = sizeof(sp_stage_type), .name = "add", .device = "cpu", .doc = "Sum of tensors of one shape",
-  .inputs = add_inputs, .outputs = add_outputs, .create = add_create, .destroy = add_destroy, .plan = add_plan,
-  .forward = add_forward, .backward = add_backward
-};
-static const sp_stage_type *const stages[] = { &add_type, NULL };
+    {.name = "x", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST, .doc = "tensors of one shape"},
+    {.name = NULL}};
+static const sp_port add_outputs[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "their sum"},
+                                      {.name = NULL}};
+static const sp_stage_type add_type = {.size = sizeof(sp_stage_type),
+                                       .name = "add",
+                                       .device = "cpu",
+                                       .doc = "Sum of tensors of one shape",
+                                       .inputs = add_inputs,
+                                       .outputs = add_outputs,
+                                       .create = add_create,
+                                       .destroy = add_destroy,
+                                       .plan = add_plan,
+                                       .forward = add_forward,
+                                       .backward = add_backward};
+static const sp_stage_type *const stages[] = {&add_type, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = { .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "add", .version = "0.1",
-                                            .license = "MIT", .doc = "Sum of tensors", .stages = stages };
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                           .abi = SP_ABI,
+                                           .name = "add",
+                                           .version = "0.1",
+                                           .license = "MIT",
+                                           .doc = "Sum of tensors",
+                                           .stages = stages};

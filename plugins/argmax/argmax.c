@@ -35,8 +35,7 @@ static int argmax_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
     return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "logits must be row-major or channels last");
   if (in->shape[1] < 1 || in->shape[1] > 255)
     return ctx->host->fail(ctx, SP_E_SHAPE, "logits of %" PRId64 " classes; 1 to 255 fit into a byte", in->shape[1]);
-  plan->out[0].spec[0] =
-      (sp_spec){ .dtype = SP_U8, .ndim = 3, .shape = { in->shape[0], in->shape[2], in->shape[3] } };
+  plan->out[0].spec[0] = (sp_spec){.dtype = SP_U8, .ndim = 3, .shape = {in->shape[0], in->shape[2], in->shape[3]}};
   return SP_OK;
 }
 
@@ -82,46 +81,39 @@ static int label_block(void *arg, int64_t item, int worker) {
 static int argmax_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const sp_tensor *in = io->in[0].t, *out = io->out[0].t;
   const int64_t *shape = in->spec.shape;
-  am_work w = { in->data, out->data, shape[0], shape[1], shape[2] * shape[3], 0, in->spec.order == SP_CHANNELS_LAST };
+  am_work w = {in->data, out->data, shape[0], shape[1], shape[2] * shape[3], 0, in->spec.order == SP_CHANNELS_LAST};
   (void)self;
   w.blocks = (w.pixels + BLOCK - 1) / BLOCK;
   return par_run(ctx, w.n * w.blocks, label_block, &w);
 }
 
 static const sp_port argmax_inputs[] = {
-  { .name = "logits", .dtypes = SP_DT(SP_F32), .ndim = 4, .flags = SP_PORT_NOGRAD, .doc = "N x C x H x W" },
-  { .name = NULL }
-};
-static const sp_port argmax_outputs[] = {
-  { .name = "mask",
-    .dtypes = SP_DT(SP_U8),
-    .ndim = 3,
-    .flags = SP_PORT_NOGRAD,
-    .doc = "labels 0..C-1, N x H x W; of equal values the first" },
-  { .name = NULL }
-};
+    {.name = "logits", .dtypes = SP_DT(SP_F32), .ndim = 4, .flags = SP_PORT_NOGRAD, .doc = "N x C x H x W"},
+    {.name = NULL}};
+static const sp_port argmax_outputs[] = {{.name = "mask",
+                                          .dtypes = SP_DT(SP_U8),
+                                          .ndim = 3,
+                                          .flags = SP_PORT_NOGRAD,
+                                          .doc = "labels 0..C-1, N x H x W; of equal values the first"},
+                                         {.name = NULL}};
 
-static const sp_stage_type argmax_type = {
-  .size = sizeof(sp_stage_type),
-  .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-  .name = "argmax",
-  .device = "cpu",
-  .doc = "Gives each pixel the class of its largest logit",
-  .inputs = argmax_inputs,
-  .outputs = argmax_outputs,
-  .create = argmax_create,
-  .destroy = argmax_destroy,
-  .plan = argmax_plan,
-  .forward = argmax_forward
-};
-static const sp_stage_type *const stages[] = { &argmax_type, NULL };
+static const sp_stage_type argmax_type = {.size = sizeof(sp_stage_type),
+                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                          .name = "argmax",
+                                          .device = "cpu",
+                                          .doc = "Gives each pixel the class of its largest logit",
+                                          .inputs = argmax_inputs,
+                                          .outputs = argmax_outputs,
+                                          .create = argmax_create,
+                                          .destroy = argmax_destroy,
+                                          .plan = argmax_plan,
+                                          .forward = argmax_forward};
+static const sp_stage_type *const stages[] = {&argmax_type, NULL};
 
-const sp_plugin spcore_plugin = {
-  .size = sizeof(sp_plugin),
-  .abi = SP_ABI,
-  .name = "argmax",
-  .version = "0.1.0",
-  .license = "MIT",
-  .doc = "Logits to labels",
-  .stages = stages
-};
+const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                 .abi = SP_ABI,
+                                 .name = "argmax",
+                                 .version = "0.1.0",
+                                 .license = "MIT",
+                                 .doc = "Logits to labels",
+                                 .stages = stages};

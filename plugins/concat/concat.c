@@ -71,7 +71,7 @@ static void job_fill(concat_job *j, const concat *c, const sp_io *io) {
   const sp_spec *a = &in->t[0].spec;
   int64_t inner = 1;
   int place = 0;
-  *j = (concat_job){ .io = io, .outer = 1 };
+  *j = (concat_job){.io = io, .outer = 1};
   while (dim_at(a, place) != c->p->axis) j->outer *= a->shape[dim_at(a, place++)];
   for (int i = place + 1; i < a->ndim; i++) inner *= a->shape[dim_at(a, i)];
   for (uint32_t k = 0; k < in->n; k++) j->all += j->run[k] = in->t[k].spec.shape[c->p->axis] * inner;
@@ -129,27 +129,42 @@ static int concat_backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return run_items(ctx, &j, split);
 }
 
-static const sp_port concat_inputs[] = {
-  { .name = "x", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST,
-    .doc = "tensors that differ along the axis only" },
-  { .name = NULL }
-};
+static const sp_port concat_inputs[] = {{.name = "x",
+                                         .dtypes = SP_DT(SP_F32),
+                                         .ndim = -1,
+                                         .flags = SP_PORT_LIST,
+                                         .doc = "tensors that differ along the axis only"},
+                                        {.name = NULL}};
 static const sp_port concat_outputs[] = {
-  { .name = "y", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "one behind the other" },
-  { .name = NULL }
-};
+    {.name = "y", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "one behind the other"}, {.name = NULL}};
 static const sp_param concat_param_table[] = {
-  { .name = "axis", .type = SP_PARAM_INT, .offset = offsetof(concat_params, axis), .def = 1, .min = 1,
-    .max = SP_MAX_DIMS - 1, .doc = "dimension along which they are joined; 0, the samples, can't be" },
-  { .name = NULL }
-};
-static const sp_stage_type concat_type = {
-  .size = sizeof(sp_stage_type), .name = "concat", .device = "cpu", .doc = "Joins tensors along an axis",
-  .inputs = concat_inputs, .outputs = concat_outputs, .params = concat_param_table,
-  .params_size = sizeof(concat_params), .create = concat_create, .destroy = concat_destroy, .plan = concat_plan,
-  .forward = concat_forward, .backward = concat_backward
-};
-static const sp_stage_type *const stages[] = { &concat_type, NULL };
+    {.name = "axis",
+     .type = SP_PARAM_INT,
+     .offset = offsetof(concat_params, axis),
+     .def = 1,
+     .min = 1,
+     .max = SP_MAX_DIMS - 1,
+     .doc = "dimension along which they are joined; 0, the samples, can't be"},
+    {.name = NULL}};
+static const sp_stage_type concat_type = {.size = sizeof(sp_stage_type),
+                                          .name = "concat",
+                                          .device = "cpu",
+                                          .doc = "Joins tensors along an axis",
+                                          .inputs = concat_inputs,
+                                          .outputs = concat_outputs,
+                                          .params = concat_param_table,
+                                          .params_size = sizeof(concat_params),
+                                          .create = concat_create,
+                                          .destroy = concat_destroy,
+                                          .plan = concat_plan,
+                                          .forward = concat_forward,
+                                          .backward = concat_backward};
+static const sp_stage_type *const stages[] = {&concat_type, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = { .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "concat", .version = "0.1",
-                                            .license = "MIT", .doc = "Joins tensors", .stages = stages };
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                           .abi = SP_ABI,
+                                           .name = "concat",
+                                           .version = "0.1",
+                                           .license = "MIT",
+                                           .doc = "Joins tensors",
+                                           .stages = stages};

@@ -57,16 +57,16 @@ static int conf_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   if (s.classes > MAX_CLASSES)
     return ctx->host->fail(ctx, SP_E_SHAPE, "%lld classes; a table of pairs is kept for up to %d", (long long)s.classes,
                            MAX_CLASSES);
-  plan->scratch_bytes =
-      (size_t)(c->threads * s.classes * s.classes + chunks_of(&s)) * sizeof(int64_t);
+  plan->scratch_bytes = (size_t)(c->threads * s.classes * s.classes + chunks_of(&s)) * sizeof(int64_t);
   plan->out[OUT_COUNTS].n = plan->out[OUT_STATUS].n = 1;
-  plan->out[OUT_COUNTS].spec[0] = (sp_spec){ .dtype = SP_I64, .ndim = 2, .shape = { s.classes, s.classes } };
-  plan->out[OUT_STATUS].spec[0] = (sp_spec){ .dtype = SP_I64, .ndim = 1, .shape = { 4 } };
+  plan->out[OUT_COUNTS].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 2, .shape = {s.classes, s.classes}};
+  plan->out[OUT_STATUS].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
   return SP_OK;
 }
 
 /* The class with the largest logit, of equals the first, for n positions. */
-static void argmax(const float *x, int64_t position_stride, int64_t class_stride, int64_t classes, int n, int32_t *best) {
+static void argmax(const float *x, int64_t position_stride, int64_t class_stride, int64_t classes, int n,
+                   int32_t *best) {
   float top[BLOCK];
   for (int i = 0; i < n; i++) top[i] = x[i * position_stride], best[i] = 0;
   if (position_stride == 1) {
@@ -113,7 +113,7 @@ static int count_chunk(void *arg, int64_t chunk, int worker) {
 static int conf_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   conf *c = self;
   const sp_tensor *x = &io->in[IN_LOGITS].t[0], *y = &io->in[IN_LABELS].t[0];
-  conf_job j = { .c = c, .x = x->data, .labels = y->data, .label_dtype = y->spec.dtype, .counts = io->scratch };
+  conf_job j = {.c = c, .x = x->data, .labels = y->data, .label_dtype = y->spec.dtype, .counts = io->scratch};
   logit_shape_of(&j.shape, &x->spec);
   int64_t table = j.shape.classes * j.shape.classes, chunks = chunks_of(&j.shape), bad = -1;
   int64_t *out = io->out[OUT_COUNTS].t[0].data, *status = io->out[OUT_STATUS].t[0].data;
@@ -135,32 +135,49 @@ static int conf_forward(sp_ctx *ctx, void *self, const sp_io *io) {
 }
 
 static const sp_port conf_inputs[] = {
-  { .name = "logits", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_NOGRAD,
-    .doc = "N x C x ..., row-major or channels-last" },
-  { .name = "labels", .dtypes = LABEL_DTYPES, .ndim = -1, .flags = SP_PORT_NOGRAD, .doc = "N x ..., class numbers" },
-  { .name = NULL }
-};
-static const sp_port conf_outputs[] = {
-  { .name = "counts", .dtypes = SP_DT(SP_I64), .ndim = 2, .flags = SP_PORT_METRIC | SP_PORT_NOGRAD,
-    .doc = "C x C: rows are the truth, columns the prediction" },
-  { .name = "status", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_STATUS | SP_PORT_NOGRAD,
-    .doc = "the first label out of range" },
-  { .name = NULL }
-};
-static const sp_param conf_param_table[] = {
-  { .name = "ignore_index", .type = SP_PARAM_INT, .offset = offsetof(conf_params, ignore_index), .def = -100,
-    .doc = "labels of this value do not count" },
-  { .name = NULL }
-};
-static const sp_stage_type conf_type = {
-  .size = sizeof(sp_stage_type), .name = "confusion", .device = "cpu",
-  .doc = "Counts of true against predicted classes, for accuracy and IoU", .inputs = conf_inputs,
-  .outputs = conf_outputs, .params = conf_param_table, .params_size = sizeof(conf_params),
-  .status_doc = "sample %sample: label %value is outside 0..%limit", .create = conf_create, .destroy = conf_destroy,
-  .plan = conf_plan, .forward = conf_forward
-};
-static const sp_stage_type *const stages[] = { &conf_type, NULL };
+    {.name = "logits",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = -1,
+     .flags = SP_PORT_NOGRAD,
+     .doc = "N x C x ..., row-major or channels-last"},
+    {.name = "labels", .dtypes = LABEL_DTYPES, .ndim = -1, .flags = SP_PORT_NOGRAD, .doc = "N x ..., class numbers"},
+    {.name = NULL}};
+static const sp_port conf_outputs[] = {{.name = "counts",
+                                        .dtypes = SP_DT(SP_I64),
+                                        .ndim = 2,
+                                        .flags = SP_PORT_METRIC | SP_PORT_NOGRAD,
+                                        .doc = "C x C: rows are the truth, columns the prediction"},
+                                       {.name = "status",
+                                        .dtypes = SP_DT(SP_I64),
+                                        .ndim = 1,
+                                        .flags = SP_PORT_STATUS | SP_PORT_NOGRAD,
+                                        .doc = "the first label out of range"},
+                                       {.name = NULL}};
+static const sp_param conf_param_table[] = {{.name = "ignore_index",
+                                             .type = SP_PARAM_INT,
+                                             .offset = offsetof(conf_params, ignore_index),
+                                             .def = -100,
+                                             .doc = "labels of this value do not count"},
+                                            {.name = NULL}};
+static const sp_stage_type conf_type = {.size = sizeof(sp_stage_type),
+                                        .name = "confusion",
+                                        .device = "cpu",
+                                        .doc = "Counts of true against predicted classes, for accuracy and IoU",
+                                        .inputs = conf_inputs,
+                                        .outputs = conf_outputs,
+                                        .params = conf_param_table,
+                                        .params_size = sizeof(conf_params),
+                                        .status_doc = "sample %sample: label %value is outside 0..%limit",
+                                        .create = conf_create,
+                                        .destroy = conf_destroy,
+                                        .plan = conf_plan,
+                                        .forward = conf_forward};
+static const sp_stage_type *const stages[] = {&conf_type, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = { .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "confusion",
-                                            .version = "0.1", .license = "MIT", .doc = "Confusion counts",
-                                            .stages = stages };
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                           .abi = SP_ABI,
+                                           .name = "confusion",
+                                           .version = "0.1",
+                                           .license = "MIT",
+                                           .doc = "Confusion counts",
+                                           .stages = stages};

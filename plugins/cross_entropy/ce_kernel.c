@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define BLOCK 64 /* positions handled side by side */
-#define LANES 16 /* classes handled side by side, where they lie side by side */
+#define BLOCK 64  /* positions handled side by side */
+#define LANES 16  /* classes handled side by side, where they lie side by side */
 #define TILE_C 64 /* up to so many classes, positions that lie in rows are turned into a tile of planes first */
 
 #define INLINE static inline __attribute__((always_inline))
@@ -75,8 +75,8 @@ INLINE double block_loss(const ce_job *j, const block *b, const float *picked, i
 }
 
 /* n positions side by side, classes `stride` apart. g may be NULL; its classes are gstride apart. */
-INLINE void planes(const float *x, int64_t stride, float *g, int64_t gstride, int n, int64_t classes, float scale, bool acc,
-                   block *b) {
+INLINE void planes(const float *x, int64_t stride, float *g, int64_t gstride, int n, int64_t classes, float scale,
+                   bool acc, block *b) {
   float inv[BLOCK], k[BLOCK];
   for (int i = 0; i < n; i++) b->top[i] = x[i], b->sum[i] = 0;
   for (int64_t c = 1; c < classes; c++) {
@@ -106,7 +106,7 @@ INLINE void planes(const float *x, int64_t stride, float *g, int64_t gstride, in
 }
 
 INLINE double planes_block(const ce_job *j, const float *x, float *g, int n, block *b) {
-  float picked[BLOCK] = { 0 };
+  float picked[BLOCK] = {0};
   int64_t stride = j->shape.px, classes = j->shape.classes;
   if (n == BLOCK && !j->acc) planes(x, stride, g, stride, BLOCK, classes, j->scale, false, b);
   else planes(x, stride, g, stride, n, classes, j->scale, j->acc, b);
@@ -117,7 +117,7 @@ INLINE double planes_block(const ce_job *j, const float *x, float *g, int n, blo
 
 /* n positions, the few classes of each side by side. Positions that pad the tile repeat the first one. */
 INLINE double tile_block(const ce_job *j, const float *x, float *g, int n, block *b) {
-  float t[TILE_C * BLOCK], dt[TILE_C * BLOCK], picked[BLOCK] = { 0 };
+  float t[TILE_C * BLOCK], dt[TILE_C * BLOCK], picked[BLOCK] = {0};
   int classes = (int)j->shape.classes;
   for (int i = 0; i < BLOCK; i++) {
     const float *xi = x + (i < n ? i : 0) * classes;
@@ -127,8 +127,10 @@ INLINE double tile_block(const ce_job *j, const float *x, float *g, int n, block
   planes(t, BLOCK, g ? dt : NULL, BLOCK, BLOCK, classes, j->scale, false, b);
   for (int i = 0; i < n && g; i++) {
     float *gi = g + i * classes;
-    if (j->acc) for (int c = 0; c < classes; c++) gi[c] += dt[c * BLOCK + i];
-    else for (int c = 0; c < classes; c++) gi[c] = dt[c * BLOCK + i];
+    if (j->acc)
+      for (int c = 0; c < classes; c++) gi[c] += dt[c * BLOCK + i];
+    else
+      for (int c = 0; c < classes; c++) gi[c] = dt[c * BLOCK + i];
   }
   for (int i = 0; i < n; i++)
     if (b->label[i] >= 0) picked[i] = t[b->label[i] * BLOCK + i];
@@ -138,7 +140,7 @@ INLINE double tile_block(const ce_job *j, const float *x, float *g, int n, block
 /* One position, many classes side by side; in pieces of BLOCK, so that each loop is a plain one. */
 INLINE void row(const float *x, float *g, int64_t classes, float k, bool acc, float *top_out, double *sum_out) {
   float top[LANES], e[BLOCK], m;
-  double sum[LANES] = { 0 };
+  double sum[LANES] = {0};
   int64_t whole = classes - classes % LANES;
   for (int l = 0; l < LANES; l++) top[l] = x[l < classes ? l : 0];
   for (int64_t c = 0; c < whole; c += LANES)
@@ -163,12 +165,11 @@ INLINE void row(const float *x, float *g, int64_t classes, float k, bool acc, fl
     for (int64_t c = 0; c < classes && k != 0; c++) g[c] += exp_neg(x[c] - m) * inv * k;
   else if (k != 0)
     for (int64_t c = 0; c < classes; c++) g[c] = g[c] * inv * k;
-  else
-    memset(g, 0, (size_t)classes * sizeof *g);
+  else memset(g, 0, (size_t)classes * sizeof *g);
 }
 
 INLINE double rows_block(const ce_job *j, const float *x, float *g, int n, block *b) {
-  float picked[BLOCK] = { 0 };
+  float picked[BLOCK] = {0};
   int64_t classes = j->shape.classes;
   for (int i = 0; i < n; i++) {
     const float *xi = x + i * classes;

@@ -72,9 +72,9 @@ static int ce_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   logit_shape_of(&s, x);
   plan->scratch_bytes = (size_t)chunks_of(&s) * (sizeof(label_sum) + sizeof(double));
   for (int i = OUT_LOSS; i <= OUT_VALID; i++) plan->out[i].n = 1;
-  plan->out[OUT_LOSS].spec[0] = (sp_spec){ .dtype = SP_F32 };
-  plan->out[OUT_STATUS].spec[0] = (sp_spec){ .dtype = SP_I64, .ndim = 1, .shape = { 4 } };
-  plan->out[OUT_VALID].spec[0] = (sp_spec){ .dtype = SP_I64 };
+  plan->out[OUT_LOSS].spec[0] = (sp_spec){.dtype = SP_F32};
+  plan->out[OUT_STATUS].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
+  plan->out[OUT_VALID].spec[0] = (sp_spec){.dtype = SP_I64};
   return SP_OK;
 }
 
@@ -82,7 +82,7 @@ static int count_labels(void *arg, int64_t chunk, int worker) {
   const pass *a = arg;
   const ce_job *j = &a->job;
   int64_t p = chunk * CE_CHUNK, all = j->shape.n * j->shape.px, end = p + CE_CHUNK < all ? p + CE_CHUNK : all;
-  label_sum s = { 0, -1, 0 };
+  label_sum s = {0, -1, 0};
   for (; p < end; p++) {
     int64_t y = label_at(j->labels, j->label_dtype, p);
     if (y == j->ignore) continue;
@@ -117,7 +117,7 @@ static void report_bad(const sp_io *io, const ce_job *j, int64_t at) {
 static int ce_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   ce *c = self;
   const sp_tensor *x = &io->in[IN_LOGITS].t[0], *y = &io->in[IN_LABELS].t[0];
-  pass a = { .kernel = c->kernel, .labels = io->scratch };
+  pass a = {.kernel = c->kernel, .labels = io->scratch};
   ce_job *j = &a.job;
   logit_shape_of(&j->shape, &x->spec);
   int64_t chunks = chunks_of(&j->shape), counted = 0, bad = -1;
@@ -150,37 +150,65 @@ static int ce_forward(sp_ctx *ctx, void *self, const sp_io *io) {
 }
 
 static const sp_port ce_inputs[] = {
-  { .name = "logits", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "N x C x ..., row-major or channels-last" },
-  { .name = "labels", .dtypes = LABEL_DTYPES, .ndim = -1, .flags = SP_PORT_NOGRAD, .doc = "N x ..., class numbers" },
-  { .name = NULL }
-};
-static const sp_port ce_outputs[] = {
-  { .name = "loss", .dtypes = SP_DT(SP_F32), .ndim = 0, .flags = SP_PORT_METRIC,
-    .doc = "mean over the labels that count; 0 where none does" },
-  { .name = "status", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_STATUS | SP_PORT_NOGRAD,
-    .doc = "the first label out of range" },
-  { .name = "valid", .dtypes = SP_DT(SP_I64), .ndim = 0, .flags = SP_PORT_METRIC | SP_PORT_NOGRAD,
-    .doc = "how many labels counted; 0: the step has no gradient" },
-  { .name = NULL }
-};
-static const sp_param ce_param_table[] = {
-  { .name = "ignore_index", .type = SP_PARAM_INT, .offset = offsetof(ce_params, ignore_index), .def = -100,
-    .doc = "labels of this value do not count" },
-  { .name = "class_weights", .type = SP_PARAM_FLOATS, .offset = offsetof(ce_params, class_weights), .min = 0,
-    .max = 1e30, .max_n = 65536, .doc = "one per class; the mean is weighted by them; none: all 1" },
-  { .name = "weight", .type = SP_PARAM_FLOAT, .offset = offsetof(ce_params, weight), .def = 1, .min = -1e30,
-    .max = 1e30, .doc = "multiplies this loss and its gradient" },
-  { .name = NULL }
-};
-static const sp_stage_type ce_type = {
-  .size = sizeof(sp_stage_type), .flags = SP_STAGE_LOSS, .name = "cross_entropy", .device = "cpu",
-  .doc = "Mean cross-entropy of logits against class labels", .inputs = ce_inputs, .outputs = ce_outputs,
-  .params = ce_param_table, .params_size = sizeof(ce_params),
-  .status_doc = "sample %sample: label %value is outside 0..%limit", .create = ce_create, .destroy = ce_destroy,
-  .plan = ce_plan, .forward = ce_forward
-};
-static const sp_stage_type *const stages[] = { &ce_type, NULL };
+    {.name = "logits", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "N x C x ..., row-major or channels-last"},
+    {.name = "labels", .dtypes = LABEL_DTYPES, .ndim = -1, .flags = SP_PORT_NOGRAD, .doc = "N x ..., class numbers"},
+    {.name = NULL}};
+static const sp_port ce_outputs[] = {{.name = "loss",
+                                      .dtypes = SP_DT(SP_F32),
+                                      .ndim = 0,
+                                      .flags = SP_PORT_METRIC,
+                                      .doc = "mean over the labels that count; 0 where none does"},
+                                     {.name = "status",
+                                      .dtypes = SP_DT(SP_I64),
+                                      .ndim = 1,
+                                      .flags = SP_PORT_STATUS | SP_PORT_NOGRAD,
+                                      .doc = "the first label out of range"},
+                                     {.name = "valid",
+                                      .dtypes = SP_DT(SP_I64),
+                                      .ndim = 0,
+                                      .flags = SP_PORT_METRIC | SP_PORT_NOGRAD,
+                                      .doc = "how many labels counted; 0: the step has no gradient"},
+                                     {.name = NULL}};
+static const sp_param ce_param_table[] = {{.name = "ignore_index",
+                                           .type = SP_PARAM_INT,
+                                           .offset = offsetof(ce_params, ignore_index),
+                                           .def = -100,
+                                           .doc = "labels of this value do not count"},
+                                          {.name = "class_weights",
+                                           .type = SP_PARAM_FLOATS,
+                                           .offset = offsetof(ce_params, class_weights),
+                                           .min = 0,
+                                           .max = 1e30,
+                                           .max_n = 65536,
+                                           .doc = "one per class; the mean is weighted by them; none: all 1"},
+                                          {.name = "weight",
+                                           .type = SP_PARAM_FLOAT,
+                                           .offset = offsetof(ce_params, weight),
+                                           .def = 1,
+                                           .min = -1e30,
+                                           .max = 1e30,
+                                           .doc = "multiplies this loss and its gradient"},
+                                          {.name = NULL}};
+static const sp_stage_type ce_type = {.size = sizeof(sp_stage_type),
+                                      .flags = SP_STAGE_LOSS,
+                                      .name = "cross_entropy",
+                                      .device = "cpu",
+                                      .doc = "Mean cross-entropy of logits against class labels",
+                                      .inputs = ce_inputs,
+                                      .outputs = ce_outputs,
+                                      .params = ce_param_table,
+                                      .params_size = sizeof(ce_params),
+                                      .status_doc = "sample %sample: label %value is outside 0..%limit",
+                                      .create = ce_create,
+                                      .destroy = ce_destroy,
+                                      .plan = ce_plan,
+                                      .forward = ce_forward};
+static const sp_stage_type *const stages[] = {&ce_type, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = { .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "cross_entropy",
-                                            .version = "0.1", .license = "MIT", .doc = "Cross-entropy loss",
-                                            .stages = stages };
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                           .abi = SP_ABI,
+                                           .name = "cross_entropy",
+                                           .version = "0.1",
+                                           .license = "MIT",
+                                           .doc = "Cross-entropy loss",
+                                           .stages = stages};

@@ -14,30 +14,61 @@ static const char *const models[] = {"auto", "plain", "unet", NULL};
 
 const sp_port decoder_inputs[] = {
     {.name = "features", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x C x H x W, the encoder's last map"},
-    {.name = "skips", .dtypes = SP_DT(SP_F32), .ndim = 4, .flags = SP_PORT_LIST | SP_PORT_OPTIONAL,
+    {.name = "skips",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = 4,
+     .flags = SP_PORT_LIST | SP_PORT_OPTIONAL,
      .doc = "the encoder's maps from full resolution on, joined to the maps of the same size"},
     {.name = NULL}};
-const sp_port decoder_outputs[] = {
-    {.name = "logits", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x classes x H x W"}, {.name = NULL}};
+const sp_port decoder_outputs[] = {{.name = "logits", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x classes x H x W"},
+                                   {.name = NULL}};
 #define P(m) offsetof(decoder_params, m)
 const sp_param decoder_param_table[] = {
-    {.name = "classes", .type = SP_PARAM_INT, .flags = SP_PARAM_REQUIRED, .offset = P(classes), .min = 1, .max = 65536,
+    {.name = "classes",
+     .type = SP_PARAM_INT,
+     .flags = SP_PARAM_REQUIRED,
+     .offset = P(classes),
+     .min = 1,
+     .max = 65536,
      .doc = "how many classes"},
-    {.name = "model", .type = SP_PARAM_CHOICE, .offset = P(model), .choices = models,
+    {.name = "model",
+     .type = SP_PARAM_CHOICE,
+     .offset = P(model),
+     .choices = models,
      .doc = "plain: transposed convolutions down to `width` channels and a 3x3 convolution; unet: 3x3 convolutions "
             "with batch norm at every size; auto: unet where skips are wired"},
-    {.name = "layers", .type = SP_PARAM_LIST, .offset = P(layers), .fields = nn_layer_fields,
-     .fields_size = sizeof(nn_layer), .doc = "the layers in order, instead of a model; the last gives the classes"},
-    {.name = "width", .type = SP_PARAM_INT, .offset = P(width), .def = 16, .min = 1, .max = 4096,
+    {.name = "layers",
+     .type = SP_PARAM_LIST,
+     .offset = P(layers),
+     .fields = nn_layer_fields,
+     .fields_size = sizeof(nn_layer),
+     .doc = "the layers in order, instead of a model; the last gives the classes"},
+    {.name = "width",
+     .type = SP_PARAM_INT,
+     .offset = P(width),
+     .def = 16,
+     .min = 1,
+     .max = 4096,
      .doc = "channels at full resolution"},
-    {.name = "depth", .type = SP_PARAM_INT, .offset = P(depth), .def = 0, .min = 0, .max = 20,
+    {.name = "depth",
+     .type = SP_PARAM_INT,
+     .offset = P(depth),
+     .def = 0,
+     .min = 0,
+     .max = 20,
      .doc = "unet: how often the map is doubled; 0: as many times as there are skips"},
-    {.name = "convs", .type = SP_PARAM_INT, .offset = P(convs), .def = 2, .min = 1, .max = 16,
+    {.name = "convs",
+     .type = SP_PARAM_INT,
+     .offset = P(convs),
+     .def = 2,
+     .min = 1,
+     .max = 16,
      .doc = "unet: 3x3 convolutions per size"},
     {.name = NULL}};
 
 static const int64_t n0 = 0, n1 = 1, n2 = 2, n3 = 3;
-#define ONE(x) {&(x), 1, 0}
+#define ONE(x) \
+  { &(x), 1, 0 }
 
 static int plain(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v) {
   nn_layer up = {.type = NN_CONVT, .bias = 1, .kernel = ONE(n2), .stride = ONE(n2), .pad = ONE(n0), .out_pad = ONE(n0)};
@@ -50,7 +81,8 @@ static int plain(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v) {
   if (c != p->width)
     return ctx->host->fail(ctx, SP_E_SHAPE,
                            "%lld channels cannot be halved down to %lld; choose another `width`, or give "
-                           "`layers`", (long long)net->values[v].c, (long long)p->width);
+                           "`layers`",
+                           (long long)net->values[v].c, (long long)p->width);
   for (c = net->values[v].c; c > p->width && v >= 0; i++) {
     c /= 2;
     up.out = c;
@@ -69,8 +101,7 @@ static int unet(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v, const 
   nn_layer head = {.type = NN_CONV, .bias = 1, .out = p->classes, .kernel = ONE(n1), .stride = ONE(n1), .pad = ONE(n0)};
   int depth = p->depth ? (int)p->depth : n_skips;
   char name[32], place[48];
-  if (!depth)
-    return ctx->host->fail(ctx, SP_E_INVALID, "model \"unet\" needs skips (skips = encoder.maps) or `depth`");
+  if (!depth) return ctx->host->fail(ctx, SP_E_INVALID, "model \"unet\" needs skips (skips = encoder.maps) or `depth`");
   if (n_skips && n_skips != depth)
     return ctx->host->fail(ctx, SP_E_SHAPE, "%d skips are wired, but depth = %d; leave `depth` out or wire as many",
                            n_skips, depth);
@@ -101,12 +132,9 @@ int decoder_build(sp_ctx *ctx, const decoder_params *p, const sp_plan *plan, nn_
                            "skips are for model \"unet\" only; leave them out, or `layers` and `model`");
   if (p->layers.n && p->model == UNET)
     return ctx->host->fail(ctx, SP_E_INVALID, "give `layers` or model = \"unet\", not both");
-  if (p->layers.n)
-    v = nn_add_layers(ctx, net, v, &p->layers);
-  else if (p->model == UNET || n > 1)
-    v = unet(ctx, p, net, v, in + 1, n - 1);
-  else
-    v = plain(ctx, p, net, v);
+  if (p->layers.n) v = nn_add_layers(ctx, net, v, &p->layers);
+  else if (p->model == UNET || n > 1) v = unet(ctx, p, net, v, in + 1, n - 1);
+  else v = plain(ctx, p, net, v);
   if (v < 0) return v;
   if (net->values[v].flat || net->values[v].c != p->classes)
     return ctx->host->fail(ctx, SP_E_SHAPE, "the last layer gives %lld channels%s, but classes = %lld",

@@ -14,27 +14,54 @@ enum { DOWN_MAX, DOWN_CONV };
 static const char *const models[] = {"plain", "unet", NULL};
 static const char *const downs[] = {"max_pool", "conv", NULL};
 
-const sp_port encoder_inputs[] = {
-    {.name = "image", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x C x H x W"}, {.name = NULL}};
-const sp_port encoder_outputs[] = {
-    {.name = "features", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "the last map"},
-    {.name = "maps", .dtypes = SP_DT(SP_F32), .ndim = 4, .flags = SP_PORT_LIST | SP_PORT_OPTIONAL,
-     .doc = "the map before each halving, from full resolution on"},
-    {.name = NULL}};
+const sp_port encoder_inputs[] = {{.name = "image", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x C x H x W"},
+                                  {.name = NULL}};
+const sp_port encoder_outputs[] = {{.name = "features", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "the last map"},
+                                   {.name = "maps",
+                                    .dtypes = SP_DT(SP_F32),
+                                    .ndim = 4,
+                                    .flags = SP_PORT_LIST | SP_PORT_OPTIONAL,
+                                    .doc = "the map before each halving, from full resolution on"},
+                                   {.name = NULL}};
 #define P(m) offsetof(encoder_params, m)
 const sp_param encoder_param_table[] = {
-    {.name = "model", .type = SP_PARAM_CHOICE, .offset = P(model), .choices = models,
+    {.name = "model",
+     .type = SP_PARAM_CHOICE,
+     .offset = P(model),
+     .choices = models,
      .doc = "plain: 1x1 convolution and log2(size) convolutions of stride 2; unet: levels of 3x3 convolutions "
             "with batch norm"},
-    {.name = "layers", .type = SP_PARAM_LIST, .offset = P(layers), .fields = nn_layer_fields,
-     .fields_size = sizeof(nn_layer), .doc = "the layers in order, instead of a model"},
-    {.name = "width", .type = SP_PARAM_INT, .offset = P(width), .def = 16, .min = 1, .max = 4096,
+    {.name = "layers",
+     .type = SP_PARAM_LIST,
+     .offset = P(layers),
+     .fields = nn_layer_fields,
+     .fields_size = sizeof(nn_layer),
+     .doc = "the layers in order, instead of a model"},
+    {.name = "width",
+     .type = SP_PARAM_INT,
+     .offset = P(width),
+     .def = 16,
+     .min = 1,
+     .max = 4096,
      .doc = "channels at full resolution, doubled with each halving"},
-    {.name = "depth", .type = SP_PARAM_INT, .offset = P(depth), .def = 0, .min = 0, .max = 20,
+    {.name = "depth",
+     .type = SP_PARAM_INT,
+     .offset = P(depth),
+     .def = 0,
+     .min = 0,
+     .max = 20,
      .doc = "how often the map is halved; 0: down to one pixel (plain) or 3 times (unet)"},
-    {.name = "convs", .type = SP_PARAM_INT, .offset = P(convs), .def = 2, .min = 1, .max = 16,
+    {.name = "convs",
+     .type = SP_PARAM_INT,
+     .offset = P(convs),
+     .def = 2,
+     .min = 1,
+     .max = 16,
      .doc = "unet: 3x3 convolutions per level"},
-    {.name = "down", .type = SP_PARAM_CHOICE, .offset = P(down), .choices = downs,
+    {.name = "down",
+     .type = SP_PARAM_CHOICE,
+     .offset = P(down),
+     .choices = downs,
      .doc = "unet: how the map is halved"},
     {.name = NULL}};
 
@@ -66,8 +93,8 @@ static int halvings(maker *m, int in, int64_t depth) {
   if (v->h % ((int64_t)1 << d) || v->w % ((int64_t)1 << d))
     return m->ctx->host->fail(m->ctx, SP_E_SHAPE,
                               "an image of %lld x %lld cannot be halved %d times; choose a size that "
-                              "is a multiple of %lld, or another depth", (long long)v->h, (long long)v->w, d,
-                              (long long)1 << d);
+                              "is a multiple of %lld, or another depth",
+                              (long long)v->h, (long long)v->w, d, (long long)1 << d);
   return d;
 }
 

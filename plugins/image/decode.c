@@ -29,7 +29,7 @@ void *im_reserve(im_buf *b, size_t bytes) {
 
 void im_buf_free(im_buf *b) {
   free(b->p);
-  *b = (im_buf){ NULL, 0 };
+  *b = (im_buf){NULL, 0};
 }
 
 static int SP_PRINTF(3, 4) say(im_decoder *d, int status, const char *fmt, ...) {
@@ -40,9 +40,7 @@ static int SP_PRINTF(3, 4) say(im_decoder *d, int status, const char *fmt, ...) 
   return status;
 }
 
-void im_decoder_free(im_decoder *d) {
-  im_buf_free(&d->file);
-}
+void im_decoder_free(im_decoder *d) { im_buf_free(&d->file); }
 
 /* ---- the file ---- */
 static int take(im_decoder *d, int fd) {
@@ -74,9 +72,7 @@ int im_load(im_decoder *d, const char *path) {
   return rc;
 }
 
-static int is_png(const im_decoder *d) {
-  return d->size >= 8 && !png_sig_cmp(d->file.p, 0, 8);
-}
+static int is_png(const im_decoder *d) { return d->size >= 8 && !png_sig_cmp(d->file.p, 0, 8); }
 
 static int is_jpeg(const im_decoder *d) {
   const uint8_t *p = d->file.p;
@@ -194,25 +190,20 @@ static int png_decode(png_job *job) {
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, job, png_failed, png_warned);
   png_infop info = png ? png_create_info_struct(png) : NULL;
   int rc = SP_E_NOMEM;
-  if (!info)
-    say(job->d, rc, "libpng: out of memory");
-  else if (setjmp(png_jmpbuf(png)))
-    rc = IM_BROKEN;
-  else
-    rc = png_run(job, png, info);
+  if (!info) say(job->d, rc, "libpng: out of memory");
+  else if (setjmp(png_jmpbuf(png))) rc = IM_BROKEN;
+  else rc = png_run(job, png, info);
   png_destroy_read_struct(&png, &info, NULL);
   return rc;
 }
 
 /* ---- either ---- */
-static int unknown(im_decoder *d) {
-  return say(d, IM_BROKEN, "neither JPEG nor PNG by its first bytes");
-}
+static int unknown(im_decoder *d) { return say(d, IM_BROKEN, "neither JPEG nor PNG by its first bytes"); }
 
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   if (is_jpeg(d)) return jpeg_decode(d, max_pixels, px, w, h);
   if (!is_png(d)) return unknown(d);
-  png_job job = { .d = d, .px = px, .max_pixels = max_pixels };
+  png_job job = {.d = d, .px = px, .max_pixels = max_pixels};
   int rc = png_decode(&job);
   *w = job.w;
   *h = job.h;
@@ -221,7 +212,7 @@ int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
 
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   if (!is_png(d)) return say(d, IM_BROKEN, "not PNG by its first bytes, as a mask must be");
-  png_job job = { .d = d, .px = px, .max_pixels = max_pixels, .labels = 1 };
+  png_job job = {.d = d, .px = px, .max_pixels = max_pixels, .labels = 1};
   int rc = png_decode(&job);
   *w = job.w;
   *h = job.h;
@@ -231,7 +222,7 @@ int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
 int im_size(im_decoder *d, int *w, int *h) {
   if (is_jpeg(d)) return jpeg_decode(d, INT64_MAX, NULL, w, h);
   if (!is_png(d)) return unknown(d);
-  png_job job = { .d = d, .max_pixels = INT64_MAX, .only_header = 1 };
+  png_job job = {.d = d, .max_pixels = INT64_MAX, .only_header = 1};
   int rc = png_decode(&job);
   *w = job.w;
   *h = job.h;

@@ -27,7 +27,7 @@ static int SP_PRINTF(3, 4) say(im_encoder *e, int status, const char *fmt, ...) 
 void im_encoder_free(im_encoder *e) {
   if (e->tj) tjDestroy(e->tj);
   free(e->out);
-  *e = (im_encoder){ .tj = NULL };
+  *e = (im_encoder){.tj = NULL};
 }
 
 static int room(im_encoder *e, size_t bytes) {
@@ -98,7 +98,7 @@ static void png_run(png_job *job, png_structp png, png_infop info) {
     for (int i = 0; i < 256; i++) {
       uint8_t c[3];
       im_label_colour((uint8_t)i, c);
-      palette[i] = (png_color){ c[0], c[1], c[2] };
+      palette[i] = (png_color){c[0], c[1], c[2]};
     }
     png_set_PLTE(png, info, palette, 256);
   }
@@ -112,23 +112,20 @@ static int png_encode(png_job *job) {
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, job, png_failed, png_warned);
   png_infop info = png ? png_create_info_struct(png) : NULL;
   int rc = SP_OK;
-  if (!info)
-    rc = say(job->e, SP_E_NOMEM, "libpng: out of memory");
-  else if (setjmp(png_jmpbuf(png)))
-    rc = SP_E_INTERNAL;
-  else
-    png_run(job, png, info);
+  if (!info) rc = say(job->e, SP_E_NOMEM, "libpng: out of memory");
+  else if (setjmp(png_jmpbuf(png))) rc = SP_E_INTERNAL;
+  else png_run(job, png, info);
   png_destroy_write_struct(&png, &info);
   return rc;
 }
 
 int im_to_png(im_encoder *e, const uint8_t *rgb, int w, int h) {
-  png_job job = { e, rgb, w, h, PNG_COLOR_TYPE_RGB };
+  png_job job = {e, rgb, w, h, PNG_COLOR_TYPE_RGB};
   return png_encode(&job);
 }
 
 int im_labels_to_png(im_encoder *e, const uint8_t *labels, int w, int h) {
-  png_job job = { e, labels, w, h, PNG_COLOR_TYPE_PALETTE };
+  png_job job = {e, labels, w, h, PNG_COLOR_TYPE_PALETTE};
   return png_encode(&job);
 }
 

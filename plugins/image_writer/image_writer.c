@@ -290,7 +290,7 @@ static int write_item(void *arg, int64_t i, int worker) {
 
 static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   iw_self *self = arg;
-  iw_batch b = { .self = self, .ids = io->ids };
+  iw_batch b = {.self = self, .ids = io->ids};
   if (!io->ids)
     return ctx->host->fail(ctx, SP_E_STATE, "there is no reader in the graph, so the samples have no numbers");
   b.image = io->in[0].n ? io->in[0].t : NULL;
@@ -301,8 +301,7 @@ static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   self->failed = 0;
   const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
   int rc = SP_OK;
-  if (par)
-    rc = par->run(ctx, self->n_workers, shape[0], write_item, &b);
+  if (par) rc = par->run(ctx, self->n_workers, shape[0], write_item, &b);
   else
     for (int64_t i = 0; i < shape[0] && !rc; i++) rc = write_item(&b, i, 0);
   if (self->failed) return ctx->host->fail(ctx, self->failed, "%s", self->why);
@@ -310,68 +309,86 @@ static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
 }
 
 /* ---- description ---- */
-static const sp_port image_writer_inputs[] = {
-  { .name = "image",
-    .dtypes = SP_DT(SP_U8),
-    .ndim = 4,
-    .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-    .doc = "RGB images, N x 3 x H x W" },
-  { .name = "mask",
-    .dtypes = SP_DT(SP_U8),
-    .ndim = 3,
-    .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-    .doc = "labels, N x H x W" },
-  { .name = NULL }
-};
+static const sp_port image_writer_inputs[] = {{.name = "image",
+                                               .dtypes = SP_DT(SP_U8),
+                                               .ndim = 4,
+                                               .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+                                               .doc = "RGB images, N x 3 x H x W"},
+                                              {.name = "mask",
+                                               .dtypes = SP_DT(SP_U8),
+                                               .ndim = 3,
+                                               .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+                                               .doc = "labels, N x H x W"},
+                                              {.name = NULL}};
 
-static const sp_param name_fields[] = {
-  { .name = "name", .type = SP_PARAM_STRING, .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
-    .offset = offsetof(iw_name, name), .doc = "file name without folder and ending" },
-  { .name = "original", .type = SP_PARAM_STRING, .offset = offsetof(iw_name, original),
-    .doc = "image file that the sample came from: mask and overlay get its size" },
-  { .name = NULL }
-};
+static const sp_param name_fields[] = {{.name = "name",
+                                        .type = SP_PARAM_STRING,
+                                        .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
+                                        .offset = offsetof(iw_name, name),
+                                        .doc = "file name without folder and ending"},
+                                       {.name = "original",
+                                        .type = SP_PARAM_STRING,
+                                        .offset = offsetof(iw_name, original),
+                                        .doc = "image file that the sample came from: mask and overlay get its size"},
+                                       {.name = NULL}};
 
 #define AT(member) .offset = offsetof(iw_params, member)
 static const sp_param image_writer_params[] = {
-  { .name = "dir", .type = SP_PARAM_STRING, .flags = SP_PARAM_REQUIRED, AT(dir),
-    .doc = "folder for the files; made where it is missing, files in it are overwritten" },
-  { .name = "images", .type = SP_PARAM_STRING, AT(images), .def_str = "images/*.jpg",
-    .doc = "file of an image, * stands for the sample's name; .jpg, .jpeg or .png; empty: none" },
-  { .name = "masks", .type = SP_PARAM_STRING, AT(masks), .def_str = "masks/*.png",
-    .doc = "file of a mask, a palette PNG whose indices are the labels; empty: none" },
-  { .name = "overlays", .type = SP_PARAM_STRING, AT(overlays),
-    .doc = "file of the image with the mask's colours over it; empty: none" },
-  { .name = "names", .type = SP_PARAM_LIST, AT(names), .fields = name_fields, .fields_size = sizeof(iw_name),
-    .doc = "names by sample number; without them the number itself, five digits" },
-  { .name = "quality", .type = SP_PARAM_INT, AT(quality), .def = 92, .min = 1, .max = 100, .doc = "of JPEG files" },
-  { .name = "max_pixels", .type = SP_PARAM_INT, AT(max_pixels), .def = 64 << 20, .min = 1, .max = 1 << 30, .unit = "px",
-    .doc = "an original whose header says more is refused" },
-  { .name = NULL }
-};
+    {.name = "dir",
+     .type = SP_PARAM_STRING,
+     .flags = SP_PARAM_REQUIRED,
+     AT(dir),
+     .doc = "folder for the files; made where it is missing, files in it are overwritten"},
+    {.name = "images",
+     .type = SP_PARAM_STRING,
+     AT(images),
+     .def_str = "images/*.jpg",
+     .doc = "file of an image, * stands for the sample's name; .jpg, .jpeg or .png; empty: none"},
+    {.name = "masks",
+     .type = SP_PARAM_STRING,
+     AT(masks),
+     .def_str = "masks/*.png",
+     .doc = "file of a mask, a palette PNG whose indices are the labels; empty: none"},
+    {.name = "overlays",
+     .type = SP_PARAM_STRING,
+     AT(overlays),
+     .doc = "file of the image with the mask's colours over it; empty: none"},
+    {.name = "names",
+     .type = SP_PARAM_LIST,
+     AT(names),
+     .fields = name_fields,
+     .fields_size = sizeof(iw_name),
+     .doc = "names by sample number; without them the number itself, five digits"},
+    {.name = "quality", .type = SP_PARAM_INT, AT(quality), .def = 92, .min = 1, .max = 100, .doc = "of JPEG files"},
+    {.name = "max_pixels",
+     .type = SP_PARAM_INT,
+     AT(max_pixels),
+     .def = 64 << 20,
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "px",
+     .doc = "an original whose header says more is refused"},
+    {.name = NULL}};
 
 static const sp_stage_type image_writer_type = {
-  .size = sizeof(sp_stage_type),
-  .name = "image_writer",
-  .device = "cpu",
-  .doc = "Writes images, label masks and both in one picture as JPEG and PNG files",
-  .inputs = image_writer_inputs,
-  .params = image_writer_params,
-  .params_size = sizeof(iw_params),
-  .create = image_writer_create,
-  .destroy = image_writer_destroy,
-  .plan = image_writer_plan,
-  .forward = image_writer_forward
-};
+    .size = sizeof(sp_stage_type),
+    .name = "image_writer",
+    .device = "cpu",
+    .doc = "Writes images, label masks and both in one picture as JPEG and PNG files",
+    .inputs = image_writer_inputs,
+    .params = image_writer_params,
+    .params_size = sizeof(iw_params),
+    .create = image_writer_create,
+    .destroy = image_writer_destroy,
+    .plan = image_writer_plan,
+    .forward = image_writer_forward};
 
-static const sp_stage_type *const stages[] = { &image_writer_type, NULL };
+static const sp_stage_type *const stages[] = {&image_writer_type, NULL};
 
-const sp_plugin spcore_plugin = {
-  .size = sizeof(sp_plugin),
-  .abi = SP_ABI,
-  .name = "image_writer",
-  .version = "0.1.0",
-  .license = "MIT",
-  .doc = "Images and masks to files",
-  .stages = stages
-};
+const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                 .abi = SP_ABI,
+                                 .name = "image_writer",
+                                 .version = "0.1.0",
+                                 .license = "MIT",
+                                 .doc = "Images and masks to files",
+                                 .stages = stages};

@@ -8,8 +8,13 @@ const sp_port layers_inputs[] = {
 const sp_port layers_outputs[] = {
     {.name = "features", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "what the last layer gives"}, {.name = NULL}};
 const sp_param layers_param_table[] = {
-    {.name = "layers", .type = SP_PARAM_LIST, .flags = SP_PARAM_REQUIRED, .offset = offsetof(layers_params, layers),
-     .fields = nn_layer_fields, .fields_size = sizeof(nn_layer), .min_n = 1,
+    {.name = "layers",
+     .type = SP_PARAM_LIST,
+     .flags = SP_PARAM_REQUIRED,
+     .offset = offsetof(layers_params, layers),
+     .fields = nn_layer_fields,
+     .fields_size = sizeof(nn_layer),
+     .min_n = 1,
      .doc = "the layers in order: { { \"conv\", 16, kernel = 3, pad = 1 }, { \"relu\" } }"},
     {.name = NULL}};
 

@@ -2,7 +2,12 @@
  * cpu_bias.c - the gradient of a bias: sums of the columns of dy, in pieces, added in a fixed order. */
 #include "cpu_net.h"
 
-typedef struct bs { const float *x; float *part; int64_t rows, width; int64_t pieces; } bs;
+typedef struct bs {
+  const float *x;
+  float *part;
+  int64_t rows, width;
+  int64_t pieces;
+} bs;
 
 static int64_t pieces_of(int64_t rows) { return rows >= NN_CHUNKS * 8 ? NN_CHUNKS : 1; }
 

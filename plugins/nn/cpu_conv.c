@@ -39,8 +39,8 @@ static int64_t groups(const nn_xop *op, int64_t n) {
 int nn_convs_plan(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
   const nn_val *a = &cpu->vals[op->d.kind == NN_OP_CONVT ? op->out : op->in];
   const nn_val *b = &cpu->vals[op->d.kind == NN_OP_CONVT ? op->in : op->out];
-  nn_conv_shape sh = {a->c, a->h, a->w, b->c, b->h, b->w, {op->d.k[0], op->d.k[1]}, {op->d.s[0], op->d.s[1]},
-                      {op->d.p[0], op->d.p[1]}};
+  nn_conv_shape sh = {
+      a->c, a->h, a->w, b->c, b->h, b->w, {op->d.k[0], op->d.k[1]}, {op->d.s[0], op->d.s[1]}, {op->d.p[0], op->d.p[1]}};
   const char *err = nn_conv_new(&op->conv, &sh);
   size_t plain = align((size_t)(a->c * b->c * op->d.k[0] * op->d.k[1]) * sizeof(float)), back;
   if (err)

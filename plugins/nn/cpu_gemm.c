@@ -6,7 +6,7 @@
  * is in cache. */
 #include "cpu_net.h"
 
-#define SKINNY 32      /* rows up to which reading w bounds the product */
+#define SKINNY 32       /* rows up to which reading w bounds the product */
 #define TILED (1 << 16) /* weights from which their gradient is cut into tiles, not into sums */
 
 typedef struct mm {
@@ -66,8 +66,7 @@ static int forward_piece(void *arg, int64_t i, int worker) {
   cell(p, i, p->n, &m0, &m1, &n0, &n1);
   if (n0 == n1) return SP_OK;
   y = p->y + m0 * p->n + n0;
-  if (p->m <= SKINNY)
-    nn_skinny(p->y + m0 * p->n, p->x + m0 * p->k, p->w, m1 - m0, n0, n1, p->k, p->n);
+  if (p->m <= SKINNY) nn_skinny(p->y + m0 * p->n, p->x + m0 * p->k, p->w, m1 - m0, n0, n1, p->k, p->n);
   else if (nn_gemm(0, 1, m1 - m0, n1 - n0, p->k, 1, p->x + m0 * p->k, p->k, p->w + n0 * p->k, p->k, 0, y, p->n))
     return nn_fail(p->c, p->op, "oneDNN refused the matrix product");
   nn_bias_relu(y, p->bias, m1 - m0, n1 - n0, p->cols, n0 % p->cols, p->n, p->op->d.relu);
@@ -152,8 +151,7 @@ int nn_gemm_backward(const nn_call *c, const nn_xop *op) {
     grid(&p, p.k);
     st = nn_run(&c->par, p.mt * p.nt, data_piece, &p);
   }
-  if (!st && op->d.bias)
-    st = nn_bias_grad(c, nn_grad_of(c, op->d.w + 1), p.dy, p.m, p.cols, fold, (float *)c->tmp);
+  if (!st && op->d.bias) st = nn_bias_grad(c, nn_grad_of(c, op->d.w + 1), p.dy, p.m, p.cols, fold, (float *)c->tmp);
   p.g = nn_grad_of(c, op->d.w);
   p.part = (float *)(c->tmp + nn_bias_bytes(p.n, 1));
   if (!st && p.g.p) st = weight_grad(c, &p);

@@ -14,8 +14,11 @@ typedef struct mv {
 } mv;
 
 static mv start(const nn_call *c, const nn_xop *op) {
-  return (mv){.op = op, .a = &c->cpu->vals[op->in], .b = op->in2 < 0 ? NULL : &c->cpu->vals[op->in2],
-              .out = &c->cpu->vals[op->out], .n = c->n};
+  return (mv){.op = op,
+              .a = &c->cpu->vals[op->in],
+              .b = op->in2 < 0 ? NULL : &c->cpu->vals[op->in2],
+              .out = &c->cpu->vals[op->out],
+              .n = c->n};
 }
 
 /* ---- COPY: one row of one sample ---- */
@@ -42,12 +45,9 @@ static int copy_row(void *arg, int64_t i, int worker) {
 }
 
 static void give(float *d, const float *g, const float *mask, int64_t n, int acc) {
-  if (mask)
-    nn_mask_to(d, g, mask, n, acc);
-  else if (acc)
-    nn_axpy(d, g, 1, 1, n);
-  else
-    memcpy(d, g, (size_t)n * sizeof *d);
+  if (mask) nn_mask_to(d, g, mask, n, acc);
+  else if (acc) nn_axpy(d, g, 1, 1, n);
+  else memcpy(d, g, (size_t)n * sizeof *d);
 }
 
 static int copy_back_row(void *arg, int64_t i, int worker) {
@@ -84,10 +84,8 @@ static int chunk(void *arg, int64_t i, int worker) {
   int64_t b, e;
   (void)worker;
   nn_piece(p->n * p->out->px * p->out->c, 64, NN_CHUNKS, i, &b, &e);
-  if (p->b)
-    nn_add(p->out->data + b, p->a->data + b, p->b->data + b, e - b, p->op->d.relu);
-  else
-    nn_relu(p->out->data + b, p->a->data + b, e - b);
+  if (p->b) nn_add(p->out->data + b, p->a->data + b, p->b->data + b, e - b, p->op->d.relu);
+  else nn_relu(p->out->data + b, p->a->data + b, e - b);
   return SP_OK;
 }
 
@@ -134,9 +132,9 @@ static int split_row(void *arg, int64_t i, int worker) {
 int nn_move_forward(const nn_call *c, const nn_xop *op) {
   mv p = start(c, op);
   switch (op->x) {
-  case NN_X_COPY: return nn_run(&c->par, c->n * p.a->h, copy_row, &p);
-  case NN_X_CONCAT: return nn_run(&c->par, c->n * p.out->h, join_row, &p);
-  default: return nn_run(&c->par, NN_CHUNKS, chunk, &p);
+    case NN_X_COPY: return nn_run(&c->par, c->n * p.a->h, copy_row, &p);
+    case NN_X_CONCAT: return nn_run(&c->par, c->n * p.out->h, join_row, &p);
+    default: return nn_run(&c->par, NN_CHUNKS, chunk, &p);
   }
 }
 
@@ -150,8 +148,8 @@ int nn_move_backward(const nn_call *c, const nn_xop *op) {
   }
   if (!p.da && !p.db) return SP_OK;
   switch (op->x) {
-  case NN_X_COPY: return nn_run(&c->par, c->n * p.a->h, copy_back_row, &p);
-  case NN_X_CONCAT: return nn_run(&c->par, c->n * p.out->h, split_row, &p);
-  default: return nn_run(&c->par, NN_CHUNKS, chunk_back, &p);
+    case NN_X_COPY: return nn_run(&c->par, c->n * p.a->h, copy_back_row, &p);
+    case NN_X_CONCAT: return nn_run(&c->par, c->n * p.out->h, split_row, &p);
+    default: return nn_run(&c->par, NN_CHUNKS, chunk_back, &p);
   }
 }

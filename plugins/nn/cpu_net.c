@@ -44,8 +44,16 @@ static int new_val(sp_ctx *ctx, nn_cpu *cpu, int net, int layout) {
   if (!v) return nomem(ctx);
   cpu->vals = v;
   v += cpu->n_vals;
-  *v = (nn_val){.c = nv.c, .h = nv.h, .w = nv.w, .px = nv.h * nv.w, .net = net, .layout = layout, .in_port = -1,
-                .out_port = -1, .producer = -1, .first = -1};
+  *v = (nn_val){.c = nv.c,
+                .h = nv.h,
+                .w = nv.w,
+                .px = nv.h * nv.w,
+                .net = net,
+                .layout = layout,
+                .in_port = -1,
+                .out_port = -1,
+                .producer = -1,
+                .first = -1};
   if (v->layout == NN_PLANAR && (v->px == 1 || v->c == 1)) v->layout = 0;
   if (v->layout >= 0 && (st = tables(ctx, v))) return st;
   return cpu->n_vals++;
@@ -110,8 +118,11 @@ static void wishes(const nn_net *net, int *wish) {
     const nn_op *op = &net->ops[i];
     int d = wish[op->out];
     switch (op->kind) {
-    case NN_OP_RELU: case NN_OP_BATCH_NORM: case NN_OP_ADD: case NN_OP_CONCAT: break;
-    default: d = is_point(op) ? d : op->kind == NN_OP_CONV && is_patch(net, op) && d < NN_MAX_DEPTH ? d + 1 : 0;
+      case NN_OP_RELU:
+      case NN_OP_BATCH_NORM:
+      case NN_OP_ADD:
+      case NN_OP_CONCAT: break;
+      default: d = is_point(op) ? d : op->kind == NN_OP_CONV && is_patch(net, op) && d < NN_MAX_DEPTH ? d + 1 : 0;
     }
     wish[op->in] = max2(wish[op->in], d);
     if (op->in2 >= 0) wish[op->in2] = max2(wish[op->in2], d);
@@ -130,29 +141,28 @@ static int lower_op(sp_ctx *ctx, nn_cpu *cpu, const nn_op *d, const int *wish) {
   int x = NN_X_GEMM;
   nn_xop *op;
   switch (d->kind) {
-  case NN_OP_CONV: case NN_OP_CONVT: case NN_OP_LINEAR:
-    if (patch || point) {
-      order_weight(net, d);
-    } else {
-      x = NN_X_CONV;
-    }
-    break;
-  case NN_OP_MAX_POOL: case NN_OP_AVG_POOL: x = NN_X_POOL; break;
-  case NN_OP_BATCH_NORM: x = NN_X_NORM; break;
-  case NN_OP_RELU: x = NN_X_RELU; break;
-  case NN_OP_ADD: x = NN_X_ADD; break;
-  case NN_OP_CONCAT: x = NN_X_CONCAT; break;
-  default: x = NN_X_COPY; break;
+    case NN_OP_CONV:
+    case NN_OP_CONVT:
+    case NN_OP_LINEAR:
+      if (patch || point) {
+        order_weight(net, d);
+      } else {
+        x = NN_X_CONV;
+      }
+      break;
+    case NN_OP_MAX_POOL:
+    case NN_OP_AVG_POOL: x = NN_X_POOL; break;
+    case NN_OP_BATCH_NORM: x = NN_X_NORM; break;
+    case NN_OP_RELU: x = NN_X_RELU; break;
+    case NN_OP_ADD: x = NN_X_ADD; break;
+    case NN_OP_CONCAT: x = NN_X_CONCAT; break;
+    default: x = NN_X_COPY; break;
   }
   layout = in < 0 ? 0 : cpu->vals[in].layout;
-  if (x == NN_X_CONV || x == NN_X_POOL)
-    layout = 0;
-  else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONV && layout < 1)
-    layout = max2(1, wish[d->in]);
-  else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH)
-    layout = 0;
-  else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU)
-    layout = wish[d->in];
+  if (x == NN_X_CONV || x == NN_X_POOL) layout = 0;
+  else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONV && layout < 1) layout = max2(1, wish[d->in]);
+  else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH) layout = 0;
+  else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU) layout = wish[d->in];
   in = in < 0 ? in : in_layout(ctx, cpu, d->in, layout);
   if (in >= 0 && d->in2 >= 0) in2 = in_layout(ctx, cpu, d->in2, layout);
   if (in < 0 || in2 < -1) return in < 0 ? in : in2;
@@ -171,7 +181,10 @@ static int lower_op(sp_ctx *ctx, nn_cpu *cpu, const nn_op *d, const int *wish) {
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
-typedef struct piece { int first, last; size_t bytes, *off; } piece;
+typedef struct piece {
+  int first, last;
+  size_t bytes, *off;
+} piece;
 
 /* Offsets such that pieces that live at the same time do not overlap; returns the size of the whole. */
 static size_t pack(piece *p, int n) {
@@ -274,10 +287,8 @@ static int lower(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, const nn_bind *in, int
     int last = s->order == (s->ndim == 4 ? SP_CHANNELS_LAST : 0x01);
     if (s->order != SP_ROW_MAJOR && !last)
       st = ctx->host->fail(ctx, SP_E_UNSUPPORTED,
-                           "memory order %#x of the input is neither row-major nor channels-last",
-                           (unsigned)s->order);
-    else
-      st = new_val(ctx, cpu, in[i].value, s->ndim == 4 && s->order == SP_ROW_MAJOR ? NN_PLANAR : 0);
+                           "memory order %#x of the input is neither row-major nor channels-last", (unsigned)s->order);
+    else st = new_val(ctx, cpu, in[i].value, s->ndim == 4 && s->order == SP_ROW_MAJOR ? NN_PLANAR : 0);
     if (st < 0) break;
     cpu->vals[st].in_port = in[i].port;
     cpu->vals[st].in_item = in[i].item;

@@ -34,7 +34,7 @@ typedef struct nn_xop {
   nn_op d;
   int x; /* enum nn_exec */
   int in, in2, out;
-  int from, to;       /* COPY: layouts; flattening goes to NN_PLANAR */
+  int from, to; /* COPY: layouts; flattening goes to NN_PLANAR */
   nn_conv *conv;
   size_t off_stats;   /* NORM: mean and 1/std in `saved` */
   size_t tmp, worker; /* bytes */

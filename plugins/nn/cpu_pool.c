@@ -13,7 +13,9 @@ typedef struct pl {
   int acc;
 } pl;
 
-typedef struct window { int64_t y0, y1, x0, x1; } window;
+typedef struct window {
+  int64_t y0, y1, x0, x1;
+} window;
 
 static window window_of(const pl *p, int64_t oy, int64_t ox) {
   const nn_op *d = &p->op->d;
@@ -46,10 +48,8 @@ static int forward_row(void *arg, int64_t i, int worker) {
       for (int64_t ix = w.x0; ix < w.x1; ix++) {
         const float *s = x + (iy * p->in->w + ix) * c;
         if (iy == w.y0 && ix == w.x0) continue;
-        if (p->op->d.kind == NN_OP_MAX_POOL)
-          max_into(y, s, c);
-        else
-          nn_axpy(y, s, 1, 1, c);
+        if (p->op->d.kind == NN_OP_MAX_POOL) max_into(y, s, c);
+        else nn_axpy(y, s, 1, 1, c);
       }
     if (p->op->d.kind == NN_OP_AVG_POOL) scale(y, 1 / (float)(p->op->d.k[0] * p->op->d.k[1]), c);
   }
@@ -87,10 +87,8 @@ static int backward_sample(void *arg, int64_t n, int worker) {
       for (int64_t iy = w.y0; iy < w.y1; iy++)
         for (int64_t ix = w.x0; ix < w.x1; ix++) {
           int64_t at = (iy * p->in->w + ix) * c + j;
-          if (p->op->d.kind == NN_OP_MAX_POOL)
-            give(dx + at, g, x + at, y + j, m);
-          else
-            nn_axpy(dx + at, g, part, 1, m);
+          if (p->op->d.kind == NN_OP_MAX_POOL) give(dx + at, g, x + at, y + j, m);
+          else nn_axpy(dx + at, g, part, 1, m);
         }
     }
   }

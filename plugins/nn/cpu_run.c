@@ -30,10 +30,8 @@ static nn_call begin(sp_ctx *ctx, nn_cpu *cpu, const sp_io *io, size_t front) {
     }
     v->data = out_data(io->out, v);
     if (v->data) continue;
-    if (v->out_port >= 0 && !v->uses)
-      v->wanted = 0;
-    else
-      v->data = saved ? at(io->saved, v->off_saved) : at(io->scratch, v->off_infer);
+    if (v->out_port >= 0 && !v->uses) v->wanted = 0;
+    else v->data = saved ? at(io->saved, v->off_saved) : at(io->scratch, v->off_infer);
   }
   return c;
 }
@@ -60,21 +58,21 @@ float *nn_din(const nn_call *c, int i, int *acc, const float **mask) {
 
 static int forward_op(const nn_call *c, const nn_xop *op) {
   switch (op->x) {
-  case NN_X_GEMM: return nn_gemm_forward(c, op);
-  case NN_X_CONV: return nn_convs_forward(c, op);
-  case NN_X_NORM: return nn_norm_forward(c, op);
-  case NN_X_POOL: return nn_pool_forward(c, op);
-  default: return nn_move_forward(c, op);
+    case NN_X_GEMM: return nn_gemm_forward(c, op);
+    case NN_X_CONV: return nn_convs_forward(c, op);
+    case NN_X_NORM: return nn_norm_forward(c, op);
+    case NN_X_POOL: return nn_pool_forward(c, op);
+    default: return nn_move_forward(c, op);
   }
 }
 
 static int backward_op(const nn_call *c, const nn_xop *op) {
   switch (op->x) {
-  case NN_X_GEMM: return nn_gemm_backward(c, op);
-  case NN_X_CONV: return nn_convs_backward(c, op);
-  case NN_X_NORM: return nn_norm_backward(c, op);
-  case NN_X_POOL: return nn_pool_backward(c, op);
-  default: return nn_move_backward(c, op);
+    case NN_X_GEMM: return nn_gemm_backward(c, op);
+    case NN_X_CONV: return nn_convs_backward(c, op);
+    case NN_X_NORM: return nn_norm_backward(c, op);
+    case NN_X_POOL: return nn_pool_backward(c, op);
+    default: return nn_move_backward(c, op);
   }
 }
 
@@ -124,17 +122,19 @@ static void needs(const nn_call *c) {
   }
 }
 
-typedef struct seed { float *d; const float *g, *y; int64_t n; } seed;
+typedef struct seed {
+  float *d;
+  const float *g, *y;
+  int64_t n;
+} seed;
 
 static int seed_chunk(void *arg, int64_t i, int worker) {
   seed *s = arg;
   int64_t b, e;
   (void)worker;
   nn_piece(s->n, 64, NN_CHUNKS, i, &b, &e);
-  if (!s->y)
-    memcpy(s->d + b, s->g + b, (size_t)(e - b) * sizeof(float));
-  else
-    nn_mask_to(s->d + b, s->g + b, s->y + b, e - b, 0);
+  if (!s->y) memcpy(s->d + b, s->g + b, (size_t)(e - b) * sizeof(float));
+  else nn_mask_to(s->d + b, s->g + b, s->y + b, e - b, 0);
   return SP_OK;
 }
 
@@ -150,8 +150,7 @@ static int mask_chunk(void *arg, int64_t i, int worker) {
 static int zero_din(const nn_call *c) {
   for (int i = 0; i < c->cpu->n_vals; i++) {
     nn_val *v = &c->cpu->vals[i];
-    if (v->in_port >= 0 && v->need && !v->gset)
-      memset(v->grad, 0, (size_t)(c->n * v->px * v->c) * sizeof(float));
+    if (v->in_port >= 0 && v->need && !v->gset) memset(v->grad, 0, (size_t)(c->n * v->px * v->c) * sizeof(float));
   }
   return SP_OK;
 }
@@ -206,10 +205,8 @@ int nn_cpu_backward(sp_ctx *ctx, nn_cpu *cpu, const sp_io *io) {
     if (!cpu->vals[op->out].need) continue;
     st = arrive(&c, op, &there);
     if (st) break;
-    if (there)
-      st = backward_op(&c, op);
-    else
-      zero_dw(&c, &op->d);
+    if (there) st = backward_op(&c, op);
+    else zero_dw(&c, &op->d);
   }
   return st ? st : zero_din(&c);
 }

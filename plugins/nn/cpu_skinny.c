@@ -31,8 +31,7 @@ void nn_skinny(float *y, const float *x, const float *w, int64_t m, int64_t n0, 
 #ifdef NN_SETS
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
     skinny_avx512(y, x, w, m, n0, n1, k, ldy);
-  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    skinny_avx2(y, x, w, m, n0, n1, k, ldy);
+  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) skinny_avx2(y, x, w, m, n0, n1, k, ldy);
   else
 #endif
     skinny_any(y, x, w, m, n0, n1, k, ldy);

@@ -16,20 +16,20 @@
 
 /* Row blocks [rows][c], dense. */
 void nn_bias_relu(float *y, const float *bias, int64_t rows, int64_t c, int64_t period, int64_t first, int64_t ld,
-                  int relu);                                      /* bias[(first + j) % period]; bias may be NULL */
+                  int relu); /* bias[(first + j) % period]; bias may be NULL */
 void nn_relu(float *y, const float *x, int64_t n);
-void nn_mask(float *d, const float *y, int64_t n);                /* d = y > 0 ? d : 0 */
+void nn_mask(float *d, const float *y, int64_t n); /* d = y > 0 ? d : 0 */
 void nn_mask_to(float *d, const float *g, const float *y, int64_t n, int acc);
 void nn_axpy(float *d, const float *s, float alpha, float beta, int64_t n); /* d = beta d + alpha s */
 void nn_add(float *d, const float *a, const float *b, int64_t n, int relu);
-void nn_colsum(float *sum, const float *x, int64_t rows, int64_t c);        /* overwrites sum */
+void nn_colsum(float *sum, const float *x, int64_t rows, int64_t c); /* overwrites sum */
 void nn_stats(double *sum, double *sq, const float *x, int64_t rows, int64_t c);
 void nn_stats_back(double *sum, double *dot, const float *dy, const float *x, const float *mean, const float *invstd,
                    int64_t rows, int64_t c);
 void nn_scale_shift(float *y, const float *x, const float *scale, const float *shift, int64_t rows, int64_t c,
                     int relu);
 void nn_norm_back(float *dx, const float *dy, const float *x, const float *a, const float *b, const float *e,
-                  int64_t rows, int64_t c, int acc);              /* dx = a dy + b x + e, per channel */
+                  int64_t rows, int64_t c, int acc); /* dx = a dy + b x + e, per channel */
 
 /* Products with few rows, bound by reading w once. y[m][n] (ldy) = x[m][k] w[n][k], rows n0..n1 of w. */
 void nn_skinny(float *y, const float *x, const float *w, int64_t m, int64_t n0, int64_t n1, int64_t k, int64_t ldy);

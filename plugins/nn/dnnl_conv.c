@@ -35,16 +35,16 @@ struct nn_conv {
 
 static const char *words(dnnl_status_t s) {
   switch (s) {
-  case dnnl_out_of_memory: return "oneDNN: out of memory";
-  case dnnl_unimplemented: return "oneDNN has no such convolution";
-  default: return "oneDNN refused the convolution";
+    case dnnl_out_of_memory: return "oneDNN: out of memory";
+    case dnnl_unimplemented: return "oneDNN has no such convolution";
+    default: return "oneDNN refused the convolution";
   }
 }
 
-#define TRY(x)                                                                                                         \
-  do {                                                                                                                 \
-    dnnl_status_t try_ = (x);                                                                                          \
-    if (try_ != dnnl_success) return words(try_);                                                                      \
+#define TRY(x)                                    \
+  do {                                            \
+    dnnl_status_t try_ = (x);                     \
+    if (try_ != dnnl_success) return words(try_); \
   } while (0)
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -105,10 +105,9 @@ const char *nn_conv_new(nn_conv **conv, const nn_conv_shape *shape) {
       {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md, dnnl_query_scratchpad_md},
       {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md, dnnl_query_scratchpad_md},
       {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md, dnnl_query_scratchpad_md}};
-  static const int arg[3][ARGS] = {
-      {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD},
-      {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_SCRATCHPAD},
-      {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_SCRATCHPAD}};
+  static const int arg[3][ARGS] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD},
+                                   {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_SCRATCHPAD},
+                                   {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_SCRATCHPAD}};
   nn_conv *c = calloc(1, sizeof *c);
   dnnl_primitive_attr_t attr = NULL;
   const char *err = NULL;

@@ -9,30 +9,82 @@
 #define MAX_EXTENT INT64_C(1048576) /* of channels, height and width each */
 #define MAX_NAME 96
 
-static const char *const types[] = {"conv",  "conv_transpose", "max_pool", "avg_pool", "batch_norm",
-                                    "relu",  "linear",         "flatten",  "residual", NULL};
+static const char *const types[] = {"conv", "conv_transpose", "max_pool", "avg_pool", "batch_norm",
+                                    "relu", "linear",         "flatten",  "residual", NULL};
 
 #define FIELD(m) offsetof(nn_layer, m)
 const sp_param nn_layer_fields[] = {
-    {.name = "type", .type = SP_PARAM_CHOICE, .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST, .offset = FIELD(type),
-     .choices = types, .doc = "what the layer does"},
-    {.name = "out", .type = SP_PARAM_INT, .flags = SP_PARAM_FIRST, .offset = FIELD(out), .min = 0, .max = MAX_EXTENT,
+    {.name = "type",
+     .type = SP_PARAM_CHOICE,
+     .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
+     .offset = FIELD(type),
+     .choices = types,
+     .doc = "what the layer does"},
+    {.name = "out",
+     .type = SP_PARAM_INT,
+     .flags = SP_PARAM_FIRST,
+     .offset = FIELD(out),
+     .min = 0,
+     .max = MAX_EXTENT,
      .doc = "output channels (conv, conv_transpose, residual) or features (linear)"},
-    {.name = "kernel", .type = SP_PARAM_INTS, .offset = FIELD(kernel), .min = 0, .max = 1024, .def_str = "0",
-     .min_n = 1, .max_n = 2, .unit = "px",
+    {.name = "kernel",
+     .type = SP_PARAM_INTS,
+     .offset = FIELD(kernel),
+     .min = 0,
+     .max = 1024,
+     .def_str = "0",
+     .min_n = 1,
+     .max_n = 2,
+     .unit = "px",
      .doc = "kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling"},
-    {.name = "stride", .type = SP_PARAM_INTS, .offset = FIELD(stride), .min = 0, .max = 1024, .def_str = "0",
-     .min_n = 1, .max_n = 2, .unit = "px",
+    {.name = "stride",
+     .type = SP_PARAM_INTS,
+     .offset = FIELD(stride),
+     .min = 0,
+     .max = 1024,
+     .def_str = "0",
+     .min_n = 1,
+     .max_n = 2,
+     .unit = "px",
      .doc = "step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling"},
-    {.name = "pad", .type = SP_PARAM_INTS, .offset = FIELD(pad), .min = 0, .max = 1024, .def_str = "0", .min_n = 1,
-     .max_n = 2, .unit = "px", .doc = "zeros added on each side"},
-    {.name = "out_pad", .type = SP_PARAM_INTS, .offset = FIELD(out_pad), .min = 0, .max = 1024, .def_str = "0",
-     .min_n = 1, .max_n = 2, .unit = "px", .doc = "conv_transpose: rows and columns added at the bottom and right"},
-    {.name = "bias", .type = SP_PARAM_BOOL, .offset = FIELD(bias), .def = 1,
+    {.name = "pad",
+     .type = SP_PARAM_INTS,
+     .offset = FIELD(pad),
+     .min = 0,
+     .max = 1024,
+     .def_str = "0",
+     .min_n = 1,
+     .max_n = 2,
+     .unit = "px",
+     .doc = "zeros added on each side"},
+    {.name = "out_pad",
+     .type = SP_PARAM_INTS,
+     .offset = FIELD(out_pad),
+     .min = 0,
+     .max = 1024,
+     .def_str = "0",
+     .min_n = 1,
+     .max_n = 2,
+     .unit = "px",
+     .doc = "conv_transpose: rows and columns added at the bottom and right"},
+    {.name = "bias",
+     .type = SP_PARAM_BOOL,
+     .offset = FIELD(bias),
+     .def = 1,
      .doc = "conv, conv_transpose, linear: with a bias"},
-    {.name = "eps", .type = SP_PARAM_FLOAT, .offset = FIELD(eps), .def = 1e-5, .min = 1e-12, .max = 1,
+    {.name = "eps",
+     .type = SP_PARAM_FLOAT,
+     .offset = FIELD(eps),
+     .def = 1e-5,
+     .min = 1e-12,
+     .max = 1,
      .doc = "batch_norm, residual: added to the variance"},
-    {.name = "momentum", .type = SP_PARAM_FLOAT, .offset = FIELD(momentum), .def = 0.1, .min = 0, .max = 1,
+    {.name = "momentum",
+     .type = SP_PARAM_FLOAT,
+     .offset = FIELD(momentum),
+     .def = 0.1,
+     .min = 0,
+     .max = 1,
      .doc = "batch_norm, residual: weight of the new batch in the running statistics"},
     {.name = NULL}};
 
@@ -148,8 +200,8 @@ static int conv(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, int64_t ou
                                op.op[i], op.s[i]);
       o[i] = (hw[i] - 1) * op.s[i] - 2 * op.p[i] + op.k[i] + op.op[i];
       if (o[i] < 1)
-        return ctx->host->fail(ctx, SP_E_SHAPE, "%s (%s): pad %d leaves nothing of a map %lld %s", place, type,
-                               op.p[i], (long long)hw[i], axis);
+        return ctx->host->fail(ctx, SP_E_SHAPE, "%s (%s): pad %d leaves nothing of a map %lld %s", place, type, op.p[i],
+                               (long long)hw[i], axis);
     } else {
       if (op.k[i] > hw[i] + 2 * op.p[i])
         return ctx->host->fail(ctx, SP_E_SHAPE, "%s (%s): kernel %d is larger than the map, %lld %s with pad %d", place,
@@ -160,8 +212,7 @@ static int conv(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, int64_t ou
   if ((st = check_size(ctx, place, type, out, o[0], o[1]))) return st;
   if (v.c * out > (INT64_C(1) << 34) / (op.k[0] * op.k[1]))
     return ctx->host->fail(ctx, SP_E_SHAPE, "%s (%s): %lld x %lld channels of %d x %d make too many weights", place,
-                           type,
-                           (long long)v.c, (long long)out, op.k[0], op.k[1]);
+                           type, (long long)v.c, (long long)out, op.k[0], op.k[1]);
   fan_in = shape[1] * op.k[0] * op.k[1];
   op.w = has_weights(net);
   st = add_param(ctx, net, name, "weight", 4, shape, SP_WEIGHT_TRAINED, SP_INIT_UNIFORM, (double)fan_in);
@@ -233,14 +284,15 @@ static int linear(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const cha
   nn_op op = {.kind = NN_OP_LINEAR, .in = in, .in2 = -1, .w = has_weights(net), .bias = l->bias};
   int st;
   if (!v.flat)
-    return ctx->host->fail(ctx, SP_E_SHAPE, "%s (linear): needs an N x C input, got N x %lld x %lld x %lld; put "
-                           "{ \"flatten\" } before it", place, (long long)v.c, (long long)v.h, (long long)v.w);
+    return ctx->host->fail(ctx, SP_E_SHAPE,
+                           "%s (linear): needs an N x C input, got N x %lld x %lld x %lld; put "
+                           "{ \"flatten\" } before it",
+                           place, (long long)v.c, (long long)v.h, (long long)v.w);
   if (v.c > (INT64_C(1) << 34) / l->out)
     return ctx->host->fail(ctx, SP_E_SHAPE, "%s (linear): %lld x %lld features make too many weights", place,
                            (long long)v.c, (long long)l->out);
   st = add_param(ctx, net, name, "weight", 2, shape, SP_WEIGHT_TRAINED, SP_INIT_UNIFORM, (double)v.c);
-  if (!st && op.bias)
-    st = add_param(ctx, net, name, "bias", 1, shape, SP_WEIGHT_TRAINED, SP_INIT_UNIFORM, (double)v.c);
+  if (!st && op.bias) st = add_param(ctx, net, name, "bias", 1, shape, SP_WEIGHT_TRAINED, SP_INIT_UNIFORM, (double)v.c);
   if (st) return st;
   op.out = add_value(ctx, net, l->out, 1, 1, 1);
   if (op.out < 0) return op.out;
@@ -279,43 +331,43 @@ int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char
   nn_value v = net->values[in];
   int st;
   switch (l->type) {
-  case NN_CONV:
-  case NN_CONVT:
-    if ((st = need_out(ctx, l, place))) return st;
-    op.kind = l->type == NN_CONV ? NN_OP_CONV : NN_OP_CONVT;
-    pair(&l->kernel, l->type == NN_CONV ? 3 : 2, op.k);
-    pair(&l->stride, l->type == NN_CONV ? 1 : 2, op.s);
-    pair(&l->pad, 0, op.p);
-    pair(&l->out_pad, 0, op.op);
-    if (l->type == NN_CONV && (op.op[0] || op.op[1]))
-      return ctx->host->fail(ctx, SP_E_INVALID, "%s (conv): out_pad is for conv_transpose only", place);
-    return conv(ctx, net, in, &op, l->out, name, place);
-  case NN_MAX_POOL:
-  case NN_AVG_POOL:
-    op.kind = l->type == NN_MAX_POOL ? NN_OP_MAX_POOL : NN_OP_AVG_POOL;
-    pair(&l->kernel, 2, op.k);
-    for (int i = 0; i < 2; i++) {
-      int s[2];
-      pair(&l->stride, op.k[i], s);
-      op.s[i] = s[i];
-    }
-    pair(&l->pad, 0, op.p);
-    return pool(ctx, net, in, &op, place);
-  case NN_BATCH_NORM:
-    if (l->out && l->out != v.c)
-      return ctx->host->fail(ctx, SP_E_SHAPE, "%s (batch_norm): made for %lld channels, the input has %lld", place,
-                             (long long)l->out, (long long)v.c);
-    return batch_norm(ctx, net, in, l->eps, l->momentum, name);
-  case NN_RELU: return relu(ctx, net, in);
-  case NN_LINEAR:
-    if ((st = need_out(ctx, l, place))) return st;
-    return linear(ctx, net, in, l, name, place);
-  case NN_FLATTEN:
-    if (v.flat) return in;
-    return simple(ctx, net, NN_OP_FLATTEN, in, -1, (nn_value){v.c * v.h * v.w, 1, 1, 1});
-  default:
-    if ((st = need_out(ctx, l, place))) return st;
-    return residual(ctx, net, in, l, name, place);
+    case NN_CONV:
+    case NN_CONVT:
+      if ((st = need_out(ctx, l, place))) return st;
+      op.kind = l->type == NN_CONV ? NN_OP_CONV : NN_OP_CONVT;
+      pair(&l->kernel, l->type == NN_CONV ? 3 : 2, op.k);
+      pair(&l->stride, l->type == NN_CONV ? 1 : 2, op.s);
+      pair(&l->pad, 0, op.p);
+      pair(&l->out_pad, 0, op.op);
+      if (l->type == NN_CONV && (op.op[0] || op.op[1]))
+        return ctx->host->fail(ctx, SP_E_INVALID, "%s (conv): out_pad is for conv_transpose only", place);
+      return conv(ctx, net, in, &op, l->out, name, place);
+    case NN_MAX_POOL:
+    case NN_AVG_POOL:
+      op.kind = l->type == NN_MAX_POOL ? NN_OP_MAX_POOL : NN_OP_AVG_POOL;
+      pair(&l->kernel, 2, op.k);
+      for (int i = 0; i < 2; i++) {
+        int s[2];
+        pair(&l->stride, op.k[i], s);
+        op.s[i] = s[i];
+      }
+      pair(&l->pad, 0, op.p);
+      return pool(ctx, net, in, &op, place);
+    case NN_BATCH_NORM:
+      if (l->out && l->out != v.c)
+        return ctx->host->fail(ctx, SP_E_SHAPE, "%s (batch_norm): made for %lld channels, the input has %lld", place,
+                               (long long)l->out, (long long)v.c);
+      return batch_norm(ctx, net, in, l->eps, l->momentum, name);
+    case NN_RELU: return relu(ctx, net, in);
+    case NN_LINEAR:
+      if ((st = need_out(ctx, l, place))) return st;
+      return linear(ctx, net, in, l, name, place);
+    case NN_FLATTEN:
+      if (v.flat) return in;
+      return simple(ctx, net, NN_OP_FLATTEN, in, -1, (nn_value){v.c * v.h * v.w, 1, 1, 1});
+    default:
+      if ((st = need_out(ctx, l, place))) return st;
+      return residual(ctx, net, in, l, name, place);
   }
 }
 

@@ -7,7 +7,15 @@
 
 /* ---- the parameter `layers` -------------------------------------------------------------------------------------- */
 enum nn_type {
-  NN_CONV, NN_CONVT, NN_MAX_POOL, NN_AVG_POOL, NN_BATCH_NORM, NN_RELU, NN_LINEAR, NN_FLATTEN, NN_RESIDUAL
+  NN_CONV,
+  NN_CONVT,
+  NN_MAX_POOL,
+  NN_AVG_POOL,
+  NN_BATCH_NORM,
+  NN_RELU,
+  NN_LINEAR,
+  NN_FLATTEN,
+  NN_RESIDUAL
 };
 
 typedef struct nn_layer {
@@ -28,8 +36,16 @@ typedef struct nn_value {
 } nn_value;
 
 enum nn_kind { /* a residual block is lowered into these */
-  NN_OP_CONV, NN_OP_CONVT, NN_OP_MAX_POOL, NN_OP_AVG_POOL, NN_OP_BATCH_NORM, NN_OP_RELU, NN_OP_LINEAR, NN_OP_FLATTEN,
-  NN_OP_ADD, NN_OP_CONCAT
+               NN_OP_CONV,
+               NN_OP_CONVT,
+               NN_OP_MAX_POOL,
+               NN_OP_AVG_POOL,
+               NN_OP_BATCH_NORM,
+               NN_OP_RELU,
+               NN_OP_LINEAR,
+               NN_OP_FLATTEN,
+               NN_OP_ADD,
+               NN_OP_CONCAT
 };
 
 typedef struct nn_op {
@@ -37,7 +53,7 @@ typedef struct nn_op {
   int in, in2, out; /* values; in2 is -1 but for ADD and CONCAT */
   int relu;         /* ReLU is applied to the result */
   int k[2], s[2], p[2], op[2];
-  int w;            /* index of the first weight, -1: none. CONV, CONVT, LINEAR: weight, bias.
+  int w; /* index of the first weight, -1: none. CONV, CONVT, LINEAR: weight, bias.
                        BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
   int bias;
   double eps, momentum;

@@ -36,7 +36,7 @@ static void name_state(optim *o, const sp_spec *spec, const char *const *kind_na
       w->flags = SP_WEIGHT_STATE;
     }
   if (o->kinds)
-    o->state[o->kinds * o->n] = (sp_weight){ .name = "step", .spec = { .dtype = SP_I64 }, .flags = SP_WEIGHT_STATE };
+    o->state[o->kinds * o->n] = (sp_weight){.name = "step", .spec = {.dtype = SP_I64}, .flags = SP_WEIGHT_STATE};
 }
 
 int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const char *const *kind_names, uint32_t kinds, int norm) {
@@ -62,7 +62,7 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const char *const *kind_nam
   out->n = in->n;
   plan->out[OPTIM_OUT_NORM].n = norm ? 1 : 0;
   if (norm) {
-    plan->out[OPTIM_OUT_NORM].spec[0] = (sp_spec){ .dtype = SP_F32 };
+    plan->out[OPTIM_OUT_NORM].spec[0] = (sp_spec){.dtype = SP_F32};
     plan->scratch_bytes = (size_t)optim_chunks(o) * sizeof(double);
   }
   name_state(o, in->spec, kind_names);
@@ -79,7 +79,7 @@ optim_span optim_find(const optim *o, int64_t chunk) {
     else hi = mid;
   }
   int64_t at = (chunk - o->first[lo]) * OPTIM_CHUNK, left = o->count[lo] - at;
-  return (optim_span){ lo, at, left < OPTIM_CHUNK ? left : OPTIM_CHUNK };
+  return (optim_span){lo, at, left < OPTIM_CHUNK ? left : OPTIM_CHUNK};
 }
 
 int64_t optim_count_step(const optim *o, const sp_io *io) {
@@ -99,7 +99,7 @@ static int norm_chunk(void *arg, int64_t chunk, int worker) {
   const norm_job *j = arg;
   optim_span s = optim_find(j->o, chunk);
   const float *g = (const float *)j->g->t[s.tensor].data + s.at;
-  double sum[LANES] = { 0 };
+  double sum[LANES] = {0};
   int64_t whole = s.n - s.n % LANES;
   for (int64_t i = 0; i < whole; i += LANES)
     for (int l = 0; l < LANES; l++) sum[l] += (double)g[i + l] * g[i + l];
@@ -113,7 +113,7 @@ static int norm_chunk(void *arg, int64_t chunk, int worker) {
 int optim_clip(sp_ctx *ctx, const optim *o, const sp_io *io, double clip_norm, float *factor) {
   *factor = 1;
   if (!io->out[OPTIM_OUT_NORM].n) return SP_OK;
-  norm_job j = { o, &io->in[OPTIM_IN_GRADIENTS], io->scratch };
+  norm_job j = {o, &io->in[OPTIM_IN_GRADIENTS], io->scratch};
   int rc = par_run(ctx, optim_chunks(o), norm_chunk, &j);
   if (rc) return rc;
   double sum = 0;

@@ -28,7 +28,7 @@ typedef struct folder {
 static void names_free(names *l) {
   for (size_t i = 0; i < l->n; i++) free(l->v[i]);
   free(l->v);
-  *l = (names){ NULL, 0, 0 };
+  *l = (names){NULL, 0, 0};
 }
 
 static int names_add(names *l, const char *s) {
@@ -44,9 +44,7 @@ static int names_add(names *l, const char *s) {
   return SP_OK;
 }
 
-static int by_name(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static size_t stem_length(const char *name) {
   const char *dot = strrchr(name, '.');
@@ -60,8 +58,8 @@ static int ends_in(const char *name, const char *const *endings) {
   return 0;
 }
 
-static const char *const image_endings[] = { "jpg", "jpeg", "png", NULL };
-static const char *const mask_endings[] = { "png", NULL };
+static const char *const image_endings[] = {"jpg", "jpeg", "png", NULL};
+static const char *const mask_endings[] = {"png", NULL};
 
 /* ---- opening a folder ---- */
 static int list_folder(sp_ctx *ctx, const char *base, const char *sub, const char *const *endings, names *out) {
@@ -161,7 +159,7 @@ static int set_classes(sp_ctx *ctx, rd_self *self) {
 }
 
 static int open_pairs(sp_ctx *ctx, rd_self *self, folder *f) {
-  names masks = { NULL, 0, 0 };
+  names masks = {NULL, 0, 0};
   const char *base = self->p->path;
   struct stat st;
   const char *why = stat(base, &st) ? strerror(errno) : S_ISDIR(st.st_mode) ? NULL : "not a folder";
@@ -230,7 +228,7 @@ static int load_image(rd_self *self, rd_worker *w, const char *path, uint8_t *ou
 static int folder_fill(rd_self *self, rd_worker *w, uint64_t index, uint8_t *image, uint8_t *mask) {
   const folder *f = self->data;
   size_t pixels = (size_t)self->h * (size_t)self->w;
-  picture a = { 0, 0 }, b = { 0, 0 };
+  picture a = {0, 0}, b = {0, 0};
   if (!f) {
     memset(mask, 255, pixels);
     return load_image(self, w, ((const rd_file *)self->p->files.v)[index].path, image, &a);
@@ -248,8 +246,8 @@ static int folder_fill(rd_self *self, rd_worker *w, uint64_t index, uint8_t *ima
   if (rc) return blame(w, rc, mpath);
   if (a.w != b.w || a.h != b.h)
     return rd_fail(w, SP_E_DATA,
-                   "%s is %d x %d pixels, but its mask %s is %d x %d (width x height); they must be equal", ipath,
-                   a.w, a.h, mpath, b.w, b.h);
+                   "%s is %d x %d pixels, but its mask %s is %d x %d (width x height); they must be equal", ipath, a.w,
+                   a.h, mpath, b.w, b.h);
   im_nearest(w->mask.p, b.w, b.h, mask, self->w, self->h);
   return SP_OK;
 }
@@ -265,4 +263,4 @@ static uint64_t folder_hash(const rd_self *self, uint64_t index) {
   return h ^ (h >> 31);
 }
 
-const rd_kind rd_folder = { "folder", folder_open, folder_close, folder_fill, folder_hash };
+const rd_kind rd_folder = {"folder", folder_open, folder_close, folder_fill, folder_hash};

@@ -63,8 +63,8 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   self->workers = calloc((size_t)p->workers, sizeof *self->workers);
   if (!self->broken || !self->workers)
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
-  self->attrs[0] = (sp_attr){ .name = "length", .value = (double)self->length };
-  self->attrs[1] = (sp_attr){ .name = "classes", .value = (double)self->classes };
+  self->attrs[0] = (sp_attr){.name = "length", .value = (double)self->length};
+  self->attrs[1] = (sp_attr){.name = "classes", .value = (double)self->classes};
   return SP_OK;
 }
 
@@ -85,11 +85,9 @@ static int reader_create(sp_ctx *ctx, const void *params, void **out) {
 static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   rd_self *self = arg;
   if (plan->batch < 1) return ctx->host->fail(ctx, SP_E_RANGE, "batch = %" PRId64 " is below 1", plan->batch);
-  plan->out[0].spec[0] = (sp_spec){ .dtype = SP_U8,
-                                    .ndim = 4,
-                                    .shape = { plan->batch, 3, self->h, self->w },
-                                    .order = SP_CHANNELS_LAST };
-  plan->out[1].spec[0] = (sp_spec){ .dtype = SP_U8, .ndim = 3, .shape = { plan->batch, self->h, self->w } };
+  plan->out[0].spec[0] =
+      (sp_spec){.dtype = SP_U8, .ndim = 4, .shape = {plan->batch, 3, self->h, self->w}, .order = SP_CHANNELS_LAST};
+  plan->out[1].spec[0] = (sp_spec){.dtype = SP_U8, .ndim = 3, .shape = {plan->batch, self->h, self->w}};
   plan->attrs = self->attrs;
   plan->n_attrs = 2;
   return SP_OK;
@@ -143,8 +141,7 @@ static int fill_item(void *arg, int64_t i, int worker) {
   int rc;
   if (at >= self->length)
     rc = rd_fail(w, SP_E_RANGE, "sample %" PRIu64 " was asked for, there are %" PRIu64, at, self->length);
-  else
-    rc = fill_sample(b->ctx, self, w, at, b->image + (size_t)i * pixels * 3, b->mask + (size_t)i * pixels);
+  else rc = fill_sample(b->ctx, self, w, at, b->image + (size_t)i * pixels * 3, b->mask + (size_t)i * pixels);
   if (!rc) return SP_OK;
   pthread_mutex_lock(&self->lock);
   if (!self->failed || i < self->failed_item) {
@@ -159,13 +156,12 @@ static int fill_item(void *arg, int64_t i, int worker) {
 static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   rd_self *self = arg;
   const sp_tensor *image = io->out[0].t, *mask = io->out[1].t;
-  rd_batch b = { ctx, self, io->ids, image->data, mask->data };
+  rd_batch b = {ctx, self, io->ids, image->data, mask->data};
   const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
   int64_t n = image->spec.shape[0];
   self->failed = 0;
   int rc = SP_OK;
-  if (par)
-    rc = par->run(ctx, (int)self->p->workers, n, fill_item, &b);
+  if (par) rc = par->run(ctx, (int)self->p->workers, n, fill_item, &b);
   else
     for (int64_t i = 0; i < n && !rc; i++) rc = fill_item(&b, i, 0);
   if (!rc && !self->failed) return SP_OK;
@@ -175,76 +171,123 @@ static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
 
 /* ---- description ---- */
 static const sp_port reader_outputs[] = {
-  { .name = "image", .dtypes = SP_DT(SP_U8), .ndim = 4, .flags = SP_PORT_NOGRAD, .doc = "RGB images, N x 3 x H x W" },
-  { .name = "mask",
-    .dtypes = SP_DT(SP_U8),
-    .ndim = 3,
-    .flags = SP_PORT_NOGRAD,
-    .doc = "labels, N x H x W; 255: no label" },
-  { .name = NULL }
-};
+    {.name = "image", .dtypes = SP_DT(SP_U8), .ndim = 4, .flags = SP_PORT_NOGRAD, .doc = "RGB images, N x 3 x H x W"},
+    {.name = "mask",
+     .dtypes = SP_DT(SP_U8),
+     .ndim = 3,
+     .flags = SP_PORT_NOGRAD,
+     .doc = "labels, N x H x W; 255: no label"},
+    {.name = NULL}};
 
-static const sp_param file_fields[] = {
-  { .name = "path",
-    .type = SP_PARAM_STRING,
-    .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
-    .offset = offsetof(rd_file, path),
-    .doc = "JPEG or PNG file" },
-  { .name = NULL }
-};
+static const sp_param file_fields[] = {{.name = "path",
+                                        .type = SP_PARAM_STRING,
+                                        .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
+                                        .offset = offsetof(rd_file, path),
+                                        .doc = "JPEG or PNG file"},
+                                       {.name = NULL}};
 
-static const char *const split_choices[] = { "all", "train", "val", NULL };
+static const char *const split_choices[] = {"all", "train", "val", NULL};
 
 #define AT(member) .offset = offsetof(rd_params, member)
 static const sp_param reader_params[] = {
-  { .name = "path", .type = SP_PARAM_STRING, AT(path),
-    .doc = "folder with images/ and masks/ (same stem, masks PNG), or a built-in set: shapes, random" },
-  { .name = "files", .type = SP_PARAM_LIST, AT(files), .fields = file_fields, .fields_size = sizeof(rd_file),
-    .doc = "images without masks, in this order, instead of path; at most 1024, all labels are 255" },
-  { .name = "size", .type = SP_PARAM_INTS, AT(size), .def_str = "256", .min = 1, .max = RD_MAX_SIZE,
-    .min_n = 1, .max_n = 2, .unit = "px", .doc = "height and width that everything is resized to; one number: square" },
-  { .name = "workers", .type = SP_PARAM_INT, AT(workers), .def = 2, .min = 1, .max = 64,
-    .doc = "threads that fill one batch" },
-  { .name = "split", .type = SP_PARAM_CHOICE, AT(split), .def = RD_ALL, .choices = split_choices,
-    .doc = "which samples: all, those for training or those for validation" },
-  { .name = "val_fraction", .type = SP_PARAM_FLOAT, AT(val_fraction), .def = 0.1, .min = 0.0, .max = 0.9,
-    .doc = "part of the samples that is for validation, rounded to the nearest count; chosen by name or number" },
-  { .name = "samples", .type = SP_PARAM_INT, AT(samples), .def = 0, .min = 0, .max = INT32_MAX,
-    .doc = "samples before the split: shapes and random make so many (0: 2048), of a folder the first (0: all)" },
-  { .name = "classes", .type = SP_PARAM_INT, AT(classes), .def = 0, .min = 0, .max = 255,
-    .doc = "of random (0: 10), or of a folder (0: as many as its classes.txt has lines); shapes has 6" },
-  { .name = "max_bad", .type = SP_PARAM_INT, AT(max_bad), .def = 16, .min = 0, .max = INT32_MAX,
-    .doc = "how many broken files are replaced by others before the run stops" },
-  { .name = "max_pixels", .type = SP_PARAM_INT, AT(max_pixels), .def = 64 << 20, .min = 1, .max = 1 << 30, .unit = "px",
-    .doc = "an image whose header says more counts as broken" },
-  { .name = "data_seed", .type = SP_PARAM_INT, AT(data_seed), .def = 0, .min = 0, .max = INT32_MAX,
-    .doc = "seed of the built-in sets" },
-  { .name = NULL }
-};
+    {.name = "path",
+     .type = SP_PARAM_STRING,
+     AT(path),
+     .doc = "folder with images/ and masks/ (same stem, masks PNG), or a built-in set: shapes, random"},
+    {.name = "files",
+     .type = SP_PARAM_LIST,
+     AT(files),
+     .fields = file_fields,
+     .fields_size = sizeof(rd_file),
+     .doc = "images without masks, in this order, instead of path; at most 1024, all labels are 255"},
+    {.name = "size",
+     .type = SP_PARAM_INTS,
+     AT(size),
+     .def_str = "256",
+     .min = 1,
+     .max = RD_MAX_SIZE,
+     .min_n = 1,
+     .max_n = 2,
+     .unit = "px",
+     .doc = "height and width that everything is resized to; one number: square"},
+    {.name = "workers",
+     .type = SP_PARAM_INT,
+     AT(workers),
+     .def = 2,
+     .min = 1,
+     .max = 64,
+     .doc = "threads that fill one batch"},
+    {.name = "split",
+     .type = SP_PARAM_CHOICE,
+     AT(split),
+     .def = RD_ALL,
+     .choices = split_choices,
+     .doc = "which samples: all, those for training or those for validation"},
+    {.name = "val_fraction",
+     .type = SP_PARAM_FLOAT,
+     AT(val_fraction),
+     .def = 0.1,
+     .min = 0.0,
+     .max = 0.9,
+     .doc = "part of the samples that is for validation, rounded to the nearest count; chosen by name or number"},
+    {.name = "samples",
+     .type = SP_PARAM_INT,
+     AT(samples),
+     .def = 0,
+     .min = 0,
+     .max = INT32_MAX,
+     .doc = "samples before the split: shapes and random make so many (0: 2048), of a folder the first (0: all)"},
+    {.name = "classes",
+     .type = SP_PARAM_INT,
+     AT(classes),
+     .def = 0,
+     .min = 0,
+     .max = 255,
+     .doc = "of random (0: 10), or of a folder (0: as many as its classes.txt has lines); shapes has 6"},
+    {.name = "max_bad",
+     .type = SP_PARAM_INT,
+     AT(max_bad),
+     .def = 16,
+     .min = 0,
+     .max = INT32_MAX,
+     .doc = "how many broken files are replaced by others before the run stops"},
+    {.name = "max_pixels",
+     .type = SP_PARAM_INT,
+     AT(max_pixels),
+     .def = 64 << 20,
+     .min = 1,
+     .max = 1 << 30,
+     .unit = "px",
+     .doc = "an image whose header says more counts as broken"},
+    {.name = "data_seed",
+     .type = SP_PARAM_INT,
+     AT(data_seed),
+     .def = 0,
+     .min = 0,
+     .max = INT32_MAX,
+     .doc = "seed of the built-in sets"},
+    {.name = NULL}};
 
-static const sp_stage_type reader_type = {
-  .size = sizeof(sp_stage_type),
-  .flags = SP_STAGE_SOURCE,
-  .name = "reader",
-  .device = "cpu",
-  .doc = "Reads images and label masks from JPEG and PNG files, or makes them up",
-  .outputs = reader_outputs,
-  .params = reader_params,
-  .params_size = sizeof(rd_params),
-  .create = reader_create,
-  .destroy = reader_destroy,
-  .plan = reader_plan,
-  .forward = reader_forward
-};
+static const sp_stage_type reader_type = {.size = sizeof(sp_stage_type),
+                                          .flags = SP_STAGE_SOURCE,
+                                          .name = "reader",
+                                          .device = "cpu",
+                                          .doc =
+                                              "Reads images and label masks from JPEG and PNG files, or makes them up",
+                                          .outputs = reader_outputs,
+                                          .params = reader_params,
+                                          .params_size = sizeof(rd_params),
+                                          .create = reader_create,
+                                          .destroy = reader_destroy,
+                                          .plan = reader_plan,
+                                          .forward = reader_forward};
 
-static const sp_stage_type *const stages[] = { &reader_type, NULL };
+static const sp_stage_type *const stages[] = {&reader_type, NULL};
 
-const sp_plugin spcore_plugin = {
-  .size = sizeof(sp_plugin),
-  .abi = SP_ABI,
-  .name = "reader",
-  .version = "0.1.0",
-  .license = "MIT",
-  .doc = "Data from files and made up",
-  .stages = stages
-};
+const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                 .abi = SP_ABI,
+                                 .name = "reader",
+                                 .version = "0.1.0",
+                                 .license = "MIT",
+                                 .doc = "Data from files and made up",
+                                 .stages = stages};

@@ -10,9 +10,9 @@
 
 #include "../image/image.h"
 
-#define RD_MAX_SIZE 16384    /* pixels of a side of the output */
-#define RD_WORDS 1024        /* of an error */
-#define RD_REPLACEMENTS 64   /* tries for a broken sample, before giving up */
+#define RD_MAX_SIZE 16384  /* pixels of a side of the output */
+#define RD_WORDS 1024      /* of an error */
+#define RD_REPLACEMENTS 64 /* tries for a broken sample, before giving up */
 
 enum { RD_ALL, RD_TRAIN, RD_VAL };
 

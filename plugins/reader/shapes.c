@@ -34,9 +34,7 @@ static uint32_t roll(dice *d, uint32_t below) {
   return sp_rng_below(d->r.v[d->used++], below);
 }
 
-static int32_t between(dice *d, int32_t lo, int32_t hi) {
-  return lo + (int32_t)roll(d, (uint32_t)(hi - lo + 1));
-}
+static int32_t between(dice *d, int32_t lo, int32_t hi) { return lo + (int32_t)roll(d, (uint32_t)(hi - lo + 1)); }
 
 /* A unit vector, c and s times 16384: half-angle tangents k/64 give +-90 degrees, the sign the other half. */
 typedef struct turn {
@@ -45,7 +43,7 @@ typedef struct turn {
 
 static turn any_turn(dice *d) {
   int32_t k = between(d, -64, 64), q = 4096 + k * k, sign = roll(d, 2) ? 1 : -1;
-  return (turn){ sign * ((4096 - k * k) * 16384 / q), sign * (128 * k * 16384 / q) };
+  return (turn){sign * ((4096 - k * k) * 16384 / q), sign * (128 * k * 16384 / q)};
 }
 
 static inline int32_t along(turn t, int32_t x, int32_t y) {
@@ -70,7 +68,7 @@ static int32_t clip(int32_t v) { return v < 0 ? 0 : v > 255 ? 255 : v; }
 static void make_texture(dice *d, texture *t, const texture *others, int n) {
   int32_t best = -1;
   for (int k = 0; k < COLOUR_TRIES; k++) {
-    int32_t c[3] = { between(d, 20, 235), between(d, 20, 235), between(d, 20, 235) }, near = INT32_MAX;
+    int32_t c[3] = {between(d, 20, 235), between(d, 20, 235), between(d, 20, 235)}, near = INT32_MAX;
     for (int i = 0; i < n; i++) {
       int32_t u = distance(c, others[i].a), v = distance(c, others[i].b);
       near = u < near ? u : near;
@@ -104,26 +102,23 @@ static inline int32_t cell(int32_t x, int32_t period, int32_t *fraction) {
 
 /* How much of colour b is at (x, y), 0..256. */
 static int32_t blend_at(const texture *t, int32_t x, int32_t y) {
-  int32_t u = along(t->way, x, y), v = along((turn){ -t->way.s, t->way.c }, x, y), fu, fv, i, j;
+  int32_t u = along(t->way, x, y), v = along((turn){-t->way.s, t->way.c}, x, y), fu, fv, i, j;
   switch (t->pattern) {
-  case GRADIENT:
-    u = (u >> 9) + 128; /* -1..1 becomes 0..256 */
-    return u < 0 ? 0 : u > 256 ? 256 : u;
-  case STRIPES:
-    cell(u, t->period, &fu);
-    return fu < 128 ? 0 : 256;
-  case CHECKS:
-    return (cell(u, t->period, &fu) ^ cell(v, t->period, &fv)) & 1 ? 256 : 0;
-  default:
-    i = cell(u, t->period, &fu);
-    j = cell(v, t->period, &fv);
-    int32_t p = (int32_t)(hash3(t->seed, (uint32_t)i, (uint32_t)j) >> 24);
-    int32_t q = (int32_t)(hash3(t->seed, (uint32_t)i + 1, (uint32_t)j) >> 24);
-    int32_t r = (int32_t)(hash3(t->seed, (uint32_t)i, (uint32_t)j + 1) >> 24);
-    int32_t s = (int32_t)(hash3(t->seed, (uint32_t)i + 1, (uint32_t)j + 1) >> 24);
-    p = (p << 8) + (q - p) * fu;
-    r = (r << 8) + (s - r) * fu;
-    return ((p << 8) + (r - p) * fv) >> 16;
+    case GRADIENT:
+      u = (u >> 9) + 128; /* -1..1 becomes 0..256 */
+      return u < 0 ? 0 : u > 256 ? 256 : u;
+    case STRIPES: cell(u, t->period, &fu); return fu < 128 ? 0 : 256;
+    case CHECKS: return (cell(u, t->period, &fu) ^ cell(v, t->period, &fv)) & 1 ? 256 : 0;
+    default:
+      i = cell(u, t->period, &fu);
+      j = cell(v, t->period, &fv);
+      int32_t p = (int32_t)(hash3(t->seed, (uint32_t)i, (uint32_t)j) >> 24);
+      int32_t q = (int32_t)(hash3(t->seed, (uint32_t)i + 1, (uint32_t)j) >> 24);
+      int32_t r = (int32_t)(hash3(t->seed, (uint32_t)i, (uint32_t)j + 1) >> 24);
+      int32_t s = (int32_t)(hash3(t->seed, (uint32_t)i + 1, (uint32_t)j + 1) >> 24);
+      p = (p << 8) + (q - p) * fu;
+      r = (r << 8) + (s - r) * fu;
+      return ((p << 8) + (r - p) * fv) >> 16;
   }
 }
 
@@ -149,7 +144,7 @@ static int32_t depth_in(const shape *s, int32_t x, int32_t y) {
     out = out < in ? out : in;
     return (int32_t)(out < INT32_MIN ? INT32_MIN : out);
   }
-  int32_t u = along(s->way, x, y), v = along((turn){ -s->way.s, s->way.c }, x, y);
+  int32_t u = along(s->way, x, y), v = along((turn){-s->way.s, s->way.c}, x, y);
   if (s->kind == SQUARE) {
     int32_t a = (int32_t)(r * 46341 / 65536);
     return a - (abs(u) > abs(v) ? abs(u) : abs(v));
@@ -166,7 +161,7 @@ static int32_t depth_in(const shape *s, int32_t x, int32_t y) {
 }
 
 static void make_shape(dice *d, shape *s, int32_t wide, int32_t high) {
-  static const int32_t grow[N_CLASSES] = { 0, 80, 100, 124, 92, 98 }; /* percent: equal areas, so equally many pixels */
+  static const int32_t grow[N_CLASSES] = {0, 80, 100, 124, 92, 98}; /* percent: equal areas, so equally many pixels */
   s->kind = between(d, DISC, CROSS);
   s->r = between(d, ONE * 19 / 100, ONE * 28 / 100) * grow[s->kind] / 100;
   s->x = between(d, s->r * 4 / 5, wide - s->r * 4 / 5);
@@ -241,7 +236,7 @@ static int shapes_fill(rd_self *self, rd_worker *worker, uint64_t index, uint8_t
   size_t pixels = (size_t)h * (size_t)w;
   int32_t *rgb = im_reserve(&worker->image, pixels * 3 * sizeof *rgb);
   if (!rgb) return rd_fail(worker, SP_E_NOMEM, "no memory for a picture of %d x %d", w, h);
-  dice d = { .key = self->key, .id = index, .used = 4 };
+  dice d = {.key = self->key, .id = index, .used = 4};
   scene sc;
   make_scene(&d, &sc, (int32_t)((int64_t)w * ONE / short_side), (int32_t)((int64_t)h * ONE / short_side));
   for (int i = 0; i < h; i++)
@@ -278,4 +273,4 @@ static uint64_t shapes_hash(const rd_self *self, uint64_t index) {
   return (uint64_t)hash3(0x51ED270Bu, (uint32_t)index, 0) << 32 | hash3(0xB5297A4Du, (uint32_t)index, 1);
 }
 
-const rd_kind rd_shapes = { "shapes", shapes_open, shapes_close, shapes_fill, shapes_hash };
+const rd_kind rd_shapes = {"shapes", shapes_open, shapes_close, shapes_fill, shapes_hash};

@@ -33,7 +33,7 @@ static int part(sp_ctx *ctx, rd_self *self) {
                            self->total, self->p->val_fraction, self->p->split == RD_VAL ? "validation" : "training");
   ranked *r = calloc(self->total, sizeof *r);
   if (!r) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to split %" PRIu64 " samples", self->total);
-  for (uint64_t i = 0; i < self->total; i++) r[i] = (ranked){ self->kind->hash(self, i), (uint32_t)i };
+  for (uint64_t i = 0; i < self->total; i++) r[i] = (ranked){self->kind->hash(self, i), (uint32_t)i};
   qsort(r, self->total, sizeof *r, by_hash);
   self->length = to - from;
   for (uint64_t i = 0; i < self->length; i++) self->list[i] = r[from + i].index;

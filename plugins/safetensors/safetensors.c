@@ -9,8 +9,8 @@
 static const struct {
   const char *word;
   int dtype;
-} words[] = { { "U8", SP_U8 },   { "I8", SP_I8 },     { "I32", SP_I32 }, { "I64", SP_I64 },
-              { "F16", SP_F16 }, { "BF16", SP_BF16 }, { "F32", SP_F32 }, { "F64", SP_F64 } };
+} words[] = {{"U8", SP_U8},   {"I8", SP_I8},     {"I32", SP_I32}, {"I64", SP_I64},
+             {"F16", SP_F16}, {"BF16", SP_BF16}, {"F32", SP_F32}, {"F64", SP_F64}};
 
 const char *st_dtype_word(int dtype) {
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -26,10 +26,11 @@ int st_dtype_of(const char *word) {
 
 size_t st_dtype_size(int dtype) {
   switch (dtype) {
-#define ST_SIZE(name, value, bytes, word) case name: return bytes;
+#define ST_SIZE(name, value, bytes, word) \
+  case name: return bytes;
     SP_DTYPE_LIST(ST_SIZE)
 #undef ST_SIZE
-  default: return 0;
+    default: return 0;
   }
 }
 
@@ -41,12 +42,21 @@ int st_bytes(const sp_spec *spec, uint64_t *bytes) {
   return n <= INT64_MAX;
 }
 
-static const sp_format_type st_format = { .size = sizeof(sp_format_type), .name = "safetensors",
-                                          .extension = ".safetensors", .doc = "Weights as other frameworks read them",
-                                          .open = st_open, .entries = st_entries, .read = st_read, .close = st_close,
-                                          .write = st_write };
-static const sp_format_type *const formats[] = { &st_format, NULL };
+static const sp_format_type st_format = {.size = sizeof(sp_format_type),
+                                         .name = "safetensors",
+                                         .extension = ".safetensors",
+                                         .doc = "Weights as other frameworks read them",
+                                         .open = st_open,
+                                         .entries = st_entries,
+                                         .read = st_read,
+                                         .close = st_close,
+                                         .write = st_write};
+static const sp_format_type *const formats[] = {&st_format, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = { .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "safetensors",
-                                            .version = "0.1", .license = "MIT", .doc = "Weight files",
-                                            .formats = formats };
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                           .abi = SP_ABI,
+                                           .name = "safetensors",
+                                           .version = "0.1",
+                                           .license = "MIT",
+                                           .doc = "Weight files",
+                                           .formats = formats};

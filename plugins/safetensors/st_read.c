@@ -75,8 +75,7 @@ static int load_header(sp_ctx *ctx, st_file *f) {
   json_error_t why;
   if (!(rc = read_at(ctx, f, text, n, 8))) {
     f->header = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &why);
-    if (!f->header)
-      rc = BAD(ctx, "%s: header is not proper JSON: byte %d: %s", f->path, 8 + why.position, why.text);
+    if (!f->header) rc = BAD(ctx, "%s: header is not proper JSON: byte %d: %s", f->path, 8 + why.position, why.text);
     else if (!json_is_object(f->header)) rc = BAD(ctx, "%s: header is not a JSON object", f->path);
   }
   free(text);
@@ -91,7 +90,7 @@ static int take_meta(sp_ctx *ctx, st_file *f, json_t *meta) {
   if (!f->meta) return no_memory(ctx, f);
   json_object_foreach(meta, key, v) {
     if (!json_is_string(v)) return BAD(ctx, "%s: " ST_META ": '%s' is not a string", f->path, key);
-    f->meta[f->n_meta++] = (sp_meta){ key, json_string_value(v) };
+    f->meta[f->n_meta++] = (sp_meta){key, json_string_value(v)};
   }
   return SP_OK;
 }

@@ -82,13 +82,14 @@ static int put(sp_ctx *ctx, const char *path, int fd, const void *data, uint64_t
   return SP_OK;
 }
 
-static int put_file(sp_ctx *ctx, const char *path, int fd, const char *header, const sp_entry *const *sorted, size_t n) {
+static int put_file(sp_ctx *ctx, const char *path, int fd, const char *header, const sp_entry *const *sorted,
+                    size_t n) {
   uint64_t len = strlen(header), padded = (len + 7) / 8 * 8, bytes;
   uint8_t raw[8];
   int rc;
   if (padded > ST_MAX_HEADER)
-    return ctx->host->fail(ctx, SP_E_RANGE, "%s: the header would take %llu bytes, at most %llu can be read again", path,
-                           (unsigned long long)padded, (unsigned long long)ST_MAX_HEADER);
+    return ctx->host->fail(ctx, SP_E_RANGE, "%s: the header would take %llu bytes, at most %llu can be read again",
+                           path, (unsigned long long)padded, (unsigned long long)ST_MAX_HEADER);
   for (int i = 0; i < 8; i++) raw[i] = (uint8_t)(padded >> 8 * i);
   if ((rc = put(ctx, path, fd, raw, 8)) || (rc = put(ctx, path, fd, header, len)) ||
       (rc = put(ctx, path, fd, "       ", padded - len)))

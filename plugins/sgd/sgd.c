@@ -83,14 +83,14 @@ static void sgd_destroy(void *self) {
 }
 
 static int sgd_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
-  static const char *const kinds[] = { "momentum" };
+  static const char *const kinds[] = {"momentum"};
   sgd *s = self;
   const sgd_params *p = s->p;
   bool norm = p->clip_norm > 0 || p->report_norm;
   int rc = optim_plan(ctx, &s->o, plan, kinds, p->momentum != 0, norm);
   if (rc) return rc;
   bool plain = p->momentum == 0 && p->weight_decay == 0 && !norm;
-  s->attr = (sp_attr){ .name = "inplace", .value = plain };
+  s->attr = (sp_attr){.name = "inplace", .value = plain};
   plan->attrs = &s->attr;
   plan->n_attrs = 1;
   return SP_OK;
@@ -109,49 +109,96 @@ static int sgd_chunk(void *arg, int64_t chunk, int worker) {
 static int sgd_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   sgd *s = self;
   const sgd_params *p = s->p;
-  sgd_job j = { .s = s, .io = io, .lr = io->step->live[0], .decay = (float)p->weight_decay, .mu = (float)p->momentum,
-                .momentum = p->momentum != 0, .nesterov = p->nesterov, .clips = p->clip_norm > 0 };
+  sgd_job j = {.s = s,
+               .io = io,
+               .lr = io->step->live[0],
+               .decay = (float)p->weight_decay,
+               .mu = (float)p->momentum,
+               .momentum = p->momentum != 0,
+               .nesterov = p->nesterov,
+               .clips = p->clip_norm > 0};
   int rc = optim_clip(ctx, &s->o, io, p->clip_norm, &j.clip);
   if (rc) return rc;
   j.keep = j.momentum && optim_count_step(&s->o, io) > 1 ? (float)(1 - p->dampening) : 1.0f;
   return par_run(ctx, optim_chunks(&s->o), sgd_chunk, &j);
 }
 
-static const sp_port sgd_inputs[] = {
-  { .name = "gradients", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
-    .doc = "one per weight" },
-  { .name = NULL }
-};
+static const sp_port sgd_inputs[] = {{.name = "gradients",
+                                      .dtypes = SP_DT(SP_F32),
+                                      .ndim = -1,
+                                      .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+                                      .doc = "one per weight"},
+                                     {.name = NULL}};
 static const sp_port sgd_outputs[] = {
-  { .name = "weights", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
-    .doc = "updated in place, in the order of the gradients" },
-  { .name = "grad_norm", .dtypes = SP_DT(SP_F32), .ndim = 0, .flags = SP_PORT_LIST | SP_PORT_METRIC | SP_PORT_NOGRAD,
-    .doc = "L2 norm of all gradients before clipping; only with clip_norm or report_norm" },
-  { .name = NULL }
-};
+    {.name = "weights",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = -1,
+     .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+     .doc = "updated in place, in the order of the gradients"},
+    {.name = "grad_norm",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = 0,
+     .flags = SP_PORT_LIST | SP_PORT_METRIC | SP_PORT_NOGRAD,
+     .doc = "L2 norm of all gradients before clipping; only with clip_norm or report_norm"},
+    {.name = NULL}};
 static const sp_param sgd_param_table[] = {
-  { .name = "lr", .type = SP_PARAM_FLOAT, .flags = SP_PARAM_LIVE, .offset = offsetof(sgd_params, lr), .def = 1e-3,
-    .min = 0, .max = 1e6, .doc = "learning rate" },
-  { .name = "momentum", .type = SP_PARAM_FLOAT, .offset = offsetof(sgd_params, momentum), .min = 0, .max = 1,
-    .doc = "share of the former update that is kept" },
-  { .name = "dampening", .type = SP_PARAM_FLOAT, .offset = offsetof(sgd_params, dampening), .min = 0, .max = 1,
-    .doc = "share of the gradient that momentum leaves out" },
-  { .name = "nesterov", .type = SP_PARAM_BOOL, .offset = offsetof(sgd_params, nesterov), .doc = "Nesterov momentum" },
-  { .name = "weight_decay", .type = SP_PARAM_FLOAT, .offset = offsetof(sgd_params, weight_decay), .min = 0, .max = 1e6,
-    .doc = "times the weight is added to its gradient" },
-  { .name = "clip_norm", .type = SP_PARAM_FLOAT, .offset = offsetof(sgd_params, clip_norm), .min = 0, .max = 1e30,
-    .doc = "gradients are scaled down to this L2 norm over all of them; 0: never" },
-  { .name = "report_norm", .type = SP_PARAM_BOOL, .offset = offsetof(sgd_params, report_norm),
-    .doc = "compute grad_norm without clipping too" },
-  { .name = NULL }
-};
-static const sp_stage_type sgd_type = {
-  .size = sizeof(sp_stage_type), .flags = SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD, .name = "sgd", .device = "cpu",
-  .doc = "Stochastic gradient descent", .inputs = sgd_inputs, .outputs = sgd_outputs, .params = sgd_param_table,
-  .params_size = sizeof(sgd_params), .create = sgd_create, .destroy = sgd_destroy, .plan = sgd_plan,
-  .forward = sgd_forward
-};
-static const sp_stage_type *const stages[] = { &sgd_type, NULL };
+    {.name = "lr",
+     .type = SP_PARAM_FLOAT,
+     .flags = SP_PARAM_LIVE,
+     .offset = offsetof(sgd_params, lr),
+     .def = 1e-3,
+     .min = 0,
+     .max = 1e6,
+     .doc = "learning rate"},
+    {.name = "momentum",
+     .type = SP_PARAM_FLOAT,
+     .offset = offsetof(sgd_params, momentum),
+     .min = 0,
+     .max = 1,
+     .doc = "share of the former update that is kept"},
+    {.name = "dampening",
+     .type = SP_PARAM_FLOAT,
+     .offset = offsetof(sgd_params, dampening),
+     .min = 0,
+     .max = 1,
+     .doc = "share of the gradient that momentum leaves out"},
+    {.name = "nesterov", .type = SP_PARAM_BOOL, .offset = offsetof(sgd_params, nesterov), .doc = "Nesterov momentum"},
+    {.name = "weight_decay",
+     .type = SP_PARAM_FLOAT,
+     .offset = offsetof(sgd_params, weight_decay),
+     .min = 0,
+     .max = 1e6,
+     .doc = "times the weight is added to its gradient"},
+    {.name = "clip_norm",
+     .type = SP_PARAM_FLOAT,
+     .offset = offsetof(sgd_params, clip_norm),
+     .min = 0,
+     .max = 1e30,
+     .doc = "gradients are scaled down to this L2 norm over all of them; 0: never"},
+    {.name = "report_norm",
+     .type = SP_PARAM_BOOL,
+     .offset = offsetof(sgd_params, report_norm),
+     .doc = "compute grad_norm without clipping too"},
+    {.name = NULL}};
+static const sp_stage_type sgd_type = {.size = sizeof(sp_stage_type),
+                                       .flags = SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD,
+                                       .name = "sgd",
+                                       .device = "cpu",
+                                       .doc = "Stochastic gradient descent",
+                                       .inputs = sgd_inputs,
+                                       .outputs = sgd_outputs,
+                                       .params = sgd_param_table,
+                                       .params_size = sizeof(sgd_params),
+                                       .create = sgd_create,
+                                       .destroy = sgd_destroy,
+                                       .plan = sgd_plan,
+                                       .forward = sgd_forward};
+static const sp_stage_type *const stages[] = {&sgd_type, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = { .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "sgd", .version = "0.1",
-                                            .license = "MIT", .doc = "Stochastic gradient descent", .stages = stages };
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                           .abi = SP_ABI,
+                                           .name = "sgd",
+                                           .version = "0.1",
+                                           .license = "MIT",
+                                           .doc = "Stochastic gradient descent",
+                                           .stages = stages};

@@ -20,7 +20,7 @@ typedef struct sleeper {
 static size_t bytes_of(const sp_spec *s) {
   static const size_t size[] = {
 #define DTYPE_SIZE(name, value, bytes, word) [value] = bytes,
-    SP_DTYPE_LIST(DTYPE_SIZE)
+      SP_DTYPE_LIST(DTYPE_SIZE)
 #undef DTYPE_SIZE
   };
   size_t n = size[s->dtype];
@@ -41,7 +41,8 @@ static void sleep_destroy(void *self) { free(self); }
 static int sleep_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   (void)self;
   if (plan->in[0].n > plan->out[0].cap)
-    return ctx->host->fail(ctx, SP_E_RANGE, "%u tensors, but only %u can be passed on", plan->in[0].n, plan->out[0].cap);
+    return ctx->host->fail(ctx, SP_E_RANGE, "%u tensors, but only %u can be passed on", plan->in[0].n,
+                           plan->out[0].cap);
   plan->out[0].n = plan->in[0].n;
   for (uint32_t i = 0; i < plan->in[0].n; i++) plan->out[0].spec[i] = plan->in[0].spec[i];
   return SP_OK;
@@ -95,32 +96,55 @@ static int sleep_backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return SP_OK;
 }
 
-static const sp_port sleep_inputs[] = {
-  { .name = "x", .ndim = -1, .flags = SP_PORT_LIST, .doc = "any tensors" },
-  { .name = NULL }
-};
-static const sp_port sleep_outputs[] = {
-  { .name = "y", .ndim = -1, .flags = SP_PORT_LIST, .doc = "copies of them" },
-  { .name = NULL }
-};
-static const sp_param sleep_param_table[] = {
-  { .name = "ms", .type = SP_PARAM_FLOAT, .offset = offsetof(sleep_params, ms), .min = 0, .max = 1e6, .unit = "ms",
-    .doc = "how long forward takes" },
-  { .name = "backward_ms", .type = SP_PARAM_FLOAT, .offset = offsetof(sleep_params, backward_ms), .min = 0, .max = 1e6,
-    .unit = "ms", .doc = "how long backward takes" },
-  { .name = "spin", .type = SP_PARAM_BOOL, .offset = offsetof(sleep_params, spin),
-    .doc = "keep a processor busy instead of sleeping" },
-  { .name = "fail_at_step", .type = SP_PARAM_INT, .offset = offsetof(sleep_params, fail_at_step), .def = -1, .min = -1,
-    .max = 9007199254740992.0, .doc = "forward fails at this step; -1: never" },
-  { .name = NULL }
-};
-static const sp_stage_type sleep_type = {
-  .size = sizeof(sp_stage_type), .name = "sleep", .device = "cpu", .doc = "Passes tensors through after a known time",
-  .inputs = sleep_inputs, .outputs = sleep_outputs, .params = sleep_param_table, .params_size = sizeof(sleep_params),
-  .create = sleep_create, .destroy = sleep_destroy, .plan = sleep_plan, .forward = sleep_forward,
-  .backward = sleep_backward
-};
-static const sp_stage_type *const stages[] = { &sleep_type, NULL };
+static const sp_port sleep_inputs[] = {{.name = "x", .ndim = -1, .flags = SP_PORT_LIST, .doc = "any tensors"},
+                                       {.name = NULL}};
+static const sp_port sleep_outputs[] = {{.name = "y", .ndim = -1, .flags = SP_PORT_LIST, .doc = "copies of them"},
+                                        {.name = NULL}};
+static const sp_param sleep_param_table[] = {{.name = "ms",
+                                              .type = SP_PARAM_FLOAT,
+                                              .offset = offsetof(sleep_params, ms),
+                                              .min = 0,
+                                              .max = 1e6,
+                                              .unit = "ms",
+                                              .doc = "how long forward takes"},
+                                             {.name = "backward_ms",
+                                              .type = SP_PARAM_FLOAT,
+                                              .offset = offsetof(sleep_params, backward_ms),
+                                              .min = 0,
+                                              .max = 1e6,
+                                              .unit = "ms",
+                                              .doc = "how long backward takes"},
+                                             {.name = "spin",
+                                              .type = SP_PARAM_BOOL,
+                                              .offset = offsetof(sleep_params, spin),
+                                              .doc = "keep a processor busy instead of sleeping"},
+                                             {.name = "fail_at_step",
+                                              .type = SP_PARAM_INT,
+                                              .offset = offsetof(sleep_params, fail_at_step),
+                                              .def = -1,
+                                              .min = -1,
+                                              .max = 9007199254740992.0,
+                                              .doc = "forward fails at this step; -1: never"},
+                                             {.name = NULL}};
+static const sp_stage_type sleep_type = {.size = sizeof(sp_stage_type),
+                                         .name = "sleep",
+                                         .device = "cpu",
+                                         .doc = "Passes tensors through after a known time",
+                                         .inputs = sleep_inputs,
+                                         .outputs = sleep_outputs,
+                                         .params = sleep_param_table,
+                                         .params_size = sizeof(sleep_params),
+                                         .create = sleep_create,
+                                         .destroy = sleep_destroy,
+                                         .plan = sleep_plan,
+                                         .forward = sleep_forward,
+                                         .backward = sleep_backward};
+static const sp_stage_type *const stages[] = {&sleep_type, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = { .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "sleep", .version = "0.1",
-                                            .license = "MIT", .doc = "A known cost, for tests", .stages = stages };
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                           .abi = SP_ABI,
+                                           .name = "sleep",
+                                           .version = "0.1",
+                                           .license = "MIT",
+                                           .doc = "A known cost, for tests",
+                                           .stages = stages};

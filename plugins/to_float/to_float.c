@@ -46,54 +46,46 @@ static int convert(void *arg, int64_t item, int worker) {
 static int to_float_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const tf_params *p = self;
   const sp_tensor *in = io->in[0].t, *out = io->out[0].t;
-  tf_work w = { in->data, out->data, 1, p->scale ? 1.0f / 255.0f : 1.0f };
+  tf_work w = {in->data, out->data, 1, p->scale ? 1.0f / 255.0f : 1.0f};
   for (int32_t d = 0; d < in->spec.ndim; d++) w.n *= in->spec.shape[d];
   return par_run(ctx, (w.n + BLOCK - 1) / BLOCK, convert, &w);
 }
 
 static const sp_port to_float_inputs[] = {
-  { .name = "image", .dtypes = SP_DT(SP_U8), .ndim = -1, .flags = SP_PORT_NOGRAD, .doc = "any shape and order" },
-  { .name = NULL }
-};
-static const sp_port to_float_outputs[] = {
-  { .name = "image",
-    .dtypes = SP_DT(SP_F32),
-    .ndim = -1,
-    .flags = SP_PORT_NOGRAD,
-    .doc = "the same values as float32, same shape and order" },
-  { .name = NULL }
-};
+    {.name = "image", .dtypes = SP_DT(SP_U8), .ndim = -1, .flags = SP_PORT_NOGRAD, .doc = "any shape and order"},
+    {.name = NULL}};
+static const sp_port to_float_outputs[] = {{.name = "image",
+                                            .dtypes = SP_DT(SP_F32),
+                                            .ndim = -1,
+                                            .flags = SP_PORT_NOGRAD,
+                                            .doc = "the same values as float32, same shape and order"},
+                                           {.name = NULL}};
 static const sp_param to_float_params[] = {
-  { .name = "scale",
-    .type = SP_PARAM_BOOL,
-    .offset = offsetof(tf_params, scale),
-    .doc = "multiply by 1/255, so that values are 0..1; otherwise they stay 0..255" },
-  { .name = NULL }
-};
+    {.name = "scale",
+     .type = SP_PARAM_BOOL,
+     .offset = offsetof(tf_params, scale),
+     .doc = "multiply by 1/255, so that values are 0..1; otherwise they stay 0..255"},
+    {.name = NULL}};
 
-static const sp_stage_type to_float_type = {
-  .size = sizeof(sp_stage_type),
-  .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-  .name = "to_float",
-  .device = "cpu",
-  .doc = "Turns bytes into float32",
-  .inputs = to_float_inputs,
-  .outputs = to_float_outputs,
-  .params = to_float_params,
-  .params_size = sizeof(tf_params),
-  .create = to_float_create,
-  .destroy = to_float_destroy,
-  .plan = to_float_plan,
-  .forward = to_float_forward
-};
-static const sp_stage_type *const stages[] = { &to_float_type, NULL };
+static const sp_stage_type to_float_type = {.size = sizeof(sp_stage_type),
+                                            .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                            .name = "to_float",
+                                            .device = "cpu",
+                                            .doc = "Turns bytes into float32",
+                                            .inputs = to_float_inputs,
+                                            .outputs = to_float_outputs,
+                                            .params = to_float_params,
+                                            .params_size = sizeof(tf_params),
+                                            .create = to_float_create,
+                                            .destroy = to_float_destroy,
+                                            .plan = to_float_plan,
+                                            .forward = to_float_forward};
+static const sp_stage_type *const stages[] = {&to_float_type, NULL};
 
-const sp_plugin spcore_plugin = {
-  .size = sizeof(sp_plugin),
-  .abi = SP_ABI,
-  .name = "to_float",
-  .version = "0.1.0",
-  .license = "MIT",
-  .doc = "Bytes to float32",
-  .stages = stages
-};
+const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                 .abi = SP_ABI,
+                                 .name = "to_float",
+                                 .version = "0.1.0",
+                                 .license = "MIT",
+                                 .doc = "Bytes to float32",
+                                 .stages = stages};

@@ -52,7 +52,8 @@ static void bench(sp_env *env, int n_lanes, int depth, int run_ahead) {
     us[k] = (sp_now() - begin) / STEPS * 1e6;
   }
   qsort(us, RUNS, sizeof *us, by_value);
-  printf("%5d %6d %10d %6zu %10.2f %10.2f %10.2f\n", n_lanes, depth, run_ahead, info.n_waits, us[RUNS / 2], us[0], us[RUNS - 1]);
+  printf("%5d %6d %10d %6zu %10.2f %10.2f %10.2f\n", n_lanes, depth, run_ahead, info.n_waits, us[RUNS / 2], us[0],
+         us[RUNS - 1]);
   sp_graph_free(g);
 }
 

@@ -66,8 +66,7 @@ static void each_layer(int size, int64_t n, int threads) {
   int64_t c = 16;
   snprintf(what, sizeof what, "conv 3 -> 16, 1x1 at %d", size);
   one("{ layers = { { \"conv\", 16, kernel = 1 }, { \"relu\" } } }", threads, n, 3, size,
-      2.0 * (double)n * size * size * 48,
-      what);
+      2.0 * (double)n * size * size * 48, what);
   for (int64_t s = size; s > 1; s /= 2, c *= 2) {
     double flop = 2.0 * (double)n * (double)(s / 2) * (double)(s / 2) * 8 * (double)c * (double)c;
     snprintf(params, sizeof params, "{ layers = { { \"conv\", %d, kernel = 2, stride = 2 }, { \"relu\" } } }",
@@ -80,8 +79,7 @@ static void each_layer(int size, int64_t n, int threads) {
   }
   snprintf(what, sizeof what, "conv 16 -> 10, 3x3 at %d", size);
   one("{ layers = { { \"conv\", 10, kernel = 3, pad = 1 } } }", threads, n, 16, size,
-      2.0 * (double)n * size * size * 1440,
-      what);
+      2.0 * (double)n * size * size * 1440, what);
 }
 
 int main(int argc, char **argv) {
@@ -103,8 +101,7 @@ int main(int argc, char **argv) {
   fwd = best(d, 0);
   back = best(d, 1);
   printf("%d x %d, batch %d, %d threads: encoder %.1f ms, decoder forward %.1f ms, backward %.1f ms: %.2f steps/s\n",
-         size,
-         size, n, threads, enc * 1e3, fwd * 1e3, back * 1e3, 1 / (enc + fwd + back));
+         size, size, n, threads, enc * 1e3, fwd * 1e3, back * 1e3, 1 / (enc + fwd + back));
   spt_free(d);
   return 0;
 }

@@ -7,8 +7,7 @@
 
 enum { GRAPHS = 40 };
 
-int main(void)
-{
+int main(void) {
   static rs g;
   double derive = 0, prove = 0, worst = 0;
   size_t tasks = 0, resources = 0, kept = 0, all = 0;

@@ -46,13 +46,27 @@ static const sp_param params[] = {
     {.name = NULL},
 };
 static const sp_stage_type negate_c = {
-    .size = sizeof(sp_stage_type), .name = "negate_c", .device = "cpu", .doc = "Negates and scales",
-    .inputs = inputs, .outputs = outputs, .params = params, .params_size = sizeof(struct params),
-    .create = create, .destroy = free, .plan = plan, .forward = forward,
+    .size = sizeof(sp_stage_type),
+    .name = "negate_c",
+    .device = "cpu",
+    .doc = "Negates and scales",
+    .inputs = inputs,
+    .outputs = outputs,
+    .params = params,
+    .params_size = sizeof(struct params),
+    .create = create,
+    .destroy = free,
+    .plan = plan,
+    .forward = forward,
 };
 static const sp_stage_type *const stages[] = {&negate_c, NULL};
 
 SP_EXPORT const sp_plugin spcore_plugin = {
-    .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "negate_c", .version = "1.0", .license = "MIT",
-    .doc = "A stage outside the tree", .stages = stages,
+    .size = sizeof(sp_plugin),
+    .abi = SP_ABI,
+    .name = "negate_c",
+    .version = "1.0",
+    .license = "MIT",
+    .doc = "A stage outside the tree",
+    .stages = stages,
 };

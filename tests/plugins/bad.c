@@ -38,28 +38,36 @@ typedef struct bad_params {
 
 static const sp_param bad_table[] = {
 #ifdef BAD_TABLE
-  {.name = "x", .type = SP_PARAM_FLOAT, .offset = sizeof(bad_params), .doc = "lies behind the struct"},
+    {.name = "x", .type = SP_PARAM_FLOAT, .offset = sizeof(bad_params), .doc = "lies behind the struct"},
 #else
-  {.name = "x", .type = SP_PARAM_FLOAT, .offset = offsetof(bad_params, x), .doc = "a number"},
+    {.name = "x", .type = SP_PARAM_FLOAT, .offset = offsetof(bad_params, x), .doc = "a number"},
 #endif
-  {0}};
+    {0}};
 
 static const sp_port bad_outputs[] = {
 #ifdef BAD_PORT
-  {.name = "y", .ndim = -1, .doc = "the output"},
+    {.name = "y", .ndim = -1, .doc = "the output"},
 #endif
-  {.name = "y", .ndim = -1, .doc = "the output"}, {0}};
+    {.name = "y", .ndim = -1, .doc = "the output"},
+    {0}};
 
 static const sp_stage_type bad = {
 #ifdef BAD_SIZE
-  .size = 16,
+    .size = 16,
 #else
-  .size = sizeof(sp_stage_type),
+    .size = sizeof(sp_stage_type),
 #endif
-  .name = "bad", .device = "cpu", .doc = "One thing is wrong here", .outputs = bad_outputs, .params = bad_table,
-  .params_size = sizeof(bad_params), .create = bad_create, .destroy = bad_destroy, .plan = bad_plan,
+    .name = "bad",
+    .device = "cpu",
+    .doc = "One thing is wrong here",
+    .outputs = bad_outputs,
+    .params = bad_table,
+    .params_size = sizeof(bad_params),
+    .create = bad_create,
+    .destroy = bad_destroy,
+    .plan = bad_plan,
 #ifndef BAD_CALLBACK
-  .forward = bad_forward,
+    .forward = bad_forward,
 #endif
 };
 
@@ -70,12 +78,15 @@ static const sp_stage_type *const bad_stages[] = {&bad, NULL};
 SP_EXPORT const sp_stage_type *const *sp_test_other(void);
 const sp_stage_type *const *sp_test_other(void) { return bad_stages; }
 #else
-const sp_plugin spcore_plugin = {
-  .size = sizeof(sp_plugin),
+const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
 #ifdef BAD_ABI
-  .abi = 7,
+                                 .abi = 7,
 #else
-  .abi = SP_ABI,
+                                  .abi = SP_ABI,
 #endif
-  .name = "bad", .version = "1", .license = "MIT", .doc = "for tests", .stages = bad_stages};
+                                 .name = "bad",
+                                 .version = "1",
+                                 .license = "MIT",
+                                 .doc = "for tests",
+                                 .stages = bad_stages};
 #endif

@@ -7,8 +7,22 @@
 
 /* One stage type per way to go wrong; its number is in the instance. */
 enum {
-  GOOD, NO_WORDS, NO_STATUS, WORDS_BUT_OK, TWO_FAILS, HALF_OUTPUT, OVERRUN, CHANGES_INPUT, USES_SCRATCH, NO_ACC, SHORT_BATCH,
-  BAD_DTYPE, BAD_EXTENT, TWO_WEIGHTS, SAVED, FORGETS
+  GOOD,
+  NO_WORDS,
+  NO_STATUS,
+  WORDS_BUT_OK,
+  TWO_FAILS,
+  HALF_OUTPUT,
+  OVERRUN,
+  CHANGES_INPUT,
+  USES_SCRATCH,
+  NO_ACC,
+  SHORT_BATCH,
+  BAD_DTYPE,
+  BAD_EXTENT,
+  TWO_WEIGHTS,
+  SAVED,
+  FORGETS
 };
 
 typedef struct wrong_params {
@@ -33,8 +47,8 @@ static void w_destroy(void *self) { free(self); }
 
 static int w_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   static const sp_weight twins[] = {
-    {.name = "0.weight", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {4}}, .flags = SP_WEIGHT_TRAINED},
-    {.name = "0.weight", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {4}}, .flags = SP_WEIGHT_TRAINED}};
+      {.name = "0.weight", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {4}}, .flags = SP_WEIGHT_TRAINED},
+      {.name = "0.weight", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {4}}, .flags = SP_WEIGHT_TRAINED}};
   wrong *w = self;
   plan->out[0].spec[0] = plan->in[0].spec[0];
   plan->scratch_bytes = 64;
@@ -101,21 +115,37 @@ static int w_backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return SP_OK;
 }
 
-static const sp_param w_params[] = {{.name = "gain", .type = SP_PARAM_FLOAT, .offset = offsetof(wrong_params, gain), .def = 2,
-                                     .min = -10, .max = 10, .flags = SP_PARAM_LIVE, .doc = "what the input is multiplied by"},
+static const sp_param w_params[] = {{.name = "gain",
+                                     .type = SP_PARAM_FLOAT,
+                                     .offset = offsetof(wrong_params, gain),
+                                     .def = 2,
+                                     .min = -10,
+                                     .max = 10,
+                                     .flags = SP_PARAM_LIVE,
+                                     .doc = "what the input is multiplied by"},
                                     {0}};
 static const sp_port w_in[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "the input"}, {0}};
 static const sp_port w_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "the product"}, {0}};
 
-#define STAGE(kind, id, fwd, fl)                                                                                       \
-  static int create_##id(sp_ctx *ctx, const void *params, void **self) {                                               \
-    (void)ctx;                                                                                                         \
-    return make(kind, params, self);                                                                                   \
-  }                                                                                                                    \
-  static const sp_stage_type stage_##id = {.size = sizeof(sp_stage_type), .flags = fl, .name = #id, .device = "cpu",   \
-    .doc = "Multiplies by a number", .inputs = w_in, .outputs = w_out, .params = w_params,                             \
-    .params_size = sizeof(wrong_params), .create = create_##id, .destroy = w_destroy, .plan = w_plan, .forward = fwd,  \
-    .backward = w_backward};
+#define STAGE(kind, id, fwd, fl)                                                \
+  static int create_##id(sp_ctx *ctx, const void *params, void **self) {        \
+    (void)ctx;                                                                  \
+    return make(kind, params, self);                                            \
+  }                                                                             \
+  static const sp_stage_type stage_##id = {.size = sizeof(sp_stage_type),       \
+                                           .flags = fl,                         \
+                                           .name = #id,                         \
+                                           .device = "cpu",                     \
+                                           .doc = "Multiplies by a number",     \
+                                           .inputs = w_in,                      \
+                                           .outputs = w_out,                    \
+                                           .params = w_params,                  \
+                                           .params_size = sizeof(wrong_params), \
+                                           .create = create_##id,               \
+                                           .destroy = w_destroy,                \
+                                           .plan = w_plan,                      \
+                                           .forward = fwd,                      \
+                                           .backward = w_backward};
 
 STAGE(GOOD, good, w_forward, 0)
 STAGE(GOOD, good_reentrant, w_forward, SP_STAGE_REENTRANT)
@@ -135,10 +165,17 @@ STAGE(TWO_WEIGHTS, two_weights, w_forward, 0)
 STAGE(SAVED, saved, w_forward, 0)
 STAGE(FORGETS, forgets, w_forward, 0)
 
-static const sp_stage_type *const stages[] = {
-  &stage_good, &stage_good_reentrant, &stage_no_words, &stage_no_status, &stage_words_but_ok, &stage_two_fails,
-  &stage_half_output, &stage_overrun, &stage_changes_input, &stage_uses_scratch, &stage_no_acc, &stage_short_batch,
-  &stage_bad_dtype, &stage_bad_extent, &stage_two_weights, &stage_saved, &stage_forgets, NULL};
+static const sp_stage_type *const stages[] = {&stage_good,         &stage_good_reentrant, &stage_no_words,
+                                              &stage_no_status,    &stage_words_but_ok,   &stage_two_fails,
+                                              &stage_half_output,  &stage_overrun,        &stage_changes_input,
+                                              &stage_uses_scratch, &stage_no_acc,         &stage_short_batch,
+                                              &stage_bad_dtype,    &stage_bad_extent,     &stage_two_weights,
+                                              &stage_saved,        &stage_forgets,        NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin), .abi = SP_ABI, .name = "faulty", .version = "1.2",
-                                 .license = "MIT", .doc = "for tests", .stages = stages};
+const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                 .abi = SP_ABI,
+                                 .name = "faulty",
+                                 .version = "1.2",
+                                 .license = "MIT",
+                                 .doc = "for tests",
+                                 .stages = stages};

@@ -6,8 +6,9 @@
 #include <spcore/plugin.h>
 
 enum { GOOD, DIN, DW, ACC, STEP, OVERRUN, SCRATCH, INPUT, WEIGHT, UNWRITTEN, STALE };
-static const char *const names[] = { "none", "input_gradient", "weight_gradient", "accumulation", "update",
-                                        "overrun", "scratch", "input", "weight", "unwritten", "stale_scratch", NULL };
+static const char *const names[] = {"none",   "input_gradient", "weight_gradient", "accumulation",
+                                    "update", "overrun",        "scratch",         "input",
+                                    "weight", "unwritten",      "stale_scratch",   NULL};
 
 typedef struct params {
   int32_t mistake;
@@ -28,10 +29,13 @@ static int create(sp_ctx *ctx, const void *p, void **self) {
   mistaker *s = calloc(1, sizeof *s);
   if (!s) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory");
   s->p = p;
-  s->w[0] = (sp_weight){ .name = "weight", .spec = { .dtype = SP_F32 }, .flags = SP_WEIGHT_TRAINED,
-                         .init = SP_INIT_UNIFORM, .init_value = 1 };
-  s->w[1] = (sp_weight){ .name = "bias", .spec = { .dtype = SP_F32 }, .flags = SP_WEIGHT_TRAINED,
-                         .init = SP_INIT_UNIFORM, .init_value = 1 };
+  s->w[0] = (sp_weight){.name = "weight",
+                        .spec = {.dtype = SP_F32},
+                        .flags = SP_WEIGHT_TRAINED,
+                        .init = SP_INIT_UNIFORM,
+                        .init_value = 1};
+  s->w[1] = (sp_weight){
+      .name = "bias", .spec = {.dtype = SP_F32}, .flags = SP_WEIGHT_TRAINED, .init = SP_INIT_UNIFORM, .init_value = 1};
   *self = s;
   return SP_OK;
 }
@@ -87,17 +91,35 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return SP_OK;
 }
 
-static const sp_port inputs[] = { { .name = "x", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "any" }, { .name = NULL } };
-static const sp_port outputs[] = { { .name = "y", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "w * x + b" },
-                                   { .name = NULL } };
-static const sp_param table[] = { { .name = "mistake", .type = SP_PARAM_CHOICE, .offset = offsetof(params, mistake),
-                                    .choices = names, .doc = "which mistake to make" },
-                                  { .name = NULL } };
-static const sp_stage_type type = { .size = sizeof type, .flags = SP_STAGE_INPLACE_SGD, .name = "mistakes", .device = "cpu",
-                                    .doc = "Makes mistakes", .inputs = inputs, .outputs = outputs, .params = table,
-                                    .params_size = sizeof(params), .create = create, .destroy = destroy, .plan = plan,
-                                    .forward = forward, .backward = backward };
-static const sp_stage_type *const stages[] = { &type, NULL };
+static const sp_port inputs[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "any"}, {.name = NULL}};
+static const sp_port outputs[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "w * x + b"},
+                                  {.name = NULL}};
+static const sp_param table[] = {{.name = "mistake",
+                                  .type = SP_PARAM_CHOICE,
+                                  .offset = offsetof(params, mistake),
+                                  .choices = names,
+                                  .doc = "which mistake to make"},
+                                 {.name = NULL}};
+static const sp_stage_type type = {.size = sizeof type,
+                                   .flags = SP_STAGE_INPLACE_SGD,
+                                   .name = "mistakes",
+                                   .device = "cpu",
+                                   .doc = "Makes mistakes",
+                                   .inputs = inputs,
+                                   .outputs = outputs,
+                                   .params = table,
+                                   .params_size = sizeof(params),
+                                   .create = create,
+                                   .destroy = destroy,
+                                   .plan = plan,
+                                   .forward = forward,
+                                   .backward = backward};
+static const sp_stage_type *const stages[] = {&type, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = { .size = sizeof(sp_plugin), .abi = SP_ABI, .name = "mistakes", .version = "1",
-                                            .license = "MIT", .doc = "Mistakes, for tests", .stages = stages };
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                           .abi = SP_ABI,
+                                           .name = "mistakes",
+                                           .version = "1",
+                                           .license = "MIT",
+                                           .doc = "Mistakes, for tests",
+                                           .stages = stages};

@@ -23,14 +23,30 @@ static sp_spec vec(int64_t n) {
 }
 
 /* ---- toy_source: N x 4 floats made of the ids ---- */
-typedef struct { int64_t samples, drift; } source_params;
-typedef struct { const source_params *p; sp_attr attr; } source;
+typedef struct {
+  int64_t samples, drift;
+} source_params;
+typedef struct {
+  const source_params *p;
+  sp_attr attr;
+} source;
 
-static const sp_param source_table[] = {
-    {.name = "samples", .type = SP_PARAM_INT, .offset = offsetof(source_params, samples), .def = 22, .min = 0, .max = 1e6, .doc = "how many"},
-    {.name = "drift", .type = SP_PARAM_INT, .offset = offsetof(source_params, drift), .max = 1e6, .unit = "us", .doc = "longest sleep"},
-    {.name = NULL}};
-static const sp_port source_out[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .flags = SP_PORT_NOGRAD, .doc = "values"}, {.name = NULL}};
+static const sp_param source_table[] = {{.name = "samples",
+                                         .type = SP_PARAM_INT,
+                                         .offset = offsetof(source_params, samples),
+                                         .def = 22,
+                                         .min = 0,
+                                         .max = 1e6,
+                                         .doc = "how many"},
+                                        {.name = "drift",
+                                         .type = SP_PARAM_INT,
+                                         .offset = offsetof(source_params, drift),
+                                         .max = 1e6,
+                                         .unit = "us",
+                                         .doc = "longest sleep"},
+                                        {.name = NULL}};
+static const sp_port source_out[] = {
+    {.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .flags = SP_PORT_NOGRAD, .doc = "values"}, {.name = NULL}};
 
 static int source_create(sp_ctx *c, const void *p, void **self) {
   source *s = calloc(1, sizeof *s);
@@ -57,14 +73,36 @@ static int source_forward(sp_ctx *c, void *self, const sp_io *io) {
 }
 
 /* ---- toy_mul: y = w * x, and a STATE that counts training steps ---- */
-typedef struct { int64_t drift, fail_at, fail_eval; } mul_params;
-typedef struct { const mul_params *p; sp_weight w[2]; int frozen; } mul;
+typedef struct {
+  int64_t drift, fail_at, fail_eval;
+} mul_params;
+typedef struct {
+  const mul_params *p;
+  sp_weight w[2];
+  int frozen;
+} mul;
 
-static const sp_param mul_table[] = {
-    {.name = "drift", .type = SP_PARAM_INT, .offset = offsetof(mul_params, drift), .max = 1e6, .unit = "us", .doc = "longest sleep"},
-    {.name = "fail_at", .type = SP_PARAM_INT, .offset = offsetof(mul_params, fail_at), .def = -1, .min = -1, .max = 1e9, .doc = "step at which forward fails"},
-    {.name = "fail_eval", .type = SP_PARAM_INT, .offset = offsetof(mul_params, fail_eval), .def = -1, .min = -1, .max = 1e9, .doc = "step of an evaluation at which forward fails"},
-    {.name = NULL}};
+static const sp_param mul_table[] = {{.name = "drift",
+                                      .type = SP_PARAM_INT,
+                                      .offset = offsetof(mul_params, drift),
+                                      .max = 1e6,
+                                      .unit = "us",
+                                      .doc = "longest sleep"},
+                                     {.name = "fail_at",
+                                      .type = SP_PARAM_INT,
+                                      .offset = offsetof(mul_params, fail_at),
+                                      .def = -1,
+                                      .min = -1,
+                                      .max = 1e9,
+                                      .doc = "step at which forward fails"},
+                                     {.name = "fail_eval",
+                                      .type = SP_PARAM_INT,
+                                      .offset = offsetof(mul_params, fail_eval),
+                                      .def = -1,
+                                      .min = -1,
+                                      .max = 1e9,
+                                      .doc = "step of an evaluation at which forward fails"},
+                                     {.name = NULL}};
 static const sp_port mul_in[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {.name = NULL}};
 static const sp_port mul_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {.name = NULL}};
 
@@ -72,7 +110,11 @@ static int mul_create(sp_ctx *c, const void *p, void **self) {
   mul *m = calloc(1, sizeof *m);
   if (!m) return c->host->fail(c, SP_E_NOMEM, "out of memory");
   m->p = p;
-  m->w[0] = (sp_weight){.name = "w", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {W}}, .flags = SP_WEIGHT_TRAINED, .init = SP_INIT_UNIFORM, .init_value = 1};
+  m->w[0] = (sp_weight){.name = "w",
+                        .spec = {.dtype = SP_F32, .ndim = 1, .shape = {W}},
+                        .flags = SP_WEIGHT_TRAINED,
+                        .init = SP_INIT_UNIFORM,
+                        .init_value = 1};
   m->w[1] = (sp_weight){.name = "steps", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {1}}, .flags = SP_WEIGHT_STATE};
   *self = m;
   return SP_OK;
@@ -91,7 +133,8 @@ static int mul_forward(sp_ctx *c, void *self, const sp_io *io) {
   const mul *m = self;
   const float *x = io->in[0].t[0].data, *w = io->weights[0].data;
   float *y = io->out[0].t[0].data, *saved = io->saved;
-  if (m->p->fail_at >= 0 && io->step->step == (uint64_t)m->p->fail_at) return c->host->fail(c, SP_E_DATA, "asked to fail");
+  if (m->p->fail_at >= 0 && io->step->step == (uint64_t)m->p->fail_at)
+    return c->host->fail(c, SP_E_DATA, "asked to fail");
   if (m->p->fail_eval >= 0 && !io->step->training && io->step->step == (uint64_t)m->p->fail_eval)
     return c->host->fail(c, SP_E_DATA, "asked to fail in evaluation");
   drift(m->p->drift, io->step->key ^ io->step->step);
@@ -123,13 +166,21 @@ static int mul_backward(sp_ctx *c, void *self, const sp_io *io) {
 }
 
 /* ---- toy_loss: the mean square ---- */
-typedef struct { int64_t bad_at; } loss_params;
-static const sp_param loss_table[] = {
-    {.name = "bad_at", .type = SP_PARAM_INT, .offset = offsetof(loss_params, bad_at), .def = -1, .min = -1, .max = 1e9, .doc = "step that reports a bad value"},
+typedef struct {
+  int64_t bad_at;
+} loss_params;
+static const sp_param loss_table[] = {{.name = "bad_at",
+                                       .type = SP_PARAM_INT,
+                                       .offset = offsetof(loss_params, bad_at),
+                                       .def = -1,
+                                       .min = -1,
+                                       .max = 1e9,
+                                       .doc = "step that reports a bad value"},
+                                      {.name = NULL}};
+static const sp_port loss_out[] = {
+    {.name = "loss", .dtypes = SP_DT(SP_F32), .ndim = 0, .flags = SP_PORT_METRIC, .doc = "mean square"},
+    {.name = "status", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_STATUS, .doc = "bad values"},
     {.name = NULL}};
-static const sp_port loss_out[] = {{.name = "loss", .dtypes = SP_DT(SP_F32), .ndim = 0, .flags = SP_PORT_METRIC, .doc = "mean square"},
-                                   {.name = "status", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_STATUS, .doc = "bad values"},
-                                   {.name = NULL}};
 static int loss_create(sp_ctx *c, const void *p, void **self) {
   (void)c;
   *self = (void *)(uintptr_t)p;
@@ -153,19 +204,40 @@ static int loss_forward(sp_ctx *c, void *self, const sp_io *io) {
   }
   *(float *)io->out[0].t[0].data = sum / (float)n;
   memset(status, 0, 4 * sizeof *status);
-  if (bad >= 0 && io->step->step == (uint64_t)bad) status[0] = SP_E_RANGE, status[1] = (int64_t)io->ids[0], status[2] = 77, status[3] = 9;
+  if (bad >= 0 && io->step->step == (uint64_t)bad)
+    status[0] = SP_E_RANGE, status[1] = (int64_t)io->ids[0], status[2] = 77, status[3] = 9;
   return SP_OK;
 }
 
 /* ---- toy_sgd: with momentum ---- */
-typedef struct { double lr, momentum; } sgd_params;
-typedef struct { const sgd_params *p; sp_weight w[64]; char names[64][16]; sp_attr attr; } sgd;
-static const sp_param sgd_table[] = {
-    {.name = "lr", .type = SP_PARAM_FLOAT, .flags = SP_PARAM_LIVE, .offset = offsetof(sgd_params, lr), .def = 0.5, .max = 100, .doc = "learning rate"},
-    {.name = "momentum", .type = SP_PARAM_FLOAT, .offset = offsetof(sgd_params, momentum), .def = 0.5, .max = 1, .doc = "momentum; 0 lets stages update in place"},
+typedef struct {
+  double lr, momentum;
+} sgd_params;
+typedef struct {
+  const sgd_params *p;
+  sp_weight w[64];
+  char names[64][16];
+  sp_attr attr;
+} sgd;
+static const sp_param sgd_table[] = {{.name = "lr",
+                                      .type = SP_PARAM_FLOAT,
+                                      .flags = SP_PARAM_LIVE,
+                                      .offset = offsetof(sgd_params, lr),
+                                      .def = 0.5,
+                                      .max = 100,
+                                      .doc = "learning rate"},
+                                     {.name = "momentum",
+                                      .type = SP_PARAM_FLOAT,
+                                      .offset = offsetof(sgd_params, momentum),
+                                      .def = 0.5,
+                                      .max = 1,
+                                      .doc = "momentum; 0 lets stages update in place"},
+                                     {.name = NULL}};
+static const sp_port sgd_in[] = {
+    {.name = "gradients", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST, .doc = "gradients"},
     {.name = NULL}};
-static const sp_port sgd_in[] = {{.name = "gradients", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST, .doc = "gradients"}, {.name = NULL}};
-static const sp_port sgd_out[] = {{.name = "weights", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST, .doc = "weights"}, {.name = NULL}};
+static const sp_port sgd_out[] = {
+    {.name = "weights", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_LIST, .doc = "weights"}, {.name = NULL}};
 
 static int sgd_create(sp_ctx *c, const void *p, void **self) {
   sgd *s = calloc(1, sizeof *s);
@@ -209,7 +281,8 @@ static int sgd_forward(sp_ctx *c, void *self, const sp_io *io) {
 static void no_op(void *self) { (void)self; }
 
 /* ---- toy_nop: does nothing, for the cost of the core itself ---- */
-static const sp_port nop_in[] = {{.name = "x", .ndim = -1, .flags = SP_PORT_OPTIONAL, .doc = "anything"}, {.name = NULL}};
+static const sp_port nop_in[] = {{.name = "x", .ndim = -1, .flags = SP_PORT_OPTIONAL, .doc = "anything"},
+                                 {.name = NULL}};
 static const sp_port nop_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "garbage"}, {.name = NULL}};
 static int nop_plan(sp_ctx *c, void *self, sp_plan *p) {
   (void)c, (void)self;
@@ -222,9 +295,17 @@ static int nop_forward(sp_ctx *c, void *self, const sp_io *io) {
 }
 
 /* ---- toy_fill: no input; `rows` x 4 ones ---- */
-typedef struct { int64_t rows; } fill_params;
-static const sp_param fill_table[] = {
-    {.name = "rows", .type = SP_PARAM_INT, .offset = offsetof(fill_params, rows), .def = 1, .min = 1, .max = 1e15, .doc = "rows"}, {.name = NULL}};
+typedef struct {
+  int64_t rows;
+} fill_params;
+static const sp_param fill_table[] = {{.name = "rows",
+                                       .type = SP_PARAM_INT,
+                                       .offset = offsetof(fill_params, rows),
+                                       .def = 1,
+                                       .min = 1,
+                                       .max = 1e15,
+                                       .doc = "rows"},
+                                      {.name = NULL}};
 static const sp_port fill_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "ones"}, {.name = NULL}};
 static int fill_plan(sp_ctx *c, void *self, sp_plan *p) {
   (void)c;
@@ -239,17 +320,42 @@ static int fill_forward(sp_ctx *c, void *self, const sp_io *io) {
 }
 
 /* ---- toy_probe: reports what it is given ---- */
-typedef struct { double gain; int64_t state; } probe_params;
-typedef struct { const probe_params *p; sp_weight w; } probe;
-static const sp_param probe_table[] = {
-    {.name = "gain", .type = SP_PARAM_FLOAT, .flags = SP_PARAM_LIVE, .offset = offsetof(probe_params, gain), .doc = "may change while running"},
-    {.name = "state", .type = SP_PARAM_INT, .max = 1, .offset = offsetof(probe_params, state), .doc = "has statistics that training changes"},
-    {.name = NULL}};
+typedef struct {
+  double gain;
+  int64_t state;
+} probe_params;
+typedef struct {
+  const probe_params *p;
+  sp_weight w;
+} probe;
+static const sp_param probe_table[] = {{.name = "gain",
+                                        .type = SP_PARAM_FLOAT,
+                                        .flags = SP_PARAM_LIVE,
+                                        .offset = offsetof(probe_params, gain),
+                                        .doc = "may change while running"},
+                                       {.name = "state",
+                                        .type = SP_PARAM_INT,
+                                        .max = 1,
+                                        .offset = offsetof(probe_params, state),
+                                        .doc = "has statistics that training changes"},
+                                       {.name = NULL}};
 static const sp_port probe_in[] = {{.name = "x", .ndim = -1, .doc = "anything"}, {.name = NULL}};
 static const sp_port probe_out[] = {
-    {.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .flags = SP_PORT_OPTIONAL, .doc = "a copy of the first four columns"},
-    {.name = "maps", .dtypes = SP_DT(SP_F32), .ndim = 2, .flags = SP_PORT_OPTIONAL | SP_PORT_LIST, .doc = "two of them, ones"},
-    {.name = "seen", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_OPTIONAL | SP_PORT_METRIC, .doc = "rows, columns, step->n, outputs that have memory"},
+    {.name = "y",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = 2,
+     .flags = SP_PORT_OPTIONAL,
+     .doc = "a copy of the first four columns"},
+    {.name = "maps",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = 2,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_LIST,
+     .doc = "two of them, ones"},
+    {.name = "seen",
+     .dtypes = SP_DT(SP_I64),
+     .ndim = 1,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_METRIC,
+     .doc = "rows, columns, step->n, outputs that have memory"},
     {.name = "two", .dtypes = SP_DT(SP_I64), .ndim = 0, .flags = SP_PORT_METRIC | SP_PORT_LIST, .doc = "1 and 2"},
     {.name = NULL}};
 static int probe_create(sp_ctx *c, const void *p, void **self) {
@@ -287,18 +393,40 @@ static int probe_forward(sp_ctx *c, void *self, const sp_io *io) {
   return SP_OK;
 }
 
-#define TYPE(var, nm, fl, ins, outs, table, ps, cr, de, pl, fo, ba)                                                    \
-  static const sp_stage_type var = {.size = sizeof(sp_stage_type), .flags = fl, .name = nm, .device = "cpu", .doc = "for tests", \
-                                    .inputs = ins, .outputs = outs, .params = table, .params_size = sizeof(ps), .create = cr,    \
-                                    .destroy = de, .plan = pl, .forward = fo, .backward = ba, .status_doc = "sample %sample: value %value is above %limit"}
-TYPE(t_source, "toy_source", SP_STAGE_SOURCE, NULL, source_out, source_table, source_params, source_create, free, source_plan, source_forward, NULL);
-TYPE(t_mul, "toy_mul", SP_STAGE_INPLACE_SGD, mul_in, mul_out, mul_table, mul_params, mul_create, free, mul_plan, mul_forward, mul_backward);
-TYPE(t_loss, "toy_loss", SP_STAGE_LOSS, mul_in, loss_out, loss_table, loss_params, loss_create, no_op, loss_plan, loss_forward, NULL);
-TYPE(t_sgd, "toy_sgd", SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD, sgd_in, sgd_out, sgd_table, sgd_params, sgd_create, free, sgd_plan, sgd_forward, NULL);
+#define TYPE(var, nm, fl, ins, outs, table, ps, cr, de, pl, fo, ba) \
+  static const sp_stage_type var = {.size = sizeof(sp_stage_type),  \
+                                    .flags = fl,                    \
+                                    .name = nm,                     \
+                                    .device = "cpu",                \
+                                    .doc = "for tests",             \
+                                    .inputs = ins,                  \
+                                    .outputs = outs,                \
+                                    .params = table,                \
+                                    .params_size = sizeof(ps),      \
+                                    .create = cr,                   \
+                                    .destroy = de,                  \
+                                    .plan = pl,                     \
+                                    .forward = fo,                  \
+                                    .backward = ba,                 \
+                                    .status_doc = "sample %sample: value %value is above %limit"}
+TYPE(t_source, "toy_source", SP_STAGE_SOURCE, NULL, source_out, source_table, source_params, source_create, free,
+     source_plan, source_forward, NULL);
+TYPE(t_mul, "toy_mul", SP_STAGE_INPLACE_SGD, mul_in, mul_out, mul_table, mul_params, mul_create, free, mul_plan,
+     mul_forward, mul_backward);
+TYPE(t_loss, "toy_loss", SP_STAGE_LOSS, mul_in, loss_out, loss_table, loss_params, loss_create, no_op, loss_plan,
+     loss_forward, NULL);
+TYPE(t_sgd, "toy_sgd", SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD, sgd_in, sgd_out, sgd_table, sgd_params, sgd_create,
+     free, sgd_plan, sgd_forward, NULL);
 TYPE(t_nop, "toy_nop", 0, nop_in, nop_out, NULL, char, loss_create, no_op, nop_plan, nop_forward, NULL);
 TYPE(t_fill, "toy_fill", 0, NULL, fill_out, fill_table, fill_params, loss_create, no_op, fill_plan, fill_forward, NULL);
-TYPE(t_probe, "toy_probe", 0, probe_in, probe_out, probe_table, probe_params, probe_create, free, probe_plan, probe_forward, NULL);
+TYPE(t_probe, "toy_probe", 0, probe_in, probe_out, probe_table, probe_params, probe_create, free, probe_plan,
+     probe_forward, NULL);
 
 static const sp_stage_type *const all[] = {&t_source, &t_mul, &t_loss, &t_sgd, &t_nop, &t_fill, &t_probe, NULL};
-SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin), .abi = SP_ABI, .name = "toy", .version = "1", .license = "MIT",
-                                           .doc = "stages for tests of the core", .stages = all};
+SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
+                                           .abi = SP_ABI,
+                                           .name = "toy",
+                                           .version = "1",
+                                           .license = "MIT",
+                                           .doc = "stages for tests of the core",
+                                           .stages = all};
