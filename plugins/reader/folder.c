@@ -263,4 +263,4 @@ static uint64_t folder_hash(const rd_self *self, uint64_t index) {
   return h ^ (h >> 31);
 }
 
-const rd_kind rd_folder = {"folder", folder_open, folder_close, folder_fill, folder_hash};
+const rd_kind rd_folder = {"folder", folder_open, folder_close, folder_fill, NULL, folder_hash};

@@ -50,4 +50,4 @@ static uint64_t random_hash(const rd_self *self, uint64_t index) {
   return next(&s);
 }
 
-const rd_kind rd_random = {"random", random_open, random_close, random_fill, random_hash};
+const rd_kind rd_random = {"random", random_open, random_close, random_fill, NULL, random_hash};

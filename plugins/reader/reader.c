@@ -93,6 +93,16 @@ static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   return SP_OK;
 }
 
+/* A worker may get its first sample long after the first step. */
+static int reader_prepare(sp_ctx *ctx, void *arg, const sp_io *io) {
+  rd_self *self = arg;
+  (void)io;
+  for (int64_t i = 0; self->kind->reserve && i < self->p->workers; i++)
+    if (!self->kind->reserve(self, &self->workers[i]))
+      return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for pictures of %d x %d", self->h, self->w);
+  return SP_OK;
+}
+
 /* ---- one batch ---- */
 typedef struct rd_batch {
   sp_ctx *ctx;
@@ -280,6 +290,7 @@ static const sp_stage_type reader_type = {.size = sizeof(sp_stage_type),
                                           .create = reader_create,
                                           .destroy = reader_destroy,
                                           .plan = reader_plan,
+                                          .prepare = reader_prepare,
                                           .forward = reader_forward};
 
 static const sp_stage_type *const stages[] = {&reader_type, NULL};

@@ -41,12 +41,14 @@ typedef struct rd_self rd_self;
 
 /* A kind of data. open() says how many samples and classes there are. fill() makes sample `index` of the whole set,
  * image as h rows of w RGB triples and mask as h rows of w labels; it is a pure function of its arguments and the
- * files. It returns IM_BROKEN or a status with words in w->why. Several threads call it at once. */
+ * files. It returns IM_BROKEN or a status with words in w->why. Several threads call it at once. reserve(), where it is
+ * there, gets all of the memory that fill() will need, or returns NULL. */
 typedef struct rd_kind {
   const char *name;
   int (*open)(sp_ctx *ctx, rd_self *self);
   void (*close)(rd_self *self);
   int (*fill)(rd_self *self, rd_worker *w, uint64_t index, uint8_t *image, uint8_t *mask);
+  void *(*reserve)(const rd_self *self, rd_worker *w);
   uint64_t (*hash)(const rd_self *self, uint64_t index); /* what decides on which side of the split a sample is */
 } rd_kind;
 

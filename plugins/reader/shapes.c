@@ -231,10 +231,14 @@ static void paint(const shape *s, int32_t unit, int h, int w, int short_side, in
   }
 }
 
+static void *shapes_reserve(const rd_self *self, rd_worker *w) {
+  return im_reserve(&w->image, (size_t)self->h * (size_t)self->w * 3 * sizeof(int32_t));
+}
+
 static int shapes_fill(rd_self *self, rd_worker *worker, uint64_t index, uint8_t *image, uint8_t *mask) {
   int h = self->h, w = self->w, short_side = h < w ? h : w;
   size_t pixels = (size_t)h * (size_t)w;
-  int32_t *rgb = im_reserve(&worker->image, pixels * 3 * sizeof *rgb);
+  int32_t *rgb = shapes_reserve(self, worker);
   if (!rgb) return rd_fail(worker, SP_E_NOMEM, "no memory for a picture of %d x %d", w, h);
   dice d = {.key = self->key, .id = index, .used = 4};
   scene sc;
@@ -273,4 +277,4 @@ static uint64_t shapes_hash(const rd_self *self, uint64_t index) {
   return (uint64_t)hash3(0x51ED270Bu, (uint32_t)index, 0) << 32 | hash3(0xB5297A4Du, (uint32_t)index, 1);
 }
 
-const rd_kind rd_shapes = {"shapes", shapes_open, shapes_close, shapes_fill, shapes_hash};
+const rd_kind rd_shapes = {"shapes", shapes_open, shapes_close, shapes_fill, shapes_reserve, shapes_hash};
