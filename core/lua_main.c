@@ -15,13 +15,18 @@
 
 static volatile sig_atomic_t caught;
 
-static void on_signal(int sig) { caught = sig; }
+/* The next one, of either kind, finds the default action. */
+static void on_signal(int sig) {
+  caught = sig;
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+}
 
 void sp_lua_catch_signals(void) {
   struct sigaction sa;
   memset(&sa, 0, sizeof sa);
   sa.sa_handler = on_signal;
-  sa.sa_flags = (int)SA_RESETHAND | SA_RESTART; /* the second one finds the default action */
+  sa.sa_flags = (int)SA_RESETHAND | SA_RESTART;
   sigemptyset(&sa.sa_mask);
   sigaction(SIGINT, &sa, NULL);
   sigaction(SIGTERM, &sa, NULL);
@@ -319,7 +324,13 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
     code = lua->exit_code;
   } else if (status != LUA_OK) {
     const char *msg = lua_tostring(L, -1);
-    sp_log(SP_LOG_ERROR, "%s", msg ? msg : "unknown error");
+    if (lua->debug && msg) fprintf(stderr, "spcore: %s\n", msg); /* the traceback has lines of its own */
+    else sp_log(SP_LOG_ERROR, "%s", msg ? msg : "unknown error");
+    code = 1;
+  }
+  fflush(stdout);
+  if (ferror(stdout) && code == 0) {
+    sp_log(SP_LOG_ERROR, "standard output: writing failed, so what was printed is not complete");
     code = 1;
   }
   if (caught) code = 128 + caught;

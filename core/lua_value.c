@@ -138,7 +138,9 @@ static int convert(walk *k, int idx, sp_value *v, way *w) {
       lua_pop(L, 1);
       return rc;
     }
-    case LUA_TUSERDATA: return refuse(k, w, "a stage or its output cannot be a parameter");
+    case LUA_TUSERDATA:
+      if (luaL_testudata(L, idx, LUA_FILEHANDLE)) return refuse(k, w, "an open file cannot be a parameter");
+      return refuse(k, w, "a stage or its output cannot be a parameter");
     default: return refuse(k, w, "a %s cannot be a parameter", luaL_typename(L, idx));
   }
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * main.c - the program: finds the command and hands over. */
+#include <fcntl.h>
 #include <getopt.h>
 #include <lua.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd.h"
+#include "crash.h"
 
 static const sp_cmd *const commands[] = {&sp_cmd_run, &sp_cmd_inspect, &sp_cmd_devices, &sp_cmd_check, &sp_cmd_diff};
 
@@ -43,7 +46,18 @@ static int no_command(const char *word) {
   return SP_EXIT_USAGE;
 }
 
+/* With standard output closed, the next file to be opened would get its number, and every print would go into that file. */
+static void open_standard_files(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    while (fcntl(fd, F_GETFD) < 0) {
+      int null = open("/dev/null", O_RDWR);
+      if (null < 0 || null == fd) break; /* the lowest free number is given */
+    }
+}
+
 int main(int argc, char **argv) {
+  open_standard_files();
+  sp_crash_watch();
   if (argc < 2) {
     fprintf(stderr, "spcore: a command is wanted (see spcore --help)\n");
     return SP_EXIT_USAGE;

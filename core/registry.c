@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "elf_check.h"
 #include "param.h"
 
 #define LIST_CAP 1024 /* stages, ports ... of one plugin: a list that is not ended is found out, not run through */
@@ -282,6 +283,7 @@ static int dl_failure(const char *path, const char *real, const char *text, sp_e
 }
 
 static int open_file(const char *path, const char *real, loaded *l, sp_err *err) {
+  if (sp_elf_check(path, real, err)) return err->status;
   /* Never closed: threads, exit handlers and thread-local data of a library may outlive any use of it here. */
   void *so = dlopen(real, RTLD_NOW | RTLD_LOCAL);
   if (!so) return dl_failure(path, real, dlerror(), err);

@@ -8,6 +8,8 @@
 
 #include <spcore/ext/parallel.h>
 
+#include "crash.h"
+
 #define WEIGHTS_MAX 4096              /* of one stage */
 #define BYTES_MAX (UINT64_C(1) << 46) /* scratch or saved bytes beyond this are a slip, not a need */
 
@@ -85,6 +87,11 @@ static int prefix(const sp_inst *inst, uint64_t step, sp_err *err) {
   }
   if (step != NO_STEP) snprintf(at, sizeof at, " step %llu", (unsigned long long)step);
   return sp_prefix(err, "stage '%s'%s%s", inst->name, file, at);
+}
+
+static sp_crash_call begin_call(const sp_inst *inst, const char *what) {
+  const char *path = inst->file ? inst->file->path : "", *base = strrchr(path, '/');
+  return (sp_crash_call){.stage = inst->name, .file = base ? base + 1 : path, .what = what};
 }
 
 static bool known_status(int status) {
@@ -170,7 +177,11 @@ int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, cons
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = open_ctx(&holder, inst, NULL, err);
-    rc = outcome("create", type->create(ctx, inst->params.data, &inst->self), err);
+    sp_crash_call call = begin_call(inst, "create");
+    sp_crash_enter(&call);
+    rc = type->create(ctx, inst->params.data, &inst->self);
+    sp_crash_leave();
+    rc = outcome("create", rc, err);
   }
   if (!rc) {
     *out = inst;
@@ -192,7 +203,10 @@ void sp_inst_free(sp_inst *inst) {
     sp_log(SP_LOG_ERROR, "%s", err.msg);
     return;
   }
+  sp_crash_call call = begin_call(inst, "destroy");
+  sp_crash_enter(&call);
   inst->type->destroy(inst->self);
+  sp_crash_leave();
   sp_params_free(&inst->params);
   free(inst->name);
   free(inst);
@@ -350,7 +364,11 @@ int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err) {
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = open_ctx(&holder, inst, NULL, err);
-    rc = outcome("plan", inst->type->plan(ctx, inst->self, plan), err);
+    sp_crash_call call = begin_call(inst, "plan");
+    sp_crash_enter(&call);
+    rc = inst->type->plan(ctx, inst->self, plan);
+    sp_crash_leave();
+    rc = outcome("plan", rc, err);
   }
   /* A plan that cannot be is the stage's fault, not the script's. */
   if (!rc && check_planned(inst, plan, err)) rc = err->status = SP_E_INTERNAL;
@@ -367,7 +385,11 @@ int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err) {
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = open_ctx(&holder, inst, native, err);
-    rc = outcome("prepare", inst->type->prepare(ctx, inst->self, io), err);
+    sp_crash_call call = begin_call(inst, "prepare");
+    sp_crash_enter(&call);
+    rc = inst->type->prepare(ctx, inst->self, io);
+    sp_crash_leave();
+    rc = outcome("prepare", rc, err);
     leave(inst);
   }
   if (rc) prefix(inst, NO_STEP, err);
@@ -382,7 +404,11 @@ static int run(sp_inst *inst, const char *what, int (*fn)(sp_ctx *, void *, cons
     sp_ctx *ctx = open_ctx(&holder, inst, native, err);
     const sp_stage_host *host = inst->host;
     double begin = host->observe ? sp_now() : 0;
-    rc = outcome(what, fn(ctx, inst->self, io), err);
+    sp_crash_call call = begin_call(inst, what);
+    sp_crash_enter(&call);
+    rc = fn(ctx, inst->self, io);
+    sp_crash_leave();
+    rc = outcome(what, rc, err);
     leave(inst);
     if (host->observe) {
       sp_span span = {inst->name, what, step, begin, sp_now(), lane};

@@ -407,6 +407,12 @@ void sp_log(int level, const char *fmt, ...) {
   va_end(ap);
   if (n < 0) return;
   at = at + (size_t)n < sizeof line - 1 ? at + (size_t)n : sizeof line - 2;
+  /* One line it stays, and no byte of a file's name steers the terminal. */
+  for (size_t i = 0; i < at; i++) {
+    unsigned char c = (unsigned char)line[i];
+    if (c == '\n' || c == '\t') line[i] = ' ';
+    else if (c < 0x20 || c == 0x7f) line[i] = '?';
+  }
   line[at++] = '\n';
   /* One write call for the whole line, so that lines of several threads or processes do not mix. */
   for (size_t done = 0; done < at;) {

@@ -12,6 +12,15 @@ local opt = sp.args({
 local dir = opt.rest[1]
 if #opt.rest ~= 1 then sp.usage("one folder to write to is wanted, got %d", #opt.rest) end
 
+-- Images of the user's own may have the same names.
+for _, sub in ipairs { "images", "masks" } do
+  local file = io.open(dir .. "/" .. sub)
+  if file then
+    file:close()
+    sp.usage("%s/%s is there already; name another folder or remove it", dir, sub)
+  end
+end
+
 local g <close> = sp.graph(opt)
 local data = g.reader {
   path = "shapes", batch = 16, shuffle = false, samples = opt.samples, size = { opt.size, opt.size },

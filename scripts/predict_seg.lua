@@ -14,7 +14,8 @@ if #opt.rest == 0 then sp.usage("no image is given") end
 local settings, why = sp.json.read(opt.weights .. "/settings.json")
 if not settings then sp.usage("--weights: %s", why) end
 local model = settings.model
-if type(model) ~= "table" then
+if type(model) ~= "table" or type(model.encoder) ~= "table" or type(model.decoder) ~= "table"
+  or math.type(model.size) ~= "integer" then
   sp.usage("--weights: %s/settings.json describes no model; is it a run of train_seg.lua?", opt.weights)
 end
 

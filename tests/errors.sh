@@ -132,6 +132,74 @@ for kind in bad_abi bad_entry bad_symbol; do
   expect 1 "${f##*/}" -- "$spcore" inspect --plugin "$f" reader
 done
 
+head -c 3000 "$SP_TEST_PLUGINS/crash.so" > cut.so
+expect 1 "cut.so" "cut short" -- "$spcore" inspect --plugin ./cut.so reader
+mkdir rubbish && cp cut.so rubbish
+SPCORE_PLUGIN_PATH="$SPCORE_PLUGIN_PATH:$dir/rubbish" "$spcore" inspect reader > out 2>&1 ||
+  { echo "not ok - a file cut short in the plugin path: $(cat out)"; failed=1; }
+echo 'local sp = require "spcore"; local g <close> = sp.graph(sp.args {}); g.crash {}' > crash.lua
+# a sanitizer has words of its own for it
+[ "${SP_SANITIZERS:-none}" != none ] ||
+  expect 134 "stage 'crash' (crash.so): create() crashed" "SIGABRT" -- "$spcore" run crash.lua
+
+# ---- the terminal, and what is printed ----
+lua newline 1 "newline.lua:2: one two?" <<'E'
+error("one\ntwo\27")
+E
+lua handle 1 "handle.lua:2" "'path'" "an open file" <<'E'
+g.reader { path = io.stdout }
+E
+lua nothing 1 "nothing.lua:2" "no stages" <<'E'
+for _ in g:steps(3) do end
+E
+cat > prints.lua <<'E'
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local d = g.reader { path = "shapes", size = 16, batch = 2 }
+local x = g.to_float { d.image }
+local run <close> = sp.run { graph = g, opt = opt, steps = 2, weights = false }
+for step, m in g:steps(2) do run:step(step, m) end
+run:finish()
+E
+[ ! -w /dev/full ] || expect 1 "standard output" -- sh -c "exec '$spcore' run prints.lua --out full > /dev/full"
+# the metrics must not take the number of a closed standard output
+"$spcore" run prints.lua --out shut >&- 2> err
+grep -v '^{' shut/metrics.jsonl > out && { echo "not ok - prints in metrics.jsonl: $(head -1 out)"; failed=1; }
+
+# ---- nothing is lost ----
+cat > gone.lua <<'E'
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local d = g.reader { path = "shapes", size = 16, batch = 2 }
+local e = g.encoder { g.to_float { d.image }, model = "unet", width = 4, depth = 2 }
+local run <close> = sp.run { graph = g, opt = opt, steps = 2 }
+for step, m in g:steps(2) do run:step(step, m) end
+os.execute("rm -r gone") -- as bad as a full disk
+run:finish()
+E
+mkdir tmp
+expect 1 "gone/weights.safetensors" "instead" "$dir/tmp/" -- \
+  env TMPDIR="$dir/tmp" "$spcore" run gone.lua --quiet --out gone
+ls tmp/*/weights.safetensors > out || { echo "not ok - the weights are lost"; failed=1; }
+mkdir -p own/images
+expect 2 "own/images" "is there already" -- "$spcore" run make_shapes.lua own --quiet --samples 2
+
+# ---- signals ----
+cat > stuck.lua <<'E'
+io.stderr:write("on\n")
+while true do end
+E
+# in the background a shell lets SIGINT be ignored
+timeout -s KILL 20 sh -c "(trap - INT; exec '$spcore' run stuck.lua 2> err) & echo \$! > pid; wait \$!; echo \$? > got" &
+for _ in $(seq 150); do grep -q on err 2> /dev/null && break; sleep 0.1; done
+kill -INT "$(cat pid)"
+sleep 0.3
+kill -TERM "$(cat pid)"
+wait $!
+[ "$(cat got)" = 143 ] || { echo "not ok - SIGINT, then SIGTERM ended with $(cat got), wanted 143"; failed=1; }
+
 # ---- weights ----
 cat > small.lua <<'E'
 local sp = require "spcore"

@@ -78,7 +78,7 @@ local function rate(self, now)
   return r > 0 and r or nil
 end
 
--- Leaves out parts from the right until the rest fits beside a bar of ten.
+-- Leaves out parts from the right until the rest fits in the line, and puts a bar where there is room.
 local function layout(parts, width, fraction)
   local n = #parts
   local text = table.concat(parts, "  ", 1, n)
@@ -87,7 +87,7 @@ local function layout(parts, width, fraction)
     text = table.concat(parts, "  ", 1, n)
   end
   local room = math.min(width - 1 - #text - 4, 30)
-  if not fraction or room < 10 then return text:sub(1, math.max(width - 1, 1)) end
+  if not fraction or room < 5 then return text:sub(1, math.max(width - 1, 1)) end
   local full = math.floor(room * fraction + 0.5)
   return ("[%s%s]  %s"):format(("#"):rep(full), ("-"):rep(room - full), text)
 end

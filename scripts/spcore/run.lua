@@ -168,10 +168,21 @@ function run:step(step, m)
   end)
 end
 
--- Saves the weights, if they are wanted and were not saved.
+-- Saves the weights, if they are wanted and were not saved. A full disk, or a folder that is gone, does not cost what
+-- was learned: then they go into a new temporary folder, and the error says where.
 function run:save()
-  if self.save_weights then self.graph:save(self.dir .. "/weights.safetensors") end
+  if not self.save_weights then return end
   self.save_weights = false
+  local ok, why = pcall(self.graph.save, self.graph, self.dir .. "/weights.safetensors")
+  if ok then return end
+  why = tostring(why)
+  local dir = sys.mkdtemp()
+  local path = dir and dir .. "/weights.safetensors"
+  if path and pcall(self.graph.save, self.graph, path) then
+    error(("%s; the weights are in %s instead"):format(why, path), 0)
+  end
+  if dir then os.remove(dir) end
+  error(why, 0)
 end
 
 -- A run in a variable marked <close> that ends without finish(), by an error, still saves what it has learned.

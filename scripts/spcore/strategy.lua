@@ -103,6 +103,7 @@ function strategy.lanes(g, what, name)
   if type(list) ~= "table" then
     core.fail(("%s must give a list of lanes, got a %s"):format(where, type(list)))
   end
+  if #g:nodes() == 0 then core.fail "the graph has no stages; add some, as in g.reader { ... }, before it runs" end
   local lanes, taken, names = {}, {}, {}
   for k in next, list do
     if math.type(k) ~= "integer" then
