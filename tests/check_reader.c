@@ -239,6 +239,11 @@ START_TEST(test_max_bad) {
   says(t, SP_E_DATA, "4 broken files, more than max_bad = 3, the last: ");
   says(t, SP_E_DATA, "images/e04.png: the file ends too early");
   spt_free(t);
+  t = reader("size = 20, classes = 5, max_bad = 0, workers = 1", 12); /* none is to be counted */
+  read_from(t, 0, 12);
+  says(t, SP_E_DATA, "images/");
+  ck_assert_msg(!strstr(spt_error(t), "broken files"), "%s", spt_error(t));
+  spt_free(t);
 }
 END_TEST
 

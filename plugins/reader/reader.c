@@ -120,6 +120,7 @@ static int note_broken(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t index)
                    self->p->max_bad);
     return SP_OK;
   }
+  if (self->p->max_bad == 0) return SP_E_DATA; /* `why` says it all */
   char last[RD_WORDS];
   memcpy(last, w->why, sizeof last);
   return rd_fail(w, SP_E_DATA, "%d broken files, more than max_bad = %" PRId64 ", the last: %.700s", n,
