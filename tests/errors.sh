@@ -191,14 +191,20 @@ cat > stuck.lua <<'E'
 io.stderr:write("on\n")
 while true do end
 E
-# in the background a shell lets SIGINT be ignored
-timeout -s KILL 20 sh -c "(trap - INT; exec '$spcore' run stuck.lua 2> err) & echo \$! > pid; wait \$!; echo \$? > got" &
-for _ in $(seq 150); do grep -q on err 2> /dev/null && break; sleep 0.1; done
-kill -INT "$(cat pid)"
-sleep 0.3
-kill -TERM "$(cat pid)"
-wait $!
-[ "$(cat got)" = 143 ] || { echo "not ok - SIGINT, then SIGTERM ended with $(cat got), wanted 143"; failed=1; }
+# ThreadSanitizer holds signals back until the next system call, which this loop never makes.
+case ${SP_SANITIZERS-} in
+  *thread*) ;;
+  *)
+    # in the background a shell lets SIGINT be ignored
+    timeout -s KILL 20 sh -c "(trap - INT; exec '$spcore' run stuck.lua 2> err) & echo \$! > pid; wait \$!; echo \$? > got" &
+    for _ in $(seq 150); do grep -q on err 2> /dev/null && break; sleep 0.1; done
+    kill -INT "$(cat pid)"
+    sleep 0.3
+    kill -TERM "$(cat pid)"
+    wait $!
+    [ "$(cat got)" = 143 ] || { echo "not ok - SIGINT, then SIGTERM ended with $(cat got), wanted 143"; failed=1; }
+    ;;
+esac
 
 # ---- weights ----
 cat > small.lua <<'E'
