@@ -121,24 +121,6 @@ static int adamw_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return par_run(ctx, optim_chunks(&a->o), adamw_chunk, &j);
 }
 
-static const sp_port adamw_inputs[] = {{.name = "gradients",
-                                        .dtypes = SP_DT(SP_F32),
-                                        .ndim = -1,
-                                        .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
-                                        .doc = "one per weight"},
-                                       {.name = NULL}};
-static const sp_port adamw_outputs[] = {
-    {.name = "weights",
-     .dtypes = SP_DT(SP_F32),
-     .ndim = -1,
-     .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
-     .doc = "updated in place, in the order of the gradients"},
-    {.name = "grad_norm",
-     .dtypes = SP_DT(SP_F32),
-     .ndim = 0,
-     .flags = SP_PORT_LIST | SP_PORT_METRIC | SP_PORT_NOGRAD,
-     .doc = "L2 norm of all gradients before clipping; only with clip_norm or report_norm"},
-    {.name = NULL}};
 static const sp_param adamw_param_table[] = {
     {.name = "lr",
      .type = SP_PARAM_FLOAT,
@@ -187,8 +169,8 @@ static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),
                                          .name = "adamw",
                                          .device = "cpu",
                                          .doc = "Adam with decoupled weight decay",
-                                         .inputs = adamw_inputs,
-                                         .outputs = adamw_outputs,
+                                         .inputs = optim_inputs,
+                                         .outputs = optim_outputs,
                                          .params = adamw_param_table,
                                          .params_size = sizeof(adamw_params),
                                          .create = adamw_create,

@@ -9,6 +9,25 @@
 
 #include "../par.h"
 
+const sp_port optim_inputs[] = {{.name = "gradients",
+                                 .dtypes = SP_DT(SP_F32),
+                                 .ndim = -1,
+                                 .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+                                 .doc = "one per weight"},
+                                {.name = NULL}};
+const sp_port optim_outputs[] = {
+    {.name = "weights",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = -1,
+     .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+     .doc = "updated in place, in the order of the gradients"},
+    {.name = "grad_norm",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = 0,
+     .flags = SP_PORT_LIST | SP_PORT_METRIC | SP_PORT_NOGRAD,
+     .doc = "L2 norm of all gradients before clipping; only with clip_norm or report_norm"},
+    {.name = NULL}};
+
 #define NAME_BYTES 48
 
 void optim_free(optim *o) {

@@ -11,6 +11,7 @@
 
 enum { OPTIM_IN_GRADIENTS };
 enum { OPTIM_OUT_WEIGHTS, OPTIM_OUT_NORM };
+extern const sp_port optim_inputs[], optim_outputs[];
 
 typedef struct optim {
   uint32_t n;       /* tensors */

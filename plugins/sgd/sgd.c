@@ -123,24 +123,6 @@ static int sgd_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return par_run(ctx, optim_chunks(&s->o), sgd_chunk, &j);
 }
 
-static const sp_port sgd_inputs[] = {{.name = "gradients",
-                                      .dtypes = SP_DT(SP_F32),
-                                      .ndim = -1,
-                                      .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
-                                      .doc = "one per weight"},
-                                     {.name = NULL}};
-static const sp_port sgd_outputs[] = {
-    {.name = "weights",
-     .dtypes = SP_DT(SP_F32),
-     .ndim = -1,
-     .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
-     .doc = "updated in place, in the order of the gradients"},
-    {.name = "grad_norm",
-     .dtypes = SP_DT(SP_F32),
-     .ndim = 0,
-     .flags = SP_PORT_LIST | SP_PORT_METRIC | SP_PORT_NOGRAD,
-     .doc = "L2 norm of all gradients before clipping; only with clip_norm or report_norm"},
-    {.name = NULL}};
 static const sp_param sgd_param_table[] = {
     {.name = "lr",
      .type = SP_PARAM_FLOAT,
@@ -185,8 +167,8 @@ static const sp_stage_type sgd_type = {.size = sizeof(sp_stage_type),
                                        .name = "sgd",
                                        .device = "cpu",
                                        .doc = "Stochastic gradient descent",
-                                       .inputs = sgd_inputs,
-                                       .outputs = sgd_outputs,
+                                       .inputs = optim_inputs,
+                                       .outputs = optim_outputs,
                                        .params = sgd_param_table,
                                        .params_size = sizeof(sgd_params),
                                        .create = sgd_create,
