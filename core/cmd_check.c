@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <spcore/ext/precision.h>
+
 #include "cmd.h"
 #include "conformance.h"
 #include "env.h"
@@ -42,15 +44,27 @@ static bool put_setting(sp_value *set, const char *text) {
   return true;
 }
 
-static int check_files(sp_env *env, char *const *files, int n, const sp_value *set, tap *t, sp_err *err) {
+static const char *const precisions[] = {
+    [SP_PRECISION_FP32] = "fp32", [SP_PRECISION_TF32] = "tf32", [SP_PRECISION_BF16] = "bf16"};
+
+static bool set_precision(int *precision, const char *text) {
+  for (size_t i = 0; i < SP_ARRAY(precisions); i++) {
+    if (strcmp(text, precisions[i]) != 0) continue;
+    *precision = (int)i;
+    return true;
+  }
+  return false;
+}
+
+static int check_files(const sp_conform *how, char *const *files, int n, tap *t, sp_err *err) {
   int failed = 0;
   for (int i = 0; i < n; i++) {
     const sp_plugin_file *file;
-    int rc = sp_registry_load(env->reg, files[i], &file, err);
+    int rc = sp_registry_load(how->reg, files[i], &file, err);
     if (rc) return rc;
     sp_sb_putf(&t->out, "# %s\n", files[i]);
     if (!file->n_stages) sp_sb_put(&t->out, "# no stages in it\n");
-    failed += sp_conformance(file, &env->host, set, tap_line, t);
+    failed += sp_conformance(file, how, tap_line, t);
   }
   sp_sb_putf(&t->out, "1..%d\n", t->n);
   if (!failed) return SP_OK;
@@ -60,11 +74,13 @@ static int check_files(sp_env *env, char *const *files, int n, const sp_value *s
 static int check_main(int argc, char **argv) {
   static const struct option options[] = {{"threads", required_argument, NULL, 't'},
                                           {"set", required_argument, NULL, 's'},
+                                          {"precision", required_argument, NULL, 'p'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
   sp_value set = {0};
   sp_env_opts opt = {.threads = 2};
+  sp_conform how = {.set = &set};
   tap t = {0};
   int c;
   while ((c = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
@@ -81,6 +97,10 @@ static int check_main(int argc, char **argv) {
         if (put_setting(&set, optarg)) break;
         sp_value_free(&set);
         return sp_cmd_usage(&sp_cmd_check, "--set %s: NAME=VALUE is wanted", optarg);
+      case 'p':
+        if (set_precision(&how.precision, optarg)) break;
+        sp_value_free(&set);
+        return sp_cmd_usage(&sp_cmd_check, "--precision %s: fp32, tf32 or bf16 is wanted", optarg);
       case 'q': t.quiet = true; break;
       case 'h': return sp_cmd_help(&sp_cmd_check);
       default: return sp_cmd_bad_option(&sp_cmd_check, c, argv, options);
@@ -91,7 +111,9 @@ static int check_main(int argc, char **argv) {
   sp_env *env;
   sp_err err;
   if (sp_env_new(&env, &opt, &err)) return sp_cmd_failed(&err);
-  int rc = check_files(env, argv + optind, argc - optind, &set, &t, &err);
+  how.host = &env->host;
+  how.reg = env->reg;
+  int rc = check_files(&how, argv + optind, argc - optind, &t, &err);
   int code = sp_cmd_print(&t.out);
   if (rc) code = sp_cmd_failed(&err);
   sp_sb_free(&t.out);
@@ -104,5 +126,6 @@ const sp_cmd sp_cmd_check = {
     "check", "FILE.so... [options]", "Runs the stage conformance suite on plugin files",
     "  --threads N       worker threads that the stages may use [2]\n"
     "  --set NAME=VALUE  a parameter for the stages that have one of that name; may be repeated\n"
+    "  --precision P     what stages for a GPU compute with: fp32, tf32, bf16 [fp32]\n"
     "  --quiet           only what failed or was not exercised\n",
     check_main};

@@ -43,6 +43,13 @@ static void put_missing(sp_sb *sb, bool json, const char *name, const char *why)
   sp_sb_put(sb, "}");
 }
 
+/* Why there is no device of that name. A file of the plugin that is there but does not load speaks for itself. */
+static const char *no_plugin(const char *name, const sp_err *err) {
+  if (err->status != SP_E_NOTFOUND || strstr(err->msg, ".so")) return err->msg;
+  if (strcmp(name, "cuda") == 0 && strstr(SP_LEFT_OUT, "cuda")) return "this spcore was built without the CUDA toolkit";
+  return "this spcore has no plugin for it";
+}
+
 /* A device that is missing is an answer, not a failure of the command. */
 static void list_device(sp_env *env, const char *name, bool json, bool *any, sp_sb *out) {
   const sp_device_type *t;
@@ -58,11 +65,7 @@ static void list_device(sp_env *env, const char *name, bool json, bool *any, sp_
   } while (0)
   if (rc || n <= 0) {
     BETWEEN();
-    if (there) put_missing(out, json, name, *err.msg ? err.msg : "none was found");
-    else
-      put_missing(out, json, name,
-                  err.status == SP_E_NOTFOUND && !strstr(err.msg, ".so") ? "this spcore has no plugin for it"
-                                                                         : err.msg);
+    put_missing(out, json, name, !there ? no_plugin(name, &err) : *err.msg ? err.msg : "none was found");
     return;
   }
   for (int i = 0; i < n; i++) {

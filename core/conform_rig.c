@@ -80,9 +80,10 @@ static bool copy_set(sp_value *v, const sp_param *table, const sp_value *set) {
 }
 
 int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const sp_plugin_file *file,
-             const sp_value *set, sp_err *err) {
+             const sp_value *set, sp_solo *solo, sp_err *err) {
   sp_value params = {0};
   memset(r, 0, sizeof *r);
+  r->solo = solo;
   r->n_in = count_ports(type->inputs);
   r->n_out = count_ports(type->outputs);
   if (r->n_in > RIG_PORTS || r->n_out > RIG_PORTS)
@@ -101,20 +102,23 @@ int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const
   return rc;
 }
 
-static void list_free(rig_list *list) {
-  for (uint32_t i = 0; i < list->n; i++) {
-    free(list->t[i].block);
-    free(list->t[i].copy);
-  }
+static void tensor_free(rig *r, rig_tensor *t) {
+  if (t->twin) sp_solo_free(r->solo, t->twin);
+  free(t->block);
+  free(t->copy);
+}
+
+static void list_free(rig *r, rig_list *list) {
+  for (uint32_t i = 0; i < list->n; i++) tensor_free(r, &list->t[i]);
   free(list->t);
   *list = (rig_list){0};
 }
 
 void rig_close(rig *r) {
   rig_list *lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights};
-  for (size_t i = 0; i < SP_ARRAY(lists); i++) list_free(lists[i]);
-  free(r->scratch.block);
-  free(r->saved.block);
+  for (size_t i = 0; i < SP_ARRAY(lists); i++) list_free(r, lists[i]);
+  rig_tensor *single[] = {&r->scratch, &r->saved, &r->step, &r->ids};
+  for (size_t i = 0; i < SP_ARRAY(single); i++) tensor_free(r, single[i]);
   for (uint32_t i = 0; i < RIG_PORTS; i++) {
     free(r->in_specs[i].spec);
     free(r->out_specs[i].spec);
@@ -185,17 +189,22 @@ refused:
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static int tensor_alloc(rig_tensor *t, size_t bytes, sp_err *err) {
+static size_t block_bytes(const rig_tensor *t) { return (t->bytes + 2 * GUARD + GUARD - 1) / GUARD * GUARD; }
+
+static int tensor_alloc(rig *r, rig_tensor *t, size_t bytes, bool keeps, sp_err *err) {
   t->bytes = bytes;
   if (bytes > MEMORY_MAX)
     return sp_fail(err, SP_E_UNSUPPORTED, "a tensor of %zu bytes is too large to be exercised", bytes);
-  size_t all = (bytes + 2 * GUARD + GUARD - 1) / GUARD * GUARD;
+  size_t all = block_bytes(t);
   t->block = aligned_alloc(GUARD, all);
-  t->copy = sp_calloc(1, bytes);
-  if (!t->block || !t->copy) return sp_nomem(err, all, "a tensor");
+  t->copy = keeps ? sp_calloc(1, bytes) : NULL;
+  if (!t->block || (keeps && !t->copy)) return sp_nomem(err, all, "a tensor");
   memset(t->block, GUARD_BYTE, all);
   t->data = t->block + GUARD;
-  return SP_OK;
+  void *twin = NULL;
+  int rc = r->solo ? sp_solo_alloc(r->solo, all, &twin, err) : SP_OK;
+  t->twin = twin;
+  return rc;
 }
 
 static bool guards_intact(const rig_tensor *t) {
@@ -212,7 +221,8 @@ static int list_alloc(rig_list *list, uint32_t n, sp_err *err) {
   return SP_OK;
 }
 
-static int ports_alloc(rig_list *list, const sp_speclist *specs, uint32_t n_ports, const sp_port *ports, sp_err *err) {
+static int ports_alloc(rig *r, rig_list *list, const sp_speclist *specs, uint32_t n_ports, const sp_port *ports,
+                       sp_err *err) {
   uint32_t n = 0, k = 0;
   for (uint32_t i = 0; i < n_ports; i++) n += specs[i].n;
   int rc = list_alloc(list, n, err);
@@ -222,38 +232,32 @@ static int ports_alloc(rig_list *list, const sp_speclist *specs, uint32_t n_port
       list->t[k].port = i;
       list->t[k].batch = specs[i].spec[j].ndim > 0 && specs[i].spec[j].shape[0] == RIG_BATCH &&
                          !(ports[i].flags & (SP_PORT_METRIC | SP_PORT_STATUS));
-      rc = tensor_alloc(&list->t[k], (size_t)sp_spec_bytes(&specs[i].spec[j]), err);
+      rc = tensor_alloc(r, &list->t[k], (size_t)sp_spec_bytes(&specs[i].spec[j]), true, err);
     }
   return rc;
 }
 
-static int weights_alloc(rig_list *list, const sp_plan *plan, sp_err *err) {
+static int weights_alloc(rig *r, rig_list *list, const sp_plan *plan, sp_err *err) {
   int rc = list_alloc(list, plan->n_weights, err);
   for (uint32_t i = 0; !rc && i < plan->n_weights; i++) {
     list->t[i].spec = plan->weights[i].spec;
-    rc = tensor_alloc(&list->t[i], (size_t)sp_spec_bytes(&plan->weights[i].spec), err);
+    rc = tensor_alloc(r, &list->t[i], (size_t)sp_spec_bytes(&plan->weights[i].spec), true, err);
   }
   return rc;
 }
 
 int rig_alloc(rig *r, sp_err *err) {
   const sp_port *ins = r->inst->type->inputs, *outs = r->inst->type->outputs;
-  int rc = ports_alloc(&r->in, r->in_specs, r->n_in, ins, err);
-  if (!rc) rc = ports_alloc(&r->din, r->in_specs, r->n_in, ins, err);
-  if (!rc) rc = ports_alloc(&r->out, r->out_specs, r->n_out, outs, err);
-  if (!rc) rc = ports_alloc(&r->dout, r->out_specs, r->n_out, outs, err);
-  if (!rc) rc = weights_alloc(&r->weights, &r->plan, err);
-  if (!rc) rc = weights_alloc(&r->dweights, &r->plan, err);
-  if (!rc) rc = tensor_alloc(&r->scratch, r->plan.scratch_bytes, err);
-  if (!rc) {
-    free(r->scratch.copy);
-    r->scratch.copy = NULL;
-    rc = tensor_alloc(&r->saved, r->plan.saved_bytes, err);
-  }
-  if (!rc) {
-    free(r->saved.copy);
-    r->saved.copy = NULL;
-  }
+  int rc = ports_alloc(r, &r->in, r->in_specs, r->n_in, ins, err);
+  if (!rc) rc = ports_alloc(r, &r->din, r->in_specs, r->n_in, ins, err);
+  if (!rc) rc = ports_alloc(r, &r->out, r->out_specs, r->n_out, outs, err);
+  if (!rc) rc = ports_alloc(r, &r->dout, r->out_specs, r->n_out, outs, err);
+  if (!rc) rc = weights_alloc(r, &r->weights, &r->plan, err);
+  if (!rc) rc = weights_alloc(r, &r->dweights, &r->plan, err);
+  if (!rc) rc = tensor_alloc(r, &r->scratch, r->plan.scratch_bytes, false, err);
+  if (!rc) rc = tensor_alloc(r, &r->saved, r->plan.saved_bytes, false, err);
+  if (!rc) rc = tensor_alloc(r, &r->step, sizeof(sp_step), true, err);
+  if (!rc) rc = tensor_alloc(r, &r->ids, RIG_BATCH * sizeof(uint64_t), true, err);
   void **data = rc ? NULL : sp_calloc(r->weights.n, sizeof *data);
   if (!rc && !data) rc = sp_nomem(err, r->weights.n * sizeof *data, "weights");
   if (rc) return rc;
@@ -304,6 +308,30 @@ void rig_restore(rig_list *list) {
   for (uint32_t i = 0; i < list->n; i++) memcpy(list->t[i].data, list->t[i].copy, list->t[i].bytes);
 }
 
+/* ---- to the device and back -------------------------------------------------------------------------------------- */
+
+static int move(rig *r, const rig_tensor *t, bool up, sp_err *err) {
+  if (!t->twin) return SP_OK;
+  return sp_solo_copy(r->solo, up ? t->twin : t->block, up ? t->block : t->twin, block_bytes(t), err);
+}
+
+static int move_list(rig *r, const rig_list *list, bool up, sp_err *err) {
+  int rc = SP_OK;
+  for (uint32_t i = 0; i < list->n && !rc; i++) rc = move(r, &list->t[i], up, err);
+  return rc;
+}
+
+static int move_all(rig *r, bool up, sp_err *err) {
+  const rig_list *const lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights};
+  const rig_tensor *const single[] = {&r->scratch, &r->saved, &r->step, &r->ids};
+  int rc = SP_OK;
+  for (size_t i = 0; i < SP_ARRAY(lists) && !rc; i++) rc = move_list(r, lists[i], up, err);
+  for (size_t i = 0; i < SP_ARRAY(single) && !rc; i++) rc = move(r, single[i], up, err);
+  return rc;
+}
+
+static void *lent(const rig_tensor *t) { return (t->twin ? t->twin : t->block) + GUARD; }
+
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
 
 typedef struct view { /* an sp_io and what it points to */
@@ -312,8 +340,6 @@ typedef struct view { /* an sp_io and what it points to */
   sp_list lists[4][RIG_PORTS];
   const uint8_t *acc_of[RIG_PORTS];
   uint8_t acc[RIG_LIST];
-  sp_step step;
-  uint64_t ids[RIG_BATCH];
 } view;
 
 static bool is_float(int dtype) { return dtype == SP_F32 || dtype == SP_F64 || dtype == SP_F16 || dtype == SP_BF16; }
@@ -328,7 +354,7 @@ static size_t put_lists(view *v, sp_list *lists, const rig_list *from, uint32_t 
       bool give = (wanted >> i & 1) != 0;
       v->t[at].spec = from->t[k].spec;
       if (from->t[k].batch) v->t[at].spec.shape[0] = n;
-      v->t[at].data = give ? from->t[k].data : NULL;
+      v->t[at].data = give ? lent(&from->t[k]) : NULL;
       lists[i].n++;
     }
   }
@@ -358,22 +384,26 @@ static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
   at = put_lists(v, v->lists[2], &r->dout, r->n_out, c->n, dout, at);
   at = put_lists(v, v->lists[3], &r->din, r->n_in, c->n, din, at);
   sp_tensor *w = v->t + at;
-  for (uint32_t i = 0; i < r->weights.n; i++, at++) v->t[at] = (sp_tensor){r->weights.t[i].spec, r->weights.t[i].data};
+  for (uint32_t i = 0; i < r->weights.n; i++, at++)
+    v->t[at] = (sp_tensor){r->weights.t[i].spec, lent(&r->weights.t[i])};
   sp_tensor *dw = v->t + at;
   for (uint32_t i = 0; i < r->weights.n; i++, at++) {
     bool give = c->want_dw && (r->plan.weights[i].flags & SP_WEIGHT_TRAINED);
-    v->t[at] = (sp_tensor){r->dweights.t[i].spec, give ? r->dweights.t[i].data : NULL};
+    v->t[at] = (sp_tensor){r->dweights.t[i].spec, give ? lent(&r->dweights.t[i]) : NULL};
   }
   memset(v->acc, c->acc, sizeof v->acc);
   for (uint32_t i = 0; i < RIG_PORTS; i++) v->acc_of[i] = v->acc;
-  for (uint32_t i = 0; i < RIG_BATCH; i++) v->ids[i] = SP_ID(0, i);
-  v->step = (sp_step){.step = 3, .key = KEY, .n = (uint32_t)c->n, .training = 1, .loss_scale = 1};
-  sp_params_live(type->params, r->inst->params.data, v->step.live);
+  for (uint32_t i = 0; i < RIG_BATCH; i++) memcpy(r->ids.data + i * sizeof(uint64_t), &(uint64_t){SP_ID(0, i)}, 8);
+  sp_step step = {.step = 3, .key = KEY, .n = (uint32_t)c->n, .training = 1, .loss_scale = 1};
+  sp_params_live(type->params, r->inst->params.data, step.live);
+  memcpy(r->step.data, &step, sizeof step);
+  memcpy(r->step.copy, r->step.data, r->step.bytes);
+  memcpy(r->ids.copy, r->ids.data, r->ids.bytes);
   bool give_din = c->backward || (loss && !type->backward);
   v->io = (sp_io){.size = sizeof(sp_io),
                   .training = 1,
-                  .step = &v->step,
-                  .ids = v->ids,
+                  .step = lent(&r->step),
+                  .ids = lent(&r->ids),
                   .n_in = r->n_in,
                   .n_out = r->n_out,
                   .n_weights = r->weights.n,
@@ -385,8 +415,8 @@ static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
                   .dout = c->backward ? v->lists[2] : NULL,
                   .dweights = c->backward ? dw : NULL,
                   .dw_acc = c->acc,
-                  .scratch = r->scratch.bytes ? r->scratch.data : NULL,
-                  .saved = r->saved.bytes ? r->saved.data : NULL};
+                  .scratch = r->scratch.bytes ? lent(&r->scratch) : NULL,
+                  .saved = r->saved.bytes ? lent(&r->saved) : NULL};
   return SP_OK;
 }
 
@@ -396,9 +426,12 @@ int rig_prepare(rig *r, int64_t n, sp_err *err) {
   if (rc) return rc;
   v.io.step = NULL;
   v.io.ids = NULL;
-  rc = sp_inst_prepare(r->inst, &v.io, NULL, err);
+  if (r->solo) rc = move_all(r, true, err);
+  if (!rc) rc = sp_inst_prepare(r->inst, &v.io, r->solo ? sp_solo_native(r->solo) : NULL, err);
   free(v.t);
-  return rc;
+  if (rc || !r->solo) return rc;
+  rc = move_list(r, &r->weights, false, err);
+  return rc ? rc : sp_solo_sync(r->solo, err);
 }
 
 static int look_at_guards(const rig *r, const char *what, sp_err *err) {
@@ -417,7 +450,19 @@ static int look_at_guards(const rig *r, const char *what, sp_err *err) {
         return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind %s (number %u)", what, all[i].name, k + 1);
   if (!guards_intact(&r->scratch)) return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind scratch", what);
   if (!guards_intact(&r->saved)) return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind saved", what);
+  if (!guards_intact(&r->step) || memcmp(r->step.copy, r->step.data, r->step.bytes) || !guards_intact(&r->ids) ||
+      memcmp(r->ids.copy, r->ids.data, r->ids.bytes))
+    return sp_fail(err, SP_E_INTERNAL, "%s wrote to step or ids", what);
   return SP_OK;
+}
+
+/* What the device has afterwards lies on the host when this returns. */
+static int run_on_device(rig *r, const sp_io *io, bool backward, sp_err *err) {
+  sp_solo_call call = {.inst = r->inst, .io = io, .step = 3, .backward = backward};
+  int rc = move_all(r, true, err);
+  if (!rc) rc = sp_solo_run(r->solo, &call, err);
+  if (!rc) rc = move_all(r, false, err);
+  return rc ? rc : sp_solo_sync(r->solo, err);
 }
 
 int rig_run(rig *r, const rig_call *c, sp_err *err) {
@@ -426,8 +471,10 @@ int rig_run(rig *r, const rig_call *c, sp_err *err) {
   if (rc) return rc;
   memset(r->scratch.data, c->poison, r->scratch.bytes);
   if (!c->backward) memset(r->saved.data, c->poison, r->saved.bytes);
-  rc = c->backward ? sp_inst_backward(r->inst, &v.io, 3, NULL, NULL, err)
-                   : sp_inst_forward(r->inst, &v.io, 3, NULL, NULL, err);
+  if (r->solo) rc = run_on_device(r, &v.io, c->backward, err);
+  else
+    rc = c->backward ? sp_inst_backward(r->inst, &v.io, 3, NULL, NULL, err)
+                     : sp_inst_forward(r->inst, &v.io, 3, NULL, NULL, err);
   free(v.t);
   int guards = look_at_guards(r, c->backward ? "backward()" : "forward()", rc ? &(sp_err){0} : err);
   return rc ? rc : guards;

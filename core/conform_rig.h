@@ -3,6 +3,7 @@
 #ifndef SP_CORE_CONFORM_RIG_H
 #define SP_CORE_CONFORM_RIG_H
 
+#include "solo.h"
 #include "stage.h"
 
 #define RIG_PORTS 64
@@ -16,6 +17,7 @@ typedef struct rig_tensor {
   size_t bytes;
   char *block; /* guard, data, guard */
   char *data;
+  char *twin; /* on a device: the block there, to which a call brings this one, and from where it takes it back */
   char *copy; /* bytes: what keep() kept */
 } rig_tensor;
 
@@ -30,13 +32,14 @@ typedef struct rig {
   sp_speclist in_specs[RIG_PORTS], out_specs[RIG_PORTS];
   uint32_t n_in, n_out;
   rig_list in, out, dout, din, weights, dweights;
-  rig_tensor scratch, saved;
-  bool has_memory;
+  rig_tensor scratch, saved, step, ids;
+  sp_solo *solo; /* NULL: the stage is for the cpu */
 } rig;
 
-/* Makes the instance: parameters that are required and not in `set` (a TABLE or NULL) get the least legal value. */
+/* solo: the device that the stage is for, NULL for the cpu. Makes the instance: parameters that are required and not in
+ * `set` (a TABLE or NULL) get the least legal value. */
 int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const sp_plugin_file *file,
-             const sp_value *set, sp_err *err);
+             const sp_value *set, sp_solo *solo, sp_err *err);
 void rig_close(rig *r);
 /* Looks for inputs that the stage accepts; err has the words of the first refusal. */
 int rig_plan(rig *r, sp_err *err);

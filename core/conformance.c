@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <spcore/ext/precision.h>
+
 #include "conform_rig.h"
 
 #define POISON_A 0xFF /* NaN in every float format */
@@ -292,16 +294,51 @@ static bool same_plan(rig *r, sp_err *err) {
   return same;
 }
 
-static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_file *file, const sp_stage_host *host,
-                        const sp_value *set) {
+/* What stages get of the device that they are for, which is opened when the first of a file asks for it. */
+typedef struct services {
+  const sp_conform *how;
+  sp_solo solo;
+  char device[64]; /* "": none is open */
+  sp_stage_host host;
+  sp_precision precision;
+} services;
+
+static const void *extension(void *arg, const char *id) {
+  const services *s = arg;
+  if (strcmp(id, SP_EXT_PRECISION) == 0) return &s->precision;
+  return *s->device ? sp_solo_extension(&s->solo, id) : NULL;
+}
+
+static void close_device(services *s) {
+  if (*s->device) sp_solo_close(&s->solo);
+  *s->device = 0;
+}
+
+/* NULL in *solo: a stage of the cpu needs none. */
+static int find_device(services *s, const char *device, sp_solo **solo, sp_err *err) {
+  *solo = NULL;
+  if (strcmp(device, "cpu") == 0) return SP_OK;
+  if (!s->how->reg) return sp_fail(err, SP_E_NOTFOUND, "the stage is for another device than the cpu");
+  if (strcmp(device, s->device) != 0) {
+    close_device(s);
+    int rc = sp_solo_open(&s->solo, s->how->reg, device, err);
+    if (rc) return rc;
+    snprintf(s->device, sizeof s->device, "%s", device);
+  }
+  *solo = &s->solo;
+  return SP_OK;
+}
+
+static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_file *file, services *s) {
   rig r;
   sp_err err;
+  sp_solo *solo;
   check_docs(rep, t);
-  if (strcmp(t->device, "cpu") != 0) {
-    notice(rep, "create, plan, forward, backward", "not exercised: the stage is for another device than the cpu");
+  if (find_device(s, t->device, &solo, &err)) {
+    notice(rep, "create, plan, forward, backward: not exercised", err.msg);
     return;
   }
-  if (rig_open(&r, host, t, file, set, &err)) {
+  if (rig_open(&r, &s->host, t, file, s->how->set, solo, &err)) {
     if (err.status == SP_E_INTERNAL) bad(rep, "create() with default parameters", err.msg);
     else notice(rep, "create() with default parameters: not exercised", err.msg);
     return;
@@ -325,13 +362,16 @@ static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_fil
   ok(rep, "destroy()");
 }
 
-int sp_conformance(const sp_plugin_file *file, const sp_stage_host *host, const sp_value *set, sp_conform_fn line,
-                   void *arg) {
+int sp_conformance(const sp_plugin_file *file, const sp_conform *how, sp_conform_fn line, void *arg) {
+  services s = {.how = how, .host = *how->host, .precision = {sizeof s.precision, how->precision}};
   int failed = 0;
+  s.host.extension = extension;
+  s.host.extension_arg = &s;
   for (size_t i = 0; i < file->n_stages; i++) {
     report rep = {line, arg, file->stages[i].name, 0};
-    check_stage(&rep, &file->stages[i], file, host, set);
+    check_stage(&rep, &file->stages[i], file, &s);
     failed += rep.failed;
   }
+  close_device(&s);
   return failed;
 }

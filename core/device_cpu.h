@@ -14,4 +14,8 @@ extern const sp_device_type sp_device_cpu;
 extern const sp_device_type sp_device_sim;
 void sp_device_sim_seed(uint64_t seed);
 
+/* The cpu device behind the borders of a GPU: its memory counts as out of the host's reach, so that a graph on it has copies,
+ * step blocks and captured graphs as on CUDA, while its stages are those of the cpu. For tests. */
+extern const sp_device_type sp_device_mock;
+
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * graph.c - nodes, wires, and what a script may ask of them before the graph runs. */
+#include "device_cpu.h"
 #include "graph_impl.h"
 #include "program.h"
 
@@ -18,21 +19,122 @@ void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_e
   return p;
 }
 
-void *sp_graph_alloc(sp_graph *g, size_t bytes, const char *what, sp_err *err) {
+void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err) {
   sp_ctx_holder h;
   void *p = NULL;
-  if (g->dev_type->alloc(sp_ctx_for(&h, what, err), g->dev, SP_MEM_DEVICE, bytes ? bytes : 1, &p)) {
+  if (place->type->alloc(sp_ctx_for(&h, what, err), place->dev, SP_MEM_DEVICE, bytes ? bytes : 1, &p)) {
     sp_prefix(err, "%s needs %zu bytes", what, bytes);
+    if (err->status == SP_E_NOMEM && place == &g->main && g->border) {
+      size_t len = strlen(err->msg);
+      snprintf(err->msg + len, sizeof err->msg - len, "; take a smaller --batch or --depth");
+    }
     return NULL;
   }
   g->allocations++;
   return p;
 }
 
+static int transfer(sp_graph *g, const sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err) {
+  sp_ctx_holder h;
+  int st = SP_OK;
+  if (!bytes) return SP_OK;
+  if (place->type->flags & SP_DEVICE_HOSTMEM) {
+    memcpy(dst, src, bytes);
+    return SP_OK;
+  }
+  if (!g->transfer)
+    st = place->type->stream_open(sp_ctx_for(&h, "transfer", err), place->dev, "transfer", 0, &g->transfer);
+  if (!st) st = place->type->stream_copy(sp_ctx_for(&h, "transfer", err), g->transfer, dst, src, bytes);
+  return st ? st : place->type->stream_sync(sp_ctx_for(&h, "transfer", err), g->transfer);
+}
+
+int sp_graph_upload(sp_graph *g, const sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err) {
+  return transfer(g, place, dst, src, bytes, err);
+}
+
+int sp_graph_download(sp_graph *g, const sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err) {
+  return transfer(g, place, dst, src, bytes, err);
+}
+
+const sp_place *sp_node_place(const sp_node *n) { return n->on_cpu ? &n->g->cpu : &n->g->main; }
+
 /* ---- the graph ---- */
+/* "cuda:1" -> the device type `cuda` and 1. */
+static int find_device(sp_graph *g, int *index, sp_err *err) {
+  char name[64];
+  const char *colon = strchr(g->device, ':');
+  size_t len = colon ? (size_t)(colon - g->device) : strlen(g->device);
+  *index = 0;
+  if (colon) {
+    char *end;
+    long i = strtol(colon + 1, &end, 10);
+    if (end == colon + 1 || *end || i < 0 || i > 1023)
+      return sp_fail(err, SP_E_INVALID, "device '%s': a number from 0 on is wanted behind the colon", g->device);
+    *index = (int)i;
+  }
+  if (len >= sizeof name) len = sizeof name - 1;
+  memcpy(name, g->device, len);
+  name[len] = 0;
+  return sp_registry_device(g->env->reg, name, &g->main.type, err);
+}
+
+static int open_place(sp_place *place, int index, sp_err *err) {
+  sp_ctx_holder h;
+  int st = place->type->open(sp_ctx_for(&h, place->type->name, err), index, &place->dev);
+  if (st) place->dev = NULL;
+  return st;
+}
+
+static const void *extension(void *arg, const char *id) {
+  const sp_graph *g = arg;
+  if (!strcmp(id, SP_EXT_PRECISION)) return &g->precision;
+  return g->main.type->extension ? g->main.type->extension(g->main.dev, id) : NULL;
+}
+
+static int open_places(sp_graph *g, sp_err *err) {
+  int st = find_device(g, &g->index, err);
+  if (st || (st = open_place(&g->main, g->index, err))) return st;
+  g->border = !(g->main.type->flags & SP_DEVICE_HOSTMEM);
+  g->stages = g->main.type == &sp_device_mock ? "cpu" : g->main.type->name;
+  g->cpu = g->main;
+  if (g->border) {
+    g->cpu = (sp_place){.type = &sp_device_cpu};
+    if ((st = open_place(&g->cpu, 0, err))) return st;
+  }
+  g->cpu_host = g->host;
+  g->host.extension = extension;
+  g->host.extension_arg = g;
+  if (g->border) g->host.observe = NULL;
+  return SP_OK;
+}
+
+/* What of the options depends on the device. */
+static int settle(sp_graph *g, sp_err *err) {
+  static const char *const words[] = {"auto", "off", "lane", "step"};
+  sp_graph_opts *o = &g->opts;
+  bool sync = getenv("SPCORE_SYNC") && strcmp(getenv("SPCORE_SYNC"), "0");
+  bool can = g->border && g->main.type->flags & SP_DEVICE_CAPTURE;
+  const char *why = !can          ? "the device records nothing"
+                    : o->trace     ? "a trace shows single stages"
+                    : o->checksums ? "checksums are taken behind every stage"
+                    : sync         ? "SPCORE_SYNC waits behind every stage"
+                                   : NULL;
+  if (o->precision < SP_PRECISION_FP32 || o->precision > SP_PRECISION_BF16 || o->capture < 0 ||
+      o->capture > SP_CAPTURE_STEP)
+    return sp_fail(err, SP_E_INVALID, "precision %d, capture %d: there is no such thing", o->precision, o->capture);
+  if (o->precision != SP_PRECISION_FP32 && !strcmp(g->stages, "cpu"))
+    return sp_fail(err, SP_E_INVALID, "precision: device '%s' computes in fp32 only", g->device);
+  if (why && o->capture > SP_CAPTURE_OFF)
+    return sp_fail(err, SP_E_INVALID, "capture %s on device '%s': %s; take capture off or auto", words[o->capture],
+                   g->device, why);
+  if (o->capture == SP_CAPTURE_AUTO) o->capture = why ? SP_CAPTURE_OFF : SP_CAPTURE_LANE;
+  g->precision = (sp_precision){.size = sizeof g->precision, .precision = o->precision};
+  g->sync = sync;
+  return SP_OK;
+}
+
 int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err *err) {
   sp_graph *g = sp_calloc(1, sizeof *g);
-  sp_ctx_holder h;
   int st;
   *out = NULL;
   if (!g) return sp_nomem(err, sizeof *g, "a graph");
@@ -54,10 +156,11 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
        : g->opts.prefetch > 64 ? sp_fail(err, SP_E_RANGE, "prefetch %d is outside 1..64", g->opts.prefetch)
        : strcmp(g->opts.init, "philox") && strcmp(g->opts.init, "torch")
            ? sp_fail(err, SP_E_INVALID, "init '%s': philox and torch are there", g->opts.init)
-           : sp_registry_device(env->reg, g->opts.device, &g->dev_type, err);
-  if (!st && (st = g->dev_type->open(sp_ctx_for(&h, g->opts.device, err), 0, &g->dev))) g->dev = NULL;
+           : open_places(g, err);
+  if (!st) st = settle(g, err);
   if (!st)
-    st = sp_pool_new(&g->pool, g->dev_type, g->dev, g->opts.pinned ? g->opts.pinned : (size_t)1 << 30, "--pinned", err);
+    st = sp_pool_new(&g->pool, g->main.type, g->main.dev, g->opts.pinned ? g->opts.pinned : (size_t)1 << 30, "--pinned",
+                     err);
   if (st) {
     sp_graph_free(g);
     return st;
@@ -87,7 +190,7 @@ static void free_node(sp_node *n) {
 void sp_graph_free(sp_graph *g) {
   sp_err err;
   if (!g) return;
-  if (g->dev) sp_graph_drain(g, &err);
+  if (g->main.dev) sp_graph_drain(g, &err);
   while (g->eval) {
     sp_program *next = g->eval->next_eval;
     sp_program_free(g->eval);
@@ -101,7 +204,9 @@ void sp_graph_free(sp_graph *g) {
   free(g->strategy);
   sp_graph_drop_lanes(g);
   sp_pool_free(g->pool);
-  if (g->dev) g->dev_type->close(g->dev);
+  if (g->transfer) g->main.type->stream_close(g->transfer);
+  if (g->border && g->cpu.dev) g->cpu.type->close(g->cpu.dev);
+  if (g->main.dev) g->main.type->close(g->main.dev);
   pthread_mutex_destroy(&g->lock);
   free(g->device);
   free(g->init);
@@ -155,11 +260,28 @@ static int alloc_ports(sp_node *n, sp_err *err) {
   return SP_OK;
 }
 
+/* The stage for the graph's device; where there is none, but one for the cpu, that one, behind copies. */
+static int find_stage(sp_graph *g, const char *stage, bool on_cpu, const sp_stage_type **type,
+                      const sp_plugin_file **file, bool *placed, sp_err *err) {
+  sp_err cpu;
+  int st = sp_registry_stage(g->env->reg, stage, on_cpu ? "cpu" : g->stages, type, file, err);
+  *placed = g->border && on_cpu;
+  if (!g->border) return st;
+  if (!st && g->main.type == &sp_device_mock) *placed = on_cpu || (*type)->flags & SP_STAGE_SOURCE;
+  if (st != SP_E_NOTFOUND || on_cpu) return st;
+  if (sp_registry_stage(g->env->reg, stage, "cpu", type, file, &cpu)) return st;
+  *placed = true;
+  if (!((*type)->flags & SP_STAGE_SOURCE))
+    sp_log(SP_LOG_WARN, "stage '%s' exists for the cpu only: it runs there, behind copies", stage);
+  return SP_OK;
+}
+
 int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
                  sp_err *err) {
   const sp_stage_type *type;
   const sp_plugin_file *file;
   sp_node *n;
+  bool on_cpu;
   int st;
   *out = NULL;
   if (g->train) return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; add stages before", stage);
@@ -167,7 +289,7 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
     return sp_fail(err, SP_E_INVALID, "name '%s': letters, digits and _ are wanted, at most 64", opts->name);
   if (opts && opts->name && sp_graph_find(g, opts->name))
     return sp_fail(err, SP_E_INVALID, "name '%s' is taken by another stage of this graph", opts->name);
-  if ((st = sp_registry_stage(g->env->reg, stage, g->opts.device, &type, &file, err))) return st;
+  if ((st = find_stage(g, stage, opts && opts->on_cpu, &type, &file, &on_cpu, err))) return st;
   n = sp_calloc(1, sizeof *n);
   if (!n || !sp_grow(&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof *g->nodes)) {
     free(n);
@@ -179,11 +301,12 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   if (opts) n->opts = *opts;
   n->opts.name = NULL;
   n->frozen = n->opts.frozen;
+  n->on_cpu = on_cpu;
   n->name = opts && opts->name ? sp_strdup(opts->name) : free_name(g, stage);
   n->source = type->flags & SP_STAGE_SOURCE;
   n->optimizer = type->flags & SP_STAGE_OPTIMIZER;
   n->loss = type->flags & SP_STAGE_LOSS;
-  st = n->name ? sp_inst_new(&n->inst, &g->host, n->name, type, file, params, err) : sp_nomem(err, 64, "a name");
+  st = n->name ? sp_inst_new(&n->inst, on_cpu ? &g->cpu_host : &g->host, n->name, type, file, params, err) : sp_nomem(err, 64, "a name");
   if (!st) st = alloc_ports(n, err);
   if (!st && n->source && n->opts.batch < 1)
     st = sp_fail(err, SP_E_RANGE, "stage '%s': batch %lld: at least 1 is wanted", n->name, (long long)n->opts.batch);

@@ -10,15 +10,20 @@ typedef struct sp_graph sp_graph;
 typedef struct sp_node sp_node;
 
 typedef struct sp_graph_opts {
-  const char *device; /* NULL: "cpu" */
+  const char *device; /* "cuda", "cuda:1"; NULL: "cpu" */
   uint64_t seed;
   int run_ahead;    /* R: metrics come back R steps late; 0 is synchronous */
   int prefetch;     /* how many steps a source runs ahead of the rest; at least 1 */
   const char *init; /* NULL or "philox": by seed and name; "torch": as PyTorch's generator seeded with `seed` */
   size_t pinned;    /* most bytes of pinned memory; 0: 1 GiB */
+  int precision;    /* SP_PRECISION_... of products; the cpu has FP32 only */
+  int capture;      /* enum sp_capture; AUTO: LANE on a device with streams of its own, else OFF */
   bool checksums;   /* sp_result carries a hash of every edge and weight */
   sp_trace *trace;  /* NULL: none; not owned */
 } sp_graph_opts;
+
+/* What is recorded once and replayed: nothing, what a lane does between two waits, or all lanes of a tick together. */
+typedef enum { SP_CAPTURE_AUTO, SP_CAPTURE_OFF, SP_CAPTURE_LANE, SP_CAPTURE_STEP } sp_capture;
 
 typedef struct sp_node_opts {
   const char *name; /* NULL: the stage's name, with _2, _3 ... where taken */
@@ -26,11 +31,12 @@ typedef struct sp_node_opts {
   int64_t batch;    /* sources: N; others take it from their inputs */
   bool no_shuffle;  /* sources: in index order every epoch */
   bool drop_last;   /* sources: a last short batch is left out */
+  bool on_cpu;      /* runs on the processor whatever the graph's device; sources always do where they exist for it only */
 } sp_node_opts;
 
 int sp_graph_new(sp_graph **g, sp_env *env, const sp_graph_opts *opts, sp_err *err);
 void sp_graph_free(sp_graph *g); /* drains first */
-const sp_graph_opts *sp_graph_options(const sp_graph *g);
+const sp_graph_opts *sp_graph_options(const sp_graph *g); /* as they are in effect */
 
 /* Adds a stage. `params` is a TABLE or NULL. */
 int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **node,

@@ -6,10 +6,18 @@
 
 #include <pthread.h>
 
+#include <spcore/ext/precision.h>
+
 #include "pool.h"
 #include "run.h"
 #include "sampler.h"
 #include "schedule.h"
+
+/* A device as a graph uses it. */
+typedef struct sp_place {
+  const sp_device_type *type;
+  void *dev;
+} sp_place;
 
 typedef struct sp_refs {
   sp_ref *v;
@@ -23,6 +31,7 @@ struct sp_node {
   sp_inst *inst;
   uint64_t key; /* of its random numbers */
   bool frozen, source, optimizer, loss;
+  bool on_cpu; /* in a graph of another device: sources, and what was put there or exists for the cpu only */
   sp_node_opts opts;
   unsigned n_in, n_out;
   sp_refs *in; /* per input port: one ref per tensor */
@@ -60,10 +69,17 @@ struct sp_graph {
   sp_env *env;
   sp_graph_opts opts;
   char *device, *init; /* what opts points to */
-  sp_stage_host host;
-  const sp_device_type *dev_type;
-  void *dev;
-  sp_pool *pool; /* pinned memory: what sources fill */
+  sp_stage_host host;     /* of stages on main; of calls that only submit no time is taken */
+  sp_stage_host cpu_host; /* of stages that are on_cpu */
+  sp_place main;      /* the device of the graph */
+  sp_place cpu;       /* of the stages that are on_cpu; the same as main where that is host memory */
+  int index;          /* of main among its devices */
+  bool border;        /* main and cpu are two: copies lie between */
+  const char *stages; /* device name of the stage types on main */
+  sp_precision precision;
+  bool sync; /* SPCORE_SYNC: wait behind every call, so that a failure names the call */
+  void *transfer; /* stream of main for weights on their way, opened when first needed */
+  sp_pool *pool;  /* pinned memory of main: what sources fill, and what is copied */
   sp_node **nodes;
   size_t n_nodes, cap_nodes;
   sp_node **topo; /* n_nodes, producers first; by index where free */
@@ -104,18 +120,26 @@ bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shap
 bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
 const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
 const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
-void *sp_graph_alloc(sp_graph *g, size_t bytes, const char *what, sp_err *err);           /* device memory; counted */
+const sp_place *sp_node_place(const sp_node *node);
+/* Device memory; counted. */
+void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err);
+/* Between host memory and memory of `place`; they wait until it is done. */
+int sp_graph_upload(sp_graph *g, const sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err);
+int sp_graph_download(sp_graph *g, const sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err);
 void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */
 
 /* train.c */
 bool sp_node_changes(const sp_node *node); /* training changes its weights or statistics */
 int sp_graph_analyse(sp_graph *g, sp_err *err);
+bool sp_node_statistic(const sp_node *node, size_t i); /* training changes it, but not by gradients */
+bool sp_graph_restores(const sp_graph *g);             /* the optimizer may put statistics back */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
 void sp_graph_drop_lanes(sp_graph *g);
 
 /* weights.c */
 int sp_node_storage(sp_node *node, sp_err *err); /* allocates w and dw, once */
 bool sp_node_has_dw(const sp_node *node, size_t i);
+int sp_graph_keep_statistics(sp_graph *g, sp_err *err); /* for an optimizer that restores them */
 int sp_graph_init_weights(sp_graph *g, sp_err *err);
 void sp_node_drop_weights(sp_node *node);
 

@@ -63,11 +63,24 @@ static int core_load_plugin(lua_State *L) {
   return 1;
 }
 
-/* has_device(name) */
-static int core_has_device(lua_State *L) {
+/* count_device(type) -> how many there are, at least 1 | nil, why not | nil, nil: nothing is known of such a type */
+static int core_count_device(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1);
   const sp_device_type *type;
+  sp_ctx_holder h;
   sp_err err;
-  lua_pushboolean(L, sp_registry_device(sp_lua_of(L)->env->reg, luaL_checkstring(L, 1), &type, &err) == SP_OK);
+  int n = 0;
+  lua_pushnil(L);
+  if (sp_registry_device(sp_lua_of(L)->env->reg, name, &type, &err)) {
+    if (err.status == SP_E_NOTFOUND) lua_pushnil(L);
+    else lua_pushstring(L, err.msg);
+    return 2;
+  }
+  if (type->count(sp_ctx_for(&h, name, &err), &n) || n < 1) {
+    lua_pushstring(L, *err.msg ? err.msg : "none was found");
+    return 2;
+  }
+  lua_pushinteger(L, n);
   return 1;
 }
 
@@ -156,7 +169,7 @@ static const luaL_Reg core_functions[] = {
     {"set_threads", core_set_threads},
     {"set_debug", core_set_debug},
     {"load_plugin", core_load_plugin},
-    {"has_device", core_has_device},
+    {"count_device", core_count_device},
     {"knows_format", core_knows_format},
     {"nearest", core_nearest},
     {"fail", core_fail},

@@ -2,11 +2,17 @@
  * lua_graph.c - the graph object, as thin as the C interface; scripts/spcore/graph.lua is its friendly half. */
 #include "lua_graph.h"
 
+#include <spcore/ext/precision.h>
+
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_LOSSES 16
 #define MAX_SPANS (1 << 20) /* calls that a trace keeps */
+
+/* In the order of SP_PRECISION_... and enum sp_capture. */
+static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
+static const char *const captures[] = {"auto", "off", "lane", "step", NULL};
 
 /* ---- the object -------------------------------------------------------------------------------------------------- */
 
@@ -30,7 +36,15 @@ static void end_trace(sp_lua_graph *lg) {
   lg->trace = NULL;
 }
 
-/* graph{ device =, seed =, run_ahead =, prefetch =, pinned =, init =, checksums =, trace = file or "" , timing = } */
+static int choice(lua_State *L, const char *key, const char *const *words, int def) {
+  const char *s = sp_lua_opt_str(L, 1, key, words[def]);
+  for (int i = 0; words[i]; i++)
+    if (!strcmp(s, words[i])) return i;
+  return sp_lua_fail(L, "%s '%s': choose one of %s, %s, %s%s%s", key, s, words[0], words[1], words[2],
+                     words[3] ? ", " : "", words[3] ? words[3] : "");
+}
+
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, prefetch =, pinned =, init =, checksums =, trace = file or "" , timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
@@ -40,6 +54,8 @@ int sp_lua_graph_new(lua_State *L) {
       .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
       .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
       .init = sp_lua_opt_str(L, 1, "init", NULL),
+      .precision = choice(L, "precision", precisions, SP_PRECISION_FP32),
+      .capture = choice(L, "capture", captures, SP_CAPTURE_AUTO),
       .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
   };
   const char *trace = sp_lua_opt_str(L, 1, "trace", "");
@@ -54,6 +70,19 @@ int sp_lua_graph_new(lua_State *L) {
     return sp_lua_raise(L, &err);
   o.trace = lg->trace;
   if (sp_graph_new(&lg->g, sp_lua_of(L)->env, &o, &err)) return sp_lua_raise(L, &err);
+  return 1;
+}
+
+/* g:options() -> { device =, precision =, capture = } as they are in effect */
+static int graph_options(lua_State *L) {
+  const sp_graph_opts *o = sp_graph_options(sp_lua_check_graph(L, 1)->g);
+  lua_createtable(L, 0, 3);
+  lua_pushstring(L, o->device);
+  lua_setfield(L, -2, "device");
+  lua_pushstring(L, precisions[o->precision]);
+  lua_setfield(L, -2, "precision");
+  lua_pushstring(L, captures[o->capture]);
+  lua_setfield(L, -2, "capture");
   return 1;
 }
 
@@ -101,6 +130,7 @@ static int graph_add(lua_State *L) {
       .batch = sp_lua_opt_int(L, 4, "batch", 0, 1, 1 << 24),
       .no_shuffle = !sp_lua_opt_bool(L, 4, "shuffle", true),
       .drop_last = sp_lua_opt_bool(L, 4, "drop_last", false),
+      .on_cpu = sp_lua_opt_bool(L, 4, "on_cpu", false),
   };
   sp_value *params = sp_lua_value_box(L);
   if (sp_lua_value(L, 3, params, &err)) {
@@ -367,6 +397,7 @@ static const luaL_Reg graph_functions[] = {
     {"load", graph_load},
     {"save", graph_save},
     {"close", graph_close},
+    {"options", graph_options},
     {NULL, NULL},
 };
 

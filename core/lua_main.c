@@ -62,11 +62,14 @@ int sp_lua_fail(lua_State *L, const char *fmt, ...) {
 }
 
 int sp_lua_raise(lua_State *L, const sp_err *err) {
+  if (err->status == SP_E_DEVICE) sp_lua_of(L)->device_failed = true;
   sp_lua_where(L);
   lua_pushstring(L, err->msg);
   lua_concat(L, 2);
   return lua_error(L);
 }
+
+#define SP_EXIT_DEVICE 75 /* EX_TEMPFAIL: the same run may succeed on a device that works */
 
 /* The error value of an exit: its address is its meaning. */
 static char exit_mark;
@@ -326,7 +329,7 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
     const char *msg = lua_tostring(L, -1);
     if (lua->debug && msg) fprintf(stderr, "spcore: %s\n", msg); /* the traceback has lines of its own */
     else sp_log(SP_LOG_ERROR, "%s", msg ? msg : "unknown error");
-    code = 1;
+    code = lua->device_failed ? SP_EXIT_DEVICE : 1;
   }
   fflush(stdout);
   if (ferror(stdout) && code == 0) {

@@ -20,6 +20,7 @@ typedef struct sp_lua {
   char **argv;
   bool debug;   /* errors come with a traceback */
   bool drawn;   /* the terminal's line holds a progress bar */
+  bool device_failed; /* an error that was raised is a device's */
   bool exiting; /* sp_lua_exit was called: `exit_code` holds */
   int exit_code;
 } sp_lua;

@@ -263,7 +263,7 @@ int sp_graph_check_memory(sp_graph *g, const sp_program *p, sp_err *err) {
   sp_mem m = {0};
   const char *name = "weights";
   uint64_t most = 0;
-  int st = g->dev_type->describe(sp_ctx_for(&h, g->opts.device, err), 0, &info);
+  int st = g->main.type->describe(sp_ctx_for(&h, g->opts.device, err), g->index, &info);
   if (st) return st;
   count_memory(g, p, &m);
   if (!info.memory || m.total <= info.memory) return SP_OK;

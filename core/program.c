@@ -8,19 +8,19 @@
 #include <string.h>
 
 /* ---- resources ---- */
-static int add_buf(sp_program *p, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
+int sp_program_buf(sp_program *p, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
                    sp_err *err) {
   if (!name || !sp_grow(&p->bufs, &p->cap_bufs, p->n_bufs + 1, sizeof *p->bufs)) {
     free(name);
     return sp_nomem(err, 64, "a resource");
   }
-  p->bufs[p->n_bufs] = (sp_buf){.name = name, .bytes = bytes, .kind = kind, .slots = slots, .group = group};
+  p->bufs[p->n_bufs] =
+      (sp_buf){.name = name, .bytes = bytes, .kind = kind, .slots = slots, .group = group, .pack = -1};
   *out = (int)p->n_bufs++;
   return SP_OK;
 }
 
-static char *text(const char *fmt, ...) SP_PRINTF(1, 2);
-static char *text(const char *fmt, ...) {
+char *sp_text(const char *fmt, ...) {
   char buf[256];
   va_list ap;
   va_start(ap, fmt);
@@ -29,13 +29,13 @@ static char *text(const char *fmt, ...) {
   return sp_strdup(buf);
 }
 
-static size_t flat(const sp_node *n, int port, int index) {
+size_t sp_node_flat(const sp_node *n, int port, int index) {
   size_t k = 0;
   for (int i = 0; i < port; i++) k += n->out_specs[i].n;
   return k + (size_t)index;
 }
 
-static size_t n_flat(const sp_node *n) { return flat(n, (int)n->n_out, 0); }
+static size_t n_flat(const sp_node *n) { return sp_node_flat(n, (int)n->n_out, 0); }
 
 static bool port_is_small(const sp_port *p) { return p->flags & (SP_PORT_METRIC | SP_PORT_STATUS); }
 
@@ -51,8 +51,8 @@ bool sp_program_has(const sp_program *p, const sp_node *n) {
 
 static char *tensor_name(const sp_node *n, int port, uint32_t k, const char *prefix) {
   const sp_port *po = sp_node_out_port(n, (unsigned)port);
-  return po->flags & SP_PORT_LIST ? text("%s%s.%s[%u]", prefix, n->name, po->name, k + 1)
-                                  : text("%s%s.%s", prefix, n->name, po->name);
+  return po->flags & SP_PORT_LIST ? sp_text("%s%s.%s[%u]", prefix, n->name, po->name, k + 1)
+                                  : sp_text("%s%s.%s", prefix, n->name, po->name);
 }
 
 static bool is_read(const sp_graph *g, const sp_node *n, int port, int index) {
@@ -68,12 +68,13 @@ static bool is_read(const sp_graph *g, const sp_node *n, int port, int index) {
 static int node_resources(sp_program *p, sp_node *n, sp_err *err) {
   size_t i = n->index;
   int st = SP_OK, group = 1 + (int)i * 2;
+  sp_buf_at at = n->on_cpu ? SP_AT_CPU : SP_AT_MAIN;
   p->act[i] = sp_calloc(n_flat(n) + 1, sizeof **p->act);
   p->grad[i] = sp_calloc(n_flat(n) + 1, sizeof **p->grad);
   if (!p->act[i] || !p->grad[i]) return sp_nomem(err, 64, "resources");
-  for (unsigned o = 0; o < n->n_out && !(n->optimizer && o == 0); o++)
+  for (unsigned o = n->optimizer ? 1 : 0; o < n->n_out; o++) /* its first output is the weights themselves */
     for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
-      size_t f = flat(n, (int)o, (int)k);
+      size_t f = sp_node_flat(n, (int)o, (int)k);
       int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
       const sp_node *read = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
       const sp_port *port = sp_node_out_port(n, o);
@@ -81,38 +82,42 @@ static int node_resources(sp_program *p, sp_node *n, sp_err *err) {
         p->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
         continue;
       }
-      st = add_buf(p, tensor_name(n, (int)o, k, ""), (size_t)bytes, SP_BUF_ACTIVATION, 0,
+      st = sp_program_buf(p, tensor_name(n, (int)o, k, ""), (size_t)bytes, SP_BUF_ACTIVATION, 0,
                    port_is_small(port) ? 0 : group, &p->act[i][f], err);
-      if (!st) p->bufs[p->act[i][f]].pinned = n->source;
+      if (st) break;
+      p->bufs[p->act[i][f]].at = n->source && !p->g->border ? SP_AT_PINNED : at;
+      /* written by every k-th step, looked at behind each: no step may find another's place */
+      p->bufs[p->act[i][f]].ring = n->optimizer && p->g->accumulate > 1 && !p->g->border;
     }
   for (size_t f = 0; f < n_flat(n); f++) p->grad[i][f] = -1;
   if (!st && p->training && n->backward && n->saved)
-    st = add_buf(p, text("%s's saved values", n->name), n->saved, SP_BUF_SAVED, 0, 0, &p->saved[i], err);
+    st = sp_program_buf(p, sp_text("%s's saved values", n->name), n->saved, SP_BUF_SAVED, 0, 0, &p->saved[i], err);
   if (!st && !(n->inst->type->flags & SP_STAGE_REENTRANT))
-    st = add_buf(p, text("the instance '%s'", n->name), 0, 0, 1, 0, &p->self[i], err);
+    st = sp_program_buf(p, sp_text("the instance '%s'", n->name), 0, 0, 1, 0, &p->self[i], err);
   if (!st && n->n_weights && !n->optimizer)
-    st = add_buf(p, text("the weights of '%s'", n->name), 0, 0, 1, 0, &p->weight[i], err);
+    st = sp_program_buf(p, sp_text("the weights of '%s'", n->name), 0, 0, 1, 0, &p->weight[i], err);
   if (!st && n->n_weights && !n->optimizer)
-    st = add_buf(p, text("the statistics of '%s'", n->name), 0, 0, 1, 0, &p->state[i], err);
+    st = sp_program_buf(p, sp_text("the statistics of '%s'", n->name), 0, 0, 1, 0, &p->state[i], err);
   if (!st && p->training && n->trained && !n->inplace)
-    st = add_buf(p, text("the weight gradients of '%s'", n->name), 0, 0, 1, 0, &p->dweight[i], err);
-  return st;
+    st = sp_program_buf(p, sp_text("the weight gradients of '%s'", n->name), 0, 0, 1, 0, &p->dweight[i], err);
+  if (!st && p->saved[i] >= 0) p->bufs[p->saved[i]].at = at;
+  return st ? st : sp_border_twins(p, n, err);
 }
 
 /* A gradient buffer for an output into which some consumer sends one. */
 static int grad_buffer(sp_program *p, sp_ref r, int *out, sp_err *err) {
   sp_node *n = r.node;
-  size_t f = flat(n, r.port, r.index);
+  size_t f = sp_node_flat(n, r.port, r.index);
   int *g = &p->grad[n->index][f], st = SP_OK;
   if (*g < 0)
-    st = add_buf(p, tensor_name(n, r.port, (uint32_t)r.index, "the gradient of "),
+    st = sp_program_buf(p, tensor_name(n, r.port, (uint32_t)r.index, "the gradient of "),
                  (size_t)sp_spec_bytes(&n->out_specs[r.port].spec[r.index]), SP_BUF_GRADIENT, 0, 0, g, err);
   *out = *g;
   return st;
 }
 
 /* ---- tasks ---- */
-static int access(sp_task *t, int resource, int mode, sp_err *err) {
+int sp_task_access(sp_task *t, int resource, int mode, sp_err *err) {
   if (resource < 0) return SP_OK;
   for (size_t i = 0; i < t->n_acc; i++)
     if (t->acc[i].resource == resource) {
@@ -149,8 +154,9 @@ static int put_inputs(sp_program *p, sp_task *t, sp_err *err) {
       sp_ref r = n->in[i].v[k];
       sp_node *from = producer(p, r.node);
       const sp_spec *s = &n->in_specs[i].spec[k];
-      int buf = p->act[from->index][flat(from, r.port, r.index)];
-      st = access(t, buf, SP_READ, err);
+      size_t f = sp_node_flat(from, r.port, r.index);
+      int buf = from->on_cpu == n->on_cpu ? p->act[from->index][f] : p->twin[from->index][f];
+      st = sp_task_access(t, buf, SP_READ, err);
       if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
     }
   }
@@ -164,8 +170,8 @@ static int put_outputs(sp_program *p, sp_task *t, int mode, sp_err *err) {
     begin_list(t, n->n_in + o, n->out_specs[o].n);
     for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
       const sp_spec *s = &n->out_specs[o].spec[k];
-      int buf = p->act[n->index][flat(n, (int)o, (int)k)];
-      st = access(t, buf, mode, err);
+      int buf = p->act[n->index][sp_node_flat(n, (int)o, (int)k)];
+      st = sp_task_access(t, buf, mode, err);
       if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
     }
   }
@@ -179,8 +185,8 @@ static int put_douts(sp_program *p, sp_task *t, sp_err *err) {
     begin_list(t, n->n_in + n->n_out + o, n->out_specs[o].n);
     for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
       const sp_spec *s = &n->out_specs[o].spec[k];
-      int buf = t->kind == SP_TASK_BACKWARD ? p->grad[n->index][flat(n, (int)o, (int)k)] : -1;
-      st = access(t, buf, SP_READ, err);
+      int buf = t->kind == SP_TASK_BACKWARD ? p->grad[n->index][sp_node_flat(n, (int)o, (int)k)] : -1;
+      st = sp_task_access(t, buf, SP_READ, err);
       if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
     }
   }
@@ -208,7 +214,7 @@ static int put_dins(sp_program *p, sp_task *t, bool wanted, bool *written, sp_er
         if (st) break;
         t->din_acc[i][k] = written[buf];
         written[buf] = true;
-        st = access(t, buf, t->din_acc[i][k] ? SP_READ | SP_WRITE : SP_WRITE, err);
+        st = sp_task_access(t, buf, t->din_acc[i][k] ? SP_READ | SP_WRITE : SP_WRITE, err);
       }
       if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
     }
@@ -228,59 +234,77 @@ static int put_weights(sp_program *p, sp_task *t, sp_err *err) {
     st = tensor(t, &n->weights[i].spec, want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1,
                 false, err);
   if (!st && n->n_weights)
-    st = access(t, p->weight[n->index], t->kind == SP_TASK_BACKWARD && n->inplace ? SP_READ | SP_WRITE : SP_READ, err);
-  if (!st && n->n_weights) st = access(t, p->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
-  if (!st && want_dw) st = access(t, p->dweight[n->index], SP_READ | SP_WRITE, err);
+    st = sp_task_access(t, p->weight[n->index], t->kind == SP_TASK_BACKWARD && n->inplace ? SP_READ | SP_WRITE : SP_READ, err);
+  if (!st && n->n_weights) st = sp_task_access(t, p->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
+  if (!st && want_dw) st = sp_task_access(t, p->dweight[n->index], SP_READ | SP_WRITE, err);
   return st;
 }
 
-static int new_task(sp_program *p, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
-  static const char *const words[] = {"forward", "backward", "update", "collect"};
+int sp_program_task(sp_program *p, sp_task_kind kind, sp_node *n, char *name, int lane, sp_task **out, sp_err *err) {
   sp_task *t;
-  if (!sp_grow(&p->tasks, &p->cap_tasks, p->n_tasks + 1, sizeof *p->tasks)) return sp_nomem(err, 64, "a task");
+  if (!name || !sp_grow(&p->tasks, &p->cap_tasks, p->n_tasks + 1, sizeof *p->tasks)) {
+    free(name);
+    return sp_nomem(err, 64, "a task");
+  }
   t = &p->tasks[p->n_tasks];
-  *t = (sp_task){.prog = p, .kind = kind, .index = (int)p->n_tasks, .node = n, .every = 1, .saved_buf = -1};
+  *t = (sp_task){.prog = p,
+                 .kind = kind,
+                 .index = (int)p->n_tasks,
+                 .name = name,
+                 .node = n,
+                 .lane = lane,
+                 .delay = -1,
+                 .every = 1,
+                 .saved_buf = -1,
+                 .segment = -1};
   p->n_tasks++;
-  t->name = n ? text("%s.%s", n->name, words[kind]) : text("%s", "host.collect");
   t->n_lists = n ? 2 * (n->n_in + n->n_out) : 0;
   t->lists = sp_calloc(t->n_lists + 1, sizeof *t->lists);
   t->offset = sp_calloc(t->n_lists + 1, sizeof *t->offset);
-  if (!t->name || !t->lists || !t->offset) return sp_nomem(err, 64, "a task");
-  t->lane = p->host_lane;
-  for (size_t l = 0; n && l < p->n_lanes; l++)
-    if (!p->lanes[l].host && (n->user_lane == (int)l)) t->lane = (int)l;
+  if (!t->lists || !t->offset) return sp_nomem(err, 64, "a task");
   *out = t;
   return SP_OK;
+}
+
+/* A call of a stage, in its lane. */
+static int new_call(sp_program *p, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
+  static const char *const words[] = {"forward", "backward", "update"};
+  sp_lane *l = &p->lanes[n->user_lane];
+  int st = sp_program_task(p, kind, n, sp_text("%s.%s", n->name, words[kind]), n->user_lane, out, err);
+  if (st || l->block < 0) return st;
+  (*out)->block = l->block_bytes;
+  l->block_bytes += SP_BLOCK_BYTES;
+  return sp_task_access(*out, l->block, SP_READ, err);
 }
 
 static int forward_task(sp_program *p, sp_node *n, bool *written, sp_err *err) {
   sp_task *t;
   bool loss = false;
-  int st = new_task(p, SP_TASK_FORWARD, n, &t, err);
+  int st = new_call(p, SP_TASK_FORWARD, n, &t, err);
   for (size_t i = 0; i < p->g->losses.n; i++) loss = loss || p->g->losses.v[i].node == n;
   if (st || (st = put_inputs(p, t, err)) || (st = put_outputs(p, t, SP_WRITE, err)) || (st = put_douts(p, t, err)) ||
       (st = put_dins(p, t, loss && p->training && p->g->training, written, err)) || (st = put_weights(p, t, err)))
     return st;
   t->saved_buf = p->saved[n->index];
-  if ((st = access(t, t->saved_buf, SP_WRITE, err))) return st;
-  return access(t, p->self[n->index], SP_READ | SP_WRITE, err);
+  if ((st = sp_task_access(t, t->saved_buf, SP_WRITE, err))) return st;
+  return sp_task_access(t, p->self[n->index], SP_READ | SP_WRITE, err);
 }
 
 static int backward_task(sp_program *p, sp_node *n, bool *written, sp_err *err) {
   sp_task *t;
-  int st = new_task(p, SP_TASK_BACKWARD, n, &t, err);
+  int st = new_call(p, SP_TASK_BACKWARD, n, &t, err);
   if (st || (st = put_inputs(p, t, err)) || (st = put_outputs(p, t, SP_READ, err)) || (st = put_douts(p, t, err)) ||
       (st = put_dins(p, t, true, written, err)) || (st = put_weights(p, t, err)))
     return st;
   t->saved_buf = p->saved[n->index];
-  if ((st = access(t, t->saved_buf, SP_READ, err))) return st;
-  return access(t, p->self[n->index], SP_READ | SP_WRITE, err);
+  if ((st = sp_task_access(t, t->saved_buf, SP_READ, err))) return st;
+  return sp_task_access(t, p->self[n->index], SP_READ | SP_WRITE, err);
 }
 
 static int update_task(sp_program *p, sp_node *opt, sp_err *err) {
   sp_task *t;
   sp_graph *g = p->g;
-  int st = new_task(p, SP_TASK_UPDATE, opt, &t, err);
+  int st = new_call(p, SP_TASK_UPDATE, opt, &t, err);
   if (st) return st;
   t->every = g->accumulate;
   t->phase = g->accumulate - 1;
@@ -292,14 +316,24 @@ static int update_task(sp_program *p, sp_node *opt, sp_err *err) {
       for (size_t k = 0; k < n->n_weights && !st; k++)
         if (n->weights[k].flags & SP_WEIGHT_TRAINED)
           st = tensor(t, &n->weights[k].spec, pass ? n->w[k].data : n->dw[k].data, -1, false, err);
-      if (!st) st = access(t, pass ? p->weight[i] : p->dweight[i], pass ? SP_READ | SP_WRITE : SP_READ, err);
+      if (!st) st = sp_task_access(t, pass ? p->weight[i] : p->dweight[i], pass ? SP_READ | SP_WRITE : SP_READ, err);
     }
+  }
+  if (sp_graph_restores(g)) {
+    begin_list(t, 1, opt->in_specs[1].n);
+    for (size_t i = 0; i < g->n_nodes && !st; i++)
+      for (size_t k = 0; k < g->nodes[i]->n_weights && !st; k++) {
+        sp_node *n = g->nodes[i];
+        if (!sp_node_statistic(n, k)) continue;
+        st = tensor(t, &n->weights[k].spec, n->w[k].data, -1, false, err);
+        if (!st) st = sp_task_access(t, p->state[i], SP_READ | SP_WRITE, err);
+      }
   }
   for (unsigned o = 1; o < opt->n_out && !st; o++) {
     begin_list(t, opt->n_in + o, opt->out_specs[o].n);
     for (uint32_t k = 0; k < opt->out_specs[o].n && !st; k++) {
-      int buf = p->act[opt->index][flat(opt, (int)o, (int)k)];
-      st = access(t, buf, SP_WRITE, err);
+      int buf = p->act[opt->index][sp_node_flat(opt, (int)o, (int)k)];
+      st = sp_task_access(t, buf, SP_WRITE, err);
       if (!st) st = tensor(t, &opt->out_specs[o].spec[k], NULL, buf, false, err);
     }
   }
@@ -308,7 +342,7 @@ static int update_task(sp_program *p, sp_node *opt, sp_err *err) {
     st = tensor(t, &opt->weights[i].spec, opt->w[i].data, -1, false, err);
   t->first_dweight = t->n_t;
   for (size_t i = 0; i < opt->n_weights && !st; i++) st = tensor(t, &opt->weights[i].spec, NULL, -1, false, err);
-  return st ? st : access(t, p->self[opt->index], SP_READ | SP_WRITE, err);
+  return st ? st : sp_task_access(t, p->self[opt->index], SP_READ | SP_WRITE, err);
 }
 
 /* The host takes a step's metrics when all of the step is done, collect_delay ticks after it began. That is also what
@@ -316,13 +350,17 @@ static int update_task(sp_program *p, sp_node *opt, sp_err *err) {
 static int collect_task(sp_program *p, sp_err *err) {
   size_t before = p->n_tasks;
   sp_task *t;
-  int st = new_task(p, SP_TASK_COLLECT, NULL, &t, err);
-  for (size_t i = 0; i < p->n_metrics && !st; i++) st = access(t, p->metrics[i].buf, SP_READ, err);
+  int st = sp_program_task(p, SP_TASK_COLLECT, NULL, sp_text("%s", "host.collect"), p->host_lane, &t, err);
+  if (st) return st;
+  t->delay = p->collect_delay;
+  for (size_t i = 0; i < p->n_metrics && !st; i++) st = sp_task_access(t, p->metrics[i].seen, SP_READ, err);
   for (size_t i = 0; i < before && !st; i++) {
     int r;
-    st = add_buf(p, text("the call record of %s", p->tasks[i].name), 0, 0, p->ring, 0, &r, err);
-    if (!st) st = access(&p->tasks[i], r, SP_WRITE, err);
-    if (!st) st = access(&p->tasks[before], r, SP_READ, err);
+    if (p->tasks[i].lane == p->host_lane) continue;
+    st = sp_program_buf(p, sp_text("the call record of %s", p->tasks[i].name), 0, 0, p->ring, 0, &r, err);
+    if (!st) p->bufs[r].ring = true;
+    if (!st) st = sp_task_access(&p->tasks[i], r, SP_WRITE, err);
+    if (!st) st = sp_task_access(&p->tasks[before], r, SP_READ, err);
   }
   return st;
 }
@@ -335,8 +373,8 @@ static int add_metrics(sp_program *p, sp_node *n, sp_err *err) {
     for (uint32_t k = 0; k < n->out_specs[o].n; k++) {
       if (!sp_grow(&p->metrics, &p->cap_metrics, p->n_metrics + 1, sizeof *p->metrics))
         return sp_nomem(err, 64, "metrics");
-      p->metrics[p->n_metrics++] =
-          (sp_metric_slot){.node = n, .port = (int)o, .index = k, .buf = p->act[n->index][flat(n, (int)o, (int)k)]};
+      int buf = p->act[n->index][sp_node_flat(n, (int)o, (int)k)];
+      p->metrics[p->n_metrics++] = (sp_metric_slot){.node = n, .port = (int)o, .index = k, .buf = buf, .seen = buf};
     }
   }
   return SP_OK;
@@ -352,7 +390,7 @@ static int name_metrics(sp_program *p, sp_err *err) {
       alone = o->node == m->node || strcmp(sp_node_out_port(o->node, (unsigned)o->port)->name, port);
     }
     const char *node = alone ? "" : m->node->name, *dot = alone ? "" : ".";
-    m->name = list ? text("%s%s%s[%u]", node, dot, port, m->index + 1) : text("%s%s%s", node, dot, port);
+    m->name = list ? sp_text("%s%s%s[%u]", node, dot, port, m->index + 1) : sp_text("%s%s%s", node, dot, port);
     if (!m->name) return sp_nomem(err, 64, "a name");
   }
   p->shown = sp_calloc(p->n_metrics + 1, sizeof *p->shown);
@@ -360,7 +398,7 @@ static int name_metrics(sp_program *p, sp_err *err) {
 }
 
 /* ---- the schedule ---- */
-static int derive(sp_program *p, sp_err *err) {
+static int derive_once(sp_program *p, sp_err *err) {
   sp_sched_lane *lanes = sp_calloc(p->n_lanes, sizeof *lanes);
   sp_sched_task *tasks = sp_calloc(p->n_tasks, sizeof *tasks);
   sp_sched_resource *res = sp_calloc(p->n_bufs + 1, sizeof *res);
@@ -370,22 +408,48 @@ static int derive(sp_program *p, sp_err *err) {
     lanes[i] = (sp_sched_lane){p->lanes[i].name, p->lanes[i].delay, p->lanes[i].host};
   for (size_t i = 0; !st && i < p->n_tasks; i++) {
     sp_task *t = &p->tasks[i];
-    tasks[i] = (sp_sched_task){t->name, t->lane, t->kind == SP_TASK_COLLECT ? p->collect_delay : -1, t->every, t->phase,
-                               t->acc,  t->n_acc};
+    tasks[i] = (sp_sched_task){t->name, t->lane, t->delay, t->every, t->phase, t->acc, t->n_acc};
   }
-  for (size_t i = 0; !st && i < p->n_bufs; i++)
-    res[i] = (sp_sched_resource){p->bufs[i].name, p->bufs[i].slots, p->bufs[i].extra, p->bufs[i].group};
+  for (size_t i = 0; !st && i < p->n_bufs; i++) {
+    const sp_buf *b = &p->bufs[i];
+    res[i] = (sp_sched_resource){b->name, b->ring ? p->ring : b->slots, b->extra, b->group};
+  }
   if (!st) st = sp_schedule_derive(&p->sched, &in, err);
-  if (!st) {
-    p->derived = true;
-    for (size_t i = 0; i < p->n_bufs; i++) p->bufs[i].slots = p->sched.slots[i];
-  } else if (p->g->strategy) {
-    sp_prefix(err, "strategy '%s'", p->g->strategy);
-  }
+  if (st && p->g->strategy) sp_prefix(err, "strategy '%s'", p->g->strategy);
   free(lanes);
   free(tasks);
   free(res);
   return st;
+}
+
+/* A graph that is recorded holds addresses: it serves every step that finds the same slots. So the ring is made a
+ * multiple of all slots, and of the steps between updates; what depends on it is derived again. */
+static int lengthen_ring(sp_program *p, sp_err *err) {
+  int64_t all = p->g->training && p->training ? p->g->accumulate : 1, ring;
+  for (size_t i = 0; i < p->n_bufs; i++) {
+    int slots = p->sched.slots[i];
+    if (p->bufs[i].ring || !p->bufs[i].bytes) continue;
+    all = all / sp_gcd((int)all, slots) * slots;
+    if (all > SP_PHASES_MAX)
+      return sp_fail(err, SP_E_RANGE,
+                     "capture: more than %d graphs would be needed for all combinations of slots; use smaller delays, or "
+                     "--capture off",
+                     SP_PHASES_MAX);
+  }
+  ring = (p->ring + all - 1) / all * all;
+  if (ring == p->ring) return SP_OK;
+  p->ring = (int)ring;
+  sp_schedule_free(&p->sched);
+  return derive_once(p, err);
+}
+
+static int derive(sp_program *p, sp_err *err) {
+  int st = derive_once(p, err);
+  if (!st && p->capture != SP_CAPTURE_OFF && (st = lengthen_ring(p, err))) sp_schedule_free(&p->sched);
+  if (st) return st;
+  p->derived = true;
+  for (size_t i = 0; i < p->n_bufs; i++) p->bufs[i].slots = p->sched.slots[i];
+  return sp_border_check(p, err);
 }
 
 static int make_sampler(sp_program *p, sp_err *err) {
@@ -408,7 +472,8 @@ static int plan(sp_program *p, sp_err *err) {
   int st, **maps[] = {&p->saved, &p->self, &p->weight, &p->state, &p->dweight};
   p->act = sp_calloc(g->n_nodes + 1, sizeof *p->act);
   p->grad = sp_calloc(g->n_nodes + 1, sizeof *p->grad);
-  if (!p->act || !p->grad) return sp_nomem(err, 64, "resources");
+  p->twin = sp_calloc(g->n_nodes + 1, sizeof *p->twin);
+  if (!p->act || !p->grad || !p->twin) return sp_nomem(err, 64, "resources");
   for (size_t m = 0; m < SP_ARRAY(maps); m++) {
     if (!(*maps[m] = sp_calloc(g->n_nodes + 1, sizeof **maps[m]))) return sp_nomem(err, 64, "resources");
     for (size_t i = 0; i < g->n_nodes; i++) (*maps[m])[i] = -1;
@@ -419,18 +484,20 @@ static int plan(sp_program *p, sp_err *err) {
     gradients += n_flat(n);
     if (sp_program_has(p, n) && ((st = node_resources(p, n, err)) || (st = add_metrics(p, n, err)))) return st;
   }
-  if ((st = name_metrics(p, err))) return st;
+  if ((st = name_metrics(p, err)) || (st = sp_border_metrics(p, err)) || (st = sp_border_begin(p, err))) return st;
   written = sp_calloc(p->n_bufs + gradients + 1, sizeof *written); /* gradient buffers come on top */
   if (!written) return sp_nomem(err, 64, "gradients");
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     sp_node *n = producer(p, g->topo[i]); /* a stand-in comes where the source itself would, before all that read it */
     bool again = g->topo[i] == p->stand_in && p->stand_in != g->train_source;
-    if (!again && sp_program_has(p, n) && !n->optimizer) st = forward_task(p, n, written, err);
+    if (again || !sp_program_has(p, n) || n->optimizer) continue;
+    if (!(st = forward_task(p, n, written, err))) st = sp_border_after(p, n, err);
   }
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->backward) st = backward_task(p, g->topo[i], written, err);
   free(written);
   if (!st && p->training && g->training && g->optimizer->in_specs[0].n) st = update_task(p, g->optimizer, err);
+  if (!st) st = sp_border_end(p, err);
   if (!st) st = collect_task(p, err);
   if (!st) st = derive(p, err);
   /* After the proof, whose words about an impossible order say more. */
@@ -451,6 +518,7 @@ int sp_program_plan(sp_program **out, sp_graph *g, bool training, sp_node *stand
   p->training = training;
   p->stand_in = stand_in;
   p->source = stand_in ? stand_in : g->train_source;
+  p->capture = g->opts.capture;
   if ((st = plan(p, err))) {
     sp_program_free(p);
     return st;

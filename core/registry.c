@@ -424,8 +424,10 @@ static const sp_stage_type *find_stage(const sp_registry *reg, const char *name,
   return NULL;
 }
 
-/* Why a stage or a format of ours may be unknown here: configure found no library for it. */
-#define BUILT_WITHOUT (sizeof SP_LEFT_OUT > 1 ? " (built without " SP_LEFT_OUT ")" : "")
+/* Why a stage or a format of ours may be unknown here: configure found no library for it. CUDA alone takes no name away:
+ * its stages are twins of others. */
+#define BUILT_WITHOUT \
+  (sizeof SP_LEFT_OUT > 1 && strcmp(SP_LEFT_OUT, "cuda") != 0 ? " (built without " SP_LEFT_OUT ")" : "")
 
 static int no_stage(const sp_registry *reg, const char *name, const char *device, sp_err *err) {
   const sp_stage_type *other = find_stage(reg, name, NULL, NULL);

@@ -44,6 +44,9 @@ typedef struct sp_schedule_info {
   const char *strategy;
   size_t n_lanes, n_tasks, n_waits, n_derived;
   int depth;
+  size_t n_segments; /* after build: what is recorded into graphs, each once for every phase */
+  int phases;
+  uint64_t launches; /* of recorded graphs, so far */
 } sp_schedule_info;
 int sp_graph_schedule_info(sp_graph *g, sp_schedule_info *info, sp_err *err);
 /* The schedule in words, one line a task: lane, delay, waits, records; then slots per edge. */

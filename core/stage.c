@@ -377,6 +377,21 @@ int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err) {
   return rc;
 }
 
+void sp_status_text(const sp_stage_type *type, const int64_t status[4], sp_sb *out) {
+  static const char *const places[] = {"%sample", "%value", "%limit"};
+  const char *words = type->status_doc ? type->status_doc : "sample %sample: bad value %value", *second;
+  if (status[0] != SP_E_DATA && (second = strchr(words, '\n'))) words = second + 1;
+  while (*words && *words != '\n') {
+    int hit = -1;
+    for (int i = 0; i < 3; i++)
+      if (!strncmp(words, places[i], strlen(places[i]))) hit = i;
+    if (hit < 0) sp_sb_putf(out, "%c", *words++);
+    else words += strlen(places[hit]);
+    if (hit == 0) sp_sb_putf(out, "%lld", (long long)SP_ID_INDEX(status[1]));
+    else if (hit > 0) sp_sb_putf(out, "%lld", (long long)status[1 + hit]);
+  }
+}
+
 /* ---- prepare, forward, backward ---------------------------------------------------------------------------------- */
 
 int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err) {

@@ -46,6 +46,9 @@ int sp_inst_new(sp_inst **inst, const sp_stage_host *host, const char *name, con
                 const sp_plugin_file *file, const sp_value *params, sp_err *err);
 void sp_inst_free(sp_inst *inst);
 
+/* The words for a STATUS port that holds `status`. */
+void sp_status_text(const sp_stage_type *type, const int64_t status[4], sp_sb *out);
+
 /* The caller sets training, batch, frozen, n_in, n_out, in, and cap and spec of out. Inputs are checked against the ports
  * before the call; output specs, weights and sizes after it. */
 int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err);

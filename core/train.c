@@ -114,6 +114,30 @@ int sp_graph_analyse(sp_graph *g, sp_err *err) {
   return g->training ? mark_backward(g, err) : SP_OK;
 }
 
+bool sp_node_statistic(const sp_node *n, size_t i) {
+  return sp_node_changes(n) && !n->optimizer && !n->frozen && n->weights[i].flags & SP_WEIGHT_STATE;
+}
+
+static int list_statistics(const sp_graph *g, sp_speclist *in, sp_err *err) {
+  size_t n = 0;
+  for (size_t i = 0; i < g->n_nodes; i++)
+    for (size_t k = 0; k < g->nodes[i]->n_weights; k++) n += sp_node_statistic(g->nodes[i], k);
+  if (n > SP_MAX_LIST)
+    return sp_fail(err, SP_E_RANGE, "%zu statistics of trained stages: an optimizer takes at most %d", n, SP_MAX_LIST);
+  free(in->spec);
+  *in = (sp_speclist){.spec = sp_calloc(n + 1, sizeof(sp_spec)), .cap = (uint32_t)n};
+  if (!in->spec) return sp_nomem(err, n * sizeof(sp_spec), "the optimizer's list");
+  for (size_t i = 0; i < g->n_nodes; i++)
+    for (size_t k = 0; k < g->nodes[i]->n_weights; k++)
+      if (sp_node_statistic(g->nodes[i], k)) in->spec[in->n++] = g->nodes[i]->weights[k].spec;
+  return SP_OK;
+}
+
+bool sp_graph_restores(const sp_graph *g) {
+  const sp_attr *a = g->training && g->optimizer->n_in > 1 ? sp_node_attr(g->optimizer, "restores") : NULL;
+  return a && a->value == 1;
+}
+
 /* The optimizer sees the gradients of all trained weights, in order of construction. Plain SGD on weights that are used once
  * and not summed over steps is left to the stages themselves, where those can do it while the gradient is at hand: it
  * saves a buffer as large as the weights, and a pass over it. The outcome of this choice depends on the graph alone. */
@@ -135,6 +159,7 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
     for (size_t i = 0; i < g->n_nodes; i++)
       for (size_t k = 0; g->nodes[i]->trained && !g->nodes[i]->inplace && k < g->nodes[i]->n_weights; k++)
         if (g->nodes[i]->weights[k].flags & SP_WEIGHT_TRAINED) in->spec[in->n++] = g->nodes[i]->weights[k].spec;
+    if (opt->n_in > 1 && (st = list_statistics(g, &opt->in_specs[1], err))) return st;
     if ((st = sp_node_replan(opt, true, err))) return st;
     plain = sp_node_attr(opt, "inplace");
     if (pass || !(opt->inst->type->flags & SP_STAGE_INPLACE_SGD) || !plain || plain->value != 1 || g->accumulate != 1)

@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 
 void sp_node_drop_weights(sp_node *n) {
-  const sp_device_type *d = n->g->dev_type;
+  const sp_place *place = sp_node_place(n);
   for (size_t i = 0; i < n->n_weights; i++) {
-    if (n->w && n->w[i].data) d->free(n->g->dev, SP_MEM_DEVICE, n->w[i].data);
-    if (n->dw && n->dw[i].data) d->free(n->g->dev, SP_MEM_DEVICE, n->dw[i].data);
+    if (n->w && n->w[i].data) place->type->free(place->dev, SP_MEM_DEVICE, n->w[i].data);
+    if (n->dw && n->dw[i].data) place->type->free(place->dev, SP_MEM_DEVICE, n->dw[i].data);
     if (n->weights) free((char *)n->weights[i].name);
   }
   free(n->weights);
@@ -44,28 +44,49 @@ int sp_node_storage(sp_node *n, sp_err *err) {
   for (size_t i = 0; i < n->n_weights; i++) {
     const sp_spec *s = &n->weights[i].spec;
     n->w[i].spec = n->dw[i].spec = *s;
-    if (!n->w[i].data && !(n->w[i].data = sp_graph_alloc(g, (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
+    if (!n->w[i].data && !(n->w[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
       return sp_prefix(err, "stage '%s'", n->name);
     if (!n->dw[i].data && sp_node_has_dw(n, i) &&
-        !(n->dw[i].data = sp_graph_alloc(g, (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
+        !(n->dw[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
       return sp_prefix(err, "stage '%s': gradient", n->name);
   }
   return SP_OK;
 }
 
-/* First values into a copy, from which what no file gave is taken: PyTorch's generator draws for every weight, whether a
- * file replaces it later or not. */
+/* A weight in its order in memory, from and to host memory. */
+static int put_weight(sp_node *n, size_t i, const void *src, sp_err *err) {
+  return sp_graph_upload(n->g, sp_node_place(n), n->w[i].data, src, (size_t)sp_spec_bytes(&n->weights[i].spec), err);
+}
+
+/* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. */
+static int get_weight(sp_node *n, size_t i, const void **data, void **owned, sp_err *err) {
+  const sp_place *place = sp_node_place(n);
+  size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
+  *owned = NULL;
+  *data = n->w[i].data;
+  if (place->type->flags & SP_DEVICE_HOSTMEM) return SP_OK;
+  if (!(*owned = sp_calloc(1, bytes ? bytes : 1))) return sp_nomem(err, bytes, n->weights[i].name);
+  *data = *owned;
+  return sp_graph_download(n->g, place, *owned, n->w[i].data, bytes, err);
+}
+
+/* First values are made in host memory, and what no file gave is taken from there: PyTorch's generator draws for every
+ * weight, whether a file replaces it later or not. */
 static int init_node(sp_node *n, sp_mt19937 *torch, sp_err *err) {
+  bool direct = sp_node_place(n)->type->flags & SP_DEVICE_HOSTMEM;
   void **data = sp_calloc(n->n_weights, sizeof *data);
   int st = data ? SP_OK : sp_nomem(err, 64, "first values");
   for (size_t i = 0; i < n->n_weights && !st; i++) {
+    size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
     data[i] = n->w[i].data;
-    if (n->loaded[i] && !(data[i] = sp_calloc(1, (size_t)sp_spec_bytes(&n->weights[i].spec))))
-      st = sp_nomem(err, (size_t)sp_spec_bytes(&n->weights[i].spec), "first values");
+    if ((n->loaded[i] || !direct) && !(data[i] = sp_calloc(1, bytes ? bytes : 1)))
+      st = sp_nomem(err, bytes, "first values");
   }
   if (!st) st = sp_init_weights(n->weights, n->n_weights, data, n->name, n->g->opts.seed, torch, err);
+  for (size_t i = 0; i < n->n_weights && !st && !direct; i++)
+    if (!n->loaded[i]) st = put_weight(n, i, data[i], err);
   for (size_t i = 0; data && i < n->n_weights; i++)
-    if (n->loaded[i] && data[i] != n->w[i].data) free(data[i]);
+    if (data[i] != n->w[i].data) free(data[i]);
   free(data);
   return st ? sp_prefix(err, "stage '%s'", n->name) : SP_OK;
 }
@@ -82,6 +103,31 @@ int sp_graph_init_weights(sp_graph *g, sp_err *err) {
     if (n->n_weights && !all) st = init_node(n, torch ? &mt : NULL, err);
   }
   g->initialised = !st;
+  return st;
+}
+
+/* The last weights of the optimizer become what the statistics are now. Nothing is in flight. */
+int sp_graph_keep_statistics(sp_graph *g, sp_err *err) {
+  sp_node *opt = g->optimizer;
+  int st = SP_OK;
+  size_t at;
+  if (!sp_graph_restores(g)) return SP_OK;
+  if (opt->n_weights < opt->in_specs[1].n)
+    return sp_fail(err, SP_E_INTERNAL, "optimizer '%s' restores %u statistics, but has %zu weights", opt->name,
+                   opt->in_specs[1].n, opt->n_weights);
+  at = opt->n_weights - opt->in_specs[1].n;
+  for (size_t i = 0; i < g->n_nodes; i++)
+    for (size_t k = 0; k < g->nodes[i]->n_weights && !st; k++) {
+      const void *data;
+      void *copy;
+      if (!sp_node_statistic(g->nodes[i], k)) continue;
+      if (!sp_spec_equal(&g->nodes[i]->weights[k].spec, &opt->weights[at].spec))
+        return sp_fail(err, SP_E_INTERNAL, "optimizer '%s': weight '%s' is no copy of '%s.%s'", opt->name,
+                       opt->weights[at].name, g->nodes[i]->name, g->nodes[i]->weights[k].name);
+      if (!(st = get_weight(g->nodes[i], k, &data, &copy, err))) st = put_weight(opt, at, data, err);
+      free(copy);
+      at++;
+    }
   return st;
 }
 
@@ -203,6 +249,23 @@ static bool wanted(const sp_node *n, const char *name) {
   return false;
 }
 
+/* Values in the order of `spec` into weight i. */
+static int store(sp_node *n, size_t i, const sp_spec *spec, const void *values, sp_err *err) {
+  const sp_spec *own = &n->weights[i].spec;
+  size_t bytes = (size_t)sp_spec_bytes(own);
+  void *tmp;
+  int st;
+  if (sp_node_place(n)->type->flags & SP_DEVICE_HOSTMEM) {
+    sp_spec_copy(own, n->w[i].data, spec, values);
+    return SP_OK;
+  }
+  if (!(tmp = sp_calloc(1, bytes ? bytes : 1))) return sp_nomem(err, bytes, n->weights[i].name);
+  sp_spec_copy(own, tmp, spec, values);
+  st = put_weight(n, i, tmp, err);
+  free(tmp);
+  return st;
+}
+
 static int read_node(const weight_file *f, sp_node *n, bool prefixed, sp_err *err) {
   sp_ctx_holder h;
   int st = sp_node_storage(n, err);
@@ -212,7 +275,7 @@ static int read_node(const weight_file *f, sp_node *n, bool prefixed, sp_err *er
     void *tmp = sp_calloc(1, bytes ? bytes : 1);
     if (!tmp) return sp_nomem(err, bytes, e->name);
     st = f->type->read(sp_ctx_for(&h, f->type->name, err), f->file, (size_t)(e - f->entries), tmp, bytes);
-    if (!st) sp_spec_copy(&n->weights[i].spec, n->w[i].data, &e->spec, tmp);
+    if (!st) st = store(n, i, &e->spec, tmp, err);
     if (!st) n->loaded[i] = true;
     free(tmp);
   }
@@ -279,7 +342,12 @@ static int collect_node(sp_node *n, sp_entry *entries, void **owned, size_t *k, 
     sp_sb_putf(&name, "%s.%s", n->name, n->weights[i].name);
     entries[*k] = (sp_entry){.name = name.s, .spec = flat, .data = owned[*k]};
     if (!owned[(*k)++] || name.broken) return sp_nomem(err, bytes, n->weights[i].name);
-    sp_spec_copy(&flat, entries[*k - 1].data, &n->weights[i].spec, n->w[i].data);
+    const void *data;
+    void *copy;
+    int st = get_weight(n, i, &data, &copy, err);
+    if (!st) sp_spec_copy(&flat, entries[*k - 1].data, &n->weights[i].spec, data);
+    free(copy);
+    if (st) return sp_prefix(err, "stage '%s': weight '%s'", n->name, n->weights[i].name);
   }
   return SP_OK;
 }
@@ -326,8 +394,12 @@ int sp_node_weight(sp_node *n, const char *name, sp_spec *spec, void *dst, size_
       return sp_fail(err, SP_E_SHAPE, "weight '%s.%s' has %" PRId64 " bytes, not %zu", n->name, name,
                      sp_spec_bytes(spec), bytes);
     if ((st = sp_graph_build(n->g, err)) || (st = sp_graph_drain(n->g, err))) return st;
-    sp_spec_copy(spec, dst, &n->weights[i].spec, n->w[i].data);
-    return SP_OK;
+    const void *data;
+    void *copy;
+    st = get_weight(n, i, &data, &copy, err);
+    if (!st) sp_spec_copy(spec, dst, &n->weights[i].spec, data);
+    free(copy);
+    return st;
   }
   return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no weight '%s'", n->name, name);
 }

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include <spcore/device.h>
+#include <spcore/ext/cuda.h>
 #include <spcore/ext/parallel.h>
+#include <spcore/ext/precision.h>
 #include <spcore/format.h>
 #include <spcore/plugin.h>
 #include <spcore/rng.h>
@@ -194,7 +196,7 @@ AT(sp_device_info, copy_engines, 268);
 AT(sp_device_info, memory, 272);
 AT(sp_device_info, free_memory, 280);
 
-SIZE(sp_device_type, 216);
+SIZE(sp_device_type, 224);
 AT(sp_device_type, size, 0);
 AT(sp_device_type, flags, 4);
 AT(sp_device_type, name, 8);
@@ -223,6 +225,7 @@ AT(sp_device_type, capture_begin, 184);
 AT(sp_device_type, capture_end, 192);
 AT(sp_device_type, graph_launch, 200);
 AT(sp_device_type, graph_close, 208);
+AT(sp_device_type, extension, 216);
 
 SIZE(sp_entry, 104);
 AT(sp_entry, name, 0);
@@ -250,11 +253,30 @@ AT(sp_parallel, size, 0);
 AT(sp_parallel, reserved, 4);
 AT(sp_parallel, threads, 8);
 AT(sp_parallel, run, 16);
+
+SIZE(sp_precision, 8);
+AT(sp_precision, size, 0);
+AT(sp_precision, precision, 4);
+
+SIZE(sp_cuda, 88);
+AT(sp_cuda, size, 0);
+AT(sp_cuda, device, 4);
+AT(sp_cuda, capability, 8);
+AT(sp_cuda, multiprocessors, 12);
+AT(sp_cuda, l2_bytes, 16);
+AT(sp_cuda, shared_bytes, 24);
+AT(sp_cuda, workspace_bytes, 32);
+AT(sp_cuda, cublas, 40);
+AT(sp_cuda, cublaslt, 48);
+AT(sp_cuda, cudnn, 56);
+AT(sp_cuda, workspace, 64);
+AT(sp_cuda, tuned, 72);
+AT(sp_cuda, set_tuned, 80);
 #endif
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 1); /* 0.1 */
+  ck_assert_uint_eq(SP_ABI, 2); /* 0.2 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

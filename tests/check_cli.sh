@@ -30,7 +30,7 @@ try() {
 }
 
 try 0 'usage: spcore COMMAND' --help
-try 0 'ABI 0.1' --version
+try 0 'ABI 0.2' --version
 try 2 'a command is wanted'
 try 2 "there is no command 'insepct', did you mean 'inspect'?" insepct
 try 2 "there is no command 'xyzzy' (see" xyzzy
@@ -41,7 +41,7 @@ done
 try 0 'STAGE' inspect --plugin "$faulty"
 try 0 'WHAT IT DOES' inspect --plugin "$faulty"
 try 0 'not loaded:' inspect
-try 0 'was built for spcore ABI 0.7, this is 0.1' inspect
+try 0 'was built for spcore ABI 0.7, this is 0.2' inspect
 try 0 'what the input is multiplied by' inspect good --plugin "$faulty"
 try 0 'gain                 number, -10..10, default 2, may change while running' inspect good --plugin "$faulty"
 try 0 'plugin   faulty, version 1.2, licence MIT' inspect good --plugin "$faulty"
@@ -58,7 +58,10 @@ try 2 '--meta prints all stages' inspect --meta --json
 try 0 '---@class spcore.good.params' inspect --meta --plugin "$faulty"
 
 try 0 'cpu:0' devices
-try 0 'not there: this spcore has no plugin for it' devices
+case ", ${SP_LEFT_OUT-}, " in
+  *", cuda, "*) try 0 'cuda    not there: this spcore was built without the CUDA toolkit' devices ;;
+  *) try 0 'cuda' devices ;;
+esac
 try 2 "'now' is not wanted" devices now
 
 try 2 'a plugin FILE.so is wanted' check

@@ -191,7 +191,7 @@ START_TEST(broken_numbers) {
   float x[12], g[12];
   for (int i = 0; i < 12; i++) x[i] = (float)i / 4;
   for (int c = 0; c < 3; c++) x[c * 4 + 1] = c ? INFINITY : NAN;
-  stage("cross_entropy", "{ ignore_index = 255 }", 2, 1, 3, 2, 2, orders[_i], 2, y);
+  stage("cross_entropy", "{ ignore_index = 255, nonfinite = 'ignore' }", 2, 1, 3, 2, 2, orders[_i], 2, y);
   ok(spt_plan(t, 1));
   ok(spt_set(t, SPT_IN, LOGITS, 0, x));
   ok(spt_forward(t, 0));
@@ -213,6 +213,32 @@ static void refused(int rc, const char *words) {
   ck_assert_int_ne(rc, SP_OK);
   ck_assert_msg(strstr(spt_error(t), words) != NULL, "'%s' is not in '%s'", words, spt_error(t));
 }
+
+START_TEST(a_loss_that_is_not_finite_stops) {
+  static const float bad[] = {NAN, INFINITY};
+  int64_t y[4] = {0, 255, 1, 2};
+  float x[12] = {0};
+  for (int k = 0; k < 2; k++) {
+    stage("cross_entropy", "{ ignore_index = 255 }", 2, 1, 3, 2, 2, orders[_i], 2, y);
+    ok(spt_plan(t, 1));
+    x[0] = 0, x[1] = bad[k]; /* under an ignored label */
+    ok(spt_set(t, SPT_IN, LOGITS, 0, x));
+    ok(spt_forward(t, 0));
+    x[0] = bad[k];
+    ok(spt_set(t, SPT_IN, LOGITS, 0, x));
+    int rc = spt_forward(t, 0);
+    ck_assert_int_eq(rc, SP_E_RANGE);
+    refused(rc, "the loss is not finite");
+    ck_assert(isnan(loss_value()));
+    y[2] = 7; /* comes first: it may be the cause */
+    ok(spt_set(t, SPT_IN, LABELS, 0, y));
+    rc = spt_forward(t, 0);
+    ck_assert_int_eq(rc, SP_E_DATA);
+    refused(rc, "label 7 is outside 0..2");
+    y[2] = 1;
+  }
+}
+END_TEST
 
 START_TEST(label_out_of_range) {
   static const char *const names[] = {"cross_entropy", "confusion"};
@@ -301,6 +327,7 @@ int main(void) {
   tcase_add_loop_test(c, without_gradient, 0, 2);
   tcase_add_loop_test(c, nothing_counts, 0, 2);
   tcase_add_loop_test(c, broken_numbers, 0, 2);
+  tcase_add_loop_test(c, a_loss_that_is_not_finite_stops, 0, 2);
   tcase_add_loop_test(c, label_out_of_range, 0, 2);
   tcase_add_loop_test(c, short_batch, 0, 2);
   tcase_add_loop_test(c, counts_pairs, 0, 2);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_optim.c - sgd and adamw: formulas, clipping, state, and the same bits for any team. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 #include "tests/harness.h"
 
-enum { GRADIENTS = 0, WEIGHTS = 0, NORM = 1 };
+enum { GRADIENTS = 0, WEIGHTS = 0, NORM = 1, SKIPPED = 2 };
 enum { BIG = 50001, SMALL = 5 };
 
 static spt *t;
@@ -122,9 +123,159 @@ START_TEST(clipping_does_not_hide_broken_gradients) {
   open_stage("sgd", "{ clip_norm = 1 }", 2);
   g1[2] = NAN;
   ok(spt_set(t, SPT_IN, GRADIENTS, 1, g1));
-  ok(spt_forward(t, 0));
+  ck_assert_int_ne(spt_forward(t, 0), SP_OK);
   ok(spt_get(t, SPT_OUT, WEIGHTS, 0, got));
   ck_assert(isnan(got[0]));
+}
+END_TEST
+
+static void stops(const char *words) {
+  int rc = spt_forward(t, 0);
+  ck_assert_int_eq(rc, SP_E_DATA);
+  ck_assert_msg(strstr(spt_error(t), words) != NULL, "'%s' is not in '%s'", words, spt_error(t));
+}
+
+static const struct {
+  const char *stage, *params;
+} optimizers[] = {{"sgd", ""},
+                  {"sgd", "momentum = 0.9, nesterov = true,"},
+                  {"sgd", "clip_norm = 1,"},
+                  {"adamw", ""},
+                  {"adamw", "report_norm = true,"}};
+
+START_TEST(gradients_that_are_not_finite_stop) {
+  static const float bad[] = {NAN, INFINITY, -INFINITY};
+  char params[96];
+  snprintf(params, sizeof params, "{ %s lr = 0.1 }", optimizers[_i].params);
+  for (size_t k = 0; k < SP_ARRAY(bad); k++) {
+    open_stage(optimizers[_i].stage, params, 2);
+    ck_assert_int_eq(spt_count(t, SPT_OUT, SKIPPED), 0);
+    ck_assert_int_eq(spt_weight_index(t, "skipped"), -1);
+    ok(spt_forward(t, 0));
+    float was = g0[BIG - 1];
+    g0[BIG - 1] = bad[k];
+    ok(spt_set(t, SPT_IN, GRADIENTS, 0, g0));
+    stops("the gradients are not finite (1 in a row, limit 1)");
+    g0[BIG - 1] = was;
+    g1[0] = bad[k];
+    ok(spt_set(t, SPT_IN, GRADIENTS, 0, g0));
+    ok(spt_set(t, SPT_IN, GRADIENTS, 1, g1));
+    stops("the gradients are not finite (1 in a row, limit 1)");
+  }
+}
+END_TEST
+
+static int64_t skipped(void) {
+  int64_t v;
+  ok(spt_get(t, SPT_OUT, SKIPPED, 0, &v));
+  return v;
+}
+
+static int64_t in_a_row(void) {
+  int64_t v;
+  ok(spt_get(t, SPT_WEIGHT, 0, spt_weight_index(t, "skipped"), &v));
+  return v;
+}
+
+/* Weights, moments and step count: all that training goes on from, but for the count itself. */
+static uint64_t state_hash(void) {
+  static float v[BIG];
+  uint64_t h = 1469598103934665603u;
+  int weights = spt_count(t, SPT_WEIGHT, 0) - 1;
+  for (int i = 0; i < weights + 2; i++) {
+    memset(v, 0, sizeof v);
+    if (i < 2) ok(spt_get(t, SPT_OUT, WEIGHTS, i, v));
+    else ok(spt_get(t, SPT_WEIGHT, 0, i - 2, v));
+    const unsigned char *b = (const unsigned char *)v;
+    for (size_t k = 0; k < sizeof v; k++) h = (h ^ b[k]) * 1099511628211u;
+  }
+  return h;
+}
+
+START_TEST(gradients_that_are_not_finite_are_skipped) {
+  char params[128];
+  double inplace = 0;
+  snprintf(params, sizeof params, "{ %s lr = 0.1, nonfinite = 'skip', max_nonfinite = 3 }", optimizers[_i].params);
+  open_stage(optimizers[_i].stage, params, 2);
+  ck_assert_str_eq(spt_weight_name(t, spt_count(t, SPT_WEIGHT, 0) - 1), "skipped");
+  if (spt_attr(t, "inplace", &inplace)) ck_assert_double_eq(inplace, 0);
+  ok(spt_forward(t, 0));
+  ck_assert(skipped() == 0 && in_a_row() == 0);
+  uint64_t before = state_hash();
+  float was = g1[2];
+  for (int again = 0; again < 2; again++) {
+    g1[2] = again ? INFINITY : NAN;
+    ok(spt_set(t, SPT_IN, GRADIENTS, 1, g1));
+    for (int k = 1; k <= 2; k++) {
+      ok(spt_forward(t, 1));
+      ck_assert(skipped() == 1 && in_a_row() == k);
+      ck_assert(state_hash() == before);
+    }
+    g1[2] = was;
+    ok(spt_set(t, SPT_IN, GRADIENTS, 1, g1));
+    ok(spt_forward(t, 3));
+    ck_assert(skipped() == 0 && in_a_row() == 0);
+    ck_assert(state_hash() != before);
+    before = state_hash();
+  }
+  g0[0] = NAN;
+  ok(spt_set(t, SPT_IN, GRADIENTS, 0, g0));
+  for (int k = 0; k < 2; k++) ok(spt_forward(t, 4));
+  stops("(3 in a row, limit 3)");
+  ck_assert(state_hash() == before);
+}
+END_TEST
+
+/* Running statistics were moved by the forward pass: with the update they are kept, without it put back. */
+START_TEST(statistics_are_put_back) {
+  enum { STATISTICS = 1, C = 5 };
+  static const char *const names[] = {"sgd", "adamw"};
+  int64_t shape[1] = {C}, count = 7, seen;
+  float mean[C] = {1, 2, 3, 4, 5}, moved[C] = {6, 7, 8, 9, 10}, now[C];
+  double restores = 0;
+  for (int k = 0; k < 2; k++) {
+    spt_free(t);
+    t = spt_new(names[k], "{ nonfinite = 'skip' }", 2);
+    ok(spt_input_of(t, GRADIENTS, SP_F32, 1, shape, 0, mean));
+    ok(spt_input_of(t, STATISTICS, SP_F32, 1, shape, 0, mean));
+    ok(spt_input_of(t, STATISTICS, SP_I64, 0, NULL, 0, &count));
+    ok(spt_plan(t, 1));
+    ck_assert(spt_attr(t, "restores", &restores) && restores == 1);
+    int n = spt_count(t, SPT_WEIGHT, 0);
+    ck_assert_str_eq(spt_weight_name(t, n - 2), "statistics.0");
+    ck_assert_str_eq(spt_weight_name(t, n - 1), "statistics.1");
+    ok(spt_forward(t, 0));
+    ok(spt_get(t, SPT_WEIGHT, 0, n - 2, now));
+    ck_assert_mem_eq(now, mean, sizeof mean);
+    moved[0] = NAN;
+    seen = 8;
+    ok(spt_set(t, SPT_IN, GRADIENTS, 0, moved));
+    ok(spt_set(t, SPT_IN, STATISTICS, 0, moved));
+    ok(spt_set(t, SPT_IN, STATISTICS, 1, &seen));
+    ok(spt_forward(t, 1));
+    ok(spt_get(t, SPT_IN, STATISTICS, 0, now));
+    ok(spt_get(t, SPT_IN, STATISTICS, 1, &seen));
+    ck_assert_mem_eq(now, mean, sizeof mean);
+    ck_assert_int_eq(seen, count);
+  }
+  open_stage("sgd", NULL, 1);
+  ck_assert(spt_attr(t, "restores", &restores) && restores == 0);
+}
+END_TEST
+
+/* Where nothing is skipped, skipping changes no bit. */
+START_TEST(skipping_costs_no_bits) {
+  static float plain[BIG];
+  char params[128];
+  snprintf(params, sizeof params, "{ %s lr = 0.1 }", optimizers[_i].params);
+  open_stage(optimizers[_i].stage, params, 2);
+  for (uint64_t step = 0; step < 3; step++) ok(spt_forward(t, step));
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 0, plain));
+  snprintf(params, sizeof params, "{ %s lr = 0.1, nonfinite = 'skip' }", optimizers[_i].params);
+  open_stage(optimizers[_i].stage, params, 2);
+  for (uint64_t step = 0; step < 3; step++) ok(spt_forward(t, step));
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 0, got));
+  ck_assert_mem_eq(got, plain, sizeof got);
 }
 END_TEST
 
@@ -226,7 +377,8 @@ START_TEST(in_place_where_plain) {
                {"{ momentum = 0.1 }", 0},
                {"{ weight_decay = 0.1 }", 0},
                {"{ clip_norm = 1 }", 0},
-               {"{ report_norm = true }", 0}};
+               {"{ report_norm = true }", 0},
+               {"{ nonfinite = 'skip' }", 0}};
   for (size_t i = 0; i < SP_ARRAY(cases); i++) {
     double v = -1;
     open_stage("sgd", cases[i].params, 1);
@@ -263,6 +415,8 @@ START_TEST(refusals) {
   refused("sgd", "{ lr = -1 }", "lr");
   refused("adamw", "{ betas = { 0.9, 1 } }", "betas[2] is 1, but must be below 1");
   refused("adamw", "{ betas = { 0.9 } }", "betas");
+  refused("sgd", "{ nonfinite = 'hide' }", "nonfinite");
+  refused("adamw", "{ max_nonfinite = 0 }", "max_nonfinite");
 }
 END_TEST
 
@@ -277,6 +431,10 @@ int main(void) {
   tcase_add_test(c, clipping_is_over_all_gradients);
   tcase_add_test(c, small_gradients_are_not_clipped);
   tcase_add_test(c, clipping_does_not_hide_broken_gradients);
+  tcase_add_loop_test(c, gradients_that_are_not_finite_stop, 0, (int)SP_ARRAY(optimizers));
+  tcase_add_loop_test(c, gradients_that_are_not_finite_are_skipped, 0, (int)SP_ARRAY(optimizers));
+  tcase_add_test(c, statistics_are_put_back);
+  tcase_add_loop_test(c, skipping_costs_no_bits, 0, (int)SP_ARRAY(optimizers));
   tcase_add_test(c, norm_only_where_asked);
   tcase_add_test(c, adamw_formula);
   tcase_add_test(c, same_bits_for_any_team);

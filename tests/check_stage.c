@@ -283,7 +283,7 @@ static const char *const found[] = {
 };
 
 START_TEST(the_conformance_suite_finds_each_fault) {
-  int failed = sp_conformance(file, &host, NULL, line, NULL);
+  int failed = sp_conformance(file, &(sp_conform){.host = &host}, line, NULL);
   const char *text = sp_sb_str(&failures);
   ck_assert_int_ge(failed, (int)SP_ARRAY(found));
   for (size_t i = 0; i < SP_ARRAY(found); i++)

@@ -20,6 +20,11 @@
 
 typedef struct spt spt;
 
+/* Opens the device; not SP_OK: why it is not there. It stays open until spt_device_close() or another is asked for. */
+int spt_device_ready(const char *device, char *why, size_t n);
+int spt_device_flags(const char *device); /* SP_DEVICE_..., 0 for "cpu" */
+void spt_device_close(void);
+
 /* What a tensor is. Port and item say which; of weights the item is the index and port is 0. */
 enum { SPT_IN = 0, SPT_OUT = 1, SPT_DIN = 2, SPT_DOUT = 3, SPT_WEIGHT = 4, SPT_DWEIGHT = 5 };
 
@@ -28,6 +33,10 @@ enum { SPT_IN = 0, SPT_OUT = 1, SPT_DIN = 2, SPT_DOUT = 3, SPT_WEIGHT = 4, SPT_D
 spt *spt_new(const char *stage, const char *params, int threads);
 /* The same with a table that is there already. */
 spt *spt_new_value(const char *stage, const sp_value *params, int threads);
+/* The same on a device: "cpu" is plain host memory and calls; "cuda", "cuda:1" takes that device's stages and memory;
+ * "copy" runs the stages of the cpu through the memory and the stream of the cpu device, as other devices' stages run.
+ * One device other than "cpu" at a time. */
+spt *spt_new_on(const char *device, const char *stage, const char *params, int threads);
 void spt_free(spt *t);
 int spt_failed(const spt *t);             /* status of the latest failure, SP_OK if there was none */
 const char *spt_error(const spt *t);      /* its words, "" if there was none */
@@ -43,6 +52,7 @@ int spt_input_of(spt *t, int port, int dtype, int ndim, const int64_t *shape, in
 void spt_set_batch(spt *t, int64_t n);
 void spt_set_seed(spt *t, uint64_t seed);
 void spt_set_frozen(spt *t, int frozen);
+void spt_set_precision(spt *t, int precision); /* SP_PRECISION_..., FP32 unless set; before spt_plan */
 void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does after torch.manual_seed(seed) */
 
 /* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/init.h), prepares. May be called
@@ -55,9 +65,16 @@ void spt_set_live(spt *t, int i, float v);            /* a LIVE parameter, by it
 void spt_set_id(spt *t, int64_t sample, uint64_t id); /* default SP_ID(0, sample) */
 void spt_set_epoch(spt *t, uint64_t epoch);
 void spt_set_loss_scale(spt *t, float scale);
-void spt_set_dw_scale(spt *t, float scale);                      /* backward() updates the weights in place; 0: off */
-void spt_set_acc(spt *t, int din_acc, int dw_acc);               /* add to what is there */
-void spt_want(spt *t, int what, int port, int item, int wanted); /* SPT_DIN, SPT_DOUT, SPT_DWEIGHT: data NULL if not */
+void spt_set_dw_scale(spt *t, float scale);        /* backward() updates the weights in place; 0: off */
+void spt_set_acc(spt *t, int din_acc, int dw_acc); /* add to what is there */
+/* SPT_OUT (of an OPTIONAL port), SPT_DIN, SPT_DOUT, SPT_DWEIGHT: data NULL if not */
+void spt_want(spt *t, int what, int port, int item, int wanted);
+
+/* How calls run on a device with SP_DEVICE_CAPTURE. CAPTURE: each is captured, and its graph launched. REPLAY: the graph
+ * of the latest captured forward() or backward() is launched again, with the values that are in the buffers now; batch
+ * and what is wanted must be as they were then. */
+enum { SPT_EAGER = 0, SPT_CAPTURE = 1, SPT_REPLAY = 2 };
+void spt_set_capture(spt *t, int how);
 
 /* Runs. The STATUS port, if there is one, is turned into a failure with the stage's words. */
 int spt_forward(spt *t, uint64_t step);
@@ -67,7 +84,8 @@ int spt_backward(spt *t);
 int spt_ports(const spt *t, int what);                               /* how many ports */
 int spt_count(const spt *t, int what, int port);                     /* how many tensors on it */
 const sp_spec *spt_spec(const spt *t, int what, int port, int item); /* NULL: no such tensor */
-void *spt_raw(spt *t, int what, int port, int item);                 /* as it lies in memory */
+void *spt_raw(spt *t, int what, int port, int item);                 /* in its memory order, on the host: each call
+                                                                        takes it from there to a device and back */
 int spt_set(spt *t, int what, int port, int item, const void *row_major);
 int spt_get(spt *t, int what, int port, int item, void *row_major);
 const char *spt_weight_name(const spt *t, int i);     /* NULL: no such weight */
@@ -76,7 +94,7 @@ const sp_weight *spt_weight(const spt *t, int i);
 int spt_port_index(const spt *t, int what, const char *name); /* SPT_IN or SPT_OUT; -1: no such port */
 const char *spt_port_name(const spt *t, int what, int port);
 int spt_attr(const spt *t, const char *name, double *value); /* 0: no such attribute */
-double spt_seconds(const spt *t);          /* the latest forward or backward took, without the harness's checks */
+double spt_seconds(const spt *t);          /* the latest forward or backward took, without checks and copies */
 size_t spt_bytes(const spt *t, int saved); /* of scratch (0) or saved (1) */
 
 /* Compares backward() with central differences of forward(), through a random projection of the outputs (of a loss:

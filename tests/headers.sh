@@ -10,7 +10,6 @@ command -v "$cxx" >/dev/null || { echo "note: no C++ compiler ($cxx), C only"; c
 bad=0 n=0
 for header in $(cd "$include" && find spcore -name '*.h' | sort); do
   n=$((n + 1))
-  case $header in */cuda.h) continue ;; esac # needs CUDA's own headers
   printf '#include <%s>\n#include <%s>\nextern int sp_none;\nint sp_none;\n' "$header" "$header" >"$dir/t.c"
   cp "$dir/t.c" "$dir/t.cc"
   for std in c99 c11; do

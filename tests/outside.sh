@@ -16,7 +16,7 @@ quietly() { "$@" >"$dir/log" 2>&1 || { tail -n 40 "$dir/log"; fail "$*"; }; }
 
 # The folders are compiled in, so this is a build of its own: unoptimised, of the plugins only `sleep`.
 mkdir "$dir/build" && cd "$dir/build" || exit 99
-quietly "$src/configure" -q --prefix="$dir/prefix" CC="${CC:-cc}" CFLAGS=-O0
+quietly "$src/configure" -q --prefix="$dir/prefix" --without-cuda CC="${CC:-cc}" CFLAGS=-O0
 quietly make -j2 install plugin_LTLIBRARIES=sleep.la
 cd / || exit 99
 rm -rf "$dir/build"

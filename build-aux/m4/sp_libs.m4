@@ -104,6 +104,7 @@ AC_DEFUN([SP_LIST_LEFT_OUT],
 AS_IF([test "x$sp_onednn" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }onednn"])
 AS_IF([test "x$sp_images" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }images"])
 AS_IF([test "x$sp_jansson" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }jansson"])
+AS_CASE([$sp_cuda], [no*], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }cuda"])
 AC_SUBST([SP_LEFT_OUT])])
 
 AC_DEFUN([SP_SUMMARY],
@@ -114,6 +115,8 @@ AS_ECHO(["  sanitizers              $SP_SANITIZERS_ON"])
 AS_ECHO(["  oneDNN                  $sp_onednn"])
 AS_ECHO(["  libjpeg-turbo, libpng   $sp_images"])
 AS_ECHO(["  jansson                 $sp_jansson"])
+AS_ECHO(["  CUDA                    $sp_cuda"])
+AS_ECHO(["  CUDA emulator (tests)   $sp_emu"])
 AS_ECHO(["  Check                   $sp_check"])
 AS_ECHO(["  Python                  $sp_python"])
 AS_ECHO(["  install under           $prefix"])

@@ -30,7 +30,8 @@ enum { SP_EVENT_TIMING = 1u << 0 };
 enum {
   SP_DEVICE_ASYNC = 1u << 0,   /* streams run beside the submitting thread */
   SP_DEVICE_CAPTURE = 1u << 1, /* capture_* are there */
-  SP_DEVICE_HOSTMEM = 1u << 2  /* DEVICE memory can be read and written by the host */
+  SP_DEVICE_HOSTMEM = 1u << 2, /* DEVICE memory can be read and written by the host */
+  SP_DEVICE_FORK = 1u << 3     /* a capture may span streams, forked and joined by events recorded in it */
 };
 
 typedef struct sp_device_info {
@@ -75,12 +76,19 @@ typedef struct sp_device_type {
   int (*event_sync)(sp_ctx *, void *event); /* [main] blocks; returns the failure that came along, if any */
   int (*event_elapsed)(sp_ctx *, void *from, void *to, double *ms); /* [main] both with SP_EVENT_TIMING and complete */
 
-  /* Between begin and end the stream's operations are kept instead of run. waits and records are refused there.
-   * NULL without SP_DEVICE_CAPTURE. */
+  /* Between begin and end the stream's operations are kept instead of run, their failures come with the launch, and
+   * event_sync() of what was recorded there is refused. Waits and records are refused too, but with SP_DEVICE_FORK: there
+   * a stream joins the capture when it waits for an event recorded in it, and from then on may record and wait like the
+   * first. Before capture_end() of the first one it must wait for an event behind the last operation of each other.
+   * Events from outside of a capture stay outside. NULL without SP_DEVICE_CAPTURE. */
   int (*capture_begin)(sp_ctx *, void *stream);             /* [main] */
   int (*capture_end)(sp_ctx *, void *stream, void **graph); /* [main] */
   int (*graph_launch)(sp_ctx *, void *graph, void *stream); /* [main] one operation of the stream */
   void (*graph_close)(void *graph);                         /* [main & !running] */
+
+  /* Optional. Services of the device for stages that run on it, by name ("spcore.cuda/1"), or NULL. What a stage gets
+   * through sp_host.get_extension. The table lives as long as the device is open. [any thread] */
+  const void *(*extension)(void *dev, const char *id);
 } sp_device_type;
 
 #ifdef __cplusplus

@@ -201,7 +201,11 @@ typedef struct sp_io {
 enum {
   SP_STAGE_SOURCE = 1u << 0,     /* makes samples from ids; has a lane of its own and is prefetched */
   SP_STAGE_OPTIMIZER = 1u << 1,  /* input 0: LIST of gradients; output 0: LIST of the weights, updated in place.
-                                    plan() sees the specs of the gradients on input 0 */
+                                    plan() sees the specs of the gradients on input 0. Input 1, where there is one: LIST
+                                    of the statistics (STATE weights) of all trained stages. With the attribute "restores"
+                                    = 1 the update may put them back in place to what they were after the last update:
+                                    the type's last weights, one for each, hold that, and the host fills them before the
+                                    first step of a loop; else the list is empty in calls */
   SP_STAGE_CAPTURABLE = 1u << 2, /* keeps rule 4 strictly, so that its calls may be captured into a graph */
   SP_STAGE_REENTRANT = 1u << 3,  /* calls on one instance may overlap */
   SP_STAGE_STOCHASTIC = 1u << 4, /* draws random numbers */
@@ -219,7 +223,8 @@ typedef struct sp_stage_type {
   const sp_port *inputs, *outputs; /* may be NULL: none */
   const sp_param *params;          /* may be NULL: none */
   size_t params_size;
-  const char *status_doc; /* words for a STATUS port, with %sample, %value and %limit; NULL where there is none */
+  const char *status_doc; /* words for a STATUS port, with %sample, %value and %limit; a second line, if there is one, is for
+                             statuses other than SP_E_DATA; NULL where there is no such port */
 
   /* Makes an instance. `params` is filled and checked, and lives as long as the instance. On failure nothing is kept
    * and destroy() is not called. [main & !running] */

@@ -1,55 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * cpu_net.h - runs a network on the CPU: where each value lies, in which pixel order, and who computes it. */
+ * cpu_net.h - runs a lowered network on the CPU. */
 #ifndef NN_CPU_NET_H
 #define NN_CPU_NET_H
 
 #include "cpu_vec.h"
 #include "dnnl_conv.h"
-#include "net.h"
+#include "lower.h"
 
 #define NN_CHUNKS 16 /* pieces of a sum or of a product; fixed, so that the bits do not depend on the team */
 
-/* Pixel order of a map. NN_PLANAR: N,C,H,W. 0: N,H,W,C. d > 0: as 0, but the pixels of each 2^d x 2^d tile in Z order,
- * so that the four pixels under a 2x2 kernel of stride 2 lie together: such a convolution, and its transpose, are then
- * plain matrix products, and their result is in Z order of depth d - 1, or d + 1. */
-#define NN_PLANAR (-1)
-#define NN_MAX_DEPTH 14
-
-typedef struct nn_val {
-  int64_t c, h, w, px; /* px = h * w */
-  int net, layout;
-  int in_port, in_item, out_port, out_item; /* -1: not bound to a port */
-  int producer, uses, first, last;          /* ops */
-  int masked;                               /* the one reader masks the gradient by ReLU when writing it */
-  size_t off_infer, off_saved, off_grad;
-  int32_t *yo, *xo; /* place of pixel y, x is yo[y] + xo[x] */
-  /* of the call in progress */
-  float *data, *grad;
-  int gset, need, wanted;
-} nn_val;
-
-enum nn_exec { NN_X_GEMM, NN_X_CONV, NN_X_NORM, NN_X_POOL, NN_X_RELU, NN_X_ADD, NN_X_CONCAT, NN_X_COPY };
-
-typedef struct nn_xop {
-  nn_op d;
-  int x; /* enum nn_exec */
-  int in, in2, out;
-  int from, to; /* COPY: layouts; flattening goes to NN_PLANAR */
-  nn_conv *conv;
-  size_t off_stats;   /* NORM: mean and 1/std in `saved` */
-  size_t tmp, worker; /* bytes */
-} nn_xop;
-
-typedef struct nn_cpu {
-  nn_net net;
-  nn_val *vals;
-  nn_xop *ops;
-  int n_vals, n_ops;
-  size_t cap_vals, cap_ops;
-  int64_t batch;
-  int training, frozen, threads;
-  size_t infer_bytes, saved_bytes, grad_bytes, tmp_bytes, worker_bytes;
-} nn_cpu;
+typedef nn_low nn_cpu;
 
 /* Takes over *net (which is emptied, also on failure), fills plan's outputs, weights and sizes. Output specs are
  * channels-last. */

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+static inline float relu_of(float v) { return v < 0 ? 0 : v; } /* NaN stays: what is broken must not look well */
+
 NN_VEC void nn_bias_relu(float *y, const float *bias, int64_t rows, int64_t c, int64_t period, int64_t first,
                          int64_t ld, int relu) {
   for (int64_t r = 0; r < rows; r++) {
@@ -12,21 +14,18 @@ NN_VEC void nn_bias_relu(float *y, const float *bias, int64_t rows, int64_t c, i
       int64_t at = (first + j) % period, n = period - at < c - j ? period - at : c - j;
       float *d = row + j;
       if (bias && relu)
-        for (int64_t i = 0; i < n; i++) {
-          float v = d[i] + bias[at + i];
-          d[i] = v > 0 ? v : 0;
-        }
+        for (int64_t i = 0; i < n; i++) d[i] = relu_of(d[i] + bias[at + i]);
       else if (bias)
         for (int64_t i = 0; i < n; i++) d[i] += bias[at + i];
       else if (relu)
-        for (int64_t i = 0; i < n; i++) d[i] = d[i] > 0 ? d[i] : 0;
+        for (int64_t i = 0; i < n; i++) d[i] = relu_of(d[i]);
       j += n;
     }
   }
 }
 
 NN_VEC void nn_relu(float *y, const float *x, int64_t n) {
-  for (int64_t i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] : 0;
+  for (int64_t i = 0; i < n; i++) y[i] = relu_of(x[i]);
 }
 
 NN_VEC void nn_mask(float *d, const float *y, int64_t n) {
@@ -49,7 +48,7 @@ NN_VEC void nn_axpy(float *d, const float *s, float alpha, float beta, int64_t n
 
 NN_VEC void nn_add(float *d, const float *a, const float *b, int64_t n, int relu) {
   if (relu)
-    for (int64_t i = 0; i < n; i++) d[i] = a[i] + b[i] > 0 ? a[i] + b[i] : 0;
+    for (int64_t i = 0; i < n; i++) d[i] = relu_of(a[i] + b[i]);
   else
     for (int64_t i = 0; i < n; i++) d[i] = a[i] + b[i];
 }
@@ -95,10 +94,7 @@ NN_VEC void nn_scale_shift(float *y, const float *x, const float *scale, const f
     float *d = y + r * c;
     const float *s = x + r * c;
     if (relu)
-      for (int64_t j = 0; j < c; j++) {
-        float v = s[j] * scale[j] + shift[j];
-        d[j] = v > 0 ? v : 0;
-      }
+      for (int64_t j = 0; j < c; j++) d[j] = relu_of(s[j] * scale[j] + shift[j]);
     else
       for (int64_t j = 0; j < c; j++) d[j] = s[j] * scale[j] + shift[j];
   }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * optim.h - what optimizers share: a list of tensors as one row of chunks, the gradient norm, moments as STATE weights.
+ * optim.h - what optimizers share on every device: a list of tensors as one row of chunks, moments as STATE weights,
+ * the parameters that concern all gradients, and what becomes of gradients that are not finite.
  *
  * Weights, gradients and moments of one list element lie in the same memory order, so all are taken as flat. */
 #ifndef SP_PLUGINS_OPTIM_H
@@ -7,43 +8,88 @@
 
 #include <spcore/plugin.h>
 
-#define OPTIM_CHUNK 16384 /* elements of one work item; sums are made per chunk and added in chunk order */
+#define OPTIM_STATUS_DOC                                                                        \
+  "the gradients are not finite (%value in a row, limit %limit): try a lower lr or clip_norm, " \
+  "or nonfinite = \"skip\", which leaves such updates out"
 
-enum { OPTIM_IN_GRADIENTS };
-enum { OPTIM_OUT_WEIGHTS, OPTIM_OUT_NORM };
+enum { OPTIM_IN_GRADIENTS, OPTIM_IN_STATISTICS };
+enum { OPTIM_OUT_WEIGHTS, OPTIM_OUT_NORM, OPTIM_OUT_SKIPPED, OPTIM_OUT_STATUS };
 extern const sp_port optim_inputs[], optim_outputs[];
 
+enum { OPTIM_STOP, OPTIM_SKIP }; /* optim_params.nonfinite */
+extern const char *const optim_nonfinite_choices[];
+
+typedef struct optim_params {
+  double clip_norm;
+  int64_t max_nonfinite;
+  int32_t report_norm, nonfinite;
+} optim_params;
+
+/* The rows of a parameter table for the member `common`, an optim_params, of a stage's struct. */
+#define OPTIM_PARAM_ROWS(owner)                                                                                    \
+  {.name = "clip_norm",                                                                                            \
+   .type = SP_PARAM_FLOAT,                                                                                         \
+   .offset = offsetof(owner, common.clip_norm),                                                                    \
+   .min = 0,                                                                                                       \
+   .max = 1e30,                                                                                                    \
+   .doc = "gradients are scaled down to this L2 norm over all of them; 0: never"},                                 \
+      {.name = "report_norm",                                                                                      \
+       .type = SP_PARAM_BOOL,                                                                                      \
+       .offset = offsetof(owner, common.report_norm),                                                              \
+       .doc = "compute grad_norm without clipping too"},                                                           \
+      {.name = "nonfinite",                                                                                        \
+       .type = SP_PARAM_CHOICE,                                                                                    \
+       .offset = offsetof(owner, common.nonfinite),                                                                \
+       .choices = optim_nonfinite_choices,                                                                         \
+       .doc = "when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state"}, \
+  {                                                                                                                \
+    .name = "max_nonfinite", .type = SP_PARAM_INT, .offset = offsetof(owner, common.max_nonfinite), .def = 10,     \
+    .min = 1, .max = 1e9, .doc = "so many updates skipped in a row stop the run; only with nonfinite = \"skip\""   \
+  }
+
 typedef struct optim {
-  uint32_t n;       /* tensors */
-  int64_t *count;   /* [n] elements */
-  int64_t *first;   /* [n + 1] chunk that each begins with */
-  sp_weight *state; /* `kinds` groups of n moments, then the step count */
-  uint32_t n_state, kinds;
+  const optim_params *p;
+  int64_t chunk;  /* elements of one work item */
+  uint32_t n;     /* tensors */
+  int64_t *count; /* [n] elements */
+  int64_t *first; /* [n + 1] chunk that each begins with */
+  sp_weight
+      *state; /* `kinds` groups of n moments and the step count; the updates skipped in a row and kept statistics */
+  uint32_t n_state, kinds, n_kept;
   char *names;
 } optim;
 
-typedef struct optim_span {
-  uint32_t tensor;
-  int64_t at, n; /* elements */
-} optim_span;
-
-/* Fills o and plan from the gradients' specs: outputs, scratch, and STATE weights "KIND.I" for each of `kinds` names
- * (where there are any: also "step", an int64 scalar), all starting at 0. norm: the gradient norm is computed and put
- * out. May be called again. */
-int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const char *const *kind_names, uint32_t kinds, int norm);
+/* Fills o and plan from the gradients' specs: outputs, and STATE weights "KIND.I" for each of `kinds` names (where
+ * there are any: also "step", an int64 scalar; where updates may be skipped: "skipped", and "statistics.I" with what
+ * the statistics were after the last update), all starting at 0. May be called again. */
+int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, const char *const *kind_names,
+               uint32_t kinds, int64_t chunk);
 void optim_free(optim *o);
 
+/* Is the norm of the gradients wanted? */
+static inline int optim_norm(const optim_params *p) { return p->clip_norm > 0 || p->report_norm; }
 static inline int64_t optim_chunks(const optim *o) { return o->n ? o->first[o->n] : 0; }
-optim_span optim_find(const optim *o, int64_t chunk);
-/* Moment `kind` of a tensor, as it lies in io->weights. */
-static inline float *optim_moment(const optim *o, const sp_io *io, uint32_t kind, uint32_t tensor) {
-  return (float *)io->weights[kind * o->n + tensor].data;
-}
-/* The step count, after adding 1 to it. */
-int64_t optim_count_step(const optim *o, const sp_io *io);
 
-/* The factor that clips gradients to a global L2 norm of clip_norm (0: 1), as torch.nn.utils.clip_grad_norm_. Where plan
- * was told `norm`, it is computed and written to the output. */
-int optim_clip(sp_ctx *ctx, const optim *o, const sp_io *io, double clip_norm, float *factor);
+/* Moment `kind` of a tensor, the step count, and the updates skipped in a row, as they lie in io->weights; NULL: there
+ * is none. */
+static inline float *optim_moment(const optim *o, const sp_io *io, uint32_t kind, uint32_t tensor) {
+  return kind < o->kinds ? (float *)io->weights[kind * o->n + tensor].data : NULL;
+}
+static inline int64_t *optim_step(const optim *o, const sp_io *io) {
+  return o->kinds ? (int64_t *)io->weights[o->kinds * o->n].data : NULL;
+}
+static inline int64_t *optim_in_a_row(const optim *o, const sp_io *io) {
+  return o->p->nonfinite == OPTIM_SKIP ? (int64_t *)io->weights[o->n_state - o->n_kept - 1].data : NULL;
+}
+/* Statistic i as it was after the last update. */
+static inline void *optim_kept(const optim *o, const sp_io *io, uint32_t i) {
+  return io->weights[o->n_state - o->n_kept + i].data;
+}
+/* How many statistics of a call are to be kept or put back. */
+static inline uint32_t optim_statistics(const optim *o, const sp_io *io) {
+  return o->n_kept ? io->in[OPTIM_IN_STATISTICS].n : 0;
+}
+/* The value of the attribute that asks the host for them. */
+static inline int optim_restores(const optim *o) { return o->n_kept > 0; }
 
 #endif

@@ -9,7 +9,9 @@ local sp = {}
 
 ---The parameters that all scripts have; others come with the script's own options.
 ---@class spcore.options
----@field device? string
+---@field device? string "auto", "cpu", "cuda", "cuda:1"
+---@field precision? "auto"|"fp32"|"tf32"|"bf16" of products
+---@field capture? "auto"|"off"|"lane"|"step" what a GPU replays as one call
 ---@field strategy? string
 ---@field depth? integer
 ---@field threads? integer 0: all processors

@@ -8,6 +8,7 @@
 ---@class spcore.node_options
 ---@field name? string how the stage is called in messages and files (default: the stage's name)
 ---@field frozen? boolean its weights are not trained (default false)
+---@field on_cpu? boolean runs on the processor in a graph on a GPU (default false)
 ---@field weights? string file to load its weights from
 
 ---@class spcore.source_options: spcore.node_options
@@ -23,17 +24,23 @@
 ---@class spcore.adamw.params: spcore.node_options
 ---@field [1]? spcore.ref|spcore.ref[] the input gradients
 ---@field gradients? spcore.ref|spcore.ref[] one per weight
+---@field [2]? spcore.ref|spcore.ref[] the input statistics
+---@field statistics? spcore.ref|spcore.ref[] running statistics of what is trained; put back where an update is skipped
 ---@field lr? number learning rate (0..1000000, default 0.001; may be set while running)
 ---@field betas? number|number[] decay of the running means of gradient and squared gradient (0..1, default {0.9,0.999})
 ---@field eps? number added to the root of the mean squared gradient (0..1, default 1e-08)
 ---@field weight_decay? number weights shrink by this times the learning rate (0..1000000, default 0.01)
 ---@field clip_norm? number gradients are scaled down to this L2 norm over all of them; 0: never (at least 0, default 0)
 ---@field report_norm? boolean compute grad_norm without clipping too (default false)
+---@field nonfinite? "stop"|"skip" when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state (default "stop")
+---@field max_nonfinite? integer so many updates skipped in a row stop the run; only with nonfinite = "skip" (1..1000000000, default 10)
 
 ---Adam with decoupled weight decay.
 ---@class spcore.adamw: spcore.node
 ---@field weights spcore.ref[] updated in place, in the order of the gradients
 ---@field grad_norm spcore.ref[] L2 norm of all gradients before clipping; only with clip_norm or report_norm
+---@field skipped spcore.ref[] 1 where this update was skipped, else 0; only with nonfinite = "skip"
+---@field status spcore.ref gradients that are not finite, where they stop the run
 
 ---What g.add is called with.
 ---@class spcore.add.params: spcore.node_options
@@ -85,11 +92,12 @@
 ---@field ignore_index? integer labels of this value do not count (default -100)
 ---@field class_weights? number|number[] one per class; the mean is weighted by them; none: all 1 (at least 0, default {})
 ---@field weight? number multiplies this loss and its gradient (default 1)
+---@field nonfinite? "stop"|"ignore" stop the run when the loss is NaN or infinite, or ignore that, for an optimizer that skips such steps (default "stop")
 
 ---Mean cross-entropy of logits against class labels.
 ---@class spcore.cross_entropy: spcore.node
 ---@field loss spcore.ref mean over the labels that count; 0 where none does
----@field status spcore.ref the first label out of range
+---@field status spcore.ref the first label out of range, or a loss that is not finite
 ---@field valid spcore.ref how many labels counted; 0: the step has no gradient
 
 ---@class spcore.decoder.layers
@@ -223,6 +231,8 @@
 ---@class spcore.sgd.params: spcore.node_options
 ---@field [1]? spcore.ref|spcore.ref[] the input gradients
 ---@field gradients? spcore.ref|spcore.ref[] one per weight
+---@field [2]? spcore.ref|spcore.ref[] the input statistics
+---@field statistics? spcore.ref|spcore.ref[] running statistics of what is trained; put back where an update is skipped
 ---@field lr? number learning rate (0..1000000, default 0.001; may be set while running)
 ---@field momentum? number share of the former update that is kept (0..1, default 0)
 ---@field dampening? number share of the gradient that momentum leaves out (0..1, default 0)
@@ -230,11 +240,15 @@
 ---@field weight_decay? number times the weight is added to its gradient (0..1000000, default 0)
 ---@field clip_norm? number gradients are scaled down to this L2 norm over all of them; 0: never (at least 0, default 0)
 ---@field report_norm? boolean compute grad_norm without clipping too (default false)
+---@field nonfinite? "stop"|"skip" when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state (default "stop")
+---@field max_nonfinite? integer so many updates skipped in a row stop the run; only with nonfinite = "skip" (1..1000000000, default 10)
 
 ---Stochastic gradient descent.
 ---@class spcore.sgd: spcore.node
 ---@field weights spcore.ref[] updated in place, in the order of the gradients
 ---@field grad_norm spcore.ref[] L2 norm of all gradients before clipping; only with clip_norm or report_norm
+---@field skipped spcore.ref[] 1 where this update was skipped, else 0; only with nonfinite = "skip"
+---@field status spcore.ref gradients that are not finite, where they stop the run
 
 ---What g.sleep is called with.
 ---@class spcore.sleep.params: spcore.node_options
@@ -242,8 +256,8 @@
 ---@field x? spcore.ref|spcore.ref[] any tensors
 ---@field ms? number how long forward takes (0..1000000 ms, default 0)
 ---@field backward_ms? number how long backward takes (0..1000000 ms, default 0)
----@field spin? boolean keep a processor busy instead of sleeping (default false)
----@field fail_at_step? integer forward fails at this step; -1: never (-1..9007199254740992, default -1)
+---@field spin? boolean keep a processor busy instead of sleeping; a GPU is kept busy in any case (default false)
+---@field fail_at_step? integer forward fails at this step, on a GPU by a trap; -1: never (-1..9007199254740992, default -1)
 
 ---Passes tensors through after a known time.
 ---@class spcore.sleep: spcore.node

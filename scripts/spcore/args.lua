@@ -1,10 +1,18 @@
 -- SPDX-License-Identifier: MIT
 -- The command line of a script: its own options and those common to all scripts.
 local core = require "spcore.core"
+local devices = require "spcore.device"
 local words = require "spcore.words"
 
 local common = {
-  device = { "auto", "where to compute: auto, cpu" },
+  device = { "auto", "where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1 ..." },
+  precision = {
+    "auto", "of products: fp32, tf32, bf16; auto: tf32 on a GPU, fp32 on the cpu",
+    choices = { "auto", "fp32", "tf32", "bf16" },
+  },
+  capture = {
+    "auto", "calls that a GPU replays as one: off, lane, step; auto: lane", choices = { "auto", "off", "lane", "step" },
+  },
   strategy = { "serialized", "which stages overlap: a name or a file.lua" },
   depth = { 1, "how many steps a strategy works ahead", min = 1, max = 64 },
   threads = { 0, "threads of the arithmetic; 0: all processors", min = 0, max = 1024 },
@@ -140,10 +148,8 @@ local function convert(name, option, text)
 end
 
 local function check_device(name)
-  if name == "auto" then return "cpu" end
-  if core.has_device(name) then return name end
-  if name == "cuda" then usage("--device cuda: this build has no CUDA device; take --device cpu") end
-  usage("--device %s: no such device%s (spcore devices lists them)", name, words.near(name, { "auto", "cpu", "cuda" }))
+  local found, why = devices.find(name)
+  return found or usage("--device %s: %s", name, why)
 end
 
 local function unknown(arg, options)

@@ -1,13 +1,16 @@
 -- SPDX-License-Identifier: MIT
 -- The graph as a script sees it: g.stage{...} adds a stage, g:train, g:steps, g:evaluate ... run it.
 local core = require "spcore.core"
+local devices = require "spcore.device"
 local strategy = require "spcore.strategy"
 local words = require "spcore.words"
 
 local graph = {} -- methods
 
 -- What the host keeps of g.stage{...}; everything else is a wire or a parameter.
-local host_keys = { name = true, frozen = true, weights = true, batch = true, shuffle = true, drop_last = true }
+local host_keys = {
+  name = true, frozen = true, weights = true, batch = true, shuffle = true, drop_last = true, on_cpu = true,
+}
 
 local function is_wires(v)
   return core.kind(v) or (type(v) == "table" and core.kind(v[1]))
@@ -371,9 +374,10 @@ return function(opt)
   local get = function(key) return rawget(opt, key) end
   local threads = get "threads"
   if threads and threads > 0 then core.set_threads(threads) end
-  local device = get "device"
+  local device, why = devices.find(get "device" or "cpu")
+  if not device then core.fail(("sp.graph: device '%s': %s"):format(opt.device, why)) end
   local raw = core.graph {
-    device = device ~= "auto" and device or nil, seed = get "seed", run_ahead = get "run_ahead",
+    device = device, precision = devices.precision(device, get "precision"), capture = get "capture", seed = get "seed", run_ahead = get "run_ahead",
     prefetch = get "prefetch", pinned = get "pinned", init = get "init", checksums = get "checksums", trace = get "trace", timing = get "timing",
   }
   local g = {
@@ -381,7 +385,7 @@ return function(opt)
     _lanes = false, _optimizer = false, _strategy_name = false,
     _strategy = get "strategy" or "serialized",
     _opt = {
-      device = device or "cpu", seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
+      device = device, seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
       prefetch = get "prefetch" or 2, init = get "init" or "philox", checksums = get "checksums" or false, workers = get "workers",
       explain = get "explain",
     },

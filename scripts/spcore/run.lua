@@ -53,7 +53,7 @@ local function options_of(opt)
 end
 
 local function settings_of(g, opt, more)
-  local env, o = core.env(), g._opt
+  local env, o, effect = core.env(), g._opt, g._raw:options()
   local stages = {}
   for i, node in ipairs(g:nodes()) do
     stages[i] = { name = node.name, stage = node.stage, frozen = node.frozen }
@@ -62,7 +62,7 @@ local function settings_of(g, opt, more)
   for _, lane in ipairs(lanes) do depth = math.max(depth, lane.delay) end
   local t = {
     spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
-    device = o.device == "auto" and "cpu" or o.device, threads = env.threads, seed = o.seed, run_ahead = o.run_ahead,
+    device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed, run_ahead = o.run_ahead,
     prefetch = o.prefetch, init = o.init, checksums = o.checksums,
     strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
     options = options_of(opt),
@@ -81,8 +81,8 @@ end
 
 local function print_header(s, dir)
   progress.print("spcore %s  %s", s.spcore, s.script)
-  progress.print("device %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device, s.strategy, #s.lanes,
-    #s.lanes == 1 and "" or "s", s.depth, s.threads, s.seed)
+  progress.print("device %s, %s, capture %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device,
+    s.precision, s.capture, s.strategy, #s.lanes, #s.lanes == 1 and "" or "s", s.depth, s.threads, s.seed)
   progress.print("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s",
     size(s.memory.total), size(s.memory.weights), size(s.memory.gradients),
     size(s.memory.optimizer), size(s.memory.activations), size(s.memory.saved),

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Command lines of scripts: values, types, help, wrong use.
+local core = require "spcore.core"
 local t = require "check"
 
 local dir <close> = t.folder()
@@ -51,7 +52,12 @@ for line, message in pairs {
   ["--depth 0"] = "at least 1",
   ["--threads -1"] = "at least 0",
   ["--prefetch 0"] = "at least 1",
-  ["--device cuda"] = "no CUDA device",
+  ["--device cuda:1000"] = core.count_device "cuda" and "numbered from 0" or "%-%-device cuda:1000: .*; take %-%-device cpu",
+  ["--device cpu:1"] = "there is 1, numbered from 0 %(spcore devices lists them%)",
+  ["--device cpu:x"] = "write a number behind the colon, as in cuda:1",
+  ["--device cuad"] = "no such device; did you mean 'cuda'%?",
+  ["--precision fp16"] = "choose one of auto, fp32, tf32, bf16",
+  ["--capture steps"] = "choose one of auto, off, lane, step; did you mean 'step'%?",
   ["--device gpu"] = "no such device; did you mean 'cpu'%?",
   ["--init other"] = "choose one of philox, torch",
   ["--plugin nothing.so"] = "nothing.so",
@@ -67,6 +73,35 @@ local err
 code, out, err = t.spcore(dir.path, "run plain.lua word")
 t.eq(code, 2)
 t.one_line(err, "unexpected argument 'word'")
+
+-- what the device cannot do is said when the graph is made
+t.write(dir.path .. "/graph.lua", [[
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local o = g._raw:options()
+print(o.device, o.precision, o.capture)
+]])
+for line, message in pairs {
+  ["--device cpu --precision tf32"] = "precision: device 'cpu' computes in fp32 only",
+  ["--device mock --precision bf16"] = "precision: device 'mock' computes in fp32 only",
+  ["--device cpu --capture lane"] = "capture lane on device 'cpu': the device records nothing; take capture off or auto",
+  ["--device mock --capture step --checksums"] = "capture step on device 'mock': checksums are taken behind every stage",
+} do
+  code, out, err = t.spcore(dir.path, "run graph.lua " .. line)
+  t.eq(code, 1, line)
+  t.eq(out, "", line)
+  t.one_line(err, "^spcore: graph.lua:3: .*" .. message)
+end
+for line, wanted in pairs {
+  ["--device cpu"] = "cpu\tfp32\toff\n",
+  ["--device mock"] = "mock\tfp32\tlane\n",
+  ["--device mock:0 --capture step"] = "mock:0\tfp32\tstep\n",
+  ["--device mock --checksums"] = "mock\tfp32\toff\n",
+} do
+  code, out = t.spcore(dir.path, "run graph.lua " .. line)
+  t.eq(out, wanted, line)
+end
 
 -- wrong tables are the script's fault, not the user's
 local sp = require "spcore"

@@ -35,13 +35,13 @@ local function lines(path)
 end
 
 -- numbered folders, settings, metrics, the last line
-local code, out = run ""
+local code, out = run "--device cpu"
 t.eq(code, 0)
-t.match(out, "device cpu  strategy serialized %(1 lane, depth 0%)  threads %d+  seed 1\n")
+t.match(out, "device cpu, fp32, capture off  strategy serialized %(1 lane, depth 0%)  threads %d+  seed 1\n")
 t.match(out, "memory %d")
 t.match(out, "step 7/7  loss ")
 t.match(out, "\nruns/toy%-1: done\n$")
-code, out = run "--quiet --strategy pipelined --depth 2 --seed 5"
+code, out = run "--quiet --device cpu --strategy pipelined --depth 2 --seed 5"
 t.eq(code, 0)
 t.eq(out, "runs/toy-2: done\n")
 local s = sp.json.read(dir.path .. "/runs/toy-2/settings.json")
@@ -49,6 +49,8 @@ t.eq(s.strategy, "pipelined")
 t.eq(s.depth, 2)
 t.eq(s.seed, 5)
 t.eq(s.device, "cpu")
+t.eq(s.precision, "fp32")
+t.eq(s.capture, "off")
 t.eq(s.lanes[2].stages[1], "last")
 t.eq(s.options.mine, 0.5)
 t.eq(s.model.a, 1)
@@ -59,6 +61,17 @@ t.eq(m.step, 6)
 t.eq(m.n, 8)
 t.eq(math.type(m.loss), "float")
 t.eq(sys.kind(dir.path .. "/runs/toy-2/weights.safetensors"), "file")
+
+-- what "auto" came to is what is written
+t.eq(run "--quiet --device mock --out mock", 0)
+s = sp.json.read(dir.path .. "/mock/settings.json")
+t.eq(s.device, "mock")
+t.eq(s.precision, "fp32")
+t.eq(s.capture, "lane")
+t.eq(s.options.capture, "auto")
+t.eq(t.read(dir.path .. "/mock/weights.safetensors"), t.read(dir.path .. "/runs/toy-1/weights.safetensors"))
+t.eq(run "--quiet --device mock --capture step --out mock2", 0)
+t.eq(sp.json.read(dir.path .. "/mock2/settings.json").capture, "step")
 
 -- --out: made with its parents; never overwritten
 t.eq(run "--quiet --out a/b/c/", 0)

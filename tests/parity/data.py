@@ -31,7 +31,7 @@ def picture(h, w):
 
 
 def read(path, h, w, workers=2):
-    st = Stage("reader", {"files": [[path]], "size": [h, w], "workers": workers}, batch=1, training=False)
+    st = Stage("reader", {"files": [[path]], "size": [h, w], "workers": workers}, batch=1, training=False, device="cpu")
     return st.forward()["image"][0]
 
 
@@ -79,7 +79,8 @@ with tempfile.TemporaryDirectory() as tmp:
         Image.fromarray(picture(h, w)).save(f"{tmp}/d/images/m.png")
         m = rng.integers(0, 21, (h, w)).astype(np.uint8)
         Image.fromarray(m).save(f"{tmp}/d/masks/m.png")
-        st = Stage("reader", {"path": f"{tmp}/d", "classes": 21, "size": [oh, ow]}, batch=1, training=False)
+        st = Stage("reader", {"path": f"{tmp}/d", "classes": 21, "size": [oh, ow]}, batch=1, training=False,
+                   device="cpu")
         want = TF.resize(torch.tensor(m)[None], [oh, ow], interpolation=TF.InterpolationMode.NEAREST)[0].numpy()
         r.same(f"mask {h}x{w} -> {oh}x{ow}", st.forward()["mask"][0], want)
 

@@ -10,6 +10,7 @@ except ImportError:
     print("skipped: numpy is not installed (Debian: apt install python3-numpy)")
     sys.exit(77)
 
+_PRECISIONS = {"fp32": 0, "tf32": 1, "bf16": 2}
 IN, OUT, DIN, DOUT, WEIGHT, DWEIGHT = range(6)
 ROW_MAJOR, CHANNELS_LAST = 0, 0x0231
 _DTYPES = {1: np.uint8, 2: np.int8, 3: np.int32, 4: np.int64, 5: np.float16, 7: np.float32, 8: np.float64}
@@ -40,7 +41,8 @@ def _load():
     lib = ctypes.CDLL(path)
     i, p, s, i64, f = ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_float
     for name, result, args in [
-            ("spt_new", p, [s, s, i]), ("spt_free", None, [p]), ("spt_failed", i, [p]), ("spt_error", s, [p]),
+            ("spt_new_on", p, [s, s, s, i]), ("spt_set_precision", None, [p, i]),
+            ("spt_free", None, [p]), ("spt_failed", i, [p]), ("spt_error", s, [p]),
             ("spt_input_of", i, [p, i, i, i, ctypes.POINTER(i64), i, p]), ("spt_set_batch", None, [p, i64]),
             ("spt_set_seed", None, [p, ctypes.c_uint64]), ("spt_set_frozen", None, [p, i]),
             ("spt_set_torch", None, [p, i]), ("spt_plan", i, [p, i]), ("spt_run_batch", i, [p, i64]),
@@ -92,16 +94,20 @@ class Stage:
 
     inputs: one array per port, a list of arrays for a LIST port, None for an unwired port. order: memory order of the
     four-dimensional inputs, one value for all ports or a list with one per port. Arrays go in and come out in logical
-    row-major order. A failure of the stage raises StageError with its words.
+    row-major order. A failure of the stage raises StageError with its words. device: "cpu", "cuda", "cuda:1";
+    None takes $SP_TEST_DEVICE, or the cpu. precision: "fp32", "tf32", "bf16"; None takes $SP_TEST_PRECISION, or fp32.
     """
 
     def __init__(self, name, params=None, inputs=(), training=True, order=ROW_MAJOR, seed=1, torch_init=False,
-                 frozen=False, batch=None, threads=2):
+                 frozen=False, batch=None, threads=2, device=None, precision=None):
         self.name = name
-        self._t = _lib.spt_new(name.encode(), lua(params or {}).encode(), threads)
+        device = device or os.environ.get("SP_TEST_DEVICE", "cpu")
+        precision = precision or os.environ.get("SP_TEST_PRECISION", "fp32")
+        self._t = _lib.spt_new_on(device.encode(), name.encode(), lua(params or {}).encode(), threads)
         if not self._t:
             raise MemoryError("libsptest")
         self._check(_lib.spt_failed(self._t))
+        _lib.spt_set_precision(self._t, _PRECISIONS[precision])
         for port, arrays in enumerate(inputs):
             o = order[port] if isinstance(order, (list, tuple)) else order
             for a in _as_list(arrays):

@@ -393,6 +393,42 @@ static int probe_forward(sp_ctx *c, void *self, const sp_io *io) {
   return SP_OK;
 }
 
+/* ---- toy_spoil: a copy, but NaN in some steps of training ---- */
+typedef struct {
+  int64_t first, last;
+} spoil_params;
+static const sp_param spoil_table[] = {{.name = "first",
+                                        .type = SP_PARAM_INT,
+                                        .offset = offsetof(spoil_params, first),
+                                        .max = 1e9,
+                                        .doc = "step from which on all is NaN"},
+                                       {.name = "last",
+                                        .type = SP_PARAM_INT,
+                                        .offset = offsetof(spoil_params, last),
+                                        .def = -1,
+                                        .min = -1,
+                                        .max = 1e9,
+                                        .doc = "last such step"},
+                                       {.name = NULL}};
+static const sp_port spoil_ports[] = {
+    {.name = "x", .dtypes = SP_DT(SP_F32), .ndim = -1, .flags = SP_PORT_NOGRAD, .doc = "any shape"}, {.name = NULL}};
+static int spoil_plan(sp_ctx *c, void *self, sp_plan *p) {
+  (void)c, (void)self;
+  p->out[0].spec[0] = p->in[0].spec[0];
+  return SP_OK;
+}
+static int spoil_forward(sp_ctx *c, void *self, const sp_io *io) {
+  const spoil_params *p = self;
+  const sp_tensor *x = &io->in[0].t[0];
+  int64_t at = (int64_t)io->step->step;
+  size_t bytes = sizeof(float);
+  (void)c;
+  for (int i = 0; i < x->spec.ndim; i++) bytes *= (size_t)x->spec.shape[i];
+  if (!io->step->training || at < p->first || at > p->last) memcpy(io->out[0].t[0].data, x->data, bytes);
+  else memset(io->out[0].t[0].data, 0xff, bytes);
+  return SP_OK;
+}
+
 #define TYPE(var, nm, fl, ins, outs, table, ps, cr, de, pl, fo, ba) \
   static const sp_stage_type var = {.size = sizeof(sp_stage_type),  \
                                     .flags = fl,                    \
@@ -411,18 +447,21 @@ static int probe_forward(sp_ctx *c, void *self, const sp_io *io) {
                                     .status_doc = "sample %sample: value %value is above %limit"}
 TYPE(t_source, "toy_source", SP_STAGE_SOURCE, NULL, source_out, source_table, source_params, source_create, free,
      source_plan, source_forward, NULL);
-TYPE(t_mul, "toy_mul", SP_STAGE_INPLACE_SGD, mul_in, mul_out, mul_table, mul_params, mul_create, free, mul_plan,
+TYPE(t_mul, "toy_mul", SP_STAGE_INPLACE_SGD | SP_STAGE_CAPTURABLE, mul_in, mul_out, mul_table, mul_params, mul_create, free, mul_plan,
      mul_forward, mul_backward);
-TYPE(t_loss, "toy_loss", SP_STAGE_LOSS, mul_in, loss_out, loss_table, loss_params, loss_create, no_op, loss_plan,
+TYPE(t_loss, "toy_loss", SP_STAGE_LOSS | SP_STAGE_CAPTURABLE, mul_in, loss_out, loss_table, loss_params, loss_create, no_op, loss_plan,
      loss_forward, NULL);
-TYPE(t_sgd, "toy_sgd", SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD, sgd_in, sgd_out, sgd_table, sgd_params, sgd_create,
+TYPE(t_sgd, "toy_sgd", SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD | SP_STAGE_CAPTURABLE, sgd_in, sgd_out, sgd_table, sgd_params, sgd_create,
      free, sgd_plan, sgd_forward, NULL);
-TYPE(t_nop, "toy_nop", 0, nop_in, nop_out, NULL, char, loss_create, no_op, nop_plan, nop_forward, NULL);
+TYPE(t_nop, "toy_nop", SP_STAGE_CAPTURABLE, nop_in, nop_out, NULL, char, loss_create, no_op, nop_plan, nop_forward, NULL);
 TYPE(t_fill, "toy_fill", 0, NULL, fill_out, fill_table, fill_params, loss_create, no_op, fill_plan, fill_forward, NULL);
 TYPE(t_probe, "toy_probe", 0, probe_in, probe_out, probe_table, probe_params, probe_create, free, probe_plan,
      probe_forward, NULL);
+TYPE(t_spoil, "toy_spoil", SP_STAGE_CAPTURABLE, spoil_ports, spoil_ports, spoil_table, spoil_params, loss_create, no_op,
+     spoil_plan, spoil_forward, NULL);
 
-static const sp_stage_type *const all[] = {&t_source, &t_mul, &t_loss, &t_sgd, &t_nop, &t_fill, &t_probe, NULL};
+static const sp_stage_type *const all[] = {&t_source, &t_mul,  &t_loss,  &t_sgd,
+                                           &t_nop,    &t_fill, &t_probe, &t_spoil, NULL};
 SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
                                            .abi = SP_ABI,
                                            .name = "toy",

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# The CUDA emulator of the tests (tests/emu): a C++ compiler and CUDA's headers; no GPU, and none of its libraries.
+
+# Needs AC_PROG_CXX and SP_CUDA before. Autoconf's default of "-g -O2" for C++ is kept.
+AC_DEFUN([SP_EMU],
+[sp_emu="no: no CUDA toolkit"
+SP_CXXFLAGS="-std=gnu++17 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas"
+AS_IF([test "x$enable_werror" = xyes], [SP_CXXFLAGS="$SP_CXXFLAGS -Werror"])
+SP_EMU_CPPFLAGS=`AS_ECHO(["$CUDA_CPPFLAGS"]) | sed 's/-I */-isystem /g'`
+AS_IF([test "x${sp_cuda%%:*}" = xyes],
+  [AC_LANG_PUSH([C++])
+   sp_saved_CPPFLAGS=$CPPFLAGS sp_saved_CXXFLAGS=$CXXFLAGS
+   CPPFLAGS="$CPPFLAGS $SP_EMU_CPPFLAGS" CXXFLAGS="$CXXFLAGS $SP_CXXFLAGS $SP_SAN_CFLAGS"
+   AC_MSG_CHECKING([whether $CXX compiles C++17 with the headers of CUDA])
+   AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <cublas_v2.h>
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
+#include <functional>]], [[std::function<float()> f = [] { return make_float4(0, 0, 0, 0).x; }; return f() != 0;]])],
+     [sp_emu=yes], [sp_emu="no: no C++17 compiler that takes the headers of CUDA"])
+   AC_MSG_RESULT([$sp_emu])
+   CPPFLAGS=$sp_saved_CPPFLAGS CXXFLAGS=$sp_saved_CXXFLAGS
+   AC_LANG_POP([C++])])
+AC_SUBST([SP_CXXFLAGS])
+AC_SUBST([SP_EMU_CPPFLAGS])
+AM_CONDITIONAL([HAVE_EMU], [test "x$sp_emu" = xyes])])

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: MIT
+ * cuda_gemm.c - linear, 1x1 and patch convolutions and their transposes as matrix products.
+ *
+ * y[m][n] = x[m][k] w[n][k]: rows are pixels, w lies as [n][k]. cuBLASLt counts columns first, so that what is
+ * row-major here is a transposed matrix there: y^T = w x^T, dx^T = w^T dy^T, dw^T = x^T dy. prepare() measures what
+ * cuBLASLt offers, and for few rows kernels of our own; the choice is kept as text, so later runs compute the same. */
+#include "cuda_net.h"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wstrict-prototypes" /* a declaration of cuBLASLt's own */
+#include <cublasLt.h>
+#pragma GCC diagnostic pop
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { FORWARD, DATA, WEIGHT, UPDATE, BACKWARD }; /* UPDATE: w += *scale * dw; BACKWARD: all of it */
+enum how { FUSED, PLAIN, SKINNY, PATCH };              /* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN */
+enum { CANDIDATES = 8, ALIGNMENT = 16 };               /* bytes that every tensor is aligned to at least */
+
+struct nn_product {
+  nn_product *next;
+  int kind, how, relu, biased;
+  int elt, d_elt; /* of both factors (but w in SKINNY), and of the result */
+  int64_t samples, m, n, k;
+  cublasLtMatmulDesc_t desc;
+  cublasLtMatrixLayout_t a, b, d;
+  cublasLtMatmulAlgo_t algo;
+  const void *bias; /* that the descriptor names */
+};
+
+/* One product, about to be enqueued. */
+typedef struct args {
+  nnc_call *c;
+  nn_product *p;
+  const void *a, *b; /* FORWARD: w, x. DATA: w, dy. WEIGHT, UPDATE: x, dy */
+  void *d;
+  const float *master; /* w as float32 */
+  const float *bias;
+  const void *mask;
+  const float *scale;
+  int add;
+} args;
+
+static void dims(const nn_low *low, const nn_xop *op, int64_t samples, int64_t *m, int64_t *n, int64_t *k) {
+  const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
+  int64_t kk = op->d.kind == NN_OP_LINEAR ? 1 : (int64_t)op->d.k[0] * op->d.k[1];
+  int t = op->d.kind == NN_OP_CONVT;
+  *m = samples * (t ? in->px : out->px);
+  *n = t ? kk * out->c : out->c;
+  *k = t ? in->c : kk * in->c;
+}
+
+static cudaDataType_t type_of(int elt) { return elt == NN_F32 ? CUDA_R_32F : CUDA_R_16BF; }
+
+int nnc_gemm_repeats(const nn_xop *op) {
+  return op->x == NN_X_GEMM && op->d.kind == NN_OP_CONVT && op->d.bias && op->d.k[0] * op->d.k[1] > 1;
+}
+
+/* Whether one pass may compute the whole backward, where shapes and device allow it. */
+static int may_patch(const nn_cuda *cuda, const nn_xop *op) {
+  return cuda->low.training && !cuda->low.frozen && cuda->precision == SP_PRECISION_TF32 &&
+         cuda->low.vals[op->in].elt == NN_F32;
+}
+
+void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
+  nn_low *low = &cuda->low;
+  nn_cop *cop = &cuda->cops[op - low->ops];
+  const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
+  size_t patch = 0;
+  int64_t m, n, k;
+  dims(low, op, low->batch, &m, &n, &k);
+  cop->off_cast = cop->off_bias = cuda->fixed_bytes;
+  if (cuda->precision == SP_PRECISION_BF16) cuda->fixed_bytes += nn_align((size_t)(n * k) * 2);
+  cop->off_bias = cuda->fixed_bytes;
+  if (nnc_gemm_repeats(op)) cuda->fixed_bytes += nn_align((size_t)n * sizeof(float));
+  for (int64_t s = 1; s <= low->batch; s++) {
+    dims(low, op, s, &m, &n, &k);
+    if (m <= NNK_SKINNY && nnk_skinny_work(m, n, k) > op->tmp) op->tmp = nnk_skinny_work(m, n, k);
+    if (may_patch(cuda, op) && nnk_patch_work(m, n, k) > patch) patch = nnk_patch_work(m, n, k);
+  }
+  cop->off_patch = cuda->pieces_bytes;
+  cuda->pieces_bytes += nn_align(patch);
+  *arena = nn_align(nnc_map_bytes(in, low->batch)) + nn_align(nnc_map_bytes(out, low->batch)) + nn_align(op->tmp);
+  if (low->training) *arena += nn_align((size_t)(n * k) * sizeof(float));
+  if (patch) {
+    nnk_map dy = nnc_map(out, low->batch);
+    *arena += nn_align(nnc_map_bytes(in, low->batch)) + patch + nnk_bias_grad_work(&dy);
+  }
+}
+
+/* ---- descriptors ------------------------------------------------------------------------------------------------- */
+static void close_product(nn_product *p) {
+  if (p->desc) cublasLtMatmulDescDestroy(p->desc);
+  if (p->a) cublasLtMatrixLayoutDestroy(p->a);
+  if (p->b) cublasLtMatrixLayoutDestroy(p->b);
+  if (p->d) cublasLtMatrixLayoutDestroy(p->d);
+  p->desc = NULL;
+  p->a = p->b = p->d = NULL;
+  p->bias = NULL;
+}
+
+void nnc_gemm_free(nn_product *p) {
+  while (p) {
+    nn_product *next = p->next;
+    close_product(p);
+    free(p);
+    p = next;
+  }
+}
+
+static int set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what, const void *value, size_t bytes) {
+  return cublasLtMatmulDescSetAttribute(desc, what, value, bytes) != CUBLAS_STATUS_SUCCESS;
+}
+
+/* Not 0: cuBLASLt refuses. */
+static int describe(nn_product *p, int precision, int fused, const void *bias) {
+  cublasComputeType_t compute = precision == SP_PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  int32_t ta = p->kind == FORWARD ? CUBLAS_OP_T : CUBLAS_OP_N, tb = p->kind >= WEIGHT ? CUBLAS_OP_T : CUBLAS_OP_N;
+  int32_t mode = p->kind == UPDATE ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST, f32 = CUDA_R_32F;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  cudaDataType_t t = type_of(p->elt);
+  uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
+  int bad;
+  close_product(p);
+  if (fused && p->biased) epilogue = p->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  else if (fused && p->relu) epilogue = CUBLASLT_EPILOGUE_RELU;
+  bad = cublasLtMatmulDescCreate(&p->desc, compute, CUDA_R_32F) ||
+        set(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta) ||
+        set(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb) ||
+        set(p->desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode) ||
+        set(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  if (!bad && fused && p->biased) {
+    bad = set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    if (!bad && p->d_elt != NN_F32) bad = set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &f32, sizeof f32);
+    p->bias = bias;
+  }
+  switch (p->kind) {
+    case FORWARD:
+      return bad || cublasLtMatrixLayoutCreate(&p->a, t, k, n, p->k) ||
+             cublasLtMatrixLayoutCreate(&p->b, t, k, m, p->k) ||
+             cublasLtMatrixLayoutCreate(&p->d, type_of(p->d_elt), n, m, p->n);
+    case DATA:
+      return bad || cublasLtMatrixLayoutCreate(&p->a, t, k, n, p->k) ||
+             cublasLtMatrixLayoutCreate(&p->b, t, n, m, p->n) ||
+             cublasLtMatrixLayoutCreate(&p->d, type_of(p->d_elt), k, m, p->k);
+    default:
+      return bad || cublasLtMatrixLayoutCreate(&p->a, t, k, m, p->k) ||
+             cublasLtMatrixLayoutCreate(&p->b, t, n, m, p->n) ||
+             cublasLtMatrixLayoutCreate(&p->d, CUDA_R_32F, k, n, p->k);
+  }
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+/* Returns a cudaError_t or a cublasStatus_t; not 0: failed. */
+static int run_lt(const args *a) {
+  nn_product *p = a->p;
+  nnc_call *c = a->c;
+  float host_alpha = 1, host_beta = a->add ? 1 : 0;
+  const void *alpha = &host_alpha, *beta = &host_beta;
+  if (p->kind == UPDATE) {
+    alpha = a->scale;
+    beta = nnc_one(c);
+  }
+  if (p->how == FUSED && p->biased && p->bias != a->bias) {
+    if (set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &a->bias, sizeof a->bias)) return CUBLAS_STATUS_INTERNAL_ERROR;
+    p->bias = a->bias;
+  }
+  return (int)cublasLtMatmul(c->lt, p->desc, alpha, a->a, p->a, a->b, p->b, beta, a->d, p->d, a->d, p->d, &p->algo,
+                             c->workspace, c->cuda->ext->workspace_bytes, c->stream);
+}
+
+static int run_skinny(const args *a) {
+  const nn_product *p = a->p;
+  nnk_sum sum = {a->d, a->scale, a->add};
+  switch (p->kind) {
+    case FORWARD:
+      return nnk_skinny_forward(a->c->stream, p->elt, a->d, a->b, NNK_F32, a->master, a->bias, p->relu, p->m, p->n,
+                                p->k, a->c->tmp);
+    case DATA:
+      return nnk_skinny_data(a->c->stream, p->elt, a->d, a->b, NNK_F32, a->master, a->mask, a->add, p->m, p->n, p->k,
+                             a->c->tmp);
+    default: return nnk_skinny_weight(a->c->stream, p->elt, sum, a->b, a->a, p->m, p->n, p->k);
+  }
+}
+
+static int run_either(void *arg) {
+  const args *a = arg;
+  return a->p->how == SKINNY ? run_skinny(a) : run_lt(a);
+}
+
+/* ---- the choice -------------------------------------------------------------------------------------------------- */
+static void key_of(const nn_product *p, const nn_cuda *cuda, char *key) {
+  static const char *const kinds[] = {"forward", "data", "weight", "update"};
+  static const char *const precisions[] = {"fp32", "tf32", "bf16"};
+  snprintf(key, SP_CUDA_KEY_MAX, "product %s m%lld n%lld k%lld %s%s %s to %s ws%zu", kinds[p->kind], (long long)p->m,
+           (long long)p->n, (long long)p->k, p->biased ? "bias" : "-", p->relu ? "+relu" : "",
+           precisions[cuda->precision], p->d_elt == NN_F32 ? "f32" : "bf16", cuda->ext->workspace_bytes);
+}
+
+/* Takes a kept choice; 0: it is none of this library's. */
+static int restore(const args *a, const char *text) {
+  nn_product *p = a->p;
+  cublasLtMatmulHeuristicResult_t r;
+  if (!strcmp(text, "skinny")) {
+    p->how = SKINNY;
+    return p->m <= NNK_SKINNY;
+  }
+  if (strlen(text) < 2 || (text[0] != 'f' && text[0] != 'p') || text[1] != ' ' ||
+      nnc_unhex(p->algo.data, text + 2, sizeof p->algo.data))
+    return 0;
+  p->how = text[0] == 'f' ? FUSED : PLAIN;
+  if (describe(p, a->c->cuda->precision, p->how == FUSED, a->bias)) return 0;
+  return !cublasLtMatmulAlgoCheck(a->c->lt, p->desc, p->a, p->b, p->d, p->d, &p->algo, &r) &&
+         r.workspaceSize <= a->c->cuda->ext->workspace_bytes;
+}
+
+static int offered(const args *a, int fused, cublasLtMatmulHeuristicResult_t *list) {
+  nn_product *p = a->p;
+  cublasLtMatmulPreference_t pref;
+  size_t workspace = a->c->cuda->ext->workspace_bytes;
+  /* in place: partial sums meet in the order in which blocks finish */
+  uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, align = ALIGNMENT;
+  int n = 0, bad;
+  if (describe(p, a->c->cuda->precision, fused, a->bias) || cublasLtMatmulPreferenceCreate(&pref)) return 0;
+#define PREFER(what, value) \
+  cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_##what, &value, sizeof value)
+  bad = PREFER(MAX_WORKSPACE_BYTES, workspace) || PREFER(REDUCTION_SCHEME_MASK, schemes) ||
+        PREFER(MIN_ALIGNMENT_A_BYTES, align) || PREFER(MIN_ALIGNMENT_B_BYTES, align) ||
+        PREFER(MIN_ALIGNMENT_C_BYTES, align) || PREFER(MIN_ALIGNMENT_D_BYTES, align) ||
+        cublasLtMatmulAlgoGetHeuristic(a->c->lt, p->desc, p->a, p->b, p->d, p->d, pref, CANDIDATES, list, &n);
+#undef PREFER
+  cublasLtMatmulPreferenceDestroy(pref);
+  return bad ? 0 : n;
+}
+
+static int choose(args *a, const char *key) {
+  nn_product *p = a->p;
+  const sp_cuda *ext = a->c->cuda->ext;
+  cublasLtMatmulHeuristicResult_t list[CANDIDATES];
+  char text[SP_CUDA_VALUE_MAX] = "";
+  double best = -1, ms;
+  int fused = p->biased || p->relu, n = offered(a, fused, list);
+  if (!n && fused) n = offered(a, fused = 0, list);
+  p->how = fused ? FUSED : PLAIN;
+  for (int i = 0; i < n; i++) {
+    if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > ext->workspace_bytes) continue;
+    p->algo = list[i].algo;
+    ms = nnc_measure(a->c, run_either, a);
+    if (ms < 0 || (best >= 0 && ms >= best)) continue;
+    best = ms;
+    text[0] = fused ? 'f' : 'p';
+    text[1] = ' ';
+    nnc_hex(text + 2, p->algo.data, sizeof p->algo.data);
+  }
+  if (p->m <= NNK_SKINNY) {
+    p->how = SKINNY;
+    ms = nnc_measure(a->c, run_either, a);
+    if (ms >= 0 && (best < 0 || ms < best)) {
+      best = ms;
+      snprintf(text, sizeof text, "skinny");
+    }
+  }
+  if (best < 0) return nnc_no_choice(a->c, "cuBLASLt has no algorithm for", key);
+  a->c->ctx->host->log(a->c->ctx, SP_LOG_DEBUG, "%s: %.2f us, %.24s", key, best * 1e3, text);
+  if (!restore(a, text))
+    return a->c->ctx->host->fail(a->c->ctx, SP_E_DEVICE, "cuBLASLt takes back its choice for %s", key);
+  return ext->set_tuned(a->c->ctx, key, text);
+}
+
+/* The product is measured on garbage behind the fixed part of scratch, the weights' gradient too. */
+static int prepare(nnc_call *c, const nn_xop *op, int kind) {
+  nn_cuda *cuda = c->cuda;
+  const nn_low *low = &cuda->low;
+  const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
+  nn_cop *cop = nnc_cop(c, op);
+  nn_product *p;
+  char *x = c->tmp, *y = x + nn_align(nnc_map_bytes(in, c->n)), *g = y + nn_align(nnc_map_bytes(out, c->n)), *work = g;
+  char key[SP_CUDA_KEY_MAX], text[SP_CUDA_VALUE_MAX];
+  nnc_call at = *c;
+  args a = {
+      .c = &at, .master = nnc_weight(c, op->d.w), .scale = kind == UPDATE ? nnc_one(c) : NULL, .add = kind == UPDATE};
+  const void *w = in->elt == NN_F32 ? nnc_weight(c, op->d.w) : c->fixed + cop->off_cast;
+  int st;
+  for (p = cop->products; p; p = p->next)
+    if (p->kind == kind && p->samples == c->n) return SP_OK;
+  p = calloc(1, sizeof *p);
+  if (!p) return nnc_fail(c, op, SP_E_NOMEM, "out of memory for a product");
+  p->kind = kind;
+  p->samples = c->n;
+  p->elt = in->elt;
+  p->d_elt = kind == FORWARD ? out->elt : kind == DATA ? in->elt : NN_F32;
+  dims(low, op, c->n, &p->m, &p->n, &p->k);
+  if (kind == FORWARD) {
+    p->relu = op->d.relu;
+    p->biased = op->d.bias;
+    if (p->biased) a.bias = nnc_gemm_repeats(op) ? (float *)(c->fixed + cop->off_bias) : nnc_weight(c, op->d.w + 1);
+  }
+  if (low->training) work = g + nn_align((size_t)(p->n * p->k) * sizeof(float));
+  at.tmp = work;
+  a.p = p;
+  a.a = kind >= WEIGHT ? x : w;
+  a.b = kind == FORWARD ? x : y;
+  a.d = kind == FORWARD ? y : kind == DATA ? x : g;
+  key_of(p, cuda, key);
+  st = cuda->ext->tuned(c->ctx, key, text, sizeof text);
+  if (st || !restore(&a, text)) st = choose(&a, key);
+  if (st) {
+    nnc_gemm_free(p);
+    return st;
+  }
+  p->next = cop->products;
+  cop->products = p;
+  return SP_OK;
+}
+
+static nn_product *find(const nnc_call *c, const nn_xop *op, int kind) {
+  for (nn_product *p = nnc_cop(c, op)->products; p; p = p->next)
+    if (p->kind == kind && p->samples == c->n) return p;
+  return NULL;
+}
+
+/* ---- the backward in one pass, or product by product ------------------------------------------------------------- */
+typedef struct whole {
+  args data, update;
+  nnk_map x, dx, dy;
+  int relu, biased;
+  void *work;
+} whole;
+
+static int run_separate(void *arg) {
+  const whole *b = arg;
+  void *stream = b->data.c->stream;
+  int64_t pieces;
+  nnk_sum g = {b->work, NULL, 0};
+  int err = run_lt(&b->data);
+  if (!err && b->relu) err = nnk_mask(stream, &b->dx, &b->dx, &b->x, 0);
+  if (!err && b->biased) err = nnk_bias_pieces(stream, &b->dy, b->work, &pieces);
+  if (!err && b->biased) err = nnk_add_pieces(stream, 1, &(nnk_pieces){g, b->work, b->dy.c, b->dy.c, pieces});
+  return err ? err : run_lt(&b->update);
+}
+
+/* In one pass; dw, db and the sums of dx are what is to be added up. */
+static int run_patch(const whole *b, float *work, nnk_pieces *dw, nnk_pieces *db, nnk_pieces *data) {
+  const nn_product *p = b->data.p;
+  int64_t pieces = 0, count = p->n * p->k, stride = count + b->dy.c + b->x.c;
+  int err = nnk_patch_backward(b->data.c->stream, b->dx.p, b->data.add, b->relu, b->dy.p, b->x.p, b->data.master,
+                               b->dy.c, b->x.c, p->m, p->n, p->k, work, &pieces);
+  *dw = (nnk_pieces){dw->dst, work, count, stride, pieces};
+  *db = (nnk_pieces){db->dst, work + count, b->dy.c, stride, pieces};
+  *data = (nnk_pieces){{NULL, NULL, 0}, work + count + b->dy.c, b->x.c, stride, pieces};
+  return err;
+}
+
+static int run_whole(void *arg) {
+  const whole *b = arg;
+  nnk_pieces sums[2] = {{{b->update.d, b->update.scale, 1}, NULL, 0, 0, 0}, {{b->work, NULL, 0}, NULL, 0, 0, 0}}, data;
+  int err = run_patch(b, (float *)b->work + b->dy.c, &sums[0], &sums[1], &data);
+  return err ? err : nnk_add_pieces(b->data.c->stream, 1 + b->biased, sums);
+}
+
+static int choose_whole(nnc_call *c, const nn_xop *op, whole *b, const char *key, char *text, size_t bytes) {
+  double separate = nnc_measure(c, run_separate, b), patch = nnc_measure(c, run_whole, b);
+  if (patch < 0) return nnc_fail(c, op, SP_E_DEVICE, "the backward in one pass cannot be measured");
+  snprintf(text, bytes, separate < 0 || patch < separate ? "patch" : "separate");
+  c->ctx->host->log(c->ctx, SP_LOG_DEBUG, "%s: %.2f us patch, %.2f us separate", key, patch * 1e3, separate * 1e3);
+  return c->cuda->ext->set_tuned(c->ctx, key, text);
+}
+
+/* On garbage, after the products; as prepare(). */
+static int prepare_whole(nnc_call *c, const nn_xop *op) {
+  nn_cuda *cuda = c->cuda;
+  const nn_val *in = &cuda->low.vals[op->in], *out = &cuda->low.vals[op->out];
+  nn_product *p = find(c, op, BACKWARD), *data = find(c, op, DATA), *update = find(c, op, UPDATE);
+  whole b = {.x = nnc_map(in, c->n), .dx = nnc_map(in, c->n), .dy = nnc_map(out, c->n)};
+  char key[SP_CUDA_KEY_MAX], text[SP_CUDA_VALUE_MAX], *g;
+  int st;
+  if (p || !may_patch(cuda, op) || !nnk_patch(data->m, data->n, data->k, data->elt, 1)) return SP_OK;
+  b.relu = in->masked;
+  b.biased = op->d.bias;
+  b.x.p = c->tmp;
+  b.dy.p = c->tmp + nn_align(nnc_map_bytes(in, c->n));
+  g = (char *)b.dy.p + nn_align(nnc_map_bytes(out, c->n));
+  b.dx.p = g + nn_align((size_t)(data->n * data->k) * sizeof(float));
+  b.work = (char *)b.dx.p + nn_align(nnc_map_bytes(in, c->n));
+  b.data = (args){.c = c, .p = data, .a = nnc_weight(c, op->d.w), .b = b.dy.p, .d = b.dx.p};
+  b.data.master = b.data.a;
+  b.update = (args){.c = c, .p = update, .a = b.x.p, .b = b.dy.p, .d = g, .scale = nnc_one(c), .add = 1};
+  st = nnc_check(c, op, nnk_patch_prepare(data->n, data->k));
+  if (st) return st;
+  snprintf(key, sizeof key, "backward m%lld n%lld k%lld %s %s tf32", (long long)data->m, (long long)data->n,
+           (long long)data->k, b.biased ? "bias" : "-", b.relu ? "mask" : "-");
+  st = cuda->ext->tuned(c->ctx, key, text, sizeof text);
+  if (st || (strcmp(text, "patch") && strcmp(text, "separate"))) st = choose_whole(c, op, &b, key, text, sizeof text);
+  if (st) return st;
+  p = calloc(1, sizeof *p);
+  if (!p) return nnc_fail(c, op, SP_E_NOMEM, "out of memory for a product");
+  p->kind = BACKWARD;
+  p->how = strcmp(text, "patch") ? PLAIN : PATCH;
+  p->samples = c->n;
+  p->next = nnc_cop(c, op)->products;
+  nnc_cop(c, op)->products = p;
+  return SP_OK;
+}
+
+static int handles(nnc_call *c) {
+  int st = c->lt ? SP_OK : c->cuda->ext->cublaslt(c->ctx, &c->lt);
+  return st ? st : nnc_workspace(c);
+}
+
+int nnc_gemm_prepare(nnc_call *c, const nn_xop *op) {
+  int st = handles(c);
+  if (!st) st = prepare(c, op, FORWARD);
+  if (!st && c->cuda->low.training) st = prepare(c, op, DATA);
+  if (!st && c->cuda->low.training && !c->cuda->low.frozen) st = prepare(c, op, WEIGHT);
+  if (!st && c->cuda->low.training && !c->cuda->low.frozen) st = prepare(c, op, UPDATE);
+  if (!st && c->cuda->low.training && !c->cuda->low.frozen) st = prepare_whole(c, op);
+  return st;
+}
+
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
+int nnc_gemm_casts(const nnc_call *c, const nn_xop *op, int backward) {
+  const nn_product *p = find(c, op, backward ? DATA : FORWARD);
+  return c->cuda->low.vals[op->in].elt != NN_F32 && (!p || p->how != SKINNY);
+}
+
+static int run(nnc_call *c, const nn_xop *op, args *a, int kind) {
+  int err, st = handles(c);
+  if (st) return st;
+  a->c = c;
+  a->p = find(c, op, kind);
+  if (!a->p) return nnc_fail(c, op, SP_E_STATE, "a batch of this size was not prepared");
+  if (a->p->how == SKINNY) return nnc_check(c, op, run_skinny(a));
+  err = run_lt(a);
+  return err ? nnc_fail(c, op, SP_E_DEVICE, cublasLtGetStatusString((cublasStatus_t)err)) : SP_OK;
+}
+
+static const void *cast_weight(const nnc_call *c, const nn_xop *op) {
+  return c->cuda->low.vals[op->in].elt == NN_F32 ? nnc_weight(c, op->d.w) : c->fixed + nnc_cop(c, op)->off_cast;
+}
+
+int nnc_gemm_forward(nnc_call *c, const nn_xop *op) {
+  const nnk_map *y = &c->cuda->data[op->out];
+  const float *bias = op->d.bias ? nnc_weight(c, op->d.w + 1) : NULL;
+  args a = {.a = cast_weight(c, op), .b = c->cuda->data[op->in].p, .d = y->p, .master = nnc_weight(c, op->d.w)};
+  int st;
+  a.bias = nnc_gemm_repeats(op) ? (float *)(c->fixed + nnc_cop(c, op)->off_bias) : bias;
+  st = run(c, op, &a, FORWARD);
+  if (st || a.p->how != PLAIN || !(bias || op->d.relu)) return st;
+  return nnc_check(c, op, nnk_bias_relu(c->stream, y, y, bias, op->d.relu));
+}
+
+/* dx and dw are both wanted. A masked gradient is complete, and its sums are those of the bias before it. */
+static int patch_backward(nnc_call *c, const nn_xop *op, const nnk_map *dx, int add, int relu) {
+  whole b = {.x = c->cuda->data[op->in], .dx = *dx, .dy = c->cuda->grad[op->out], .relu = relu};
+  nnk_pieces dw = {.dst = nnc_grad_of(c, op->d.w)}, db = {.pieces = 0}, data;
+  int st;
+  if (op->d.bias && nnc_cop(c, op)->pieces >= 0) db.dst = nnc_grad_of(c, op->d.w + 1);
+  b.data = (args){.c = c, .p = find(c, op, DATA), .add = add, .master = nnc_weight(c, op->d.w)};
+  st = nnc_check(c, op, run_patch(&b, (float *)(c->pieces + nnc_cop(c, op)->off_patch), &dw, &db, &data));
+  if (!st) st = nnc_add_later(c, &dw);
+  if (!st && relu) st = nnc_bias_later(c, op->in, data);
+  return st || !db.dst.p ? st : nnc_add_later(c, &db);
+}
+
+int nnc_gemm_backward(nnc_call *c, const nn_xop *op) {
+  const nnk_map *dy = &c->cuda->grad[op->out], *mask;
+  args a = {.a = cast_weight(c, op), .b = dy->p, .master = nnc_weight(c, op->d.w)};
+  const nnk_map *dx = nnc_din(c, op->in, &a.add, &mask);
+  const nn_product *all = find(c, op, BACKWARD);
+  nnk_sum g = nnc_grad_of(c, op->d.w);
+  int st = SP_OK;
+  if (dx && g.p && all && all->how == PATCH) return patch_backward(c, op, dx, a.add, mask != NULL);
+  if (dx) {
+    a.d = dx->p;
+    a.mask = mask ? mask->p : NULL;
+    st = run(c, op, &a, DATA);
+    if (!st && mask && a.p->how != SKINNY) st = nnc_check(c, op, nnc_mask(c, op->in, dx, dx, mask));
+  }
+  if (!st) st = nnc_bias_grad(c, op);
+  if (st || !g.p) return st;
+  a = (args){.a = c->cuda->data[op->in].p, .b = dy->p, .d = g.p, .scale = g.scale, .add = g.add};
+  return run(c, op, &a, g.scale ? UPDATE : WEIGHT);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ * cuda_kernels.h - the kernels of networks on CUDA, as C functions that enqueue on a stream.
+ *
+ * Maps lie as n x pixels x channels (channels innermost) in the pixel order `layout` of lower.h: NN_PLANAR is N,C,H,W;
+ * 0 is row-major pixels; d > 0 has the pixels of each 2^d x 2^d tile in Z order. Pixel y, x of a map of width w is at
+ *   (((y >> d) * (w >> d) + (x >> d)) << 2 d) + interleave(y & (2^d - 1), x & (2^d - 1)),  x in the even bits.
+ * All results are deterministic: sums are cut in pieces that depend on shapes alone and added in a fixed order; no
+ * floating-point atomics. `work` is garbage memory of the size that the NAME_work function gives (0: none needed).
+ * Every function returns a cudaError_t as int, never synchronizes and never allocates, so it may be captured.
+ */
+#ifndef NN_CUDA_KERNELS_H
+#define NN_CUDA_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { NNK_F32 = 0, NNK_BF16 = 1 }; /* type of activations and their gradients; sums are float32 */
+
+typedef struct nnk_map { /* one value, or its gradient */
+  void *p;
+  int elt, layout;
+  int64_t n, c, h, w;
+} nnk_map;
+
+/* Where a sum goes: p = beta * p + alpha * sum; alpha is *scale where scale (device memory) is not NULL, else 1. */
+typedef struct nnk_sum {
+  float *p;
+  const float *scale;
+  int add; /* beta: 0 or 1 */
+} nnk_sum;
+
+/* ---- moving and elementwise. `mask`, where not NULL, is a map of the same layout and type as the gradient that is
+ * written: where it is not > 0 the gradient is 0 (a ReLU's output is its own mask). add: to what is there. ---- */
+int nnk_copy(void *stream, const nnk_map *dst, const nnk_map *src, int add); /* any layout and type to any */
+int nnk_relu(void *stream, const nnk_map *y, const nnk_map *x);
+/* dx = or += mask > 0 ? dy : 0; dx and dy may be one, or of two layouts. mask NULL: a copy. */
+int nnk_mask(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
+int nnk_add(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, int relu);
+/* All of one layout; c of y is that of a and b together. */
+int nnk_concat(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b);
+/* Channels first .. first + dx->c - 1 of dy go to dx. */
+int nnk_split(void *stream, const nnk_map *dx, const nnk_map *dy, int64_t first, const nnk_map *mask, int add);
+/* y = x + bias (c numbers, NULL: none), then ReLU; x and y may be one. */
+int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, int relu);
+/* dst[i] as nnk_sum from src[i], float32. */
+int nnk_axpy(void *stream, nnk_sum dst, const float *src, int64_t n);
+/* p[i] = value */
+int nnk_fill(void *stream, float *p, float value, int64_t n);
+/* float32 to bfloat16, up to NNK_LIST arrays in one launch. */
+enum { NNK_LIST = 32 };
+int nnk_cast(void *stream, int n, void *const *dst, const float *const *src, const int64_t *count);
+/* dst[i] = src[i mod period], up to NNK_LIST arrays in one launch: a bias for each of the pixels under a kernel. */
+int nnk_repeat(void *stream, int n, float *const *dst, const float *const *src, const int64_t *count,
+               const int64_t *period);
+
+/* ---- sums over pixels, and sums in pieces ---- */
+/* `count` sums that lie in pieces: dst[i] as nnk_sum from the sum of parts[k * stride + i] over k < pieces. */
+typedef struct nnk_pieces {
+  nnk_sum dst;
+  const float *parts;
+  int64_t count, stride, pieces;
+} nnk_pieces;
+/* Up to NNK_LIST of them in one launch. */
+int nnk_add_pieces(void *stream, int n, const nnk_pieces *list);
+/* work: pieces of the sum over all rows of dy (n x pixels x c), which may be NNK_PLANAR too; their stride is c. */
+size_t nnk_bias_grad_work(const nnk_map *dy);
+int nnk_bias_pieces(void *stream, const nnk_map *dy, float *work, int64_t *pieces);
+/* nnk_mask without `add`, and the pieces of dx in the same pass. */
+int nnk_mask_pieces(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, float *work,
+                    int64_t *pieces);
+/* g[c] from dy, pieces and sum. */
+int nnk_bias_grad(void *stream, nnk_sum g, const nnk_map *dy, void *work);
+
+/* ---- batch norm over a map (any layout), as nn.BatchNorm2d. stats: 2c floats, mean and 1/sqrt(var + eps) ---- */
+size_t nnk_norm_work(const nnk_map *x);
+/* stats of the batch; running mean and (unbiased) variance are moved by `momentum`, *count is raised by 1. */
+int nnk_norm_stats(void *stream, float *stats, const nnk_map *x, double eps, double momentum, float *mean, float *var,
+                   int64_t *count, void *work);
+/* stats from the running mean and variance */
+int nnk_norm_running(void *stream, float *stats, int64_t c, const float *mean, const float *var, double eps);
+int nnk_norm_forward(void *stream, const nnk_map *y, const nnk_map *x, const float *stats, const float *gamma,
+                     const float *beta, int relu);
+/* batch: stats were of this batch (the gradient flows through them), else they were constants. dx->p NULL: not wanted;
+ * mask and add as above. dgamma.p, dbeta.p NULL: not wanted. x is the input of forward, dy is masked already. */
+int nnk_norm_backward(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, const float *stats,
+                      const float *gamma, nnk_sum dgamma, nnk_sum dbeta, int batch, const nnk_map *mask, int add,
+                      void *work);
+
+/* ---- pooling; layouts 0 only. k, s, p: {y, x}. avg counts the padding, as nn.AvgPool2d ---- */
+typedef struct nnk_window {
+  int k[2], s[2], p[2];
+} nnk_window;
+int nnk_pool_forward(void *stream, int max, const nnk_map *y, const nnk_map *x, nnk_window w);
+/* max: the first of equal values gets the gradient, found again from x. */
+int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, nnk_window w,
+                      const nnk_map *mask, int add);
+
+/* ---- narrow convolutions: stride 1, kernel 1x1 or 3x3 with pad (k-1)/2, few channels, any layouts of in and output.
+ * w: float32 [out][ky][kx][in]. tf32: products may round their factors to TF32. nnk_narrow says whether these kernels
+ * take such a layer. ---- */
+int nnk_narrow(int k, int64_t in, int64_t out);
+int nnk_narrow_forward(void *stream, int k, const nnk_map *y, const nnk_map *x, const float *w, const float *bias,
+                       int relu, int tf32);
+int nnk_narrow_data(void *stream, int k, const nnk_map *dx, const nnk_map *dy, const float *w, const nnk_map *mask,
+                    int add, int tf32);
+size_t nnk_narrow_weight_work(int k, const nnk_map *x, const nnk_map *dy);
+/* dW and the bias' gradient (db.p NULL: none) in one pass. */
+int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, int tf32,
+                      void *work);
+
+/* ---- matrix products with few rows, bound by reading the weights: y[m][n] = x[m][k] w[n][k], all row-major, m up to
+ * NNK_SKINNY; sums in float32 (x, y of `elt`, w of welt) ---- */
+enum { NNK_SKINNY = 32 };
+size_t nnk_skinny_work(int64_t m, int64_t n, int64_t k);
+/* bias has n numbers or is NULL */
+int nnk_skinny_forward(void *stream, int elt, void *y, const void *x, int welt, const void *w, const float *bias,
+                       int relu, int64_t m, int64_t n, int64_t k, void *work);
+/* dx[m][k] = (+=) dy[m][n] w[n][k], then the mask ([m][k], of elt) */
+int nnk_skinny_data(void *stream, int elt, void *dx, const void *dy, int welt, const void *w, const void *mask, int add,
+                    int64_t m, int64_t n, int64_t k, void *work);
+/* dw[n][k] as nnk_sum from dy[m][n] x[m][k] */
+int nnk_skinny_weight(void *stream, int elt, nnk_sum dw, const void *dy, const void *x, int64_t m, int64_t n,
+                      int64_t k);
+
+/* ---- the whole backward of a product y[m][n] = x[m][k] w[n][k] with many rows and small weights, all row-major and
+ * float32, factors rounded to TF32, in one pass over dy and x. nnk_patch says whether there is a kernel that the
+ * current device can run; nnk_patch_prepare() goes before the first call, and not into a capture. ---- */
+int nnk_patch(int64_t m, int64_t n, int64_t k, int elt, int tf32);
+int nnk_patch_prepare(int64_t n, int64_t k);
+/* dx[m][k] = (+=) dy w; relu: 0 where x is not > 0. work: pieces of n * k + cols + data_cols numbers, first of
+ * dw = dy^T x, then of the sums of dy's columns i, i + cols, ... for each i < cols, then of those of dx, by data_cols.
+ * All maps and w begin at 16 bytes. */
+size_t nnk_patch_work(int64_t m, int64_t n, int64_t k);
+int nnk_patch_backward(void *stream, float *dx, int add, int relu, const float *dy, const float *x, const float *w,
+                       int64_t cols, int64_t data_cols, int64_t m, int64_t n, int64_t k, float *work,
+                       int64_t *pieces);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

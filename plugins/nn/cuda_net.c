@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ * cuda_net.c - plans a network for CUDA: what each op needs of scratch, and how scratch is cut.
+ *
+ * Scratch: the fixed part (the number 1, repeated biases, weights as bfloat16), then the values of an inference or the
+ * gradients, then an op's own memory, then pieces of the biases' gradients. prepare() measures products on all that is behind the
+ * fixed part. */
+#include "cuda_net.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)NN_F32 == (int)NNK_F32 && (int)NN_BF16 == (int)NNK_BF16, "one meaning in lowering and kernels");
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+nnk_map nnc_map(const nn_val *v, int64_t n) { return (nnk_map){NULL, v->elt, v->layout, n, v->c, v->h, v->w}; }
+
+size_t nnc_map_bytes(const nn_val *v, int64_t n) { return (size_t)(n * v->c * v->px) * (v->elt == NN_F32 ? 4 : 2); }
+
+int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
+                 const nn_bind *out, int n_out) {
+  const sp_precision *precision = ctx->host->get_extension(ctx, SP_EXT_PRECISION);
+  nn_low *low = &cuda->low;
+  size_t arena = 0, values;
+  nn_target target = {.conv_last = 1, .no_mask = 1u << NN_X_RELU | 1u << NN_X_COPY, .narrow = nnk_narrow};
+  int st;
+  nn_cuda_clear(cuda);
+  cuda->precision = precision ? precision->precision : SP_PRECISION_FP32;
+  target.inner = cuda->precision == SP_PRECISION_BF16 ? NN_BF16 : NN_F32;
+  if ((st = nn_lower(ctx, low, &target, plan, net, in, n_in, out, n_out))) return st;
+  cuda->cops = calloc((size_t)low->n_ops + 1, sizeof *cuda->cops);
+  cuda->data = calloc((size_t)low->n_vals * 2 + 1, sizeof *cuda->data);
+  if (!cuda->cops || !cuda->data) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
+  cuda->grad = cuda->data + low->n_vals;
+  cuda->fixed_bytes = nn_align(sizeof(float));
+  for (int i = 0; i < low->n_ops; i++) {
+    nn_xop *op = &low->ops[i];
+    size_t own = 0;
+    if (op->x == NN_X_GEMM) nnc_gemm_size(cuda, op, &own);
+    else if (op->x == NN_X_CONV) nnc_conv_size(cuda, op, &own);
+    else nnc_op_size(cuda, op);
+    arena = larger(arena, own);
+    low->tmp_bytes = larger(low->tmp_bytes, nn_align(op->tmp));
+    if (low->training && op->d.bias && (op->x == NN_X_GEMM || op->x == NN_X_CONV)) {
+      nnk_map dy = nnc_map(&low->vals[op->out], low->batch);
+      cuda->cops[i].off_pieces = cuda->pieces_bytes;
+      cuda->pieces_bytes += nn_align(nnk_bias_grad_work(&dy));
+    }
+  }
+  if ((st = nn_place(ctx, low))) return st;
+  values = larger(low->infer_bytes, low->grad_bytes) + low->tmp_bytes + cuda->pieces_bytes;
+  plan->saved_bytes = low->training ? low->saved_bytes : 0;
+  plan->scratch_bytes = cuda->fixed_bytes + larger(values, arena);
+  return SP_OK;
+}
+
+void nn_cuda_clear(nn_cuda *cuda) {
+  for (int i = 0; cuda->cops && i < cuda->low.n_ops; i++) {
+    nnc_gemm_free(cuda->cops[i].products);
+    nnc_conv_free(cuda->cops[i].convs);
+  }
+  free(cuda->cops);
+  free(cuda->data);
+  nn_low_clear(&cuda->low);
+  memset(cuda, 0, sizeof *cuda);
+}

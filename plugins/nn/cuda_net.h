@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ * cuda_net.h - runs a lowered network on CUDA. */
+#ifndef NN_CUDA_NET_H
+#define NN_CUDA_NET_H
+
+#include <spcore/ext/cuda.h>
+#include <spcore/ext/precision.h>
+
+#include "cuda_kernels.h"
+#include "lower.h"
+
+typedef struct nn_product nn_product; /* cuda_gemm.c: a matrix product for one N */
+typedef struct nn_dconv nn_dconv;     /* cuda_conv.c: a convolution for one N */
+
+/* Of each op, beside its nn_xop. Offsets are those into the fixed part of scratch. */
+typedef struct nn_cop {
+  nn_product *products;
+  nn_dconv *convs;
+  size_t off_cast;   /* GEMM, CONV: the weights as bfloat16 */
+  size_t off_bias;   /* GEMM: the bias, once for each pixel under the kernel */
+  size_t off_pieces; /* GEMM, CONV: of the bias' gradient, behind tmp */
+  size_t off_patch;  /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
+  int64_t pieces;    /* in the call in progress: so many are there, left by the pass that completed the gradient; -1:
+                      * they lie elsewhere and are to be added up already */
+} nn_cop;
+
+typedef struct nn_cuda {
+  nn_low low;
+  nn_cop *cops;
+  nnk_map *data, *grad; /* of each value, in the call in progress */
+  const sp_cuda *ext;
+  int precision;
+  size_t pieces_bytes;
+  size_t fixed_bytes; /* front of scratch: the number 1, biases, weights as bfloat16 */
+} nn_cuda;
+
+int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
+                 const nn_bind *out, int n_out);
+int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io);
+int nn_cuda_forward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io);
+int nn_cuda_backward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io);
+void nn_cuda_clear(nn_cuda *cuda);
+
+/* ---- for the ops ------------------------------------------------------------------------------------------------- */
+typedef struct nnc_call {
+  sp_ctx *ctx;
+  nn_cuda *cuda;
+  const sp_io *io;
+  void *stream;
+  int64_t n;
+  int batch_stats;   /* batch norm uses and updates statistics of the batch */
+  char *fixed, *tmp; /* scratch: as nn_cuda.fixed_bytes says, and an op's own; prepare(): tmp is all behind `fixed` */
+  void *lt, *cudnn;  /* handles, NULL: not asked for yet */
+  void *workspace;   /* NULL: not asked for yet */
+  char *pieces;      /* scratch behind tmp */
+  nnk_pieces later[NNK_LIST]; /* sums of this backward that are still to be added up */
+  int n_later;
+} nnc_call;
+
+static inline nn_cop *nnc_cop(const nnc_call *c, const nn_xop *op) { return &c->cuda->cops[op - c->cuda->low.ops]; }
+static inline void *nnc_weight(const nnc_call *c, int w) { return c->io->weights[w].data; }
+static inline float *nnc_one(const nnc_call *c) { return (float *)c->fixed; }
+/* Value v for n samples, without a place. */
+nnk_map nnc_map(const nn_val *v, int64_t n);
+size_t nnc_map_bytes(const nn_val *v, int64_t n);
+/* Where the gradient of weight w goes; p NULL: nowhere. */
+nnk_sum nnc_grad_of(const nnc_call *c, int w);
+/* Where the gradient of value v goes, or NULL; *add: to what is there; *mask: whose sign decides, or NULL. */
+const nnk_map *nnc_din(const nnc_call *c, int v, int *add, const nnk_map **mask);
+/* dx = masked dy, complete; dx is the gradient of value v. Where the op that made v wants its bias' gradient its sums are
+ * taken in the same pass. */
+int nnc_mask(nnc_call *c, int v, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask);
+/* The same where these are the sums of the complete gradient of value v; their dst is found here. */
+int nnc_bias_later(nnc_call *c, int v, nnk_pieces sums);
+/* The gradient of op's bias, if it has one and it is wanted; it is there at the end of the backward. */
+int nnc_bias_grad(nnc_call *c, const nn_xop *op);
+/* Adds up pieces at the end of the backward; until then they must stay, so they do not lie in tmp. */
+int nnc_add_later(nnc_call *c, const nnk_pieces *p);
+/* Fails with CUDA's words if err is not 0. */
+int nnc_check(const nnc_call *c, const nn_xop *op, int err);
+int nnc_fail(const nnc_call *c, const nn_xop *op, int status, const char *words);
+int nnc_workspace(nnc_call *c); /* asks for it */
+
+/* cuda_tune.c: the mean time of fn, which enqueues something on the call's stream; negative: fn fails. */
+double nnc_measure(const nnc_call *c, int (*fn)(void *arg), void *arg);
+/* Fails where every candidate did: with these words about the key, or the device's if it is the one that failed. */
+int nnc_no_choice(const nnc_call *c, const char *words, const char *key);
+void nnc_hex(char *text, const void *bytes, size_t n);  /* 2 n digits and a 0 */
+int nnc_unhex(void *bytes, const char *text, size_t n); /* 0: done */
+
+/* Products: linear, 1x1 and patch convolutions and their transposes. */
+void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena); /* arena: what prepare() needs behind `fixed` */
+int nnc_gemm_prepare(nnc_call *c, const nn_xop *op);
+int nnc_gemm_casts(const nnc_call *c, const nn_xop *op, int backward); /* does the call read its bfloat16 weights? */
+int nnc_gemm_repeats(const nn_xop *op);                                /* has its bias in off_bias */
+int nnc_gemm_forward(nnc_call *c, const nn_xop *op);
+int nnc_gemm_backward(nnc_call *c, const nn_xop *op);
+void nnc_gemm_free(nn_product *p);
+/* All other convolutions, through cuDNN. */
+void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena);
+int nnc_conv_prepare(nnc_call *c, const nn_xop *op);
+int nnc_conv_forward(nnc_call *c, const nn_xop *op);
+int nnc_conv_backward(nnc_call *c, const nn_xop *op);
+void nnc_conv_free(nn_dconv *p);
+/* Everything else. */
+void nnc_op_size(nn_cuda *cuda, nn_xop *op);
+int nnc_op_forward(nnc_call *c, const nn_xop *op);
+int nnc_op_backward(nnc_call *c, const nn_xop *op);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ * cuda_op.c - the ops that are neither products nor cuDNN's: narrow convolutions, batch norm, pooling, moving maps. */
+#include "cuda_net.h"
+
+#include <cuda_runtime_api.h>
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+void nnc_op_size(nn_cuda *cuda, nn_xop *op) {
+  nn_low *low = &cuda->low;
+  for (int64_t n = 1; n <= low->batch; n++) { /* what a kernel needs may rise where the batch gets smaller */
+    nnk_map x = nnc_map(&low->vals[op->in], n), y = nnc_map(&low->vals[op->out], n);
+    if (op->x == NN_X_NARROW && low->training) op->tmp = larger(op->tmp, nnk_narrow_weight_work(op->d.k[0], &x, &y));
+    if (op->x == NN_X_NORM) op->tmp = larger(op->tmp, nn_align((size_t)x.c * 2 * sizeof(float)) + nnk_norm_work(&x));
+  }
+}
+
+/* ---- narrow convolutions ----------------------------------------------------------------------------------------- */
+static int rounds(const nnc_call *c) { return c->cuda->precision != SP_PRECISION_FP32; }
+
+static int narrow_forward(nnc_call *c, const nn_xop *op) {
+  nn_cuda *cuda = c->cuda;
+  return nnk_narrow_forward(c->stream, op->d.k[0], &cuda->data[op->out], &cuda->data[op->in], nnc_weight(c, op->d.w),
+                            op->d.bias ? nnc_weight(c, op->d.w + 1) : NULL, op->d.relu, rounds(c));
+}
+
+static int narrow_backward(nnc_call *c, const nn_xop *op) {
+  const nnk_map *x = &c->cuda->data[op->in], *dy = &c->cuda->grad[op->out], *mask;
+  int add, err = 0, k = op->d.k[0];
+  const nnk_map *dx = nnc_din(c, op->in, &add, &mask);
+  nnk_sum dw = nnc_grad_of(c, op->d.w), db = {0};
+  if (op->d.bias) db = nnc_grad_of(c, op->d.w + 1);
+  if (dx) err = nnk_narrow_data(c->stream, k, dx, dy, nnc_weight(c, op->d.w), mask, add, rounds(c));
+  if (!err && dw.p) err = nnk_narrow_weight(c->stream, k, dw, db, x, dy, rounds(c), c->tmp);
+  else if (!err && db.p) err = nnk_bias_grad(c->stream, db, dy, c->tmp);
+  return err;
+}
+
+/* ---- batch norm: `saved`, or the front of tmp, has mean and 1/std; the kernels' own memory is behind it ---- */
+static int norm_forward(nnc_call *c, const nn_xop *op) {
+  const nnk_map *x = &c->cuda->data[op->in], *y = &c->cuda->data[op->out];
+  int w = op->d.w, err;
+  float *mean = nnc_weight(c, w + 2), *var = nnc_weight(c, w + 3);
+  size_t stats_bytes = nn_align((size_t)x->c * 2 * sizeof(float));
+  int keep = c->io->training && c->cuda->low.training;
+  float *stats = (float *)(keep ? (char *)c->io->saved + op->off_stats : c->tmp);
+  if (c->batch_stats)
+    err = nnk_norm_stats(c->stream, stats, x, op->d.eps, op->d.momentum, mean, var, nnc_weight(c, w + 4),
+                         c->tmp + stats_bytes);
+  else err = nnk_norm_running(c->stream, stats, x->c, mean, var, op->d.eps);
+  return err ? err : nnk_norm_forward(c->stream, y, x, stats, nnc_weight(c, w), nnc_weight(c, w + 1), op->d.relu);
+}
+
+/* In place gamma is changed on the way: the gradient of x takes a copy. */
+static int norm_backward(nnc_call *c, const nn_xop *op) {
+  const nnk_map *mask, *x = &c->cuda->data[op->in], *dy = &c->cuda->grad[op->out];
+  const float *stats = (float *)((char *)c->io->saved + op->off_stats), *gamma = nnc_weight(c, op->d.w);
+  nnk_sum dgamma = nnc_grad_of(c, op->d.w), dbeta = nnc_grad_of(c, op->d.w + 1);
+  size_t bytes = (size_t)x->c * sizeof(float);
+  int add, err = 0;
+  const nnk_map *dx = nnc_din(c, op->in, &add, &mask);
+  nnk_map none = *x;
+  none.p = NULL;
+  if (dx && dgamma.scale) {
+    err = cudaMemcpyAsync(c->tmp, gamma, bytes, cudaMemcpyDeviceToDevice, c->stream);
+    gamma = (float *)c->tmp;
+  }
+  return err ? err
+             : nnk_norm_backward(c->stream, dx ? dx : &none, dy, x, stats, gamma, dgamma, dbeta, c->batch_stats, mask,
+                                 add, c->tmp + nn_align(bytes));
+}
+
+/* ---- pooling ---- */
+static nnk_window window_of(const nn_xop *op) {
+  const nn_op *d = &op->d;
+  return (nnk_window){{d->k[0], d->k[1]}, {d->s[0], d->s[1]}, {d->p[0], d->p[1]}};
+}
+
+static int pool_backward(nnc_call *c, const nn_xop *op) {
+  const nnk_map *mask, *x = &c->cuda->data[op->in], *dy = &c->cuda->grad[op->out];
+  int add;
+  const nnk_map *dx = nnc_din(c, op->in, &add, &mask);
+  return dx ? nnk_pool_backward(c->stream, op->d.kind == NN_OP_MAX_POOL, dx, dy, x, window_of(op), mask, add) : 0;
+}
+
+/* ---- moving ---- */
+/* The result of a copy, as a map of the source's extents: flattened, it is planar. */
+static nnk_map copied(const nnc_call *c, const nn_xop *op, const nnk_map *out) {
+  nnk_map m = c->cuda->data[op->in];
+  m.p = out->p;
+  m.elt = out->elt;
+  m.layout = op->to;
+  return m;
+}
+
+static int copy_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map dy = copied(c, op, &c->cuda->grad[op->out]);
+  const nnk_map *mask;
+  int add;
+  const nnk_map *dx = nnc_din(c, op->in, &add, &mask);
+  return dx ? nnk_copy(c->stream, dx, &dy, add) : 0;
+}
+
+static int relu_backward(nnc_call *c, const nn_xop *op) {
+  const nnk_map *mask;
+  int add;
+  const nnk_map *dx = nnc_din(c, op->in, &add, &mask);
+  return dx ? nnk_mask(c->stream, dx, &c->cuda->grad[op->out], &c->cuda->data[op->out], add) : 0;
+}
+
+/* ADD and CONCAT; where both inputs are one value the second use adds to the first. */
+static int pair_backward(nnc_call *c, const nn_xop *op) {
+  const nnk_map *dy = &c->cuda->grad[op->out];
+  int ins[2] = {op->in, op->in2}, err = 0;
+  int64_t first = 0;
+  for (int i = 0; i < 2 && !err; i++) {
+    const nnk_map *mask;
+    int add;
+    const nnk_map *dx = nnc_din(c, ins[i], &add, &mask);
+    if (dx && op->x == NN_X_ADD) err = nnk_mask(c->stream, dx, dy, mask, add);
+    else if (dx) err = nnk_split(c->stream, dx, dy, first, mask, add);
+    first += c->cuda->low.vals[ins[i]].c;
+  }
+  return err;
+}
+
+int nnc_op_forward(nnc_call *c, const nn_xop *op) {
+  const nnk_map *x = &c->cuda->data[op->in], *y = &c->cuda->data[op->out];
+  const nnk_map *x2 = op->in2 < 0 ? NULL : &c->cuda->data[op->in2];
+  nnk_map to;
+  switch (op->x) {
+    case NN_X_NARROW: return nnc_check(c, op, narrow_forward(c, op));
+    case NN_X_NORM:
+      if (c->batch_stats && c->n * x->h * x->w < 2)
+        return nnc_fail(c, op, SP_E_UNSUPPORTED, "more than one value per channel is needed for the statistics");
+      return nnc_check(c, op, norm_forward(c, op));
+    case NN_X_POOL:
+      return nnc_check(c, op, nnk_pool_forward(c->stream, op->d.kind == NN_OP_MAX_POOL, y, x, window_of(op)));
+    case NN_X_RELU: return nnc_check(c, op, nnk_relu(c->stream, y, x));
+    case NN_X_ADD: return nnc_check(c, op, nnk_add(c->stream, y, x, x2, op->d.relu));
+    case NN_X_CONCAT: return nnc_check(c, op, nnk_concat(c->stream, y, x, x2));
+    default: to = copied(c, op, y); return nnc_check(c, op, nnk_copy(c->stream, &to, x, 0));
+  }
+}
+
+int nnc_op_backward(nnc_call *c, const nn_xop *op) {
+  switch (op->x) {
+    case NN_X_NARROW: return nnc_check(c, op, narrow_backward(c, op));
+    case NN_X_NORM: return nnc_check(c, op, norm_backward(c, op));
+    case NN_X_POOL: return nnc_check(c, op, pool_backward(c, op));
+    case NN_X_RELU: return nnc_check(c, op, relu_backward(c, op));
+    case NN_X_COPY: return nnc_check(c, op, copy_backward(c, op));
+    default: return nnc_check(c, op, pair_backward(c, op));
+  }
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT
+ * cuda_pool.cu - max and average pooling over maps with the channels innermost.
+ */
+#include "cuda_kit.cuh"
+
+namespace nnk {
+
+enum { THREADS = 256 };
+
+struct pool_args {
+  nnk_map y, x; /* backward: dy and dx */
+  const void *seen, *mask;
+  int seen_elt, add;
+  nnk_window w;
+  int64_t blocks; /* of a sample */
+};
+
+struct span {
+  int from, to;
+};
+
+__device__ inline span clip(int64_t from, int64_t to, int64_t size) {
+  return {static_cast<int>(max(from, static_cast<int64_t>(0))), static_cast<int>(min(to, size))};
+}
+
+/* What part of the input is under window o. */
+__device__ inline span under(int o, int k, int s, int p, int64_t size) {
+  int64_t from = static_cast<int64_t>(o) * s - p;
+  return clip(from, from + k, size);
+}
+
+/* The windows that are over input i. */
+__device__ inline span over(int i, int k, int s, int p, int64_t outputs) {
+  int64_t last = (static_cast<int64_t>(i) + p) / s, behind = static_cast<int64_t>(i) + p - k;
+  return clip(behind < 0 ? 0 : behind / s + 1, last + 1, outputs);
+}
+
+/* A larger one, or the first NaN, takes the place of `best`. */
+__device__ inline bool beats(float v, float best) { return v > best || (v != v && best == best); }
+
+/* Unit of the thread in its sample; false: none. */
+template <int V>
+__device__ inline bool where(const pool_args &p, const nnk_map &m, int64_t *sample, int *y, int *x, int *ch) {
+  *sample = blockIdx.x / p.blocks;
+  uint32_t u = static_cast<uint32_t>(blockIdx.x - *sample * p.blocks) * THREADS + threadIdx.x;
+  uint32_t per = static_cast<uint32_t>(m.c / V), px = u / per, w = static_cast<uint32_t>(m.w), row = px / w;
+  *ch = static_cast<int>(u - px * per) * V;
+  *y = static_cast<int>(row);
+  *x = static_cast<int>(px - row * w);
+  return row < static_cast<uint32_t>(m.h);
+}
+
+template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_forward(pool_args p) {
+  int64_t sample;
+  int oy, ox, ch;
+  if (!where<V>(p, p.y, &sample, &oy, &ox, &ch)) return;
+  span rows = under(oy, p.w.k[0], p.w.s[0], p.w.p[0], p.x.h), cols = under(ox, p.w.k[1], p.w.s[1], p.w.p[1], p.x.w);
+  float out[V], v[V];
+  for (int j = 0; j < V; j++) out[j] = MAX ? -INFINITY : 0;
+  for (int iy = rows.from; iy < rows.to; iy++)
+    for (int ix = cols.from; ix < cols.to; ix++) {
+      load<V>(v, p.x.p, p.x.elt, ((sample * p.x.h + iy) * p.x.w + ix) * p.x.c + ch);
+#pragma unroll
+      for (int j = 0; j < V; j++) {
+        if (!MAX) out[j] += v[j];
+        else if (beats(v[j], out[j])) out[j] = v[j];
+      }
+    }
+  float part = 1 / static_cast<float>(p.w.k[0] * p.w.k[1]);
+  for (int j = 0; j < V && !MAX; j++) out[j] *= part;
+  store<V>(p.y.p, p.y.elt, ((sample * p.y.h + oy) * p.y.w + ox) * p.y.c + ch, out);
+}
+
+/* A thread gathers what the windows over its input give; for max it finds each window's winner again. */
+template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_backward(pool_args p) {
+  int64_t sample;
+  int iy, ix, ch;
+  if (!where<V>(p, p.x, &sample, &iy, &ix, &ch)) return;
+  span oys = over(iy, p.w.k[0], p.w.s[0], p.w.p[0], p.y.h), oxs = over(ix, p.w.k[1], p.w.s[1], p.w.p[1], p.y.w);
+  int64_t at = ((sample * p.x.h + iy) * p.x.w + ix) * p.x.c + ch;
+  float sum[V], g[V], v[V], best[V];
+  int winner[V], me = iy * static_cast<int>(p.x.w) + ix;
+  for (int j = 0; j < V; j++) sum[j] = 0;
+  for (int oy = oys.from; oy < oys.to; oy++)
+    for (int ox = oxs.from; ox < oxs.to; ox++) {
+      load<V>(g, p.y.p, p.y.elt, ((sample * p.y.h + oy) * p.y.w + ox) * p.y.c + ch);
+      if (MAX) {
+        span rows = under(oy, p.w.k[0], p.w.s[0], p.w.p[0], p.x.h);
+        span cols = under(ox, p.w.k[1], p.w.s[1], p.w.p[1], p.x.w);
+        for (int j = 0; j < V; j++) winner[j] = -1;
+        for (int y = rows.from; y < rows.to; y++)
+          for (int x = cols.from; x < cols.to; x++) {
+            load<V>(v, p.seen, p.seen_elt, ((sample * p.x.h + y) * p.x.w + x) * p.x.c + ch);
+#pragma unroll
+            for (int j = 0; j < V; j++)
+              if (winner[j] < 0 || beats(v[j], best[j])) best[j] = v[j], winner[j] = y * static_cast<int>(p.x.w) + x;
+          }
+      }
+#pragma unroll
+      for (int j = 0; j < V; j++)
+        if (!MAX || winner[j] == me) sum[j] += g[j];
+    }
+  float part = 1 / static_cast<float>(p.w.k[0] * p.w.k[1]);
+  for (int j = 0; j < V && !MAX; j++) sum[j] *= part;
+  if (p.add) {
+    load<V>(v, p.x.p, p.x.elt, at);
+    for (int j = 0; j < V; j++) sum[j] += v[j];
+  }
+  if (p.mask) {
+    load<V>(v, p.mask, p.x.elt, at);
+    for (int j = 0; j < V; j++) sum[j] = v[j] > 0 ? sum[j] : 0;
+  }
+  store<V>(p.x.p, p.x.elt, at, sum);
+}
+
+template <int V> static int run_pool(void *stream, pool_args p, bool max, bool forward) {
+  const nnk_map &m = forward ? p.y : p.x;
+  p.blocks = up(pixels(m) * (m.c / V), THREADS);
+  unsigned grid = static_cast<unsigned>(p.blocks * m.n);
+  if (forward && max) SP_LAUNCH((pool_forward<V, true>), grid, THREADS, 0, stream, p);
+  else if (forward) SP_LAUNCH((pool_forward<V, false>), grid, THREADS, 0, stream, p);
+  else if (max) SP_LAUNCH((pool_backward<V, true>), grid, THREADS, 0, stream, p);
+  else SP_LAUNCH((pool_backward<V, false>), grid, THREADS, 0, stream, p);
+  return launched();
+}
+
+static bool plain(const nnk_map *m) { return m->layout == 0 || pixels(*m) == 1; }
+
+} // namespace nnk
+
+using namespace nnk;
+
+int nnk_pool_forward(void *stream, int max, const nnk_map *y, const nnk_map *x, nnk_window w) {
+  if (!plain(y) || !plain(x)) return refused();
+  if (elements(*y) == 0) return cudaSuccess;
+  pool_args p = {*y, *x, nullptr, nullptr, 0, 0, w, 0};
+  return access(access(4, y, y->c), x, x->c) == 4 ? run_pool<4>(stream, p, max, true)
+                                                  : run_pool<1>(stream, p, max, true);
+}
+
+int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, nnk_window w,
+                      const nnk_map *mask, int add) {
+  if (!plain(dx) || !plain(dy) || (max && !plain(x))) return refused();
+  if (elements(*dx) == 0) return cudaSuccess;
+  pool_args p = {*dy, *dx, max ? x->p : nullptr, mask ? mask->p : nullptr, max ? x->elt : 0, add, w, 0};
+  int v = access(access(access(access(4, dx, dx->c), dy, dy->c), max ? x : nullptr, dx->c), mask, dx->c);
+  return v == 4 ? run_pool<4>(stream, p, max, false) : run_pool<1>(stream, p, max, false);
+}

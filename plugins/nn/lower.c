@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT
+ * lower.c - lowers a network for a device: how each op is computed, the pixel order of each value, where it lies. */
+#include "lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_BYTES ((int64_t)1 << 40)
+#define ANY (NN_PLANAR - 1) /* of pixel orders, and of elements */
+
+static int nomem(sp_ctx *ctx) { return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan"); }
+
+static void *grown(void *p, size_t *cap, size_t n, size_t size) {
+  size_t c = *cap ? *cap * 2 : 32;
+  if (n <= *cap) return p;
+  p = realloc(p, c * size);
+  if (p) *cap = c;
+  return p;
+}
+
+static size_t elt_bytes(int elt) { return elt == NN_F32 ? 4 : 2; }
+
+/* ---- lowering ---------------------------------------------------------------------------------------------------- */
+static int new_val(sp_ctx *ctx, nn_low *low, int net, int layout, int elt) {
+  nn_value nv = low->net.values[net];
+  nn_val *v = grown(low->vals, &low->cap_vals, (size_t)low->n_vals + 1, sizeof *v);
+  if (!v) return nomem(ctx);
+  low->vals = v;
+  v += low->n_vals;
+  *v = (nn_val){.c = nv.c,
+                .h = nv.h,
+                .w = nv.w,
+                .px = nv.h * nv.w,
+                .net = net,
+                .layout = layout,
+                .elt = elt,
+                .in_port = -1,
+                .out_port = -1,
+                .producer = -1,
+                .first = -1};
+  if (v->layout == NN_PLANAR && (v->px == 1 || v->c == 1)) v->layout = 0;
+  return low->n_vals++;
+}
+
+static nn_xop *new_op(sp_ctx *ctx, nn_low *low, int x) {
+  nn_xop *op = grown(low->ops, &low->cap_ops, (size_t)low->n_ops + 1, sizeof *op);
+  if (!op) {
+    nomem(ctx);
+    return NULL;
+  }
+  low->ops = op;
+  op += low->n_ops++;
+  *op = (nn_xop){.x = x, .in = -1, .in2 = -1, .out = -1, .d.in2 = -1, .d.w = -1};
+  return op;
+}
+
+/* A copy of value v in another order or of other elements. */
+static int copy_of(sp_ctx *ctx, nn_low *low, int v, int layout, int elt) {
+  int out = new_val(ctx, low, low->vals[v].net, layout, elt);
+  nn_xop *op = out < 0 ? NULL : new_op(ctx, low, NN_X_COPY);
+  if (!op) return SP_E_NOMEM;
+  op->in = v;
+  op->out = out;
+  op->from = low->vals[v].layout;
+  op->to = low->vals[out].layout;
+  return out;
+}
+
+/* The value of the net in `layout` and with elements `elt`; each may be ANY. */
+static int in_layout(sp_ctx *ctx, nn_low *low, int net, int layout, int elt) {
+  int any = -1;
+  for (int i = 0; i < low->n_vals; i++) {
+    const nn_val *v = &low->vals[i];
+    if (v->net != net) continue;
+    if ((v->layout == layout || layout == ANY || v->px == 1) && (v->elt == elt || elt == ANY)) return i;
+    if (any < 0) any = i;
+  }
+  return copy_of(ctx, low, any, layout == ANY ? low->vals[any].layout : layout, elt == ANY ? low->vals[any].elt : elt);
+}
+
+static int is_patch(const nn_net *net, const nn_op *op) { /* 2x2, stride 2, nothing padded or left over */
+  const nn_value *fine = &net->values[op->kind == NN_OP_CONVT ? op->out : op->in];
+  if (op->kind != NN_OP_CONV && op->kind != NN_OP_CONVT) return 0;
+  for (int i = 0; i < 2; i++)
+    if (op->k[i] != 2 || op->s[i] != 2 || op->p[i] || op->op[i]) return 0;
+  return fine->h % 2 == 0 && fine->w % 2 == 0;
+}
+
+static int is_point(const nn_op *op) { /* 1x1, stride 1 */
+  if (op->kind != NN_OP_CONV && op->kind != NN_OP_CONVT) return op->kind == NN_OP_LINEAR;
+  for (int i = 0; i < 2; i++)
+    if (op->k[i] != 1 || op->s[i] != 1 || op->p[i] || op->op[i]) return 0;
+  return 1;
+}
+
+static int max2(int a, int b) { return a > b ? a : b; }
+
+/* The depth of Z order that the readers of each value would like best. */
+static void wishes(const nn_net *net, int *wish) {
+  for (int i = net->n_ops - 1; i >= 0; i--) {
+    const nn_op *op = &net->ops[i];
+    int d = wish[op->out];
+    switch (op->kind) {
+      case NN_OP_RELU:
+      case NN_OP_BATCH_NORM:
+      case NN_OP_ADD:
+      case NN_OP_CONCAT: break;
+      default: d = is_point(op) ? d : op->kind == NN_OP_CONV && is_patch(net, op) && d < NN_MAX_DEPTH ? d + 1 : 0;
+    }
+    wish[op->in] = max2(wish[op->in], d);
+    if (op->in2 >= 0) wish[op->in2] = max2(wish[op->in2], d);
+  }
+}
+
+/* Who computes a convolution, its transpose, or a linear layer. */
+static int exec_of(const nn_net *net, const nn_target *t, const nn_op *d) {
+  int point = is_point(d), same = d->kind == NN_OP_CONV;
+  for (int i = 0; i < 2; i++)
+    if (d->k[i] != d->k[0] || d->s[i] != 1 || d->p[i] != (d->k[i] - 1) / 2 || d->k[i] % 2 == 0) same = 0;
+  if (t->narrow && (same || point) && d->kind != NN_OP_LINEAR &&
+      t->narrow(d->k[0], net->values[d->in].c, net->values[d->out].c))
+    return NN_X_NARROW;
+  return point || is_patch(net, d) ? NN_X_GEMM : NN_X_CONV;
+}
+
+/* Order of a weight in memory. A product has w as [n][k]: k = kh,kw,in of a convolution, n = kh,kw,out of a transposed
+ * one. */
+static void order_weight(nn_net *net, const nn_target *t, const nn_op *op, int x) {
+  if (op->kind == NN_OP_LINEAR) return;
+  if (x == NN_X_CONV) net->weights[op->w].spec.order = t->conv_last ? SP_CHANNELS_LAST : SP_ROW_MAJOR;
+  else net->weights[op->w].spec.order = op->kind == NN_OP_CONV ? SP_CHANNELS_LAST : SP_ORDER4(2, 3, 1, 0);
+}
+
+/* What lowering needs to know beside the net. */
+typedef struct lowering {
+  const nn_target *target;
+  int *wish;       /* of each value of the net: depth of Z order */
+  uint8_t *leaves; /* is an output that nothing else reads */
+} lowering;
+
+static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo) {
+  nn_net *net = &low->net;
+  const nn_target *t = lo->target;
+  int patch = is_patch(net, d), in = in_layout(ctx, low, d->in, ANY, ANY), in2 = -1, layout;
+  int x = NN_X_GEMM, elt = t->inner;
+  nn_xop *op;
+  switch (d->kind) {
+    case NN_OP_CONV:
+    case NN_OP_CONVT:
+    case NN_OP_LINEAR:
+      x = exec_of(net, t, d);
+      order_weight(net, t, d, x);
+      break;
+    case NN_OP_MAX_POOL:
+    case NN_OP_AVG_POOL: x = NN_X_POOL; break;
+    case NN_OP_BATCH_NORM: x = NN_X_NORM; break;
+    case NN_OP_RELU: x = NN_X_RELU; break;
+    case NN_OP_ADD: x = NN_X_ADD; break;
+    case NN_OP_CONCAT: x = NN_X_CONCAT; break;
+    default: x = NN_X_COPY; break;
+  }
+  layout = in < 0 ? 0 : low->vals[in].layout;
+  if (x == NN_X_CONV || x == NN_X_POOL) layout = 0;
+  else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONV && layout < 1) layout = max2(1, lo->wish[d->in]);
+  else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH) layout = 0;
+  else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_NARROW) layout = lo->wish[d->in];
+  if (x != NN_X_NARROW && in >= 0) in = in_layout(ctx, low, d->in, layout, elt);
+  if (in >= 0 && d->in2 >= 0) in2 = in_layout(ctx, low, d->in2, layout, elt);
+  if (in < 0 || in2 < -1) return in < 0 ? in : in2;
+  if (x == NN_X_GEMM && patch) layout += d->kind == NN_OP_CONV ? -1 : 1;
+  if (x == NN_X_NARROW) {
+    layout = lo->wish[d->out];
+    if (lo->leaves[d->out]) elt = NN_F32;
+  }
+  op = new_op(ctx, low, x);
+  if (!op) return SP_E_NOMEM;
+  op->d = *d;
+  op->in = in;
+  op->in2 = in2;
+  op->from = low->vals[in].layout;
+  op->to = NN_PLANAR;
+  in = new_val(ctx, low, d->out, x == NN_X_COPY ? 0 : layout, elt);
+  if (in < 0) return in;
+  low->ops[low->n_ops - 1].out = in;
+  return SP_OK;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+typedef struct piece {
+  int first, last;
+  size_t bytes, *off;
+} piece;
+
+/* Offsets such that pieces that live at the same time do not overlap; returns the size of the whole. */
+static size_t pack(piece *p, int n) {
+  size_t total = 0;
+  for (int i = 0; i < n; i++) {
+    size_t at = 0;
+    for (int again = 1; again;) {
+      again = 0;
+      for (int j = 0; j < i; j++)
+        if (p[j].bytes && p[j].last >= p[i].first && p[j].first <= p[i].last && *p[j].off < at + p[i].bytes &&
+            at < *p[j].off + p[j].bytes) {
+          at = *p[j].off + p[j].bytes;
+          again = 1;
+        }
+    }
+    *p[i].off = at;
+    if (at + p[i].bytes > total) total = at + p[i].bytes;
+  }
+  return total;
+}
+
+static int own_memory(const nn_val *v) { return v->in_port < 0 && (v->out_port < 0 || v->uses); }
+
+int nn_place(sp_ctx *ctx, nn_low *low) {
+  piece *infer = calloc((size_t)low->n_vals * 2 + 1, sizeof *infer), *grad = infer ? infer + low->n_vals : NULL;
+  if (!infer) return nomem(ctx);
+  low->saved_bytes = 0;
+  for (int i = 0; i < low->n_vals; i++) {
+    nn_val *v = &low->vals[i];
+    size_t bytes = nn_align((size_t)(low->batch * v->c * v->px) * elt_bytes(v->elt));
+    int relu = v->producer >= 0 && low->ops[v->producer].d.relu;
+    infer[i] = (piece){v->first, v->last, own_memory(v) ? bytes : 0, &v->off_infer};
+    grad[i] = (piece){v->first, v->last, v->in_port < 0 && (v->uses || relu) ? bytes : 0, &v->off_grad};
+    v->off_saved = low->saved_bytes;
+    if (own_memory(v)) low->saved_bytes += bytes;
+  }
+  low->infer_bytes = pack(infer, low->n_vals);
+  for (int i = 0; i < low->n_vals / 2; i++) { /* backward meets the last value first */
+    piece t = grad[i];
+    grad[i] = grad[low->n_vals - 1 - i];
+    grad[low->n_vals - 1 - i] = t;
+  }
+  low->grad_bytes = low->training ? pack(grad, low->n_vals) : 0;
+  free(infer);
+  for (int i = 0; i < low->n_ops; i++)
+    if (low->ops[i].x == NN_X_NORM) {
+      low->ops[i].off_stats = low->saved_bytes;
+      low->saved_bytes += nn_align((size_t)low->vals[low->ops[i].out].c * 2 * sizeof(float));
+    }
+  return SP_OK;
+}
+
+static void uses(nn_low *low, unsigned no_mask) {
+  for (int i = 0; i < low->n_ops; i++) {
+    nn_xop *op = &low->ops[i];
+    int in[2] = {op->in, op->in2};
+    for (int j = 0; j < 2; j++)
+      if (in[j] >= 0) {
+        low->vals[in[j]].uses++;
+        low->vals[in[j]].last = i;
+      }
+    low->vals[op->out].producer = i;
+    low->vals[op->out].first = low->vals[op->out].last = i;
+  }
+  for (int i = 0; i < low->n_ops; i++) {
+    nn_val *v = &low->vals[low->ops[i].in], *v2 = low->ops[i].in2 < 0 ? NULL : &low->vals[low->ops[i].in2];
+    for (int j = 0; j < 2; j++, v = v2)
+      if (v && v->producer >= 0 && low->ops[v->producer].d.relu && v->uses == 1 && v->out_port < 0 &&
+          !(no_mask >> low->ops[i].x & 1))
+        v->masked = 1;
+  }
+}
+
+static int bind_out(sp_ctx *ctx, nn_low *low, sp_plan *plan, const nn_bind *b) {
+  sp_spec *spec = &plan->out[b->port].spec[b->item];
+  int v = in_layout(ctx, low, b->value, 0, NN_F32);
+  if (v >= 0 && (low->vals[v].in_port >= 0 || low->vals[v].out_port >= 0)) v = copy_of(ctx, low, v, 0, NN_F32);
+  if (v < 0) return v;
+  low->vals[v].out_port = b->port;
+  low->vals[v].out_item = b->item;
+  nn_spec(&low->net, b->value, low->batch, spec);
+  if (spec->ndim == 4) spec->order = SP_CHANNELS_LAST;
+  return SP_OK;
+}
+
+static int is_input(const nn_bind *in, int n, int value) {
+  for (int i = 0; i < n; i++)
+    if (in[i].value == value) return 1;
+  return 0;
+}
+
+static int lower(sp_ctx *ctx, nn_low *low, const lowering *lo, sp_plan *plan, const nn_bind *in, int n_in,
+                 const nn_bind *out, int n_out) {
+  int st = SP_OK;
+  wishes(&low->net, lo->wish);
+  for (int i = 0; i < n_out; i++) lo->leaves[out[i].value] = 1;
+  for (int i = 0; i < low->net.n_ops; i++) {
+    lo->leaves[low->net.ops[i].in] = 0;
+    if (low->net.ops[i].in2 >= 0) lo->leaves[low->net.ops[i].in2] = 0;
+  }
+  for (int i = 0; i < n_in && st >= 0; i++) {
+    const sp_spec *s = &plan->in[in[i].port].spec[in[i].item];
+    int last = s->order == (s->ndim == 4 ? SP_CHANNELS_LAST : 0x01);
+    if (s->order != SP_ROW_MAJOR && !last)
+      st = ctx->host->fail(ctx, SP_E_UNSUPPORTED,
+                           "memory order %#x of the input is neither row-major nor channels-last", (unsigned)s->order);
+    else st = new_val(ctx, low, in[i].value, s->ndim == 4 && s->order == SP_ROW_MAJOR ? NN_PLANAR : 0, NN_F32);
+    if (st < 0) break;
+    low->vals[st].in_port = in[i].port;
+    low->vals[st].in_item = in[i].item;
+  }
+  for (int i = 0; i < n_out && st >= 0; i++)
+    if (is_input(in, n_in, out[i].value)) st = bind_out(ctx, low, plan, &out[i]);
+  for (int i = 0; i < low->net.n_ops && st >= 0; i++) {
+    st = lower_op(ctx, low, &low->net.ops[i], lo);
+    for (int j = 0; j < n_out && st >= 0; j++) /* at once, so that a copy does not keep the value alive */
+      if (out[j].value == low->net.ops[i].out) st = bind_out(ctx, low, plan, &out[j]);
+  }
+  return st < 0 ? st : SP_OK;
+}
+
+static int check_sizes(sp_ctx *ctx, const nn_low *low) {
+  int64_t total = 0;
+  for (int i = 0; i < low->n_vals; i++) {
+    const nn_val *v = &low->vals[i];
+    if (low->batch < 1 || v->c * v->px > MAX_BYTES / 4 / low->batch ||
+        (total += v->c * v->px * 4 * low->batch) > MAX_BYTES)
+      return ctx->host->fail(ctx, SP_E_SHAPE, "a batch of %lld x %lld x %lld x %lld needs more than 1 TiB of memory",
+                             (long long)low->batch, (long long)v->c, (long long)v->h, (long long)v->w);
+  }
+  return SP_OK;
+}
+
+int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
+             const nn_bind *out, int n_out) {
+  lowering lo = {.target = target};
+  uint8_t *keep;
+  int st;
+  nn_low_clear(low);
+  low->net = *net;
+  memset(net, 0, sizeof *net);
+  keep = calloc((size_t)low->net.n_values + 1, 1);
+  if (!keep) return nomem(ctx);
+  for (int i = 0; i < n_out; i++) keep[out[i].value] = 1;
+  nn_fuse(&low->net, keep);
+  free(keep);
+  low->batch = n_in ? plan->in[in[0].port].spec[in[0].item].shape[0] : plan->batch;
+  low->training = plan->training != 0;
+  low->frozen = plan->frozen;
+  for (int i = 0; i < n_in; i++) {
+    int64_t n = plan->in[in[i].port].spec[in[i].item].shape[0];
+    if (n != low->batch)
+      return ctx->host->fail(ctx, SP_E_SHAPE, "the inputs have %lld and %lld samples", (long long)low->batch,
+                             (long long)n);
+  }
+  lo.wish = calloc((size_t)low->net.n_values + 1, sizeof *lo.wish);
+  lo.leaves = calloc((size_t)low->net.n_values + 1, 1);
+  st = lo.wish && lo.leaves ? lower(ctx, low, &lo, plan, in, n_in, out, n_out) : nomem(ctx);
+  free(lo.wish);
+  free(lo.leaves);
+  if (st || (st = check_sizes(ctx, low))) return st;
+  uses(low, target->no_mask);
+  plan->weights = low->net.weights;
+  plan->n_weights = (uint32_t)low->net.n_weights;
+  return SP_OK;
+}
+
+void nn_low_clear(nn_low *low) {
+  for (int i = 0; i < low->n_vals; i++) free(low->vals[i].yo);
+  free(low->vals);
+  free(low->ops);
+  nn_clear(&low->net);
+  memset(low, 0, sizeof *low);
+}

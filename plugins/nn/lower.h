@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ * lower.h - a network as the ops that a device runs: who computes what, in which pixel order each value lies, where. */
+#ifndef NN_LOWER_H
+#define NN_LOWER_H
+
+#include "net.h"
+
+/* Pixel order of a map. NN_PLANAR: N,C,H,W. 0: N,H,W,C. d > 0: as 0, but the pixels of each 2^d x 2^d tile in Z order,
+ * so that the four pixels under a 2x2 kernel of stride 2 lie together: such a convolution, and its transpose, are then
+ * plain matrix products, and their result is in Z order of depth d - 1, or d + 1. */
+#define NN_PLANAR (-1)
+#define NN_MAX_DEPTH 14
+
+enum { NN_F32 = 0, NN_BF16 = 1 }; /* elements of a value */
+
+typedef struct nn_val {
+  int64_t c, h, w, px; /* px = h * w */
+  int net, layout, elt;
+  int in_port, in_item, out_port, out_item; /* -1: not bound to a port */
+  int producer, uses, first, last;          /* ops */
+  int masked;                               /* the one reader masks the gradient by ReLU when writing it */
+  size_t off_infer, off_saved, off_grad;
+  int32_t *yo, *xo; /* CPU: place of pixel y, x is yo[y] + xo[x] */
+  /* of the call in progress */
+  float *data, *grad; /* CPU */
+  int gset, need, wanted;
+} nn_val;
+
+enum nn_exec { NN_X_GEMM, NN_X_CONV, NN_X_NARROW, NN_X_NORM, NN_X_POOL, NN_X_RELU, NN_X_ADD, NN_X_CONCAT, NN_X_COPY };
+
+typedef struct nn_xop {
+  nn_op d;
+  int x; /* enum nn_exec */
+  int in, in2, out;
+  int from, to;         /* COPY: layouts; flattening goes to NN_PLANAR */
+  size_t off_stats;     /* NORM: mean and 1/std in `saved` */
+  size_t tmp;           /* bytes */
+  size_t worker;        /* CPU: bytes of each thread */
+  struct nn_conv *conv; /* CPU */
+} nn_xop;
+
+/* What differs between devices. */
+typedef struct nn_target {
+  int inner;                                     /* elements of values that are on no port */
+  int conv_last;                                 /* CONV has its weights channels-last */
+  unsigned no_mask;                              /* 1 << enum nn_exec: writes no masked gradient */
+  int (*narrow)(int k, int64_t in, int64_t out); /* is there a kernel for so few channels? it reads and writes any
+                                                    layout and element; NULL: there is none */
+} nn_target;
+
+typedef struct nn_low {
+  nn_net net;
+  nn_val *vals;
+  nn_xop *ops;
+  int n_vals, n_ops;
+  size_t cap_vals, cap_ops;
+  int64_t batch;
+  int training, frozen;
+  int threads; /* CPU */
+  size_t infer_bytes, saved_bytes, grad_bytes, tmp_bytes, worker_bytes;
+} nn_low;
+
+static inline size_t nn_align(size_t n) { return (n + 255) & ~(size_t)255; }
+
+/* Takes over *net (which is emptied, also on failure), makes the ops, fills plan's outputs and weights. Output specs
+ * are channels-last. */
+int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
+             const nn_bind *out, int n_out);
+/* Gives every value its place in scratch or saved memory. */
+int nn_place(sp_ctx *ctx, nn_low *low);
+void nn_low_clear(nn_low *low);
+
+#endif

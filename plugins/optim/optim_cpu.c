@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ * optim_cpu.c - the gradient norm of a list of tensors, and what becomes of gradients that are not finite. */
+#include "optim_cpu.h"
+
+#include <math.h>
+
+#include "../par.h"
+#include "../spec.h"
+
+size_t optim_scratch(const optim *o) { return optim_norm(o->p) ? (size_t)optim_chunks(o) * sizeof(double) : 0; }
+
+optim_span optim_find(const optim *o, int64_t chunk) {
+  uint32_t lo = 0, hi = o->n;
+  while (hi - lo > 1) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (o->first[mid] <= chunk) lo = mid;
+    else hi = mid;
+  }
+  int64_t at = (chunk - o->first[lo]) * o->chunk, left = o->count[lo] - at;
+  return (optim_span){lo, at, left < o->chunk ? left : o->chunk};
+}
+
+typedef struct norm_job {
+  const optim *o;
+  const sp_list *g;
+  double *part;
+} norm_job;
+
+#define LANES 16
+
+static int norm_chunk(void *arg, int64_t chunk, int worker) {
+  const norm_job *j = arg;
+  optim_span s = optim_find(j->o, chunk);
+  const float *g = (const float *)j->g->t[s.tensor].data + s.at;
+  double sum[LANES] = {0};
+  int64_t whole = s.n - s.n % LANES;
+  for (int64_t i = 0; i < whole; i += LANES)
+    for (int l = 0; l < LANES; l++) sum[l] += (double)g[i + l] * g[i + l];
+  for (int64_t i = whole; i < s.n; i++) sum[i - whole] += (double)g[i] * g[i];
+  for (int l = 1; l < LANES; l++) sum[0] += sum[l];
+  j->part[chunk] = sum[0];
+  (void)worker;
+  return SP_OK;
+}
+
+static int clip(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass) {
+  norm_job j = {o, &io->in[OPTIM_IN_GRADIENTS], io->scratch};
+  int rc = par_run(ctx, optim_chunks(o), norm_chunk, &j);
+  if (rc) return rc;
+  double sum = 0;
+  for (int64_t i = 0; i < optim_chunks(o); i++) sum += j.part[i];
+  float norm = (float)sqrt(sum);
+  *(float *)io->out[OPTIM_OUT_NORM].t[0].data = norm;
+  optim_tell(pass, !isfinite(sum)); /* squares of floats can't overflow a double */
+  if (o->p->clip_norm > 0) {
+    float f = (float)o->p->clip_norm / (norm + 1e-6f);
+    pass->clip = f > 1 ? 1 : f; /* NaN stays NaN: a broken gradient must not look like a clipped one */
+  }
+  return SP_OK;
+}
+
+typedef struct scan_job {
+  const optim *o;
+  const sp_list *g;
+  optim_pass *pass;
+} scan_job;
+
+static int scan_chunk(void *arg, int64_t chunk, int worker) {
+  const scan_job *j = arg;
+  optim_span s = optim_find(j->o, chunk);
+  const float *g = (const float *)j->g->t[s.tensor].data + s.at;
+  unsigned bad = 0;
+  for (int64_t i = 0; i < s.n; i++) bad |= optim_bad(g[i]);
+  optim_tell(j->pass, bad);
+  (void)worker;
+  return SP_OK;
+}
+
+static void put_status(const sp_io *io, int64_t in_a_row, int64_t limit) {
+  int64_t *status = io->out[OPTIM_OUT_STATUS].t[0].data;
+  memset(status, 0, 4 * sizeof *status);
+  if (in_a_row < limit) return;
+  status[0] = SP_E_DATA;
+  status[2] = in_a_row;
+  status[3] = limit;
+}
+
+/* The forward passes have moved them already. */
+static void keep_statistics(const optim *o, const sp_io *io, int put_back) {
+  for (uint32_t i = 0; i < optim_statistics(o, io); i++) {
+    const sp_tensor *t = &io->in[OPTIM_IN_STATISTICS].t[i];
+    void *kept = optim_kept(o, io, i);
+    memcpy(put_back ? t->data : kept, put_back ? kept : t->data, spec_bytes(&t->spec));
+  }
+}
+
+int optim_begin(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass) {
+  int rc = SP_OK;
+  pass->clip = 1;
+  pass->skip = 0;
+  atomic_init(&pass->bad, 0);
+  if (optim_norm(o->p)) rc = clip(ctx, o, io, pass);
+  if (rc || o->p->nonfinite != OPTIM_SKIP) return rc;
+  if (!optim_norm(o->p)) {
+    scan_job j = {o, &io->in[OPTIM_IN_GRADIENTS], pass};
+    if ((rc = par_run(ctx, optim_chunks(o), scan_chunk, &j))) return rc;
+  }
+  pass->skip = atomic_load(&pass->bad);
+  int64_t *in_a_row = optim_in_a_row(o, io);
+  *in_a_row = pass->skip ? *in_a_row + 1 : 0;
+  *(int64_t *)io->out[OPTIM_OUT_SKIPPED].t[0].data = pass->skip;
+  put_status(io, *in_a_row, o->p->max_nonfinite);
+  keep_statistics(o, io, pass->skip);
+  return SP_OK;
+}
+
+void optim_end(const optim *o, const sp_io *io, optim_pass *pass) {
+  if (o->p->nonfinite == OPTIM_STOP) put_status(io, atomic_load(&pass->bad), 1);
+}

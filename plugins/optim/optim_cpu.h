@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ * optim_cpu.h - what optimizers share on the CPU: the gradient norm, clipping, and gradients that are not finite. */
+#ifndef SP_PLUGINS_OPTIM_CPU_H
+#define SP_PLUGINS_OPTIM_CPU_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "optim.h"
+
+#define OPTIM_CHUNK 16384 /* elements of one work item; sums are made per chunk and added in chunk order */
+
+typedef struct optim_span {
+  uint32_t tensor;
+  int64_t at, n; /* elements */
+} optim_span;
+
+/* One update. */
+typedef struct optim_pass {
+  float clip;     /* factor that clips gradients to clip_norm, as torch.nn.utils.clip_grad_norm_; 1 where none does */
+  int skip;       /* leave weights and state as they are */
+  atomic_int bad; /* a gradient is not finite: told by the update through optim_tell() */
+} optim_pass;
+
+size_t optim_scratch(const optim *o);
+optim_span optim_find(const optim *o, int64_t chunk);
+
+/* Before the update: norm, clipping, and whether to skip. After it, unless it was skipped: the status output. */
+int optim_begin(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass);
+void optim_end(const optim *o, const sp_io *io, optim_pass *pass);
+
+static inline void optim_tell(optim_pass *pass, unsigned bad) {
+  if (bad) atomic_store_explicit(&pass->bad, 1, memory_order_relaxed);
+}
+
+/* 1 for NaN and infinities. On bits, which vectorises where a comparison of floats does not. */
+static inline unsigned optim_bad(float v) {
+  uint32_t bits;
+  memcpy(&bits, &v, sizeof bits);
+  return (bits & 0x7fffffffu) >= 0x7f800000u;
+}
+
+#endif

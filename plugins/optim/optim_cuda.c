@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ * optim_cuda.c - tables of tensors for kernels, and what is enqueued before an update. */
+#include "optim_cuda.h"
+
+#include "../cuda/check.h"
+#include "../spec.h"
+
+/* The sums of squares lie behind the head. */
+#define HEAD_BYTES 64
+
+static int sums(const optim *o) { return optim_norm(o->p) || o->p->nonfinite == OPTIM_SKIP; }
+
+size_t optim_cuda_scratch(const optim *o) {
+  return HEAD_BYTES + (sums(o) ? (size_t)optim_chunks(o) * sizeof(double) : 0);
+}
+
+uint32_t optim_cuda_table(const optim *o, const sp_io *io, uint32_t from, opk_table *t) {
+  uint32_t end = o->n - from < OPK_LIST ? o->n : from + OPK_LIST;
+  *t = (opk_table){.base = o->first[from], .n = end - from};
+  for (uint32_t i = from; i < end; i++) {
+    uint32_t k = i - from;
+    int64_t chunks = o->first[i + 1] - o->first[i];
+    t->first[k + 1] = (uint32_t)(o->first[i + 1] - o->first[from]);
+    t->tail[k] = chunks ? (uint32_t)(o->count[i] - (chunks - 1) * OPK_CHUNK) : 0;
+    t->g[k] = io->in[OPTIM_IN_GRADIENTS].t[i].data;
+    t->p[k] = io->out[OPTIM_OUT_WEIGHTS].t[i].data;
+    t->m[k] = optim_moment(o, io, 0, i);
+    t->v[k] = optim_moment(o, io, 1, i);
+  }
+  return end;
+}
+
+/* The forward passes have moved them already. */
+static int keep_statistics(sp_ctx *ctx, const optim *o, const sp_io *io, const opk_head *head) {
+  int rc = SP_OK;
+  for (uint32_t i = 0, n = optim_statistics(o, io); i < n && !rc;) {
+    opk_kept list = {0};
+    for (; i < n && list.n < OPK_LIST; i++, list.n++) {
+      const sp_tensor *t = &io->in[OPTIM_IN_STATISTICS].t[i];
+      list.bytes[list.n] = (int64_t)spec_bytes(&t->spec);
+      list.now[list.n] = t->data;
+      list.kept[list.n] = optim_kept(o, io, i);
+    }
+    rc = cuda_check(ctx, opk_keep(ctx->stream, &list, head), "keeping statistics");
+  }
+  return rc;
+}
+
+int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *r) {
+  int rc = SP_OK;
+  r->head = io->scratch;
+  r->part = (double *)((char *)io->scratch + HEAD_BYTES);
+  r->parts = sums(o) ? optim_chunks(o) : 0;
+  r->clip_norm = o->p->clip_norm;
+  r->step = io->step;
+  r->count = optim_step(o, io);
+  r->status = io->out[OPTIM_OUT_STATUS].t[0].data;
+  if (optim_norm(o->p)) r->norm = io->out[OPTIM_OUT_NORM].t[0].data;
+  if (o->p->nonfinite == OPTIM_SKIP) {
+    r->limit = o->p->max_nonfinite;
+    r->in_a_row = optim_in_a_row(o, io);
+    r->skipped = io->out[OPTIM_OUT_SKIPPED].t[0].data;
+  }
+  for (uint32_t from = 0; r->parts && from < o->n && !rc;) {
+    opk_table t;
+    from = optim_cuda_table(o, io, from, &t);
+    rc = cuda_check(ctx, opk_squares(ctx->stream, &t, r->part), "computing the gradients' norm");
+  }
+  if (!rc) rc = cuda_check(ctx, opk_begin(ctx->stream, r), "beginning an update");
+  return rc ? rc : keep_statistics(ctx, o, io, r->head);
+}

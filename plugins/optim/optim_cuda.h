@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * optim_cuda.h - what optimizers share on CUDA, of the host's part. */
+#ifndef SP_PLUGINS_OPTIM_CUDA_H
+#define SP_PLUGINS_OPTIM_CUDA_H
+
+#include "optim_kernels.h"
+
+size_t optim_cuda_scratch(const optim *o);
+
+/* Fills t with the tensors from `from` on; gives the first that did not fit. */
+uint32_t optim_cuda_table(const optim *o, const sp_io *io, uint32_t from, opk_table *t);
+
+/* Norm, clipping, whether to skip, step count: enqueued before the update. `rules` has the optimizer's own constants;
+ * all else is filled in. The update reads rules->head. */
+int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *rules);
+
+#endif

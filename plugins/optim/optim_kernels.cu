@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ * optim_kernels.cu - the gradient norm of a list of tensors in two phases, and what an update must know beforehand. */
+#include "optim_device.cuh"
+
+constexpr int WARPS = OPK_THREADS / 32;
+
+/* Always in the same order; the result is in thread 0. */
+static __device__ double block_sum(double v) {
+  __shared__ double part[WARPS];
+  for (int d = 16; d; d >>= 1) v += __shfl_down_sync(0xffffffffu, v, d);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+  __syncthreads();
+  if (threadIdx.x == 0)
+    for (int w = 1; w < WARPS; w++) v += part[w];
+  return v;
+}
+
+static __global__ void squares(const opk_table t, double *part) {
+  opk_share s = opk_share_of(t);
+  double sum = 0;
+  for (int i = threadIdx.x; i < s.n; i += OPK_THREADS) sum += (double)s.g[i] * s.g[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) part[t.base + blockIdx.x] = sum;
+}
+
+static __global__ void begin(const opk_rules r) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < r.parts; i += OPK_THREADS) sum += r.part[i];
+  sum = block_sum(sum);
+  if (threadIdx.x) return;
+
+  opk_head h = {};
+  float norm = (float)sqrt(sum);
+  bool bad = !(sum < 1e300); /* NaN too; squares of floats can't overflow a double */
+  h.lr = r.step->live[0];
+  h.clip = 1;
+  if (r.clip_norm > 0) {
+    float f = (float)r.clip_norm / (norm + 1e-6f);
+    h.clip = f > 1 ? 1 : f;
+  }
+  if (r.norm) *r.norm = norm;
+
+  r.status[0] = r.status[1] = r.status[2] = r.status[3] = 0;
+  if (r.limit) {
+    h.skip = bad;
+    *r.skipped = bad;
+    *r.in_a_row = bad ? *r.in_a_row + 1 : 0;
+    if (*r.in_a_row >= r.limit) {
+      r.status[0] = SP_E_DATA;
+      r.status[2] = *r.in_a_row;
+      r.status[3] = r.limit;
+    }
+  }
+
+  if (r.count && !h.skip) {
+    int64_t count = ++*r.count;
+    double lr = h.lr;
+    h.keep = count > 1 ? (float)(1 - r.dampening) : 1.0f;
+    h.shrink = (float)(1 - lr * r.weight_decay);
+    h.rate = (float)(lr / (1 - pow(r.b1, (double)count)));
+    h.root = (float)sqrt(1 - pow(r.b2, (double)count));
+  }
+  *r.head = h;
+}
+
+/* One block a tensor: statistics are small. */
+static __global__ void keep(const opk_kept list, const opk_head *head) {
+  int64_t bytes = list.bytes[blockIdx.x], words = 0;
+  char *now = (char *)list.now[blockIdx.x], *kept = (char *)list.kept[blockIdx.x];
+  char *to = head->skip ? now : kept;
+  const char *from = head->skip ? kept : now;
+  if (((uintptr_t)now | (uintptr_t)kept) % sizeof(uint32_t) == 0) words = bytes / (int64_t)sizeof(uint32_t);
+  for (int64_t i = threadIdx.x; i < words; i += OPK_THREADS) ((uint32_t *)to)[i] = ((const uint32_t *)from)[i];
+  for (int64_t i = words * (int64_t)sizeof(uint32_t) + threadIdx.x; i < bytes; i += OPK_THREADS) to[i] = from[i];
+}
+
+int opk_squares(void *stream, const opk_table *t, double *part) {
+  if (t->first[t->n]) SP_LAUNCH(squares, t->first[t->n], OPK_THREADS, 0, stream, *t, part);
+  return cudaPeekAtLastError();
+}
+
+int opk_begin(void *stream, const opk_rules *r) {
+  SP_LAUNCH(begin, 1, OPK_THREADS, 0, stream, *r);
+  return cudaPeekAtLastError();
+}
+
+int opk_keep(void *stream, const opk_kept *list, const opk_head *head) {
+  if (list->n) SP_LAUNCH(keep, list->n, OPK_THREADS, 0, stream, *list, head);
+  return cudaPeekAtLastError();
+}

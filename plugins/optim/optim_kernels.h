@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ * optim_kernels.h - what optimizers share on CUDA. All pointers are of the device; each function enqueues on the stream
+ * and returns a cudaError_t. */
+#ifndef SP_PLUGINS_OPTIM_KERNELS_H
+#define SP_PLUGINS_OPTIM_KERNELS_H
+
+#include "optim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  OPK_LIST = 96,   /* most tensors of one launch: with these its arguments stay below 4 KB */
+  OPK_CHUNK = 4096 /* elements of one block */
+};
+
+/* Tensors of one launch, cut into chunks, a block each. */
+typedef struct opk_table {
+  int64_t base; /* chunks of the launches before */
+  uint32_t n;
+  uint32_t first[OPK_LIST + 1]; /* chunk of this launch that each begins with */
+  uint32_t tail[OPK_LIST];      /* elements of its last chunk */
+  const float *g[OPK_LIST];
+  float *p[OPK_LIST], *m[OPK_LIST], *v[OPK_LIST]; /* weights and moments; NULL: there are none */
+} opk_table;
+
+/* What an update reads of the device: worked out once, by opk_begin(). */
+typedef struct opk_head {
+  float lr, clip;
+  float keep;               /* of SGD: 1 - dampening, 1 in the first step */
+  float shrink, rate, root; /* of AdamW: 1 - lr * weight_decay, lr / (1 - b1^t), sqrt(1 - b2^t) */
+  int32_t skip;
+} opk_head;
+
+typedef struct opk_rules {
+  double *part;  /* sums of squares, of opk_squares() */
+  int64_t parts; /* 0: not computed */
+  double clip_norm;
+  int64_t limit; /* of updates skipped in a row; 0: they are not skipped */
+  double dampening, b1, b2, weight_decay;
+  const sp_step *step;
+  int64_t *count, *in_a_row; /* state; NULL: there is none */
+  float *norm;               /* outputs; NULL: not there */
+  int64_t *skipped, *status;
+  opk_head *head;
+} opk_rules;
+
+/* Tensors to keep, or to put back where an update is skipped. */
+typedef struct opk_kept {
+  uint32_t n;
+  int64_t bytes[OPK_LIST];
+  void *now[OPK_LIST], *kept[OPK_LIST];
+} opk_kept;
+
+int opk_squares(void *stream, const opk_table *table, double *part);
+int opk_begin(void *stream, const opk_rules *rules);
+int opk_keep(void *stream, const opk_kept *list, const opk_head *head);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ * sleep_kernels.h - waiting on CUDA. Each enqueues on the stream and returns a cudaError_t. */
+#ifndef SLEEP_KERNELS_H
+#define SLEEP_KERNELS_H
+
+#include <stdint.h>
+
+#include <spcore/plugin.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Holds the stream for so long with one thread, and traps at step fail_at; step may be NULL. */
+int slk_wait(void *stream, double ms, const sp_step *step, int64_t fail_at);
+int slk_add(void *stream, float *dst, const float *src, int64_t n); /* dst += src */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,33 @@
+-- SPDX-License-Identifier: MIT
+-- Which device a graph runs on, and with what precision, where the user leaves it open.
+local core = require "spcore.core"
+local words = require "spcore.words"
+
+local device = {}
+
+-- find(name) -> the device's name | nil, why it cannot be had. "auto": the first GPU, or the processor where there is none.
+function device.find(name)
+  local kind, index = name:match("^([^:]*):?(.*)$")
+  if name == "auto" then return core.count_device "cuda" and "cuda" or "cpu" end
+  local n, why = core.count_device(kind)
+  if n then
+    if index == "" and not name:find(":", 1, true) then return name end
+    local i = math.tointeger(tonumber(index))
+    if not i or not index:match("^%d+$") then return nil, "write a number behind the colon, as in cuda:1" end
+    if i >= n then
+      return nil, ("there %s %d, numbered from 0 (spcore devices lists them)"):format(n == 1 and "is" or "are", n)
+    end
+    return name
+  end
+  if why then return nil, why .. "; take --device cpu" end
+  if kind == "cuda" then return nil, "this build has no CUDA device; take --device cpu" end
+  return nil, ("no such device%s (spcore devices lists them)"):format(words.near(kind, { "auto", "cpu", "cuda" }))
+end
+
+-- The precision of products where none is asked for: that of PyTorch's convolutions on the same device.
+function device.precision(name, asked)
+  if asked and asked ~= "auto" then return asked end
+  return name:match("^cuda") and "tf32" or "fp32"
+end
+
+return device

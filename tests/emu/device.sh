@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: MIT
+# device.sh - the device conformance suite on device_cuda.so over the CUDA emulator, at both of its timings.
+. "$top_srcdir/tests/emu/env.sh"
+if test ! -x "$top_builddir/tests/emu/check_device"; then
+  echo "skipped: the suite needs Check"
+  exit 77
+fi
+for timing in at_once late; do
+  echo "SPCORE_EMU_TIMING=$timing"
+  SPCORE_EMU_TIMING=$timing "$top_builddir/tests/emu/check_device" || exit 1
+done

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ * emu.h - what the parts of the emulator share: streams that keep or run operations, device memory, errors.
+ */
+#ifndef SPCORE_EMU_H
+#define SPCORE_EMU_H
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <functional>
+
+namespace sp_emu {
+
+using operation = std::function<void()>;
+
+[[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* One call at a time: an event may be waited for by any thread. Calls nest. */
+struct entered {
+  entered();
+  ~entered();
+  entered(const entered &) = delete;
+  entered &operator=(const entered &) = delete;
+};
+
+/* Keeps the error for cudaGetLastError and gives it back. */
+cudaError_t note(cudaError_t error);
+void fall_sick(cudaError_t error); /* every later call fails with it */
+
+/* One operation of a stream: recorded if the stream captures, else run, or queued until somebody waits. */
+cudaError_t submit(cudaStream_t stream, operation what);
+
+/* Whether the stream can be given work; the default stream only while there are no others. */
+cudaError_t usable(cudaStream_t stream);
+bool capturing(cudaStream_t stream);
+cudaError_t while_not_capturing(); /* an error while any stream captures: for what CUDA refuses then */
+void drain();                      /* runs what is queued */
+
+/* Whether all bytes lie in one piece of memory of the kind. */
+enum memory_kind { memory_unknown, memory_device, memory_pinned };
+memory_kind kind_of(const void *p, size_t bytes);
+/* Between them the host may touch device memory; they nest. */
+void memory_open();
+void memory_shut();
+void memory_check(); /* guards of every allocation */
+
+size_t shared_limit(const void *kernel); /* most dynamic shared memory that the kernel was allowed */
+void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const operation &body);
+bool reversed(); /* SPCORE_EMU_ORDER=reverse: blocks and threads run from the last to the first */
+
+constexpr size_t shared_most = 227 << 10, shared_default = 48 << 10;
+
+} // namespace sp_emu
+
+#endif

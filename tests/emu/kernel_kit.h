@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * kernel_kit.h - maps for tests of kernels: N,C,H,W in double on the host, any type and pixel order on the device.
+ */
+#ifndef KERNEL_KIT_H
+#define KERNEL_KIT_H
+
+#include "../../plugins/nn/cuda_kernels.h"
+
+#include <check.h>
+#include <cuda_runtime.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct kit_value {
+  int64_t n, c, h, w, size;
+  double *v;
+} kit_value;
+
+double kit_round(double v, int elt);
+/* Numbers of -1 .. 1 that `elt` holds exactly. */
+kit_value kit_random(int64_t n, int64_t c, int64_t h, int64_t w, int elt);
+kit_value kit_like(const kit_value *x); /* zeros */
+/* A map on the device with x's numbers; `off` numbers behind an aligned address. */
+nnk_map kit_up(const kit_value *x, int elt, int layout, int off);
+void *kit_work(size_t bytes); /* garbage */
+void kit_bytes(void *host, const void *device, size_t bytes);
+/* Fails unless every number is within tol * the largest wanted one; of bfloat16 one rounding comes on top. */
+void kit_near(const nnk_map *got, const kit_value *want, double tol, const char *what);
+void kit_free(void); /* all of the above */
+#define kit_ok(call) ck_assert_msg((call) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess, "%s", #call)
+
+#endif

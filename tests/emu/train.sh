@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+# train.sh - whole training runs on the CUDA emulator: the cpu's losses, and the same bits whatever the strategy, the
+# capture, the order of blocks and threads and the timing of the streams.
+# needs: onednn images
+. "$top_srcdir/tests/emu/env.sh"
+failed=0
+
+# run NAME "VARIABLE=VALUE ..." OPTION...: a short training, kept in $tmp/NAME
+run() {
+  name=$1 vars=$2
+  shift 2
+  env $vars "$top_builddir/spcore" run "$top_srcdir/scripts/train_seg.lua" --batch 2 --steps 4 --size 32 --samples 16 \
+    --checksums --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 && return 0
+  echo "$name:"
+  cat "$tmp/$name.log"
+  failed=1
+}
+
+same() {
+  "$top_builddir/spcore" diff "$tmp/$1" "$tmp/$2" >"$tmp/diff" 2>&1 && return 0
+  echo "$1 and $2 differ:"
+  cat "$tmp/diff"
+  failed=1
+}
+
+losses() { sed -n 's/^step \([0-9]*\).*  loss \([0-9.]*\).*/\1 \2/p' "$tmp/$1.log"; }
+
+run cpu "" --device cpu
+run fp32 "" --device cuda --precision fp32
+if test -z "$(losses cpu)" || test "$(losses cpu)" != "$(losses fp32)"; then
+  echo "the losses are not the cpu's:"
+  losses cpu
+  losses fp32
+  failed=1
+fi
+precisions="tf32 bf16"
+test "${SP_SANITIZERS-none}" = none || precisions=tf32 # the other takes as many minutes
+for precision in $precisions; do
+  run plain "" --device cuda --precision $precision --strategy serialized --capture off
+  run reverse SPCORE_EMU_ORDER=reverse --device cuda --precision $precision --strategy serialized --capture off
+  run late SPCORE_EMU_TIMING=late --device cuda --precision $precision --strategy pipelined --capture off
+  run captured "" --device cuda --precision $precision --strategy pipelined
+  for other in reverse late captured; do same plain $other; done
+  rm -rf "$tmp/plain" "$tmp/reverse" "$tmp/late" "$tmp/captured"
+done
+SP_TEST_DEVICES=cuda SPCORE_EMU_PROTECT=0 "$top_builddir/spcore" run "$top_srcdir/tests/lua/optimizer.lua" || failed=1
+exit $failed
