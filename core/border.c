@@ -201,8 +201,7 @@ int sp_border_end(sp_program *p, sp_err *err) {
     for (size_t i = 0; i < p->n_metrics && !st; i++) {
       const sp_metric_slot *m = &p->metrics[i];
       if (m->node->on_cpu || m->node->user_lane != (int)l) continue;
-      if (!t)
-        st = sp_program_task(p, SP_TASK_COPY, NULL, sp_text("%s.metrics", p->lanes[l].name), (int)l, &t, err);
+      if (!t) st = sp_program_task(p, SP_TASK_COPY, NULL, sp_text("%s.metrics", p->lanes[l].name), (int)l, &t, err);
       if (st || (st = sp_task_access(t, m->buf, SP_READ, err)) || (st = sp_task_access(t, m->seen, SP_WRITE, err)))
         break;
       const sp_buf *b = &p->bufs[m->buf];

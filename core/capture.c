@@ -18,9 +18,7 @@
 static const sp_place *place_at(const sp_program *p, const sp_task *t) { return p->lanes[t->lane].place; }
 static bool on_main(const sp_program *p, const sp_task *t) { return place_at(p, t) == &p->g->main; }
 
-static bool capturable(const sp_task *t) {
-  return !t->node || t->node->inst->type->flags & SP_STAGE_CAPTURABLE;
-}
+static bool capturable(const sp_task *t) { return !t->node || t->node->inst->type->flags & SP_STAGE_CAPTURABLE; }
 
 static bool full(const sp_program *p, uint64_t step) {
   return !p->source || p->step_n[step % (uint64_t)p->ring] == (uint32_t)p->source->opts.batch;
@@ -189,15 +187,16 @@ static int join(sp_program *p, bool to_root, sp_err *err) {
     sp_lane *l = &p->lanes[i];
     if (l->place != &p->g->main || l == r) continue;
     if (to_root) st = d->event_record(sp_ctx_for(&h, l->name, err), l->joint, l->stream);
-    if (!st) st = d->stream_wait(sp_ctx_for(&h, l->name, err), to_root ? r->stream : l->stream, to_root ? l->joint : r->joint);
+    if (!st)
+      st = d->stream_wait(sp_ctx_for(&h, l->name, err), to_root ? r->stream : l->stream, to_root ? l->joint : r->joint);
   }
   return st;
 }
 
 int sp_capture_begin_tick(sp_program *p, sp_err *err) {
   uint64_t step;
-  p->whole = p->capture == SP_CAPTURE_STEP && (p->tick_graph[p->tick % (uint64_t)p->ring] ||
-                                               p->tick > p->first + (uint64_t)p->sched.depth);
+  p->whole = p->capture == SP_CAPTURE_STEP &&
+             (p->tick_graph[p->tick % (uint64_t)p->ring] || p->tick > p->first + (uint64_t)p->sched.depth);
   for (size_t i = 0; i < p->n_tasks && p->whole; i++) {
     const sp_task *t = &p->tasks[i];
     if (!on_main(p, t)) continue;

@@ -114,7 +114,7 @@ static int settle(sp_graph *g, sp_err *err) {
   sp_graph_opts *o = &g->opts;
   bool sync = getenv("SPCORE_SYNC") && strcmp(getenv("SPCORE_SYNC"), "0");
   bool can = g->border && g->main.type->flags & SP_DEVICE_CAPTURE;
-  const char *why = !can          ? "the device records nothing"
+  const char *why = !can           ? "the device records nothing"
                     : o->trace     ? "a trace shows single stages"
                     : o->checksums ? "checksums are taken behind every stage"
                     : sync         ? "SPCORE_SYNC waits behind every stage"
@@ -306,7 +306,8 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   n->source = type->flags & SP_STAGE_SOURCE;
   n->optimizer = type->flags & SP_STAGE_OPTIMIZER;
   n->loss = type->flags & SP_STAGE_LOSS;
-  st = n->name ? sp_inst_new(&n->inst, on_cpu ? &g->cpu_host : &g->host, n->name, type, file, params, err) : sp_nomem(err, 64, "a name");
+  st = n->name ? sp_inst_new(&n->inst, on_cpu ? &g->cpu_host : &g->host, n->name, type, file, params, err)
+               : sp_nomem(err, 64, "a name");
   if (!st) st = alloc_ports(n, err);
   if (!st && n->source && n->opts.batch < 1)
     st = sp_fail(err, SP_E_RANGE, "stage '%s': batch %lld: at least 1 is wanted", n->name, (long long)n->opts.batch);

@@ -31,11 +31,11 @@ typedef struct sp_node_opts {
   int64_t batch;    /* sources: N; others take it from their inputs */
   bool no_shuffle;  /* sources: in index order every epoch */
   bool drop_last;   /* sources: a last short batch is left out */
-  bool on_cpu;      /* runs on the processor whatever the graph's device; sources always do where they exist for it only */
+  bool on_cpu; /* runs on the processor whatever the graph's device; sources always do where they exist for it only */
 } sp_node_opts;
 
 int sp_graph_new(sp_graph **g, sp_env *env, const sp_graph_opts *opts, sp_err *err);
-void sp_graph_free(sp_graph *g); /* drains first */
+void sp_graph_free(sp_graph *g);                          /* drains first */
 const sp_graph_opts *sp_graph_options(const sp_graph *g); /* as they are in effect */
 
 /* Adds a stage. `params` is a TABLE or NULL. */

@@ -68,16 +68,16 @@ typedef struct sp_program sp_program;
 struct sp_graph {
   sp_env *env;
   sp_graph_opts opts;
-  char *device, *init; /* what opts points to */
+  char *device, *init;    /* what opts points to */
   sp_stage_host host;     /* of stages on main; of calls that only submit no time is taken */
   sp_stage_host cpu_host; /* of stages that are on_cpu */
-  sp_place main;      /* the device of the graph */
-  sp_place cpu;       /* of the stages that are on_cpu; the same as main where that is host memory */
-  int index;          /* of main among its devices */
-  bool border;        /* main and cpu are two: copies lie between */
-  const char *stages; /* device name of the stage types on main */
+  sp_place main;          /* the device of the graph */
+  sp_place cpu;           /* of the stages that are on_cpu; the same as main where that is host memory */
+  int index;              /* of main among its devices */
+  bool border;            /* main and cpu are two: copies lie between */
+  const char *stages;     /* device name of the stage types on main */
   sp_precision precision;
-  bool sync; /* SPCORE_SYNC: wait behind every call, so that a failure names the call */
+  bool sync;      /* SPCORE_SYNC: wait behind every call, so that a failure names the call */
   void *transfer; /* stream of main for weights on their way, opened when first needed */
   sp_pool *pool;  /* pinned memory of main: what sources fill, and what is copied */
   sp_node **nodes;

@@ -80,8 +80,7 @@ static int copy_lane(sp_program *p, sp_err *err) {
     p->lanes[n->user_lane].busy = true;
     for (unsigned port = 0; port < n->n_in; port++)
       for (size_t k = 0; k < n->in[port].n; k++)
-        if (n->in[port].v[k].node->on_cpu && p->lanes[n->user_lane].delay < least)
-          least = p->lanes[n->user_lane].delay;
+        if (n->in[port].v[k].node->on_cpu && p->lanes[n->user_lane].delay < least) least = p->lanes[n->user_lane].delay;
   }
   if (used < 2 || least == INT32_MAX) return SP_OK;
   if ((st = add_lane(p, "copy", least, 1, false, err))) return st;

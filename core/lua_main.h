@@ -18,10 +18,10 @@ typedef struct sp_lua {
   char *internal;     /* SCRIPT_DIR/spcore/: sources there are passed over when an error asks for the user's line */
   int argc;           /* what follows the script's name */
   char **argv;
-  bool debug;   /* errors come with a traceback */
-  bool drawn;   /* the terminal's line holds a progress bar */
+  bool debug;         /* errors come with a traceback */
+  bool drawn;         /* the terminal's line holds a progress bar */
   bool device_failed; /* an error that was raised is a device's */
-  bool exiting; /* sp_lua_exit was called: `exit_code` holds */
+  bool exiting;       /* sp_lua_exit was called: `exit_code` holds */
   int exit_code;
 } sp_lua;
 

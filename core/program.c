@@ -14,8 +14,7 @@ int sp_program_buf(sp_program *p, char *name, size_t bytes, sp_buf_kind kind, in
     free(name);
     return sp_nomem(err, 64, "a resource");
   }
-  p->bufs[p->n_bufs] =
-      (sp_buf){.name = name, .bytes = bytes, .kind = kind, .slots = slots, .group = group, .pack = -1};
+  p->bufs[p->n_bufs] = (sp_buf){.name = name, .bytes = bytes, .kind = kind, .slots = slots, .group = group, .pack = -1};
   *out = (int)p->n_bufs++;
   return SP_OK;
 }
@@ -83,7 +82,7 @@ static int node_resources(sp_program *p, sp_node *n, sp_err *err) {
         continue;
       }
       st = sp_program_buf(p, tensor_name(n, (int)o, k, ""), (size_t)bytes, SP_BUF_ACTIVATION, 0,
-                   port_is_small(port) ? 0 : group, &p->act[i][f], err);
+                          port_is_small(port) ? 0 : group, &p->act[i][f], err);
       if (st) break;
       p->bufs[p->act[i][f]].at = n->source && !p->g->border ? SP_AT_PINNED : at;
       /* written by every k-th step, looked at behind each: no step may find another's place */
@@ -111,7 +110,7 @@ static int grad_buffer(sp_program *p, sp_ref r, int *out, sp_err *err) {
   int *g = &p->grad[n->index][f], st = SP_OK;
   if (*g < 0)
     st = sp_program_buf(p, tensor_name(n, r.port, (uint32_t)r.index, "the gradient of "),
-                 (size_t)sp_spec_bytes(&n->out_specs[r.port].spec[r.index]), SP_BUF_GRADIENT, 0, 0, g, err);
+                        (size_t)sp_spec_bytes(&n->out_specs[r.port].spec[r.index]), SP_BUF_GRADIENT, 0, 0, g, err);
   *out = *g;
   return st;
 }
@@ -234,8 +233,10 @@ static int put_weights(sp_program *p, sp_task *t, sp_err *err) {
     st = tensor(t, &n->weights[i].spec, want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1,
                 false, err);
   if (!st && n->n_weights)
-    st = sp_task_access(t, p->weight[n->index], t->kind == SP_TASK_BACKWARD && n->inplace ? SP_READ | SP_WRITE : SP_READ, err);
-  if (!st && n->n_weights) st = sp_task_access(t, p->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
+    st = sp_task_access(t, p->weight[n->index],
+                        t->kind == SP_TASK_BACKWARD && n->inplace ? SP_READ | SP_WRITE : SP_READ, err);
+  if (!st && n->n_weights)
+    st = sp_task_access(t, p->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
   if (!st && want_dw) st = sp_task_access(t, p->dweight[n->index], SP_READ | SP_WRITE, err);
   return st;
 }
@@ -431,10 +432,11 @@ static int lengthen_ring(sp_program *p, sp_err *err) {
     if (p->bufs[i].ring || !p->bufs[i].bytes) continue;
     all = all / sp_gcd((int)all, slots) * slots;
     if (all > SP_PHASES_MAX)
-      return sp_fail(err, SP_E_RANGE,
-                     "capture: more than %d graphs would be needed for all combinations of slots; use smaller delays, or "
-                     "--capture off",
-                     SP_PHASES_MAX);
+      return sp_fail(
+          err, SP_E_RANGE,
+          "capture: more than %d graphs would be needed for all combinations of slots; use smaller delays, or "
+          "--capture off",
+          SP_PHASES_MAX);
   }
   ring = (p->ring + all - 1) / all * all;
   if (ring == p->ring) return SP_OK;

@@ -15,16 +15,16 @@ typedef enum {
   SP_TASK_COPY     /* between pinned memory and the main device */
 } sp_task_kind;
 typedef enum { SP_BUF_ACTIVATION, SP_BUF_GRADIENT, SP_BUF_SAVED } sp_buf_kind;
-#define SP_PHASES_MAX 256   /* graphs that one segment may be recorded into */
-#define SP_BLOCK_HEAD 64    /* bytes before the ids of a lane's step block: its learning rate's step */
-#define SP_BLOCK_BYTES 128  /* of one task's sp_step in it */
+#define SP_PHASES_MAX 256  /* graphs that one segment may be recorded into */
+#define SP_BLOCK_HEAD 64   /* bytes before the ids of a lane's step block: its learning rate's step */
+#define SP_BLOCK_BYTES 128 /* of one task's sp_step in it */
 
 typedef enum { SP_AT_MAIN, SP_AT_CPU, SP_AT_PINNED } sp_buf_at;
 
 /* Buffers that lie side by side, slot by slot, so that one copy moves them all. */
 typedef struct sp_pack {
   size_t bytes;
-  int first; /* its buffer at offset 0, whose slots are the pack's */
+  int first;  /* its buffer at offset 0, whose slots are the pack's */
   void **ptr; /* [slots] */
 } sp_pack;
 
@@ -38,7 +38,7 @@ typedef struct sp_buf {
   bool ring;     /* as many slots as steps may be in flight */
   int pack;      /* index, -1: memory of its own */
   size_t offset; /* in the pack */
-  void **ptr;              /* [slots] */
+  void **ptr;    /* [slots] */
 } sp_buf;
 
 /* Where a call finds one tensor's memory for a step. */
@@ -97,8 +97,8 @@ typedef struct sp_task {
   int saved_buf;
   sp_copy *copies;
   size_t n_copies, cap_copies;
-  size_t block; /* offset of its step block in its lane's */
-  int segment;  /* -1: submitted by itself */
+  size_t block;   /* offset of its step block in its lane's */
+  int segment;    /* -1: submitted by itself */
   sp_call *calls; /* [prog->ring] */
   void **events;  /* [item.ring] */
   void **marks;   /* [ring][2] timing events around it; NULL: no trace */
@@ -148,8 +148,8 @@ struct sp_program {
   size_t n_lanes;
   int host_lane, update_lane, collect_delay;
   int copy_lane; /* batches on their way to the device; -1: in the lane of who reads them */
-  int shift; /* what a lane's delay has over the one that the strategy gives */
-  int lag;   /* steps that the slowest lane runs behind the trained part */
+  int shift;     /* what a lane's delay has over the one that the strategy gives */
+  int lag;       /* steps that the slowest lane runs behind the trained part */
   sp_task *tasks;
   size_t n_tasks, cap_tasks;
   sp_buf *bufs;
@@ -161,8 +161,8 @@ struct sp_program {
   int *saved, *self, *weight, *state, *dweight; /* [node index] -> resource, -1: none */
   sp_schedule sched;
   bool derived, built;
-  int ring;         /* at least the steps in flight; with capture a multiple of all slots, so that it is the phases too */
-  uint64_t *ids;    /* [ring][batch] */
+  int ring;      /* at least the steps in flight; with capture a multiple of all slots, so that it is the phases too */
+  uint64_t *ids; /* [ring][batch] */
   uint32_t *step_n; /* [ring] */
   double *step_lr;  /* [ring] */
   uint64_t lr_step; /* the step whose lr was asked last, + 1 */
@@ -178,7 +178,7 @@ struct sp_program {
   void **tick_graph;  /* [ring], with SP_CAPTURE_STEP; NULL: not recorded yet */
   bool whole, joined; /* this tick is one graph; the latest was, so that all of it is behind the root lane */
   void **cut;         /* [task] events within a recorded tick */
-  void *mark; /* a timing event, and when it was */
+  void *mark;         /* a timing event, and when it was */
   double mark_time;
   uint64_t launches; /* of recorded graphs */
   /* the loop */
@@ -209,10 +209,10 @@ size_t sp_node_flat(const sp_node *node, int port, int index);
 /* border.c: what lies between the cpu's memory and the main device's. None of it does anything without a border. */
 int sp_border_twins(sp_program *prog, sp_node *node, sp_err *err); /* after the node's own buffers */
 int sp_border_metrics(sp_program *prog, sp_err *err);
-int sp_border_begin(sp_program *prog, sp_err *err);             /* tasks before all others */
+int sp_border_begin(sp_program *prog, sp_err *err);                /* tasks before all others */
 int sp_border_after(sp_program *prog, sp_node *node, sp_err *err); /* tasks behind a node's forward */
-int sp_border_end(sp_program *prog, sp_err *err);   /* tasks after all of a step */
-int sp_border_check(const sp_program *prog, sp_err *err); /* of the derived schedule */
+int sp_border_end(sp_program *prog, sp_err *err);                  /* tasks after all of a step */
+int sp_border_check(const sp_program *prog, sp_err *err);          /* of the derived schedule */
 int sp_border_run(sp_program *prog, sp_task *task, uint64_t step, void *stream, sp_err *err); /* one COPY */
 
 /* capture.c */
@@ -240,7 +240,7 @@ int sp_program_begin(sp_program *prog, uint64_t first, uint64_t n, sp_err *err);
 int sp_program_next(sp_program *prog, const sp_result **res, sp_err *err);
 int sp_program_sync(sp_program *prog, sp_err *err); /* all lanes; reports the first failure */
 void sp_call_fill(sp_call *call, uint64_t step, uint32_t n);
-int sp_task_submit(sp_program *prog, sp_task *task, uint64_t step, sp_err *err);  /* waits, call, record */
+int sp_task_submit(sp_program *prog, sp_task *task, uint64_t step, sp_err *err); /* waits, call, record */
 int sp_task_enqueue(sp_program *prog, sp_task *task, uint64_t step, void *stream, sp_err *err); /* the call alone */
 int sp_task_waits(sp_program *prog, sp_task *task, uint64_t step, sp_err *err);
 int sp_task_record(sp_program *prog, sp_task *task, uint64_t step, void *stream, sp_err *err);

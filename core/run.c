@@ -162,8 +162,7 @@ static int fill_lane(sp_program *p, sp_task *fill, uint64_t step, sp_err *err) {
     }
     fill_block(p, t, step, (sp_step *)(block + t->block));
   }
-  if (p->has_sampler)
-    memcpy(block + SP_BLOCK_HEAD, p->ids + step % (uint64_t)p->ring * batch, batch * sizeof *p->ids);
+  if (p->has_sampler) memcpy(block + SP_BLOCK_HEAD, p->ids + step % (uint64_t)p->ring * batch, batch * sizeof *p->ids);
   return SP_OK;
 }
 
@@ -237,8 +236,8 @@ int sp_task_record(sp_program *p, sp_task *t, uint64_t step, void *stream, sp_er
   const sp_sched_item *item = &p->sched.items[t->index];
   sp_ctx_holder h;
   if (!item->record) return SP_OK;
-  return lane_of(t)->place->type->event_record(
-      sp_ctx_for(&h, t->name, err), t->events[((int64_t)step - t->phase) / t->every % item->ring], stream);
+  return lane_of(t)->place->type->event_record(sp_ctx_for(&h, t->name, err),
+                                               t->events[((int64_t)step - t->phase) / t->every % item->ring], stream);
 }
 
 int sp_task_submit(sp_program *p, sp_task *t, uint64_t step, sp_err *err) {
@@ -257,7 +256,8 @@ static int host_waits(sp_program *p, sp_task *t, uint64_t step, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < item->n_waits && !st; i++) {
     void *e = sp_task_event(p, &item->waits[i], step);
-    if (e) st = lane_of(&p->tasks[item->waits[i].task])->place->type->event_sync(sp_ctx_for(&h, "the step loop", err), e);
+    if (e)
+      st = lane_of(&p->tasks[item->waits[i].task])->place->type->event_sync(sp_ctx_for(&h, "the step loop", err), e);
   }
   return st;
 }
@@ -299,7 +299,8 @@ static int collect(sp_program *p, sp_task *t, uint64_t step, sp_err *err) {
     const sp_port *port = sp_node_out_port(m->node, (unsigned)m->port);
     const sp_buf *b = &p->bufs[m->seen];
     const void *data = b->ptr[step % (uint64_t)b->slots];
-    if (m->node->optimizer && step % (uint64_t)g->accumulate != (uint64_t)g->accumulate - 1) continue; /* no update ran */
+    if (m->node->optimizer && step % (uint64_t)g->accumulate != (uint64_t)g->accumulate - 1)
+      continue; /* no update ran */
     if (port->flags & SP_PORT_STATUS) {
       if ((st = check_status(m, data, step, err))) return keep_failure(t, step, err);
       continue;

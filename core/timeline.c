@@ -50,8 +50,8 @@ int sp_timeline_mark(sp_program *p, sp_task *t, uint64_t step, bool end, sp_err 
 static int moment(const sp_program *p, void *mark, double *t, sp_err *err) {
   sp_ctx_holder h;
   double ms = 0;
-  int st = mark == p->mark ? SP_OK
-                           : p->g->main.type->event_elapsed(sp_ctx_for(&h, "the timeline", err), p->mark, mark, &ms);
+  int st =
+      mark == p->mark ? SP_OK : p->g->main.type->event_elapsed(sp_ctx_for(&h, "the timeline", err), p->mark, mark, &ms);
   *t = p->mark_time + ms * 1e-3;
   return st;
 }

@@ -44,7 +44,8 @@ int sp_node_storage(sp_node *n, sp_err *err) {
   for (size_t i = 0; i < n->n_weights; i++) {
     const sp_spec *s = &n->weights[i].spec;
     n->w[i].spec = n->dw[i].spec = *s;
-    if (!n->w[i].data && !(n->w[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
+    if (!n->w[i].data &&
+        !(n->w[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
       return sp_prefix(err, "stage '%s'", n->name);
     if (!n->dw[i].data && sp_node_has_dw(n, i) &&
         !(n->dw[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))

@@ -47,8 +47,8 @@ static void build(sp_graph *g, const setting *s, sp_node **enc, sp_node **dec, s
   sp_node *data = source(g, "data", 22), *frozen[4], *trained[4], *x = data;
   size_t f = 0, t = 0;
   *val = source(g, "val", 10);
-  *enc = frozen[f++] = x = wire(
-      g, add2(g, "toy_mul", "enc", (sp_node_opts){.frozen = true}, "drift", 200, "fail_at", s->fail_main - 1), x);
+  *enc = frozen[f++] = x =
+      wire(g, add2(g, "toy_mul", "enc", (sp_node_opts){.frozen = true}, "drift", 200, "fail_at", s->fail_main - 1), x);
   if (s->middle)
     frozen[f++] = x = wire(g,
                            add2(g, "toy_mul", "middle", (sp_node_opts){.frozen = true, .on_cpu = true}, "drift", 150,
@@ -75,11 +75,8 @@ static outcome run(setting s) {
   sp_node *enc, *dec, *val;
   const sp_result *r;
   int evals = 0;
-  sp_graph *g = new_graph((sp_graph_opts){.device = s.device,
-                                          .run_ahead = 3,
-                                          .prefetch = 2,
-                                          .capture = s.capture,
-                                          .checksums = s.checksums});
+  sp_graph *g = new_graph((sp_graph_opts){
+      .device = s.device, .run_ahead = 3, .prefetch = 2, .capture = s.capture, .checksums = s.checksums});
   if (!s.accumulate) s.accumulate = 1;
   build(g, &s, &enc, &dec, &val);
   o.hash = SP_FNV64;
@@ -121,7 +118,8 @@ static void same(const outcome *a, const outcome *b, const char *what) {
 
 START_TEST(same_bits_behind_the_border) {
   for (int shape = 0; shape < 8; shape++) {
-    setting base = {.device = "cpu", .accumulate = 1 + shape % 2 * 2, .middle = shape & 2, .sink = shape & 4, .eval = true};
+    setting base = {
+        .device = "cpu", .accumulate = 1 + shape % 2 * 2, .middle = shape & 2, .sink = shape & 4, .eval = true};
     outcome want = run(base);
     ck_assert_uint_eq(want.steps, STEPS);
     for (int lanes = 1; lanes <= 2; lanes++)

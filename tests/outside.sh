@@ -7,6 +7,10 @@ if [ "${SP_SANITIZERS:-none}" != none ]; then
   exit 77
 fi
 src=${top_srcdir:?}
+if ! pkg-config --exists 'lua5.4 >= 5.4' 2>/dev/null && ! pkg-config --exists 'lua >= 5.4' 2>/dev/null; then
+  echo 'skipped: what this builds needs the development files of Lua 5.4, which are not here'
+  exit 77
+fi
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-outside.XXXXXX") || exit 99
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
 unset SPCORE_PLUGIN_PATH MAKEFLAGS MFLAGS MAKELEVEL

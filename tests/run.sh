@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Runs one test: run.sh COMMAND... FILE. A line `needs: onednn images` in a comment of the file names what configure can leave
-# out; where it did, the test is skipped.
+# out; where it did, the test is skipped. What is not named after CUDA runs as on a machine without a GPU, but for the examples
+# of the documents, which a user runs on what there is.
 for file; do :; done
 case $file in
   *.lua | *.py | *.sh) needs=$(sed -n -e 's/^# needs: //p' -e 's/^-- needs: //p' "$file") ;;
@@ -14,4 +15,8 @@ for need in $needs; do
       ;;
   esac
 done
+case $file in
+  *cuda* | *readme.sh) ;;
+  *) CUDA_VISIBLE_DEVICES= && export CUDA_VISIBLE_DEVICES ;;
+esac
 exec "$@"

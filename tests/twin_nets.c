@@ -11,8 +11,8 @@
 
 #include "twin.h"
 
-/* LARGE: one way of running it is enough. HUGE_NET: so is one precision, TF32, which is meant for such. FLAT: the input is
- * N x C. */
+/* LARGE: one way of running it is enough. HUGE_NET: so is one precision, TF32, which is meant for such. FLAT: the input
+ * is N x C. */
 enum { KINKS = 1, LARGE = 2, HUGE_NET = 4, FLAT = 8 };
 
 /* A shift in front of a batch norm, unless a border or a ReLU is between, has no effect, and its gradient is rounding
@@ -75,7 +75,7 @@ static const struct net {
     {"layers", "pools alone", "{ layers = { { \"max_pool\" }, { \"avg_pool\", kernel = 3 } } }", 2, 3, 12, 18, KINKS, 0,
      0},
     {"layers", "residual blocks",
-     "{ layers = { { \"residual\", 8 }, { \"residual\", 16, stride = 2 }, { \"residual\", 16 } } }", 3, 8, 10, 6, KINKS,
+     "{ layers = { { \"residual\", 8 }, { \"residual\", 16, stride = 2 }, { \"residual\", 16 } } }", 2, 8, 10, 6, KINKS,
      0, 0},
     {"layers", "ReLU alone", "{ layers = { { \"relu\" } } }", 2, 3, 5, 7, KINKS, 0, 0},
     {"layers", "linear", "{ layers = { { \"linear\", 33 }, { \"linear\", 10 } } }", 9, 21, 0, 0, FLAT, 0, 0},
@@ -128,7 +128,7 @@ static twin_limits limits_of(const struct net *net, int precision) {
   bool kinks = net->flags & KINKS;
   switch (precision) {
     /* among a million values one or two lie that near a tie even here */
-    case SP_PRECISION_FP32: return (twin_limits){1e-4, 1e-3, kinks && net->flags & (LARGE | HUGE_NET) ? 2e-3 : 0, 0};
+    case SP_PRECISION_FP32: return (twin_limits){1e-4, 1e-3, kinks && net->flags & (LARGE | HUGE_NET) ? 5e-3 : 0, 0};
     case SP_PRECISION_TF32: return (twin_limits){1e-2, 1e-2, kinks ? 0.15 : 0, 4};
     default: return (twin_limits){3e-2, 3e-2, kinks ? 0.15 : 0, 6};
   }
@@ -271,7 +271,7 @@ void twin_net(int i, int precision) {
     return;
   }
   train(net, "", SP_ROW_MAJOR, precision);
-  train_in_place(net, SP_ROW_MAJOR, precision, true);
+  train_in_place(net, SP_ROW_MAJOR, precision, !small);
   if (!(net->flags & FLAT)) train(net, ", channels last", SP_CHANNELS_LAST, precision);
   train_short(net, SP_CHANNELS_LAST, precision);
   train_unwanted(net, SP_CHANNELS_LAST, precision);

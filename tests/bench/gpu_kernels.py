@@ -8,8 +8,10 @@ import gpu_contest as gc
 import gpu_log
 
 ENCODER, FORWARD, DATA, WEIGHT = "encoder products", "decoder forward", "data gradient", "weight gradient, update"
+PATCH = "whole backward of large maps"
 NARROW, LOSS, ELEMENTS, COPIES, OTHER = "narrow convolutions", "loss", "elementwise", "copies", "others"
-GROUPS = (ENCODER, FORWARD, DATA, WEIGHT, NARROW, LOSS, ELEMENTS, COPIES, OTHER)
+GROUPS = (ENCODER, FORWARD, PATCH, DATA, WEIGHT, NARROW, LOSS, ELEMENTS, COPIES, OTHER)
+PATCHES = 2  # layers, from the last one on, whose gradients of data, weights and bias come from one kernel
 
 
 def floors(batch, size, classes, elt):
@@ -29,6 +31,9 @@ def floors(batch, size, classes, elt):
         w, flop = 8 * c * c, 2 * narrow * 4 * c
         add(ENCODER, wide + narrow, w, flop)
         add(FORWARD, wide + narrow, w, flop)
+        if level < PATCHES:
+            add(PATCH, wide + 2 * narrow, 3 * w, 2 * flop)
+            continue
         add(WEIGHT, wide + narrow, 2 * w, flop)
         if size >> (level + 1) > 1:  # nobody asks for the gradient of what the encoder gives
             add(DATA, wide + 2 * narrow, w, flop)  # with the output that says where ReLU let pass
@@ -47,17 +52,15 @@ def has(frames, *words):
 
 def update_paths(calls):
     """Call paths of the products that are weight gradients. A library's product of either kind comes through the same
-    functions but not from the same line, and the one right behind a bias' gradient is that of the weights."""
-    found, behind_bias = set(), False
-    for _, frames in sorted(calls.items()):
-        if not has(frames, "backward"):
-            continue
+    functions, but from another place in nnc_gemm_backward, and that of the weights is the later one."""
+    paths = {}
+    for frames in calls.values():
         if has(frames, "nnk_"):
-            behind_bias = has(frames, "bias_grad")
-        elif behind_bias:
-            found.add(tuple(frames))
-            behind_bias = False
-    return found
+            continue
+        at = next((int(offset, 16) for _, function, offset in frames if function.startswith("nnc_gemm_backward")), None)
+        if at is not None:
+            paths.setdefault(at, set()).add(tuple(frames))
+    return paths[max(paths)] if len(paths) > 1 else set()
 
 
 def group_of(event, calls, updates):
@@ -74,10 +77,10 @@ def group_of(event, calls, updates):
         return ELEMENTS
     if stage == "sgd":
         return WEIGHT
+    if has(frames, "nnk_patch"):
+        return PATCH
     if has(frames, "narrow"):
         return NARROW
-    if has(frames, "bias_grad"):
-        return WEIGHT
     if has(frames, "nnk_") and not has(frames, "nnk_skinny"):
         return ELEMENTS
     if stage == "encoder":

@@ -258,7 +258,8 @@ def section_core(b):
     command = [os.path.join(tests, "bench", "bench_core"), plugin, b.a.device, str(b.a.core_steps)]
     print("\ncore")
     try:
-        print(b.spcore.call([os.path.abspath(command[0]), os.path.abspath(plugin), *command[2:]]).rstrip())
+        found = {**os.environ, "SPCORE_PLUGIN_PATH": os.path.abspath(os.path.join(b.a.build, ".libs"))}  # the device
+        print(b.spcore.call([os.path.abspath(command[0]), os.path.abspath(plugin), *command[2:]], env=found).rstrip())
     except gc.Failed as e:
         print(f"failed: {e}")
 

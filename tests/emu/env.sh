@@ -5,6 +5,13 @@ if test ! -f "$emu/device_cuda.so"; then
   echo "skipped: the CUDA emulator was not built (it needs CUDA's headers and a C++17 compiler)"
   exit 77
 fi
+case ${SP_SANITIZERS-none}:$0 in
+  *thread*:*/device.sh) ;;
+  *thread*)
+    echo "skipped: one thread computes everything here, and takes many minutes under ThreadSanitizer"
+    exit 77
+    ;;
+esac
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 SPCORE_PLUGIN_PATH=$emu:$SPCORE_PLUGIN_PATH

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- What an optimizer reports, and updates that it leaves out: with gradients that are not finite neither a weight nor a moment
--- nor a running statistic changes by a bit, whatever the device, the strategy and the capture.
+-- What an optimizer reports, and updates that it leaves out: with gradients that are not finite neither a weight nor a
+-- moment nor a running statistic changes by a bit, whatever the device, the strategy and the capture.
 -- needs: onednn images jansson
 local sp = require "spcore"
 local t = require "check"
@@ -48,7 +48,9 @@ do -- each of its metrics has memory of its own
   for device in devices:gmatch "%S+" do
     local g <close> = make { device = device, params = { clip_norm = 1, nonfinite = "skip" } }
     local text = g:describe()
-    for _, name in ipairs { "grad_norm", "skipped", "status" } do t.match(text, "\nbuffer adamw%." .. name .. "[^\n]*: %d+ x %d+ bytes\n") end
+    for _, name in ipairs { "grad_norm", "skipped", "status" } do
+      t.match(text, "\nbuffer adamw%." .. name .. "[^\n]*: %d+ x %d+ bytes\n")
+    end
   end
 end
 

@@ -447,21 +447,22 @@ static int spoil_forward(sp_ctx *c, void *self, const sp_io *io) {
                                     .status_doc = "sample %sample: value %value is above %limit"}
 TYPE(t_source, "toy_source", SP_STAGE_SOURCE, NULL, source_out, source_table, source_params, source_create, free,
      source_plan, source_forward, NULL);
-TYPE(t_mul, "toy_mul", SP_STAGE_INPLACE_SGD | SP_STAGE_CAPTURABLE, mul_in, mul_out, mul_table, mul_params, mul_create, free, mul_plan,
-     mul_forward, mul_backward);
-TYPE(t_loss, "toy_loss", SP_STAGE_LOSS | SP_STAGE_CAPTURABLE, mul_in, loss_out, loss_table, loss_params, loss_create, no_op, loss_plan,
-     loss_forward, NULL);
-TYPE(t_sgd, "toy_sgd", SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD | SP_STAGE_CAPTURABLE, sgd_in, sgd_out, sgd_table, sgd_params, sgd_create,
-     free, sgd_plan, sgd_forward, NULL);
-TYPE(t_nop, "toy_nop", SP_STAGE_CAPTURABLE, nop_in, nop_out, NULL, char, loss_create, no_op, nop_plan, nop_forward, NULL);
+TYPE(t_mul, "toy_mul", SP_STAGE_INPLACE_SGD | SP_STAGE_CAPTURABLE, mul_in, mul_out, mul_table, mul_params, mul_create,
+     free, mul_plan, mul_forward, mul_backward);
+TYPE(t_loss, "toy_loss", SP_STAGE_LOSS | SP_STAGE_CAPTURABLE, mul_in, loss_out, loss_table, loss_params, loss_create,
+     no_op, loss_plan, loss_forward, NULL);
+TYPE(t_sgd, "toy_sgd", SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD | SP_STAGE_CAPTURABLE, sgd_in, sgd_out, sgd_table,
+     sgd_params, sgd_create, free, sgd_plan, sgd_forward, NULL);
+TYPE(t_nop, "toy_nop", SP_STAGE_CAPTURABLE, nop_in, nop_out, NULL, char, loss_create, no_op, nop_plan, nop_forward,
+     NULL);
 TYPE(t_fill, "toy_fill", 0, NULL, fill_out, fill_table, fill_params, loss_create, no_op, fill_plan, fill_forward, NULL);
 TYPE(t_probe, "toy_probe", 0, probe_in, probe_out, probe_table, probe_params, probe_create, free, probe_plan,
      probe_forward, NULL);
 TYPE(t_spoil, "toy_spoil", SP_STAGE_CAPTURABLE, spoil_ports, spoil_ports, spoil_table, spoil_params, loss_create, no_op,
      spoil_plan, spoil_forward, NULL);
 
-static const sp_stage_type *const all[] = {&t_source, &t_mul,  &t_loss,  &t_sgd,
-                                           &t_nop,    &t_fill, &t_probe, &t_spoil, NULL};
+static const sp_stage_type *const all[] = {&t_source, &t_mul,   &t_loss,  &t_sgd, &t_nop,
+                                           &t_fill,   &t_probe, &t_spoil, NULL};
 SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
                                            .abi = SP_ABI,
                                            .name = "toy",

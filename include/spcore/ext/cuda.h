@@ -23,8 +23,8 @@ extern "C" {
 
 typedef struct sp_cuda {
   uint32_t size;
-  int32_t device;         /* ordinal; it is current on the calling thread */
-  int32_t capability;     /* 10 * major + minor: 90 */
+  int32_t device;     /* ordinal; it is current on the calling thread */
+  int32_t capability; /* 10 * major + minor: 90 */
   int32_t multiprocessors;
   size_t l2_bytes;
   size_t shared_bytes;    /* most shared memory of a block, opted in */
