@@ -123,8 +123,7 @@ const int twin_n_nets = (int)SP_ARRAY(nets);
  * single elements are wrong by their whole size, however good the products are: a share p of elements that is about the
  * relative error of the maps makes an RMS error of sqrt(p) per such layer, 2 % for TF32 and 5 % for bfloat16, and more
  * in small sums: 15 % and 25 % are allowed. What rounding once does to the results of the cpu says how much more it has
- * to be. A
- * mask that is wrong makes 70 %. */
+ * to be. A mask that is wrong makes 70 %. */
 static twin_limits limits_of(const struct net *net, int precision) {
   bool kinks = net->flags & KINKS;
   switch (precision) {
