@@ -326,9 +326,5 @@ int main(void) {
   tcase_add_test(c, norms);
   tcase_add_test(c, pools);
   suite_add_tcase(suite, c);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return kit_run(suite);
 }

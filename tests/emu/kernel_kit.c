@@ -3,6 +3,8 @@
  */
 #include "kernel_kit.h"
 
+#include <stdio.h>
+
 static void *host[256], *device[256];
 static int hosts, devices;
 static uint32_t state = 12345;
@@ -108,4 +110,19 @@ void kit_near(const nnk_map *got, const kit_value *want, double tol, const char 
                   "%s: %g at %lld instead of %g (n %lld c %lld h %lld w %lld, layout %d)", what, v, (long long)i,
                   want->v[i], (long long)got->n, (long long)got->c, (long long)got->h, (long long)got->w, got->layout);
   }
+}
+
+int kit_run(Suite *suite) {
+  const char *on = getenv("SP_SANITIZERS");
+  SRunner *runner = srunner_create(suite);
+  int failed = 0;
+  if (on && strstr(on, "thread")) {
+    puts("skipped: one thread computes everything here, and takes many minutes under ThreadSanitizer");
+    failed = 77;
+  } else {
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner) != 0;
+  }
+  srunner_free(runner);
+  return failed;
 }

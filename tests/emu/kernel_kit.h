@@ -28,6 +28,8 @@ void kit_bytes(void *host, const void *device, size_t bytes);
 /* Fails unless every number is within tol * the largest wanted one; of bfloat16 one rounding comes on top. */
 void kit_near(const nnk_map *got, const kit_value *want, double tol, const char *what);
 void kit_free(void); /* all of the above */
+/* Runs the suite, but not under ThreadSanitizer: one thread computes everything, and it takes minutes. For main() to return. */
+int kit_run(Suite *suite);
 #define kit_ok(call) ck_assert_msg((call) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess, "%s", #call)
 
 #endif
