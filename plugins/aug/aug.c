@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ * aug.c - checks and outputs that the stages that change images share. */
+#include "aug.h"
+
+static int64_t height(const sp_spec *s) { return s->shape[s->ndim - 2]; }
+static int64_t width(const sp_spec *s) { return s->shape[s->ndim - 1]; }
+
+/* What tensor `i` of the port is called in errors. */
+static const char *kind(int port) { return port == AUG_IMAGES ? "image" : "mask"; }
+
+/* By how many pixels apart two dimensions of a tensor lie says `order`; of images the last two must be W and H, or C. */
+static int check_one(sp_ctx *ctx, int port, uint32_t i, const sp_spec *s, const sp_spec *first) {
+  const sp_host *host = ctx->host;
+  int rows_last = s->order == SP_CHANNELS_LAST && port == AUG_IMAGES;
+  if (s->order != SP_ROW_MAJOR && !rows_last)
+    return host->fail(ctx, SP_E_UNSUPPORTED, "%s %u is neither row-major nor channels-last in memory", kind(port),
+                      i + 1);
+  for (int d = 0; d < s->ndim; d++)
+    if (s->shape[d] < 1)
+      return host->fail(ctx, SP_E_SHAPE, "%s %u is empty: dimension %d is %lld", kind(port), i + 1, d,
+                        (long long)s->shape[d]);
+  if (height(s) > AUG_MAX_SIDE || width(s) > AUG_MAX_SIDE)
+    return host->fail(ctx, SP_E_SHAPE, "%s %u is %lld x %lld pixels; at most %d a side are possible", kind(port), i + 1,
+                      (long long)height(s), (long long)width(s), AUG_MAX_SIDE);
+  if (port == AUG_IMAGES && s->shape[1] > AUG_MAX_CHANNELS)
+    return host->fail(ctx, SP_E_SHAPE, "image %u has %lld channels; at most %d are possible", i + 1,
+                      (long long)s->shape[1], AUG_MAX_CHANNELS);
+  if (s->shape[0] > AUG_MAX_BATCH)
+    return host->fail(ctx, SP_E_SHAPE, "a batch of %lld samples; at most %d are possible", (long long)s->shape[0],
+                      AUG_MAX_BATCH);
+  if (s->shape[0] != first->shape[0])
+    return host->fail(ctx, SP_E_SHAPE, "%s %u has %lld samples, image 1 has %lld", kind(port), i + 1,
+                      (long long)s->shape[0], (long long)first->shape[0]);
+  if (height(s) != height(first) || width(s) != width(first))
+    return host->fail(ctx, SP_E_SHAPE,
+                      "%s %u is %lld x %lld, but image 1 is %lld x %lld; images and masks that share their parameters "
+                      "must be of one size",
+                      kind(port), i + 1, (long long)height(s), (long long)width(s), (long long)height(first),
+                      (long long)width(first));
+  return SP_OK;
+}
+
+int aug_plan_in(sp_ctx *ctx, const sp_plan *plan, int64_t *h, int64_t *w) {
+  uint32_t images = plan->in[AUG_IMAGES].n, masks = plan->n_in > AUG_MASKS ? plan->in[AUG_MASKS].n : 0;
+  if (!images) return ctx->host->fail(ctx, SP_E_SHAPE, "wire at least one image to 'images'");
+  if (images + masks > AUG_MAX)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "%u images and masks; at most %d are possible, use two stages",
+                           images + masks, AUG_MAX);
+  const sp_spec *first = plan->in[AUG_IMAGES].spec;
+  for (int port = AUG_IMAGES; port <= AUG_MASKS && port < (int)plan->n_in; port++)
+    for (uint32_t i = 0; i < plan->in[port].n; i++) {
+      int rc = check_one(ctx, port, i, &plan->in[port].spec[i], first);
+      if (rc) return rc;
+    }
+  *h = height(first);
+  *w = width(first);
+  return SP_OK;
+}
+
+int aug_plan_out(sp_plan *plan, int64_t h, int64_t w, int dtype) {
+  for (int port = AUG_IMAGES; port <= AUG_MASKS && port < (int)plan->n_in; port++) {
+    plan->out[port].n = plan->in[port].n;
+    for (uint32_t i = 0; i < plan->in[port].n; i++) {
+      sp_spec *s = &plan->out[port].spec[i];
+      *s = plan->in[port].spec[i];
+      s->shape[s->ndim - 2] = h;
+      s->shape[s->ndim - 1] = w;
+      if (dtype && port == AUG_IMAGES) s->dtype = dtype;
+    }
+  }
+  return SP_OK;
+}
+
+int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const char *what) {
+  int64_t n = plan->in[AUG_IMAGES].spec->shape[0];
+  sp_spec s = {.dtype = dtype, .ndim = columns > 1 ? 2 : 1, .shape = {n, columns > 1 ? columns : 0}};
+  if (plan->in[AUG_DRAWN].n) {
+    const sp_spec *in = plan->in[AUG_DRAWN].spec;
+    int fits = in->ndim == s.ndim && in->shape[0] == n && (columns == 1 || in->shape[1] == columns);
+    if (!fits && columns > 1)
+      return ctx->host->fail(ctx, SP_E_SHAPE, "'%s' must be %lld x %lld, one row a sample", what, (long long)n,
+                             (long long)columns);
+    if (!fits) return ctx->host->fail(ctx, SP_E_SHAPE, "'%s' must be %lld numbers, one a sample", what, (long long)n);
+    if (in->order != SP_ROW_MAJOR)
+      return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "'%s' is not row-major in memory", what);
+  }
+  plan->out[AUG_DRAWN].n = 1;
+  plan->out[AUG_DRAWN].spec[0] = s;
+  plan->out[AUG_STATUS].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
+  plan->scratch_bytes = (size_t)n * (size_t)columns * 4; /* int32 or float32 */
+  return SP_OK;
+}
+
+static void job_of(aug_job *j, const sp_tensor *in, const sp_tensor *out, int mask) {
+  const sp_spec *s = &in->spec, *o = &out->spec;
+  int last = s->order == SP_CHANNELS_LAST;
+  int64_t c = mask ? 1 : s->shape[1];
+  *j = (aug_job){.in = in->data,
+                 .out = out->data,
+                 .planes = last ? 1 : c,
+                 .h = (int32_t)height(s),
+                 .w = (int32_t)width(s),
+                 .pix = last ? (int32_t)c : 1,
+                 .out_h = (int32_t)height(o),
+                 .out_w = (int32_t)width(o),
+                 .dtype = s->dtype,
+                 .out_dtype = o->dtype,
+                 .mask = mask};
+}
+
+void aug_jobs_of(const sp_io *io, aug_jobs *jobs) {
+  jobs->n = io->in[AUG_IMAGES].t->spec.shape[0];
+  jobs->count = 0;
+  for (int port = AUG_IMAGES; port <= AUG_MASKS && port < (int)io->n_in; port++)
+    for (uint32_t i = 0; i < io->in[port].n; i++)
+      job_of(&jobs->job[jobs->count++], &io->in[port].t[i], &io->out[port].t[i], port == AUG_MASKS);
+}
+
+const void *aug_given(sp_ctx *ctx, const sp_io *io, const char *what, int *rc) {
+  *rc = SP_OK;
+  if (io->in[AUG_DRAWN].n) return io->in[AUG_DRAWN].t->data;
+  if (!io->ids)
+    *rc = ctx->host->fail(ctx, SP_E_STATE,
+                          "parameters are drawn by the ids of samples, but the graph has no source; wire '%s'", what);
+  return NULL;
+}
+
+int aug_create(sp_ctx *ctx, const void *params, void **self) {
+  (void)ctx;
+  *self = (void *)params; /* they live as long as the instance */
+  return SP_OK;
+}
+
+void aug_destroy(void *self) { (void)self; }

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ * aug.h - what the stages that change images share: ports for a list of images and masks, one set of parameters a sample
+ * for all of them, checks of sizes.
+ *
+ * An image is planes of rows: row-major images have C planes of W elements a row (pix = 1), channels-last ones have one
+ * plane of W * C elements a row (pix = C). So most of what is done to a row is the same loop for both.
+ */
+#ifndef SP_PLUGINS_AUG_H
+#define SP_PLUGINS_AUG_H
+
+#include <spcore/plugin.h>
+
+/* The first ports of every such stage, in and out. Random stages then take and give their parameters on AUG_DRAWN, and
+ * have AUG_STATUS behind it, for values of that port that only a kernel can see to be wrong. */
+enum { AUG_IMAGES, AUG_MASKS, AUG_DRAWN, AUG_STATUS };
+
+#define AUG_MAX 16             /* images and masks of one stage: a kernel gets them all as its argument */
+#define AUG_MAX_SIDE (1 << 20) /* pixels: so that an index in a row fits 32 bits */
+#define AUG_MAX_CHANNELS 1024
+#define AUG_MAX_BATCH 65535 /* as many blocks has a grid's second dimension */
+
+#define AUG_MASK_DTYPES (SP_DT(SP_U8) | SP_DT(SP_I32) | SP_DT(SP_I64))
+#define AUG_PORT_IMAGES(words)                                                                                   \
+  {                                                                                                              \
+    .name = "images", .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32), .ndim = 4, .flags = SP_PORT_LIST | SP_PORT_NOGRAD, \
+    .doc = words                                                                                                 \
+  }
+#define AUG_PORT_MASKS(words)                                                                                         \
+  {                                                                                                                   \
+    .name = "masks", .dtypes = AUG_MASK_DTYPES, .ndim = 3, .flags = SP_PORT_LIST | SP_PORT_OPTIONAL | SP_PORT_NOGRAD, \
+    .doc = words                                                                                                      \
+  }
+#define AUG_IN_IMAGES AUG_PORT_IMAGES("images of one height and width, N x C x H x W each, row-major or channels-last")
+#define AUG_IN_MASKS AUG_PORT_MASKS("label masks of the same height and width, N x H x W each")
+#define AUG_PORT_STATUS                                                            \
+  {                                                                                \
+    .name = "status", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_STATUS, \
+    .doc = "bad values of the port of parameters"                                  \
+  }
+
+/* The first members of the parameters of every random stage, and their entries in its table. */
+typedef struct aug_draws {
+  int32_t same_on_batch, always;
+} aug_draws;
+#define AUG_DRAW_PARAMS(holder, member)                                                            \
+  {.name = "same_on_batch",                                                                        \
+   .type = SP_PARAM_BOOL,                                                                          \
+   .offset = offsetof(holder, member.same_on_batch),                                               \
+   .doc = "one draw for the whole batch, by the id of its first sample, instead of one a sample"}, \
+  {                                                                                                \
+    .name = "always", .type = SP_PARAM_BOOL, .offset = offsetof(holder, member.always),            \
+    .doc = "draw outside of training too; otherwise evaluations and plain loops leave chance out"  \
+  }
+
+/* One tensor as a kernel sees it. */
+typedef struct aug_job {
+  const void *in;
+  void *out;
+  int64_t planes;
+  int32_t h, w, pix; /* of the input */
+  int32_t out_h, out_w;
+  int32_t dtype, out_dtype; /* SP_U8, SP_F32, SP_I32, SP_I64 */
+  int32_t mask;
+} aug_job;
+
+typedef struct aug_jobs {
+  int64_t n; /* samples */
+  int32_t count;
+  aug_job job[AUG_MAX];
+} aug_jobs;
+
+/* Checks what is wired: at least one image, all of one N, H and W, known orders. h and w: their size. */
+int aug_plan_in(sp_ctx *ctx, const sp_plan *plan, int64_t *h, int64_t *w);
+/* Outputs of h x w, as many as there are inputs; images get `dtype`, 0: that of their input. */
+int aug_plan_out(sp_plan *plan, int64_t h, int64_t w, int dtype);
+/* The ports AUG_DRAWN and AUG_STATUS: N numbers, or N x columns where columns > 1, of the type of the ports. `what` is
+ * the port's name. scratch_bytes holds the drawn values afterwards. */
+int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const char *what);
+
+/* All images, then all masks, of one call. */
+void aug_jobs_of(const sp_io *io, aug_jobs *jobs);
+
+/* The values that a call is given on AUG_DRAWN; NULL: it draws them, which needs ids: where the graph has none, that is
+ * a failure, noted in *rc. */
+const void *aug_given(sp_ctx *ctx, const sp_io *io, const char *what, int *rc);
+
+/* A stage without state of its own: its instance is its parameters. */
+int aug_create(sp_ctx *ctx, const void *params, void **self);
+void aug_destroy(void *self);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ * cpu.h - the rows of all images and masks of a call, spread over the worker threads. */
+#ifndef SP_PLUGINS_AUG_CPU_H
+#define SP_PLUGINS_AUG_CPU_H
+
+#include "../par.h"
+#include "aug.h"
+#include "draw.h"
+
+/* Rows from .. to of the output of one sample of one tensor. */
+typedef struct aug_part {
+  const aug_job *job;
+  int64_t sample;
+  int32_t from, to;
+} aug_part;
+
+typedef struct aug_run {
+  const aug_jobs *jobs;
+  int (*rows)(const void *arg, const aug_part *part, int worker);
+  const void *arg;
+  int64_t blocks; /* parts that a sample is cut in */
+} aug_run;
+
+static inline int aug_item(void *arg, int64_t i, int worker) {
+  const aug_run *r = (const aug_run *)arg;
+  int64_t block = i % r->blocks, sample = i / r->blocks % r->jobs->n;
+  const aug_job *job = &r->jobs->job[i / r->blocks / r->jobs->n];
+  aug_part part = {job, sample, (int32_t)(job->out_h * block / r->blocks),
+                   (int32_t)(job->out_h * (block + 1) / r->blocks)};
+  return part.from < part.to ? r->rows(r->arg, &part, worker) : SP_OK;
+}
+
+/* Small batches of large images are cut so that every thread has something to do. No result may depend on the cut. */
+static inline int aug_rows(sp_ctx *ctx, const aug_jobs *jobs, int (*rows)(const void *, const aug_part *, int),
+                           const void *arg) {
+  int64_t pixels = (int64_t)jobs->job[0].out_h * jobs->job[0].out_w, blocks = pixels / 16384;
+  blocks = blocks < 1 ? 1 : blocks > 16 ? 16 : blocks;
+  if (blocks > jobs->job[0].out_h) blocks = jobs->job[0].out_h;
+  aug_run r = {jobs, rows, arg, blocks};
+  return par_run(ctx, jobs->count * jobs->n * blocks, aug_item, &r);
+}
+
+/* Row y of a plane of a sample, in elements of `bytes` bytes. */
+static inline const void *aug_in_row(const aug_job *j, int64_t sample, int64_t plane, int64_t y, size_t bytes) {
+  return (const char *)j->in + (size_t)(((sample * j->planes + plane) * j->h + y) * j->w * j->pix) * bytes;
+}
+static inline void *aug_out_row(const aug_job *j, int64_t sample, int64_t plane, int64_t y, size_t bytes) {
+  return (char *)j->out + (size_t)(((sample * j->planes + plane) * j->out_h + y) * j->out_w * j->pix) * bytes;
+}
+
+static inline size_t aug_element(int dtype) { return dtype == SP_U8 ? 1 : dtype == SP_I64 ? 8 : 4; }
+
+static inline aug_dice aug_dice_of(const sp_io *io, const aug_draws *p) {
+  return (aug_dice){io->step, io->ids, p->same_on_batch, p->always};
+}
+
+/* Keeps the first bad sample: of a STATUS port, on which 0 says that all is well. */
+static inline void aug_note(int64_t status[4], int bad, int64_t sample, int64_t value, int64_t limit) {
+  if (!bad || status[0]) return;
+  status[0] = SP_E_DATA;
+  status[1] = sample;
+  status[2] = value;
+  status[3] = limit;
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ * kit.cuh - what kernels over images and masks share. A grid is (tiles of an image, sample, tensor): blockIdx.y is the
+ * sample, blockIdx.z the tensor, so that what depends on them is the same for a whole block.
+ */
+#ifndef SP_PLUGINS_AUG_KIT_CUH
+#define SP_PLUGINS_AUG_KIT_CUH
+
+#include "../cuda/launch.h"
+
+#include "aug.h"
+#include "draw.h"
+
+/* Four elements that a thread stores at once. */
+template <typename T> struct __align__(4 * sizeof(T)) aug_quad { T v[4]; };
+template <> struct __align__(16) aug_quad<int64_t> { int64_t v[4]; };
+
+/* A row of an output has out_w * pix elements; a thread makes four of them that lie side by side, fewer at its end. */
+static __device__ __forceinline__ int aug_quads(const aug_job &j) { return (j.out_w * j.pix + 3) / 4; }
+
+template <typename T>
+static __device__ __forceinline__ const T *aug_row(const aug_job &j, int64_t sample, int64_t plane, int64_t y) {
+  return static_cast<const T *>(j.in) + ((sample * j.planes + plane) * j.h + y) * j.w * j.pix;
+}
+
+/* Stores elements e .. e + 3 of a row of n, as far as they are there. */
+template <typename T> static __device__ __forceinline__ void aug_store(T *row, int e, int n, const T (&v)[4]) {
+  if (n % 4 == 0 && reinterpret_cast<uintptr_t>(row) % sizeof(aug_quad<T>) == 0) {
+    aug_quad<T> q = {{v[0], v[1], v[2], v[3]}};
+    *reinterpret_cast<aug_quad<T> *>(row + e) = q;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < 4; k++)
+    if (e + k < n) row[e + k] = v[k];
+}
+
+/* Calls make(row, plane, y, e, v) for the quads of this block's sample and tensor that are this thread's: it fills v with
+ * elements e .. e + 3 of row y; elements behind the row's end are not kept, but e + k must be checked before a read. */
+template <typename T, typename Make> static __device__ __forceinline__ void aug_each_quad(const aug_job &j, Make make) {
+  int quads = aug_quads(j), n = j.out_w * j.pix;
+  int64_t all = j.planes * j.out_h * quads, sample = blockIdx.y;
+  T *out = static_cast<T *>(j.out) + sample * j.planes * j.out_h * n;
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < all; i += (int64_t)gridDim.x * blockDim.x) {
+    int64_t row = i / quads;
+    int e = (int)(i - row * quads) * 4;
+    int64_t plane = j.planes == 1 ? 0 : row / j.out_h;
+    T v[4];
+    make(plane, (int)(row - plane * j.out_h), e, v);
+    aug_store(out + row * n, e, n, v);
+  }
+}
+
+/* Calls run(T()) with an element of j's size: for kernels that only move. */
+template <typename Run> static __device__ __forceinline__ void aug_by_size(int dtype, Run run) {
+  if (dtype == SP_U8) run(uint8_t());
+  else if (dtype == SP_I64) run(int64_t());
+  else run(int32_t());
+}
+
+/* A float as an element of an integer image: to the nearest, half to even. */
+static __device__ __forceinline__ uint8_t aug_to(uint8_t, float v) { return (uint8_t)__float2int_rn(v); }
+static __device__ __forceinline__ float aug_to(float, float v) { return v; }
+
+/* The first sample whose given parameters are bad, in an order that no timing changes; all threads of one block call it.
+ * bad(i, value, limit) says whether sample i is bad. */
+template <typename Bad>
+static __device__ void aug_judge(int64_t *status, int64_t n, const uint64_t *ids, bool given, Bad bad) {
+  __shared__ unsigned long long first;
+  if (threadIdx.x == 0) first = ~0ull;
+  __syncthreads();
+  for (int64_t i = threadIdx.x; given && i < n; i += blockDim.x) {
+    int64_t value, limit;
+    if (!bad(i, value, limit)) continue;
+    atomicMin(&first, (unsigned long long)i);
+    break;
+  }
+  __syncthreads();
+  if (threadIdx.x) return;
+  int64_t value = 0, limit = 0, i = (int64_t)first;
+  bool any = first != ~0ull && bad(i, value, limit);
+  status[0] = any ? SP_E_DATA : 0;
+  status[1] = !any ? 0 : ids ? (int64_t)ids[i] : i;
+  status[2] = value;
+  status[3] = limit;
+}
+
+/* Blocks for the largest tensor, each thread with a few quads. */
+static inline dim3 aug_grid(const aug_jobs *jobs, int threads) {
+  int64_t most = 1;
+  for (int i = 0; i < jobs->count; i++) {
+    const aug_job *j = &jobs->job[i];
+    int64_t quads = j->planes * j->out_h * (((int64_t)j->out_w * j->pix + 3) / 4);
+    most = quads > most ? quads : most;
+  }
+  int64_t blocks = (most + threads - 1) / threads;
+  return dim3((unsigned)(blocks < 65535 ? blocks : 65535), (unsigned)jobs->n, (unsigned)jobs->count);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ * batch_crop.c - ports, parameters and checks of the stage `batch_crop`, for every device. */
+#include "batch_crop.h"
+
+static const char *const modes[] = {"exact", "roi_align", NULL};
+
+const sp_port crop_inputs[] = {
+    AUG_IN_IMAGES,
+    AUG_IN_MASKS,
+    {.name = "boxes",
+     .dtypes = SP_DT(SP_I32),
+     .ndim = 2,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "where the windows begin, N x 2: top and left, in pixels; not wired: drawn, uniform over all places"},
+    {.name = NULL}};
+const sp_port crop_outputs[] = {AUG_PORT_IMAGES("the windows, N x C x size, of the type and order of the images"),
+                                AUG_PORT_MASKS("the same windows of the masks, N x size"),
+                                {.name = "boxes",
+                                 .dtypes = SP_DT(SP_I32),
+                                 .ndim = 2,
+                                 .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+                                 .doc = "where the windows began, N x 2: top and left"},
+                                AUG_PORT_STATUS,
+                                {.name = NULL}};
+
+const sp_param crop_param_table[] = {
+    {.name = "size",
+     .type = SP_PARAM_INTS,
+     .flags = SP_PARAM_REQUIRED,
+     .offset = offsetof(crop_params, size),
+     .min = 1,
+     .max = AUG_MAX_SIDE,
+     .min_n = 1,
+     .max_n = 2,
+     .unit = "px",
+     .doc = "height and width of the window; one number: square"},
+    {.name = "mode",
+     .type = SP_PARAM_CHOICE,
+     .offset = offsetof(crop_params, mode),
+     .def = CROP_EXACT,
+     .choices = modes,
+     .doc =
+         "exact: a copy; roi_align: each pixel is the mean of it and its right, lower and lower right neighbours, as "
+         "torchvision.ops.roi_align gives it for boxes of whole numbers; masks are copied either way"},
+    AUG_DRAW_PARAMS(crop_params, draws),
+    {.name = NULL}};
+
+int crop_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
+  const crop_params *p = self;
+  int64_t h, w, high = p->size.v[0], wide = p->size.v[p->size.n - 1];
+  int rc = aug_plan_in(ctx, plan, &h, &w);
+  if (rc) return rc;
+  if (high > h || wide > w)
+    return ctx->host->fail(ctx, SP_E_SHAPE,
+                           "a window of %lld x %lld does not fit into images of %lld x %lld; choose a smaller size",
+                           (long long)high, (long long)wide, (long long)h, (long long)w);
+  if ((rc = aug_plan_out(plan, high, wide, 0))) return rc;
+  return aug_plan_drawn(ctx, plan, SP_I32, 2, "boxes");
+}

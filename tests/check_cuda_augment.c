@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ * check_cuda_augment.c - every stage that changes images on the GPU against the same stage on the cpu, for both types and
+ * orders of images, with masks. What is drawn must be the same bits. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "twin.h"
+
+static const int dtypes[] = {SP_U8, SP_F32}, orders[] = {SP_ROW_MAJOR, SP_CHANNELS_LAST};
+
+/* `limit`: the largest error of floats, relative to the largest value; 0: the same bits. `byte_steps`: by how much bytes
+ * may differ where a value lies half way between two. `drawn`: columns of the port for parameters; 0: none. */
+static const struct aug_case {
+  const char *stage, *params;
+  double limit;
+  int byte_steps, drawn;
+} cases[] = {
+    {"batch_crop", "{ size = { 13, 10 } }", 0, 0, 2},
+    {"batch_crop", "{ size = { 13, 10 }, same_on_batch = true }", 0, 0, 2},
+    {"batch_crop", "{ size = { 13, 10 }, mode = \"roi_align\" }", 0, 0, 2},
+};
+
+static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}};
+
+/* Masks go in after the images, so that both lists have two tensors. */
+static void inputs(twin *w, const int64_t *size, int dtype, int order) {
+  int64_t n = size[0] * size[1] * size[2] * size[3], mask[3] = {size[0], size[2], size[3]};
+  int64_t other[4] = {size[0], 1, size[2], size[3]};
+  uint8_t *bytes = malloc((size_t)n);
+  int64_t *labels = malloc((size_t)(mask[0] * mask[1] * mask[2]) * sizeof *labels);
+  ck_assert(bytes && labels);
+  for (int64_t i = 0; i < n; i++) bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+  for (int64_t i = 0; i < mask[0] * mask[1] * mask[2]; i++) labels[i] = (i * 48271 >> 4) - 1000;
+  if (dtype == SP_U8) twin_input(w, 0, SP_U8, 4, size, order, bytes);
+  else twin_floats(w, 0, 4, size, order, 0, 1);
+  twin_input(w, 0, SP_U8, 4, other, SP_ROW_MAJOR, bytes);
+  if (spt_ports(w->a, SPT_IN) > 1) {
+    twin_input(w, 1, SP_U8, 3, mask, SP_ROW_MAJOR, bytes);
+    twin_input(w, 1, SP_I64, 3, mask, SP_ROW_MAJOR, labels);
+  }
+  free(bytes);
+  free(labels);
+}
+
+/* Bytes within steps of each other; twin_compare wants integers to be equal. */
+static void compare(twin *w, int byte_steps) {
+  if (!byte_steps) {
+    twin_compare(w, SPT_OUT);
+    return;
+  }
+  for (int port = 0; port < spt_ports(w->a, SPT_OUT); port++)
+    for (int i = 0; i < spt_count(w->a, SPT_OUT, port); i++) {
+      const sp_spec *s = spt_spec(w->a, SPT_OUT, port, i);
+      int64_t n = sp_spec_count(s);
+      void *a = malloc((size_t)n * 8), *b = malloc((size_t)n * 8);
+      ck_assert(a && b);
+      twin_ok(w->a, spt_get(w->a, SPT_OUT, port, i, a));
+      twin_ok(w->b, spt_get(w->b, SPT_OUT, port, i, b));
+      double most = 0, error = 0;
+      for (int64_t e = 0; e < n; e++) {
+        if (s->dtype == SP_U8 && port == 0) ck_assert_int_le(abs(((uint8_t *)a)[e] - ((uint8_t *)b)[e]), byte_steps);
+        if (s->dtype != SP_F32) continue;
+        most = fmax(most, fabs((double)((float *)a)[e]));
+        error = fmax(error, fabs((double)((float *)a)[e] - (double)((float *)b)[e]));
+      }
+      if (s->dtype != SP_F32 && port)
+        ck_assert_mem_eq(a, b, (size_t)n * (s->dtype == SP_U8 ? 1 : s->dtype == SP_I64 ? 8 : 4));
+      ck_assert_msg(error <= w->limits.forward * most, "%s %s: %g of %g", w->stage, w->name, error, most);
+      free(a);
+      free(b);
+    }
+}
+
+static void one(const struct aug_case *c, const int64_t *size, int dtype, int order, int training) {
+  twin w;
+  char name[40];
+  snprintf(name, sizeof name, "case %d of this test", (int)(c - cases) + 1);
+  twin_open(&w, c->stage, name, c->params, SP_PRECISION_FP32, (twin_limits){c->limit, 0, 0, 0});
+  inputs(&w, size, dtype, order);
+  twin_plan(&w, training);
+  twin_forward(&w, 0);
+  compare(&w, c->byte_steps);
+  twin_repeat(&w, false);
+  if (size[0] > 1) {
+    twin_run_batch(&w, size[0] - 1);
+    twin_forward(&w, 0);
+    compare(&w, c->byte_steps);
+  }
+  twin_close(&w);
+}
+
+START_TEST(same_as_cpu) {
+  for (size_t s = 0; s < SP_ARRAY(sizes); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < 2; o++) one(&cases[_i], sizes[s], dtypes[d], orders[o], s != 1);
+}
+END_TEST
+
+/* Parameters that only a kernel sees to be bad: the first bad sample is named. */
+static void bad_values(const char *stage, const char *params, int dtype, int columns, const void *values,
+                       const char *words) {
+  static const int64_t size[] = {3, 3, 16, 16};
+  int64_t shape[2] = {3, columns};
+  for (int side = 0; side < 2; side++) {
+    twin w;
+    twin_open(&w, stage, "bad values", params, SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+    inputs(&w, size, SP_F32, SP_CHANNELS_LAST);
+    twin_input(&w, 2, dtype, columns > 1 ? 2 : 1, shape, SP_ROW_MAJOR, values);
+    twin_plan(&w, 1);
+    spt *t = side ? w.b : w.a;
+    ck_assert_int_ne(spt_forward(t, 0), SP_OK);
+    ck_assert_msg(strstr(spt_error(t), words) != NULL, "'%s' is not in '%s'", words, spt_error(t));
+    spt_free(w.a);
+    spt_free(w.b);
+  }
+}
+
+START_TEST(bad_boxes) {
+  static const int32_t boxes[] = {0, 0, 3, 9, -1, 0};
+  bad_values("batch_crop", "{ size = 8 }", SP_I32, 2, boxes,
+             "sample 1: a box on 'boxes' begins at 9, but 0..8 is possible");
+}
+END_TEST
+
+int main(void) {
+  char why[1024];
+  if (getenv("SP_TEST_DEVICE")) twin_device = getenv("SP_TEST_DEVICE");
+  setenv("CK_FORK", "no", 1);
+  setenv("SPCORE_CACHE", "/dev/null", 1);
+  if (spt_device_ready(twin_device, why, sizeof why)) {
+    printf("skipped: %s\n", why);
+    return 77;
+  }
+  Suite *s = suite_create("cuda augment");
+  TCase *c = tcase_create("stages");
+  tcase_add_loop_test(c, same_as_cpu, 0, (int)SP_ARRAY(cases));
+  tcase_add_test(c, bad_boxes);
+  suite_add_tcase(s, c);
+  SRunner *r = srunner_create(s);
+  srunner_run_all(r, CK_ENV);
+  int failed = srunner_ntests_failed(r);
+  srunner_free(r);
+  twin_table();
+  spt_device_close();
+  return failed != 0;
+}
