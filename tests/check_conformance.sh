@@ -10,8 +10,8 @@ failed=0
 for so in "$top_builddir"/.libs/*.so; do
   test -f "$so" || continue
   n=$((n + 1))
-  # `path`, `dir` and `size` are what reader, image_writer and batch_crop cannot do without; others have no such parameter.
-  "$spcore" check --quiet --set path=random --set size=16 --set dir="$out/pictures" "$so" >"$out/log" 2>&1 || {
+  # `path`, `dir`, `size`, `degrees`: what reader, image_writer and others cannot do without; the rest have no such parameter.
+  "$spcore" check --quiet --set path=random --set size=16 --set degrees=30 --set dir="$out/pictures" "$so" >"$out/log" 2>&1 || {
     failed=$((failed + 1))
     cat "$out/log"
   }

@@ -22,6 +22,9 @@ static const struct aug_case {
     {"batch_crop", "{ size = { 13, 10 } }", 0, 0, 2},
     {"batch_crop", "{ size = { 13, 10 }, same_on_batch = true }", 0, 0, 2},
     {"batch_crop", "{ size = { 13, 10 }, mode = \"roi_align\" }", 0, 0, 2},
+    {"batch_rotate", "{ degrees = 45 }", 0, 0, 1},
+    {"batch_rotate", "{ degrees = 180, fill = 7, mask_fill = 3, same_on_batch = true }", 0, 0, 1},
+    {"batch_rotate", "{ degrees = { -10, 80 }, mode = \"bilinear\", fill = 100.5 }", 0, 0, 1},
 };
 
 static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}};
@@ -126,6 +129,13 @@ START_TEST(bad_boxes) {
 }
 END_TEST
 
+START_TEST(bad_angles) {
+  static const float angles[] = {0, 1, NAN};
+  bad_values("batch_rotate", "{ degrees = 8 }", SP_F32, 1, angles,
+             "sample 2: an angle on 'angles' is not a finite number");
+}
+END_TEST
+
 int main(void) {
   char why[1024];
   if (getenv("SP_TEST_DEVICE")) twin_device = getenv("SP_TEST_DEVICE");
@@ -139,6 +149,7 @@ int main(void) {
   TCase *c = tcase_create("stages");
   tcase_add_loop_test(c, same_as_cpu, 0, (int)SP_ARRAY(cases));
   tcase_add_test(c, bad_boxes);
+  tcase_add_test(c, bad_angles);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_ENV);

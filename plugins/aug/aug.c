@@ -19,9 +19,9 @@ static int check_one(sp_ctx *ctx, int port, uint32_t i, const sp_spec *s, const 
     if (s->shape[d] < 1)
       return host->fail(ctx, SP_E_SHAPE, "%s %u is empty: dimension %d is %lld", kind(port), i + 1, d,
                         (long long)s->shape[d]);
-  if (height(s) > AUG_MAX_SIDE || width(s) > AUG_MAX_SIDE)
-    return host->fail(ctx, SP_E_SHAPE, "%s %u is %lld x %lld pixels; at most %d a side are possible", kind(port), i + 1,
-                      (long long)height(s), (long long)width(s), AUG_MAX_SIDE);
+  if (height(s) > AUG_MAX_SIDE || width(s) > AUG_MAX_SIDE || height(s) * width(s) > AUG_MAX_PIXELS)
+    return host->fail(ctx, SP_E_SHAPE, "%s %u is %lld x %lld; at most %d pixels a side and %d in all are possible",
+                      kind(port), i + 1, (long long)height(s), (long long)width(s), AUG_MAX_SIDE, AUG_MAX_PIXELS);
   if (port == AUG_IMAGES && s->shape[1] > AUG_MAX_CHANNELS)
     return host->fail(ctx, SP_E_SHAPE, "image %u has %lld channels; at most %d are possible", i + 1,
                       (long long)s->shape[1], AUG_MAX_CHANNELS);

@@ -14,8 +14,9 @@
  * have AUG_STATUS behind it, for values of that port that only a kernel can see to be wrong. */
 enum { AUG_IMAGES, AUG_MASKS, AUG_DRAWN, AUG_STATUS };
 
-#define AUG_MAX 16             /* images and masks of one stage: a kernel gets them all as its argument */
-#define AUG_MAX_SIDE (1 << 20) /* pixels: so that an index in a row fits 32 bits */
+#define AUG_MAX 16               /* images and masks of one stage: a kernel gets them all as its argument */
+#define AUG_MAX_SIDE (1 << 20)   /* pixels: so that an index in a row fits 32 bits */
+#define AUG_MAX_PIXELS (1 << 30) /* and the index of a pixel in a plane as well */
 #define AUG_MAX_CHANNELS 1024
 #define AUG_MAX_BATCH 65535 /* as many blocks has a grid's second dimension */
 

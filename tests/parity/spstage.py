@@ -353,3 +353,13 @@ def torch_or_skip():
         sys.exit(77)
     torch.set_num_threads(2)
     return torch
+
+
+def torchvision_or_skip():
+    try:
+        import torchvision
+        import torchvision.transforms.functional
+    except ImportError:
+        print("skipped: torchvision is not installed (Debian: apt install python3-torchvision)")
+        sys.exit(77)
+    return torchvision

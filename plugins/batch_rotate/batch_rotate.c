@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ * batch_rotate.c - ports, parameters and checks of the stage `batch_rotate`, for every device. */
+#include "batch_rotate.h"
+
+static const char *const modes[] = {"nearest", "bilinear", NULL};
+
+const sp_port rotate_inputs[] = {
+    AUG_IN_IMAGES,
+    AUG_IN_MASKS,
+    {.name = "angles",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = 1,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "degrees, one a sample, positive is counter-clockwise; not wired: drawn, uniform in `degrees`"},
+    {.name = NULL}};
+const sp_port rotate_outputs[] = {AUG_PORT_IMAGES("the turned images, of the same shape, type and order"),
+                                  AUG_PORT_MASKS("the masks, turned likewise, by the nearest pixel"),
+                                  {.name = "angles",
+                                   .dtypes = SP_DT(SP_F32),
+                                   .ndim = 1,
+                                   .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+                                   .doc = "the angles, in degrees"},
+                                  AUG_PORT_STATUS,
+                                  {.name = NULL}};
+
+const sp_param rotate_param_table[] = {
+    {.name = "degrees",
+     .type = SP_PARAM_FLOATS,
+     .flags = SP_PARAM_REQUIRED,
+     .offset = offsetof(rotate_params, degrees),
+     .min = -3600,
+     .max = 3600,
+     .min_n = 1,
+     .max_n = 2,
+     .unit = "degrees",
+     .doc = "lowest and highest angle; one number d: -d to d"},
+    {.name = "mode",
+     .type = SP_PARAM_CHOICE,
+     .offset = offsetof(rotate_params, mode),
+     .def = ROTATE_NEAREST,
+     .choices = modes,
+     .doc = "how images are sampled; masks take the nearest pixel either way"},
+    {.name = "fill",
+     .type = SP_PARAM_FLOATS,
+     .offset = offsetof(rotate_params, fill),
+     .def_str = "0",
+     .min = -1e30,
+     .max = 1e30,
+     .min_n = 1,
+     .max_n = 4,
+     .doc = "what images get outside of the original: one number, or one a channel, up to 4"},
+    {.name = "mask_fill",
+     .type = SP_PARAM_INT,
+     .offset = offsetof(rotate_params, mask_fill),
+     .def = 255,
+     .min = INT32_MIN,
+     .max = INT32_MAX,
+     .doc = "what masks get there: the label that the loss ignores, 255 in label masks here"},
+    AUG_DRAW_PARAMS(rotate_params, draws),
+    {.name = NULL}};
+
+/* A list of images may have several channel counts: a fill per channel then fits none but one. */
+static int check_fill(sp_ctx *ctx, const rotate_params *p, const sp_plan *plan) {
+  for (uint32_t i = 0; i < plan->in[AUG_IMAGES].n; i++) {
+    const sp_spec *s = &plan->in[AUG_IMAGES].spec[i];
+    if (p->fill.n > 1 && s->shape[1] != (int64_t)p->fill.n)
+      return ctx->host->fail(ctx, SP_E_SHAPE,
+                             "fill has %u numbers, but image %u has %lld channels; give one or as many", p->fill.n,
+                             i + 1, (long long)s->shape[1]);
+    for (uint32_t c = 0; c < p->fill.n && s->dtype == SP_U8; c++)
+      if (p->fill.v[c] < 0 || p->fill.v[c] > 255)
+        return ctx->host->fail(ctx, SP_E_RANGE, "fill is %g, but image %u is of bytes: 0..255", p->fill.v[c], i + 1);
+  }
+  for (uint32_t i = 0; i < plan->in[AUG_MASKS].n; i++)
+    if (plan->in[AUG_MASKS].spec[i].dtype == SP_U8 && (p->mask_fill < 0 || p->mask_fill > 255))
+      return ctx->host->fail(ctx, SP_E_RANGE, "mask_fill is %lld, but mask %u is of bytes: 0..255",
+                             (long long)p->mask_fill, i + 1);
+  return SP_OK;
+}
+
+int rotate_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
+  const rotate_params *p = self;
+  int64_t h, w;
+  int rc = aug_plan_in(ctx, plan, &h, &w);
+  if (!rc) rc = check_fill(ctx, p, plan);
+  if (rc) return rc;
+  if (p->degrees.n == 2 && p->degrees.v[0] > p->degrees.v[1])
+    return ctx->host->fail(ctx, SP_E_RANGE, "degrees = {%g, %g}: the first is the lowest angle, the second the highest",
+                           p->degrees.v[0], p->degrees.v[1]);
+  if ((rc = aug_plan_out(plan, h, w, 0))) return rc;
+  return aug_plan_drawn(ctx, plan, SP_F32, 1, "angles");
+}
+
+rotate_how rotate_how_of(const rotate_params *p) {
+  double a = p->degrees.v[0], b = p->degrees.v[p->degrees.n - 1];
+  double d = a < 0 ? -a : a;
+  rotate_how how = {.lo = (float)(p->degrees.n == 1 ? -d : a),
+                    .hi = (float)(p->degrees.n == 1 ? d : b),
+                    .mode = p->mode,
+                    .mask_fill = (int32_t)p->mask_fill,
+                    .fills = (int32_t)p->fill.n};
+  for (uint32_t c = 0; c < p->fill.n; c++) how.fill[c] = (float)p->fill.v[c];
+  return how;
+}
