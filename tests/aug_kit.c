@@ -110,6 +110,8 @@ static void aligned(const char *stage, const char *params, int64_t c, int64_t h,
     free(image);
     free(mask);
   }
+  spt_want(k.t, SPT_OUT, KIT_MASKS, 0, 0); /* nobody reads it */
+  kit_forward(&k);
   kit_close(&k);
 }
 

@@ -78,7 +78,7 @@ int aug_plan_out(sp_plan *plan, int64_t h, int64_t w, int dtype);
  * the port's name. scratch_bytes holds the drawn values afterwards. */
 int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const char *what);
 
-/* All images, then all masks, of one call. */
+/* All images of a call, then the masks that somebody reads. */
 void aug_jobs_of(const sp_io *io, aug_jobs *jobs);
 
 /* The values that a call is given on AUG_DRAWN; NULL: it draws them, which needs ids: where the graph has none, that is
