@@ -43,7 +43,9 @@ local construct
 -- Bytes that go to an input of floats are converted on the way, values as they are (0..255): one stage to_float for all
 -- that read the same output.
 local function as_wanted(g, node, port, ref)
-  if core.kind(ref) ~= "output" or ref.list or ref.dtype ~= "uint8" then return ref end
+  if core.kind(ref) ~= "output" then return ref end
+  if ref.list and #ref == 1 then ref = ref[1] end
+  if ref.list or ref.dtype ~= "uint8" then return ref end
   for _, input in ipairs(node:inputs()) do
     local dtypes = input.name == port and input.dtypes
     if dtypes and dtypes.float32 and not dtypes.uint8 then

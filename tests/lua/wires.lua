@@ -35,3 +35,5 @@ t.eq(#g:nodes(), n + 2) -- and one to_float
 g.cross_entropy { logits = data.image, labels = data.mask, name = "b" }
 t.eq(#g:nodes(), n + 3) -- which serves both
 t.eq(g:find("to_float").image.dtype, "float32")
+g.cross_entropy { g.sleep { data.image, name = "one" }.y, data.mask, name = "c" }
+t.eq(#g:nodes(), n + 6) -- also of a list of one
