@@ -60,6 +60,48 @@
 ---@class spcore.argmax: spcore.node
 ---@field mask spcore.ref labels 0..C-1, N x H x W; of equal values the first
 
+---What g.batch_crop is called with.
+---@class spcore.batch_crop.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W each, row-major or channels-last
+---@field [2]? spcore.ref|spcore.ref[] the input masks
+---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
+---@field [3]? spcore.ref the input boxes
+---@field boxes? spcore.ref where the windows begin, N x 2: top and left, in pixels; not wired: drawn, uniform over all places
+---@field size integer|integer[] height and width of the window; one number: square (1..1048576 px, required)
+---@field mode? "exact"|"roi_align" exact: a copy; roi_align: each pixel is the mean of it and its right, lower and lower right neighbours, as torchvision.ops.roi_align gives it for boxes of whole numbers; masks are copied either way (default "exact")
+---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
+---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
+
+---Cuts a window of one size out of each sample, at a place of its own.
+---@class spcore.batch_crop: spcore.node
+---@field images spcore.ref[] the windows, N x C x size, of the type and order of the images
+---@field masks spcore.ref[] the same windows of the masks, N x size
+---@field boxes spcore.ref where the windows began, N x 2: top and left
+---@field status spcore.ref bad values of the port of parameters
+
+---What g.batch_rotate is called with.
+---@class spcore.batch_rotate.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W each, row-major or channels-last
+---@field [2]? spcore.ref|spcore.ref[] the input masks
+---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
+---@field [3]? spcore.ref the input angles
+---@field angles? spcore.ref degrees, one a sample, positive is counter-clockwise; not wired: drawn, uniform in `degrees`
+---@field degrees number|number[] lowest and highest angle; one number d: -d to d (-3600..3600 degrees, required)
+---@field mode? "nearest"|"bilinear" how images are sampled; masks take the nearest pixel either way (default "nearest")
+---@field fill? number|number[] what images get outside of the original: one number, or one a channel, up to 4 (default {0})
+---@field mask_fill? integer what masks get there: the label that the loss ignores, 255 in label masks here (-2147483648..2147483647, default 255)
+---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
+---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
+
+---Turns each sample about its middle by an angle of its own, on the same canvas.
+---@class spcore.batch_rotate: spcore.node
+---@field images spcore.ref[] the turned images, of the same shape, type and order
+---@field masks spcore.ref[] the masks, turned likewise, by the nearest pixel
+---@field angles spcore.ref the angles, in degrees
+---@field status spcore.ref bad values of the port of parameters
+
 ---What g.concat is called with.
 ---@class spcore.concat.params: spcore.node_options
 ---@field [1]? spcore.ref|spcore.ref[] the input x
@@ -277,6 +319,8 @@
 ---@field adamw fun(t: spcore.adamw.params): spcore.adamw Adam with decoupled weight decay
 ---@field add fun(t: spcore.add.params): spcore.add Sum of tensors of one shape
 ---@field argmax fun(t: spcore.argmax.params): spcore.argmax Gives each pixel the class of its largest logit
+---@field batch_crop fun(t: spcore.batch_crop.params): spcore.batch_crop Cuts a window of one size out of each sample, at a place of its own
+---@field batch_rotate fun(t: spcore.batch_rotate.params): spcore.batch_rotate Turns each sample about its middle by an angle of its own, on the same canvas
 ---@field concat fun(t: spcore.concat.params): spcore.concat Joins tensors along an axis
 ---@field confusion fun(t: spcore.confusion.params): spcore.confusion Counts of true against predicted classes, for accuracy and IoU
 ---@field cross_entropy fun(t: spcore.cross_entropy.params): spcore.cross_entropy Mean cross-entropy of logits against class labels

@@ -30,4 +30,11 @@ function device.precision(name, asked)
   return name:match("^cuda") and "tf32" or "fp32"
 end
 
+-- How many threads read data where nobody says: nil leaves it to the reader. Behind a GPU the processors have little else
+-- to do, and two threads do not keep up with large batches.
+function device.workers(name, asked)
+  if asked and asked > 0 then return asked end
+  return name:match("^cuda") and math.max(2, math.min(8, core.env().threads)) or nil
+end
+
 return device

@@ -126,10 +126,7 @@ function construct(g, stage, t)
     core.fail(("g.%s{}: a table is wanted, got a %s"):format(stage, core.kind(t) or type(t)))
   end
   local params, host, named, first = split(stage, t or {})
-  local workers = g._opt.workers
-  if params.workers == nil and workers and workers > 0 and g._raw:has_param(stage, "workers") then
-    params.workers = workers
-  end
+  if params.workers == nil and g._raw:has_param(stage, "workers") then params.workers = g._opt.workers end
   local node = g._raw:add(stage, params, host)
   g._applied = false
   g._wired[node], g._made[node] = {}, core.where()
@@ -388,7 +385,8 @@ return function(opt)
     _strategy = get "strategy" or "serialized",
     _opt = {
       device = device, seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
-      prefetch = get "prefetch" or 2, init = get "init" or "philox", checksums = get "checksums" or false, workers = get "workers",
+      prefetch = get "prefetch" or 2, init = get "init" or "philox", checksums = get "checksums" or false,
+      workers = devices.workers(device, get "workers"),
       explain = get "explain",
     },
     _stopper = setmetatable({}, { __close = function() raw:stop() end }),

@@ -1,0 +1,17 @@
+-- SPDX-License-Identifier: MIT
+-- What depends on the device where the user leaves it open.
+local core = require "spcore.core"
+local device = require "spcore.device"
+local t = require "check"
+
+t.eq(device.precision("cpu", "auto"), "fp32")
+t.eq(device.precision("cuda:1", "auto"), "tf32")
+t.eq(device.precision("cuda", "bf16"), "bf16")
+t.eq(device.workers("cpu", 0), nil)
+t.eq(device.workers("cpu", 5), 5)
+t.eq(device.workers("cuda", 5), 5)
+for threads, workers in pairs { [1] = 2, [3] = 3, [40] = 8 } do
+  core.set_threads(threads)
+  t.eq(device.workers("cuda:0", 0), workers)
+  t.eq(device.workers("cuda"), workers)
+end
