@@ -19,12 +19,14 @@ static int random_open(sp_ctx *ctx, rd_self *self) {
   (void)ctx;
   self->total = self->p->samples ? (uint64_t)self->p->samples : 2048;
   self->classes = self->p->classes ? self->p->classes : 10;
+  self->gives = self->p->target == RD_TARGET_CLASS ? RD_LABEL : RD_MASK;
   return SP_OK;
 }
 
 static void random_close(rd_self *self) { (void)self; }
 
-static int random_fill(rd_self *self, rd_worker *w, uint64_t index, uint8_t *image, uint8_t *mask) {
+static int random_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out *out) {
+  uint8_t *image = out->image, *mask = out->mask;
   size_t pixels = (size_t)self->h * (size_t)self->w, bytes = pixels * 3, i;
   sp_rng4 r = sp_rng(self->key, index, 0);
   uint64_t s = (uint64_t)r.v[0] << 32 | r.v[1], z;
@@ -35,8 +37,10 @@ static int random_fill(rd_self *self, rd_worker *w, uint64_t index, uint8_t *ima
   }
   z = htole64(next(&s));
   memcpy(image + i, &z, bytes - i);
-  s = (uint64_t)r.v[2] << 32 | r.v[3];
   uint32_t classes = (uint32_t)self->classes;
+  if (self->gives & RD_LABEL) *out->label = (int32_t)sp_rng_below(sp_rng(self->key, index, 1).v[0], classes);
+  if (!mask) return SP_OK;
+  s = (uint64_t)r.v[2] << 32 | r.v[3];
   for (i = 0; i < pixels; i += 4) {
     z = next(&s);
     for (size_t k = 0; k < 4 && i + k < pixels; k++) mask[i + k] = (uint8_t)((z >> 16 * k & 0xFFFF) * classes >> 16);

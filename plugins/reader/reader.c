@@ -11,6 +11,8 @@
 
 #include <spcore/rng.h>
 
+static const char *const target_choices[] = {"mask", "class", NULL}; /* RD_TARGET_... */
+
 int rd_fail(rd_worker *w, int status, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -21,9 +23,11 @@ int rd_fail(rd_worker *w, int status, const char *fmt, ...) {
 
 /* ---- making ---- */
 static const rd_kind *kind_of(const rd_params *p) {
-  if (!p->files.n && !strcmp(p->path, rd_shapes.name)) return &rd_shapes;
-  if (!p->files.n && !strcmp(p->path, rd_random.name)) return &rd_random;
-  return &rd_folder;
+  int by_class = p->target == RD_TARGET_CLASS;
+  if (p->files.n) return &rd_folder;
+  if (!strcmp(p->path, rd_shapes.name)) return by_class ? &rd_shape : &rd_shapes;
+  if (!strcmp(p->path, rd_random.name)) return &rd_random;
+  return by_class ? &rd_tree : &rd_folder;
 }
 
 static void reader_destroy(void *arg) {
@@ -38,6 +42,7 @@ static void reader_destroy(void *arg) {
   free(self->workers);
   free(self->list);
   free(self->broken);
+  free(self->class_names);
   pthread_mutex_destroy(&self->lock);
   free(self);
 }
@@ -46,9 +51,14 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   const rd_params *p = self->p;
   if (!*p->path && !p->files.n)
     return ctx->host->fail(ctx, SP_E_INVALID,
-                           "no data: give path = a folder with images/ and masks/, \"shapes\" or \"random\"");
+                           "no data: give path = a folder with images/ and masks/ or with a subfolder for each class, "
+                           "\"shapes\" or \"random\"");
   if (*p->path && p->files.n)
     return ctx->host->fail(ctx, SP_E_INVALID, "path = \"%s\" and files are both given; only one can be read", p->path);
+  if (p->target == RD_TARGET_MASK && p->classes > 255)
+    return ctx->host->fail(ctx, SP_E_RANGE,
+                           "classes = %" PRId64 ", but labels of masks are bytes: at most 255, or target = \"class\"",
+                           p->classes);
   self->h = (int)p->size.v[0];
   self->w = (int)p->size.v[p->size.n - 1];
   const rd_kind *kind = kind_of(p);
@@ -65,6 +75,7 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
   self->attrs[0] = (sp_attr){.name = "length", .value = (double)self->length};
   self->attrs[1] = (sp_attr){.name = "classes", .value = (double)self->classes};
+  self->attrs[2] = (sp_attr){.name = "class_names", .text = self->class_names ? self->class_names : ""};
   return SP_OK;
 }
 
@@ -82,21 +93,41 @@ static int reader_create(sp_ctx *ctx, const void *params, void **out) {
   return SP_OK;
 }
 
+/* A byte holds 256 classes, or 255 and "no label". */
+static int wide_labels(const rd_self *self) { return self->classes > 255 + !!(self->gives & RD_LABEL); }
+
 static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   rd_self *self = arg;
   if (plan->batch < 1) return ctx->host->fail(ctx, SP_E_RANGE, "batch = %" PRId64 " is below 1", plan->batch);
   plan->out[0].spec[0] =
       (sp_spec){.dtype = SP_U8, .ndim = 4, .shape = {plan->batch, 3, self->h, self->w}, .order = SP_CHANNELS_LAST};
   plan->out[1].spec[0] = (sp_spec){.dtype = SP_U8, .ndim = 3, .shape = {plan->batch, self->h, self->w}};
+  plan->out[2].spec[0] = (sp_spec){.dtype = wide_labels(self) ? SP_I32 : SP_U8, .ndim = 1, .shape = {plan->batch}};
   plan->attrs = self->attrs;
-  plan->n_attrs = 2;
+  plan->n_attrs = 3;
   return SP_OK;
+}
+
+/* An output that the data does not have says "no label" throughout. Whoever reads it has probably made a mistake, but a
+ * list of files has neither by nature. */
+static void warn_of_missing(sp_ctx *ctx, rd_self *self, const sp_io *io) {
+  static const char *const names[] = {"image", "mask", "label"};
+  static const int gives[] = {0, RD_MASK, RD_LABEL};
+  if (self->p->files.n) return;
+  for (int i = 1; i < 3; i++) {
+    if (!io->out[i].t[0].data || self->gives & gives[i] || self->warned & gives[i]) continue;
+    self->warned |= gives[i];
+    ctx->host->log(ctx, SP_LOG_WARN,
+                   "output '%s' is read, but %s with target = \"%s\" has none: all of it is \"no label\" (255); %s",
+                   names[i], self->p->path, target_choices[self->p->target],
+                   i == 2 ? "give target = \"class\"" : "give target = \"mask\"");
+  }
 }
 
 /* A worker may get its first sample long after the first step. */
 static int reader_prepare(sp_ctx *ctx, void *arg, const sp_io *io) {
   rd_self *self = arg;
-  (void)io;
+  warn_of_missing(ctx, self, io);
   for (int64_t i = 0; self->kind->reserve && i < self->p->workers; i++)
     if (!self->kind->reserve(self, &self->workers[i]))
       return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for pictures of %d x %d", self->h, self->w);
@@ -108,7 +139,9 @@ typedef struct rd_batch {
   sp_ctx *ctx;
   rd_self *self;
   const uint64_t *ids;
-  uint8_t *image, *mask;
+  uint8_t *image, *mask; /* mask, label: NULL where nobody reads them */
+  void *label;
+  int wide;
 } rd_batch;
 
 /* Notes a damaged file once. More than max_bad of them stop the run. */
@@ -128,12 +161,12 @@ static int note_broken(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t index)
 }
 
 /* Sample `at` of the split; if that is broken, others in an order that depends on `at` alone. */
-static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, uint8_t *image, uint8_t *mask) {
+static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, const rd_out *out) {
   uint64_t try = at;
   for (uint32_t k = 0; k <= RD_REPLACEMENTS; k++) {
     uint64_t index = self->list[try];
     if (!__atomic_load_n(&self->broken[index], __ATOMIC_RELAXED)) {
-      int rc = self->kind->fill(self, w, index, image, mask);
+      int rc = self->kind->fill(self, w, index, out);
       if (rc != IM_BROKEN) return rc;
       if ((rc = note_broken(ctx, self, w, index))) return rc;
     }
@@ -143,16 +176,32 @@ static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, ui
                  *self->p->path ? self->p->path : "files", RD_REPLACEMENTS);
 }
 
+/* Item i of the batch, with what the kind leaves out. */
+static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
+  rd_self *self = b->self;
+  size_t pixels = (size_t)self->h * (size_t)self->w;
+  uint8_t *mask = b->mask ? b->mask + (size_t)i * pixels : NULL;
+  int32_t label = -1;
+  if (mask && !(self->gives & RD_MASK)) {
+    memset(mask, 255, pixels);
+    mask = NULL;
+  }
+  rd_out out = {b->image + (size_t)i * pixels * 3, mask, &label};
+  int rc = fill_sample(b->ctx, self, w, at, &out);
+  if (b->label && b->wide) ((int32_t *)b->label)[i] = label;
+  else if (b->label) ((uint8_t *)b->label)[i] = (uint8_t)label; /* -1 becomes 255 */
+  return rc;
+}
+
 static int fill_item(void *arg, int64_t i, int worker) {
   rd_batch *b = arg;
   rd_self *self = b->self;
   rd_worker *w = &self->workers[worker];
-  size_t pixels = (size_t)self->h * (size_t)self->w;
   uint64_t at = SP_ID_INDEX(b->ids[i]);
   int rc;
   if (at >= self->length)
     rc = rd_fail(w, SP_E_RANGE, "sample %" PRIu64 " was asked for, there are %" PRIu64, at, self->length);
-  else rc = fill_sample(b->ctx, self, w, at, b->image + (size_t)i * pixels * 3, b->mask + (size_t)i * pixels);
+  else rc = fill_outputs(b, w, i, at);
   if (!rc) return SP_OK;
   pthread_mutex_lock(&self->lock);
   if (!self->failed || i < self->failed_item) {
@@ -166,8 +215,8 @@ static int fill_item(void *arg, int64_t i, int worker) {
 
 static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   rd_self *self = arg;
-  const sp_tensor *image = io->out[0].t, *mask = io->out[1].t;
-  rd_batch b = {ctx, self, io->ids, image->data, mask->data};
+  const sp_tensor *image = io->out[0].t, *mask = io->out[1].t, *label = io->out[2].t;
+  rd_batch b = {ctx, self, io->ids, image->data, mask->data, label->data, label->spec.dtype == SP_I32};
   const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
   int64_t n = image->spec.shape[0];
   self->failed = 0;
@@ -186,8 +235,13 @@ static const sp_port reader_outputs[] = {
     {.name = "mask",
      .dtypes = SP_DT(SP_U8),
      .ndim = 3,
-     .flags = SP_PORT_NOGRAD,
-     .doc = "labels, N x H x W; 255: no label"},
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape"},
+    {.name = "label",
+     .dtypes = SP_DT(SP_U8) | SP_DT(SP_I32),
+     .ndim = 1,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "class of each image, N, int32 where there are more than 256; with target mask 255: no label"},
     {.name = NULL}};
 
 static const sp_param file_fields[] = {{.name = "path",
@@ -204,7 +258,14 @@ static const sp_param reader_params[] = {
     {.name = "path",
      .type = SP_PARAM_STRING,
      AT(path),
-     .doc = "folder with images/ and masks/ (same stem, masks PNG), or a built-in set: shapes, random"},
+     .doc = "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
+            "(target class), or a built-in set: shapes, random"},
+    {.name = "target",
+     .type = SP_PARAM_CHOICE,
+     AT(target),
+     .def = RD_TARGET_MASK,
+     .choices = target_choices,
+     .doc = "what is known of an image: a label for each pixel, or one class"},
     {.name = "files",
      .type = SP_PARAM_LIST,
      AT(files),
@@ -247,14 +308,16 @@ static const sp_param reader_params[] = {
      .def = 0,
      .min = 0,
      .max = INT32_MAX,
-     .doc = "samples before the split: shapes and random make so many (0: 2048), of a folder the first (0: all)"},
+     .doc = "samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target "
+            "class a choice by name (0: all)"},
     {.name = "classes",
      .type = SP_PARAM_INT,
      AT(classes),
      .def = 0,
      .min = 0,
-     .max = 255,
-     .doc = "of random (0: 10), or of a folder (0: as many as its classes.txt has lines); shapes has 6"},
+     .max = INT32_MAX,
+     .doc = "of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes has 6, "
+            "with target class 5; at most 255 with target mask"},
     {.name = "max_bad",
      .type = SP_PARAM_INT,
      AT(max_bad),
@@ -284,7 +347,7 @@ static const sp_stage_type reader_type = {.size = sizeof(sp_stage_type),
                                           .name = "reader",
                                           .device = "cpu",
                                           .doc =
-                                              "Reads images and label masks from JPEG and PNG files, or makes them up",
+                                              "Reads images with label masks or classes from JPEG and PNG files, or makes them up",
                                           .outputs = reader_outputs,
                                           .params = reader_params,
                                           .params_size = sizeof(rd_params),

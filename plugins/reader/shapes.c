@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * shapes.c - the built-in set `shapes`: textured shapes over textured ground, the class is the shape.
+ * shapes.c - the built-in set `shapes`: textured shapes over textured ground, the class is the shape. For masks a picture
+ * has several of them, for one class a picture it has one.
  *
  * Colours and textures of shapes and ground come from one distribution, so that colour says nothing of the class. All
  * arithmetic is in integers: the same bits on any machine. Lengths are in units of 1/65536 of the image's short side,
@@ -160,10 +161,16 @@ static int32_t depth_in(const shape *s, int32_t x, int32_t y) {
   return one > two ? one : two;
 }
 
-static void make_shape(dice *d, shape *s, int32_t wide, int32_t high) {
-  static const int32_t grow[N_CLASSES] = {0, 80, 100, 124, 92, 98}; /* percent: equal areas, so equally many pixels */
+/* Kind and size; `lo` and `hi` are radii of the square, the others' are such that all have the same area: neither the
+ * number of labelled pixels nor the amount of a colour tells the class. */
+static void make_shape_of(dice *d, shape *s, int32_t lo, int32_t hi) {
+  static const int32_t grow[N_CLASSES] = {0, 80, 100, 124, 92, 98}; /* percent */
   s->kind = between(d, DISC, CROSS);
-  s->r = between(d, ONE * 19 / 100, ONE * 28 / 100) * grow[s->kind] / 100;
+  s->r = between(d, lo, hi) * grow[s->kind] / 100;
+}
+
+static void make_shape(dice *d, shape *s, int32_t wide, int32_t high) {
+  make_shape_of(d, s, ONE * 19 / 100, ONE * 28 / 100);
   s->x = between(d, s->r * 4 / 5, wide - s->r * 4 / 5);
   s->y = between(d, s->r * 4 / 5, high - s->r * 4 / 5);
   s->way = any_turn(d);
@@ -209,7 +216,21 @@ static inline int32_t at_pixel(int i, int short_side) {
   return (int32_t)((2 * (int64_t)i + 1) * ONE / (2 * (int64_t)short_side));
 }
 
-/* Paints the shape over what is there; edges are one pixel soft, labels are not. */
+/* One shape, whole. Sizes and places of all classes come from the same distributions. */
+static void make_single(dice *d, scene *sc, int32_t wide, int32_t high) {
+  shape *s = &sc->shapes[0];
+  make_texture(d, &sc->skins[0], NULL, 0);
+  make_shape_of(d, s, ONE * 19 / 100, ONE * 32 / 100);
+  s->x = between(d, s->r, wide - s->r);
+  s->y = between(d, s->r, high - s->r);
+  s->way = any_turn(d);
+  make_texture(d, &s->skin, sc->skins, 1);
+  sc->n = 1;
+  sc->grain_seed = roll(d, UINT32_MAX);
+  sc->grain = between(d, 8, 20);
+}
+
+/* Paints the shape over what is there; edges are one pixel soft, labels are not. mask NULL: not wanted. */
 static void paint(const shape *s, int32_t unit, int h, int w, int short_side, int32_t *rgb, uint8_t *mask) {
   int64_t reach = s->r + unit;
   int y0 = (int)((s->y - reach) * short_side / ONE), y1 = (int)((s->y + reach) * short_side / ONE) + 1;
@@ -226,7 +247,7 @@ static void paint(const shape *s, int32_t unit, int h, int w, int short_side, in
       colour_at(&s->skin, x, y, c);
       int32_t *p = rgb + ((size_t)i * (size_t)w + (size_t)j) * 3;
       for (int k = 0; k < 3; k++) p[k] += (int32_t)((c[k] - p[k]) * cover >> 8);
-      if (depth >= 0) mask[(size_t)i * (size_t)w + (size_t)j] = (uint8_t)s->kind;
+      if (mask && depth >= 0) mask[(size_t)i * (size_t)w + (size_t)j] = (uint8_t)s->kind;
     }
   }
 }
@@ -235,21 +256,24 @@ static void *shapes_reserve(const rd_self *self, rd_worker *w) {
   return im_reserve(&w->image, (size_t)self->h * (size_t)self->w * 3 * sizeof(int32_t));
 }
 
-static int shapes_fill(rd_self *self, rd_worker *worker, uint64_t index, uint8_t *image, uint8_t *mask) {
+static int shapes_fill(rd_self *self, rd_worker *worker, uint64_t index, const rd_out *out) {
   int h = self->h, w = self->w, short_side = h < w ? h : w;
   size_t pixels = (size_t)h * (size_t)w;
   int32_t *rgb = shapes_reserve(self, worker);
   if (!rgb) return rd_fail(worker, SP_E_NOMEM, "no memory for a picture of %d x %d", w, h);
   dice d = {.key = self->key, .id = index, .used = 4};
   scene sc;
-  make_scene(&d, &sc, (int32_t)((int64_t)w * ONE / short_side), (int32_t)((int64_t)h * ONE / short_side));
+  (self->gives & RD_LABEL ? make_single : make_scene)(&d, &sc, (int32_t)((int64_t)w * ONE / short_side),
+                                                      (int32_t)((int64_t)h * ONE / short_side));
+  if (self->gives & RD_LABEL) *out->label = sc.shapes[0].kind - DISC;
   for (int i = 0; i < h; i++)
     for (int j = 0; j < w; j++)
       colour_at(&sc.skins[0], at_pixel(j, short_side) - ONE / 2, at_pixel(i, short_side) - ONE / 2,
                 rgb + ((size_t)i * (size_t)w + (size_t)j) * 3);
-  memset(mask, GROUND, pixels);
+  if (out->mask) memset(out->mask, GROUND, pixels);
   int32_t unit = ONE / short_side > 0 ? ONE / short_side : 1;
-  for (int i = 0; i < sc.n; i++) paint(&sc.shapes[i], unit, h, w, short_side, rgb, mask);
+  for (int i = 0; i < sc.n; i++) paint(&sc.shapes[i], unit, h, w, short_side, rgb, out->mask);
+  uint8_t *image = out->image;
   for (int i = 0; i < h; i++)
     for (int j = 0; j < w; j++) {
       uint32_t g = hash3(sc.grain_seed, (uint32_t)j, (uint32_t)i);
@@ -261,13 +285,26 @@ static int shapes_fill(rd_self *self, rd_worker *worker, uint64_t index, uint8_t
   return SP_OK;
 }
 
-static int shapes_open(sp_ctx *ctx, rd_self *self) {
-  if (self->p->classes && self->p->classes != N_CLASSES)
-    return ctx->host->fail(ctx, SP_E_INVALID, "classes = %lld, but the set shapes has %d", (long long)self->p->classes,
-                           N_CLASSES);
+static int open_set(sp_ctx *ctx, rd_self *self, int64_t classes, const char *names, int gives) {
+  if (self->p->classes && self->p->classes != classes)
+    return ctx->host->fail(ctx, SP_E_INVALID, "classes = %lld, but the set shapes has %lld%s",
+                           (long long)self->p->classes, (long long)classes,
+                           gives & RD_LABEL ? " with target = \"class\"" : "");
   self->total = self->p->samples ? (uint64_t)self->p->samples : 2048;
-  self->classes = N_CLASSES;
-  return SP_OK;
+  self->classes = classes;
+  self->gives = gives;
+  self->class_names = strdup(names);
+  return self->class_names ? SP_OK : ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names of the classes");
+}
+
+#define SHAPE_NAMES "disc\nsquare\ntriangle\nring\ncross"
+
+static int shapes_open(sp_ctx *ctx, rd_self *self) {
+  return open_set(ctx, self, N_CLASSES, "ground\n" SHAPE_NAMES, RD_MASK);
+}
+
+static int shape_open(sp_ctx *ctx, rd_self *self) {
+  return open_set(ctx, self, N_CLASSES - 1, SHAPE_NAMES, RD_MASK | RD_LABEL);
 }
 
 static void shapes_close(rd_self *self) { (void)self; }
@@ -278,3 +315,4 @@ static uint64_t shapes_hash(const rd_self *self, uint64_t index) {
 }
 
 const rd_kind rd_shapes = {"shapes", shapes_open, shapes_close, shapes_fill, shapes_reserve, shapes_hash};
+const rd_kind rd_shape = {"shapes, one each", shape_open, shapes_close, shapes_fill, shapes_reserve, shapes_hash};

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT
+ * tree.c - a folder whose subfolders are the classes, with image files at any depth, in the order of torchvision's
+ * ImageFolder: classes by name; within a class by folder, then by file; all bytewise. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "reader.h"
+
+#define MAX_DEPTH 64 /* of folders within each other */
+#define CHOICE UINT64_C(0xD1B54A32D192ED03)
+
+/* images: paths below the data's folder, "CLASS/.../FILE". */
+typedef struct tree {
+  rd_names images;
+  int32_t *labels;
+} tree;
+
+/* A folder being listed, and those it lies in: a link may lead back to one of them. */
+typedef struct level {
+  const struct level *up;
+  dev_t dev;
+  ino_t ino;
+  int depth;
+} level;
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* By the folder's path, then by the file's name: not the same as by the whole path, as '/' is no smallest byte. */
+static int by_folder(const void *a, const void *b) {
+  const char *x = *(char *const *)a, *y = *(char *const *)b, *fx = strrchr(x, '/'), *fy = strrchr(y, '/');
+  size_t nx = (size_t)(fx - x), ny = (size_t)(fy - y);
+  int c = memcmp(x, y, nx < ny ? nx : ny);
+  if (!c) c = (nx > ny) - (nx < ny);
+  return c ? c : strcmp(fx, fy);
+}
+
+/* DT_DIR, DT_REG or, for all else, DT_UNKNOWN; links are followed. -1: errno says why not. */
+static int kind_of_entry(const char *path, const struct dirent *e) {
+  struct stat st;
+  if (e->d_type == DT_DIR || e->d_type == DT_REG) return e->d_type;
+  if (e->d_type != DT_LNK && e->d_type != DT_UNKNOWN) return DT_UNKNOWN;
+  if (stat(path, &st)) return -1;
+  return S_ISDIR(st.st_mode) ? DT_DIR : S_ISREG(st.st_mode) ? DT_REG : DT_UNKNOWN;
+}
+
+static int too_long(sp_ctx *ctx, const char *base, const char *rel) {
+  return ctx->host->fail(ctx, SP_E_INVALID, "a path in %.200s is too long: %.200s...", base, rel);
+}
+
+static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up, rd_names *images);
+
+/* One entry of the folder `rel`; those of no interest are left out. */
+static int visit(sp_ctx *ctx, const char *base, const char *rel, const struct dirent *e, const level *at,
+                 rd_names *images) {
+  char path[4096], *name;
+  if (e->d_name[0] == '.') return SP_OK;
+  if (snprintf(path, sizeof path, "%s/%s/%s", base, rel, e->d_name) >= (int)sizeof path)
+    return too_long(ctx, base, rel);
+  name = path + strlen(base) + 1;
+  int kind = kind_of_entry(path, e);
+  if (kind == DT_DIR) return list(ctx, base, name, at, images);
+  if (!rd_is_picture(e->d_name)) return SP_OK;
+  if (kind < 0) return ctx->host->fail(ctx, SP_E_IO, "image %s: %s", path, strerror(errno));
+  if (kind == DT_REG && rd_names_add(images, name))
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", base);
+  return SP_OK;
+}
+
+static int enter(sp_ctx *ctx, const char *path, const level *up, level *here) {
+  struct stat st;
+  if (stat(path, &st)) return ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
+  *here = (level){up, st.st_dev, st.st_ino, up ? up->depth + 1 : 1};
+  for (const level *l = up; l; l = l->up)
+    if (l->dev == st.st_dev && l->ino == st.st_ino)
+      return ctx->host->fail(ctx, SP_E_DATA, "folder %s is a link to one that it lies in; remove the link", path);
+  if (here->depth > MAX_DEPTH)
+    return ctx->host->fail(ctx, SP_E_DATA, "folder %s lies more than %d folders deep", path, MAX_DEPTH);
+  return SP_OK;
+}
+
+/* Adds the pictures in the folder base/rel and all below it. */
+static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up, rd_names *images) {
+  char path[4096];
+  level here;
+  if (snprintf(path, sizeof path, "%s/%s", base, rel) >= (int)sizeof path) return too_long(ctx, base, rel);
+  int rc = enter(ctx, path, up, &here);
+  if (rc) return rc;
+  DIR *d = opendir(path);
+  if (!d) return ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
+  errno = 0;
+  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = visit(ctx, base, rel, e, &here, images);
+  if (!rc && errno) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
+  closedir(d);
+  return rc;
+}
+
+/* The subfolders of `base` that are not hidden, sorted. -1: errno says why not. */
+static int subfolders(const char *base, rd_names *out) {
+  char path[4096];
+  DIR *d = opendir(base);
+  int rc = d ? 0 : -1;
+  errno = d ? 0 : errno;
+  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) {
+    if (e->d_name[0] == '.') continue;
+    if (snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path) errno = ENAMETOOLONG;
+    else if (kind_of_entry(path, e) == DT_DIR && rd_names_add(out, e->d_name)) errno = ENOMEM;
+    else continue;
+    rc = -1;
+  }
+  if (d && !rc && errno) rc = -1;
+  int why = errno;
+  if (d) closedir(d);
+  errno = why;
+  if (!rc && out->n) qsort(out->v, out->n, sizeof *out->v, by_name);
+  return rc;
+}
+
+int rd_tree_like(const char *base) {
+  rd_names classes = {NULL, 0, 0};
+  int found = 0;
+  subfolders(base, &classes);
+  for (size_t i = 0; i < classes.n && !found; i++) {
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s", base, classes.v[i]) >= (int)sizeof path) continue;
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && !found && (e = readdir(d));) found = e->d_name[0] != '.' && rd_is_picture(e->d_name);
+    if (d) closedir(d);
+  }
+  rd_names_free(&classes);
+  return found;
+}
+
+/* ---- opening ---- */
+static int name_classes(sp_ctx *ctx, rd_self *self, const rd_names *classes) {
+  const char *base = self->p->path;
+  size_t bytes = 0;
+  for (size_t i = 0; i < classes->n; i++) {
+    if (strchr(classes->v[i], '\n'))
+      return ctx->host->fail(ctx, SP_E_DATA, "the name of a folder in %s has a line break; rename it", base);
+    bytes += strlen(classes->v[i]) + 1;
+  }
+  char *p = self->class_names = malloc(bytes);
+  if (!p) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names of %zu classes", classes->n);
+  for (size_t i = 0; i < classes->n; i++) {
+    size_t n = strlen(classes->v[i]);
+    memcpy(p, classes->v[i], n);
+    p += n;
+    *p++ = i + 1 < classes->n ? '\n' : 0;
+  }
+  self->classes = (int64_t)classes->n;
+  if (!self->p->classes || self->p->classes == self->classes) return SP_OK;
+  return ctx->host->fail(ctx, SP_E_INVALID, "classes = %" PRId64 ", but %s has %zu subfolders, one for each class",
+                         self->p->classes, base, classes->n);
+}
+
+static int open_classes(sp_ctx *ctx, rd_self *self, tree *t, const rd_names *classes) {
+  const char *base = self->p->path;
+  const char *empty = NULL;
+  size_t *ends = calloc(classes->n, sizeof *ends);
+  int rc = ends ? SP_OK : ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %zu classes", classes->n);
+  for (size_t c = 0; !rc && c < classes->n; c++) {
+    size_t from = t->images.n;
+    rc = list(ctx, base, classes->v[c], NULL, &t->images);
+    ends[c] = t->images.n;
+    if (ends[c] == from) empty = empty ? empty : classes->v[c];
+    else qsort(t->images.v + from, ends[c] - from, sizeof *t->images.v, by_folder);
+  }
+  if (!rc && !t->images.n) rc = rd_no_layout(ctx, base);
+  if (!rc && empty)
+    rc = ctx->host->fail(ctx, SP_E_DATA, "%s/%s holds no .jpg, .jpeg or .png file; every subfolder is a class", base,
+                         empty);
+  if (!rc && t->images.n > INT32_MAX)
+    rc = ctx->host->fail(ctx, SP_E_RANGE, "%zu images in %s; at most %d are possible", t->images.n, base, INT32_MAX);
+  if (!rc && !(t->labels = calloc(t->images.n, sizeof *t->labels)))
+    rc = ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %zu labels", t->images.n);
+  for (size_t c = 0, i = 0; !rc && c < classes->n; c++)
+    for (; i < ends[c]; i++) t->labels[i] = (int32_t)c;
+  free(ends);
+  return rc;
+}
+
+typedef struct ranked {
+  uint64_t hash;
+  size_t index;
+} ranked;
+
+static int by_hash(const void *a, const void *b) {
+  const ranked *x = a, *y = b;
+  if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
+  return (x->index > y->index) - (x->index < y->index);
+}
+
+/* The first n would be of the first classes only, so a hash of the name chooses; not the one that the split goes by, so
+ * that samples which stay seldom change their side. */
+static int keep_some(sp_ctx *ctx, tree *t, size_t n) {
+  size_t all = t->images.n, k = 0;
+  ranked *r = calloc(all, sizeof *r);
+  uint8_t *stays = calloc(all, 1);
+  int rc = r && stays ? SP_OK : ctx->host->fail(ctx, SP_E_NOMEM, "no memory to choose from %zu images", all);
+  for (size_t i = 0; !rc && i < all; i++) r[i] = (ranked){rd_hash_name(t->images.v[i]) * CHOICE, i};
+  if (!rc) qsort(r, all, sizeof *r, by_hash);
+  for (size_t i = 0; !rc && i < n; i++) stays[r[i].index] = 1;
+  for (size_t i = 0; !rc && i < all; i++) {
+    if (!stays[i]) {
+      free(t->images.v[i]);
+      continue;
+    }
+    t->images.v[k] = t->images.v[i];
+    t->labels[k++] = t->labels[i];
+  }
+  if (!rc) t->images.n = k;
+  free(r);
+  free(stays);
+  return rc;
+}
+
+static int tree_open(sp_ctx *ctx, rd_self *self) {
+  const char *base = self->p->path;
+  rd_names classes = {NULL, 0, 0};
+  int rc = rd_check_path(ctx, base);
+  if (rc) return rc;
+  if (rd_is_folder(base, "images") && rd_is_folder(base, "masks"))
+    return ctx->host->fail(ctx, SP_E_INVALID,
+                           "%s holds images/ and masks/, which are for target = \"mask\"; target = \"class\" wants one "
+                           "subfolder for each class",
+                           base);
+  tree *t = self->data = calloc(1, sizeof *t);
+  if (!t) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for folder %s", base);
+  if (subfolders(base, &classes)) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", base, strerror(errno));
+  else if (!classes.n) rc = rd_no_layout(ctx, base);
+  if (!rc) rc = open_classes(ctx, self, t, &classes);
+  if (!rc) rc = name_classes(ctx, self, &classes);
+  rd_names_free(&classes);
+  if (!rc && self->p->samples && (uint64_t)self->p->samples < t->images.n)
+    rc = keep_some(ctx, t, (size_t)self->p->samples);
+  self->total = t->images.n;
+  self->gives = RD_LABEL;
+  return rc;
+}
+
+static void tree_close(rd_self *self) {
+  tree *t = self->data;
+  if (!t) return;
+  rd_names_free(&t->images);
+  free(t->labels);
+  free(t);
+}
+
+static int tree_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out *out) {
+  const tree *t = self->data;
+  char path[4096];
+  int width, height;
+  *out->label = t->labels[index];
+  if (snprintf(path, sizeof path, "%s/%s", self->p->path, t->images.v[index]) >= (int)sizeof path)
+    return rd_fail(w, SP_E_INVALID, "the path of %.200s is longer than %zu bytes", t->images.v[index], sizeof path);
+  return rd_load_image(self, w, path, out->image, &width, &height);
+}
+
+static uint64_t tree_hash(const rd_self *self, uint64_t index) {
+  const tree *t = self->data;
+  return rd_hash_name(t->images.v[index]);
+}
+
+const rd_kind rd_tree = {"tree", tree_open, tree_close, tree_fill, NULL, tree_hash};
