@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Writes the built-in set `shapes` as real JPEG images and PNG masks, for `train_seg.lua --data DIR`.
+-- Writes the built-in set `shapes` as files: JPEG images and PNG masks, for `train_seg.lua --data DIR`, or a folder of JPEG
+-- images for each class.
 local sp = require "spcore"
 
 local opt = sp.args({
@@ -7,13 +8,27 @@ local opt = sp.args({
   size = { 96, "pixels of a side", min = 8, max = 4096 },
   quality = { 92, "of the JPEG files", min = 1, max = 100 },
   data_seed = { 0, "seed of the set: another one gives other images", min = 0 },
-}, { rest = "DIR", doc = "Writes the set `shapes` as DIR/images/*.jpg, DIR/masks/*.png and DIR/classes.txt." })
+  target = { "mask", "images/, masks/ and classes.txt, or a folder for each class", choices = { "mask", "class" } },
+}, {
+  rest = "DIR",
+  doc = "Writes the set `shapes` as DIR/images/*.jpg, DIR/masks/*.png and DIR/classes.txt, or as DIR/CLASS/*.jpg.",
+})
 
-local dir = opt.rest[1]
+local dir, by_class = opt.rest[1], opt.target == "class"
 if #opt.rest ~= 1 then sp.usage("one folder to write to is wanted, got %d", #opt.rest) end
 
+local g <close> = sp.graph(opt)
+local data = g.reader {
+  path = "shapes", target = opt.target, batch = 16, shuffle = false, samples = opt.samples,
+  size = { opt.size, opt.size }, data_seed = opt.data_seed,
+}
+
 -- Images of the user's own may have the same names.
-for _, sub in ipairs { "images", "masks" } do
+local subs = { "images", "masks" }
+if by_class then
+  for name in data.class_names:gmatch "[^\n]+" do subs[#subs + 1] = name end
+end
+for _, sub in ipairs(subs) do
   local file = io.open(dir .. "/" .. sub)
   if file then
     file:close()
@@ -21,19 +36,18 @@ for _, sub in ipairs { "images", "masks" } do
   end
 end
 
-local g <close> = sp.graph(opt)
-local data = g.reader {
-  path = "shapes", batch = 16, shuffle = false, samples = opt.samples, size = { opt.size, opt.size },
-  data_seed = opt.data_seed,
+g.image_writer {
+  image = data.image, mask = not by_class and data.mask or nil, label = by_class and data.label or nil,
+  class_names = by_class and data.class_names or "", images = by_class and "*.jpg" or "images/*.jpg", dir = dir,
+  quality = opt.quality,
 }
-g.image_writer { image = data.image, mask = data.mask, dir = dir, quality = opt.quality }
 
 local bar <close> = sp.progress { total = (opt.samples + 15) // 16 }
 for _ in g:steps(bar.total) do bar:step() end
 bar:close()
 
 if not sp.interrupted() then
-  -- the reader takes the number of classes from here
-  sp.write_file(dir .. "/classes.txt", "ground\ndisc\nsquare\ntriangle\nring\ncross\n")
-  print(("%s: %d images and masks"):format(dir, opt.samples))
+  -- the reader takes the classes of masks from here
+  if not by_class then sp.write_file(dir .. "/classes.txt", data.class_names .. "\n") end
+  print(("%s: %d images%s"):format(dir, opt.samples, by_class and "" or " and masks"))
 end

@@ -99,6 +99,43 @@ START_TEST(test_original_size) {
 }
 END_TEST
 
+/* ---- folders of classes ---- */
+static spt *by_class(const char *more, int dtype, const void *labels) {
+  const int64_t shape[] = {N, 3, H, W}, mshape[] = {N, H, W}, n[] = {N};
+  char params[1400];
+  snprintf(params, sizeof params, "{ dir = \"%s\", %s }", if_path("out"), more);
+  spt *t = spt_new("image_writer", params, 2);
+  if (spt_failed(t)) return t;
+  spt_input_of(t, 0, SP_U8, 4, shape, 0, image);
+  spt_input_of(t, 1, SP_U8, 3, mshape, 0, mask);
+  if (labels) spt_input_of(t, 2, dtype, 1, n, 0, labels);
+  spt_set_batch(t, N);
+  spt_plan(t, 0);
+  return t;
+}
+
+static const uint8_t bytes[N] = {1, 0, 1};
+static const int32_t wide[N] = {300, 2, 300}, beyond[N] = {0, 1, 2}, none[N] = {0, -1, 0};
+
+START_TEST(test_by_class) {
+  run(by_class("images = \"*.png\", masks = \"m/mask_*.png\", class_names = \"a cat\ndog\n\"", SP_U8, bytes));
+  run(by_class("images = \"i/*.jpg\", masks = \"\"", SP_I32, wide));
+  static const char *const files[] = {"dog/00000.png",        "a cat/00001.png",    "dog/00002.png",
+                                      "m/dog/mask_00000.png", "m/a cat/mask_00001.png", "m/dog/mask_00002.png",
+                                      "i/300/00000.jpg",      "i/2/00001.jpg",      "i/300/00002.jpg"};
+  im_buf px = {NULL, 0};
+  int w, h;
+  for (size_t k = 0; k < SP_ARRAY(files); k++) {
+    char name[64];
+    snprintf(name, sizeof name, "out/%s", files[k]);
+    load(name, k / 3 == 1, &px, &w, &h);
+    ck_assert(w == W && h == H);
+    if (k < 3) ck_assert_int_eq(((uint8_t *)px.p)[40], rgb_at((int)k, 13, 1));
+  }
+  im_buf_free(&px);
+}
+END_TEST
+
 static void refuses(spt *t, int status, const char *words) {
   if (!spt_failed(t)) spt_forward(t, 0);
   int good = spt_failed(t) == status && strstr(spt_error(t), words);
@@ -123,6 +160,18 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
+START_TEST(test_classes_refused) {
+  refuses(by_class("class_names = \"a\nb\"", SP_I32, beyond), SP_E_RANGE, "sample 2 has label 2, class_names has 2");
+  refuses(by_class("class_names = \"a\nb\"", SP_I32, none), SP_E_RANGE, "sample 1 has label -1, which is no class");
+  refuses(by_class("", SP_I32, none), SP_E_RANGE, "sample 1 has label -1");
+  refuses(by_class("class_names = \"a\nb\"", SP_U8, NULL), SP_E_INVALID, "class_names are given, but label is not wired");
+  refuses(by_class("class_names = \"a\n../b\"", SP_U8, bytes), SP_E_INVALID, "class_names, line 2: \"../b\" is no plain");
+  refuses(by_class("class_names = \"a\n\nb\"", SP_U8, bytes), SP_E_INVALID, "class_names, line 2: \"\" is no plain");
+  if_put("out/images/full", "x", 1); /* a file where a folder should be: the folder's files cannot be made */
+  refuses(by_class("class_names = \"b\nfull\"", SP_U8, bytes), SP_E_IO, "out/images/full/00000.jpg: ");
+}
+END_TEST
+
 START_TEST(test_sizes_must_fit) {
   const int64_t shape[] = {N, 3, H, W}, mshape[] = {N, W, H};
   char params[400];
@@ -142,7 +191,9 @@ int main(void) {
   tcase_add_checked_fixture(c, begin, if_end);
   tcase_add_loop_test(c, test_by_number, 0, 2);
   tcase_add_test(c, test_original_size);
+  tcase_add_test(c, test_by_class);
   tcase_add_test(c, test_refusals);
+  tcase_add_test(c, test_classes_refused);
   tcase_add_test(c, test_sizes_must_fit);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);

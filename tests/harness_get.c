@@ -98,6 +98,12 @@ int spt_attr(const spt *t, const char *name, double *value) {
   return 0;
 }
 
+const char *spt_attr_text(const spt *t, const char *name) {
+  for (uint32_t i = 0; i < t->n_attrs; i++)
+    if (!strcmp(t->attrs[i].name, name)) return t->attrs[i].text;
+  return NULL;
+}
+
 double spt_seconds(const spt *t) { return t->seconds; }
 size_t spt_bytes(const spt *t, int saved) { return saved ? t->saved.bytes : t->scratch.bytes; }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * image_writer.c - the stage `image_writer`: images, label masks and both in one picture, as JPEG and PNG files. */
+ * image_writer.c - the stage `image_writer`: images, label masks and both in one picture, as JPEG and PNG files; with one
+ * label an image they go to folders of their classes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -23,7 +24,7 @@ typedef struct iw_name {
 } iw_name;
 
 typedef struct iw_params {
-  const char *dir, *images, *masks, *overlays;
+  const char *dir, *images, *masks, *overlays, *class_names;
   sp_structs names; /* iw_name */
   int64_t quality, max_pixels;
 } iw_params;
@@ -40,16 +41,25 @@ typedef struct iw_self {
   const iw_params *p;
   iw_worker *workers;
   int n_workers;
+  char *class_text;     /* a copy of class_names, cut into lines */
+  const char **classes; /* [n_classes] in it */
+  int64_t n_classes;
   pthread_mutex_t lock; /* of the failure of the smallest item */
   int failed;
   int64_t failed_item;
   char why[WORDS];
 } iw_self;
 
+/* Where one sample's files go. */
+typedef struct iw_place {
+  const char *folder, *name;
+  char number[24], label[16];
+} iw_place;
+
 typedef struct iw_batch {
   iw_self *self;
   const uint64_t *ids;
-  const sp_tensor *image, *mask; /* NULL: not wired */
+  const sp_tensor *image, *mask, *label; /* NULL: not wired */
   int h, w;
 } iw_batch;
 
@@ -78,6 +88,28 @@ static int check_names(sp_ctx *ctx, const sp_structs *names) {
   for (uint32_t i = 0; i < names->n; i++)
     if (!*v[i].name || strchr(v[i].name, '/') || v[i].name[0] == '.')
       return ctx->host->fail(ctx, SP_E_INVALID, "names[%u] = \"%s\" is no plain file name", i + 1, v[i].name);
+  return SP_OK;
+}
+
+/* One folder name a line. */
+static int take_classes(sp_ctx *ctx, iw_self *self) {
+  const char *names = self->p->class_names;
+  int64_t lines = 1, n = 0;
+  if (!*names) return SP_OK;
+  for (const char *c = names; *c; c++) lines += *c == '\n';
+  self->class_text = strdup(names);
+  self->classes = calloc((size_t)lines, sizeof *self->classes);
+  if (!self->class_text || !self->classes)
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names of %" PRId64 " classes", lines);
+  for (char *line = self->class_text, *next; line; line = next) {
+    if ((next = strchr(line, '\n'))) *next++ = 0;
+    if (!next && !*line && n) break; /* a line break at the end is no name */
+    if (!*line || *line == '.' || strchr(line, '/'))
+      return ctx->host->fail(ctx, SP_E_INVALID, "class_names, line %" PRId64 ": \"%.200s\" is no plain folder name", n + 1,
+                             line);
+    self->classes[n++] = line;
+  }
+  self->n_classes = n;
   return SP_OK;
 }
 
@@ -112,6 +144,8 @@ static void image_writer_destroy(void *arg) {
     im_buf_free(&w->labels);
   }
   free(self->workers);
+  free(self->classes);
+  free(self->class_text);
   pthread_mutex_destroy(&self->lock);
   free(self);
 }
@@ -130,9 +164,11 @@ static int image_writer_create(sp_ctx *ctx, const void *params, void **out) {
   self->n_workers = par ? par->threads(ctx) : 1;
   pthread_mutex_init(&self->lock, NULL);
   self->workers = calloc((size_t)self->n_workers, sizeof *self->workers);
-  if (!self->workers) {
+  rc = self->workers ? take_classes(ctx, self)
+                     : ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %d workers", self->n_workers);
+  if (rc) {
     image_writer_destroy(self);
-    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %d workers", par ? par->threads(ctx) : 1);
+    return rc;
   }
   *out = self;
   return SP_OK;
@@ -157,6 +193,8 @@ static int image_writer_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
     return ctx->host->fail(ctx, SP_E_SHAPE,
                            "image is %" PRId64 " x %" PRId64 ", but mask is %" PRId64 " x %" PRId64 " (height x width)",
                            image->shape[2], image->shape[3], mask->shape[1], mask->shape[2]);
+  if (self->n_classes && !plan->in[2].n)
+    return ctx->host->fail(ctx, SP_E_INVALID, "class_names are given, but label is not wired");
   if (*p->overlays && (!image || !mask))
     return ctx->host->fail(ctx, SP_E_INVALID, "overlays = \"%s\" needs both image and mask", p->overlays);
   if (image && (rc = make_target(ctx, p->dir, p->images))) return rc;
@@ -173,26 +211,33 @@ static int SP_PRINTF(3, 4) say(iw_worker *w, int status, const char *fmt, ...) {
   return status;
 }
 
-/* dir/pattern with the star replaced. */
-static int file_name(iw_worker *w, const iw_params *p, const char *pattern, const char *name, char path[PATH_BYTES]) {
-  const char *star = strchr(pattern, '*');
-  int n = snprintf(path, PATH_BYTES, "%s/%.*s%s%s", p->dir, (int)(star - pattern), pattern, name, star + 1);
-  return n < PATH_BYTES ? SP_OK : say(w, SP_E_INVALID, "the path of %.200s is longer than %d bytes", name, PATH_BYTES);
+/* dir/pattern with the star replaced; `folder`, where not empty, comes before the last part and is made. */
+static int file_name(iw_worker *w, const iw_params *p, const char *pattern, const iw_place *at, char path[PATH_BYTES]) {
+  const char *star = strchr(pattern, '*'), *slash = strrchr(pattern, '/'), *last = slash ? slash + 1 : pattern;
+  int n = snprintf(path, PATH_BYTES, "%s/%.*s%s", p->dir, (int)(last - pattern), pattern, at->folder);
+  if (n < PATH_BYTES && *at->folder) {
+    if (mkdir(path, 0777) && errno != EEXIST) return say(w, SP_E_IO, "folder %.700s: %s", path, strerror(errno));
+    path[n++] = '/';
+  }
+  if (n < PATH_BYTES)
+    n += snprintf(path + n, (size_t)(PATH_BYTES - n), "%.*s%s%s", (int)(star - last), last, at->name, star + 1);
+  if (n < PATH_BYTES) return SP_OK;
+  return say(w, SP_E_INVALID, "the path of %.200s is longer than %d bytes", at->name, PATH_BYTES);
 }
 
-static int write_rgb(iw_worker *w, const iw_params *p, const char *pattern, const char *name, const uint8_t *rgb,
+static int write_rgb(iw_worker *w, const iw_params *p, const char *pattern, const iw_place *at, const uint8_t *rgb,
                      int iw, int ih) {
   char path[PATH_BYTES];
-  int rc = file_name(w, p, pattern, name, path);
+  int rc = file_name(w, p, pattern, at, path);
   if (rc) return rc;
   rc = is_jpeg_name(path) ? im_to_jpeg(&w->encoder, rgb, iw, ih, (int)p->quality) : im_to_png(&w->encoder, rgb, iw, ih);
   if (!rc) rc = im_save(&w->encoder, path);
   return rc ? say(w, rc, "%.700s: %s", path, w->encoder.why) : SP_OK;
 }
 
-static int write_labels(iw_worker *w, const iw_params *p, const char *name, const uint8_t *labels, int iw, int ih) {
+static int write_labels(iw_worker *w, const iw_params *p, const iw_place *at, const uint8_t *labels, int iw, int ih) {
   char path[PATH_BYTES];
-  int rc = file_name(w, p, p->masks, name, path);
+  int rc = file_name(w, p, p->masks, at, path);
   if (rc) return rc;
   rc = im_labels_to_png(&w->encoder, labels, iw, ih);
   if (!rc) rc = im_save(&w->encoder, path);
@@ -244,32 +289,51 @@ static int restore(iw_worker *w, const iw_params *p, const char *path, const uin
   return SP_OK;
 }
 
-static int write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
-  const iw_params *p = b->self->p;
+static int place(const iw_batch *b, iw_worker *w, int64_t i, iw_place *at, const iw_name **entry) {
+  const iw_self *self = b->self;
+  const iw_params *p = self->p;
   uint64_t index = SP_ID_INDEX(b->ids[i]);
-  char number[24];
-  const char *name = number;
-  const iw_name *entry = NULL;
+  *entry = NULL;
+  at->name = at->number;
+  at->folder = "";
   if (p->names.n) {
     if (index >= p->names.n)
       return say(w, SP_E_RANGE, "sample %" PRIu64 " has no name: names has %u", index, p->names.n);
-    entry = (const iw_name *)p->names.v + index;
-    name = entry->name;
+    *entry = (const iw_name *)p->names.v + index;
+    at->name = (*entry)->name;
   } else {
-    snprintf(number, sizeof number, "%05" PRIu64, index);
+    snprintf(at->number, sizeof at->number, "%05" PRIu64, index);
   }
+  if (!b->label) return SP_OK;
+  int wide = b->label->spec.dtype == SP_I32;
+  int32_t label = wide ? ((const int32_t *)b->label->data)[i] : ((const uint8_t *)b->label->data)[i];
+  if (label < 0) return say(w, SP_E_RANGE, "sample %" PRIu64 " has label %" PRId32 ", which is no class", index, label);
+  if (self->n_classes && label >= self->n_classes)
+    return say(w, SP_E_RANGE, "sample %" PRIu64 " has label %" PRId32 ", class_names has %" PRId64, index, label,
+               self->n_classes);
+  snprintf(at->label, sizeof at->label, "%" PRId32, label);
+  at->folder = self->n_classes ? self->classes[label] : at->label;
+  return SP_OK;
+}
+
+static int write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
+  const iw_params *p = b->self->p;
+  iw_place at;
+  const iw_name *entry;
+  int failed = place(b, w, i, &at, &entry);
+  if (failed) return failed;
   const uint8_t *rgb = b->image ? take_rgb(b, w, i) : NULL, *labels = NULL;
   int iw = b->w, ih = b->h, rc;
   uint8_t *both;
   if (b->image && !rgb) return say(w, SP_E_NOMEM, "no memory for an image of %d x %d", iw, ih);
-  if (b->image && *p->images && (rc = write_rgb(w, p, p->images, name, rgb, iw, ih))) return rc;
+  if (b->image && *p->images && (rc = write_rgb(w, p, p->images, &at, rgb, iw, ih))) return rc;
   if (!b->mask) return SP_OK;
   labels = (const uint8_t *)b->mask->data + (size_t)i * (size_t)ih * (size_t)iw;
   if (entry && *entry->original && (rc = restore(w, p, entry->original, &rgb, &labels, &iw, &ih))) return rc;
-  if (*p->masks && (rc = write_labels(w, p, name, labels, iw, ih))) return rc;
+  if (*p->masks && (rc = write_labels(w, p, &at, labels, iw, ih))) return rc;
   if (!*p->overlays) return SP_OK;
   if ((rc = blend(w, rgb, labels, iw, ih, &both))) return rc;
-  return write_rgb(w, p, p->overlays, name, both, iw, ih);
+  return write_rgb(w, p, p->overlays, &at, both, iw, ih);
 }
 
 static int write_item(void *arg, int64_t i, int worker) {
@@ -295,6 +359,7 @@ static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
     return ctx->host->fail(ctx, SP_E_STATE, "there is no reader in the graph, so the samples have no numbers");
   b.image = io->in[0].n ? io->in[0].t : NULL;
   b.mask = io->in[1].n ? io->in[1].t : NULL;
+  b.label = io->in[2].n ? io->in[2].t : NULL;
   const int64_t *shape = b.mask ? b.mask->spec.shape : b.image->spec.shape;
   b.h = (int)(b.mask ? shape[1] : shape[2]);
   b.w = (int)(b.mask ? shape[2] : shape[3]);
@@ -319,6 +384,11 @@ static const sp_port image_writer_inputs[] = {{.name = "image",
                                                .ndim = 3,
                                                .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
                                                .doc = "labels, N x H x W"},
+                                              {.name = "label",
+                                               .dtypes = SP_DT(SP_U8) | SP_DT(SP_I32),
+                                               .ndim = 1,
+                                               .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+                                               .doc = "class of each sample, N: its files go to a folder of the class"},
                                               {.name = NULL}};
 
 static const sp_param name_fields[] = {{.name = "name",
@@ -359,6 +429,11 @@ static const sp_param image_writer_params[] = {
      .fields = name_fields,
      .fields_size = sizeof(iw_name),
      .doc = "names by sample number; without them the number itself, five digits"},
+    {.name = "class_names",
+     .type = SP_PARAM_STRING,
+     AT(class_names),
+     .doc = "folders by class, one a line, as reader's class_names; they come before the last part of images, masks and "
+            "overlays; without them the class's number"},
     {.name = "quality", .type = SP_PARAM_INT, AT(quality), .def = 92, .min = 1, .max = 100, .doc = "of JPEG files"},
     {.name = "max_pixels",
      .type = SP_PARAM_INT,

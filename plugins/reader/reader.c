@@ -117,10 +117,13 @@ static void warn_of_missing(sp_ctx *ctx, rd_self *self, const sp_io *io) {
   for (int i = 1; i < 3; i++) {
     if (!io->out[i].t[0].data || self->gives & gives[i] || self->warned & gives[i]) continue;
     self->warned |= gives[i];
+    const char *cure = self->kind == &rd_folder || self->kind == &rd_tree ? ""
+                       : i == 2                                           ? ", or give target = \"class\""
+                                                                          : ", or give target = \"mask\"";
     ctx->host->log(ctx, SP_LOG_WARN,
-                   "output '%s' is read, but %s with target = \"%s\" has none: all of it is \"no label\" (255); %s",
-                   names[i], self->p->path, target_choices[self->p->target],
-                   i == 2 ? "give target = \"class\"" : "give target = \"mask\"");
+                   "output '%s' is read, but %s with target = \"%s\" has none: all of it is \"no label\" (255); read '%s' "
+                   "instead%s",
+                   names[i], self->p->path, target_choices[self->p->target], names[3 - i], cure);
   }
 }
 

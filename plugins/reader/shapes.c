@@ -18,6 +18,8 @@
 #define COLOUR_TRIES 6
 
 enum { GROUND, DISC, SQUARE, TRIANGLE, RING, CROSS, N_CLASSES };
+/* With one shape a picture, the class: by name, as a folder of classes has it. */
+static const int32_t class_of[N_CLASSES] = {[CROSS] = 0, [DISC] = 1, [RING] = 2, [SQUARE] = 3, [TRIANGLE] = 4};
 enum { GRADIENT, STRIPES, CHECKS, CLOUDS, N_PATTERNS };
 
 /* Draws of one sample, in order. */
@@ -131,6 +133,7 @@ static void colour_at(const texture *t, int32_t x, int32_t y, int32_t out[3]) {
 /* ---- shapes ---- */
 typedef struct shape {
   int32_t kind, x, y, r; /* centre, and the radius of the circle around it */
+  int32_t label;         /* in the mask */
   turn way;
   texture skin;
 } shape;
@@ -202,6 +205,7 @@ static void make_scene(dice *d, scene *sc, int32_t wide, int32_t high) {
       if (near > best) {
         best = near;
         sc->shapes[i] = s;
+        sc->shapes[i].label = s.kind;
       }
     }
     make_texture(d, &sc->shapes[i].skin, sc->skins, i + 1);
@@ -216,13 +220,17 @@ static inline int32_t at_pixel(int i, int short_side) {
   return (int32_t)((2 * (int64_t)i + 1) * ONE / (2 * (int64_t)short_side));
 }
 
-/* One shape, whole. Sizes and places of all classes come from the same distributions. */
+/* One shape, within the circle that touches the middle of the short sides: so turning the picture does not take it out,
+ * and a crop takes away no more than an edge of it. The larger of two draws makes places in a circle equally likely. */
 static void make_single(dice *d, scene *sc, int32_t wide, int32_t high) {
   shape *s = &sc->shapes[0];
   make_texture(d, &sc->skins[0], NULL, 0);
   make_shape_of(d, s, ONE * 19 / 100, ONE * 32 / 100);
-  s->x = between(d, s->r, wide - s->r);
-  s->y = between(d, s->r, high - s->r);
+  s->label = 1 + class_of[s->kind];
+  int32_t one = between(d, 0, ONE / 2 - s->r), other = between(d, 0, ONE / 2 - s->r), away = one > other ? one : other;
+  turn where = any_turn(d);
+  s->x = ONE / 2 + along(where, away, 0) + between(d, 0, wide - ONE);
+  s->y = ONE / 2 + along((turn){where.s, 0}, away, 0) + between(d, 0, high - ONE);
   s->way = any_turn(d);
   make_texture(d, &s->skin, sc->skins, 1);
   sc->n = 1;
@@ -247,7 +255,7 @@ static void paint(const shape *s, int32_t unit, int h, int w, int short_side, in
       colour_at(&s->skin, x, y, c);
       int32_t *p = rgb + ((size_t)i * (size_t)w + (size_t)j) * 3;
       for (int k = 0; k < 3; k++) p[k] += (int32_t)((c[k] - p[k]) * cover >> 8);
-      if (mask && depth >= 0) mask[(size_t)i * (size_t)w + (size_t)j] = (uint8_t)s->kind;
+      if (mask && depth >= 0) mask[(size_t)i * (size_t)w + (size_t)j] = (uint8_t)s->label;
     }
   }
 }
@@ -265,7 +273,7 @@ static int shapes_fill(rd_self *self, rd_worker *worker, uint64_t index, const r
   scene sc;
   (self->gives & RD_LABEL ? make_single : make_scene)(&d, &sc, (int32_t)((int64_t)w * ONE / short_side),
                                                       (int32_t)((int64_t)h * ONE / short_side));
-  if (self->gives & RD_LABEL) *out->label = sc.shapes[0].kind - DISC;
+  if (self->gives & RD_LABEL) *out->label = sc.shapes[0].label - 1;
   for (int i = 0; i < h; i++)
     for (int j = 0; j < w; j++)
       colour_at(&sc.skins[0], at_pixel(j, short_side) - ONE / 2, at_pixel(i, short_side) - ONE / 2,
@@ -297,14 +305,12 @@ static int open_set(sp_ctx *ctx, rd_self *self, int64_t classes, const char *nam
   return self->class_names ? SP_OK : ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names of the classes");
 }
 
-#define SHAPE_NAMES "disc\nsquare\ntriangle\nring\ncross"
-
 static int shapes_open(sp_ctx *ctx, rd_self *self) {
-  return open_set(ctx, self, N_CLASSES, "ground\n" SHAPE_NAMES, RD_MASK);
+  return open_set(ctx, self, N_CLASSES, "ground\ndisc\nsquare\ntriangle\nring\ncross", RD_MASK);
 }
 
 static int shape_open(sp_ctx *ctx, rd_self *self) {
-  return open_set(ctx, self, N_CLASSES - 1, SHAPE_NAMES, RD_MASK | RD_LABEL);
+  return open_set(ctx, self, N_CLASSES - 1, "cross\ndisc\nring\nsquare\ntriangle", RD_MASK | RD_LABEL);
 }
 
 static void shapes_close(rd_self *self) { (void)self; }

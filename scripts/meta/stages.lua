@@ -212,11 +212,14 @@
 ---@field image? spcore.ref RGB images, N x 3 x H x W
 ---@field [2]? spcore.ref the input mask
 ---@field mask? spcore.ref labels, N x H x W
+---@field [3]? spcore.ref the input label
+---@field label? spcore.ref class of each sample, N: its files go to a folder of the class
 ---@field dir string folder for the files; made where it is missing, files in it are overwritten (required)
 ---@field images? string file of an image, * stands for the sample's name; .jpg, .jpeg or .png; empty: none (default "images/*.jpg")
 ---@field masks? string file of a mask, a palette PNG whose indices are the labels; empty: none (default "masks/*.png")
 ---@field overlays? string file of the image with the mask's colours over it; empty: none (default "")
 ---@field names? spcore.image_writer.names[] names by sample number; without them the number itself, five digits (default {})
+---@field class_names? string folders by class, one a line, as reader's class_names; they come before the last part of images, masks and overlays; without them the class's number (default "")
 ---@field quality? integer of JPEG files (1..100, default 92)
 ---@field max_pixels? integer an original whose header says more is refused (1..1073741824 px, default 67108864)
 
@@ -252,22 +255,24 @@
 
 ---What g.reader is called with.
 ---@class spcore.reader.params: spcore.source_options
----@field path? string folder with images/ and masks/ (same stem, masks PNG), or a built-in set: shapes, random (default "")
+---@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), or a built-in set: shapes, random (default "")
+---@field target? "mask"|"class" what is known of an image: a label for each pixel, or one class (default "mask")
 ---@field files? spcore.reader.files[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
 ---@field size? integer|integer[] height and width that everything is resized to; one number: square (1..16384 px, default {256})
 ---@field workers? integer threads that fill one batch (1..64, default 2)
 ---@field split? "all"|"train"|"val" which samples: all, those for training or those for validation (default "all")
 ---@field val_fraction? number part of the samples that is for validation, rounded to the nearest count; chosen by name or number (0..0.9, default 0.1)
----@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first (0: all) (0..2147483647, default 0)
----@field classes? integer of random (0: 10), or of a folder (0: as many as its classes.txt has lines); shapes has 6 (0..255, default 0)
+---@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target class a choice by name (0: all) (0..2147483647, default 0)
+---@field classes? integer of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes has 6, with target class 5; at most 255 with target mask (0..2147483647, default 0)
 ---@field max_bad? integer how many broken files are replaced by others before the run stops (0..2147483647, default 16)
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
 ---@field data_seed? integer seed of the built-in sets (0..2147483647, default 0)
 
----Reads images and label masks from JPEG and PNG files, or makes them up.
+---Reads images with label masks or classes from JPEG and PNG files, or makes them up.
 ---@class spcore.reader: spcore.node
 ---@field image spcore.ref RGB images, N x 3 x H x W
----@field mask spcore.ref labels, N x H x W; 255: no label
+---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
+---@field label spcore.ref class of each image, N, int32 where there are more than 256; with target mask 255: no label
 
 ---What g.sgd is called with.
 ---@class spcore.sgd.params: spcore.node_options
@@ -328,7 +333,7 @@
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
 ---@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
----@field reader fun(t: spcore.reader.params): spcore.reader Reads images and label masks from JPEG and PNG files, or makes them up
+---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from JPEG and PNG files, or makes them up
 ---@field sgd fun(t: spcore.sgd.params): spcore.sgd Stochastic gradient descent
 ---@field sleep fun(t: spcore.sleep.params): spcore.sleep Passes tensors through after a known time
 ---@field to_float fun(t: spcore.to_float.params): spcore.to_float Turns bytes into float32

@@ -14,6 +14,7 @@ torch = torch_or_skip()
 try:
     import torchvision.transforms.functional as TF
     from PIL import Image
+    from torchvision.datasets import ImageFolder
 except ImportError as e:
     print(f"skipped: {e} (Debian: apt install python3-torchvision python3-pil)")
     sys.exit(77)
@@ -83,6 +84,23 @@ with tempfile.TemporaryDirectory() as tmp:
                    device="cpu")
         want = TF.resize(torch.tensor(m)[None], [oh, ow], interpolation=TF.InterpolationMode.NEAREST)[0].numpy()
         r.same(f"mask {h}x{w} -> {oh}x{ow}", st.forward()["mask"][0], want)
+
+# folders of classes: torchvision's classes, order and labels
+with tempfile.TemporaryDirectory() as tmp:
+    names = ["Zebra/B.JPG", "Zebra/a.png", "Zebra/b.jpeg", "_x/1.jpg", "a/z.jpg", "a/B/2.jpg", "a/b/1.PNG", "a/b-c/0.jpg",
+             "a/b/c/0.jpg", "a/b/c.d/0.jpg", "a-b/9.jpg", "a-b/10.jpg", "a.b/only.Png", "b/deep/er/x.jpeg", "B/y.jpg",
+             "\u00e9t\u00e9/q.jpg", "\u4e2d/\u6587.png", "z/a b.jpg", "z/a!b.jpg", "z/a.b.jpg", "z/ab.jpg"]
+    for k in rng.permutation(len(names)):
+        path = f"{tmp}/{names[k]}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        Image.fromarray(np.full((1, 1, 3), 11 * k, np.uint8)).save(path)
+    theirs = ImageFolder(tmp)
+    st = Stage("reader", {"path": tmp, "target": "class", "size": 1}, batch=len(names), training=False, device="cpu")
+    out = st.forward()
+    r.same("classes of a folder", np.float64(st.attr("classes")), np.float64(len(theirs.classes)))
+    r.same("labels of a folder", out["label"].astype(np.int64), np.array(theirs.targets))
+    r.same("order of a folder", out["image"][:, 0, 0, 0],
+           np.stack([np.asarray(theirs.loader(path))[0, 0, 0] for path, _ in theirs.samples]))
 
 for order in (ROW_MAJOR, CHANNELS_LAST):
     a = rng.integers(0, 256, (2, 3, 17, 19)).astype(np.uint8)

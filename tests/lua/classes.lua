@@ -1,0 +1,96 @@
+-- SPDX-License-Identifier: MIT
+-- One class an image: shapes written as a folder of classes, read back, learned; and what a script that mixes targets is told.
+-- needs: onednn images
+local sp = require "spcore"
+local t = require "check"
+
+local dir <close> = t.folder()
+local set, names = dir.path .. "/set", { "cross", "disc", "ring", "square", "triangle" }
+
+local function make(more)
+  return t.spcore(dir.path, ("run make_shapes.lua set --target class --samples 60 --size 24 --quiet --threads 2 %s"):format(more))
+end
+
+do -- the files
+  local code, out, err = make ""
+  t.eq(err, "")
+  t.eq(code, 0)
+  t.match(out, "set: 60 images\n$")
+  t.eq(io.open(set .. "/classes.txt"), nil)
+  code, out, err = make ""
+  t.eq(code, 2)
+  t.match(err, "set/cross is there already")
+end
+
+do -- labels of the files are those of the set
+  local function labels(params)
+    local g <close> = sp.graph { threads = 2 }
+    params.size, params.target, params.batch, params.shuffle = 24, "class", 60, false
+    local data = g.reader(params)
+    t.eq(data.classes, 5)
+    t.eq(data.class_names, table.concat(names, "\n"))
+    t.eq(data.length, 60)
+    t.eq(data.label.dtype, "uint8")
+    t.eq(table.concat(data.label.shape, " "), "60")
+    -- a row of the matrix for each label, whatever the logits say
+    local any = g.layers { g.to_float { data.image }, layers = { { "flatten" }, { "linear", 5 } } }
+    g.confusion { any, data.label }
+    for _, m in g:steps(1) do
+      local n = {}
+      for i = 1, 5 do
+        n[i] = 0
+        for j = 1, 5 do n[i] = n[i] + m.counts[i][j] end
+      end
+      return table.concat(n, " ")
+    end
+  end
+  local n = labels { path = set }
+  t.eq(n, labels { path = "shapes", samples = 60 }, "how many of each class")
+  -- as the files say
+  local want = {}
+  for i, name in ipairs(names) do
+    local list = io.popen(("ls '%s/%s' | wc -l"):format(set, name))
+    want[i] = tostring(tonumber(list:read "a"))
+    list:close()
+  end
+  t.eq(n, table.concat(want, " "))
+end
+
+do -- it learns, and evaluates on the other part
+  local g <close> = sp.graph { threads = 2 }
+  local function source(split)
+    return g.reader { path = set, target = "class", split = split, val_fraction = 0.2, size = 16, batch = 12 }
+  end
+  local data, val = source "train", source "val"
+  local logits = g.layers { g.to_float { data.image, scale = true }, layers = { { "flatten" }, { "linear", data.classes } } }
+  g.confusion { logits, data.label }
+  g:train { g.cross_entropy { logits, data.label }, optimizer = g.adamw { lr = 1e-2 } }
+  local first, last
+  for _, m in g:steps(40) do
+    first, last = first or m.loss, m.loss
+  end
+  t.ok(last < first / 2, "the loss falls")
+  local n = 0
+  for _, row in ipairs(g:evaluate { data = val }.counts) do
+    for _, k in ipairs(row) do n = n + k end
+  end
+  t.eq(n, 12, "samples for validation")
+end
+
+do -- mixed up: a warning says what is missing, the loss what it got
+  t.write(dir.path .. "/mixed.lua", [[
+local sp = require "spcore"
+local g <close> = sp.graph {}
+local data = g.reader { path = "shapes", size = 16, batch = 4 }
+local logits = g.layers { g.to_float { data.image }, layers = { { "flatten" }, { "linear", 6 } } }
+g:train { g.cross_entropy { logits, data.label }, optimizer = g.sgd {} }
+for _ in g:steps(1) do end
+]])
+  local code, _, err = t.spcore(dir.path, "run mixed.lua")
+  t.eq(code, 1)
+  t.match(err, "^spcore: stage 'reader': output 'label' is read, but shapes with target = \"mask\" has none.-\n")
+  t.match(err, "\nspcore: mixed.lua:6: stage 'cross_entropy' step 0: sample %d+: label 255 is outside 0..5\n$")
+  code, _, err = t.spcore(dir.path, "run train_seg.lua --steps 1 --out r --classes 5 --data set")
+  t.eq(code, 1)
+  t.one_line(err, "set holds a folder for each class, which is for target = \"class\"")
+end
