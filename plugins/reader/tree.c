@@ -111,6 +111,7 @@ static int subfolders(const char *base, rd_names *out) {
     else if (kind_of_entry(path, e) == DT_DIR && rd_names_add(out, e->d_name)) errno = ENOMEM;
     else continue;
     rc = -1;
+    break; /* with errno as it is */
   }
   if (d && !rc && errno) rc = -1;
   int why = errno;
