@@ -84,25 +84,11 @@ static int layer(maker *m, int in, const nn_layer *l, const char *name, const ch
   return out;
 }
 
-static int halvings(maker *m, int in, int64_t depth) {
-  const nn_value *v = &m->net->values[in];
-  int64_t side = v->h < v->w ? v->h : v->w;
-  int d = (int)depth;
-  if (!d)
-    while (side >> (d + 1)) d++;
-  if (v->h % ((int64_t)1 << d) || v->w % ((int64_t)1 << d))
-    return m->ctx->host->fail(m->ctx, SP_E_SHAPE,
-                              "an image of %lld x %lld cannot be halved %d times; choose a size that "
-                              "is a multiple of %lld, or another depth",
-                              (long long)v->h, (long long)v->w, d, (long long)1 << d);
-  return d;
-}
-
 static int plain(maker *m, const encoder_params *p, int v) {
   static const int64_t one = 1, two = 2;
   nn_layer c = {.type = NN_CONV, .bias = 1, .out = p->width, .kernel = {&one, 1, 0}, .stride = {&one, 1, 0}};
   nn_layer r = {.type = NN_RELU};
-  int d = halvings(m, v, p->depth);
+  int d = nn_halvings(m->ctx, m->net, v, p->depth);
   if (d < 0) return d;
   for (int i = 0; i <= d && v >= 0; i++) {
     char name[16], place[32];
@@ -120,7 +106,7 @@ static int unet(maker *m, const encoder_params *p, int v) {
   static const int64_t two = 2;
   nn_layer pool = {.type = NN_MAX_POOL, .kernel = {&two, 1, 0}, .stride = {&two, 1, 0}};
   nn_layer conv = {.type = NN_CONV, .bias = 1, .kernel = {&two, 1, 0}, .stride = {&two, 1, 0}};
-  int d = halvings(m, v, p->depth ? p->depth : 3);
+  int d = nn_halvings(m->ctx, m->net, v, p->depth ? p->depth : 3);
   if (d < 0) return d;
   conv.out = p->width;
   for (int i = 0; i <= d && v >= 0; i++) {

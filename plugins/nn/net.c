@@ -403,6 +403,20 @@ int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const
   return in;
 }
 
+int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t depth) {
+  const nn_value *v = &net->values[in];
+  int64_t side = v->h < v->w ? v->h : v->w;
+  int d = (int)depth;
+  if (!d)
+    while (side >> (d + 1)) d++;
+  if (v->h % ((int64_t)1 << d) || v->w % ((int64_t)1 << d))
+    return ctx->host->fail(ctx, SP_E_SHAPE,
+                           "an image of %lld x %lld cannot be halved %d times; choose a size that "
+                           "is a multiple of %lld, or another depth",
+                           (long long)v->h, (long long)v->w, d, (long long)1 << d);
+  return d;
+}
+
 void nn_fuse(nn_net *net, const uint8_t *keep) {
   int n = 0;
   for (int i = 0; i < net->n_ops; i++) {

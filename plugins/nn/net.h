@@ -83,6 +83,9 @@ int nn_add_layers(sp_ctx *ctx, nn_net *net, int in, const sp_structs *layers);
 int nn_add_concat(sp_ctx *ctx, nn_net *net, int a, int b, const char *place);
 /* `count` times 3x3 convolution without bias, batch norm, ReLU; named PREFIX.0, PREFIX.1 ... */
 int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix);
+/* How often the map is to be halved: `depth`, or down to one pixel where that is 0. A map whose sides are no multiple of
+ * two to that power is refused. */
+int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t depth);
 
 /* Fuses ReLU into the op before it where nothing else reads that op's result. keep[v]: the value is seen from
  * outside. */
