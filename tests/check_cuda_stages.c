@@ -286,6 +286,105 @@ START_TEST(confusion) {
 }
 END_TEST
 
+/* Rows of logits, with ties, NaN and labels that do not count; from one block to as many as there may be. */
+static const struct rows {
+  int64_t n, c;
+  const char *params;
+} rows[] = {{1, 1, NULL},
+            {32, 10, NULL},
+            {7, 3, "{ k = 2 }"},
+            {33, 1000, "{ k = 5 }"},
+            {5, 20000, "{ k = 100 }"},
+            {3000, 20, "{ k = 3 }"},
+            {2100, 600, "{ k = 50 }"}};
+
+static void row_labels(twin *w, int type, int64_t n, int64_t classes, int64_t ignore, int64_t bad, int64_t value) {
+  void *y = malloc((size_t)n * 8);
+  ck_assert_ptr_nonnull(y);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t v = i == bad ? value : i % 9 == 4 ? ignore : i * 7919 % classes;
+    if (type == SP_U8) ((uint8_t *)y)[i] = (uint8_t)v;
+    else if (type == SP_I32) ((int32_t *)y)[i] = (int32_t)v;
+    else ((int64_t *)y)[i] = v;
+  }
+  twin_input(w, 1, type, 1, &n, SP_ROW_MAJOR, y);
+  free(y);
+}
+
+static void row_logits(twin *w, int64_t n, int64_t c) {
+  int64_t shape[2] = {n, c}, all = n * c;
+  float *x = malloc((size_t)all * sizeof *x);
+  ck_assert_ptr_nonnull(x);
+  spt_random(x, all, 6, -4, 4);
+  for (int64_t i = 0; i < all; i++) x[i] = i % 101 == 50 ? NAN : c > 100 ? x[i] : rintf(x[i]);
+  twin_input(w, 0, SP_F32, 2, shape, SP_ROW_MAJOR, x);
+  free(x);
+}
+
+START_TEST(accuracy) {
+  const struct rows *r = &rows[_i];
+  for (size_t type = 0; type < SP_ARRAY(label_types); type++) {
+    char name[64];
+    twin w;
+    if (label_types[type] == SP_U8 && r->c > 200) continue;
+    snprintf(name, sizeof name, "%d x %d", (int)r->n, (int)r->c);
+    twin_open(&w, "accuracy", name, r->params, SP_PRECISION_FP32, same_bits);
+    row_logits(&w, r->n, r->c);
+    row_labels(&w, label_types[type], r->n, r->c, label_types[type] == SP_U8 ? r->c - 1 : -100, -1, 0);
+    twin_plan(&w, 0);
+    twin_forward(&w, 0);
+    twin_compare(&w, SPT_OUT);
+    twin_repeat(&w, false);
+    if (r->n > 1) {
+      twin_run_batch(&w, r->n - 1);
+      twin_forward(&w, 2);
+      twin_compare(&w, SPT_OUT);
+    }
+    twin_close(&w);
+  }
+}
+END_TEST
+
+START_TEST(bad_row_labels) {
+  static const struct {
+    int64_t n, c, bad, value;
+  } cases[] = {{32, 10, 0, 10}, {32, 10, 31, -1}, {2100, 600, 1500, 600}, {2100, 600, 2099, 1000}};
+  twin w;
+  twin_open(&w, "accuracy", "bad label", NULL, SP_PRECISION_FP32, same_bits);
+  row_logits(&w, cases[_i].n, cases[_i].c);
+  row_labels(&w, SP_I32, cases[_i].n, cases[_i].c, -100, cases[_i].bad, cases[_i].value);
+  twin_plan(&w, 0);
+  TWIN_BOTH(&w, spt_set_id, cases[_i].bad, SP_ID(3, 12345));
+  int a = spt_forward(w.a, 5), b = spt_forward(w.b, 5);
+  ck_assert_int_eq(a, SP_E_DATA);
+  ck_assert_int_eq(a, b);
+  ck_assert_str_eq(spt_error(w.a), spt_error(w.b));
+  twin_compare(&w, SPT_OUT);
+  twin_close(&w);
+}
+END_TEST
+
+/* The loss of a classifier: N x C logits, N labels. */
+START_TEST(cross_entropy_of_rows) {
+  const twin_limits limits = {1e-6, 2e-6, 0, 0};
+  static const int64_t sizes[][2] = {{1, 2}, {32, 10}, {17, 65}, {40, 1000}, {3, 5000}};
+  for (size_t k = 0; k < SP_ARRAY(sizes); k++) {
+    char name[64];
+    twin w;
+    snprintf(name, sizeof name, "rows, %d x %d", (int)sizes[k][0], (int)sizes[k][1]);
+    twin_open(&w, "cross_entropy", name, NULL, SP_PRECISION_FP32, limits);
+    twin_floats(&w, 0, 2, sizes[k], SP_ROW_MAJOR, -5, 5);
+    row_labels(&w, label_types[1 + _i], sizes[k][0], sizes[k][1], -100, -1, 0);
+    twin_plan(&w, 1);
+    twin_forward(&w, 0);
+    twin_compare_step(&w);
+    twin_repeat(&w, false);
+    short_batch(&w, sizes[k][0]);
+    twin_close(&w);
+  }
+}
+END_TEST
+
 START_TEST(argmax) {
   for (size_t k = 0; k < SP_ARRAY(logits); k++) {
     const struct logits *l = &logits[k];
@@ -424,6 +523,9 @@ int main(void) {
   tcase_add_loop_test(c, bad_labels, 0, 2);
   tcase_add_loop_test(c, all_ignored, 0, 2);
   tcase_add_loop_test(c, confusion, 0, 2);
+  tcase_add_loop_test(c, accuracy, 0, (int)SP_ARRAY(rows));
+  tcase_add_loop_test(c, bad_row_labels, 0, 4);
+  tcase_add_loop_test(c, cross_entropy_of_rows, 0, 2);
   tcase_add_loop_test(c, argmax, 0, 2);
   tcase_add_loop_test(c, optimizer, 0, (int)SP_ARRAY(optimizers));
   tcase_add_loop_test(c, skipping, 0, 2);

@@ -61,6 +61,13 @@ function sp.fail(message) end
 ---@return spcore.graph
 function sp.graph(opt) end
 
+---Top-1 and top-k accuracy from the counts of stage 'accuracy'; nan where no label counted.
+---@param metrics spcore.metrics of a step or an evaluation
+---@param stage? string the stage's name, where several stages have such metrics
+---@return number top1
+---@return number topk
+function sp.accuracy(metrics, stage) end
+
 ---Mean intersection over union, and the value per class (false: in neither truth nor prediction).
 ---@param counts integer[][] counts[truth][predicted]
 ---@param options? { ignore?: integer[] }

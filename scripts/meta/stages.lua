@@ -20,6 +20,22 @@
 ---@class spcore.node
 ---@field name string
 
+---What g.accuracy is called with.
+---@class spcore.accuracy.params: spcore.node_options
+---@field [1]? spcore.ref the input logits
+---@field logits? spcore.ref N x C
+---@field [2]? spcore.ref the input labels
+---@field labels? spcore.ref N class numbers
+---@field k? integer how many of the largest logits topk looks at; may be more than there are (1..65536, default 5)
+---@field ignore_index? integer labels of this value do not count (default -100)
+
+---Counts of labels that are the class of the largest logit, or among the k largest.
+---@class spcore.accuracy: spcore.node
+---@field top1 spcore.ref how many labels are the class of the largest logit; of equals the first
+---@field topk spcore.ref how many labels are among the classes of the k largest logits
+---@field counted spcore.ref how many labels there are without those that do not count
+---@field status spcore.ref the first label out of range
+
 ---What g.adamw is called with.
 ---@class spcore.adamw.params: spcore.node_options
 ---@field [1]? spcore.ref|spcore.ref[] the input gradients
@@ -321,6 +337,7 @@
 ---@field image spcore.ref the same values as float32, same shape and order
 
 ---@class spcore.graph
+---@field accuracy fun(t: spcore.accuracy.params): spcore.accuracy Counts of labels that are the class of the largest logit, or among the k largest
 ---@field adamw fun(t: spcore.adamw.params): spcore.adamw Adam with decoupled weight decay
 ---@field add fun(t: spcore.add.params): spcore.add Sum of tensors of one shape
 ---@field argmax fun(t: spcore.argmax.params): spcore.argmax Gives each pixel the class of its largest logit

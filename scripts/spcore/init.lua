@@ -14,6 +14,7 @@ local sp = {
   cosine = require "spcore.cosine",
   run = require "spcore.run",
   write_file = (require "spcore.files").write,
+  accuracy = require "spcore.accuracy",
   mean_iou = require "spcore.iou",
   json = require "spcore.json",
   log = progress.log,

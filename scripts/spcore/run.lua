@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end.
+local accuracy = require "spcore.accuracy"
 local core = require "spcore.core"
 local files = require "spcore.files"
 local json = require "spcore.json"
@@ -137,6 +138,17 @@ local function fade_in(self, counts)
   end
 end
 
+-- The same of the correct samples.
+local function fade_hits_in(self, m)
+  self.right = 0.95 * (self.right or 0) + m.top1
+  self.counted = 0.95 * (self.counted or 0) + m.counted
+end
+
+-- Metrics as stage `accuracy` gives them.
+local function has_hits(m)
+  return math.type(m.top1) == "integer" and math.type(m.topk) == "integer" and math.type(m.counted) == "integer"
+end
+
 local function write_line(self, t)
   local ok, why = self.metrics:write(json.encode(t), "\n")
   if ok then ok, why = self.metrics:flush() end
@@ -147,10 +159,15 @@ end
 function run:step(step, m)
   local counts = m.counts
   if type(counts) == "table" then fade_in(self, counts) end
+  if has_hits(m) then fade_hits_in(self, m) end
   local eval = m.eval
   if type(eval) == "table" and type(eval.counts) == "table" then
     eval.iou = mean_iou(eval.counts)
     self.iou = eval.iou
+  end
+  if type(eval) == "table" and has_hits(eval) then
+    eval.accuracy = accuracy(eval)
+    self.accuracy = eval.accuracy
   end
   local line = {}
   for k, v in pairs(m) do
@@ -163,6 +180,10 @@ function run:step(step, m)
     local parts = {}
     if m.loss then parts[1] = ("loss %.4f"):format(m.loss) end
     if self.counts then parts[#parts + 1] = ("IoU %.3f"):format((mean_iou(self.counts))) end
+    if self.counted and self.counted > 0 then
+      parts[#parts + 1] = ("accuracy %.3f"):format(self.right / self.counted)
+    end
+    if self.accuracy then parts[#parts + 1] = ("val accuracy %.3f"):format(self.accuracy) end
     if self.iou then parts[#parts + 1] = ("val IoU %.3f"):format(self.iou) end
     return parts
   end)

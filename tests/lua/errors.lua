@@ -53,6 +53,10 @@ t.raises("'data' must be a stage that reads", function() g:evaluate { data = mul
 t.raises("'every' must be", function() g:evaluate { data = data, every = 0 } end)
 t.raises("spcore has no 'grph'; did you mean 'graph'", function() local _ = sp.grph end)
 t.raises("mean_iou: a square matrix", sp.mean_iou, { 1, 2 })
+t.raises("accuracy: metrics with 'counted' are wanted", sp.accuracy, { loss = 1 })
+t.raises("accuracy: metrics with 'head.counted' are wanted", sp.accuracy, { counted = 1, top1 = 1, topk = 1 }, "head")
+t.raises("accuracy: metrics with 'topk' are wanted", sp.accuracy, { counted = 1, top1 = 1 })
+t.raises("accuracy: metrics", sp.accuracy)
 
 -- An input that is never wired is named with the line where the stage was added.
 do

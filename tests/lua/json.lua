@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- JSON there and back, what is no JSON, and mean IoU.
+-- JSON there and back, what is no JSON, mean IoU and accuracy.
 local sp = require "spcore"
 local t = require "check"
 local json = sp.json
@@ -48,3 +48,9 @@ t.eq(per_class[3], false)
 t.eq(mean, 0.3)
 t.eq((sp.mean_iou({ { 6, 2 }, { 2, 0 } }, { ignore = { 1 } })), 0.6)
 t.eq((sp.mean_iou { { 0, 0 }, { 0, 0 } }), 0 / 0)
+
+local top1, topk = sp.accuracy { top1 = 3, topk = 7, counted = 8 }
+t.eq(top1, 0.375)
+t.eq(topk, 0.875)
+t.eq((sp.accuracy({ ["a.top1"] = 1, ["a.topk"] = 2, ["a.counted"] = 4 }, "a")), 0.25)
+t.eq((sp.accuracy { top1 = 0, topk = 0, counted = 0 }), 0 / 0)
