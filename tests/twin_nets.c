@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * twin_nets.c - encoder, decoder and layers on a device, compared with the cpu. */
+ * twin_nets.c - encoder, decoder, layers and classifier on a device, compared with the cpu. */
 #include "twin_nets.h"
 
 #include <stdio.h>
@@ -107,6 +107,18 @@ static const struct net {
      KINKS, 0, 0},
     {"decoder", "layers", "{ classes = 6, layers = { { \"conv_transpose\", 12 }, { \"conv\", 6, kernel = 1 } } }", 2,
      24, 3, 5, 0, 0, 0},
+    {"classifier", "plain", "{ classes = 5, width = 8 }", 3, 3, 16, 16, KINKS, 0, 0},
+    {"classifier", "plain, map flattened", "{ classes = 7, width = 5, depth = 2 }", 2, 1, 8, 12, KINKS, 0, 0},
+    {"classifier", "residual", "{ classes = 5, model = \"residual\", width = 8, depth = 2, blocks = 1 }", 4, 3, 12, 10,
+     KINKS, 0, 0},
+    {"classifier", "pool", "{ classes = 6, model = \"pool\" }", 4, 24, 7, 5, 0, 0, 0},
+    {"classifier", "pool, odd channels", "{ classes = 3, model = \"pool\" }", 3, 7, 20, 33, 0, 0, 0},
+    {"classifier", "pool, one pixel", "{ classes = 6, model = \"pool\" }", 4, 40, 1, 1, 0, 0, 0},
+    {"classifier", "pool of features", "{ classes = 6, model = \"pool\" }", 5, 33, 0, 0, FLAT, 0, 0},
+    {"classifier", "layers", "{ classes = 4, layers = { { \"conv\", 6 }, { \"flatten\" }, { \"linear\", 4 } } }", 3, 3,
+     6, 5, 0, 0, 0},
+    {"classifier", "plain, 64 pixels", "{ classes = 10 }", 32, 3, 64, 64, KINKS | LARGE, 0, 0},
+    {"classifier", "residual, 32 pixels", "{ classes = 10, model = \"residual\" }", 32, 3, 32, 32, KINKS | LARGE, 0, 0},
     {"encoder", "plain, 64 pixels", NULL, 8, 3, 64, 64, KINKS | LARGE, 0, 0},
     {"encoder", "plain, 256 pixels", NULL, 3, 3, 256, 256, KINKS | HUGE_NET, 0, 0},
     {"encoder", "unet, 64 pixels", "{ model = \"unet\" }", 8, 3, 64, 64, KINKS | LARGE, 0, 0},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * twin_nets.h - encoder, decoder and layers on a device, compared with the cpu. */
+ * twin_nets.h - encoder, decoder, layers and classifier on a device, compared with the cpu. */
 #ifndef SP_TESTS_TWIN_NETS_H
 #define SP_TESTS_TWIN_NETS_H
 

@@ -36,11 +36,11 @@ AS_IF([test "x$sp_check" = xno], [SP_WITHOUT([check], [the C unit tests are skip
 AM_CONDITIONAL([HAVE_CHECK], [test "x$sp_check" = xyes])])
 
 AC_DEFUN([SP_DNNL],
-[SP_WITH([onednn], [oneDNN: no stages encoder, decoder, layers])
+[SP_WITH([onednn], [oneDNN: no stages encoder, decoder, layers, classifier])
 AC_ARG_VAR([DNNL_CFLAGS], [C compiler flags for oneDNN])
 AC_ARG_VAR([DNNL_LIBS], [linker flags for oneDNN @<:@-ldnnl@:>@])
 sp_onednn=no
-sp_why="no stages encoder, decoder, layers (Debian: libdnnl-dev)"
+sp_why="no stages encoder, decoder, layers, classifier (Debian: libdnnl-dev)"
 AC_OPENMP
 sp_saved_CPPFLAGS=$CPPFLAGS sp_saved_LIBS=$LIBS
 : ${DNNL_LIBS=-ldnnl}
@@ -56,7 +56,7 @@ AS_IF([test "x$with_onednn" != xno],
        [AC_MSG_RESULT([yes]); sp_onednn=yes], [AC_MSG_RESULT([no])])])])
 CPPFLAGS=$sp_saved_CPPFLAGS LIBS=$sp_saved_LIBS
 AS_IF([test "x$sp_onednn" = xyes && test "x$OPENMP_CFLAGS" = x && test "x$ac_cv_prog_c_openmp" = xunsupported],
-  [sp_onednn=no sp_why="oneDNN's threads need a compiler with OpenMP; no stages encoder, decoder, layers"])
+  [sp_onednn=no sp_why="oneDNN's threads need a compiler with OpenMP; no stages encoder, decoder, layers, classifier"])
 AS_IF([test "x$sp_onednn" = xno], [SP_WITHOUT([onednn], [$sp_why])])
 AM_CONDITIONAL([HAVE_DNNL], [test "x$sp_onednn" = xyes])])
 
