@@ -113,6 +113,7 @@ static const struct net {
      KINKS, 0, 0},
     {"classifier", "pool", "{ classes = 6, model = \"pool\" }", 4, 24, 7, 5, 0, 0, 0},
     {"classifier", "pool, odd channels", "{ classes = 3, model = \"pool\" }", 3, 7, 20, 33, 0, 0, 0},
+    {"classifier", "pool, wide", "{ classes = 3, model = \"pool\" }", 3, 260, 9, 6, 0, 0, 0},
     {"classifier", "pool, one pixel", "{ classes = 6, model = \"pool\" }", 4, 40, 1, 1, 0, 0, 0},
     {"classifier", "pool of features", "{ classes = 6, model = \"pool\" }", 5, 33, 0, 0, FLAT, 0, 0},
     {"classifier", "layers", "{ classes = 4, layers = { { \"conv\", 6 }, { \"flatten\" }, { \"linear\", 4 } } }", 3, 3,

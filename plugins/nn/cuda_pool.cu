@@ -5,7 +5,7 @@
 
 namespace nnk {
 
-enum { THREADS = 256 };
+enum { THREADS = 256, LANES = 32, WHOLE = 16 /* pixels; of fewer a mean is a thread's work */ };
 
 struct pool_args {
   nnk_map y, x; /* backward: dy and dx */
@@ -71,6 +71,34 @@ template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_forwa
   store<V>(p.y.p, p.y.elt, ((sample * p.y.h + oy) * p.y.w + ox) * p.y.c + ch, out);
 }
 
+/* The mean over the whole map: a block takes `lanes` units of channels of a sample, side by side, and each of its teams
+ * of lanes a share of the pixels; the shares are added as a tree. */
+template <int V> __global__ void __launch_bounds__(THREADS) mean_forward(pool_args p, int lanes) {
+  __shared__ float part[V * THREADS];
+  int64_t sample = blockIdx.x / p.blocks, px = pixels(p.x);
+  int me = threadIdx.x, team = me / lanes, teams = THREADS / lanes;
+  int64_t ch = ((blockIdx.x - sample * p.blocks) * lanes + me % lanes) * V;
+  bool inside = ch < p.x.c;
+  float sum[V], v[V];
+  for (int j = 0; j < V; j++) sum[j] = 0;
+  if (inside) {
+#pragma unroll 4
+    for (int64_t i = team; i < px; i += teams) {
+      load<V>(v, p.x.p, p.x.elt, (sample * px + i) * p.x.c + ch);
+#pragma unroll
+      for (int j = 0; j < V; j++) sum[j] += v[j];
+    }
+  }
+  for (int j = 0; j < V; j++) part[j * THREADS + me] = sum[j];
+  for (int n = teams / 2; n; n /= 2) {
+    __syncthreads();
+    for (int j = 0; j < V && team < n; j++) part[j * THREADS + me] += part[j * THREADS + me + n * lanes];
+  }
+  if (team || !inside) return;
+  for (int j = 0; j < V; j++) v[j] = part[j * THREADS + me] * (1 / static_cast<float>(px));
+  store<V>(p.y.p, p.y.elt, sample * p.y.c + ch, v);
+}
+
 /* A thread gathers what the windows over its input give; for max it finds each window's winner again. */
 template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_backward(pool_args p) {
   int64_t sample;
@@ -124,6 +152,19 @@ template <int V> static int run_pool(void *stream, pool_args p, bool max, bool f
   return launched();
 }
 
+template <int V> static int run_mean(void *stream, pool_args p) {
+  int64_t units = p.x.c / V;
+  int lanes = 1;
+  while (lanes < LANES && lanes < units) lanes *= 2;
+  p.blocks = up(units, lanes);
+  SP_LAUNCH(mean_forward<V>, static_cast<unsigned>(p.blocks * p.x.n), THREADS, 0, stream, p, lanes);
+  return launched();
+}
+
+static bool is_mean(int max, const nnk_map *x, const nnk_window &w) {
+  return !max && pixels(*x) > WHOLE && w.k[0] == x->h && w.k[1] == x->w && !w.p[0] && !w.p[1];
+}
+
 static bool plain(const nnk_map *m) { return m->layout == 0 || pixels(*m) == 1; }
 
 } // namespace nnk
@@ -134,8 +175,9 @@ int nnk_pool_forward(void *stream, int max, const nnk_map *y, const nnk_map *x, 
   if (!plain(y) || !plain(x)) return refused();
   if (elements(*y) == 0) return cudaSuccess;
   pool_args p = {*y, *x, nullptr, nullptr, 0, 0, w, 0};
-  return access(access(4, y, y->c), x, x->c) == 4 ? run_pool<4>(stream, p, max, true)
-                                                  : run_pool<1>(stream, p, max, true);
+  int v = access(access(4, y, y->c), x, x->c);
+  if (is_mean(max, x, w)) return v == 4 ? run_mean<4>(stream, p) : run_mean<1>(stream, p);
+  return v == 4 ? run_pool<4>(stream, p, max, true) : run_pool<1>(stream, p, max, true);
 }
 
 int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, nnk_window w,

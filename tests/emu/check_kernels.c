@@ -306,10 +306,19 @@ static void pool(int max, nnk_window w, int64_t c, int e) {
 }
 
 START_TEST(pools) {
-  static const nnk_window windows[] = {{{2, 2}, {2, 2}, {0, 0}}, {{3, 3}, {2, 2}, {1, 1}}, {{3, 2}, {1, 3}, {1, 0}}};
-  for (int k = 0; k < 3; k++)
+  static const nnk_window windows[] = {{{2, 2}, {2, 2}, {0, 0}},
+                                       {{3, 3}, {2, 2}, {1, 1}},
+                                       {{3, 2}, {1, 3}, {1, 0}},
+                                       {{9, 7}, {1, 1}, {0, 0}},
+                                       {{9, 6}, {1, 1}, {0, 0}}};
+  for (int k = 0; k < 5; k++)
     for (int max = 0; max < 2; max++)
       for (int e = 0; e < 2; e++) pool(max, windows[k], k == 1 ? 8 : 5, e);
+  for (int e = 0; e < 2; e++) /* means over the whole map, of few channels and of more than a block takes */
+    for (int64_t c = 1; c < 300; c = c * 3 + 1) {
+      pool(0, windows[3], c, e);
+      pool(0, windows[3], 4 * c, e);
+    }
 }
 END_TEST
 
