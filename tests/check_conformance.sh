@@ -10,12 +10,9 @@ failed=0
 for so in "$top_builddir"/.libs/*.so; do
   test -f "$so" || continue
   n=$((n + 1))
-  # `path`, `dir`, `size`, `degrees`: what reader, image_writer and others cannot do without; the rest have no such parameter.
-  "$spcore" check --quiet --set path=random --set size=16 --set degrees=30 --set dir="$out/pictures" "$so" >"$out/log" 2>&1 || {
-  # `path`, `dir` and `classes` are what reader, image_writer and decoder, classifier cannot do without; others have no
-  # such parameter.
-  "$spcore" check --quiet --set path=random --set size=16 --set dir="$out/pictures" --set classes=2 "$so" \
-    >"$out/log" 2>&1 || {
+  # what reader, image_writer, classifier ... cannot do without; the rest have no such parameters
+  "$spcore" check --quiet --set path=random --set size=16 --set degrees=30 --set classes=2 --set dir="$out/pictures" \
+    "$so" >"$out/log" 2>&1 || {
     failed=$((failed + 1))
     cat "$out/log"
   }

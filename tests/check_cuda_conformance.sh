@@ -14,10 +14,8 @@ for so in "$modules"/*_cuda.so; do
   test -f "$so" || continue
   n=$((n + 1))
   for precision in fp32 tf32 bf16; do
-    # `classes`, `size`, `degrees`: what decoder, batch_crop and batch_rotate cannot do without
+    # what decoder, batch_crop, batch_rotate ... cannot do without
     "$spcore" check --quiet --precision $precision --set classes=2 --set size=16 --set degrees=30 "$so" >"$out/log" 2>&1
-    # `classes` is what decoder and classifier cannot do without
-    "$spcore" check --quiet --precision $precision --set classes=2 "$so" >"$out/log" 2>&1
     code=$?
     if reason=$(grep -o "SKIP device 'cuda': .*" "$out/log"); then
       echo "skipped: ${reason#SKIP }"

@@ -76,6 +76,48 @@
 ---@class spcore.argmax: spcore.node
 ---@field mask spcore.ref labels 0..C-1, N x H x W; of equal values the first
 
+---What g.batch_crop is called with.
+---@class spcore.batch_crop.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W each, row-major or channels-last
+---@field [2]? spcore.ref|spcore.ref[] the input masks
+---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
+---@field [3]? spcore.ref the input boxes
+---@field boxes? spcore.ref where the windows begin, N x 2: top and left, in pixels; not wired: drawn, uniform over all places
+---@field size integer|integer[] height and width of the window; one number: square (1..1048576 px, required)
+---@field mode? "exact"|"roi_align" exact: a copy; roi_align: each pixel is the mean of it and its right, lower and lower right neighbours, as torchvision.ops.roi_align gives it for boxes of whole numbers; masks are copied either way (default "exact")
+---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
+---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
+
+---Cuts a window of one size out of each sample, at a place of its own.
+---@class spcore.batch_crop: spcore.node
+---@field images spcore.ref[] the windows, N x C x size, of the type and order of the images
+---@field masks spcore.ref[] the same windows of the masks, N x size
+---@field boxes spcore.ref where the windows began, N x 2: top and left
+---@field status spcore.ref bad values of the port of parameters
+
+---What g.batch_rotate is called with.
+---@class spcore.batch_rotate.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W each, row-major or channels-last
+---@field [2]? spcore.ref|spcore.ref[] the input masks
+---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
+---@field [3]? spcore.ref the input angles
+---@field angles? spcore.ref degrees, one a sample, positive is counter-clockwise; not wired: drawn, uniform in `degrees`
+---@field degrees number|number[] lowest and highest angle; one number d: -d to d (-3600..3600 degrees, required)
+---@field mode? "nearest"|"bilinear" how images are sampled; masks take the nearest pixel either way (default "nearest")
+---@field fill? number|number[] what images get outside of the original: one number, or one a channel, up to 4 (default {0})
+---@field mask_fill? integer what masks get there: the label that the loss ignores, 255 in label masks here (-2147483648..2147483647, default 255)
+---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
+---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
+
+---Turns each sample about its middle by an angle of its own, on the same canvas.
+---@class spcore.batch_rotate: spcore.node
+---@field images spcore.ref[] the turned images, of the same shape, type and order
+---@field masks spcore.ref[] the masks, turned likewise, by the nearest pixel
+---@field angles spcore.ref the angles, in degrees
+---@field status spcore.ref bad values of the port of parameters
+
 ---@class spcore.classifier.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
 ---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
@@ -214,11 +256,14 @@
 ---@field image? spcore.ref RGB images, N x 3 x H x W
 ---@field [2]? spcore.ref the input mask
 ---@field mask? spcore.ref labels, N x H x W
+---@field [3]? spcore.ref the input label
+---@field label? spcore.ref class of each sample, N: its files go to a folder of the class
 ---@field dir string folder for the files; made where it is missing, files in it are overwritten (required)
 ---@field images? string file of an image, * stands for the sample's name; .jpg, .jpeg or .png; empty: none (default "images/*.jpg")
 ---@field masks? string file of a mask, a palette PNG whose indices are the labels; empty: none (default "masks/*.png")
 ---@field overlays? string file of the image with the mask's colours over it; empty: none (default "")
 ---@field names? spcore.image_writer.names[] names by sample number; without them the number itself, five digits (default {})
+---@field class_names? string folders by class, one a line, as reader's class_names; they come before the last part of images, masks and overlays; without them the class's number (default "")
 ---@field quality? integer of JPEG files (1..100, default 92)
 ---@field max_pixels? integer an original whose header says more is refused (1..1073741824 px, default 67108864)
 
@@ -254,22 +299,24 @@
 
 ---What g.reader is called with.
 ---@class spcore.reader.params: spcore.source_options
----@field path? string folder with images/ and masks/ (same stem, masks PNG), or a built-in set: shapes, random (default "")
+---@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), or a built-in set: shapes, random (default "")
+---@field target? "mask"|"class" what is known of an image: a label for each pixel, or one class (default "mask")
 ---@field files? spcore.reader.files[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
 ---@field size? integer|integer[] height and width that everything is resized to; one number: square (1..16384 px, default {256})
 ---@field workers? integer threads that fill one batch (1..64, default 2)
 ---@field split? "all"|"train"|"val" which samples: all, those for training or those for validation (default "all")
 ---@field val_fraction? number part of the samples that is for validation, rounded to the nearest count; chosen by name or number (0..0.9, default 0.1)
----@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first (0: all) (0..2147483647, default 0)
----@field classes? integer of random (0: 10), or of a folder (0: as many as its classes.txt has lines); shapes has 6 (0..255, default 0)
+---@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target class a choice by name (0: all) (0..2147483647, default 0)
+---@field classes? integer of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes has 6, with target class 5; at most 255 with target mask (0..2147483647, default 0)
 ---@field max_bad? integer how many broken files are replaced by others before the run stops (0..2147483647, default 16)
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
 ---@field data_seed? integer seed of the built-in sets (0..2147483647, default 0)
 
----Reads images and label masks from JPEG and PNG files, or makes them up.
+---Reads images with label masks or classes from JPEG and PNG files, or makes them up.
 ---@class spcore.reader: spcore.node
 ---@field image spcore.ref RGB images, N x 3 x H x W
----@field mask spcore.ref labels, N x H x W; 255: no label
+---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
+---@field label spcore.ref class of each image, N, int32 where there are more than 256; with target mask 255: no label
 
 ---What g.sgd is called with.
 ---@class spcore.sgd.params: spcore.node_options
@@ -322,6 +369,8 @@
 ---@field adamw fun(t: spcore.adamw.params): spcore.adamw Adam with decoupled weight decay
 ---@field add fun(t: spcore.add.params): spcore.add Sum of tensors of one shape
 ---@field argmax fun(t: spcore.argmax.params): spcore.argmax Gives each pixel the class of its largest logit
+---@field batch_crop fun(t: spcore.batch_crop.params): spcore.batch_crop Cuts a window of one size out of each sample, at a place of its own
+---@field batch_rotate fun(t: spcore.batch_rotate.params): spcore.batch_rotate Turns each sample about its middle by an angle of its own, on the same canvas
 ---@field classifier fun(t: spcore.classifier.params): spcore.classifier a network from an image, or from an encoder's features, to one score per class
 ---@field concat fun(t: spcore.concat.params): spcore.concat Joins tensors along an axis
 ---@field confusion fun(t: spcore.confusion.params): spcore.confusion Counts of true against predicted classes, for accuracy and IoU
@@ -330,7 +379,7 @@
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
 ---@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
----@field reader fun(t: spcore.reader.params): spcore.reader Reads images and label masks from JPEG and PNG files, or makes them up
+---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from JPEG and PNG files, or makes them up
 ---@field sgd fun(t: spcore.sgd.params): spcore.sgd Stochastic gradient descent
 ---@field sleep fun(t: spcore.sleep.params): spcore.sleep Passes tensors through after a known time
 ---@field to_float fun(t: spcore.to_float.params): spcore.to_float Turns bytes into float32
