@@ -25,6 +25,15 @@ static const struct aug_case {
     {"batch_rotate", "{ degrees = 45 }", 0, 0, 1},
     {"batch_rotate", "{ degrees = 180, fill = 7, mask_fill = 3, same_on_batch = true }", 0, 0, 1},
     {"batch_rotate", "{ degrees = { -10, 80 }, mode = \"bilinear\", fill = 100.5 }", 0, 0, 1},
+    {"flip", "{ horizontal = 1 }", 0, 0, 2},
+    {"flip", "{ horizontal = 0, vertical = 1 }", 0, 0, 2},
+    {"flip", "{ vertical = 0.5, always = true }", 0, 0, 2},
+    {"resize", "{ size = { 67, 80 } }", 0, 0, 0},
+    {"resize", "{ size = { 70, 7 } }", 0, 0, 0},
+    {"resize", "{ size = { 5, 91 } }", 0, 0, 0},
+    {"resize", "{ size = { 33, 29 } }", 0, 0, 0},
+    {"resize", "{ size = 1 }", 0, 0, 0},
+    {"resize", "{ size = { 6, 11 }, antialias = false }", 0, 0, 0},
 };
 
 static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ * resize.c - ports, parameters and checks of the stage `resize`, for every device. */
+#include "resize.h"
+
+const sp_port resize_inputs[] = {AUG_IN_IMAGES, AUG_IN_MASKS, {.name = NULL}};
+const sp_port resize_outputs[] = {
+    AUG_PORT_IMAGES("the images, N x C x size, of the type and order they had; bytes are rounded, half to even"),
+    AUG_PORT_MASKS("the masks, N x size"),
+    {.name = NULL}};
+
+const sp_param resize_param_table[] = {
+    {.name = "size",
+     .type = SP_PARAM_INTS,
+     .flags = SP_PARAM_REQUIRED,
+     .offset = offsetof(resize_params, size),
+     .min = 1,
+     .max = AUG_MAX_SIDE,
+     .min_n = 1,
+     .max_n = 2,
+     .unit = "px",
+     .doc = "height and width afterwards; one number: square"},
+    {.name = "antialias",
+     .type = SP_PARAM_BOOL,
+     .offset = offsetof(resize_params, antialias),
+     .def = 1,
+     .doc = "where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest two by two alone"},
+    {.name = NULL}};
+
+int resize_check(sp_ctx *ctx, const resize_params *p, sp_plan *plan, int64_t *h, int64_t *w) {
+  int rc = aug_plan_in(ctx, plan, h, w);
+  return rc ? rc : aug_plan_out(plan, p->size.v[0], p->size.v[p->size.n - 1], 0);
+}

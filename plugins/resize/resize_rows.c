@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ * resize_rows.c - tables of weights, and the loops over the elements of a row. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "resize_cpu.h"
+
+void resize_table_free(resize_table *t) {
+  free(t->first);
+  *t = (resize_table){.first = NULL};
+}
+
+/* How many outputs are begun and not done at most, as the inputs go by. */
+static int32_t live_rows(const resize_table *t) {
+  int32_t most = 2;
+  for (int32_t i = 0, end = 0; i < t->out; i++) {
+    while (end < t->out && t->first[end] < t->first[i] + t->n[i]) end++;
+    if (end - i > most) most = end - i;
+  }
+  return most;
+}
+
+int resize_table_make(resize_table *t, resize_axis a) {
+  size_t out = (size_t)a.out, most = 2 * (size_t)ceilf(a.support) + 2;
+  resize_table_free(t);
+  t->first = malloc(out * 3 * sizeof *t->first + out * most * sizeof *t->w);
+  if (!t->first) return 1;
+  t->n = t->first + out;
+  t->near = t->n + out;
+  t->w = (float *)(void *)(t->near + out);
+  t->out = a.out;
+  t->active = a.in != a.out;
+  for (int32_t i = 0; i < a.out; i++) {
+    float centre = resize_centre(&a, i), *w = t->w + (size_t)i * most;
+    int32_t lo, n;
+    resize_span(&a, centre, &lo, &n);
+    if ((size_t)n > most) n = (int32_t)most;
+    float total = resize_total(&a, centre, lo, n);
+    for (int32_t k = 0; k < n; k++) w[k] = resize_tap(&a, centre, lo + k) / total;
+    while (n > 1 && w[n - 1] == 0.0f) n--; /* weights of 0 cost time and let infinities through */
+    int32_t skip = 0;
+    while (skip < n - 1 && w[skip] == 0.0f) skip++;
+    memmove(w, w + skip, (size_t)(n - skip) * sizeof *w);
+    t->first[i] = lo + skip;
+    t->n[i] = n - skip;
+    t->near[i] = resize_nearest(&a, i);
+    if (t->n[i] > t->most) t->most = t->n[i];
+  }
+  /* packed, so that weights are read one after another */
+  for (size_t i = 1; i < out; i++) memmove(t->w + i * (size_t)t->most, t->w + i * most, (size_t)t->n[i] * sizeof *t->w);
+  t->live = t->most > 2 ? live_rows(t) : 2;
+  return 0;
+}
+
+/* `C` is a constant where the number of channels is a usual one, and `pix` then equal to it. */
+#define ALONG_X(name, type)                                                                                      \
+  static inline __attribute__((always_inline)) void name##_of(const resize_table *t, float *restrict y,          \
+                                                              const type *restrict x, int64_t C) {               \
+    if (t->most <= 2) {                                                                                          \
+      for (int32_t i = 0; i < t->out; i++) {                                                                     \
+        const type *a = x + t->first[i] * C, *b = t->n[i] > 1 ? a + C : a;                                       \
+        float u = t->w[i * t->most], v = t->n[i] > 1 ? t->w[i * t->most + 1] : 0.0f;                             \
+        for (int64_t c = 0; c < C; c++) y[i * C + c] = (float)a[c] * u + (float)b[c] * v;                        \
+      }                                                                                                          \
+      return;                                                                                                    \
+    }                                                                                                            \
+    for (int32_t i = 0; i < t->out; i++) {                                                                       \
+      const type *a = x + t->first[i] * C;                                                                       \
+      const float *w = t->w + (int64_t)i * t->most;                                                              \
+      if (C <= 4) {                                                                                              \
+        float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};                                                                 \
+        for (int64_t c = 0; c < C; c++) sum[c] = (float)a[c] * w[0];                                             \
+        for (int32_t k = 1; k < t->n[i]; k++)                                                                    \
+          for (int64_t c = 0; c < C; c++) sum[c] += (float)a[k * C + c] * w[k];                                  \
+        for (int64_t c = 0; c < C; c++) y[i * C + c] = sum[c];                                                   \
+        continue;                                                                                                \
+      }                                                                                                          \
+      float *out = y + i * C;                                                                                    \
+      for (int64_t c = 0; c < C; c++) out[c] = (float)a[c] * w[0];                                               \
+      for (int32_t k = 1; k < t->n[i]; k++)                                                                      \
+        for (int64_t c = 0; c < C; c++) out[c] += (float)a[k * C + c] * w[k];                                    \
+    }                                                                                                            \
+  }                                                                                                              \
+  static void name(const resize_table *t, float *y, const type *x, int64_t pix) {                                \
+    if (pix == 1) name##_of(t, y, x, 1);                                                                         \
+    else if (pix == 3) name##_of(t, y, x, 3);                                                                    \
+    else if (pix == 4) name##_of(t, y, x, 4);                                                                    \
+    else name##_of(t, y, x, pix);                                                                                \
+  }
+ALONG_X(bytes_along_x, uint8_t)
+ALONG_X(floats_along_x, float)
+
+void resize_along_x(const resize_table *t, float *y, const void *x, int dtype, int64_t pix) {
+  if (dtype == SP_U8) bytes_along_x(t, y, x, pix);
+  else floats_along_x(t, y, x, pix);
+}
+
+#define PICK(type)                                                                    \
+  {                                                                                   \
+    const type *from = x;                                                             \
+    type *to = y;                                                                     \
+    for (int32_t i = 0; i < t->out; i++) to[i] = from[t->near[i]];                    \
+  }
+void resize_pick(const resize_table *t, void *restrict y, const void *restrict x, size_t bytes) {
+  if (bytes == 1) PICK(uint8_t)
+  else if (bytes == 4) PICK(int32_t)
+  else PICK(int64_t)
+}
+
+/* To the nearest, half to even: rintf that is vectorised on every processor. Behind the sum no bits are left for what is
+ * smaller than 1. */
+#define RINT(v) ((v) + 12582912.0f - 12582912.0f)
+#define CLAMP(v) ((v) < 0.0f ? 0.0f : (v) > 255.0f ? 255.0f : (v))
+
+void resize_widen(float *restrict y, const uint8_t *restrict x, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = (float)x[i];
+}
+void resize_to_bytes(uint8_t *restrict y, const float *restrict x, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float v = CLAMP(x[i]);
+    y[i] = (uint8_t)(int32_t)RINT(v);
+  }
+}
+void resize_mix(float *restrict y, const float *a, float wa, const float *b, float wb, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = a[i] * wa + b[i] * wb;
+}
+void resize_mix_bytes(uint8_t *restrict y, const float *a, float wa, const float *b, float wb, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float v = a[i] * wa + b[i] * wb;
+    v = CLAMP(v);
+    y[i] = (uint8_t)(int32_t)RINT(v);
+  }
+}
+void resize_set(float *restrict y, const float *restrict x, float w, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = x[i] * w;
+}
+void resize_add(float *restrict y, const float *restrict x, float w, int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] += x[i] * w;
+}
