@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Writes the built-in set `shapes` as files: JPEG images and PNG masks, for `train_seg.lua --data DIR`, or a folder of JPEG
--- images for each class.
+-- Writes the built-in set `shapes` as files: JPEG images and PNG masks, for `train_seg.lua --data DIR`, or a folder of
+-- JPEG images for each class.
 local sp = require "spcore"
 
 local opt = sp.args({

@@ -120,9 +120,9 @@ static const int32_t wide[N] = {300, 2, 300}, beyond[N] = {0, 1, 2}, none[N] = {
 START_TEST(test_by_class) {
   run(by_class("images = \"*.png\", masks = \"m/mask_*.png\", class_names = \"a cat\ndog\n\"", SP_U8, bytes));
   run(by_class("images = \"i/*.jpg\", masks = \"\"", SP_I32, wide));
-  static const char *const files[] = {"dog/00000.png",        "a cat/00001.png",    "dog/00002.png",
+  static const char *const files[] = {"dog/00000.png",        "a cat/00001.png",        "dog/00002.png",
                                       "m/dog/mask_00000.png", "m/a cat/mask_00001.png", "m/dog/mask_00002.png",
-                                      "i/300/00000.jpg",      "i/2/00001.jpg",      "i/300/00002.jpg"};
+                                      "i/300/00000.jpg",      "i/2/00001.jpg",          "i/300/00002.jpg"};
   im_buf px = {NULL, 0};
   int w, h;
   for (size_t k = 0; k < SP_ARRAY(files); k++) {
@@ -164,8 +164,10 @@ START_TEST(test_classes_refused) {
   refuses(by_class("class_names = \"a\nb\"", SP_I32, beyond), SP_E_RANGE, "sample 2 has label 2, class_names has 2");
   refuses(by_class("class_names = \"a\nb\"", SP_I32, none), SP_E_RANGE, "sample 1 has label -1, which is no class");
   refuses(by_class("", SP_I32, none), SP_E_RANGE, "sample 1 has label -1");
-  refuses(by_class("class_names = \"a\nb\"", SP_U8, NULL), SP_E_INVALID, "class_names are given, but label is not wired");
-  refuses(by_class("class_names = \"a\n../b\"", SP_U8, bytes), SP_E_INVALID, "class_names, line 2: \"../b\" is no plain");
+  refuses(by_class("class_names = \"a\nb\"", SP_U8, NULL), SP_E_INVALID,
+          "class_names are given, but label is not wired");
+  refuses(by_class("class_names = \"a\n../b\"", SP_U8, bytes), SP_E_INVALID,
+          "class_names, line 2: \"../b\" is no plain");
   refuses(by_class("class_names = \"a\n\nb\"", SP_U8, bytes), SP_E_INVALID, "class_names, line 2: \"\" is no plain");
   if_put("out/images/full", "x", 1); /* a file where a folder should be: the folder's files cannot be made */
   refuses(by_class("class_names = \"b\nfull\"", SP_U8, bytes), SP_E_IO, "out/images/full/00000.jpg: ");

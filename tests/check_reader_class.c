@@ -112,8 +112,8 @@ START_TEST(test_random_labels) {
   spt *masks = open_set("{ path = \"random\", size = 4, samples = 20000 }", 20000);
   make(masks, 0, 20000);
   for (int k = 0; k < 4; k++) {
-    snprintf(params, sizeof params, "{ path = \"random\", target = \"class\", size = 4, samples = 20000, classes = %d }",
-             classes[k]);
+    snprintf(params, sizeof params,
+             "{ path = \"random\", target = \"class\", size = 4, samples = 20000, classes = %d }", classes[k]);
     spt *t = open_set(params, 20000);
     int *seen = calloc((size_t)classes[k], sizeof *seen), some = 0;
     double mean = 0;
@@ -223,9 +223,9 @@ static const struct {
   const char *name;
   int label;
 } in_order[] = {
-    {"Zebra/B.JPG", 0},  {"Zebra/a.png", 0},   {"Zebra/b.jpeg", 0},     {"_x/1.jpg", 1},    {"a/z.jpg", 2},
-    {"a/B/2.jpg", 2},    {"a/b/1.PNG", 2},     {"a/b-c/0.jpg", 2},      {"a/b/c/0.jpg", 2}, {"a-b/10.jpg", 3},
-    {"a-b/9.jpg", 3},    {"a.b/only.Png", 4},  {"b/deep/er/x.jpeg", 5}, {"\xC3\xA9t/q.jpg", 6},
+    {"Zebra/B.JPG", 0}, {"Zebra/a.png", 0},  {"Zebra/b.jpeg", 0},     {"_x/1.jpg", 1},        {"a/z.jpg", 2},
+    {"a/B/2.jpg", 2},   {"a/b/1.PNG", 2},    {"a/b-c/0.jpg", 2},      {"a/b/c/0.jpg", 2},     {"a-b/10.jpg", 3},
+    {"a-b/9.jpg", 3},   {"a.b/only.Png", 4}, {"b/deep/er/x.jpeg", 5}, {"\xC3\xA9t/q.jpg", 6},
 };
 enum { FILES = sizeof in_order / sizeof *in_order };
 
@@ -427,7 +427,8 @@ START_TEST(test_not_there) {
   close(log);
   if_bytes b = if_read("log");
   b.p[b.n] = 0;
-  const char *words = "output 'label' is read, but shapes with target = \"mask\" has none: all of it is \"no label\" (255); read 'mask' "
+  const char *words = "output 'label' is read, but shapes with target = \"mask\" has none: all of it is \"no label\" "
+                      "(255); read 'mask' "
                       "instead, or give target = \"class\"";
   const char *first = strstr((char *)b.p, words);
   ck_assert_msg(first != NULL, "%s", (char *)b.p);
@@ -443,8 +444,10 @@ START_TEST(test_files_have_no_label) {
   static const struct {
     const char *more;
     int dtype, none;
-  } cases[] = {{"classes = 5", SP_U8, 255}, {"target = \"class\"", SP_U8, 255},
-               {"target = \"class\", classes = 255", SP_U8, 255}, {"target = \"class\", classes = 256", SP_I32, -1}};
+  } cases[] = {{"classes = 5", SP_U8, 255},
+               {"target = \"class\"", SP_U8, 255},
+               {"target = \"class\", classes = 255", SP_U8, 255},
+               {"target = \"class\", classes = 256", SP_I32, -1}};
   if_pair("a", 4, 4, 0);
   for (size_t k = 0; k < SP_ARRAY(cases); k++) {
     snprintf(params, sizeof params, "{ files = { {\"%s\"} }, size = 4, %s }", if_path("images/a.png"), cases[k].more);
@@ -486,9 +489,10 @@ static void refuses(spt *t, int status, const char *words) {
   spt_free(t);
 }
 
-static const char layouts[] = "holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png, masks/*.png of "
-                              "the same names) nor subfolders with .jpg, .jpeg or .png files (target = \"class\": one for "
-                              "each class)";
+static const char layouts[] =
+    "holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png, masks/*.png of "
+    "the same names) nor subfolders with .jpg, .jpeg or .png files (target = \"class\": one for "
+    "each class)";
 
 static spt *as_masks(const char *dir) {
   char params[512];
@@ -509,7 +513,8 @@ START_TEST(test_layouts_refused) {
   dot("b/x.jpg", 1);
   refuses(tree("", 1), SP_E_DATA, "tree/a holds no .jpg, .jpeg or .png file; every subfolder is a class");
   refuses(as_masks(tree_dir), SP_E_INVALID,
-          "tree holds a folder for each class, which is for target = \"class\"; target = \"mask\" wants images/ and masks/");
+          "tree holds a folder for each class, which is for target = \"class\"; target = \"mask\" wants images/ and "
+          "masks/");
   dot("a/x.jpg", 1);
   refuses(tree("classes = 3", 1), SP_E_INVALID, "tree has 2 subfolders, one for each class");
   refuses(tree("split = \"val\"", 1), SP_E_RANGE, "leave none for validation");
@@ -518,7 +523,8 @@ START_TEST(test_layouts_refused) {
   spt_free(t);
   snprintf(tree_dir, sizeof tree_dir, "%s", if_dir);
   if_pair("a", 4, 4, 0);
-  refuses(tree("", 1), SP_E_INVALID, "holds images/ and masks/, which are for target = \"mask\"; target = \"class\" wants");
+  refuses(tree("", 1), SP_E_INVALID,
+          "holds images/ and masks/, which are for target = \"mask\"; target = \"class\" wants");
 }
 END_TEST
 
@@ -557,7 +563,8 @@ START_TEST(test_parameters_refused) {
     int status;
     const char *words;
   } bad[] = {
-      {"{ path = \"/nowhere/at/all\", target = \"class\" }", SP_E_NOTFOUND, "/nowhere/at/all: No such file or directory"},
+      {"{ path = \"/nowhere/at/all\", target = \"class\" }", SP_E_NOTFOUND,
+       "/nowhere/at/all: No such file or directory"},
       {"{ path = \"/dev/null\", target = \"class\" }", SP_E_NOTFOUND, "/dev/null: not a folder"},
       {"{ target = \"class\" }", SP_E_INVALID, "with a subfolder for each class"},
       {"{ path = \"shapes\", target = \"class\", classes = 6 }", SP_E_INVALID,

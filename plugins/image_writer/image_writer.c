@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * image_writer.c - the stage `image_writer`: images, label masks and both in one picture, as JPEG and PNG files; with one
- * label an image they go to folders of their classes. */
+ * image_writer.c - the stage `image_writer`: images, label masks and both in one picture, as JPEG and PNG files; with
+ * one label an image they go to folders of their classes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -105,8 +105,8 @@ static int take_classes(sp_ctx *ctx, iw_self *self) {
     if ((next = strchr(line, '\n'))) *next++ = 0;
     if (!next && !*line && n) break; /* a line break at the end is no name */
     if (!*line || *line == '.' || strchr(line, '/'))
-      return ctx->host->fail(ctx, SP_E_INVALID, "class_names, line %" PRId64 ": \"%.200s\" is no plain folder name", n + 1,
-                             line);
+      return ctx->host->fail(ctx, SP_E_INVALID, "class_names, line %" PRId64 ": \"%.200s\" is no plain folder name",
+                             n + 1, line);
     self->classes[n++] = line;
   }
   self->n_classes = n;
@@ -432,8 +432,9 @@ static const sp_param image_writer_params[] = {
     {.name = "class_names",
      .type = SP_PARAM_STRING,
      AT(class_names),
-     .doc = "folders by class, one a line, as reader's class_names; they come before the last part of images, masks and "
-            "overlays; without them the class's number"},
+     .doc =
+         "folders by class, one a line, as reader's class_names; they come before the last part of images, masks and "
+         "overlays; without them the class's number"},
     {.name = "quality", .type = SP_PARAM_INT, AT(quality), .def = 92, .min = 1, .max = 100, .doc = "of JPEG files"},
     {.name = "max_pixels",
      .type = SP_PARAM_INT,

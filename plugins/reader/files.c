@@ -59,15 +59,17 @@ int rd_check_path(sp_ctx *ctx, const char *path) {
   struct stat st;
   const char *why = stat(path, &st) ? strerror(errno) : S_ISDIR(st.st_mode) ? NULL : "not a folder";
   if (!why) return SP_OK;
-  return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; path is a folder of data, or \"shapes\" or \"random\"", path, why);
+  return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; path is a folder of data, or \"shapes\" or \"random\"", path,
+                         why);
 }
 
 int rd_no_layout(sp_ctx *ctx, const char *path) {
-  return ctx->host->fail(ctx, SP_E_NOTFOUND,
-                         "%s holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png, masks/*.png of "
-                         "the same names) nor subfolders with .jpg, .jpeg or .png files (target = \"class\": one for "
-                         "each class)",
-                         path);
+  return ctx->host->fail(
+      ctx, SP_E_NOTFOUND,
+      "%s holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png, masks/*.png of "
+      "the same names) nor subfolders with .jpg, .jpeg or .png files (target = \"class\": one for "
+      "each class)",
+      path);
 }
 
 /* ---- one image ---- */

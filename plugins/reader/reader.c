@@ -117,13 +117,13 @@ static void warn_of_missing(sp_ctx *ctx, rd_self *self, const sp_io *io) {
   for (int i = 1; i < 3; i++) {
     if (!io->out[i].t[0].data || self->gives & gives[i] || self->warned & gives[i]) continue;
     self->warned |= gives[i];
-    const char *cure = self->kind == &rd_folder || self->kind == &rd_tree ? ""
-                       : i == 2                                           ? ", or give target = \"class\""
-                                                                          : ", or give target = \"mask\"";
-    ctx->host->log(ctx, SP_LOG_WARN,
-                   "output '%s' is read, but %s with target = \"%s\" has none: all of it is \"no label\" (255); read '%s' "
-                   "instead%s",
-                   names[i], self->p->path, target_choices[self->p->target], names[3 - i], cure);
+    int made_up = self->kind != &rd_folder && self->kind != &rd_tree; /* has both, by the target */
+    const char *cure = i == 2 ? ", or give target = \"class\"" : ", or give target = \"mask\"";
+    ctx->host->log(
+        ctx, SP_LOG_WARN,
+        "output '%s' is read, but %s with target = \"%s\" has none: all of it is \"no label\" (255); read '%s' "
+        "instead%s",
+        names[i], self->p->path, target_choices[self->p->target], names[3 - i], made_up ? cure : "");
   }
 }
 
@@ -239,7 +239,8 @@ static const sp_port reader_outputs[] = {
      .dtypes = SP_DT(SP_U8),
      .ndim = 3,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape"},
+     .doc = "labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the "
+            "shape"},
     {.name = "label",
      .dtypes = SP_DT(SP_U8) | SP_DT(SP_I32),
      .ndim = 1,
@@ -319,7 +320,8 @@ static const sp_param reader_params[] = {
      .def = 0,
      .min = 0,
      .max = INT32_MAX,
-     .doc = "of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes has 6, "
+     .doc = "of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes "
+            "has 6, "
             "with target class 5; at most 255 with target mask"},
     {.name = "max_bad",
      .type = SP_PARAM_INT,
@@ -345,20 +347,20 @@ static const sp_param reader_params[] = {
      .doc = "seed of the built-in sets"},
     {.name = NULL}};
 
-static const sp_stage_type reader_type = {.size = sizeof(sp_stage_type),
-                                          .flags = SP_STAGE_SOURCE,
-                                          .name = "reader",
-                                          .device = "cpu",
-                                          .doc =
-                                              "Reads images with label masks or classes from JPEG and PNG files, or makes them up",
-                                          .outputs = reader_outputs,
-                                          .params = reader_params,
-                                          .params_size = sizeof(rd_params),
-                                          .create = reader_create,
-                                          .destroy = reader_destroy,
-                                          .plan = reader_plan,
-                                          .prepare = reader_prepare,
-                                          .forward = reader_forward};
+static const sp_stage_type reader_type = {
+    .size = sizeof(sp_stage_type),
+    .flags = SP_STAGE_SOURCE,
+    .name = "reader",
+    .device = "cpu",
+    .doc = "Reads images with label masks or classes from JPEG and PNG files, or makes them up",
+    .outputs = reader_outputs,
+    .params = reader_params,
+    .params_size = sizeof(rd_params),
+    .create = reader_create,
+    .destroy = reader_destroy,
+    .plan = reader_plan,
+    .prepare = reader_prepare,
+    .forward = reader_forward};
 
 static const sp_stage_type *const stages[] = {&reader_type, NULL};
 

@@ -41,17 +41,17 @@ typedef struct rd_worker {
 
 typedef struct rd_self rd_self;
 
-/* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. mask is NULL where nobody reads it
- * or the kind has none; label is always there, and stays as it is where the kind has none. */
+/* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. mask is NULL where nobody reads
+ * it or the kind has none; label is always there, and stays as it is where the kind has none. */
 typedef struct rd_out {
   uint8_t *image, *mask;
   int32_t *label;
 } rd_out;
 
-/* A kind of data. open() says how many samples and classes there are, what is offered (self->gives), and the names of the
- * classes where they have some. fill() makes sample `index` of the whole set; what it writes is a pure function of `index`
- * and the files. It returns IM_BROKEN or a status with words in w->why. Several threads call it at once. reserve(), where
- * it is there, gets all of the memory that fill() will need, or returns NULL. */
+/* A kind of data. open() says how many samples and classes there are, what is offered (self->gives), and the names of
+ * the classes where they have some. fill() makes sample `index` of the whole set; what it writes is a pure function of
+ * `index` and the files. It returns IM_BROKEN or a status with words in w->why. Several threads call it at once.
+ * reserve(), where it is there, gets all of the memory that fill() will need, or returns NULL. */
 typedef struct rd_kind {
   const char *name;
   int (*open)(sp_ctx *ctx, rd_self *self);

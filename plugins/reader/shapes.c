@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * shapes.c - the built-in set `shapes`: textured shapes over textured ground, the class is the shape. For masks a picture
- * has several of them, for one class a picture it has one.
+ * shapes.c - the built-in set `shapes`: textured shapes over textured ground, the class is the shape. For masks a
+ * picture has several of them, for one class a picture it has one.
  *
  * Colours and textures of shapes and ground come from one distribution, so that colour says nothing of the class. All
  * arithmetic is in integers: the same bits on any machine. Lengths are in units of 1/65536 of the image's short side,

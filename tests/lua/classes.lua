@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- One class an image: shapes written as a folder of classes, read back, learned; and what a script that mixes targets is told.
+-- One class an image: shapes written as a folder of classes, read back, learned; and what a script that mixes targets
+-- is told.
 -- needs: onednn images
 local sp = require "spcore"
 local t = require "check"
@@ -7,17 +8,17 @@ local t = require "check"
 local dir <close> = t.folder()
 local set, names = dir.path .. "/set", { "cross", "disc", "ring", "square", "triangle" }
 
-local function make(more)
-  return t.spcore(dir.path, ("run make_shapes.lua set --target class --samples 60 --size 24 --quiet --threads 2 %s"):format(more))
+local function make()
+  return t.spcore(dir.path, "run make_shapes.lua set --target class --samples 60 --size 24 --quiet --threads 2")
 end
 
 do -- the files
-  local code, out, err = make ""
+  local code, out, err = make()
   t.eq(err, "")
   t.eq(code, 0)
   t.match(out, "set: 60 images\n$")
   t.eq(io.open(set .. "/classes.txt"), nil)
-  code, out, err = make ""
+  code, out, err = make()
   t.eq(code, 2)
   t.match(err, "set/cross is there already")
 end
@@ -62,7 +63,8 @@ do -- it learns, and evaluates on the other part
     return g.reader { path = set, target = "class", split = split, val_fraction = 0.2, size = 16, batch = 12 }
   end
   local data, val = source "train", source "val"
-  local logits = g.layers { g.to_float { data.image, scale = true }, layers = { { "flatten" }, { "linear", data.classes } } }
+  local image = g.to_float { data.image, scale = true }
+  local logits = g.layers { image, layers = { { "flatten" }, { "linear", data.classes } } }
   g.confusion { logits, data.label }
   g:train { g.cross_entropy { logits, data.label }, optimizer = g.adamw { lr = 1e-2 } }
   local first, last
