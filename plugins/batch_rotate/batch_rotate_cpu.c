@@ -29,20 +29,33 @@ static void where_from(const rotate_turn *turn, int32_t y, int32_t h, int32_t w,
   }
 }
 
-#define MOVE_ROW(name, type)                                                                        \
-  static void name(type *restrict y, const type *x, const int32_t *restrict at, int32_t w, int pix, \
-                   const type *restrict fill, int fills) {                                          \
-    if (pix == 1) {                                                                                 \
-      for (int32_t i = 0; i < w; i++) y[i] = at[i] < 0 ? fill[0] : x[at[i]];                        \
-      return;                                                                                       \
-    }                                                                                               \
-    for (int32_t i = 0; i < w; i++, y += pix) {                                                     \
-      const type *from = x + (int64_t)at[i] * pix;                                                  \
-      if (at[i] < 0)                                                                                \
-        for (int c = 0; c < pix; c++) y[c] = fill[c % fills];                                       \
-      else                                                                                          \
-        for (int c = 0; c < pix; c++) y[c] = from[c];                                               \
-    }                                                                                               \
+/* The pixels that come from the image lie side by side: along a row both places only grow, or only fall. */
+static void inside_of(const int32_t *at, int32_t w, int32_t *from, int32_t *to) {
+  int32_t a = 0, b = w;
+  while (a < w && at[a] < 0) a++;
+  while (b > a && at[b - 1] < 0) b--;
+  *from = a;
+  *to = b;
+}
+
+#define FILL_ROW(type, from, to) \
+  for (int64_t i = (int64_t)(from)*pix; i < (int64_t)(to)*pix; i++) y[i] = fill[fills == 1 ? 0 : i % pix % fills];
+#define MOVE_PIXELS(type, n)                            \
+  for (int32_t i = from; i < to; i++) {                 \
+    const type *restrict px = x + (int64_t)at[i] * (n); \
+    type *restrict py = y + (int64_t)i * (n);           \
+    for (int c = 0; c < (n); c++) py[c] = px[c];        \
+  }
+#define MOVE_ROW(name, type)                                                                                 \
+  static void name(type *restrict y, const type *restrict x, const int32_t *restrict at, int32_t w, int pix, \
+                   const type *restrict fill, int fills) {                                                   \
+    int32_t from, to;                                                                                        \
+    inside_of(at, w, &from, &to);                                                                            \
+    FILL_ROW(type, 0, from)                                                                                  \
+    FILL_ROW(type, to, w)                                                                                    \
+    if (pix == 1) MOVE_PIXELS(type, 1)                                                                       \
+    else if (pix == 3) MOVE_PIXELS(type, 3)                                                                  \
+    else MOVE_PIXELS(type, pix)                                                                              \
   }
 MOVE_ROW(move_bytes, uint8_t)
 MOVE_ROW(move_words, uint32_t)
@@ -86,16 +99,27 @@ typedef struct corners {
   float weight[4], all;
 } corners;
 
-static corners corners_of(const aug_job *j, float sx, float sy) {
-  float left = floorf(sx), top = floorf(sy), fx = sx - left, fy = sy - top;
-  int32_t x = (int32_t)left, y = (int32_t)top;
-  corners c;
-  for (int k = 0; k < 4; k++) {
-    int32_t cx = x + k % 2, cy = y + k / 2;
-    int inside = cx >= 0 && cx < j->w && cy >= 0 && cy < j->h;
-    c.weight[k] = inside ? (k % 2 ? fx : 1 - fx) * (k / 2 ? fy : 1 - fy) : 0;
-    c.at[k] = inside ? ((int64_t)cy * j->w + cx) * j->pix : 0;
-  }
+static int32_t below(float v) {
+  int32_t i = (int32_t)v;
+  return i - ((float)i > v);
+}
+
+static inline corners corners_of(const aug_job *j, float sx, float sy) {
+  int32_t x = below(sx), y = below(sy);
+  float fx = sx - (float)x, fy = sy - (float)y;
+  corners c = {.weight = {(1 - fx) * (1 - fy), fx * (1 - fy), (1 - fx) * fy, fx * fy}};
+  if (x >= 0 && x < j->w - 1 && y >= 0 && y < j->h - 1) {
+    c.at[0] = ((int64_t)y * j->w + x) * j->pix;
+    c.at[1] = c.at[0] + j->pix;
+    c.at[2] = c.at[0] + (int64_t)j->w * j->pix;
+    c.at[3] = c.at[2] + j->pix;
+  } else
+    for (int k = 0; k < 4; k++) {
+      int32_t cx = x + k % 2, cy = y + k / 2;
+      int inside = cx >= 0 && cx < j->w && cy >= 0 && cy < j->h;
+      c.weight[k] = inside ? c.weight[k] : 0;
+      c.at[k] = inside ? ((int64_t)cy * j->w + cx) * j->pix : 0;
+    }
   c.all = ((c.weight[0] + c.weight[1]) + c.weight[2]) + c.weight[3];
   return c;
 }
@@ -126,7 +150,7 @@ static void blend_rows(const rotate_how *how, const aug_part *part, const rotate
       void *out = aug_out_row(j, part->sample, plane, row, bytes);
       for (int64_t i = 0; i < j->w; i++) {
         corners c = corners_of(j, sx[i], sy[i]);
-        if (j->dtype == SP_U8) BLEND(uint8_t, (uint8_t)rintf(fminf(fmaxf(v, 0), 255)))
+        if (j->dtype == SP_U8) BLEND(uint8_t, (uint8_t)nearest(v < 0 ? 0 : v > 255 ? 255 : v))
         else BLEND(float, v)
       }
     }
