@@ -34,6 +34,9 @@ static const struct aug_case {
     {"resize", "{ size = { 33, 29 } }", 0, 0, 0},
     {"resize", "{ size = 1 }", 0, 0, 0},
     {"resize", "{ size = { 6, 11 }, antialias = false }", 0, 0, 0},
+    {"flip", "{ horizontal = 1 }", 0, 0, 2},
+    {"flip", "{ horizontal = 0, vertical = 1 }", 0, 0, 2},
+    {"flip", "{ vertical = 0.5, always = true }", 0, 0, 2},
 };
 
 static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}};
@@ -90,7 +93,9 @@ static void compare(twin *w, int byte_steps) {
 static void one(const struct aug_case *c, const int64_t *size, int dtype, int order, int training) {
   twin w;
   char name[40];
-  snprintf(name, sizeof name, "case %d of this test", (int)(c - cases) + 1);
+  if (c >= cases && c < cases + SP_ARRAY(cases))
+    snprintf(name, sizeof name, "case %d of this test", (int)(c - cases) + 1);
+  else snprintf(name, sizeof name, "wide rows");
   twin_open(&w, c->stage, name, c->params, SP_PRECISION_FP32, (twin_limits){c->limit, 0, 0, 0});
   inputs(&w, size, dtype, order);
   twin_plan(&w, training);
@@ -142,6 +147,19 @@ START_TEST(bad_angles) {
   static const float angles[] = {0, 1, NAN};
   bad_values("batch_rotate", "{ degrees = 8 }", SP_F32, 1, angles,
              "sample 2: an angle on 'angles' is not a finite number");
+START_TEST(bad_flips) {
+  static const int32_t flips[] = {0, 1, 1, 3, -1, 0};
+  bad_values("flip", "{}", SP_I32, 2, flips, "sample 1: 3 on 'flips', which is neither 0 (leave it) nor 1 (mirror it)");
+}
+END_TEST
+
+/* Rows of more pieces than a block has threads, with and without a remainder. */
+START_TEST(wide_flips) {
+  static const int64_t wide[][4] = {{2, 3, 2, 1501}, {2, 1, 3, 4112}, {1, 4, 2, 1280}};
+  for (size_t s = 0; s < SP_ARRAY(wide); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < 2; o++)
+        one(&(struct aug_case){"flip", "{ horizontal = 1, vertical = 1 }", 0, 0, 2}, wide[s], dtypes[d], orders[o], 1);
 }
 END_TEST
 
@@ -159,6 +177,8 @@ int main(void) {
   tcase_add_loop_test(c, same_as_cpu, 0, (int)SP_ARRAY(cases));
   tcase_add_test(c, bad_boxes);
   tcase_add_test(c, bad_angles);
+  tcase_add_test(c, bad_flips);
+  tcase_add_test(c, wide_flips);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_ENV);
