@@ -37,6 +37,12 @@ static const struct aug_case {
     {"flip", "{ horizontal = 1 }", 0, 0, 2},
     {"flip", "{ horizontal = 0, vertical = 1 }", 0, 0, 2},
     {"flip", "{ vertical = 0.5, always = true }", 0, 0, 2},
+    {"color_jitter", "{ brightness = 0.5, saturation = 0.9 }", 0, 0, 8},
+    {"color_jitter", "{ hue = 0.5, always = true }", 0, 0, 8},
+    {"color_jitter", "{ contrast = { 0.2, 3 } }", 0, 0, 8},
+    {"color_jitter", "{ brightness = 0.5, contrast = 0.5, saturation = 0.5, hue = 0.5 }", 0, 0, 8},
+    {"color_jitter", "{ brightness = 0.5, contrast = 0.5, saturation = 0.5, hue = 0.5, max = 255 }", 0, 0, 8},
+    {"color_jitter", "{ contrast = 0.5, hue = 0.5, same_on_batch = true }", 0, 0, 8},
 };
 
 static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}};
@@ -97,7 +103,9 @@ static void one(const struct aug_case *c, const int64_t *size, int dtype, int or
     snprintf(name, sizeof name, "case %d of this test", (int)(c - cases) + 1);
   else snprintf(name, sizeof name, "wide rows");
   twin_open(&w, c->stage, name, c->params, SP_PRECISION_FP32, (twin_limits){c->limit, 0, 0, 0});
-  inputs(&w, size, dtype, order);
+  int64_t own[4] = {size[0], size[1], size[2], size[3]};
+  if (!strcmp(c->stage, "color_jitter") && own[1] == 4) own[1] = 3; /* colours have three */
+  inputs(&w, own, dtype, order);
   twin_plan(&w, training);
   twin_forward(&w, 0);
   compare(&w, c->byte_steps);
@@ -153,6 +161,34 @@ START_TEST(bad_flips) {
 }
 END_TEST
 
+START_TEST(bad_factors) {
+  static const float factors[] = {1, 2, 0, 0.5f, 3, 1, 2, 0, 1, 2, 0, 0.5f, 3, 1, 3, 0, -1, 0, 0, 0, 0, 1, 2, 3};
+  bad_values("color_jitter", "{}", SP_F32, 8, factors, "sample 1: number 7 of its 8 on 'factors' is bad");
+  static const float turns[] = {1, 2, 0, -0.5f, 3, 1, 2, 0, 1, 2, 0, 0.5f, 3, 1, 2, 0, 1, 0, 0, NAN, 0, 1, 2, 3};
+  bad_values("color_jitter", "{}", SP_F32, 8, turns, "sample 2: number 4 of its 8 on 'factors' is bad");
+}
+END_TEST
+
+/* Factors that are given: the kernel cannot know beforehand whether a mean is needed. Images for one block and for many. */
+START_TEST(given_factors) {
+  static const float factors[] = {1, 1, 1, 0, 0, 1, 2, 3, 0.5f, 2, 0.3f, 0.4f, 3, 2, 1, 0, 1, 0.5f, 1, 0, 0, 1, 2, 3};
+  static const int64_t some[][4] = {{3, 3, 33, 29}, {3, 1, 64, 64}, {3, 3, 150, 202}, {3, 1, 601, 500}};
+  int64_t shape[2] = {3, 8};
+  for (size_t s = 0; s < SP_ARRAY(some); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < (s < 3 ? 2 : 1); o++) {
+        twin w;
+        twin_open(&w, "color_jitter", "factors given", "{}", SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+        inputs(&w, some[s], dtypes[d], orders[o]);
+        twin_input(&w, 2, SP_F32, 2, shape, SP_ROW_MAJOR, factors);
+        twin_plan(&w, 1);
+        twin_forward(&w, 0);
+        compare(&w, 0);
+        twin_close(&w);
+      }
+}
+END_TEST
+
 /* Rows of more pieces than a block has threads, with and without a remainder. */
 START_TEST(wide_flips) {
   static const int64_t wide[][4] = {{2, 3, 2, 1501}, {2, 1, 3, 4112}, {1, 4, 2, 1280}};
@@ -178,6 +214,8 @@ int main(void) {
   tcase_add_test(c, bad_boxes);
   tcase_add_test(c, bad_angles);
   tcase_add_test(c, bad_flips);
+  tcase_add_test(c, bad_factors);
+  tcase_add_test(c, given_factors);
   tcase_add_test(c, wide_flips);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
