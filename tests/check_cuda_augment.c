@@ -25,9 +25,6 @@ static const struct aug_case {
     {"batch_rotate", "{ degrees = 45 }", 0, 0, 1},
     {"batch_rotate", "{ degrees = 180, fill = 7, mask_fill = 3, same_on_batch = true }", 0, 0, 1},
     {"batch_rotate", "{ degrees = { -10, 80 }, mode = \"bilinear\", fill = 100.5 }", 0, 0, 1},
-    {"flip", "{ horizontal = 1 }", 0, 0, 2},
-    {"flip", "{ horizontal = 0, vertical = 1 }", 0, 0, 2},
-    {"flip", "{ vertical = 0.5, always = true }", 0, 0, 2},
     {"resize", "{ size = { 67, 80 } }", 0, 0, 0},
     {"resize", "{ size = { 70, 7 } }", 0, 0, 0},
     {"resize", "{ size = { 5, 91 } }", 0, 0, 0},
@@ -155,6 +152,9 @@ START_TEST(bad_angles) {
   static const float angles[] = {0, 1, NAN};
   bad_values("batch_rotate", "{ degrees = 8 }", SP_F32, 1, angles,
              "sample 2: an angle on 'angles' is not a finite number");
+}
+END_TEST
+
 START_TEST(bad_flips) {
   static const int32_t flips[] = {0, 1, 1, 3, -1, 0};
   bad_values("flip", "{}", SP_I32, 2, flips, "sample 1: 3 on 'flips', which is neither 0 (leave it) nor 1 (mirror it)");

@@ -138,6 +138,11 @@ function construct(g, stage, t)
   return node
 end
 
+-- The device that the graph runs on: "cpu", "cuda", "cuda:1".
+function graph:device()
+  return self._opt.device
+end
+
 -- The same as g.NAME{...}, for a stage whose name is that of a method or in a variable.
 function graph:stage(name, t)
   return construct(self, name, t)
