@@ -10,10 +10,11 @@
 static const int dtypes[] = {SP_U8, SP_F32}, orders[] = {SP_ROW_MAJOR, SP_CHANNELS_LAST};
 
 /* Weights of one output over a whole axis, in double, without the limits that a span has: those of all pixels that the
- * triangle reaches. Where its middle lies is defined in float. */
+ * triangle reaches. Its middle is a float, without antialiasing that
+ * of a scale in float. */
 static void weights(double *w, int64_t in, int64_t out, int64_t i, bool antialias) {
   float scale = (float)in / (float)out, middle = scale * ((float)i + 0.5f);
-  double centre = (double)middle, total = 0;
+  double centre = antialias ? (double)middle : (double)scale * ((double)i + 0.5), total = 0;
   double support = antialias && scale > 1 ? (double)scale : 1;
   for (int64_t x = 0; x < in; x++) {
     w[x] = fmax(0, 1 - fabs((double)x + 0.5 - centre) / support);

@@ -2,8 +2,8 @@
  * resize.h - images and masks at another size: ports, parameters and weights, for every device.
  *
  * Output i of an axis is the weighted mean of n inputs from lo on. Where the support is 1 (an axis that grows, or no
- * antialiasing) there are at most two, and their weights add up to 1 without rounding: resize_two gives what the general
- * way gives, to the bit, without sum and division.
+ * antialiasing) there are at most two, and the weights of the general way add up to 1 without rounding: resize_two gives
+ * them without sum and division.
  */
 #ifndef RESIZE_H
 #define RESIZE_H
@@ -35,12 +35,12 @@ int resize_check(sp_ctx *ctx, const resize_params *p, sp_plan *plan, int64_t *h,
 
 /* One axis; inv is 1 / support. */
 typedef struct resize_axis {
-  int32_t in, out;
+  int32_t in, out, antialias;
   float scale, support, inv;
 } resize_axis;
 
 static inline resize_axis resize_axis_of(int32_t in, int32_t out, int antialias) {
-  resize_axis a = {in, out, (float)in / (float)out, 1.0f, 1.0f};
+  resize_axis a = {in, out, antialias, (float)in / (float)out, 1.0f, 1.0f};
   if (antialias && a.scale > 1.0f) {
     a.support = a.scale;
     a.inv = 1.0f / a.support;
@@ -72,12 +72,20 @@ SP_RNG_FN float resize_total(const resize_axis *a, float centre, int32_t lo, int
   return total > 0.0f ? total : 1.0f;
 }
 
-/* Support 1: input lo counts 1 - second, lo + 1 counts `second`; 0 where there is none. */
+/* Support 1: input lo counts 1 - second, lo + 1 counts `second`; 0 where there is none. Without antialiasing PyTorch does
+ * not round the place, only what it makes of it: in double it is exact. */
 SP_RNG_FN int32_t resize_two(const resize_axis *a, int32_t i, float *second) {
-  float from = resize_centre(a, i) - 0.5f;
-  int32_t lo = (int32_t)from;
-  lo = lo > a->in - 1 ? a->in - 1 : lo;
-  *second = from > 0.0f && lo + 1 < a->in ? from - (float)lo : 0.0f;
+  int32_t lo;
+  if (a->antialias) {
+    float from = resize_centre(a, i) - 0.5f;
+    lo = from < (float)(a->in - 1) ? (int32_t)from : a->in - 1;
+    *second = from - (float)lo;
+  } else {
+    double from = (double)a->scale * ((double)i + 0.5) - 0.5;
+    lo = from < a->in - 1 ? (int32_t)from : a->in - 1;
+    *second = (float)(from - lo);
+  }
+  *second = *second > 0.0f && lo + 1 < a->in ? *second : 0.0f;
   return lo;
 }
 

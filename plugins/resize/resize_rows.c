@@ -32,11 +32,16 @@ int resize_table_make(resize_table *t, resize_axis a) {
   t->active = a.in != a.out;
   for (int32_t i = 0; i < a.out; i++) {
     float centre = resize_centre(&a, i), *w = t->w + (size_t)i * most;
-    int32_t lo, n;
-    resize_span(&a, centre, &lo, &n);
-    if ((size_t)n > most) n = (int32_t)most;
-    float total = resize_total(&a, centre, lo, n);
-    for (int32_t k = 0; k < n; k++) w[k] = resize_tap(&a, centre, lo + k) / total;
+    int32_t lo, n = 2;
+    if (a.support == 1.0f) {
+      lo = resize_two(&a, i, &w[1]);
+      w[0] = 1.0f - w[1];
+    } else {
+      resize_span(&a, centre, &lo, &n);
+      if ((size_t)n > most) n = (int32_t)most;
+      float total = resize_total(&a, centre, lo, n);
+      for (int32_t k = 0; k < n; k++) w[k] = resize_tap(&a, centre, lo + k) / total;
+    }
     while (n > 1 && w[n - 1] == 0.0f) n--; /* weights of 0 cost time and let infinities through */
     int32_t skip = 0;
     while (skip < n - 1 && w[skip] == 0.0f) skip++;
