@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * resize_cpu.c - the stage `resize` on the CPU: rows are scaled along x into a worker's scratch, and added up along y. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 typedef struct resize_self {
   const resize_params *p;
   resize_table x, y;
-  size_t lines; /* rows of floats in a worker's scratch: `y.live` and one */
+  size_t floats; /* of a worker's scratch: `y.live` rows, RESIZE_GROUP rows, and those turned */
 } resize_self;
 
 typedef struct resize_call {
@@ -31,15 +32,47 @@ static const float *scaled_row(const resize_table *x, const aug_part *part, int6
   return buf;
 }
 
-static void only_x(const resize_self *s, const aug_part *part, int64_t plane, float *lines) {
+/* Rows of one plane, asked for in order and each once: sums over many inputs are made for several rows at a time. */
+typedef struct row_group {
+  const resize_table *x;
+  const aug_part *part;
+  int64_t plane, first, count; /* what lies in `rows` */
+  float *rows, *turned;        /* turned: NULL where the rows are too wide for it */
+  size_t line;
+} row_group;
+
+#define TURNED_MOST ((int64_t)1 << 18) /* floats: what a processor keeps near itself */
+
+static row_group group_of(const resize_self *s, const aug_part *part, int64_t plane, float *lines, size_t line) {
+  bool turn = s->x.active && s->x.most > 2 && (int64_t)part->job->w * part->job->pix * RESIZE_GROUP <= TURNED_MOST;
+  float *rows = lines + (size_t)s->y.live * line;
+  return (row_group){&s->x, part, plane, 0, 0, rows, turn ? rows + RESIZE_GROUP * line : NULL, line};
+}
+
+static const float *row_of(row_group *g, int64_t r, int64_t end) {
+  const aug_job *j = g->part->job;
+  if (!g->turned) return scaled_row(g->x, g->part, g->plane, r, g->rows);
+  if (r >= g->first + g->count) {
+    const void *from = aug_in_row(j, g->part->sample, g->plane, r, aug_element(j->dtype));
+    g->first = r;
+    g->count = end - r < RESIZE_GROUP ? end - r : RESIZE_GROUP;
+    resize_group_along_x(g->x, g->rows, g->line, from, (int64_t)j->w * j->pix, (int)g->count, j->dtype, j->pix,
+                         g->turned);
+  }
+  return g->rows + (size_t)(r - g->first) * g->line;
+}
+
+static void only_x(const resize_self *s, const aug_part *part, int64_t plane, float *lines, size_t line) {
   const aug_job *j = part->job;
   int64_t n = (int64_t)j->out_w * j->pix;
   size_t bytes = aug_element(j->dtype);
+  row_group g = group_of(s, part, plane, lines, line);
   for (int64_t i = part->from; i < part->to; i++) {
     void *out = aug_out_row(j, part->sample, plane, i, bytes);
     if (!s->x.active) memcpy(out, aug_in_row(j, part->sample, plane, i, bytes), (size_t)n * bytes);
-    else if (j->dtype == SP_F32) scaled_row(&s->x, part, plane, i, out);
-    else resize_to_bytes(out, scaled_row(&s->x, part, plane, i, lines), n);
+    else if (j->dtype == SP_U8) resize_to_bytes(out, row_of(&g, i, part->to), n);
+    else if (!g.turned) scaled_row(&s->x, part, plane, i, out);
+    else memcpy(out, row_of(&g, i, part->to), (size_t)n * bytes);
   }
 }
 
@@ -70,9 +103,10 @@ static void many_rows(const resize_self *s, const aug_part *part, int64_t plane,
   const aug_job *j = part->job;
   const resize_table *y = &s->y;
   int64_t n = (int64_t)j->out_w * j->pix, done = part->from;
-  float *buf = lines + (size_t)y->live * line;
+  int64_t end = y->first[part->to - 1] + y->n[part->to - 1];
+  row_group g = group_of(s, part, plane, lines, line);
   for (int32_t r = y->first[done]; done < part->to; r++) {
-    const float *row = scaled_row(&s->x, part, plane, r, buf);
+    const float *row = row_of(&g, r, end);
     for (int64_t i = done; i < part->to && y->first[i] <= r; i++) {
       int32_t k = r - y->first[i];
       if (k >= y->n[i]) continue;
@@ -111,9 +145,9 @@ static int rows(const void *arg, const aug_part *part, int worker) {
     nearest(s, part);
     return SP_OK;
   }
-  float *lines = (float *)(void *)c->scratch + (size_t)worker * s->lines;
+  float *lines = (float *)(void *)c->scratch + (size_t)worker * s->floats;
   for (int64_t plane = 0; plane < part->job->planes; plane++)
-    if (!s->y.active) only_x(s, part, plane, lines);
+    if (!s->y.active) only_x(s, part, plane, lines, line);
     else if (s->y.most <= 2) two_rows(s, part, plane, lines, line);
     else many_rows(s, part, plane, lines, line);
   return SP_OK;
@@ -149,8 +183,10 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *plan) {
     if (in->order == SP_CHANNELS_LAST && in->shape[1] > widest) widest = in->shape[1];
   }
   const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
-  s->lines = line_floats(out_w, widest) * (size_t)(s->y.live + 1);
-  plan->scratch_bytes = s->lines * (size_t)(par ? par->threads(ctx) : 1) * sizeof(float);
+  int64_t turned = s->x.most > 2 ? w * widest * RESIZE_GROUP : 0;
+  s->floats = line_floats(out_w, widest) * (size_t)(s->y.live + RESIZE_GROUP);
+  s->floats += (size_t)(turned < TURNED_MOST ? turned : TURNED_MOST);
+  plan->scratch_bytes = s->floats * (size_t)(par ? par->threads(ctx) : 1) * sizeof(float);
   return SP_OK;
 }
 

@@ -100,6 +100,36 @@ void resize_along_x(const resize_table *t, float *y, const void *x, int dtype, i
   else floats_along_x(t, y, x, pix);
 }
 
+static void turn_bytes(float *restrict to, const uint8_t *restrict x, int64_t n, const int64_t *at) {
+  for (int64_t e = 0; e < n; e++)
+    for (int r = 0; r < RESIZE_GROUP; r++) to[e * RESIZE_GROUP + r] = (float)x[at[r] + e];
+}
+static void turn_floats(float *restrict to, const float *restrict x, int64_t n, const int64_t *at) {
+  for (int64_t e = 0; e < n; e++)
+    for (int r = 0; r < RESIZE_GROUP; r++) to[e * RESIZE_GROUP + r] = x[at[r] + e];
+}
+
+void resize_group_along_x(const resize_table *t, float *restrict y, size_t line, const void *x, int64_t n, int rows,
+                          int dtype, int64_t pix, float *restrict turned) {
+  int64_t at[RESIZE_GROUP], step = pix * RESIZE_GROUP;
+  for (int r = 0; r < RESIZE_GROUP; r++) at[r] = (r < rows ? r : rows - 1) * n;
+  if (dtype == SP_U8) turn_bytes(turned, x, n, at);
+  else turn_floats(turned, x, n, at);
+  for (int32_t i = 0; i < t->out; i++) {
+    const float *w = t->w + (int64_t)i * t->most;
+    for (int64_t c = 0; c < pix; c++) {
+      const float *a = turned + t->first[i] * step + c * RESIZE_GROUP;
+      float sum[RESIZE_GROUP];
+      for (int r = 0; r < RESIZE_GROUP; r++) sum[r] = a[r] * w[0];
+      for (int32_t k = 1; k < t->n[i]; k++) {
+        a += step;
+        for (int r = 0; r < RESIZE_GROUP; r++) sum[r] += a[r] * w[k];
+      }
+      for (int r = 0; r < rows; r++) y[(size_t)r * line + (size_t)(i * pix + c)] = sum[r];
+    }
+  }
+}
+
 #define PICK(type)                                                                    \
   {                                                                                   \
     const type *from = x;                                                             \
