@@ -29,6 +29,7 @@ static const struct aug_case {
     {"resize", "{ size = { 70, 7 } }", 0, 0, 0},
     {"resize", "{ size = { 5, 91 } }", 0, 0, 0},
     {"resize", "{ size = { 33, 29 } }", 0, 0, 0},
+    {"resize", "{ size = { 301, 302 } }", 0, 0, 0},
     {"resize", "{ size = 1 }", 0, 0, 0},
     {"resize", "{ size = { 6, 11 }, antialias = false }", 0, 0, 0},
     {"flip", "{ horizontal = 1 }", 0, 0, 2},
@@ -42,7 +43,7 @@ static const struct aug_case {
     {"color_jitter", "{ contrast = 0.5, hue = 0.5, same_on_batch = true }", 0, 0, 8},
 };
 
-static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}};
+static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}, {1, 3, 40, 300}};
 
 /* Masks go in after the images, so that both lists have two tensors. */
 static void inputs(twin *w, const int64_t *size, int dtype, int order) {

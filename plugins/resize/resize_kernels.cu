@@ -57,29 +57,26 @@ static __device__ __forceinline__ void strip(const aug_job &j, const axes &a, in
   const T *plane_in = aug_row<T>(j, blockIdx.y, plane, 0);
   int64_t pitch = (int64_t)j.w * j.pix;
   T *out = static_cast<T *>(j.out) + ((blockIdx.y * j.planes + plane) * j.out_h + y) * n;
-  int above = -1, below = -1; /* the rows in upper and lower */
-  for (; y < end; y++, out += n) {
-    float v;
-    int lo = resize_two(&a.y, y, &v), hi = v > 0.0f ? lo + 1 : lo;
-    if (lo == below) {
-#pragma unroll
-      for (int k = 0; k < 4; k++) upper[k] = lower[k];
-    } else if (lo != above) {
-      along_x(plane_in + lo * pitch, at, next, second, upper);
-    }
-    above = lo;
-    if (hi != below) {
-      if (hi != lo) along_x(plane_in + hi * pitch, at, next, second, lower);
-      else
-#pragma unroll
-        for (int k = 0; k < 4; k++) lower[k] = upper[k];
-    }
-    below = hi;
+  float v;
+  int lo = resize_two(&a.y, y, &v), hi = v > 0.0f ? lo + 1 : lo; /* the rows in upper and lower */
+  along_x(plane_in + lo * pitch, at, next, second, upper);
+  along_x(plane_in + hi * pitch, at, next, second, lower);
+  for (;;) {
     T made[4];
     float u = __fsub_rn(1.0f, v);
 #pragma unroll
     for (int k = 0; k < 4; k++) made[k] = aug_to(T(), __fadd_rn(__fmul_rn(upper[k], u), __fmul_rn(lower[k], v)));
     aug_store(out, e, n, made);
+    if (++y == end) return;
+    out += n;
+    int row = resize_two(&a.y, y, &v), next_row = v > 0.0f ? row + 1 : row;
+    if (row == hi)
+#pragma unroll
+      for (int k = 0; k < 4; k++) upper[k] = lower[k];
+    else if (row != lo) along_x(plane_in + row * pitch, at, next, second, upper);
+    if (next_row != hi) along_x(plane_in + next_row * pitch, at, next, second, lower);
+    lo = row;
+    hi = next_row;
   }
 }
 
@@ -94,7 +91,7 @@ template <typename T> static __device__ void strips(const aug_job &j, const axes
   }
 }
 
-static __global__ void __launch_bounds__(THREADS) two(const aug_jobs jobs, const axes a) {
+static __global__ void __launch_bounds__(THREADS, 3) two(const aug_jobs jobs, const axes a) {
   const aug_job &j = jobs.job[blockIdx.z];
   if (picked(j, a)) return;
   if (j.dtype == SP_U8) strips<uint8_t>(j, a);
@@ -110,14 +107,15 @@ enum { TILE = 32, PIECE = 256, ROWS = 4 };
 /* One unused word in 32, so that neighbours 32 apart do not wait for each other. */
 static __device__ __forceinline__ int padded(int i) { return i + i / 32; }
 
-struct tile_memory {
-  float piece[TILE][PIECE + PIECE / 32 + 1];
-  float row[TILE][TILE];
-};
-
 struct one_output { /* of an axis */
   float centre, total;
   int lo, n;
+};
+
+struct tile_memory {
+  float piece[TILE][PIECE + PIECE / 32 + 1];
+  float row[TILE][TILE];
+  one_output y[TILE];
 };
 
 static __device__ one_output output_of(const resize_axis &a, int i) {
@@ -167,10 +165,9 @@ static __device__ void tile(tile_memory &m, const aug_job &j, const axes &a, int
   int tx = threadIdx.x % TILE, ty = threadIdx.x / TILE, n = j.out_w * j.pix;
   int mine = min(e + tx, n - 1), column = mine / j.pix, channel = mine - column * j.pix;
   int last_row = min(top + TILE, j.out_h) - 1, lo, count;
-  one_output x = output_of(a.x, column), y[ROWS];
+  one_output x = output_of(a.x, column);
   float sum[ROWS] = {};
-#pragma unroll
-  for (int r = 0; r < ROWS; r++) y[r] = output_of(a.y, min(top + ty * ROWS + r, last_row));
+  if (threadIdx.x < TILE) m.y[tx] = output_of(a.y, min(top + tx, last_row));
   resize_span(&a.x, resize_centre(&a.x, e / j.pix), &lo, &count);
   int begin = lo * j.pix;
   resize_span(&a.x, resize_centre(&a.x, (min(e + TILE, n) - 1) / j.pix), &lo, &count);
@@ -181,9 +178,11 @@ static __device__ void tile(tile_memory &m, const aug_job &j, const axes &a, int
   for (int first = lo; first < end; first += TILE) {
     tile_rows(m, j, a.x, x, aug_row<T>(j, blockIdx.y, plane, 0), first, end, begin, stop, channel);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
-      for (int i = max(first, y[r].lo); i < min(first + TILE, y[r].lo + y[r].n); i++)
-        sum[r] = __fadd_rn(sum[r], __fmul_rn(m.row[i - first][tx], weight(a.y, y[r], i)));
+    for (int r = 0; r < ROWS; r++) {
+      one_output y = m.y[ty * ROWS + r];
+      for (int i = max(first, y.lo); i < min(first + TILE, y.lo + y.n); i++)
+        sum[r] = __fadd_rn(sum[r], __fmul_rn(m.row[i - first][tx], weight(a.y, y, i)));
+    }
     __syncthreads();
   }
   T *out = static_cast<T *>(j.out) + (blockIdx.y * j.planes + plane) * j.out_h * n;
@@ -203,7 +202,7 @@ template <typename T> static __device__ void tiles(tile_memory &m, const aug_job
   }
 }
 
-static __global__ void __launch_bounds__(THREADS) many(const aug_jobs jobs, const axes a) {
+static __global__ void __launch_bounds__(THREADS, 3) many(const aug_jobs jobs, const axes a) {
   __shared__ tile_memory m;
   const aug_job &j = jobs.job[blockIdx.z];
   if (picked(j, a)) return;
