@@ -41,6 +41,11 @@ static const struct aug_case {
     {"color_jitter", "{ brightness = 0.5, contrast = 0.5, saturation = 0.5, hue = 0.5 }", 0, 0, 8},
     {"color_jitter", "{ brightness = 0.5, contrast = 0.5, saturation = 0.5, hue = 0.5, max = 255 }", 0, 0, 8},
     {"color_jitter", "{ contrast = 0.5, hue = 0.5, same_on_batch = true }", 0, 0, 8},
+    {"blur", "{ kernel = 7 }", 0, 0, 1},
+    {"blur", "{ kernel = 5, same_on_batch = true }", 0, 0, 1},
+    {"blur", "{ kernel = 3, sigma = 1 }", 0, 0, 1},
+    {"blur", "{ kernel = { 17, 11 }, sigma = { 0.5, 8 } }", 0, 0, 1},
+    {"blur", "{ kernel = { 1, 7 } }", 0, 0, 1},
 };
 
 static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}, {1, 3, 40, 300}};
@@ -100,6 +105,7 @@ static void one(const struct aug_case *c, const int64_t *size, int dtype, int or
   if (c >= cases && c < cases + SP_ARRAY(cases))
     snprintf(name, sizeof name, "case %d of this test", (int)(c - cases) + 1);
   else snprintf(name, sizeof name, "wide rows");
+  snprintf(name, sizeof name, "%s", c->params);
   twin_open(&w, c->stage, name, c->params, SP_PRECISION_FP32, (twin_limits){c->limit, 0, 0, 0});
   int64_t own[4] = {size[0], size[1], size[2], size[3]};
   if (!strcmp(c->stage, "color_jitter") && own[1] == 4) own[1] = 3; /* colours have three */
@@ -120,6 +126,18 @@ START_TEST(same_as_cpu) {
   for (size_t s = 0; s < SP_ARRAY(sizes); s++)
     for (int d = 0; d < 2; d++)
       for (int o = 0; o < 2; o++) one(&cases[_i], sizes[s], dtypes[d], orders[o], s != 1);
+}
+END_TEST
+
+/* Many channels, wide and high images, the largest kernel. */
+START_TEST(blur_tiles) {
+  static const struct aug_case blurs[] = {{"blur", "{ kernel = 7 }", 0, 0, 1},
+                                          {"blur", "{ kernel = { 63, 5 }, sigma = 9 }", 0, 0, 1},
+                                          {"blur", "{ kernel = { 3, 63 }, sigma = 9 }", 0, 0, 1}};
+  static const int64_t large[][4] = {{2, 19, 33, 37}, {1, 16, 40, 36}, {1, 3, 75, 204}, {1, 2, 130, 300}, {1, 8, 32, 33}};
+  for (size_t s = 0; s < SP_ARRAY(large); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < 2; o++) one(&blurs[_i], large[s], dtypes[d], orders[o], 1);
 }
 END_TEST
 
@@ -197,6 +215,9 @@ START_TEST(wide_flips) {
     for (int d = 0; d < 2; d++)
       for (int o = 0; o < 2; o++)
         one(&(struct aug_case){"flip", "{ horizontal = 1, vertical = 1 }", 0, 0, 2}, wide[s], dtypes[d], orders[o], 1);
+START_TEST(bad_sigmas) {
+  static const float sigmas[] = {1, -1, NAN};
+  bad_values("blur", "{}", SP_F32, 1, sigmas, "sample 1: its number on 'sigmas' is negative or not finite");
 }
 END_TEST
 
@@ -212,12 +233,14 @@ int main(void) {
   Suite *s = suite_create("cuda augment");
   TCase *c = tcase_create("stages");
   tcase_add_loop_test(c, same_as_cpu, 0, (int)SP_ARRAY(cases));
+  tcase_add_loop_test(c, blur_tiles, 0, 3);
   tcase_add_test(c, bad_boxes);
   tcase_add_test(c, bad_angles);
   tcase_add_test(c, bad_flips);
   tcase_add_test(c, bad_factors);
   tcase_add_test(c, given_factors);
   tcase_add_test(c, wide_flips);
+  tcase_add_test(c, bad_sigmas);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_ENV);
