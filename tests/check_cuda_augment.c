@@ -215,6 +215,9 @@ START_TEST(wide_flips) {
     for (int d = 0; d < 2; d++)
       for (int o = 0; o < 2; o++)
         one(&(struct aug_case){"flip", "{ horizontal = 1, vertical = 1 }", 0, 0, 2}, wide[s], dtypes[d], orders[o], 1);
+}
+END_TEST
+
 START_TEST(bad_sigmas) {
   static const float sigmas[] = {1, -1, NAN};
   bad_values("blur", "{}", SP_F32, 1, sigmas, "sample 1: its number on 'sigmas' is negative or not finite");
