@@ -102,9 +102,6 @@ static void compare(twin *w, int byte_steps) {
 static void one(const struct aug_case *c, const int64_t *size, int dtype, int order, int training) {
   twin w;
   char name[40];
-  if (c >= cases && c < cases + SP_ARRAY(cases))
-    snprintf(name, sizeof name, "case %d of this test", (int)(c - cases) + 1);
-  else snprintf(name, sizeof name, "wide rows");
   snprintf(name, sizeof name, "%s", c->params);
   twin_open(&w, c->stage, name, c->params, SP_PRECISION_FP32, (twin_limits){c->limit, 0, 0, 0});
   int64_t own[4] = {size[0], size[1], size[2], size[3]};
