@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * blur.h - Gaussian blur, one sigma a sample: ports, parameters, checks and the weights of a kernel, for every device. */
+ * blur.h - Gaussian blur, one sigma a sample: ports, parameters, checks and weights of a kernel, for every device. */
 #ifndef BLUR_H
 #define BLUR_H
 
@@ -37,8 +37,8 @@ SP_RNG_FN float blur_draw(const aug_dice *dice, int64_t sample, float lo, float 
 
 SP_RNG_FN int blur_bad(float sigma) { return !(sigma >= 0 && sigma <= 3.402823466e38f); }
 
-/* exp(-t) for t >= 0 to 1e-11, by operations that have the same bits everywhere, which exp() has not. What is too small to
- * count is 0, so that no weight is denormal. */
+/* exp(-t) for t >= 0 to 1e-11, by operations that have the same bits everywhere, which exp() has not. What is too small
+ * to count is 0, so that no weight is denormal. */
 SP_RNG_FN double blur_exp(double t) {
   double n, r, p;
   if (!(t < 80)) return 0;

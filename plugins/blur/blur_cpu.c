@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * blur_cpu.c - the stage `blur` on the CPU.
  *
- * Rows are blurred along into a ring of as many as the kernel is high, and each output row is the sum over the ring. A row is
- * worked on in stripes, so that a ring stays in the cache. Both sums are the same loop: taps lie a pixel, or a row, apart.
+ * Rows are blurred along into a ring of as many as the kernel is high, and each output row is the sum over the ring.
+ * A row is worked on in stripes, so that a ring stays in the cache. Both sums are the same loop: taps lie a pixel, or a
+ * row, apart.
  */
 #include "../aug/cpu.h"
 #include "blur.h"
 
 #include <string.h>
 
-#define STRIPE 1024 /* elements */
-#define CHUNK 64    /* elements that the sum over any kernel keeps at hand */
+#define STRIPE 1024        /* elements */
+#define RING (STRIPE + 32) /* floats from row to row of a ring: a power of two would use a small part of the cache */
 
 typedef struct blur_call {
   const blur_params *p;
@@ -20,34 +21,39 @@ typedef struct blur_call {
   size_t each, pad;     /* floats: of a worker, of its stripe with what reaches over its ends */
 } blur_call;
 
-/* y[i] = w[0] t[r][i] + w[1] (t[r - 1][i] + t[r + 1][i]) + ..., in this order. */
+/* y[i] = w[0] t[r][i] + w[1] (t[r - 1][i] + t[r + 1][i]) + ..., in this order; small kernels in one go. */
 static inline __attribute__((always_inline)) void sum_body(float *restrict y, const float *const *t, const float *w,
                                                            int r, int64_t n) {
-  const float *c = t[r];
-  if (r == 1) {
-    const float *a1 = t[0], *b1 = t[2];
-    float w0 = w[0], w1 = w[1];
+  const float *const *a = t + r, *const *b = t + r, *c = t[r];
+  float w0 = w[0];
+  int k = r < 3 ? r : 3;
+  if (k == 0) {
+    for (int64_t i = 0; i < n; i++) y[i] = w0 * c[i];
+  } else if (k == 1) {
+    const float *a1 = a[-1], *b1 = b[1];
+    float w1 = w[1];
     for (int64_t i = 0; i < n; i++) y[i] = w0 * c[i] + w1 * (a1[i] + b1[i]);
-  } else if (r == 2) {
-    const float *a1 = t[1], *b1 = t[3], *a2 = t[0], *b2 = t[4];
-    float w0 = w[0], w1 = w[1], w2 = w[2];
+  } else if (k == 2) {
+    const float *a1 = a[-1], *b1 = b[1], *a2 = a[-2], *b2 = b[2];
+    float w1 = w[1], w2 = w[2];
     for (int64_t i = 0; i < n; i++) y[i] = w0 * c[i] + w1 * (a1[i] + b1[i]) + w2 * (a2[i] + b2[i]);
-  } else if (r == 3) {
-    const float *a1 = t[2], *b1 = t[4], *a2 = t[1], *b2 = t[5], *a3 = t[0], *b3 = t[6];
-    float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
+  } else {
+    const float *a1 = a[-1], *b1 = b[1], *a2 = a[-2], *b2 = b[2], *a3 = a[-3], *b3 = b[3];
+    float w1 = w[1], w2 = w[2], w3 = w[3];
     for (int64_t i = 0; i < n; i++)
       y[i] = w0 * c[i] + w1 * (a1[i] + b1[i]) + w2 * (a2[i] + b2[i]) + w3 * (a3[i] + b3[i]);
-  } else {
-    for (int64_t from = 0; from < n; from += CHUNK) {
-      float sum[CHUNK];
-      int64_t m = n - from < CHUNK ? n - from : CHUNK;
-      for (int64_t i = 0; i < m; i++) sum[i] = w[0] * c[from + i];
-      for (int k = 1; k <= r; k++) {
-        const float *a = t[r - k] + from, *b = t[r + k] + from;
-        for (int64_t i = 0; i < m; i++) sum[i] += w[k] * (a[i] + b[i]);
-      }
-      memcpy(y + from, sum, (size_t)m * sizeof *y);
-    }
+  }
+  for (; k + 4 <= r; k += 4) {
+    const float *a1 = a[-k - 1], *b1 = b[k + 1], *a2 = a[-k - 2], *b2 = b[k + 2];
+    const float *a3 = a[-k - 3], *b3 = b[k + 3], *a4 = a[-k - 4], *b4 = b[k + 4];
+    float w1 = w[k + 1], w2 = w[k + 2], w3 = w[k + 3], w4 = w[k + 4];
+    for (int64_t i = 0; i < n; i++)
+      y[i] = y[i] + w1 * (a1[i] + b1[i]) + w2 * (a2[i] + b2[i]) + w3 * (a3[i] + b3[i]) + w4 * (a4[i] + b4[i]);
+  }
+  for (k++; k <= r; k++) {
+    const float *a1 = a[-k], *b1 = b[k];
+    float w1 = w[k];
+    for (int64_t i = 0; i < n; i++) y[i] = y[i] + w1 * (a1[i] + b1[i]);
   }
 }
 
@@ -90,7 +96,7 @@ static const blur_code *code_of(void) {
   return &code_base;
 }
 
-/* Where pixel i of n lies when the image is mirrored at the middle of its outermost pixels; i is less than n beyond them. */
+/* Where pixel i of n lies when an image is mirrored at the middle of its outermost pixels; i is less than n beyond. */
 static int64_t mirror(int64_t i, int64_t n) { return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i; }
 
 /* Elements from .. to of a row as floats; those outside of it are mirrored. */
@@ -138,10 +144,10 @@ static void blur_stripe(const stripe *s, const aug_part *part, int64_t plane) {
   int high = 2 * s->ry + 1, slot = 0;
   const float *taps[BLUR_MAX];
   for (int64_t y = (int64_t)part->from - s->ry; y < (int64_t)part->to + s->ry; y++) {
-    along(s, s->ring + (size_t)slot * STRIPE, aug_in_row(j, part->sample, plane, mirror(y, j->h), bytes));
+    along(s, s->ring + (size_t)slot * RING, aug_in_row(j, part->sample, plane, mirror(y, j->h), bytes));
     slot = slot + 1 < high ? slot + 1 : 0; /* the oldest row */
     if (y < (int64_t)part->from + s->ry) continue;
-    for (int k = 0; k < high; k++) taps[k] = s->ring + (size_t)((slot + k) % high) * STRIPE;
+    for (int k = 0; k < high; k++) taps[k] = s->ring + (size_t)((slot + k) % high) * RING;
     void *out = aug_out_row(j, part->sample, plane, y - s->ry, bytes);
     if (j->dtype == SP_F32) {
       s->code->sum((float *)out + s->from, taps, s->wy, s->ry, s->n);
@@ -162,7 +168,7 @@ static int rows(const void *arg, const aug_part *part, int worker) {
   s.wy = s.wx + s.rx + 1;
   s.pad = work;
   s.ring = work + c->pad;
-  s.row = s.ring + (size_t)(2 * s.ry + 1) * STRIPE;
+  s.row = s.ring + (size_t)(2 * s.ry + 1) * RING;
   for (int64_t plane = 0; plane < j->planes; plane++) {
     if (j->mask || !(c->sigmas[part->sample] > 0)) {
       size_t bytes = aug_element(j->dtype);
@@ -188,7 +194,7 @@ static void weights_of(float *w, int r, float sigma) {
 /* What a worker needs for rows whose pixels have `pix` elements at most: a multiple of 64 bytes each. */
 static void measure(blur_call *c, int64_t pix) {
   c->pad = (STRIPE + (size_t)(2 * blur_rx(c->p)) * (size_t)pix + 15) / 16 * 16;
-  c->each = c->pad + (size_t)(2 * blur_ry(c->p) + 2) * STRIPE;
+  c->each = c->pad + (size_t)(2 * blur_ry(c->p) + 2) * RING;
 }
 
 /* Where the workers' part of the scratch begins, in floats. */

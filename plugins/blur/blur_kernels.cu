@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * blur_kernels.cu - Gaussian blur on CUDA: one kernel a batch.
  *
- * A block makes the weights of its sample once and goes over tiles. Of each it loads rows with what reaches over their ends
- * into shared memory (a few at a time where the kernel is large), blurs them along into a second part of it, and sums
- * over the rows of that part into the output. Elements go by fours. Sums have the order and the roundings of the cpu.
+ * A block makes the weights of its sample once and goes over tiles. Of each it loads rows, with what reaches over their
+ * ends, into shared memory (a few at a time where the kernel is large), blurs them along into a second part of it, and
+ * sums over the rows of that part into the output. Elements go by fours. Sums have the order and the roundings of the
+ * cpu.
  *
- * A tile is a part of a row of elements, whatever a pixel has of them: taps are `step` elements apart. Pixels of more than
- * 8 channels are cut: a tile then has 8 channels of some pixels, as if those were an image of their own.
+ * A tile is a part of a row of elements, whatever a pixel has of them: taps are `step` elements apart. Pixels of more
+ * than 8 channels are cut: a tile then has 8 channels of some pixels, as if those were an image of their own.
  */
 #include "blur_kernels.h"
 

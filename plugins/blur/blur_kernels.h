@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* What a launch is told besides the tensors. Pointers are on the device: `given` is [n] or NULL, `sigmas` where to put the
- * sigmas or NULL, `status` int64[4]. */
+/* What a launch is told besides the tensors. Pointers are on the device: `given` is [n] or NULL, `sigmas` where to put
+ * the sigmas or NULL, `status` int64[4]. */
 typedef struct blur_call {
   aug_dice dice;
   const float *given;

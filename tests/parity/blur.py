@@ -72,8 +72,8 @@ def case(shape, kernel, order, sigma=(0.1, 2.0)):
 
 
 for order in (ROW_MAJOR, CHANNELS_LAST):
-    for shape, kernel in itertools.product([(5, 3, 64, 64), (3, 1, 37, 53), (2, 4, 33, 9), (1, 3, 4, 300), (2, 11, 20, 23)],
-                                           [7, 5, 3]):
+    shapes = [(5, 3, 64, 64), (3, 1, 37, 53), (2, 4, 33, 9), (1, 3, 4, 300), (2, 11, 20, 23)]
+    for shape, kernel in itertools.product(shapes, [7, 5, 3]):
         case(shape, kernel, order)
     case((65, 3, 8, 8), 7, order)
     case((2, 3, 1, 1), 1, order)
