@@ -46,6 +46,7 @@ static const struct aug_case {
     {"blur", "{ kernel = 3, sigma = 1 }", 0, 0, 1},
     {"blur", "{ kernel = { 17, 11 }, sigma = { 0.5, 8 } }", 0, 0, 1},
     {"blur", "{ kernel = { 1, 7 } }", 0, 0, 1},
+    {"normalize", "{ mean = 0.45, std = 0.22 }", 0, 0, 0},
 };
 
 static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}, {1, 3, 40, 300}};
@@ -131,10 +132,46 @@ START_TEST(blur_tiles) {
   static const struct aug_case blurs[] = {{"blur", "{ kernel = 7 }", 0, 0, 1},
                                           {"blur", "{ kernel = { 63, 5 }, sigma = 9 }", 0, 0, 1},
                                           {"blur", "{ kernel = { 3, 63 }, sigma = 9 }", 0, 0, 1}};
-  static const int64_t large[][4] = {{2, 19, 33, 37}, {1, 16, 40, 36}, {1, 3, 75, 204}, {1, 2, 130, 300}, {1, 8, 32, 33}};
+  static const int64_t large[][4] = {
+      {2, 19, 33, 37}, {1, 16, 40, 36}, {1, 3, 75, 204}, {1, 2, 130, 300}, {1, 8, 32, 33}};
   for (size_t s = 0; s < SP_ARRAY(large); s++)
     for (int d = 0; d < 2; d++)
       for (int o = 0; o < 2; o++) one(&blurs[_i], large[s], dtypes[d], orders[o], 1);
+}
+END_TEST
+
+/* A mean and a std for each channel, so images of one channel count; runs of elements that are not aligned to four. */
+START_TEST(normalized) {
+  static const struct norm_case {
+    const char *params;
+    int64_t size[4];
+    int dtype;
+  } list[] = {{"{ mean = { 0.485, 0.456, 0.406 }, std = { 0.229, 0.224, 0.225 } }", {5, 3, 33, 29}, SP_F32},
+              {"{ mean = { 0.485, 0.456, 0.406 }, std = 0.1 }", {2, 3, 77, 81}, SP_F32},
+              {"{ mean = { 123, 116, 103 }, std = { 58, 57, 57.5 } }", {7, 3, 1, 1}, SP_U8},
+              {"{ std = { 0.229, 0.224, 0.225 }, scale = true }", {3, 3, 64, 64}, SP_U8},
+              {"{ mean = { 1, 2, 3, 4, 5, 6, 7 }, scale = true }", {3, 7, 31, 90}, SP_U8},
+              {"{ mean = { 1, 2 }, std = { 3, 7 } }", {3, 2, 3, 1}, SP_F32}};
+  for (int o = 0; o < 2; o++) {
+    const struct norm_case *l = &list[_i];
+    char name[40];
+    twin w;
+    snprintf(name, sizeof name, "%s", l->params);
+    twin_open(&w, "normalize", name, l->params, SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+    int64_t n = l->size[0] * l->size[1] * l->size[2] * l->size[3];
+    uint8_t *bytes = malloc((size_t)n);
+    ck_assert_ptr_nonnull(bytes);
+    for (int64_t i = 0; i < n; i++) bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (int t = 0; t < 2; t++)
+      if (l->dtype == SP_U8) twin_input(&w, 0, SP_U8, 4, l->size, orders[(o + t) % 2], bytes);
+      else twin_floats(&w, 0, 4, l->size, orders[(o + t) % 2], 0, 1);
+    free(bytes);
+    twin_plan(&w, 1);
+    twin_forward(&w, 0);
+    twin_compare(&w, SPT_OUT);
+    twin_repeat(&w, false);
+    twin_close(&w);
+  }
 }
 END_TEST
 
@@ -234,6 +271,7 @@ int main(void) {
   TCase *c = tcase_create("stages");
   tcase_add_loop_test(c, same_as_cpu, 0, (int)SP_ARRAY(cases));
   tcase_add_loop_test(c, blur_tiles, 0, 3);
+  tcase_add_loop_test(c, normalized, 0, 6);
   tcase_add_test(c, bad_boxes);
   tcase_add_test(c, bad_angles);
   tcase_add_test(c, bad_flips);
