@@ -23,7 +23,7 @@ const sp_param resize_param_table[] = {
      .type = SP_PARAM_BOOL,
      .offset = offsetof(resize_params, antialias),
      .def = 1,
-     .doc = "where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest two by two alone"},
+     .doc = "where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone"},
     {.name = NULL}};
 
 int resize_check(sp_ctx *ctx, const resize_params *p, sp_plan *plan, int64_t *h, int64_t *w) {

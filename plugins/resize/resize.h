@@ -2,8 +2,8 @@
  * resize.h - images and masks at another size: ports, parameters and weights, for every device.
  *
  * Output i of an axis is the weighted mean of n inputs from lo on. Where the support is 1 (an axis that grows, or no
- * antialiasing) there are at most two, and the weights of the general way add up to 1 without rounding: resize_two gives
- * them without sum and division.
+ * antialiasing) there are at most two, and the weights of the general way add up to 1 without rounding: resize_two
+ * gives them without sum and division.
  */
 #ifndef RESIZE_H
 #define RESIZE_H
@@ -72,8 +72,8 @@ SP_RNG_FN float resize_total(const resize_axis *a, float centre, int32_t lo, int
   return total > 0.0f ? total : 1.0f;
 }
 
-/* Support 1: input lo counts 1 - second, lo + 1 counts `second`; 0 where there is none. Without antialiasing PyTorch does
- * not round the place, only what it makes of it: in double it is exact. */
+/* Support 1: input lo counts 1 - second, lo + 1 counts `second`; 0 where there is none. Without antialiasing PyTorch
+ * does not round the place, only what it makes of it: in double it is exact. */
 SP_RNG_FN int32_t resize_two(const resize_axis *a, int32_t i, float *second) {
   int32_t lo;
   if (a->antialias) {

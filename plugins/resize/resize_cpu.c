@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * resize_cpu.c - the stage `resize` on the CPU: rows are scaled along x into a worker's scratch, and added up along y. */
+ * resize_cpu.c - the stage `resize` on the CPU: rows are scaled along x into scratch, and added up along y. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +97,8 @@ static void two_rows(const resize_self *s, const aug_part *part, int64_t plane, 
   }
 }
 
-/* Every input row is scaled once and added to the outputs that it belongs to, in the order of the rows; floats add up in
- * the output, bytes in scratch, where as many rows lie as are begun and not done. */
+/* Every input row is scaled once and added to the outputs that it belongs to, in the order of the rows; floats add up
+ * in the output, bytes in scratch, where as many rows lie as are begun and not done. */
 static void many_rows(const resize_self *s, const aug_part *part, int64_t plane, float *lines, size_t line) {
   const aug_job *j = part->job;
   const resize_table *y = &s->y;

@@ -32,13 +32,13 @@ static __device__ bool picked(const aug_job &j, const axes &a) {
 
 /* ---- two by two ---- */
 /* Four elements of a row, scaled along x. */
-template <typename T> static __device__ __forceinline__ void along_x(const T *row, const int (&at)[4],
-                                                                     const int (&next)[4], const float (&second)[4],
-                                                                     float (&h)[4]) {
+template <typename T>
+static __device__ __forceinline__ void along_x(const T *row, const int (&at)[4], const int (&next)[4],
+                                               const float (&second)[4], float (&h)[4]) {
 #pragma unroll
   for (int k = 0; k < 4; k++)
-    h[k] = __fadd_rn(__fmul_rn((float)row[at[k]], __fsub_rn(1.0f, second[k])),
-                     __fmul_rn((float)row[next[k]], second[k]));
+    h[k] =
+        __fadd_rn(__fmul_rn((float)row[at[k]], __fsub_rn(1.0f, second[k])), __fmul_rn((float)row[next[k]], second[k]));
 }
 
 /* Rows y .. end - 1 of elements e .. e + 3. Two rows along x are kept: the next output mostly needs them again. */
@@ -100,8 +100,8 @@ static __global__ void __launch_bounds__(THREADS, 3) two(const aug_jobs jobs, co
 
 /* ---- any number of inputs ----
  * A block makes tiles of 32 elements x 32 rows. It goes through the input rows 32 at a time; of these it brings pieces
- * of 256 elements to shared memory, whole lines at once, where each thread adds its element's part to four rows; what is
- * complete along x is then added along y. So each input is fetched once a tile, whatever the ratio. */
+ * of 256 elements to shared memory, whole lines at once, where each thread adds its element's part to four rows; what
+ * is complete along x is then added along y. So each input is fetched once a tile, whatever the ratio. */
 enum { TILE = 32, PIECE = 256, ROWS = 4 };
 
 /* One unused word in 32, so that neighbours 32 apart do not wait for each other. */

@@ -58,39 +58,39 @@ int resize_table_make(resize_table *t, resize_axis a) {
 }
 
 /* `C` is a constant where the number of channels is a usual one, and `pix` then equal to it. */
-#define ALONG_X(name, type)                                                                                      \
-  static inline __attribute__((always_inline)) void name##_of(const resize_table *t, float *restrict y,          \
-                                                              const type *restrict x, int64_t C) {               \
-    if (t->most <= 2) {                                                                                          \
-      for (int32_t i = 0; i < t->out; i++) {                                                                     \
-        const type *a = x + t->first[i] * C, *b = t->n[i] > 1 ? a + C : a;                                       \
-        float u = t->w[i * t->most], v = t->n[i] > 1 ? t->w[i * t->most + 1] : 0.0f;                             \
-        for (int64_t c = 0; c < C; c++) y[i * C + c] = (float)a[c] * u + (float)b[c] * v;                        \
-      }                                                                                                          \
-      return;                                                                                                    \
-    }                                                                                                            \
-    for (int32_t i = 0; i < t->out; i++) {                                                                       \
-      const type *a = x + t->first[i] * C;                                                                       \
-      const float *w = t->w + (int64_t)i * t->most;                                                              \
-      if (C <= 4) {                                                                                              \
-        float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};                                                                 \
-        for (int64_t c = 0; c < C; c++) sum[c] = (float)a[c] * w[0];                                             \
-        for (int32_t k = 1; k < t->n[i]; k++)                                                                    \
-          for (int64_t c = 0; c < C; c++) sum[c] += (float)a[k * C + c] * w[k];                                  \
-        for (int64_t c = 0; c < C; c++) y[i * C + c] = sum[c];                                                   \
-        continue;                                                                                                \
-      }                                                                                                          \
-      float *out = y + i * C;                                                                                    \
-      for (int64_t c = 0; c < C; c++) out[c] = (float)a[c] * w[0];                                               \
-      for (int32_t k = 1; k < t->n[i]; k++)                                                                      \
-        for (int64_t c = 0; c < C; c++) out[c] += (float)a[k * C + c] * w[k];                                    \
-    }                                                                                                            \
-  }                                                                                                              \
-  static void name(const resize_table *t, float *y, const type *x, int64_t pix) {                                \
-    if (pix == 1) name##_of(t, y, x, 1);                                                                         \
-    else if (pix == 3) name##_of(t, y, x, 3);                                                                    \
-    else if (pix == 4) name##_of(t, y, x, 4);                                                                    \
-    else name##_of(t, y, x, pix);                                                                                \
+#define ALONG_X(name, type)                                                                             \
+  static inline __attribute__((always_inline)) void name##_of(const resize_table *t, float *restrict y, \
+                                                              const type *restrict x, int64_t C) {      \
+    if (t->most <= 2) {                                                                                 \
+      for (int32_t i = 0; i < t->out; i++) {                                                            \
+        const type *a = x + t->first[i] * C, *b = t->n[i] > 1 ? a + C : a;                              \
+        float u = t->w[i * t->most], v = t->n[i] > 1 ? t->w[i * t->most + 1] : 0.0f;                    \
+        for (int64_t c = 0; c < C; c++) y[i * C + c] = (float)a[c] * u + (float)b[c] * v;               \
+      }                                                                                                 \
+      return;                                                                                           \
+    }                                                                                                   \
+    for (int32_t i = 0; i < t->out; i++) {                                                              \
+      const type *a = x + t->first[i] * C;                                                              \
+      const float *w = t->w + (int64_t)i * t->most;                                                     \
+      if (C <= 4) {                                                                                     \
+        float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};                                                        \
+        for (int64_t c = 0; c < C; c++) sum[c] = (float)a[c] * w[0];                                    \
+        for (int32_t k = 1; k < t->n[i]; k++)                                                           \
+          for (int64_t c = 0; c < C; c++) sum[c] += (float)a[k * C + c] * w[k];                         \
+        for (int64_t c = 0; c < C; c++) y[i * C + c] = sum[c];                                          \
+        continue;                                                                                       \
+      }                                                                                                 \
+      float *out = y + i * C;                                                                           \
+      for (int64_t c = 0; c < C; c++) out[c] = (float)a[c] * w[0];                                      \
+      for (int32_t k = 1; k < t->n[i]; k++)                                                             \
+        for (int64_t c = 0; c < C; c++) out[c] += (float)a[k * C + c] * w[k];                           \
+    }                                                                                                   \
+  }                                                                                                     \
+  static void name(const resize_table *t, float *y, const type *x, int64_t pix) {                       \
+    if (pix == 1) name##_of(t, y, x, 1);                                                                \
+    else if (pix == 3) name##_of(t, y, x, 3);                                                           \
+    else if (pix == 4) name##_of(t, y, x, 4);                                                           \
+    else name##_of(t, y, x, pix);                                                                       \
   }
 ALONG_X(bytes_along_x, uint8_t)
 ALONG_X(floats_along_x, float)
@@ -130,11 +130,11 @@ void resize_group_along_x(const resize_table *t, float *restrict y, size_t line,
   }
 }
 
-#define PICK(type)                                                                    \
-  {                                                                                   \
-    const type *from = x;                                                             \
-    type *to = y;                                                                     \
-    for (int32_t i = 0; i < t->out; i++) to[i] = from[t->near[i]];                    \
+#define PICK(type)                                                 \
+  {                                                                \
+    const type *from = x;                                          \
+    type *to = y;                                                  \
+    for (int32_t i = 0; i < t->out; i++) to[i] = from[t->near[i]]; \
   }
 void resize_pick(const resize_table *t, void *restrict y, const void *restrict x, size_t bytes) {
   if (bytes == 1) PICK(uint8_t)
@@ -142,8 +142,8 @@ void resize_pick(const resize_table *t, void *restrict y, const void *restrict x
   else PICK(int64_t)
 }
 
-/* To the nearest, half to even: rintf that is vectorised on every processor. Behind the sum no bits are left for what is
- * smaller than 1. */
+/* To the nearest, half to even: rintf that is vectorised on every processor. Behind the sum no bits are left for what
+ * is smaller than 1. */
 #define RINT(v) ((v) + 12582912.0f - 12582912.0f)
 #define CLAMP(v) ((v) < 0.0f ? 0.0f : (v) > 255.0f ? 255.0f : (v))
 
