@@ -151,6 +151,11 @@ static int record_segment(sp_program *p, int segment, uint64_t step, void **grap
   return d->capture_end(sp_ctx_for(&h, l->name, err), l->stream, graph);
 }
 
+/* A device of the processor replays calls with their records, which a short batch may have used since. */
+static void fill_call(const sp_program *p, sp_task *t, uint64_t step) {
+  sp_call_fill(&t->calls[step % (uint64_t)p->ring], step, p->step_n[step % (uint64_t)p->ring]);
+}
+
 int sp_capture_task(sp_program *p, sp_task *t, uint64_t step, bool *done, sp_err *err) {
   sp_ctx_holder h;
   int st;
@@ -166,7 +171,7 @@ int sp_capture_task(sp_program *p, sp_task *t, uint64_t step, bool *done, sp_err
   if (!*graph && (st = record_segment(p, t->segment, step, graph, err)))
     return sp_prefix(err, "capture of lane '%s'", p->lanes[t->lane].name);
   for (int i = s->first; i <= s->last; i++)
-    if (p->tasks[i].segment == t->segment) p->tasks[i].calls[step % (uint64_t)p->ring].step = step;
+    if (p->tasks[i].segment == t->segment) fill_call(p, &p->tasks[i], step);
   p->launches++;
   if ((st = p->g->main.type->graph_launch(sp_ctx_for(&h, t->name, err), *graph, stream))) return st;
   return sp_task_record(p, t, step, stream, err);
@@ -277,7 +282,7 @@ int sp_capture_end_tick(sp_program *p, sp_err *err) {
   if (!st && !*graph && (st = record_tick(p, graph, err))) return sp_prefix(err, "capture of a step");
   for (size_t i = 0; i < p->n_tasks && !st; i++)
     if (on_main(p, &p->tasks[i]) && sp_task_runs(p, &p->tasks[i], p->tick, &step))
-      p->tasks[i].calls[step % (uint64_t)p->ring].step = step;
+      fill_call(p, &p->tasks[i], step);
   if (!st) st = d->graph_launch(sp_ctx_for(&h, "a step", err), *graph, stream);
   p->launches++;
   for (size_t i = 0; i < p->n_tasks && !st; i++) { /* events behind the graph, then those who wait for them */
