@@ -118,6 +118,26 @@
 ---@field angles spcore.ref the angles, in degrees
 ---@field status spcore.ref bad values of the port of parameters
 
+---What g.blur is called with.
+---@class spcore.blur.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W each, row-major or channels-last
+---@field [2]? spcore.ref|spcore.ref[] the input masks
+---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
+---@field [3]? spcore.ref the input sigmas
+---@field sigmas? spcore.ref the sigma of each sample, in pixels, 0: no blur; not wired: drawn
+---@field kernel? integer|integer[] width and height of the kernel, odd, in torchvision's order; one number: square (1..63 px, default {7})
+---@field sigma? number|number[] the standard deviation is drawn uniform between these two; one number: always that (px, default {0.1,2})
+---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
+---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
+
+---Blurs images with a Gaussian kernel, each sample with a sigma of its own.
+---@class spcore.blur: spcore.node
+---@field images spcore.ref[] the blurred images, of the type and order of the images
+---@field masks spcore.ref[] the masks, unchanged
+---@field sigmas spcore.ref the sigma of each sample; 0: it stayed as it was
+---@field status spcore.ref bad values of the port of parameters
+
 ---@class spcore.classifier.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
 ---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
@@ -145,6 +165,29 @@
 ---a network from an image, or from an encoder's features, to one score per class.
 ---@class spcore.classifier: spcore.node
 ---@field logits spcore.ref N x classes
+
+---What g.color_jitter is called with.
+---@class spcore.color_jitter.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W with C 3 (RGB) or 1, row-major or channels-last
+---@field [2]? spcore.ref|spcore.ref[] the input masks
+---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
+---@field [3]? spcore.ref the input factors
+---@field factors? spcore.ref what to do, N x 8: factors of brightness, contrast and saturation, the turn of the hue, and these four, counted from 0, in the order they are done; a neutral 1, 1, 1 or 0 is left out; not wired: drawn
+---@field brightness? number|number[] factor uniform in max(0, 1 - b)..1 + b, or in {lo, hi}; 0: brightness stays (0..1000000, default {0})
+---@field contrast? number|number[] factor uniform in max(0, 1 - c)..1 + c, or in {lo, hi}; 0: contrast stays (0..1000000, default {0})
+---@field saturation? number|number[] factor uniform in max(0, 1 - s)..1 + s, or in {lo, hi}; 0: saturation stays (0..1000000, default {0})
+---@field hue? number|number[] turn of the colour circle, uniform in -h..h or in {lo, hi}, 1 is once around; 0: hue stays (-0.5..0.5, default {0})
+---@field max? integer what white is in float images: 1, or 255 as to_float gives it without scale; bytes have 255 anyway (1..255, default 1)
+---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
+---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
+
+---Changes brightness, contrast, saturation and hue of each sample, in an order of its own.
+---@class spcore.color_jitter: spcore.node
+---@field images spcore.ref[] the images, of the same type and order
+---@field masks spcore.ref[] the masks as they were
+---@field factors spcore.ref what was done, N x 8, as on the input of this name
+---@field status spcore.ref bad values of the port of parameters
 
 ---What g.concat is called with.
 ---@class spcore.concat.params: spcore.node_options
@@ -245,6 +288,26 @@
 ---@field features spcore.ref the last map
 ---@field maps spcore.ref[] the map before each halving, from full resolution on
 
+---What g.flip is called with.
+---@class spcore.flip.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W each, row-major or channels-last
+---@field [2]? spcore.ref|spcore.ref[] the input masks
+---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
+---@field [3]? spcore.ref the input flips
+---@field flips? spcore.ref what to mirror, N x 2: left to right and top to bottom, 0 or 1 each; not wired: drawn
+---@field horizontal? number probability of mirroring a sample left to right (0..1, default 0.5)
+---@field vertical? number probability of mirroring a sample top to bottom (0..1, default 0)
+---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
+---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
+
+---Mirrors each sample left to right, top to bottom, both or not at all.
+---@class spcore.flip: spcore.node
+---@field images spcore.ref[] the images, mirrored, of the same type and order
+---@field masks spcore.ref[] the masks, mirrored alike
+---@field flips spcore.ref what was mirrored, N x 2: left to right and top to bottom, 0 or 1 each
+---@field status spcore.ref bad values of the port of parameters
+
 ---@class spcore.image_writer.names
 ---@field name? string file name without folder and ending (required)
 ---@field [1]? string the same as name
@@ -293,6 +356,18 @@
 ---@class spcore.layers: spcore.node
 ---@field features spcore.ref what the last layer gives
 
+---What g.normalize is called with.
+---@class spcore.normalize.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W each, row-major or channels-last
+---@field mean? number|number[] what is subtracted: one number, or one a channel (default {0})
+---@field std? number|number[] what the difference is divided by: one positive number, or one a channel (default {1})
+---@field scale? boolean multiply bytes by 1/255 first, so that mean and std are those of values 0..1; only for uint8 images (default false)
+
+---Subtracts a mean from each channel and divides by a deviation, to float32.
+---@class spcore.normalize: spcore.node
+---@field images spcore.ref[] (x - mean) / std as float32, in the order of the images
+
 ---@class spcore.reader.files
 ---@field path? string JPEG or PNG file (required)
 ---@field [1]? string the same as path
@@ -317,6 +392,20 @@
 ---@field image spcore.ref RGB images, N x 3 x H x W
 ---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
 ---@field label spcore.ref class of each image, N, int32 where there are more than 256; with target mask 255: no label
+
+---What g.resize is called with.
+---@class spcore.resize.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W each, row-major or channels-last
+---@field [2]? spcore.ref|spcore.ref[] the input masks
+---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
+---@field size integer|integer[] height and width afterwards; one number: square (1..1048576 px, required)
+---@field antialias? boolean where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone (default true)
+
+---Scales images bilinearly, with antialiasing, and masks to the nearest pixel.
+---@class spcore.resize: spcore.node
+---@field images spcore.ref[] the images, N x C x size, of the type and order they had; bytes are rounded, half to even
+---@field masks spcore.ref[] the masks, N x size
 
 ---What g.sgd is called with.
 ---@class spcore.sgd.params: spcore.node_options
@@ -371,15 +460,20 @@
 ---@field argmax fun(t: spcore.argmax.params): spcore.argmax Gives each pixel the class of its largest logit
 ---@field batch_crop fun(t: spcore.batch_crop.params): spcore.batch_crop Cuts a window of one size out of each sample, at a place of its own
 ---@field batch_rotate fun(t: spcore.batch_rotate.params): spcore.batch_rotate Turns each sample about its middle by an angle of its own, on the same canvas
+---@field blur fun(t: spcore.blur.params): spcore.blur Blurs images with a Gaussian kernel, each sample with a sigma of its own
 ---@field classifier fun(t: spcore.classifier.params): spcore.classifier a network from an image, or from an encoder's features, to one score per class
+---@field color_jitter fun(t: spcore.color_jitter.params): spcore.color_jitter Changes brightness, contrast, saturation and hue of each sample, in an order of its own
 ---@field concat fun(t: spcore.concat.params): spcore.concat Joins tensors along an axis
 ---@field confusion fun(t: spcore.confusion.params): spcore.confusion Counts of true against predicted classes, for accuracy and IoU
 ---@field cross_entropy fun(t: spcore.cross_entropy.params): spcore.cross_entropy Mean cross-entropy of logits against class labels
 ---@field decoder fun(t: spcore.decoder.params): spcore.decoder a network of transposed convolutions from features to class scores per pixel
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
+---@field flip fun(t: spcore.flip.params): spcore.flip Mirrors each sample left to right, top to bottom, both or not at all
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
 ---@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
+---@field normalize fun(t: spcore.normalize.params): spcore.normalize Subtracts a mean from each channel and divides by a deviation, to float32
 ---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from JPEG and PNG files, or makes them up
+---@field resize fun(t: spcore.resize.params): spcore.resize Scales images bilinearly, with antialiasing, and masks to the nearest pixel
 ---@field sgd fun(t: spcore.sgd.params): spcore.sgd Stochastic gradient descent
 ---@field sleep fun(t: spcore.sleep.params): spcore.sleep Passes tensors through after a known time
 ---@field to_float fun(t: spcore.to_float.params): spcore.to_float Turns bytes into float32

@@ -1,0 +1,117 @@
+-- SPDX-License-Identifier: MIT
+-- Trains a classifier behind heavy augmentation, which runs on the processor or where the training runs.
+local sp = require "spcore"
+
+local opt = sp.args({
+  data = { "shapes", "folder with a subfolder of images for each class, or a built-in set: shapes, random" },
+  size = { 0, "pixels of a side; 0: 64, with --reference 256", min = 0, max = 4096 },
+  batch = { 32, "images a step", min = 1, max = 65535 },
+  steps = { 0, "steps; 0: 1000, with --reference 100 timed ones", min = 0 },
+  lr = { 0.0, "highest learning rate; 0: 6e-3, with --reference 1e-3", min = 0.0 },
+  samples = { 0, "images of the data; 0: all of a folder, 8192 of a built-in set", min = 0 },
+  width = { 8, "channels of the first layer", min = 1, max = 1024 },
+  levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
+  encoder = { "", "weights that the encoder begins with" },
+  augment = {
+    "auto", "where images are augmented: cpu, gpu; auto: where the training runs; none: nowhere",
+    choices = { "auto", "cpu", "gpu", "none" },
+  },
+  eval_every = { 0, "validate each so many steps; 0: four times" },
+  warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
+  reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
+}, { doc = "Trains a classifier behind augmentation." })
+
+-- A value that depends on the workload, unless the command line has it.
+local function pick(value, usual, reference)
+  if value ~= 0 then return value end
+  return opt.reference and reference or usual
+end
+
+local size, batch = pick(opt.size, 64, 256), opt.batch
+local steps, lr = pick(opt.steps, 1000, 100), pick(opt.lr, 6e-3, 1e-3)
+
+-- Whether the stages of the augmentation are told to stay on the processor.
+local function on_cpu(g)
+  local gpu = g:device() ~= "cpu"
+  if opt.augment == "gpu" and not gpu then
+    sp.fail("--augment gpu: the training runs on the cpu; take --device cuda, or leave --augment out")
+  end
+  return opt.augment == "cpu" and gpu or nil
+end
+
+-- The workload that others are measured on: see docs. The numbers it learns from are random.
+local function reference(g)
+  local data = g.reader {
+    path = "random", target = "class", batch = batch, size = { size, size }, classes = 10, samples = opt.samples,
+  }
+  local cpu = on_cpu(g)
+  local x = g.to_float { data.image, on_cpu = cpu }
+  if opt.augment ~= "none" then
+    x = g.batch_crop { x, size = size // 2, mode = "roi_align", on_cpu = cpu }.images
+    x = g.resize { x, size = size, on_cpu = cpu }.images
+    x = g.batch_rotate { x, degrees = 45, on_cpu = cpu }.images
+    x = g.blur { x, kernel = 7, sigma = { 0.1, 2.0 }, on_cpu = cpu }.images
+    x = g.normalize { x, mean = 0, std = 1, on_cpu = cpu }.images
+  end
+  local model = g.classifier { x, model = "plain", classes = data.classes }
+  g:train { g.cross_entropy { model.logits, data.label }, optimizer = g.sgd { lr = lr } }
+
+  local run <close> = sp.run { graph = g, opt = opt, steps = opt.warm_up + steps, weights = false }
+  local began, ended
+  for step, m in g:steps(opt.warm_up + steps) do
+    if step == opt.warm_up - 1 then began = m.time end
+    ended = m.time
+    run:step(step, m)
+  end
+  run:finish(began and ended > began and ("%.3f steps/s"):format(steps / (ended - began)) or nil)
+end
+
+-- Bytes until the end, so that little is moved. Validation takes the middle of each image and leaves the rest as it is.
+local function augmented(g, image)
+  local cpu = on_cpu(g)
+  local x = image
+  if opt.augment ~= "none" then
+    x = g.batch_crop { x, size = size * 7 // 8, on_cpu = cpu }.images
+    x = g.flip { x, on_cpu = cpu }.images
+    x = g.batch_rotate { x, degrees = 45, mode = "bilinear", fill = 127, on_cpu = cpu }.images
+    x = g.color_jitter { x, brightness = 0.3, contrast = 0.3, saturation = 0.3, hue = 0.1, on_cpu = cpu }.images
+    x = g.blur { x, kernel = 3, sigma = { 0.1, 1.0 }, on_cpu = cpu }.images
+    x = g.resize { x, size = size, on_cpu = cpu }.images
+  end
+  return g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images
+end
+
+local function small(g)
+  local built_in = opt.data == "shapes" or opt.data == "random"
+  local samples = opt.samples == 0 and built_in and 8192 or opt.samples
+  local function source(split)
+    return g.reader {
+      path = opt.data, target = "class", split = split, size = { size, size }, batch = batch, samples = samples,
+      val_fraction = 0.125, drop_last = split == "train", shuffle = split == "train",
+    }
+  end
+  local data, val = source "train", source "val"
+  local enc = g.encoder {
+    augmented(g, data.image), model = "unet", width = opt.width, depth = opt.levels, convs = 2, weights = opt.encoder,
+  }
+  local head = g.classifier { enc.features, model = "pool", classes = data.classes }
+  g.accuracy { head.logits, data.label, k = math.min(5, data.classes) }
+  g:train {
+    g.cross_entropy { head.logits, data.label },
+    optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
+    lr = sp.cosine { lr = lr, steps = steps, warm_up = steps // 5 },
+  }
+  local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
+  if every < steps then g:evaluate { data = val, every = every } end
+
+  local run <close> = sp.run {
+    graph = g, opt = opt, steps = steps,
+    settings = { model = { encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size } },
+  }
+  for step, m in g:steps(steps) do run:step(step, m) end
+  local result = g:evaluate { data = val }
+  run:finish(result and ("validation accuracy %.4f"):format((sp.accuracy(result))))
+end
+
+local g <close> = sp.graph(opt)
+if opt.reference then reference(g) else small(g) end
