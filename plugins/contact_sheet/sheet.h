@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ * sheet.h - where everything lies on a contact sheet, and the drawing of it.
+ *
+ * Below title and legend, a row for each sample: its name and the original, then a cell for each column. A cell is a
+ * picture, its mask beside it where there are masks, and lines of text below. */
+#ifndef CONTACT_SHEET_SHEET_H
+#define CONTACT_SHEET_SHEET_H
+
+#include <stdint.h>
+
+#include <spcore/plugin.h>
+
+#define CS_MAX_SIDE 16384       /* pixels of the sheet */
+#define CS_MAX_PIXELS (1 << 26) /* 192 MiB of memory */
+
+/* The pictures of one kind of column: the originals, or the rest. */
+typedef struct cs_kind {
+  int h, w, masks; /* of a picture; 0 x 0: there is none */
+  int cell_w;      /* pixels of the sheet, see cs_set_cells */
+  int chars;       /* of a line of text below it */
+} cs_kind;
+
+typedef struct cs_layout {
+  const char *title;  /* lines; the first one is a heading */
+  const char *legend; /* names of labels, one a line from 0 on; "": no legend */
+  int rows, columns;  /* columns without that of the originals */
+  int zoom, text;     /* pixels of the sheet for one of a picture, and of a letter */
+  cs_kind original, rest;
+  int lines; /* of text below the pictures */
+  /* see cs_lay_out */
+  int heads_y, rows_y, row_h, text_y; /* text_y: from the top of a row */
+  int64_t width, height;
+} cs_layout;
+
+typedef struct cs_canvas {
+  uint8_t *rgb;
+  int w, h;
+} cs_canvas;
+
+void cs_set_cells(cs_layout *l); /* cell_w and chars of both kinds */
+/* Everything else, which needs lines. 0: the sheet would be too large, as width and height (-1: not known) say. */
+int cs_lay_out(cs_layout *l);
+
+/* The empty sheet: title, legend, heads of the columns. */
+void cs_begin(const cs_canvas *c, const cs_layout *l);
+/* Sample n of image and mask (NULL: none) to a cell: column -1 is that of the originals. What stood there is gone. */
+void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int column, const sp_tensor *image,
+                      const sp_tensor *mask, int64_t n);
+/* Text below them, from line `line` on; returns the line behind it. What does not fit ends in an ellipsis. */
+int cs_draw_text(const cs_canvas *c, const cs_layout *l, int row, int column, int line, const char *text);
+
+#endif

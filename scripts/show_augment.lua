@@ -1,0 +1,228 @@
+-- SPDX-License-Identifier: MIT
+-- Draws a contact sheet: samples as they are, and what augmentation makes of them in several epochs, each with the
+-- parameters that were drawn for it.
+local sp = require "spcore"
+local files = require "spcore.files"
+local sys = require "spcore.sys"
+
+local opt = sp.args({
+  out = { "sheet.png", "PNG file to write; one that is there is replaced" },
+  target = { "auto", "what DIR holds: mask, class; auto: see for yourself", choices = { "auto", "mask", "class" } },
+  samples = { 6, "how many samples: rows of the sheet", min = 1, max = 1024 },
+  variants = { 5, "epochs: columns beside the original", min = 1, max = 1024 },
+  size = { "128", "height,width that everything is read at, in pixels; one number: square" },
+  order = { "crop,resize,flip,rotate,jitter,blur", "the stages, in their order; one that is not named is off" },
+  crop = { "0.875", "height,width of the window: up to 1 a part of the image, above that pixels; 0: off" },
+  resize = { "0", "height,width to scale to, in pixels; 0: off" },
+  flip = { "0.5", "probability of mirroring left to right, or two: and top to bottom; 0: off" },
+  rotate = { "30", "degrees to either side, or lowest,highest; 0: off" },
+  mode = { "nearest", "how rotate samples images", choices = { "nearest", "bilinear" } },
+  jitter = { "0.3", "how far colours go: all, or brightness,contrast,saturation; 0: off" },
+  hue = { "0.1", "how far the hue turns, 0.5 is half around; 0: off" },
+  blur = { "0.1,2.0", "sigma in pixels, or lowest,highest; 0: off" },
+  kernel = { 7, "pixels of a side of blur's kernel, odd", min = 1 },
+  same_on_batch = { false, "draw once for all samples of a step" },
+  cell = { 128, "pixels of the sheet for the longer side of an original", min = 8, max = 4096 },
+  text = { 1, "size of the letters", min = 1, max = 8 },
+}, {
+  rest = "DIR | IMAGE...",
+  doc = "Draws originals and what augmentation makes of them, with the parameters drawn, into one PNG file. DIR holds\n"
+    .. "images/ and masks/, or a folder of images for each class, or is one of the built-in sets shapes and random.",
+})
+
+-- ---- the command line ----
+
+-- The numbers of an option, with commas between; one stands for both, or all, of them. nil: the option is off.
+local function numbers(name, most, least, whole)
+  local text, list = opt[name], {}
+  for word in (text .. ","):gmatch "([^,]*)," do
+    local v = tonumber(word)
+    if not v or v ~= v or v - v ~= 0 or #list == most then
+      sp.usage("--%s %s: %s expected, with a comma between", name, text,
+        most == 1 and "one number is" or ("one number to %d are"):format(most))
+    end
+    if least and v < least then sp.usage("--%s %s: %s is below %s", name, text, word, least) end
+    if whole and not math.tointeger(v) then sp.usage("--%s %s: whole pixels are expected", name, text) end
+    list[#list + 1] = whole and math.tointeger(v) or v
+  end
+  for _, v in ipairs(list) do
+    if v ~= 0 then return list end
+  end
+end
+
+local function show(list)
+  local words = {}
+  for i, v in ipairs(list) do words[i] = math.tointeger(v) and ("%d"):format(v) or ("%g"):format(v) end
+  return table.concat(words, ", ")
+end
+
+local function of_size(size) return ("%d x %d"):format(size[1], size[2]) end
+
+local function pair(list) return { list[1], list[2] or list[1] } end
+
+-- Parts of a side, or pixels.
+local function window(list, size)
+  local out = pair(list)
+  for i, v in ipairs(out) do
+    local px = v <= 1 and math.max(1, math.floor(v * size[i] + 0.5)) or math.tointeger(v)
+    if v <= 0 or not px then
+      sp.usage("--crop %s: a part of the side up to 1, or whole pixels are expected", opt.crop)
+    end
+    out[i] = px
+  end
+  return out
+end
+
+local size = numbers("size", 2, 1, true)
+size = pair(size)
+if not opt.out:lower():match "[^/]%.png$" then sp.usage("--out %s: the name must end in .png", opt.out) end
+if #opt.rest == 0 then sp.usage("no folder is given; --help says what it holds, `shapes` is one to begin with") end
+
+-- ---- what is shown ----
+
+-- -> parameters of the reader, whether there are masks, names of the samples
+local function source()
+  local first = opt.rest[1]
+  local built_in = first == "shapes" or first == "random"
+  local function folder(sub) return sys.kind(first .. "/" .. sub) == "dir" end
+  if #opt.rest > 1 or sys.kind(first) == "file" then
+    local list, names = {}, {}
+    for i, path in ipairs(opt.rest) do
+      if i > opt.samples then break end
+      if sys.kind(path) == "dir" then sp.usage("%s: several images are expected, or one folder", path) end
+      list[i], names[i] = { path }, { path:match "[^/]*$" }
+    end
+    return { files = list }, false, names
+  end
+  local target = opt.target
+  if target == "auto" then target = (built_in or folder "images" and folder "masks") and "mask" or "class" end
+  local params = { path = first, target = target, samples = opt.samples }
+  if built_in then return params, target == "mask" or first == "shapes" end
+  if target == "class" then return params, false end
+  -- colours need no names, so a set whose classes nobody has counted yet can be looked at
+  if sys.kind(first .. "/classes.txt") == nil then params.classes = 255 end
+  return params, true
+end
+
+local g <close> = sp.graph(opt)
+local params, masked, names = source()
+params.size, params.batch, params.shuffle, params.max_bad = size, opt.samples, false, 0
+local data = g.reader(params)
+local rows = math.min(opt.samples, data.length)
+
+-- Masks of shapes with one class an image: the ground is 0.
+local function mask_names()
+  if not masked or data.class_names == "" then return "" end
+  return (params.target == "class" and "ground\n" or "") .. data.class_names
+end
+
+-- ---- the stages ----
+
+local values, captions, settings = {}, {}, {}
+local image, mask = data.image, masked and data.mask or nil
+
+-- Puts a stage behind what there is so far. port: the one that says what was drawn.
+local function add(option, stage, wanted, port, caption, setting)
+  if port then wanted.always, wanted.same_on_batch = true, opt.same_on_batch end
+  wanted[1], wanted.masks = image, mask
+  local ok, made = pcall(g.stage, g, stage, wanted)
+  if not ok and made:find "unknown stage" then
+    sp.usage("--%s: this build has no stage '%s'; --%s 0 does without", option, stage, option)
+  elseif not ok then
+    error(made, 0)
+  end
+  image, mask = made.images[1], mask and made.masks[1]
+  settings[#settings + 1] = setting
+  if not port then return end
+  values[#values + 1], captions[#captions + 1] = made[port], { caption }
+end
+
+local stages = {}
+
+function stages.crop()
+  local list = numbers("crop", 2, 0)
+  if not list then return end
+  local px = window(list, { image.shape[3], image.shape[4] })
+  add("crop", "batch_crop", { size = px }, "boxes", "crop at {}, {}", ("crop %s"):format(of_size(px)))
+end
+
+function stages.resize()
+  local list = numbers("resize", 2, 0, true)
+  if not list then return end
+  local px = pair(list)
+  add("resize", "resize", { size = px }, nil, nil, ("resize %s"):format(of_size(px)))
+end
+
+function stages.flip()
+  local p = numbers("flip", 2, 0)
+  if not p then return end
+  add("flip", "flip", { horizontal = p[1], vertical = p[2] or 0.0 }, "flips",
+    p[2] and "mirrored: {-|left-right} {-|top-bottom}" or "mirrored: {no|left-right}", ("flip %s"):format(show(p)))
+end
+
+function stages.rotate()
+  local d = numbers("rotate", 2)
+  if not d then return end
+  add("rotate", "batch_rotate", { degrees = d, mode = opt.mode }, "angles", "turned {+.1}°",
+    ("rotate %s%s° %s"):format(d[2] and "" or "±", show(d), opt.mode))
+end
+
+function stages.jitter()
+  local c, h = numbers("jitter", 3, 0), numbers("hue", 1, 0)
+  if not c and not h then return end
+  c = c or { 0 }
+  if #c == 2 then sp.usage("--jitter %s: one number or three are expected: brightness,contrast,saturation", opt.jitter) end
+  local hue = h and h[1] or 0
+  add("jitter", "color_jitter", { brightness = c[1], contrast = c[2] or c[1], saturation = c[3] or c[1], hue = hue },
+    "factors", "bright\u{a0}{.2} contrast\u{a0}{.2} satur\u{a0}{.2} hue\u{a0}{+.2}",
+    ("jitter %s, hue %g"):format(show(c), hue))
+end
+
+function stages.blur()
+  local s = numbers("blur", 2, 0)
+  if not s then return end
+  add("blur", "blur", { sigma = s, kernel = opt.kernel }, "sigmas", "blur sigma {.2}",
+    ("blur sigma %s, kernel %d"):format(show(s), opt.kernel))
+end
+
+local seen = {}
+for word in opt.order:gmatch "[^,%s]+" do
+  if not stages[word] then sp.usage("--order %s: there is no '%s'; crop, resize, flip, rotate, jitter, blur are", opt.order, word) end
+  if seen[word] then sp.usage("--order %s: '%s' stands there twice", opt.order, word) end
+  seen[word] = true
+  stages[word]()
+end
+
+-- ---- the sheet ----
+
+-- Large pictures are scaled down to the cell, small ones made of whole blocks.
+local longest = math.max(size[1], size[2])
+local zoom = math.max(1, opt.cell // longest)
+local function fit(x, m)
+  if longest <= opt.cell then return x, m end
+  local function side(px) return math.max(1, math.floor(px * opt.cell / longest + 0.5)) end
+  local small = g.resize { x, masks = m, size = { side(x.shape[3]), side(x.shape[4]) } }
+  return small.images[1], m and small.masks[1]
+end
+
+local original, original_mask = fit(data.image, masked and data.mask or nil)
+image, mask = fit(image, mask)
+
+local one = #opt.rest == 1 and opt.rest[1] or ("%d images"):format(rows)
+files.make_parents(opt.out)
+g.contact_sheet {
+  image = image, mask = mask, original = original, original_mask = original_mask, values = values, captions = captions,
+  label = params.target == "class" and data.label or nil,
+  class_names = params.target == "class" and data.class_names or "", mask_names = mask_names(), names = names,
+  rows = rows, columns = opt.variants, zoom = zoom, text = opt.text, file = opt.out, on_cpu = true,
+  title = ("%s\nread at %s px · %sseed %d"):format(one, of_size(size),
+    #settings > 0 and table.concat(settings, " · ") .. " · " or "no augmentation · ", opt.seed),
+}
+
+local bar <close> = sp.progress { total = opt.variants }
+for _ in g:steps(opt.variants) do bar:step() end
+bar:close()
+if not sp.interrupted() then
+  print(("%s: %d sample%s, %d epoch%s"):format(opt.out, rows, rows == 1 and "" or "s", opt.variants,
+    opt.variants == 1 and "" or "s"))
+end
