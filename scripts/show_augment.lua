@@ -21,12 +21,12 @@ local opt = sp.args({
   hue = { "0.1", "how far the hue turns, 0.5 is half around; 0: off" },
   blur = { "0.1,2.0", "sigma in pixels, or lowest,highest; 0: off" },
   kernel = { 7, "pixels of a side of blur's kernel, odd", min = 1 },
-  same_on_batch = { false, "draw once for all samples of a step" },
+  same_on_batch = { false, "draw once for all samples of a step, which are 16" },
   cell = { 128, "pixels of the sheet for the longer side of an original", min = 8, max = 4096 },
   text = { 1, "size of the letters", min = 1, max = 8 },
 }, {
   rest = "DIR | IMAGE...",
-  doc = "Draws originals and what augmentation makes of them, with the parameters drawn, into one PNG file. DIR holds\n"
+  doc = "Draws originals and what augmentation makes of them, with the parameters drawn, into one PNG file. DIR holds "
     .. "images/ and masks/, or a folder of images for each class, or is one of the built-in sets shapes and random.",
 })
 
@@ -38,8 +38,8 @@ local function numbers(name, most, least, whole)
   for word in (text .. ","):gmatch "([^,]*)," do
     local v = tonumber(word)
     if not v or v ~= v or v - v ~= 0 or #list == most then
-      sp.usage("--%s %s: %s expected, with a comma between", name, text,
-        most == 1 and "one number is" or ("one number to %d are"):format(most))
+      sp.usage("--%s %s: %s expected", name, text,
+        most == 1 and "one number is" or ("one number, or up to %d with commas between, are"):format(most))
     end
     if least and v < least then sp.usage("--%s %s: %s is below %s", name, text, word, least) end
     if whole and not math.tointeger(v) then sp.usage("--%s %s: whole pixels are expected", name, text) end
@@ -80,6 +80,20 @@ if #opt.rest == 0 then sp.usage("no folder is given; --help says what it holds, 
 
 -- ---- what is shown ----
 
+-- The files of dir/images as the reader has them in order: by what stands before the ending.
+local function image_names(dir)
+  local list = {}
+  for _, name in ipairs(sys.list(dir .. "/images") or {}) do
+    local stem, ending = name:match "^([^.].*)%.(%a+)$"
+    ending = ending and ending:lower()
+    if ending == "jpg" or ending == "jpeg" or ending == "png" then list[#list + 1] = { name, stem = stem } end
+  end
+  table.sort(list, function(a, b) return a.stem < b.stem end)
+  local names = {}
+  for i = 1, math.min(#list, opt.samples) do names[i] = { list[i][1] } end
+  return names
+end
+
 -- -> parameters of the reader, whether there are masks, names of the samples
 local function source()
   local first = opt.rest[1]
@@ -101,12 +115,13 @@ local function source()
   if target == "class" then return params, false end
   -- colours need no names, so a set whose classes nobody has counted yet can be looked at
   if sys.kind(first .. "/classes.txt") == nil then params.classes = 255 end
-  return params, true
+  return params, true, image_names(first)
 end
 
 local g <close> = sp.graph(opt)
 local params, masked, names = source()
-params.size, params.batch, params.shuffle, params.max_bad = size, opt.samples, false, 0
+local batch = math.min(opt.samples, 16)
+params.size, params.batch, params.shuffle, params.max_bad = size, batch, false, 0
 local data = g.reader(params)
 local rows = math.min(opt.samples, data.length)
 
@@ -132,7 +147,7 @@ local function add(option, stage, wanted, port, caption, setting)
     error(made, 0)
   end
   image, mask = made.images[1], mask and made.masks[1]
-  settings[#settings + 1] = setting
+  settings[#settings + 1] = setting:gsub(" ", "\u{a0}") -- a line breaks between settings only
   if not port then return end
   values[#values + 1], captions[#captions + 1] = made[port], { caption }
 end
@@ -143,7 +158,7 @@ function stages.crop()
   local list = numbers("crop", 2, 0)
   if not list then return end
   local px = window(list, { image.shape[3], image.shape[4] })
-  add("crop", "batch_crop", { size = px }, "boxes", "crop at {}, {}", ("crop %s"):format(of_size(px)))
+  add("crop", "batch_crop", { size = px }, "boxes", "crop: y {}, x {}", ("crop %s"):format(of_size(px)))
 end
 
 function stages.resize()
@@ -157,13 +172,13 @@ function stages.flip()
   local p = numbers("flip", 2, 0)
   if not p then return end
   add("flip", "flip", { horizontal = p[1], vertical = p[2] or 0.0 }, "flips",
-    p[2] and "mirrored: {-|left-right} {-|top-bottom}" or "mirrored: {no|left-right}", ("flip %s"):format(show(p)))
+    p[2] and "flip: {no|left-right}, {no|top-bottom}" or "flip: {no|left-right}", ("flip %s"):format(show(p)))
 end
 
 function stages.rotate()
   local d = numbers("rotate", 2)
   if not d then return end
-  add("rotate", "batch_rotate", { degrees = d, mode = opt.mode }, "angles", "turned {+.1}°",
+  add("rotate", "batch_rotate", { degrees = d, mode = opt.mode }, "angles", "turn: {+.1}°",
     ("rotate %s%s° %s"):format(d[2] and "" or "±", show(d), opt.mode))
 end
 
@@ -171,23 +186,27 @@ function stages.jitter()
   local c, h = numbers("jitter", 3, 0), numbers("hue", 1, 0)
   if not c and not h then return end
   c = c or { 0 }
-  if #c == 2 then sp.usage("--jitter %s: one number or three are expected: brightness,contrast,saturation", opt.jitter) end
+  if #c == 2 then
+    sp.usage("--jitter %s: one number, or brightness,contrast,saturation are expected", opt.jitter)
+  end
   local hue = h and h[1] or 0
   add("jitter", "color_jitter", { brightness = c[1], contrast = c[2] or c[1], saturation = c[3] or c[1], hue = hue },
-    "factors", "bright\u{a0}{.2} contrast\u{a0}{.2} satur\u{a0}{.2} hue\u{a0}{+.2}",
+    "factors", "brightness\u{a0}{.2} contrast\u{a0}{.2}\nsaturation\u{a0}{.2} hue\u{a0}{+.2}",
     ("jitter %s, hue %g"):format(show(c), hue))
 end
 
 function stages.blur()
   local s = numbers("blur", 2, 0)
   if not s then return end
-  add("blur", "blur", { sigma = s, kernel = opt.kernel }, "sigmas", "blur sigma {.2}",
+  add("blur", "blur", { sigma = s, kernel = opt.kernel }, "sigmas", "blur: {.2} px",
     ("blur sigma %s, kernel %d"):format(show(s), opt.kernel))
 end
 
 local seen = {}
 for word in opt.order:gmatch "[^,%s]+" do
-  if not stages[word] then sp.usage("--order %s: there is no '%s'; crop, resize, flip, rotate, jitter, blur are", opt.order, word) end
+  if not stages[word] then
+    sp.usage("--order %s: there is no '%s'; crop, resize, flip, rotate, jitter and blur are", opt.order, word)
+  end
   if seen[word] then sp.usage("--order %s: '%s' stands there twice", opt.order, word) end
   seen[word] = true
   stages[word]()
@@ -211,7 +230,8 @@ image, mask = fit(image, mask)
 local one = #opt.rest == 1 and opt.rest[1] or ("%d images"):format(rows)
 files.make_parents(opt.out)
 g.contact_sheet {
-  image = image, mask = mask, original = original, original_mask = original_mask, values = values, captions = captions,
+  image = image, mask = mask, original = original, original_mask = original_mask,
+  values = #values > 0 and values or nil, captions = captions,
   label = params.target == "class" and data.label or nil,
   class_names = params.target == "class" and data.class_names or "", mask_names = mask_names(), names = names,
   rows = rows, columns = opt.variants, zoom = zoom, text = opt.text, file = opt.out, on_cpu = true,
@@ -219,8 +239,9 @@ g.contact_sheet {
     #settings > 0 and table.concat(settings, " · ") .. " · " or "no augmentation · ", opt.seed),
 }
 
-local bar <close> = sp.progress { total = opt.variants }
-for _ in g:steps(opt.variants) do bar:step() end
+local steps = math.ceil(rows / batch) * opt.variants
+local bar <close> = sp.progress { total = steps }
+for _ in g:steps(steps) do bar:step() end
 bar:close()
 if not sp.interrupted() then
   print(("%s: %d sample%s, %d epoch%s"):format(opt.out, rows, rows == 1 and "" or "s", opt.variants,

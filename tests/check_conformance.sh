@@ -12,7 +12,7 @@ for so in "$top_builddir"/.libs/*.so; do
   n=$((n + 1))
   # what reader, image_writer, classifier ... cannot do without; the rest have no such parameters
   "$spcore" check --quiet --set path=random --set size=16 --set degrees=30 --set classes=2 --set dir="$out/pictures" \
-    "$so" >"$out/log" 2>&1 || {
+    --set file="$out/sheet.png" "$so" >"$out/log" 2>&1 || {
     failed=$((failed + 1))
     cat "$out/log"
   }

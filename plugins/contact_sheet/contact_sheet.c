@@ -131,8 +131,8 @@ static int check_captions(sp_ctx *ctx, const cs_params *p, const sp_speclist *va
   return SP_OK;
 }
 
-/* Lines below a picture: as many as numbers of usual length need. */
-static int lines_of(const cs_params *p, const cs_layout *l, int with_label) {
+/* Lines below the pictures: as many as numbers of usual length need. */
+static void set_lines(const cs_params *p, cs_layout *l, int with_label) {
   int names = 1, values = 0;
   char words[CS_WORDS];
   const cs_text *name = p->names.v;
@@ -140,12 +140,12 @@ static int lines_of(const cs_params *p, const cs_layout *l, int with_label) {
     int n = cs_count_lines(name[i].text, l->original.chars);
     if (n > names) names = n < 3 ? n : 3;
   }
-  names += with_label;
+  l->original.lines = names + with_label;
   for (uint32_t i = 0; i < p->captions.n; i++) {
     cs_write_caption(caption(p, i), NULL, 0, words);
     values += cs_count_lines(words, l->rest.chars);
   }
-  return names > values ? names : values;
+  l->rest.lines = values;
 }
 
 static int too_large(sp_ctx *ctx, const cs_layout *l) {
@@ -178,7 +178,7 @@ static int contact_sheet_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   if (*p->class_names && !label)
     return ctx->host->fail(ctx, SP_E_INVALID, "class_names are given, but label is not wired");
   cs_set_cells(l);
-  l->lines = lines_of(p, l, label != NULL);
+  set_lines(p, l, label != NULL);
   if (!cs_lay_out(l)) return too_large(ctx, l);
   self->begun = 0;
   return SP_OK;

@@ -32,6 +32,7 @@ static void set_cell(const cs_layout *l, cs_kind *k) {
   if (k->masks) w += MASK_GAP + w;
   k->cell_w = w > least ? w : least;
   k->chars = k->cell_w / letter_w(l);
+  k->text_y = k->h ? framed(k->h, l->zoom) + TEXT_GAP : 0;
 }
 
 void cs_set_cells(cs_layout *l) {
@@ -40,6 +41,8 @@ void cs_set_cells(cs_layout *l) {
 }
 
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t cell_h(const cs_layout *l, const cs_kind *k) { return k->text_y + (int64_t)k->lines * line_h(l); }
 
 static int header_chars(const cs_layout *l, int scale) {
   return (int)(l->width - 2 * MARGIN) / (CS_ADVANCE * l->text * scale);
@@ -55,20 +58,17 @@ static const char *end_of_line(const char *s) {
 static int64_t header(const cs_canvas *c, const cs_layout *l);
 
 int cs_lay_out(cs_layout *l) {
-  int64_t picture = max64(l->original.h, l->rest.h);
   l->height = -1;
   l->width =
       2 * MARGIN + l->original.cell_w + ORIGINAL_GAP + (int64_t)l->columns * (l->rest.cell_w + CELL_GAP) - CELL_GAP;
   if (l->width > CS_MAX_SIDE) return 0;
-  picture = picture * l->zoom + 2 * FRAME;
-  int64_t text = max64(l->lines, 0) * line_h(l);
-  int64_t row = picture + TEXT_GAP + text + ROW_GAP, top = header(NULL, l);
+  int64_t row = max64(cell_h(l, &l->original), cell_h(l, &l->rest)) + ROW_GAP;
+  int64_t top = header(NULL, l);
   l->height = top + line_h(l) + TEXT_GAP + row * l->rows - ROW_GAP + MARGIN;
   if (l->height > CS_MAX_SIDE || l->width * l->height > CS_MAX_PIXELS) return 0;
   l->heads_y = (int)top;
   l->rows_y = (int)(top + line_h(l) + TEXT_GAP);
   l->row_h = (int)row;
-  l->text_y = (int)picture + TEXT_GAP;
   return 1;
 }
 
@@ -217,11 +217,11 @@ void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int colum
 int cs_draw_text(const cs_canvas *c, const cs_layout *l, int row, int column, int at, const char *text) {
   const cs_kind *k = column < 0 ? &l->original : &l->rest;
   int x = column_x(l, column);
-  for (; *text && at < l->lines; at++) {
-    int y = row_y(l, row) + l->text_y + at * line_h(l);
+  for (; *text && at < k->lines; at++) {
+    int y = row_y(l, row) + k->text_y + at * line_h(l);
     const char *begin = text;
     size_t n = cs_take_line(&text, k->chars);
-    int cut = *text && at + 1 == l->lines;
+    int cut = *text && at + 1 == k->lines;
     if (cut) { /* one letter less, for the ellipsis */
       const char *again = begin;
       size_t less = cs_take_line(&again, k->chars - 1);

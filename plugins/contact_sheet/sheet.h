@@ -18,6 +18,8 @@ typedef struct cs_kind {
   int h, w, masks; /* of a picture; 0 x 0: there is none */
   int cell_w;      /* pixels of the sheet, see cs_set_cells */
   int chars;       /* of a line of text below it */
+  int lines;       /* of text; for the caller to say */
+  int text_y;      /* where that begins, from the top of the row */
 } cs_kind;
 
 typedef struct cs_layout {
@@ -26,9 +28,8 @@ typedef struct cs_layout {
   int rows, columns;  /* columns without that of the originals */
   int zoom, text;     /* pixels of the sheet for one of a picture, and of a letter */
   cs_kind original, rest;
-  int lines; /* of text below the pictures */
   /* see cs_lay_out */
-  int heads_y, rows_y, row_h, text_y; /* text_y: from the top of a row */
+  int heads_y, rows_y, row_h;
   int64_t width, height;
 } cs_layout;
 
@@ -38,7 +39,8 @@ typedef struct cs_canvas {
 } cs_canvas;
 
 void cs_set_cells(cs_layout *l); /* cell_w and chars of both kinds */
-/* Everything else, which needs lines. 0: the sheet would be too large, as width and height (-1: not known) say. */
+/* Everything else, which needs the lines of both. 0: the sheet would be too large, as width and height (-1: not known)
+ * say. */
 int cs_lay_out(cs_layout *l);
 
 /* The empty sheet: title, legend, heads of the columns. */

@@ -122,7 +122,9 @@ static int longest_word(const field *f, const char **word) {
 }
 
 static void write_number(const field *f, double v, char *out, size_t cap) {
-  if (f->digits >= 0 && fabs(v) < 1e9) {
+  if (v != v) {
+    snprintf(out, cap, "nan"); /* printf would tell apart two kinds */
+  } else if (f->digits >= 0 && fabs(v) < 1e9) {
     snprintf(out, cap, f->sign ? "%+.*f" : "%.*f", f->digits, v);
     /* what rounds to 0 has no sign, but a + where one is asked for */
     if (out[0] == '-' && !strpbrk(out, "123456789")) {

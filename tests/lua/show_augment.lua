@@ -1,0 +1,132 @@
+-- SPDX-License-Identifier: MIT
+-- show_augment.lua: a sheet of every kind of data, the same for the same seed; what is wrong is said in one line.
+-- needs: images
+local sys = require "spcore.sys"
+local t = require "check"
+
+local dir <close> = t.folder()
+local here = dir.path
+
+local function run(line) return t.spcore(here, "run show_augment.lua --quiet --threads 2 " .. line) end
+
+-- Width and height as the file's header has them.
+local function size_of(png)
+  t.eq(png:sub(1, 8), "\137PNG\r\n\26\n")
+  t.eq(png:sub(-8, -5), "IEND", "the end of the file")
+  return (">I4I4"):unpack(png, 17)
+end
+
+local function sheet(name, line)
+  local code, out, err = run(("%s --out '%s'"):format(line, name))
+  t.eq(err, "")
+  t.eq(code, 0)
+  t.match(out, "^" .. name:gsub("%p", "%%%0") .. ": %d+ samples?, %d+ epochs?\n$")
+  return t.read(here .. "/" .. name)
+end
+
+local small = " --size 32 --cell 32 --samples 3 --variants 2 "
+
+-- A cell has 18 letters of 6 pixels at least; between are 28, at the sides 16.
+local function width(columns, cell) return 32 + cell + 28 + columns * (cell + 14) - 14 end
+
+do -- built-in sets: masks beside the images, pictures of two pixels a pixel
+  local a = sheet("a.png", "shapes" .. small)
+  t.eq(size_of(a), width(2, 108))
+  t.ok(a == sheet("b.png", "shapes" .. small), "same seed, same bytes")
+  t.ok(a == sheet("a.png", "shapes --workers 3 --strategy pipelined" .. small), "however it is run, over the old file")
+  t.ok(a == sheet("b.png", "shapes --device mock" .. small), "behind a border")
+  t.ok(a ~= sheet("b.png", "shapes --seed 2" .. small), "another seed")
+  t.eq(size_of(sheet("b.png", "random --size 32 --cell 64 --samples 2 --variants 3 --crop 0")), 32 + 136 + 28 + 3 * 150 - 14)
+  t.eq(size_of(sheet("b.png", "shapes --target class" .. small)), width(2, 108))
+end
+
+do -- each stage can be left out, then it is not on the sheet; without any, three pictures stand beside each other
+  local _, all = size_of(t.read(here .. "/a.png"))
+  local off = { "--crop 0", "--flip 0", "--rotate 0", "--jitter 0 --hue 0", "--blur 0" }
+  for i, option in ipairs(off) do
+    local _, height = size_of(sheet("c.png", "shapes" .. small .. option))
+    t.ok(height < all, option .. ": a caption less")
+    off[i] = option
+  end
+  local none = sheet("c.png", "shapes" .. small .. table.concat(off, " "))
+  t.ok(none == sheet("d.png", "shapes --order ''" .. small), "all off")
+  local a = sheet("c.png", "shapes --order crop,flip" .. small)
+  t.ok(a ~= sheet("d.png", "shapes --order flip,crop" .. small), "the order counts")
+  sheet("c.png", "shapes --crop 20,24 --resize 40,16 --flip 0.5,0.2 --rotate -10,80 --mode bilinear --jitter 0.1,0,0.4 "
+    .. "--blur 1.5 --kernel 3 --same-on-batch --text 2 --size 24,40 --samples 20 --variants 2")
+end
+
+do -- files: masks with names, masks without classes.txt, classes, images alone
+  t.eq(t.spcore(here, "run make_shapes.lua set --samples 5 --size 40 --quiet"), 0)
+  t.eq(t.spcore(here, "run make_shapes.lua classes --target class --samples 20 --size 40 --quiet"), 0)
+  local w, h = size_of(sheet("e.png", "set --samples 8 --variants 2 --size 32 --cell 32 --order crop"))
+  t.eq(w, width(2, 108))
+  local _, two = size_of(sheet("f.png", "set --samples 2 --variants 2 --size 32 --cell 32 --order crop"))
+  t.eq((h - two) % 3, 0, "five samples are three rows more than two, not six")
+  t.ok(h - two > 3 * 34, "three rows")
+  os.rename(here .. "/set/classes.txt", here .. "/set/classes.no")
+  sheet("new/folder/f.png", "set" .. small) -- folders are made
+  t.eq(sys.kind(here .. "/new/folder/f.png"), "file")
+  t.eq(size_of(sheet("f.png", "classes --size 64 --cell 40" .. small:gsub("%-%-size 32 %-%-cell 32", ""))), width(2, 108))
+  sheet("f.png", "set/images/00001.jpg set/images/00000.jpg" .. small)
+  sheet("f.png", "set/images/00001.jpg --samples 1 --variants 1")
+end
+
+-- ---- what is wrong ----
+
+local function wrong(line, code, pattern)
+  local got, _, err = run(line)
+  t.one_line(err, pattern)
+  t.eq(got, code, line)
+end
+
+wrong("", 2, "no folder is given")
+wrong("nowhere", 1, "nowhere: No such file or directory")
+wrong("shapes set", 2, "set: several images are expected, or one folder")
+wrong("shapes --out x.jpg", 2, "%-%-out x.jpg: the name must end in .png")
+wrong("shapes --out set/images/00000.jpg/x.png", 1, "set/images/00000.jpg")
+wrong("shapes --size 12,a", 2, "%-%-size 12,a: one number, or up to 2 with commas between, are expected")
+wrong("shapes --size 1,2,3", 2, "%-%-size 1,2,3: one number")
+wrong("shapes --size 0", 2, "%-%-size 0: 0 is below 1")
+wrong("shapes --size 2.5", 2, "%-%-size 2.5: whole pixels")
+wrong("shapes --crop 2.5", 2, "%-%-crop 2.5: a part of the side up to 1, or whole pixels")
+wrong("shapes --crop 0.5,0", 2, "%-%-crop 0.5,0: a part")
+wrong("shapes --crop 200", 1, "a window of 200 x 200 does not fit into images of 128 x 128")
+wrong("shapes --flip -1", 2, "%-%-flip %-1: %-1 is below 0")
+wrong("shapes --flip 2", 1, "'horizontal': 2 is above 1")
+wrong("shapes --rotate nan", 2, "%-%-rotate nan: one number")
+wrong("shapes --rotate 30,10", 1, "the first is the lowest angle")
+wrong("shapes --jitter 1,2", 2, "%-%-jitter 1,2: one number, or brightness,contrast,saturation")
+wrong("shapes --hue 0.7", 1, "'hue': 0.7 is above 0.5")
+wrong("shapes --kernel 4", 1, "a kernel of 4 pixels has no middle")
+wrong("shapes --mode cubic", 2, "%-%-mode cubic: choose one of nearest, bilinear")
+wrong("shapes --order crop,crp", 2, "%-%-order crop,crp: there is no 'crp'")
+wrong("shapes --order crop,crop", 2, "'crop' stands there twice")
+wrong("shapes --variants 1000", 1, "a sheet of 1000 columns would be %d+ pixels wide, 16384 are possible")
+wrong("shapes --samples 1000", 1, "a sheet of 1000 rows and 5 columns would be %d+ x %d+ pixels")
+
+do -- nothing is left of a sheet that could not be written, nor is the old one gone
+  t.eq(sys.kind(here .. "/sheet.png"), nil)
+  t.write(here .. "/set/images/00003.jpg", "no picture")
+  local old = t.read(here .. "/e.png")
+  wrong("set --size 32 --out e.png", 1, "set/images/00003.jpg")
+  t.ok(old == t.read(here .. "/e.png"), "the old one")
+end
+
+do -- a build that lacks a stage
+  local plugins = here .. "/plugins"
+  assert(sys.mkdir(plugins))
+  for folder in (os.getenv "SPCORE_PLUGIN_PATH" or ""):gmatch "[^:]+" do
+    for _, name in ipairs(sys.list(folder) or {}) do
+      if name:match "^reader%.so$" or name:match "^contact_sheet%.so$" or name:match "^batch_crop%.so$" then
+        os.execute(("cp '%s/%s' '%s'"):format(folder, name, plugins))
+      end
+    end
+  end
+  local prefix = ("cd '%s' && SPCORE_PLUGIN_PATH='%s' '%s' run show_augment.lua shapes --quiet --device cpu %s"):format(
+    here, plugins, t.program, small)
+  os.execute(prefix .. " 2>err.txt")
+  -- where the plugin folder is not the one of an installation
+  local err = t.read(here .. "/err.txt")
+  if err ~= "" then t.one_line(err, "%-%-flip: this build has no stage 'flip'; %-%-flip 0 does without") end
+end
