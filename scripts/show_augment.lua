@@ -136,16 +136,19 @@ end
 local values, captions, settings = {}, {}, {}
 local image, mask = data.image, masked and data.mask or nil
 
+-- Adds a stage; `without` are the options that do without it.
+local function made_of(stage, wanted, option, without)
+  local ok, made = pcall(g.stage, g, stage, wanted)
+  if ok then return made end
+  if not made:find "unknown stage" then error(made, 0) end
+  sp.usage("--%s: this build has no stage '%s'; %s does without", option, stage, without)
+end
+
 -- Puts a stage behind what there is so far. port: the one that says what was drawn.
 local function add(option, stage, wanted, port, caption, setting)
   if port then wanted.always, wanted.same_on_batch = true, opt.same_on_batch end
   wanted[1], wanted.masks = image, mask
-  local ok, made = pcall(g.stage, g, stage, wanted)
-  if not ok and made:find "unknown stage" then
-    sp.usage("--%s: this build has no stage '%s'; --%s 0 does without", option, stage, option)
-  elseif not ok then
-    error(made, 0)
-  end
+  local made = made_of(stage, wanted, option, ("--%s 0"):format(option) .. (option == "jitter" and " --hue 0" or ""))
   image, mask = made.images[1], mask and made.masks[1]
   settings[#settings + 1] = setting:gsub(" ", "\u{a0}") -- a line breaks between settings only
   if not port then return end
@@ -220,7 +223,8 @@ local zoom = math.max(1, opt.cell // longest)
 local function fit(x, m)
   if longest <= opt.cell then return x, m end
   local function side(px) return math.max(1, math.floor(px * opt.cell / longest + 0.5)) end
-  local small = g.resize { x, masks = m, size = { side(x.shape[3]), side(x.shape[4]) } }
+  local small = made_of("resize", { x, masks = m, size = { side(x.shape[3]), side(x.shape[4]) } },
+    ("cell %d"):format(opt.cell), ("--cell %d"):format(longest))
   return small.images[1], m and small.masks[1]
 end
 

@@ -36,17 +36,16 @@ do -- built-in sets: masks beside the images, pictures of two pixels a pixel
   t.ok(a == sheet("a.png", "shapes --workers 3 --strategy pipelined" .. small), "however it is run, over the old file")
   t.ok(a == sheet("b.png", "shapes --device mock" .. small), "behind a border")
   t.ok(a ~= sheet("b.png", "shapes --seed 2" .. small), "another seed")
-  t.eq(size_of(sheet("b.png", "random --size 32 --cell 64 --samples 2 --variants 3 --crop 0")), 32 + 136 + 28 + 3 * 150 - 14)
+  t.eq(size_of(sheet("b.png", "random --size 32 --cell 64 --samples 2 --variants 3 --crop 0")), width(3, 136))
   t.eq(size_of(sheet("b.png", "shapes --target class" .. small)), width(2, 108))
 end
 
 do -- each stage can be left out, then it is not on the sheet; without any, three pictures stand beside each other
   local _, all = size_of(t.read(here .. "/a.png"))
   local off = { "--crop 0", "--flip 0", "--rotate 0", "--jitter 0 --hue 0", "--blur 0" }
-  for i, option in ipairs(off) do
+  for _, option in ipairs(off) do
     local _, height = size_of(sheet("c.png", "shapes" .. small .. option))
     t.ok(height < all, option .. ": a caption less")
-    off[i] = option
   end
   local none = sheet("c.png", "shapes" .. small .. table.concat(off, " "))
   t.ok(none == sheet("d.png", "shapes --order ''" .. small), "all off")
@@ -67,7 +66,7 @@ do -- files: masks with names, masks without classes.txt, classes, images alone
   os.rename(here .. "/set/classes.txt", here .. "/set/classes.no")
   sheet("new/folder/f.png", "set" .. small) -- folders are made
   t.eq(sys.kind(here .. "/new/folder/f.png"), "file")
-  t.eq(size_of(sheet("f.png", "classes --size 64 --cell 40" .. small:gsub("%-%-size 32 %-%-cell 32", ""))), width(2, 108))
+  t.eq(size_of(sheet("f.png", "classes --size 64 --cell 40 --samples 3 --variants 2")), width(2, 108))
   sheet("f.png", "set/images/00001.jpg set/images/00000.jpg" .. small)
   sheet("f.png", "set/images/00001.jpg --samples 1 --variants 1")
 end
@@ -113,20 +112,29 @@ do -- nothing is left of a sheet that could not be written, nor is the old one g
   t.ok(old == t.read(here .. "/e.png"), "the old one")
 end
 
-do -- a build that lacks a stage
-  local plugins = here .. "/plugins"
-  assert(sys.mkdir(plugins))
-  for folder in (os.getenv "SPCORE_PLUGIN_PATH" or ""):gmatch "[^:]+" do
-    for _, name in ipairs(sys.list(folder) or {}) do
-      if name:match "^reader%.so$" or name:match "^contact_sheet%.so$" or name:match "^batch_crop%.so$" then
-        os.execute(("cp '%s/%s' '%s'"):format(folder, name, plugins))
-      end
-    end
+do -- a build that lacks a stage: the program with some of its plugins
+  local from = t.program:match "^(.*)/"
+  local srcdir = assert(sys.realpath(os.getenv "top_srcdir"))
+  assert(sys.mkdir(here .. "/.libs"))
+  for _, name in ipairs { "spcore", ".libs/reader.so", ".libs/batch_crop.so", ".libs/contact_sheet.so" } do
+    t.ok(os.execute(("cp '%s/%s' '%s/%s'"):format(from, name, here, name)), "copied " .. name)
   end
-  local prefix = ("cd '%s' && SPCORE_PLUGIN_PATH='%s' '%s' run show_augment.lua shapes --quiet --device cpu %s"):format(
-    here, plugins, t.program, small)
-  os.execute(prefix .. " 2>err.txt")
-  -- where the plugin folder is not the one of an installation
-  local err = t.read(here .. "/err.txt")
-  if err ~= "" then t.one_line(err, "%-%-flip: this build has no stage 'flip'; %-%-flip 0 does without") end
+  t.write(here .. "/spcore.tree", ("srcdir=%s\n"):format(srcdir))
+  local function lacking(line)
+    local _, _, code = os.execute(("cd '%s' && SPCORE_PLUGIN_PATH= ./spcore run show_augment.lua shapes --quiet "
+      .. "--device cpu --size 32 --cell 32 %s >out.txt 2>err.txt"):format(here, line))
+    return code, t.read(here .. "/err.txt")
+  end
+  local code, err = lacking ""
+  t.one_line(err, "%-%-flip: this build has no stage 'flip'; %-%-flip 0 does without")
+  t.eq(code, 2)
+  code, err = lacking "--flip 0 --rotate 0 --jitter 0 --hue 0 --blur 0"
+  t.eq(err, "")
+  t.eq(code, 0)
+  code, err = lacking "--flip 0 --rotate 0 --jitter 0 --hue 0.2"
+  t.one_line(err, "%-%-jitter: this build has no stage 'color_jitter'; %-%-jitter 0 %-%-hue 0 does without")
+  t.eq(code, 2)
+  code, err = lacking "--order crop --cell 16"
+  t.one_line(err, "%-%-cell 16: this build has no stage 'resize'; %-%-cell 32 does without")
+  t.eq(code, 2)
 end
