@@ -190,6 +190,19 @@ START_TEST(test_images_alone) {
 }
 END_TEST
 
+/* Three lines of a name, then it is cut. */
+START_TEST(test_long_name) {
+  run(sheet(if_path("sheet.png"),
+            "rows = 1, columns = 1, names = { { \"12345678901234567 90 345678901234567890 x y z\" } }", "", 0),
+      "");
+  load("sheet.png");
+  int y = MARGIN + L + TEXT_GAP;
+  expect_text(MARGIN, y, 1, "12345678901234567", 18);
+  expect_text(MARGIN, y + L, 1, "90", 18);
+  expect_text(MARGIN, y + 2 * L, 1, "34567890123456789\u2026", 18);
+}
+END_TEST
+
 /* The file comes with the last cell, whatever the batches are; going over the samples again writes it again. */
 START_TEST(test_when_it_is_written) {
   spt *t = sheet(if_path("sheet.png"), two, "iab", 0);
@@ -388,6 +401,7 @@ int main(void) {
   tcase_add_checked_fixture(c, begin, if_end);
   tcase_add_loop_test(c, test_all_of_it, 0, 2);
   tcase_add_test(c, test_images_alone);
+  tcase_add_test(c, test_long_name);
   tcase_add_test(c, test_when_it_is_written);
   tcase_add_test(c, test_captions);
   tcase_add_test(c, test_lines);
