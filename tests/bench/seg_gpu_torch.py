@@ -61,6 +61,8 @@ class Samples(torch.utils.data.Dataset):
 
 
 class Contestant:
+    gpu_only, prefetch = False, 4
+
     def __init__(self, a, batch, precision):
         self.cuda = a.device.startswith("cuda")
         self.device = torch.device(a.device)
@@ -71,12 +73,18 @@ class Contestant:
         torch.manual_seed(0)
         self.a, self.batch, self.bf16 = a, batch, precision == "bf16"
         self.format = torch.contiguous_format
-        enc, dec = build(a.size, a.classes)
+        self.cache = True
+        self.make()
+
+    def make(self):
+        enc, dec = build(self.a.size, self.a.classes)
         self.enc, self.dec = enc.to(self.device), dec.to(self.device)
         for w in self.enc.parameters():
             w.requires_grad_(False)
-        self.cache = True
-        self.data = Samples(a.size, a.classes)
+        self.data = Samples(self.a.size, self.a.classes)
+
+    def trained(self):
+        return self.dec.parameters()
 
     def channels_last(self):
         self.format = torch.channels_last
@@ -84,9 +92,9 @@ class Contestant:
 
     def optimizer(self):
         try:
-            return torch.optim.SGD(self.dec.parameters(), lr=LR, fused=self.cuda)
+            return torch.optim.SGD(self.trained(), lr=LR, fused=self.cuda)
         except (TypeError, RuntimeError):  # before fused kernels
-            return torch.optim.SGD(self.dec.parameters(), lr=LR)
+            return torch.optim.SGD(self.trained(), lr=LR)
 
     def cast(self):
         if not self.bf16:
@@ -111,7 +119,7 @@ class Contestant:
 
     def batches(self, pinned):
         workers = self.a.workers
-        more = {"num_workers": workers, "persistent_workers": True, "prefetch_factor": 4} if workers else {}
+        more = {"num_workers": workers, "persistent_workers": True, "prefetch_factor": self.prefetch} if workers else {}
         return iter(torch.utils.data.DataLoader(self.data, self.batch, pin_memory=pinned and self.cuda, **more))
 
     def resident(self):
@@ -164,7 +172,7 @@ class EagerChannelsLast(Eager):
 class Streams(Contestant):
     """The encoder on batch n + 1, on one stream, beside the decoder on batch n, on another."""
 
-    pinned = False
+    gpu_only, pinned = True, False
 
     def prepare(self):
         self.opt, self.source = self.optimizer(), self.batches(self.pinned)
@@ -226,6 +234,8 @@ class Compile(Contestant):
 class Graph(Contestant):
     """One CUDA graph of a whole step with two streams in it, channels last."""
 
+    gpu_only = True
+
     def prepare(self):
         self.channels_last()
         self.cache = False  # a cast weight kept between steps would be a stale one
@@ -267,13 +277,13 @@ WAYS = {
 }
 
 
-def setup(a, ask):
+def setup(a, ask, ways):
     way = ask["way"]
-    if way not in WAYS:
+    if way not in ways:
         raise ValueError(f"no way '{way}'")
-    if not a.device.startswith("cuda") and way in ("streams", "streams-pinned", "graph"):
+    if not a.device.startswith("cuda") and ways[way].gpu_only:
         raise ValueError("needs a GPU")
-    c = WAYS[way](a, ask["batch"], ask.get("precision", "tf32"))
+    c = ways[way](a, ask["batch"], ask.get("precision", "tf32"))
     c.prepare()
     c.run(ask.get("warmup", 20))
     return c
@@ -287,12 +297,16 @@ def about(a):
     return out
 
 
-def main():
+def options():
     p = argparse.ArgumentParser()
     p.add_argument("--device", default="cuda")
     for name, value in (("size", 256), ("classes", 10), ("workers", 8)):
         p.add_argument("--" + name, type=int, default=value)
-    a = p.parse_args()
+    return p
+
+
+def serve(a, ways):
+    """Answers until it is told to quit."""
     answers = sys.stdout
     sys.stdout = sys.stderr  # what libraries print must not be taken for an answer
 
@@ -320,7 +334,7 @@ def main():
             if a.device.startswith("cuda"):
                 torch.cuda.empty_cache()
             if ask["do"] == "setup":
-                c = setup(a, ask)
+                c = setup(a, ask, ways)
             say({"ok": True})
         except Exception as e:  # pylint: disable=broad-except
             words = [w for w in str(e).strip().split("\n") if w] or [type(e).__name__]
@@ -329,4 +343,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(options().parse_args(), WAYS))
