@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The augmentation of the cls workload without training, for cls_cpu.py: prints images/s over the timed steps.
+-- The augmentation of the cls workload without training, for cls_cpu.py: prints images/s over the timed steps, with
+-- --trace the time of each stage too.
 local sp = require "spcore"
 local opt = sp.args {
   size = { 256, "pixels of a side", min = 8 }, batch = { 32, "images a step", min = 1 },
@@ -37,4 +38,5 @@ for step, m in g:steps(opt.warm_up + opt.steps) do
 end
 if not began or ended <= began then sp.usage("--steps: too few to measure") end
 print(("%d batches in flight, %.3f images/s"):format(opt.deep and #lanes or 1, opt.steps * opt.batch / (ended - began)))
-for _, t in ipairs(g:timings()) do print(t) end
+local timings = g:timings()
+if timings then print((timings:gsub("\n$", ""))) end

@@ -73,14 +73,14 @@ class Spcore:
             raise Failed(last_line(p.stderr or p.stdout))
         return p.stdout
 
-    def block(self, steps, warm_up, batch, precision, strategy, capture, more=()):
-        """steps/s of the reference workload, loader included, and all that was printed."""
+    def block(self, steps, warm_up, batch, precision, strategy, capture, more=(), script="train_seg.lua", options=()):
+        """steps/s of a reference workload, loader included, and all that was printed; `more` options make it talk."""
         out = os.path.join(self.folder, "run")
         shutil.rmtree(out, ignore_errors=True)
-        command = self.command(os.path.join(SCRIPTS, "train_seg.lua"), batch, precision, strategy, capture)
+        command = self.command(os.path.join(SCRIPTS, script), batch, precision, strategy, capture)
         text = self.call(
             command
-            + ["--reference", "--steps", str(steps), "--warm-up", str(warm_up), "--out", out, *more]
+            + ["--reference", "--steps", str(steps), "--warm-up", str(warm_up), "--out", out, *options, *more]
             + ([] if more else ["--quiet"])
         )
         found = re.search(r"([0-9.]+) steps/s", last_line(text))
@@ -90,14 +90,14 @@ class Spcore:
 
 
 class Peer:
-    """A process of seg_gpu_torch.py."""
+    """A process of seg_gpu_torch.py, or of cls_gpu_torch.py."""
 
-    def __init__(self, a):
+    def __init__(self, a, program="seg_gpu_torch.py"):
         self.about = None
         command = [
             sys.executable,
             "-B",
-            os.path.join(HERE, "seg_gpu_torch.py"),
+            os.path.join(HERE, program),
             "--device",
             a.device if a.device.startswith("cuda") else "cpu",
             "--size",
@@ -201,3 +201,25 @@ def contest(rows, rounds, deadline):
         if row.close:
             row.close()
     return done
+
+
+def verdict(what, value, target, unit, least=True):
+    if value is None:
+        print(f"target: {what} {'>=' if least else '<='} {target}{unit}: not measured")
+        return
+    good = value >= target if least else value <= target
+    print(
+        f"target: {what} {'>=' if least else '<='} {target}{unit}: {value:.2f}{unit}, {'reached' if good else 'MISSED'}"
+    )
+
+
+def stage_times(trace):
+    """Median us of each call, by its name, from a trace."""
+    with open(trace, encoding="utf-8") as f:
+        events = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X"]
+    last = max(e["args"]["step"] for e in events)
+    times = {}
+    for e in events:
+        if e["args"]["step"] >= last // 2:  # the warm-up is over by then
+            times.setdefault(e["name"], []).append(e["dur"])
+    return {name: statistics.median(t) for name, t in times.items()}

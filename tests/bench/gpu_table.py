@@ -12,11 +12,12 @@ import sys
 import tempfile
 import time
 
+import gpu_cls
 import gpu_contest as gc
 import gpu_kernels
 import gpu_memory
 
-SECTIONS = ("main", "batches", "bf16", "bits", "memory", "core", "kernels")
+SECTIONS = ("main", "batches", "bf16", "bits", "memory", "core", "kernels", "cls", "cls-batches", "augment")
 OURS = (
     ("serialized, eager", "serialized", "off"),
     ("serialized, captured", "serialized", "auto"),
@@ -66,9 +67,10 @@ class Bench:
             "spcore " + name, lambda: self.spcore.block(steps, a.warm_up, batch, precision, strategy, capture)[0]
         )
 
-    def theirs(self, name, way, batch, precision, steps, peer=None):
-        close, peer = not peer, peer or gc.Peer(self.a)
-        set_up = {"do": "setup", "way": way, "batch": batch, "precision": precision, "warmup": self.a.warm_up}
+    def theirs(self, name, way, batch, precision, steps, peer=None, warm_up=None, program="seg_gpu_torch.py"):
+        close, peer = not peer, peer or gc.Peer(self.a, program)
+        warm_up = self.a.warm_up if warm_up is None else warm_up
+        set_up = {"do": "setup", "way": way, "batch": batch, "precision": precision, "warmup": warm_up}
         return gc.Row(
             "PyTorch " + name,
             lambda: peer.ask(do="run", steps=steps)["steps_per_s"],
@@ -101,34 +103,12 @@ class Bench:
         return {r.name: r.median for r in ours}, best
 
 
-def verdict(what, value, target, unit, least=True):
-    if value is None:
-        print(f"target: {what} {'>=' if least else '<='} {target}{unit}: not measured")
-        return
-    good = value >= target if least else value <= target
-    print(
-        f"target: {what} {'>=' if least else '<='} {target}{unit}: {value:.2f}{unit}, {'reached' if good else 'MISSED'}"
-    )
-
-
-def stage_times(trace):
-    """Median us of each call, by its name, from a trace."""
-    with open(trace, encoding="utf-8") as f:
-        events = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X"]
-    last = max(e["args"]["step"] for e in events)
-    times = {}
-    for e in events:
-        if e["args"]["step"] >= last // 2:  # the warm-up is over by then
-            times.setdefault(e["name"], []).append(e["dur"])
-    return {name: gc.statistics.median(t) for name, t in times.items()}
-
-
 def overlap(b, rates):
     """What overlapping could gain by the times of the stages, beside what it did gain."""
     path = os.path.join(b.a.out, "trace.json")
     try:
         b.spcore.block(b.a.trace_steps, b.a.warm_up, b.a.batch, b.a.precision, "serialized", "off", ["--trace", path])
-        times = stage_times(path)
+        times = gc.stage_times(path)
     except (gc.Failed, OSError, ValueError) as e:
         print(f"ideal overlap: failed: {e}")
         return
@@ -163,13 +143,13 @@ def section_main(b):
     a = b.a
     rates, best = b.contest("main", "seg", a.precision, a.batch, [way for _, way in THEIRS], a.runs, a.steps)
     serialized, any_of_ours = rates.get("spcore " + OURS[1][0]), max((r for r in rates.values() if r), default=None)
-    verdict(
+    gc.verdict(
         "serialized, captured, times the best PyTorch",
         serialized and best and serialized / best,
         SERIALIZED_TARGET,
         "x",
     )
-    verdict("best strategy, times the best PyTorch", any_of_ours and best and any_of_ours / best, BEST_TARGET, "x")
+    gc.verdict("best strategy, times the best PyTorch", any_of_ours and best and any_of_ours / best, BEST_TARGET, "x")
     overlap(b, rates)
 
 
@@ -272,6 +252,18 @@ def section_kernels(b):
     gpu_kernels.section(b)
 
 
+def section_cls(b):
+    gpu_cls.section(b)
+
+
+def section_cls_batches(b):
+    gpu_cls.section_batches(b)
+
+
+def section_augment(b):
+    gpu_cls.section_augment(b)
+
+
 def parse():
     p = argparse.ArgumentParser(prog="gpu.sh", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("build", nargs="?", default="build", metavar="BUILD-DIR", help="where spcore was built")
@@ -280,6 +272,9 @@ def parse():
     p.add_argument("--device", default="cuda")
     p.add_argument("--precision", default="tf32", choices=("fp32", "tf32"), help="of both sides, but for bf16")
     p.add_argument("--batches", default="1,2,4,8,16,32,64,128")
+    p.add_argument("--cls-batches", default="8,16,32,64,128,256")
+    p.add_argument("--rows", default="", help="of cls and cls-batches: those whose names hold one of these, with commas")
+    p.add_argument("--sweep-compile", action="store_true", help="torch.compile for each of --cls-batches: minutes each")
     p.add_argument("--quick", action="store_true", help="tiny sizes, few steps: does the script itself work?")
     p.add_argument(
         "--spcore-option", action="append", default=[], metavar="OPTION", help="one more for spcore run, --x=y"
@@ -287,12 +282,16 @@ def parse():
     for name, value, doc in (
         ("size", 256, "pixels of a side"),
         ("batch", 8, "images a step"),
+        ("cls-batch", 32, "images a step of cls and of augment"),
         ("steps", 300, "steps of a run"),
+        ("slow-steps", 60, "steps of a run of the rows of cls that take long"),
         ("runs", 5, "turns of the main table"),
         ("warm-up", 50, "steps before the timed ones"),
         ("batch-runs", 2, "turns for each batch size"),
         ("bf16-runs", 3, "turns of the bf16 table"),
         ("least-steps", 40, "steps of a run of the largest batch"),
+        ("augment-repeats", 30, "measurements of each stage of augment"),
+        ("augment-mib", 256, "MiB of buffers in turn there: more than any cache holds"),
         ("bit-steps", 200, "steps before weights are compared"),
         ("memory-steps", 20000, "steps while memory is watched"),
         ("trace-steps", 100, "steps of a trace"),
@@ -313,6 +312,7 @@ def parse():
         a.size, a.batch, a.batches, a.steps, a.runs, a.warm_up = 32, 2, "1,2", 6, 2, 3
         a.batch_runs, a.bf16_runs, a.least_steps, a.bit_steps, a.memory_steps, a.trace_steps = 1, 1, 4, 5, 40, 8
         a.core_steps, a.workers = 200, 0
+        a.cls_batch, a.cls_batches, a.slow_steps, a.augment_repeats, a.augment_mib = 2, "2,3", 4, 3, 0
     if not a.device.startswith("cuda"):
         a.precision = "fp32"
     a.sections = [s for s in a.sections.split(",") if s]
@@ -320,6 +320,8 @@ def parse():
         if s not in SECTIONS:
             p.error(f"no section '{s}': there are {', '.join(SECTIONS)}")
     a.batches = [int(x) for x in a.batches.split(",")]
+    a.cls_batches = [int(x) for x in a.cls_batches.split(",")]
+    a.rows = [x.strip() for x in a.rows.split(",") if x.strip()]
     a.build = os.path.abspath(a.build)
     if not os.access(os.path.join(a.build, "spcore"), os.X_OK):
         p.error(f"there is no program {a.build}/spcore")
@@ -350,6 +352,7 @@ def machine(a):
 
 def main():
     a = parse()
+    sys.stdout.reconfigure(line_buffering=True)  # what is printed is kept though the time for all be up
     os.makedirs(a.out, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         b = Bench(a, folder)
@@ -364,7 +367,7 @@ def main():
                 continue
             began = time.monotonic()
             try:
-                globals()["section_" + name](b)
+                globals()["section_" + name.replace("-", "_")](b)
             except (gc.Failed, OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
                 print(f"\n{name}: failed: {e if isinstance(e, gc.Failed) else repr(e)}")
             print(f"({name}: {time.monotonic() - began:.0f} s)", flush=True)
