@@ -17,7 +17,7 @@
 
 #include "tests/harness_impl.h"
 
-enum { PORTS = 8, MAX_SETS = 64, CALLS = 64, MAX_REPEATS = 1000 };
+enum { PORTS = 8, MAX_SETS = 128, CALLS = 64, MAX_REPEATS = 1000 };
 enum { STAGE, KERNEL, COPY, KINDS };
 enum { MEASURED, FAILED, ABSENT };
 

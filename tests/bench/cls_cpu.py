@@ -4,7 +4,8 @@
 turns: A B C A B C ... in one go, each a process of its own.
 
 Prints a table: images/s as median and spread (least..most) over the rounds; then spcore's time per stage and lane. Both
-sides do the stages that this spcore has, and the table says which. Threads and workers: as many as processors.
+sides do the stages that this spcore has, and the table says which. Threads and workers: as many as processors; for
+fewer use taskset, since spcore's lanes and readers are threads of their own.
 
   cls_cpu.py SPCORE [--size 256] [--batch 32] [--threads N] [--steps 40] [--warmup 6] [--rounds 5] [--json FILE]
              [--python PYTHON]...
@@ -58,7 +59,7 @@ def twins(pythons, common, warmup):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("spcore")
-    for name, value in (("size", 256), ("batch", 32), ("threads", os.cpu_count() or 1), ("steps", 40), ("warmup", 6),
+    for name, value in (("size", 256), ("batch", 32), ("threads", len(os.sched_getaffinity(0))), ("steps", 40), ("warmup", 6),
                         ("rounds", 5)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--python", action="append", help="a Python with PyTorch and torchvision; may be repeated")

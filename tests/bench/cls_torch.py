@@ -20,7 +20,7 @@ from cls_gpu_torch import Samples
 
 def main():
     p = argparse.ArgumentParser()
-    for name, value in (("size", 256), ("batch", 32), ("threads", os.cpu_count() or 1), ("warmup", 10), ("steps", 40)):
+    for name, value in (("size", 256), ("batch", 32), ("threads", len(os.sched_getaffinity(0))), ("warmup", 10), ("steps", 40)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--stages", default=",".join(augment_torch.CHAIN))
     a = p.parse_args()
