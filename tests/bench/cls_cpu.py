@@ -40,7 +40,10 @@ def rate(text):
 
 def there(spcore):
     """Which stages of the chain this spcore has."""
-    return [s for s in CHAIN if subprocess.run([spcore, "inspect", s], capture_output=True, check=False).returncode == 0]
+    def has(stage):
+        return subprocess.run([spcore, "inspect", stage], capture_output=True, check=False).returncode == 0
+
+    return [s for s in CHAIN if has(s)]
 
 
 def twins(pythons, common, warmup):
@@ -59,8 +62,8 @@ def twins(pythons, common, warmup):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("spcore")
-    for name, value in (("size", 256), ("batch", 32), ("threads", len(os.sched_getaffinity(0))), ("steps", 40), ("warmup", 6),
-                        ("rounds", 5)):
+    for name, value in (("size", 256), ("batch", 32), ("threads", len(os.sched_getaffinity(0))), ("steps", 40),
+                        ("warmup", 6), ("rounds", 5)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--python", action="append", help="a Python with PyTorch and torchvision; may be repeated")
     p.add_argument("--json")
@@ -69,8 +72,8 @@ def main():
     stages = there(spcore)
     if not stages:
         sys.exit(f"cls_cpu.py: {spcore} has none of {', '.join(CHAIN)}")
-    common = [f"--{k}={v}" for k, v in (("size", a.size), ("batch", a.batch), ("threads", a.threads), ("steps", a.steps),
-                                        ("stages", ",".join(stages)))]
+    common = [f"--size={a.size}", f"--batch={a.batch}", f"--threads={a.threads}", f"--steps={a.steps}",
+              f"--stages={','.join(stages)}"]
     ours = [spcore, "run", os.path.join(HERE, "augment.lua"), "--device=cpu", *common, f"--warm-up={a.warmup}",
             f"--workers={a.threads}"]
     theirs = twins(a.python or ["/usr/bin/python3"], common, a.warmup)

@@ -20,7 +20,8 @@ from cls_gpu_torch import Samples
 
 def main():
     p = argparse.ArgumentParser()
-    for name, value in (("size", 256), ("batch", 32), ("threads", len(os.sched_getaffinity(0))), ("warmup", 10), ("steps", 40)):
+    threads = len(os.sched_getaffinity(0))
+    for name, value in (("size", 256), ("batch", 32), ("threads", threads), ("warmup", 10), ("steps", 40)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--stages", default=",".join(augment_torch.CHAIN))
     a = p.parse_args()

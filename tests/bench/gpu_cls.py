@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sections cls, cls-batches and augment of gpu_table.py: the classifier behind its augmentation, and the stages of it."""
+"""Sections cls, cls-batches and augment of gpu_table.py: a classifier behind augmentation, and the stages of that."""
 
 import os
 import re
@@ -138,8 +138,8 @@ def section(b):
     done = gc.contest(rows, a.runs, b.deadline)
     best = max((r.median for r in peers if r.rates), default=None)
     print(
-        f"\ncls: batch {a.cls_batch}, {a.size} x {a.size}, {a.precision}, {done} turns of {a.steps} steps where no other "
-        f"number stands, warm-up {a.warm_up}, of PyTorch {min(10, a.warm_up)}, {a.workers} workers"
+        f"\ncls: batch {a.cls_batch}, {a.size} x {a.size}, {a.precision}, {done} turns of {a.steps} steps where no "
+        f"other number stands, warm-up {a.warm_up}, of PyTorch {min(10, a.warm_up)}, {a.workers} workers"
     )
     gc.head("", "x best" if best else "")
     for row in rows:
@@ -218,8 +218,8 @@ def section_batches(b):
     for peer in peers.values():
         peer.close()
     print(
-        "steps: of a turn, and of PyTorch's rows with workers or a loop; x best: spcore with augment gpu, times the best "
-        "PyTorch row; gain: pipelined / serialized, augment gpu, captured"
+        "steps: of a turn, and of PyTorch's rows with workers or a loop; x best: spcore with augment gpu, times the "
+        "best PyTorch row; gain: pipelined / serialized, augment gpu, captured"
     )
 
 

@@ -273,7 +273,7 @@ def parse():
     p.add_argument("--precision", default="tf32", choices=("fp32", "tf32"), help="of both sides, but for bf16")
     p.add_argument("--batches", default="1,2,4,8,16,32,64,128")
     p.add_argument("--cls-batches", default="8,16,32,64,128,256")
-    p.add_argument("--rows", default="", help="of cls and cls-batches: those whose names hold one of these, with commas")
+    p.add_argument("--rows", default="", help="of cls and cls-batches: whose names hold one of these, with commas")
     p.add_argument("--sweep-compile", action="store_true", help="torch.compile for each of --cls-batches: minutes each")
     p.add_argument("--quick", action="store_true", help="tiny sizes, few steps: does the script itself work?")
     p.add_argument(
