@@ -242,6 +242,12 @@ static spt *make(const char *stage, const char *params, int dtype, int ndim, con
   spt *t = spt_new_on(opt.device, stage, params, (int)sysconf(_SC_NPROCESSORS_ONLN));
   if (!t) exit((fprintf(stderr, "bench_augment: out of memory\n"), 1));
   if (spt_failed(t)) return t;
+  if (t->n_in > PORTS || t->n_out > PORTS) {
+    sp_err err;
+    sp_fail(&err, SP_E_RANGE, "more than %d ports", PORTS);
+    spt_note(t, &err);
+    return t;
+  }
   if (spt_input_of(t, 0, dtype, ndim, shape, order, values) || spt_plan(t, 1)) return t;
   spt_forward(t, 0); /* checked: nothing written outside, no bad status */
   return t;
