@@ -30,6 +30,7 @@ THEIRS = (
     ("no loader, vectorised", "resident"),
     ("no loader, graph of 2 streams, channels last", "graph"),
     ("no loader, compile max-autotune, channels last", "compile"),
+    ("no loader, compile of operators, channels last", "compile-ops"),
 )
 SWEEP = ("cpu", "serialized", "streams-pinned", "vector-streams", "graph")
 AHEAD = {"to_float", "batch_crop", "resize", "batch_rotate", "blur", "normalize", "flip", "color_jitter", "augment"}
