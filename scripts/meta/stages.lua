@@ -212,6 +212,42 @@
 ---@field counts spcore.ref C x C: rows are the truth, columns the prediction
 ---@field status spcore.ref the first label out of range
 
+---@class spcore.contact_sheet.captions
+---@field text? string the words, in UTF-8; what the font does not have is a box (required)
+---@field [1]? string the same as text
+
+---@class spcore.contact_sheet.names
+---@field text? string the words, in UTF-8; what the font does not have is a box (required)
+---@field [1]? string the same as text
+
+---What g.contact_sheet is called with.
+---@class spcore.contact_sheet.params: spcore.node_options
+---@field [1]? spcore.ref the input image
+---@field image? spcore.ref what comes out of augmentation, N x C x H x W, RGB or grey
+---@field [2]? spcore.ref the input mask
+---@field mask? spcore.ref its labels, N x H x W, shown in colours beside it
+---@field [3]? spcore.ref the input original
+---@field original? spcore.ref what goes in, of its own size, shown once a sample
+---@field [4]? spcore.ref the input original_mask
+---@field original_mask? spcore.ref its labels
+---@field [5]? spcore.ref|spcore.ref[] the input values
+---@field values? spcore.ref|spcore.ref[] what was drawn, a number or a row of numbers for each sample; captions say it
+---@field [6]? spcore.ref the input label
+---@field label? spcore.ref class of each sample, N, shown below the original
+---@field file string PNG file, written when the last cell is there; one of that name is replaced (required)
+---@field rows? integer samples 0 to rows - 1 get a row each, others are left out (1..1024, default 8)
+---@field columns? integer epochs 0 to columns - 1 get a column each, others are left out (1..1024, default 4)
+---@field title? string lines above all; the first one is a heading (default "")
+---@field captions? spcore.contact_sheet.captions[] the words for each tensor of values, such as "turned {.1} degrees": {} is a number as it is, {.2} with two digits behind the point, {+.2} with its sign too, {no|yes} the word that it counts, from 0 (default {})
+---@field names? spcore.contact_sheet.names[] names by sample number; without one the number (default {})
+---@field class_names? string names of the classes in label, one a line, as reader's class_names (default "")
+---@field mask_names? string names of the labels in masks, one a line: a legend of their colours is shown (default "")
+---@field zoom? integer a side of what each pixel of a picture becomes (1..64 px, default 1)
+---@field text? integer the same for the dots of letters, which are 5 x 9 of them (1..8 px, default 1)
+
+---Draws samples and what augmentation made of them, with captions, into one PNG file.
+---@class spcore.contact_sheet: spcore.node
+
 ---What g.cross_entropy is called with.
 ---@class spcore.cross_entropy.params: spcore.node_options
 ---@field [1]? spcore.ref the input logits
@@ -465,6 +501,7 @@
 ---@field color_jitter fun(t: spcore.color_jitter.params): spcore.color_jitter Changes brightness, contrast, saturation and hue of each sample, in an order of its own
 ---@field concat fun(t: spcore.concat.params): spcore.concat Joins tensors along an axis
 ---@field confusion fun(t: spcore.confusion.params): spcore.confusion Counts of true against predicted classes, for accuracy and IoU
+---@field contact_sheet fun(t: spcore.contact_sheet.params): spcore.contact_sheet Draws samples and what augmentation made of them, with captions, into one PNG file
 ---@field cross_entropy fun(t: spcore.cross_entropy.params): spcore.cross_entropy Mean cross-entropy of logits against class labels
 ---@field decoder fun(t: spcore.decoder.params): spcore.decoder a network of transposed convolutions from features to class scores per pixel
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
