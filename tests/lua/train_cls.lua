@@ -1,0 +1,57 @@
+-- SPDX-License-Identifier: MIT
+-- train_cls.lua: the same losses wherever the augmentation runs and whatever the strategy; the reference workload; a folder of
+-- classes; an encoder that goes on in train_seg.lua; what it says to bad options.
+-- needs: onednn images jansson
+local t = require "check"
+
+local dir <close> = t.folder()
+local small = "run train_cls.lua --size 16 --batch 4 --samples 64 --width 4 --levels 2 --threads 2 "
+
+local function run(options)
+  local code, out, err = t.spcore(dir.path, options)
+  t.eq(code, 0, options .. ": " .. err)
+  return out
+end
+
+local function losses(out)
+  local seen = {}
+  for step, loss in out:gmatch "step (%d+)/%d+  loss ([%d.]+)" do seen[#seen + 1] = step .. " " .. loss end
+  t.ok(#seen > 2, "no losses in " .. out)
+  return table.concat(seen, "\n")
+end
+
+local plain = run(small .. "--steps 6 --out plain")
+t.match(plain, "\nplain: validation accuracy 0%.%d%d%d%d\n$")
+for _, more in ipairs {
+  "--strategy pipelined", "--augment cpu", "--device mock --augment cpu", "--device mock --augment gpu --capture step",
+  "--device mock --augment gpu --strategy pipelined --depth 2", "--device mock --augment cpu --strategy pipelined",
+} do
+  t.eq(losses(run(small .. "--steps 6 " .. more)), losses(plain), more)
+end
+t.ok(losses(run(small .. "--steps 6 --augment none")) ~= losses(plain), "without augmentation, the same losses")
+t.ok(losses(run(small .. "--steps 6 --seed 2")) ~= losses(plain), "another seed, the same losses")
+
+-- its encoder under a decoder
+t.match(run "run train_seg.lua --encoder plain --size 16 --width 4 --levels 2 --batch 4 --samples 64 --steps 2 --threads 2 --quiet",
+  "validation mean IoU")
+
+-- images of one's own
+run "run make_shapes.lua set --target class --samples 60 --size 24 --quiet --threads 2"
+t.match(run "run train_cls.lua --data set --size 16 --batch 4 --width 4 --levels 2 --steps 2 --quiet --threads 2",
+  "validation accuracy")
+
+-- the workload that others are measured on
+for _, more in ipairs { "", "--device mock --augment cpu --strategy pipelined", "--augment none" } do
+  t.match(run("run train_cls.lua --reference --size 16 --batch 4 --steps 4 --warm-up 1 --quiet --threads 2 " .. more),
+    ": [%d.]+ steps/s\n$")
+end
+
+local function refused(options, words)
+  local code, _, err = t.spcore(dir.path, "run train_cls.lua --quiet " .. options)
+  t.ok(code ~= 0, options)
+  t.match(err, words)
+end
+refused("--augment gpu --device cpu", "^spcore: .-%-%-augment gpu: the training runs on the cpu; take %-%-device cuda")
+refused("--augment gpus", "%-%-augment gpus: choose one of auto, cpu, gpu, none; did you mean 'gpu'%?")
+refused("--data nowhere", "nowhere")
+refused("--reference --size 1", "size")
