@@ -281,8 +281,7 @@ int sp_capture_end_tick(sp_program *p, sp_err *err) {
   p->whole = false;
   if (!st && !*graph && (st = record_tick(p, graph, err))) return sp_prefix(err, "capture of a step");
   for (size_t i = 0; i < p->n_tasks && !st; i++)
-    if (on_main(p, &p->tasks[i]) && sp_task_runs(p, &p->tasks[i], p->tick, &step))
-      fill_call(p, &p->tasks[i], step);
+    if (on_main(p, &p->tasks[i]) && sp_task_runs(p, &p->tasks[i], p->tick, &step)) fill_call(p, &p->tasks[i], step);
   if (!st) st = d->graph_launch(sp_ctx_for(&h, "a step", err), *graph, stream);
   p->launches++;
   for (size_t i = 0; i < p->n_tasks && !st; i++) { /* events behind the graph, then those who wait for them */

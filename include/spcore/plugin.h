@@ -165,7 +165,7 @@ typedef struct sp_step {
   uint64_t epoch;          /* from 0 */
   uint64_t key;            /* for spcore/rng.h: made of the run's seed and the stage's name */
   uint32_t n;              /* samples in this batch */
-  uint32_t training;       /* the step belongs to a training loop (not to an evaluation): augment */
+  uint32_t training;       /* the step belongs to a loop that trains (not to an evaluation): augment */
   float live[SP_MAX_LIVE]; /* the LIVE parameters, in table order */
   float loss_scale;        /* gradients are this times the true ones (1 / accumulated batches) */
   uint32_t reserved[7];

@@ -113,7 +113,8 @@ void aug_jobs_of(const sp_io *io, aug_jobs *jobs) {
   jobs->count = 0;
   for (int port = AUG_IMAGES; port <= AUG_MASKS && port < (int)io->n_in; port++)
     for (uint32_t i = 0; i < io->in[port].n; i++)
-      if (io->out[port].t[i].data) job_of(&jobs->job[jobs->count++], &io->in[port].t[i], &io->out[port].t[i], port == AUG_MASKS);
+      if (io->out[port].t[i].data)
+        job_of(&jobs->job[jobs->count++], &io->in[port].t[i], &io->out[port].t[i], port == AUG_MASKS);
 }
 
 const void *aug_given(sp_ctx *ctx, const sp_io *io, const char *what, int *rc) {

@@ -12,10 +12,10 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   if (rc) return rc;
   aug_dice dice = {io->step, io->ids, p->draws.same_on_batch, p->draws.always};
   rotate_how how = rotate_how_of(p);
-  return cuda_check(ctx,
-                    rotate_launch(ctx->stream, &jobs, &dice, &how, given, io->out[AUG_DRAWN].t->data,
-                                  io->out[AUG_STATUS].t->data),
-                    "rotating");
+  return cuda_check(
+      ctx,
+      rotate_launch(ctx->stream, &jobs, &dice, &how, given, io->out[AUG_DRAWN].t->data, io->out[AUG_STATUS].t->data),
+      "rotating");
 }
 
 static const sp_stage_type rotate_type = {.size = sizeof(sp_stage_type),
