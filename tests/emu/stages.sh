@@ -9,12 +9,5 @@ if test -x "$top_builddir/tests/check_cuda_stages"; then
   # protection costs by the number of tensors, of which there are many here; the other suite has it
   SPCORE_EMU_PROTECT=0 SP_TEST_SMALL=1 "$top_builddir/tests/check_cuda_stages" || failed=1
 fi
-if test -x "$top_builddir/tests/check_cuda_augment"; then
-  SPCORE_EMU_PROTECT=0 "$top_builddir/tests/check_cuda_augment" || failed=1
-fi
-# captured, replayed, over several sets of buffers: what it measures here says nothing
-if test -x "$top_builddir/tests/bench/bench_augment"; then
-  "$top_builddir/tests/bench/bench_augment" cuda 2 16 0 2 || failed=1
-fi
 SP_CUDA_MODULES=$emu sh "$top_srcdir/tests/check_cuda_conformance.sh" || failed=1
 exit $failed
