@@ -265,7 +265,7 @@ int main(void) {
   tcase_add_test(c, short_batch);
   tcase_add_test(c, what_does_not_fit);
   tcase_add_test(c, loss_of_rows);
-  tcase_set_timeout(c, 30);
+  tcase_set_timeout(c, 600);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_NORMAL);

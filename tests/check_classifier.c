@@ -309,7 +309,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("classifier");
   TCase *c = tcase_create("classifier");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 600);
   tcase_add_test(c, plain_model);
   tcase_add_test(c, residual_model);
   tcase_add_test(c, pool_model);

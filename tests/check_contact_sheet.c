@@ -397,7 +397,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("contact_sheet");
   TCase *c = tcase_create("contact_sheet");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 600);
   tcase_add_checked_fixture(c, begin, if_end);
   tcase_add_loop_test(c, test_all_of_it, 0, 2);
   tcase_add_test(c, test_images_alone);

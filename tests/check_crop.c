@@ -141,7 +141,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("crop");
   TCase *c = tcase_create("crop");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 600);
   tcase_add_test(c, every_place);
   tcase_add_test(c, one_pixel);
   tcase_add_test(c, middle);

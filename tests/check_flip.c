@@ -129,7 +129,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("flip");
   TCase *c = tcase_create("flip");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 600);
   tcase_add_test(c, every_decision);
   tcase_add_test(c, properties);
   tcase_add_test(c, draws);

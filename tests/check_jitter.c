@@ -285,7 +285,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("jitter");
   TCase *c = tcase_create("jitter");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 600);
   tcase_add_test(c, formulas);
   tcase_add_test(c, units);
   tcase_add_test(c, properties);

@@ -169,7 +169,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("normalize");
   TCase *c = tcase_create("normalize");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 600);
   tcase_add_loop_test(c, formula, 0, 4);
   tcase_add_test(c, plain);
   tcase_add_test(c, list);

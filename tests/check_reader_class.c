@@ -579,7 +579,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("reader_class");
   TCase *c = tcase_create("reader_class");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 600);
   tcase_add_checked_fixture(c, begin, if_end);
   tcase_add_loop_test(c, test_same_bits_as_ever, 0, (int)SP_ARRAY(frozen));
   tcase_add_loop_test(c, test_workers_and_batch_do_not_matter, 0, (int)SP_ARRAY(sets));

@@ -265,7 +265,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("resize");
   TCase *c = tcase_create("resize");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 600);
   tcase_add_loop_test(c, every_size, 0, (int)SP_ARRAY(sizes));
   tcase_add_test(c, large);
   tcase_add_test(c, two_as_many);

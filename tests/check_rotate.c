@@ -154,7 +154,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("rotate");
   TCase *c = tcase_create("rotate");
-  tcase_set_timeout(c, 60);
+  tcase_set_timeout(c, 600);
   tcase_add_test(c, exact_turns);
   tcase_add_test(c, fills);
   tcase_add_test(c, properties);

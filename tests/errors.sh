@@ -195,9 +195,10 @@ E
 case ${SP_SANITIZERS-} in
   *thread*) ;;
   *)
-    # in the background a shell lets SIGINT be ignored
+    # in the background a shell lets SIGINT be ignored; what earlier runs left must not be taken for this one's
+    rm -f err pid got
     timeout -s KILL 20 sh -c "(trap - INT; exec '$spcore' run stuck.lua 2> err) & echo \$! > pid; wait \$!; echo \$? > got" &
-    for _ in $(seq 150); do grep -q on err 2> /dev/null && break; sleep 0.1; done
+    for _ in $(seq 150); do grep -qx on err 2> /dev/null && [ -s pid ] && break; sleep 0.1; done
     kill -INT "$(cat pid)"
     sleep 0.3
     kill -TERM "$(cat pid)"

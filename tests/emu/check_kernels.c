@@ -325,7 +325,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("kernels");
   TCase *c = tcase_create("maps");
-  tcase_set_timeout(c, 120);
+  tcase_set_timeout(c, 900);
   tcase_add_test(c, copies);
   tcase_add_test(c, elementwise);
   tcase_add_test(c, parts);

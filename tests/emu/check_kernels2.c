@@ -142,7 +142,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("kernels2");
   TCase *c = tcase_create("products");
-  tcase_set_timeout(c, 240);
+  tcase_set_timeout(c, 900);
   tcase_add_test(c, narrows);
   tcase_add_test(c, many_tiles);
   tcase_add_test(c, skinnies);

@@ -95,7 +95,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("patch");
   TCase *c = tcase_create("backward");
-  tcase_set_timeout(c, 240);
+  tcase_set_timeout(c, 900);
   tcase_add_test(c, shapes);
   tcase_add_test(c, steps);
   tcase_add_test(c, choices);
