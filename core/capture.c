@@ -151,9 +151,13 @@ static int record_segment(sp_program *p, int segment, uint64_t step, void **grap
   return d->capture_end(sp_ctx_for(&h, l->name, err), l->stream, graph);
 }
 
-/* A device of the processor replays calls with their records, which a short batch may have used since. */
+/* A graph of a GPU has its sizes baked in, but a device of the processor replays calls with their records, which a short
+ * batch may have used since. Nothing else in them changes from one round of the ring to the next. */
 static void fill_call(const sp_program *p, sp_task *t, uint64_t step) {
-  sp_call_fill(&t->calls[step % (uint64_t)p->ring], step, p->step_n[step % (uint64_t)p->ring]);
+  uint64_t r = step % (uint64_t)p->ring;
+  sp_call *c = &t->calls[r];
+  if (c->n != p->step_n[r]) sp_call_fill(c, step, p->step_n[r]);
+  c->step = step;
 }
 
 int sp_capture_task(sp_program *p, sp_task *t, uint64_t step, bool *done, sp_err *err) {

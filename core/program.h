@@ -52,6 +52,7 @@ typedef struct sp_bind {
 typedef struct sp_call {
   struct sp_task *task;
   uint64_t step;
+  uint32_t n; /* the samples that the tensors are set to */
   struct sp_late *late; /* [item.n_waits]: events that a cpu stream waits for on its own thread */
   sp_step block;
   float dw_scale;

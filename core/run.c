@@ -21,6 +21,7 @@ void sp_call_fill(sp_call *c, uint64_t step, uint32_t n) {
     if (b->batch) x->spec.shape[0] = n;
   }
   c->step = step;
+  c->n = n;
   c->io.saved = t->saved_buf >= 0 ? p->bufs[t->saved_buf].ptr[step % (uint64_t)p->bufs[t->saved_buf].slots] : NULL;
 }
 
