@@ -80,20 +80,10 @@ static int pooled(sp_ctx *ctx, nn_net *net, int v) {
 }
 
 static int plain(sp_ctx *ctx, const classifier_params *p, nn_net *net, int v) {
-  static const int64_t one = 1, two = 2;
-  nn_layer c = {.type = NN_CONV, .bias = 1, .out = p->width, .kernel = {&one, 1, 0}, .stride = {&one, 1, 0}};
-  nn_layer r = {.type = NN_RELU};
   char name[16], place[32];
   int d = nn_halvings(ctx, net, v, p->depth);
   if (d < 0) return d;
-  for (int i = 0; i <= d && v >= 0; i++) {
-    snprintf(name, sizeof name, "%d", 2 * i);
-    snprintf(place, sizeof place, "layer %d", 2 * i + 1);
-    if (i) c.kernel.v = c.stride.v = &two;
-    v = nn_add_layer(ctx, net, v, &c, name, place);
-    if (v >= 0 && i < d) v = nn_add_layer(ctx, net, v, &r, "", place);
-    c.out *= 2;
-  }
+  v = nn_add_plain(ctx, net, v, p->width, d, NULL, NULL);
   snprintf(name, sizeof name, "%d", 2 * d + 2);
   snprintf(place, sizeof place, "layer %d", 2 * d + 3);
   return v < 0 ? v : linear(ctx, net, v, p->classes, name, place);

@@ -73,7 +73,8 @@ typedef struct maker {
 } maker;
 
 /* The value before a layer that makes the map smaller is one of the maps. */
-static int layer(maker *m, int in, const nn_layer *l, const char *name, const char *place) {
+static int layer(void *arg, int in, const nn_layer *l, const char *name, const char *place) {
+  maker *m = arg;
   int out = nn_add_layer(m->ctx, m->net, in, l, name, place);
   if (out < 0 || in == m->out[0].value) return out;
   if (m->net->values[out].flat || m->net->values[out].h >= m->net->values[in].h) return out;
@@ -85,21 +86,8 @@ static int layer(maker *m, int in, const nn_layer *l, const char *name, const ch
 }
 
 static int plain(maker *m, const encoder_params *p, int v) {
-  static const int64_t one = 1, two = 2;
-  nn_layer c = {.type = NN_CONV, .bias = 1, .out = p->width, .kernel = {&one, 1, 0}, .stride = {&one, 1, 0}};
-  nn_layer r = {.type = NN_RELU};
   int d = nn_halvings(m->ctx, m->net, v, p->depth);
-  if (d < 0) return d;
-  for (int i = 0; i <= d && v >= 0; i++) {
-    char name[16], place[32];
-    snprintf(name, sizeof name, "%d", 2 * i);
-    snprintf(place, sizeof place, "layer %d", 2 * i + 1);
-    if (i) c.kernel.v = c.stride.v = &two;
-    v = layer(m, v, &c, name, place);
-    if (v >= 0 && i < d) v = layer(m, v, &r, "", place);
-    c.out *= 2;
-  }
-  return v;
+  return d < 0 ? d : nn_add_plain(m->ctx, m->net, v, p->width, d, layer, m);
 }
 
 static int unet(maker *m, const encoder_params *p, int v) {

@@ -417,6 +417,23 @@ int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t depth) {
   return d;
 }
 
+int nn_add_plain(sp_ctx *ctx, nn_net *net, int in, int64_t width, int halvings, nn_adder add, void *arg) {
+  static const int64_t one = 1, two = 2;
+  nn_layer c = {.type = NN_CONV, .bias = 1, .out = width, .kernel = {&one, 1, 0}, .stride = {&one, 1, 0}};
+  nn_layer r = {.type = NN_RELU};
+  int v = in;
+  for (int i = 0; i <= halvings && v >= 0; i++) {
+    char name[16], place[32];
+    snprintf(name, sizeof name, "%d", 2 * i);
+    snprintf(place, sizeof place, "layer %d", 2 * i + 1);
+    if (i) c.kernel.v = c.stride.v = &two;
+    v = add ? add(arg, v, &c, name, place) : nn_add_layer(ctx, net, v, &c, name, place);
+    if (v >= 0 && i < halvings) v = add ? add(arg, v, &r, "", place) : nn_add_layer(ctx, net, v, &r, "", place);
+    c.out *= 2;
+  }
+  return v;
+}
+
 void nn_fuse(nn_net *net, const uint8_t *keep) {
   int n = 0;
   for (int i = 0; i < net->n_ops; i++) {

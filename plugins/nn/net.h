@@ -87,6 +87,11 @@ int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const
  * two to that power is refused. */
 int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t depth);
 
+/* The plain model: convolution 1x1 to `width` channels, then `halvings` ones of kernel 2 and stride 2, each with twice the
+ * channels, ReLU between; named "0", "2", "4" ... Layers are added by `add`, NULL: nn_add_layer. */
+typedef int (*nn_adder)(void *arg, int in, const nn_layer *l, const char *name, const char *place);
+int nn_add_plain(sp_ctx *ctx, nn_net *net, int in, int64_t width, int halvings, nn_adder add, void *arg);
+
 /* Fuses ReLU into the op before it where nothing else reads that op's result. keep[v]: the value is seen from
  * outside. */
 void nn_fuse(nn_net *net, const uint8_t *keep);
