@@ -29,7 +29,8 @@ static int part(sp_ctx *ctx, rd_self *self) {
   uint64_t from = self->p->split == RD_VAL ? 0 : n_val, to = self->p->split == RD_VAL ? n_val : self->total;
   if (from == to)
     return ctx->host->fail(ctx, SP_E_RANGE,
-                           "%" PRIu64 " samples with val_fraction = %g leave none for %s; change val_fraction",
+                           "%" PRIu64
+                           " samples with val_fraction = %g leave none for %s; give more, or another val_fraction",
                            self->total, self->p->val_fraction, self->p->split == RD_VAL ? "validation" : "training");
   ranked *r = calloc(self->total, sizeof *r);
   if (!r) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to split %" PRIu64 " samples", self->total);
