@@ -39,6 +39,16 @@ static const struct net {
      " { \"conv\", 64, kernel = 2, stride = 2 }, { \"conv_transpose\", 32 }, { \"conv_transpose\", 16 },"
      " { \"conv\", 10, pad = 1 } } }",
      2, 3, 16, 16, 0, 0, 0},
+    {"layers", "two layers as one",
+     "{ layers = { { \"conv\", 16, kernel = 1 }, { \"relu\" }, { \"conv\", 32, kernel = 2, stride = 2 }, { \"relu\" },"
+     " { \"conv\", 8, kernel = 2, stride = 2 }, { \"relu\" }, { \"conv\", 6, kernel = 2, stride = 2 }, { \"relu\" },"
+     " { \"conv\", 5, kernel = 2, stride = 2 } } }",
+     3, 3, 16, 32, KINKS, 0, 0},
+    {"layers", "two layers as one, no biases",
+     "{ layers = { { \"conv\", 16, kernel = 1, bias = false }, { \"relu\" },"
+     " { \"conv\", 32, kernel = 2, stride = 2, bias = false }, { \"conv\", 8, kernel = 2, stride = 2 },"
+     " { \"conv\", 6, kernel = 2, stride = 2 }, { \"conv\", 5, kernel = 2, stride = 2 } } }",
+     2, 1, 16, 16, KINKS, 0, 0},
     {"layers", "mixed",
      "{ layers = { { \"conv\", 8, kernel = 3, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" },"
      " { \"conv\", 12, kernel = 2, stride = 2 }, { \"relu\" }, { \"max_pool\" }, { \"residual\", 12 },"

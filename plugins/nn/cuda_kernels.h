@@ -136,8 +136,24 @@ int nnk_patch_prepare(int64_t n, int64_t k);
  * All maps and w begin at 16 bytes. */
 size_t nnk_patch_work(int64_t m, int64_t n, int64_t k);
 int nnk_patch_backward(void *stream, float *dx, int add, int relu, const float *dy, const float *x, const float *w,
-                       int64_t cols, int64_t data_cols, int64_t m, int64_t n, int64_t k, float *work,
-                       int64_t *pieces);
+                       int64_t cols, int64_t data_cols, int64_t m, int64_t n, int64_t k, float *work, int64_t *pieces);
+
+/* ---- a 1x1 convolution to 16 channels with ReLU and a patch convolution of that to 32, in one pass that does not store
+ * the map between; x of 1 or 3 channels, row-major or channels-last, y in Z order, all float32, factors rounded to TF32.
+ * nnk_stem says whether the shapes are such (their pointers do not matter); nnk_stem_prepare() goes before the first
+ * call, and not into a capture. ---- */
+typedef struct nnk_layers {
+  const float *w0, *b0; /* [16][c] and [16], NULL: no bias */
+  const float *w1, *b1; /* [32][2][2][16] and [32], NULL: no bias */
+  int relu;             /* of y */
+} nnk_layers;
+int nnk_stem(const nnk_map *x, int64_t middle, const nnk_map *y);
+int nnk_stem_prepare(void);
+int nnk_stem_forward(void *stream, const nnk_map *y, const nnk_map *x, const nnk_layers *s);
+size_t nnk_stem_work(const nnk_map *x, const nnk_map *y);
+/* dx NULL: not wanted. sums: pieces of the gradients of w1, b1, w0, b0; their dst is the caller's. */
+int nnk_stem_backward(void *stream, const nnk_map *dx, int add, const nnk_map *dy, const nnk_map *x,
+                      const nnk_layers *s, float *work, nnk_pieces *sums);
 
 #ifdef __cplusplus
 }

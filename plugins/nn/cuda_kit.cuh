@@ -84,7 +84,15 @@ template <int V> __device__ inline void store(void *p, int elt, int64_t i, const
   }
 }
 
-__device__ inline float relu_of(float x) { return x < 0 ? 0 : x; } /* NaN stays */
+__device__ inline float relu_of(float x) { /* NaN stays */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  float r;
+  asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(r) : "f"(x));
+  return r;
+#else
+  return x < 0 ? 0 : x;
+#endif
+}
 
 /* ---- pixel orders ---- */
 __device__ inline uint32_t spread(uint32_t v) { /* bit i goes to 2 i */

@@ -20,6 +20,7 @@ size_t nnc_map_bytes(const nn_val *v, int64_t n) { return (size_t)(n * v->c * v-
 int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
                  const nn_bind *out, int n_out) {
   const sp_precision *precision = ctx->host->get_extension(ctx, SP_EXT_PRECISION);
+  const sp_cuda *ext;
   nn_low *low = &cuda->low;
   size_t arena = 0, values;
   nn_target target = {.conv_last = 1, .no_mask = 1u << NN_X_RELU | 1u << NN_X_COPY, .narrow = nnk_narrow};
@@ -32,13 +33,16 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   cuda->data = calloc((size_t)low->n_vals * 2 + 1, sizeof *cuda->data);
   if (!cuda->cops || !cuda->data) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
   cuda->grad = cuda->data + low->n_vals;
+  ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
+  if (cuda->precision == SP_PRECISION_TF32 && ext && ext->capability >= 80) nnc_stem_find(cuda);
   cuda->fixed_bytes = nn_align(sizeof(float));
   for (int i = 0; i < low->n_ops; i++) {
     nn_xop *op = &low->ops[i];
     size_t own = 0;
-    if (op->x == NN_X_GEMM) nnc_gemm_size(cuda, op, &own);
+    if (cuda->cops[i].first) nnc_stem_size(cuda, op);
+    else if (op->x == NN_X_GEMM) nnc_gemm_size(cuda, op, &own);
     else if (op->x == NN_X_CONV) nnc_conv_size(cuda, op, &own);
-    else nnc_op_size(cuda, op);
+    else if (!cuda->cops[i].within) nnc_op_size(cuda, op);
     arena = larger(arena, own);
     low->tmp_bytes = larger(low->tmp_bytes, nn_align(op->tmp));
     if (low->training && op->d.bias && (op->x == NN_X_GEMM || op->x == NN_X_CONV)) {

@@ -16,11 +16,13 @@ typedef struct nn_dconv nn_dconv;     /* cuda_conv.c: a convolution for one N */
 typedef struct nn_cop {
   nn_product *products;
   nn_dconv *convs;
-  size_t off_cast;   /* GEMM, CONV: the weights as bfloat16 */
-  size_t off_bias;   /* GEMM: the bias, once for each pixel under the kernel */
-  size_t off_pieces; /* GEMM, CONV: of the bias' gradient, behind tmp */
-  size_t off_patch;  /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
-  int64_t pieces;    /* in the call in progress: so many are there, left by the pass that completed the gradient; -1:
+  size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
+  size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
+  size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp */
+  size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
+  const nn_xop *first; /* GEMM: the op before it, where one kernel computes both; NULL */
+  int within;          /* is such an op before it */
+  int64_t pieces;      /* in the call in progress: so many are there, left by the pass that completed the gradient; -1:
                       * they lie elsewhere and are to be added up already */
 } nn_cop;
 
@@ -103,6 +105,12 @@ int nnc_conv_forward(nnc_call *c, const nn_xop *op);
 int nnc_conv_backward(nnc_call *c, const nn_xop *op);
 void nnc_conv_free(nn_dconv *p);
 /* Everything else. */
+/* Finds the ops that one kernel computes. Their gradients' pieces are in off_patch of the second. */
+void nnc_stem_find(nn_cuda *cuda);
+void nnc_stem_size(nn_cuda *cuda, const nn_xop *op);
+int nnc_stem_prepare(nnc_call *c, const nn_xop *op);
+int nnc_stem_forward(nnc_call *c, const nn_xop *op);
+int nnc_stem_backward(nnc_call *c, const nn_xop *op);
 void nnc_op_size(nn_cuda *cuda, nn_xop *op);
 int nnc_op_forward(nnc_call *c, const nn_xop *op);
 int nnc_op_backward(nnc_call *c, const nn_xop *op);

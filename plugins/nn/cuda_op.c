@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * cuda_op.c - the ops that are neither products nor cuDNN's: narrow convolutions, batch norm, pooling, moving maps. */
+ * cuda_op.c - the ops that are neither products nor cuDNN's: narrow convolutions, two layers as one, batch norm, pooling,
+ * moving maps. */
 #include "cuda_net.h"
 
 #include <cuda_runtime_api.h>
@@ -34,6 +35,67 @@ static int narrow_backward(nnc_call *c, const nn_xop *op) {
   if (!err && dw.p) err = nnk_narrow_weight(c->stream, k, dw, db, x, dy, rounds(c), c->tmp);
   else if (!err && db.p) err = nnk_bias_grad(c->stream, db, dy, c->tmp);
   return err;
+}
+
+/* ---- a narrow convolution and the patch convolution of its map ---- */
+void nnc_stem_find(nn_cuda *cuda) {
+  nn_low *low = &cuda->low;
+  for (int i = 0; i < low->n_ops; i++) {
+    const nn_xop *op = &low->ops[i], *first;
+    nn_val *between = &low->vals[op->in], *out = &low->vals[op->out];
+    nnk_map x, y = nnc_map(out, low->batch);
+    if (op->x != NN_X_GEMM || op->d.kind != NN_OP_CONV || op->d.k[0] != 2 || between->uses != 1 ||
+        between->producer < 0 || between->out_port >= 0)
+      continue;
+    first = &low->ops[between->producer];
+    x = nnc_map(&low->vals[first->in], low->batch);
+    if (first->x != NN_X_NARROW || first->d.k[0] != 1 || !first->d.relu || !nnk_stem(&x, between->c, &y)) continue;
+    cuda->cops[i].first = first;
+    cuda->cops[between->producer].within = 1;
+    between->unstored = 1;
+  }
+}
+
+void nnc_stem_size(nn_cuda *cuda, const nn_xop *op) {
+  nn_low *low = &cuda->low;
+  nn_cop *cop = &cuda->cops[op - low->ops];
+  nnk_map x = nnc_map(&low->vals[cop->first->in], low->batch), y = nnc_map(&low->vals[op->out], low->batch);
+  cop->off_patch = cuda->pieces_bytes;
+  if (low->training) cuda->pieces_bytes += nn_align(nnk_stem_work(&x, &y));
+}
+
+int nnc_stem_prepare(nnc_call *c, const nn_xop *op) { return nnc_check(c, op, nnk_stem_prepare()); }
+
+static nnk_layers layers_of(const nnc_call *c, const nn_xop *op) {
+  const nn_op *first = &nnc_cop(c, op)->first->d, *d = &op->d;
+  return (nnk_layers){nnc_weight(c, first->w), first->bias ? nnc_weight(c, first->w + 1) : NULL, nnc_weight(c, d->w),
+                      d->bias ? nnc_weight(c, d->w + 1) : NULL, d->relu};
+}
+
+int nnc_stem_forward(nnc_call *c, const nn_xop *op) {
+  nnk_layers layers = layers_of(c, op);
+  const nnk_map *data = c->cuda->data;
+  return nnc_check(c, op, nnk_stem_forward(c->stream, &data[op->out], &data[nnc_cop(c, op)->first->in], &layers));
+}
+
+int nnc_stem_backward(nnc_call *c, const nn_xop *op) {
+  const nn_xop *first = nnc_cop(c, op)->first;
+  const nn_op *of[2] = {&op->d, &first->d};
+  const nnk_map *mask, *x = &c->cuda->data[first->in];
+  nnk_layers layers = layers_of(c, op);
+  nnk_pieces sums[4] = {{.pieces = 0}};
+  int add, there = nnc_cop(c, op)->pieces < 0; /* of op's bias: they came with the gradient */
+  const nnk_map *dx = nnc_din(c, first->in, &add, &mask);
+  int st = nnc_check(c, op,
+                     nnk_stem_backward(c->stream, dx, add, &c->cuda->grad[op->out], x, &layers,
+                                       (float *)(c->pieces + nnc_cop(c, op)->off_patch), sums));
+  for (int i = 0; i < 4 && !st; i++) {
+    const nn_op *d = of[i / 2];
+    if (i % 2 && (!d->bias || (i == 1 && there))) continue;
+    sums[i].dst = nnc_grad_of(c, d->w + i % 2);
+    if (sums[i].dst.p) st = nnc_add_later(c, &sums[i]);
+  }
+  return st;
 }
 
 /* ---- batch norm: `saved`, or the front of tmp, has mean and 1/std; the kernels' own memory is behind it ---- */

@@ -96,19 +96,6 @@ template <int WIDTH, int THREADS> __device__ inline void fetch(float *s, const f
                row + i * STEP < rows);
 }
 
-/* As tf32_of, for factors: tensor cores ignore the bits below those of TF32. cvt.rna is several instructions that
- * change a register in place, which costs as many moves again; here NaNs are what must not overflow. */
-__device__ inline float factor_of(float v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  int bits = min(__float_as_int(v), 0x7fffefff);
-  return __uint_as_float(min(static_cast<uint32_t>(bits), 0xffffefffu) + 0x1000u);
-#else
-  return tf32_of(v);
-#endif
-}
-__device__ inline float4 rounded(float4 v) { return {factor_of(v.x), factor_of(v.y), factor_of(v.z), factor_of(v.w)}; }
-__device__ inline float4 four(const float *s) { return *reinterpret_cast<const float4 *>(s); }
-
 /* w for the products of dx: [n / 16][k / 8][lane][4], lane (g, t) with rows 4 t .. 4 t + 3 of one column; columns 2 j
  * and 2 j + 1 of an even and an odd eight are neighbours. */
 template <int N, int K> __device__ inline void take_weights(float *s, const float *w) {

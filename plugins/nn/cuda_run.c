@@ -125,8 +125,9 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   cuda->ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
   if (!cuda->ext) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the device has no extension %s", SP_EXT_CUDA);
   for (int i = 0; i < cuda->low.n_ops && !st; i++) {
-    if (cuda->low.ops[i].x == NN_X_GEMM) st = nnc_gemm_prepare(&c, &cuda->low.ops[i]);
-    if (cuda->low.ops[i].x == NN_X_CONV) st = nnc_conv_prepare(&c, &cuda->low.ops[i]);
+    if (cuda->cops[i].first) st = nnc_stem_prepare(&c, &cuda->low.ops[i]);
+    else if (cuda->low.ops[i].x == NN_X_GEMM) st = nnc_gemm_prepare(&c, &cuda->low.ops[i]);
+    else if (cuda->low.ops[i].x == NN_X_CONV) st = nnc_conv_prepare(&c, &cuda->low.ops[i]);
   }
   return st;
 }
@@ -139,8 +140,9 @@ int nn_cuda_forward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   if (!st) st = cast_weights(&c, 0);
   for (int i = 0; i < low->n_ops && !st; i++) {
     const nn_xop *op = &low->ops[i];
-    if (!low->vals[op->out].wanted) continue;
-    if (op->x == NN_X_GEMM) st = nnc_gemm_forward(&c, op);
+    if (!low->vals[op->out].wanted || cuda->cops[i].within) continue;
+    if (cuda->cops[i].first) st = nnc_stem_forward(&c, op);
+    else if (op->x == NN_X_GEMM) st = nnc_gemm_forward(&c, op);
     else if (op->x == NN_X_CONV) st = nnc_conv_forward(&c, op);
     else st = nnc_op_forward(&c, op);
   }
@@ -279,10 +281,13 @@ int nn_cuda_backward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   for (int i = low->n_ops - 1; i >= 0 && !st; i--) {
     const nn_xop *op = &low->ops[i];
     int there = 0;
-    if (!low->vals[op->out].need) continue;
+    if (!low->vals[op->out].need || cuda->cops[i].within) continue;
     st = arrive(&c, op, &there);
     if (st) break;
-    if (!there) st = zero_dw(&c, &op->d);
+    if (!there) {
+      st = zero_dw(&c, &op->d);
+      if (!st && cuda->cops[i].first) st = zero_dw(&c, &cuda->cops[i].first->d);
+    } else if (cuda->cops[i].first) st = nnc_stem_backward(&c, op);
     else if (op->x == NN_X_GEMM) st = nnc_gemm_backward(&c, op);
     else if (op->x == NN_X_CONV) st = nnc_conv_backward(&c, op);
     else st = nnc_op_backward(&c, op);

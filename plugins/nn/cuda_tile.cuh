@@ -49,6 +49,19 @@ __device__ inline float tf32_of(float v) {
 #endif
 }
 
+/* As tf32_of, for factors: tensor cores ignore the bits below those of TF32. cvt.rna is several instructions that
+ * change a register in place, which costs as many moves again; here NaNs are what must not overflow. */
+__device__ inline float factor_of(float v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  int bits = min(__float_as_int(v), 0x7fffefff);
+  return __uint_as_float(min(static_cast<uint32_t>(bits), 0xffffefffu) + 0x1000u);
+#else
+  return tf32_of(v);
+#endif
+}
+__device__ inline float4 rounded(float4 v) { return {factor_of(v.x), factor_of(v.y), factor_of(v.z), factor_of(v.w)}; }
+__device__ inline float4 four(const float *s) { return *reinterpret_cast<const float4 *>(s); }
+
 /* c (16x8) += a (16x8) b (8x8), spread over the warp: with g = lane / 4 and t = lane % 4, a is (g, t), (g + 8, t),
  * (g, t + 4), (g + 8, t + 4); b is (t, g), (t + 4, g); c is (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1). */
 __device__ inline void product(float *c, const float *a, const float *b) {

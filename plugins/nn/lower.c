@@ -211,7 +211,7 @@ static size_t pack(piece *p, int n) {
   return total;
 }
 
-static int own_memory(const nn_val *v) { return v->in_port < 0 && (v->out_port < 0 || v->uses); }
+static int own_memory(const nn_val *v) { return !v->unstored && v->in_port < 0 && (v->out_port < 0 || v->uses); }
 
 int nn_place(sp_ctx *ctx, nn_low *low) {
   piece *infer = calloc((size_t)low->n_vals * 2 + 1, sizeof *infer), *grad = infer ? infer + low->n_vals : NULL;
@@ -222,7 +222,7 @@ int nn_place(sp_ctx *ctx, nn_low *low) {
     size_t bytes = nn_align((size_t)(low->batch * v->c * v->px) * elt_bytes(v->elt));
     int relu = v->producer >= 0 && low->ops[v->producer].d.relu;
     infer[i] = (piece){v->first, v->last, own_memory(v) ? bytes : 0, &v->off_infer};
-    grad[i] = (piece){v->first, v->last, v->in_port < 0 && (v->uses || relu) ? bytes : 0, &v->off_grad};
+    grad[i] = (piece){v->first, v->last, v->in_port < 0 && !v->unstored && (v->uses || relu) ? bytes : 0, &v->off_grad};
     v->off_saved = low->saved_bytes;
     if (own_memory(v)) low->saved_bytes += bytes;
   }

@@ -19,6 +19,7 @@ typedef struct nn_val {
   int in_port, in_item, out_port, out_item; /* -1: not bound to a port */
   int producer, uses, first, last;          /* ops */
   int masked;                               /* the one reader masks the gradient by ReLU when writing it */
+  int unstored;                             /* CUDA: neither it nor its gradient is ever in memory */
   size_t off_infer, off_saved, off_grad;
   int32_t *yo, *xo; /* CPU: place of pixel y, x is yo[y] + xo[x] */
   /* of the call in progress */

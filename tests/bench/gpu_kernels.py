@@ -14,9 +14,10 @@ GROUPS = (ENCODER, FORWARD, PATCH, DATA, WEIGHT, NARROW, LOSS, ELEMENTS, COPIES,
 PATCHES = 2  # layers, from the last one on, whose gradients of data, weights and bias come from one kernel
 
 
-def floors(batch, size, classes, elt):
+def floors(batch, size, classes, elt, stem):
     """{group: (bytes, FLOP)} a step: every weight read as often as the mathematics needs, every map that a
-    layer makes written once and read once. `elt`: bytes of a map's element."""
+    layer makes written once and read once. `elt`: bytes of a map's element. stem: the encoder's first two layers are one,
+    and the map between them is in no memory."""
     pixels = batch * size * size
     f = {g: [0, 0] for g in GROUPS}
 
@@ -29,7 +30,10 @@ def floors(batch, size, classes, elt):
         wide = (pixels >> (2 * level)) * c  # of the larger map
         narrow = wide // 2
         w, flop = 8 * c * c, 2 * narrow * 4 * c
-        add(ENCODER, wide + narrow, w, flop)
+        if stem and level == 0:
+            add(ENCODER, pixels * 3 + narrow, w, flop + 2 * pixels * 3 * 16)
+        else:
+            add(ENCODER, wide + narrow, w, flop)
         add(FORWARD, wide + narrow, w, flop)
         if level < PATCHES:
             add(PATCH, wide + 2 * narrow, 3 * w, 2 * flop)
@@ -37,7 +41,8 @@ def floors(batch, size, classes, elt):
         add(WEIGHT, wide + narrow, 2 * w, flop)
         if size >> (level + 1) > 1:  # nobody asks for the gradient of what the encoder gives
             add(DATA, wide + 2 * narrow, w, flop)  # with the output that says where ReLU let pass
-    add(NARROW, pixels * (3 + 16), 0, 2 * pixels * 3 * 16)
+    if not stem:
+        add(NARROW, pixels * (3 + 16), 0, 2 * pixels * 3 * 16)
     for maps in (16 + classes, 16 + 16 + classes, 16 + classes):  # forward, data, weights
         add(NARROW, pixels * maps, 0, 2 * pixels * 9 * 16 * classes)
     f[LOSS][0] = pixels * (2 * 4 * classes + 1)
@@ -81,7 +86,7 @@ def group_of(event, calls, updates):
         return PATCH
     if has(frames, "narrow"):
         return NARROW
-    if has(frames, "nnk_") and not has(frames, "nnk_skinny"):
+    if has(frames, "nnk_") and not has(frames, "nnk_skinny", "nnk_stem"):
         return ELEMENTS
     if stage == "encoder":
         return ENCODER
@@ -128,7 +133,7 @@ def section(b):
         key = (group, plain(e["name"]))
         names[key] = [x + y for x, y in zip(names.get(key, (0.0, 0)), (us, 1))]
     busy = sum(time.values())
-    floor = floors(a.batch, a.size, 10, 4)
+    floor = floors(a.batch, a.size, 10, 4, a.precision == "tf32")
     print(
         f"\nkernels: serialized, eager, {a.precision}, batch {a.batch}, mean of {steps} steps; "
         f"floor of {a.bandwidth} TB/s, "
