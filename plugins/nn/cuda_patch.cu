@@ -44,35 +44,7 @@ template <int N, int K> struct patch {
   float sums[SN / 16][SK / 8][4], bias[SN / 32][4], data[PARTS][XK / 16][4];
 };
 
-/* ---- shared memory. Rows lie without gaps, and the 16 byte chunks of each row are permuted by its number: eight lanes
- * have banks of their own both where they read four chunks of two rows and where they read two chunks of four. ---- */
-__device__ inline int twist(int row) { return (row & 1) << 2 | (row & 2); }
-
-__device__ inline void copy_chunk(float *to, const float *from, bool valid) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :
-               : "r"(place), "l"(from), "r"(valid ? 16 : 0)
-               : "memory");
-#else
-  *reinterpret_cast<float4 *>(to) = valid ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
-#endif
-}
-
-__device__ inline void end_stage() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" : : : "memory");
-#endif
-}
-
-/* Until at most PENDING stages that this thread began are on their way. */
-template <int PENDING> __device__ inline void wait_stage() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" : : "n"(PENDING) : "memory");
-#endif
-}
-
+/* Until all warps of the group are here. */
 template <int GROUP> __device__ inline void meet(int group) {
 #ifdef __CUDA_ARCH__
   if constexpr (GROUP == 1) __syncwarp();
@@ -84,7 +56,7 @@ template <int GROUP> __device__ inline void meet(int group) {
 #endif
 }
 
-/* Rows from `rows` on become zeros and are not read. */
+/* Rows are twisted; from `rows` on they become zeros and are not read. */
 template <int WIDTH, int THREADS> __device__ inline void fetch(float *s, const float *from, int rows, int thread) {
   enum { CHUNKS = WIDTH / 4, STEP = THREADS / CHUNKS };
   static_assert(THREADS % CHUNKS == 0 && STEP % 2 == 0, "twist() of a thread's rows alternates between two numbers");

@@ -13,8 +13,10 @@ namespace nnk {
 
 enum { MID = 16, OUT = 32, TAPS = 4, DEPTH = TAPS * MID, ROWS = 32, GROUPS = ROWS / 8 };
 enum { THREADS = 128, WARPS = THREADS / 32, FORWARD_PER_SM = 3, BACKWARD_PER_SM = 2, SMS = 132 };
-/* floats from a pixel to the next of the map between in shared memory: eight lanes that read have banks of their own */
-enum { PITCH = DEPTH + 8 };
+/* Of shared memory: floats from a pixel to the next of the map between, so that eight lanes that read have banks of
+ * their own; and from a line of x to the next, of a tile's 16 x 8 pixels. */
+enum { PITCH = DEPTH + 8, HIGH = 8, WIDE = 16, LINE = WIDE + 4 };
+enum { STAGES = 2 }; /* tiles of a warp: the one that it computes, and the next one on its way */
 
 struct stem_args {
   const float *x, *w0, *b0, *w1, *b1;
@@ -40,38 +42,45 @@ template <int C> struct taps_of {
   }
 };
 
-/* Where a tile is. */
-struct origin {
-  const float *x;       /* the sample */
-  uint32_t row, column; /* of its first pixel of y */
+/* ---- a tile: 8 x 4 pixels of y, 16 x 8 of x, line by line of each channel or of whole pixels ---- */
+template <int C, bool PLANAR_X> struct input {
+  enum { CHUNKS = PLANAR_X ? 4 : 4 * C, AT = PLANAR_X ? LINE : C * LINE, STEP = PLANAR_X ? 1 : C };
 };
+enum { MOST_INPUT = 3 * HIGH * LINE, TILE = ROWS * OUT + MOST_INPUT /* in the backward */ };
 
-template <int C> __device__ inline origin origin_of(const stem_args &p, uint32_t tile) {
-  uint32_t first = tile * ROWS, sample = first / p.pixels, row, column;
-  pixel_at(first - sample * p.pixels, p.layout, static_cast<uint32_t>(p.width), &row, &column);
-  return {p.x + static_cast<int64_t>(sample) * p.pixels * 4 * C, row, column};
+/* Where its first pixel is in all of x. */
+template <int C, bool PLANAR_X> __device__ inline int64_t origin_of(const stem_args &p, uint32_t tile) {
+  uint32_t first = tile * ROWS, sample = first / p.pixels, y, x;
+  pixel_at(first - sample * p.pixels, p.layout, static_cast<uint32_t>(p.width), &y, &x);
+  uint32_t at = (y * 2 * static_cast<uint32_t>(p.width) + x) * 2;
+  return static_cast<int64_t>(sample) * p.pixels * 4 * C + at * input<C, PLANAR_X>::STEP;
 }
 
-/* Where in x the pixels under the kernel for row j of a tile begin. */
-template <int C, bool PLANAR_X> __device__ inline uint32_t under(const stem_args &p, const origin &o, int j) {
-  uint32_t y = o.row + gather(static_cast<uint32_t>(j) >> 1), x = o.column + gather(static_cast<uint32_t>(j));
-  return (y * 2 * static_cast<uint32_t>(p.width) + x) * 2 * (PLANAR_X ? 1 : C);
-}
-
-/* Those four pixels: v[tap][channel]. */
 template <int C, bool PLANAR_X>
-__device__ inline void take_pixels(float (*v)[C], const stem_args &p, const origin &o, int j) {
-  uint32_t at = under<C, PLANAR_X>(p, o, j), line = 2 * static_cast<uint32_t>(p.width) * (PLANAR_X ? 1 : C);
+__device__ inline void fetch_input(float *s, const stem_args &p, const float *from, int lane) {
+  typedef input<C, PLANAR_X> I;
+  uint32_t pitch = 2 * static_cast<uint32_t>(p.width) * I::STEP;
 #pragma unroll
-  for (int ky = 0; ky < 2; ky++)
+  for (int k = 0; k < C; k++) {
+    int i = lane + 32 * k, line = i / I::CHUNKS, chunk = i % I::CHUNKS * 4;
+    uint32_t at = static_cast<uint32_t>(line % HIGH) * pitch + static_cast<uint32_t>(line / HIGH) * 4 * p.pixels;
+    copy_chunk(s + line * I::AT + chunk, from + at + chunk, true);
+  }
+}
+
+/* The four pixels of x under the kernel at pixel j of the tile: v[tap][channel]. */
+template <int C, bool PLANAR_X> __device__ inline void take_pixels(float (*v)[C], const float *s, int j) {
+  typedef input<C, PLANAR_X> I;
+  uint32_t y = 2 * gather(static_cast<uint32_t>(j) >> 1), x = 2 * gather(static_cast<uint32_t>(j));
+  s += y * I::AT + x * I::STEP;
 #pragma unroll
-    for (int i = 0; i < C; i++) {
-      uint32_t from = at + static_cast<uint32_t>(ky) * line + (PLANAR_X ? i * 4 * p.pixels : 2 * i);
-      float2 two = *reinterpret_cast<const float2 *>(o.x + from);
-      int first = PLANAR_X ? i : 2 * i % C, second = PLANAR_X ? i : (2 * i + 1) % C;
-      v[ky * 2 + (PLANAR_X ? 0 : 2 * i / C)][first] = two.x;
-      v[ky * 2 + (PLANAR_X ? 1 : (2 * i + 1) / C)][second] = two.y;
-    }
+  for (int i = 0; i < 2 * C; i++) {
+    int ky = i / C, n = i % C, first = 2 * n, second = 2 * n + 1;
+    float two[2];
+    load<2>(two, s, ky * I::AT + (PLANAR_X ? n * HIGH * I::AT : first));
+    v[ky * 2 + (PLANAR_X ? 0 : first / C)][PLANAR_X ? n : first % C] = two[0];
+    v[ky * 2 + (PLANAR_X ? 1 : second / C)][PLANAR_X ? n : second % C] = two[1];
+  }
 }
 
 /* A number of the map between. */
@@ -97,8 +106,14 @@ __device__ inline float4 positive(float4 v) { return {positive(v.x), positive(v.
 __device__ inline int column_of(int nt, int g) { return g / 2 * 8 + nt * 2 + g % 2; }
 
 template <int C, bool PLANAR_X> __global__ void __launch_bounds__(THREADS, FORWARD_PER_SM) stem_forward(stem_args p) {
-  __shared__ __align__(16) float factor[OUT * DEPTH], bias[OUT], first[MID * 4];
-  int thread = static_cast<int>(threadIdx.x), lane = thread % 32, g = lane / 4, t = lane % 4;
+  __shared__ __align__(16) float factor[OUT * DEPTH], bias[OUT], first[MID * 4], tiles[WARPS][STAGES][MOST_INPUT];
+  int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4;
+  uint32_t warps = gridDim.x * WARPS, tile = blockIdx.x * WARPS + static_cast<uint32_t>(warp);
+  auto begin = [&](uint32_t of, int stage) {
+    if (of < p.tiles) fetch_input<C, PLANAR_X>(tiles[warp][stage], p, p.x + origin_of<C, PLANAR_X>(p, of), lane);
+    end_stage();
+  };
+  begin(tile, 0);
   for (int i = thread; i < OUT * DEPTH / 4; i += THREADS) {
     int of = i % 32, from = column_of(i / 32 % 4, of / 4) * DEPTH + i / 128 * MID + of % 4 * 4;
     *reinterpret_cast<float4 *>(factor + i * 4) = rounded(four(p.w1 + from));
@@ -106,13 +121,15 @@ template <int C, bool PLANAR_X> __global__ void __launch_bounds__(THREADS, FORWA
   if (thread < OUT) bias[thread] = p.b1 ? p.b1[thread] : 0;
   take_first<C>(first, p);
   __syncthreads();
-  uint32_t warps = gridDim.x * WARPS;
 #pragma unroll 1
-  for (uint32_t tile = blockIdx.x * WARPS + static_cast<uint32_t>(thread) / 32; tile < p.tiles; tile += warps) {
-    origin o = origin_of<C>(p, tile);
+  for (int stage = 0; tile < p.tiles; tile += warps, stage ^= 1) {
+    begin(tile + warps, stage ^ 1);
+    wait_stage<STAGES - 1>();
+    __syncwarp();
     float x[GROUPS][TAPS][C], sums[GROUPS / 2][4][4];
 #pragma unroll
-    for (int i = 0; i < GROUPS; i++) take_pixels<C, PLANAR_X>(x[i], p, o, g + 8 * i);
+    for (int i = 0; i < GROUPS; i++) take_pixels<C, PLANAR_X>(x[i], tiles[warp][stage], g + 8 * i);
+    __syncwarp(); /* the next tile but one takes its place */
 #pragma unroll
     for (int i = 0; i < GROUPS / 2 * 16; i++) sums[i / 16][i / 4 % 4][i % 4] = 0;
 #pragma unroll
@@ -155,7 +172,8 @@ template <int C, bool PLANAR_X> __global__ void __launch_bounds__(THREADS, FORWA
 /* A piece: of w1's gradient, of b1's, of w0's and of b0's. */
 __host__ __device__ inline int piece_of(int c) { return OUT * DEPTH + OUT + MID * c + MID; }
 
-/* w1 for the gradient of the map between: [tap][half][s][lane][4], lane (g, t) with rows 8 t + 4 s .. + 3 of a column. */
+/* w1 for the gradient of the map between: [tap][half][s][lane][4], lane (g, t) with rows 16 s + 4 t .. + 3 of a
+ * column. */
 __device__ inline int depth_of(int tap, int half, int g) { return tap * MID + g / 2 * 4 + half * 2 + g % 2; }
 
 template <int C> struct stem_sums {
@@ -167,7 +185,8 @@ template <int C> struct stem_sums {
 template <int C> __device__ inline void add_second(stem_sums<C> &a, const float *dy, const float *map, int g, int t) {
 #pragma unroll
   for (int s = 0; s < ROWS / 8; s++) {
-    float4 u = four(dy + (s * 8 + t) * OUT + g * 4), v = four(dy + (s * 8 + 4 + t) * OUT + g * 4);
+    const float *row = dy + (s * 8 + t) * OUT + (g ^ twist(t)) * 4;
+    float4 u = four(row), v = four(row + 4 * OUT);
     a.b1[0] += u.x + v.x, a.b1[1] += u.y + v.y, a.b1[2] += u.z + v.z, a.b1[3] += u.w + v.w;
     u = rounded(u), v = rounded(v);
     const float first[4] = {u.x, u.y, v.x, v.y}, second[4] = {u.z, u.w, v.z, v.w};
@@ -216,13 +235,29 @@ template <int C> __device__ inline void put_piece(float *s, stem_sums<C> &a, int
 
 template <int C, bool PLANAR_X, bool DX>
 __global__ void __launch_bounds__(THREADS, BACKWARD_PER_SM) stem_backward(stem_args p) {
-  SP_DYNAMIC_SHARED(float, shared); /* w1, the first layer, each warp's map between and at the end its piece */
+  /* w1, the first layer, each warp's map between and at the end its piece, each warp's tiles of dy and x */
+  SP_DYNAMIC_SHARED(float, shared);
   float *first = shared + OUT * DEPTH, *maps = first + MID * 4;
   int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4;
-  float *map = maps + warp * ROWS * PITCH;
+  float *map = maps + warp * ROWS * PITCH, *tiles = maps + WARPS * ROWS * PITCH + warp * STAGES * TILE;
+  uint32_t warps = gridDim.x * WARPS, tile = blockIdx.x * WARPS + static_cast<uint32_t>(warp);
+  auto begin = [&](uint32_t of, int stage) {
+    if (of < p.tiles) {
+      const float *dy = p.dy + static_cast<int64_t>(of) * ROWS * OUT + lane * 4;
+      float *to = tiles + stage * TILE;
+#pragma unroll
+      for (int k = 0; k < ROWS / 4; k++) {
+        int row = lane / 8 + k * 4;
+        copy_chunk(to + row * OUT + (lane % 8 ^ twist(row)) * 4, dy + k * 128, true);
+      }
+      fetch_input<C, PLANAR_X>(to + ROWS * OUT, p, p.x + origin_of<C, PLANAR_X>(p, of), lane);
+    }
+    end_stage();
+  };
+  begin(tile, 0);
   for (int i = thread; i < OUT * DEPTH / 4; i += THREADS) {
     int of = i % 32, s = i / 32 % 2, depth = depth_of(i / 128, i / 64 % 2, of / 4);
-    const float *from = p.w1 + (of % 4 * 8 + s * 4) * DEPTH + depth;
+    const float *from = p.w1 + (s * 16 + of % 4 * 4) * DEPTH + depth;
     float4 v = {from[0], from[DEPTH], from[2 * DEPTH], from[3 * DEPTH]};
     *reinterpret_cast<float4 *>(shared + i * 4) = rounded(v);
   }
@@ -237,19 +272,19 @@ __global__ void __launch_bounds__(THREADS, BACKWARD_PER_SM) stem_backward(stem_a
     for (int c = 0; c < C; c++) sums.w0[q][c] = 0;
   }
   __syncthreads();
-  uint32_t warps = gridDim.x * WARPS;
 #pragma unroll 1
-  for (uint32_t tile = blockIdx.x * WARPS + static_cast<uint32_t>(warp); tile < p.tiles; tile += warps) {
-    origin o = origin_of<C>(p, tile);
-    const float *dy = p.dy + static_cast<int64_t>(tile) * ROWS * OUT;
+  for (int stage = 0; tile < p.tiles; tile += warps, stage ^= 1) {
+    begin(tile + warps, stage ^ 1);
+    wait_stage<STAGES - 1>();
+    __syncwarp();
+    const float *dy = tiles + stage * TILE;
     float x[GROUPS][TAPS][C], d[GROUPS][8], back[DX ? GROUPS : 1][C];
 #pragma unroll
     for (int i = 0; i < GROUPS; i++) {
-      load<4>(d[i], dy, (g + 8 * i) * OUT + t * 8);
-      load<4>(d[i] + 4, dy, (g + 8 * i) * OUT + t * 8 + 4);
+      load<4>(d[i], dy + (g + 8 * i) * OUT, (t ^ twist(g)) * 4);
+      load<4>(d[i] + 4, dy + (g + 8 * i) * OUT, ((t + 4) ^ twist(g)) * 4);
+      take_pixels<C, PLANAR_X>(x[i], dy + ROWS * OUT, g + 8 * i);
     }
-#pragma unroll
-    for (int i = 0; i < GROUPS; i++) take_pixels<C, PLANAR_X>(x[i], p, o, g + 8 * i);
 #pragma unroll
     for (int i = 0; i < GROUPS * 8; i++) d[i / 8][i % 8] = factor_of(d[i / 8][i % 8]);
 #pragma unroll
@@ -299,13 +334,13 @@ __global__ void __launch_bounds__(THREADS, BACKWARD_PER_SM) stem_backward(stem_a
       }
     }
     if constexpr (DX) { /* lane t has tap t */
-      float *sample = p.dx + (o.x - p.x);
+      float *to = p.dx + origin_of<C, PLANAR_X>(p, tile);
 #pragma unroll
       for (int i = 0; i < GROUPS * C; i++) {
-        int c = i % C;
-        uint32_t step = PLANAR_X ? 1 : C, at = under<C, PLANAR_X>(p, o, g + 8 * (i / C));
-        at += (static_cast<uint32_t>(t / 2 * 2 * p.width + t % 2)) * step + (PLANAR_X ? c * 4 * p.pixels : c);
-        sample[at] = p.add ? sample[at] + back[i / C][c] : back[i / C][c];
+        uint32_t c = i % C, j = static_cast<uint32_t>(g + 8 * (i / C)), tap = static_cast<uint32_t>(t);
+        uint32_t at = (2 * gather(j >> 1) + tap / 2) * 2 * static_cast<uint32_t>(p.width) + 2 * gather(j) + tap % 2;
+        at = PLANAR_X ? at + c * 4 * p.pixels : at * C + c;
+        to[at] = p.add ? to[at] + back[i / C][c] : back[i / C][c];
       }
     }
     __syncwarp();
@@ -325,7 +360,7 @@ __global__ void __launch_bounds__(THREADS, BACKWARD_PER_SM) stem_backward(stem_a
   }
 }
 
-enum { BACKWARD_BYTES = (OUT * DEPTH + MID * 4 + WARPS * ROWS * PITCH) * 4 };
+enum { BACKWARD_BYTES = (OUT * DEPTH + MID * 4 + WARPS * (ROWS * PITCH + STAGES * TILE)) * 4 };
 
 typedef void (*kernel)(stem_args p);
 

@@ -62,6 +62,36 @@ __device__ inline float factor_of(float v) {
 __device__ inline float4 rounded(float4 v) { return {factor_of(v.x), factor_of(v.y), factor_of(v.z), factor_of(v.w)}; }
 __device__ inline float4 four(const float *s) { return *reinterpret_cast<const float4 *>(s); }
 
+/* 16 bytes to shared memory, arriving later; zeros where not valid. */
+__device__ inline void copy_chunk(float *to, const float *from, bool valid) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(place), "l"(from), "r"(valid ? 16 : 0)
+               : "memory");
+#else
+  *reinterpret_cast<float4 *>(to) = valid ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
+#endif
+}
+
+__device__ inline void end_stage() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
+}
+
+/* Until at most PENDING stages that this thread began are on their way. */
+template <int PENDING> __device__ inline void wait_stage() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" : : "n"(PENDING) : "memory");
+#endif
+}
+
+/* Where the 16 byte chunks of rows that lie without gaps are permuted so, eight lanes have banks of their own both where
+ * they read four chunks of two rows and where they read two chunks of four. */
+__device__ inline int twist(int row) { return (row & 1) << 2 | (row & 2); }
+
 /* c (16x8) += a (16x8) b (8x8), spread over the warp: with g = lane / 4 and t = lane % 4, a is (g, t), (g + 8, t),
  * (g, t + 4), (g + 8, t + 4); b is (t, g), (t + 4, g); c is (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1). */
 __device__ inline void product(float *c, const float *a, const float *b) {
