@@ -84,9 +84,16 @@ class Bench:
         theirs = [
             self.theirs(name, way, batch, precision, steps)
             for name, way in THEIRS
-            if way in ways and (cuda or way in ("serialized", "eager", "eager-cl"))
+            if way in ways
+            and (cuda or way in ("serialized", "eager", "eager-cl"))
+            and gpu_cls.wanted(self, "PyTorch " + name)
         ]
-        ours = [self.ours(*way, batch, precision, steps) for way in OURS if self.spcore.captures or way[2] == "off"]
+        ours = [
+            self.ours(*way, batch, precision, steps)
+            for way in OURS
+            if (self.spcore.captures or way[2] == "off") and gpu_cls.wanted(self, "spcore " + way[0])
+        ]
+        gpu_cls.need_rows(self, theirs + ours)
         done = gc.contest(theirs + ours, rounds, self.deadline)
         best = max((r.median for r in theirs if r.rates), default=None)
         print(
@@ -273,7 +280,7 @@ def parse():
     p.add_argument("--precision", default="tf32", choices=("fp32", "tf32"), help="of both sides, but for bf16")
     p.add_argument("--batches", default="1,2,4,8,16,32,64,128")
     p.add_argument("--cls-batches", default="8,16,32,64,128,256")
-    p.add_argument("--rows", default="", help="of cls and cls-batches: whose names hold one of these, with commas")
+    p.add_argument("--rows", default="", help="of main, bf16, cls and cls-batches: whose names hold one of these, with commas")
     p.add_argument("--sweep-compile", action="store_true", help="torch.compile for each of --cls-batches: minutes each")
     p.add_argument("--quick", action="store_true", help="tiny sizes, few steps: does the script itself work?")
     p.add_argument(
