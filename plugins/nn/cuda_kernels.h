@@ -141,7 +141,7 @@ int nnk_patch_backward(void *stream, float *dx, int add, int relu, const float *
 /* ---- a 1x1 convolution to 16 channels with ReLU and a patch convolution of that to 32, in one pass that does not store
  * the map between; x of 1 or 3 channels, row-major or channels-last, y in Z order, all float32, factors rounded to TF32.
  * nnk_stem says whether the shapes are such (their pointers do not matter); nnk_stem_prepare() goes before the first
- * call, and not into a capture. ---- */
+ * call, and not into a capture. x, y, dy and w1 begin at 16 bytes. ---- */
 typedef struct nnk_layers {
   const float *w0, *b0; /* [16][c] and [16], NULL: no bias */
   const float *w1, *b1; /* [32][2][2][16] and [32], NULL: no bias */

@@ -380,6 +380,8 @@ static unsigned blocks_of(const nnk_map *y, int per_sm) {
   return static_cast<unsigned>(wanted < most ? wanted : most);
 }
 
+static bool aligned(const void *p) { return access(4, p, NNK_F32, 4) == 4; }
+
 static stem_args args_of(const nnk_map *x, const nnk_map *y, const nnk_layers *s) {
   stem_args p = {};
   p.x = static_cast<const float *>(x->p);
@@ -413,7 +415,7 @@ int nnk_stem_prepare(void) {
 }
 
 int nnk_stem_forward(void *stream, const nnk_map *y, const nnk_map *x, const nnk_layers *s) {
-  if (!nnk_stem(x, MID, y)) return refused();
+  if (!nnk_stem(x, MID, y) || !aligned(x->p) || !aligned(y->p) || !aligned(s->w1)) return refused();
   stem_args p = args_of(x, y, s);
   p.y = static_cast<float *>(y->p);
   kernel run = forward_of(x->c, x->layout == PLANAR);
@@ -427,7 +429,7 @@ size_t nnk_stem_work(const nnk_map *x, const nnk_map *y) {
 
 int nnk_stem_backward(void *stream, const nnk_map *dx, int add, const nnk_map *dy, const nnk_map *x,
                       const nnk_layers *s, float *work, nnk_pieces *sums) {
-  if (!nnk_stem(x, MID, dy)) return refused();
+  if (!nnk_stem(x, MID, dy) || !aligned(x->p) || !aligned(dy->p)) return refused();
   stem_args p = args_of(x, dy, s);
   int c = static_cast<int>(x->c);
   p.dy = static_cast<const float *>(dy->p);
