@@ -91,6 +91,29 @@ START_TEST(barriers) {
 }
 END_TEST
 
+START_TEST(directed_rounding) {
+  const float one = 1.0f, tiny = 0x1p-60f, whole = 8388608.0f;
+  ck_assert(__fadd_rz(one, tiny) == one && __fadd_rz(-one, -tiny) == -one);
+  ck_assert(__fadd_rz(one, -tiny) == 0x1.fffffep-1f && __fadd_rz(-one, tiny) == -0x1.fffffep-1f);
+  ck_assert(__fadd_rd(one, tiny) == one && __fadd_rd(one, -tiny) == 0x1.fffffep-1f);
+  ck_assert(__fadd_rd(-one, tiny) == -one && __fadd_rd(-one, -tiny) == -0x1.000002p+0f);
+  for (int i = 0; i < 1000; i++) {
+    float x = static_cast<float>(i) * 0.2557f;
+    ck_assert(__fadd_rz(x, whole) - whole == std::trunc(x));
+    ck_assert(__fadd_rd(-x, whole * 1.5f) - whole * 1.5f == std::floor(-x));
+    ck_assert(__fmaf_rz(x, 3.0f, whole) - whole == std::trunc(3.0 * static_cast<double>(x)));
+  }
+  ck_assert(__fmaf_rz(one, one, -tiny) == 0x1.fffffep-1f && __fmaf_rz(-one, one, -tiny) == -one);
+  ck_assert(__fmaf_rz(0x1.000002p+0f, 0x1.000002p+0f, 0.0f) == 0x1.000004p+0f);
+}
+END_TEST
+
+START_TEST(byte_permutations) {
+  ck_assert_uint_eq(__byte_perm(0x03020100u, 0x07060504u, 0x7531u), 0x07050301u);
+  ck_assert_uint_eq(__byte_perm(0x03020100u, 0x07060504u, 0x0426u), 0x00040206u);
+}
+END_TEST
+
 static __global__ void votes(int *out) {
   int t = static_cast<int>(threadIdx.x);
   out[t] = __syncthreads_count(t % 3 == 0);
@@ -522,6 +545,8 @@ int main() {
   tcase_add_test(c, indices);
   tcase_add_test(c, barriers);
   tcase_add_test(c, counting_barriers);
+  tcase_add_test(c, directed_rounding);
+  tcase_add_test(c, byte_permutations);
   tcase_add_test(c, warps);
   tcase_add_test(c, gathering);
   tcase_add_test(c, parts_of_a_warp);

@@ -14,6 +14,7 @@
 
 #define __shared__ static /* blocks run one at a time */
 #define __launch_bounds__(...)
+#define __noinline__ __attribute__((noinline))
 
 #include <cuda_runtime.h>
 #include <cuda_bf16.h>
@@ -178,6 +179,27 @@ inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
+/* Rounded down and towards 0: to the nearest, then one step back where that went too far. TwoSum says what it lost. */
+namespace sp_emu {
+template <typename T> T lost(T a, T b, T sum) {
+  volatile T part = sum - a, rest = sum - part, x = a - rest, y = b - part;
+  return x + y;
+}
+} // namespace sp_emu
+inline float __fadd_rd(float a, float b) {
+  float sum = a + b;
+  return sp_emu::lost(a, b, sum) < 0.0f ? std::nextafterf(sum, -INFINITY) : sum;
+}
+inline float __fadd_rz(float a, float b) {
+  float sum = a + b, less = sp_emu::lost(a, b, sum);
+  return (sum > 0.0f && less < 0.0f) || (sum < 0.0f && less > 0.0f) ? std::nextafterf(sum, 0.0f) : sum;
+}
+inline float __fmaf_rz(float a, float b, float c) {
+  double part = static_cast<double>(a) * static_cast<double>(b), sum = part + static_cast<double>(c);
+  float near = static_cast<float>(sum);
+  double less = (sum - static_cast<double>(near)) + sp_emu::lost(part, static_cast<double>(c), sum);
+  return (near > 0.0f && less < 0.0) || (near < 0.0f && less > 0.0) ? std::nextafterf(near, 0.0f) : near;
+}
 inline float __fsqrt_rn(float a) { return sqrtf(a); }
 inline float __frcp_rn(float a) { return 1.0f / a; }
 inline float __frsqrt_rn(float a) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(a))); }
@@ -202,6 +224,13 @@ inline double rsqrt(double a) { return 1.0 / std::sqrt(a); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((static_cast<uint64_t>(a) * b) >> 32); }
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return static_cast<unsigned long long>((static_cast<unsigned __int128>(a) * b) >> 64);
+}
+/* Byte i of the result is the one of a's and b's eight that digit i of `which` names. */
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which) {
+  uint64_t bytes = static_cast<uint64_t>(b) << 32 | a;
+  unsigned r = 0;
+  for (int i = 0; i < 4; i++) r |= static_cast<unsigned>(bytes >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
+  return r;
 }
 inline int __popc(unsigned a) { return __builtin_popcount(a); }
 inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
