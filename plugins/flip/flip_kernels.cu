@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * flip_kernels.cu - mirrored images on CUDA: one kernel a batch. Rows are moved in units of 16 bytes, turned round in
- * registers, wherever whole pixels fill such a unit and rows begin at one; else element by element, stored by fours. */
+ * registers, wherever whole pixels fill such a unit and rows begin at one, three bytes a pixel by fours in three words; else
+ * element by element, stored by fours. */
 #include "flip_kernels.h"
 
 #include "../aug/kit.cuh"
 
-enum { THREADS = 256, UNITS = 2 /* of 16 bytes, for a thread */ };
+enum { THREADS = 256, UNITS = 2 /* for a thread */, UNIT = 12 /* bytes, or 16 */ };
 
 struct flips {
   int across, down;
@@ -53,6 +54,27 @@ static __device__ void move_units(const aug_job &j, flips f, int pixel_bytes) {
   });
 }
 
+struct words {
+  uint32_t v[3];
+};
+
+/* Four pixels of three bytes, in the other order. */
+static __device__ __forceinline__ words backwards(const words &u) {
+  return {{__byte_perm(u.v[1], u.v[2], 0x2765u), __byte_perm(__byte_perm(u.v[0], u.v[1], 0x4307u), u.v[2], 0x3240u),
+           __byte_perm(u.v[0], u.v[1], 0x2105u)}};
+}
+
+/* Mirrored rows of such pixels, `fours` of four each. */
+static __device__ void move_fours(const aug_job &j, flips f) {
+  int fours = j.w / 4;
+  int64_t sample = j.planes * j.h * fours * (int64_t)blockIdx.y;
+  const words *in = static_cast<const words *>(j.in) + sample;
+  words *out = static_cast<words *>(j.out) + sample;
+  each_row(j, fours, f.down, [&](int64_t row, int64_t from, int c) {
+    out[row * fours + c] = backwards(in[from * fours + fours - 1 - c]);
+  });
+}
+
 /* PIX: elements of a pixel; 0: as the job says. */
 template <typename T, int PIX> static __device__ void move_elements(const aug_job &j, flips f) {
   int pix = PIX ? PIX : j.pix, n = j.w * pix;
@@ -76,7 +98,7 @@ template <typename T> static __device__ __forceinline__ void move_pixels(const a
   else move_elements<T, 0>(j, f);
 }
 
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(THREADS, 8)
     flip(const aug_jobs jobs, aug_dice dice, flip_odds odds, const int32_t *given, int32_t *done, int64_t *status) {
   const aug_job &j = jobs.job[blockIdx.z];
   __shared__ int32_t drawn[2];
@@ -97,8 +119,9 @@ static __global__ void __launch_bounds__(THREADS)
   flips f = {drawn[0], drawn[1]};
   int pixel = j.pix * element_bytes(j.dtype);
   bool whole = !f.across || pixel == 1 || pixel == 4 || pixel == 8 || pixel == 16;
-  bool aligned = (reinterpret_cast<uintptr_t>(j.in) | reinterpret_cast<uintptr_t>(j.out)) % 16 == 0;
-  if (whole && aligned && (int64_t)j.w * pixel % 16 == 0) move_units(j, f, pixel);
+  uintptr_t at = reinterpret_cast<uintptr_t>(j.in) | reinterpret_cast<uintptr_t>(j.out);
+  if (whole && at % 16 == 0 && (int64_t)j.w * pixel % 16 == 0) move_units(j, f, pixel);
+  else if (pixel == 3 && f.across && at % 4 == 0 && j.w % 4 == 0) move_fours(j, f);
   else aug_by_size(j.dtype, [&](auto t) { move_pixels<decltype(t)>(j, f); });
 }
 
@@ -110,7 +133,7 @@ int flip_launch(void *stream, const aug_jobs *jobs, const aug_dice *dice, flip_o
     int64_t bytes = j->planes * j->h * j->w * j->pix * element_bytes(j->dtype);
     most = bytes > most ? bytes : most;
   }
-  int64_t blocks = (most + THREADS * UNITS * 16 - 1) / (THREADS * UNITS * 16);
+  int64_t blocks = (most + THREADS * UNITS * UNIT - 1) / (THREADS * UNITS * UNIT);
   dim3 grid((unsigned)(blocks < 65535 ? blocks : 65535), (unsigned)jobs->n, (unsigned)jobs->count);
   SP_LAUNCH(flip, grid, THREADS, 0, stream, *jobs, *dice, odds, given, flips, status);
   return cudaPeekAtLastError();
