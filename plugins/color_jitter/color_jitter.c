@@ -96,8 +96,8 @@ int jitter_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
                              i + 1, (long long)images->spec[i].shape[1]);
   if ((rc = aug_plan_out(plan, h, w, 0)) || (rc = aug_plan_drawn(ctx, plan, SP_F32, JITTER_COLUMNS, "factors")))
     return rc;
-  /* Behind the factors: the sums of each image's rows, or of a kernel's blocks, and the means. */
+  /* Behind the factors: the sums of each image's rows, or of a kernel's blocks, and the means or what a kernel drew. */
   size_t sums = (size_t)(h > JITTER_PARTS ? h : JITTER_PARTS);
-  plan->scratch_bytes += (size_t)images->n * (size_t)images->spec->shape[0] * (sums + 1) * sizeof(double);
+  plan->scratch_bytes += (size_t)images->n * (size_t)images->spec->shape[0] * (sums + JITTER_KEPT) * sizeof(double);
   return SP_OK;
 }

@@ -17,6 +17,7 @@
 enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE, JITTER_OPS, JITTER_END = 15 };
 #define JITTER_COLUMNS 8 /* of the port: four factors, then the order */
 #define JITTER_PARTS 64  /* at most so many blocks of a kernel add up one image */
+#define JITTER_KEPT 4    /* doubles in which they leave what they drew for it */
 
 typedef struct jitter_params {
   aug_draws draws;

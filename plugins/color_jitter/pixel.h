@@ -17,13 +17,6 @@
 #define PIXEL_ADD(a, b) __fadd_rn(a, b)
 #define PIXEL_SUB(a, b) __fsub_rn(a, b)
 #define PIXEL_DIV(a, b) __fdiv_rn(a, b)
-/* a / b for a known b, at a third of the cost. q is within an ulp, and what it lacks is exact, so the sum is rounded
- * once: right for all but values below 1e-30, which no picture has. */
-static __device__ __forceinline__ float pixel_part(float a, float b, float inverse) {
-  float q = __fmul_rn(a, inverse);
-  return __fmaf_rn(__fmaf_rn(-b, q, a), inverse, q);
-}
-#define PIXEL_PART(a, b) pixel_part(a, b, 1.0f / (b))
 #define PIXEL_IF(yes, a, b) ((yes) ? (a) : (b))
 #else
 #define PIXEL_FN static inline
@@ -31,7 +24,6 @@ static __device__ __forceinline__ float pixel_part(float a, float b, float inver
 #define PIXEL_ADD(a, b) ((a) + (b))
 #define PIXEL_SUB(a, b) ((a) - (b))
 #define PIXEL_DIV(a, b) ((a) / (b))
-#define PIXEL_PART(a, b) ((a) / (b))
 #define PIXEL_IF(yes, a, b) pixel_if(yes, a, b)
 /* Without a jump: compilers that see the order of many comparisons make a tree of jumps, and no vector loop. */
 static inline float pixel_if(int yes, float a, float b) {
@@ -94,7 +86,7 @@ PIXEL_FN pixel pixel_turn(pixel v, float by, float white) {
   one = high == v.r ? v.b : one;
   two = high == v.r ? v.g : two;
   float h = PIXEL_SUB(PIXEL_ADD(sector, PIXEL_DIV(PIXEL_SUB(high, one), d)), PIXEL_DIV(PIXEL_SUB(high, two), d));
-  h = PIXEL_ADD(PIXEL_PART(h, 6.0f), 1.0f);
+  h = PIXEL_ADD(PIXEL_DIV(h, 6.0f), 1.0f);
   h = PIXEL_SUB(h, h >= white ? 1.0f : 0.0f);
   h = PIXEL_ADD(h, by);
   float back = h >= white ? 1.0f : 0.0f;
@@ -119,7 +111,7 @@ PIXEL_FN float pixel_whole(float v) { return (float)(int32_t)v; }
 /* wide: values are 0..255, bytes or not. white is 1. */
 PIXEL_FN pixel pixel_hue(pixel v, float by, int bytes, int wide, float white) {
   if (!wide) return pixel_turn(v, by, white);
-  pixel x = {PIXEL_PART(v.r, 255.0f), PIXEL_PART(v.g, 255.0f), PIXEL_PART(v.b, 255.0f)};
+  pixel x = {PIXEL_DIV(v.r, 255.0f), PIXEL_DIV(v.g, 255.0f), PIXEL_DIV(v.b, 255.0f)};
   pixel y = pixel_turn(x, by, white);
   pixel z = {PIXEL_MUL(y.r, 255.0f), PIXEL_MUL(y.g, 255.0f), PIXEL_MUL(y.b, 255.0f)};
   if (!bytes) return z;
