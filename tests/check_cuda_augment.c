@@ -209,9 +209,61 @@ START_TEST(given_factors) {
 }
 END_TEST
 
+/* Colours that no picture has: beyond white, below black, next to the smallest number. */
+START_TEST(odd_colours) {
+  static const float above[] = {0,     -0.0f,       1e-40f, 1e-30f,     1e-19f, 8.8e-19f,
+                                0.25f, 0.99999994f, 1,      1.0000001f, 2,      1e30f},
+                     below[] = {-1, -0.5f, 0.3f, 0.7f, 1.5f};
+  static const char *const params[] = {"{ hue = 0.5 }", "{ hue = 0.5, max = 255 }", "{ hue = { 0.5, 0.5 } }",
+                                       "{ brightness = 0.9, contrast = 0.9, saturation = 0.9, hue = 0.1 }",
+                                       "{ brightness = 0.9, contrast = 0.9, saturation = 0.9, hue = 0.1, max = 255 }"};
+  static const int64_t size[] = {3, 3, 24, 24};
+  static float values[3 * 3 * 24 * 24];
+  for (int o = 0; o < 4; o++) {
+    twin w;
+    for (size_t i = 0; i < SP_ARRAY(values); i++) {
+      size_t at = i * 2654435761u >> 13;
+      values[i] = o / 2 ? below[at % SP_ARRAY(below)] : above[at % SP_ARRAY(above)];
+    }
+    twin_open(&w, "color_jitter", "odd colours", params[_i], SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+    twin_input(&w, 0, SP_F32, 4, size, orders[o % 2], values);
+    twin_plan(&w, 1);
+    twin_forward(&w, 0);
+    twin_compare(&w, SPT_OUT);
+    twin_close(&w);
+  }
+}
+END_TEST
+
+/* Every way in which three bytes can differ, and a step between two of them. */
+START_TEST(all_hues) {
+  static const int64_t size[] = {4, 3, 256, 257};
+  int64_t n = size[0] * size[2] * size[3];
+  uint8_t *bytes = malloc((size_t)n * 3);
+  ck_assert_ptr_nonnull(bytes);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t high = i % 256, low = i / 256 % 256 * high / 255, middle = low + (i * 2654435761 >> 13) % (high - low + 1);
+    int64_t by_rank[3] = {high, middle, low};
+    for (int64_t c = 0; c < 3; c++) bytes[3 * i + c] = (uint8_t)by_rank[(c * (1 + i % 2) + i / 2) % 3];
+  }
+  for (int o = 0; o < 2; o++) {
+    twin w;
+    twin_open(&w, "color_jitter", "all hues", _i ? "{ hue = 0.5, saturation = 0.9 }" : "{ hue = 0.5 }",
+              SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+    twin_input(&w, 0, SP_U8, 4, size, orders[o], bytes);
+    twin_plan(&w, 1);
+    twin_forward(&w, 0);
+    twin_compare(&w, SPT_OUT);
+    twin_close(&w);
+  }
+  free(bytes);
+}
+END_TEST
+
 /* Rows of more pieces than a block has threads, with and without a remainder. */
 START_TEST(wide_flips) {
-  static const int64_t wide[][4] = {{2, 3, 2, 1501}, {2, 1, 3, 4112}, {1, 4, 2, 1280}};
+  static const int64_t wide[][4] = {{2, 3, 2, 1501}, {2, 1, 3, 4112}, {1, 4, 2, 1280},
+                                    {3, 3, 3, 1028}, {2, 3, 5, 16},   {1, 3, 9, 4}};
   for (size_t s = 0; s < SP_ARRAY(wide); s++)
     for (int d = 0; d < 2; d++)
       for (int o = 0; o < 2; o++)
@@ -244,6 +296,8 @@ int main(void) {
   tcase_add_test(c, bad_flips);
   tcase_add_test(c, bad_factors);
   tcase_add_test(c, given_factors);
+  tcase_add_loop_test(c, odd_colours, 0, 5);
+  tcase_add_loop_test(c, all_hues, 0, 2);
   tcase_add_test(c, wide_flips);
   tcase_add_test(c, bad_sigmas);
   suite_add_tcase(s, c);
