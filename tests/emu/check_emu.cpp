@@ -540,6 +540,19 @@ START_TEST(convolutions) {
 }
 END_TEST
 
+/* ---- arithmetic ---- */
+
+START_TEST(rounded_down) {
+  const float big = 12582912.0f; /* of neighbours that are 1 apart */
+  ck_assert(__fadd_rd(big, 0.75f) == big && __fadd_rd(big, -1e-30f) == big - 1 && __fadd_rd(big, -1.0f) == big - 1);
+  ck_assert(__fadd_rd(1.0f, 2.0f) == 3.0f && __fadd_rd(-big, -0.25f) == -big - 1);
+  ck_assert(__fmaf_rd(-3.0f, 0.5f, big) == big - 2 && __fmaf_rd(3.0f, 0.5f, big) == big + 1);
+  ck_assert(__fmaf_rd(big + 1, big + 3, -big * big) == 4 * big && fmaf(big + 1, big + 3, -big * big) > 4 * big);
+  ck_assert_uint_eq(__byte_perm(0x33221100u, 0x77665544u, 0x7410), 0x77441100u);
+  ck_assert_uint_eq(__byte_perm(0x33221100u, 0x77665544u, 0x0536), 0x00553366u);
+}
+END_TEST
+
 int main() {
   TCase *c = tcase_create("all");
   tcase_add_test(c, indices);
@@ -551,6 +564,7 @@ int main() {
   tcase_add_test(c, gathering);
   tcase_add_test(c, parts_of_a_warp);
   tcase_add_test(c, atomics);
+  tcase_add_test(c, rounded_down);
   tcase_add_test(c, launches_refused);
   tcase_add_loop_test_raise_signal(c, misuse_ends_the_program, SIGABRT, 0, 3);
   tcase_add_test(c, fork_and_join);

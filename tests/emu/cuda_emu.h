@@ -175,6 +175,13 @@ template <typename T> void __stwt(T *p, std::common_type_t<T> v) { *p = v; }
 
 /* ---- arithmetic; -ffp-contract=off keeps the written roundings ---- */
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+/* Towards minus infinity: the product of two floats is a double, and what its sum with a third one lost another. */
+inline float __fmaf_rd(float a, float b, float c) {
+  double product = static_cast<double>(a) * b, sum = product + c, of_c = sum - product;
+  double lost = (product - (sum - of_c)) + (c - of_c);
+  float f = static_cast<float>(sum);
+  return f > sum || (f == sum && lost < 0) ? nextafterf(f, -HUGE_VALF) : f;
+}
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
