@@ -94,6 +94,48 @@ START_TEST(same_as_cpu) {
 }
 END_TEST
 
+/* Images of several tiles, rows that are whole words and such that are not, channels for one block and for many. */
+START_TEST(turned_tiles) {
+  static const struct aug_case turns[] = {{"batch_rotate", "{ degrees = { 20, 70 }, fill = 200 }"},
+                                          {"batch_rotate", "{ degrees = 180, mode = \"bilinear\", fill = 31 }"},
+                                          {"batch_rotate", "{ degrees = 0, mode = \"bilinear\" }"}};
+  static const int64_t large[][4] = {{2, 3, 70, 132}, {1, 3, 131, 67}, {1, 9, 20, 68}, {2, 4, 67, 24},
+                                     {1, 1, 66, 130}, {1, 2, 1, 7},    {1, 3, 9, 1}};
+  for (size_t s = 0; s < SP_ARRAY(large); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < 2; o++) one(&turns[_i], large[s], dtypes[d], orders[o], 1);
+}
+END_TEST
+
+/* A fill a channel; infinities and the like stay with the pixels that have them. */
+START_TEST(turned_fills) {
+  static const int64_t some[][4] = {{2, 3, 70, 68}, {2, 3, 66, 35}};
+  static const char *const modes[] = {"nearest", "bilinear"};
+  char params[80];
+  snprintf(params, sizeof params, "{ degrees = 90, fill = { 10, 0.6, 250 }, mode = \"%s\" }", modes[_i]);
+  for (size_t s = 0; s < SP_ARRAY(some); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < 2; o++) {
+        twin w;
+        size_t n = (size_t)(some[s][0] * some[s][1] * some[s][2] * some[s][3]);
+        float *x = malloc(n * sizeof *x);
+        ck_assert_ptr_nonnull(x);
+        if (d) spt_random(x, (int64_t)n, 3, 0, 1);
+        else memset(x, 77, n * sizeof *x);
+        for (size_t i = 0; d && i < n; i += n / 6) x[i] = INFINITY; /* the first pixel of every plane or thereabouts */
+        twin_open(&w, "batch_rotate", modes[_i], params, SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+        twin_input(&w, 0, dtypes[d], 4, some[s], orders[o], x);
+        twin_plan(&w, 1);
+        twin_forward(&w, 0);
+        twin_compare(&w, SPT_OUT);
+        ck_assert_int_eq(spt_get(w.b, SPT_OUT, 0, 0, x), SP_OK);
+        for (size_t i = 0; d && i < n; i++) ck_assert_msg(!isnan(x[i]), "element %zu is not a number", i);
+        twin_close(&w);
+        free(x);
+      }
+}
+END_TEST
+
 /* Many channels, wide and high images, the largest kernel. */
 START_TEST(blur_tiles) {
   static const struct aug_case blurs[] = {{"blur", "{ kernel = 7 }"},
@@ -289,6 +331,8 @@ int main(void) {
   Suite *s = suite_create("cuda augment");
   TCase *c = tcase_create("stages");
   tcase_add_loop_test(c, same_as_cpu, 0, (int)SP_ARRAY(cases));
+  tcase_add_loop_test(c, turned_tiles, 0, 3);
+  tcase_add_loop_test(c, turned_fills, 0, 2);
   tcase_add_loop_test(c, blur_tiles, 0, 3);
   tcase_add_loop_test(c, normalized, 0, 6);
   tcase_add_test(c, bad_boxes);

@@ -90,6 +90,30 @@ START_TEST(fills) {
 }
 END_TEST
 
+/* Turned by 45 degrees nothing sees the first pixel; what lies outside is not it, and not zero times it either. */
+START_TEST(outside_is_nothing) {
+  static const float angle[] = {45};
+  for (int o = 0; o < 2; o++)
+    for (int i = 0; i < 2; i++) {
+      int64_t n = 1;
+      aug_kit k;
+      kit_open(&k, "batch_rotate", "{ degrees = 1, mode = \"bilinear\", fill = 7 }", 1, 3, 20, 20, SP_F32, orders[o],
+               false);
+      kit_ok(&k, spt_input_of(k.t, KIT_DRAWN, SP_F32, 1, &n, SP_ROW_MAJOR, angle));
+      kit_plan(&k, 1);
+      float *x = kit_get(&k, SPT_IN, KIT_IMAGES, 0);
+      for (int c = 0; c < 3; c++) x[c * 400] = i ? NAN : INFINITY;
+      kit_ok(&k, spt_set(k.t, SPT_IN, KIT_IMAGES, 0, x));
+      kit_forward(&k);
+      float *y = kit_get(&k, SPT_OUT, KIT_IMAGES, 0);
+      for (int e = 0; e < 1200; e++) ck_assert_msg(isfinite(y[e]), "element %d is %g", e, (double)y[e]);
+      free(x);
+      free(y);
+      kit_close(&k);
+    }
+}
+END_TEST
+
 START_TEST(properties) {
   kit_aligned("batch_rotate", "{ degrees = 45, mask_fill = 0 }");
   kit_aligned("batch_rotate", "{ degrees = { 100, 250 }, fill = 9, mask_fill = 9 }");
@@ -157,6 +181,7 @@ int main(void) {
   tcase_set_timeout(c, 600);
   tcase_add_test(c, exact_turns);
   tcase_add_test(c, fills);
+  tcase_add_test(c, outside_is_nothing);
   tcase_add_test(c, properties);
   tcase_add_test(c, draws);
   tcase_add_test(c, refusals);

@@ -42,8 +42,10 @@ rotate_how rotate_how_of(const rotate_params *p);
 #define ROTATE_ADD(a, b) ((a) + (b))
 #endif
 
+/* What it reads is on its way before it is known whether it is needed. */
 SP_RNG_FN float rotate_draw(const aug_dice *dice, int64_t sample, float lo, float hi) {
-  return aug_chance(dice) ? aug_uniform(aug_roll(dice, sample, 0).v[0], lo, hi) : 0.0f;
+  float drawn = aug_uniform(aug_roll(dice, sample, 0).v[0], lo, hi);
+  return aug_chance(dice) ? drawn : 0.0f;
 }
 
 /* A turn, as PyTorch's affine grid has it: pixels to -1 .. 1 of the image and back. Each rounding is that of torchvision,
@@ -52,29 +54,43 @@ typedef struct rotate_turn {
   float xx, xy, yx, yy, half_w, half_h, w, h; /* half: (size - 1) / 2 */
 } rotate_turn;
 
+SP_RNG_FN double rotate_radians(float degrees) { return -(double)degrees * (3.14159265358979323846 / 180.0); }
+
+/* A turn in parts, so that a kernel can have the sine and the cosine in different threads. */
+SP_RNG_FN void rotate_sizes(rotate_turn *t, int32_t h, int32_t w) {
+  t->half_w = (float)(w - 1) * 0.5f;
+  t->half_h = (float)(h - 1) * 0.5f;
+  t->w = (float)w;
+  t->h = (float)h;
+}
+SP_RNG_FN void rotate_cosine(rotate_turn *t, float c, int32_t h, int32_t w) {
+  t->xx = c / ((float)w * 0.5f);
+  t->yy = c / ((float)h * 0.5f);
+}
+SP_RNG_FN void rotate_sine(rotate_turn *t, float s, int32_t h, int32_t w) {
+  t->xy = s / ((float)w * 0.5f);
+  t->yx = -s / ((float)h * 0.5f);
+}
+
 SP_RNG_FN rotate_turn rotate_turn_of(float degrees, int32_t h, int32_t w) {
-  double way = -(double)degrees * (3.14159265358979323846 / 180.0);
-  float c = (float)cos(way), s = (float)sin(way), half_w = (float)w * 0.5f, half_h = (float)h * 0.5f;
+  double way = rotate_radians(degrees);
   rotate_turn t;
-  t.xx = c / half_w;
-  t.xy = s / half_w;
-  t.yx = -s / half_h;
-  t.yy = c / half_h;
-  t.half_w = (float)(w - 1) * 0.5f;
-  t.half_h = (float)(h - 1) * 0.5f;
-  t.w = (float)w;
-  t.h = (float)h;
+  rotate_sizes(&t, h, w);
+  rotate_cosine(&t, (float)cos(way), h, w);
+  rotate_sine(&t, (float)sin(way), h, w);
   return t;
 }
 
-/* Where pixel (x, y) of the result comes from, in pixels of the image. */
-SP_RNG_FN float rotate_x(const rotate_turn *t, int32_t x, int32_t y) {
+/* Twice where pixel (x, y) of the result comes from, in pixels of the image: half of it is exact. */
+SP_RNG_FN float rotate_twice_x(const rotate_turn *t, int32_t x, int32_t y) {
   float g = ROTATE_ADD(ROTATE_MUL((float)x - t->half_w, t->xx), ROTATE_MUL((float)y - t->half_h, t->xy));
-  return ROTATE_ADD(ROTATE_MUL(ROTATE_ADD(g, 1.0f), t->w), -1.0f) * 0.5f;
+  return ROTATE_ADD(ROTATE_MUL(ROTATE_ADD(g, 1.0f), t->w), -1.0f);
 }
-SP_RNG_FN float rotate_y(const rotate_turn *t, int32_t x, int32_t y) {
+SP_RNG_FN float rotate_twice_y(const rotate_turn *t, int32_t x, int32_t y) {
   float g = ROTATE_ADD(ROTATE_MUL((float)x - t->half_w, t->yx), ROTATE_MUL((float)y - t->half_h, t->yy));
-  return ROTATE_ADD(ROTATE_MUL(ROTATE_ADD(g, 1.0f), t->h), -1.0f) * 0.5f;
+  return ROTATE_ADD(ROTATE_MUL(ROTATE_ADD(g, 1.0f), t->h), -1.0f);
 }
+SP_RNG_FN float rotate_x(const rotate_turn *t, int32_t x, int32_t y) { return rotate_twice_x(t, x, y) * 0.5f; }
+SP_RNG_FN float rotate_y(const rotate_turn *t, int32_t x, int32_t y) { return rotate_twice_y(t, x, y) * 0.5f; }
 
 #endif

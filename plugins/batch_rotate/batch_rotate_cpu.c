@@ -93,10 +93,11 @@ static void move_rows(const rotate_call *c, const aug_part *part, const rotate_t
   }
 }
 
-/* What four neighbours weigh; those outside of the image weigh nothing, and their places are some pixel inside. */
+/* What four neighbours weigh, and where they are, or -1 outside of the image. `all` is their sum where one is outside. */
 typedef struct corners {
   int64_t at[4];
   float weight[4], all;
+  int inside; /* all four */
 } corners;
 
 static int32_t below(float v) {
@@ -107,32 +108,33 @@ static int32_t below(float v) {
 static inline corners corners_of(const aug_job *j, float sx, float sy) {
   int32_t x = below(sx), y = below(sy);
   float fx = sx - (float)x, fy = sy - (float)y;
-  corners c = {.weight = {(1 - fx) * (1 - fy), fx * (1 - fy), (1 - fx) * fy, fx * fy}};
-  if (x >= 0 && x < j->w - 1 && y >= 0 && y < j->h - 1) {
+  corners c = {.weight = {(1 - fx) * (1 - fy), fx * (1 - fy), (1 - fx) * fy, fx * fy}, .all = 1};
+  c.inside = x >= 0 && x < j->w - 1 && y >= 0 && y < j->h - 1;
+  if (c.inside) {
     c.at[0] = ((int64_t)y * j->w + x) * j->pix;
     c.at[1] = c.at[0] + j->pix;
     c.at[2] = c.at[0] + (int64_t)j->w * j->pix;
     c.at[3] = c.at[2] + j->pix;
-  } else
-    for (int k = 0; k < 4; k++) {
-      int32_t cx = x + k % 2, cy = y + k / 2;
-      int inside = cx >= 0 && cx < j->w && cy >= 0 && cy < j->h;
-      c.weight[k] = inside ? c.weight[k] : 0;
-      c.at[k] = inside ? ((int64_t)cy * j->w + cx) * j->pix : 0;
-    }
+    return c;
+  }
+  for (int k = 0; k < 4; k++) {
+    int32_t cx = x + k % 2, cy = y + k / 2;
+    int inside = cx >= 0 && cx < j->w && cy >= 0 && cy < j->h;
+    c.weight[k] = inside ? c.weight[k] : 0;
+    c.at[k] = inside ? ((int64_t)cy * j->w + cx) * j->pix : -1;
+  }
   c.all = ((c.weight[0] + c.weight[1]) + c.weight[2]) + c.weight[3];
   return c;
 }
 
-#define BLEND(type, finish)                                                                                       \
-  for (int k = 0; k < j->pix; k++) {                                                                              \
-    const type *x = (const type *)in + k;                                                                         \
-    float fill = how->fill[(plane + k) % how->fills];                                                             \
-    float v =                                                                                                     \
-        (((float)x[c.at[0]] * c.weight[0] + (float)x[c.at[1]] * c.weight[1]) + (float)x[c.at[2]] * c.weight[2]) + \
-        (float)x[c.at[3]] * c.weight[3];                                                                          \
-    v = c.all * (v - fill) + fill;                                                                                \
-    ((type *)out)[i * j->pix + k] = finish;                                                                       \
+#define WEIGHED(i) (c.inside || c.at[i] >= 0 ? (float)x[c.at[i]] * c.weight[i] : 0)
+#define BLEND(type, finish)                                          \
+  for (int k = 0; k < j->pix; k++) {                                 \
+    const type *x = (const type *)in + k;                            \
+    float v = ((WEIGHED(0) + WEIGHED(1)) + WEIGHED(2)) + WEIGHED(3); \
+    float fill = how->fill[(plane + k) % how->fills];                \
+    if (!c.inside) v = c.all * (v - fill) + fill;                    \
+    ((type *)out)[i * j->pix + k] = finish;                          \
   }
 
 static void blend_rows(const rotate_how *how, const aug_part *part, const rotate_turn *turn, float *place) {
