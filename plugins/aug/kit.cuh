@@ -39,15 +39,54 @@ template <typename T> static __device__ __forceinline__ void aug_store(T *row, i
 template <typename T, typename Make> static __device__ __forceinline__ void aug_each_quad(const aug_job &j, Make make) {
   int quads = aug_quads(j), n = j.out_w * j.pix;
   int64_t all = j.planes * j.out_h * quads, sample = blockIdx.y;
+  bool few = all <= 0xffffffff; /* a division of 64 bits takes far longer */
   T *out = static_cast<T *>(j.out) + sample * j.planes * j.out_h * n;
   for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < all; i += (int64_t)gridDim.x * blockDim.x) {
-    int64_t row = i / quads;
+    int64_t row = few ? (uint32_t)i / (uint32_t)quads : i / quads;
     int e = (int)(i - row * quads) * 4;
-    int64_t plane = j.planes == 1 ? 0 : row / j.out_h;
+    int64_t plane = j.planes == 1 ? 0 : few ? (uint32_t)row / (uint32_t)j.out_h : row / j.out_h;
     T v[4];
     make(plane, (int)(row - plane * j.out_h), e, v);
     aug_store(out + row * n, e, n, v);
   }
+}
+
+/* ---- tiles ----
+ * A tile is 32 units of a row (elements, or words of some), one a lane, times a strip of `rows` rows for each of a
+ * block's `warps`: lanes read and write side by side, and a thread has the loads of several rows on their way at once. A
+ * block makes one. What it computes beforehand is dear beside it, so strips should not be short. */
+typedef struct aug_cut {
+  uint32_t wide, high, all; /* tiles in a row, in a plane's column, in an image; never more than 2^31 */
+} aug_cut;
+
+static __host__ __device__ __forceinline__ aug_cut aug_cut_of(const aug_job &j, uint32_t units, int warps, int rows) {
+  uint32_t wide = (units + 31) / 32, tall = (uint32_t)(warps * rows), high = ((uint32_t)j.out_h + tall - 1) / tall;
+  return {wide, high, wide * high * (uint32_t)j.planes};
+}
+
+/* Where this thread's part begins: unit x of row y of a plane, which may both lie outside of the output; plane -1: the
+ * tensor has no tile for this block. */
+typedef struct aug_place {
+  int64_t plane;
+  int y, x;
+} aug_place;
+
+static __device__ __forceinline__ aug_place aug_place_of(const aug_job &j, uint32_t units, int warps, int rows) {
+  aug_cut c = aug_cut_of(j, units, warps, rows);
+  if (blockIdx.x >= c.all) return {-1, 0, 0};
+  uint32_t s = c.wide == 1 ? blockIdx.x : blockIdx.x / c.wide, plane = j.planes == 1 ? 0 : s / c.high;
+  return {(int64_t)plane, (int)(((s - plane * c.high) * (uint32_t)warps + threadIdx.x / 32) * (uint32_t)rows),
+          (int)((blockIdx.x - s * c.wide) * 32 + threadIdx.x % 32)};
+}
+
+/* A block for each tile of the largest tensor. units(job): those of a row. */
+template <typename Units> static inline dim3 aug_tile_grid(const aug_jobs *jobs, int warps, int rows, Units units) {
+  uint32_t most = 1;
+  for (int i = 0; i < jobs->count; i++) {
+    aug_cut c = aug_cut_of(jobs->job[i], units(jobs->job[i]), warps, rows);
+    most = c.all > most ? c.all : most;
+  }
+  return dim3(most, (unsigned)jobs->n, (unsigned)jobs->count);
 }
 
 /* Calls run(T()) with an element of j's size: for kernels that only move. */
@@ -66,9 +105,13 @@ static __device__ __forceinline__ float aug_to(float, float v) { return v; }
 template <typename Bad>
 static __device__ void aug_judge(int64_t *status, int64_t n, const uint64_t *ids, bool given, Bad bad) {
   __shared__ unsigned long long first;
+  if (!given) {
+    if (threadIdx.x < 4) status[threadIdx.x] = 0;
+    return;
+  }
   if (threadIdx.x == 0) first = ~0ull;
   __syncthreads();
-  for (int64_t i = threadIdx.x; given && i < n; i += blockDim.x) {
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
     int64_t value, limit;
     if (!bad(i, value, limit)) continue;
     atomicMin(&first, (unsigned long long)i);

@@ -232,17 +232,28 @@ inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return static_cast<unsigned long long>((static_cast<unsigned __int128>(a) * b) >> 64);
 }
-/* Byte i of the result is the one of a's and b's eight that digit i of `which` names. */
-inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which) {
-  uint64_t bytes = static_cast<uint64_t>(b) << 32 | a;
-  unsigned r = 0;
-  for (int i = 0; i < 4; i++) r |= static_cast<unsigned>(bytes >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
-  return r;
-}
 inline int __popc(unsigned a) { return __builtin_popcount(a); }
 inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
 inline int __clz(int a) { return a ? __builtin_clz(static_cast<unsigned>(a)) : 32; }
 inline int __ffs(int a) { return __builtin_ffs(a); }
+/* Four bytes of the eight of `low` and `high`: the lowest digit of `which` says what becomes the lowest byte; a digit of 8
+ * and more gives its byte's highest bit eight times. */
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) {
+  uint64_t all = static_cast<uint64_t>(high) << 32 | low;
+  unsigned made = 0;
+  for (int i = 0; i < 4; i++) {
+    unsigned digit = which >> 4 * i & 15, byte = static_cast<unsigned>(all >> 8 * (digit & 7)) & 255;
+    made |= (digit < 8 ? byte : byte & 128 ? 255u : 0u) << 8 * i;
+  }
+  return made;
+}
+inline unsigned __dp4a(unsigned a, unsigned b, unsigned sum) {
+  for (int i = 0; i < 32; i += 8) sum += (a >> i & 255) * (b >> i & 255);
+  return sum;
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
+  return static_cast<unsigned>((static_cast<uint64_t>(high) << 32 | low) >> (by & 31));
+}
 
 inline unsigned __float_as_uint(float a) { return sp_emu::bits<unsigned>(a); }
 inline int __float_as_int(float a) { return sp_emu::bits<int>(a); }
