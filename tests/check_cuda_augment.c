@@ -136,6 +136,28 @@ START_TEST(turned_fills) {
 }
 END_TEST
 
+/* Windows and scales of several tiles; rows that are words and rows that are not, on either side; windows that end where
+ * the image does; ratios whose weights are sixteenths, and others. */
+START_TEST(sized) {
+  static const struct aug_case list[] = {{"batch_crop", "{ size = { 12, 8 }, mode = \"roi_align\" }"},
+                                         {"batch_crop", "{ size = { 37, 140 } }"},
+                                         {"batch_crop", "{ size = { 37, 140 }, mode = \"roi_align\" }"},
+                                         {"batch_crop", "{ size = { 40, 200 }, mode = \"roi_align\" }"},
+                                         {"batch_crop", "{ size = { 39, 199 }, mode = \"roi_align\" }"},
+                                         {"resize", "{ size = { 80, 400 } }"},
+                                         {"resize", "{ size = { 64, 320 }, antialias = false }"},
+                                         {"resize", "{ size = { 41, 256 } }"},
+                                         {"resize", "{ size = { 150, 201 } }"},
+                                         {"resize", "{ size = { 20, 100 } }"},
+                                         {"resize", "{ size = { 35, 175 } }"},
+                                         {"resize", "{ size = { 30, 220 }, antialias = false }"}};
+  static const int64_t some[][4] = {{5, 3, 40, 200}, {2, 4, 40, 200}, {2, 2, 43, 202}, {1, 8, 40, 203}, {1, 5, 40, 204}};
+  for (size_t s = 0; s < (getenv("SP_TEST_SMALL") ? 3 : SP_ARRAY(some)); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < 2; o++) one(&list[_i], some[s], dtypes[d], orders[o], 1);
+}
+END_TEST
+
 /* Many channels, wide and high images, the largest kernel. */
 START_TEST(blur_tiles) {
   static const struct aug_case blurs[] = {{"blur", "{ kernel = 7 }"},
@@ -333,6 +355,7 @@ int main(void) {
   tcase_add_loop_test(c, same_as_cpu, 0, (int)SP_ARRAY(cases));
   tcase_add_loop_test(c, turned_tiles, 0, 3);
   tcase_add_loop_test(c, turned_fills, 0, 2);
+  tcase_add_loop_test(c, sized, 0, 12);
   tcase_add_loop_test(c, blur_tiles, 0, 3);
   tcase_add_loop_test(c, normalized, 0, 6);
   tcase_add_test(c, bad_boxes);

@@ -1,108 +1,356 @@
 /* SPDX-License-Identifier: MIT
  * resize_kernels.cu - images and masks at another size on CUDA: one kernel a batch, `two` where both axes have at most
- * two inputs an output, `many` for the rest. Both add in the order of the cpu and give its bits.
+ * two inputs an output (`exact` where bytes need no floats for it), `many` for the rest. All give the bits of the cpu.
  */
 #include "resize_kernels.h"
 
 #include "../aug/kit.cuh"
 
-enum { THREADS = 256 };
+enum { WARPS = 8, THREADS = 32 * WARPS };
 
 struct axes {
   resize_axis x, y;
-  int rows; /* that one thread makes, in `two` */
 };
 
-/* ---- masks, and images that keep their size ---- */
-template <typename T> static __device__ void pick(const aug_job &j, const axes &a) {
-  aug_each_quad<T>(j, [&](int64_t plane, int y, int e, T(&v)[4]) {
-    const T *row = aug_row<T>(j, blockIdx.y, plane, resize_nearest(&a.y, y));
-    bool moved = a.x.in != a.x.out; /* never of images */
-#pragma unroll
-    for (int k = 0; k < 4; k++)
-      if (e + k < j.out_w * j.pix) v[k] = row[moved ? resize_nearest(&a.x, e + k) : e + k];
-  });
+/* Quads of a row. */
+static __host__ __device__ __forceinline__ uint32_t quads_of(const aug_job &j) {
+  return ((uint32_t)j.out_w * (uint32_t)j.pix + 3) / 4;
 }
 
-static __device__ bool picked(const aug_job &j, const axes &a) {
+/* Elements e .. e + 3 of a row of n; whole: quads are aligned in each row, and none is cut. */
+template <typename T> static __device__ __forceinline__ void put(T *row, int e, int n, bool whole, const T (&v)[4]) {
+  if (whole) {
+    *reinterpret_cast<aug_quad<T> *>(row + e) = aug_quad<T>{{v[0], v[1], v[2], v[3]}};
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < 4; k++)
+    if (e + k < n) row[e + k] = v[k];
+}
+
+template <typename T> static __device__ __forceinline__ bool whole_quads(const aug_job &j) {
+  return j.out_w * j.pix % 4 == 0 && reinterpret_cast<uintptr_t>(j.out) % sizeof(aug_quad<T>) == 0;
+}
+
+/* ---- masks, and images that keep their size ---- */
+template <typename T> static __device__ void pick(const aug_job &j, const axes &a, int rows) {
+  int n = j.out_w * j.pix;
+  bool whole = whole_quads<T>(j), moved = a.x.in != a.x.out; /* never of images */
+  aug_place p = aug_place_of(j, quads_of(j), WARPS, rows);
+  int e = 4 * p.x, at[4];
+  if (p.plane < 0 || e >= n) return;
+#pragma unroll
+  for (int k = 0; k < 4; k++) at[k] = e + k >= n ? 0 : moved ? resize_nearest(&a.x, e + k) : e + k;
+  T *out = static_cast<T *>(j.out) + ((blockIdx.y * j.planes + p.plane) * j.out_h + p.y) * n;
+#pragma unroll 2
+  for (int r = 0; r < rows; r++, out += n) {
+    if (p.y + r >= j.out_h) return;
+    const T *row = aug_row<T>(j, blockIdx.y, p.plane, resize_nearest(&a.y, p.y + r));
+    put(out, e, n, whole, {row[at[0]], row[at[1]], row[at[2]], row[at[3]]});
+  }
+}
+
+static __device__ bool picked(const aug_job &j, const axes &a, int rows) {
   if (!j.mask && (a.x.in != a.x.out || a.y.in != a.y.out)) return false;
-  aug_by_size(j.dtype, [&](auto t) { pick<decltype(t)>(j, a); });
+  aug_by_size(j.dtype, [&](auto t) { pick<decltype(t)>(j, a, rows); });
   return true;
 }
 
-/* ---- two by two ---- */
-/* Four elements of a row, scaled along x. */
-template <typename T>
-static __device__ __forceinline__ void along_x(const T *row, const int (&at)[4], const int (&next)[4],
-                                               const float (&second)[4], float (&h)[4]) {
-#pragma unroll
-  for (int k = 0; k < 4; k++)
-    h[k] =
-        __fadd_rn(__fmul_rn((float)row[at[k]], __fsub_rn(1.0f, second[k])), __fmul_rn((float)row[next[k]], second[k]));
+/* ---- two by two ----
+ * A thread makes four elements of ROWS rows. It goes through the input rows that these need, each once: what it reads
+ * of a row (`raw`) is on its way some rows ahead, and is then scaled along x. */
+enum { ROWS = 8 };
+
+/* Four elements of an output row: at[k] counts 1 - second[k], next[k] the rest. */
+struct columns {
+  uint32_t at[4], next[4];
+  float second[4];
+};
+
+static __device__ __forceinline__ int column_of(const aug_job &j, int e) {
+  return j.pix == 1 ? e : j.pix == 3 ? (int)((uint32_t)e / 3) : (int)((uint32_t)e / (uint32_t)j.pix);
 }
 
-/* Rows y .. end - 1 of elements e .. e + 3. Two rows along x are kept: the next output mostly needs them again. */
-template <typename T>
-static __device__ __forceinline__ void strip(const aug_job &j, const axes &a, int64_t plane, int y, int end, int e) {
-  int n = j.out_w * j.pix, column = e / j.pix, channel = e - column * j.pix, at[4], next[4];
-  float second[4], upper[4], lower[4];
+static __device__ __forceinline__ columns columns_of(const aug_job &j, const resize_axis &x, int e) {
+  columns c;
+  int column = column_of(j, e), channel = e - column * j.pix;
 #pragma unroll
   for (int k = 0; k < 4; k++) {
-    at[k] = resize_two(&a.x, column < j.out_w ? column : j.out_w - 1, &second[k]) * j.pix + channel;
-    next[k] = second[k] > 0.0f ? at[k] + j.pix : at[k];
+    c.at[k] = (uint32_t)(resize_two(&x, min(column, j.out_w - 1), &c.second[k]) * j.pix + channel);
+    c.next[k] = c.second[k] > 0.0f ? c.at[k] + (uint32_t)j.pix : c.at[k];
     if (++channel < j.pix) continue;
     channel = 0;
     column++;
   }
-  const T *plane_in = aug_row<T>(j, blockIdx.y, plane, 0);
-  int64_t pitch = (int64_t)j.w * j.pix;
-  T *out = static_cast<T *>(j.out) + ((blockIdx.y * j.planes + plane) * j.out_h + y) * n;
-  float v;
-  int lo = resize_two(&a.y, y, &v), hi = v > 0.0f ? lo + 1 : lo; /* the rows in upper and lower */
-  along_x(plane_in + lo * pitch, at, next, second, upper);
-  along_x(plane_in + hi * pitch, at, next, second, lower);
-  for (;;) {
-    T made[4];
-    float u = __fsub_rn(1.0f, v);
+  return c;
+}
+
+/* Elements, wherever they are. */
+template <typename T> struct by_elements {
+  typedef T element;
+  struct raw {
+    T a[4], b[4];
+  };
+  columns c;
+
+  static __device__ __forceinline__ T at(const T *row, uint32_t i) { /* 32 bits, so that it takes one register */
+    return *reinterpret_cast<const T *>(reinterpret_cast<const char *>(row) + i * (uint32_t)sizeof(T));
+  }
+  __device__ __forceinline__ raw load(const T *row) const {
+    raw v;
 #pragma unroll
-    for (int k = 0; k < 4; k++) made[k] = aug_to(T(), __fadd_rn(__fmul_rn(upper[k], u), __fmul_rn(lower[k], v)));
-    aug_store(out, e, n, made);
-    if (++y == end) return;
-    out += n;
-    int row = resize_two(&a.y, y, &v), next_row = v > 0.0f ? row + 1 : row;
-    if (row == hi)
+    for (int k = 0; k < 4; k++) {
+      v.a[k] = at(row, c.at[k]);
+      v.b[k] = at(row, c.next[k]);
+    }
+    return v;
+  }
+  __device__ __forceinline__ void along_x(const raw &v, float (&h)[4]) const {
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+      h[k] = __fadd_rn(__fmul_rn((float)v.a[k], __fsub_rn(1.0f, c.second[k])), __fmul_rn((float)v.b[k], c.second[k]));
+  }
+};
+
+/* Bytes that lie within eight, of rows that begin on words: three words have them all. */
+struct by_words {
+  typedef uint8_t element;
+  struct raw {
+    uint32_t w[3];
+  };
+  uint32_t word[3];
+  uint32_t shift, at, next; /* at, next: which of the eight bytes, a digit each */
+  float first[4], second[4];
+
+  /* Whether it is so; a byte that counts nothing may be another one, since none is infinite. */
+  __device__ __forceinline__ bool of(const aug_job &j, const columns &c) {
+    uint32_t from = min(min(c.at[0], c.at[1]), min(c.at[2], c.at[3])), last = (uint32_t)(j.w * j.pix / 4 - 1);
+    bool fit = true;
+    at = next = 0;
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+      uint32_t a = c.at[k] - from, b = c.next[k] - from;
+      fit = fit && a < 8 && b < 8;
+      at |= a << 4 * k;
+      next |= b << 4 * k;
+      second[k] = c.second[k];
+      first[k] = __fsub_rn(1.0f, second[k]);
+    }
+    shift = from % 4 * 8;
+    word[0] = from / 4;
+    word[1] = min(word[0] + 1, last);
+    word[2] = min(word[0] + 2, last);
+    return fit;
+  }
+  __device__ __forceinline__ raw load(const uint8_t *row) const {
+    const uint32_t *words = reinterpret_cast<const uint32_t *>(row);
+    return {{words[word[0]], words[word[1]], words[word[2]]}};
+  }
+  /* A byte under the bits of 2^23 is that plus it; taken off again inside of the product, which is rounded once. */
+  static __device__ __forceinline__ float product(uint32_t bytes, int k, float weight) {
+    float v = __uint_as_float(__byte_perm(bytes, 0x4b000000u, 0x7440u | (uint32_t)k));
+    return __fmaf_rn(v, weight, -8388608.0f * weight);
+  }
+  __device__ __forceinline__ void along_x(const raw &v, float (&h)[4]) const {
+    uint32_t low = __funnelshift_r(v.w[0], v.w[1], shift), high = __funnelshift_r(v.w[1], v.w[2], shift);
+    uint32_t a = __byte_perm(low, high, at), b = __byte_perm(low, high, next);
+#pragma unroll
+    for (int k = 0; k < 4; k++) h[k] = __fadd_rn(product(a, k, first[k]), product(b, k, second[k]));
+  }
+};
+
+/* Of 0 .. 255: cheaper than a conversion, since 1.5 * 2^23 has no fraction. */
+static __device__ __forceinline__ uint8_t nearest(uint8_t, float v) {
+  return (uint8_t)__float_as_uint(__fadd_rn(v, 12582912.0f));
+}
+static __device__ __forceinline__ float nearest(float, float v) { return v; }
+
+template <typename T>
+static __device__ __forceinline__ void mix(T *row, int e, int n, bool whole, const float (&upper)[4],
+                                           const float (&lower)[4], float v) {
+  T made[4];
+  float u = __fsub_rn(1.0f, v);
+#pragma unroll
+  for (int k = 0; k < 4; k++) { /* where the lower row counts nothing it is another one, which may be infinite */
+    float below = sizeof(T) == 1 || v > 0.0f ? lower[k] : upper[k];
+    made[k] = nearest(T(), __fadd_rn(__fmul_rn(upper[k], u), __fmul_rn(below, v)));
+  }
+  if (e < n) put(row, e, n, whole, made);
+}
+
+/* All lanes of a warp together: lane r knows the input of row y + r. AHEAD: how many input rows are on their way. */
+template <int AHEAD, typename Source>
+static __device__ __forceinline__ void strip(const aug_job &j, const axes &a, const Source &source, int64_t plane,
+                                             int y, int e) {
+  typedef typename Source::element T;
+  int n = j.out_w * j.pix, rows = min((int)ROWS, j.out_h - y);
+  bool whole = whole_quads<T>(j);
+  float second;
+  int mine = resize_two(&a.y, min(y + (int)threadIdx.x % 32, j.out_h - 1), &second);
+  int first = __shfl_sync(~0u, mine, 0), last = __shfl_sync(~0u, second > 0.0f ? mine + 1 : mine, rows - 1);
+  int64_t pitch = (int64_t)j.w * j.pix;
+  const T *in = aug_row<T>(j, blockIdx.y, plane, first);
+  T *out = static_cast<T *>(j.out) + ((blockIdx.y * j.planes + plane) * j.out_h + y) * n;
+  float upper[4], lower[4] = {};
+  if (last - first > ROWS + 1) { /* it shrinks */
+#pragma unroll 1
+    for (int r = 0; r < rows; r++, out += n) {
+      const T *row = in + (__shfl_sync(~0u, mine, r) - first) * pitch;
+      float v = __shfl_sync(~0u, second, r);
+      source.along_x(source.load(row), upper);
+      source.along_x(source.load(v > 0.0f ? row + pitch : row), lower);
+      mix(out, e, n, whole, upper, lower, v);
+    }
+    return;
+  }
+  typename Source::raw ahead[AHEAD];
+  source.along_x(source.load(in), upper);
+#pragma unroll
+  for (int i = 0; i < AHEAD; i++) {
+    in += pitch;
+    if (first + 1 + i <= last) ahead[i] = source.load(in);
+  }
+  int r = 0, lo = first;
+  float v = __shfl_sync(~0u, second, 0);
+#pragma unroll 1
+  for (int row = first;;) { /* upper: row `row` */
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++, row++) { /* not moved on from ahead[i] to ahead[i - 1]: that would wait for it */
+      if (row < last) source.along_x(ahead[i], lower);
+      in += pitch;
+      if (row + 1 + AHEAD <= last) ahead[i] = source.load(in);
+#pragma unroll 1
+      while (lo == row) {
+        mix(out, e, n, whole, upper, lower, v);
+        if (++r == rows) return;
+        out += n;
+        lo = __shfl_sync(~0u, mine, r);
+        v = __shfl_sync(~0u, second, r);
+      }
 #pragma unroll
       for (int k = 0; k < 4; k++) upper[k] = lower[k];
-    else if (row != lo) along_x(plane_in + row * pitch, at, next, second, upper);
-    if (next_row != hi) along_x(plane_in + next_row * pitch, at, next, second, lower);
-    lo = row;
-    hi = next_row;
+    }
   }
 }
 
-template <typename T> static __device__ void strips(const aug_job &j, const axes &a) {
-  uint32_t quads = (uint32_t)aug_quads(j), each = (uint32_t)((j.out_h + a.rows - 1) / a.rows);
-  int64_t all = j.planes * each * quads;
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < all; i += (int64_t)gridDim.x * blockDim.x) {
-    int64_t s = all <= 0xffffffff ? (uint32_t)i / quads : i / quads;
-    int64_t plane = j.planes == 1 ? 0 : all <= 0xffffffff ? (uint32_t)s / each : s / each;
-    int y = (int)(s - plane * each) * a.rows;
-    strip<T>(j, a, plane, y, min(y + a.rows, j.out_h), (int)(i - s * quads) * 4);
-  }
-}
-
-static __global__ void __launch_bounds__(THREADS, 3) two(const aug_jobs jobs, const axes a) {
+static __global__ void __launch_bounds__(THREADS, 4) two(const aug_jobs jobs, const axes a) {
   const aug_job &j = jobs.job[blockIdx.z];
-  if (picked(j, a)) return;
-  if (j.dtype == SP_U8) strips<uint8_t>(j, a);
-  else strips<float>(j, a);
+  if (picked(j, a, ROWS)) return;
+  bool words = j.dtype == SP_U8 && j.w * j.pix % 4 == 0 && reinterpret_cast<uintptr_t>(j.in) % 4 == 0;
+  aug_place p = aug_place_of(j, quads_of(j), WARPS, ROWS);
+  if (p.plane < 0 || p.y >= j.out_h) return;
+  columns c = columns_of(j, a.x, 4 * p.x);
+  by_words quick;
+  if (j.dtype != SP_U8) strip<1>(j, a, by_elements<float>{c}, p.plane, p.y, 4 * p.x);
+  else if (words && __all_sync(~0u, quick.of(j, c))) strip<3>(j, a, quick, p.plane, p.y, 4 * p.x);
+  else strip<1>(j, a, by_elements<uint8_t>{c}, p.plane, p.y, 4 * p.x);
+}
+
+/* ---- two by two, in sixteenths ----
+ * Where eight times the ratio is a whole number (1:2, 3:4, 7:8 ...), all weights are sixteenths, and whatever is made
+ * of bytes is exact: so it is made of integers, two at once in the halves of a word. A block scales the rows that its
+ * tile needs along x, into shared memory, and these along y. */
+enum {
+  EXACT_ROWS = 16,
+  TALL = WARPS * EXACT_ROWS,
+  NEEDED = TALL + 2, /* input rows at most */
+  BATCH = 9          /* of them a thread reads at once: twice as large, a tile needs 66 */
+};
+
+struct row_pair {
+  int upper, lower; /* of the input */
+  uint32_t u, v;    /* their sixteenths */
+};
+
+struct exact_memory {
+  uint2 row[NEEDED][32]; /* four sums of 16 bits */
+  row_pair y[TALL];
+  int2 x[128]; /* of a column: where its first input is, and the sixteenths of the next one */
+};
+
+static __global__ void __launch_bounds__(THREADS, 4) exact(const aug_jobs jobs, const axes a) {
+  __shared__ exact_memory m;
+  const aug_job &j = jobs.job[blockIdx.z];
+  if (picked(j, a, EXACT_ROWS)) return;
+  aug_place p = aug_place_of(j, quads_of(j), WARPS, EXACT_ROWS);
+  if (p.plane < 0) return;
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n = j.out_w * j.pix, words = j.w * j.pix / 4;
+  int top = p.y - warp * EXACT_ROWS, end = min(top + TALL, j.out_h);
+  float second;
+  for (int i = threadIdx.x; i < 128 + TALL; i += THREADS) {
+    if (i < 128) {
+      int e = min((p.x - lane) * 4 + i, n - 1), column = column_of(j, e);
+      m.x[i].x = resize_two(&a.x, column, &second) * j.pix + e - column * j.pix;
+      m.x[i].y = (int)(second * 16.0f);
+    } else {
+      int row = resize_two(&a.y, min(top + i - 128, end - 1), &second);
+      uint32_t v = (uint32_t)(second * 16.0f);
+      m.y[i - 128] = {row, v ? row + 1 : row, 16 - v, v};
+    }
+  }
+  __syncthreads();
+  int first = m.y[0].upper, last = m.y[TALL - 1].lower;
+  int from = min(min(m.x[4 * lane].x, m.x[4 * lane + 1].x), min(m.x[4 * lane + 2].x, m.x[4 * lane + 3].x));
+  uint32_t which[2] = {0, 0}, weight[4]; /* which: two pairs of inputs among eight bytes */
+#pragma unroll
+  for (int k = 0; k < 4; k++) {
+    int2 x = m.x[4 * lane + k];
+    uint32_t at = (uint32_t)(x.x - from), next = x.y ? at + (uint32_t)j.pix : at;
+    which[k / 2] |= (at | next << 4) << k % 2 * 8;
+    weight[k] = ((16u - (uint32_t)x.y) | (uint32_t)x.y << 8) << k % 2 * 16;
+  }
+  int word[3] = {from / 4, min(from / 4 + 1, words - 1), min(from / 4 + 2, words - 1)};
+  unsigned shift = from % 4 * 8u;
+  const uint32_t *in = static_cast<const uint32_t *>(j.in) + ((blockIdx.y * j.planes + p.plane) * j.h + first) * words;
+  for (int i = warp; i <= last - first; i += WARPS * BATCH) {
+    uint32_t w[BATCH][3];
+#pragma unroll
+    for (int b = 0; b < BATCH; b++) {
+      const uint32_t *row = in + (int64_t)min(i + b * WARPS, last - first) * words;
+#pragma unroll
+      for (int k = 0; k < 3; k++) w[b][k] = row[word[k]];
+    }
+#pragma unroll
+    for (int b = 0; b < BATCH; b++) {
+      uint32_t low = __funnelshift_r(w[b][0], w[b][1], shift), high = __funnelshift_r(w[b][1], w[b][2], shift);
+      uint32_t left = __byte_perm(low, high, which[0]), right = __byte_perm(low, high, which[1]);
+      uint2 sums = {__dp4a(left, weight[0], 0u) | __dp4a(left, weight[1], 0u) << 16,
+                    __dp4a(right, weight[2], 0u) | __dp4a(right, weight[3], 0u) << 16};
+      if (i + b * WARPS <= last - first) m.row[i + b * WARPS][lane] = sums;
+    }
+  }
+  __syncthreads();
+  if (4 * p.x >= n) return;
+  uint8_t *out = static_cast<uint8_t *>(j.out) + ((blockIdx.y * j.planes + p.plane) * j.out_h + p.y) * n + 4 * p.x;
+#pragma unroll
+  for (int r = 0; r < EXACT_ROWS; r++, out += n) {
+    if (p.y + r >= j.out_h) return;
+    row_pair y = m.y[warp * EXACT_ROWS + r];
+    uint2 upper = m.row[y.upper - first][lane], lower = m.row[y.lower - first][lane];
+    uint32_t left = upper.x * y.u + (lower.x * y.v + 0x007f007fu);
+    uint32_t right = upper.y * y.u + (lower.y * y.v + 0x007f007fu);
+    left += left >> 8 & 0x00010001u; /* to the nearest, half to even */
+    right += right >> 8 & 0x00010001u;
+    *reinterpret_cast<uint32_t *>(out) = __byte_perm(left, right, 0x7531);
+  }
+}
+
+/* Whether all images are such. */
+static bool in_sixteenths(const aug_jobs *jobs, const axes &a) {
+  bool yes = a.x.in <= a.x.out && a.y.in <= a.y.out && 8ll * a.x.in % a.x.out == 0 && 8ll * a.y.in % a.y.out == 0;
+  for (int i = 0; i < jobs->count; i++) {
+    const aug_job &j = jobs->job[i];
+    yes = yes && (j.mask || (j.dtype == SP_U8 && j.pix <= 4 && (j.w * j.pix | j.out_w * j.pix) % 4 == 0 &&
+                             (reinterpret_cast<uintptr_t>(j.in) | reinterpret_cast<uintptr_t>(j.out)) % 4 == 0));
+  }
+  return yes;
 }
 
 /* ---- any number of inputs ----
  * A block makes tiles of 32 elements x 32 rows. It goes through the input rows 32 at a time; of these it brings pieces
  * of 256 elements to shared memory, whole lines at once, where each thread adds its element's part to four rows; what
  * is complete along x is then added along y. So each input is fetched once a tile, whatever the ratio. */
-enum { TILE = 32, PIECE = 256, ROWS = 4 };
+enum { TILE = 32, PIECE = 256, EACH = 4 };
 
 /* One unused word in 32, so that neighbours 32 apart do not wait for each other. */
 static __device__ __forceinline__ int padded(int i) { return i + i / 32; }
@@ -136,7 +384,7 @@ static __device__ void tile_rows(tile_memory &m, const aug_job &j, const resize_
                                  const T *in, int first, int end, int begin, int stop, int channel) {
   int tx = threadIdx.x % TILE, ty = threadIdx.x / TILE, k = 0;
   int64_t pitch = (int64_t)j.w * j.pix;
-  float h[ROWS] = {};
+  float h[EACH] = {};
   for (int piece = begin; piece < stop; piece += PIECE) {
     int n = min(PIECE, stop - piece);
     for (int r = ty; r < TILE; r += THREADS / TILE) {
@@ -148,16 +396,16 @@ static __device__ void tile_rows(tile_memory &m, const aug_job &j, const resize_
       float w = weight(ax, x, x.lo + k);
       int at = padded((x.lo + k) * j.pix + channel - piece);
 #pragma unroll
-      for (int r = 0; r < ROWS; r++) h[r] = __fadd_rn(h[r], __fmul_rn(m.piece[ty * ROWS + r][at], w));
+      for (int r = 0; r < EACH; r++) h[r] = __fadd_rn(h[r], __fmul_rn(m.piece[ty * EACH + r][at], w));
     }
     __syncthreads();
   }
 #pragma unroll
-  for (int r = 0; r < ROWS; r++) m.row[ty * ROWS + r][tx] = h[r];
+  for (int r = 0; r < EACH; r++) m.row[ty * EACH + r][tx] = h[r];
   __syncthreads();
 }
 
-static __device__ __forceinline__ uint8_t clamped(uint8_t, float v) { return aug_to(uint8_t(), fminf(v, 255.0f)); }
+static __device__ __forceinline__ uint8_t clamped(uint8_t, float v) { return nearest(uint8_t(), fminf(v, 255.0f)); }
 static __device__ __forceinline__ float clamped(float, float v) { return v; }
 
 template <typename T>
@@ -166,7 +414,7 @@ static __device__ void tile(tile_memory &m, const aug_job &j, const axes &a, int
   int mine = min(e + tx, n - 1), column = mine / j.pix, channel = mine - column * j.pix;
   int last_row = min(top + TILE, j.out_h) - 1, lo, count;
   one_output x = output_of(a.x, column);
-  float sum[ROWS] = {};
+  float sum[EACH] = {};
   if (threadIdx.x < TILE) m.y[tx] = output_of(a.y, min(top + tx, last_row));
   resize_span(&a.x, resize_centre(&a.x, e / j.pix), &lo, &count);
   int begin = lo * j.pix;
@@ -178,8 +426,8 @@ static __device__ void tile(tile_memory &m, const aug_job &j, const axes &a, int
   for (int first = lo; first < end; first += TILE) {
     tile_rows(m, j, a.x, x, aug_row<T>(j, blockIdx.y, plane, 0), first, end, begin, stop, channel);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-      one_output y = m.y[ty * ROWS + r];
+    for (int r = 0; r < EACH; r++) {
+      one_output y = m.y[ty * EACH + r];
       for (int i = max(first, y.lo); i < min(first + TILE, y.lo + y.n); i++)
         sum[r] = __fadd_rn(sum[r], __fmul_rn(m.row[i - first][tx], weight(a.y, y, i)));
     }
@@ -187,9 +435,9 @@ static __device__ void tile(tile_memory &m, const aug_job &j, const axes &a, int
   }
   T *out = static_cast<T *>(j.out) + (blockIdx.y * j.planes + plane) * j.out_h * n;
 #pragma unroll
-  for (int r = 0; r < ROWS; r++)
-    if (top + ty * ROWS + r <= last_row && e + tx < n)
-      out[(int64_t)(top + ty * ROWS + r) * n + e + tx] = clamped(T(), sum[r]);
+  for (int r = 0; r < EACH; r++)
+    if (top + ty * EACH + r <= last_row && e + tx < n)
+      out[(int64_t)(top + ty * EACH + r) * n + e + tx] = clamped(T(), sum[r]);
 }
 
 template <typename T> static __device__ void tiles(tile_memory &m, const aug_job &j, const axes &a) {
@@ -205,34 +453,29 @@ template <typename T> static __device__ void tiles(tile_memory &m, const aug_job
 static __global__ void __launch_bounds__(THREADS, 3) many(const aug_jobs jobs, const axes a) {
   __shared__ tile_memory m;
   const aug_job &j = jobs.job[blockIdx.z];
-  if (picked(j, a)) return;
+  if (picked(j, a, ROWS)) return;
   if (j.dtype == SP_U8) tiles<uint8_t>(m, j, a);
   else tiles<float>(m, j, a);
 }
 
 /* ---- launch ---- */
-static dim3 grid_of(const aug_jobs *jobs, int64_t blocks) {
-  return dim3((unsigned)(blocks < 1 ? 1 : blocks < 65535 ? blocks : 65535), (unsigned)jobs->n, (unsigned)jobs->count);
-}
-
 int resize_launch(void *stream, const aug_jobs *jobs, int antialias) {
   const aug_job *j = jobs->job;
-  axes a = {resize_axis_of(j->w, j->out_w, antialias), resize_axis_of(j->h, j->out_h, antialias), 1};
-  bool still = a.x.in == a.x.out && a.y.in == a.y.out;
-  dim3 quads = aug_grid(jobs, THREADS);
-  if (still || (a.x.support == 1.0f && a.y.support == 1.0f)) {
-    /* More rows a thread read less; but a GPU wants some hundred thousand threads. */
-    int64_t blocks = (int64_t)quads.x * quads.y * quads.z;
-    a.rows = still ? 1 : blocks >= 16384 ? 8 : blocks >= 2048 ? 4 : blocks >= 512 ? 2 : 1;
-    SP_LAUNCH(two, grid_of(jobs, ((int64_t)quads.x + a.rows - 1) / a.rows), THREADS, 0, stream, *jobs, a);
+  axes a = {resize_axis_of(j->w, j->out_w, antialias), resize_axis_of(j->h, j->out_h, antialias)};
+  if (a.x.support == 1.0f && a.y.support == 1.0f) {
+    bool whole = in_sixteenths(jobs, a);
+    dim3 grid = aug_tile_grid(jobs, WARPS, whole ? (int)EXACT_ROWS : (int)ROWS, quads_of);
+    if (whole) SP_LAUNCH(exact, grid, THREADS, 0, stream, *jobs, a);
+    else SP_LAUNCH(two, grid, THREADS, 0, stream, *jobs, a);
   } else {
-    int64_t most = 1;
+    int64_t most = 1; /* enough for what is picked, too: tiles of it are larger */
     for (int i = 0; i < jobs->count; i++) {
       int64_t wide = ((int64_t)jobs->job[i].out_w * jobs->job[i].pix + TILE - 1) / TILE;
       int64_t n = jobs->job[i].planes * ((j->out_h + TILE - 1) / TILE) * wide;
       most = n > most ? n : most;
     }
-    SP_LAUNCH(many, grid_of(jobs, most), THREADS, 0, stream, *jobs, a);
+    dim3 grid((unsigned)most, (unsigned)jobs->n, (unsigned)jobs->count);
+    SP_LAUNCH(many, grid, THREADS, 0, stream, *jobs, a);
   }
   return cudaPeekAtLastError();
 }
