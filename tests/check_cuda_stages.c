@@ -19,10 +19,10 @@ static const char *const order_names[] = {"row-major", "channels last"};
 
 /* ---- to_float, add, concat, sleep ---- */
 START_TEST(to_float) {
-  static const int64_t shapes[][4] = {{3, 3, 16, 16}, {2, 3, 7, 5}, {1, 1, 1, 1}};
+  static const int64_t shapes[][4] = {{3, 3, 16, 16}, {2, 3, 7, 5}, {1, 1, 1, 1}, {1, 3, 61, 59}};
   for (int scale = 0; scale < 2; scale++)
     for (size_t k = 0; k < SP_ARRAY(shapes); k++) {
-      uint8_t x[3 * 3 * 16 * 16];
+      uint8_t x[3 * 61 * 59];
       twin w;
       for (size_t i = 0; i < sizeof x; i++) x[i] = (uint8_t)(i * 37 + 11);
       twin_open(&w, "to_float", scale ? "scaled" : "plain", scale ? "{ scale = true }" : NULL, SP_PRECISION_FP32,
