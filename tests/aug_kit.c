@@ -128,9 +128,10 @@ void kit_aligned(const char *stage, const char *params) {
 /* Samples first .. first + n - 1 with those ids, and a second image like the first. Kept: the images and what was drawn. */
 typedef struct run {
   char *image;
-  float *drawn; /* NULL: the stage draws nothing */
-  size_t each;  /* bytes of a sample */
-  int64_t columns;
+  size_t each; /* bytes of a sample */
+  int ports;   /* of drawn numbers, which follow each other; 0: the stage draws nothing */
+  float *drawn[3];
+  int64_t columns[3];
 } run;
 
 static run run_of(const char *stage, const char *params, int dtype, int order, int64_t first, int64_t n, int threads,
@@ -138,10 +139,10 @@ static run run_of(const char *stage, const char *params, int dtype, int order, i
   aug_kit k;
   open_with(&k, stage, params, n, 3, 37, 41, threads);
   for (int i = 0; i < 2; i++) add_image(&k, dtype, order, 7, first, true, true);
-  if (wired) {
-    int64_t shape[2] = {n, wired->columns};
-    int drawn = spt_type(k.t)->inputs[KIT_DRAWN].dtypes & SP_DT(SP_I32) ? SP_I32 : SP_F32;
-    kit_ok(&k, spt_input_of(k.t, KIT_DRAWN, drawn, wired->columns > 1 ? 2 : 1, shape, SP_ROW_MAJOR, wired->drawn));
+  for (int i = 0; wired && i < wired->ports; i++) {
+    int64_t shape[2] = {n, wired->columns[i]};
+    int port = KIT_DRAWN + i, drawn = spt_type(k.t)->inputs[port].dtypes & SP_DT(SP_I32) ? SP_I32 : SP_F32;
+    kit_ok(&k, spt_input_of(k.t, port, drawn, shape[1] > 1 ? 2 : 1, shape, SP_ROW_MAJOR, wired->drawn[i]));
   }
   kit_plan(&k, 1);
   for (int64_t i = 0; i < n; i++) spt_set_id(k.t, i, wired ? 1000 + (uint64_t)i : SP_ID(3, first + i));
@@ -152,10 +153,10 @@ static run run_of(const char *stage, const char *params, int dtype, int order, i
   char *second = kit_get(&k, SPT_OUT, KIT_IMAGES, 1);
   ck_assert_msg(!memcmp(r.image, second, r.each * (size_t)n), "%s %s: two images of one list differ", stage, params);
   free(second);
-  if (spt_ports(k.t, SPT_OUT) > KIT_DRAWN && spt_ports(k.t, SPT_IN) > KIT_DRAWN) {
-    const sp_spec *d = spt_spec(k.t, SPT_OUT, KIT_DRAWN, 0);
-    r.drawn = kit_get(&k, SPT_OUT, KIT_DRAWN, 0);
-    r.columns = d->ndim > 1 ? d->shape[1] : 1;
+  for (int port = KIT_DRAWN; port < spt_ports(k.t, SPT_IN) && r.ports < 3; port++) {
+    const sp_spec *d = spt_spec(k.t, SPT_OUT, port, 0);
+    r.drawn[r.ports] = kit_get(&k, SPT_OUT, port, 0);
+    r.columns[r.ports++] = d->ndim > 1 ? d->shape[1] : 1;
   }
   kit_close(&k);
   return r;
@@ -163,7 +164,7 @@ static run run_of(const char *stage, const char *params, int dtype, int order, i
 
 static void run_free(run *r) {
   free(r->image);
-  free(r->drawn);
+  for (int i = 0; i < r->ports; i++) free(r->drawn[i]);
 }
 
 void kit_by_id(const char *stage, const char *params) {
@@ -177,15 +178,17 @@ void kit_by_id(const char *stage, const char *params) {
         ck_assert_msg(!memcmp(few.image, all.image + (size_t)first * all.each, (size_t)n * all.each),
                       "%s %s: samples %lld and on differ in a batch of %lld", stage, params, (long long)first,
                       (long long)n);
-        if (few.drawn)
-          ck_assert_mem_eq(few.drawn, all.drawn + first * all.columns, (size_t)(n * all.columns) * sizeof(float));
+        for (int i = 0; i < few.ports; i++)
+          ck_assert_mem_eq(few.drawn[i], all.drawn[i] + first * all.columns[i],
+                           (size_t)(n * all.columns[i]) * sizeof(float));
         run_free(&few);
       }
-      if (all.drawn) {
+      if (all.ports) {
         run again = run_of(stage, params, dtypes[d], orders[o], 0, 65, 2, &all);
         ck_assert_msg(!memcmp(again.image, all.image, 65 * all.each), "%s %s: what was drawn gives another image",
                       stage, params);
-        ck_assert_mem_eq(again.drawn, all.drawn, (size_t)(65 * all.columns) * sizeof(float));
+        for (int i = 0; i < all.ports; i++)
+          ck_assert_mem_eq(again.drawn[i], all.drawn[i], (size_t)(65 * all.columns[i]) * sizeof(float));
         run_free(&again);
       }
       run_free(&all);

@@ -71,11 +71,11 @@ int aug_plan_out(sp_plan *plan, int64_t h, int64_t w, int dtype) {
   return SP_OK;
 }
 
-int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const char *what) {
+int aug_plan_port(sp_ctx *ctx, sp_plan *plan, int port, int dtype, int64_t columns, const char *what) {
   int64_t n = plan->in[AUG_IMAGES].spec->shape[0];
   sp_spec s = {.dtype = dtype, .ndim = columns > 1 ? 2 : 1, .shape = {n, columns > 1 ? columns : 0}};
-  if (plan->in[AUG_DRAWN].n) {
-    const sp_spec *in = plan->in[AUG_DRAWN].spec;
+  if (plan->in[port].n) {
+    const sp_spec *in = plan->in[port].spec;
     int fits = in->ndim == s.ndim && in->shape[0] == n && (columns == 1 || in->shape[1] == columns);
     if (!fits && columns > 1)
       return ctx->host->fail(ctx, SP_E_SHAPE, "'%s' must be %lld x %lld, one row a sample", what, (long long)n,
@@ -84,8 +84,15 @@ int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const
     if (in->order != SP_ROW_MAJOR)
       return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "'%s' is not row-major in memory", what);
   }
-  plan->out[AUG_DRAWN].n = 1;
-  plan->out[AUG_DRAWN].spec[0] = s;
+  plan->out[port].n = 1;
+  plan->out[port].spec[0] = s;
+  return SP_OK;
+}
+
+int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const char *what) {
+  int64_t n = plan->in[AUG_IMAGES].spec->shape[0];
+  int rc = aug_plan_port(ctx, plan, AUG_DRAWN, dtype, columns, what);
+  if (rc) return rc;
   plan->out[AUG_STATUS].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
   plan->scratch_bytes = (size_t)n * (size_t)columns * 4; /* int32 or float32 */
   return SP_OK;
@@ -118,8 +125,12 @@ void aug_jobs_of(const sp_io *io, aug_jobs *jobs) {
 }
 
 const void *aug_given(sp_ctx *ctx, const sp_io *io, const char *what, int *rc) {
+  return aug_given_on(ctx, io, AUG_DRAWN, what, rc);
+}
+
+const void *aug_given_on(sp_ctx *ctx, const sp_io *io, int port, const char *what, int *rc) {
   *rc = SP_OK;
-  if (io->in[AUG_DRAWN].n) return io->in[AUG_DRAWN].t->data;
+  if (io->in[port].n) return io->in[port].t->data;
   if (!io->ids)
     *rc = ctx->host->fail(ctx, SP_E_STATE,
                           "parameters are drawn by the ids of samples, but the graph has no source; wire '%s'", what);

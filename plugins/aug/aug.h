@@ -77,6 +77,8 @@ int aug_plan_out(sp_plan *plan, int64_t h, int64_t w, int dtype);
 /* The ports AUG_DRAWN and AUG_STATUS: N numbers, or N x columns where columns > 1, of the type of the ports. `what` is
  * the port's name. scratch_bytes holds the drawn values afterwards. */
 int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const char *what);
+/* One such port alone, for stages that have several. */
+int aug_plan_port(sp_ctx *ctx, sp_plan *plan, int port, int dtype, int64_t columns, const char *what);
 
 /* All images of a call, then the masks that somebody reads. */
 void aug_jobs_of(const sp_io *io, aug_jobs *jobs);
@@ -84,6 +86,7 @@ void aug_jobs_of(const sp_io *io, aug_jobs *jobs);
 /* The values that a call is given on AUG_DRAWN; NULL: it draws them, which needs ids: where the graph has none, that is
  * a failure, noted in *rc. */
 const void *aug_given(sp_ctx *ctx, const sp_io *io, const char *what, int *rc);
+const void *aug_given_on(sp_ctx *ctx, const sp_io *io, int port, const char *what, int *rc);
 
 /* A stage without state of its own: its instance is its parameters. */
 int aug_create(sp_ctx *ctx, const void *params, void **self);

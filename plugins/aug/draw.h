@@ -16,12 +16,13 @@ typedef struct aug_dice {
   const sp_step *step;
   const uint64_t *ids;
   int32_t same, always;
+  uint32_t first; /* group of draws that counts as 0: not 0 where a stage draws for several purposes */
 } aug_dice;
 
 SP_RNG_FN int aug_chance(const aug_dice *d) { return d->always || d->step->training; }
 
 SP_RNG_FN sp_rng4 aug_roll(const aug_dice *d, int64_t sample, uint32_t group) {
-  return sp_rng(d->step->key, d->ids[d->same ? 0 : sample], group);
+  return sp_rng(d->step->key, d->ids[d->same ? 0 : sample], d->first + group);
 }
 
 /* Uniform in lo .. hi, with one rounding. */

@@ -45,15 +45,20 @@ const sp_param crop_param_table[] = {
     AUG_DRAW_PARAMS(crop_params, draws),
     {.name = NULL}};
 
-int crop_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
-  const crop_params *p = self;
-  int64_t h, w, high = p->size.v[0], wide = p->size.v[p->size.n - 1];
-  int rc = aug_plan_in(ctx, plan, &h, &w);
-  if (rc) return rc;
+int crop_check(sp_ctx *ctx, int64_t high, int64_t wide, int64_t h, int64_t w) {
   if (high > h || wide > w)
     return ctx->host->fail(ctx, SP_E_SHAPE,
                            "a window of %lld x %lld does not fit into images of %lld x %lld; choose a smaller size",
                            (long long)high, (long long)wide, (long long)h, (long long)w);
+  return SP_OK;
+}
+
+int crop_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
+  const crop_params *p = self;
+  int64_t h, w, high = p->size.v[0], wide = p->size.v[p->size.n - 1];
+  int rc = aug_plan_in(ctx, plan, &h, &w);
+  if (!rc) rc = crop_check(ctx, high, wide, h, w);
+  if (rc) return rc;
   if ((rc = aug_plan_out(plan, high, wide, 0))) return rc;
   return aug_plan_drawn(ctx, plan, SP_I32, 2, "boxes");
 }

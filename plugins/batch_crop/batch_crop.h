@@ -20,6 +20,8 @@ typedef struct crop_params {
 extern const sp_port crop_inputs[], crop_outputs[];
 extern const sp_param crop_param_table[];
 
+/* Whether windows of high x wide fit into images of h x w. */
+int crop_check(sp_ctx *ctx, int64_t high, int64_t wide, int64_t h, int64_t w);
 int crop_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 
 /* Where the window of a sample begins, if nobody says. `high` and `wide` are the places to choose from, less one. */

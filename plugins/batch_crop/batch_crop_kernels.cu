@@ -157,7 +157,7 @@ static __global__ void __launch_bounds__(THREADS, 8)
   aug_place p = aug_place_of(j, units_of(j), WARPS, ROWS);
   if (threadIdx.x == 0) {
     if (!given) {
-      aug_dice near = {&step, &id, 1, dice.always};
+      aug_dice near = {&step, &id, 1, dice.always, dice.first};
       crop_draw(&near, 0, high, wide, &b.top, &b.left);
     }
     if (boxes && first) {

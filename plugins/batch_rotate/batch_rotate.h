@@ -31,6 +31,8 @@ typedef struct rotate_how {
 extern const sp_port rotate_inputs[], rotate_outputs[];
 extern const sp_param rotate_param_table[];
 
+/* Whether the parameters fit the images and masks; bytes: images of bytes stay such, so the fill is one. */
+int rotate_check(sp_ctx *ctx, const rotate_params *p, const sp_plan *plan, int bytes);
 int rotate_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 rotate_how rotate_how_of(const rotate_params *p);
 

@@ -42,7 +42,7 @@ const sp_param blur_param_table[] = {
     AUG_DRAW_PARAMS(blur_params, draws),
     {.name = NULL}};
 
-static int check_params(sp_ctx *ctx, const blur_params *p) {
+int blur_check_params(sp_ctx *ctx, const blur_params *p) {
   for (uint32_t i = 0; i < p->kernel.n; i++)
     if (p->kernel.v[i] % 2 == 0)
       return ctx->host->fail(ctx, SP_E_RANGE, "a kernel of %lld pixels has no middle; 'kernel' must be odd",
@@ -59,12 +59,7 @@ static int check_params(sp_ctx *ctx, const blur_params *p) {
   return SP_OK;
 }
 
-int blur_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
-  const blur_params *p = self;
-  int64_t h, w;
-  int rc = check_params(ctx, p);
-  if (!rc) rc = aug_plan_in(ctx, plan, &h, &w);
-  if (rc) return rc;
+int blur_check(sp_ctx *ctx, const blur_params *p, int64_t h, int64_t w) {
   if (w <= blur_rx(p) || h <= blur_ry(p))
     return ctx->host->fail(
         ctx, SP_E_SHAPE,
@@ -72,6 +67,16 @@ int blur_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
         "of %lld x %lld can be mirrored by %lld x %lld at most; choose a smaller kernel",
         (long long)p->kernel.v[0], (long long)p->kernel.v[p->kernel.n - 1], (int)blur_rx(p), (int)blur_ry(p),
         (long long)w, (long long)h, (long long)w - 1, (long long)h - 1);
+  return SP_OK;
+}
+
+int blur_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
+  const blur_params *p = self;
+  int64_t h, w;
+  int rc = blur_check_params(ctx, p);
+  if (!rc) rc = aug_plan_in(ctx, plan, &h, &w);
+  if (!rc) rc = blur_check(ctx, p, h, w);
+  if (rc) return rc;
   if ((rc = aug_plan_out(plan, h, w, 0))) return rc;
   return aug_plan_drawn(ctx, plan, SP_F32, 1, "sigmas");
 }

@@ -23,6 +23,9 @@ typedef struct blur_params {
 extern const sp_port blur_inputs[], blur_outputs[];
 extern const sp_param blur_param_table[];
 
+/* Whether kernel and sigma are such, and images of h x w large enough for the kernel. */
+int blur_check_params(sp_ctx *ctx, const blur_params *p);
+int blur_check(sp_ctx *ctx, const blur_params *p, int64_t h, int64_t w);
 int blur_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 
 static inline int32_t blur_rx(const blur_params *p) { return (int32_t)p->kernel.v[0] / 2; }

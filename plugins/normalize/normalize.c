@@ -54,11 +54,8 @@ static int check_length(sp_ctx *ctx, const char *name, const sp_floats *f, uint3
                          name, f->n, image + 1, (long long)channels);
 }
 
-int norm_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
-  const norm_params *p = self;
-  int64_t h, w;
+int norm_check(sp_ctx *ctx, const norm_params *p, const sp_plan *plan) {
   int rc = check_numbers(ctx, p);
-  if (!rc) rc = aug_plan_in(ctx, plan, &h, &w);
   if (rc) return rc;
   for (uint32_t i = 0; i < plan->in[AUG_IMAGES].n; i++) {
     const sp_spec *s = &plan->in[AUG_IMAGES].spec[i];
@@ -69,7 +66,14 @@ int norm_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
           ctx, SP_E_INVALID,
           "'scale' turns bytes into 0..1, but image %u is float32; leave it out, or wire uint8 images", i + 1);
   }
-  return aug_plan_out(plan, h, w, SP_F32);
+  return SP_OK;
+}
+
+int norm_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
+  int64_t h, w;
+  int rc = aug_plan_in(ctx, plan, &h, &w);
+  if (!rc) rc = norm_check(ctx, self, plan);
+  return rc ? rc : aug_plan_out(plan, h, w, SP_F32);
 }
 
 void norm_terms_of(const norm_params *p, norm_terms *t) {

@@ -24,6 +24,8 @@ typedef struct norm_terms {
 extern const sp_port norm_inputs[], norm_outputs[];
 extern const sp_param norm_param_table[];
 
+/* Whether the numbers are such, and as many as there are channels. */
+int norm_check(sp_ctx *ctx, const norm_params *p, const sp_plan *plan);
 int norm_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 void norm_terms_of(const norm_params *p, norm_terms *t);
 
