@@ -6,7 +6,7 @@
  * row, apart.
  */
 #include "../aug/cpu.h"
-#include "blur.h"
+#include "blur_cpu.h"
 
 #include <string.h>
 
@@ -20,42 +20,6 @@ typedef struct blur_call {
   float *work;          /* [workers][each] */
   size_t each, pad;     /* floats: of a worker, of its stripe with what reaches over its ends */
 } blur_call;
-
-/* y[i] = w[0] t[r][i] + w[1] (t[r - 1][i] + t[r + 1][i]) + ..., in this order; small kernels in one go. */
-static inline __attribute__((always_inline)) void sum_body(float *restrict y, const float *const *t, const float *w,
-                                                           int r, int64_t n) {
-  const float *const *a = t + r, *const *b = t + r, *c = t[r];
-  float w0 = w[0];
-  int k = r < 3 ? r : 3;
-  if (k == 0) {
-    for (int64_t i = 0; i < n; i++) y[i] = w0 * c[i];
-  } else if (k == 1) {
-    const float *a1 = a[-1], *b1 = b[1];
-    float w1 = w[1];
-    for (int64_t i = 0; i < n; i++) y[i] = w0 * c[i] + w1 * (a1[i] + b1[i]);
-  } else if (k == 2) {
-    const float *a1 = a[-1], *b1 = b[1], *a2 = a[-2], *b2 = b[2];
-    float w1 = w[1], w2 = w[2];
-    for (int64_t i = 0; i < n; i++) y[i] = w0 * c[i] + w1 * (a1[i] + b1[i]) + w2 * (a2[i] + b2[i]);
-  } else {
-    const float *a1 = a[-1], *b1 = b[1], *a2 = a[-2], *b2 = b[2], *a3 = a[-3], *b3 = b[3];
-    float w1 = w[1], w2 = w[2], w3 = w[3];
-    for (int64_t i = 0; i < n; i++)
-      y[i] = w0 * c[i] + w1 * (a1[i] + b1[i]) + w2 * (a2[i] + b2[i]) + w3 * (a3[i] + b3[i]);
-  }
-  for (; k + 4 <= r; k += 4) {
-    const float *a1 = a[-k - 1], *b1 = b[k + 1], *a2 = a[-k - 2], *b2 = b[k + 2];
-    const float *a3 = a[-k - 3], *b3 = b[k + 3], *a4 = a[-k - 4], *b4 = b[k + 4];
-    float w1 = w[k + 1], w2 = w[k + 2], w3 = w[k + 3], w4 = w[k + 4];
-    for (int64_t i = 0; i < n; i++)
-      y[i] = y[i] + w1 * (a1[i] + b1[i]) + w2 * (a2[i] + b2[i]) + w3 * (a3[i] + b3[i]) + w4 * (a4[i] + b4[i]);
-  }
-  for (k++; k <= r; k++) {
-    const float *a1 = a[-k], *b1 = b[k];
-    float w1 = w[k];
-    for (int64_t i = 0; i < n; i++) y[i] = y[i] + w1 * (a1[i] + b1[i]);
-  }
-}
 
 /* Rounds to the nearest, half to even, as rintf does for numbers of this size, and is a plain addition. */
 static inline __attribute__((always_inline)) void bytes_body(uint8_t *restrict y, const float *x, int64_t n) {
@@ -78,7 +42,7 @@ typedef struct blur_code {
 /* No fused operations on any processor: the same bits on all. */
 #define CODE(suffix, how)                                                                                    \
   how static void sum_##suffix(float *restrict y, const float *const *t, const float *w, int r, int64_t n) { \
-    sum_body(y, t, w, r, n);                                                                                 \
+    blur_sum_body(y, t, w, r, n);                                                                            \
   }                                                                                                          \
   how static void bytes_##suffix(uint8_t *restrict y, const float *x, int64_t n) { bytes_body(y, x, n); }    \
   how static void floats_##suffix(float *restrict y, const uint8_t *x, int64_t n) { floats_body(y, x, n); }  \
@@ -96,9 +60,6 @@ static const blur_code *code_of(void) {
   return &code_base;
 }
 
-/* Where pixel i of n lies when an image is mirrored at the middle of its outermost pixels; i is less than n beyond. */
-static int64_t mirror(int64_t i, int64_t n) { return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i; }
-
 /* Elements from .. to of a row as floats; those outside of it are mirrored. */
 static void take(const blur_code *code, const aug_job *j, float *y, const void *row, int64_t from, int64_t to) {
   int64_t n = (int64_t)j->w * j->pix, first = from < 0 ? 0 : from, last = to > n ? n : to, pix = j->pix;
@@ -107,7 +68,7 @@ static void take(const blur_code *code, const aug_job *j, float *y, const void *
   for (int64_t e = from; e < to; e++) {
     if (e == first) e = last;
     if (e >= to) break;
-    int64_t pixel = e < 0 ? -((pix - 1 - e) / pix) : e / pix, at = mirror(pixel, j->w) * pix + (e - pixel * pix);
+    int64_t pixel = e < 0 ? -((pix - 1 - e) / pix) : e / pix, at = blur_mirror(pixel, j->w) * pix + (e - pixel * pix);
     y[e - from] = j->dtype == SP_U8 ? (float)bytes[at] : floats[at];
   }
   if (j->dtype == SP_U8) code->floats(y + (first - from), bytes + first, last - first);
@@ -144,7 +105,7 @@ static void blur_stripe(const stripe *s, const aug_part *part, int64_t plane) {
   int high = 2 * s->ry + 1, slot = 0;
   const float *taps[BLUR_MAX];
   for (int64_t y = (int64_t)part->from - s->ry; y < (int64_t)part->to + s->ry; y++) {
-    along(s, s->ring + (size_t)slot * RING, aug_in_row(j, part->sample, plane, mirror(y, j->h), bytes));
+    along(s, s->ring + (size_t)slot * RING, aug_in_row(j, part->sample, plane, blur_mirror(y, j->h), bytes));
     slot = slot + 1 < high ? slot + 1 : 0; /* the oldest row */
     if (y < (int64_t)part->from + s->ry) continue;
     for (int k = 0; k < high; k++) taps[k] = s->ring + (size_t)((slot + k) % high) * RING;
@@ -182,13 +143,6 @@ static int rows(const void *arg, const aug_part *part, int worker) {
     }
   }
   return SP_OK;
-}
-
-/* w[0 .. r]: the middle of a kernel and one side. */
-static void weights_of(float *w, int r, float sigma) {
-  double bell[BLUR_WEIGHTS], sum = bell[0] = blur_bell(0, sigma);
-  for (int i = 1; i <= r; i++) sum = blur_sum(sum, bell[i] = blur_bell(i, sigma));
-  for (int i = 0; i <= r; i++) w[i] = (float)(bell[i] / sum);
 }
 
 /* What a worker needs for rows whose pixels have `pix` elements at most: a multiple of 64 bytes each. */
@@ -239,8 +193,8 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
     float *w = weights + i * (rx + ry + 2);
     if (blur_bad(sigmas[i])) sigmas[i] = 0; /* the status tells */
     if (sigmas[i] == 0) continue;
-    weights_of(w, rx, sigmas[i]);
-    weights_of(w + rx + 1, ry, sigmas[i]);
+    blur_weights_of(w, rx, sigmas[i]);
+    blur_weights_of(w + rx + 1, ry, sigmas[i]);
   }
   for (int32_t i = 0; i < jobs.count; i++) pix = jobs.job[i].pix > pix ? jobs.job[i].pix : pix;
   blur_call c = {.p = p, .sigmas = sigmas, .weights = weights, .work = sigmas + work_at(p, jobs.n)};
