@@ -43,6 +43,11 @@ static const struct aug_case {
     {"blur", "{ kernel = { 17, 11 }, sigma = { 0.5, 8 } }"},
     {"blur", "{ kernel = { 1, 7 } }"},
     {"normalize", "{ mean = 0.45, std = 0.22 }"},
+    {"augment", "{}"},
+    {"augment", "{ crop = { 13, 10 }, mode = \"roi_align\", degrees = 45 }"},
+    {"augment", "{ crop = { 11, 9 }, mode = \"roi_align\", size = { 70, 80 }, degrees = 45, kernel = 7, fill = 0.5 }"},
+    {"augment", "{ crop = { 11, 9 }, size = { 27, 9 }, degrees = 180, kernel = { 3, 7 }, mean = 0.4, std = 0.3 }"},
+    {"augment", "{ crop = 10, size = { 131, 70 }, degrees = { 70, 110 }, kernel = 3, same_on_batch = true }"},
 };
 
 static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}, {1, 3, 40, 300}};
@@ -207,15 +212,15 @@ START_TEST(normalized) {
 END_TEST
 
 /* Parameters that only a kernel sees to be bad: the first bad sample is named. */
-static void bad_values(const char *stage, const char *params, int dtype, int columns, const void *values,
-                       const char *words) {
+static void bad_values_on(int port, const char *stage, const char *params, int dtype, int columns, const void *values,
+                          const char *words) {
   static const int64_t size[] = {3, 3, 16, 16};
   int64_t shape[2] = {3, columns};
   for (int side = 0; side < 2; side++) {
     twin w;
     twin_open(&w, stage, "bad values", params, SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
     inputs(&w, size, SP_F32, SP_CHANNELS_LAST);
-    twin_input(&w, 2, dtype, columns > 1 ? 2 : 1, shape, SP_ROW_MAJOR, values);
+    twin_input(&w, port, dtype, columns > 1 ? 2 : 1, shape, SP_ROW_MAJOR, values);
     twin_plan(&w, 1);
     spt *t = side ? w.b : w.a;
     ck_assert_int_ne(spt_forward(t, 0), SP_OK);
@@ -223,6 +228,11 @@ static void bad_values(const char *stage, const char *params, int dtype, int col
     spt_free(w.a);
     spt_free(w.b);
   }
+}
+
+static void bad_values(const char *stage, const char *params, int dtype, int columns, const void *values,
+                       const char *words) {
+  bad_values_on(2, stage, params, dtype, columns, values, words);
 }
 
 START_TEST(bad_boxes) {
@@ -341,6 +351,57 @@ START_TEST(bad_sigmas) {
 }
 END_TEST
 
+/* The fused stage: many tiles, turned a little or so much that what a tile shows is too much for shared memory, channel
+ * counts that are cut, kernels of any size; and so many tensors that a block has many tiles. */
+START_TEST(augment_tiles) {
+  static const struct aug_case list[] = {
+      {"augment", "{ crop = { 66, 75 }, mode = \"roi_align\", size = { 130, 150 }, degrees = 45, kernel = 7 }"},
+      {"augment", "{ crop = { 66, 75 }, size = { 66, 151 }, degrees = { 40, 50 }, fill = -0.5, mean = 1, std = 0.3 }"},
+      {"augment", "{ degrees = { 43, 47 }, mode = \"roi_align\", kernel = 7, std = 3 }"},
+      {"augment", "{ degrees = { 43, 47 }, mode = \"roi_align\", size = { 70, 80 }, kernel = { 63, 5 }, sigma = 9 }"},
+      {"augment", "{ crop = 66, size = 100, degrees = 200, kernel = { 3, 63 }, sigma = 9, same_on_batch = true }"}};
+  static const int64_t large[][4] = {{2, 3, 67, 75}, {1, 6, 70, 80}, {1, 5, 69, 78}, {3, 1, 66, 76}};
+  static const int64_t high[] = {140, 1, 410, 1};
+  for (size_t s = 0; s < SP_ARRAY(large); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < 2; o++) {
+        if (_i == 2 || _i == 3) one(&list[_i], (int64_t[]){large[s][0], large[s][1], 66, 76}, dtypes[d], orders[o], 1);
+        else one(&list[_i], large[s], dtypes[d], orders[o], 1);
+      }
+  if (!_i) one(&(struct aug_case){"augment", "{ kernel = { 1, 5 }, degrees = 180 }"}, high, SP_U8, SP_ROW_MAJOR, 1);
+}
+END_TEST
+
+/* Every port given, to a list of images of several kinds. */
+START_TEST(augment_given) {
+  static const int64_t size[] = {5, 3, 40, 37}, rows[] = {5, 2};
+  static const int32_t boxes[] = {0, 0, 20, 17, 3, 9, 20, 0, 11, 16};
+  static const float angles[] = {0, 90, -45, 33, 1e6f}, sigmas[] = {0, 0.4f, 1, 30, 0};
+  twin w;
+  twin_open(&w, "augment", "given", "{ crop = 20, size = { 77, 70 }, kernel = 7 }", SP_PRECISION_FP32,
+            (twin_limits){0, 0, 0, 0});
+  for (int o = 0; o < 2; o++) twin_floats(&w, 0, 4, size, orders[o], -1, 1);
+  inputs(&w, size, SP_U8, SP_CHANNELS_LAST);
+  twin_input(&w, 2, SP_I32, 2, rows, SP_ROW_MAJOR, boxes);
+  twin_input(&w, 3, SP_F32, 1, rows, SP_ROW_MAJOR, angles);
+  twin_input(&w, 4, SP_F32, 1, rows, SP_ROW_MAJOR, sigmas);
+  twin_plan(&w, 1);
+  twin_forward(&w, 0);
+  twin_compare(&w, SPT_OUT);
+  twin_close(&w);
+}
+END_TEST
+
+START_TEST(augment_bad) {
+  static const int32_t boxes[] = {0, 0, 3, 9, -1, 0};
+  static const float angles[] = {0, 1, NAN}, sigmas[] = {1, -1, NAN};
+  bad_values("augment", "{ crop = 8 }", SP_I32, 2, boxes,
+             "sample 1: a box on 'boxes' begins at 9, but 0..8 is possible");
+  bad_values_on(3, "augment", "{ crop = 8 }", SP_F32, 1, angles, "sample 2: its angle on 'angles' is not a finite");
+  bad_values_on(4, "augment", "{ kernel = 7 }", SP_F32, 1, sigmas, "sample 1: its angle on 'angles' is not a finite");
+}
+END_TEST
+
 int main(void) {
   char why[1024];
   if (getenv("SP_TEST_DEVICE")) twin_device = getenv("SP_TEST_DEVICE");
@@ -367,6 +428,9 @@ int main(void) {
   tcase_add_loop_test(c, all_hues, 0, 2);
   tcase_add_test(c, wide_flips);
   tcase_add_test(c, bad_sigmas);
+  tcase_add_loop_test(c, augment_tiles, 0, 5);
+  tcase_add_test(c, augment_given);
+  tcase_add_test(c, augment_bad);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_ENV);

@@ -76,6 +76,41 @@
 ---@class spcore.argmax: spcore.node
 ---@field mask spcore.ref labels 0..C-1, N x H x W; of equal values the first
 
+---What g.augment is called with.
+---@class spcore.augment.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W each, row-major or channels-last
+---@field [2]? spcore.ref|spcore.ref[] the input masks
+---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
+---@field [3]? spcore.ref the input boxes
+---@field boxes? spcore.ref where the windows begin, N x 2: top and left, in pixels; not wired: drawn, uniform over all places
+---@field [4]? spcore.ref the input angles
+---@field angles? spcore.ref degrees, one a sample, positive is counter-clockwise; not wired: drawn, uniform in `degrees`
+---@field [5]? spcore.ref the input sigmas
+---@field sigmas? spcore.ref the sigma of each sample, in pixels, 0: no blur; not wired: drawn
+---@field crop? integer|integer[] height and width of the window; one number: square; not given: the whole image (1..1048576 px, default {})
+---@field mode? "exact"|"roi_align" of the window, as batch_crop has it: its pixels, or roi_align: means of two by two; masks are copied either way (default "exact")
+---@field size? integer|integer[] height and width that the window is enlarged to; one number: square; not given: it keeps its size (1..1048576 px, default {})
+---@field degrees? number|number[] lowest and highest angle of the turn; one number d: -d to d (-3600..3600 degrees, default {0})
+---@field fill? number|number[] what images get outside of the original, before they are blurred and normalized: one number, or one a channel, up to 4 (default {0})
+---@field mask_fill? integer what masks get there: the label that the loss ignores, 255 in label masks here (-2147483648..2147483647, default 255)
+---@field kernel? integer|integer[] width and height of the kernel that blurs, odd; one number: square; 0: no blur (0..63 px, default {0})
+---@field sigma? number|number[] the standard deviation is drawn uniform between these two; one number: always that (px, default {0.1,2})
+---@field mean? number|number[] what is subtracted at the end: one number, or one a channel (default {0})
+---@field std? number|number[] what the difference is divided by: one positive number, or one a channel (default {1})
+---@field scale? boolean multiply by 1/255 before the mean is subtracted, so that mean and std are those of values 0..1; only for uint8 images (default false)
+---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
+---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
+
+---Crops, enlarges, turns, blurs and normalizes images in one go, to float32.
+---@class spcore.augment: spcore.node
+---@field images spcore.ref[] the images, N x C x size, as float32, in the order that they had
+---@field masks spcore.ref[] the masks, N x size, of the type that they had
+---@field boxes spcore.ref where the windows began, N x 2: top and left
+---@field angles spcore.ref the angles, in degrees
+---@field sigmas spcore.ref the sigma of each sample; 0: it was not blurred
+---@field status spcore.ref bad values of the port of parameters
+
 ---What g.batch_crop is called with.
 ---@class spcore.batch_crop.params: spcore.node_options
 ---@field [1]? spcore.ref|spcore.ref[] the input images
@@ -494,6 +529,7 @@
 ---@field adamw fun(t: spcore.adamw.params): spcore.adamw Adam with decoupled weight decay
 ---@field add fun(t: spcore.add.params): spcore.add Sum of tensors of one shape
 ---@field argmax fun(t: spcore.argmax.params): spcore.argmax Gives each pixel the class of its largest logit
+---@field augment fun(t: spcore.augment.params): spcore.augment Crops, enlarges, turns, blurs and normalizes images in one go, to float32
 ---@field batch_crop fun(t: spcore.batch_crop.params): spcore.batch_crop Cuts a window of one size out of each sample, at a place of its own
 ---@field batch_rotate fun(t: spcore.batch_rotate.params): spcore.batch_rotate Turns each sample about its middle by an angle of its own, on the same canvas
 ---@field blur fun(t: spcore.blur.params): spcore.blur Blurs images with a Gaussian kernel, each sample with a sigma of its own
