@@ -5,7 +5,7 @@ local sp = require "spcore"
 local opt = sp.args {
   size = { 256, "pixels of a side", min = 8 }, batch = { 32, "images a step", min = 1 },
   steps = { 100, "steps after the warm-up", min = 1 }, warm_up = { 10, "steps before", min = 1 },
-  stages = { "batch_crop,resize,batch_rotate,blur,normalize", "which of the chain, with commas" },
+  stages = { "batch_crop,resize,batch_rotate,blur,normalize", "which of the chain, with commas; augment: all in one" },
   deep = { false, "a lane for each stage, each a step behind the one before it: as many batches in flight as stages" },
 }
 
@@ -16,12 +16,19 @@ local chain = {
   batch_rotate = { degrees = 45, fill = 0, always = true },
   blur = { kernel = 7, sigma = { 0.1, 2.0 }, always = true },
   normalize = { mean = 0, std = 1 },
+  augment = {
+    crop = opt.size // 2, mode = "roi_align", size = opt.size, degrees = 45, kernel = 7, sigma = { 0.1, 2.0 },
+    always = true,
+  },
 }
 
 local g <close> = sp.graph(opt)
 local data = g.reader { path = "random", batch = opt.batch, size = { opt.size, opt.size }, classes = 10 }
-local node = g.to_float { data.image }
-local image, lanes = node, { { stages = { node } } }
+local image, lanes, node = data.image, {}, nil
+if opt.stages ~= "augment" then -- which takes bytes
+  node = g.to_float { image }
+  image, lanes[1] = node, { stages = { node } }
+end
 for name in opt.stages:gmatch("[^,]+") do
   local params = chain[name] or sp.usage("--stages: '%s' is not in the chain, or is there twice", name)
   chain[name], params[1] = nil, image

@@ -22,22 +22,24 @@ enum { STAGE, KERNEL, COPY, KINDS };
 enum { MEASURED, FAILED, ABSENT };
 
 static const struct one_case {
-  const char *stage, *what, *params; /* %d: the size, or half of it */
-  int half_in, half_param;           /* the input is half as large; so is %d */
-  int window;                        /* of the input only as much is read as is written */
+  const char *stage, *what, *params; /* $size and $half of it are put in */
+  int half_in;                       /* the input is half as large */
+  int window;                        /* of the input only a window is read, half as high and half as wide */
   int reads;
 } cases[] = {
-    {"to_float", "", "{}", 0, 0, 0, 1},
-    {"batch_crop", "exact", "{ size = %d }", 0, 1, 1, 1},
-    {"batch_crop", "roi_align", "{ size = %d, mode = \"roi_align\" }", 0, 1, 1, 1},
-    {"resize", "doubled", "{ size = %d }", 1, 0, 0, 1},
-    {"resize", "halved", "{ size = %d }", 0, 1, 0, 1},
-    {"batch_rotate", "nearest", "{ degrees = 45 }", 0, 0, 0, 1},
-    {"batch_rotate", "bilinear", "{ degrees = 45, mode = \"bilinear\" }", 0, 0, 0, 1},
-    {"blur", "7", "{ kernel = 7, sigma = { 0.1, 2 } }", 0, 0, 0, 1},
-    {"normalize", "", "{ mean = { 0.4, 0.5, 0.6 }, std = { 0.2, 0.3, 0.4 } }", 0, 0, 0, 1},
-    {"flip", "both", "{ horizontal = 0.5, vertical = 0.5 }", 0, 0, 0, 1},
-    {"color_jitter", "all four", "{ brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0.1 }", 0, 0, 0, 2},
+    {"to_float", "", "{}", 0, 0, 1},
+    {"batch_crop", "exact", "{ size = $half }", 0, 1, 1},
+    {"batch_crop", "roi_align", "{ size = $half, mode = \"roi_align\" }", 0, 1, 1},
+    {"resize", "doubled", "{ size = $size }", 1, 0, 1},
+    {"resize", "halved", "{ size = $half }", 0, 0, 1},
+    {"batch_rotate", "nearest", "{ degrees = 45 }", 0, 0, 1},
+    {"batch_rotate", "bilinear", "{ degrees = 45, mode = \"bilinear\" }", 0, 0, 1},
+    {"blur", "7", "{ kernel = 7, sigma = { 0.1, 2 } }", 0, 0, 1},
+    {"normalize", "", "{ mean = { 0.4, 0.5, 0.6 }, std = { 0.2, 0.3, 0.4 } }", 0, 0, 1},
+    {"flip", "both", "{ horizontal = 0.5, vertical = 0.5 }", 0, 0, 1},
+    {"color_jitter", "all four", "{ brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0.1 }", 0, 0, 2},
+    {"augment", "without blur", "{ crop = $half, mode = \"roi_align\", size = $size, degrees = 45 }", 0, 1, 1},
+    {"augment", "blur 7", "{ crop = $half, mode = \"roi_align\", size = $size, degrees = 45, kernel = 7 }", 0, 1, 1},
 };
 
 /* One call: of a stage, or a copy. */
@@ -273,7 +275,8 @@ static int bench(const struct one_case *c, const char *what, const char *params,
     r.solo = r.stage->solo;
     r.in = r.stage->in[0].mem[0].bytes;
     r.out = r.stage->out[0].mem[0].bytes;
-    double bytes = (double)c->reads * (double)(c->window ? r.out : r.in) + (double)r.out;
+    double share = (double)(opt.size / 2 * (opt.size / 2)) / (double)(opt.size * opt.size);
+    double bytes = (double)c->reads * (double)r.in * (c->window ? share : 1) + (double)r.out;
     words = (int64_t)(bytes / 8) / 4 * 4;
     r.half = (size_t)words * 4;
     r.add = make("add", NULL, SP_F32, 1, &words, SP_ROW_MAJOR, NULL);
@@ -312,11 +315,16 @@ static int64_t number(char **argv, int argc, int i, int64_t usual, int64_t least
 
 /* Both types of images, both orders. */
 static int each_kind(const struct one_case *c) {
-  int failed = MEASURED, side = (int)(c->half_param ? opt.size / 2 : opt.size);
+  int failed = MEASURED;
   char params[160], what[80];
-  const char *at = strstr(c->params, "%d");
-  if (at) snprintf(params, sizeof params, "%.*s%d%s", (int)(at - c->params), c->params, side, at + 2);
-  else snprintf(params, sizeof params, "%s", c->params);
+  size_t n = 0;
+  for (const char *p = c->params; *p && n + 24 < sizeof params;) {
+    bool half = !strncmp(p, "$half", 5), size = !strncmp(p, "$size", 5);
+    if (half || size) n += (size_t)sprintf(params + n, "%d", (int)(half ? opt.size / 2 : opt.size));
+    else params[n++] = *p;
+    p += half || size ? 5 : 1;
+  }
+  params[n] = 0;
   for (int k = 0; k < 4; k++) {
     bool floats = k & 2, pixels = k & 1;
     if (floats && !strcmp(c->stage, "to_float")) break;
