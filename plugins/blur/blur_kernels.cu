@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
  * blur_kernels.cu - Gaussian blur on CUDA: one kernel a batch.
  *
- * A block makes the weights of its sample once and goes over tiles. Of each it loads rows, with what reaches over their
- * ends, into shared memory (a few at a time where the kernel is large), blurs them along into a second part of it, and
- * sums over the rows of that part into the output. Elements go by fours. Sums have the order and the roundings of the
- * cpu.
+ * A block makes the weights of its sample once. Small kernels over one or three channels go by strips: blur_strips.cuh.
+ * All else goes by tiles. Of each a block loads rows, with what reaches over their ends, into shared memory (a few at a
+ * time where the kernel is large), blurs them along into a second part of it, and sums over the rows of that part into
+ * the output. Elements go by fours. Sums have the order and the roundings of the cpu.
  *
  * A tile is a part of a row of elements, whatever a pixel has of them: taps are `step` elements apart. Pixels of more
  * than 8 channels are cut: a tile then has 8 channels of some pixels, as if those were an image of their own.
  */
 #include "blur_kernels.h"
+#include "blur_strips.cuh"
 
-#include "../aug/kit.cuh"
-
-enum { THREADS = 128, CUT = 8, STRIP = 4, AHEAD = 3, SHARED = 48 * 1024 - 1024, STAGE = 12 * 1024 };
+/* SHARED: a block has its weights beside it. Strips have more, but there tiles are of small kernels and want less. */
+enum { CUT = 8, AHEAD = 3, SHARED = 48 * 1024 - 1024, STAGE = 12 * 1024 };
 
 /* How a tensor is cut into tiles. */
 struct cut {
   int32_t step, cut;            /* elements between taps; whether pixels are cut */
-  int32_t lg, wide;             /* a tile's elements of a row: wide; wide / 4 is 1 << lg, but for step 3 */
-  int32_t high;                 /* its rows, a multiple of STRIP */
+  int32_t lg, wide;             /* a tile's elements of a row: wide; wide / 4 is 1 << lg */
+  int32_t high;                 /* its rows */
   int32_t halo;                 /* elements loaded before and behind those, a multiple of 4 */
   int32_t stage;                /* rows loaded at once */
   int32_t across, down, chunks; /* tiles of a plane */
@@ -28,6 +28,7 @@ struct cut {
 
 struct cuts {
   cut c[AUG_MAX];
+  strips s[AUG_MAX];
 };
 
 typedef aug_quad<float> quad;
@@ -39,11 +40,6 @@ struct place {
   int wide;    /* elements that it has */
   bool quads;  /* rows begin at multiples of four elements */
 };
-
-static __device__ __forceinline__ int mirror(int i, int n) {
-  i = i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
-  return max(0, min(i, n - 1)); /* behind the tile nothing is kept */
-}
 
 template <typename T> static __device__ __forceinline__ void four(float (&v)[4], const T *from) {
   aug_quad<T> q = *reinterpret_cast<const aug_quad<T> *>(from);
@@ -83,129 +79,53 @@ static __device__ __forceinline__ quad fetch(const T *row, int at, const aug_job
   return q;
 }
 
-/* Where a column of quads goes, in the tile's first row, and how many of its elements are there. */
-template <typename T> struct column {
-  T *to;
-  int some;
-  bool together;
-  __device__ __forceinline__ column(T *row, int at, const aug_job &j, const cut &c, const place &p) {
-    int pixel = p.x + (at >> 3), channel = p.c + (at & (CUT - 1)), n = j.w * j.pix;
-    to = row + (c.cut ? (int64_t)pixel * j.pix + channel : p.x + at);
-    some = !c.cut ? n - (p.x + at) : pixel < j.w ? j.pix - channel : 0;
-    together = some >= 4 && p.quads;
-  }
-  __device__ __forceinline__ void keep(int64_t off, const quad &q) const {
-    aug_quad<T> v;
+/* Keeps elements at .. at + 3 of a row of the output, as far as they are there. */
+template <typename T>
+static __device__ __forceinline__ void keep(T *row, int at, const aug_job &j, const cut &c, const place &p,
+                                            const quad &q) {
+  int pixel = p.x + (at >> 3), channel = p.c + (at & (CUT - 1)), n = j.w * j.pix;
+  int some = !c.cut ? n - (p.x + at) : pixel < j.w ? j.pix - channel : 0;
+  T *to = row + (c.cut ? (int64_t)pixel * j.pix + channel : p.x + at);
+  aug_quad<T> v;
 #pragma unroll
-    for (int k = 0; k < 4; k++) v.v[k] = aug_to(T(), q.v[k]);
-    if (together) {
-      *reinterpret_cast<aug_quad<T> *>(to + off) = v;
-      return;
-    }
-#pragma unroll
-    for (int k = 0; k < 4; k++)
-      if (k < some) to[off + k] = v.v[k];
+  for (int k = 0; k < 4; k++) v.v[k] = aug_to(T(), q.v[k]);
+  if (some >= 4 && p.quads) {
+    *reinterpret_cast<aug_quad<T> *>(to) = v;
+    return;
   }
-};
-
-/* The weights of one direction: in registers where the kernel's size is known. */
-template <int R> struct weights {
-  float w[R + 1];
-  __device__ __forceinline__ explicit weights(const float *from) {
 #pragma unroll
-    for (int i = 0; i <= R; i++) w[i] = from[i];
-  }
-};
-template <> struct weights<0> {
-  const float *w;
-  __device__ __forceinline__ explicit weights(const float *from) : w(from) {}
-};
-
-static __device__ __forceinline__ float pair(float sum, float w, float a, float b) {
-  return __fadd_rn(sum, __fmul_rn(w, __fadd_rn(a, b)));
+  for (int k = 0; k < 4; k++)
+    if (k < some) to[k] = v.v[k];
 }
 
 static __device__ __forceinline__ const quad &quad_at(const float *p) { return *reinterpret_cast<const quad *>(p); }
 
-/* The sum over quads that lie `apart` floats apart, for any size: r is R where that is not 0. */
-template <int R>
-static __device__ __forceinline__ quad sum_quads(const float *middle, int apart, const weights<R> &w, int r) {
+/* The sum over quads that lie `apart` floats apart. */
+static __device__ __forceinline__ quad sum_quads(const float *middle, int apart, const float *w, int r) {
   quad c = quad_at(middle), sum;
 #pragma unroll
-  for (int k = 0; k < 4; k++) sum.v[k] = __fmul_rn(w.w[0], c.v[k]);
-#pragma unroll(R ? R : 1)
-  for (int i = 1; i <= (R ? R : r); i++) {
+  for (int k = 0; k < 4; k++) sum.v[k] = __fmul_rn(w[0], c.v[k]);
+#pragma unroll 1
+  for (int i = 1; i <= r; i++) {
     quad a = quad_at(middle - i * apart), b = quad_at(middle + i * apart);
 #pragma unroll
-    for (int k = 0; k < 4; k++) sum.v[k] = pair(sum.v[k], w.w[i], a.v[k], b.v[k]);
+    for (int k = 0; k < 4; k++) sum.v[k] = pair(sum.v[k], w[i], a.v[k], b.v[k]);
   }
   return sum;
 }
 
-/* One row along, a group of elements a thread: `x` is the group's first in the loaded row, `y` in the other part. */
-template <int R, int STEP>
-static __device__ __forceinline__ void along(float *y, const float *x, const weights<R> &w, int r, int step) {
-  if constexpr (R && STEP) {
-    constexpr int GROUP = STEP == 3 ? 12 : 4, HALO = (R * STEP + 3) / 4 * 4;
-    float v[GROUP + 2 * HALO];
+/* Four elements along; the taps of four may begin anywhere. */
+static __device__ __forceinline__ quad sum_along(const float *middle, int step, const float *w, int r) {
+  if (step % 4 == 0) return sum_quads(middle, step, w, r);
+  quad sum;
 #pragma unroll
-    for (int i = 0; i < GROUP + 2 * HALO; i += 4) {
-      quad q = quad_at(x - HALO + i);
-#pragma unroll
-      for (int k = 0; k < 4; k++) v[i + k] = q.v[k];
-    }
-#pragma unroll
-    for (int i = 0; i < GROUP; i += 4) {
-      quad sum;
-#pragma unroll
-      for (int k = 0; k < 4; k++) {
-        int at = HALO + i + k;
-        sum.v[k] = __fmul_rn(w.w[0], v[at]);
-#pragma unroll
-        for (int t = 1; t <= R; t++) sum.v[k] = pair(sum.v[k], w.w[t], v[at - t * STEP], v[at + t * STEP]);
-      }
-      *reinterpret_cast<quad *>(y + i) = sum;
-    }
-  } else if (step % 4 == 0) {
-    *reinterpret_cast<quad *>(y) = sum_quads<R>(x, step, w, r);
-  } else {
-    quad sum;
-#pragma unroll
-    for (int k = 0; k < 4; k++) sum.v[k] = __fmul_rn(w.w[0], x[k]);
-#pragma unroll(R ? R : 1)
-    for (int i = 1; i <= (R ? R : r); i++) {
-#pragma unroll
-      for (int k = 0; k < 4; k++) sum.v[k] = pair(sum.v[k], w.w[i], x[k - i * step], x[k + i * step]);
-    }
-    *reinterpret_cast<quad *>(y) = sum;
-  }
-}
-
-/* STRIP rows of a column of quads; `rows` of them are there. */
-template <int R, typename T>
-static __device__ __forceinline__ void down(const column<T> &to, int64_t off, int n, const float *x, int wide,
-                                            const weights<R> &w, int r, int rows) {
-  if constexpr (R != 0) {
-    quad v[STRIP + 2 * R];
-#pragma unroll
-    for (int i = 0; i < STRIP + 2 * R; i++) v[i] = quad_at(x + i * wide);
-#pragma unroll
-    for (int y = 0; y < STRIP; y++) {
-      quad sum;
-#pragma unroll
-      for (int k = 0; k < 4; k++) {
-        sum.v[k] = __fmul_rn(w.w[0], v[y + R].v[k]);
-#pragma unroll
-        for (int t = 1; t <= R; t++) sum.v[k] = pair(sum.v[k], w.w[t], v[y + R - t].v[k], v[y + R + t].v[k]);
-      }
-      if (y < rows) to.keep(off, sum);
-      off += n;
-    }
-  } else {
+  for (int k = 0; k < 4; k++) sum.v[k] = __fmul_rn(w[0], middle[k]);
 #pragma unroll 1
-    for (int y = 0; y < min(rows, (int)STRIP); y++, off += n)
-      to.keep(off, sum_quads<R>(x + (y + r) * wide, wide, w, r));
+  for (int i = 1; i <= r; i++) {
+#pragma unroll
+    for (int k = 0; k < 4; k++) sum.v[k] = pair(sum.v[k], w[i], middle[k - i * step], middle[k + i * step]);
   }
+  return sum;
 }
 
 /* A thread's items, THREADS apart, as row and column of a table of `cols` columns: no division in the loop. */
@@ -222,13 +142,11 @@ struct walk {
   }
 };
 
-/* Radii that are known are rx = ry = R. */
-template <int R, int STEP, typename T>
+template <typename T>
 static __device__ __forceinline__ void tiles(const aug_job &j, const cut &c, const float *wx, const float *wy, int rx,
                                              int ry) {
   SP_DYNAMIC_SHARED(float, shared);
-  constexpr int GROUP = R && STEP == 3 ? 12 : 4;
-  int pitch = c.wide + 2 * c.halo, cols = pitch / 4, n = j.w * j.pix, reach = R ? R : ry;
+  int pitch = c.wide + 2 * c.halo, cols = pitch / 4, n = j.w * j.pix, quads = 1 << c.lg;
   float *loaded = shared, *summed = shared + c.stage * pitch;
   walk begin(cols);
   place p;
@@ -243,9 +161,9 @@ static __device__ __forceinline__ void tiles(const aug_job &j, const cut &c, con
     p.c = chunk * CUT;
     p.x = across * (c.cut ? c.wide / CUT : c.wide);
     p.wide = c.cut ? min(c.wide, (j.w - p.x) * CUT) : min(c.wide, n - p.x);
-    int high = min(c.high, j.h - p.y), rows = high + 2 * reach;
+    int high = min(c.high, j.h - p.y), rows = high + 2 * ry;
     const T *in = aug_row<T>(j, blockIdx.y, p.plane, 0);
-    int edge = (p.wide + GROUP - 1) / GROUP * GROUP + c.halo; /* behind it nothing is read */
+    int edge = (p.wide + 3) / 4 * 4 + c.halo; /* behind it nothing is read */
     for (int from = 0; from < rows; from += c.stage) {
       int some = min(c.stage, rows - from);
 #pragma unroll 1
@@ -256,32 +174,28 @@ static __device__ __forceinline__ void tiles(const aug_job &j, const cut &c, con
         for (int k = 0; k < AHEAD; k++, i.next(cols)) {
           int at = i.col * 4 - c.halo;
           to[k] = i.row < some && at < edge ? loaded + i.row * pitch + i.col * 4 : nullptr;
-          if (to[k]) q[k] = fetch(in + (int64_t)mirror(p.y + from + i.row - reach, j.h) * n, at, j, c, p);
+          if (to[k]) q[k] = fetch(in + (int64_t)mirror(p.y + from + i.row - ry, j.h) * n, at, j, c, p);
         }
 #pragma unroll
         for (int k = 0; k < AHEAD; k++)
           if (to[k]) *reinterpret_cast<quad *>(to[k]) = q[k];
       }
       __syncthreads();
-      weights<R> w(wx);
-      int groups = STEP == 3 ? c.wide / GROUP : 1 << c.lg;
 #pragma unroll 1
-      for (int i = (int)threadIdx.x; i < some * groups; i += THREADS) {
-        int row = STEP == 3 ? i / (96 / GROUP) : i >> c.lg, e = (i - row * groups) * GROUP;
+      for (int i = (int)threadIdx.x; i < some * quads; i += THREADS) {
+        int row = i >> c.lg, e = (i - row * quads) * 4;
         if (e >= p.wide) continue;
-        along<R, STEP>(summed + (from + row) * c.wide + e, loaded + row * pitch + c.halo + e, w, rx, c.step);
+        *reinterpret_cast<quad *>(summed + (from + row) * c.wide + e) =
+            sum_along(loaded + row * pitch + c.halo + e, c.step, wx, rx);
       }
       __syncthreads();
     }
-    weights<R> w(wy);
     T *out = static_cast<T *>(j.out) + ((blockIdx.y * j.planes + p.plane) * j.h + p.y) * n;
-    int quads = c.wide / 4, strips = c.high / STRIP;
 #pragma unroll 1
-    for (int i = (int)threadIdx.x; i < strips * quads; i += THREADS) {
-      int strip = STEP == 3 ? i / 24 : i >> c.lg, at = (i - strip * quads) * 4, y = strip * STRIP;
-      if (at >= p.wide || y >= high) continue;
-      column<T> to(out, at, j, c, p);
-      down<R>(to, (int64_t)y * n, n, summed + y * c.wide + at, c.wide, w, ry, high - y);
+    for (int i = (int)threadIdx.x; i < high * quads; i += THREADS) {
+      int y = i >> c.lg, at = (i - y * quads) * 4;
+      if (at >= p.wide) continue;
+      keep(out + (int64_t)y * n, at, j, c, p, sum_quads(summed + (y + ry) * c.wide + at, c.wide, wy, ry));
     }
   }
 }
@@ -304,30 +218,23 @@ static __device__ void copy(const aug_job &j) {
   for (int64_t i = tail + at; i < bytes; i += all) out[i] = in[i];
 }
 
-/* wx[0 .. rx] and wy[0 .. ry], for all threads after the next barrier. */
+/* w[0][0 .. rx] and w[1][0 .. ry], by two warps; for all threads after the next barrier. */
 static __device__ void make_weights(float (*w)[BLUR_WEIGHTS], float sigma, int rx, int ry) {
-  __shared__ double bell[2][BLUR_WEIGHTS];
-  static_assert(2 * BLUR_WEIGHTS <= THREADS, "one weight a thread");
-  int axis = (int)threadIdx.x / BLUR_WEIGHTS, i = (int)threadIdx.x % BLUR_WEIGHTS, r = axis ? ry : rx;
-  bool mine = axis < 2 && i <= r;
-  if (mine) bell[axis][i] = blur_bell(i, sigma);
-  __syncthreads();
-  if (!mine) return;
-  double sum = bell[axis][0];
-  for (int k = 1; k <= r; k++) sum = blur_sum(sum, bell[axis][k]);
-  w[axis][i] = (float)(bell[axis][i] / sum);
+  static_assert(BLUR_WEIGHTS == 32 && THREADS >= 64, "one weight a thread");
+  int axis = (int)threadIdx.x / 32, i = (int)threadIdx.x % 32, r = axis ? ry : rx;
+  if (axis > 1) return;
+  double bell = blur_bell(min(i, r), sigma), sum = __shfl_sync(~0u, bell, 0);
+  for (int k = 1; k <= r; k++) sum = blur_sum(sum, __shfl_sync(~0u, bell, k));
+  w[axis][i] = (float)(bell / sum);
 }
 
 template <int R>
-static __global__ void __launch_bounds__(THREADS, 5) blur(const aug_jobs jobs, const cuts all, const blur_call b) {
+static __global__ void __launch_bounds__(THREADS, R ? 3 : 5)
+    blur(const aug_jobs jobs, const cuts all, const blur_call b) {
   __shared__ float w[2][BLUR_WEIGHTS];
-  __shared__ aug_job j; /* not in as many registers as they have members */
-  __shared__ cut c;
-  if (threadIdx.x == 0) {
-    j = jobs.job[blockIdx.z];
-    c = all.c[blockIdx.z];
-  }
-  __syncthreads();
+  const aug_job &j = jobs.job[blockIdx.z];
+  const cut &c = all.c[blockIdx.z];
+  const strips &s = all.s[blockIdx.z];
   float sigma = b.given ? b.given[blockIdx.y] : blur_draw(&b.dice, blockIdx.y, b.lo, b.hi);
   bool first = blockIdx.x == 0 && blockIdx.z == 0;
   if (b.sigmas && first && threadIdx.x == 0) b.sigmas[blockIdx.y] = sigma;
@@ -340,18 +247,18 @@ static __global__ void __launch_bounds__(THREADS, 5) blur(const aug_jobs jobs, c
     copy(j);
     return;
   }
-  if (blockIdx.x >= c.tiles) return;
   make_weights(w, sigma, b.rx, b.ry);
-  if (R && c.step == 1) {
-    if (j.dtype == SP_U8) tiles<R, 1, uint8_t>(j, c, w[0], w[1], b.rx, b.ry);
-    else tiles<R, 1, float>(j, c, w[0], w[1], b.rx, b.ry);
-  } else if (c.step == 3) {
-    if (j.dtype == SP_U8) tiles<R, 3, uint8_t>(j, c, w[0], w[1], b.rx, b.ry);
-    else tiles<R, 3, float>(j, c, w[0], w[1], b.rx, b.ry);
-  } else {
-    if (j.dtype == SP_U8) tiles<R, 0, uint8_t>(j, c, w[0], w[1], b.rx, b.ry);
-    else tiles<R, 0, float>(j, c, w[0], w[1], b.rx, b.ry);
+  __syncthreads();
+  if constexpr (R != 0) {
+    if (s.all) {
+      if (j.dtype == SP_U8) go_down<uint8_t, R>(j, s, w[0]);
+      else go_down<float, R>(j, s, w[0]);
+      return;
+    }
   }
+  if (blockIdx.x >= c.tiles) return;
+  if (j.dtype == SP_U8) tiles<uint8_t>(j, c, w[0], w[1], b.rx, b.ry);
+  else tiles<float>(j, c, w[0], w[1], b.rx, b.ry);
 }
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
@@ -361,7 +268,7 @@ static size_t cut_up(cut *c, const aug_job *j, int rx, int ry) {
   int64_t n = (int64_t)j->w * j->pix;
   c->cut = j->pix > CUT;
   c->step = c->cut ? (int)CUT : j->pix;
-  c->wide = c->step == 3 ? 96 : n <= 64 ? 64 : 128;
+  c->wide = n <= 64 ? 64 : 128;
   c->lg = c->wide == 64 ? 4 : 5;
   c->high = ry > 15 ? 16 : c->wide == 64 && ry <= 3 ? 64 : 32;
   c->halo = (rx * c->step + 3) / 4 * 4;
@@ -381,25 +288,28 @@ int blur_launch(void *stream, const aug_jobs *jobs, const blur_call *call) {
   cuts all = {};
   size_t shared = 0;
   int64_t most = 1;
-  int rx = call->rx, ry = call->ry;
+  int rx = call->rx, ry = call->ry, small = rx == ry && rx <= STRIPS_MAX ? rx : 0;
   for (int i = 0; i < jobs->count; i++) {
     const aug_job *j = &jobs->job[i];
+    int64_t blocks;
     if (j->mask) { /* as many blocks as a copy needs */
-      most = most > (int64_t)j->h * j->w / 8192 ? most : (int64_t)j->h * j->w / 8192;
-      continue;
+      blocks = (int64_t)j->h * j->w / 8192;
+    } else if (small && cut_strips(&all.s[i], j, jobs->n)) {
+      blocks = ((int64_t)all.s[i].all + THREADS - 1) / THREADS;
+    } else {
+      size_t bytes = cut_up(&all.c[i], j, rx, ry);
+      shared = bytes > shared ? bytes : shared;
+      /* Blocks enough to fill any GPU some times over, but weights made for more than one tile where there are many. */
+      int64_t each = all.c[i].tiles * jobs->n * jobs->count / 4096;
+      each = each < 1 ? 1 : each > 8 ? 8 : each;
+      blocks = (all.c[i].tiles + each - 1) / each;
     }
-    size_t bytes = cut_up(&all.c[i], j, rx, ry);
-    shared = bytes > shared ? bytes : shared;
-    most = most > all.c[i].tiles ? most : all.c[i].tiles;
+    most = most > blocks ? most : blocks;
   }
-  /* Blocks enough to fill any GPU some times over, but weights made for more than one tile where there are many. */
-  int64_t each = most * jobs->n * jobs->count / 4096;
-  each = each < 1 ? 1 : each > 8 ? 8 : each;
-  int64_t blocks = (most + each - 1) / each;
-  dim3 grid((unsigned)(blocks < (1 << 30) ? blocks : 1 << 30), (unsigned)jobs->n, (unsigned)jobs->count);
-  if (rx != ry || rx > 3 || !rx) SP_LAUNCH(blur<0>, grid, THREADS, shared, stream, *jobs, all, *call);
-  else if (rx == 1) SP_LAUNCH(blur<1>, grid, THREADS, shared, stream, *jobs, all, *call);
-  else if (rx == 2) SP_LAUNCH(blur<2>, grid, THREADS, shared, stream, *jobs, all, *call);
+  dim3 grid((unsigned)(most < (1 << 30) ? most : 1 << 30), (unsigned)jobs->n, (unsigned)jobs->count);
+  if (small == 0) SP_LAUNCH(blur<0>, grid, THREADS, shared, stream, *jobs, all, *call);
+  else if (small == 1) SP_LAUNCH(blur<1>, grid, THREADS, shared, stream, *jobs, all, *call);
+  else if (small == 2) SP_LAUNCH(blur<2>, grid, THREADS, shared, stream, *jobs, all, *call);
   else SP_LAUNCH(blur<3>, grid, THREADS, shared, stream, *jobs, all, *call);
   return cudaPeekAtLastError();
 }
