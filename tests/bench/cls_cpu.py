@@ -77,7 +77,11 @@ def main():
     ours = [spcore, "run", os.path.join(HERE, "augment.lua"), "--device=cpu", *common, f"--warm-up={a.warmup}",
             f"--workers={a.threads}"]
     theirs = twins(a.python or ["/usr/bin/python3"], common, a.warmup)
-    ways = {"spcore, serialized": ours, "spcore, a lane a stage": ours + ["--deep"], **theirs}
+    ways = {"spcore, serialized": ours, "spcore, a lane a stage": ours + ["--deep"]}
+    if stages == list(CHAIN):
+        fused = [w for w in ours if not w.startswith("--stages=")] + ["--stages=augment"]
+        ways.update({"spcore, one stage": fused, "spcore, one stage, a lane of its own": fused + ["--deep"]})
+    ways.update(theirs)
     rates = {w: [] for w in ways}
     for _ in range(a.rounds):
         for way, command in ways.items():

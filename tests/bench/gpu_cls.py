@@ -17,8 +17,10 @@ OURS = (
     ("augment gpu, pipelined, captured by step", "gpu", "pipelined", "step"),
     ("augment cpu, serialized, captured", "cpu", "serialized", "lane"),
     ("augment cpu, pipelined, captured by lane", "cpu", "pipelined", "lane"),
+    ("augment gpu, six stages, serialized, captured", "gpu", "serialized", "lane", "--no-fused"),
+    ("augment gpu, six stages, pipelined, captured by lane", "gpu", "pipelined", "lane", "--no-fused"),
 )
-EAGER, CAPTURED, EAGER_PIPELINED, BY_LANE, BY_STEP, CPU, CPU_PIPELINED = ("spcore " + way[0] for way in OURS)
+EAGER, CAPTURED, EAGER_PIPELINED, BY_LANE, BY_STEP, CPU, CPU_PIPELINED = ("spcore " + way[0] for way in OURS[:7])
 SLOW = ("cpu", "serialized", "streams", "streams-pinned")
 THEIRS = (
     ("augmentation on CPU workers", "cpu"),
@@ -52,12 +54,12 @@ def options(b, augment):
 
 
 def ours(b, way, batch, steps):
-    name, augment, strategy, capture = way
+    name, augment, strategy, capture, *more = way
     a = b.a
     return gc.Row(
         "spcore " + name,
         lambda: b.spcore.block(
-            steps, a.warm_up, batch, a.precision, strategy, capture, script=SCRIPT, options=options(b, augment)
+            steps, a.warm_up, batch, a.precision, strategy, capture, script=SCRIPT, options=options(b, augment) + more
         )[0],
     )
 

@@ -42,7 +42,8 @@ t.match(run "run train_cls.lua --data set --size 16 --batch 4 --width 4 --levels
 
 -- the workload that others are measured on
 for _, more in ipairs {
-  "", "--device mock --augment cpu --strategy pipelined", "--augment none", "--fused", "--fused --device mock --augment cpu",
+  "", "--device mock --augment cpu --strategy pipelined", "--augment none", "--no-fused",
+  "--no-fused --device mock --augment cpu",
 } do
   t.match(run("run train_cls.lua --reference --size 16 --batch 4 --steps 4 --warm-up 1 --quiet --threads 2 " .. more),
     ": [%d.]+ steps/s\n$")
@@ -56,5 +57,5 @@ end
 refused("--augment gpu --device cpu", "^spcore: .-%-%-augment gpu: the training runs on the cpu; take %-%-device cuda")
 refused("--augment gpus", "%-%-augment gpus: choose one of auto, cpu, gpu, none; did you mean 'gpu'%?")
 refused("--data nowhere", "nowhere")
-refused("--fused", "%-%-fused: goes with %-%-reference, and not with %-%-augment none")
+refused("--no-fused", "%-%-no%-fused: goes with %-%-reference, and not with %-%-augment none")
 refused("--reference --size 1", "size")
