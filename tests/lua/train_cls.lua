@@ -58,4 +58,4 @@ refused("--augment gpu --device cpu", "^spcore: .-%-%-augment gpu: the training 
 refused("--augment gpus", "%-%-augment gpus: choose one of auto, cpu, gpu, none; did you mean 'gpu'%?")
 refused("--data nowhere", "nowhere")
 refused("--no-fused", "%-%-no%-fused: goes with %-%-reference, and not with %-%-augment none")
-refused("--reference --size 1", "size")
+refused("--reference --size 1", "'crop': 0 is below 1 px")
