@@ -10,6 +10,13 @@
 #include "aug.h"
 #include "draw.h"
 
+/* How many blocks a multiprocessor is to take at a time; before compute capability 8.0 it has room for 1024 threads. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define AUG_PER_SM(threads, blocks) ((threads) * (blocks) <= 1024 ? (blocks) : 1024 / (threads))
+#else
+#define AUG_PER_SM(threads, blocks) (blocks)
+#endif
+
 /* Four elements that a thread stores at once. */
 template <typename T> struct __align__(4 * sizeof(T)) aug_quad { T v[4]; };
 template <> struct __align__(16) aug_quad<int64_t> { int64_t v[4]; };

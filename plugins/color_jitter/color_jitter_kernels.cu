@@ -262,7 +262,7 @@ static __device__ __forceinline__ double *sums_of(double *room, int images, int 
 }
 
 /* blockIdx.z: images alone, no masks. */
-static __global__ void __launch_bounds__(THREADS, 5)
+static __global__ void __launch_bounds__(THREADS, AUG_PER_SM(THREADS, 5))
     grey_sums(const aug_jobs jobs, aug_dice dice, jitter_ranges ranges, const float *given, double *room, float max) {
   const aug_job &j = jobs.job[blockIdx.z];
   __shared__ work w;
@@ -306,7 +306,7 @@ static __device__ void copy_mask(const aug_job &j) {
   });
 }
 
-static __global__ void __launch_bounds__(THREADS, 5)
+static __global__ void __launch_bounds__(THREADS, AUG_PER_SM(THREADS, 5))
     jitter(const aug_jobs jobs, aug_dice dice, jitter_ranges ranges, const float *given, float *factors,
            int64_t *status, double *room, int images, int parts, float max) {
   const aug_job &j = jobs.job[blockIdx.z];

@@ -98,7 +98,7 @@ template <typename T> static __device__ __forceinline__ void move_pixels(const a
   else move_elements<T, 0>(j, f);
 }
 
-static __global__ void __launch_bounds__(THREADS, 8)
+static __global__ void __launch_bounds__(THREADS, AUG_PER_SM(THREADS, 8))
     flip(const aug_jobs jobs, aug_dice dice, flip_odds odds, const int32_t *given, int32_t *done, int64_t *status) {
   const aug_job &j = jobs.job[blockIdx.z];
   __shared__ int32_t drawn[2];

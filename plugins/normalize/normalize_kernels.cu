@@ -112,7 +112,7 @@ static __device__ __forceinline__ void all_runs(const aug_job &j, const lookup<T
 
 /* TABLE: all images are bytes, with few terms. */
 template <bool TABLE>
-static __global__ void __launch_bounds__(THREADS, TABLE ? 8 : 4)
+static __global__ void __launch_bounds__(THREADS, AUG_PER_SM(THREADS, TABLE ? 8 : 4))
     normalize(const aug_jobs jobs, const norm_terms terms) {
   __shared__ lookup<TABLE> t;
   int rows = terms.n + 3;
