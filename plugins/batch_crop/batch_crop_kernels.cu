@@ -95,7 +95,7 @@ static __device__ __forceinline__ void mean_words(const aug_job &j, const aug_pl
   int units = (int)units_of(j), words = j.w * j.pix / 4;
   if (p.x >= units) return;
   int at = b.left * j.pix + 4 * p.x, inside = max(0, min((j.w - 1) * j.pix - at, 4)); /* have a right neighbour */
-  uint32_t mask = inside == 4 ? ~0u : (1u << 8 * inside) - 1;
+  uint32_t mask = (uint32_t)((1ull << 8 * inside) - 1);
   four_bytes here = bytes_from(at, words);
   int third = min(here.high + 1, words - 1);
   bool later = at % 4 + j.pix >= 4; /* the right neighbours begin one word later */
