@@ -6,15 +6,17 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from spstage import CHANNELS_LAST, ROW_MAJOR, Report, Stage, torch_or_skip
+from spstage import CHANNELS_LAST, ROW_MAJOR, Report, Stage, torch_or_skip, torchvision_or_skip
 
 import numpy as np
 
 torch = torch_or_skip()
+torchvision = torchvision_or_skip()
+F = torchvision.transforms.functional
 try:
-    from torchvision.transforms import functional as F, functional_tensor
+    from torchvision.transforms import functional_tensor
 except ImportError:
-    print("skipped: torchvision is not installed (Debian: apt install python3-torchvision)")
+    print(f"skipped: torchvision {torchvision.__version__} makes other hues of bytes than 0.14.1, which is the reference")
     sys.exit(77)
 r = Report()
 rng = np.random.default_rng(8)

@@ -56,9 +56,11 @@ for (n, c, h, w), dtype, order in itertools.product(SIZES, (np.uint8, np.float32
         out = Stage("batch_rotate", {"degrees": 1, "mode": "bilinear", "fill": fill}, [[x], None, angles], order=order).forward()
         want = torch.stack([F.rotate(t[i], float(angles[i]), Bilinear, fill=[float(fill)]) for i in range(n)])
         if dtype == np.float32:
-            # A place has the rounding of a number as large as the width, and torchvision computes it by a matrix product.
+            # A place has the rounding of a number as large as the width, and torchvision computes it by a matrix product,
+            # which PyTorch 2 rounds elsewhere than Debian's.
+            place = 3e-8 if torch.__version__ < "2" else 1.2e-7
             r.close(f"batch_rotate bilinear {name} fill {fill}", out["images"], want.numpy(), rtol=0,
-                    atol=(5e-7 + 3e-8 * max(h, w)) * np.abs(x).max())
+                    atol=(5e-7 + place * max(h, w)) * np.abs(x).max())
         else:
             off = np.abs(out["images"].astype(int) - want.numpy().astype(int))
             r.true(f"batch_rotate bilinear {name} fill {fill}", off.max() <= 1 and off.mean() < 3e-3, f"{off.max()}, {off.mean()}")
