@@ -92,6 +92,9 @@ static void one(const struct aug_case *c, const int64_t *size, int dtype, int or
   twin_close(&w);
 }
 
+/* Where the emulator runs under a sanitizer each size has one type and order, in turn, in place of all four. */
+static bool too_long(size_t s, int d, int o) { return getenv("SP_TEST_SMALL") && s % 4 != (size_t)(2 * d + o); }
+
 START_TEST(same_as_cpu) {
   for (size_t s = 0; s < (getenv("SP_TEST_SMALL") ? 3 : SP_ARRAY(sizes)); s++)
     for (int d = 0; d < 2; d++)
@@ -108,7 +111,8 @@ START_TEST(turned_tiles) {
                                      {1, 1, 66, 130}, {1, 2, 1, 7},    {1, 3, 9, 1}};
   for (size_t s = 0; s < SP_ARRAY(large); s++)
     for (int d = 0; d < 2; d++)
-      for (int o = 0; o < 2; o++) one(&turns[_i], large[s], dtypes[d], orders[o], 1);
+      for (int o = 0; o < 2; o++)
+        if (!too_long(s, d, o)) one(&turns[_i], large[s], dtypes[d], orders[o], 1);
 }
 END_TEST
 
@@ -156,10 +160,12 @@ START_TEST(sized) {
                                          {"resize", "{ size = { 20, 100 } }"},
                                          {"resize", "{ size = { 35, 175 } }"},
                                          {"resize", "{ size = { 30, 220 }, antialias = false }"}};
-  static const int64_t some[][4] = {{5, 3, 40, 200}, {2, 4, 40, 200}, {2, 2, 43, 202}, {1, 8, 40, 203}, {1, 5, 40, 204}};
-  for (size_t s = 0; s < (getenv("SP_TEST_SMALL") ? 3 : SP_ARRAY(some)); s++)
+  static const int64_t some[][4] = {
+      {5, 3, 40, 200}, {2, 4, 40, 200}, {2, 2, 43, 202}, {1, 8, 40, 203}, {1, 5, 40, 204}};
+  for (size_t s = 0; s < SP_ARRAY(some); s++)
     for (int d = 0; d < 2; d++)
-      for (int o = 0; o < 2; o++) one(&list[_i], some[s], dtypes[d], orders[o], 1);
+      for (int o = 0; o < 2; o++)
+        if (!too_long(s, d, o)) one(&list[_i], some[s], dtypes[d], orders[o], 1);
 }
 END_TEST
 
@@ -172,22 +178,23 @@ START_TEST(blur_tiles) {
       {2, 19, 33, 37}, {1, 16, 40, 36}, {1, 3, 75, 204}, {1, 2, 130, 300}, {1, 8, 32, 33}};
   for (size_t s = 0; s < SP_ARRAY(large); s++)
     for (int d = 0; d < 2; d++)
-      for (int o = 0; o < 2; o++) one(&blurs[_i], large[s], dtypes[d], orders[o], 1);
+      for (int o = 0; o < 2; o++)
+        if (!too_long(s, d, o)) one(&blurs[_i], large[s], dtypes[d], orders[o], 1);
 }
 END_TEST
 
 /* Small kernels: one group of pixels and rows of some, the last of which overlap, whole warps and parts of one, one
  * strip and many. */
 START_TEST(blur_strips) {
-  static const struct aug_case blurs[] = {
-      {"blur", "{ kernel = 3 }"},
-      {"blur", "{ kernel = 5, sigma = { 0.5, 3 } }"},
-      {"blur", "{ kernel = 7, sigma = 0.8 }"}};
-  static const int64_t small[][4] = {{3, 3, 17, 4},  {2, 3, 4, 6},   {2, 1, 5, 12},  {2, 3, 9, 8},    {1, 3, 6, 5},
+  static const struct aug_case blurs[] = {{"blur", "{ kernel = 3 }"},
+                                          {"blur", "{ kernel = 5, sigma = { 0.5, 3 } }"},
+                                          {"blur", "{ kernel = 7, sigma = 0.8 }"}};
+  static const int64_t small[][4] = {{3, 3, 17, 4},  {2, 3, 4, 6},    {2, 1, 5, 12},  {2, 3, 9, 8},    {1, 3, 6, 5},
                                      {1, 2, 40, 20}, {2, 3, 90, 132}, {1, 1, 7, 516}, {1, 3, 600, 16}, {70, 3, 33, 64}};
   for (size_t s = 0; s < SP_ARRAY(small); s++)
     for (int d = 0; d < 2; d++)
-      for (int o = 0; o < 2; o++) one(&blurs[_i], small[s], dtypes[d], orders[o], 1);
+      for (int o = 0; o < 2; o++)
+        if (!too_long(s, d, o)) one(&blurs[_i], small[s], dtypes[d], orders[o], 1);
 }
 END_TEST
 
@@ -380,6 +387,7 @@ START_TEST(augment_tiles) {
   for (size_t s = 0; s < SP_ARRAY(large); s++)
     for (int d = 0; d < 2; d++)
       for (int o = 0; o < 2; o++) {
+        if (too_long(s, d, o)) continue;
         if (_i == 2 || _i == 3) one(&list[_i], (int64_t[]){large[s][0], large[s][1], 66, 76}, dtypes[d], orders[o], 1);
         else one(&list[_i], large[s], dtypes[d], orders[o], 1);
       }
