@@ -104,13 +104,14 @@ int nnc_conv_prepare(nnc_call *c, const nn_xop *op);
 int nnc_conv_forward(nnc_call *c, const nn_xop *op);
 int nnc_conv_backward(nnc_call *c, const nn_xop *op);
 void nnc_conv_free(nn_dconv *p);
-/* Everything else. */
-/* Finds the ops that one kernel computes. Their gradients' pieces are in off_patch of the second. */
+/* Two ops that one kernel computes, found by nnc_stem_find(); `op` is the second. Their gradients' pieces are in its
+ * off_patch. */
 void nnc_stem_find(nn_cuda *cuda);
 void nnc_stem_size(nn_cuda *cuda, const nn_xop *op);
 int nnc_stem_prepare(nnc_call *c, const nn_xop *op);
 int nnc_stem_forward(nnc_call *c, const nn_xop *op);
 int nnc_stem_backward(nnc_call *c, const nn_xop *op);
+/* Everything else. */
 void nnc_op_size(nn_cuda *cuda, nn_xop *op);
 int nnc_op_forward(nnc_call *c, const nn_xop *op);
 int nnc_op_backward(nnc_call *c, const nn_xop *op);
