@@ -79,14 +79,8 @@ template <typename T, int R, int STEP, bool QUADS> struct strip {
     K = 2 * R + 1,
     /* The loop does some rows a turn, so that the ring of the last K needs few moves of registers, or none; and loads
      * some rows ahead, as many as there are registers for. AHEAD_ROWS divides ROWS. */
-    ROWS = STEP == 1        ? K
-           : !QUADS         ? 1
-           : sizeof(T) == 1 ? 4
-                            : 2,
-    AHEAD_ROWS = !QUADS           ? 1
-                 : STEP == 1      ? K
-                 : sizeof(T) == 1 ? 2
-                                  : 1,
+    ROWS = STEP == 1 ? K : !QUADS ? 1 : sizeof(T) == 1 ? 4 : 2,
+    AHEAD_ROWS = !QUADS ? 1 : STEP == 1 ? K : sizeof(T) == 1 ? 2 : 1,
     RING = ROWS == K ? K : 2 * R + ROWS,
     PEELED = ROWS == K, /* the rows before the first that is stored are not part of the loop */
   };
@@ -97,16 +91,15 @@ template <typename T, int R, int STEP, bool QUADS> struct strip {
     four_of<T> q[STAGED ? MINE + 1 : WIDE];
   };
 
-  const T *from;    /* the thread's first element in row `at`; staged: the row */
-  int at, last;     /* row of the next fetch, which may lie outside; last row that is needed */
-  int n, h, x, w;   /* elements of a row, rows; first pixel of the thread, pixels of a row */
+  const T *from; /* the thread's first element in row `at`; staged: the row */
+  int at, last;  /* row of the next fetch, which may lie outside; last row that is needed */
+  int n, h, x, w; /* elements of a row, rows; first pixel of the thread, pixels of a row */
   int lane, before; /* staged: quads of the row before those of the warp */
   four_of<T> *box;  /* staged: the warp's part of a row */
 
-  /* Loads of a row and goes on to the next. What lies outside of the image is anything. */
+  /* Loads of a row and goes on to the next. What lies outside of the image is left open. */
   __device__ __forceinline__ loaded fetch() {
-    loaded r;
-    if constexpr (STAGED || !QUADS) r = {};
+    loaded r = {};
     const four_of<T> *q = reinterpret_cast<const four_of<T> *>(from);
     if constexpr (STAGED) {
 #pragma unroll
@@ -115,7 +108,7 @@ template <typename T, int R, int STEP, bool QUADS> struct strip {
     } else if constexpr (QUADS) {
 #pragma unroll
       for (int i = 0; i < WIDE; i++)
-        r.q[i] = q[(i < NEAR && x <= 0) || (i >= NEAR + MINE && x + SIDE >= w) ? 0 : i - NEAR];
+        if ((i >= NEAR || x > 0) && (i < NEAR + MINE || x + SIDE < w)) r.q[i] = q[i - NEAR];
     } else {
 #pragma unroll
       for (int i = -R; i < SIDE + R; i++) {
@@ -228,7 +221,7 @@ template <typename T, int R, int STEP, bool QUADS> struct strip {
       weight[t] = weights[t];
       off[t] = __fmul_rn(weight[t], t ? -2 * BIAS : -BIAS);
     }
-    auto next = [&](float(&y)[OWN], loaded &r) {
+    auto next = [&](float (&y)[OWN], loaded &r) {
       loaded now = r;
       r = me.fetch();
       me.along(y, me.hand_round(now), weight, off);
