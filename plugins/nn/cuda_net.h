@@ -21,7 +21,6 @@ typedef struct nn_cop {
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp */
   size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
   const nn_xop *first; /* GEMM: the op before it, where one kernel computes both; NULL */
-  int within;          /* is such an op before it */
   int64_t pieces;      /* in the call in progress: so many are there, left by the pass that completed the gradient; -1:
                       * they lie elsewhere and are to be added up already */
 } nn_cop;

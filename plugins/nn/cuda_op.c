@@ -51,7 +51,6 @@ void nnc_stem_find(nn_cuda *cuda) {
     x = nnc_map(&low->vals[first->in], low->batch);
     if (first->x != NN_X_NARROW || first->d.k[0] != 1 || !first->d.relu || !nnk_stem(&x, between->c, &y)) continue;
     cuda->cops[i].first = first;
-    cuda->cops[between->producer].within = 1;
     between->unstored = 1;
   }
 }

@@ -140,7 +140,7 @@ int nn_cuda_forward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   if (!st) st = cast_weights(&c, 0);
   for (int i = 0; i < low->n_ops && !st; i++) {
     const nn_xop *op = &low->ops[i];
-    if (!low->vals[op->out].wanted || cuda->cops[i].within) continue;
+    if (!low->vals[op->out].wanted || low->vals[op->out].unstored) continue;
     if (cuda->cops[i].first) st = nnc_stem_forward(&c, op);
     else if (op->x == NN_X_GEMM) st = nnc_gemm_forward(&c, op);
     else if (op->x == NN_X_CONV) st = nnc_conv_forward(&c, op);
@@ -281,7 +281,7 @@ int nn_cuda_backward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   for (int i = low->n_ops - 1; i >= 0 && !st; i--) {
     const nn_xop *op = &low->ops[i];
     int there = 0;
-    if (!low->vals[op->out].need || cuda->cops[i].within) continue;
+    if (!low->vals[op->out].need || low->vals[op->out].unstored) continue;
     st = arrive(&c, op, &there);
     if (st) break;
     if (!there) {
