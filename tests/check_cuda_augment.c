@@ -184,13 +184,14 @@ START_TEST(blur_tiles) {
 END_TEST
 
 /* Small kernels: one group of pixels and rows of some, the last of which overlap, whole warps and parts of one, one
- * strip and many. */
+ * strip and many, warps that have none. */
 START_TEST(blur_strips) {
   static const struct aug_case blurs[] = {{"blur", "{ kernel = 3 }"},
                                           {"blur", "{ kernel = 5, sigma = { 0.5, 3 } }"},
                                           {"blur", "{ kernel = 7, sigma = 0.8 }"}};
-  static const int64_t small[][4] = {{3, 3, 17, 4},  {2, 3, 4, 6},    {2, 1, 5, 12},  {2, 3, 9, 8},    {1, 3, 6, 5},
-                                     {1, 2, 40, 20}, {2, 3, 90, 132}, {1, 1, 7, 516}, {1, 3, 600, 16}, {70, 3, 33, 64}};
+  static const int64_t small[][4] = {{3, 3, 17, 4},  {2, 3, 4, 6},    {2, 1, 5, 12},   {2, 3, 9, 8},
+                                     {1, 3, 6, 5},   {1, 2, 40, 20},  {2, 3, 90, 132}, {1, 3, 12, 128},
+                                     {1, 1, 7, 516}, {1, 3, 600, 16}, {70, 3, 33, 64}};
   for (size_t s = 0; s < SP_ARRAY(small); s++)
     for (int d = 0; d < 2; d++)
       for (int o = 0; o < 2; o++)

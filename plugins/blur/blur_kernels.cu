@@ -218,14 +218,16 @@ static __device__ void copy(const aug_job &j) {
   for (int64_t i = tail + at; i < bytes; i += all) out[i] = in[i];
 }
 
-/* w[0][0 .. rx] and w[1][0 .. ry], by two warps; for all threads after the next barrier. */
+/* w[0][0 .. rx] and w[1][0 .. ry], by two warps, for all threads of the block. */
 static __device__ void make_weights(float (*w)[BLUR_WEIGHTS], float sigma, int rx, int ry) {
   static_assert(BLUR_WEIGHTS == 32 && THREADS >= 64, "one weight a thread");
   int axis = (int)threadIdx.x / 32, i = (int)threadIdx.x % 32, r = axis ? ry : rx;
-  if (axis > 1) return;
-  double bell = blur_bell(min(i, r), sigma), sum = __shfl_sync(~0u, bell, 0);
-  for (int k = 1; k <= r; k++) sum = blur_sum(sum, __shfl_sync(~0u, bell, k));
-  w[axis][i] = (float)(bell / sum);
+  if (axis <= 1) {
+    double bell = blur_bell(min(i, r), sigma), sum = __shfl_sync(~0u, bell, 0);
+    for (int k = 1; k <= r; k++) sum = blur_sum(sum, __shfl_sync(~0u, bell, k));
+    w[axis][i] = (float)(bell / sum);
+  }
+  __syncthreads();
 }
 
 template <int R>
@@ -247,16 +249,16 @@ static __global__ void __launch_bounds__(THREADS, R ? 3 : 5)
     copy(j);
     return;
   }
-  make_weights(w, sigma, b.rx, b.ry);
-  __syncthreads();
+  auto weigh = [&] { make_weights(w, sigma, b.rx, b.ry); };
   if constexpr (R != 0) {
     if (s.all) {
-      if (j.dtype == SP_U8) go_down<uint8_t, R>(j, s, w[0]);
-      else go_down<float, R>(j, s, w[0]);
+      if (j.dtype == SP_U8) go_down<uint8_t, R>(j, s, w[0], weigh);
+      else go_down<float, R>(j, s, w[0], weigh);
       return;
     }
   }
   if (blockIdx.x >= c.tiles) return;
+  weigh();
   if (j.dtype == SP_U8) tiles<uint8_t>(j, c, w[0], w[1], b.rx, b.ry);
   else tiles<float>(j, c, w[0], w[1], b.rx, b.ry);
 }

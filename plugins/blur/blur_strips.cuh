@@ -79,8 +79,14 @@ template <typename T, int R, int STEP, bool QUADS> struct strip {
     K = 2 * R + 1,
     /* The loop does some rows a turn, so that the ring of the last K needs few moves of registers, or none; and loads
      * some rows ahead, as many as there are registers for. AHEAD_ROWS divides ROWS. */
-    ROWS = STEP == 1 ? K : !QUADS ? 1 : sizeof(T) == 1 ? 4 : 2,
-    AHEAD_ROWS = !QUADS ? 1 : STEP == 1 ? K : sizeof(T) == 1 ? 2 : 1,
+    ROWS = STEP == 1        ? K
+           : !QUADS         ? 1
+           : sizeof(T) == 1 ? 4
+                            : 2,
+    AHEAD_ROWS = !QUADS           ? 1
+                 : STEP == 1      ? K
+                 : sizeof(T) == 1 ? 2
+                                  : 1,
     RING = ROWS == K ? K : 2 * R + ROWS,
     PEELED = ROWS == K, /* the rows before the first that is stored are not part of the loop */
   };
@@ -91,9 +97,9 @@ template <typename T, int R, int STEP, bool QUADS> struct strip {
     four_of<T> q[STAGED ? MINE + 1 : WIDE];
   };
 
-  const T *from; /* the thread's first element in row `at`; staged: the row */
-  int at, last;  /* row of the next fetch, which may lie outside; last row that is needed */
-  int n, h, x, w; /* elements of a row, rows; first pixel of the thread, pixels of a row */
+  const T *from;    /* the thread's first element in row `at`; staged: the row */
+  int at, last;     /* row of the next fetch, which may lie outside; last row that is needed */
+  int n, h, x, w;   /* elements of a row, rows; first pixel of the thread, pixels of a row */
   int lane, before; /* staged: quads of the row before those of the warp */
   four_of<T> *box;  /* staged: the warp's part of a row */
 
@@ -188,9 +194,11 @@ template <typename T, int R, int STEP, bool QUADS> struct strip {
     }
   }
 
-  static __device__ __forceinline__ void go(const aug_job &j, const strips &s, const float *weights) {
-    uint32_t item = blockIdx.x * THREADS + threadIdx.x;
-    if (item >= s.all) return;
+  /* weigh() makes the weights, which takes about as long as the first rows are on their way; all threads call it. */
+  template <typename Weigh>
+  static __device__ __forceinline__ void go(const aug_job &j, const strips &s, const float *weights, Weigh weigh) {
+    if (blockIdx.x * THREADS >= s.all) return;
+    uint32_t thread = blockIdx.x * THREADS + threadIdx.x, item = min(thread, s.all - 1);
     int line = (int)(item / (uint32_t)s.groups), plane = line / s.down, y = (line - plane * s.down) * s.high;
     int group = (int)(item - (uint32_t)line * (uint32_t)s.groups);
     int64_t first = ((int64_t)blockIdx.y * j.planes + plane) * j.h;
@@ -215,13 +223,15 @@ template <typename T, int R, int STEP, bool QUADS> struct strip {
     loaded ahead[AHEAD_ROWS];
 #pragma unroll
     for (int k = 0; k < AHEAD_ROWS; k++) ahead[k] = me.fetch();
+    weigh();
+    if (thread >= s.all) return; /* it was needed for the weights only */
     float weight[R + 1], off[R + 1], ring[RING][OWN];
 #pragma unroll
     for (int t = 0; t <= R; t++) {
       weight[t] = weights[t];
       off[t] = __fmul_rn(weight[t], t ? -2 * BIAS : -BIAS);
     }
-    auto next = [&](float (&y)[OWN], loaded &r) {
+    auto next = [&](float(&y)[OWN], loaded &r) {
       loaded now = r;
       r = me.fetch();
       me.along(y, me.hand_round(now), weight, off);
@@ -261,14 +271,14 @@ template <typename T, int R, int STEP, bool QUADS> struct strip {
 };
 
 /* All strips of this block's sample and tensor. */
-template <typename T, int R>
-static __device__ __forceinline__ void go_down(const aug_job &j, const strips &s, const float *weights) {
+template <typename T, int R, typename Weigh>
+static __device__ __forceinline__ void go_down(const aug_job &j, const strips &s, const float *weights, Weigh weigh) {
   if (j.pix == 1) {
-    if (s.quads) strip<T, R, 1, true>::go(j, s, weights);
-    else strip<T, R, 1, false>::go(j, s, weights);
+    if (s.quads) strip<T, R, 1, true>::go(j, s, weights, weigh);
+    else strip<T, R, 1, false>::go(j, s, weights, weigh);
   } else {
-    if (s.quads) strip<T, R, 3, true>::go(j, s, weights);
-    else strip<T, R, 3, false>::go(j, s, weights);
+    if (s.quads) strip<T, R, 3, true>::go(j, s, weights, weigh);
+    else strip<T, R, 3, false>::go(j, s, weights, weigh);
   }
 }
 
