@@ -101,6 +101,7 @@ static const struct net {
      4, 1, 1, 0, 0, 0},
     {"encoder", "plain", "{ width = 8 }", 3, 3, 16, 16, KINKS, 0, 0},
     {"encoder", "plain, three halvings, one channel", "{ depth = 3, width = 5 }", 2, 1, 24, 16, KINKS, 0, 0},
+    {"encoder", "plain, two layers as one", "{ depth = 4 }", 3, 3, 16, 32, KINKS, 0, 0},
     {"encoder", "unet", "{ model = \"unet\", width = 8 }", 2, 3, 16, 24, KINKS, 0, 0},
     {"encoder", "unet, halved by convolution", "{ model = \"unet\", width = 4, depth = 2, convs = 1, down = \"conv\" }",
      2, 3, 12, 20, KINKS, 0, 0},
@@ -234,17 +235,20 @@ static void train_in_place(const struct net *net, int order, int precision, bool
   twin_close(&w);
 }
 
+static void want_no_maps(twin *w) {
+  for (int i = 0; !strcmp(w->stage, "encoder") && i < spt_count(w->a, SPT_OUT, 1); i++) {
+    TWIN_BOTH(w, spt_want, SPT_OUT, 1, i, 0);
+    TWIN_BOTH(w, spt_want, SPT_DOUT, 1, i, 0);
+  }
+}
+
 /* What nobody asks for is not computed; what is asked for comes out the same. */
 static void train_unwanted(const struct net *net, int order, int precision) {
   twin w;
   open_net(&w, net, ", parts unwanted", order, precision);
   twin_plan(&w, 1);
   want_all(&w, SPT_DIN, 0);
-  if (!strcmp(net->stage, "encoder"))
-    for (int i = 0; i < spt_count(w.a, SPT_OUT, 1); i++) {
-      TWIN_BOTH(&w, spt_want, SPT_OUT, 1, i, 0);
-      TWIN_BOTH(&w, spt_want, SPT_DOUT, 1, i, 0);
-    }
+  want_no_maps(&w);
   twin_forward(&w, 0);
   twin_backward(&w);
   twin_compare_step(&w);
@@ -263,10 +267,12 @@ static void frozen(const struct net *net, int order, int precision) {
   twin_close(&w);
 }
 
-static void inference(const struct net *net, int order, int precision) {
+/* maps: an encoder's are wanted; without, it may compute two layers as one. */
+static void inference(const struct net *net, int order, int precision, bool maps) {
   twin w;
-  open_net(&w, net, ", not training", order, precision);
+  open_net(&w, net, maps ? ", not training" : ", not training, without maps", order, precision);
   twin_plan(&w, 0);
+  if (!maps) want_no_maps(&w);
   twin_forward(&w, 0);
   twin_compare(&w, SPT_OUT);
   twin_compare(&w, SPT_WEIGHT);
@@ -291,6 +297,7 @@ void twin_net(int i, int precision) {
   if (small && precision != SP_PRECISION_FP32) {
     train_once(net, precision, true);
     train_in_place(net, SP_ROW_MAJOR, precision, false);
+    if (!strcmp(net->stage, "encoder")) inference(net, SP_ROW_MAJOR, precision, false);
     return;
   }
   train(net, "", SP_ROW_MAJOR, precision);
@@ -299,5 +306,6 @@ void twin_net(int i, int precision) {
   train_short(net, SP_CHANNELS_LAST, precision);
   train_unwanted(net, SP_CHANNELS_LAST, precision);
   frozen(net, SP_ROW_MAJOR, precision);
-  inference(net, SP_CHANNELS_LAST, precision);
+  inference(net, SP_CHANNELS_LAST, precision, true);
+  if (!strcmp(net->stage, "encoder")) inference(net, SP_ROW_MAJOR, precision, false);
 }

@@ -39,10 +39,11 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   for (int i = 0; i < low->n_ops; i++) {
     nn_xop *op = &low->ops[i];
     size_t own = 0;
+    int together = low->vals[op->in].unstored || low->vals[op->out].unstored;
     if (cuda->cops[i].first) nnc_stem_size(cuda, op);
-    else if (op->x == NN_X_GEMM) nnc_gemm_size(cuda, op, &own);
+    if (op->x == NN_X_GEMM && !together) nnc_gemm_size(cuda, op, &own);
     else if (op->x == NN_X_CONV) nnc_conv_size(cuda, op, &own);
-    else if (!low->vals[op->out].unstored) nnc_op_size(cuda, op);
+    else if (!together) nnc_op_size(cuda, op);
     arena = larger(arena, own);
     low->tmp_bytes = larger(low->tmp_bytes, nn_align(op->tmp));
     if (low->training && op->d.bias && (op->x == NN_X_GEMM || op->x == NN_X_CONV)) {

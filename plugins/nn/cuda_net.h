@@ -20,7 +20,7 @@ typedef struct nn_cop {
   size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp */
   size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
-  const nn_xop *first; /* GEMM: the op before it, where one kernel computes both; NULL */
+  const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */
   int64_t pieces;      /* in the call in progress: so many are there, left by the pass that completed the gradient; -1:
                       * they lie elsewhere and are to be added up already */
 } nn_cop;
@@ -104,8 +104,9 @@ int nnc_conv_forward(nnc_call *c, const nn_xop *op);
 int nnc_conv_backward(nnc_call *c, const nn_xop *op);
 void nnc_conv_free(nn_dconv *p);
 /* Two ops that one kernel computes, found by nnc_stem_find(); `op` is the second. Their gradients' pieces are in its
- * off_patch. */
+ * off_patch. nnc_stem_choose() finds in a call whether somebody wants the value between all the same. */
 void nnc_stem_find(nn_cuda *cuda);
+void nnc_stem_choose(nn_cuda *cuda);
 void nnc_stem_size(nn_cuda *cuda, const nn_xop *op);
 int nnc_stem_prepare(nnc_call *c, const nn_xop *op);
 int nnc_stem_forward(nnc_call *c, const nn_xop *op);

@@ -38,21 +38,39 @@ static int narrow_backward(nnc_call *c, const nn_xop *op) {
 }
 
 /* ---- a narrow convolution and the patch convolution of its map ---- */
+/* Who else reads op's input: in a call 1, if such a result is wanted; before, 1 if it cannot be left out in any call.
+ * Without a backward what only gives the value out can, where nobody wants it. */
+static int read_besides(const nn_low *low, const nn_xop *op, int call) {
+  for (int i = 0; i < low->n_ops; i++) {
+    const nn_xop *other = &low->ops[i];
+    const nn_val *out = &low->vals[other->out];
+    if (other == op || (other->in != op->in && other->in2 != op->in)) continue;
+    if (call ? out->wanted : low->training || out->out_port < 0 || out->uses) return 1;
+  }
+  return 0;
+}
+
 void nnc_stem_find(nn_cuda *cuda) {
   nn_low *low = &cuda->low;
   for (int i = 0; i < low->n_ops; i++) {
     const nn_xop *op = &low->ops[i], *first;
     nn_val *between = &low->vals[op->in], *out = &low->vals[op->out];
     nnk_map x, y = nnc_map(out, low->batch);
-    if (op->x != NN_X_GEMM || op->d.kind != NN_OP_CONV || op->d.k[0] != 2 || between->uses != 1 ||
-        between->producer < 0 || between->out_port >= 0)
+    if (op->x != NN_X_GEMM || op->d.kind != NN_OP_CONV || op->d.k[0] != 2 || between->producer < 0 ||
+        between->out_port >= 0 || read_besides(low, op, 0))
       continue;
     first = &low->ops[between->producer];
     x = nnc_map(&low->vals[first->in], low->batch);
     if (first->x != NN_X_NARROW || first->d.k[0] != 1 || !first->d.relu || !nnk_stem(&x, between->c, &y)) continue;
     cuda->cops[i].first = first;
-    between->unstored = 1;
+    between->unstored = between->uses == 1;
   }
+}
+
+void nnc_stem_choose(nn_cuda *cuda) {
+  nn_low *low = &cuda->low;
+  for (int i = 0; i < low->n_ops; i++)
+    if (cuda->cops[i].first) low->vals[low->ops[i].in].wanted = read_besides(low, &low->ops[i], 1);
 }
 
 void nnc_stem_size(nn_cuda *cuda, const nn_xop *op) {

@@ -63,6 +63,7 @@ static nnc_call begin(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io, size_t front,
       else m->p = saved ? at(io->saved, v->off_saved) : at(c.fixed + cuda->fixed_bytes, v->off_infer);
     }
   }
+  nnc_stem_choose(cuda);
   return c;
 }
 
@@ -125,9 +126,11 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   cuda->ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
   if (!cuda->ext) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the device has no extension %s", SP_EXT_CUDA);
   for (int i = 0; i < cuda->low.n_ops && !st; i++) {
-    if (cuda->cops[i].first) st = nnc_stem_prepare(&c, &cuda->low.ops[i]);
-    else if (cuda->low.ops[i].x == NN_X_GEMM) st = nnc_gemm_prepare(&c, &cuda->low.ops[i]);
-    else if (cuda->low.ops[i].x == NN_X_CONV) st = nnc_conv_prepare(&c, &cuda->low.ops[i]);
+    const nn_xop *op = &cuda->low.ops[i];
+    if (cuda->cops[i].first) st = nnc_stem_prepare(&c, op);
+    if (st || cuda->low.vals[op->in].unstored) continue;
+    if (op->x == NN_X_GEMM) st = nnc_gemm_prepare(&c, op);
+    else if (op->x == NN_X_CONV) st = nnc_conv_prepare(&c, op);
   }
   return st;
 }
@@ -140,8 +143,8 @@ int nn_cuda_forward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   if (!st) st = cast_weights(&c, 0);
   for (int i = 0; i < low->n_ops && !st; i++) {
     const nn_xop *op = &low->ops[i];
-    if (!low->vals[op->out].wanted || low->vals[op->out].unstored) continue;
-    if (cuda->cops[i].first) st = nnc_stem_forward(&c, op);
+    if (!low->vals[op->out].wanted) continue;
+    if (cuda->cops[i].first && !low->vals[op->in].wanted) st = nnc_stem_forward(&c, op);
     else if (op->x == NN_X_GEMM) st = nnc_gemm_forward(&c, op);
     else if (op->x == NN_X_CONV) st = nnc_conv_forward(&c, op);
     else st = nnc_op_forward(&c, op);
