@@ -21,6 +21,13 @@ AS_IF([test "x${sp_cuda%%:*}" = xyes],
      [sp_emu=yes], [sp_emu="no: no C++17 compiler that takes the headers of CUDA"])
    AC_MSG_RESULT([$sp_emu])
    CPPFLAGS=$sp_saved_CPPFLAGS CXXFLAGS=$sp_saved_CXXFLAGS
+   # ASan would put the locals of each call of each thread of a kernel on the heap, which takes three times as long.
+   AS_IF([test "x$enable_asan" = xyes],
+     [for sp_flag in --param=asan-use-after-return=0 -fsanitize-address-use-after-return=never; do
+        CXXFLAGS="$sp_saved_CXXFLAGS -Werror $SP_SAN_CFLAGS $sp_flag"
+        AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])], [SP_CXXFLAGS="$SP_CXXFLAGS $sp_flag"; break])
+      done
+      CXXFLAGS=$sp_saved_CXXFLAGS])
    AC_LANG_POP([C++])])
 AC_SUBST([SP_CXXFLAGS])
 AC_SUBST([SP_EMU_CPPFLAGS])

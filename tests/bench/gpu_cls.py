@@ -169,6 +169,10 @@ def section(b):
     overlap(b, "cpu", rates, ((CPU_PIPELINED, CPU),))
 
 
+def cell(rates, name):
+    return "-" if name not in rates else f"{rates[name]:.1f}" if rates[name] else "failed"
+
+
 def steps_of(row, a):
     found = re.search(r"\((\d+) steps\)$", row.name)
     return int(found.group(1)) if found else a.steps
@@ -190,27 +194,29 @@ def section_batches(b):
     need_rows(b, ways + mine)
     peers = {way: gc.Peer(a, PROGRAM) for _, way in ways}
     print(f"\ncls-batches: {a.size} x {a.size}, {a.precision}, median steps/s of {a.batch_runs} turns")
-    names = [f"P{k + 1}" for k in range(len(ways))] + [f"S{k + 1}" for k in range(len(mine))]
-    for short, name in zip(names, ["PyTorch " + n for n, _ in ways] + ["spcore " + way[0] for way in mine]):
-        print(f"  {short}: {name}")
-    print(f"{'batch':>5} {'steps':>9}" + "".join(f"{n:>9}" for n in names) + f"{'x best':>8}{'gain':>7}")
+    names = ["PyTorch " + n for n, _ in ways] + ["spcore " + way[0] for way in mine]
+    short = [f"P{k + 1}" for k in range(len(ways))] + [f"S{k + 1}" for k in range(len(mine))]
+    for column, name in zip(short, names):
+        print(f"  {column}: {name}")
+    print(f"{'batch':>5} {'steps':>9}" + "".join(f"{n:>9}" for n in short) + f"{'x best':>8}{'gain':>7}")
     for batch in a.cls_batches:
         if time.monotonic() > b.deadline:
             print(f"{batch:5} left out, as larger ones: the time is up")
             break
         scale = min(1.0, a.cls_batch / batch)
         fast, slow = max(min(20, a.steps), int(a.steps * scale)), max(min(8, a.slow_steps), int(a.slow_steps * scale))
-        rows = [theirs(b, n, way, batch, slow if way in SLOW else fast, peers[way]) for n, way in ways]
+        there = [(n, way) for n, way in ways if way != "compile" or batch in a.sweep_compile]
+        rows = [theirs(b, n, way, batch, slow if way in SLOW else fast, peers[way]) for n, way in there]
         rows += [ours(b, way, batch, fast) for way in mine]
         gc.contest(rows, a.batch_runs, b.deadline)
         for k, row in enumerate(rows):
-            b.keep("cls-batches", row, a.precision, batch, slow if k < len(ways) and ways[k][1] in SLOW else fast)
+            b.keep("cls-batches", row, a.precision, batch, slow if k < len(there) and there[k][1] in SLOW else fast)
         rates = {row.name: row.median for row in rows}
-        best = ratio(rates, [CAPTURED, BY_LANE], [r.name for r in rows[: len(ways)]])
+        best = ratio(rates, [CAPTURED, BY_LANE], [r.name for r in rows[: len(there)]])
         gain = ratio(rates, [BY_LANE], [CAPTURED])
         print(
             f"{batch:5} {f'{fast}/{slow}':>9}"
-            + "".join(f"{row.median:9.1f}" if row.rates else f"{'failed':>9}" for row in rows)
+            + "".join(f"{cell(rates, name):>9}" for name in names)
             + (f"{best:8.2f}" if best else f"{'':8}")
             + (f"{gain:7.2f}" if gain else ""),
             flush=True,

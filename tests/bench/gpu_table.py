@@ -281,7 +281,7 @@ def parse():
     p.add_argument("--batches", default="1,2,4,8,16,32,64,128")
     p.add_argument("--cls-batches", default="8,16,32,64,128,256")
     p.add_argument("--rows", default="", help="of main, bf16, cls and cls-batches: whose names hold one of these, with commas")
-    p.add_argument("--sweep-compile", action="store_true", help="torch.compile for each of --cls-batches: minutes each")
+    p.add_argument("--sweep-compile", default="", help="those of --cls-batches that have a row of torch.compile: minutes each")
     p.add_argument("--quick", action="store_true", help="tiny sizes, few steps: does the script itself work?")
     p.add_argument(
         "--spcore-option", action="append", default=[], metavar="OPTION", help="one more for spcore run, --x=y"
@@ -328,6 +328,7 @@ def parse():
             p.error(f"no section '{s}': there are {', '.join(SECTIONS)}")
     a.batches = [int(x) for x in a.batches.split(",")]
     a.cls_batches = [int(x) for x in a.cls_batches.split(",")]
+    a.sweep_compile = [int(x) for x in a.sweep_compile.split(",") if x]
     a.rows = [x.strip() for x in a.rows.split(",") if x.strip()]
     a.build = os.path.abspath(a.build)
     if not os.access(os.path.join(a.build, "spcore"), os.X_OK):
