@@ -169,6 +169,27 @@ START_TEST(sized) {
 }
 END_TEST
 
+/* Smaller sizes: halves, whose bytes are made of integers between the edges, for one to five channels; several tiles
+ * and parts of one; few inputs an output and many; one axis that grows; more planes than blocks; ratios for which no
+ * tile fits shared memory. */
+START_TEST(shrunk) {
+  static const struct shrink_case {
+    const char *params;
+    int64_t size[4];
+  } list[] = {{"{ size = { 33, 132 } }", {2, 3, 66, 264}},  {"{ size = { 10, 12 } }", {1, 2, 20, 24}},
+              {"{ size = { 6, 4 } }", {1, 4, 12, 8}},       {"{ size = { 35, 8 } }", {3, 1, 70, 16}},
+              {"{ size = { 2, 2 } }", {2, 3, 4, 4}},        {"{ size = { 8, 1 } }", {1, 1, 16, 2}},
+              {"{ size = { 20, 16 } }", {2, 5, 40, 32}},    {"{ size = { 50, 101 } }", {2, 3, 131, 203}},
+              {"{ size = { 97, 75 } }", {1, 4, 100, 137}},  {"{ size = { 30, 45 } }", {1, 7, 70, 150}},
+              {"{ size = { 33, 29 } }", {1, 20, 75, 60}},   {"{ size = { 8, 8 } }", {1, 2, 205, 82}},
+              {"{ size = { 1, 1 } }", {1, 1, 130, 129}},    {"{ size = { 40, 170 } }", {1, 3, 128, 160}},
+              {"{ size = { 170, 40 } }", {1, 3, 128, 160}}, {"{ size = { 4, 5 } }", {290, 2, 11, 12}}};
+  struct aug_case c = {"resize", list[_i].params};
+  for (int d = 0; d < 2; d++)
+    for (int o = 0; o < 2; o++) one(&c, list[_i].size, dtypes[d], orders[o], 1);
+}
+END_TEST
+
 /* Many channels, wide and high images, the largest kernel. */
 START_TEST(blur_tiles) {
   static const struct aug_case blurs[] = {{"blur", "{ kernel = 7 }"},
@@ -441,6 +462,7 @@ int main(void) {
   tcase_add_loop_test(c, turned_tiles, 0, 3);
   tcase_add_loop_test(c, turned_fills, 0, 2);
   tcase_add_loop_test(c, sized, 0, 12);
+  tcase_add_loop_test(c, shrunk, 0, 16);
   tcase_add_loop_test(c, blur_tiles, 0, 3);
   tcase_add_loop_test(c, blur_strips, 0, 3);
   tcase_add_loop_test(c, normalized, 0, 6);

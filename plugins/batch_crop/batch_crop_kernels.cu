@@ -19,10 +19,13 @@ static __host__ __device__ __forceinline__ uint32_t units_of(const aug_job &j) {
   return j.dtype == SP_U8 ? (n + 3) / 4 : j.dtype == SP_I64 ? 2 * n : n;
 }
 
-static __device__ __forceinline__ bool by_words(const aug_job &j) {
+static __host__ __device__ __forceinline__ bool by_words(const aug_job &j) {
   return (j.out_w * j.pix | j.w * j.pix) % 4 == 0 &&
          (reinterpret_cast<uintptr_t>(j.in) | reinterpret_cast<uintptr_t>(j.out)) % 4 == 0;
 }
+
+/* Whether means of bytes are made of words. */
+static __host__ __device__ __forceinline__ bool means_words(const aug_job &j) { return j.pix <= 4 && by_words(j); }
 
 /* ---- four bytes of a row, from any byte on ---- */
 struct four_bytes {
@@ -86,40 +89,46 @@ static __device__ __forceinline__ void mean_floats(const aug_job &j, const aug_p
       out[(int64_t)r * n] = __fadd_rn(__fadd_rn(__fadd_rn(v[r][0], v[r][1]), v[r + 1][0]), v[r + 1][1]) / 4;
 }
 
-static __device__ __forceinline__ uint32_t quarter(uint32_t sums) { /* two sums, each to the nearest, half to even */
-  return (sums + 0x00010001u + (sums >> 2 & 0x00010001u)) >> 2 & 0x00ff00ffu;
+static __device__ __forceinline__ uint32_t quarter(uint32_t sum) { /* to the nearest, half to even */
+  return (sum + 1 + (sum >> 2 & 1)) >> 2;
+}
+
+/* Of two sums in the halves of a word, the same in the upper byte of each. */
+static __device__ __forceinline__ uint32_t quarters(uint32_t sums) {
+  sums = sums * 64u + 0x007f007fu;
+  return sums + (sums >> 8 & 0x00010001u);
 }
 
 /* Sums of bytes are exact, so four of them are made at once in halves of words. */
 static __device__ __forceinline__ void mean_words(const aug_job &j, const aug_place &p, box b) {
-  int units = (int)units_of(j), words = j.w * j.pix / 4;
+  int units = (int)units_of(j), words = j.w * j.pix / 4, rows = min((int)ROWS, j.out_h - p.y);
   if (p.x >= units) return;
   int at = b.left * j.pix + 4 * p.x, inside = max(0, min((j.w - 1) * j.pix - at, 4)); /* have a right neighbour */
-  uint32_t mask = (uint32_t)((1ull << 8 * inside) - 1);
+  uint32_t mask = (uint32_t)((1ull << 8 * inside) - 1), next = 0x3210u + 0x1111u * (uint32_t)j.pix;
   four_bytes here = bytes_from(at, words);
-  int third = min(here.high + 1, words - 1);
-  bool later = at % 4 + j.pix >= 4; /* the right neighbours begin one word later */
-  unsigned shift = (at + j.pix) % 4 * 8u;
+  uint32_t pitch = 4 * (uint32_t)words;
   int64_t image = blockIdx.y * j.planes + p.plane;
-  const uint32_t *in = static_cast<const uint32_t *>(j.in) + image * j.h * words;
+  const char *in = static_cast<const char *>(j.in) + image * j.h * (int64_t)pitch;
+  const char *low = in + 4 * here.low, *high = in + 4 * here.high, *third = in + 4 * min(here.high + 1, words - 1);
   uint32_t *out = static_cast<uint32_t *>(j.out) + (image * j.out_h + p.y) * units + p.x, v[ROWS + 1][3];
 #pragma unroll
   for (int r = 0; r <= ROWS; r++) {
-    const uint32_t *row = in + (int64_t)min(b.top + p.y + r, j.h - 1) * words;
-    v[r][0] = row[here.low];
-    v[r][1] = row[here.high];
-    v[r][2] = row[third];
+    uint64_t row = (uint64_t)(uint32_t)min(b.top + p.y + r, j.h - 1) * pitch;
+    v[r][0] = *reinterpret_cast<const uint32_t *>(low + row);
+    v[r][1] = *reinterpret_cast<const uint32_t *>(high + row);
+    v[r][2] = *reinterpret_cast<const uint32_t *>(third + row);
   }
   uint32_t even[2], odd[2];
 #pragma unroll
   for (int r = 0; r <= ROWS; r++) {
     uint32_t a = __funnelshift_r(v[r][0], v[r][1], here.shift);
-    uint32_t c = __funnelshift_r(later ? v[r][1] : v[r][0], later ? v[r][2] : v[r][1], shift);
+    uint32_t c = __byte_perm(a, __funnelshift_r(v[r][1], v[r][2], here.shift), next);
     c = (c & mask) | (a & ~mask);
     even[r % 2] = (a & 0x00ff00ffu) + (c & 0x00ff00ffu);
-    odd[r % 2] = (a >> 8 & 0x00ff00ffu) + (c >> 8 & 0x00ff00ffu);
-    if (r && p.y + r - 1 < j.out_h)
-      out[(int64_t)(r - 1) * units] = quarter(even[0] + even[1]) | quarter(odd[0] + odd[1]) << 8;
+    odd[r % 2] = __byte_perm(a, 0, 0x4341) + __byte_perm(c, 0, 0x4341);
+    if (!r) continue;
+    if (r <= rows) *out = __byte_perm(quarters(even[0] + even[1]), quarters(odd[0] + odd[1]), 0x7351);
+    out += units;
   }
 }
 
@@ -136,8 +145,11 @@ static __device__ void mean_bytes(const aug_job &j, const aug_place &p, box b) {
   }
 }
 
-/* `mode` is a constant so that a mere copy has few registers. */
-template <int mode>
+/* Images of a call: only floats, only bytes whose rows are words, any. */
+enum { FLOATS, WORDS, ANY };
+
+/* `mode` and `images` are constants so that what is not needed takes no registers. */
+template <int mode, int images>
 static __global__ void __launch_bounds__(THREADS, 8)
     crop(const aug_jobs jobs, aug_dice dice, const int32_t *given, int32_t *boxes, int64_t *status) {
   __shared__ box drawn;
@@ -182,15 +194,33 @@ static __global__ void __launch_bounds__(THREADS, 8)
   bool words = by_words(j), copied = j.mask || mode == CROP_EXACT;
   if (copied && j.dtype == SP_U8 && !words) copy_bytes(j, p, b);
   else if (copied) copy_words(j, p, b, j.dtype == SP_U8 ? 0 : j.dtype == SP_I64 ? 2 : 1);
-  else if (j.dtype != SP_U8) mean_floats(j, p, b);
-  else if (words && j.pix <= 4) mean_words(j, p, b);
+  else if (images == FLOATS || (images == ANY && j.dtype != SP_U8)) mean_floats(j, p, b);
+  else if (images == WORDS || means_words(j)) mean_words(j, p, b);
   else mean_bytes(j, p, b);
+}
+
+static int images_of(const aug_jobs *jobs) {
+  int floats = 0, words = 0, all = 0;
+  for (int i = 0; i < jobs->count; i++) {
+    const aug_job &j = jobs->job[i];
+    if (j.mask) continue;
+    all++;
+    floats += j.dtype != SP_U8;
+    words += j.dtype == SP_U8 && means_words(j);
+  }
+  return floats == all ? FLOATS : words == all ? WORDS : ANY;
 }
 
 int crop_launch(void *stream, const aug_jobs *jobs, const aug_dice *dice, const int32_t *given, int32_t *boxes,
                 int64_t *status, int mode) {
   dim3 grid = aug_tile_grid(jobs, WARPS, ROWS, units_of);
-  if (mode == CROP_EXACT) SP_LAUNCH(crop<CROP_EXACT>, grid, THREADS, 0, stream, *jobs, *dice, given, boxes, status);
-  else SP_LAUNCH(crop<CROP_ROI_ALIGN>, grid, THREADS, 0, stream, *jobs, *dice, given, boxes, status);
+  int images = images_of(jobs);
+  if (mode == CROP_EXACT)
+    SP_LAUNCH((crop<CROP_EXACT, ANY>), grid, THREADS, 0, stream, *jobs, *dice, given, boxes, status);
+  else if (images == FLOATS)
+    SP_LAUNCH((crop<CROP_ROI_ALIGN, FLOATS>), grid, THREADS, 0, stream, *jobs, *dice, given, boxes, status);
+  else if (images == WORDS)
+    SP_LAUNCH((crop<CROP_ROI_ALIGN, WORDS>), grid, THREADS, 0, stream, *jobs, *dice, given, boxes, status);
+  else SP_LAUNCH((crop<CROP_ROI_ALIGN, ANY>), grid, THREADS, 0, stream, *jobs, *dice, given, boxes, status);
   return cudaPeekAtLastError();
 }

@@ -1,75 +1,21 @@
 /* SPDX-License-Identifier: MIT
  * resize_kernels.cu - images and masks at another size on CUDA: one kernel a batch, `two` where both axes have at most
- * two inputs an output (`exact` where bytes need no floats for it), `many` for the rest. All give the bits of the cpu.
+ * two inputs an output (`exact` where bytes need no floats for it), `halving` for bytes at half of their size, `shrink`
+ * where a tile and its inputs fit shared memory, `many` for the rest. All give the bits of the cpu.
  */
-#include "resize_kernels.h"
-
-#include "../aug/kit.cuh"
-
-enum { WARPS = 8, THREADS = 32 * WARPS };
-
-struct axes {
-  resize_axis x, y;
-};
-
-/* Quads of a row. */
-static __host__ __device__ __forceinline__ uint32_t quads_of(const aug_job &j) {
-  return ((uint32_t)j.out_w * (uint32_t)j.pix + 3) / 4;
-}
-
-/* Elements e .. e + 3 of a row of n; whole: quads are aligned in each row, and none is cut. */
-template <typename T> static __device__ __forceinline__ void put(T *row, int e, int n, bool whole, const T (&v)[4]) {
-  if (whole) {
-    *reinterpret_cast<aug_quad<T> *>(row + e) = aug_quad<T>{{v[0], v[1], v[2], v[3]}};
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < 4; k++)
-    if (e + k < n) row[e + k] = v[k];
-}
-
-template <typename T> static __device__ __forceinline__ bool whole_quads(const aug_job &j) {
-  return j.out_w * j.pix % 4 == 0 && reinterpret_cast<uintptr_t>(j.out) % sizeof(aug_quad<T>) == 0;
-}
-
-/* ---- masks, and images that keep their size ---- */
-template <typename T> static __device__ void pick(const aug_job &j, const axes &a, int rows) {
-  int n = j.out_w * j.pix;
-  bool whole = whole_quads<T>(j), moved = a.x.in != a.x.out; /* never of images */
-  aug_place p = aug_place_of(j, quads_of(j), WARPS, rows);
-  int e = 4 * p.x, at[4];
-  if (p.plane < 0 || e >= n) return;
-#pragma unroll
-  for (int k = 0; k < 4; k++) at[k] = e + k >= n ? 0 : moved ? resize_nearest(&a.x, e + k) : e + k;
-  T *out = static_cast<T *>(j.out) + ((blockIdx.y * j.planes + p.plane) * j.out_h + p.y) * n;
-#pragma unroll 2
-  for (int r = 0; r < rows; r++, out += n) {
-    if (p.y + r >= j.out_h) return;
-    const T *row = aug_row<T>(j, blockIdx.y, p.plane, resize_nearest(&a.y, p.y + r));
-    put(out, e, n, whole, {row[at[0]], row[at[1]], row[at[2]], row[at[3]]});
-  }
-}
-
-static __device__ bool picked(const aug_job &j, const axes &a, int rows) {
-  if (!j.mask && (a.x.in != a.x.out || a.y.in != a.y.out)) return false;
-  aug_by_size(j.dtype, [&](auto t) { pick<decltype(t)>(j, a, rows); });
-  return true;
-}
+#include "resize_common.cuh"
+#include "resize_half.cuh"
+#include "resize_shrink.cuh"
 
 /* ---- two by two ----
  * A thread makes four elements of ROWS rows. It goes through the input rows that these need, each once: what it reads
  * of a row (`raw`) is on its way some rows ahead, and is then scaled along x. */
-enum { ROWS = 8 };
 
 /* Four elements of an output row: at[k] counts 1 - second[k], next[k] the rest. */
 struct columns {
   uint32_t at[4], next[4];
   float second[4];
 };
-
-static __device__ __forceinline__ int column_of(const aug_job &j, int e) {
-  return j.pix == 1 ? e : j.pix == 3 ? (int)((uint32_t)e / 3) : (int)((uint32_t)e / (uint32_t)j.pix);
-}
 
 static __device__ __forceinline__ columns columns_of(const aug_job &j, const resize_axis &x, int e) {
   columns c;
@@ -159,12 +105,6 @@ struct by_words {
   }
 };
 
-/* Of 0 .. 255: cheaper than a conversion, since 1.5 * 2^23 has no fraction. */
-static __device__ __forceinline__ uint8_t nearest(uint8_t, float v) {
-  return (uint8_t)__float_as_uint(__fadd_rn(v, 12582912.0f));
-}
-static __device__ __forceinline__ float nearest(float, float v) { return v; }
-
 template <typename T>
 static __device__ __forceinline__ void mix(T *row, int e, int n, bool whole, const float (&upper)[4],
                                            const float (&lower)[4], float v) {
@@ -235,7 +175,7 @@ static __device__ __forceinline__ void strip(const aug_job &j, const axes &a, co
 
 static __global__ void __launch_bounds__(THREADS, 4) two(const aug_jobs jobs, const axes a) {
   const aug_job &j = jobs.job[blockIdx.z];
-  if (picked(j, a, ROWS)) return;
+  if (picked(j, a, WARPS, ROWS, blockIdx.y)) return;
   bool words = j.dtype == SP_U8 && j.w * j.pix % 4 == 0 && reinterpret_cast<uintptr_t>(j.in) % 4 == 0;
   aug_place p = aug_place_of(j, quads_of(j), WARPS, ROWS);
   if (p.plane < 0 || p.y >= j.out_h) return;
@@ -258,7 +198,7 @@ enum {
 };
 
 struct row_pair {
-  int upper, lower; /* of the input */
+  int upper, lower; /* bytes from the first row of sums */
   uint32_t u, v;    /* their sixteenths */
 };
 
@@ -268,15 +208,35 @@ struct exact_memory {
   int2 x[128]; /* of a column: where its first input is, and the sixteenths of the next one */
 };
 
-static __global__ void __launch_bounds__(THREADS, 4) exact(const aug_jobs jobs, const axes a) {
+static __global__ void __launch_bounds__(THREADS, 3) exact(const aug_jobs jobs, const axes a) {
   __shared__ exact_memory m;
   const aug_job &j = jobs.job[blockIdx.z];
-  if (picked(j, a, EXACT_ROWS)) return;
+  if (picked(j, a, WARPS, EXACT_ROWS, blockIdx.y)) return;
   aug_place p = aug_place_of(j, quads_of(j), WARPS, EXACT_ROWS);
   if (p.plane < 0) return;
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n = j.out_w * j.pix, words = j.w * j.pix / 4;
   int top = p.y - warp * EXACT_ROWS, end = min(top + TALL, j.out_h);
   float second;
+  /* What is read does not wait for the tables. Of two neighbouring columns the second may begin before the first. */
+  int e = min(4 * p.x, n - 4), column = column_of(j, e), next_column = column_of(j, e + 3);
+  int from = resize_two(&a.x, column, &second) * j.pix + e - column * j.pix;
+  if (j.pix > 1 && next_column != column) from = min(from, resize_two(&a.x, column + 1, &second) * j.pix);
+  int first = resize_two(&a.y, top, &second), last = resize_two(&a.y, end - 1, &second) + (second > 0.0f);
+  unsigned shift = from % 4 * 8u;
+  uint32_t pitch = 4 * (uint32_t)words, w[BATCH][3];
+  const char *in = static_cast<const char *>(j.in) + ((blockIdx.y * j.planes + p.plane) * j.h + first) * (int64_t)pitch;
+  const char *word[3];
+#pragma unroll
+  for (int k = 0; k < 3; k++) word[k] = in + 4 * min(from / 4 + k, words - 1);
+  auto load = [&](int i) {
+#pragma unroll
+    for (int b = 0; b < BATCH; b++) {
+      uint64_t row = (uint64_t)(uint32_t)min(i + b * WARPS, last - first) * pitch;
+#pragma unroll
+      for (int k = 0; k < 3; k++) w[b][k] = *reinterpret_cast<const uint32_t *>(word[k] + row);
+    }
+  };
+  load(warp);
   for (int i = threadIdx.x; i < 128 + TALL; i += THREADS) {
     if (i < 128) {
       int e = min((p.x - lane) * 4 + i, n - 1), column = column_of(j, e);
@@ -285,12 +245,11 @@ static __global__ void __launch_bounds__(THREADS, 4) exact(const aug_jobs jobs, 
     } else {
       int row = resize_two(&a.y, min(top + i - 128, end - 1), &second);
       uint32_t v = (uint32_t)(second * 16.0f);
-      m.y[i - 128] = {row, v ? row + 1 : row, 16 - v, v};
+      int upper = (row - first) * (int)sizeof m.row[0];
+      m.y[i - 128] = {upper, v ? upper + (int)sizeof m.row[0] : upper, 16 - v, v};
     }
   }
   __syncthreads();
-  int first = m.y[0].upper, last = m.y[TALL - 1].lower;
-  int from = min(min(m.x[4 * lane].x, m.x[4 * lane + 1].x), min(m.x[4 * lane + 2].x, m.x[4 * lane + 3].x));
   uint32_t which[2] = {0, 0}, weight[4]; /* which: two pairs of inputs among eight bytes */
 #pragma unroll
   for (int k = 0; k < 4; k++) {
@@ -299,17 +258,7 @@ static __global__ void __launch_bounds__(THREADS, 4) exact(const aug_jobs jobs, 
     which[k / 2] |= (at | next << 4) << k % 2 * 8;
     weight[k] = ((16u - (uint32_t)x.y) | (uint32_t)x.y << 8) << k % 2 * 16;
   }
-  int word[3] = {from / 4, min(from / 4 + 1, words - 1), min(from / 4 + 2, words - 1)};
-  unsigned shift = from % 4 * 8u;
-  const uint32_t *in = static_cast<const uint32_t *>(j.in) + ((blockIdx.y * j.planes + p.plane) * j.h + first) * words;
-  for (int i = warp; i <= last - first; i += WARPS * BATCH) {
-    uint32_t w[BATCH][3];
-#pragma unroll
-    for (int b = 0; b < BATCH; b++) {
-      const uint32_t *row = in + (int64_t)min(i + b * WARPS, last - first) * words;
-#pragma unroll
-      for (int k = 0; k < 3; k++) w[b][k] = row[word[k]];
-    }
+  for (int i = warp;;) {
 #pragma unroll
     for (int b = 0; b < BATCH; b++) {
       uint32_t low = __funnelshift_r(w[b][0], w[b][1], shift), high = __funnelshift_r(w[b][1], w[b][2], shift);
@@ -318,15 +267,21 @@ static __global__ void __launch_bounds__(THREADS, 4) exact(const aug_jobs jobs, 
                     __dp4a(right, weight[2], 0u) | __dp4a(right, weight[3], 0u) << 16};
       if (i + b * WARPS <= last - first) m.row[i + b * WARPS][lane] = sums;
     }
+    i += WARPS * BATCH;
+    if (i > last - first) break;
+    load(i);
   }
   __syncthreads();
   if (4 * p.x >= n) return;
   uint8_t *out = static_cast<uint8_t *>(j.out) + ((blockIdx.y * j.planes + p.plane) * j.out_h + p.y) * n + 4 * p.x;
+  const char *sums = reinterpret_cast<const char *>(&m.row[0][lane]);
+  int rows = j.out_h - p.y;
 #pragma unroll
   for (int r = 0; r < EXACT_ROWS; r++, out += n) {
-    if (p.y + r >= j.out_h) return;
+    if (r >= rows) return;
     row_pair y = m.y[warp * EXACT_ROWS + r];
-    uint2 upper = m.row[y.upper - first][lane], lower = m.row[y.lower - first][lane];
+    uint2 upper = *reinterpret_cast<const uint2 *>(sums + y.upper);
+    uint2 lower = *reinterpret_cast<const uint2 *>(sums + y.lower);
     uint32_t left = upper.x * y.u + (lower.x * y.v + 0x007f007fu);
     uint32_t right = upper.y * y.u + (lower.y * y.v + 0x007f007fu);
     left += left >> 8 & 0x00010001u; /* to the nearest, half to even */
@@ -405,9 +360,6 @@ static __device__ void tile_rows(tile_memory &m, const aug_job &j, const resize_
   __syncthreads();
 }
 
-static __device__ __forceinline__ uint8_t clamped(uint8_t, float v) { return nearest(uint8_t(), fminf(v, 255.0f)); }
-static __device__ __forceinline__ float clamped(float, float v) { return v; }
-
 template <typename T>
 static __device__ void tile(tile_memory &m, const aug_job &j, const axes &a, int64_t plane, int top, int e) {
   int tx = threadIdx.x % TILE, ty = threadIdx.x / TILE, n = j.out_w * j.pix;
@@ -453,7 +405,7 @@ template <typename T> static __device__ void tiles(tile_memory &m, const aug_job
 static __global__ void __launch_bounds__(THREADS, 3) many(const aug_jobs jobs, const axes a) {
   __shared__ tile_memory m;
   const aug_job &j = jobs.job[blockIdx.z];
-  if (picked(j, a, ROWS)) return;
+  if (picked(j, a, WARPS, ROWS, blockIdx.y)) return;
   if (j.dtype == SP_U8) tiles<uint8_t>(m, j, a);
   else tiles<float>(m, j, a);
 }
@@ -467,6 +419,18 @@ int resize_launch(void *stream, const aug_jobs *jobs, int antialias) {
     dim3 grid = aug_tile_grid(jobs, WARPS, whole ? (int)EXACT_ROWS : (int)ROWS, quads_of);
     if (whole) SP_LAUNCH(exact, grid, THREADS, 0, stream, *jobs, a);
     else SP_LAUNCH(two, grid, THREADS, 0, stream, *jobs, a);
+    return cudaPeekAtLastError();
+  }
+  if (halved(jobs, a)) {
+    half_launch(stream, jobs, a);
+    return cudaPeekAtLastError();
+  }
+  shrink_cut cut;
+  if (shrink_cut_of(jobs, a, &cut)) {
+    dim3 grid = shrink_grid(jobs, cut);
+    if (cut.taps == 4) SP_LAUNCH(shrink<4>, grid, SHRINK_THREADS, (size_t)cut.bytes, stream, *jobs, a, cut);
+    else if (cut.taps == 6) SP_LAUNCH(shrink<6>, grid, SHRINK_THREADS, (size_t)cut.bytes, stream, *jobs, a, cut);
+    else SP_LAUNCH(shrink<0>, grid, SHRINK_THREADS, (size_t)cut.bytes, stream, *jobs, a, cut);
   } else {
     int64_t most = 1; /* enough for what is picked, too: tiles of it are larger */
     for (int i = 0; i < jobs->count; i++) {

@@ -32,6 +32,7 @@ static const struct one_case {
     {"batch_crop", "roi_align", "{ size = $half, mode = \"roi_align\" }", 0, 1, 1},
     {"resize", "doubled", "{ size = $size }", 1, 0, 1},
     {"resize", "halved", "{ size = $half }", 0, 0, 1},
+    {"resize", "to 100", "{ size = 100 }", 0, 0, 1},
     {"batch_rotate", "nearest", "{ degrees = 45 }", 0, 0, 1},
     {"batch_rotate", "bilinear", "{ degrees = 45, mode = \"bilinear\" }", 0, 0, 1},
     {"blur", "7", "{ kernel = 7, sigma = { 0.1, 2 } }", 0, 0, 1},
