@@ -307,14 +307,16 @@ START_TEST(bad_factors) {
 }
 END_TEST
 
-/* Factors that are given: the kernel cannot know beforehand whether a mean is needed. Images for one block and for many. */
+/* Factors that are given: the kernel cannot know beforehand whether a mean is needed. Images for one block and for many,
+ * and such as are too large for shared memory: the last ones as bytes too. */
 START_TEST(given_factors) {
   static const float factors[] = {1, 1, 1, 0, 0, 1, 2, 3, 0.5f, 2, 0.3f, 0.4f, 3, 2, 1, 0, 1, 0.5f, 1, 0, 0, 1, 2, 3};
-  static const int64_t some[][4] = {{3, 3, 33, 29}, {3, 1, 64, 64}, {3, 3, 150, 202}, {3, 1, 601, 500}};
+  static const int64_t some[][4] = {{3, 3, 33, 29}, {3, 1, 64, 64}, {3, 3, 150, 202},
+                                    {3, 3, 290, 272}, {3, 1, 601, 500}, {3, 3, 561, 564}};
   int64_t shape[2] = {3, 8};
   for (size_t s = 0; s < SP_ARRAY(some); s++)
-    for (int d = 0; d < 2; d++)
-      for (int o = 0; o < (s < 3 ? 2 : 1); o++) {
+    for (int d = 0; d < (s < 5 ? 2 : 1); d++)
+      for (int o = 0; o < (some[s][1] > 1 ? 2 : 1); o++) {
         twin w;
         twin_open(&w, "color_jitter", "factors given", "{}", SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
         inputs(&w, some[s], dtypes[d], orders[o]);
@@ -324,6 +326,25 @@ START_TEST(given_factors) {
         twin_compare(&w, SPT_OUT);
         twin_close(&w);
       }
+}
+END_TEST
+
+/* Factors that bytes overflow with: what is no number becomes 0. */
+START_TEST(huge_factors) {
+  static const float factors[] = {3e38f, 3e38f, 3e38f, 0.1f, 0, 1, 2, 3, 1,     3e38f, 1e31f, 0,
+                                  1,     2,     0,     3,    2e30f, 1, 2.5e38f, 0.2f,  2, 0, 1, 3};
+  static const int64_t some[][4] = {{3, 3, 33, 29}, {3, 3, 16, 20}, {3, 1, 12, 12}}, shape[2] = {3, 8};
+  for (size_t s = 0; s < SP_ARRAY(some); s++)
+    for (int o = 0; o < 2; o++) {
+      twin w;
+      twin_open(&w, "color_jitter", "huge factors", "{}", SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+      inputs(&w, some[s], SP_U8, orders[o]);
+      twin_input(&w, 2, SP_F32, 2, shape, SP_ROW_MAJOR, factors);
+      twin_plan(&w, 1);
+      twin_forward(&w, 0);
+      twin_compare(&w, SPT_OUT);
+      twin_close(&w);
+    }
 }
 END_TEST
 
@@ -471,6 +492,7 @@ int main(void) {
   tcase_add_test(c, bad_flips);
   tcase_add_test(c, bad_factors);
   tcase_add_test(c, given_factors);
+  tcase_add_test(c, huge_factors);
   tcase_add_loop_test(c, odd_colours, 0, 5);
   tcase_add_loop_test(c, all_hues, 0, 2);
   tcase_add_test(c, wide_flips);

@@ -51,8 +51,8 @@ struct turn_ranks {
 
 static __device__ __forceinline__ turn_ranks turn_rank(pixel v) {
   uint32_t r = __float_as_uint(v.r), g = __float_as_uint(v.g), b = __float_as_uint(v.b);
-  uint32_t more = max(r, g), less = min(r, g);
-  return {max(more, b), max(less, min(more, b)), min(less, b)};
+  uint32_t high = max(max(r, g), b), low = min(min(r, g), b);
+  return {high, r ^ g ^ b ^ (high ^ low), low};
 }
 
 static __device__ __forceinline__ float turn_span(const turn_ranks &k) {
@@ -69,7 +69,7 @@ template <bool BYTES> static __device__ __forceinline__ pixel turn(pixel v, floa
   float m = turn_ratio<1, then>(__fsub_rn(high, __uint_as_float(rank.middle)), fmaxf(span, TURN_TINY));
   /* What lies lowest has a quotient of 1. */
   bool rg = v.r >= v.g, gb = v.g >= v.b, br = v.b > v.r;
-  float top = rg && !br ? 1.0f : !rg && gb ? 3.0f : 5.0f;
+  float top = __float_as_uint(v.r) == rank.high ? 1.0f : __float_as_uint(v.g) == rank.high ? 3.0f : 5.0f;
   float h = (rg != gb) != br ? __fsub_rn(__fadd_rn(top - 1.0f, m), 1.0f) : __fsub_rn(top, m);
   h = __fadd_rn(turn_part<6>(h), 1.0f);
   h = __fsub_rn(h, h >= 1.0f ? 1.0f : 0.0f);
@@ -96,16 +96,16 @@ static __device__ __forceinline__ pixel turn_bytes(pixel v, float by) {
 
 static __device__ __noinline__ pixel turn_long(pixel v, float by, int wide) { return pixel_hue(v, by, 0, wide, 1.0f); }
 
-/* Pixels of floats; `wide`: of 0..255. */
-template <int P> static __device__ __forceinline__ void turn_floats(pixel (&v)[P], float by, bool wide) {
+/* Pixels of floats; `wide`: of 0..255; PLAIN: all are 0..1 for sure. */
+template <int P, bool PLAIN> static __device__ __forceinline__ void turn_floats(pixel (&v)[P], float by, bool wide) {
   pixel x[P];
   uint32_t most = 0, nearest = 0xffffffffu; /* 0 less 1 is far */
 #pragma unroll
   for (int i = 0; i < P; i++) {
     x[i] = v[i];
-    if (wide) x[i] = {turn_part<255>(v[i].r), turn_part<255>(v[i].g), turn_part<255>(v[i].b)};
+    if (!PLAIN && wide) x[i] = {turn_part<255>(v[i].r), turn_part<255>(v[i].g), turn_part<255>(v[i].b)};
     turn_ranks rank = turn_rank(x[i]);
-    most = max(most, rank.high);
+    if (!PLAIN) most = max(most, rank.high);
     nearest = min(nearest, __float_as_uint(turn_span(rank)) - 1u);
   }
   if (most > __float_as_uint(1.0f) || nearest < __float_as_uint(TURN_TINY) - 1u) {
@@ -116,7 +116,7 @@ template <int P> static __device__ __forceinline__ void turn_floats(pixel (&v)[P
 #pragma unroll
   for (int i = 0; i < P; i++) {
     v[i] = turn<false>(x[i], by);
-    if (wide) v[i] = {__fmul_rn(v[i].r, 255.0f), __fmul_rn(v[i].g, 255.0f), __fmul_rn(v[i].b, 255.0f)};
+    if (!PLAIN && wide) v[i] = {__fmul_rn(v[i].r, 255.0f), __fmul_rn(v[i].g, 255.0f), __fmul_rn(v[i].b, 255.0f)};
   }
 }
 
