@@ -116,6 +116,28 @@ START_TEST(turned_tiles) {
 }
 END_TEST
 
+/* Angles that are given: whole quarters, all around, some so large that the sine takes another way. */
+START_TEST(turned_given) {
+  static const float angles[] = {0, 90, -90, 180, 233.3f, -12, 6e6f, -3e30f};
+  static const char *const modes[] = {"nearest", "bilinear"};
+  static const int64_t size[4] = {SP_ARRAY(angles), 3, 70, 76};
+  int64_t shape[1] = {SP_ARRAY(angles)};
+  char params[80];
+  snprintf(params, sizeof params, "{ degrees = 1, fill = 3, mode = \"%s\" }", modes[_i]);
+  for (int d = 0; d < 2; d++)
+    for (int o = 0; o < 2; o++) {
+      twin w;
+      twin_open(&w, "batch_rotate", modes[_i], params, SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+      inputs(&w, size, dtypes[d], orders[o]);
+      twin_input(&w, 2, SP_F32, 1, shape, SP_ROW_MAJOR, angles);
+      twin_plan(&w, 1);
+      twin_forward(&w, 0);
+      twin_compare(&w, SPT_OUT);
+      twin_close(&w);
+    }
+}
+END_TEST
+
 /* A fill a channel; infinities and the like stay with the pixels that have them. */
 START_TEST(turned_fills) {
   static const int64_t some[][4] = {{2, 3, 70, 68}, {2, 3, 66, 35}};
@@ -481,6 +503,7 @@ int main(void) {
   TCase *c = tcase_create("stages");
   tcase_add_loop_test(c, same_as_cpu, 0, (int)SP_ARRAY(cases));
   tcase_add_loop_test(c, turned_tiles, 0, 3);
+  tcase_add_loop_test(c, turned_given, 0, 2);
   tcase_add_loop_test(c, turned_fills, 0, 2);
   tcase_add_loop_test(c, sized, 0, 12);
   tcase_add_loop_test(c, shrunk, 0, 16);

@@ -83,14 +83,16 @@ SP_RNG_FN rotate_turn rotate_turn_of(float degrees, int32_t h, int32_t w) {
   return t;
 }
 
-/* Twice where pixel (x, y) of the result comes from, in pixels of the image: half of it is exact. */
+/* Twice where pixel (x, y) of the result comes from, in pixels of the image: half of it is exact. rotate_twice() makes
+ * it of what x and y add to it, where the image has `size` pixels in this direction. */
+SP_RNG_FN float rotate_twice(float by_x, float by_y, float size) {
+  return ROTATE_ADD(ROTATE_MUL(ROTATE_ADD(ROTATE_ADD(by_x, by_y), 1.0f), size), -1.0f);
+}
 SP_RNG_FN float rotate_twice_x(const rotate_turn *t, int32_t x, int32_t y) {
-  float g = ROTATE_ADD(ROTATE_MUL((float)x - t->half_w, t->xx), ROTATE_MUL((float)y - t->half_h, t->xy));
-  return ROTATE_ADD(ROTATE_MUL(ROTATE_ADD(g, 1.0f), t->w), -1.0f);
+  return rotate_twice(ROTATE_MUL((float)x - t->half_w, t->xx), ROTATE_MUL((float)y - t->half_h, t->xy), t->w);
 }
 SP_RNG_FN float rotate_twice_y(const rotate_turn *t, int32_t x, int32_t y) {
-  float g = ROTATE_ADD(ROTATE_MUL((float)x - t->half_w, t->yx), ROTATE_MUL((float)y - t->half_h, t->yy));
-  return ROTATE_ADD(ROTATE_MUL(ROTATE_ADD(g, 1.0f), t->h), -1.0f);
+  return rotate_twice(ROTATE_MUL((float)x - t->half_w, t->yx), ROTATE_MUL((float)y - t->half_h, t->yy), t->h);
 }
 SP_RNG_FN float rotate_x(const rotate_turn *t, int32_t x, int32_t y) { return rotate_twice_x(t, x, y) * 0.5f; }
 SP_RNG_FN float rotate_y(const rotate_turn *t, int32_t x, int32_t y) { return rotate_twice_y(t, x, y) * 0.5f; }

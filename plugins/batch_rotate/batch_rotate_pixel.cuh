@@ -10,9 +10,10 @@
 #include "../aug/kit.cuh"
 #include "batch_rotate.h"
 
-/* A pixel of three bytes in one word, the first channel lowest: one channel to those who only move it. Masks have
- * signed words. */
+/* A pixel of three bytes in one word, the first channel lowest: one channel to those who only move it. Those that are
+ * to be weighed have the upper byte of 2^23 as a float on top. Masks have signed words. */
 typedef uint32_t rgb;
+static constexpr rgb RGB_TOP = 0x4b000000;
 template <typename T> constexpr int parts_of = std::is_same_v<T, rgb> ? 3 : 1;
 
 /* v + MIDDLE is v rounded to a whole number, which its low bits are: for |v| < 2^22, far above sizes. */
@@ -45,6 +46,16 @@ template <typename T, int C> struct nearest {
 #pragma unroll
     for (int c = 0; c < C; c++) v[c] = source.pick(c, x, y, inside, fill[c]);
   }
+  /* N pixels that lie in a row, out of a box: there what is outside is the fill. */
+  template <typename S, int N>
+  __device__ __forceinline__ void row(const S &box, const float (&x2)[N], const float (&y2)[N], T (&v)[N][C]) const {
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+      const auto *from = box.place(__fmaf_rn(x2[k], 0.5f, MIDDLE), __fmaf_rn(y2[k], 0.5f, MIDDLE));
+#pragma unroll
+      for (int c = 0; c < C; c++) v[k][c] = from[c * S::next];
+    }
+  }
 };
 
 /* A weight times a part of a value. The low bits of 2^23 + byte are the byte: the product with that, less the product
@@ -58,7 +69,31 @@ struct weighing {
   __device__ __forceinline__ float of(float v, int) const { return __fmul_rn(v, weight); }
   __device__ __forceinline__ float of(uint8_t v, int) const { return __fmul_rn((float)v, weight); }
   __device__ __forceinline__ float of(rgb v, int part) const {
-    return __fmaf_rn(__uint_as_float(__byte_perm(v, 0x4b000000, 0x7650 | part)), weight, less);
+    return __fmaf_rn(__uint_as_float(__byte_perm(v, 0, 0x3440 | part)), weight, less);
+  }
+};
+
+/* The four pixels that one comes from: (x, y) and those beside, below and beside that, and what each weighs. */
+struct spot {
+  float mx, my, weight[4];
+  __device__ __forceinline__ spot(float x2, float y2) {
+    mx = __fmaf_rd(x2, 0.5f, MIDDLE), my = __fmaf_rd(y2, 0.5f, MIDDLE);
+    float fx = __fmaf_rn(x2, 0.5f, __fsub_rn(MIDDLE, mx)), fy = __fmaf_rn(y2, 0.5f, __fsub_rn(MIDDLE, my));
+    float gx = __fsub_rn(1.0f, fx), gy = __fsub_rn(1.0f, fy);
+    weight[0] = __fmul_rn(gx, gy), weight[1] = __fmul_rn(fx, gy);
+    weight[2] = __fmul_rn(gx, fy), weight[3] = __fmul_rn(fx, fy);
+  }
+  template <typename S> __device__ __forceinline__ bool within(const S &s) const {
+    return (unsigned)whole(mx) < (unsigned)(s.w - 1) && (unsigned)whole(my) < (unsigned)(s.h - 1);
+  }
+  /* What lies outside loses its weight. */
+  template <typename S> __device__ __forceinline__ void weigh_inside(const S &s, bool (&inside)[4]) {
+    int x = whole(mx), y = whole(my);
+    bool left = (unsigned)x < (unsigned)s.w, right = (unsigned)(x + 1) < (unsigned)s.w;
+    bool top = (unsigned)y < (unsigned)s.h, bottom = (unsigned)(y + 1) < (unsigned)s.h;
+    inside[0] = left && top, inside[1] = right && top, inside[2] = left && bottom, inside[3] = right && bottom;
+#pragma unroll
+    for (int k = 0; k < 4; k++) weight[k] = inside[k] ? weight[k] : 0.0f;
   }
 };
 
@@ -72,43 +107,68 @@ template <typename T, int C> struct bilinear {
   }
   template <typename S>
   __device__ __forceinline__ void pixel(const S &source, float x2, float y2, T (&v)[C]) const {
-    float mx = __fmaf_rd(x2, 0.5f, MIDDLE), my = __fmaf_rd(y2, 0.5f, MIDDLE);
-    float fx = __fmaf_rn(x2, 0.5f, __fsub_rn(MIDDLE, mx)), fy = __fmaf_rn(y2, 0.5f, __fsub_rn(MIDDLE, my));
-    float gx = __fsub_rn(1.0f, fx), gy = __fsub_rn(1.0f, fy);
-    float weight[4] = {__fmul_rn(gx, gy), __fmul_rn(fx, gy), __fmul_rn(gx, fy), __fmul_rn(fx, fy)}, sum[C * parts];
-    int x = whole(mx), y = whole(my);
-    if ((unsigned)x < (unsigned)(source.w - 1) && (unsigned)y < (unsigned)(source.h - 1)) {
+    spot at(x2, y2);
+    float sum[C * parts];
+    int x = whole(at.mx), y = whole(at.my);
+    if (at.within(source)) {
 #pragma unroll
       for (int c = 0; c < C; c++) {
-        T at[4] = {source.load(c, x, y), source.load(c, x + 1, y), source.load(c, x, y + 1),
-                   source.load(c, x + 1, y + 1)};
-        blend(at, weight, sum + c * parts);
+        T t[4] = {source.load(c, x, y), source.load(c, x + 1, y), source.load(c, x, y + 1),
+                  source.load(c, x + 1, y + 1)};
+        blend(t, at.weight, sum + c * parts);
       }
     } else {
-      bool left = (unsigned)x < (unsigned)source.w, right = (unsigned)(x + 1) < (unsigned)source.w;
-      bool top = (unsigned)y < (unsigned)source.h, bottom = (unsigned)(y + 1) < (unsigned)source.h;
-      bool inside[4] = {left && top, right && top, left && bottom, right && bottom};
-#pragma unroll
-      for (int k = 0; k < 4; k++) weight[k] = inside[k] ? weight[k] : 0.0f;
-      float all = __fadd_rn(__fadd_rn(__fadd_rn(weight[0], weight[1]), weight[2]), weight[3]);
+      bool inside[4];
+      at.weigh_inside(source, inside);
 #pragma unroll
       for (int c = 0; c < C; c++) {
-        T at[4];
+        T t[4];
 #pragma unroll
-        for (int k = 0; k < 4; k++) at[k] = source.pick(c, x + k % 2, y + k / 2, inside[k], T());
-        blend(at, weight, sum + c * parts);
+        for (int k = 0; k < 4; k++) t[k] = source.pick(c, x + k % 2, y + k / 2, inside[k], T());
+        blend(t, at.weight, sum + c * parts);
       }
-#pragma unroll
-      for (int c = 0; c < C * parts; c++) {
-        sum[c] = __fadd_rn(__fmul_rn(all, __fsub_rn(sum[c], fill[c])), fill[c]);
-        if (std::is_integral_v<T>) sum[c] = fminf(fmaxf(sum[c], 0.0f), 255.0f);
-      }
+      add_fill(at.weight, sum);
     }
+    finish(sum, v);
+  }
+  /* N pixels that lie in a row, out of a box: there what is outside is zero. */
+  template <typename S, int N>
+  __device__ __forceinline__ void row(const S &box, const float (&x2)[N], const float (&y2)[N], T (&v)[N][C]) const {
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+      spot at(x2[k], y2[k]);
+      const auto *from = box.place(at.mx, at.my);
+      float sum[C * parts];
+#pragma unroll
+      for (int c = 0; c < C; c++) {
+        const auto *p = from + c * S::next;
+        const T t[4] = {p[0], p[S::step], p[S::pitch], p[S::pitch + S::step]};
+        blend(t, at.weight, sum + c * parts);
+      }
+      if (!at.within(box)) {
+        bool inside[4];
+        at.weigh_inside(box, inside);
+        add_fill(at.weight, sum);
+      }
+      finish(sum, v[k]);
+    }
+  }
+
+private:
+  static __device__ __forceinline__ void finish(const float (&sum)[C * parts], T (&v)[C]) {
 #pragma unroll
     for (int c = 0; c < C; c++)
       if constexpr (parts == 3) v[c] = rgb_of(sum[0], sum[1], sum[2]);
       else if constexpr (std::is_integral_v<T>) v[c] = (T)byte_of(sum[c]);
       else v[c] = sum[c];
+  }
+  __device__ __forceinline__ void add_fill(const float (&weight)[4], float (&sum)[C * parts]) const {
+    float all = __fadd_rn(__fadd_rn(__fadd_rn(weight[0], weight[1]), weight[2]), weight[3]);
+#pragma unroll
+    for (int c = 0; c < C * parts; c++) {
+      sum[c] = __fadd_rn(__fmul_rn(all, __fsub_rn(sum[c], fill[c])), fill[c]);
+      if (std::is_integral_v<T>) sum[c] = fminf(fmaxf(sum[c], 0.0f), 255.0f);
+    }
   }
   static __device__ __forceinline__ void blend(const T (&at)[4], const float (&weight)[4], float *sum) {
     const weighing by[4] = {weighing(weight[0]), weighing(weight[1]), weighing(weight[2]), weighing(weight[3])};
