@@ -268,21 +268,20 @@ static __global__ void __launch_bounds__(MANY, AUG_PER_SM(MANY, PER_SM))
   });
 }
 
-/* Bytes of shared memory that a block of `whole` keeps of images; 0: they are too large, or so few that most of the
- * device would be idle. */
+/* Bytes of shared memory that a block of `whole` keeps of images; 0: they are too large. The size of the batch has no say:
+ * the order of the sums would depend on it. */
 static inline size_t whole_bytes(const aug_jobs *jobs, int images) {
   int64_t pixels = (int64_t)jobs->job[0].h * jobs->job[0].w, a_round = 4 * PARTS * MANY, most = 0;
-  int device = 0, room = 0, multiprocessors = 0;
+  int device = 0, room = 0;
   for (int i = 0; i < images; i++) {
     const aug_job *j = &jobs->job[i];
     int64_t bytes = (pixels + a_round - 1) / a_round * 4 * MANY * j->planes * j->pix * (j->dtype == SP_U8 ? 1 : 4);
     most = bytes > most ? bytes : most;
   }
   if (most > 56 * 1024 /* PER_SM of them find room */ || cudaGetDevice(&device) ||
-      cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ||
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device))
+      cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, device))
     return 0;
-  return most + 2048 <= room && 2 * jobs->n * images * PARTS >= multiprocessors ? (size_t)most : 0;
+  return most + 2048 <= room ? (size_t)most : 0;
 }
 
 static inline void whole_launch(void *stream, const aug_jobs *jobs, int images, size_t bytes, const aug_dice *dice,
