@@ -31,4 +31,5 @@ AS_IF([test "x${sp_cuda%%:*}" = xyes],
    AC_LANG_POP([C++])])
 AC_SUBST([SP_CXXFLAGS])
 AC_SUBST([SP_EMU_CPPFLAGS])
-AM_CONDITIONAL([HAVE_EMU], [test "x$sp_emu" = xyes])])
+AM_CONDITIONAL([HAVE_EMU], [test "x$sp_emu" = xyes])
+AM_CONDITIONAL([HAVE_EMU_KERNELS], [test "x$sp_emu" = xyes && test "x$enable_tsan" != xyes])])
