@@ -104,8 +104,8 @@ static void aligned(const char *stage, const char *params, int64_t c, int64_t h,
     void *image = kit_get(&k, SPT_OUT, KIT_IMAGES, i), *mask = kit_get(&k, SPT_OUT, KIT_MASKS, i);
     for (int64_t at = 0; at < s->shape[0] * plane; at++) {
       double p = kit_at(image, s->dtype, at / plane * c * plane + at % plane), m = kit_at(mask, SP_U8, at);
-      ck_assert_msg(p == m, "%s %s, %lld x %lld x %lld, image %d: pixel %lld is %g, the mask has %g", stage, params,
-                    (long long)c, (long long)h, (long long)w, i + 1, (long long)at, p, m);
+      kit_each(p == m, "%s %s, %lld x %lld x %lld, image %d: pixel %lld is %g, the mask has %g", stage, params,
+               (long long)c, (long long)h, (long long)w, i + 1, (long long)at, p, m);
     }
     free(image);
     free(mask);

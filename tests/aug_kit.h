@@ -10,6 +10,12 @@
 
 enum { KIT_IMAGES, KIT_MASKS, KIT_DRAWN }; /* ports, in and out */
 
+/* As ck_assert_msg, of each of many values: Check writes to a file for every assertion, whether it holds or not. */
+#define kit_each(holds, ...)                 \
+  do {                                       \
+    if (!(holds)) ck_abort_msg(__VA_ARGS__); \
+  } while (0)
+
 typedef struct aug_kit {
   spt *t;
   int64_t n, c, h, w;

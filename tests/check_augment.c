@@ -82,11 +82,10 @@ static void compare(const aug_kit *k, const chain *c, int image, const char *wha
   ck_assert_int_eq(p.image.dtype, SP_F32);
   ck_assert_int_eq(sp_spec_count(s), sp_spec_count(&p.image));
   for (int64_t i = 0; i < sp_spec_count(s); i++)
-    ck_assert_msg(!memcmp(&x[i], &want[i], sizeof *x), "%s, %s: value %lld of %lld is %.9g, one by one %.9g", c->all,
-                  what, (long long)i, (long long)sp_spec_count(s), (double)x[i], (double)want[i]);
+    kit_each(!memcmp(&x[i], &want[i], sizeof *x), "%s, %s: value %lld of %lld is %.9g, one by one %.9g", c->all, what,
+             (long long)i, (long long)sp_spec_count(s), (double)x[i], (double)want[i]);
   for (int64_t i = 0; i < sp_spec_count(&p.mask); i++)
-    ck_assert_msg(m[i] == label[i], "%s, %s: label %lld is %d, one by one %d", c->all, what, (long long)i, m[i],
-                  label[i]);
+    kit_each(m[i] == label[i], "%s, %s: label %lld is %d, one by one %d", c->all, what, (long long)i, m[i], label[i]);
   for (int i = 0; i < 3; i++) free(drawn[i]);
   free(x);
   free(m);

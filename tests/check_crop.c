@@ -33,8 +33,9 @@ static void places(const char *params, bool mean, int64_t c, int dtype, int orde
               kit_at(x, dtype, plane + below * W + right)) /
              4;
     if (dtype == SP_U8) want = rint(want);
-    ck_assert_double_eq(kit_at(y, dtype, e), want);
-    if (p == 0) ck_assert_uint_eq(n[(b * S + e / T % S) * T + e % T], m[(b * H + i) * W + l]);
+    kit_each(kit_at(y, dtype, e) == want, "element %lld is %g, not %g", (long long)e, kit_at(y, dtype, e), want);
+    kit_each(p != 0 || n[(b * S + e / T % S) * T + e % T] == m[(b * H + i) * W + l], "the mask's element %lld",
+             (long long)e);
   }
   free(x);
   free(y);

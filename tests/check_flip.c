@@ -34,8 +34,8 @@ static void places(int64_t c, int64_t h, int64_t w, int dtype, int order) {
       for (int64_t e = 0; e < N * planes * h * w; e++) {
         int64_t plane = e / (h * w), b = plane / planes, row = e / w % h, col = e % w;
         int64_t from = (plane * h + (all[b][1] ? h - 1 - row : row)) * w + (all[b][0] ? w - 1 - col : col);
-        ck_assert_msg(kit_at(y, type, e) == kit_at(x, type, from), "%lld x %lld x %lld, port %d, item %d: element %lld",
-                      (long long)c, (long long)h, (long long)w, port, i, (long long)e);
+        kit_each(kit_at(y, type, e) == kit_at(x, type, from), "%lld x %lld x %lld, port %d, item %d: element %lld",
+                 (long long)c, (long long)h, (long long)w, port, i, (long long)e);
       }
       free(x);
       free(y);

@@ -105,11 +105,11 @@ static void pictures(int64_t n, int64_t c, int64_t h, int64_t w, int dtype, int 
     reference(p, h * w, c, &f[8 * i], 255, dtype == SP_U8);
     for (int64_t e = 0; e < c * h * w; e++) {
       double want = (double)p[e % (h * w)].v[e / (h * w)], got = kit_at(y, dtype, i * c * h * w + e);
-      ck_assert_msg(got == want,
-                    "%lld x %lld x %lld x %lld: sample %lld (%g %g %g %g, %g%g%g%g), element %lld: %.9g, not %.9g",
-                    (long long)n, (long long)c, (long long)h, (long long)w, (long long)i, (double)f[8 * i],
-                    (double)f[8 * i + 1], (double)f[8 * i + 2], (double)f[8 * i + 3], (double)f[8 * i + 4],
-                    (double)f[8 * i + 5], (double)f[8 * i + 6], (double)f[8 * i + 7], (long long)e, got, want);
+      kit_each(got == want,
+               "%lld x %lld x %lld x %lld: sample %lld (%g %g %g %g, %g%g%g%g), element %lld: %.9g, not %.9g",
+               (long long)n, (long long)c, (long long)h, (long long)w, (long long)i, (double)f[8 * i],
+               (double)f[8 * i + 1], (double)f[8 * i + 2], (double)f[8 * i + 3], (double)f[8 * i + 4],
+               (double)f[8 * i + 5], (double)f[8 * i + 6], (double)f[8 * i + 7], (long long)e, got, want);
     }
   }
   free(x);

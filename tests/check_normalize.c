@@ -32,8 +32,8 @@ static void exact(int64_t n, int64_t c, int64_t h, int64_t w, const float *mean,
     if (scale) v = v * (1.0f / 255.0f);
     v = v - mean[means > 1 ? channel : 0];
     v = v / std[stds > 1 ? channel : 0];
-    ck_assert_msg(y[e] == v, "%s, %lld x %lld x %lld: element %lld is %.9g, not %.9g", params, (long long)c,
-                  (long long)h, (long long)w, (long long)e, (double)y[e], (double)v);
+    kit_each(y[e] == v, "%s, %lld x %lld x %lld: element %lld is %.9g, not %.9g", params, (long long)c, (long long)h,
+             (long long)w, (long long)e, (double)y[e], (double)v);
   }
   free(x);
   free(y);

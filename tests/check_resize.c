@@ -57,12 +57,13 @@ static void against_loops(int64_t n, int64_t c, int64_t h, int64_t w, int64_t oh
          * and as many more as the sums have terms */
         double slack = 255 * 6e-8 * (10 + sqrt((double)h / (double)oh) + sqrt((double)w / (double)ow));
         if (dtype == SP_U8) slack += 0.5;
-        ck_assert_msg(fabs(got - want) <= slack, "%lld x %lld to %lld x %lld, plane %lld, %lld, %lld: %.9g, not %.9g",
-                      (long long)h, (long long)w, (long long)oh, (long long)ow, (long long)p, (long long)i,
-                      (long long)j, got, want);
+        kit_each(fabs(got - want) <= slack, "%lld x %lld to %lld x %lld, plane %lld, %lld, %lld: %.9g, not %.9g",
+                 (long long)h, (long long)w, (long long)oh, (long long)ow, (long long)p, (long long)i, (long long)j,
+                 got, want);
         if (p % c) continue;
         int64_t from = (p / c * h + (int64_t)((float)i * ((float)h / (float)oh))) * w;
-        ck_assert_uint_eq(o[(p / c * oh + i) * ow + j], m[from + (int64_t)((float)j * ((float)w / (float)ow))]);
+        kit_each(o[(p / c * oh + i) * ow + j] == m[from + (int64_t)((float)j * ((float)w / (float)ow))],
+                 "the mask's pixel %lld, %lld is another one's", (long long)i, (long long)j);
       }
     }
   free(x);
