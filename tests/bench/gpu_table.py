@@ -326,9 +326,13 @@ def parse():
     for s in a.sections:
         if s not in SECTIONS:
             p.error(f"no section '{s}': there are {', '.join(SECTIONS)}")
-    a.batches = [int(x) for x in a.batches.split(",")]
-    a.cls_batches = [int(x) for x in a.cls_batches.split(",")]
-    a.sweep_compile = [int(x) for x in a.sweep_compile.split(",") if x]
+    for option in ("batches", "cls_batches", "sweep_compile"):
+        words = [x.strip() for x in getattr(a, option).split(",") if x.strip()]
+        if not all(x.isdecimal() and int(x) for x in words):
+            p.error(f"--{option.replace('_', '-')} {getattr(a, option)}: batches are whole numbers above 0, with commas")
+        setattr(a, option, [int(x) for x in words])
+    if not set(a.sweep_compile) <= set(a.cls_batches):
+        p.error(f"--sweep-compile lists batches that are not among --cls-batches {','.join(map(str, a.cls_batches))}")
     a.rows = [x.strip() for x in a.rows.split(",") if x.strip()]
     a.build = os.path.abspath(a.build)
     if not os.access(os.path.join(a.build, "spcore"), os.X_OK):
