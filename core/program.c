@@ -406,10 +406,10 @@ static int derive_once(sp_program *p, sp_err *err) {
   sp_sched_input in = {lanes, p->n_lanes, tasks, p->n_tasks, res, p->n_bufs, p->shift};
   int st = lanes && tasks && res ? SP_OK : sp_nomem(err, 64, "the schedule");
   for (size_t i = 0; !st && i < p->n_lanes; i++)
-    lanes[i] = (sp_sched_lane){p->lanes[i].name, p->lanes[i].delay, p->lanes[i].host};
+    lanes[i] = (sp_sched_lane){p->lanes[i].name, p->lanes[i].delay, p->lanes[i].host, 0};
   for (size_t i = 0; !st && i < p->n_tasks; i++) {
     sp_task *t = &p->tasks[i];
-    tasks[i] = (sp_sched_task){t->name, t->lane, t->delay, t->every, t->phase, t->acc, t->n_acc};
+    tasks[i] = (sp_sched_task){t->name, t->lane, t->delay, t->every, t->phase, t->acc, t->n_acc, 0};
   }
   for (size_t i = 0; !st && i < p->n_bufs; i++) {
     const sp_buf *b = &p->bufs[i];

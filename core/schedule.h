@@ -31,6 +31,7 @@ typedef struct sp_sched_lane {
   const char *name;
   int delay; /* >= 0 */
   bool host; /* at most one; runs on the submitting thread */
+  int place; /* streams of two places wait for each other late: a thread of the waiting one blocks when it gets there */
 } sp_sched_lane;
 
 typedef struct sp_sched_access {
@@ -44,6 +45,7 @@ typedef struct sp_sched_task {
   int every, phase; /* runs at steps s with s % every == phase; every >= 1 */
   const sp_sched_access *acc;
   size_t n_acc;
+  int op; /* enum sp_op_kind (ops.h): what running it is; SP_OP_NONE: waits alone, which the accesses ask for */
 } sp_sched_task;
 
 typedef struct sp_sched_resource {
@@ -112,9 +114,7 @@ int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, in
 int sp_schedule_derive(sp_schedule *out, const sp_sched_input *in, sp_err *err);
 void sp_schedule_free(sp_schedule *s);
 
-/* Plays fill, at least two periods, drain and refill with vector clocks, from the declared accesses and the waits
- * alone, and fails with SP_E_RACE naming both tasks, the resource and the missing wait, if any two conflicting accesses
- * are unordered or in the wrong order, or a ring is too small. */
+/* The schedule as a list of operations (ops.h), proved. */
 int sp_schedule_prove(const sp_schedule *s, const sp_sched_input *in, sp_err *err);
 
 #endif

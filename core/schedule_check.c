@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * schedule_check.c - the bounds of a scheduler's input, before anyone derives or proves with it. */
-#include "schedule.h"
+ * schedule_check.c - the bounds of a scheduler's input and the form of a schedule, before anyone works with them. */
+#include "ops.h"
 
 /* Far above any graph; they keep sizes and the time of a proof bounded whatever a script asks for. */
 enum {
@@ -96,4 +96,51 @@ int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, in
     return sp_fail(err, SP_E_RANGE, "schedule: %zu tasks on %zu lanes over %lld steps are too many to prove",
                    in->n_tasks, in->n_lanes, (long long)steps);
   return SP_OK;
+}
+
+/* ---- a schedule -------------------------------------------------------------------------------------------------- */
+
+static int check_item(const sp_schedule *s, const sp_sched_input *in, size_t i, sp_err *err) {
+  const sp_sched_task *t = &in->tasks[i];
+  int want = sp_sched_delay(in, (int)i);
+  if (s->delay[i] != want || want > s->depth)
+    return sp_fail(err, SP_E_INVALID, "schedule: task '%s' has delay %d, the strategy says %d", t->name, s->delay[i],
+                   want);
+  if (s->order[i] < 0 || (size_t)s->order[i] >= s->n_items)
+    return sp_fail(err, SP_E_INVALID, "schedule: the order names task %d of %zu", s->order[i], s->n_items);
+  for (size_t k = 0; k < s->items[i].n_waits; k++) {
+    const sp_sched_wait *w = &s->items[i].waits[k];
+    if (w->task < 0 || (size_t)w->task >= s->n_items || w->back < 0 || w->back > 1 << 16)
+      return sp_fail(err, SP_E_INVALID, "schedule: '%s' waits for task %d, %d steps back", t->name, w->task, w->back);
+    if (!s->items[w->task].record)
+      return sp_fail(err, SP_E_RACE, "'%s' waits for '%s', which records no event", t->name, in->tasks[w->task].name);
+  }
+  return SP_OK;
+}
+
+static int check_order(const sp_schedule *s, const sp_sched_input *in, sp_err *err) {
+  for (size_t i = 1; i < s->n_items; i++) {
+    int a = s->order[i - 1], b = s->order[i];
+    if (s->delay[a] < s->delay[b] || (s->delay[a] == s->delay[b] && a >= b))
+      return sp_fail(err, SP_E_RACE,
+                     "'%s' (delay %d) is submitted before '%s' (delay %d): the oldest step must come "
+                     "first, then the program's order",
+                     in->tasks[a].name, s->delay[a], in->tasks[b].name, s->delay[b]);
+  }
+  return SP_OK;
+}
+
+int sp_schedule_prove(const sp_schedule *s, const sp_sched_input *in, sp_err *err) {
+  sp_ops ops;
+  int st = sp_schedule_check(in, err);
+  if (st) return st;
+  if (s->n_items != in->n_tasks || s->n_resources != in->n_resources)
+    return sp_fail(err, SP_E_INVALID, "schedule: %zu items and %zu resources for %zu tasks and %zu resources",
+                   s->n_items, s->n_resources, in->n_tasks, in->n_resources);
+  for (size_t i = 0; i < s->n_items; i++)
+    if ((st = check_item(s, in, i, err))) return st;
+  if ((st = check_order(s, in, err)) || (st = sp_ops_lower(&ops, s, in, err))) return st;
+  st = sp_ops_prove(&ops, in, s->slots, err);
+  sp_ops_free(&ops);
+  return st;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * sched_random.c - random graphs of stages with forward, backward, update, weights and state, on random lanes. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* what is left out is 0 */
 #include "sched_random.h"
 
 #include <stdio.h>
