@@ -2,7 +2,6 @@
  * graph.c - nodes, wires, and what a script may ask of them before the graph runs. */
 #include "device_cpu.h"
 #include "graph_impl.h"
-#include "program.h"
 
 #include <spcore/rng.h>
 
@@ -20,10 +19,8 @@ void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_e
 }
 
 void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err) {
-  sp_ctx_holder h;
-  void *p = NULL;
-  if (place->type->alloc(sp_ctx_for(&h, what, err), place->dev, SP_MEM_DEVICE, bytes ? bytes : 1, &p)) {
-    sp_prefix(err, "%s needs %zu bytes", what, bytes);
+  void *p;
+  if (sp_place_alloc(place, bytes, what, &p, err)) {
     if (err->status == SP_E_NOMEM && place == &g->main && g->border) {
       size_t len = strlen(err->msg);
       snprintf(err->msg + len, sizeof err->msg - len, "; take a smaller --batch or --depth");
@@ -34,33 +31,11 @@ void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const cha
   return p;
 }
 
-static int transfer(sp_graph *g, const sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err) {
-  sp_ctx_holder h;
-  int st = SP_OK;
-  if (!bytes) return SP_OK;
-  if (place->type->flags & SP_DEVICE_HOSTMEM) {
-    memcpy(dst, src, bytes);
-    return SP_OK;
-  }
-  if (!g->transfer)
-    st = place->type->stream_open(sp_ctx_for(&h, "transfer", err), place->dev, "transfer", 0, &g->transfer);
-  if (!st) st = place->type->stream_copy(sp_ctx_for(&h, "transfer", err), g->transfer, dst, src, bytes);
-  return st ? st : place->type->stream_sync(sp_ctx_for(&h, "transfer", err), g->transfer);
-}
-
-int sp_graph_upload(sp_graph *g, const sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err) {
-  return transfer(g, place, dst, src, bytes, err);
-}
-
-int sp_graph_download(sp_graph *g, const sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err) {
-  return transfer(g, place, dst, src, bytes, err);
-}
-
-const sp_place *sp_node_place(const sp_node *n) { return n->on_cpu ? &n->g->cpu : &n->g->main; }
+sp_place *sp_node_place(const sp_node *n) { return n->on_cpu && n->g->border ? &n->g->cpu : &n->g->main; }
 
 /* ---- the graph ---- */
 /* "cuda:1" -> the device type `cuda` and 1. */
-static int find_device(sp_graph *g, int *index, sp_err *err) {
+static int find_device(const sp_graph *g, const sp_device_type **type, int *index, sp_err *err) {
   char name[64];
   const char *colon = strchr(g->device, ':');
   size_t len = colon ? (size_t)(colon - g->device) : strlen(g->device);
@@ -75,14 +50,7 @@ static int find_device(sp_graph *g, int *index, sp_err *err) {
   if (len >= sizeof name) len = sizeof name - 1;
   memcpy(name, g->device, len);
   name[len] = 0;
-  return sp_registry_device(g->env->reg, name, &g->main.type, err);
-}
-
-static int open_place(sp_place *place, int index, sp_err *err) {
-  sp_ctx_holder h;
-  int st = place->type->open(sp_ctx_for(&h, place->type->name, err), index, &place->dev);
-  if (st) place->dev = NULL;
-  return st;
+  return sp_registry_device(g->env->reg, name, type, err);
 }
 
 static const void *extension(void *arg, const char *id) {
@@ -92,15 +60,12 @@ static const void *extension(void *arg, const char *id) {
 }
 
 static int open_places(sp_graph *g, sp_err *err) {
-  int st = find_device(g, &g->index, err);
-  if (st || (st = open_place(&g->main, g->index, err))) return st;
-  g->border = !(g->main.type->flags & SP_DEVICE_HOSTMEM);
-  g->stages = g->main.type == &sp_device_mock ? "cpu" : g->main.type->name;
-  g->cpu = g->main;
-  if (g->border) {
-    g->cpu = (sp_place){.type = &sp_device_cpu};
-    if ((st = open_place(&g->cpu, 0, err))) return st;
-  }
+  const sp_device_type *type;
+  int st = find_device(g, &type, &g->index, err);
+  if (st || (st = sp_place_open(&g->main, type, g->index, err))) return st;
+  g->border = !sp_place_is_host(&g->main);
+  g->stages = type == &sp_device_mock ? "cpu" : type->name;
+  if (g->border && (st = sp_place_open(&g->cpu, &sp_device_cpu, 0, err))) return st;
   g->cpu_host = g->host;
   g->host.extension = extension;
   g->host.extension_arg = g;
@@ -127,6 +92,7 @@ static int settle(sp_graph *g, sp_err *err) {
   if (why && o->capture > SP_CAPTURE_OFF)
     return sp_fail(err, SP_E_INVALID, "capture %s on device '%s': %s; take capture off or auto", words[o->capture],
                    g->device, why);
+  g->capture_asked = o->capture;
   if (o->capture == SP_CAPTURE_AUTO) o->capture = why ? SP_CAPTURE_OFF : SP_CAPTURE_LANE;
   g->precision = (sp_precision){.size = sizeof g->precision, .precision = o->precision};
   g->sync = sync;
@@ -138,7 +104,6 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
   int st;
   *out = NULL;
   if (!g) return sp_nomem(err, sizeof *g, "a graph");
-  pthread_mutex_init(&g->lock, NULL);
   g->env = env;
   if (opts) g->opts = *opts;
   g->opts.device = g->device = sp_strdup(opts && opts->device ? opts->device : "cpu");
@@ -158,9 +123,6 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
            ? sp_fail(err, SP_E_INVALID, "init '%s': philox and torch are there", g->opts.init)
            : open_places(g, err);
   if (!st) st = settle(g, err);
-  if (!st)
-    st = sp_pool_new(&g->pool, g->main.type, g->main.dev, g->opts.pinned ? g->opts.pinned : (size_t)1 << 30, "--pinned",
-                     err);
   if (st) {
     sp_graph_free(g);
     return st;
@@ -188,26 +150,15 @@ static void free_node(sp_node *n) {
 }
 
 void sp_graph_free(sp_graph *g) {
-  sp_err err;
   if (!g) return;
-  if (g->main.dev) sp_graph_drain(g, &err);
-  while (g->eval) {
-    sp_program *next = g->eval->next_eval;
-    sp_program_free(g->eval);
-    g->eval = next;
-  }
-  sp_program_free(g->train);
   for (size_t i = 0; i < g->n_nodes; i++) free_node(g->nodes[i]);
   free(g->nodes);
   free(g->topo);
   free(g->losses.v);
   free(g->strategy);
   sp_graph_drop_lanes(g);
-  sp_pool_free(g->pool);
-  if (g->transfer) g->main.type->stream_close(g->transfer);
-  if (g->border && g->cpu.dev) g->cpu.type->close(g->cpu.dev);
-  if (g->main.dev) g->main.type->close(g->main.dev);
-  pthread_mutex_destroy(&g->lock);
+  sp_place_close(&g->cpu);
+  sp_place_close(&g->main);
   free(g->device);
   free(g->init);
   free(g);
@@ -284,7 +235,7 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   bool on_cpu;
   int st;
   *out = NULL;
-  if (g->train) return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; add stages before", stage);
+  if (g->fixed) return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; add stages before", stage);
   if (opts && opts->name && !valid_name(opts->name))
     return sp_fail(err, SP_E_INVALID, "name '%s': letters, digits and _ are wanted, at most 64", opts->name);
   if (opts && opts->name && sp_graph_find(g, opts->name))
@@ -297,7 +248,6 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   }
   n->g = g;
   n->index = g->n_nodes;
-  n->user_lane = -1;
   if (opts) n->opts = *opts;
   n->opts.name = NULL;
   n->frozen = n->opts.frozen;
@@ -382,8 +332,8 @@ int sp_node_set_live(sp_node *n, const char *param, double value, sp_err *err) {
     return sp_fail(err, SP_E_RANGE, "stage '%s': parameter '%s': %g is outside %g..%g", n->name, param, value, p->min,
                    p->max);
   /* A stage ahead of the trained part, or behind it, is at another step in another strategy: the same script would give
-   * other bits there. */
-  if (n->g->train && !n->backward && !n->optimizer && !(n->loss && n->needs_grad))
+   * other bits there. So is a loss that is only watched. */
+  if (n->g->fixed && !n->backward && !n->optimizer && !sp_node_trained_on(n))
     return sp_fail(err, SP_E_STATE,
                    "stage '%s': parameter '%s' may change before the first step only: the stage may run "
                    "ahead of the trained part or behind it",
@@ -446,7 +396,7 @@ static int check_wire(const sp_graph *g, const sp_node *node, int in_port, sp_re
   if (node->optimizer)
     return sp_fail(err, SP_E_INVALID, "stage '%s' is an optimizer: it is wired by train{ optimizer = ... }",
                    node->name);
-  if (g->train)
+  if (g->fixed)
     return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; wire stages before", node->name);
   return SP_OK;
 }

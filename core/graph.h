@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * graph.h - stages wired by ports: what a script describes. run.h makes it run. Everything is called on one thread. */
+ * graph.h - stages wired by ports: what a script describes. engine.h makes it run. Everything is called on one thread. */
 #ifndef SP_CORE_GRAPH_H
 #define SP_CORE_GRAPH_H
 
@@ -35,7 +35,7 @@ typedef struct sp_node_opts {
 } sp_node_opts;
 
 int sp_graph_new(sp_graph **g, sp_env *env, const sp_graph_opts *opts, sp_err *err);
-void sp_graph_free(sp_graph *g);                          /* drains first */
+void sp_graph_free(sp_graph *g);
 const sp_graph_opts *sp_graph_options(const sp_graph *g); /* as they are in effect */
 
 /* Adds a stage. `params` is a TABLE or NULL. */
@@ -88,25 +88,41 @@ typedef struct sp_train_opts {
 } sp_train_opts;
 int sp_graph_train(sp_graph *g, const sp_train_opts *opts, sp_err *err);
 
-/* Lanes of a strategy. Every stage but the sources and the optimizer must be in exactly one; the optimizer, where not
- * listed, goes to the lane of the last trained stage. A source not listed has a lane of its own, `prefetch` steps ahead. */
-typedef struct sp_lane_desc {
+/* What of a stage a lane may have: a stage is listed once, or its parts in several lanes. */
+enum {
+  SP_PART_FORWARD = 1u << 0, /* of an optimizer: its update */
+  SP_PART_BACKWARD = 1u << 1,
+  SP_PART_COPY = 1u << 2, /* of its outputs to the other side of a border */
+  SP_PART_ALL = SP_PART_FORWARD | SP_PART_BACKWARD | SP_PART_COPY
+};
+
+/* What a lane is asked to be, from the script to the stream. */
+typedef struct sp_lane_props {
   const char *name;
-  sp_node *const *nodes;
-  size_t n_nodes;
   int delay;    /* >= 0; steps behind the newest batch */
   int priority; /* -1, 0, 1 */
+} sp_lane_props;
+
+/* A lane of a strategy. Every stage but the sources and the optimizer must be in exactly one; the optimizer, where not
+ * listed, goes to the lane of the last trained stage. A source not listed has a lane of its own, `prefetch` steps ahead.
+ * A backward that no lane lists goes to its forward's lane, a copy to the lane of who reads it first, or, of batches, to
+ * one of its own. */
+typedef struct sp_lane_desc {
+  sp_lane_props props;
+  sp_node *const *nodes;
+  size_t n_nodes;
+  const uint8_t *parts; /* [n_nodes] SP_PART bits; NULL: all of each */
 } sp_lane_desc;
 int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);
 
-/* ---- weights (weights.c) ---- */
+/* ---- weights (weights.c): nothing is in flight ---- */
 /* Loads what the node needs from a file by name: "NODE.0.weight", or "0.weight" where the file has no entry under the
  * node's name. Missing, unexpected and mis-shaped entries are all listed in the message. `path` may be a run folder (its
  * weights.safetensors is meant). Before or after the first step. */
 int sp_graph_load(sp_graph *g, sp_node *node, const char *path, sp_err *err);
-/* All nodes; `whole`: every weight must be there and nothing else. */
+/* All nodes: every weight must be there and nothing else. */
 int sp_graph_load_all(sp_graph *g, const char *path, sp_err *err);
-/* Weights and statistics of all nodes (optimizer: moments too if with_optimizer). Drains first. */
+/* Weights and statistics of all nodes (optimizer: moments too if with_optimizer). */
 int sp_graph_save(sp_graph *g, const char *path, bool with_optimizer, sp_err *err);
 /* One weight by name ("0.weight"), copied out in row-major order; for scripts and tests. */
 int sp_node_weight(sp_node *node, const char *name, sp_spec *spec, void *dst, size_t bytes, sp_err *err);

@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * graph_impl.h - what a graph is made of, for the files that build and run it: graph.c, plan.c, train.c,
- * lanes.c, program.c, build.c, run.c, evaluate.c, weights.c. */
+ * graph_impl.h - what a graph is made of, for the files that complete it and for those that plan and run it. */
 #ifndef SP_CORE_GRAPH_IMPL_H
 #define SP_CORE_GRAPH_IMPL_H
 
-#include <pthread.h>
-
 #include <spcore/ext/precision.h>
 
-#include "pool.h"
-#include "run.h"
-#include "sampler.h"
-#include "schedule.h"
-
-/* A device as a graph uses it. */
-typedef struct sp_place {
-  const sp_device_type *type;
-  void *dev;
-} sp_place;
+#include "graph.h"
+#include "place.h"
 
 typedef struct sp_refs {
   sp_ref *v;
@@ -53,17 +42,7 @@ struct sp_node {
   bool backward;   /* has a backward task */
   bool in_trained; /* see sp_node_in_trained_part */
   bool inplace;    /* backward updates the weights itself, through dw_scale */
-  int user_lane;   /* index into g->lanes, -1: none */
 };
-
-typedef struct sp_user_lane {
-  char *name;
-  int delay, priority;
-  sp_node **nodes;
-  size_t n_nodes;
-} sp_user_lane;
-
-typedef struct sp_program sp_program;
 
 struct sp_graph {
   sp_env *env;
@@ -77,9 +56,8 @@ struct sp_graph {
   bool border;            /* main and cpu are two: copies lie between */
   const char *stages;     /* device name of the stage types on main */
   sp_precision precision;
-  bool sync;      /* SPCORE_SYNC: wait behind every call, so that a failure names the call */
-  void *transfer; /* stream of main for weights on their way, opened when first needed */
-  sp_pool *pool;  /* pinned memory of main: what sources fill, and what is copied */
+  int capture_asked; /* opts.capture as it was given */
+  bool sync;         /* SPCORE_SYNC: wait behind every call, so that a failure names the call */
   sp_node **nodes;
   size_t n_nodes, cap_nodes;
   sp_node **topo; /* n_nodes, producers first; by index where free */
@@ -91,48 +69,44 @@ struct sp_graph {
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
   void *lr_arg;
   char *strategy;
-  sp_user_lane *lanes;
+  sp_lane_desc *lanes; /* copies */
   size_t n_lanes;
   bool default_lanes;
-  uint64_t start; /* the step to begin with, while there is no program */
-  bool sought;    /* the next loop begins where no loop has ended */
   sp_node *train_source;
-  sp_program *train, *eval; /* eval: the first of a list, one for each source */
-  bool initialised;         /* weights */
-  /* The failure that is reported: of those that happened, the first in serialized order. */
-  pthread_mutex_t lock;
-  bool failed;
-  uint64_t fail_step;
-  int fail_task;
-  sp_err failure;
+  bool fixed;       /* it has been turned into programs: no stage, wire or strategy may change any more */
+  bool initialised; /* weights */
   uint64_t allocations;
 };
 
 /* plan.c */
 int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
 int sp_node_replan(sp_node *node, bool training, sp_err *err);
-int sp_graph_plan_stages(sp_graph *g, sp_err *err);  /* all of them, and the optimizer */
-int sp_graph_plan_program(sp_graph *g, sp_err *err); /* and the schedule: from here on the graph is as it is */
-int sp_graph_check_memory(sp_graph *g, const sp_program *prog, sp_err *err);
+int sp_graph_plan_stages(sp_graph *g, sp_err *err); /* all of them, and the optimizer */
+int sp_graph_complete(sp_graph *g, sp_err *err);    /* and a strategy, where none was given */
 bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shape[0] of this output is N */
 
 /* graph.c */
 bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
 const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
 const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
-const sp_place *sp_node_place(const sp_node *node);
+sp_place *sp_node_place(const sp_node *node);
 /* Device memory; counted. */
 void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err);
-/* Between host memory and memory of `place`; they wait until it is done. */
-int sp_graph_upload(sp_graph *g, const sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err);
-int sp_graph_download(sp_graph *g, const sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err);
 void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */
 
 /* train.c */
-bool sp_node_changes(const sp_node *node); /* training changes its weights or statistics */
+bool sp_node_changes(const sp_node *node);    /* training changes its weights or statistics */
+bool sp_node_trained_on(const sp_node *node); /* it is one of the losses that are minimised */
+/* The trained weights that an optimizer sees, and the statistics, each in order of construction: calls of next() with *at 0
+ * at first; false when there are no more. */
+typedef struct sp_weight_ref {
+  sp_node *node;
+  size_t i;
+} sp_weight_ref;
+bool sp_graph_next_trained(const sp_graph *g, sp_weight_ref *at);
+bool sp_graph_next_statistic(const sp_graph *g, sp_weight_ref *at);
 int sp_graph_analyse(sp_graph *g, sp_err *err);
-bool sp_node_statistic(const sp_node *node, size_t i); /* training changes it, but not by gradients */
-bool sp_graph_restores(const sp_graph *g);             /* the optimizer may put statistics back */
+bool sp_graph_restores(const sp_graph *g); /* the optimizer may put statistics back */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
 void sp_graph_drop_lanes(sp_graph *g);
 

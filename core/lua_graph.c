@@ -69,19 +69,20 @@ int sp_lua_graph_new(lua_State *L) {
   if ((*trace || timing) && sp_trace_new(&lg->trace, *trace ? trace : NULL, MAX_SPANS, &err))
     return sp_lua_raise(L, &err);
   o.trace = lg->trace;
-  if (sp_graph_new(&lg->g, sp_lua_of(L)->env, &o, &err)) return sp_lua_raise(L, &err);
+  if (sp_engine_new(&lg->e, sp_lua_of(L)->env, &o, &err)) return sp_lua_raise(L, &err);
+  lg->g = sp_engine_graph(lg->e);
   return 1;
 }
 
 /* g:options() -> { device =, precision =, capture = } as they are in effect */
 static int graph_options(lua_State *L) {
-  const sp_graph_opts *o = sp_graph_options(sp_lua_check_graph(L, 1)->g);
+  sp_graph_opts o = sp_engine_options(sp_lua_check_graph(L, 1)->e);
   lua_createtable(L, 0, 3);
-  lua_pushstring(L, o->device);
+  lua_pushstring(L, o.device);
   lua_setfield(L, -2, "device");
-  lua_pushstring(L, precisions[o->precision]);
+  lua_pushstring(L, precisions[o.precision]);
   lua_setfield(L, -2, "precision");
-  lua_pushstring(L, captures[o->capture]);
+  lua_pushstring(L, captures[o.capture]);
   lua_setfield(L, -2, "capture");
   return 1;
 }
@@ -98,10 +99,11 @@ static int graph_close(lua_State *L) {
     sp_err err;
     lg->L = L;
     lg->self = 1;
-    sp_graph_stop(lg->g, &err);
+    sp_engine_stop(lg->e, &err);
     lg->L = NULL;
   }
-  sp_graph_free(lg->g);
+  sp_engine_free(lg->e);
+  lg->e = NULL;
   lg->g = NULL;
   end_trace(lg);
   sp_lua_close_sums(lg);
@@ -232,7 +234,46 @@ static int graph_train(lua_State *L) {
   return 0;
 }
 
-/* g:lanes(strategy_name, { { name =, stages = { node, ... }, delay =, priority = -1 | 0 | 1 }, ... }) */
+/* A stage of a lane: a node for all of it, or { node, "forward", "backward", "copy" } for some of its parts. */
+static sp_node *check_part(lua_State *L, const sp_lua_graph *lg, uint8_t *parts) {
+  static const char *const words[] = {"forward", "backward", "copy", NULL};
+  *parts = SP_PART_ALL;
+  if (!lua_istable(L, -1)) return sp_lua_check_node(L, -1, lg);
+  *parts = 0;
+  for (lua_Integer i = 2; lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
+    const char *word = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_typename(L, -1);
+    int k = 0;
+    while (words[k] && strcmp(words[k], word)) k++;
+    if (!words[k]) sp_lua_fail(L, "a lane's part '%s': a stage has forward, backward and copy", word);
+    *parts |= (uint8_t)(1u << k);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  lua_rawgeti(L, -1, 1);
+  sp_node *node = sp_lua_check_node(L, -1, lg);
+  lua_pop(L, 1);
+  return node;
+}
+
+/* The stages of the lane at index t, in memory that stays at the top of the stack. */
+static void check_stages(lua_State *L, const char *name, const sp_lua_graph *lg, int t, sp_lane_desc *lane) {
+  lua_getfield(L, t, "stages");
+  luaL_checktype(L, -1, LUA_TTABLE);
+  size_t k = lua_rawlen(L, -1);
+  if (k > 100000) sp_lua_fail(L, "strategy '%s': too many stages", name);
+  sp_node **nodes = lua_newuserdatauv(L, (k + 1) * (sizeof *nodes + 1), 0);
+  uint8_t *parts = (uint8_t *)(nodes + k + 1);
+  for (size_t j = 0; j < k; j++) {
+    lua_rawgeti(L, -2, (lua_Integer)j + 1);
+    nodes[j] = check_part(L, lg, &parts[j]);
+    lua_pop(L, 1);
+  }
+  lane->nodes = nodes;
+  lane->n_nodes = k;
+  lane->parts = parts;
+}
+
+/* g:lanes(strategy_name, { { name =, stages = { node | { node, part, ... }, ... }, delay =, priority = -1 | 0 | 1 }, ... }) */
 static int graph_lanes(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *name = luaL_checkstring(L, 2);
@@ -247,21 +288,10 @@ static int graph_lanes(lua_State *L) {
     lua_rawgeti(L, 3, (lua_Integer)i + 1);
     int t = lua_gettop(L);
     luaL_checktype(L, t, LUA_TTABLE);
-    lua_getfield(L, t, "stages");
-    luaL_checktype(L, -1, LUA_TTABLE);
-    size_t k = lua_rawlen(L, -1);
-    if (k > 100000) return sp_lua_fail(L, "strategy '%s': too many stages", name);
-    sp_node **nodes = lua_newuserdatauv(L, (k + 1) * sizeof *nodes, 0);
-    for (size_t j = 0; j < k; j++) {
-      lua_rawgeti(L, -2, (lua_Integer)j + 1);
-      nodes[j] = sp_lua_check_node(L, -1, lg);
-      lua_pop(L, 1);
-    }
-    lanes[i] = (sp_lane_desc){.name = sp_lua_opt_str(L, t, "name", "lane"),
-                              .nodes = nodes,
-                              .n_nodes = k,
-                              .delay = (int)sp_lua_opt_int(L, t, "delay", 0, 0, 1000),
-                              .priority = (int)sp_lua_opt_int(L, t, "priority", 0, -1, 1)};
+    lanes[i].props = (sp_lane_props){.name = sp_lua_opt_str(L, t, "name", "lane"),
+                                     .delay = (int)sp_lua_opt_int(L, t, "delay", 0, 0, 1000),
+                                     .priority = (int)sp_lua_opt_int(L, t, "priority", 0, -1, 1)};
+    check_stages(L, name, lg, t, &lanes[i]);
     lua_replace(L, t); /* the nodes stay alive there */
     lua_settop(L, t);
   }
@@ -272,7 +302,7 @@ static int graph_lanes(lua_State *L) {
 static int graph_build(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_err err;
-  if (sp_graph_build(lg->g, &err)) return sp_lua_raise(L, &err);
+  if (sp_engine_build(lg->e, &err)) return sp_lua_raise(L, &err);
   return 0;
 }
 
@@ -287,7 +317,7 @@ static int graph_memory(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_mem m;
   sp_err err;
-  if (sp_graph_memory(lg->g, &m, &err)) return sp_lua_raise(L, &err);
+  if (sp_engine_memory(lg->e, &m, &err)) return sp_lua_raise(L, &err);
   lua_createtable(L, 0, 7);
   set_int(L, "weights", m.weights);
   set_int(L, "gradients", m.gradients);
@@ -303,14 +333,15 @@ static int graph_schedule(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_schedule_info s;
   sp_err err;
-  if (sp_graph_schedule_info(lg->g, &s, &err)) return sp_lua_raise(L, &err);
-  lua_createtable(L, 0, 6);
+  if (sp_engine_schedule_info(lg->e, &s, &err)) return sp_lua_raise(L, &err);
+  lua_createtable(L, 0, 7);
   lua_pushstring(L, s.strategy);
   lua_setfield(L, -2, "strategy");
   set_int(L, "lanes", s.n_lanes);
   set_int(L, "tasks", s.n_tasks);
   set_int(L, "waits", s.n_waits);
   set_int(L, "derived", s.n_derived);
+  set_int(L, "operations", s.n_ops);
   set_int(L, "depth", (uint64_t)s.depth);
   return 1;
 }
@@ -319,7 +350,7 @@ static int graph_describe(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_sb sb = {0};
   sp_err err;
-  if (sp_graph_describe(lg->g, &sb, &err)) {
+  if (sp_engine_describe(lg->e, &sb, &err)) {
     sp_sb_free(&sb);
     return sp_lua_raise(L, &err);
   }
@@ -337,7 +368,7 @@ static int graph_timings(lua_State *L) {
     lua_pushnil(L);
     return 1;
   }
-  if (sp_graph_drain(lg->g, &err)) return sp_lua_raise(L, &err);
+  if (sp_engine_drain(lg->e, &err)) return sp_lua_raise(L, &err);
   sp_trace_summary(lg->trace, &sb);
   lua_pushstring(L, sp_sb_str(&sb));
   sp_sb_free(&sb);
@@ -347,13 +378,13 @@ static int graph_timings(lua_State *L) {
 static int graph_epoch_steps(lua_State *L) {
   uint64_t steps;
   sp_err err;
-  if (sp_graph_epoch_steps(sp_lua_check_graph(L, 1)->g, &steps, &err)) return sp_lua_raise(L, &err);
+  if (sp_engine_epoch_steps(sp_lua_check_graph(L, 1)->e, &steps, &err)) return sp_lua_raise(L, &err);
   lua_pushinteger(L, (lua_Integer)steps);
   return 1;
 }
 
 static int graph_allocations(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)sp_graph_allocations(sp_lua_check_graph(L, 1)->g));
+  lua_pushinteger(L, (lua_Integer)sp_engine_allocations(sp_lua_check_graph(L, 1)->e));
   return 1;
 }
 
@@ -364,9 +395,8 @@ static int graph_load(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *path = luaL_checkstring(L, 2);
   sp_err err;
-  int rc = lua_isnoneornil(L, 3) ? sp_graph_load_all(lg->g, path, &err)
-                                 : sp_graph_load(lg->g, sp_lua_check_node(L, 3, lg), path, &err);
-  if (rc) return sp_lua_raise(L, &err);
+  sp_node *node = lua_isnoneornil(L, 3) ? NULL : sp_lua_check_node(L, 3, lg);
+  if (sp_engine_load(lg->e, node, path, &err)) return sp_lua_raise(L, &err);
   return 0;
 }
 
@@ -374,7 +404,7 @@ static int graph_load(lua_State *L) {
 static int graph_save(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_err err;
-  if (sp_graph_save(lg->g, luaL_checkstring(L, 2), lua_toboolean(L, 3), &err)) return sp_lua_raise(L, &err);
+  if (sp_engine_save(lg->e, luaL_checkstring(L, 2), lua_toboolean(L, 3), &err)) return sp_lua_raise(L, &err);
   return 0;
 }
 

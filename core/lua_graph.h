@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
+#include "engine.h"
 #include "lua_main.h"
-#include "run.h"
 
 #define SP_LUA_GRAPH "spcore.graph"
 #define SP_LUA_NODE "spcore.node"
@@ -15,7 +15,8 @@
 /* A graph userdata. User value 1: its nodes by address, so that a node is one Lua object. User value 2: the
  * learning-rate function. User value 3: the error that function raised. */
 typedef struct sp_lua_graph {
-  sp_graph *g;     /* NULL: closed */
+  sp_engine *e;    /* NULL: closed */
+  sp_graph *g;     /* its graph */
   sp_trace *trace; /* NULL: none */
   bool trace_file; /* it is to be written */
   lua_State *L;    /* who runs the loop just now: the learning-rate function is called there */

@@ -156,7 +156,7 @@ static int node_weight(lua_State *L) {
                        MAX_WEIGHT);
   size_t bytes = (size_t)count * sizeof(float);
   float *v = lua_newuserdatauv(L, bytes ? bytes : 1, 0);
-  if (sp_node_weight(node, name, &spec, v, bytes, &err)) return sp_lua_raise(L, &err);
+  if (sp_engine_weight(graph_of_node(L, 1)->e, node, name, &spec, v, bytes, &err)) return sp_lua_raise(L, &err);
   lua_createtable(L, (int)count, 1);
   for (int64_t i = 0; i < count; i++) {
     lua_pushnumber(L, (double)v[i]);

@@ -42,7 +42,6 @@ static void enter(lua_State *L, sp_lua_graph *lg, int self) {
   lg->L = L;
   lg->self = self;
   lg->busy = true;
-  lg->lr_raised = false;
 }
 
 static void leave(sp_lua_graph *lg) {
@@ -137,8 +136,9 @@ static int steps_begin(lua_State *L) {
   sp_err err;
   if (n < 0) return sp_lua_fail(L, "the number of steps is %lld, below 0", (long long)n);
   if (lg->looping) return sp_lua_fail(L, "a loop over this graph's steps is under way already");
+  lg->lr_raised = false;
   enter(L, lg, 1);
-  int rc = sp_graph_begin(lg->g, (uint64_t)n, &err);
+  int rc = sp_engine_begin(lg->e, (uint64_t)n, &err);
   leave(lg);
   if (rc) return raise(L, lg, 1, &err);
   lg->looping = true;
@@ -150,9 +150,10 @@ static int stop(lua_State *L, sp_lua_graph *lg, int self) {
   if (!lg->looping) return 0;
   lg->looping = false;
   enter(L, lg, self);
-  int rc = sp_graph_stop(lg->g, &err);
+  int rc = sp_engine_stop(lg->e, &err);
   leave(lg);
   if (rc) return raise(L, lg, self, &err);
+  lg->lr_raised = false; /* what failed in a step behind the end is nobody's */
   return 0;
 }
 
@@ -186,7 +187,7 @@ static int steps_next(lua_State *L) {
   if (!lg->looping) return 0;
   if (sp_lua_interrupted()) return stop(L, lg, 1);
   enter(L, lg, 1);
-  int rc = sp_graph_next(lg->g, &r, &err);
+  int rc = sp_engine_next(lg->e, &r, &err);
   leave(lg);
   if (rc) {
     lg->looping = false;
@@ -210,7 +211,7 @@ static int steps_stop(lua_State *L) {
 }
 
 static int steps_step(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)sp_graph_step(sp_lua_check_graph(L, 1)->g));
+  lua_pushinteger(L, (lua_Integer)sp_engine_step(sp_lua_check_graph(L, 1)->e));
   return 1;
 }
 
@@ -219,7 +220,7 @@ static int steps_seek(lua_State *L) {
   lua_Integer step = luaL_checkinteger(L, 2);
   sp_err err;
   if (step < 0) return sp_lua_fail(L, "step %lld is below 0", (long long)step);
-  if (sp_graph_seek(lg->g, (uint64_t)step, &err)) return sp_lua_raise(L, &err);
+  if (sp_engine_seek(lg->e, (uint64_t)step, &err)) return sp_lua_raise(L, &err);
   return 0;
 }
 
@@ -314,11 +315,11 @@ static int steps_evaluate(lua_State *L) {
   totals a = {0};
   sp_err err;
   enter(L, lg, 1);
-  int rc = sp_graph_evaluate(lg->g, source, each, &a, &err);
+  int rc = sp_engine_evaluate(lg->e, source, each, &a, &err);
   leave(lg);
   if (rc) {
     totals_free(&a);
-    if (rc != SP_E_CANCELLED || !sp_lua_interrupted()) return raise(L, lg, 1, &err);
+    if (rc != SP_E_CANCELLED || !sp_lua_interrupted()) return sp_lua_raise(L, &err);
     lua_pushnil(L);
     lua_pushliteral(L, "interrupted");
     return 2;

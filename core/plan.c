@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * plan.c - what stages say of their outputs, weights and memory: one by one as they are wired, and the whole graph. */
-#include "program.h"
+#include "graph_impl.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,7 +203,7 @@ static int find_source(sp_graph *g, sp_err *err) {
 /* One lane, of all stages that are there now. */
 static int default_strategy(sp_graph *g, sp_err *err) {
   sp_node **all = sp_calloc(g->n_nodes + 1, sizeof *all);
-  sp_lane_desc lane = {.name = "main", .nodes = all};
+  sp_lane_desc lane = {.props = {.name = "main"}, .nodes = all};
   int st;
   if (!all) return sp_nomem(err, 64, "a strategy");
   for (size_t i = 0; i < g->n_nodes; i++)
@@ -234,65 +233,7 @@ int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
   return SP_OK;
 }
 
-/* ---- memory ---- */
-static void tally(uint64_t *sum, uint64_t *total, uint64_t bytes) {
-  *sum = *sum > UINT64_MAX - bytes ? UINT64_MAX : *sum + bytes;
-  *total = *total > UINT64_MAX - bytes ? UINT64_MAX : *total + bytes;
-}
-
-static void count_memory(const sp_graph *g, const sp_program *p, sp_mem *m) {
-  sp_mem prog = {0};
-  for (size_t i = 0; i < g->n_nodes; i++)
-    for (size_t k = 0; k < g->nodes[i]->n_weights; k++) {
-      const sp_node *n = g->nodes[i];
-      uint64_t bytes = (uint64_t)sp_spec_bytes(&n->weights[k].spec);
-      tally(n->optimizer ? &m->optimizer : &m->weights, &m->total, bytes);
-      if (sp_node_has_dw(n, k)) tally(&m->gradients, &m->total, bytes);
-    }
-  if (p) sp_program_memory(p, &prog);
-  tally(&m->activations, &m->total, prog.activations);
-  tally(&m->gradients, &m->total, prog.gradients);
-  tally(&m->saved, &m->total, prog.saved);
-  tally(&m->scratch, &m->total, prog.scratch);
-}
-
-/* A graph that cannot fit is refused before anything of it is allocated. */
-int sp_graph_check_memory(sp_graph *g, const sp_program *p, sp_err *err) {
-  sp_device_info info = {.size = sizeof info};
-  sp_ctx_holder h;
-  sp_mem m = {0};
-  const char *name = "weights";
-  uint64_t most = 0;
-  int st = g->main.type->describe(sp_ctx_for(&h, g->opts.device, err), g->index, &info);
-  if (st) return st;
-  count_memory(g, p, &m);
-  if (!info.memory || m.total <= info.memory) return SP_OK;
-  for (size_t i = 0; p && i < p->n_bufs; i++) {
-    double bytes = (double)p->bufs[i].bytes * p->bufs[i].slots;
-    if (bytes > (double)most) most = (uint64_t)fmin(bytes, 0x1p63), name = p->bufs[i].name;
-  }
-  return sp_fail(err, SP_E_NOMEM,
-                 "the graph needs %.1f GiB of memory, device '%s' has %.1f; the largest part is '%s': take a smaller "
-                 "batch or size",
-                 (double)m.total / 0x1p30, g->opts.device, (double)info.memory / 0x1p30, name);
-}
-
-/* Everything that build() needs to know before it allocates tensors other than weights. */
-int sp_graph_plan_program(sp_graph *g, sp_err *err) {
-  int st;
-  if (g->train) return SP_OK;
-  if ((st = sp_graph_plan_stages(g, err)) || (st = sp_graph_check_memory(g, NULL, err))) return st;
-  if ((!g->n_lanes || g->default_lanes) && (st = default_strategy(g, err))) return st;
-  for (size_t i = 0; i < g->n_nodes; i++)
-    if ((st = sp_node_storage(g->nodes[i], err))) return st;
-  if ((st = sp_program_plan(&g->train, g, true, NULL, err))) return st;
-  g->train->next = g->start;
-  return SP_OK;
-}
-
-int sp_graph_memory(sp_graph *g, sp_mem *mem, sp_err *err) {
-  int st = sp_graph_plan_program(g, err);
-  *mem = (sp_mem){0};
-  if (!st) count_memory(g, g->train, mem);
-  return st;
+int sp_graph_complete(sp_graph *g, sp_err *err) {
+  int st = sp_graph_plan_stages(g, err);
+  return st || (g->n_lanes && !g->default_lanes) ? st : default_strategy(g, err);
 }

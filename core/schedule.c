@@ -361,6 +361,15 @@ static int ring_for(const work *w, int y, const sp_sched_wait *wait) {
   return runs + (at <= rest) + 1;
 }
 
+/* An event that a thread of another place waits for may be recorded again only when that thread is known to have passed:
+ * when the host knows that the step of the call that waits is done. */
+static int ring_of(const work *w, int y, const sp_sched_wait *wait) {
+  const sp_sched_lane *to = &w->in->lanes[w->in->tasks[y].lane];
+  const sp_sched_lane *from = &w->in->lanes[w->in->tasks[wait->task].lane];
+  int ring = ring_for(w, y, wait), late = w->in->in_flight + wait->back + 1;
+  return !to->host && to->place != from->place && late > ring ? late : ring;
+}
+
 static void set_rings(work *w) {
   sp_schedule *o = w->out;
   for (size_t i = 0; i < o->n_items; i++) o->items[i].record = false, o->items[i].ring = 0;
@@ -368,7 +377,7 @@ static void set_rings(work *w) {
   for (size_t y = 0; y < o->n_items; y++)
     for (size_t i = 0; i < o->items[y].n_waits; i++) {
       sp_sched_item *src = &o->items[o->items[y].waits[i].task];
-      int ring = ring_for(w, (int)y, &o->items[y].waits[i]);
+      int ring = ring_of(w, (int)y, &o->items[y].waits[i]);
       src->record = true;
       if (ring > src->ring) src->ring = ring;
       o->n_waits++;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
-  if (g->train) return sp_fail(err, SP_E_STATE, "train: the graph has run already");
+  if (g->fixed) return sp_fail(err, SP_E_STATE, "train: the graph has run already");
   if (g->training) return sp_fail(err, SP_E_STATE, "train: called twice");
   if (!o->n_losses) return sp_fail(err, SP_E_INVALID, "train: no loss is given");
   if (!o->optimizer || !o->optimizer->optimizer)
@@ -53,9 +53,9 @@ bool sp_node_changes(const sp_node *n) {
   return n->g->training && (n->trained || n->optimizer || (!n->frozen && !n->source && has_weight(n, SP_WEIGHT_STATE)));
 }
 
-static bool is_loss(const sp_graph *g, const sp_node *n) {
-  for (size_t i = 0; i < g->losses.n; i++)
-    if (g->losses.v[i].node == n) return true;
+bool sp_node_trained_on(const sp_node *n) {
+  for (size_t i = 0; i < n->g->losses.n; i++)
+    if (n->g->losses.v[i].node == n) return true;
   return false;
 }
 
@@ -83,7 +83,7 @@ static int mark_backward(sp_graph *g, sp_err *err) {
   if (!leads) return sp_nomem(err, g->n_nodes, "the flow of gradients");
   for (size_t t = g->n_nodes; t-- > 0 && !st;) {
     sp_node *n = g->topo[t];
-    bool loss = is_loss(g, n);
+    bool loss = sp_node_trained_on(n);
     n->backward = !loss && leads[n->index] && n->needs_grad;
     if (n->backward && !n->inst->type->backward)
       st = sp_fail(err, SP_E_UNSUPPORTED,
@@ -114,22 +114,39 @@ int sp_graph_analyse(sp_graph *g, sp_err *err) {
   return g->training ? mark_backward(g, err) : SP_OK;
 }
 
-bool sp_node_statistic(const sp_node *n, size_t i) {
+/* ---- what the optimizer sees ---- */
+static bool is_trained(const sp_node *n, size_t i) {
+  return n->trained && !n->inplace && n->weights[i].flags & SP_WEIGHT_TRAINED;
+}
+
+static bool is_statistic(const sp_node *n, size_t i) {
   return sp_node_changes(n) && !n->optimizer && !n->frozen && n->weights[i].flags & SP_WEIGHT_STATE;
 }
 
-static int list_statistics(const sp_graph *g, sp_speclist *in, sp_err *err) {
+static bool next_weight(const sp_graph *g, sp_weight_ref *at, bool (*wanted)(const sp_node *, size_t)) {
+  size_t node = at->node ? at->node->index : 0, i = at->node ? at->i + 1 : 0;
+  for (; node < g->n_nodes; node++, i = 0)
+    for (; i < g->nodes[node]->n_weights; i++)
+      if (wanted(g->nodes[node], i)) {
+        *at = (sp_weight_ref){g->nodes[node], i};
+        return true;
+      }
+  return false;
+}
+
+bool sp_graph_next_trained(const sp_graph *g, sp_weight_ref *at) { return next_weight(g, at, is_trained); }
+bool sp_graph_next_statistic(const sp_graph *g, sp_weight_ref *at) { return next_weight(g, at, is_statistic); }
+
+/* The specs of those weights, as an input of the optimizer. */
+static int list_weights(const sp_graph *g, bool (*next)(const sp_graph *, sp_weight_ref *), const char *what,
+                        sp_speclist *in, sp_err *err) {
   size_t n = 0;
-  for (size_t i = 0; i < g->n_nodes; i++)
-    for (size_t k = 0; k < g->nodes[i]->n_weights; k++) n += sp_node_statistic(g->nodes[i], k);
-  if (n > SP_MAX_LIST)
-    return sp_fail(err, SP_E_RANGE, "%zu statistics of trained stages: an optimizer takes at most %d", n, SP_MAX_LIST);
+  for (sp_weight_ref at = {0}; next(g, &at);) n++;
+  if (n > SP_MAX_LIST) return sp_fail(err, SP_E_RANGE, "%zu %s: an optimizer takes at most %d", n, what, SP_MAX_LIST);
   free(in->spec);
   *in = (sp_speclist){.spec = sp_calloc(n + 1, sizeof(sp_spec)), .cap = (uint32_t)n};
   if (!in->spec) return sp_nomem(err, n * sizeof(sp_spec), "the optimizer's list");
-  for (size_t i = 0; i < g->n_nodes; i++)
-    for (size_t k = 0; k < g->nodes[i]->n_weights; k++)
-      if (sp_node_statistic(g->nodes[i], k)) in->spec[in->n++] = g->nodes[i]->weights[k].spec;
+  for (sp_weight_ref at = {0}; next(g, &at);) in->spec[in->n++] = at.node->weights[at.i].spec;
   return SP_OK;
 }
 
@@ -143,25 +160,14 @@ bool sp_graph_restores(const sp_graph *g) {
  * saves a buffer as large as the weights, and a pass over it. The outcome of this choice depends on the graph alone. */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
   sp_node *opt = g->optimizer;
-  size_t n = 0;
   int st;
-  const sp_attr *plain;
-  for (size_t i = 0; i < g->n_nodes; i++)
-    for (size_t k = 0; g->nodes[i]->trained && k < g->nodes[i]->n_weights; k++)
-      n += g->nodes[i]->weights[k].flags & SP_WEIGHT_TRAINED ? 1 : 0;
-  if (n > SP_MAX_LIST)
-    return sp_fail(err, SP_E_RANGE, "%zu weights to train: an optimizer takes at most %d", n, SP_MAX_LIST);
   for (int pass = 0; pass < 2; pass++) {
-    sp_speclist *in = &opt->in_specs[0];
-    free(in->spec);
-    *in = (sp_speclist){.spec = sp_calloc(n + 1, sizeof(sp_spec)), .cap = (uint32_t)n};
-    if (!in->spec) return sp_nomem(err, n * sizeof(sp_spec), "the optimizer's list");
-    for (size_t i = 0; i < g->n_nodes; i++)
-      for (size_t k = 0; g->nodes[i]->trained && !g->nodes[i]->inplace && k < g->nodes[i]->n_weights; k++)
-        if (g->nodes[i]->weights[k].flags & SP_WEIGHT_TRAINED) in->spec[in->n++] = g->nodes[i]->weights[k].spec;
-    if (opt->n_in > 1 && (st = list_statistics(g, &opt->in_specs[1], err))) return st;
+    if ((st = list_weights(g, sp_graph_next_trained, "weights to train", &opt->in_specs[0], err))) return st;
+    if (opt->n_in > 1 &&
+        (st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
+      return st;
     if ((st = sp_node_replan(opt, true, err))) return st;
-    plain = sp_node_attr(opt, "inplace");
+    const sp_attr *plain = sp_node_attr(opt, "inplace");
     if (pass || !(opt->inst->type->flags & SP_STAGE_INPLACE_SGD) || !plain || plain->value != 1 || g->accumulate != 1)
       return SP_OK;
     for (size_t i = 0; i < g->n_nodes; i++)
@@ -173,31 +179,45 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
 /* ---- strategy ---- */
 void sp_graph_drop_lanes(sp_graph *g) {
   for (size_t i = 0; i < g->n_lanes; i++) {
-    free(g->lanes[i].name);
-    free(g->lanes[i].nodes);
+    free((char *)g->lanes[i].props.name);
+    free((sp_node **)g->lanes[i].nodes);
+    free((uint8_t *)g->lanes[i].parts);
   }
   free(g->lanes);
   g->lanes = NULL;
   g->n_lanes = 0;
 }
 
+static unsigned parts_of(const sp_lane_desc *d, size_t k) { return d->parts ? d->parts[k] : SP_PART_ALL; }
+
+/* Whether an earlier entry has the node's parts already. */
+static int check_once(const sp_lane_desc *all, size_t i, size_t k, sp_err *err) {
+  const sp_lane_desc *d = &all[i];
+  for (size_t j = 0; j <= i; j++)
+    for (size_t m = 0; m < (j == i ? k : all[j].n_nodes); m++)
+      if (all[j].nodes[m] == d->nodes[k] && parts_of(&all[j], m) & parts_of(d, k))
+        return sp_fail(err, SP_E_INVALID,
+                       "stage '%s' is in lane '%s' (delay %d) and in lane '%s' (delay %d): once only",
+                       d->nodes[k]->name, all[j].props.name, all[j].props.delay, d->props.name, d->props.delay);
+  return SP_OK;
+}
+
 static int check_lane(const sp_graph *g, const sp_lane_desc *d, size_t i, const sp_lane_desc *all, sp_err *err) {
-  if (!d->name || !*d->name) return sp_fail(err, SP_E_INVALID, "lane %zu has no name", i + 1);
-  if (d->delay < 0 || d->delay > 64)
-    return sp_fail(err, SP_E_RANGE, "lane '%s': delay %d is outside 0..64", d->name, d->delay);
-  if (d->priority < -1 || d->priority > 1)
-    return sp_fail(err, SP_E_RANGE, "lane '%s': priority %d is outside -1..1", d->name, d->priority);
+  const sp_lane_props *p = &d->props;
+  if (!p->name || !*p->name) return sp_fail(err, SP_E_INVALID, "lane %zu has no name", i + 1);
+  if (p->delay < 0 || p->delay > 64)
+    return sp_fail(err, SP_E_RANGE, "lane '%s': delay %d is outside 0..64", p->name, p->delay);
+  if (p->priority < -1 || p->priority > 1)
+    return sp_fail(err, SP_E_RANGE, "lane '%s': priority %d is outside -1..1", p->name, p->priority);
   for (size_t k = 0; k < i; k++)
-    if (!strcmp(all[k].name, d->name)) return sp_fail(err, SP_E_INVALID, "two lanes are named '%s'", d->name);
+    if (!strcmp(all[k].props.name, p->name)) return sp_fail(err, SP_E_INVALID, "two lanes are named '%s'", p->name);
   for (size_t k = 0; k < d->n_nodes; k++) {
+    int st;
     if (d->nodes[k]->g != g)
-      return sp_fail(err, SP_E_INVALID, "lane '%s': stage '%s' belongs to another graph", d->name, d->nodes[k]->name);
-    for (size_t j = 0; j <= i; j++)
-      for (size_t m = 0; m < (j == i ? k : all[j].n_nodes); m++)
-        if (all[j].nodes[m] == d->nodes[k])
-          return sp_fail(err, SP_E_INVALID,
-                         "stage '%s' is in lane '%s' (delay %d) and in lane '%s' (delay %d): once only",
-                         d->nodes[k]->name, all[j].name, all[j].delay, d->name, d->delay);
+      return sp_fail(err, SP_E_INVALID, "lane '%s': stage '%s' belongs to another graph", p->name, d->nodes[k]->name);
+    if (!(parts_of(d, k) & SP_PART_ALL) || parts_of(d, k) & ~SP_PART_ALL)
+      return sp_fail(err, SP_E_INVALID, "lane '%s': parts of stage '%s' that are none", p->name, d->nodes[k]->name);
+    if ((st = check_once(all, i, k, err))) return st;
   }
   return SP_OK;
 }
@@ -207,51 +227,63 @@ static int check_lane(const sp_graph *g, const sp_lane_desc *d, size_t i, const 
  * changed must be of one step, in every strategy. */
 static int check_trained(const sp_lane_desc *lanes, size_t n, sp_err *err) {
   const sp_node *first = NULL;
-  const sp_lane_desc *at = NULL;
+  const sp_lane_props *at = NULL;
   for (size_t i = 0; i < n; i++)
     for (size_t k = 0; k < lanes[i].n_nodes; k++) {
       const sp_node *node = lanes[i].nodes[k];
-      if (!sp_node_changes(node)) continue;
-      if (first && at->delay != lanes[i].delay)
+      if (!sp_node_changes(node) || parts_of(&lanes[i], k) == SP_PART_COPY) continue;
+      if (first && at->delay != lanes[i].props.delay)
         return sp_fail(err, SP_E_RACE,
                        "stages '%s' (lane '%s', delay %d) and '%s' (lane '%s', delay %d) have two delays, but training "
                        "changes both: they would be at two steps; give both one delay",
-                       first->name, at->name, at->delay, node->name, lanes[i].name, lanes[i].delay);
+                       first->name, at->name, at->delay, node->name, lanes[i].props.name, lanes[i].props.delay);
       first = node;
-      at = &lanes[i];
+      at = &lanes[i].props;
     }
+  return SP_OK;
+}
+
+static bool is_listed(const sp_lane_desc *lanes, size_t n, const sp_node *node) {
+  for (size_t l = 0; l < n; l++)
+    for (size_t k = 0; k < lanes[l].n_nodes; k++)
+      if (lanes[l].nodes[k] == node && parts_of(&lanes[l], k) & SP_PART_FORWARD) return true;
+  return false;
+}
+
+static int copy_lane_desc(sp_lane_desc *to, const sp_lane_desc *from, sp_err *err) {
+  sp_node **nodes = sp_calloc(from->n_nodes + 1, sizeof *nodes);
+  uint8_t *parts = sp_calloc(from->n_nodes + 1, sizeof *parts);
+  *to = (sp_lane_desc){.props = from->props, .nodes = nodes, .n_nodes = from->n_nodes, .parts = parts};
+  to->props.name = sp_strdup(from->props.name);
+  if (!nodes || !parts || !to->props.name) return sp_nomem(err, from->n_nodes * sizeof *nodes, "a lane");
+  for (size_t k = 0; k < from->n_nodes; k++) {
+    nodes[k] = from->nodes[k];
+    parts[k] = (uint8_t)parts_of(from, k);
+  }
   return SP_OK;
 }
 
 int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err) {
   int st;
-  if (g->train) return sp_fail(err, SP_E_STATE, "strategy '%s': the graph has run already", name);
+  if (g->fixed) return sp_fail(err, SP_E_STATE, "strategy '%s': the graph has run already", name);
   if (n < 1 || n > 256) return sp_fail(err, SP_E_RANGE, "strategy '%s' has %zu lanes; 1..256 are possible", name, n);
   for (size_t i = 0; i < n; i++)
     if ((st = check_lane(g, &lanes[i], i, lanes, err))) return sp_prefix(err, "strategy '%s'", name);
   if (!g->planned && (st = sp_graph_analyse(g, err))) return st;
   if (check_trained(lanes, n, err)) return sp_prefix(err, "strategy '%s'", name);
-  for (size_t i = 0; i < g->n_nodes; i++) {
-    bool found = g->nodes[i]->source || g->nodes[i]->optimizer;
-    for (size_t l = 0; l < n; l++)
-      for (size_t k = 0; k < lanes[l].n_nodes; k++) found = found || lanes[l].nodes[k] == g->nodes[i];
-    if (!found) return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", name, g->nodes[i]->name);
-  }
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if (!g->nodes[i]->source && !g->nodes[i]->optimizer && !is_listed(lanes, n, g->nodes[i]))
+      return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", name, g->nodes[i]->name);
   sp_graph_drop_lanes(g);
   g->default_lanes = false;
   free(g->strategy);
   g->strategy = sp_strdup(name);
   g->lanes = sp_calloc(n, sizeof *g->lanes);
-  if (!g->strategy || !g->lanes) return sp_nomem(err, n * sizeof *g->lanes, "a strategy");
-  g->n_lanes = n;
-  for (size_t i = 0; i < n; i++) {
-    sp_user_lane *u = &g->lanes[i];
-    u->name = sp_strdup(lanes[i].name);
-    u->delay = lanes[i].delay;
-    u->priority = lanes[i].priority;
-    u->nodes = sp_calloc(lanes[i].n_nodes + 1, sizeof *u->nodes);
-    if (!u->name || !u->nodes) return sp_nomem(err, 64, "a lane");
-    for (size_t k = 0; k < lanes[i].n_nodes; k++) u->nodes[u->n_nodes++] = lanes[i].nodes[k];
+  st = g->strategy && g->lanes ? SP_OK : sp_nomem(err, n * sizeof *g->lanes, "a strategy");
+  while (!st && g->n_lanes < n) {
+    st = copy_lane_desc(&g->lanes[g->n_lanes], &lanes[g->n_lanes], err);
+    g->n_lanes++;
   }
-  return SP_OK;
+  if (st) sp_graph_drop_lanes(g); /* not half of one */
+  return st;
 }

@@ -2,7 +2,6 @@
  * weights.c - storage, first values, loading and saving of weights. */
 #include "graph_impl.h"
 #include "init.h"
-#include "program.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,8 +13,8 @@
 void sp_node_drop_weights(sp_node *n) {
   const sp_place *place = sp_node_place(n);
   for (size_t i = 0; i < n->n_weights; i++) {
-    if (n->w && n->w[i].data) place->type->free(place->dev, SP_MEM_DEVICE, n->w[i].data);
-    if (n->dw && n->dw[i].data) place->type->free(place->dev, SP_MEM_DEVICE, n->dw[i].data);
+    if (n->w) sp_place_free(place, n->w[i].data);
+    if (n->dw) sp_place_free(place, n->dw[i].data);
     if (n->weights) free((char *)n->weights[i].name);
   }
   free(n->weights);
@@ -56,25 +55,25 @@ int sp_node_storage(sp_node *n, sp_err *err) {
 
 /* A weight in its order in memory, from and to host memory. */
 static int put_weight(sp_node *n, size_t i, const void *src, sp_err *err) {
-  return sp_graph_upload(n->g, sp_node_place(n), n->w[i].data, src, (size_t)sp_spec_bytes(&n->weights[i].spec), err);
+  return sp_place_upload(sp_node_place(n), n->w[i].data, src, (size_t)sp_spec_bytes(&n->weights[i].spec), err);
 }
 
 /* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. */
 static int get_weight(sp_node *n, size_t i, const void **data, void **owned, sp_err *err) {
-  const sp_place *place = sp_node_place(n);
+  sp_place *place = sp_node_place(n);
   size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
   *owned = NULL;
   *data = n->w[i].data;
-  if (place->type->flags & SP_DEVICE_HOSTMEM) return SP_OK;
+  if (sp_place_is_host(place)) return SP_OK;
   if (!(*owned = sp_calloc(1, bytes ? bytes : 1))) return sp_nomem(err, bytes, n->weights[i].name);
   *data = *owned;
-  return sp_graph_download(n->g, place, *owned, n->w[i].data, bytes, err);
+  return sp_place_download(place, *owned, n->w[i].data, bytes, err);
 }
 
 /* First values are made in host memory, and what no file gave is taken from there: PyTorch's generator draws for every
  * weight, whether a file replaces it later or not. */
 static int init_node(sp_node *n, sp_mt19937 *torch, sp_err *err) {
-  bool direct = sp_node_place(n)->type->flags & SP_DEVICE_HOSTMEM;
+  bool direct = sp_place_is_host(sp_node_place(n));
   void **data = sp_calloc(n->n_weights, sizeof *data);
   int st = data ? SP_OK : sp_nomem(err, 64, "first values");
   for (size_t i = 0; i < n->n_weights && !st; i++) {
@@ -117,18 +116,15 @@ int sp_graph_keep_statistics(sp_graph *g, sp_err *err) {
     return sp_fail(err, SP_E_INTERNAL, "optimizer '%s' restores %u statistics, but has %zu weights", opt->name,
                    opt->in_specs[1].n, opt->n_weights);
   at = opt->n_weights - opt->in_specs[1].n;
-  for (size_t i = 0; i < g->n_nodes; i++)
-    for (size_t k = 0; k < g->nodes[i]->n_weights && !st; k++) {
-      const void *data;
-      void *copy;
-      if (!sp_node_statistic(g->nodes[i], k)) continue;
-      if (!sp_spec_equal(&g->nodes[i]->weights[k].spec, &opt->weights[at].spec))
-        return sp_fail(err, SP_E_INTERNAL, "optimizer '%s': weight '%s' is no copy of '%s.%s'", opt->name,
-                       opt->weights[at].name, g->nodes[i]->name, g->nodes[i]->weights[k].name);
-      if (!(st = get_weight(g->nodes[i], k, &data, &copy, err))) st = put_weight(opt, at, data, err);
-      free(copy);
-      at++;
-    }
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(g, &r); at++) {
+    const void *data;
+    void *copy;
+    if (!sp_spec_equal(&r.node->weights[r.i].spec, &opt->weights[at].spec))
+      return sp_fail(err, SP_E_INTERNAL, "optimizer '%s': weight '%s' is no copy of '%s.%s'", opt->name,
+                     opt->weights[at].name, r.node->name, r.node->weights[r.i].name);
+    if (!(st = get_weight(r.node, r.i, &data, &copy, err))) st = put_weight(opt, at, data, err);
+    free(copy);
+  }
   return st;
 }
 
@@ -256,7 +252,7 @@ static int store(sp_node *n, size_t i, const sp_spec *spec, const void *values, 
   size_t bytes = (size_t)sp_spec_bytes(own);
   void *tmp;
   int st;
-  if (sp_node_place(n)->type->flags & SP_DEVICE_HOSTMEM) {
+  if (sp_place_is_host(sp_node_place(n))) {
     sp_spec_copy(own, n->w[i].data, spec, values);
     return SP_OK;
   }
@@ -291,7 +287,7 @@ int sp_graph_load(sp_graph *g, sp_node *n, const char *path, sp_err *err) {
   char who[128];
   int st;
   if (!n->planned) return sp_fail(err, SP_E_STATE, "stage '%s': wire its inputs before weights are loaded", n->name);
-  if ((st = sp_graph_drain(g, err)) || (st = open_file(g, path, &f, err))) return st;
+  if ((st = open_file(g, path, &f, err))) return st;
   prefixed = has_prefix(&f, n);
   compare(&f, n, prefixed, &missing, &bad);
   for (size_t i = 0; i < f.n; i++) {
@@ -311,8 +307,7 @@ int sp_graph_load_all(sp_graph *g, const char *path, sp_err *err) {
   weight_file f;
   int st;
   /* The optimizer's list of weights is known only when all stages are planned. */
-  if ((st = sp_graph_drain(g, err)) || (st = sp_graph_plan_stages(g, err)) || (st = open_file(g, path, &f, err)))
-    return st;
+  if ((st = sp_graph_plan_stages(g, err)) || (st = open_file(g, path, &f, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++) {
     sp_node *n = g->nodes[i];
     if (!n->optimizer || has_prefix(&f, n)) compare(&f, n, true, &missing, &bad);
@@ -357,13 +352,11 @@ int sp_graph_save(sp_graph *g, const char *path, bool with_optimizer, sp_err *er
   const sp_format_type *type;
   const sp_meta meta[] = {{"format", "pt"}, {"producer", "spcore"}};
   sp_ctx_holder h;
-  sp_err ignored;
   size_t total = 0, k = 0;
   sp_entry *entries;
   void **owned;
   int st = sp_registry_format(g->env->reg, path, &type, err);
-  if (st || (st = sp_graph_build(g, err))) return st;
-  sp_graph_drain(g, &ignored); /* weights are worth saving after a failure too */
+  if (st) return st;
   for (size_t i = 0; i < g->n_nodes; i++) total += g->nodes[i]->n_weights;
   entries = sp_calloc(total + 1, sizeof *entries);
   owned = sp_calloc(total + 1, sizeof *owned);
@@ -394,7 +387,7 @@ int sp_node_weight(sp_node *n, const char *name, sp_spec *spec, void *dst, size_
     if ((int64_t)bytes != sp_spec_bytes(spec))
       return sp_fail(err, SP_E_SHAPE, "weight '%s.%s' has %" PRId64 " bytes, not %zu", n->name, name,
                      sp_spec_bytes(spec), bytes);
-    if ((st = sp_graph_build(n->g, err)) || (st = sp_graph_drain(n->g, err))) return st;
+    if (!n->w || !n->w[i].data) return sp_fail(err, SP_E_STATE, "weight '%s.%s' has no values yet", n->name, name);
     const void *data;
     void *copy;
     st = get_weight(n, i, &data, &copy, err);

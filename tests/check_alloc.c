@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/run.h"
+#include "../core/engine.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 int main(void) {
@@ -69,6 +69,7 @@ int posix_memalign(void **p, size_t align, size_t n) {
 }
 
 static sp_env *env;
+static sp_engine *engine;
 static sp_graph *g;
 
 static void num(sp_value *t, const char *key, double v) {
@@ -111,7 +112,8 @@ START_TEST(steps_allocate_nothing) {
   const sp_result *r;
   long before;
   ck_assert_msg(!sp_env_new(&env, &eo, &err), "%s", err.msg);
-  ck_assert_msg(!sp_graph_new(&g, env, &go, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_new(&engine, env, &go, &err), "%s", err.msg);
+  g = sp_engine_graph(engine);
   sp_node *read[2];
   for (int i = 0; i < 2; i++) {
     str(&v, "path", "shapes");
@@ -150,22 +152,22 @@ START_TEST(steps_allocate_nothing) {
   const sp_ref lr = {loss, 0, -1};
   ck_assert_msg(!sp_graph_train(g, &(sp_train_opts){.losses = &lr, .n_losses = 1, .optimizer = opt}, &err), "%s",
                 err.msg);
-  ck_assert_msg(!sp_graph_begin(g, 0, &err), "%s", err.msg);
-  for (int i = 0; i < 20; i++) ck_assert_msg(!sp_graph_next(g, &r, &err) && r, "%s", err.msg);
-  ck_assert_msg(!sp_graph_evaluate(g, read[1], ignore, NULL, &err), "%s", err.msg);
-  for (int i = 0; i < 10; i++) ck_assert_msg(!sp_graph_next(g, &r, &err) && r, "%s", err.msg);
+  ck_assert_msg(!sp_engine_begin(engine, 0, &err), "%s", err.msg);
+  for (int i = 0; i < 20; i++) ck_assert_msg(!sp_engine_next(engine, &r, &err) && r, "%s", err.msg);
+  ck_assert_msg(!sp_engine_evaluate(engine, read[1], ignore, NULL, &err), "%s", err.msg);
+  for (int i = 0; i < 10; i++) ck_assert_msg(!sp_engine_next(engine, &r, &err) && r, "%s", err.msg);
   dl_iterate_phdr(note_library, NULL);
   before = atomic_load(&calls);
   bool good = true; /* an assertion of Check allocates */
   for (int i = 0; i < 60; i++) {
-    good = good && !sp_graph_next(g, &r, &err) && r;
-    if (i == 30) good = good && !sp_graph_evaluate(g, read[1], ignore, NULL, &err);
+    good = good && !sp_engine_next(engine, &r, &err) && r;
+    if (i == 30) good = good && !sp_engine_evaluate(engine, read[1], ignore, NULL, &err);
   }
   const long after = atomic_load(&calls);
   ck_assert(good);
   ck_assert_int_eq(after, before);
-  ck_assert_msg(!sp_graph_stop(g, &err), "%s", err.msg);
-  sp_graph_free(g);
+  ck_assert_msg(!sp_engine_stop(engine, &err), "%s", err.msg);
+  sp_engine_free(engine);
   sp_env_free(env);
 }
 END_TEST

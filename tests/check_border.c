@@ -38,7 +38,7 @@ static int keep_loss(void *arg, const sp_result *r, sp_err *err) {
 static void strategy(sp_graph *g, const setting *s, sp_node *const *frozen, size_t n_frozen, sp_node *const *trained,
                      size_t n_trained) {
   sp_err err;
-  sp_lane_desc d[] = {{"ahead", frozen, n_frozen, 0, 0}, {"train", trained, n_trained, s->depth, 1}};
+  sp_lane_desc d[] = {{{"ahead", 0, 0}, frozen, n_frozen, NULL}, {{"train", s->depth, 1}, trained, n_trained, NULL}};
   if (s->lanes == 2) ck_assert_msg(!sp_graph_strategy(g, "pipelined", d, 2, &err), "%s", err.msg);
 }
 
@@ -80,28 +80,28 @@ static outcome run(setting s) {
   if (!s.accumulate) s.accumulate = 1;
   build(g, &s, &enc, &dec, &val);
   o.hash = SP_FNV64;
-  if (!sp_graph_begin(g, STEPS, &o.err)) {
-    while (!sp_graph_next(g, &r, &o.err) && r) {
+  if (!sp_engine_begin(on(g), STEPS, &o.err)) {
+    while (!sp_engine_next(on(g), &r, &o.err) && r) {
       ck_assert_uint_eq(r->step, o.steps);
       o.loss[o.steps++] = *(const float *)metric(r, "loss")->data;
       if (s.sink) o.seen += ((const int64_t *)metric(r, "seen")->data)[0];
       for (size_t i = 0; i < r->n_hashes; i++) o.hash = sp_fnv64(o.hash, &r->hashes[i].hash, sizeof(uint64_t));
-      if (s.eval && r->step % 12 == 7) sp_graph_evaluate(g, val, keep_loss, &o.eval[evals++], &o.err);
+      if (s.eval && r->step % 12 == 7) sp_engine_evaluate(on(g), val, keep_loss, &o.eval[evals++], &o.err);
     }
   }
   sp_schedule_info info;
   sp_err ignored;
   /* All but the first steps, the short batches and, with STEP, the ticks in which not all lanes have work. */
-  if (o.steps == STEPS && !sp_graph_schedule_info(g, &info, &ignored)) {
+  if (o.steps == STEPS && !sp_engine_schedule_info(on(g), &info, &ignored)) {
     if (s.capture > SP_CAPTURE_OFF) ck_assert_msg(info.launches >= STEPS / 3, "%d launches", (int)info.launches);
     else ck_assert_uint_eq(info.launches, 0);
   }
   if (!o.err.status && o.steps == STEPS) {
-    get(dec, "w", o.w, W);
-    get(enc, "w", o.frozen, W);
-    get(dec, "steps", &o.calls, 1);
+    get(g, dec, "w", o.w, W);
+    get(g, enc, "w", o.frozen, W);
+    get(g, dec, "steps", &o.calls, 1);
   }
-  sp_graph_free(g);
+  free_graph(g);
   return o;
 }
 
@@ -163,9 +163,10 @@ START_TEST(what_cannot_be) {
   sp_node *data = source(g, "data", 8);
   sp_node *a = wire(g, add2(g, "toy_mul", "a", (sp_node_opts){.on_cpu = true}, NULL, 0, NULL, 0), data);
   train(g, loss_of(g, "loss", a), NULL, 0);
-  ck_assert_int_eq(sp_graph_begin(g, 1, &err), SP_E_UNSUPPORTED);
+  ck_assert_int_eq(sp_engine_begin(on(g), 1, &err), SP_E_UNSUPPORTED);
   ck_assert_msg(strstr(err.msg, "'a' runs on the cpu"), "%s", err.msg);
-  sp_graph_free(g);
+  free_graph(g);
+  sp_engine *e;
   const struct {
     sp_graph_opts o;
     const char *words;
@@ -176,7 +177,7 @@ START_TEST(what_cannot_be) {
              {{.device = "mock:x"}, "behind the colon"},
              {{.device = "nowhere"}, "no device"}};
   for (size_t i = 0; i < SP_ARRAY(bad); i++) {
-    ck_assert_msg(sp_graph_new(&g, env, &bad[i].o, &err) != SP_OK, "%s", bad[i].words);
+    ck_assert_msg(sp_engine_new(&e, env, &bad[i].o, &err) != SP_OK, "%s", bad[i].words);
     ck_assert_msg(strstr(err.msg, bad[i].words) != NULL, "%s", err.msg);
   }
 }

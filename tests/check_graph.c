@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/run.h"
+#include "../core/engine.h"
 
 static sp_env *env;
 
@@ -28,6 +28,7 @@ typedef struct {
 } setting;
 
 typedef struct {
+  sp_engine *e;
   sp_graph *g;
   sp_node *data, *val, *enc, *dec, *loss, *opt;
 } net;
@@ -68,7 +69,8 @@ static net make(const setting *s) {
   sp_err err;
   net n;
   sp_value v = {0};
-  ck_assert_msg(!sp_graph_new(&n.g, env, &o, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_new(&n.e, env, &o, &err), "%s", err.msg);
+  n.g = sp_engine_graph(n.e);
   put(&v, "drift", s->drift);
   put(&v, "samples", s->samples ? s->samples : 22);
   n.data = add(n.g, "toy_source", &v, &(sp_node_opts){.batch = 4});
@@ -97,8 +99,8 @@ static net make(const setting *s) {
   ck_assert_msg(!sp_graph_train(n.g, &t, &err), "%s", err.msg);
   if (s->pipelined) {
     sp_node *ahead[] = {n.enc}, *train[] = {n.dec, n.loss}, *all[] = {n.enc, n.dec, n.loss};
-    sp_lane_desc split[] = {{"ahead", ahead, 1, 0, 0}, {"train", train, 2, s->depth, 1}},
-                 one[] = {{"train", all, 3, s->depth, 0}};
+    sp_lane_desc split[] = {{{"ahead", 0, 0}, ahead, 1, NULL}, {{"train", s->depth, 1}, train, 2, NULL}},
+                 one[] = {{{"train", s->depth, 0}, all, 3, NULL}};
     ck_assert_msg(!sp_graph_strategy(n.g, "pipelined", s->unfrozen ? one : split, s->unfrozen ? 1 : 2, &err), "%s",
                   err.msg);
   }
@@ -115,24 +117,24 @@ static int add_eval(void *arg, const sp_result *r, sp_err *err) {
 static void loop(net *n, const setting *s, uint64_t steps, outcome *o) {
   const sp_result *r;
   sp_err err = {0};
-  ck_assert_msg(!sp_graph_begin(n->g, steps, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_begin(n->e, steps, &err), "%s", err.msg);
   for (;;) {
-    if (sp_graph_next(n->g, &r, &o->err) || !r) break;
+    if (sp_engine_next(n->e, &r, &o->err) || !r) break;
     ck_assert_uint_eq(r->step, (uint64_t)o->n);
     ck_assert_str_eq(r->metrics[0].name, "loss");
     o->lr[o->n] = (float)r->lr;
     o->loss[o->n++] = *(const float *)r->metrics[0].data;
     if (s->evaluate_every && o->n % s->evaluate_every == 0)
-      ck_assert_msg(!sp_graph_evaluate(n->g, n->val, add_eval, o, &err), "%s", err.msg);
+      ck_assert_msg(!sp_engine_evaluate(n->e, n->val, add_eval, o, &err), "%s", err.msg);
   }
 }
 
 static void weights(net *n, outcome *o) {
   sp_spec spec;
   sp_err err;
-  ck_assert_msg(!sp_node_weight(n->enc, "w", &spec, o->w, 16, &err), "%s", err.msg);
-  ck_assert_msg(!sp_node_weight(n->dec, "w", &spec, o->w + 4, 16, &err), "%s", err.msg);
-  ck_assert_msg(!sp_node_weight(n->dec, "steps", &spec, o->state, 4, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_weight(n->e, n->enc, "w", &spec, o->w, 16, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_weight(n->e, n->dec, "w", &spec, o->w + 4, 16, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_weight(n->e, n->dec, "steps", &spec, o->state, 4, &err), "%s", err.msg);
 }
 
 static outcome run(const setting *s) {
@@ -141,7 +143,7 @@ static outcome run(const setting *s) {
   net n = make(s);
   loop(&n, s, 50, &o);
   if (!o.err.status) weights(&n, &o);
-  sp_graph_free(n.g);
+  sp_engine_free(n.e);
   return o;
 }
 
@@ -211,14 +213,14 @@ START_TEST(feedback_after_run_ahead) {
       net n = make(&s);
       const sp_result *r;
       sp_err err;
-      ck_assert(!sp_graph_begin(n.g, 12, &err));
+      ck_assert(!sp_engine_begin(n.e, 12, &err));
       for (int k = 0; k < 12; k++) {
-        ck_assert(!sp_graph_next(n.g, &r, &err) && r);
+        ck_assert(!sp_engine_next(n.e, &r, &err) && r);
         ck_assert_float_eq((float)r->lr, k <= 3 + ahead ? 0.5f : 0.25f);
         if (k == 3) ck_assert_msg(!sp_node_set_live(n.opt, "lr", 0.25, &err), "%s", err.msg);
       }
-      ck_assert(!sp_graph_stop(n.g, &err));
-      sp_graph_free(n.g);
+      ck_assert(!sp_engine_stop(n.e, &err));
+      sp_engine_free(n.e);
     }
 }
 END_TEST
@@ -230,15 +232,15 @@ START_TEST(stop_then_go_on) {
   net n = make(&s);
   const sp_result *r;
   sp_err err;
-  ck_assert(!sp_graph_begin(n.g, 0, &err));
-  for (int k = 0; k < 10; k++) ck_assert(!sp_graph_next(n.g, &r, &err) && r->step == (uint64_t)k);
-  ck_assert(!sp_graph_stop(n.g, &err));
-  ck_assert_uint_eq(sp_graph_step(n.g), 12); /* step 9 was seen, 10 and 11 were on their way */
+  ck_assert(!sp_engine_begin(n.e, 0, &err));
+  for (int k = 0; k < 10; k++) ck_assert(!sp_engine_next(n.e, &r, &err) && r->step == (uint64_t)k);
+  ck_assert(!sp_engine_stop(n.e, &err));
+  ck_assert_uint_eq(sp_engine_step(n.e), 12); /* step 9 was seen, 10 and 11 were on their way */
   o.n = 12;
   loop(&n, &s, 38, &o);
   weights(&n, &o);
   ck_assert(!memcmp(want.w, o.w, sizeof o.w));
-  sp_graph_free(n.g);
+  sp_engine_free(n.e);
 }
 END_TEST
 
@@ -278,9 +280,9 @@ START_TEST(checksums_same) {
   net x = make(&a), y = make(&b);
   const sp_result *r, *q;
   sp_err err;
-  ck_assert(!sp_graph_begin(x.g, 20, &err) && !sp_graph_begin(y.g, 20, &err));
+  ck_assert(!sp_engine_begin(x.e, 20, &err) && !sp_engine_begin(y.e, 20, &err));
   for (int k = 0; k < 20; k++) {
-    ck_assert(!sp_graph_next(x.g, &r, &err) && !sp_graph_next(y.g, &q, &err) && r && q);
+    ck_assert(!sp_engine_next(x.e, &r, &err) && !sp_engine_next(y.e, &q, &err) && r && q);
     ck_assert_uint_gt(r->n_hashes, 6);
     ck_assert_uint_eq(r->n_hashes, q->n_hashes);
     for (size_t i = 0; i < r->n_hashes; i++) {
@@ -288,8 +290,8 @@ START_TEST(checksums_same) {
       ck_assert_uint_eq(r->hashes[i].hash, q->hashes[i].hash);
     }
   }
-  sp_graph_free(x.g);
-  sp_graph_free(y.g);
+  sp_engine_free(x.e);
+  sp_engine_free(y.e);
 }
 END_TEST
 
@@ -298,10 +300,10 @@ START_TEST(refusals) {
   net n = make(&s);
   sp_err err;
   sp_node *ahead[] = {n.enc}, *train[] = {n.dec, n.loss}, *x;
-  sp_lane_desc backwards[] = {{"late", ahead, 1, 2, 0}, {"train", train, 2, 0, 0}},
-               missing[] = {{"train", train, 2, 0, 0}};
+  sp_lane_desc backwards[] = {{{"late", 2, 0}, ahead, 1, NULL}, {{"train", 0, 0}, train, 2, NULL}},
+               missing[] = {{{"train", 0, 0}, train, 2, NULL}};
   ck_assert(!sp_graph_strategy(n.g, "mine", backwards, 2, &err));
-  ck_assert_int_eq(sp_graph_build(n.g, &err), SP_E_RACE);
+  ck_assert_int_eq(sp_engine_build(n.e, &err), SP_E_RACE);
   ck_assert_msg(strstr(err.msg, "(lane 'late', delay 2)") && strstr(err.msg, "(lane 'train', delay 0)") &&
                     strstr(err.msg, "mine"),
                 "%s", err.msg);
@@ -313,17 +315,17 @@ START_TEST(refusals) {
   ck_assert_int_eq(sp_graph_add(n.g, "toy_mull", NULL, NULL, &x, &err), SP_E_NOTFOUND);
   ck_assert_msg(strstr(err.msg, "toy_mul"), "%s", err.msg);
   ck_assert(!sp_graph_add(n.g, "toy_mul", NULL, NULL, &x, &err));
-  ck_assert_int_eq(sp_graph_build(n.g, &err), SP_E_INVALID);
+  ck_assert_int_eq(sp_engine_build(n.e, &err), SP_E_INVALID);
   ck_assert_msg(strstr(err.msg, "'x' is not connected"), "%s", err.msg);
-  sp_graph_free(n.g);
+  sp_engine_free(n.e);
 
   setting u = {.unfrozen = true};
   n = make(&u);
   sp_node *e[] = {n.enc}, *d[] = {n.dec, n.loss};
-  sp_lane_desc two[] = {{"a", e, 1, 0, 0}, {"b", d, 2, 1, 0}};
+  sp_lane_desc two[] = {{{"a", 0, 0}, e, 1, NULL}, {{"b", 1, 0}, d, 2, NULL}};
   ck_assert_int_eq(sp_graph_strategy(n.g, "two", two, 2, &err), SP_E_RACE);
   ck_assert_msg(strstr(err.msg, "'enc'") && strstr(err.msg, "'dec'") && strstr(err.msg, "two delays"), "%s", err.msg);
-  sp_graph_free(n.g);
+  sp_engine_free(n.e);
 }
 END_TEST
 
@@ -334,15 +336,15 @@ START_TEST(memory_and_allocations) {
   sp_err err;
   const sp_result *r;
   uint64_t before;
-  ck_assert_msg(!sp_graph_memory(n.g, &m, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_memory(n.e, &m, &err), "%s", err.msg);
   ck_assert_uint_eq(m.weights, 2 * 20); /* two toy_mul: w[4] and steps[1] */
   ck_assert_uint_eq(m.optimizer, 16);
   ck_assert_uint_gt(m.activations, 0);
-  ck_assert(!sp_graph_begin(n.g, 40, &err));
-  ck_assert(!sp_graph_next(n.g, &r, &err));
-  before = sp_graph_allocations(n.g);
-  while (!sp_graph_next(n.g, &r, &err) && r) ck_assert_uint_eq(sp_graph_allocations(n.g), before);
-  sp_graph_free(n.g);
+  ck_assert(!sp_engine_begin(n.e, 40, &err));
+  ck_assert(!sp_engine_next(n.e, &r, &err));
+  before = sp_engine_allocations(n.e);
+  while (!sp_engine_next(n.e, &r, &err) && r) ck_assert_uint_eq(sp_engine_allocations(n.e), before);
+  sp_engine_free(n.e);
 }
 END_TEST
 

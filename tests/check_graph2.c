@@ -15,9 +15,9 @@
 static void step(sp_graph *g) {
   const sp_result *r;
   sp_err err;
-  ck_assert_msg(!sp_graph_begin(g, 1, &err), "%s", err.msg);
-  ck_assert_msg(!sp_graph_next(g, &r, &err) && r, "%s", err.msg);
-  ck_assert_msg(!sp_graph_next(g, &r, &err) && !r, "%s", err.msg);
+  ck_assert_msg(!sp_engine_begin(on(g), 1, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_next(on(g), &r, &err) && r, "%s", err.msg);
+  ck_assert_msg(!sp_engine_next(on(g), &r, &err) && !r, "%s", err.msg);
 }
 
 /* What toy_source gives for samples 0..N-1. */
@@ -52,14 +52,14 @@ START_TEST(two_consumers_two_losses) {
     train(g, la, lb, 0);
     if (lanes) {
       sp_node *one[] = {p, a, la}, *two[] = {b, lb};
-      sp_lane_desc d[] = {{"one", one, 3, 1, 0}, {"two", two, 2, 1, 0}};
+      sp_lane_desc d[] = {{{"one", 1, 0}, one, 3, NULL}, {{"two", 1, 0}, two, 2, NULL}};
       sp_err err;
       ck_assert_msg(!sp_graph_strategy(g, "two", d, 2, &err), "%s", err.msg);
     }
     float x[N * W], wp[W], wa[W], wb[W], now[W];
     double dp[W] = {0}, da[W] = {0}, db[W] = {0}, want[W];
     inputs(x);
-    get(p, "w", wp, W), get(a, "w", wa, W), get(b, "w", wb, W);
+    get(g, p, "w", wp, W), get(g, a, "w", wa, W), get(g, b, "w", wb, W);
     for (int i = 0; i < N * W; i++) {
       int k = i % W;
       double y = x[i] * wp[k] + BIAS, za = y * wa[k] + BIAS, zb = y * wb[k] + BIAS;
@@ -67,10 +67,10 @@ START_TEST(two_consumers_two_losses) {
       da[k] += ga * y, db[k] += gb * y, dp[k] += (ga * wa[k] + gb * wb[k]) * x[i];
     }
     step(g);
-    get(p, "w", now, W), updated(wp, dp, want), near_all(now, want, "p");
-    get(a, "w", now, W), updated(wa, da, want), near_all(now, want, "a");
-    get(b, "w", now, W), updated(wb, db, want), near_all(now, want, "b");
-    sp_graph_free(g);
+    get(g, p, "w", now, W), updated(wp, dp, want), near_all(now, want, "p");
+    get(g, a, "w", now, W), updated(wa, da, want), near_all(now, want, "a");
+    get(g, b, "w", now, W), updated(wb, db, want), near_all(now, want, "b");
+    free_graph(g);
   }
 }
 END_TEST
@@ -84,14 +84,14 @@ START_TEST(one_tensor_three_times) {
   double dp[W] = {0}, want[W];
   train(g, twice, once, 0);
   inputs(x);
-  get(p, "w", wp, W);
+  get(g, p, "w", wp, W);
   for (int i = 0; i < N * W; i++) {
     double y = x[i] * wp[i % W] + BIAS;
     dp[i % W] += (2 * (2 * (2 * y)) + 2 * y) / (N * W) * x[i];
   }
   step(g);
-  get(p, "w", now, W), updated(wp, dp, want), near_all(now, want, "p");
-  sp_graph_free(g);
+  get(g, p, "w", now, W), updated(wp, dp, want), near_all(now, want, "p");
+  free_graph(g);
 }
 END_TEST
 
@@ -103,18 +103,18 @@ START_TEST(gradient_through_a_frozen_stage) {
   double dp[W] = {0}, want[W];
   train(g, loss_of(g, NULL, f), NULL, 0);
   inputs(x);
-  get(p, "w", wp, W), get(f, "w", wf, W);
+  get(g, p, "w", wp, W), get(g, f, "w", wf, W);
   for (int i = 0; i < N * W; i++) {
     double z = (x[i] * wp[i % W] + BIAS) * wf[i % W] + BIAS;
     dp[i % W] += 2 * z / (N * W) * wf[i % W] * x[i];
   }
   step(g);
-  get(p, "w", now, W), updated(wp, dp, want), near_all(now, want, "p");
-  get(f, "w", now, W);
+  get(g, p, "w", now, W), updated(wp, dp, want), near_all(now, want, "p");
+  get(g, f, "w", now, W);
   ck_assert(!memcmp(now, wf, sizeof wf));
-  get(f, "steps", &calls, 1);
+  get(g, f, "steps", &calls, 1);
   ck_assert_float_eq(calls, 0);
-  sp_graph_free(g);
+  free_graph(g);
 }
 END_TEST
 
@@ -129,16 +129,16 @@ START_TEST(unread_outputs) {
   const sp_result *r;
   sp_err err;
   (void)c;
-  ck_assert_msg(!sp_graph_begin(g, 4, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_begin(on(g), 4, &err), "%s", err.msg);
   for (int k = 0; k < 4; k++) {
-    ck_assert_msg(!sp_graph_next(g, &r, &err) && r, "%s", err.msg);
+    ck_assert_msg(!sp_engine_next(on(g), &r, &err) && r, "%s", err.msg);
     ck_assert_int_eq(seen(r, "b.seen")[3], 1);
     ck_assert_int_eq(seen(r, "c.seen")[3], 0);
     ck_assert_int_eq(seen(r, "c.seen")[0], k % 2 ? 2 : 4); /* the epoch's last batch has two */
     ck_assert_int_eq(*seen(r, "b.two[1]"), 1);
     ck_assert_int_eq(*seen(r, "c.two[2]"), 2);
   }
-  sp_graph_free(g);
+  free_graph(g);
 }
 END_TEST
 
@@ -152,14 +152,14 @@ START_TEST(shapes_that_are_no_batch) {
     ck_assert(!sp_graph_plan(g, f, &err));
     wire(g, add1(g, "toy_probe", "b", NULL, 0), wire(g, mul(g, "m", true), f));
     if (data) wire(g, add1(g, "toy_probe", "d", NULL, 0), data);
-    ck_assert_msg(!sp_graph_begin(g, 4, &err), "%s", err.msg);
+    ck_assert_msg(!sp_engine_begin(on(g), 4, &err), "%s", err.msg);
     for (int k = 0; k < 4; k++) {
-      ck_assert_msg(!sp_graph_next(g, &r, &err) && r, "%s", err.msg);
+      ck_assert_msg(!sp_engine_next(on(g), &r, &err) && r, "%s", err.msg);
       ck_assert_int_eq(seen(r, with ? "b.seen" : "seen")[0], with ? 1 : 8);
       ck_assert_int_eq(seen(r, with ? "b.seen" : "seen")[2], with ? 1 : 8);
       if (with) ck_assert_int_eq(seen(r, "d.seen")[0], k % 2 ? 2 : 4);
     }
-    sp_graph_free(g);
+    free_graph(g);
   }
 }
 END_TEST
@@ -174,10 +174,10 @@ START_TEST(late_wire) {
   (void)b;
   sp_node *late = wire(g, mul(g, "late", true), data);
   ck_assert_msg(!sp_graph_wire(g, cat, 0, (sp_ref){late, 0, -1}, &err), "%s", err.msg);
-  ck_assert_msg(!sp_graph_begin(g, 2, &err), "%s", err.msg);
-  ck_assert_msg(!sp_graph_next(g, &r, &err) && r, "%s", err.msg);
+  ck_assert_msg(!sp_engine_begin(on(g), 2, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_next(on(g), &r, &err) && r, "%s", err.msg);
   ck_assert_int_eq(seen(r, "seen")[1], 2 * W);
-  sp_graph_free(g);
+  free_graph(g);
 }
 END_TEST
 
@@ -186,9 +186,9 @@ START_TEST(giant_shapes_are_refused) {
   sp_node *f = add1(g, "toy_fill", "f", "rows", INT64_C(4000000000000));
   sp_err err;
   ck_assert(!sp_graph_plan(g, f, &err));
-  ck_assert_int_eq(sp_graph_build(g, &err), SP_E_NOMEM);
+  ck_assert_int_eq(sp_engine_build(on(g), &err), SP_E_NOMEM);
   ck_assert_msg(strstr(err.msg, "the graph needs ") && strstr(err.msg, "'f.y'"), "%s", err.msg);
-  sp_graph_free(g);
+  free_graph(g);
 }
 END_TEST
 
@@ -200,7 +200,7 @@ START_TEST(refused) {
   sp_node *l = loss_of(g, "l", wire(g, mul(g, "d", false), m));
   sp_node *foreign = add1(other, "toy_sgd", "x", NULL, 0);
   sp_node *lane[] = {m, sp_graph_find(g, "d"), l}, *ahead[] = {s};
-  sp_lane_desc d[] = {{"train", lane, 3, 1, 0}, {"ahead", ahead, 1, 0, 0}};
+  sp_lane_desc d[] = {{{"train", 1, 0}, lane, 3, NULL}, {{"ahead", 0, 0}, ahead, 1, NULL}};
   sp_ref ref = {l, 0, -1};
   const sp_result *r;
   sp_err err;
@@ -214,37 +214,37 @@ START_TEST(refused) {
   ck_assert_msg(strstr(err.msg, "'s' (lane 'ahead', delay 0)"), "%s", err.msg);
   ck_assert_int_eq(sp_graph_wire(g, s, 7, (sp_ref){m, 0, -1}, &err), SP_E_INVALID);
   ck_assert_int_eq(sp_graph_wire(g, s, 0, (sp_ref){m, 9, -1}, &err), SP_E_INVALID);
-  d[1].delay = 1;
+  d[1].props.delay = 1;
   ck_assert_msg(!sp_graph_strategy(g, "mine", d, 2, &err), "%s", err.msg);
   sp_node *more = wire(g, add1(g, "toy_probe", "more", NULL, 0), data); /* after the strategy: in none of its lanes */
   ck_assert(!sp_node_in_trained_part(more));
   ck_assert(sp_node_in_trained_part(s) && sp_node_in_trained_part(wire(g, add1(g, "toy_probe", "after", NULL, 0), m)));
-  ck_assert_int_eq(sp_graph_build(g, &err), SP_E_INVALID);
+  ck_assert_int_eq(sp_engine_build(on(g), &err), SP_E_INVALID);
   ck_assert_msg(strstr(err.msg, "'more' is in no lane"), "%s", err.msg);
   sp_node *late[] = {s, more, sp_graph_find(g, "after")};
-  d[1] = (sp_lane_desc){"ahead", late, 3, 1, 0};
+  d[1] = (sp_lane_desc){{"ahead", 1, 0}, late, 3, NULL};
   ck_assert_msg(!sp_graph_strategy(g, "mine", d, 2, &err), "%s", err.msg);
-  ck_assert_msg(!sp_graph_begin(g, 2, &err), "%s", err.msg);
-  ck_assert(!sp_graph_next(g, &r, &err));
+  ck_assert_msg(!sp_engine_begin(on(g), 2, &err), "%s", err.msg);
+  ck_assert(!sp_engine_next(on(g), &r, &err));
   ck_assert_int_eq(sp_node_set_live(more, "gain", 0.5, &err), SP_E_STATE);
   ck_assert_int_eq(sp_node_set_live(s, "gain", 0.5, &err), SP_E_STATE);
-  ck_assert_int_eq(sp_graph_begin(g, 2, &err), SP_E_STATE);
-  ck_assert_int_eq(sp_graph_seek(g, 4, &err), SP_E_STATE);
-  sp_graph_free(g);
-  sp_graph_free(other);
+  ck_assert_int_eq(sp_engine_begin(on(g), 2, &err), SP_E_STATE);
+  ck_assert_int_eq(sp_engine_seek(on(g), 4, &err), SP_E_STATE);
+  free_graph(g);
+  free_graph(other);
 }
 END_TEST
 
-/* The options' words may go after sp_graph_new(). */
+/* The options' words may go after sp_engine_new(). */
 START_TEST(options_are_copied) {
   char device[] = "cpu", init[] = "torch";
   sp_graph *g = new_graph((sp_graph_opts){.device = device, .init = init});
   memset(device, 'x', 3), memset(init, 'x', 5);
   float w[W];
-  get(wire(g, mul(g, "m", true), source(g, "data", 4)), "w", w, W);
+  get(g, wire(g, mul(g, "m", true), source(g, "data", 4)), "w", w, W);
   ck_assert_str_eq(sp_graph_options(g)->device, "cpu");
   ck_assert_str_eq(sp_graph_options(g)->init, "torch");
-  sp_graph_free(g);
+  free_graph(g);
 }
 END_TEST
 
@@ -254,10 +254,10 @@ START_TEST(build_that_fails_can_be_tried_again) {
   sp_err err;
   wire(g, mul(g, "m", true), source(g, "data", 8));
   for (int k = 0; k < 2; k++) {
-    ck_assert_int_eq(sp_graph_begin(g, 1, &err), SP_E_NOMEM);
+    ck_assert_int_eq(sp_engine_begin(on(g), 1, &err), SP_E_NOMEM);
     ck_assert_msg(strstr(err.msg, "--pinned"), "%s", err.msg);
   }
-  sp_graph_free(g);
+  free_graph(g);
 }
 END_TEST
 
@@ -280,24 +280,24 @@ START_TEST(evaluation_fails_in_a_loop) {
     char path[64];
     train(g, l, NULL, 0);
     sp_node *a[] = {enc}, *t[] = {dec, l};
-    sp_lane_desc d[] = {{"ahead", a, 1, 0, 0}, {"train", t, 2, 3, 0}};
+    sp_lane_desc d[] = {{{"ahead", 0, 0}, a, 1, NULL}, {{"train", 3, 0}, t, 2, NULL}};
     if (split) ck_assert(!sp_graph_strategy(g, "split", d, 2, &err));
-    ck_assert(!sp_graph_begin(g, 20, &err));
-    for (int k = 0; k < 5; k++) ck_assert(!sp_graph_next(g, &r, &err) && r);
-    ck_assert_int_eq(sp_graph_evaluate(g, val, ignore, &batches, &err), SP_E_DATA);
+    ck_assert(!sp_engine_begin(on(g), 20, &err));
+    for (int k = 0; k < 5; k++) ck_assert(!sp_engine_next(on(g), &r, &err) && r);
+    ck_assert_int_eq(sp_engine_evaluate(on(g), val, ignore, &batches, &err), SP_E_DATA);
     ck_assert_int_eq(batches, 2);
     ck_assert_msg(strstr(err.msg, "'enc'") && strstr(err.msg, "in evaluation"), "%s", err.msg);
     for (int k = 0; k < 2; k++) {
-      ck_assert_int_eq(sp_graph_next(g, &r, &err), SP_E_DATA);
+      ck_assert_int_eq(sp_engine_next(on(g), &r, &err), SP_E_DATA);
       ck_assert_msg(!r && strstr(err.msg, "in evaluation"), "%s", err.msg);
     }
-    ck_assert_int_eq(sp_graph_stop(g, &err), SP_OK);
-    ck_assert_int_eq(sp_graph_begin(g, 1, &err), SP_E_STATE);
-    ck_assert_int_eq(sp_graph_evaluate(g, val, ignore, &batches, &err), SP_E_DATA);
+    ck_assert_int_eq(sp_engine_stop(on(g), &err), SP_OK);
+    ck_assert_int_eq(sp_engine_begin(on(g), 1, &err), SP_E_STATE);
+    ck_assert_int_eq(sp_engine_evaluate(on(g), val, ignore, &batches, &err), SP_E_DATA);
     snprintf(path, sizeof path, "/tmp/sp_graph2_%d.safetensors", (int)getpid()); /* the weights are not lost */
-    ck_assert_msg(!sp_graph_save(g, path, true, &err), "%s", err.msg);
+    ck_assert_msg(!sp_engine_save(on(g), path, true, &err), "%s", err.msg);
     unlink(path);
-    sp_graph_free(g);
+    free_graph(g);
   }
 }
 END_TEST
@@ -313,13 +313,13 @@ START_TEST(first_failure_is_told) {
     sp_err err;
     train(g, l, NULL, 0);
     sp_node *a[] = {enc}, *t[] = {dec, l};
-    sp_lane_desc d[] = {{"ahead", a, 1, 0, 0}, {"train", t, 2, 3, 0}};
+    sp_lane_desc d[] = {{{"ahead", 0, 0}, a, 1, NULL}, {{"train", 3, 0}, t, 2, NULL}};
     ck_assert(!sp_graph_strategy(g, "split", d, 2, &err));
-    ck_assert(!sp_graph_begin(g, 20, &err));
-    for (int s = 0; s < 3; s++) ck_assert(!sp_graph_next(g, &r, &err) && r);
-    ck_assert_int_eq(sp_graph_next(g, &r, &err), SP_E_DATA);
+    ck_assert(!sp_engine_begin(on(g), 20, &err));
+    for (int s = 0; s < 3; s++) ck_assert(!sp_engine_next(on(g), &r, &err) && r);
+    ck_assert_int_eq(sp_engine_next(on(g), &r, &err), SP_E_DATA);
     ck_assert_msg(strstr(err.msg, "stage 'l' step 3: sample"), "%s", err.msg);
-    sp_graph_free(g);
+    free_graph(g);
   }
 }
 END_TEST
@@ -332,15 +332,15 @@ START_TEST(two_evaluations_in_turns_allocate_once) {
   int batches = 0;
   wire(g, mul(g, "m", true), data);
   uint64_t steps;
-  ck_assert(!sp_graph_epoch_steps(g, &steps, &err)); /* known before the first step */
+  ck_assert(!sp_engine_epoch_steps(on(g), &steps, &err)); /* known before the first step */
   ck_assert_uint_eq(steps, 2);
-  ck_assert_msg(!sp_graph_evaluate(g, a, ignore, &batches, &err) && !sp_graph_evaluate(g, b, ignore, &batches, &err),
+  ck_assert_msg(!sp_engine_evaluate(on(g), a, ignore, &batches, &err) && !sp_engine_evaluate(on(g), b, ignore, &batches, &err),
                 "%s", err.msg);
-  before = sp_graph_allocations(g);
-  for (int k = 0; k < 3; k++) ck_assert(!sp_graph_evaluate(g, k % 2 ? b : a, ignore, &batches, &err));
-  ck_assert_uint_eq(sp_graph_allocations(g), before);
+  before = sp_engine_allocations(on(g));
+  for (int k = 0; k < 3; k++) ck_assert(!sp_engine_evaluate(on(g), k % 2 ? b : a, ignore, &batches, &err));
+  ck_assert_uint_eq(sp_engine_allocations(on(g)), before);
   ck_assert_int_eq(batches, 2 + 3 + 2 + 3 + 2);
-  sp_graph_free(g);
+  free_graph(g);
 }
 END_TEST
 
@@ -362,26 +362,26 @@ static net make(plan p) {
   sp_node *l = loss_of(n.g, "l", n.dec);
   n.opt = train(n.g, l, NULL, p.accumulate);
   sp_node *a[] = {n.enc}, *t[] = {n.dec, l};
-  sp_lane_desc d[] = {{"a", a, 1, p.unfrozen ? p.depth : 0, 0}, {"t", t, 2, p.depth, 0}};
+  sp_lane_desc d[] = {{{"a", p.unfrozen ? p.depth : 0, 0}, a, 1, NULL}, {{"t", p.depth, 0}, t, 2, NULL}};
   sp_err err;
   if (p.depth) ck_assert_msg(!sp_graph_strategy(n.g, "s", d, 2, &err), "%s", err.msg);
   return n;
 }
 
 static void all_weights(net *n, float *w) {
-  get(n->enc, "w", w, W), get(n->dec, "w", w + W, W), get(n->dec, "steps", w + 2 * W, 1);
+  get(n->g, n->enc, "w", w, W), get(n->g, n->dec, "w", w + W, W), get(n->g, n->dec, "steps", w + 2 * W, 1);
 }
 
 /* To the end, or `stop` results; then a break. */
 static void go(net *n, uint64_t steps, int stop) {
   const sp_result *r;
   sp_err err;
-  ck_assert_msg(!sp_graph_begin(n->g, steps, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_begin(on(n->g), steps, &err), "%s", err.msg);
   for (int k = 0; k != stop; k++) {
-    ck_assert_msg(!sp_graph_next(n->g, &r, &err), "%s", err.msg);
+    ck_assert_msg(!sp_engine_next(on(n->g), &r, &err), "%s", err.msg);
     if (!r) return;
   }
-  ck_assert_msg(!sp_graph_stop(n->g, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_stop(on(n->g), &err), "%s", err.msg);
 }
 
 START_TEST(breaks_change_nothing) {
@@ -391,22 +391,22 @@ START_TEST(breaks_change_nothing) {
       net a = make((plan){.accumulate = accumulate, .unfrozen = unfrozen});
       go(&a, 30, -1);
       all_weights(&a, want);
-      sp_graph_free(a.g);
+      free_graph(a.g);
       for (int depth = 0; depth <= 5; depth += depth < 3 ? 1 : 2)
         for (int ahead = 0; ahead < 4; ahead += 3) {
           net b = make((plan){.depth = depth, .accumulate = accumulate, .run_ahead = ahead, .unfrozen = unfrozen});
           go(&b, 0, 0); /* a break before anything was seen */
-          ck_assert_uint_eq(sp_graph_step(b.g), 0);
+          ck_assert_uint_eq(sp_engine_step(on(b.g)), 0);
           go(&b, 0, 1);
-          ck_assert_uint_eq(sp_graph_step(b.g), (uint64_t)(1 + ahead));
+          ck_assert_uint_eq(sp_engine_step(on(b.g)), (uint64_t)(1 + ahead));
           go(&b, 2, -1); /* fewer steps than the depth */
           go(&b, 0, 7);
-          ck_assert_uint_eq(sp_graph_step(b.g), (uint64_t)(10 + 2 * ahead));
-          go(&b, 30 - sp_graph_step(b.g), -1);
+          ck_assert_uint_eq(sp_engine_step(on(b.g)), (uint64_t)(10 + 2 * ahead));
+          go(&b, 30 - sp_engine_step(on(b.g)), -1);
           all_weights(&b, got);
           ck_assert_msg(!memcmp(want, got, sizeof got), "depth %d, run_ahead %d, accumulate %d: other bits", depth,
                         ahead, accumulate);
-          sp_graph_free(b.g);
+          free_graph(b.g);
         }
     }
 }
@@ -418,14 +418,14 @@ START_TEST(rate_between_updates) {
     net n = make((plan){.depth = depth, .accumulate = 3, .run_ahead = 2});
     const sp_result *r;
     sp_err err;
-    ck_assert(!sp_graph_begin(n.g, 30, &err));
+    ck_assert(!sp_engine_begin(on(n.g), 30, &err));
     for (int k = 0; k < 30; k++) {
-      ck_assert(!sp_graph_next(n.g, &r, &err) && r);
+      ck_assert(!sp_engine_next(on(n.g), &r, &err) && r);
       ck_assert_int_eq(r->updated, k % 3 == 2);
       ck_assert_double_eq(r->lr, k < 5 ? 0.5 : 0.25);
       if (k == 1) ck_assert(!sp_node_set_live(n.opt, "lr", 0.25, &err));
     }
-    sp_graph_free(n.g);
+    free_graph(n.g);
   }
 }
 END_TEST
@@ -444,28 +444,28 @@ START_TEST(resume_from_a_file) {
     plan p = {.depth = 2, .run_ahead = 1, .accumulate = accumulate};
     net a = make(p);
     go(&a, 10, -1);
-    ck_assert_msg(!sp_graph_save(a.g, path, true, &err), "%s", err.msg);
+    ck_assert_msg(!sp_engine_save(on(a.g), path, true, &err), "%s", err.msg);
     go(&a, 20, -1);
     all_weights(&a, want);
-    sp_graph_free(a.g);
+    free_graph(a.g);
     for (int seek_first = 0; seek_first < 2; seek_first++) {
       net b = make(p);
-      if (seek_first) ck_assert_msg(!sp_graph_seek(b.g, 10, &err), "%s", err.msg);
-      ck_assert_msg(!sp_graph_load_all(b.g, path, &err), "%s", err.msg);
-      if (!seek_first) ck_assert_msg(!sp_graph_seek(b.g, 10, &err), "%s", err.msg);
+      if (seek_first) ck_assert_msg(!sp_engine_seek(on(b.g), 10, &err), "%s", err.msg);
+      ck_assert_msg(!sp_engine_load(on(b.g), NULL, path, &err), "%s", err.msg);
+      if (!seek_first) ck_assert_msg(!sp_engine_seek(on(b.g), 10, &err), "%s", err.msg);
       sp_node *all[] = {b.enc, b.dec, sp_graph_find(b.g, "l")}; /* a strategy may still be chosen */
-      sp_lane_desc d = {"one", all, 3, 0, 0};
+      sp_lane_desc d = {{"one", 0, 0}, all, 3, NULL};
       ck_assert_msg(!sp_graph_strategy(b.g, "one", &d, 1, &err), "%s", err.msg);
-      ck_assert_uint_eq(sp_graph_step(b.g), 10);
+      ck_assert_uint_eq(sp_engine_step(on(b.g)), 10);
       go(&b, 20, -1);
       all_weights(&b, got);
       ck_assert_msg(!memcmp(want, got, sizeof got), "a resumed run has other bits");
       if (accumulate == 2) { /* half a sum of gradients is in no file */
-        ck_assert(!sp_graph_seek(b.g, 31, &err));
-        ck_assert_int_eq(sp_graph_begin(b.g, 1, &err), SP_E_RANGE);
+        ck_assert(!sp_engine_seek(on(b.g), 31, &err));
+        ck_assert_int_eq(sp_engine_begin(on(b.g), 1, &err), SP_E_RANGE);
         ck_assert_msg(strstr(err.msg, "31") && strstr(err.msg, "accumulate = 2"), "%s", err.msg);
       }
-      sp_graph_free(b.g);
+      free_graph(b.g);
     }
   }
   unlink(path);
@@ -490,29 +490,29 @@ START_TEST(files_that_do_not_fit) {
            "\"enc.extra\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[20,24]},"
            "\"else.w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[24,28]}}",
            28);
-  ck_assert_int_eq(sp_graph_load(n.g, n.enc, path, &err), SP_E_SHAPE);
+  ck_assert_int_eq(sp_engine_load(on(n.g), n.enc, path, &err), SP_E_SHAPE);
   ck_assert_msg(strstr(err.msg, path) && strstr(err.msg, "1 missing: enc.steps") &&
                     strstr(err.msg, "1 unexpected: enc.extra") &&
                     strstr(err.msg, "1 of another shape: enc.w is float32[5], wanted float32[4]"),
                 "%s", err.msg);
-  ck_assert_int_eq(sp_graph_load_all(n.g, path, &err), SP_E_SHAPE);
+  ck_assert_int_eq(sp_engine_load(on(n.g), NULL, path, &err), SP_E_SHAPE);
   ck_assert_msg(strstr(err.msg, "3 missing: enc.steps, dec.w, dec.steps") &&
                     strstr(err.msg, "2 unexpected: enc.extra, else.w") && strstr(err.msg, "1 of another shape: enc.w"),
                 "%s", err.msg);
   put_file("{\"w\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},"
            "\"steps\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[16,20]}}",
            20);
-  ck_assert_msg(!sp_graph_load(n.g, n.dec, path, &err), "%s", err.msg); /* bare names */
-  ck_assert_int_eq(sp_graph_load_all(n.g, path, &err), SP_E_SHAPE);
+  ck_assert_msg(!sp_engine_load(on(n.g), n.dec, path, &err), "%s", err.msg); /* bare names */
+  ck_assert_int_eq(sp_engine_load(on(n.g), NULL, path, &err), SP_E_SHAPE);
   float w[W];
-  get(n.dec, "w", w, W);
+  get(n.g, n.dec, "w", w, W);
   for (int k = 0; k < W; k++) ck_assert_float_eq(w[k], 0);
   put_file("{\"w\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},"
            "\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[16,20]}}",
            20);
-  ck_assert_int_eq(sp_graph_load(n.g, n.dec, path, &err), SP_E_SHAPE);
+  ck_assert_int_eq(sp_engine_load(on(n.g), n.dec, path, &err), SP_E_SHAPE);
   ck_assert_msg(strstr(err.msg, "1 missing: steps; 1 unexpected: x"), "%s", err.msg);
-  sp_graph_free(n.g);
+  free_graph(n.g);
   unlink(path);
 }
 END_TEST

@@ -37,17 +37,18 @@ static int seen(void *arg, const sp_result *r, sp_err *err) {
   return SP_OK;
 }
 
-static int loop(sp_graph *g, sp_node *val, sp_err *err) {
+static int loop(sp_engine *e, sp_node *val, sp_err *err) {
   const sp_result *r;
-  int st = sp_graph_begin(g, 3, err), batches = 0;
-  for (int k = 0; k < 2 && !st; k++) st = sp_graph_next(g, &r, err);
-  if (!st) st = sp_graph_evaluate(g, val, seen, &batches, err);
-  while (!st && !(st = sp_graph_next(g, &r, err)) && r) continue;
+  int st = sp_engine_begin(e, 3, err), batches = 0;
+  for (int k = 0; k < 2 && !st; k++) st = sp_engine_next(e, &r, err);
+  if (!st) st = sp_engine_evaluate(e, val, seen, &batches, err);
+  while (!st && !(st = sp_engine_next(e, &r, err)) && r) continue;
   if (!st) ck_assert_int_eq(batches, 6);
   return st;
 }
 
-static int all(sp_graph *g, sp_err *err) {
+static int all(sp_engine *e, sp_err *err) {
+  sp_graph *g = sp_engine_graph(e);
   sp_node *data, *val, *enc, *dec, *l, *opt;
   int st = add(g, "toy_source", (sp_node_opts){.batch = 4}, NULL, &data, err);
   if (st || (st = add(g, "toy_source", (sp_node_opts){.batch = 4, .name = "val"}, NULL, &val, err)) ||
@@ -58,27 +59,27 @@ static int all(sp_graph *g, sp_err *err) {
     return st;
   sp_ref ref = {l, 0, -1};
   sp_node *a[] = {enc}, *t[] = {dec, l};
-  sp_lane_desc d[] = {{"a", a, 1, 0, 0}, {"t", t, 2, 1, 0}};
+  sp_lane_desc d[] = {{{"a", 0, 0}, a, 1, NULL}, {{"t", 1, 0}, t, 2, NULL}};
   if ((st = sp_graph_train(g, &(sp_train_opts){.losses = &ref, .n_losses = 1, .optimizer = opt}, err)) ||
       (st = sp_graph_strategy(g, "s", d, 2, err)))
     return st;
-  return loop(g, val, err);
+  return loop(e, val, err);
 }
 
 START_TEST(every_allocation) {
   bool more = true;
   for (long k = 0; more; k += k < 300 ? 1 : 13) {
     sp_err err = {0};
-    sp_graph *g = NULL;
+    sp_engine *e = NULL;
     left = k;
-    int st = sp_graph_new(&g, env, &(sp_graph_opts){.run_ahead = 1, .prefetch = 1, .checksums = true}, &err);
-    if (!st) st = all(g, &err);
+    int st = sp_engine_new(&e, env, &(sp_graph_opts){.run_ahead = 1, .prefetch = 1, .checksums = true}, &err);
+    if (!st) st = all(e, &err);
     more = left == 0;
     left = -1;
     if (more)
       ck_assert_msg(st == SP_E_NOMEM && strstr(err.msg, "memory"), "allocation %ld: status %d, '%s'", k, st, err.msg);
     else ck_assert_msg(!st, "%s", err.msg);
-    sp_graph_free(g);
+    sp_engine_free(e);
   }
 }
 END_TEST
@@ -91,11 +92,11 @@ START_TEST(tried_again) {
     sp_err err;
     wire(g, mul(g, "m", true), data);
     left = k;
-    int st = sp_graph_build(g, &err);
+    int st = sp_engine_build(on(g), &err);
     left = -1;
     if (st) ck_assert_int_eq(st, SP_E_NOMEM);
-    ck_assert_msg(!loop(g, val, &err), "after allocation %ld: %s", k, err.msg);
-    sp_graph_free(g);
+    ck_assert_msg(!loop(on(g), val, &err), "after allocation %ld: %s", k, err.msg);
+    free_graph(g);
   }
 }
 END_TEST

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/run.h"
+#include "../core/engine.h"
 
 #define KIT __attribute__((unused)) static /* not every test needs every word */
 
@@ -23,6 +23,30 @@ KIT void kit_setup(void) {
   ck_assert_msg(!sp_env_new(&env, &o, &err), "%s", err.msg);
 }
 KIT void kit_teardown(void) { sp_env_free(env); }
+
+/* The engine of a graph that new_graph() made. */
+static struct {
+  sp_graph *g;
+  sp_engine *e;
+} made[16];
+KIT sp_engine *on(const sp_graph *g) {
+  for (size_t i = 0; i < SP_ARRAY(made); i++)
+    if (g && made[i].g == g) return made[i].e;
+  ck_abort_msg("no such graph");
+  return NULL;
+}
+KIT void keep_engine(sp_engine *e) {
+  size_t i = 0;
+  while (made[i].g) ck_assert_uint_lt(++i, SP_ARRAY(made));
+  made[i].e = e;
+  made[i].g = sp_engine_graph(e);
+}
+KIT void free_graph(sp_graph *g) {
+  if (!g) return;
+  sp_engine_free(on(g));
+  for (size_t i = 0; i < SP_ARRAY(made); i++)
+    if (made[i].g == g) made[i].g = NULL;
+}
 
 /* Up to two whole-number parameters; the names end with NULL. */
 KIT sp_node *add2(sp_graph *g, const char *stage, const char *name, sp_node_opts opts, const char *k1, int64_t v1,
@@ -69,10 +93,11 @@ KIT sp_node *loss_of(sp_graph *g, const char *name, sp_node *from) {
 
 KIT sp_graph *new_graph(sp_graph_opts o) {
   sp_err err;
-  sp_graph *g;
+  sp_engine *e;
   if (!o.seed) o.seed = 5;
-  ck_assert_msg(!sp_graph_new(&g, env, &o, &err), "%s", err.msg);
-  return g;
+  ck_assert_msg(!sp_engine_new(&e, env, &o, &err), "%s", err.msg);
+  keep_engine(e);
+  return sp_engine_graph(e);
 }
 
 KIT sp_node *train(sp_graph *g, sp_node *l1, sp_node *l2, int accumulate) {
@@ -84,10 +109,10 @@ KIT sp_node *train(sp_graph *g, sp_node *l1, sp_node *l2, int accumulate) {
   return opt;
 }
 
-KIT void get(sp_node *n, const char *name, float *v, size_t count) {
+KIT void get(const sp_graph *g, sp_node *n, const char *name, float *v, size_t count) {
   sp_spec spec;
   sp_err err;
-  ck_assert_msg(!sp_node_weight(n, name, &spec, v, count * sizeof *v, &err), "%s", err.msg);
+  ck_assert_msg(!sp_engine_weight(on(g), n, name, &spec, v, count * sizeof *v, &err), "%s", err.msg);
 }
 
 KIT const sp_metric *metric(const sp_result *r, const char *name) {

@@ -327,7 +327,9 @@ function graph:lanes()
   local lanes = {}
   for i, lane in ipairs(self._lanes) do
     local stages = {}
-    for j, node in ipairs(lane.stages) do stages[j] = node.name end
+    for j, item in ipairs(lane.stages) do
+      stages[j] = core.kind(item) == "node" and item.name or item[1].name .. "." .. table.concat(item, ".", 2)
+    end
     lanes[i] = { name = lane.name, delay = lane.delay, priority = lane.priority, stages = stages }
   end
   return lanes

@@ -53,6 +53,23 @@ end
 local lane_keys = { name = true, stages = true, delay = true, priority = true }
 local priorities = { high = 1, normal = 0, low = -1 }
 
+local part_names = { "forward", "backward", "copy" }
+
+-- A stage of a lane: all of it, or { stage, "forward", "backward", "copy" } with some of the words.
+local function parts_of(where, i, item)
+  if core.kind(item) == "node" then return item, part_names end
+  local node = type(item) == "table" and item[1]
+  if not node or core.kind(node) ~= "node" then
+    core.fail(("%s: 'stages' has a %s at place %d, not a stage"):format(where, type(item), i))
+  end
+  local parts = { table.unpack(item, 2) }
+  if #parts == 0 then
+    core.fail(("%s: stage '%s' is given without parts: name some of %s"):format(where, node.name,
+      table.concat(part_names, ", ")))
+  end
+  return node, parts
+end
+
 local function check_stages(where, lane, taken, lane_name)
   if type(lane.stages) ~= "table" then
     core.fail(("%s: 'stages' must be a list of stages, got a %s"):format(where, type(lane.stages)))
@@ -63,14 +80,14 @@ local function check_stages(where, lane, taken, lane_name)
     n = n + 1
   end
   for i = 1, n do
-    local node = lane.stages[i]
-    if core.kind(node) ~= "node" then
-      core.fail(("%s: 'stages' has a %s at place %d, not a stage"):format(where, type(node), i))
+    local node, parts = parts_of(where, i, lane.stages[i])
+    taken[node] = taken[node] or {}
+    for _, part in ipairs(parts) do
+      if taken[node][part] then
+        core.fail(("%s: stage '%s' is listed twice, first in lane '%s'"):format(where, node.name, taken[node][part]))
+      end
+      taken[node][part] = lane_name
     end
-    if taken[node] then
-      core.fail(("%s: stage '%s' is listed twice, first in lane '%s'"):format(where, node.name, taken[node]))
-    end
-    taken[node] = lane_name
   end
 end
 
@@ -115,7 +132,7 @@ function strategy.lanes(g, what, name)
     if #lane.stages > 0 then lanes[#lanes + 1] = lane end
   end
   for _, node in ipairs(g:nodes()) do
-    if not taken[node] and not node.source and not node.optimizer then
+    if not (taken[node] and taken[node].forward) and not node.source and not node.optimizer then
       core.fail(("%s: stage '%s' is in no lane"):format(where, node.name))
     end
   end

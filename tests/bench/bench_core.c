@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../core/run.h"
+#include "../../core/engine.h"
 
 #define STAGES 8
 #define RUNS 9
@@ -42,19 +42,20 @@ static void wire(sp_graph *g, sp_node *n[STAGES]) {
   }
 }
 
-static double run(sp_graph *g, uint64_t steps) {
+static double run(sp_engine *e, uint64_t steps) {
   const sp_result *r;
   double begin;
   sp_err err;
-  need(sp_graph_begin(g, steps, &err), &err);
+  need(sp_engine_begin(e, steps, &err), &err);
   begin = sp_now();
-  do need(sp_graph_next(g, &r, &err), &err);
+  do need(sp_engine_next(e, &r, &err), &err);
   while (r);
   return (sp_now() - begin) / (double)steps * 1e6;
 }
 
 static void bench(sp_env *env, const char *device, const way *w, uint64_t steps) {
   sp_graph_opts o = {.device = device, .run_ahead = w->run_ahead, .capture = w->mode};
+  sp_engine *e;
   sp_graph *g;
   sp_node *n[STAGES];
   sp_lane_desc lanes[STAGES];
@@ -62,15 +63,16 @@ static void bench(sp_env *env, const char *device, const way *w, uint64_t steps)
   double us[RUNS];
   char names[STAGES][16];
   sp_err err;
-  need(sp_graph_new(&g, env, &o, &err), &err);
+  need(sp_engine_new(&e, env, &o, &err), &err);
+  g = sp_engine_graph(e);
   wire(g, n);
   for (int l = 0; l < w->n_lanes; l++) {
     snprintf(names[l], sizeof names[l], "l%d", l);
-    lanes[l] = (sp_lane_desc){names[l], n + l * STAGES / w->n_lanes, (size_t)(STAGES / w->n_lanes), l * w->depth, 0};
+    lanes[l] = (sp_lane_desc){{names[l], l * w->depth, 0}, n + l * STAGES / w->n_lanes, (size_t)(STAGES / w->n_lanes), NULL};
   }
   need(sp_graph_strategy(g, "bench", lanes, (size_t)w->n_lanes, &err), &err);
-  need(sp_graph_schedule_info(g, &info, &err), &err);
-  for (int k = 0; k < RUNS; k++) us[k] = run(g, steps);
+  need(sp_engine_schedule_info(e, &info, &err), &err);
+  for (int k = 0; k < RUNS; k++) us[k] = run(e, steps);
   qsort(us, RUNS, sizeof *us, by_value);
   printf("%-8s %5d %6d %10d %6zu %10.2f %10.2f %10.2f", w->capture, w->n_lanes, w->depth, w->run_ahead, info.n_waits,
          us[RUNS / 2], us[0], us[RUNS - 1]);
@@ -78,7 +80,7 @@ static void bench(sp_env *env, const char *device, const way *w, uint64_t steps)
   if (w->aim > 0) printf(", aim %.0f: %s", w->aim, us[RUNS / 2] / w->units <= w->aim ? "reached" : "MISSED");
   putchar('\n');
   fflush(stdout);
-  sp_graph_free(g);
+  sp_engine_free(e);
 }
 
 static const way plain[] = {{"off", SP_CAPTURE_AUTO, 1, 0, 0, 0, NULL, 0},
