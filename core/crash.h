@@ -3,16 +3,37 @@
 #ifndef SP_CORE_CRASH_H
 #define SP_CORE_CRASH_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SP_CRASH_NO_STEP UINT64_MAX
+
 /* The call that this thread makes into a plugin, for the words of a crash. The strings live as long as the call. */
 typedef struct sp_crash_call {
-  const char *stage, *file, *what;
+  const char *stage; /* NULL: the file is being loaded */
+  const char *file;  /* "": not known */
+  const char *what;  /* the callback */
+  uint64_t step;     /* or SP_CRASH_NO_STEP */
+  bool returned;     /* it is over, and the core reads what it gave */
   const struct sp_crash_call *outer;
 } sp_crash_call;
 void sp_crash_enter(sp_crash_call *call);
 void sp_crash_leave(void);
 
-/* From now on SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT first print one line that names the call, then end the
- * program as they always do, core dump included. A handler that is there, such as a sanitizer's, is left alone. */
+/* For a thread that works on another one's call: from now on it is this one's too; NULL: none any more. The other
+ * thread stays in it for so long. */
+const sp_crash_call *sp_crash_current(void);
+void sp_crash_adopt(const sp_crash_call *call);
+
+/* From now on SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT on any thread first print one line that names the call, then
+ * end the program as they always do, core dump included. A handler that is there, such as a sanitizer's, is left
+ * alone. */
 void sp_crash_watch(void);
+
+/* Where this thread handles a crash when its own stack is used up; at least SP_CRASH_STACK bytes, which stay until
+ * sp_crash_stack(NULL). One that is there, such as a sanitizer's, is left alone. */
+#define SP_CRASH_STACK 65536 /* a signal's frame holds all registers, on some processors more than 10 KiB */
+void sp_crash_stack(void *stack);
 
 #endif

@@ -11,11 +11,11 @@
 
 #include "device_host.h"
 #include "spin.h"
+#include "thread.h"
 
+#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -278,18 +278,12 @@ static int cpu_stream_open(sp_ctx *ctx, void *dev, const char *name, int priorit
   s->head = s->first = s->passed = dummy;
   atomic_store(&s->tail, dummy);
 
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
-  int rc = pthread_create(&s->thread, NULL, stream_main, s);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  int rc = sp_thread_start(&s->thread, name, stream_main, s);
   if (rc) {
     stream_free(s);
-    return ctx->host->fail(ctx, SP_E_DEVICE, "no thread for stream '%s': %s", name, strerror(rc));
+    return ctx->host->fail(ctx, rc == ENOMEM ? SP_E_NOMEM : SP_E_DEVICE, "no thread for stream '%s': %s", name,
+                           strerror(rc));
   }
-  char shortened[16]; /* Linux's limit */
-  snprintf(shortened, sizeof shortened, "%.15s", name);
-  pthread_setname_np(s->thread, shortened);
   *out = s;
   return SP_OK;
 }

@@ -2,10 +2,11 @@
  * parallel.c - worker threads that several callers share: items handed out by an atomic counter. */
 #include "parallel.h"
 
+#include "crash.h"
 #include "spin.h"
+#include "thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct job {
   struct job *next;
   int (*fn)(void *arg, int64_t i, int worker);
   void *arg;
+  const sp_crash_call *call; /* the caller's, for a helper that crashes */
   int64_t n;
   _Atomic int64_t item;
   atomic_bool stop;
@@ -86,7 +88,9 @@ static void *helper_main(void *arg) {
     int worker = ++j->workers;
     atomic_fetch_add_explicit(&j->active, 1, memory_order_relaxed);
     pthread_mutex_unlock(&team->lock);
+    sp_crash_adopt(j->call);
     work_on(team, j, worker);
+    sp_crash_adopt(NULL);
     pthread_mutex_lock(&team->lock);
     bool wake = j->waiting; /* read first: without a waiter the caller may leave as soon as `active` falls */
     if (atomic_fetch_sub_explicit(&j->active, 1, memory_order_release) == 1 && wake) pthread_cond_signal(&j->done);
@@ -98,21 +102,14 @@ static void *helper_main(void *arg) {
 /* Under the lock. Fewer threads than wanted only make a call slower, so that is a warning. */
 static void start_helpers(sp_team *team, int n) {
   if (n > team->max_helpers) n = team->max_helpers;
-  sigset_t all, old;
-  if (team->n_helpers >= n) return;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
-  while (team->n_helpers < n) {
-    char name[16];
-    if (pthread_create(&team->helper[team->n_helpers], NULL, helper_main, team)) {
-      if (!team->warned) sp_log(SP_LOG_WARN, "only %d of %d worker threads could be started", team->n_helpers, n);
-      team->warned = true;
-      break;
-    }
+  for (; team->n_helpers < n; team->n_helpers++) {
+    char name[32];
     snprintf(name, sizeof name, "sp-worker-%d", team->n_helpers);
-    pthread_setname_np(team->helper[team->n_helpers++], name);
+    if (!sp_thread_start(&team->helper[team->n_helpers], name, helper_main, team)) continue;
+    if (!team->warned) sp_log(SP_LOG_WARN, "only %d of %d worker threads could be started", team->n_helpers, n);
+    team->warned = true;
+    return;
   }
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 int sp_team_new(sp_team **out, int max_helpers, sp_err *err) {
@@ -156,7 +153,7 @@ static int run_alone(int64_t n, int (*fn)(void *arg, int64_t i, int worker), voi
 int sp_team_run(sp_team *team, int threads, int64_t n, int (*fn)(void *arg, int64_t i, int worker), void *arg) {
   if (threads > n) threads = (int)n;
   if (threads <= 1 || !team->max_helpers) return run_alone(n, fn, arg);
-  job j = {.fn = fn, .arg = arg, .n = n, .want = threads - 1};
+  job j = {.fn = fn, .arg = arg, .call = sp_crash_current(), .n = n, .want = threads - 1};
   pthread_cond_init(&j.done, NULL);
 
   pthread_mutex_lock(&team->lock);

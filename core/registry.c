@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "crash.h"
 #include "elf_check.h"
 #include "param.h"
 
@@ -282,8 +283,8 @@ static int dl_failure(const char *path, const char *real, const char *text, sp_e
   return sp_fail(err, SP_E_FORMAT, "%s: not a shared object that can be loaded: %s", path, text);
 }
 
-static int open_file(const char *path, const char *real, loaded *l, sp_err *err) {
-  if (sp_elf_check(path, real, err)) return err->status;
+/* Its constructors run, and the pointers in its tables are followed. */
+static int open_object(const char *path, const char *real, loaded *l, sp_err *err) {
   /* Never closed: threads, exit handlers and thread-local data of a library may outlive any use of it here. */
   void *so = dlopen(real, RTLD_NOW | RTLD_LOCAL);
   if (!so) return dl_failure(path, real, dlerror(), err);
@@ -292,6 +293,15 @@ static int open_file(const char *path, const char *real, loaded *l, sp_err *err)
   if (check_abi(path, p, err)) return err->status;
   if (take_plugin(&l->file, p, err)) return sp_prefix(err, "%s", path);
   return SP_OK;
+}
+
+static int open_file(const char *path, const char *real, loaded *l, sp_err *err) {
+  sp_crash_call call = {.file = path, .step = SP_CRASH_NO_STEP};
+  if (sp_elf_check(path, real, err)) return err->status;
+  sp_crash_enter(&call);
+  int rc = open_object(path, real, l, err);
+  sp_crash_leave();
+  return rc;
 }
 
 static void log_duplicates(const sp_registry *reg, const sp_plugin_file *f) {

@@ -76,7 +76,7 @@ sp_ctx *sp_ctx_for(sp_ctx_holder *holder, const char *what, sp_err *err) {
 
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
 
-#define NO_STEP UINT64_MAX
+#define NO_STEP SP_CRASH_NO_STEP
 
 /* "stage 'NAME' (FILE.so) step N: " in front of err's words. */
 static int prefix(const sp_inst *inst, uint64_t step, sp_err *err) {
@@ -89,9 +89,9 @@ static int prefix(const sp_inst *inst, uint64_t step, sp_err *err) {
   return sp_prefix(err, "stage '%s'%s%s", inst->name, file, at);
 }
 
-static sp_crash_call begin_call(const sp_inst *inst, const char *what) {
+static sp_crash_call begin_call(const sp_inst *inst, const char *what, uint64_t step) {
   const char *path = inst->file ? inst->file->path : "", *base = strrchr(path, '/');
-  return (sp_crash_call){.stage = inst->name, .file = base ? base + 1 : path, .what = what};
+  return (sp_crash_call){.stage = inst->name, .file = base ? base + 1 : path, .what = what, .step = step};
 }
 
 static bool known_status(int status) {
@@ -177,7 +177,7 @@ int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, cons
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = open_ctx(&holder, inst, NULL, err);
-    sp_crash_call call = begin_call(inst, "create");
+    sp_crash_call call = begin_call(inst, "create", NO_STEP);
     sp_crash_enter(&call);
     rc = type->create(ctx, inst->params.data, &inst->self);
     sp_crash_leave();
@@ -203,7 +203,7 @@ void sp_inst_free(sp_inst *inst) {
     sp_log(SP_LOG_ERROR, "%s", err.msg);
     return;
   }
-  sp_crash_call call = begin_call(inst, "destroy");
+  sp_crash_call call = begin_call(inst, "destroy", NO_STEP);
   sp_crash_enter(&call);
   inst->type->destroy(inst->self);
   sp_crash_leave();
@@ -329,7 +329,8 @@ static int check_planned(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   if (plan->n_attrs > WEIGHTS_MAX || (plan->n_attrs && !plan->attrs))
     return sp_fail(err, SP_E_INTERNAL, "plan() gave %u attributes%s", plan->n_attrs, plan->attrs ? "" : " at NULL");
   for (uint32_t i = 0; i < plan->n_attrs; i++)
-    if (!plan->attrs[i].name) return sp_fail(err, SP_E_INTERNAL, "attribute %u has no name", i + 1);
+    if (!plan->attrs[i].name || !*plan->attrs[i].name)
+      return sp_fail(err, SP_E_INTERNAL, "attribute %u has no name", i + 1);
   if (plan->scratch_bytes > BYTES_MAX || plan->saved_bytes > BYTES_MAX)
     return sp_fail(err, SP_E_INTERNAL, "plan() asked for %zu scratch and %zu saved bytes", plan->scratch_bytes,
                    plan->saved_bytes);
@@ -364,14 +365,15 @@ int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err) {
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = open_ctx(&holder, inst, NULL, err);
-    sp_crash_call call = begin_call(inst, "plan");
+    sp_crash_call call = begin_call(inst, "plan", NO_STEP);
     sp_crash_enter(&call);
     rc = inst->type->plan(ctx, inst->self, plan);
-    sp_crash_leave();
+    call.returned = true;
     rc = outcome("plan", rc, err);
+    /* A plan that cannot be is the stage's fault, not the script's. */
+    if (!rc && check_planned(inst, plan, err)) rc = err->status = SP_E_INTERNAL;
+    sp_crash_leave();
   }
-  /* A plan that cannot be is the stage's fault, not the script's. */
-  if (!rc && check_planned(inst, plan, err)) rc = err->status = SP_E_INTERNAL;
   leave(inst);
   if (rc) prefix(inst, NO_STEP, err);
   return rc;
@@ -400,7 +402,7 @@ int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err) {
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = open_ctx(&holder, inst, native, err);
-    sp_crash_call call = begin_call(inst, "prepare");
+    sp_crash_call call = begin_call(inst, "prepare", NO_STEP);
     sp_crash_enter(&call);
     rc = inst->type->prepare(ctx, inst->self, io);
     sp_crash_leave();
@@ -419,7 +421,7 @@ static int run(sp_inst *inst, const char *what, int (*fn)(sp_ctx *, void *, cons
     sp_ctx *ctx = open_ctx(&holder, inst, native, err);
     const sp_stage_host *host = inst->host;
     double begin = host->observe ? sp_now() : 0;
-    sp_crash_call call = begin_call(inst, what);
+    sp_crash_call call = begin_call(inst, what, step);
     sp_crash_enter(&call);
     rc = fn(ctx, inst->self, io);
     sp_crash_leave();

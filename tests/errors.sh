@@ -137,10 +137,6 @@ expect 1 "cut.so" "cut short" -- "$spcore" inspect --plugin ./cut.so reader
 mkdir rubbish && cp cut.so rubbish
 SPCORE_PLUGIN_PATH="$SPCORE_PLUGIN_PATH:$dir/rubbish" "$spcore" inspect reader > out 2>&1 ||
   { echo "not ok - a file cut short in the plugin path: $(cat out)"; failed=1; }
-echo 'local sp = require "spcore"; local g <close> = sp.graph(sp.args {}); g.crash {}' > crash.lua
-# a sanitizer has words of its own for it
-[ "${SP_SANITIZERS:-none}" != none ] ||
-  expect 134 "stage 'crash' (crash.so): create() crashed" "SIGABRT" -- "$spcore" run crash.lua
 
 # ---- the terminal, and what is printed ----
 lua newline 1 "newline.lua:2: one two?" <<'E'

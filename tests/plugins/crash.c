@@ -1,43 +1,119 @@
 /* SPDX-License-Identifier: MIT
- * crash.c - a stage that ends the program from within create(). */
+ * crash.c - a stage that ends the program: how, and from where, its parameters say. With SP_TEST_CRASH=HOW in the
+ * environment the file does so as it is loaded. */
+#include <spcore/ext/parallel.h>
 #include <spcore/plugin.h>
+
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ABORT, NOWHERE, ZERO, STACK, EXIT };
+static const char *const ways[] = {"abort", "nowhere", "zero", "stack", "exit", NULL};
+enum { CREATE, PLAN, PLANNED, FORWARD, BACKWARD, HELPER };
+static const char *const places[] = {"create", "plan", "planned", "forward", "backward", "helper", NULL};
+
+typedef struct crash_params {
+  int32_t how, at;
+  int64_t step;
+} crash_params;
+
+/* Volatile: of what it sees through, a compiler makes something else. */
+static int *volatile nowhere;
+static volatile int zero;
+static volatile int depth = 1 << 30;
+
+static int recurse(int n) {
+  volatile char big[4096];
+  big[n % 4096] = 1;
+  return n ? recurse(n - 1) + big[n % 4096] : 0;
+}
+
+static void end(int how) {
+  switch (how) {
+    case ABORT: abort();
+    case NOWHERE: *nowhere = 1; break;
+    case ZERO: zero = depth / zero; break;
+    case STACK: zero = recurse(depth); break;
+    case EXIT: exit(0);
+  }
+}
+
+__attribute__((constructor)) static void loaded(void) {
+  const char *how = getenv("SP_TEST_CRASH");
+  for (int i = 0; how && ways[i]; i++)
+    if (strcmp(how, ways[i]) == 0) end(i);
+}
 
 static int create(sp_ctx *ctx, const void *params, void **self) {
+  const crash_params *p = params;
   (void)ctx;
-  (void)params;
-  *self = NULL;
-  abort();
+  *self = (void *)(uintptr_t)p;
+  if (p->at == CREATE) end(p->how);
+  return SP_OK;
 }
 
 static void destroy(void *self) { (void)self; }
 
 static int plan(sp_ctx *ctx, void *self, sp_plan *p) {
+  const crash_params *params = self;
   (void)ctx;
-  (void)self;
-  (void)p;
+  p->out[0].spec[0] = p->in[0].spec[0];
+  if (params->at == PLAN) end(params->how);
+  if (params->at != PLANNED) return SP_OK;
+  p->weights = (const sp_weight *)(uintptr_t)64;
+  p->n_weights = 1;
+  return SP_OK;
+}
+
+/* The caller stays in its item: the helpers end the program, all of them at once. */
+static int item(void *arg, int64_t i, int worker) {
+  static const struct timespec while_more = {0, 1000000};
+  (void)i;
+  if (worker) end(((const crash_params *)arg)->how);
+  for (;;) nanosleep(&while_more, NULL);
   return SP_OK;
 }
 
 static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const crash_params *p = self;
+  memcpy(io->out[0].t[0].data, io->in[0].t[0].data, io->step->n * 4 * sizeof(float));
+  if ((uint64_t)p->step != io->step->step) return SP_OK;
+  if (p->at == FORWARD) end(p->how);
+  if (p->at != HELPER) return SP_OK;
+  const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
+  return par->run(ctx, 0, 1000, item, self);
+}
+
+static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const crash_params *p = self;
   (void)ctx;
-  (void)self;
-  (void)io;
+  if (p->at == BACKWARD && (uint64_t)p->step == io->step->step) end(p->how);
+  if (io->din[0].t[0].data) memset(io->din[0].t[0].data, 0, io->step->n * 4 * sizeof(float));
   return SP_OK;
 }
 
-static const sp_port none[] = {{.name = NULL}};
+static const sp_param params[] = {
+    {.name = "how", .type = SP_PARAM_CHOICE, .offset = offsetof(crash_params, how), .choices = ways, .doc = "how"},
+    {.name = "at", .type = SP_PARAM_CHOICE, .offset = offsetof(crash_params, at), .choices = places, .doc = "where"},
+    {.name = "step", .type = SP_PARAM_INT, .offset = offsetof(crash_params, step), .max = 1e9, .doc = "at which step"},
+    {0}};
+static const sp_port in[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {0}};
+static const sp_port out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {0}};
 static const sp_stage_type crash = {
     .size = sizeof crash,
     .name = "crash",
     .device = "cpu",
-    .doc = "Calls abort()",
-    .inputs = none,
-    .outputs = none,
+    .doc = "Ends the program",
+    .inputs = in,
+    .outputs = out,
+    .params = params,
+    .params_size = sizeof(crash_params),
     .create = create,
     .destroy = destroy,
     .plan = plan,
     .forward = forward,
+    .backward = backward,
 };
 static const sp_stage_type *const stages[] = {&crash, NULL};
 SP_EXPORT const sp_plugin spcore_plugin = {

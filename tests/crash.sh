@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# A plugin that crashes the program, wherever it does: one line that names stage, file, step and callback, and the signal.
+set -u
+if [ "${SP_SANITIZERS:-none}" != none ]; then
+  echo "skipped: a sanitizer handles crashes itself, in words of its own"
+  exit 77
+fi
+spcore=$top_builddir/spcore
+dir=$(mktemp -d) || exit 99
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 99
+ulimit -c 0
+failed=0
+
+# ended STATUS LINE COMMAND...: with that exit status, and with that line alone on stderr
+ended() {
+  want=$1; line=$2; shift 2
+  (exec timeout -s KILL 60 "$@" > out 2> err < /dev/null) # what this shell says of a signal does not belong there
+  got=$?
+  if [ "$got" = "$want" ] && [ "$(cat err)" = "$line" ]; then
+    echo "ok - $line"
+  else
+    printf 'not ok - exit %s, wanted %s and: %s\n' "$got" "$want" "$line"
+    sed 's/^/    /' err | head -5
+    failed=1
+  fi
+}
+
+cat > crash.lua <<'L'
+local sp = require "spcore"
+local opt = sp.args { how = { "abort", "how" }, at = { "create", "where" }, depth = { 0, "lanes" } }
+local g <close> = sp.graph(opt)
+local data = g.toy_source { batch = 8 }
+local mul = g.toy_mul { data.x }
+local bad = g.crash { mul.y, name = "bad", how = opt.how, at = opt.at, step = 3 }
+g:train { g.toy_loss { bad.y }, optimizer = g.toy_sgd {} }
+for _ in g:steps(6) do end
+L
+crash() { # crash STATUS WORDS -- OPTION...
+  want=$1; words=$2; shift 3
+  ended "$want" "spcore: stage 'bad' (crash.so)$words" "$spcore" run crash.lua --quiet --threads 4 "$@"
+}
+memory="crashed the program: a bad memory access (SIGSEGV)"
+stack="crashed the program: the stack is used up (SIGSEGV): endless recursion, or large local arrays"
+zero="crashed the program: an integer division by zero or overflow (SIGFPE)"
+abort="crashed the program: abort() (SIGABRT)"
+case $(uname -m) in x86_64 | i?86) traps=yes ;; *) traps= ;; esac # elsewhere an integer division by zero gives 0
+
+crash 134 ": create() $abort" --
+crash 139 ": create() $stack" -- --how stack
+crash 139 ": plan() $memory" -- --how nowhere --at plan
+crash 139 ": what plan() returned $memory" -- --at planned
+for where in forward backward; do
+  crash 139 " step 3: $where() $memory" -- --how nowhere --at $where
+  crash 139 " step 3: $where() $stack" -- --how stack --at $where
+  [ ! "$traps" ] || crash 136 " step 3: $where() $zero" -- --how zero --at $where --strategy pipelined
+done
+# several helpers of one call, all at once
+crash 139 " step 3: forward() $memory" -- --how nowhere --at helper
+crash 139 " step 3: forward() $stack" -- --how stack --at helper
+[ ! "$traps" ] || crash 136 " step 3: forward() $zero" -- --how zero --at helper
+
+file=$SP_TEST_PLUGINS/crash.so
+# on the main thread
+for how in nowhere stack; do
+  words=$memory; [ $how = nowhere ] || words=$stack
+  ended 139 "spcore: stage 'crash' (crash.so) step 3: forward() $words" \
+    "$spcore" check "$file" --set how=$how --set at=forward --set step=3
+done
+ended 139 "spcore: $file: loading it $memory" env SP_TEST_CRASH=nowhere "$spcore" inspect --plugin "$file" crash
+ended 134 "spcore: $file: loading it $abort" env SP_TEST_CRASH=abort "$spcore" check "$file"
+exit $failed
