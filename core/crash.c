@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * crash.c - when a plugin crashes the program, whose call it was. */
+ * crash.c - when a plugin crashes or leaves the program, whose call it was. */
 #include "crash.h"
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -111,6 +113,18 @@ static void on_crash(int sig, siginfo_t *info, void *context) {
   raise(sig);
 }
 
+/* Called by exit(), on the thread that called it. */
+static void on_exit_call(void) {
+  words w = {.n = 0};
+  if (!current) return;
+  add(&w, "spcore: ");
+  add_call(&w, current);
+  add(&w, " called exit(), which ends the whole program: a plugin returns a status instead");
+  fflush(stdout);
+  print(&w);
+  _exit(1);
+}
+
 void sp_crash_stack(void *stack) {
   static _Thread_local bool ours;
   stack_t now, next = {.ss_sp = stack, .ss_size = SP_CRASH_STACK, .ss_flags = stack ? 0 : SS_DISABLE};
@@ -126,6 +140,7 @@ void sp_crash_watch(void) {
   bool limited = !getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < (rlim_t)1 << 30;
   stack_bytes = (limited ? (uintptr_t)limit.rlim_cur : (uintptr_t)8 << 20) + SP_CRASH_STACK;
   sp_crash_stack(stack);
+  atexit(on_exit_call);
   for (size_t i = 0; i < SP_ARRAY(fatal); i++) {
     struct sigaction sa, old;
     if (sigaction(fatal[i].sig, NULL, &old) || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL) continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * crash.h - when a plugin crashes the program, whose call it was. */
+ * crash.h - when a plugin crashes or leaves the program, whose call it was. */
 #ifndef SP_CORE_CRASH_H
 #define SP_CORE_CRASH_H
 
@@ -27,8 +27,8 @@ const sp_crash_call *sp_crash_current(void);
 void sp_crash_adopt(const sp_crash_call *call);
 
 /* From now on SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT on any thread first print one line that names the call, then
- * end the program as they always do, core dump included. A handler that is there, such as a sanitizer's, is left
- * alone. */
+ * end the program as they always do, core dump included; and exit() inside of a call prints one and ends it with status
+ * 1. A handler that is there, such as a sanitizer's, is left alone. */
 void sp_crash_watch(void);
 
 /* Where this thread handles a crash when its own stack is used up; at least SP_CRASH_STACK bytes, which stay until

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A plugin that crashes the program, wherever it does: one line that names stage, file, step and callback, and the signal.
+# A plugin that crashes or leaves the program, wherever it does: one line that names stage, file, step and callback.
 set -u
 if [ "${SP_SANITIZERS:-none}" != none ]; then
   echo "skipped: a sanitizer handles crashes itself, in words of its own"
@@ -70,4 +70,15 @@ for how in nowhere stack; do
 done
 ended 139 "spcore: $file: loading it $memory" env SP_TEST_CRASH=nowhere "$spcore" inspect --plugin "$file" crash
 ended 134 "spcore: $file: loading it $abort" env SP_TEST_CRASH=abort "$spcore" check "$file"
+
+# exit() is no way out of a stage, and no success
+left="called exit(), which ends the whole program: a plugin returns a status instead"
+crash 1 ": create() $left" -- --how exit
+for where in forward backward helper; do
+  call=forward; [ $where != backward ] || call=backward
+  crash 1 " step 3: $call() $left" -- --how exit --at $where
+done
+ended 1 "spcore: $file: loading it $left" env SP_TEST_CRASH=exit "$spcore" check "$file"
+ended 1 "spcore: stage 'crash' (crash.so) step 3: forward() $left" \
+  "$spcore" check "$file" --set how=exit --set at=forward --set step=3
 exit $failed

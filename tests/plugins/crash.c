@@ -66,11 +66,12 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *p) {
   return SP_OK;
 }
 
-/* The caller stays in its item: the helpers end the program, all of them at once. */
+/* The caller stays in its item: the helpers end the program, all of them at once; exit() is for one thread alone. */
 static int item(void *arg, int64_t i, int worker) {
   static const struct timespec while_more = {0, 1000000};
+  int how = ((const crash_params *)arg)->how;
   (void)i;
-  if (worker) end(((const crash_params *)arg)->how);
+  if (how == EXIT ? worker == 1 : worker > 0) end(how);
   for (;;) nanosleep(&while_more, NULL);
   return SP_OK;
 }
