@@ -3,6 +3,7 @@
 #include "parallel.h"
 
 #include "crash.h"
+#include "fpmode.h"
 #include "spin.h"
 #include "thread.h"
 
@@ -20,6 +21,7 @@ typedef struct job {
   int (*fn)(void *arg, int64_t i, int worker);
   void *arg;
   const sp_crash_call *call; /* the caller's, for a helper that crashes */
+  sp_fpmode mode;            /* the caller's, for every item: which thread runs it must not matter */
   int64_t n;
   _Atomic int64_t item;
   atomic_bool stop;
@@ -48,6 +50,7 @@ static void work_on(sp_team *team, job *j, int worker) {
     int64_t i = atomic_fetch_add_explicit(&j->item, 1, memory_order_relaxed);
     if (i >= j->n) break;
     int status = j->fn(j->arg, i, worker);
+    sp_fpmode_set(j->mode);
     if (status) {
       pthread_mutex_lock(&team->lock);
       if (!j->failed || i < j->failed_item) {
@@ -89,6 +92,7 @@ static void *helper_main(void *arg) {
     atomic_fetch_add_explicit(&j->active, 1, memory_order_relaxed);
     pthread_mutex_unlock(&team->lock);
     sp_crash_adopt(j->call);
+    sp_fpmode_set(j->mode);
     work_on(team, j, worker);
     sp_crash_adopt(NULL);
     pthread_mutex_lock(&team->lock);
@@ -143,8 +147,10 @@ void sp_team_free(sp_team *team) {
 }
 
 static int run_alone(int64_t n, int (*fn)(void *arg, int64_t i, int worker), void *arg) {
+  sp_fpmode mode = sp_fpmode_get();
   for (int64_t i = 0; i < n; i++) {
     int status = fn(arg, i, 0);
+    sp_fpmode_set(mode);
     if (status) return status;
   }
   return SP_OK;
@@ -153,7 +159,7 @@ static int run_alone(int64_t n, int (*fn)(void *arg, int64_t i, int worker), voi
 int sp_team_run(sp_team *team, int threads, int64_t n, int (*fn)(void *arg, int64_t i, int worker), void *arg) {
   if (threads > n) threads = (int)n;
   if (threads <= 1 || !team->max_helpers) return run_alone(n, fn, arg);
-  job j = {.fn = fn, .arg = arg, .call = sp_crash_current(), .n = n, .want = threads - 1};
+  job j = {.fn = fn, .arg = arg, .call = sp_crash_current(), .mode = sp_fpmode_get(), .n = n, .want = threads - 1};
   pthread_cond_init(&j.done, NULL);
 
   pthread_mutex_lock(&team->lock);

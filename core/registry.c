@@ -13,6 +13,7 @@
 
 #include "crash.h"
 #include "elf_check.h"
+#include "fpmode.h"
 #include "param.h"
 
 #define LIST_CAP 1024 /* stages, ports ... of one plugin: a list that is not ended is found out, not run through */
@@ -298,9 +299,11 @@ static int open_object(const char *path, const char *real, loaded *l, sp_err *er
 static int open_file(const char *path, const char *real, loaded *l, sp_err *err) {
   sp_crash_call call = {.file = path, .step = SP_CRASH_NO_STEP};
   if (sp_elf_check(path, real, err)) return err->status;
+  sp_fpmode mode = sp_fpmode_get(); /* what a compiler's -Ofast puts into a file sets flush to zero as it is loaded */
   sp_crash_enter(&call);
   int rc = open_object(path, real, l, err);
   sp_crash_leave();
+  sp_fpmode_set(mode);
   return rc;
 }
 

@@ -9,6 +9,7 @@
 #include <spcore/ext/parallel.h>
 
 #include "crash.h"
+#include "fpmode.h"
 
 #define WEIGHTS_MAX 4096              /* of one stage */
 #define BYTES_MAX (UINT64_C(1) << 46) /* scratch or saved bytes beyond this are a slip, not a need */
@@ -89,9 +90,22 @@ static int prefix(const sp_inst *inst, uint64_t step, sp_err *err) {
   return sp_prefix(err, "stage '%s'%s%s", inst->name, file, at);
 }
 
-static sp_crash_call begin_call(const sp_inst *inst, const char *what, uint64_t step) {
+/* What is around a call into the stage's code. */
+typedef struct passage {
+  sp_crash_call call;
+  sp_fpmode mode;
+} passage;
+
+static void go_in(passage *p, const sp_inst *inst, const char *what, uint64_t step) {
   const char *path = inst->file ? inst->file->path : "", *base = strrchr(path, '/');
-  return (sp_crash_call){.stage = inst->name, .file = base ? base + 1 : path, .what = what, .step = step};
+  p->call = (sp_crash_call){.stage = inst->name, .file = base ? base + 1 : path, .what = what, .step = step};
+  p->mode = sp_fpmode_get();
+  sp_crash_enter(&p->call);
+}
+
+static void come_out(const passage *p) {
+  sp_crash_leave();
+  sp_fpmode_set(p->mode);
 }
 
 static bool known_status(int status) {
@@ -177,10 +191,10 @@ int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, cons
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = open_ctx(&holder, inst, NULL, err);
-    sp_crash_call call = begin_call(inst, "create", NO_STEP);
-    sp_crash_enter(&call);
+    passage door;
+    go_in(&door, inst, "create", NO_STEP);
     rc = type->create(ctx, inst->params.data, &inst->self);
-    sp_crash_leave();
+    come_out(&door);
     rc = outcome("create", rc, err);
   }
   if (!rc) {
@@ -203,10 +217,10 @@ void sp_inst_free(sp_inst *inst) {
     sp_log(SP_LOG_ERROR, "%s", err.msg);
     return;
   }
-  sp_crash_call call = begin_call(inst, "destroy", NO_STEP);
-  sp_crash_enter(&call);
+  passage door;
+  go_in(&door, inst, "destroy", NO_STEP);
   inst->type->destroy(inst->self);
-  sp_crash_leave();
+  come_out(&door);
   sp_params_free(&inst->params);
   free(inst->name);
   free(inst);
@@ -365,14 +379,14 @@ int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err) {
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = open_ctx(&holder, inst, NULL, err);
-    sp_crash_call call = begin_call(inst, "plan", NO_STEP);
-    sp_crash_enter(&call);
+    passage door;
+    go_in(&door, inst, "plan", NO_STEP);
     rc = inst->type->plan(ctx, inst->self, plan);
-    call.returned = true;
+    door.call.returned = true;
     rc = outcome("plan", rc, err);
     /* A plan that cannot be is the stage's fault, not the script's. */
     if (!rc && check_planned(inst, plan, err)) rc = err->status = SP_E_INTERNAL;
-    sp_crash_leave();
+    come_out(&door);
   }
   leave(inst);
   if (rc) prefix(inst, NO_STEP, err);
@@ -402,10 +416,10 @@ int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err) {
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = open_ctx(&holder, inst, native, err);
-    sp_crash_call call = begin_call(inst, "prepare", NO_STEP);
-    sp_crash_enter(&call);
+    passage door;
+    go_in(&door, inst, "prepare", NO_STEP);
     rc = inst->type->prepare(ctx, inst->self, io);
-    sp_crash_leave();
+    come_out(&door);
     rc = outcome("prepare", rc, err);
     leave(inst);
   }
@@ -421,10 +435,10 @@ static int run(sp_inst *inst, const char *what, int (*fn)(sp_ctx *, void *, cons
     sp_ctx *ctx = open_ctx(&holder, inst, native, err);
     const sp_stage_host *host = inst->host;
     double begin = host->observe ? sp_now() : 0;
-    sp_crash_call call = begin_call(inst, what, step);
-    sp_crash_enter(&call);
+    passage door;
+    go_in(&door, inst, what, step);
     rc = fn(ctx, inst->self, io);
-    sp_crash_leave();
+    come_out(&door);
     rc = outcome(what, rc, err);
     leave(inst);
     if (host->observe) {

@@ -3,6 +3,7 @@
 #include "thread.h"
 
 #include <errno.h>
+#include <fenv.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ typedef struct start {
 static void *thread_main(void *arg) {
   start *s = arg;
   sp_crash_stack(s->crash_stack);
+  fesetenv(FE_DFL_ENV); /* not that of the thread that started it */
   void *result = s->fn(s->arg);
   sp_crash_stack(NULL);
   free(s);

@@ -6,6 +6,7 @@
  * it is the suite of the device cuda, a program of its own: device_kit.h says what differs. */
 #include <check.h>
 #include <errno.h>
+#include <fenv.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -583,11 +584,34 @@ START_TEST(a_cycle_is_named) {
 }
 END_TEST
 
+static int op_mode(void *arg, void *native) {
+  (void)native;
+  *(int *)arg = fegetround();
+  return SP_OK;
+}
+
+/* Whatever a library has done to the thread that opens it. */
+START_TEST(a_stream_begins_with_the_default_floating_point_mode) {
+  int mode = -1;
+  set_up(&sp_device_cpu);
+  fesetround(FE_UPWARD);
+  void *s = stream_new("rounds");
+  fesetround(FE_TONEAREST);
+  submit(s, op_mode, &mode);
+  ck_assert_int_eq(type->stream_sync(ctx, s), SP_OK);
+  ck_assert_int_eq(mode, FE_TONEAREST);
+  type->stream_close(s);
+  tear_down();
+}
+END_TEST
+
 static void add_own_tests(Suite *suite) {
-  TCase *sim = tcase_create("sim");
+  TCase *sim = tcase_create("sim"), *cpu = tcase_create("cpu");
   tcase_add_test(sim, a_seed_is_a_timing);
   tcase_add_test(sim, a_cycle_is_named);
   suite_add_tcase(suite, sim);
+  tcase_add_test(cpu, a_stream_begins_with_the_default_floating_point_mode);
+  suite_add_tcase(suite, cpu);
 }
 #endif
 

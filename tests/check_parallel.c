@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_parallel.c - the worker team: every item once, worker indices, failures, calls at one time. */
 #include <check.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -61,6 +62,36 @@ START_TEST(smallest_failure) {
     ck_assert_int_eq(sp_team_run(team, 5, N, item, &w), -(301 + 1)); /* 301 is the first multiple of 7 */
     ck_assert_int_lt(atomic_load(&w.ran), N);                        /* handing out stopped */
   }
+  sp_team_free(team);
+}
+END_TEST
+
+typedef struct rounding {
+  int mode[N];
+} rounding;
+
+static int round_item(void *arg, int64_t i, int worker) {
+  (void)worker;
+  ((rounding *)arg)->mode[i] = fegetround();
+  fesetround(FE_DOWNWARD);
+  return 0;
+}
+
+/* Which thread runs an item must not show: neither the mode of another item nor that of the caller alone. */
+START_TEST(every_item_has_the_callers_floating_point_mode) {
+  static const int modes[] = {FE_TONEAREST, FE_UPWARD};
+  sp_team *team = team_new(3);
+  for (int threads = 1; threads <= 4; threads++)
+    for (int m = 0; m < 2; m++) {
+      rounding r = {{0}};
+      fesetround(modes[m]);
+      ck_assert_int_eq(sp_team_run(team, threads, N, round_item, &r), 0);
+      int now = fegetround(), same = 0;
+      fesetround(FE_TONEAREST);
+      ck_assert_int_eq(now, modes[m]);
+      for (int i = 0; i < N; i++) same += r.mode[i] == modes[m];
+      ck_assert_int_eq(same, N);
+    }
   sp_team_free(team);
 }
 END_TEST
@@ -156,6 +187,7 @@ int main(void) {
   tcase_set_timeout(tc, 30);
   tcase_add_loop_test(tc, every_item_once, 0, 4);
   tcase_add_test(tc, smallest_failure);
+  tcase_add_test(tc, every_item_has_the_callers_floating_point_mode);
   tcase_add_test(tc, helpers_run_beside_the_caller);
   tcase_add_test(tc, calls_at_one_time);
   tcase_add_test(tc, nested_calls_end);

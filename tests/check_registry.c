@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_registry.c - plugins are found by name, loaded once, and refused in one clear line. */
 #include <check.h>
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,16 @@ START_TEST(one_file_is_loaded_once) {
 }
 END_TEST
 
+START_TEST(a_file_leaves_no_floating_point_mode) {
+  volatile float small = 1e-30f;
+  setenv("SP_TEST_MODE", "1", 1);
+  ck_assert_int_eq(sp_registry_load(reg, plugin("faulty"), NULL, &err), SP_OK);
+  ck_assert_int_eq(fegetround(), FE_TONEAREST);
+  ck_assert(small * 1e-10f > 0);
+  unsetenv("SP_TEST_MODE");
+}
+END_TEST
+
 /* The folder holds a link good.so, so that only that file is opened for the stage `good`. */
 START_TEST(a_stage_is_found_by_its_file) {
   const sp_stage_type *t;
@@ -175,6 +186,7 @@ int main(void) {
   tcase_add_loop_test(tc, refusals, 0, (int)SP_ARRAY(refused));
   tcase_add_test(tc, what_is_no_library_is_refused);
   tcase_add_test(tc, one_file_is_loaded_once);
+  tcase_add_test(tc, a_file_leaves_no_floating_point_mode);
   tcase_add_test(tc, a_stage_is_found_by_its_file);
   tcase_add_test(tc, unknown_names_get_the_nearest);
   tcase_add_test(tc, a_broken_file_of_that_name_is_named);

@@ -2,6 +2,7 @@
  * check_stage.c - the door into a stage: words, prefixes, overlap, threads, and what plan() may give. And the conformance
  * suite: each rule that a stage of tests/plugins/faulty.c breaks is named, and the good one passes. */
 #include <check.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,28 @@ START_TEST(a_good_call) {
   ck_assert_int_eq(forward(), SP_OK);
   ck_assert_float_eq(y[23], 46);
   ck_assert_int_eq(inst->busy, 0);
+}
+END_TEST
+
+static bool default_mode(void) {
+  volatile float small = 1e-30f, smaller = small * 1e-10f; /* a denormal number */
+  return fegetround() == FE_TONEAREST && smaller > 0;
+}
+
+START_TEST(a_stage_leaves_no_floating_point_mode) {
+  open_stage("rounds");
+  ck_assert(default_mode());
+  ck_assert_int_eq(do_plan(&spec, 1, 0), SP_OK);
+  ck_assert(default_mode());
+  ck_assert_int_eq(forward(), SP_OK);
+  ck_assert(default_mode());
+  fesetround(FE_DOWNWARD); /* nor takes it one away */
+  ck_assert_int_eq(forward(), SP_OK);
+  ck_assert_int_eq(fegetround(), FE_DOWNWARD);
+  fesetround(FE_TONEAREST);
+  sp_inst_free(inst);
+  inst = NULL;
+  ck_assert(default_mode());
 }
 END_TEST
 
@@ -300,6 +323,7 @@ int main(void) {
   tcase_add_checked_fixture(tc, set_up, tear_down);
   tcase_add_loop_test(tc, failures_have_words_and_a_prefix, 0, (int)SP_ARRAY(fails));
   tcase_add_test(tc, a_good_call);
+  tcase_add_test(tc, a_stage_leaves_no_floating_point_mode);
   tcase_add_test(tc, parameters_are_named_with_the_stage);
   tcase_add_test(tc, overlapping_calls_are_refused);
   tcase_add_test(tc, reentrant_calls_may_overlap_but_not_with_plan);

@@ -2,8 +2,12 @@
  * faulty.c - stages that load, but break a rule each; the door and the conformance suite must name it. "good" keeps all. */
 #include <spcore/plugin.h>
 
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 /* One stage type per way to go wrong; its number is in the instance. */
 enum {
@@ -22,8 +26,21 @@ enum {
   BAD_EXTENT,
   TWO_WEIGHTS,
   SAVED,
-  FORGETS
+  FORGETS,
+  ROUNDS
 };
+
+/* As a stage does that wants a bound, and as a compiler's -Ofast lets a file do that is loaded. */
+static void leave_a_mode(void) {
+  fesetround(FE_UPWARD);
+#ifdef __SSE__
+  _mm_setcsr(_mm_getcsr() | 0x8040); /* flush to zero, denormals are zero */
+#endif
+}
+
+__attribute__((constructor)) static void loaded(void) {
+  if (getenv("SP_TEST_MODE")) leave_a_mode();
+}
 
 typedef struct wrong_params {
   double gain;
@@ -40,10 +57,14 @@ static int make(int kind, const void *params, void **self) {
   w->kind = kind;
   w->gain = (float)((const wrong_params *)params)->gain;
   *self = w;
+  if (kind == ROUNDS) leave_a_mode();
   return SP_OK;
 }
 
-static void w_destroy(void *self) { free(self); }
+static void w_destroy(void *self) {
+  if (((wrong *)self)->kind == ROUNDS) leave_a_mode();
+  free(self);
+}
 
 static int w_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   static const sp_weight twins[] = {
@@ -52,6 +73,7 @@ static int w_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   wrong *w = self;
   plan->out[0].spec[0] = plan->in[0].spec[0];
   plan->scratch_bytes = 64;
+  if (w->kind == ROUNDS) leave_a_mode();
   if (w->kind == BAD_DTYPE) plan->out[0].spec[0].dtype = SP_U8;
   if (w->kind == BAD_EXTENT) plan->out[0].spec[0].shape[1] = 0;
   if (w->kind == SAVED) plan->saved_bytes = 4;
@@ -76,6 +98,7 @@ static int w_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const float *x = io->in[0].t[0].data;
   float *y = io->out[0].t[0].data;
   size_t n = count(&io->in[0].t[0].spec);
+  if (w->kind == ROUNDS) leave_a_mode();
   if (w->kind == NO_WORDS) return SP_E_DATA;
   if (w->kind == NO_STATUS) return 7;
   if (w->kind == WORDS_BUT_OK) {
@@ -108,6 +131,7 @@ static int w_backward(sp_ctx *ctx, void *self, const sp_io *io) {
   const float *dy = io->dout[0].t[0].data;
   float *dx = io->din[0].t[0].data;
   (void)ctx;
+  if (w->kind == ROUNDS) leave_a_mode();
   if (!dx) return SP_OK;
   int acc = io->din_acc[0][0] && w->kind != NO_ACC;
   size_t n = count(&io->in[0].t[0].spec);
@@ -164,13 +188,27 @@ STAGE(BAD_EXTENT, bad_extent, w_forward, 0)
 STAGE(TWO_WEIGHTS, two_weights, w_forward, 0)
 STAGE(SAVED, saved, w_forward, 0)
 STAGE(FORGETS, forgets, w_forward, 0)
+STAGE(ROUNDS, rounds, w_forward, 0)
 
-static const sp_stage_type *const stages[] = {&stage_good,         &stage_good_reentrant, &stage_no_words,
-                                              &stage_no_status,    &stage_words_but_ok,   &stage_two_fails,
-                                              &stage_half_output,  &stage_overrun,        &stage_changes_input,
-                                              &stage_uses_scratch, &stage_no_acc,         &stage_short_batch,
-                                              &stage_bad_dtype,    &stage_bad_extent,     &stage_two_weights,
-                                              &stage_saved,        &stage_forgets,        NULL};
+static const sp_stage_type *const stages[] = {&stage_good,
+                                              &stage_good_reentrant,
+                                              &stage_no_words,
+                                              &stage_no_status,
+                                              &stage_words_but_ok,
+                                              &stage_two_fails,
+                                              &stage_half_output,
+                                              &stage_overrun,
+                                              &stage_changes_input,
+                                              &stage_uses_scratch,
+                                              &stage_no_acc,
+                                              &stage_short_batch,
+                                              &stage_bad_dtype,
+                                              &stage_bad_extent,
+                                              &stage_two_weights,
+                                              &stage_saved,
+                                              &stage_forgets,
+                                              &stage_rounds,
+                                              NULL};
 
 const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
                                  .abi = SP_ABI,
