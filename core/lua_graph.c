@@ -26,12 +26,15 @@ sp_lua_graph *sp_lua_check_graph(lua_State *L, int idx) {
   return lg;
 }
 
-/* The trace is written when the graph is closed: only then is nothing in flight for certain. A failure there can only
- * be logged, since nobody is left to raise to. */
-static void end_trace(sp_lua_graph *lg) {
+/* The trace is written when the graph is closed: only then is nothing in flight for certain. A failure there is no
+ * error of the script, which goes on to save what it has, but one of the program in the end. */
+static void end_trace(lua_State *L, sp_lua_graph *lg) {
   sp_err err;
   if (!lg->trace) return; /* close() and the collector both come here */
-  if (lg->trace_file && sp_trace_write(lg->trace, &err)) sp_log(SP_LOG_ERROR, "%s", err.msg);
+  if (lg->trace_file && sp_trace_write(lg->trace, &err)) {
+    sp_log(SP_LOG_ERROR, "%s", err.msg);
+    sp_lua_of(L)->lost = true;
+  }
   sp_trace_free(lg->trace);
   lg->trace = NULL;
 }
@@ -91,7 +94,7 @@ static int graph_close(lua_State *L) {
   sp_lua_graph *lg = sp_lua_test_graph(L, 1);
   if (!lg) return 0;
   if (!lg->g) {
-    end_trace(lg);
+    end_trace(L, lg);
     return 0;
   }
   if (lg->busy) return sp_lua_fail(L, "the graph is in the middle of a step: a learning-rate function cannot close it");
@@ -105,7 +108,7 @@ static int graph_close(lua_State *L) {
   sp_engine_free(lg->e);
   lg->e = NULL;
   lg->g = NULL;
-  end_trace(lg);
+  end_trace(L, lg);
   sp_lua_close_sums(lg);
   return 0;
 }

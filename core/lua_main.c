@@ -331,12 +331,14 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
     else sp_log(SP_LOG_ERROR, "%s", msg ? msg : "unknown error");
     code = lua->device_failed ? SP_EXIT_DEVICE : 1;
   }
+  lua_close(L); /* what is still open ends here, and may fail */
+  lua->L = NULL;
+  if (lua->lost && code == 0) code = 1;
   fflush(stdout);
   if (ferror(stdout) && code == 0) {
     sp_log(SP_LOG_ERROR, "standard output: writing failed, so what was printed is not complete");
     code = 1;
   }
   if (caught) code = 128 + caught;
-  lua_settop(L, 0);
   return code;
 }

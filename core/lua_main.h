@@ -21,6 +21,7 @@ typedef struct sp_lua {
   bool debug;         /* errors come with a traceback */
   bool drawn;         /* the terminal's line holds a progress bar */
   bool device_failed; /* an error that was raised is a device's */
+  bool lost;          /* a file that was asked for is not complete; said, but raised to nobody */
   bool exiting;       /* sp_lua_exit was called: `exit_code` holds */
   int exit_code;
 } sp_lua;
@@ -28,7 +29,7 @@ typedef struct sp_lua {
 int sp_lua_new(sp_lua **lua, sp_env *env, bool debug, sp_err *err);
 void sp_lua_free(sp_lua *lua);
 /* Finds the script (as given, then in script_dir, each also with ".lua"), runs it and returns the program's exit code.
- * What went wrong has been printed. */
+ * What went wrong has been printed. The Lua state is closed then: one script a state. */
 int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv);
 
 /* From the first SIGINT or SIGTERM on interrupted() gives its number, and loops end at the next step; the second ends

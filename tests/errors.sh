@@ -159,6 +159,15 @@ for step, m in g:steps(2) do run:step(step, m) end
 run:finish()
 E
 [ ! -w /dev/full ] || expect 1 "standard output" -- sh -c "exec '$spcore' run prints.lua --out full > /dev/full"
+for path in none/trace.json . ; do # said before the first step
+  expect 1 "prints.lua:3" "cannot write the trace '$path'" -- "$spcore" run prints.lua --out traced --trace $path
+  [ ! -e traced ] || { echo "not ok - a run folder for a trace that cannot be"; failed=1; }
+done
+sed 's/ <close>//' prints.lua > forgets.lua
+for script in prints forgets; do # whoever closes the graph
+  [ ! -w /dev/full ] ||
+    expect 1 "cannot write the trace '/dev/full'" -- "$spcore" run $script.lua --out $script --trace /dev/full
+done
 # the metrics must not take the number of a closed standard output
 "$spcore" run prints.lua --out shut >&- 2> err
 grep -v '^{' shut/metrics.jsonl > out && { echo "not ok - prints in metrics.jsonl: $(head -1 out)"; failed=1; }
