@@ -13,13 +13,24 @@
 
 /* ---- signals ----------------------------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t caught;
+#define GRACE 100000000 /* instructions that a script may take to its next step, or to ask: about a second's */
 
-/* The next one, of either kind, finds the default action. */
+static volatile sig_atomic_t caught, noticed;
+static lua_State *volatile running;
+
+/* Called GRACE instructions after a signal, and again each time that as many have passed. */
+static void on_late(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  if (noticed) lua_sethook(L, NULL, 0, 0);
+  else sp_lua_fail(L, "interrupted by %s", caught == SIGINT ? "SIGINT" : "SIGTERM");
+}
+
+/* The next one, of either kind, finds the default action. A hook is what a signal handler may set. */
 static void on_signal(int sig) {
   caught = sig;
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
+  if (running) lua_sethook(running, on_late, LUA_MASKCOUNT, GRACE);
 }
 
 void sp_lua_catch_signals(void) {
@@ -32,7 +43,10 @@ void sp_lua_catch_signals(void) {
   sigaction(SIGTERM, &sa, NULL);
 }
 
-int sp_lua_interrupted(void) { return caught; }
+int sp_lua_interrupted(void) {
+  if (caught) noticed = 1;
+  return caught;
+}
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
@@ -320,7 +334,10 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
   lua_settop(L, 0);
   lua_pushcfunction(L, on_error);
   lua_pushcfunction(L, load_script);
+  running = L;
+  if (caught) on_signal(caught); /* before there was a script */
   int status = lua_pcall(L, 0, 0, 1);
+  running = NULL;
   int code = 0;
   sp_lua_erase(lua);
   if (status != LUA_OK && lua_touserdata(L, -1) == &exit_mark) {

@@ -32,8 +32,8 @@ void sp_lua_free(sp_lua *lua);
  * What went wrong has been printed. The Lua state is closed then: one script a state. */
 int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv);
 
-/* From the first SIGINT or SIGTERM on interrupted() gives its number, and loops end at the next step; the second ends
- * the program at once. */
+/* From the first SIGINT or SIGTERM on interrupted() gives its number, and loops end at the next step. A script that goes
+ * on for long without either is ended by an error. The second signal ends the program at once. */
 void sp_lua_catch_signals(void);
 int sp_lua_interrupted(void);
 

@@ -192,23 +192,51 @@ mkdir -p own/images
 expect 2 "own/images" "is there already" -- "$spcore" run make_shapes.lua own --quiet --samples 2
 
 # ---- signals ----
-cat > stuck.lua <<'E'
-io.stderr:write("on\n")
-while true do end
-E
-# ThreadSanitizer holds signals back until the next system call, which this loop never makes.
+# signals STATUS LINE SIGNAL...: stuck.lua, given on stdin, says "on", gets the signals, and ends so, with that last line
+signals() {
+  want=$1; line=$2; shift 2
+  cat > stuck.lua
+  # in the background a shell lets SIGINT be ignored; what earlier runs left must not be taken for this one's
+  rm -f err pid got
+  timeout -s KILL 60 sh -c "(trap - INT; exec '$spcore' run stuck.lua 2> err) & echo \$! > pid; wait \$!; echo \$? > got" &
+  for _ in $(seq 300); do grep -qx on err 2> /dev/null && [ -s pid ] && break; sleep 0.1; done
+  while [ $# -gt 0 ]; do
+    kill "-$1" "$(cat pid)"
+    shift
+    [ $# = 0 ] || sleep 0.3
+  done
+  wait $!
+  [ "$(cat got)" = "$want" ] && [ "$(tail -n 1 err)" = "$line" ] ||
+    { echo "not ok - ended with $(cat got), wanted $want and: $line"; sed 's/^/    /' err; failed=1; }
+}
+# ThreadSanitizer holds signals back until the next system call, which these loops never make.
 case ${SP_SANITIZERS-} in
   *thread*) ;;
   *)
-    # in the background a shell lets SIGINT be ignored; what earlier runs left must not be taken for this one's
-    rm -f err pid got
-    timeout -s KILL 20 sh -c "(trap - INT; exec '$spcore' run stuck.lua 2> err) & echo \$! > pid; wait \$!; echo \$? > got" &
-    for _ in $(seq 150); do grep -qx on err 2> /dev/null && [ -s pid ] && break; sleep 0.1; done
-    kill -INT "$(cat pid)"
-    sleep 0.3
-    kill -TERM "$(cat pid)"
-    wait $!
-    [ "$(cat got)" = 143 ] || { echo "not ok - SIGINT, then SIGTERM ended with $(cat got), wanted 143"; failed=1; }
+    # whoever asks ends by himself; the second signal does not wait for that
+    signals 143 on INT TERM << 'E'
+local sp = require "spcore"
+io.stderr:write("on\n")
+while true do sp.interrupted() end
+E
+    for signal in INT TERM; do
+      case $signal in INT) status=130 ;; *) status=143 ;; esac
+      signals $status "spcore: stuck.lua:2: interrupted by SIG$signal" $signal << 'E'
+io.stderr:write("on\n")
+while true do end
+E
+    done
+    signals 143 "spcore: stuck.lua:6: interrupted by SIGTERM" TERM << 'E'
+local sp = require "spcore"
+local g <close> = sp.graph(sp.args {})
+g.toy_source { batch = 8 }
+local function endless()
+  io.stderr:write("on\n")
+  while true do end
+end
+g:strategy(endless, "endless")
+for _ in g:steps(2) do end
+E
     ;;
 esac
 
