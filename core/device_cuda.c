@@ -47,7 +47,7 @@ int sp_cuda_broke(sp_ctx *ctx, cuda_dev *dev, cudaError_t rc, const char *fmt, .
 }
 
 /* cudaSetDevice costs more than looking. */
-static cudaError_t make_current(int ordinal) {
+cudaError_t sp_cuda_make_current(int ordinal) {
   static _Thread_local int current = -1;
   if (current == ordinal) return cudaSuccess;
   cudaError_t rc = cudaSetDevice(ordinal);
@@ -57,7 +57,7 @@ static cudaError_t make_current(int ordinal) {
 
 int sp_cuda_enter(sp_ctx *ctx, cuda_dev *dev) {
   cudaError_t rc = (cudaError_t)atomic_load_explicit(&dev->broken, memory_order_relaxed);
-  if (rc == cudaSuccess) rc = make_current(dev->ext.device);
+  if (rc == cudaSuccess) rc = sp_cuda_make_current(dev->ext.device);
   return rc == cudaSuccess ? SP_OK : sp_cuda_failed(ctx, rc, "device cuda:%d", dev->ext.device);
 }
 
@@ -109,7 +109,7 @@ static int cuda_describe(sp_ctx *ctx, int index, sp_device_info *info) {
   int driver = 0, runtime = 0, status = check_index(ctx, index);
   if (status) return status;
   cudaError_t rc = cudaGetDeviceProperties(&prop, index);
-  if (rc == cudaSuccess) rc = make_current(index);
+  if (rc == cudaSuccess) rc = sp_cuda_make_current(index);
   if (rc == cudaSuccess) rc = cudaMemGetInfo(&free_bytes, &bytes);
   if (rc == cudaSuccess) rc = cudaDriverGetVersion(&driver);
   if (rc == cudaSuccess) rc = cudaRuntimeGetVersion(&runtime);
@@ -131,7 +131,7 @@ static int cuda_describe(sp_ctx *ctx, int index, sp_device_info *info) {
 
 static cudaError_t fill_dev(cuda_dev *dev, int index) {
   struct cudaDeviceProp prop;
-  cudaError_t rc = make_current(index);
+  cudaError_t rc = sp_cuda_make_current(index);
   if (rc == cudaSuccess) rc = cudaFree(NULL); /* makes the context here and now, in front of every stage's file */
   if (rc == cudaSuccess) rc = cudaGetDeviceProperties(&prop, index);
   if (rc == cudaSuccess) rc = cudaDeviceGetStreamPriorityRange(&dev->least, &dev->most);
@@ -249,7 +249,7 @@ static int cuda_alloc(sp_ctx *ctx, void *d, int kind, size_t bytes, void **ptr) 
 
 static void cuda_free(void *d, int kind, void *ptr) {
   cuda_dev *dev = d;
-  if (make_current(dev->ext.device) == cudaSuccess && kind == SP_MEM_DEVICE) cudaFree(ptr);
+  if (sp_cuda_make_current(dev->ext.device) == cudaSuccess && kind == SP_MEM_DEVICE) cudaFree(ptr);
   else if (kind == SP_MEM_PINNED) cudaFreeHost(ptr);
   (void)cudaGetLastError();
 }

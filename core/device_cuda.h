@@ -57,6 +57,9 @@ typedef struct cuda_graph {
   int status;           /* what its launch makes of the stream */
 } cuda_graph;
 
+/* Makes the device current on the calling thread, and the only way to: what is current is remembered there. */
+cudaError_t sp_cuda_make_current(int ordinal);
+
 /* Makes the device current on the calling thread; fails if the context has ended. */
 int sp_cuda_enter(sp_ctx *ctx, cuda_dev *dev);
 

@@ -36,7 +36,7 @@ int sp_cuda_stream_open(sp_ctx *ctx, void *d, const char *name, int priority, vo
 /* Where the context has ended, waiting and destroying fail at once; nothing can be done about it. */
 void sp_cuda_stream_close(void *stream) {
   cuda_stream *s = stream;
-  cudaSetDevice(s->dev->ext.device);
+  sp_cuda_make_current(s->dev->ext.device);
   sp_cuda_capture_drop(s);
   cudaStreamSynchronize(s->native);
   sp_cuda_handles_free(s);

@@ -297,12 +297,39 @@ START_TEST(tuned_choices_come_back) {
 }
 END_TEST
 
+static void expect_current(int device) {
+  int now = -1;
+  ck_assert_int_eq(cudaGetDevice(&now), cudaSuccess);
+  ck_assert_int_eq(now, device);
+}
+
+/* Where there are two: what one of them does must not end up on the other. */
+START_TEST(each_call_is_on_its_own_device) {
+  void *other, *stream = NULL, *ptr = NULL;
+  int n = 0;
+  ck_assert_int_eq(type->count(ctx, &n), SP_OK);
+  if (n < 2) return;
+  ck_assert_int_eq(type->open(ctx, 1, &other), SP_OK);
+  ck_assert_int_eq(type->stream_open(ctx, other, "other", 0, &stream), SP_OK);
+  expect_current(1);
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_DEVICE, 64, &ptr), SP_OK);
+  expect_current(0);
+  type->stream_close(stream);
+  type->free(dev, SP_MEM_DEVICE, ptr);
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_DEVICE, 64, &ptr), SP_OK);
+  expect_current(0);
+  type->free(dev, SP_MEM_DEVICE, ptr);
+  type->close(other);
+}
+END_TEST
+
 void kit_add_tests(Suite *suite) {
   TCase *cuda = tcase_create("cuda");
   tcase_add_checked_fixture(cuda, set_up, tear_down);
   tcase_add_test(cuda, priorities_are_kept);
   tcase_add_test(cuda, out_of_memory_says_how_much);
   tcase_add_test(cuda, an_error_left_behind_is_found);
+  tcase_add_test(cuda, each_call_is_on_its_own_device);
   tcase_add_test(cuda, a_capture_spans_streams);
   tcase_add_test(cuda, lanes_have_handles_and_workspaces);
   tcase_add_test(cuda, tuned_choices_come_back);

@@ -17,6 +17,17 @@ size_t shared_limit(const void *kernel) {
   return it == shared_limits.end() ? shared_default : it->second;
 }
 
+/* All of them are one: only which is current tells them apart. */
+static int devices() {
+  const char *text = getenv("SPCORE_EMU_DEVICES");
+  int n = text ? atoi(text) : 1;
+  return n > 1 ? n : 1;
+}
+
+static bool there(int device) { return device >= 0 && device < devices(); }
+
+static thread_local int current;
+
 static cudaDeviceProp properties() {
   cudaDeviceProp p;
   memset(&p, 0, sizeof p);
@@ -49,27 +60,34 @@ using namespace sp_emu;
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int *n) {
-  *n = 1;
+  *n = devices();
   return note(cudaSuccess);
 }
 
-cudaError_t cudaSetDevice(int device) { return note(device ? cudaErrorInvalidDevice : cudaSuccess); }
-cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return cudaSetDevice(device); }
+cudaError_t cudaSetDevice(int device) {
+  if (!there(device)) return note(cudaErrorInvalidDevice);
+  current = device;
+  return note(cudaSuccess);
+}
+
+cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
+  return note(there(device) ? cudaSuccess : cudaErrorInvalidDevice);
+}
 cudaError_t cudaSetDeviceFlags(unsigned) { return note(cudaSuccess); }
 
 cudaError_t cudaGetDevice(int *device) {
-  *device = 0;
+  *device = current;
   return note(cudaSuccess);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device) {
-  if (device) return note(cudaErrorInvalidDevice);
+  if (!there(device)) return note(cudaErrorInvalidDevice);
   *out = properties();
   return note(cudaSuccess);
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr what, int device) {
-  if (device) return note(cudaErrorInvalidDevice);
+  if (!there(device)) return note(cudaErrorInvalidDevice);
   cudaDeviceProp p = properties();
   switch (what) {
     case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
@@ -92,7 +110,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr what, int device) 
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char *out, int bytes, int device) {
-  if (device) return note(cudaErrorInvalidDevice);
+  if (!there(device)) return note(cudaErrorInvalidDevice);
   snprintf(out, static_cast<size_t>(bytes), "ffff:ff:ff.0");
   return note(cudaSuccess);
 }

@@ -7,5 +7,5 @@ if test ! -x "$top_builddir/tests/emu/check_device"; then
 fi
 for timing in at_once late; do
   echo "SPCORE_EMU_TIMING=$timing"
-  SPCORE_EMU_TIMING=$timing "$top_builddir/tests/emu/check_device" || exit 1
+  SPCORE_EMU_DEVICES=2 SPCORE_EMU_TIMING=$timing "$top_builddir/tests/emu/check_device" || exit 1
 done
