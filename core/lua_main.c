@@ -18,9 +18,10 @@
 static volatile sig_atomic_t caught, noticed;
 static lua_State *volatile running;
 
-/* Called GRACE instructions after a signal, and again each time that as many have passed. */
+/* Called GRACE instructions after a signal, in a coroutine after its own, and again each time that as many have passed. */
 static void on_late(lua_State *L, lua_Debug *ar) {
   (void)ar;
+  if (!caught) return;
   if (noticed) lua_sethook(L, NULL, 0, 0);
   else sp_lua_fail(L, "interrupted by %s", caught == SIGINT ? "SIGINT" : "SIGTERM");
 }
@@ -46,6 +47,32 @@ void sp_lua_catch_signals(void) {
 int sp_lua_interrupted(void) {
   if (caught) noticed = 1;
   return caught;
+}
+
+/* coroutine.create and wrap, Lua's own in the upvalue: a coroutine begins with the hook of whoever makes it, and has to
+ * have it from then on, since the handler does not know which one runs. */
+static int make_coroutine(lua_State *L) {
+  lua_Hook hook = lua_gethook(L);
+  int mask = lua_gethookmask(L), count = lua_gethookcount(L);
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_sethook(L, on_late, LUA_MASKCOUNT, GRACE);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 1);
+  lua_sethook(L, hook, mask, count);
+  if (caught) lua_sethook(L, on_late, LUA_MASKCOUNT, GRACE); /* what the handler set meanwhile */
+  return 1;
+}
+
+static void hook_coroutines(lua_State *L) {
+  static const char *const makers[] = {"create", "wrap"};
+  lua_getglobal(L, LUA_COLIBNAME);
+  for (size_t i = 0; i < SP_ARRAY(makers); i++) {
+    lua_getfield(L, -1, makers[i]);
+    lua_pushcclosure(L, make_coroutine, 1);
+    lua_setfield(L, -2, makers[i]);
+  }
+  lua_pop(L, 1);
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
@@ -202,6 +229,7 @@ static void set_path(lua_State *L, const char *field, const char *first) {
 static int open_all(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
   luaL_openlibs(L);
+  hook_coroutines(L);
   lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", lua->env->script_dir, lua->env->script_dir);
   set_path(L, "path", lua_tostring(L, -1));
   set_path(L, "cpath", NULL);

@@ -226,6 +226,12 @@ io.stderr:write("on\n")
 while true do end
 E
     done
+    signals 143 "spcore: stuck.lua:1: stuck.lua:3: interrupted by SIGTERM" TERM << 'E'
+coroutine.wrap(function()
+  io.stderr:write("on\n")
+  while true do end
+end)()
+E
     signals 143 "spcore: stuck.lua:6: interrupted by SIGTERM" TERM << 'E'
 local sp = require "spcore"
 local g <close> = sp.graph(sp.args {})
