@@ -14,8 +14,8 @@ typedef struct cv {
   const nn_xop *op;
   const nn_val *in, *out;
   int part, acc;
-  const float *mask, *bias;
-  float *dx;
+  const float *x, *dy, *mask, *bias;
+  float *y, *dx;
   void *packed;
   char *sums;
   int64_t groups;
@@ -59,30 +59,37 @@ int nn_convs_plan(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
 }
 
 int nn_convs_prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
-  const char *err = nn_conv_prepare(op->conv, part_fwd(op), cpu->threads);
-  if (!err && cpu->training) err = nn_conv_prepare(op->conv, part_data(op), cpu->threads);
-  if (!err && cpu->training) err = nn_conv_prepare(op->conv, NN_CONV_WEIGHTS, cpu->threads);
+  const char *err = nn_conv_prepare(op->conv, part_fwd(op));
+  if (!err && cpu->training) err = nn_conv_prepare(op->conv, part_data(op));
+  if (!err && cpu->training) err = nn_conv_prepare(op->conv, NN_CONV_WEIGHTS);
   return err ? ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s: %s", nn_kind_name(op->d.kind), err) : SP_OK;
 }
 
 static int run(const cv *p, int part, int worker, const float *x, void *packed, const float *y) {
   int t = p->op->d.kind == NN_OP_CONVT;
   void *src = (void *)(uintptr_t)(t ? y : x), *dst = (void *)(uintptr_t)(t ? x : y);
-  const char *err = nn_conv_run(p->op->conv, part, worker, src, packed, dst, nn_worker(p->c, worker));
+  const char *err = nn_conv_run(p->op->conv, part, src, packed, dst, nn_worker(p->c, worker));
   return err ? nn_fail(p->c, p->op, err) : SP_OK;
 }
 
 static int forward_sample(void *arg, int64_t i, int worker) {
   cv *p = arg;
   int64_t size = p->out->px * p->out->c;
-  float *y = p->out->data + i * size;
-  int st = run(p, p->part, worker, p->in->data + i * p->in->px * p->in->c, p->packed, y);
+  float *y = p->y + i * size;
+  int st = run(p, p->part, worker, p->x + i * p->in->px * p->in->c, p->packed, y);
   if (!st) nn_bias_relu(y, p->bias, p->out->px, p->out->c, p->out->c, 0, p->out->c, p->op->d.relu);
   return st;
 }
 
 static cv start(const nn_call *c, const nn_xop *op) {
-  return (cv){.c = c, .op = op, .in = &c->cpu->vals[op->in], .out = &c->cpu->vals[op->out], .packed = c->tmp};
+  return (cv){.c = c,
+              .op = op,
+              .in = nn_val_of(c, op->in),
+              .out = nn_val_of(c, op->out),
+              .x = nn_data(c, op->in),
+              .y = nn_data(c, op->out),
+              .dy = nn_dout(c, op->out),
+              .packed = c->w.tmp};
 }
 
 int nn_convs_forward(const nn_call *c, const nn_xop *op) {
@@ -91,7 +98,7 @@ int nn_convs_forward(const nn_call *c, const nn_xop *op) {
   p.part = part_fwd(op);
   p.bias = op->d.bias ? nn_weight(c, op->d.w + 1) : NULL;
   err = nn_conv_pack(op->conv, p.part, nn_weight(c, op->d.w), p.packed);
-  return err ? nn_fail(c, op, err) : nn_run(&c->par, c->n, forward_sample, &p);
+  return err ? nn_fail(c, op, err) : nn_run(&c->par, c->w.n, forward_sample, &p);
 }
 
 /* oneDNN overwrites; what is to be added goes through the worker's memory. */
@@ -100,7 +107,7 @@ static int data_sample(void *arg, int64_t i, int worker) {
   int64_t size = p->in->px * p->in->c;
   float *dx = p->dx + i * size;
   float *to = p->acc ? (float *)(nn_worker(p->c, worker) + align(nn_conv_scratch_bytes(p->op->conv, p->part))) : dx;
-  int st = run(p, p->part, worker, to, p->packed, p->out->grad + i * p->out->px * p->out->c);
+  int st = run(p, p->part, worker, to, p->packed, p->dy + i * p->out->px * p->out->c);
   if (!st && p->acc) nn_axpy(dx, to, 1, 1, size);
   if (!st && p->mask) nn_mask(dx, p->mask + i * size, size);
   return st;
@@ -110,10 +117,10 @@ static int group_sum(void *arg, int64_t i, int worker) {
   cv *p = arg;
   int64_t b, e;
   float *sum = (float *)(p->sums + (size_t)i * 2 * p->sum_bytes), *term = sum + p->sum_bytes / sizeof(float);
-  nn_piece(p->c->n, 1, p->groups, i, &b, &e);
+  nn_piece(p->c->w.n, 1, p->groups, i, &b, &e);
   for (int64_t s = b; s < e; s++) {
-    int st = run(p, NN_CONV_WEIGHTS, worker, p->in->data + s * p->in->px * p->in->c, s == b ? sum : term,
-                 p->out->grad + s * p->out->px * p->out->c);
+    int st = run(p, NN_CONV_WEIGHTS, worker, p->x + s * p->in->px * p->in->c, s == b ? sum : term,
+                 p->dy + s * p->out->px * p->out->c);
     if (st) return st;
     if (s > b) nn_axpy(sum, term, 1, 1, (int64_t)(nn_conv_packed_bytes(p->op->conv, NN_CONV_WEIGHTS) / sizeof(float)));
   }
@@ -129,17 +136,17 @@ int nn_convs_backward(const nn_call *c, const nn_xop *op) {
   if (p.dx) {
     p.part = part_data(op);
     err = nn_conv_pack(op->conv, p.part, nn_weight(c, op->d.w), p.packed);
-    st = err ? nn_fail(c, op, err) : nn_run(&c->par, c->n, data_sample, &p);
+    st = err ? nn_fail(c, op, err) : nn_run(&c->par, c->w.n, data_sample, &p);
   }
   if (!st && op->d.bias)
-    st = nn_bias_grad(c, nn_grad_of(c, op->d.w + 1), p.out->grad, c->n * p.out->px, p.out->c, 1, (float *)c->tmp);
+    st = nn_bias_grad(c, nn_grad_of(c, op->d.w + 1), p.dy, c->w.n * p.out->px, p.out->c, 1, (float *)c->w.tmp);
   g = nn_grad_of(c, op->d.w);
   if (!st && g.p) {
     int64_t size = p.in->c * p.out->c * op->d.k[0] * op->d.k[1];
-    float *plain = (float *)c->tmp, *sum;
-    p.sums = c->tmp + align((size_t)size * sizeof(float));
+    float *plain = (float *)c->w.tmp, *sum;
+    p.sums = c->w.tmp + align((size_t)size * sizeof(float));
     p.sum_bytes = align(nn_conv_packed_bytes(op->conv, NN_CONV_WEIGHTS));
-    p.groups = groups(op, c->n);
+    p.groups = groups(op, c->w.n);
     if ((st = nn_run(&c->par, p.groups, group_sum, &p))) return st;
     sum = (float *)p.sums;
     for (int64_t i = 1; i < p.groups; i++)

@@ -75,9 +75,9 @@ static int forward_piece(void *arg, int64_t i, int worker) {
 
 int nn_gemm_forward(const nn_call *c, const nn_xop *op) {
   mm p = {.c = c, .op = op};
-  dims(c->cpu, op, c->n, &p);
-  p.x = c->cpu->vals[op->in].data;
-  p.y = c->cpu->vals[op->out].data;
+  dims(c->w.low, op, c->w.n, &p);
+  p.x = nn_data(c, op->in);
+  p.y = nn_data(c, op->out);
   p.w = nn_weight(c, op->d.w);
   p.bias = op->d.bias ? nn_weight(c, op->d.w + 1) : NULL;
   grid(&p, p.n);
@@ -141,9 +141,9 @@ static int weight_grad(const nn_call *c, mm *p) {
 int nn_gemm_backward(const nn_call *c, const nn_xop *op) {
   mm p = {.c = c, .op = op};
   int fold, st = SP_OK;
-  dims(c->cpu, op, c->n, &p);
-  p.dy = c->cpu->vals[op->out].grad;
-  p.x = c->cpu->vals[op->in].data;
+  dims(c->w.low, op, c->w.n, &p);
+  p.dy = nn_dout(c, op->out);
+  p.x = nn_data(c, op->in);
   p.w = nn_weight(c, op->d.w);
   fold = (int)(p.n / p.cols);
   p.dx = nn_din(c, op->in, &p.acc, &p.mask);
@@ -151,9 +151,9 @@ int nn_gemm_backward(const nn_call *c, const nn_xop *op) {
     grid(&p, p.k);
     st = nn_run(&c->par, p.mt * p.nt, data_piece, &p);
   }
-  if (!st && op->d.bias) st = nn_bias_grad(c, nn_grad_of(c, op->d.w + 1), p.dy, p.m, p.cols, fold, (float *)c->tmp);
+  if (!st && op->d.bias) st = nn_bias_grad(c, nn_grad_of(c, op->d.w + 1), p.dy, p.m, p.cols, fold, (float *)c->w.tmp);
   p.g = nn_grad_of(c, op->d.w);
-  p.part = (float *)(c->tmp + nn_bias_bytes(p.n, 1));
+  p.part = (float *)(c->w.tmp + nn_bias_bytes(p.n, 1));
   if (!st && p.g.p) st = weight_grad(c, &p);
   return st;
 }

@@ -7,7 +7,8 @@
 typedef struct mv {
   const nn_xop *op;
   const nn_val *a, *b, *out;
-  float *da, *db;
+  const float *x, *x2, *dy;
+  float *y, *da, *db;
   const float *mask_a, *mask_b;
   int acc_a, acc_b;
   int64_t n;
@@ -15,10 +16,14 @@ typedef struct mv {
 
 static mv start(const nn_call *c, const nn_xop *op) {
   return (mv){.op = op,
-              .a = &c->cpu->vals[op->in],
-              .b = op->in2 < 0 ? NULL : &c->cpu->vals[op->in2],
-              .out = &c->cpu->vals[op->out],
-              .n = c->n};
+              .a = nn_val_of(c, op->in),
+              .b = op->in2 < 0 ? NULL : nn_val_of(c, op->in2),
+              .out = nn_val_of(c, op->out),
+              .x = nn_data(c, op->in),
+              .x2 = op->in2 < 0 ? NULL : nn_data(c, op->in2),
+              .y = nn_data(c, op->out),
+              .dy = nn_dout(c, op->out),
+              .n = c->w.n};
 }
 
 /* ---- COPY: one row of one sample ---- */
@@ -26,8 +31,8 @@ static int copy_row(void *arg, int64_t i, int worker) {
   mv *p = arg;
   const nn_val *a = p->a, *o = p->out;
   int64_t c = a->c, s = i / a->h, y = i % a->h;
-  const float *src = a->data + s * a->px * c;
-  float *dst = o->data + s * a->px * c;
+  const float *src = p->x + s * a->px * c;
+  float *dst = p->y + s * a->px * c;
   (void)worker;
   if (p->op->from == NN_PLANAR && p->op->to == NN_PLANAR) {
     memcpy(dst + y * a->w * c, src + y * a->w * c, (size_t)(a->w * c) * sizeof *dst);
@@ -54,7 +59,7 @@ static int copy_back_row(void *arg, int64_t i, int worker) {
   mv *p = arg;
   const nn_val *a = p->a, *o = p->out;
   int64_t c = a->c, s = i / a->h, y = i % a->h, base = s * a->px * c;
-  const float *g = o->grad + base, *mask = p->mask_a ? p->mask_a + base : NULL;
+  const float *g = p->dy + base, *mask = p->mask_a ? p->mask_a + base : NULL;
   float *d = p->da + base;
   (void)worker;
   if (p->op->from == NN_PLANAR && p->op->to == NN_PLANAR) {
@@ -84,19 +89,19 @@ static int chunk(void *arg, int64_t i, int worker) {
   int64_t b, e;
   (void)worker;
   nn_piece(p->n * p->out->px * p->out->c, 64, NN_CHUNKS, i, &b, &e);
-  if (p->b) nn_add(p->out->data + b, p->a->data + b, p->b->data + b, e - b, p->op->d.relu);
-  else nn_relu(p->out->data + b, p->a->data + b, e - b);
+  if (p->b) nn_add(p->y + b, p->x + b, p->x2 + b, e - b, p->op->d.relu);
+  else nn_relu(p->y + b, p->x + b, e - b);
   return SP_OK;
 }
 
 static int chunk_back(void *arg, int64_t i, int worker) {
   mv *p = arg;
   int64_t b, e;
-  const float *g = p->out->grad;
+  const float *g = p->dy;
   (void)worker;
   nn_piece(p->n * p->out->px * p->out->c, 64, NN_CHUNKS, i, &b, &e);
   if (!p->b) {
-    nn_mask_to(p->da + b, g + b, p->out->data + b, e - b, p->acc_a);
+    nn_mask_to(p->da + b, g + b, p->y + b, e - b, p->acc_a);
     if (p->mask_a) nn_mask(p->da + b, p->mask_a + b, e - b);
     return SP_OK;
   }
@@ -111,8 +116,8 @@ static int join_row(void *arg, int64_t i, int worker) {
   int64_t w = p->out->w, ca = p->a->c, cb = p->b->c;
   (void)worker;
   for (int64_t x = i * w; x < (i + 1) * w; x++) {
-    memcpy(p->out->data + x * (ca + cb), p->a->data + x * ca, (size_t)ca * sizeof(float));
-    memcpy(p->out->data + x * (ca + cb) + ca, p->b->data + x * cb, (size_t)cb * sizeof(float));
+    memcpy(p->y + x * (ca + cb), p->x + x * ca, (size_t)ca * sizeof(float));
+    memcpy(p->y + x * (ca + cb) + ca, p->x2 + x * cb, (size_t)cb * sizeof(float));
   }
   return SP_OK;
 }
@@ -122,7 +127,7 @@ static int split_row(void *arg, int64_t i, int worker) {
   int64_t w = p->out->w, ca = p->a->c, cb = p->b->c;
   (void)worker;
   for (int64_t x = i * w; x < (i + 1) * w; x++) {
-    const float *g = p->out->grad + x * (ca + cb);
+    const float *g = p->dy + x * (ca + cb);
     if (p->da) give(p->da + x * ca, g, p->mask_a ? p->mask_a + x * ca : NULL, ca, p->acc_a);
     if (p->db) give(p->db + x * cb, g + ca, p->mask_b ? p->mask_b + x * cb : NULL, cb, p->acc_b);
   }
@@ -132,8 +137,8 @@ static int split_row(void *arg, int64_t i, int worker) {
 int nn_move_forward(const nn_call *c, const nn_xop *op) {
   mv p = start(c, op);
   switch (op->x) {
-    case NN_X_COPY: return nn_run(&c->par, c->n * p.a->h, copy_row, &p);
-    case NN_X_CONCAT: return nn_run(&c->par, c->n * p.out->h, join_row, &p);
+    case NN_X_COPY: return nn_run(&c->par, c->w.n * p.a->h, copy_row, &p);
+    case NN_X_CONCAT: return nn_run(&c->par, c->w.n * p.out->h, join_row, &p);
     default: return nn_run(&c->par, NN_CHUNKS, chunk, &p);
   }
 }
@@ -148,8 +153,8 @@ int nn_move_backward(const nn_call *c, const nn_xop *op) {
   }
   if (!p.da && !p.db) return SP_OK;
   switch (op->x) {
-    case NN_X_COPY: return nn_run(&c->par, c->n * p.a->h, copy_back_row, &p);
-    case NN_X_CONCAT: return nn_run(&c->par, c->n * p.out->h, split_row, &p);
+    case NN_X_COPY: return nn_run(&c->par, c->w.n * p.a->h, copy_back_row, &p);
+    case NN_X_CONCAT: return nn_run(&c->par, c->w.n * p.out->h, split_row, &p);
     default: return nn_run(&c->par, NN_CHUNKS, chunk_back, &p);
   }
 }

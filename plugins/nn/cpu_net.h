@@ -5,7 +5,7 @@
 
 #include "cpu_vec.h"
 #include "dnnl_conv.h"
-#include "lower.h"
+#include "walk.h"
 
 #define NN_CHUNKS 16 /* pieces of a sum or of a product; fixed, so that the bits do not depend on the team */
 
@@ -15,20 +15,15 @@ typedef nn_low nn_cpu;
  * channels-last. */
 int nn_cpu_plan(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in, const nn_bind *out,
                 int n_out);
-int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu, const sp_io *io);
-int nn_cpu_forward(sp_ctx *ctx, nn_cpu *cpu, const sp_io *io);
-int nn_cpu_backward(sp_ctx *ctx, nn_cpu *cpu, const sp_io *io);
+int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu);
+int nn_cpu_forward(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io);
+int nn_cpu_backward(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io);
 void nn_cpu_clear(nn_cpu *cpu);
 
 /* ---- for the ops ------------------------------------------------------------------------------------------------- */
 typedef struct nn_call {
-  sp_ctx *ctx;
+  nn_walk w; /* w.more: memory of the workers */
   nn_par par;
-  nn_cpu *cpu;
-  const sp_io *io;
-  int64_t n;
-  int batch_stats; /* batch norm uses and updates statistics of the batch */
-  char *tmp, *worker;
 } nn_call;
 
 /* Where a weight gradient goes: p = beta p + alpha dW. p NULL: not wanted. */
@@ -36,19 +31,22 @@ typedef struct nn_grad {
   float *p, alpha, beta;
 } nn_grad;
 
-static inline float *nn_weight(const nn_call *c, int w) { return c->io->weights[w].data; }
+static inline float *nn_weight(const nn_call *c, int w) { return nn_weight_of(&c->w, w); }
+static inline const nn_val *nn_val_of(const nn_call *c, int v) { return &c->w.low->vals[v]; }
+static inline float *nn_data(const nn_call *c, int v) { return c->w.at[v].data; }
+static inline const float *nn_dout(const nn_call *c, int v) { return c->w.at[v].grad; }
 nn_grad nn_grad_of(const nn_call *c, int w);
 int nn_fail(const nn_call *c, const nn_xop *op, const char *words);
 /* Where the gradient of an op's input goes, or NULL; mask: the values whose sign decides, or NULL. */
 float *nn_din(const nn_call *c, int v, int *acc, const float **mask);
 static inline char *nn_worker(const nn_call *c, int worker) {
-  return c->worker + (size_t)worker * c->cpu->worker_bytes;
+  return c->w.more + (size_t)worker * c->w.low->worker_bytes;
 }
 /* g.p[0..cols) = beta g.p + alpha * column sums of x[rows][cols * fold], the folds added; tmp: nn_colsum_bytes. */
 int nn_bias_grad(const nn_call *c, nn_grad g, const float *x, int64_t rows, int64_t cols, int fold, float *tmp);
 size_t nn_bias_bytes(int64_t cols, int fold);
 
-/* tmp and worker bytes are kept in the op. */
+/* tmp and worker bytes are kept in the op. Only plan() and prepare() change a plan. */
 void nn_gemm_size(const nn_cpu *cpu, nn_xop *op);
 int nn_gemm_forward(const nn_call *c, const nn_xop *op);
 int nn_gemm_backward(const nn_call *c, const nn_xop *op);

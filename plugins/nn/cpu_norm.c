@@ -22,9 +22,15 @@ void nn_norm_size(const nn_cpu *cpu, nn_xop *op) {
 }
 
 static bn start(const nn_call *c, const nn_xop *op) {
-  const nn_val *out = &c->cpu->vals[op->out], *in = &c->cpu->vals[op->in];
-  bn p = {.c = c, .op = op, .rows = c->n * out->px, .ch = out->c, .x = in->data, .y = out->data, .dy = out->grad};
-  p.sums = (double *)c->tmp;
+  const nn_val *out = nn_val_of(c, op->out);
+  bn p = {.c = c,
+          .op = op,
+          .rows = c->w.n * out->px,
+          .ch = out->c,
+          .x = nn_data(c, op->in),
+          .y = nn_data(c, op->out),
+          .dy = nn_dout(c, op->out)};
+  p.sums = (double *)c->w.tmp;
   p.a = (float *)(p.sums + 2 * NN_CHUNKS * p.ch);
   p.b = p.a + p.ch;
   p.e = p.b + p.ch;
@@ -56,11 +62,11 @@ static void add_chunks(bn *p) {
 
 int nn_norm_forward(const nn_call *c, const nn_xop *op) {
   bn p = start(c, op);
-  int w = op->d.w, keep = c->io->training && c->cpu->training;
+  int w = op->d.w, keep = c->w.io->training && c->w.low->training;
   const float *gamma = nn_weight(c, w), *beta = nn_weight(c, w + 1);
   float *run_mean = nn_weight(c, w + 2), *run_var = nn_weight(c, w + 3);
-  float *mean = keep ? (float *)((char *)c->io->saved + op->off_stats) : p.e + p.ch, *invstd = mean + p.ch;
-  if (c->batch_stats) {
+  float *mean = keep ? (float *)((char *)c->w.io->saved + op->off_stats) : p.e + p.ch, *invstd = mean + p.ch;
+  if (c->w.batch_stats) {
     int st = p.rows < 2 ? nn_fail(c, op, "more than one value per channel is needed for the statistics") : SP_OK;
     if (!st) st = nn_run(&c->par, NN_CHUNKS, stats_chunk, &p);
     if (st) return st;
@@ -73,7 +79,7 @@ int nn_norm_forward(const nn_call *c, const nn_xop *op) {
       run_mean[j] = (float)((1 - f) * run_mean[j] + f * m);
       run_var[j] = (float)((1 - f) * run_var[j] + f * v * (double)p.rows / (double)(p.rows - 1));
     }
-    ++*(int64_t *)c->io->weights[w + 4].data;
+    ++*(int64_t *)c->w.io->weights[w + 4].data;
   } else {
     for (int64_t j = 0; j < p.ch; j++) {
       mean[j] = run_mean[j];
@@ -113,7 +119,7 @@ int nn_norm_backward(const nn_call *c, const nn_xop *op) {
   nn_grad gg = nn_grad_of(c, op->d.w), gb = nn_grad_of(c, op->d.w + 1);
   float *dx = nn_din(c, op->in, &p.acc, &p.mask);
   int st;
-  p.mean = (float *)((char *)c->io->saved + op->off_stats);
+  p.mean = (float *)((char *)c->w.io->saved + op->off_stats);
   p.invstd = p.mean + p.ch;
   if ((st = nn_run(&c->par, NN_CHUNKS, back_stats_chunk, &p))) return st;
   add_chunks(&p);
@@ -121,8 +127,8 @@ int nn_norm_backward(const nn_call *c, const nn_xop *op) {
     for (int64_t j = 0; j < p.ch; j++) {
       double s = p.sums[j] / (double)p.rows, d = p.sums[p.ch + j] / (double)p.rows;
       p.a[j] = gamma[j] * p.invstd[j];
-      p.b[j] = c->batch_stats ? (float)(-(double)p.a[j] * d * p.invstd[j]) : 0;
-      p.e[j] = c->batch_stats ? (float)((double)p.a[j] * (d * p.mean[j] * p.invstd[j] - s)) : 0;
+      p.b[j] = c->w.batch_stats ? (float)(-(double)p.a[j] * d * p.invstd[j]) : 0;
+      p.e[j] = c->w.batch_stats ? (float)((double)p.a[j] * (d * p.mean[j] * p.invstd[j] - s)) : 0;
     }
     p.y = dx;
     if ((st = nn_run(&c->par, NN_CHUNKS, back_apply_chunk, &p))) return st;

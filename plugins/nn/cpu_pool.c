@@ -8,10 +8,20 @@
 typedef struct pl {
   const nn_xop *op;
   const nn_val *in, *out;
-  float *dx;
+  const float *x, *dy;
+  float *y, *dx;
   const float *mask;
   int acc;
 } pl;
+
+static pl start(const nn_call *c, const nn_xop *op) {
+  return (pl){.op = op,
+              .in = nn_val_of(c, op->in),
+              .out = nn_val_of(c, op->out),
+              .x = nn_data(c, op->in),
+              .y = nn_data(c, op->out),
+              .dy = nn_dout(c, op->out)};
+}
 
 typedef struct window {
   int64_t y0, y1, x0, x1;
@@ -38,11 +48,11 @@ NN_VEC static void scale(float *d, float f, int64_t c) {
 static int forward_row(void *arg, int64_t i, int worker) {
   pl *p = arg;
   int64_t c = p->in->c, n = i / p->out->h, oy = i % p->out->h;
-  const float *x = p->in->data + n * p->in->px * c;
+  const float *x = p->x + n * p->in->px * c;
   (void)worker;
   for (int64_t ox = 0; ox < p->out->w; ox++) {
     window w = window_of(p, oy, ox);
-    float *y = p->out->data + (i * p->out->w + ox) * c;
+    float *y = p->y + (i * p->out->w + ox) * c;
     memcpy(y, x + (w.y0 * p->in->w + w.x0) * c, (size_t)c * sizeof *y);
     for (int64_t iy = w.y0; iy < w.y1; iy++)
       for (int64_t ix = w.x0; ix < w.x1; ix++) {
@@ -57,8 +67,8 @@ static int forward_row(void *arg, int64_t i, int worker) {
 }
 
 int nn_pool_forward(const nn_call *c, const nn_xop *op) {
-  pl p = {.op = op, .in = &c->cpu->vals[op->in], .out = &c->cpu->vals[op->out]};
-  return nn_run(&c->par, c->n * p.out->h, forward_row, &p);
+  pl p = start(c, op);
+  return nn_run(&c->par, c->w.n * p.out->h, forward_row, &p);
 }
 
 /* The gradient goes to the first element that equals the largest; `g` is zero from there on. */
@@ -74,13 +84,13 @@ static int backward_sample(void *arg, int64_t n, int worker) {
   enum { STEP = 256 };
   pl *p = arg;
   int64_t c = p->in->c, size = p->in->px * c;
-  const float *x = p->in->data + n * size;
+  const float *x = p->x + n * size;
   float *dx = p->dx + n * size, part = 1 / (float)(p->op->d.k[0] * p->op->d.k[1]), g[STEP];
   (void)worker;
   if (!p->acc) memset(dx, 0, (size_t)size * sizeof *dx);
   for (int64_t o = 0; o < p->out->px; o++) {
     window w = window_of(p, o / p->out->w, o % p->out->w);
-    const float *y = p->out->data + (n * p->out->px + o) * c, *dy = p->out->grad + (n * p->out->px + o) * c;
+    const float *y = p->y + (n * p->out->px + o) * c, *dy = p->dy + (n * p->out->px + o) * c;
     for (int64_t j = 0; j < c; j += STEP) {
       int64_t m = c - j < STEP ? c - j : STEP;
       memcpy(g, dy + j, (size_t)m * sizeof *g);
@@ -97,7 +107,7 @@ static int backward_sample(void *arg, int64_t n, int worker) {
 }
 
 int nn_pool_backward(const nn_call *c, const nn_xop *op) {
-  pl p = {.op = op, .in = &c->cpu->vals[op->in], .out = &c->cpu->vals[op->out]};
+  pl p = start(c, op);
   p.dx = nn_din(c, op->in, &p.acc, &p.mask);
-  return p.dx ? nn_run(&c->par, c->n, backward_sample, &p) : SP_OK;
+  return p.dx ? nn_run(&c->par, c->w.n, backward_sample, &p) : SP_OK;
 }

@@ -19,7 +19,8 @@ void nn_stage_destroy(void *self) {
 }
 
 int nn_stage_prepare(sp_ctx *ctx, void *self, const sp_io *io) {
-  return nn_cpu_prepare(ctx, &((nn_stage *)self)->cpu, io);
+  (void)io;
+  return nn_cpu_prepare(ctx, &((nn_stage *)self)->cpu);
 }
 
 int nn_stage_forward(sp_ctx *ctx, void *self, const sp_io *io) {

@@ -76,7 +76,7 @@ static int describe(const nnc_call *c, const nn_xop *op, nn_dconv *p) {
   cudnnMathType_t math = c->cuda->precision == SP_PRECISION_FP32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
   const int *k = op->d.k, *s = op->d.s, *pad = op->d.p;
   int st;
-  if ((st = tensor(&p->a, type, a, c->n)) || (st = tensor(&p->b, type, b, c->n))) return st;
+  if ((st = tensor(&p->a, type, a, c->w.n)) || (st = tensor(&p->b, type, b, c->w.n))) return st;
   if ((st = (int)cudnnCreateFilterDescriptor(&p->w))) return st;
   st = (int)cudnnSetFilter4dDescriptor(p->w, type, CUDNN_TENSOR_NHWC, (int)b->c, (int)a->c, k[0], k[1]);
   if (st || (st = (int)cudnnCreateConvolutionDescriptor(&p->conv))) return st;
@@ -140,10 +140,10 @@ static int choose(nnc_call *c, const nn_xop *op, args *a) {
   double best = -1, ms;
   int chosen = -1;
   snprintf(key, sizeof key, "conv %s n%lld %lldx%lldx%lld to %lldx%lldx%lld k%dx%d s%dx%d p%dx%d %s ws%zu",
-           parts[a->part], (long long)c->n, (long long)x->c, (long long)x->h, (long long)x->w, (long long)y->c,
+           parts[a->part], (long long)c->w.n, (long long)x->c, (long long)x->h, (long long)x->w, (long long)y->c,
            (long long)y->h, (long long)y->w, d->k[0], d->k[1], d->s[0], d->s[1], d->p[0], d->p[1],
            precisions[c->cuda->precision], c->cuda->ext->workspace_bytes);
-  if (!c->cuda->ext->tuned(c->ctx, key, text, sizeof text)) {
+  if (!c->cuda->ext->tuned(c->w.ctx, key, text, sizeof text)) {
     a->algo = (int)strtol(text, &end, 10);
     if (end != text && !*end && a->algo >= 0 && a->algo < counts[a->part] && usable(a, a->algo)) return SP_OK;
   }
@@ -156,14 +156,14 @@ static int choose(nnc_call *c, const nn_xop *op, args *a) {
     chosen = i;
   }
   if (chosen < 0) return nnc_no_choice(c, "cuDNN has no algorithm for", key);
-  c->ctx->host->log(c->ctx, SP_LOG_DEBUG, "%s: %.2f us, algorithm %d", key, best * 1e3, chosen);
+  c->w.ctx->host->log(c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, algorithm %d", key, best * 1e3, chosen);
   a->algo = chosen;
   snprintf(text, sizeof text, "%d", chosen);
-  return c->cuda->ext->set_tuned(c->ctx, key, text);
+  return c->cuda->ext->set_tuned(c->w.ctx, key, text);
 }
 
 static int handles(nnc_call *c) {
-  int st = c->cudnn ? SP_OK : c->cuda->ext->cudnn(c->ctx, &c->cudnn);
+  int st = c->cudnn ? SP_OK : c->cuda->ext->cudnn(c->w.ctx, &c->cudnn);
   return st ? st : nnc_workspace(c);
 }
 
@@ -173,18 +173,18 @@ static const void *weight(const nnc_call *c, const nn_xop *op) {
 
 int nnc_conv_prepare(nnc_call *c, const nn_xop *op) {
   const nn_low *low = &c->cuda->low;
-  nn_cop *cop = nnc_cop(c, op);
-  char *x = c->tmp, *y = x + nn_align(nnc_map_bytes(&low->vals[op->in], c->n));
-  char *g = y + nn_align(nnc_map_bytes(&low->vals[op->out], c->n));
+  nn_cop *cop = &c->cuda->cops[nnc_index(c, op)];
+  char *x = c->w.tmp, *y = x + nn_align(nnc_map_bytes(&low->vals[op->in], c->w.n));
+  char *g = y + nn_align(nnc_map_bytes(&low->vals[op->out], c->w.n));
   char *a = transposed(op) ? y : x, *b = transposed(op) ? x : y;
   nn_dconv *p;
   int parts = low->training ? low->frozen ? BWD_DATA + 1 : PARTS : 0, st = handles(c), err;
   for (p = cop->convs; p; p = p->next)
-    if (p->samples == c->n) return st;
+    if (p->samples == c->w.n) return st;
   if (st) return st;
   p = calloc(1, sizeof *p);
   if (!p) return nnc_fail(c, op, SP_E_NOMEM, "out of memory for a convolution");
-  p->samples = c->n;
+  p->samples = c->w.n;
   err = describe(c, op, p);
   if (err) st = nnc_fail(c, op, SP_E_UNSUPPORTED, cudnnGetErrorString((cudnnStatus_t)err));
   for (int part = 0; part < PARTS && !st; part++) {
@@ -209,7 +209,7 @@ int nnc_conv_prepare(nnc_call *c, const nn_xop *op) {
 static int call(nnc_call *c, const nn_xop *op, args *a) {
   int err, st = handles(c);
   const nn_dconv *p = nnc_cop(c, op)->convs;
-  while (p && p->samples != c->n) p = p->next;
+  while (p && p->samples != c->w.n) p = p->next;
   if (st) return st;
   if (!p) return nnc_fail(c, op, SP_E_STATE, "a batch of this size was not prepared");
   a->c = c;
@@ -220,47 +220,47 @@ static int call(nnc_call *c, const nn_xop *op, args *a) {
 }
 
 int nnc_conv_forward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *y = &c->cuda->data[op->out];
+  nnk_map y = nnc_data(c, op->out);
   const float *bias = op->d.bias ? nnc_weight(c, op->d.w + 1) : NULL;
-  args a = {.part = part_forward(op), .from = c->cuda->data[op->in].p, .w = weight(c, op), .to = y->p};
+  args a = {.part = part_forward(op), .from = nnc_data(c, op->in).p, .w = weight(c, op), .to = y.p};
   int st = call(c, op, &a);
   if (st || !(bias || op->d.relu)) return st;
-  return nnc_check(c, op, nnk_bias_relu(c->stream, y, y, bias, op->d.relu));
+  return nnc_check(c, op, nnk_bias_relu(c->stream, &y, &y, bias, op->d.relu));
 }
 
 /* Into float32 gradients cuDNN adds by itself; scaled ones, and those of bfloat16, come by way of tmp. */
 static int weight_grad(nnc_call *c, const nn_xop *op, nnk_sum g) {
-  const nnk_map *x = &c->cuda->data[op->in], *dy = &c->cuda->grad[op->out];
-  const nnk_map *from = transposed(op) ? dy : x, *to = transposed(op) ? x : dy;
+  nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out);
   int64_t count = weights_of(&c->cuda->low, op);
-  float *sum = (float *)c->tmp;
-  void *given = c->tmp + nn_align((size_t)count * sizeof(float));
-  args a = {.part = BWD_WEIGHTS, .from = from->p, .w = to->p};
+  float *sum = (float *)c->w.tmp;
+  void *given = c->w.tmp + nn_align((size_t)count * sizeof(float));
+  args a = {.part = BWD_WEIGHTS, .from = transposed(op) ? dy.p : x.p, .w = transposed(op) ? x.p : dy.p};
   int st;
-  if (x->elt == NN_F32 && !g.scale) {
+  if (x.elt == NN_F32 && !g.scale) {
     a.to = g.p;
     a.add = g.add;
     return call(c, op, &a);
   }
-  a.to = x->elt == NN_F32 ? (void *)sum : given;
+  a.to = x.elt == NN_F32 ? (void *)sum : given;
   st = call(c, op, &a);
-  if (!st && x->elt != NN_F32) {
-    nnk_map src = {given, x->elt, 0, 1, count, 1, 1}, dst = {sum, NNK_F32, 0, 1, count, 1, 1};
+  if (!st && x.elt != NN_F32) {
+    nnk_map src = {given, x.elt, 0, 1, count, 1, 1}, dst = {sum, NNK_F32, 0, 1, count, 1, 1};
     st = nnc_check(c, op, nnk_copy(c->stream, &dst, &src, 0));
   }
   return st ? st : nnc_check(c, op, nnk_axpy(c->stream, g, sum, count));
 }
 
 int nnc_conv_backward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *dy = &c->cuda->grad[op->out], *mask;
-  args a = {.part = part_data(op), .from = dy->p, .w = weight(c, op)};
-  const nnk_map *dx = nnc_din(c, op->in, &a.add, &mask);
+  args a = {.part = part_data(op), .from = nnc_grad(c, op->out).p, .w = weight(c, op)};
+  nnc_into in;
   nnk_sum g;
   int st = SP_OK;
-  if (dx) {
-    a.to = dx->p;
+  nnc_din(c, op->in, &in);
+  if (in.dx) {
+    a.to = in.dx->p;
+    a.add = in.add;
     st = call(c, op, &a);
-    if (!st && mask) st = nnc_check(c, op, nnc_mask(c, op->in, dx, dx, mask));
+    if (!st && in.mask) st = nnc_check(c, op, nnc_mask(c, op->in, in.dx, in.dx, in.mask));
   }
   if (!st) st = nnc_bias_grad(c, op);
   g = nnc_grad_of(c, op->d.w);

@@ -24,16 +24,16 @@ struct nn_product {
   int kind, how, relu, biased;
   int elt, d_elt; /* of both factors (but w in SKINNY), and of the result */
   int64_t samples, m, n, k;
-  cublasLtMatmulDesc_t desc;
+  cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayout_t a, b, d;
   cublasLtMatmulAlgo_t algo;
-  const void *bias; /* that the descriptor names */
+  const void *bias; /* that desc names: prepare()'s, a call with another one has a descriptor of its own */
 };
 
 /* One product, about to be enqueued. */
 typedef struct args {
   nnc_call *c;
-  nn_product *p;
+  const nn_product *p;
   const void *a, *b; /* FORWARD: w, x. DATA: w, dy. WEIGHT, UPDATE: x, dy */
   void *d;
   const float *master; /* w as float32 */
@@ -92,11 +92,9 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
 static void close_product(nn_product *p) {
-  if (p->desc) cublasLtMatmulDescDestroy(p->desc);
   if (p->a) cublasLtMatrixLayoutDestroy(p->a);
   if (p->b) cublasLtMatrixLayoutDestroy(p->b);
   if (p->d) cublasLtMatrixLayoutDestroy(p->d);
-  p->desc = NULL;
   p->a = p->b = p->d = NULL;
   p->bias = NULL;
 }
@@ -114,40 +112,40 @@ static int set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what, c
   return cublasLtMatmulDescSetAttribute(desc, what, value, bytes) != CUBLAS_STATUS_SUCCESS;
 }
 
-/* Not 0: cuBLASLt refuses. */
-static int describe(nn_product *p, int precision, int fused, const void *bias) {
+/* What the product is, over maps and weights. Not 0: cuBLASLt refuses. */
+static int describe_product(cublasLtMatmulDesc_t desc, const nn_product *p, int precision, int fused,
+                            const void *bias) {
   cublasComputeType_t compute = precision == SP_PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   int32_t ta = p->kind == FORWARD ? CUBLAS_OP_T : CUBLAS_OP_N, tb = p->kind >= WEIGHT ? CUBLAS_OP_T : CUBLAS_OP_N;
   int32_t mode = p->kind == UPDATE ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST, f32 = CUDA_R_32F;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  cudaDataType_t t = type_of(p->elt);
-  uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
   int bad;
-  close_product(p);
   if (fused && p->biased) epilogue = p->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
   else if (fused && p->relu) epilogue = CUBLASLT_EPILOGUE_RELU;
-  bad = cublasLtMatmulDescCreate(&p->desc, compute, CUDA_R_32F) ||
-        set(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta) ||
-        set(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb) ||
-        set(p->desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode) ||
-        set(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-  if (!bad && fused && p->biased) {
-    bad = set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-    if (!bad && p->d_elt != NN_F32) bad = set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &f32, sizeof f32);
-    p->bias = bias;
-  }
+  bad = cublasLtMatmulDescInit(desc, compute, CUDA_R_32F) || set(desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta) ||
+        set(desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb) ||
+        set(desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode) ||
+        set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  if (bad || !fused || !p->biased) return bad;
+  bad = set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+  return bad || (p->d_elt != NN_F32 && set(desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &f32, sizeof f32));
+}
+
+static int describe(nn_product *p, int precision, int fused, const void *bias) {
+  cudaDataType_t t = type_of(p->elt);
+  uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
+  close_product(p);
+  p->bias = bias;
+  if (describe_product(&p->desc, p, precision, fused, bias)) return 1;
   switch (p->kind) {
     case FORWARD:
-      return bad || cublasLtMatrixLayoutCreate(&p->a, t, k, n, p->k) ||
-             cublasLtMatrixLayoutCreate(&p->b, t, k, m, p->k) ||
+      return cublasLtMatrixLayoutCreate(&p->a, t, k, n, p->k) || cublasLtMatrixLayoutCreate(&p->b, t, k, m, p->k) ||
              cublasLtMatrixLayoutCreate(&p->d, type_of(p->d_elt), n, m, p->n);
     case DATA:
-      return bad || cublasLtMatrixLayoutCreate(&p->a, t, k, n, p->k) ||
-             cublasLtMatrixLayoutCreate(&p->b, t, n, m, p->n) ||
+      return cublasLtMatrixLayoutCreate(&p->a, t, k, n, p->k) || cublasLtMatrixLayoutCreate(&p->b, t, n, m, p->n) ||
              cublasLtMatrixLayoutCreate(&p->d, type_of(p->d_elt), k, m, p->k);
     default:
-      return bad || cublasLtMatrixLayoutCreate(&p->a, t, k, m, p->k) ||
-             cublasLtMatrixLayoutCreate(&p->b, t, n, m, p->n) ||
+      return cublasLtMatrixLayoutCreate(&p->a, t, k, m, p->k) || cublasLtMatrixLayoutCreate(&p->b, t, n, m, p->n) ||
              cublasLtMatrixLayoutCreate(&p->d, CUDA_R_32F, k, n, p->k);
   }
 }
@@ -155,19 +153,20 @@ static int describe(nn_product *p, int precision, int fused, const void *bias) {
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 /* Returns a cudaError_t or a cublasStatus_t; not 0: failed. */
 static int run_lt(const args *a) {
-  nn_product *p = a->p;
-  nnc_call *c = a->c;
+  const nn_product *p = a->p;
+  const nnc_call *c = a->c;
   float host_alpha = 1, host_beta = a->add ? 1 : 0;
   const void *alpha = &host_alpha, *beta = &host_beta;
+  cublasLtMatmulDescOpaque_t own, *desc = (cublasLtMatmulDescOpaque_t *)(uintptr_t)&p->desc; /* only read */
   if (p->kind == UPDATE) {
     alpha = a->scale;
     beta = nnc_one(c);
   }
-  if (p->how == FUSED && p->biased && p->bias != a->bias) {
-    if (set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &a->bias, sizeof a->bias)) return CUBLAS_STATUS_INTERNAL_ERROR;
-    p->bias = a->bias;
+  if (p->how == FUSED && p->biased && p->bias != a->bias) { /* repeated, in the scratch of this lane */
+    desc = &own;
+    if (describe_product(desc, p, c->cuda->precision, 1, a->bias)) return CUBLAS_STATUS_INTERNAL_ERROR;
   }
-  return (int)cublasLtMatmul(c->lt, p->desc, alpha, a->a, p->a, a->b, p->b, beta, a->d, p->d, a->d, p->d, &p->algo,
+  return (int)cublasLtMatmul(c->lt, desc, alpha, a->a, p->a, a->b, p->b, beta, a->d, p->d, a->d, p->d, &p->algo,
                              c->workspace, c->cuda->ext->workspace_bytes, c->stream);
 }
 
@@ -177,10 +176,10 @@ static int run_skinny(const args *a) {
   switch (p->kind) {
     case FORWARD:
       return nnk_skinny_forward(a->c->stream, p->elt, a->d, a->b, NNK_F32, a->master, a->bias, p->relu, p->m, p->n,
-                                p->k, a->c->tmp);
+                                p->k, a->c->w.tmp);
     case DATA:
       return nnk_skinny_data(a->c->stream, p->elt, a->d, a->b, NNK_F32, a->master, a->mask, a->add, p->m, p->n, p->k,
-                             a->c->tmp);
+                             a->c->w.tmp);
     default: return nnk_skinny_weight(a->c->stream, p->elt, sum, a->b, a->a, p->m, p->n, p->k);
   }
 }
@@ -200,8 +199,7 @@ static void key_of(const nn_product *p, const nn_cuda *cuda, char *key) {
 }
 
 /* Takes a kept choice; 0: it is none of this library's. */
-static int restore(const args *a, const char *text) {
-  nn_product *p = a->p;
+static int restore(const args *a, nn_product *p, const char *text) {
   cublasLtMatmulHeuristicResult_t r;
   if (!strcmp(text, "skinny")) {
     p->how = SKINNY;
@@ -212,12 +210,11 @@ static int restore(const args *a, const char *text) {
     return 0;
   p->how = text[0] == 'f' ? FUSED : PLAIN;
   if (describe(p, a->c->cuda->precision, p->how == FUSED, a->bias)) return 0;
-  return !cublasLtMatmulAlgoCheck(a->c->lt, p->desc, p->a, p->b, p->d, p->d, &p->algo, &r) &&
+  return !cublasLtMatmulAlgoCheck(a->c->lt, &p->desc, p->a, p->b, p->d, p->d, &p->algo, &r) &&
          r.workspaceSize <= a->c->cuda->ext->workspace_bytes;
 }
 
-static int offered(const args *a, int fused, cublasLtMatmulHeuristicResult_t *list) {
-  nn_product *p = a->p;
+static int offered(const args *a, nn_product *p, int fused, cublasLtMatmulHeuristicResult_t *list) {
   cublasLtMatmulPreference_t pref;
   size_t workspace = a->c->cuda->ext->workspace_bytes;
   /* in place: partial sums meet in the order in which blocks finish */
@@ -229,20 +226,19 @@ static int offered(const args *a, int fused, cublasLtMatmulHeuristicResult_t *li
   bad = PREFER(MAX_WORKSPACE_BYTES, workspace) || PREFER(REDUCTION_SCHEME_MASK, schemes) ||
         PREFER(MIN_ALIGNMENT_A_BYTES, align) || PREFER(MIN_ALIGNMENT_B_BYTES, align) ||
         PREFER(MIN_ALIGNMENT_C_BYTES, align) || PREFER(MIN_ALIGNMENT_D_BYTES, align) ||
-        cublasLtMatmulAlgoGetHeuristic(a->c->lt, p->desc, p->a, p->b, p->d, p->d, pref, CANDIDATES, list, &n);
+        cublasLtMatmulAlgoGetHeuristic(a->c->lt, &p->desc, p->a, p->b, p->d, p->d, pref, CANDIDATES, list, &n);
 #undef PREFER
   cublasLtMatmulPreferenceDestroy(pref);
   return bad ? 0 : n;
 }
 
-static int choose(args *a, const char *key) {
-  nn_product *p = a->p;
+static int choose(args *a, nn_product *p, const char *key) {
   const sp_cuda *ext = a->c->cuda->ext;
   cublasLtMatmulHeuristicResult_t list[CANDIDATES];
   char text[SP_CUDA_VALUE_MAX] = "";
   double best = -1, ms;
-  int fused = p->biased || p->relu, n = offered(a, fused, list);
-  if (!n && fused) n = offered(a, fused = 0, list);
+  int fused = p->biased || p->relu, n = offered(a, p, fused, list);
+  if (!n && fused) n = offered(a, p, fused = 0, list);
   p->how = fused ? FUSED : PLAIN;
   for (int i = 0; i < n; i++) {
     if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > ext->workspace_bytes) continue;
@@ -263,20 +259,21 @@ static int choose(args *a, const char *key) {
     }
   }
   if (best < 0) return nnc_no_choice(a->c, "cuBLASLt has no algorithm for", key);
-  a->c->ctx->host->log(a->c->ctx, SP_LOG_DEBUG, "%s: %.2f us, %.24s", key, best * 1e3, text);
-  if (!restore(a, text))
-    return a->c->ctx->host->fail(a->c->ctx, SP_E_DEVICE, "cuBLASLt takes back its choice for %s", key);
-  return ext->set_tuned(a->c->ctx, key, text);
+  a->c->w.ctx->host->log(a->c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, %.24s", key, best * 1e3, text);
+  if (!restore(a, p, text))
+    return a->c->w.ctx->host->fail(a->c->w.ctx, SP_E_DEVICE, "cuBLASLt takes back its choice for %s", key);
+  return ext->set_tuned(a->c->w.ctx, key, text);
 }
 
 /* The product is measured on garbage behind the fixed part of scratch, the weights' gradient too. */
 static int prepare(nnc_call *c, const nn_xop *op, int kind) {
-  nn_cuda *cuda = c->cuda;
+  const nn_cuda *cuda = c->cuda;
   const nn_low *low = &cuda->low;
   const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
-  nn_cop *cop = nnc_cop(c, op);
+  nn_cop *cop = &cuda->cops[nnc_index(c, op)];
   nn_product *p;
-  char *x = c->tmp, *y = x + nn_align(nnc_map_bytes(in, c->n)), *g = y + nn_align(nnc_map_bytes(out, c->n)), *work = g;
+  char *x = c->w.tmp, *y = x + nn_align(nnc_map_bytes(in, c->w.n)), *g = y + nn_align(nnc_map_bytes(out, c->w.n)),
+       *work = g;
   char key[SP_CUDA_KEY_MAX], text[SP_CUDA_VALUE_MAX];
   nnc_call at = *c;
   args a = {
@@ -284,28 +281,28 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   const void *w = in->elt == NN_F32 ? nnc_weight(c, op->d.w) : c->fixed + cop->off_cast;
   int st;
   for (p = cop->products; p; p = p->next)
-    if (p->kind == kind && p->samples == c->n) return SP_OK;
+    if (p->kind == kind && p->samples == c->w.n) return SP_OK;
   p = calloc(1, sizeof *p);
   if (!p) return nnc_fail(c, op, SP_E_NOMEM, "out of memory for a product");
   p->kind = kind;
-  p->samples = c->n;
+  p->samples = c->w.n;
   p->elt = in->elt;
   p->d_elt = kind == FORWARD ? out->elt : kind == DATA ? in->elt : NN_F32;
-  dims(low, op, c->n, &p->m, &p->n, &p->k);
+  dims(low, op, c->w.n, &p->m, &p->n, &p->k);
   if (kind == FORWARD) {
     p->relu = op->d.relu;
     p->biased = op->d.bias;
     if (p->biased) a.bias = nnc_gemm_repeats(op) ? (float *)(c->fixed + cop->off_bias) : nnc_weight(c, op->d.w + 1);
   }
   if (low->training) work = g + nn_align((size_t)(p->n * p->k) * sizeof(float));
-  at.tmp = work;
+  at.w.tmp = work;
   a.p = p;
   a.a = kind >= WEIGHT ? x : w;
   a.b = kind == FORWARD ? x : y;
   a.d = kind == FORWARD ? y : kind == DATA ? x : g;
   key_of(p, cuda, key);
-  st = cuda->ext->tuned(c->ctx, key, text, sizeof text);
-  if (st || !restore(&a, text)) st = choose(&a, key);
+  st = cuda->ext->tuned(c->w.ctx, key, text, sizeof text);
+  if (st || !restore(&a, p, text)) st = choose(&a, p, key);
   if (st) {
     nnc_gemm_free(p);
     return st;
@@ -315,9 +312,9 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   return SP_OK;
 }
 
-static nn_product *find(const nnc_call *c, const nn_xop *op, int kind) {
-  for (nn_product *p = nnc_cop(c, op)->products; p; p = p->next)
-    if (p->kind == kind && p->samples == c->n) return p;
+static const nn_product *find(const nnc_call *c, const nn_xop *op, int kind) {
+  for (const nn_product *p = nnc_cop(c, op)->products; p; p = p->next)
+    if (p->kind == kind && p->samples == c->w.n) return p;
   return NULL;
 }
 
@@ -364,26 +361,29 @@ static int choose_whole(nnc_call *c, const nn_xop *op, whole *b, const char *key
   double separate = nnc_measure(c, run_separate, b), patch = nnc_measure(c, run_whole, b);
   if (patch < 0) return nnc_fail(c, op, SP_E_DEVICE, "the backward in one pass cannot be measured");
   snprintf(text, bytes, separate < 0 || patch < separate ? "patch" : "separate");
-  c->ctx->host->log(c->ctx, SP_LOG_DEBUG, "%s: %.2f us patch, %.2f us separate", key, patch * 1e3, separate * 1e3);
-  return c->cuda->ext->set_tuned(c->ctx, key, text);
+  c->w.ctx->host->log(c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us patch, %.2f us separate", key, patch * 1e3, separate * 1e3);
+  return c->cuda->ext->set_tuned(c->w.ctx, key, text);
 }
 
 /* On garbage, after the products; as prepare(). */
 static int prepare_whole(nnc_call *c, const nn_xop *op) {
-  nn_cuda *cuda = c->cuda;
+  const nn_cuda *cuda = c->cuda;
   const nn_val *in = &cuda->low.vals[op->in], *out = &cuda->low.vals[op->out];
-  nn_product *p = find(c, op, BACKWARD), *data = find(c, op, DATA), *update = find(c, op, UPDATE);
-  whole b = {.x = nnc_map(in, c->n), .dx = nnc_map(in, c->n), .dy = nnc_map(out, c->n)};
+  nn_cop *cop = &cuda->cops[nnc_index(c, op)];
+  const nn_product *data = find(c, op, DATA), *update = find(c, op, UPDATE);
+  nn_product *p;
+  whole b = {.x = nnc_map(in, c->w.n), .dx = nnc_map(in, c->w.n), .dy = nnc_map(out, c->w.n)};
   char key[SP_CUDA_KEY_MAX], text[SP_CUDA_VALUE_MAX], *g;
   int st;
-  if (p || !may_patch(cuda, op) || !nnk_patch(data->m, data->n, data->k, data->elt, 1)) return SP_OK;
+  if (find(c, op, BACKWARD) || !may_patch(cuda, op) || !nnk_patch(data->m, data->n, data->k, data->elt, 1))
+    return SP_OK;
   b.relu = in->masked;
   b.biased = op->d.bias;
-  b.x.p = c->tmp;
-  b.dy.p = c->tmp + nn_align(nnc_map_bytes(in, c->n));
-  g = (char *)b.dy.p + nn_align(nnc_map_bytes(out, c->n));
+  b.x.p = c->w.tmp;
+  b.dy.p = c->w.tmp + nn_align(nnc_map_bytes(in, c->w.n));
+  g = (char *)b.dy.p + nn_align(nnc_map_bytes(out, c->w.n));
   b.dx.p = g + nn_align((size_t)(data->n * data->k) * sizeof(float));
-  b.work = (char *)b.dx.p + nn_align(nnc_map_bytes(in, c->n));
+  b.work = (char *)b.dx.p + nn_align(nnc_map_bytes(in, c->w.n));
   b.data = (args){.c = c, .p = data, .a = nnc_weight(c, op->d.w), .b = b.dy.p, .d = b.dx.p};
   b.data.master = b.data.a;
   b.update = (args){.c = c, .p = update, .a = b.x.p, .b = b.dy.p, .d = g, .scale = nnc_one(c), .add = 1};
@@ -391,21 +391,21 @@ static int prepare_whole(nnc_call *c, const nn_xop *op) {
   if (st) return st;
   snprintf(key, sizeof key, "backward m%lld n%lld k%lld %s %s tf32", (long long)data->m, (long long)data->n,
            (long long)data->k, b.biased ? "bias" : "-", b.relu ? "mask" : "-");
-  st = cuda->ext->tuned(c->ctx, key, text, sizeof text);
+  st = cuda->ext->tuned(c->w.ctx, key, text, sizeof text);
   if (st || (strcmp(text, "patch") && strcmp(text, "separate"))) st = choose_whole(c, op, &b, key, text, sizeof text);
   if (st) return st;
   p = calloc(1, sizeof *p);
   if (!p) return nnc_fail(c, op, SP_E_NOMEM, "out of memory for a product");
   p->kind = BACKWARD;
   p->how = strcmp(text, "patch") ? PLAIN : PATCH;
-  p->samples = c->n;
-  p->next = nnc_cop(c, op)->products;
-  nnc_cop(c, op)->products = p;
+  p->samples = c->w.n;
+  p->next = cop->products;
+  cop->products = p;
   return SP_OK;
 }
 
 static int handles(nnc_call *c) {
-  int st = c->lt ? SP_OK : c->cuda->ext->cublaslt(c->ctx, &c->lt);
+  int st = c->lt ? SP_OK : c->cuda->ext->cublaslt(c->w.ctx, &c->lt);
   return st ? st : nnc_workspace(c);
 }
 
@@ -441,45 +441,47 @@ static const void *cast_weight(const nnc_call *c, const nn_xop *op) {
 }
 
 int nnc_gemm_forward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *y = &c->cuda->data[op->out];
+  nnk_map y = nnc_data(c, op->out);
   const float *bias = op->d.bias ? nnc_weight(c, op->d.w + 1) : NULL;
-  args a = {.a = cast_weight(c, op), .b = c->cuda->data[op->in].p, .d = y->p, .master = nnc_weight(c, op->d.w)};
+  args a = {.a = cast_weight(c, op), .b = nnc_data(c, op->in).p, .d = y.p, .master = nnc_weight(c, op->d.w)};
   int st;
   a.bias = nnc_gemm_repeats(op) ? (float *)(c->fixed + nnc_cop(c, op)->off_bias) : bias;
   st = run(c, op, &a, FORWARD);
   if (st || a.p->how != PLAIN || !(bias || op->d.relu)) return st;
-  return nnc_check(c, op, nnk_bias_relu(c->stream, y, y, bias, op->d.relu));
+  return nnc_check(c, op, nnk_bias_relu(c->stream, &y, &y, bias, op->d.relu));
 }
 
 /* dx and dw are both wanted. A masked gradient is complete, and its sums are those of the bias before it. */
 static int patch_backward(nnc_call *c, const nn_xop *op, const nnk_map *dx, int add, int relu) {
-  whole b = {.x = c->cuda->data[op->in], .dx = *dx, .dy = c->cuda->grad[op->out], .relu = relu};
+  whole b = {.x = nnc_data(c, op->in), .dx = *dx, .dy = nnc_grad(c, op->out), .relu = relu};
   nnk_pieces dw = {.dst = nnc_grad_of(c, op->d.w)}, db = {.pieces = 0}, data;
   int st;
-  if (op->d.bias && nnc_cop(c, op)->pieces >= 0) db.dst = nnc_grad_of(c, op->d.w + 1);
+  if (op->d.bias && c->pieces[nnc_index(c, op)] >= 0) db.dst = nnc_grad_of(c, op->d.w + 1);
   b.data = (args){.c = c, .p = find(c, op, DATA), .add = add, .master = nnc_weight(c, op->d.w)};
-  st = nnc_check(c, op, run_patch(&b, (float *)(c->pieces + nnc_cop(c, op)->off_patch), &dw, &db, &data));
+  st = nnc_check(c, op, run_patch(&b, (float *)(c->w.more + nnc_cop(c, op)->off_patch), &dw, &db, &data));
   if (!st) st = nnc_add_later(c, &dw);
   if (!st && relu) st = nnc_bias_later(c, op->in, data);
   return st || !db.dst.p ? st : nnc_add_later(c, &db);
 }
 
 int nnc_gemm_backward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *dy = &c->cuda->grad[op->out], *mask;
-  args a = {.a = cast_weight(c, op), .b = dy->p, .master = nnc_weight(c, op->d.w)};
-  const nnk_map *dx = nnc_din(c, op->in, &a.add, &mask);
+  nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out);
+  args a = {.a = cast_weight(c, op), .b = dy.p, .master = nnc_weight(c, op->d.w)};
   const nn_product *all = find(c, op, BACKWARD);
   nnk_sum g = nnc_grad_of(c, op->d.w);
+  nnc_into in;
   int st = SP_OK;
-  if (dx && g.p && all && all->how == PATCH) return patch_backward(c, op, dx, a.add, mask != NULL);
-  if (dx) {
-    a.d = dx->p;
-    a.mask = mask ? mask->p : NULL;
+  nnc_din(c, op->in, &in);
+  if (in.dx && g.p && all && all->how == PATCH) return patch_backward(c, op, in.dx, in.add, in.mask != NULL);
+  if (in.dx) {
+    a.d = in.dx->p;
+    a.mask = in.mask ? in.mask->p : NULL;
+    a.add = in.add;
     st = run(c, op, &a, DATA);
-    if (!st && mask && a.p->how != SKINNY) st = nnc_check(c, op, nnc_mask(c, op->in, dx, dx, mask));
+    if (!st && in.mask && a.p->how != SKINNY) st = nnc_check(c, op, nnc_mask(c, op->in, in.dx, in.dx, in.mask));
   }
   if (!st) st = nnc_bias_grad(c, op);
   if (st || !g.p) return st;
-  a = (args){.a = c->cuda->data[op->in].p, .b = dy->p, .d = g.p, .scale = g.scale, .add = g.add};
+  a = (args){.a = x.p, .b = dy.p, .d = g.p, .scale = g.scale, .add = g.add};
   return run(c, op, &a, g.scale ? UPDATE : WEIGHT);
 }

@@ -30,9 +30,7 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   target.inner = cuda->precision == SP_PRECISION_BF16 ? NN_BF16 : NN_F32;
   if ((st = nn_lower(ctx, low, &target, plan, net, in, n_in, out, n_out))) return st;
   cuda->cops = calloc((size_t)low->n_ops + 1, sizeof *cuda->cops);
-  cuda->data = calloc((size_t)low->n_vals * 2 + 1, sizeof *cuda->data);
-  if (!cuda->cops || !cuda->data) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
-  cuda->grad = cuda->data + low->n_vals;
+  if (!cuda->cops) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
   ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
   if (cuda->precision == SP_PRECISION_TF32 && ext && ext->capability >= 80) nnc_stem_find(cuda);
   cuda->fixed_bytes = nn_align(sizeof(float));
@@ -65,7 +63,6 @@ void nn_cuda_clear(nn_cuda *cuda) {
     nnc_conv_free(cuda->cops[i].convs);
   }
   free(cuda->cops);
-  free(cuda->data);
   nn_low_clear(&cuda->low);
   memset(cuda, 0, sizeof *cuda);
 }

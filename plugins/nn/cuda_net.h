@@ -7,7 +7,7 @@
 #include <spcore/ext/precision.h>
 
 #include "cuda_kernels.h"
-#include "lower.h"
+#include "walk.h"
 
 typedef struct nn_product nn_product; /* cuda_gemm.c: a matrix product for one N */
 typedef struct nn_dconv nn_dconv;     /* cuda_conv.c: a convolution for one N */
@@ -21,14 +21,11 @@ typedef struct nn_cop {
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp */
   size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
   const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */
-  int64_t pieces;      /* in the call in progress: so many are there, left by the pass that completed the gradient; -1:
-                      * they lie elsewhere and are to be added up already */
 } nn_cop;
 
 typedef struct nn_cuda {
   nn_low low;
   nn_cop *cops;
-  nnk_map *data, *grad; /* of each value, in the call in progress */
   const sp_cuda *ext;
   int precision;
   size_t pieces_bytes;
@@ -38,36 +35,43 @@ typedef struct nn_cuda {
 int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
                  const nn_bind *out, int n_out);
 int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io);
-int nn_cuda_forward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io);
-int nn_cuda_backward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io);
+int nn_cuda_forward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io);
+int nn_cuda_backward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io);
 void nn_cuda_clear(nn_cuda *cuda);
 
 /* ---- for the ops ------------------------------------------------------------------------------------------------- */
 typedef struct nnc_call {
-  sp_ctx *ctx;
-  nn_cuda *cuda;
-  const sp_io *io;
+  nn_walk w; /* w.more: pieces, as nn_cop says; prepare(): w.tmp is all behind `fixed` */
+  const nn_cuda *cuda;
   void *stream;
-  int64_t n;
-  int batch_stats;   /* batch norm uses and updates statistics of the batch */
-  char *fixed, *tmp; /* scratch: as nn_cuda.fixed_bytes says, and an op's own; prepare(): tmp is all behind `fixed` */
-  void *lt, *cudnn;  /* handles, NULL: not asked for yet */
-  void *workspace;   /* NULL: not asked for yet */
-  char *pieces;      /* scratch behind tmp */
+  char *fixed;      /* scratch, as nn_cuda.fixed_bytes says */
+  void *lt, *cudnn; /* handles, NULL: not asked for yet */
+  void *workspace;  /* NULL: not asked for yet */
+  int64_t *pieces; /* backward, of each op: so many of its bias' gradient are there, left by the pass that completed the
+                      * gradient; -1: they lie elsewhere and are to be added up already */
   nnk_pieces later[NNK_LIST]; /* sums of this backward that are still to be added up */
   int n_later;
 } nnc_call;
 
-static inline nn_cop *nnc_cop(const nnc_call *c, const nn_xop *op) { return &c->cuda->cops[op - c->cuda->low.ops]; }
-static inline void *nnc_weight(const nnc_call *c, int w) { return c->io->weights[w].data; }
+static inline size_t nnc_index(const nnc_call *c, const nn_xop *op) { return (size_t)(op - c->cuda->low.ops); }
+static inline const nn_cop *nnc_cop(const nnc_call *c, const nn_xop *op) { return &c->cuda->cops[nnc_index(c, op)]; }
+static inline void *nnc_weight(const nnc_call *c, int w) { return nn_weight_of(&c->w, w); }
 static inline float *nnc_one(const nnc_call *c) { return (float *)c->fixed; }
 /* Value v for n samples, without a place. */
 nnk_map nnc_map(const nn_val *v, int64_t n);
 size_t nnc_map_bytes(const nn_val *v, int64_t n);
 /* Where the gradient of weight w goes; p NULL: nowhere. */
 nnk_sum nnc_grad_of(const nnc_call *c, int w);
-/* Where the gradient of value v goes, or NULL; *add: to what is there; *mask: whose sign decides, or NULL. */
-const nnk_map *nnc_din(const nnc_call *c, int v, int *add, const nnk_map **mask);
+/* Value v in this call, and its gradient. */
+nnk_map nnc_data(const nnc_call *c, int v);
+nnk_map nnc_grad(const nnc_call *c, int v);
+/* Where the gradient of a value goes; not to be copied, since it points into itself. */
+typedef struct nnc_into {
+  nnk_map map, sign;
+  const nnk_map *dx, *mask; /* NULL: nowhere; whose sign decides, or NULL */
+  int add;                  /* to what is there */
+} nnc_into;
+void nnc_din(const nnc_call *c, int v, nnc_into *into);
 /* dx = masked dy, complete; dx is the gradient of value v. Where the op that made v wants its bias' gradient its sums are
  * taken in the same pass. */
 int nnc_mask(nnc_call *c, int v, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask);
@@ -106,7 +110,7 @@ void nnc_conv_free(nn_dconv *p);
 /* Two ops that one kernel computes, found by nnc_stem_find(); `op` is the second. Their gradients' pieces are in its
  * off_patch. nnc_stem_choose() finds in a call whether somebody wants the value between all the same. */
 void nnc_stem_find(nn_cuda *cuda);
-void nnc_stem_choose(nn_cuda *cuda);
+void nnc_stem_choose(const nnc_call *c);
 void nnc_stem_size(nn_cuda *cuda, const nn_xop *op);
 int nnc_stem_prepare(nnc_call *c, const nn_xop *op);
 int nnc_stem_forward(nnc_call *c, const nn_xop *op);

@@ -20,32 +20,33 @@ void nnc_op_size(nn_cuda *cuda, nn_xop *op) {
 static int rounds(const nnc_call *c) { return c->cuda->precision != SP_PRECISION_FP32; }
 
 static int narrow_forward(nnc_call *c, const nn_xop *op) {
-  nn_cuda *cuda = c->cuda;
-  return nnk_narrow_forward(c->stream, op->d.k[0], &cuda->data[op->out], &cuda->data[op->in], nnc_weight(c, op->d.w),
+  nnk_map x = nnc_data(c, op->in), y = nnc_data(c, op->out);
+  return nnk_narrow_forward(c->stream, op->d.k[0], &y, &x, nnc_weight(c, op->d.w),
                             op->d.bias ? nnc_weight(c, op->d.w + 1) : NULL, op->d.relu, rounds(c));
 }
 
 static int narrow_backward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *x = &c->cuda->data[op->in], *dy = &c->cuda->grad[op->out], *mask;
-  int add, err = 0, k = op->d.k[0];
-  const nnk_map *dx = nnc_din(c, op->in, &add, &mask);
+  nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out);
+  int err = 0, k = op->d.k[0];
   nnk_sum dw = nnc_grad_of(c, op->d.w), db = {0};
+  nnc_into in;
+  nnc_din(c, op->in, &in);
   if (op->d.bias) db = nnc_grad_of(c, op->d.w + 1);
-  if (dx) err = nnk_narrow_data(c->stream, k, dx, dy, nnc_weight(c, op->d.w), mask, add, rounds(c));
-  if (!err && dw.p) err = nnk_narrow_weight(c->stream, k, dw, db, x, dy, rounds(c), c->tmp);
-  else if (!err && db.p) err = nnk_bias_grad(c->stream, db, dy, c->tmp);
+  if (in.dx) err = nnk_narrow_data(c->stream, k, in.dx, &dy, nnc_weight(c, op->d.w), in.mask, in.add, rounds(c));
+  if (!err && dw.p) err = nnk_narrow_weight(c->stream, k, dw, db, &x, &dy, rounds(c), c->w.tmp);
+  else if (!err && db.p) err = nnk_bias_grad(c->stream, db, &dy, c->w.tmp);
   return err;
 }
 
 /* ---- a narrow convolution and the patch convolution of its map ---- */
-/* Who else reads op's input: in a call 1, if such a result is wanted; before, 1 if it cannot be left out in any call.
- * Without a backward what only gives the value out can, where nobody wants it. */
-static int read_besides(const nn_low *low, const nn_xop *op, int call) {
+/* Who else reads op's input: in a call 1, if such a result is wanted; before (at NULL), 1 if it cannot be left out in any
+ * call. Without a backward what only gives the value out can, where nobody wants it. */
+static int read_besides(const nn_low *low, const nn_xop *op, const nn_at *at) {
   for (int i = 0; i < low->n_ops; i++) {
     const nn_xop *other = &low->ops[i];
     const nn_val *out = &low->vals[other->out];
     if (other == op || (other->in != op->in && other->in2 != op->in)) continue;
-    if (call ? out->wanted : low->training || out->out_port < 0 || out->uses) return 1;
+    if (at ? at[other->out].wanted : low->training || out->out_port < 0 || out->uses) return 1;
   }
   return 0;
 }
@@ -57,7 +58,7 @@ void nnc_stem_find(nn_cuda *cuda) {
     nn_val *between = &low->vals[op->in], *out = &low->vals[op->out];
     nnk_map x, y = nnc_map(out, low->batch);
     if (op->x != NN_X_GEMM || op->d.kind != NN_OP_CONV || op->d.k[0] != 2 || between->producer < 0 ||
-        between->out_port >= 0 || read_besides(low, op, 0))
+        between->out_port >= 0 || read_besides(low, op, NULL))
       continue;
     first = &low->ops[between->producer];
     x = nnc_map(&low->vals[first->in], low->batch);
@@ -67,10 +68,10 @@ void nnc_stem_find(nn_cuda *cuda) {
   }
 }
 
-void nnc_stem_choose(nn_cuda *cuda) {
-  nn_low *low = &cuda->low;
+void nnc_stem_choose(const nnc_call *c) {
+  const nn_low *low = c->w.low;
   for (int i = 0; i < low->n_ops; i++)
-    if (cuda->cops[i].first) low->vals[low->ops[i].in].wanted = read_besides(low, &low->ops[i], 1);
+    if (c->cuda->cops[i].first) c->w.at[low->ops[i].in].wanted = read_besides(low, &low->ops[i], c->w.at) != 0;
 }
 
 void nnc_stem_size(nn_cuda *cuda, const nn_xop *op) {
@@ -91,21 +92,21 @@ static nnk_layers layers_of(const nnc_call *c, const nn_xop *op) {
 
 int nnc_stem_forward(nnc_call *c, const nn_xop *op) {
   nnk_layers layers = layers_of(c, op);
-  const nnk_map *data = c->cuda->data;
-  return nnc_check(c, op, nnk_stem_forward(c->stream, &data[op->out], &data[nnc_cop(c, op)->first->in], &layers));
+  nnk_map x = nnc_data(c, nnc_cop(c, op)->first->in), y = nnc_data(c, op->out);
+  return nnc_check(c, op, nnk_stem_forward(c->stream, &y, &x, &layers));
 }
 
 int nnc_stem_backward(nnc_call *c, const nn_xop *op) {
   const nn_xop *first = nnc_cop(c, op)->first;
   const nn_op *of[2] = {&op->d, &first->d};
-  const nnk_map *mask, *x = &c->cuda->data[first->in];
+  nnk_map x = nnc_data(c, first->in), dy = nnc_grad(c, op->out);
   nnk_layers layers = layers_of(c, op);
   nnk_pieces sums[4] = {{.pieces = 0}};
-  int add, there = nnc_cop(c, op)->pieces < 0; /* of op's bias: they came with the gradient */
-  const nnk_map *dx = nnc_din(c, first->in, &add, &mask);
-  int st = nnc_check(c, op,
-                     nnk_stem_backward(c->stream, dx, add, &c->cuda->grad[op->out], x, &layers,
-                                       (float *)(c->pieces + nnc_cop(c, op)->off_patch), sums));
+  float *work = (float *)(c->w.more + nnc_cop(c, op)->off_patch);
+  int there = c->pieces[nnc_index(c, op)] < 0, st; /* of op's bias: they came with the gradient */
+  nnc_into in;
+  nnc_din(c, first->in, &in);
+  st = nnc_check(c, op, nnk_stem_backward(c->stream, in.dx, in.add, &dy, &x, &layers, work, sums));
   for (int i = 0; i < 4 && !st; i++) {
     const nn_op *d = of[i / 2];
     if (i % 2 && (!d->bias || (i == 1 && there))) continue;
@@ -117,36 +118,35 @@ int nnc_stem_backward(nnc_call *c, const nn_xop *op) {
 
 /* ---- batch norm: `saved`, or the front of tmp, has mean and 1/std; the kernels' own memory is behind it ---- */
 static int norm_forward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *x = &c->cuda->data[op->in], *y = &c->cuda->data[op->out];
+  nnk_map x = nnc_data(c, op->in), y = nnc_data(c, op->out);
   int w = op->d.w, err;
   float *mean = nnc_weight(c, w + 2), *var = nnc_weight(c, w + 3);
-  size_t stats_bytes = nn_align((size_t)x->c * 2 * sizeof(float));
-  int keep = c->io->training && c->cuda->low.training;
-  float *stats = (float *)(keep ? (char *)c->io->saved + op->off_stats : c->tmp);
-  if (c->batch_stats)
-    err = nnk_norm_stats(c->stream, stats, x, op->d.eps, op->d.momentum, mean, var, nnc_weight(c, w + 4),
-                         c->tmp + stats_bytes);
-  else err = nnk_norm_running(c->stream, stats, x->c, mean, var, op->d.eps);
-  return err ? err : nnk_norm_forward(c->stream, y, x, stats, nnc_weight(c, w), nnc_weight(c, w + 1), op->d.relu);
+  size_t stats_bytes = nn_align((size_t)x.c * 2 * sizeof(float));
+  int keep = c->w.io->training && c->cuda->low.training;
+  float *stats = (float *)(keep ? (char *)c->w.io->saved + op->off_stats : c->w.tmp);
+  if (c->w.batch_stats)
+    err = nnk_norm_stats(c->stream, stats, &x, op->d.eps, op->d.momentum, mean, var, nnc_weight(c, w + 4),
+                         c->w.tmp + stats_bytes);
+  else err = nnk_norm_running(c->stream, stats, x.c, mean, var, op->d.eps);
+  return err ? err : nnk_norm_forward(c->stream, &y, &x, stats, nnc_weight(c, w), nnc_weight(c, w + 1), op->d.relu);
 }
 
 /* In place gamma is changed on the way: the gradient of x takes a copy. */
 static int norm_backward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *mask, *x = &c->cuda->data[op->in], *dy = &c->cuda->grad[op->out];
-  const float *stats = (float *)((char *)c->io->saved + op->off_stats), *gamma = nnc_weight(c, op->d.w);
+  nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out), none = nnc_map(&c->w.low->vals[op->in], c->w.n);
+  const float *stats = (float *)((char *)c->w.io->saved + op->off_stats), *gamma = nnc_weight(c, op->d.w);
   nnk_sum dgamma = nnc_grad_of(c, op->d.w), dbeta = nnc_grad_of(c, op->d.w + 1);
-  size_t bytes = (size_t)x->c * sizeof(float);
-  int add, err = 0;
-  const nnk_map *dx = nnc_din(c, op->in, &add, &mask);
-  nnk_map none = *x;
-  none.p = NULL;
-  if (dx && dgamma.scale) {
-    err = cudaMemcpyAsync(c->tmp, gamma, bytes, cudaMemcpyDeviceToDevice, c->stream);
-    gamma = (float *)c->tmp;
+  size_t bytes = (size_t)x.c * sizeof(float);
+  int err = 0;
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  if (in.dx && dgamma.scale) {
+    err = cudaMemcpyAsync(c->w.tmp, gamma, bytes, cudaMemcpyDeviceToDevice, c->stream);
+    gamma = (float *)c->w.tmp;
   }
   return err ? err
-             : nnk_norm_backward(c->stream, dx ? dx : &none, dy, x, stats, gamma, dgamma, dbeta, c->batch_stats, mask,
-                                 add, c->tmp + nn_align(bytes));
+             : nnk_norm_backward(c->stream, in.dx ? in.dx : &none, &dy, &x, stats, gamma, dgamma, dbeta,
+                                 c->w.batch_stats, in.mask, in.add, c->w.tmp + nn_align(bytes));
 }
 
 /* ---- pooling ---- */
@@ -156,69 +156,66 @@ static nnk_window window_of(const nn_xop *op) {
 }
 
 static int pool_backward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *mask, *x = &c->cuda->data[op->in], *dy = &c->cuda->grad[op->out];
-  int add;
-  const nnk_map *dx = nnc_din(c, op->in, &add, &mask);
-  return dx ? nnk_pool_backward(c->stream, op->d.kind == NN_OP_MAX_POOL, dx, dy, x, window_of(op), mask, add) : 0;
+  nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out);
+  int max = op->d.kind == NN_OP_MAX_POOL;
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  return in.dx ? nnk_pool_backward(c->stream, max, in.dx, &dy, &x, window_of(op), in.mask, in.add) : 0;
 }
 
 /* ---- moving ---- */
-/* The result of a copy, as a map of the source's extents: flattened, it is planar. */
-static nnk_map copied(const nnc_call *c, const nn_xop *op, const nnk_map *out) {
-  nnk_map m = c->cuda->data[op->in];
-  m.p = out->p;
-  m.elt = out->elt;
+/* The result of a copy, or its gradient, as a map of the source's extents: flattened, it is planar. */
+static nnk_map copied(const nnc_call *c, const nn_xop *op, nnk_map out) {
+  nnk_map m = nnc_data(c, op->in);
+  m.p = out.p;
+  m.elt = out.elt;
   m.layout = op->to;
   return m;
 }
 
 static int copy_backward(nnc_call *c, const nn_xop *op) {
-  nnk_map dy = copied(c, op, &c->cuda->grad[op->out]);
-  const nnk_map *mask;
-  int add;
-  const nnk_map *dx = nnc_din(c, op->in, &add, &mask);
-  return dx ? nnk_copy(c->stream, dx, &dy, add) : 0;
+  nnk_map dy = copied(c, op, nnc_grad(c, op->out));
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  return in.dx ? nnk_copy(c->stream, in.dx, &dy, in.add) : 0;
 }
 
 static int relu_backward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *mask;
-  int add;
-  const nnk_map *dx = nnc_din(c, op->in, &add, &mask);
-  return dx ? nnk_mask(c->stream, dx, &c->cuda->grad[op->out], &c->cuda->data[op->out], add) : 0;
+  nnk_map y = nnc_data(c, op->out), dy = nnc_grad(c, op->out);
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  return in.dx ? nnk_mask(c->stream, in.dx, &dy, &y, in.add) : 0;
 }
 
 /* ADD and CONCAT; where both inputs are one value the second use adds to the first. */
 static int pair_backward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *dy = &c->cuda->grad[op->out];
+  nnk_map dy = nnc_grad(c, op->out);
   int ins[2] = {op->in, op->in2}, err = 0;
   int64_t first = 0;
   for (int i = 0; i < 2 && !err; i++) {
-    const nnk_map *mask;
-    int add;
-    const nnk_map *dx = nnc_din(c, ins[i], &add, &mask);
-    if (dx && op->x == NN_X_ADD) err = nnk_mask(c->stream, dx, dy, mask, add);
-    else if (dx) err = nnk_split(c->stream, dx, dy, first, mask, add);
-    first += c->cuda->low.vals[ins[i]].c;
+    nnc_into in;
+    nnc_din(c, ins[i], &in);
+    if (in.dx && op->x == NN_X_ADD) err = nnk_mask(c->stream, in.dx, &dy, in.mask, in.add);
+    else if (in.dx) err = nnk_split(c->stream, in.dx, &dy, first, in.mask, in.add);
+    first += c->w.low->vals[ins[i]].c;
   }
   return err;
 }
 
 int nnc_op_forward(nnc_call *c, const nn_xop *op) {
-  const nnk_map *x = &c->cuda->data[op->in], *y = &c->cuda->data[op->out];
-  const nnk_map *x2 = op->in2 < 0 ? NULL : &c->cuda->data[op->in2];
-  nnk_map to;
+  nnk_map x = nnc_data(c, op->in), x2 = nnc_data(c, op->in2 < 0 ? op->in : op->in2), y = nnc_data(c, op->out), to;
   switch (op->x) {
     case NN_X_NARROW: return nnc_check(c, op, narrow_forward(c, op));
     case NN_X_NORM:
-      if (c->batch_stats && c->n * x->h * x->w < 2)
+      if (c->w.batch_stats && c->w.n * x.h * x.w < 2)
         return nnc_fail(c, op, SP_E_UNSUPPORTED, "more than one value per channel is needed for the statistics");
       return nnc_check(c, op, norm_forward(c, op));
     case NN_X_POOL:
-      return nnc_check(c, op, nnk_pool_forward(c->stream, op->d.kind == NN_OP_MAX_POOL, y, x, window_of(op)));
-    case NN_X_RELU: return nnc_check(c, op, nnk_relu(c->stream, y, x));
-    case NN_X_ADD: return nnc_check(c, op, nnk_add(c->stream, y, x, x2, op->d.relu));
-    case NN_X_CONCAT: return nnc_check(c, op, nnk_concat(c->stream, y, x, x2));
-    default: to = copied(c, op, y); return nnc_check(c, op, nnk_copy(c->stream, &to, x, 0));
+      return nnc_check(c, op, nnk_pool_forward(c->stream, op->d.kind == NN_OP_MAX_POOL, &y, &x, window_of(op)));
+    case NN_X_RELU: return nnc_check(c, op, nnk_relu(c->stream, &y, &x));
+    case NN_X_ADD: return nnc_check(c, op, nnk_add(c->stream, &y, &x, &x2, op->d.relu));
+    case NN_X_CONCAT: return nnc_check(c, op, nnk_concat(c->stream, &y, &x, &x2));
+    default: to = copied(c, op, y); return nnc_check(c, op, nnk_copy(c->stream, &to, &x, 0));
   }
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * cuda_run.c - one forward or backward of a planned network: binds the buffers of the call and enqueues the ops. */
+ * cuda_run.c - what CUDA does when a planned network is walked: everything is enqueued on the call's stream. */
 #include "cuda_net.h"
 
 #include <cuda_runtime_api.h>
+#include <string.h>
 
 int nnc_fail(const nnc_call *c, const nn_xop *op, int status, const char *words) {
-  return c->ctx->host->fail(c->ctx, status, "%s (op %d): %s", nn_kind_name(op->d.kind), (int)(op - c->cuda->low.ops),
-                            words);
+  return nn_walk_fail(&c->w, op, status, words);
 }
 
 int nnc_check(const nnc_call *c, const nn_xop *op, int err) {
@@ -14,64 +14,35 @@ int nnc_check(const nnc_call *c, const nn_xop *op, int err) {
 }
 
 static int check(const nnc_call *c, cudaError_t err, const char *what) {
-  return err ? c->ctx->host->fail(c->ctx, SP_E_DEVICE, "%s: %s", what, cudaGetErrorString(err)) : SP_OK;
+  return err ? c->w.ctx->host->fail(c->w.ctx, SP_E_DEVICE, "%s: %s", what, cudaGetErrorString(err)) : SP_OK;
 }
 
-int nnc_workspace(nnc_call *c) { return c->workspace ? SP_OK : c->cuda->ext->workspace(c->ctx, &c->workspace); }
+int nnc_workspace(nnc_call *c) { return c->workspace ? SP_OK : c->cuda->ext->workspace(c->w.ctx, &c->workspace); }
 
 nnk_sum nnc_grad_of(const nnc_call *c, int w) {
-  if (c->cuda->low.frozen) return (nnk_sum){NULL, NULL, 0};
-  if (c->io->dw_scale) return (nnk_sum){nnc_weight(c, w), c->io->dw_scale, 1};
-  return (nnk_sum){c->io->dweights ? c->io->dweights[w].data : NULL, NULL, c->io->dw_acc ? 1 : 0};
+  int add;
+  float *p = nn_dweight(&c->w, w, &add);
+  return (nnk_sum){p, p ? c->w.io->dw_scale : NULL, add};
 }
 
-const nnk_map *nnc_din(const nnc_call *c, int i, int *add, const nnk_map **mask) {
-  nn_val *v = &c->cuda->low.vals[i];
-  *add = v->gset;
-  *mask = v->masked ? &c->cuda->data[i] : NULL;
-  if (!v->need) return NULL;
-  v->gset = 1;
-  return &c->cuda->grad[i];
+nnk_map nnc_data(const nnc_call *c, int v) {
+  nnk_map m = nnc_map(&c->w.low->vals[v], c->w.n);
+  m.p = c->w.at[v].data;
+  return m;
 }
 
-static void *out_data(const sp_list *list, const nn_val *v) {
-  if (v->out_port < 0 || !list || (uint32_t)v->out_item >= list[v->out_port].n) return NULL;
-  return list[v->out_port].t[v->out_item].data;
+nnk_map nnc_grad(const nnc_call *c, int v) {
+  nnk_map m = nnc_map(&c->w.low->vals[v], c->w.n);
+  m.p = c->w.at[v].grad;
+  return m;
 }
 
-static void *at(void *base, size_t off) { return (char *)base + off; }
-
-/* Finds this call's batch and the place of every value. `front`: bytes of scratch between the fixed part and tmp. */
-static nnc_call begin(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io, size_t front, int backward) {
-  nnc_call c = {.ctx = ctx, .cuda = cuda, .io = io, .stream = ctx->stream, .n = cuda->low.batch};
-  int saved = backward || (io->training && cuda->low.training);
-  c.fixed = io->scratch;
-  c.tmp = c.fixed + cuda->fixed_bytes + front;
-  c.pieces = c.tmp + cuda->low.tmp_bytes;
-  c.batch_stats = (backward || io->training) && !cuda->low.frozen;
-  for (int i = 0; i < cuda->low.n_vals; i++)
-    if (cuda->low.vals[i].in_port >= 0)
-      c.n = io->in[cuda->low.vals[i].in_port].t[cuda->low.vals[i].in_item].spec.shape[0];
-  for (int i = 0; i < cuda->low.n_vals; i++) {
-    nn_val *v = &cuda->low.vals[i];
-    nnk_map *m = &cuda->data[i];
-    *m = nnc_map(v, c.n);
-    v->wanted = 1;
-    if (v->in_port >= 0) m->p = io->in[v->in_port].t[v->in_item].data;
-    else if (!(m->p = out_data(io->out, v))) {
-      if (v->out_port >= 0 && !v->uses) v->wanted = 0;
-      else m->p = saved ? at(io->saved, v->off_saved) : at(c.fixed + cuda->fixed_bytes, v->off_infer);
-    }
-  }
-  nnc_stem_choose(cuda);
-  return c;
-}
-
-static int check_batch(const nnc_call *c) {
-  int64_t most = c->cuda->low.batch;
-  if (c->n >= 1 && c->n <= most) return SP_OK;
-  return c->ctx->host->fail(c->ctx, SP_E_SHAPE, "a batch of %lld, planned for 1 to %lld", (long long)c->n,
-                            (long long)most);
+void nnc_din(const nnc_call *c, int v, nnc_into *into) {
+  int masked, wanted = nn_write_grad(&c->w, v, &into->add, &masked);
+  into->map = nnc_grad(c, v);
+  into->sign = nnc_data(c, v);
+  into->dx = wanted ? &into->map : NULL;
+  into->mask = masked ? &into->sign : NULL;
 }
 
 /* ---- what is made of the weights at the start of each call ------------------------------------------------------- */
@@ -83,7 +54,7 @@ static int repeat_biases(const nnc_call *c) {
   int n = 0, err = 0;
   for (int i = 0; i < low->n_ops && !err; i++) {
     const nn_xop *op = &low->ops[i];
-    if (!nnc_gemm_repeats(op) || !low->vals[op->out].wanted) continue;
+    if (!nnc_gemm_repeats(op) || !c->w.at[op->out].wanted) continue;
     dst[n] = (float *)(c->fixed + c->cuda->cops[i].off_bias);
     src[n] = nnc_weight(c, op->d.w + 1);
     period[n] = low->vals[op->out].c;
@@ -106,7 +77,7 @@ static int cast_weights(const nnc_call *c, int backward) {
   for (int i = 0; i < low->n_ops && !err; i++) {
     const nn_xop *op = &low->ops[i];
     if (op->x != NN_X_CONV && !(op->x == NN_X_GEMM && nnc_gemm_casts(c, op, backward))) continue;
-    if (!(backward ? low->vals[op->in].need : low->vals[op->out].wanted)) continue;
+    if (!(backward ? c->w.at[op->in].need : c->w.at[op->out].wanted)) continue;
     dst[n] = c->fixed + c->cuda->cops[i].off_cast;
     src[n] = nnc_weight(c, op->d.w);
     count[n] = 1;
@@ -119,39 +90,6 @@ static int cast_weights(const nnc_call *c, int backward) {
   return check(c, (cudaError_t)err, "the weights as bfloat16");
 }
 
-/* ---- forward ----------------------------------------------------------------------------------------------------- */
-int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
-  nnc_call c = begin(ctx, cuda, io, 0, 0);
-  int st = check_batch(&c);
-  cuda->ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
-  if (!cuda->ext) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the device has no extension %s", SP_EXT_CUDA);
-  for (int i = 0; i < cuda->low.n_ops && !st; i++) {
-    const nn_xop *op = &cuda->low.ops[i];
-    if (cuda->cops[i].first) st = nnc_stem_prepare(&c, op);
-    if (st || cuda->low.vals[op->in].unstored) continue;
-    if (op->x == NN_X_GEMM) st = nnc_gemm_prepare(&c, op);
-    else if (op->x == NN_X_CONV) st = nnc_conv_prepare(&c, op);
-  }
-  return st;
-}
-
-int nn_cuda_forward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
-  nn_low *low = &cuda->low;
-  nnc_call c = begin(ctx, cuda, io, io->training && low->training ? 0 : low->infer_bytes, 0);
-  int st = check_batch(&c);
-  if (!st) st = repeat_biases(&c);
-  if (!st) st = cast_weights(&c, 0);
-  for (int i = 0; i < low->n_ops && !st; i++) {
-    const nn_xop *op = &low->ops[i];
-    if (!low->vals[op->out].wanted) continue;
-    if (cuda->cops[i].first && !low->vals[op->in].wanted) st = nnc_stem_forward(&c, op);
-    else if (op->x == NN_X_GEMM) st = nnc_gemm_forward(&c, op);
-    else if (op->x == NN_X_CONV) st = nnc_conv_forward(&c, op);
-    else st = nnc_op_forward(&c, op);
-  }
-  return st;
-}
-
 /* ---- gradients of biases ----------------------------------------------------------------------------------------- */
 static nnk_sum bias_sum(const nnc_call *c, const nn_xop *op) {
   int has = op->d.bias && (op->x == NN_X_GEMM || op->x == NN_X_CONV);
@@ -159,13 +97,13 @@ static nnk_sum bias_sum(const nnc_call *c, const nn_xop *op) {
 }
 
 static float *pieces_of(const nnc_call *c, const nn_xop *op) {
-  return (float *)(c->pieces + nnc_cop(c, op)->off_pieces);
+  return (float *)(c->w.more + nnc_cop(c, op)->off_pieces);
 }
 
 int nnc_mask(nnc_call *c, int v, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask) {
   const nn_xop *made = &c->cuda->low.ops[c->cuda->low.vals[v].producer];
   if (!bias_sum(c, made).p) return nnk_mask(c->stream, dx, dy, mask, 0);
-  return nnk_mask_pieces(c->stream, dx, dy, mask, pieces_of(c, made), &nnc_cop(c, made)->pieces);
+  return nnk_mask_pieces(c->stream, dx, dy, mask, pieces_of(c, made), &c->pieces[nnc_index(c, made)]);
 }
 
 static int add_up(nnc_call *c) {
@@ -184,117 +122,115 @@ int nnc_bias_later(nnc_call *c, int v, nnk_pieces sums) {
   const nn_xop *made = &c->cuda->low.ops[c->cuda->low.vals[v].producer];
   sums.dst = bias_sum(c, made);
   if (!sums.dst.p) return SP_OK;
-  nnc_cop(c, made)->pieces = -1;
+  c->pieces[nnc_index(c, made)] = -1;
   return nnc_add_later(c, &sums);
 }
 
 int nnc_bias_grad(nnc_call *c, const nn_xop *op) {
-  const nnk_map *dy = &c->cuda->grad[op->out];
-  nn_cop *cop = nnc_cop(c, op);
-  nnk_pieces p = {bias_sum(c, op), pieces_of(c, op), dy->c, dy->c, 0};
+  nnk_map dy = nnc_grad(c, op->out);
+  int64_t *pieces = &c->pieces[nnc_index(c, op)];
+  nnk_pieces p = {bias_sum(c, op), pieces_of(c, op), dy.c, dy.c, 0};
   int st = SP_OK;
-  if (!p.dst.p || cop->pieces < 0) return SP_OK;
-  if (!cop->pieces) st = nnc_check(c, op, nnk_bias_pieces(c->stream, dy, pieces_of(c, op), &cop->pieces));
-  p.pieces = cop->pieces;
+  if (!p.dst.p || *pieces < 0) return SP_OK;
+  if (!*pieces) st = nnc_check(c, op, nnk_bias_pieces(c->stream, &dy, pieces_of(c, op), pieces));
+  p.pieces = *pieces;
   return st ? st : nnc_add_later(c, &p);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------------------------- */
-/* Which values need a gradient: those above a trained weight or a wanted input gradient. */
-static void needs(const nnc_call *c) {
-  const sp_io *io = c->io;
-  nn_low *low = &c->cuda->low;
-  for (int i = 0; i < low->n_vals; i++) {
-    nn_val *v = &low->vals[i];
-    nnk_map *g = &c->cuda->grad[i];
-    *g = nnc_map(v, c->n);
-    g->p = at(c->fixed + c->cuda->fixed_bytes, v->off_grad);
-    v->gset = v->need = 0;
-    if (v->in_port < 0) continue;
-    g->p = io->din ? io->din[v->in_port].t[v->in_item].data : NULL;
-    v->need = g->p != NULL;
-    v->gset = v->need && io->din_acc && io->din_acc[v->in_port] && io->din_acc[v->in_port][v->in_item];
-  }
-  for (int i = 0; i < low->n_ops; i++) {
-    const nn_xop *op = &low->ops[i];
-    int need = low->vals[op->in].need || (op->in2 >= 0 && low->vals[op->in2].need);
-    c->cuda->cops[i].pieces = 0;
-    if (op->d.w >= 0)
-      for (int w = 0; w < 2; w++)
-        if (w == 0 || op->d.bias || op->x == NN_X_NORM) need |= nnc_grad_of(c, op->d.w + w).p != NULL;
-    low->vals[op->out].need = need;
-  }
-}
+/* ---- the walk ---------------------------------------------------------------------------------------------------- */
+static void bind(nn_walk *w) { nnc_stem_choose((const nnc_call *)w); }
 
-static int zero(const nnc_call *c, void *p, size_t bytes) {
-  return check(c, cudaMemsetAsync(p, 0, bytes, c->stream), "a gradient of zeros");
-}
-
-static int zero_din(const nnc_call *c) {
+static int start(nn_walk *w, int backward) {
+  const nnc_call *c = (const nnc_call *)w;
   int st = SP_OK;
-  for (int i = 0; i < c->cuda->low.n_vals && !st; i++) {
-    const nn_val *v = &c->cuda->low.vals[i];
-    if (v->in_port >= 0 && v->need && !v->gset) st = zero(c, c->cuda->grad[i].p, nnc_map_bytes(v, c->n));
-  }
-  return st;
+  if (!backward) st = repeat_biases(c);
+  else if (c->w.io->dw_scale) st = check(c, (cudaError_t)nnk_fill(c->stream, nnc_one(c), 1, 1), "a constant");
+  return st ? st : cast_weights(c, backward);
 }
 
-static int zero_dw(const nnc_call *c, const nn_op *op) {
-  int st = SP_OK;
-  for (int w = 0; op->w >= 0 && w < 2 && !st; w++)
-    if (w == 0 || op->bias || op->kind == NN_OP_BATCH_NORM) {
-      nnk_sum g = nnc_grad_of(c, op->w + w);
-      const sp_spec *s = &c->cuda->low.net.weights[op->w + w].spec;
-      size_t n = sizeof(float);
-      for (int i = 0; i < s->ndim; i++) n *= (size_t)s->shape[i];
-      if (g.p && !g.add) st = zero(c, g.p, n);
-    }
-  return st;
+static int forward_op(nn_walk *w, const nn_xop *op) {
+  nnc_call *c = (nnc_call *)w;
+  if (nnc_cop(c, op)->first && !w->at[op->in].wanted) return nnc_stem_forward(c, op);
+  switch (op->x) {
+    case NN_X_GEMM: return nnc_gemm_forward(c, op);
+    case NN_X_CONV: return nnc_conv_forward(c, op);
+    default: return nnc_op_forward(c, op);
+  }
 }
 
-/* The gradient of what op computes, complete and masked by its ReLU; *there 0: there is none. */
-static int arrive(nnc_call *c, const nn_xop *op, int *there) {
-  const nn_val *v = &c->cuda->low.vals[op->out];
-  nnk_map *g = &c->cuda->grad[op->out], from = *g;
-  const nnk_map *mask = op->d.relu && !v->masked ? &c->cuda->data[op->out] : NULL;
-  void *dout = out_data(c->io->dout, v);
-  int err = 0;
-  *there = v->gset || dout;
-  if (!*there) return SP_OK;
-  from.p = dout;
-  if (dout && !v->uses && !mask) {
-    g->p = dout;
-    return SP_OK;
+static int backward_op(nn_walk *w, const nn_xop *op) {
+  nnc_call *c = (nnc_call *)w;
+  if (nnc_cop(c, op)->first) return nnc_stem_backward(c, op);
+  switch (op->x) {
+    case NN_X_GEMM: return nnc_gemm_backward(c, op);
+    case NN_X_CONV: return nnc_conv_backward(c, op);
+    default: return nnc_op_backward(c, op);
   }
-  if (dout && v->gset) err = nnk_copy(c->stream, g, &from, 1);
-  else if (dout && !mask) err = nnk_copy(c->stream, g, &from, 0);
-  if (!err && mask) err = nnc_mask(c, op->out, g, v->gset ? g : &from, mask);
+}
+
+static int arrive(nn_walk *w, const nn_xop *op, const void *dout, int relu) {
+  nnc_call *c = (nnc_call *)w;
+  nnk_map g = nnc_grad(c, op->out), from = g, y = nnc_data(c, op->out);
+  int err = 0, there = w->at[op->out].gset;
+  from.p = (void *)(uintptr_t)dout;
+  if (dout && (there || !relu)) err = nnk_copy(c->stream, &g, &from, there);
+  if (!err && relu) err = nnc_mask(c, op->out, &g, there ? &g : &from, &y);
   return nnc_check(c, op, err);
 }
 
-int nn_cuda_backward(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
-  nn_low *low = &cuda->low;
-  nnc_call c = begin(ctx, cuda, io, low->grad_bytes, 1);
-  int st = check_batch(&c);
-  if (!low->training)
-    return ctx->host->fail(ctx, SP_E_STATE, "backward of a network that was planned without training");
-  needs(&c);
-  if (!st && io->dw_scale) st = check(&c, (cudaError_t)nnk_fill(c.stream, nnc_one(&c), 1, 1), "a constant");
-  if (!st) st = cast_weights(&c, 1);
-  for (int i = low->n_ops - 1; i >= 0 && !st; i--) {
-    const nn_xop *op = &low->ops[i];
-    int there = 0;
-    if (!low->vals[op->out].need || low->vals[op->out].unstored) continue;
-    st = arrive(&c, op, &there);
-    if (st) break;
-    if (!there) {
-      st = zero_dw(&c, &op->d);
-      if (!st && cuda->cops[i].first) st = zero_dw(&c, &cuda->cops[i].first->d);
-    } else if (cuda->cops[i].first) st = nnc_stem_backward(&c, op);
-    else if (op->x == NN_X_GEMM) st = nnc_gemm_backward(&c, op);
-    else if (op->x == NN_X_CONV) st = nnc_conv_backward(&c, op);
-    else st = nnc_op_backward(&c, op);
+static int zero(nn_walk *w, void *p, size_t bytes) {
+  const nnc_call *c = (const nnc_call *)w;
+  return check(c, cudaMemsetAsync(p, 0, bytes, c->stream), "a gradient of zeros");
+}
+
+static int finish(nn_walk *w) { return add_up((nnc_call *)w); }
+
+static const nn_device device = {.bind = bind,
+                                 .start = start,
+                                 .finish = finish,
+                                 .forward = forward_op,
+                                 .backward = backward_op,
+                                 .arrive = arrive,
+                                 .zero = zero};
+
+static nnc_call call_of(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io, nn_at *at) {
+  char *fixed = io->scratch;
+  return (nnc_call){.w = {.ctx = ctx, .io = io, .low = &cuda->low, .at = at, .values = fixed + cuda->fixed_bytes},
+                    .cuda = cuda,
+                    .stream = ctx->stream,
+                    .fixed = fixed};
+}
+
+int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
+  nn_at at[cuda->low.n_vals];
+  nnc_call c = call_of(ctx, cuda, io, at);
+  int st;
+  nn_walk_bind(&c.w, &device, 0);
+  c.w.tmp = c.w.values;
+  cuda->ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
+  if (!cuda->ext) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the device has no extension %s", SP_EXT_CUDA);
+  st = nn_walk_batch(&c.w);
+  for (int i = 0; i < cuda->low.n_ops && !st; i++) {
+    const nn_xop *op = &cuda->low.ops[i];
+    if (cuda->cops[i].first) st = nnc_stem_prepare(&c, op);
+    if (st || cuda->low.vals[op->in].unstored) continue;
+    if (op->x == NN_X_GEMM) st = nnc_gemm_prepare(&c, op);
+    else if (op->x == NN_X_CONV) st = nnc_conv_prepare(&c, op);
   }
-  if (!st) st = add_up(&c);
-  return st ? st : zero_din(&c);
+  return st;
+}
+
+int nn_cuda_forward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io) {
+  nn_at at[cuda->low.n_vals];
+  nnc_call c = call_of(ctx, cuda, io, at);
+  return nn_forward(&c.w, &device);
+}
+
+int nn_cuda_backward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io) {
+  nn_at at[cuda->low.n_vals];
+  int64_t pieces[cuda->low.n_ops];
+  nnc_call c = call_of(ctx, cuda, io, at);
+  memset(pieces, 0, sizeof pieces);
+  c.pieces = pieces;
+  return nn_backward(&c.w, &device);
 }

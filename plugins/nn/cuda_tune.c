@@ -55,8 +55,8 @@ double nnc_measure(const nnc_call *c, int (*fn)(void *arg), void *arg) {
 int nnc_no_choice(const nnc_call *c, const char *words, const char *key) {
   cudaError_t rc = cudaStreamQuery(c->stream);
   if (rc == cudaSuccess || rc == cudaErrorNotReady)
-    return c->ctx->host->fail(c->ctx, SP_E_UNSUPPORTED, "%s %s", words, key);
-  return c->ctx->host->fail(c->ctx, SP_E_DEVICE, "%s: %s", key, cudaGetErrorString(rc));
+    return c->w.ctx->host->fail(c->w.ctx, SP_E_UNSUPPORTED, "%s %s", words, key);
+  return c->w.ctx->host->fail(c->w.ctx, SP_E_DEVICE, "%s: %s", key, cudaGetErrorString(rc));
 }
 
 void nnc_hex(char *text, const void *bytes, size_t n) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * dnnl_conv.c - oneDNN 2 and 3: primitives of one sample, memory objects per thread, scratchpads lent by the caller. */
+ * dnnl_conv.c - oneDNN 2 and 3: primitives of one sample, which any number of calls may run at a time.
+ *
+ * Memory objects and streams say what one call works on, so they are made for it: that takes a microsecond. */
 #include "dnnl_conv.h"
 
 #include <dnnl.h>
@@ -19,17 +21,13 @@ typedef struct part {
   dnnl_primitive_t prim;
   md_ref md[ARGS];
   int arg[ARGS];
-  dnnl_memory_t *mem; /* [workers][ARGS] */
   dnnl_primitive_t reorder;
 } part;
 
 struct nn_conv {
   dnnl_engine_t engine;
-  dnnl_stream_t *streams;
-  int workers;
   part parts[3];
   md_ref plain;
-  dnnl_memory_t plain_mem, packed_mem[3];
   dnnl_memory_desc_t plain_md;
 };
 
@@ -134,23 +132,11 @@ const char *nn_conv_new(nn_conv **conv, const nn_conv_shape *shape) {
   return NULL;
 }
 
-static const char *compile(nn_conv *c, int which, int workers) {
+static const char *compile(nn_conv *c, int which) {
   part *p = &c->parts[which];
   dnnl_primitive_desc_t rd;
   md_ref from = which == NN_CONV_WEIGHTS ? p->md[1] : c->plain, to = which == NN_CONV_WEIGHTS ? c->plain : p->md[1];
   dnnl_status_t st;
-  if (!c->streams) {
-    c->streams = calloc((size_t)workers, sizeof *c->streams);
-    if (!c->streams) return "out of memory";
-    c->workers = workers;
-    for (int i = 0; i < workers; i++) TRY(dnnl_stream_create(&c->streams[i], c->engine, dnnl_stream_default_flags));
-    TRY(dnnl_memory_create(&c->plain_mem, c->plain, c->engine, NULL));
-  }
-  p->mem = calloc((size_t)workers * ARGS, sizeof(dnnl_memory_t));
-  if (!p->mem) return "out of memory";
-  for (int i = 0; i < workers; i++)
-    for (int j = 0; j < ARGS; j++) TRY(dnnl_memory_create(&p->mem[i * ARGS + j], p->md[j], c->engine, NULL));
-  TRY(dnnl_memory_create(&c->packed_mem[which], p->md[1], c->engine, NULL));
   TRY(dnnl_reorder_primitive_desc_create(&rd, from, c->engine, to, c->engine, NULL));
   st = dnnl_primitive_create(&p->reorder, rd);
   dnnl_primitive_desc_destroy(rd);
@@ -159,12 +145,12 @@ static const char *compile(nn_conv *c, int which, int workers) {
   return NULL;
 }
 
-const char *nn_conv_prepare(nn_conv *c, int which, int workers) {
+const char *nn_conv_prepare(nn_conv *c, int which) {
   int team = omp_get_max_threads();
   const char *err;
   if (c->parts[which].prim) return NULL;
   omp_set_num_threads(1);
-  err = compile(c, which, workers);
+  err = compile(c, which);
   omp_set_num_threads(team);
   return err;
 }
@@ -173,20 +159,11 @@ void nn_conv_free(nn_conv *c) {
   if (!c) return;
   for (int i = 0; i < 3; i++) {
     part *p = &c->parts[i];
-    if (p->mem)
-      for (int j = 0; j < c->workers * ARGS; j++)
-        if (p->mem[j]) dnnl_memory_destroy(p->mem[j]);
-    free(p->mem);
-    if (c->packed_mem[i]) dnnl_memory_destroy(c->packed_mem[i]);
     if (p->reorder) dnnl_primitive_destroy(p->reorder);
     if (p->prim) dnnl_primitive_destroy(p->prim);
     if (p->pd) dnnl_primitive_desc_destroy(p->pd);
   }
-  if (c->plain_mem) dnnl_memory_destroy(c->plain_mem);
   if (c->plain) MD_DROP(c->plain_md);
-  for (int i = 0; i < c->workers; i++)
-    if (c->streams[i]) dnnl_stream_destroy(c->streams[i]);
-  free(c->streams);
   if (c->engine) dnnl_engine_destroy(c->engine);
   free(c);
 }
@@ -194,37 +171,43 @@ void nn_conv_free(nn_conv *c) {
 size_t nn_conv_packed_bytes(const nn_conv *c, int which) { return dnnl_memory_desc_get_size(c->parts[which].md[1]); }
 size_t nn_conv_scratch_bytes(const nn_conv *c, int which) { return dnnl_memory_desc_get_size(c->parts[which].md[3]); }
 
-static const char *reorder(nn_conv *c, int which, void *from, void *to) {
-  dnnl_memory_t a = which == NN_CONV_WEIGHTS ? c->packed_mem[which] : c->plain_mem;
-  dnnl_memory_t b = which == NN_CONV_WEIGHTS ? c->plain_mem : c->packed_mem[which];
-  dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
-  omp_set_num_threads(1);
-  TRY(dnnl_memory_set_data_handle(a, from));
-  TRY(dnnl_memory_set_data_handle(b, to));
-  TRY(dnnl_primitive_execute(c->parts[which].reorder, c->streams[0], 2, args));
-  return NULL;
-}
-
-const char *nn_conv_pack(nn_conv *c, int which, const float *weights, void *packed) {
-  return reorder(c, which, (void *)(uintptr_t)weights, packed);
-}
-
-const char *nn_conv_unpack(nn_conv *c, const void *packed, float *weights) {
-  return reorder(c, NN_CONV_WEIGHTS, (void *)(uintptr_t)packed, weights);
-}
-
-const char *nn_conv_run(nn_conv *c, int which, int worker, void *src, void *packed, void *dst, void *scratch) {
-  part *p = &c->parts[which];
-  dnnl_memory_t *mem = p->mem + worker * ARGS;
-  void *data[ARGS] = {src, packed, dst, scratch};
+/* Runs a primitive on the caller's thread alone, over objects of its own. */
+static const char *execute(dnnl_engine_t engine, dnnl_primitive_t prim, int n, const int *arg, const md_ref *md,
+                           void *const *data) {
   dnnl_exec_arg_t args[ARGS];
+  dnnl_stream_t stream;
+  dnnl_status_t st = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
+  int made = 0;
+  if (st) return words(st);
   omp_set_num_threads(1);
-  for (int i = 0; i < ARGS; i++) {
-    TRY(dnnl_memory_set_data_handle(mem[i], data[i]));
-    args[i] = (dnnl_exec_arg_t){p->arg[i], mem[i]};
+  for (; made < n && !st; made += !st) {
+    args[made].arg = arg[made];
+    st = dnnl_memory_create(&args[made].memory, md[made], engine, data[made]);
   }
-  TRY(dnnl_primitive_execute(p->prim, c->streams[worker], ARGS, args));
-  return NULL;
+  if (!st) st = dnnl_primitive_execute(prim, stream, n, args);
+  while (made > 0) dnnl_memory_destroy(args[--made].memory);
+  dnnl_stream_destroy(stream);
+  return st ? words(st) : NULL;
+}
+
+const char *nn_conv_pack(const nn_conv *c, int which, const float *weights, void *packed) {
+  static const int arg[2] = {DNNL_ARG_FROM, DNNL_ARG_TO};
+  md_ref md[2] = {c->plain, c->parts[which].md[1]};
+  void *data[2] = {(void *)(uintptr_t)weights, packed};
+  return execute(c->engine, c->parts[which].reorder, 2, arg, md, data);
+}
+
+const char *nn_conv_unpack(const nn_conv *c, const void *packed, float *weights) {
+  static const int arg[2] = {DNNL_ARG_FROM, DNNL_ARG_TO};
+  md_ref md[2] = {c->parts[NN_CONV_WEIGHTS].md[1], c->plain};
+  void *data[2] = {(void *)(uintptr_t)packed, weights};
+  return execute(c->engine, c->parts[NN_CONV_WEIGHTS].reorder, 2, arg, md, data);
+}
+
+const char *nn_conv_run(const nn_conv *c, int which, void *src, void *packed, void *dst, void *scratch) {
+  const part *p = &c->parts[which];
+  void *data[ARGS] = {src, packed, dst, scratch};
+  return execute(c->engine, p->prim, ARGS, p->arg, p->md, data);
 }
 
 int nn_gemm(int ta, int tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,

@@ -22,19 +22,20 @@ enum nn_conv_part { NN_CONV_FWD = 0, NN_CONV_DATA = 1, NN_CONV_WEIGHTS = 2 };
 
 /* All return NULL, or words that say what failed. */
 const char *nn_conv_new(nn_conv **conv, const nn_conv_shape *shape);
-/* Compiles a part for use by `workers` threads; does nothing when that was done before. */
-const char *nn_conv_prepare(nn_conv *conv, int part, int workers);
+/* Compiles a part; does nothing when that was done before. */
+const char *nn_conv_prepare(nn_conv *conv, int part);
 void nn_conv_free(nn_conv *conv);
 
 /* Of the weights (WEIGHTS: of their gradient) as oneDNN wants them. */
 size_t nn_conv_packed_bytes(const nn_conv *conv, int part);
 size_t nn_conv_scratch_bytes(const nn_conv *conv, int part); /* of one call */
-/* Row-major [o][c][kh][kw] to the packed form of FWD or DATA. */
-const char *nn_conv_pack(nn_conv *conv, int part, const float *weights, void *packed);
+/* From here on the convolution is only read, so calls may overlap.
+ * Row-major [o][c][kh][kw] to the packed form of FWD or DATA. */
+const char *nn_conv_pack(const nn_conv *conv, int part, const float *weights, void *packed);
 /* The packed gradient back to row-major. */
-const char *nn_conv_unpack(nn_conv *conv, const void *packed, float *weights);
+const char *nn_conv_unpack(const nn_conv *conv, const void *packed, float *weights);
 /* FWD: dst = src * packed. DATA: src = dst * packed. WEIGHTS: packed = src, dst. */
-const char *nn_conv_run(nn_conv *conv, int part, int worker, void *src, void *packed, void *dst, void *scratch);
+const char *nn_conv_run(const nn_conv *conv, int part, void *src, void *packed, void *dst, void *scratch);
 
 /* c[m][n] = alpha op(a) op(b) + beta c, row-major; op transposes where ta, tb. Not 0: refused. */
 int nn_gemm(int ta, int tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,

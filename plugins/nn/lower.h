@@ -22,9 +22,6 @@ typedef struct nn_val {
   int unstored;                             /* CUDA: neither it nor its gradient is ever in memory */
   size_t off_infer, off_saved, off_grad;
   int32_t *yo, *xo; /* CPU: place of pixel y, x is yo[y] + xo[x] */
-  /* of the call in progress */
-  float *data, *grad; /* CPU */
-  int gset, need, wanted;
 } nn_val;
 
 enum nn_exec { NN_X_GEMM, NN_X_CONV, NN_X_NARROW, NN_X_NORM, NN_X_POOL, NN_X_RELU, NN_X_ADD, NN_X_CONCAT, NN_X_COPY };

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ * walk.c - one forward or backward of a planned network, whatever the device. */
+#include "walk.h"
+
+int nn_walk_fail(const nn_walk *w, const nn_xop *op, int status, const char *words) {
+  return w->ctx->host->fail(w->ctx, status, "%s (op %d): %s", nn_kind_name(op->d.kind), (int)(op - w->low->ops), words);
+}
+
+int nn_walk_batch(const nn_walk *w) {
+  if (w->n >= 1 && w->n <= w->low->batch) return SP_OK;
+  return w->ctx->host->fail(w->ctx, SP_E_SHAPE, "a batch of %lld, planned for 1 to %lld", (long long)w->n,
+                            (long long)w->low->batch);
+}
+
+/* ---- where things lie -------------------------------------------------------------------------------------------- */
+static void *out_data(const sp_list *list, const nn_val *v) {
+  if (v->out_port < 0 || !list || (uint32_t)v->out_item >= list[v->out_port].n) return NULL;
+  return list[v->out_port].t[v->out_item].data;
+}
+
+static const sp_tensor *input(const nn_walk *w, const nn_val *v) { return &w->io->in[v->in_port].t[v->in_item]; }
+
+void nn_walk_bind(nn_walk *w, const nn_device *device, int backward) {
+  const nn_low *low = w->low;
+  int training = backward || w->io->training, saved = backward || (training && low->training);
+  w->n = low->batch;
+  w->batch_stats = training && !low->frozen;
+  w->tmp = w->values + (backward ? low->grad_bytes : saved ? 0 : low->infer_bytes);
+  w->more = w->tmp + low->tmp_bytes;
+  for (int i = 0; i < low->n_vals; i++) {
+    const nn_val *v = &low->vals[i];
+    nn_at *at = &w->at[i];
+    *at = (nn_at){.wanted = 1};
+    if (v->in_port >= 0) {
+      at->data = input(w, v)->data;
+      w->n = input(w, v)->spec.shape[0];
+      continue;
+    }
+    at->data = out_data(w->io->out, v);
+    if (at->data) continue;
+    if (v->out_port >= 0 && !v->uses) at->wanted = 0;
+    else at->data = saved ? (char *)w->io->saved + v->off_saved : w->values + v->off_infer;
+  }
+  if (device->bind) device->bind(w);
+}
+
+float *nn_dweight(const nn_walk *w, int i, int *add) {
+  *add = w->io->dw_scale || w->io->dw_acc;
+  if (w->low->frozen) return NULL;
+  if (w->io->dw_scale) return nn_weight_of(w, i);
+  return w->io->dweights ? w->io->dweights[i].data : NULL;
+}
+
+int nn_write_grad(const nn_walk *w, int v, int *add, int *masked) {
+  nn_at *at = &w->at[v];
+  *add = at->gset;
+  *masked = w->low->vals[v].masked;
+  at->gset = at->need;
+  return at->need;
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+int nn_forward(nn_walk *w, const nn_device *device) {
+  const nn_low *low = w->low;
+  int st;
+  nn_walk_bind(w, device, 0);
+  st = nn_walk_batch(w);
+  if (!st && device->start) st = device->start(w, 0);
+  for (int i = 0; i < low->n_ops && !st; i++)
+    if (w->at[low->ops[i].out].wanted) st = device->forward(w, &low->ops[i]);
+  return st;
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+/* Has the op a trained weight w (of two) whose gradient is asked for? */
+static int has_weight(const nn_op *op, int w) {
+  return op->w >= 0 && (w == 0 || op->bias || op->kind == NN_OP_BATCH_NORM);
+}
+
+static void bind_grad(nn_walk *w, int i) {
+  const nn_val *v = &w->low->vals[i];
+  const sp_io *io = w->io;
+  nn_at *at = &w->at[i];
+  at->grad = w->values + v->off_grad;
+  if (v->in_port < 0) return;
+  at->grad = io->din ? io->din[v->in_port].t[v->in_item].data : NULL;
+  at->need = at->grad != NULL;
+  at->gset = at->need && io->din_acc && io->din_acc[v->in_port] && io->din_acc[v->in_port][v->in_item];
+}
+
+/* Which values need a gradient: those above a trained weight or a wanted input gradient. */
+static void needs(nn_walk *w) {
+  const nn_low *low = w->low;
+  int add;
+  for (int i = 0; i < low->n_vals; i++) bind_grad(w, i);
+  for (int i = 0; i < low->n_ops; i++) {
+    const nn_xop *op = &low->ops[i];
+    int need = w->at[op->in].need || (op->in2 >= 0 && w->at[op->in2].need);
+    for (int j = 0; j < 2; j++)
+      if (has_weight(&op->d, j)) need |= nn_dweight(w, op->d.w + j, &add) != NULL;
+    w->at[op->out].need = need != 0;
+  }
+}
+
+static int zero_dweights(nn_walk *w, const nn_device *device, const nn_op *op) {
+  int st = SP_OK, add;
+  for (int j = 0; j < 2 && !st; j++) {
+    float *p = has_weight(op, j) ? nn_dweight(w, op->w + j, &add) : NULL;
+    size_t bytes = sizeof *p;
+    if (!p || add) continue;
+    for (int i = 0; i < w->low->net.weights[op->w + j].spec.ndim; i++)
+      bytes *= (size_t)w->low->net.weights[op->w + j].spec.shape[i];
+    st = device->zero(w, p, bytes);
+  }
+  return st;
+}
+
+/* No gradient came to what op computes, nor, where it alone reads a value that is not stored, to that. */
+static int nothing_came(nn_walk *w, const nn_device *device, const nn_xop *op) {
+  const nn_val *in = &w->low->vals[op->in];
+  int st = zero_dweights(w, device, &op->d);
+  return st || !in->unstored ? st : zero_dweights(w, device, &w->low->ops[in->producer].d);
+}
+
+/* The gradient of what op computes, complete and masked by its ReLU; *there 0: there is none. */
+static int arrive(nn_walk *w, const nn_device *device, const nn_xop *op, int *there) {
+  const nn_val *v = &w->low->vals[op->out];
+  nn_at *at = &w->at[op->out];
+  int relu = op->d.relu && !v->masked;
+  void *dout = out_data(w->io->dout, v);
+  *there = at->gset || dout;
+  if (dout && !v->uses && !relu) at->grad = dout;
+  else if (*there && (dout || relu)) return device->arrive(w, op, dout, relu);
+  return SP_OK;
+}
+
+static int zero_din(nn_walk *w, const nn_device *device) {
+  int st = SP_OK;
+  for (int i = 0; i < w->low->n_vals && !st; i++) {
+    const nn_val *v = &w->low->vals[i];
+    if (v->in_port >= 0 && w->at[i].need && !w->at[i].gset)
+      st = device->zero(w, w->at[i].grad, (size_t)(w->n * v->px * v->c) * sizeof(float));
+  }
+  return st;
+}
+
+int nn_backward(nn_walk *w, const nn_device *device) {
+  const nn_low *low = w->low;
+  int st;
+  if (!low->training)
+    return w->ctx->host->fail(w->ctx, SP_E_STATE, "backward of a network that was planned without training");
+  nn_walk_bind(w, device, 1);
+  needs(w);
+  st = nn_walk_batch(w);
+  if (!st && device->start) st = device->start(w, 1);
+  for (int i = low->n_ops - 1; i >= 0 && !st; i--) {
+    const nn_xop *op = &low->ops[i];
+    int there;
+    if (!w->at[op->out].need || low->vals[op->out].unstored) continue;
+    st = arrive(w, device, op, &there);
+    if (!st) st = there ? device->backward(w, op) : nothing_came(w, device, op);
+  }
+  if (!st && device->finish) st = device->finish(w);
+  return st ? st : zero_din(w, device);
+}
