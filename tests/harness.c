@@ -136,11 +136,18 @@ void spt_free(spt *t) {
   free(t->din);
   free(t->out);
   free(t->dout);
-  if (t->inst) sp_inst_free(t->inst);
+  if (t->inst && !t->shared) sp_inst_free(t->inst);
   if (t->team) sp_team_free(t->team);
   if (t->reg) sp_registry_free(t->reg);
   spt_release_device(t->solo);
   free(t);
+}
+
+void spt_share(spt *t, spt *of) {
+  if (!t->shared) sp_inst_free(t->inst);
+  t->inst = of->inst;
+  t->shared = 1;
+  of->host.observe = NULL; /* one place for the seconds of all */
 }
 
 static sp_spec row_major(const sp_spec *s) {

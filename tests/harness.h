@@ -70,6 +70,11 @@ void spt_set_acc(spt *t, int din_acc, int dw_acc); /* add to what is there */
 /* SPT_OUT (of an OPTIONAL port), SPT_DIN, SPT_DOUT, SPT_DWEIGHT: data NULL if not */
 void spt_want(spt *t, int what, int port, int item, int wanted);
 
+/* From now on calls of t go to the instance of `of`, with t's own buffers: two calls of one instance, which may overlap
+ * where its type is SP_STAGE_REENTRANT, each on a thread of its own. Both are planned and prepared alike; `of` lives
+ * longer. */
+void spt_share(spt *t, spt *of);
+
 /* How calls run on a device with SP_DEVICE_CAPTURE. CAPTURE: each is captured, and its graph launched. REPLAY: the graph
  * of the latest captured forward() or backward() is launched again, with the values that are in the buffers now; batch
  * and what is wanted must be as they were then. */

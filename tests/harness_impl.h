@@ -45,6 +45,7 @@ struct spt {
   sp_stage_host host;
   double seconds; /* of the latest call */
   sp_inst *inst;
+  int shared; /* inst is another's */
   const sp_stage_type *type;
   int n_in, n_out;
   spt_port *in, *out, *din, *dout, weight, dweight;

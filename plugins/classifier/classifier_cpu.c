@@ -16,7 +16,7 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
 
 static const sp_stage_type classifier_type = {
     .size = sizeof(sp_stage_type),
-    .flags = SP_STAGE_INPLACE_SGD,
+    .flags = SP_STAGE_REENTRANT | SP_STAGE_INPLACE_SGD,
     .name = "classifier",
     .device = "cpu",
     .doc = CLASSIFIER_DOC,
