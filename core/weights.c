@@ -34,12 +34,10 @@ bool sp_node_has_dw(const sp_node *n, size_t i) {
 int sp_node_storage(sp_node *n, sp_err *err) {
   sp_graph *g = n->g;
   if (!n->n_weights) return SP_OK;
-  if (!n->w) {
-    n->w = sp_graph_zalloc(g, n->n_weights, sizeof *n->w, "weights", err);
-    n->dw = sp_graph_zalloc(g, n->n_weights, sizeof *n->dw, "weights", err);
-    n->loaded = sp_graph_zalloc(g, n->n_weights, sizeof *n->loaded, "weights", err);
-    if (!n->w || !n->dw || !n->loaded) return err->status;
-  }
+  if (!n->w && !(n->w = sp_graph_zalloc(g, n->n_weights, sizeof *n->w, "weights", err))) return err->status;
+  if (!n->dw && !(n->dw = sp_graph_zalloc(g, n->n_weights, sizeof *n->dw, "weights", err))) return err->status;
+  if (!n->loaded && !(n->loaded = sp_graph_zalloc(g, n->n_weights, sizeof *n->loaded, "weights", err)))
+    return err->status;
   for (size_t i = 0; i < n->n_weights; i++) {
     const sp_spec *s = &n->weights[i].spec;
     n->w[i].spec = n->dw[i].spec = *s;
