@@ -143,7 +143,7 @@ local run = {}
 ---@param step integer
 ---@param m spcore.metrics
 function run:step(step, m) end
----Saves the weights now instead of at the end.
+---Saves the weights as they are now, as often as it is called; finish saves once more.
 function run:save() end
 ---Saves, and prints the last line.
 ---@param text? string

@@ -113,7 +113,7 @@ local function new(t)
   if not metrics then core.fail(why) end
   print_header(settings, dir)
   return setmetatable({
-    dir = dir, settings = settings, graph = t.graph, metrics = metrics, began = sys.now(), seen = 0,
+    dir = dir, settings = settings, graph = t.graph, metrics = metrics, began = sys.now(), seen = 0, unsaved = false,
     save_weights = t.weights ~= false,
     bar = progress.new { total = t.steps, every = t.every },
   }, run)
@@ -175,7 +175,7 @@ function run:step(step, m)
   end
   line.time = m.time - self.began
   write_line(self, line)
-  self.seen = self.seen + 1
+  self.seen, self.unsaved = self.seen + 1, true
   self.bar:step(function()
     local parts = {}
     if m.loss then parts[1] = ("loss %.4f"):format(m.loss) end
@@ -189,21 +189,27 @@ function run:step(step, m)
   end)
 end
 
--- Saves the weights, if they are wanted and were not saved. A full disk, or a folder that is gone, does not cost what
--- was learned: then they go into a new temporary folder, and the error says where.
-function run:save()
-  if not self.save_weights then return end
-  self.save_weights = false
+-- Returns nothing, or why the folder does not have the weights. A full disk, or a folder that is gone, does not cost what
+-- was learned: then they go into a new temporary folder, whose file is the second value.
+local function save(self)
+  self.unsaved = false -- also where it fails: __close does not try the same again
   local ok, why = pcall(self.graph.save, self.graph, self.dir .. "/weights.safetensors")
   if ok then return end
   why = tostring(why)
   local dir = sys.mkdtemp()
   local path = dir and dir .. "/weights.safetensors"
   if path and pcall(self.graph.save, self.graph, path) then
-    error(("%s; the weights are in %s instead"):format(why, path), 0)
+    return ("%s; the weights are in %s instead"):format(why, path), path
   end
   if dir then os.remove(dir) end
-  error(why, 0)
+  return why
+end
+
+-- Saves the weights as they are now, as often as it is called: the file is replaced whole, so the last ones are there.
+function run:save()
+  if self.finished then core.fail "run:save was called after run:finish" end
+  local why = save(self)
+  if why then error(why, 0) end
 end
 
 -- A run in a variable marked <close> that ends without finish(), by an error, still saves what it has learned.
@@ -212,16 +218,19 @@ function run:__close(why)
   self.finished = true
   self.bar:close()
   self.metrics:close()
-  if why ~= nil and self.seen > 0 then pcall(self.save, self) end
+  if why == nil or not self.save_weights or not self.unsaved then return end
+  local not_saved, elsewhere = save(self)
+  if elsewhere then core.log("error", not_saved) end
 end
 
--- Saves the weights and closes the folder. The last line, printed also with --quiet, names the folder; `words` follow.
+-- Saves the weights and closes the folder. The last line, printed also with --quiet, names the folder; `text` follows.
 function run:finish(text)
   if self.finished then core.fail("run:finish was called before") end
   self.finished = true
   self.bar:close()
   self.metrics:close()
-  self:save()
+  local why = self.save_weights and save(self)
+  if why then error(why, 0) end
   local timings = self.graph:timings()
   if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
   if core.interrupted() then text = ("stopped after %d steps%s"):format(self.seen, text and ", " .. text or "") end
