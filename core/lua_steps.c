@@ -98,13 +98,14 @@ void sp_lua_close_sums(sp_lua_graph *lg) {
   lg->sums_path = NULL;
 }
 
-/* g:checksums(path): from now on each step writes a line {"step":0,"hashes":{"encoder.features":"0123456789abcdef"}} */
+/* g:checksums(path): from now on each step writes a line {"step":0,"hashes":{"encoder.features":"0123456789abcdef"}} into
+ * a new file: what is there already is another run's. */
 static int steps_checksums(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *path = luaL_checkstring(L, 2);
   sp_lua_close_sums(lg);
   lg->sums_path = sp_strdup(path);
-  lg->sums = lg->sums_path ? fopen(path, "w") : NULL;
+  lg->sums = lg->sums_path ? fopen(path, "wxe") : NULL;
   if (!lg->sums) return sp_lua_fail(L, "%s: %s", path, strerror(errno));
   return 0;
 }

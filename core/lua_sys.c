@@ -2,6 +2,7 @@
  * lua_sys.c - "spcore.sys": what the friendly half asks of the system. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,11 +42,56 @@ static int sys_mkdtemp(lua_State *L) {
   return 1;
 }
 
+static int close_file(lua_State *L) {
+  luaL_Stream *s = lua_touserdata(L, 1);
+  return luaL_fileresult(L, fclose(s->f) == 0, NULL);
+}
+
+/* create(path) -> a new file for writing, such as io.open gives | nil, message, "exists" | "missing" | "other". What is
+ * there already stays as it is, also a link that leads nowhere; one of two callers makes the file. */
+static int sys_create(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  luaL_Stream *s = lua_newuserdatauv(L, sizeof *s, 0);
+  s->closef = NULL; /* closed, until it is open */
+  luaL_setmetatable(L, LUA_FILEHANDLE);
+  s->f = fopen(path, "wxe");
+  if (!s->f) return failed(L, path, errno);
+  s->closef = close_file;
+  return 1;
+}
+
+/* lock(file) -> true | nil, message. Until the file is closed, however the process ends. The lock is the open file's, not
+ * the process's: closing another handle of the same file leaves it. */
+static int sys_lock(lua_State *L) {
+  luaL_Stream *s = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  if (!s->closef) return luaL_argerror(L, 1, "the file is closed");
+  if (fcntl(fileno(s->f), F_OFD_SETLK, &whole) != 0) return failed(L, "lock", errno);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* locked(path) -> whether somebody holds that lock on it; false also where nobody can tell */
+static int sys_locked(lua_State *L) {
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  int fd = open(luaL_checkstring(L, 1), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  lua_pushboolean(L, fd >= 0 && fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK);
+  if (fd >= 0) close(fd);
+  return 1;
+}
+
 /* kind(path) -> "file", "dir", "other" or nil */
 static int sys_kind(lua_State *L) {
   struct stat st;
   if (stat(luaL_checkstring(L, 1), &st) != 0) lua_pushnil(L);
   else lua_pushstring(L, S_ISREG(st.st_mode) ? "file" : S_ISDIR(st.st_mode) ? "dir" : "other");
+  return 1;
+}
+
+/* there(path) -> whether anything has that name, also a link that leads nowhere */
+static int sys_there(lua_State *L) {
+  struct stat st;
+  lua_pushboolean(L, lstat(luaL_checkstring(L, 1), &st) == 0);
   return 1;
 }
 
@@ -118,10 +164,10 @@ static int sys_erase(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-    {"mkdir", sys_mkdir},       {"kind", sys_kind},   {"list", sys_list},
-    {"isatty", sys_isatty},     {"width", sys_width}, {"now", sys_now},
-    {"realpath", sys_realpath}, {"draw", sys_draw},   {"erase", sys_erase},
-    {"mkdtemp", sys_mkdtemp},   {NULL, NULL},
+    {"mkdir", sys_mkdir},       {"mkdtemp", sys_mkdtemp}, {"create", sys_create}, {"lock", sys_lock},
+    {"locked", sys_locked},     {"kind", sys_kind},       {"there", sys_there},   {"list", sys_list},
+    {"realpath", sys_realpath}, {"isatty", sys_isatty},   {"width", sys_width},   {"now", sys_now},
+    {"draw", sys_draw},         {"erase", sys_erase},     {NULL, NULL},
 };
 
 int sp_lua_open_sys(lua_State *L) {

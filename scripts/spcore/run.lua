@@ -15,6 +15,16 @@ run.__name = "run"
 
 -- ---- the folder ----
 
+-- What a folder holds that holds a run.
+local held = { "settings.json", "metrics.jsonl", "weights.safetensors", "checksums.jsonl" }
+
+local function refuse(dir)
+  if sys.locked(dir .. "/settings.json") then
+    core.fail(("--out: %s is written by another run, which is under way; name another folder"):format(dir))
+  end
+  core.fail(("--out: %s holds a run already; name another folder or remove it"):format(dir))
+end
+
 -- A folder asked for may be there, but must not hold a run: nothing is overwritten.
 local function given_folder(path)
   path = path:gsub("(.)/+$", "%1")
@@ -23,10 +33,8 @@ local function given_folder(path)
   if ok then return path end
   if kind ~= "exists" then core.fail("--out: " .. why) end
   if sys.kind(path) ~= "dir" then core.fail(("--out: %s is not a folder"):format(path)) end
-  for _, file in ipairs { "settings.json", "metrics.jsonl", "weights.safetensors" } do
-    if sys.kind(path .. "/" .. file) then
-      core.fail(("--out: %s holds a run already; name another folder or remove it"):format(path))
-    end
+  for _, file in ipairs(held) do
+    if sys.there(path .. "/" .. file) then refuse(path) end
   end
   return path
 end
@@ -41,6 +49,20 @@ local function next_folder(name)
     if ok then return path end
     if kind ~= "exists" then core.fail(why) end
   end
+end
+
+-- Of two runs that begin at once the one that makes settings.json has the folder. It stays open and locked while the run
+-- is under way, which is what the other is told; where a file system knows no locks, it is told less.
+local function claim(dir, text)
+  local file, why, kind = sys.create(dir .. "/settings.json")
+  if kind == "exists" then refuse(dir) end
+  if not file then core.fail(why) end
+  sys.lock(file)
+  local ok
+  ok, why = file:write(text, "\n")
+  if ok then ok, why = file:flush() end
+  if not ok then core.fail(("%s/settings.json: %s"):format(dir, why)) end
+  return file
 end
 
 -- ---- settings ----
@@ -107,14 +129,14 @@ local function new(t)
   local name = t.name or core.env().script:match("[^/]*$"):gsub("%.lua$", "")
   local out = rawget(opt, "out") or ""
   local dir = out ~= "" and given_folder(out) or next_folder(name)
-  files.write(dir .. "/settings.json", json.encode(settings, true) .. "\n")
+  local lock = claim(dir, json.encode(settings, true))
   if settings.checksums then t.graph:checksums(dir .. "/checksums.jsonl") end
-  local metrics, why = io.open(dir .. "/metrics.jsonl", "w")
+  local metrics, why = sys.create(dir .. "/metrics.jsonl")
   if not metrics then core.fail(why) end
   print_header(settings, dir)
   return setmetatable({
-    dir = dir, settings = settings, graph = t.graph, metrics = metrics, began = sys.now(), seen = 0, unsaved = false,
-    save_weights = t.weights ~= false,
+    dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, began = sys.now(), seen = 0,
+    unsaved = false, save_weights = t.weights ~= false,
     bar = progress.new { total = t.steps, every = t.every },
   }, run)
 end
@@ -189,8 +211,8 @@ function run:step(step, m)
   end)
 end
 
--- Returns nothing, or why the folder does not have the weights. A full disk, or a folder that is gone, does not cost what
--- was learned: then they go into a new temporary folder, whose file is the second value.
+-- Returns nothing, or why the folder does not have the weights. A full disk, or a folder that is gone, does not cost
+-- what was learned: then they go into a new temporary folder, whose file is the second value.
 local function save(self)
   self.unsaved = false -- also where it fails: __close does not try the same again
   local ok, why = pcall(self.graph.save, self.graph, self.dir .. "/weights.safetensors")
@@ -218,9 +240,11 @@ function run:__close(why)
   self.finished = true
   self.bar:close()
   self.metrics:close()
-  if why == nil or not self.save_weights or not self.unsaved then return end
-  local not_saved, elsewhere = save(self)
-  if elsewhere then core.log("error", not_saved) end
+  if why ~= nil and self.save_weights and self.unsaved then
+    local not_saved, elsewhere = save(self)
+    if elsewhere then core.log("error", not_saved) end
+  end
+  self.lock:close()
 end
 
 -- Saves the weights and closes the folder. The last line, printed also with --quiet, names the folder; `text` follows.
@@ -230,6 +254,7 @@ function run:finish(text)
   self.bar:close()
   self.metrics:close()
   local why = self.save_weights and save(self)
+  self.lock:close()
   if why then error(why, 0) end
   local timings = self.graph:timings()
   if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
