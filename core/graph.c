@@ -211,7 +211,7 @@ static int alloc_ports(sp_node *n, sp_err *err) {
   return SP_OK;
 }
 
-/* The stage for the graph's device; where there is none, but one for the cpu, that one, behind copies. */
+/* The stage for the graph's device; where there is none, but one for the cpu, that one, behind copies: `placed`. */
 static int find_stage(sp_graph *g, const char *stage, bool on_cpu, const sp_stage_type **type,
                       const sp_plugin_file **file, bool *placed, sp_err *err) {
   sp_err cpu;
@@ -220,11 +220,14 @@ static int find_stage(sp_graph *g, const char *stage, bool on_cpu, const sp_stag
   if (!g->border) return st;
   if (!st && g->main.type == &sp_device_mock) *placed = on_cpu || (*type)->flags & SP_STAGE_SOURCE;
   if (st != SP_E_NOTFOUND || on_cpu) return st;
-  if (sp_registry_stage(g->env->reg, stage, "cpu", type, file, &cpu)) return st;
   *placed = true;
-  if (!((*type)->flags & SP_STAGE_SOURCE))
-    sp_log(SP_LOG_WARN, "stage '%s' exists for the cpu only: it runs there, behind copies", stage);
-  return SP_OK;
+  return sp_registry_stage(g->env->reg, stage, "cpu", type, file, &cpu) ? st : SP_OK;
+}
+
+int sp_graph_stage_type(sp_graph *g, const char *stage, bool on_cpu, const sp_stage_type **type, sp_err *err) {
+  const sp_plugin_file *file;
+  bool placed;
+  return find_stage(g, stage, on_cpu, type, &file, &placed, err);
 }
 
 int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
@@ -232,7 +235,7 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   const sp_stage_type *type;
   const sp_plugin_file *file;
   sp_node *n;
-  bool on_cpu;
+  bool asked = opts && opts->on_cpu, on_cpu;
   int st;
   *out = NULL;
   if (g->fixed) return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; add stages before", stage);
@@ -240,7 +243,9 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
     return sp_fail(err, SP_E_INVALID, "name '%s': letters, digits and _ are wanted, at most 64", opts->name);
   if (opts && opts->name && sp_graph_find(g, opts->name))
     return sp_fail(err, SP_E_INVALID, "name '%s' is taken by another stage of this graph", opts->name);
-  if ((st = find_stage(g, stage, opts && opts->on_cpu, &type, &file, &on_cpu, err))) return st;
+  if ((st = find_stage(g, stage, asked, &type, &file, &on_cpu, err))) return st;
+  if (on_cpu && !asked && !(type->flags & SP_STAGE_SOURCE))
+    sp_log(SP_LOG_WARN, "stage '%s' exists for the cpu only: it runs there, behind copies", stage);
   n = sp_calloc(1, sizeof *n);
   if (!n || !sp_grow(&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof *g->nodes)) {
     free(n);

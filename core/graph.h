@@ -38,6 +38,9 @@ int sp_graph_new(sp_graph **g, sp_env *env, const sp_graph_opts *opts, sp_err *e
 void sp_graph_free(sp_graph *g);
 const sp_graph_opts *sp_graph_options(const sp_graph *g); /* as they are in effect */
 
+/* The type that a stage of that name gets in this graph: that for its device, or for the cpu where `on_cpu` is set or
+ * there is no other. */
+int sp_graph_stage_type(sp_graph *g, const char *stage, bool on_cpu, const sp_stage_type **type, sp_err *err);
 /* Adds a stage. `params` is a TABLE or NULL. */
 int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **node,
                  sp_err *err);

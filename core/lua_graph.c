@@ -166,16 +166,15 @@ static int graph_plan(lua_State *L) {
   return 0;
 }
 
-/* g:has_param(stage, name): whether that stage takes that parameter; false also where there is no such stage */
+/* g:has_param(stage, name, on_cpu): whether what g:add takes for that stage has that parameter; false also where there is
+ * no such stage, which g:add says */
 static int graph_has_param(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *stage = luaL_checkstring(L, 2), *name = luaL_checkstring(L, 3);
-  const char *device = sp_graph_options(lg->g)->device;
   const sp_stage_type *type;
-  const sp_plugin_file *file;
   sp_err err;
   bool has = false;
-  if (sp_registry_stage(sp_lua_of(L)->env->reg, stage, device ? device : "cpu", &type, &file, &err) == SP_OK)
+  if (sp_graph_stage_type(lg->g, stage, lua_toboolean(L, 4), &type, &err) == SP_OK)
     for (const sp_param *p = type->params; p && p->name; p++) has |= strcmp(p->name, name) == 0;
   lua_pushboolean(L, has);
   return 1;

@@ -126,7 +126,9 @@ function construct(g, stage, t)
     core.fail(("g.%s{}: a table is wanted, got a %s"):format(stage, core.kind(t) or type(t)))
   end
   local params, host, named, first = split(stage, t or {})
-  if params.workers == nil and g._raw:has_param(stage, "workers") then params.workers = g._opt.workers end
+  if params.workers == nil and g._raw:has_param(stage, "workers", host.on_cpu) then
+    params.workers = g._opt.workers
+  end
   local node = g._raw:add(stage, params, host)
   g._applied = false
   g._wired[node], g._made[node] = {}, core.where()

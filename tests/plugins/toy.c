@@ -24,11 +24,11 @@ static sp_spec vec(int64_t n) {
 
 /* ---- toy_source: N x 4 floats made of the ids ---- */
 typedef struct {
-  int64_t samples, drift;
+  int64_t samples, drift, workers;
 } source_params;
 typedef struct {
   const source_params *p;
-  sp_attr attr;
+  sp_attr attrs[2];
 } source;
 
 static const sp_param source_table[] = {{.name = "samples",
@@ -44,6 +44,13 @@ static const sp_param source_table[] = {{.name = "samples",
                                          .max = 1e6,
                                          .unit = "us",
                                          .doc = "longest sleep"},
+                                        {.name = "workers",
+                                         .type = SP_PARAM_INT,
+                                         .offset = offsetof(source_params, workers),
+                                         .def = 2,
+                                         .min = 1,
+                                         .max = 64,
+                                         .doc = "told to the script, without any effect"},
                                         {.name = NULL}};
 static const sp_port source_out[] = {
     {.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .flags = SP_PORT_NOGRAD, .doc = "values"}, {.name = NULL}};
@@ -52,15 +59,16 @@ static int source_create(sp_ctx *c, const void *p, void **self) {
   source *s = calloc(1, sizeof *s);
   if (!s) return c->host->fail(c, SP_E_NOMEM, "out of memory");
   s->p = p;
-  s->attr = (sp_attr){.name = "length", .value = (double)s->p->samples};
+  s->attrs[0] = (sp_attr){.name = "length", .value = (double)s->p->samples};
+  s->attrs[1] = (sp_attr){.name = "workers", .value = (double)s->p->workers};
   *self = s;
   return SP_OK;
 }
 static int source_plan(sp_ctx *c, void *self, sp_plan *p) {
   (void)c;
   p->out[0].spec[0] = vec(p->batch);
-  p->attrs = &((source *)self)->attr;
-  p->n_attrs = 1;
+  p->attrs = ((source *)self)->attrs;
+  p->n_attrs = 2;
   return SP_OK;
 }
 static int source_forward(sp_ctx *c, void *self, const sp_io *io) {
