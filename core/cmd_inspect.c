@@ -29,24 +29,34 @@ static void keep_bad(void *arg, const char *path, const sp_err *why) {
   else free(copy);
 }
 
+static void put_stage(const options *opt, const sp_inspect_stage *st, sp_sb *out) {
+  if (opt->json) sp_inspect_json_one(out, st);
+  else sp_inspect_one(out, st);
+}
+
+static int inspect_for_device(sp_env *env, const options *opt, sp_sb *out, sp_err *err) {
+  sp_inspect_stage st;
+  int rc = sp_registry_stage(env->reg, opt->stage, opt->device, &st.type, &st.file, err);
+  if (rc) return rc;
+  put_stage(opt, &st, out);
+  if (opt->json) sp_sb_put(out, "\n");
+  return SP_OK;
+}
+
+/* For every device. Files that the name does not say are not opened, so none of them can be in the way. */
 static int inspect_stage(sp_env *env, const options *opt, sp_sb *out, sp_err *err) {
-  sp_inspect_stage *list;
+  sp_inspect_stage *list, st;
   size_t n, found = 0;
+  sp_registry_load_stage(env->reg, opt->stage);
   int rc = sp_inspect_stages(env->reg, &list, &n, err);
   if (rc) return rc;
   for (size_t i = 0; i < n; i++)
-    if (strcmp(list[i].type->name, opt->stage) == 0 && (!opt->device || strcmp(list[i].type->device, opt->device) == 0))
-      list[found++] = list[i];
-  if (!found) {
-    const sp_stage_type *type;
-    rc = sp_registry_stage(env->reg, opt->stage, opt->device ? opt->device : "cpu", &type, NULL, err);
-    if (!rc) rc = sp_fail(err, SP_E_INTERNAL, "stage '%s' is found by name, but not listed", opt->stage);
-  }
+    if (strcmp(list[i].type->name, opt->stage) == 0) list[found++] = list[i];
+  if (!found) rc = sp_registry_stage(env->reg, opt->stage, "cpu", &st.type, &st.file, err);
   if (opt->json && found > 1) sp_sb_put(out, "[");
   for (size_t i = 0; i < found; i++) {
     if (i) sp_sb_put(out, opt->json ? ",\n" : "\n");
-    if (opt->json) sp_inspect_json_one(out, &list[i]);
-    else sp_inspect_one(out, &list[i]);
+    put_stage(opt, &list[i], out);
   }
   if (opt->json) sp_sb_put(out, found > 1 ? "]\n" : "\n");
   free(list);
@@ -59,10 +69,11 @@ static int inspect(const options *opt, sp_sb *out, sp_err *err) {
   sp_env_opts env_opt = {.plugins = opt->plugins, .n_plugins = opt->n_plugins, .threads = 1, .max_helpers = 1};
   int rc = sp_env_new(&env, &env_opt, err);
   if (rc) return rc;
-  rc = sp_registry_scan(env->reg, keep_bad, &c, err);
+  if (!opt->stage) rc = sp_registry_scan(env->reg, keep_bad, &c, err);
   sp_inspect in = {env->reg, c.bad, c.n};
   if (!rc) {
     if (opt->meta) rc = sp_inspect_meta(out, &in, err);
+    else if (opt->stage && opt->device) rc = inspect_for_device(env, opt, out, err);
     else if (opt->stage) rc = inspect_stage(env, opt, out, err);
     else if (opt->json) rc = sp_inspect_json_list(out, &in, err);
     else rc = sp_inspect_list(out, &in, err);

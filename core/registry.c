@@ -410,16 +410,20 @@ const sp_plugin_file *sp_registry_at(const sp_registry *reg, size_t i) { return 
 
 /* ---- looking up -------------------------------------------------------------------------------------------------- */
 
-/* Loads BASE.so from the first folder that has it. SP_OK: loaded, or nowhere there. */
-static int load_by_name(sp_registry *reg, const char *base, sp_err *err) {
+/* The path of BASE.so in the first folder that has it; false: none has. */
+static bool find_file(const sp_registry *reg, const char *base, char path[PATH_MAX]) {
+  struct stat st;
   for (size_t i = 0; i < reg->n_dirs; i++) {
-    char path[PATH_MAX];
-    struct stat st;
-    int len = snprintf(path, sizeof path, "%s/%s.so", reg->dirs[i].path, base);
-    if (len < 0 || (size_t)len >= sizeof path || stat(path, &st) != 0) continue;
-    return load(reg, path, false, NULL, err);
+    int len = snprintf(path, PATH_MAX, "%s/%s.so", reg->dirs[i].path, base);
+    if (len >= 0 && len < PATH_MAX && stat(path, &st) == 0) return true;
   }
-  return SP_OK;
+  return false;
+}
+
+/* SP_OK: loaded, or nowhere there. */
+static int load_by_name(sp_registry *reg, const char *base, sp_err *err) {
+  char path[PATH_MAX];
+  return find_file(reg, base, path) ? load(reg, path, false, NULL, err) : SP_OK;
 }
 
 static const sp_stage_type *find_stage(const sp_registry *reg, const char *name, const char *device,
@@ -437,60 +441,154 @@ static const sp_stage_type *find_stage(const sp_registry *reg, const char *name,
   return NULL;
 }
 
+/* Where `name` ends without its last word: toy_mul -> toy. 0: it is one word. */
+static size_t shorter(const char *name, size_t n) {
+  while (n && name[n - 1] != '_') n--;
+  return n ? n - 1 : 0;
+}
+
+/* Opens the file NAME + suffix, or where there is none that of NAME's first words; NULL: it has no such stage. `why` is
+ * about the first file that does not load. */
+static const sp_stage_type *load_stage_from(sp_registry *reg, const char *name, const char *device, const char *suffix,
+                                            const sp_plugin_file **file, sp_err *why) {
+  char base[160], path[PATH_MAX];
+  sp_err err;
+  for (size_t n = strlen(name); n; n = shorter(name, n)) {
+    int len = snprintf(base, sizeof base, "%.*s%s", (int)n, name, suffix);
+    if (len < 0 || (size_t)len >= sizeof base || !find_file(reg, base, path)) continue;
+    if (load(reg, path, false, NULL, &err) && !why->status) *why = err;
+    return find_stage(reg, name, device, file);
+  }
+  return NULL;
+}
+
+/* NULL: neither the device's own file nor the one without a device has it. */
+static const sp_stage_type *load_stage(sp_registry *reg, const char *name, const char *device,
+                                       const sp_plugin_file **file, sp_err *why) {
+  const sp_stage_type *type = NULL;
+  char suffix[64];
+  int len = snprintf(suffix, sizeof suffix, "_%s", device);
+  if (!name_ok(name) || !name_ok(device) || len < 0 || (size_t)len >= sizeof suffix) return NULL;
+  if (strcmp(device, "cpu") != 0) type = load_stage_from(reg, name, device, suffix, file, why);
+  return type ? type : load_stage_from(reg, name, device, "", file, why);
+}
+
+/* ---- what else there is, by the names of files: nothing of it is opened ---- */
+
+typedef struct names {
+  const char **v; /* ended by NULL; each from malloc() */
+  size_t n, cap;
+} names;
+
+static void names_add(names *a, const char *text, size_t len) {
+  char *copy = malloc(len + 1);
+  if (!copy || !sp_grow(&a->v, &a->cap, a->n + 2, sizeof *a->v)) {
+    free(copy); /* one suggestion less */
+    return;
+  }
+  memcpy(copy, text, len);
+  copy[len] = 0;
+  a->v[a->n++] = copy;
+  a->v[a->n] = NULL;
+}
+
+static void names_free(names *a) {
+  for (size_t i = 0; i < a->n; i++) free((char *)a->v[i]);
+  free(a->v);
+}
+
+/* Of the files in the folders, without ".so". */
+static names file_names(const sp_registry *reg) {
+  names all = {0};
+  for (size_t i = 0; i < reg->n_dirs; i++) {
+    struct dirent **list = NULL;
+    int n = scandir(reg->dirs[i].path, &list, is_module, by_name);
+    for (int k = 0; k < n; k++) {
+      names_add(&all, list[k]->d_name, strlen(list[k]->d_name) - 3);
+      free(list[k]);
+    }
+    free(list);
+  }
+  return all;
+}
+
+#define DEVICE_PREFIX "device_"
+static const char *device_of(const char *file) {
+  size_t n = strlen(DEVICE_PREFIX);
+  return strncmp(file, DEVICE_PREFIX, n) == 0 ? file + n : NULL;
+}
+
+/* How much of a file's name is that of a stage: blur of blur_cuda, where there is a device_cuda. 0: nothing. */
+static size_t stage_part(const names *files, const char *file) {
+  size_t n = strlen(file);
+  if (device_of(file)) return 0;
+  for (size_t i = 0; i < files->n; i++) {
+    const char *device = device_of(files->v[i]);
+    size_t len = device ? strlen(device) : n;
+    if (n > len + 1 && file[n - len - 1] == '_' && strcmp(file + n - len, device) == 0) return n - len - 1;
+  }
+  return n;
+}
+
+void sp_registry_load_stage(sp_registry *reg, const char *name) {
+  names files = file_names(reg);
+  sp_err ignored = {0};
+  load_stage(reg, name, "cpu", NULL, &ignored);
+  for (size_t i = 0; i < reg->n_devices; i++) load_stage(reg, name, reg->devices[i]->name, NULL, &ignored);
+  for (size_t i = 0; i < files.n; i++)
+    if (device_of(files.v[i])) load_stage(reg, name, device_of(files.v[i]), NULL, &ignored);
+  names_free(&files);
+}
+
 /* Why a stage or a format of ours may be unknown here: configure found no library for it. CUDA alone takes no name away:
  * its stages are twins of others. */
 #define BUILT_WITHOUT \
   (sizeof SP_LEFT_OUT > 1 && strcmp(SP_LEFT_OUT, "cuda") != 0 ? " (built without " SP_LEFT_OUT ")" : "")
 
-static int no_stage(const sp_registry *reg, const char *name, const char *device, sp_err *err) {
+/* Stages that are loaded, and those that files are named after. */
+static names stage_names(const sp_registry *reg) {
+  names files = file_names(reg), all = {0};
+  for (size_t i = 0; i < reg->n_files; i++)
+    for (size_t k = 0; k < reg->files[i]->file.n_stages; k++) {
+      const char *name = reg->files[i]->file.stages[k].name;
+      names_add(&all, name, strlen(name));
+    }
+  for (size_t i = 0; i < files.n; i++)
+    if (stage_part(&files, files.v[i])) names_add(&all, files.v[i], stage_part(&files, files.v[i]));
+  names_free(&files);
+  return all;
+}
+
+static int no_stage(sp_registry *reg, const char *name, const char *device, sp_err *err) {
+  sp_registry_load_stage(reg, name);
   const sp_stage_type *other = find_stage(reg, name, NULL, NULL);
   if (other)
     return sp_fail(err, SP_E_NOTFOUND, "stage '%s' does not exist for device '%s', only for '%s'", name, device,
                    other->device);
-  const char **names = NULL;
-  size_t n = 0, cap = 0, bad = 0;
-  for (size_t i = 0; i < reg->n_files; i++)
-    for (size_t k = 0; k < reg->files[i]->file.n_stages; k++)
-      if (sp_grow(&names, &cap, n + 2, sizeof *names)) names[n++] = reg->files[i]->file.stages[k].name;
-  if (n) names[n] = NULL;
-  for (size_t i = 0; i < reg->n_dirs; i++) bad += reg->dirs[i].n_bad;
-  const char *near = n ? sp_nearest(name, names) : NULL;
-  char note[96] = "";
-  if (bad)
-    snprintf(note, sizeof note, " (%zu plugin file%s did not load: see spcore inspect)", bad, bad == 1 ? "" : "s");
+  names all = stage_names(reg);
+  const char *near = all.n ? sp_nearest(name, all.v) : NULL;
   if (near) {
-    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s', did you mean '%s'?%s%s", name, near, BUILT_WITHOUT, note);
-  } else if (n) {
-    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s': spcore inspect lists what there is%s%s", name, BUILT_WITHOUT,
-            note);
+    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s', did you mean '%s'?%s", name, near, BUILT_WITHOUT);
+  } else if (all.n) {
+    sp_fail(err, SP_E_NOTFOUND,
+            "unknown stage '%s': no plugin folder has %s.so; spcore inspect lists what there is, --plugin takes a "
+            "file of another name%s",
+            name, name, BUILT_WITHOUT);
   } else {
     sp_sb dirs = {0};
     for (size_t i = 0; i < reg->n_dirs; i++) sp_sb_putf(&dirs, "%s%s", i ? ", " : "", reg->dirs[i].path);
-    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s': no plugin was found, looked in %s%s", name, sp_sb_str(&dirs),
-            note);
+    sp_fail(err, SP_E_NOTFOUND, "unknown stage '%s': no plugin was found, looked in %s", name, sp_sb_str(&dirs));
     sp_sb_free(&dirs);
   }
-  free(names);
+  names_free(&all);
   return err->status;
 }
 
 int sp_registry_stage(sp_registry *reg, const char *name, const char *device, const sp_stage_type **type,
                       const sp_plugin_file **file, sp_err *err) {
   sp_err why = {0};
-  char base[160];
   *type = find_stage(reg, name, device, file);
-  if (*type) return SP_OK;
-  bool cpu = strcmp(device, "cpu") == 0;
-  int len = snprintf(base, sizeof base, "%s%s%s", name, cpu ? "" : "_", cpu ? "" : device);
-  bool proper = name_ok(name) && name_ok(device) && len > 0 && (size_t)len < sizeof base;
-  if (proper) {
-    load_by_name(reg, base, &why);
-    *type = find_stage(reg, name, device, file);
-    if (*type) return SP_OK;
-  }
-  int rc = sp_registry_scan(reg, NULL, NULL, err);
-  if (rc) return rc;
-  *type = find_stage(reg, name, device, file);
+  if (!*type) *type = load_stage(reg, name, device, file, &why);
   if (*type) return SP_OK;
   if (why.status) { /* the file that should have it is there, but does not load */
     *err = why;
@@ -512,7 +610,7 @@ int sp_registry_device(sp_registry *reg, const char *name, const sp_device_type 
   *type = find_device(reg, name);
   if (*type) return SP_OK;
   char base[96];
-  int len = snprintf(base, sizeof base, "device_%s", name);
+  int len = snprintf(base, sizeof base, DEVICE_PREFIX "%s", name);
   if (name_ok(name) && len > 0 && (size_t)len < sizeof base) {
     if (load_by_name(reg, base, err)) return sp_prefix(err, "device '%s'", name);
     *type = find_device(reg, name);
@@ -551,10 +649,6 @@ int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type 
     *type = find_format(reg, path);
     if (*type) return SP_OK;
   }
-  int rc = sp_registry_scan(reg, NULL, NULL, err);
-  if (rc) return rc;
-  *type = find_format(reg, path);
-  if (*type) return SP_OK;
   if (why.status) {
     *err = why;
     return sp_prefix(err, "%s", path);

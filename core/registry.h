@@ -31,15 +31,20 @@ int sp_registry_add_dir(sp_registry *reg, const char *dir, sp_err *err);
 /* Loads one file now; what it holds comes before anything found in folders. */
 int sp_registry_load(sp_registry *reg, const char *path, const sp_plugin_file **file, sp_err *err);
 
-/* A stage by name and device: from files loaded already, then NAME.so (NAME_DEVICE.so for a device other than "cpu") in the
- * folders, then whatever else is in them. The error offers the nearest name, and says so where the stage exists for another
- * device only. */
+/* A stage by name and device: from files loaded already, then from the one in the folders that its name says, of the
+ * first folder that has it: for "cpu" NAME.so, or where there is none what is named after its first words; for another
+ * device NAME_DEVICE.so likewise, then as for "cpu". So toy_mul for "cuda" is in toy_mul_cuda.so, else in toy_cuda.so,
+ * else in toy_mul.so, else in toy.so; no other file is opened. The error offers the nearest name, also of files that are
+ * not opened, and says so where the stage exists for another device only. */
 int sp_registry_stage(sp_registry *reg, const char *name, const char *device, const sp_stage_type **type,
                       const sp_plugin_file **file, sp_err *err);
+/* Opens what NAME says for every device there is, as if it was asked for each. What does not load is passed over, since
+ * sp_registry_stage says why. */
+void sp_registry_load_stage(sp_registry *reg, const char *name);
 /* A device by name; built-in ones are added by sp_registry_add_device. NULL result with SP_E_NOTFOUND: no such plugin. */
 int sp_registry_device(sp_registry *reg, const char *name, const sp_device_type **type, sp_err *err);
 int sp_registry_add_device(sp_registry *reg, const sp_device_type *type, sp_err *err);
-/* A format by file extension of `path`. */
+/* A format by file extension of `path`: from files loaded already, then from safetensors.so for ".safetensors". */
 int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type **type, sp_err *err);
 
 /* Loads everything in the folders. Files that do not load are reported through `bad` (may be NULL) and passed over. */

@@ -57,6 +57,23 @@ try 2 'one stage at a time' inspect good bad
 try 2 '--meta prints all stages' inspect --meta --json
 try 0 '---@class spcore.good.params' inspect --meta --plugin "$faulty"
 
+# No constructor runs but of the file that the name says.
+mkdir "$tmp/plugins"
+for name in toy other another; do cp "$SP_TEST_PLUGINS/toy.so" "$tmp/plugins/$name.so"; done
+(
+  failed=0
+  SPCORE_PLUGIN_PATH=$tmp/plugins SP_TEST_MARKS=$tmp/marks
+  export SPCORE_PLUGIN_PATH SP_TEST_MARKS
+  echo 'local sp = require "spcore"; local g <close> = sp.graph { device = "mock" }; g.anohter {}' >"$tmp/mistyped.lua"
+  try 1 "unknown stage 'anohter', did you mean 'another'?" inspect anohter
+  try 1 "unknown stage 'anohter', did you mean 'another'?" run "$tmp/mistyped.lua"
+  test ! -e "$tmp/marks" || { failed=$((failed + 1)); echo "a mistyped name opened $(tr '\n' ' ' <"$tmp/marks")"; }
+  try 0 'momentum; 0 lets stages update in place' inspect toy_sgd
+  test "$(cat "$tmp/marks")" = toy.so || { failed=$((failed + 1)); echo "toy_sgd opened $(tr '\n' ' ' <"$tmp/marks")"; }
+  exit $failed
+)
+failed=$((failed + $?))
+
 try 0 'cpu:0' devices
 case ", ${SP_LEFT_OUT-}, " in
   *", cuda, "*) try 0 'cuda    not there: this spcore was built without the CUDA toolkit' devices ;;

@@ -135,7 +135,7 @@ done
 head -c 3000 "$SP_TEST_PLUGINS/crash.so" > cut.so
 expect 1 "cut.so" "cut short" -- "$spcore" inspect --plugin ./cut.so reader
 mkdir rubbish && cp cut.so rubbish
-SPCORE_PLUGIN_PATH="$SPCORE_PLUGIN_PATH:$dir/rubbish" "$spcore" inspect reader > out 2>&1 ||
+SPCORE_PLUGIN_PATH="$SPCORE_PLUGIN_PATH:$dir/rubbish" "$spcore" inspect > out 2>&1 ||
   { echo "not ok - a file cut short in the plugin path: $(cat out)"; failed=1; }
 
 # ---- the terminal, and what is printed ----
