@@ -592,6 +592,7 @@ int sp_registry_stage(sp_registry *reg, const char *name, const char *device, co
   if (*type) return SP_OK;
   if (why.status) { /* the file that should have it is there, but does not load */
     *err = why;
+    if (err->status == SP_E_NOTFOUND) err->status = SP_E_IO; /* a library is missing, not the stage: take no other */
     return sp_prefix(err, "stage '%s'", name);
   }
   return no_stage(reg, name, device, err);

@@ -177,6 +177,35 @@ START_TEST(a_broken_family_is_not_in_the_way) {
 }
 END_TEST
 
+/* toy.so, but in want of a library that is nowhere. */
+static void put_needy(const char *name) {
+  static char text[1 << 22];
+  const char wanted[] = "libc.so.6", none[] = "libz.so.0";
+  FILE *f = fopen(plugin("toy"), "rb");
+  ck_assert_ptr_nonnull(f);
+  size_t n = fread(text, 1, sizeof text, f);
+  fclose(f);
+  ck_assert_uint_lt(n, sizeof text);
+  char *at = memmem(text, n, wanted, sizeof wanted);
+  ck_assert_ptr_nonnull(at);
+  memcpy(at, none, sizeof none);
+  ck_assert_ptr_nonnull(f = fopen(in_dir(name), "wb"));
+  ck_assert_uint_eq(fwrite(text, 1, n, f), n);
+  ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Else a graph would take the stage for the cpu, and say that there is no other. */
+START_TEST(a_missing_library_is_no_missing_stage) {
+  const sp_stage_type *t;
+  put_toy("toy.so");
+  put_needy("toy_gpu.so");
+  ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
+  ck_assert_int_eq(sp_registry_stage(reg, "toy_mul", "gpu", &t, NULL, &err), SP_E_IO);
+  ck_assert_ptr_nonnull(strstr(err.msg, "stage 'toy_mul': "));
+  ck_assert_ptr_nonnull(strstr(err.msg, "toy_gpu.so: needs the library libz.so.0, which is not installed"));
+}
+END_TEST
+
 START_TEST(all_devices_of_a_name_are_opened_for_it) {
   put_toys();
   sp_registry_load_stage(reg, "toy_mul");
@@ -269,6 +298,7 @@ int main(void) {
   tcase_add_test(tc, a_stage_is_found_by_its_file);
   tcase_add_test(tc, a_lookup_opens_what_its_name_says);
   tcase_add_test(tc, a_broken_family_is_not_in_the_way);
+  tcase_add_test(tc, a_missing_library_is_no_missing_stage);
   tcase_add_test(tc, all_devices_of_a_name_are_opened_for_it);
   tcase_add_test(tc, nothing_is_opened_for_a_name_that_no_file_has);
   tcase_add_test(tc, unknown_names_get_the_nearest);
