@@ -64,7 +64,8 @@ static int open_places(sp_graph *g, sp_err *err) {
   int st = find_device(g, &type, &g->index, err);
   if (st || (st = sp_place_open(&g->main, type, g->index, err))) return st;
   g->border = !sp_place_is_host(&g->main);
-  g->stages = type == &sp_device_mock ? "cpu" : type->name;
+  bool processor = type == &sp_device_mock || type == &sp_device_sim;
+  g->stages = processor ? "cpu" : type->name;
   if (g->border && (st = sp_place_open(&g->cpu, &sp_device_cpu, 0, err))) return st;
   g->cpu_host = g->host;
   g->host.extension = extension;
