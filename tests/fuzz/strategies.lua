@@ -1,0 +1,100 @@
+-- SPDX-License-Identifier: MIT
+-- From a seed to a case: a graph, lanes, options, a loop with all that can happen in it. strategies.c runs it.
+local flow = require "strategies_flow"
+local graph = require "strategies_graph"
+local lanes = require "strategies_lanes"
+local exclusions = require "strategies_exclusions"
+local script = require "strategies_script"
+local shrink = require "strategies_shrink"
+
+local function random(seed) -- splitmix64
+  local state = seed * 0x9E3779B97F4A7C15
+  local rng = {}
+  function rng.below(n)
+    state = state + 0x9E3779B97F4A7C15
+    local z = state
+    z = (z ~ (z >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ~ (z >> 27)) * 0x94D049BB133111EB
+    z = z ~ (z >> 31)
+    return (z >> 33) % n
+  end
+  function rng.chance(p) return rng.below(1000) < p * 1000 end
+  function rng.pick(list) return list[1 + rng.below(#list)] end
+  return rng
+end
+
+local function options(rng)
+  return {
+    seed = 1 + rng.below(1000), run_ahead = rng.pick { 0, 1, 2, 2, 3 }, prefetch = 1 + rng.below(4),
+    workers = 1 + rng.below(3), threads = rng.chance(0.2) and 2 or 1, checksums = rng.chance(0.2) or nil,
+  }
+end
+
+local function loops(case, rng)
+  local n = 8 + rng.below(13)
+  case.loops = { { n = n } }
+  local p = rng.below(100)
+  if p < 25 then case.loops[1].break_at = rng.below(n)
+  elseif p < 32 then case.loops[1].error_at = rng.below(n) end
+  if p < 50 then case.loops[2] = { n = 1 + rng.below(8) } end
+end
+
+-- Nodes whose live parameter may change in the loop.
+local function live(case)
+  local learns, leads, list = flow.learning(case), flow.leading(case, case.losses), {}
+  for _, node in ipairs(case.nodes) do
+    local may = node.optimizer or learns[node.name] and (leads[node.name] or node.loss)
+    if node.live and may then list[#list + 1] = node end
+  end
+  return list
+end
+
+local function events(case, rng)
+  local nodes = #case.losses > 0 and live(case) or {}
+  for _ = 1, #nodes > 0 and rng.chance(0.35) and 1 + rng.below(3) or 0 do
+    local node = rng.pick(nodes)
+    table.insert(case.events,
+      { step = rng.below(12), node = node.name, param = node.live[1], value = node.live[2] * rng.below(8) / 8 })
+  end
+  for _ = 1, #case.sources > 0 and rng.chance(0.5) and 1 + rng.below(2) or 0 do
+    table.insert(case.events, { step = rng.below(12), source = rng.pick(case.sources) })
+  end
+  for _, name in ipairs(case.sources) do
+    if rng.chance(0.6) then table.insert(case.evals, { source = name, every = 2 + rng.below(6) }) end
+  end
+end
+
+-- Only a device behind a border records calls.
+local function variants(case, rng, device)
+  local border = device ~= "cpu" and device ~= "sim"
+  local list, captures = {}, { "off" }
+  if border and not case.opt.checksums then captures[2] = rng.pick { "lane", "step", "step" } end
+  for i, capture in ipairs(captures) do
+    list[i] = { device = device, capture = capture, oracle = device:find "cuda" and device or "cpu" }
+  end
+  if device == "sim" then
+    list[1].sim = rng.below(1 << 20)
+    list[2] = { device = device, capture = "off", oracle = "cpu", sim = rng.below(1 << 20) }
+  end
+  case.variants = list
+end
+
+-- make(seed, devices, images, all) -> case; images: those stages are there; all: without exclusions
+local function make(seed, devices, images, all)
+  local rng = random(seed)
+  local case = { nodes = {}, losses = {}, accumulate = 1, sources = {}, evals = {}, events = {}, opt = options(rng) }
+  local device = rng.pick(devices)
+  graph.make(case, rng, images)
+  lanes.make(case, rng)
+  loops(case, rng)
+  events(case, rng)
+  variants(case, rng, device)
+  if not all then exclusions.apply(case) end
+  case.title = ("seed %d, device %s"):format(seed, device)
+  local captures = {}
+  for i, v in ipairs(case.variants) do captures[i] = v.capture end
+  case.device, case.captures = device, table.concat(captures, "+")
+  return case
+end
+
+return { make = make, text = script.text, shrink = shrink, forgives = exclusions.forgives }

@@ -1,0 +1,320 @@
+-- SPDX-License-Identifier: MIT
+-- Random graphs: of toy stages, which may all be captured, or of images and networks; with frozen and trained parts,
+-- joins, several losses and metrics, some of them wired back.
+local flow = require "strategies_flow"
+
+local graph = {}
+
+-- What is kept while a graph grows: outputs by kind, each as Lua text behind "n.".
+local function begin(case, rng)
+  return {
+    case = case, rng = rng, nodes = case.nodes, count = 0, vectors = {}, anything = {}, metrics = {}, losses = {},
+    jitter = rng.chance(0.5),
+  }
+end
+
+-- inputs: lists of references, `port` where they go to an input by name, `nograd` where no gradient comes back.
+local function add(b, stage, ins, params, facts)
+  b.count = b.count + 1
+  local node = { name = (stage:gsub("^fuzz_", "")) .. "_" .. b.count, stage = stage, ins = ins, params = params or {} }
+  for k, v in pairs(facts or {}) do node[k] = v end
+  b.nodes[#b.nodes + 1] = node
+  return node
+end
+
+local function some(b, list, most)
+  local refs = {}
+  for i = 1, 1 + b.rng.below(most) do refs[i] = b.rng.pick(list) end
+  return refs
+end
+
+local function drift(b) return b.jitter and b.rng.chance(0.4) and tostring(20 + b.rng.below(200)) or nil end
+
+local function keep(b, list, ref)
+  list[#list + 1] = ref
+  if list ~= b.anything then b.anything[#b.anything + 1] = ref end
+end
+
+-- ---- sources ----
+
+local function source(b, stage, name, params, samples)
+  local rng = b.rng
+  params.samples, params.batch = tostring(samples), tostring(b.batch)
+  if name ~= "data" then
+    params.shuffle = "false"
+  else
+    params.shuffle = rng.chance(0.2) and "false" or nil
+    params.drop_last = rng.chance(0.2) and "true" or nil
+  end
+  b.nodes[#b.nodes + 1] = { name = name, stage = stage, params = params, source = true, ins = {} }
+end
+
+local function copy(t)
+  local c = {}
+  for k, v in pairs(t) do c[k] = v end
+  return c
+end
+
+-- The training source and those that evaluations read.
+local function sources(b, stage, params)
+  local rng = b.rng
+  b.batch = 2 + rng.below(4)
+  source(b, stage, "data", copy(params), 7 + rng.below(17))
+  for i = 1, rng.chance(0.4) and 1 + rng.below(2) or 0 do
+    b.case.sources[i] = "val" .. i
+    source(b, stage, "val" .. i, copy(params), 3 + rng.below(9))
+  end
+end
+
+-- ---- toy stages ----
+
+local function mix(b, refs, trained, scale)
+  local rng, params = b.rng, { drift = drift(b) }
+  if not trained and rng.chance(0.5) then params.frozen = "true" elseif not trained then params.learn = "0" end
+  if rng.chance(0.3) then params.gain = ("%g"):format(rng.below(8) / 16) end
+  local ins = { refs }
+  if scale then ins[2] = { scale, port = "scale", nograd = true } end
+  local node = add(b, "fuzz_mix", ins, params,
+    { alias = { y = refs[1] }, grad = true, trains = params.learn == nil, live = { "gain", 0.5 } })
+  keep(b, b.vectors, node.name .. ".y")
+  if trained then b.learned = node.name .. ".y" end
+  return node
+end
+
+local function watch(b, refs)
+  local node = add(b, "fuzz_watch", { refs }, { drift = drift(b) })
+  keep(b, b.metrics, node.name .. ".digest")
+end
+
+local function loss(b, ref)
+  local node = add(b, "fuzz_loss", { { ref } }, { drift = drift(b), target = ("%g"):format(b.rng.below(9) / 8) },
+    { grad = true, loss = true, live = { "gain", 1 } })
+  keep(b, b.metrics, node.name .. ".loss")
+  b.losses[#b.losses + 1] = node.name
+end
+
+local function sleep(b, list)
+  local ref = b.rng.pick(list)
+  local node = add(b, "sleep", { { ref } }, { ms = ("%g"):format(b.rng.below(4) / 20) },
+    { alias = { ["y[1]"] = ref }, grad = true })
+  keep(b, list, node.name .. ".y[1]")
+end
+
+-- NaN in some steps, for optimizers that skip those.
+local function spoil(b)
+  local ref, first = b.rng.pick(b.vectors), b.rng.below(8)
+  local node = add(b, "toy_spoil", { { ref } },
+    { first = tostring(first), last = tostring(first + b.rng.below(3)) }, { alias = { x = ref } })
+  keep(b, b.vectors, node.name .. ".x")
+  b.spoiled = true
+end
+
+local function grow(b)
+  local rng, p = b.rng, b.rng.below(100)
+  local scale = #b.metrics > 0 and rng.chance(0.4) and rng.pick(b.metrics) or rng.chance(0.1) and rng.pick(b.anything)
+  if p < 35 then mix(b, some(b, b.vectors, 3), true, scale or nil)
+  elseif p < 60 then mix(b, some(b, b.vectors, 3), false, scale or nil)
+  elseif p < 75 then watch(b, some(b, b.anything, 3))
+  elseif p < 85 then loss(b, rng.pick(b.vectors))
+  elseif p < 92 and not b.pure then sleep(b, b.vectors)
+  elseif p < 96 and not b.learned then spoil(b)
+  else watch(b, { rng.pick(b.vectors) }) end
+end
+
+local function toys(b)
+  local rng = b.rng
+  sources(b, "toy_source", { drift = drift(b) })
+  b.pure = rng.chance(0.7)
+  keep(b, b.vectors, "data.x")
+  for _ = 1, 2 + rng.below(8) do grow(b) end
+end
+
+-- ---- images ----
+
+local augments = {
+  { "flip", { horizontal = "0.5", vertical = "0.3" } },
+  { "batch_rotate", { degrees = "20" } },
+  { "blur", { kernel = "3" } },
+  { "color_jitter", { brightness = "0.4", contrast = "0.3", hue = "0.1" } },
+  { "resize", { size = true } },
+  { "batch_crop", { size = true } },
+}
+
+local function augment(b, at)
+  local stage, params = table.unpack(b.rng.pick(augments))
+  params = copy(params)
+  local size = at.size
+  if params.size then
+    size = stage == "batch_crop" and at.size // 2 or b.rng.pick { 8, 16 }
+    if size < 8 then return at end
+    params.size = tostring(size)
+  end
+  local ins = { { at.image, port = "images" } }
+  if at.mask then ins[2] = { at.mask, port = "masks" } end
+  local node = add(b, stage, ins, params, { alias = { ["images[1]"] = at.image, ["masks[1]"] = at.mask } })
+  if params.size then node.alias = nil end
+  local new = { image = node.name .. ".images[1]", size = size, label = at.label }
+  if at.mask then new.mask = node.name .. ".masks[1]" end
+  keep(b, b.anything, new.image)
+  return new
+end
+
+local function floats(b, at)
+  local node
+  if b.rng.chance(0.5) then
+    node = add(b, "to_float", { { at.image } }, { scale = "true" })
+    return node.name .. ".image"
+  end
+  node = add(b, "normalize", { { at.image } }, { scale = "true", mean = "{ 0.5 }", std = "{ 0.3 }" })
+  return node.name .. ".images[1]"
+end
+
+local function frozen(b) return b.rng.chance(0.45) and "true" or nil end
+
+-- A network of the size of its input.
+local function same_size(b, ref)
+  local rng = b.rng
+  local list = { '{ "conv", 3, kernel = 3, pad = 1 }' }
+  if rng.chance(0.5) then list[#list + 1] = '{ "batch_norm" }' end
+  if rng.chance(0.5) then list[#list + 1] = '{ "relu" }' end
+  local node = add(b, "layers", { { ref } }, { layers = "{ " .. table.concat(list, ", ") .. " }", frozen = frozen(b) },
+    { grad = true, trains = true, alias = { features = ref } })
+  return node.name .. ".features"
+end
+
+local function join(b, one, two)
+  local node = add(b, "add", { { one, two } }, {}, { grad = true, alias = { y = one } })
+  return node.name .. ".y"
+end
+
+local function trunk(b, ref)
+  for _ = 1, b.rng.below(3) do
+    local left = same_size(b, ref)
+    if b.rng.chance(0.4) then
+      local right = same_size(b, ref)
+      left = join(b, left, right)
+    end
+    if b.rng.chance(0.2) then
+      local node = add(b, "sleep", { { left } }, { ms = "0.1", backward_ms = "0.05" },
+        { grad = true, alias = { ["y[1]"] = left } })
+      left = node.name .. ".y[1]"
+    end
+    ref = left
+  end
+  return ref
+end
+
+local function pixels(b, at, ref)
+  local depth = tostring(1 + b.rng.below(2))
+  local params = { model = '"unet"', width = "2", depth = depth, convs = "1", frozen = frozen(b) }
+  local enc = add(b, "encoder", { { ref } }, params, { grad = true, trains = true })
+  params = { model = '"unet"', width = "2", convs = "1", classes = "4" }
+  local dec = add(b, "decoder", { { enc.name .. ".features" }, { enc.name .. ".maps", port = "skips" } }, params,
+    { grad = true, trains = true })
+  return dec.name .. ".logits"
+end
+
+local function class_scores(b, at, ref)
+  local params = { classes = "4", model = b.rng.pick { '"pool"', '"plain"' }, width = "2" }
+  local node = add(b, "classifier", { { ref } }, params, { grad = true, trains = true })
+  keep(b, b.vectors, node.name .. ".logits")
+  return node.name .. ".logits"
+end
+
+local function judge(b, logits, labels)
+  local ins = { { logits }, { labels, nograd = true } }
+  local node = add(b, "cross_entropy", ins, { ignore_index = "255" }, { grad = true })
+  keep(b, b.metrics, node.name .. ".loss")
+  keep(b, b.metrics, node.name .. ".valid")
+  b.losses[#b.losses + 1] = node.name
+end
+
+local function measure(b, at, logits)
+  local rng, labels = b.rng, at.mask or at.label
+  if rng.chance(0.6) then
+    local node = add(b, "confusion", { { logits }, { labels } }, { ignore_index = "255" })
+    keep(b, b.metrics, node.name .. ".counts")
+  end
+  if at.label and rng.chance(0.7) then
+    local node = add(b, "accuracy", { { logits }, { labels } }, { k = "2", ignore_index = "255" })
+    keep(b, b.metrics, node.name .. ".top1")
+  end
+  if at.mask and rng.chance(0.4) then
+    local node = add(b, "argmax", { { logits } })
+    watch(b, { node.name .. ".mask" })
+  end
+end
+
+local function images(b)
+  local rng, class = b.rng, b.rng.chance(0.5)
+  local size = rng.pick { 8, 8, 16 }
+  local target, pair = class and '"class"' or '"mask"', ("{ %d, %d }"):format(size, size)
+  sources(b, "reader", { path = '"random"', size = pair, classes = "4", target = target })
+  local at = { image = "data.image", size = size }
+  at[class and "label" or "mask"] = class and "data.label" or "data.mask"
+  keep(b, b.anything, "data.image")
+  for _ = 1, rng.below(4) do at = augment(b, at) end
+  for _ = 1, rng.chance(0.3) and 2 or 1 do
+    local head = rng.chance(0.3) and augment(b, at) or at
+    local ref = trunk(b, floats(b, head))
+    local logits = (class and class_scores or pixels)(b, head, ref)
+    judge(b, logits, head.mask or head.label)
+    measure(b, head, logits)
+  end
+  for _ = 1, rng.chance(0.5) and 1 + rng.below(4) or 0 do
+    if #b.vectors > 0 then grow(b) else watch(b, some(b, b.anything, 2)) end
+  end
+end
+
+-- ---- training ----
+
+local function optimizer(b)
+  local rng, p = b.rng, {}
+  local stage = b.spoiled and rng.pick { "sgd", "adamw" } or rng.pick { "sgd", "adamw", "toy_sgd", "toy_sgd" }
+  if b.images and stage == "toy_sgd" then stage = "sgd" end -- its weights are vectors
+  p.lr = ("%g"):format(stage == "adamw" and 0.003 or 0.05)
+  if stage ~= "adamw" and rng.chance(0.5) then p.momentum = "0.5" end
+  if stage == "toy_sgd" then p.momentum = p.momentum or "0" end
+  if stage ~= "toy_sgd" then
+    if b.spoiled or rng.chance(0.2) then p.nonfinite, p.max_nonfinite = '"skip"', "1000" end
+    if rng.chance(0.3) then p.clip_norm = "1" end
+    if rng.chance(0.2) then p.report_norm = "true" end
+  end
+  b.nodes[#b.nodes + 1] = { name = "opt", stage = stage, params = p, ins = {}, optimizer = true, live = { "lr", 0.02 } }
+end
+
+local function train(b)
+  local rng, case = b.rng, b.case
+  if rng.chance(0.07) and not b.spoiled then return end -- forward only
+  if not b.images and not b.learned then mix(b, some(b, b.vectors, 2), true) end
+  if not b.images then loss(b, b.learned) end
+  local learns = flow.learning(case)
+  for i, name in ipairs(b.losses) do
+    if learns[name] and (i == #b.losses or rng.chance(0.6)) then table.insert(case.losses, name) end
+  end
+  local leads = flow.leading(case, case.losses)
+  for _, node in ipairs(b.nodes) do
+    if node.trains and not leads[node.name] then node.params.frozen = "true" end
+  end
+  case.accumulate = rng.chance(0.25) and 2 + rng.below(2) or 1
+  optimizer(b)
+  if rng.chance(0.3) then
+    case.lr = ("function(step) return %g / (1 + step %% 5) end"):format(0.01 * (1 + rng.below(4)))
+  end
+end
+
+function graph.make(case, rng, with_images)
+  local b = begin(case, rng)
+  b.images = with_images and rng.chance(0.4)
+  if b.images then images(b) else toys(b) end
+  train(b)
+  if rng.chance(0.4) then -- what gets gradients stays on the device
+    local learns = flow.learning(case)
+    for _, node in ipairs(b.nodes) do
+      local may = not node.source and not node.optimizer and not learns[node.name]
+      if may and rng.chance(0.3) then node.params.on_cpu = "true" end
+    end
+  end
+end
+
+return graph

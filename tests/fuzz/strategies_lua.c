@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT
+ * strategies_lua.c - the Lua half of tests/fuzz/strategies: one state makes cases, another runs them as `spcore run`
+ * would. */
+#include "strategies.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device_cpu.h"
+#include "lua_graph.h"
+
+struct sf_state {
+  const sf_opts *opts;
+  lua_State *make;
+  sp_env *env;
+  sp_lua *run;
+  char captures[32], device[32];
+};
+
+static char sums[64]; /* a file for checksums, of this process and those that it starts */
+
+/* ---- environment ------------------------------------------------------------------------------------------------- */
+
+bool sf_device(const sf_opts *opts, size_t i, char *name, size_t n) {
+  const char *at = opts->devices;
+  while (i-- && at) at = (at = strchr(at, ',')) ? at + 1 : NULL;
+  if (at) snprintf(name, n, "%.*s", (int)strcspn(at, ","), at);
+  return at != NULL;
+}
+
+static bool built(const char *file) {
+  char path[1024];
+  snprintf(path, sizeof path, "%s/%s", SP_TEST_BUILDDIR, file);
+  return access(path, R_OK) == 0;
+}
+
+int sf_environment(sf_opts *opts) {
+  char path[4096];
+  bool emu = strcmp(opts->devices, "emu") == 0;
+  if (emu && !built("tests/emu/.libs/device_cuda.so")) {
+    fprintf(stderr, "strategies: the CUDA emulator was not built (it needs CUDA's headers and a C++17 compiler)\n");
+    return 1;
+  }
+  snprintf(path, sizeof path, "%s%s" SP_TEST_BUILDDIR "/.libs:" SP_TEST_BUILDDIR "/tests/plugins/.libs",
+           emu ? SP_TEST_BUILDDIR "/tests/emu/.libs" : "", emu ? ":" : "");
+  if (emu) opts->devices = "cuda";
+  snprintf(sums, sizeof sums, "/tmp/spcore-fuzz-XXXXXX");
+  if (setenv("SPCORE_PLUGIN_PATH", path, 1) || !mkdtemp(sums)) return 1;
+  return 0;
+}
+
+void sf_clean(void) {
+  char command[96];
+  snprintf(command, sizeof command, "%s/sums", sums);
+  unlink(command);
+  rmdir(sums);
+}
+
+/* ---- the state that runs ----------------------------------------------------------------------------------------- */
+
+/* build(graph) -> "ok" | "refused" or "internal", words */
+static int fuzz_build(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_err err;
+  int st = sp_graph_build(lg->g, &err);
+  bool known = st == SP_E_RACE || st == SP_E_RANGE || st == SP_E_INVALID;
+  lua_pushstring(L, !st ? "ok" : known ? "refused" : "internal");
+  lua_pushstring(L, st ? err.msg : "");
+  return 2;
+}
+
+static int fuzz_sim_seed(lua_State *L) {
+  sp_device_sim_seed((uint64_t)luaL_checkinteger(L, 1));
+  return 0;
+}
+
+static void add_fuzz(lua_State *L) {
+  char path[96];
+  snprintf(path, sizeof path, "%s/sums%d", sums, (int)getpid());
+  lua_createtable(L, 0, 3);
+  lua_pushcfunction(L, fuzz_build);
+  lua_setfield(L, -2, "build");
+  lua_pushcfunction(L, fuzz_sim_seed);
+  lua_setfield(L, -2, "sim_seed");
+  lua_pushstring(L, path);
+  lua_setfield(L, -2, "sums");
+  lua_setglobal(L, "fuzz");
+}
+
+static lua_State *maker(void) {
+  lua_State *L = luaL_newstate();
+  if (!L) return NULL;
+  luaL_openlibs(L);
+  if (!luaL_dostring(L, "package.path = '" SP_TEST_SRCDIR "/tests/fuzz/?.lua' return require 'strategies'")) return L;
+  fprintf(stderr, "strategies: %s\n", lua_tostring(L, -1));
+  lua_close(L);
+  return NULL;
+}
+
+/* As `spcore run` of the build tree. */
+static bool runner(sf_state *s, sp_err *err) {
+  if (sp_env_new(&s->env, &(sp_env_opts){.threads = 1}, err)) return false;
+  free(s->env->script_dir);
+  s->env->script_dir = sp_strdup(SP_TEST_SRCDIR "/scripts");
+  if (!s->env->script_dir || sp_lua_new(&s->run, s->env, false, err)) return false;
+  add_fuzz(s->run->L);
+  return !luaL_dostring(s->run->L,
+                        "package.path = '" SP_TEST_SRCDIR "/scripts/?.lua;" SP_TEST_SRCDIR "/scripts/?/init.lua'");
+}
+
+sf_state *sf_open(const sf_opts *opts) {
+  sf_state *s = sp_calloc(1, sizeof *s);
+  sp_err err = {0};
+  if (!s) return NULL;
+  s->opts = opts;
+  s->make = maker();
+  if (s->make && runner(s, &err)) return s;
+  fprintf(stderr, "strategies: %s\n", err.msg);
+  sf_close(s);
+  return NULL;
+}
+
+void sf_close(sf_state *s) {
+  if (!s) return;
+  sp_lua_free(s->run);
+  sp_env_free(s->env);
+  if (s->make) lua_close(s->make);
+  free(s);
+}
+
+static void one_line(char *words, size_t n, const char *text) {
+  snprintf(words, n, "%s", text ? text : "");
+  for (char *c = words; *c; c++)
+    if (*c == '\n') *c = ' ';
+}
+
+const char *sf_script(sf_state *s, const char *text, char *words, size_t n) {
+  static const char *const kinds[] = {"same", "refused", "differs", "refusal", "useless", "error"};
+  lua_State *L = s->run->L;
+  const char *kind = "error";
+  lua_settop(L, 0);
+  if (luaL_loadbufferx(L, text, strlen(text), "@case", "t") || lua_pcall(L, 0, 2, 0)) {
+    one_line(words, n, lua_tostring(L, -1));
+  } else {
+    one_line(words, n, lua_tostring(L, 2));
+    for (size_t i = 0; i < SP_ARRAY(kinds); i++)
+      if (strcmp(kinds[i], lua_tostring(L, 1)) == 0) kind = kinds[i];
+  }
+  lua_settop(L, 0);
+  lua_gc(L, LUA_GCCOLLECT);
+  return kind;
+}
+
+/* ---- the state that makes ---------------------------------------------------------------------------------------- */
+
+/* Leaves the module at 1 and the case at 2. */
+static bool make_case(lua_State *L, const sf_opts *opts, uint64_t seed) {
+  char name[32];
+  lua_settop(L, 1);
+  lua_getfield(L, 1, "make");
+  lua_pushinteger(L, (lua_Integer)seed);
+  lua_newtable(L);
+  for (size_t i = 0; sf_device(opts, i, name, sizeof name); i++) {
+    lua_pushstring(L, name);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_pushboolean(L, built(".libs/reader.so") && built(".libs/encoder.so"));
+  lua_pushboolean(L, opts->all);
+  return lua_pcall(L, 4, 1, 0) == LUA_OK;
+}
+
+/* The script of the case at 2, on top. */
+static bool make_text(lua_State *L) {
+  lua_getfield(L, 1, "text");
+  lua_pushvalue(L, 2);
+  return lua_pcall(L, 1, 1, 0) == LUA_OK;
+}
+
+static void facts(sf_state *s) {
+  lua_State *L = s->make;
+  lua_getfield(L, 2, "device");
+  snprintf(s->device, sizeof s->device, "%s", lua_tostring(L, -1));
+  lua_getfield(L, 2, "captures");
+  snprintf(s->captures, sizeof s->captures, "%s", lua_tostring(L, -1));
+  lua_pop(L, 2);
+}
+
+/* A failure that strategies_exclusions.lua knows by its words. */
+static bool forgiven(lua_State *L, const sf_opts *opts, const char *kind, const char *words) {
+  if (opts->all) return false;
+  lua_getfield(L, 1, "forgives");
+  lua_pushstring(L, kind);
+  lua_pushstring(L, words);
+  return lua_pcall(L, 2, 1, 0) == LUA_OK && lua_toboolean(L, -1);
+}
+
+const char *sf_case(sf_state *s, uint64_t seed, const char **device, const char **captures, char *words, size_t n) {
+  lua_State *L = s->make;
+  if (!make_case(L, s->opts, seed) || !make_text(L)) {
+    one_line(words, n, lua_tostring(L, -1));
+    return "error";
+  }
+  facts(s);
+  *device = s->device;
+  *captures = s->captures;
+  const char *kind = sf_script(s, lua_tostring(L, -1), words, n);
+  return forgiven(L, s->opts, kind, words) ? "refused" : kind;
+}
+
+/* ---- whole commands ---------------------------------------------------------------------------------------------- */
+
+int sf_file(const sf_opts *opts, const char *path) {
+  char words[3000];
+  lua_State *L = luaL_newstate();
+  sf_state *s = sf_open(opts);
+  const char *kind = "error";
+  if (!L || !s) return 1;
+  lua_pushstring(L, path);
+  lua_setglobal(L, "path");
+  if (luaL_dostring(L, "local f <close> = assert(io.open(path)) return f:read 'a'"))
+    snprintf(words, sizeof words, "%s", lua_tostring(L, -1));
+  else kind = sf_script(s, lua_tostring(L, -1), words, sizeof words);
+  printf("%s: %s\n", kind, words);
+  sf_close(s);
+  lua_close(L);
+  return strcmp(kind, "same") == 0 || strcmp(kind, "refused") == 0 ? 0 : 1;
+}
+
+int sf_print(const sf_opts *opts) {
+  lua_State *L = maker();
+  bool ok = L != NULL;
+  for (uint64_t i = 0; ok && i < opts->cases; i++) {
+    ok = make_case(L, opts, opts->seed + i) && make_text(L);
+    fprintf(ok ? stdout : stderr, "%s\n", lua_tostring(L, -1));
+  }
+  if (L) lua_close(L);
+  return ok ? 0 : 1;
+}
+
+/* try(text) -> kind, words */
+static int lua_try(lua_State *L) {
+  char words[4096] = "";
+  lua_pushstring(L, sf_try(luaL_checkstring(L, 1), words, sizeof words));
+  lua_pushstring(L, words);
+  return 2;
+}
+
+void sf_shrink(const sf_opts *opts, uint64_t seed, const char *kind, int tries) {
+  lua_State *L = maker();
+  if (!L || !make_case(L, opts, seed)) return;
+  lua_getfield(L, 1, "shrink");
+  lua_pushvalue(L, 2);
+  lua_pushstring(L, kind);
+  lua_pushcfunction(L, lua_try);
+  lua_pushinteger(L, tries);
+  if (lua_pcall(L, 4, 1, 0) == LUA_OK) printf("\n%s\n", lua_tostring(L, -1));
+  else fprintf(stderr, "strategies: %s\n", lua_tostring(L, -1));
+  lua_close(L);
+}

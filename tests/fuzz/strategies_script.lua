@@ -1,0 +1,206 @@
+-- SPDX-License-Identifier: MIT
+-- A case as a Lua script that `spcore run` runs: it builds the graph for the serialized run and for each variant, and
+-- compares all that can be seen of them.
+local script = {}
+
+local function sorted(t)
+  local keys = {}
+  for k in pairs(t) do keys[#keys + 1] = k end
+  table.sort(keys)
+  return keys
+end
+
+-- Parameters are kept as Lua text.
+local function stage_line(node)
+  local parts = {}
+  for _, input in ipairs(node.ins or {}) do
+    local refs = {}
+    for i, ref in ipairs(input) do refs[i] = "n." .. ref end
+    if #refs > 0 then
+      local list = table.concat(refs, ", ")
+      parts[#parts + 1] = input.port and ("%s = { %s }"):format(input.port, list) or list
+    end
+  end
+  for _, key in ipairs(sorted(node.params or {})) do parts[#parts + 1] = ("%s = %s"):format(key, node.params[key]) end
+  parts[#parts + 1] = ("name = %q"):format(node.name)
+  return ("  n.%s = g.%s { %s }\n"):format(node.name, node.stage, table.concat(parts, ", "))
+end
+
+local function train_line(case)
+  local parts = {}
+  for i, name in ipairs(case.losses) do parts[i] = "n." .. name end
+  parts[#parts + 1] = "optimizer = n.opt"
+  if case.lr then parts[#parts + 1] = "lr = " .. case.lr end
+  if case.accumulate > 1 then parts[#parts + 1] = "accumulate = " .. case.accumulate end
+  return ("  g:train { %s }\n"):format(table.concat(parts, ", "))
+end
+
+local function build_text(case)
+  local out = { "local function build(opt)\n  local g, n = sp.graph(opt), {}\n" }
+  for _, node in ipairs(case.nodes) do out[#out + 1] = stage_line(node) end
+  if #case.losses > 0 then out[#out + 1] = train_line(case) end
+  for _, e in ipairs(case.evals) do
+    out[#out + 1] = ("  g:evaluate { data = n.%s, every = %d }\n"):format(e.source, e.every)
+  end
+  out[#out + 1] = "  return g, n\nend\n"
+  return table.concat(out)
+end
+
+local function lanes_text(case)
+  if case.strategy then return ("local function strategy() return %q end\n"):format(case.strategy) end
+  local out = { "local function strategy(n)\n  return {\n" }
+  for _, lane in ipairs(case.lanes) do
+    local stages = {}
+    for i, name in ipairs(lane.stages) do stages[i] = "n." .. name end
+    out[#out + 1] = ("    { name = %q, delay = %d, priority = %q, stages = { %s } },\n"):format(lane.name, lane.delay,
+      lane.priority, table.concat(stages, ", "))
+  end
+  out[#out + 1] = "  }\nend\n"
+  return table.concat(out)
+end
+
+local function value_text(v)
+  if type(v) ~= "table" then return ("%q"):format(v) end
+  local parts = {}
+  for _, k in ipairs(sorted(v)) do
+    parts[#parts + 1] = type(k) == "number" and value_text(v[k]) or ("%s = %s"):format(k, value_text(v[k]))
+  end
+  return "{ " .. table.concat(parts, ", ") .. " }"
+end
+
+local function plan_text(case)
+  local out = {}
+  for _, key in ipairs { "opt", "loops", "events", "variants" } do
+    out[#out + 1] = ("  %s = %s,\n"):format(key, value_text(case[key]))
+  end
+  return "local plan = {\n" .. table.concat(out) .. "}\n"
+end
+
+-- The half that is the same in every script.
+script.harness = [=[
+local function words(v)
+  if math.type(v) == "float" then return ("%a"):format(v) end
+  if type(v) ~= "table" then return tostring(v) end
+  local keys, parts = {}, {}
+  for i, x in ipairs(v) do parts[i] = words(x) end
+  for k in pairs(v) do if type(k) == "string" and k ~= "time" then keys[#keys + 1] = k end end
+  table.sort(keys)
+  for _, k in ipairs(keys) do parts[#parts + 1] = k .. "=" .. words(v[k]) end
+  return "{" .. table.concat(parts, " ") .. "}"
+end
+
+local function add_metrics(lines, step, m)
+  local keys = {}
+  for k in pairs(m) do if k ~= "time" then keys[#keys + 1] = k end end
+  table.sort(keys)
+  for _, k in ipairs(keys) do lines[#lines + 1] = ("step %d: %s = %s"):format(step, k, words(m[k])) end
+end
+
+local function add_weights(lines, g, n)
+  local weights, weight = n.data.weights, n.data.weight -- an optimizer has an output of that name
+  for _, node in ipairs(g:nodes()) do
+    for _, w in ipairs(weights(node)) do
+      local ok, v = pcall(weight, node, w.name)
+      lines[#lines + 1] = ("weights: %s.%s = %s"):format(node.name, w.name, ok and words(v) or "?")
+    end
+  end
+end
+
+local function body(lines, g, n, first, step, m, loop)
+  add_metrics(lines, step, m)
+  for _, e in ipairs(plan.events) do
+    if e.step == step and e.param then n[e.node]:set(e.param, e.value) end
+    if e.step == step and e.source then
+      local result = g:evaluate { data = n[e.source] }
+      lines[#lines + 1] = ("step %d: evaluation of %s = %s"):format(step, e.source, words(result))
+    end
+  end
+  if loop.error_at == step - first then error "on purpose" end
+  return loop.break_at == step - first
+end
+
+local function one_loop(lines, g, n, loop)
+  local first = g:step()
+  local ok, why = pcall(function()
+    for step, m in g:steps(loop.n) do
+      if body(lines, g, n, first, step, m, loop) then break end
+    end
+  end)
+  if not ok and not tostring(why):find "on purpose" then error(why, 0) end
+  lines[#lines + 1] = ("a loop of %d ended at step %d"):format(loop.n, g:step())
+end
+
+-- With `fuzz`, what tests/fuzz/strategies adds: the kind of a refusal, and the seed of the device sim.
+local function build_all(g, n, variant)
+  g:strategy(variant.serialized and "serialized" or strategy(n))
+  local ok, why = pcall(g.lanes, g)
+  if not ok then return "refused", why end
+  if fuzz then return fuzz.build(g._raw) end
+  ok, why = pcall(g._raw.build, g._raw)
+  return ok and "ok" or "refused", why
+end
+
+local sums = plan.opt.checksums and (fuzz and fuzz.sums or os.tmpname())
+
+local function run(variant)
+  local lines, opt = {}, {}
+  for k, v in pairs(plan.opt) do opt[k] = v end
+  opt.device, opt.capture = variant.device, variant.capture
+  if fuzz then fuzz.sim_seed(variant.sim or 0) end
+  do
+    local g <close>, n = build(opt)
+    local status, why = build_all(g, n, variant)
+    if status ~= "ok" then return nil, status, tostring(why) end
+    if sums then g:checksums(sums) end
+    for _, loop in ipairs(plan.loops) do one_loop(lines, g, n, loop) end
+    add_weights(lines, g, n)
+  end
+  if sums then
+    for line in io.lines(sums) do lines[#lines + 1] = "checksums: " .. line end
+  end
+  return lines
+end
+
+local function difference(a, b)
+  for i = 1, math.max(#a, #b) do
+    if a[i] ~= b[i] then return ("serialized: %s; here: %s"):format(a[i] or "the end", b[i] or "the end") end
+  end
+end
+
+local function name_of(v)
+  return ("device %s, capture %s%s"):format(v.device, v.capture, v.sim and ", sim seed " .. v.sim or "")
+end
+
+local function compare()
+  local first, status, why = run { serialized = true, device = plan.variants[1].oracle, capture = "off" }
+  if not first then return "useless", why end
+  local refused, taken
+  for _, v in ipairs(plan.variants) do
+    local lines, status, why = run(v)
+    if not lines and status == "internal" then return "error", ("%s: %s"):format(name_of(v), why) end
+    if lines then taken = v else refused = { v, why } end
+    local other = lines and difference(first, lines)
+    if other then return "differs", ("%s: %s"):format(name_of(v), other) end
+  end
+  if taken and refused then
+    return "refusal", ("taken with %s, refused with %s: %s"):format(name_of(taken), name_of(refused[1]), refused[2])
+  end
+  return refused and "refused" or "same", refused and refused[2] or ""
+end
+
+local ok, status, why = pcall(compare)
+if not ok then status, why = "error", tostring(status) end
+if sums then os.remove(sums) end
+if fuzz then return status, why end
+print(status, why)
+os.exit((status == "same" or status == "refused") and 0 or 1, true)
+]=]
+
+function script.text(case)
+  return table.concat {
+    "-- ", case.title, "\n", 'local sp = require "spcore"\nrequire("spcore.core").log_level "error"\n\n',
+    plan_text(case), "\n", build_text(case), "\n", lanes_text(case), "\n", script.harness,
+  }
+end
+
+return script
