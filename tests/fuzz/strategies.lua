@@ -37,6 +37,7 @@ local function loops(case, rng)
   if p < 25 then case.loops[1].break_at = rng.below(n)
   elseif p < 32 then case.loops[1].error_at = rng.below(n) end
   if p < 50 then case.loops[2] = { n = 1 + rng.below(8) } end
+  if p < 50 and rng.chance(0.2) then case.loops[2].seek = rng.below(8) * case.accumulate end
 end
 
 -- Nodes whose live parameter may change in the loop.
@@ -51,7 +52,7 @@ end
 
 local function events(case, rng)
   local nodes = #case.losses > 0 and live(case) or {}
-  for _ = 1, #nodes > 0 and rng.chance(0.35) and 1 + rng.below(3) or 0 do
+  for _ = 1, #nodes > 0 and rng.chance(0.5) and 1 + rng.below(3) or 0 do
     local node = rng.pick(nodes)
     table.insert(case.events,
       { step = rng.below(12), node = node.name, param = node.live[1], value = node.live[2] * rng.below(8) / 8 })
@@ -68,7 +69,7 @@ end
 local function variants(case, rng, device)
   local border = device ~= "cpu" and device ~= "sim"
   local list, captures = {}, { "off" }
-  if border and not case.opt.checksums then captures[2] = rng.pick { "lane", "step", "step" } end
+  if border and not case.opt.checksums then captures[2] = rng.pick { "lane", "step", "step", "auto" } end
   for i, capture in ipairs(captures) do
     list[i] = { device = device, capture = capture, oracle = device:find "cuda" and device or "cpu" }
   end
@@ -84,7 +85,8 @@ local function make(seed, devices, images, all)
   local rng = random(seed)
   local case = { nodes = {}, losses = {}, accumulate = 1, sources = {}, evals = {}, events = {}, opt = options(rng) }
   local device = rng.pick(devices)
-  graph.make(case, rng, images)
+  graph.make(case, rng, device, images)
+  if case.fails then case.opt.checksums = nil end
   lanes.make(case, rng)
   loops(case, rng)
   events(case, rng)

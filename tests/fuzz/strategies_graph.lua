@@ -70,8 +70,10 @@ end
 
 local function mix(b, refs, trained, scale)
   local rng, params = b.rng, { drift = drift(b) }
+  trained = trained and not b.cuda
   if not trained and rng.chance(0.5) then params.frozen = "true" elseif not trained then params.learn = "0" end
   if rng.chance(0.3) then params.gain = ("%g"):format(rng.below(8) / 16) end
+  if b.may_fail and rng.chance(0.3) then params.fail_at, b.case.fails = tostring(rng.below(14)), true end
   local ins = { refs }
   if scale then ins[2] = { scale, port = "scale", nograd = true } end
   local node = add(b, "fuzz_mix", ins, params,
@@ -123,6 +125,7 @@ end
 
 local function toys(b)
   local rng = b.rng
+  b.may_fail = rng.chance(0.1)
   sources(b, "toy_source", { drift = drift(b) })
   b.pure = rng.chance(0.7)
   keep(b, b.vectors, "data.x")
@@ -290,7 +293,8 @@ local function train(b)
   if not b.images then loss(b, b.learned) end
   local learns = flow.learning(case)
   for i, name in ipairs(b.losses) do
-    if learns[name] and (i == #b.losses or rng.chance(0.6)) then table.insert(case.losses, name) end
+    local here = not b.cuda or not name:find "^loss"
+    if learns[name] and here and (i == #b.losses or b.cuda or rng.chance(0.5)) then table.insert(case.losses, name) end
   end
   local leads = flow.leading(case, case.losses)
   for _, node in ipairs(b.nodes) do
@@ -303,9 +307,11 @@ local function train(b)
   end
 end
 
-function graph.make(case, rng, with_images)
+-- images: those stages are there. Toy stages exist for the cpu alone, so on cuda nothing of them is trained.
+function graph.make(case, rng, device, with_images)
   local b = begin(case, rng)
-  b.images = with_images and rng.chance(0.4)
+  b.cuda = device:find "^cuda" ~= nil
+  b.images = with_images and rng.chance(b.cuda and 1 or 0.4)
   if b.images then images(b) else toys(b) end
   train(b)
   if rng.chance(0.4) then -- what gets gradients stays on the device

@@ -70,7 +70,7 @@ end
 
 local function plan_text(case)
   local out = {}
-  for _, key in ipairs { "opt", "loops", "events", "variants" } do
+  for _, key in ipairs { "opt", "loops", "events", "sources", "fails", "variants" } do
     out[#out + 1] = ("  %s = %s,\n"):format(key, value_text(case[key]))
   end
   return "local plan = {\n" .. table.concat(out) .. "}\n"
@@ -120,14 +120,28 @@ local function body(lines, g, n, first, step, m, loop)
 end
 
 local function one_loop(lines, g, n, loop)
+  if loop.seek then g:seek(loop.seek) end
   local first = g:step()
   local ok, why = pcall(function()
     for step, m in g:steps(loop.n) do
       if body(lines, g, n, first, step, m, loop) then break end
     end
   end)
-  if not ok and not tostring(why):find "on purpose" then error(why, 0) end
-  lines[#lines + 1] = ("a loop of %d ended at step %d"):format(loop.n, g:step())
+  local failed = not ok and not tostring(why):find "on purpose"
+  if failed and not plan.fails then error(why, 0) end
+  lines[#lines + 1] = failed and why or ("a loop of %d ended at step %d"):format(loop.n, g:step())
+  return not failed
+end
+
+-- What weights a failed run leaves depends on how far the rest was.
+local function loops(lines, g, n)
+  for _, loop in ipairs(plan.loops) do
+    if not one_loop(lines, g, n, loop) then return end
+  end
+  for _, name in ipairs(plan.sources) do
+    lines[#lines + 1] = ("evaluation of %s = %s"):format(name, words(g:evaluate { data = n[name] }))
+  end
+  add_weights(lines, g, n)
 end
 
 -- With `fuzz`, what tests/fuzz/strategies adds: the kind of a refusal, and the seed of the device sim.
@@ -152,8 +166,7 @@ local function run(variant)
     local status, why = build_all(g, n, variant)
     if status ~= "ok" then return nil, status, tostring(why) end
     if sums then g:checksums(sums) end
-    for _, loop in ipairs(plan.loops) do one_loop(lines, g, n, loop) end
-    add_weights(lines, g, n)
+    loops(lines, g, n)
   end
   if sums then
     for line in io.lines(sums) do lines[#lines + 1] = "checksums: " .. line end
@@ -161,8 +174,11 @@ local function run(variant)
   return lines
 end
 
+-- Of a run that is to fail the words count, and what it gave before; how much that was depends on when it was seen.
 local function difference(a, b)
-  for i = 1, math.max(#a, #b) do
+  local last = math.max(#a, #b)
+  if plan.fails and a[#a] == b[#b] then last = math.min(#a, #b) - 1 end
+  for i = 1, last do
     if a[i] ~= b[i] then return ("serialized: %s; here: %s"):format(a[i] or "the end", b[i] or "the end") end
   end
 end

@@ -56,6 +56,7 @@ local function without_node(case, i)
   drop(case.losses, function(name) return gone[name] end)
   drop(case.events, function(e) return gone[e.node] or gone[e.source] end)
   drop(case.evals, function(e) return gone[e.source] end)
+  drop(case.sources, function(name) return gone[name] end)
   drop_from_lanes(case, gone)
   if not gone.data and (#case.losses > 0 or not case.trained) then return case end
 end
@@ -71,7 +72,7 @@ end
 -- ---- what is tried, coarse first: each calls with(change), which gets a copy to change ----
 
 local function fewer_variants(case, with)
-  for i = 1, #case.variants > 1 and case.fails ~= "refusal" and #case.variants or 0 do
+  for i = 1, #case.variants > 1 and case.kind ~= "refusal" and #case.variants or 0 do
     with(function(c) c.variants = { c.variants[i] } end)
   end
   if #case.loops > 1 then with(function(c) c.loops[2] = nil end) end
@@ -96,7 +97,7 @@ end
 
 local function fewer_steps(case, with)
   for i, loop in ipairs(case.loops) do
-    for _, key in ipairs { "break_at", "error_at", "n" } do
+    for _, key in ipairs { "seek", "break_at", "error_at", "n" } do
       local now = loop[key]
       if now and key ~= "n" then with(function(c) c.loops[i][key] = nil end) end
       if now and now > 1 then with(function(c) c.loops[i][key] = now // 2 end) end
@@ -141,7 +142,7 @@ local function simpler_options(case, with)
 end
 
 local removable = {
-  "on_cpu", "drift", "gain", "momentum", "nonfinite", "max_nonfinite", "clip_norm", "report_norm", "shuffle",
+  "on_cpu", "drift", "gain", "fail_at", "momentum", "nonfinite", "max_nonfinite", "clip_norm", "report_norm", "shuffle",
   "drop_last", "target",
 }
 
@@ -214,7 +215,7 @@ end
 return function(case, kind, try, budget)
   local fails = tester(kind, try, budget)
   local best, words = copy(case), fails(case)
-  best.fails, best.trained = kind, #case.losses > 0
+  best.kind, best.trained = kind, #case.losses > 0
   while words do
     local c, why = smaller(best, fails)
     if not c then break end

@@ -11,7 +11,7 @@
 #define W 4
 
 typedef struct {
-  int64_t drift, learn;
+  int64_t drift, learn, fail_at;
   double gain, target;
 } params;
 
@@ -63,6 +63,13 @@ static const sp_param mix_table[] = {DRIFT,
                                       .max = 1,
                                       .doc = "0: it has no weights"},
                                      GAIN,
+                                     {.name = "fail_at",
+                                      .type = SP_PARAM_INT,
+                                      .offset = offsetof(params, fail_at),
+                                      .def = -1,
+                                      .min = -1,
+                                      .max = 1e9,
+                                      .doc = "step of training at which forward fails"},
                                      {.name = NULL}};
 static const sp_port mix_in[] = {
     {.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .flags = SP_PORT_LIST, .doc = "N x 4 each"},
@@ -114,7 +121,8 @@ static int mix_forward(sp_ctx *c, void *self, const sp_io *io) {
   const toy *t = self;
   const float *w = t->p->learn ? io->weights[0].data : NULL;
   float *y = io->out[0].t[0].data, *saved = io->saved, f = factor(io);
-  (void)c;
+  if (io->step->training && io->step->step == (uint64_t)t->p->fail_at)
+    return c->host->fail(c, SP_E_DATA, "asked to fail");
   drift(t->p->drift, io->step, 1);
   memset(io->scratch, 0xA5, 64);
   if (io->training && w && !t->frozen) ((float *)io->weights[1].data)[0] += 1;
