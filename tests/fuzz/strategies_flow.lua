@@ -2,12 +2,13 @@
 -- What of a case's graph depends on what, and where gradients come by.
 local flow = {}
 
--- { { name = producer, grad = a gradient may go back }, ... } of a node's inputs.
+-- { { name = producer, port = its output, grad = a gradient may go back }, ... } of a node's inputs.
 function flow.producers(node)
   local names = {}
   for _, input in ipairs(node.ins) do
     for _, ref in ipairs(input) do
-      names[#names + 1] = { name = ref:match "^[%w_]+", grad = node.grad and not input.nograd }
+      local name, port = ref:match "^([%w_]+)%.([%w_]+)"
+      names[#names + 1] = { name = name, port = port, grad = node.grad and not input.nograd }
     end
   end
   return names

@@ -75,7 +75,10 @@ local function mix(b, refs, trained, scale)
   if rng.chance(0.3) then params.gain = ("%g"):format(rng.below(8) / 16) end
   if b.may_fail and rng.chance(0.3) then params.fail_at, b.case.fails = tostring(rng.below(14)), true end
   local ins = { refs }
-  if scale then ins[2] = { scale, port = "scale", nograd = true } end
+  if #scale > 0 then
+    ins[2] = scale
+    scale.port, scale.nograd = "scale", true
+  end
   local node = add(b, "fuzz_mix", ins, params,
     { alias = { y = refs[1] }, grad = true, trains = params.learn == nil, live = { "gain", 0.5 } })
   keep(b, b.vectors, node.name .. ".y")
@@ -111,11 +114,21 @@ local function spoil(b)
   b.spoiled = true
 end
 
+-- What makes a factor of a mix: metrics, seldom anything else; at times all outputs of one stage.
+local function scales(b)
+  local rng, refs = b.rng, {}
+  if #b.metrics > 0 and rng.chance(0.4) then refs[1] = rng.pick(b.metrics)
+  elseif rng.chance(0.1) then refs[1] = rng.pick(b.anything) end
+  local watched = refs[1] and refs[1]:match "^(watch_%d+)%.digest$"
+  if watched and rng.chance(0.4) then refs[#refs + 1] = watched .. ".words" end
+  if watched and rng.chance(0.3) then refs[#refs + 1] = watched .. ".rows" end
+  return refs
+end
+
 local function grow(b)
   local rng, p = b.rng, b.rng.below(100)
-  local scale = #b.metrics > 0 and rng.chance(0.4) and rng.pick(b.metrics) or rng.chance(0.1) and rng.pick(b.anything)
-  if p < 35 then mix(b, some(b, b.vectors, 3), true, scale or nil)
-  elseif p < 60 then mix(b, some(b, b.vectors, 3), false, scale or nil)
+  if p < 35 then mix(b, some(b, b.vectors, 3), true, scales(b))
+  elseif p < 60 then mix(b, some(b, b.vectors, 3), false, scales(b))
   elseif p < 75 then watch(b, some(b, b.anything, 3))
   elseif p < 85 then loss(b, rng.pick(b.vectors))
   elseif p < 92 and not b.pure then sleep(b, b.vectors)
@@ -289,7 +302,7 @@ end
 local function train(b)
   local rng, case = b.rng, b.case
   if rng.chance(0.07) and not b.spoiled then return end -- forward only
-  if not b.images and not b.learned then mix(b, some(b, b.vectors, 2), true) end
+  if not b.images and not b.learned then mix(b, some(b, b.vectors, 2), true, {}) end
   if not b.images then loss(b, b.learned) end
   local learns = flow.learning(case)
   for i, name in ipairs(b.losses) do

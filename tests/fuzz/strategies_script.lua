@@ -71,7 +71,7 @@ end
 local function plan_text(case)
   local out = {}
   for _, key in ipairs { "opt", "loops", "events", "sources", "fails", "variants" } do
-    out[#out + 1] = ("  %s = %s,\n"):format(key, value_text(case[key]))
+    if case[key] ~= nil then out[#out + 1] = ("  %s = %s,\n"):format(key, value_text(case[key])) end
   end
   return "local plan = {\n" .. table.concat(out) .. "}\n"
 end
@@ -129,7 +129,8 @@ local function one_loop(lines, g, n, loop)
   end)
   local failed = not ok and not tostring(why):find "on purpose"
   if failed and not plan.fails then error(why, 0) end
-  lines[#lines + 1] = failed and why or ("a loop of %d ended at step %d"):format(loop.n, g:step())
+  why = failed and tostring(why):gsub("^[^:]*:%d+: ", "") -- an evaluation may be the first to report it
+  lines[#lines + 1] = why or ("a loop of %d ended at step %d"):format(loop.n, g:step())
   return not failed
 end
 

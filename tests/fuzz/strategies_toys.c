@@ -9,6 +9,7 @@
 #include <time.h>
 
 #define W 4
+#define WORDS 40
 
 typedef struct {
   int64_t drift, learn, fail_at;
@@ -212,20 +213,28 @@ static const sp_port watch_out[] = {
      .ndim = 1,
      .flags = SP_PORT_METRIC | SP_PORT_OPTIONAL,
      .doc = "samples, step, whether it trains"},
+    {.name = "words",
+     .dtypes = SP_DT(SP_I64),
+     .ndim = 1,
+     .flags = SP_PORT_OPTIONAL,
+     .doc = "the digest many times over, for other stages alone"},
     {.name = NULL}};
 
 static int watch_plan(sp_ctx *c, void *self, sp_plan *p) {
   (void)c, (void)self;
   p->out[0].spec[0] = (sp_spec){.dtype = SP_I64};
   p->out[1].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {3}};
+  p->out[2].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {WORDS}};
   return SP_OK;
 }
 
 static int watch_forward(sp_ctx *c, void *self, const sp_io *io) {
-  int64_t *rows = io->out[1].t[0].data;
+  int64_t *rows = io->out[1].t[0].data, *words = io->out[2].t[0].data;
+  int64_t sum = (int64_t)(digest_list(UINT64_C(0xcbf29ce484222325), &io->in[0]) >> 16);
   (void)c;
   drift(((const toy *)self)->p->drift, io->step, 4);
-  *(int64_t *)io->out[0].t[0].data = (int64_t)(digest_list(UINT64_C(0xcbf29ce484222325), &io->in[0]) >> 16);
+  *(int64_t *)io->out[0].t[0].data = sum;
+  for (int i = 0; words && i < WORDS; i++) words[i] = sum + i;
   if (rows) rows[0] = io->step->n, rows[1] = (int64_t)io->step->step, rows[2] = io->step->training;
   return SP_OK;
 }
