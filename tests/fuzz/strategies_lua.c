@@ -217,6 +217,7 @@ int sf_file(const sf_opts *opts, const char *path) {
   sf_state *s = sf_open(opts);
   const char *kind = "error";
   if (!L || !s) return 1;
+  luaL_openlibs(L);
   lua_pushstring(L, path);
   lua_setglobal(L, "path");
   if (luaL_dostring(L, "local f <close> = assert(io.open(path)) return f:read 'a'"))

@@ -215,7 +215,9 @@ os.exit((status == "same" or status == "refused") and 0 or 1, true)
 
 function script.text(case)
   return table.concat {
-    "-- ", case.title, "\n", 'local sp = require "spcore"\nrequire("spcore.core").log_level "error"\n\n',
+    "-- ", case.title, "\n-- tests/fuzz/strategies FILE runs it in the build folder, and so does\n",
+    "-- SPCORE_PLUGIN_PATH=.libs:tests/plugins/.libs ./spcore run FILE\n",
+    'local sp = require "spcore"\nrequire("spcore.core").log_level "error"\n\n',
     plan_text(case), "\n", build_text(case), "\n", lanes_text(case), "\n", script.harness,
   }
 end
