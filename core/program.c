@@ -220,7 +220,7 @@ static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
 static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
   sp_program *p = w->p;
   sp_graph *g = p->g;
-  int st = sp_border_begin(w, err);
+  int st = SP_OK;
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     /* a stand-in comes where the source itself would, before all that read it */
     sp_node *n = sp_program_producer(p, g->topo[i]);
@@ -239,7 +239,8 @@ static int plan(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
   size_t gradients = 0;
   int st = new_maps(w, err);
-  if (st || (st = find_length(p, err)) || (st = sp_planner_lanes(w, err)) || (st = plan_resources(w, &gradients, err)))
+  if (st || (st = find_length(p, err)) || (st = sp_planner_lanes(w, err)) || (st = plan_resources(w, &gradients, err)) ||
+      (st = sp_border_begin(w, err)))
     return st;
   bool *written = sp_calloc(p->n_bufs + gradients + 1, sizeof *written); /* gradient buffers come on top */
   if (!written) return sp_nomem(err, 64, "gradients");

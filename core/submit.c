@@ -7,6 +7,7 @@
 #include <string.h>
 
 static const sp_task *task_of(const sp_loop *l, const sp_op *op) { return &l->m->p->tasks[op->task]; }
+static void *stream_of(const sp_loop *l, int lane) { return sp_machine_stream(l->m, lane)->own; }
 static size_t slot(const sp_loop *l, uint64_t step) { return (size_t)(step % (uint64_t)l->m->p->ring); }
 
 
@@ -234,7 +235,7 @@ static int record_segment(sp_loop *l, const sp_op *launch, uint64_t step, void *
 
 /* Steps may change between graphs and single calls as they like. Nothing is recorded in a loop's first step. */
 static int launch_lane(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err) {
-  void **graph = &l->m->graph[op->from][slot(l, step)], *stream = sp_machine_stream(l->m, op->lane)->own;
+  void **graph = &l->m->graph[op->from][slot(l, step)], *stream = stream_of(l, op->lane);
   sp_ctx_holder h;
   int st;
   if (!full(l, step) || (!*graph && step == l->first)) return SP_OK;
@@ -252,15 +253,17 @@ static int join(sp_loop *l, const sp_op *launch, bool to_root, sp_err *err) {
   sp_machine *m = l->m;
   const sp_place *main = &m->g->main;
   const sp_stream *root = &m->streams[launch->lane];
+  void *stream = stream_of(l, launch->lane);
   int st = SP_OK;
   if (to_root == l->joined) return SP_OK;
   l->joined = to_root;
-  if (!to_root) st = sp_place_record(main, root->joint, root->own, root->name, err);
+  if (!to_root) st = sp_place_record(main, root->joint, stream, root->name, err);
   for (size_t i = 0; i < m->p->n_lanes && !st; i++) {
     const sp_stream *s = &m->streams[i];
     if (s->place != main || s == root) continue;
-    if (to_root) st = sp_place_record(main, s->joint, s->own, s->name, err);
-    if (!st) st = sp_place_wait(main, to_root ? root->own : s->own, to_root ? s->joint : root->joint, s->name, err);
+    void *other = stream_of(l, (int)i);
+    if (to_root) st = sp_place_record(main, s->joint, other, s->name, err);
+    if (!st) st = sp_place_wait(main, to_root ? stream : other, to_root ? s->joint : root->joint, s->name, err);
   }
   return st;
 }
@@ -285,7 +288,7 @@ static bool may_launch(const sp_loop *l, const sp_op *launch) {
 /* One operation of a tick that is recorded, on its own lane's stream where the device can fork, else on the root's. */
 static int record_part(sp_loop *l, const sp_op *op, const sp_op *launch, bool fork, sp_err *err) {
   sp_machine *m = l->m;
-  void *stream = m->streams[fork ? op->lane : launch->lane].own;
+  void *stream = stream_of(l, fork ? op->lane : launch->lane);
   const char *name = task_of(l, op)->name;
   uint64_t step, ran;
   if (!has_part(l, op->task, &step)) return SP_OK;
@@ -299,28 +302,31 @@ static int fork_lanes(sp_loop *l, const sp_op *launch, bool begin, sp_err *err) 
   sp_machine *m = l->m;
   const sp_place *main = &m->g->main;
   const sp_stream *root = &m->streams[launch->lane];
-  int st = begin ? sp_place_record(main, root->cut, root->own, root->name, err) : SP_OK;
+  void *stream = stream_of(l, launch->lane);
+  int st = begin ? sp_place_record(main, root->cut, stream, root->name, err) : SP_OK;
   for (size_t i = 0; i < m->p->n_lanes && !st; i++) {
     const sp_stream *s = &m->streams[i];
     if (s->place != main || s == root) continue;
-    if (begin) st = sp_place_wait(main, s->own, root->cut, s->name, err);
-    else if (!(st = sp_place_record(main, s->cut, s->own, s->name, err)))
-      st = sp_place_wait(main, root->own, s->cut, s->name, err);
+    void *other = stream_of(l, (int)i);
+    if (begin) st = sp_place_wait(main, other, root->cut, s->name, err);
+    else if (!(st = sp_place_record(main, s->cut, other, s->name, err)))
+      st = sp_place_wait(main, stream, s->cut, s->name, err);
   }
   return st;
 }
 
 static int record_tick(sp_loop *l, const sp_op *launch, void **graph, sp_err *err) {
   const sp_place *main = &l->m->g->main;
-  const sp_stream *root = &l->m->streams[launch->lane];
+  const char *name = l->m->streams[launch->lane].name;
+  void *stream = stream_of(l, launch->lane);
   bool fork = main->type->flags & SP_DEVICE_FORK;
   sp_ctx_holder h;
-  int st = main->type->capture_begin(sp_ctx_for(&h, root->name, err), root->own);
+  int st = main->type->capture_begin(sp_ctx_for(&h, name, err), stream);
   if (st) return st;
   if (fork) st = fork_lanes(l, launch, true, err);
   for (int i = 1; i <= launch->n && !st; i++) st = record_part(l, &launch[i], launch, fork, err);
   if (!st && fork) st = fork_lanes(l, launch, false, err);
-  st = end_record(main, root->own, root->name, st, graph, err);
+  st = end_record(main, stream, name, st, graph, err);
   return st ? sp_prefix(err, "capture of a step") : SP_OK;
 }
 
@@ -336,7 +342,7 @@ static int launch_tick(sp_loop *l, size_t *pos, const sp_op *op, sp_err *err) {
     if (has_part(l, op[i].task, &step)) renew_call(l, &op[i], step);
   l->launches++;
   *pos += (size_t)op->n;
-  return l->m->g->main.type->graph_launch(sp_ctx_for(&h, "a step", err), *graph, l->m->streams[op->lane].own);
+  return l->m->g->main.type->graph_launch(sp_ctx_for(&h, "a step", err), *graph, stream_of(l, op->lane));
 }
 
 /* One event stands for all records of the tick that was launched. */
@@ -349,7 +355,7 @@ static int record_launch(sp_loop *l, const sp_op *op, sp_err *err) {
   for (int i = 1; i <= launch->n; i++)
     if (launch[i].kind == SP_OP_RECORD && has_part(l, launch[i].task, &step))
       *standing(l, launch[i].task, step, &own) = event;
-  return sp_place_record(&m->g->main, event, m->streams[op->lane].own, "a step", err);
+  return sp_place_record(&m->g->main, event, stream_of(l, op->lane), "a step", err);
 }
 
 /* ---- any --------------------------------------------------------------------------------------------------------- */

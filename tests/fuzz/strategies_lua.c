@@ -64,7 +64,7 @@ void sf_clean(void) {
 static int fuzz_build(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_err err;
-  int st = sp_graph_build(lg->g, &err);
+  int st = sp_engine_build(lg->e, &err);
   bool known = st == SP_E_RACE || st == SP_E_RANGE || st == SP_E_INVALID;
   lua_pushstring(L, !st ? "ok" : known ? "refused" : "internal");
   lua_pushstring(L, st ? err.msg : "");

@@ -166,7 +166,10 @@ local function run(variant)
     local g <close>, n = build(opt)
     local status, why = build_all(g, n, variant)
     if status ~= "ok" then return nil, status, tostring(why) end
-    if sums then g:checksums(sums) end
+    if sums then
+      os.remove(sums) -- the last run's
+      g:checksums(sums)
+    end
     loops(lines, g, n)
   end
   if sums then

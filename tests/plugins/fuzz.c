@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * strategies_toys.c - stages for tests/fuzz/strategies: each may be captured, and whatever reaches one of them at a
+ * fuzz.c - stages for tests/fuzz/strategies: each may be captured, and whatever reaches one of them at a
  * wrong step (an input, a live parameter, a metric that is wired back, a weight) changes what it gives. */
 #include <spcore/plugin.h>
 #include <spcore/rng.h>
@@ -262,7 +262,7 @@ TYPE(t_watch, "fuzz_watch", 0, watch_in, watch_out, watch_table, watch_plan, wat
 static const sp_stage_type *const all[] = {&t_mix, &t_loss, &t_watch, NULL};
 SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
                                            .abi = SP_ABI,
-                                           .name = "strategies_toys",
+                                           .name = "fuzz",
                                            .version = "1",
                                            .license = "MIT",
                                            .doc = "stages for tests/fuzz/strategies",
