@@ -3,6 +3,8 @@
  * would. */
 #include "strategies.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,7 @@ struct sf_state {
   char captures[32], device[32];
 };
 
-static char sums[64]; /* a file for checksums, of this process and those that it starts */
+static char sums[64]; /* a folder for checksums, of this process and those that it starts */
 
 /* ---- environment ------------------------------------------------------------------------------------------------- */
 
@@ -51,10 +53,11 @@ int sf_environment(sf_opts *opts) {
   return 0;
 }
 
+/* What a process that crashed has left, too. */
 void sf_clean(void) {
-  char command[96];
-  snprintf(command, sizeof command, "%s/sums", sums);
-  unlink(command);
+  DIR *d = opendir(sums);
+  for (const struct dirent *e; d && (e = readdir(d));) unlinkat(dirfd(d), e->d_name, 0); /* not "." and ".." */
+  if (d) closedir(d);
   rmdir(sums);
 }
 
