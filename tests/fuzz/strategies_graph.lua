@@ -130,7 +130,7 @@ local function grow(b)
   if p < 35 then mix(b, some(b, b.vectors, 3), true, scales(b))
   elseif p < 60 then mix(b, some(b, b.vectors, 3), false, scales(b))
   elseif p < 75 then watch(b, some(b, b.anything, 3))
-  elseif p < 85 then loss(b, rng.pick(b.vectors))
+  elseif p < 85 and not b.cuda then loss(b, rng.pick(b.vectors))
   elseif p < 92 and not b.pure then sleep(b, b.vectors)
   elseif p < 96 and not b.learned then spoil(b)
   else watch(b, { rng.pick(b.vectors) }) end
