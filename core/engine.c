@@ -262,9 +262,18 @@ int sp_engine_stop(sp_engine *e, sp_err *err) {
   return st;
 }
 
+/* Steps up to R behind the last that was seen have run in every strategy, and what they changed is there to be looked at. So
+ * a failure of one of them is told now; one of a stage further ahead only when its step comes. */
 int sp_engine_drain(sp_engine *e, sp_err *err) {
   if (e->failed) return failed(e, err);
-  return e->n && e->units[0].m->built ? sp_loop_settle(&e->units[0].loop, err) : SP_OK;
+  unit *u = training(e);
+  if (!u || !u->m->built) return SP_OK;
+  int st = sp_loop_settle(&u->loop, err);
+  if (!st && sp_failure_step(&u->m->failure) < u->loop.delivered + (uint64_t)e->g->opts.run_ahead) {
+    sp_failure_get(&u->m->failure, err);
+    st = err->status;
+  }
+  return st ? halt(e, err) : SP_OK;
 }
 
 uint64_t sp_engine_step(const sp_engine *e) { return e->n ? e->units[0].loop.next : e->start; }

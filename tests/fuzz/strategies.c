@@ -287,7 +287,7 @@ static void print_failures(void) {
 static const struct option options[] = {
     {"cases", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
     {"jobs", required_argument, NULL, 'j'},  {"device", required_argument, NULL, 'd'},
-    {"limit", required_argument, NULL, 'l'}, {"all", no_argument, NULL, 'a'},
+    {"limit", required_argument, NULL, 'l'},
     {"no-shrink", no_argument, NULL, 'q'},   {"print", no_argument, NULL, 'p'},
     {"verbose", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0},
 };
@@ -300,7 +300,6 @@ static int usage(const char *program) {
           "  --jobs J         processes (1)\n"
           "  --device A,B     of cpu, sim, mock, cuda, or emu alone: cuda in the emulator (cpu,sim,mock)\n"
           "  --limit SECONDS  a case that takes longer hangs (60)\n"
-          "  --all            with what strategies_exclusions.lua leaves out\n"
           "  --no-shrink      print the seeds of failures only\n"
           "  --print          print the scripts of the seeds, run nothing\n"
           "  --verbose        a line a case\n",
@@ -324,7 +323,6 @@ static bool arguments(int argc, char **argv) {
       case 'j': opt.jobs = atoi(optarg); break;
       case 'd': opt.devices = optarg; break;
       case 'l': opt.limit = atof(optarg); break;
-      case 'a': opt.all = true; break;
       case 'q': opt.shrink = false; break;
       case 'p': opt.print = true; break;
       case 'v': opt.verbose = true; break;

@@ -12,7 +12,7 @@ typedef struct sf_opts {
   int jobs;
   const char *devices; /* with ',' between */
   double limit;        /* seconds of a case */
-  bool all, shrink, print, verbose;
+  bool shrink, print, verbose;
 } sf_opts;
 
 typedef struct sf_state sf_state;

@@ -3,7 +3,6 @@
 local flow = require "strategies_flow"
 local graph = require "strategies_graph"
 local lanes = require "strategies_lanes"
-local exclusions = require "strategies_exclusions"
 local script = require "strategies_script"
 local shrink = require "strategies_shrink"
 
@@ -44,7 +43,7 @@ end
 local function live(case)
   local learns, leads, list = flow.learning(case), flow.leading(case, case.losses), {}
   for _, node in ipairs(case.nodes) do
-    local may = node.optimizer or learns[node.name] and (leads[node.name] or node.loss)
+    local may = node.optimizer or learns[node.name] and leads[node.name]
     if node.live and may then list[#list + 1] = node end
   end
   return list
@@ -80,8 +79,8 @@ local function variants(case, rng, device)
   case.variants = list
 end
 
--- make(seed, devices, images, all) -> case; images: those stages are there; all: without exclusions
-local function make(seed, devices, images, all)
+-- make(seed, devices, images) -> case; images: those stages are there
+local function make(seed, devices, images)
   local rng = random(seed)
   local case = { nodes = {}, losses = {}, accumulate = 1, sources = {}, evals = {}, events = {}, opt = options(rng) }
   local device = rng.pick(devices)
@@ -91,7 +90,6 @@ local function make(seed, devices, images, all)
   loops(case, rng)
   events(case, rng)
   variants(case, rng, device)
-  if not all then exclusions.apply(case) end
   case.title = ("seed %d, device %s"):format(seed, device)
   local captures = {}
   for i, v in ipairs(case.variants) do captures[i] = v.capture end
@@ -99,4 +97,4 @@ local function make(seed, devices, images, all)
   return case
 end
 
-return { make = make, text = script.text, shrink = shrink, forgives = exclusions.forgives }
+return { make = make, text = script.text, shrink = shrink }

@@ -170,8 +170,7 @@ static bool make_case(lua_State *L, const sf_opts *opts, uint64_t seed) {
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   lua_pushboolean(L, built(".libs/reader.so") && built(".libs/encoder.so"));
-  lua_pushboolean(L, opts->all);
-  return lua_pcall(L, 4, 1, 0) == LUA_OK;
+  return lua_pcall(L, 3, 1, 0) == LUA_OK;
 }
 
 /* The script of the case at 2, on top. */
@@ -190,15 +189,6 @@ static void facts(sf_state *s) {
   lua_pop(L, 2);
 }
 
-/* A failure that strategies_exclusions.lua knows by its words. */
-static bool forgiven(lua_State *L, const sf_opts *opts, const char *kind, const char *words) {
-  if (opts->all) return false;
-  lua_getfield(L, 1, "forgives");
-  lua_pushstring(L, kind);
-  lua_pushstring(L, words);
-  return lua_pcall(L, 2, 1, 0) == LUA_OK && lua_toboolean(L, -1);
-}
-
 const char *sf_case(sf_state *s, uint64_t seed, const char **device, const char **captures, char *words, size_t n) {
   lua_State *L = s->make;
   if (!make_case(L, s->opts, seed) || !make_text(L)) {
@@ -208,8 +198,7 @@ const char *sf_case(sf_state *s, uint64_t seed, const char **device, const char 
   facts(s);
   *device = s->device;
   *captures = s->captures;
-  const char *kind = sf_script(s, lua_tostring(L, -1), words, n);
-  return forgiven(L, s->opts, kind, words) ? "refused" : kind;
+  return sf_script(s, lua_tostring(L, -1), words, n);
 }
 
 /* ---- whole commands ---------------------------------------------------------------------------------------------- */
