@@ -2,35 +2,18 @@
 # The CUDA toolkit: nvcc, the runtime, cuBLAS and cuDNN, which the device "cuda" and its stages need.
 
 # SP_CUDA_ARCH
-# Sets SP_GENCODE. By default machine code for the first target of each generation, which runs on all of that generation,
-# and PTX of the newest, which later GPUs translate.
+# Sets SP_GENCODE, or sp_why where nobody asked for targets.
 AC_DEFUN([SP_CUDA_ARCH],
-[sp_targets=
-AS_CASE([$with_cuda_arch],
-  [auto], [],
-  [native], [],
-  [yes | no | '' | *[[!0-9,af]]*],
-    [AC_MSG_ERROR([--with-cuda-arch=$with_cuda_arch: give native, or compute capabilities such as 90 or 80,90])],
-  [sp_targets=`AS_ECHO(["$with_cuda_arch"]) | tr ',' ' '`])
-sp_known=`"$NVCC" --list-gpu-arch 2>/dev/null | sed -n 's/.*compute_@<:@^0-9@:>@*\(@<:@0-9@:>@@<:@0-9@:>@*\).*/\1/p' |
-  sort -n -u | awk '@S|@1 >= 75' | paste -s -d ' ' -`
-AC_MSG_CHECKING([for GPU targets])
-SP_GENCODE=
-AS_IF([test "x$with_cuda_arch" = xnative], [SP_GENCODE="-arch=native"],
-  [AS_IF([test "x$sp_targets" = x],
-     [sp_targets=`AS_ECHO(["$sp_known"]) | tr ' ' '\n' | awk '{ g = int(@S|@1 / 10) } g != last { print; last = g }' |
-        paste -s -d ' ' -`
-      sp_ptx=`AS_ECHO(["$sp_known"]) | sed 's/.* //'`],
-     [sp_ptx=`AS_ECHO(["$sp_targets"]) | sed 's/.* //'`])
-   for sp_target in $sp_targets; do
-     SP_GENCODE="$SP_GENCODE${SP_GENCODE:+ }-gencode arch=compute_$sp_target,code=sm_$sp_target"
-   done
-   AS_IF([test "x$sp_ptx" != x],
-     [SP_GENCODE="$SP_GENCODE -gencode arch=compute_$sp_ptx,code=compute_$sp_ptx"])])
-AC_MSG_RESULT([${SP_GENCODE:-none}])])
+[AC_MSG_CHECKING([for GPU targets])
+AS_IF([SP_GENCODE=`sh "$srcdir/build-aux/cuda_arch.sh" "$NVCC" "$with_cuda_arch" 2>conftest.err`],
+  [AC_MSG_RESULT([$SP_GENCODE])],
+  [AC_MSG_RESULT([none])
+   sp_why=`cat conftest.err`
+   AS_IF([test "x$with_cuda_arch" != xauto], [AC_MSG_ERROR([$sp_why])])])
+rm -f conftest.err])
 
 # SP_CUDA_TRY_NVCC
-# Sets sp_why if nvcc does not compile: a host compiler that is too new, a target that it does not know, no GPU for native.
+# Sets sp_why if nvcc does not compile: a host compiler that is too new, a target that it does not know.
 AC_DEFUN([SP_CUDA_TRY_NVCC],
 [AC_MSG_CHECKING([whether $NVCC compiles])
 cat >conftest.cu <<_ACEOF
@@ -101,8 +84,9 @@ AC_DEFUN([SP_CUDA],
 [AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR],
   [the CUDA toolkit, for the device "cuda" @<:@CUDA_HOME, CUDA_PATH, /usr/local/cuda, nvcc in PATH@:>@; --without-cuda
    builds without it; --with-cuda fails where it is missing])], [], [with_cuda=auto])
-AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=native|LIST],
-  [GPUs to build for: the one of this machine, or compute capabilities such as 80,90 @<:@all from 75 on@:>@])],
+AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=native|all|none|LIST],
+  [GPUs to build for: those of this machine, all that nvcc knows from 75 on (for a distribution), none (only the tests'
+   emulator), or compute capabilities such as 80,90 @<:@those of this machine, without a GPU 80,90@:>@])],
   [], [with_cuda_arch=auto])
 AC_ARG_VAR([NVCC], [the CUDA compiler])
 AC_ARG_VAR([NVCCFLAGS], [further flags for the CUDA compiler])
@@ -110,17 +94,20 @@ AC_ARG_VAR([CUDA_CPPFLAGS], [C preprocessor flags for CUDA])
 AC_ARG_VAR([CUDA_LIBS], [linker flags for the CUDA runtime @<:@-lcudart@:>@])
 AC_ARG_VAR([CUBLAS_LIBS], [linker flags for cuBLAS @<:@-lcublas -lcublasLt@:>@])
 AC_ARG_VAR([CUDNN_LIBS], [linker flags for cuDNN @<:@-lcudnn@:>@])
-sp_cuda=no sp_why= SP_GENCODE=
+sp_cuda=no sp_cuda_found=no sp_why= SP_GENCODE=
 AS_IF([test "x$with_cuda" = xno], [sp_why="--without-cuda"],
   [SP_CUDA_FIND
    AS_IF([test "x$sp_why" = x],
      [SP_CUDA_FLAGS
       AC_MSG_CHECKING([for the CUDA compiler])
       AC_MSG_RESULT([$NVCC])
-      SP_CUDA_ARCH
-      SP_CUDA_TRY_NVCC])
+      sp_cuda_found=yes
+      AS_IF([test "x$with_cuda_arch" = xnone], [sp_why="--with-cuda-arch=none"], [SP_CUDA_ARCH])])
+   AS_IF([test "x$sp_why" = x], [SP_CUDA_TRY_NVCC])
    AS_IF([test "x$sp_why" = x], [SP_CUDA_TRY_LIBRARIES])])
-AS_IF([test "x$sp_why" = x], [sp_cuda="yes: $sp_cuda_dir"],
+AS_IF([test "x$sp_why" = x],
+  [sp_targets=`AS_ECHO(["$SP_GENCODE"]) | sed 's/-gencode arch=compute_@<:@^,@:>@*,code=//g; s/ /, /g; s/compute_/PTX /'`
+   sp_cuda="yes: $sp_cuda_dir ($sp_targets)"],
   [SP_WITHOUT([cuda], [no device "cuda": $sp_why])])
 SP_NVCC_WERROR=
 AS_IF([test "x$enable_werror" = xyes], [SP_NVCC_WERROR="-Werror all-warnings"])

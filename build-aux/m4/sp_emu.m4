@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 # The CUDA emulator of the tests (tests/emu): a C++ compiler and CUDA's headers; no GPU, and none of its libraries.
 
-# Needs AC_PROG_CXX and SP_CUDA before. Autoconf's default of "-g -O2" for C++ is kept.
+# Needs AC_PROG_CXX and SP_CUDA before, which need not be able to build for a GPU. Autoconf's default of "-g -O2" for C++ is kept.
 AC_DEFUN([SP_EMU],
 [sp_emu="no: no CUDA toolkit"
 SP_CXXFLAGS="-std=gnu++17 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas"
 AS_IF([test "x$enable_werror" = xyes], [SP_CXXFLAGS="$SP_CXXFLAGS -Werror"])
 SP_EMU_CPPFLAGS=`AS_ECHO(["$CUDA_CPPFLAGS"]) | sed 's/-I */-isystem /g'`
-AS_IF([test "x${sp_cuda%%:*}" = xyes],
+AS_IF([test "x$sp_cuda_found" = xyes],
   [AC_LANG_PUSH([C++])
    sp_saved_CPPFLAGS=$CPPFLAGS sp_saved_CXXFLAGS=$CXXFLAGS
    CPPFLAGS="$CPPFLAGS $SP_EMU_CPPFLAGS" CXXFLAGS="$CXXFLAGS $SP_CXXFLAGS $SP_SAN_CFLAGS"
