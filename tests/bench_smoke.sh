@@ -2,6 +2,7 @@
 # bench_smoke.sh - tests/bench/gpu.sh at a tiny size on the device that plays a GPU on the processor: turns, servers,
 # statistics and files. PyTorch rows may fail here, and must then say why.
 # needs: onednn images jansson
+# once: what measures is a script, and the program behind it is tested elsewhere
 set -u
 if [ "${SP_SANITIZERS-none}" != none ]; then
   echo 'skipped: nothing to measure under sanitizers'

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # What bootstrap says and does before it builds: wrong words, a path that Autoconf refuses, packages that are missing.
+# once: a shell script, and nothing that is built
 set -u
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-bootstrap.XXXXXX") || exit 99
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT

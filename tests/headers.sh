@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Every public header compiles alone, with every warning, as C99, C11 and C++17.
+# once: of the build it takes the compiler only
 set -u
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-headers.XXXXXX") || exit 99
 trap 'rm -rf "$dir"' EXIT

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Every option that the program prints in its help stands in the man page, command by command, and the other way round;
 # so do the commands themselves and the options that all scripts share.
+# once: words in the program and on a page
 set -u
 page=${top_srcdir:?}/docs/spcore.1
 spcore=${top_builddir:?}/spcore

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # meta.sh - scripts/meta/stages.lua is what `spcore inspect --meta` prints today.
 # needs: onednn images jansson
+# once: words in the plugins and in a file
 set -u
 # Only our own plugins.
 unset SPCORE_PLUGIN_PATH

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Installs spcore under a folder of its own and builds a stage against that installation alone, in C and in C++: found by
 # --plugin, by SPCORE_PLUGIN_PATH and in the plugin folder, from any working directory.
+# once: it makes a build of its own
 set -u
 if [ "${SP_SANITIZERS:-none}" != none ]; then
   echo 'skipped: a sanitizer build (the stage outside would not be instrumented)'

@@ -3,6 +3,7 @@
 # with a file name (```lua first.lua, ```c blur.c) are written to that file; blocks marked ```sh test are run, in order.
 # Scripts get few steps and samples. Unnamed Lua blocks must at least parse. Links must lead somewhere.
 # needs: onednn images jansson
+# once: other tests run the same scripts
 set -u
 case ${SP_SANITIZERS-} in
   *thread*) echo 'skipped: a minute under TSan, of what other tests do as well'; exit 77 ;;

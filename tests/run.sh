@@ -1,21 +1,35 @@
 # SPDX-License-Identifier: MIT
 # Runs one test: run.sh COMMAND... FILE. A line `needs: onednn images` in a comment of the file names what configure can leave
-# out; where it did, the test is skipped. What is not named after CUDA runs as on a machine without a GPU, but for the examples
-# of the documents, which a user runs on what there is. Where SP_SECONDS names a file, it gets a line for each test: seconds of
-# the clock, of processors, the test.
+# out; where it did, the test is skipped. A line `once: WHY` says why a test shows the same in every build of one source: where
+# SP_SKIP_ONCE is set, as in all stages of .ci/run but one, it is skipped. What is not named after CUDA runs as on a machine
+# without a GPU, but for the examples of the documents, which a user runs on what there is. Where SP_SECONDS names a file, it
+# gets a line for each test: seconds of the clock, of processors, the test.
 for file; do :; done
-case $file in
-  *.lua | *.py | *.sh) needs=$(sed -n -e 's/^# needs: //p' -e 's/^-- needs: //p' "$file") ;;
-  *) needs= ;; # a program
-esac
-for need in $needs; do
+
+# says WORD: what stands behind `WORD: ` in a comment of the file
+says() {
+  case $file in
+    *.lua | *.py | *.sh) sed -n -e "s/^# $1: //p" -e "s/^-- $1: //p" "$file" ;;
+  esac # else a program
+}
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+for need in $(says needs); do
   case ", ${SP_LEFT_OUT-}, " in
-    *", $need, "*)
-      echo "skipped: this build is without $need (configure's summary says why)"
-      exit 77
-      ;;
+    *", $need, "*) skip "this build is without $need (configure's summary says why)" ;;
   esac
 done
+if [ -n "${SP_SKIP_ONCE-}" ]; then
+  case $file in
+    *.py) once="PyTorch's own code is no matter of ours" ;;
+    *) once=$(says once) ;;
+  esac
+  [ -z "$once" ] || skip "SP_SKIP_ONCE is set: $once"
+fi
 case $file in
   *cuda* | *readme.sh) ;;
   *) CUDA_VISIBLE_DEVICES= && export CUDA_VISIBLE_DEVICES ;;

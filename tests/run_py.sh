@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: MIT
 # Runs one Python test, or says why not: run_py.sh FILE.py
-if [ -n "${SP_NO_PARITY-}" ]; then
-  echo 'skipped: SP_NO_PARITY is set'
-  exit 77
-fi
 if [ -z "$PYTHON" ]; then
   echo 'skipped: this build is without Python'
   exit 77
