@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# cuda_arch.sh NVCC auto|native|all|LIST - prints nvcc's options for the GPUs to build for, or on stderr why there are none.
-# Machine code for each target, and PTX of the last, which newer GPUs translate.
+# cuda_arch.sh NVCC auto|native|all|LIST - prints nvcc's options for the GPUs to build for, or on stderr why there are
+# none. Machine code for each target, and PTX of the last, which newer GPUs translate.
 #   auto    the GPUs of this machine; without one 80, 90
 #   native  the GPUs of this machine
 #   all     the first target of each generation from 7.5 on that nvcc knows, and PTX of its newest

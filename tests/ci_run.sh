@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# What .ci/run prints of a stage: sums of its tests, seconds by stage, the slowest tests, one line of sums at the end. The stage
-# is `check` with a bootstrap that runs two tests.
+# What .ci/run prints of a stage: sums of its tests, seconds by stage, the slowest tests, one line of sums at the end.
+# The stage is `check` with a bootstrap that runs two tests.
 # once: a shell script, and nothing that is built
 set -u
 command -v bash >/dev/null || { echo 'skipped: no bash'; exit 77; }

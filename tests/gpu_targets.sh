@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Which GPUs configure builds for: build-aux/cuda_arch.sh beside an nvcc and an nvidia-smi that say what they are told to.
+# Which GPUs configure builds for: build-aux/cuda_arch.sh beside an nvcc and an nvidia-smi that say what they are told
+# to.
 # once: a shell script, and nothing that is built
 set -u
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-targets.XXXXXX") || exit 99

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Runs one test: run.sh COMMAND... FILE. A line `needs: onednn images` in a comment of the file names what configure can leave
-# out; where it did, the test is skipped. A line `once: WHY` says why a test shows the same in every build of one source: where
-# SP_SKIP_ONCE is set, as in all stages of .ci/run but one, it is skipped. What is not named after CUDA runs as on a machine
-# without a GPU, but for the examples of the documents, which a user runs on what there is. Where SP_SECONDS names a file, it
-# gets a line for each test: seconds of the clock, of processors, the test.
+# Runs one test: run.sh COMMAND... FILE. A line `needs: onednn images` in a comment of the file names what configure
+# can leave out; where it did, the test is skipped. A line `once: WHY` says why a test shows the same in every build
+# of one source: where SP_SKIP_ONCE is set, as in all stages of .ci/run but one, it is skipped. What is not named
+# after CUDA runs as on a machine without a GPU, but for the examples of the documents, which a user runs on what
+# there is. Where SP_SECONDS names a file, it gets a line for each test: seconds of the clock, of processors, the
+# test.
 for file; do :; done
 
 # says WORD: what stands behind `WORD: ` in a comment of the file
