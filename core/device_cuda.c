@@ -290,12 +290,4 @@ static const sp_device_type cuda_type = {
 
 static const sp_device_type *const devices[] = {&cuda_type, NULL};
 
-const sp_plugin spcore_plugin = {
-    .size = sizeof(sp_plugin),
-    .abi = SP_ABI,
-    .name = "device_cuda",
-    .version = "1",
-    .license = "MIT",
-    .doc = "NVIDIA GPUs as a device",
-    .devices = devices,
-};
+SP_PLUGIN_WITH("device_cuda", "NVIDIA GPUs as a device", NULL, devices, NULL);

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,14 +285,35 @@ static int dl_failure(const char *path, const char *real, const char *text, sp_e
   return sp_fail(err, SP_E_FORMAT, "%s: not a shared object that can be loaded: %s", path, text);
 }
 
+/* What the file's one function gives for this host; until ABI 0.2 the symbol was that sp_plugin itself. */
+static const sp_plugin *enter(const char *path, void *so, sp_err *err) {
+  union {
+    void *symbol;
+    const void *(*function)(uint32_t abi);
+  } at = {dlsym(so, "spcore_plugin")};
+  Dl_info info;
+  void *entry = NULL;
+  if (!at.symbol) {
+    sp_fail(err, SP_E_FORMAT, "%s: has no symbol 'spcore_plugin', so it is no spcore plugin", path);
+    return NULL;
+  }
+  if (dladdr1(at.symbol, &info, &entry, RTLD_DL_SYMENT) && entry &&
+      ELF64_ST_TYPE(((const ElfW(Sym) *)entry)->st_info) == STT_OBJECT)
+    return at.symbol;
+  const sp_plugin *p = at.function(SP_ABI);
+  if (!p)
+    sp_fail(err, SP_E_ABI, "%s: holds nothing for spcore ABI %d.%d: rebuild it against this version's headers", path,
+            SP_ABI_MAJOR, SP_ABI_MINOR);
+  return p;
+}
+
 /* Its constructors run, and the pointers in its tables are followed. */
 static int open_object(const char *path, const char *real, loaded *l, sp_err *err) {
   /* Never closed: threads, exit handlers and thread-local data of a library may outlive any use of it here. */
   void *so = dlopen(real, RTLD_NOW | RTLD_LOCAL);
   if (!so) return dl_failure(path, real, dlerror(), err);
-  const sp_plugin *p = dlsym(so, "spcore_plugin");
-  if (!p) return sp_fail(err, SP_E_FORMAT, "%s: has no symbol 'spcore_plugin', so it is no spcore plugin", path);
-  if (check_abi(path, p, err)) return err->status;
+  const sp_plugin *p = enter(path, so, err);
+  if (!p || check_abi(path, p, err)) return err->status;
   if (take_plugin(&l->file, p, err)) return sp_prefix(err, "%s", path);
   return SP_OK;
 }

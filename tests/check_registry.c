@@ -47,7 +47,10 @@ static const struct {
   const char *name, *words;
   int status;
 } refused[] = {
-    {"bad_abi", "bad_abi.so was built for spcore ABI 0.7, this is 0.2: rebuild it against this version's headers",
+    {"bad_abi", "bad_abi.so was built for spcore ABI 0.7, this is 0.3: rebuild it against this version's headers",
+     SP_E_ABI},
+    {"bad_none", "bad_none.so: holds nothing for spcore ABI 0.3: rebuild it against this version's headers", SP_E_ABI},
+    {"bad_old", "bad_old.so was built for spcore ABI 0.2, this is 0.3: rebuild it against this version's headers",
      SP_E_ABI},
     {"bad_entry", "bad_entry.so: has no symbol 'spcore_plugin', so it is no spcore plugin", SP_E_FORMAT},
     {"bad_symbol", "bad_symbol.so: unresolved symbol 'sp_test_nowhere': link the library that has it into the plugin",
@@ -66,6 +69,15 @@ START_TEST(refusals) {
   ck_assert_msg(strstr(err.msg, refused[_i].words) != NULL, "%s", err.msg);
   ck_assert_ptr_null(strchr(err.msg, '\n'));
   ck_assert_uint_eq(sp_registry_count(reg), 0);
+}
+END_TEST
+
+/* The file is asked for this host's version, and its answer is the one that counts. */
+START_TEST(a_file_may_hold_several_versions) {
+  const sp_plugin_file *f;
+  ck_assert_msg(sp_registry_load(reg, plugin("good_two"), &f, &err) == SP_OK, "%s", err.msg);
+  ck_assert_str_eq(f->plugin.name, "two");
+  ck_assert_uint_eq(f->plugin.abi, SP_ABI);
 }
 END_TEST
 
@@ -292,6 +304,7 @@ int main(void) {
   TCase *tc = tcase_create("registry");
   tcase_add_checked_fixture(tc, set_up, tear_down);
   tcase_add_loop_test(tc, refusals, 0, (int)SP_ARRAY(refused));
+  tcase_add_test(tc, a_file_may_hold_several_versions);
   tcase_add_test(tc, what_is_no_library_is_refused);
   tcase_add_test(tc, one_file_is_loaded_once);
   tcase_add_test(tc, a_file_leaves_no_floating_point_mode);

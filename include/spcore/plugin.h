@@ -2,9 +2,10 @@
  *
  * spcore/plugin.h - how a stage is written. This header is the manual.
  *
- * A plugin is a shared object that exports one symbol, `spcore_plugin`. It lists stage types (and, rarely, devices and
- * weight-file formats). A stage type is a computation with typed input and output ports and a table of parameters:
- * the same table checks what a script passes, fills the author's struct, and prints `spcore inspect`.
+ * A plugin is a shared object that exports one function, `spcore_plugin`; SP_PLUGIN writes it. It lists stage types
+ * (and, rarely, devices and weight-file formats). A stage type is a computation with typed input and output ports and
+ * a table of parameters: the same table checks what a script passes, fills the author's struct, and prints
+ * `spcore inspect`.
  *
  * Data-flow rules
  *  1. The host owns every buffer. A stage declares outputs, scratch, saved bytes and weights in plan(); it allocates
@@ -251,15 +252,41 @@ typedef struct sp_stage_type {
 
 /* ---- plugin ------------------------------------------------------------------------------------------------------ */
 typedef struct sp_plugin {
-  uint32_t size, abi; /* sizeof(sp_plugin), SP_ABI */
+  uint32_t size, abi; /* sizeof(sp_plugin), SP_ABI; these two are the first of every version */
   const char *name, *version, *license, *doc;
   const sp_stage_type *const *stages;          /* ended by NULL; may be NULL */
   const struct sp_device_type *const *devices; /* ended by NULL; may be NULL */
   const struct sp_format_type *const *formats; /* ended by NULL; may be NULL */
 } sp_plugin;
 
-/* The one symbol that a plugin exports. It is loaded with RTLD_NOW | RTLD_LOCAL and never unloaded. */
-extern SP_EXPORT const sp_plugin spcore_plugin;
+/* The one symbol that a plugin exports. It is called once, when the file is loaded (RTLD_NOW | RTLD_LOCAL, never
+ * unloaded), with the host's SP_ABI, and returns the sp_plugin of the headers with that SP_ABI. A file that was built
+ * against one version returns what it has, whatever is asked: the host compares `abi` and says which it is. A file that
+ * holds several, each compiled against its own headers, returns the one that is asked for, and else its newest. NULL:
+ * there is none. Must be cheap and touch no device. [main & !running] */
+extern SP_EXPORT const void *spcore_plugin(uint32_t abi);
+
+/* What `spcore inspect` prints of a plugin; to be defined before this header is included, or with -D. */
+#ifndef SP_PLUGIN_VERSION
+#define SP_PLUGIN_VERSION "" /* "1.0"; unknown */
+#endif
+#ifndef SP_PLUGIN_LICENSE
+#define SP_PLUGIN_LICENSE "" /* "MIT"; unknown */
+#endif
+
+/* Defines spcore_plugin() for a file of stages: SP_PLUGIN("blur", "A Gaussian blur", stages); at the end of one source
+ * file, in C++ outside of namespaces. The lists are arrays of pointers, ended by NULL. */
+#define SP_PLUGIN(name, doc, stages) SP_PLUGIN_WITH(name, doc, stages, NULL, NULL)
+
+/* The same with devices and formats; NULL where a file holds none of a kind. */
+#define SP_PLUGIN_WITH(name, doc, stages, devices, formats)                                                    \
+  const void *spcore_plugin(uint32_t abi) {                                                                    \
+    static const sp_plugin this_plugin = {                                                                     \
+        sizeof(sp_plugin), SP_ABI, name, SP_PLUGIN_VERSION, SP_PLUGIN_LICENSE, doc, stages, devices, formats}; \
+    (void)abi;                                                                                                 \
+    return &this_plugin;                                                                                       \
+  }                                                                                                            \
+  struct sp_plugin /* takes the semicolon */
 
 #ifdef __cplusplus
 }

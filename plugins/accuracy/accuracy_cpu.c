@@ -121,10 +121,4 @@ static const sp_stage_type acc_type = {.size = sizeof(sp_stage_type),
                                        .forward = forward};
 static const sp_stage_type *const stages[] = {&acc_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "accuracy",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Top-1 and top-k accuracy",
-                                 .stages = stages};
+SP_PLUGIN("accuracy", "Top-1 and top-k accuracy", stages);

@@ -53,10 +53,4 @@ static const sp_stage_type acc_type = {.size = sizeof(sp_stage_type),
                                        .forward = forward};
 static const sp_stage_type *const stages[] = {&acc_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "accuracy_cuda",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Top-1 and top-k accuracy, on CUDA",
-                                 .stages = stages};
+SP_PLUGIN("accuracy_cuda", "Top-1 and top-k accuracy, on CUDA", stages);

@@ -119,10 +119,4 @@ static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),
                                          .forward = forward};
 static const sp_stage_type *const stages[] = {&adamw_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "adamw",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = ADAMW_DOC,
-                                 .stages = stages};
+SP_PLUGIN("adamw", ADAMW_DOC, stages);

@@ -70,10 +70,4 @@ static const sp_stage_type add_type = {.size = sizeof(sp_stage_type),
                                        .backward = backward};
 static const sp_stage_type *const stages[] = {&add_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "add",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Sum of tensors",
-                                 .stages = stages};
+SP_PLUGIN("add", "Sum of tensors", stages);

@@ -77,10 +77,4 @@ static const sp_stage_type argmax_type = {.size = sizeof(sp_stage_type),
                                           .forward = forward};
 static const sp_stage_type *const stages[] = {&argmax_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "argmax",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Logits to labels",
-                                 .stages = stages};
+SP_PLUGIN("argmax", "Logits to labels", stages);

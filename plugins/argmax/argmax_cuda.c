@@ -25,10 +25,4 @@ static const sp_stage_type argmax_type = {.size = sizeof(sp_stage_type),
                                           .forward = forward};
 static const sp_stage_type *const stages[] = {&argmax_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "argmax_cuda",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Logits to labels, on CUDA",
-                                 .stages = stages};
+SP_PLUGIN("argmax_cuda", "Logits to labels, on CUDA", stages);

@@ -524,10 +524,4 @@ static const sp_stage_type augment_type = {.size = sizeof(sp_stage_type),
                                            .forward = forward};
 static const sp_stage_type *const stages[] = {&augment_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "augment",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = AUGMENT_DOC,
-                                 .stages = stages};
+SP_PLUGIN("augment", AUGMENT_DOC, stages);

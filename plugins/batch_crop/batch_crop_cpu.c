@@ -99,10 +99,4 @@ static const sp_stage_type crop_type = {.size = sizeof(sp_stage_type),
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&crop_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "batch_crop",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = CROP_DOC,
-                                 .stages = stages};
+SP_PLUGIN("batch_crop", CROP_DOC, stages);

@@ -34,10 +34,4 @@ static const sp_stage_type rotate_type = {.size = sizeof(sp_stage_type),
                                           .forward = forward};
 static const sp_stage_type *const stages[] = {&rotate_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "batch_rotate_cuda",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = ROTATE_DOC,
-                                 .stages = stages};
+SP_PLUGIN("batch_rotate_cuda", ROTATE_DOC, stages);

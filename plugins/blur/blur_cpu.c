@@ -218,10 +218,4 @@ static const sp_stage_type blur_type = {.size = sizeof(sp_stage_type),
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&blur_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "blur",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = BLUR_DOC,
-                                 .stages = stages};
+SP_PLUGIN("blur", BLUR_DOC, stages);

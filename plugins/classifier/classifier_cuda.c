@@ -33,10 +33,4 @@ static const sp_stage_type classifier_type = {
 };
 
 static const sp_stage_type *const stages[] = {&classifier_type, NULL};
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "classifier",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = CLASSIFIER_DOC,
-                                 .stages = stages};
+SP_PLUGIN("classifier", CLASSIFIER_DOC, stages);

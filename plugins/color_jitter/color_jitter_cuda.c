@@ -36,10 +36,4 @@ static const sp_stage_type jitter_type = {.size = sizeof(sp_stage_type),
                                           .forward = forward};
 static const sp_stage_type *const stages[] = {&jitter_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "color_jitter_cuda",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = JITTER_DOC,
-                                 .stages = stages};
+SP_PLUGIN("color_jitter_cuda", JITTER_DOC, stages);

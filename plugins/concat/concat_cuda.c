@@ -40,10 +40,4 @@ static const sp_stage_type concat_type = {.size = sizeof(sp_stage_type),
                                           .backward = backward};
 static const sp_stage_type *const stages[] = {&concat_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "concat_cuda",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Joins tensors, on CUDA",
-                                 .stages = stages};
+SP_PLUGIN("concat_cuda", "Joins tensors, on CUDA", stages);

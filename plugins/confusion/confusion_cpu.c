@@ -133,10 +133,4 @@ static const sp_stage_type conf_type = {.size = sizeof(sp_stage_type),
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&conf_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "confusion",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Confusion counts",
-                                 .stages = stages};
+SP_PLUGIN("confusion", "Confusion counts", stages);

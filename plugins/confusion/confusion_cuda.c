@@ -50,10 +50,4 @@ static const sp_stage_type conf_type = {.size = sizeof(sp_stage_type),
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&conf_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "confusion_cuda",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Confusion counts, on CUDA",
-                                 .stages = stages};
+SP_PLUGIN("confusion_cuda", "Confusion counts, on CUDA", stages);

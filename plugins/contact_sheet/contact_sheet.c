@@ -382,10 +382,4 @@ static const sp_stage_type contact_sheet_type = {
 
 static const sp_stage_type *const stages[] = {&contact_sheet_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "contact_sheet",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Contact sheets of samples",
-                                 .stages = stages};
+SP_PLUGIN("contact_sheet", "Contact sheets of samples", stages);

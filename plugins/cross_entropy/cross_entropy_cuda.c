@@ -51,10 +51,4 @@ static const sp_stage_type ce_type = {.size = sizeof(sp_stage_type),
                                       .forward = forward};
 static const sp_stage_type *const stages[] = {&ce_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "cross_entropy_cuda",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Cross-entropy loss, on CUDA",
-                                 .stages = stages};
+SP_PLUGIN("cross_entropy_cuda", "Cross-entropy loss, on CUDA", stages);

@@ -33,10 +33,4 @@ static const sp_stage_type decoder_type = {
 };
 
 static const sp_stage_type *const stages[] = {&decoder_type, NULL};
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "decoder",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = DECODER_DOC,
-                                 .stages = stages};
+SP_PLUGIN("decoder", DECODER_DOC, stages);

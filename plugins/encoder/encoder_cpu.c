@@ -33,10 +33,4 @@ static const sp_stage_type encoder_type = {
 };
 
 static const sp_stage_type *const stages[] = {&encoder_type, NULL};
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "encoder",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = ENCODER_DOC,
-                                 .stages = stages};
+SP_PLUGIN("encoder", ENCODER_DOC, stages);

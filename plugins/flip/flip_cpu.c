@@ -99,10 +99,4 @@ static const sp_stage_type flip_type = {.size = sizeof(sp_stage_type),
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&flip_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "flip",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = FLIP_DOC,
-                                 .stages = stages};
+SP_PLUGIN("flip", FLIP_DOC, stages);

@@ -461,10 +461,4 @@ static const sp_stage_type image_writer_type = {
 
 static const sp_stage_type *const stages[] = {&image_writer_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "image_writer",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Images and masks to files",
-                                 .stages = stages};
+SP_PLUGIN("image_writer", "Images and masks to files", stages);

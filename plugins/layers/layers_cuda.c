@@ -33,10 +33,4 @@ static const sp_stage_type layers_type = {
 };
 
 static const sp_stage_type *const stages[] = {&layers_type, NULL};
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "layers",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = LAYERS_DOC,
-                                 .stages = stages};
+SP_PLUGIN("layers", LAYERS_DOC, stages);

@@ -129,10 +129,4 @@ static const sp_stage_type norm_type = {.size = sizeof(sp_stage_type),
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&norm_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "normalize",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = NORM_DOC,
-                                 .stages = stages};
+SP_PLUGIN("normalize", NORM_DOC, stages);

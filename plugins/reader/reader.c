@@ -364,10 +364,4 @@ static const sp_stage_type reader_type = {
 
 static const sp_stage_type *const stages[] = {&reader_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "reader",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Data from files and made up",
-                                 .stages = stages};
+SP_PLUGIN("reader", "Data from files and made up", stages);

@@ -218,10 +218,4 @@ static const sp_stage_type resize_type = {.size = sizeof(sp_stage_type),
                                           .forward = forward};
 static const sp_stage_type *const stages[] = {&resize_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "resize",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = RESIZE_DOC,
-                                 .stages = stages};
+SP_PLUGIN("resize", RESIZE_DOC, stages);

@@ -53,10 +53,4 @@ static const sp_format_type st_format = {.size = sizeof(sp_format_type),
                                          .write = st_write};
 static const sp_format_type *const formats[] = {&st_format, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                           .abi = SP_ABI,
-                                           .name = "safetensors",
-                                           .version = "0.1",
-                                           .license = "MIT",
-                                           .doc = "Weight files",
-                                           .formats = formats};
+SP_PLUGIN_WITH("safetensors", "Weight files", NULL, NULL, formats);

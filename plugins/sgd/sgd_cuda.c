@@ -45,10 +45,4 @@ static const sp_stage_type sgd_type = {.size = sizeof(sp_stage_type),
                                        .forward = forward};
 static const sp_stage_type *const stages[] = {&sgd_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "sgd_cuda",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = SGD_DOC,
-                                 .stages = stages};
+SP_PLUGIN("sgd_cuda", SGD_DOC, stages);

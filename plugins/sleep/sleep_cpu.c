@@ -70,10 +70,4 @@ static const sp_stage_type sleep_type = {.size = sizeof(sp_stage_type),
                                          .backward = backward};
 static const sp_stage_type *const stages[] = {&sleep_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "sleep",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "A known cost, for tests",
-                                 .stages = stages};
+SP_PLUGIN("sleep", "A known cost, for tests", stages);

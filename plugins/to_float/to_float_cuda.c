@@ -26,10 +26,4 @@ static const sp_stage_type to_float_type = {.size = sizeof(sp_stage_type),
                                             .forward = forward};
 static const sp_stage_type *const stages[] = {&to_float_type, NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "to_float_cuda",
-                                 .version = "0.1.0",
-                                 .license = "MIT",
-                                 .doc = "Bytes to float32, on CUDA",
-                                 .stages = stages};
+SP_PLUGIN("to_float_cuda", "Bytes to float32, on CUDA", stages);

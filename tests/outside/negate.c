@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * negate.c - a stage as someone outside the tree writes it, in C: y = gain * -x. */
+#define SP_PLUGIN_VERSION "1.0"
+#define SP_PLUGIN_LICENSE "MIT"
 #include <spcore/plugin.h>
 
 #include <stdlib.h>
@@ -61,12 +63,4 @@ static const sp_stage_type negate_c = {
 };
 static const sp_stage_type *const stages[] = {&negate_c, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = {
-    .size = sizeof(sp_plugin),
-    .abi = SP_ABI,
-    .name = "negate_c",
-    .version = "1.0",
-    .license = "MIT",
-    .doc = "A stage outside the tree",
-    .stages = stages,
-};
+SP_PLUGIN("negate_c", "A stage outside the tree", stages);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // negate.cc - the same stage in C++17: members are set by name, once, when the module is loaded.
+#define SP_PLUGIN_VERSION "1.0"
+#define SP_PLUGIN_LICENSE "MIT"
 #include <spcore/plugin.h>
 
 #include <new>
@@ -83,18 +85,6 @@ sp_stage_type stage_type() {
 const sp_stage_type negate = stage_type();
 const sp_stage_type *const stages[] = {&negate, nullptr};
 
-sp_plugin plugin() {
-  sp_plugin p{};
-  p.size = sizeof p;
-  p.abi = SP_ABI;
-  p.name = "negate_cc";
-  p.version = "1.0";
-  p.license = "MIT";
-  p.doc = "A stage outside the tree, in C++";
-  p.stages = stages;
-  return p;
-}
-
 } // namespace
 
-extern "C" SP_EXPORT const sp_plugin spcore_plugin = plugin();
+SP_PLUGIN("negate_cc", "A stage outside the tree, in C++", stages);

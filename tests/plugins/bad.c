@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * bad.c - plugins that the registry must refuse; built once for each BAD_... with one thing wrong. */
+ * bad.c - plugins that the registry must refuse; built once for each BAD_... with one thing wrong, and as GOOD_TWO with
+ * nothing wrong, but two versions in it. */
 #include <spcore/plugin.h>
 
 #if defined BAD_SYMBOL
@@ -73,20 +74,27 @@ static const sp_stage_type bad = {
 
 static const sp_stage_type *const bad_stages[] = {&bad, NULL};
 
-#ifdef BAD_ENTRY
+#if defined BAD_ENTRY
 /* Some shared object, but no plugin. */
 SP_EXPORT const sp_stage_type *const *sp_test_other(void);
 const sp_stage_type *const *sp_test_other(void) { return bad_stages; }
-#else
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-#ifdef BAD_ABI
-                                 .abi = 7,
-#else
-                                  .abi = SP_ABI,
+#elif defined BAD_OLD
+/* As until ABI 0.2: the symbol is data. */
+SP_EXPORT extern const sp_plugin old_plugin __asm__("spcore_plugin");
+const sp_plugin old_plugin = {.size = sizeof(sp_plugin), .abi = 2, .name = "bad", .stages = bad_stages};
+#elif defined BAD_ABI || defined BAD_NONE || defined GOOD_TWO
+/* A file that holds one of the future beside this version's, or that one alone, or that says so. */
+static const sp_plugin later = {.size = sizeof(sp_plugin), .abi = 7, .name = "bad", .stages = bad_stages};
+static const sp_plugin now = {.size = sizeof(sp_plugin), .abi = SP_ABI, .name = "two", .stages = bad_stages};
+const void *spcore_plugin(uint32_t abi) {
+#ifdef GOOD_TWO
+  if (abi == now.abi) return &now;
+#elif defined BAD_NONE
+  if (abi != later.abi) return NULL;
 #endif
-                                 .name = "bad",
-                                 .version = "1",
-                                 .license = "MIT",
-                                 .doc = "for tests",
-                                 .stages = bad_stages};
+  (void)abi, (void)now;
+  return &later;
+}
+#else
+SP_PLUGIN("bad", "for tests", bad_stages);
 #endif

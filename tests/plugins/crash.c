@@ -117,12 +117,4 @@ static const sp_stage_type crash = {
     .backward = backward,
 };
 static const sp_stage_type *const stages[] = {&crash, NULL};
-SP_EXPORT const sp_plugin spcore_plugin = {
-    .size = sizeof spcore_plugin,
-    .abi = SP_ABI,
-    .name = "crash",
-    .version = "1.0",
-    .license = "MIT",
-    .doc = "For tests",
-    .stages = stages,
-};
+SP_PLUGIN("crash", "For tests", stages);

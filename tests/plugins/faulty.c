@@ -210,10 +210,6 @@ static const sp_stage_type *const stages[] = {&stage_good,
                                               &stage_rounds,
                                               NULL};
 
-const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                 .abi = SP_ABI,
-                                 .name = "faulty",
-                                 .version = "1.2",
-                                 .license = "MIT",
-                                 .doc = "for tests",
-                                 .stages = stages};
+#undef SP_PLUGIN_VERSION
+#define SP_PLUGIN_VERSION "1.2"
+SP_PLUGIN("faulty", "for tests", stages);

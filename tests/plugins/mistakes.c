@@ -116,10 +116,4 @@ static const sp_stage_type type = {.size = sizeof type,
                                    .backward = backward};
 static const sp_stage_type *const stages[] = {&type, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                           .abi = SP_ABI,
-                                           .name = "mistakes",
-                                           .version = "1",
-                                           .license = "MIT",
-                                           .doc = "Mistakes, for tests",
-                                           .stages = stages};
+SP_PLUGIN("mistakes", "Mistakes, for tests", stages);

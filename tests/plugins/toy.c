@@ -484,10 +484,4 @@ TYPE(t_spoil, "toy_spoil", SP_STAGE_CAPTURABLE, spoil_ports, spoil_ports, spoil_
 
 static const sp_stage_type *const all[] = {&t_source, &t_mul,   &t_loss,  &t_sgd, &t_nop,
                                            &t_fill,   &t_probe, &t_spoil, NULL};
-SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                           .abi = SP_ABI,
-                                           .name = "toy",
-                                           .version = "1",
-                                           .license = "MIT",
-                                           .doc = "stages for tests of the core",
-                                           .stages = all};
+SP_PLUGIN("toy", "stages for tests of the core", all);

@@ -85,10 +85,4 @@ static const sp_stage_type type = {.size = sizeof type,
                                    .forward = forward};
 static const sp_stage_type *const stages[] = {&type, NULL};
 
-SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                           .abi = SP_ABI,
-                                           .name = "toy_classes",
-                                           .version = "1",
-                                           .license = "MIT",
-                                           .doc = "a source of labelled images",
-                                           .stages = stages};
+SP_PLUGIN("toy_classes", "a source of labelled images", stages);

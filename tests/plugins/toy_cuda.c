@@ -38,11 +38,4 @@ static const sp_stage_type nop = {.size = sizeof nop,
                                   .forward = forward};
 static const sp_stage_type *const stages[] = {&nop, NULL};
 
-SP_EXPORT extern const sp_plugin spcore_plugin;
-const sp_plugin spcore_plugin = {.size = sizeof spcore_plugin,
-                                 .abi = SP_ABI,
-                                 .name = "toy_cuda",
-                                 .version = "1",
-                                 .license = "MIT",
-                                 .doc = "the empty stage on cuda",
-                                 .stages = stages};
+SP_PLUGIN("toy_cuda", "the empty stage on cuda", stages);
