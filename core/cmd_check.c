@@ -29,17 +29,18 @@ static void tap_line(void *arg, sp_conform_result result, const char *stage, con
 /* NAME=VALUE; a value that reads as a number, true or false is one. */
 static bool put_setting(sp_value *set, const char *text) {
   const char *eq = strchr(text, '=');
-  char name[64], *end;
+  char name[64];
   if (!eq || eq == text || (size_t)(eq - text) >= sizeof name) return false;
   memcpy(name, text, (size_t)(eq - text));
   name[eq - text] = 0;
   sp_value *v = sp_value_put(set, name);
   if (!v) return false;
   sp_value_free(v);
-  double d = strtod(eq + 1, &end);
+  sp_value number;
+  const char *end = sp_value_number(&number, eq + 1);
   bool yes = strcmp(eq + 1, "true") == 0, no = strcmp(eq + 1, "false") == 0;
   if (yes || no) *v = (sp_value){.type = SP_V_BOOL, .i = yes};
-  else if (eq[1] && !*end) *v = (sp_value){.type = SP_V_NUM, .d = d};
+  else if (end && !*end) *v = number;
   else return sp_value_set_str(v, eq + 1);
   return true;
 }

@@ -2,7 +2,6 @@
  * conform_rig.c - one stage with guarded, poisoned memory around it. */
 #include "conform_rig.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,16 +30,16 @@ static bool least_table(sp_value *v, const sp_param *table) {
 }
 
 static bool least_value(sp_value *v, const sp_param *e) {
-  double least = e->min == 0 && e->max == 0 ? 1 : e->min > -1e18 ? e->min : e->max < 1 ? e->max : 1;
+  bool whole = e->type == SP_PARAM_INT || e->type == SP_PARAM_INTS;
+  sp_value least = {.type = whole ? SP_V_INT : SP_V_NUM};
+  if (whole) least.i = !e->imin && !e->imax ? 1 : e->imin != INT64_MIN ? e->imin : e->imax < 1 ? e->imax : 1;
+  else least.d = e->min == 0 && e->max == 0 ? 1 : e->min > -1e18 ? e->min : e->max < 1 ? e->max : 1;
   switch (e->type) {
     case SP_PARAM_BOOL: v->type = SP_V_BOOL; return true;
     case SP_PARAM_STRING: return sp_value_set_str(v, "");
     case SP_PARAM_CHOICE: return sp_value_set_str(v, e->choices[0]);
     case SP_PARAM_INT:
-    case SP_PARAM_FLOAT:
-      v->type = SP_V_NUM;
-      v->d = e->type == SP_PARAM_INT ? ceil(least) : least;
-      return true;
+    case SP_PARAM_FLOAT: *v = least; return true;
     default: break;
   }
   v->type = SP_V_TABLE;
@@ -50,7 +49,7 @@ static bool least_value(sp_value *v, const sp_param *e) {
     if (e->type == SP_PARAM_LIST) {
       if (!least_table(item, e->fields)) return false;
     } else {
-      *item = (sp_value){.type = SP_V_NUM, .d = e->type == SP_PARAM_INTS ? ceil(least) : least};
+      *item = least;
     }
   }
   return true;

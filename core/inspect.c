@@ -2,7 +2,6 @@
  * inspect.c - what plugins hold, in words for people. */
 #include "inspect.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,27 +25,39 @@ const char *sp_inspect_type(int32_t type) {
 void sp_inspect_default(sp_sb *sb, const sp_param *e) {
   if (e->flags & SP_PARAM_REQUIRED) return;
   switch (e->type) {
-    case SP_PARAM_BOOL: sp_sb_put(sb, e->def != 0 ? "true" : "false"); break;
-    case SP_PARAM_INT: sp_sb_putf(sb, "%lld", (long long)e->def); break;
+    case SP_PARAM_BOOL: sp_sb_put(sb, e->idef ? "true" : "false"); break;
+    case SP_PARAM_INT: sp_sb_putf(sb, "%lld", (long long)e->idef); break;
     case SP_PARAM_FLOAT: sp_sb_json_num(sb, e->def); break;
     case SP_PARAM_STRING: sp_sb_json(sb, e->def_str ? e->def_str : ""); break;
-    case SP_PARAM_CHOICE: sp_sb_json(sb, e->choices[(int)e->def]); break;
+    case SP_PARAM_CHOICE: sp_sb_json(sb, e->choices[e->idef]); break;
     case SP_PARAM_INTS:
     case SP_PARAM_FLOATS: sp_sb_putf(sb, "{%s}", e->def_str ? e->def_str : ""); break;
     default: sp_sb_put(sb, "{}"); break;
   }
 }
 
+static void put_bound(sp_sb *sb, bool whole, int64_t i, double d) {
+  if (whole) sp_sb_putf(sb, "%lld", (long long)i);
+  else sp_sb_json_num(sb, d);
+}
+
+static bool put_bounds(const sp_param *e, sp_sb *min, sp_sb *max) {
+  bool whole = e->type == SP_PARAM_INT || e->type == SP_PARAM_INTS;
+  if (whole ? !e->imin && !e->imax : e->min == 0 && e->max == 0) return false;
+  if (whole ? e->imin != INT64_MIN : e->min > -1e18) put_bound(min, whole, e->imin, e->min);
+  if (whole ? e->imax != INT64_MAX : e->max < 1e18) put_bound(max, whole, e->imax, e->max);
+  return min->n || max->n;
+}
+
 bool sp_inspect_range(sp_sb *sb, const sp_param *e) {
-  bool low = e->min > -1e18, high = e->max < 1e18;
-  if (e->type == SP_PARAM_BOOL || e->type == SP_PARAM_CHOICE || (e->min == 0 && e->max == 0) || (!low && !high))
-    return false;
-  if (!high) sp_sb_put(sb, "at least ");
-  if (!low) sp_sb_put(sb, "at most ");
-  if (low) sp_sb_json_num(sb, e->min);
-  if (low && high) sp_sb_put(sb, "..");
-  if (high) sp_sb_json_num(sb, e->max);
-  return true;
+  sp_sb min = {0}, max = {0};
+  bool any = put_bounds(e, &min, &max);
+  if (any && !max.n) sp_sb_put(sb, "at least ");
+  if (any && !min.n) sp_sb_put(sb, "at most ");
+  sp_sb_putf(sb, "%s%s%s", sp_sb_str(&min), min.n && max.n ? ".." : "", sp_sb_str(&max));
+  sp_sb_free(&min);
+  sp_sb_free(&max);
+  return any;
 }
 
 typedef struct flag_word {

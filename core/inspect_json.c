@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * inspect_json.c - what plugins hold, as one JSON document. */
 #include "inspect.h"
+#include "value.h"
 
 #include <stdlib.h>
 
@@ -52,8 +53,11 @@ static void put_ports(sp_sb *sb, const sp_port *ports) {
 static void put_numbers(sp_sb *sb, const char *text) {
   sp_sb_put(sb, "[");
   for (const char *p = text; p && *p;) {
-    char *end;
-    sp_sb_json_num(sb, strtod(p, &end));
+    sp_value v = {0};
+    const char *end = sp_value_number(&v, p);
+    if (v.type == SP_V_INT) sp_sb_putf(sb, "%lld", (long long)v.i);
+    else sp_sb_json_num(sb, v.d);
+    if (!end) break; /* the registry has refused such a table */
     if (*end) sp_sb_put(sb, ",");
     p = *end ? end + 1 : end;
   }
@@ -68,6 +72,18 @@ static void put_default(sp_sb *sb, const sp_param *e) {
   else sp_inspect_default(sb, e);
 }
 
+/* Whole numbers stay whole, whatever their size. */
+static void put_bounds(sp_sb *sb, const sp_param *e) {
+  if (e->imin || e->imax) {
+    sp_sb_putf(sb, ",\"min\":%lld,\"max\":%lld", (long long)e->imin, (long long)e->imax);
+  } else if (e->min != 0 || e->max != 0) {
+    sp_sb_put(sb, ",\"min\":");
+    sp_sb_json_num(sb, e->min);
+    sp_sb_put(sb, ",\"max\":");
+    sp_sb_json_num(sb, e->max);
+  }
+}
+
 static void put_params(sp_sb *sb, const sp_param *table) {
   sp_sb_put(sb, "[");
   for (const sp_param *e = table; e && e->name; e++) {
@@ -80,12 +96,7 @@ static void put_params(sp_sb *sb, const sp_param *table) {
     sp_sb_putf(sb, ",\"required\":%s,\"live\":%s,\"positional\":%s", required ? "true" : "false",
                live ? "true" : "false", first ? "true" : "false");
     put_default(sb, e);
-    if (e->min != 0 || e->max != 0) {
-      sp_sb_put(sb, ",\"min\":");
-      sp_sb_json_num(sb, e->min);
-      sp_sb_put(sb, ",\"max\":");
-      sp_sb_json_num(sb, e->max);
-    }
+    put_bounds(sb, e);
     if (e->min_n || e->max_n) sp_sb_putf(sb, ",\"min_n\":%u,\"max_n\":%u", e->min_n, e->max_n);
     if (e->type == SP_PARAM_CHOICE) {
       sp_sb_put(sb, ",\"choices\":[");

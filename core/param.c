@@ -77,6 +77,14 @@ static int check_range(filler *f, const sp_param *e, const char *at, double v) {
   return SP_OK;
 }
 
+static int check_whole_range(filler *f, const sp_param *e, const char *at, int64_t v) {
+  char unit[40];
+  if ((e->imin == 0 && e->imax == 0) || (v >= e->imin && v <= e->imax)) return SP_OK;
+  return sp_fail(f->err, SP_E_RANGE, "parameter '%s': %lld is %s %lld%s", at, (long long)v,
+                 v < e->imin ? "below" : "above", (long long)(v < e->imin ? e->imin : e->imax),
+                 unit_of(e, unit, sizeof unit));
+}
+
 static int get_int(filler *f, const sp_param *e, const char *at, const sp_value *v, int64_t *out) {
   if (v->type == SP_V_INT) {
     *out = v->i;
@@ -88,7 +96,7 @@ static int get_int(filler *f, const sp_param *e, const char *at, const sp_value 
   } else {
     return wrong_type(f, at, "an integer", v);
   }
-  return check_range(f, e, at, (double)*out);
+  return check_whole_range(f, e, at, *out);
 }
 
 static int get_float(filler *f, const sp_param *e, const char *at, const sp_value *v, double *out) {
@@ -167,12 +175,12 @@ static int put_numbers(filler *f, const sp_param *e, const char *at, char *dst, 
 static int parse_numbers(const char *s, sp_value *list, sp_err *err) {
   list->type = SP_V_TABLE;
   while (s && *s) {
-    char *end;
-    double d = strtod(s, &end);
-    if (end == s || (*end && *end != ',')) return sp_fail(err, SP_E_INVALID, "\"%s\" is no list of numbers", s);
+    sp_value number;
+    const char *end = sp_value_number(&number, s);
+    if (!end || (*end && *end != ',')) return sp_fail(err, SP_E_INVALID, "\"%s\" is no list of numbers", s);
     sp_value *item = sp_value_push(list);
     if (!item) return sp_nomem(err, sizeof *item, "a list");
-    *item = (sp_value){.type = SP_V_NUM, .d = d};
+    *item = number;
     s = *end ? end + 1 : end;
   }
   return SP_OK;
@@ -254,8 +262,8 @@ static int put_default(filler *f, const sp_param *e, const char *at, char *dst) 
   }
   switch (e->type) {
     case SP_PARAM_BOOL:
-    case SP_PARAM_CHOICE: memcpy(dst, &(int32_t){(int32_t)e->def}, sizeof(int32_t)); return SP_OK;
-    case SP_PARAM_INT: memcpy(dst, &(int64_t){(int64_t)e->def}, sizeof(int64_t)); return SP_OK;
+    case SP_PARAM_CHOICE: memcpy(dst, &(int32_t){(int32_t)e->idef}, sizeof(int32_t)); return SP_OK;
+    case SP_PARAM_INT: memcpy(dst, &e->idef, sizeof e->idef); return SP_OK;
     case SP_PARAM_FLOAT: memcpy(dst, &e->def, sizeof e->def); return SP_OK;
     case SP_PARAM_STRING: return put_string(f, at, dst, e->def_str ? e->def_str : "");
     case SP_PARAM_INTS:
@@ -382,21 +390,41 @@ static int check_default(const sp_param *e, const char *at, sp_err *err) {
     char bytes[32];
     int64_t align;
   } dst = {{0}};
-  sp_value v = {.type = SP_V_NUM, .d = e->def};
+  sp_value v = {.type = SP_V_INT, .i = e->idef};
   int rc = SP_OK;
+  if (e->type == SP_PARAM_FLOAT) v = (sp_value){.type = SP_V_NUM, .d = e->def};
   if (e->type == SP_PARAM_INT || e->type == SP_PARAM_FLOAT) {
     rc = put_value(&f, e, at, dst.bytes, &v);
   } else if (e->type == SP_PARAM_BOOL) {
-    if (e->def != 0 && e->def != 1) rc = wrong_type(&f, at, "0 or 1", &v);
+    if (e->idef != 0 && e->idef != 1) rc = wrong_type(&f, at, "0 or 1", &v);
   } else if (e->type == SP_PARAM_CHOICE) {
-    double n = 0;
-    for (size_t i = 0; e->choices[i]; i++) n++;
-    if (!(e->def >= 0 && e->def < n) || e->def != floor(e->def)) rc = wrong_type(&f, at, "an index of `choices`", &v);
+    int64_t n = 0;
+    while (e->choices[n]) n++;
+    if (e->idef < 0 || e->idef >= n) rc = wrong_type(&f, at, "an index of `choices`", &v);
   } else {
     rc = put_default(&f, e, at, dst.bytes);
   }
   sp_params_free(&p);
   return rc ? sp_prefix(err, "bad default") : SP_OK;
+}
+
+/* A bound that its author wrote into the wrong members would not be checked. */
+static int check_bounds(const sp_param *e, const char *at, sp_err *err) {
+  bool real = e->type == SP_PARAM_FLOAT || e->type == SP_PARAM_FLOATS;
+  bool whole = e->type == SP_PARAM_INT || e->type == SP_PARAM_INTS;
+  bool one = e->type == SP_PARAM_INT || e->type == SP_PARAM_BOOL || e->type == SP_PARAM_CHOICE;
+  if ((e->def != 0 && e->type != SP_PARAM_FLOAT) || ((e->min != 0 || e->max != 0) && !real))
+    return sp_fail(err, SP_E_INVALID,
+                   "parameter '%s': def, min and max are of FLOAT; other types have idef, imin, imax", at);
+  if ((e->idef && !one) || ((e->imin || e->imax) && !whole))
+    return sp_fail(err, SP_E_INVALID, "parameter '%s': idef is of INT, BOOL and CHOICE, imin and imax are of INT", at);
+  if (!(e->min <= e->max))
+    return sp_fail(err, SP_E_INVALID, "parameter '%s': the smallest value %g is above the largest %g", at, e->min,
+                   e->max);
+  if (e->imin > e->imax)
+    return sp_fail(err, SP_E_INVALID, "parameter '%s': the smallest value %lld is above the largest %lld", at,
+                   (long long)e->imin, (long long)e->imax);
+  return SP_OK;
 }
 
 static int check_element(const sp_param *e, size_t size, const char *base, int depth, sp_err *err) {
@@ -413,7 +441,7 @@ static int check_element(const sp_param *e, size_t size, const char *base, int d
   if ((e->flags & SP_PARAM_LIVE) && (e->type != SP_PARAM_FLOAT || depth)) BAD("%s': only a FLOAT can be LIVE", at.s);
   if ((e->flags & SP_PARAM_FIRST) && !depth) BAD("%s': only a parameter in `fields` can be FIRST", at.s);
   if (e->reserved[0] || e->reserved[1]) BAD("%s': the reserved words are not 0", at.s);
-  if (!(e->min <= e->max)) BAD("%s': the smallest value %g is above the largest %g", at.s, e->min, e->max);
+  if (check_bounds(e, at.s, err)) return err->status;
   if (e->max_n && e->min_n > e->max_n) BAD("%s': min_n %u is above max_n %u", at.s, e->min_n, e->max_n);
   if (e->max_n > 1u << 20) BAD("%s': max_n %u is above %u", at.s, e->max_n, 1u << 20);
   if (e->type == SP_PARAM_CHOICE && (!e->choices || !e->choices[0])) BAD("%s': `choices` is empty", at.s);

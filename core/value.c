@@ -2,6 +2,7 @@
  * value.c - what a script passes as parameters. */
 #include "value.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,16 @@ const sp_value *sp_value_get(const sp_value *table, const char *key) {
   for (size_t i = 0; i < table->n_fields; i++)
     if (strcmp(table->fields[i].key, key) == 0) return &table->fields[i].value;
   return NULL;
+}
+
+const char *sp_value_number(sp_value *v, const char *text) {
+  char *end, *whole_end;
+  double d = strtod(text, &end);
+  errno = 0;
+  long long i = strtoll(text, &whole_end, 10);
+  bool whole = whole_end == end && errno == 0;
+  *v = (sp_value){.type = whole ? SP_V_INT : SP_V_NUM, .i = whole ? i : 0, .d = d};
+  return end == text ? NULL : end;
 }
 
 const char *sp_vtype_name(sp_vtype t) {

@@ -62,7 +62,7 @@ AT(sp_structs, v, 0);
 AT(sp_structs, n, 8);
 AT(sp_structs, reserved, 12);
 
-SIZE(sp_param, 120);
+SIZE(sp_param, 144);
 AT(sp_param, name, 0);
 AT(sp_param, type, 8);
 AT(sp_param, flags, 12);
@@ -70,15 +70,18 @@ AT(sp_param, offset, 16);
 AT(sp_param, def, 24);
 AT(sp_param, min, 32);
 AT(sp_param, max, 40);
-AT(sp_param, def_str, 48);
-AT(sp_param, choices, 56);
-AT(sp_param, unit, 64);
-AT(sp_param, doc, 72);
-AT(sp_param, fields, 80);
-AT(sp_param, fields_size, 88);
-AT(sp_param, min_n, 96);
-AT(sp_param, max_n, 100);
-AT(sp_param, reserved, 104);
+AT(sp_param, idef, 48);
+AT(sp_param, imin, 56);
+AT(sp_param, imax, 64);
+AT(sp_param, def_str, 72);
+AT(sp_param, choices, 80);
+AT(sp_param, unit, 88);
+AT(sp_param, doc, 96);
+AT(sp_param, fields, 104);
+AT(sp_param, fields_size, 112);
+AT(sp_param, min_n, 120);
+AT(sp_param, max_n, 124);
+AT(sp_param, reserved, 128);
 
 SIZE(sp_port, 48);
 AT(sp_port, name, 0);
@@ -276,7 +279,7 @@ AT(sp_cuda, set_tuned, 80);
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 3); /* 0.2 */
+  ck_assert_uint_eq(SP_ABI, 3); /* 0.3 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

@@ -44,6 +44,8 @@ try 0 'not loaded:' inspect
 try 0 'was built for spcore ABI 0.7, this is 0.3' inspect
 try 0 'what the input is multiplied by' inspect good --plugin "$faulty"
 try 0 'gain                 number, -10..10, default 2, may change while running' inspect good --plugin "$faulty"
+try 0 'rows                 integer, 1..9223372036854775806, default 1' inspect toy_fill --plugin "$SP_TEST_PLUGINS/toy.so"
+try 0 '"min":1,"max":9223372036854775806' inspect toy_fill --json --plugin "$SP_TEST_PLUGINS/toy.so"
 try 0 'plugin   faulty, version 1.2, licence MIT' inspect good --plugin "$faulty"
 try 1 "unknown stage 'goood', did you mean 'good'?" inspect goood --plugin "$faulty"
 try 1 "does not exist for device 'cuda'" inspect good --device cuda --plugin "$faulty"

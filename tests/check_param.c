@@ -33,22 +33,22 @@ static const sp_param layer_table[] = {{.name = "kind",
                                        {.name = "kernel",
                                         .type = SP_PARAM_INT,
                                         .offset = offsetof(layer, kernel),
-                                        .def = 3,
-                                        .min = 1,
-                                        .max = 64,
+                                        .idef = 3,
+                                        .imin = 1,
+                                        .imax = 64,
                                         .unit = "px"},
                                        {.name = "channels",
                                         .type = SP_PARAM_INT,
                                         .flags = SP_PARAM_FIRST,
                                         .offset = offsetof(layer, channels),
-                                        .def = 8,
-                                        .min = 1,
-                                        .max = 65536},
+                                        .idef = 8,
+                                        .imin = 1,
+                                        .imax = 65536},
                                        {0}};
 static const sp_param table[] = {
-    {.name = "shuffle", .type = SP_PARAM_BOOL, AT(shuffle), .def = 1},
-    {.name = "mode", .type = SP_PARAM_CHOICE, AT(mode), .choices = modes, .def = 1},
-    {.name = "size", .type = SP_PARAM_INT, AT(size), .def = 128, .min = 1, .max = 4096, .unit = "px"},
+    {.name = "shuffle", .type = SP_PARAM_BOOL, AT(shuffle), .idef = 1},
+    {.name = "mode", .type = SP_PARAM_CHOICE, AT(mode), .choices = modes, .idef = 1},
+    {.name = "size", .type = SP_PARAM_INT, AT(size), .idef = 128, .imin = 1, .imax = 4096, .unit = "px"},
     {.name = "must", .type = SP_PARAM_INT, AT(must), .flags = SP_PARAM_REQUIRED, .doc = "how many"},
     {.name = "lr", .type = SP_PARAM_FLOAT, AT(lr), .flags = SP_PARAM_LIVE, .def = 1e-3, .min = 0, .max = 1},
     {.name = "decay", .type = SP_PARAM_FLOAT, AT(decay), .flags = SP_PARAM_LIVE, .def = 0.5},
@@ -57,8 +57,8 @@ static const sp_param table[] = {
      .type = SP_PARAM_INTS,
      AT(dims),
      .def_str = "256,128",
-     .min = 1,
-     .max = 1024,
+     .imin = 1,
+     .imax = 1024,
      .min_n = 1,
      .max_n = 2},
     {.name = "mean", .type = SP_PARAM_FLOATS, AT(mean)},
@@ -221,11 +221,16 @@ static const struct {
     {{.name = "x", .type = SP_PARAM_INT, .flags = 1u << 20}, "unknown flags"},
     {{.name = "x", .type = SP_PARAM_INT, .flags = SP_PARAM_LIVE}, "only a FLOAT can be LIVE"},
     {{.name = "x", .type = SP_PARAM_INT, .flags = SP_PARAM_FIRST}, "can be FIRST"},
-    {{.name = "x", .type = SP_PARAM_INT, .min = 2, .max = 1}, "above the largest"},
-    {{.name = "x", .type = SP_PARAM_INT, .min = 1, .max = 9}, "bad default: parameter 'x': 0 is below 1"},
-    {{.name = "x", .type = SP_PARAM_INT, .def = 1.5}, "bad default: parameter 'x': expected an integer, got 1.5"},
+    {{.name = "x", .type = SP_PARAM_INT, .imin = 2, .imax = 1}, "above the largest"},
+    {{.name = "x", .type = SP_PARAM_INT, .imin = 1, .imax = 9}, "bad default: parameter 'x': 0 is below 1"},
+    {{.name = "x", .type = SP_PARAM_INT, .def = 1}, "def, min and max are of FLOAT; other types have idef, imin, imax"},
+    {{.name = "x", .type = SP_PARAM_INTS, .max = 9}, "def, min and max are of FLOAT"},
+    {{.name = "x", .type = SP_PARAM_FLOAT, .imin = -1}, "idef is of INT, BOOL and CHOICE, imin and imax are of INT"},
+    {{.name = "x", .type = SP_PARAM_INTS, .idef = 1}, "idef is of INT, BOOL and CHOICE"},
+    {{.name = "x", .type = SP_PARAM_FLOAT, .min = 2, .max = 1}, "the smallest value 2 is above the largest 1"},
+    {{.name = "x", .type = SP_PARAM_BOOL, .idef = 2}, "bad default: parameter 'x': expected 0 or 1, got 2"},
     {{.name = "x", .type = SP_PARAM_CHOICE}, "`choices` is empty"},
-    {{.name = "x", .type = SP_PARAM_CHOICE, .choices = kinds, .def = 2}, "expected an index of `choices`, got 2"},
+    {{.name = "x", .type = SP_PARAM_CHOICE, .choices = kinds, .idef = 2}, "expected an index of `choices`, got 2"},
     {{.name = "x", .type = SP_PARAM_INTS, .def_str = "1,a"}, "is no list of numbers"},
     {{.name = "x", .type = SP_PARAM_LIST}, "`fields` is empty"},
     {{.name = "x", .type = SP_PARAM_INT, .reserved = {1}}, "the reserved words are not 0"},
@@ -235,6 +240,39 @@ START_TEST(wrong_tables_are_refused) {
   const sp_param two[] = {wrong_tables[_i].e, {0}};
   ck_assert_int_lt(sp_params_check_table(two, 16, &err), 0);
   ck_assert_msg(strstr(err.msg, wrong_tables[_i].words) != NULL, "%s", err.msg);
+}
+END_TEST
+
+/* 2^53 + 1 and its like are no doubles. */
+START_TEST(whole_numbers_are_exact) {
+  const int64_t odd = (INT64_C(1) << 53) + 1;
+  struct {
+    int64_t x;
+    sp_ints list;
+  } * p;
+  const sp_param t[] = {{.name = "x", .type = SP_PARAM_INT, .idef = odd, .imin = odd, .imax = INT64_MAX - 1},
+                        {.name = "list", .type = SP_PARAM_INTS, .offset = 8, .def_str = "9007199254740993,-3"},
+                        {0}};
+  sp_params exact;
+  ck_assert_msg(sp_params_check_table(t, sizeof *p, &err) == SP_OK, "%s", err.msg);
+  ck_assert_int_eq(sp_params_fill(&exact, t, sizeof *p, NULL, &err), SP_OK);
+  p = exact.data;
+  ck_assert_int_eq(p->x, odd);
+  ck_assert_uint_eq(p->list.n, 2);
+  ck_assert_int_eq(p->list.v[0], odd);
+  ck_assert_int_eq(p->list.v[1], -3);
+  sp_params_free(&exact);
+  sp_value v = {.type = SP_V_TABLE};
+  *sp_value_put(&v, "x") = (sp_value){.type = SP_V_INT, .i = odd - 1};
+  ck_assert_int_eq(sp_params_fill(&exact, t, sizeof *p, &v, &err), SP_E_RANGE);
+  ck_assert_str_eq(err.msg, "parameter 'x': 9007199254740992 is below 9007199254740993");
+  sp_value_put(&v, "x")->i = INT64_MAX;
+  ck_assert_int_eq(sp_params_fill(&exact, t, sizeof *p, &v, &err), SP_E_RANGE);
+  ck_assert_str_eq(err.msg, "parameter 'x': 9223372036854775807 is above 9223372036854775806");
+  sp_value_put(&v, "x")->i = INT64_MAX - 1;
+  ck_assert_int_eq(sp_params_fill(&exact, t, sizeof *p, &v, &err), SP_OK);
+  sp_params_free(&exact);
+  sp_value_free(&v);
 }
 END_TEST
 
@@ -257,6 +295,7 @@ int main(void) {
   tcase_add_test(tc, no_number_and_infinite_are_refused);
   tcase_add_test(tc, live_parameters);
   tcase_add_test(tc, the_table_itself_is_right);
+  tcase_add_test(tc, whole_numbers_are_exact);
   tcase_add_loop_test(tc, wrong_tables_are_refused, 0, (int)SP_ARRAY(wrong_tables));
   tcase_add_test(tc, twins_and_overlaps_are_refused);
   suite_add_tcase(s, tc);

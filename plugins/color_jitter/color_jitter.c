@@ -42,9 +42,9 @@ const sp_param jitter_param_table[] = {
     {.name = "max",
      .type = SP_PARAM_INT,
      .offset = offsetof(jitter_params, max),
-     .def = 1,
-     .min = 1,
-     .max = 255,
+     .idef = 1,
+     .imin = 1,
+     .imax = 255,
      .doc = "what white is in float images: 1, or 255 as to_float gives it without scale; bytes have 255 anyway"},
     AUG_DRAW_PARAMS(jitter_params, draws),
     {.name = NULL}};

@@ -64,8 +64,8 @@ const sp_port concat_outputs[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim =
 const sp_param concat_param_table[] = {{.name = "axis",
                                         .type = SP_PARAM_INT,
                                         .offset = offsetof(concat_params, axis),
-                                        .def = 1,
-                                        .min = 1,
-                                        .max = SP_MAX_DIMS - 1,
+                                        .idef = 1,
+                                        .imin = 1,
+                                        .imax = SP_MAX_DIMS - 1,
                                         .doc = "dimension along which they are joined; 0, the samples, can't be"},
                                        {.name = NULL}};

@@ -40,6 +40,6 @@ const sp_port conf_outputs[] = {{.name = "counts",
 const sp_param conf_param_table[] = {{.name = "ignore_index",
                                       .type = SP_PARAM_INT,
                                       .offset = offsetof(conf_params, ignore_index),
-                                      .def = -100,
+                                      .idef = -100,
                                       .doc = "labels of this value do not count"},
                                      {.name = NULL}};

@@ -66,7 +66,7 @@ static const char *const nonfinite_choices[] = {"stop", "ignore", NULL};
 const sp_param ce_param_table[] = {{.name = "ignore_index",
                                     .type = SP_PARAM_INT,
                                     .offset = offsetof(ce_params, ignore_index),
-                                    .def = -100,
+                                    .idef = -100,
                                     .doc = "labels of this value do not count"},
                                    {.name = "class_weights",
                                     .type = SP_PARAM_FLOATS,

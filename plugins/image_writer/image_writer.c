@@ -435,13 +435,13 @@ static const sp_param image_writer_params[] = {
      .doc =
          "folders by class, one a line, as reader's class_names; they come before the last part of images, masks and "
          "overlays; without them the class's number"},
-    {.name = "quality", .type = SP_PARAM_INT, AT(quality), .def = 92, .min = 1, .max = 100, .doc = "of JPEG files"},
+    {.name = "quality", .type = SP_PARAM_INT, AT(quality), .idef = 92, .imin = 1, .imax = 100, .doc = "of JPEG files"},
     {.name = "max_pixels",
      .type = SP_PARAM_INT,
      AT(max_pixels),
-     .def = 64 << 20,
-     .min = 1,
-     .max = 1 << 30,
+     .idef = 64 << 20,
+     .imin = 1,
+     .imax = 1 << 30,
      .unit = "px",
      .doc = "an original whose header says more is refused"},
     {.name = NULL}};

@@ -43,8 +43,8 @@ typedef struct optim_params {
        .choices = optim_nonfinite_choices,                                                                         \
        .doc = "when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state"}, \
   {                                                                                                                \
-    .name = "max_nonfinite", .type = SP_PARAM_INT, .offset = offsetof(owner, common.max_nonfinite), .def = 10,     \
-    .min = 1, .max = 1e9, .doc = "so many updates skipped in a row stop the run; only with nonfinite = \"skip\""   \
+    .name = "max_nonfinite", .type = SP_PARAM_INT, .offset = offsetof(owner, common.max_nonfinite), .idef = 10,     \
+    .imin = 1, .imax = 1000000000, .doc = "so many updates skipped in a row stop the run; only with nonfinite = \"skip\""   \
   }
 
 typedef struct optim {

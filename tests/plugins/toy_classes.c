@@ -19,14 +19,14 @@ typedef struct self {
 static const sp_param table[] = {{.name = "samples",
                                   .type = SP_PARAM_INT,
                                   .offset = offsetof(params, samples),
-                                  .def = 22,
-                                  .min = 1,
-                                  .max = 1e6,
+                                  .idef = 22,
+                                  .imin = 1,
+                                  .imax = 1000000,
                                   .doc = "how many"},
                                  {.name = "first",
                                   .type = SP_PARAM_INT,
                                   .offset = offsetof(params, first),
-                                  .max = 1e6,
+                                  .imax = 1000000,
                                   .doc = "number of the first one"},
                                  {.name = NULL}};
 static const sp_port outputs[] = {
