@@ -322,6 +322,8 @@ int sp_node_find_out(const sp_node *n, const char *port, sp_err *err) {
 
 const sp_speclist *sp_node_out_specs(const sp_node *n, int port) { return &n->out_specs[port]; }
 
+uint64_t sp_node_length(const sp_node *n) { return n->length; }
+
 const sp_attr *sp_node_attr(const sp_node *n, const char *name) {
   for (size_t i = 0; i < n->n_attrs; i++)
     if (!strcmp(n->attrs[i].name, name)) return &n->attrs[i];

@@ -66,6 +66,7 @@ int sp_node_find_in(const sp_node *node, const char *port,
                     sp_err *err); /* index, or a negative status with nearest name */
 int sp_node_find_out(const sp_node *node, const char *port, sp_err *err);
 const sp_speclist *sp_node_out_specs(const sp_node *node, int port); /* n == 0 before plan */
+uint64_t sp_node_length(const sp_node *node);                        /* of a source: samples */
 const sp_attr *sp_node_attr(const sp_node *node, const char *name);  /* NULL: none of that name */
 size_t sp_graph_n_nodes(const sp_graph *g);
 sp_node *sp_graph_node(const sp_graph *g, size_t i);

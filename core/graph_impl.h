@@ -34,6 +34,8 @@ struct sp_node {
   bool *loaded;      /* per weight: came from a file */
   sp_attr *attrs;
   size_t n_attrs;
+  uint64_t length;          /* of a source: samples */
+  bool plain_sgd, restores; /* of an optimizer: what plan() said of its parameters */
   float live[SP_MAX_LIVE];
   int n_live;
   /* set by sp_graph_analyse */

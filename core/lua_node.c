@@ -199,7 +199,7 @@ static const luaL_Reg node_methods[] = {
 };
 
 static int no_such(lua_State *L, const sp_node *node, const char *key) {
-  static const char *const facts[] = {"name", "stage", "frozen", "source", "optimizer", "loss"};
+  static const char *const facts[] = {"name", "stage", "frozen", "source", "length", "optimizer", "loss"};
   const char *names[128];
   size_t n = 0;
   const sp_port *p = sp_node_type(node)->outputs;
@@ -238,6 +238,7 @@ static int node_index(lua_State *L) {
   else if (strcmp(key, "stage") == 0) lua_pushstring(L, type->name);
   else if (strcmp(key, "frozen") == 0) lua_pushboolean(L, sp_node_frozen(node));
   else if (strcmp(key, "source") == 0) lua_pushboolean(L, sp_node_is_source(node));
+  else if (strcmp(key, "length") == 0 && sp_node_is_source(node)) lua_pushinteger(L, (lua_Integer)sp_node_length(node));
   else if (strcmp(key, "optimizer") == 0) lua_pushboolean(L, type->flags & SP_STAGE_OPTIMIZER);
   else if (strcmp(key, "loss") == 0) lua_pushboolean(L, type->flags & SP_STAGE_LOSS);
   else return no_such(L, node, key);

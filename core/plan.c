@@ -114,6 +114,9 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   }
   n->scratch = p.scratch_bytes;
   n->saved = p.saved_bytes;
+  n->length = p.length;
+  n->plain_sgd = p.inplace;
+  n->restores = p.restores;
   if ((st = keep_weights(n, &p, err)) || (st = keep_attrs(n, &p, err))) return st;
   n->planned = true;
   return SP_OK;

@@ -162,10 +162,9 @@ static int derive(sp_program *p, sp_err *err) {
 
 static int find_length(sp_program *p, sp_err *err) {
   sp_node *s = p->source;
-  const sp_attr *a = s ? sp_node_attr(s, "length") : NULL;
   if (!s) return SP_OK;
-  if (!a || !(a->value >= 1)) return sp_fail(err, SP_E_DATA, "stage '%s' has no samples", s->name);
-  p->length = (uint64_t)a->value;
+  if (!s->length) return sp_fail(err, SP_E_DATA, "stage '%s' has no samples", s->name);
+  p->length = s->length;
   return SP_OK;
 }
 

@@ -333,8 +333,24 @@ static int check_weight(const sp_plan *plan, uint32_t i, sp_err *err) {
   return SP_OK;
 }
 
+/* What plan() may say of a kind of stage only. */
+static int check_kind(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
+  uint32_t flags = inst->type->flags;
+  if (plan->length && !(flags & SP_STAGE_SOURCE))
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave a length, but the type is no SOURCE");
+  if (plan->inplace > 1 || plan->restores > 1)
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave inplace %u and restores %u, not 0 or 1", plan->inplace,
+                   plan->restores);
+  if (plan->inplace && (~flags & (SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD)))
+    return sp_fail(err, SP_E_INTERNAL, "plan() set inplace, but the type is no OPTIMIZER with INPLACE_SGD");
+  if (plan->restores && (!(flags & SP_STAGE_OPTIMIZER) || plan->n_in < 2))
+    return sp_fail(err, SP_E_INTERNAL, "plan() set restores, but the type is no OPTIMIZER with an input 1");
+  return SP_OK;
+}
+
 static int check_planned(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   int rc = check_outputs(inst, plan, err);
+  if (!rc) rc = check_kind(inst, plan, err);
   if (rc) return rc;
   if (plan->n_weights > WEIGHTS_MAX || (plan->n_weights && !plan->weights))
     return sp_fail(err, SP_E_INTERNAL, "plan() gave %u weights%s", plan->n_weights, plan->weights ? "" : " at NULL");
@@ -361,6 +377,8 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->attrs = NULL;
   plan->n_weights = plan->n_attrs = 0;
   plan->scratch_bytes = plan->saved_bytes = 0;
+  plan->length = 0;
+  plan->inplace = plan->restores = 0;
   for (uint32_t i = 0; i < plan->n_out; i++) {
     bool list = inst->type->outputs[i].flags & SP_PORT_LIST;
     if (!list && plan->out[i].cap < 1)

@@ -150,10 +150,7 @@ static int list_weights(const sp_graph *g, bool (*next)(const sp_graph *, sp_wei
   return SP_OK;
 }
 
-bool sp_graph_restores(const sp_graph *g) {
-  const sp_attr *a = g->training && g->optimizer->n_in > 1 ? sp_node_attr(g->optimizer, "restores") : NULL;
-  return a && a->value == 1;
-}
+bool sp_graph_restores(const sp_graph *g) { return g->training && g->optimizer->restores; }
 
 /* The optimizer sees the gradients of all trained weights, in order of construction. Plain SGD on weights that are used once
  * and not summed over steps is left to the stages themselves, where those can do it while the gradient is at hand: it
@@ -167,9 +164,7 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
         (st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
       return st;
     if ((st = sp_node_replan(opt, true, err))) return st;
-    const sp_attr *plain = sp_node_attr(opt, "inplace");
-    if (pass || !(opt->inst->type->flags & SP_STAGE_INPLACE_SGD) || !plain || plain->value != 1 || g->accumulate != 1)
-      return SP_OK;
+    if (pass || !opt->plain_sgd || g->accumulate != 1) return SP_OK;
     for (size_t i = 0; i < g->n_nodes; i++)
       g->nodes[i]->inplace = g->nodes[i]->trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
   }

@@ -111,7 +111,7 @@ AT(sp_speclist, n, 0);
 AT(sp_speclist, cap, 4);
 AT(sp_speclist, spec, 8);
 
-SIZE(sp_plan, 88);
+SIZE(sp_plan, 104);
 AT(sp_plan, size, 0);
 AT(sp_plan, training, 4);
 AT(sp_plan, n_in, 8);
@@ -127,6 +127,9 @@ AT(sp_plan, n_attrs, 60);
 AT(sp_plan, attrs, 64);
 AT(sp_plan, scratch_bytes, 72);
 AT(sp_plan, saved_bytes, 80);
+AT(sp_plan, length, 88);
+AT(sp_plan, inplace, 96);
+AT(sp_plan, restores, 100);
 
 SIZE(sp_step, 96);
 AT(sp_step, step, 0);

@@ -194,11 +194,10 @@ static uint64_t state_hash(void) {
 
 START_TEST(gradients_that_are_not_finite_are_skipped) {
   char params[128];
-  double inplace = 0;
   snprintf(params, sizeof params, "{ %s lr = 0.1, nonfinite = 'skip', max_nonfinite = 3 }", optimizers[_i].params);
   open_stage(optimizers[_i].stage, params, 2);
   ck_assert_str_eq(spt_weight_name(t, spt_count(t, SPT_WEIGHT, 0) - 1), "skipped");
-  if (spt_attr(t, "inplace", &inplace)) ck_assert_double_eq(inplace, 0);
+  ck_assert_int_eq(spt_inplace(t), 0);
   ok(spt_forward(t, 0));
   ck_assert(skipped() == 0 && in_a_row() == 0);
   uint64_t before = state_hash();
@@ -232,7 +231,6 @@ START_TEST(statistics_are_put_back) {
   static const char *const names[] = {"sgd", "adamw"};
   int64_t shape[1] = {C}, count = 7, seen;
   float mean[C] = {1, 2, 3, 4, 5}, moved[C] = {6, 7, 8, 9, 10}, now[C];
-  double restores = 0;
   for (int k = 0; k < 2; k++) {
     spt_free(t);
     t = spt_new(names[k], "{ nonfinite = 'skip' }", 2);
@@ -240,7 +238,7 @@ START_TEST(statistics_are_put_back) {
     ok(spt_input_of(t, STATISTICS, SP_F32, 1, shape, 0, mean));
     ok(spt_input_of(t, STATISTICS, SP_I64, 0, NULL, 0, &count));
     ok(spt_plan(t, 1));
-    ck_assert(spt_attr(t, "restores", &restores) && restores == 1);
+    ck_assert_int_eq(spt_restores(t), 1);
     int n = spt_count(t, SPT_WEIGHT, 0);
     ck_assert_str_eq(spt_weight_name(t, n - 2), "statistics.0");
     ck_assert_str_eq(spt_weight_name(t, n - 1), "statistics.1");
@@ -259,7 +257,7 @@ START_TEST(statistics_are_put_back) {
     ck_assert_int_eq(seen, count);
   }
   open_stage("sgd", NULL, 1);
-  ck_assert(spt_attr(t, "restores", &restores) && restores == 0);
+  ck_assert_int_eq(spt_restores(t), 0);
 }
 END_TEST
 
@@ -371,7 +369,7 @@ END_TEST
 START_TEST(in_place_where_plain) {
   static const struct {
     const char *params;
-    double inplace;
+    int inplace;
   } cases[] = {{NULL, 1},
                {"{ lr = 0.5 }", 1},
                {"{ momentum = 0.1 }", 0},
@@ -380,10 +378,8 @@ START_TEST(in_place_where_plain) {
                {"{ report_norm = true }", 0},
                {"{ nonfinite = 'skip' }", 0}};
   for (size_t i = 0; i < SP_ARRAY(cases); i++) {
-    double v = -1;
     open_stage("sgd", cases[i].params, 1);
-    ck_assert(spt_attr(t, "inplace", &v));
-    ck_assert_double_eq(v, cases[i].inplace);
+    ck_assert_int_eq(spt_inplace(t), cases[i].inplace);
   }
 }
 END_TEST

@@ -65,7 +65,7 @@ START_TEST(test_pairs) {
   read_from(t, 0, 3);
   ok(t);
   ck_assert_int_eq(spt_spec(t, SPT_OUT, 0, 0)->order, SP_CHANNELS_LAST);
-  ck_assert(spt_attr(t, "length", &v) && v == 3);
+  ck_assert_int_eq(spt_length(t), 3);
   ck_assert(spt_attr(t, "classes", &v) && v == 5);
   for (int i = 0; i < 3; i++) {
     uint8_t *rgb = if_picture(12, 10, (unsigned)"aab"[i]);
@@ -134,10 +134,9 @@ START_TEST(test_split) {
       {"size = 1, classes = 23, split = \"val\", val_fraction = 0.3", 7}, /* 6.9, rounded */
   };
   for (int p = 0; p < 2; p++) {
-    double length;
     spt *t = reader(parts[p].params, parts[p].n);
     ok(t);
-    ck_assert(spt_attr(t, "length", &length) && length == parts[p].n);
+    ck_assert_int_eq(spt_length(t), parts[p].n);
     read_from(t, 0, parts[p].n);
     ok(t);
     for (int i = 0; i < parts[p].n; i++) seen[mask_of(t, i)[0]]++;
@@ -148,12 +147,11 @@ START_TEST(test_split) {
 END_TEST
 
 START_TEST(test_first_samples_only) {
-  double length;
   if_pair("a", 4, 4, 0);
   if_pair("b", 4, 4, 0);
   if_pair("c", 4, 4, 0);
   spt *t = reader("size = 4, classes = 5, samples = 2", 1);
-  ck_assert(spt_attr(t, "length", &length) && length == 2);
+  ck_assert_int_eq(spt_length(t), 2);
   spt_free(t);
 }
 END_TEST

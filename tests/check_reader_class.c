@@ -144,7 +144,7 @@ START_TEST(test_shapes) {
   spt *t = open_set("{ path = \"shapes\", target = \"class\", size = 48 }", MANY);
   double n[5] = {0}, area[5] = {0}, all = 0;
   make(t, 0, MANY);
-  ck_assert(attr(t, "classes") == 5 && attr(t, "length") == 2048);
+  ck_assert(attr(t, "classes") == 5 && spt_length(t) == 2048);
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "cross\ndisc\nring\nsquare\ntriangle");
   for (int i = 0; i < MANY; i++) {
     const uint8_t *m = mask_of(t, i);
@@ -242,7 +242,7 @@ START_TEST(test_order_and_labels) {
   ck_assert_int_eq(mkfifo(if_path(in_tree("a/pipe.jpg")), 0600), 0);
   spt *t = tree("workers = 3, classes = 7", FILES);
   make(t, 0, FILES);
-  ck_assert(attr(t, "classes") == 7 && attr(t, "length") == FILES);
+  ck_assert(attr(t, "classes") == 7 && spt_length(t) == FILES);
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "Zebra\n_x\na\na-b\na.b\nb\n\xC3\xA9t");
   ck_assert_int_eq(spt_spec(t, SPT_OUT, 2, 0)->dtype, SP_U8);
   for (int k = 0; k < FILES; k++) {
@@ -300,7 +300,7 @@ START_TEST(test_split) {
   for (int more = 0; more < 2; more++) {
     for (int part = 0; part < 2; part++) {
       spt *t = tree(part ? "split = \"val\", val_fraction = 0.3" : "split = \"train\", val_fraction = 0.3", 1);
-      int n = (int)attr(t, "length");
+      int n = (int)spt_length(t);
       if (!more) ck_assert_int_eq(n, part ? 15 : 35);
       for (int i = 0; i < n; i++) {
         make(t, (uint64_t)i, 1);
@@ -323,7 +323,7 @@ START_TEST(test_some_samples) {
   int seen[5] = {0}, last = -1;
   ten_by_five();
   spt *t = tree("samples = 25", 25);
-  ck_assert(attr(t, "length") == 25 && attr(t, "classes") == 5);
+  ck_assert(spt_length(t) == 25 && attr(t, "classes") == 5);
   make(t, 0, 25);
   for (int i = 0; i < 25; i++) {
     int k = image_of(t, i)[0];

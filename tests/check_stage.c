@@ -223,6 +223,12 @@ static const struct {
     {"forgets", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "output 'y': there is no data type 0"},
     {"two_weights", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "weight '0.weight' is there twice"},
     {"saved", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "4 saved bytes although no backward() follows"},
+    {"has_length",
+     {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}},
+     1,
+     "plan() gave a length, but the type is no SOURCE"},
+    {"is_inplace", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set inplace, but the type is no OPTIMIZER"},
+    {"restores", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set restores, but the type is no OPTIMIZER"},
 };
 
 START_TEST(plans_are_checked) {
@@ -303,6 +309,9 @@ static const char *const found[] = {
     "bad_dtype: plan() with small inputs",
     "bad_extent: plan() with small inputs",
     "two_weights: plan() with small inputs",
+    "has_length: plan() with small inputs",
+    "is_inplace: plan() with small inputs",
+    "restores: plan() with small inputs",
 };
 
 START_TEST(the_conformance_suite_finds_each_fault) {

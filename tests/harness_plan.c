@@ -131,6 +131,9 @@ static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) 
   if (!t->attrs) return spt_oops(t, sp_nomem(&t->err, 0, "test attributes"));
   if (plan.n_attrs) memcpy(t->attrs, plan.attrs, plan.n_attrs * sizeof *t->attrs);
   t->n_attrs = plan.n_attrs;
+  t->length = plan.length;
+  t->inplace = plan.inplace;
+  t->restores = plan.restores;
   return SP_OK;
 }
 

@@ -154,9 +154,14 @@ typedef struct sp_plan {
   sp_speclist *out;      /* out: n is 1 (0..cap on a LIST port); fill in spec[0..n-1] */
   const sp_weight *weights; /* out: lives as long as the instance or until the next plan() */
   uint32_t n_weights, n_attrs;
-  const sp_attr *attrs; /* out: as weights. Attribute "length" of a SOURCE: how many samples it has */
+  const sp_attr *attrs; /* out: as weights; what a script may read, nothing that the host acts upon */
   size_t scratch_bytes; /* out: largest need of one forward() or backward() call */
   size_t saved_bytes;   /* out: what forward() leaves for backward() of the same step; 0 if not training */
+  uint64_t length;      /* out, of a SOURCE: how many samples it has, 1 or more; a script reads it as data.length */
+  uint32_t inplace;     /* out, of an OPTIMIZER with SP_STAGE_INPLACE_SGD: 1: with its parameters the update is
+                           W -= lr * dW alone */
+  uint32_t restores;    /* out, of an OPTIMIZER with an input 1: 1: the update may put statistics back, see
+                           SP_STAGE_OPTIMIZER */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -204,17 +209,16 @@ enum {
   SP_STAGE_SOURCE = 1u << 0,     /* makes samples from ids; has a lane of its own and is prefetched */
   SP_STAGE_OPTIMIZER = 1u << 1,  /* input 0: LIST of gradients; output 0: LIST of the weights, updated in place.
                                     plan() sees the specs of the gradients on input 0. Input 1, where there is one: LIST
-                                    of the statistics (STATE weights) of all trained stages. With the attribute "restores"
-                                    = 1 the update may put them back in place to what they were after the last update:
-                                    the type's last weights, one for each, hold that, and the host fills them before the
-                                    first step of a loop; else the list is empty in calls */
+                                    of the statistics (STATE weights) of all trained stages. Where plan() sets
+                                    `restores` the update may put them back in place to what they were after the last
+                                    update: the type's last weights, one for each, hold that, and the host fills them
+                                    before the first step of a loop; else the list is empty in calls */
   SP_STAGE_CAPTURABLE = 1u << 2, /* keeps rule 4 strictly, so that its calls may be captured into a graph */
   SP_STAGE_REENTRANT = 1u << 3,  /* calls on one instance may overlap */
   SP_STAGE_STOCHASTIC = 1u << 4, /* draws random numbers */
   SP_STAGE_LOSS = 1u << 5,       /* output 0 is the scalar that training minimises; forward() fills din */
   SP_STAGE_INPLACE_SGD = 1u << 6 /* backward() honours dw_scale. On an OPTIMIZER type: its update may be W -= lr * dW
-                                    alone; plan() says with the attribute "inplace" (1 or 0) whether its parameters
-                                    make it so */
+                                    alone; plan() says with `inplace` whether its parameters make it so */
 };
 
 typedef struct sp_stage_type {

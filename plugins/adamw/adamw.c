@@ -26,9 +26,7 @@ int adamw_plan(sp_ctx *ctx, adamw *a, sp_plan *plan, int64_t chunk) {
   static const char *const kinds[ADAMW_MOMENTS] = {"exp_avg", "exp_avg_sq"};
   int rc = optim_plan(ctx, &a->o, plan, &a->p->common, kinds, ADAMW_MOMENTS, chunk);
   if (rc) return rc;
-  a->attr = (sp_attr){.name = "restores", .value = optim_restores(&a->o)};
-  plan->attrs = &a->attr;
-  plan->n_attrs = 1;
+  plan->restores = optim_restores(&a->o);
   return SP_OK;
 }
 

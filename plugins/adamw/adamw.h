@@ -19,7 +19,6 @@ typedef struct adamw_params {
 typedef struct adamw {
   const adamw_params *p;
   optim o;
-  sp_attr attr;
 } adamw;
 
 extern const sp_param adamw_param_table[];

@@ -89,7 +89,7 @@ static inline void *optim_kept(const optim *o, const sp_io *io, uint32_t i) {
 static inline uint32_t optim_statistics(const optim *o, const sp_io *io) {
   return o->n_kept ? io->in[OPTIM_IN_STATISTICS].n : 0;
 }
-/* The value of the attribute that asks the host for them. */
+/* What plan() says in `restores`, which asks the host for them. */
 static inline int optim_restores(const optim *o) { return o->n_kept > 0; }
 
 #endif

@@ -73,9 +73,8 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   self->workers = calloc((size_t)p->workers, sizeof *self->workers);
   if (!self->broken || !self->workers)
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
-  self->attrs[0] = (sp_attr){.name = "length", .value = (double)self->length};
-  self->attrs[1] = (sp_attr){.name = "classes", .value = (double)self->classes};
-  self->attrs[2] = (sp_attr){.name = "class_names", .text = self->class_names ? self->class_names : ""};
+  self->attrs[0] = (sp_attr){.name = "classes", .value = (double)self->classes};
+  self->attrs[1] = (sp_attr){.name = "class_names", .text = self->class_names ? self->class_names : ""};
   return SP_OK;
 }
 
@@ -104,7 +103,8 @@ static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   plan->out[1].spec[0] = (sp_spec){.dtype = SP_U8, .ndim = 3, .shape = {plan->batch, self->h, self->w}};
   plan->out[2].spec[0] = (sp_spec){.dtype = wide_labels(self) ? SP_I32 : SP_U8, .ndim = 1, .shape = {plan->batch}};
   plan->attrs = self->attrs;
-  plan->n_attrs = 3;
+  plan->n_attrs = 2;
+  plan->length = self->length;
   return SP_OK;
 }
 

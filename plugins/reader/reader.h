@@ -78,7 +78,7 @@ struct rd_self {
   uint8_t *broken; /* [total], atomic: known to be damaged */
   int n_broken;    /* atomic */
   rd_worker *workers;
-  sp_attr attrs[3];
+  sp_attr attrs[2];
   int warned; /* of an output that the data does not have */
 
   pthread_mutex_t lock; /* of what follows: the failure of the smallest item of this call */

@@ -28,12 +28,9 @@ int sgd_plan(sp_ctx *ctx, sgd *s, sp_plan *plan, int64_t chunk) {
   const sgd_params *p = s->p;
   int rc = optim_plan(ctx, &s->o, plan, &p->common, kinds, p->momentum != 0, chunk);
   if (rc) return rc;
-  bool plain = p->momentum == 0 && p->weight_decay == 0 && !optim_norm(&p->common) &&
-               p->common.nonfinite == OPTIM_STOP; /* in place there is no way back */
-  s->attrs[0] = (sp_attr){.name = "inplace", .value = plain};
-  s->attrs[1] = (sp_attr){.name = "restores", .value = optim_restores(&s->o)};
-  plan->attrs = s->attrs;
-  plan->n_attrs = 2;
+  plan->inplace = p->momentum == 0 && p->weight_decay == 0 && !optim_norm(&p->common) &&
+                  p->common.nonfinite == OPTIM_STOP; /* in place there is no way back */
+  plan->restores = optim_restores(&s->o);
   return SP_OK;
 }
 

@@ -16,7 +16,6 @@ typedef struct sgd_params {
 typedef struct sgd {
   const sgd_params *p;
   optim o;
-  sp_attr attrs[2];
 } sgd;
 
 extern const sp_param sgd_param_table[];

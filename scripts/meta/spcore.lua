@@ -242,6 +242,7 @@ function graph:close() end
 ---@field stage string the stage's type
 ---@field frozen boolean
 ---@field source boolean
+---@field length? integer samples of a source
 ---@field optimizer boolean
 ---@field loss boolean
 local node = {}

@@ -77,7 +77,7 @@ for name in ("sgd", "adamw"):
 r.fails("nesterov without momentum", "nesterov needs a momentum above 0", lambda: Stage("sgd", {"nesterov": True}))
 r.fails("beta of 1", "must be below 1", lambda: Stage("adamw", {"betas": [0.9, 1.0]}))
 plain = Stage("sgd", {}, [[np.zeros(3, np.float32)]])
-r.true("plain sgd may run in place", plain.attr("inplace") == 1 and plain.weight_names() == [])
+r.true("plain sgd may run in place", plain.inplace() and plain.weight_names() == [])
 for p in ({"momentum": 0.9}, {"weight_decay": 0.1}, {"clip_norm": 1.0}, {"report_norm": True}, {"nonfinite": "skip"}):
-    r.true(f"sgd {p} may not", Stage("sgd", p, [[np.zeros(3, np.float32)]]).attr("inplace") == 0)
+    r.true(f"sgd {p} may not", not Stage("sgd", p, [[np.zeros(3, np.float32)]]).inplace())
 r.exit()

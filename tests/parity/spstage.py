@@ -53,7 +53,7 @@ def _load():
             ("spt_count", i, [p, i, i]), ("spt_spec", ctypes.POINTER(_Spec), [p, i, i, i]),
             ("spt_set", i, [p, i, i, i, p]), ("spt_get", i, [p, i, i, i, p]), ("spt_weight_name", s, [p, i]),
             ("spt_weight_index", i, [p, s]), ("spt_port_index", i, [p, i, s]), ("spt_port_name", s, [p, i, i]),
-            ("spt_attr", i, [p, s, ctypes.POINTER(ctypes.c_double)]),
+            ("spt_attr", i, [p, s, ctypes.POINTER(ctypes.c_double)]), ("spt_inplace", i, [p]),
             ("spt_file_list", i, [s, ctypes.POINTER(p), ctypes.POINTER(ctypes.c_size_t)]),
             ("spt_file_read", i, [p, ctypes.c_size_t, ctypes.POINTER(_Entry), p, ctypes.c_size_t]),
             ("spt_file_close", None, [p]), ("spt_file_write", i, [s, ctypes.POINTER(_Entry), ctypes.c_size_t]),
@@ -240,6 +240,9 @@ class Stage:
     def run_batch(self, n):
         """From now on with n samples, fewer than planned; arrays keep the planned shape."""
         self._check(_lib.spt_run_batch(self._t, n))
+
+    def inplace(self):
+        return bool(_lib.spt_inplace(self._t))
 
     def attr(self, name):
         v = ctypes.c_double()

@@ -260,10 +260,5 @@ TYPE(t_loss, "fuzz_loss", SP_STAGE_LOSS, loss_in, loss_out, loss_table, loss_pla
 TYPE(t_watch, "fuzz_watch", 0, watch_in, watch_out, watch_table, watch_plan, watch_forward, NULL);
 
 static const sp_stage_type *const all[] = {&t_mix, &t_loss, &t_watch, NULL};
-SP_EXPORT const sp_plugin spcore_plugin = {.size = sizeof(sp_plugin),
-                                           .abi = SP_ABI,
-                                           .name = "fuzz",
-                                           .version = "1",
-                                           .license = "MIT",
-                                           .doc = "stages for tests/fuzz/strategies",
-                                           .stages = all};
+
+SP_PLUGIN("fuzz", "stages for tests/fuzz/strategies", all);

@@ -41,7 +41,7 @@ typedef struct {
 } source_params;
 typedef struct {
   const source_params *p;
-  sp_attr attrs[2];
+  sp_attr attrs[1];
 } source;
 
 static const sp_param source_table[] = {{.name = "samples",
@@ -72,8 +72,7 @@ static int source_create(sp_ctx *c, const void *p, void **self) {
   source *s = calloc(1, sizeof *s);
   if (!s) return c->host->fail(c, SP_E_NOMEM, "out of memory");
   s->p = p;
-  s->attrs[0] = (sp_attr){.name = "length", .value = (double)s->p->samples};
-  s->attrs[1] = (sp_attr){.name = "workers", .value = (double)s->p->workers};
+  s->attrs[0] = (sp_attr){.name = "workers", .value = (double)s->p->workers};
   *self = s;
   return SP_OK;
 }
@@ -81,7 +80,8 @@ static int source_plan(sp_ctx *c, void *self, sp_plan *p) {
   (void)c;
   p->out[0].spec[0] = vec(p->batch);
   p->attrs = ((source *)self)->attrs;
-  p->n_attrs = 2;
+  p->n_attrs = 1;
+  p->length = (uint64_t)((source *)self)->p->samples;
   return SP_OK;
 }
 static int source_forward(sp_ctx *c, void *self, const sp_io *io) {
@@ -238,7 +238,6 @@ typedef struct {
   const sgd_params *p;
   sp_weight w[64];
   char names[64][16];
-  sp_attr attr;
 } sgd;
 static const sp_param sgd_table[] = {{.name = "lr",
                                       .type = SP_PARAM_FLOAT,
@@ -264,15 +263,13 @@ static int sgd_create(sp_ctx *c, const void *p, void **self) {
   sgd *s = calloc(1, sizeof *s);
   if (!s) return c->host->fail(c, SP_E_NOMEM, "out of memory");
   s->p = p;
-  s->attr = (sp_attr){.name = "inplace", .value = s->p->momentum == 0};
   *self = s;
   return SP_OK;
 }
 static int sgd_plan(sp_ctx *c, void *self, sp_plan *p) {
   sgd *s = self;
   (void)c;
-  p->attrs = &s->attr;
-  p->n_attrs = 1;
+  p->inplace = s->p->momentum == 0;
   p->out[0].n = p->in[0].n;
   for (uint32_t i = 0; i < p->in[0].n; i++) {
     p->out[0].spec[i] = p->in[0].spec[i];

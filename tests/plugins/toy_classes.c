@@ -13,7 +13,7 @@ typedef struct params {
 
 typedef struct self {
   const params *p;
-  sp_attr attrs[2];
+  sp_attr attr;
 } self;
 
 static const sp_param table[] = {{.name = "samples",
@@ -38,8 +38,7 @@ static int create(sp_ctx *ctx, const void *p, void **out) {
   self *s = calloc(1, sizeof *s);
   if (!s) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory");
   s->p = p;
-  s->attrs[0] = (sp_attr){.name = "length", .value = (double)s->p->samples};
-  s->attrs[1] = (sp_attr){.name = "classes", .value = CLASSES};
+  s->attr = (sp_attr){.name = "classes", .value = CLASSES};
   *out = s;
   return SP_OK;
 }
@@ -50,8 +49,9 @@ static int plan(sp_ctx *ctx, void *arg, sp_plan *pl) {
   pl->out[0].n = pl->out[1].n = 1;
   pl->out[0].spec[0] = (sp_spec){.dtype = SP_F32, .ndim = 4, .shape = {pl->batch, 3, SIDE, SIDE}};
   pl->out[1].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {pl->batch}};
-  pl->attrs = s->attrs;
-  pl->n_attrs = 2;
+  pl->attrs = &s->attr;
+  pl->n_attrs = 1;
+  pl->length = (uint64_t)s->p->samples;
   return SP_OK;
 }
 
