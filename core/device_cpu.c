@@ -322,10 +322,6 @@ static int cpu_stream_copy(sp_ctx *ctx, void *stream, void *dst, const void *src
   return submit(ctx, stream, &(sp_hostop){.kind = SP_HOSTOP_COPY, .dst = dst, .src = src, .bytes = bytes});
 }
 
-static int cpu_stream_fill(sp_ctx *ctx, void *stream, void *dst, int byte, size_t bytes) {
-  return submit(ctx, stream, &(sp_hostop){.kind = SP_HOSTOP_FILL, .dst = dst, .byte = byte, .bytes = bytes});
-}
-
 static int cpu_stream_wait(sp_ctx *ctx, void *stream, void *event) {
   cpu_stream *s = stream;
   ticket *t = ((cpu_event *)event)->latest;
@@ -452,24 +448,24 @@ static int cpu_graph_launch(sp_ctx *ctx, void *graph, void *stream) {
 
 static void cpu_graph_close(void *graph) { sp_hostgraph_free(graph); }
 
-#define CPU_CALLS                                                                                         \
-  .count = sp_hostdev_count, .describe = sp_hostdev_describe, .open = cpu_open, .close = cpu_close,       \
-  .alloc = sp_hostdev_alloc, .free = sp_hostdev_free, .stream_open = cpu_stream_open,                     \
-  .stream_close = cpu_stream_close, .stream_submit = cpu_stream_submit, .stream_wait = cpu_stream_wait,   \
-  .stream_copy = cpu_stream_copy, .stream_fill = cpu_stream_fill, .stream_sync = cpu_stream_sync,         \
-  .stream_native = cpu_stream_native, .event_open = cpu_event_open, .event_close = cpu_event_close,       \
-  .event_record = cpu_event_record, .event_query = cpu_event_query, .event_sync = cpu_event_sync,         \
-  .event_elapsed = cpu_event_elapsed, .capture_begin = cpu_capture_begin, .capture_end = cpu_capture_end, \
-  .graph_launch = cpu_graph_launch, .graph_close = cpu_graph_close,
+#define CPU_CALLS                                                                                       \
+  .count = sp_hostdev_count, .describe = sp_hostdev_describe, .open = cpu_open, .close = cpu_close,     \
+  .alloc = sp_hostdev_alloc, .free = sp_hostdev_free, .stream_open = cpu_stream_open,                   \
+  .stream_close = cpu_stream_close, .stream_submit = cpu_stream_submit, .stream_wait = cpu_stream_wait, \
+  .stream_copy = cpu_stream_copy, .stream_sync = cpu_stream_sync, .stream_native = cpu_stream_native,   \
+  .event_open = cpu_event_open, .event_close = cpu_event_close, .event_record = cpu_event_record,       \
+  .event_query = cpu_event_query, .event_sync = cpu_event_sync, .event_elapsed = cpu_event_elapsed,     \
+  .capture_begin = cpu_capture_begin, .capture_end = cpu_capture_end, .graph_launch = cpu_graph_launch, \
+  .graph_close = cpu_graph_close,
 
 const sp_device_type sp_device_cpu = {.size = sizeof(sp_device_type),
-                                      .flags = SP_DEVICE_ASYNC | SP_DEVICE_CAPTURE | SP_DEVICE_HOSTMEM,
+                                      .flags = SP_DEVICE_CAPTURE | SP_DEVICE_HOSTMEM,
                                       .name = "cpu",
                                       .doc = "the processors of this machine; a stream is a thread",
                                       CPU_CALLS};
 
 const sp_device_type sp_device_mock = {.size = sizeof(sp_device_type),
-                                       .flags = SP_DEVICE_ASYNC | SP_DEVICE_CAPTURE,
+                                       .flags = SP_DEVICE_CAPTURE,
                                        .name = "mock",
                                        .doc = "the cpu device behind the borders of a GPU, for tests",
                                        CPU_CALLS};

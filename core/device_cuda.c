@@ -258,7 +258,7 @@ static void cuda_free(void *d, int kind, void *ptr) {
 
 static const sp_device_type cuda_type = {
     .size = sizeof(sp_device_type),
-    .flags = SP_DEVICE_ASYNC | SP_DEVICE_CAPTURE | SP_DEVICE_FORK,
+    .flags = SP_DEVICE_CAPTURE | SP_DEVICE_FORK,
     .name = "cuda",
     .doc = "NVIDIA GPUs; a stream is a CUDA stream",
     .count = cuda_count,
@@ -272,7 +272,6 @@ static const sp_device_type cuda_type = {
     .stream_submit = sp_cuda_stream_submit,
     .stream_wait = sp_cuda_stream_wait,
     .stream_copy = sp_cuda_stream_copy,
-    .stream_fill = sp_cuda_stream_fill,
     .stream_sync = sp_cuda_stream_sync,
     .stream_native = sp_cuda_stream_native,
     .event_open = sp_cuda_event_open,

@@ -78,14 +78,6 @@ int sp_cuda_stream_copy(sp_ctx *ctx, void *stream, void *dst, const void *src, s
   return rc == cudaSuccess ? SP_OK : call_failed(ctx, s, rc, "a copy");
 }
 
-int sp_cuda_stream_fill(sp_ctx *ctx, void *stream, void *dst, int byte, size_t bytes) {
-  cuda_stream *s = stream;
-  int status = sp_cuda_enter(ctx, s->dev);
-  if (status || !bytes || *status_of(s)) return status;
-  cudaError_t rc = cudaMemsetAsync(dst, byte, bytes, s->native);
-  return rc == cudaSuccess ? SP_OK : call_failed(ctx, s, rc, "a fill");
-}
-
 /* A thread that captures may neither ask nor wait, also not for what has no part in the capture, unless it says that it
  * knows. `mode` holds the mode to go back to. */
 static bool relax(cuda_dev *dev, enum cudaStreamCaptureMode *mode) {

@@ -113,9 +113,6 @@ int sp_hostop_run(const sp_hostop *op) {
     case SP_HOSTOP_COPY:
       if (op->bytes) memmove(op->dst, op->src, op->bytes);
       break;
-    case SP_HOSTOP_FILL:
-      if (op->bytes) memset(op->dst, op->byte, op->bytes);
-      break;
     case SP_HOSTOP_GRAPH:
       for (size_t i = 0; !status && i < op->graph->n; i++) status = sp_hostop_run(&op->graph->op[i]);
       break;

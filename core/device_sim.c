@@ -230,10 +230,6 @@ static int sim_stream_copy(sp_ctx *ctx, void *stream, void *dst, const void *src
   return submit(ctx, stream, &(sp_hostop){.kind = SP_HOSTOP_COPY, .dst = dst, .src = src, .bytes = bytes});
 }
 
-static int sim_stream_fill(sp_ctx *ctx, void *stream, void *dst, int byte, size_t bytes) {
-  return submit(ctx, stream, &(sp_hostop){.kind = SP_HOSTOP_FILL, .dst = dst, .byte = byte, .bytes = bytes});
-}
-
 static int sim_stream_wait(sp_ctx *ctx, void *stream, void *event) {
   sim_stream *s = stream;
   sim_ticket *t = ((sim_event *)event)->latest;
@@ -367,7 +363,6 @@ const sp_device_type sp_device_sim = {
     .stream_submit = sim_stream_submit,
     .stream_wait = sim_stream_wait,
     .stream_copy = sim_stream_copy,
-    .stream_fill = sim_stream_fill,
     .stream_sync = sim_stream_sync,
     .stream_native = sim_stream_native,
     .event_open = sim_event_open,

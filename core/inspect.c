@@ -185,7 +185,7 @@ static void put_dtypes(sp_sb *sb, uint32_t dtypes) {
   if (!any) sp_sb_put(sb, "any type");
 }
 
-static void put_ports(sp_sb *sb, const char *title, const sp_port *ports, const sp_port *inputs) {
+static void put_ports(sp_sb *sb, const char *title, const sp_port *ports) {
   if (!ports || !ports[0].name) return;
   sp_sb_putf(sb, "\n%s\n", title);
   for (const sp_port *p = ports; p->name; p++) {
@@ -194,7 +194,6 @@ static void put_ports(sp_sb *sb, const char *title, const sp_port *ports, const 
     put_dtypes(sb, p->dtypes);
     if (p->ndim >= 0) sp_sb_putf(sb, ", %d dimension%s", p->ndim, p->ndim == 1 ? "" : "s");
     sp_inspect_port_flags(p->flags, add_word, &flags);
-    if (p->inplace_of) sp_sb_putf(sb, ", may share the buffer of '%s'", inputs[p->inplace_of - 1].name);
     if (p->doc) sp_sb_putf(sb, "\n  %-20s %s", "", p->doc);
     sp_sb_put(sb, "\n");
   }
@@ -247,8 +246,8 @@ void sp_inspect_one(sp_sb *sb, const sp_inspect_stage *st) {
   sp_sb_putf(sb, "  plugin   %s, version %s, licence %s\n", p->name, *p->version ? p->version : "unknown",
              *p->license ? p->license : "unknown");
   sp_sb_putf(sb, "  file     %s\n  ABI      %u.%u\n", st->file->path, p->abi >> 16, p->abi & 0xffff);
-  put_ports(sb, "Inputs", t->inputs, t->inputs);
-  put_ports(sb, "Outputs", t->outputs, t->inputs);
+  put_ports(sb, "Inputs", t->inputs);
+  put_ports(sb, "Outputs", t->outputs);
   if (t->params && t->params[0].name) {
     sp_sb_put(sb, "\nParameters\n");
     put_params(sb, t->params, 2);

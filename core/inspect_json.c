@@ -42,7 +42,7 @@ static void put_ports(sp_sb *sb, const sp_port *ports) {
       if (p->dtypes & SP_DT(dt)) add_text(&dtypes, sp_dtype_name(dt));
     sp_sb_putf(sb, "],\"ndim\":%d,\"flags\":[", p->ndim);
     sp_inspect_port_flags(p->flags, add_text, &flags);
-    sp_sb_putf(sb, "],\"inplace_of\":%d", p->inplace_of);
+    sp_sb_put(sb, "]");
     put_text(sb, "doc", p->doc);
     sp_sb_put(sb, "}");
   }

@@ -43,7 +43,7 @@ static int make_buffers(sp_machine *m, sp_err *err) {
 static void free_slots(sp_machine *m, const sp_buf *b, void **ptr, bool memory) {
   sp_err ignored;
   for (int s = 0; memory && ptr && s < b->slots; s++)
-    if (ptr[s] && b->at == SP_AT_PINNED) sp_pool_put(m->pool, ptr[s], NULL, &ignored);
+    if (ptr[s] && b->at == SP_AT_PINNED) sp_pool_put(m->pool, ptr[s], &ignored);
     else sp_place_free(sp_program_place(m->p, b), ptr[s]);
   free(ptr);
 }

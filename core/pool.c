@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * pool.c - pinned memory that is reused behind an event instead of freed. */
+ * pool.c - pinned memory that is reused instead of freed. */
 #include "pool.h"
 
 #include "stage.h"
@@ -13,8 +13,7 @@ typedef struct block {
   struct block *next;
   void *ptr;
   size_t size;
-  void *event;        /* NULL until it was first given back behind a stream */
-  bool in_use, armed; /* armed: reuse waits for the event */
+  bool in_use;
 } block;
 
 struct sp_pool {
@@ -39,7 +38,6 @@ int sp_pool_new(sp_pool **out, const sp_device_type *type, void *dev, size_t cap
 }
 
 static void release(sp_pool *pool, block *b) {
-  if (b->event) pool->type->event_close(b->event);
   pool->type->free(pool->dev, SP_MEM_PINNED, b->ptr);
   free(b);
 }
@@ -55,27 +53,19 @@ void sp_pool_free(sp_pool *pool) {
   free(pool);
 }
 
-static int use(sp_pool *pool, block *b, void **ptr) {
+static void use(sp_pool *pool, block *b, void **ptr) {
   b->in_use = true;
   pool->kept -= b->size;
   pool->in_use += b->size;
   *ptr = b->ptr;
-  return SP_OK;
 }
 
-/* The smallest kept block of `size` or more, up to `most`; with `complete` only one whose event is. */
-static int find(sp_pool *pool, sp_ctx *ctx, size_t size, size_t most, bool complete, block **found) {
-  *found = NULL;
-  for (block *b = pool->blocks; b; b = b->next) {
-    int done = 1;
-    if (b->in_use || b->size < size || b->size > most || (*found && (*found)->size <= b->size)) continue;
-    if (complete && b->armed) {
-      int status = pool->type->event_query(ctx, b->event, &done);
-      if (status) return status;
-    }
-    if (done) *found = b;
-  }
-  return SP_OK;
+/* The smallest kept block of `size` or more, up to `most`; NULL: none. */
+static block *find(sp_pool *pool, size_t size, size_t most) {
+  block *found = NULL;
+  for (block *b = pool->blocks; b; b = b->next)
+    if (!b->in_use && b->size >= size && b->size <= most && (!found || b->size < found->size)) found = b;
+  return found;
 }
 
 static int allocate(sp_pool *pool, sp_ctx *ctx, size_t size, void **ptr) {
@@ -91,19 +81,18 @@ static int allocate(sp_pool *pool, sp_ctx *ctx, size_t size, void **ptr) {
   pool->blocks = b;
   pool->allocs++;
   pool->kept += size;
-  return use(pool, b, ptr);
+  use(pool, b, ptr);
+  return SP_OK;
 }
 
-/* Frees kept blocks, none of them large enough, until `size` more bytes fit. What a failed stream left is as free as
- * any other: its operations were dropped, so the event's failure is for those who wait for the stream. */
-static void make_room(sp_pool *pool, sp_ctx *ctx, size_t size) {
+/* Frees kept blocks, none of them large enough, until `size` more bytes fit. */
+static void make_room(sp_pool *pool, size_t size) {
   for (block **at = &pool->blocks; *at && pool->in_use + pool->kept + size > pool->cap;) {
     block *b = *at;
     if (b->in_use) {
       at = &b->next;
       continue;
     }
-    if (b->armed) pool->type->event_sync(ctx, b->event);
     *at = b->next;
     pool->kept -= b->size;
     release(pool, b);
@@ -118,45 +107,28 @@ size_t sp_pool_block(size_t bytes) {
 
 int sp_pool_get(sp_pool *pool, size_t bytes, void **ptr, sp_err *err) {
   sp_ctx_holder holder;
-  sp_err ignored = {0};
-  sp_ctx *ctx = sp_ctx_for(&holder, "pinned memory", err);
   size_t size = sp_pool_block(bytes);
-  block *b;
   if (size < bytes || (pool->cap && size > pool->cap - pool->in_use))
     return sp_fail(err, SP_E_NOMEM,
                    "pinned memory is exhausted: %zu bytes asked for (a block of %zu), %zu in use, at most %zu allowed; "
                    "raise %s",
                    bytes, size, pool->in_use, pool->cap, pool->option);
-  int status = find(pool, ctx, size, size, true, &b);
-  if (status) return status;
-  if (b) return use(pool, b, ptr);
-  if (!pool->cap || size <= pool->cap - pool->in_use - pool->kept) return allocate(pool, ctx, size, ptr);
-
-  /* At the cap: a larger block, or one still being read, before anything is freed, which may stop the device. */
-  size_t most = pool->cap - pool->in_use;
-  status = find(pool, ctx, size, most, true, &b);
-  if (!status && !b) status = find(pool, ctx, size, most, false, &b);
-  if (status) return status;
+  bool at_cap = pool->cap && size > pool->cap - pool->in_use - pool->kept;
+  block *b = find(pool, size, size);
+  if (!b && at_cap)
+    b = find(pool, size, pool->cap - pool->in_use); /* before anything is freed, which may stop the device */
   if (b) {
-    if (b->armed) pool->type->event_sync(sp_ctx_for(&holder, "pinned memory", &ignored), b->event);
-    return use(pool, b, ptr);
+    use(pool, b, ptr);
+    return SP_OK;
   }
-  make_room(pool, sp_ctx_for(&holder, "pinned memory", &ignored), size);
+  if (at_cap) make_room(pool, size);
   return allocate(pool, sp_ctx_for(&holder, "pinned memory", err), size, ptr);
 }
 
-int sp_pool_put(sp_pool *pool, void *ptr, void *stream, sp_err *err) {
-  sp_ctx_holder holder;
-  sp_ctx *ctx = sp_ctx_for(&holder, "pinned memory", err);
+int sp_pool_put(sp_pool *pool, void *ptr, sp_err *err) {
   block *b = pool->blocks;
   while (b && b->ptr != ptr) b = b->next;
   if (!b || !b->in_use) return sp_fail(err, SP_E_INVALID, "memory given back that is no block of the pool in use");
-  if (stream) {
-    int status = b->event ? SP_OK : pool->type->event_open(ctx, pool->dev, 0, &b->event);
-    if (!status) status = pool->type->event_record(ctx, b->event, stream);
-    if (status) return status;
-  }
-  b->armed = stream != NULL;
   b->in_use = false;
   pool->in_use -= b->size;
   pool->kept += b->size;

@@ -104,8 +104,7 @@ static int check_status_port(const sp_stage_type *t, const sp_port *p, sp_err *e
   return SP_OK;
 }
 
-static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, size_t n_inputs, size_t *n,
-                       sp_err *err) {
+static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, size_t *n, sp_err *err) {
   const char *side = out ? "output" : "input";
   uint32_t known = SP_PORT_OPTIONAL | SP_PORT_LIST | SP_PORT_NOGRAD;
   if (out) known |= SP_PORT_METRIC | SP_PORT_STATUS;
@@ -120,9 +119,7 @@ static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, s
       return sp_fail(err, SP_E_INVALID, "%s '%s': ndim %d is not in -1..%d", side, p->name, p->ndim, SP_MAX_DIMS);
     if (p->flags & ~known)
       return sp_fail(err, SP_E_INVALID, "%s '%s': flags 0x%x do not belong there", side, p->name, p->flags & ~known);
-    if (p->inplace_of < 0 || (size_t)p->inplace_of > (out ? n_inputs : 0))
-      return sp_fail(err, SP_E_INVALID, "%s '%s': inplace_of %d names no input", side, p->name, p->inplace_of);
-    if (p->reserved[0] || p->reserved[1])
+    if (p->reserved0 || p->reserved[0] || p->reserved[1])
       return sp_fail(err, SP_E_INVALID, "%s '%s': the reserved words are not 0", side, p->name);
     if (p->flags & SP_PORT_STATUS) {
       int rc = check_status_port(t, p, err);
@@ -142,8 +139,8 @@ static int check_stage(const sp_stage_type *t, sp_err *err) {
     if (!need[i].there) return sp_fail(err, SP_E_INVALID, "'%s' is missing", need[i].name);
   if (!name_ok(t->device)) return sp_fail(err, SP_E_INVALID, "'device' is missing or not [a-z][a-z0-9_]*");
   size_t n_in, n_out;
-  int rc = check_ports(t, t->inputs, false, 0, &n_in, err);
-  if (!rc) rc = check_ports(t, t->outputs, true, n_in, &n_out, err);
+  int rc = check_ports(t, t->inputs, false, &n_in, err);
+  if (!rc) rc = check_ports(t, t->outputs, true, &n_out, err);
   if (!rc) rc = sp_params_check_table(t->params, t->params_size, err);
   if (rc) return rc;
   bool lists = n_in && n_out && (t->inputs[0].flags & SP_PORT_LIST) && (t->outputs[0].flags & SP_PORT_LIST);
@@ -159,11 +156,10 @@ static int check_device(const sp_device_type *t, sp_err *err) {
   const struct {
     const char *name;
     bool there;
-  } need[] = {NEED(doc),          NEED(count),       NEED(describe),     NEED(open),         NEED(close),
-              NEED(alloc),        NEED(free),        NEED(stream_open),  NEED(stream_close), NEED(stream_submit),
-              NEED(stream_wait),  NEED(stream_copy), NEED(stream_fill),  NEED(stream_sync),  NEED(stream_native),
-              NEED(event_open),   NEED(event_close), NEED(event_record), NEED(event_query),  NEED(event_sync),
-              NEED(event_elapsed)};
+  } need[] = {NEED(doc),         NEED(count),        NEED(describe),    NEED(open),          NEED(close),
+              NEED(alloc),       NEED(free),         NEED(stream_open), NEED(stream_close),  NEED(stream_submit),
+              NEED(stream_wait), NEED(stream_copy),  NEED(stream_sync), NEED(stream_native), NEED(event_open),
+              NEED(event_close), NEED(event_record), NEED(event_query), NEED(event_sync),    NEED(event_elapsed)};
   const struct {
     const char *name;
     bool there;

@@ -121,13 +121,6 @@ void sp_trace_lane_name(sp_trace *t, const void *key, const char *name) {
   if (l == NONE) free(copy);
 }
 
-void sp_trace_stats(sp_trace *t, size_t *kept, size_t *dropped) {
-  pthread_mutex_lock(&t->lock);
-  if (kept) *kept = t->n;
-  if (dropped) *dropped = t->dropped;
-  pthread_mutex_unlock(&t->lock);
-}
-
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 static const char *lane_words(const sp_trace *t, size_t l, char buf[32]) {

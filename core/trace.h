@@ -27,6 +27,4 @@ int sp_trace_write(sp_trace *trace, sp_err *err);
  * Out of memory sets out->broken. [main, nothing is running] */
 void sp_trace_summary(sp_trace *trace, sp_sb *out);
 
-void sp_trace_stats(sp_trace *trace, size_t *kept, size_t *dropped);
-
 #endif

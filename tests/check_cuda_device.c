@@ -162,20 +162,23 @@ START_TEST(an_error_left_behind_is_found) {
 }
 END_TEST
 
-/* root: fill, fork; side: fill, join; root: copies of both. */
+/* root: copy in, fork; side: copy, join; root: copy out of both. */
 START_TEST(a_capture_spans_streams) {
   enum { N = 4096 };
   int done;
-  void *root = stream_new("root", 1), *side = stream_new("side", -1), *fork, *join, *outside, *d, *graph = NULL, *h;
+  void *root = stream_new("root", 1), *side = stream_new("side", -1), *fork, *join, *outside, *d, *graph = NULL, *h,
+       *ones;
   ck_assert_int_eq(type->event_open(ctx, dev, 0, &fork), SP_OK);
   ck_assert_int_eq(type->event_open(ctx, dev, 0, &join), SP_OK);
   ck_assert_int_eq(type->event_open(ctx, dev, 0, &outside), SP_OK);
   ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_DEVICE, 2 * N, &d), SP_OK);
   ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_PINNED, 2 * N, &h), SP_OK);
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_PINNED, N, &ones), SP_OK);
+  memset(ones, 1, N);
   ck_assert_int_eq(type->event_record(ctx, outside, side), SP_OK);
 
   ck_assert_int_eq(type->capture_begin(ctx, root), SP_OK);
-  ck_assert_int_eq(type->stream_fill(ctx, root, d, 1, N), SP_OK);
+  ck_assert_int_eq(type->stream_copy(ctx, root, d, ones, N), SP_OK);
   ck_assert_int_eq(type->stream_wait(ctx, root, outside), SP_E_STATE);
   ck_assert_int_eq(type->event_record(ctx, fork, root), SP_OK);
   ck_assert_int_eq(type->stream_wait(ctx, side, fork), SP_OK);
@@ -204,7 +207,7 @@ START_TEST(a_capture_spans_streams) {
   ck_assert_int_eq(type->capture_begin(ctx, root), SP_OK); /* side is not joined */
   ck_assert_int_eq(type->event_record(ctx, fork, root), SP_OK);
   ck_assert_int_eq(type->stream_wait(ctx, side, fork), SP_OK);
-  ck_assert_int_eq(type->stream_fill(ctx, side, d, 2, N), SP_OK);
+  ck_assert_int_eq(type->stream_copy(ctx, side, d, ones, N), SP_OK);
   void *bad = NULL;
   err = (sp_err){0};
   ck_assert_int_eq(type->capture_end(ctx, root, &bad), SP_E_DEVICE);
@@ -219,6 +222,7 @@ START_TEST(a_capture_spans_streams) {
   type->event_close(outside);
   type->free(dev, SP_MEM_DEVICE, d);
   type->free(dev, SP_MEM_PINNED, h);
+  type->free(dev, SP_MEM_PINNED, ones);
 }
 END_TEST
 

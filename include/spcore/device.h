@@ -28,10 +28,9 @@ enum { SP_MEM_DEVICE = 0, SP_MEM_PINNED = 1 }; /* PINNED: host memory that the d
 enum { SP_EVENT_TIMING = 1u << 0 };
 
 enum {
-  SP_DEVICE_ASYNC = 1u << 0,   /* streams run beside the submitting thread */
-  SP_DEVICE_CAPTURE = 1u << 1, /* capture_* are there */
-  SP_DEVICE_HOSTMEM = 1u << 2, /* DEVICE memory can be read and written by the host */
-  SP_DEVICE_FORK = 1u << 3     /* a capture may span streams, forked and joined by events recorded in it */
+  SP_DEVICE_CAPTURE = 1u << 0, /* capture_* are there */
+  SP_DEVICE_HOSTMEM = 1u << 1, /* DEVICE memory can be read and written by the host */
+  SP_DEVICE_FORK = 1u << 2     /* a capture may span streams, forked and joined by events recorded in it */
 };
 
 typedef struct sp_device_info {
@@ -65,7 +64,6 @@ typedef struct sp_device_type {
   int (*stream_submit)(sp_ctx *, void *stream, sp_op_fn fn, void *arg); /* [main] arg lives until fn ran */
   int (*stream_wait)(sp_ctx *, void *stream, void *event);              /* [main] */
   int (*stream_copy)(sp_ctx *, void *stream, void *dst, const void *src, size_t bytes); /* [main] */
-  int (*stream_fill)(sp_ctx *, void *stream, void *dst, int byte, size_t bytes);        /* [main] */
   int (*stream_sync)(sp_ctx *, void *stream); /* [main] blocks; returns the stream's failure, if any */
   void *(*stream_native)(void *stream);       /* [any thread] */
 

@@ -104,8 +104,7 @@ typedef struct sp_port {
   const char *name;
   uint32_t dtypes; /* SP_DT bits; 0: any */
   int32_t ndim;    /* -1: any */
-  uint32_t flags;
-  int32_t inplace_of; /* output: 1 + index of the input whose buffer it may share; 0: its own buffer */
+  uint32_t flags, reserved0;
   const char *doc;
   uint64_t reserved[2];
 } sp_port;
