@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../plugins/contact_sheet/font.h"
-#include "../plugins/contact_sheet/text.h"
-#include "../plugins/image/image.h"
+#include "../plugins/stages/contact_sheet/font.h"
+#include "../plugins/stages/contact_sheet/text.h"
+#include "../plugins/kits/image/image.h"
 #include "harness.h"
 #include "image_files.h"
 #include "util.h"

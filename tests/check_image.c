@@ -11,7 +11,7 @@
 
 #include <spcore/abi.h>
 
-#include "../plugins/image/image.h"
+#include "../plugins/kits/image/image.h"
 #include "image_files.h"
 #include "util.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../plugins/image/image.h"
+#include "../plugins/kits/image/image.h"
 #include "harness.h"
 #include "image_files.h"
 #include "util.h"

@@ -74,9 +74,9 @@ typedef struct sp_param {
   int32_t type; /* SP_PARAM_... */
   uint32_t flags;
   size_t offset;                 /* offsetof(struct params, member) */
-  double def, min, max;          /* FLOAT: default and bounds; FLOATS: bounds of each element; min == max == 0: no limit */
-  int64_t idef, imin, imax;      /* the same of INT and of the elements of INTS, imin == imax == 0: no limit, INT64_MIN and
-                                 INT64_MAX: none on that side; BOOL: idef is 0 or 1; CHOICE: the index */
+  double def, min, max;          /* FLOAT: default and bounds; FLOATS: bounds of each element; both 0: no limit */
+  int64_t idef, imin, imax;      /* the same of INT and of the elements of INTS; both 0: no limit; INT64_MIN, INT64_MAX:
+                                 none on that side; BOOL: idef is 0 or 1; CHOICE: the index */
   const char *def_str;           /* STRING: default, NULL is ""; INTS, FLOATS: default as text, "256,256" */
   const char *const *choices;    /* CHOICE: ended by NULL */
   const char *unit;              /* "px", "degrees", "bytes"; NULL: none */

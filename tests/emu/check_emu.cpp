@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_emu.cpp - the CUDA emulator itself: threads, barriers, warps, streams, capture, memory, products, convolutions.
  */
-#include "../../plugins/cuda/launch.h"
+#include "../../plugins/kits/cuda/launch.h"
 
 #include <check.h>
 #include <cublasLt.h>

@@ -6,7 +6,7 @@
 #include <spcore/abi.h>
 
 #include "fuzz.h"
-#include "plugins/image/image.h"
+#include "plugins/kits/image/image.h"
 #include "tests/image_files.h"
 
 enum { W = 23, H = 17, SEEDS = 8, MAX_PIXELS = 40000 };

@@ -1,0 +1,208 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# plugins/stages.list -> plugins/stages.am, the rules that build and test each stage. Runs in the top folder: from
+# configure.ac, so that the rules are there before automake reads them, and from make when the list has changed.
+set -u
+LC_ALL=C
+export LC_ALL
+list=plugins/stages.list out=plugins/stages.am
+stages=plugins/stages kits=plugins/kits
+n=0 known='' all_kits=' '
+
+die() {
+  echo "$list:$n: $*" >&2
+  rm -f "$out.new"
+  exit 1
+}
+
+# files FOLDER PATTERN...: those that are there, sorted.
+files() {
+  folder=$1
+  shift
+  for pattern; do
+    set +f
+    for file in "$folder"/$pattern; do [ -f "$file" ] && echo "$file"; done
+    set -f
+  done
+}
+
+# rule ASSIGNMENT WORDS...: a word a line.
+rule() {
+  echo "$1$(shift; for word; do printf ' \\\n  %s' "$word"; done)"
+}
+
+# without PATTERN WORDS...: the words that do not match, each once.
+without() {
+  pattern=$1 seen=' '
+  shift
+  for word; do
+    case $word in $pattern) continue ;; esac
+    case $seen in *" $word "*) continue ;; esac
+    seen="$seen$word "
+    echo "$word"
+  done
+}
+
+# What a line says beside kits, into libs, cflags ...; 1: no such word.
+take_word() {
+  case $1 in
+    if=?*) condition=${1#if=} ;;
+    -l?*) libs="$libs $1" ;;
+    -?* | '$('*')') cflags="$cflags $1" ;;
+    cpu:*.la) cpu_la="$cpu_la ${1#cpu:}" ;;
+    cuda:*.la) cuda_la="$cuda_la ${1#cuda:}" ;;
+    emu:*.la) emu_la="$emu_la ${1#emu:}" ;;
+    test:?*) tests="$tests ${1#test:}" ;;
+    cpu:?*/?*.c) other_cpu="$other_cpu $stages/${1#cpu:}" ;;
+    ?*/?*.c) other="$other $stages/$1" ;;
+    *) return 1 ;;
+  esac
+}
+
+# A kit's words are kept and taken by each stage that names it. Its kernels and headers are listed once.
+kit() {
+  name=${1-}
+  [ -n "$name" ] || die "kit: the name is missing"
+  [ -d "$kits/$name" ] || die "kit '$name': there is no folder $kits/$name"
+  shift
+  eval "kit_$name=\"\$*\""
+  all_kits="$all_kits$name "
+  # shellcheck disable=SC2046
+  headers=$(files "$kits/$name" '*.h' '*.cuh' '*.inc')
+  echo
+  echo "# ---- kit $name ----"
+  # shellcheck disable=SC2086
+  rule "EXTRA_DIST +=" $headers
+  kernels "$kits/$name"
+}
+
+# Dependency files of nvcc's, and what the emulator's compiler makes of them.
+kernels() {
+  cu=$(files "$1" '*.cu')
+  [ -n "$cu" ] || return 0
+  # shellcheck disable=SC2086
+  rule "EXTRA_DIST +=" $cu
+  echo "if HAVE_CUDA"
+  # shellcheck disable=SC2086
+  rule "cuda_sources +=" $cu
+  echo "endif"
+  echo "if HAVE_EMU_KERNELS"
+  # shellcheck disable=SC2086
+  rule "emu_cu +=" $(emu_objects $cu)
+  echo "endif"
+}
+
+emu_objects() {
+  for file; do
+    file=${file#plugins/}
+    echo "tests/emu/cu/${file%.cu}.lo"
+  done
+}
+
+# SC2086: lists of words, all through.
+# shellcheck disable=SC2086
+stage() {
+  name=$1 dir=$stages/$1
+  libs='' cflags='' condition='' cpu_la='' cuda_la='' emu_la='' tests='' other='' other_cpu='' mine="$dir"
+  case $name in [!a-z]* | *[!a-z0-9_]*) die "the name '$name' is not [a-z][a-z0-9_]*" ;; esac
+  case " $known " in *" $name "*) die "stage '$name' is there twice" ;; esac
+  [ -f "$dir/$name.c" ] || [ -n "$(files "$dir" '*.c')" ] || die "stage '$name': there is no file $dir/$name.c"
+  known="$known $name"
+  shift
+  for word; do
+    case $all_kits in
+      *" $word "*)
+        la="$cpu_la$cuda_la"
+        for kit_word in $(eval "echo \"\$kit_$word\""); do
+          take_word "$kit_word" || die "kit '$word': what is '$kit_word'?"
+        done
+        [ "$la" != "$cpu_la$cuda_la" ] || mine="$mine $kits/$word"
+        ;;
+      *) take_word "$word" || die "stage '$name': '$word' is no kit of this list, file, flag or library" ;;
+    esac
+  done
+  for file in $other $other_cpu; do [ -f "$file" ] || die "stage '$name': there is no file $file"; done
+  c='' both='' cuda_c='' cu=''
+  for folder in $mine; do
+    base=${folder##*/}
+    c="$c $(files "$folder" "$base.c" "${base}_*.c" '*.c')"
+    both="$both $(files "$folder" "$base.c")"
+    cuda_c="$cuda_c $(files "$folder" "${base}_cuda.c")"
+    cu="$cu $(files "$folder" '*.cu')"
+  done
+  echo
+  echo "# ---- $name ----"
+  rule "EXTRA_DIST +=" $(files "$dir" '*.h' '*.cuh' '*.inc')
+  [ -z "$condition" ] || echo "if $condition"
+  cpu_rules
+  [ -z "$condition" ] || echo "endif"
+  [ ! -f "$dir/${name}_cuda.c" ] || cuda_rules
+  kernels "$dir"
+  test_rules
+}
+
+# shellcheck disable=SC2086
+cpu_rules() {
+  echo "plugin_LTLIBRARIES += $name.la"
+  rule "${name}_la_SOURCES =" $(without '*_cuda.c' $c) $other $other_cpu
+  echo "${name}_la_CFLAGS = \$(plugin_cflags)$cflags"
+  echo "${name}_la_LDFLAGS = \$(plugin_ldflags)"
+  echo "${name}_la_LIBADD =$cpu_la$libs"
+}
+
+# shellcheck disable=SC2086
+cuda_rules() {
+  echo "if HAVE_CUDA"
+  echo "plugin_LTLIBRARIES += ${name}_cuda.la"
+  rule "${name}_cuda_la_SOURCES =" $both $cuda_c $other $cu
+  echo "${name}_cuda_la_CPPFLAGS = \$(cuda_cppflags)"
+  echo "${name}_cuda_la_CFLAGS = \$(plugin_cflags)"
+  echo "${name}_cuda_la_LDFLAGS = \$(plugin_ldflags)"
+  echo "${name}_cuda_la_LIBADD =${cuda_la:- \$(CUDA_LIBS)}"
+  echo "endif"
+  echo "if HAVE_EMU_KERNELS"
+  echo "check_LTLIBRARIES += tests/emu/${name}_cuda.la"
+  rule "tests_emu_${name}_cuda_la_SOURCES =" $both $cuda_c $other
+  echo "nodist_EXTRA_tests_emu_${name}_cuda_la_SOURCES = none.cpp"
+  echo "tests_emu_${name}_cuda_la_CPPFLAGS = \$(emu_cppflags)"
+  echo "tests_emu_${name}_cuda_la_CFLAGS = \$(emu_cflags)"
+  echo "tests_emu_${name}_cuda_la_LDFLAGS = \$(emu_ldflags)"
+  rule "tests_emu_${name}_cuda_la_LIBADD =" $(emu_objects $cu) $emu_la '$(emu_lib)'
+  echo "endif"
+}
+
+# shellcheck disable=SC2086
+test_rules() {
+  test=tests/stages/check_$name
+  [ -f "$test.c" ] || return 0
+  [ -z "$condition" ] || echo "if $condition"
+  echo "check_c += $test"
+  [ -z "$condition" ] || echo "endif"
+  test=tests_stages_check_$name
+  rule "${test}_SOURCES =" "tests/stages/check_$name.c" $tests
+  echo "${test}_CPPFLAGS = \$(test_cppflags)"
+  echo "${test}_CFLAGS = \$(AM_CFLAGS) \$(CHECK_CFLAGS)"
+  echo "${test}_LDADD = tests/libharness.la libspcore.la \$(CHECK_LIBS) -lm"
+}
+
+set -f
+[ -f "$list" ] || { echo "$0: there is no $list here" >&2; exit 1; }
+exec 3>&1 >"$out.new" || exit 1
+echo "# Made from $list by build-aux/stages.sh; change those."
+while read -r first rest; do
+  n=$((n + 1))
+  # shellcheck disable=SC2086
+  case $first in
+    '' | '#'*) ;;
+    kit) kit $rest ;;
+    *) stage "$first" $rest ;;
+  esac
+done <"$list"
+set +f
+for folder in "$stages"/*; do
+  name=${folder##*/}
+  case " $known " in *" $name "*) continue ;; esac
+  [ -z "$(files "$folder" '*.c')" ] || die "$folder holds a stage that has no line here"
+done
+exec >&3
+if cmp -s "$out.new" "$out"; then rm -f "$out.new"; else mv -f "$out.new" "$out"; fi

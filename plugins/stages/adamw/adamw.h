@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ * adamw.h - Adam with decoupled weight decay: parameters and checks, for every device. */
+#ifndef ADAMW_H
+#define ADAMW_H
+
+#include "../../kits/optim/optim.h"
+
+#define ADAMW_DOC "Adam with decoupled weight decay"
+
+enum { ADAMW_MOMENT_1, ADAMW_MOMENT_2, ADAMW_MOMENTS };
+
+typedef struct adamw_params {
+  double lr;
+  sp_floats betas;
+  double eps, weight_decay;
+  optim_params common;
+} adamw_params;
+
+typedef struct adamw {
+  const adamw_params *p;
+  optim o;
+} adamw;
+
+extern const sp_param adamw_param_table[];
+
+int adamw_create(sp_ctx *ctx, const void *params, void **self);
+void adamw_destroy(void *self);
+int adamw_plan(sp_ctx *ctx, adamw *a, sp_plan *plan, int64_t chunk); /* all but the scratch */
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ * adamw_cpu.c - the stage `adamw` on the CPU. */
+#include <math.h>
+#include <stdbool.h>
+
+#include "../../kits/optim/optim_cpu.h"
+#include "../../kits/par.h"
+#include "adamw.h"
+
+typedef struct adamw_job adamw_job;
+/* Gives whether a gradient is not finite. */
+typedef unsigned (*adamw_fn)(const adamw_job *j, const float *g, float *p, float *m, float *v, int64_t n);
+
+struct adamw_job {
+  const adamw *a;
+  const sp_io *io;
+  adamw_fn update;
+  optim_pass pass;
+  float shrink;         /* 1 - lr * weight_decay */
+  float b1, b2, c1, c2; /* c: 1 - b */
+  float rate, root;     /* lr / (1 - b1^t), sqrt(1 - b2^t) */
+  float eps, clip;
+  bool clips;
+};
+
+static inline __attribute__((always_inline)) unsigned update_body(const adamw_job *j, const float *g, float *p,
+                                                                  float *m, float *v, int64_t n) {
+  float shrink = j->shrink, b1 = j->b1, b2 = j->b2, c1 = j->c1, c2 = j->c2, rate = -j->rate, root = j->root;
+  unsigned bad = 0;
+  float eps = j->eps, clip = j->clips ? j->clip : 1.0f;
+  for (int64_t i = 0; i < n; i++) {
+    float d = g[i] * clip;
+    bad |= optim_bad(g[i]);
+    float mi = fmaf(c1, d, b1 * m[i]);
+    float vi = fmaf(c2 * d, d, b2 * v[i]);
+    m[i] = mi;
+    v[i] = vi;
+    p[i] = fmaf(rate, mi / (__builtin_sqrtf(vi) / root + eps), p[i] * shrink);
+  }
+  return bad;
+}
+
+static unsigned update_base(const adamw_job *j, const float *g, float *p, float *m, float *v, int64_t n) {
+  return update_body(j, g, p, m, v, n);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) static unsigned update_avx2(const adamw_job *j, const float *g, float *p, float *m,
+                                                                float *v, int64_t n) {
+  return update_body(j, g, p, m, v, n);
+}
+#endif
+
+static adamw_fn choose(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return update_avx2;
+#endif
+  return update_base;
+}
+
+static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
+  adamw *a = self;
+  int rc = adamw_plan(ctx, a, pl, OPTIM_CHUNK);
+  pl->scratch_bytes = rc ? 0 : optim_scratch(&a->o);
+  return rc;
+}
+
+static int update_chunk(void *arg, int64_t chunk, int worker) {
+  adamw_job *j = arg;
+  const optim *o = &j->a->o;
+  optim_span s = optim_find(o, chunk);
+  const float *g = (const float *)j->io->in[OPTIM_IN_GRADIENTS].t[s.tensor].data + s.at;
+  float *p = (float *)j->io->out[OPTIM_OUT_WEIGHTS].t[s.tensor].data + s.at;
+  float *m = optim_moment(o, j->io, ADAMW_MOMENT_1, s.tensor) + s.at;
+  float *v = optim_moment(o, j->io, ADAMW_MOMENT_2, s.tensor) + s.at;
+  optim_tell(&j->pass, j->update(j, g, p, m, v, s.n));
+  (void)worker;
+  return SP_OK;
+}
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const adamw *a = self;
+  const adamw_params *p = a->p;
+  double lr = io->step->live[0], b1 = p->betas.v[0], b2 = p->betas.v[1];
+  adamw_job j = {.a = a,
+                 .io = io,
+                 .update = choose(),
+                 .shrink = (float)(1 - lr * p->weight_decay),
+                 .b1 = (float)b1,
+                 .b2 = (float)b2,
+                 .c1 = (float)(1 - b1),
+                 .c2 = (float)(1 - b2),
+                 .eps = (float)p->eps,
+                 .clips = p->common.clip_norm > 0};
+  int rc = optim_begin(ctx, &a->o, io, &j.pass);
+  if (rc || j.pass.skip) return rc;
+  j.clip = j.pass.clip;
+  double t = (double)++*optim_step(&a->o, io);
+  j.rate = (float)(lr / (1 - pow(b1, t)));
+  j.root = (float)sqrt(1 - pow(b2, t));
+  rc = par_run(ctx, optim_chunks(&a->o), update_chunk, &j);
+  optim_end(&a->o, io, &j.pass);
+  return rc;
+}
+
+static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_OPTIMIZER,
+                                         .name = "adamw",
+                                         .device = "cpu",
+                                         .doc = ADAMW_DOC,
+                                         .inputs = optim_inputs,
+                                         .outputs = optim_outputs,
+                                         .params = adamw_param_table,
+                                         .params_size = sizeof(adamw_params),
+                                         .status_doc = OPTIM_STATUS_DOC,
+                                         .create = adamw_create,
+                                         .destroy = adamw_destroy,
+                                         .plan = plan,
+                                         .forward = forward};
+static const sp_stage_type *const stages[] = {&adamw_type, NULL};
+
+SP_PLUGIN("adamw", ADAMW_DOC, stages);

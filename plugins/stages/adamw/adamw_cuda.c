@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ * adamw_cuda.c - the stage `adamw` on CUDA. */
+#include "../../kits/cuda/check.h"
+#include "../../kits/optim/optim_cuda.h"
+#include "adamw.h"
+#include "adamw_kernels.h"
+
+static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
+  adamw *a = self;
+  int rc = adamw_plan(ctx, a, pl, OPK_CHUNK);
+  pl->scratch_bytes = rc ? 0 : optim_cuda_scratch(&a->o);
+  return rc;
+}
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const adamw *a = self;
+  double b1 = a->p->betas.v[0], b2 = a->p->betas.v[1];
+  opk_rules rules = {.b1 = b1, .b2 = b2, .weight_decay = a->p->weight_decay};
+  adamw_rule rule = {.b1 = (float)b1,
+                     .b2 = (float)b2,
+                     .c1 = (float)(1 - b1),
+                     .c2 = (float)(1 - b2),
+                     .eps = (float)a->p->eps,
+                     .clips = a->p->common.clip_norm > 0};
+  int rc = optim_cuda_begin(ctx, &a->o, io, &rules);
+  for (uint32_t from = 0; from < a->o.n && !rc;) {
+    opk_table t;
+    from = optim_cuda_table(&a->o, io, from, &t);
+    rc = cuda_check(ctx, adamwk_update(ctx->stream, &t, &rule, rules.head, rules.status), "updating weights");
+  }
+  return rc;
+}
+
+static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_OPTIMIZER | SP_STAGE_CAPTURABLE,
+                                         .name = "adamw",
+                                         .device = "cuda",
+                                         .doc = ADAMW_DOC,
+                                         .inputs = optim_inputs,
+                                         .outputs = optim_outputs,
+                                         .params = adamw_param_table,
+                                         .params_size = sizeof(adamw_params),
+                                         .status_doc = OPTIM_STATUS_DOC,
+                                         .create = adamw_create,
+                                         .destroy = adamw_destroy,
+                                         .plan = plan,
+                                         .forward = forward};
+static const sp_stage_type *const stages[] = {&adamw_type, NULL};
+
+SP_PLUGIN("adamw_cuda", ADAMW_DOC, stages);

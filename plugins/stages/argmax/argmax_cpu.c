@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ * argmax_cpu.c - the stage `argmax` on the CPU. */
+#include <string.h>
+
+#include "../../kits/par.h"
+#include "argmax.h"
+
+#define BLOCK 8192 /* pixels of one item of work */
+#define LANES 256  /* pixels that are compared side by side */
+
+typedef struct am_work {
+  const float *in;
+  uint8_t *out;
+  int64_t n, classes, pixels; /* pixels of one sample */
+  int64_t blocks;             /* items of one sample */
+  int channels_last;
+} am_work;
+
+static void rows_of_channels(const am_work *w, const float *in, uint8_t *out, int64_t n) {
+  for (int64_t i = 0; i < n; i++, in += w->classes) {
+    int64_t best = 0;
+    for (int64_t c = 1; c < w->classes; c++)
+      if (in[c] > in[best]) best = c;
+    out[i] = (uint8_t)best;
+  }
+}
+
+static void planes(const am_work *w, const float *in, uint8_t *out, int64_t n) {
+  float most[LANES];
+  for (int64_t from = 0; from < n; from += LANES) {
+    int64_t m = n - from < LANES ? n - from : LANES;
+    const float *x = in + from;
+    uint8_t *label = out + from;
+    memcpy(most, x, (size_t)m * sizeof *x);
+    memset(label, 0, (size_t)m);
+    for (int64_t c = 1; c < w->classes; c++) {
+      x += w->pixels;
+      for (int64_t i = 0; i < m; i++) {
+        label[i] = x[i] > most[i] ? (uint8_t)c : label[i];
+        most[i] = x[i] > most[i] ? x[i] : most[i];
+      }
+    }
+  }
+}
+
+static int label_block(void *arg, int64_t item, int worker) {
+  const am_work *w = arg;
+  int64_t sample = item / w->blocks, from = item % w->blocks * BLOCK;
+  int64_t n = w->pixels - from < BLOCK ? w->pixels - from : BLOCK;
+  const float *in = w->in + sample * w->classes * w->pixels;
+  uint8_t *out = w->out + sample * w->pixels + from;
+  (void)worker;
+  if (w->channels_last) rows_of_channels(w, in + from * w->classes, out, n);
+  else planes(w, in + from, out, n);
+  return SP_OK;
+}
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const sp_tensor *in = io->in[0].t, *out = io->out[0].t;
+  const int64_t *shape = in->spec.shape;
+  am_work w = {in->data, out->data, shape[0], shape[1], shape[2] * shape[3], 0, in->spec.order == SP_CHANNELS_LAST};
+  (void)self;
+  w.blocks = (w.pixels + BLOCK - 1) / BLOCK;
+  return par_run(ctx, w.n * w.blocks, label_block, &w);
+}
+
+static const sp_stage_type argmax_type = {.size = sizeof(sp_stage_type),
+                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                          .name = "argmax",
+                                          .device = "cpu",
+                                          .doc = ARGMAX_DOC,
+                                          .inputs = argmax_inputs,
+                                          .outputs = argmax_outputs,
+                                          .create = argmax_create,
+                                          .destroy = argmax_destroy,
+                                          .plan = argmax_plan,
+                                          .forward = forward};
+static const sp_stage_type *const stages[] = {&argmax_type, NULL};
+
+SP_PLUGIN("argmax", "Logits to labels", stages);

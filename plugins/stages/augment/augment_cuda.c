@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ * augment_cuda.c - the stage `augment` on CUDA. */
+#include "../../kits/cuda/check.h"
+#include "augment_kernels.h"
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const augment_params *p = self;
+  aug_jobs jobs;
+  aug_jobs_of(io, &jobs);
+  augment_call c = {.dice = {.step = io->step, .ids = io->ids},
+                    .how = augment_how_of(p, jobs.job),
+                    .boxes = io->out[AUGMENT_BOXES].t->data,
+                    .angles = io->out[AUGMENT_ANGLES].t->data,
+                    .sigmas = io->out[AUGMENT_SIGMAS].t->data,
+                    .status = io->out[AUGMENT_STATUS].t->data};
+  int rc;
+  c.dice.same = p->crop.draws.same_on_batch;
+  c.dice.always = p->crop.draws.always;
+  c.given.boxes = aug_given_on(ctx, io, AUGMENT_BOXES, "boxes", &rc);
+  if (!rc) c.given.angles = aug_given_on(ctx, io, AUGMENT_ANGLES, "angles", &rc);
+  if (!rc && c.how.blurs) c.given.sigmas = aug_given_on(ctx, io, AUGMENT_SIGMAS, "sigmas", &rc);
+  if (rc) return rc;
+  norm_terms_of(&p->norm, &c.norm);
+  return cuda_check(ctx, augment_launch(ctx->stream, &jobs, &c), "augmenting");
+}
+
+static const sp_stage_type augment_type = {.size = sizeof(sp_stage_type),
+                                           .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
+                                           .name = "augment",
+                                           .device = "cuda",
+                                           .doc = AUGMENT_DOC,
+                                           .inputs = augment_inputs,
+                                           .outputs = augment_outputs,
+                                           .params = augment_param_table,
+                                           .params_size = sizeof(augment_params),
+                                           .status_doc = AUGMENT_STATUS_DOC,
+                                           .create = aug_create,
+                                           .destroy = aug_destroy,
+                                           .plan = augment_plan,
+                                           .forward = forward};
+static const sp_stage_type *const stages[] = {&augment_type, NULL};
+
+SP_PLUGIN("augment_cuda", AUGMENT_DOC, stages);

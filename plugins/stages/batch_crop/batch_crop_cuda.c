@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ * batch_crop_cuda.c - the stage `batch_crop` on CUDA. */
+#include "../../kits/cuda/check.h"
+#include "batch_crop_kernels.h"
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const crop_params *p = self;
+  aug_jobs jobs;
+  aug_jobs_of(io, &jobs);
+  int rc;
+  const int32_t *given = aug_given(ctx, io, "boxes", &rc);
+  if (rc) return rc;
+  aug_dice dice = {io->step, io->ids, p->draws.same_on_batch, p->draws.always, 0};
+  return cuda_check(
+      ctx,
+      crop_launch(ctx->stream, &jobs, &dice, given, io->out[AUG_DRAWN].t->data, io->out[AUG_STATUS].t->data, p->mode),
+      "cropping");
+}
+
+static const sp_stage_type crop_type = {.size = sizeof(sp_stage_type),
+                                        .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
+                                        .name = "batch_crop",
+                                        .device = "cuda",
+                                        .doc = CROP_DOC,
+                                        .inputs = crop_inputs,
+                                        .outputs = crop_outputs,
+                                        .params = crop_param_table,
+                                        .params_size = sizeof(crop_params),
+                                        .status_doc = CROP_STATUS_DOC,
+                                        .create = aug_create,
+                                        .destroy = aug_destroy,
+                                        .plan = crop_plan,
+                                        .forward = forward};
+static const sp_stage_type *const stages[] = {&crop_type, NULL};
+
+SP_PLUGIN("batch_crop_cuda", CROP_DOC, stages);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ * classifier.h - images, or features, to one score per class: ports, parameters and the network, for every device. */
+#ifndef CLASSIFIER_H
+#define CLASSIFIER_H
+
+#include "../../kits/nn/net.h"
+
+#define CLASSIFIER_DOC "a network from an image, or from an encoder's features, to one score per class"
+
+typedef struct classifier_params {
+  int64_t classes;
+  int32_t model;
+  int64_t width, depth, blocks;
+  sp_structs layers;
+} classifier_params;
+
+extern const sp_port classifier_inputs[], classifier_outputs[];
+extern const sp_param classifier_param_table[];
+
+int classifier_build(sp_ctx *ctx, const classifier_params *p, const sp_plan *plan, nn_net *net, nn_bind *in,
+                     nn_bind *out);
+
+#endif

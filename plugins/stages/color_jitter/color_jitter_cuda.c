@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ * color_jitter_cuda.c - the stage `color_jitter` on CUDA. */
+#include "../../kits/cuda/check.h"
+#include "color_jitter_kernels.h"
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const jitter_params *p = self;
+  aug_jobs jobs;
+  aug_jobs_of(io, &jobs);
+  int rc;
+  const float *given = aug_given(ctx, io, "factors", &rc);
+  if (rc) return rc;
+  aug_dice dice = {io->step, io->ids, p->draws.same_on_batch, p->draws.always, 0};
+  jitter_ranges ranges;
+  jitter_ranges_of(p, &ranges);
+  return cuda_check(ctx,
+                    jitter_launch(ctx->stream, &jobs, (int)io->in[AUG_IMAGES].n, &dice, &ranges, given,
+                                  io->out[AUG_DRAWN].t->data, io->out[AUG_STATUS].t->data,
+                                  jitter_means(p, given) ? io->scratch : NULL, (float)p->max),
+                    "changing colours");
+}
+
+static const sp_stage_type jitter_type = {.size = sizeof(sp_stage_type),
+                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
+                                          .name = "color_jitter",
+                                          .device = "cuda",
+                                          .doc = JITTER_DOC,
+                                          .inputs = jitter_inputs,
+                                          .outputs = jitter_outputs,
+                                          .params = jitter_param_table,
+                                          .params_size = sizeof(jitter_params),
+                                          .status_doc = JITTER_STATUS_DOC,
+                                          .create = jitter_create,
+                                          .destroy = aug_destroy,
+                                          .plan = jitter_plan,
+                                          .forward = forward};
+static const sp_stage_type *const stages[] = {&jitter_type, NULL};
+
+SP_PLUGIN("color_jitter_cuda", JITTER_DOC, stages);

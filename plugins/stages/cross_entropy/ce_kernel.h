@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ * ce_kernel.h - loss and gradient of one chunk of positions. */
+#ifndef SP_PLUGINS_CE_KERNEL_H
+#define SP_PLUGINS_CE_KERNEL_H
+
+#include "../../kits/labels/labels.h"
+
+#define CE_CHUNK 4096 /* positions per work item; sums are made per chunk and added in chunk order */
+
+typedef struct ce_job {
+  logit_shape shape;
+  const float *x;
+  float *g; /* NULL: no gradient */
+  int acc;  /* add to g */
+  const void *labels;
+  int label_dtype;
+  int64_t ignore;
+  const float *class_weights; /* NULL: all 1 */
+  float scale;                /* of the gradient: (softmax - onehot) * scale * class weight */
+  double *loss;               /* [chunks] out: sum of class weight * -log softmax */
+} ce_job;
+
+typedef void (*ce_fn)(const ce_job *job, int64_t chunk);
+
+/* The fastest variant for this processor. All give the same bits: they use the same operations, without fused ones. */
+ce_fn ce_choose(void);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ * decoder.h - features to one score per pixel and class: ports, parameters and the network, for every device. */
+#ifndef DECODER_H
+#define DECODER_H
+
+#include "../../kits/nn/net.h"
+
+#define DECODER_DOC "a network of transposed convolutions from features to class scores per pixel"
+
+typedef struct decoder_params {
+  int64_t classes, width, depth, convs;
+  int32_t model;
+  sp_structs layers;
+} decoder_params;
+
+enum { DECODER_MAX_IN = SP_MAX_LIST + 1 };
+
+extern const sp_port decoder_inputs[], decoder_outputs[];
+extern const sp_param decoder_param_table[];
+
+/* Input binds: features, then the skips; *n_in of them. */
+int decoder_build(sp_ctx *ctx, const decoder_params *p, const sp_plan *plan, nn_net *net, nn_bind *in, int *n_in,
+                  nn_bind *out);
+
+#endif

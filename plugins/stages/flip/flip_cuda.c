@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ * flip_cuda.c - the stage `flip` on CUDA. */
+#include "../../kits/cuda/check.h"
+#include "flip_kernels.h"
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const flip_params *p = self;
+  aug_jobs jobs;
+  aug_jobs_of(io, &jobs);
+  int rc;
+  const int32_t *given = aug_given(ctx, io, "flips", &rc);
+  if (rc) return rc;
+  aug_dice dice = {io->step, io->ids, p->draws.same_on_batch, p->draws.always, 0};
+  return cuda_check(ctx,
+                    flip_launch(ctx->stream, &jobs, &dice, flip_odds_of(p), given, io->out[AUG_DRAWN].t->data,
+                                io->out[AUG_STATUS].t->data),
+                    "mirroring");
+}
+
+static const sp_stage_type flip_type = {.size = sizeof(sp_stage_type),
+                                        .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
+                                        .name = "flip",
+                                        .device = "cuda",
+                                        .doc = FLIP_DOC,
+                                        .inputs = flip_inputs,
+                                        .outputs = flip_outputs,
+                                        .params = flip_param_table,
+                                        .params_size = sizeof(flip_params),
+                                        .status_doc = FLIP_STATUS_DOC,
+                                        .create = aug_create,
+                                        .destroy = aug_destroy,
+                                        .plan = flip_plan,
+                                        .forward = forward};
+static const sp_stage_type *const stages[] = {&flip_type, NULL};
+
+SP_PLUGIN("flip_cuda", FLIP_DOC, stages);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ * layers.h - any list of layers: ports, parameters and the network, for every device. */
+#ifndef LAYERS_H
+#define LAYERS_H
+
+#include "../../kits/nn/net.h"
+
+#define LAYERS_DOC "a list of layers, named as PyTorch's nn.Sequential names them"
+
+typedef struct layers_params {
+  sp_structs layers;
+} layers_params;
+
+extern const sp_port layers_inputs[], layers_outputs[];
+extern const sp_param layers_param_table[];
+
+int layers_build(sp_ctx *ctx, const layers_params *p, const sp_plan *plan, nn_net *net, nn_bind *in, nn_bind *out);
+
+#endif

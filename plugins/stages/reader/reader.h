@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ * reader.h - what the parts of the reader share: its parameters, its kinds of data, its instance. */
+#ifndef SP_PLUGINS_READER_H
+#define SP_PLUGINS_READER_H
+
+#include <pthread.h>
+
+#include <spcore/ext/parallel.h>
+#include <spcore/plugin.h>
+
+#include "../../kits/image/image.h"
+
+#define RD_MAX_SIZE 16384  /* pixels of a side of the output */
+#define RD_WORDS 1024      /* of an error */
+#define RD_REPLACEMENTS 64 /* tries for a broken sample, before giving up */
+
+enum { RD_ALL, RD_TRAIN, RD_VAL };
+enum { RD_TARGET_MASK, RD_TARGET_CLASS };
+enum { RD_MASK = 1, RD_LABEL = 2 }; /* what a kind of data has to offer besides images */
+
+typedef struct rd_file {
+  const char *path;
+} rd_file;
+
+typedef struct rd_params {
+  const char *path;
+  sp_structs files; /* rd_file */
+  sp_ints size;
+  int64_t workers, samples, classes, max_bad, max_pixels, data_seed;
+  double val_fraction;
+  int32_t split, target;
+} rd_params;
+
+/* One thread's memory and the words of its failure. */
+typedef struct rd_worker {
+  im_decoder decoder;
+  im_scaler scaler;
+  im_buf image, mask;
+  char why[RD_WORDS];
+} rd_worker;
+
+typedef struct rd_self rd_self;
+
+/* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. mask is NULL where nobody reads
+ * it or the kind has none; label is always there, and stays as it is where the kind has none. */
+typedef struct rd_out {
+  uint8_t *image, *mask;
+  int32_t *label;
+} rd_out;
+
+/* A kind of data. open() says how many samples and classes there are, what is offered (self->gives), and the names of
+ * the classes where they have some. fill() makes sample `index` of the whole set; what it writes is a pure function of
+ * `index` and the files. It returns IM_BROKEN or a status with words in w->why. Several threads call it at once.
+ * reserve(), where it is there, gets all of the memory that fill() will need, or returns NULL. */
+typedef struct rd_kind {
+  const char *name;
+  int (*open)(sp_ctx *ctx, rd_self *self);
+  void (*close)(rd_self *self);
+  int (*fill)(rd_self *self, rd_worker *w, uint64_t index, const rd_out *out);
+  void *(*reserve)(const rd_self *self, rd_worker *w);
+  uint64_t (*hash)(const rd_self *self, uint64_t index); /* what decides on which side of the split a sample is */
+} rd_kind;
+
+extern const rd_kind rd_shapes, rd_shape, rd_random, rd_folder, rd_tree;
+
+struct rd_self {
+  const rd_params *p;
+  const rd_kind *kind;
+  void *data;          /* the kind's */
+  uint64_t total, key; /* samples of the whole set */
+  int64_t classes;
+  char *class_names; /* one a line, without a last line break; NULL: they have none. On the heap */
+  int gives;         /* RD_MASK, RD_LABEL */
+  int h, w;
+
+  uint32_t *list; /* the split: indices into the whole set, ascending */
+  uint64_t length;
+  uint8_t *broken; /* [total], atomic: known to be damaged */
+  int n_broken;    /* atomic */
+  rd_worker *workers;
+  sp_attr attrs[2];
+  int warned; /* of an output that the data does not have */
+
+  pthread_mutex_t lock; /* of what follows: the failure of the smallest item of this call */
+  int64_t failed_item;
+  int failed;
+  char why[RD_WORDS];
+};
+
+int rd_fail(rd_worker *w, int status, const char *fmt, ...) SP_PRINTF(3, 4);
+
+/* files.c: what the kinds that read files share. */
+typedef struct rd_names {
+  char **v;
+  size_t n, cap;
+} rd_names;
+void rd_names_free(rd_names *l);
+int rd_names_add(rd_names *l, const char *s); /* keeps a copy */
+size_t rd_stem_length(const char *name);
+int rd_is_picture(const char *name); /* by its ending: .jpg, .jpeg, .png in any case */
+int rd_is_folder(const char *base, const char *sub);
+uint64_t rd_hash_name(const char *name); /* of all but the ending */
+/* Puts the file's name in front of what the decoder says. */
+int rd_blame(rd_worker *w, int rc, const char *path);
+/* Decodes and resizes; the size that it had goes to *width and *height. */
+int rd_load_image(rd_self *self, rd_worker *w, const char *path, uint8_t *out, int *width, int *height);
+/* Fails unless `path` is a folder. */
+int rd_check_path(sp_ctx *ctx, const char *path);
+/* Fails: nothing in `path` is laid out as one of the kinds wants it. */
+int rd_no_layout(sp_ctx *ctx, const char *path);
+
+/* tree.c: does `path` have subfolders with pictures in them? */
+int rd_tree_like(const char *path);
+
+/* split.c: self->list and self->length from total, split and val_fraction. */
+int rd_split(sp_ctx *ctx, rd_self *self);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ * sgd_cuda.c - the stage `sgd` on CUDA. */
+#include "../../kits/cuda/check.h"
+#include "../../kits/optim/optim_cuda.h"
+#include "sgd.h"
+#include "sgd_kernels.h"
+
+static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
+  sgd *s = self;
+  int rc = sgd_plan(ctx, s, pl, OPK_CHUNK);
+  pl->scratch_bytes = rc ? 0 : optim_cuda_scratch(&s->o);
+  return rc;
+}
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const sgd *s = self;
+  opk_rules rules = {.dampening = s->p->dampening};
+  sgd_rule rule = {.decay = (float)s->p->weight_decay,
+                   .mu = (float)s->p->momentum,
+                   .momentum = s->p->momentum != 0,
+                   .nesterov = s->p->nesterov,
+                   .clips = s->p->common.clip_norm > 0};
+  int rc = optim_cuda_begin(ctx, &s->o, io, &rules);
+  for (uint32_t from = 0; from < s->o.n && !rc;) {
+    opk_table t;
+    from = optim_cuda_table(&s->o, io, from, &t);
+    rc = cuda_check(ctx, sgdk_update(ctx->stream, &t, &rule, rules.head, rules.status), "updating weights");
+  }
+  return rc;
+}
+
+static const sp_stage_type sgd_type = {.size = sizeof(sp_stage_type),
+                                       .flags = SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD | SP_STAGE_CAPTURABLE,
+                                       .name = "sgd",
+                                       .device = "cuda",
+                                       .doc = SGD_DOC,
+                                       .inputs = optim_inputs,
+                                       .outputs = optim_outputs,
+                                       .params = sgd_param_table,
+                                       .params_size = sizeof(sgd_params),
+                                       .status_doc = OPTIM_STATUS_DOC,
+                                       .create = sgd_create,
+                                       .destroy = sgd_destroy,
+                                       .plan = plan,
+                                       .forward = forward};
+static const sp_stage_type *const stages[] = {&sgd_type, NULL};
+
+SP_PLUGIN("sgd_cuda", SGD_DOC, stages);

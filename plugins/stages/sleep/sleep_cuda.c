@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ * sleep_cuda.c - the stage `sleep` on CUDA. */
+#include "../../kits/cuda/check.h"
+#include "../../kits/spec.h"
+#include "sleep.h"
+#include "sleep_kernels.h"
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const sleep_params *p = self;
+  int rc = cuda_check(ctx, slk_wait(ctx->stream, p->ms, io->step, p->fail_at_step), "waiting");
+  for (uint32_t i = 0; i < io->in[0].n && !rc; i++) {
+    size_t bytes = spec_bytes(&io->in[0].t[i].spec);
+    if (bytes)
+      rc = cuda_check(ctx,
+                      cudaMemcpyAsync(io->out[0].t[i].data, io->in[0].t[i].data, bytes, cudaMemcpyDeviceToDevice,
+                                      (cudaStream_t)ctx->stream),
+                      "copying");
+  }
+  return rc;
+}
+
+static int pass(cudaStream_t stream, float *dx, const float *dy, size_t bytes, int add) {
+  if (add) return dy ? slk_add(stream, dx, dy, (int64_t)(bytes / sizeof *dx)) : cudaSuccess;
+  if (dy) return cudaMemcpyAsync(dx, dy, bytes, cudaMemcpyDeviceToDevice, stream);
+  return cudaMemsetAsync(dx, 0, bytes, stream);
+}
+
+static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const sleep_params *p = self;
+  int rc = cuda_check(ctx, slk_wait(ctx->stream, p->backward_ms, NULL, -1), "waiting");
+  for (uint32_t i = 0; i < io->din[0].n && !rc; i++) {
+    float *dx = io->din[0].t[i].data;
+    size_t bytes = spec_bytes(&io->in[0].t[i].spec);
+    if (!dx || !bytes || io->in[0].t[i].spec.dtype != SP_F32) continue;
+    rc = cuda_check(ctx, pass((cudaStream_t)ctx->stream, dx, io->dout[0].t[i].data, bytes, io->din_acc[0][i]),
+                    "passing a gradient");
+  }
+  return rc;
+}
+
+static const sp_stage_type sleep_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_CAPTURABLE,
+                                         .name = "sleep",
+                                         .device = "cuda",
+                                         .doc = SLEEP_DOC,
+                                         .inputs = sleep_inputs,
+                                         .outputs = sleep_outputs,
+                                         .params = sleep_param_table,
+                                         .params_size = sizeof(sleep_params),
+                                         .create = sleep_create,
+                                         .destroy = sleep_destroy,
+                                         .plan = sleep_plan,
+                                         .forward = forward,
+                                         .backward = backward};
+static const sp_stage_type *const stages[] = {&sleep_type, NULL};
+
+SP_PLUGIN("sleep_cuda", "A known cost, on CUDA, for tests", stages);
