@@ -450,6 +450,7 @@ START_TEST(captures) {
   type->event_close(e);
   type->free(dev, SP_MEM_DEVICE, d);
   type->free(dev, SP_MEM_PINNED, p);
+  type->free(dev, SP_MEM_PINNED, fives);
   tear_down();
 }
 END_TEST
@@ -521,6 +522,7 @@ START_TEST(allocates_nothing_once_warm) {
     type->event_close(e[i]);
   }
   type->free(dev, SP_MEM_DEVICE, mem);
+  type->free(dev, SP_MEM_PINNED, from);
   tear_down();
 }
 END_TEST
