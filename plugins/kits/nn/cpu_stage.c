@@ -18,6 +18,16 @@ void nn_stage_destroy(void *self) {
   free(s);
 }
 
+int nn_stage_plan(sp_ctx *ctx, void *self, sp_plan *plan, nn_builder build) {
+  nn_stage *s = self;
+  nn_net net = {0};
+  nn_binds b = {.n_in = 1, .n_out = 1};
+  int st = build(ctx, s->params, plan, &net, &b);
+  if (!st) st = nn_cpu_plan(ctx, &s->cpu, plan, &net, b.in, b.n_in, b.out, b.n_out);
+  nn_clear(&net);
+  return st;
+}
+
 int nn_stage_prepare(sp_ctx *ctx, void *self, const sp_io *io) {
   (void)io;
   return nn_cpu_prepare(ctx, &((nn_stage *)self)->cpu);

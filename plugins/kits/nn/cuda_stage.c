@@ -18,6 +18,16 @@ void nnc_stage_destroy(void *self) {
   free(s);
 }
 
+int nnc_stage_plan(sp_ctx *ctx, void *self, sp_plan *plan, nn_builder build) {
+  nnc_stage *s = self;
+  nn_net net = {0};
+  nn_binds b = {.n_in = 1, .n_out = 1};
+  int st = build(ctx, s->params, plan, &net, &b);
+  if (!st) st = nn_cuda_plan(ctx, &s->cuda, plan, &net, b.in, b.n_in, b.out, b.n_out);
+  nn_clear(&net);
+  return st;
+}
+
 int nnc_stage_prepare(sp_ctx *ctx, void *self, const sp_io *io) {
   return nn_cuda_prepare(ctx, &((nnc_stage *)self)->cuda, io);
 }

@@ -135,11 +135,11 @@ static int no_logits(sp_ctx *ctx, const nn_value *v, int64_t classes) {
                          (long long)v->c, (long long)v->h, (long long)v->w, n, n, n);
 }
 
-int classifier_build(sp_ctx *ctx, const classifier_params *p, const sp_plan *plan, nn_net *net, nn_bind *in,
-                     nn_bind *out) {
+int classifier_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b) {
+  const classifier_params *p = params;
   int v = nn_input(ctx, net, &plan->in[0].spec[0]);
   if (v < 0) return v;
-  *in = (nn_bind){0, 0, v};
+  b->in[0] = (nn_bind){0, 0, v};
   if (p->layers.n && p->model != PLAIN)
     return ctx->host->fail(ctx, SP_E_INVALID, "give `layers` or model = \"%s\", not both", models[p->model]);
   if (!p->layers.n && p->model != POOL && net->values[v].flat)
@@ -153,7 +153,7 @@ int classifier_build(sp_ctx *ctx, const classifier_params *p, const sp_plan *pla
   else v = plain(ctx, p, net, v);
   if (v < 0) return v;
   if (!net->values[v].flat || net->values[v].c != p->classes) return no_logits(ctx, &net->values[v], p->classes);
-  *out = (nn_bind){0, 0, v};
+  b->out[0] = (nn_bind){0, 0, v};
   plan->out[0].n = 1;
   return SP_OK;
 }

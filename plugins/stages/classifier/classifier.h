@@ -3,7 +3,7 @@
 #ifndef CLASSIFIER_H
 #define CLASSIFIER_H
 
-#include "../../kits/nn/net.h"
+#include "../../kits/nn/stage.h"
 
 #define CLASSIFIER_DOC "a network from an image, or from an encoder's features, to one score per class"
 
@@ -17,7 +17,6 @@ typedef struct classifier_params {
 extern const sp_port classifier_inputs[], classifier_outputs[];
 extern const sp_param classifier_param_table[];
 
-int classifier_build(sp_ctx *ctx, const classifier_params *p, const sp_plan *plan, nn_net *net, nn_bind *in,
-                     nn_bind *out);
+int classifier_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);
 
 #endif

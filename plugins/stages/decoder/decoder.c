@@ -117,15 +117,15 @@ static int unet(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v, const 
   return v < 0 ? v : nn_add_layer(ctx, net, v, &head, "head", "head");
 }
 
-int decoder_build(sp_ctx *ctx, const decoder_params *p, const sp_plan *plan, nn_net *net, nn_bind *in, int *n_in,
-                  nn_bind *out) {
+int decoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b) {
+  const decoder_params *p = params;
   int v = nn_input(ctx, net, &plan->in[0].spec[0]), n = 1;
   if (v < 0) return v;
-  in[0] = (nn_bind){0, 0, v};
+  b->in[0] = (nn_bind){0, 0, v};
   for (uint32_t i = 0; i < plan->in[1].n; i++) {
     int s = nn_input(ctx, net, &plan->in[1].spec[i]);
     if (s < 0) return s;
-    in[n++] = (nn_bind){1, (int)i, s};
+    b->in[n++] = (nn_bind){1, (int)i, s};
   }
   if (n > 1 && (p->layers.n || p->model == PLAIN))
     return ctx->host->fail(ctx, SP_E_INVALID,
@@ -133,15 +133,15 @@ int decoder_build(sp_ctx *ctx, const decoder_params *p, const sp_plan *plan, nn_
   if (p->layers.n && p->model == UNET)
     return ctx->host->fail(ctx, SP_E_INVALID, "give `layers` or model = \"unet\", not both");
   if (p->layers.n) v = nn_add_layers(ctx, net, v, &p->layers);
-  else if (p->model == UNET || n > 1) v = unet(ctx, p, net, v, in + 1, n - 1);
+  else if (p->model == UNET || n > 1) v = unet(ctx, p, net, v, b->in + 1, n - 1);
   else v = plain(ctx, p, net, v);
   if (v < 0) return v;
   if (net->values[v].flat || net->values[v].c != p->classes)
     return ctx->host->fail(ctx, SP_E_SHAPE, "the last layer gives %lld channels%s, but classes = %lld",
                            (long long)net->values[v].c, net->values[v].flat ? " without height and width" : "",
                            (long long)p->classes);
-  *n_in = n;
-  *out = (nn_bind){0, 0, v};
+  b->n_in = n;
+  b->out[0] = (nn_bind){0, 0, v};
   plan->out[0].n = 1;
   return SP_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef DECODER_H
 #define DECODER_H
 
-#include "../../kits/nn/net.h"
+#include "../../kits/nn/stage.h"
 
 #define DECODER_DOC "a network of transposed convolutions from features to class scores per pixel"
 
@@ -13,13 +13,10 @@ typedef struct decoder_params {
   sp_structs layers;
 } decoder_params;
 
-enum { DECODER_MAX_IN = SP_MAX_LIST + 1 };
-
 extern const sp_port decoder_inputs[], decoder_outputs[];
 extern const sp_param decoder_param_table[];
 
-/* Input binds: features, then the skips; *n_in of them. */
-int decoder_build(sp_ctx *ctx, const decoder_params *p, const sp_plan *plan, nn_net *net, nn_bind *in, int *n_in,
-                  nn_bind *out);
+/* Input binds: features, then the skips. */
+int decoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);
 
 #endif

@@ -78,7 +78,7 @@ static int layer(void *arg, int in, const nn_layer *l, const char *name, const c
   int out = nn_add_layer(m->ctx, m->net, in, l, name, place);
   if (out < 0 || in == m->out[0].value) return out;
   if (m->net->values[out].flat || m->net->values[out].h >= m->net->values[in].h) return out;
-  if (m->n_out == ENCODER_MAX_OUT)
+  if (m->n_out == NN_MAX_BINDS)
     return m->ctx->host->fail(m->ctx, SP_E_INVALID, "more than %d layers that make the map smaller", SP_MAX_LIST);
   m->out[m->n_out] = (nn_bind){1, m->n_out - 1, in};
   m->n_out++;
@@ -109,14 +109,14 @@ static int unet(maker *m, const encoder_params *p, int v) {
   return v;
 }
 
-int encoder_build(sp_ctx *ctx, const encoder_params *p, const sp_plan *plan, nn_net *net, nn_bind *in, nn_bind *out,
-                  int *n_out) {
-  maker m = {ctx, net, out, 1};
+int encoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b) {
+  const encoder_params *p = params;
+  maker m = {ctx, net, b->out, 1};
   const nn_layer *l = p->layers.v;
   int v = nn_input(ctx, net, &plan->in[0].spec[0]);
   if (v < 0) return v;
-  *in = (nn_bind){0, 0, v};
-  out[0] = *in; /* so that layer() knows the image */
+  b->in[0] = (nn_bind){0, 0, v};
+  b->out[0] = b->in[0]; /* so that layer() knows the image */
   if (p->layers.n && p->model == UNET)
     return ctx->host->fail(ctx, SP_E_INVALID, "give `layers` or model = \"unet\", not both");
   for (uint32_t i = 0; i < p->layers.n && v >= 0; i++) {
@@ -127,8 +127,8 @@ int encoder_build(sp_ctx *ctx, const encoder_params *p, const sp_plan *plan, nn_
   }
   if (!p->layers.n) v = p->model == UNET ? unet(&m, p, v) : plain(&m, p, v);
   if (v < 0) return v;
-  out[0] = (nn_bind){0, 0, v};
-  *n_out = m.n_out;
+  b->out[0] = (nn_bind){0, 0, v};
+  b->n_out = m.n_out;
   plan->out[0].n = 1;
   plan->out[1].n = (uint32_t)(m.n_out - 1);
   if (plan->out[1].n > plan->out[1].cap)

@@ -3,7 +3,7 @@
 #ifndef ENCODER_H
 #define ENCODER_H
 
-#include "../../kits/nn/net.h"
+#include "../../kits/nn/stage.h"
 
 #define ENCODER_DOC "a convolutional network from an image to features, with its maps at every resolution"
 
@@ -14,13 +14,10 @@ typedef struct encoder_params {
   sp_structs layers;
 } encoder_params;
 
-enum { ENCODER_MAX_OUT = SP_MAX_LIST + 1 };
-
 extern const sp_port encoder_inputs[], encoder_outputs[];
 extern const sp_param encoder_param_table[];
 
-/* Output binds: features, then the maps; *n_out of them. */
-int encoder_build(sp_ctx *ctx, const encoder_params *p, const sp_plan *plan, nn_net *net, nn_bind *in, nn_bind *out,
-                  int *n_out);
+/* Output binds: features, then the maps. */
+int encoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);
 
 #endif

@@ -18,11 +18,12 @@ const sp_param layers_param_table[] = {
      .doc = "the layers in order: { { \"conv\", 16, kernel = 3, pad = 1 }, { \"relu\" } }"},
     {.name = NULL}};
 
-int layers_build(sp_ctx *ctx, const layers_params *p, const sp_plan *plan, nn_net *net, nn_bind *in, nn_bind *out) {
+int layers_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b) {
+  const layers_params *p = params;
   int v = nn_input(ctx, net, &plan->in[0].spec[0]);
-  *in = (nn_bind){0, 0, v};
+  b->in[0] = (nn_bind){0, 0, v};
   if (v >= 0) v = nn_add_layers(ctx, net, v, &p->layers);
-  *out = (nn_bind){0, 0, v};
+  b->out[0] = (nn_bind){0, 0, v};
   if (v < 0) return v;
   plan->out[0].n = 1;
   return SP_OK;

@@ -3,7 +3,7 @@
 #ifndef LAYERS_H
 #define LAYERS_H
 
-#include "../../kits/nn/net.h"
+#include "../../kits/nn/stage.h"
 
 #define LAYERS_DOC "a list of layers, named as PyTorch's nn.Sequential names them"
 
@@ -14,6 +14,6 @@ typedef struct layers_params {
 extern const sp_port layers_inputs[], layers_outputs[];
 extern const sp_param layers_param_table[];
 
-int layers_build(sp_ctx *ctx, const layers_params *p, const sp_plan *plan, nn_net *net, nn_bind *in, nn_bind *out);
+int layers_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);
 
 #endif
