@@ -2,7 +2,7 @@
  * place.c - calls into a device with the words of the caller around them. */
 #include "place.h"
 
-#include "stage.h"
+#include "ctx.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * pool.c - pinned memory that is reused instead of freed. */
 #include "pool.h"
 
-#include "stage.h"
+#include "ctx.h"
 
 #include <stdlib.h>
 #include <string.h>

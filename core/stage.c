@@ -16,63 +16,25 @@
 
 /* ---- context ----------------------------------------------------------------------------------------------------- */
 
-/* A stage's own threads may fail at the same time. */
-static pthread_mutex_t fail_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static int SP_PRINTF(3, 4) ctx_fail(sp_ctx *ctx, int status, const char *fmt, ...) {
-  const sp_ctx_impl *impl = ctx->impl;
-  va_list ap;
-  va_start(ap, fmt);
-  pthread_mutex_lock(&fail_lock);
-  if (impl->err->status == SP_OK) sp_vfail(impl->err, status, fmt, ap);
-  pthread_mutex_unlock(&fail_lock);
-  va_end(ap);
-  return status;
-}
-
-static void SP_PRINTF(3, 4) ctx_log(sp_ctx *ctx, int level, const char *fmt, ...) {
-  const sp_ctx_impl *impl = ctx->impl;
-  char text[1024];
-  va_list ap;
-  va_start(ap, fmt);
-  vsnprintf(text, sizeof text, fmt, ap);
-  va_end(ap);
-  if (impl->inst) sp_log(level, "stage '%s': %s", impl->inst->name, text);
-  else sp_log(level, "%s: %s", impl->what, text);
-}
+static const sp_inst *inst_of(const sp_ctx *ctx) { return sp_ctx_impl_of(ctx)->arg; }
 
 static int parallel_threads(sp_ctx *ctx) {
-  const sp_ctx_impl *impl = ctx->impl;
-  return impl->inst->host->threads > 0 ? impl->inst->host->threads : 1;
+  const sp_stage_host *host = inst_of(ctx)->host;
+  return host->threads > 0 ? host->threads : 1;
 }
 
 static int parallel_run(sp_ctx *ctx, int threads, int64_t n, int (*fn)(void *arg, int64_t i, int worker), void *arg) {
-  const sp_ctx_impl *impl = ctx->impl;
   if (threads < 0 || n < 0 || !fn)
-    return ctx_fail(ctx, SP_E_INVALID, "spcore.parallel: run(%d, %lld) is no call", threads, (long long)n);
-  return sp_team_run(impl->inst->host->team, threads ? threads : parallel_threads(ctx), n, fn, arg);
+    return ctx->host->fail(ctx, SP_E_INVALID, "spcore.parallel: run(%d, %lld) is no call", threads, (long long)n);
+  return sp_team_run(inst_of(ctx)->host->team, threads ? threads : parallel_threads(ctx), n, fn, arg);
 }
 
 static const sp_parallel parallel_ext = {sizeof(sp_parallel), 0, parallel_threads, parallel_run};
 
-static const void *ctx_extension(sp_ctx *ctx, const char *id) {
-  const sp_ctx_impl *impl = ctx->impl;
-  const sp_stage_host *host = impl->inst ? impl->inst->host : NULL;
-  if (!host) return NULL;
+static const void *extension(sp_ctx *ctx, const char *id) {
+  const sp_stage_host *host = inst_of(ctx)->host;
   if (strcmp(id, SP_EXT_PARALLEL) == 0 && host->team) return &parallel_ext;
   return host->extension ? host->extension(host->extension_arg, id) : NULL;
-}
-
-static const sp_host host_table = {sizeof(sp_host), SP_ABI, ctx_fail, ctx_log, ctx_extension};
-
-sp_ctx *sp_ctx_for(sp_ctx_holder *holder, const char *what, sp_err *err) {
-  err->status = SP_OK;
-  err->msg[0] = 0;
-  holder->impl.err = err;
-  holder->impl.inst = NULL;
-  holder->impl.what = what;
-  holder->ctx = (sp_ctx){sizeof(sp_ctx), 0, &host_table, NULL, &holder->impl};
-  return &holder->ctx;
 }
 
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
@@ -166,21 +128,38 @@ static int enter_main(sp_inst *inst, const char *what, sp_err *err) {
   return enter_alone(inst, what, err);
 }
 
-static sp_ctx *open_ctx(sp_ctx_holder *holder, const sp_inst *inst, void *native, sp_err *err) {
-  sp_ctx *ctx = sp_ctx_for(holder, "stage", err);
-  holder->impl.inst = inst;
+sp_ctx *sp_inst_ctx(sp_ctx_holder *holder, const sp_inst *inst, void *native, sp_err *err) {
+  sp_ctx *ctx = sp_ctx_for(holder, inst->label, err);
+  holder->impl.extension = extension;
+  holder->impl.arg = inst;
   ctx->stream = native;
   return ctx;
 }
 
 /* ---- create, destroy --------------------------------------------------------------------------------------------- */
 
+static char *label_of(const char *name) {
+  sp_sb sb = {0};
+  sp_sb_putf(&sb, "stage '%s'", name);
+  if (!sb.broken) return sb.s;
+  sp_sb_free(&sb);
+  return NULL;
+}
+
+static void free_names(sp_inst *inst) {
+  if (inst) {
+    free(inst->name);
+    free(inst->label);
+  }
+  free(inst);
+}
+
 int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, const sp_stage_type *type,
                 const sp_plugin_file *file, const sp_value *params, sp_err *err) {
   *out = NULL;
   sp_inst *inst = sp_calloc(1, sizeof *inst);
-  if (!inst || !(inst->name = sp_strdup(name))) {
-    free(inst);
+  if (!inst || !(inst->name = sp_strdup(name)) || !(inst->label = label_of(name))) {
+    free_names(inst);
     return sp_nomem(err, sizeof *inst, name);
   }
   inst->type = type;
@@ -190,7 +169,7 @@ int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, cons
   int rc = sp_params_fill(&inst->params, type->params, type->params_size, params, err);
   if (!rc) {
     sp_ctx_holder holder;
-    sp_ctx *ctx = open_ctx(&holder, inst, NULL, err);
+    sp_ctx *ctx = sp_inst_ctx(&holder, inst, NULL, err);
     passage door;
     go_in(&door, inst, "create", NO_STEP);
     rc = type->create(ctx, inst->params.data, &inst->self);
@@ -203,8 +182,7 @@ int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, cons
   }
   prefix(inst, NO_STEP, err);
   sp_params_free(&inst->params);
-  free(inst->name);
-  free(inst);
+  free_names(inst);
   return rc;
 }
 
@@ -222,8 +200,7 @@ void sp_inst_free(sp_inst *inst) {
   inst->type->destroy(inst->self);
   come_out(&door);
   sp_params_free(&inst->params);
-  free(inst->name);
-  free(inst);
+  free_names(inst);
 }
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
@@ -396,7 +373,7 @@ int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err) {
   if (!rc) rc = clear_plan(inst, plan, err);
   if (!rc) {
     sp_ctx_holder holder;
-    sp_ctx *ctx = open_ctx(&holder, inst, NULL, err);
+    sp_ctx *ctx = sp_inst_ctx(&holder, inst, NULL, err);
     passage door;
     go_in(&door, inst, "plan", NO_STEP);
     rc = inst->type->plan(ctx, inst->self, plan);
@@ -433,7 +410,7 @@ int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err) {
   int rc = enter_main(inst, "prepare", err);
   if (!rc) {
     sp_ctx_holder holder;
-    sp_ctx *ctx = open_ctx(&holder, inst, native, err);
+    sp_ctx *ctx = sp_inst_ctx(&holder, inst, native, err);
     passage door;
     go_in(&door, inst, "prepare", NO_STEP);
     rc = inst->type->prepare(ctx, inst->self, io);
@@ -450,7 +427,7 @@ static int run(sp_inst *inst, const char *what, int (*fn)(sp_ctx *, void *, cons
   int rc = enter(inst, what, err);
   if (!rc) {
     sp_ctx_holder holder;
-    sp_ctx *ctx = open_ctx(&holder, inst, native, err);
+    sp_ctx *ctx = sp_inst_ctx(&holder, inst, native, err);
     const sp_stage_host *host = inst->host;
     double begin = host->observe ? sp_now() : 0;
     passage door;

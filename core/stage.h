@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "ctx.h"
 #include "param.h"
 #include "parallel.h"
 #include "registry.h"
@@ -28,7 +29,8 @@ typedef struct sp_stage_host {
 } sp_stage_host;
 
 typedef struct sp_inst {
-  char *name; /* as the script knows it: "decoder", "encoder_2" */
+  char *name;  /* as the script knows it: "decoder", "encoder_2" */
+  char *label; /* "stage 'decoder'" */
   const sp_stage_type *type;
   const sp_plugin_file *file;
   const sp_stage_host *host;
@@ -57,17 +59,7 @@ int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err);
 int sp_inst_forward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *lane, sp_err *err);
 int sp_inst_backward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *lane, sp_err *err);
 
-/* A context for calls into a device or a format: fail() fills err, the first words are kept; err is cleared here. Valid as
- * long as `holder`, `what` and err. */
-typedef struct sp_ctx_impl {
-  sp_err *err;
-  const struct sp_inst *inst;
-  const char *what;
-} sp_ctx_impl;
-typedef struct sp_ctx_holder {
-  sp_ctx ctx;
-  sp_ctx_impl impl;
-} sp_ctx_holder;
-sp_ctx *sp_ctx_for(sp_ctx_holder *holder, const char *what, sp_err *err);
+/* The context of a call into the stage, which has its log prefix and its extensions; as sp_ctx_for. */
+sp_ctx *sp_inst_ctx(sp_ctx_holder *holder, const sp_inst *inst, void *native, sp_err *err);
 
 #endif

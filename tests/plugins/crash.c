@@ -97,7 +97,7 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
 static const sp_param params[] = {
     {.name = "how", .type = SP_PARAM_CHOICE, .offset = offsetof(crash_params, how), .choices = ways, .doc = "how"},
     {.name = "at", .type = SP_PARAM_CHOICE, .offset = offsetof(crash_params, at), .choices = places, .doc = "where"},
-    {.name = "step", .type = SP_PARAM_INT, .offset = offsetof(crash_params, step), .max = 1e9, .doc = "at which step"},
+    {.name = "step", .type = SP_PARAM_INT, .offset = offsetof(crash_params, step), .imax = 1000000000, .doc = "at which step"},
     {0}};
 static const sp_port in[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {0}};
 static const sp_port out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {0}};

@@ -24,7 +24,7 @@ typedef struct {
 
 #define DRIFT                                                                                           \
   {                                                                                                     \
-    .name = "drift", .type = SP_PARAM_INT, .offset = offsetof(params, drift), .max = 1e6, .unit = "us", \
+    .name = "drift", .type = SP_PARAM_INT, .offset = offsetof(params, drift), .imax = 1000000, .unit = "us", \
     .doc = "longest sleep"                                                                              \
   }
 #define GAIN                                                                                                     \
@@ -60,16 +60,16 @@ static const sp_param mix_table[] = {DRIFT,
                                      {.name = "learn",
                                       .type = SP_PARAM_INT,
                                       .offset = offsetof(params, learn),
-                                      .def = 1,
-                                      .max = 1,
+                                      .idef = 1,
+                                      .imax = 1,
                                       .doc = "0: it has no weights"},
                                      GAIN,
                                      {.name = "fail_at",
                                       .type = SP_PARAM_INT,
                                       .offset = offsetof(params, fail_at),
-                                      .def = -1,
-                                      .min = -1,
-                                      .max = 1e9,
+                                      .idef = -1,
+                                      .imin = -1,
+                                      .imax = 1000000000,
                                       .doc = "step of training at which forward fails"},
                                      {.name = NULL}};
 static const sp_port mix_in[] = {

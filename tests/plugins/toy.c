@@ -60,9 +60,9 @@ static const sp_param source_table[] = {{.name = "samples",
                                         {.name = "workers",
                                          .type = SP_PARAM_INT,
                                          .offset = offsetof(source_params, workers),
-                                         .def = 2,
-                                         .min = 1,
-                                         .max = 64,
+                                         .idef = 2,
+                                         .imin = 1,
+                                         .imax = 64,
                                          .doc = "told to the script, without any effect"},
                                         {.name = NULL}};
 static const sp_port source_out[] = {
