@@ -13,7 +13,7 @@
 #include "../plugins/kits/image/image.h"
 #include "harness.h"
 #include "image_files.h"
-#include "util.h"
+#include "base/util.h"
 
 enum { N = 2, H = 20, W = 30, OH = 24, OW = 36, EPOCHS = 2 };
 /* as the sheet has them */

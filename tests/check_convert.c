@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "util.h"
+#include "base/util.h"
 
 static void ok(spt *t) { ck_assert_msg(!spt_failed(t), "%s", spt_error(t)); }
 

@@ -11,7 +11,7 @@
 #include <spcore/ext/cuda.h>
 
 #include "device_kit.h"
-#include "env.h"
+#include "host/env.h"
 
 static const sp_device_type *type;
 

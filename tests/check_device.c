@@ -14,9 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "device_cpu.h"
+#include "device/cpu.h"
 #include "device_kit.h"
-#include "stage.h"
+#include "host/stage.h"
 
 #ifdef SP_TEST_CUDA
 static const sp_device_type *devices[1];

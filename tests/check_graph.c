@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/engine.h"
+#include "run/engine.h"
 
 static sp_env *env;
 

@@ -13,7 +13,7 @@
 
 #include "../plugins/kits/image/image.h"
 #include "image_files.h"
-#include "util.h"
+#include "base/util.h"
 
 #define MANY (INT64_C(1) << 22)
 

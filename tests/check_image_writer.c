@@ -10,7 +10,7 @@
 #include "../plugins/kits/image/image.h"
 #include "harness.h"
 #include "image_files.h"
-#include "util.h"
+#include "base/util.h"
 
 enum { N = 3, H = 12, W = 15 };
 static uint8_t image[N * 3 * H * W], mask[N * H * W]; /* row-major: planes */

@@ -8,7 +8,7 @@
 
 #include <spcore/rng.h>
 
-#include "init.h"
+#include "graph/init.h"
 
 static sp_err err;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/harness.h"
-#include "util.h"
+#include "base/util.h"
 
 static const char *const mixed =
     "{ layers = { { \"conv\", 8, kernel = 3, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" },"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/harness.h"
-#include "util.h"
+#include "base/util.h"
 
 enum { THREADS = 3, ROUNDS = 6, N = 3 };
 

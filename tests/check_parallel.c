@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "parallel.h"
+#include "host/parallel.h"
 
 enum { N = 2000, MAX = 16 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "param.h"
+#include "host/param.h"
 #include "tests/harness.h"
 
 typedef struct layer {

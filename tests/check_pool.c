@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device_cpu.h"
-#include "pool.h"
-#include "stage.h"
+#include "device/cpu.h"
+#include "device/pool.h"
+#include "host/stage.h"
 
 static const sp_device_type *type = &sp_device_cpu;
 static void *dev;

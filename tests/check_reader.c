@@ -11,7 +11,7 @@
 
 #include "harness.h"
 #include "image_files.h"
-#include "util.h"
+#include "base/util.h"
 
 static spt *reader(const char *more, int64_t n) {
   char params[1024];

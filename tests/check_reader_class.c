@@ -13,7 +13,7 @@
 
 #include "harness.h"
 #include "image_files.h"
-#include "util.h"
+#include "base/util.h"
 
 static spt *open_set(const char *params, int64_t n) {
   spt *t = spt_new("reader", params, 4);

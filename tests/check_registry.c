@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "registry.h"
+#include "host/registry.h"
 
 static const char *plugins = SP_TEST_BUILDDIR "/tests/plugins/.libs";
 static char dir[64];

@@ -9,7 +9,7 @@
 
 #include <check.h>
 
-#include "core/stage.h"
+#include "host/stage.h"
 #include "tests/harness.h"
 
 static char dir[256], path[300];

@@ -6,7 +6,7 @@
 
 #include <spcore/plugin.h>
 
-#include "../core/sampler.h"
+#include "source/sampler.h"
 
 static sp_sampler make(uint64_t seed, uint64_t length, uint32_t batch, bool shuffle, bool drop) {
   sp_sampler s;

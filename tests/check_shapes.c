@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "util.h"
+#include "base/util.h"
 
 #define CLASSES 6
 

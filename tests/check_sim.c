@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_sim.c - random schedules executed under many timings of the sim device give the bits of the serialized program,
  * and with any one wait taken away some timing gives others. */
-#include "device_cpu.h"
+#include "device/cpu.h"
 #include "sched_random.h"
 
 #include <check.h>

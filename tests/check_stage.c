@@ -10,8 +10,8 @@
 
 #include <spcore/ext/parallel.h>
 
-#include "conformance.h"
-#include "stage.h"
+#include "check/conformance.h"
+#include "host/stage.h"
 
 static sp_registry *reg;
 static const sp_plugin_file *file;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "trace.h"
+#include "host/trace.h"
 
 static sp_err err;
 static char dir[256], path[300];

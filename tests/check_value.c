@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "value.h"
+#include "base/value.h"
 
 START_TEST(nil_grows_into_a_table) {
   sp_value v = {0};

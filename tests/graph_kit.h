@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/engine.h"
+#include "run/engine.h"
 
 #define KIT __attribute__((unused)) static /* not every test needs every word */
 

@@ -16,7 +16,7 @@
 #include <spcore/format.h>
 #include <spcore/plugin.h>
 
-#include "../core/value.h"
+#include "base/value.h"
 
 typedef struct spt spt;
 
@@ -55,7 +55,7 @@ void spt_set_frozen(spt *t, int frozen);
 void spt_set_precision(spt *t, int precision); /* SP_PRECISION_..., FP32 unless set; before spt_plan */
 void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does after torch.manual_seed(seed) */
 
-/* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/init.h), prepares. May be called
+/* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/graph/init.h), prepares. May be called
  * again. */
 int spt_plan(spt *t, int training);
 

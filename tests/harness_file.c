@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "../core/init.h"
-#include "../core/stage.h"
+#include "graph/init.h"
+#include "host/stage.h"
 
 static sp_err last;
 

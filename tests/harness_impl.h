@@ -5,9 +5,9 @@
 
 #include <spcore/ext/precision.h>
 
-#include "../core/registry.h"
-#include "../core/solo.h"
-#include "../core/stage.h"
+#include "host/registry.h"
+#include "check/solo.h"
+#include "host/stage.h"
 #include "harness.h"
 
 #define SPT_GUARD 256 /* bytes before and behind each buffer; keeps SP_ALIGN */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/device_cpu.h"
+#include "device/cpu.h"
 
 #define GUARD_BYTE 0xA5
 #define POISON_BYTE 0xFF /* NaN in every float type */

@@ -7,7 +7,7 @@
 
 #include <spcore/rng.h>
 
-#include "../core/init.h"
+#include "graph/init.h"
 
 #define FAIL SPT_FAIL
 #define MAX_WEIGHTS SPT_WEIGHTS

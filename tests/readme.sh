@@ -97,8 +97,8 @@ done
 grep -q '^same bits: 4 steps' "$dir/README/log" || fail "README.md: spcore diff did not find the same bits"
 
 # HACKING.md's map of core/ names every file, and no other.
-sed -n 's/^| \([a-z_0-9]*\.[ch][^|]*\) |.*/\1/p' "$src/HACKING.md" | tr -d ' ' | tr ',' '\n' | sort >"$dir/map"
-(cd "$src/core" && ls ./*.[ch]) | sed 's#^\./##' | sort >"$dir/files"
+sed -n 's/^| \([a-z_0-9]*\/[a-z_0-9]*\.[ch][^|]*\) |.*/\1/p' "$src/HACKING.md" | tr -d ' ' | tr ',' '\n' | sort >"$dir/map"
+(cd "$src/core" && ls ./*/*.[ch]) | sed 's#^\./##' | sort >"$dir/files"
 diff "$dir/map" "$dir/files" || fail "HACKING.md: '<' is in its map of core/ only, '>' in core/ only"
 
 # The commands of ./bootstrap are for a clean machine; here: that it has them.

@@ -3,7 +3,7 @@
 #ifndef SP_TESTS_SCHED_RANDOM_H
 #define SP_TESTS_SCHED_RANDOM_H
 
-#include "schedule.h"
+#include "schedule/schedule.h"
 
 enum { RS_LANES = 8, RS_TASKS = 96, RS_RESOURCES = 320, RS_ACCESSES = 1024 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../core/engine.h"
+#include "run/engine.h"
 
 #define STAGES 8
 #define RUNS 9

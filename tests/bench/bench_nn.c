@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "tests/harness.h"
-#include "util.h"
+#include "base/util.h"
 
 static int repeats;
 

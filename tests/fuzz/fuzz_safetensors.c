@@ -2,7 +2,7 @@
  * fuzz_safetensors.c - damaged weight files: read or refused in words. */
 #include <unistd.h>
 
-#include "core/stage.h"
+#include "host/stage.h"
 #include "fuzz.h"
 #include "tests/harness.h"
 

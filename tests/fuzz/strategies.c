@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "util.h"
+#include "base/util.h"
 
 #define MAX_JOBS 64
 #define MAX_SHRUNK 5   /* failures that are made small and printed; of the others the seed */

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device_cpu.h"
-#include "lua_graph.h"
+#include "device/cpu.h"
+#include "lua/graph.h"
 
 struct sf_state {
   const sf_opts *opts;

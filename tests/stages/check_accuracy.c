@@ -9,7 +9,7 @@
 #include <check.h>
 
 #include "tests/harness.h"
-#include "util.h"
+#include "base/util.h"
 
 enum { LOGITS, LABELS };
 enum { TOP1, TOPK, COUNTED };

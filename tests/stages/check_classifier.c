@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/harness.h"
-#include "util.h"
+#include "base/util.h"
 
 static spt *make(const char *stage, const char *params, int threads, int order, int ndim, int64_t n, int64_t c,
                  int64_t h, int64_t w) {

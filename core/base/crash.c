@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ * crash.c - when a plugin crashes or leaves the program, whose call it was. */
+#include "base/crash.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+static _Thread_local const sp_crash_call *current;
+static _Thread_local uintptr_t stack_top; /* about where this thread's stack begins; 0: not known */
+
+void sp_crash_enter(sp_crash_call *call) {
+  call->outer = current;
+  current = call;
+}
+
+void sp_crash_leave(void) { current = current->outer; }
+
+const sp_crash_call *sp_crash_current(void) { return current; }
+
+void sp_crash_adopt(const sp_crash_call *call) { current = call; }
+
+/* ---- words: only what a signal handler may call ------------------------------------------------------------------ */
+
+typedef struct words {
+  char line[512];
+  size_t n;
+} words;
+
+static void add(words *w, const char *s) {
+  while (*s && w->n + 1 < sizeof w->line) w->line[w->n++] = *s++;
+}
+
+static void add_number(words *w, uint64_t v) {
+  char digits[24], *at = digits + sizeof digits - 1;
+  *at = 0;
+  do *--at = (char)('0' + v % 10);
+  while (v /= 10);
+  add(w, at);
+}
+
+/* "stage 'NAME' (FILE) step N: forward()", "FILE: loading it" */
+static void add_call(words *w, const sp_crash_call *call) {
+  if (!call->stage) {
+    add(w, call->file);
+    add(w, ": loading it");
+    return;
+  }
+  add(w, "stage '");
+  add(w, call->stage);
+  add(w, "'");
+  if (*call->file) {
+    add(w, " (");
+    add(w, call->file);
+    add(w, ")");
+  }
+  if (call->step != SP_CRASH_NO_STEP) {
+    add(w, " step ");
+    add_number(w, call->step);
+  }
+  add(w, call->returned ? ": what " : ": ");
+  add(w, call->what);
+  add(w, call->returned ? "() returned" : "()");
+}
+
+static void print(words *w) {
+  w->line[w->n++] = '\n';
+  if (write(STDERR_FILENO, w->line, w->n) < 0) w->n = 0;
+}
+
+/* ---- crashes ----------------------------------------------------------------------------------------------------- */
+
+static const struct {
+  int sig;
+  const char *words;
+} fatal[] = {{SIGSEGV, "a bad memory access (SIGSEGV)"},
+             {SIGBUS, "a bad memory access (SIGBUS)"},
+             {SIGILL, "an illegal instruction (SIGILL)"},
+             {SIGFPE, "an integer division by zero or overflow (SIGFPE)"},
+             {SIGABRT, "abort() (SIGABRT)"}};
+
+static uintptr_t stack_bytes; /* of the largest stack that a thread of ours has */
+
+/* What lies on a stack is mapped: a fault below its beginning, but not far, is past its end. */
+static bool past_stack(int sig, const siginfo_t *info) {
+  uintptr_t at = (uintptr_t)info->si_addr;
+  return sig == SIGSEGV && info->si_code > 0 && at < stack_top && stack_top - at <= stack_bytes;
+}
+
+static void on_crash(int sig, siginfo_t *info, void *context) {
+  static atomic_flag told = ATOMIC_FLAG_INIT;
+  words w = {.n = 0};
+  (void)context;
+  /* Several threads may crash in one call at once. The first ends the program; its line must be out before. */
+  if (atomic_flag_test_and_set(&told))
+    for (;;) pause();
+  add(&w, "spcore: ");
+  if (current) add_call(&w, current);
+  else add(&w, "the program");
+  add(&w, current ? " crashed the program: " : " crashed: ");
+  for (size_t i = 0; i < SP_ARRAY(fatal); i++)
+    if (fatal[i].sig == sig)
+      add(&w, past_stack(sig, info) ? "the stack is used up (SIGSEGV): endless recursion, or large local arrays"
+                                    : fatal[i].words);
+  print(&w);
+  signal(sig, SIG_DFL);
+  raise(sig);
+}
+
+/* Called by exit(), on the thread that called it. */
+static void on_exit_call(void) {
+  words w = {.n = 0};
+  if (!current) return;
+  add(&w, "spcore: ");
+  add_call(&w, current);
+  add(&w, " called exit(), which ends the whole program: a plugin returns a status instead");
+  fflush(stdout);
+  print(&w);
+  _exit(1);
+}
+
+void sp_crash_stack(void *stack) {
+  static _Thread_local bool ours;
+  stack_t now, next = {.ss_sp = stack, .ss_size = SP_CRASH_STACK, .ss_flags = stack ? 0 : SS_DISABLE};
+  if (sigaltstack(NULL, &now) || (!ours && !(now.ss_flags & SS_DISABLE))) return;
+  ours = stack && !sigaltstack(&next, NULL);
+  if (!stack) sigaltstack(&next, NULL);
+  stack_top = ours ? (uintptr_t)__builtin_frame_address(0) : 0;
+}
+
+void sp_crash_watch(void) {
+  static char stack[SP_CRASH_STACK];
+  struct rlimit limit;
+  bool limited = !getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < (rlim_t)1 << 30;
+  stack_bytes = (limited ? (uintptr_t)limit.rlim_cur : (uintptr_t)8 << 20) + SP_CRASH_STACK;
+  sp_crash_stack(stack);
+  atexit(on_exit_call);
+  for (size_t i = 0; i < SP_ARRAY(fatal); i++) {
+    struct sigaction sa, old;
+    if (sigaction(fatal[i].sig, NULL, &old) || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL) continue;
+    memset(&sa, 0, sizeof sa);
+    sa.sa_sigaction = on_crash;
+    sa.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigfillset(&sa.sa_mask); /* a crash in here ends the program at once */
+    sigaction(fatal[i].sig, &sa, NULL);
+  }
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT
+ * rig.c - one stage with guarded, poisoned memory around it. */
+#include "check/rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <spcore/rng.h>
+
+#include "graph/init.h"
+
+#define GUARD 256
+#define GUARD_BYTE 0xA5
+#define MEMORY_MAX (1u << 28) /* of one tensor: what is larger is not exercised */
+#define KEY 42
+
+/* ---- the instance ------------------------------------------------------------------------------------------------ */
+
+static bool least_value(sp_value *v, const sp_param *e);
+
+static bool least_table(sp_value *v, const sp_param *table) {
+  v->type = SP_V_TABLE;
+  for (const sp_param *e = table; e && e->name; e++) {
+    if (!(e->flags & SP_PARAM_REQUIRED)) continue;
+    sp_value *f = sp_value_put(v, e->name);
+    if (!f || !least_value(f, e)) return false;
+  }
+  return true;
+}
+
+static bool least_value(sp_value *v, const sp_param *e) {
+  bool whole = e->type == SP_PARAM_INT || e->type == SP_PARAM_INTS;
+  sp_value least = {.type = whole ? SP_V_INT : SP_V_NUM};
+  if (whole) least.i = !e->imin && !e->imax ? 1 : e->imin != INT64_MIN ? e->imin : e->imax < 1 ? e->imax : 1;
+  else least.d = e->min == 0 && e->max == 0 ? 1 : e->min > -1e18 ? e->min : e->max < 1 ? e->max : 1;
+  switch (e->type) {
+    case SP_PARAM_BOOL: v->type = SP_V_BOOL; return true;
+    case SP_PARAM_STRING: return sp_value_set_str(v, "");
+    case SP_PARAM_CHOICE: return sp_value_set_str(v, e->choices[0]);
+    case SP_PARAM_INT:
+    case SP_PARAM_FLOAT: *v = least; return true;
+    default: break;
+  }
+  v->type = SP_V_TABLE;
+  for (uint32_t i = 0; i < (e->min_n ? e->min_n : 1); i++) {
+    sp_value *item = sp_value_push(v);
+    if (!item) return false;
+    if (e->type == SP_PARAM_LIST) {
+      if (!least_table(item, e->fields)) return false;
+    } else {
+      *item = least;
+    }
+  }
+  return true;
+}
+
+static uint32_t count_ports(const sp_port *ports) {
+  uint32_t n = 0;
+  while (ports && ports[n].name) n++;
+  return n;
+}
+
+/* What of `set` the stage has a parameter for. */
+static bool copy_set(sp_value *v, const sp_param *table, const sp_value *set) {
+  for (const sp_param *e = table; set && e && e->name; e++) {
+    const sp_value *from = sp_value_get(set, e->name);
+    if (!from) continue;
+    sp_value *to = sp_value_put(v, e->name);
+    if (!to) return false;
+    sp_value_free(to);
+    if (from->type == SP_V_STR) {
+      if (!sp_value_set_str(to, from->s)) return false;
+    } else {
+      *to = (sp_value){.type = from->type, .i = from->i, .d = from->d};
+    }
+  }
+  return true;
+}
+
+int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const sp_plugin_file *file,
+             const sp_value *set, sp_solo *solo, sp_err *err) {
+  sp_value params = {0};
+  memset(r, 0, sizeof *r);
+  r->solo = solo;
+  r->n_in = count_ports(type->inputs);
+  r->n_out = count_ports(type->outputs);
+  if (r->n_in > RIG_PORTS || r->n_out > RIG_PORTS)
+    return sp_fail(err, SP_E_UNSUPPORTED, "more than %d ports", RIG_PORTS);
+  bool filled = least_table(&params, type->params) && copy_set(&params, type->params, set);
+  int rc = filled ? SP_OK : sp_nomem(err, sizeof params, "parameters");
+  if (!rc) rc = sp_inst_new(&r->inst, host, type->name, type, file, &params, err);
+  sp_value_free(&params);
+  for (uint32_t i = 0; !rc && i < RIG_PORTS; i++) {
+    r->in_specs[i].cap = r->out_specs[i].cap = RIG_LIST;
+    r->in_specs[i].spec = sp_calloc(RIG_LIST, sizeof(sp_spec));
+    r->out_specs[i].spec = sp_calloc(RIG_LIST, sizeof(sp_spec));
+    if (!r->in_specs[i].spec || !r->out_specs[i].spec) rc = sp_nomem(err, RIG_LIST * sizeof(sp_spec), "specs");
+  }
+  if (rc) rig_close(r);
+  return rc;
+}
+
+static void tensor_free(rig *r, rig_tensor *t) {
+  if (t->twin) sp_solo_free(r->solo, t->twin);
+  free(t->block);
+  free(t->copy);
+}
+
+static void list_free(rig *r, rig_list *list) {
+  for (uint32_t i = 0; i < list->n; i++) tensor_free(r, &list->t[i]);
+  free(list->t);
+  *list = (rig_list){0};
+}
+
+void rig_close(rig *r) {
+  rig_list *lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights};
+  for (size_t i = 0; i < SP_ARRAY(lists); i++) list_free(r, lists[i]);
+  rig_tensor *single[] = {&r->scratch, &r->saved, &r->step, &r->ids};
+  for (size_t i = 0; i < SP_ARRAY(single); i++) tensor_free(r, single[i]);
+  for (uint32_t i = 0; i < RIG_PORTS; i++) {
+    free(r->in_specs[i].spec);
+    free(r->out_specs[i].spec);
+  }
+  sp_inst_free(r->inst);
+  memset(r, 0, sizeof *r);
+}
+
+/* ---- inputs that are accepted ------------------------------------------------------------------------------------ */
+
+/* Channels, height, width of what is tried, in this order. */
+static const int64_t images[][3] = {{3, 16, 16}, {8, 16, 16},  {1, 16, 16},  {8, 4, 4}, {3, 256, 256},
+                                    {64, 1, 1},  {4096, 1, 1}, {1024, 1, 1}, {1, 1, 1}};
+
+static int pick_dtype(const sp_port *p, bool integers) {
+  static const int floats_first[] = {SP_F32, SP_F64, SP_F16, SP_BF16, SP_I32, SP_I64, SP_U8, SP_I8};
+  static const int ints_first[] = {SP_I32, SP_I64, SP_U8, SP_I8, SP_F32, SP_F64, SP_F16, SP_BF16};
+  const int *order = integers && (p->flags & SP_PORT_NOGRAD) ? ints_first : floats_first;
+  for (size_t i = 0; i < SP_ARRAY(floats_first); i++)
+    if (!p->dtypes || (p->dtypes & SP_DT(order[i]))) return order[i];
+  return SP_F32;
+}
+
+/* N,C,H,W cut to the port's dimensions: labels are N,H,W, rows are N,C. */
+static sp_spec make_spec(const sp_port *p, const int64_t *image, bool integers) {
+  sp_spec s = {.dtype = pick_dtype(p, integers), .ndim = p->ndim};
+  bool labels = s.dtype != SP_F32 && integers && (p->flags & SP_PORT_NOGRAD);
+  if (s.ndim < 0) s.ndim = labels ? 3 : 4;
+  const int64_t full[] = {RIG_BATCH, image[0], image[1], image[2], 1, 1, 1, 1}, map[] = {RIG_BATCH, image[1], image[2]};
+  for (int d = 0; d < s.ndim; d++) s.shape[d] = s.ndim == 3 ? map[d] : full[d];
+  return s;
+}
+
+static int try_plan(rig *r, const int64_t *image, bool integers, uint32_t list_n, bool optional, sp_err *err) {
+  const sp_stage_type *t = r->inst->type;
+  for (uint32_t i = 0; i < r->n_in; i++) {
+    const sp_port *p = &t->inputs[i];
+    uint32_t n = (p->flags & SP_PORT_LIST) ? list_n : 1;
+    if ((p->flags & SP_PORT_OPTIONAL) && !optional) n = 0;
+    r->in_specs[i].n = n;
+    for (uint32_t k = 0; k < n; k++) r->in_specs[i].spec[k] = make_spec(p, image, integers);
+  }
+  r->plan = (sp_plan){.size = sizeof(sp_plan),
+                      .training = 1,
+                      .n_in = r->n_in,
+                      .n_out = r->n_out,
+                      .batch = RIG_BATCH,
+                      .in = r->in_specs,
+                      .out = r->out_specs};
+  return sp_inst_plan(r->inst, &r->plan, err);
+}
+
+int rig_plan(rig *r, sp_err *err) {
+  sp_err first = {0}, why;
+  for (int integers = 1; integers >= 0; integers--)
+    for (int optional = 0; optional < 2; optional++)
+      for (uint32_t list_n = 2; list_n + 1 > 0; list_n--)
+        for (size_t i = 0; i < SP_ARRAY(images); i++) {
+          if (try_plan(r, images[i], integers, list_n, optional, &why) == SP_OK) return SP_OK;
+          if (!first.status || why.status == SP_E_INTERNAL) first = why;
+          if (why.status == SP_E_INTERNAL)
+            goto refused; /* not the inputs are wrong, but what the stage makes of them */
+        }
+refused:
+  *err = first;
+  return first.status;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static size_t block_bytes(const rig_tensor *t) { return (t->bytes + 2 * GUARD + GUARD - 1) / GUARD * GUARD; }
+
+static int tensor_alloc(rig *r, rig_tensor *t, size_t bytes, bool keeps, sp_err *err) {
+  t->bytes = bytes;
+  if (bytes > MEMORY_MAX)
+    return sp_fail(err, SP_E_UNSUPPORTED, "a tensor of %zu bytes is too large to be exercised", bytes);
+  size_t all = block_bytes(t);
+  t->block = aligned_alloc(GUARD, all);
+  t->copy = keeps ? sp_calloc(1, bytes) : NULL;
+  if (!t->block || (keeps && !t->copy)) return sp_nomem(err, all, "a tensor");
+  memset(t->block, GUARD_BYTE, all);
+  t->data = t->block + GUARD;
+  void *twin = NULL;
+  int rc = r->solo ? sp_solo_alloc(r->solo, all, &twin, err) : SP_OK;
+  t->twin = twin;
+  return rc;
+}
+
+static bool guards_intact(const rig_tensor *t) {
+  if (!t->block) return true;
+  for (size_t i = 0; i < GUARD; i++)
+    if ((unsigned char)t->block[i] != GUARD_BYTE || (unsigned char)t->data[t->bytes + i] != GUARD_BYTE) return false;
+  return true;
+}
+
+static int list_alloc(rig_list *list, uint32_t n, sp_err *err) {
+  list->t = sp_calloc(n, sizeof *list->t);
+  if (!list->t) return sp_nomem(err, n * sizeof *list->t, "tensors");
+  list->n = n;
+  return SP_OK;
+}
+
+static int ports_alloc(rig *r, rig_list *list, const sp_speclist *specs, uint32_t n_ports, const sp_port *ports,
+                       sp_err *err) {
+  uint32_t n = 0, k = 0;
+  for (uint32_t i = 0; i < n_ports; i++) n += specs[i].n;
+  int rc = list_alloc(list, n, err);
+  for (uint32_t i = 0; !rc && i < n_ports; i++)
+    for (uint32_t j = 0; !rc && j < specs[i].n; j++, k++) {
+      list->t[k].spec = specs[i].spec[j];
+      list->t[k].port = i;
+      list->t[k].batch = specs[i].spec[j].ndim > 0 && specs[i].spec[j].shape[0] == RIG_BATCH &&
+                         !(ports[i].flags & (SP_PORT_METRIC | SP_PORT_STATUS));
+      rc = tensor_alloc(r, &list->t[k], (size_t)sp_spec_bytes(&specs[i].spec[j]), true, err);
+    }
+  return rc;
+}
+
+static int weights_alloc(rig *r, rig_list *list, const sp_plan *plan, sp_err *err) {
+  int rc = list_alloc(list, plan->n_weights, err);
+  for (uint32_t i = 0; !rc && i < plan->n_weights; i++) {
+    list->t[i].spec = plan->weights[i].spec;
+    rc = tensor_alloc(r, &list->t[i], (size_t)sp_spec_bytes(&plan->weights[i].spec), true, err);
+  }
+  return rc;
+}
+
+int rig_alloc(rig *r, sp_err *err) {
+  const sp_port *ins = r->inst->type->inputs, *outs = r->inst->type->outputs;
+  int rc = ports_alloc(r, &r->in, r->in_specs, r->n_in, ins, err);
+  if (!rc) rc = ports_alloc(r, &r->din, r->in_specs, r->n_in, ins, err);
+  if (!rc) rc = ports_alloc(r, &r->out, r->out_specs, r->n_out, outs, err);
+  if (!rc) rc = ports_alloc(r, &r->dout, r->out_specs, r->n_out, outs, err);
+  if (!rc) rc = weights_alloc(r, &r->weights, &r->plan, err);
+  if (!rc) rc = weights_alloc(r, &r->dweights, &r->plan, err);
+  if (!rc) rc = tensor_alloc(r, &r->scratch, r->plan.scratch_bytes, false, err);
+  if (!rc) rc = tensor_alloc(r, &r->saved, r->plan.saved_bytes, false, err);
+  if (!rc) rc = tensor_alloc(r, &r->step, sizeof(sp_step), true, err);
+  if (!rc) rc = tensor_alloc(r, &r->ids, RIG_BATCH * sizeof(uint64_t), true, err);
+  void **data = rc ? NULL : sp_calloc(r->weights.n, sizeof *data);
+  if (!rc && !data) rc = sp_nomem(err, r->weights.n * sizeof *data, "weights");
+  if (rc) return rc;
+  for (uint32_t i = 0; i < r->weights.n; i++) data[i] = r->weights.t[i].data;
+  rc = sp_init_weights(r->plan.weights, r->weights.n, data, r->inst->name, 1, NULL, err);
+  free(data);
+  rig_fill(&r->in, 1);
+  rig_fill(&r->dout, 2);
+  return rc;
+}
+
+void rig_poison(rig_list *list, int byte) {
+  for (uint32_t i = 0; i < list->n; i++) memset(list->t[i].data, byte, list->t[i].bytes);
+}
+
+static void fill_tensor(rig_tensor *t, uint64_t key) {
+  size_t n = (size_t)sp_spec_count(&t->spec);
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits = sp_rng(key, i / 4, 0).v[i % 4];
+    float f = sp_rng_float(bits) * 2 - 1;
+    switch (t->spec.dtype) {
+      case SP_F32: memcpy(t->data + 4 * i, &f, 4); break;
+      case SP_F64: memcpy(t->data + 8 * i, &(double){f}, 8); break;
+      case SP_F16: memcpy(t->data + 2 * i, &(uint16_t){(uint16_t)(0x3800 | (bits & 0x83ff))}, 2); break;
+      case SP_BF16: memcpy(t->data + 2 * i, &(uint16_t){(uint16_t)(0x3f00 | (bits & 0x807f))}, 2); break;
+      case SP_I32: memcpy(t->data + 4 * i, &(int32_t){bits & 1}, 4); break;
+      case SP_I64: memcpy(t->data + 8 * i, &(int64_t){bits & 1}, 8); break;
+      default: t->data[i] = (char)(bits & 1); break;
+    }
+  }
+}
+
+void rig_fill(rig_list *list, uint64_t seed) {
+  for (uint32_t i = 0; i < list->n; i++) fill_tensor(&list->t[i], seed << 32 | i);
+}
+
+void rig_keep(rig_list *list) {
+  for (uint32_t i = 0; i < list->n; i++) memcpy(list->t[i].copy, list->t[i].data, list->t[i].bytes);
+}
+
+bool rig_same(const rig_list *list) {
+  for (uint32_t i = 0; i < list->n; i++)
+    if (memcmp(list->t[i].copy, list->t[i].data, list->t[i].bytes) != 0) return false;
+  return true;
+}
+
+void rig_restore(rig_list *list) {
+  for (uint32_t i = 0; i < list->n; i++) memcpy(list->t[i].data, list->t[i].copy, list->t[i].bytes);
+}
+
+/* ---- to the device and back -------------------------------------------------------------------------------------- */
+
+static int move(rig *r, const rig_tensor *t, bool up, sp_err *err) {
+  if (!t->twin) return SP_OK;
+  return sp_solo_copy(r->solo, up ? t->twin : t->block, up ? t->block : t->twin, block_bytes(t), err);
+}
+
+static int move_list(rig *r, const rig_list *list, bool up, sp_err *err) {
+  int rc = SP_OK;
+  for (uint32_t i = 0; i < list->n && !rc; i++) rc = move(r, &list->t[i], up, err);
+  return rc;
+}
+
+static int move_all(rig *r, bool up, sp_err *err) {
+  const rig_list *const lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights};
+  const rig_tensor *const single[] = {&r->scratch, &r->saved, &r->step, &r->ids};
+  int rc = SP_OK;
+  for (size_t i = 0; i < SP_ARRAY(lists) && !rc; i++) rc = move_list(r, lists[i], up, err);
+  for (size_t i = 0; i < SP_ARRAY(single) && !rc; i++) rc = move(r, single[i], up, err);
+  return rc;
+}
+
+static void *lent(const rig_tensor *t) { return (t->twin ? t->twin : t->block) + GUARD; }
+
+/* ---- one call ---------------------------------------------------------------------------------------------------- */
+
+typedef struct view { /* an sp_io and what it points to */
+  sp_io io;
+  sp_tensor *t;
+  sp_list lists[4][RIG_PORTS];
+  const uint8_t *acc_of[RIG_PORTS];
+  uint8_t acc[RIG_LIST];
+} view;
+
+static bool is_float(int dtype) { return dtype == SP_F32 || dtype == SP_F64 || dtype == SP_F16 || dtype == SP_BF16; }
+
+/* wanted: bit i of a port that is to have data; the others get NULL. */
+static size_t put_lists(view *v, sp_list *lists, const rig_list *from, uint32_t n_ports, int64_t n, uint64_t wanted,
+                        size_t at) {
+  uint32_t k = 0;
+  for (uint32_t i = 0; i < n_ports; i++) {
+    lists[i].t = v->t + at;
+    for (; k < from->n && from->t[k].port == i; k++, at++) {
+      bool give = (wanted >> i & 1) != 0;
+      v->t[at].spec = from->t[k].spec;
+      if (from->t[k].batch) v->t[at].spec.shape[0] = n;
+      v->t[at].data = give ? lent(&from->t[k]) : NULL;
+      lists[i].n++;
+    }
+  }
+  return at;
+}
+
+static uint64_t ports_with_gradient(const sp_port *ports, const rig_list *list) {
+  uint64_t bits = 0;
+  for (uint32_t i = 0; i < list->n; i++)
+    if (is_float(list->t[i].spec.dtype) &&
+        !(ports[list->t[i].port].flags & (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS)))
+      bits |= UINT64_C(1) << list->t[i].port;
+  return bits;
+}
+
+static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
+  const sp_stage_type *type = r->inst->type;
+  memset(v, 0, sizeof *v);
+  size_t n_t = 2 * ((size_t)r->in.n + r->out.n + r->weights.n), at = 0;
+  v->t = sp_calloc(n_t, sizeof *v->t);
+  if (!v->t) return sp_nomem(err, n_t * sizeof *v->t, "tensors");
+  bool loss = type->flags & SP_STAGE_LOSS;
+  uint64_t dout = loss ? 1 : ports_with_gradient(type->outputs, &r->out);
+  uint64_t din = c->want_din ? ports_with_gradient(type->inputs, &r->in) : 0;
+  at = put_lists(v, v->lists[0], &r->in, r->n_in, c->n, ~UINT64_C(0), at);
+  at = put_lists(v, v->lists[1], &r->out, r->n_out, c->n, ~UINT64_C(0), at);
+  at = put_lists(v, v->lists[2], &r->dout, r->n_out, c->n, dout, at);
+  at = put_lists(v, v->lists[3], &r->din, r->n_in, c->n, din, at);
+  sp_tensor *w = v->t + at;
+  for (uint32_t i = 0; i < r->weights.n; i++, at++)
+    v->t[at] = (sp_tensor){r->weights.t[i].spec, lent(&r->weights.t[i])};
+  sp_tensor *dw = v->t + at;
+  for (uint32_t i = 0; i < r->weights.n; i++, at++) {
+    bool give = c->want_dw && (r->plan.weights[i].flags & SP_WEIGHT_TRAINED);
+    v->t[at] = (sp_tensor){r->dweights.t[i].spec, give ? lent(&r->dweights.t[i]) : NULL};
+  }
+  memset(v->acc, c->acc, sizeof v->acc);
+  for (uint32_t i = 0; i < RIG_PORTS; i++) v->acc_of[i] = v->acc;
+  for (uint32_t i = 0; i < RIG_BATCH; i++) memcpy(r->ids.data + i * sizeof(uint64_t), &(uint64_t){SP_ID(0, i)}, 8);
+  sp_step step = {.step = 3, .key = KEY, .n = (uint32_t)c->n, .training = 1, .loss_scale = 1};
+  sp_params_live(type->params, r->inst->params.data, step.live);
+  memcpy(r->step.data, &step, sizeof step);
+  memcpy(r->step.copy, r->step.data, r->step.bytes);
+  memcpy(r->ids.copy, r->ids.data, r->ids.bytes);
+  bool give_din = c->backward || (loss && !type->backward);
+  v->io = (sp_io){.size = sizeof(sp_io),
+                  .training = 1,
+                  .step = lent(&r->step),
+                  .ids = lent(&r->ids),
+                  .n_in = r->n_in,
+                  .n_out = r->n_out,
+                  .n_weights = r->weights.n,
+                  .in = v->lists[0],
+                  .out = v->lists[1],
+                  .weights = w,
+                  .din = give_din ? v->lists[3] : NULL,
+                  .din_acc = give_din ? v->acc_of : NULL,
+                  .dout = c->backward ? v->lists[2] : NULL,
+                  .dweights = c->backward ? dw : NULL,
+                  .dw_acc = c->acc,
+                  .scratch = r->scratch.bytes ? lent(&r->scratch) : NULL,
+                  .saved = r->saved.bytes ? lent(&r->saved) : NULL};
+  return SP_OK;
+}
+
+int rig_prepare(rig *r, int64_t n, sp_err *err) {
+  view v;
+  int rc = open_view(&v, r, &(rig_call){.n = n}, err);
+  if (rc) return rc;
+  v.io.step = NULL;
+  v.io.ids = NULL;
+  if (r->solo) rc = move_all(r, true, err);
+  if (!rc) rc = sp_inst_prepare(r->inst, &v.io, r->solo ? sp_solo_native(r->solo) : NULL, err);
+  free(v.t);
+  if (rc || !r->solo) return rc;
+  rc = move_list(r, &r->weights, false, err);
+  return rc ? rc : sp_solo_sync(r->solo, err);
+}
+
+static int look_at_guards(const rig *r, const char *what, sp_err *err) {
+  const struct {
+    const char *name;
+    const rig_list *list;
+  } all[] = {{"an input", &r->in},
+             {"an output", &r->out},
+             {"an output's gradient", &r->dout},
+             {"an input's gradient", &r->din},
+             {"a weight", &r->weights},
+             {"a weight's gradient", &r->dweights}};
+  for (size_t i = 0; i < SP_ARRAY(all); i++)
+    for (uint32_t k = 0; k < all[i].list->n; k++)
+      if (!guards_intact(&all[i].list->t[k]))
+        return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind %s (number %u)", what, all[i].name, k + 1);
+  if (!guards_intact(&r->scratch)) return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind scratch", what);
+  if (!guards_intact(&r->saved)) return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind saved", what);
+  if (!guards_intact(&r->step) || memcmp(r->step.copy, r->step.data, r->step.bytes) || !guards_intact(&r->ids) ||
+      memcmp(r->ids.copy, r->ids.data, r->ids.bytes))
+    return sp_fail(err, SP_E_INTERNAL, "%s wrote to step or ids", what);
+  return SP_OK;
+}
+
+/* What the device has afterwards lies on the host when this returns. */
+static int run_on_device(rig *r, const sp_io *io, bool backward, sp_err *err) {
+  sp_solo_call call = {.inst = r->inst, .io = io, .step = 3, .backward = backward};
+  int rc = move_all(r, true, err);
+  if (!rc) rc = sp_solo_run(r->solo, &call, err);
+  if (!rc) rc = move_all(r, false, err);
+  return rc ? rc : sp_solo_sync(r->solo, err);
+}
+
+int rig_run(rig *r, const rig_call *c, sp_err *err) {
+  view v;
+  int rc = open_view(&v, r, c, err);
+  if (rc) return rc;
+  memset(r->scratch.data, c->poison, r->scratch.bytes);
+  if (!c->backward) memset(r->saved.data, c->poison, r->saved.bytes);
+  if (r->solo) rc = run_on_device(r, &v.io, c->backward, err);
+  else
+    rc = c->backward ? sp_inst_backward(r->inst, &v.io, 3, NULL, NULL, err)
+                     : sp_inst_forward(r->inst, &v.io, 3, NULL, NULL, err);
+  free(v.t);
+  int guards = look_at_guards(r, c->backward ? "backward()" : "forward()", rc ? &(sp_err){0} : err);
+  return rc ? rc : guards;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ * solo.c - one open device with one stream, for a stage that runs outside a graph. */
+#include "check/solo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int parse_name(const char *name, char *base, size_t n, int *index, sp_err *err) {
+  const char *colon = strchr(name, ':');
+  size_t len = colon ? (size_t)(colon - name) : strlen(name);
+  *index = 0;
+  if (len && len < n) {
+    memcpy(base, name, len);
+    base[len] = 0;
+    if (!colon) return SP_OK;
+    char *end;
+    long v = strtol(colon + 1, &end, 10);
+    if (end != colon + 1 && !*end && v >= 0 && v < 1024) {
+      *index = (int)v;
+      return SP_OK;
+    }
+  }
+  return sp_fail(err, SP_E_INVALID, "device '%s': NAME or NAME:NUMBER is wanted", name);
+}
+
+int sp_solo_open(sp_solo *s, sp_registry *reg, const char *name, sp_err *err) {
+  char base[64];
+  int index, n = 0;
+  sp_ctx_holder h;
+  memset(s, 0, sizeof *s);
+  int rc = parse_name(name, base, sizeof base, &index, err);
+  if (rc) return rc;
+  s->reg = reg;
+  if ((rc = sp_registry_device(reg, base, &s->type, err))) return rc;
+  rc = s->type->count(sp_ctx_for(&h, base, err), &n);
+  if (rc || n <= index) {
+    if (!*err->msg) sp_fail(err, SP_E_NOTFOUND, "there are %d of them", n);
+    sp_prefix(err, "device '%s'", name);
+    return err->status = rc ? rc : SP_E_NOTFOUND;
+  }
+  rc = s->type->open(sp_ctx_for(&h, base, err), index, &s->dev);
+  if (!rc) rc = s->type->stream_open(sp_ctx_for(&h, base, err), s->dev, "solo", 0, &s->stream);
+  if (!rc) return SP_OK;
+  sp_solo_close(s);
+  sp_prefix(err, "device '%s'", name);
+  return err->status = rc;
+}
+
+void sp_solo_close(sp_solo *s) {
+  if (s->stream) s->type->stream_close(s->stream);
+  if (s->dev) s->type->close(s->dev);
+  memset(s, 0, sizeof *s);
+}
+
+int sp_solo_alloc(sp_solo *s, size_t bytes, void **ptr, sp_err *err) {
+  sp_ctx_holder h;
+  return s->type->alloc(sp_ctx_for(&h, s->type->name, err), s->dev, SP_MEM_DEVICE, bytes, ptr);
+}
+
+void sp_solo_free(sp_solo *s, void *ptr) {
+  if (ptr) s->type->free(s->dev, SP_MEM_DEVICE, ptr);
+}
+
+int sp_solo_copy(sp_solo *s, void *dst, const void *src, size_t bytes, sp_err *err) {
+  sp_ctx_holder h;
+  if (!s->stream) return sp_fail(err, SP_E_DEVICE, "device '%s' gave no new stream after a failure", s->type->name);
+  return s->type->stream_copy(sp_ctx_for(&h, s->type->name, err), s->stream, dst, src, bytes);
+}
+
+int sp_solo_sync(sp_solo *s, sp_err *err) {
+  sp_ctx_holder h;
+  return s->type->stream_sync(sp_ctx_for(&h, s->type->name, err), s->stream);
+}
+
+void *sp_solo_native(const sp_solo *s) { return s->type->stream_native(s->stream); }
+
+/* A stage's failure stays in the call: the stream is to serve the next one. */
+static int run_call(void *arg, void *native) {
+  sp_solo_call *c = arg;
+  c->rc = c->backward ? sp_inst_backward(c->inst, c->io, c->step, native, NULL, &c->err)
+                      : sp_inst_forward(c->inst, c->io, c->step, native, NULL, &c->err);
+  return SP_OK;
+}
+
+static int submit(sp_solo *s, sp_solo_call *c, sp_err *err) {
+  sp_ctx_holder h;
+  c->rc = SP_OK;
+  return s->type->stream_submit(sp_ctx_for(&h, s->type->name, err), s->stream, run_call, c);
+}
+
+/* The device's own failure would stay with the stream. */
+static void renew(sp_solo *s) {
+  sp_ctx_holder h;
+  sp_err err;
+  s->type->stream_close(s->stream);
+  if (s->type->stream_open(sp_ctx_for(&h, s->type->name, &err), s->dev, "solo", 0, &s->stream)) s->stream = NULL;
+}
+
+static int finish(sp_solo *s, const sp_solo_call *c, int rc, sp_err *err) {
+  sp_err late;
+  int sync = sp_solo_sync(s, &late);
+  if (rc || sync) renew(s);
+  if (!rc && c->rc) {
+    *err = c->err;
+    rc = c->rc;
+  }
+  if (rc || !sync) return rc;
+  *err = late;
+  return sync;
+}
+
+int sp_solo_run(sp_solo *s, sp_solo_call *c, sp_err *err) { return finish(s, c, submit(s, c, err), err); }
+
+int sp_solo_capture(sp_solo *s, sp_solo_call *c, void **graph, sp_err *err) {
+  sp_ctx_holder h;
+  sp_err end;
+  *graph = NULL;
+  if (!(s->type->flags & SP_DEVICE_CAPTURE))
+    return sp_fail(err, SP_E_UNSUPPORTED, "device '%s' does not capture", s->type->name);
+  int rc = s->type->capture_begin(sp_ctx_for(&h, s->type->name, err), s->stream);
+  if (rc) return rc;
+  rc = submit(s, c, err);
+  int ended = s->type->capture_end(sp_ctx_for(&h, s->type->name, &end), s->stream, graph);
+  if (rc || ended) renew(s);
+  if (!rc && c->rc) {
+    *err = c->err;
+    rc = c->rc;
+  }
+  if (!rc && ended) {
+    *err = end;
+    rc = ended;
+  }
+  if (rc && *graph) {
+    s->type->graph_close(*graph);
+    *graph = NULL;
+  }
+  return rc;
+}
+
+int sp_solo_launch(sp_solo *s, const sp_solo_call *c, void *graph, sp_err *err) {
+  sp_ctx_holder h;
+  return finish(s, c, s->type->graph_launch(sp_ctx_for(&h, s->type->name, err), graph, s->stream), err);
+}
+
+const void *sp_solo_extension(const sp_solo *s, const char *id) {
+  return s->type && s->type->extension ? s->type->extension(s->dev, id) : NULL;
+}

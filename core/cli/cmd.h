@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ * cmd.h - the program's commands: one file per command, ending in one const descriptor. */
+#ifndef SP_CORE_CMD_H
+#define SP_CORE_CMD_H
+
+#include "base/util.h"
+
+/* Exit codes: 0; SP_EXIT_FAILED with one line on stderr; SP_EXIT_USAGE for a command line that makes no sense. */
+enum { SP_EXIT_FAILED = 1, SP_EXIT_USAGE = 2 };
+
+typedef struct sp_cmd {
+  const char *name; /* "inspect" */
+  const char *args; /* "[STAGE] [options]" */
+  const char *doc;  /* one sentence, no full stop */
+  const char *help; /* its options, a line each, every line ended by a newline */
+  /* argv[0] is the command's name, so that getopt_long takes argc, argv as they are (optind is 1, opterr 0). Returns the
+   * exit code. `--help` is the command's own: see sp_cmd_help. */
+  int (*main)(int argc, char **argv);
+} sp_cmd;
+
+extern const sp_cmd sp_cmd_run, sp_cmd_inspect, sp_cmd_devices, sp_cmd_check, sp_cmd_diff;
+
+/* Prints usage, doc and options; returns 0. */
+int sp_cmd_help(const sp_cmd *cmd);
+/* Prints "spcore CMD: WORDS (see spcore CMD --help)"; returns SP_EXIT_USAGE. */
+int sp_cmd_usage(const sp_cmd *cmd, const char *fmt, ...) SP_PRINTF(2, 3);
+/* The same for what getopt_long did not like: `what` is its result, '?', or ':' where an argument is missing. Names the
+ * option and, where one is near, the right one. */
+struct option;
+int sp_cmd_bad_option(const sp_cmd *cmd, int what, char *const *argv, const struct option *options);
+/* Prints "spcore: " and err's words; returns SP_EXIT_FAILED. */
+int sp_cmd_failed(const sp_err *err);
+/* Writes what was collected to stdout; returns the exit code: a full disk or a closed pipe is a failure. */
+int sp_cmd_print(const sp_sb *sb);
+
+#endif

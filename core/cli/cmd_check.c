@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ * cmd_check.c - spcore check: the stage conformance suite on plugin files, as TAP lines. */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <spcore/ext/precision.h>
+
+#include "cli/cmd.h"
+#include "check/conformance.h"
+#include "host/env.h"
+
+typedef struct tap {
+  sp_sb out;
+  int n;
+  bool quiet;
+} tap;
+
+static void tap_line(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words) {
+  tap *t = arg;
+  t->n++;
+  if (t->quiet && result == SP_CONFORM_OK) return;
+  sp_sb_putf(&t->out, "%s %d - %s: %s", result == SP_CONFORM_FAILED ? "not ok" : "ok", t->n, stage, what);
+  if (result == SP_CONFORM_NOTICE) sp_sb_putf(&t->out, " # SKIP %s", words);
+  else if (*words) sp_sb_putf(&t->out, "\n# %s", words);
+  sp_sb_put(&t->out, "\n");
+}
+
+/* NAME=VALUE; a value that reads as a number, true or false is one. */
+static bool put_setting(sp_value *set, const char *text) {
+  const char *eq = strchr(text, '=');
+  char name[64];
+  if (!eq || eq == text || (size_t)(eq - text) >= sizeof name) return false;
+  memcpy(name, text, (size_t)(eq - text));
+  name[eq - text] = 0;
+  sp_value *v = sp_value_put(set, name);
+  if (!v) return false;
+  sp_value_free(v);
+  sp_value number;
+  const char *end = sp_value_number(&number, eq + 1);
+  bool yes = strcmp(eq + 1, "true") == 0, no = strcmp(eq + 1, "false") == 0;
+  if (yes || no) *v = (sp_value){.type = SP_V_BOOL, .i = yes};
+  else if (end && !*end) *v = number;
+  else return sp_value_set_str(v, eq + 1);
+  return true;
+}
+
+static const char *const precisions[] = {
+    [SP_PRECISION_FP32] = "fp32", [SP_PRECISION_TF32] = "tf32", [SP_PRECISION_BF16] = "bf16"};
+
+static bool set_precision(int *precision, const char *text) {
+  for (size_t i = 0; i < SP_ARRAY(precisions); i++) {
+    if (strcmp(text, precisions[i]) != 0) continue;
+    *precision = (int)i;
+    return true;
+  }
+  return false;
+}
+
+static int check_files(const sp_conform *how, char *const *files, int n, tap *t, sp_err *err) {
+  int failed = 0;
+  for (int i = 0; i < n; i++) {
+    const sp_plugin_file *file;
+    int rc = sp_registry_load(how->reg, files[i], &file, err);
+    if (rc) return rc;
+    sp_sb_putf(&t->out, "# %s\n", files[i]);
+    if (!file->n_stages) sp_sb_put(&t->out, "# no stages in it\n");
+    failed += sp_conformance(file, how, tap_line, t);
+  }
+  sp_sb_putf(&t->out, "1..%d\n", t->n);
+  if (!failed) return SP_OK;
+  return sp_fail(err, SP_E_INTERNAL, "%d of %d checks failed", failed, t->n);
+}
+
+static int check_main(int argc, char **argv) {
+  static const struct option options[] = {{"threads", required_argument, NULL, 't'},
+                                          {"set", required_argument, NULL, 's'},
+                                          {"precision", required_argument, NULL, 'p'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+  sp_value set = {0};
+  sp_env_opts opt = {.threads = 2};
+  sp_conform how = {.set = &set};
+  tap t = {0};
+  int c;
+  while ((c = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
+    char *end;
+    switch (c) {
+      case 't': {
+        long n = strtol(optarg, &end, 10);
+        if (*end || end == optarg || n < 1 || n > 1024)
+          return sp_cmd_usage(&sp_cmd_check, "--threads %s: a number from 1 to 1024 is wanted", optarg);
+        opt.threads = (int)n;
+        break;
+      }
+      case 's':
+        if (put_setting(&set, optarg)) break;
+        sp_value_free(&set);
+        return sp_cmd_usage(&sp_cmd_check, "--set %s: NAME=VALUE is wanted", optarg);
+      case 'p':
+        if (set_precision(&how.precision, optarg)) break;
+        sp_value_free(&set);
+        return sp_cmd_usage(&sp_cmd_check, "--precision %s: fp32, tf32 or bf16 is wanted", optarg);
+      case 'q': t.quiet = true; break;
+      case 'h': return sp_cmd_help(&sp_cmd_check);
+      default: return sp_cmd_bad_option(&sp_cmd_check, c, argv, options);
+    }
+  }
+  if (optind == argc) return sp_cmd_usage(&sp_cmd_check, "a plugin FILE.so is wanted");
+
+  sp_env *env;
+  sp_err err;
+  if (sp_env_new(&env, &opt, &err)) return sp_cmd_failed(&err);
+  how.host = &env->host;
+  how.reg = env->reg;
+  int rc = check_files(&how, argv + optind, argc - optind, &t, &err);
+  int code = sp_cmd_print(&t.out);
+  if (rc) code = sp_cmd_failed(&err);
+  sp_sb_free(&t.out);
+  sp_value_free(&set);
+  sp_env_free(env);
+  return code;
+}
+
+const sp_cmd sp_cmd_check = {
+    "check", "FILE.so... [options]", "Runs the stage conformance suite on plugin files",
+    "  --threads N       worker threads that the stages may use [2]\n"
+    "  --set NAME=VALUE  a parameter for the stages that have one of that name; may be repeated\n"
+    "  --precision P     what stages for a GPU compute with: fp32, tf32, bf16 [fp32]\n"
+    "  --quiet           only what failed or was not exercised\n",
+    check_main};

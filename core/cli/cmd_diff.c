@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ * cmd_diff.c - spcore diff: where the bits of two runs with --checksums first differ. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cmd.h"
+
+#define MAX_LINE (64u << 20)
+
+/* As diff(1): 1 says that they differ, 2 that it could not tell. */
+enum { SAME = 0, DIFFERENT = 1, TROUBLE = 2 };
+
+typedef struct sum {
+  const char *name, *hash; /* in the line's text */
+} sum;
+
+/* One side: the file and the step that was read last. */
+typedef struct side {
+  const char *run;
+  char *path;
+  FILE *file;
+  uint64_t line;
+  char *text;
+  size_t cap;
+  uint64_t step;
+  sum *sums;
+  size_t n, cap_sums;
+  bool end, any; /* no more steps; there was one */
+} side;
+
+typedef struct tally {
+  uint64_t steps, differing, only[2];
+  size_t edges;
+  bool shown;
+} tally;
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* Reads a line without its newline; 0: the file is at its end, -1: failure. */
+static int read_line(side *s, sp_err *err) {
+  size_t n = 0;
+  int c;
+  while ((c = getc(s->file)) != EOF && c != '\n') {
+    if (n + 1 >= MAX_LINE) {
+      sp_fail(err, SP_E_FORMAT, "%s:%" PRIu64 ": a line of more than %u bytes", s->path, s->line + 1, MAX_LINE);
+      return -1;
+    }
+    if (!sp_grow(&s->text, &s->cap, n + 2, 1)) return sp_nomem(err, n + 2, s->path), -1;
+    s->text[n++] = (char)c;
+  }
+  if (ferror(s->file)) return sp_fail(err, SP_E_IO, "%s: %s", s->path, strerror(errno)), -1;
+  if (c == EOF && n == 0) return 0;
+  if (!s->text && !sp_grow(&s->text, &s->cap, 1, 1)) return sp_nomem(err, 1, s->path), -1;
+  s->text[n] = 0;
+  s->line++;
+  return 1;
+}
+
+static bool take(char **p, const char *word) {
+  size_t n = strlen(word);
+  if (strncmp(*p, word, n) != 0) return false;
+  *p += n;
+  return true;
+}
+
+/* A string in quotes, ended in place. */
+static char *take_string(char **p) {
+  if (**p != '"') return NULL;
+  char *begin = ++*p;
+  for (; **p && **p != '"'; ++*p)
+    if (**p == '\\' && (*p)[1]) ++*p;
+  if (!**p) return NULL;
+  *(*p)++ = 0;
+  return begin;
+}
+
+/* {"step":12,"hashes":{"encoder.features":"0123456789abcdef",...}}. NULL, or what is wrong. */
+static const char *parse(side *s, sp_err *err) {
+  char *p = s->text;
+  s->n = 0;
+  if (!take(&p, "{\"step\":") || *p < '0' || *p > '9') return "no step";
+  errno = 0;
+  s->step = strtoull(p, &p, 10);
+  if (errno) return "a step that is no number";
+  if (!take(&p, ",\"hashes\":{")) return "no hashes";
+  while (*p == '"' || (s->n && *p == ',')) {
+    if (*p == ',') p++;
+    char *name = take_string(&p), *hash = name && take(&p, ":") ? take_string(&p) : NULL;
+    if (!hash) return "a broken hash";
+    if (!sp_grow(&s->sums, &s->cap_sums, s->n + 1, sizeof *s->sums)) {
+      sp_nomem(err, (s->n + 1) * sizeof *s->sums, s->path);
+      return "out of memory";
+    }
+    s->sums[s->n++] = (sum){.name = name, .hash = hash};
+  }
+  return take(&p, "}}") && !*p ? NULL : "cut short";
+}
+
+/* The next good line; bad ones are named and passed over. */
+static int next_step(side *s, sp_err *err) {
+  while (!s->end) {
+    int rc = read_line(s, err);
+    if (rc < 0) return err->status;
+    if (rc == 0) {
+      s->end = true;
+      break;
+    }
+    uint64_t last = s->step;
+    const char *bad = parse(s, err);
+    if (!bad && s->any && s->step <= last) bad = "steps are not in order";
+    if (!bad) {
+      s->any = true;
+      return SP_OK;
+    }
+    s->step = last;
+    sp_log(SP_LOG_WARN, "%s:%" PRIu64 ": line left out: %s", s->path, s->line, bad);
+  }
+  return SP_OK;
+}
+
+static int open_side(side *s, const char *run, sp_err *err) {
+  struct stat st;
+  sp_sb path = {0};
+  s->run = run;
+  if (stat(run, &st) != 0) return sp_fail(err, SP_E_NOTFOUND, "%s: %s", run, strerror(errno));
+  sp_sb_put(&path, run);
+  if (S_ISDIR(st.st_mode)) sp_sb_put(&path, "/checksums.jsonl");
+  if (path.broken) return sp_nomem(err, path.n, run);
+  s->path = path.s;
+  s->file = fopen(s->path, "r");
+  if (!s->file && errno == ENOENT)
+    return sp_fail(err, SP_E_NOTFOUND, "%s has no checksums; run it with --checksums", run);
+  if (!s->file) return sp_fail(err, SP_E_IO, "%s: %s", s->path, strerror(errno));
+  if (next_step(s, err)) return err->status;
+  if (s->end) return sp_fail(err, SP_E_FORMAT, "%s: not one step in it", s->path);
+  return SP_OK;
+}
+
+static void close_side(side *s) {
+  if (s->file) fclose(s->file);
+  free(s->path);
+  free(s->text);
+  free(s->sums);
+}
+
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
+
+/* The sum of that name, looked for first at the place where it should be. */
+static const sum *find(const side *s, const char *name, size_t hint) {
+  if (hint < s->n && strcmp(s->sums[hint].name, name) == 0) return &s->sums[hint];
+  for (size_t i = 0; i < s->n; i++)
+    if (strcmp(s->sums[i].name, name) == 0) return &s->sums[i];
+  return NULL;
+}
+
+static void show_edge(const side *a, const side *b, const sum *x, const sum *y) {
+  int n = (int)strcspn(x->name, ".");
+  printf("first difference: step %" PRIu64 ", stage '%.*s', edge '%s'\n", a->step, n, x->name, x->name);
+  printf("  %s  %s\n  %s  %s\n", x->hash, a->run, y->hash, b->run);
+}
+
+/* Whether the step at hand differs; the first difference is shown. */
+static bool step_differs(const side *a, const side *b, tally *t) {
+  bool differs = false;
+  for (size_t i = 0; i < a->n; i++) {
+    const sum *y = find(b, a->sums[i].name, i);
+    if (y && strcmp(y->hash, a->sums[i].hash) == 0) continue;
+    differs = true;
+    if (t->shown) continue;
+    if (y) show_edge(a, b, &a->sums[i], y);
+    else printf("edge '%s' is only in %s (step %" PRIu64 ")\n", a->sums[i].name, a->run, a->step);
+    t->shown = y != NULL;
+  }
+  for (size_t i = 0; i < b->n; i++) {
+    if (find(a, b->sums[i].name, i)) continue;
+    differs = true;
+    if (!t->shown) printf("edge '%s' is only in %s (step %" PRIu64 ")\n", b->sums[i].name, b->run, b->step);
+  }
+  if (a->n > t->edges) t->edges = a->n;
+  return differs;
+}
+
+static int compare(side *a, side *b, tally *t, sp_err *err) {
+  while (!a->end || !b->end) {
+    bool take_a = !a->end && (b->end || a->step <= b->step), take_b = !b->end && (a->end || b->step <= a->step);
+    if (take_a && take_b) {
+      t->steps++;
+      if (step_differs(a, b, t)) {
+        t->differing++;
+        t->shown = true; /* one step's worth of words is enough */
+      }
+    } else {
+      const side *s = take_a ? a : b;
+      if (t->only[take_a ? 0 : 1]++ == 0) printf("step %" PRIu64 " is only in %s\n", s->step, s->run);
+    }
+    if (take_a && next_step(a, err)) return err->status;
+    if (take_b && next_step(b, err)) return err->status;
+  }
+  return SP_OK;
+}
+
+static int diff_runs(const char *run_a, const char *run_b) {
+  side a = {0}, b = {0};
+  tally t = {0};
+  sp_err err;
+  int code = TROUBLE;
+  if (open_side(&a, run_a, &err) || open_side(&b, run_b, &err) || compare(&a, &b, &t, &err)) {
+    sp_cmd_failed(&err);
+  } else if (t.differing || t.only[0] || t.only[1]) {
+    code = DIFFERENT;
+    printf("%" PRIu64 " of %" PRIu64 " common steps differ", t.differing, t.steps);
+    if (t.only[0]) printf("; %" PRIu64 " steps only in %s", t.only[0], run_a);
+    if (t.only[1]) printf("; %" PRIu64 " steps only in %s", t.only[1], run_b);
+    printf("\n");
+  } else {
+    code = SAME;
+    printf("same bits: %" PRIu64 " steps, %zu edges\n", t.steps, t.edges);
+  }
+  close_side(&a);
+  close_side(&b);
+  if (fflush(stdout) != 0) code = TROUBLE;
+  return code;
+}
+
+static int diff_main(int argc, char **argv) {
+  static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+  int c = getopt_long(argc, argv, ":h", options, NULL);
+  if (c == 'h') return sp_cmd_help(&sp_cmd_diff);
+  if (c != -1) return sp_cmd_bad_option(&sp_cmd_diff, c, argv, options);
+  if (argc - optind != 2) return sp_cmd_usage(&sp_cmd_diff, "two runs are wanted, got %d", argc - optind);
+  return diff_runs(argv[optind], argv[optind + 1]);
+}
+
+const sp_cmd sp_cmd_diff = {
+    .name = "diff",
+    .args = "RUN RUN",
+    .doc = "Compares two runs bit by bit, and names the first step, stage and edge that differ",
+    .help = "  --help  this text\n"
+            "\n"
+            "A RUN is a folder of a run with --checksums. Exit code: 0 same bits, 1 different, 2 trouble.\n",
+    .main = diff_main,
+};

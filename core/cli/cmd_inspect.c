@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ * cmd_inspect.c - spcore inspect: what stages there are, and everything about one. */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cmd.h"
+#include "host/env.h"
+#include "cli/inspect.h"
+
+#define PLUGINS_MAX 64
+
+typedef struct options {
+  const char *plugins[PLUGINS_MAX];
+  size_t n_plugins;
+  const char *stage, *device;
+  bool json, meta;
+} options;
+
+typedef struct collected {
+  sp_inspect_bad *bad;
+  size_t n, cap;
+} collected;
+
+static void keep_bad(void *arg, const char *path, const sp_err *why) {
+  collected *c = arg;
+  char *copy = sp_strdup(path);
+  if (copy && sp_grow(&c->bad, &c->cap, c->n + 1, sizeof *c->bad)) c->bad[c->n++] = (sp_inspect_bad){copy, *why};
+  else free(copy);
+}
+
+static void put_stage(const options *opt, const sp_inspect_stage *st, sp_sb *out) {
+  if (opt->json) sp_inspect_json_one(out, st);
+  else sp_inspect_one(out, st);
+}
+
+static int inspect_for_device(sp_env *env, const options *opt, sp_sb *out, sp_err *err) {
+  sp_inspect_stage st;
+  int rc = sp_registry_stage(env->reg, opt->stage, opt->device, &st.type, &st.file, err);
+  if (rc) return rc;
+  put_stage(opt, &st, out);
+  if (opt->json) sp_sb_put(out, "\n");
+  return SP_OK;
+}
+
+/* For every device. Files that the name does not say are not opened, so none of them can be in the way. */
+static int inspect_stage(sp_env *env, const options *opt, sp_sb *out, sp_err *err) {
+  sp_inspect_stage *list, st;
+  size_t n, found = 0;
+  sp_registry_load_stage(env->reg, opt->stage);
+  int rc = sp_inspect_stages(env->reg, &list, &n, err);
+  if (rc) return rc;
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(list[i].type->name, opt->stage) == 0) list[found++] = list[i];
+  if (!found) rc = sp_registry_stage(env->reg, opt->stage, "cpu", &st.type, &st.file, err);
+  if (opt->json && found > 1) sp_sb_put(out, "[");
+  for (size_t i = 0; i < found; i++) {
+    if (i) sp_sb_put(out, opt->json ? ",\n" : "\n");
+    put_stage(opt, &list[i], out);
+  }
+  if (opt->json) sp_sb_put(out, found > 1 ? "]\n" : "\n");
+  free(list);
+  return rc;
+}
+
+static int inspect(const options *opt, sp_sb *out, sp_err *err) {
+  sp_env *env;
+  collected c = {0};
+  sp_env_opts env_opt = {.plugins = opt->plugins, .n_plugins = opt->n_plugins, .threads = 1, .max_helpers = 1};
+  int rc = sp_env_new(&env, &env_opt, err);
+  if (rc) return rc;
+  if (!opt->stage) rc = sp_registry_scan(env->reg, keep_bad, &c, err);
+  sp_inspect in = {env->reg, c.bad, c.n};
+  if (!rc) {
+    if (opt->meta) rc = sp_inspect_meta(out, &in, err);
+    else if (opt->stage && opt->device) rc = inspect_for_device(env, opt, out, err);
+    else if (opt->stage) rc = inspect_stage(env, opt, out, err);
+    else if (opt->json) rc = sp_inspect_json_list(out, &in, err);
+    else rc = sp_inspect_list(out, &in, err);
+  }
+  for (size_t i = 0; i < c.n; i++) free(c.bad[i].path);
+  free(c.bad);
+  sp_env_free(env);
+  return rc;
+}
+
+static int inspect_main(int argc, char **argv) {
+  static const struct option options_list[] = {
+      {"json", no_argument, NULL, 'j'},         {"meta", no_argument, NULL, 'm'},
+      {"plugin", required_argument, NULL, 'p'}, {"device", required_argument, NULL, 'd'},
+      {"help", no_argument, NULL, 'h'},         {0}};
+  options opt = {0};
+  int c;
+  while ((c = getopt_long(argc, argv, ":h", options_list, NULL)) != -1) {
+    switch (c) {
+      case 'j': opt.json = true; break;
+      case 'm': opt.meta = true; break;
+      case 'd': opt.device = optarg; break;
+      case 'h': return sp_cmd_help(&sp_cmd_inspect);
+      case 'p':
+        if (opt.n_plugins == PLUGINS_MAX)
+          return sp_cmd_usage(&sp_cmd_inspect, "more than %d times --plugin", PLUGINS_MAX);
+        opt.plugins[opt.n_plugins++] = optarg;
+        break;
+      default: return sp_cmd_bad_option(&sp_cmd_inspect, c, argv, options_list);
+    }
+  }
+  if (argc - optind > 1) return sp_cmd_usage(&sp_cmd_inspect, "one stage at a time, not also '%s'", argv[optind + 1]);
+  if (optind < argc) opt.stage = argv[optind];
+  if (opt.meta && (opt.json || opt.stage))
+    return sp_cmd_usage(&sp_cmd_inspect, "--meta prints all stages, in one form");
+
+  sp_sb out = {0};
+  sp_err err = {0};
+  int code = inspect(&opt, &out, &err) ? sp_cmd_failed(&err) : sp_cmd_print(&out);
+  sp_sb_free(&out);
+  return code;
+}
+
+const sp_cmd sp_cmd_inspect = {
+    "inspect", "[STAGE] [options]", "Lists the stages, or prints everything about one",
+    "  --json            as one JSON document\n"
+    "  --meta            annotations for Lua editors\n"
+    "  --device NAME     only the stage for that device\n"
+    "  --plugin FILE.so  a plugin file besides those in the plugin folders; may be repeated\n",
+    inspect_main};

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ * inspect_meta.c - what plugins hold, as annotations that Lua editors read (---@class, ---@field). */
+#include "cli/inspect.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void put_type(sp_sb *sb, const sp_param *e, const char *cls) {
+  switch (e->type) {
+    case SP_PARAM_BOOL: sp_sb_put(sb, "boolean"); break;
+    case SP_PARAM_INT: sp_sb_put(sb, "integer"); break;
+    case SP_PARAM_FLOAT: sp_sb_put(sb, "number"); break;
+    case SP_PARAM_INTS: sp_sb_put(sb, "integer|integer[]"); break;
+    case SP_PARAM_FLOATS: sp_sb_put(sb, "number|number[]"); break;
+    case SP_PARAM_LIST: sp_sb_putf(sb, "%s.%s[]", cls, e->name); break;
+    case SP_PARAM_CHOICE:
+      for (size_t i = 0; e->choices[i]; i++) sp_sb_putf(sb, "%s\"%s\"", i ? "|" : "", e->choices[i]);
+      break;
+    default: sp_sb_put(sb, "string"); break;
+  }
+}
+
+/* " doc (1..64 px, default 3)" */
+static void put_note(sp_sb *sb, const sp_param *e) {
+  sp_sb range = {0};
+  bool ranged = sp_inspect_range(&range, e);
+  sp_sb_putf(sb, " %s", e->doc ? e->doc : "");
+  sp_sb_putf(sb, "%s(", e->doc ? " " : "");
+  if (ranged) sp_sb_putf(sb, "%s", sp_sb_str(&range));
+  if (e->unit) sp_sb_putf(sb, "%s%s", ranged ? " " : "", e->unit);
+  if (ranged || e->unit) sp_sb_put(sb, ", ");
+  if (e->flags & SP_PARAM_REQUIRED) {
+    sp_sb_put(sb, "required");
+  } else {
+    sp_sb_put(sb, "default ");
+    sp_inspect_default(sb, e);
+  }
+  sp_sb_put(sb, e->flags & SP_PARAM_LIVE ? "; may be set while running)\n" : ")\n");
+  sp_sb_free(&range);
+}
+
+static void put_fields(sp_sb *sb, const sp_param *table, const char *cls) {
+  int first = 0;
+  for (const sp_param *e = table; e && e->name; e++) {
+    sp_sb_putf(sb, "---@field %s%s ", e->name, e->flags & SP_PARAM_REQUIRED && !(e->flags & SP_PARAM_FIRST) ? "" : "?");
+    put_type(sb, e, cls);
+    put_note(sb, e);
+    if (!(e->flags & SP_PARAM_FIRST)) continue;
+    sp_sb_putf(sb, "---@field [%d]? ", ++first);
+    put_type(sb, e, cls);
+    sp_sb_putf(sb, " the same as %s\n", e->name);
+  }
+}
+
+/* Classes of lists, innermost first. */
+static void put_lists(sp_sb *sb, const sp_param *table, const char *cls) {
+  for (const sp_param *e = table; e && e->name; e++) {
+    if (e->type != SP_PARAM_LIST) continue;
+    sp_sb name = {0};
+    sp_sb_putf(&name, "%s.%s", cls, e->name);
+    put_lists(sb, e->fields, sp_sb_str(&name));
+    sp_sb_putf(sb, "---@class %s\n", sp_sb_str(&name));
+    put_fields(sb, e->fields, sp_sb_str(&name));
+    sp_sb_put(sb, "\n");
+    sp_sb_free(&name);
+  }
+}
+
+static void put_stage(sp_sb *sb, const sp_stage_type *t) {
+  sp_sb cls = {0};
+  sp_sb_putf(&cls, "spcore.%s", t->name);
+  put_lists(sb, t->params, sp_sb_str(&cls));
+  sp_sb_putf(sb, "---What g.%s is called with.\n---@class spcore.%s.params: spcore.%s_options\n", t->name, t->name,
+             t->flags & SP_STAGE_SOURCE ? "source" : "node");
+  int i = 0;
+  for (const sp_port *p = t->inputs; p && p->name; p++) {
+    const char *type = p->flags & SP_PORT_LIST ? "spcore.ref|spcore.ref[]" : "spcore.ref";
+    sp_sb_putf(sb, "---@field [%d]? %s the input %s\n", ++i, type, p->name);
+    sp_sb_putf(sb, "---@field %s? %s %s\n", p->name, type, p->doc ? p->doc : "an input");
+  }
+  put_fields(sb, t->params, sp_sb_str(&cls));
+  sp_sb_putf(sb, "\n---%s.\n---@class spcore.%s: spcore.node\n", t->doc, t->name);
+  for (const sp_port *p = t->outputs; p && p->name; p++)
+    sp_sb_putf(sb, "---@field %s %s %s\n", p->name, p->flags & SP_PORT_LIST ? "spcore.ref[]" : "spcore.ref",
+               p->doc ? p->doc : "an output");
+  sp_sb_put(sb, "\n");
+  sp_sb_free(&cls);
+}
+
+/* What the host itself takes and gives, whatever the stage. */
+static const char head[] =
+    "---@meta\n"
+    "-- SPDX-License-Identifier: MIT\n"
+    "-- The stages, for editors. Written by `spcore inspect --meta`; do not edit.\n\n"
+    "---An output of a stage, to be given to another one.\n"
+    "---@class spcore.ref\n\n"
+    "---@class spcore.node_options\n"
+    "---@field name? string how the stage is called in messages and files (default: the stage's name)\n"
+    "---@field frozen? boolean its weights are not trained (default false)\n"
+    "---@field on_cpu? boolean runs on the processor in a graph on a GPU (default false)\n"
+    "---@field weights? string file to load its weights from\n\n"
+    "---@class spcore.source_options: spcore.node_options\n"
+    "---@field batch? integer samples per step\n"
+    "---@field shuffle? boolean another order in every epoch (default true)\n"
+    "---@field drop_last? boolean leave out a last batch that is short (default false)\n\n"
+    "---A stage in a graph.\n"
+    "---@class spcore.node\n"
+    "---@field name string\n\n";
+
+int sp_inspect_meta(sp_sb *sb, const sp_inspect *in, sp_err *err) {
+  sp_inspect_stage *list;
+  size_t n;
+  int rc = sp_inspect_stages(in->reg, &list, &n, err);
+  if (rc) return rc;
+  sp_sb_put(sb, head);
+  const char *last = "";
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(list[i].type->name, last) != 0) put_stage(sb, list[i].type);
+    last = list[i].type->name;
+  }
+  sp_sb_put(sb, "---@class spcore.graph\n");
+  last = "";
+  for (size_t i = 0; i < n; i++) {
+    const sp_stage_type *t = list[i].type;
+    if (strcmp(t->name, last) != 0)
+      sp_sb_putf(sb, "---@field %s fun(t: spcore.%s.params): spcore.%s %s\n", t->name, t->name, t->name, t->doc);
+    last = t->name;
+  }
+  free(list);
+  return SP_OK;
+}

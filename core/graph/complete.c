@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT
+ * complete.c - what stages say of their outputs, weights and memory: one by one as they are wired, and the whole graph. */
+#include "graph/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one stage ---- */
+static int keep_weights(sp_node *n, const sp_plan *p, sp_err *err) {
+  if (n->weights) { /* planned before: the storage stands, so must the list */
+    bool same = p->n_weights == n->n_weights;
+    for (size_t i = 0; same && i < n->n_weights; i++)
+      same = !strcmp(n->weights[i].name, p->weights[i].name) && sp_spec_equal(&n->weights[i].spec, &p->weights[i].spec);
+    if (same) return SP_OK;
+    for (size_t i = 0; n->loaded && i < n->n_weights; i++)
+      if (n->loaded[i])
+        return sp_fail(err, SP_E_STATE,
+                       "stage '%s' has other weights since those of a file were loaded: load them after all its "
+                       "inputs are wired",
+                       n->name);
+    sp_node_drop_weights(n);
+  }
+  n->n_weights = p->n_weights;
+  if (!p->n_weights) return SP_OK;
+  n->weights = sp_calloc(p->n_weights, sizeof *n->weights);
+  if (!n->weights) {
+    n->n_weights = 0;
+    return sp_nomem(err, p->n_weights * sizeof *n->weights, "the list of weights");
+  }
+  for (uint32_t i = 0; i < p->n_weights; i++) {
+    n->weights[i] = p->weights[i];
+    n->weights[i].name = sp_strdup(p->weights[i].name);
+    if (!n->weights[i].name) {
+      sp_node_drop_weights(n);
+      return sp_nomem(err, 64, "a name");
+    }
+  }
+  return SP_OK;
+}
+
+static int keep_attrs(sp_node *n, const sp_plan *p, sp_err *err) {
+  for (size_t i = 0; i < n->n_attrs; i++) {
+    free((char *)n->attrs[i].name);
+    free((char *)n->attrs[i].text);
+  }
+  free(n->attrs);
+  n->n_attrs = 0;
+  n->attrs = sp_calloc(p->n_attrs + 1, sizeof *n->attrs);
+  if (!n->attrs) return sp_nomem(err, 0, "attributes");
+  for (uint32_t i = 0; i < p->n_attrs; i++) {
+    n->attrs[i] = p->attrs[i];
+    n->attrs[i].name = sp_strdup(p->attrs[i].name);
+    n->attrs[i].text = p->attrs[i].text ? sp_strdup(p->attrs[i].text) : NULL;
+    n->n_attrs = i + 1;
+    if (!n->attrs[i].name || (p->attrs[i].text && !n->attrs[i].text)) return sp_nomem(err, 64, "an attribute");
+  }
+  return SP_OK;
+}
+
+/* "; wired: encoder.features float32[8,64,8,8] -> features, ..." */
+static void put_edges(const sp_node *n, sp_err *err) {
+  sp_sb sb = {0};
+  char spec[128];
+  for (unsigned i = 0; i < n->n_in; i++)
+    for (size_t k = 0; k < n->in[i].n; k++) {
+      sp_ref r = n->in[i].v[k];
+      sp_sb_putf(&sb, "%s%s.%s %s -> %s", sb.n ? ", " : "", r.node->name,
+                 sp_node_out_port(r.node, (unsigned)r.port)->name,
+                 sp_spec_str(&n->in_specs[i].spec[k], spec, sizeof spec), sp_node_in_port(n, i)->name);
+    }
+  if (sb.n) {
+    size_t len = strlen(err->msg);
+    snprintf(err->msg + len, sizeof err->msg - len, " (wired: %s)", sp_sb_str(&sb));
+  }
+  sp_sb_free(&sb);
+}
+
+bool sp_node_batch_out(const sp_node *n, int port, const sp_spec *s) {
+  return n->batched && !(sp_node_out_port(n, (unsigned)port)->flags & (SP_PORT_METRIC | SP_PORT_STATUS)) &&
+         s->ndim > 0 && s->shape[0] == n->opts.batch;
+}
+
+/* N: the source's own; that of the first input that comes from one; else what the first input has. */
+static int64_t find_batch(sp_node *n) {
+  int64_t any = 0;
+  n->batched = n->source;
+  if (n->source) return n->opts.batch;
+  for (unsigned i = 0; i < n->n_in; i++)
+    for (size_t k = 0; k < n->in[i].n && k < n->in_specs[i].n; k++) {
+      sp_ref r = n->in[i].v[k];
+      const sp_spec *s = &n->in_specs[i].spec[k];
+      if (!any && s->ndim) any = s->shape[0];
+      if (!sp_node_batch_out(r.node, r.port, s)) continue;
+      n->batched = true;
+      return s->shape[0];
+    }
+  return any ? any : n->opts.batch > 0 ? n->opts.batch : 1;
+}
+
+int sp_node_replan(sp_node *n, bool training, sp_err *err) {
+  sp_plan p = {.size = sizeof p, .training = training, .n_in = n->n_in, .n_out = n->n_out, .frozen = n->frozen};
+  int st;
+  p.batch = n->opts.batch = find_batch(n);
+  for (unsigned i = 0; i < n->n_out; i++) {
+    n->out_specs[i].n = sp_node_out_port(n, i)->flags & SP_PORT_LIST ? 0 : 1;
+    memset(n->out_specs[i].spec, 0, n->out_specs[i].cap * sizeof(sp_spec));
+  }
+  p.in = n->in_specs;
+  p.out = n->out_specs;
+  if ((st = sp_inst_plan(n->inst, &p, err))) {
+    put_edges(n, err);
+    return st;
+  }
+  n->scratch = p.scratch_bytes;
+  n->saved = p.saved_bytes;
+  n->length = p.length;
+  n->plain_sgd = p.inplace;
+  n->restores = p.restores;
+  if ((st = keep_weights(n, &p, err)) || (st = keep_attrs(n, &p, err))) return st;
+  n->planned = true;
+  return SP_OK;
+}
+
+/* What comes in, as those before it say now. */
+static int take_inputs(sp_node *n, sp_err *err) {
+  for (unsigned i = 0; i < n->n_in; i++) {
+    const sp_port *p = sp_node_in_port(n, i);
+    sp_speclist *s = &n->in_specs[i];
+    if (!n->in[i].n && !(p->flags & (SP_PORT_OPTIONAL | SP_PORT_LIST)))
+      return sp_fail(err, SP_E_INVALID, "stage '%s': input port '%s' is not connected (%s)", n->name, p->name, p->doc);
+    free(s->spec);
+    *s = (sp_speclist){.spec = sp_calloc(n->in[i].n + 1, sizeof *s->spec)};
+    if (!s->spec) return sp_nomem(err, 0, "ports");
+    for (size_t k = 0; k < n->in[i].n; k++) {
+      sp_ref r = n->in[i].v[k];
+      const sp_speclist *from = &r.node->out_specs[r.port];
+      if (!r.node->planned)
+        return sp_fail(err, SP_E_STATE, "stage '%s': its input comes from '%s', whose inputs are not connected",
+                       n->name, r.node->name);
+      if ((uint32_t)r.index >= from->n)
+        return sp_fail(err, SP_E_RANGE, "stage '%s': '%s.%s' has %u tensors; there is no number %d", n->name,
+                       r.node->name, sp_node_out_port(r.node, (unsigned)r.port)->name, from->n, r.index + 1);
+      s->spec[k] = from->spec[r.index];
+      s->n = s->cap = (uint32_t)k + 1;
+    }
+  }
+  return SP_OK;
+}
+
+int sp_graph_plan(sp_graph *g, sp_node *n, sp_err *err) {
+  int st;
+  (void)g;
+  if (n->optimizer) return SP_OK;
+  n->planned = false;
+  return (st = take_inputs(n, err)) ? st : sp_node_replan(n, false, err);
+}
+
+/* Kahn's order, the lowest index first, so that the order is the script's where it is free. */
+int sp_graph_sort(sp_graph *g, sp_err *err) {
+  size_t done = 0;
+  bool *placed = sp_calloc(g->n_nodes + 1, 1);
+  free(g->topo);
+  g->topo = sp_calloc(g->n_nodes + 1, sizeof *g->topo);
+  if (!placed || !g->topo) {
+    free(placed);
+    return sp_nomem(err, g->n_nodes * sizeof *g->topo, "the order of stages");
+  }
+  while (done < g->n_nodes) {
+    size_t before = done;
+    for (size_t i = 0; i < g->n_nodes && done == before; i++) {
+      sp_node *n = g->nodes[i];
+      bool ready = !placed[i];
+      for (unsigned p = 0; ready && p < n->n_in; p++)
+        for (size_t k = 0; k < n->in[p].n; k++) ready = ready && placed[n->in[p].v[k].node->index];
+      if (!ready) continue;
+      placed[i] = true;
+      g->topo[done++] = n;
+    }
+    if (done == before) break; /* wire() refuses cycles */
+  }
+  free(placed);
+  return done == g->n_nodes ? SP_OK : sp_fail(err, SP_E_INTERNAL, "the graph has a cycle");
+}
+
+/* ---- the graph ---- */
+static int find_source(sp_graph *g, sp_err *err) {
+  g->train_source = NULL;
+  for (size_t i = 0; i < g->n_nodes; i++) {
+    sp_node *n = g->nodes[i];
+    for (unsigned p = 0; p < n->n_in; p++)
+      for (size_t k = 0; k < n->in[p].n; k++) {
+        sp_node *s = n->in[p].v[k].node;
+        if (!s->source || s == g->train_source) continue;
+        if (g->train_source)
+          return sp_fail(err, SP_E_UNSUPPORTED, "'%s' and '%s' both feed the graph; one source is possible",
+                         g->train_source->name, s->name);
+        g->train_source = s;
+      }
+  }
+  for (size_t i = 0; i < g->n_nodes && !g->train_source; i++) /* a source alone, nothing after it */
+    if (g->nodes[i]->source) g->train_source = g->nodes[i];
+  return SP_OK;
+}
+
+/* One lane, of all stages that are there now. */
+static int default_strategy(sp_graph *g, sp_err *err) {
+  sp_node **all = sp_calloc(g->n_nodes + 1, sizeof *all);
+  sp_lane_desc lane = {.props = {.name = "main"}, .nodes = all};
+  int st;
+  if (!all) return sp_nomem(err, 64, "a strategy");
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if (!g->nodes[i]->source) all[lane.n_nodes++] = g->nodes[i];
+  st = sp_graph_strategy(g, "serialized", &lane, 1, err);
+  free(all);
+  g->default_lanes = !st;
+  return st;
+}
+
+/* Wires may have come after a stage was planned: all stages again, producers first, then once more as training needs them. */
+int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
+  int st;
+  if (g->planned) return SP_OK;
+  if (!g->n_nodes) return sp_fail(err, SP_E_INVALID, "the graph is empty");
+  if ((st = sp_graph_sort(g, err))) return st;
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if ((st = sp_graph_plan(g, g->topo[i], err))) return st;
+  if ((st = find_source(g, err)) || (st = sp_graph_analyse(g, err))) return st;
+  for (size_t i = 0; i < g->n_nodes; i++) {
+    sp_node *n = g->topo[i];
+    if (n->optimizer || !(n->backward || n->needs_grad)) continue;
+    if ((st = take_inputs(n, err)) || (st = sp_node_replan(n, true, err))) return st;
+  }
+  if (g->training && (st = sp_graph_plan_optimizer(g, err))) return st;
+  g->planned = true;
+  return SP_OK;
+}
+
+int sp_graph_complete(sp_graph *g, sp_err *err) {
+  int st = sp_graph_plan_stages(g, err);
+  return st || (g->n_lanes && !g->default_lanes) ? st : default_strategy(g, err);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ * graph.h - stages wired by ports: what a script describes. engine.h makes it run. Everything is called on one thread. */
+#ifndef SP_CORE_GRAPH_H
+#define SP_CORE_GRAPH_H
+
+#include "host/env.h"
+#include "host/trace.h"
+
+typedef struct sp_graph sp_graph;
+typedef struct sp_node sp_node;
+
+typedef struct sp_graph_opts {
+  const char *device; /* "cuda", "cuda:1"; NULL: "cpu" */
+  uint64_t seed;
+  int run_ahead;    /* R: metrics come back R steps late; 0 is synchronous */
+  int prefetch;     /* how many steps a source runs ahead of the rest; at least 1 */
+  const char *init; /* NULL or "philox": by seed and name; "torch": as PyTorch's generator seeded with `seed` */
+  size_t pinned;    /* most bytes of pinned memory; 0: 1 GiB */
+  int precision;    /* SP_PRECISION_... of products; the cpu has FP32 only */
+  int capture;      /* enum sp_capture; AUTO: LANE on a device with streams of its own, else OFF */
+  bool checksums;   /* sp_result carries a hash of every edge and weight */
+  sp_trace *trace;  /* NULL: none; not owned */
+} sp_graph_opts;
+
+/* What is recorded once and replayed: nothing, what a lane does between two waits, or all lanes of a tick together. */
+typedef enum { SP_CAPTURE_AUTO, SP_CAPTURE_OFF, SP_CAPTURE_LANE, SP_CAPTURE_STEP } sp_capture;
+
+typedef struct sp_node_opts {
+  const char *name; /* NULL: the stage's name, with _2, _3 ... where taken */
+  bool frozen;      /* its weights are not trained and its statistics not updated */
+  int64_t batch;    /* sources: N; others take it from their inputs */
+  bool no_shuffle;  /* sources: in index order every epoch */
+  bool drop_last;   /* sources: a last short batch is left out */
+  bool on_cpu; /* runs on the processor whatever the graph's device; sources always do where they exist for it only */
+} sp_node_opts;
+
+int sp_graph_new(sp_graph **g, sp_env *env, const sp_graph_opts *opts, sp_err *err);
+void sp_graph_free(sp_graph *g);
+const sp_graph_opts *sp_graph_options(const sp_graph *g); /* as they are in effect */
+
+/* The type that a stage of that name gets in this graph: that for its device, or for the cpu where `on_cpu` is set or
+ * there is no other. */
+int sp_graph_stage_type(sp_graph *g, const char *stage, bool on_cpu, const sp_stage_type **type, sp_err *err);
+/* Adds a stage. `params` is a TABLE or NULL. */
+int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **node,
+                 sp_err *err);
+
+/* One tensor, or a whole LIST port (index -1), of a node. */
+typedef struct sp_ref {
+  sp_node *node;
+  int port, index;
+} sp_ref;
+
+/* Wires `from` to the input port. A LIST port takes several calls, in order; a whole LIST wired to a LIST gives all its
+ * tensors. Wiring that closes a cycle is refused, naming the way round. */
+int sp_graph_wire(sp_graph *g, sp_node *node, int in_port, sp_ref from, sp_err *err);
+/* Plans the node, whose required inputs must be wired, and with that knows its outputs' specs and attributes. Done once
+ * after wiring; errors name the edge and both shapes. Does nothing for an OPTIMIZER. */
+int sp_graph_plan(sp_graph *g, sp_node *node, sp_err *err);
+
+const char *sp_node_name(const sp_node *node);
+const sp_stage_type *sp_node_type(const sp_node *node);
+const sp_inst *sp_node_inst(const sp_node *node);
+bool sp_node_frozen(const sp_node *node);
+int sp_node_find_in(const sp_node *node, const char *port,
+                    sp_err *err); /* index, or a negative status with nearest name */
+int sp_node_find_out(const sp_node *node, const char *port, sp_err *err);
+const sp_speclist *sp_node_out_specs(const sp_node *node, int port); /* n == 0 before plan */
+uint64_t sp_node_length(const sp_node *node);                        /* of a source: samples */
+const sp_attr *sp_node_attr(const sp_node *node, const char *name);  /* NULL: none of that name */
+size_t sp_graph_n_nodes(const sp_graph *g);
+sp_node *sp_graph_node(const sp_graph *g, size_t i);
+sp_node *sp_graph_find(const sp_graph *g, const char *name); /* NULL: none */
+/* After sp_graph_train: the node has trained weights, or statistics that training changes, or depends on one that has, or is
+ * the optimizer. The others (sources aside) are the frozen part. */
+bool sp_node_in_trained_part(const sp_node *node);
+bool sp_node_is_source(const sp_node *node);
+
+/* Sets a LIVE parameter. While running it takes effect R + 1 steps after the step whose metrics were seen last. */
+int sp_node_set_live(sp_node *node, const char *param, double value, sp_err *err);
+int sp_node_get_live(const sp_node *node, const char *param, double *value, sp_err *err);
+
+typedef struct sp_train_opts {
+  const sp_ref *losses; /* ports of SP_STAGE_LOSS stages; their gradients add up */
+  size_t n_losses;
+  sp_node *optimizer;
+  int accumulate; /* the optimizer runs every so many steps, on gradients summed and divided by it; 0 is 1 */
+  /* Learning-rate schedule: sets *lr for the update of `step`. Called on the main thread in step order. NULL: the live
+   * parameter as it stands. */
+  int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
+  void *lr_arg;
+} sp_train_opts;
+int sp_graph_train(sp_graph *g, const sp_train_opts *opts, sp_err *err);
+
+/* What of a stage a lane may have: a stage is listed once, or its parts in several lanes. */
+enum {
+  SP_PART_FORWARD = 1u << 0, /* of an optimizer: its update */
+  SP_PART_BACKWARD = 1u << 1,
+  SP_PART_COPY = 1u << 2, /* of its outputs to the other side of a border */
+  SP_PART_ALL = SP_PART_FORWARD | SP_PART_BACKWARD | SP_PART_COPY
+};
+
+/* What a lane is asked to be, from the script to the stream. */
+typedef struct sp_lane_props {
+  const char *name;
+  int delay;    /* >= 0; steps behind the newest batch */
+  int priority; /* -1, 0, 1 */
+} sp_lane_props;
+
+/* A lane of a strategy. Every stage but the sources and the optimizer must be in exactly one; the optimizer, where not
+ * listed, goes to the lane of the last trained stage. A source not listed has a lane of its own, `prefetch` steps ahead.
+ * A backward that no lane lists goes to its forward's lane, a copy to the lane of who reads it first, or, of batches, to
+ * one of its own. */
+typedef struct sp_lane_desc {
+  sp_lane_props props;
+  sp_node *const *nodes;
+  size_t n_nodes;
+  const uint8_t *parts; /* [n_nodes] SP_PART bits; NULL: all of each */
+} sp_lane_desc;
+int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);
+
+/* ---- weights (weights.c): nothing is in flight ---- */
+/* Loads what the node needs from a file by name: "NODE.0.weight", or "0.weight" where the file has no entry under the
+ * node's name. Missing, unexpected and mis-shaped entries are all listed in the message. `path` may be a run folder (its
+ * weights.safetensors is meant). Before or after the first step. */
+int sp_graph_load(sp_graph *g, sp_node *node, const char *path, sp_err *err);
+/* All nodes: every weight must be there and nothing else. */
+int sp_graph_load_all(sp_graph *g, const char *path, sp_err *err);
+/* Weights and statistics of all nodes (optimizer: moments too if with_optimizer). */
+int sp_graph_save(sp_graph *g, const char *path, bool with_optimizer, sp_err *err);
+/* One weight by name ("0.weight"), copied out in row-major order; for scripts and tests. */
+int sp_node_weight(sp_node *node, const char *name, sp_spec *spec, void *dst, size_t bytes, sp_err *err);
+size_t sp_node_n_weights(const sp_node *node);
+const sp_weight *sp_node_weight_at(const sp_node *node, size_t i);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ * model.h - what a graph is made of, for the files that complete it and for those that plan and run it. */
+#ifndef SP_CORE_GRAPH_IMPL_H
+#define SP_CORE_GRAPH_IMPL_H
+
+#include <spcore/ext/precision.h>
+
+#include "graph/graph.h"
+#include "device/place.h"
+
+typedef struct sp_refs {
+  sp_ref *v;
+  size_t n, cap;
+} sp_refs;
+
+struct sp_node {
+  sp_graph *g;
+  size_t index; /* in order of construction */
+  char *name;
+  sp_inst *inst;
+  uint64_t key; /* of its random numbers */
+  bool frozen, source, optimizer, loss;
+  bool on_cpu; /* in a graph of another device: sources, and what was put there or exists for the cpu only */
+  sp_node_opts opts;
+  unsigned n_in, n_out;
+  sp_refs *in; /* per input port: one ref per tensor */
+  bool planned;
+  bool batched; /* shape[0] is N, which comes from the source */
+  sp_speclist *in_specs, *out_specs;
+  size_t scratch, saved;
+  sp_weight *weights; /* copies; names are owned */
+  size_t n_weights;
+  sp_tensor *w, *dw; /* storage; NULL data until needed */
+  bool *loaded;      /* per weight: came from a file */
+  sp_attr *attrs;
+  size_t n_attrs;
+  uint64_t length;          /* of a source: samples */
+  bool plain_sgd, restores; /* of an optimizer: what plan() said of its parameters */
+  float live[SP_MAX_LIVE];
+  int n_live;
+  /* set by sp_graph_analyse */
+  bool trained;    /* has weights that are trained */
+  bool needs_grad; /* trained, or depends on a trained node through gradient ports */
+  bool backward;   /* has a backward task */
+  bool in_trained; /* see sp_node_in_trained_part */
+  bool inplace;    /* backward updates the weights itself, through dw_scale */
+};
+
+struct sp_graph {
+  sp_env *env;
+  sp_graph_opts opts;
+  char *device, *init;    /* what opts points to */
+  sp_stage_host host;     /* of stages on main; of calls that only submit no time is taken */
+  sp_stage_host cpu_host; /* of stages that are on_cpu */
+  sp_place main;          /* the device of the graph */
+  sp_place cpu;           /* of the stages that are on_cpu; the same as main where that is host memory */
+  int index;              /* of main among its devices */
+  bool border;            /* main and cpu are two: copies lie between */
+  const char *stages;     /* device name of the stage types on main */
+  sp_precision precision;
+  int capture_asked; /* opts.capture as it was given */
+  bool sync;         /* SPCORE_SYNC: wait behind every call, so that a failure names the call */
+  sp_node **nodes;
+  size_t n_nodes, cap_nodes;
+  sp_node **topo; /* n_nodes, producers first; by index where free */
+  bool planned;   /* all stages, since the last wire */
+  bool training;
+  sp_refs losses;
+  sp_node *optimizer;
+  int accumulate;
+  int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
+  void *lr_arg;
+  char *strategy;
+  sp_lane_desc *lanes; /* copies */
+  size_t n_lanes;
+  bool default_lanes;
+  sp_node *train_source;
+  bool fixed;       /* it has been turned into programs: no stage, wire or strategy may change any more */
+  bool initialised; /* weights */
+  uint64_t allocations;
+};
+
+/* plan.c */
+int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
+int sp_node_replan(sp_node *node, bool training, sp_err *err);
+int sp_graph_plan_stages(sp_graph *g, sp_err *err); /* all of them, and the optimizer */
+int sp_graph_complete(sp_graph *g, sp_err *err);    /* and a strategy, where none was given */
+bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shape[0] of this output is N */
+
+/* graph.c */
+bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
+const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
+const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
+sp_place *sp_node_place(const sp_node *node);
+/* Device memory; counted. */
+void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err);
+void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */
+
+/* train.c */
+bool sp_node_changes(const sp_node *node);    /* training changes its weights or statistics */
+bool sp_node_trained_on(const sp_node *node); /* it is one of the losses that are minimised */
+/* The trained weights that an optimizer sees, and the statistics, each in order of construction: calls of next() with *at 0
+ * at first; false when there are no more. */
+typedef struct sp_weight_ref {
+  sp_node *node;
+  size_t i;
+} sp_weight_ref;
+bool sp_graph_next_trained(const sp_graph *g, sp_weight_ref *at);
+bool sp_graph_next_statistic(const sp_graph *g, sp_weight_ref *at);
+int sp_graph_analyse(sp_graph *g, sp_err *err);
+bool sp_graph_restores(const sp_graph *g); /* the optimizer may put statistics back */
+int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
+void sp_graph_drop_lanes(sp_graph *g);
+
+/* weights.c */
+int sp_node_storage(sp_node *node, sp_err *err); /* allocates w and dw, once */
+bool sp_node_has_dw(const sp_node *node, size_t i);
+int sp_graph_keep_statistics(sp_graph *g, sp_err *err); /* for an optimizer that restores them */
+int sp_graph_init_weights(sp_graph *g, sp_err *err);
+void sp_node_drop_weights(sp_node *node);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ * train.c - what is trained, where gradients flow, and which lanes the strategy wants. */
+#include "graph/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
+  if (g->fixed) return sp_fail(err, SP_E_STATE, "train: the graph has run already");
+  if (g->training) return sp_fail(err, SP_E_STATE, "train: called twice");
+  if (!o->n_losses) return sp_fail(err, SP_E_INVALID, "train: no loss is given");
+  if (!o->optimizer || !o->optimizer->optimizer)
+    return sp_fail(err, SP_E_INVALID, "train: '%s' is not an optimizer; take g.sgd{} or g.adamw{}",
+                   o->optimizer ? o->optimizer->name : "nil");
+  if (o->optimizer->g != g)
+    return sp_fail(err, SP_E_INVALID, "train: '%s' belongs to another graph", o->optimizer->name);
+  if (o->accumulate < 0 || o->accumulate > 4096)
+    return sp_fail(err, SP_E_RANGE, "train: accumulate %d is outside 1..4096", o->accumulate);
+  for (size_t i = 0; i < o->n_losses; i++) {
+    sp_ref r = o->losses[i];
+    if (r.node->g != g) return sp_fail(err, SP_E_INVALID, "train: '%s' belongs to another graph", r.node->name);
+    if (!r.node->loss || r.port != 0)
+      return sp_fail(err, SP_E_INVALID,
+                     "train: '%s.%s' is not a loss; take the first output of a stage such as cross_entropy",
+                     r.node->name, sp_node_out_port(r.node, (unsigned)r.port)->name);
+    for (size_t k = 0; k < i; k++)
+      if (o->losses[k].node == r.node)
+        return sp_fail(err, SP_E_INVALID, "train: loss '%s' is given twice", r.node->name);
+  }
+  if (!sp_grow(&g->losses.v, &g->losses.cap, o->n_losses, sizeof *g->losses.v)) return sp_nomem(err, 0, "losses");
+  memcpy(g->losses.v, o->losses, o->n_losses * sizeof *o->losses);
+  g->losses.n = o->n_losses;
+  g->optimizer = o->optimizer;
+  g->accumulate = o->accumulate ? o->accumulate : 1;
+  g->lr = o->lr;
+  g->lr_arg = o->lr_arg;
+  g->training = true;
+  g->planned = false;
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if (!g->nodes[i]->planned && !g->nodes[i]->optimizer) return SP_OK; /* analysed when all is wired */
+  int st = sp_graph_analyse(g, err);
+  g->training = !st;
+  return st;
+}
+
+static bool has_weight(const sp_node *n, uint32_t flag) {
+  for (size_t i = 0; i < n->n_weights; i++)
+    if (n->weights[i].flags & flag) return true;
+  return false;
+}
+
+bool sp_node_changes(const sp_node *n) {
+  return n->g->training && (n->trained || n->optimizer || (!n->frozen && !n->source && has_weight(n, SP_WEIGHT_STATE)));
+}
+
+bool sp_node_trained_on(const sp_node *n) {
+  for (size_t i = 0; i < n->g->losses.n; i++)
+    if (n->g->losses.v[i].node == n) return true;
+  return false;
+}
+
+/* Downstream of a change: what training changes must be seen in step order by all that depends on it. */
+static void mark_forward(sp_graph *g) {
+  for (size_t t = 0; t < g->n_nodes; t++) {
+    sp_node *n = g->topo[t];
+    n->trained = n->needs_grad = n->in_trained = false;
+    if (n->source) continue;
+    n->trained = g->training && !n->frozen && !n->optimizer && has_weight(n, SP_WEIGHT_TRAINED);
+    n->needs_grad = n->trained;
+    n->in_trained = n->optimizer || sp_node_changes(n);
+    for (unsigned i = 0; i < n->n_in; i++)
+      for (size_t k = 0; k < n->in[i].n; k++) {
+        sp_ref r = n->in[i].v[k];
+        if (r.node->needs_grad && sp_ref_grad(n, (int)i, r)) n->needs_grad = true;
+        if (r.node->in_trained) n->in_trained = true;
+      }
+  }
+}
+
+static int mark_backward(sp_graph *g, sp_err *err) {
+  bool *leads = sp_calloc(g->n_nodes + 1, sizeof *leads); /* a gradient arrives at it */
+  int st = SP_OK;
+  if (!leads) return sp_nomem(err, g->n_nodes, "the flow of gradients");
+  for (size_t t = g->n_nodes; t-- > 0 && !st;) {
+    sp_node *n = g->topo[t];
+    bool loss = sp_node_trained_on(n);
+    n->backward = !loss && leads[n->index] && n->needs_grad;
+    if (n->backward && !n->inst->type->backward)
+      st = sp_fail(err, SP_E_UNSUPPORTED,
+                   "stage '%s' passes no gradient, but what is before it is to be trained: set frozen = "
+                   "true there",
+                   n->name);
+    if (!st && n->trained && !n->backward)
+      st = sp_fail(err, SP_E_INVALID, "stage '%s' has weights to train but leads to no loss: set frozen = true on it",
+                   n->name);
+    if (loss && !n->needs_grad)
+      st = sp_fail(err, SP_E_INVALID,
+                   "nothing that loss '%s' depends on is trained: every stage with weights before it is frozen",
+                   n->name);
+    if (!loss && !n->backward) continue;
+    for (unsigned i = 0; i < n->n_in; i++)
+      for (size_t k = 0; k < n->in[i].n; k++)
+        if (sp_ref_grad(n, (int)i, n->in[i].v[k])) leads[n->in[i].v[k].node->index] = true;
+  }
+  free(leads);
+  return st;
+}
+
+int sp_graph_analyse(sp_graph *g, sp_err *err) {
+  int st = sp_graph_sort(g, err);
+  if (st) return st;
+  mark_forward(g);
+  for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->backward = g->nodes[i]->inplace = false;
+  return g->training ? mark_backward(g, err) : SP_OK;
+}
+
+/* ---- what the optimizer sees ---- */
+static bool is_trained(const sp_node *n, size_t i) {
+  return n->trained && !n->inplace && n->weights[i].flags & SP_WEIGHT_TRAINED;
+}
+
+static bool is_statistic(const sp_node *n, size_t i) {
+  return sp_node_changes(n) && !n->optimizer && !n->frozen && n->weights[i].flags & SP_WEIGHT_STATE;
+}
+
+static bool next_weight(const sp_graph *g, sp_weight_ref *at, bool (*wanted)(const sp_node *, size_t)) {
+  size_t node = at->node ? at->node->index : 0, i = at->node ? at->i + 1 : 0;
+  for (; node < g->n_nodes; node++, i = 0)
+    for (; i < g->nodes[node]->n_weights; i++)
+      if (wanted(g->nodes[node], i)) {
+        *at = (sp_weight_ref){g->nodes[node], i};
+        return true;
+      }
+  return false;
+}
+
+bool sp_graph_next_trained(const sp_graph *g, sp_weight_ref *at) { return next_weight(g, at, is_trained); }
+bool sp_graph_next_statistic(const sp_graph *g, sp_weight_ref *at) { return next_weight(g, at, is_statistic); }
+
+/* The specs of those weights, as an input of the optimizer. */
+static int list_weights(const sp_graph *g, bool (*next)(const sp_graph *, sp_weight_ref *), const char *what,
+                        sp_speclist *in, sp_err *err) {
+  size_t n = 0;
+  for (sp_weight_ref at = {0}; next(g, &at);) n++;
+  if (n > SP_MAX_LIST) return sp_fail(err, SP_E_RANGE, "%zu %s: an optimizer takes at most %d", n, what, SP_MAX_LIST);
+  free(in->spec);
+  *in = (sp_speclist){.spec = sp_calloc(n + 1, sizeof(sp_spec)), .cap = (uint32_t)n};
+  if (!in->spec) return sp_nomem(err, n * sizeof(sp_spec), "the optimizer's list");
+  for (sp_weight_ref at = {0}; next(g, &at);) in->spec[in->n++] = at.node->weights[at.i].spec;
+  return SP_OK;
+}
+
+bool sp_graph_restores(const sp_graph *g) { return g->training && g->optimizer->restores; }
+
+/* The optimizer sees the gradients of all trained weights, in order of construction. Plain SGD on weights that are used once
+ * and not summed over steps is left to the stages themselves, where those can do it while the gradient is at hand: it
+ * saves a buffer as large as the weights, and a pass over it. The outcome of this choice depends on the graph alone. */
+int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
+  sp_node *opt = g->optimizer;
+  int st;
+  for (int pass = 0; pass < 2; pass++) {
+    if ((st = list_weights(g, sp_graph_next_trained, "weights to train", &opt->in_specs[0], err))) return st;
+    if (opt->n_in > 1 &&
+        (st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
+      return st;
+    if ((st = sp_node_replan(opt, true, err))) return st;
+    if (pass || !opt->plain_sgd || g->accumulate != 1) return SP_OK;
+    for (size_t i = 0; i < g->n_nodes; i++)
+      g->nodes[i]->inplace = g->nodes[i]->trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
+  }
+  return SP_OK;
+}
+
+/* ---- strategy ---- */
+void sp_graph_drop_lanes(sp_graph *g) {
+  for (size_t i = 0; i < g->n_lanes; i++) {
+    free((char *)g->lanes[i].props.name);
+    free((sp_node **)g->lanes[i].nodes);
+    free((uint8_t *)g->lanes[i].parts);
+  }
+  free(g->lanes);
+  g->lanes = NULL;
+  g->n_lanes = 0;
+}
+
+static unsigned parts_of(const sp_lane_desc *d, size_t k) { return d->parts ? d->parts[k] : SP_PART_ALL; }
+
+/* Whether an earlier entry has the node's parts already. */
+static int check_once(const sp_lane_desc *all, size_t i, size_t k, sp_err *err) {
+  const sp_lane_desc *d = &all[i];
+  for (size_t j = 0; j <= i; j++)
+    for (size_t m = 0; m < (j == i ? k : all[j].n_nodes); m++)
+      if (all[j].nodes[m] == d->nodes[k] && parts_of(&all[j], m) & parts_of(d, k))
+        return sp_fail(err, SP_E_INVALID,
+                       "stage '%s' is in lane '%s' (delay %d) and in lane '%s' (delay %d): once only",
+                       d->nodes[k]->name, all[j].props.name, all[j].props.delay, d->props.name, d->props.delay);
+  return SP_OK;
+}
+
+static int check_lane(const sp_graph *g, const sp_lane_desc *d, size_t i, const sp_lane_desc *all, sp_err *err) {
+  const sp_lane_props *p = &d->props;
+  if (!p->name || !*p->name) return sp_fail(err, SP_E_INVALID, "lane %zu has no name", i + 1);
+  if (p->delay < 0 || p->delay > 64)
+    return sp_fail(err, SP_E_RANGE, "lane '%s': delay %d is outside 0..64", p->name, p->delay);
+  if (p->priority < -1 || p->priority > 1)
+    return sp_fail(err, SP_E_RANGE, "lane '%s': priority %d is outside -1..1", p->name, p->priority);
+  for (size_t k = 0; k < i; k++)
+    if (!strcmp(all[k].props.name, p->name)) return sp_fail(err, SP_E_INVALID, "two lanes are named '%s'", p->name);
+  for (size_t k = 0; k < d->n_nodes; k++) {
+    int st;
+    if (d->nodes[k]->g != g)
+      return sp_fail(err, SP_E_INVALID, "lane '%s': stage '%s' belongs to another graph", p->name, d->nodes[k]->name);
+    if (!(parts_of(d, k) & SP_PART_ALL) || parts_of(d, k) & ~SP_PART_ALL)
+      return sp_fail(err, SP_E_INVALID, "lane '%s': parts of stage '%s' that are none", p->name, d->nodes[k]->name);
+    if ((st = check_once(all, i, k, err))) return st;
+  }
+  return SP_OK;
+}
+
+/* Weights that one trained stage updates at step s are read at step s + 1; two delays among trained stages would make the
+ * gradients of one step meet weights of another. And wherever a run is evaluated, saved or stopped, all that training has
+ * changed must be of one step, in every strategy. */
+static int check_trained(const sp_lane_desc *lanes, size_t n, sp_err *err) {
+  const sp_node *first = NULL;
+  const sp_lane_props *at = NULL;
+  for (size_t i = 0; i < n; i++)
+    for (size_t k = 0; k < lanes[i].n_nodes; k++) {
+      const sp_node *node = lanes[i].nodes[k];
+      if (!sp_node_changes(node) || parts_of(&lanes[i], k) == SP_PART_COPY) continue;
+      if (first && at->delay != lanes[i].props.delay)
+        return sp_fail(err, SP_E_RACE,
+                       "stages '%s' (lane '%s', delay %d) and '%s' (lane '%s', delay %d) have two delays, but training "
+                       "changes both: they would be at two steps; give both one delay",
+                       first->name, at->name, at->delay, node->name, lanes[i].props.name, lanes[i].props.delay);
+      first = node;
+      at = &lanes[i].props;
+    }
+  return SP_OK;
+}
+
+static bool is_listed(const sp_lane_desc *lanes, size_t n, const sp_node *node) {
+  for (size_t l = 0; l < n; l++)
+    for (size_t k = 0; k < lanes[l].n_nodes; k++)
+      if (lanes[l].nodes[k] == node && parts_of(&lanes[l], k) & SP_PART_FORWARD) return true;
+  return false;
+}
+
+static int copy_lane_desc(sp_lane_desc *to, const sp_lane_desc *from, sp_err *err) {
+  sp_node **nodes = sp_calloc(from->n_nodes + 1, sizeof *nodes);
+  uint8_t *parts = sp_calloc(from->n_nodes + 1, sizeof *parts);
+  *to = (sp_lane_desc){.props = from->props, .nodes = nodes, .n_nodes = from->n_nodes, .parts = parts};
+  to->props.name = sp_strdup(from->props.name);
+  if (!nodes || !parts || !to->props.name) return sp_nomem(err, from->n_nodes * sizeof *nodes, "a lane");
+  for (size_t k = 0; k < from->n_nodes; k++) {
+    nodes[k] = from->nodes[k];
+    parts[k] = (uint8_t)parts_of(from, k);
+  }
+  return SP_OK;
+}
+
+int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err) {
+  int st;
+  if (g->fixed) return sp_fail(err, SP_E_STATE, "strategy '%s': the graph has run already", name);
+  if (n < 1 || n > 256) return sp_fail(err, SP_E_RANGE, "strategy '%s' has %zu lanes; 1..256 are possible", name, n);
+  for (size_t i = 0; i < n; i++)
+    if ((st = check_lane(g, &lanes[i], i, lanes, err))) return sp_prefix(err, "strategy '%s'", name);
+  if (!g->planned && (st = sp_graph_analyse(g, err))) return st;
+  if (check_trained(lanes, n, err)) return sp_prefix(err, "strategy '%s'", name);
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if (!g->nodes[i]->source && !g->nodes[i]->optimizer && !is_listed(lanes, n, g->nodes[i]))
+      return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", name, g->nodes[i]->name);
+  sp_graph_drop_lanes(g);
+  g->default_lanes = false;
+  free(g->strategy);
+  g->strategy = sp_strdup(name);
+  g->lanes = sp_calloc(n, sizeof *g->lanes);
+  st = g->strategy && g->lanes ? SP_OK : sp_nomem(err, n * sizeof *g->lanes, "a strategy");
+  while (!st && g->n_lanes < n) {
+    st = copy_lane_desc(&g->lanes[g->n_lanes], &lanes[g->n_lanes], err);
+    g->n_lanes++;
+  }
+  if (st) sp_graph_drop_lanes(g); /* not half of one */
+  return st;
+}

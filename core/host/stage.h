@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ * stage.h - the only door into a stage's code: context, thread checks, error prefix, timing. */
+#ifndef SP_CORE_STAGE_H
+#define SP_CORE_STAGE_H
+
+#include <pthread.h>
+
+#include "base/ctx.h"
+#include "host/param.h"
+#include "host/parallel.h"
+#include "host/registry.h"
+
+/* Timing of one call, given to the observer when it is over. [the thread that ran it] */
+typedef struct sp_span {
+  const char *instance, *what; /* "decoder", "backward" */
+  uint64_t step;
+  double begin, end; /* sp_now() */
+  void *lane;        /* as passed to the call */
+} sp_span;
+
+/* What all instances share. Lives longer than they. */
+typedef struct sp_stage_host {
+  sp_team *team;                                   /* worker threads behind spcore.parallel/1; NULL: none */
+  int threads;                                     /* --threads */
+  void (*observe)(void *arg, const sp_span *span); /* NULL: no timing is taken */
+  void *observe_arg;
+  const void *(*extension)(void *arg, const char *id); /* further extensions, by the device; may be NULL */
+  void *extension_arg;
+} sp_stage_host;
+
+typedef struct sp_inst {
+  char *name;  /* as the script knows it: "decoder", "encoder_2" */
+  char *label; /* "stage 'decoder'" */
+  const sp_stage_type *type;
+  const sp_plugin_file *file;
+  const sp_stage_host *host;
+  sp_params params;
+  void *self;
+  pthread_t owner; /* the thread that made it: the only one for what is bracketed [main & !running] */
+  int busy;        /* atomic: calls in flight, -1 for one that admits no other; asserts rule 5 */
+} sp_inst;
+
+/* The door also checks what comes out of a stage: a status that is none, a failure without words, words without a failure.
+ * A call that overlaps another one where that is not allowed gives SP_E_STATE and does not reach the stage. */
+
+/* Fills the parameters and creates. The message begins with "stage 'NAME' (FILE.so): ". */
+int sp_inst_new(sp_inst **inst, const sp_stage_host *host, const char *name, const sp_stage_type *type,
+                const sp_plugin_file *file, const sp_value *params, sp_err *err);
+void sp_inst_free(sp_inst *inst);
+
+/* The words for a STATUS port that holds `status`. */
+void sp_status_text(const sp_stage_type *type, const int64_t status[4], sp_sb *out);
+
+/* The caller sets training, batch, frozen, n_in, n_out, in, and cap and spec of out. Inputs are checked against the ports
+ * before the call; output specs, weights and sizes after it. */
+int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err);
+int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err);
+/* The message begins with "stage 'NAME' (FILE.so) step N: ". `lane` goes into the span. */
+int sp_inst_forward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *lane, sp_err *err);
+int sp_inst_backward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *lane, sp_err *err);
+
+/* The context of a call into the stage, which has its log prefix and its extensions; as sp_ctx_for. */
+sp_ctx *sp_inst_ctx(sp_ctx_holder *holder, const sp_inst *inst, void *native, sp_err *err);
+
+#endif

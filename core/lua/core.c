@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ * core.c - "spcore.core": what concerns the process, and how graphs are made. */
+#include "lua/graph.h"
+
+static void set_str(lua_State *L, const char *key, const char *v) {
+  lua_pushstring(L, v);
+  lua_setfield(L, -2, key);
+}
+
+/* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, debug = } */
+static int core_env(lua_State *L) {
+  const sp_lua *lua = sp_lua_of(L);
+  lua_createtable(L, 0, 8);
+  set_str(L, "script_dir", lua->env->script_dir);
+  set_str(L, "plugin_dir", lua->env->plugin_dir);
+  set_str(L, "script", lua->script);
+  set_str(L, "script_path", lua->script_path);
+  set_str(L, "version", SP_VERSION);
+  lua_pushfstring(L, "%d.%d", SP_ABI_MAJOR, SP_ABI_MINOR);
+  lua_setfield(L, -2, "abi");
+  lua_pushinteger(L, lua->env->threads);
+  lua_setfield(L, -2, "threads");
+  lua_pushboolean(L, lua->debug);
+  lua_setfield(L, -2, "debug");
+  return 1;
+}
+
+/* argv() -> what follows the script's name */
+static int core_argv(lua_State *L) {
+  const sp_lua *lua = sp_lua_of(L);
+  lua_createtable(L, lua->argc, 0);
+  for (int i = 0; i < lua->argc; i++) {
+    lua_pushstring(L, lua->argv[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+/* set_threads(n): the team size of graphs made from now on */
+static int core_set_threads(lua_State *L) {
+  sp_env *env = sp_lua_of(L)->env;
+  lua_Integer n = luaL_checkinteger(L, 1);
+  luaL_argcheck(L, n >= 1 && n <= 1024, 1, "1..1024 threads");
+  env->threads = env->host.threads = (int)n;
+  return 0;
+}
+
+static int core_set_debug(lua_State *L) {
+  sp_lua_of(L)->debug = lua_toboolean(L, 1);
+  return 0;
+}
+
+/* load_plugin(path) -> true | nil, message */
+static int core_load_plugin(lua_State *L) {
+  const sp_plugin_file *file;
+  sp_err err;
+  if (sp_registry_load(sp_lua_of(L)->env->reg, luaL_checkstring(L, 1), &file, &err)) {
+    lua_pushnil(L);
+    lua_pushstring(L, err.msg);
+    return 2;
+  }
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* count_device(type) -> how many there are, at least 1 | nil, why not | nil, nil: nothing is known of such a type */
+static int core_count_device(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1);
+  const sp_device_type *type;
+  sp_ctx_holder h;
+  sp_err err;
+  int n = 0;
+  lua_pushnil(L);
+  if (sp_registry_device(sp_lua_of(L)->env->reg, name, &type, &err)) {
+    if (err.status == SP_E_NOTFOUND) lua_pushnil(L);
+    else lua_pushstring(L, err.msg);
+    return 2;
+  }
+  if (type->count(sp_ctx_for(&h, name, &err), &n) || n < 1) {
+    lua_pushstring(L, *err.msg ? err.msg : "none was found");
+    return 2;
+  }
+  lua_pushinteger(L, n);
+  return 1;
+}
+
+/* knows_format(path) -> true | nil, message */
+static int core_knows_format(lua_State *L) {
+  const sp_format_type *type;
+  sp_err err;
+  if (sp_registry_format(sp_lua_of(L)->env->reg, luaL_checkstring(L, 1), &type, &err)) {
+    lua_pushnil(L);
+    lua_pushstring(L, err.msg);
+    return 2;
+  }
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* nearest(word, names) -> name | nil */
+static int core_nearest(lua_State *L) {
+  const char *word = luaL_checkstring(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t n = lua_rawlen(L, 2);
+  if (n > 10000) n = 10000;
+  luaL_checkstack(L, (int)n + 4, "too many names");
+  const char **names = lua_newuserdatauv(L, (n + 1) * sizeof *names, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    names[i] = luaL_checkstring(L, -1); /* stays on the stack, so the text stays alive */
+  }
+  names[n] = NULL;
+  lua_pushstring(L, sp_nearest(word, names));
+  return 1;
+}
+
+/* fail(message): raises with the line of the user's script */
+static int core_fail(lua_State *L) {
+  sp_lua_where(L);
+  luaL_checkstring(L, 1);
+  lua_pushvalue(L, 1);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+/* where() -> "train.lua:12" or "" */
+static int core_where(lua_State *L) {
+  sp_lua_where(L);
+  size_t n;
+  const char *s = lua_tolstring(L, -1, &n);
+  lua_pushlstring(L, s, n > 2 ? n - 2 : 0);
+  return 1;
+}
+
+static int core_exit(lua_State *L) { return sp_lua_exit(L, (int)luaL_optinteger(L, 1, 0)); }
+
+/* kind(value) -> "node", "output" or nil */
+static int core_kind(lua_State *L) {
+  lua_pushstring(L, sp_lua_kind(L, 1));
+  return 1;
+}
+
+/* log("error" | "warn" | "info" | "debug", message) */
+static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
+
+static int core_log(lua_State *L) {
+  int level = luaL_checkoption(L, 1, NULL, levels);
+  sp_log(level, "%s", luaL_checkstring(L, 2));
+  return 0;
+}
+
+static int core_log_level(lua_State *L) {
+  sp_log_level(luaL_checkoption(L, 1, NULL, levels));
+  return 0;
+}
+
+/* interrupted() -> the signal's number or nil */
+static int core_interrupted(lua_State *L) {
+  int sig = sp_lua_interrupted();
+  if (sig) lua_pushinteger(L, sig);
+  else lua_pushnil(L);
+  return 1;
+}
+
+static const luaL_Reg core_functions[] = {
+    {"graph", sp_lua_graph_new},
+    {"env", core_env},
+    {"argv", core_argv},
+    {"set_threads", core_set_threads},
+    {"set_debug", core_set_debug},
+    {"load_plugin", core_load_plugin},
+    {"count_device", core_count_device},
+    {"knows_format", core_knows_format},
+    {"nearest", core_nearest},
+    {"fail", core_fail},
+    {"where", core_where},
+    {"exit", core_exit},
+    {"kind", core_kind},
+    {"log", core_log},
+    {"log_level", core_log_level},
+    {"interrupted", core_interrupted},
+    {NULL, NULL},
+};
+
+int sp_lua_open_core(lua_State *L) {
+  sp_lua_open_graph(L);
+  luaL_newlib(L, core_functions);
+  return 1;
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT
+ * graph.c - the graph object, as thin as the C interface; scripts/spcore/graph.lua is its friendly half. */
+#include "lua/graph.h"
+
+#include <spcore/ext/precision.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LOSSES 16
+#define MAX_SPANS (1 << 20) /* calls that a trace keeps */
+
+/* In the order of SP_PRECISION_... and enum sp_capture. */
+static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
+static const char *const captures[] = {"auto", "off", "lane", "step", NULL};
+
+/* ---- the object -------------------------------------------------------------------------------------------------- */
+
+sp_lua_graph *sp_lua_test_graph(lua_State *L, int idx) { return luaL_testudata(L, idx, SP_LUA_GRAPH); }
+
+sp_lua_graph *sp_lua_check_graph(lua_State *L, int idx) {
+  sp_lua_graph *lg = sp_lua_test_graph(L, idx);
+  if (!lg) sp_lua_fail(L, "a graph is wanted here, got a %s", luaL_typename(L, idx));
+  if (!lg->g) sp_lua_fail(L, "the graph is closed");
+  if (lg->busy) sp_lua_fail(L, "the graph is in the middle of a step: a learning-rate function cannot use it");
+  return lg;
+}
+
+/* The trace is written when the graph is closed: only then is nothing in flight for certain. A failure there is no
+ * error of the script, which goes on to save what it has, but one of the program in the end. */
+static void end_trace(lua_State *L, sp_lua_graph *lg) {
+  sp_err err;
+  if (!lg->trace) return; /* close() and the collector both come here */
+  if (lg->trace_file && sp_trace_write(lg->trace, &err)) {
+    sp_log(SP_LOG_ERROR, "%s", err.msg);
+    sp_lua_of(L)->lost = true;
+  }
+  sp_trace_free(lg->trace);
+  lg->trace = NULL;
+}
+
+static int choice(lua_State *L, const char *key, const char *const *words, int def) {
+  const char *s = sp_lua_opt_str(L, 1, key, words[def]);
+  for (int i = 0; words[i]; i++)
+    if (!strcmp(s, words[i])) return i;
+  return sp_lua_fail(L, "%s '%s': choose one of %s, %s, %s%s%s", key, s, words[0], words[1], words[2],
+                     words[3] ? ", " : "", words[3] ? words[3] : "");
+}
+
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, prefetch =, pinned =, init =, checksums =, trace = file or "" , timing = } */
+int sp_lua_graph_new(lua_State *L) {
+  sp_err err;
+  sp_graph_opts o = {
+      .device = sp_lua_opt_str(L, 1, "device", NULL),
+      .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
+      .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
+      .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
+      .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
+      .init = sp_lua_opt_str(L, 1, "init", NULL),
+      .precision = choice(L, "precision", precisions, SP_PRECISION_FP32),
+      .capture = choice(L, "capture", captures, SP_CAPTURE_AUTO),
+      .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
+  };
+  const char *trace = sp_lua_opt_str(L, 1, "trace", "");
+  bool timing = sp_lua_opt_bool(L, 1, "timing", false);
+  sp_lua_graph *lg = lua_newuserdatauv(L, sizeof *lg, 3);
+  memset(lg, 0, sizeof *lg);
+  luaL_setmetatable(L, SP_LUA_GRAPH);
+  lua_newtable(L);
+  lua_setiuservalue(L, -2, 1);
+  lg->trace_file = *trace != 0;
+  if ((*trace || timing) && sp_trace_new(&lg->trace, *trace ? trace : NULL, MAX_SPANS, &err))
+    return sp_lua_raise(L, &err);
+  o.trace = lg->trace;
+  if (sp_engine_new(&lg->e, sp_lua_of(L)->env, &o, &err)) return sp_lua_raise(L, &err);
+  lg->g = sp_engine_graph(lg->e);
+  return 1;
+}
+
+/* g:options() -> { device =, precision =, capture = } as they are in effect */
+static int graph_options(lua_State *L) {
+  sp_graph_opts o = sp_engine_options(sp_lua_check_graph(L, 1)->e);
+  lua_createtable(L, 0, 3);
+  lua_pushstring(L, o.device);
+  lua_setfield(L, -2, "device");
+  lua_pushstring(L, precisions[o.precision]);
+  lua_setfield(L, -2, "precision");
+  lua_pushstring(L, captures[o.capture]);
+  lua_setfield(L, -2, "capture");
+  return 1;
+}
+
+static int graph_close(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_test_graph(L, 1);
+  if (!lg) return 0;
+  if (!lg->g) {
+    end_trace(L, lg);
+    return 0;
+  }
+  if (lg->busy) return sp_lua_fail(L, "the graph is in the middle of a step: a learning-rate function cannot close it");
+  if (lg->looping) { /* what is in flight may ask for a learning rate */
+    sp_err err;
+    lg->L = L;
+    lg->self = 1;
+    sp_engine_stop(lg->e, &err);
+    lg->L = NULL;
+  }
+  sp_engine_free(lg->e);
+  lg->e = NULL;
+  lg->g = NULL;
+  end_trace(L, lg);
+  sp_lua_close_sums(lg);
+  return 0;
+}
+
+static int graph_tostring(lua_State *L) {
+  const sp_lua_graph *lg = sp_lua_test_graph(L, 1);
+  if (lg && lg->g) lua_pushfstring(L, "graph of %d stages", (int)sp_graph_n_nodes(lg->g));
+  else lua_pushliteral(L, "graph (closed)");
+  return 1;
+}
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+/* g:add(stage, params, { name =, frozen =, batch =, shuffle =, drop_last = }) -> node */
+static int graph_add(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const char *stage = luaL_checkstring(L, 2);
+  sp_err err;
+  sp_node *node;
+  lua_settop(L, 4);
+  sp_node_opts o = {
+      .name = sp_lua_opt_str(L, 4, "name", NULL),
+      .frozen = sp_lua_opt_bool(L, 4, "frozen", false),
+      .batch = sp_lua_opt_int(L, 4, "batch", 0, 1, 1 << 24),
+      .no_shuffle = !sp_lua_opt_bool(L, 4, "shuffle", true),
+      .drop_last = sp_lua_opt_bool(L, 4, "drop_last", false),
+      .on_cpu = sp_lua_opt_bool(L, 4, "on_cpu", false),
+  };
+  sp_value *params = sp_lua_value_box(L);
+  if (sp_lua_value(L, 3, params, &err)) {
+    sp_prefix(&err, "stage '%s'", o.name ? o.name : stage);
+    return sp_lua_raise(L, &err);
+  }
+  if (sp_graph_add(lg->g, stage, params, &o, &node, &err)) return sp_lua_raise(L, &err);
+  sp_lua_push_node(L, 1, node);
+  return 1;
+}
+
+/* g:wire(node, port, output) */
+static int graph_wire(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_node *node = sp_lua_check_node(L, 2, lg);
+  const char *port = luaL_checkstring(L, 3);
+  sp_ref from = sp_lua_check_ref(L, 4, lg);
+  sp_err err;
+  int i = sp_node_find_in(node, port, &err);
+  if (i < 0 || sp_graph_wire(lg->g, node, i, from, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+static int graph_plan(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_err err;
+  if (sp_graph_plan(lg->g, sp_lua_check_node(L, 2, lg), &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+/* g:has_param(stage, name, on_cpu): whether what g:add takes for that stage has that parameter; false also where there is
+ * no such stage, which g:add says */
+static int graph_has_param(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const char *stage = luaL_checkstring(L, 2), *name = luaL_checkstring(L, 3);
+  const sp_stage_type *type;
+  sp_err err;
+  bool has = false;
+  if (sp_graph_stage_type(lg->g, stage, lua_toboolean(L, 4), &type, &err) == SP_OK)
+    for (const sp_param *p = type->params; p && p->name; p++) has |= strcmp(p->name, name) == 0;
+  lua_pushboolean(L, has);
+  return 1;
+}
+
+/* g:nodes() -> all, in order of construction */
+static int graph_nodes(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  size_t n = sp_graph_n_nodes(lg->g);
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    sp_lua_push_node(L, 1, sp_graph_node(lg->g, i));
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+/* g:in_trained_part(node) */
+static int graph_in_trained_part(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  lua_pushboolean(L, sp_node_in_trained_part(sp_lua_check_node(L, 2, lg)));
+  return 1;
+}
+
+/* A loss stage stands for its first output. */
+static sp_ref check_loss(lua_State *L, int idx, const sp_lua_graph *lg) {
+  if (!luaL_testudata(L, idx, SP_LUA_NODE)) return sp_lua_check_ref(L, idx, lg);
+  sp_node *node = sp_lua_check_node(L, idx, lg);
+  if (!(sp_node_type(node)->flags & SP_STAGE_LOSS)) sp_lua_fail(L, "stage '%s' is no loss", sp_node_name(node));
+  return (sp_ref){.node = node};
+}
+
+/* g:train{ losses = { output, ... }, optimizer = node, accumulate =, lr = function } */
+static int graph_train(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_ref losses[MAX_LOSSES];
+  sp_err err;
+  lua_settop(L, 2);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  sp_train_opts o = {.losses = losses};
+  o.accumulate = (int)sp_lua_opt_int(L, 2, "accumulate", 1, 1, 1 << 20);
+  lua_getfield(L, 2, "losses");
+  luaL_checktype(L, 3, LUA_TTABLE);
+  for (lua_Integer i = 1; lua_rawgeti(L, 3, i) != LUA_TNIL; i++) {
+    if (o.n_losses == MAX_LOSSES) return sp_lua_fail(L, "more than %d losses", MAX_LOSSES);
+    losses[o.n_losses++] = check_loss(L, -1, lg);
+    lua_pop(L, 1);
+  }
+  lua_getfield(L, 2, "optimizer");
+  o.optimizer = sp_lua_check_node(L, -1, lg);
+  if (lua_getfield(L, 2, "lr") != LUA_TNIL) {
+    luaL_checktype(L, -1, LUA_TFUNCTION);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, 1, 2);
+    o.lr = sp_lua_lr;
+    o.lr_arg = lg;
+  }
+  if (sp_graph_train(lg->g, &o, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+/* A stage of a lane: a node for all of it, or { node, "forward", "backward", "copy" } for some of its parts. */
+static sp_node *check_part(lua_State *L, const sp_lua_graph *lg, uint8_t *parts) {
+  static const char *const words[] = {"forward", "backward", "copy", NULL};
+  *parts = SP_PART_ALL;
+  if (!lua_istable(L, -1)) return sp_lua_check_node(L, -1, lg);
+  *parts = 0;
+  for (lua_Integer i = 2; lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
+    const char *word = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_typename(L, -1);
+    int k = 0;
+    while (words[k] && strcmp(words[k], word)) k++;
+    if (!words[k]) sp_lua_fail(L, "a lane's part '%s': a stage has forward, backward and copy", word);
+    *parts |= (uint8_t)(1u << k);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  lua_rawgeti(L, -1, 1);
+  sp_node *node = sp_lua_check_node(L, -1, lg);
+  lua_pop(L, 1);
+  return node;
+}
+
+/* The stages of the lane at index t, in memory that stays at the top of the stack. */
+static void check_stages(lua_State *L, const char *name, const sp_lua_graph *lg, int t, sp_lane_desc *lane) {
+  lua_getfield(L, t, "stages");
+  luaL_checktype(L, -1, LUA_TTABLE);
+  size_t k = lua_rawlen(L, -1);
+  if (k > 100000) sp_lua_fail(L, "strategy '%s': too many stages", name);
+  sp_node **nodes = lua_newuserdatauv(L, (k + 1) * (sizeof *nodes + 1), 0);
+  uint8_t *parts = (uint8_t *)(nodes + k + 1);
+  for (size_t j = 0; j < k; j++) {
+    lua_rawgeti(L, -2, (lua_Integer)j + 1);
+    nodes[j] = check_part(L, lg, &parts[j]);
+    lua_pop(L, 1);
+  }
+  lane->nodes = nodes;
+  lane->n_nodes = k;
+  lane->parts = parts;
+}
+
+/* g:lanes(strategy_name, { { name =, stages = { node | { node, part, ... }, ... }, delay =, priority = -1 | 0 | 1 }, ... }) */
+static int graph_lanes(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const char *name = luaL_checkstring(L, 2);
+  sp_err err;
+  luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 3);
+  size_t n = lua_rawlen(L, 3);
+  if (n > 1000) return sp_lua_fail(L, "strategy '%s': more than 1000 lanes", name);
+  luaL_checkstack(L, (int)(2 * n) + 16, "too many lanes");
+  sp_lane_desc *lanes = lua_newuserdatauv(L, (n + 1) * sizeof *lanes, 0); /* 4 */
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 3, (lua_Integer)i + 1);
+    int t = lua_gettop(L);
+    luaL_checktype(L, t, LUA_TTABLE);
+    lanes[i].props = (sp_lane_props){.name = sp_lua_opt_str(L, t, "name", "lane"),
+                                     .delay = (int)sp_lua_opt_int(L, t, "delay", 0, 0, 1000),
+                                     .priority = (int)sp_lua_opt_int(L, t, "priority", 0, -1, 1)};
+    check_stages(L, name, lg, t, &lanes[i]);
+    lua_replace(L, t); /* the nodes stay alive there */
+    lua_settop(L, t);
+  }
+  if (sp_graph_strategy(lg->g, name, lanes, n, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+static int graph_build(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_err err;
+  if (sp_engine_build(lg->e, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
+
+static void set_int(lua_State *L, const char *key, uint64_t v) {
+  lua_pushinteger(L, (lua_Integer)v);
+  lua_setfield(L, -2, key);
+}
+
+static int graph_memory(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_mem m;
+  sp_err err;
+  if (sp_engine_memory(lg->e, &m, &err)) return sp_lua_raise(L, &err);
+  lua_createtable(L, 0, 7);
+  set_int(L, "weights", m.weights);
+  set_int(L, "gradients", m.gradients);
+  set_int(L, "optimizer", m.optimizer);
+  set_int(L, "activations", m.activations);
+  set_int(L, "saved", m.saved);
+  set_int(L, "scratch", m.scratch);
+  set_int(L, "total", m.total);
+  return 1;
+}
+
+static int graph_schedule(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_schedule_info s;
+  sp_err err;
+  if (sp_engine_schedule_info(lg->e, &s, &err)) return sp_lua_raise(L, &err);
+  lua_createtable(L, 0, 7);
+  lua_pushstring(L, s.strategy);
+  lua_setfield(L, -2, "strategy");
+  set_int(L, "lanes", s.n_lanes);
+  set_int(L, "tasks", s.n_tasks);
+  set_int(L, "waits", s.n_waits);
+  set_int(L, "derived", s.n_derived);
+  set_int(L, "operations", s.n_ops);
+  set_int(L, "depth", (uint64_t)s.depth);
+  return 1;
+}
+
+static int graph_describe(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_sb sb = {0};
+  sp_err err;
+  if (sp_engine_describe(lg->e, &sb, &err)) {
+    sp_sb_free(&sb);
+    return sp_lua_raise(L, &err);
+  }
+  lua_pushstring(L, sp_sb_str(&sb));
+  sp_sb_free(&sb);
+  return 1;
+}
+
+/* g:timings() -> time per stage and lane in words; nil without a trace */
+static int graph_timings(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_sb sb = {0};
+  sp_err err;
+  if (!lg->trace) {
+    lua_pushnil(L);
+    return 1;
+  }
+  if (sp_engine_drain(lg->e, &err)) return sp_lua_raise(L, &err);
+  sp_trace_summary(lg->trace, &sb);
+  lua_pushstring(L, sp_sb_str(&sb));
+  sp_sb_free(&sb);
+  return 1;
+}
+
+static int graph_epoch_steps(lua_State *L) {
+  uint64_t steps;
+  sp_err err;
+  if (sp_engine_epoch_steps(sp_lua_check_graph(L, 1)->e, &steps, &err)) return sp_lua_raise(L, &err);
+  lua_pushinteger(L, (lua_Integer)steps);
+  return 1;
+}
+
+static int graph_allocations(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)sp_engine_allocations(sp_lua_check_graph(L, 1)->e));
+  return 1;
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+/* g:load(path [, node]) */
+static int graph_load(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const char *path = luaL_checkstring(L, 2);
+  sp_err err;
+  sp_node *node = lua_isnoneornil(L, 3) ? NULL : sp_lua_check_node(L, 3, lg);
+  if (sp_engine_load(lg->e, node, path, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+/* g:save(path, with_optimizer) */
+static int graph_save(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_err err;
+  if (sp_engine_save(lg->e, luaL_checkstring(L, 2), lua_toboolean(L, 3), &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+static const luaL_Reg graph_functions[] = {
+    {"add", graph_add},
+    {"wire", graph_wire},
+    {"plan", graph_plan},
+    {"has_param", graph_has_param},
+    {"nodes", graph_nodes},
+    {"in_trained_part", graph_in_trained_part},
+    {"train", graph_train},
+    {"lanes", graph_lanes},
+    {"build", graph_build},
+    {"memory", graph_memory},
+    {"schedule", graph_schedule},
+    {"describe", graph_describe},
+    {"timings", graph_timings},
+    {"epoch_steps", graph_epoch_steps},
+    {"allocations", graph_allocations},
+    {"load", graph_load},
+    {"save", graph_save},
+    {"close", graph_close},
+    {"options", graph_options},
+    {NULL, NULL},
+};
+
+void sp_lua_open_graph(lua_State *L) {
+  static const luaL_Reg meta[] = {
+      {"__gc", graph_close},
+      {"__close", graph_close},
+      {"__tostring", graph_tostring},
+      {NULL, NULL},
+  };
+  luaL_newmetatable(L, SP_LUA_GRAPH);
+  luaL_setfuncs(L, meta, 0);
+  lua_newtable(L);
+  luaL_setfuncs(L, graph_functions, 0);
+  luaL_setfuncs(L, sp_lua_step_functions, 0);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+  sp_lua_open_node(L);
+}

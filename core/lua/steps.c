@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT
+ * steps.c - the step loop and evaluation of a graph object: metrics as Lua values, checksums to a file. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lua/graph.h"
+
+/* ---- learning rate ----------------------------------------------------------------------------------------------- */
+
+int sp_lua_lr(void *arg, uint64_t step, double *lr, sp_err *err) {
+  sp_lua_graph *lg = arg;
+  lua_State *L = lg->L;
+  if (!L || !lua_checkstack(L, 8)) return sp_fail(err, SP_E_STATE, "the learning-rate function cannot be called here");
+  int top = lua_gettop(L), ok = 0;
+  lua_getiuservalue(L, lg->self, 2);
+  lua_pushinteger(L, (lua_Integer)step);
+  if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
+    const char *msg = lua_tostring(L, -1);
+    sp_fail(err, SP_E_INVALID, "learning rate at step %" PRIu64 ": %s", step, msg ? msg : "error");
+    lua_setiuservalue(L, lg->self, 3);
+    lg->lr_raised = true;
+    lua_settop(L, top);
+    return err->status;
+  }
+  *lr = lua_tonumberx(L, -1, &ok);
+  bool number = ok && lua_type(L, -1) == LUA_TNUMBER;
+  int rc = SP_OK;
+  if (!number)
+    rc = sp_fail(err, SP_E_INVALID, "the learning-rate function gave a %s at step %" PRIu64 ", not a number",
+                 luaL_typename(L, -1), step);
+  else if (!isfinite(*lr))
+    rc = sp_fail(err, SP_E_RANGE, "the learning-rate function gave %g at step %" PRIu64, *lr, step);
+  lua_settop(L, top);
+  return rc;
+}
+
+/* Around every call of the core that may call back. */
+static void enter(lua_State *L, sp_lua_graph *lg, int self) {
+  lg->L = L;
+  lg->self = self;
+  lg->busy = true;
+}
+
+static void leave(sp_lua_graph *lg) {
+  lg->L = NULL;
+  lg->busy = false;
+}
+
+/* An error of the learning-rate function is passed on as it was: it names its own line, or is no string at all. */
+static int raise(lua_State *L, sp_lua_graph *lg, int self, const sp_err *err) {
+  if (!lg->lr_raised) return sp_lua_raise(L, err);
+  lg->lr_raised = false;
+  lua_getiuservalue(L, self, 3);
+  return lua_error(L);
+}
+
+/* ---- tensors as Lua values --------------------------------------------------------------------------------------- */
+
+static void push_element(lua_State *L, int dtype, const void *data, int64_t i) {
+  switch (dtype) {
+    case SP_U8: lua_pushinteger(L, ((const uint8_t *)data)[i]); break;
+    case SP_I8: lua_pushinteger(L, ((const int8_t *)data)[i]); break;
+    case SP_I32: lua_pushinteger(L, ((const int32_t *)data)[i]); break;
+    case SP_I64: lua_pushinteger(L, ((const int64_t *)data)[i]); break;
+    case SP_F32: lua_pushnumber(L, (double)((const float *)data)[i]); break;
+    case SP_F64: lua_pushnumber(L, ((const double *)data)[i]); break;
+    default: lua_pushnil(L); /* half floats: no stage has them as a metric */
+  }
+}
+
+static void push_dims(lua_State *L, const sp_spec *s, const void *data, int dim, int64_t *at) {
+  if (dim == s->ndim) {
+    push_element(L, s->dtype, data, (*at)++);
+    return;
+  }
+  luaL_checkstack(L, 2, "metric");
+  lua_createtable(L, (int)s->shape[dim], 0);
+  for (int64_t i = 0; i < s->shape[dim]; i++) {
+    push_dims(L, s, data, dim + 1, at);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+static void push_tensor(lua_State *L, const sp_spec *s, const void *data) {
+  int64_t at = 0;
+  push_dims(L, s, data, 0, &at);
+}
+
+/* ---- checksums --------------------------------------------------------------------------------------------------- */
+
+void sp_lua_close_sums(sp_lua_graph *lg) {
+  if (lg->sums) fclose(lg->sums);
+  free(lg->sums_path);
+  lg->sums = NULL;
+  lg->sums_path = NULL;
+}
+
+/* g:checksums(path): from now on each step writes a line {"step":0,"hashes":{"encoder.features":"0123456789abcdef"}} into
+ * a new file: what is there already is another run's. */
+static int steps_checksums(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const char *path = luaL_checkstring(L, 2);
+  sp_lua_close_sums(lg);
+  lg->sums_path = sp_strdup(path);
+  lg->sums = lg->sums_path ? fopen(path, "wxe") : NULL;
+  if (!lg->sums) return sp_lua_fail(L, "%s: %s", path, strerror(errno));
+  return 0;
+}
+
+static int write_sums(sp_lua_graph *lg, const sp_result *r, sp_err *err) {
+  sp_sb line = {0};
+  sp_sb_putf(&line, "{\"step\":%" PRIu64 ",\"hashes\":{", r->step);
+  for (size_t i = 0; i < r->n_hashes; i++) {
+    if (i) sp_sb_put(&line, ",");
+    sp_sb_json(&line, r->hashes[i].name);
+    sp_sb_putf(&line, ":\"%016" PRIx64 "\"", r->hashes[i].hash);
+  }
+  sp_sb_put(&line, "}}\n");
+  int rc = SP_OK;
+  errno = 0;
+  if (line.broken) rc = sp_nomem(err, line.n, "checksums");
+  else if (fwrite(line.s, 1, line.n, lg->sums) != line.n || fflush(lg->sums) != 0)
+    rc = sp_fail(err, SP_E_IO, "%s: %s", lg->sums_path, strerror(errno));
+  sp_sb_free(&line);
+  return rc;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+/* g:begin(n): n 0 or nil: without end */
+static int steps_begin(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  lua_Integer n = luaL_optinteger(L, 2, 0);
+  sp_err err;
+  if (n < 0) return sp_lua_fail(L, "the number of steps is %lld, below 0", (long long)n);
+  if (lg->looping) return sp_lua_fail(L, "a loop over this graph's steps is under way already");
+  lg->lr_raised = false;
+  enter(L, lg, 1);
+  int rc = sp_engine_begin(lg->e, (uint64_t)n, &err);
+  leave(lg);
+  if (rc) return raise(L, lg, 1, &err);
+  lg->looping = true;
+  return 0;
+}
+
+static int stop(lua_State *L, sp_lua_graph *lg, int self) {
+  sp_err err;
+  if (!lg->looping) return 0;
+  lg->looping = false;
+  enter(L, lg, self);
+  int rc = sp_engine_stop(lg->e, &err);
+  leave(lg);
+  if (rc) return raise(L, lg, self, &err);
+  lg->lr_raised = false; /* what failed in a step behind the end is nobody's */
+  return 0;
+}
+
+static void push_result(lua_State *L, const sp_result *r) {
+  lua_createtable(L, 0, (int)r->n_metrics + 6);
+  for (size_t i = 0; i < r->n_metrics; i++) {
+    push_tensor(L, &r->metrics[i].spec, r->metrics[i].data);
+    lua_setfield(L, -2, r->metrics[i].name);
+  }
+  lua_pushinteger(L, (lua_Integer)r->step);
+  lua_setfield(L, -2, "step");
+  lua_pushinteger(L, (lua_Integer)r->epoch);
+  lua_setfield(L, -2, "epoch");
+  lua_pushinteger(L, r->n);
+  lua_setfield(L, -2, "n");
+  lua_pushboolean(L, r->updated);
+  lua_setfield(L, -2, "updated");
+  lua_pushnumber(L, r->time);
+  lua_setfield(L, -2, "time");
+  if (!isnan(r->lr)) {
+    lua_pushnumber(L, r->lr);
+    lua_setfield(L, -2, "lr");
+  }
+}
+
+/* g:next() -> step, metrics; nothing at the end. Also the iterator of a generic for. */
+static int steps_next(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const sp_result *r = NULL;
+  sp_err err;
+  if (!lg->looping) return 0;
+  if (sp_lua_interrupted()) return stop(L, lg, 1);
+  enter(L, lg, 1);
+  int rc = sp_engine_next(lg->e, &r, &err);
+  leave(lg);
+  if (rc) {
+    lg->looping = false;
+    return raise(L, lg, 1, &err);
+  }
+  if (!r) {
+    lg->looping = false;
+    return 0;
+  }
+  if (lg->sums && write_sums(lg, r, &err)) return sp_lua_raise(L, &err);
+  lua_pushinteger(L, (lua_Integer)r->step);
+  push_result(L, r);
+  return 2;
+}
+
+/* g:stop(): ends the loop early; nothing outside one */
+static int steps_stop(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_test_graph(L, 1);
+  if (!lg || !lg->g) return 0;
+  return stop(L, sp_lua_check_graph(L, 1), 1);
+}
+
+static int steps_step(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)sp_engine_step(sp_lua_check_graph(L, 1)->e));
+  return 1;
+}
+
+static int steps_seek(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  lua_Integer step = luaL_checkinteger(L, 2);
+  sp_err err;
+  if (step < 0) return sp_lua_fail(L, "step %lld is below 0", (long long)step);
+  if (sp_engine_seek(lg->e, (uint64_t)step, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
+
+/* Floating-point metrics become means weighted by the samples, without NaN, which says that nothing was measured; whole
+ * numbers are summed. */
+typedef struct total {
+  char *name;
+  sp_spec spec;
+  int64_t count;
+  double *sum, *weight;
+  int64_t *isum;
+} total;
+
+typedef struct totals {
+  total *t;
+  size_t n;
+  uint64_t samples, batches;
+} totals;
+
+static void totals_free(totals *a) {
+  for (size_t i = 0; i < a->n; i++) {
+    free(a->t[i].name);
+    free(a->t[i].sum);
+    free(a->t[i].weight);
+    free(a->t[i].isum);
+  }
+  free(a->t);
+}
+
+static int totals_begin(totals *a, const sp_result *r, sp_err *err) {
+  a->t = sp_calloc(r->n_metrics ? r->n_metrics : 1, sizeof *a->t);
+  if (!a->t) return sp_nomem(err, r->n_metrics * sizeof *a->t, "evaluation");
+  a->n = r->n_metrics;
+  for (size_t i = 0; i < a->n; i++) {
+    total *t = &a->t[i];
+    t->spec = r->metrics[i].spec;
+    t->count = sp_spec_count(&t->spec);
+    size_t n = t->count > 0 ? (size_t)t->count : 1;
+    t->name = sp_strdup(r->metrics[i].name);
+    t->sum = sp_calloc(n, sizeof *t->sum);
+    t->weight = sp_calloc(n, sizeof *t->weight);
+    t->isum = sp_calloc(n, sizeof *t->isum);
+    if (!t->name || !t->sum || !t->weight || !t->isum) return sp_nomem(err, n * sizeof *t->sum, "evaluation");
+  }
+  return SP_OK;
+}
+
+static void add_tensor(total *t, const void *data, double n) {
+  for (int64_t i = 0; i < t->count; i++) {
+    double x = NAN;
+    switch (t->spec.dtype) {
+      case SP_U8: t->isum[i] += ((const uint8_t *)data)[i]; continue;
+      case SP_I8: t->isum[i] += ((const int8_t *)data)[i]; continue;
+      case SP_I32: t->isum[i] += ((const int32_t *)data)[i]; continue;
+      case SP_I64: t->isum[i] = (int64_t)((uint64_t)t->isum[i] + (uint64_t)((const int64_t *)data)[i]); continue;
+      case SP_F32: x = (double)((const float *)data)[i]; break;
+      case SP_F64: x = ((const double *)data)[i]; break;
+    }
+    if (isnan(x)) continue;
+    t->sum[i] += n * x;
+    t->weight[i] += n;
+  }
+}
+
+static int each(void *arg, const sp_result *r, sp_err *err) {
+  totals *a = arg;
+  if (sp_lua_interrupted()) return sp_fail(err, SP_E_CANCELLED, "interrupted");
+  if (!a->t && totals_begin(a, r, err)) return err->status;
+  if (r->n_metrics != a->n) return sp_fail(err, SP_E_INTERNAL, "the metrics changed during evaluation");
+  for (size_t i = 0; i < a->n; i++) add_tensor(&a->t[i], r->metrics[i].data, r->n);
+  a->samples += r->n;
+  a->batches++;
+  return SP_OK;
+}
+
+static void push_total(lua_State *L, const total *t) {
+  sp_spec s = t->spec;
+  bool real = s.dtype == SP_F32 || s.dtype == SP_F64;
+  if (real)
+    for (int64_t i = 0; i < t->count; i++) t->sum[i] /= t->weight[i]; /* 0/0: nothing was measured */
+  s.dtype = real ? SP_F64 : SP_I64;
+  push_tensor(L, &s, real ? (const void *)t->sum : t->isum);
+  lua_setfield(L, -2, t->name);
+}
+
+/* g:evaluate(source) -> metrics | nil, "interrupted" */
+static int steps_evaluate(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_node *source = sp_lua_check_node(L, 2, lg);
+  totals a = {0};
+  sp_err err;
+  enter(L, lg, 1);
+  int rc = sp_engine_evaluate(lg->e, source, each, &a, &err);
+  leave(lg);
+  if (rc) {
+    totals_free(&a);
+    if (rc != SP_E_CANCELLED || !sp_lua_interrupted()) return sp_lua_raise(L, &err);
+    lua_pushnil(L);
+    lua_pushliteral(L, "interrupted");
+    return 2;
+  }
+  lua_createtable(L, 0, (int)a.n + 2);
+  for (size_t i = 0; i < a.n; i++) push_total(L, &a.t[i]);
+  totals_free(&a);
+  lua_pushinteger(L, (lua_Integer)a.samples);
+  lua_setfield(L, -2, "n");
+  lua_pushinteger(L, (lua_Integer)a.batches);
+  lua_setfield(L, -2, "batches");
+  return 1;
+}
+
+const luaL_Reg sp_lua_step_functions[] = {
+    {"begin", steps_begin}, {"next", steps_next},         {"stop", steps_stop},           {"step", steps_step},
+    {"seek", steps_seek},   {"evaluate", steps_evaluate}, {"checksums", steps_checksums}, {NULL, NULL},
+};

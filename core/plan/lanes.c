@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ * lanes.c - which lanes a program has, how many steps each is behind the newest batch, and whose calls they take. */
+#include "plan/planner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int add_lane(sp_planner *w, const sp_lane_props *props, sp_place *place, int *out, sp_err *err) {
+  sp_program *p = w->p;
+  sp_lane *l = &p->lanes[p->n_lanes];
+  *l = (sp_lane){.props = *props, .host = !place, .place = place, .block = -1, .block_pinned = -1};
+  l->props.name = sp_strdup(props->name);
+  if (!l->props.name) return sp_nomem(err, 64, "a lane");
+  *out = (int)p->n_lanes++;
+  return SP_OK;
+}
+
+static void set_lanes(sp_planner *w, const sp_node *n, unsigned parts, int lane) {
+  for (int k = 0; k < SP_LANE_PARTS; k++)
+    if (parts >> k & 1) w->lane[n->index][k] = lane;
+}
+
+/* Delays of lanes are counted from the newest batch, which is read `prefetch` steps ahead. */
+static int delay_of(const sp_planner *w, int asked) { return asked + w->p->g->opts.prefetch; }
+
+/* A lane of the strategy, and one for those of its stages that are on the cpu, with the same delay. */
+static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *update, sp_err *err) {
+  sp_program *p = w->p;
+  int cpu = -1, st = SP_OK;
+  for (size_t k = 0; k < d->n_nodes && !st; k++) {
+    const sp_node *n = d->nodes[k];
+    int mine = n->on_cpu ? cpu : lane;
+    if (n->on_cpu && cpu < 0) {
+      char name[128];
+      snprintf(name, sizeof name, "%.100s (cpu)", d->props.name);
+      st = add_lane(w, &(sp_lane_props){name, p->lanes[lane].props.delay, d->props.priority}, &p->g->cpu, &cpu, err);
+      mine = cpu;
+    }
+    /* a copy is the device's, wherever the stage runs */
+    set_lanes(w, n, d->parts[k] & ~SP_PART_COPY, mine);
+    if (d->parts[k] == SP_PART_COPY) set_lanes(w, n, SP_PART_COPY, lane);
+    if (n->trained) *update = lane;
+  }
+  return st;
+}
+
+static int strategy_lanes(sp_planner *w, int *update, sp_err *err) {
+  sp_graph *g = w->p->g;
+  int lane, st = SP_OK;
+  for (size_t l = 0; l < g->n_lanes && !st; l++) {
+    sp_lane_props props = g->lanes[l].props;
+    props.delay = delay_of(w, props.delay);
+    st = add_lane(w, &props, &g->main, &lane, err);
+  }
+  for (size_t l = 0; l < g->n_lanes && !st; l++) st = strategy_lane(w, &g->lanes[l], (int)l, update, err);
+  return st;
+}
+
+/* Evaluation has no bits or speed to gain from more than one lane. */
+static int evaluation_lanes(sp_planner *w, sp_err *err) {
+  sp_graph *g = w->p->g;
+  int main, cpu = -1, st = add_lane(w, &(sp_lane_props){"evaluate", delay_of(w, 0), 0}, &g->main, &main, err);
+  for (size_t i = 0; i < g->n_nodes && !st; i++) {
+    const sp_node *n = g->nodes[i];
+    bool there = n->on_cpu && !n->source;
+    if (there && cpu < 0)
+      st = add_lane(w, &(sp_lane_props){"evaluate (cpu)", delay_of(w, 0), 0}, &g->cpu, &cpu, err);
+    set_lanes(w, n, SP_PART_FORWARD | SP_PART_BACKWARD, there ? cpu : main);
+  }
+  return st;
+}
+
+static int forward_lane(const sp_planner *w, const sp_node *n) { return w->lane[n->index][SP_LANE_FORWARD]; }
+
+/* What no lane lists: a source has its own, the optimizer goes where the last trained stage is, a backward where the
+ * forward is. */
+static int give_lanes(sp_planner *w, int update, sp_err *err) {
+  sp_program *p = w->p;
+  sp_graph *g = p->g;
+  int lane, st;
+  if (p->source && (p->stand_in || forward_lane(w, p->source) < 0)) {
+    if ((st = add_lane(w, &(sp_lane_props){p->source->name, 0, 0}, sp_node_place(p->source), &lane, err))) return st;
+    set_lanes(w, p->source, SP_PART_FORWARD, lane);
+  }
+  if (g->optimizer && forward_lane(w, g->optimizer) < 0) set_lanes(w, g->optimizer, SP_PART_FORWARD, update);
+  for (size_t i = 0; i < g->n_nodes; i++) {
+    const sp_node *n = g->nodes[i];
+    if (!sp_program_has(p, n)) continue;
+    if (forward_lane(w, n) < 0)
+      return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", g->strategy, n->name);
+    if (w->lane[i][SP_LANE_BACKWARD] < 0) w->lane[i][SP_LANE_BACKWARD] = forward_lane(w, n);
+  }
+  return SP_OK;
+}
+
+/* The lane whose steps everything is counted by: that of the updates, or else the last on the device. */
+static int update_lane(const sp_program *p, int update) {
+  if (update >= 0) return update;
+  for (size_t l = 0; l < p->n_lanes; l++)
+    if (p->lanes[l].place == &p->g->main && (update < 0 || p->lanes[l].props.delay > p->lanes[update].props.delay))
+      update = (int)l;
+  return update < 0 ? 0 : update; /* all is on the cpu */
+}
+
+/* Which lanes are used, and how far ahead of all others the first of them would run for nothing. */
+static int find_busy(sp_planner *w, sp_err *err) {
+  sp_program *p = w->p;
+  int least = INT32_MAX;
+  w->busy = sp_calloc(p->n_lanes + 2, sizeof *w->busy); /* copy and host come on top */
+  if (!w->busy) return sp_nomem(err, p->n_lanes, "lanes");
+  for (size_t i = 0; i < p->g->n_nodes; i++)
+    for (int k = SP_LANE_FORWARD; k <= SP_LANE_BACKWARD; k++)
+      if (sp_program_has(p, p->g->nodes[i])) w->busy[w->lane[i][k]] = true;
+  for (size_t l = 0; l < p->n_lanes; l++)
+    if (w->busy[l] && p->lanes[l].props.delay < least) least = p->lanes[l].props.delay;
+  for (size_t l = 0; l < p->n_lanes; l++) {
+    int *delay = &p->lanes[l].props.delay;
+    *delay = *delay < least ? 0 : *delay - least;
+  }
+  p->shift = p->g->opts.prefetch - least;
+  return SP_OK;
+}
+
+/* Batches have a lane of their own on the way to the device, unless all runs on one there. */
+static int copy_lane(sp_planner *w, sp_err *err) {
+  sp_program *p = w->p;
+  sp_graph *g = p->g;
+  int used = 0, least = INT32_MAX, st;
+  w->copy_lane = -1;
+  if (!g->border || p->stand_in) return SP_OK;
+  for (size_t l = 0; l < p->n_lanes; l++) used += w->busy[l] && p->lanes[l].place == &g->main;
+  for (size_t i = 0; i < g->n_nodes; i++) {
+    const sp_node *n = g->nodes[i];
+    if (n->on_cpu || !sp_program_has(p, n)) continue;
+    int delay = p->lanes[forward_lane(w, n)].props.delay;
+    for (unsigned port = 0; port < n->n_in; port++)
+      for (size_t k = 0; k < n->in[port].n; k++)
+        if (n->in[port].v[k].node->on_cpu && delay < least) least = delay;
+  }
+  if (used < 2 || least == INT32_MAX) return SP_OK;
+  if ((st = add_lane(w, &(sp_lane_props){"copy", least, 1}, &g->main, &w->copy_lane, err))) w->copy_lane = -1;
+  return st;
+}
+
+/* The host collects a step when all of it is done: that bounds the steps in flight. */
+static int host_lane(sp_planner *w, sp_err *err) {
+  sp_program *p = w->p;
+  int most = 0, trained = p->lanes[p->update_lane].props.delay;
+  for (size_t l = 0; l < p->n_lanes; l++)
+    if (p->lanes[l].props.delay > most) most = p->lanes[l].props.delay;
+  p->collect_delay = trained + p->g->opts.run_ahead + 1;
+  w->lag = most - trained;
+  if (w->lag > p->g->opts.run_ahead) p->collect_delay = most + 1;
+  p->ring = p->collect_delay + 2;
+  return add_lane(w, &(sp_lane_props){"host", 0, 0}, NULL, &p->host_lane, err);
+}
+
+int sp_planner_lanes(sp_planner *w, sp_err *err) {
+  sp_program *p = w->p;
+  int update = -1, st;
+  p->lanes = sp_calloc(2 * p->g->n_lanes + 6, sizeof *p->lanes);
+  if (!p->lanes) return sp_nomem(err, 64, "lanes");
+  if ((st = p->stand_in ? evaluation_lanes(w, err) : strategy_lanes(w, &update, err))) return st;
+  p->update_lane = update_lane(p, update);
+  if ((st = give_lanes(w, p->update_lane, err)) || (st = find_busy(w, err)) || (st = copy_lane(w, err))) return st;
+  return host_lane(w, err);
+}

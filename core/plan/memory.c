@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ * memory.c - what programs will take, known before anything of it is allocated. */
+#include "plan/program.h"
+
+#include <math.h>
+
+#include "device/pool.h"
+
+static void tally(uint64_t *sum, uint64_t bytes) {
+  if (__builtin_add_overflow(*sum, bytes, sum)) *sum = UINT64_MAX;
+}
+
+static void count_weights(const sp_graph *g, sp_mem *m) {
+  for (size_t i = 0; i < g->n_nodes; i++)
+    for (size_t k = 0; k < g->nodes[i]->n_weights; k++) {
+      const sp_node *n = g->nodes[i];
+      uint64_t bytes = (uint64_t)sp_spec_bytes(&n->weights[k].spec);
+      tally(n->optimizer ? &m->optimizer : &m->weights, bytes);
+      if (sp_node_has_dw(n, k)) tally(&m->gradients, bytes);
+    }
+}
+
+static void count_program(const sp_program *p, sp_mem *m) {
+  for (size_t i = 0; i < p->n_bufs; i++) {
+    const sp_buf *b = &p->bufs[i];
+    uint64_t each = b->at == SP_AT_PINNED && b->pack < 0 ? sp_pool_block(b->bytes) : b->bytes, bytes;
+    if (__builtin_mul_overflow(each, (uint64_t)b->slots, &bytes)) bytes = UINT64_MAX;
+    tally(b->kind == SP_BUF_ACTIVATION ? &m->activations : b->kind == SP_BUF_GRADIENT ? &m->gradients : &m->saved, bytes);
+  }
+  for (size_t i = 0; i < p->n_lanes; i++) tally(&m->scratch, p->lanes[i].scratch);
+}
+
+void sp_memory_count(const sp_graph *g, const sp_program *const *progs, size_t n, sp_mem *m) {
+  *m = (sp_mem){0};
+  count_weights(g, m);
+  for (size_t i = 0; i < n; i++) count_program(progs[i], m);
+  const uint64_t parts[] = {m->weights, m->gradients, m->optimizer, m->activations, m->saved, m->scratch};
+  for (size_t i = 0; i < SP_ARRAY(parts); i++) tally(&m->total, parts[i]);
+}
+
+static const char *largest(const sp_program *const *progs, size_t n) {
+  const char *name = "weights";
+  double most = 0;
+  for (size_t k = 0; k < n; k++)
+    for (size_t i = 0; i < progs[k]->n_bufs; i++) {
+      const sp_buf *b = &progs[k]->bufs[i];
+      double bytes = (double)b->bytes * b->slots;
+      if (bytes > most) most = bytes, name = b->name;
+    }
+  return name;
+}
+
+int sp_memory_check(const sp_graph *g, const sp_program *const *progs, size_t n, sp_err *err) {
+  sp_device_info info = {.size = sizeof info};
+  sp_mem m;
+  int st = sp_place_describe(&g->main, g->index, &info, err);
+  if (st) return st;
+  sp_memory_count(g, progs, n, &m);
+  if (!info.memory || m.total <= info.memory) return SP_OK;
+  return sp_fail(err, SP_E_NOMEM,
+                 "the graph needs %.1f GiB of memory, device '%s' has %.1f; the largest part is '%s': take a smaller "
+                 "batch or size",
+                 (double)m.total / 0x1p30, g->opts.device, (double)info.memory / 0x1p30, largest(progs, n));
+}

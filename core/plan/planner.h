@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ * planner.h - what program.c, lanes.c and border.c know while they make a program; it is gone when they are done. */
+#ifndef SP_CORE_PLANNER_H
+#define SP_CORE_PLANNER_H
+
+#include "plan/program.h"
+
+/* Whose lane: of a stage's forward (of an optimizer: its update), its backward, the copy of its outputs. */
+enum { SP_LANE_FORWARD, SP_LANE_BACKWARD, SP_LANE_COPY, SP_LANE_PARTS };
+
+typedef struct sp_planner {
+  sp_program *p;
+  size_t cap_tasks, cap_bufs, cap_packs, cap_metrics;
+  int (*lane)[SP_LANE_PARTS];                   /* [node index], -1: none yet */
+  int **act, **grad;                            /* [node index][flat output tensor] -> buffer, -1: none */
+  int **twin;                                   /* as act: its copy on the other side of the border */
+  int *saved, *self, *weight, *state, *dweight; /* [node index] -> resource, -1: none */
+  int copy_lane; /* batches on their way to the device; -1: in the lane of who reads them */
+  int lag;       /* steps that the slowest lane runs behind the trained part */
+  bool *busy;    /* [lane] has tasks of stages */
+} sp_planner;
+
+char *sp_text(const char *fmt, ...) SP_PRINTF(1, 2);
+int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
+                   sp_err *err);
+int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *node, char *name, int lane, sp_task **out, sp_err *err);
+int sp_task_access(sp_task *task, int resource, int mode, sp_err *err);
+size_t sp_node_flat(const sp_node *node, int port, int index);
+
+bool sp_port_small(const sp_port *port); /* metric or status */
+sp_node *sp_program_producer(const sp_program *p, sp_node *n); /* whose buffers a wire reads: the stand-in's for its source */
+int sp_pow2(int n); /* the least power of two that is not below n */
+
+/* tasks.c. `written` [buffer]: some task made so far writes that gradient. */
+int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err);
+int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
+int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
+int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err);
+
+/* lanes.c */
+int sp_planner_lanes(sp_planner *w, sp_err *err);
+
+/* border.c: what lies between the cpu's memory and the main device's. None of it does anything without a border. */
+int sp_border_twins(sp_planner *w, sp_node *node, sp_err *err); /* after the node's own buffers */
+int sp_border_metrics(sp_planner *w, sp_err *err);
+int sp_border_begin(sp_planner *w, sp_err *err);                /* tasks before all others */
+int sp_border_after(sp_planner *w, sp_node *node, sp_err *err); /* tasks behind a node's forward */
+int sp_border_end(sp_planner *w, sp_err *err);                  /* tasks after all of a step */
+int sp_border_check(const sp_program *p, sp_err *err);          /* of the derived schedule */
+
+#endif

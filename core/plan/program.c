@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT
+ * program.c - from a complete graph to tasks, resources and a schedule. */
+#include "plan/planner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool sp_program_has(const sp_program *p, const sp_node *n) {
+  if (n->source) return n == p->source;
+  return !(n->optimizer && (!p->training || !p->g->training));
+}
+
+const sp_place *sp_program_place(const sp_program *p, const sp_buf *b) {
+  return b->at == SP_AT_CPU ? &p->g->cpu : &p->g->main;
+}
+
+/* The host takes a step's metrics when all of the step is done, collect_delay ticks after it began. That is also what
+ * bounds the steps in flight, and so the calls that must be kept. */
+static int collect_task(sp_planner *w, sp_err *err) {
+  sp_program *p = w->p;
+  size_t before = p->n_tasks;
+  sp_task *t;
+  int st = sp_planner_task(w, SP_TASK_COLLECT, NULL, sp_text("%s", "host.collect"), p->host_lane, &t, err);
+  if (st) return st;
+  t->delay = p->collect_delay;
+  for (size_t i = 0; i < p->n_metrics && !st; i++) st = sp_task_access(t, p->metrics[i].seen, SP_READ, err);
+  for (size_t i = 0; i < before && !st; i++) {
+    int r;
+    if (p->tasks[i].lane == p->host_lane) continue;
+    st = sp_planner_buf(w, sp_text("the call record of %s", p->tasks[i].name), 0, 0, p->ring, 0, &r, err);
+    if (!st) p->bufs[r].ring = true;
+    if (!st) st = sp_task_access(&p->tasks[i], r, SP_WRITE, err);
+    if (!st) st = sp_task_access(&p->tasks[before], r, SP_READ, err);
+  }
+  return st;
+}
+
+/* ---- metrics ---- */
+static int add_metrics(sp_planner *w, sp_node *n, sp_err *err) {
+  sp_program *p = w->p;
+  bool runs = !n->optimizer || n->in_specs[0].n;
+  for (unsigned o = n->optimizer ? 1 : 0; runs && o < n->n_out; o++) {
+    if (!sp_port_small(sp_node_out_port(n, o))) continue;
+    for (uint32_t k = 0; k < n->out_specs[o].n; k++) {
+      if (!sp_grow(&p->metrics, &w->cap_metrics, p->n_metrics + 1, sizeof *p->metrics))
+        return sp_nomem(err, 64, "metrics");
+      int buf = w->act[n->index][sp_node_flat(n, (int)o, (int)k)];
+      p->metrics[p->n_metrics++] = (sp_metric_slot){.node = n, .port = (int)o, .index = k, .buf = buf, .seen = buf};
+    }
+  }
+  return SP_OK;
+}
+
+static int name_metrics(sp_program *p, sp_err *err) {
+  for (size_t i = 0; i < p->n_metrics; i++) {
+    sp_metric_slot *m = &p->metrics[i];
+    const char *port = sp_node_out_port(m->node, (unsigned)m->port)->name;
+    bool alone = true, list = m->node->out_specs[m->port].n > 1;
+    for (size_t k = 0; k < p->n_metrics && alone; k++) {
+      const sp_metric_slot *o = &p->metrics[k];
+      alone = o->node == m->node || strcmp(sp_node_out_port(o->node, (unsigned)o->port)->name, port);
+    }
+    const char *node = alone ? "" : m->node->name, *dot = alone ? "" : ".";
+    m->name = list ? sp_text("%s%s%s[%u]", node, dot, port, m->index + 1) : sp_text("%s%s%s", node, dot, port);
+    if (!m->name) return sp_nomem(err, 64, "a name");
+  }
+  return SP_OK;
+}
+
+/* ---- the schedule ---- */
+static int new_input(sp_program *p, sp_err *err) {
+  sp_sched_lane *lanes = sp_calloc(p->n_lanes, sizeof *lanes);
+  sp_sched_task *tasks = sp_calloc(p->n_tasks, sizeof *tasks);
+  sp_sched_resource *res = sp_calloc(p->n_bufs + 1, sizeof *res);
+  p->in = (sp_sched_input){lanes, p->n_lanes, tasks, p->n_tasks, res, p->n_bufs, p->shift, p->ring};
+  return lanes && tasks && res ? SP_OK : sp_nomem(err, 64, "the schedule");
+}
+
+static int op_of(sp_task_kind kind) {
+  static const int ops[] = {SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_COLLECT, SP_OP_FILL, SP_OP_NONE, SP_OP_COPY};
+  return ops[kind];
+}
+
+/* The slots of buffers that the schedule chooses become powers of two where `rounded`. */
+static int derive_once(sp_program *p, bool rounded, sp_err *err) {
+  sp_sched_lane *lanes = (sp_sched_lane *)p->in.lanes;
+  sp_sched_task *tasks = (sp_sched_task *)p->in.tasks;
+  sp_sched_resource *res = (sp_sched_resource *)p->in.resources;
+  p->in.in_flight = p->ring;
+  for (size_t i = 0; i < p->n_lanes; i++) {
+    const sp_lane *l = &p->lanes[i];
+    lanes[i] = (sp_sched_lane){l->props.name, l->props.delay, l->host, l->place == &p->g->cpu};
+  }
+  for (size_t i = 0; i < p->n_tasks; i++) {
+    const sp_task *t = &p->tasks[i];
+    tasks[i] = (sp_sched_task){t->name, t->lane, t->delay, t->every, t->phase, t->acc, t->n_acc, op_of(t->kind)};
+  }
+  for (size_t i = 0; i < p->n_bufs; i++) {
+    const sp_buf *b = &p->bufs[i];
+    int slots = b->ring ? p->ring : b->slots;
+    if (rounded && !slots && b->bytes) slots = sp_pow2(p->sched.slots[i]);
+    res[i] = (sp_sched_resource){b->name, slots, b->extra, b->group};
+  }
+  sp_schedule_free(&p->sched);
+  int st = sp_schedule_derive(&p->sched, &p->in, err);
+  if (st && p->g->strategy) sp_prefix(err, "strategy '%s'", p->g->strategy);
+  return st;
+}
+
+/* Graphs hold addresses: one serves every step that finds the same slots and the same place between updates. 0: too many. */
+static int phases(const sp_program *p) {
+  int64_t all = p->g->training && p->training ? p->g->accumulate : 1;
+  for (size_t i = 0; i < p->n_bufs && all <= SP_PHASES_MAX; i++)
+    if (!p->bufs[i].ring && p->bufs[i].bytes) all = all / sp_gcd((int)all, p->sched.slots[i]) * p->sched.slots[i];
+  return all <= SP_PHASES_MAX ? (int)all : 0;
+}
+
+static int too_many_graphs(sp_program *p, sp_err *err) {
+  if (p->g->capture_asked != SP_CAPTURE_AUTO)
+    return sp_fail(err, SP_E_RANGE,
+                   "capture: more than %d graphs would be needed for all combinations of slots and of the steps between "
+                   "updates (accumulate = %d); use smaller delays, or --capture auto or off",
+                   SP_PHASES_MAX, p->g->accumulate);
+  sp_log(SP_LOG_WARN, "capture: more than %d graphs would be needed; calls are made one by one", SP_PHASES_MAX);
+  p->capture = SP_CAPTURE_OFF;
+  return SP_OK;
+}
+
+/* The ring becomes a multiple of the phases; a few more slots may keep those few. */
+static int settle_ring(sp_program *p, sp_err *err) {
+  int all = phases(p), st;
+  bool rounded = false;
+  if (!all || all > 4 * p->ring) {
+    if ((st = derive_once(p, true, err))) return st;
+    int fewer = phases(p);
+    rounded = fewer && (!all || fewer < all);
+    if (rounded) all = fewer;
+    else if ((st = derive_once(p, false, err))) return st;
+  }
+  if (!all) return too_many_graphs(p, err);
+  if (p->ring % all == 0) return SP_OK;
+  p->ring = (p->ring + all - 1) / all * all;
+  return derive_once(p, rounded, err);
+}
+
+/* Graphs are launched later than their first call. */
+static void raise_rings(sp_program *p) {
+  for (size_t i = 0; i < p->n_tasks && p->capture != SP_CAPTURE_OFF; i++)
+    if (p->sched.items[i].record && p->sched.items[i].ring < p->ring) p->sched.items[i].ring = p->ring;
+}
+
+static int derive(sp_program *p, sp_err *err) {
+  int st = new_input(p, err);
+  if (st || (st = derive_once(p, false, err))) return st;
+  if (p->capture != SP_CAPTURE_OFF && (st = settle_ring(p, err))) return st;
+  raise_rings(p);
+  for (size_t i = 0; i < p->n_bufs; i++) p->bufs[i].slots = p->sched.slots[i];
+  return sp_border_check(p, err);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static int find_length(sp_program *p, sp_err *err) {
+  sp_node *s = p->source;
+  if (!s) return SP_OK;
+  if (!s->length) return sp_fail(err, SP_E_DATA, "stage '%s' has no samples", s->name);
+  p->length = s->length;
+  return SP_OK;
+}
+
+static int new_maps(sp_planner *w, sp_err *err) {
+  size_t n = w->p->g->n_nodes;
+  int **maps[] = {&w->saved, &w->self, &w->weight, &w->state, &w->dweight};
+  w->act = sp_calloc(n + 1, sizeof *w->act);
+  w->grad = sp_calloc(n + 1, sizeof *w->grad);
+  w->twin = sp_calloc(n + 1, sizeof *w->twin);
+  w->lane = sp_calloc(n + 1, sizeof *w->lane);
+  if (!w->act || !w->grad || !w->twin || !w->lane) return sp_nomem(err, n * sizeof *w->act, "resources");
+  for (size_t i = 0; i < n; i++)
+    for (int k = 0; k < SP_LANE_PARTS; k++) w->lane[i][k] = -1;
+  for (size_t m = 0; m < SP_ARRAY(maps); m++) {
+    if (!(*maps[m] = sp_calloc(n + 1, sizeof **maps[m]))) return sp_nomem(err, n * sizeof **maps[m], "resources");
+    for (size_t i = 0; i < n; i++) (*maps[m])[i] = -1;
+  }
+  return SP_OK;
+}
+
+static void free_planner(sp_planner *w) {
+  for (size_t i = 0; i < w->p->g->n_nodes; i++) {
+    if (w->act) free(w->act[i]);
+    if (w->grad) free(w->grad[i]);
+    if (w->twin) free(w->twin[i]);
+  }
+  free(w->act);
+  free(w->grad);
+  free(w->twin);
+  free(w->lane);
+  free(w->busy);
+  free(w->saved);
+  free(w->self);
+  free(w->weight);
+  free(w->state);
+  free(w->dweight);
+}
+
+static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
+  sp_graph *g = w->p->g;
+  int st = SP_OK;
+  for (size_t i = 0; i < g->n_nodes && !st; i++) {
+    sp_node *n = g->topo[i];
+    *gradients += sp_node_flat(n, (int)n->n_out, 0);
+    if (sp_program_has(w->p, n) && !(st = sp_planner_resources(w, n, err))) st = add_metrics(w, n, err);
+  }
+  if (!st) st = name_metrics(w->p, err);
+  return st ? st : sp_border_metrics(w, err);
+}
+
+/* In serialized order. */
+static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
+  sp_program *p = w->p;
+  sp_graph *g = p->g;
+  int st = SP_OK;
+  for (size_t i = 0; i < g->n_nodes && !st; i++) {
+    /* a stand-in comes where the source itself would, before all that read it */
+    sp_node *n = sp_program_producer(p, g->topo[i]);
+    bool again = g->topo[i] == p->stand_in && p->stand_in != g->train_source;
+    if (again || !sp_program_has(p, n) || n->optimizer) continue;
+    if (!(st = sp_planner_forward(w, n, written, err))) st = sp_border_after(w, n, err);
+  }
+  for (size_t i = g->n_nodes; i-- > 0 && !st;)
+    if (p->training && g->topo[i]->backward) st = sp_planner_backward(w, g->topo[i], written, err);
+  if (!st && p->training && g->training && g->optimizer->in_specs[0].n) st = sp_planner_update(w, g->optimizer, err);
+  if (!st) st = sp_border_end(w, err);
+  return st ? st : collect_task(w, err);
+}
+
+static int plan(sp_planner *w, sp_err *err) {
+  sp_program *p = w->p;
+  size_t gradients = 0;
+  int st = new_maps(w, err);
+  if (st || (st = find_length(p, err)) || (st = sp_planner_lanes(w, err)) || (st = plan_resources(w, &gradients, err)) ||
+      (st = sp_border_begin(w, err)))
+    return st;
+  bool *written = sp_calloc(p->n_bufs + gradients + 1, sizeof *written); /* gradient buffers come on top */
+  if (!written) return sp_nomem(err, 64, "gradients");
+  st = plan_tasks(w, written, err);
+  free(written);
+  if (st || (st = derive(p, err))) return st;
+  /* After the schedule, whose words about an impossible order say more. */
+  if (w->lag > p->g->opts.run_ahead)
+    return sp_fail(err, SP_E_RANGE,
+                   "strategy '%s': a lane runs %d steps behind the trained part; metrics come back %d late: take "
+                   "run_ahead = %d",
+                   p->g->strategy, w->lag, p->g->opts.run_ahead, w->lag);
+  return SP_OK;
+}
+
+int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err) {
+  sp_program *p = sp_calloc(1, sizeof *p);
+  sp_planner w = {.p = p};
+  *out = NULL;
+  if (!p) return sp_nomem(err, sizeof *p, "a program");
+  *p = (sp_program){.g = g,
+                    .training = !stand_in,
+                    .stand_in = stand_in,
+                    .source = stand_in ? stand_in : g->train_source,
+                    .capture = (sp_capture)g->opts.capture};
+  int st = plan(&w, err);
+  free_planner(&w);
+  if (st) {
+    sp_program_free(p);
+    return st;
+  }
+  *out = p;
+  return SP_OK;
+}
+
+static void free_task(sp_task *t) {
+  for (unsigned i = 0; t->din_acc && i < t->node->n_in; i++) free(t->din_acc[i]);
+  free(t->din_acc);
+  free(t->name);
+  free(t->acc);
+  free(t->proto);
+  free(t->lists);
+  free(t->offset);
+  free(t->binds);
+  free(t->copies);
+}
+
+void sp_program_free(sp_program *p) {
+  if (!p) return;
+  sp_schedule_free(&p->sched);
+  for (size_t i = 0; i < p->n_tasks; i++) free_task(&p->tasks[i]);
+  for (size_t i = 0; i < p->n_lanes; i++) free((char *)p->lanes[i].props.name);
+  for (size_t i = 0; i < p->n_bufs; i++) free(p->bufs[i].name);
+  for (size_t i = 0; i < p->n_metrics; i++) free(p->metrics[i].name);
+  free((void *)p->in.lanes);
+  free((void *)p->in.tasks);
+  free((void *)p->in.resources);
+  free(p->tasks);
+  free(p->lanes);
+  free(p->bufs);
+  free(p->packs);
+  free(p->metrics);
+  free(p);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ * program.h - what happens in a step: a graph turned into tasks on lanes with buffers, and a schedule. One program for the
+ * steps of a loop, one for each evaluation. It is made at once, by sp_program_new, and never changes afterwards; what it
+ * runs with is the machine's (machine.h). */
+#ifndef SP_CORE_PROGRAM_H
+#define SP_CORE_PROGRAM_H
+
+#include "graph/model.h"
+#include "schedule/ops.h"
+
+typedef enum {
+  SP_TASK_FORWARD,
+  SP_TASK_BACKWARD,
+  SP_TASK_UPDATE,
+  SP_TASK_COLLECT, /* host: a step's metrics */
+  SP_TASK_FILL,    /* host: step blocks of a lane, in pinned memory */
+  SP_TASK_AWAIT,   /* host: waits for what a stream of the main device cannot wait for */
+  SP_TASK_COPY     /* between pinned memory and the main device */
+} sp_task_kind;
+typedef enum { SP_BUF_ACTIVATION, SP_BUF_GRADIENT, SP_BUF_SAVED } sp_buf_kind;
+typedef enum { SP_AT_MAIN, SP_AT_CPU, SP_AT_PINNED } sp_buf_at;
+
+#define SP_PHASES_MAX 256 /* graphs that one LAUNCH may be recorded into */
+
+/* What the host tells a lane behind a border of a step, in one block: this head, the ids, then each task's sp_step. */
+typedef struct sp_block_head {
+  float minus_lr; /* of updates in place */
+  char pad[60];
+} sp_block_head;
+typedef struct sp_block_task {
+  sp_step step;
+  char pad[128 - sizeof(sp_step)];
+} sp_block_task;
+_Static_assert(sizeof(sp_block_head) == 64 && sizeof(sp_block_task) == 128, "blocks keep their parts aligned");
+
+/* Buffers that lie side by side, slot by slot, so that one copy moves them all: all have as many slots. */
+typedef struct sp_pack {
+  size_t bytes;
+  int first; /* its buffer at offset 0 */
+} sp_pack;
+
+/* A resource of the schedule; one that has bytes is a buffer with a copy per slot. */
+typedef struct sp_buf {
+  char *name;
+  size_t bytes; /* 0: no memory behind it: an instance's state, a weight's turn */
+  sp_buf_kind kind;
+  int slots, extra, group; /* as sp_sched_resource; slots as the schedule has them */
+  sp_buf_at at;
+  bool ring;     /* as many slots as steps may be in flight */
+  int pack;      /* index, -1: memory of its own */
+  size_t offset; /* in the pack */
+} sp_buf;
+
+/* Where a call finds one tensor's memory for a step. */
+typedef struct sp_bind {
+  uint32_t tensor; /* index into the call's tensors */
+  int buf;         /* -1: no memory that changes */
+  bool batch;      /* shape[0] is N */
+} sp_bind;
+
+typedef struct sp_copy {
+  int from, to; /* buffers */
+  size_t bytes;
+} sp_copy;
+
+typedef struct sp_task {
+  sp_task_kind kind;
+  int index; /* in serialized order */
+  char *name;
+  sp_node *node; /* NULL: none of a stage */
+  int lane, every, phase;
+  int delay; /* -1: the lane's */
+  sp_sched_access *acc;
+  size_t n_acc, cap_acc;
+  /* the call's tensors, in this order: in, out, dout, din, weights, dweights */
+  sp_tensor *proto;
+  size_t n_t, cap_t;
+  sp_list *lists; /* per port of in, out, dout, din; t is none: `offset` says where in proto */
+  size_t *offset;
+  size_t n_lists;
+  size_t first_weight, first_dweight;
+  uint8_t **din_acc; /* [n_in][list n], NULL: none */
+  sp_bind *binds;
+  size_t n_binds, cap_binds;
+  int saved_buf;
+  sp_copy *copies;
+  size_t n_copies, cap_copies;
+  size_t block; /* a call's: offset of its sp_step in its lane's block */
+  int of_lane;  /* FILL: whose block */
+  const sp_node *moves; /* AWAIT, COPY: whose outputs; NULL: none of a stage */
+} sp_task;
+
+typedef struct sp_lane {
+  sp_lane_props props; /* name is owned; delay: behind the newest batch, sources included */
+  bool host;
+  sp_place *place; /* of its stream; the submitting thread has none */
+  size_t scratch;  /* bytes: its tasks run one after another */
+  size_t block_bytes;
+  int block, block_pinned; /* buffers of its step blocks, -1: it needs none */
+} sp_lane;
+
+typedef struct sp_metric_slot {
+  sp_node *node;
+  int port;
+  int buf;  /* where the stage writes it */
+  int seen; /* where the host reads it */
+  uint32_t index;
+  char *name;
+} sp_metric_slot;
+
+typedef struct sp_program {
+  sp_graph *g;
+  bool training;              /* io->training, backward and update tasks */
+  sp_node *source, *stand_in; /* what feeds it; the same, where it stands in for the training source */
+  uint64_t length;            /* samples of the source, 0: there is none */
+  sp_lane *lanes;
+  size_t n_lanes;
+  int host_lane, update_lane, collect_delay;
+  int shift; /* what a lane's delay has over the one that the strategy gives */
+  sp_task *tasks;
+  size_t n_tasks;
+  sp_buf *bufs;
+  size_t n_bufs;
+  sp_pack *packs;
+  size_t n_packs;
+  sp_metric_slot *metrics;
+  size_t n_metrics;
+  sp_sched_input in; /* what the schedule was derived from: lanes, tasks and buffers again, as the scheduler sees them */
+  sp_schedule sched;
+  int ring;           /* at least the steps in flight; with capture a multiple of all slots, so that it is the phases too */
+  sp_capture capture; /* that the ring allows */
+} sp_program;
+
+/* Tasks, resources, lanes and schedule. stand_in NULL for the loop's own program. The graph is complete. */
+int sp_program_new(sp_program **prog, sp_graph *g, sp_node *stand_in, sp_err *err);
+void sp_program_free(sp_program *prog);
+bool sp_program_has(const sp_program *prog, const sp_node *node); /* its tasks are in it */
+const sp_place *sp_program_place(const sp_program *prog, const sp_buf *buf);
+
+/* memory.c */
+typedef struct sp_mem {
+  uint64_t weights, gradients, optimizer, activations, saved, scratch, total; /* bytes */
+} sp_mem;
+/* What the weights and all of these programs take. */
+void sp_memory_count(const sp_graph *g, const sp_program *const *progs, size_t n, sp_mem *mem);
+/* Refuses what cannot fit before anything of it is allocated. */
+int sp_memory_check(const sp_graph *g, const sp_program *const *progs, size_t n, sp_err *err);
+
+#endif

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT
+ * tasks.c - the buffers of a stage, and the calls that its forward, backward or update are. */
+#include "plan/planner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- resources ---- */
+int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
+                   sp_err *err) {
+  sp_program *p = w->p;
+  if (!name || !sp_grow(&p->bufs, &w->cap_bufs, p->n_bufs + 1, sizeof *p->bufs)) {
+    free(name);
+    return sp_nomem(err, 64, "a resource");
+  }
+  p->bufs[p->n_bufs] = (sp_buf){.name = name, .bytes = bytes, .kind = kind, .slots = slots, .group = group, .pack = -1};
+  *out = (int)p->n_bufs++;
+  return SP_OK;
+}
+
+char *sp_text(const char *fmt, ...) {
+  char buf[256];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(buf, sizeof buf, fmt, ap);
+  va_end(ap);
+  return sp_strdup(buf);
+}
+
+size_t sp_node_flat(const sp_node *n, int port, int index) {
+  size_t k = 0;
+  for (int i = 0; i < port; i++) k += n->out_specs[i].n;
+  return k + (size_t)index;
+}
+
+static size_t n_flat(const sp_node *n) { return sp_node_flat(n, (int)n->n_out, 0); }
+
+bool sp_port_small(const sp_port *p) { return p->flags & (SP_PORT_METRIC | SP_PORT_STATUS); }
+
+sp_node *sp_program_producer(const sp_program *p, sp_node *n) {
+  return p->stand_in && n == p->g->train_source ? p->stand_in : n;
+}
+
+static char *tensor_name(const sp_node *n, int port, uint32_t k, const char *prefix) {
+  const sp_port *po = sp_node_out_port(n, (unsigned)port);
+  return po->flags & SP_PORT_LIST ? sp_text("%s%s.%s[%u]", prefix, n->name, po->name, k + 1)
+                                  : sp_text("%s%s.%s", prefix, n->name, po->name);
+}
+
+static bool is_read(const sp_graph *g, const sp_node *n, int port, int index) {
+  for (size_t j = 0; j < g->n_nodes; j++)
+    for (unsigned i = 0; i < g->nodes[j]->n_in; i++)
+      for (size_t k = 0; k < g->nodes[j]->in[i].n; k++) {
+        sp_ref r = g->nodes[j]->in[i].v[k];
+        if (r.node == n && r.port == port && r.index == index) return true;
+      }
+  return false;
+}
+
+int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
+  sp_program *p = w->p;
+  size_t i = n->index;
+  int st = SP_OK, group = 1 + (int)i * 2;
+  sp_buf_at at = n->on_cpu ? SP_AT_CPU : SP_AT_MAIN;
+  w->act[i] = sp_calloc(n_flat(n) + 1, sizeof **w->act);
+  w->grad[i] = sp_calloc(n_flat(n) + 1, sizeof **w->grad);
+  if (!w->act[i] || !w->grad[i]) return sp_nomem(err, 64, "resources");
+  for (unsigned o = n->optimizer ? 1 : 0; o < n->n_out; o++) /* its first output is the weights themselves */
+    for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
+      size_t f = sp_node_flat(n, (int)o, (int)k);
+      int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
+      const sp_node *read = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
+      const sp_port *port = sp_node_out_port(n, o);
+      if (port->flags & SP_PORT_OPTIONAL && !sp_port_small(port) && !is_read(p->g, read, (int)o, (int)k)) {
+        w->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
+        continue;
+      }
+      st = sp_planner_buf(w, tensor_name(n, (int)o, k, ""), (size_t)bytes, SP_BUF_ACTIVATION, 0,
+                          sp_port_small(port) ? 0 : group, &w->act[i][f], err);
+      if (st) break;
+      p->bufs[w->act[i][f]].at = n->source && !p->g->border ? SP_AT_PINNED : at;
+      /* written by every k-th step, looked at behind each: no step may find another's place */
+      p->bufs[w->act[i][f]].ring = n->optimizer && p->g->accumulate > 1 && !p->g->border;
+    }
+  for (size_t f = 0; f < n_flat(n); f++) w->grad[i][f] = -1;
+  if (!st && p->training && n->backward && n->saved)
+    st = sp_planner_buf(w, sp_text("%s's saved values", n->name), n->saved, SP_BUF_SAVED, 0, 0, &w->saved[i], err);
+  if (!st && !(n->inst->type->flags & SP_STAGE_REENTRANT))
+    st = sp_planner_buf(w, sp_text("the instance '%s'", n->name), 0, 0, 1, 0, &w->self[i], err);
+  if (!st && n->n_weights && !n->optimizer)
+    st = sp_planner_buf(w, sp_text("the weights of '%s'", n->name), 0, 0, 1, 0, &w->weight[i], err);
+  if (!st && n->n_weights && !n->optimizer)
+    st = sp_planner_buf(w, sp_text("the statistics of '%s'", n->name), 0, 0, 1, 0, &w->state[i], err);
+  if (!st && p->training && n->trained && !n->inplace)
+    st = sp_planner_buf(w, sp_text("the weight gradients of '%s'", n->name), 0, 0, 1, 0, &w->dweight[i], err);
+  if (!st && w->saved[i] >= 0) p->bufs[w->saved[i]].at = at;
+  return st ? st : sp_border_twins(w, n, err);
+}
+
+/* A gradient buffer for an output into which some consumer sends one. */
+static int grad_buffer(sp_planner *w, sp_ref r, int *out, sp_err *err) {
+  sp_node *n = r.node;
+  size_t f = sp_node_flat(n, r.port, r.index);
+  int *g = &w->grad[n->index][f], st = SP_OK;
+  if (*g < 0)
+    st = sp_planner_buf(w, tensor_name(n, r.port, (uint32_t)r.index, "the gradient of "),
+                        (size_t)sp_spec_bytes(&n->out_specs[r.port].spec[r.index]), SP_BUF_GRADIENT, 0, 0, g, err);
+  *out = *g;
+  return st;
+}
+
+/* ---- tasks ---- */
+int sp_task_access(sp_task *t, int resource, int mode, sp_err *err) {
+  if (resource < 0) return SP_OK;
+  for (size_t i = 0; i < t->n_acc; i++)
+    if (t->acc[i].resource == resource) {
+      t->acc[i].mode |= mode;
+      return SP_OK;
+    }
+  if (!sp_grow(&t->acc, &t->cap_acc, t->n_acc + 1, sizeof *t->acc)) return sp_nomem(err, 64, "a task");
+  t->acc[t->n_acc++] = (sp_sched_access){resource, mode};
+  return SP_OK;
+}
+
+/* One tensor of the call; buf -1: `data` stays, as it is for weights, or NULL. */
+static int tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool batch, sp_err *err) {
+  if (!sp_grow(&t->proto, &t->cap_t, t->n_t + 1, sizeof *t->proto) ||
+      !sp_grow(&t->binds, &t->cap_binds, t->n_binds + 1, sizeof *t->binds))
+    return sp_nomem(err, 64, "a task");
+  if (buf >= 0 || batch) t->binds[t->n_binds++] = (sp_bind){(uint32_t)t->n_t, buf, batch};
+  t->proto[t->n_t++] = (sp_tensor){.spec = *spec, .data = data};
+  return SP_OK;
+}
+
+static int begin_list(sp_task *t, size_t list, uint32_t n) {
+  t->lists[list].n = n;
+  t->offset[list] = t->n_t;
+  return SP_OK;
+}
+
+static int put_inputs(sp_planner *w, sp_task *t, sp_err *err) {
+  sp_node *n = t->node;
+  int st = SP_OK;
+  for (unsigned i = 0; i < n->n_in; i++) {
+    begin_list(t, i, (uint32_t)n->in[i].n);
+    for (size_t k = 0; k < n->in[i].n && !st; k++) {
+      sp_ref r = n->in[i].v[k];
+      sp_node *from = sp_program_producer(w->p, r.node);
+      const sp_spec *s = &n->in_specs[i].spec[k];
+      size_t f = sp_node_flat(from, r.port, r.index);
+      int buf = from->on_cpu == n->on_cpu ? w->act[from->index][f] : w->twin[from->index][f];
+      st = sp_task_access(t, buf, SP_READ, err);
+      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
+    }
+  }
+  return st;
+}
+
+static int put_outputs(sp_planner *w, sp_task *t, int mode, sp_err *err) {
+  sp_node *n = t->node;
+  int st = SP_OK;
+  for (unsigned o = 0; o < n->n_out; o++) {
+    begin_list(t, n->n_in + o, n->out_specs[o].n);
+    for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
+      const sp_spec *s = &n->out_specs[o].spec[k];
+      int buf = w->act[n->index][sp_node_flat(n, (int)o, (int)k)];
+      st = sp_task_access(t, buf, mode, err);
+      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
+    }
+  }
+  return st;
+}
+
+static int put_douts(sp_planner *w, sp_task *t, sp_err *err) {
+  sp_node *n = t->node;
+  int st = SP_OK;
+  for (unsigned o = 0; o < n->n_out; o++) {
+    begin_list(t, n->n_in + n->n_out + o, n->out_specs[o].n);
+    for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
+      const sp_spec *s = &n->out_specs[o].spec[k];
+      int buf = t->kind == SP_TASK_BACKWARD ? w->grad[n->index][sp_node_flat(n, (int)o, (int)k)] : -1;
+      st = sp_task_access(t, buf, SP_READ, err);
+      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
+    }
+  }
+  return st;
+}
+
+/* Gradients that this task sends to its inputs. The first to write a gradient, in serialized order, overwrites; the others
+ * add: tasks are made in that order, and a buffer without an access yet has no writer. */
+static int put_dins(sp_planner *w, sp_task *t, bool wanted, bool *written, sp_err *err) {
+  sp_node *n = t->node;
+  int st = SP_OK;
+  if (wanted) {
+    t->din_acc = sp_calloc(n->n_in + 1, sizeof *t->din_acc);
+    if (!t->din_acc) return sp_nomem(err, 64, "a task");
+  }
+  for (unsigned i = 0; i < n->n_in; i++) {
+    begin_list(t, n->n_in + 2 * n->n_out + i, (uint32_t)n->in[i].n);
+    if (wanted && !(t->din_acc[i] = sp_calloc(n->in[i].n + 1, 1))) return sp_nomem(err, 64, "a task");
+    for (size_t k = 0; k < n->in[i].n && !st; k++) {
+      sp_ref r = n->in[i].v[k];
+      const sp_spec *s = &n->in_specs[i].spec[k];
+      int buf = -1;
+      if (wanted && r.node->backward && sp_ref_grad(n, (int)i, r)) {
+        st = grad_buffer(w, r, &buf, err);
+        if (st) break;
+        t->din_acc[i][k] = written[buf];
+        written[buf] = true;
+        st = sp_task_access(t, buf, t->din_acc[i][k] ? SP_READ | SP_WRITE : SP_WRITE, err);
+      }
+      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
+    }
+  }
+  return st;
+}
+
+static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
+  sp_node *n = t->node;
+  bool want_dw = t->kind == SP_TASK_BACKWARD && n->trained && !n->inplace;
+  bool updates_state = t->kind == SP_TASK_FORWARD && w->p->training && !n->frozen;
+  int st = SP_OK;
+  t->first_weight = t->n_t;
+  for (size_t i = 0; i < n->n_weights && !st; i++) st = tensor(t, &n->weights[i].spec, n->w[i].data, -1, false, err);
+  t->first_dweight = t->n_t;
+  for (size_t i = 0; i < n->n_weights && !st; i++)
+    st = tensor(t, &n->weights[i].spec, want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1,
+                false, err);
+  if (!st && n->n_weights)
+    st = sp_task_access(t, w->weight[n->index],
+                        t->kind == SP_TASK_BACKWARD && n->inplace ? SP_READ | SP_WRITE : SP_READ, err);
+  if (!st && n->n_weights)
+    st = sp_task_access(t, w->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
+  if (!st && want_dw) st = sp_task_access(t, w->dweight[n->index], SP_READ | SP_WRITE, err);
+  return st;
+}
+
+int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, int lane, sp_task **out, sp_err *err) {
+  sp_program *p = w->p;
+  sp_task *t;
+  if (!name || !sp_grow(&p->tasks, &w->cap_tasks, p->n_tasks + 1, sizeof *p->tasks)) {
+    free(name);
+    return sp_nomem(err, 64, "a task");
+  }
+  t = &p->tasks[p->n_tasks];
+  *t = (sp_task){.kind = kind,
+                 .index = (int)p->n_tasks,
+                 .name = name,
+                 .node = n,
+                 .lane = lane,
+                 .delay = -1,
+                 .every = 1,
+                 .saved_buf = -1,
+                 .of_lane = -1};
+  p->n_tasks++;
+  t->n_lists = n ? 2 * (n->n_in + n->n_out) : 0;
+  t->lists = sp_calloc(t->n_lists + 1, sizeof *t->lists);
+  t->offset = sp_calloc(t->n_lists + 1, sizeof *t->offset);
+  if (!t->lists || !t->offset) return sp_nomem(err, 64, "a task");
+  *out = t;
+  return SP_OK;
+}
+
+/* A call of a stage, in its lane. */
+static int new_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
+  static const char *const words[] = {"forward", "backward", "update"};
+  int lane = w->lane[n->index][kind == SP_TASK_BACKWARD ? SP_LANE_BACKWARD : SP_LANE_FORWARD];
+  sp_lane *l = &w->p->lanes[lane];
+  int st = sp_planner_task(w, kind, n, sp_text("%s.%s", n->name, words[kind]), lane, out, err);
+  if (st) return st;
+  if (n->scratch > l->scratch) l->scratch = n->scratch;
+  if (l->block < 0) return SP_OK;
+  (*out)->block = l->block_bytes;
+  l->block_bytes += sizeof(sp_block_task);
+  return sp_task_access(*out, l->block, SP_READ, err);
+}
+
+int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
+  sp_task *t;
+  bool gives = sp_node_trained_on(n) && w->p->training && w->p->g->training;
+  int st = new_call(w, SP_TASK_FORWARD, n, &t, err);
+  if (st || (st = put_inputs(w, t, err)) || (st = put_outputs(w, t, SP_WRITE, err)) || (st = put_douts(w, t, err)) ||
+      (st = put_dins(w, t, gives, written, err)) || (st = put_weights(w, t, err)))
+    return st;
+  t->saved_buf = w->saved[n->index];
+  if ((st = sp_task_access(t, t->saved_buf, SP_WRITE, err))) return st;
+  return sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
+}
+
+int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
+  sp_task *t;
+  int st = new_call(w, SP_TASK_BACKWARD, n, &t, err);
+  if (st || (st = put_inputs(w, t, err)) || (st = put_outputs(w, t, SP_READ, err)) || (st = put_douts(w, t, err)) ||
+      (st = put_dins(w, t, true, written, err)) || (st = put_weights(w, t, err)))
+    return st;
+  t->saved_buf = w->saved[n->index];
+  if ((st = sp_task_access(t, t->saved_buf, SP_READ, err))) return st;
+  return sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
+}
+
+/* Gradients in, then weights out; a node's weights are one resource. */
+static int put_trained(sp_planner *w, sp_task *t, bool out, sp_err *err) {
+  int st = SP_OK;
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
+    size_t i = r.node->index;
+    st = tensor(t, &r.node->weights[r.i].spec, out ? r.node->w[r.i].data : r.node->dw[r.i].data, -1, false, err);
+    if (!st) st = sp_task_access(t, out ? w->weight[i] : w->dweight[i], out ? SP_READ | SP_WRITE : SP_READ, err);
+  }
+  return st;
+}
+
+static int put_statistics(sp_planner *w, sp_task *t, sp_err *err) {
+  int st = SP_OK;
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(w->p->g, &r);) {
+    st = tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
+    if (!st) st = sp_task_access(t, w->state[r.node->index], SP_READ | SP_WRITE, err);
+  }
+  return st;
+}
+
+int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
+  sp_task *t;
+  sp_graph *g = w->p->g;
+  int st = new_call(w, SP_TASK_UPDATE, opt, &t, err);
+  if (st) return st;
+  t->every = g->accumulate;
+  t->phase = g->accumulate - 1;
+  begin_list(t, 0, opt->in_specs[0].n);
+  st = put_trained(w, t, false, err);
+  begin_list(t, opt->n_in, opt->in_specs[0].n);
+  if (!st) st = put_trained(w, t, true, err);
+  if (!st && sp_graph_restores(g)) {
+    begin_list(t, 1, opt->in_specs[1].n);
+    st = put_statistics(w, t, err);
+  }
+  for (unsigned o = 1; o < opt->n_out && !st; o++) {
+    begin_list(t, opt->n_in + o, opt->out_specs[o].n);
+    for (uint32_t k = 0; k < opt->out_specs[o].n && !st; k++) {
+      int buf = w->act[opt->index][sp_node_flat(opt, (int)o, (int)k)];
+      st = sp_task_access(t, buf, SP_WRITE, err);
+      if (!st) st = tensor(t, &opt->out_specs[o].spec[k], NULL, buf, false, err);
+    }
+  }
+  t->first_weight = t->n_t;
+  for (size_t i = 0; i < opt->n_weights && !st; i++)
+    st = tensor(t, &opt->weights[i].spec, opt->w[i].data, -1, false, err);
+  t->first_dweight = t->n_t;
+  for (size_t i = 0; i < opt->n_weights && !st; i++) st = tensor(t, &opt->weights[i].spec, NULL, -1, false, err);
+  return st ? st : sp_task_access(t, w->self[opt->index], SP_READ | SP_WRITE, err);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ * checksum.c - what a checked run hashes of a call: outputs and statistics of a forward, gradients of a backward (weights,
+ * where it updates them in place), weights of an update. */
+#include "run/machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- names ---- */
+static int add_hash(sp_post *post, char *name, sp_err *err) {
+  if (!name || !sp_grow(&post->hashes, &post->cap_hashes, post->n_hashes + 1, sizeof *post->hashes)) {
+    free(name);
+    return sp_nomem(err, 64, "a name");
+  }
+  post->hashes[post->n_hashes++] = (sp_hash){.name = name};
+  return SP_OK;
+}
+
+static int name_hash(sp_post *post, const sp_node *n, const char *what, int index, sp_err *err) {
+  char buf[256];
+  if (index < 0) snprintf(buf, sizeof buf, "%s.%s", n->name, what);
+  else snprintf(buf, sizeof buf, "%s.%s[%d]", n->name, what, index + 1);
+  return add_hash(post, sp_strdup(buf), err);
+}
+
+static int name_gradient(sp_post *post, const sp_node *n, size_t i, sp_err *err) {
+  char grad[160];
+  snprintf(grad, sizeof grad, "%s%s", n->weights[i].name, n->inplace ? "" : ".grad");
+  return name_hash(post, n, grad, -1, err);
+}
+
+static bool hashed_state(const sp_node *n, size_t i) { return !n->frozen && n->weights[i].flags & SP_WEIGHT_STATE; }
+static bool hashed_gradient(const sp_node *n, size_t i) { return n->trained && n->weights[i].flags & SP_WEIGHT_TRAINED; }
+
+int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
+  const sp_node *n = t->node;
+  sp_post *post = &m->posts[t->index];
+  int st = SP_OK;
+  if (t->kind == SP_TASK_FORWARD)
+    for (unsigned o = 0; o < n->n_out; o++)
+      for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++)
+        st = name_hash(post, n, sp_node_out_port(n, o)->name,
+                       sp_node_out_port(n, o)->flags & SP_PORT_LIST ? (int)k : -1, err);
+  for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
+    if (hashed_state(n, i)) st = name_hash(post, n, n->weights[i].name, -1, err);
+  for (size_t i = 0; t->kind == SP_TASK_BACKWARD && i < n->n_weights && !st; i++)
+    if (hashed_gradient(n, i)) st = name_gradient(post, n, i, err);
+  for (sp_weight_ref r = {0}; t->kind == SP_TASK_UPDATE && !st && sp_graph_next_trained(m->g, &r);)
+    st = name_hash(post, r.node, r.node->weights[r.i].name, -1, err);
+  m->n_hashes += post->n_hashes;
+  return st;
+}
+
+/* ---- values ---- */
+/* Of memory that the host cannot read a copy is hashed; the call is over then. */
+static int hash_tensor(sp_call *c, const sp_tensor *t, size_t *k, sp_err *err) {
+  sp_place *place = sp_node_place(c->task->node);
+  int64_t bytes = sp_spec_bytes(&t->spec);
+  uint64_t *hash = &c->hash[(*k)++];
+  void *copy;
+  int st;
+  *hash = SP_FNV64;
+  if (bytes <= 0 || !t->data) return SP_OK;
+  if (sp_place_is_host(place)) {
+    *hash = sp_fnv64(SP_FNV64, t->data, (size_t)bytes);
+    return SP_OK;
+  }
+  if (!(copy = sp_calloc(1, (size_t)bytes))) return sp_nomem(err, (size_t)bytes, "a checksum");
+  if (!(st = sp_place_download(place, copy, t->data, (size_t)bytes, err)))
+    *hash = sp_fnv64(SP_FNV64, copy, (size_t)bytes);
+  free(copy);
+  return st;
+}
+
+int sp_checksum_call(sp_call *c, sp_err *err) {
+  const sp_task *t = c->task;
+  const sp_node *n = t->node;
+  size_t k = 0;
+  int st = SP_OK;
+  if (t->kind == SP_TASK_FORWARD)
+    for (unsigned o = 0; o < n->n_out; o++)
+      for (uint32_t i = 0; i < c->io.out[o].n && !st; i++) st = hash_tensor(c, &c->io.out[o].t[i], &k, err);
+  for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
+    if (hashed_state(n, i)) st = hash_tensor(c, &c->io.weights[i], &k, err);
+  for (size_t i = 0; t->kind == SP_TASK_BACKWARD && i < n->n_weights && !st; i++)
+    if (hashed_gradient(n, i)) st = hash_tensor(c, n->inplace ? &c->io.weights[i] : &c->io.dweights[i], &k, err);
+  for (uint32_t i = 0; t->kind == SP_TASK_UPDATE && i < c->io.out[0].n && !st; i++)
+    st = hash_tensor(c, &c->io.out[0].t[i], &k, err);
+  return st;
+}

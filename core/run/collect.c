@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ * collect.c - a step is over: its metrics, statuses and checksums become the result that a script sees. */
+#include "run/loop.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static int check_status(const sp_metric_slot *m, const int64_t *v, uint64_t step, sp_err *err) {
+  sp_sb sb = {0};
+  if (!v[0]) return SP_OK;
+  sp_status_text(m->node->inst->type, v, &sb);
+  sp_fail(err, SP_E_DATA, "stage '%s' step %" PRIu64 ": %s", m->node->name, step, sp_sb_str(&sb));
+  sp_sb_free(&sb);
+  return err->status;
+}
+
+void sp_collect_suspect(const sp_loop *l, sp_err *err) {
+  const sp_graph *g = l->m->g;
+  sp_sb sb = {0};
+  if (err->status != SP_E_DEVICE || !g->border || g->sync) return;
+  for (size_t i = 0; i < g->n_nodes; i++) {
+    const sp_node *n = g->nodes[i];
+    if (!n->on_cpu && sp_program_has(l->m->p, n)) sp_sb_putf(&sb, "%s'%s'", sb.n ? ", " : "", n->name);
+  }
+  sp_prefix(err,
+            "device '%s' failed in step %" PRIu64 "%s or a later one, in one of the stages %s (SPCORE_SYNC=1 finds out "
+            "which)",
+            g->opts.device, l->delivered, l->m->p->training ? "" : " of an evaluation", sp_sb_str(&sb));
+  sp_sb_free(&sb);
+}
+
+static bool updates(const sp_loop *l, uint64_t step) {
+  return step % (uint64_t)l->m->g->accumulate == (uint64_t)l->m->g->accumulate - 1;
+}
+
+static int collect_metrics(sp_loop *l, uint64_t step, sp_err *err) {
+  sp_machine *m = l->m;
+  const sp_program *p = m->p;
+  size_t k = 0;
+  for (size_t i = 0; i < p->n_metrics; i++) {
+    const sp_metric_slot *s = &p->metrics[i];
+    const sp_port *port = sp_node_out_port(s->node, (unsigned)s->port);
+    const void *data = m->buf[s->seen][step % (uint64_t)p->bufs[s->seen].slots];
+    if (s->node->optimizer && !updates(l, step)) continue; /* no update ran */
+    if (!(port->flags & SP_PORT_STATUS))
+      m->shown[k++] = (sp_metric){s->name, s->node->name, port->name, s->node->out_specs[s->port].spec[s->index], data};
+    else if (check_status(s, data, step, err)) return sp_failure_keep(&m->failure, step, (int)p->n_tasks, err);
+  }
+  l->result.metrics = m->shown;
+  l->result.n_metrics = k;
+  return SP_OK;
+}
+
+static void collect_hashes(sp_loop *l, uint64_t step) {
+  sp_machine *m = l->m;
+  size_t k = 0;
+  for (size_t i = 0; m->n_hashes && i < m->p->n_tasks; i++) {
+    const sp_task *t = &m->p->tasks[i];
+    const sp_post *post = &m->posts[i];
+    bool ran = l->result.n && step % (uint64_t)t->every == (uint64_t)t->phase;
+    for (size_t j = 0; j < post->n_hashes; j++)
+      m->hashes[k++] =
+          (sp_hash){post->hashes[j].name, ran ? post->calls[step % (uint64_t)m->p->ring].hash[j] : 0};
+  }
+  l->result.hashes = m->hashes;
+  l->result.n_hashes = m->n_hashes;
+}
+
+int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
+  const sp_machine *m = l->m;
+  const sp_known *known = &m->known[step % (uint64_t)m->p->ring];
+  int st = sp_timeline_collect(l, step, err);
+  if (st) return st;
+  l->result = (sp_result){.step = step,
+                          .epoch = m->feed.steps ? step / m->feed.steps : 0,
+                          .n = known->n,
+                          .lr = NAN,
+                          .time = sp_now()};
+  if (known->n && (st = collect_metrics(l, step, err))) return st;
+  collect_hashes(l, step);
+  if (m->p->training && m->g->training) {
+    l->result.updated = updates(l, step);
+    if (l->result.updated) l->lr = known->lr;
+    l->result.lr = l->lr;
+  }
+  l->delivered = step + 1;
+  return SP_OK;
+}

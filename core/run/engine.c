@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT
+ * engine.c - owns the graph, its programs, machines and loops: training's, and one for each evaluation. */
+#include "run/engine.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/describe.h"
+#include "run/loop.h"
+
+/* One program and what it runs with. */
+typedef struct unit {
+  sp_node *stand_in; /* NULL: the training program */
+  sp_program *p;
+  sp_machine *m;
+  sp_loop loop;
+} unit;
+
+struct sp_engine {
+  sp_graph *g;
+  sp_pool *pool;
+  unit *units; /* [0] is training's, once there are any */
+  size_t n, cap;
+  uint64_t start; /* the step to begin with, while there is no unit */
+  bool sought;    /* the next loop begins where no loop has ended */
+  bool failed;    /* nothing can run any more, and why */
+  sp_err failure;
+};
+
+static unit *training(const sp_engine *e) { return e->n ? &e->units[0] : NULL; }
+
+int sp_engine_new(sp_engine **out, sp_env *env, const sp_graph_opts *opts, sp_err *err) {
+  sp_engine *e = sp_calloc(1, sizeof *e);
+  *out = NULL;
+  if (!e) return sp_nomem(err, sizeof *e, "an engine");
+  int st = sp_graph_new(&e->g, env, opts, err);
+  if (!st)
+    st = sp_pool_new(&e->pool, e->g->main.type, e->g->main.dev,
+                     e->g->opts.pinned ? e->g->opts.pinned : (size_t)1 << 30, "--pinned", err);
+  if (st) {
+    sp_engine_free(e);
+    return st;
+  }
+  *out = e;
+  return SP_OK;
+}
+
+static void free_unit(unit *u) {
+  sp_machine_free(u->m);
+  sp_program_free(u->p);
+}
+
+/* From the k-th on; later ones borrow streams of earlier ones. */
+static void drop_units(sp_engine *e, size_t k) {
+  while (e->n > k) free_unit(&e->units[--e->n]);
+}
+
+void sp_engine_free(sp_engine *e) {
+  sp_err ignored;
+  if (!e) return;
+  sp_engine_drain(e, &ignored);
+  drop_units(e, 0);
+  free(e->units);
+  sp_pool_free(e->pool);
+  sp_graph_free(e->g);
+  free(e);
+}
+
+sp_graph *sp_engine_graph(const sp_engine *e) { return e->g; }
+
+sp_graph_opts sp_engine_options(const sp_engine *e) {
+  sp_graph_opts o = *sp_graph_options(e->g);
+  if (e->n) o.capture = e->units[0].m->capture;
+  return o;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+static int check_stand_in(const sp_graph *g, const sp_node *s, sp_err *err) {
+  const sp_node *t = g->train_source;
+  char a[128], b[128];
+  if (!s->source) return sp_fail(err, SP_E_INVALID, "evaluate: '%s' is not a source", s->name);
+  if (!t) return sp_fail(err, SP_E_INVALID, "evaluate: the graph has no source that '%s' could stand in for", s->name);
+  for (unsigned o = 0; o < t->n_out; o++) {
+    const char *name = sp_node_out_port(t, o)->name;
+    if (o >= s->n_out || strcmp(sp_node_out_port(s, o)->name, name))
+      return sp_fail(err, SP_E_INVALID, "evaluate: '%s' has no output '%s' where '%s' has one", s->name, name, t->name);
+    for (uint32_t k = 0; k < t->out_specs[o].n; k++) {
+      sp_spec x = t->out_specs[o].spec[k], y = k < s->out_specs[o].n ? s->out_specs[o].spec[k] : (sp_spec){0};
+      if (!sp_spec_equal(&x, &y))
+        return sp_fail(err, SP_E_SHAPE, "evaluate: '%s.%s' is %s, '%s.%s' is %s: batch, size and type must be the same",
+                       s->name, name, sp_spec_str(&y, b, sizeof b), t->name, name, sp_spec_str(&x, a, sizeof a));
+    }
+  }
+  return SP_OK;
+}
+
+static int check_memory(const sp_engine *e, sp_err *err) {
+  const sp_program **progs = sp_calloc(e->n + 1, sizeof *progs);
+  if (!progs) return sp_nomem(err, e->n * sizeof *progs, "programs");
+  for (size_t i = 0; i < e->n; i++) progs[i] = e->units[i].p;
+  int st = sp_memory_check(e->g, progs, e->n, err);
+  free(progs);
+  return st;
+}
+
+static int add_unit(sp_engine *e, sp_node *stand_in, sp_err *err) {
+  if (!sp_grow(&e->units, &e->cap, e->n + 1, sizeof *e->units)) return sp_nomem(err, sizeof(unit), "a program");
+  unit *u = &e->units[e->n];
+  *u = (unit){.stand_in = stand_in};
+  int st = sp_program_new(&u->p, e->g, stand_in, err);
+  if (!st) st = sp_machine_new(&u->m, u->p, e->pool, err);
+  if (st) {
+    free_unit(u);
+    return st;
+  }
+  sp_loop_init(&u->loop, u->m);
+  e->n++;
+  return SP_OK;
+}
+
+/* Sources that nothing is wired to are there to be evaluated on; one that does not fit is told so when it is. */
+static int add_evaluations(sp_engine *e, sp_err *err) {
+  int st = SP_OK;
+  for (size_t i = 0; i < e->g->n_nodes && !st; i++) {
+    sp_node *n = e->g->nodes[i];
+    sp_err ignored;
+    if (n->source && n != e->g->train_source && !check_stand_in(e->g, n, &ignored)) st = add_unit(e, n, err);
+  }
+  return st;
+}
+
+static int plan(sp_engine *e, sp_err *err) {
+  sp_graph *g = e->g;
+  int st = SP_OK;
+  if (e->n) return SP_OK;
+  if ((st = sp_graph_complete(g, err)) || (st = sp_memory_check(g, NULL, 0, err))) return st;
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if ((st = sp_node_storage(g->nodes[i], err))) return st;
+  if (!(st = add_unit(e, NULL, err))) st = add_evaluations(e, err);
+  if (st) {
+    drop_units(e, 0); /* may be tried again */
+    return st;
+  }
+  g->fixed = true;
+  e->units[0].loop.next = e->start;
+  return SP_OK;
+}
+
+int sp_engine_build(sp_engine *e, sp_err *err) {
+  int st = plan(e, err);
+  if (st || e->units[0].m->built) return st;
+  st = check_memory(e, err);
+  if (!st && !e->g->initialised) st = sp_graph_init_weights(e->g, err);
+  if (!st) st = sp_machine_build(e->units[0].m, NULL, err);
+  if (st) {
+    e->start = e->units[0].loop.next;
+    drop_units(e, 0);
+    e->g->fixed = false;
+  }
+  return st;
+}
+
+int sp_engine_memory(sp_engine *e, sp_mem *mem, sp_err *err) {
+  int st = plan(e, err);
+  *mem = (sp_mem){0};
+  const sp_program **progs = st ? NULL : sp_calloc(e->n + 1, sizeof *progs);
+  if (!progs) return st ? st : sp_nomem(err, e->n * sizeof *progs, "programs");
+  for (size_t i = 0; i < e->n; i++) progs[i] = e->units[i].p;
+  sp_memory_count(e->g, progs, e->n, mem);
+  free(progs);
+  return SP_OK;
+}
+
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
+
+int sp_engine_schedule_info(sp_engine *e, sp_schedule_info *info, sp_err *err) {
+  int st = plan(e, err);
+  if (st) return st;
+  const unit *u = training(e);
+  *info = (sp_schedule_info){.strategy = e->g->strategy,
+                             .n_lanes = u->p->n_lanes - 1,
+                             .n_tasks = u->p->n_tasks,
+                             .n_waits = u->p->sched.n_waits,
+                             .n_derived = u->p->sched.n_derived,
+                             .n_ops = u->m->ops.n,
+                             .depth = u->p->sched.depth,
+                             .n_launches = u->m->ops.n_launch,
+                             .phases = u->p->ring,
+                             .launches = u->loop.launches};
+  return SP_OK;
+}
+
+int sp_engine_describe(sp_engine *e, sp_sb *out, sp_err *err) {
+  int st = plan(e, err);
+  for (size_t i = 0; i < e->n && !st; i++) {
+    const unit *u = &e->units[i];
+    if (u->stand_in) sp_sb_putf(out, "\nevaluation on %s\n", u->stand_in->name);
+    sp_describe(u->p, &u->m->ops, out);
+  }
+  return !st && out->broken ? sp_nomem(err, out->n, "a description") : st;
+}
+
+int sp_engine_epoch_steps(sp_engine *e, uint64_t *steps, sp_err *err) {
+  int st = plan(e, err);
+  *steps = st ? 0 : training(e)->m->feed.steps;
+  return st;
+}
+
+uint64_t sp_engine_allocations(const sp_engine *e) { return e->g->allocations; }
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+static int failed(const sp_engine *e, sp_err *err) {
+  *err = e->failure;
+  return err->status;
+}
+
+/* A loop within which something failed ends, and no other begins. */
+static int halt(sp_engine *e, sp_err *err) {
+  sp_err ignored;
+  e->failed = true;
+  e->failure = *err;
+  if (e->n && e->units[0].loop.running) sp_machine_sync(e->units[0].m, &ignored);
+  if (e->n) e->units[0].loop.running = false;
+  return err->status;
+}
+
+int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
+  if (e->failed) return sp_fail(err, SP_E_STATE, "the graph has failed before: %s", e->failure.msg);
+  int st = sp_engine_build(e, err);
+  if (st) return st;
+  uint64_t first = e->units[0].loop.next, k = (uint64_t)e->g->accumulate;
+  if (e->sought && first % k)
+    return sp_fail(err, SP_E_RANGE,
+                   "step %" PRIu64 " is no place to begin: with accumulate = %d the gradients of the %" PRIu64
+                   " step(s) before it would be missing; take a multiple",
+                   first, e->g->accumulate, first % k);
+  if (n > UINT64_MAX / 2) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", n);
+  if ((st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(&e->units[0].loop, first, n, err))) return st;
+  e->sought = false;
+  return SP_OK;
+}
+
+int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {
+  *res = NULL;
+  if (e->failed) return failed(e, err);
+  if (!e->n || !e->units[0].loop.running) return SP_OK;
+  return sp_loop_next(&e->units[0].loop, res, err) ? halt(e, err) : SP_OK;
+}
+
+int sp_engine_stop(sp_engine *e, sp_err *err) {
+  unit *u = training(e);
+  const sp_result *res;
+  int st = SP_OK;
+  if (!u || !u->loop.running) return SP_OK;
+  /* nothing was seen yet: as if the loop had not begun */
+  bool seen = u->loop.delivered != u->loop.first;
+  sp_loop_cut(&u->loop, seen ? u->loop.delivered + (uint64_t)e->g->opts.run_ahead : u->loop.first);
+  while (u->loop.running && !st) st = sp_engine_next(e, &res, err);
+  return st;
+}
+
+/* Steps up to R behind the last that was seen have run in every strategy, and what they changed is there to be looked at. So
+ * a failure of one of them is told now; one of a stage further ahead only when its step comes. */
+int sp_engine_drain(sp_engine *e, sp_err *err) {
+  if (e->failed) return failed(e, err);
+  unit *u = training(e);
+  if (!u || !u->m->built) return SP_OK;
+  int st = sp_loop_settle(&u->loop, err);
+  if (!st && sp_failure_step(&u->m->failure) < u->loop.delivered + (uint64_t)e->g->opts.run_ahead) {
+    sp_failure_get(&u->m->failure, err);
+    st = err->status;
+  }
+  return st ? halt(e, err) : SP_OK;
+}
+
+uint64_t sp_engine_step(const sp_engine *e) { return e->n ? e->units[0].loop.next : e->start; }
+
+int sp_engine_seek(sp_engine *e, uint64_t step, sp_err *err) {
+  if (e->n && e->units[0].loop.running) return sp_fail(err, SP_E_STATE, "seek within a loop");
+  if (step >> 53) return sp_fail(err, SP_E_RANGE, "seek to step %" PRIu64 ": that is too far", step);
+  if (step != sp_engine_step(e)) e->sought = true;
+  *(e->n ? &e->units[0].loop.next : &e->start) = step;
+  return SP_OK;
+}
+
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
+
+/* Its unit, whose memory is taken the first time. The training source itself gets one only here. */
+static int find_unit(sp_engine *e, sp_node *source, size_t *at, sp_err *err) {
+  int st = SP_OK;
+  for (*at = 1; *at < e->n && e->units[*at].stand_in != source;) ++*at;
+  if (*at == e->n && ((st = add_unit(e, source, err)) || (st = check_memory(e, err)))) {
+    drop_units(e, *at);
+    return st;
+  }
+  if (e->units[*at].m->built) return SP_OK;
+  return sp_machine_build(e->units[*at].m, e->units[0].m, err);
+}
+
+int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, const sp_result *res, sp_err *err),
+                       void *arg, sp_err *err) {
+  const sp_result *res;
+  size_t at;
+  int st = e->failed ? failed(e, err) : sp_engine_build(e, err);
+  if (st || (st = check_stand_in(e->g, source, err)) || (st = sp_engine_drain(e, err)) ||
+      (st = find_unit(e, source, &at, err)))
+    return st;
+  sp_loop *l = &e->units[at].loop;
+  if ((st = sp_loop_begin(l, 0, l->m->feed.steps, err))) return st;
+  for (;;) {
+    if (sp_loop_next(l, &res, err)) return halt(e, err);
+    if (!res) return SP_OK;
+    if (!(st = each(arg, res, err))) continue;
+    sp_err ignored;
+    sp_loop_settle(l, &ignored);
+    l->running = false;
+    return st;
+  }
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+int sp_engine_load(sp_engine *e, sp_node *node, const char *path, sp_err *err) {
+  int st = sp_engine_drain(e, err);
+  if (st) return st;
+  return node ? sp_graph_load(e->g, node, path, err) : sp_graph_load_all(e->g, path, err);
+}
+
+int sp_engine_save(sp_engine *e, const char *path, bool with_optimizer, sp_err *err) {
+  sp_err ignored;
+  int st = sp_engine_build(e, err);
+  if (st) return st;
+  sp_engine_drain(e, &ignored); /* weights are worth saving after a failure too */
+  return sp_graph_save(e->g, path, with_optimizer, err);
+}
+
+int sp_engine_weight(sp_engine *e, sp_node *node, const char *name, sp_spec *spec, void *dst, size_t bytes,
+                     sp_err *err) {
+  int st = dst ? sp_engine_build(e, err) : SP_OK;
+  if (!st && dst) st = sp_engine_drain(e, err);
+  return st ? st : sp_node_weight(node, name, spec, dst, bytes, err);
+}

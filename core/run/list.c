@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT
+ * list.c - the list of operations that a machine executes. It begins as the schedule's; each pass reads a list and writes
+ * another. What comes out last is proved.
+ *
+ * Capture of a lane: operations of one lane that follow each other without a wait or a record between become the body of a
+ * LAUNCH, where the last of them was. Capture of a step: all operations of the main device become one body; those of the
+ * host and of the cpu's lanes come before it, but for what waits for an event of this very tick, and all that follows in its
+ * lane. Neither knows whether the new order is right: the proof does. */
+#include "run/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const sp_task *task_of(const sp_machine *m, const sp_op *op) { return &m->p->tasks[op->task]; }
+static bool on_main(const sp_machine *m, int lane) { return m->p->lanes[lane].place == &m->g->main; }
+static bool is_host(const sp_machine *m, int lane) { return m->p->lanes[lane].host; }
+static int delay_of(const sp_machine *m, int task) { return m->p->sched.delay[task]; }
+
+static bool is_work(const sp_op *op) {
+  return op->kind == SP_OP_CALL || op->kind == SP_OP_COPY || op->kind == SP_OP_HASH;
+}
+
+static bool capturable(const sp_task *t) { return !t->node || t->node->inst->type->flags & SP_STAGE_CAPTURABLE; }
+
+/* ---- what goes around single calls ------------------------------------------------------------------------------- */
+
+static int put_around(sp_machine *m, sp_ops *out, const sp_op *op, sp_err *err) {
+  const sp_task *t = task_of(m, op);
+  sp_op mark = {.kind = SP_OP_MARK, .lane = op->lane, .task = op->task};
+  bool timed = sp_timeline_watches(m, t), main = on_main(m, op->lane);
+  int st = timed ? sp_ops_put(out, mark, err) : SP_OK;
+  if (!st) st = sp_ops_put(out, *op, err);
+  if (!st && m->g->opts.checksums && t->node)
+    st = sp_ops_put(out, (sp_op){.kind = SP_OP_HASH, .lane = op->lane, .task = op->task}, err);
+  mark.back = 1;
+  if (!st && timed) st = sp_ops_put(out, mark, err);
+  if (!st && m->g->sync && main && m->g->border)
+    st = sp_ops_put(out, (sp_op){.kind = SP_OP_FINISH, .lane = op->lane, .task = op->task}, err);
+  return st;
+}
+
+static int pass_around(sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *err) {
+  int st = SP_OK;
+  for (size_t i = 0; i < in->n && !st; i++) {
+    const sp_op *op = &in->op[i];
+    if (op->kind == SP_OP_CALL || op->kind == SP_OP_COPY) st = put_around(m, out, op, err);
+    else st = sp_ops_put(out, *op, err);
+  }
+  return st;
+}
+
+/* ---- capture of a lane ------------------------------------------------------------------------------------------- */
+
+static bool may_record(const sp_machine *m, const sp_op *op) {
+  return on_main(m, op->lane) && is_work(op) && task_of(m, op)->every == 1 && capturable(task_of(m, op));
+}
+
+/* The operations of op i's lane that belong with it: how many, and the last. A copy alone gains nothing. */
+static size_t segment(const sp_machine *m, const sp_ops *in, size_t i, size_t *last) {
+  size_t n = 0;
+  bool calls = false;
+  for (size_t k = i; k < in->n; k++) {
+    const sp_op *op = &in->op[k];
+    if (op->lane != in->op[i].lane) continue;
+    if (!may_record(m, op)) break;
+    calls = calls || op->kind == SP_OP_CALL;
+    *last = k;
+    n++;
+  }
+  return calls ? n : 0;
+}
+
+static int put_segment(const sp_ops *in, size_t first, size_t last, size_t n, sp_ops *out, sp_err *err) {
+  const sp_op *f = &in->op[first];
+  int st = sp_ops_put(out,
+                      (sp_op){.kind = SP_OP_LAUNCH, .lane = f->lane, .task = f->task, .from = out->n_launch, .n = (int)n},
+                      err);
+  out->n_launch++;
+  for (size_t k = first; k <= last && !st; k++)
+    if (in->op[k].lane == f->lane) st = sp_ops_put(out, in->op[k], err);
+  return st;
+}
+
+static int pass_lane(sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *err) {
+  size_t *first = sp_calloc(in->n + 1, sizeof *first), last = 0; /* at a segment's last: 1 + its first */
+  bool *inner = sp_calloc(in->n + 1, sizeof *inner);
+  size_t *count = sp_calloc(in->n + 1, sizeof *count);
+  int st = first && inner && count ? SP_OK : sp_nomem(err, in->n * sizeof *first, "the list of operations");
+  for (size_t i = 0; i < in->n && !st; i++) {
+    if (inner[i] || !may_record(m, &in->op[i])) continue;
+    size_t n = segment(m, in, i, &last);
+    if (!n) continue;
+    first[last] = i + 1;
+    count[last] = n;
+    for (size_t k = i; k <= last; k++) inner[k] = inner[k] || in->op[k].lane == in->op[i].lane;
+  }
+  for (size_t i = 0; i < in->n && !st; i++)
+    if (first[i]) st = put_segment(in, first[i] - 1, i, count[i], out, err);
+    else if (!inner[i]) st = sp_ops_put(out, in->op[i], err);
+  free(first);
+  free(inner);
+  free(count);
+  return st;
+}
+
+/* ---- capture of a step ------------------------------------------------------------------------------------------- */
+
+/* The event that is waited for is recorded in the same tick. */
+static bool same_tick(const sp_machine *m, const sp_op *op) {
+  return delay_of(m, op->from) == delay_of(m, op->task) + op->back;
+}
+
+/* Which operations of other lanes cannot be submitted before the device's of their tick. */
+static void find_after(const sp_machine *m, const sp_ops *in, bool *after) {
+  bool *lane = sp_calloc(m->p->n_lanes + 1, sizeof *lane);
+  for (size_t i = 0; lane && i < in->n; i++) {
+    const sp_op *op = &in->op[i];
+    bool waits = op->kind == SP_OP_WAIT || op->kind == SP_OP_SYNC;
+    if (on_main(m, op->lane)) continue;
+    if (waits && same_tick(m, op)) {
+      int from = m->p->tasks[op->from].lane;
+      lane[op->lane] = lane[op->lane] || on_main(m, from) || lane[from];
+    }
+    after[i] = lane[op->lane];
+  }
+  free(lane);
+}
+
+/* What makes one graph of a tick impossible: the words behind "not with stage NAME", or NULL. */
+static const char *obstacle(const sp_machine *m, const sp_ops *in, const bool *after, const char **name) {
+  const sp_op *late = NULL;
+  for (size_t i = 0; i < in->n; i++) {
+    const sp_op *op = &in->op[i];
+    if (after[i] && is_host(m, op->lane) && !late) late = op;
+    if (!on_main(m, op->lane)) continue;
+    const sp_task *t = task_of(m, op);
+    *name = t->name;
+    if (!capturable(t)) {
+      *name = t->node->name;
+      return "its calls cannot be recorded";
+    }
+    if (!late) continue;
+    const sp_node *n = task_of(m, late)->moves;
+    *name = n ? n->name : task_of(m, late)->name;
+    return "it runs on the cpu between two that do not";
+  }
+  return NULL;
+}
+
+/* Somebody on another place waits for an event of the body. */
+static int events_of_ticks(const sp_machine *m, const sp_ops *in) {
+  int most = 0;
+  for (size_t i = 0; i < in->n; i++) {
+    const sp_op *op = &in->op[i];
+    if ((op->kind != SP_OP_WAIT && op->kind != SP_OP_SYNC) || on_main(m, op->lane)) continue;
+    const sp_task *from = &m->p->tasks[op->from];
+    int ticks = (in->ring[op->from] + 1) * from->every;
+    if (on_main(m, from->lane) && ticks > most) most = ticks;
+  }
+  return most;
+}
+
+static int root_lane(const sp_machine *m) {
+  if (on_main(m, m->p->update_lane)) return m->p->update_lane;
+  for (size_t l = 0; l < m->p->n_lanes; l++)
+    if (on_main(m, (int)l)) return (int)l;
+  return -1;
+}
+
+static int put_tick(sp_machine *m, const sp_ops *in, const bool *after, sp_ops *out, sp_err *err) {
+  int n = 0, root = root_lane(m), st = SP_OK;
+  for (size_t i = 0; i < in->n; i++) n += on_main(m, in->op[i].lane);
+  for (size_t i = 0; i < in->n && !st; i++)
+    if (!on_main(m, in->op[i].lane) && !after[i]) st = sp_ops_put(out, in->op[i], err);
+  if (n && !st)
+    st = sp_ops_put(out, (sp_op){.kind = SP_OP_LAUNCH, .lane = root, .task = -1, .from = out->n_launch++, .n = n}, err);
+  for (size_t i = 0; i < in->n && !st; i++)
+    if (on_main(m, in->op[i].lane)) st = sp_ops_put(out, in->op[i], err);
+  out->tick_ring = n ? events_of_ticks(m, in) : 0;
+  if (out->tick_ring && !st) st = sp_ops_put(out, (sp_op){.kind = SP_OP_RECORD, .lane = root, .task = -1}, err);
+  for (size_t i = 0; i < in->n && !st; i++)
+    if (after[i]) st = sp_ops_put(out, in->op[i], err);
+  return st;
+}
+
+static int pass_step(sp_machine *m, const sp_ops *in, sp_ops *out, bool *possible, sp_err *err) {
+  bool *after = sp_calloc(in->n + 1, sizeof *after);
+  const char *name = "", *why;
+  if (!after) return sp_nomem(err, in->n, "the list of operations");
+  find_after(m, in, after);
+  why = obstacle(m, in, after, &name);
+  *possible = !why;
+  if (why) m->capture = SP_CAPTURE_LANE;
+  if (why) sp_log(SP_LOG_WARN, "capture = step: not with stage '%s', %s; capture = lane is taken", name, why);
+  int st = why ? SP_OK : put_tick(m, in, after, out, err);
+  free(after);
+  return st;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+static int new_list(const sp_machine *m, const sp_ops *like, sp_ops *out, sp_err *err) {
+  *out = (sp_ops){.ring = sp_calloc(m->p->n_tasks + 1, sizeof *out->ring)};
+  if (!out->ring) return sp_nomem(err, m->p->n_tasks * sizeof *out->ring, "the list of operations");
+  memcpy(out->ring, like->ring, m->p->n_tasks * sizeof *out->ring);
+  return SP_OK;
+}
+
+static int prove(const sp_machine *m, const sp_ops *ops, sp_err *err) {
+  int st = sp_ops_prove(ops, &m->p->in, m->p->sched.slots, err);
+  return st && m->g->strategy ? sp_prefix(err, "strategy '%s'", m->g->strategy) : st;
+}
+
+static void notice_single(const sp_machine *m) {
+  for (size_t i = 0; i < m->p->n_tasks; i++) {
+    const sp_task *t = &m->p->tasks[i];
+    if (on_main(m, t->lane) && !capturable(t) && t->kind == SP_TASK_FORWARD)
+      sp_log(SP_LOG_WARN, "capture: calls of stage '%s' cannot be recorded and are made one by one", t->node->name);
+  }
+}
+
+/* The list with graphs in it; where a step's are not possible, a lane's. */
+static int pass_capture(sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *err) {
+  bool possible = false;
+  int st = new_list(m, in, out, err);
+  notice_single(m);
+  if (!st && m->p->capture == SP_CAPTURE_STEP) st = pass_step(m, in, out, &possible, err);
+  if (st || possible) return st;
+  return pass_lane(m, in, out, err);
+}
+
+static void find_places(sp_machine *m) {
+  m->launch = SIZE_MAX;
+  for (size_t i = 0; i < m->ops.n; i++) {
+    if (m->ops.op[i].kind == SP_OP_LAUNCH && m->ops.op[i].task < 0) m->launch = i;
+    if (m->ops.op[i].kind == SP_OP_COLLECT) m->collect_end = (int)i + 1;
+  }
+}
+
+int sp_list_make(sp_machine *m, sp_err *err) {
+  sp_ops plain, around = {0};
+  int st = sp_ops_lower(&plain, &m->p->sched, &m->p->in, err);
+  if (st) return st;
+  if (!(st = new_list(m, &plain, &around, err))) st = pass_around(m, &plain, &around, err);
+  sp_ops_free(&plain);
+  m->capture = m->p->capture;
+  if (!st && m->capture != SP_CAPTURE_OFF) {
+    st = pass_capture(m, &around, &m->ops, err);
+    sp_ops_free(&around);
+  } else m->ops = around;
+  if (!st) st = prove(m, &m->ops, err);
+  if (!st) find_places(m);
+  return st;
+}

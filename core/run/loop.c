@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ * loop.c - the step loop. */
+#include "run/loop.h"
+
+#include <math.h>
+
+void sp_loop_init(sp_loop *l, sp_machine *m) { *l = (sp_loop){.m = m, .lr = NAN}; }
+
+int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
+  const sp_node *opt = l->m->g->optimizer;
+  if (l->running) return sp_fail(err, SP_E_STATE, "a loop is under way already");
+  l->first = l->next = l->tick = l->delivered = first;
+  l->end = n ? first + n : UINT64_MAX;
+  l->pos = 0;
+  l->running = true;
+  l->lr_step = 0;
+  if (l->m->g->training && isnan(l->lr)) { /* what is told until the first update */
+    int i = sp_params_find_live(opt->inst->type->params, "lr", NULL);
+    if (i >= 0) l->lr = (double)opt->live[i];
+  }
+  return SP_OK;
+}
+
+void sp_loop_cut(sp_loop *l, uint64_t end) {
+  if (end < l->end) l->end = end;
+}
+
+/* Where a stage has failed, no step from there on is begun any more. */
+static uint64_t end_of(const sp_loop *l) {
+  uint64_t failed = sp_failure_step(&l->m->failure);
+  return failed < l->end ? failed : l->end;
+}
+
+bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step) {
+  const sp_task *t = &l->m->p->tasks[task];
+  uint64_t delay = (uint64_t)l->m->p->sched.delay[task];
+  *step = l->tick - delay;
+  return l->tick >= l->first + delay && *step < end_of(l) &&
+         (t->every == 1 || *step % (uint64_t)t->every == (uint64_t)t->phase);
+}
+
+/* What the host knows of a step before any lane runs it. */
+static void begin_step(sp_loop *l, uint64_t step) {
+  sp_machine *m = l->m;
+  size_t r = (size_t)(step % (uint64_t)m->p->ring);
+  m->known[r].n = m->has_feed ? m->feed.take(m->feed.self, step, m->ids + r * m->batch) : 1;
+}
+
+int sp_loop_settle(sp_loop *l, sp_err *err) {
+  int st = sp_machine_sync(l->m, err);
+  if (!st || sp_failure_step(&l->m->failure) == SP_NO_STEP) return st;
+  return sp_machine_reopen(l->m, err);
+}
+
+/* Everything stops; the words are those of the stage that failed first, where one did. */
+static int give_up(sp_loop *l, sp_err *err) {
+  sp_err ignored;
+  sp_machine_sync(l->m, &ignored);
+  l->running = false;
+  if (!sp_failure_get(&l->m->failure, err)) sp_collect_suspect(l, err); /* else it is the device's, not a stage's */
+  return err->status;
+}
+
+/* A failure of a step behind the end is nobody's: in serialized order it would not have come to it. */
+static int finish(sp_loop *l, sp_err *err) {
+  if (sp_failure_step(&l->m->failure) < l->end) return give_up(l, err);
+  int st = sp_loop_settle(l, err);
+  if (st) return give_up(l, err);
+  sp_failure_clear(&l->m->failure);
+  l->running = false;
+  l->next = l->end;
+  return SP_OK;
+}
+
+/* One operation, if it is to be done in this tick; *over: it was the end of a step. */
+static int perform(sp_loop *l, const sp_op *op, bool *over, sp_err *err) {
+  uint64_t step = l->tick;
+  *over = false;
+  if (op->task >= 0 && !sp_loop_runs(l, op->task, &step)) return SP_OK;
+  *over = op->kind == SP_OP_COLLECT;
+  int st = *over ? sp_collect(l, step, err) : sp_submit(l, &l->pos, op, step, err);
+  if (!st || step < end_of(l) || op->task < 0) return st;
+  *over = false; /* the failure is this step's or an older one's beyond the end: the steps before it go on */
+  return SP_OK;
+}
+
+int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err) {
+  *res = NULL;
+  if (!l->running) return SP_OK;
+  for (;;) {
+    if (l->delivered >= end_of(l)) return finish(l, err);
+    if (l->pos == 0 && l->tick < l->end) begin_step(l, l->tick);
+    while (l->pos < l->m->ops.n) {
+      bool over;
+      if (perform(l, &l->m->ops.op[l->pos++], &over, err)) return give_up(l, err);
+      if (!over) continue;
+      *res = &l->result;
+      return SP_OK;
+    }
+    l->pos = 0;
+    l->tick++;
+  }
+}

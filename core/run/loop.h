@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ * loop.h - how far a machine has got. The loop walks the list of operations tick by tick and decides nothing that the list
+ * does not say but one: whether a graph may be launched where it says LAUNCH. One thread submits; streams execute. */
+#ifndef SP_CORE_LOOP_H
+#define SP_CORE_LOOP_H
+
+#include "run/machine.h"
+
+typedef struct sp_loop {
+  sp_machine *m;
+  bool running;
+  uint64_t first, end; /* steps of this loop; end UINT64_MAX: none */
+  uint64_t tick;
+  size_t pos;         /* next operation of the tick */
+  uint64_t next;      /* step that a loop begins with */
+  uint64_t delivered; /* steps collected in this machine's life, absolute */
+  bool whole, joined; /* this tick was launched; the latest was, so that all of it is behind the root's stream */
+  uint64_t lr_step;   /* the step whose lr was asked last, + 1 */
+  double lr;          /* of the last update that was collected, NaN: none */
+  uint64_t launches;
+  void *mark; /* a timing event, and when it was */
+  double mark_time;
+  sp_result result;
+} sp_loop;
+
+void sp_loop_init(sp_loop *l, sp_machine *m);
+int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err);
+/* The next step's result, or NULL at the end. Where a stage fails at some step, the steps before it come first; on failure
+ * nothing is in flight. */
+int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err);
+/* No step from `end` on begins any more. What stages ahead have done of them stays; their failures are dropped. */
+void sp_loop_cut(sp_loop *l, uint64_t end);
+/* Waits until nothing is in flight; streams that a failure stopped begin anew, and the failure is kept for its step. */
+int sp_loop_settle(sp_loop *l, sp_err *err);
+bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step); /* in this tick */
+
+/* submit.c: one operation, COLLECT aside, which belongs to `step` (for those of no task: ignored); *pos is behind it in the
+ * list, and behind its body where a graph was launched. */
+int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err);
+
+/* collect.c: a step is over */
+int sp_collect(sp_loop *l, uint64_t step, sp_err *err);
+void sp_collect_suspect(const sp_loop *l, sp_err *err); /* names who may have made a device fail */
+
+/* timeline.c */
+int sp_timeline_mark(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err);
+int sp_timeline_collect(sp_loop *l, uint64_t step, sp_err *err);
+
+#endif

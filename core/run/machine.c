@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT
+ * machine.c - the only place that allocates for a program: buffers, streams, events, call records. */
+#include "run/machine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static int make_memory(sp_machine *m, const sp_buf *b, size_t bytes, void **ptr, sp_err *err) {
+  if (b->at == SP_AT_PINNED) return sp_pool_get(m->pool, bytes, ptr, err) ? sp_prefix(err, "%s", b->name) : SP_OK;
+  *ptr = sp_graph_alloc(m->g, sp_program_place(m->p, b), bytes, b->name, err);
+  return *ptr ? SP_OK : err->status;
+}
+
+static int make_slots(sp_machine *m, const sp_buf *b, size_t bytes, void ***ptr, sp_err *err) {
+  int st = SP_OK;
+  *ptr = sp_graph_zalloc(m->g, (size_t)b->slots, sizeof **ptr, b->name, err);
+  if (!*ptr) return err->status;
+  for (int s = 0; bytes && s < b->slots && !st; s++) st = make_memory(m, b, bytes, &(*ptr)[s], err);
+  return st;
+}
+
+static int make_buffers(sp_machine *m, sp_err *err) {
+  const sp_program *p = m->p;
+  int st = SP_OK;
+  m->pack = sp_graph_zalloc(m->g, p->n_packs, sizeof *m->pack, "buffers", err);
+  m->buf = sp_graph_zalloc(m->g, p->n_bufs, sizeof *m->buf, "buffers", err);
+  if (!m->pack || !m->buf) return err->status;
+  for (size_t i = 0; i < p->n_packs && !st; i++)
+    st = make_slots(m, &p->bufs[p->packs[i].first], p->packs[i].bytes, &m->pack[i], err);
+  for (size_t i = 0; i < p->n_bufs && !st; i++) {
+    const sp_buf *b = &p->bufs[i];
+    if (!b->bytes) continue;
+    st = make_slots(m, b, b->pack < 0 ? b->bytes : 0, &m->buf[i], err);
+    for (int s = 0; b->pack >= 0 && s < b->slots && !st; s++)
+      m->buf[i][s] = (char *)m->pack[b->pack][s] + b->offset;
+  }
+  return st;
+}
+
+static void free_slots(sp_machine *m, const sp_buf *b, void **ptr, bool memory) {
+  sp_err ignored;
+  for (int s = 0; memory && ptr && s < b->slots; s++)
+    if (ptr[s] && b->at == SP_AT_PINNED) sp_pool_put(m->pool, ptr[s], &ignored);
+    else sp_place_free(sp_program_place(m->p, b), ptr[s]);
+  free(ptr);
+}
+
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
+
+/* The first lane takes the stream of the other's updates, the others take further ones of their device. */
+static const sp_stream *find_beside(const sp_machine *m, size_t lane, const sp_machine *beside) {
+  for (size_t k = 0; beside && k < beside->p->n_lanes; k++) {
+    const sp_stream *s = &beside->streams[k];
+    bool free = s->own && s->place == m->streams[lane].place;
+    if (lane == 0) free = free && (int)k == beside->p->update_lane;
+    for (size_t j = 0; j < lane; j++) free = free && m->streams[j].from != s;
+    if (free) return s;
+  }
+  return NULL;
+}
+
+static int make_stream(sp_machine *m, size_t i, const sp_machine *beside, sp_err *err) {
+  const sp_lane *l = &m->p->lanes[i];
+  sp_stream *s = &m->streams[i];
+  int st = SP_OK;
+  *s = (sp_stream){.place = l->place, .name = l->props.name, .priority = l->props.priority};
+  if (l->host) return SP_OK;
+  s->from = find_beside(m, i, beside);
+  if (!s->from) st = sp_place_stream(s->place, s->name, s->priority, &s->own, err);
+  if (!st && m->launch != SIZE_MAX && s->place == &m->g->main) {
+    st = sp_place_event(s->place, 0, s->name, &s->joint, err);
+    if (!st) st = sp_place_event(s->place, 0, s->name, &s->cut, err);
+  }
+  if (!st && l->scratch && !(s->scratch = sp_graph_alloc(m->g, s->place, l->scratch, "a lane's scratch memory", err)))
+    st = err->status;
+  if (!st && m->g->opts.trace) sp_trace_lane_name(m->g->opts.trace, s, s->name);
+  return st;
+}
+
+static int make_streams(sp_machine *m, const sp_machine *beside, sp_err *err) {
+  int st = SP_OK;
+  m->streams = sp_graph_zalloc(m->g, m->p->n_lanes, sizeof *m->streams, "streams", err);
+  if (!m->streams) return err->status;
+  for (size_t i = 0; i < m->p->n_lanes && !st; i++) st = make_stream(m, i, beside, err);
+  return st;
+}
+
+static void close_event(const sp_place *place, void *event) {
+  if (event) place->type->event_close(event);
+}
+
+static void free_streams(sp_machine *m) {
+  for (size_t i = 0; m->streams && i < m->p->n_lanes; i++) {
+    sp_stream *s = &m->streams[i];
+    if (!s->place) continue;
+    if (s->own) s->place->type->stream_close(s->own);
+    close_event(s->place, s->joint);
+    close_event(s->place, s->cut);
+  }
+}
+
+/* Nothing is in flight, so every event is complete: those that a failure came along with too, from here on. */
+static int complete_events(sp_machine *m, sp_err *err) {
+  int st = SP_OK;
+  for (size_t i = 0; i < m->p->n_tasks && !st; i++) {
+    const sp_task *t = &m->p->tasks[i];
+    sp_post *post = &m->posts[i];
+    for (int r = 0; post->events && r < m->ops.ring[i] && !st; r++) {
+      post->at[r] = post->events[r];
+      st = sp_place_record(m->p->lanes[t->lane].place, post->events[r], sp_machine_stream(m, t->lane)->own, t->name,
+                           err);
+    }
+  }
+  return st ? st : sp_machine_sync(m, err);
+}
+
+int sp_machine_reopen(sp_machine *m, sp_err *err) {
+  int st = SP_OK;
+  for (size_t i = 0; i < m->p->n_lanes && !st; i++) {
+    sp_stream *s = &m->streams[i];
+    if (!s->own) continue;
+    s->place->type->stream_close(s->own);
+    s->own = NULL;
+    st = sp_place_stream(s->place, s->name, s->priority, &s->own, err);
+  }
+  return st ? st : complete_events(m, err);
+}
+
+int sp_machine_sync(sp_machine *m, sp_err *err) {
+  int st = SP_OK;
+  for (size_t i = 0; i < m->p->n_lanes; i++) {
+    const sp_stream *s = sp_machine_stream(m, (int)i);
+    sp_err mine;
+    if (!s->place || !s->own) continue;
+    int failed = sp_place_sync(s->place, s->own, s->name, &mine);
+    if (failed && !st) *err = mine, st = failed;
+  }
+  return st;
+}
+
+/* ---- call records ------------------------------------------------------------------------------------------------ */
+
+void sp_call_fill(sp_call *c, uint64_t step, uint32_t n) {
+  const sp_task *t = c->task;
+  const sp_program *p = c->m->p;
+  for (size_t i = 0; i < t->n_binds; i++) {
+    const sp_bind *b = &t->binds[i];
+    sp_tensor *x = &c->t[b->tensor];
+    if (b->buf >= 0) x->data = c->m->buf[b->buf][step % (uint64_t)p->bufs[b->buf].slots];
+    if (b->batch) x->spec.shape[0] = n;
+  }
+  c->step = step;
+  c->n = n;
+  c->io.saved =
+      t->saved_buf >= 0 ? c->m->buf[t->saved_buf][step % (uint64_t)p->bufs[t->saved_buf].slots] : NULL;
+}
+
+/* A frozen stage too, if it passes a gradient on: its forward() keeps what its backward() needs. */
+static bool changes_when_training(const sp_node *n) {
+  bool yes = n->backward || n->loss || n->optimizer;
+  for (size_t i = 0; !n->frozen && i < n->n_weights; i++) yes = yes || n->weights[i].flags & SP_WEIGHT_STATE;
+  return yes;
+}
+
+/* Where a call finds what it is told of its step: in its record, or in the block of its lane. */
+static void bind_block(sp_machine *m, sp_call *c, int slot) {
+  const sp_lane *l = &m->p->lanes[c->task->lane];
+  if (l->block < 0) {
+    c->io.step = &c->block;
+    c->io.ids = m->has_feed ? m->ids + (size_t)slot * m->batch : NULL;
+    return;
+  }
+  char *block = m->buf[l->block][slot];
+  c->io.step = &((const sp_block_task *)(block + c->task->block))->step;
+  c->io.ids = m->has_feed ? (const uint64_t *)(block + sizeof(sp_block_head)) : NULL;
+  if (c->io.dw_scale) c->io.dw_scale = &((const sp_block_head *)block)->minus_lr;
+}
+
+static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
+  sp_graph *g = m->g;
+  sp_node *n = t->node;
+  sp_post *post = &m->posts[t->index];
+  sp_call *c = &post->calls[slot];
+  c->task = t;
+  c->m = m;
+  if (!n) return SP_OK;
+  c->t = sp_graph_zalloc(g, t->n_t, sizeof *c->t, "call records", err);
+  c->lists = sp_graph_zalloc(g, t->n_lists, sizeof *c->lists, "call records", err);
+  c->hash = sp_graph_zalloc(g, post->n_hashes, sizeof *c->hash, "call records", err);
+  if (!c->t || !c->lists || !c->hash) return err->status;
+  memcpy(c->t, t->proto, t->n_t * sizeof *c->t);
+  for (size_t i = 0; i < t->n_lists; i++) c->lists[i] = (sp_list){.n = t->lists[i].n, .t = c->t + t->offset[i]};
+  c->io = (sp_io){.size = sizeof c->io,
+                  .training = m->p->training && g->training && changes_when_training(n),
+                  .n_in = n->n_in,
+                  .n_out = n->n_out,
+                  .n_weights = (uint32_t)n->n_weights,
+                  .in = c->lists,
+                  .out = c->lists + n->n_in,
+                  .dout = c->lists + n->n_in + n->n_out,
+                  .din = c->lists + n->n_in + 2 * n->n_out,
+                  .din_acc = (const uint8_t *const *)t->din_acc,
+                  .weights = c->t + t->first_weight,
+                  .dweights = c->t + t->first_dweight,
+                  .dw_scale = t->kind == SP_TASK_BACKWARD && n->inplace ? &c->dw_scale : NULL,
+                  .scratch = m->streams[t->lane].scratch};
+  bind_block(m, c, slot);
+  return SP_OK;
+}
+
+static int make_events(sp_machine *m, const sp_task *t, sp_err *err) {
+  const sp_place *place = m->p->lanes[t->lane].place;
+  sp_post *post = &m->posts[t->index];
+  int ring = m->ops.ring[t->index], st = SP_OK;
+  post->events = sp_graph_zalloc(m->g, (size_t)ring, sizeof *post->events, "events", err);
+  post->at = sp_graph_zalloc(m->g, (size_t)ring, sizeof *post->at, "events", err);
+  if (!post->events || !post->at) return err->status;
+  for (int r = 0; r < ring && !st; r++) {
+    st = sp_place_event(place, 0, t->name, &post->events[r], err);
+    post->at[r] = post->events[r];
+  }
+  if (!st && m->launch != SIZE_MAX && place == &m->g->main) st = sp_place_event(place, 0, t->name, &post->cut, err);
+  return st;
+}
+
+static int make_post(sp_machine *m, const sp_task *t, sp_err *err) {
+  sp_post *post = &m->posts[t->index];
+  int st = m->g->opts.checksums && t->node ? sp_checksum_name(m, t, err) : SP_OK;
+  if (m->p->lanes[t->lane].host) return SP_OK;
+  post->calls = st ? NULL : sp_graph_zalloc(m->g, (size_t)m->p->ring, sizeof *post->calls, "call records", err);
+  if (!post->calls) return err->status;
+  for (int r = 0; r < m->p->ring && !st; r++) st = make_call(m, t, r, err);
+  if (!st && m->p->sched.items[t->index].record) st = make_events(m, t, err);
+  return st ? st : sp_timeline_make(m, t, err);
+}
+
+static int make_posts(sp_machine *m, sp_err *err) {
+  int st = SP_OK;
+  size_t ring = (size_t)m->p->ring;
+  m->ids = sp_graph_zalloc(m->g, ring * m->batch, sizeof *m->ids, "sample ids", err);
+  m->known = sp_graph_zalloc(m->g, ring, sizeof *m->known, "step records", err);
+  m->posts = sp_graph_zalloc(m->g, m->p->n_tasks, sizeof *m->posts, "call records", err);
+  m->shown = sp_graph_zalloc(m->g, m->p->n_metrics, sizeof *m->shown, "metrics", err);
+  if (!m->ids || !m->known || !m->posts || !m->shown) return err->status;
+  for (size_t i = 0; i < m->p->n_tasks && !st; i++) st = make_post(m, &m->p->tasks[i], err);
+  m->hashes = st ? NULL : sp_graph_zalloc(m->g, m->n_hashes, sizeof *m->hashes, "checksums", err);
+  return st ? st : m->hashes ? SP_OK : err->status;
+}
+
+static void free_post(sp_machine *m, const sp_task *t) {
+  const sp_place *place = m->p->lanes[t->lane].place;
+  sp_post *post = &m->posts[t->index];
+  for (int r = 0; post->calls && r < m->p->ring; r++) {
+    free(post->calls[r].t);
+    free(post->calls[r].lists);
+    free(post->calls[r].hash);
+  }
+  for (int r = 0; post->events && r < m->ops.ring[t->index]; r++) close_event(place, post->events[r]);
+  close_event(place, post->cut);
+  sp_timeline_free(m, t);
+  for (size_t i = 0; i < post->n_hashes; i++) free((char *)post->hashes[i].name);
+  free(post->calls);
+  free(post->events);
+  free(post->at);
+  free(post->hashes);
+}
+
+/* ---- what single operations need --------------------------------------------------------------------------------- */
+
+/* A thread of the cpu looks at the event of another device when it gets there. */
+static bool waits_late(const sp_machine *m, const sp_op *op) {
+  return op->kind == SP_OP_WAIT && m->p->lanes[op->lane].place != m->p->lanes[m->p->tasks[op->from].lane].place;
+}
+
+static int make_ops(sp_machine *m, sp_err *err) {
+  size_t ring = (size_t)m->p->ring;
+  int st = SP_OK;
+  m->late = sp_graph_zalloc(m->g, m->ops.n, sizeof *m->late, "waits", err);
+  m->graph = sp_graph_zalloc(m->g, (size_t)m->ops.n_launch, sizeof *m->graph, "graphs", err);
+  m->tick_event = sp_graph_zalloc(m->g, (size_t)m->ops.tick_ring, sizeof *m->tick_event, "events", err);
+  if (!m->late || !m->graph || !m->tick_event) return err->status;
+  for (size_t i = 0; i < m->ops.n; i++)
+    if (waits_late(m, &m->ops.op[i]) && !(m->late[i] = sp_graph_zalloc(m->g, ring, sizeof **m->late, "waits", err)))
+      return err->status;
+  for (int i = 0; i < m->ops.n_launch; i++)
+    if (!(m->graph[i] = sp_graph_zalloc(m->g, ring, sizeof **m->graph, "graphs", err))) return err->status;
+  for (int i = 0; i < m->ops.tick_ring && !st; i++)
+    st = sp_place_event(&m->g->main, 0, "a step", &m->tick_event[i], err);
+  return st;
+}
+
+static void free_ops(sp_machine *m) {
+  for (size_t i = 0; m->late && i < m->ops.n; i++) free(m->late[i]);
+  for (int i = 0; m->graph && i < m->ops.n_launch; i++) {
+    for (int r = 0; m->graph[i] && r < m->p->ring; r++)
+      if (m->graph[i][r]) m->g->main.type->graph_close(m->graph[i][r]);
+    free(m->graph[i]);
+  }
+  for (int i = 0; m->tick_event && i < m->ops.tick_ring; i++) close_event(&m->g->main, m->tick_event[i]);
+  free(m->late);
+  free(m->graph);
+  free(m->tick_event);
+}
+
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
+
+/* Once for every N that can come. */
+static int prepare(sp_machine *m, sp_err *err) {
+  uint32_t one[2] = {1, 0};
+  const uint32_t *sizes = m->has_feed ? m->feed.sizes : one;
+  int st = SP_OK;
+  for (size_t i = 0; i < m->p->n_tasks && !st; i++) {
+    const sp_task *t = &m->p->tasks[i];
+    const sp_stream *s = sp_machine_stream(m, t->lane);
+    if (t->kind != SP_TASK_FORWARD && t->kind != SP_TASK_UPDATE) continue;
+    for (int k = 0; k < 2 && sizes[k] && !st; k++) {
+      sp_call_fill(&m->posts[i].calls[0], 0, sizes[k]);
+      sp_io io = m->posts[i].calls[0].io;
+      io.step = NULL;
+      io.ids = NULL;
+      st = sp_inst_prepare(t->node->inst, &io, s->place->type->stream_native(s->own), err);
+      if (!st) st = sp_place_sync(s->place, s->own, t->name, err);
+    }
+  }
+  return st;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static int make_feed(sp_machine *m, sp_err *err) {
+  const sp_program *p = m->p;
+  const sp_node *s = p->source;
+  if (!s) return SP_OK;
+  int st = sp_sampler_init(&m->sampler, m->g->opts.seed, p->length, (uint32_t)s->opts.batch,
+                           !p->stand_in && !s->opts.no_shuffle, s->opts.drop_last && !p->stand_in, err);
+  if (st) return sp_prefix(err, "stage '%s'", s->name);
+  sp_sampler_feed(&m->sampler, &m->feed);
+  m->has_feed = true;
+  m->batch = (size_t)s->opts.batch;
+  return SP_OK;
+}
+
+int sp_machine_new(sp_machine **out, const sp_program *p, sp_pool *pool, sp_err *err) {
+  sp_machine *m = sp_calloc(1, sizeof *m);
+  *out = NULL;
+  if (!m) return sp_nomem(err, sizeof *m, "a machine");
+  *m = (sp_machine){.g = p->g, .p = p, .pool = pool, .batch = 1};
+  sp_failure_init(&m->failure);
+  int st = make_feed(m, err);
+  if (!st) st = sp_list_make(m, err);
+  if (st) {
+    sp_machine_free(m);
+    return st;
+  }
+  *out = m;
+  return SP_OK;
+}
+
+int sp_machine_build(sp_machine *m, const sp_machine *beside, sp_err *err) {
+  int st = make_buffers(m, err);
+  if (!st) st = make_streams(m, beside, err);
+  if (!st) st = make_posts(m, err);
+  if (!st) st = make_ops(m, err);
+  if (!st) st = prepare(m, err);
+  m->built = !st;
+  return st;
+}
+
+void sp_machine_free(sp_machine *m) {
+  sp_err ignored;
+  if (!m) return;
+  if (m->built) sp_machine_sync(m, &ignored); /* a graph in flight is not freed */
+  free_ops(m);
+  free_streams(m);
+  for (size_t i = 0; m->posts && i < m->p->n_tasks; i++) free_post(m, &m->p->tasks[i]);
+  for (size_t i = 0; m->streams && i < m->p->n_lanes; i++)
+    if (m->streams[i].scratch) sp_place_free(m->streams[i].place, m->streams[i].scratch);
+  for (size_t i = 0; m->buf && i < m->p->n_bufs; i++)
+    free_slots(m, &m->p->bufs[i], m->buf[i], m->p->bufs[i].pack < 0);
+  for (size_t i = 0; m->pack && i < m->p->n_packs; i++)
+    free_slots(m, &m->p->bufs[m->p->packs[i].first], m->pack[i], true);
+  free(m->streams);
+  free(m->posts);
+  free(m->buf);
+  free(m->pack);
+  free(m->ids);
+  free(m->known);
+  free(m->shown);
+  free(m->hashes);
+  sp_sampler_free(&m->sampler);
+  sp_ops_free(&m->ops);
+  sp_failure_destroy(&m->failure);
+  free(m);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ * machine.h - with what a program runs: its list of operations, streams, events, memory, call records.
+ *
+ * Made in two goes. sp_machine_new makes the list, all passes over it included, and proves it; nothing of the device is
+ * taken yet, so that a script can look at it. sp_machine_build takes memory, streams and events and prepares every stage.
+ * After that only what is marked `moves` changes while a loop runs, and nothing is allocated. */
+#ifndef SP_CORE_MACHINE_H
+#define SP_CORE_MACHINE_H
+
+#include "run/failure.h"
+#include "device/pool.h"
+#include "plan/program.h"
+#include "run/result.h"
+#include "source/sampler.h"
+
+/* One call in flight. Everything in it but data pointers, N and the step block is set once. */
+typedef struct sp_call {
+  const sp_task *task;
+  struct sp_machine *m;
+  uint64_t step; /* moves */
+  uint32_t n;    /* moves: the samples that the tensors are set to */
+  sp_step block;
+  float dw_scale;
+  sp_io io;
+  sp_tensor *t;
+  sp_list *lists;
+  sp_err err;
+  uint64_t *hash; /* [the task's n_hashes] */
+} sp_call;
+
+/* A stream of the cpu takes no event of another device: its thread waits for it, as one more operation. */
+typedef struct sp_late {
+  const sp_place *place;
+  void *event;
+  sp_err err;
+} sp_late;
+
+typedef struct sp_stream {
+  const sp_place *place; /* NULL: the host's lane */
+  void *own;             /* NULL: it takes that of `from` */
+  const struct sp_stream *from;
+  const char *name;
+  int priority;
+  void *scratch;
+  void *joint, *cut; /* events for launched ticks: outside of the graph and within */
+} sp_stream;
+
+/* What one task has of the machine. */
+typedef struct sp_post {
+  sp_call *calls; /* [ring] */
+  void **events;  /* [its ring of events] */
+  void **at;      /* moves: which event each of them stands for now: itself, or a tick's */
+  void *cut;      /* its record within a launched tick */
+  void **marks;   /* [ring][2] timing events around it; NULL: no trace */
+  size_t n_hashes, cap_hashes;
+  sp_hash *hashes; /* names; what is hashed, in this order: see checksum.c */
+} sp_post;
+
+/* What the host knows of a step that has begun. */
+typedef struct sp_known {
+  uint32_t n;
+  double lr;
+} sp_known;
+
+typedef struct sp_machine {
+  sp_graph *g;
+  const sp_program *p;
+  sp_ops ops;      /* proved */
+  sp_capture capture; /* in effect */
+  size_t launch;   /* index of the LAUNCH of the tick, SIZE_MAX: there is none */
+  int collect_end; /* operations up to and with COLLECT, which come first in every tick */
+  sp_pool *pool;
+  sp_sampler sampler;
+  sp_feed feed;
+  bool has_feed, built;
+  size_t batch; /* of the source, 1 without */
+  sp_stream *streams; /* [lane] */
+  sp_post *posts;     /* [task] */
+  void ***buf;        /* [buffer][slot] */
+  void ***pack;       /* [pack][slot] */
+  sp_late **late;     /* [operation][ring], NULL: its stream can wait itself */
+  void **tick_event;  /* [ops.tick_ring] */
+  void ***graph;      /* moves: [LAUNCH][ring], NULL: not recorded yet */
+  uint64_t *ids;      /* moves: [ring][batch] */
+  sp_known *known;    /* moves: [ring] */
+  sp_metric *shown;   /* moves: what a result points to */
+  sp_hash *hashes;
+  size_t n_hashes;
+  sp_failure failure; /* moves */
+} sp_machine;
+
+int sp_machine_new(sp_machine **m, const sp_program *p, sp_pool *pool, sp_err *err);
+/* `beside`: a machine that is idle whenever this one runs, so that their streams may be the same; may be NULL. */
+int sp_machine_build(sp_machine *m, const sp_machine *beside, sp_err *err);
+/* New streams in the place of those that a failure has stopped, for all that take them from this machine too. */
+int sp_machine_reopen(sp_machine *m, sp_err *err);
+/* All streams; the first failure that one of them reports. */
+int sp_machine_sync(sp_machine *m, sp_err *err);
+void sp_machine_free(sp_machine *m);
+
+void sp_call_fill(sp_call *call, uint64_t step, uint32_t n);
+
+static inline const sp_stream *sp_machine_stream(const sp_machine *m, int lane) {
+  const sp_stream *s = &m->streams[lane];
+  return s->from ? s->from : s;
+}
+
+/* list.c: the operations, and the passes that write capture, checksums, timing and SPCORE_SYNC into them */
+int sp_list_make(sp_machine *m, sp_err *err);
+
+/* checksum.c: what a checked run hashes of a task, in one order for names and values */
+int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err); /* fills the post's hashes */
+int sp_checksum_call(sp_call *c, sp_err *err);                      /* the memory is to be read where this runs */
+
+/* timeline.c; they do nothing without a trace */
+bool sp_timeline_watches(const sp_machine *m, const sp_task *t);
+int sp_timeline_make(sp_machine *m, const sp_task *t, sp_err *err);
+void sp_timeline_free(sp_machine *m, const sp_task *t);
+
+#endif

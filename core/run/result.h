@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * result.h - what a loop tells of a step. */
+#ifndef SP_CORE_RESULT_H
+#define SP_CORE_RESULT_H
+
+#include "base/util.h"
+
+typedef struct sp_metric {
+  const char
+      *name; /* the port's name, or NODE.PORT where two nodes have one of that name; [i] behind it in a longer list */
+  const char *node, *port;
+  sp_spec spec;     /* row-major */
+  const void *data; /* host memory, valid until the next call */
+} sp_metric;
+
+typedef struct sp_hash {
+  const char *name; /* "encoder.features", "encoder.maps[2]", "decoder.0.weight" */
+  uint64_t hash;
+} sp_hash;
+
+typedef struct sp_result {
+  uint64_t step, epoch;
+  uint32_t n;   /* samples in the step */
+  bool updated; /* the optimizer ran */
+  double lr;    /* of the last update up to that step, at first the optimizer's own; NaN without an optimizer */
+  double time;  /* sp_now() when the host saw it complete */
+  const sp_metric *metrics;
+  size_t n_metrics;
+  const sp_hash *hashes; /* with opts.checksums, in a fixed order */
+  size_t n_hashes;
+} sp_result;
+
+#endif

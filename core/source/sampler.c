@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ * sampler.c - see sampler.h. */
+#include "source/sampler.h"
+
+#include <spcore/plugin.h>
+#include <spcore/rng.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static uint64_t of_all(const sp_sampler *s) { return (uint64_t)s->batch * s->world; }
+
+int sp_sampler_share(sp_sampler *s, uint32_t rank, uint32_t world, sp_err *err) {
+  if (rank >= world) return sp_fail(err, SP_E_RANGE, "rank %u of %u: from 0 to one less are possible", rank, world);
+  s->rank = rank;
+  s->world = world;
+  if (s->drop_last && s->length < of_all(s))
+    return sp_fail(err, SP_E_RANGE,
+                   "%" PRIu64 " samples do not fill one batch of %" PRIu64 ": take a smaller batch or drop_last = false",
+                   s->length, of_all(s));
+  s->steps = s->drop_last ? s->length / of_all(s) : (s->length + of_all(s) - 1) / of_all(s);
+  return SP_OK;
+}
+
+int sp_sampler_init(sp_sampler *s, uint64_t seed, uint64_t length, uint32_t batch, bool shuffle, bool drop_last,
+                    sp_err *err) {
+  *s = (sp_sampler){.seed = seed, .length = length, .batch = batch, .shuffle = shuffle, .drop_last = drop_last};
+  if (length < 1 || length >> 31)
+    return sp_fail(err, SP_E_RANGE, "%" PRIu64 " samples: between 1 and 2147483647 are possible", length);
+  if (sp_sampler_share(s, 0, 1, err)) return err->status;
+  s->epoch = UINT64_MAX;
+  if (shuffle) {
+    s->order = sp_calloc(length, sizeof *s->order);
+    if (!s->order) return sp_nomem(err, length * sizeof *s->order, "the order of samples");
+  }
+  return SP_OK;
+}
+
+void sp_sampler_free(sp_sampler *s) {
+  free(s->order);
+  *s = (sp_sampler){0};
+}
+
+static uint64_t first_of(const sp_sampler *s, uint64_t step) {
+  return step % s->steps * of_all(s) + (uint64_t)s->rank * s->batch;
+}
+
+uint32_t sp_sampler_n(const sp_sampler *s, uint64_t step) {
+  uint64_t first = first_of(s, step), left = s->length > first ? s->length - first : 0;
+  return left < s->batch ? (uint32_t)left : s->batch;
+}
+
+/* Fisher and Yates, drawn from the epoch's own counter, so that any epoch's order is known without the ones before. */
+static void shuffle(sp_sampler *s, uint64_t epoch) {
+  uint64_t key = sp_rng_key(s->seed, "sampler");
+  for (uint64_t i = 0; i < s->length; i++) s->order[i] = (uint32_t)i;
+  for (uint64_t i = s->length; i-- > 1;) {
+    uint32_t j = sp_rng_below(sp_rng(key, SP_ID(epoch, i), 0).v[0], (uint32_t)i + 1), t = s->order[i];
+    s->order[i] = s->order[j];
+    s->order[j] = t;
+  }
+  s->epoch = epoch;
+}
+
+uint32_t sp_sampler_ids(sp_sampler *s, uint64_t step, uint64_t *ids) {
+  uint64_t epoch = step / s->steps, first = first_of(s, step);
+  uint32_t n = sp_sampler_n(s, step);
+  if (s->shuffle && s->epoch != epoch) shuffle(s, epoch);
+  for (uint32_t i = 0; i < n; i++) ids[i] = SP_ID(epoch, s->shuffle ? s->order[first + i] : first + i);
+  return n;
+}
+
+static uint32_t take(void *self, uint64_t step, uint64_t *ids) { return sp_sampler_ids(self, step, ids); }
+
+void sp_sampler_feed(sp_sampler *s, sp_feed *feed) {
+  uint32_t last = sp_sampler_n(s, s->steps - 1);
+  *feed = (sp_feed){.self = s, .steps = s->steps, .sizes = {s->batch, last == s->batch ? 0 : last}, .take = take};
+  if (s->steps > 1) return;
+  feed->sizes[0] = last;
+  feed->sizes[1] = 0;
+}
