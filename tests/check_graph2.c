@@ -217,8 +217,9 @@ START_TEST(refused) {
   d[1].props.delay = 1;
   ck_assert_msg(!sp_graph_strategy(g, "mine", d, 2, &err), "%s", err.msg);
   sp_node *more = wire(g, add1(g, "toy_probe", "more", NULL, 0), data); /* after the strategy: in none of its lanes */
-  ck_assert(!sp_node_in_trained_part(more));
-  ck_assert(sp_node_in_trained_part(s) && sp_node_in_trained_part(wire(g, add1(g, "toy_probe", "after", NULL, 0), m)));
+  ck_assert(!sp_graph_in_trained_part(g, more));
+  ck_assert(sp_graph_in_trained_part(g, s) &&
+            sp_graph_in_trained_part(g, wire(g, add1(g, "toy_probe", "after", NULL, 0), m)));
   ck_assert_int_eq(sp_engine_build(on(g), &err), SP_E_INVALID);
   ck_assert_msg(strstr(err.msg, "'more' is in no lane"), "%s", err.msg);
   sp_node *late[] = {s, more, sp_graph_find(g, "after")};

@@ -7,9 +7,9 @@
 
 typedef struct sp_ctx_impl {
   sp_err *err;
-  const char *what;                                       /* begins log lines */
+  const char *what;                                      /* begins log lines */
   const void *(*extension)(sp_ctx *ctx, const char *id); /* NULL: there are none */
-  const void *arg;                                        /* for the extensions */
+  const void *arg;                                       /* for the extensions */
 } sp_ctx_impl;
 typedef struct sp_ctx_holder {
   sp_ctx ctx;

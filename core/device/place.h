@@ -31,7 +31,7 @@ int sp_place_stream(const sp_place *place, const char *name, int priority, void 
 int sp_place_event(const sp_place *place, uint32_t flags, const char *what, void **event, sp_err *err);
 int sp_place_record(const sp_place *place, void *event, void *stream, const char *what, sp_err *err);
 int sp_place_wait(const sp_place *place, void *stream, void *event, const char *what, sp_err *err);
-int sp_place_sync(const sp_place *place, void *stream, const char *what, sp_err *err);       /* a stream */
+int sp_place_sync(const sp_place *place, void *stream, const char *what, sp_err *err); /* a stream */
 int sp_place_sync_event(const sp_place *place, void *event, const char *what, sp_err *err);
 int sp_place_submit(const sp_place *place, void *stream, sp_op_fn fn, void *arg, const char *what, sp_err *err);
 int sp_place_copy(const sp_place *place, void *stream, void *dst, const void *src, size_t bytes, const char *what,

@@ -287,9 +287,9 @@ const sp_inst *sp_node_inst(const sp_node *n) { return n->inst; }
 bool sp_node_frozen(const sp_node *n) { return n->frozen; }
 bool sp_node_is_source(const sp_node *n) { return n->source; }
 
-bool sp_node_in_trained_part(const sp_node *n) {
-  sp_err ignored;                                       /* build() says it again */
-  if (!n->g->planned) sp_graph_analyse(n->g, &ignored); /* stages may have come since train() */
+bool sp_graph_in_trained_part(sp_graph *g, const sp_node *n) {
+  sp_err ignored;                                 /* build() says it again */
+  if (!g->planned) sp_graph_analyse(g, &ignored); /* stages may have come since train() */
   return n->in_trained;
 }
 

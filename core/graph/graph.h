@@ -73,7 +73,7 @@ sp_node *sp_graph_node(const sp_graph *g, size_t i);
 sp_node *sp_graph_find(const sp_graph *g, const char *name); /* NULL: none */
 /* After sp_graph_train: the node has trained weights, or statistics that training changes, or depends on one that has, or is
  * the optimizer. The others (sources aside) are the frozen part. */
-bool sp_node_in_trained_part(const sp_node *node);
+bool sp_graph_in_trained_part(sp_graph *g, const sp_node *node);
 bool sp_node_is_source(const sp_node *node);
 
 /* Sets a LIVE parameter. While running it takes effect R + 1 steps after the step whose metrics were seen last. */

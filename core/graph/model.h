@@ -42,7 +42,7 @@ struct sp_node {
   bool trained;    /* has weights that are trained */
   bool needs_grad; /* trained, or depends on a trained node through gradient ports */
   bool backward;   /* has a backward task */
-  bool in_trained; /* see sp_node_in_trained_part */
+  bool in_trained; /* see sp_graph_in_trained_part */
   bool inplace;    /* backward updates the weights itself, through dw_scale */
 };
 
@@ -83,8 +83,8 @@ struct sp_graph {
 /* plan.c */
 int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
 int sp_node_replan(sp_node *node, bool training, sp_err *err);
-int sp_graph_plan_stages(sp_graph *g, sp_err *err); /* all of them, and the optimizer */
-int sp_graph_complete(sp_graph *g, sp_err *err);    /* and a strategy, where none was given */
+int sp_graph_plan_stages(sp_graph *g, sp_err *err);                      /* all of them, and the optimizer */
+int sp_graph_complete(sp_graph *g, sp_err *err);                         /* and a strategy, where none was given */
 bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shape[0] of this output is N */
 
 /* graph.c */

@@ -195,7 +195,7 @@ static int graph_nodes(lua_State *L) {
 /* g:in_trained_part(node) */
 static int graph_in_trained_part(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
-  lua_pushboolean(L, sp_node_in_trained_part(sp_lua_check_node(L, 2, lg)));
+  lua_pushboolean(L, sp_graph_in_trained_part(lg->g, sp_lua_check_node(L, 2, lg)));
   return 1;
 }
 

@@ -239,7 +239,8 @@ static int return_metrics(sp_planner *w, int lane, sp_err *err) {
   for (size_t i = 0; i < p->n_metrics && !st; i++) {
     const sp_metric_slot *m = &p->metrics[i];
     if (m->node->on_cpu || w->lane[m->node->index][SP_LANE_FORWARD] != lane) continue;
-    if (!t) st = sp_planner_task(w, SP_TASK_COPY, NULL, sp_text("%s.metrics", p->lanes[lane].props.name), lane, &t, err);
+    if (!t)
+      st = sp_planner_task(w, SP_TASK_COPY, NULL, sp_text("%s.metrics", p->lanes[lane].props.name), lane, &t, err);
     if (!st) st = copy_buffers(w, t, m->buf, m->seen, err);
   }
   return st;

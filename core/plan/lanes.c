@@ -63,8 +63,7 @@ static int evaluation_lanes(sp_planner *w, sp_err *err) {
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     const sp_node *n = g->nodes[i];
     bool there = n->on_cpu && !n->source;
-    if (there && cpu < 0)
-      st = add_lane(w, &(sp_lane_props){"evaluate (cpu)", delay_of(w, 0), 0}, &g->cpu, &cpu, err);
+    if (there && cpu < 0) st = add_lane(w, &(sp_lane_props){"evaluate (cpu)", delay_of(w, 0), 0}, &g->cpu, &cpu, err);
     set_lanes(w, n, SP_PART_FORWARD | SP_PART_BACKWARD, there ? cpu : main);
   }
   return st;

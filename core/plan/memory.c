@@ -25,7 +25,10 @@ static void count_program(const sp_program *p, sp_mem *m) {
     const sp_buf *b = &p->bufs[i];
     uint64_t each = b->at == SP_AT_PINNED && b->pack < 0 ? sp_pool_block(b->bytes) : b->bytes, bytes;
     if (__builtin_mul_overflow(each, (uint64_t)b->slots, &bytes)) bytes = UINT64_MAX;
-    tally(b->kind == SP_BUF_ACTIVATION ? &m->activations : b->kind == SP_BUF_GRADIENT ? &m->gradients : &m->saved, bytes);
+    tally(b->kind == SP_BUF_ACTIVATION ? &m->activations
+          : b->kind == SP_BUF_GRADIENT ? &m->gradients
+                                       : &m->saved,
+          bytes);
   }
   for (size_t i = 0; i < p->n_lanes; i++) tally(&m->scratch, p->lanes[i].scratch);
 }

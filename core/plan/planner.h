@@ -28,8 +28,9 @@ int sp_task_access(sp_task *task, int resource, int mode, sp_err *err);
 size_t sp_node_flat(const sp_node *node, int port, int index);
 
 bool sp_port_small(const sp_port *port); /* metric or status */
-sp_node *sp_program_producer(const sp_program *p, sp_node *n); /* whose buffers a wire reads: the stand-in's for its source */
-int sp_pow2(int n); /* the least power of two that is not below n */
+sp_node *sp_program_producer(const sp_program *p,
+                             sp_node *n); /* whose buffers a wire reads: the stand-in's for its source */
+int sp_pow2(int n);                       /* the least power of two that is not below n */
 
 /* tasks.c. `written` [buffer]: some task made so far writes that gradient. */
 int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err);

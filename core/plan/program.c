@@ -117,10 +117,11 @@ static int phases(const sp_program *p) {
 
 static int too_many_graphs(sp_program *p, sp_err *err) {
   if (p->g->capture_asked != SP_CAPTURE_AUTO)
-    return sp_fail(err, SP_E_RANGE,
-                   "capture: more than %d graphs would be needed for all combinations of slots and of the steps between "
-                   "updates (accumulate = %d); use smaller delays, or --capture auto or off",
-                   SP_PHASES_MAX, p->g->accumulate);
+    return sp_fail(
+        err, SP_E_RANGE,
+        "capture: more than %d graphs would be needed for all combinations of slots and of the steps between "
+        "updates (accumulate = %d); use smaller delays, or --capture auto or off",
+        SP_PHASES_MAX, p->g->accumulate);
   sp_log(SP_LOG_WARN, "capture: more than %d graphs would be needed; calls are made one by one", SP_PHASES_MAX);
   p->capture = SP_CAPTURE_OFF;
   return SP_OK;
@@ -238,8 +239,8 @@ static int plan(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
   size_t gradients = 0;
   int st = new_maps(w, err);
-  if (st || (st = find_length(p, err)) || (st = sp_planner_lanes(w, err)) || (st = plan_resources(w, &gradients, err)) ||
-      (st = sp_border_begin(w, err)))
+  if (st || (st = find_length(p, err)) || (st = sp_planner_lanes(w, err)) ||
+      (st = plan_resources(w, &gradients, err)) || (st = sp_border_begin(w, err)))
     return st;
   bool *written = sp_calloc(p->n_bufs + gradients + 1, sizeof *written); /* gradient buffers come on top */
   if (!written) return sp_nomem(err, 64, "gradients");

@@ -85,8 +85,8 @@ typedef struct sp_task {
   int saved_buf;
   sp_copy *copies;
   size_t n_copies, cap_copies;
-  size_t block; /* a call's: offset of its sp_step in its lane's block */
-  int of_lane;  /* FILL: whose block */
+  size_t block;         /* a call's: offset of its sp_step in its lane's block */
+  int of_lane;          /* FILL: whose block */
   const sp_node *moves; /* AWAIT, COPY: whose outputs; NULL: none of a stage */
 } sp_task;
 
@@ -125,9 +125,10 @@ typedef struct sp_program {
   size_t n_packs;
   sp_metric_slot *metrics;
   size_t n_metrics;
-  sp_sched_input in; /* what the schedule was derived from: lanes, tasks and buffers again, as the scheduler sees them */
+  sp_sched_input
+      in; /* what the schedule was derived from: lanes, tasks and buffers again, as the scheduler sees them */
   sp_schedule sched;
-  int ring;           /* at least the steps in flight; with capture a multiple of all slots, so that it is the phases too */
+  int ring; /* at least the steps in flight; with capture a multiple of all slots, so that it is the phases too */
   sp_capture capture; /* that the ring allows */
 } sp_program;
 

@@ -30,7 +30,9 @@ static int name_gradient(sp_post *post, const sp_node *n, size_t i, sp_err *err)
 }
 
 static bool hashed_state(const sp_node *n, size_t i) { return !n->frozen && n->weights[i].flags & SP_WEIGHT_STATE; }
-static bool hashed_gradient(const sp_node *n, size_t i) { return n->trained && n->weights[i].flags & SP_WEIGHT_TRAINED; }
+static bool hashed_gradient(const sp_node *n, size_t i) {
+  return n->trained && n->weights[i].flags & SP_WEIGHT_TRAINED;
+}
 
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
   const sp_node *n = t->node;

@@ -59,8 +59,7 @@ static void collect_hashes(sp_loop *l, uint64_t step) {
     const sp_post *post = &m->posts[i];
     bool ran = l->result.n && step % (uint64_t)t->every == (uint64_t)t->phase;
     for (size_t j = 0; j < post->n_hashes; j++)
-      m->hashes[k++] =
-          (sp_hash){post->hashes[j].name, ran ? post->calls[step % (uint64_t)m->p->ring].hash[j] : 0};
+      m->hashes[k++] = (sp_hash){post->hashes[j].name, ran ? post->calls[step % (uint64_t)m->p->ring].hash[j] : 0};
   }
   l->result.hashes = m->hashes;
   l->result.n_hashes = m->n_hashes;
@@ -71,11 +70,8 @@ int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
   const sp_known *known = &m->known[step % (uint64_t)m->p->ring];
   int st = sp_timeline_collect(l, step, err);
   if (st) return st;
-  l->result = (sp_result){.step = step,
-                          .epoch = m->feed.steps ? step / m->feed.steps : 0,
-                          .n = known->n,
-                          .lr = NAN,
-                          .time = sp_now()};
+  l->result = (sp_result){
+      .step = step, .epoch = m->feed.steps ? step / m->feed.steps : 0, .n = known->n, .lr = NAN, .time = sp_now()};
   if (known->n && (st = collect_metrics(l, step, err))) return st;
   collect_hashes(l, step);
   if (m->p->training && m->g->training) {

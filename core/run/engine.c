@@ -36,8 +36,8 @@ int sp_engine_new(sp_engine **out, sp_env *env, const sp_graph_opts *opts, sp_er
   if (!e) return sp_nomem(err, sizeof *e, "an engine");
   int st = sp_graph_new(&e->g, env, opts, err);
   if (!st)
-    st = sp_pool_new(&e->pool, e->g->main.type, e->g->main.dev,
-                     e->g->opts.pinned ? e->g->opts.pinned : (size_t)1 << 30, "--pinned", err);
+    st = sp_pool_new(&e->pool, e->g->main.type, e->g->main.dev, e->g->opts.pinned ? e->g->opts.pinned : (size_t)1 << 30,
+                     "--pinned", err);
   if (st) {
     sp_engine_free(e);
     return st;

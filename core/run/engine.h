@@ -44,7 +44,7 @@ int sp_engine_next(sp_engine *engine, const sp_result **res, sp_err *err);
 int sp_engine_stop(sp_engine *engine, sp_err *err);
 /* Waits until nothing is in flight. */
 int sp_engine_drain(sp_engine *engine, sp_err *err);
-uint64_t sp_engine_step(const sp_engine *engine);                    /* the next step that the loop begins with */
+uint64_t sp_engine_step(const sp_engine *engine);                  /* the next step that the loop begins with */
 int sp_engine_seek(sp_engine *engine, uint64_t step, sp_err *err); /* outside a loop: continue a run at `step` */
 
 /* Steps in one epoch of the training source; 0 where the graph has no source. Plans the graph, as sp_engine_memory does. */

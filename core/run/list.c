@@ -72,9 +72,8 @@ static size_t segment(const sp_machine *m, const sp_ops *in, size_t i, size_t *l
 
 static int put_segment(const sp_ops *in, size_t first, size_t last, size_t n, sp_ops *out, sp_err *err) {
   const sp_op *f = &in->op[first];
-  int st = sp_ops_put(out,
-                      (sp_op){.kind = SP_OP_LAUNCH, .lane = f->lane, .task = f->task, .from = out->n_launch, .n = (int)n},
-                      err);
+  int st = sp_ops_put(
+      out, (sp_op){.kind = SP_OP_LAUNCH, .lane = f->lane, .task = f->task, .from = out->n_launch, .n = (int)n}, err);
   out->n_launch++;
   for (size_t k = first; k <= last && !st; k++)
     if (in->op[k].lane == f->lane) st = sp_ops_put(out, in->op[k], err);

@@ -34,8 +34,7 @@ static int make_buffers(sp_machine *m, sp_err *err) {
     const sp_buf *b = &p->bufs[i];
     if (!b->bytes) continue;
     st = make_slots(m, b, b->pack < 0 ? b->bytes : 0, &m->buf[i], err);
-    for (int s = 0; b->pack >= 0 && s < b->slots && !st; s++)
-      m->buf[i][s] = (char *)m->pack[b->pack][s] + b->offset;
+    for (int s = 0; b->pack >= 0 && s < b->slots && !st; s++) m->buf[i][s] = (char *)m->pack[b->pack][s] + b->offset;
   }
   return st;
 }
@@ -154,8 +153,7 @@ void sp_call_fill(sp_call *c, uint64_t step, uint32_t n) {
   }
   c->step = step;
   c->n = n;
-  c->io.saved =
-      t->saved_buf >= 0 ? c->m->buf[t->saved_buf][step % (uint64_t)p->bufs[t->saved_buf].slots] : NULL;
+  c->io.saved = t->saved_buf >= 0 ? c->m->buf[t->saved_buf][step % (uint64_t)p->bufs[t->saved_buf].slots] : NULL;
 }
 
 /* A frozen stage too, if it passes a gradient on: its forward() keeps what its backward() needs. */
@@ -378,8 +376,7 @@ void sp_machine_free(sp_machine *m) {
   for (size_t i = 0; m->posts && i < m->p->n_tasks; i++) free_post(m, &m->p->tasks[i]);
   for (size_t i = 0; m->streams && i < m->p->n_lanes; i++)
     if (m->streams[i].scratch) sp_place_free(m->streams[i].place, m->streams[i].scratch);
-  for (size_t i = 0; m->buf && i < m->p->n_bufs; i++)
-    free_slots(m, &m->p->bufs[i], m->buf[i], m->p->bufs[i].pack < 0);
+  for (size_t i = 0; m->buf && i < m->p->n_bufs; i++) free_slots(m, &m->p->bufs[i], m->buf[i], m->p->bufs[i].pack < 0);
   for (size_t i = 0; m->pack && i < m->p->n_packs; i++)
     free_slots(m, &m->p->bufs[m->p->packs[i].first], m->pack[i], true);
   free(m->streams);

@@ -65,15 +65,15 @@ typedef struct sp_known {
 typedef struct sp_machine {
   sp_graph *g;
   const sp_program *p;
-  sp_ops ops;      /* proved */
+  sp_ops ops;         /* proved */
   sp_capture capture; /* in effect */
-  size_t launch;   /* index of the LAUNCH of the tick, SIZE_MAX: there is none */
-  int collect_end; /* operations up to and with COLLECT, which come first in every tick */
+  size_t launch;      /* index of the LAUNCH of the tick, SIZE_MAX: there is none */
+  int collect_end;    /* operations up to and with COLLECT, which come first in every tick */
   sp_pool *pool;
   sp_sampler sampler;
   sp_feed feed;
   bool has_feed, built;
-  size_t batch; /* of the source, 1 without */
+  size_t batch;       /* of the source, 1 without */
   sp_stream *streams; /* [lane] */
   sp_post *posts;     /* [task] */
   void ***buf;        /* [buffer][slot] */

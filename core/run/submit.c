@@ -10,7 +10,6 @@ static const sp_task *task_of(const sp_loop *l, const sp_op *op) { return &l->m-
 static void *stream_of(const sp_loop *l, int lane) { return sp_machine_stream(l->m, lane)->own; }
 static size_t slot(const sp_loop *l, uint64_t step) { return (size_t)(step % (uint64_t)l->m->p->ring); }
 
-
 /* ---- what a stage is told ---------------------------------------------------------------------------------------- */
 
 /* The learning rate of a step is asked once, by the first task that needs it. */

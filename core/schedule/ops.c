@@ -31,7 +31,8 @@ static int lower_task(sp_ops *o, const sp_schedule *s, const sp_sched_input *in,
                             .back = item->waits[k].back},
                     err);
   if (!st && t->op != SP_OP_NONE) st = sp_ops_put(o, (sp_op){.kind = t->op, .lane = t->lane, .task = task}, err);
-  if (!st && item->record && !host) st = sp_ops_put(o, (sp_op){.kind = SP_OP_RECORD, .lane = t->lane, .task = task}, err);
+  if (!st && item->record && !host)
+    st = sp_ops_put(o, (sp_op){.kind = SP_OP_RECORD, .lane = t->lane, .task = task}, err);
   o->ring[task] = item->ring;
   return st;
 }

@@ -19,7 +19,7 @@
 
 typedef enum sp_op_kind {
   SP_OP_CALL,    /* a stage's forward, backward or update */
-  SP_OP_NONE,    /* nothing: no such operation is in a list */
+  SP_OP_NONE,    /* of a task that only waits: no such operation is in a list */
   SP_OP_COPY,    /* between two places */
   SP_OP_FILL,    /* the host writes what stages are told of a step */
   SP_OP_COLLECT, /* the host takes a step's metrics: the step is over */

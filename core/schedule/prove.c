@@ -108,8 +108,8 @@ static int check_op(const play *p, const sp_op *op, const sp_op *launch) {
     return sp_fail(p->err, SP_E_RACE, "'%s' records an event, but has 0 events: it needs 1",
                    of_task ? name(p, op->task) : "a tick");
   if (!bad) return SP_OK;
-  return sp_fail(p->err, SP_E_INVALID, "schedule: an operation %s (lane %d, task %d) %s", sp_op_name(op->kind), op->lane,
-                 op->task, bad);
+  return sp_fail(p->err, SP_E_INVALID, "schedule: an operation %s (lane %d, task %d) %s", sp_op_name(op->kind),
+                 op->lane, op->task, bad);
 }
 
 static int check_form(play *p) {

@@ -62,7 +62,7 @@ typedef struct sp_sched_input {
   size_t n_tasks;
   const sp_sched_resource *resources;
   size_t n_resources;
-  int shift; /* taken off every delay in messages: what the caller had added to a user's delays */
+  int shift;     /* taken off every delay in messages: what the caller had added to a user's delays */
   int in_flight; /* steps after which the host knows that all of one is done; needed where lanes are of two places */
 } sp_sched_input;
 

@@ -16,7 +16,8 @@ int sp_sampler_share(sp_sampler *s, uint32_t rank, uint32_t world, sp_err *err) 
   s->world = world;
   if (s->drop_last && s->length < of_all(s))
     return sp_fail(err, SP_E_RANGE,
-                   "%" PRIu64 " samples do not fill one batch of %" PRIu64 ": take a smaller batch or drop_last = false",
+                   "%" PRIu64 " samples do not fill one batch of %" PRIu64
+                   ": take a smaller batch or drop_last = false",
                    s->length, of_all(s));
   s->steps = s->drop_last ? s->length / of_all(s) : (s->length + of_all(s) - 1) / of_all(s);
   return SP_OK;
