@@ -71,6 +71,21 @@ refused("'foo' is no place in a list", { foo = { stages = { a, b, loss } } })
 refused("a", { { stages = { b, loss } }, { stages = { a }, delay = 1 } }) -- consumer first
 t.raises("a name, a file, a function or a list", function() g:strategy(3) end)
 
+-- parts of stages that are refused
+refused("a lane's part 'upward': a stage has forward, backward and copy",
+  { { stages = { { a, "upward" }, b, loss, a } } })
+refused("a lane's part 'number'", { { stages = { a, b, loss, { b, 3 } } } })
+refused("lane 'lane1': stage 'b' is given without parts: name some of forward, backward, copy",
+  { { stages = { a, { b }, loss } } })
+refused("lane 'lane1': 'stages' has a table at place 2, not a stage", { { stages = { a, { "forward", b }, loss } } })
+refused("lane 'back': stage 'b' is listed twice, first in lane 'all'",
+  { { name = "all", stages = { a, b, loss } }, { name = "back", stages = { { b, "backward" } } } })
+refused("lane 'all': stage 'b' is listed twice, first in lane 'all'",
+  { { name = "all", stages = { a, loss, { b, "forward" }, { b, "backward", "forward" } } } })
+refused("stage 'b' is in no lane", { { stages = { a, loss, { b, "backward", "copy" } } } })
+refused("'b' %(lane 'lane1', delay 0%) and 'b' %(lane 'back', delay 1%) have two delays",
+  { { stages = { a, loss, { b, "forward" } } }, { name = "back", stages = { { b, "backward" } }, delay = 1 } })
+
 -- files
 do
   local dir <close> = t.folder()
@@ -91,8 +106,9 @@ end]])
 end
 
 -- the same bits every way, frozen or not, with a last short batch
-local function weights(opt, frozen)
+local function weights(opt, frozen, lanes)
   local h <close>, _, last = make(opt, frozen)
+  if lanes then h:strategy(lanes) end
   local losses = {}
   for _, m in h:steps(40) do losses[#losses + 1] = m.loss end
   return table.concat(last:weight "w", " "), table.concat(losses, " ")
@@ -105,4 +121,44 @@ for _, frozen in ipairs { true, false } do
     t.eq(losses2, losses)
   end
   t.ok(weights({ seed = 4 }, frozen) ~= w, "another seed gives other weights")
+end
+
+-- parts of stages in lanes of their own: the same bits, also behind a border and captured
+local function split(h)
+  local first, second, last, opt = h:find "a", h:find "b", h:find "loss", h:find "sgd"
+  local ahead, train = { { h:find "toy_source", "copy" } }, { { second, "forward" }, last }
+  local back = { { second, "backward" }, opt }
+  if first.frozen then
+    ahead[2] = first
+  else
+    train[3], back[3] = { first, "forward" }, { first, "backward" }
+  end
+  return {
+    { name = "ahead", stages = ahead },
+    { name = "train", stages = train, delay = 2 },
+    { name = "back", stages = back, delay = 2, priority = "high" },
+  }
+end
+do
+  local h <close> = make({}, true)
+  h:strategy(split)
+  local lanes = h:lanes()
+  t.eq(table.concat(lanes[1].stages, " "), "toy_source.copy a")
+  t.eq(table.concat(lanes[3].stages, " "), "b.backward sgd")
+  t.match(h:describe(), "CALL    train            b%.forward\n")
+  t.match(h:describe(), "CALL    back             b%.backward\n")
+end
+do -- the copy of a batch is where it is asked for
+  local h <close> = make({ device = "mock" }, true)
+  h:strategy(split)
+  t.match(h:describe(), "COPY    ahead            toy_source%.copy\n")
+end
+for _, frozen in ipairs { true, false } do
+  local w, losses = weights({ seed = 3 }, frozen)
+  for _, how in ipairs { "cpu off", "mock off", "mock lane", "mock step", "mock auto" } do
+    local device, capture = how:match "(%S+) (%S+)"
+    local w2, losses2 = weights({ seed = 3, device = device, capture = capture }, frozen, split)
+    t.eq(w2, w, how)
+    t.eq(losses2, losses, how)
+  end
 end
