@@ -143,7 +143,7 @@ local run = {}
 ---@param step integer
 ---@param m spcore.metrics
 function run:step(step, m) end
----Saves the weights as they are now, as often as it is called; finish saves once more.
+---Saves the weights as they are now, as often as it is called; finish saves once more, unless weights = false.
 function run:save() end
 ---Saves, and prints the last line.
 ---@param text? string
@@ -160,11 +160,34 @@ function run:finish(text) end
 ---@field eval? table what g:evaluate{ every = k } found
 ---@field [string] any
 
+---A stage, with forward and backward, or a stage and the names of its parts that the lane has.
+---@alias spcore.part "forward"|"backward"|"copy"
+---@alias spcore.item spcore.node|{ [1]: spcore.node, [integer]: spcore.part }
+
 ---@class spcore.lane
----@field name? string
----@field stages spcore.node[]
----@field delay? integer
+---@field name? string default "lane1", "lane2" ...
+---@field stages spcore.item[] empty: the lane is dropped
+---@field delay? integer steps behind the newest batch, 0 to 64
 ---@field priority? "high"|"normal"|"low"
+
+---@class spcore.memory
+---@field weights integer
+---@field gradients integer
+---@field optimizer integer
+---@field activations integer
+---@field saved integer
+---@field scratch integer
+---@field total integer
+
+---Of the training.
+---@class spcore.schedule
+---@field strategy string
+---@field lanes integer
+---@field tasks integer
+---@field waits integer
+---@field derived integer waits before those implied by others were left out
+---@field operations integer of a tick, as they are executed
+---@field depth integer the longest delay in ticks, the host's among them
 
 ---@class spcore.graph
 ---@field depth integer
@@ -219,17 +242,21 @@ function graph:seek(step) end
 function graph:epoch_steps() end
 ---@return integer
 function graph:allocations() end
+---The new file for the checksums of a graph made with them, a line a step; sp.run calls it.
 ---@param path string
 function graph:checksums(path) end
----@return table<string, integer> bytes
+---Bytes of the training and its evaluations.
+---@return spcore.memory
 function graph:memory() end
----@return table
+---@return spcore.schedule
 function graph:schedule() end
+---What --explain prints.
 ---@return string
 function graph:describe() end
 ---@return string?
 function graph:timings() end
----@return table[]
+---The strategy's lanes; parts of a stage as "decoder.forward".
+---@return { name: string, delay: integer, priority: -1|0|1, stages: string[] }[]
 function graph:lanes() end
 ---@param path string
 ---@param options? { optimizer?: boolean }
@@ -239,6 +266,7 @@ function graph:load(path) end
 function graph:close() end
 
 ---@class spcore.node
+---@field name string
 ---@field stage string the stage's type
 ---@field frozen boolean
 ---@field source boolean
@@ -246,7 +274,7 @@ function graph:close() end
 ---@field optimizer boolean
 ---@field loss boolean
 local node = {}
----Sets a parameter that may change while running.
+---Sets a parameter that may change while running; of a stage that is not trained, before the graph is planned.
 ---@param name string
 ---@param value number
 function node:set(name, value) end
@@ -259,13 +287,14 @@ function node:weights() end
 ---@param name string
 ---@return table
 function node:weight(name) end
----@return { name: string, list: boolean, optional: boolean }[]
+---@return { name: string, list: boolean, optional: boolean, dtypes?: table<string, boolean> }[]
 function node:inputs() end
 
 ---@class spcore.ref
 ---@field shape integer[]
 ---@field dtype string
 ---@field name string
+---@field list boolean
 ---@field stage spcore.node
 ---@field [integer] spcore.ref
 
