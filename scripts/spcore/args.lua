@@ -191,8 +191,8 @@ local function take(opt, options, argv, i)
 end
 
 -- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does" }) -> values by name. Types
--- follow from the defaults. Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the program
--- with exit code 2.
+-- follow from the defaults. Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the
+-- program with exit code 2.
 function args.parse(spec, how)
   how = how or {}
   words.check_keys("args", how, { rest = true, doc = true })

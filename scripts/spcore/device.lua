@@ -5,7 +5,8 @@ local words = require "spcore.words"
 
 local device = {}
 
--- find(name) -> the device's name | nil, why it cannot be had. "auto": the first GPU, or the processor where there is none.
+-- find(name) -> the device's name | nil, why it cannot be had. "auto": the first GPU, or the processor where there is
+-- none.
 function device.find(name)
   local kind, index = name:match("^([^:]*):?(.*)$")
   if name == "auto" then return core.count_device "cuda" and "cuda" or "cpu" end
@@ -30,8 +31,8 @@ function device.precision(name, asked)
   return name:match("^cuda") and "tf32" or "fp32"
 end
 
--- How many threads read data where nobody says: nil leaves it to the reader. Behind a GPU the processors have little else
--- to do, and two threads do not keep up with large batches.
+-- How many threads read data where nobody says: nil leaves it to the reader. Behind a GPU the processors have little
+-- else to do, and two threads do not keep up with large batches.
 function device.workers(name, asked)
   if asked and asked > 0 then return asked end
   return name:match("^cuda") and math.max(2, math.min(8, core.env().threads)) or nil

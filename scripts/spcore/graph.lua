@@ -275,8 +275,8 @@ function graph:steps(n)
   end, nil, nil, self._stopper
 end
 
--- g:evaluate{ data = source } -> means and sums over all of it | nil, "interrupted". With every = k it is run by g:steps
--- after each k steps, as m.eval.
+-- g:evaluate{ data = source } -> means and sums over all of it | nil, "interrupted". With every = k it is run by
+-- g:steps after each k steps, as m.eval.
 function graph:evaluate(t)
   words.check_keys("g:evaluate{}", t, { data = true, every = true })
   if core.kind(t.data) ~= "node" or not t.data.source then
@@ -306,7 +306,7 @@ function graph:timings() return self._raw:timings() end
 function graph:allocations() return self._raw:allocations() end
 function graph:checksums(path) self._raw:checksums(path) end
 
--- Bytes that the run will take, by kind; known before it does.
+-- Bytes that the run and its evaluations will take, by kind; known before they do.
 function graph:memory()
   apply(self)
   return self._raw:memory()
@@ -317,13 +317,14 @@ function graph:schedule()
   return self._raw:schedule()
 end
 
--- The schedule and what was proved, in words.
+-- What --explain prints: lanes, the operations of a tick as they are executed, buffers; the same of each evaluation.
 function graph:describe()
   apply(self)
   return self._raw:describe()
 end
 
--- The lanes of the strategy: { { name =, delay =, priority =, stages = { name, ... } }, ... }
+-- The lanes of the strategy: { { name =, delay =, priority =, stages = { name, ... } }, ... }; parts of a stage as
+-- "decoder.forward".
 function graph:lanes()
   apply(self)
   local lanes = {}

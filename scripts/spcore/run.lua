@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end.
+-- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end and at each run:save(),
+-- checksums.jsonl where they are asked for.
 local accuracy = require "spcore.accuracy"
 local core = require "spcore.core"
 local files = require "spcore.files"
@@ -51,8 +52,8 @@ local function next_folder(name)
   end
 end
 
--- Of two runs that begin at once the one that makes settings.json has the folder. It stays open and locked while the run
--- is under way, which is what the other is told; where a file system knows no locks, it is told less.
+-- Of two runs that begin at once the one that makes settings.json has the folder. It stays open and locked while the
+-- run is under way, which is what the other is told; where a file system knows no locks, it is told less.
 local function claim(dir, text)
   local file, why, kind = sys.create(dir .. "/settings.json")
   if kind == "exists" then refuse(dir) end

@@ -162,3 +162,43 @@ for _, frozen in ipairs { true, false } do
     t.eq(losses2, losses, how)
   end
 end
+
+-- how a loop ends: the same in every strategy, though stages ahead may have done steps behind the end
+local function ending(strategy, fails, last)
+  local h <close> = sp.graph { strategy = strategy, depth = 4 }
+  local data = h.toy_source { batch = 8 }
+  local ahead = h.sleep { data.x, fail_at_step = fails, name = "ahead" }
+  local b = h.toy_mul { ahead.y[1], name = "b" }
+  h:train { h.toy_loss { b.y, name = "loss" }, optimizer = h.toy_sgd { name = "sgd" } }
+  local seen = -1
+  local ok, message = pcall(function()
+    for step in h:steps(20) do
+      seen = step
+      if step == last then break end
+    end
+  end)
+  if ok then return ("%d %d %s"):format(seen, h:step(), table.concat(b:weight "w", " ")) end
+  t.match(message, ("stage 'ahead' %%(sleep%%.so%%) step %d: told to fail here"):format(fails))
+  return ("%d failed"):format(seen)
+end
+for _, strategy in ipairs { "serialized", "pipelined" } do
+  t.eq(ending(strategy, 6, 19), "5 failed") -- the steps before come first
+  t.eq(ending(strategy, 6, 4), "4 failed") -- run_ahead is 2: step 6 belongs to the loop
+  t.eq(ending(strategy, 6, 3), ending("serialized", -1, 3)) -- a failure behind the end is nobody's
+end
+
+-- what is frozen may be at another step in another strategy: its parameters change before the graph is planned only
+do
+  local h <close> = sp.graph {}
+  local data = h.toy_source { batch = 8 }
+  local b = h.toy_mul { data.x, name = "b" }
+  local watched = h.toy_probe { b.y, name = "watched" }
+  local sgd = h.toy_sgd { name = "sgd" }
+  h:train { h.toy_loss { b.y, name = "loss" }, optimizer = sgd }
+  watched:set("gain", 2)
+  local schedule = h:schedule()
+  t.ok(schedule.operations > schedule.tasks, "waits and records are operations too")
+  t.raises("stage 'watched': parameter 'gain' may change before the first step only", watched.set, watched, "gain", 3)
+  t.eq(watched:get "gain", 2)
+  sgd:set("lr", 0.25)
+end
