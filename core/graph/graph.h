@@ -109,8 +109,8 @@ typedef struct sp_lane_props {
 
 /* A lane of a strategy. Every stage but the sources and the optimizer must be in exactly one; the optimizer, where not
  * listed, goes to the lane of the last trained stage. A source not listed has a lane of its own, `prefetch` steps ahead.
- * A backward that no lane lists goes to its forward's lane, a copy to the lane of who reads it first, or, of batches, to
- * one of its own. */
+ * A backward that no lane lists goes to its forward's lane; a copy up to the device to the lane of who reads it first, or,
+ * of batches, to one of its own, a copy down from it to the stage's. */
 typedef struct sp_lane_desc {
   sp_lane_props props;
   sp_node *const *nodes;

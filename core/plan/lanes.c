@@ -30,7 +30,7 @@ static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *up
   for (size_t k = 0; k < d->n_nodes && !st; k++) {
     const sp_node *n = d->nodes[k];
     int mine = n->on_cpu ? cpu : lane;
-    if (n->on_cpu && cpu < 0) {
+    if (n->on_cpu && cpu < 0 && d->parts[k] != SP_PART_COPY) {
       char name[128];
       snprintf(name, sizeof name, "%.100s (cpu)", d->props.name);
       st = add_lane(w, &(sp_lane_props){name, p->lanes[lane].props.delay, d->props.priority}, &p->g->cpu, &cpu, err);
@@ -38,8 +38,8 @@ static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *up
     }
     /* a copy is the device's, wherever the stage runs */
     set_lanes(w, n, d->parts[k] & ~SP_PART_COPY, mine);
-    if (d->parts[k] == SP_PART_COPY) set_lanes(w, n, SP_PART_COPY, lane);
-    if (n->trained) *update = lane;
+    if (d->parts[k] != SP_PART_ALL) set_lanes(w, n, d->parts[k] & SP_PART_COPY, lane);
+    if (n->trained && d->parts[k] != SP_PART_COPY) *update = lane;
   }
   return st;
 }

@@ -10,6 +10,12 @@ bool sp_program_has(const sp_program *p, const sp_node *n) {
   return !(n->optimizer && (!p->training || !p->g->training));
 }
 
+size_t sp_program_streams(const sp_program *p) {
+  size_t n = 0;
+  for (size_t l = 0; l < p->n_lanes; l++) n += p->lanes[l].used && !p->lanes[l].host;
+  return n;
+}
+
 const sp_place *sp_program_place(const sp_program *p, const sp_buf *b) {
   return b->at == SP_AT_CPU ? &p->g->cpu : &p->g->main;
 }

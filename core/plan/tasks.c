@@ -254,6 +254,7 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
                  .saved_buf = -1,
                  .of_lane = -1};
   p->n_tasks++;
+  p->lanes[lane].used = true;
   t->n_lists = n ? 2 * (n->n_in + n->n_out) : 0;
   t->lists = sp_calloc(t->n_lists + 1, sizeof *t->lists);
   t->offset = sp_calloc(t->n_lists + 1, sizeof *t->offset);

@@ -180,7 +180,7 @@ int sp_engine_schedule_info(sp_engine *e, sp_schedule_info *info, sp_err *err) {
   if (st) return st;
   const unit *u = training(e);
   *info = (sp_schedule_info){.strategy = e->g->strategy,
-                             .n_lanes = u->p->n_lanes - 1,
+                             .n_lanes = sp_program_streams(u->p),
                              .n_tasks = u->p->n_tasks,
                              .n_waits = u->p->sched.n_waits,
                              .n_derived = u->p->sched.n_derived,

@@ -55,19 +55,19 @@ static bool may_record(const sp_machine *m, const sp_op *op) {
   return on_main(m, op->lane) && is_work(op) && task_of(m, op)->every == 1 && capturable(task_of(m, op));
 }
 
-/* The operations of op i's lane that belong with it: how many, and the last. A copy alone gains nothing. */
+/* The operations of op i's lane that belong with it: how many, and the last. One copy alone gains nothing. */
 static size_t segment(const sp_machine *m, const sp_ops *in, size_t i, size_t *last) {
   size_t n = 0;
-  bool calls = false;
+  bool single = false;
   for (size_t k = i; k < in->n; k++) {
     const sp_op *op = &in->op[k];
     if (op->lane != in->op[i].lane) continue;
     if (!may_record(m, op)) break;
-    calls = calls || op->kind == SP_OP_CALL;
+    single = n == 0 && op->kind == SP_OP_COPY;
     *last = k;
     n++;
   }
-  return calls ? n : 0;
+  return single ? 0 : n;
 }
 
 static int put_segment(const sp_ops *in, size_t first, size_t last, size_t n, sp_ops *out, sp_err *err) {
@@ -160,9 +160,10 @@ static int events_of_ticks(const sp_machine *m, const sp_ops *in) {
 }
 
 static int root_lane(const sp_machine *m) {
-  if (on_main(m, m->p->update_lane)) return m->p->update_lane;
+  const sp_lane *lanes = m->p->lanes;
+  if (on_main(m, m->p->update_lane) && lanes[m->p->update_lane].used) return m->p->update_lane;
   for (size_t l = 0; l < m->p->n_lanes; l++)
-    if (on_main(m, (int)l)) return (int)l;
+    if (on_main(m, (int)l) && lanes[l].used) return (int)l;
   return -1;
 }
 

@@ -66,7 +66,7 @@ static int make_stream(sp_machine *m, size_t i, const sp_machine *beside, sp_err
   sp_stream *s = &m->streams[i];
   int st = SP_OK;
   *s = (sp_stream){.place = l->place, .name = l->props.name, .priority = l->props.priority};
-  if (l->host) return SP_OK;
+  if (l->host || !l->used) return SP_OK;
   s->from = find_beside(m, i, beside);
   if (!s->from) st = sp_place_stream(s->place, s->name, s->priority, &s->own, err);
   if (!st && m->launch != SIZE_MAX && s->place == &m->g->main) {

@@ -259,7 +259,7 @@ static int join(sp_loop *l, const sp_op *launch, bool to_root, sp_err *err) {
   if (!to_root) st = sp_place_record(main, root->joint, stream, root->name, err);
   for (size_t i = 0; i < m->p->n_lanes && !st; i++) {
     const sp_stream *s = &m->streams[i];
-    if (s->place != main || s == root) continue;
+    if (s->place != main || s == root || !m->p->lanes[i].used) continue;
     void *other = stream_of(l, (int)i);
     if (to_root) st = sp_place_record(main, s->joint, other, s->name, err);
     if (!st) st = sp_place_wait(main, to_root ? stream : other, to_root ? s->joint : root->joint, s->name, err);
@@ -305,7 +305,7 @@ static int fork_lanes(sp_loop *l, const sp_op *launch, bool begin, sp_err *err) 
   int st = begin ? sp_place_record(main, root->cut, stream, root->name, err) : SP_OK;
   for (size_t i = 0; i < m->p->n_lanes && !st; i++) {
     const sp_stream *s = &m->streams[i];
-    if (s->place != main || s == root) continue;
+    if (s->place != main || s == root || !m->p->lanes[i].used) continue;
     void *other = stream_of(l, (int)i);
     if (begin) st = sp_place_wait(main, other, root->cut, s->name, err);
     else if (!(st = sp_place_record(main, s->cut, other, s->name, err)))

@@ -63,6 +63,12 @@ local function parts_of(where, i, item)
     core.fail(("%s: 'stages' has a %s at place %d, not a stage"):format(where, type(item), i))
   end
   local parts = { table.unpack(item, 2) }
+  for _, part in ipairs(parts) do
+    if part ~= "forward" and part ~= "backward" and part ~= "copy" then
+      core.fail(("%s: stage '%s' has no part '%s': it has %s"):format(where, node.name, tostring(part),
+        table.concat(part_names, ", ")))
+    end
+  end
   if #parts == 0 then
     core.fail(("%s: stage '%s' is given without parts: name some of %s"):format(where, node.name,
       table.concat(part_names, ", ")))

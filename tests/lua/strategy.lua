@@ -72,9 +72,9 @@ refused("a", { { stages = { b, loss } }, { stages = { a }, delay = 1 } }) -- con
 t.raises("a name, a file, a function or a list", function() g:strategy(3) end)
 
 -- parts of stages that are refused
-refused("a lane's part 'upward': a stage has forward, backward and copy",
+refused("has no part 'upward': it has forward, backward, copy",
   { { stages = { { a, "upward" }, b, loss, a } } })
-refused("a lane's part 'number'", { { stages = { a, b, loss, { b, 3 } } } })
+refused("has no part '3'", { { stages = { a, b, loss, { b, 3 } } } })
 refused("lane 'lane1': stage 'b' is given without parts: name some of forward, backward, copy",
   { { stages = { a, { b }, loss } } })
 refused("lane 'lane1': 'stages' has a table at place 2, not a stage", { { stages = { a, { "forward", b }, loss } } })
