@@ -197,6 +197,48 @@ static int pass_step(sp_machine *m, const sp_ops *in, sp_ops *out, bool *possibl
   return st;
 }
 
+/* ---- what capture has made superfluous --------------------------------------------------------------------------- */
+
+/* The host waits for a stage of the cpu, and for another one before it has anything for the device to do: graphs have moved
+ * what lay between. */
+static bool may_be_implied(const sp_machine *m, const sp_ops *o, size_t i) {
+  const sp_op *op = &o->op[i];
+  if (op->kind != SP_OP_SYNC || task_of(m, op)->kind != SP_TASK_AWAIT) return false;
+  for (size_t k = i + 1; k < o->n && !on_main(m, o->op[k].lane); k++)
+    if (o->op[k].kind == SP_OP_SYNC && o->op[k].task != op->task) return true;
+  return false;
+}
+
+static bool waited_for(const sp_ops *o, int task) {
+  for (size_t i = 0; i < o->n; i++)
+    if ((o->op[i].kind == SP_OP_WAIT || o->op[i].kind == SP_OP_SYNC) && o->op[i].from == task) return true;
+  return false;
+}
+
+/* Of a lane of the cpu, so that it is in no body. */
+static void drop_record(sp_ops *o, int task) {
+  size_t n = 0;
+  for (size_t i = 0; i < o->n; i++)
+    if (o->op[i].kind != SP_OP_RECORD || o->op[i].task != task) o->op[n++] = o->op[i];
+  o->n = n;
+}
+
+/* Whether the next wait implies this one the proof says. */
+static void pass_implied(const sp_machine *m, sp_ops *o) {
+  for (size_t i = o->n; i-- > 0;) {
+    sp_op op = o->op[i];
+    sp_err ignored;
+    if (!may_be_implied(m, o, i)) continue;
+    memmove(o->op + i, o->op + i + 1, (--o->n - i) * sizeof op);
+    if (sp_ops_prove(o, &m->p->in, m->p->sched.slots, &ignored) == SP_OK) {
+      if (!waited_for(o, op.from)) drop_record(o, op.from);
+      continue;
+    }
+    memmove(o->op + i + 1, o->op + i, (o->n++ - i) * sizeof op);
+    o->op[i] = op;
+  }
+}
+
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static int new_list(const sp_machine *m, const sp_ops *like, sp_ops *out, sp_err *err) {
@@ -246,6 +288,7 @@ int sp_list_make(sp_machine *m, sp_err *err) {
   m->capture = m->p->capture;
   if (!st && m->capture != SP_CAPTURE_OFF) {
     st = pass_capture(m, &around, &m->ops, err);
+    if (!st) pass_implied(m, &m->ops);
     sp_ops_free(&around);
   } else m->ops = around;
   if (!st) st = prove(m, &m->ops, err);

@@ -58,7 +58,7 @@ void sp_ops_free(sp_ops *ops);
 /* Plays fill, at least two periods, drain and refill with vector clocks, from the declared accesses and the list alone,
  * and fails with SP_E_RACE naming both tasks, the resource and the missing wait, if any two conflicting accesses are
  * unordered or in the wrong order, or an event is recorded again too early. Where whole ticks may be launched they are
- * played so, and so again with ticks between them that are not, as short batches make them. */
+ * played so, so again with ticks between them that are not, as short batches make them, and with none launched. */
 int sp_ops_prove(const sp_ops *ops, const sp_sched_input *in, const int *slots, sp_err *err);
 
 static inline int sp_sched_delay(const sp_sched_input *in, int task) {

@@ -18,7 +18,9 @@
  *
  * Launched ticks carry what the newest step knew to older steps of the next tick, along the root's stream. A drain makes
  * ticks that are not launched, all behind what was; the ticks before it are the same with and without it. So here the
- * drain itself is played, at each phase of the period, and mixtures of both kinds of ticks. */
+ * drain itself is played, at each phase of the period, and mixtures of both kinds of ticks. A switch from one kind to the
+ * other orders all lanes of the place, and so hides waits that are missing: ticks of which none is launched are played
+ * too, as in a run of fewer steps than the depth. */
 #include "schedule/ops.h"
 
 #include <stdlib.h>
@@ -37,7 +39,7 @@ typedef struct play {
   size_t lanes, comps, tasks, window, events;
   int depth, root; /* root -1: no tick is launched */
   int base, end;   /* steps before base have been joined by a drain */
-  bool mixed;      /* whether a tick is launched, where it may be, is drawn */
+  int quarters;    /* of the ticks that may be launched so many are, drawn: 4 all, 0 none */
   bool joined;     /* the last tick was launched: all of the place is behind the root's stream */
   bool whole;      /* this one is */
   int *stream;     /* [lane][comp] */
@@ -350,21 +352,20 @@ static void note_access(play *p, const touch *t, int resource, int mode) {
   if (!r->index || t->step > r->step || (t->step == r->step && t->task > r->task)) *r = *t;
 }
 
-/* A task, or the checksums of what it has written, with the clock `p->now`; the clock behind it is there afterwards. */
+/* A task with the clock `p->now`; the clock behind it is there afterwards. Checksums are the task once more: who reads what
+ * it has written comes behind them too, since they go into its call record. */
 static int play_access(play *p, const sp_op *op, int step, int comp) {
   const sp_sched_task *t = &p->in->tasks[op->task];
-  int only = op->kind == SP_OP_HASH ? SP_READ : SP_READ | SP_WRITE;
+  if (op->kind == SP_OP_HASH && p->latest[op->task] != step)
+    return sp_fail(p->err, SP_E_RACE, "'%s' of step %d is hashed before it runs", name(p, op->task), step);
   for (size_t i = 0; i < t->n_acc; i++) {
-    int mode = only == SP_READ ? SP_READ : t->acc[i].mode;
-    int st = check_access(p, op->task, step, t->acc[i].resource, mode);
+    int st = check_access(p, op->task, step, t->acc[i].resource, t->acc[i].mode);
     if (st) return st;
   }
   touch me = {op->task, step, ++p->count[comp], comp};
   for (int mode = SP_READ; mode <= SP_WRITE; mode++)
-    for (size_t i = 0; i < t->n_acc; i++) {
-      bool does = only == SP_READ ? mode == SP_READ : (t->acc[i].mode & mode) != 0;
-      if (does) note_access(p, &me, t->acc[i].resource, mode);
-    }
+    for (size_t i = 0; i < t->n_acc; i++)
+      if (t->acc[i].mode & mode) note_access(p, &me, t->acc[i].resource, mode);
   p->now[comp] = me.index;
   p->latest[op->task] = step;
   return SP_OK;
@@ -403,7 +404,7 @@ static bool may_launch(const play *p, const sp_op *launch, int tick) {
 
 static bool drawn(const play *p, int tick) {
   uint32_t x = (uint32_t)tick * 2654435761u;
-  return !p->mixed || (x >> 16 & 3) != 0;
+  return (int)(x >> 16 & 3) < p->quarters;
 }
 
 static void switch_to(play *p, bool whole) {
@@ -517,19 +518,20 @@ static int play_steps(play *p, int n) {
 enum { MOST_DRAINS = 16 }; /* of launched ticks, at different phases of the period */
 
 int sp_ops_prove(const sp_ops *ops, const sp_sched_input *in, const int *slots, sp_err *err) {
-  play p = {.ops = ops, .in = in, .slots = slots, .err = err};
+  play p = {.ops = ops, .in = in, .slots = slots, .err = err, .quarters = 4};
   int period, span, st = sp_schedule_check(in, err);
   if (st || (st = sp_schedule_span(in, slots, &period, &span, err))) return st;
   st = new_play(&p);
   if (!st) st = play_steps(&p, p.depth + span + 2 * period + 1);
   if (!st) st = play_steps(&p, p.depth + span + period + 1);
   for (int k = 0; k < period && k < MOST_DRAINS && p.root >= 0 && !st; k++) {
-    if (!(st = play_steps(&p, p.depth + span + period + k))) {
-      p.mixed = true;
+    st = play_steps(&p, p.depth + span + period + k);
+    for (p.quarters = 3; p.quarters > 0 && !st; p.quarters -= 2)
       st = play_steps(&p, 2 * p.depth + span + 2 * period + k);
-      p.mixed = false;
-    }
+    p.quarters = 4;
   }
+  p.quarters = 0;
+  if (p.root >= 0 && !st) st = play_steps(&p, p.depth + span + 2 * period + 1);
   free_play(&p);
   return st;
 }

@@ -41,7 +41,7 @@ typedef struct failure {
 } failure;
 
 typedef struct totals {
-  uint64_t cases, same, refused, failed, devices[8], captures[4];
+  uint64_t cases, same, refused, failed, devices[8], captures[4], mutants[5];
   failure list[256];
 } totals;
 
@@ -95,13 +95,21 @@ static void failed(uint64_t seed, const char *kind, const char *words) {
   fflush(stdout);
 }
 
+static void add_mutants(const char *words) {
+  for (size_t i = 0; opt.mutate && i < SP_ARRAY(sum.mutants); i++) {
+    char *end;
+    sum.mutants[i] += strtoull(words, &end, 10);
+    words = end;
+  }
+}
+
 static void add_up(uint64_t seed, const char *kind, const char *device, const char *list, const char *words) {
   char name[32];
   sum.cases++;
   for (size_t i = 0; sf_device(&opt, i, name, sizeof name) && i < SP_ARRAY(sum.devices); i++)
     sum.devices[i] += strcmp(name, device) == 0;
   for (size_t i = 0; i < SP_ARRAY(captures); i++) sum.captures[i] += strstr(list, captures[i]) != NULL;
-  if (strcmp(kind, "same") == 0) sum.same++;
+  if (strcmp(kind, "same") == 0) sum.same++, add_mutants(words);
   else if (strcmp(kind, "refused") == 0) sum.refused++;
   else failed(seed, kind, words);
   if (opt.verbose) printf("seed %llu: %s on %s, %s: %s\n", (unsigned long long)seed, kind, device, list, words);
@@ -275,6 +283,11 @@ static void print_totals(double seconds) {
   for (size_t i = 0; i < SP_ARRAY(captures); i++)
     if (sum.captures[i]) printf(" %s %llu", captures[i], (unsigned long long)sum.captures[i]);
   printf("; %.1f s\n", seconds);
+  const uint64_t *m = sum.mutants;
+  if (opt.mutate)
+    printf("%llu lists: %llu deletions refused; of %llu swaps %llu let through, of which %llu were played\n",
+           (unsigned long long)m[0], (unsigned long long)m[1], (unsigned long long)m[2], (unsigned long long)m[3],
+           (unsigned long long)m[4]);
 }
 
 static void print_failures(void) {
@@ -289,6 +302,7 @@ static const struct option options[] = {
     {"jobs", required_argument, NULL, 'j'},  {"device", required_argument, NULL, 'd'},
     {"limit", required_argument, NULL, 'l'},
     {"no-shrink", no_argument, NULL, 'q'},   {"print", no_argument, NULL, 'p'},
+    {"mutate", no_argument, NULL, 'm'},
     {"verbose", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0},
 };
 
@@ -302,6 +316,7 @@ static int usage(const char *program) {
           "  --limit SECONDS  a case that takes longer hangs (60)\n"
           "  --no-shrink      print the seeds of failures only\n"
           "  --print          print the scripts of the seeds, run nothing\n"
+          "  --mutate         change the lists of operations: the proof must notice\n"
           "  --verbose        a line a case\n",
           program);
   return 2;
@@ -325,6 +340,7 @@ static bool arguments(int argc, char **argv) {
       case 'l': opt.limit = atof(optarg); break;
       case 'q': opt.shrink = false; break;
       case 'p': opt.print = true; break;
+      case 'm': opt.mutate = true, opt.shrink = false; break;
       case 'v': opt.verbose = true; break;
       default: return false;
     }

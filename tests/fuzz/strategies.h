@@ -13,6 +13,7 @@ typedef struct sf_opts {
   const char *devices; /* with ',' between */
   double limit;        /* seconds of a case */
   bool shrink, print, verbose;
+  bool mutate; /* change lists of operations in the place of comparing runs */
 } sf_opts;
 
 typedef struct sf_state sf_state;
@@ -28,7 +29,8 @@ sf_state *sf_open(const sf_opts *opts);
 void sf_close(sf_state *s);
 
 /* One case -> "same", "refused", or how it failed: "differs", "refusal" (in one capture alone), "error", "useless"
- * (serialized refuses it). Words without line breaks; device and captures ("off+lane") live until the next call. */
+ * (serialized refuses it). With --mutate the words of "same" are five numbers: programs, deletions refused, swaps tried, let
+ * through, and played. Words without line breaks; device and captures ("off+lane") live until the next call. */
 const char *sf_case(sf_state *s, uint64_t seed, const char **device, const char **captures, char *words, size_t n);
 const char *sf_script(sf_state *s, const char *text, char *words, size_t n);
 
@@ -36,6 +38,10 @@ const char *sf_script(sf_state *s, const char *text, char *words, size_t n);
 int sf_file(const sf_opts *opts, const char *path);
 int sf_print(const sf_opts *opts);
 void sf_shrink(const sf_opts *opts, uint64_t seed, const char *kind, int tries);
+
+/* strategies_ops.c: adds functions to the table on top, for scripts of --mutate. */
+struct lua_State;
+void sf_add_ops(struct lua_State *L);
 
 /* strategies.c: the script in another process; "crash" and "hang" are further kinds. */
 const char *sf_try(const char *text, char *words, size_t n);

@@ -82,13 +82,14 @@ static int fuzz_sim_seed(lua_State *L) {
 static void add_fuzz(lua_State *L) {
   char path[96];
   snprintf(path, sizeof path, "%s/sums%d", sums, (int)getpid());
-  lua_createtable(L, 0, 3);
+  lua_createtable(L, 0, 5);
   lua_pushcfunction(L, fuzz_build);
   lua_setfield(L, -2, "build");
   lua_pushcfunction(L, fuzz_sim_seed);
   lua_setfield(L, -2, "sim_seed");
   lua_pushstring(L, path);
   lua_setfield(L, -2, "sums");
+  sf_add_ops(L);
   lua_setglobal(L, "fuzz");
 }
 
@@ -174,10 +175,11 @@ static bool make_case(lua_State *L, const sf_opts *opts, uint64_t seed) {
 }
 
 /* The script of the case at 2, on top. */
-static bool make_text(lua_State *L) {
+static bool make_text(lua_State *L, const sf_opts *opts) {
   lua_getfield(L, 1, "text");
   lua_pushvalue(L, 2);
-  return lua_pcall(L, 1, 1, 0) == LUA_OK;
+  lua_pushboolean(L, opts->mutate);
+  return lua_pcall(L, 2, 1, 0) == LUA_OK;
 }
 
 static void facts(sf_state *s) {
@@ -191,7 +193,7 @@ static void facts(sf_state *s) {
 
 const char *sf_case(sf_state *s, uint64_t seed, const char **device, const char **captures, char *words, size_t n) {
   lua_State *L = s->make;
-  if (!make_case(L, s->opts, seed) || !make_text(L)) {
+  if (!make_case(L, s->opts, seed) || !make_text(L, s->opts)) {
     one_line(words, n, lua_tostring(L, -1));
     return "error";
   }
@@ -225,7 +227,7 @@ int sf_print(const sf_opts *opts) {
   lua_State *L = maker();
   bool ok = L != NULL;
   for (uint64_t i = 0; ok && i < opts->cases; i++) {
-    ok = make_case(L, opts, opts->seed + i) && make_text(L);
+    ok = make_case(L, opts, opts->seed + i) && make_text(L, opts);
     fprintf(ok ? stdout : stderr, "%s\n", lua_tostring(L, -1));
   }
   if (L) lua_close(L);

@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- A case as a Lua script that `spcore run` runs: it builds the graph for the serialized run and for each variant, and
 -- compares all that can be seen of them.
+local mutation = require "strategies_ops"
+
 local script = {}
 
 local function sorted(t)
@@ -208,7 +210,11 @@ local function compare()
   return refused and "refused" or "same", refused and refused[2] or ""
 end
 
-local ok, status, why = pcall(compare)
+local main = compare
+]=]
+
+local ending = [=[
+local ok, status, why = pcall(main)
 if not ok then status, why = "error", tostring(status) end
 if sums then os.remove(sums) end
 if fuzz then return status, why end
@@ -216,12 +222,14 @@ print(status, why)
 os.exit((status == "same" or status == "refused") and 0 or 1, true)
 ]=]
 
-function script.text(case)
+-- mutate: as --mutate asks
+function script.text(case, mutate)
   return table.concat {
     "-- ", case.title, "\n-- tests/fuzz/strategies FILE runs it in the build folder, and so does\n",
     "-- SPCORE_PLUGIN_PATH=.libs:tests/plugins/.libs ./spcore run FILE\n",
     'local sp = require "spcore"\nrequire("spcore.core").log_level "error"\n\n',
     plan_text(case), "\n", build_text(case), "\n", lanes_text(case), "\n", script.harness,
+    mutate and "\n" .. mutation or "", "\n", ending,
   }
 end
 

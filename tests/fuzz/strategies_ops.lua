@@ -1,0 +1,77 @@
+-- SPDX-License-Identifier: MIT
+-- What a case's script does in the place of the comparison, with --mutate: see strategies_ops.c.
+return [=[
+local seeds, played, steps = 20, 2, 24
+
+local function made(variant, sim)
+  local opt = {}
+  for k, v in pairs(plan.opt) do opt[k] = v end
+  opt.device, opt.capture = variant.device, variant.capture
+  fuzz.sim_seed(sim)
+  local g, n = build(opt)
+  g:strategy(variant.serialized and "serialized" or strategy(n))
+  local ok, why = pcall(g.lanes, g)
+  if ok then return g end
+  g:close()
+  return nil, why
+end
+
+local function play(variant, sim, swap)
+  local g <close> = assert(made(variant, sim))
+  return fuzz.play(g._raw, swap[1], swap[2], variant.serialized and swap[2] or swap[3], steps)
+end
+
+-- On a device of threads, which draws no order, a few runs do.
+local function as_good(v, swap)
+  local threads = v.device == "mock"
+  local device = threads and v.device or "sim" -- the list of the device cpu is the same
+  local want = play({ serialized = true, device = v.oracle, capture = "off" }, 0, swap)
+  for seed = 1, threads and 3 or seeds do
+    local got = play({ device = device, capture = v.capture }, seed, swap)
+    if got ~= want then
+      return false, ("program %d: the proof holds with operations %d and %d swapped, %s, but seed %d gives %s, not %s")
+        :format(swap[1], swap[2], swap[3], swap[4], seed, got, want)
+    end
+  end
+  return true
+end
+
+-- Of swaps that the proof lets through: a few, those of two waits last.
+local function some_of(waits, others)
+  local list = {}
+  for _, from in ipairs { others, waits } do
+    for i = 1, math.min(played - #list, #from) do list[#list + 1] = from[1 + (i * 7919) % #from] end
+  end
+  return list
+end
+
+local function mutate(v, sum)
+  local g <close>, why = made(v, 0)
+  if not g then return "refused", why end
+  local status, words = fuzz.build(g._raw)
+  if status ~= "ok" then return status == "refused" and status or "error", words end
+  local g <close> = assert(made(v, 0))
+  local waits, others, deleted, swapped = fuzz.mutants(g._raw)
+  if not waits then return "differs", others end
+  local list = some_of(waits, others)
+  for _, swap in ipairs(list) do
+    local good, why = as_good(v, swap)
+    if not good then return "differs", why end
+  end
+  local add = { 1, deleted, swapped, #waits + #others, #list }
+  for i, x in ipairs(add) do sum[i] = sum[i] + x end
+  return "same"
+end
+
+main = function()
+  local sum, done = { 0, 0, 0, 0, 0 }, {}
+  for _, v in ipairs(plan.variants) do
+    local name = ("device %s, capture %s"):format(v.device, v.capture)
+    local status, why = "same"
+    if not done[name] then status, why = mutate(v, sum) end
+    done[name] = true
+    if status ~= "same" then return status, name .. ": " .. why end
+  end
+  return "same", table.concat(sum, " ")
+end
+]=]
