@@ -64,6 +64,36 @@ START_TEST(in_order_and_dropped) {
 }
 END_TEST
 
+/* What the ranks get of a step is, together and in their order, the batch of all; beyond the end a rank gets nothing. */
+START_TEST(ranks_share_a_step) {
+  enum { WORLD = 3, BATCH = 4 };
+  for (int shuffle = 0; shuffle < 2; shuffle++) {
+    sp_sampler whole = make(7, 29, WORLD * BATCH, shuffle, false), part[WORLD];
+    sp_err err;
+    uint64_t want[WORLD * BATCH], got[WORLD * BATCH];
+    for (uint32_t r = 0; r < WORLD; r++) {
+      part[r] = make(7, 29, BATCH, shuffle, false);
+      ck_assert_msg(!sp_sampler_share(&part[r], r, WORLD, &err), "%s", err.msg);
+      ck_assert_uint_eq(part[r].steps, whole.steps);
+    }
+    for (uint64_t step = 0; step < 2 * whole.steps; step++) {
+      uint32_t n = sp_sampler_ids(&whole, step, want), sum = 0;
+      for (uint32_t r = 0; r < WORLD; r++) {
+        uint32_t mine = sp_sampler_ids(&part[r], step, got + sum);
+        ck_assert_uint_eq(mine, sp_sampler_n(&part[r], step));
+        sum += mine;
+      }
+      ck_assert_uint_eq(sum, n);
+      ck_assert(!memcmp(want, got, n * sizeof *want));
+    }
+    ck_assert_uint_eq(sp_sampler_n(&part[1], 2), 1); /* 29 are 12, 12, and 4 + 1 + 0 */
+    ck_assert_uint_eq(sp_sampler_n(&part[2], 2), 0);
+    for (uint32_t r = 0; r < WORLD; r++) sp_sampler_free(&part[r]);
+    sp_sampler_free(&whole);
+  }
+}
+END_TEST
+
 START_TEST(refused) {
   sp_sampler s;
   sp_err err;
@@ -71,6 +101,11 @@ START_TEST(refused) {
   ck_assert_int_eq(sp_sampler_init(&s, 0, UINT64_C(1) << 31, 1, true, false, &err), SP_E_RANGE);
   ck_assert_int_eq(sp_sampler_init(&s, 0, 3, 4, true, true, &err), SP_E_RANGE);
   ck_assert_ptr_nonnull(strstr(err.msg, "smaller batch"));
+  s = make(0, 9, 4, false, true);
+  ck_assert_int_eq(sp_sampler_share(&s, 2, 2, &err), SP_E_RANGE);
+  ck_assert_ptr_nonnull(strstr(err.msg, "rank 2 of 2"));
+  ck_assert_int_eq(sp_sampler_share(&s, 0, 3, &err), SP_E_RANGE); /* 12 are more than there are */
+  sp_sampler_free(&s);
 }
 END_TEST
 
@@ -80,6 +115,7 @@ int main(void) {
   tcase_add_test(c, each_sample_once_an_epoch);
   tcase_add_test(c, a_pure_function_of_the_step);
   tcase_add_test(c, in_order_and_dropped);
+  tcase_add_test(c, ranks_share_a_step);
   tcase_add_test(c, refused);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);

@@ -24,6 +24,15 @@ int sp_failure_keep(sp_failure *f, uint64_t step, int task, const sp_err *err) {
 
 uint64_t sp_failure_step(const sp_failure *f) { return atomic_load_explicit(&f->step, memory_order_acquire); }
 
+bool sp_failure_before(sp_failure *f, uint64_t step, int task) {
+  if (step < sp_failure_step(f)) return false;
+  pthread_mutex_lock(&f->lock);
+  uint64_t at = atomic_load(&f->step);
+  bool before = at < step || (at == step && f->task < task);
+  pthread_mutex_unlock(&f->lock);
+  return before;
+}
+
 bool sp_failure_get(sp_failure *f, sp_err *err) {
   bool any = sp_failure_step(f) != SP_NO_STEP;
   if (!any) return false;

@@ -22,6 +22,8 @@ void sp_failure_init(sp_failure *f);
 void sp_failure_destroy(sp_failure *f);
 int sp_failure_keep(sp_failure *f, uint64_t step, int task, const sp_err *err); /* returns its status [any thread] */
 uint64_t sp_failure_step(const sp_failure *f);                                  /* [any thread] */
+/* It comes before that task in serialized order. [any thread] */
+bool sp_failure_before(sp_failure *f, uint64_t step, int task);
 bool sp_failure_get(sp_failure *f, sp_err *err);                                /* false: there is none */
 void sp_failure_clear(sp_failure *f);                                           /* nothing is in flight */
 

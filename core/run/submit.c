@@ -85,13 +85,18 @@ static int fill_lane(sp_loop *l, const sp_task *fill, uint64_t step, sp_err *err
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
+/* A failure stops its stream. Where ticks are graphs, one stream has the older steps of other lanes too, whose results
+ * are to come first: there it is kept only, and what comes behind it does nothing. */
 static int run_call(void *arg, void *native) {
   sp_call *c = arg;
   const sp_task *t = c->task;
   sp_stream *lane = &c->m->streams[t->lane];
+  bool shared = c->m->launch != SIZE_MAX;
+  if (shared && sp_failure_before(&c->m->failure, c->step, t->index)) return SP_OK;
   int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, c->step, native, lane, &c->err)
                                        : sp_inst_forward(t->node->inst, &c->io, c->step, native, lane, &c->err);
-  return st ? sp_failure_keep(&c->m->failure, c->step, t->index, &c->err) : SP_OK;
+  if (st) sp_failure_keep(&c->m->failure, c->step, t->index, &c->err);
+  return shared ? SP_OK : st;
 }
 
 static int call(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err *err) {
@@ -275,8 +280,9 @@ static bool has_part(const sp_loop *l, int task, uint64_t *step) {
   return *step % (uint64_t)t->every == (uint64_t)t->phase;
 }
 
-/* Every task of the body has its step in the loop, and a full batch. */
+/* Every task of the body has its step in the loop, and a full batch; and nothing has failed. */
 static bool may_launch(const sp_loop *l, const sp_op *launch) {
+  if (sp_failure_step(&l->m->failure) != SP_NO_STEP) return false;
   for (int i = 1; i <= launch->n; i++) {
     uint64_t delay = (uint64_t)l->m->p->sched.delay[launch[i].task], step = l->tick - delay;
     if (l->tick < l->first + delay || step >= l->end || !full(l, step)) return false;
@@ -329,6 +335,17 @@ static int record_tick(sp_loop *l, const sp_op *launch, void **graph, sp_err *er
   return st ? sp_prefix(err, "capture of a step") : SP_OK;
 }
 
+/* The graph of this tick's phase. A stage that fails while it is recorded leaves half of one: none. */
+static int find_graph(sp_loop *l, const sp_op *launch, void **graph, sp_err *err) {
+  int st;
+  if (*graph) return SP_OK;
+  st = record_tick(l, launch, graph, err);
+  if (st || sp_failure_step(&l->m->failure) == SP_NO_STEP) return st;
+  l->m->g->main.type->graph_close(*graph);
+  *graph = NULL;
+  return SP_OK;
+}
+
 static int launch_tick(sp_loop *l, size_t *pos, const sp_op *op, sp_err *err) {
   void **graph = &l->m->graph[op->from][slot(l, l->tick)];
   sp_ctx_holder h;
@@ -336,7 +353,11 @@ static int launch_tick(sp_loop *l, size_t *pos, const sp_op *op, sp_err *err) {
   int st;
   l->whole = may_launch(l, op);
   if ((st = join(l, op, l->whole, err)) || !l->whole) return st;
-  if (!*graph && (st = record_tick(l, op, graph, err))) return st;
+  if ((st = find_graph(l, op, graph, err))) return st;
+  if (!*graph) {
+    l->whole = false;
+    return join(l, op, false, err);
+  }
   for (int i = 1; i <= op->n; i++)
     if (has_part(l, op[i].task, &step)) renew_call(l, &op[i], step);
   l->launches++;

@@ -29,8 +29,8 @@ sf_state *sf_open(const sf_opts *opts);
 void sf_close(sf_state *s);
 
 /* One case -> "same", "refused", or how it failed: "differs", "refusal" (in one capture alone), "error", "useless"
- * (serialized refuses it). With --mutate the words of "same" are five numbers: programs, deletions refused, swaps tried, let
- * through, and played. Words without line breaks; device and captures ("off+lane") live until the next call. */
+ * (serialized refuses it). With --mutate the words of "same" are five numbers: programs, deletions refused, swaps tried,
+ * let through, and played. Words without line breaks; device and captures ("off+lane") live until the next call. */
 const char *sf_case(sf_state *s, uint64_t seed, const char **device, const char **captures, char *words, size_t n);
 const char *sf_script(sf_state *s, const char *text, char *words, size_t n);
 

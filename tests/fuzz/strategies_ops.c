@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * strategies_ops.c - changed lists of operations. Without any one WAIT, RECORD or SYNC the proof of a program's final list
- * must fail; with two neighbours of one lane swapped it must fail, or the list must be as good: what it lets through is
- * played, and strategies_ops.lua compares what came of it with `serialized`. */
+ * strategies_ops.c - changed lists of operations. Without any one WAIT, RECORD or SYNC the proof of a program's final
+ * list must fail; with two neighbours of one lane swapped it must fail, or the list must be as good: what it lets
+ * through is played, and strategies_ops.lua compares what came of it with `serialized`. */
 #include "strategies.h"
 
 #include <inttypes.h>
@@ -133,8 +133,8 @@ static void push_swap(lua_State *L, const unit *u, lua_Integer which, size_t i, 
   sp_sb_free(&words);
 }
 
-/* Appends what push_swap says for each swap that the proof lets through to the list on top; those that swap two waits, which
- * cannot matter, to the one below it. Returns how many were tried. */
+/* Appends what push_swap says for each swap that the proof lets through to the list on top; those that swap two waits,
+ * which cannot matter, to the one below it. Returns how many were tried. */
 static lua_Integer try_swaps(lua_State *L, const unit *u, lua_Integer which) {
   lua_Integer n = 0;
   sp_ops *o = &u->m->ops;
@@ -178,8 +178,8 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
   return i == SIZE_MAX;
 }
 
-/* mutants(graph) -> nil, words | swaps of two waits that the proof lets through, other swaps, deletions that it does not,
- * swaps tried */
+/* mutants(graph) -> nil, words | swaps of two waits that the proof lets through, other swaps, deletions that it does
+ * not, swaps tried */
 static int fuzz_mutants(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   lua_Integer deleted = 0, swapped = 0, n = count_units(lg->g);
@@ -235,8 +235,8 @@ static int play(unit *u, uint64_t steps, uint64_t *h, sp_err *err) {
   return st ? st : add_weights(u->g, h, err);
 }
 
-/* play(graph, program, i, k, steps) -> what came of it, in words that are the same for the same bits. i and k of the list
- * are swapped, where they differ. */
+/* play(graph, program, i, k, steps) -> what came of it, in words that are the same for the same bits. i and k of the
+ * list are swapped, where they differ. */
 static int fuzz_play(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   size_t i = (size_t)luaL_checkinteger(L, 3), k = (size_t)luaL_checkinteger(L, 4);
