@@ -52,12 +52,14 @@ int sp_loop_settle(sp_loop *l, sp_err *err) {
   return sp_machine_reopen(l->m, err);
 }
 
-/* Everything stops; the words are those of the stage that failed first, where one did. */
+/* Everything stops; the words are those of the stage that failed first, where one did. A device that has failed is first
+ * seen by some stage or other. */
 static int give_up(sp_loop *l, sp_err *err) {
   sp_err ignored;
   sp_machine_sync(l->m, &ignored);
   l->running = false;
-  if (!sp_failure_get(&l->m->failure, err)) sp_collect_suspect(l, err); /* else it is the device's, not a stage's */
+  sp_failure_get(&l->m->failure, err);
+  sp_collect_suspect(l, err);
   return err->status;
 }
 
