@@ -202,7 +202,7 @@ AT(sp_device_info, copy_engines, 268);
 AT(sp_device_info, memory, 272);
 AT(sp_device_info, free_memory, 280);
 
-SIZE(sp_device_type, 216);
+SIZE(sp_device_type, 224);
 AT(sp_device_type, size, 0);
 AT(sp_device_type, flags, 4);
 AT(sp_device_type, name, 8);
@@ -231,6 +231,7 @@ AT(sp_device_type, capture_end, 184);
 AT(sp_device_type, graph_launch, 192);
 AT(sp_device_type, graph_close, 200);
 AT(sp_device_type, extension, 208);
+AT(sp_device_type, stream_hash, 216);
 
 SIZE(sp_entry, 104);
 AT(sp_entry, name, 0);

@@ -18,10 +18,12 @@
 #include "device_kit.h"
 #include "host/stage.h"
 
+#include <spcore/checksum.h>
+
 #ifdef SP_TEST_CUDA
 static const sp_device_type *devices[1];
 #else
-static const sp_device_type *const devices[] = {&sp_device_cpu, &sp_device_sim};
+static const sp_device_type *const devices[] = {&sp_device_cpu, &sp_device_sim, &sp_device_mock};
 #endif
 
 static const sp_device_type *type;
@@ -455,6 +457,135 @@ START_TEST(captures) {
 }
 END_TEST
 
+/* ---- checksums ---- */
+
+enum { HASHED = 70000 };
+
+typedef struct hashing {
+  void *s, *d;
+  unsigned char *a, *b; /* what is copied into d */
+  uint64_t *sum;
+} hashing;
+
+static hashing hashing_new(void) {
+  hashing h = {stream_new("hashes"), memory(SP_MEM_DEVICE, HASHED), memory(SP_MEM_PINNED, HASHED),
+               memory(SP_MEM_PINNED, HASHED), memory(SP_MEM_PINNED, 64 * sizeof(uint64_t))};
+  for (int i = 0; i < HASHED; i++) {
+    h.a[i] = (unsigned char)(i * 7 + i / 251);
+    h.b[i] = (unsigned char)(i * 3 + 1);
+  }
+  memset(h.sum, 0, 64 * sizeof(uint64_t));
+  return h;
+}
+
+static void hashing_free(hashing *h) {
+  type->stream_close(h->s);
+  type->free(dev, SP_MEM_DEVICE, h->d);
+  type->free(dev, SP_MEM_PINNED, h->a);
+  type->free(dev, SP_MEM_PINNED, h->b);
+  type->free(dev, SP_MEM_PINNED, h->sum);
+}
+
+static void hash_all(const hashing *h, const void *from, uint64_t *sum) {
+  if (from) ck_assert_int_eq(type->stream_copy(ctx, h->s, h->d, from, HASHED), SP_OK);
+  ck_assert_int_eq(type->stream_hash(ctx, h->s, h->d, HASHED, sum), SP_OK);
+}
+
+/* Any number of bytes anywhere, and the value that every other device has. */
+START_TEST(hashes_have_one_value) {
+  set_up(devices[_i]);
+  if (!type->stream_hash) return tear_down();
+  static const size_t sizes[] = {0, 1, 4, 7, 8, 9, 31, 8191, 32768, 65543}, places[] = {0, 1, 4, 6, 8, 264};
+  hashing h = hashing_new();
+  size_t n = 0;
+  ck_assert_int_eq(type->stream_copy(ctx, h.s, h.d, h.a, HASHED), SP_OK);
+  for (size_t i = 0; i < SP_ARRAY(sizes); i++)
+    for (size_t k = 0; k < SP_ARRAY(places); k++)
+      ck_assert_int_eq(type->stream_hash(ctx, h.s, (char *)h.d + places[k], sizes[i], &h.sum[n++]), SP_OK);
+  ck_assert_int_eq(type->stream_hash(ctx, h.s, NULL, 0, &h.sum[n]), SP_OK);
+  sync_ok(h.s);
+  ck_assert_uint_eq(h.sum[n], sp_checksum(NULL, 0));
+  n = 0;
+  for (size_t i = 0; i < SP_ARRAY(sizes); i++)
+    for (size_t k = 0; k < SP_ARRAY(places); k++, n++)
+      ck_assert_msg(h.sum[n] == sp_checksum(h.a + places[k], sizes[i]), "%zu bytes at %zu", sizes[i], places[k]);
+  hashing_free(&h);
+  tear_down();
+}
+END_TEST
+
+/* Of memory as it is when the stream gets there; waited for as any operation. */
+START_TEST(hashes_are_operations_of_their_stream) {
+  set_up(devices[_i]);
+  if (!type->stream_hash) return tear_down();
+  static int failure = SP_E_DATA;
+  hashing h = hashing_new();
+  void *other = stream_new("other"), *e = event_new(0);
+  uint64_t a = sp_checksum(h.a, HASHED), b = sp_checksum(h.b, HASHED);
+  atomic_int *gate = gate_new();
+  hash_all(&h, h.a, &h.sum[4]); /* code that CUDA loads when it is first needed waits for all streams */
+  sync_ok(h.s);
+  shut(h.s, gate);
+  hash_all(&h, h.a, &h.sum[0]);
+  hash_all(&h, h.b, &h.sum[1]);
+  record(e, h.s);
+  await(other, e);
+  ck_assert_int_eq(type->stream_hash(ctx, other, h.d, HASHED, &h.sum[2]), SP_OK);
+  if (holds()) {
+    nap(2);
+    ck_assert_uint_eq(h.sum[0], 0);
+  }
+  atomic_store(gate, 1);
+  sync_ok(other);
+  ck_assert(a != b && h.sum[0] == a && h.sum[1] == b && h.sum[2] == b);
+
+  h.sum[3] = 5;
+  submit(h.s, op_fail, &failure);
+  hash_all(&h, NULL, &h.sum[3]);
+  ck_assert_int_eq(type->stream_sync(ctx, h.s), SP_E_DATA);
+  ck_assert_uint_eq(h.sum[3], 5); /* dropped */
+  type->stream_close(other);
+  type->event_close(e);
+  hashing_free(&h);
+  tear_down();
+}
+END_TEST
+
+START_TEST(hashes_are_captured) {
+  set_up(devices[_i]);
+  if (!type->stream_hash || !(type->flags & SP_DEVICE_CAPTURE)) return tear_down();
+  hashing h = hashing_new();
+  void *graph = NULL;
+  hash_all(&h, h.b, &h.sum[1]); /* nothing is recorded in a loop's first step either */
+  sync_ok(h.s);
+  ck_assert_int_eq(type->capture_begin(ctx, h.s), SP_OK);
+  hash_all(&h, h.a, &h.sum[0]);
+  ck_assert_int_eq(type->capture_end(ctx, h.s, &graph), SP_OK);
+  sync_ok(h.s);
+  ck_assert_uint_eq(h.sum[0], 0); /* kept, not run */
+  for (int i = 0; i < 3; i++) {
+    h.a[i] ^= 1;
+    ck_assert_int_eq(type->graph_launch(ctx, graph, h.s), SP_OK);
+    sync_ok(h.s);
+    ck_assert_uint_eq(h.sum[0], sp_checksum(h.a, HASHED));
+  }
+  type->graph_close(graph);
+  hashing_free(&h);
+  tear_down();
+}
+END_TEST
+
+/* The numbers that a run folder holds, and that two words which change places change them. */
+START_TEST(checksums_are_what_they_were) {
+  const uint64_t words[2] = {1, 2}, turned[2] = {2, 1};
+  ck_assert_uint_eq(sp_checksum("", 0), 0);
+  ck_assert_uint_eq(sp_checksum(words, sizeof words), 0x8b384412e0e4e7cbu);
+  ck_assert_uint_eq(sp_checksum("spcore", 6), 0xf7dc191266592dceu);
+  ck_assert_uint_ne(sp_checksum(turned, sizeof turned), sp_checksum(words, sizeof words));
+  ck_assert_uint_ne(sp_checksum("a\0", 2), sp_checksum("a", 1));
+}
+END_TEST
+
 /* Three streams pass a value round through events, as lanes do: every step sees the one before. */
 START_TEST(ring_of_streams) {
   set_up(devices[_i]);
@@ -640,6 +771,10 @@ int main(void) {
   tcase_add_loop_test(all, an_event_forgets_a_failure_when_recorded_again, 0, n);
   tcase_add_loop_test(all, measures_time, 0, n);
   tcase_add_loop_test(all, captures, 0, n);
+  tcase_add_loop_test(all, hashes_have_one_value, 0, n);
+  tcase_add_loop_test(all, hashes_are_operations_of_their_stream, 0, n);
+  tcase_add_loop_test(all, hashes_are_captured, 0, n);
+  tcase_add_test(all, checksums_are_what_they_were);
   tcase_add_loop_test(all, ring_of_streams, 0, n);
   tcase_add_loop_test(all, allocates_nothing_once_warm, 0, n);
   suite_add_tcase(suite, all);

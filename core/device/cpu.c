@@ -322,6 +322,10 @@ static int cpu_stream_copy(sp_ctx *ctx, void *stream, void *dst, const void *src
   return submit(ctx, stream, &(sp_hostop){.kind = SP_HOSTOP_COPY, .dst = dst, .src = src, .bytes = bytes});
 }
 
+static int cpu_stream_hash(sp_ctx *ctx, void *stream, const void *data, size_t bytes, uint64_t *sum) {
+  return submit(ctx, stream, &(sp_hostop){.kind = SP_HOSTOP_HASH, .dst = sum, .src = data, .bytes = bytes});
+}
+
 static int cpu_stream_wait(sp_ctx *ctx, void *stream, void *event) {
   cpu_stream *s = stream;
   ticket *t = ((cpu_event *)event)->latest;
@@ -456,7 +460,7 @@ static void cpu_graph_close(void *graph) { sp_hostgraph_free(graph); }
   .event_open = cpu_event_open, .event_close = cpu_event_close, .event_record = cpu_event_record,       \
   .event_query = cpu_event_query, .event_sync = cpu_event_sync, .event_elapsed = cpu_event_elapsed,     \
   .capture_begin = cpu_capture_begin, .capture_end = cpu_capture_end, .graph_launch = cpu_graph_launch, \
-  .graph_close = cpu_graph_close,
+  .graph_close = cpu_graph_close, .stream_hash = cpu_stream_hash,
 
 const sp_device_type sp_device_cpu = {.size = sizeof(sp_device_type),
                                       .flags = SP_DEVICE_CAPTURE | SP_DEVICE_HOSTMEM,

@@ -2,6 +2,8 @@
  * host.c - what the built-in devices share: memory, description, operations and captured lists of them. */
 #include "device/host.h"
 
+#include <spcore/checksum.h>
+
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
@@ -113,6 +115,7 @@ int sp_hostop_run(const sp_hostop *op) {
     case SP_HOSTOP_COPY:
       if (op->bytes) memmove(op->dst, op->src, op->bytes);
       break;
+    case SP_HOSTOP_HASH: *(uint64_t *)op->dst = sp_checksum(op->src, op->bytes); break;
     case SP_HOSTOP_GRAPH:
       for (size_t i = 0; !status && i < op->graph->n; i++) status = sp_hostop_run(&op->graph->op[i]);
       break;

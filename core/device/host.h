@@ -13,7 +13,7 @@ int sp_hostdev_check_index(sp_ctx *ctx, int index);
 int sp_hostdev_alloc(sp_ctx *ctx, void *dev, int kind, size_t bytes, void **ptr);
 void sp_hostdev_free(void *dev, int kind, void *ptr);
 
-enum { SP_HOSTOP_CALL, SP_HOSTOP_COPY, SP_HOSTOP_GRAPH };
+enum { SP_HOSTOP_CALL, SP_HOSTOP_COPY, SP_HOSTOP_HASH, SP_HOSTOP_GRAPH };
 
 typedef struct sp_hostgraph {
   size_t n, cap;
@@ -24,7 +24,7 @@ typedef struct sp_hostop {
   int kind;
   sp_op_fn fn;
   void *arg;
-  void *dst;
+  void *dst; /* HASH: of a uint64_t */
   const void *src;
   size_t bytes;
   const sp_hostgraph *graph;

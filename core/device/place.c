@@ -100,3 +100,9 @@ int sp_place_copy(const sp_place *p, void *stream, void *dst, const void *src, s
   sp_ctx_holder h;
   return p->type->stream_copy(sp_ctx_for(&h, what, err), stream, dst, src, bytes);
 }
+
+int sp_place_hash(const sp_place *p, void *stream, const void *data, size_t bytes, uint64_t *sum, const char *what,
+                  sp_err *err) {
+  sp_ctx_holder h;
+  return p->type->stream_hash(sp_ctx_for(&h, what, err), stream, data, bytes, sum);
+}

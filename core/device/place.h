@@ -34,6 +34,9 @@ int sp_place_wait(const sp_place *place, void *stream, void *event, const char *
 int sp_place_sync(const sp_place *place, void *stream, const char *what, sp_err *err); /* a stream */
 int sp_place_sync_event(const sp_place *place, void *event, const char *what, sp_err *err);
 int sp_place_submit(const sp_place *place, void *stream, sp_op_fn fn, void *arg, const char *what, sp_err *err);
+/* The checksum of the place's memory; where the type has stream_hash. */
+int sp_place_hash(const sp_place *place, void *stream, const void *data, size_t bytes, uint64_t *sum, const char *what,
+                  sp_err *err);
 int sp_place_copy(const sp_place *place, void *stream, void *dst, const void *src, size_t bytes, const char *what,
                   sp_err *err);
 

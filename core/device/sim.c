@@ -230,6 +230,10 @@ static int sim_stream_copy(sp_ctx *ctx, void *stream, void *dst, const void *src
   return submit(ctx, stream, &(sp_hostop){.kind = SP_HOSTOP_COPY, .dst = dst, .src = src, .bytes = bytes});
 }
 
+static int sim_stream_hash(sp_ctx *ctx, void *stream, const void *data, size_t bytes, uint64_t *sum) {
+  return submit(ctx, stream, &(sp_hostop){.kind = SP_HOSTOP_HASH, .dst = sum, .src = data, .bytes = bytes});
+}
+
 static int sim_stream_wait(sp_ctx *ctx, void *stream, void *event) {
   sim_stream *s = stream;
   sim_ticket *t = ((sim_event *)event)->latest;
@@ -375,4 +379,5 @@ const sp_device_type sp_device_sim = {
     .capture_end = sim_capture_end,
     .graph_launch = sim_graph_launch,
     .graph_close = sim_graph_close,
+    .stream_hash = sim_stream_hash,
 };

@@ -87,6 +87,12 @@ typedef struct sp_device_type {
   /* Optional. Services of the device for stages that run on it, by name ("spcore.cuda/1"), or NULL. What a stage gets
    * through sp_host.get_extension. The table lives as long as the device is open. [any thread] */
   const void *(*extension)(void *dev, const char *id);
+
+  /* Optional. *sum becomes the checksum (spcore/checksum.h) of `bytes` bytes of DEVICE memory, of any alignment, as they
+   * are when the stream gets there: one operation of the stream, which may be captured. `sum` is PINNED memory, aligned
+   * to 8 bytes, and is read behind an event or a sync. data may be NULL where bytes is 0. Without it a run with
+   * --checksums waits behind every stage and captures nothing. [main] */
+  int (*stream_hash)(sp_ctx *, void *stream, const void *data, size_t bytes, uint64_t *sum);
 } sp_device_type;
 
 #ifdef __cplusplus

@@ -87,6 +87,7 @@ void sp_cuda_stream_close(void *stream);
 int sp_cuda_stream_submit(sp_ctx *ctx, void *stream, sp_op_fn fn, void *arg);
 int sp_cuda_stream_wait(sp_ctx *ctx, void *stream, void *event);
 int sp_cuda_stream_copy(sp_ctx *ctx, void *stream, void *dst, const void *src, size_t bytes);
+int sp_cuda_stream_hash(sp_ctx *ctx, void *stream, const void *data, size_t bytes, uint64_t *sum);
 int sp_cuda_stream_sync(sp_ctx *ctx, void *stream);
 void *sp_cuda_stream_native(void *stream);
 int sp_cuda_event_open(sp_ctx *ctx, void *dev, uint32_t flags, void **out);

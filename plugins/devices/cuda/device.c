@@ -189,6 +189,7 @@ static const sp_device_type cuda_type = {
     .graph_launch = sp_cuda_graph_launch,
     .graph_close = sp_cuda_graph_close,
     .extension = cuda_extension,
+    .stream_hash = sp_cuda_stream_hash,
 };
 
 static const sp_device_type *const devices[] = {&cuda_type, NULL};

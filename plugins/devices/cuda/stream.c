@@ -5,6 +5,8 @@
  * behind it is never submitted. A failure on the device itself ends the context; whoever synchronizes next meets it. */
 #include "dev.h"
 
+#include "hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +78,14 @@ int sp_cuda_stream_copy(sp_ctx *ctx, void *stream, void *dst, const void *src, s
   if (status || !bytes || *status_of(s)) return status;
   cudaError_t rc = cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s->native);
   return rc == cudaSuccess ? SP_OK : call_failed(ctx, s, rc, "a copy");
+}
+
+int sp_cuda_stream_hash(sp_ctx *ctx, void *stream, const void *data, size_t bytes, uint64_t *sum) {
+  cuda_stream *s = stream;
+  int status = sp_cuda_enter(ctx, s->dev);
+  if (status || *status_of(s)) return status;
+  cudaError_t rc = (cudaError_t)sp_cuda_hash(s->native, data, bytes, sum);
+  return rc == cudaSuccess ? SP_OK : call_failed(ctx, s, rc, "a checksum");
 }
 
 /* A thread that captures may neither ask nor wait, also not for what has no part in the capture, unless it says that it
