@@ -2,6 +2,8 @@
  * check_border.c - graphs behind a border, on the device `mock`: the same bits as on the cpu, whatever is captured, where
  * stages lie, and how lanes are cut; failures on both sides; what is refused. */
 #include "graph_kit.h"
+#include "device/cpu.h"
+#include "graph/model.h"
 
 #include <math.h>
 
@@ -12,6 +14,7 @@ typedef struct setting {
   const char *device;
   int capture, lanes, accumulate, depth;
   bool middle, sink, eval, checksums;
+  bool plain; /* on a device that makes no checksums */
   int64_t fail_main, fail_cpu; /* step + 1; 0: never */
 } setting;
 
@@ -22,6 +25,8 @@ typedef struct outcome {
   sp_err err;
   uint64_t steps;
 } outcome;
+
+static sp_device_type plain; /* `mock` without stream_hash */
 
 static int lr_of(void *arg, uint64_t step, double *lr, sp_err *err) {
   (void)arg, (void)err;
@@ -77,6 +82,7 @@ static outcome run(setting s) {
   int evals = 0;
   sp_graph *g = new_graph((sp_graph_opts){
       .device = s.device, .run_ahead = 3, .prefetch = 2, .capture = s.capture, .checksums = s.checksums});
+  if (s.plain) g->main.type = &plain;
   if (!s.accumulate) s.accumulate = 1;
   build(g, &s, &enc, &dec, &val);
   o.hash = SP_FNV64;
@@ -136,10 +142,44 @@ START_TEST(same_bits_behind_the_border) {
 }
 END_TEST
 
+/* Those of the cpu's one lane, also from recorded operations. */
 START_TEST(checksums_cross_the_border) {
-  outcome want = run((setting){.device = "cpu", .checksums = true});
-  outcome got = run((setting){.device = "mock", .checksums = true});
-  same(&want, &got, "checksums");
+  for (int shape = 0; shape < 4; shape++) {
+    setting base = {.device = "cpu", .accumulate = 1 + shape % 2, .middle = shape & 2, .eval = true, .checksums = true};
+    outcome want = run(base);
+    for (int lanes = 1; lanes <= 2; lanes++)
+      for (int capture = SP_CAPTURE_OFF; capture <= SP_CAPTURE_STEP; capture++) {
+        setting s = base;
+        char what[96];
+        s.device = "mock", s.lanes = lanes, s.capture = capture, s.depth = lanes;
+        snprintf(what, sizeof what, "checksums, shape %d, %d lanes, capture %d", shape, lanes, capture);
+        outcome got = run(s);
+        same(&want, &got, what);
+      }
+  }
+}
+END_TEST
+
+/* The same where copies are hashed, behind every call. */
+START_TEST(a_device_without_checksums) {
+  plain = sp_device_mock;
+  plain.name = "plain";
+  plain.stream_hash = NULL;
+  setting s = {.device = "mock", .capture = SP_CAPTURE_OFF, .lanes = 2, .depth = 1, .checksums = true};
+  outcome want = run(s);
+  s.plain = true;
+  outcome got = run(s);
+  same(&want, &got, "copies");
+  sp_err err;
+  sp_engine *e;
+  sp_graph_opts o = {.device = "plain", .capture = SP_CAPTURE_LANE, .checksums = true};
+  ck_assert_msg(!sp_registry_add_device(env->reg, &plain, &err), "%s", err.msg);
+  ck_assert_int_ne(sp_engine_new(&e, env, &o, &err), SP_OK);
+  ck_assert_msg(strstr(err.msg, "capture lane on device 'plain': it makes no checksums") != NULL, "%s", err.msg);
+  o.capture = SP_CAPTURE_AUTO;
+  ck_assert_msg(!sp_engine_new(&e, env, &o, &err), "%s", err.msg);
+  ck_assert_int_eq(sp_engine_graph(e)->opts.capture, SP_CAPTURE_OFF);
+  sp_engine_free(e);
 }
 END_TEST
 
@@ -171,7 +211,6 @@ START_TEST(what_cannot_be) {
     sp_graph_opts o;
     const char *words;
   } bad[] = {{{.device = "cpu", .capture = SP_CAPTURE_LANE}, "capture lane on device 'cpu'"},
-             {{.device = "mock", .capture = SP_CAPTURE_STEP, .checksums = true}, "checksums"},
              {{.device = "mock", .precision = 1}, "fp32 only"},
              {{.device = "mock:7"}, "7"},
              {{.device = "mock:x"}, "behind the colon"},
@@ -184,7 +223,7 @@ START_TEST(what_cannot_be) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {same_bits_behind_the_border, checksums_cross_the_border, failures_on_both_sides,
-                                what_cannot_be};
+  const TTest *const tests[] = {same_bits_behind_the_border, checksums_cross_the_border, a_device_without_checksums,
+                                failures_on_both_sides, what_cannot_be};
   return run_tests("border", tests, SP_ARRAY(tests));
 }

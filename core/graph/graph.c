@@ -80,11 +80,12 @@ static int settle(sp_graph *g, sp_err *err) {
   sp_graph_opts *o = &g->opts;
   bool sync = getenv("SPCORE_SYNC") && strcmp(getenv("SPCORE_SYNC"), "0");
   bool can = g->border && g->main.type->flags & SP_DEVICE_CAPTURE;
-  const char *why = !can           ? "the device records nothing"
-                    : o->trace     ? "a trace shows single stages"
-                    : o->checksums ? "checksums are taken behind every stage"
-                    : sync         ? "SPCORE_SYNC waits behind every stage"
-                                   : NULL;
+  const char *why = !can       ? "the device records nothing"
+                    : o->trace ? "a trace shows single stages"
+                    : sync     ? "SPCORE_SYNC waits behind every stage"
+                    : o->checksums && !g->main.type->stream_hash
+                        ? "it makes no checksums itself, so they are taken behind every stage"
+                        : NULL;
   if (o->precision < SP_PRECISION_FP32 || o->precision > SP_PRECISION_BF16 || o->capture < 0 ||
       o->capture > SP_CAPTURE_STEP)
     return sp_fail(err, SP_E_INVALID, "precision %d, capture %d: there is no such thing", o->precision, o->capture);

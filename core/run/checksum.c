@@ -3,6 +3,8 @@
  * where it updates them in place), weights of an update. */
 #include "run/machine.h"
 
+#include <spcore/checksum.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -54,39 +56,39 @@ int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
 }
 
 /* ---- values ---- */
-/* Of memory that the host cannot read a copy is hashed; the call is over then. */
-static int hash_tensor(sp_call *c, const sp_tensor *t, size_t *k, sp_err *err) {
-  sp_place *place = sp_node_place(c->task->node);
-  int64_t bytes = sp_spec_bytes(&t->spec);
-  uint64_t *hash = &c->hash[(*k)++];
-  void *copy;
-  int st;
-  *hash = SP_FNV64;
-  if (bytes <= 0 || !t->data) return SP_OK;
-  if (sp_place_is_host(place)) {
-    *hash = sp_fnv64(SP_FNV64, t->data, (size_t)bytes);
-    return SP_OK;
-  }
-  if (!(copy = sp_calloc(1, (size_t)bytes))) return sp_nomem(err, (size_t)bytes, "a checksum");
-  if (!(st = sp_place_download(place, copy, t->data, (size_t)bytes, err)))
-    *hash = sp_fnv64(SP_FNV64, copy, (size_t)bytes);
+/* Memory of a device that makes no checksums itself: a copy is hashed, and the call is over. */
+static int hash_copy(sp_place *place, const void *data, size_t bytes, uint64_t *hash, sp_err *err) {
+  void *copy = sp_calloc(1, bytes + 1);
+  if (!copy) return sp_nomem(err, bytes, "a checksum");
+  int st = sp_place_download(place, copy, data, bytes, err);
+  *hash = st ? 0 : sp_checksum(copy, bytes);
   free(copy);
   return st;
 }
 
-int sp_checksum_call(sp_call *c, sp_err *err) {
+static int hash_tensor(sp_call *c, void *stream, const sp_tensor *t, size_t *k, sp_err *err) {
+  sp_place *place = sp_node_place(c->task->node);
+  int64_t of_spec = sp_spec_bytes(&t->spec);
+  size_t bytes = t->data && of_spec > 0 ? (size_t)of_spec : 0;
+  uint64_t *hash = &c->hash[(*k)++];
+  if (!place->type->stream_hash) return hash_copy(place, t->data, bytes, hash, err);
+  return sp_place_hash(place, stream, t->data, bytes, hash, c->task->name, err);
+}
+
+int sp_checksum_call(sp_call *c, void *stream, sp_err *err) {
   const sp_task *t = c->task;
   const sp_node *n = t->node;
   size_t k = 0;
   int st = SP_OK;
   if (t->kind == SP_TASK_FORWARD)
     for (unsigned o = 0; o < n->n_out; o++)
-      for (uint32_t i = 0; i < c->io.out[o].n && !st; i++) st = hash_tensor(c, &c->io.out[o].t[i], &k, err);
+      for (uint32_t i = 0; i < c->io.out[o].n && !st; i++) st = hash_tensor(c, stream, &c->io.out[o].t[i], &k, err);
   for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
-    if (hashed_state(n, i)) st = hash_tensor(c, &c->io.weights[i], &k, err);
+    if (hashed_state(n, i)) st = hash_tensor(c, stream, &c->io.weights[i], &k, err);
   for (size_t i = 0; t->kind == SP_TASK_BACKWARD && i < n->n_weights && !st; i++)
-    if (hashed_gradient(n, i)) st = hash_tensor(c, n->inplace ? &c->io.weights[i] : &c->io.dweights[i], &k, err);
+    if (hashed_gradient(n, i))
+      st = hash_tensor(c, stream, n->inplace ? &c->io.weights[i] : &c->io.dweights[i], &k, err);
   for (uint32_t i = 0; t->kind == SP_TASK_UPDATE && i < c->io.out[0].n && !st; i++)
-    st = hash_tensor(c, &c->io.out[0].t[i], &k, err);
+    st = hash_tensor(c, stream, &c->io.out[0].t[i], &k, err);
   return st;
 }

@@ -180,15 +180,13 @@ static void bind_block(sp_machine *m, sp_call *c, int slot) {
 static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
   sp_graph *g = m->g;
   sp_node *n = t->node;
-  sp_post *post = &m->posts[t->index];
-  sp_call *c = &post->calls[slot];
+  sp_call *c = &m->posts[t->index].calls[slot];
   c->task = t;
   c->m = m;
   if (!n) return SP_OK;
   c->t = sp_graph_zalloc(g, t->n_t, sizeof *c->t, "call records", err);
   c->lists = sp_graph_zalloc(g, t->n_lists, sizeof *c->lists, "call records", err);
-  c->hash = sp_graph_zalloc(g, post->n_hashes, sizeof *c->hash, "call records", err);
-  if (!c->t || !c->lists || !c->hash) return err->status;
+  if (!c->t || !c->lists) return err->status;
   memcpy(c->t, t->proto, t->n_t * sizeof *c->t);
   for (size_t i = 0; i < t->n_lists; i++) c->lists[i] = (sp_list){.n = t->lists[i].n, .t = c->t + t->offset[i]};
   c->io = (sp_io){.size = sizeof c->io,
@@ -235,6 +233,24 @@ static int make_post(sp_machine *m, const sp_task *t, sp_err *err) {
   return st ? st : sp_timeline_make(m, t, err);
 }
 
+/* One block of the pool for all: it gives out no less than a page. */
+static int make_sums(sp_machine *m, sp_err *err) {
+  size_t ring = (size_t)m->p->ring, bytes = m->n_hashes * ring * sizeof(uint64_t);
+  if (!bytes) return SP_OK;
+  if (m->g->border && sp_pool_get(m->pool, bytes, &m->sums, err)) return sp_prefix(err, "checksums");
+  if (!m->g->border && !(m->sums = sp_graph_zalloc(m->g, 1, bytes, "checksums", err))) return err->status;
+  uint64_t *at = memset(m->sums, 0, bytes);
+  for (size_t i = 0; i < m->p->n_tasks; i++)
+    for (size_t r = 0; m->posts[i].calls && r < ring; r++, at += m->posts[i].n_hashes) m->posts[i].calls[r].hash = at;
+  return SP_OK;
+}
+
+static void free_sums(sp_machine *m) {
+  sp_err ignored;
+  if (m->sums && m->g->border) sp_pool_put(m->pool, m->sums, &ignored);
+  else free(m->sums);
+}
+
 static int make_posts(sp_machine *m, sp_err *err) {
   int st = SP_OK;
   size_t ring = (size_t)m->p->ring;
@@ -245,7 +261,7 @@ static int make_posts(sp_machine *m, sp_err *err) {
   if (!m->ids || !m->known || !m->posts || !m->shown) return err->status;
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) st = make_post(m, &m->p->tasks[i], err);
   m->hashes = st ? NULL : sp_graph_zalloc(m->g, m->n_hashes, sizeof *m->hashes, "checksums", err);
-  return st ? st : m->hashes ? SP_OK : err->status;
+  return st ? st : m->hashes ? make_sums(m, err) : err->status;
 }
 
 static void free_post(sp_machine *m, const sp_task *t) {
@@ -254,7 +270,6 @@ static void free_post(sp_machine *m, const sp_task *t) {
   for (int r = 0; post->calls && r < m->p->ring; r++) {
     free(post->calls[r].t);
     free(post->calls[r].lists);
-    free(post->calls[r].hash);
   }
   for (int r = 0; post->events && r < m->ops.ring[t->index]; r++) close_event(place, post->events[r]);
   close_event(place, post->cut);
@@ -379,6 +394,7 @@ void sp_machine_free(sp_machine *m) {
   for (size_t i = 0; m->buf && i < m->p->n_bufs; i++) free_slots(m, &m->p->bufs[i], m->buf[i], m->p->bufs[i].pack < 0);
   for (size_t i = 0; m->pack && i < m->p->n_packs; i++)
     free_slots(m, &m->p->bufs[m->p->packs[i].first], m->pack[i], true);
+  free_sums(m);
   free(m->streams);
   free(m->posts);
   free(m->buf);

@@ -25,7 +25,7 @@ typedef struct sp_call {
   sp_tensor *t;
   sp_list *lists;
   sp_err err;
-  uint64_t *hash; /* [the task's n_hashes] */
+  uint64_t *hash; /* [the task's n_hashes], of the machine's sums */
 } sp_call;
 
 /* A stream of the cpu takes no event of another device: its thread waits for it, as one more operation. */
@@ -86,6 +86,7 @@ typedef struct sp_machine {
   sp_metric *shown;   /* moves: what a result points to */
   sp_hash *hashes;
   size_t n_hashes;
+  void *sums; /* moves: the checksums of all call records, which the device writes */
   sp_failure failure; /* moves */
 } sp_machine;
 
@@ -110,7 +111,8 @@ int sp_list_make(sp_machine *m, sp_err *err);
 
 /* checksum.c: what a checked run hashes of a task, in one order for names and values */
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err); /* fills the post's hashes */
-int sp_checksum_call(sp_call *c, sp_err *err);                      /* the memory is to be read where this runs */
+/* On the stream of the call, which it is behind; where the device has no stream_hash the call must be over. */
+int sp_checksum_call(sp_call *c, void *stream, sp_err *err);
 
 /* timeline.c; they do nothing without a trace */
 bool sp_timeline_watches(const sp_machine *m, const sp_task *t);

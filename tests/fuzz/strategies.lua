@@ -68,7 +68,7 @@ end
 local function variants(case, rng, device)
   local border = device ~= "cpu" and device ~= "sim"
   local list, captures = {}, { "off" }
-  if border and not case.opt.checksums then captures[2] = rng.pick { "lane", "step", "step", "auto" } end
+  if border then captures[2] = rng.pick { "lane", "step", "step", "auto" } end
   for i, capture in ipairs(captures) do
     list[i] = { device = device, capture = capture, oracle = device:find "cuda" and device or "cpu" }
   end
