@@ -182,7 +182,7 @@ test_rules() {
   rule "${test}_SOURCES =" "tests/stages/check_$name.c" $tests
   echo "${test}_CPPFLAGS = \$(test_cppflags)"
   echo "${test}_CFLAGS = \$(AM_CFLAGS) \$(CHECK_CFLAGS)"
-  echo "${test}_LDADD = tests/libharness.la libspcore.la \$(CHECK_LIBS) -lm"
+  echo "${test}_LDADD = tests/kit/libharness.la libspcore.la \$(CHECK_LIBS) -lm"
 }
 
 set -f

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../plugins/stages/contact_sheet/font.h"
-#include "../plugins/stages/contact_sheet/text.h"
-#include "../plugins/kits/image/image.h"
-#include "harness.h"
-#include "image_files.h"
+#include "plugins/stages/contact_sheet/font.h"
+#include "plugins/stages/contact_sheet/text.h"
+#include "plugins/kits/image/image.h"
+#include "tests/kit/harness.h"
+#include "tests/kit/image_files.h"
 #include "base/util.h"
 
 enum { N = 2, H = 20, W = 30, OH = 24, OW = 36, EPOCHS = 2 };

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../plugins/kits/image/image.h"
-#include "harness.h"
-#include "image_files.h"
+#include "plugins/kits/image/image.h"
+#include "tests/kit/harness.h"
+#include "tests/kit/image_files.h"
 #include "base/util.h"
 
 enum { N = 3, H = 12, W = 15 };

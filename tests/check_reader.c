@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness.h"
-#include "image_files.h"
+#include "tests/kit/harness.h"
+#include "tests/kit/image_files.h"
 #include "base/util.h"
 
 static spt *reader(const char *more, int64_t n) {

@@ -2,7 +2,7 @@
  *
  * spcore/device.h - how a device is written: memory, streams, events, capture.
  *
- * Rules that the conformance suite (tests/check_device.c) states for every device:
+ * Rules that the conformance suite (tests/core/check_device.c) states for every device:
  *  - A stream executes its operations in the order of submission. Different streams are independent.
  *  - Events are CUDA's: wait() and sync() mean the latest record() that was issued before them on the submitting
  *    thread; an event that was never recorded is complete. Recording again re-arms it.

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/harness_impl.h"
+#include "tests/kit/harness_impl.h"
 
 enum { PORTS = 8, MAX_SETS = 128, CALLS = 64, MAX_REPEATS = 1000 };
 enum { STAGE, KERNEL, COPY, KINDS };

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/harness.h"
+#include "tests/kit/harness.h"
 #include "base/util.h"
 
 static int repeats;

@@ -6,8 +6,8 @@ if test "${SP_SANITIZERS-none}" != none; then # all sizes take minutes then
   SP_TEST_SMALL=1 && export SP_TEST_SMALL
 fi
 failed=0
-if test -x "$top_builddir/tests/check_cuda_augment"; then
-  SPCORE_EMU_PROTECT=0 "$top_builddir/tests/check_cuda_augment" || failed=1
+if test -x "$top_builddir/tests/cuda/check_augment"; then
+  SPCORE_EMU_PROTECT=0 "$top_builddir/tests/cuda/check_augment" || failed=1
 fi
 # captured, replayed, over several sets of buffers: what it measures here says nothing; minutes under a sanitizer
 if test "${SP_SANITIZERS-none}" = none && test -x "$top_builddir/tests/bench/bench_augment"; then

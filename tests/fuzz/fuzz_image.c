@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 #include "plugins/kits/image/image.h"
-#include "tests/image_files.h"
+#include "tests/kit/image_files.h"
 
 enum { W = 23, H = 17, SEEDS = 8, MAX_PIXELS = 40000 };
 

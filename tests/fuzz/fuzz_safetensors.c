@@ -4,7 +4,7 @@
 
 #include "host/stage.h"
 #include "fuzz.h"
-#include "tests/harness.h"
+#include "tests/kit/harness.h"
 
 static const char head[] = "{\"__metadata__\":{\"a\":\"b\"},\"x.weight\":{\"dtype\":\"F32\",\"shape\":[2,3],"
                            "\"data_offsets\":[0,24]},\"n\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[24,32]}}";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * fuzz_schedule.c - inputs of the scheduler with wild numbers: refused in words, or scheduled and proved. */
 #include "fuzz.h"
-#include "tests/sched_random.h"
+#include "tests/kit/sched_random.h"
 
 static int wild(fz *f) {
   static const int telling[] = {-1, 0, 1, 2, 3, 7, 64, 4095, 4096, 4097, 1000000, INT32_MAX, INT32_MIN, INT32_MAX - 1};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs one spcore stage on numpy arrays, through libsptest (tests/harness.c). See tests/parity/README."""
+"""Runs one spcore stage on numpy arrays, through libsptest (tests/kit/harness.c). See tests/parity/README."""
 import ctypes
 import os
 import sys
@@ -32,10 +32,10 @@ class _Entry(ctypes.Structure):
 
 def _load():
     build = os.environ.get("top_builddir", os.getcwd())
-    path = os.environ.get("SPTEST_LIB", os.path.join(build, "tests", ".libs", "libsptest.so"))
+    path = os.environ.get("SPTEST_LIB", os.path.join(build, "tests", "kit", ".libs", "libsptest.so"))
     os.environ.setdefault("SPCORE_PLUGIN_PATH", os.path.join(build, ".libs"))
     if not os.path.exists(path):
-        print(f"{path} is missing: run `make check` (or `make tests/libsptest.la`) in the build folder, "
+        print(f"{path} is missing: run `make check` (or `make tests/kit/libsptest.la`) in the build folder, "
               "and set top_builddir to it")
         sys.exit(1)
     lib = ctypes.CDLL(path)

@@ -8,7 +8,7 @@
 
 #include <check.h>
 
-#include "tests/harness.h"
+#include "tests/kit/harness.h"
 #include "base/util.h"
 
 enum { LOGITS, LABELS };

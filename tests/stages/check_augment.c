@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_augment.c - the stage augment against the stages that it puts together, which have tests of their own: the same
  * bits, with what was drawn exchanged. */
-#include "../aug_kit.h"
+#include "tests/kit/aug_kit.h"
 
 #include <math.h>
 #include <stdio.h>

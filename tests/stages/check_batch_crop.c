@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * check_batch_crop.c - the stage batch_crop. */
-#include "../aug_kit.h"
+#include "tests/kit/aug_kit.h"
 
 #include <math.h>
 #include <stdio.h>

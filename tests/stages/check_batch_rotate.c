@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * check_batch_rotate.c - the stage batch_rotate; tests/parity/rotate.py compares it with torchvision. */
-#include "../aug_kit.h"
+#include "tests/kit/aug_kit.h"
 
 #include <math.h>
 #include <stdio.h>

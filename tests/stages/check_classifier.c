@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/harness.h"
+#include "tests/kit/harness.h"
 #include "base/util.h"
 
 static spt *make(const char *stage, const char *params, int threads, int order, int ndim, int64_t n, int64_t c,

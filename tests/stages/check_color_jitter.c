@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * check_color_jitter.c - the stage color_jitter. */
-#include "../aug_kit.h"
+#include "tests/kit/aug_kit.h"
 
 #include <math.h>
 #include <stdio.h>

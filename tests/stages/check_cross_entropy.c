@@ -7,7 +7,7 @@
 
 #include <check.h>
 
-#include "tests/harness.h"
+#include "tests/kit/harness.h"
 
 enum { LOGITS, LABELS };
 enum { LOSS, STATUS, VALID };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * check_flip.c - the stage flip. */
-#include "../aug_kit.h"
+#include "tests/kit/aug_kit.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * check_normalize.c - the stage normalize. */
-#include "../aug_kit.h"
+#include "tests/kit/aug_kit.h"
 
 #include <math.h>
 #include <stdio.h>

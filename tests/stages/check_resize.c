@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * check_resize.c - the stage resize. */
-#include "../aug_kit.h"
+#include "tests/kit/aug_kit.h"
 
 #include <math.h>
 #include <stdio.h>

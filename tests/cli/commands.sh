@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+# commands.sh - the program's commands: exit codes, one line of words for each mistake, JSON that is JSON.
+set -u
+spcore=$top_builddir/spcore
+faulty=$SP_TEST_PLUGINS/faulty.so
+tmp=${TMPDIR:-/tmp}/check_cli.$$
+failed=0
+mkdir "$tmp" || exit 99
+trap 'rm -rf "$tmp"' EXIT
+
+# try CODE TEXT ARGS...: the exit code, and TEXT somewhere in what is printed; on failure one line on stderr, that begins
+# with "spcore: ".
+try() {
+  code=$1 text=$2
+  shift 2
+  "$spcore" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+  got=$?
+  why=
+  test $got -eq "$code" || why="exit code $got, not $code"
+  grep -qF -- "$text" "$tmp/out" "$tmp/err" || why="$why; not printed: $text"
+  if test "$code" -ne 0; then
+    test "$(wc -l <"$tmp/err")" -eq 1 && grep -q '^spcore: ' "$tmp/err" || why="$why; not one line of spcore on stderr"
+  elif test -s "$tmp/err"; then
+    why="$why; something on stderr"
+  fi
+  test -z "$why" && return
+  failed=$((failed + 1))
+  echo "spcore $*: $why"
+  cat "$tmp/out" "$tmp/err"
+}
+
+try 0 'usage: spcore COMMAND' --help
+try 0 'ABI 0.3' --version
+try 2 'a command is wanted'
+try 2 "there is no command 'insepct', did you mean 'inspect'?" insepct
+try 2 "there is no command 'xyzzy' (see" xyzzy
+for cmd in run inspect devices check diff; do
+  try 0 "usage: spcore $cmd" $cmd --help
+done
+
+try 0 'STAGE' inspect --plugin "$faulty"
+try 0 'WHAT IT DOES' inspect --plugin "$faulty"
+try 0 'not loaded:' inspect
+try 0 'was built for spcore ABI 0.7, this is 0.3' inspect
+try 0 'what the input is multiplied by' inspect good --plugin "$faulty"
+try 0 'gain                 number, -10..10, default 2, may change while running' inspect good --plugin "$faulty"
+try 0 'rows                 integer, 1..9223372036854775806, default 1' inspect toy_fill --plugin "$SP_TEST_PLUGINS/toy.so"
+try 0 '"min":1,"max":9223372036854775806' inspect toy_fill --json --plugin "$SP_TEST_PLUGINS/toy.so"
+try 0 'plugin   faulty, version 1.2, licence MIT' inspect good --plugin "$faulty"
+try 1 "unknown stage 'goood', did you mean 'good'?" inspect goood --plugin "$faulty"
+try 1 "does not exist for device 'cuda'" inspect good --device cuda --plugin "$faulty"
+try 1 "$SP_TEST_PLUGINS/bad_symbol.so: unresolved symbol 'sp_test_nowhere'" inspect --plugin "$SP_TEST_PLUGINS/bad_symbol.so"
+try 1 'nowhere.so: No such file' inspect --plugin nowhere.so
+try 2 'there is no option --jsno, did you mean --json?' inspect --jsno
+try 2 '--plugin wants a value' inspect --plugin
+try 2 '--json takes no value' inspect --json=3
+try 2 'there is no option -z' inspect -z
+try 2 'one stage at a time' inspect good bad
+try 2 '--meta prints all stages' inspect --meta --json
+try 0 '---@class spcore.good.params' inspect --meta --plugin "$faulty"
+
+# No constructor runs but of the file that the name says.
+mkdir "$tmp/plugins"
+for name in toy other another; do cp "$SP_TEST_PLUGINS/toy.so" "$tmp/plugins/$name.so"; done
+(
+  failed=0
+  SPCORE_PLUGIN_PATH=$tmp/plugins SP_TEST_MARKS=$tmp/marks
+  export SPCORE_PLUGIN_PATH SP_TEST_MARKS
+  echo 'local sp = require "spcore"; local g <close> = sp.graph { device = "mock" }; g.anohter {}' >"$tmp/mistyped.lua"
+  try 1 "unknown stage 'anohter', did you mean 'another'?" inspect anohter
+  try 1 "unknown stage 'anohter', did you mean 'another'?" run "$tmp/mistyped.lua"
+  test ! -e "$tmp/marks" || { failed=$((failed + 1)); echo "a mistyped name opened $(tr '\n' ' ' <"$tmp/marks")"; }
+  try 0 'momentum; 0 lets stages update in place' inspect toy_sgd
+  test "$(cat "$tmp/marks")" = toy.so || { failed=$((failed + 1)); echo "toy_sgd opened $(tr '\n' ' ' <"$tmp/marks")"; }
+  exit $failed
+)
+failed=$((failed + $?))
+
+try 0 'cpu:0' devices
+case ", ${SP_LEFT_OUT-}, " in
+  *", cuda, "*) try 0 'cuda    not there: this spcore was built without the CUDA toolkit' devices ;;
+  *) try 0 'cuda' devices ;;
+esac
+try 2 "'now' is not wanted" devices now
+
+try 2 'a plugin FILE.so is wanted' check
+try 2 '--threads 0' check --threads 0 x.so
+try 2 '--set x: NAME=VALUE is wanted' check --set x x.so
+try 1 'nowhere.so: No such file' check nowhere.so
+try 1 'not ok' check "$faulty"
+try 1 ' - half_output: forward() writes all of its output' check "$faulty"
+
+if test -n "${PYTHON:-}"; then
+  for args in 'inspect --json' "inspect good --json --plugin $faulty" 'devices --json'; do
+    # shellcheck disable=SC2086
+    "$spcore" $args | "$PYTHON" -m json.tool >/dev/null || { failed=$((failed + 1)); echo "spcore $args: not JSON"; }
+  done
+fi
+
+if test -c /dev/full; then
+  "$spcore" --help >/dev/full 2>"$tmp/err"
+  test $? -eq 1 && grep -q 'standard output: ' "$tmp/err" || { failed=$((failed + 1)); echo "a full disk is not noticed"; }
+fi
+
+test $failed -eq 0 || echo "$failed failed"
+test $failed -eq 0

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT
+ * check_oom.c - a graph is built and run while one allocation of the core after the other fails: each gives an error with words,
+ * and nothing is lost, used twice or left hanging. The linker puts these in front of the core's own functions. */
+#include "tests/kit/graph_kit.h"
+
+static long left = -1; /* allocations until one fails; -1: none does */
+
+static bool fails(void) {
+  if (left < 0) return false;
+  if (left == 0) return true;
+  left--;
+  return false;
+}
+
+void *__real_sp_calloc(size_t n, size_t size);
+char *__real_sp_strdup(const char *s);
+bool __real_sp_grow(void *array, size_t *cap, size_t n, size_t size);
+void *__wrap_sp_calloc(size_t n, size_t size);
+char *__wrap_sp_strdup(const char *s);
+bool __wrap_sp_grow(void *array, size_t *cap, size_t n, size_t size);
+
+void *__wrap_sp_calloc(size_t n, size_t size) { return fails() ? NULL : __real_sp_calloc(n, size); }
+char *__wrap_sp_strdup(const char *s) { return fails() ? NULL : __real_sp_strdup(s); }
+bool __wrap_sp_grow(void *array, size_t *cap, size_t n, size_t size) {
+  return (n <= *cap || !fails()) && __real_sp_grow(array, cap, n, size);
+}
+
+static int add(sp_graph *g, const char *stage, sp_node_opts o, sp_node *from, sp_node **n, sp_err *err) {
+  int st = sp_graph_add(g, stage, NULL, &o, n, err);
+  if (!st && from) st = sp_graph_wire(g, *n, 0, (sp_ref){from, 0, -1}, err);
+  return st ? st : sp_graph_plan(g, *n, err);
+}
+
+static int seen(void *arg, const sp_result *r, sp_err *err) {
+  (void)r, (void)err;
+  ++*(int *)arg;
+  return SP_OK;
+}
+
+static int loop(sp_engine *e, sp_node *val, sp_err *err) {
+  const sp_result *r;
+  int st = sp_engine_begin(e, 3, err), batches = 0;
+  for (int k = 0; k < 2 && !st; k++) st = sp_engine_next(e, &r, err);
+  if (!st) st = sp_engine_evaluate(e, val, seen, &batches, err);
+  while (!st && !(st = sp_engine_next(e, &r, err)) && r) continue;
+  if (!st) ck_assert_int_eq(batches, 6);
+  return st;
+}
+
+static int all(sp_engine *e, sp_err *err) {
+  sp_graph *g = sp_engine_graph(e);
+  sp_node *data, *val, *enc, *dec, *l, *opt;
+  int st = add(g, "toy_source", (sp_node_opts){.batch = 4}, NULL, &data, err);
+  if (st || (st = add(g, "toy_source", (sp_node_opts){.batch = 4, .name = "val"}, NULL, &val, err)) ||
+      (st = add(g, "toy_mul", (sp_node_opts){.frozen = true}, data, &enc, err)) ||
+      (st = add(g, "toy_mul", (sp_node_opts){0}, enc, &dec, err)) ||
+      (st = add(g, "toy_loss", (sp_node_opts){0}, dec, &l, err)) ||
+      (st = add(g, "toy_sgd", (sp_node_opts){0}, NULL, &opt, err)))
+    return st;
+  sp_ref ref = {l, 0, -1};
+  sp_node *a[] = {enc}, *t[] = {dec, l};
+  sp_lane_desc d[] = {{{"a", 0, 0}, a, 1, NULL}, {{"t", 1, 0}, t, 2, NULL}};
+  if ((st = sp_graph_train(g, &(sp_train_opts){.losses = &ref, .n_losses = 1, .optimizer = opt}, err)) ||
+      (st = sp_graph_strategy(g, "s", d, 2, err)))
+    return st;
+  return loop(e, val, err);
+}
+
+START_TEST(every_allocation) {
+  bool more = true;
+  for (long k = 0; more; k += k < 300 ? 1 : 13) {
+    sp_err err = {0};
+    sp_engine *e = NULL;
+    left = k;
+    int st = sp_engine_new(&e, env, &(sp_graph_opts){.run_ahead = 1, .prefetch = 1, .checksums = true}, &err);
+    if (!st) st = all(e, &err);
+    more = left == 0;
+    left = -1;
+    if (more)
+      ck_assert_msg(st == SP_E_NOMEM && strstr(err.msg, "memory"), "allocation %ld: status %d, '%s'", k, st, err.msg);
+    else ck_assert_msg(!st, "%s", err.msg);
+    sp_engine_free(e);
+  }
+}
+END_TEST
+
+/* What failed for want of memory works when there is some. */
+START_TEST(tried_again) {
+  for (long k = 0; k < 400; k++) {
+    sp_graph *g = new_graph((sp_graph_opts){.run_ahead = 1});
+    sp_node *data = source(g, "data", 8), *val = source(g, "val", 22);
+    sp_err err;
+    wire(g, mul(g, "m", true), data);
+    left = k;
+    int st = sp_engine_build(on(g), &err);
+    left = -1;
+    if (st) ck_assert_int_eq(st, SP_E_NOMEM);
+    ck_assert_msg(!loop(on(g), val, &err), "after allocation %ld: %s", k, err.msg);
+    free_graph(g);
+  }
+}
+END_TEST
+
+int main(void) {
+  const TTest *const tests[] = {every_allocation, tried_again};
+  return run_tests("oom", tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT
+ * check_schedule.c - slots, waits and rings derived by hand and at random; what the proof accepts and refuses. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* what is left out is 0 */
+#include "tests/kit/sched_random.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES(...) \
+  .lanes = (const sp_sched_lane[]){__VA_ARGS__}, .n_lanes = SP_ARRAY(((const sp_sched_lane[]){__VA_ARGS__}))
+#define TASKS(...) \
+  .tasks = (const sp_sched_task[]){__VA_ARGS__}, .n_tasks = SP_ARRAY(((const sp_sched_task[]){__VA_ARGS__}))
+#define RES(...)                                         \
+  .resources = (const sp_sched_resource[]){__VA_ARGS__}, \
+  .n_resources = SP_ARRAY(((const sp_sched_resource[]){__VA_ARGS__}))
+#define USES(...) (const sp_sched_access[]){__VA_ARGS__}, SP_ARRAY(((const sp_sched_access[]){__VA_ARGS__}))
+enum { R = SP_READ, W = SP_WRITE, RW = SP_READ | SP_WRITE };
+
+static sp_schedule derived(const sp_sched_input *in) {
+  sp_schedule s;
+  sp_err err = {0};
+  int st = sp_schedule_derive(&s, in, &err);
+  ck_assert_msg(st == SP_OK, "%s", err.msg);
+  return s;
+}
+
+static const char *refused(const sp_sched_input *in, int status) {
+  static sp_err err;
+  sp_schedule s;
+  int st = sp_schedule_derive(&s, in, &err);
+  ck_assert_int_eq(st, status);
+  ck_assert_ptr_null(s.items);
+  return err.msg;
+}
+
+/* The waits of a task as text, "1@0 3@2" for task 1 of the same step and task 3 of two steps before. */
+static const char *waits(const sp_schedule *s, int task) {
+  static char text[256];
+  text[0] = 0;
+  for (size_t i = 0; i < s->items[task].n_waits; i++) {
+    const sp_sched_wait *w = &s->items[task].waits[i];
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d@%d", i ? " " : "", w->task, w->back);
+  }
+  return text;
+}
+
+static void remove_wait(sp_sched_item *it, size_t i) {
+  memmove(it->waits + i, it->waits + i + 1, (it->n_waits - i - 1) * sizeof *it->waits);
+  it->n_waits--;
+}
+
+static void restore_wait(sp_sched_item *it, size_t i, sp_sched_wait w) {
+  memmove(it->waits + i + 1, it->waits + i, (it->n_waits - i) * sizeof *it->waits);
+  it->waits[i] = w;
+  it->n_waits++;
+}
+
+#define ck_has(text, part) ck_assert_msg(strstr(text, part), "'%s' is not in: %s", part, text)
+
+START_TEST(one_lane_needs_no_waits) {
+  sp_sched_input in = {LANES({"all", 0, false}),
+                       TASKS({"enc", 0, -1, 1, 0, USES({0, W})}, {"dec", 0, -1, 1, 0, USES({0, R}, {1, R})},
+                             {"sgd", 0, -1, 1, 0, USES({1, RW})}),
+                       RES({"features", 0, 0, 0}, {"weights", 1, 0, 0})};
+  sp_schedule s = derived(&in);
+  ck_assert_int_eq(s.n_waits, 0);
+  ck_assert_int_eq(s.slots[0], 1);
+  ck_assert_int_eq(s.order[0], 0);
+  ck_assert_int_eq(s.order[2], 2);
+  ck_assert(!s.items[0].record);
+  ck_assert_int_eq(s.items[0].ring, 0);
+  sp_schedule_free(&s);
+}
+END_TEST
+
+START_TEST(producer_and_consumer) {
+  sp_sched_input in = {LANES({"ahead", 0, false}, {"train", 1, false}),
+                       TASKS({"enc", 0, -1, 1, 0, USES({0, W})}, {"dec", 1, -1, 1, 0, USES({0, R})}),
+                       RES({"features", 0, 0, 0})};
+  sp_schedule s = derived(&in);
+  ck_assert_int_eq(s.depth, 1);
+  ck_assert_int_eq(s.slots[0], 2);
+  ck_assert_str_eq(waits(&s, 0), "1@2");
+  ck_assert_str_eq(waits(&s, 1), "0@0");
+  ck_assert_int_eq(s.order[0], 1); /* the older step first */
+  /* dec waits at tick t for enc of step t - 1, recorded at the tick before; enc waits for what was recorded just now */
+  ck_assert_int_eq(s.items[0].ring, 1);
+  ck_assert_int_eq(s.items[1].ring, 2);
+  sp_schedule_free(&s);
+}
+END_TEST
+
+START_TEST(extra_slots_and_groups) {
+  sp_sched_input in = {LANES({"copy", 0, false}, {"train", 1, false}),
+                       TASKS({"h2d", 0, -1, 1, 0, USES({0, W}, {1, W})}, {"fwd", 1, -1, 1, 0, USES({0, R}, {1, R})}),
+                       RES({"image", 0, 0, 7}, {"mask", 0, 2, 7})};
+  sp_schedule s = derived(&in);
+  ck_assert_int_eq(s.slots[0], 4);
+  ck_assert_int_eq(s.slots[1], 4);
+  ck_assert_str_eq(waits(&s, 0), "1@4");
+  sp_schedule_free(&s);
+}
+END_TEST
+
+START_TEST(encoder_decoder_update) {
+  enum { FEAT, GRAD, DEC_W };
+  sp_sched_input in = {LANES({"ahead", 0, false}, {"train", 1, false}, {"opt", 1, false}),
+                       TASKS({"enc.forward", 0, -1, 1, 0, USES({FEAT, W})},
+                             {"dec.forward", 1, -1, 1, 0, USES({FEAT, R}, {DEC_W, R})},
+                             {"dec.backward", 1, -1, 1, 0, USES({FEAT, R}, {GRAD, W}, {DEC_W, R})},
+                             {"sgd.update", 2, -1, 1, 0, USES({GRAD, R}, {DEC_W, RW})}),
+                       RES({"features", 0, 0, 0}, {"gradient", 0, 0, 0}, {"weights", 1, 0, 0})};
+  sp_schedule s = derived(&in);
+  ck_assert_str_eq(waits(&s, 0), "2@2"); /* not for forward: backward comes later in its lane */
+  ck_assert_str_eq(waits(&s, 1), "0@0 3@1");
+  ck_assert_str_eq(waits(&s, 2), ""); /* update of the step before: forward has waited for it */
+  ck_assert_str_eq(waits(&s, 3), "2@0");
+  ck_assert_int_eq(s.n_waits, 4);
+  ck_assert(s.n_derived > 4);
+  sp_schedule_free(&s);
+}
+END_TEST
+
+/* The host fills the step block two slots ahead and reads the metric two steps late. */
+START_TEST(host_tasks) {
+  enum { BLOCK, METRIC };
+  sp_sched_input in = {LANES({"host", 0, true}, {"gpu", 0, false}),
+                       TASKS({"fill", 0, 0, 1, 0, USES({BLOCK, W})},
+                             {"train", 1, -1, 1, 0, USES({BLOCK, R}, {METRIC, W})},
+                             {"collect", 0, 2, 1, 0, USES({METRIC, R})}),
+                       RES({"block", 0, 2, 0}, {"metric", 0, 0, 0})};
+  sp_schedule s = derived(&in);
+  ck_assert_int_eq(s.slots[BLOCK], 3);
+  ck_assert_int_eq(s.slots[METRIC], 3);
+  ck_assert_str_eq(waits(&s, 1), ""); /* submission is an edge */
+  ck_assert_str_eq(waits(&s, 2), "1@0");
+  /* train of step s - 2 has read fill's slot; collect of that step, submitted just before, has waited for it */
+  ck_assert_str_eq(waits(&s, 0), "");
+  ck_assert_int_eq(s.items[1].ring, 2);
+  sp_schedule_free(&s);
+}
+END_TEST
+
+START_TEST(knowledge_of_the_host_does_not_outlive_a_drain) {
+  /* 'next' (delay 0) waits in step s for 'work' of step s - 1. 'late' of step s - 1 is submitted after that and would
+   * know; but where the run drains before step s, 'next' never waits, and 'late' must do so itself. */
+  sp_sched_input in = {LANES({"host", 0, true}, {"a", 0, false}, {"b", 2, false}),
+                       TASKS({"next", 0, 0, 1, 0, USES({0, W})}, {"work", 1, -1, 1, 0, USES({0, R}, {1, W})},
+                             {"late", 2, -1, 1, 0, USES({1, R})}),
+                       RES({"block", 1, 0, 0}, {"out", 0, 0, 0})};
+  sp_schedule s = derived(&in);
+  ck_assert_str_eq(waits(&s, 0), "1@1");
+  ck_assert_str_eq(waits(&s, 2), "1@0");
+  sp_schedule_free(&s);
+}
+END_TEST
+
+START_TEST(update_every_third_step) {
+  enum { DW, WEIGHT };
+  sp_sched_input in = {
+      LANES({"train", 0, false}, {"opt", 0, false}),
+      TASKS({"train", 0, -1, 1, 0, USES({WEIGHT, R}, {DW, W})}, {"update", 1, -1, 3, 2, USES({DW, R}, {WEIGHT, RW})}),
+      RES({"grad", 2, 0, 0}, {"weight", 1, 0, 0})};
+  sp_schedule s = derived(&in);
+  ck_assert_str_eq(waits(&s, 0), "1@1"); /* its last run at or before the step before */
+  ck_assert_str_eq(waits(&s, 1), "0@0");
+  ck_assert_int_eq(s.items[1].ring, 1);
+  sp_schedule_free(&s);
+}
+END_TEST
+
+START_TEST(runs_that_never_share_a_slot_need_no_wait) {
+  sp_sched_input in = {LANES({"a", 0, false}, {"b", 0, false}),
+                       TASKS({"even", 0, -1, 2, 0, USES({0, W})}, {"odd", 1, -1, 2, 1, USES({0, RW})}),
+                       RES({"x", 2, 0, 0})};
+  sp_schedule s = derived(&in);
+  ck_assert_int_eq(s.n_waits, 0);
+  sp_schedule_free(&s);
+}
+END_TEST
+
+/* By steps alone, slow would wait for fast at steps 3, 9, ... too, where they use different slots; and at steps 0, 6,
+ * ..., where they meet, its lane has waited already. */
+START_TEST(a_wait_for_other_slots_is_left_out) {
+  sp_sched_input in = {LANES({"a", 0, false}, {"b", 0, false}),
+                       TASKS({"fast", 0, -1, 2, 0, USES({0, W}, {1, W})}, {"rare", 1, -1, 6, 0, USES({1, R})},
+                             {"slow", 1, -1, 3, 0, USES({0, R})}),
+                       RES({"x", 2, 0, 0}, {"y", 1, 0, 0})};
+  sp_schedule s = derived(&in);
+  ck_assert_str_eq(waits(&s, 0), "2@2");
+  ck_assert_str_eq(waits(&s, 1), "0@0");
+  ck_assert_str_eq(waits(&s, 2), "");
+  sp_schedule_free(&s);
+}
+END_TEST
+
+/* What a step may read before writing it keeps one buffer, or its meaning would depend on the delays. */
+START_TEST(carried_values_have_one_slot) {
+  sp_sched_input in = {LANES({"a", 0, false}, {"b", 1, false}),
+                       TASKS({"a", 0, -1, 1, 0, USES({0, RW}, {1, W})}, {"half", 0, -1, 2, 0, USES({2, W})},
+                             {"b", 1, -1, 1, 0, USES({0, R}, {1, R}, {2, R})}),
+                       RES({"sum", 0, 3, 0}, {"edge", 0, 3, 0}, {"sparse", 0, 0, 0})};
+  sp_schedule s = derived(&in);
+  ck_assert_int_eq(s.slots[0], 1);
+  ck_assert_int_eq(s.slots[1], 5);
+  ck_assert_int_eq(s.slots[2], 1);
+  sp_schedule_free(&s);
+}
+END_TEST
+
+START_TEST(consumer_before_producer) {
+  sp_sched_input in = {
+      LANES({"a", 0, false}, {"b", 1, false}),
+      TASKS({"encoder.forward", 1, -1, 1, 0, USES({0, W})}, {"train.forward", 0, -1, 1, 0, USES({0, R})}),
+      RES({"features", 0, 0, 0})};
+  const char *m = refused(&in, SP_E_RACE);
+  ck_assert_str_eq(m,
+                   "'train.forward' (lane 'a', delay 0) needs 'encoder.forward' (lane 'b', delay 1) of the same step, "
+                   "for 'features': give the consumer a delay of at least 1");
+}
+END_TEST
+
+START_TEST(weights_come_back_too_late) {
+  sp_sched_input in = {LANES({"a", 0, false}, {"b", 2, false}),
+                       TASKS({"enc", 0, -1, 1, 0, USES({0, R})}, {"update", 1, -1, 1, 0, USES({0, RW})}),
+                       RES({"weights", 1, 0, 0})};
+  const char *m = refused(&in, SP_E_RACE);
+  ck_has(m, "'enc' (lane 'a', delay 0) comes after 'update' (lane 'b', delay 2) of 1 step before");
+  ck_has(m, "'weights' (1 slot): give 'enc' a delay of at least 1");
+}
+END_TEST
+
+START_TEST(too_few_slots) {
+  sp_sched_lane lanes[] = {{"a", 0, false}, {"b", 3, false}};
+  sp_sched_resource res[] = {{"features", 0, 0, 0}};
+  sp_sched_input in = {lanes, 2, TASKS({"enc", 0, -1, 1, 0, USES({0, W})}, {"dec", 1, -1, 1, 0, USES({0, R})}), res, 1};
+  sp_schedule s = derived(&in);
+  sp_err err;
+  ck_assert_int_eq(s.slots[0], 4);
+  s.slots[0] = 3; /* with the waits of 4 */
+  ck_assert_int_eq(sp_schedule_prove(&s, &in, &err), SP_E_RACE);
+  ck_has(err.msg, "'enc' must wait for 'dec' of 3 steps before");
+  sp_schedule_free(&s);
+  res[0].slots = 3; /* right, though nothing overlaps: enc waits for what was submitted just before it */
+  s = derived(&in);
+  ck_assert_str_eq(waits(&s, 0), "1@3");
+  sp_schedule_free(&s);
+  res[0].slots = 2;
+  ck_has(refused(&in, SP_E_RACE),
+         "'enc' (lane 'a', delay 0) would overwrite 'features' before 'dec' (lane 'b', delay 3) of "
+         "2 steps before has read it: give it at least 3 slots");
+}
+END_TEST
+
+START_TEST(host_task_before_its_data) {
+  sp_sched_input in = {LANES({"host", 0, true}, {"gpu", 1, false}),
+                       TASKS({"train", 1, -1, 1, 0, USES({0, W})}, {"collect", 0, 0, 1, 0, USES({0, R})}),
+                       RES({"metric", 0, 0, 0})};
+  ck_has(refused(&in, SP_E_RACE), "'collect' (lane 'host', delay 0) needs 'train' (lane 'gpu', delay 1)");
+}
+END_TEST
+
+START_TEST(bad_input) {
+  sp_sched_lane lanes[] = {{"a", 0, false}, {"h", 0, true}};
+  sp_sched_access acc = {0, R};
+  sp_sched_task task = {"t", 0, -1, 1, 0, &acc, 1};
+  sp_sched_resource res[] = {{"x", 0, 0, 1}, {"y", 0, 0, 1}};
+  sp_sched_input in = {lanes, 2, &task, 1, res, 2, 0};
+  task.lane = 2, ck_has(refused(&in, SP_E_INVALID), "'t' is on lane 2"), task.lane = 0;
+  task.delay = 0, ck_has(refused(&in, SP_E_INVALID), "'t' has a delay of its own"), task.delay = -1;
+  task.every = 0, ck_has(refused(&in, SP_E_RANGE), "'t' runs every 0"), task.every = 1;
+  task.phase = 1, ck_has(refused(&in, SP_E_RANGE), "phase 1"), task.phase = 0;
+  acc.resource = 2, ck_has(refused(&in, SP_E_INVALID), "'t' uses resource 2"), acc.resource = 0;
+  acc.mode = 4, ck_has(refused(&in, SP_E_INVALID), "'t' uses 'x' in mode 4"), acc.mode = R;
+  lanes[0].host = true, ck_has(refused(&in, SP_E_INVALID), "'a' and 'h' are both"), lanes[0].host = false;
+  lanes[0].delay = 1 << 30, ck_has(refused(&in, SP_E_RANGE), "lane 'a' has delay"), lanes[0].delay = 0;
+  res[0].slots = 2, res[1].slots = 3, ck_has(refused(&in, SP_E_INVALID), "share one group"), res[0].slots = 0;
+  res[0].slots = -1, ck_has(refused(&in, SP_E_RANGE), "'x' has -1 slots"), res[0].slots = res[1].slots = 0;
+  sp_sched_task two[] = {{"p", 0, -1, 4001, 0, &acc, 1}, {"q", 0, -1, 4003, 0, &acc, 1}};
+  in.tasks = two, in.n_tasks = 2;
+  ck_has(refused(&in, SP_E_RANGE), "'q' every 4003 steps");
+}
+END_TEST
+
+START_TEST(proof_catches_tampering) {
+  sp_sched_input in = {
+      LANES({"ahead", 0, false}, {"train", 1, false}),
+      TASKS({"enc", 0, -1, 1, 0, USES({0, W})}, {"dec", 1, -1, 1, 0, USES({0, R})}, {"end", 1, -1, 1, 0, USES({0, R})}),
+      RES({"features", 0, 0, 0})};
+  sp_schedule s = derived(&in);
+  sp_err err;
+  s.items[0].waits[0].back = 0;
+  ck_assert_int_eq(sp_schedule_prove(&s, &in, &err), SP_E_RACE);
+  ck_has(err.msg, "waits for 'end' (lane 'train', delay 1) of step");
+  ck_has(err.msg, "which is submitted later");
+  s.items[0].waits[0].back = 3;
+  ck_assert_int_eq(sp_schedule_prove(&s, &in, &err), SP_E_RACE);
+  ck_has(err.msg, "'enc' must wait for");
+  s.items[0].waits[0].back = 2;
+  s.items[2].ring--;
+  ck_assert_int_eq(sp_schedule_prove(&s, &in, &err), SP_E_RACE);
+  ck_has(err.msg, "'end' has 1 events");
+  s.items[2].ring++;
+  s.items[0].record = false;
+  ck_assert_int_eq(sp_schedule_prove(&s, &in, &err), SP_E_RACE);
+  ck_has(err.msg, "'dec' waits for 'enc', which records no event");
+  s.items[0].record = true;
+  s.order[0] = 0, s.order[2] = 1; /* the newest step first */
+  ck_assert_int_eq(sp_schedule_prove(&s, &in, &err), SP_E_RACE);
+  ck_has(err.msg, "the oldest step must come first");
+  s.order[0] = 1, s.order[1] = 2, s.order[2] = 0;
+  ck_assert_int_eq(sp_schedule_prove(&s, &in, &err), SP_OK);
+  s.delay[1] = 0;
+  ck_assert_int_eq(sp_schedule_prove(&s, &in, &err), SP_E_INVALID);
+  sp_schedule_free(&s);
+}
+END_TEST
+
+/* Accesses in an order that the program forbids are caught by the proof alone, without the derivation's check. */
+START_TEST(proof_catches_wrong_order) {
+  sp_sched_access write = {0, W}, read = {0, R};
+  sp_sched_lane lanes[] = {{"h", 0, true}, {"b", 0, false}};
+  sp_sched_task tasks[] = {{"writer", 0, 0, 1, 0, &write, 1}, {"reader", 0, 0, 1, 0, &read, 1}};
+  sp_sched_resource res[] = {{"x", 2, 0, 0}};
+  sp_sched_input in = {lanes, 2, tasks, 2, res, 1, 0};
+  sp_schedule s = derived(&in);
+  sp_err err;
+  tasks[0].delay = s.delay[0] = s.depth = 1;
+  s.order[0] = 0, s.order[1] = 1;
+  ck_assert_int_eq(sp_schedule_prove(&s, &in, &err), SP_E_RACE);
+  ck_has(err.msg,
+         "'writer' (lane 'h', delay 1) of step 0 writes slot 0 of 'x' only after 'reader' (lane 'h', delay 0) of "
+         "step 0 reads it: in the program it is the other way round");
+  sp_schedule_free(&s);
+}
+END_TEST
+
+static void every_wait_is_needed(sp_schedule *s, const sp_sched_input *in, uint64_t seed) {
+  sp_err err;
+  for (size_t t = 0; t < s->n_items; t++)
+    for (size_t i = 0; i < s->items[t].n_waits; i++) {
+      sp_sched_wait w = s->items[t].waits[i];
+      remove_wait(&s->items[t], i);
+      ck_assert_msg(sp_schedule_prove(s, in, &err) == SP_E_RACE, "seed %llu: '%s' need not wait for '%s' (%d back)",
+                    (unsigned long long)seed, in->tasks[t].name, in->tasks[w.task].name, w.back);
+      ck_has(err.msg, "must wait for");
+      restore_wait(&s->items[t], i, w);
+    }
+}
+
+static void every_ring_is_needed(sp_schedule *s, const sp_sched_input *in) {
+  sp_err err;
+  for (size_t t = 0; t < s->n_items; t++) {
+    ck_assert_int_eq(s->items[t].record, s->items[t].ring > 0);
+    if (!s->items[t].ring) continue;
+    s->items[t].ring--;
+    ck_assert_int_eq(sp_schedule_prove(s, in, &err), SP_E_RACE);
+    ck_has(err.msg, "events");
+    s->items[t].ring++;
+  }
+}
+
+/* Two slots below the derived count the writer would have to wait for what is submitted after it. */
+static size_t every_slot_is_needed(const sp_schedule *s, rs *g) {
+  size_t tried = 0;
+  for (size_t r = 0; r < g->in.n_resources; r++) {
+    int lead = 0, first = -1;
+    for (size_t t = 0; t < g->in.n_tasks; t++)
+      for (size_t a = 0; a < g->task[t].n_acc; a++)
+        if ((size_t)g->task[t].acc[a].resource == r) {
+          if (first < 0) first = s->delay[t];
+          if (g->task[t].every == 1 && s->delay[t] - first > lead) lead = s->delay[t] - first;
+        }
+    if (g->res[r].slots || g->res[r].group || s->slots[r] < lead + 1 || lead < 2) continue;
+    g->res[r].slots = lead - 1;
+    ck_has(refused(&g->in, SP_E_RACE), g->res[r].name);
+    g->res[r].slots = 0;
+    tried++;
+  }
+  return tried;
+}
+
+START_TEST(random_schedules_are_right_and_minimal) {
+  static rs g;
+  size_t kept = 0, all = 0, slots = 0;
+  for (int k = 0; k < 10; k++) {
+    uint64_t seed = (uint64_t)(_i * 10 + k);
+    rs_make(&g, seed, 0, 0);
+    sp_schedule s;
+    sp_err err;
+    int st = sp_schedule_derive(&s, &g.in, &err);
+    ck_assert_msg(st == SP_OK, "seed %llu: %s", (unsigned long long)seed, err.msg);
+    every_wait_is_needed(&s, &g.in, seed);
+    every_ring_is_needed(&s, &g.in);
+    slots += every_slot_is_needed(&s, &g);
+    kept += s.n_waits;
+    all += s.n_derived;
+    sp_schedule_free(&s);
+  }
+  ck_assert(kept > 0 && kept < all);
+  ck_assert(slots > 0);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("schedule");
+  TCase *hand = tcase_create("by hand"), *random = tcase_create("random");
+  tcase_add_test(hand, one_lane_needs_no_waits);
+  tcase_add_test(hand, producer_and_consumer);
+  tcase_add_test(hand, extra_slots_and_groups);
+  tcase_add_test(hand, encoder_decoder_update);
+  tcase_add_test(hand, host_tasks);
+  tcase_add_test(hand, knowledge_of_the_host_does_not_outlive_a_drain);
+  tcase_add_test(hand, update_every_third_step);
+  tcase_add_test(hand, runs_that_never_share_a_slot_need_no_wait);
+  tcase_add_test(hand, a_wait_for_other_slots_is_left_out);
+  tcase_add_test(hand, carried_values_have_one_slot);
+  tcase_add_test(hand, consumer_before_producer);
+  tcase_add_test(hand, weights_come_back_too_late);
+  tcase_add_test(hand, too_few_slots);
+  tcase_add_test(hand, host_task_before_its_data);
+  tcase_add_test(hand, bad_input);
+  tcase_add_test(hand, proof_catches_tampering);
+  tcase_add_test(hand, proof_catches_wrong_order);
+  tcase_add_loop_test(random, random_schedules_are_right_and_minimal, 0, 10);
+  tcase_set_timeout(random, 60);
+  suite_add_tcase(suite, hand);
+  suite_add_tcase(suite, random);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Arrows between the folders of core point down only: what a file includes, and what its object takes from others.
+# once: it reads sources, and objects that are the same in every build
+set -u
+fail() { echo "FAIL: $*"; exit 1; }
+command -v nm >/dev/null 2>&1 || { echo "no nm here"; exit 77; }
+
+# Which folders each may know. A folder that is not here, or one that knows another way round, is a mistake.
+below() {
+  case $1 in
+    base) ;;
+    device | schedule | source) echo base ;;
+    host) echo device base ;;
+    graph) echo host device base ;;
+    plan) echo graph host device schedule source base ;;
+    run) echo plan graph host device schedule source base ;;
+    lua) echo run plan graph host device schedule source base ;;
+    check) echo graph host device base ;;
+    cli) echo lua check run plan graph host device schedule source base ;;
+    *) fail "core/$1 is in none of the layers of tests/core/layers.sh" ;;
+  esac
+}
+
+may() { # may FROM TO
+  [ "$1" = "$2" ] && return 0
+  for folder in $(below "$1"); do [ "$folder" = "$2" ] && return 0; done
+  return 1
+}
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+# ---- includes ----
+includes=0
+for file in "$top_srcdir"/core/*/*.[ch]; do
+  from=$(basename "$(dirname "$file")")
+  for name in $(sed -n 's/^#include "\([^"]*\)".*/\1/p' "$file"); do
+    case $name in */*) to=${name%%/*} ;; *) fail "$file includes \"$name\": give the folder, as \"$from/$name\"" ;; esac
+    may "$from" "$to" || fail "$file includes \"$name\": core/$from is below core/$to, or beside it"
+    includes=$((includes + 1))
+  done
+done
+[ "$includes" -gt 100 ] || fail "only $includes includes were found: is this test looking at the right files?"
+
+# ---- symbols ----
+for object in "$top_builddir"/core/*/.libs/*.o "$top_builddir"/core/*/*.o; do
+  [ -f "$object" ] || continue
+  folder=${object#"$top_builddir"/core/} folder=${folder%%/*}
+  nm "$object" | awk -v folder="$folder" -v object="$(basename "$object")" '
+    NF == 3 && $2 ~ /^[TDBRV]$/ { print "has", $3, folder, object }
+    NF == 2 && $1 == "U" { print "takes", $2, folder, object }'
+done >"$work/all"
+awk '$1 == "has" && !($2 in at) { at[$2] = $3 } { line[NR] = $0 }
+  END { for (i = 1; i <= NR; i++) { split(line[i], f, " "); if (f[1] == "takes" && f[2] in at) print f[3], at[f[2]], f[2], f[4] } }' \
+  "$work/all" | sort -u >"$work/arrows"
+[ "$(wc -l <"$work/arrows")" -gt 100 ] || fail "only $(wc -l <"$work/arrows") symbols were found: is this test looking at the right objects?"
+while read -r from to symbol object; do
+  may "$from" "$to" || fail "$object of core/$from takes $symbol from core/$to, which is above it or beside it"
+done <"$work/arrows"
+echo "$includes includes and $(wc -l <"$work/arrows") symbols point down"

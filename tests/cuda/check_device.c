@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT
+ * check_device.c - how the conformance suite of devices runs on CUDA, and the tests of that device alone. */
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <spcore/ext/cuda.h>
+
+#include "tests/kit/device_kit.h"
+#include "host/env.h"
+
+static const sp_device_type *type;
+
+/* ---- the kit ----------------------------------------------------------------------------------------------------- */
+
+#define CALLS 65536 /* of one test */
+#define GATES 16
+
+static struct call {
+  sp_op_fn fn;
+  void *arg;
+} calls[CALLS];
+static int n_calls, n_gates;
+static bool emulator;
+static atomic_int *gates; /* mapped: the device reads what the host writes */
+
+static void skip(const char *why) {
+  printf("skipped: %s\n", why);
+  exit(77);
+}
+
+const sp_device_type *kit_device(void) {
+  static sp_env *env; /* as long as the program: the device's code is in it */
+  static sp_err err;
+  sp_ctx_holder holder;
+  int n;
+  sp_env_opts opts = {.threads = 1, .max_helpers = 1};
+  if (sp_env_new(&env, &opts, &err) || sp_registry_device(env->reg, "cuda", &type, &err)) skip(err.msg);
+  if (type->count(sp_ctx_for(&holder, "cuda", &err), &n)) skip(err.msg);
+  sp_device_info info = {.size = sizeof info};
+  if (type->describe(sp_ctx_for(&holder, "cuda", &err), 0, &info)) skip(err.msg);
+  emulator = strstr(info.name, "emulator") != NULL;
+  void *mapped = NULL;
+  if (cudaHostAlloc(&mapped, GATES * sizeof *gates, cudaHostAllocMapped) != cudaSuccess) skip("no pinned memory");
+  gates = mapped;
+  return type;
+}
+
+void kit_begin(void) { n_calls = n_gates = 0; }
+
+static void CUDART_CB run_call(void *arg) {
+  const struct call *c = arg;
+  c->fn(c->arg, NULL);
+}
+
+static int op_call(void *arg, void *native) {
+  return cudaLaunchHostFunc(native, run_call, arg) == cudaSuccess ? SP_OK : SP_E_DEVICE;
+}
+
+int kit_submit(sp_ctx *ctx, const sp_device_type *t, void *stream, sp_op_fn fn, void *arg) {
+  struct call *c = &calls[n_calls];
+  ck_assert_int_lt(n_calls++, CALLS);
+  *c = (struct call){fn, arg};
+  return t->stream_submit(ctx, stream, op_call, c);
+}
+
+/* The driver's own wait for a word in memory. The runtime has no function for it. */
+static int op_shut(void *arg, void *native) {
+  static int (*wait_value)(cudaStream_t stream, unsigned long long address, uint32_t value, unsigned flags);
+  enum { AT_LEAST = 0 };
+  void *word;
+  if (emulator) return SP_OK;
+  if (!wait_value) *(void **)&wait_value = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuStreamWaitValue32_v2");
+  if (!wait_value || cudaHostGetDevicePointer(&word, arg, 0) != cudaSuccess) return SP_E_UNSUPPORTED;
+  return wait_value(native, (uintptr_t)word, 1, AT_LEAST) ? SP_E_DEVICE : SP_OK;
+}
+
+bool kit_holds(void) { return !emulator; }
+
+int kit_shut(sp_ctx *ctx, const sp_device_type *t, void *stream, atomic_int *open) {
+  return t->stream_submit(ctx, stream, op_shut, open);
+}
+
+atomic_int *kit_gates(void) {
+  ck_assert_int_lt(n_gates, GATES);
+  return &gates[n_gates++];
+}
+
+/* ---- the device alone -------------------------------------------------------------------------------------------- */
+
+static sp_err err;
+static sp_ctx_holder holder;
+static sp_ctx *ctx;
+static void *dev;
+
+static void set_up(void) {
+  kit_begin();
+  ctx = sp_ctx_for(&holder, "device", &err);
+  ck_assert_int_eq(type->open(ctx, 0, &dev), SP_OK);
+}
+
+static void tear_down(void) { type->close(dev); }
+
+static void *stream_new(const char *name, int priority) {
+  void *s = NULL;
+  ck_assert_int_eq(type->stream_open(ctx, dev, name, priority, &s), SP_OK);
+  return s;
+}
+
+static const sp_cuda *ext_of(void *stream) {
+  const sp_cuda *ext = type->extension(dev, SP_EXT_CUDA);
+  ck_assert_ptr_nonnull(ext);
+  ctx->stream = stream ? type->stream_native(stream) : NULL;
+  return ext;
+}
+
+START_TEST(priorities_are_kept) {
+  int least, most, p[3];
+  void *s[3];
+  for (int i = 0; i < 3; i++) {
+    s[i] = stream_new("s", i - 1);
+    ck_assert_int_eq(cudaStreamGetPriority(type->stream_native(s[i]), &p[i]), cudaSuccess);
+  }
+  ck_assert_int_eq(cudaDeviceGetStreamPriorityRange(&least, &most), cudaSuccess);
+  ck_assert_int_eq(p[0], least);
+  ck_assert_int_eq(p[2], most);
+  ck_assert(p[0] >= p[1] && p[1] >= p[2]);
+  for (int i = 0; i < 3; i++) type->stream_close(s[i]);
+}
+END_TEST
+
+START_TEST(out_of_memory_says_how_much) {
+  void *p = NULL;
+  size_t free_bytes, bytes;
+  ck_assert_int_eq(cudaMemGetInfo(&free_bytes, &bytes), cudaSuccess);
+  char asked[32];
+  snprintf(asked, sizeof asked, "%zu bytes asked for", bytes + 1);
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_DEVICE, bytes + 1, &p), SP_E_NOMEM);
+  ck_assert_msg(strstr(err.msg, asked) && strstr(err.msg, "are free"), "%s", err.msg);
+  ck_assert_int_eq(cudaPeekAtLastError(), cudaSuccess);
+}
+END_TEST
+
+static int op_bad_call(void *arg, void *native) {
+  (void)arg;
+  (void)native;
+  return cudaEventElapsedTime(NULL, NULL, NULL) == cudaSuccess ? SP_E_INTERNAL : SP_OK;
+}
+
+START_TEST(an_error_left_behind_is_found) {
+  void *s = stream_new("careless", 0), *t = stream_new("other", 0);
+  ck_assert_int_eq(type->stream_submit(ctx, s, op_bad_call, NULL), SP_E_DEVICE);
+  ck_assert_msg(strstr(err.msg, "careless") && strstr(err.msg, "cudaError"), "%s", err.msg);
+  ck_assert_int_eq(type->stream_sync(ctx, s), SP_E_DEVICE);
+  ck_assert_int_eq(type->stream_sync(ctx, t), SP_OK);
+  type->stream_close(s);
+  type->stream_close(t);
+}
+END_TEST
+
+/* root: copy in, fork; side: copy, join; root: copy out of both. */
+START_TEST(a_capture_spans_streams) {
+  enum { N = 4096 };
+  int done;
+  void *root = stream_new("root", 1), *side = stream_new("side", -1), *fork, *join, *outside, *d, *graph = NULL, *h,
+       *ones;
+  ck_assert_int_eq(type->event_open(ctx, dev, 0, &fork), SP_OK);
+  ck_assert_int_eq(type->event_open(ctx, dev, 0, &join), SP_OK);
+  ck_assert_int_eq(type->event_open(ctx, dev, 0, &outside), SP_OK);
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_DEVICE, 2 * N, &d), SP_OK);
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_PINNED, 2 * N, &h), SP_OK);
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_PINNED, N, &ones), SP_OK);
+  memset(ones, 1, N);
+  ck_assert_int_eq(type->event_record(ctx, outside, side), SP_OK);
+
+  ck_assert_int_eq(type->capture_begin(ctx, root), SP_OK);
+  ck_assert_int_eq(type->stream_copy(ctx, root, d, ones, N), SP_OK);
+  ck_assert_int_eq(type->stream_wait(ctx, root, outside), SP_E_STATE);
+  ck_assert_int_eq(type->event_record(ctx, fork, root), SP_OK);
+  ck_assert_int_eq(type->stream_wait(ctx, side, fork), SP_OK);
+  ck_assert_int_eq(type->stream_sync(ctx, side), SP_E_STATE); /* it takes part now */
+  ck_assert_int_eq(type->capture_begin(ctx, side), SP_E_STATE);
+  ck_assert_int_eq(type->capture_end(ctx, side, &graph), SP_E_STATE);
+  ck_assert_int_eq(type->stream_copy(ctx, side, (char *)d + N, d, N), SP_OK);
+  ck_assert_int_eq(type->event_record(ctx, join, side), SP_OK);
+  ck_assert_int_eq(type->event_sync(ctx, join), SP_E_STATE);
+  ck_assert_int_eq(type->event_query(ctx, outside, &done), SP_OK); /* what has no part in it is as ever */
+  ck_assert_int_eq(type->event_sync(ctx, outside), SP_OK);
+  ck_assert_int_eq(type->stream_wait(ctx, root, join), SP_OK);
+  ck_assert_int_eq(type->stream_copy(ctx, root, h, d, 2 * N), SP_OK);
+  ck_assert_msg(type->capture_end(ctx, root, &graph) == SP_OK, "%s", err.msg);
+  ck_assert_int_eq(type->stream_wait(ctx, root, join), SP_E_STATE); /* an event of a capture that is over */
+
+  for (int i = 0; i < 3; i++) {
+    memset(h, 0, 2 * N);
+    ck_assert_int_eq(type->graph_launch(ctx, graph, i == 1 ? side : root), SP_OK);
+    ck_assert_int_eq(type->stream_sync(ctx, i == 1 ? side : root), SP_OK);
+    for (int k = 0; k < 2 * N; k++) ck_assert_int_eq(((char *)h)[k], 1);
+  }
+  ck_assert_int_eq(type->event_record(ctx, join, side), SP_OK); /* and it is an ordinary event again */
+  ck_assert_int_eq(type->event_sync(ctx, join), SP_OK);
+
+  ck_assert_int_eq(type->capture_begin(ctx, root), SP_OK); /* side is not joined */
+  ck_assert_int_eq(type->event_record(ctx, fork, root), SP_OK);
+  ck_assert_int_eq(type->stream_wait(ctx, side, fork), SP_OK);
+  ck_assert_int_eq(type->stream_copy(ctx, side, d, ones, N), SP_OK);
+  void *bad = NULL;
+  err = (sp_err){0};
+  ck_assert_int_eq(type->capture_end(ctx, root, &bad), SP_E_DEVICE);
+  ck_assert_ptr_nonnull(strstr(err.msg, "root"));
+  ck_assert_int_eq(type->stream_sync(ctx, root), SP_OK);
+
+  type->graph_close(graph);
+  type->stream_close(root);
+  type->stream_close(side);
+  type->event_close(fork);
+  type->event_close(join);
+  type->event_close(outside);
+  type->free(dev, SP_MEM_DEVICE, d);
+  type->free(dev, SP_MEM_PINNED, h);
+  type->free(dev, SP_MEM_PINNED, ones);
+}
+END_TEST
+
+START_TEST(lanes_have_handles_and_workspaces) {
+  void *s[2] = {stream_new("a", 0), stream_new("b", 0)}, *h[2][3], *w[2], *again;
+  for (int i = 0; i < 2; i++) {
+    const sp_cuda *ext = ext_of(s[i]);
+    ck_assert(ext->capability >= 50 && ext->multiprocessors > 0 && ext->workspace_bytes > 0);
+    ck_assert_msg(ext->cublas(ctx, &h[i][0]) == SP_OK, "%s", err.msg);
+    ck_assert_msg(ext->cublaslt(ctx, &h[i][1]) == SP_OK, "%s", err.msg);
+    ck_assert_msg(ext->cudnn(ctx, &h[i][2]) == SP_OK, "%s", err.msg);
+    ck_assert_int_eq(ext->workspace(ctx, &w[i]), SP_OK);
+    ck_assert_int_eq(cudaMemset(w[i], 0, ext->workspace_bytes), cudaSuccess);
+    ck_assert_int_eq(ext->workspace(ctx, &again), SP_OK);
+    ck_assert_ptr_eq(again, w[i]);
+  }
+  ck_assert_ptr_ne(h[0][0], h[1][0]);
+  ck_assert_ptr_nonnull(h[0][1]); /* cuBLASLt's keeps no stream: it may be one for all */
+  ck_assert_ptr_ne(h[0][2], h[1][2]);
+  ck_assert_ptr_ne(w[0], w[1]);
+  const sp_cuda *ext = ext_of(NULL);
+  ck_assert_int_eq(ext->cublas(ctx, &again), SP_E_STATE);
+  ck_assert_ptr_null(type->extension(dev, "spcore.cuda/2"));
+  type->stream_close(s[0]);
+  type->stream_close(s[1]);
+}
+END_TEST
+
+static void expect_tuned(const char *key, const char *value) {
+  char got[SP_CUDA_VALUE_MAX] = "";
+  const sp_cuda *ext = ext_of(NULL);
+  ck_assert_int_eq(ext->tuned(ctx, key, got, sizeof got), value ? SP_OK : SP_E_NOTFOUND);
+  if (value) ck_assert_str_eq(got, value);
+}
+
+START_TEST(tuned_choices_come_back) {
+  char dir[] = "/tmp/spcore-tuned.XXXXXX", cache[64], command[256], longest[SP_CUDA_VALUE_MAX], small[4];
+  ck_assert_ptr_nonnull(mkdtemp(dir));
+  snprintf(cache, sizeof cache, "%s/a/b", dir);
+  setenv("SPCORE_CACHE", cache, 1);
+  memset(longest, 'x', sizeof longest - 1);
+  longest[sizeof longest - 1] = 0;
+
+  expect_tuned("gemm 1 2 3", NULL);
+  const sp_cuda *ext = ext_of(NULL);
+  ck_assert_int_eq(ext->set_tuned(ctx, "gemm 1 2 3", "7 0x1f, two words"), SP_OK);
+  ck_assert_int_eq(ext->set_tuned(ctx, "conv", longest), SP_OK);
+  ck_assert_int_eq(ext->set_tuned(ctx, "empty", ""), SP_OK);
+  ck_assert_int_eq(ext->set_tuned(ctx, "conv", "second"), SP_OK);
+  ck_assert_int_eq(ext->set_tuned(ctx, "conv", longest), SP_OK);
+  ck_assert_int_eq(ext->set_tuned(ctx, "a\tb", "v"), SP_E_INVALID);
+  ck_assert_int_eq(ext->set_tuned(ctx, "a", "v\n"), SP_E_INVALID);
+  ck_assert_int_eq(ext->tuned(ctx, "conv", small, sizeof small), SP_E_RANGE);
+  type->close(dev);
+  snprintf(command, sizeof command,
+           "test `ls %s | wc -l` = 1 && printf 'damaged\\nlater\\tvalue\\nhalf\\tli' | tee -a %s/*.txt >/dev/null",
+           cache, cache);
+  ck_assert_int_eq(system(command), 0);
+
+  set_up();
+  expect_tuned("gemm 1 2 3", "7 0x1f, two words");
+  expect_tuned("conv", longest);
+  expect_tuned("empty", "");
+  expect_tuned("later", "value");
+  expect_tuned("half", NULL);
+  type->close(dev);
+
+  setenv("SPCORE_CACHE", "/dev/null/nowhere", 1); /* kept in memory */
+  set_up();
+  expect_tuned("conv", NULL);
+  ck_assert_int_eq(ext_of(NULL)->set_tuned(ctx, "conv", "1"), SP_OK);
+  expect_tuned("conv", "1");
+  unsetenv("SPCORE_CACHE");
+  snprintf(command, sizeof command, "rm -r %s", dir);
+  ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+static void expect_current(int device) {
+  int now = -1;
+  ck_assert_int_eq(cudaGetDevice(&now), cudaSuccess);
+  ck_assert_int_eq(now, device);
+}
+
+/* Where there are two: what one of them does must not end up on the other. */
+START_TEST(each_call_is_on_its_own_device) {
+  void *other, *stream = NULL, *ptr = NULL;
+  int n = 0;
+  ck_assert_int_eq(type->count(ctx, &n), SP_OK);
+  if (n < 2) return;
+  ck_assert_int_eq(type->open(ctx, 1, &other), SP_OK);
+  ck_assert_int_eq(type->stream_open(ctx, other, "other", 0, &stream), SP_OK);
+  expect_current(1);
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_DEVICE, 64, &ptr), SP_OK);
+  expect_current(0);
+  type->stream_close(stream);
+  type->free(dev, SP_MEM_DEVICE, ptr);
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_DEVICE, 64, &ptr), SP_OK);
+  expect_current(0);
+  type->free(dev, SP_MEM_DEVICE, ptr);
+  type->close(other);
+}
+END_TEST
+
+void kit_add_tests(Suite *suite) {
+  TCase *cuda = tcase_create("cuda");
+  tcase_add_checked_fixture(cuda, set_up, tear_down);
+  tcase_add_test(cuda, priorities_are_kept);
+  tcase_add_test(cuda, out_of_memory_says_how_much);
+  tcase_add_test(cuda, an_error_left_behind_is_found);
+  tcase_add_test(cuda, each_call_is_on_its_own_device);
+  tcase_add_test(cuda, a_capture_spans_streams);
+  tcase_add_test(cuda, lanes_have_handles_and_workspaces);
+  tcase_add_test(cuda, tuned_choices_come_back);
+  suite_add_tcase(suite, cuda);
+}

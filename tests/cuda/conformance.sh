@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+# conformance.sh - every CUDA module of ours passes the stage conformance suite, in each precision. The modules
+# are those in $SP_CUDA_MODULES, .libs of the build folder where that is not set.
+set -u
+spcore=${top_builddir:?}/spcore
+modules=${SP_CUDA_MODULES-$top_builddir/.libs}
+out=${TMPDIR:-/tmp}/check_cuda_conformance.$$
+trap 'rm -rf "$out"' EXIT
+mkdir "$out" || exit 99
+n=0
+failed=0
+for so in "$modules"/*_cuda.so; do
+  case $so in */device_cuda.so) continue ;; esac
+  test -f "$so" || continue
+  n=$((n + 1))
+  for precision in fp32 tf32 bf16; do
+    # what decoder, batch_crop, batch_rotate ... cannot do without
+    "$spcore" check --quiet --precision $precision --set classes=2 --set size=16 --set degrees=30 "$so" >"$out/log" 2>&1
+    code=$?
+    if reason=$(grep -o "SKIP device 'cuda': .*" "$out/log"); then
+      echo "skipped: ${reason#SKIP }"
+      exit 77
+    fi
+    if [ $code -ne 0 ] || grep -q 'not exercised' "$out/log"; then
+      echo "$precision:"
+      cat "$out/log"
+    fi
+    [ $code -eq 0 ] || failed=$((failed + 1))
+  done
+done
+if [ "$n" -eq 0 ]; then
+  echo 'skipped: this build is without CUDA'
+  exit 77
+fi
+echo "$n modules, $failed failed"
+test "$failed" -eq 0

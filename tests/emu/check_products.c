@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ * check_products.c - the CUDA kernels of products, run by the emulator, against plain loops in double: convolutions
+ * with few channels, matrix products with few rows.
+ */
+#include "kernel_kit.h"
+
+/* ---- narrow convolutions ---- */
+typedef struct conv {
+  int k;
+  int64_t in, out, n, h, w;
+} conv;
+
+/* y += w * x, dw += dy * x, dx += dy * w */
+static void convolve(const conv *s, const kit_value *x, const double *w, double *y, const kit_value *dy, double *dw,
+                     double *dx) {
+  int p = (s->k - 1) / 2;
+  for (int64_t n = 0; n < s->n; n++)
+    for (int64_t o = 0; o < s->out; o++)
+      for (int64_t i = 0; i < s->in; i++)
+        for (int64_t oy = 0; oy < s->h; oy++)
+          for (int64_t ox = 0; ox < s->w; ox++)
+            for (int t = 0; t < s->k * s->k; t++) {
+              int64_t iy = oy + t / s->k - p, ix = ox + t % s->k - p;
+              int64_t at = (o * s->k * s->k + t) * s->in + i, to = ((n * s->out + o) * s->h + oy) * s->w + ox;
+              int64_t from = ((n * s->in + i) * s->h + iy) * s->w + ix;
+              if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w) continue;
+              y[to] += w[at] * x->v[from];
+              dw[at] += dy->v[to] * x->v[from];
+              dx[from] += dy->v[to] * w[at];
+            }
+}
+
+static void narrow(conv s, int lx, int ly, int e, int off, int tf32) {
+  int taps = s.k * s.k, relu = ly == 0;
+  double tol = tf32 ? 2e-3 : 2e-6;
+  kit_value x = kit_random(s.n, s.in, s.h, s.w, e), dy = kit_random(s.n, s.out, s.h, s.w, e);
+  kit_value w = kit_random(1, s.out * taps * s.in, 1, 1, NNK_F32), bias = kit_random(1, s.out, 1, 1, NNK_F32);
+  kit_value old = kit_random(s.n, s.in, s.h, s.w, e), m = kit_random(s.n, s.in, s.h, s.w, e);
+  kit_value dw = kit_like(&w), y = kit_like(&dy), dx = kit_like(&x), db = kit_like(&bias), scale = kit_like(&bias);
+  nnk_map xd = kit_up(&x, e, lx, off), dyd = kit_up(&dy, e, ly, off), yd = kit_up(&dy, e, ly, off);
+  nnk_map wd = kit_up(&w, NNK_F32, 0, 0), bd = kit_up(&bias, NNK_F32, 0, 0), dxd = kit_up(&old, e, lx, off);
+  nnk_map md = kit_up(&m, e, lx, off), dwd = kit_up(&w, NNK_F32, 0, 0), dbd = kit_up(&bias, NNK_F32, 0, 0);
+  scale.v[0] = -0.5;
+  nnk_map sd = kit_up(&scale, NNK_F32, 0, 0);
+  void *work = kit_work(nnk_narrow_weight_work(s.k, &xd, &dyd));
+  convolve(&s, &x, w.v, y.v, &dy, dw.v, dx.v);
+  for (int64_t i = 0; i < y.size; i++) {
+    y.v[i] += bias.v[i / (s.h * s.w) % s.out];
+    if (relu && y.v[i] < 0) y.v[i] = 0;
+    db.v[i / (s.h * s.w) % s.out] += dy.v[i];
+  }
+  ck_assert_int_eq(nnk_narrow(s.k, s.in, s.out), 1);
+  kit_ok(nnk_narrow_forward(NULL, s.k, &yd, &xd, wd.p, bd.p, relu, tf32));
+  kit_near(&yd, &y, tol, "narrow forward");
+  for (int64_t i = 0; i < dx.size; i++) dx.v[i] = relu && !(m.v[i] > 0) ? 0 : dx.v[i] + (relu ? old.v[i] : 0);
+  kit_ok(nnk_narrow_data(NULL, s.k, &dxd, &dyd, wd.p, relu ? &md : NULL, relu, tf32));
+  kit_near(&dxd, &dx, tol, "narrow data");
+  for (int64_t i = 0; i < dw.size; i++) dw.v[i] = relu ? w.v[i] - 0.5 * dw.v[i] : dw.v[i];
+  kit_ok(nnk_narrow_weight(NULL, s.k, (nnk_sum){dwd.p, relu ? sd.p : NULL, relu}, (nnk_sum){dbd.p, NULL, 0}, &xd, &dyd,
+                           tf32, work));
+  kit_near(&dwd, &dw, tol, "narrow weight");
+  kit_near(&dbd, &db, 2e-5, "narrow bias");
+  kit_free();
+}
+
+START_TEST(narrows) {
+  static const conv shapes[] = {{3, 16, 10, 1, 32, 16}, {3, 3, 5, 2, 8, 24},    {1, 3, 16, 2, 16, 16},
+                                {1, 16, 10, 1, 40, 4},  {3, 10, 16, 1, 16, 36}, {3, 1, 1, 1, 4, 4},
+                                {3, 8, 8, 2, 20, 20},   {1, 7, 2, 2, 12, 4},    {3, 12, 11, 1, 28, 20}};
+  static const int layouts[][2] = {{2, 0}, {-1, 2}, {0, 0}, {1, -1}};
+  for (int s = 0; s < 9; s++)
+    for (int l = 0; l < 4; l++)
+      for (int tf32 = 0; tf32 < 2; tf32++)
+        narrow(shapes[s], layouts[l][0], layouts[l][1], (s + l) % 3 == 2 ? NNK_BF16 : NNK_F32, (s + l) % 4 == 3, tf32);
+}
+END_TEST
+
+/* More tiles than blocks. */
+START_TEST(many_tiles) {
+  for (int tf32 = 0; tf32 < 2; tf32++) {
+    narrow((conv){3, 4, 2, 2, 272, 288}, 4, 0, NNK_F32, 0, tf32);
+    narrow((conv){1, 3, 4, 2, 272, 288}, -1, 4, NNK_F32, 0, tf32);
+  }
+}
+END_TEST
+
+/* ---- skinny products ---- */
+static void skinny(int64_t m, int64_t n, int64_t k, int e, int we, int off) {
+  int flag = (int)(m + n) % 2;
+  kit_value x = kit_random(1, m * k, 1, 1, e), w = kit_random(1, n * k, 1, 1, we), dy = kit_random(1, m * n, 1, 1, e);
+  kit_value bias = kit_random(1, n, 1, 1, NNK_F32), mask = kit_random(1, m * k, 1, 1, e),
+            old = kit_random(1, m * k, 1, 1, e);
+  kit_value y = kit_like(&dy), dx = kit_like(&x), dw = kit_random(1, n * k, 1, 1, NNK_F32), scale = kit_like(&bias);
+  scale.v[0] = -0.25;
+  nnk_map xd = kit_up(&x, e, 0, off), wd = kit_up(&w, we, 0, off), dyd = kit_up(&dy, e, 0, 0),
+          yd = kit_up(&dy, e, 0, 0);
+  nnk_map bd = kit_up(&bias, NNK_F32, 0, 0), md = kit_up(&mask, e, 0, 0), dxd = kit_up(&old, e, 0, 0);
+  nnk_map dwd = kit_up(&dw, NNK_F32, 0, off), sd = kit_up(&scale, NNK_F32, 0, 0);
+  void *work = kit_work(nnk_skinny_work(m, n, k));
+  for (int64_t i = 0; i < n * k && !flag; i++) dw.v[i] = 0;
+  for (int64_t a = 0; a < m; a++)
+    for (int64_t b = 0; b < n; b++)
+      for (int64_t c = 0; c < k; c++) {
+        y.v[a * n + b] += x.v[a * k + c] * w.v[b * k + c];
+        dx.v[a * k + c] += dy.v[a * n + b] * w.v[b * k + c];
+        dw.v[b * k + c] += (flag ? -0.25 : 1) * dy.v[a * n + b] * x.v[a * k + c];
+      }
+  for (int64_t i = 0; i < m * n && flag; i++) y.v[i] = fmax(y.v[i] + bias.v[i % n], 0);
+  for (int64_t i = 0; i < m * k && flag; i++) dx.v[i] = mask.v[i] > 0 ? dx.v[i] + old.v[i] : 0;
+  kit_ok(nnk_skinny_forward(NULL, e, yd.p, xd.p, we, wd.p, flag ? bd.p : NULL, flag, m, n, k, work));
+  kit_near(&yd, &y, 3e-6, "skinny forward");
+  kit_ok(nnk_skinny_data(NULL, e, dxd.p, dyd.p, we, wd.p, flag ? md.p : NULL, flag, m, n, k, work));
+  kit_near(&dxd, &dx, 3e-6, "skinny data");
+  kit_ok(nnk_skinny_weight(NULL, e, (nnk_sum){dwd.p, flag ? sd.p : NULL, flag}, dyd.p, xd.p, m, n, k));
+  kit_near(&dwd, &dw, 3e-6, "skinny weight");
+  kit_free();
+}
+
+START_TEST(skinnies) {
+  static const int64_t shapes[][3] = {{8, 40, 1156}, {1, 3, 5},      {5, 70, 33},   {8, 600, 132}, {16, 65, 520},
+                                      {9, 130, 128}, {32, 300, 264}, {17, 10, 514}, {3, 1, 4096}};
+  for (int s = 0; s < 9; s++)
+    for (int e = 0; e < 2; e++)
+      for (int we = 0; we < 2; we++) skinny(shapes[s][0], shapes[s][1], shapes[s][2], e, we, (s + e + we) % 3 == 1);
+}
+END_TEST
+
+/* Memory that is planned for a batch serves smaller ones. */
+START_TEST(work_sizes) {
+  for (int64_t m = 1; m < NNK_SKINNY; m++)
+    ck_assert_uint_le(nnk_skinny_work(m, 1000, 3000), nnk_skinny_work(m + 1, 1000, 3000));
+  for (int64_t n = 1; n < 9; n++) {
+    nnk_map few = {NULL, 0, 0, n, 16, 36, 20}, more = few;
+    more.n = n + 1;
+    ck_assert_uint_le(nnk_bias_grad_work(&few), nnk_bias_grad_work(&more));
+    ck_assert_uint_le(nnk_norm_work(&few), nnk_norm_work(&more));
+    ck_assert_uint_le(nnk_narrow_weight_work(3, &few, &few), nnk_narrow_weight_work(3, &more, &more));
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("products");
+  TCase *c = tcase_create("products");
+  tcase_set_timeout(c, 900);
+  tcase_add_test(c, narrows);
+  tcase_add_test(c, many_tiles);
+  tcase_add_test(c, skinnies);
+  tcase_add_test(c, work_sizes);
+  suite_add_tcase(suite, c);
+  return kit_run(suite);
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT
+ * check_image.c - decoding, resizing and encoding on their own: every kind of PNG, damaged files, the formula. */
+#include <check.h>
+#include <math.h>
+#include <png.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <turbojpeg.h>
+#include <unistd.h>
+
+#include <spcore/abi.h>
+
+#include "plugins/kits/image/image.h"
+#include "tests/kit/image_files.h"
+#include "base/util.h"
+
+#define MANY (INT64_C(1) << 22)
+
+static im_decoder dec;
+static im_buf px;
+
+static void begin(void) { if_begin(); }
+
+static void end(void) {
+  im_decoder_free(&dec);
+  im_buf_free(&px);
+  if_end();
+}
+
+/* Decodes bytes that are in memory. */
+static int decode(const uint8_t *p, size_t n, int labels, int *w, int *h) {
+  *w = *h = 0;
+  ck_assert_ptr_nonnull(im_reserve(&dec.file, n));
+  memcpy(dec.file.p, p, n);
+  dec.size = n;
+  dec.why[0] = 0;
+  return labels ? im_labels(&dec, MANY, &px, w, h) : im_rgb(&dec, MANY, &px, w, h);
+}
+
+/* ---- PNG of every kind ---- */
+static const struct kind {
+  int colour, depth, labels;
+} kinds[] = {
+    {PNG_COLOR_TYPE_GRAY, 1, 1},       {PNG_COLOR_TYPE_GRAY, 2, 1},       {PNG_COLOR_TYPE_GRAY, 4, 1},
+    {PNG_COLOR_TYPE_GRAY, 8, 1},       {PNG_COLOR_TYPE_GRAY, 16, 0},      {PNG_COLOR_TYPE_PALETTE, 1, 1},
+    {PNG_COLOR_TYPE_PALETTE, 2, 1},    {PNG_COLOR_TYPE_PALETTE, 4, 1},    {PNG_COLOR_TYPE_PALETTE, 8, 1},
+    {PNG_COLOR_TYPE_RGB, 8, 0},        {PNG_COLOR_TYPE_RGB, 16, 0},       {PNG_COLOR_TYPE_RGB_ALPHA, 8, 0},
+    {PNG_COLOR_TYPE_RGB_ALPHA, 16, 0}, {PNG_COLOR_TYPE_GRAY_ALPHA, 8, 0}, {PNG_COLOR_TYPE_GRAY_ALPHA, 16, 0},
+};
+
+/* What RGB a sample of the file stands for. */
+static void expect(const struct kind *k, const uint16_t *s, uint8_t rgb[3]) {
+  int top = (1 << k->depth) - 1;
+  if (k->colour == PNG_COLOR_TYPE_PALETTE) {
+    rgb[0] = (uint8_t)s[0], rgb[1] = (uint8_t)(255 - s[0]), rgb[2] = (uint8_t)(s[0] * 7);
+    return;
+  }
+  for (int c = 0; c < 3; c++) {
+    uint16_t v = s[k->colour & PNG_COLOR_MASK_COLOR ? c : 0];
+    rgb[c] = (uint8_t)(k->depth == 16 ? v >> 8 : v * 255 / top);
+  }
+}
+
+START_TEST(test_png_kinds) {
+  const struct kind *k = &kinds[_i / 2];
+  enum { W = 13, H = 7 };
+  int colour = k->colour & PNG_COLOR_MASK_COLOR && k->colour != PNG_COLOR_TYPE_PALETTE;
+  int channels = (colour ? 3 : 1) + !!(k->colour & PNG_COLOR_MASK_ALPHA), w, h;
+  uint16_t s[W * H * 4];
+  for (int i = 0; i < W * H * channels; i++) s[i] = (uint16_t)((unsigned)i * 40503u >> 3 & ((1u << k->depth) - 1));
+  if_bytes b = if_png(s, W, H, k->colour, k->depth, _i % 2);
+  ck_assert_msg(decode(b.p, b.n, 0, &w, &h) == SP_OK, "%s", dec.why);
+  ck_assert(w == W && h == H);
+  for (int i = 0; i < W * H; i++) {
+    uint8_t want[3];
+    expect(k, s + i * channels, want);
+    ck_assert_mem_eq((uint8_t *)px.p + i * 3, want, 3);
+  }
+  int rc = decode(b.p, b.n, 1, &w, &h);
+  if (k->labels) {
+    ck_assert_int_eq(rc, SP_OK);
+    for (int i = 0; i < W * H; i++) ck_assert_uint_eq(((uint8_t *)px.p)[i], s[i]);
+  } else {
+    ck_assert_int_eq(rc, SP_E_DATA);
+    const char *word = colour ? "in colour" : k->colour == PNG_COLOR_TYPE_GRAY ? "16 bits" : "with alpha";
+    ck_assert_ptr_nonnull(strstr(dec.why, word));
+  }
+  free(b.p);
+}
+END_TEST
+
+START_TEST(test_jpeg_is_turbojpeg) {
+  enum { W = 61, H = 45 };
+  for (int grey = 0; grey < 2; grey++) {
+    uint8_t *rgb = if_picture(W, H, 4), want[W * H * 3];
+    if_bytes b = if_jpeg(rgb, W, H, grey);
+    tjhandle tj = tjInitDecompress();
+    int w, h;
+    ck_assert_int_eq(tjDecompress2(tj, b.p, b.n, want, W, 0, H, TJPF_RGB, 0), 0);
+    ck_assert_msg(decode(b.p, b.n, 0, &w, &h) == SP_OK, "%s", dec.why);
+    ck_assert(w == W && h == H);
+    ck_assert_mem_eq(px.p, want, sizeof want);
+    ck_assert_int_eq(decode(b.p, b.n, 1, &w, &h), IM_BROKEN); /* a mask is no JPEG */
+    tjDestroy(tj);
+    free(b.p);
+    free(rgb);
+  }
+}
+END_TEST
+
+/* A JPEG without its tables is broken, also right after one that had them. */
+START_TEST(test_jpeg_without_tables) {
+  uint8_t *rgb = if_picture(32, 32, 4);
+  if_bytes b = if_jpeg(rgb, 32, 32, 0);
+  uint8_t *cut = malloc(b.n);
+  size_t n = 2, at = 2;
+  int w, h;
+  ck_assert_ptr_nonnull(cut);
+  memcpy(cut, b.p, 2);
+  while (b.p[at + 1] != 0xDA) { /* up to the scan, leave out the segments DQT and DHT */
+    size_t length = 2 + ((size_t)b.p[at + 2] << 8 | b.p[at + 3]);
+    if (b.p[at + 1] != 0xDB && b.p[at + 1] != 0xC4) memcpy(cut + n, b.p + at, length), n += length;
+    at += length;
+  }
+  memcpy(cut + n, b.p + at, b.n - at);
+  n += b.n - at;
+  ck_assert_int_eq(decode(b.p, b.n, 0, &w, &h), SP_OK);
+  ck_assert_int_eq(decode(cut, n, 0, &w, &h), IM_BROKEN);
+  free(cut);
+  free(b.p);
+  free(rgb);
+}
+END_TEST
+
+/* ---- damage ---- */
+/* Kind 0: JPEG, 1: PNG, 2: interlaced palette PNG. */
+static if_bytes sample(int kind) {
+  enum { W = 40, H = 33 };
+  uint8_t *rgb = if_picture(W, H, 7);
+  uint16_t *v = if_wide(rgb, W * H * 3);
+  if_bytes b = kind == 0   ? if_jpeg(rgb, W, H, 0)
+               : kind == 1 ? if_png(v, W, H, PNG_COLOR_TYPE_RGB, 8, 0)
+                           : if_png(v, W, H, PNG_COLOR_TYPE_PALETTE, 8, 1);
+  free(v);
+  free(rgb);
+  return b;
+}
+
+START_TEST(test_truncated) {
+  if_bytes b = sample(_i);
+  int w, h;
+  for (size_t n = 0; n < b.n; n += n < 700 ? 1 : 5) {
+    int rc = decode(b.p, n, 0, &w, &h);
+    ck_assert_msg(rc == IM_BROKEN, "%zu of %zu bytes give %d", n, b.n, rc);
+    ck_assert_msg(dec.why[0], "%zu of %zu bytes are broken without words", n, b.n);
+    if (_i == 2) ck_assert_int_eq(decode(b.p, n, 1, &w, &h), IM_BROKEN);
+  }
+  ck_assert_msg(decode(b.p, b.n, 0, &w, &h) == SP_OK, "whole again: %s", dec.why);
+  free(b.p);
+}
+END_TEST
+
+START_TEST(test_bits_flipped) {
+  if_bytes b = sample(_i);
+  unsigned r = 1, broken = 0, tries = 0;
+  for (size_t i = 0; i < b.n; i += i < 700 ? 1 : 7, tries++) {
+    int w, h;
+    r = r * 1664525u + 1013904223u;
+    uint8_t bit = (uint8_t)(1u << (r >> 29));
+    b.p[i] ^= bit;
+    int rc = decode(b.p, b.n, _i == 2, &w, &h);
+    int fine = rc == SP_OK || (rc == IM_BROKEN && dec.why[0]) || (rc == SP_E_DATA && _i == 2);
+    ck_assert_msg(fine, "byte %zu: %d", i, rc);
+    broken += rc != SP_OK;
+    b.p[i] ^= bit;
+  }
+  ck_assert_uint_gt(broken, _i ? tries * 3 / 4 : tries / 20); /* a PNG has checksums */
+  free(b.p);
+}
+END_TEST
+
+START_TEST(test_size_is_checked_before_memory) {
+  uint8_t *rgb = if_picture(200, 100, 1);
+  uint16_t *v = if_wide(rgb, 200 * 100 * 3);
+  for (int kind = 0; kind < 2; kind++) {
+    if_bytes b = kind ? if_png(v, 200, 100, PNG_COLOR_TYPE_RGB, 8, 0) : if_jpeg(rgb, 200, 100, 0);
+    int w, h;
+    ck_assert_int_eq(decode(b.p, b.n, 0, &w, &h), SP_OK);
+    im_buf_free(&px);
+    ck_assert_int_eq(im_rgb(&dec, 19999, &px, &w, &h), IM_BROKEN);
+    ck_assert_ptr_nonnull(strstr(dec.why, "200 x 100 pixels, more than max_pixels = 19999"));
+    ck_assert_ptr_null(px.p);
+    ck_assert_int_eq(im_rgb(&dec, 20000, &px, &w, &h), SP_OK);
+    free(b.p);
+  }
+  free(v);
+  free(rgb);
+}
+END_TEST
+
+START_TEST(test_files_that_are_none) {
+  int w, h;
+  if_put("empty.png", "", 0);
+  ck_assert_int_eq(im_load(&dec, if_path("empty.png")), IM_BROKEN);
+  ck_assert_str_eq(dec.why, "the file is empty");
+  ck_assert_int_eq(im_load(&dec, if_path("images")), SP_E_IO);
+  ck_assert_str_eq(dec.why, "not a regular file");
+  ck_assert_int_eq(im_load(&dec, if_path("nowhere.png")), SP_E_IO);
+  if_put("text.jpg", "hello, this is text", 19);
+  ck_assert_int_eq(im_load(&dec, if_path("text.jpg")), SP_OK);
+  ck_assert_int_eq(im_rgb(&dec, MANY, &px, &w, &h), IM_BROKEN);
+  ck_assert_str_eq(dec.why, "neither JPEG nor PNG by its first bytes");
+  ck_assert_int_eq(im_size(&dec, &w, &h), IM_BROKEN);
+}
+END_TEST
+
+/* ---- resizing: against the formula, every weight computed in double ---- */
+static double axis_weight(int in, int out, int i, int j) {
+  double scale = (double)in / out, support = scale > 1 ? scale : 1, c = scale * (i + 0.5);
+  double lo = floor(c - support + 0.5), hi = floor(c + support + 0.5);
+  if (j < (lo < 0 ? 0 : lo) || j >= hi) return 0;
+  double w = 1 - fabs((j - c + 0.5) / support);
+  return w > 0 ? w : 0;
+}
+
+static void slow_axis(const double *in, int n_in, int step_in, double *out, int n_out, int step_out) {
+  for (int i = 0; i < n_out; i++) {
+    double sum = 0, total = 0;
+    for (int j = 0; j < n_in; j++) {
+      double w = axis_weight(n_in, n_out, i, j);
+      sum += w * in[j * step_in];
+      total += w;
+    }
+    out[i * step_out] = sum / total;
+  }
+}
+
+static const int resizes[][4] = {{64, 48, 32, 32}, {37, 53, 20, 11}, {10, 10, 64, 64}, {1, 1, 5, 3},
+                                 {300, 1, 7, 4},   {1, 300, 3, 7},   {33, 17, 1, 1},   {50, 40, 50, 13},
+                                 {21, 20, 63, 9},  {9, 9, 9, 9},     {2, 2, 3, 3}};
+
+START_TEST(test_resize_is_the_formula) {
+  int sw = resizes[_i][0], sh = resizes[_i][1], dw = resizes[_i][2], dh = resizes[_i][3];
+  uint8_t *src = if_picture(sw, sh, 3), *dst = malloc((size_t)(dw * dh * 3));
+  double *a = calloc((size_t)(sw * sh * 3), sizeof *a), *b = calloc((size_t)(dw * sh * 3), sizeof *b);
+  double *c = calloc((size_t)(dw * dh * 3), sizeof *c);
+  im_scaler s = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
+  ck_assert(dst && a && b && c);
+  for (int i = 0; i < sw * sh * 3; i++) a[i] = src[i];
+  for (int y = 0; y < sh; y++)
+    for (int k = 0; k < 3; k++) slow_axis(a + y * sw * 3 + k, sw, 3, b + y * dw * 3 + k, dw, 3);
+  for (int x = 0; x < dw * 3; x++) slow_axis(b + x, sh, dw * 3, c + x, dh, dw * 3);
+  ck_assert_int_eq(im_resize(&s, src, sw, sh, dst, dw, dh), SP_OK);
+  for (int i = 0; i < dw * dh * 3; i++)
+    ck_assert_msg(fabs(dst[i] - c[i]) <= 0.5 + 255 * 1e-6, "element %d: %d, %.6f", i, dst[i], c[i]);
+  im_scaler_free(&s);
+  free(a);
+  free(b);
+  free(c);
+  free(dst);
+  free(src);
+}
+END_TEST
+
+START_TEST(test_nearest) {
+  static const uint8_t in[] = {1, 2, 3, 4, 5, 6}; /* 3 wide, 2 high */
+  static const uint8_t up[] = {1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 4, 4, 5, 5, 6, 6};
+  uint8_t out[24];
+  im_nearest(in, 3, 2, out, 6, 4);
+  ck_assert_mem_eq(out, up, sizeof up);
+  im_nearest(up, 6, 4, out, 3, 2);
+  ck_assert_mem_eq(out, in, sizeof in);
+  im_nearest(in, 3, 2, out, 1, 1);
+  ck_assert_uint_eq(out[0], 1);
+}
+END_TEST
+
+/* ---- encoding ---- */
+START_TEST(test_encode_and_back) {
+  enum { W = 31, H = 22 };
+  uint8_t *rgb = if_picture(W, H, 2), labels[W * H], c[3];
+  im_encoder e = {.tj = NULL};
+  int w, h;
+  for (int i = 0; i < W * H; i++) labels[i] = (uint8_t)(i * 3);
+  ck_assert_int_eq(im_to_png(&e, rgb, W, H), SP_OK);
+  ck_assert_int_eq(decode(e.out, e.n, 0, &w, &h), SP_OK);
+  ck_assert(w == W && h == H);
+  ck_assert_mem_eq(px.p, rgb, W * H * 3);
+  ck_assert_int_eq(im_labels_to_png(&e, labels, W, H), SP_OK);
+  ck_assert_int_eq(decode(e.out, e.n, 1, &w, &h), SP_OK);
+  ck_assert_mem_eq(px.p, labels, W * H);
+  ck_assert_int_eq(decode(e.out, e.n, 0, &w, &h), SP_OK);
+  im_label_colour(labels[5], c);
+  ck_assert_mem_eq((uint8_t *)px.p + 15, c, 3);
+  ck_assert_int_eq(im_to_jpeg(&e, rgb, W, H, 95), SP_OK);
+  ck_assert_int_eq(im_save(&e, if_path("a.jpg")), SP_OK);
+  ck_assert_int_eq(im_load(&dec, if_path("a.jpg")), SP_OK);
+  ck_assert_int_eq(im_size(&dec, &w, &h), SP_OK);
+  ck_assert(w == W && h == H);
+  ck_assert_int_eq(im_save(&e, if_path("no/such/folder/a.jpg")), SP_E_IO);
+  ck_assert_int_eq(im_save(&e, if_path("images")), SP_E_IO); /* a folder is in the way: no half file stays */
+  im_encoder_free(&e);
+  free(rgb);
+}
+END_TEST
+
+START_TEST(test_disk_full) {
+  uint8_t rgb[3] = {1, 2, 3};
+  im_encoder e = {.tj = NULL};
+  ck_assert_int_eq(im_to_png(&e, rgb, 1, 1), SP_OK);
+  char part[64];
+  snprintf(part, sizeof part, "x.png.part-%ld", (long)getpid());
+  ck_assert_int_eq(symlink("/dev/full", if_path(part)), 0);
+  ck_assert_int_eq(im_save(&e, if_path("x.png")), SP_E_IO);
+  ck_assert_ptr_nonnull(strstr(e.why, "No space left"));
+  ck_assert_int_ne(access(if_path("x.png"), F_OK), 0);
+  ck_assert_int_ne(access(if_path(part), F_OK), 0);
+  im_encoder_free(&e);
+}
+END_TEST
+
+START_TEST(test_label_colours) {
+  static const uint8_t voc[][3] = {{0, 0, 0}, {128, 0, 0}, {0, 128, 0}, {128, 128, 0}, {0, 0, 128}};
+  uint8_t c[3];
+  for (int i = 0; i < 5; i++) {
+    im_label_colour((uint8_t)i, c);
+    ck_assert_mem_eq(c, voc[i], 3);
+  }
+  im_label_colour(255, c);
+  ck_assert(c[0] == 224 && c[1] == 224 && c[2] == 192);
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("image");
+  TCase *c = tcase_create("image");
+  tcase_set_timeout(c, 60);
+  tcase_add_checked_fixture(c, begin, end);
+  tcase_add_loop_test(c, test_png_kinds, 0, 2 * (int)SP_ARRAY(kinds));
+  tcase_add_test(c, test_jpeg_is_turbojpeg);
+  tcase_add_test(c, test_jpeg_without_tables);
+  tcase_add_loop_test(c, test_truncated, 0, 3);
+  tcase_add_loop_test(c, test_bits_flipped, 0, 3);
+  tcase_add_test(c, test_size_is_checked_before_memory);
+  tcase_add_test(c, test_files_that_are_none);
+  tcase_add_loop_test(c, test_resize_is_the_formula, 0, (int)SP_ARRAY(resizes));
+  tcase_add_test(c, test_nearest);
+  tcase_add_test(c, test_encode_and_back);
+  tcase_add_test(c, test_disk_full);
+  tcase_add_test(c, test_label_colours);
+  suite_add_tcase(s, c);
+  SRunner *r = srunner_create(s);
+  srunner_run_all(r, CK_ENV);
+  int failed = srunner_ntests_failed(r);
+  srunner_free(r);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

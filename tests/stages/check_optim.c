@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT
+ * check_optim.c - sgd and adamw: formulas, clipping, state, and the same bits for any team. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "tests/kit/harness.h"
+
+enum { GRADIENTS = 0, WEIGHTS = 0, NORM = 1, SKIPPED = 2 };
+enum { BIG = 50001, SMALL = 5 };
+
+static spt *t;
+static float g0[BIG], g1[SMALL], p0[BIG], p1[SMALL], got[BIG];
+
+static void ok(int rc) { ck_assert_msg(rc == SP_OK, "%s", spt_error(t)); }
+
+static void teardown(void) {
+  spt_free(t);
+  t = NULL;
+}
+
+/* Two tensors, of several chunks and of one. */
+static void open_stage(const char *name, const char *params, int threads) {
+  int64_t big[1] = {BIG}, small[1] = {SMALL};
+  spt_random(g0, BIG, 1, -2, 2), spt_random(g1, SMALL, 2, -2, 2);
+  spt_random(p0, BIG, 3, -1, 1), spt_random(p1, SMALL, 4, -1, 1);
+  spt_free(t);
+  t = spt_new(name, params, threads);
+  ok(spt_failed(t));
+  ok(spt_input_of(t, GRADIENTS, SP_F32, 1, big, 0, g0));
+  ok(spt_input_of(t, GRADIENTS, SP_F32, 1, small, 0, g1));
+  ok(spt_plan(t, 1));
+  ok(spt_set(t, SPT_OUT, WEIGHTS, 0, p0));
+  ok(spt_set(t, SPT_OUT, WEIGHTS, 1, p1));
+}
+
+static double global_norm(void) {
+  double sum = 0;
+  for (int i = 0; i < BIG; i++) sum += (double)g0[i] * g0[i];
+  for (int i = 0; i < SMALL; i++) sum += (double)g1[i] * g1[i];
+  return sqrt(sum);
+}
+
+START_TEST(sgd_is_one_fused_operation) {
+  open_stage("sgd", NULL, 2);
+  ok(spt_forward(t, 0));
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 0, got));
+  for (int i = 0; i < BIG; i++) ck_assert_float_eq(got[i], fmaf(-1e-3f, g0[i], p0[i]));
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+  for (int i = 0; i < SMALL; i++) ck_assert_float_eq(got[i], fmaf(-1e-3f, g1[i], p1[i]));
+}
+END_TEST
+
+START_TEST(sgd_learning_rate_is_live) {
+  open_stage("sgd", "{ lr = 0.5 }", 2);
+  spt_set_live(t, 0, 0.25f);
+  ok(spt_forward(t, 0));
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+  for (int i = 0; i < SMALL; i++) ck_assert_float_eq(got[i], fmaf(-0.25f, g1[i], p1[i]));
+}
+END_TEST
+
+START_TEST(sgd_with_everything) {
+  const float lr = 0.1f, mu = 0.9f, wd = 0.01f, keep = 0.5f;
+  float buf[SMALL] = {0};
+  open_stage("sgd", "{ lr = 0.1, momentum = 0.9, dampening = 0.5, weight_decay = 0.01 }", 2);
+  for (int step = 0; step < 4; step++) {
+    ok(spt_forward(t, (uint64_t)step));
+    for (int i = 0; i < SMALL; i++) {
+      float d = fmaf(wd, p1[i], g1[i]);
+      buf[i] = step ? fmaf(keep, d, mu * buf[i]) : d;
+      p1[i] = fmaf(-lr, buf[i], p1[i]);
+    }
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+    for (int i = 0; i < SMALL; i++) ck_assert_float_eq(got[i], p1[i]);
+  }
+}
+END_TEST
+
+START_TEST(sgd_nesterov) {
+  const float lr = 0.1f, mu = 0.9f;
+  float buf[SMALL] = {0};
+  open_stage("sgd", "{ lr = 0.1, momentum = 0.9, nesterov = true }", 2);
+  for (int step = 0; step < 3; step++) {
+    ok(spt_forward(t, (uint64_t)step));
+    for (int i = 0; i < SMALL; i++) {
+      buf[i] = fmaf(1.0f, g1[i], mu * buf[i]);
+      p1[i] = fmaf(-lr, fmaf(mu, buf[i], g1[i]), p1[i]);
+    }
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+    for (int i = 0; i < SMALL; i++) ck_assert_float_eq(got[i], p1[i]);
+  }
+}
+END_TEST
+
+START_TEST(clipping_is_over_all_gradients) {
+  float norm;
+  open_stage("sgd", "{ lr = 1, clip_norm = 2 }", 2);
+  ok(spt_forward(t, 0));
+  ok(spt_get(t, SPT_OUT, NORM, 0, &norm));
+  ck_assert_double_eq_tol(norm, global_norm(), 1e-6 * global_norm());
+  double moved = 0;
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 0, got));
+  for (int i = 0; i < BIG; i++) moved += pow((double)got[i] - p0[i], 2);
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+  for (int i = 0; i < SMALL; i++) moved += pow((double)got[i] - p1[i], 2);
+  ck_assert_double_eq_tol(sqrt(moved), 2, 1e-4);
+}
+END_TEST
+
+START_TEST(small_gradients_are_not_clipped) {
+  open_stage("sgd", "{ clip_norm = 1e9 }", 2);
+  ok(spt_forward(t, 0));
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 0, got));
+  for (int i = 0; i < BIG; i++) ck_assert_float_eq(got[i], fmaf(-1e-3f, g0[i], p0[i]));
+}
+END_TEST
+
+START_TEST(clipping_does_not_hide_broken_gradients) {
+  open_stage("sgd", "{ clip_norm = 1 }", 2);
+  g1[2] = NAN;
+  ok(spt_set(t, SPT_IN, GRADIENTS, 1, g1));
+  ck_assert_int_ne(spt_forward(t, 0), SP_OK);
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 0, got));
+  ck_assert(isnan(got[0]));
+}
+END_TEST
+
+static void stops(const char *words) {
+  int rc = spt_forward(t, 0);
+  ck_assert_int_eq(rc, SP_E_DATA);
+  ck_assert_msg(strstr(spt_error(t), words) != NULL, "'%s' is not in '%s'", words, spt_error(t));
+}
+
+static const struct {
+  const char *stage, *params;
+} optimizers[] = {{"sgd", ""},
+                  {"sgd", "momentum = 0.9, nesterov = true,"},
+                  {"sgd", "clip_norm = 1,"},
+                  {"adamw", ""},
+                  {"adamw", "report_norm = true,"}};
+
+START_TEST(gradients_that_are_not_finite_stop) {
+  static const float bad[] = {NAN, INFINITY, -INFINITY};
+  char params[96];
+  snprintf(params, sizeof params, "{ %s lr = 0.1 }", optimizers[_i].params);
+  for (size_t k = 0; k < SP_ARRAY(bad); k++) {
+    open_stage(optimizers[_i].stage, params, 2);
+    ck_assert_int_eq(spt_count(t, SPT_OUT, SKIPPED), 0);
+    ck_assert_int_eq(spt_weight_index(t, "skipped"), -1);
+    ok(spt_forward(t, 0));
+    float was = g0[BIG - 1];
+    g0[BIG - 1] = bad[k];
+    ok(spt_set(t, SPT_IN, GRADIENTS, 0, g0));
+    stops("the gradients are not finite (1 in a row, limit 1)");
+    g0[BIG - 1] = was;
+    g1[0] = bad[k];
+    ok(spt_set(t, SPT_IN, GRADIENTS, 0, g0));
+    ok(spt_set(t, SPT_IN, GRADIENTS, 1, g1));
+    stops("the gradients are not finite (1 in a row, limit 1)");
+  }
+}
+END_TEST
+
+static int64_t skipped(void) {
+  int64_t v;
+  ok(spt_get(t, SPT_OUT, SKIPPED, 0, &v));
+  return v;
+}
+
+static int64_t in_a_row(void) {
+  int64_t v;
+  ok(spt_get(t, SPT_WEIGHT, 0, spt_weight_index(t, "skipped"), &v));
+  return v;
+}
+
+/* Weights, moments and step count: all that training goes on from, but for the count itself. */
+static uint64_t state_hash(void) {
+  static float v[BIG];
+  uint64_t h = 1469598103934665603u;
+  int weights = spt_count(t, SPT_WEIGHT, 0) - 1;
+  for (int i = 0; i < weights + 2; i++) {
+    memset(v, 0, sizeof v);
+    if (i < 2) ok(spt_get(t, SPT_OUT, WEIGHTS, i, v));
+    else ok(spt_get(t, SPT_WEIGHT, 0, i - 2, v));
+    const unsigned char *b = (const unsigned char *)v;
+    for (size_t k = 0; k < sizeof v; k++) h = (h ^ b[k]) * 1099511628211u;
+  }
+  return h;
+}
+
+START_TEST(gradients_that_are_not_finite_are_skipped) {
+  char params[128];
+  snprintf(params, sizeof params, "{ %s lr = 0.1, nonfinite = 'skip', max_nonfinite = 3 }", optimizers[_i].params);
+  open_stage(optimizers[_i].stage, params, 2);
+  ck_assert_str_eq(spt_weight_name(t, spt_count(t, SPT_WEIGHT, 0) - 1), "skipped");
+  ck_assert_int_eq(spt_inplace(t), 0);
+  ok(spt_forward(t, 0));
+  ck_assert(skipped() == 0 && in_a_row() == 0);
+  uint64_t before = state_hash();
+  float was = g1[2];
+  for (int again = 0; again < 2; again++) {
+    g1[2] = again ? INFINITY : NAN;
+    ok(spt_set(t, SPT_IN, GRADIENTS, 1, g1));
+    for (int k = 1; k <= 2; k++) {
+      ok(spt_forward(t, 1));
+      ck_assert(skipped() == 1 && in_a_row() == k);
+      ck_assert(state_hash() == before);
+    }
+    g1[2] = was;
+    ok(spt_set(t, SPT_IN, GRADIENTS, 1, g1));
+    ok(spt_forward(t, 3));
+    ck_assert(skipped() == 0 && in_a_row() == 0);
+    ck_assert(state_hash() != before);
+    before = state_hash();
+  }
+  g0[0] = NAN;
+  ok(spt_set(t, SPT_IN, GRADIENTS, 0, g0));
+  for (int k = 0; k < 2; k++) ok(spt_forward(t, 4));
+  stops("(3 in a row, limit 3)");
+  ck_assert(state_hash() == before);
+}
+END_TEST
+
+/* Running statistics were moved by the forward pass: with the update they are kept, without it put back. */
+START_TEST(statistics_are_put_back) {
+  enum { STATISTICS = 1, C = 5 };
+  static const char *const names[] = {"sgd", "adamw"};
+  int64_t shape[1] = {C}, count = 7, seen;
+  float mean[C] = {1, 2, 3, 4, 5}, moved[C] = {6, 7, 8, 9, 10}, now[C];
+  for (int k = 0; k < 2; k++) {
+    spt_free(t);
+    t = spt_new(names[k], "{ nonfinite = 'skip' }", 2);
+    ok(spt_input_of(t, GRADIENTS, SP_F32, 1, shape, 0, mean));
+    ok(spt_input_of(t, STATISTICS, SP_F32, 1, shape, 0, mean));
+    ok(spt_input_of(t, STATISTICS, SP_I64, 0, NULL, 0, &count));
+    ok(spt_plan(t, 1));
+    ck_assert_int_eq(spt_restores(t), 1);
+    int n = spt_count(t, SPT_WEIGHT, 0);
+    ck_assert_str_eq(spt_weight_name(t, n - 2), "statistics.0");
+    ck_assert_str_eq(spt_weight_name(t, n - 1), "statistics.1");
+    ok(spt_forward(t, 0));
+    ok(spt_get(t, SPT_WEIGHT, 0, n - 2, now));
+    ck_assert_mem_eq(now, mean, sizeof mean);
+    moved[0] = NAN;
+    seen = 8;
+    ok(spt_set(t, SPT_IN, GRADIENTS, 0, moved));
+    ok(spt_set(t, SPT_IN, STATISTICS, 0, moved));
+    ok(spt_set(t, SPT_IN, STATISTICS, 1, &seen));
+    ok(spt_forward(t, 1));
+    ok(spt_get(t, SPT_IN, STATISTICS, 0, now));
+    ok(spt_get(t, SPT_IN, STATISTICS, 1, &seen));
+    ck_assert_mem_eq(now, mean, sizeof mean);
+    ck_assert_int_eq(seen, count);
+  }
+  open_stage("sgd", NULL, 1);
+  ck_assert_int_eq(spt_restores(t), 0);
+}
+END_TEST
+
+/* Where nothing is skipped, skipping changes no bit. */
+START_TEST(skipping_costs_no_bits) {
+  static float plain[BIG];
+  char params[128];
+  snprintf(params, sizeof params, "{ %s lr = 0.1 }", optimizers[_i].params);
+  open_stage(optimizers[_i].stage, params, 2);
+  for (uint64_t step = 0; step < 3; step++) ok(spt_forward(t, step));
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 0, plain));
+  snprintf(params, sizeof params, "{ %s lr = 0.1, nonfinite = 'skip' }", optimizers[_i].params);
+  open_stage(optimizers[_i].stage, params, 2);
+  for (uint64_t step = 0; step < 3; step++) ok(spt_forward(t, step));
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 0, got));
+  ck_assert_mem_eq(got, plain, sizeof got);
+}
+END_TEST
+
+START_TEST(norm_only_where_asked) {
+  static const char *const names[] = {"sgd", "adamw"};
+  for (int k = 0; k < 2; k++) {
+    float norm;
+    open_stage(names[k], NULL, 1);
+    ck_assert_int_eq(spt_count(t, SPT_OUT, NORM), 0);
+    ck_assert_uint_eq(spt_bytes(t, 0), 0);
+    open_stage(names[k], "{ report_norm = true }", 1);
+    ok(spt_forward(t, 0));
+    ok(spt_get(t, SPT_OUT, NORM, 0, &norm));
+    ck_assert_double_eq_tol(norm, global_norm(), 1e-6 * global_norm());
+  }
+}
+END_TEST
+
+START_TEST(adamw_formula) {
+  double m[SMALL] = {0}, v[SMALL] = {0}, p[SMALL];
+  open_stage("adamw", "{ lr = 0.01, betas = { 0.8, 0.95 }, eps = 1e-6, weight_decay = 0.1 }", 2);
+  for (int i = 0; i < SMALL; i++) p[i] = p1[i];
+  for (int step = 1; step <= 5; step++) {
+    int64_t count;
+    ok(spt_forward(t, (uint64_t)step - 1));
+    for (int i = 0; i < SMALL; i++) {
+      p[i] *= 1 - 0.01 * 0.1;
+      m[i] = 0.8 * m[i] + 0.2 * g1[i];
+      v[i] = 0.95 * v[i] + 0.05 * (double)g1[i] * g1[i];
+      p[i] -= 0.01 / (1 - pow(0.8, step)) * m[i] / (sqrt(v[i] / (1 - pow(0.95, step))) + 1e-6);
+    }
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+    for (int i = 0; i < SMALL; i++) ck_assert_double_eq_tol(got[i], p[i], 1e-6);
+    ok(spt_get(t, SPT_WEIGHT, 0, spt_weight_index(t, "step"), &count));
+    ck_assert_int_eq(count, step);
+  }
+}
+END_TEST
+
+START_TEST(same_bits_for_any_team) {
+  static const char *const cases[][2] = {{"sgd", "{ momentum = 0.9, weight_decay = 0.1, clip_norm = 1 }"},
+                                         {"adamw", "{ clip_norm = 1 }"}};
+  static float first[BIG];
+  for (int k = 0; k < 2; k++)
+    for (int threads = 1; threads <= 4; threads++) {
+      open_stage(cases[k][0], cases[k][1], threads);
+      for (uint64_t step = 0; step < 3; step++) ok(spt_forward(t, step));
+      ok(spt_get(t, SPT_OUT, WEIGHTS, 0, threads == 1 ? first : got));
+      if (threads > 1) ck_assert_mem_eq(got, first, sizeof got);
+    }
+}
+END_TEST
+
+/* Moments and step count are all the state there is: copied into a fresh instance, it goes on with the same bits. */
+START_TEST(state_is_complete) {
+  static const char *const cases[][2] = {{"sgd", "{ momentum = 0.9, dampening = 0.3 }"}, {"adamw", NULL}};
+  static float kept[8][BIG], weights[BIG];
+  for (int k = 0; k < 2; k++) {
+    open_stage(cases[k][0], cases[k][1], 2);
+    for (uint64_t step = 0; step < 2; step++) ok(spt_forward(t, step));
+    int n = spt_count(t, SPT_WEIGHT, 0);
+    for (int i = 0; i < n; i++) {
+      ck_assert_uint_eq(spt_weight(t, i)->flags, SP_WEIGHT_STATE);
+      ok(spt_get(t, SPT_WEIGHT, 0, i, kept[i]));
+    }
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 0, weights));
+    ok(spt_forward(t, 2));
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 0, got));
+    open_stage(cases[k][0], cases[k][1], 2);
+    for (int i = 0; i < n; i++) ok(spt_set(t, SPT_WEIGHT, 0, i, kept[i]));
+    ok(spt_set(t, SPT_OUT, WEIGHTS, 0, weights));
+    ok(spt_forward(t, 2));
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 0, weights));
+    ck_assert_mem_eq(got, weights, sizeof got);
+  }
+}
+END_TEST
+
+START_TEST(state_names) {
+  open_stage("sgd", NULL, 1);
+  ck_assert_int_eq(spt_count(t, SPT_WEIGHT, 0), 0);
+  open_stage("sgd", "{ momentum = 0.5 }", 1);
+  ck_assert_str_eq(spt_weight_name(t, 0), "momentum.0");
+  ck_assert_str_eq(spt_weight_name(t, 1), "momentum.1");
+  ck_assert_str_eq(spt_weight_name(t, 2), "step");
+  open_stage("adamw", NULL, 1);
+  ck_assert_str_eq(spt_weight_name(t, 1), "exp_avg.1");
+  ck_assert_str_eq(spt_weight_name(t, 2), "exp_avg_sq.0");
+  ck_assert_str_eq(spt_weight_name(t, 4), "step");
+}
+END_TEST
+
+START_TEST(in_place_where_plain) {
+  static const struct {
+    const char *params;
+    int inplace;
+  } cases[] = {{NULL, 1},
+               {"{ lr = 0.5 }", 1},
+               {"{ momentum = 0.1 }", 0},
+               {"{ weight_decay = 0.1 }", 0},
+               {"{ clip_norm = 1 }", 0},
+               {"{ report_norm = true }", 0},
+               {"{ nonfinite = 'skip' }", 0}};
+  for (size_t i = 0; i < SP_ARRAY(cases); i++) {
+    open_stage("sgd", cases[i].params, 1);
+    ck_assert_int_eq(spt_inplace(t), cases[i].inplace);
+  }
+}
+END_TEST
+
+START_TEST(nothing_to_train) {
+  static const char *const names[] = {"sgd", "adamw"};
+  for (int k = 0; k < 2; k++) {
+    spt_free(t);
+    t = spt_new(names[k], "{ clip_norm = 1 }", 2);
+    ok(spt_plan(t, 1));
+    ok(spt_forward(t, 0));
+    float norm;
+    ok(spt_get(t, SPT_OUT, NORM, 0, &norm));
+    ck_assert_float_eq(norm, 0);
+  }
+}
+END_TEST
+
+static void refused(const char *stage, const char *params, const char *words) {
+  spt_free(t);
+  t = spt_new(stage, params, 1);
+  ck_assert_int_ne(spt_failed(t), SP_OK);
+  ck_assert_msg(strstr(spt_error(t), words) != NULL, "'%s' is not in '%s'", words, spt_error(t));
+}
+
+START_TEST(refusals) {
+  refused("sgd", "{ nesterov = true }", "nesterov needs a momentum above 0 and no dampening");
+  refused("sgd", "{ nesterov = true, momentum = 0.9, dampening = 0.1 }", "nesterov needs");
+  refused("sgd", "{ lr = -1 }", "lr");
+  refused("adamw", "{ betas = { 0.9, 1 } }", "betas[2] is 1, but must be below 1");
+  refused("adamw", "{ betas = { 0.9 } }", "betas");
+  refused("sgd", "{ nonfinite = 'hide' }", "nonfinite");
+  refused("adamw", "{ max_nonfinite = 0 }", "max_nonfinite");
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("optim");
+  TCase *c = tcase_create("optim");
+  tcase_add_checked_fixture(c, NULL, teardown);
+  tcase_add_test(c, sgd_is_one_fused_operation);
+  tcase_add_test(c, sgd_learning_rate_is_live);
+  tcase_add_test(c, sgd_with_everything);
+  tcase_add_test(c, sgd_nesterov);
+  tcase_add_test(c, clipping_is_over_all_gradients);
+  tcase_add_test(c, small_gradients_are_not_clipped);
+  tcase_add_test(c, clipping_does_not_hide_broken_gradients);
+  tcase_add_loop_test(c, gradients_that_are_not_finite_stop, 0, (int)SP_ARRAY(optimizers));
+  tcase_add_loop_test(c, gradients_that_are_not_finite_are_skipped, 0, (int)SP_ARRAY(optimizers));
+  tcase_add_test(c, statistics_are_put_back);
+  tcase_add_loop_test(c, skipping_costs_no_bits, 0, (int)SP_ARRAY(optimizers));
+  tcase_add_test(c, norm_only_where_asked);
+  tcase_add_test(c, adamw_formula);
+  tcase_add_test(c, same_bits_for_any_team);
+  tcase_add_test(c, state_is_complete);
+  tcase_add_test(c, state_names);
+  tcase_add_test(c, in_place_where_plain);
+  tcase_add_test(c, nothing_to_train);
+  tcase_add_test(c, refusals);
+  tcase_set_timeout(c, 30);
+  suite_add_tcase(s, c);
+  SRunner *r = srunner_create(s);
+  srunner_run_all(r, CK_NORMAL);
+  int failed = srunner_ntests_failed(r);
+  srunner_free(r);
+  return failed != 0;
+}
