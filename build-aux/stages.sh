@@ -52,7 +52,8 @@ take_word() {
     cpu:*.la) cpu_la="$cpu_la ${1#cpu:}" ;;
     cuda:*.la) cuda_la="$cuda_la ${1#cuda:}" ;;
     emu:*.la) emu_la="$emu_la ${1#emu:}" ;;
-    test:?*) tests="$tests ${1#test:}" ;;
+    test:*.la) test_la="$test_la ${1#test:}" ;;
+    test:?*/?*.c) test_c="$test_c $stages/${1#test:}" ;;
     cpu:?*/?*.c) other_cpu="$other_cpu $stages/${1#cpu:}" ;;
     ?*/?*.c) other="$other $stages/$1" ;;
     *) return 1 ;;
@@ -103,7 +104,7 @@ emu_objects() {
 # shellcheck disable=SC2086
 stage() {
   name=$1 dir=$stages/$1
-  libs='' cflags='' condition='' cpu_la='' cuda_la='' emu_la='' tests='' other='' other_cpu='' mine="$dir"
+  libs='' cflags='' condition='' cpu_la='' cuda_la='' emu_la='' test_la='' test_c='' other='' other_cpu='' mine="$dir"
   case $name in [!a-z]* | *[!a-z0-9_]*) die "the name '$name' is not [a-z][a-z0-9_]*" ;; esac
   case " $known " in *" $name "*) die "stage '$name' is there twice" ;; esac
   [ -f "$dir/$name.c" ] || [ -n "$(files "$dir" '*.c')" ] || die "stage '$name': there is no file $dir/$name.c"
@@ -121,7 +122,7 @@ stage() {
       *) take_word "$word" || die "stage '$name': '$word' is no kit of this list, file, flag or library" ;;
     esac
   done
-  for file in $other $other_cpu; do [ -f "$file" ] || die "stage '$name': there is no file $file"; done
+  for file in $other $other_cpu $test_c; do [ -f "$file" ] || die "stage '$name': there is no file $file"; done
   c='' both='' cuda_c='' cu=''
   for folder in $mine; do
     base=${folder##*/}
@@ -171,6 +172,7 @@ cuda_rules() {
   echo "endif"
 }
 
+# The test's flags, and what all tests are linked with, are in tests/tests.am.
 # shellcheck disable=SC2086
 test_rules() {
   test=tests/stages/check_$name
@@ -178,11 +180,8 @@ test_rules() {
   [ -z "$condition" ] || echo "if $condition"
   echo "check_c += $test"
   [ -z "$condition" ] || echo "endif"
-  test=tests_stages_check_$name
-  rule "${test}_SOURCES =" "tests/stages/check_$name.c" $tests
-  echo "${test}_CPPFLAGS = \$(test_cppflags)"
-  echo "${test}_CFLAGS = \$(AM_CFLAGS) \$(CHECK_CFLAGS)"
-  echo "${test}_LDADD = tests/kit/libharness.la libspcore.la \$(CHECK_LIBS) -lm"
+  [ -z "$test_c" ] || rule "tests_stages_check_${name}_SOURCES =" "$test.c" $test_c
+  [ -z "$test_la" ] || echo "tests_stages_check_${name}_LDADD =$test_la \$(LDADD)"
 }
 
 set -f

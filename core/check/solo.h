@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * solo.h - one open device with one stream, for a stage that runs outside a graph: `spcore check`, tests/kit/harness.c. */
+ * solo.h - one open device with one stream, for a stage that runs outside a graph: `spcore check`,
+ * tests/kit/harness.c. */
 #ifndef SP_CORE_SOLO_H
 #define SP_CORE_SOLO_H
 

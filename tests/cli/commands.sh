@@ -3,7 +3,7 @@
 set -u
 spcore=$top_builddir/spcore
 faulty=$SP_TEST_PLUGINS/faulty.so
-tmp=${TMPDIR:-/tmp}/check_cli.$$
+tmp=${TMPDIR:-/tmp}/spcore-commands.$$
 failed=0
 mkdir "$tmp" || exit 99
 trap 'rm -rf "$tmp"' EXIT

@@ -4,7 +4,7 @@
 set -u
 spcore=${top_builddir:?}/spcore
 modules=${SP_CUDA_MODULES-$top_builddir/.libs}
-out=${TMPDIR:-/tmp}/check_cuda_conformance.$$
+out=${TMPDIR:-/tmp}/spcore-cuda_conformance.$$
 trap 'rm -rf "$out"' EXIT
 mkdir "$out" || exit 99
 n=0

@@ -3,7 +3,7 @@
 # the GPU, which is as broken for the process as it gets.
 set -u
 spcore=${top_builddir:?}/spcore
-tmp=${TMPDIR:-/tmp}/check_cuda_errors.$$
+tmp=${TMPDIR:-/tmp}/spcore-cuda_errors.$$
 trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp" || exit 99
 if test ! -f "$top_builddir/.libs/device_cuda.so"; then

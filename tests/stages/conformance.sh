@@ -2,7 +2,7 @@
 # conformance.sh - every plugin of ours passes the stage conformance suite.
 set -u
 spcore=$top_builddir/spcore
-out=${TMPDIR:-/tmp}/check_conformance.$$
+out=${TMPDIR:-/tmp}/spcore-conformance.$$
 trap 'rm -rf "$out"' EXIT
 mkdir "$out" || exit 99
 n=0
