@@ -25,17 +25,19 @@ void sp_loop_cut(sp_loop *l, uint64_t end) {
   if (end < l->end) l->end = end;
 }
 
-/* Where a stage has failed, no step from there on is begun any more. */
+/* Where a stage has failed, no step from there on is collected any more. */
 static uint64_t end_of(const sp_loop *l) {
   uint64_t failed = sp_failure_step(&l->m->failure);
   return failed < l->end ? failed : l->end;
 }
 
+/* Behind a failure nothing runs, but all that comes before it in serialized order does: it may fail too, and then is the
+ * one to be told. */
 bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step) {
   const sp_task *t = &l->m->p->tasks[task];
   uint64_t delay = (uint64_t)l->m->p->sched.delay[task];
   *step = l->tick - delay;
-  return l->tick >= l->first + delay && *step < end_of(l) &&
+  return l->tick >= l->first + delay && *step < l->end && !sp_failure_before(&l->m->failure, *step, task) &&
          (t->every == 1 || *step % (uint64_t)t->every == (uint64_t)t->phase);
 }
 
@@ -86,16 +88,26 @@ static int perform(sp_loop *l, const sp_op *op, bool *over, sp_err *err) {
   return SP_OK;
 }
 
+/* What is left of the tick, up to the end of a step. */
+static int play_tick(sp_loop *l, bool *over, sp_err *err) {
+  *over = false;
+  while (l->pos < l->m->ops.n && !*over)
+    if (perform(l, &l->m->ops.op[l->pos++], over, err)) return err->status;
+  return SP_OK;
+}
+
 int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err) {
+  bool over;
   *res = NULL;
   if (!l->running) return SP_OK;
   for (;;) {
-    if (l->delivered >= end_of(l)) return finish(l, err);
+    if (l->delivered >= end_of(l)) {
+      if (end_of(l) < l->end && l->pos && play_tick(l, &over, err)) return give_up(l, err);
+      return finish(l, err);
+    }
     if (l->pos == 0 && l->tick < l->end) begin_step(l, l->tick);
-    while (l->pos < l->m->ops.n) {
-      bool over;
-      if (perform(l, &l->m->ops.op[l->pos++], &over, err)) return give_up(l, err);
-      if (!over) continue;
+    if (play_tick(l, &over, err)) return give_up(l, err);
+    if (over) {
       *res = &l->result;
       return SP_OK;
     }

@@ -15,7 +15,7 @@ local sp = {}
 ---@field strategy? string
 ---@field depth? integer
 ---@field threads? integer 0: all processors
----@field workers? integer 0: 2, on a GPU as many as threads, at most 8
+---@field workers? integer 0: 2, on a GPU as many as threads, at most 4
 ---@field seed? integer
 ---@field run_ahead? integer
 ---@field prefetch? integer

@@ -16,7 +16,7 @@ local common = {
   strategy = { "serialized", "which stages overlap: a name or a file.lua" },
   depth = { 1, "how many steps a strategy works ahead", min = 1, max = 64 },
   threads = { 0, "threads of the arithmetic; 0: all processors", min = 0, max = 1024 },
-  workers = { 0, "threads that read data; 0: 2, on a GPU as many as --threads but at most 8", min = 0, max = 1024 },
+  workers = { 0, "threads that read data; 0: 2, on a GPU as many as --threads but at most 4", min = 0, max = 1024 },
   seed = { 1, "of weights, order and augmentation", min = 0, max = math.maxinteger },
   run_ahead = { 2, "metrics come back so many steps late", min = 0, max = 64 },
   prefetch = { 2, "how many steps a reader is ahead", min = 1, max = 64 },

@@ -32,10 +32,10 @@ function device.precision(name, asked)
 end
 
 -- How many threads read data where nobody says: nil leaves it to the reader. Behind a GPU the processors have little
--- else to do, and two threads do not keep up with large batches.
+-- else to do; more than four have gained nothing there and get into the submitting thread's way.
 function device.workers(name, asked)
   if asked and asked > 0 then return asked end
-  return name:match("^cuda") and math.max(2, math.min(8, core.env().threads)) or nil
+  return name:match("^cuda") and math.max(2, math.min(4, core.env().threads)) or nil
 end
 
 return device
