@@ -11,7 +11,7 @@ t.eq(device.precision("cuda", "bf16"), "bf16")
 t.eq(device.workers("cpu", 0), nil)
 t.eq(device.workers("cpu", 5), 5)
 t.eq(device.workers("cuda", 5), 5)
-for threads, workers in pairs { [1] = 2, [3] = 3, [40] = 8 } do
+for threads, workers in pairs { [1] = 2, [3] = 3, [40] = 4 } do
   core.set_threads(threads)
   t.eq(device.workers("cuda:0", 0), workers)
   t.eq(device.workers("cuda"), workers)
