@@ -271,12 +271,10 @@ static int pass_capture(sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *er
   return pass_lane(m, in, out, err);
 }
 
-static void find_places(sp_machine *m) {
+static void find_launch(sp_machine *m) {
   m->launch = SIZE_MAX;
-  for (size_t i = 0; i < m->ops.n; i++) {
+  for (size_t i = 0; i < m->ops.n; i++)
     if (m->ops.op[i].kind == SP_OP_LAUNCH && m->ops.op[i].task < 0) m->launch = i;
-    if (m->ops.op[i].kind == SP_OP_COLLECT) m->collect_end = (int)i + 1;
-  }
 }
 
 int sp_list_make(sp_machine *m, sp_err *err) {
@@ -292,6 +290,6 @@ int sp_list_make(sp_machine *m, sp_err *err) {
     sp_ops_free(&around);
   } else m->ops = around;
   if (!st) st = prove(m, &m->ops, err);
-  if (!st) find_places(m);
+  if (!st) find_launch(m);
   return st;
 }

@@ -68,7 +68,6 @@ typedef struct sp_machine {
   sp_ops ops;         /* proved */
   sp_capture capture; /* in effect */
   size_t launch;      /* index of the LAUNCH of the tick, SIZE_MAX: there is none */
-  int collect_end;    /* operations up to and with COLLECT, which come first in every tick */
   sp_pool *pool;
   sp_sampler sampler;
   sp_feed feed;
