@@ -84,7 +84,7 @@ typedef struct sp_device_type {
   int (*graph_launch)(sp_ctx *, void *graph, void *stream); /* [main] one operation of the stream */
   void (*graph_close)(void *graph);                         /* [main & !running] */
 
-  /* Optional. Services of the device for stages that run on it, by name ("spcore.cuda/1"), or NULL. What a stage gets
+  /* Optional. Services of the device for stages that run on it, by name ("spcore.cuda/2"), or NULL. What a stage gets
    * through sp_host.get_extension. The table lives as long as the device is open. [any thread] */
   const void *(*extension)(void *dev, const char *id);
 

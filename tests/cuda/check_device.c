@@ -245,7 +245,7 @@ START_TEST(lanes_have_handles_and_workspaces) {
   ck_assert_ptr_ne(w[0], w[1]);
   const sp_cuda *ext = ext_of(NULL);
   ck_assert_int_eq(ext->cublas(ctx, &again), SP_E_STATE);
-  ck_assert_ptr_null(type->extension(dev, "spcore.cuda/2"));
+  ck_assert_ptr_null(type->extension(dev, "spcore.cuda/999"));
   type->stream_close(s[0]);
   type->stream_close(s[1]);
 }
@@ -258,8 +258,17 @@ static void expect_tuned(const char *key, const char *value) {
   if (value) ck_assert_str_eq(got, value);
 }
 
+/* Offers `value`; `holds` is what is to hold from now on. */
+static void offer(const char *key, const char *refused, const char *value, const char *holds) {
+  char text[SP_CUDA_VALUE_MAX];
+  strcpy(text, value);
+  ck_assert_msg(ext_of(NULL)->set_tuned(ctx, key, refused, text, sizeof text) == SP_OK, "%s", err.msg);
+  ck_assert_str_eq(text, holds);
+  expect_tuned(key, holds);
+}
+
 START_TEST(tuned_choices_come_back) {
-  char dir[] = "/tmp/spcore-tuned.XXXXXX", cache[64], command[256], longest[SP_CUDA_VALUE_MAX], small[4];
+  char dir[] = "/tmp/spcore-tuned.XXXXXX", cache[64], command[256], longest[SP_CUDA_VALUE_MAX], small[4] = "12";
   ck_assert_ptr_nonnull(mkdtemp(dir));
   snprintf(cache, sizeof cache, "%s/a/b", dir);
   setenv("SPCORE_CACHE", cache, 1);
@@ -267,34 +276,50 @@ START_TEST(tuned_choices_come_back) {
   longest[sizeof longest - 1] = 0;
 
   expect_tuned("gemm 1 2 3", NULL);
+  offer("gemm 1 2 3", NULL, "7 0x1f, two words", "7 0x1f, two words");
+  offer("empty", NULL, "", "");
+  offer("conv", NULL, "second", "second");
+  offer("conv", NULL, "later than that", "second");
+  offer("conv", "what nobody kept", longest, "second");
+  offer("conv", "second", longest, longest);
   const sp_cuda *ext = ext_of(NULL);
-  ck_assert_int_eq(ext->set_tuned(ctx, "gemm 1 2 3", "7 0x1f, two words"), SP_OK);
-  ck_assert_int_eq(ext->set_tuned(ctx, "conv", longest), SP_OK);
-  ck_assert_int_eq(ext->set_tuned(ctx, "empty", ""), SP_OK);
-  ck_assert_int_eq(ext->set_tuned(ctx, "conv", "second"), SP_OK);
-  ck_assert_int_eq(ext->set_tuned(ctx, "conv", longest), SP_OK);
-  ck_assert_int_eq(ext->set_tuned(ctx, "a\tb", "v"), SP_E_INVALID);
-  ck_assert_int_eq(ext->set_tuned(ctx, "a", "v\n"), SP_E_INVALID);
+  ck_assert_int_eq(ext->set_tuned(ctx, "a\tb", NULL, small, sizeof small), SP_E_INVALID);
+  ck_assert_int_eq(ext->set_tuned(ctx, "a", NULL, (char[]){"v\n"}, 3), SP_E_INVALID);
   ck_assert_int_eq(ext->tuned(ctx, "conv", small, sizeof small), SP_E_RANGE);
-  type->close(dev);
+
+  /* Another process stored meanwhile, and the end of the file is damaged. */
   snprintf(command, sizeof command,
-           "test `ls %s | wc -l` = 1 && printf 'damaged\\nlater\\tvalue\\nhalf\\tli' | tee -a %s/*.txt >/dev/null",
+           "test `ls %s/*.txt | wc -l` = 1 && "
+           "printf 'theirs\tfirst\nbad\tunusable\nlater\tvalue\ndamaged\nhalf\tli' | tee -a %s/*.txt >/dev/null",
            cache, cache);
   ck_assert_int_eq(system(command), 0);
-
-  set_up();
-  expect_tuned("gemm 1 2 3", "7 0x1f, two words");
-  expect_tuned("conv", longest);
-  expect_tuned("empty", "");
+  expect_tuned("theirs", NULL); /* this process has not looked */
+  offer("theirs", NULL, "mine", "first");
+  offer("bad", "unusable", "good", "good");
   expect_tuned("later", "value");
   expect_tuned("half", NULL);
   type->close(dev);
+  set_up();
+  expect_tuned("theirs", "first");
+  snprintf(command, sizeof command,
+           "cd %s && grep -q '^theirs.first$' *.txt && grep -q '^bad.good$' *.txt && sed -i 's/good/other/' *.txt",
+           cache);
+  ck_assert_int_eq(system(command), 0);
+  type->close(dev);
+  set_up();
+  expect_tuned("bad", "good"); /* a process keeps to what it has computed with */
+  expect_tuned("gemm 1 2 3", "7 0x1f, two words");
+  expect_tuned("conv", longest);
+  expect_tuned("empty", "");
+  type->close(dev);
 
-  setenv("SPCORE_CACHE", "/dev/null/nowhere", 1); /* kept in memory */
+  setenv("SPCORE_CACHE", "/dev/null/nowhere", 1);
   set_up();
   expect_tuned("conv", NULL);
-  ck_assert_int_eq(ext_of(NULL)->set_tuned(ctx, "conv", "1"), SP_OK);
-  expect_tuned("conv", "1");
+  offer("conv", NULL, "1", "1");
+  type->close(dev);
+  set_up();
+  expect_tuned("conv", "1"); /* as long as the process */
   unsetenv("SPCORE_CACHE");
   snprintf(command, sizeof command, "rm -r %s", dir);
   ck_assert_int_eq(system(command), 0);

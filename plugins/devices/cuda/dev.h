@@ -10,9 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-typedef struct cuda_tuned {
-  char *key, *value;
-} cuda_tuned;
+struct cuda_tuned; /* tuned.c */
 
 typedef struct cuda_dev {
   sp_cuda ext;
@@ -21,11 +19,8 @@ typedef struct cuda_dev {
   atomic_int broken;    /* cudaError_t of a failure that ended the context: every later call gives it */
   atomic_int capturing; /* captures that have begun and not ended */
   struct cuda_stream *streams;
-  int most, least; /* range of stream priorities */
-  /* tuned.c */
-  cuda_tuned *tuned;
-  size_t n_tuned, cap_tuned;
-  bool tuned_read, tuned_in_memory; /* the file was looked for; it cannot be written */
+  int most, least;          /* range of stream priorities */
+  struct cuda_tuned *tuned; /* the process', not the device's; NULL until the first question */
 } cuda_dev;
 
 typedef struct cuda_stream {
@@ -117,7 +112,6 @@ int sp_cuda_workspace(sp_ctx *ctx, void **ptr);
 
 /* tuned.c */
 int sp_cuda_get_tuned(sp_ctx *ctx, const char *key, char *value, size_t bytes);
-int sp_cuda_set_tuned(sp_ctx *ctx, const char *key, const char *value);
-void sp_cuda_tuned_free(cuda_dev *dev);
+int sp_cuda_set_tuned(sp_ctx *ctx, const char *key, const char *refused, char *value, size_t bytes);
 
 #endif

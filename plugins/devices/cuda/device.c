@@ -123,7 +123,6 @@ static int cuda_open(sp_ctx *ctx, int index, void **out) {
 static void cuda_close(void *d) {
   cuda_dev *dev = d;
   sp_cuda_devs_remove(dev);
-  sp_cuda_tuned_free(dev);
   free(dev);
 }
 

@@ -1,52 +1,84 @@
 /* SPDX-License-Identifier: MIT
  * tuned.c - choices that were measured once, kept in a text file per GPU and library versions.
  *
- * A line is KEY, a tab, VALUE. The file is read at the first question, and again before it is written, so that what
- * another process stored meanwhile is kept. */
+ * A line is KEY, a tab, VALUE. What was chosen first holds: in memory until the process ends, though its devices are
+ * closed and opened, and in the file for everybody. Another algorithm means other last bits, so the file is read and
+ * written under a lock, and a process that measured beside another takes what that one has stored. */
 #include "dev.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LINE (SP_CUDA_KEY_MAX + SP_CUDA_VALUE_MAX)
+enum { LOCK_TRIES = 500 }; /* of 10 ms */
 
 /* ---- in memory --------------------------------------------------------------------------------------------------- */
 
-static cuda_tuned *find(const cuda_dev *dev, const char *key) {
-  for (size_t i = 0; i < dev->n_tuned; i++)
-    if (strcmp(dev->tuned[i].key, key) == 0) return &dev->tuned[i];
+typedef struct choice {
+  char *key, *value;
+} choice;
+
+typedef struct cuda_tuned {
+  struct cuda_tuned *next;
+  choice *choices;
+  size_t n, cap;
+  bool unkept; /* it was said that the file cannot be written */
+  char path[]; /* of the file; "" : there is no folder for it */
+} table;
+
+static table *tables; /* one for each file; of the one thread that prepares */
+
+static choice *find(const table *t, const char *key) {
+  for (size_t i = 0; i < t->n; i++)
+    if (strcmp(t->choices[i].key, key) == 0) return &t->choices[i];
   return NULL;
 }
 
-static bool add(cuda_dev *dev, const char *key, const char *value) {
-  if (dev->n_tuned == dev->cap_tuned) {
-    size_t cap = dev->cap_tuned ? 2 * dev->cap_tuned : 64;
-    cuda_tuned *grown = realloc(dev->tuned, cap * sizeof *grown);
+static bool add(table *t, const char *key, const char *value) {
+  if (t->n == t->cap) {
+    size_t cap = t->cap ? 2 * t->cap : 64;
+    choice *grown = realloc(t->choices, cap * sizeof *grown);
     if (!grown) return false;
-    dev->tuned = grown;
-    dev->cap_tuned = cap;
+    t->choices = grown;
+    t->cap = cap;
   }
-  cuda_tuned t = {strdup(key), strdup(value)};
-  if (!t.key || !t.value) {
-    free(t.key);
-    free(t.value);
+  choice c = {strdup(key), strdup(value)};
+  if (!c.key || !c.value) {
+    free(c.key);
+    free(c.value);
     return false;
   }
-  dev->tuned[dev->n_tuned++] = t;
+  t->choices[t->n++] = c;
   return true;
 }
 
-void sp_cuda_tuned_free(cuda_dev *dev) {
-  for (size_t i = 0; i < dev->n_tuned; i++) {
-    free(dev->tuned[i].key);
-    free(dev->tuned[i].value);
+static bool replace(choice *c, const char *value) {
+  char *copy = strdup(value);
+  if (!copy) return false;
+  free(c->value);
+  c->value = copy;
+  return true;
+}
+
+__attribute__((destructor)) static void free_tables(void) {
+  while (tables) {
+    table *t = tables;
+    tables = t->next;
+    for (size_t i = 0; i < t->n; i++) {
+      free(t->choices[i].key);
+      free(t->choices[i].value);
+    }
+    free(t->choices);
+    free(t);
   }
-  free(dev->tuned);
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -97,21 +129,22 @@ static bool cut(char *line, char **value) {
   return tab - line < SP_CUDA_KEY_MAX && strlen(*value) < SP_CUDA_VALUE_MAX;
 }
 
-/* Adds what the file has and memory has not. */
-static void read_file(sp_ctx *ctx, cuda_dev *dev, const char *path) {
-  char line[LINE + 2], *value;
+/* Adds what the file has and memory has not. Where `key` is given, its value in the file is copied to `value`. */
+static void read_file(sp_ctx *ctx, table *t, const char *key, char *value) {
+  char line[LINE + 2], *text;
   size_t bad = 0;
-  FILE *f = fopen(path, "r");
+  FILE *f = *t->path ? fopen(t->path, "re") : NULL;
   if (!f) return;
   while (fgets(line, sizeof line, f)) {
     bool whole = strchr(line, '\n') != NULL;
-    if (!cut(line, &value)) bad++;
-    else if (!find(dev, line) && !add(dev, line, value)) break;
+    if (!cut(line, &text)) bad++;
+    else if (key && strcmp(line, key) == 0) strcpy(value, text);
+    else if (!find(t, line) && !add(t, line, text)) break;
     for (int c = 0; !whole && c != '\n' && c != EOF;) c = getc(f);
   }
   fclose(f);
   if (bad)
-    ctx->host->log(ctx, SP_LOG_WARN, "%s: %zu line%s not KEY, tab, VALUE: left out", path, bad,
+    ctx->host->log(ctx, SP_LOG_WARN, "%s: %zu line%s not KEY, tab, VALUE: left out", t->path, bad,
                    bad == 1 ? " is" : "s are");
 }
 
@@ -125,10 +158,9 @@ static bool make_folders(char *path) {
   return true;
 }
 
-static bool write_file(const cuda_dev *dev, char *path) {
+static bool write_file(const table *t) {
   char temp[PATH_MAX + 8];
-  if (!make_folders(path)) return false;
-  snprintf(temp, sizeof temp, "%s.XXXXXX", path);
+  snprintf(temp, sizeof temp, "%s.XXXXXX", t->path);
   int fd = mkstemp(temp);
   FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
   if (!f) {
@@ -140,9 +172,9 @@ static bool write_file(const cuda_dev *dev, char *path) {
     errno = why;
     return false;
   }
-  for (size_t i = 0; i < dev->n_tuned; i++) fprintf(f, "%s\t%s\n", dev->tuned[i].key, dev->tuned[i].value);
+  for (size_t i = 0; i < t->n; i++) fprintf(f, "%s\t%s\n", t->choices[i].key, t->choices[i].value);
   bool written = !ferror(f);
-  if (fclose(f) || !written || rename(temp, path)) {
+  if (fclose(f) || !written || rename(temp, t->path)) {
     int why = errno;
     unlink(temp);
     errno = why;
@@ -151,52 +183,101 @@ static bool write_file(const cuda_dev *dev, char *path) {
   return true;
 }
 
+/* A file beside it, since it is itself replaced. Waits at most five seconds, so that a stopped process cannot hold up
+ * all others; -1: no lock (a file system without them), and the last one to write wins. */
+static int lock_file(const table *t) {
+  char name[PATH_MAX + 8];
+  snprintf(name, sizeof name, "%s.lock", t->path);
+  int fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
+  for (int i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB); i++) {
+    if ((errno == EWOULDBLOCK || errno == EINTR) && i < LOCK_TRIES) {
+      nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+      continue;
+    }
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+/* Puts what memory has into the file; first takes from the file what it has for c's key, unless that was refused. */
+static bool agree(sp_ctx *ctx, table *t, choice *c, const char *refused) {
+  char path[PATH_MAX], there[SP_CUDA_VALUE_MAX] = "\n"; /* no value has a line end */
+  size_t at = (size_t)(c - t->choices);
+  strcpy(path, t->path);
+  if (!*path || !make_folders(path)) return false;
+  int fd = lock_file(t);
+  read_file(ctx, t, c->key, there);
+  c = &t->choices[at];
+  bool theirs = *there != '\n' && !(refused && strcmp(there, refused) == 0);
+  bool kept = theirs ? replace(c, there) : write_file(t);
+  int why = errno;
+  if (fd >= 0) close(fd);
+  errno = why;
+  return kept;
+}
+
 /* ---- what a stage asks for --------------------------------------------------------------------------------------- */
 
-static int device_of(sp_ctx *ctx, cuda_dev **dev) {
+static table *open_table(const char *path) {
+  table *t = tables;
+  while (t && strcmp(t->path, path) != 0) t = t->next;
+  if (t) return t;
+  t = calloc(1, sizeof *t + strlen(path) + 1);
+  if (!t) return NULL;
+  strcpy(t->path, path);
+  t->next = tables;
+  return tables = t;
+}
+
+static int table_of(sp_ctx *ctx, table **t) {
   cuda_stream *s = ctx->stream ? sp_cuda_stream_of(ctx->stream) : NULL;
-  *dev = s ? s->dev : sp_cuda_current();
-  if (!*dev) return ctx->host->fail(ctx, SP_E_STATE, "spcore.cuda: no device is open");
+  cuda_dev *dev = s ? s->dev : sp_cuda_current();
+  if (!dev) return ctx->host->fail(ctx, SP_E_STATE, "spcore.cuda: no device is open");
   char path[PATH_MAX];
-  if (!(*dev)->tuned_read && path_of(*dev, path, sizeof path)) read_file(ctx, *dev, path);
-  (*dev)->tuned_read = true;
+  if (!dev->tuned) {
+    if (!path_of(dev, path, sizeof path)) *path = 0;
+    if (!(dev->tuned = open_table(path))) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for tuned choices");
+    read_file(ctx, dev->tuned, NULL, NULL);
+  }
+  *t = dev->tuned;
+  return SP_OK;
+}
+
+static int give(sp_ctx *ctx, const choice *c, char *value, size_t bytes) {
+  if (strlen(c->value) >= bytes)
+    return ctx->host->fail(ctx, SP_E_RANGE, "spcore.cuda: the value of '%s' has %zu bytes", c->key, strlen(c->value));
+  strcpy(value, c->value);
   return SP_OK;
 }
 
 int sp_cuda_get_tuned(sp_ctx *ctx, const char *key, char *value, size_t bytes) {
-  cuda_dev *dev;
-  int status = device_of(ctx, &dev);
+  table *t;
+  int status = table_of(ctx, &t);
   if (status) return status;
-  const cuda_tuned *t = find(dev, key);
-  if (!t) return SP_E_NOTFOUND;
-  if (strlen(t->value) >= bytes)
-    return ctx->host->fail(ctx, SP_E_RANGE, "spcore.cuda: the value of '%s' has %zu bytes", key, strlen(t->value));
-  strcpy(value, t->value);
-  return SP_OK;
+  const choice *c = find(t, key);
+  return c ? give(ctx, c, value, bytes) : SP_E_NOTFOUND;
 }
 
-int sp_cuda_set_tuned(sp_ctx *ctx, const char *key, const char *value) {
-  cuda_dev *dev;
-  char path[PATH_MAX];
-  int status = device_of(ctx, &dev);
+int sp_cuda_set_tuned(sp_ctx *ctx, const char *key, const char *refused, char *value, size_t bytes) {
+  table *t;
+  int status = table_of(ctx, &t);
   if (status) return status;
   if (!*key || strlen(key) >= SP_CUDA_KEY_MAX || strlen(value) >= SP_CUDA_VALUE_MAX || strpbrk(key, "\t\n") ||
       strpbrk(value, "\t\n"))
     return ctx->host->fail(ctx, SP_E_INVALID,
                            "spcore.cuda: '%s' with '%s' is too long, empty, or has a tab or line end", key, value);
-  cuda_tuned *t = find(dev, key);
-  char *copy = t ? strdup(value) : NULL;
-  if (t ? !copy : !add(dev, key, value)) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for a tuned choice");
-  if (t) {
-    free(t->value);
-    t->value = copy;
-  }
-  if (dev->tuned_in_memory) return SP_OK;
+  choice *c = find(t, key);
+  if (c && !(refused && strcmp(c->value, refused) == 0)) return give(ctx, c, value, bytes);
+  if (c ? !replace(c, value) : !add(t, key, value))
+    return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for a tuned choice");
   errno = ENOENT;
-  bool there = path_of(dev, path, sizeof path);
-  if (there) read_file(ctx, dev, path);
-  if (there && write_file(dev, path)) return SP_OK;
-  dev->tuned_in_memory = true;
-  ctx->host->log(ctx, SP_LOG_DEBUG, "tuned choices stay in memory: %s: %s", there ? path : "no HOME", strerror(errno));
-  return SP_OK;
+  if (!agree(ctx, t, find(t, key), refused) && !t->unkept) {
+    t->unkept = true;
+    ctx->host->log(ctx, SP_LOG_WARN,
+                   "%s: %s: measured choices of algorithms last until this process ends; another may choose others and "
+                   "differ in last bits (SPCORE_CACHE names a folder for them)",
+                   *t->path ? t->path : "no HOME", strerror(errno));
+  }
+  return give(ctx, find(t, key), value, bytes);
 }

@@ -129,37 +129,46 @@ static int usable(const args *a, int algo) {
   return !st && bytes <= a->c->cuda->ext->workspace_bytes;
 }
 
-static int choose(nnc_call *c, const nn_xop *op, args *a) {
-  static const char *const parts[] = {"forward", "data", "weights"}, *const precisions[] = {"fp32", "tf32", "bf16"};
-  static const int counts[] = {CUDNN_CONVOLUTION_FWD_ALGO_COUNT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT,
-                               CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT};
-  const nn_low *low = &c->cuda->low;
-  const nn_val *x = &low->vals[transposed(op) ? op->out : op->in], *y = &low->vals[transposed(op) ? op->in : op->out];
-  const nn_op *d = &op->d;
-  char key[SP_CUDA_KEY_MAX], text[SP_CUDA_VALUE_MAX], *end;
+static const int counts[PARTS] = {CUDNN_CONVOLUTION_FWD_ALGO_COUNT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT,
+                                  CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT};
+
+static int take(void *arg, const char *text) {
+  args *a = arg;
+  char *end;
+  long algo = strtol(text, &end, 10);
+  a->algo = (int)algo;
+  return end != text && !*end && algo >= 0 && algo < counts[a->part] && usable(a, a->algo);
+}
+
+static int measure(void *arg, const char *key, char *text, size_t bytes) {
+  args *a = arg;
   double best = -1, ms;
   int chosen = -1;
-  snprintf(key, sizeof key, "conv %s n%lld %lldx%lldx%lld to %lldx%lldx%lld k%dx%d s%dx%d p%dx%d %s ws%zu",
-           parts[a->part], (long long)c->w.n, (long long)x->c, (long long)x->h, (long long)x->w, (long long)y->c,
-           (long long)y->h, (long long)y->w, d->k[0], d->k[1], d->s[0], d->s[1], d->p[0], d->p[1],
-           precisions[c->cuda->precision], c->cuda->ext->workspace_bytes);
-  if (!c->cuda->ext->tuned(c->w.ctx, key, text, sizeof text)) {
-    a->algo = (int)strtol(text, &end, 10);
-    if (end != text && !*end && a->algo >= 0 && a->algo < counts[a->part] && usable(a, a->algo)) return SP_OK;
-  }
   for (int i = 0; i < counts[a->part]; i++) {
     if (!usable(a, i)) continue;
     a->algo = i;
-    ms = nnc_measure(c, run, a);
+    ms = nnc_measure(a->c, run, a);
     if (ms < 0 || (best >= 0 && ms >= best)) continue;
     best = ms;
     chosen = i;
   }
-  if (chosen < 0) return nnc_no_choice(c, "cuDNN has no algorithm for", key);
-  c->w.ctx->host->log(c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, algorithm %d", key, best * 1e3, chosen);
-  a->algo = chosen;
-  snprintf(text, sizeof text, "%d", chosen);
-  return c->cuda->ext->set_tuned(c->w.ctx, key, text);
+  if (chosen < 0) return nnc_no_choice(a->c, "cuDNN has no algorithm for", key);
+  a->c->w.ctx->host->log(a->c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, algorithm %d", key, best * 1e3, chosen);
+  snprintf(text, bytes, "%d", chosen);
+  return SP_OK;
+}
+
+static int choose(nnc_call *c, const nn_xop *op, args *a) {
+  static const char *const parts[] = {"forward", "data", "weights"}, *const precisions[] = {"fp32", "tf32", "bf16"};
+  const nn_low *low = &c->cuda->low;
+  const nn_val *x = &low->vals[transposed(op) ? op->out : op->in], *y = &low->vals[transposed(op) ? op->in : op->out];
+  const nn_op *d = &op->d;
+  char key[SP_CUDA_KEY_MAX];
+  snprintf(key, sizeof key, "conv %s n%lld %lldx%lldx%lld to %lldx%lldx%lld k%dx%d s%dx%d p%dx%d %s ws%zu",
+           parts[a->part], (long long)c->w.n, (long long)x->c, (long long)x->h, (long long)x->w, (long long)y->c,
+           (long long)y->h, (long long)y->w, d->k[0], d->k[1], d->s[0], d->s[1], d->p[0], d->p[1],
+           precisions[c->cuda->precision], c->cuda->ext->workspace_bytes);
+  return nnc_tuned(c, key, take, measure, a);
 }
 
 static int handles(nnc_call *c) {

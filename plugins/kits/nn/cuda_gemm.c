@@ -34,7 +34,8 @@ struct nn_product {
 typedef struct args {
   nnc_call *c;
   const nn_product *p;
-  const void *a, *b; /* FORWARD: w, x. DATA: w, dy. WEIGHT, UPDATE: x, dy */
+  nn_product *choosing; /* the same, while it is prepared */
+  const void *a, *b;    /* FORWARD: w, x. DATA: w, dy. WEIGHT, UPDATE: x, dy */
   void *d;
   const float *master; /* w as float32 */
   const float *bias;
@@ -198,8 +199,10 @@ static void key_of(const nn_product *p, const nn_cuda *cuda, char *key) {
            precisions[cuda->precision], p->d_elt == NN_F32 ? "f32" : "bf16", cuda->ext->workspace_bytes);
 }
 
-/* Takes a kept choice; 0: it is none of this library's. */
-static int restore(const args *a, nn_product *p, const char *text) {
+/* 0: it is none of this library's. */
+static int take(void *arg, const char *text) {
+  const args *a = arg;
+  nn_product *p = a->choosing;
   cublasLtMatmulHeuristicResult_t r;
   if (!strcmp(text, "skinny")) {
     p->how = SKINNY;
@@ -232,18 +235,18 @@ static int offered(const args *a, nn_product *p, int fused, cublasLtMatmulHeuris
   return bad ? 0 : n;
 }
 
-static int choose(args *a, nn_product *p, const char *key) {
-  const sp_cuda *ext = a->c->cuda->ext;
+static int measure(void *arg, const char *key, char *text, size_t bytes) {
+  const args *a = arg;
+  nn_product *p = a->choosing;
   cublasLtMatmulHeuristicResult_t list[CANDIDATES];
-  char text[SP_CUDA_VALUE_MAX] = "";
   double best = -1, ms;
   int fused = p->biased || p->relu, n = offered(a, p, fused, list);
   if (!n && fused) n = offered(a, p, fused = 0, list);
   p->how = fused ? FUSED : PLAIN;
   for (int i = 0; i < n; i++) {
-    if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > ext->workspace_bytes) continue;
+    if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > a->c->cuda->ext->workspace_bytes) continue;
     p->algo = list[i].algo;
-    ms = nnc_measure(a->c, run_either, a);
+    ms = nnc_measure(a->c, run_either, arg);
     if (ms < 0 || (best >= 0 && ms >= best)) continue;
     best = ms;
     text[0] = fused ? 'f' : 'p';
@@ -252,17 +255,15 @@ static int choose(args *a, nn_product *p, const char *key) {
   }
   if (p->m <= NNK_SKINNY) {
     p->how = SKINNY;
-    ms = nnc_measure(a->c, run_either, a);
+    ms = nnc_measure(a->c, run_either, arg);
     if (ms >= 0 && (best < 0 || ms < best)) {
       best = ms;
-      snprintf(text, sizeof text, "skinny");
+      snprintf(text, bytes, "skinny");
     }
   }
   if (best < 0) return nnc_no_choice(a->c, "cuBLASLt has no algorithm for", key);
   a->c->w.ctx->host->log(a->c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, %.24s", key, best * 1e3, text);
-  if (!restore(a, p, text))
-    return a->c->w.ctx->host->fail(a->c->w.ctx, SP_E_DEVICE, "cuBLASLt takes back its choice for %s", key);
-  return ext->set_tuned(a->c->w.ctx, key, text);
+  return SP_OK;
 }
 
 /* The product is measured on garbage behind the fixed part of scratch, the weights' gradient too. */
@@ -274,7 +275,7 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   nn_product *p;
   char *x = c->w.tmp, *y = x + nn_align(nnc_map_bytes(in, c->w.n)), *g = y + nn_align(nnc_map_bytes(out, c->w.n)),
        *work = g;
-  char key[SP_CUDA_KEY_MAX], text[SP_CUDA_VALUE_MAX];
+  char key[SP_CUDA_KEY_MAX];
   nnc_call at = *c;
   args a = {
       .c = &at, .master = nnc_weight(c, op->d.w), .scale = kind == UPDATE ? nnc_one(c) : NULL, .add = kind == UPDATE};
@@ -296,13 +297,12 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   }
   if (low->training) work = g + nn_align((size_t)(p->n * p->k) * sizeof(float));
   at.w.tmp = work;
-  a.p = p;
+  a.p = a.choosing = p;
   a.a = kind >= WEIGHT ? x : w;
   a.b = kind == FORWARD ? x : y;
   a.d = kind == FORWARD ? y : kind == DATA ? x : g;
   key_of(p, cuda, key);
-  st = cuda->ext->tuned(c->w.ctx, key, text, sizeof text);
-  if (st || !restore(&a, p, text)) st = choose(&a, p, key);
+  st = nnc_tuned(c, key, take, measure, &a);
   if (st) {
     nnc_gemm_free(p);
     return st;
@@ -322,7 +322,7 @@ static const nn_product *find(const nnc_call *c, const nn_xop *op, int kind) {
 typedef struct whole {
   args data, update;
   nnk_map x, dx, dy;
-  int relu, biased;
+  int relu, biased, patch;
   void *work;
 } whole;
 
@@ -357,12 +357,20 @@ static int run_whole(void *arg) {
   return err ? err : nnk_add_pieces(b->data.c->stream, 1 + b->biased, sums);
 }
 
-static int choose_whole(nnc_call *c, const nn_xop *op, whole *b, const char *key, char *text, size_t bytes) {
+static int take_whole(void *arg, const char *text) {
+  whole *b = arg;
+  b->patch = strcmp(text, "patch") == 0;
+  return b->patch || strcmp(text, "separate") == 0;
+}
+
+static int measure_whole(void *arg, const char *key, char *text, size_t bytes) {
+  whole *b = arg;
+  const nnc_call *c = b->data.c;
   double separate = nnc_measure(c, run_separate, b), patch = nnc_measure(c, run_whole, b);
-  if (patch < 0) return nnc_fail(c, op, SP_E_DEVICE, "the backward in one pass cannot be measured");
+  if (patch < 0) return nnc_no_choice(c, "there is no backward in one pass for", key);
   snprintf(text, bytes, separate < 0 || patch < separate ? "patch" : "separate");
   c->w.ctx->host->log(c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us patch, %.2f us separate", key, patch * 1e3, separate * 1e3);
-  return c->cuda->ext->set_tuned(c->w.ctx, key, text);
+  return SP_OK;
 }
 
 /* On garbage, after the products; as prepare(). */
@@ -373,7 +381,7 @@ static int prepare_whole(nnc_call *c, const nn_xop *op) {
   const nn_product *data = find(c, op, DATA), *update = find(c, op, UPDATE);
   nn_product *p;
   whole b = {.x = nnc_map(in, c->w.n), .dx = nnc_map(in, c->w.n), .dy = nnc_map(out, c->w.n)};
-  char key[SP_CUDA_KEY_MAX], text[SP_CUDA_VALUE_MAX], *g;
+  char key[SP_CUDA_KEY_MAX], *g;
   int st;
   if (find(c, op, BACKWARD) || !may_patch(cuda, op) || !nnk_patch(data->m, data->n, data->k, data->elt, 1))
     return SP_OK;
@@ -391,13 +399,12 @@ static int prepare_whole(nnc_call *c, const nn_xop *op) {
   if (st) return st;
   snprintf(key, sizeof key, "backward m%lld n%lld k%lld %s %s tf32", (long long)data->m, (long long)data->n,
            (long long)data->k, b.biased ? "bias" : "-", b.relu ? "mask" : "-");
-  st = cuda->ext->tuned(c->w.ctx, key, text, sizeof text);
-  if (st || (strcmp(text, "patch") && strcmp(text, "separate"))) st = choose_whole(c, op, &b, key, text, sizeof text);
+  st = nnc_tuned(c, key, take_whole, measure_whole, &b);
   if (st) return st;
   p = calloc(1, sizeof *p);
   if (!p) return nnc_fail(c, op, SP_E_NOMEM, "out of memory for a product");
   p->kind = BACKWARD;
-  p->how = strcmp(text, "patch") ? PLAIN : PATCH;
+  p->how = b.patch ? PATCH : PLAIN;
   p->samples = c->w.n;
   p->next = cop->products;
   cop->products = p;

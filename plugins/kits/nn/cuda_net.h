@@ -88,6 +88,10 @@ int nnc_workspace(nnc_call *c); /* asks for it */
 
 /* cuda_tune.c: the mean time of fn, which enqueues something on the call's stream; negative: fn fails. */
 double nnc_measure(const nnc_call *c, int (*fn)(void *arg), void *arg);
+/* Takes the choice that holds for key: one that was kept, if take() can use it (1), else what measure() writes, or what
+ * another process has stored meanwhile. Both get arg; measure() gives a status. */
+int nnc_tuned(const nnc_call *c, const char *key, int (*take)(void *arg, const char *text),
+              int (*measure)(void *arg, const char *key, char *text, size_t bytes), void *arg);
 /* Fails where every candidate did: with these words about the key, or the device's if it is the one that failed. */
 int nnc_no_choice(const nnc_call *c, const char *words, const char *key);
 void nnc_hex(char *text, const void *bytes, size_t n);  /* 2 n digits and a 0 */

@@ -52,6 +52,20 @@ double nnc_measure(const nnc_call *c, int (*fn)(void *arg), void *arg) {
   return bad ? -1 : best;
 }
 
+int nnc_tuned(const nnc_call *c, const char *key, int (*take)(void *arg, const char *text),
+              int (*measure)(void *arg, const char *key, char *text, size_t bytes), void *arg) {
+  const sp_cuda *ext = c->cuda->ext;
+  sp_ctx *ctx = c->w.ctx;
+  char text[SP_CUDA_VALUE_MAX], refused[SP_CUDA_VALUE_MAX];
+  int st = ext->tuned(ctx, key, refused, sizeof refused), kept = st == SP_OK;
+  if (st && st != SP_E_NOTFOUND) return st;
+  if (kept && take(arg, refused)) return SP_OK;
+  st = measure(arg, key, text, sizeof text);
+  if (!st) st = ext->set_tuned(ctx, key, kept ? refused : NULL, text, sizeof text);
+  if (st || take(arg, text)) return st;
+  return ctx->host->fail(ctx, SP_E_DEVICE, "the library takes back its choice for %s", key);
+}
+
 int nnc_no_choice(const nnc_call *c, const char *words, const char *key) {
   cudaError_t rc = cudaStreamQuery(c->stream);
   if (rc == cudaSuccess || rc == cudaErrorNotReady)
