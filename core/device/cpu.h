@@ -18,4 +18,8 @@ void sp_device_sim_seed(uint64_t seed);
  * step blocks and captured graphs as on CUDA, while its stages are those of the cpu. For tests. */
 extern const sp_device_type sp_device_mock;
 
+/* sim behind such a border: one draw orders the streams of both sides. An operation that waits for an event of the other
+ * side, as a thread of the cpu does when it gets there, lets the others go on. */
+extern const sp_device_type sp_device_simmock;
+
 #endif

@@ -3,6 +3,7 @@
 #include "device/place.h"
 
 #include "base/ctx.h"
+#include "device/cpu.h"
 
 #include <string.h>
 
@@ -14,10 +15,17 @@ int sp_place_open(sp_place *p, const sp_device_type *type, int index, sp_err *er
   return st;
 }
 
+/* What plays a GPU in drawn order plays the processors beside it too, or their order would not be drawn. */
+int sp_place_open_cpu(sp_place *p, const sp_place *main, sp_err *err) {
+  if (main->type != &sp_device_simmock) return sp_place_open(p, &sp_device_cpu, 0, err);
+  *p = (sp_place){.type = &sp_device_sim, .dev = main->dev, .borrowed = true};
+  return SP_OK;
+}
+
 void sp_place_close(sp_place *p) {
   if (!p->dev) return;
   if (p->transfer) p->type->stream_close(p->transfer);
-  p->type->close(p->dev);
+  if (!p->borrowed) p->type->close(p->dev);
   *p = (sp_place){0};
 }
 

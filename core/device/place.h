@@ -11,9 +11,12 @@ typedef struct sp_place {
   const sp_device_type *type;
   void *dev;      /* NULL: closed */
   void *transfer; /* stream for upload and download, opened when first needed */
+  bool borrowed;  /* dev is another place's, which closes it */
 } sp_place;
 
 int sp_place_open(sp_place *place, const sp_device_type *type, int index, sp_err *err);
+/* The processors beside the device of `main`, which is behind a border and is closed after them. */
+int sp_place_open_cpu(sp_place *place, const sp_place *main, sp_err *err);
 void sp_place_close(sp_place *place); /* all that was allocated or opened there is gone before */
 int sp_place_describe(const sp_place *place, int index, sp_device_info *info, sp_err *err);
 bool sp_place_is_host(const sp_place *place); /* the host reads and writes its memory */

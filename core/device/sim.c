@@ -3,7 +3,8 @@
  *
  * Which one is drawn from the seed. Each stream also gets a speed from the seed, 1 to 64, so that seeds differ not only
  * in small changes of order but in which stream runs far ahead of which. Operations may themselves sync (a mistake on
- * other devices, where it can hang): a wait that can never end is then found, since nothing is ready any more. */
+ * other devices, where it can hang): a wait that can never end is then found, since nothing is ready any more. Behind a
+ * border they may, as their last act: see simmock. */
 #include "device/cpu.h"
 
 #include "device/host.h"
@@ -34,6 +35,9 @@ typedef struct sim_dev {
   struct sim_stream *streams; /* in the order of opening */
   uint32_t opened;
   sim_ticket *unused;
+  bool border;      /* simmock */
+  int inside;       /* operations that are being run */
+  sim_ticket *late; /* what the one that is being run is to wait for, at its end */
 } sim_dev;
 
 typedef struct sim_stream {
@@ -96,6 +100,14 @@ static bool ready(const sim_stream *s) {
   return it->kind != ITEM_WAIT || s->status || it->ticket->done;
 }
 
+/* In the place of the operation that has just been taken out. */
+static void wait_first(sim_stream *s) {
+  s->first = (s->first - 1) & (s->cap - 1);
+  s->n++;
+  s->ring[s->first] = (item){.kind = ITEM_WAIT, .ticket = s->dev->late};
+  s->dev->late = NULL;
+}
+
 static void run_one(sim_stream *s) {
   item it = s->ring[s->first];
   s->first = (s->first + 1) & (s->cap - 1);
@@ -104,8 +116,11 @@ static void run_one(sim_stream *s) {
     case ITEM_OP:
       if (s->status) break;
       s->inside = true;
+      s->dev->inside++;
       s->status = sp_hostop_run(&it.op);
+      s->dev->inside--;
       s->inside = false;
+      if (s->dev->late) wait_first(s);
       break;
     case ITEM_WAIT:
       if (!s->status) s->status = it.ticket->status;
@@ -153,15 +168,19 @@ static int deadlock(sp_ctx *ctx, const sim_dev *dev) {
 
 /* ---- device ------------------------------------------------------------------------------------------------------ */
 
-static int sim_open(sp_ctx *ctx, int index, void **out) {
+static int open_with(sp_ctx *ctx, int index, bool border, void **out) {
   int status = sp_hostdev_check_index(ctx, index);
   if (status) return status;
   sim_dev *dev = sp_calloc(1, sizeof *dev);
   if (!dev) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for a device");
   dev->key = sp_rng_key(next_seed, "spcore.sim");
+  dev->border = border;
   *out = dev;
   return SP_OK;
 }
+
+static int sim_open(sp_ctx *ctx, int index, void **out) { return open_with(ctx, index, false, out); }
+static int simmock_open(sp_ctx *ctx, int index, void **out) { return open_with(ctx, index, true, out); }
 
 static void sim_close(void *d) {
   sim_dev *dev = d;
@@ -308,6 +327,11 @@ static int sim_event_sync(sp_ctx *ctx, void *event) {
   sim_event *e = event;
   sim_ticket *t = e->latest;
   if (!t) return SP_OK;
+  if (e->dev->border && e->dev->inside && !t->done) {
+    t->refs++;
+    e->dev->late = t;
+    return SP_OK;
+  }
   while (!t->done)
     if (!step(e->dev)) return deadlock(ctx, e->dev);
   if (!t->status) return SP_OK;
@@ -351,33 +375,27 @@ static int sim_graph_launch(sp_ctx *ctx, void *graph, void *stream) {
 
 static void sim_graph_close(void *graph) { sp_hostgraph_free(graph); }
 
+#define SIM_CALLS                                                                                            \
+  .count = sp_hostdev_count, .describe = sp_hostdev_describe, .close = sim_close, .alloc = sp_hostdev_alloc, \
+  .free = sp_hostdev_free, .stream_open = sim_stream_open, .stream_close = sim_stream_close,                 \
+  .stream_submit = sim_stream_submit, .stream_wait = sim_stream_wait, .stream_copy = sim_stream_copy,        \
+  .stream_sync = sim_stream_sync, .stream_native = sim_stream_native, .event_open = sim_event_open,          \
+  .event_close = sim_event_close, .event_record = sim_event_record, .event_query = sim_event_query,          \
+  .event_sync = sim_event_sync, .event_elapsed = sim_event_elapsed, .capture_begin = sim_capture_begin,      \
+  .capture_end = sim_capture_end, .graph_launch = sim_graph_launch, .graph_close = sim_graph_close,          \
+  .stream_hash = sim_stream_hash,
+
 const sp_device_type sp_device_sim = {
     .size = sizeof(sp_device_type),
     .flags = SP_DEVICE_CAPTURE | SP_DEVICE_HOSTMEM,
     .name = "sim",
     .doc = "the processor without threads: runs, by a seed, any operation that is ready next",
-    .count = sp_hostdev_count,
-    .describe = sp_hostdev_describe,
     .open = sim_open,
-    .close = sim_close,
-    .alloc = sp_hostdev_alloc,
-    .free = sp_hostdev_free,
-    .stream_open = sim_stream_open,
-    .stream_close = sim_stream_close,
-    .stream_submit = sim_stream_submit,
-    .stream_wait = sim_stream_wait,
-    .stream_copy = sim_stream_copy,
-    .stream_sync = sim_stream_sync,
-    .stream_native = sim_stream_native,
-    .event_open = sim_event_open,
-    .event_close = sim_event_close,
-    .event_record = sim_event_record,
-    .event_query = sim_event_query,
-    .event_sync = sim_event_sync,
-    .event_elapsed = sim_event_elapsed,
-    .capture_begin = sim_capture_begin,
-    .capture_end = sim_capture_end,
-    .graph_launch = sim_graph_launch,
-    .graph_close = sim_graph_close,
-    .stream_hash = sim_stream_hash,
-};
+    SIM_CALLS};
+
+const sp_device_type sp_device_simmock = {.size = sizeof(sp_device_type),
+                                          .flags = SP_DEVICE_CAPTURE,
+                                          .name = "simmock",
+                                          .doc = "sim behind the borders of a GPU, for tests",
+                                          .open = simmock_open,
+                                          SIM_CALLS};

@@ -59,14 +59,16 @@ static const void *extension(void *arg, const char *id) {
   return g->main.type->extension ? g->main.type->extension(g->main.dev, id) : NULL;
 }
 
+/* Its stages are the processor's, though it is no host to the core. */
+static bool plays_gpu(const sp_device_type *type) { return type == &sp_device_mock || type == &sp_device_simmock; }
+
 static int open_places(sp_graph *g, sp_err *err) {
   const sp_device_type *type;
   int st = find_device(g, &type, &g->index, err);
   if (st || (st = sp_place_open(&g->main, type, g->index, err))) return st;
   g->border = !sp_place_is_host(&g->main);
-  bool processor = type == &sp_device_mock || type == &sp_device_sim;
-  g->stages = processor ? "cpu" : type->name;
-  if (g->border && (st = sp_place_open(&g->cpu, &sp_device_cpu, 0, err))) return st;
+  g->stages = plays_gpu(type) || type == &sp_device_sim ? "cpu" : type->name;
+  if (g->border && (st = sp_place_open_cpu(&g->cpu, &g->main, err))) return st;
   g->cpu_host = g->host;
   g->host.extension = extension;
   g->host.extension_arg = g;
@@ -220,7 +222,7 @@ static int find_stage(sp_graph *g, const char *stage, bool on_cpu, const sp_stag
   int st = sp_registry_stage(g->env->reg, stage, on_cpu ? "cpu" : g->stages, type, file, err);
   *placed = g->border && on_cpu;
   if (!g->border) return st;
-  if (!st && g->main.type == &sp_device_mock) *placed = on_cpu || (*type)->flags & SP_STAGE_SOURCE;
+  if (!st && plays_gpu(g->main.type)) *placed = on_cpu || (*type)->flags & SP_STAGE_SOURCE;
   if (st != SP_E_NOTFOUND || on_cpu) return st;
   *placed = true;
   return sp_registry_stage(g->env->reg, stage, "cpu", type, file, &cpu) ? st : SP_OK;

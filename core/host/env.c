@@ -110,6 +110,7 @@ static int set_up(sp_env *env, const sp_env_opts *opts, sp_err *err) {
   if (!rc) rc = sp_registry_add_device(env->reg, &sp_device_cpu, err);
   if (!rc) rc = sp_registry_add_device(env->reg, &sp_device_sim, err);
   if (!rc) rc = sp_registry_add_device(env->reg, &sp_device_mock, err);
+  if (!rc) rc = sp_registry_add_device(env->reg, &sp_device_simmock, err);
   if (!rc) rc = add_path(env->reg, getenv("SPCORE_PLUGIN_PATH"), err);
   if (!rc) rc = sp_registry_add_dir(env->reg, env->plugin_dir, err);
   if (!rc) rc = sp_team_new(&env->team, opts->max_helpers ? opts->max_helpers : HELPERS_MAX, err);

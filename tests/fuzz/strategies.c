@@ -23,6 +23,7 @@
 #define MAX_JOBS 64
 #define MAX_SHRUNK 5   /* failures that are made small and printed; of the others the seed */
 #define LEAST_TAKEN 70 /* per cent of the cases that the scheduler must take, or they test too little */
+#define LEAST_SHOWN 60 /* per cent of the lists without a wait that must give other bits */
 #define SHRINK_TRIES 1000
 
 typedef struct worker {
@@ -41,12 +42,12 @@ typedef struct failure {
 } failure;
 
 typedef struct totals {
-  uint64_t cases, same, refused, failed, devices[8], captures[4], mutants[5];
+  uint64_t cases, same, refused, failed, devices[8], captures[4], mutants[7];
   failure list[256];
 } totals;
 
 static const char *const captures[] = {"off", "lane", "step", "auto"};
-static sf_opts opt = {.cases = 300, .seed = 1, .jobs = 1, .devices = "cpu,sim,mock", .limit = 60};
+static sf_opts opt = {.cases = 300, .seed = 1, .jobs = 1, .swaps = 2, .devices = "cpu,sim,mock", .limit = 60};
 static totals sum;
 
 /* ---- one worker -------------------------------------------------------------------------------------------------- */
@@ -288,6 +289,8 @@ static void print_totals(double seconds) {
     printf("%llu lists: %llu deletions refused; of %llu swaps %llu let through, of which %llu were played\n",
            (unsigned long long)m[0], (unsigned long long)m[1], (unsigned long long)m[2], (unsigned long long)m[3],
            (unsigned long long)m[4]);
+  if (opt.mutate)
+    printf("%llu of %llu lists without a wait gave other bits\n", (unsigned long long)m[6], (unsigned long long)m[5]);
 }
 
 static void print_failures(void) {
@@ -298,12 +301,17 @@ static void print_failures(void) {
 }
 
 static const struct option options[] = {
-    {"cases", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
-    {"jobs", required_argument, NULL, 'j'},  {"device", required_argument, NULL, 'd'},
+    {"cases", required_argument, NULL, 'n'},
+    {"seed", required_argument, NULL, 's'},
+    {"jobs", required_argument, NULL, 'j'},
+    {"device", required_argument, NULL, 'd'},
     {"limit", required_argument, NULL, 'l'},
-    {"no-shrink", no_argument, NULL, 'q'},   {"print", no_argument, NULL, 'p'},
+    {"no-shrink", no_argument, NULL, 'q'},
+    {"print", no_argument, NULL, 'p'},
     {"mutate", no_argument, NULL, 'm'},
-    {"verbose", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0},
+    {"swaps", required_argument, NULL, 'w'},
+    {"verbose", no_argument, NULL, 'v'},
+    {NULL, 0, NULL, 0},
 };
 
 static int usage(const char *program) {
@@ -317,6 +325,7 @@ static int usage(const char *program) {
           "  --no-shrink      print the seeds of failures only\n"
           "  --print          print the scripts of the seeds, run nothing\n"
           "  --mutate         change the lists of operations: the proof must notice\n"
+          "  --swaps N        of those that it lets through so many a program are played (2)\n"
           "  --verbose        a line a case\n",
           program);
   return 2;
@@ -341,6 +350,7 @@ static bool arguments(int argc, char **argv) {
       case 'q': opt.shrink = false; break;
       case 'p': opt.print = true; break;
       case 'm': opt.mutate = true, opt.shrink = false; break;
+      case 'w': opt.swaps = atoi(optarg); break;
       case 'v': opt.verbose = true; break;
       default: return false;
     }
@@ -352,7 +362,9 @@ static int verdict(void) {
   uint64_t taken = sum.cases - sum.refused;
   bool mild = sum.cases >= 50 && taken * 100 < sum.cases * LEAST_TAKEN;
   if (mild) printf("fewer than %d%% of the cases were taken\n", LEAST_TAKEN);
-  return sum.failed || mild || sum.cases < opt.cases ? 1 : 0;
+  bool blind = sum.mutants[5] >= 10 && sum.mutants[6] * 100 < sum.mutants[5] * LEAST_SHOWN;
+  if (blind) printf("too few lists without a wait gave other bits: what is played shows nothing\n");
+  return sum.failed || mild || blind || sum.cases < opt.cases ? 1 : 0;
 }
 
 int main(int argc, char **argv) {

@@ -14,6 +14,7 @@ typedef struct sf_opts {
   double limit;        /* seconds of a case */
   bool shrink, print, verbose;
   bool mutate; /* change lists of operations in the place of comparing runs */
+  int swaps;   /* of each program, that are played */
 } sf_opts;
 
 typedef struct sf_state sf_state;
@@ -29,8 +30,8 @@ sf_state *sf_open(const sf_opts *opts);
 void sf_close(sf_state *s);
 
 /* One case -> "same", "refused", or how it failed: "differs", "refusal" (in one capture alone), "error", "useless"
- * (serialized refuses it). With --mutate the words of "same" are five numbers: programs, deletions refused, swaps tried,
- * let through, and played. Words without line breaks; device and captures ("off+lane") live until the next call. */
+ * (serialized refuses it). With --mutate the words of "same" are seven numbers: programs, deletions refused, swaps tried,
+ * let through, played; lists without a wait played, and which of them gave other bits. Words without line breaks; device and captures ("off+lane") live until the next call. */
 const char *sf_case(sf_state *s, uint64_t seed, const char **device, const char **captures, char *words, size_t n);
 const char *sf_script(sf_state *s, const char *text, char *words, size_t n);
 

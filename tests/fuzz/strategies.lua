@@ -75,6 +75,8 @@ local function variants(case, rng, device)
   if device == "sim" then
     list[1].sim = rng.below(1 << 20)
     list[2] = { device = device, capture = "off", oracle = "cpu", sim = rng.below(1 << 20) }
+  elseif device == "mock" then
+    list[3] = { device = "simmock", capture = captures[2], oracle = "cpu", sim = rng.below(1 << 20) }
   end
   case.variants = list
 end

@@ -79,16 +79,18 @@ static int fuzz_sim_seed(lua_State *L) {
   return 0;
 }
 
-static void add_fuzz(lua_State *L) {
+static void add_fuzz(lua_State *L, const sf_opts *opts) {
   char path[96];
   snprintf(path, sizeof path, "%s/sums%d", sums, (int)getpid());
-  lua_createtable(L, 0, 5);
+  lua_createtable(L, 0, 6);
   lua_pushcfunction(L, fuzz_build);
   lua_setfield(L, -2, "build");
   lua_pushcfunction(L, fuzz_sim_seed);
   lua_setfield(L, -2, "sim_seed");
   lua_pushstring(L, path);
   lua_setfield(L, -2, "sums");
+  lua_pushinteger(L, opts->swaps);
+  lua_setfield(L, -2, "swaps");
   sf_add_ops(L);
   lua_setglobal(L, "fuzz");
 }
@@ -104,12 +106,12 @@ static lua_State *maker(void) {
 }
 
 /* As `spcore run` of the build tree. */
-static bool runner(sf_state *s, sp_err *err) {
+static bool runner(sf_state *s, const sf_opts *opts, sp_err *err) {
   if (sp_env_new(&s->env, &(sp_env_opts){.threads = 1}, err)) return false;
   free(s->env->script_dir);
   s->env->script_dir = sp_strdup(SP_TEST_SRCDIR "/scripts");
   if (!s->env->script_dir || sp_lua_new(&s->run, s->env, false, err)) return false;
-  add_fuzz(s->run->L);
+  add_fuzz(s->run->L, opts);
   return !luaL_dostring(s->run->L,
                         "package.path = '" SP_TEST_SRCDIR "/scripts/?.lua;" SP_TEST_SRCDIR "/scripts/?/init.lua'");
 }
@@ -120,7 +122,7 @@ sf_state *sf_open(const sf_opts *opts) {
   if (!s) return NULL;
   s->opts = opts;
   s->make = maker();
-  if (s->make && runner(s, &err)) return s;
+  if (s->make && runner(s, opts, &err)) return s;
   fprintf(stderr, "strategies: %s\n", err.msg);
   sf_close(s);
   return NULL;

@@ -83,16 +83,19 @@ static bool proved(const unit *u, const sp_ops *o) {
   return !sp_ops_prove(o, &u->p->in, u->p->sched.slots, &ignored);
 }
 
+static void take_out(sp_ops *o, size_t i) {
+  size_t body = body_of(o, i);
+  if (body != SIZE_MAX) o->op[body].n--;
+  memmove(o->op + i, o->op + i + 1, (o->n - i - 1) * sizeof *o->op);
+  o->n--;
+}
+
 /* `room` has place for all operations. */
 static bool proved_without(const unit *u, size_t i, sp_op *room) {
-  const sp_ops *o = &u->m->ops;
-  sp_ops less = *o;
-  size_t body = body_of(o, i);
-  memcpy(room, o->op, o->n * sizeof *room);
-  if (body != SIZE_MAX) room[body].n--;
-  memmove(room + i, room + i + 1, (o->n - i - 1) * sizeof *room);
+  sp_ops less = u->m->ops;
+  memcpy(room, less.op, less.n * sizeof *room);
   less.op = room;
-  less.n--;
+  take_out(&less, i);
   return proved(u, &less);
 }
 
@@ -154,8 +157,19 @@ static lua_Integer try_swaps(lua_State *L, const unit *u, lua_Integer which) {
   return n;
 }
 
+/* A wait of training's list, in its middle; -1: there is none. */
+static lua_Integer some_wait(const unit *u) {
+  size_t n = u->m->ops.n;
+  for (size_t k = 0; k < n; k++) {
+    size_t i = (n / 2 + k) % n;
+    if (u->m->ops.op[i].kind == SP_OP_WAIT) return (lua_Integer)i;
+  }
+  return -1;
+}
+
 /* One program's; pushes words where something is wrong. */
-static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Integer *deleted, lua_Integer *swapped) {
+static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Integer *deleted, lua_Integer *swapped,
+                        lua_Integer *wait) {
   unit u;
   sp_err err;
   if (make_unit(&u, g, which, &err)) {
@@ -167,6 +181,7 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
   sp_sb words = {0};
   if (i == SIZE_MAX) {
     *swapped += try_swaps(L, &u, which);
+    if (which == 0) *wait = some_wait(&u);
   } else {
     sp_sb_putf(&words, "program %d: the proof holds without operation %zu of %zu, ", (int)which, i, u.m->ops.n);
     put_op(&u, &u.m->ops.op[i], &words);
@@ -179,21 +194,22 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
 }
 
 /* mutants(graph) -> nil, words | swaps of two waits that the proof lets through, other swaps, deletions that it does
- * not, swaps tried */
+ * not, swaps tried, a wait of training's list or -1 */
 static int fuzz_mutants(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
-  lua_Integer deleted = 0, swapped = 0, n = count_units(lg->g);
+  lua_Integer deleted = 0, swapped = 0, wait = -1, n = count_units(lg->g);
   lua_newtable(L);
   lua_newtable(L);
   for (lua_Integer k = 0; k < n; k++) {
-    if (mutate_unit(L, lg->g, k, &deleted, &swapped)) continue;
+    if (mutate_unit(L, lg->g, k, &deleted, &swapped, &wait)) continue;
     lua_pushnil(L);
     lua_insert(L, -2);
     return 2;
   }
   lua_pushinteger(L, deleted);
   lua_pushinteger(L, swapped);
-  return 4;
+  lua_pushinteger(L, wait);
+  return 5;
 }
 
 /* ---- running them ------------------------------------------------------------------------------------------------ */
@@ -236,16 +252,17 @@ static int play(unit *u, uint64_t steps, uint64_t *h, sp_err *err) {
 }
 
 /* play(graph, program, i, k, steps) -> what came of it, in words that are the same for the same bits. i and k of the
- * list are swapped, where they differ. */
+ * list are swapped, where they differ; k -1: i is taken out. */
 static int fuzz_play(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
-  size_t i = (size_t)luaL_checkinteger(L, 3), k = (size_t)luaL_checkinteger(L, 4);
+  lua_Integer i = luaL_checkinteger(L, 3), k = luaL_checkinteger(L, 4);
   uint64_t h = SP_FNV64;
   unit u;
   sp_err err = {0};
   int st = make_unit(&u, lg->g, luaL_checkinteger(L, 2), &err);
   if (st) return sp_lua_raise(L, &err);
-  if (i != k) swap(&u.m->ops, i, k);
+  if (k < 0) take_out(&u.m->ops, (size_t)i);
+  else if (i != k) swap(&u.m->ops, (size_t)i, (size_t)k);
   lg->L = L;
   lg->self = 1;
   st = play(&u, (uint64_t)luaL_checkinteger(L, 5), &h, &err);
