@@ -2,6 +2,8 @@
  * crash.c - when a plugin crashes or leaves the program, whose call it was. */
 #include "base/crash.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include "base/util.h"
 
@@ -25,6 +28,54 @@ void sp_crash_leave(void) { current = current->outer; }
 const sp_crash_call *sp_crash_current(void) { return current; }
 
 void sp_crash_adopt(const sp_crash_call *call) { current = call; }
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+enum { MAX_FILES = 256 }; /* of further ones the words of a crash have no name */
+
+static struct plugin_file {
+  char *path;
+  uintptr_t from, to; /* where its segments are mapped */
+} files[MAX_FILES];
+static atomic_size_t n_files;
+
+static int find_segments(struct dl_phdr_info *info, size_t size, void *arg) {
+  struct plugin_file *f = arg;
+  (void)size;
+  if (info->dlpi_addr != f->from) return 0;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    uintptr_t end = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+    if (info->dlpi_phdr[i].p_type == PT_LOAD && end > f->to) f->to = end;
+  }
+  return 1;
+}
+
+void sp_crash_file(const char *path, void *so) {
+  struct link_map *map;
+  size_t n = atomic_load(&n_files);
+  if (n == MAX_FILES || dlinfo(so, RTLD_DI_LINKMAP, &map)) return;
+  struct plugin_file f = {sp_strdup(path), map->l_addr, 0};
+  dl_iterate_phdr(find_segments, &f);
+  files[n] = f;
+  atomic_store(&n_files, n + 1); /* other threads may crash meanwhile */
+}
+
+static _Unwind_Reason_Code look(struct _Unwind_Context *frame, void *arg) {
+  uintptr_t at = _Unwind_GetIP(frame);
+  for (size_t i = 0, n = atomic_load(&n_files); i < n; i++) {
+    if (at < files[i].from || at >= files[i].to) continue;
+    *(const char **)arg = files[i].path;
+    return _URC_END_OF_STACK;
+  }
+  return _URC_NO_REASON;
+}
+
+/* The innermost plugin's file on this thread's stack, or NULL. */
+static const char *file_on_stack(void) {
+  const char *path = NULL;
+  _Unwind_Backtrace(look, &path);
+  return path;
+}
 
 /* ---- words: only what a signal handler may call ------------------------------------------------------------------ */
 
@@ -101,9 +152,10 @@ static void on_crash(int sig, siginfo_t *info, void *context) {
   if (atomic_flag_test_and_set(&told))
     for (;;) pause();
   add(&w, "spcore: ");
+  const char *file = current ? NULL : file_on_stack();
   if (current) add_call(&w, current);
-  else add(&w, "the program");
-  add(&w, current ? " crashed the program: " : " crashed: ");
+  else add(&w, file ? file : "the program");
+  add(&w, current || file ? " crashed the program: " : " crashed: ");
   for (size_t i = 0; i < SP_ARRAY(fatal); i++)
     if (fatal[i].sig == sig)
       add(&w, past_stack(sig, info) ? "the stack is used up (SIGSEGV): endless recursion, or large local arrays"
@@ -116,9 +168,11 @@ static void on_crash(int sig, siginfo_t *info, void *context) {
 /* Called by exit(), on the thread that called it. */
 static void on_exit_call(void) {
   words w = {.n = 0};
-  if (!current) return;
+  const char *file = current ? NULL : file_on_stack();
+  if (!current && !file) return;
   add(&w, "spcore: ");
-  add_call(&w, current);
+  if (current) add_call(&w, current);
+  else add(&w, file);
   add(&w, " called exit(), which ends the whole program: a plugin returns a status instead");
   fflush(stdout);
   print(&w);

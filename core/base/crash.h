@@ -26,6 +26,10 @@ void sp_crash_leave(void);
 const sp_crash_call *sp_crash_current(void);
 void sp_crash_adopt(const sp_crash_call *call);
 
+/* A plugin's file that was loaded, `so` as dlopen gave it: where no call is known, as in a device or a format, a crash
+ * names the innermost of these files on the stack. */
+void sp_crash_file(const char *path, void *so);
+
 /* From now on SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT on any thread first print one line that names the call, then
  * end the program as they always do, core dump included; and exit() inside of a call prints one and ends it with status
  * 1. A handler that is there, such as a sanitizer's, is left alone. */

@@ -3,6 +3,7 @@
 #include "device/place.h"
 
 #include "base/ctx.h"
+#include "base/fpmode.h"
 #include "device/cpu.h"
 
 #include <string.h>
@@ -10,7 +11,9 @@
 int sp_place_open(sp_place *p, const sp_device_type *type, int index, sp_err *err) {
   sp_ctx_holder h;
   *p = (sp_place){.type = type};
+  sp_fpmode mode = sp_fpmode_get(); /* a driver's libraries are loaded and may set it for good */
   int st = type->open(sp_ctx_for(&h, type->name, err), index, &p->dev);
+  sp_fpmode_set(mode);
   if (st) p->dev = NULL;
   return st;
 }

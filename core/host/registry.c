@@ -308,6 +308,7 @@ static int open_object(const char *path, const char *real, loaded *l, sp_err *er
   /* Never closed: threads, exit handlers and thread-local data of a library may outlive any use of it here. */
   void *so = dlopen(real, RTLD_NOW | RTLD_LOCAL);
   if (!so) return dl_failure(path, real, dlerror(), err);
+  sp_crash_file(path, so);
   const sp_plugin *p = enter(path, so, err);
   if (!p || check_abi(path, p, err)) return err->status;
   if (take_plugin(&l->file, p, err)) return sp_prefix(err, "%s", path);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A plugin that crashes or leaves the program, wherever it does: one line that names stage, file, step and callback.
+# A plugin that crashes or leaves the program, wherever it does: one line that names stage, file, step and callback, or
+# the file alone outside of stages.
 set -u
 if [ "${SP_SANITIZERS:-none}" != none ]; then
   echo "skipped: a sanitizer handles crashes itself, in words of its own"
@@ -81,4 +82,21 @@ done
 ended 1 "spcore: $file: loading it $left" env SP_TEST_CRASH=exit "$spcore" check "$file"
 ended 1 "spcore: stage 'crash' (crash.so) step 3: forward() $left" \
   "$spcore" check "$file" --set how=exit --set at=forward --set step=3
+
+# where no stage is called, the file is found on the stack
+cat > format.lua <<'L'
+local sp = require "spcore"
+local opt = sp.args { load = { false, "load in the place of saving" } }
+local g <close> = sp.graph(opt)
+local data = g.toy_source { batch = 8 }
+g:train { g.toy_loss { g.toy_mul { data.x }.y }, optimizer = g.toy_sgd {} }
+for _ in g:steps(1) do end
+if opt.load then g:load "w.crash" else g:save "w.crash" end
+L
+real=$(realpath "$file")
+: > w.crash
+ended 139 "spcore: $real $memory" env SP_TEST_END=nowhere "$spcore" run format.lua --quiet
+ended 139 "spcore: $real $stack" env SP_TEST_END=stack "$spcore" run format.lua --quiet --load
+ended 134 "spcore: $real $abort" env SP_TEST_END=abort "$spcore" run format.lua --quiet --load
+ended 1 "spcore: $real $left" env SP_TEST_END=exit "$spcore" run format.lua --quiet
 exit $failed

@@ -5,6 +5,7 @@
 #include "device/cpu.h"
 #include "graph/model.h"
 
+#include <fenv.h>
 #include <math.h>
 
 #define W 4
@@ -14,7 +15,7 @@ typedef struct setting {
   const char *device;
   int capture, lanes, accumulate, depth;
   bool middle, sink, eval, checksums;
-  bool plain; /* on a device that makes no checksums */
+  bool plain;                  /* on a device that makes no checksums */
   int64_t fail_main, fail_cpu; /* step + 1; 0: never */
 } setting;
 
@@ -160,6 +161,26 @@ START_TEST(checksums_cross_the_border) {
 }
 END_TEST
 
+static int open_upward(sp_ctx *ctx, int index, void **dev) {
+  fesetround(FE_UPWARD);
+  return sp_device_mock.open(ctx, index, dev);
+}
+
+/* A driver's libraries may set the mode of the thread that opens it: the script's arithmetic goes on as before. */
+START_TEST(opening_a_device_leaves_the_rounding) {
+  static sp_device_type upward;
+  sp_err err;
+  sp_place place;
+  upward = sp_device_mock;
+  upward.open = open_upward;
+  ck_assert_msg(!sp_place_open(&place, &upward, 0, &err), "%s", err.msg);
+  int mode = fegetround();
+  fesetround(FE_TONEAREST);
+  ck_assert_int_eq(mode, FE_TONEAREST);
+  sp_place_close(&place);
+}
+END_TEST
+
 /* The same where copies are hashed, behind every call. */
 START_TEST(a_device_without_checksums) {
   plain = sp_device_mock;
@@ -223,7 +244,8 @@ START_TEST(what_cannot_be) {
 END_TEST
 
 int main(void) {
-  const TTest *const tests[] = {same_bits_behind_the_border, checksums_cross_the_border, a_device_without_checksums,
-                                failures_on_both_sides, what_cannot_be};
+  const TTest *const tests[] = {same_bits_behind_the_border, checksums_cross_the_border,
+                                a_device_without_checksums,  opening_a_device_leaves_the_rounding,
+                                failures_on_both_sides,      what_cannot_be};
   return run_tests("border", tests, SP_ARRAY(tests));
 }

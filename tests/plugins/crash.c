@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * crash.c - a stage that ends the program: how, and from where, its parameters say. With SP_TEST_CRASH=HOW in the
- * environment the file does so as it is loaded. */
+ * environment the file does so as it is loaded; with SP_TEST_END=HOW its format does when a file is written or opened. */
 #include <spcore/ext/parallel.h>
+#include <spcore/format.h>
 #include <spcore/plugin.h>
 
 #include <stdlib.h>
@@ -97,7 +98,11 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
 static const sp_param params[] = {
     {.name = "how", .type = SP_PARAM_CHOICE, .offset = offsetof(crash_params, how), .choices = ways, .doc = "how"},
     {.name = "at", .type = SP_PARAM_CHOICE, .offset = offsetof(crash_params, at), .choices = places, .doc = "where"},
-    {.name = "step", .type = SP_PARAM_INT, .offset = offsetof(crash_params, step), .imax = 1000000000, .doc = "at which step"},
+    {.name = "step",
+     .type = SP_PARAM_INT,
+     .offset = offsetof(crash_params, step),
+     .imax = 1000000000,
+     .doc = "at which step"},
     {0}};
 static const sp_port in[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {0}};
 static const sp_port out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "values"}, {0}};
@@ -117,4 +122,48 @@ static const sp_stage_type crash = {
     .backward = backward,
 };
 static const sp_stage_type *const stages[] = {&crash, NULL};
-SP_PLUGIN("crash", "For tests", stages);
+
+/* A format that does so when it writes or is opened, as SP_TEST_END says. */
+static void end_here(void) {
+  const char *how = getenv("SP_TEST_END");
+  for (int i = 0; how && ways[i]; i++)
+    if (strcmp(how, ways[i]) == 0) end(i);
+}
+
+static int file_open(sp_ctx *ctx, const char *path, void **file) {
+  (void)file;
+  end_here();
+  return ctx->host->fail(ctx, SP_E_IO, "%s: it never opens", path);
+}
+
+static int file_entries(void *file, const sp_entry **entries, size_t *n, const sp_meta **meta, size_t *n_meta) {
+  (void)file, (void)entries, (void)meta;
+  *n = *n_meta = 0;
+  return SP_OK;
+}
+
+static int file_read(sp_ctx *ctx, void *file, size_t i, void *dst, size_t bytes) {
+  (void)ctx, (void)file, (void)i, (void)dst, (void)bytes;
+  return SP_OK;
+}
+
+static void file_close(void *file) { (void)file; }
+
+static int file_write(sp_ctx *ctx, const char *path, const sp_entry *entries, size_t n, const sp_meta *meta,
+                      size_t n_meta) {
+  (void)ctx, (void)path, (void)entries, (void)n, (void)meta, (void)n_meta;
+  end_here();
+  return SP_OK;
+}
+
+static const sp_format_type format = {.size = sizeof format,
+                                      .name = "crash",
+                                      .extension = ".crash",
+                                      .doc = "Ends the program",
+                                      .open = file_open,
+                                      .entries = file_entries,
+                                      .read = file_read,
+                                      .close = file_close,
+                                      .write = file_write};
+static const sp_format_type *const formats[] = {&format, NULL};
+SP_PLUGIN_WITH("crash", "For tests", stages, NULL, formats);
