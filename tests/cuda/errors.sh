@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # errors.sh - a kernel that breaks the device: one line with the suspects, nothing written, exit status 75; on
-# the GPU, which is as broken for the process as it gets.
+# the GPU, which is as broken for the process as it gets. Then a stage that fails at the host, while it is recorded too.
 set -u
 spcore=${top_builddir:?}/spcore
 tmp=${TMPDIR:-/tmp}/spcore-cuda_errors.$$
@@ -63,4 +63,5 @@ for capture in off lane step; do
   done
 done
 expect "the culprit" "SPCORE_SYNC=1" -- "trap.lua:" "'saboteur.forward' of step 7"
+"$spcore" run "$top_srcdir/tests/cuda/record_fails.lua" || failed=1
 exit $failed
