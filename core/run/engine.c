@@ -270,6 +270,7 @@ int sp_engine_drain(sp_engine *e, sp_err *err) {
   if (!u || !u->m->built) return SP_OK;
   int st = sp_loop_settle(&u->loop, err);
   if (!st && sp_failure_step(&u->m->failure) < u->loop.delivered + (uint64_t)e->g->opts.run_ahead) {
+    sp_loop_find_first(&u->loop);
     sp_failure_get(&u->m->failure, err);
     st = err->status;
   }

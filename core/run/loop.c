@@ -88,6 +88,21 @@ static int perform(sp_loop *l, const sp_op *op, bool *over, sp_err *err) {
   return SP_OK;
 }
 
+void sp_loop_find_first(sp_loop *l) {
+  uint64_t last = sp_failure_step(&l->m->failure) + (uint64_t)l->m->p->collect_delay, step;
+  sp_err ignored;
+  for (int st = SP_OK; l->tick <= last && !st; l->tick++, l->pos = 0) {
+    if (l->pos == 0 && l->tick < l->end) begin_step(l, l->tick);
+    while (l->pos < l->m->ops.n && !st) {
+      const sp_op *op = &l->m->ops.op[l->pos++];
+      step = l->tick;
+      if (op->kind == SP_OP_COLLECT || (op->task >= 0 && !sp_loop_runs(l, op->task, &step))) continue;
+      st = sp_submit(l, &l->pos, op, step, &ignored);
+    }
+  }
+  sp_machine_sync(l->m, &ignored);
+}
+
 /* What is left of the tick, up to the end of a step. */
 static int play_tick(sp_loop *l, bool *over, sp_err *err) {
   *over = false;

@@ -32,6 +32,9 @@ int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err);
 void sp_loop_cut(sp_loop *l, uint64_t end);
 /* Waits until nothing is in flight; streams that a failure stopped begin anew, and the failure is kept for its step. */
 int sp_loop_settle(sp_loop *l, sp_err *err);
+/* The failure that is there is told before its step comes: what that step still lacks in lanes behind is done, since it
+ * may fail too and come first. No step is collected any more. */
+void sp_loop_find_first(sp_loop *l);
 bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step); /* in this tick */
 
 /* submit.c: one operation, COLLECT aside, which belongs to `step` (for those of no task: ignored); *pos is behind it in the

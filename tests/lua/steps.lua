@@ -168,3 +168,28 @@ do -- save and load
   local loaded = k.toy_mul { source.x, weights = path, frozen = true }
   t.eq(table.concat(loaded:weight "w", " "), table.concat(mul:weight "w", " "))
 end
+
+-- Two stages fail in one step: the first in serialized order is told, though its lane lags behind the other's; by the loop
+-- and by an evaluation in it, which meets the failure earlier.
+for _, evaluates in ipairs { false, true } do
+  for _, variant in ipairs { { "cpu", "off" }, { "mock", "off" }, { "mock", "step" } } do
+    for behind = 3, 4 do
+      local g <close> = sp.graph { device = variant[1], capture = variant[2] }
+      local data, val = g.toy_source { batch = 8, samples = 64 }, g.toy_source { batch = 8, samples = 16 }
+      local a = g.toy_mul { data.x, name = "first", fail_at = 6, frozen = true }
+      local b = g.toy_mul { data.x, name = "second", fail_at = 6, frozen = true }
+      local mul = g.toy_mul { data.x }
+      local loss = g.toy_loss { mul.y }
+      g:train { loss, optimizer = g.toy_sgd {} }
+      g:strategy { { stages = { b } }, { stages = { a }, delay = behind }, { stages = { mul, loss }, delay = 2 } }
+      local seen = 0
+      t.raises("stage 'first' %(toy.so%) step 6: ", function()
+        for _ in g:steps(12) do
+          seen = seen + 1
+          if evaluates then g:evaluate { data = val } end
+        end
+      end)
+      t.eq(seen, evaluates and 5 or 6)
+    end
+  end
+end
