@@ -2,6 +2,8 @@
  * ctx.c - see ctx.h. */
 #include "base/ctx.h"
 
+#include "base/util.h"
+
 #include <pthread.h>
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #ifndef SP_CORE_CTX_H
 #define SP_CORE_CTX_H
 
-#include "base/util.h"
+#include "base/err.h"
 
 typedef struct sp_ctx_impl {
   sp_err *err;

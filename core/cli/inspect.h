@@ -3,6 +3,7 @@
 #ifndef SP_CORE_INSPECT_H
 #define SP_CORE_INSPECT_H
 
+#include "base/util.h"
 #include "host/registry.h"
 
 typedef struct sp_inspect_bad {

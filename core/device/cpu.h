@@ -5,8 +5,6 @@
 
 #include <spcore/device.h>
 
-#include "base/util.h"
-
 extern const sp_device_type sp_device_cpu;
 
 /* The sim device keeps operations and runs, in *_sync, any operation that is ready: the choice is drawn from the seed, so

@@ -3,6 +3,7 @@
 #include "device/pool.h"
 
 #include "base/ctx.h"
+#include "base/util.h"
 
 #include <stdlib.h>
 #include <string.h>

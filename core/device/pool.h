@@ -5,7 +5,9 @@
 
 #include <spcore/device.h>
 
-#include "base/util.h"
+#include <stdbool.h>
+
+#include "base/err.h"
 
 typedef struct sp_pool sp_pool;
 

@@ -2,6 +2,8 @@
  * init.c - first values of weights: constants, Philox uniforms, and PyTorch's generator bit for bit. */
 #include "graph/init.h"
 
+#include "base/spec.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

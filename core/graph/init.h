@@ -5,7 +5,7 @@
 
 #include <spcore/plugin.h>
 
-#include "base/util.h"
+#include "base/err.h"
 
 /* PyTorch's CPU generator: one stream of numbers for a whole graph, drawn in order of construction. */
 typedef struct sp_mt19937 {

@@ -3,7 +3,7 @@
 #ifndef SP_CORE_ELF_CHECK_H
 #define SP_CORE_ELF_CHECK_H
 
-#include "base/util.h"
+#include "base/err.h"
 
 /* The loader maps what the headers promise; a file cut short (a copy that was interrupted) then kills the process by a
  * bus error. SP_E_FORMAT when a part of `real` that is to be loaded is missing; messages name `path`. What is no ELF

@@ -3,7 +3,7 @@
 #ifndef SP_CORE_PARALLEL_H
 #define SP_CORE_PARALLEL_H
 
-#include "base/util.h"
+#include "base/err.h"
 
 /* Threads are started on first need, up to the largest team asked for, and shared by all lanes: several run() calls may be
  * under way at once, each with its own items; a caller always works on its own items, so it never waits for a free

@@ -7,7 +7,7 @@
 #include <spcore/format.h>
 #include <spcore/plugin.h>
 
-#include "base/util.h"
+#include "base/err.h"
 
 typedef struct sp_registry sp_registry;
 

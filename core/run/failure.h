@@ -6,8 +6,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
-#include "base/util.h"
+#include "base/err.h"
 
 #define SP_NO_STEP UINT64_MAX
 
@@ -24,7 +25,7 @@ int sp_failure_keep(sp_failure *f, uint64_t step, int task, const sp_err *err); 
 uint64_t sp_failure_step(const sp_failure *f);                                  /* [any thread] */
 /* It comes before that task in serialized order. [any thread] */
 bool sp_failure_before(sp_failure *f, uint64_t step, int task);
-bool sp_failure_get(sp_failure *f, sp_err *err);                                /* false: there is none */
-void sp_failure_clear(sp_failure *f);                                           /* nothing is in flight */
+bool sp_failure_get(sp_failure *f, sp_err *err); /* false: there is none */
+void sp_failure_clear(sp_failure *f);            /* nothing is in flight */
 
 #endif

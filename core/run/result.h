@@ -3,7 +3,10 @@
 #ifndef SP_CORE_RESULT_H
 #define SP_CORE_RESULT_H
 
-#include "base/util.h"
+#include <spcore/abi.h>
+
+#include <stdbool.h>
+#include <stddef.h>
 
 typedef struct sp_metric {
   const char

@@ -2,6 +2,8 @@
  * derive.c - derives slots, submission order, waits and event rings from tasks, lanes and delays. */
 #include "schedule/schedule.h"
 
+#include "base/util.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,6 +2,8 @@
  * ops.c - a schedule as a list of operations. */
 #include "schedule/ops.h"
 
+#include "base/util.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -23,6 +23,8 @@
  * too, as in a run of fewer steps than the depth. */
 #include "schedule/ops.h"
 
+#include "base/util.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -23,7 +23,10 @@
 #ifndef SP_CORE_SCHEDULE_H
 #define SP_CORE_SCHEDULE_H
 
-#include "base/util.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
 
 enum { SP_READ = 1, SP_WRITE = 2 };
 

@@ -3,7 +3,7 @@
 #ifndef SP_CORE_FEED_H
 #define SP_CORE_FEED_H
 
-#include "base/util.h"
+#include <stdint.h>
 
 typedef struct sp_feed {
   void *self;

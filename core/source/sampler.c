@@ -2,6 +2,8 @@
  * sampler.c - see sampler.h. */
 #include "source/sampler.h"
 
+#include "base/util.h"
+
 #include <spcore/plugin.h>
 #include <spcore/rng.h>
 

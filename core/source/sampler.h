@@ -3,6 +3,9 @@
 #ifndef SP_CORE_SAMPLER_H
 #define SP_CORE_SAMPLER_H
 
+#include <stdbool.h>
+
+#include "base/err.h"
 #include "source/feed.h"
 
 typedef struct sp_sampler {

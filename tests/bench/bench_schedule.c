@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * bench_schedule.c - how long deriving and proving a large schedule takes. */
+#include "base/util.h"
 #include "tests/kit/sched_random.h"
 
 #include <stdio.h>

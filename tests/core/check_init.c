@@ -8,6 +8,7 @@
 
 #include <spcore/rng.h>
 
+#include "base/util.h"
 #include "graph/init.h"
 
 static sp_err err;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "host/registry.h"
 
 static const char *plugins = SP_TEST_BUILDDIR "/tests/plugins/.libs";

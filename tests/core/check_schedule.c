@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_schedule.c - slots, waits and rings derived by hand and at random; what the proof accepts and refuses. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* what is left out is 0 */
+#include "base/util.h"
 #include "tests/kit/sched_random.h"
 
 #include <check.h>

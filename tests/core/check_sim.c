@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_sim.c - random schedules executed under many timings of the sim device give the bits of the serialized program,
  * and with any one wait taken away some timing gives others. */
+#include "base/util.h"
 #include "device/cpu.h"
 #include "tests/kit/sched_random.h"
 
