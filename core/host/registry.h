@@ -1,27 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * registry.h - finding, checking and loading plugins. */
+ * registry.h - which plugins there are, and what is found in them by name. */
 #ifndef SP_CORE_REGISTRY_H
 #define SP_CORE_REGISTRY_H
 
-#include <spcore/device.h>
-#include <spcore/format.h>
-#include <spcore/plugin.h>
-
-#include "base/err.h"
+#include "host/plugin_file.h"
 
 typedef struct sp_registry sp_registry;
-
-/* One loaded shared object; structs copied to the host's size, never unloaded. */
-typedef struct sp_plugin_file {
-  char *path; /* absolute */
-  sp_plugin plugin;
-  sp_stage_type *stages; /* n_stages copies */
-  size_t n_stages;
-  sp_device_type *devices;
-  size_t n_devices;
-  sp_format_type *formats;
-  size_t n_formats;
-} sp_plugin_file;
 
 int sp_registry_new(sp_registry **reg, sp_err *err);
 void sp_registry_free(sp_registry *reg);
