@@ -5,41 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int parse_name(const char *name, char *base, size_t n, int *index, sp_err *err) {
-  const char *colon = strchr(name, ':');
-  size_t len = colon ? (size_t)(colon - name) : strlen(name);
-  *index = 0;
-  if (len && len < n) {
-    memcpy(base, name, len);
-    base[len] = 0;
-    if (!colon) return SP_OK;
-    char *end;
-    long v = strtol(colon + 1, &end, 10);
-    if (end != colon + 1 && !*end && v >= 0 && v < 1024) {
-      *index = (int)v;
-      return SP_OK;
-    }
-  }
-  return sp_fail(err, SP_E_INVALID, "device '%s': NAME or NAME:NUMBER is wanted", name);
-}
-
 int sp_solo_open(sp_solo *s, sp_registry *reg, const char *name, sp_err *err) {
-  char base[64];
   int index, n = 0;
   sp_ctx_holder h;
   memset(s, 0, sizeof *s);
-  int rc = parse_name(name, base, sizeof base, &index, err);
-  if (rc) return rc;
   s->reg = reg;
-  if ((rc = sp_registry_device(reg, base, &s->type, err))) return rc;
-  rc = s->type->count(sp_ctx_for(&h, base, err), &n);
+  int rc = sp_registry_device_at(reg, name, &s->type, &index, err);
+  if (rc) return rc;
+  rc = s->type->count(sp_ctx_for(&h, s->type->name, err), &n);
   if (rc || n <= index) {
     if (!*err->msg) sp_fail(err, SP_E_NOTFOUND, "there are %d of them", n);
     sp_prefix(err, "device '%s'", name);
     return err->status = rc ? rc : SP_E_NOTFOUND;
   }
-  rc = s->type->open(sp_ctx_for(&h, base, err), index, &s->dev);
-  if (!rc) rc = s->type->stream_open(sp_ctx_for(&h, base, err), s->dev, "solo", 0, &s->stream);
+  rc = s->type->open(sp_ctx_for(&h, s->type->name, err), index, &s->dev);
+  if (!rc) rc = s->type->stream_open(sp_ctx_for(&h, s->type->name, err), s->dev, "solo", 0, &s->stream);
   if (!rc) return SP_OK;
   sp_solo_close(s);
   sp_prefix(err, "device '%s'", name);

@@ -34,25 +34,6 @@ void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const cha
 sp_place *sp_node_place(const sp_node *n) { return n->on_cpu && n->g->border ? &n->g->cpu : &n->g->main; }
 
 /* ---- the graph ---- */
-/* "cuda:1" -> the device type `cuda` and 1. */
-static int find_device(const sp_graph *g, const sp_device_type **type, int *index, sp_err *err) {
-  char name[64];
-  const char *colon = strchr(g->device, ':');
-  size_t len = colon ? (size_t)(colon - g->device) : strlen(g->device);
-  *index = 0;
-  if (colon) {
-    char *end;
-    long i = strtol(colon + 1, &end, 10);
-    if (end == colon + 1 || *end || i < 0 || i > 1023)
-      return sp_fail(err, SP_E_INVALID, "device '%s': a number from 0 on is wanted behind the colon", g->device);
-    *index = (int)i;
-  }
-  if (len >= sizeof name) len = sizeof name - 1;
-  memcpy(name, g->device, len);
-  name[len] = 0;
-  return sp_registry_device(g->env->reg, name, type, err);
-}
-
 static const void *extension(void *arg, const char *id) {
   const sp_graph *g = arg;
   if (!strcmp(id, SP_EXT_PRECISION)) return &g->precision;
@@ -64,7 +45,7 @@ static bool plays_gpu(const sp_device_type *type) { return type == &sp_device_mo
 
 static int open_places(sp_graph *g, sp_err *err) {
   const sp_device_type *type;
-  int st = find_device(g, &type, &g->index, err);
+  int st = sp_registry_device_at(g->env->reg, g->device, &type, &g->index, err);
   if (st || (st = sp_place_open(&g->main, type, g->index, err))) return st;
   g->border = !sp_place_is_host(&g->main);
   g->stages = plays_gpu(type) || type == &sp_device_sim ? "cpu" : type->name;

@@ -221,6 +221,27 @@ int sp_registry_device(sp_registry *reg, const char *name, const sp_device_type 
   return sp_fail(err, SP_E_NOTFOUND, "there is no device '%s': spcore devices lists what there is", name);
 }
 
+int sp_device_name_parse(const char *text, sp_device_name *name, sp_err *err) {
+  size_t n = strcspn(text, ":");
+  const char *number = text[n] ? text + n + 1 : "0";
+  bool digits = *number && !number[strspn(number, "0123456789")];
+  unsigned long index = digits ? strtoul(number, NULL, 10) : ULONG_MAX; /* which is also what is too large for it */
+  if (!n || n >= sizeof name->type || index > SP_DEVICE_NUMBER_MAX)
+    return sp_fail(err, SP_E_INVALID, "NAME or NAME:NUMBER is wanted, NAME of 1 to %zu characters, NUMBER from 0 to %d",
+                   sizeof name->type - 1, SP_DEVICE_NUMBER_MAX);
+  memcpy(name->type, text, n);
+  name->type[n] = 0;
+  name->index = (int)index;
+  return SP_OK;
+}
+
+int sp_registry_device_at(sp_registry *reg, const char *name, const sp_device_type **type, int *index, sp_err *err) {
+  sp_device_name parsed;
+  if (sp_device_name_parse(name, &parsed, err)) return sp_prefix(err, "device '%s'", name);
+  *index = parsed.index;
+  return sp_registry_device(reg, parsed.type, type, err);
+}
+
 static const sp_format_type *find_format(const sp_registry *reg, const char *path) {
   size_t n = strlen(path);
   for (size_t i = 0; i < reg->n_files; i++)

@@ -28,9 +28,20 @@ int sp_registry_stage(sp_registry *reg, const char *name, const char *device, co
 void sp_registry_load_stage(sp_registry *reg, const char *name);
 /* A device by name; built-in ones are added by sp_registry_add_device. NULL result with SP_E_NOTFOUND: no such plugin. */
 int sp_registry_device(sp_registry *reg, const char *name, const sp_device_type **type, sp_err *err);
+/* The same by the name of one device: "cuda" is the first of its type, "cuda:1" the second. Whether there are so many,
+ * the type says. */
+int sp_registry_device_at(sp_registry *reg, const char *name, const sp_device_type **type, int *index, sp_err *err);
 int sp_registry_add_device(sp_registry *reg, const sp_device_type *type, sp_err *err);
 /* A format by file extension of `path`: from files loaded already, then from safetensors.so for ".safetensors". */
 int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type **type, sp_err *err);
+
+#define SP_DEVICE_NUMBER_MAX 1023
+typedef struct sp_device_name {
+  char type[64];
+  int index;
+} sp_device_name;
+/* NAME or NAME:NUMBER. The words of a failure say what is wanted, not what was given. */
+int sp_device_name_parse(const char *text, sp_device_name *name, sp_err *err);
 
 /* Loads everything in the folders. Files that do not load are reported through `bad` (may be NULL) and passed over. */
 int sp_registry_scan(sp_registry *reg, void (*bad)(void *arg, const char *path, const sp_err *why), void *arg,

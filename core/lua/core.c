@@ -84,6 +84,20 @@ static int core_count_device(lua_State *L) {
   return 1;
 }
 
+/* device_name(text) -> type, index | nil, what is wanted */
+static int core_device_name(lua_State *L) {
+  sp_device_name name;
+  sp_err err;
+  if (sp_device_name_parse(luaL_checkstring(L, 1), &name, &err)) {
+    lua_pushnil(L);
+    lua_pushstring(L, err.msg);
+    return 2;
+  }
+  lua_pushstring(L, name.type);
+  lua_pushinteger(L, name.index);
+  return 2;
+}
+
 /* knows_format(path) -> true | nil, message */
 static int core_knows_format(lua_State *L) {
   const sp_format_type *type;
@@ -170,6 +184,7 @@ static const luaL_Reg core_functions[] = {
     {"set_debug", core_set_debug},
     {"load_plugin", core_load_plugin},
     {"count_device", core_count_device},
+    {"device_name", core_device_name},
     {"knows_format", core_knows_format},
     {"nearest", core_nearest},
     {"fail", core_fail},

@@ -8,14 +8,12 @@ local device = {}
 -- find(name) -> the device's name | nil, why it cannot be had. "auto": the first GPU, or the processor where there is
 -- none.
 function device.find(name)
-  local kind, index = name:match("^([^:]*):?(.*)$")
   if name == "auto" then return core.count_device "cuda" and "cuda" or "cpu" end
+  local kind, index = core.device_name(name)
+  if not kind then return nil, index end
   local n, why = core.count_device(kind)
   if n then
-    if index == "" and not name:find(":", 1, true) then return name end
-    local i = math.tointeger(tonumber(index))
-    if not i or not index:match("^%d+$") then return nil, "write a number behind the colon, as in cuda:1" end
-    if i >= n then
+    if index >= n then
       return nil, ("there %s %d, numbered from 0 (spcore devices lists them)"):format(n == 1 and "is" or "are", n)
     end
     return name
@@ -25,17 +23,19 @@ function device.find(name)
   return nil, ("no such device%s (spcore devices lists them)"):format(words.near(kind, { "auto", "cpu", "cuda" }))
 end
 
+local function on_cuda(name) return core.device_name(name) == "cuda" end
+
 -- The precision of products where none is asked for: that of PyTorch's convolutions on the same device.
 function device.precision(name, asked)
   if asked and asked ~= "auto" then return asked end
-  return name:match("^cuda") and "tf32" or "fp32"
+  return on_cuda(name) and "tf32" or "fp32"
 end
 
 -- How many threads read data where nobody says: nil leaves it to the reader. Behind a GPU the processors have little
 -- else to do; more than four have gained nothing there and get into the submitting thread's way.
 function device.workers(name, asked)
   if asked and asked > 0 then return asked end
-  return name:match("^cuda") and math.max(2, math.min(4, core.env().threads)) or nil
+  return on_cuda(name) and math.max(2, math.min(4, core.env().threads)) or nil
 end
 
 return device

@@ -234,7 +234,7 @@ START_TEST(what_cannot_be) {
   } bad[] = {{{.device = "cpu", .capture = SP_CAPTURE_LANE}, "capture lane on device 'cpu'"},
              {{.device = "mock", .precision = 1}, "fp32 only"},
              {{.device = "mock:7"}, "7"},
-             {{.device = "mock:x"}, "behind the colon"},
+             {{.device = "mock:x"}, "device 'mock:x': NAME or NAME:NUMBER is wanted"},
              {{.device = "nowhere"}, "no device"}};
   for (size_t i = 0; i < SP_ARRAY(bad); i++) {
     ck_assert_msg(sp_engine_new(&e, env, &bad[i].o, &err) != SP_OK, "%s", bad[i].words);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "device/cpu.h"
 #include "host/registry.h"
 
 static const char *plugins = SP_TEST_BUILDDIR "/tests/plugins/.libs";
@@ -300,6 +301,66 @@ START_TEST(devices_and_formats_that_are_not_there) {
 }
 END_TEST
 
+START_TEST(one_device_of_a_type) {
+  static const struct {
+    const char *name;
+    int index;
+  } good[] = {{"cpu", 0}, {"cpu:0", 0}, {"cpu:7", 7}, {"cpu:1023", 1023}, {"cpu:007", 7}};
+  const sp_device_type *d;
+  int index;
+  ck_assert_int_eq(sp_registry_add_device(reg, &sp_device_cpu, &err), SP_OK);
+  for (size_t i = 0; i < SP_ARRAY(good); i++) {
+    ck_assert_msg(sp_registry_device_at(reg, good[i].name, &d, &index, &err) == SP_OK, "%s", err.msg);
+    ck_assert_ptr_eq(d, &sp_device_cpu);
+    ck_assert_int_eq(index, good[i].index);
+  }
+  ck_assert_int_eq(sp_registry_device_at(reg, "tpu:1", &d, &index, &err), SP_E_NOTFOUND);
+  ck_assert_str_eq(err.msg, "there is no device 'tpu': spcore devices lists what there is");
+}
+END_TEST
+
+static void refuses_device(const char *name) {
+  const sp_device_type *d;
+  int index;
+  char want[512];
+  snprintf(want, sizeof want,
+           "device '%s': NAME or NAME:NUMBER is wanted, NAME of 1 to 63 characters, NUMBER from 0 to %d", name,
+           SP_DEVICE_NUMBER_MAX);
+  ck_assert_int_eq(sp_registry_device_at(reg, name, &d, &index, &err), SP_E_INVALID);
+  ck_assert_str_eq(err.msg, want);
+}
+
+START_TEST(names_that_are_no_device) {
+  static const char *const bad[] = {"",
+                                    ":",
+                                    ":1",
+                                    "cpu:",
+                                    "cpu:x",
+                                    "cpu:1x",
+                                    "cpu:-1",
+                                    "cpu:+1",
+                                    "cpu: 1",
+                                    "cpu:1 ",
+                                    "cpu:1:1",
+                                    "cpu:0x1",
+                                    "cpu:1024",
+                                    "cpu:99999999999",
+                                    "cpu:99999999999999999999999"};
+  char longer[301];
+  sp_device_name name;
+  ck_assert_int_eq(sp_registry_add_device(reg, &sp_device_cpu, &err), SP_OK);
+  for (size_t i = 0; i < SP_ARRAY(bad); i++) refuses_device(bad[i]);
+  memset(longer, 'a', 300);
+  longer[300] = 0;
+  refuses_device(longer);
+  longer[64] = 0;
+  refuses_device(longer);
+  longer[63] = 0; /* is one, though nobody has it */
+  ck_assert_int_eq(sp_device_name_parse(longer, &name, &err), SP_OK);
+  ck_assert_str_eq(name.type, longer);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("registry");
   TCase *tc = tcase_create("registry");
@@ -319,6 +380,8 @@ int main(void) {
   tcase_add_test(tc, a_broken_file_of_that_name_is_named);
   tcase_add_test(tc, a_scan_reports_what_does_not_load_each_time);
   tcase_add_test(tc, devices_and_formats_that_are_not_there);
+  tcase_add_test(tc, one_device_of_a_type);
+  tcase_add_test(tc, names_that_are_no_device);
   suite_add_tcase(s, tc);
   SRunner *sr = srunner_create(s);
   srunner_run_all(sr, CK_NORMAL);

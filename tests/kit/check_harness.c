@@ -84,6 +84,7 @@ START_TEST(devices) {
   ck_assert_int_eq(spt_device_ready("nonesuch", why, sizeof why), SP_E_NOTFOUND);
   ck_assert_msg(strstr(why, "there is no device 'nonesuch'") != NULL, "%s", why);
   ck_assert_int_eq(spt_device_ready("copy:x", why, sizeof why), SP_E_INVALID);
+  ck_assert_msg(strstr(why, "device 'copy:x': NAME or NAME:NUMBER is wanted") != NULL, "%s", why);
   ck_assert_int_eq(spt_device_ready("copy", why, sizeof why), SP_OK);
   ck_assert_int_ne(spt_device_flags("copy") & SP_DEVICE_CAPTURE, 0);
   spt *t = spt_new_on("copy", "mistakes", NULL, 1), *u = spt_new_on("cpu:0", "mistakes", NULL, 1);

@@ -45,10 +45,11 @@ static int open_device(const char *name, sp_err *err) {
 
 int spt_open_device(const char *name, sp_solo **solo, char *stages, size_t n, sp_err *err) {
   *solo = NULL;
-  snprintf(stages, n, "%.*s", (int)strcspn(name, ":"), strcmp(name, "copy") ? name : "cpu");
+  snprintf(stages, n, "cpu");
   if (!strcmp(name, "cpu")) return SP_OK;
   int rc = open_device(name, err);
   if (rc) return rc;
+  snprintf(stages, n, "%s", device.solo.type->name);
   device.users++;
   *solo = &device.solo;
   return SP_OK;
