@@ -6,6 +6,7 @@
 
 #include "cli/cmd.h"
 #include "lua/main.h"
+#include "lua/signals.h"
 
 enum { OPT_PLUGIN = 256, OPT_DEBUG, OPT_HELP };
 

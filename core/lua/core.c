@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * core.c - "spcore.core": what concerns the process, and how graphs are made. */
+#include "lua/core.h"
+
 #include "lua/graph.h"
+#include "lua/signals.h"
 
 static void set_str(lua_State *L, const char *key, const char *v) {
   lua_pushstring(L, v);

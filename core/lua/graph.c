@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lua/value.h"
+
 #define MAX_LOSSES 16
 #define MAX_SPANS (1 << 20) /* calls that a trace keeps */
 

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
+#include "lua/state.h"
 #include "run/engine.h"
-#include "lua/main.h"
 
 #define SP_LUA_GRAPH "spcore.graph"
 #define SP_LUA_NODE "spcore.node"
@@ -53,7 +53,7 @@ int sp_lua_graph_new(lua_State *L);             /* graph{ options } -> graph */
 void sp_lua_open_graph(lua_State *L);           /* metatables of graphs, nodes and outputs */
 void sp_lua_open_node(lua_State *L);
 
-/* lua_steps.c: functions of the graph object, ended by NULL */
+/* steps.c: functions of the graph object, ended by NULL */
 extern const luaL_Reg sp_lua_step_functions[];
 /* The callback behind sp_train_opts.lr; arg is the sp_lua_graph. */
 int sp_lua_lr(void *arg, uint64_t step, double *lr, sp_err *err);

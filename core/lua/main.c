@@ -1,198 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * main.c - the Lua state: libraries, search paths, errors in one line, signals, exit codes. */
+ * main.c - makes the Lua state (libraries, search paths), finds the script, runs it: the program's exit code. */
 #include "lua/main.h"
 
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
-#include <signal.h>
+#include <lualib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- signals ----------------------------------------------------------------------------------------------------- */
-
-#define GRACE 100000000 /* instructions that a script may take to its next step, or to ask: about a second's */
-
-static volatile sig_atomic_t caught, noticed;
-static lua_State *volatile running;
-
-/* Called GRACE instructions after a signal, in a coroutine after its own, and again each time that as many have passed. */
-static void on_late(lua_State *L, lua_Debug *ar) {
-  (void)ar;
-  if (!caught) return;
-  if (noticed) lua_sethook(L, NULL, 0, 0);
-  else sp_lua_fail(L, "interrupted by %s", caught == SIGINT ? "SIGINT" : "SIGTERM");
-}
-
-/* The next one, of either kind, finds the default action. A hook is what a signal handler may set. */
-static void on_signal(int sig) {
-  caught = sig;
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  if (running) lua_sethook(running, on_late, LUA_MASKCOUNT, GRACE);
-}
-
-void sp_lua_catch_signals(void) {
-  struct sigaction sa;
-  memset(&sa, 0, sizeof sa);
-  sa.sa_handler = on_signal;
-  sa.sa_flags = (int)SA_RESETHAND | SA_RESTART;
-  sigemptyset(&sa.sa_mask);
-  sigaction(SIGINT, &sa, NULL);
-  sigaction(SIGTERM, &sa, NULL);
-}
-
-int sp_lua_interrupted(void) {
-  if (caught) noticed = 1;
-  return caught;
-}
-
-/* coroutine.create and wrap, Lua's own in the upvalue: a coroutine begins with the hook of whoever makes it, and has to
- * have it from then on, since the handler does not know which one runs. */
-static int make_coroutine(lua_State *L) {
-  lua_Hook hook = lua_gethook(L);
-  int mask = lua_gethookmask(L), count = lua_gethookcount(L);
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  lua_sethook(L, on_late, LUA_MASKCOUNT, GRACE);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_pushvalue(L, 1);
-  lua_call(L, 1, 1);
-  lua_sethook(L, hook, mask, count);
-  if (caught) lua_sethook(L, on_late, LUA_MASKCOUNT, GRACE); /* what the handler set meanwhile */
-  return 1;
-}
-
-static void hook_coroutines(lua_State *L) {
-  static const char *const makers[] = {"create", "wrap"};
-  lua_getglobal(L, LUA_COLIBNAME);
-  for (size_t i = 0; i < SP_ARRAY(makers); i++) {
-    lua_getfield(L, -1, makers[i]);
-    lua_pushcclosure(L, make_coroutine, 1);
-    lua_setfield(L, -2, makers[i]);
-  }
-  lua_pop(L, 1);
-}
-
-/* ---- errors ------------------------------------------------------------------------------------------------------ */
-
-sp_lua *sp_lua_of(lua_State *L) { return *(sp_lua **)lua_getextraspace(L); }
-
-void sp_lua_where(lua_State *L) {
-  const sp_lua *lua = sp_lua_of(L);
-  size_t n = strlen(lua->internal);
-  lua_Debug ar;
-  for (int level = 0; lua_getstack(L, level, &ar); level++) {
-    lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline <= 0 || ar.source[0] != '@') continue;
-    if (strncmp(ar.source + 1, lua->internal, n) == 0) continue;
-    lua_pushfstring(L, "%s:%d: ", ar.source + 1, ar.currentline);
-    return;
-  }
-  lua_pushliteral(L, "");
-}
-
-int sp_lua_fail(lua_State *L, const char *fmt, ...) {
-  sp_err err;
-  va_list ap;
-  va_start(ap, fmt);
-  sp_vfail(&err, SP_E_INVALID, fmt, ap);
-  va_end(ap);
-  return sp_lua_raise(L, &err);
-}
-
-int sp_lua_raise(lua_State *L, const sp_err *err) {
-  if (err->status == SP_E_DEVICE) sp_lua_of(L)->device_failed = true;
-  sp_lua_where(L);
-  lua_pushstring(L, err->msg);
-  lua_concat(L, 2);
-  return lua_error(L);
-}
-
-#define SP_EXIT_DEVICE 75 /* EX_TEMPFAIL: the same run may succeed on a device that works */
-
-/* The error value of an exit: its address is its meaning. */
-static char exit_mark;
-
-int sp_lua_exit(lua_State *L, int code) {
-  sp_lua *lua = sp_lua_of(L);
-  lua->exiting = true;
-  lua->exit_code = code;
-  lua_pushlightuserdata(L, &exit_mark);
-  return lua_error(L);
-}
-
-/* ":12: " is somewhere in it. */
-static bool has_line(const char *msg) {
-  for (const char *p = msg; (p = strchr(p, ':')); p++) {
-    size_t n = strspn(p + 1, "0123456789");
-    if (n && p[n + 1] == ':') return true;
-  }
-  return false;
-}
-
-/* Message handler: makes a string of any error value. A message that names no line (assert's, or one from within a
- * library function) gets that of the script. The traceback is for debugging. */
-static int on_error(lua_State *L) {
-  if (lua_touserdata(L, 1) == &exit_mark) return 1;
-  const char *msg = lua_tostring(L, 1);
-  if (!msg) {
-    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
-      msg = lua_tostring(L, -1);
-    } else {
-      msg = lua_pushfstring(L, "error of type %s", luaL_typename(L, 1));
-    }
-  }
-  if (!has_line(msg)) {
-    sp_lua_where(L);
-    msg = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), msg);
-  }
-  if (sp_lua_of(L)->debug) luaL_traceback(L, L, msg, 1);
-  else lua_pushstring(L, msg);
-  return 1;
-}
-
-/* ---- options in tables ------------------------------------------------------------------------------------------- */
-
-static int opt_get(lua_State *L, int idx, const char *key) {
-  if (!lua_istable(L, idx)) {
-    lua_pushnil(L);
-    return LUA_TNIL;
-  }
-  return lua_getfield(L, idx, key);
-}
-
-const char *sp_lua_opt_str(lua_State *L, int idx, const char *key, const char *def) {
-  int type = opt_get(L, idx, key);
-  if (type != LUA_TNIL && type != LUA_TSTRING)
-    sp_lua_fail(L, "'%s' must be a string, got a %s", key, lua_typename(L, type));
-  const char *s = type == LUA_TNIL ? def : lua_tostring(L, -1);
-  lua_pop(L, 1);
-  return s;
-}
-
-lua_Integer sp_lua_opt_int(lua_State *L, int idx, const char *key, lua_Integer def, lua_Integer min, lua_Integer max) {
-  int type = opt_get(L, idx, key), ok;
-  lua_Integer v = lua_tointegerx(L, -1, &ok);
-  lua_pop(L, 1);
-  if (type == LUA_TNIL) return def;
-  if (!ok || type == LUA_TSTRING)
-    sp_lua_fail(L, "'%s' must be a whole number, got a %s", key,
-                type == LUA_TNUMBER ? "number with a fraction" : lua_typename(L, type));
-  if (v < min || v > max)
-    sp_lua_fail(L, "'%s': %lld is not in %lld..%lld", key, (long long)v, (long long)min, (long long)max);
-  return v;
-}
-
-bool sp_lua_opt_bool(lua_State *L, int idx, const char *key, bool def) {
-  int type = opt_get(L, idx, key);
-  if (type != LUA_TNIL && type != LUA_TBOOLEAN)
-    sp_lua_fail(L, "'%s' must be true or false, got a %s", key, lua_typename(L, type));
-  bool v = type == LUA_TNIL ? def : lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return v;
-}
+#include "lua/core.h"
+#include "lua/signals.h"
+#include "lua/sys.h"
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
@@ -229,7 +50,7 @@ static void set_path(lua_State *L, const char *field, const char *first) {
 static int open_all(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
   luaL_openlibs(L);
-  hook_coroutines(L);
+  sp_lua_hook_coroutines(L);
   lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", lua->env->script_dir, lua->env->script_dir);
   set_path(L, "path", lua_tostring(L, -1));
   set_path(L, "cpath", NULL);
@@ -345,6 +166,8 @@ static int load_script(lua_State *L) {
   return 0;
 }
 
+#define EXIT_DEVICE 75 /* EX_TEMPFAIL: the same run may succeed on a device that works */
+
 int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
   lua_State *L = lua->L;
   sp_sb tried = {0};
@@ -360,21 +183,20 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
   }
   sp_sb_free(&tried);
   lua_settop(L, 0);
-  lua_pushcfunction(L, on_error);
+  lua_pushcfunction(L, sp_lua_on_error);
   lua_pushcfunction(L, load_script);
-  running = L;
-  if (caught) on_signal(caught); /* before there was a script */
+  sp_lua_watch(L);
   int status = lua_pcall(L, 0, 0, 1);
-  running = NULL;
+  sp_lua_watch(NULL);
   int code = 0;
   sp_lua_erase(lua);
-  if (status != LUA_OK && lua_touserdata(L, -1) == &exit_mark) {
+  if (status != LUA_OK && sp_lua_is_exit(L, -1)) {
     code = lua->exit_code;
   } else if (status != LUA_OK) {
     const char *msg = lua_tostring(L, -1);
     if (lua->debug && msg) fprintf(stderr, "spcore: %s\n", msg); /* the traceback has lines of its own */
     else sp_log(SP_LOG_ERROR, "%s", msg ? msg : "unknown error");
-    code = lua->device_failed ? SP_EXIT_DEVICE : 1;
+    code = lua->device_failed ? EXIT_DEVICE : 1;
   }
   lua_close(L); /* what is still open ends here, and may fail */
   lua->L = NULL;
@@ -384,6 +206,6 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
     sp_log(SP_LOG_ERROR, "standard output: writing failed, so what was printed is not complete");
     code = 1;
   }
-  if (caught) code = 128 + caught;
-  return code;
+  int sig = sp_lua_interrupted();
+  return sig ? 128 + sig : code;
 }

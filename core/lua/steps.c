@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lua/graph.h"
+#include "lua/signals.h"
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
 

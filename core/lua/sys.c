@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * sys.c - "spcore.sys": what the friendly half asks of the system. */
+#include "lua/sys.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +12,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "lua/main.h"
 
 /* nil, message, errno's name where a caller tells cases apart */
 static int failed(lua_State *L, const char *path, int code) {

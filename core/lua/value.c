@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * value.c - a Lua table as stage parameters, free of Lua. */
+#include "lua/value.h"
+
+#include <lauxlib.h>
 #include <math.h>
 #include <string.h>
-
-#include "lua/main.h"
 
 #define MAX_DEPTH 16
 #define MAX_VALUES 100000

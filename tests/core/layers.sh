@@ -38,6 +38,10 @@ for file in "$top_srcdir"/core/*/*.[ch]; do
   for name in $(sed -n 's/^#include "\([^"]*\)".*/\1/p' "$file"); do
     case $name in */*) to=${name%%/*} ;; *) fail "$file includes \"$name\": give the folder, as \"$from/$name\"" ;; esac
     may "$from" "$to" || fail "$file includes \"$name\": core/$from is below core/$to, or beside it"
+    case $file:$name in
+      */lua/main.c:* | */cli/*) ;;
+      *:lua/main.h) fail "$file includes \"$name\", which runs scripts: what bindings stand on is lua/state.h" ;;
+    esac
     includes=$((includes + 1))
   done
 done
@@ -58,4 +62,12 @@ awk '$1 == "has" && !($2 in at) { at[$2] = $3 } { line[NR] = $0 }
 while read -r from to symbol object; do
   may "$from" "$to" || fail "$object of core/$from takes $symbol from core/$to, which is above it or beside it"
 done <"$work/arrows"
+
+# ---- core/lua ----
+# main.c makes the state and opens the bindings; what they stand on is below it, in state.c.
+grep -q '^has sp_lua_run lua .*main\.o$' "$work/all" || fail "sp_lua_run is not in lua/main.o: is this test looking at the right objects?"
+awk '$1 == "has" && $3 == "lua" && $4 ~ /main\.o$/ { main[$2] } { line[NR] = $0 }
+  END { for (i = 1; i <= NR; i++) { split(line[i], f, " "); if (f[1] == "takes" && f[3] == "lua" && f[2] in main) print f[4], f[2] } }' \
+  "$work/all" >"$work/top"
+while read -r object symbol; do fail "$object takes $symbol of lua/main.c, which is above all else of core/lua"; done <"$work/top"
 echo "$includes includes and $(wc -l <"$work/arrows") symbols point down"

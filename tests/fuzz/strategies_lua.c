@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <lualib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "device/cpu.h"
 #include "lua/graph.h"
+#include "lua/main.h"
 
 struct sf_state {
   const sf_opts *opts;

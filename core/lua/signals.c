@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ * signals.c - SIGINT and SIGTERM: a flag that loops ask for, and a hook for a script that never does. */
+#include "lua/signals.h"
+
+#include <lualib.h>
+#include <signal.h>
+#include <string.h>
+
+#include "lua/state.h"
+
+#define GRACE 100000000 /* instructions that a script may take to its next step, or to ask: about a second's */
+
+static volatile sig_atomic_t caught, noticed;
+static lua_State *volatile running;
+
+/* Called GRACE instructions after a signal, in a coroutine after its own, and again each time that as many have passed. */
+static void on_late(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  if (!caught) return;
+  if (noticed) lua_sethook(L, NULL, 0, 0);
+  else sp_lua_fail(L, "interrupted by %s", caught == SIGINT ? "SIGINT" : "SIGTERM");
+}
+
+/* The next one, of either kind, finds the default action. A hook is what a signal handler may set. */
+static void on_signal(int sig) {
+  caught = sig;
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  if (running) lua_sethook(running, on_late, LUA_MASKCOUNT, GRACE);
+}
+
+void sp_lua_catch_signals(void) {
+  struct sigaction sa;
+  memset(&sa, 0, sizeof sa);
+  sa.sa_handler = on_signal;
+  sa.sa_flags = (int)SA_RESETHAND | SA_RESTART;
+  sigemptyset(&sa.sa_mask);
+  sigaction(SIGINT, &sa, NULL);
+  sigaction(SIGTERM, &sa, NULL);
+}
+
+void sp_lua_watch(lua_State *L) {
+  running = L;
+  if (L && caught) on_signal(caught); /* before there was a script */
+}
+
+int sp_lua_interrupted(void) {
+  if (caught) noticed = 1;
+  return caught;
+}
+
+/* coroutine.create and wrap, Lua's own in the upvalue: a coroutine begins with the hook of whoever makes it, and has to
+ * have it from then on, since the handler does not know which one runs. */
+static int make_coroutine(lua_State *L) {
+  lua_Hook hook = lua_gethook(L);
+  int mask = lua_gethookmask(L), count = lua_gethookcount(L);
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_sethook(L, on_late, LUA_MASKCOUNT, GRACE);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 1);
+  lua_sethook(L, hook, mask, count);
+  if (caught) lua_sethook(L, on_late, LUA_MASKCOUNT, GRACE); /* what the handler set meanwhile */
+  return 1;
+}
+
+void sp_lua_hook_coroutines(lua_State *L) {
+  static const char *const makers[] = {"create", "wrap"};
+  lua_getglobal(L, LUA_COLIBNAME);
+  for (size_t i = 0; i < SP_ARRAY(makers); i++) {
+    lua_getfield(L, -1, makers[i]);
+    lua_pushcclosure(L, make_coroutine, 1);
+    lua_setfield(L, -2, makers[i]);
+  }
+  lua_pop(L, 1);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ * signals.h - SIGINT and SIGTERM while a script runs. */
+#ifndef SP_CORE_LUA_SIGNALS_H
+#define SP_CORE_LUA_SIGNALS_H
+
+#include <lua.h>
+
+/* From the first SIGINT or SIGTERM on interrupted() gives its number, and loops end at the next step. A script that goes
+ * on for long without either is ended by an error. The second signal ends the program at once. */
+void sp_lua_catch_signals(void);
+int sp_lua_interrupted(void);
+
+void sp_lua_watch(lua_State *L);           /* the state whose script runs from now on; NULL: none does */
+void sp_lua_hook_coroutines(lua_State *L); /* so that its coroutines end late scripts, too */
+
+#endif

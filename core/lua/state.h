@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * state.h - what all bindings stand on: the run that a Lua state belongs to, errors, options. */
+#ifndef SP_CORE_LUA_STATE_H
+#define SP_CORE_LUA_STATE_H
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "host/env.h"
+
+typedef struct sp_lua {
+  lua_State *L;
+  sp_env *env;        /* not owned */
+  const char *script; /* as the user wrote it */
+  char *script_path;  /* where it was found */
+  char *internal;     /* SCRIPT_DIR/spcore/: sources there are passed over when an error asks for the user's line */
+  int argc;           /* what follows the script's name */
+  char **argv;
+  bool debug;         /* errors come with a traceback */
+  bool drawn;         /* the terminal's line holds a progress bar */
+  bool device_failed; /* an error that was raised is a device's */
+  bool lost;          /* a file that was asked for is not complete; said, but raised to nobody */
+  int exit_code;      /* of sp_lua_exit */
+} sp_lua;
+
+sp_lua *sp_lua_of(lua_State *L);
+
+/* Raise, with the line of the user's script in front: the nearest on the stack that is no part of the friendly half. */
+int sp_lua_fail(lua_State *L, const char *fmt, ...) SP_PRINTF(2, 3);
+int sp_lua_raise(lua_State *L, const sp_err *err);
+void sp_lua_where(lua_State *L); /* pushes "train.lua:12: ", or "" */
+/* Unwinds to sp_lua_run, which returns `code`. Does not return. */
+int sp_lua_exit(lua_State *L, int code);
+bool sp_lua_is_exit(lua_State *L, int idx); /* the error value there is sp_lua_exit's */
+int sp_lua_on_error(lua_State *L);          /* message handler: makes a string of any error value but that one */
+
+/* Field `key` of the options at `idx`, with a check of type; absent (or no table at all): the default. */
+const char *sp_lua_opt_str(lua_State *L, int idx, const char *key, const char *def); /* lives as long as the table */
+lua_Integer sp_lua_opt_int(lua_State *L, int idx, const char *key, lua_Integer def, lua_Integer min, lua_Integer max);
+bool sp_lua_opt_bool(lua_State *L, int idx, const char *key, bool def);
+
+#endif
