@@ -136,11 +136,3 @@ const void *aug_given_on(sp_ctx *ctx, const sp_io *io, int port, const char *wha
                           "parameters are drawn by the ids of samples, but the graph has no source; wire '%s'", what);
   return NULL;
 }
-
-int aug_create(sp_ctx *ctx, const void *params, void **self) {
-  (void)ctx;
-  *self = (void *)params; /* they live as long as the instance */
-  return SP_OK;
-}
-
-void aug_destroy(void *self) { (void)self; }

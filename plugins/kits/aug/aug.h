@@ -8,7 +8,7 @@
 #ifndef SP_PLUGINS_AUG_H
 #define SP_PLUGINS_AUG_H
 
-#include <spcore/plugin.h>
+#include "../stateless.h"
 
 /* The first ports of every such stage, in and out. Random stages then take and give their parameters on AUG_DRAWN, and
  * have AUG_STATUS behind it, for values of that port that only a kernel can see to be wrong. */
@@ -87,9 +87,5 @@ void aug_jobs_of(const sp_io *io, aug_jobs *jobs);
  * a failure, noted in *rc. */
 const void *aug_given(sp_ctx *ctx, const sp_io *io, const char *what, int *rc);
 const void *aug_given_on(sp_ctx *ctx, const sp_io *io, int port, const char *what, int *rc);
-
-/* A stage without state of its own: its instance is its parameters. */
-int aug_create(sp_ctx *ctx, const void *params, void **self);
-void aug_destroy(void *self);
 
 #endif

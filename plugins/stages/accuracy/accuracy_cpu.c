@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../../kits/par.h"
+#include "../../kits/stateless.h"
 #include "accuracy.h"
 
 #define CHUNK 16384 /* logits per work item, about */
@@ -20,14 +21,6 @@ typedef struct acc_job {
   int64_t n, classes, samples; /* samples per work item */
   acc_sums *sums;              /* one per work item */
 } acc_job;
-
-static int create(sp_ctx *ctx, const void *params, void **self) {
-  (void)ctx;
-  *self = (void *)params; /* they live as long as the instance, and there is no state */
-  return SP_OK;
-}
-
-static void destroy(void *self) { (void)self; }
 
 static int64_t samples_of(int64_t classes) { return classes < CHUNK ? CHUNK / classes : 1; }
 
@@ -115,8 +108,8 @@ static const sp_stage_type acc_type = {.size = sizeof(sp_stage_type),
                                        .params = acc_param_table,
                                        .params_size = sizeof(acc_params),
                                        .status_doc = ACC_STATUS_DOC,
-                                       .create = create,
-                                       .destroy = destroy,
+                                       .create = stateless_create,
+                                       .destroy = stateless_destroy,
                                        .plan = plan,
                                        .forward = forward};
 static const sp_stage_type *const stages[] = {&acc_type, NULL};

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * accuracy_cuda.c - the stage `accuracy` on CUDA. */
 #include "../../kits/cuda/check.h"
+#include "../../kits/stateless.h"
 #include "accuracy.h"
 #include "accuracy_kernels.h"
-
-static int create(sp_ctx *ctx, const void *params, void **self) {
-  (void)ctx;
-  *self = (void *)params; /* they live as long as the instance, and there is no state */
-  return SP_OK;
-}
-
-static void destroy(void *self) { (void)self; }
 
 static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
   (void)self;
@@ -47,8 +40,8 @@ static const sp_stage_type acc_type = {.size = sizeof(sp_stage_type),
                                        .params = acc_param_table,
                                        .params_size = sizeof(acc_params),
                                        .status_doc = ACC_STATUS_DOC,
-                                       .create = create,
-                                       .destroy = destroy,
+                                       .create = stateless_create,
+                                       .destroy = stateless_destroy,
                                        .plan = plan,
                                        .forward = forward};
 static const sp_stage_type *const stages[] = {&acc_type, NULL};

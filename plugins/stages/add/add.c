@@ -4,14 +4,6 @@
 
 #include <string.h>
 
-int add_create(sp_ctx *ctx, const void *params, void **self) {
-  (void)ctx, (void)params;
-  *self = NULL;
-  return SP_OK;
-}
-
-void add_destroy(void *self) { (void)self; }
-
 int add_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   const sp_speclist *in = &plan->in[0];
   (void)self;

@@ -3,14 +3,12 @@
 #ifndef ADD_H
 #define ADD_H
 
-#include <spcore/plugin.h>
+#include "../../kits/stateless.h"
 
 #define ADD_DOC "Sum of tensors of one shape"
 
 extern const sp_port add_inputs[], add_outputs[];
 
-int add_create(sp_ctx *ctx, const void *params, void **self);
-void add_destroy(void *self);
 int add_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 
 #endif

@@ -4,16 +4,6 @@
 
 #include <inttypes.h>
 
-int argmax_create(sp_ctx *ctx, const void *params, void **self) {
-  static int nothing; /* there are no parameters and no state */
-  (void)ctx;
-  (void)params;
-  *self = &nothing;
-  return SP_OK;
-}
-
-void argmax_destroy(void *self) { (void)self; }
-
 int argmax_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   const sp_spec *in = &plan->in[0].spec[0];
   (void)self;

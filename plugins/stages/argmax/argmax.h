@@ -3,14 +3,12 @@
 #ifndef ARGMAX_H
 #define ARGMAX_H
 
-#include <spcore/plugin.h>
+#include "../../kits/stateless.h"
 
 #define ARGMAX_DOC "Gives each pixel the class of its largest logit"
 
 extern const sp_port argmax_inputs[], argmax_outputs[];
 
-int argmax_create(sp_ctx *ctx, const void *params, void **self);
-void argmax_destroy(void *self);
 int argmax_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 
 #endif

@@ -19,8 +19,8 @@ static const sp_stage_type argmax_type = {.size = sizeof(sp_stage_type),
                                           .doc = ARGMAX_DOC,
                                           .inputs = argmax_inputs,
                                           .outputs = argmax_outputs,
-                                          .create = argmax_create,
-                                          .destroy = argmax_destroy,
+                                          .create = stateless_create,
+                                          .destroy = stateless_destroy,
                                           .plan = argmax_plan,
                                           .forward = forward};
 static const sp_stage_type *const stages[] = {&argmax_type, NULL};

@@ -34,8 +34,8 @@ static const sp_stage_type augment_type = {.size = sizeof(sp_stage_type),
                                            .params = augment_param_table,
                                            .params_size = sizeof(augment_params),
                                            .status_doc = AUGMENT_STATUS_DOC,
-                                           .create = aug_create,
-                                           .destroy = aug_destroy,
+                                           .create = stateless_create,
+                                           .destroy = stateless_destroy,
                                            .plan = augment_plan,
                                            .forward = forward};
 static const sp_stage_type *const stages[] = {&augment_type, NULL};

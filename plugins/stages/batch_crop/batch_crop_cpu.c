@@ -93,8 +93,8 @@ static const sp_stage_type crop_type = {.size = sizeof(sp_stage_type),
                                         .params = crop_param_table,
                                         .params_size = sizeof(crop_params),
                                         .status_doc = CROP_STATUS_DOC,
-                                        .create = aug_create,
-                                        .destroy = aug_destroy,
+                                        .create = stateless_create,
+                                        .destroy = stateless_destroy,
                                         .plan = crop_plan,
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&crop_type, NULL};

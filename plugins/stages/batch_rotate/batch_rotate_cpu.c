@@ -212,8 +212,8 @@ static const sp_stage_type rotate_type = {.size = sizeof(sp_stage_type),
                                           .params = rotate_param_table,
                                           .params_size = sizeof(rotate_params),
                                           .status_doc = ROTATE_STATUS_DOC,
-                                          .create = aug_create,
-                                          .destroy = aug_destroy,
+                                          .create = stateless_create,
+                                          .destroy = stateless_destroy,
                                           .plan = plan,
                                           .forward = forward};
 static const sp_stage_type *const stages[] = {&rotate_type, NULL};

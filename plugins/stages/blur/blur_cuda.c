@@ -31,8 +31,8 @@ static const sp_stage_type blur_type = {.size = sizeof(sp_stage_type),
                                         .params = blur_param_table,
                                         .params_size = sizeof(blur_params),
                                         .status_doc = BLUR_STATUS_DOC,
-                                        .create = aug_create,
-                                        .destroy = aug_destroy,
+                                        .create = stateless_create,
+                                        .destroy = stateless_destroy,
                                         .plan = blur_plan,
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&blur_type, NULL};

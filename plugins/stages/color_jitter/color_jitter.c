@@ -64,7 +64,7 @@ int jitter_create(sp_ctx *ctx, const void *params, void **self) {
   }
   if (p->max != 1 && p->max != 255)
     return ctx->host->fail(ctx, SP_E_RANGE, "parameter 'max': %lld is neither 1 nor 255", (long long)p->max);
-  return aug_create(ctx, params, self);
+  return stateless_create(ctx, params, self);
 }
 
 void jitter_ranges_of(const jitter_params *p, jitter_ranges *ranges) {

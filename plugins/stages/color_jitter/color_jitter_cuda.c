@@ -31,7 +31,7 @@ static const sp_stage_type jitter_type = {.size = sizeof(sp_stage_type),
                                           .params_size = sizeof(jitter_params),
                                           .status_doc = JITTER_STATUS_DOC,
                                           .create = jitter_create,
-                                          .destroy = aug_destroy,
+                                          .destroy = stateless_destroy,
                                           .plan = jitter_plan,
                                           .forward = forward};
 static const sp_stage_type *const stages[] = {&jitter_type, NULL};

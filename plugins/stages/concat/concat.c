@@ -7,14 +7,6 @@ static int dim_at(const sp_spec *s, int i) {
   return s->order == SP_ROW_MAJOR ? i : (s->order >> 4 * (s->ndim - 1 - i)) & 15;
 }
 
-int concat_create(sp_ctx *ctx, const void *params, void **self) {
-  (void)ctx;
-  *self = (void *)params; /* they live as long as the instance, and there is no state */
-  return SP_OK;
-}
-
-void concat_destroy(void *self) { (void)self; }
-
 int concat_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   const concat_params *p = self;
   const sp_speclist *in = &plan->in[0];

@@ -3,7 +3,7 @@
 #ifndef CONCAT_H
 #define CONCAT_H
 
-#include <spcore/plugin.h>
+#include "../../kits/stateless.h"
 
 #define CONCAT_DOC "Joins tensors along an axis"
 
@@ -19,11 +19,9 @@ typedef struct concat_runs {
 extern const sp_port concat_inputs[], concat_outputs[];
 extern const sp_param concat_param_table[];
 
-int concat_create(sp_ctx *ctx, const void *params, void **self);
-void concat_destroy(void *self);
 int concat_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 
-/* self is what create() made. */
+/* self: the parameters. */
 void concat_runs_of(concat_runs *r, const void *self, const sp_list *in);
 
 #endif

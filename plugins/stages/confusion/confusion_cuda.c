@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * confusion_cuda.c - the stage `confusion` on CUDA. */
 #include "../../kits/cuda/check.h"
+#include "../../kits/stateless.h"
 #include "confusion.h"
 #include "confusion_kernels.h"
-
-static int create(sp_ctx *ctx, const void *params, void **self) {
-  (void)ctx;
-  *self = (void *)params; /* they live as long as the instance, and there is no state */
-  return SP_OK;
-}
-
-static void destroy(void *self) { (void)self; }
 
 static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
   logit_shape s;
@@ -44,8 +37,8 @@ static const sp_stage_type conf_type = {.size = sizeof(sp_stage_type),
                                         .params = conf_param_table,
                                         .params_size = sizeof(conf_params),
                                         .status_doc = CONF_STATUS_DOC,
-                                        .create = create,
-                                        .destroy = destroy,
+                                        .create = stateless_create,
+                                        .destroy = stateless_destroy,
                                         .plan = plan,
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&conf_type, NULL};

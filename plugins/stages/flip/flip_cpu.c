@@ -93,8 +93,8 @@ static const sp_stage_type flip_type = {.size = sizeof(sp_stage_type),
                                         .params = flip_param_table,
                                         .params_size = sizeof(flip_params),
                                         .status_doc = FLIP_STATUS_DOC,
-                                        .create = aug_create,
-                                        .destroy = aug_destroy,
+                                        .create = stateless_create,
+                                        .destroy = stateless_destroy,
                                         .plan = flip_plan,
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&flip_type, NULL};

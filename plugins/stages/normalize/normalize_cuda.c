@@ -20,8 +20,8 @@ static const sp_stage_type norm_type = {.size = sizeof(sp_stage_type),
                                         .outputs = norm_outputs,
                                         .params = norm_param_table,
                                         .params_size = sizeof(norm_params),
-                                        .create = aug_create,
-                                        .destroy = aug_destroy,
+                                        .create = stateless_create,
+                                        .destroy = stateless_destroy,
                                         .plan = norm_plan,
                                         .forward = forward};
 static const sp_stage_type *const stages[] = {&norm_type, NULL};

@@ -24,8 +24,8 @@ static const sp_stage_type resize_type = {.size = sizeof(sp_stage_type),
                                           .outputs = resize_outputs,
                                           .params = resize_param_table,
                                           .params_size = sizeof(resize_params),
-                                          .create = aug_create,
-                                          .destroy = aug_destroy,
+                                          .create = stateless_create,
+                                          .destroy = stateless_destroy,
                                           .plan = plan,
                                           .forward = forward};
 static const sp_stage_type *const stages[] = {&resize_type, NULL};

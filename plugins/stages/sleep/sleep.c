@@ -2,14 +2,6 @@
  * sleep.c - passes its input through after a known time; can be told to fail. For tests and for trying strategies. */
 #include "sleep.h"
 
-int sleep_create(sp_ctx *ctx, const void *params, void **self) {
-  (void)ctx;
-  *self = (void *)params; /* they live as long as the instance, and there is no state */
-  return SP_OK;
-}
-
-void sleep_destroy(void *self) { (void)self; }
-
 int sleep_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   (void)self;
   if (plan->in[0].n > plan->out[0].cap)

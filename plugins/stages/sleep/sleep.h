@@ -3,7 +3,7 @@
 #ifndef SLEEP_H
 #define SLEEP_H
 
-#include <spcore/plugin.h>
+#include "../../kits/stateless.h"
 
 #define SLEEP_DOC "Passes tensors through after a known time"
 
@@ -16,9 +16,6 @@ typedef struct sleep_params {
 extern const sp_port sleep_inputs[], sleep_outputs[];
 extern const sp_param sleep_param_table[];
 
-/* The instance is the sleep_params themselves. */
-int sleep_create(sp_ctx *ctx, const void *params, void **self);
-void sleep_destroy(void *self);
 int sleep_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 
 #endif

@@ -2,14 +2,6 @@
  * to_float.c - uint8 to float32, values kept or scaled to 0..1, memory order kept: what every device shares. */
 #include "to_float.h"
 
-int to_float_create(sp_ctx *ctx, const void *params, void **self) {
-  (void)ctx;
-  *self = (void *)params; /* they live as long as the instance, and there is no state */
-  return SP_OK;
-}
-
-void to_float_destroy(void *self) { (void)self; }
-
 int to_float_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   (void)ctx;
   (void)self;

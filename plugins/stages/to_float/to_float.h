@@ -3,7 +3,7 @@
 #ifndef TO_FLOAT_H
 #define TO_FLOAT_H
 
-#include <spcore/plugin.h>
+#include "../../kits/stateless.h"
 
 #define TO_FLOAT_DOC "Turns bytes into float32"
 
@@ -14,11 +14,9 @@ typedef struct to_float_params {
 extern const sp_port to_float_inputs[], to_float_outputs[];
 extern const sp_param to_float_param_table[];
 
-int to_float_create(sp_ctx *ctx, const void *params, void **self);
-void to_float_destroy(void *self);
 int to_float_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 
-/* What each byte is multiplied by; self is what create() made. */
+/* What each byte is multiplied by; self: the parameters. */
 float to_float_factor(const void *self);
 
 #endif

@@ -38,8 +38,8 @@ static const sp_stage_type to_float_type = {.size = sizeof(sp_stage_type),
                                             .outputs = to_float_outputs,
                                             .params = to_float_param_table,
                                             .params_size = sizeof(to_float_params),
-                                            .create = to_float_create,
-                                            .destroy = to_float_destroy,
+                                            .create = stateless_create,
+                                            .destroy = stateless_destroy,
                                             .plan = to_float_plan,
                                             .forward = forward};
 static const sp_stage_type *const stages[] = {&to_float_type, NULL};
