@@ -50,10 +50,6 @@ static inline void *aug_out_row(const aug_job *j, int64_t sample, int64_t plane,
 
 static inline size_t aug_element(int dtype) { return dtype == SP_U8 ? 1 : dtype == SP_I64 ? 8 : 4; }
 
-static inline aug_dice aug_dice_of(const sp_io *io, const aug_draws *p) {
-  return (aug_dice){io->step, io->ids, p->same_on_batch, p->always, 0};
-}
-
 /* Keeps the first bad sample: of a STATUS port, on which 0 says that all is well. */
 static inline void aug_note(int64_t status[4], int bad, int64_t sample, int64_t value, int64_t limit) {
   if (!bad || status[0]) return;

@@ -8,8 +8,9 @@
 
 #include <math.h>
 
-#include <spcore/plugin.h>
 #include <spcore/rng.h>
+
+#include "aug.h"
 
 /* What a stage draws with; everything that a pointer leads to is in the stage's memory. */
 typedef struct aug_dice {
@@ -18,6 +19,11 @@ typedef struct aug_dice {
   int32_t same, always;
   uint32_t first; /* group of draws that counts as 0: not 0 where a stage draws for several purposes */
 } aug_dice;
+
+static inline aug_dice aug_dice_of(const sp_io *io, const aug_draws *p) {
+  aug_dice dice = {io->step, io->ids, p->same_on_batch, p->always, 0};
+  return dice;
+}
 
 SP_RNG_FN int aug_chance(const aug_dice *d) { return d->always || d->step->training; }
 

@@ -7,15 +7,13 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const augment_params *p = self;
   aug_jobs jobs;
   aug_jobs_of(io, &jobs);
-  augment_call c = {.dice = {.step = io->step, .ids = io->ids},
+  augment_call c = {.dice = aug_dice_of(io, &p->crop.draws),
                     .how = augment_how_of(p, jobs.job),
                     .boxes = io->out[AUGMENT_BOXES].t->data,
                     .angles = io->out[AUGMENT_ANGLES].t->data,
                     .sigmas = io->out[AUGMENT_SIGMAS].t->data,
                     .status = io->out[AUGMENT_STATUS].t->data};
   int rc;
-  c.dice.same = p->crop.draws.same_on_batch;
-  c.dice.always = p->crop.draws.always;
   c.given.boxes = aug_given_on(ctx, io, AUGMENT_BOXES, "boxes", &rc);
   if (!rc) c.given.angles = aug_given_on(ctx, io, AUGMENT_ANGLES, "angles", &rc);
   if (!rc && c.how.blurs) c.given.sigmas = aug_given_on(ctx, io, AUGMENT_SIGMAS, "sigmas", &rc);

@@ -10,7 +10,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   int rc;
   const int32_t *given = aug_given(ctx, io, "boxes", &rc);
   if (rc) return rc;
-  aug_dice dice = {io->step, io->ids, p->draws.same_on_batch, p->draws.always, 0};
+  aug_dice dice = aug_dice_of(io, &p->draws);
   return cuda_check(
       ctx,
       crop_launch(ctx->stream, &jobs, &dice, given, io->out[AUG_DRAWN].t->data, io->out[AUG_STATUS].t->data, p->mode),

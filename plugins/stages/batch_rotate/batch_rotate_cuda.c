@@ -10,7 +10,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   int rc;
   const float *given = aug_given(ctx, io, "angles", &rc);
   if (rc) return rc;
-  aug_dice dice = {io->step, io->ids, p->draws.same_on_batch, p->draws.always, 0};
+  aug_dice dice = aug_dice_of(io, &p->draws);
   rotate_how how = rotate_how_of(p);
   return cuda_check(
       ctx,

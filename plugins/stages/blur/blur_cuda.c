@@ -10,7 +10,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   int rc;
   const float *given = aug_given(ctx, io, "sigmas", &rc);
   if (rc) return rc;
-  blur_call c = {.dice = {io->step, io->ids, p->draws.same_on_batch, p->draws.always, 0},
+  blur_call c = {.dice = aug_dice_of(io, &p->draws),
                  .given = given,
                  .sigmas = io->out[AUG_DRAWN].t->data,
                  .status = io->out[AUG_STATUS].t->data,

@@ -10,7 +10,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   int rc;
   const int32_t *given = aug_given(ctx, io, "flips", &rc);
   if (rc) return rc;
-  aug_dice dice = {io->step, io->ids, p->draws.same_on_batch, p->draws.always, 0};
+  aug_dice dice = aug_dice_of(io, &p->draws);
   return cuda_check(ctx,
                     flip_launch(ctx->stream, &jobs, &dice, flip_odds_of(p), given, io->out[AUG_DRAWN].t->data,
                                 io->out[AUG_STATUS].t->data),
