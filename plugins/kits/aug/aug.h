@@ -53,6 +53,25 @@ typedef struct aug_draws {
     .doc = "draw outside of training too; otherwise evaluations and plain loops leave chance out"  \
   }
 
+/* The stage `called` on a device as a plugin. It takes id_inputs, id_outputs, id_param_table and id_params from the
+ * stage's header; behind `more` flags come its callbacks and what else it has, as in an sp_stage_type. */
+#define AUG_STAGE(id, called, plugin, where, words, more, ...)                                        \
+  static const sp_stage_type id##_type = {.size = sizeof(sp_stage_type),                              \
+                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | (more), \
+                                          .name = called,                                             \
+                                          .device = where,                                            \
+                                          .doc = words,                                               \
+                                          .inputs = id##_inputs,                                      \
+                                          .outputs = id##_outputs,                                    \
+                                          .params = id##_param_table,                                 \
+                                          .params_size = sizeof(id##_params),                         \
+                                          __VA_ARGS__};                                               \
+  static const sp_stage_type *const stages[] = {&id##_type, NULL};                                    \
+  SP_PLUGIN(plugin, words, stages)
+#define AUG_CPU_STAGE(id, called, words, more, ...) AUG_STAGE(id, called, called, "cpu", words, more, __VA_ARGS__)
+#define AUG_CUDA_STAGE(id, called, words, more, ...) \
+  AUG_STAGE(id, called, called "_cuda", "cuda", words, more, __VA_ARGS__)
+
 /* One tensor as a kernel sees it. */
 typedef struct aug_job {
   const void *in;

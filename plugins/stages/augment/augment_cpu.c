@@ -508,20 +508,5 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return par_run(ctx, jobs.count * jobs.n * c.planes * c.down * c.across, item, &c);
 }
 
-static const sp_stage_type augment_type = {.size = sizeof(sp_stage_type),
-                                           .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
-                                           .name = "augment",
-                                           .device = "cpu",
-                                           .doc = AUGMENT_DOC,
-                                           .inputs = augment_inputs,
-                                           .outputs = augment_outputs,
-                                           .params = augment_param_table,
-                                           .params_size = sizeof(augment_params),
-                                           .status_doc = AUGMENT_STATUS_DOC,
-                                           .create = create,
-                                           .destroy = destroy,
-                                           .plan = plan,
-                                           .forward = forward};
-static const sp_stage_type *const stages[] = {&augment_type, NULL};
-
-SP_PLUGIN("augment", AUGMENT_DOC, stages);
+AUG_CPU_STAGE(augment, "augment", AUGMENT_DOC, SP_STAGE_STOCHASTIC, .status_doc = AUGMENT_STATUS_DOC, .create = create,
+              .destroy = destroy, .plan = plan, .forward = forward);

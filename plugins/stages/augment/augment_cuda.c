@@ -22,20 +22,5 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return cuda_check(ctx, augment_launch(ctx->stream, &jobs, &c), "augmenting");
 }
 
-static const sp_stage_type augment_type = {.size = sizeof(sp_stage_type),
-                                           .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
-                                           .name = "augment",
-                                           .device = "cuda",
-                                           .doc = AUGMENT_DOC,
-                                           .inputs = augment_inputs,
-                                           .outputs = augment_outputs,
-                                           .params = augment_param_table,
-                                           .params_size = sizeof(augment_params),
-                                           .status_doc = AUGMENT_STATUS_DOC,
-                                           .create = stateless_create,
-                                           .destroy = stateless_destroy,
-                                           .plan = augment_plan,
-                                           .forward = forward};
-static const sp_stage_type *const stages[] = {&augment_type, NULL};
-
-SP_PLUGIN("augment_cuda", AUGMENT_DOC, stages);
+AUG_CUDA_STAGE(augment, "augment", AUGMENT_DOC, SP_STAGE_STOCHASTIC, .status_doc = AUGMENT_STATUS_DOC,
+               .create = stateless_create, .destroy = stateless_destroy, .plan = augment_plan, .forward = forward);

@@ -17,20 +17,5 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
       "cropping");
 }
 
-static const sp_stage_type crop_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
-                                        .name = "batch_crop",
-                                        .device = "cuda",
-                                        .doc = CROP_DOC,
-                                        .inputs = crop_inputs,
-                                        .outputs = crop_outputs,
-                                        .params = crop_param_table,
-                                        .params_size = sizeof(crop_params),
-                                        .status_doc = CROP_STATUS_DOC,
-                                        .create = stateless_create,
-                                        .destroy = stateless_destroy,
-                                        .plan = crop_plan,
-                                        .forward = forward};
-static const sp_stage_type *const stages[] = {&crop_type, NULL};
-
-SP_PLUGIN("batch_crop_cuda", CROP_DOC, stages);
+AUG_CUDA_STAGE(crop, "batch_crop", CROP_DOC, SP_STAGE_STOCHASTIC, .status_doc = CROP_STATUS_DOC,
+               .create = stateless_create, .destroy = stateless_destroy, .plan = crop_plan, .forward = forward);

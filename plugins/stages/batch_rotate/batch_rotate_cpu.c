@@ -202,20 +202,5 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
   return SP_OK;
 }
 
-static const sp_stage_type rotate_type = {.size = sizeof(sp_stage_type),
-                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
-                                          .name = "batch_rotate",
-                                          .device = "cpu",
-                                          .doc = ROTATE_DOC,
-                                          .inputs = rotate_inputs,
-                                          .outputs = rotate_outputs,
-                                          .params = rotate_param_table,
-                                          .params_size = sizeof(rotate_params),
-                                          .status_doc = ROTATE_STATUS_DOC,
-                                          .create = stateless_create,
-                                          .destroy = stateless_destroy,
-                                          .plan = plan,
-                                          .forward = forward};
-static const sp_stage_type *const stages[] = {&rotate_type, NULL};
-
-SP_PLUGIN("batch_rotate", ROTATE_DOC, stages);
+AUG_CPU_STAGE(rotate, "batch_rotate", ROTATE_DOC, SP_STAGE_STOCHASTIC, .status_doc = ROTATE_STATUS_DOC,
+              .create = stateless_create, .destroy = stateless_destroy, .plan = plan, .forward = forward);

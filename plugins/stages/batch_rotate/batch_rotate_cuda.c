@@ -18,20 +18,5 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
       "rotating");
 }
 
-static const sp_stage_type rotate_type = {.size = sizeof(sp_stage_type),
-                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
-                                          .name = "batch_rotate",
-                                          .device = "cuda",
-                                          .doc = ROTATE_DOC,
-                                          .inputs = rotate_inputs,
-                                          .outputs = rotate_outputs,
-                                          .params = rotate_param_table,
-                                          .params_size = sizeof(rotate_params),
-                                          .status_doc = ROTATE_STATUS_DOC,
-                                          .create = stateless_create,
-                                          .destroy = stateless_destroy,
-                                          .plan = rotate_plan,
-                                          .forward = forward};
-static const sp_stage_type *const stages[] = {&rotate_type, NULL};
-
-SP_PLUGIN("batch_rotate_cuda", ROTATE_DOC, stages);
+AUG_CUDA_STAGE(rotate, "batch_rotate", ROTATE_DOC, SP_STAGE_STOCHASTIC, .status_doc = ROTATE_STATUS_DOC,
+               .create = stateless_create, .destroy = stateless_destroy, .plan = rotate_plan, .forward = forward);

@@ -202,20 +202,5 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return aug_rows(ctx, &jobs, rows, &c);
 }
 
-static const sp_stage_type blur_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
-                                        .name = "blur",
-                                        .device = "cpu",
-                                        .doc = BLUR_DOC,
-                                        .inputs = blur_inputs,
-                                        .outputs = blur_outputs,
-                                        .params = blur_param_table,
-                                        .params_size = sizeof(blur_params),
-                                        .status_doc = BLUR_STATUS_DOC,
-                                        .create = stateless_create,
-                                        .destroy = stateless_destroy,
-                                        .plan = plan,
-                                        .forward = forward};
-static const sp_stage_type *const stages[] = {&blur_type, NULL};
-
-SP_PLUGIN("blur", BLUR_DOC, stages);
+AUG_CPU_STAGE(blur, "blur", BLUR_DOC, SP_STAGE_STOCHASTIC, .status_doc = BLUR_STATUS_DOC, .create = stateless_create,
+              .destroy = stateless_destroy, .plan = plan, .forward = forward);

@@ -21,20 +21,5 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return cuda_check(ctx, blur_launch(ctx->stream, &jobs, &c), "blurring");
 }
 
-static const sp_stage_type blur_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
-                                        .name = "blur",
-                                        .device = "cuda",
-                                        .doc = BLUR_DOC,
-                                        .inputs = blur_inputs,
-                                        .outputs = blur_outputs,
-                                        .params = blur_param_table,
-                                        .params_size = sizeof(blur_params),
-                                        .status_doc = BLUR_STATUS_DOC,
-                                        .create = stateless_create,
-                                        .destroy = stateless_destroy,
-                                        .plan = blur_plan,
-                                        .forward = forward};
-static const sp_stage_type *const stages[] = {&blur_type, NULL};
-
-SP_PLUGIN("blur_cuda", BLUR_DOC, stages);
+AUG_CUDA_STAGE(blur, "blur", BLUR_DOC, SP_STAGE_STOCHASTIC, .status_doc = BLUR_STATUS_DOC, .create = stateless_create,
+               .destroy = stateless_destroy, .plan = blur_plan, .forward = forward);

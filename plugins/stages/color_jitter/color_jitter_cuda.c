@@ -20,20 +20,5 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
                     "changing colours");
 }
 
-static const sp_stage_type jitter_type = {.size = sizeof(sp_stage_type),
-                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
-                                          .name = "color_jitter",
-                                          .device = "cuda",
-                                          .doc = JITTER_DOC,
-                                          .inputs = jitter_inputs,
-                                          .outputs = jitter_outputs,
-                                          .params = jitter_param_table,
-                                          .params_size = sizeof(jitter_params),
-                                          .status_doc = JITTER_STATUS_DOC,
-                                          .create = jitter_create,
-                                          .destroy = stateless_destroy,
-                                          .plan = jitter_plan,
-                                          .forward = forward};
-static const sp_stage_type *const stages[] = {&jitter_type, NULL};
-
-SP_PLUGIN("color_jitter_cuda", JITTER_DOC, stages);
+AUG_CUDA_STAGE(jitter, "color_jitter", JITTER_DOC, SP_STAGE_STOCHASTIC, .status_doc = JITTER_STATUS_DOC,
+               .create = jitter_create, .destroy = stateless_destroy, .plan = jitter_plan, .forward = forward);

@@ -17,20 +17,5 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
                     "mirroring");
 }
 
-static const sp_stage_type flip_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC,
-                                        .name = "flip",
-                                        .device = "cuda",
-                                        .doc = FLIP_DOC,
-                                        .inputs = flip_inputs,
-                                        .outputs = flip_outputs,
-                                        .params = flip_param_table,
-                                        .params_size = sizeof(flip_params),
-                                        .status_doc = FLIP_STATUS_DOC,
-                                        .create = stateless_create,
-                                        .destroy = stateless_destroy,
-                                        .plan = flip_plan,
-                                        .forward = forward};
-static const sp_stage_type *const stages[] = {&flip_type, NULL};
-
-SP_PLUGIN("flip_cuda", FLIP_DOC, stages);
+AUG_CUDA_STAGE(flip, "flip", FLIP_DOC, SP_STAGE_STOCHASTIC, .status_doc = FLIP_STATUS_DOC, .create = stateless_create,
+               .destroy = stateless_destroy, .plan = flip_plan, .forward = forward);

@@ -114,19 +114,5 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return aug_rows(ctx, &jobs, rows, &c);
 }
 
-static const sp_stage_type norm_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                        .name = "normalize",
-                                        .device = "cpu",
-                                        .doc = NORM_DOC,
-                                        .inputs = norm_inputs,
-                                        .outputs = norm_outputs,
-                                        .params = norm_param_table,
-                                        .params_size = sizeof(norm_params),
-                                        .create = stateless_create,
-                                        .destroy = stateless_destroy,
-                                        .plan = plan,
-                                        .forward = forward};
-static const sp_stage_type *const stages[] = {&norm_type, NULL};
-
-SP_PLUGIN("normalize", NORM_DOC, stages);
+AUG_CPU_STAGE(norm, "normalize", NORM_DOC, 0, .create = stateless_create, .destroy = stateless_destroy, .plan = plan,
+              .forward = forward);

@@ -203,19 +203,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return par_run(ctx, jobs.count * jobs.n * r.blocks, aug_item, &r);
 }
 
-static const sp_stage_type resize_type = {.size = sizeof(sp_stage_type),
-                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                          .name = "resize",
-                                          .device = "cpu",
-                                          .doc = RESIZE_DOC,
-                                          .inputs = resize_inputs,
-                                          .outputs = resize_outputs,
-                                          .params = resize_param_table,
-                                          .params_size = sizeof(resize_params),
-                                          .create = create,
-                                          .destroy = destroy,
-                                          .plan = plan,
-                                          .forward = forward};
-static const sp_stage_type *const stages[] = {&resize_type, NULL};
-
-SP_PLUGIN("resize", RESIZE_DOC, stages);
+AUG_CPU_STAGE(resize, "resize", RESIZE_DOC, 0, .create = create, .destroy = destroy, .plan = plan, .forward = forward);

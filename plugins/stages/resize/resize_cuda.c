@@ -15,19 +15,5 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return cuda_check(ctx, resize_launch(ctx->stream, &jobs, p->antialias), "resizing");
 }
 
-static const sp_stage_type resize_type = {.size = sizeof(sp_stage_type),
-                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                          .name = "resize",
-                                          .device = "cuda",
-                                          .doc = RESIZE_DOC,
-                                          .inputs = resize_inputs,
-                                          .outputs = resize_outputs,
-                                          .params = resize_param_table,
-                                          .params_size = sizeof(resize_params),
-                                          .create = stateless_create,
-                                          .destroy = stateless_destroy,
-                                          .plan = plan,
-                                          .forward = forward};
-static const sp_stage_type *const stages[] = {&resize_type, NULL};
-
-SP_PLUGIN("resize_cuda", RESIZE_DOC, stages);
+AUG_CUDA_STAGE(resize, "resize", RESIZE_DOC, 0, .create = stateless_create, .destroy = stateless_destroy, .plan = plan,
+               .forward = forward);
