@@ -39,6 +39,17 @@ enum { AUG_IMAGES, AUG_MASKS, AUG_DRAWN, AUG_STATUS };
     .doc = "bad values of the port of parameters"                                  \
   }
 
+/* What is drawn for each sample, as it is given and taken. */
+#define AUG_PORT_DRAWN(word, type, dims, words) \
+  { .name = word, .dtypes = SP_DT(type), .ndim = dims, .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD, .doc = words }
+
+/* Height and width that a stage makes: an sp_ints. */
+#define AUG_SIZE_PARAM(word, at, more, words)                                                                      \
+  {                                                                                                                \
+    .name = word, .type = SP_PARAM_INTS, .flags = more, .offset = at, .imin = 1, .imax = AUG_MAX_SIDE, .min_n = 1, \
+    .max_n = 2, .unit = "px", .doc = words                                                                         \
+  }
+
 /* The first members of the parameters of every random stage, and their entries in its table. */
 typedef struct aug_draws {
   int32_t same_on_batch, always;

@@ -2,43 +2,23 @@
  * batch_crop.c - ports, parameters and checks of the stage `batch_crop`, for every device. */
 #include "batch_crop.h"
 
-static const char *const modes[] = {"exact", "roi_align", NULL};
+const char *const crop_modes[] = {"exact", "roi_align", NULL};
 
-const sp_port crop_inputs[] = {
-    AUG_IN_IMAGES,
-    AUG_IN_MASKS,
-    {.name = "boxes",
-     .dtypes = SP_DT(SP_I32),
-     .ndim = 2,
-     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "where the windows begin, N x 2: top and left, in pixels; not wired: drawn, uniform over all places"},
-    {.name = NULL}};
+const sp_port crop_inputs[] = {AUG_IN_IMAGES, AUG_IN_MASKS, CROP_IN_BOXES, {.name = NULL}};
 const sp_port crop_outputs[] = {AUG_PORT_IMAGES("the windows, N x C x size, of the type and order of the images"),
                                 AUG_PORT_MASKS("the same windows of the masks, N x size"),
-                                {.name = "boxes",
-                                 .dtypes = SP_DT(SP_I32),
-                                 .ndim = 2,
-                                 .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-                                 .doc = "where the windows began, N x 2: top and left"},
+                                AUG_PORT_DRAWN("boxes", SP_I32, 2, "where the windows began, N x 2: top and left"),
                                 AUG_PORT_STATUS,
                                 {.name = NULL}};
 
 const sp_param crop_param_table[] = {
-    {.name = "size",
-     .type = SP_PARAM_INTS,
-     .flags = SP_PARAM_REQUIRED,
-     .offset = offsetof(crop_params, size),
-     .imin = 1,
-     .imax = AUG_MAX_SIDE,
-     .min_n = 1,
-     .max_n = 2,
-     .unit = "px",
-     .doc = "height and width of the window; one number: square"},
+    AUG_SIZE_PARAM("size", offsetof(crop_params, size), SP_PARAM_REQUIRED,
+                   "height and width of the window; one number: square"),
     {.name = "mode",
      .type = SP_PARAM_CHOICE,
      .offset = offsetof(crop_params, mode),
      .idef = CROP_EXACT,
-     .choices = modes,
+     .choices = crop_modes,
      .doc =
          "exact: a copy; roi_align: each pixel is the mean of it and its right, lower and lower right neighbours, as "
          "torchvision.ops.roi_align gives it for boxes of whole numbers; masks are copied either way"},

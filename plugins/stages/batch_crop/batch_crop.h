@@ -17,8 +17,14 @@ typedef struct crop_params {
   int32_t mode;
 } crop_params;
 
+/* What `augment` takes as well. */
+#define CROP_IN_BOXES                \
+  AUG_PORT_DRAWN("boxes", SP_I32, 2, \
+                 "where the windows begin, N x 2: top and left, in pixels; not wired: drawn, uniform over all places")
+
 extern const sp_port crop_inputs[], crop_outputs[];
 extern const sp_param crop_param_table[];
+extern const char *const crop_modes[];
 
 /* Whether windows of high x wide fit into images of h x w. */
 int crop_check(sp_ctx *ctx, int64_t high, int64_t wide, int64_t h, int64_t w);

@@ -4,22 +4,10 @@
 
 static const char *const modes[] = {"nearest", "bilinear", NULL};
 
-const sp_port rotate_inputs[] = {
-    AUG_IN_IMAGES,
-    AUG_IN_MASKS,
-    {.name = "angles",
-     .dtypes = SP_DT(SP_F32),
-     .ndim = 1,
-     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "degrees, one a sample, positive is counter-clockwise; not wired: drawn, uniform in `degrees`"},
-    {.name = NULL}};
+const sp_port rotate_inputs[] = {AUG_IN_IMAGES, AUG_IN_MASKS, ROTATE_IN_ANGLES, {.name = NULL}};
 const sp_port rotate_outputs[] = {AUG_PORT_IMAGES("the turned images, of the same shape, type and order"),
                                   AUG_PORT_MASKS("the masks, turned likewise, by the nearest pixel"),
-                                  {.name = "angles",
-                                   .dtypes = SP_DT(SP_F32),
-                                   .ndim = 1,
-                                   .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-                                   .doc = "the angles, in degrees"},
+                                  AUG_PORT_DRAWN("angles", SP_F32, 1, "the angles, in degrees"),
                                   AUG_PORT_STATUS,
                                   {.name = NULL}};
 
@@ -49,13 +37,7 @@ const sp_param rotate_param_table[] = {
      .min_n = 1,
      .max_n = 4,
      .doc = "what images get outside of the original: one number, or one a channel, up to 4"},
-    {.name = "mask_fill",
-     .type = SP_PARAM_INT,
-     .offset = offsetof(rotate_params, mask_fill),
-     .idef = 255,
-     .imin = INT32_MIN,
-     .imax = INT32_MAX,
-     .doc = "what masks get there: the label that the loss ignores, 255 in label masks here"},
+    ROTATE_MASK_FILL(offsetof(rotate_params, mask_fill)),
     AUG_DRAW_PARAMS(rotate_params, draws),
     {.name = NULL}};
 

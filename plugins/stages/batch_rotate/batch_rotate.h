@@ -28,6 +28,16 @@ typedef struct rotate_how {
   int32_t fills;
 } rotate_how;
 
+/* What `augment` takes as well. */
+#define ROTATE_IN_ANGLES              \
+  AUG_PORT_DRAWN("angles", SP_F32, 1, \
+                 "degrees, one a sample, positive is counter-clockwise; not wired: drawn, uniform in `degrees`")
+#define ROTATE_MASK_FILL(at)                                                                                    \
+  {                                                                                                             \
+    .name = "mask_fill", .type = SP_PARAM_INT, .offset = at, .idef = 255, .imin = INT32_MIN, .imax = INT32_MAX, \
+    .doc = "what masks get there: the label that the loss ignores, 255 in label masks here"                     \
+  }
+
 extern const sp_port rotate_inputs[], rotate_outputs[];
 extern const sp_param rotate_param_table[];
 

@@ -2,21 +2,10 @@
  * blur.c - ports, parameters and checks of the stage `blur`, for every device. */
 #include "blur.h"
 
-const sp_port blur_inputs[] = {AUG_IN_IMAGES,
-                               AUG_IN_MASKS,
-                               {.name = "sigmas",
-                                .dtypes = SP_DT(SP_F32),
-                                .ndim = 1,
-                                .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-                                .doc = "the sigma of each sample, in pixels, 0: no blur; not wired: drawn"},
-                               {.name = NULL}};
+const sp_port blur_inputs[] = {AUG_IN_IMAGES, AUG_IN_MASKS, BLUR_IN_SIGMAS, {.name = NULL}};
 const sp_port blur_outputs[] = {AUG_PORT_IMAGES("the blurred images, of the type and order of the images"),
                                 AUG_PORT_MASKS("the masks, unchanged"),
-                                {.name = "sigmas",
-                                 .dtypes = SP_DT(SP_F32),
-                                 .ndim = 1,
-                                 .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-                                 .doc = "the sigma of each sample; 0: it stayed as it was"},
+                                AUG_PORT_DRAWN("sigmas", SP_F32, 1, "the sigma of each sample; 0: it stayed as it was"),
                                 AUG_PORT_STATUS,
                                 {.name = NULL}};
 
@@ -31,14 +20,7 @@ const sp_param blur_param_table[] = {
      .max_n = 2,
      .unit = "px",
      .doc = "width and height of the kernel, odd, in torchvision's order; one number: square"},
-    {.name = "sigma",
-     .type = SP_PARAM_FLOATS,
-     .offset = offsetof(blur_params, sigma),
-     .def_str = "0.1,2",
-     .min_n = 1,
-     .max_n = 2,
-     .unit = "px",
-     .doc = "the standard deviation is drawn uniform between these two; one number: always that"},
+    BLUR_SIGMA(offsetof(blur_params, sigma)),
     AUG_DRAW_PARAMS(blur_params, draws),
     {.name = NULL}};
 

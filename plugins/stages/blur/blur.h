@@ -20,6 +20,15 @@ typedef struct blur_params {
   sp_floats sigma;
 } blur_params;
 
+/* What `augment` takes as well. */
+#define BLUR_IN_SIGMAS \
+  AUG_PORT_DRAWN("sigmas", SP_F32, 1, "the sigma of each sample, in pixels, 0: no blur; not wired: drawn")
+#define BLUR_SIGMA(at)                                                                                                \
+  {                                                                                                                   \
+    .name = "sigma", .type = SP_PARAM_FLOATS, .offset = at, .def_str = "0.1,2", .min_n = 1, .max_n = 2, .unit = "px", \
+    .doc = "the standard deviation is drawn uniform between these two; one number: always that"                       \
+  }
+
 extern const sp_port blur_inputs[], blur_outputs[];
 extern const sp_param blur_param_table[];
 

@@ -5,22 +5,17 @@
 const sp_port jitter_inputs[] = {
     AUG_PORT_IMAGES("images of one height and width, N x C x H x W with C 3 (RGB) or 1, row-major or channels-last"),
     AUG_IN_MASKS,
-    {.name = "factors",
-     .dtypes = SP_DT(SP_F32),
-     .ndim = 2,
-     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "what to do, N x 8: factors of brightness, contrast and saturation, the turn of the hue, and these four, "
-            "counted from 0, in the order they are done; a neutral 1, 1, 1 or 0 is left out; not wired: drawn"},
+    AUG_PORT_DRAWN(
+        "factors", SP_F32, 2,
+        "what to do, N x 8: factors of brightness, contrast and saturation, the turn of the hue, and these four, "
+        "counted from 0, in the order they are done; a neutral 1, 1, 1 or 0 is left out; not wired: drawn"),
     {.name = NULL}};
-const sp_port jitter_outputs[] = {AUG_PORT_IMAGES("the images, of the same type and order"),
-                                  AUG_PORT_MASKS("the masks as they were"),
-                                  {.name = "factors",
-                                   .dtypes = SP_DT(SP_F32),
-                                   .ndim = 2,
-                                   .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-                                   .doc = "what was done, N x 8, as on the input of this name"},
-                                  AUG_PORT_STATUS,
-                                  {.name = NULL}};
+const sp_port jitter_outputs[] = {
+    AUG_PORT_IMAGES("the images, of the same type and order"),
+    AUG_PORT_MASKS("the masks as they were"),
+    AUG_PORT_DRAWN("factors", SP_F32, 2, "what was done, N x 8, as on the input of this name"),
+    AUG_PORT_STATUS,
+    {.name = NULL}};
 
 #define FACTOR(op, word, least, most, words)                                                                \
   {                                                                                                         \

@@ -5,21 +5,15 @@
 const sp_port flip_inputs[] = {
     AUG_IN_IMAGES,
     AUG_IN_MASKS,
-    {.name = "flips",
-     .dtypes = SP_DT(SP_I32),
-     .ndim = 2,
-     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "what to mirror, N x 2: left to right and top to bottom, 0 or 1 each; not wired: drawn"},
+    AUG_PORT_DRAWN("flips", SP_I32, 2,
+                   "what to mirror, N x 2: left to right and top to bottom, 0 or 1 each; not wired: drawn"),
     {.name = NULL}};
-const sp_port flip_outputs[] = {AUG_PORT_IMAGES("the images, mirrored, of the same type and order"),
-                                AUG_PORT_MASKS("the masks, mirrored alike"),
-                                {.name = "flips",
-                                 .dtypes = SP_DT(SP_I32),
-                                 .ndim = 2,
-                                 .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-                                 .doc = "what was mirrored, N x 2: left to right and top to bottom, 0 or 1 each"},
-                                AUG_PORT_STATUS,
-                                {.name = NULL}};
+const sp_port flip_outputs[] = {
+    AUG_PORT_IMAGES("the images, mirrored, of the same type and order"),
+    AUG_PORT_MASKS("the masks, mirrored alike"),
+    AUG_PORT_DRAWN("flips", SP_I32, 2, "what was mirrored, N x 2: left to right and top to bottom, 0 or 1 each"),
+    AUG_PORT_STATUS,
+    {.name = NULL}};
 
 const sp_param flip_param_table[] = {{.name = "horizontal",
                                       .type = SP_PARAM_FLOAT,

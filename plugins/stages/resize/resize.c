@@ -9,16 +9,8 @@ const sp_port resize_outputs[] = {
     {.name = NULL}};
 
 const sp_param resize_param_table[] = {
-    {.name = "size",
-     .type = SP_PARAM_INTS,
-     .flags = SP_PARAM_REQUIRED,
-     .offset = offsetof(resize_params, size),
-     .imin = 1,
-     .imax = AUG_MAX_SIDE,
-     .min_n = 1,
-     .max_n = 2,
-     .unit = "px",
-     .doc = "height and width afterwards; one number: square"},
+    AUG_SIZE_PARAM("size", offsetof(resize_params, size), SP_PARAM_REQUIRED,
+                   "height and width afterwards; one number: square"),
     {.name = "antialias",
      .type = SP_PARAM_BOOL,
      .offset = offsetof(resize_params, antialias),
