@@ -13,6 +13,13 @@ static const char *const types[] = {"conv", "conv_transpose", "max_pool", "avg_p
                                     "relu", "linear",         "flatten",  "residual", NULL};
 
 #define FIELD(m) offsetof(nn_layer, m)
+/* One number, or {height, width}. */
+#define SIDES(m, words)                                                                                         \
+  {                                                                                                             \
+    .name = #m, .type = SP_PARAM_INTS, .offset = FIELD(m), .imin = 0, .imax = 1024, .def_str = "0", .min_n = 1, \
+    .max_n = 2, .unit = "px", .doc = words                                                                      \
+  }
+
 const sp_param nn_layer_fields[] = {
     {.name = "type",
      .type = SP_PARAM_CHOICE,
@@ -27,46 +34,10 @@ const sp_param nn_layer_fields[] = {
      .imin = 0,
      .imax = MAX_EXTENT,
      .doc = "output channels (conv, conv_transpose, residual) or features (linear)"},
-    {.name = "kernel",
-     .type = SP_PARAM_INTS,
-     .offset = FIELD(kernel),
-     .imin = 0,
-     .imax = 1024,
-     .def_str = "0",
-     .min_n = 1,
-     .max_n = 2,
-     .unit = "px",
-     .doc = "kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling"},
-    {.name = "stride",
-     .type = SP_PARAM_INTS,
-     .offset = FIELD(stride),
-     .imin = 0,
-     .imax = 1024,
-     .def_str = "0",
-     .min_n = 1,
-     .max_n = 2,
-     .unit = "px",
-     .doc = "step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling"},
-    {.name = "pad",
-     .type = SP_PARAM_INTS,
-     .offset = FIELD(pad),
-     .imin = 0,
-     .imax = 1024,
-     .def_str = "0",
-     .min_n = 1,
-     .max_n = 2,
-     .unit = "px",
-     .doc = "zeros added on each side"},
-    {.name = "out_pad",
-     .type = SP_PARAM_INTS,
-     .offset = FIELD(out_pad),
-     .imin = 0,
-     .imax = 1024,
-     .def_str = "0",
-     .min_n = 1,
-     .max_n = 2,
-     .unit = "px",
-     .doc = "conv_transpose: rows and columns added at the bottom and right"},
+    SIDES(kernel, "kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling"),
+    SIDES(stride, "step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling"),
+    SIDES(pad, "zeros added on each side"),
+    SIDES(out_pad, "conv_transpose: rows and columns added at the bottom and right"),
     {.name = "bias",
      .type = SP_PARAM_BOOL,
      .offset = FIELD(bias),

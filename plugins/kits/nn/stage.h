@@ -7,6 +7,24 @@
 
 enum { NN_MAX_BINDS = SP_MAX_LIST + 1 }; /* one tensor and a list */
 
+/* Rows of the parameter tables of encoder, decoder and classifier; `at` is the member's offset. */
+#define NN_CLASSES(at)                                                                                           \
+  {                                                                                                              \
+    .name = "classes", .type = SP_PARAM_INT, .flags = SP_PARAM_REQUIRED, .offset = at, .imin = 1, .imax = 65536, \
+    .doc = "how many classes"                                                                                    \
+  }
+#define NN_LAYERS(at, words)                                                                                           \
+  {                                                                                                                    \
+    .name = "layers", .type = SP_PARAM_LIST, .offset = at, .fields = nn_layer_fields, .fields_size = sizeof(nn_layer), \
+    .doc = words                                                                                                       \
+  }
+#define NN_WIDTH(at, words) \
+  { .name = "width", .type = SP_PARAM_INT, .offset = at, .idef = 16, .imin = 1, .imax = 4096, .doc = words }
+#define NN_DEPTH(at, words) \
+  { .name = "depth", .type = SP_PARAM_INT, .offset = at, .idef = 0, .imin = 0, .imax = 20, .doc = words }
+#define NN_CONVS(at, words) \
+  { .name = "convs", .type = SP_PARAM_INT, .offset = at, .idef = 2, .imin = 1, .imax = 16, .doc = words }
+
 typedef struct nn_binds {
   nn_bind in[NN_MAX_BINDS], out[NN_MAX_BINDS];
   int n_in, n_out; /* 1 and 1 unless the stage says otherwise */
