@@ -9,6 +9,18 @@
 
 #define LABEL_DTYPES (SP_DT(SP_U8) | SP_DT(SP_I32) | SP_DT(SP_I64))
 
+/* Which labels do not count; `holder` has them as ignore_index. */
+#define LABEL_PARAM_IGNORE(holder)                                                                        \
+  {                                                                                                       \
+    .name = "ignore_index", .type = SP_PARAM_INT, .offset = offsetof(holder, ignore_index), .idef = -100, \
+    .doc = "labels of this value do not count"                                                            \
+  }
+#define LABEL_PORT_STATUS                                                                           \
+  {                                                                                                 \
+    .name = "status", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_STATUS | SP_PORT_NOGRAD, \
+    .doc = "the first label out of range"                                                           \
+  }
+
 static inline int64_t label_at(const void *labels, int dtype, int64_t i) {
   if (dtype == SP_U8) return ((const uint8_t *)labels)[i];
   if (dtype == SP_I32) return ((const int32_t *)labels)[i];

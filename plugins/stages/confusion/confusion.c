@@ -31,15 +31,6 @@ const sp_port conf_outputs[] = {{.name = "counts",
                                  .ndim = 2,
                                  .flags = SP_PORT_METRIC | SP_PORT_NOGRAD,
                                  .doc = "C x C: rows are the truth, columns the prediction"},
-                                {.name = "status",
-                                 .dtypes = SP_DT(SP_I64),
-                                 .ndim = 1,
-                                 .flags = SP_PORT_STATUS | SP_PORT_NOGRAD,
-                                 .doc = "the first label out of range"},
+                                LABEL_PORT_STATUS,
                                 {.name = NULL}};
-const sp_param conf_param_table[] = {{.name = "ignore_index",
-                                      .type = SP_PARAM_INT,
-                                      .offset = offsetof(conf_params, ignore_index),
-                                      .idef = -100,
-                                      .doc = "labels of this value do not count"},
-                                     {.name = NULL}};
+const sp_param conf_param_table[] = {LABEL_PARAM_IGNORE(conf_params), {.name = NULL}};

@@ -63,11 +63,7 @@ const sp_port ce_outputs[] = {{.name = "loss",
                                .doc = "how many labels counted; 0: the step has no gradient"},
                               {.name = NULL}};
 static const char *const nonfinite_choices[] = {"stop", "ignore", NULL};
-const sp_param ce_param_table[] = {{.name = "ignore_index",
-                                    .type = SP_PARAM_INT,
-                                    .offset = offsetof(ce_params, ignore_index),
-                                    .idef = -100,
-                                    .doc = "labels of this value do not count"},
+const sp_param ce_param_table[] = {LABEL_PARAM_IGNORE(ce_params),
                                    {.name = "class_weights",
                                     .type = SP_PARAM_FLOATS,
                                     .offset = offsetof(ce_params, class_weights),
