@@ -114,5 +114,11 @@ int rd_tree_like(const char *path);
 
 /* split.c: self->list and self->length from total, split and val_fraction. */
 int rd_split(sp_ctx *ctx, rd_self *self);
+/* Sorts by hash: an order that has nothing to do with that of the files. */
+typedef struct rd_ranked {
+  uint64_t hash;
+  size_t index;
+} rd_ranked;
+void rd_rank(rd_ranked *r, size_t n);
 
 #endif

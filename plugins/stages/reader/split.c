@@ -8,16 +8,13 @@
 
 #include "reader.h"
 
-typedef struct ranked {
-  uint64_t hash;
-  uint32_t index;
-} ranked;
-
 static int by_hash(const void *a, const void *b) {
-  const ranked *x = a, *y = b;
+  const rd_ranked *x = a, *y = b;
   if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
   return (x->index > y->index) - (x->index < y->index);
 }
+
+void rd_rank(rd_ranked *r, size_t n) { qsort(r, n, sizeof *r, by_hash); }
 
 static int by_index(const void *a, const void *b) {
   const uint32_t *x = a, *y = b;
@@ -32,12 +29,12 @@ static int part(sp_ctx *ctx, rd_self *self) {
                            "%" PRIu64
                            " samples with val_fraction = %g leave none for %s; give more, or another val_fraction",
                            self->total, self->p->val_fraction, self->p->split == RD_VAL ? "validation" : "training");
-  ranked *r = calloc(self->total, sizeof *r);
+  rd_ranked *r = calloc(self->total, sizeof *r);
   if (!r) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to split %" PRIu64 " samples", self->total);
-  for (uint64_t i = 0; i < self->total; i++) r[i] = (ranked){self->kind->hash(self, i), (uint32_t)i};
-  qsort(r, self->total, sizeof *r, by_hash);
+  for (uint64_t i = 0; i < self->total; i++) r[i] = (rd_ranked){self->kind->hash(self, i), i};
+  rd_rank(r, self->total);
   self->length = to - from;
-  for (uint64_t i = 0; i < self->length; i++) self->list[i] = r[from + i].index;
+  for (uint64_t i = 0; i < self->length; i++) self->list[i] = (uint32_t)r[from + i].index;
   free(r);
   qsort(self->list, self->length, sizeof *self->list, by_index);
   return SP_OK;

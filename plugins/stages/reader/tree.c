@@ -185,26 +185,15 @@ static int open_classes(sp_ctx *ctx, rd_self *self, tree *t, const rd_names *cla
   return rc;
 }
 
-typedef struct ranked {
-  uint64_t hash;
-  size_t index;
-} ranked;
-
-static int by_hash(const void *a, const void *b) {
-  const ranked *x = a, *y = b;
-  if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
-  return (x->index > y->index) - (x->index < y->index);
-}
-
 /* The first n would be of the first classes only, so a hash of the name chooses; not the one that the split goes by, so
  * that samples which stay seldom change their side. */
 static int keep_some(sp_ctx *ctx, tree *t, size_t n) {
   size_t all = t->images.n, k = 0;
-  ranked *r = calloc(all, sizeof *r);
+  rd_ranked *r = calloc(all, sizeof *r);
   uint8_t *stays = calloc(all, 1);
   int rc = r && stays ? SP_OK : ctx->host->fail(ctx, SP_E_NOMEM, "no memory to choose from %zu images", all);
-  for (size_t i = 0; !rc && i < all; i++) r[i] = (ranked){rd_hash_name(t->images.v[i]) * CHOICE, i};
-  if (!rc) qsort(r, all, sizeof *r, by_hash);
+  for (size_t i = 0; !rc && i < all; i++) r[i] = (rd_ranked){rd_hash_name(t->images.v[i]) * CHOICE, i};
+  if (!rc) rd_rank(r, all);
   for (size_t i = 0; !rc && i < n; i++) stays[r[i].index] = 1;
   for (size_t i = 0; !rc && i < all; i++) {
     if (!stays[i]) {
