@@ -3,7 +3,6 @@
  * one label an image they go to folders of their classes. */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,9 @@
 #include <spcore/plugin.h>
 
 #include "../../kits/image/image.h"
+#include "../../kits/image/work.h"
 
 #define PATH_BYTES 4096
-#define WORDS 1024
 
 typedef struct iw_name {
   const char *name, *original;
@@ -34,7 +33,7 @@ typedef struct iw_worker {
   im_decoder decoder;
   im_scaler scaler;
   im_buf rgb, original, labels;
-  char why[WORDS];
+  char why[IM_WORDS];
 } iw_worker;
 
 typedef struct iw_self {
@@ -44,10 +43,7 @@ typedef struct iw_self {
   char *class_text;     /* a copy of class_names, cut into lines */
   const char **classes; /* [n_classes] in it */
   int64_t n_classes;
-  pthread_mutex_t lock; /* of the failure of the smallest item */
-  int failed;
-  int64_t failed_item;
-  char why[WORDS];
+  im_work work;
 } iw_self;
 
 /* Where one sample's files go. */
@@ -146,7 +142,7 @@ static void image_writer_destroy(void *arg) {
   free(self->workers);
   free(self->classes);
   free(self->class_text);
-  pthread_mutex_destroy(&self->lock);
+  im_work_free(&self->work);
   free(self);
 }
 
@@ -162,7 +158,7 @@ static int image_writer_create(sp_ctx *ctx, const void *params, void **out) {
   if (!self) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the image writer");
   self->p = p;
   self->n_workers = par ? par->threads(ctx) : 1;
-  pthread_mutex_init(&self->lock, NULL);
+  im_work_init(&self->work);
   self->workers = calloc((size_t)self->n_workers, sizeof *self->workers);
   rc = self->workers ? take_classes(ctx, self)
                      : ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %d workers", self->n_workers);
@@ -341,15 +337,7 @@ static int write_item(void *arg, int64_t i, int worker) {
   iw_self *self = b->self;
   iw_worker *w = &self->workers[worker];
   int rc = write_sample(b, w, i);
-  if (!rc) return SP_OK;
-  pthread_mutex_lock(&self->lock);
-  if (!self->failed || i < self->failed_item) {
-    self->failed = rc;
-    self->failed_item = i;
-    memcpy(self->why, w->why, sizeof self->why);
-  }
-  pthread_mutex_unlock(&self->lock);
-  return rc;
+  return rc ? im_work_failed(&self->work, i, rc, w->why) : SP_OK;
 }
 
 static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
@@ -363,14 +351,7 @@ static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   const int64_t *shape = b.mask ? b.mask->spec.shape : b.image->spec.shape;
   b.h = (int)(b.mask ? shape[1] : shape[2]);
   b.w = (int)(b.mask ? shape[2] : shape[3]);
-  self->failed = 0;
-  const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
-  int rc = SP_OK;
-  if (par) rc = par->run(ctx, self->n_workers, shape[0], write_item, &b);
-  else
-    for (int64_t i = 0; i < shape[0] && !rc; i++) rc = write_item(&b, i, 0);
-  if (self->failed) return ctx->host->fail(ctx, self->failed, "%s", self->why);
-  return rc ? ctx->host->fail(ctx, rc, "the worker threads failed") : SP_OK;
+  return im_work_run(ctx, &self->work, self->n_workers, shape[0], write_item, &b);
 }
 
 /* ---- description ---- */

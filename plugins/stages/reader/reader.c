@@ -43,7 +43,7 @@ static void reader_destroy(void *arg) {
   free(self->list);
   free(self->broken);
   free(self->class_names);
-  pthread_mutex_destroy(&self->lock);
+  im_work_free(&self->work);
   free(self);
 }
 
@@ -82,7 +82,7 @@ static int reader_create(sp_ctx *ctx, const void *params, void **out) {
   rd_self *self = calloc(1, sizeof *self);
   if (!self) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the reader");
   self->p = params;
-  pthread_mutex_init(&self->lock, NULL);
+  im_work_init(&self->work);
   int rc = set_up(ctx, self);
   if (rc) {
     reader_destroy(self);
@@ -157,7 +157,7 @@ static int note_broken(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t index)
     return SP_OK;
   }
   if (self->p->max_bad == 0) return SP_E_DATA; /* `why` says it all */
-  char last[RD_WORDS];
+  char last[IM_WORDS];
   memcpy(last, w->why, sizeof last);
   return rd_fail(w, SP_E_DATA, "%d broken files, more than max_bad = %" PRId64 ", the last: %.700s", n,
                  self->p->max_bad, last);
@@ -205,31 +205,14 @@ static int fill_item(void *arg, int64_t i, int worker) {
   if (at >= self->length)
     rc = rd_fail(w, SP_E_RANGE, "sample %" PRIu64 " was asked for, there are %" PRIu64, at, self->length);
   else rc = fill_outputs(b, w, i, at);
-  if (!rc) return SP_OK;
-  pthread_mutex_lock(&self->lock);
-  if (!self->failed || i < self->failed_item) {
-    self->failed = rc;
-    self->failed_item = i;
-    memcpy(self->why, w->why, sizeof self->why);
-  }
-  pthread_mutex_unlock(&self->lock);
-  return rc;
+  return rc ? im_work_failed(&self->work, i, rc, w->why) : SP_OK;
 }
 
 static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   rd_self *self = arg;
   const sp_tensor *image = io->out[0].t, *mask = io->out[1].t, *label = io->out[2].t;
   rd_batch b = {ctx, self, io->ids, image->data, mask->data, label->data, label->spec.dtype == SP_I32};
-  const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
-  int64_t n = image->spec.shape[0];
-  self->failed = 0;
-  int rc = SP_OK;
-  if (par) rc = par->run(ctx, (int)self->p->workers, n, fill_item, &b);
-  else
-    for (int64_t i = 0; i < n && !rc; i++) rc = fill_item(&b, i, 0);
-  if (!rc && !self->failed) return SP_OK;
-  return self->failed ? ctx->host->fail(ctx, self->failed, "%s", self->why)
-                      : ctx->host->fail(ctx, rc, "the worker threads failed");
+  return im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
 }
 
 /* ---- description ---- */

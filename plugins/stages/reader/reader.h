@@ -3,15 +3,12 @@
 #ifndef SP_PLUGINS_READER_H
 #define SP_PLUGINS_READER_H
 
-#include <pthread.h>
-
-#include <spcore/ext/parallel.h>
 #include <spcore/plugin.h>
 
 #include "../../kits/image/image.h"
+#include "../../kits/image/work.h"
 
 #define RD_MAX_SIZE 16384  /* pixels of a side of the output */
-#define RD_WORDS 1024      /* of an error */
 #define RD_REPLACEMENTS 64 /* tries for a broken sample, before giving up */
 
 enum { RD_ALL, RD_TRAIN, RD_VAL };
@@ -36,7 +33,7 @@ typedef struct rd_worker {
   im_decoder decoder;
   im_scaler scaler;
   im_buf image, mask;
-  char why[RD_WORDS];
+  char why[IM_WORDS];
 } rd_worker;
 
 typedef struct rd_self rd_self;
@@ -80,11 +77,7 @@ struct rd_self {
   rd_worker *workers;
   sp_attr attrs[2];
   int warned; /* of an output that the data does not have */
-
-  pthread_mutex_t lock; /* of what follows: the failure of the smallest item of this call */
-  int64_t failed_item;
-  int failed;
-  char why[RD_WORDS];
+  im_work work;
 };
 
 int rd_fail(rd_worker *w, int status, const char *fmt, ...) SP_PRINTF(3, 4);
