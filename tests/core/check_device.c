@@ -1,151 +1,23 @@
 /* SPDX-License-Identifier: MIT
- * check_device.c - the conformance suite of devices: the rules of spcore/device.h, run on each built-in device.
+ * check_device.c - the conformance suite of devices: the rules of spcore/device.h, which hold for every device.
  *
  * The tests use the device's interface alone. DEVICE memory is reached through copies, never by the host directly, and
- * operations are functions of the host only where the device runs such (all built-in ones do). Compiled with SP_TEST_CUDA
- * it is the suite of the device cuda, a program of its own: device_kit.h says what differs. */
-#include <check.h>
-#include <errno.h>
-#include <fenv.h>
-#include <malloc.h>
-#include <stdatomic.h>
+ * operations are functions of the host only where the device runs such (all built-in ones do). It is also a part of
+ * tests/cuda/check_device, on the device cuda: device_kit.h says what differs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "device/cpu.h"
 #include "tests/kit/device_kit.h"
-#include "host/stage.h"
 
 #include <spcore/checksum.h>
 
-#ifdef SP_TEST_CUDA
-static const sp_device_type *devices[1];
-#else
-static const sp_device_type *const devices[] = {&sp_device_cpu, &sp_device_sim, &sp_device_mock, &sp_device_simmock};
-#endif
-
-static const sp_device_type *type;
-static void *dev;
-static sp_err err;
-static sp_ctx_holder holder;
-static sp_ctx *ctx;
-
-static void set_up(const sp_device_type *t) {
-  type = t;
-#ifdef SP_TEST_CUDA
-  kit_begin();
-#endif
-  ctx = sp_ctx_for(&holder, "device", &err);
-  ck_assert_int_eq(type->open(ctx, 0, &dev), SP_OK);
-}
-
-static void tear_down(void) { type->close(dev); }
-
-static void *stream_new(const char *name) {
-  void *s = NULL;
-  ck_assert_int_eq(type->stream_open(ctx, dev, name, 0, &s), SP_OK);
-  return s;
-}
-
-static void *event_new(uint32_t flags) {
-  void *e = NULL;
-  ck_assert_int_eq(type->event_open(ctx, dev, flags, &e), SP_OK);
-  return e;
-}
-
-static void *memory(int kind, size_t bytes) {
-  void *p = NULL;
-  ck_assert_int_eq(type->alloc(ctx, dev, kind, bytes, &p), SP_OK);
-  ck_assert_uint_eq((uintptr_t)p % SP_ALIGN, 0);
-  return p;
-}
-
-static void nap(int ms) {
-  struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
-  while (nanosleep(&t, &t) && errno == EINTR) continue;
-}
-
-/* ---- operations -------------------------------------------------------------------------------------------------- */
-
-static atomic_int log_n;
-static int log_of[64];
-
-static int op_log(void *arg, void *native) {
-  (void)native;
-  log_of[atomic_fetch_add(&log_n, 1)] = *(int *)arg;
-  return SP_OK;
-}
+static const sp_device_type *const *devices;
 
 static int op_nap(void *arg, void *native) {
   (void)native;
   nap(*(int *)arg);
   return SP_OK;
-}
-
-static int op_add(void *arg, void *native) {
-  (void)native;
-  ++*(int *)arg;
-  return SP_OK;
-}
-
-static int op_fail(void *arg, void *native) {
-  (void)native;
-  return *(int *)arg;
-}
-
-static int numbers[64];
-
-/* A gate holds its stream until it is opened. A device without threads has nothing to hold: there the order in which
- * operations run is free anyhow. */
-#ifdef SP_TEST_CUDA
-static atomic_int *gate_new(void) {
-  atomic_int *g = kit_gates();
-  atomic_store(g, 0);
-  return g;
-}
-
-static bool holds(void) { return kit_holds(); }
-
-enum { MANY = 200 }; /* the driver's queue is full at some thousand operations, and submitting then waits */
-
-static void shut(void *s, atomic_int *gate) { ck_assert_int_eq(kit_shut(ctx, type, s, gate), SP_OK); }
-
-static void submit(void *s, sp_op_fn fn, void *arg) {
-  int status = fn == op_fail ? type->stream_submit(ctx, s, fn, arg) : kit_submit(ctx, type, s, fn, arg);
-  ck_assert_int_eq(status, SP_OK);
-}
-#else
-static bool holds(void) { return strncmp(type->name, "sim", 3) != 0; } /* those have no thread of their own */
-
-enum { MANY = 3000 }; /* more than any queue holds at first */
-
-static int op_gate(void *arg, void *native) {
-  atomic_int *gate = arg;
-  (void)native;
-  while (holds() && !atomic_load(gate)) nap(1);
-  return SP_OK;
-}
-
-static atomic_int *gate_new(void) {
-  static atomic_int gate;
-  atomic_store(&gate, 0);
-  return &gate;
-}
-
-static void submit(void *s, sp_op_fn fn, void *arg) { ck_assert_int_eq(type->stream_submit(ctx, s, fn, arg), SP_OK); }
-static void shut(void *s, atomic_int *gate) { submit(s, op_gate, gate); }
-#endif
-
-static void record(void *e, void *s) { ck_assert_int_eq(type->event_record(ctx, e, s), SP_OK); }
-static void await(void *s, void *e) { ck_assert_int_eq(type->stream_wait(ctx, s, e), SP_OK); }
-static void sync_ok(void *s) { ck_assert_msg(type->stream_sync(ctx, s) == SP_OK, "%s", err.msg); }
-
-static int complete(void *e) {
-  int c = -1;
-  ck_assert_int_eq(type->event_query(ctx, e, &c), SP_OK);
-  return c;
 }
 
 /* ---- the tests; each gets the device by its index ---------------------------------------------------------------- */
@@ -206,8 +78,8 @@ END_TEST
 START_TEST(runs_in_order) {
   set_up(devices[_i]);
   void *s = stream_new("a name longer than any limit of the system");
-  atomic_store(&log_n, 0);
-  for (int i = 0; i < 64; i++) submit(s, op_log, &numbers[i]);
+  log_begin();
+  for (int i = 0; i < 64; i++) submit_log(s, i);
   sync_ok(s);
   ck_assert_int_eq(atomic_load(&log_n), 64);
   for (int i = 0; i < 64; i++) ck_assert_int_eq(log_of[i], i);
@@ -233,17 +105,17 @@ START_TEST(streams_are_independent) {
   set_up(devices[_i]);
   static int count;
   count = 0;
-  atomic_int *gate = gate_new();
+  atomic_int *gate = kit_gate();
   void *a = stream_new("a"), *b = stream_new("b");
   shut(a, gate);
-  for (int i = 0; i < MANY; i++) submit(a, op_add, &count);
-  atomic_store(&log_n, 0);
-  submit(b, op_log, &numbers[1]);
+  for (int i = 0; i < kit_many; i++) submit(a, op_add, &count);
+  log_begin();
+  submit_log(b, 1);
   sync_ok(b); /* while a's gate is shut */
   ck_assert_int_eq(atomic_load(&log_n), 1);
   atomic_store(gate, 1);
   sync_ok(a);
-  ck_assert_int_eq(count, MANY);
+  ck_assert_int_eq(count, kit_many);
   type->stream_close(a);
   type->stream_close(b);
   tear_down();
@@ -252,17 +124,17 @@ END_TEST
 
 START_TEST(wait_orders_streams) {
   set_up(devices[_i]);
-  atomic_int *gate = gate_new();
+  atomic_int *gate = kit_gate();
   void *a = stream_new("a"), *b = stream_new("b"), *e = event_new(0);
-  atomic_store(&log_n, 0);
+  log_begin();
   ck_assert_int_eq(complete(e), 1); /* never recorded */
   await(b, e);
   shut(a, gate);
-  submit(a, op_log, &numbers[1]);
+  submit_log(a, 1);
   record(e, a);
   await(b, e);
-  submit(b, op_log, &numbers[2]);
-  if (holds()) {
+  submit_log(b, 2);
+  if (kit_holds(type)) {
     nap(5);
     ck_assert_int_eq(complete(e), 0);
     ck_assert_int_eq(atomic_load(&log_n), 0);
@@ -282,23 +154,23 @@ END_TEST
 /* A wait means the record before it, even when the event is recorded again meanwhile. */
 START_TEST(wait_means_the_latest_record) {
   set_up(devices[_i]);
-  atomic_int *gate = gate_new();
+  atomic_int *gate = kit_gate();
   void *a = stream_new("a"), *b = stream_new("b"), *c = stream_new("c"), *e = event_new(0);
-  atomic_store(&log_n, 0);
-  submit(a, op_log, &numbers[1]);
+  log_begin();
+  submit_log(a, 1);
   record(e, a);
   await(b, e); /* for a's first record, not for what is behind the gate */
-  submit(b, op_log, &numbers[2]);
+  submit_log(b, 2);
   shut(a, gate);
   record(e, a);
   sync_ok(b);
   ck_assert_int_eq(atomic_load(&log_n), 2);
   await(b, e); /* now for the one behind the gate */
-  submit(b, op_log, &numbers[4]);
-  submit(c, op_log, &numbers[3]);
+  submit_log(b, 4);
+  submit_log(c, 3);
   record(e, c); /* recorded by another stream: sync means c's, although a's is not through */
   ck_assert_int_eq(type->event_sync(ctx, e), SP_OK);
-  if (holds()) {
+  if (kit_holds(type)) {
     nap(3);
     ck_assert_int_eq(atomic_load(&log_n), 3);
     ck_assert_int_eq(log_of[2], 3);
@@ -334,12 +206,12 @@ START_TEST(failure_is_sticky_and_travels) {
   static int count, first = SP_E_DATA, second = SP_E_IO;
   count = 0;
   void *a = stream_new("a"), *b = stream_new("b"), *c = stream_new("other"), *e = event_new(0), *e2 = event_new(0);
-  submit(a, op_fail, &first);
-  submit(a, op_fail, &second);
+  submit_failure(a, &first);
+  submit_failure(a, &second);
   submit(a, op_add, &count);
   record(e, a);
   await(b, e);
-  submit(b, op_fail, &second);
+  submit_failure(b, &second);
   submit(b, op_add, &count);
   record(e2, b);
   submit(c, op_nap, &count);
@@ -371,7 +243,7 @@ START_TEST(an_event_forgets_a_failure_when_recorded_again) {
   set_up(devices[_i]);
   static int first = SP_E_DATA;
   void *a = stream_new("a"), *b = stream_new("b"), *e = event_new(0);
-  submit(a, op_fail, &first);
+  submit_failure(a, &first);
   record(e, a);
   ck_assert_int_eq(type->event_sync(ctx, e), SP_E_DATA);
   record(e, b);
@@ -437,7 +309,7 @@ START_TEST(captures) {
   for (int i = 0; i < N; i++) ck_assert_int_eq(p[i], 5);
 
   ck_assert_int_eq(type->capture_begin(ctx, s), SP_OK);
-  submit(s, op_fail, &failure);
+  submit_failure(s, &failure);
   submit(s, op_add, &count);
   ck_assert_int_eq(type->capture_end(ctx, s, &bad), SP_OK);
   ck_assert_int_eq(type->graph_launch(ctx, bad, s), SP_OK);
@@ -522,7 +394,7 @@ START_TEST(hashes_are_operations_of_their_stream) {
   hashing h = hashing_new();
   void *other = stream_new("other"), *e = event_new(0);
   uint64_t a = sp_checksum(h.a, HASHED), b = sp_checksum(h.b, HASHED);
-  atomic_int *gate = gate_new();
+  atomic_int *gate = kit_gate();
   hash_all(&h, h.a, &h.sum[4]); /* code that CUDA loads when it is first needed waits for all streams */
   sync_ok(h.s);
   shut(h.s, gate);
@@ -531,7 +403,7 @@ START_TEST(hashes_are_operations_of_their_stream) {
   record(e, h.s);
   await(other, e);
   ck_assert_int_eq(type->stream_hash(ctx, other, h.d, HASHED, &h.sum[2]), SP_OK);
-  if (holds()) {
+  if (kit_holds(type)) {
     nap(2);
     ck_assert_uint_eq(h.sum[0], 0);
   }
@@ -540,7 +412,7 @@ START_TEST(hashes_are_operations_of_their_stream) {
   ck_assert(a != b && h.sum[0] == a && h.sum[1] == b && h.sum[2] == b);
 
   h.sum[3] = 5;
-  submit(h.s, op_fail, &failure);
+  submit_failure(h.s, &failure);
   hash_all(&h, NULL, &h.sum[3]);
   ck_assert_int_eq(type->stream_sync(ctx, h.s), SP_E_DATA);
   ck_assert_uint_eq(h.sum[3], 5); /* dropped */
@@ -613,12 +485,6 @@ START_TEST(ring_of_streams) {
 }
 END_TEST
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SP_TEST_CUDA)
-#define COUNTS_MEMORY 0 /* their allocator is not the one that mallinfo2 looks at; the driver has needs of its own */
-#else
-#define COUNTS_MEMORY 1
-#endif
-
 static void some_steps(void *const s[2], void *const e[2], int *count, void *mem, const void *from) {
   for (int t = 0; t < 200; t++) {
     await(s[0], e[1]);
@@ -640,14 +506,9 @@ START_TEST(allocates_nothing_once_warm) {
   void *mem = memory(SP_MEM_DEVICE, 64), *from = memory(SP_MEM_PINNED, 64);
   memset(from, 1, 64);
   some_steps(s, e, &count, mem, from);
-#if COUNTS_MEMORY
-  struct mallinfo2 before = mallinfo2();
-#endif
+  size_t before = kit_memory();
   for (int i = 0; i < 9; i++) some_steps(s, e, &count, mem, from);
-#if COUNTS_MEMORY
-  struct mallinfo2 after = mallinfo2();
-  ck_assert_uint_eq(after.uordblks, before.uordblks);
-#endif
+  ck_assert_uint_eq(kit_memory(), before);
   for (int i = 0; i < 2; i++) {
     type->stream_close(s[i]);
     type->event_close(e[i]);
@@ -658,147 +519,11 @@ START_TEST(allocates_nothing_once_warm) {
 }
 END_TEST
 
-#ifndef SP_TEST_CUDA
-/* ---- sim alone --------------------------------------------------------------------------------------------------- */
-
-static uint64_t order_of(uint64_t seed) {
-  sp_device_sim_seed(seed);
-  set_up(&sp_device_sim);
-  void *s[3] = {stream_new("a"), stream_new("b"), stream_new("c")};
-  atomic_store(&log_n, 0);
-  for (int i = 0; i < 10; i++)
-    for (int k = 0; k < 3; k++) submit(s[k], op_log, &numbers[k]);
-  for (int k = 0; k < 3; k++) sync_ok(s[k]);
-  for (int k = 0; k < 3; k++) type->stream_close(s[k]);
-  tear_down();
-  return sp_fnv64(SP_FNV64, log_of, 30 * sizeof log_of[0]);
-}
-
-START_TEST(a_seed_is_a_timing) {
-  int different = 0;
-  for (uint64_t seed = 1; seed <= 20; seed++) {
-    uint64_t h = order_of(seed);
-    ck_assert_uint_eq(h, order_of(seed));
-    different += h != order_of(seed + 100);
-  }
-  ck_assert_int_ge(different, 19);
-}
-END_TEST
-
-static void *cycle_event, *cycle_stream;
-static int inner_status;
-
-static int op_sync_other(void *arg, void *native) {
-  sp_ctx_holder h;
-  sp_err *inner = arg;
-  (void)native;
-  inner_status = type->stream_sync(sp_ctx_for(&h, "device", inner), cycle_stream);
-  return inner_status;
-}
-
-static int op_sync_event(void *arg, void *native) {
-  sp_ctx_holder h;
-  static sp_err inner;
-  (void)native;
-  return type->event_sync(sp_ctx_for(&h, "device", &inner), arg);
-}
-
-/* Two operations that wait for each other's streams, but not in a circle: nested in one thread they would block. */
-START_TEST(behind_a_border_an_operation_waits_in_its_stream) {
-  int status = SP_E_IO;
-  for (uint64_t seed = 1; seed <= 20; seed++) {
-    sp_device_sim_seed(seed);
-    set_up(&sp_device_simmock);
-    void *a = stream_new("reader"), *b = stream_new("copies"), *c = stream_new("train");
-    void *e[2] = {event_new(0), event_new(0)};
-    atomic_store(&log_n, 0);
-    submit(c, op_log, &numbers[0]);
-    record(e[0], c);
-    submit(a, op_sync_event, e[0]);
-    submit(a, op_log, &numbers[1]);
-    record(e[1], a);
-    submit(b, op_sync_event, e[1]);
-    submit(b, op_log, &numbers[2]);
-    sync_ok(b);
-    ck_assert_int_eq(atomic_load(&log_n), 3);
-    for (int i = 0; i < 3; i++) ck_assert_int_eq(log_of[i], i);
-    submit(c, op_fail, &status);
-    record(e[0], c);
-    submit(a, op_sync_event, e[0]);
-    submit(a, op_log, &numbers[3]);
-    ck_assert_int_ne(type->stream_sync(ctx, a), SP_OK);
-    ck_assert_int_eq(atomic_load(&log_n), 3); /* the failure came along */
-    type->stream_close(a);
-    type->stream_close(b);
-    type->stream_close(c);
-    for (int i = 0; i < 2; i++) type->event_close(e[i]);
-    tear_down();
-  }
-}
-END_TEST
-
-START_TEST(a_cycle_is_named) {
-  static sp_err inner;
-  set_up(&sp_device_sim);
-  void *a = stream_new("reader"), *b = stream_new("train"), *e = event_new(0);
-  cycle_event = e;
-  cycle_stream = b;
-  submit(a, op_sync_other, &inner); /* waits for b, which waits for what is recorded behind this operation */
-  record(e, a);
-  await(b, e);
-  submit(b, op_add, &numbers[0]);
-  ck_assert_int_eq(type->stream_sync(ctx, a), SP_E_STATE);
-  ck_assert_int_eq(inner_status, SP_E_STATE);
-  ck_assert_ptr_nonnull(strstr(inner.msg, "deadlock"));
-  ck_assert_ptr_nonnull(strstr(inner.msg, "'reader' is inside"));
-  ck_assert_ptr_nonnull(strstr(inner.msg, "'train' waits for an event of stream 'reader'"));
-  type->stream_close(a);
-  type->stream_close(b);
-  type->event_close(e);
-  tear_down();
-}
-END_TEST
-
-static int op_mode(void *arg, void *native) {
-  (void)native;
-  *(int *)arg = fegetround();
-  return SP_OK;
-}
-
-/* Whatever a library has done to the thread that opens it. */
-START_TEST(a_stream_begins_with_the_default_floating_point_mode) {
-  int mode = -1;
-  set_up(&sp_device_cpu);
-  fesetround(FE_UPWARD);
-  void *s = stream_new("rounds");
-  fesetround(FE_TONEAREST);
-  submit(s, op_mode, &mode);
-  ck_assert_int_eq(type->stream_sync(ctx, s), SP_OK);
-  ck_assert_int_eq(mode, FE_TONEAREST);
-  type->stream_close(s);
-  tear_down();
-}
-END_TEST
-
-static void add_own_tests(Suite *suite) {
-  TCase *sim = tcase_create("sim"), *cpu = tcase_create("cpu");
-  tcase_add_test(sim, a_seed_is_a_timing);
-  tcase_add_test(sim, a_cycle_is_named);
-  tcase_add_test(sim, behind_a_border_an_operation_waits_in_its_stream);
-  suite_add_tcase(suite, sim);
-  tcase_add_test(cpu, a_stream_begins_with_the_default_floating_point_mode);
-  suite_add_tcase(suite, cpu);
-}
-#endif
-
 int main(void) {
-  for (int i = 0; i < 64; i++) numbers[i] = i;
-#ifdef SP_TEST_CUDA
-  devices[0] = kit_device();
-#endif
+  int n;
+  devices = kit_devices(&n);
   Suite *suite = suite_create("device");
   TCase *all = tcase_create("every device");
-  const int n = (int)SP_ARRAY(devices);
   tcase_set_timeout(all, 30);
   tcase_add_loop_test(all, describes_itself, 0, n);
   tcase_add_loop_test(all, copies, 0, n);
@@ -820,17 +545,5 @@ int main(void) {
   tcase_add_loop_test(all, ring_of_streams, 0, n);
   tcase_add_loop_test(all, allocates_nothing_once_warm, 0, n);
   suite_add_tcase(suite, all);
-#ifdef SP_TEST_CUDA
-  kit_add_tests(suite);
-#else
-  add_own_tests(suite);
-#endif
-  SRunner *runner = srunner_create(suite);
-#ifdef SP_TEST_CUDA
-  srunner_set_fork_status(runner, CK_NOFORK); /* CUDA does not survive a fork */
-#endif
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return kit_run(suite);
 }

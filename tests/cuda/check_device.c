@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_device.c - how the conformance suite of devices runs on CUDA, and the tests of that device alone. */
+ * check_device.c - how the conformance suite of devices (tests/core/check_device.c) runs on CUDA, and the tests of that
+ * device alone. */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <stdint.h>
@@ -13,12 +14,12 @@
 #include "tests/kit/device_kit.h"
 #include "host/env.h"
 
-static const sp_device_type *type;
-
 /* ---- the kit ----------------------------------------------------------------------------------------------------- */
 
 #define CALLS 65536 /* of one test */
 #define GATES 16
+
+const int kit_many = 200; /* the driver's queue is full at some thousand operations, and submitting then waits */
 
 static struct call {
   sp_op_fn fn;
@@ -33,21 +34,21 @@ static void skip(const char *why) {
   exit(77);
 }
 
-const sp_device_type *kit_device(void) {
+static const sp_device_type *cuda;
+
+const sp_device_type *const *kit_devices(int *n) {
   static sp_env *env; /* as long as the program: the device's code is in it */
-  static sp_err err;
-  sp_ctx_holder holder;
-  int n;
   sp_env_opts opts = {.threads = 1, .max_helpers = 1};
-  if (sp_env_new(&env, &opts, &err) || sp_registry_device(env->reg, "cuda", &type, &err)) skip(err.msg);
-  if (type->count(sp_ctx_for(&holder, "cuda", &err), &n)) skip(err.msg);
+  if (sp_env_new(&env, &opts, &err) || sp_registry_device(env->reg, "cuda", &cuda, &err)) skip(err.msg);
+  if (cuda->count(sp_ctx_for(&holder, "cuda", &err), n)) skip(err.msg);
   sp_device_info info = {.size = sizeof info};
-  if (type->describe(sp_ctx_for(&holder, "cuda", &err), 0, &info)) skip(err.msg);
+  if (cuda->describe(sp_ctx_for(&holder, "cuda", &err), 0, &info)) skip(err.msg);
   emulator = strstr(info.name, "emulator") != NULL;
   void *mapped = NULL;
   if (cudaHostAlloc(&mapped, GATES * sizeof *gates, cudaHostAllocMapped) != cudaSuccess) skip("no pinned memory");
   gates = mapped;
-  return type;
+  *n = 1;
+  return &cuda;
 }
 
 void kit_begin(void) { n_calls = n_gates = 0; }
@@ -61,11 +62,11 @@ static int op_call(void *arg, void *native) {
   return cudaLaunchHostFunc(native, run_call, arg) == cudaSuccess ? SP_OK : SP_E_DEVICE;
 }
 
-int kit_submit(sp_ctx *ctx, const sp_device_type *t, void *stream, sp_op_fn fn, void *arg) {
+int kit_submit(sp_ctx *on, const sp_device_type *t, void *stream, sp_op_fn fn, void *arg) {
   struct call *c = &calls[n_calls];
   ck_assert_int_lt(n_calls++, CALLS);
   *c = (struct call){fn, arg};
-  return t->stream_submit(ctx, stream, op_call, c);
+  return t->stream_submit(on, stream, op_call, c);
 }
 
 /* The driver's own wait for a word in memory. The runtime has no function for it. */
@@ -79,37 +80,26 @@ static int op_shut(void *arg, void *native) {
   return wait_value(native, (uintptr_t)word, 1, AT_LEAST) ? SP_E_DEVICE : SP_OK;
 }
 
-bool kit_holds(void) { return !emulator; }
-
-int kit_shut(sp_ctx *ctx, const sp_device_type *t, void *stream, atomic_int *open) {
-  return t->stream_submit(ctx, stream, op_shut, open);
+bool kit_holds(const sp_device_type *t) {
+  (void)t;
+  return !emulator;
 }
 
-atomic_int *kit_gates(void) {
+int kit_shut(sp_ctx *on, const sp_device_type *t, void *stream, atomic_int *open) {
+  return t->stream_submit(on, stream, op_shut, open);
+}
+
+atomic_int *kit_gate(void) {
   ck_assert_int_lt(n_gates, GATES);
+  atomic_store(&gates[n_gates], 0);
   return &gates[n_gates++];
 }
 
+size_t kit_memory(void) { return 0; } /* the driver has needs of its own */
+
 /* ---- the device alone -------------------------------------------------------------------------------------------- */
 
-static sp_err err;
-static sp_ctx_holder holder;
-static sp_ctx *ctx;
-static void *dev;
-
-static void set_up(void) {
-  kit_begin();
-  ctx = sp_ctx_for(&holder, "device", &err);
-  ck_assert_int_eq(type->open(ctx, 0, &dev), SP_OK);
-}
-
-static void tear_down(void) { type->close(dev); }
-
-static void *stream_new(const char *name, int priority) {
-  void *s = NULL;
-  ck_assert_int_eq(type->stream_open(ctx, dev, name, priority, &s), SP_OK);
-  return s;
-}
+static void begin(void) { set_up(cuda); }
 
 static const sp_cuda *ext_of(void *stream) {
   const sp_cuda *ext = type->extension(dev, SP_EXT_CUDA);
@@ -122,7 +112,7 @@ START_TEST(priorities_are_kept) {
   int least, most, p[3];
   void *s[3];
   for (int i = 0; i < 3; i++) {
-    s[i] = stream_new("s", i - 1);
+    s[i] = stream_of("s", i - 1);
     ck_assert_int_eq(cudaStreamGetPriority(type->stream_native(s[i]), &p[i]), cudaSuccess);
   }
   ck_assert_int_eq(cudaDeviceGetStreamPriorityRange(&least, &most), cudaSuccess);
@@ -152,7 +142,7 @@ static int op_bad_call(void *arg, void *native) {
 }
 
 START_TEST(an_error_left_behind_is_found) {
-  void *s = stream_new("careless", 0), *t = stream_new("other", 0);
+  void *s = stream_new("careless"), *t = stream_new("other");
   ck_assert_int_eq(type->stream_submit(ctx, s, op_bad_call, NULL), SP_E_DEVICE);
   ck_assert_msg(strstr(err.msg, "careless") && strstr(err.msg, "cudaError"), "%s", err.msg);
   ck_assert_int_eq(type->stream_sync(ctx, s), SP_E_DEVICE);
@@ -166,7 +156,7 @@ END_TEST
 START_TEST(a_capture_spans_streams) {
   enum { N = 4096 };
   int done;
-  void *root = stream_new("root", 1), *side = stream_new("side", -1), *fork, *join, *outside, *d, *graph = NULL, *h,
+  void *root = stream_of("root", 1), *side = stream_of("side", -1), *fork, *join, *outside, *d, *graph = NULL, *h,
        *ones;
   ck_assert_int_eq(type->event_open(ctx, dev, 0, &fork), SP_OK);
   ck_assert_int_eq(type->event_open(ctx, dev, 0, &join), SP_OK);
@@ -227,7 +217,7 @@ START_TEST(a_capture_spans_streams) {
 END_TEST
 
 START_TEST(lanes_have_handles_and_workspaces) {
-  void *s[2] = {stream_new("a", 0), stream_new("b", 0)}, *h[2][3], *w[2], *again;
+  void *s[2] = {stream_new("a"), stream_new("b")}, *h[2][3], *w[2], *again;
   for (int i = 0; i < 2; i++) {
     const sp_cuda *ext = ext_of(s[i]);
     ck_assert(ext->capability >= 50 && ext->multiprocessors > 0 && ext->workspace_bytes > 0);
@@ -299,14 +289,14 @@ START_TEST(tuned_choices_come_back) {
   expect_tuned("later", "value");
   expect_tuned("half", NULL);
   type->close(dev);
-  set_up();
+  begin();
   expect_tuned("theirs", "first");
   snprintf(command, sizeof command,
            "cd %s && grep -q '^theirs.first$' *.txt && grep -q '^bad.good$' *.txt && sed -i 's/good/other/' *.txt",
            cache);
   ck_assert_int_eq(system(command), 0);
   type->close(dev);
-  set_up();
+  begin();
   expect_tuned("bad", "good"); /* a process keeps to what it has computed with */
   expect_tuned("gemm 1 2 3", "7 0x1f, two words");
   expect_tuned("conv", longest);
@@ -314,11 +304,11 @@ START_TEST(tuned_choices_come_back) {
   type->close(dev);
 
   setenv("SPCORE_CACHE", "/dev/null/nowhere", 1);
-  set_up();
+  begin();
   expect_tuned("conv", NULL);
   offer("conv", NULL, "1", "1");
   type->close(dev);
-  set_up();
+  begin();
   expect_tuned("conv", "1"); /* as long as the process */
   unsetenv("SPCORE_CACHE");
   snprintf(command, sizeof command, "rm -r %s", dir);
@@ -352,15 +342,21 @@ START_TEST(each_call_is_on_its_own_device) {
 }
 END_TEST
 
-void kit_add_tests(Suite *suite) {
-  TCase *cuda = tcase_create("cuda");
-  tcase_add_checked_fixture(cuda, set_up, tear_down);
-  tcase_add_test(cuda, priorities_are_kept);
-  tcase_add_test(cuda, out_of_memory_says_how_much);
-  tcase_add_test(cuda, an_error_left_behind_is_found);
-  tcase_add_test(cuda, each_call_is_on_its_own_device);
-  tcase_add_test(cuda, a_capture_spans_streams);
-  tcase_add_test(cuda, lanes_have_handles_and_workspaces);
-  tcase_add_test(cuda, tuned_choices_come_back);
-  suite_add_tcase(suite, cuda);
+int kit_run(Suite *suite) {
+  TCase *own = tcase_create("cuda");
+  tcase_add_checked_fixture(own, begin, tear_down);
+  tcase_add_test(own, priorities_are_kept);
+  tcase_add_test(own, out_of_memory_says_how_much);
+  tcase_add_test(own, an_error_left_behind_is_found);
+  tcase_add_test(own, each_call_is_on_its_own_device);
+  tcase_add_test(own, a_capture_spans_streams);
+  tcase_add_test(own, lanes_have_handles_and_workspaces);
+  tcase_add_test(own, tuned_choices_come_back);
+  suite_add_tcase(suite, own);
+  SRunner *runner = srunner_create(suite);
+  srunner_set_fork_status(runner, CK_NOFORK); /* CUDA does not survive a fork */
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
