@@ -333,7 +333,7 @@ END_TEST
  * and such as are too large for shared memory: the last ones as bytes too. */
 START_TEST(given_factors) {
   static const float factors[] = {1, 1, 1, 0, 0, 1, 2, 3, 0.5f, 2, 0.3f, 0.4f, 3, 2, 1, 0, 1, 0.5f, 1, 0, 0, 1, 2, 3};
-  static const int64_t some[][4] = {{3, 3, 33, 29}, {3, 1, 64, 64}, {3, 3, 150, 202},
+  static const int64_t some[][4] = {{3, 3, 33, 29},   {3, 1, 64, 64},   {3, 3, 150, 202},
                                     {3, 3, 290, 272}, {3, 1, 601, 500}, {3, 3, 561, 564}};
   int64_t shape[2] = {3, 8};
   for (size_t s = 0; s < SP_ARRAY(some); s++)
@@ -353,8 +353,8 @@ END_TEST
 
 /* Factors that bytes overflow with: what is no number becomes 0. */
 START_TEST(huge_factors) {
-  static const float factors[] = {3e38f, 3e38f, 3e38f, 0.1f, 0, 1, 2, 3, 1,     3e38f, 1e31f, 0,
-                                  1,     2,     0,     3,    2e30f, 1, 2.5e38f, 0.2f,  2, 0, 1, 3};
+  static const float factors[] = {3e38f, 3e38f, 3e38f, 0.1f, 0,     1, 2,       3,    1, 3e38f, 1e31f, 0,
+                                  1,     2,     0,     3,    2e30f, 1, 2.5e38f, 0.2f, 2, 0,     1,     3};
   static const int64_t some[][4] = {{3, 3, 33, 29}, {3, 3, 16, 20}, {3, 1, 12, 12}}, shape[2] = {3, 8};
   for (size_t s = 0; s < SP_ARRAY(some); s++)
     for (int o = 0; o < 2; o++) {
@@ -491,14 +491,6 @@ START_TEST(augment_bad) {
 END_TEST
 
 int main(void) {
-  char why[1024];
-  if (getenv("SP_TEST_DEVICE")) twin_device = getenv("SP_TEST_DEVICE");
-  setenv("CK_FORK", "no", 1);
-  setenv("SPCORE_CACHE", "/dev/null", 1);
-  if (spt_device_ready(twin_device, why, sizeof why)) {
-    printf("skipped: %s\n", why);
-    return 77;
-  }
   Suite *s = suite_create("cuda augment");
   TCase *c = tcase_create("stages");
   tcase_add_loop_test(c, same_as_cpu, 0, (int)SP_ARRAY(cases));
@@ -524,11 +516,5 @@ int main(void) {
   tcase_add_test(c, augment_given);
   tcase_add_test(c, augment_bad);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  twin_table();
-  spt_device_close();
-  return failed != 0;
+  return twin_run(s);
 }

@@ -5,9 +5,10 @@ if test "${SP_SANITIZERS-none}" != none; then # all of them take minutes then
   SP_TEST_PRECISION=tf32 && export SP_TEST_PRECISION
 fi
 failed=0
-if test -x "$top_builddir/tests/cuda/check_stages"; then
+for suite in stages labels optim networks; do
+  test -x "$top_builddir/tests/cuda/check_$suite" || continue
   # protection costs by the number of tensors, of which there are many here; the other suite has it
-  SPCORE_EMU_PROTECT=0 SP_TEST_SMALL=1 "$top_builddir/tests/cuda/check_stages" || failed=1
-fi
+  SPCORE_EMU_PROTECT=0 SP_TEST_SMALL=1 "$top_builddir/tests/cuda/check_$suite" || failed=1
+done
 SP_CUDA_MODULES=$emu sh "$top_srcdir/tests/cuda/conformance.sh" || failed=1
 exit $failed

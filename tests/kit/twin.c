@@ -337,7 +337,7 @@ void twin_close(twin *w) {
   w->a = w->b = w->c = NULL;
 }
 
-void twin_table(void) {
+static void print_table(void) {
   printf("\n%-14s %-38s %-9s %10s %10s %10s\n", "stage", "case", "precision", "forward", "gradients", "their RMS");
   for (size_t i = 0; i < n_rows; i++)
     printf("%-14s %-38s %-9s %10.2g %10.2g %10.2g\n", rows[i].stage, rows[i].name, rows[i].precision, rows[i].forward,
@@ -345,4 +345,24 @@ void twin_table(void) {
   free(rows);
   rows = NULL;
   n_rows = cap_rows = 0;
+}
+
+int twin_run(Suite *suite) {
+  SRunner *runner = srunner_create(suite);
+  char why[1024];
+  int failed = 0;
+  if (getenv("SP_TEST_DEVICE")) twin_device = getenv("SP_TEST_DEVICE");
+  setenv("SPCORE_CACHE", "/dev/null", 1); /* what is measured here is kept in memory and leaves no file */
+  const bool ready = !spt_device_ready(twin_device, why, sizeof why);
+  if (ready) {
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    print_table();
+    spt_device_close();
+  } else {
+    printf("skipped: %s\n", why);
+  }
+  srunner_free(runner);
+  return ready ? failed != 0 : 77;
 }

@@ -3,6 +3,8 @@
 #ifndef SP_TESTS_TWIN_H
 #define SP_TESTS_TWIN_H
 
+#include <check.h>
+
 #include <spcore/ext/precision.h>
 
 #include "tests/kit/harness.h"
@@ -58,6 +60,10 @@ void twin_compare_step(twin *w); /* outputs, gradients, weights and state */
 void twin_repeat(twin *w, bool backward);
 
 void twin_close(twin *w); /* the errors go to the case's line of the table */
-void twin_table(void);
+
+/* For main() to return: runs the suite on twin_device or, if it is set, $SP_TEST_DEVICE ("copy" shows a test itself to be
+ * sound where there is no GPU); 77 where there is none. In one process, as CUDA does not survive fork(). A table of the
+ * errors is at the end. */
+int twin_run(Suite *suite);
 
 #endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ * check_networks.c - encoder, decoder, layers and classifier on the GPU against those of the cpu, and calls of one
+ * instance for two batches in turn. */
+#include <stdlib.h>
+
+#include <check.h>
+
+#include "tests/kit/twin.h"
+#include "tests/kit/twin_nets.h"
+
+START_TEST(networks) { twin_net(_i / 3, _i % 3); }
+END_TEST
+
+/* ---- one instance, whose calls for two batches come in turn ---- */
+static const char *const interleaved[] = {
+    "{ layers = { { \"conv\", 16, kernel = 1 }, { \"relu\" }, { \"conv\", 20, kernel = 2, stride = 2 }, { \"relu\" },"
+    " { \"conv_transpose\", 16 }, { \"relu\" }, { \"conv\", 3, pad = 1 } } }",
+    "{ layers = { { \"conv\", 8, kernel = 3, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" },"
+    " { \"max_pool\" }, { \"residual\", 12 }, { \"flatten\" }, { \"linear\", 5 } } }",
+    "{ layers = { { \"conv\", 16, kernel = 1 }, { \"relu\" }, { \"conv\", 32, kernel = 2, stride = 2 }, { \"relu\" },"
+    " { \"conv\", 8, kernel = 2, stride = 2 } } }"};
+
+static spt *batch_of(const char *params, int precision, uint64_t seed) {
+  int64_t shape[4] = {2, 3, 16, 16};
+  float x[2 * 3 * 16 * 16];
+  spt *t = spt_new_on(twin_device, "layers", params, twin_threads);
+  spt_random(x, SP_ARRAY(x), seed, -1, 1);
+  twin_ok(t, spt_failed(t));
+  spt_set_precision(t, precision);
+  twin_ok(t, spt_input_of(t, 0, SP_F32, 4, shape, SP_CHANNELS_LAST, x));
+  twin_ok(t, spt_plan(t, 1));
+  return t;
+}
+
+static void backward_of(spt *t, uint64_t seed) {
+  int64_t n = sp_spec_count(spt_spec(t, SPT_DOUT, 0, 0));
+  float *g = malloc((size_t)n * sizeof *g);
+  ck_assert_ptr_nonnull(g);
+  spt_random(g, n, seed, -1, 1);
+  twin_ok(t, spt_set(t, SPT_DOUT, 0, 0, g));
+  twin_ok(t, spt_backward(t));
+  free(g);
+}
+
+static uint64_t bits_of(spt *t) {
+  static const int kinds[] = {SPT_OUT, SPT_DIN, SPT_DWEIGHT};
+  uint64_t h = SP_FNV64;
+  for (size_t k = 0; k < SP_ARRAY(kinds); k++)
+    for (int i = 0; i < spt_count(t, kinds[k], 0); i++) {
+      int64_t n = sp_spec_count(spt_spec(t, kinds[k], 0, i));
+      float *v = calloc((size_t)n, 8);
+      ck_assert_ptr_nonnull(v);
+      twin_ok(t, spt_get(t, kinds[k], 0, i, v));
+      h = sp_fnv64(h, v, (size_t)n * sizeof *v);
+      free(v);
+    }
+  return h;
+}
+
+START_TEST(calls_in_turn) {
+  const char *params = interleaved[_i / 3];
+  spt *a = batch_of(params, _i % 3, 3), *b = batch_of(params, _i % 3, 4);
+  uint64_t alone[2];
+  twin_ok(a, spt_forward(a, 0));
+  backward_of(a, 5);
+  twin_ok(b, spt_forward(b, 0));
+  backward_of(b, 6);
+  alone[0] = bits_of(a);
+  alone[1] = bits_of(b);
+  ck_assert(alone[0] != alone[1]);
+  ck_assert(spt_type(a)->flags & SP_STAGE_REENTRANT);
+  spt_share(b, a);
+  for (int round = 0; round < 2; round++) {
+    twin_ok(a, spt_forward(a, 0));
+    twin_ok(b, spt_forward(b, 0));
+    backward_of(a, 5);
+    backward_of(b, 6);
+    ck_assert(bits_of(a) == alone[0]);
+    ck_assert(bits_of(b) == alone[1]);
+  }
+  spt_free(b);
+  spt_free(a);
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("cuda networks");
+  TCase *n = tcase_create("networks"), *t = tcase_create("turns");
+  tcase_add_loop_test(n, networks, 0, 3 * twin_n_nets);
+  tcase_add_loop_test(t, calls_in_turn, 0, 3 * (int)SP_ARRAY(interleaved));
+  suite_add_tcase(s, n);
+  suite_add_tcase(s, t);
+  return twin_run(s);
+}
