@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * check_reader.c - the stage `reader` on folders and lists of files: pairs, splits, damage, and every refusal. */
-#include <check.h>
+ * check_reader.c - the stage `reader` on folders and lists of files: pairs, splits, names, damage, and every refusal. */
 #include <fcntl.h>
 #include <png.h>
 #include <stdio.h>
@@ -9,42 +8,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/kit/harness.h"
 #include "tests/kit/image_files.h"
+#include "tests/kit/reader_kit.h"
 #include "base/util.h"
 
 static spt *reader(const char *more, int64_t n) {
   char params[1024];
   snprintf(params, sizeof params, "{ path = \"%s\", %s }", if_dir, more);
-  spt *t = spt_new("reader", params, 4);
-  ck_assert_ptr_nonnull(t);
-  spt_set_batch(t, n);
-  if (!spt_failed(t)) spt_plan(t, 0);
-  return t;
-}
-
-static void ok(spt *t) { ck_assert_msg(!spt_failed(t), "%s", spt_error(t)); }
-
-static void says(spt *t, int status, const char *words) {
-  int good = spt_failed(t) == status && strstr(spt_error(t), words);
-  ck_assert_msg(good, "status %d, \"%s\" in: %s", spt_failed(t), words, spt_error(t));
-  ck_assert_ptr_null(strchr(spt_error(t), '\n'));
+  return open_set(params, n);
 }
 
 static void read_from(spt *t, uint64_t first, int64_t n) {
   ok(t);
   for (int64_t i = 0; i < n; i++) spt_set_id(t, i, SP_ID(1, first + (uint64_t)i));
   spt_forward(t, 0);
-}
-
-static const uint8_t *image_of(spt *t, int i) {
-  const sp_spec *s = spt_spec(t, SPT_OUT, 0, 0);
-  return (const uint8_t *)spt_raw(t, SPT_OUT, 0, 0) + i * 3 * s->shape[2] * s->shape[3];
-}
-
-static const uint8_t *mask_of(spt *t, int i) {
-  const sp_spec *s = spt_spec(t, SPT_OUT, 1, 0);
-  return (const uint8_t *)spt_raw(t, SPT_OUT, 1, 0) + i * s->shape[1] * s->shape[2];
 }
 
 static void classes_txt(void) {
@@ -175,6 +152,28 @@ START_TEST(test_list_of_files) {
   spt_free(t);
   t = spt_new("reader", "{ files = { {\"/nowhere/x.png\"} } }", 1);
   says(t, SP_E_IO, "image /nowhere/x.png: No such file");
+  spt_free(t);
+}
+END_TEST
+
+/* classes.txt of a folder with masks: blanks around names and blank lines go. */
+START_TEST(test_names_of_masks) {
+  static const char text[] = "\n  ground \r\ndisc\r\n\r\n\t\nred square\n\n", bare[] = "one\ntwo";
+  char params[400];
+  if_pair("a", 4, 4, 0);
+  snprintf(params, sizeof params, "{ path = \"%s\", size = 4 }", if_dir);
+  if_put("classes.txt", text, sizeof text - 1);
+  spt *t = open_set(params, 1);
+  ok(t);
+  ck_assert(attr(t, "classes") == 3);
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), "ground\ndisc\nred square");
+  spt_free(t);
+  if_put("classes.txt", bare, sizeof bare - 1);
+  t = open_set(params, 1);
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), "one\ntwo");
+  spt_free(t);
+  t = open_set("{ path = \"shapes\", size = 4 }", 1);
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), "ground\ndisc\nsquare\ntriangle\nring\ncross");
   spt_free(t);
 }
 END_TEST
@@ -415,6 +414,7 @@ int main(void) {
   tcase_add_test(c, test_split);
   tcase_add_test(c, test_first_samples_only);
   tcase_add_test(c, test_list_of_files);
+  tcase_add_test(c, test_names_of_masks);
   tcase_add_test(c, test_broken_are_replaced);
   tcase_add_test(c, test_max_bad);
   tcase_add_test(c, test_all_broken);
