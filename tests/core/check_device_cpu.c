@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_device_cpu.c - the device cpu alone: the thread of a stream. What holds for every device is in check_device.c. */
+ * check_device_cpu.c - the device cpu alone: the thread of a stream. What holds for every device is in
+ * check_device.c. */
 #include <fenv.h>
 
 #include "device/cpu.h"

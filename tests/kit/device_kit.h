@@ -27,8 +27,8 @@ void kit_begin(void);
 int kit_submit(sp_ctx *ctx, const sp_device_type *type, void *stream, sp_op_fn fn, void *arg);
 extern const int kit_many; /* so many at once are not too many for a stream, and more than its queue holds at first */
 
-/* Holds the stream until *open is not 0, unless kit_holds() is false: sim has no thread and runs operations in any order
- * anyhow, and the emulator's streams run at once. */
+/* Holds the stream until *open is not 0, unless kit_holds() is false: sim has no thread and runs operations in any
+ * order anyhow, and the emulator's streams run at once. On CUDA a host function would hold all other streams too. */
 bool kit_holds(const sp_device_type *type);
 int kit_shut(sp_ctx *ctx, const sp_device_type *type, void *stream, atomic_int *open);
 atomic_int *kit_gate(void); /* shut; the device can read it */

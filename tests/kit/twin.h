@@ -61,9 +61,9 @@ void twin_repeat(twin *w, bool backward);
 
 void twin_close(twin *w); /* the errors go to the case's line of the table */
 
-/* For main() to return: runs the suite on twin_device or, if it is set, $SP_TEST_DEVICE ("copy" shows a test itself to be
- * sound where there is no GPU); 77 where there is none. In one process, as CUDA does not survive fork(). A table of the
- * errors is at the end. */
+/* For main() to return: runs the suite on twin_device or, if it is set, $SP_TEST_DEVICE ("copy" shows a test itself
+ * to be sound where there is no GPU); 77 where there is none. In one process, as CUDA does not survive fork(). A table
+ * of the errors is at the end. */
 int twin_run(Suite *suite);
 
 #endif

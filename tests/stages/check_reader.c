@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_reader.c - the stage `reader` on folders and lists of files: pairs, splits, names, damage, and every refusal. */
+ * check_reader.c - the stage `reader` on folders and lists of files: pairs, splits, names, damage, and every
+ * refusal. */
 #include <fcntl.h>
 #include <png.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_reader_class.c - the stage `reader` on folders of classes: torchvision's order, links, splits, damage, and every refusal. */
+ * check_reader_class.c - the stage `reader` on folders of classes: torchvision's order, links, splits, damage, and
+ * every refusal. */
 #include <errno.h>
 #include <png.h>
 #include <stdio.h>

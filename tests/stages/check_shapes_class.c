@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_shapes_class.c - the built-in sets with one class an image: the same bits everywhere, and the label tells nothing of
- * how much of the picture is the shape. */
+ * check_shapes_class.c - the built-in sets with one class an image: the same bits everywhere, and the label tells
+ * nothing of how much of the picture is the shape. */
 #include <stdio.h>
 #include <stdlib.h>
 
