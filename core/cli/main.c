@@ -10,16 +10,17 @@
 #include "cli/cmd.h"
 #include "base/crash.h"
 
-static const sp_cmd *const commands[] = {&sp_cmd_run, &sp_cmd_inspect, &sp_cmd_devices, &sp_cmd_check, &sp_cmd_diff};
+static const sp_cmd *const commands[] = {&sp_cmd_run, &sp_cmd_inspect, &sp_cmd_devices, &sp_cmd_check, &sp_cmd_diff,
+                                        &sp_cmd_strategies};
 
 static int help(void) {
   sp_sb text = {0};
   sp_sb_put(&text, "usage: spcore COMMAND [options]\n\n"
                    "Runs training and inference loops made of stages, wired by a Lua script.\n\n");
   for (size_t i = 0; i < SP_ARRAY(commands); i++)
-    sp_sb_putf(&text, "  %-8s  %s\n", commands[i]->name, commands[i]->doc);
-  sp_sb_put(&text, "\n  --help     this text; spcore COMMAND --help: that command's\n"
-                   "  --version  version, ABI and how it was built\n");
+    sp_sb_putf(&text, "  %-10s  %s\n", commands[i]->name, commands[i]->doc);
+  sp_sb_put(&text, "\n  --help       this text; spcore COMMAND --help: that command's\n"
+                   "  --version    version, ABI and how it was built\n");
   int code = sp_cmd_print(&text);
   sp_sb_free(&text);
   return code;

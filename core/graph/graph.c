@@ -269,6 +269,23 @@ const char *sp_node_name(const sp_node *n) { return n->name; }
 const sp_stage_type *sp_node_type(const sp_node *n) { return n->inst->type; }
 const sp_inst *sp_node_inst(const sp_node *n) { return n->inst; }
 bool sp_node_frozen(const sp_node *n) { return n->frozen; }
+bool sp_node_on_cpu(const sp_node *n) { return n->on_cpu && n->g->border; }
+
+/* A wire of n before the one at (port, item) comes from the same stage. */
+static bool read_before(const sp_node *n, unsigned port, size_t item) {
+  const sp_node *from = n->in[port].v[item].node;
+  for (unsigned i = 0; i <= port; i++)
+    for (size_t j = 0; j < (i < port ? n->in[i].n : item); j++)
+      if (n->in[i].v[j].node == from) return true;
+  return false;
+}
+
+sp_node *sp_node_producer(const sp_node *n, size_t k) {
+  for (unsigned i = 0; i < n->n_in; i++)
+    for (size_t j = 0; j < n->in[i].n; j++)
+      if (!read_before(n, i, j) && k-- == 0) return n->in[i].v[j].node;
+  return NULL;
+}
 bool sp_node_is_source(const sp_node *n) { return n->source; }
 
 bool sp_graph_in_trained_part(sp_graph *g, const sp_node *n) {

@@ -62,6 +62,9 @@ const char *sp_node_name(const sp_node *node);
 const sp_stage_type *sp_node_type(const sp_node *node);
 const sp_inst *sp_node_inst(const sp_node *node);
 bool sp_node_frozen(const sp_node *node);
+bool sp_node_on_cpu(const sp_node *node); /* its outputs lie on the processor's side of the graph's border */
+/* The k-th of the stages whose outputs it reads, each once, in the order of its inputs; NULL: there are no more. */
+sp_node *sp_node_producer(const sp_node *node, size_t k);
 int sp_node_find_in(const sp_node *node, const char *port,
                     sp_err *err); /* index, or a negative status with nearest name */
 int sp_node_find_out(const sp_node *node, const char *port, sp_err *err);
@@ -105,6 +108,7 @@ typedef struct sp_lane_props {
   const char *name;
   int delay;    /* >= 0; steps behind the newest batch */
   int priority; /* -1, 0, 1 */
+  int extra;    /* 0..64: so many buffers more than the delays ask for, of what its stages give to other lanes */
 } sp_lane_props;
 
 /* A lane of a strategy. Every stage but the sources and the optimizer must be in exactly one; the optimizer, where not

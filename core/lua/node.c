@@ -193,13 +193,27 @@ static int node_inputs(lua_State *L) {
   return 1;
 }
 
+/* node:producers() -> the stages whose outputs it reads, each once */
+static int node_producers(lua_State *L) {
+  sp_node *node = sp_lua_check_node(L, 1, NULL), *from;
+  lua_newtable(L);
+  lua_getiuservalue(L, 1, 1);
+  for (size_t k = 0; (from = sp_node_producer(node, k)); k++) {
+    sp_lua_push_node(L, -1, from);
+    lua_rawseti(L, -3, (lua_Integer)k + 1);
+  }
+  lua_pop(L, 1);
+  return 1;
+}
+
 static const luaL_Reg node_methods[] = {
     {"set", node_set},       {"get", node_get},       {"weights", node_weights},
-    {"weight", node_weight}, {"inputs", node_inputs}, {NULL, NULL},
+    {"weight", node_weight}, {"inputs", node_inputs}, {"producers", node_producers},
+    {NULL, NULL},
 };
 
 static int no_such(lua_State *L, const sp_node *node, const char *key) {
-  static const char *const facts[] = {"name", "stage", "frozen", "source", "length", "optimizer", "loss"};
+  static const char *const facts[] = {"name", "stage", "frozen", "source", "length", "optimizer", "loss", "on_cpu"};
   const char *names[128];
   size_t n = 0;
   const sp_port *p = sp_node_type(node)->outputs;
@@ -240,6 +254,7 @@ static int node_index(lua_State *L) {
   else if (strcmp(key, "source") == 0) lua_pushboolean(L, sp_node_is_source(node));
   else if (strcmp(key, "length") == 0 && sp_node_is_source(node)) lua_pushinteger(L, (lua_Integer)sp_node_length(node));
   else if (strcmp(key, "optimizer") == 0) lua_pushboolean(L, type->flags & SP_STAGE_OPTIMIZER);
+  else if (strcmp(key, "on_cpu") == 0) lua_pushboolean(L, sp_node_on_cpu(node));
   else if (strcmp(key, "loss") == 0) lua_pushboolean(L, type->flags & SP_STAGE_LOSS);
   else return no_such(L, node, key);
   return 1;

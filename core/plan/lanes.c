@@ -33,7 +33,7 @@ static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *up
     if (n->on_cpu && cpu < 0 && d->parts[k] != SP_PART_COPY) {
       char name[128];
       snprintf(name, sizeof name, "%.100s (cpu)", d->props.name);
-      st = add_lane(w, &(sp_lane_props){name, p->lanes[lane].props.delay, d->props.priority}, &p->g->cpu, &cpu, err);
+      st = add_lane(w, &(sp_lane_props){name, p->lanes[lane].props.delay, d->props.priority, d->props.extra}, &p->g->cpu, &cpu, err);
       mine = cpu;
     }
     /* a copy is the device's, wherever the stage runs */
@@ -59,11 +59,11 @@ static int strategy_lanes(sp_planner *w, int *update, sp_err *err) {
 /* Evaluation has no bits or speed to gain from more than one lane. */
 static int evaluation_lanes(sp_planner *w, sp_err *err) {
   sp_graph *g = w->p->g;
-  int main, cpu = -1, st = add_lane(w, &(sp_lane_props){"evaluate", delay_of(w, 0), 0}, &g->main, &main, err);
+  int main, cpu = -1, st = add_lane(w, &(sp_lane_props){.name = "evaluate", .delay = delay_of(w, 0)}, &g->main, &main, err);
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     const sp_node *n = g->nodes[i];
     bool there = n->on_cpu && !n->source;
-    if (there && cpu < 0) st = add_lane(w, &(sp_lane_props){"evaluate (cpu)", delay_of(w, 0), 0}, &g->cpu, &cpu, err);
+    if (there && cpu < 0) st = add_lane(w, &(sp_lane_props){.name = "evaluate (cpu)", .delay = delay_of(w, 0)}, &g->cpu, &cpu, err);
     set_lanes(w, n, SP_PART_FORWARD | SP_PART_BACKWARD, there ? cpu : main);
   }
   return st;
@@ -78,7 +78,7 @@ static int give_lanes(sp_planner *w, int update, sp_err *err) {
   sp_graph *g = p->g;
   int lane, st;
   if (p->source && (p->stand_in || forward_lane(w, p->source) < 0)) {
-    if ((st = add_lane(w, &(sp_lane_props){p->source->name, 0, 0}, sp_node_place(p->source), &lane, err))) return st;
+    if ((st = add_lane(w, &(sp_lane_props){.name = p->source->name}, sp_node_place(p->source), &lane, err))) return st;
     set_lanes(w, p->source, SP_PART_FORWARD, lane);
   }
   if (g->optimizer && forward_lane(w, g->optimizer) < 0) set_lanes(w, g->optimizer, SP_PART_FORWARD, update);
@@ -137,7 +137,7 @@ static int copy_lane(sp_planner *w, sp_err *err) {
         if (n->in[port].v[k].node->on_cpu && delay < least) least = delay;
   }
   if (used < 2 || least == INT32_MAX) return SP_OK;
-  if ((st = add_lane(w, &(sp_lane_props){"copy", least, 1}, &g->main, &w->copy_lane, err))) w->copy_lane = -1;
+  if ((st = add_lane(w, &(sp_lane_props){.name = "copy", .delay = least, .priority = 1}, &g->main, &w->copy_lane, err))) w->copy_lane = -1;
   return st;
 }
 
@@ -151,7 +151,7 @@ static int host_lane(sp_planner *w, sp_err *err) {
   w->lag = most - trained;
   if (w->lag > p->g->opts.run_ahead) p->collect_delay = most + 1;
   p->ring = p->collect_delay + 2;
-  return add_lane(w, &(sp_lane_props){"host", 0, 0}, NULL, &p->host_lane, err);
+  return add_lane(w, &(sp_lane_props){.name = "host"}, NULL, &p->host_lane, err);
 }
 
 int sp_planner_lanes(sp_planner *w, sp_err *err) {

@@ -82,6 +82,25 @@ static int new_input(sp_program *p, sp_err *err) {
   return lanes && tasks && res ? SP_OK : sp_nomem(err, 64, "the schedule");
 }
 
+/* Buffers that a lane gives to another one have what its strategy asks for on top. */
+static int add_extra(sp_program *p, sp_err *err) {
+  enum { NONE = -1, DONE = -2 };
+  int *writer = sp_calloc(p->n_bufs + 1, sizeof *writer);
+  if (!writer) return sp_nomem(err, p->n_bufs * sizeof *writer, "the schedule");
+  for (size_t i = 0; i < p->n_bufs; i++)
+    writer[i] = p->bufs[i].bytes && !p->bufs[i].slots && !p->bufs[i].ring ? NONE : DONE;
+  for (size_t i = 0; i < p->n_tasks; i++)
+    for (size_t a = 0; a < p->tasks[i].n_acc; a++) {
+      int r = p->tasks[i].acc[a].resource, lane = p->tasks[i].lane;
+      if (writer[r] == NONE && p->tasks[i].acc[a].mode & SP_WRITE) writer[r] = lane;
+      if (writer[r] < 0 || writer[r] == lane || p->lanes[lane].host) continue;
+      p->bufs[r].extra += p->lanes[writer[r]].props.extra;
+      writer[r] = DONE;
+    }
+  free(writer);
+  return SP_OK;
+}
+
 static int op_of(sp_task_kind kind) {
   static const int ops[] = {SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_COLLECT, SP_OP_FILL, SP_OP_NONE, SP_OP_COPY};
   return ops[kind];
@@ -158,7 +177,7 @@ static void raise_rings(sp_program *p) {
 
 static int derive(sp_program *p, sp_err *err) {
   int st = new_input(p, err);
-  if (st || (st = derive_once(p, false, err))) return st;
+  if (st || (st = add_extra(p, err)) || (st = derive_once(p, false, err))) return st;
   if (p->capture != SP_CAPTURE_OFF && (st = settle_ring(p, err))) return st;
   raise_rings(p);
   for (size_t i = 0; i < p->n_bufs; i++) p->bufs[i].slots = p->sched.slots[i];

@@ -169,6 +169,7 @@ function run:finish(text) end
 ---@field stages spcore.item[] empty: the lane is dropped
 ---@field delay? integer steps behind the newest batch, 0 to 64
 ---@field priority? "high"|"normal"|"low"
+---@field extra? integer buffers more than the delays ask for, of what it gives to other lanes
 
 ---@class spcore.memory
 ---@field weights integer
@@ -256,7 +257,7 @@ function graph:describe() end
 ---@return string?
 function graph:timings() end
 ---The strategy's lanes; parts of a stage as "decoder.forward".
----@return { name: string, delay: integer, priority: -1|0|1, stages: string[] }[]
+---@return { name: string, delay: integer, priority: -1|0|1, extra: integer, stages: string[] }[]
 function graph:lanes() end
 ---@param path string
 ---@param options? { optimizer?: boolean }
@@ -273,7 +274,11 @@ function graph:close() end
 ---@field length? integer samples of a source
 ---@field optimizer boolean
 ---@field loss boolean
+---@field on_cpu boolean its outputs lie on the processor's side, in a graph of another device
 local node = {}
+---The stages whose outputs it reads, each once.
+---@return spcore.node[]
+function node:producers() end
 ---Sets a parameter that may change while running; of a stage that is not trained, before the graph is planned.
 ---@param name string
 ---@param value number

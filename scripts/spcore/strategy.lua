@@ -50,7 +50,7 @@ local function lanes_of(g, what, name)
   return what, name or "custom"
 end
 
-local lane_keys = { name = true, stages = true, delay = true, priority = true }
+local lane_keys = { name = true, stages = true, delay = true, priority = true, extra = true }
 local priorities = { high = 1, normal = 0, low = -1 }
 
 local part_names = { "forward", "backward", "copy" }
@@ -113,8 +113,12 @@ local function check_lane(where, i, lane, taken, names)
   if not priority then
     core.fail(("%s: 'priority' must be high, normal or low, got '%s'"):format(where, tostring(lane.priority)))
   end
+  local extra = lane.extra == nil and 0 or type(lane.extra) == "number" and math.tointeger(lane.extra)
+  if not extra or extra < 0 or extra > 64 then
+    core.fail(("%s: 'extra' must be a whole number from 0 to 64, got %s"):format(where, tostring(lane.extra)))
+  end
   check_stages(where, lane, taken, name)
-  return { name = name, stages = lane.stages, delay = delay, priority = priority }
+  return { name = name, stages = lane.stages, delay = delay, priority = priority, extra = extra }
 end
 
 -- lanes(g, what, name) -> checked lanes, name. A lane without stages, as of a frozen part where nothing is frozen, is

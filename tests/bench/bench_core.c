@@ -68,7 +68,8 @@ static void bench(sp_env *env, const char *device, const way *w, uint64_t steps)
   wire(g, n);
   for (int l = 0; l < w->n_lanes; l++) {
     snprintf(names[l], sizeof names[l], "l%d", l);
-    lanes[l] = (sp_lane_desc){{names[l], l * w->depth, 0}, n + l * STAGES / w->n_lanes, (size_t)(STAGES / w->n_lanes), NULL};
+    lanes[l] = (sp_lane_desc){
+        {.name = names[l], .delay = l * w->depth}, n + l * STAGES / w->n_lanes, (size_t)(STAGES / w->n_lanes), NULL};
   }
   need(sp_graph_strategy(g, "bench", lanes, (size_t)w->n_lanes, &err), &err);
   need(sp_engine_schedule_info(e, &info, &err), &err);

@@ -44,7 +44,8 @@ static int keep_loss(void *arg, const sp_result *r, sp_err *err) {
 static void strategy(sp_graph *g, const setting *s, sp_node *const *frozen, size_t n_frozen, sp_node *const *trained,
                      size_t n_trained) {
   sp_err err;
-  sp_lane_desc d[] = {{{"ahead", 0, 0}, frozen, n_frozen, NULL}, {{"train", s->depth, 1}, trained, n_trained, NULL}};
+  sp_lane_desc d[] = {{{.name = "ahead"}, frozen, n_frozen, NULL},
+                      {{.name = "train", .delay = s->depth, .priority = 1}, trained, n_trained, NULL}};
   if (s->lanes == 2) ck_assert_msg(!sp_graph_strategy(g, "pipelined", d, 2, &err), "%s", err.msg);
 }
 

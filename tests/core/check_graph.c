@@ -99,8 +99,9 @@ static net make(const setting *s) {
   ck_assert_msg(!sp_graph_train(n.g, &t, &err), "%s", err.msg);
   if (s->pipelined) {
     sp_node *ahead[] = {n.enc}, *train[] = {n.dec, n.loss}, *all[] = {n.enc, n.dec, n.loss};
-    sp_lane_desc split[] = {{{"ahead", 0, 0}, ahead, 1, NULL}, {{"train", s->depth, 1}, train, 2, NULL}},
-                 one[] = {{{"train", s->depth, 0}, all, 3, NULL}};
+    sp_lane_desc split[] = {{{.name = "ahead", .delay = 0}, ahead, 1, NULL},
+                            {{.name = "train", .delay = s->depth, .priority = 1}, train, 2, NULL}},
+                 one[] = {{{.name = "train", .delay = s->depth}, all, 3, NULL}};
     ck_assert_msg(!sp_graph_strategy(n.g, "pipelined", s->unfrozen ? one : split, s->unfrozen ? 1 : 2, &err), "%s",
                   err.msg);
   }
@@ -300,8 +301,9 @@ START_TEST(refusals) {
   net n = make(&s);
   sp_err err;
   sp_node *ahead[] = {n.enc}, *train[] = {n.dec, n.loss}, *x;
-  sp_lane_desc backwards[] = {{{"late", 2, 0}, ahead, 1, NULL}, {{"train", 0, 0}, train, 2, NULL}},
-               missing[] = {{{"train", 0, 0}, train, 2, NULL}};
+  sp_lane_desc backwards[] = {{{.name = "late", .delay = 2}, ahead, 1, NULL},
+                              {{.name = "train", .delay = 0}, train, 2, NULL}},
+               missing[] = {{{.name = "train", .delay = 0}, train, 2, NULL}};
   ck_assert(!sp_graph_strategy(n.g, "mine", backwards, 2, &err));
   ck_assert_int_eq(sp_engine_build(n.e, &err), SP_E_RACE);
   ck_assert_msg(strstr(err.msg, "(lane 'late', delay 2)") && strstr(err.msg, "(lane 'train', delay 0)") &&
@@ -322,7 +324,7 @@ START_TEST(refusals) {
   setting u = {.unfrozen = true};
   n = make(&u);
   sp_node *e[] = {n.enc}, *d[] = {n.dec, n.loss};
-  sp_lane_desc two[] = {{{"a", 0, 0}, e, 1, NULL}, {{"b", 1, 0}, d, 2, NULL}};
+  sp_lane_desc two[] = {{{.name = "a", .delay = 0}, e, 1, NULL}, {{.name = "b", .delay = 1}, d, 2, NULL}};
   ck_assert_int_eq(sp_graph_strategy(n.g, "two", two, 2, &err), SP_E_RACE);
   ck_assert_msg(strstr(err.msg, "'enc'") && strstr(err.msg, "'dec'") && strstr(err.msg, "two delays"), "%s", err.msg);
   sp_engine_free(n.e);

@@ -14,7 +14,7 @@ START_TEST(refused) {
   sp_node *l = loss_of(g, "l", wire(g, mul(g, "d", false), m));
   sp_node *foreign = add1(other, "toy_sgd", "x", NULL, 0);
   sp_node *lane[] = {m, sp_graph_find(g, "d"), l}, *ahead[] = {s};
-  sp_lane_desc d[] = {{{"train", 1, 0}, lane, 3, NULL}, {{"ahead", 0, 0}, ahead, 1, NULL}};
+  sp_lane_desc d[] = {{{.name = "train", .delay = 1}, lane, 3, NULL}, {{.name = "ahead", .delay = 0}, ahead, 1, NULL}};
   sp_ref ref = {l, 0, -1};
   const sp_result *r;
   sp_err err;
@@ -37,7 +37,7 @@ START_TEST(refused) {
   ck_assert_int_eq(sp_engine_build(on(g), &err), SP_E_INVALID);
   ck_assert_msg(strstr(err.msg, "'more' is in no lane"), "%s", err.msg);
   sp_node *late[] = {s, more, sp_graph_find(g, "after")};
-  d[1] = (sp_lane_desc){{"ahead", 1, 0}, late, 3, NULL};
+  d[1] = (sp_lane_desc){{.name = "ahead", .delay = 1}, late, 3, NULL};
   ck_assert_msg(!sp_graph_strategy(g, "mine", d, 2, &err), "%s", err.msg);
   ck_assert_msg(!sp_engine_begin(on(g), 2, &err), "%s", err.msg);
   ck_assert(!sp_engine_next(on(g), &r, &err));
@@ -95,7 +95,7 @@ START_TEST(evaluation_fails_in_a_loop) {
     char path[64];
     train(g, l, NULL, 0);
     sp_node *a[] = {enc}, *t[] = {dec, l};
-    sp_lane_desc d[] = {{{"ahead", 0, 0}, a, 1, NULL}, {{"train", 3, 0}, t, 2, NULL}};
+    sp_lane_desc d[] = {{{.name = "ahead", .delay = 0}, a, 1, NULL}, {{.name = "train", .delay = 3}, t, 2, NULL}};
     if (split) ck_assert(!sp_graph_strategy(g, "split", d, 2, &err));
     ck_assert(!sp_engine_begin(on(g), 20, &err));
     for (int k = 0; k < 5; k++) ck_assert(!sp_engine_next(on(g), &r, &err) && r);
@@ -128,7 +128,7 @@ START_TEST(first_failure_is_told) {
     sp_err err;
     train(g, l, NULL, 0);
     sp_node *a[] = {enc}, *t[] = {dec, l};
-    sp_lane_desc d[] = {{{"ahead", 0, 0}, a, 1, NULL}, {{"train", 3, 0}, t, 2, NULL}};
+    sp_lane_desc d[] = {{{.name = "ahead", .delay = 0}, a, 1, NULL}, {{.name = "train", .delay = 3}, t, 2, NULL}};
     ck_assert(!sp_graph_strategy(g, "split", d, 2, &err));
     ck_assert(!sp_engine_begin(on(g), 20, &err));
     for (int s = 0; s < 3; s++) ck_assert(!sp_engine_next(on(g), &r, &err) && r);

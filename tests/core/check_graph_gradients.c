@@ -49,7 +49,7 @@ START_TEST(two_consumers_two_losses) {
     train(g, la, lb, 0);
     if (lanes) {
       sp_node *one[] = {p, a, la}, *two[] = {b, lb};
-      sp_lane_desc d[] = {{{"one", 1, 0}, one, 3, NULL}, {{"two", 1, 0}, two, 2, NULL}};
+      sp_lane_desc d[] = {{{.name = "one", .delay = 1}, one, 3, NULL}, {{.name = "two", .delay = 1}, two, 2, NULL}};
       sp_err err;
       ck_assert_msg(!sp_graph_strategy(g, "two", d, 2, &err), "%s", err.msg);
     }

@@ -23,7 +23,8 @@ static net make(plan p) {
   sp_node *l = loss_of(n.g, "l", n.dec);
   n.opt = train(n.g, l, NULL, p.accumulate);
   sp_node *a[] = {n.enc}, *t[] = {n.dec, l};
-  sp_lane_desc d[] = {{{"a", p.unfrozen ? p.depth : 0, 0}, a, 1, NULL}, {{"t", p.depth, 0}, t, 2, NULL}};
+  sp_lane_desc d[] = {{{.name = "a", .delay = p.unfrozen ? p.depth : 0}, a, 1, NULL},
+                      {{.name = "t", .delay = p.depth}, t, 2, NULL}};
   sp_err err;
   if (p.depth) ck_assert_msg(!sp_graph_strategy(n.g, "s", d, 2, &err), "%s", err.msg);
   return n;
@@ -115,7 +116,7 @@ START_TEST(resume_from_a_file) {
       ck_assert_msg(!sp_engine_load(on(b.g), NULL, path, &err), "%s", err.msg);
       if (!seek_first) ck_assert_msg(!sp_engine_seek(on(b.g), 10, &err), "%s", err.msg);
       sp_node *all[] = {b.enc, b.dec, sp_graph_find(b.g, "l")}; /* a strategy may still be chosen */
-      sp_lane_desc d = {{"one", 0, 0}, all, 3, NULL};
+      sp_lane_desc d = {{.name = "one", .delay = 0}, all, 3, NULL};
       ck_assert_msg(!sp_graph_strategy(b.g, "one", &d, 1, &err), "%s", err.msg);
       ck_assert_uint_eq(sp_engine_step(on(b.g)), 10);
       go(&b, 20, -1);

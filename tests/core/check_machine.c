@@ -39,7 +39,8 @@ static void setup(void) {
 static void lanes_of(const net *n, const setting *s) {
   sp_err err;
   sp_node *one[] = {n->data, n->enc, n->dec, n->loss};
-  sp_lane_desc d[] = {{{"ahead", 0, 0}, one, 2, NULL}, {{"train", s->depth, 1}, one + 2, 2, NULL}};
+  sp_lane_desc d[] = {{{.name = "ahead", .delay = 0}, one, 2, NULL},
+                      {{.name = "train", .delay = s->depth, .priority = 1}, one + 2, 2, NULL}};
   if (s->lanes == 1) d[0].n_nodes = 4;
   if (s->lanes) ck_assert_msg(!sp_graph_strategy(n->g, "mine", d, (size_t)s->lanes, &err), "%s", err.msg);
 }
@@ -270,7 +271,7 @@ static outcome staggered(const char *device, int capture, uint64_t *launches) {
   const char *const names[] = {"", "a", "b", "c"};
   for (int i = 1; i < 4; i++) {
     e[i] = lane[i - 1][0] = wire(g, mul(g, names[i], true), e[i - 1]);
-    d[i - 1] = (sp_lane_desc){{names[i], 2 * (i - 1), 0}, lane[i - 1], 1, NULL};
+    d[i - 1] = (sp_lane_desc){{.name = names[i], .delay = 2 * (i - 1)}, lane[i - 1], 1, NULL};
     wire_port(g, sum, 0, e[i], 0);
   }
   ck_assert(!sp_graph_plan(g, sum, &err));
@@ -278,7 +279,7 @@ static outcome staggered(const char *device, int capture, uint64_t *launches) {
   n.loss = loss_of(g, "loss", n.dec);
   train(g, n.loss, NULL, 0);
   sp_node *last[] = {sum, n.dec, n.loss};
-  d[3] = (sp_lane_desc){{"train", 6, 0}, last, 3, NULL};
+  d[3] = (sp_lane_desc){{.name = "train", .delay = 6}, last, 3, NULL};
   if (capture) ck_assert_msg(!sp_graph_strategy(g, "staggered", d, 4, &err), "%s", err.msg);
   outcome o = {0};
   go(&n, &o, STEPS, -1);

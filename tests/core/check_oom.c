@@ -59,7 +59,7 @@ static int all(sp_engine *e, sp_err *err) {
     return st;
   sp_ref ref = {l, 0, -1};
   sp_node *a[] = {enc}, *t[] = {dec, l};
-  sp_lane_desc d[] = {{{"a", 0, 0}, a, 1, NULL}, {{"t", 1, 0}, t, 2, NULL}};
+  sp_lane_desc d[] = {{{.name = "a", .delay = 0}, a, 1, NULL}, {{.name = "t", .delay = 1}, t, 2, NULL}};
   if ((st = sp_graph_train(g, &(sp_train_opts){.losses = &ref, .n_losses = 1, .optimizer = opt}, err)) ||
       (st = sp_graph_strategy(g, "s", d, 2, err)))
     return st;

@@ -89,6 +89,7 @@ local function make(seed, devices, images)
   graph.make(case, rng, device, images)
   if case.fails then case.opt.checksums = nil end
   lanes.make(case, rng)
+  lanes.more(case, random(seed + 0x51ed27), seed)
   loops(case, rng)
   events(case, rng)
   variants(case, rng, device)

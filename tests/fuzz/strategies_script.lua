@@ -54,8 +54,9 @@ local function lanes_text(case)
   for _, lane in ipairs(case.lanes) do
     local stages = {}
     for i, name in ipairs(lane.stages) do stages[i] = "n." .. name end
-    out[#out + 1] = ("    { name = %q, delay = %d, priority = %q, stages = { %s } },\n"):format(lane.name, lane.delay,
-      lane.priority, table.concat(stages, ", "))
+    local extra = lane.extra and ("extra = %d, "):format(lane.extra) or ""
+    out[#out + 1] = ("    { name = %q, delay = %d, priority = %q, %sstages = { %s } },\n"):format(lane.name, lane.delay,
+      lane.priority, extra, table.concat(stages, ", "))
   end
   out[#out + 1] = "  }\nend\n"
   return table.concat(out)

@@ -1,0 +1,26 @@
+-- SPDX-License-Identifier: MIT
+-- The frozen stages in a row of lanes, each --depth steps ahead of the next, the training behind the last of them; without
+-- training the last stages themselves.
+return function(g)
+  local level, lanes, most = {}, {}, 0
+  local function level_of(stage)
+    if level[stage] then return level[stage] end
+    level[stage] = 0
+    for _, from in ipairs(stage:producers()) do
+      if not from.source then level[stage] = math.max(level[stage], level_of(from) + 1) end
+    end
+    return level[stage]
+  end
+  for _, stage in ipairs(g:frozen()) do
+    local at = level_of(stage)
+    most = math.max(most, at + 1)
+    lanes[at] = lanes[at] or { name = ("ahead%d"):format(at + 1), stages = {}, delay = at * g.depth }
+    table.insert(lanes[at].stages, stage)
+  end
+  local list = table.move(lanes, 0, most - 1, 1, {})
+  list[#list + 1] = { name = "train", stages = g:trained(), delay = most * g.depth, priority = "high" }
+  if #list == 1 or most < 2 and #g:trained() == 0 then
+    g:notice("strategy 'deep': no stage can work ahead of another one; this is the same as 'serialized'")
+  end
+  return list
+end

@@ -1,0 +1,120 @@
+-- SPDX-License-Identifier: MIT
+-- The strategies that are shipped: which lanes they make of a graph, the same bits, and `spcore strategies`.
+local sp = require "spcore"
+local t = require "check"
+
+-- data -> a -> b -> c -> loss, and two branches of the same batch: p, joined to a's in b, and q, which nobody reads. d runs
+-- on the processor and reads what c gives.
+local function make(opt, frozen)
+  opt.threads = 2
+  local g = sp.graph(opt)
+  local data = g.toy_source { batch = 8 }
+  local a = g.toy_mul { data.x, name = "a", frozen = frozen }
+  local p = g.toy_mul { data.x, name = "p", frozen = frozen }
+  local b = g.add { a.y, p.y, name = "b" }
+  local c = g.toy_mul { b.y, name = "c" }
+  local loss = g.toy_loss { c.y, name = "loss" }
+  g.toy_mul { data.x, name = "q", frozen = true }
+  g.toy_probe { c.y, name = "d", on_cpu = true }
+  g:train { loss, optimizer = g.toy_sgd { name = "sgd" } }
+  return g, c
+end
+
+local function lanes_of(g)
+  local lines = {}
+  for i, lane in ipairs(g:lanes()) do
+    lines[i] = ("%s %d: %s"):format(lane.name, lane.delay, table.concat(lane.stages, " "))
+  end
+  return table.concat(lines, "\n")
+end
+
+local function lanes(opt, frozen)
+  local g <close> = make(opt, frozen)
+  return lanes_of(g)
+end
+
+t.eq(lanes({ strategy = "deep" }, true), [[
+ahead1 0: a p q
+ahead2 1: b
+train 2: c loss d sgd]])
+t.eq(lanes({ strategy = "deep", depth = 3 }, true), [[
+ahead1 0: a p q
+ahead2 3: b
+train 6: c loss d sgd]])
+t.eq(lanes({ strategy = "branches" }, true), [[
+branch1 0: a b c loss
+branch2 0: p
+branch3 0: q
+branch4 0: d]])
+t.eq(lanes({ strategy = "double_buffer" }, true), "all 0: a p b c loss q d sgd") -- on the cpu nothing is copied
+t.eq(lanes({ strategy = "double_buffer", device = "mock" }, true), [[
+up0 0: toy_source.copy
+work1 1: a.forward.backward p.forward.backward b.forward.backward c.forward.backward loss.forward.backward q.forward.backward
+down2 2: a.copy p.copy b.copy c.copy loss.copy q.copy
+work2 2: d.forward.backward
+up2 2: d.copy]])
+
+do -- without training: every stage may work ahead
+  local g <close> = sp.graph { strategy = "deep" }
+  local data = g.toy_source { batch = 8 }
+  local a = g.toy_mul { data.x, name = "a" }
+  g.toy_mul { a.y, name = "b" }
+  t.eq(lanes_of(g), "ahead1 0: a\nahead2 1: b")
+end
+
+-- so many buffers more of what a lane gives to another, none of what stays in it
+local function slots(extra)
+  local g <close> = make({}, true)
+  g:strategy(function()
+    return {
+      { name = "one", stages = { g:find "a", g:find "p", g:find "q" }, extra = extra },
+      { name = "two", stages = { g:find "b", g:find "c", g:find "loss", g:find "d" }, delay = 1 },
+    }
+  end)
+  local words = g:describe()
+  return tonumber(words:match "buffer a%.y: (%d+) x"), tonumber(words:match "buffer b%.y: (%d+) x"),
+    tonumber(words:match "buffer q%.y: (%d+) x"), g:memory().activations
+end
+local a, b, q, bytes = slots(nil)
+local a3, b3, q3, bytes3 = slots(3)
+t.eq(("%d %d %d"):format(a, b, q), "2 1 1")
+t.eq(("%d %d %d"):format(a3, b3, q3), "5 1 1")
+t.eq(bytes3 - bytes, 2 * 3 * 8 * 4 * 4)
+for _, bad in ipairs { -1, 65, 0.5, "2" } do
+  t.raises("lane 'one': 'extra' must be a whole number from 0 to 64, got", slots, bad)
+end
+
+-- the same bits
+local function weights(opt, frozen)
+  opt.seed, opt.run_ahead = 3, 3
+  local g <close>, c = make(opt, frozen)
+  local losses = {}
+  for _, m in g:steps(30) do losses[#losses + 1] = m.loss end
+  return table.concat(c:weight "w", " ") .. table.concat(losses, " ")
+end
+for _, frozen in ipairs { true, false } do
+  local want = weights({}, frozen)
+  for _, name in ipairs { "pipelined", "deep", "branches", "double_buffer" } do
+    for _, how in ipairs { "cpu off", "sim off", "mock off", "mock lane", "mock step", "simmock step" } do
+      local device, capture = how:match "(%S+) (%S+)"
+      t.eq(weights({ strategy = name, device = device, capture = capture, depth = 2 }, frozen), want, name .. ", " .. how)
+    end
+  end
+end
+
+-- the command
+local dir <close> = t.folder()
+local code, out, err = t.spcore(dir.path, "strategies")
+t.eq(code .. err, "0")
+for _, name in ipairs { "branches", "deep", "double_buffer", "pipelined", "serialized" } do
+  t.match(out, "\n?" .. name .. " +%u")
+end
+local code, out = t.spcore(dir.path, "strategies --json")
+local list = sp.json.decode(out)
+t.eq(("%d %d %s"):format(code, #list, list[1].name), "0 5 branches")
+t.match(list[1].doc, "^Stages of one step .*%.$")
+local code, out, err = t.spcore(dir.path, "strategies --jsn")
+t.eq(code .. out, "2")
+t.one_line(err, "there is no option %-%-jsn, did you mean %-%-json%?")
+local code, out, err = t.spcore(dir.path, "strategies deep")
+t.eq(code .. out, "2")
