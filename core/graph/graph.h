@@ -109,6 +109,7 @@ typedef struct sp_lane_props {
   int delay;    /* >= 0; steps behind the newest batch */
   int priority; /* -1, 0, 1 */
   int extra;    /* 0..64: so many buffers more than the delays ask for, of what its stages give to other lanes */
+  int replicas; /* 0..64; more than 1: so many lanes, of which step t takes t mod replicas. Without training only */
 } sp_lane_props;
 
 /* A lane of a strategy. Every stage but the sources and the optimizer must be in exactly one; the optimizer, where not

@@ -202,6 +202,16 @@ static int check_lane(const sp_graph *g, const sp_lane_desc *d, size_t i, const 
   if (!p->name || !*p->name) return sp_fail(err, SP_E_INVALID, "lane %zu has no name", i + 1);
   if (p->delay < 0 || p->delay > 64)
     return sp_fail(err, SP_E_RANGE, "lane '%s': delay %d is outside 0..64", p->name, p->delay);
+  if (p->extra < 0 || p->extra > 64)
+    return sp_fail(err, SP_E_RANGE, "lane '%s': extra %d is outside 0..64", p->name, p->extra);
+  if (p->replicas < 0 || p->replicas > 64)
+    return sp_fail(err, SP_E_RANGE, "lane '%s': replicas %d is outside 1..64", p->name, p->replicas);
+  if (p->replicas > 1 && g->training)
+    return sp_fail(
+        err, SP_E_INVALID,
+        "lane '%s': %d replicas in a graph that is trained: a step needs the weights of the one before; take "
+        "replicas without g:train{}",
+        p->name, p->replicas);
   if (p->priority < -1 || p->priority > 1)
     return sp_fail(err, SP_E_RANGE, "lane '%s': priority %d is outside -1..1", p->name, p->priority);
   for (size_t k = 0; k < i; k++)

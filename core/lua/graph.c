@@ -277,7 +277,7 @@ static void check_stages(lua_State *L, const char *name, const sp_lua_graph *lg,
   lane->parts = parts;
 }
 
-/* g:lanes(strategy_name, { { name =, stages = { node | { node, part, ... }, ... }, delay =, priority = -1 | 0 | 1, extra = }, ... }) */
+/* g:lanes(strategy_name, { { name =, stages = { node | { node, part, ... }, ... }, delay =, priority = -1 | 0 | 1, extra =, replicas = }, ... }) */
 static int graph_lanes(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *name = luaL_checkstring(L, 2);
@@ -295,7 +295,8 @@ static int graph_lanes(lua_State *L) {
     lanes[i].props = (sp_lane_props){.name = sp_lua_opt_str(L, t, "name", "lane"),
                                      .delay = (int)sp_lua_opt_int(L, t, "delay", 0, 0, 1000),
                                      .priority = (int)sp_lua_opt_int(L, t, "priority", 0, -1, 1),
-                                     .extra = (int)sp_lua_opt_int(L, t, "extra", 0, 0, 64)};
+                                     .extra = (int)sp_lua_opt_int(L, t, "extra", 0, 0, 64),
+                                     .replicas = (int)sp_lua_opt_int(L, t, "replicas", 1, 1, 64)};
     check_stages(L, name, lg, t, &lanes[i]);
     lua_replace(L, t); /* the nodes stay alive there */
     lua_settop(L, t);

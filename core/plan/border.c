@@ -145,7 +145,7 @@ static int lane_metrics(sp_planner *w, int lane, sp_err *err) {
     p->bufs[m->seen].ring = true;
     if (reader_of(w, m->node, m->port, (int)m->index, false) || reader_of(w, m->node, m->port, (int)m->index, true))
       continue;
-    p->bufs[m->buf].slots = 1; /* the copy back is in the same lane */
+    p->bufs[m->buf].slots = p->lanes[lane].props.replicas; /* the copy back is in the same lane */
     if (!(st = put_in_pack(w, m->buf, &here, err))) st = put_in_pack(w, m->seen, &there, err);
   }
   return st;
@@ -167,6 +167,11 @@ static int block_buf(sp_planner *w, const char *lane, sp_buf_at at, int *buf, sp
   return SP_OK;
 }
 
+static void of_replica(sp_task *t, const sp_lane *l) {
+  t->every = l->props.replicas;
+  t->phase = l->replica;
+}
+
 /* The host fills a lane's block, and a copy takes it over. */
 static int lane_block(sp_planner *w, int lane, sp_err *err) {
   sp_program *p = w->p;
@@ -181,10 +186,12 @@ static int lane_block(sp_planner *w, int lane, sp_err *err) {
     return st;
   t->delay = l->props.delay;
   t->of_lane = lane;
+  of_replica(t, l);
   if ((st = sp_task_access(t, l->block_pinned, SP_WRITE, err)) ||
       (st = sp_planner_task(w, SP_TASK_COPY, NULL, sp_text("%s.block", l->props.name), lane, &t, err)) ||
       (st = sp_task_access(t, l->block_pinned, SP_READ, err)) || (st = sp_task_access(t, l->block, SP_WRITE, err)))
     return st;
+  of_replica(t, l);
   return add_copy(t, l->block_pinned, l->block, 0, err);
 }
 
@@ -232,15 +239,17 @@ int sp_border_after(sp_planner *w, sp_node *n, sp_err *err) {
   return any ? copy_tasks(w, n, crossing_lane(w, n), err) : SP_OK;
 }
 
-static int return_metrics(sp_planner *w, int lane, sp_err *err) {
+/* Of the lane whose replicas begin at `first`. */
+static int return_metrics(sp_planner *w, int first, int lane, sp_err *err) {
   sp_program *p = w->p;
   sp_task *t = NULL;
   int st = SP_OK;
   for (size_t i = 0; i < p->n_metrics && !st; i++) {
     const sp_metric_slot *m = &p->metrics[i];
-    if (m->node->on_cpu || w->lane[m->node->index][SP_LANE_FORWARD] != lane) continue;
+    if (m->node->on_cpu || w->lane[m->node->index][SP_LANE_FORWARD] != first) continue;
     if (!t)
       st = sp_planner_task(w, SP_TASK_COPY, NULL, sp_text("%s.metrics", p->lanes[lane].props.name), lane, &t, err);
+    if (t) of_replica(t, &p->lanes[lane]);
     if (!st) st = copy_buffers(w, t, m->buf, m->seen, err);
   }
   return st;
@@ -258,7 +267,8 @@ static void close_block(sp_program *p, const sp_lane *l) {
 int sp_border_end(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
   int st = SP_OK;
-  for (size_t l = 0; p->g->border && l < p->n_lanes && !st; l++) st = return_metrics(w, (int)l, err);
+  for (size_t l = 0; p->g->border && l < p->n_lanes && !st; l++)
+    st = return_metrics(w, (int)l - p->lanes[l].replica, (int)l, err);
   for (size_t l = 0; l < p->n_lanes; l++)
     if (p->lanes[l].block >= 0) close_block(p, &p->lanes[l]);
   return st;

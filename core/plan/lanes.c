@@ -9,10 +9,29 @@ static int add_lane(sp_planner *w, const sp_lane_props *props, sp_place *place, 
   sp_program *p = w->p;
   sp_lane *l = &p->lanes[p->n_lanes];
   *l = (sp_lane){.props = *props, .host = !place, .place = place, .block = -1, .block_pinned = -1};
+  if (!props->replicas) l->props.replicas = 1;
   l->props.name = sp_strdup(props->name);
   if (!l->props.name) return sp_nomem(err, 64, "a lane");
   *out = (int)p->n_lanes++;
   return SP_OK;
+}
+
+/* All of its replicas, side by side; *out is the first. */
+static int add_lanes(sp_planner *w, const sp_lane_props *props, sp_place *place, int *out, sp_err *err) {
+  int n = props->replicas > 1 ? props->replicas : 1, lane, st = SP_OK;
+  *out = (int)w->p->n_lanes;
+  for (int i = 0; i < n && !st; i++) {
+    char name[160];
+    sp_lane_props one = *props;
+    snprintf(name, sizeof name, n > 1 ? "%.120s%d" : "%.120s", props->name, i + 1);
+    one.name = name;
+    if (!(st = add_lane(w, &one, place, &lane, err))) w->p->lanes[lane].replica = i;
+  }
+  return st;
+}
+
+int sp_planner_replicas(const sp_planner *w, const sp_node *n) {
+  return w->p->lanes[w->lane[n->index][SP_LANE_FORWARD]].props.replicas;
 }
 
 static void set_lanes(sp_planner *w, const sp_node *n, unsigned parts, int lane) {
@@ -32,8 +51,11 @@ static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *up
     int mine = n->on_cpu ? cpu : lane;
     if (n->on_cpu && cpu < 0 && d->parts[k] != SP_PART_COPY) {
       char name[128];
+      sp_lane_props beside = d->props;
       snprintf(name, sizeof name, "%.100s (cpu)", d->props.name);
-      st = add_lane(w, &(sp_lane_props){name, p->lanes[lane].props.delay, d->props.priority, d->props.extra}, &p->g->cpu, &cpu, err);
+      beside.name = name;
+      beside.delay = p->lanes[lane].props.delay;
+      st = add_lanes(w, &beside, &p->g->cpu, &cpu, err);
       mine = cpu;
     }
     /* a copy is the device's, wherever the stage runs */
@@ -46,24 +68,28 @@ static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *up
 
 static int strategy_lanes(sp_planner *w, int *update, sp_err *err) {
   sp_graph *g = w->p->g;
-  int lane, st = SP_OK;
+  int st = SP_OK, *first = sp_calloc(g->n_lanes + 1, sizeof *first);
+  if (!first) return sp_nomem(err, g->n_lanes * sizeof *first, "lanes");
   for (size_t l = 0; l < g->n_lanes && !st; l++) {
     sp_lane_props props = g->lanes[l].props;
     props.delay = delay_of(w, props.delay);
-    st = add_lane(w, &props, &g->main, &lane, err);
+    st = add_lanes(w, &props, &g->main, &first[l], err);
   }
-  for (size_t l = 0; l < g->n_lanes && !st; l++) st = strategy_lane(w, &g->lanes[l], (int)l, update, err);
+  for (size_t l = 0; l < g->n_lanes && !st; l++) st = strategy_lane(w, &g->lanes[l], first[l], update, err);
+  free(first);
   return st;
 }
 
 /* Evaluation has no bits or speed to gain from more than one lane. */
 static int evaluation_lanes(sp_planner *w, sp_err *err) {
   sp_graph *g = w->p->g;
-  int main, cpu = -1, st = add_lane(w, &(sp_lane_props){.name = "evaluate", .delay = delay_of(w, 0)}, &g->main, &main, err);
+  int main, cpu = -1,
+            st = add_lane(w, &(sp_lane_props){.name = "evaluate", .delay = delay_of(w, 0)}, &g->main, &main, err);
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     const sp_node *n = g->nodes[i];
     bool there = n->on_cpu && !n->source;
-    if (there && cpu < 0) st = add_lane(w, &(sp_lane_props){.name = "evaluate (cpu)", .delay = delay_of(w, 0)}, &g->cpu, &cpu, err);
+    if (there && cpu < 0)
+      st = add_lane(w, &(sp_lane_props){.name = "evaluate (cpu)", .delay = delay_of(w, 0)}, &g->cpu, &cpu, err);
     set_lanes(w, n, SP_PART_FORWARD | SP_PART_BACKWARD, there ? cpu : main);
   }
   return st;
@@ -108,8 +134,8 @@ static int find_busy(sp_planner *w, sp_err *err) {
   w->busy = sp_calloc(p->n_lanes + 2, sizeof *w->busy); /* copy and host come on top */
   if (!w->busy) return sp_nomem(err, p->n_lanes, "lanes");
   for (size_t i = 0; i < p->g->n_nodes; i++)
-    for (int k = SP_LANE_FORWARD; k <= SP_LANE_BACKWARD; k++)
-      if (sp_program_has(p, p->g->nodes[i])) w->busy[w->lane[i][k]] = true;
+    for (int k = SP_LANE_FORWARD; k <= SP_LANE_BACKWARD && sp_program_has(p, p->g->nodes[i]); k++)
+      for (int r = 0; r < p->lanes[w->lane[i][k]].props.replicas; r++) w->busy[w->lane[i][k] + r] = true;
   for (size_t l = 0; l < p->n_lanes; l++)
     if (w->busy[l] && p->lanes[l].props.delay < least) least = p->lanes[l].props.delay;
   for (size_t l = 0; l < p->n_lanes; l++) {
@@ -137,17 +163,21 @@ static int copy_lane(sp_planner *w, sp_err *err) {
         if (n->in[port].v[k].node->on_cpu && delay < least) least = delay;
   }
   if (used < 2 || least == INT32_MAX) return SP_OK;
-  if ((st = add_lane(w, &(sp_lane_props){.name = "copy", .delay = least, .priority = 1}, &g->main, &w->copy_lane, err))) w->copy_lane = -1;
+  if ((st = add_lane(w, &(sp_lane_props){.name = "copy", .delay = least, .priority = 1}, &g->main, &w->copy_lane, err)))
+    w->copy_lane = -1;
   return st;
 }
 
-/* The host collects a step when all of it is done: that bounds the steps in flight. */
+/* The host collects a step when all of it is done: that bounds the steps in flight, of which each replica has one. */
 static int host_lane(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
-  int most = 0, trained = p->lanes[p->update_lane].props.delay;
-  for (size_t l = 0; l < p->n_lanes; l++)
-    if (p->lanes[l].props.delay > most) most = p->lanes[l].props.delay;
-  p->collect_delay = trained + p->g->opts.run_ahead + 1;
+  int most = 0, replicas = 1, trained = p->lanes[p->update_lane].props.delay;
+  for (size_t l = 0; l < p->n_lanes; l++) {
+    const sp_lane_props *props = &p->lanes[l].props;
+    if (props->delay > most) most = props->delay;
+    if (props->replicas > replicas) replicas = props->replicas;
+  }
+  p->collect_delay = trained + (replicas > p->g->opts.run_ahead ? replicas : p->g->opts.run_ahead + 1);
   w->lag = most - trained;
   if (w->lag > p->g->opts.run_ahead) p->collect_delay = most + 1;
   p->ring = p->collect_delay + 2;
@@ -157,7 +187,10 @@ static int host_lane(sp_planner *w, sp_err *err) {
 int sp_planner_lanes(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
   int update = -1, st;
-  p->lanes = sp_calloc(2 * p->g->n_lanes + 6, sizeof *p->lanes);
+  size_t n = 6; /* those that no strategy lists */
+  for (size_t l = 0; l < p->g->n_lanes; l++)
+    n += 2 * (size_t)(p->g->lanes[l].props.replicas > 1 ? p->g->lanes[l].props.replicas : 1);
+  p->lanes = sp_calloc(n, sizeof *p->lanes);
   if (!p->lanes) return sp_nomem(err, 64, "lanes");
   if ((st = p->stand_in ? evaluation_lanes(w, err) : strategy_lanes(w, &update, err))) return st;
   p->update_lane = update_lane(p, update);

@@ -15,9 +15,10 @@ typedef struct sp_planner {
   int **act, **grad;                            /* [node index][flat output tensor] -> buffer, -1: none */
   int **twin;                                   /* as act: its copy on the other side of the border */
   int *saved, *self, *weight, *state, *dweight; /* [node index] -> resource, -1: none */
-  int copy_lane; /* batches on their way to the device; -1: in the lane of who reads them */
-  int lag;       /* steps that the slowest lane runs behind the trained part */
-  bool *busy;    /* [lane] has tasks of stages */
+  int copy_lane;    /* batches on their way to the device; -1: in the lane of who reads them */
+  int lag;          /* steps that the slowest lane runs behind the trained part */
+  bool *busy;       /* [lane] has tasks of stages */
+  int every, phase; /* of tasks that are made now: those of one replica of a lane */
 } sp_planner;
 
 char *sp_text(const char *fmt, ...) SP_PRINTF(1, 2);
@@ -40,6 +41,7 @@ int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err);
 
 /* lanes.c */
 int sp_planner_lanes(sp_planner *w, sp_err *err);
+int sp_planner_replicas(const sp_planner *w, const sp_node *n); /* of its forward's lane, at least 1 */
 
 /* border.c: what lies between the cpu's memory and the main device's. None of it does anything without a border. */
 int sp_border_twins(sp_planner *w, sp_node *node, sp_err *err); /* after the node's own buffers */

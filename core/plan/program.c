@@ -82,23 +82,29 @@ static int new_input(sp_program *p, sp_err *err) {
   return lanes && tasks && res ? SP_OK : sp_nomem(err, 64, "the schedule");
 }
 
-/* Buffers that a lane gives to another one have what its strategy asks for on top. */
+static bool derives_slots(const sp_buf *b) { return b->bytes && !b->slots && !b->ring; }
+
+/* Buffers that a lane gives to another one have what its strategy asks for on top; each replica of a lane has its own. */
 static int add_extra(sp_program *p, sp_err *err) {
-  enum { NONE = -1, DONE = -2 };
-  int *writer = sp_calloc(p->n_bufs + 1, sizeof *writer);
-  if (!writer) return sp_nomem(err, p->n_bufs * sizeof *writer, "the schedule");
-  for (size_t i = 0; i < p->n_bufs; i++)
-    writer[i] = p->bufs[i].bytes && !p->bufs[i].slots && !p->bufs[i].ring ? NONE : DONE;
-  for (size_t i = 0; i < p->n_tasks; i++)
+  enum { NONE = -1, GIVEN = -2 };
+  int *writer = sp_calloc(p->n_bufs + 1, sizeof *writer), *replicas = sp_calloc(p->n_bufs + 1, sizeof *replicas);
+  int st = writer && replicas ? SP_OK : sp_nomem(err, p->n_bufs * sizeof *writer, "the schedule");
+  for (size_t i = 0; i < p->n_bufs && !st; i++) writer[i] = NONE, replicas[i] = 1;
+  for (size_t i = 0; i < p->n_tasks && !st; i++)
     for (size_t a = 0; a < p->tasks[i].n_acc; a++) {
       int r = p->tasks[i].acc[a].resource, lane = p->tasks[i].lane;
+      const sp_lane_props *props = &p->lanes[lane].props;
+      if (props->replicas > replicas[r]) replicas[r] = props->replicas;
       if (writer[r] == NONE && p->tasks[i].acc[a].mode & SP_WRITE) writer[r] = lane;
       if (writer[r] < 0 || writer[r] == lane || p->lanes[lane].host) continue;
-      p->bufs[r].extra += p->lanes[writer[r]].props.extra;
-      writer[r] = DONE;
+      if (derives_slots(&p->bufs[r])) p->bufs[r].extra += p->lanes[writer[r]].props.extra;
+      writer[r] = GIVEN;
     }
+  for (size_t i = 0; i < p->n_bufs && !st; i++)
+    if (derives_slots(&p->bufs[i])) p->bufs[i].extra += replicas[i] - 1;
   free(writer);
-  return SP_OK;
+  free(replicas);
+  return st;
 }
 
 static int op_of(sp_task_kind kind) {
@@ -135,6 +141,8 @@ static int derive_once(sp_program *p, bool rounded, sp_err *err) {
 /* Graphs hold addresses: one serves every step that finds the same slots and the same place between updates. 0: too many. */
 static int phases(const sp_program *p) {
   int64_t all = p->g->training && p->training ? p->g->accumulate : 1;
+  for (size_t i = 0; i < p->n_lanes; i++)
+    all = all / sp_gcd((int)all, p->lanes[i].props.replicas) * p->lanes[i].props.replicas;
   for (size_t i = 0; i < p->n_bufs && all <= SP_PHASES_MAX; i++)
     if (!p->bufs[i].ring && p->bufs[i].bytes) all = all / sp_gcd((int)all, p->sched.slots[i]) * p->sched.slots[i];
   return all <= SP_PHASES_MAX ? (int)all : 0;
@@ -251,7 +259,11 @@ static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
     sp_node *n = sp_program_producer(p, g->topo[i]);
     bool again = g->topo[i] == p->stand_in && p->stand_in != g->train_source;
     if (again || !sp_program_has(p, n) || n->optimizer) continue;
-    if (!(st = sp_planner_forward(w, n, written, err))) st = sp_border_after(w, n, err);
+    w->every = sp_planner_replicas(w, n);
+    for (w->phase = 0; w->phase < w->every && !st; w->phase++)
+      if (!(st = sp_planner_forward(w, n, written, err))) st = sp_border_after(w, n, err);
+    w->every = 1;
+    w->phase = 0;
   }
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->backward) st = sp_planner_backward(w, g->topo[i], written, err);
@@ -283,7 +295,7 @@ static int plan(sp_planner *w, sp_err *err) {
 
 int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err) {
   sp_program *p = sp_calloc(1, sizeof *p);
-  sp_planner w = {.p = p};
+  sp_planner w = {.p = p, .every = 1};
   *out = NULL;
   if (!p) return sp_nomem(err, sizeof *p, "a program");
   *p = (sp_program){.g = g,

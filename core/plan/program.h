@@ -92,6 +92,7 @@ typedef struct sp_task {
 
 typedef struct sp_lane {
   sp_lane_props props; /* name is owned; delay: behind the newest batch, sources included */
+  int replica;         /* which of props.replicas, at least 1, it is; they lie side by side */
   bool host;
   bool used;       /* has tasks: all that a strategy lists for it may belong elsewhere */
   sp_place *place; /* of its stream; the submitting thread has none */
@@ -137,7 +138,7 @@ typedef struct sp_program {
 int sp_program_new(sp_program **prog, sp_graph *g, sp_node *stand_in, sp_err *err);
 void sp_program_free(sp_program *prog);
 bool sp_program_has(const sp_program *prog, const sp_node *node); /* its tasks are in it */
-size_t sp_program_streams(const sp_program *prog);                 /* lanes that have tasks, the host's aside */
+size_t sp_program_streams(const sp_program *prog);                /* lanes that have tasks, the host's aside */
 const sp_place *sp_program_place(const sp_program *prog, const sp_buf *buf);
 
 /* memory.c */

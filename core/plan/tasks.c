@@ -239,6 +239,7 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
 int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, int lane, sp_task **out, sp_err *err) {
   sp_program *p = w->p;
   sp_task *t;
+  if (w->every > 1 && p->lanes[lane].props.replicas == w->every) lane += w->phase;
   if (!name || !sp_grow(&p->tasks, &w->cap_tasks, p->n_tasks + 1, sizeof *p->tasks)) {
     free(name);
     return sp_nomem(err, 64, "a task");
@@ -250,7 +251,8 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
                  .node = n,
                  .lane = lane,
                  .delay = -1,
-                 .every = 1,
+                 .every = w->every,
+                 .phase = w->phase,
                  .saved_buf = -1,
                  .of_lane = -1};
   p->n_tasks++;
@@ -267,9 +269,11 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
 static int new_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
   static const char *const words[] = {"forward", "backward", "update"};
   int lane = w->lane[n->index][kind == SP_TASK_BACKWARD ? SP_LANE_BACKWARD : SP_LANE_FORWARD];
-  sp_lane *l = &w->p->lanes[lane];
-  int st = sp_planner_task(w, kind, n, sp_text("%s.%s", n->name, words[kind]), lane, out, err);
+  char *name = w->every > 1 ? sp_text("%s.%s (%d of %d)", n->name, words[kind], w->phase + 1, w->every)
+                            : sp_text("%s.%s", n->name, words[kind]);
+  int st = sp_planner_task(w, kind, n, name, lane, out, err);
   if (st) return st;
+  sp_lane *l = &w->p->lanes[(*out)->lane];
   if (n->scratch > l->scratch) l->scratch = n->scratch;
   if (l->block < 0) return SP_OK;
   (*out)->block = l->block_bytes;

@@ -51,18 +51,28 @@ static int collect_metrics(sp_loop *l, uint64_t step, sp_err *err) {
   return SP_OK;
 }
 
+/* The task that did in this step what t does in another one: its lane's replicas have one each, in the order of steps. */
+static const sp_task *of_step(const sp_program *p, const sp_task *t, uint64_t step) {
+  int want = (int)(step % (uint64_t)p->lanes[t->lane].props.replicas);
+  while (t->phase != want || !t->node) t++;
+  return t;
+}
+
 static void collect_hashes(sp_loop *l, uint64_t step) {
   sp_machine *m = l->m;
   size_t k = 0;
   for (size_t i = 0; m->n_hashes && i < m->p->n_tasks; i++) {
     const sp_task *t = &m->p->tasks[i];
-    const sp_post *post = &m->posts[i];
+    bool replica = m->p->lanes[t->lane].props.replicas > 1;
+    if (!m->posts[i].n_hashes || (replica && t->phase)) continue;
+    if (replica) t = of_step(m->p, t, step);
+    const sp_post *post = &m->posts[t->index];
     bool ran = l->result.n && step % (uint64_t)t->every == (uint64_t)t->phase;
     for (size_t j = 0; j < post->n_hashes; j++)
       m->hashes[k++] = (sp_hash){post->hashes[j].name, ran ? post->calls[step % (uint64_t)m->p->ring].hash[j] : 0};
   }
   l->result.hashes = m->hashes;
-  l->result.n_hashes = m->n_hashes;
+  l->result.n_hashes = k;
 }
 
 int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {

@@ -51,8 +51,10 @@ static int pass_around(sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *err
 
 /* ---- capture of a lane ------------------------------------------------------------------------------------------- */
 
+/* A replica's every n-th step is each of its own. */
 static bool may_record(const sp_machine *m, const sp_op *op) {
-  return on_main(m, op->lane) && is_work(op) && task_of(m, op)->every == 1 && capturable(task_of(m, op));
+  return on_main(m, op->lane) && is_work(op) && task_of(m, op)->every == m->p->lanes[op->lane].props.replicas &&
+         capturable(task_of(m, op));
 }
 
 /* The operations of op i's lane that belong with it: how many, and the last. One copy alone gains nothing. */

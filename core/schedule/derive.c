@@ -77,16 +77,27 @@ static int collect_users(work *w, sp_err *err) {
   return SP_OK;
 }
 
+/* The first to touch r in a step; NULL: nobody does. */
+static const user *first_in(const work *w, size_t r, int step) {
+  for (const user *u = w->users + w->first[r], *end = w->users + w->first[r + 1]; u < end; u++) {
+    const sp_sched_task *t = &w->in->tasks[u->task];
+    if (step % t->every == t->phase) return u;
+  }
+  return NULL;
+}
+
 /* Does every run that touches r find a value written earlier in the same step (or write it)? If not, the value of
  * another step is part of the program's meaning, and the number of slots would change it. */
 static bool carries(const work *w, size_t r) {
-  const user *u = w->users + w->first[r], *end = w->users + w->first[r + 1];
-  if (u == end) return false;
-  const sp_sched_task *f = &w->in->tasks[u->task];
-  if (u->mode != SP_WRITE) return true;
-  for (u++; u < end; u++) {
-    const sp_sched_task *t = &w->in->tasks[u->task];
-    if (t->every % f->every || t->phase % f->every != f->phase) return true;
+  int64_t period = 1;
+  for (const user *u = w->users + w->first[r], *end = w->users + w->first[r + 1]; u < end; u++) {
+    int every = w->in->tasks[u->task].every;
+    period = period / sp_gcd((int)period, every) * every;
+    if (period > SP_SCHED_MAX_SLOTS) return true; /* sp_schedule_span refuses it */
+  }
+  for (int step = 0; step < period; step++) {
+    const user *u = first_in(w, r, step);
+    if (u && u->mode != SP_WRITE) return true;
   }
   return false;
 }

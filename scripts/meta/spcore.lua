@@ -169,6 +169,7 @@ function run:finish(text) end
 ---@field stages spcore.item[] empty: the lane is dropped
 ---@field delay? integer steps behind the newest batch, 0 to 64
 ---@field priority? "high"|"normal"|"low"
+---@field replicas? integer so many lanes, of which step t takes t mod replicas; without training only
 ---@field extra? integer buffers more than the delays ask for, of what it gives to other lanes
 
 ---@class spcore.memory
@@ -257,7 +258,7 @@ function graph:describe() end
 ---@return string?
 function graph:timings() end
 ---The strategy's lanes; parts of a stage as "decoder.forward".
----@return { name: string, delay: integer, priority: -1|0|1, extra: integer, stages: string[] }[]
+---@return { name: string, delay: integer, priority: -1|0|1, extra: integer, replicas: integer, stages: string[] }[]
 function graph:lanes() end
 ---@param path string
 ---@param options? { optimizer?: boolean }

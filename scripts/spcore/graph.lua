@@ -323,7 +323,7 @@ function graph:describe()
   return self._raw:describe()
 end
 
--- The lanes of the strategy: { { name =, delay =, priority =, extra =, stages = { name, ... } }, ... }; parts of a stage as
+-- The lanes of the strategy: { { name =, delay =, priority =, extra =, replicas =, stages = { name, ... } }, ... }; parts of a stage as
 -- "decoder.forward".
 function graph:lanes()
   apply(self)
@@ -333,7 +333,8 @@ function graph:lanes()
     for j, item in ipairs(lane.stages) do
       stages[j] = core.kind(item) == "node" and item.name or item[1].name .. "." .. table.concat(item, ".", 2)
     end
-    lanes[i] = { name = lane.name, delay = lane.delay, priority = lane.priority, extra = lane.extra, stages = stages }
+    lanes[i] = { name = lane.name, delay = lane.delay, priority = lane.priority, extra = lane.extra,
+      replicas = lane.replicas, stages = stages }
   end
   return lanes
 end

@@ -50,7 +50,7 @@ local function lanes_of(g, what, name)
   return what, name or "custom"
 end
 
-local lane_keys = { name = true, stages = true, delay = true, priority = true, extra = true }
+local lane_keys = { name = true, stages = true, delay = true, priority = true, extra = true, replicas = true }
 local priorities = { high = 1, normal = 0, low = -1 }
 
 local part_names = { "forward", "backward", "copy" }
@@ -117,8 +117,13 @@ local function check_lane(where, i, lane, taken, names)
   if not extra or extra < 0 or extra > 64 then
     core.fail(("%s: 'extra' must be a whole number from 0 to 64, got %s"):format(where, tostring(lane.extra)))
   end
+  local replicas = lane.replicas == nil and 1 or type(lane.replicas) == "number" and math.tointeger(lane.replicas)
+  if not replicas or replicas < 1 or replicas > 64 then
+    core.fail(("%s: 'replicas' must be a whole number from 1 to 64, got %s"):format(where, tostring(lane.replicas)))
+  end
   check_stages(where, lane, taken, name)
-  return { name = name, stages = lane.stages, delay = delay, priority = priority, extra = extra }
+  return { name = name, stages = lane.stages, delay = delay, priority = priority, extra = extra,
+    replicas = replicas }
 end
 
 -- lanes(g, what, name) -> checked lanes, name. A lane without stages, as of a frozen part where nothing is frozen, is

@@ -198,6 +198,24 @@ START_TEST(a_wait_for_other_slots_is_left_out) {
 END_TEST
 
 /* What a step may read before writing it keeps one buffer, or its meaning would depend on the delays. */
+/* Two that write in turns: whoever reads finds what its own step has written, so nothing is carried over. */
+START_TEST(steps_in_turns_on_two_lanes) {
+  sp_sched_input in = {LANES({"even", 0}, {"odd", 0}, {"after", 1}), RES({"y", .extra = 1}),
+                       TASKS({"even", 0, -1, 2, 0, USES({0, W})}, {"odd", 1, -1, 2, 1, USES({0, W})},
+                             {"after", 2, -1, 1, 0, USES({0, R})})};
+  sp_schedule s = derived(&in);
+  ck_assert_int_eq(s.slots[0], 3);
+  ck_assert_str_eq(waits(&s, 2), "0@0 1@0");
+  sp_schedule_free(&s);
+  /* where only every second step is written, the reader finds the one before */
+  sp_sched_input half = {LANES({"even", 0}, {"after", 1}), RES({"y", .extra = 1}),
+                         TASKS({"even", 0, -1, 2, 0, USES({0, W})}, {"after", 1, -1, 1, 0, USES({0, R})})};
+  s = derived(&half);
+  ck_assert_int_eq(s.slots[0], 1);
+  sp_schedule_free(&s);
+}
+END_TEST
+
 START_TEST(carried_values_have_one_slot) {
   sp_sched_input in = {LANES({"a", 0, false}, {"b", 1, false}),
                        TASKS({"a", 0, -1, 1, 0, USES({0, RW}, {1, W})}, {"half", 0, -1, 2, 0, USES({2, W})},
@@ -417,6 +435,7 @@ int main(void) {
   tcase_add_test(hand, update_every_third_step);
   tcase_add_test(hand, runs_that_never_share_a_slot_need_no_wait);
   tcase_add_test(hand, a_wait_for_other_slots_is_left_out);
+  tcase_add_test(hand, steps_in_turns_on_two_lanes);
   tcase_add_test(hand, carried_values_have_one_slot);
   tcase_add_test(hand, consumer_before_producer);
   tcase_add_test(hand, weights_come_back_too_late);

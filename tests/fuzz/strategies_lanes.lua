@@ -108,13 +108,18 @@ function lanes.make(case, rng)
 end
 
 -- What came later, for two seeds of four, so that the others' cases stay what they were: a shipped strategy in the place of
--- the lanes, or lanes with more buffers than they need.
+-- the lanes, or lanes with more buffers than they need, and with replicas.
 function lanes.more(case, rng, seed)
+  local learns = #case.losses > 0
   if seed % 4 == 2 then
-    case.strategy, case.lanes = rng.pick { "pipelined", "deep", "deep", "branches", "branches", "double_buffer" }, nil
-    case.opt.depth = 1 + rng.below(3)
+    local names = { "pipelined", "deep", "deep", "branches", "branches", "double_buffer" }
+    if not learns then names = { "deep", "branches", "double_buffer", "replicas", "replicas" } end
+    case.strategy, case.lanes, case.opt.depth = rng.pick(names), nil, 1 + rng.below(5)
   elseif seed % 4 == 1 then
-    for _, lane in ipairs(case.lanes or {}) do lane.extra = rng.chance(0.4) and 1 + rng.below(3) or nil end
+    for _, lane in ipairs(case.lanes or {}) do
+      lane.extra = rng.chance(0.4) and 1 + rng.below(3) or nil
+      lane.replicas = not learns and rng.chance(0.5) and 2 + rng.below(4) or nil
+    end
   end
 end
 

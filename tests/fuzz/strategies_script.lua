@@ -54,7 +54,10 @@ local function lanes_text(case)
   for _, lane in ipairs(case.lanes) do
     local stages = {}
     for i, name in ipairs(lane.stages) do stages[i] = "n." .. name end
-    local extra = lane.extra and ("extra = %d, "):format(lane.extra) or ""
+    local extra = ""
+    for _, key in ipairs { "extra", "replicas" } do
+      if lane[key] then extra = ("%s%s = %d, "):format(extra, key, lane[key]) end
+    end
     out[#out + 1] = ("    { name = %q, delay = %d, priority = %q, %sstages = { %s } },\n"):format(lane.name, lane.delay,
       lane.priority, extra, table.concat(stages, ", "))
   end

@@ -120,7 +120,9 @@ local function simpler_lanes(case, with)
   for i, lane in ipairs(case.lanes or {}) do
     for k = 1, i - 1 do with(merged(i, k)) end
     if lane.delay > 0 then with(function(c) c.lanes[i].delay = lane.delay - 1 end) end
-    if lane.extra then with(function(c) c.lanes[i].extra = nil end) end
+    for _, key in ipairs { "extra", "replicas" } do
+      if lane[key] then with(function(c) c.lanes[i][key] = nil end) end
+    end
     if lane.priority ~= "normal" then with(function(c) c.lanes[i].priority = "normal" end) end
     for _, name in ipairs(lane.stages) do
       if name == "opt" or name == "data" then with(function(c) drop_from_lanes(c, { [name] = true }) end) end

@@ -84,6 +84,68 @@ for _, bad in ipairs { -1, 65, 0.5, "2" } do
   t.raises("lane 'one': 'extra' must be a whole number from 0 to 64, got", slots, bad)
 end
 
+-- replicas: without training; steps side by side, each with buffers of its own
+local function pool(opt)
+  opt.threads, opt.seed = 2, 5
+  local g = sp.graph(opt)
+  local data = g.toy_source { batch = 8, samples = 60 }
+  local a = g.toy_mul { data.x, name = "a", frozen = true }
+  local b = g.add { a.y, data.x, name = "b" }
+  g.toy_probe { b.y, name = "seen" }
+  return g
+end
+do
+  local g <close> = pool { strategy = "replicas", depth = 3 }
+  t.eq(lanes_of(g), "pool 0: a b seen")
+  t.eq(g:lanes()[1].replicas, 3)
+  local words = g:describe()
+  for i = 1, 3 do t.match(words, ("lane pool%d: delay 2"):format(i)) end
+  t.match(words, "buffer a%.y: 3 x ")
+  t.match(words, "WAIT    pool1            a%.forward %(1 of 3%) <%- a%.forward %(3 of 3%) of step %-1") -- one instance
+  t.ok(not words:find("b%.forward %(%d of 3%) <%- b%.forward"), "a stage that is reentrant waits for itself")
+end
+do
+  local g <close> = pool { strategy = "replicas" }
+  t.eq(g:lanes()[1].replicas, 4)
+end
+t.eq(lanes({ strategy = "replicas", depth = 3 }, true), "all 0: a p b c loss q d sgd")
+do
+  local g <close> = make({}, true)
+  g:strategy { { name = "x", stages = g:stages(), replicas = 2 } }
+  t.raises("lane 'x': 2 replicas in a graph that is trained", g.describe, g)
+  for _, bad in ipairs { 0, 65, 1.5, "2" } do
+    g:strategy { { name = "x", stages = g:stages(), replicas = bad } }
+    t.raises("lane 'x': 'replicas' must be a whole number from 1 to 64, got", g.describe, g)
+  end
+end
+local function seen(opt)
+  local g <close> = pool(opt)
+  local lines = {}
+  for step, m in g:steps(25) do lines[#lines + 1] = ("%d %s"):format(step, sp.json.encode(m.seen)) end
+  local val = g:find "toy_source"
+  lines[#lines + 1] = sp.json.encode(g:evaluate { data = val })
+  return table.concat(lines, "\n")
+end
+local want = seen {}
+t.match(want, "^0 .*\n24 ")
+for depth = 2, 6, 2 do
+  for _, how in ipairs { "cpu off", "sim off", "mock off", "mock lane", "mock step", "simmock lane", "simmock step" } do
+    local device, capture = how:match "(%S+) (%S+)"
+    local got = seen { strategy = "replicas", device = device, capture = capture, depth = depth }
+    t.eq(got, want, ("%d replicas, %s"):format(depth, how))
+  end
+end
+do -- a break: the steps before it are seen in order, and a second loop goes on behind it
+  local g <close> = pool { strategy = "replicas", depth = 6 }
+  local steps = {}
+  for step in g:steps(20) do
+    steps[#steps + 1] = step
+    if step == 4 then break end
+  end
+  for step in g:steps(3) do steps[#steps + 1] = step end
+  t.eq(table.concat(steps, " "), "0 1 2 3 4 7 8 9") -- run_ahead is 2, as in every strategy
+end
+
 -- the same bits
 local function weights(opt, frozen)
   opt.seed, opt.run_ahead = 3, 3
@@ -106,12 +168,12 @@ end
 local dir <close> = t.folder()
 local code, out, err = t.spcore(dir.path, "strategies")
 t.eq(code .. err, "0")
-for _, name in ipairs { "branches", "deep", "double_buffer", "pipelined", "serialized" } do
+for _, name in ipairs { "branches", "deep", "double_buffer", "pipelined", "replicas", "serialized" } do
   t.match(out, "\n?" .. name .. " +%u")
 end
 local code, out = t.spcore(dir.path, "strategies --json")
 local list = sp.json.decode(out)
-t.eq(("%d %d %s"):format(code, #list, list[1].name), "0 5 branches")
+t.eq(("%d %d %s"):format(code, #list, list[1].name), "0 6 branches")
 t.match(list[1].doc, "^Stages of one step .*%.$")
 local code, out, err = t.spcore(dir.path, "strategies --jsn")
 t.eq(code .. out, "2")

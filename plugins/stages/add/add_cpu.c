@@ -58,6 +58,7 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
 }
 
 static const sp_stage_type add_type = {.size = sizeof(sp_stage_type),
+                                       .flags = SP_STAGE_REENTRANT,
                                        .name = "add",
                                        .device = "cpu",
                                        .doc = ADD_DOC,

@@ -71,6 +71,7 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
 }
 
 static const sp_stage_type concat_type = {.size = sizeof(sp_stage_type),
+                                          .flags = SP_STAGE_REENTRANT,
                                           .name = "concat",
                                           .device = "cpu",
                                           .doc = CONCAT_DOC,

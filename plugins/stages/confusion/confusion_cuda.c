@@ -28,7 +28,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
 }
 
 static const sp_stage_type conf_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_CAPTURABLE,
+                                        .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
                                         .name = "confusion",
                                         .device = "cuda",
                                         .doc = CONF_DOC,

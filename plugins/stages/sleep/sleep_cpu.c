@@ -56,6 +56,7 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
 }
 
 static const sp_stage_type sleep_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_REENTRANT,
                                          .name = "sleep",
                                          .device = "cpu",
                                          .doc = SLEEP_DOC,
