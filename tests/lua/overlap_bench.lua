@@ -1,0 +1,26 @@
+-- SPDX-License-Identifier: MIT
+-- overlap_bench.lua: its table, and what it refuses; what the figures are is for a quiet machine to say.
+local t = require "check"
+local dir <close> = t.folder()
+
+local function run(line) return t.spcore(dir.path, "run overlap_bench.lua --threads 2 " .. line) end
+
+for _, device in ipairs { "cpu", "mock" } do
+  local code, out, err = run(("--device %s --ms 0.5,0.2 --steps 5 --turns 1"):format(device))
+  t.eq(code .. err, "0")
+  local lines = {}
+  for line in out:gmatch "[^\n]+" do lines[#lines + 1] = line end
+  t.eq(#lines, 3, out)
+  t.match(lines[1], "^device " .. device .. ", median of 1 turns")
+  local sequential, streamed, faster, ideal = lines[3]:match "^0%.5 0%.2 +off +([%d.]+) +([%d.]+) +([%d.]+) +([%d.]+) +%d+%% +[%d.]+$"
+  t.ok(sequential, lines[3])
+  t.eq(ideal, "1.40")
+  t.ok(tonumber(sequential) >= 0.7, "less than both sleep")
+  t.ok(tonumber(streamed) >= 0.5, "less than the longer one sleeps")
+  t.ok(math.abs(tonumber(faster) - sequential / streamed) < 0.02, "the speed-up is of these two")
+end
+for _, bad in ipairs { "x", "1,,2", "0", "-1", "1e9", ("1,"):rep(16) .. "1" } do
+  local code, out, err = run("--device cpu --ms " .. bad)
+  t.eq(code .. out, "2")
+  t.one_line(err, "overlap_bench.lua: %-%-ms: ")
+end
