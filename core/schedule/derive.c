@@ -409,7 +409,10 @@ static void drop_inexact(work *w) {
       sp_err ignored;
       memmove(it->waits + i, it->waits + i + 1, rest * sizeof keep);
       it->n_waits--;
-      if (sp_schedule_prove(o, w->in, &ignored) == SP_OK) continue;
+      if (sp_schedule_prove(o, w->in, &ignored) == SP_OK) {
+        it->implied[it->n_implied++] = keep;
+        continue;
+      }
       memmove(it->waits + i + 1, it->waits + i, rest * sizeof keep);
       it->waits[i] = keep;
       it->n_waits++;
@@ -417,16 +420,26 @@ static void drop_inexact(work *w) {
   }
 }
 
+/* Either list may have to take all of them. */
+static int split_deps(work *w, size_t y, sp_err *err) {
+  sp_sched_item *it = &w->out->items[y];
+  size_t begin = w->dep_first[y], end = w->dep_first[y + 1];
+  it->waits = sp_calloc(end - begin + 1, sizeof *it->waits);
+  it->implied = sp_calloc(end - begin + 1, sizeof *it->implied);
+  if (!it->waits || !it->implied) return sp_nomem(err, (end - begin) * sizeof *it->waits, "the schedule");
+  for (size_t i = begin; i < end; i++) {
+    sp_sched_wait wait = {w->deps[i].task, w->deps[i].back};
+    if (w->deps[i].needed) it->waits[it->n_waits++] = wait;
+    else it->implied[it->n_implied++] = wait;
+  }
+  return SP_OK;
+}
+
 static int keep_needed(work *w, sp_err *err) {
   int st = mark_needed(w, err);
   if (st) return st;
-  for (size_t y = 0; y < w->in->n_tasks; y++) {
-    sp_sched_item *it = &w->out->items[y];
-    it->waits = sp_calloc(w->dep_first[y + 1] - w->dep_first[y] + 1, sizeof *it->waits);
-    if (!it->waits) return sp_nomem(err, sizeof *it->waits, "the schedule");
-    for (size_t i = w->dep_first[y]; i < w->dep_first[y + 1]; i++)
-      if (w->deps[i].needed) it->waits[it->n_waits++] = (sp_sched_wait){w->deps[i].task, w->deps[i].back};
-  }
+  for (size_t y = 0; y < w->in->n_tasks && !st; y++) st = split_deps(w, y, err);
+  if (st) return st;
   set_rings(w);
   drop_inexact(w);
   set_rings(w);
@@ -474,7 +487,10 @@ int sp_schedule_derive(sp_schedule *out, const sp_sched_input *in, sp_err *err) 
 }
 
 void sp_schedule_free(sp_schedule *s) {
-  for (size_t i = 0; s->items && i < s->n_items; i++) free(s->items[i].waits);
+  for (size_t i = 0; s->items && i < s->n_items; i++) {
+    free(s->items[i].waits);
+    free(s->items[i].implied);
+  }
   free(s->items);
   free(s->order);
   free(s->delay);

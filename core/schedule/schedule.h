@@ -79,6 +79,8 @@ typedef struct sp_sched_wait {
 typedef struct sp_sched_item {
   sp_sched_wait *waits;
   size_t n_waits;
+  sp_sched_wait *implied; /* asked for by accesses too, and left out since the other waits imply them */
+  size_t n_implied;
   bool record; /* someone waits for it: record an event behind it */
   int ring;    /* how many events it needs, so that none is recorded again before its last wait was issued */
 } sp_sched_item;
@@ -91,7 +93,7 @@ typedef struct sp_schedule {
   int *slots; /* per resource */
   size_t n_resources;
   int depth;                 /* largest delay */
-  size_t n_waits, n_derived; /* waits kept, and before those implied by others were left out */
+  size_t n_waits, n_derived; /* waits kept, and with those that the others imply, over all items */
 } sp_schedule;
 
 /* Most slots of a resource, and most clock components or buffers that a derivation or proof keeps. */

@@ -105,6 +105,12 @@ START_TEST(extra_slots_and_groups) {
 }
 END_TEST
 
+static size_t implied(const sp_schedule *s) {
+  size_t n = 0;
+  for (size_t i = 0; i < s->n_items; i++) n += s->items[i].n_implied;
+  return n;
+}
+
 START_TEST(encoder_decoder_update) {
   enum { FEAT, GRAD, DEC_W };
   sp_sched_input in = {LANES({"ahead", 0, false}, {"train", 1, false}, {"opt", 1, false}),
@@ -120,6 +126,11 @@ START_TEST(encoder_decoder_update) {
   ck_assert_str_eq(waits(&s, 3), "2@0");
   ck_assert_int_eq(s.n_waits, 4);
   ck_assert(s.n_derived > 4);
+  ck_assert_uint_eq(s.n_waits + implied(&s), s.n_derived);
+  ck_assert_uint_eq(s.items[2].n_implied, 2); /* the features, and the update of the step before */
+  ck_assert_int_eq(s.items[2].implied[0].task, 0);
+  ck_assert_int_eq(s.items[2].implied[1].task, 3);
+  ck_assert_int_eq(s.items[2].implied[1].back, 1);
   sp_schedule_free(&s);
 }
 END_TEST
@@ -193,6 +204,8 @@ START_TEST(a_wait_for_other_slots_is_left_out) {
   ck_assert_str_eq(waits(&s, 0), "2@2");
   ck_assert_str_eq(waits(&s, 1), "0@0");
   ck_assert_str_eq(waits(&s, 2), "");
+  ck_assert_uint_gt(implied(&s), 0);
+  ck_assert_uint_eq(s.n_waits + implied(&s), s.n_derived);
   sp_schedule_free(&s);
 }
 END_TEST
@@ -414,6 +427,7 @@ START_TEST(random_schedules_are_right_and_minimal) {
     every_wait_is_needed(&s, &g.in, seed);
     every_ring_is_needed(&s, &g.in);
     slots += every_slot_is_needed(&s, &g);
+    ck_assert_uint_eq(s.n_waits + implied(&s), s.n_derived);
     kept += s.n_waits;
     all += s.n_derived;
     sp_schedule_free(&s);
