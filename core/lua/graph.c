@@ -301,7 +301,7 @@ static int graph_lanes(lua_State *L) {
     lua_replace(L, t); /* the nodes stay alive there */
     lua_settop(L, t);
   }
-  if (sp_graph_strategy(lg->g, name, lanes, n, &err)) return sp_lua_raise(L, &err);
+  if (sp_engine_strategy(lg->e, name, lanes, n, &err)) return sp_lua_raise(L, &err);
   return 0;
 }
 

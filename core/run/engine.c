@@ -148,17 +148,25 @@ static int plan(sp_engine *e, sp_err *err) {
   return SP_OK;
 }
 
+/* As before it was planned. */
+static void unplan(sp_engine *e) {
+  e->start = e->units[0].loop.next;
+  drop_units(e, 0);
+  e->g->fixed = false;
+}
+
+int sp_engine_strategy(sp_engine *e, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err) {
+  if (e->n && !e->units[0].m->built) unplan(e);
+  return sp_graph_strategy(e->g, name, lanes, n, err);
+}
+
 int sp_engine_build(sp_engine *e, sp_err *err) {
   int st = plan(e, err);
   if (st || e->units[0].m->built) return st;
   st = check_memory(e, err);
   if (!st && !e->g->initialised) st = sp_graph_init_weights(e->g, err);
   if (!st) st = sp_machine_build(e->units[0].m, NULL, err);
-  if (st) {
-    e->start = e->units[0].loop.next;
-    drop_units(e, 0);
-    e->g->fixed = false;
-  }
+  if (st) unplan(e);
   return st;
 }
 
@@ -189,6 +197,14 @@ int sp_engine_schedule_info(sp_engine *e, sp_schedule_info *info, sp_err *err) {
                              .n_launches = u->m->ops.n_launch,
                              .phases = u->p->ring,
                              .launches = u->loop.launches};
+  return SP_OK;
+}
+
+int sp_engine_program(sp_engine *e, const sp_program **p, const sp_ops **ops, sp_err *err) {
+  int st = plan(e, err);
+  if (st) return st;
+  *p = e->units[0].p;
+  *ops = &e->units[0].m->ops;
   return SP_OK;
 }
 

@@ -15,6 +15,9 @@ void sp_engine_free(sp_engine *engine); /* drains first; frees the graph too */
 sp_graph *sp_engine_graph(const sp_engine *engine);
 sp_graph_opts sp_engine_options(const sp_engine *engine); /* as they are in effect */
 
+/* sp_graph_strategy; as long as nothing was built, also where the graph was planned to be looked at: that is undone. */
+int sp_engine_strategy(sp_engine *engine, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);
+
 /* Turns the graph into programs and lists of operations, for training and for each source that an evaluation may read, and
  * proves them; from here on the graph is as it is. Then takes all memory, initialises the weights that were not loaded and
  * prepares every stage. Called by sp_engine_begin where needed. */
@@ -31,6 +34,9 @@ typedef struct sp_schedule_info {
   uint64_t launches; /* of recorded graphs, so far */
 } sp_schedule_info;
 int sp_engine_schedule_info(sp_engine *engine, sp_schedule_info *info, sp_err *err);
+/* The training's program, and its list as it is executed; until the graph is built, or gets another strategy. Plans the graph,
+ * as sp_engine_memory does. */
+int sp_engine_program(sp_engine *engine, const sp_program **prog, const sp_ops **ops, sp_err *err);
 /* In words: lanes, the operations of a tick as they are executed, slots per edge; then the same of each evaluation. */
 int sp_engine_describe(sp_engine *engine, sp_sb *out, sp_err *err);
 

@@ -202,3 +202,24 @@ do
   t.eq(watched:get "gain", 2)
   sgd:set("lr", 0.25)
 end
+
+-- a graph that was only looked at may have another strategy, and starts where it would have; one that has run may not
+local function other(look)
+  local h <close>, _, last = make({ seed = 3, strategy = "pipelined" }, true)
+  h:seek(4)
+  if look then
+    local ahead, tasks = h:memory().activations, h:schedule().tasks
+    h:strategy("serialized")
+    t.ok(h:memory().activations < ahead, "serialized needs fewer buffers")
+    t.eq(h:schedule().tasks, tasks)
+    t.eq(h:schedule().strategy, "serialized")
+    h:strategy({ { stages = h:frozen() }, { stages = h:trained(), delay = 3 } }, "mine")
+    t.eq(h:schedule().strategy, "mine")
+  end
+  for step, m in h:steps(5) do t.eq(step, m.step) end
+  t.eq(h:step(), 9)
+  h:strategy("serialized")
+  t.raises("strategy 'serialized': the graph has run already", h.steps, h, 1)
+  return table.concat(last:weight "w", " ")
+end
+t.eq(other(true), other(false))
