@@ -116,6 +116,10 @@ sp.json = {}
 ---@param indent? boolean
 ---@return string
 function sp.json.encode(value, indent) end
+---Marks a table as a list, which is then [] where it is empty.
+---@param t table
+---@return table t
+function sp.json.list(t) end
 ---@param text string
 ---@return any value
 ---@return string? message

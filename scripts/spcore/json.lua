@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- JSON: encode(value), decode(text).
+-- JSON: encode(value), list(table), decode(text).
 local json = {}
 
 local escapes = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
@@ -19,6 +19,13 @@ local function number(v)
     local s = ("%." .. digits .. "g"):format(v)
     if tonumber(s) == v then return s end
   end
+end
+
+local list = {}
+
+-- Marks a table as a list, which is then [] where it is empty; returns it.
+function json.list(t)
+  return setmetatable(t, list)
 end
 
 local put
@@ -52,7 +59,7 @@ function put(out, v, depth, indent)
   local t = type(v)
   if depth > 64 then error("JSON: nested deeper than 64", 0) end
   if t == "table" then
-    if #v > 0 then put_list(out, v, depth + 1) else put_object(out, v, depth + 1, indent) end
+    if #v > 0 or getmetatable(v) == list then put_list(out, v, depth + 1) else put_object(out, v, depth + 1, indent) end
   elseif t == "string" then
     out[#out + 1] = quote(v)
   elseif t == "number" then
@@ -66,7 +73,8 @@ function put(out, v, depth, indent)
   end
 end
 
--- One line; with `indent` objects are laid out. Keys are sorted; an empty table is an object.
+-- One line; with `indent` objects are laid out. Keys are sorted; an empty table is an object, unless it is
+-- marked as a list.
 function json.encode(v, indent)
   local out = {}
   put(out, v, 0, indent)

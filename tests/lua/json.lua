@@ -6,6 +6,7 @@ local json = sp.json
 
 t.eq(json.encode { b = { 1, 2.5, "x" }, a = true }, '{"a":true,"b":[1,2.5,"x"]}')
 t.eq(json.encode {}, "{}")
+t.eq(json.encode { a = json.list {}, b = json.list { 1, json.list {} } }, '{"a":[],"b":[1,[]]}')
 t.eq(json.encode("a\"\\\n\1\127"), '"a\\"\\\\\\n\\u0001\\u007f"')
 t.eq(json.encode("\xff"), '"?"')
 t.eq(json.encode(0.1), "0.1")
