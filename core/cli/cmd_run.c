@@ -17,7 +17,12 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static int run_script(const sp_env_opts *opts, bool debug, int argc, char **argv) {
+bool sp_cmd_debug(void) {
+  const char *debug = getenv("SPCORE_DEBUG");
+  return debug && *debug && strcmp(debug, "0") != 0;
+}
+
+int sp_cmd_run_script(const sp_env_opts *opts, bool debug, const char *schedule, int argc, char **argv) {
   sp_env *env;
   sp_lua *lua;
   sp_err err;
@@ -26,6 +31,7 @@ static int run_script(const sp_env_opts *opts, bool debug, int argc, char **argv
     sp_env_free(env);
     return sp_cmd_failed(&err);
   }
+  lua->schedule = schedule;
   sp_lua_catch_signals();
   int code = sp_lua_run(lua, argv[0], argc - 1, argv + 1);
   sp_lua_free(lua);
@@ -34,8 +40,7 @@ static int run_script(const sp_env_opts *opts, bool debug, int argc, char **argv
 }
 
 static int run_main(int argc, char **argv) {
-  const char *env_debug = getenv("SPCORE_DEBUG");
-  bool debug = env_debug && *env_debug && strcmp(env_debug, "0") != 0;
+  bool debug = sp_cmd_debug();
   const char **plugins = sp_calloc((size_t)argc, sizeof *plugins);
   sp_env_opts opts = {.plugins = plugins};
   sp_err err;
@@ -51,7 +56,7 @@ static int run_main(int argc, char **argv) {
     else code = sp_cmd_bad_option(&sp_cmd_run, c, argv, options);
   }
   if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_run, "a script is wanted");
-  if (code < 0) code = run_script(&opts, debug, argc - optind, argv + optind);
+  if (code < 0) code = sp_cmd_run_script(&opts, debug, NULL, argc - optind, argv + optind);
   free(plugins);
   return code;
 }

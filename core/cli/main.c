@@ -10,8 +10,8 @@
 #include "cli/cmd.h"
 #include "base/crash.h"
 
-static const sp_cmd *const commands[] = {&sp_cmd_run, &sp_cmd_inspect, &sp_cmd_devices, &sp_cmd_check, &sp_cmd_diff,
-                                        &sp_cmd_strategies};
+static const sp_cmd *const commands[] = {&sp_cmd_run,  &sp_cmd_inspect,    &sp_cmd_devices, &sp_cmd_check,
+                                         &sp_cmd_diff, &sp_cmd_strategies, &sp_cmd_schedule};
 
 static int help(void) {
   sp_sb text = {0};

@@ -5,20 +5,16 @@
 #include "lua/graph.h"
 #include "lua/signals.h"
 
-static void set_str(lua_State *L, const char *key, const char *v) {
-  lua_pushstring(L, v);
-  lua_setfield(L, -2, key);
-}
-
-/* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, debug = } */
+/* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, script_path =, debug =, schedule = } */
 static int core_env(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
-  lua_createtable(L, 0, 8);
-  set_str(L, "script_dir", lua->env->script_dir);
-  set_str(L, "plugin_dir", lua->env->plugin_dir);
-  set_str(L, "script", lua->script);
-  set_str(L, "script_path", lua->script_path);
-  set_str(L, "version", SP_VERSION);
+  lua_createtable(L, 0, 9);
+  sp_lua_set_str(L, "script_dir", lua->env->script_dir);
+  sp_lua_set_str(L, "plugin_dir", lua->env->plugin_dir);
+  sp_lua_set_str(L, "script", lua->script);
+  sp_lua_set_str(L, "script_path", lua->script_path);
+  sp_lua_set_str(L, "schedule", lua->schedule);
+  sp_lua_set_str(L, "version", SP_VERSION);
   lua_pushfstring(L, "%d.%d", SP_ABI_MAJOR, SP_ABI_MINOR);
   lua_setfield(L, -2, "abi");
   lua_pushinteger(L, lua->env->threads);

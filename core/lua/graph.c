@@ -314,24 +314,19 @@ static int graph_build(lua_State *L) {
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-static void set_int(lua_State *L, const char *key, uint64_t v) {
-  lua_pushinteger(L, (lua_Integer)v);
-  lua_setfield(L, -2, key);
-}
-
 static int graph_memory(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_mem m;
   sp_err err;
   if (sp_engine_memory(lg->e, &m, &err)) return sp_lua_raise(L, &err);
   lua_createtable(L, 0, 7);
-  set_int(L, "weights", m.weights);
-  set_int(L, "gradients", m.gradients);
-  set_int(L, "optimizer", m.optimizer);
-  set_int(L, "activations", m.activations);
-  set_int(L, "saved", m.saved);
-  set_int(L, "scratch", m.scratch);
-  set_int(L, "total", m.total);
+  sp_lua_set_int(L, "weights", m.weights);
+  sp_lua_set_int(L, "gradients", m.gradients);
+  sp_lua_set_int(L, "optimizer", m.optimizer);
+  sp_lua_set_int(L, "activations", m.activations);
+  sp_lua_set_int(L, "saved", m.saved);
+  sp_lua_set_int(L, "scratch", m.scratch);
+  sp_lua_set_int(L, "total", m.total);
   return 1;
 }
 
@@ -343,12 +338,12 @@ static int graph_schedule(lua_State *L) {
   lua_createtable(L, 0, 7);
   lua_pushstring(L, s.strategy);
   lua_setfield(L, -2, "strategy");
-  set_int(L, "lanes", s.n_lanes);
-  set_int(L, "tasks", s.n_tasks);
-  set_int(L, "waits", s.n_waits);
-  set_int(L, "derived", s.n_derived);
-  set_int(L, "operations", s.n_ops);
-  set_int(L, "depth", (uint64_t)s.depth);
+  sp_lua_set_int(L, "lanes", s.n_lanes);
+  sp_lua_set_int(L, "tasks", s.n_tasks);
+  sp_lua_set_int(L, "waits", s.n_waits);
+  sp_lua_set_int(L, "derived", s.n_derived);
+  sp_lua_set_int(L, "operations", s.n_ops);
+  sp_lua_set_int(L, "depth", s.depth);
   return 1;
 }
 
@@ -427,6 +422,7 @@ static const luaL_Reg graph_functions[] = {
     {"memory", graph_memory},
     {"schedule", graph_schedule},
     {"describe", graph_describe},
+    {"plan_info", sp_lua_plan_info},
     {"timings", graph_timings},
     {"epoch_steps", graph_epoch_steps},
     {"allocations", graph_allocations},

@@ -55,6 +55,8 @@ void sp_lua_open_node(lua_State *L);
 
 /* steps.c: functions of the graph object, ended by NULL */
 extern const luaL_Reg sp_lua_step_functions[];
+/* schedule.c: g:plan_info() -> the training's program and its list in a table */
+int sp_lua_plan_info(lua_State *L);
 /* The callback behind sp_train_opts.lr; arg is the sp_lua_graph. */
 int sp_lua_lr(void *arg, uint64_t step, double *lr, sp_err *err);
 void sp_lua_close_sums(sp_lua_graph *lg);

@@ -197,6 +197,9 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
     if (lua->debug && msg) fprintf(stderr, "spcore: %s\n", msg); /* the traceback has lines of its own */
     else sp_log(SP_LOG_ERROR, "%s", msg ? msg : "unknown error");
     code = lua->device_failed ? EXIT_DEVICE : 1;
+  } else if (lua->schedule) { /* printing it ends the script */
+    sp_log(SP_LOG_ERROR, "script '%s' runs no graph, so there is no schedule", script);
+    code = 1;
   }
   lua_close(L); /* what is still open ends here, and may fail */
   lua->L = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * state.c - errors with the line of the user's script, and options in tables. */
+ * state.c - errors with the line of the user's script, and fields of tables. */
 #include "lua/state.h"
 
 #include <string.h>
@@ -88,6 +88,16 @@ static int opt_get(lua_State *L, int idx, const char *key) {
     return LUA_TNIL;
   }
   return lua_getfield(L, idx, key);
+}
+
+void sp_lua_set_str(lua_State *L, const char *key, const char *v) {
+  lua_pushstring(L, v);
+  lua_setfield(L, -2, key);
+}
+
+void sp_lua_set_int(lua_State *L, const char *key, lua_Integer v) {
+  lua_pushinteger(L, v);
+  lua_setfield(L, -2, key);
 }
 
 const char *sp_lua_opt_str(lua_State *L, int idx, const char *key, const char *def) {

@@ -16,11 +16,12 @@ typedef struct sp_lua {
   char *internal;     /* SCRIPT_DIR/spcore/: sources there are passed over when an error asks for the user's line */
   int argc;           /* what follows the script's name */
   char **argv;
-  bool debug;         /* errors come with a traceback */
-  bool drawn;         /* the terminal's line holds a progress bar */
-  bool device_failed; /* an error that was raised is a device's */
-  bool lost;          /* a file that was asked for is not complete; said, but raised to nobody */
-  int exit_code;      /* of sp_lua_exit */
+  const char *schedule; /* "text", "json", "dot": a graph that would run prints its schedule and ends the script */
+  bool debug;           /* errors come with a traceback */
+  bool drawn;           /* the terminal's line holds a progress bar */
+  bool device_failed;   /* an error that was raised is a device's */
+  bool lost;            /* a file that was asked for is not complete; said, but raised to nobody */
+  int exit_code;        /* of sp_lua_exit */
 } sp_lua;
 
 sp_lua *sp_lua_of(lua_State *L);
@@ -33,6 +34,10 @@ void sp_lua_where(lua_State *L); /* pushes "train.lua:12: ", or "" */
 int sp_lua_exit(lua_State *L, int code);
 bool sp_lua_is_exit(lua_State *L, int idx); /* the error value there is sp_lua_exit's */
 int sp_lua_on_error(lua_State *L);          /* message handler: makes a string of any error value but that one */
+
+/* Set a field of the table on top. */
+void sp_lua_set_str(lua_State *L, const char *key, const char *v); /* NULL: nil */
+void sp_lua_set_int(lua_State *L, const char *key, lua_Integer v);
 
 /* Field `key` of the options at `idx`, with a check of type; absent (or no table at all): the default. */
 const char *sp_lua_opt_str(lua_State *L, int idx, const char *key, const char *def); /* lives as long as the table */

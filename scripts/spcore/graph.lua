@@ -2,6 +2,7 @@
 -- The graph as a script sees it: g.stage{...} adds a stage, g:train, g:steps, g:evaluate ... run it.
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local schedule = require "spcore.schedule"
 local strategy = require "spcore.strategy"
 local words = require "spcore.words"
 
@@ -241,6 +242,11 @@ local function apply(self)
   local lanes, name = strategy.lanes(self, self._strategy, self._strategy_name or nil)
   self._raw:lanes(name, lanes)
   self._lanes, self._applied = lanes, true
+  local form = core.env().schedule
+  if form then
+    io.write(schedule.show(self, form))
+    core.exit(0)
+  end
   if self._opt.explain then
     io.write(self._raw:describe())
     core.exit(0)

@@ -34,7 +34,7 @@ try 0 'ABI 0.3' --version
 try 2 'a command is wanted'
 try 2 "there is no command 'insepct', did you mean 'inspect'?" insepct
 try 2 "there is no command 'xyzzy' (see" xyzzy
-for cmd in run inspect devices check diff; do
+for cmd in run inspect devices check diff strategies schedule; do
   try 0 "usage: spcore $cmd" $cmd --help
 done
 

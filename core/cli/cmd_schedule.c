@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ * cmd_schedule.c - spcore schedule: what a script's graph would do in a step, in place of doing it. */
+#include <getopt.h>
+#include <stdlib.h>
+
+#include "cli/cmd.h"
+#include "host/env.h"
+
+static int schedule_main(int argc, char **argv) {
+  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                          {"dot", no_argument, NULL, 'd'},
+                                          {"plugin", required_argument, NULL, 'p'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+  const char **plugins = sp_calloc((size_t)argc, sizeof *plugins);
+  int form = 0;
+  sp_env_opts opts = {.plugins = plugins};
+  sp_err err;
+  if (!plugins) {
+    sp_nomem(&err, (size_t)argc * sizeof *plugins, "the command line");
+    return sp_cmd_failed(&err);
+  }
+  int code = -1;
+  for (int c; code < 0 && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {
+    bool asked = c == 'j' || c == 'd';
+    if (asked && form && form != c) code = sp_cmd_usage(&sp_cmd_schedule, "--json or --dot, not both");
+    else if (asked) form = c;
+    else if (c == 'p') plugins[opts.n_plugins++] = optarg;
+    else if (c == 'h') code = sp_cmd_help(&sp_cmd_schedule);
+    else code = sp_cmd_bad_option(&sp_cmd_schedule, c, argv, options);
+  }
+  if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_schedule, "a script is wanted");
+  const char *word = form == 'j' ? "json" : form == 'd' ? "dot" : "text";
+  if (code < 0) code = sp_cmd_run_script(&opts, sp_cmd_debug(), word, argc - optind, argv + optind);
+  free(plugins);
+  return code;
+}
+
+const sp_cmd sp_cmd_schedule = {
+    .name = "schedule",
+    .args = "[options] SCRIPT [the script's options]",
+    .doc = "Prints the schedule of a script's graph, and what it costs",
+    .help = "  --json            as one JSON document\n"
+            "  --dot             as a graph for Graphviz: spcore schedule --dot SCRIPT | dot -Tsvg\n"
+            "  --plugin FILE.so  load this plugin first; may be repeated\n"
+            "  --help            this text\n"
+            "\n"
+            "Runs SCRIPT as spcore run does until its graph is about to run, prints lanes, edges, waits, segments and "
+            "memory,\n"
+            "and ends. The script's options choose the strategy: spcore schedule SCRIPT --strategy NAME.\n",
+    .main = schedule_main,
+};

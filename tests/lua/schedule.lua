@@ -1,0 +1,203 @@
+-- SPDX-License-Identifier: MIT
+-- `spcore schedule`: the same numbers as the graph's own in each of its forms, for every strategy, with and without a
+-- border; nothing is run; what is refused.
+local sp = require "spcore"
+local t = require "check"
+
+local script = [[
+local sp = require "spcore"
+local opt = sp.args({ fails = { false, "has a wire too few" } })
+local g <close> = sp.graph(opt)
+local data = g.toy_source { batch = 8 }
+local a = g.toy_mul { data.x, name = "a", frozen = true }
+local b = g.toy_mul { a.y, name = "b" }
+if opt.fails then g.toy_mul { name = "alone" } end
+g:train { g.toy_loss { b.y, name = "loss" }, optimizer = g.toy_sgd { name = "sgd" } }
+sp.run { graph = g, opt = opt }
+for step in g:steps(1) do io.stderr:write("step " .. step .. "\n") end
+]]
+local dir <close> = t.folder()
+t.write(dir.path .. "/train.lua", script)
+
+-- The document as JSON, and the words that belong to it.
+local function schedule(options, form)
+  local code, out, err = t.spcore(dir.path, ("schedule %s train.lua %s"):format(form or "", options))
+  t.eq(code, 0, err)
+  t.ok(not err:find "step %d", "it has run")
+  return out, err
+end
+
+-- The same graph, asked by its own methods.
+local function facts(opt)
+  opt.threads = 2
+  local g <close> = sp.graph(opt)
+  local data = g.toy_source { batch = 8 }
+  local a = g.toy_mul { data.x, name = "a", frozen = true }
+  local b = g.toy_mul { a.y, name = "b" }
+  g:train { g.toy_loss { b.y, name = "loss" }, optimizer = g.toy_sgd { name = "sgd" } }
+  local words = g:describe()
+  return g:schedule(), g:memory(), words
+end
+
+local function count(text, pattern) return select(2, text:gsub(pattern, "")) end
+
+local function check_edges(doc, words)
+  t.eq(#doc.edges, count(words, "\nbuffer "))
+  for _, e in ipairs(doc.edges) do
+    t.ok(words:find(("buffer %s: %d x %d bytes\n"):format(e.name, e.slots, e.bytes), 1, true), e.name)
+    t.eq(e.total, e.slots * e.bytes)
+    t.ok(#e.written_by > 0, e.name)
+  end
+end
+
+local function check_lanes(doc, words, tasks)
+  local n = 0
+  for _, lane in ipairs(doc.lanes) do
+    n = n + #lane.tasks
+    if lane.host then
+      t.ok(words:find(("metrics %d ticks"):format(lane.delay), 1, true))
+      t.eq(lane.priority, nil)
+    else
+      t.ok(words:find(("\nlane %s: delay %d\n"):format(lane.name, lane.delay), 1, true), lane.name)
+    end
+  end
+  t.eq(n, tasks)
+end
+
+local function check_memory(doc, own, serialized)
+  for kind, bytes in pairs(own) do t.eq(doc.memory.strategy[kind], bytes, kind) end
+  for kind, bytes in pairs(serialized) do t.eq(doc.memory.serialized[kind], bytes, kind) end
+  t.eq(doc.memory.factor, own.total / serialized.total)
+end
+
+local function check_segments(doc, words, capture)
+  t.eq(doc.capture, capture)
+  t.eq(#doc.segments, count(words, "\n  LAUNCH"))
+  for _, s in ipairs(doc.segments) do
+    t.ok(#s.calls > 0 and s.phases > 0, s.lane)
+    t.ok(doc.lanes[1].name == s.lane or words:find("\nlane " .. s.lane .. ":", 1, true), s.lane)
+  end
+end
+
+-- The other two forms say the same.
+local function check_text(doc, text)
+  local first = text:match "^[^\n]+"
+  t.eq(first, ("strategy %s, device %s, capture %s, run-ahead %d, proved race-free"):format(doc.strategy, doc.device,
+    doc.capture, doc.run_ahead))
+  t.match(text, "\nwaits: " .. #doc.waits .. "\n")
+  t.match(text, "\nimplied by those, and left out: " .. #doc.implied .. "\n")
+  t.eq(count(text, " <%- "), #doc.waits + #doc.implied)
+  t.eq(count(text, " graphs +of "), #doc.segments)
+  t.match(text, ("evaluations included: %.2f times"):format(doc.memory.factor))
+  t.match(text, ("\n  total +%d +%d\n$"):format(doc.memory.strategy.total, doc.memory.serialized.total))
+  for _, e in ipairs(doc.edges) do
+    t.ok(text:find(("\n  %s "):format(e.name), 1, true), e.name)
+  end
+end
+
+local function check_dot(doc, dot)
+  t.eq(dot:match "^[^\n]+", ('digraph "%s" {'):format(doc.strategy))
+  t.match(dot, "\n}\n$")
+  t.eq(count(dot, "{"), count(dot, "}"))
+  for _, lane in ipairs(doc.lanes) do
+    t.ok(dot:find(('    label="%s, delay %d";'):format(lane.name, lane.delay), 1, true), lane.name)
+    local at = 1
+    for _, task in ipairs(lane.tasks) do
+      at = dot:find(('\n    "%s";'):format(task), at, true)
+      t.ok(at, task .. " in its place")
+    end
+  end
+  t.eq(count(dot, "style=solid"), #doc.waits)
+  t.eq(count(dot, "style=dashed, color=grey"), #doc.implied)
+  for _, w in ipairs(doc.waits) do
+    t.ok(dot:find(('\n  "%s" -> "%s" [label="%d", style=solid'):format(w.from, w.task, w.back), 1, true), w.task)
+  end
+end
+
+local function check(strategy, device, asked, capture)
+  local options = ("--strategy %s --device %s --capture %s --run-ahead 3 --depth 2"):format(strategy, device, asked)
+  local text = schedule(options)
+  local doc, why = sp.json.decode((schedule(options, "--json")))
+  t.ok(doc, why)
+  t.eq(doc.strategy .. doc.device .. doc.run_ahead, strategy .. device .. 3)
+  t.eq(doc.race_free, true)
+  local opt = { strategy = strategy, device = device, capture = asked, run_ahead = 3, depth = 2 }
+  local own, memory, words = facts(opt)
+  opt.strategy = "serialized"
+  local _, serialized = facts(opt)
+  t.eq(#doc.waits, own.waits)
+  t.eq(#doc.waits + #doc.implied, own.derived)
+  check_lanes(doc, words, own.tasks)
+  check_edges(doc, words)
+  check_segments(doc, words, capture)
+  check_memory(doc, memory, serialized)
+  check_text(doc, text)
+  check_dot(doc, (schedule(options, "--dot")))
+  return doc
+end
+
+local doc = check("serialized", "cpu", "auto", "off")
+t.eq(doc.memory.factor, 1)
+t.eq(#doc.segments, 0)
+t.match(schedule("", "--json"), '"segments": %[%]')
+doc = check("pipelined", "cpu", "auto", "off")
+t.ok(doc.memory.factor > 1, "pipelining costs memory")
+local edges, waits = {}, {}
+for _, e in ipairs(doc.edges) do
+  edges[e.name] = ("%s -> %s %d"):format(table.concat(e.written_by, " "), table.concat(e.read_by, " "), e.slots)
+end
+for _, w in ipairs(doc.waits) do waits[("%s %s <- %s %s"):format(w.lane, w.task, w.from_lane, w.from)] = w.back end
+t.eq(edges["a.y"], "ahead -> train 3")
+t.eq(waits["train b.forward <- ahead a.forward"], 0)
+t.eq(waits["ahead a.forward <- train b.backward"] or waits["ahead a.forward <- train sgd.update"], 3)
+
+-- behind a border: copies, and graphs of what follows each other
+doc = check("pipelined", "mock", "off", "off")
+t.eq(#doc.segments, 0)
+doc = check("pipelined", "mock", "lane", "lane")
+t.ok(#doc.segments > 1, "a graph of each lane")
+doc = check("pipelined", "mock", "step", "step")
+t.eq(#doc.segments, 1)
+local calls = " " .. table.concat(doc.segments[1].calls, " ") .. " "
+for _, task in ipairs { "toy_source.copy", "a.forward", "b.backward", "train.metrics" } do
+  t.ok(calls:find(" " .. task .. " ", 1, true), task)
+end
+check("double_buffer", "mock", "step", "step")
+check("deep", "simmock", "lane", "lane")
+t.eq(check("serialized", "mock", "lane", "lane").memory.factor, 1)
+
+-- what cannot be recorded is said once, though memory is counted for two plans
+t.write(dir.path .. "/probe.lua", [[
+local g = require "spcore".graph { device = "mock", capture = "lane", strategy = "pipelined" }
+g.toy_probe { g.toy_source { batch = 8 }.x, name = "probe" }
+g:memory()
+]])
+local code, _, err = t.spcore(dir.path, "schedule probe.lua")
+t.eq(code, 0, err)
+t.eq(count(err, "'probe' cannot be recorded"), 1)
+
+-- no folder of a run was made
+t.ok(not sp.json.read(dir.path .. "/runs/train-1/settings.json"), "a run's folder")
+
+-- what is refused, and whose exit code it is
+local function fails(code, pattern, words)
+  local got, out, err = t.spcore(dir.path, "schedule " .. words)
+  t.eq(("%d %s"):format(got, out), code .. " ")
+  t.one_line(err, pattern)
+end
+t.write(dir.path .. "/none.lua", "local x = 1\n")
+t.write(dir.path .. "/three.lua", "require 'spcore'.exit(3)\n")
+t.write(dir.path .. "/bad.lua", "error 'oh'\n")
+fails(1, "^spcore: script 'none.lua' runs no graph, so there is no schedule\n", "none.lua")
+fails(1, "^spcore: bad.lua:1: oh\n", "bad.lua")
+fails(1, "train.lua:7: stage 'alone': input 'x' is not wired", "--json train.lua --fails")
+fails(1, "no strategy 'pipelind'; did you mean 'pipelined'", "train.lua --strategy pipelind")
+fails(2, "schedule: a script is wanted", "--json")
+fails(2, "schedule: %-%-json or %-%-dot, not both", "--json --dot train.lua")
+fails(2, "there is no option %-%-jsn, did you mean %-%-json", "--jsn train.lua")
+fails(1, "nowhere.so: No such file", "--plugin nowhere.so train.lua")
+fails(2, "script 'nowhere' not found", "nowhere")
+t.eq((t.spcore(dir.path, "schedule three.lua")), 3)
+local code, out = t.spcore(dir.path, "schedule train.lua --help")
+t.eq(code, 0)
+t.match(out, "%-%-fails")
