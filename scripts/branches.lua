@@ -38,13 +38,15 @@ local function measure(strategy, which)
   local joined = #ends > 1 and g.add { ends[1].features, ends[2].features } or ends[1]
   local head = g.layers { joined, layers = { { "linear", data.classes } }, name = "head", frozen = true }
   local loss = g.cross_entropy { head.features, data.label }
-  local warm, begun, last = 20, nil, nil
-  for step, m in g:steps(warm + opt.steps) do
-    if step == warm - 1 then begun = sp.now() end
+  -- Steps are seen late: both ends of the timed ones have as many in flight behind them.
+  local around, begun, ended, last = 20, nil, nil, nil
+  for step, m in g:steps(around + opt.steps + around) do
+    if step == around - 1 then begun = sp.now() end
+    if step == around + opt.steps - 1 then ended = sp.now() end
     last = m.loss
     if sp.interrupted() then sp.exit(130) end
   end
-  return (sp.now() - begun) / opt.steps * 1e3, last, g:device()
+  return (ended - begun) / opt.steps * 1e3, last, g:device()
 end
 
 local function median(list)

@@ -60,13 +60,15 @@ local function measure(ms, way, capture)
     longest = math.max(longest, one)
   end
   g:strategy(ways[way](stages), way)
-  local n, warm = opt.steps > 0 and opt.steps or math.max(30, math.min(4000, math.ceil(500 / longest))), 20
-  local begun
-  for step in g:steps(warm + n) do
-    if step == warm - 1 then begun = sp.now() end
+  local n = opt.steps > 0 and opt.steps or math.max(30, math.min(4000, math.ceil(500 / longest)))
+  -- Steps are seen late: both ends of the timed ones have as many in flight behind them.
+  local around, begun, ended = 12 + #ms, nil, nil
+  for step in g:steps(around + n + around) do
+    if step == around - 1 then begun = sp.now() end
+    if step == around + n - 1 then ended = sp.now() end
     if sp.interrupted() then sp.exit(130) end
   end
-  return (sp.now() - begun) / n * 1e3
+  return (ended - begun) / n * 1e3
 end
 
 local function median(list)

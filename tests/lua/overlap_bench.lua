@@ -15,8 +15,6 @@ for _, device in ipairs { "cpu", "mock" } do
   local sequential, streamed, faster, ideal = lines[3]:match "^0%.5 0%.2 +off +([%d.]+) +([%d.]+) +([%d.]+) +([%d.]+) +%d+%% +[%d.]+$"
   t.ok(sequential, lines[3])
   t.eq(ideal, "1.40")
-  t.ok(tonumber(sequential) >= 0.7, "less than both sleep")
-  t.ok(tonumber(streamed) >= 0.5, "less than the longer one sleeps")
   t.ok(math.abs(tonumber(faster) - sequential / streamed) < 0.02, "the speed-up is of these two")
 end
 for _, bad in ipairs { "x", "1,,2", "0", "-1", "1e9", ("1,"):rep(16) .. "1" } do
