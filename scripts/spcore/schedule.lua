@@ -33,11 +33,14 @@ local function lanes_of(info)
   return json.list(lanes)
 end
 
--- The same graph with all in one lane. It is planned again, so this comes last; notices of that were printed before.
-local function serialized_memory(g)
+-- The same graph with all in one lane. It is planned again, so this comes last; notices of that were printed before. Then it
+-- has its own lanes again, for a script that goes on all the same (the end of the program is an error that pcall catches).
+local function serialized_memory(g, name)
   core.log_level "error"
   g._raw:lanes("serialized", (strategy.lanes(g, "serialized")))
-  return g._raw:memory()
+  local memory = g._raw:memory()
+  g._raw:lanes(name, g._lanes)
+  return memory
 end
 
 local function document(g)
@@ -62,7 +65,7 @@ local function document(g)
     lanes = lanes_of(info), edges = map(info.buffers, edge), waits = map(info.waits, wait),
     implied = map(info.implied, wait), segments = map(info.launches, segment),
   }
-  local plain = serialized_memory(g)
+  local plain = serialized_memory(g, info.strategy)
   doc.memory = { strategy = memory, serialized = plain, factor = plain.total > 0 and memory.total / plain.total or 1 }
   return doc
 end

@@ -201,3 +201,18 @@ t.eq((t.spcore(dir.path, "schedule three.lua")), 3)
 local code, out = t.spcore(dir.path, "schedule train.lua --help")
 t.eq(code, 0)
 t.match(out, "%-%-fails")
+
+do -- a script that catches its own end goes on under its own strategy
+  local here <close> = t.folder()
+  t.write(here.path .. "/caught.lua", [[
+local sp = require "spcore"
+local g <close> = sp.graph { strategy = "branches" }
+local data = g.toy_source { batch = 8 }
+g.toy_probe { g.toy_mul { data.x, frozen = true }.y }
+g.toy_probe { g.toy_mul { data.x, frozen = true }.y }
+pcall(g.schedule, g)
+io.stderr:write(g:schedule().strategy, " ", g:schedule().lanes, "\n")
+]])
+  local code, _, err = t.spcore(here.path, "schedule caught.lua")
+  t.match(err, "branches 3\n")
+end
