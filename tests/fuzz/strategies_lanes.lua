@@ -107,8 +107,31 @@ function lanes.make(case, rng)
   end
 end
 
+-- Some backwards and copies in other lanes: { node =, part =, lane = }.
+local function parts(case, rng)
+  local list, at = {}, {}
+  for _, lane in ipairs(case.lanes) do
+    for _, name in ipairs(lane.stages) do at[name] = lane end
+  end
+  for _, node in ipairs(case.nodes) do
+    local own, part = at[node.name], rng.pick { "backward", "copy" }
+    if not node.optimizer and (own or node.source) and rng.chance(0.3) then
+      local fit = {}
+      for _, lane in ipairs(case.lanes) do
+        local behind = lane.delay - (own and own.delay or 0)
+        if lane ~= own and (behind == 0 or part == "copy" and behind > 0) then fit[#fit + 1] = lane.name end
+      end
+      if #fit > 0 and not (node.source and part == "backward") then
+        list[#list + 1] = { node = node.name, part = part, lane = rng.pick(fit) }
+      end
+    end
+  end
+  return #list > 0 and list or nil
+end
+
 -- What came later, for two seeds of four, so that the others' cases stay what they were: a shipped strategy in the place of
--- the lanes, or lanes with more buffers than they need, and with replicas.
+-- the lanes, or lanes with more buffers than they need, replicas, and parts of
+-- stages.
 function lanes.more(case, rng, seed)
   local learns = #case.losses > 0
   if seed % 4 == 2 then
@@ -120,6 +143,7 @@ function lanes.more(case, rng, seed)
       lane.extra = rng.chance(0.4) and 1 + rng.below(3) or nil
       lane.replicas = not learns and rng.chance(0.5) and 2 + rng.below(4) or nil
     end
+    if case.lanes then case.parts = parts(case, rng) end
   end
 end
 

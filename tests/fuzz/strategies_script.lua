@@ -48,12 +48,34 @@ local function build_text(case)
   return table.concat(out)
 end
 
+-- Lists for the lanes' stages: "n.a", or "{ n.a, PART ... }" where a part of it is in another lane.
+local function lane_items(case)
+  local items, there, moved = {}, {}, {}
+  for _, lane in ipairs(case.lanes) do there[lane.name] = true end
+  for _, m in ipairs(case.parts or {}) do
+    if there[m.lane] then
+      items[m.lane] = items[m.lane] or {}
+      table.insert(items[m.lane], ("{ n.%s, %q }"):format(m.node, m.part))
+      moved[m.node] = m.part
+    end
+  end
+  for _, lane in ipairs(case.lanes) do
+    local list = items[lane.name] or {}
+    for _, name in ipairs(lane.stages) do
+      local rest = moved[name] == "backward" and ', "forward" }' or ', "forward", "backward" }'
+      list[#list + 1] = moved[name] and "{ n." .. name .. rest or "n." .. name
+    end
+    items[lane.name] = list
+  end
+  return items
+end
+
 local function lanes_text(case)
   if case.strategy then return ("local function strategy() return %q end\n"):format(case.strategy) end
   local out = { "local function strategy(n)\n  return {\n" }
+  local items = lane_items(case)
   for _, lane in ipairs(case.lanes) do
-    local stages = {}
-    for i, name in ipairs(lane.stages) do stages[i] = "n." .. name end
+    local stages = items[lane.name]
     local extra = ""
     for _, key in ipairs { "extra", "replicas" } do
       if lane[key] then extra = ("%s%s = %d, "):format(extra, key, lane[key]) end

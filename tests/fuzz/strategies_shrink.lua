@@ -14,6 +14,7 @@ local function drop(list, test)
 end
 
 local function drop_from_lanes(case, gone)
+  drop(case.parts or {}, function(m) return gone[m.node] end)
   for _, lane in ipairs(case.lanes or {}) do drop(lane.stages, function(name) return gone[name] end) end
   drop(case.lanes or {}, function(lane) return #lane.stages == 0 end)
 end
@@ -116,6 +117,7 @@ local function merged(i, k)
 end
 
 local function simpler_lanes(case, with)
+  for i in ipairs(case.parts or {}) do with(function(c) table.remove(c.parts, i) end) end
   if case.strategy then with(function(c) c.strategy, c.lanes = "serialized", {} end) end
   for i, lane in ipairs(case.lanes or {}) do
     for k = 1, i - 1 do with(merged(i, k)) end
