@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- branches.lua: its table on every device, and the same bits in both strategies.
--- needs: onednn
+-- needs: onednn images
 local t = require "check"
 local dir <close> = t.folder()
 

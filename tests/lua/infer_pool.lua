@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- infer_pool.lua: a row for each number of lanes, which the script itself compares bit by bit; what it refuses.
--- needs: onednn
+-- needs: onednn images
 local t = require "check"
 local dir <close> = t.folder()
 

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- overlap_bench.lua: its table, and what it refuses; what the figures are is for a quiet machine to say.
+-- needs: images
 local t = require "check"
 local dir <close> = t.folder()
 

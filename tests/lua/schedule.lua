@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- `spcore schedule`: the same numbers as the graph's own in each of its forms, for every strategy, with and without a
 -- border; nothing is run; what is refused.
+-- needs: jansson
 local sp = require "spcore"
 local t = require "check"
 
