@@ -141,7 +141,7 @@ static int derive_once(sp_program *p, bool rounded, sp_err *err) {
 /* Graphs hold addresses: one serves every step that finds the same slots and the same place between updates. 0: too many. */
 static int phases(const sp_program *p) {
   int64_t all = p->g->training && p->training ? p->g->accumulate : 1;
-  for (size_t i = 0; i < p->n_lanes; i++)
+  for (size_t i = 0; i < p->n_lanes && all <= SP_PHASES_MAX; i++)
     all = all / sp_gcd((int)all, p->lanes[i].props.replicas) * p->lanes[i].props.replicas;
   for (size_t i = 0; i < p->n_bufs && all <= SP_PHASES_MAX; i++)
     if (!p->bufs[i].ring && p->bufs[i].bytes) all = all / sp_gcd((int)all, p->sched.slots[i]) * p->sched.slots[i];

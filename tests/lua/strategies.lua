@@ -180,3 +180,17 @@ t.eq(code .. out, "2")
 t.one_line(err, "there is no option %-%-jsn, did you mean %-%-json%?")
 local code, out, err = t.spcore(dir.path, "strategies deep")
 t.eq(code .. out, "2")
+
+do -- replicas of which nothing is left, in numbers without common factors: too many graphs, not an overflow
+  local g <close> = pool { device = "mock", capture = "auto" }
+  g:strategy(function()
+    local list = { { name = "all", stages = {} } }
+    local primes = { 61, 59, 53, 47, 43, 41, 37, 31, 29, 23, 19, 17, 13, 11, 7 }
+    for i, stage in ipairs(g:stages()) do
+      table.insert(list[1].stages, { stage, "forward", "backward" })
+      list[#list + 1] = { name = "copies" .. i, stages = { { stage, "copy" } }, replicas = primes[i] }
+    end
+    return list
+  end)
+  t.match(g:describe(), "proved race%-free")
+end
