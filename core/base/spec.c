@@ -137,3 +137,14 @@ void sp_spec_copy(const sp_spec *ds, void *dst, const sp_spec *ss, const void *s
     if (i < 0) return;
   }
 }
+
+sp_spec sp_spec_sample(const sp_spec *s) {
+  sp_spec one = {.dtype = s->dtype, .ndim = s->ndim - 1};
+  int dims[SP_MAX_DIMS];
+  if (s->ndim < 1 || !order_dims(s, dims) || dims[0] != 0) return (sp_spec){.dtype = s->dtype, .ndim = -1};
+  for (int i = 0; i < one.ndim; i++) {
+    one.shape[i] = s->shape[i + 1];
+    if (s->order != SP_ROW_MAJOR) one.order = one.order << 4 | (dims[i + 1] - 1);
+  }
+  return one;
+}

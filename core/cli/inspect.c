@@ -71,10 +71,10 @@ static void each_flag(const flag_word *words, size_t n, uint32_t flags, void (*e
 }
 
 void sp_inspect_stage_flags(uint32_t flags, void (*each)(void *arg, const char *word), void *arg) {
-  static const flag_word words[] = {{SP_STAGE_SOURCE, "source"},          {SP_STAGE_OPTIMIZER, "optimizer"},
-                                    {SP_STAGE_CAPTURABLE, "capturable"},  {SP_STAGE_REENTRANT, "reentrant"},
-                                    {SP_STAGE_STOCHASTIC, "stochastic"},  {SP_STAGE_LOSS, "loss"},
-                                    {SP_STAGE_INPLACE_SGD, "inplace_sgd"}};
+  static const flag_word words[] = {{SP_STAGE_SOURCE, "source"},           {SP_STAGE_OPTIMIZER, "optimizer"},
+                                    {SP_STAGE_CAPTURABLE, "capturable"},   {SP_STAGE_REENTRANT, "reentrant"},
+                                    {SP_STAGE_STOCHASTIC, "stochastic"},   {SP_STAGE_LOSS, "loss"},
+                                    {SP_STAGE_INPLACE_SGD, "inplace_sgd"}, {SP_STAGE_REQUESTS, "requests"}};
   each_flag(words, SP_ARRAY(words), flags, each, arg);
 }
 

@@ -71,7 +71,9 @@ static void put_stage(sp_sb *sb, const sp_stage_type *t) {
   sp_sb_putf(&cls, "spcore.%s", t->name);
   put_lists(sb, t->params, sp_sb_str(&cls));
   sp_sb_putf(sb, "---What g.%s is called with.\n---@class spcore.%s.params: spcore.%s_options\n", t->name, t->name,
-             t->flags & SP_STAGE_SOURCE ? "source" : "node");
+             t->flags & SP_STAGE_REQUESTS ? "requests"
+             : t->flags & SP_STAGE_SOURCE ? "source"
+                                          : "node");
   int i = 0;
   for (const sp_port *p = t->inputs; p && p->name; p++) {
     const char *type = p->flags & SP_PORT_LIST ? "spcore.ref|spcore.ref[]" : "spcore.ref";
@@ -103,6 +105,13 @@ static const char head[] =
     "---@field batch? integer samples per step\n"
     "---@field shuffle? boolean another order in every epoch (default true)\n"
     "---@field drop_last? boolean leave out a last batch that is short (default false)\n\n"
+    "---@class spcore.requests_options: spcore.node_options\n"
+    "---@field batch? integer places for requests in a step\n"
+    "---@field queue? integer most requests that are not answered (default the larger of 256 and 4 batches)\n"
+    "---@field queue_mb? integer most memory for them in MiB (default 1024)\n"
+    "---@field wait_us? integer microseconds that the oldest waits for a full batch (default 0)\n"
+    "---@field deadline_us? integer microseconds after which a request that no step has taken is late (default "
+    "never)\n\n"
     "---A stage in a graph.\n"
     "---@class spcore.node\n"
     "---@field name string\n\n";

@@ -98,6 +98,21 @@ static int64_t find_batch(sp_node *n) {
   return any ? any : n->opts.batch > 0 ? n->opts.batch : 1;
 }
 
+/* A request has a sample of each output, or what the stage makes it of. */
+static int open_queue(const sp_node *n, uint64_t most, sp_err *err) {
+  size_t bytes[SP_QUEUE_MAX_PARTS], k = 0;
+  for (unsigned o = 0; o < n->n_out; o++)
+    for (uint32_t i = 0; i < n->out_specs[o].n; i++, k++) {
+      sp_spec one = sp_spec_sample(&n->out_specs[o].spec[i]);
+      if (one.ndim < 0 || k == SP_QUEUE_MAX_PARTS)
+        return sp_fail(err, SP_E_SHAPE, "stage '%s': output '%s' is not made of samples, or there are more than %d",
+                       n->name, sp_node_out_port(n, o)->name, SP_QUEUE_MAX_PARTS);
+      bytes[k] = (size_t)sp_spec_bytes(&one);
+    }
+  int st = sp_queue_open(n->g->queue, bytes, k, most, err);
+  return st ? sp_prefix(err, "stage '%s'", n->name) : SP_OK;
+}
+
 int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   sp_plan p = {.size = sizeof p, .training = training, .n_in = n->n_in, .n_out = n->n_out, .frozen = n->frozen};
   int st;
@@ -117,6 +132,7 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   n->length = p.length;
   n->plain_sgd = p.inplace;
   n->restores = p.restores;
+  if (n->inst->type->flags & SP_STAGE_REQUESTS && (st = open_queue(n, p.request_max, err))) return st;
   if ((st = keep_weights(n, &p, err)) || (st = keep_attrs(n, &p, err))) return st;
   n->planned = true;
   return SP_OK;

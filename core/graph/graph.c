@@ -136,10 +136,14 @@ static void free_node(sp_node *n) {
 
 void sp_graph_free(sp_graph *g) {
   if (!g) return;
+  if (g->queue)
+    sp_queue_close(g->queue, SP_E_CANCELLED, "the graph was closed"); /* threads of a stage wait for answers */
   for (size_t i = 0; i < g->n_nodes; i++) free_node(g->nodes[i]);
+  sp_queue_free(g->queue);
   free(g->nodes);
   free(g->topo);
   free(g->losses.v);
+  free(g->results.v);
   free(g->strategy);
   sp_graph_drop_lanes(g);
   sp_place_close(&g->cpu);
@@ -215,6 +219,49 @@ int sp_graph_stage_type(sp_graph *g, const char *stage, bool on_cpu, const sp_st
   return find_stage(g, stage, on_cpu, type, &file, &placed, err);
 }
 
+static int check_source(const sp_node *n, uint32_t flags, sp_err *err) {
+  const sp_node_opts *o = &n->opts;
+  long long batch = (long long)o->batch;
+  bool requests = flags & SP_STAGE_REQUESTS;
+  if (requests && (o->no_shuffle || o->drop_last))
+    return sp_fail(err, SP_E_INVALID,
+                   "stage '%s': requests come in their own order: it takes no 'shuffle', no 'drop_last'", n->name);
+  if (!requests && (o->queue || o->queue_bytes || o->wait_us || o->deadline_us))
+    return sp_fail(err, SP_E_INVALID,
+                   "stage '%s' reads no requests, so it takes no 'queue', 'queue_mb', 'wait_us' or 'deadline_us'",
+                   n->name);
+  if (n->source && batch < 1)
+    return sp_fail(err, SP_E_RANGE, "stage '%s': batch %lld: at least 1 is wanted", n->name, batch);
+  if (batch > 1 << 20) return sp_fail(err, SP_E_RANGE, "stage '%s': batch %lld is above 1048576", n->name, batch);
+  return SP_OK;
+}
+
+/* A source of requests has its queue before it is made: its create() may ask for it. */
+static int make_queue(sp_node *n, sp_err *err) {
+  sp_graph *g = n->g;
+  const sp_node_opts *o = &n->opts;
+  int64_t four = 4 * o->batch;
+  sp_queue_opts q = {.batch = (uint32_t)o->batch,
+                     .capacity = o->queue ? o->queue : (uint32_t)(four > 256 ? four : 256),
+                     .bytes = o->queue_bytes ? o->queue_bytes : (size_t)1 << 30,
+                     .wait_us = o->wait_us,
+                     .deadline_us = o->deadline_us};
+  if (g->queue)
+    return sp_fail(err, SP_E_INVALID, "stage '%s': the graph reads requests already; one source of them is possible",
+                   n->name);
+  if (q.capacity < q.batch)
+    return sp_fail(err, SP_E_RANGE, "stage '%s': a queue of %u requests never fills a batch of %u", n->name, q.capacity,
+                   q.batch);
+  int st = sp_queue_new(&g->queue, &q, err);
+  g->host.queue = g->cpu_host.queue = g->queue;
+  return st;
+}
+
+static void drop_queue(sp_graph *g) {
+  sp_queue_free(g->queue);
+  g->queue = g->host.queue = g->cpu_host.queue = NULL;
+}
+
 int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
                  sp_err *err) {
   const sp_stage_type *type;
@@ -246,14 +293,14 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   n->source = type->flags & SP_STAGE_SOURCE;
   n->optimizer = type->flags & SP_STAGE_OPTIMIZER;
   n->loss = type->flags & SP_STAGE_LOSS;
-  st = n->name ? sp_inst_new(&n->inst, on_cpu ? &g->cpu_host : &g->host, n->name, type, file, params, err)
-               : sp_nomem(err, 64, "a name");
+  st = n->name ? SP_OK : sp_nomem(err, 64, "a name");
+  bool queue =
+      type->flags & SP_STAGE_REQUESTS && !st && !(st = check_source(n, type->flags, err)) && !(st = make_queue(n, err));
+  if (!st) st = sp_inst_new(&n->inst, on_cpu ? &g->cpu_host : &g->host, n->name, type, file, params, err);
   if (!st) st = alloc_ports(n, err);
-  if (!st && n->source && n->opts.batch < 1)
-    st = sp_fail(err, SP_E_RANGE, "stage '%s': batch %lld: at least 1 is wanted", n->name, (long long)n->opts.batch);
-  if (!st && n->opts.batch > 1 << 20)
-    st = sp_fail(err, SP_E_RANGE, "stage '%s': batch %lld is above 1048576", n->name, (long long)n->opts.batch);
+  if (!st) st = check_source(n, type->flags, err);
   if (st) {
+    if (queue) drop_queue(g);
     free_node(n);
     return st;
   }
@@ -366,6 +413,39 @@ static int add_ref(sp_refs *r, sp_ref ref, sp_err *err) {
   r->v[r->n++] = ref;
   return SP_OK;
 }
+
+int sp_graph_result(sp_graph *g, sp_ref from, sp_err *err) {
+  const sp_node *n = from.node;
+  const char *port = sp_node_out_port(n, (unsigned)from.port)->name;
+  const sp_speclist *specs = &n->out_specs[from.port];
+  uint32_t first = from.index < 0 ? 0 : (uint32_t)from.index, count = from.index < 0 ? specs->n : 1;
+  char words[128];
+  int st = SP_OK;
+  if (g->fixed) return sp_fail(err, SP_E_STATE, "result '%s.%s': the graph has run already", n->name, port);
+  if (!n->planned || first + count > specs->n)
+    return sp_fail(err, SP_E_INVALID, "result '%s.%s': stage '%s' is not wired yet", n->name, port, n->name);
+  if (g->results.n + count > SP_QUEUE_MAX_PARTS)
+    return sp_fail(err, SP_E_RANGE, "result '%s.%s': at most %d results are possible", n->name, port,
+                   SP_QUEUE_MAX_PARTS);
+  for (uint32_t k = first; k < first + count && !st; k++) {
+    sp_ref r = {from.node, from.port, (int)k};
+    if (!sp_node_batch_out(n, r.port, &specs->spec[k]) || sp_spec_sample(&specs->spec[k]).ndim < 0)
+      return sp_fail(err, SP_E_SHAPE, "result '%s.%s' is %s: it has no sample for each request or image of a batch",
+                     n->name, port, sp_spec_str(&specs->spec[k], words, sizeof words));
+    if (!sp_graph_is_result(g, n, r.port, r.index)) st = add_ref(&g->results, r, err);
+  }
+  return st;
+}
+
+bool sp_graph_is_result(const sp_graph *g, const sp_node *n, int port, int index) {
+  for (size_t i = 0; i < g->results.n; i++) {
+    sp_ref r = g->results.v[i];
+    if (r.node == n && r.port == port && r.index == index) return true;
+  }
+  return false;
+}
+
+sp_queue *sp_graph_queue(const sp_graph *g) { return g->queue; }
 
 /* Is `goal` upstream of `n`, or n itself? Writes the way into `way`. `seen` keeps diamonds from being walked twice. */
 static bool upstream(const sp_node *n, const sp_node *goal, bool *seen, sp_sb *way) {

@@ -32,6 +32,10 @@ typedef struct sp_node_opts {
   bool no_shuffle;  /* sources: in index order every epoch */
   bool drop_last;   /* sources: a last short batch is left out */
   bool on_cpu; /* runs on the processor whatever the graph's device; sources always do where they exist for it only */
+  /* sources of requests, see source/queue.h; 0: the default */
+  uint32_t queue;     /* most requests that are not answered; default the larger of 256 and 4 batches */
+  size_t queue_bytes; /* most memory for them; default 1 GiB */
+  int64_t wait_us, deadline_us;
 } sp_node_opts;
 
 int sp_graph_new(sp_graph **g, sp_env *env, const sp_graph_opts *opts, sp_err *err);
@@ -78,6 +82,11 @@ sp_node *sp_graph_find(const sp_graph *g, const char *name); /* NULL: none */
  * the optimizer. The others (sources aside) are the frozen part. */
 bool sp_graph_in_trained_part(sp_graph *g, const sp_node *node);
 bool sp_node_is_source(const sp_node *node);
+
+/* A step's result has this tensor too, and the answer to a request its sample of it. Before the graph has run; at most
+ * SP_QUEUE_MAX_PARTS. */
+int sp_graph_result(sp_graph *g, sp_ref from, sp_err *err);
+sp_queue *sp_graph_queue(const sp_graph *g); /* of its source of requests; NULL: none */
 
 /* Sets a LIVE parameter. While running it takes effect R + 1 steps after the step whose metrics were seen last. */
 int sp_node_set_live(sp_node *node, const char *param, double value, sp_err *err);

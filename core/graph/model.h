@@ -65,7 +65,8 @@ struct sp_graph {
   sp_node **topo; /* n_nodes, producers first; by index where free */
   bool planned;   /* all stages, since the last wire */
   bool training;
-  sp_refs losses;
+  sp_refs losses, results;
+  sp_queue *queue; /* of the source of requests, NULL: there is none */
   sp_node *optimizer;
   int accumulate;
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
@@ -92,6 +93,7 @@ bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradie
 const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
 const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
 sp_place *sp_node_place(const sp_node *node);
+bool sp_graph_is_result(const sp_graph *g, const sp_node *node, int port, int index);
 /* Device memory; counted. */
 void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err);
 void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */

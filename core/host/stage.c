@@ -31,8 +31,17 @@ static int parallel_run(sp_ctx *ctx, int threads, int64_t n, int (*fn)(void *arg
 
 static const sp_parallel parallel_ext = {sizeof(sp_parallel), 0, parallel_threads, parallel_run};
 
+static sp_queue *feed_queue(sp_ctx *ctx) { return inst_of(ctx)->host->queue; }
+
+static const sp_feed_api feed_ext = {sizeof(sp_feed_api), 0,
+                                     feed_queue,          sp_queue_attach,
+                                     sp_queue_detach,     sp_queue_submit,
+                                     sp_queue_cancel,     sp_queue_parts,
+                                     sp_queue_name,       sp_queue_reject};
+
 static const void *extension(sp_ctx *ctx, const char *id) {
   const sp_stage_host *host = inst_of(ctx)->host;
+  if (strcmp(id, SP_EXT_FEED) == 0 && host->queue) return &feed_ext;
   if (strcmp(id, SP_EXT_PARALLEL) == 0 && host->team) return &parallel_ext;
   return host->extension ? host->extension(host->extension_arg, id) : NULL;
 }
@@ -313,8 +322,11 @@ static int check_weight(const sp_plan *plan, uint32_t i, sp_err *err) {
 /* What plan() may say of a kind of stage only. */
 static int check_kind(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
   uint32_t flags = inst->type->flags;
-  if (plan->length && !(flags & SP_STAGE_SOURCE))
-    return sp_fail(err, SP_E_INTERNAL, "plan() gave a length, but the type is no SOURCE");
+  if (plan->length && (!(flags & SP_STAGE_SOURCE) || flags & SP_STAGE_REQUESTS))
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave a length, but the type is %s",
+                   flags & SP_STAGE_REQUESTS ? "one of REQUESTS" : "no SOURCE");
+  if (plan->request_max && !(flags & SP_STAGE_REQUESTS))
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave request_max, but the type is none of REQUESTS");
   if (plan->inplace > 1 || plan->restores > 1)
     return sp_fail(err, SP_E_INTERNAL, "plan() gave inplace %u and restores %u, not 0 or 1", plan->inplace,
                    plan->restores);
@@ -354,7 +366,7 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->attrs = NULL;
   plan->n_weights = plan->n_attrs = 0;
   plan->scratch_bytes = plan->saved_bytes = 0;
-  plan->length = 0;
+  plan->length = plan->request_max = 0;
   plan->inplace = plan->restores = 0;
   for (uint32_t i = 0; i < plan->n_out; i++) {
     bool list = inst->type->outputs[i].flags & SP_PORT_LIST;

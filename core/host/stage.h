@@ -9,6 +9,7 @@
 #include "host/param.h"
 #include "host/parallel.h"
 #include "host/registry.h"
+#include "source/queue.h"
 
 /* Timing of one call, given to the observer when it is over. [the thread that ran it] */
 typedef struct sp_span {
@@ -26,6 +27,7 @@ typedef struct sp_stage_host {
   void *observe_arg;
   const void *(*extension)(void *arg, const char *id); /* further extensions, by the device; may be NULL */
   void *extension_arg;
+  sp_queue *queue; /* behind spcore.feed/1; NULL: there is none */
 } sp_stage_host;
 
 typedef struct sp_inst {

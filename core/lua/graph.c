@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lua/signals.h"
 #include "lua/value.h"
 
 #define MAX_LOSSES 16
@@ -49,6 +50,8 @@ static int choice(lua_State *L, const char *key, const char *const *words, int d
                      words[3] ? ", " : "", words[3] ? words[3] : "");
 }
 
+static bool stopped(void) { return sp_lua_interrupted() != 0; }
+
 /* graph{ device =, precision =, capture =, seed =, run_ahead =, prefetch =, pinned =, init =, checksums =, trace = file or "" , timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
@@ -65,17 +68,20 @@ int sp_lua_graph_new(lua_State *L) {
   };
   const char *trace = sp_lua_opt_str(L, 1, "trace", "");
   bool timing = sp_lua_opt_bool(L, 1, "timing", false);
-  sp_lua_graph *lg = lua_newuserdatauv(L, sizeof *lg, 3);
+  sp_lua_graph *lg = lua_newuserdatauv(L, sizeof *lg, 4);
   memset(lg, 0, sizeof *lg);
   luaL_setmetatable(L, SP_LUA_GRAPH);
   lua_newtable(L);
   lua_setiuservalue(L, -2, 1);
+  lua_newtable(L);
+  lua_setiuservalue(L, -2, 4);
   lg->trace_file = *trace != 0;
   if ((*trace || timing) && sp_trace_new(&lg->trace, *trace ? trace : NULL, MAX_SPANS, &err))
     return sp_lua_raise(L, &err);
   o.trace = lg->trace;
   if (sp_engine_new(&lg->e, sp_lua_of(L)->env, &o, &err)) return sp_lua_raise(L, &err);
   lg->g = sp_engine_graph(lg->e);
+  sp_engine_stopped(lg->e, stopped);
   return 1;
 }
 
@@ -138,6 +144,10 @@ static int graph_add(lua_State *L) {
       .no_shuffle = !sp_lua_opt_bool(L, 4, "shuffle", true),
       .drop_last = sp_lua_opt_bool(L, 4, "drop_last", false),
       .on_cpu = sp_lua_opt_bool(L, 4, "on_cpu", false),
+      .queue = (uint32_t)sp_lua_opt_int(L, 4, "queue", 0, 1, 1 << 20),
+      .queue_bytes = (size_t)sp_lua_opt_int(L, 4, "queue_mb", 0, 1, 1 << 20) << 20,
+      .wait_us = sp_lua_opt_int(L, 4, "wait_us", 0, 0, 1000000000),
+      .deadline_us = sp_lua_opt_int(L, 4, "deadline_us", 0, 1, 1000000000),
   };
   sp_value *params = sp_lua_value_box(L);
   if (sp_lua_value(L, 3, params, &err)) {
@@ -445,6 +455,7 @@ void sp_lua_open_graph(lua_State *L) {
   lua_newtable(L);
   luaL_setfuncs(L, graph_functions, 0);
   luaL_setfuncs(L, sp_lua_step_functions, 0);
+  luaL_setfuncs(L, sp_lua_request_functions, 0);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
   sp_lua_open_node(L);

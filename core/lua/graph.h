@@ -13,7 +13,7 @@
 #define SP_LUA_REF "spcore.ref"
 
 /* A graph userdata. User value 1: its nodes by address, so that a node is one Lua object. User value 2: the
- * learning-rate function. User value 3: the error that function raised. */
+ * learning-rate function. User value 3: the error that function raised. User value 4: answers to requests. */
 typedef struct sp_lua_graph {
   sp_engine *e;    /* NULL: closed */
   sp_graph *g;     /* its graph */
@@ -24,7 +24,11 @@ typedef struct sp_lua_graph {
   bool busy;       /* within the core, so a callback must not call it */
   bool looping;    /* between begin and the end of the steps */
   bool lr_raised;
-  FILE *sums; /* checksums.jsonl, or NULL */
+  bool raw_results; /* see g:raw_results */
+  bool attached;    /* the script is going to submit requests */
+  bool answered;    /* answers have come that were not taken yet; the list is user value 4 */
+  bool answer_lost; /* there was no memory for one */
+  FILE *sums;       /* checksums.jsonl, or NULL */
   char *sums_path;
 } sp_lua_graph;
 
@@ -55,6 +59,10 @@ void sp_lua_open_node(lua_State *L);
 
 /* steps.c: functions of the graph object, ended by NULL */
 extern const luaL_Reg sp_lua_step_functions[];
+/* requests.c: further ones */
+extern const luaL_Reg sp_lua_request_functions[];
+/* Pushes a tensor in host memory as nested tables, a scalar as a number; raw: as a string of its row-major elements. */
+void sp_lua_push_tensor(lua_State *L, const sp_spec *spec, const void *data, bool raw);
 /* schedule.c: g:plan_info() -> the training's program and its list in a table */
 int sp_lua_plan_info(lua_State *L);
 /* The callback behind sp_train_opts.lr; arg is the sp_lua_graph. */

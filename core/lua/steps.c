@@ -85,9 +85,20 @@ static void push_dims(lua_State *L, const sp_spec *s, const void *data, int dim,
   }
 }
 
-static void push_tensor(lua_State *L, const sp_spec *s, const void *data) {
-  int64_t at = 0;
-  push_dims(L, s, data, 0, &at);
+void sp_lua_push_tensor(lua_State *L, const sp_spec *s, const void *data, bool raw) {
+  int64_t at = 0, bytes = sp_spec_bytes(s);
+  if (s->order != SP_ROW_MAJOR && bytes > 0) { /* in a value of Lua's, which goes if something is raised */
+    sp_spec plain = *s;
+    plain.order = SP_ROW_MAJOR;
+    void *copy = lua_newuserdatauv(L, (size_t)bytes, 0);
+    sp_spec_copy(&plain, copy, s, data);
+    sp_lua_push_tensor(L, &plain, copy, raw);
+    lua_remove(L, -2);
+  } else if (raw) {
+    lua_pushlstring(L, data, bytes > 0 ? (size_t)bytes : 0);
+  } else {
+    push_dims(L, s, data, 0, &at);
+  }
 }
 
 /* ---- checksums --------------------------------------------------------------------------------------------------- */
@@ -159,11 +170,13 @@ static int stop(lua_State *L, sp_lua_graph *lg, int self) {
   return 0;
 }
 
-static void push_result(lua_State *L, const sp_result *r) {
+static void push_result(lua_State *L, const sp_lua_graph *lg, const sp_result *r) {
   lua_createtable(L, 0, (int)r->n_metrics + 6);
   for (size_t i = 0; i < r->n_metrics; i++) {
-    push_tensor(L, &r->metrics[i].spec, r->metrics[i].data);
-    lua_setfield(L, -2, r->metrics[i].name);
+    const sp_metric *m = &r->metrics[i];
+    if (m->result && !r->n) continue;
+    sp_lua_push_tensor(L, &m->spec, m->data, m->result && lg->raw_results);
+    lua_setfield(L, -2, m->name);
   }
   lua_pushinteger(L, (lua_Integer)r->step);
   lua_setfield(L, -2, "step");
@@ -189,7 +202,9 @@ static int steps_next(lua_State *L) {
   if (!lg->looping) return 0;
   if (sp_lua_interrupted()) return stop(L, lg, 1);
   enter(L, lg, 1);
-  int rc = sp_engine_next(lg->e, &r, &err);
+  int rc;
+  do rc = sp_engine_next(lg->e, &r, &err); /* steps of no request are nobody's business */
+  while (!rc && r && !r->n && !lg->answered && sp_graph_queue(lg->g));
   leave(lg);
   if (rc) {
     lg->looping = false;
@@ -201,7 +216,7 @@ static int steps_next(lua_State *L) {
   }
   if (lg->sums && write_sums(lg, r, &err)) return sp_lua_raise(L, &err);
   lua_pushinteger(L, (lua_Integer)r->step);
-  push_result(L, r);
+  push_result(L, lg, r);
   return 2;
 }
 
@@ -254,16 +269,23 @@ static void totals_free(totals *a) {
   free(a->t);
 }
 
+/* The k-th metric that is a figure of the step, not something of each sample; NULL: there are no more. */
+static const sp_metric *figure(const sp_result *r, size_t k) {
+  for (size_t i = 0; i < r->n_metrics; i++)
+    if (!r->metrics[i].result && k-- == 0) return &r->metrics[i];
+  return NULL;
+}
+
 static int totals_begin(totals *a, const sp_result *r, sp_err *err) {
   a->t = sp_calloc(r->n_metrics ? r->n_metrics : 1, sizeof *a->t);
   if (!a->t) return sp_nomem(err, r->n_metrics * sizeof *a->t, "evaluation");
-  a->n = r->n_metrics;
+  while (figure(r, a->n)) a->n++;
   for (size_t i = 0; i < a->n; i++) {
     total *t = &a->t[i];
-    t->spec = r->metrics[i].spec;
+    t->spec = figure(r, i)->spec;
     t->count = sp_spec_count(&t->spec);
     size_t n = t->count > 0 ? (size_t)t->count : 1;
-    t->name = sp_strdup(r->metrics[i].name);
+    t->name = sp_strdup(figure(r, i)->name);
     t->sum = sp_calloc(n, sizeof *t->sum);
     t->weight = sp_calloc(n, sizeof *t->weight);
     t->isum = sp_calloc(n, sizeof *t->isum);
@@ -293,8 +315,9 @@ static int each(void *arg, const sp_result *r, sp_err *err) {
   totals *a = arg;
   if (sp_lua_interrupted()) return sp_fail(err, SP_E_CANCELLED, "interrupted");
   if (!a->t && totals_begin(a, r, err)) return err->status;
-  if (r->n_metrics != a->n) return sp_fail(err, SP_E_INTERNAL, "the metrics changed during evaluation");
-  for (size_t i = 0; i < a->n; i++) add_tensor(&a->t[i], r->metrics[i].data, r->n);
+  if (figure(r, a->n) || (a->n && !figure(r, a->n - 1)))
+    return sp_fail(err, SP_E_INTERNAL, "the metrics changed during evaluation");
+  for (size_t i = 0; i < a->n; i++) add_tensor(&a->t[i], figure(r, i)->data, r->n);
   a->samples += r->n;
   a->batches++;
   return SP_OK;
@@ -306,7 +329,7 @@ static void push_total(lua_State *L, const total *t) {
   if (real)
     for (int64_t i = 0; i < t->count; i++) t->sum[i] /= t->weight[i]; /* 0/0: nothing was measured */
   s.dtype = real ? SP_F64 : SP_I64;
-  push_tensor(L, &s, real ? (const void *)t->sum : t->isum);
+  sp_lua_push_tensor(L, &s, real ? (const void *)t->sum : t->isum, false);
   lua_setfield(L, -2, t->name);
 }
 

@@ -46,12 +46,14 @@ static int add_metrics(sp_planner *w, sp_node *n, sp_err *err) {
   sp_program *p = w->p;
   bool runs = !n->optimizer || n->in_specs[0].n;
   for (unsigned o = n->optimizer ? 1 : 0; runs && o < n->n_out; o++) {
-    if (!sp_port_small(sp_node_out_port(n, o))) continue;
     for (uint32_t k = 0; k < n->out_specs[o].n; k++) {
+      bool result = sp_graph_is_result(p->g, n, (int)o, (int)k);
+      if (!result && !sp_port_small(sp_node_out_port(n, o))) continue;
       if (!sp_grow(&p->metrics, &w->cap_metrics, p->n_metrics + 1, sizeof *p->metrics))
         return sp_nomem(err, 64, "metrics");
       int buf = w->act[n->index][sp_node_flat(n, (int)o, (int)k)];
-      p->metrics[p->n_metrics++] = (sp_metric_slot){.node = n, .port = (int)o, .index = k, .buf = buf, .seen = buf};
+      p->metrics[p->n_metrics++] =
+          (sp_metric_slot){.node = n, .port = (int)o, .index = k, .buf = buf, .seen = buf, .result = result};
     }
   }
   return SP_OK;
@@ -197,6 +199,10 @@ static int derive(sp_program *p, sp_err *err) {
 static int find_length(sp_program *p, sp_err *err) {
   sp_node *s = p->source;
   if (!s) return SP_OK;
+  if (s->inst->type->flags & SP_STAGE_REQUESTS)
+    return p->g->training
+               ? sp_fail(err, SP_E_INVALID, "stage '%s': a graph that is trained reads data, not requests", s->name)
+               : SP_OK;
   if (!s->length) return sp_fail(err, SP_E_DATA, "stage '%s' has no samples", s->name);
   p->length = s->length;
   return SP_OK;

@@ -107,6 +107,7 @@ typedef struct sp_metric_slot {
   int buf;  /* where the stage writes it */
   int seen; /* where the host reads it */
   uint32_t index;
+  bool result; /* a sample of each of the batch, not a figure of the step */
   char *name;
 } sp_metric_slot;
 

@@ -49,6 +49,7 @@ static char *tensor_name(const sp_node *n, int port, uint32_t k, const char *pre
 }
 
 static bool is_read(const sp_graph *g, const sp_node *n, int port, int index) {
+  if (sp_graph_is_result(g, n, port, index)) return true;
   for (size_t j = 0; j < g->n_nodes; j++)
     for (unsigned i = 0; i < g->nodes[j]->n_in; i++)
       for (size_t k = 0; k < g->nodes[j]->in[i].n; k++) {

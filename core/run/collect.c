@@ -42,13 +42,31 @@ static int collect_metrics(sp_loop *l, uint64_t step, sp_err *err) {
     const sp_port *port = sp_node_out_port(s->node, (unsigned)s->port);
     const void *data = m->buf[s->seen][step % (uint64_t)p->bufs[s->seen].slots];
     if (s->node->optimizer && !updates(l, step)) continue; /* no update ran */
-    if (!(port->flags & SP_PORT_STATUS))
-      m->shown[k++] = (sp_metric){s->name, s->node->name, port->name, s->node->out_specs[s->port].spec[s->index], data};
-    else if (check_status(s, data, step, err)) return sp_failure_keep(&m->failure, step, (int)p->n_tasks, err);
+    if (!(port->flags & SP_PORT_STATUS)) {
+      m->shown[k] =
+          (sp_metric){s->name, s->node->name, port->name, s->node->out_specs[s->port].spec[s->index], data, s->result};
+      if (s->result) m->shown[k].spec.shape[0] = l->result.n;
+      k++;
+    } else if (check_status(s, data, step, err)) return sp_failure_keep(&m->failure, step, (int)p->n_tasks, err);
   }
   l->result.metrics = m->shown;
   l->result.n_metrics = k;
   return SP_OK;
+}
+
+/* Before anything of the step is used again, its requests are answered. */
+static void answer_requests(sp_loop *l, uint64_t step, const sp_known *known) {
+  sp_machine *m = l->m;
+  uint32_t k = 0;
+  if (!m->queue || !known->real) return;
+  for (size_t i = 0; i < l->result.n_metrics; i++)
+    if (l->result.metrics[i].result) {
+      m->results[k] = (sp_tensor){l->result.metrics[i].spec, (void *)l->result.metrics[i].data};
+      m->result_names[k++] = l->result.metrics[i].name;
+    }
+  l->open--;
+  sp_queue_answer(m->queue, m->ids + step % (uint64_t)m->p->ring * m->batch, known->real, step, m->results,
+                  m->result_names, k);
 }
 
 /* The task that did in this step what t does in another one: its lane's replicas have one each, in the order of steps. */
@@ -81,7 +99,7 @@ int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
   int st = sp_timeline_collect(l, step, err);
   if (st) return st;
   l->result = (sp_result){
-      .step = step, .epoch = m->feed.steps ? step / m->feed.steps : 0, .n = known->n, .lr = NAN, .time = sp_now()};
+      .step = step, .epoch = m->feed.steps ? step / m->feed.steps : 0, .n = known->real, .lr = NAN, .time = sp_now()};
   if (known->n && (st = collect_metrics(l, step, err))) return st;
   collect_hashes(l, step);
   if (m->p->training && m->g->training) {
@@ -90,5 +108,6 @@ int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
     l->result.lr = l->lr;
   }
   l->delivered = step + 1;
+  answer_requests(l, step, known);
   return SP_OK;
 }

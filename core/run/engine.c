@@ -22,6 +22,7 @@ struct sp_engine {
   sp_pool *pool;
   unit *units; /* [0] is training's, once there are any */
   size_t n, cap;
+  bool (*stopped)(void);
   uint64_t start; /* the step to begin with, while there is no unit */
   bool sought;    /* the next loop begins where no loop has ended */
   bool failed;    /* nothing can run any more, and why */
@@ -145,6 +146,7 @@ static int plan(sp_engine *e, sp_err *err) {
   }
   g->fixed = true;
   e->units[0].loop.next = e->start;
+  e->units[0].loop.stopped = e->stopped;
   return SP_OK;
 }
 
@@ -224,6 +226,8 @@ int sp_engine_epoch_steps(sp_engine *e, uint64_t *steps, sp_err *err) {
   return st;
 }
 
+void sp_engine_stopped(sp_engine *e, bool (*stopped)(void)) { e->stopped = stopped; }
+
 uint64_t sp_engine_allocations(const sp_engine *e) { return e->g->allocations; }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
@@ -238,6 +242,7 @@ static int halt(sp_engine *e, sp_err *err) {
   sp_err ignored;
   e->failed = true;
   e->failure = *err;
+  if (e->g->queue) sp_queue_close(e->g->queue, err->status, e->failure.msg);
   if (e->n && e->units[0].loop.running) sp_machine_sync(e->units[0].m, &ignored);
   if (e->n) e->units[0].loop.running = false;
   return err->status;
@@ -271,6 +276,11 @@ int sp_engine_stop(sp_engine *e, sp_err *err) {
   const sp_result *res;
   int st = SP_OK;
   if (!u || !u->loop.running) return SP_OK;
+  if (u->m->queue) { /* what was taken is answered */
+    sp_loop_cut(&u->loop, u->loop.tick + (u->loop.pos > 0));
+    while (u->loop.running && !st) st = sp_engine_next(e, &res, err);
+    return st;
+  }
   /* nothing was seen yet: as if the loop had not begun */
   bool seen = u->loop.delivered != u->loop.first;
   sp_loop_cut(&u->loop, seen ? u->loop.delivered + (uint64_t)e->g->opts.run_ahead : u->loop.first);

@@ -14,6 +14,7 @@ int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
   l->pos = 0;
   l->running = true;
   l->lr_step = 0;
+  l->open = 0;
   if (l->m->g->training && isnan(l->lr)) { /* what is told until the first update */
     int i = sp_params_find_live(opt->inst->type->params, "lr", NULL);
     if (i >= 0) l->lr = (double)opt->live[i];
@@ -44,8 +45,13 @@ bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step) {
 /* What the host knows of a step before any lane runs it. */
 static void begin_step(sp_loop *l, uint64_t step) {
   sp_machine *m = l->m;
-  size_t r = (size_t)(step % (uint64_t)m->p->ring);
-  m->known[r].n = m->has_feed ? m->feed.take(m->feed.self, step, m->ids + r * m->batch) : 1;
+  sp_known *k = &m->known[step % (uint64_t)m->p->ring];
+  if (m->queue) {
+    sp_requests_take(l, step);
+    return;
+  }
+  k->n = m->has_feed ? m->feed.take(m->feed.self, step, m->ids + step % (uint64_t)m->p->ring * m->batch) : 1;
+  k->real = k->n;
 }
 
 int sp_loop_settle(sp_loop *l, sp_err *err) {

@@ -18,7 +18,9 @@ typedef struct sp_loop {
   uint64_t lr_step;   /* the step whose lr was asked last, + 1 */
   double lr;          /* of the last update that was collected, NaN: none */
   uint64_t launches;
-  void *mark; /* a timing event, and when it was */
+  uint64_t open;         /* steps of requests that have begun and are not collected */
+  bool (*stopped)(void); /* requests are not waited for any more; NULL: never */
+  void *mark;            /* a timing event, and when it was */
   double mark_time;
   sp_result result;
 } sp_loop;
@@ -37,7 +39,13 @@ int sp_loop_settle(sp_loop *l, sp_err *err);
 void sp_loop_find_first(sp_loop *l);
 bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step); /* in this tick */
 
-/* submit.c: one operation, COLLECT aside, which belongs to `step` (for those of no task: ignored); *pos is behind it in the
+/* requests.c: what a step of requests is made of: known[] and ids of `step`. May wait; where there is no further step it ends
+ * the loop. */
+void sp_requests_take(sp_loop *l, uint64_t step);
+
+/* submit.c: all that `task` of `step` has the host wait for is over */
+bool sp_submit_ready(const sp_loop *l, int task, uint64_t step);
+/* One operation, COLLECT aside, which belongs to `step` (for those of no task: ignored); *pos is behind it in the
  * list, and behind its body where a graph was launched. */
 int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err);
 

@@ -258,7 +258,9 @@ static int make_posts(sp_machine *m, sp_err *err) {
   m->known = sp_graph_zalloc(m->g, ring, sizeof *m->known, "step records", err);
   m->posts = sp_graph_zalloc(m->g, m->p->n_tasks, sizeof *m->posts, "call records", err);
   m->shown = sp_graph_zalloc(m->g, m->p->n_metrics, sizeof *m->shown, "metrics", err);
-  if (!m->ids || !m->known || !m->posts || !m->shown) return err->status;
+  m->results = sp_graph_zalloc(m->g, m->p->n_metrics, sizeof *m->results, "results", err);
+  m->result_names = sp_graph_zalloc(m->g, m->p->n_metrics, sizeof *m->result_names, "results", err);
+  if (!m->ids || !m->known || !m->posts || !m->shown || !m->results || !m->result_names) return err->status;
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) st = make_post(m, &m->p->tasks[i], err);
   m->hashes = st ? NULL : sp_graph_zalloc(m->g, m->n_hashes, sizeof *m->hashes, "checksums", err);
   return st ? st : m->hashes ? make_sums(m, err) : err->status;
@@ -347,12 +349,17 @@ static int make_feed(sp_machine *m, sp_err *err) {
   const sp_program *p = m->p;
   const sp_node *s = p->source;
   if (!s) return SP_OK;
+  m->has_feed = true;
+  m->batch = (size_t)s->opts.batch;
+  if (s->inst->type->flags & SP_STAGE_REQUESTS) {
+    m->queue = m->g->queue;
+    m->feed.sizes[0] = (uint32_t)m->batch;
+    return SP_OK;
+  }
   int st = sp_sampler_init(&m->sampler, m->g->opts.seed, p->length, (uint32_t)s->opts.batch,
                            !p->stand_in && !s->opts.no_shuffle, s->opts.drop_last && !p->stand_in, err);
   if (st) return sp_prefix(err, "stage '%s'", s->name);
   sp_sampler_feed(&m->sampler, &m->feed);
-  m->has_feed = true;
-  m->batch = (size_t)s->opts.batch;
   return SP_OK;
 }
 
@@ -402,6 +409,8 @@ void sp_machine_free(sp_machine *m) {
   free(m->ids);
   free(m->known);
   free(m->shown);
+  free(m->results);
+  free(m->result_names);
   free(m->hashes);
   sp_sampler_free(&m->sampler);
   sp_ops_free(&m->ops);

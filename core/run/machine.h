@@ -58,7 +58,8 @@ typedef struct sp_post {
 
 /* What the host knows of a step that has begun. */
 typedef struct sp_known {
-  uint32_t n;
+  uint32_t n;    /* samples that run; of a step of requests all of the batch, or none */
+  uint32_t real; /* of them those that somebody asked for */
   double lr;
 } sp_known;
 
@@ -71,6 +72,7 @@ typedef struct sp_machine {
   sp_pool *pool;
   sp_sampler sampler;
   sp_feed feed;
+  sp_queue *queue; /* it reads requests; not owned */
   bool has_feed, built;
   size_t batch;       /* of the source, 1 without */
   sp_stream *streams; /* [lane] */
@@ -83,9 +85,11 @@ typedef struct sp_machine {
   uint64_t *ids;      /* moves: [ring][batch] */
   sp_known *known;    /* moves: [ring] */
   sp_metric *shown;   /* moves: what a result points to */
+  sp_tensor *results; /* moves: of a step, for the answers to its requests */
+  const char **result_names;
   sp_hash *hashes;
   size_t n_hashes;
-  void *sums; /* moves: the checksums of all call records, which the device writes */
+  void *sums;         /* moves: the checksums of all call records, which the device writes */
   sp_failure failure; /* moves */
 } sp_machine;
 

@@ -14,6 +14,7 @@ typedef struct sp_metric {
   const char *node, *port;
   sp_spec spec;     /* row-major */
   const void *data; /* host memory, valid until the next call */
+  bool result;      /* one of sp_graph_result: `spec` is of the step's own samples, in any order of memory */
 } sp_metric;
 
 typedef struct sp_hash {

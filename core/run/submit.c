@@ -372,6 +372,23 @@ static int record_launch(sp_loop *l, const sp_op *op, sp_err *err) {
   return sp_place_record(&m->g->main, event, stream_of(l, op->lane), "a step", err);
 }
 
+bool sp_submit_ready(const sp_loop *l, int task, uint64_t step) {
+  const sp_ops *ops = &l->m->ops;
+  bool ready = true;
+  for (size_t i = 0; i < ops->n && ready; i++) {
+    const sp_op *op = &ops->op[i];
+    if (op->kind != SP_OP_SYNC || op->task != task) continue;
+    void *event = event_of(l, op, step);
+    const sp_place *place = l->m->p->lanes[l->m->p->tasks[op->from].lane].place;
+    sp_ctx_holder h;
+    sp_err ignored;
+    int complete = 1;
+    /* a failure is told where the host waits */
+    ready = !event || place->type->event_query(sp_ctx_for(&h, "requests", &ignored), event, &complete) || complete;
+  }
+  return ready;
+}
+
 /* ---- any --------------------------------------------------------------------------------------------------------- */
 
 int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err) {

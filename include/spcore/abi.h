@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 #define SP_ABI_MAJOR 0
-#define SP_ABI_MINOR 3
+#define SP_ABI_MINOR 4
 #define SP_ABI ((uint32_t)(SP_ABI_MAJOR << 16 | SP_ABI_MINOR))
 
 #if defined(__GNUC__)
@@ -52,7 +52,9 @@ extern "C" {
   X(SP_E_DEVICE, -13, "device failed")            \
   X(SP_E_RACE, -14, "not race-free")              \
   X(SP_E_CANCELLED, -15, "cancelled")             \
-  X(SP_E_INTERNAL, -16, "internal error")
+  X(SP_E_INTERNAL, -16, "internal error")         \
+  X(SP_E_FULL, -17, "queue is full")              \
+  X(SP_E_LATE, -18, "deadline has passed")
 
 typedef enum sp_status {
 #define SP_STATUS_ENUM(name, value, words) name = value,

@@ -161,6 +161,8 @@ typedef struct sp_plan {
                            W -= lr * dW alone */
   uint32_t restores;    /* out, of an OPTIMIZER with an input 1: 1: the update may put statistics back, see
                            SP_STAGE_OPTIMIZER */
+  uint64_t request_max; /* out, with SP_STAGE_REQUESTS: 0: a request has a sample of each output, as it lies in memory;
+                           else one part of 1 to so many bytes, which the stage makes the sample of */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -216,8 +218,10 @@ enum {
   SP_STAGE_REENTRANT = 1u << 3,  /* calls on one instance may overlap */
   SP_STAGE_STOCHASTIC = 1u << 4, /* draws random numbers */
   SP_STAGE_LOSS = 1u << 5,       /* output 0 is the scalar that training minimises; forward() fills din */
-  SP_STAGE_INPLACE_SGD = 1u << 6 /* backward() honours dw_scale. On an OPTIMIZER type: its update may be W -= lr * dW
+  SP_STAGE_INPLACE_SGD = 1u << 6, /* backward() honours dw_scale. On an OPTIMIZER type: its update may be W -= lr * dW
                                     alone; plan() says with `inplace` whether its parameters make it so */
+  SP_STAGE_REQUESTS = 1u << 7 /* a SOURCE whose samples are requests (spcore/feed.h): plan() leaves length 0, and ids are
+                                 those of requests, or SP_NO_REQUEST */
 };
 
 typedef struct sp_stage_type {

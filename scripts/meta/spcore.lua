@@ -89,9 +89,19 @@ function sp.log(step, m) end
 ---@param fmt string
 function sp.print(fmt, ...) end
 
----@param options { total?: integer, every?: integer }
+---@param options { total?: integer, every?: integer, unit?: string }
 ---@return spcore.progress
 function sp.progress(options) end
+
+---Image files that paths name, and those in folders; how many there are.
+---@param paths string[]
+---@return fun(): { path: string, name: string }?
+---@return integer total
+function sp.pictures(paths) end
+
+---A line on the error output, as warnings are.
+---@param words string
+function sp.warn(words) end
 
 ---The path of a file that is shipped beside the scripts.
 ---@param name string
@@ -240,6 +250,48 @@ function graph:steps(n) end
 ---@return table?
 ---@return string? message "interrupted"
 function graph:evaluate(t) end
+---Steps, and the answers to requests, have these outputs too: tables of numbers, or with raw = true strings of the elements.
+---@param t { [integer]: spcore.node|spcore.ref, raw?: boolean }
+function graph:results(t) end
+---What a graph is asked: a string of bytes for each tensor of stage 'requests', or a file's bytes or path for 'image_requests'.
+---@class spcore.request
+---@field [integer] string
+---@field path? string
+---@field name? string of the files that image_writer writes
+---@field deadline? number seconds; a request that no step has taken by then is late
+---@field tag? any for the script
+---@class spcore.answer
+---@field status "ok"|"failed"|"late"|"cancelled"|"refused"
+---@field error? string
+---@field request spcore.request as it was submitted
+---@field step? integer
+---@field waited number seconds until a step took it
+---@field took number seconds until it was answered
+---@field [string] any results by the names of their ports
+---@param t spcore.request
+---@return integer? ticket
+---@return string? why
+---@return "full"|"refused"? word
+function graph:submit(t) end
+---@param ticket integer
+---@return boolean?
+---@return string? why
+function graph:cancel(ticket) end
+---for answer in g:answers(producer) do ... end, in the order of submission
+---@param producer? fun(): spcore.request?
+---@return fun(): spcore.answer?
+function graph:answers(producer) end
+---@class spcore.times
+---@field mean? number
+---@field max? number
+---@field p50? number
+---@field p90? number
+---@field p99? number
+---@field p999? number
+---Counts of requests, times in seconds of those that are done, and the histogram { from, to, count } of `took`.
+---@param options? { clear?: boolean } counted anew from here on
+---@return { accepted: integer, refused: integer, done: integer, failed: integer, cancelled: integer, late: integer, open: integer, steps: integer, bytes: integer, waited: spcore.times, took: spcore.times, histogram: number[][] }
+function graph:request_stats(options) end
 ---@return integer
 function graph:step() end
 ---@param step integer

@@ -16,6 +16,13 @@
 ---@field shuffle? boolean another order in every epoch (default true)
 ---@field drop_last? boolean leave out a last batch that is short (default false)
 
+---@class spcore.requests_options: spcore.node_options
+---@field batch? integer places for requests in a step
+---@field queue? integer most requests that are not answered (default the larger of 256 and 4 batches)
+---@field queue_mb? integer most memory for them in MiB (default 1024)
+---@field wait_us? integer microseconds that the oldest waits for a full batch (default 0)
+---@field deadline_us? integer microseconds after which a request that no step has taken is late (default never)
+
 ---A stage in a graph.
 ---@class spcore.node
 ---@field name string
@@ -379,6 +386,17 @@
 ---@field flips spcore.ref what was mirrored, N x 2: left to right and top to bottom, 0 or 1 each
 ---@field status spcore.ref bad values of the port of parameters
 
+---What g.image_requests is called with.
+---@class spcore.image_requests.params: spcore.requests_options
+---@field size? integer|integer[] height and width that images are resized to; one number: square (1..16384 px, default {256})
+---@field workers? integer threads that decode one batch (1..64, default 2)
+---@field max_pixels? integer an image whose header says more is refused (1..1073741824 px, default 67108864)
+---@field max_bytes? integer a request of more is refused (1..1073741824 bytes, default 67108864)
+
+---JPEG and PNG images that scripts or other threads submit.
+---@class spcore.image_requests: spcore.node
+---@field image spcore.ref RGB images, N x 3 x H x W; black where a step has more places than requests
+
 ---@class spcore.image_writer.names
 ---@field name? string file name without folder and ending (required)
 ---@field [1]? string the same as name
@@ -396,7 +414,8 @@
 ---@field images? string file of an image, * stands for the sample's name; .jpg, .jpeg or .png; empty: none (default "images/*.jpg")
 ---@field masks? string file of a mask, a palette PNG whose indices are the labels; empty: none (default "masks/*.png")
 ---@field overlays? string file of the image with the mask's colours over it; empty: none (default "")
----@field names? spcore.image_writer.names[] names by sample number; without them the number itself, five digits (default {})
+---@field names? spcore.image_writer.names[] names by sample number; without them the number itself, five digits; a request has its own (default {})
+---@field restore? boolean requests of image files: mask and overlay get the size of the file's image (default false)
 ---@field class_names? string folders by class, one a line, as reader's class_names; they come before the last part of images, masks and overlays; without them the class's number (default "")
 ---@field quality? integer of JPEG files (1..100, default 92)
 ---@field max_pixels? integer an original whose header says more is refused (1..1073741824 px, default 67108864)
@@ -463,6 +482,37 @@
 ---@field image spcore.ref RGB images, N x 3 x H x W
 ---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
 ---@field label spcore.ref class of each image, N, int32 where there are more than 256; with target mask 255: no label
+
+---What g.request_load is called with.
+---@class spcore.request_load.params: spcore.requests_options
+---@field size? integer|integer[] height and width of the images, or one for both (1..4096 px, default {256})
+---@field clients? integer threads (1..1024, default 16)
+---@field open? integer requests that a client has open before it waits for an answer (1..1024, default 1)
+---@field requests? integer of all clients together (1..1000000000, default 1000)
+---@field pause_us? integer mean of a client's pause before a request, uniform from 0 to twice that (0..10000000 us, default 0)
+---@field cancel? number part of the requests that are cancelled as soon as they are submitted (0..1, default 0)
+---@field late? number part of the requests that have a deadline (0..1, default 0)
+---@field late_us? integer the longest of these deadlines; they are uniform from 1 us (1..1000000000 us, default 1000)
+---@field seed? integer of images, pauses and all else (at least 0, default 1)
+---@field report? string JSON file that is written when the graph is closed: requests by what came of them, and how many were answered twice, never, or with other bits than another request of the same image (default "")
+
+---Requests of many client threads, to measure a graph that serves.
+---@class spcore.request_load: spcore.node
+---@field image spcore.ref random images, N x 3 x H x W
+
+---@class spcore.requests.tensors
+---@field dtype? "uint8"|"int8"|"int32"|"int64"|"float32"|"float64" type of the elements (default "float32")
+---@field [1]? "uint8"|"int8"|"int32"|"int64"|"float32"|"float64" the same as dtype
+---@field shape? integer|integer[] of one sample, without the batch (1..2147483648, default {})
+---@field order? "row_major"|"channels_last" how a sample lies in memory; channels_last: height, width, channels (default "row_major")
+
+---What g.requests is called with.
+---@class spcore.requests.params: spcore.requests_options
+---@field tensors spcore.requests.tensors[] what a request has, in order (required)
+
+---Samples that scripts or other threads submit, as they lie in memory.
+---@class spcore.requests: spcore.node
+---@field data spcore.ref[] what requests are made of, each tensor with the batch in front; zeros where a step has more places than requests
 
 ---What g.resize is called with.
 ---@class spcore.resize.params: spcore.node_options
@@ -542,10 +592,13 @@
 ---@field decoder fun(t: spcore.decoder.params): spcore.decoder a network of transposed convolutions from features to class scores per pixel
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field flip fun(t: spcore.flip.params): spcore.flip Mirrors each sample left to right, top to bottom, both or not at all
+---@field image_requests fun(t: spcore.image_requests.params): spcore.image_requests JPEG and PNG images that scripts or other threads submit
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
 ---@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
 ---@field normalize fun(t: spcore.normalize.params): spcore.normalize Subtracts a mean from each channel and divides by a deviation, to float32
 ---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from JPEG and PNG files, or makes them up
+---@field request_load fun(t: spcore.request_load.params): spcore.request_load Requests of many client threads, to measure a graph that serves
+---@field requests fun(t: spcore.requests.params): spcore.requests Samples that scripts or other threads submit, as they lie in memory
 ---@field resize fun(t: spcore.resize.params): spcore.resize Scales images bilinearly, with antialiasing, and masks to the nearest pixel
 ---@field sgd fun(t: spcore.sgd.params): spcore.sgd Stochastic gradient descent
 ---@field sleep fun(t: spcore.sleep.params): spcore.sleep Passes tensors through after a known time

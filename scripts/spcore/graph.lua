@@ -2,15 +2,18 @@
 -- The graph as a script sees it: g.stage{...} adds a stage, g:train, g:steps, g:evaluate ... run it.
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
 local strategy = require "spcore.strategy"
 local words = require "spcore.words"
 
 local graph = {} -- methods
+for name, f in next, requests do graph[name] = f end
 
 -- What the host keeps of g.stage{...}; everything else is a wire or a parameter.
 local host_keys = {
   name = true, frozen = true, weights = true, batch = true, shuffle = true, drop_last = true, on_cpu = true,
+  queue = true, queue_mb = true, wait_us = true, deadline_us = true,
 }
 
 local function is_wires(v)
@@ -108,7 +111,7 @@ end
 
 local function check_host(node, host)
   if not node.source then
-    for _, key in ipairs { "batch", "shuffle", "drop_last" } do
+    for _, key in ipairs { "batch", "shuffle", "drop_last", "queue", "queue_mb", "wait_us", "deadline_us" } do
       if host[key] ~= nil then core.fail(("stage '%s' reads no data, so it takes no '%s'"):format(node.name, key)) end
     end
   end
@@ -252,6 +255,8 @@ local function apply(self)
     core.exit(0)
   end
 end
+
+graph._apply = apply
 
 -- ---- running ----
 
@@ -398,6 +403,7 @@ return function(opt)
   }
   local g = {
     _raw = raw, _wired = {}, _made = {}, _weights = {}, _floats = {}, _evals = {}, _applied = false,
+    _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
     _lanes = false, _optimizer = false, _strategy_name = false,
     _strategy = get "strategy" or "serialized",
     _opt = {

@@ -24,6 +24,7 @@ local sp = {
   interrupted = core.interrupted,
   exit = core.exit,
   fail = core.fail,
+  warn = function(words) core.log("warn", words) end,
 }
 
 -- The path of a file that is shipped beside the scripts.

@@ -58,12 +58,12 @@ local bar = {}
 bar.__index = bar
 bar.__close = function(self) self:close() end
 
--- new{ total = steps or nil, every = plain lines each so many steps }
+-- new{ total = steps or nil, every = plain lines each so many steps, unit = what is counted, "step" }
 function progress.new(options)
   local total = options.total
   return setmetatable({
     total = total, every = options.every or math.max(1, (total or 500) // 10), terminal = sys.isatty "stdout",
-    drawn = -1, mark = nil, last = nil, done = 0,
+    unit = options.unit or "step", drawn = -1, mark = nil, last = nil, done = 0,
   }, bar)
 end
 
@@ -93,11 +93,11 @@ local function layout(parts, width, fraction)
 end
 
 local function parts_of(self, words, now)
-  local parts = { self.total and ("%d/%d"):format(self.done, self.total) or ("step %d"):format(self.done) }
+  local parts = { self.total and ("%d/%d"):format(self.done, self.total) or ("%s %d"):format(self.unit, self.done) }
   for _, word in ipairs(words or {}) do parts[#parts + 1] = word end
   local r = rate(self, now)
   if r then
-    parts[#parts + 1] = r >= 10 and ("%.1f steps/s"):format(r) or ("%.2f steps/s"):format(r)
+    parts[#parts + 1] = (r >= 10 and "%.1f %ss/s" or "%.2f %ss/s"):format(r, self.unit)
     if self.total then parts[#parts + 1] = clock((self.total - self.done) / r) .. " left" end
   end
   return parts
@@ -117,7 +117,7 @@ function bar:step(words)
     sys.draw(layout(parts, sys.width "stdout", self.total and self.done / self.total))
   elseif self.done % self.every == 0 or self.done == self.total then
     local parts = parts_of(self, type(words) == "function" and words() or words, now)
-    if self.total then parts[1] = "step " .. parts[1] end
+    if self.total then parts[1] = self.unit .. " " .. parts[1] end
     progress.print(table.concat(parts, "  "))
   end
 end

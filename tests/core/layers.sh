@@ -11,12 +11,12 @@ below() {
   case $1 in
     base) ;;
     device | schedule | source) echo base ;;
-    host) echo device base ;;
-    graph) echo host device base ;;
+    host) echo device source base ;;
+    graph) echo host device source base ;;
     plan) echo graph host device schedule source base ;;
     run) echo plan graph host device schedule source base ;;
     lua) echo run plan graph host device schedule source base ;;
-    check) echo graph host device base ;;
+    check) echo graph host device source base ;;
     cli) echo lua check run plan graph host device schedule source base ;;
     *) fail "core/$1 is in none of the layers of tests/core/layers.sh" ;;
   esac

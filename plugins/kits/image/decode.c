@@ -72,6 +72,15 @@ int im_load(im_decoder *d, const char *path) {
   return rc;
 }
 
+int im_take(im_decoder *d, const void *data, size_t bytes) {
+  d->size = 0;
+  uint8_t *p = im_reserve(&d->file, bytes);
+  if (!p) return say(d, SP_E_NOMEM, "no memory for its %zu bytes", bytes);
+  memcpy(p, data, bytes);
+  d->size = bytes;
+  return SP_OK;
+}
+
 static int is_png(const im_decoder *d) { return d->size >= 8 && !png_sig_cmp(d->file.p, 0, 8); }
 
 static int is_jpeg(const im_decoder *d) {

@@ -30,6 +30,8 @@ void im_decoder_free(im_decoder *d);
 
 /* Takes the whole file into memory; its size is checked first. IM_BROKEN: the file is empty. */
 int im_load(im_decoder *d, const char *path);
+/* The same of a file that is in memory already; it is copied. */
+int im_take(im_decoder *d, const void *data, size_t bytes);
 
 /* Decodes what im_load took: JPEG or PNG, told by content. The header's size is checked against max_pixels before
  * anything is allocated. im_rgb: h rows of w RGB triples; grey becomes RGB, alpha is dropped, 16 bits become 8 (the

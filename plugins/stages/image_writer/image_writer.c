@@ -13,10 +13,12 @@
 #include <spcore/ext/parallel.h>
 #include <spcore/plugin.h>
 
+#include "../../kits/feed.h"
 #include "../../kits/image/image.h"
 #include "../../kits/image/work.h"
 
 #define PATH_BYTES 4096
+#define FORM_PATH 1 /* a request of image_requests that is a file's name */
 
 typedef struct iw_name {
   const char *name, *original;
@@ -26,6 +28,7 @@ typedef struct iw_params {
   const char *dir, *images, *masks, *overlays, *class_names;
   sp_structs names; /* iw_name */
   int64_t quality, max_pixels;
+  int32_t restore;
 } iw_params;
 
 typedef struct iw_worker {
@@ -57,6 +60,7 @@ typedef struct iw_batch {
   const uint64_t *ids;
   const sp_tensor *image, *mask, *label; /* NULL: not wired */
   int h, w;
+  feed f; /* where the samples are requests */
 } iw_batch;
 
 /* ---- making ---- */
@@ -269,10 +273,11 @@ static int blend(iw_worker *w, const uint8_t *rgb, const uint8_t *labels, int iw
   return SP_OK;
 }
 
-/* A sample that came from a file of another size: its labels go back to that size, and over that image. */
-static int restore(iw_worker *w, const iw_params *p, const char *path, const uint8_t **rgb, const uint8_t **labels,
-                   int *iw, int *ih) {
-  int ow, oh, rc = im_load(&w->decoder, path);
+/* A sample that came from a file of another size, in `part` or at `path`: its labels go back to that size, and over that
+ * image. */
+static int restore(iw_worker *w, const iw_params *p, const char *path, const sp_part *part, const uint8_t **rgb,
+                   const uint8_t **labels, int *iw, int *ih) {
+  int ow, oh, rc = part ? im_take(&w->decoder, part->data, part->bytes) : im_load(&w->decoder, path);
   if (!rc) rc = im_rgb(&w->decoder, p->max_pixels, &w->original, &ow, &oh);
   if (rc) return say(w, rc > 0 ? SP_E_DATA : rc, "%.700s: %s", path, w->decoder.why);
   uint8_t *big = im_reserve(&w->labels, (size_t)ow * (size_t)oh);
@@ -292,7 +297,9 @@ static int place(const iw_batch *b, iw_worker *w, int64_t i, iw_place *at, const
   *entry = NULL;
   at->name = at->number;
   at->folder = "";
-  if (p->names.n) {
+  if (b->f.queue) {
+    at->name = b->f.api->name(b->f.queue, b->ids[i]);
+  } else if (p->names.n) {
     if (index >= p->names.n)
       return say(w, SP_E_RANGE, "sample %" PRIu64 " has no name: names has %u", index, p->names.n);
     *entry = (const iw_name *)p->names.v + index;
@@ -312,8 +319,22 @@ static int place(const iw_batch *b, iw_worker *w, int64_t i, iw_place *at, const
   return SP_OK;
 }
 
+/* The image file that a sample was made of, where it is known; *part NULL and path empty: it is not. */
+static void find_original(const iw_batch *b, int64_t i, const iw_name *entry, const sp_part **part,
+                          char path[PATH_BYTES]) {
+  uint32_t form = 0;
+  *part = b->f.queue && b->self->p->restore ? feed_parts(&b->f, b->ids[i], &form) : NULL;
+  snprintf(path, PATH_BYTES, "%s", entry ? entry->original : "");
+  if (!*part || form != FORM_PATH) return;
+  snprintf(path, PATH_BYTES, "%.*s", (int)((*part)->bytes < PATH_BYTES ? (*part)->bytes : PATH_BYTES - 1),
+           (const char *)(*part)->data);
+  *part = NULL;
+}
+
 static int write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
   const iw_params *p = b->self->p;
+  const sp_part *part;
+  char path[PATH_BYTES];
   iw_place at;
   const iw_name *entry;
   int failed = place(b, w, i, &at, &entry);
@@ -325,24 +346,34 @@ static int write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
   if (b->image && *p->images && (rc = write_rgb(w, p, p->images, &at, rgb, iw, ih))) return rc;
   if (!b->mask) return SP_OK;
   labels = (const uint8_t *)b->mask->data + (size_t)i * (size_t)ih * (size_t)iw;
-  if (entry && *entry->original && (rc = restore(w, p, entry->original, &rgb, &labels, &iw, &ih))) return rc;
+  find_original(b, i, entry, &part, path);
+  if ((part || *path) && (rc = restore(w, p, path, part, &rgb, &labels, &iw, &ih))) return rc;
   if (*p->masks && (rc = write_labels(w, p, &at, labels, iw, ih))) return rc;
   if (!*p->overlays) return SP_OK;
   if ((rc = blend(w, rgb, labels, iw, ih, &both))) return rc;
   return write_rgb(w, p, p->overlays, &at, both, iw, ih);
 }
 
+/* Of a request that was not rejected, and says what its files are to be called. */
+static int to_write(const iw_batch *b, int64_t i) {
+  if (!feed_parts(&b->f, b->ids[i], NULL)) return 0;
+  if (*b->f.api->name(b->f.queue, b->ids[i])) return 1;
+  b->f.api->reject(b->f.queue, b->ids[i], SP_E_INVALID, "the request has no name, by which its files would be called");
+  return 0;
+}
+
 static int write_item(void *arg, int64_t i, int worker) {
   const iw_batch *b = arg;
   iw_self *self = b->self;
   iw_worker *w = &self->workers[worker];
+  if (b->f.queue && !to_write(b, i)) return SP_OK;
   int rc = write_sample(b, w, i);
   return rc ? im_work_failed(&self->work, i, rc, w->why) : SP_OK;
 }
 
 static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   iw_self *self = arg;
-  iw_batch b = {.self = self, .ids = io->ids};
+  iw_batch b = {.self = self, .ids = io->ids, .f = feed_of(ctx)};
   if (!io->ids)
     return ctx->host->fail(ctx, SP_E_STATE, "there is no reader in the graph, so the samples have no numbers");
   b.image = io->in[0].n ? io->in[0].t : NULL;
@@ -409,7 +440,11 @@ static const sp_param image_writer_params[] = {
      AT(names),
      .fields = name_fields,
      .fields_size = sizeof(iw_name),
-     .doc = "names by sample number; without them the number itself, five digits"},
+     .doc = "names by sample number; without them the number itself, five digits; a request has its own"},
+    {.name = "restore",
+     .type = SP_PARAM_BOOL,
+     AT(restore),
+     .doc = "requests of image files: mask and overlay get the size of the file's image"},
     {.name = "class_names",
      .type = SP_PARAM_STRING,
      AT(class_names),

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ * image_requests.c - the stage `image_requests`: images that somebody submits as files or their names, decoded by several
+ * threads. One that is damaged or not there is answered with the reason; the others of its step go on. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../kits/feed.h"
+#include "../../kits/image/image.h"
+#include "../../kits/image/work.h"
+
+#define MAX_SIZE 16384 /* pixels of a side of the output */
+
+enum { FORM_FILE, FORM_PATH }; /* a request's form */
+
+typedef struct ir_params {
+  sp_ints size;
+  int64_t workers, max_pixels, max_bytes;
+} ir_params;
+
+/* One thread's memory. */
+typedef struct ir_worker {
+  im_decoder decoder;
+  im_scaler scaler;
+  im_buf image;
+} ir_worker;
+
+typedef struct ir_self {
+  const ir_params *p;
+  int h, w;
+  ir_worker *workers;
+  im_work work;
+} ir_self;
+
+typedef struct ir_batch {
+  ir_self *self;
+  feed f;
+  const uint64_t *ids;
+  uint8_t *image;
+} ir_batch;
+
+static void image_requests_destroy(void *arg) {
+  ir_self *self = arg;
+  for (int64_t i = 0; self->workers && i < self->p->workers; i++) {
+    im_decoder_free(&self->workers[i].decoder);
+    im_scaler_free(&self->workers[i].scaler);
+    im_buf_free(&self->workers[i].image);
+  }
+  free(self->workers);
+  im_work_free(&self->work);
+  free(self);
+}
+
+static int image_requests_create(sp_ctx *ctx, const void *params, void **out) {
+  const ir_params *p = params;
+  ir_self *self = calloc(1, sizeof *self);
+  if (!self) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for requests");
+  self->p = p;
+  self->h = (int)p->size.v[0];
+  self->w = (int)p->size.v[p->size.n - 1];
+  im_work_init(&self->work);
+  self->workers = calloc((size_t)p->workers, sizeof *self->workers);
+  if (!self->workers) {
+    image_requests_destroy(self);
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRId64 " workers", p->workers);
+  }
+  *out = self;
+  return SP_OK;
+}
+
+static int image_requests_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
+  const ir_self *self = arg;
+  if (plan->batch < 1) return ctx->host->fail(ctx, SP_E_RANGE, "batch = %" PRId64 " is below 1", plan->batch);
+  plan->out[0].spec[0] =
+      (sp_spec){.dtype = SP_U8, .ndim = 4, .shape = {plan->batch, 3, self->h, self->w}, .order = SP_CHANNELS_LAST};
+  plan->request_max = (uint64_t)self->p->max_bytes;
+  return SP_OK;
+}
+
+/* ---- one batch ---- */
+static int decode(ir_self *self, ir_worker *w, const sp_part *part, uint32_t form, uint8_t *out, char why[IM_WORDS]) {
+  char path[4096];
+  int width, height, rc;
+  if (form == FORM_PATH) {
+    snprintf(path, sizeof path, "%.*s", (int)(part->bytes < sizeof path ? part->bytes : sizeof path - 1),
+             (const char *)part->data);
+    rc = im_load(&w->decoder, path);
+  } else {
+    rc = im_take(&w->decoder, part->data, part->bytes);
+  }
+  if (!rc) rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, &width, &height);
+  if (!rc && im_resize(&w->scaler, w->image.p, width, height, out, self->w, self->h)) {
+    snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
+    rc = SP_E_NOMEM;
+  }
+  if (rc && form == FORM_PATH) snprintf(why, IM_WORDS, "%.700s: %s", path, w->decoder.why);
+  else if (rc) snprintf(why, IM_WORDS, "%s", w->decoder.why);
+  return rc > 0 ? SP_E_DATA : rc;
+}
+
+/* A request that gives no image is answered with the reason, and a black one takes its place. */
+static int fill_item(void *arg, int64_t i, int worker) {
+  const ir_batch *b = arg;
+  ir_self *self = b->self;
+  size_t bytes = (size_t)self->h * (size_t)self->w * 3;
+  uint8_t *out = b->image + (size_t)i * bytes;
+  char why[IM_WORDS];
+  uint32_t form;
+  const sp_part *part = b->ids ? feed_parts(&b->f, b->ids[i], &form) : NULL;
+  int rc = part ? decode(self, &self->workers[worker], part, form, out, why) : SP_OK;
+  if (!part || rc) memset(out, 0, bytes);
+  if (rc) b->f.api->reject(b->f.queue, b->ids[i], rc, why);
+  return SP_OK;
+}
+
+static int image_requests_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
+  ir_self *self = arg;
+  const sp_tensor *image = io->out[0].t;
+  ir_batch b = {self, feed_of(ctx), io->ids, image->data};
+  return im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
+}
+
+/* ---- description ---- */
+static const sp_port outputs[] = {
+    {.name = "image",
+     .dtypes = SP_DT(SP_U8),
+     .ndim = 4,
+     .flags = SP_PORT_NOGRAD,
+     .doc = "RGB images, N x 3 x H x W; black where a step has more places than requests"},
+    {.name = NULL}};
+
+#define AT(member) .offset = offsetof(ir_params, member)
+static const sp_param params[] = {{.name = "size",
+                                   .type = SP_PARAM_INTS,
+                                   AT(size),
+                                   .def_str = "256",
+                                   .imin = 1,
+                                   .imax = MAX_SIZE,
+                                   .min_n = 1,
+                                   .max_n = 2,
+                                   .unit = "px",
+                                   .doc = "height and width that images are resized to; one number: square"},
+                                  {.name = "workers",
+                                   .type = SP_PARAM_INT,
+                                   AT(workers),
+                                   .idef = 2,
+                                   .imin = 1,
+                                   .imax = 64,
+                                   .doc = "threads that decode one batch"},
+                                  {.name = "max_pixels",
+                                   .type = SP_PARAM_INT,
+                                   AT(max_pixels),
+                                   .idef = 64 << 20,
+                                   .imin = 1,
+                                   .imax = 1 << 30,
+                                   .unit = "px",
+                                   .doc = "an image whose header says more is refused"},
+                                  {.name = "max_bytes",
+                                   .type = SP_PARAM_INT,
+                                   AT(max_bytes),
+                                   .idef = 64 << 20,
+                                   .imin = 1,
+                                   .imax = 1 << 30,
+                                   .unit = "bytes",
+                                   .doc = "a request of more is refused"},
+                                  {.name = NULL}};
+
+static const sp_stage_type image_requests_type = {.size = sizeof(sp_stage_type),
+                                                  .flags = SP_STAGE_SOURCE | SP_STAGE_REQUESTS,
+                                                  .name = "image_requests",
+                                                  .device = "cpu",
+                                                  .doc = "JPEG and PNG images that scripts or other threads submit",
+                                                  .outputs = outputs,
+                                                  .params = params,
+                                                  .params_size = sizeof(ir_params),
+                                                  .create = image_requests_create,
+                                                  .destroy = image_requests_destroy,
+                                                  .plan = image_requests_plan,
+                                                  .forward = image_requests_forward};
+
+static const sp_stage_type *const stages[] = {&image_requests_type, NULL};
+
+SP_PLUGIN("image_requests", "Requests that are image files", stages);
