@@ -94,6 +94,13 @@ local function augmented(g, image)
   return g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images
 end
 
+-- A list, nil where the classes have no names.
+local function names_of(data)
+  local names = {}
+  for name in data.class_names:gmatch "[^\n]+" do names[#names + 1] = name end
+  return names[1] and names or nil
+end
+
 local function small(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 8192 or opt.samples
@@ -119,7 +126,12 @@ local function small(g)
 
   local run <close> = sp.run {
     graph = g, opt = opt, steps = steps,
-    settings = { model = { encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size } },
+    settings = {
+      model = {
+        encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size,
+        crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes, class_names = names_of(data),
+      },
+    },
   }
   for step, m in g:steps(steps) do run:step(step, m) end
   local result = g:evaluate { data = val }

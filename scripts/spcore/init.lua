@@ -19,6 +19,7 @@ local sp = {
   json = require "spcore.json",
   log = progress.log,
   print = progress.print,
+  pictures = require "spcore.pictures",
   progress = progress.new,
   now = (require "spcore.sys").now,
   interrupted = core.interrupted,

@@ -1,0 +1,67 @@
+-- SPDX-License-Identifier: MIT
+-- predict_seg.lua and predict_cls.lua: folders and files of any number, names that collide, images that cannot be read; the same
+-- bytes in any batch, strategy and device.
+-- needs: onednn images jansson
+local sp = require "spcore"
+local sys = require "spcore.sys"
+local t = require "check"
+local dir <close> = t.folder()
+local at = dir.path
+
+local function run(line, wanted)
+  local code, out, err = t.spcore(at, "run " .. line)
+  t.eq(code, wanted or 0, line .. ": " .. err)
+  return out, err
+end
+
+run "make_shapes.lua photos --samples 21 --size 40"
+run "make_shapes.lua shapes --samples 21 --size 40 --target class"
+run "train_seg.lua --data photos --size 16 --steps 2 --out seg --quiet --device cpu"
+run "train_cls.lua --data shapes --size 16 --batch 4 --steps 2 --out cls --quiet --device cpu"
+t.write(at .. "/photos/images/bad.jpg", "no picture")
+t.write(at .. "/photos/images/notes.txt", "left out")
+
+local _, err = run("predict_seg.lua --weights seg --out masks photos/images missing.png photos/images/00001.jpg --device cpu", 1)
+t.match(err, "photos/images: 1 of 23 entries are left out")
+t.match(err, "photos/images/bad.jpg: neither JPEG nor PNG")
+t.match(err, "missing.png: No such file")
+t.match(err, "2 of 24 images could not be read")
+local names = sys.list(at .. "/masks/masks")
+t.eq(#names, 22)
+t.ok(sys.kind(at .. "/masks/masks/00001_2.png") == "file")
+
+os.remove(at .. "/photos/images/bad.jpg")
+for i, how in ipairs { "--batch 1 --strategy replicas --depth 3", "--batch 5 --device mock" } do
+  run(("predict_seg.lua --weights seg --out masks%d photos/images %s"):format(i, how))
+  for _, kind in ipairs { "masks", "overlays" } do
+    t.ok(os.execute(("cd '%s/masks/%s' && for f in 000??.png; do cmp -s $f '%s/masks%d/%s/'$f || exit 1; done"):format(at, kind, at,
+      i, kind)), how)
+  end
+end
+
+run "predict_cls.lua --weights cls --out a.csv shapes/disc shapes/ring --device cpu"
+run "predict_cls.lua --weights cls --out b.csv shapes/disc/ shapes/ring/ --batch 1 --strategy replicas --device mock"
+t.eq(t.read(at .. "/a.csv"), t.read(at .. "/b.csv"))
+local lines = 0
+for line in t.read(at .. "/a.csv"):gmatch "[^\n]+" do
+  lines = lines + 1
+  t.match(line, lines == 1 and "^file,class,name,probability$" or "^shapes/%a+/[%d_]+%.jpg,[0-4],%a+,[01]%.%d%d%d%d$")
+end
+t.eq(lines, 1 + #sys.list(at .. "/shapes/disc") + #sys.list(at .. "/shapes/ring"))
+
+assert(sys.mkdir(at .. "/empty"))
+for _, which in ipairs { "seg", "cls" } do
+  local script = ("predict_%s.lua "):format(which)
+  local _, words = run(script .. "photos/images", 2)
+  t.one_line(words, "%-%-weights RUN is missing")
+  _, words = run(script .. "--weights " .. which, 2)
+  t.one_line(words, "no image is given")
+  _, words = run(script .. "--weights nowhere photos/images", 2)
+  t.one_line(words, "%-%-weights: .*nowhere/settings.json")
+  _, words = run(script .. ("--weights %s photos/images"):format(which == "seg" and "cls" or "seg"), 2)
+  t.one_line(words, "describes no model; is it a run of train_" .. which)
+  _, words = run(script .. ("--weights %s empty"):format(which), 1)
+  t.one_line(words, "empty: no .jpg, .jpeg or .png file is in this folder")
+end
+_, err = run("predict_cls.lua --weights cls --out /nowhere/x.csv shapes/disc", 1)
+t.one_line(err, "/nowhere/x.csv")
