@@ -7,6 +7,7 @@
  */
 #include "emu.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -24,10 +25,16 @@ struct CUstream_st {
   int priority;
   capture *in = nullptr;
   clock_of known = {};
+  std::vector<cudaGraphNode_t> last = {}; /* what its next node is behind */
+};
+
+struct CUgraphNode_st {
+  sp_emu::operation what;
+  std::vector<cudaGraphNode_t> after;
 };
 
 struct CUgraph_st {
-  std::vector<sp_emu::operation> list;
+  std::vector<std::unique_ptr<CUgraphNode_st>> list;
 };
 
 struct CUgraphExec_st {
@@ -48,6 +55,7 @@ struct CUevent_st {
   capture *in = nullptr; /* where the last record was captured; only compared */
   bool captured = false;
   clock_of known = {};
+  std::vector<cudaGraphNode_t> last = {};
 };
 
 namespace sp_emu {
@@ -112,7 +120,8 @@ cudaError_t submit(cudaStream_t s, operation what) {
   if (error) return error;
   if (s && s->in) {
     if (s->in->invalid) return cudaErrorStreamCaptureInvalidated;
-    s->in->graph->list.push_back(std::move(what));
+    s->in->graph->list.emplace_back(new CUgraphNode_st{std::move(what), std::move(s->last)});
+    s->last = {s->in->graph->list.back().get()};
     s->known[s] = ++s->in->recorded[s];
   } else if (late()) {
     queue.push_back(std::move(what));
@@ -247,6 +256,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   if (e->captured) {
     e->in = s->in;
     e->known = s->known;
+    e->last = s->last;
     return note(s->in->invalid ? cudaErrorStreamCaptureInvalidated : cudaSuccess);
   }
   unsigned record = ++e->wanted;
@@ -271,9 +281,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
       if (!s->in) {
         s->in = e->in;
         s->known.clear();
+        s->last.clear();
         s->in->recorded[s] = 0;
       }
       merge(s->known, e->known);
+      for (cudaGraphNode_t node : e->last)
+        if (std::find(s->last.begin(), s->last.end(), node) == s->last.end()) s->last.push_back(node);
     }
     return note(cudaSuccess);
   }
@@ -319,6 +332,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
   if (s->in) return note(cudaErrorIllegalState);
   s->in = new capture{s};
   s->known.clear();
+  s->last.clear();
   s->in->recorded[s] = 0;
   captures.insert(s->in);
   return note(cudaSuccess);
@@ -354,16 +368,65 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *out) 
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *) { return note(cudaSuccess); }
 
+/* Before CUDA 13 edges have no data, and the call another name. */
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus *status, unsigned long long *id,
+                                     cudaGraph_t *graph, const cudaGraphNode_t **last, const cudaGraphEdgeData **data,
+                                     size_t *n) {
+  if (data) *data = nullptr;
+#else
+cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t s, cudaStreamCaptureStatus *status, unsigned long long *id,
+                                        cudaGraph_t *graph, const cudaGraphNode_t **last, size_t *n) {
+#endif
+  entered in;
+  cudaError_t error = cudaStreamIsCapturing(s, status);
+  if (error || *status != cudaStreamCaptureStatusActive) return error;
+  if (id) *id = 1;
+  if (graph) *graph = s->in->graph;
+  if (last) *last = s->last.data();
+  if (n) *n = s->last.size();
+  return note(cudaSuccess);
+}
+
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *n) {
   entered in;
-  if (nodes) return note(cudaErrorInvalidValue); /* only their number is known */
+  size_t room = nodes ? *n : 0;
   *n = graph->list.size();
+  for (size_t i = 0; i < room; i++) nodes[i] = i < *n ? graph->list[i].get() : nullptr;
+  return note(cudaSuccess);
+}
+
+static void get_edges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *n) {
+  size_t room = from && to ? *n : 0;
+  *n = 0;
+  for (auto &node : graph->list)
+    for (cudaGraphNode_t before : node->after) {
+      if (*n < room) {
+        from[*n] = before;
+        to[*n] = node.get();
+      }
+      ++*n;
+    }
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *data,
+                              size_t *n) {
+  entered in;
+  if (data) memset(data, 0, *n * sizeof *data);
+#else
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *n) {
+  entered in;
+#endif
+  get_edges(graph, from, to, n);
   return note(cudaSuccess);
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long) {
   entered in;
-  *out = new CUgraphExec_st{std::make_shared<std::vector<operation>>(graph->list)};
+  auto list = std::make_shared<std::vector<operation>>();
+  for (auto &node : graph->list) list->push_back(node->what);
+  *out = new CUgraphExec_st{list};
   return note(cudaSuccess);
 }
 
