@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
--- The graphs of graph_edges.c, which gives check(graph, drop, forget): under every strategy and capture the edges of all
--- captured CUDA graphs are the schedule's; without any one wait they are not, and neither is what a schedule without it
--- would say.
+-- The graphs of graph_edges.c, which gives check(graph, drop, forget): under every strategy and capture the edges of
+-- all captured CUDA graphs are the schedule's; without any one wait they are not, and neither is what a schedule
+-- without it would say.
 local sp = require "spcore"
-local opt = sp.args({ mutate = { true, "take waits out" } }, { doc = "Compares the edges of CUDA graphs with the schedule's." })
+local opt = sp.args({ mutate = { true, "take waits out" } }, { doc = "Compares CUDA graphs with the schedule." })
 
 local function graph(how)
   local g = sp.graph { device = "cuda", capture = how.capture, strategy = how.strategy, depth = how.depth, seed = 3 }
@@ -116,6 +116,6 @@ for _, case in ipairs(cases) do
     print(("ok - %s: %d graphs, %d nodes, %d edges, %d waits"):format(name, n, n_nodes, n_edges, n_waits))
   end
 end
-print(("ok - %d graphs with %d nodes and %d edges are the schedules'; each of %d waits is noticed when it is missing"):format(
-  graphs, nodes, edges, waits))
+print(("ok - %d graphs with %d nodes and %d edges are the schedules'"):format(graphs, nodes, edges))
+print(("ok - each of %d waits is noticed when it is missing"):format(waits))
 if opt.mutate and waits < 30 then error("too few waits within ticks") end
