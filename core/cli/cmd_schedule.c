@@ -9,6 +9,7 @@
 static int schedule_main(int argc, char **argv) {
   static const struct option options[] = {{"json", no_argument, NULL, 'j'},
                                           {"dot", no_argument, NULL, 'd'},
+                                          {"svg", no_argument, NULL, 's'},
                                           {"plugin", required_argument, NULL, 'p'},
                                           {"help", no_argument, NULL, 'h'},
                                           {0}};
@@ -22,15 +23,15 @@ static int schedule_main(int argc, char **argv) {
   }
   int code = -1;
   for (int c; code < 0 && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {
-    bool asked = c == 'j' || c == 'd';
-    if (asked && form && form != c) code = sp_cmd_usage(&sp_cmd_schedule, "--json or --dot, not both");
+    bool asked = c == 'j' || c == 'd' || c == 's';
+    if (asked && form && form != c) code = sp_cmd_usage(&sp_cmd_schedule, "one of --json, --dot and --svg");
     else if (asked) form = c;
     else if (c == 'p') plugins[opts.n_plugins++] = optarg;
     else if (c == 'h') code = sp_cmd_help(&sp_cmd_schedule);
     else code = sp_cmd_bad_option(&sp_cmd_schedule, c, argv, options);
   }
   if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_schedule, "a script is wanted");
-  const char *word = form == 'j' ? "json" : form == 'd' ? "dot" : "text";
+  const char *word = form == 'j' ? "json" : form == 'd' ? "dot" : form == 's' ? "svg" : "text";
   if (code < 0) code = sp_cmd_run_script(&opts, sp_cmd_debug(), word, argc - optind, argv + optind);
   free(plugins);
   return code;
@@ -42,6 +43,7 @@ const sp_cmd sp_cmd_schedule = {
     .doc = "Prints the schedule of a script's graph, and what it costs",
     .help = "  --json            as one JSON document\n"
             "  --dot             as a graph for Graphviz: spcore schedule --dot SCRIPT | dot -Tsvg\n"
+            "  --svg             as a picture of the first steps: a row for each lane, a column for each tick\n"
             "  --plugin FILE.so  load this plugin first; may be repeated\n"
             "  --help            this text\n"
             "\n"

@@ -31,13 +31,15 @@ static void push_lanes(lua_State *L, const sp_program *p) {
   }
 }
 
-/* { name =, lane = } */
+/* { name =, lane =, every =, phase = }: it runs at steps s with s % every == phase */
 static void push_tasks(lua_State *L, const sp_program *p) {
   lua_createtable(L, (int)p->n_tasks, 0);
   for (size_t i = 0; i < p->n_tasks; i++) {
-    lua_createtable(L, 0, 2);
+    lua_createtable(L, 0, 4);
     sp_lua_set_str(L, "name", p->tasks[i].name);
     sp_lua_set_int(L, "lane", p->tasks[i].lane + 1);
+    sp_lua_set_int(L, "every", p->tasks[i].every);
+    sp_lua_set_int(L, "phase", p->tasks[i].phase);
     append(L);
   }
 }

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
--- What `spcore schedule` prints: a graph's schedule as one table, and that as text, JSON or a graph for Graphviz.
+-- What `spcore schedule` prints: a graph's schedule as one table, and that as text, JSON, a graph for Graphviz, a picture.
 local core = require "spcore.core"
 local json = require "spcore.json"
+local picture = require "spcore.schedule_svg"
 local strategy = require "spcore.strategy"
 
 local schedule = {}
@@ -67,7 +68,7 @@ local function document(g)
   }
   local plain = serialized_memory(g, info.strategy)
   doc.memory = { strategy = memory, serialized = plain, factor = plain.total > 0 and memory.total / plain.total or 1 }
-  return doc
+  return doc, info
 end
 
 -- ---- text ----
@@ -194,7 +195,9 @@ function forms.dot(doc)
   return table.concat(out, "\n") .. "\n"
 end
 
--- show(g, "text" | "json" | "dot"): of a graph that has its lanes and has not run; it cannot be used afterwards.
+forms.svg = picture
+
+-- show(g, "text" | "json" | "dot" | "svg"): of a graph that has its lanes and has not run; it cannot be used afterwards.
 function schedule.show(g, form)
   return forms[form](document(g))
 end

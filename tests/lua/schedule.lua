@@ -115,6 +115,49 @@ local function check_dot(doc, dot)
   end
 end
 
+-- Tags that are closed in their order, and no letter of markup beside them; what a parser says where there is one.
+local function check_xml(text)
+  local open = {}
+  for close, name, rest in text:gmatch "<(/?)([%a:]+)([^<>]*)>" do
+    if close == "/" then t.eq(table.remove(open), name)
+    elseif rest:sub(-1) ~= "/" then open[#open + 1] = name end
+  end
+  t.eq(#open, 0)
+  t.ok(not text:gsub("&%a+;", ""):find("&", 1, true), "a bare &")
+  local python = os.getenv "PYTHON"
+  if not python or python == "" or python == ":" then return end
+  t.write(dir.path .. "/parse.svg", text)
+  local parse = "import sys, xml.dom.minidom as x; x.parse(sys.argv[1])"
+  t.ok(os.execute(("'%s' -c '%s' '%s/parse.svg'"):format(python, parse, dir.path)), "well-formed")
+end
+
+-- A box for each lane and step of its ticks, at least, which together have all tasks of the lane; no others.
+local function check_svg(doc, svg, every)
+  check_xml(svg)
+  local ticks, boxes = count(svg, ">tick %d+</text>"), 0
+  for _, lane in ipairs(doc.lanes) do
+    local nth = tonumber(lane.name:match "^pool(%d)$")
+    for step = 0, lane.host and -1 or ticks - 1 do
+      local tasks = {}
+      local name = lane.name:gsub("%p", "%%%0")
+      for words in svg:gmatch(("<title>%s, step %d: ([^<]*)</title>"):format(name, step)) do
+        tasks[#tasks + 1], boxes = words, boxes + 1
+      end
+      local drawn = step + lane.delay < ticks and (not nth or step % every == nth - 1)
+      t.eq(table.concat(tasks, ", "), drawn and table.concat(lane.tasks, ", ") or "", lane.name .. " " .. step)
+    end
+    t.ok(lane.host or svg:find((">%s</text>"):format(lane.name), 1, true), lane.name)
+  end
+  t.ok(boxes > 0)
+  t.eq(count(svg, 'class="box"'), boxes)
+  t.eq(count(svg, "<rect "), boxes)
+  local across = 0
+  for _, w in ipairs(doc.waits) do
+    if w.lane ~= w.from_lane and w.lane ~= "host" and w.from_lane ~= "host" then across = across + 1 end
+  end
+  t.eq(count(svg, "<path d=[^>]*marker%-end") > 0, across > 0)
+end
+
 local function check(strategy, device, asked, capture)
   local options = ("--strategy %s --device %s --capture %s --run-ahead 3 --depth 2"):format(strategy, device, asked)
   local text = schedule(options)
@@ -134,6 +177,7 @@ local function check(strategy, device, asked, capture)
   check_memory(doc, memory, serialized)
   check_text(doc, text)
   check_dot(doc, (schedule(options, "--dot")))
+  check_svg(doc, (schedule(options, "--svg")))
   return doc
 end
 
@@ -167,6 +211,22 @@ check("double_buffer", "mock", "step", "step")
 check("deep", "simmock", "lane", "lane")
 t.eq(check("serialized", "mock", "lane", "lane").memory.factor, 1)
 
+-- steps side by side: each lane has every third one
+t.write(dir.path .. "/predict.lua", [[
+local sp = require "spcore"
+local g <close> = sp.graph(sp.args {})
+g.toy_mul { g.toy_source { batch = 8 }.x, name = "a", frozen = true }
+g:memory()
+for step in g:steps(1) do error "it ran" end
+]])
+do
+  local line = "schedule %s predict.lua --device mock --strategy replicas --depth 3"
+  local _, out = t.spcore(dir.path, line:format "--json")
+  local code, svg, err = t.spcore(dir.path, line:format "--svg")
+  t.eq(code, 0, err)
+  check_svg(sp.json.decode(out), svg, 3)
+end
+
 -- what cannot be recorded is said once, though memory is counted for two plans
 t.write(dir.path .. "/probe.lua", [[
 local g = require "spcore".graph { device = "mock", capture = "lane", strategy = "pipelined" }
@@ -194,7 +254,8 @@ fails(1, "^spcore: bad.lua:1: oh\n", "bad.lua")
 fails(1, "train.lua:7: stage 'alone': input 'x' is not wired", "--json train.lua --fails")
 fails(1, "no strategy 'pipelind'; did you mean 'pipelined'", "train.lua --strategy pipelind")
 fails(2, "schedule: a script is wanted", "--json")
-fails(2, "schedule: %-%-json or %-%-dot, not both", "--json --dot train.lua")
+fails(2, "schedule: one of %-%-json, %-%-dot and %-%-svg", "--json --dot train.lua")
+fails(2, "schedule: one of %-%-json, %-%-dot and %-%-svg", "--svg --json train.lua")
 fails(2, "there is no option %-%-jsn, did you mean %-%-json", "--jsn train.lua")
 fails(1, "nowhere.so: No such file", "--plugin nowhere.so train.lua")
 fails(2, "script 'nowhere' not found", "nowhere")
