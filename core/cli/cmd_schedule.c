@@ -7,12 +7,9 @@
 #include "host/env.h"
 
 static int schedule_main(int argc, char **argv) {
-  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                          {"dot", no_argument, NULL, 'd'},
-                                          {"svg", no_argument, NULL, 's'},
-                                          {"plugin", required_argument, NULL, 'p'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
+  static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {"dot", no_argument, NULL, 'd'},
+                                          {"svg", no_argument, NULL, 's'},  {"plugin", required_argument, NULL, 'p'},
+                                          {"help", no_argument, NULL, 'h'}, {0}};
   const char **plugins = sp_calloc((size_t)argc, sizeof *plugins);
   int form = 0;
   sp_env_opts opts = {.plugins = plugins};

@@ -16,7 +16,7 @@ typedef struct sp_lua {
   char *internal;     /* SCRIPT_DIR/spcore/: sources there are passed over when an error asks for the user's line */
   int argc;           /* what follows the script's name */
   char **argv;
-  const char *schedule; /* "text", "json", "dot", "svg": a graph that would run prints its schedule and ends the script */
+  const char *schedule; /* "text", "json", "dot", "svg": what would run prints its schedule, and the script ends */
   bool debug;           /* errors come with a traceback */
   bool drawn;           /* the terminal's line holds a progress bar */
   bool device_failed;   /* an error that was raised is a device's */
