@@ -4,7 +4,9 @@
  * The device's table of calls is given to the graph with some of its calls replaced: while something is recorded, they
  * note which nodes each submission has added. When a recording ends, cudaGraphGetEdges says what follows what, and the
  * schedule says what should: a task behind those before it in its lane, and behind what its waits of the same tick name.
- * Both are compared after closure, since CUDA leaves out edges that others imply. graph_edges.lua has the graphs. */
+ * Both are compared after closure, since CUDA leaves out edges that others imply. graph_edges.lua has the graphs.
+ *
+ *   graph_edges [--no-mutate]      without the runs whose lists lack a wait */
 #include <cuda_runtime_api.h>
 #include <lualib.h>
 #include <stdio.h>
@@ -51,7 +53,8 @@ static struct {
 /* The run. */
 static struct {
   const sp_machine *m;
-  int forget; /* the k-th of the waits within a tick is left out of what is expected; -1: none */
+  int waits;        /* within a tick */
+  uint64_t noticed; /* which of them it is seen to be missing, when the schedule is read without it */
   char wrong[512];
   lua_Integer graphs, nodes, edges;
 } run;
@@ -167,12 +170,13 @@ static int find_wait(const sp_program *p, int k, int *task, size_t *wait) {
   return n;
 }
 
-/* The tick's tasks of the device, in the order in which they are submitted. */
-static size_t expect_tick(const sp_program *p, int64_t tick, work *works) {
+/* The tick's tasks of the device, in the order in which they are submitted; without the wait number `forget`, -1: with
+ * all. */
+static size_t expect_tick(const sp_program *p, int64_t tick, int forget, work *works) {
   static bits lane[64], behind[MAX_WORKS]; /* [lane] what the next of it is behind; [task] what its event is */
   size_t n = 0, unwanted_wait = 0;
   int unwanted = -1;
-  if (run.forget >= 0) find_wait(p, run.forget, &unwanted, &unwanted_wait);
+  if (forget >= 0) find_wait(p, forget, &unwanted, &unwanted_wait);
   memset(lane, 0, sizeof lane);
   for (size_t i = 0; i < p->n_tasks; i++) {
     int task = p->sched.order[i], of = p->tasks[task].lane;
@@ -252,16 +256,25 @@ static bool close_over(cudaGraph_t graph, bits *before) {
   return true;
 }
 
-/* What goes on within a call is the stage's own affair. */
-static void compare(const bits *before, const work *works) {
+/* The first pair of nodes about which graph and works differ; false: there is none. What goes on within a call is the
+ * stage's own affair. */
+static bool find_difference(const bits *before, const work *works, size_t *first, size_t *second) {
   for (size_t b = 0; b < rec.n_nodes; b++)
     for (size_t a = 0; a < rec.n_nodes; a++) {
       int of_a = rec.sub[rec.of[a]].work, of_b = rec.sub[rec.of[b]].work;
-      bool wanted = has(&works[of_b].before, (size_t)of_a);
-      if (of_a == of_b || wanted == has(&before[b], a)) continue;
-      wrong("%s behind %s: %s", name_of(works, b), name_of(works, a),
-            wanted ? "the schedule says so, the graph does not" : "the graph says so, the schedule does not");
+      if (of_a == of_b || has(&works[of_b].before, (size_t)of_a) == has(&before[b], a)) continue;
+      *first = a;
+      *second = b;
+      return true;
     }
+  return false;
+}
+
+static void compare(const bits *before, const work *works) {
+  size_t a, b;
+  if (!find_difference(before, works, &a, &b)) return;
+  wrong("%s behind %s: %s", name_of(works, b), name_of(works, a),
+        has(&before[b], a) ? "the graph says so, the schedule does not" : "the schedule says so, the graph does not");
 }
 
 /* All streams end in the root's: its next operation would be behind everything. */
@@ -286,13 +299,23 @@ static int64_t recorded_tick(const sp_program *p) {
 /* The works of the graph that was recorded; false: it is none of the list's. */
 static bool expected(work *works) {
   const sp_machine *m = run.m;
-  if (m->launch != SIZE_MAX) return match(m->p, works, expect_tick(m->p, recorded_tick(m->p), works));
+  if (m->launch != SIZE_MAX) return match(m->p, works, expect_tick(m->p, recorded_tick(m->p), -1, works));
   for (size_t i = 0; i < m->ops.n; i++) {
     const sp_op *op = &m->ops.op[i];
     if (op->kind != SP_OP_LAUNCH || stream_of(op->lane) != rec.root) continue;
     if (match(m->p, works, expect_lane(op, works))) return true;
   }
   return false;
+}
+
+/* Is the comparison as strict as it says? A schedule that lacks a wait must differ from the graph. */
+static void forget_each(const bits *before) {
+  static work works[MAX_WORKS];
+  size_t a, b;
+  for (int k = 0; run.m->launch != SIZE_MAX && k < run.waits; k++) {
+    expect_tick(run.m->p, recorded_tick(run.m->p), k, works);
+    if (find_difference(before, works, &a, &b)) run.noticed |= UINT64_C(1) << k;
+  }
 }
 
 static void look(const void *root) {
@@ -313,6 +336,7 @@ static void look(const void *root) {
   if (!close_over(graph, before)) return;
   compare(before, works);
   check_end(before, ends, n);
+  forget_each(before);
 }
 
 static int spy_begin(sp_ctx *ctx, void *stream) {
@@ -389,9 +413,9 @@ static int play(sp_machine *m, int steps, sp_err *err) {
   return st;
 }
 
-/* check(graph, drop, forget) -> words or nil, graphs, nodes, edges, graphs that there are to record, waits
- * within a tick. drop, forget:
- * which of the waits is taken out of the list, or out of what is expected; -1: none. */
+/* check(graph, drop) -> words or nil, graphs, nodes, edges, how many graphs there are to record, waits within a tick, of
+ * how many of these the graphs differ from the schedule without them. drop: the wait that is taken out of the list; -1:
+ * none. */
 static int check(lua_State *L) {
   sp_graph *g = sp_lua_check_graph(L, 1)->g;
   int drop = (int)luaL_checkinteger(L, 2), task;
@@ -407,21 +431,21 @@ static int check(lua_State *L) {
   spy.stream_submit = spy_submit;
   spy.stream_copy = spy_copy;
   memset(&run, 0, sizeof run);
-  run.forget = (int)luaL_checkinteger(L, 3);
   int st = make(g, &p, &pool, &m, &err);
   lua_Integer all = st ? 0 : all_graphs(m);
   run.m = m;
-  lua_Integer waits = st ? 0 : find_wait(p, -1, &task, &wait);
+  run.waits = st ? 0 : find_wait(p, -1, &task, &wait);
+  if (!st && run.waits > 64) st = sp_fail(&err, SP_E_RANGE, "%d waits within a tick, more than 64", run.waits);
   if (!st && drop >= 0 && !drop_wait(m, drop)) st = sp_fail(&err, SP_E_NOTFOUND, "wait %d is not in the list", drop);
   g->main.type = &spy;
-  if (!st) st = play(m, 2 * p->sched.depth + (drop < 0 && run.forget < 0 ? 2 * p->ring : 4), &err);
+  if (!st) st = play(m, 2 * p->sched.depth + (drop < 0 ? 2 * p->ring : 4), &err);
   sp_machine_free(m);
   g->main.type = real;
   sp_program_free(p);
   sp_pool_free(pool);
   if (st) return sp_lua_raise(L, &err);
   lua_pushstring(L, *run.wrong ? run.wrong : NULL);
-  const lua_Integer numbers[] = {run.graphs, run.nodes, run.edges, all, waits};
+  const lua_Integer numbers[] = {run.graphs, run.nodes, run.edges, all, run.waits, __builtin_popcountll(run.noticed)};
   for (size_t i = 0; i < SP_ARRAY(numbers); i++) lua_pushinteger(L, numbers[i]);
   return 1 + (int)SP_ARRAY(numbers);
 }
@@ -431,7 +455,7 @@ static int skip(const char *why) {
   return 77;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   sp_env *env;
   sp_lua *lua;
   sp_err err = {0};
@@ -447,7 +471,7 @@ int main(void) {
     if (env->script_dir && !sp_lua_new(&lua, env, false, &err)) {
       lua_pushcfunction(lua->L, check);
       lua_setglobal(lua->L, "check");
-      code = sp_lua_run(lua, SP_TEST_SRCDIR "/tests/cuda/graph_edges.lua", 0, NULL);
+      code = sp_lua_run(lua, SP_TEST_SRCDIR "/tests/cuda/graph_edges.lua", argc - 1, argv + 1);
       sp_lua_free(lua);
     } else fprintf(stderr, "graph_edges: %s\n", err.msg);
   }
