@@ -13,7 +13,7 @@ i mod n; the next one is taken from the client's queue, in the same process, whe
 Prints for each number of streams requests/s, p50 and p99 from when a request is taken from the queue until its logits
 can be read; the median of the turns, in which all ways and numbers follow each other. Kernels are chosen by
 measurement, TF32 is allowed, no gradient is kept: whatever helps PyTorch and leaves the work as it is. Ways and
-streams must give the same logits, but for rounding, or it ends with status 1.
+streams must give the same logits but for rounding (1 % of the largest), or it ends with status 1.
 
   infer_pool_torch.py [--streams 1,2,4,8] [--ways eager,graph,threads] [--requests 3000] [--turns 3] [--channels-last]
 """
@@ -179,13 +179,14 @@ def take_threads(slots, n):
 WAYS = {"eager": (Slot, take_turns), "graph": (GraphSlot, take_turns), "threads": (Slot, take_threads)}
 
 
-def check(model, slots, wanted):
-    """Every slot gives the logits that one call gives."""
+def farthest(slots, wanted):
+    """How far a slot's logits are from those that one call gave, at the most."""
+    worst = 0.0
     for slot in slots:
         slot.submit(0)
         slot.answer()
-        if not torch.allclose(slot.logits, wanted, rtol=1e-2, atol=1e-3):
-            sys.exit(f"infer_pool_torch.py: other logits: {slot.logits.tolist()} in place of {wanted.tolist()}")
+        worst = max(worst, float((slot.logits - wanted).abs().max() / wanted.abs().max()))
+    return worst
 
 
 def percentile(took, part):
@@ -193,7 +194,7 @@ def percentile(took, part):
     return took[min(len(took) - 1, max(0, -(-int(part * 1000) * len(took) // 1000) - 1))] * 1e3
 
 
-def measure(a, pools, wanted, model, found):
+def measure(a, pools, wanted, found):
     for (way, n), slots in pools.items():
         drive = WAYS[way][1]
         drive(slots, a.warmup)
@@ -201,8 +202,8 @@ def measure(a, pools, wanted, model, found):
         begin = time.perf_counter()
         took = drive(slots, a.requests)
         seconds = time.perf_counter() - begin
-        check(model, slots, wanted)
-        figures = {"rate": a.requests / seconds, "p50": percentile(took, 0.5), "p99": percentile(took, 0.99)}
+        figures = {"rate": a.requests / seconds, "p50": percentile(took, 0.5), "p99": percentile(took, 0.99),
+                   "off": farthest(slots, wanted)}
         found.setdefault((way, n), []).append(figures)
 
 
@@ -233,9 +234,11 @@ def main():
               f"median of {a.turns} turns of {a.requests} requests")
         found = {}
         for _ in range(a.turns):
-            measure(a, pools, wanted, model, found)
+            measure(a, pools, wanted, found)
     table(a, found)
-    return 0
+    off = max(t["off"] for turns in found.values() for t in turns)
+    print(f"logits differ from those of one call by {off:.2g} of the largest, at the most")
+    return 1 if off > 0.01 else 0
 
 
 try:

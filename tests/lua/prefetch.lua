@@ -23,7 +23,7 @@ local function rows(line, device)
       list[#list + 1] = workers .. " " .. ahead
       load, train = tonumber(load), tonumber(train)
       t.ok(math.abs(ideal - (ahead == "0" and load + train or math.max(load, train))) < 0.002, words)
-      t.ok(math.abs((load + train) / both - gain) < 0.05, words)
+      t.ok(math.abs((load + train) / both - gain) < 0.01 + 0.02 * gain, words)
     end
   end
   return table.concat(list, ", ")
