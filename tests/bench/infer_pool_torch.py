@@ -3,19 +3,20 @@
 """A pool of streams for predictions in PyTorch: the peer of `spcore run infer_pool.lua --size 256 --device cuda`.
 
 The reference classifier, not trained, one image a request: uint8 in pinned memory, copied to the GPU, to float32,
-forward, logits back into pinned memory. As many requests are in flight as there are streams, request i on stream
-i mod n; the next one is taken from the client's queue, in the same process, when an older one is answered. Ways:
+forward, logits back into pinned memory. Clients, twice as many as there are streams unless --clients says otherwise,
+have one request open each: it waits in a queue, in the same process, until a stream is free, and when it is answered
+the client asks the next one. Ways:
 
   eager    each call by itself
   graph    one CUDA graph a stream, of all between the two copies
   threads  eager, with a Python thread for each stream, all taking from one queue
 
-Prints for each number of streams requests/s, p50 and p99 from when a request is taken from the queue until its logits
+Prints for each number of streams requests/s, p50 and p99 from when a request is put into the queue until its logits
 can be read; the median of the turns, in which all ways and numbers follow each other. Kernels are chosen by
 measurement, TF32 is allowed, no gradient is kept: whatever helps PyTorch and leaves the work as it is. Ways and
 streams must give the same logits but for rounding (1 % of the largest), or it ends with status 1.
 
-  infer_pool_torch.py [--streams 1,2,4,8] [--ways eager,graph,threads] [--requests 3000] [--turns 3] [--channels-last]
+  infer_pool_torch.py [--streams 1,2,4,8] [--ways eager,graph,threads] [--clients N] [--turns 3]
 """
 
 import argparse
@@ -38,6 +39,7 @@ def options():
     p.add_argument("--batch", type=int, default=1, help="images a request")
     p.add_argument("--streams", default="1,2,4,8", help="numbers of streams, with commas")
     p.add_argument("--ways", default="eager,graph,threads", help="of eager, graph, threads, with commas")
+    p.add_argument("--clients", type=int, default=0, help="open requests; 0: twice the streams; never fewer than these")
     p.add_argument("--requests", type=int, default=3000, help="timed requests of a turn")
     p.add_argument("--warmup", type=int, default=300, help="requests before them")
     p.add_argument("--turns", type=int, default=3)
@@ -95,7 +97,7 @@ class Slot:
         self.done = torch.cuda.Event()
         self.x = torch.empty_like(model.images[0], device=model.device)
         self.logits = torch.empty((model.batch, model.classes), dtype=torch.float32).pin_memory()
-        self.asked = None
+        self.asked = 0.0
         with torch.cuda.stream(self.stream):
             for _ in range(3):  # kernels are chosen, memory is taken
                 self.model.forward(self.x)
@@ -108,18 +110,17 @@ class Slot:
     def compute(self):
         return self.model.forward(self.x)
 
-    def submit(self, i):
-        self.asked = time.perf_counter()
+    def submit(self, i, asked):
+        self.asked = asked
         with torch.cuda.stream(self.stream):
             self.x.copy_(self.model.images[i % POOL], non_blocking=True)
             self.logits.copy_(self.compute(), non_blocking=True)
             self.done.record(self.stream)
 
     def answer(self):
-        """Waits for the logits; seconds since the request was taken from the queue."""
+        """Waits for the logits; seconds since the request was asked."""
         self.done.synchronize()
-        took, self.asked = time.perf_counter() - self.asked, None
-        return took
+        return time.perf_counter() - self.asked
 
 
 class GraphSlot(Slot):
@@ -134,39 +135,53 @@ class GraphSlot(Slot):
         return self.out
 
 
-def take_turns(slots, n):
-    """One thread; the oldest request is answered before its stream gets another one."""
-    waiting, took = collections.deque(range(n)), []
-    while waiting:
-        i = waiting.popleft()
-        slot = slots[i % len(slots)]
-        if slot.asked is not None:
-            took.append(slot.answer())
-        slot.submit(i)
-    for k in range(len(slots)):
-        slot = slots[(n + k) % len(slots)]
-        if slot.asked is not None:
-            took.append(slot.answer())
+class Clients:
+    """Ask n requests, so many at a time; then, for each of those, None."""
+
+    def __init__(self, n, at_once):
+        self.left, self.next, self.lock = n, 0, threading.Lock()
+        self.queue = queue.SimpleQueue()
+        for _ in range(at_once):
+            self.ask()
+
+    def ask(self):
+        with self.lock:
+            i, self.next = self.next, self.next + 1
+            self.queue.put((i, time.perf_counter()) if i < self.left else None)
+
+
+def take_turns(slots, clients):
+    """One thread: submits what a free stream can take, then waits for the oldest."""
+    free, busy, took, asked = collections.deque(slots), collections.deque(), [], True
+    while asked or busy:
+        while free and asked:
+            asked = clients.queue.get()
+            if asked:
+                free[0].submit(*asked)
+                busy.append(free.popleft())
+        if busy:
+            took.append(busy[0].answer())
+            free.append(busy.popleft())
+            clients.ask()
     return took
 
 
-def serve(slot, waiting, took, failed):
+def serve(slot, clients, took, failed):
     try:
         with torch.inference_mode():  # it is a thread's own
-            while True:
-                slot.submit(waiting.get_nowait())
+            while asked := clients.queue.get():
+                slot.submit(*asked)
                 took.append(slot.answer())
-    except queue.Empty:
-        pass
+                clients.ask()
     except Exception as e:  # pylint: disable=broad-except
         failed.append(e)
+        for _ in range(64):
+            clients.queue.put(None)
 
 
-def take_threads(slots, n):
-    waiting, took, failed = queue.SimpleQueue(), [], []
-    for i in range(n):
-        waiting.put(i)
-    threads = [threading.Thread(target=serve, args=(slot, waiting, took, failed)) for slot in slots]
+def take_threads(slots, clients):
+    took, failed = [], []
+    threads = [threading.Thread(target=serve, args=(slot, clients, took, failed)) for slot in slots]
     for t in threads:
         t.start()
     for t in threads:
@@ -183,7 +198,7 @@ def farthest(slots, wanted):
     """How far a slot's logits are from those that one call gave, at the most."""
     worst = 0.0
     for slot in slots:
-        slot.submit(0)
+        slot.submit(0, 0.0)
         slot.answer()
         worst = max(worst, float((slot.logits - wanted).abs().max() / wanted.abs().max()))
     return worst
@@ -196,11 +211,11 @@ def percentile(took, part):
 
 def measure(a, pools, wanted, found):
     for (way, n), slots in pools.items():
-        drive = WAYS[way][1]
-        drive(slots, a.warmup)
+        drive, at_once = WAYS[way][1], max(n, a.clients or 2 * n)
+        drive(slots, Clients(a.warmup, at_once))
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        took = drive(slots, a.requests)
+        took = drive(slots, Clients(a.requests, at_once))
         seconds = time.perf_counter() - begin
         figures = {"rate": a.requests / seconds, "p50": percentile(took, 0.5), "p99": percentile(took, 0.99),
                    "off": farthest(slots, wanted)}
