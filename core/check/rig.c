@@ -401,8 +401,8 @@ static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
   bool give_din = c->backward || (loss && !type->backward);
   v->io = (sp_io){.size = sizeof(sp_io),
                   .training = 1,
-                  .step = lent(&r->step),
-                  .ids = lent(&r->ids),
+                  .step = r->plan.stepless ? NULL : lent(&r->step),
+                  .ids = r->plan.stepless ? NULL : lent(&r->ids),
                   .n_in = r->n_in,
                   .n_out = r->n_out,
                   .n_weights = r->weights.n,

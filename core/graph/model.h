@@ -36,6 +36,7 @@ struct sp_node {
   size_t n_attrs;
   uint64_t length;          /* of a source: samples */
   bool plain_sgd, restores; /* of an optimizer: what plan() said of its parameters */
+  bool stepless;            /* plan() said that calls read neither step nor ids */
   float live[SP_MAX_LIVE];
   int n_live;
   /* set by sp_graph_analyse */

@@ -327,9 +327,11 @@ static int check_kind(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
                    flags & SP_STAGE_REQUESTS ? "one of REQUESTS" : "no SOURCE");
   if (plan->request_max && !(flags & SP_STAGE_REQUESTS))
     return sp_fail(err, SP_E_INTERNAL, "plan() gave request_max, but the type is none of REQUESTS");
-  if (plan->inplace > 1 || plan->restores > 1)
-    return sp_fail(err, SP_E_INTERNAL, "plan() gave inplace %u and restores %u, not 0 or 1", plan->inplace,
-                   plan->restores);
+  if (plan->inplace > 1 || plan->restores > 1 || plan->stepless > 1)
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave inplace %u, restores %u and stepless %u, not 0 or 1", plan->inplace,
+                   plan->restores, plan->stepless);
+  if (plan->stepless && flags & (SP_STAGE_SOURCE | SP_STAGE_OPTIMIZER))
+    return sp_fail(err, SP_E_INTERNAL, "plan() set stepless, but a SOURCE needs ids, an OPTIMIZER the step");
   if (plan->inplace && (~flags & (SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD)))
     return sp_fail(err, SP_E_INTERNAL, "plan() set inplace, but the type is no OPTIMIZER with INPLACE_SGD");
   if (plan->restores && (!(flags & SP_STAGE_OPTIMIZER) || plan->n_in < 2))
@@ -367,7 +369,7 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->n_weights = plan->n_attrs = 0;
   plan->scratch_bytes = plan->saved_bytes = 0;
   plan->length = plan->request_max = 0;
-  plan->inplace = plan->restores = 0;
+  plan->inplace = plan->restores = plan->stepless = plan->reserved1 = 0;
   for (uint32_t i = 0; i < plan->n_out; i++) {
     bool list = inst->type->outputs[i].flags & SP_PORT_LIST;
     if (!list && plan->out[i].cap < 1)

@@ -3,8 +3,8 @@
  *
  * A stream of the device cannot wait for the cpu's: before a copy the host does, in a task of its own (AWAIT) that
  * touches the same buffers, so that the proof sees it. The other way round a thread of the cpu waits. What a reader
- * gives is packed: one copy moves a batch. Every lane of the device has a block that the host fills (FILL) and a copy
- * takes over: sample ids and what stages are told of the step; so a recorded graph, whose addresses are fixed, finds
+ * gives is packed: one copy moves a batch. Every lane of the device whose stages read them has a block that the host
+ * fills (FILL) and a copy takes over: sample ids and what stages are told of the step; so a recorded graph, whose addresses are fixed, finds
  * this step's values. Metrics of a lane lie side by side too and come back in one copy. */
 #include "plan/planner.h"
 
@@ -195,11 +195,29 @@ static int lane_block(sp_planner *w, int lane, sp_err *err) {
   return add_copy(t, l->block_pinned, l->block, 0, err);
 }
 
+/* The learning rate of an update in place is in the block too. */
+bool sp_call_needs_block(const sp_program *p, const sp_node *n, sp_task_kind kind) {
+  return !n->stepless || (kind == SP_TASK_BACKWARD && p->training && n->inplace);
+}
+
+static bool lane_needs_block(const sp_planner *w, int lane) {
+  const sp_program *p = w->p;
+  bool needs = false;
+  for (size_t i = 0; i < p->g->n_nodes && !needs; i++) {
+    const sp_node *n = p->g->nodes[i];
+    if (!sp_program_has(p, n) || n->on_cpu) continue;
+    int first = lane - p->lanes[lane].replica; /* of the lane's replicas, to which its stages were given */
+    needs = (w->lane[i][SP_LANE_FORWARD] == first && sp_call_needs_block(p, n, SP_TASK_FORWARD)) ||
+            (n->backward && w->lane[i][SP_LANE_BACKWARD] == first && sp_call_needs_block(p, n, SP_TASK_BACKWARD));
+  }
+  return needs;
+}
+
 int sp_border_begin(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
   int st = SP_OK;
   for (size_t l = 0; p->g->border && l < p->n_lanes && !st; l++)
-    if (w->busy[l] && p->lanes[l].place == &p->g->main) st = lane_block(w, (int)l, err);
+    if (w->busy[l] && p->lanes[l].place == &p->g->main && lane_needs_block(w, (int)l)) st = lane_block(w, (int)l, err);
   return st;
 }
 

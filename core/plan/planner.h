@@ -46,6 +46,8 @@ int sp_planner_replicas(const sp_planner *w, const sp_node *n); /* of its forwar
 /* border.c: what lies between the cpu's memory and the main device's. None of it does anything without a border. */
 int sp_border_twins(sp_planner *w, sp_node *node, sp_err *err); /* after the node's own buffers */
 int sp_border_metrics(sp_planner *w, sp_err *err);
+/* Its calls read the step block of their lane. */
+bool sp_call_needs_block(const sp_program *p, const sp_node *n, sp_task_kind kind);
 int sp_border_begin(sp_planner *w, sp_err *err);                /* tasks before all others */
 int sp_border_after(sp_planner *w, sp_node *node, sp_err *err); /* tasks behind a node's forward */
 int sp_border_end(sp_planner *w, sp_err *err);                  /* tasks after all of a step */

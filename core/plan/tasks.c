@@ -276,7 +276,7 @@ static int new_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out,
   if (st) return st;
   sp_lane *l = &w->p->lanes[(*out)->lane];
   if (n->scratch > l->scratch) l->scratch = n->scratch;
-  if (l->block < 0) return SP_OK;
+  if (l->block < 0 || !sp_call_needs_block(w->p, n, kind)) return SP_OK;
   (*out)->block = l->block_bytes;
   l->block_bytes += sizeof(sp_block_task);
   return sp_task_access(*out, l->block, SP_READ, err);

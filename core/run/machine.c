@@ -166,14 +166,15 @@ static bool changes_when_training(const sp_node *n) {
 /* Where a call finds what it is told of its step: in its record, or in the block of its lane. */
 static void bind_block(sp_machine *m, sp_call *c, int slot) {
   const sp_lane *l = &m->p->lanes[c->task->lane];
+  bool told = !c->task->node->stepless;
   if (l->block < 0) {
-    c->io.step = &c->block;
-    c->io.ids = m->has_feed ? m->ids + (size_t)slot * m->batch : NULL;
+    c->io.step = told ? &c->block : NULL;
+    c->io.ids = told && m->has_feed ? m->ids + (size_t)slot * m->batch : NULL;
     return;
   }
   char *block = m->buf[l->block][slot];
-  c->io.step = &((const sp_block_task *)(block + c->task->block))->step;
-  c->io.ids = m->has_feed ? (const uint64_t *)(block + sizeof(sp_block_head)) : NULL;
+  c->io.step = told ? &((const sp_block_task *)(block + c->task->block))->step : NULL;
+  c->io.ids = told && m->has_feed ? (const uint64_t *)(block + sizeof(sp_block_head)) : NULL;
   if (c->io.dw_scale) c->io.dw_scale = &((const sp_block_head *)block)->minus_lr;
 }
 

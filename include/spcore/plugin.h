@@ -163,6 +163,9 @@ typedef struct sp_plan {
                            SP_STAGE_OPTIMIZER */
   uint64_t request_max; /* out, with SP_STAGE_REQUESTS: 0: a request has a sample of each output, as it lies in memory;
                            else one part of 1 to so many bytes, which the stage makes the sample of */
+  uint32_t stepless;    /* out: 1: its calls read neither step nor ids. Both are NULL there, and a lane of a GPU on which
+                           nobody reads them is spared a copy a step */
+  uint32_t reserved1;
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -187,8 +190,8 @@ typedef struct sp_step {
 typedef struct sp_io {
   uint32_t size;
   uint32_t training;   /* forward(): statistics are updated unless frozen, a backward() of this step follows */
-  const sp_step *step; /* in the stage's memory; NULL in prepare() */
-  const uint64_t *ids; /* [N], in the stage's memory; NULL in prepare() and where the graph has no source */
+  const sp_step *step; /* in the stage's memory; NULL in prepare(), and if plan() said `stepless` */
+  const uint64_t *ids; /* [N], in the stage's memory; NULL where step is, and where the graph has no source */
   uint32_t n_in, n_out, n_weights, reserved0;
   const sp_list *in;   /* [n_in] */
   const sp_list *out;  /* [n_out] */
@@ -220,8 +223,8 @@ enum {
   SP_STAGE_LOSS = 1u << 5,       /* output 0 is the scalar that training minimises; forward() fills din */
   SP_STAGE_INPLACE_SGD = 1u << 6, /* backward() honours dw_scale. On an OPTIMIZER type: its update may be W -= lr * dW
                                     alone; plan() says with `inplace` whether its parameters make it so */
-  SP_STAGE_REQUESTS = 1u << 7 /* a SOURCE whose samples are requests (spcore/feed.h): plan() leaves length 0, and ids are
-                                 those of requests, or SP_NO_REQUEST */
+  SP_STAGE_REQUESTS = 1u << 7     /* a SOURCE whose samples are requests (spcore/feed.h): plan() leaves length 0, and ids
+                                    are those of requests, or SP_NO_REQUEST */
 };
 
 typedef struct sp_stage_type {

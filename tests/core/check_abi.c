@@ -111,7 +111,7 @@ AT(sp_speclist, n, 0);
 AT(sp_speclist, cap, 4);
 AT(sp_speclist, spec, 8);
 
-SIZE(sp_plan, 112);
+SIZE(sp_plan, 120);
 AT(sp_plan, size, 0);
 AT(sp_plan, training, 4);
 AT(sp_plan, n_in, 8);
@@ -131,6 +131,8 @@ AT(sp_plan, length, 88);
 AT(sp_plan, inplace, 96);
 AT(sp_plan, restores, 100);
 AT(sp_plan, request_max, 104);
+AT(sp_plan, stepless, 112);
+AT(sp_plan, reserved1, 116);
 
 SIZE(sp_step, 96);
 AT(sp_step, step, 0);

@@ -229,6 +229,7 @@ static const struct {
      "plan() gave a length, but the type is no SOURCE"},
     {"is_inplace", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set inplace, but the type is no OPTIMIZER"},
     {"restores", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set restores, but the type is no OPTIMIZER"},
+    {"stepless", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "stepless 2, not 0 or 1"},
 };
 
 START_TEST(plans_are_checked) {
@@ -312,6 +313,7 @@ static const char *const found[] = {
     "has_length: plan() with small inputs",
     "is_inplace: plan() with small inputs",
     "restores: plan() with small inputs",
+    "stepless: plan() with small inputs",
 };
 
 START_TEST(the_conformance_suite_finds_each_fault) {

@@ -255,8 +255,8 @@ static int call_new(spt *t, call **out, bool grads, bool prepare) {
   }
   c->io = (sp_io){.size = sizeof(sp_io),
                   .training = (uint32_t)t->training,
-                  .step = prepare ? NULL : spt_buf_lent(&t->step_mem),
-                  .ids = prepare ? NULL : spt_buf_lent(&t->ids_mem),
+                  .step = prepare || t->stepless ? NULL : spt_buf_lent(&t->step_mem),
+                  .ids = prepare || t->stepless ? NULL : spt_buf_lent(&t->ids_mem),
                   .n_in = (uint32_t)t->n_in,
                   .n_out = (uint32_t)t->n_out,
                   .n_weights = t->n_w,

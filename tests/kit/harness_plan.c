@@ -134,6 +134,7 @@ static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) 
   t->length = plan.length;
   t->inplace = plan.inplace;
   t->restores = plan.restores;
+  t->stepless = plan.stepless;
   return SP_OK;
 }
 

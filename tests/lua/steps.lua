@@ -193,3 +193,18 @@ for _, evaluates in ipairs { false, true } do
     end
   end
 end
+
+-- A lane of a device whose stages read neither step nor ids is told of none.
+for _, fail in ipairs { -1, 5 } do
+  local g <close> = sp.graph { device = "mock" }
+  local data = g.toy_source { batch = 2 }
+  local y = g.sleep { data.x, fail_at_step = fail }
+  g:results { y }
+  t.eq(g:describe():find "host.fill" ~= nil, fail == 5)
+  local function loop()
+    local n = 0
+    for _ in g:steps(8) do n = n + 1 end
+    return n
+  end
+  if fail == 5 then t.raises("step 5: told to fail here", loop) else t.eq(loop(), 8) end
+end

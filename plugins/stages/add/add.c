@@ -15,6 +15,7 @@ int add_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
     if (a->order != b->order)
       return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "tensor %u lies in another memory order than tensor 1", i + 1);
   }
+  plan->stepless = 1;
   plan->out[0].n = 1;
   plan->out[0].spec[0] = in->spec[0];
   return SP_OK;

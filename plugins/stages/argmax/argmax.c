@@ -7,6 +7,7 @@
 int argmax_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   const sp_spec *in = &plan->in[0].spec[0];
   (void)self;
+  plan->stepless = 1;
   if (in->order != SP_ROW_MAJOR && in->order != SP_CHANNELS_LAST)
     return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "logits must be row-major or channels last");
   if (in->shape[1] < 1 || in->shape[1] > 255)

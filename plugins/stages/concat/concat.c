@@ -16,6 +16,7 @@ int concat_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   if (p->axis >= a->ndim)
     return ctx->host->fail(ctx, SP_E_SHAPE, "axis is %lld, but the tensors have %d dimensions", (long long)p->axis,
                            a->ndim);
+  plan->stepless = 1;
   *out = *a;
   for (uint32_t i = 1; i < in->n; i++) {
     const sp_spec *b = &in->spec[i];

@@ -71,6 +71,7 @@ int norm_check(sp_ctx *ctx, const norm_params *p, const sp_plan *plan) {
 
 int norm_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   int64_t h, w;
+  plan->stepless = 1;
   int rc = aug_plan_in(ctx, plan, &h, &w);
   if (!rc) rc = norm_check(ctx, self, plan);
   return rc ? rc : aug_plan_out(plan, h, w, SP_F32);

@@ -19,6 +19,7 @@ const sp_param resize_param_table[] = {
     {.name = NULL}};
 
 int resize_check(sp_ctx *ctx, const resize_params *p, sp_plan *plan, int64_t *h, int64_t *w) {
+  plan->stepless = 1;
   int rc = aug_plan_in(ctx, plan, h, w);
   return rc ? rc : aug_plan_out(plan, p->size.v[0], p->size.v[p->size.n - 1], 0);
 }

@@ -3,7 +3,7 @@
 #include "sleep.h"
 
 int sleep_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
-  (void)self;
+  plan->stepless = ((const sleep_params *)self)->fail_at_step < 0;
   if (plan->in[0].n > plan->out[0].cap)
     return ctx->host->fail(ctx, SP_E_RANGE, "%u tensors, but only %u can be passed on", plan->in[0].n,
                            plan->out[0].cap);

@@ -7,6 +7,7 @@ int to_float_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   (void)self;
   plan->out[0].spec[0] = plan->in[0].spec[0];
   plan->out[0].spec[0].dtype = SP_F32;
+  plan->stepless = 1;
   return SP_OK;
 }
 
