@@ -1,0 +1,429 @@
+-- SPDX-License-Identifier: MIT
+-- Strategy auto: measures what every call costs alone and what lanes cost together, predicts every strategy, tries the best two
+-- against serialized in turns, and keeps the winner if it is worth it. What it tries leaves no trace: see core/run/trial.h.
+local choices = require "spcore.choices"
+local core = require "spcore.core"
+local progress = require "spcore.progress"
+local strategy = require "spcore.strategy"
+
+local LEAST = 0.02 -- gain that a strategy must bring
+
+-- ---- candidates ----
+
+-- Each name with the depths that are tried, besides the one asked for; replicas has four lanes where that is 1.
+local shipped = {
+  { name = "serialized", depths = {} },
+  { name = "pipelined", depths = { 1, 2 } },
+  { name = "deep", depths = { 1, 2 } },
+  { name = "double_buffer", depths = {} },
+  { name = "branches", depths = {} },
+  { name = "replicas", depths = { 2, 4, 8 } },
+}
+
+-- f with nothing said, but for errors; what strategies would have said goes into `notices`.
+local function silently(g, notices, f, ...)
+  local level = core.log_level "error"
+  g._notices = notices
+  local got = table.pack(pcall(f, ...))
+  g._notices = false
+  core.log_level(level)
+  if not got[1] then error(got[2], 0) end
+  return table.unpack(got, 2, got.n)
+end
+
+local function lanes_at(g, name, depth)
+  local asked = g.depth
+  g.depth = depth
+  local ok, lanes = pcall(strategy.lanes, g, name)
+  g.depth = asked
+  if not ok then error(lanes, 0) end
+  return lanes
+end
+
+local function depths_of(g, one)
+  local list, seen = {}, {}
+  if #one.depths == 0 then return { g.depth } end
+  for _, depth in ipairs { g.depth, table.unpack(one.depths) } do
+    if not seen[depth] and depth >= one.depths[1] then list[#list + 1] = depth end
+    seen[depth] = true
+  end
+  table.sort(list)
+  return list
+end
+
+-- What differs from what came before it, with the memory that it takes; those that are refused say why.
+local function candidates(g, notices)
+  local list = {}
+  for _, one in ipairs(shipped) do
+    for _, depth in ipairs(depths_of(g, one)) do
+      local c = { name = one.name, depth = depth, label = one.name }
+      if #one.depths > 0 then c.label = ("%s, depth %d"):format(one.name, depth) end
+      c.lanes = lanes_at(g, c.name, depth)
+      local index, why = g._raw:trial_add(c.name, c.lanes)
+      local known = false
+      for _, other in ipairs(list) do known = known or other.index == index and index ~= nil end
+      c.index = index
+      if index and not known then
+        c.memory, c.refused = g._raw:trial_memory(index)
+        list[#list + 1] = c
+      elseif not index then
+        c.refused = why
+        list[#list + 1] = c
+      end
+    end
+  end
+  return list
+end
+
+-- ---- what limits a step ----
+
+local function milliseconds(seconds) return ("%.3g ms"):format(seconds * 1e3) end
+
+local function filled(g) return g:device() == "cpu" and "the processors" or "the device" end
+
+-- Who slows a lane down most: it, and how much longer both take together than the longer one alone.
+local function partner(f, i)
+  local best, most = nil, 0
+  for k, other in ipairs(f.lanes) do
+    local share = f.lanes[i].share[k]
+    if share and share * other.work > most then best, most = k, share * other.work end
+  end
+  if not best then return nil end
+  local a, b = f.lanes[i].work, f.lanes[best].work
+  return f.lanes[best], (math.max(a, b) + f.lanes[i].share[best] * math.min(a, b)) / math.max(a, b)
+end
+
+-- What limits a step, in a word or two for the table and in a sentence.
+local function limit(g, f)
+  local busiest
+  for i, lane in ipairs(f.lanes) do
+    if not busiest or lane.busy > f.lanes[busiest].busy then busiest = i end
+  end
+  local lane = f.lanes[busiest]
+  if lane and lane.busy > 0.95 * f.seconds then
+    local other, times = partner(f, busiest)
+    if other and lane.work < 0.93 * lane.busy then
+      return ("%s and %s share %s"):format(lane.name, other.name, filled(g)),
+        ("lanes %s and %s both fill %s: together they take %.2f times as long as the longer one alone"):format(lane.name,
+          other.name, filled(g), times)
+    end
+    if lane.source then
+      return "reader " .. lane.name, ("%s takes %s of a step whatever else is done"):format(lane.name,
+        milliseconds(lane.work))
+    end
+    return "lane " .. lane.name, ("lane %s alone takes %s of a step"):format(lane.name, milliseconds(lane.work))
+  end
+  if f.host > 0.9 * f.seconds then
+    return "host", ("the host needs %s to submit a step"):format(milliseconds(f.host))
+  end
+  return "waits", "each step waits for the one before"
+end
+
+-- ---- measuring ----
+
+-- What a step of the graph says that fails: raised as a value that choose() tells apart.
+local failure = {}
+failure.__index = failure
+
+local function check(got, why, kind)
+  if got then return got end
+  error(setmetatable({ why = why, kind = kind }, failure), 0)
+end
+
+local function interrupted()
+  if core.interrupted() then error(setmetatable({ why = "interrupted", kind = "interrupted" }, failure), 0) end
+end
+
+local function predict(raw, c)
+  local f = raw:trial_predict(c.index)
+  c.forecast, c.seconds = f, f and f.seconds
+end
+
+-- The fastest first; of those that are as fast the one with the least memory.
+local function sort(list)
+  local function key(c) return math.floor(math.log(c.seconds) / math.log(1.005)) end
+  table.sort(list, function(a, b)
+    local x, y = key(a), key(b)
+    if x ~= y then return x < y end
+    if a.memory ~= b.memory then return a.memory < b.memory end
+    return a.index < b.index
+  end)
+end
+
+-- Built, run for a few steps, its lanes measured two by two. A strategy that cannot be built is refused; what fails otherwise
+-- would fail in any.
+local function measure(raw, c, steps, seconds)
+  interrupted()
+  local t, why, kind = raw:trial_run(c.index, steps)
+  if t then t, why, kind = raw:trial_measure(c.index, seconds) end
+  if not t and why:find("memory", 1, true) and c.name ~= "serialized" then
+    c.refused = why
+    return
+  end
+  check(t, why, kind)
+  predict(raw, c)
+  c.measured = true
+end
+
+-- Predictions without what lanes do to each other can only be too good, so those that lead are measured until two are ahead of
+-- all that were not.
+local function find_best(raw, list, base, steps, seconds)
+  for _ = 1, #list do
+    sort(list)
+    local next, ahead = nil, 0
+    for _, c in ipairs(list) do
+      if not c.refused and not c.measured then
+        next = c
+        break
+      end
+      if not c.refused then ahead = ahead + 1 end
+      if ahead == 2 then break end
+    end
+    if not next or next.seconds > base.seconds then break end
+    measure(raw, next, steps, seconds)
+    raw:trial_drop(next.index)
+  end
+  sort(list)
+  local best = {}
+  for _, c in ipairs(list) do
+    if not c.refused and #best < 2 then best[#best + 1] = c end
+  end
+  return best
+end
+
+-- ---- trying ----
+
+local function median(list)
+  local v = table.move(list, 1, #list, 1, {})
+  table.sort(v)
+  return #v % 2 == 1 and v[#v // 2 + 1] or 0.5 * (v[#v // 2] + v[#v // 2 + 1])
+end
+
+-- How much the middle half of them differs, of the median.
+local function spread(list)
+  local v = table.move(list, 1, #list, 1, {})
+  table.sort(v)
+  local low, high = 1 + #v // 4, #v - #v // 4
+  return (v[high] - v[low]) / median(v)
+end
+
+-- Side by side while memory lasts, else each is built again for its turn.
+local function turn(raw, c, steps, all)
+  interrupted()
+  local t, why, kind = raw:trial_run(c.index, steps)
+  if not t and why:find("memory", 1, true) then
+    for _, other in ipairs(all) do raw:trial_drop(other.index) end
+    t, why, kind = raw:trial_run(c.index, steps)
+  end
+  c.turns[#c.turns + 1] = check(t, why, kind)
+end
+
+-- Each turn beside serialized's of the same round, so that what changes slowly changes both.
+local function gain_of(c, base)
+  local ratios = {}
+  for i, t in ipairs(c.turns) do ratios[i] = base.turns[i] / t end
+  return median(ratios) - 1
+end
+
+local function try(raw, base, best, budget)
+  local all = { base, table.unpack(best) }
+  for _, c in ipairs(all) do c.turns = {} end
+  local step = base.achieved
+  local around = 6 -- steps that a turn takes besides
+  local rounds = math.max(2, math.min(7, math.floor(budget / (#all * (around + 4) * step))))
+  local steps = math.max(1, math.min(5000, math.floor(budget / rounds / #all / step) - around))
+  for _, c in ipairs(all) do
+    if step < 0.1 * budget then turn(raw, c, 1, all) end -- graphs are recorded, memory is touched
+    c.turns = {}
+  end
+  for _ = 1, rounds do
+    for _, c in ipairs(all) do
+      local hopeless = c ~= base and #c.turns > 0 and gain_of(c, base) < -0.15
+      if not hopeless then turn(raw, c, steps, all) end
+    end
+  end
+  for _, c in ipairs(all) do
+    c.achieved = median(c.turns)
+    c.gain = gain_of(c, base)
+  end
+  base.spread = spread(base.turns)
+end
+
+-- ---- words ----
+
+local function rate(seconds)
+  local r = 1 / seconds
+  return (r >= 100 and "%.0f" or r >= 10 and "%.1f" or "%.3f"):format(r)
+end
+
+local function size(bytes)
+  local units, i = { "B", "KiB", "MiB", "GiB" }, 1
+  while bytes >= 1000 and units[i + 1] do bytes, i = bytes / 1024, i + 1 end
+  return ("%.3g %s"):format(bytes, units[i])
+end
+
+local function print_table(g, list)
+  local rows = { { "strategy", "predicted", "achieved", "memory", "limited by" } }
+  for _, c in ipairs(list) do
+    local row = { c.label, "", "", c.memory and size(c.memory) or "", "" }
+    if c.refused then
+      row[5] = "refused: " .. c.refused
+    else
+      row[2] = (c.measured and "" or "< ") .. rate(c.seconds)
+      row[3] = c.turns and rate(c.achieved) or ""
+      row[5] = limit(g, c.forecast)
+    end
+    rows[#rows + 1] = row
+  end
+  local widths = {}
+  for _, row in ipairs(rows) do
+    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, #cell) end
+  end
+  progress.print("strategy auto on %s: steps a second", g:device())
+  for _, row in ipairs(rows) do
+    local line = ("  %%-%ds  %%%ds  %%%ds  %%%ds  %%s"):format(widths[1], widths[2], widths[3], widths[4])
+    progress.print("%s", (line:format(table.unpack(row)):gsub(" +$", "")))
+  end
+end
+
+-- Why others were the same: what they said themselves.
+local function none_differs(notices)
+  local reasons, seen = {}, {}
+  for _, text in ipairs(notices) do
+    local reason = text:match "^strategy '[^']*': (.-); this is the same" or text
+    reason = reason:gsub(", so nothing can overlap$", "")
+    if not seen[reason] then reasons[#reasons + 1] = reason end
+    seen[reason] = true
+  end
+  return "every other strategy does the same here" .. (#reasons > 0 and ": " .. table.concat(reasons, "; ") or "")
+end
+
+local function percent(x) return ("%.1f %%"):format(100 * x) end
+
+-- The winner, or serialized and why.
+local function decide(g, base, best)
+  local winner = best[1]
+  if best[2] and best[2].gain > winner.gain + 0.5 * LEAST then winner = best[2] end -- of two alike the first
+  local _, reason = limit(g, winner.forecast)
+  if winner.gain < LEAST then
+    local words = winner.gain >= 0 and ("%s gains %s, less than %s"):format(winner.label, percent(winner.gain),
+      percent(LEAST)) or ("%s loses %s"):format(winner.label, percent(-winner.gain))
+    return base, ("%s: %s"):format(words, reason)
+  end
+  if winner.gain < base.spread then
+    return base, ("%s gains %s, less than serialized's own turns differ (%s)"):format(winner.label,
+      percent(winner.gain), percent(base.spread))
+  end
+  return winner
+end
+
+-- ---- the choice ----
+
+local function choice_of(c, because)
+  return { strategy = c.name, depth = c.depth, gain = c.gain or 0, because = because, steps_per_second = 1 / c.achieved }
+end
+
+-- The first steps are slow, and tell about how long one takes.
+local function first_steps(raw, base, budget)
+  local t = check(raw:trial_run(base.index, 1))
+  local n = math.max(2, math.min(64, math.floor(0.05 * budget / t)))
+  base.achieved = t * n < budget and check(raw:trial_run(base.index, n)) or t
+  return n
+end
+
+local function measure_all(g, budget)
+  local raw, notices, base = g._raw, {}, nil
+  local list = silently(g, notices, candidates, g, notices)
+  base = table.remove(list, 1)
+  if base.refused then error(setmetatable({ why = base.refused }, failure), 0) end
+  local others = {}
+  for _, c in ipairs(list) do
+    if not c.refused then others[#others + 1] = c end
+  end
+  if #others == 0 and #list == 0 then
+    base.achieved = 1
+    return choice_of(base, none_differs(notices))
+  end
+  local steps = first_steps(raw, base, budget)
+  measure(raw, base, steps, 0.15 * budget)
+  for _, c in ipairs(others) do predict(raw, c) end
+  local best = find_best(raw, others, base, math.min(steps, 8), 0.08 * budget)
+  local winner, because = base, "no other strategy fits"
+  if #best > 0 then
+    try(raw, base, best, 0.6 * budget)
+    winner, because = decide(g, base, best)
+  end
+  sort(others)
+  local rows = { base, table.unpack(others) }
+  for _, c in ipairs(list) do
+    if not c.index then rows[#rows + 1] = c end
+  end
+  for _, c in ipairs(list) do
+    if c.index and c.refused then
+      local there = false
+      for _, row in ipairs(rows) do there = there or row == c end
+      if not there then rows[#rows + 1] = c end
+    end
+  end
+  print_table(g, rows)
+  return choice_of(winner, because)
+end
+
+local function words_of(choice)
+  if choice.strategy == "serialized" then return "stay serialized, because " .. choice.because end
+  return ("%s%s, %.2f times serialized"):format(choice.strategy,
+    choice.depth > 1 and (", depth %d"):format(choice.depth) or "", 1 + choice.gain)
+end
+
+-- Measures; nothing stays of it. nil: it could not, and that was said.
+local function find(g)
+  local trial <close> = setmetatable({}, { __close = function() g._raw:trial_end() end })
+  local level = core.log_level "error" -- what stages and lists say of trial steps they say again of the run's
+  local ok, got = pcall(function()
+    check(g._raw:trial_begin())
+    return measure_all(g, g._opt.auto_budget)
+  end)
+  core.log_level(level)
+  if ok then return got end
+  if getmetatable(got) ~= failure then error(got, 0) end
+  if got.kind ~= "interrupted" then
+    core.log("warn", ("strategy auto: stay serialized, because a trial step failed: %s"):format(got.why))
+  end
+end
+
+local function take(g, choice)
+  g.depth = choice.depth
+  return strategy.written(g, choice.strategy)
+end
+
+-- -> lanes, the name of the strategy
+return function(g)
+  local function serialized() return strategy.written(g, "serialized") end
+  if #g:nodes() == 0 then return serialized() end
+  local node = g._raw:outside()
+  if node then
+    progress.print("strategy auto: stay serialized, because what stage '%s' does stays, and trial steps must leave nothing",
+      node.name)
+    return serialized()
+  end
+  local plan = silently(g, {}, function()
+    g._raw:lanes("serialized", (strategy.lanes(g, "serialized")))
+    return g._raw:describe()
+  end)
+  local store = choices.open(g, plan)
+  local choice = not g._opt.auto_again and store:get()
+  if choice then
+    progress.print("strategy auto: %s, as measured %s; --auto-again measures again (%s)", words_of(choice), choice.date,
+      store.path)
+    return take(g, choice)
+  end
+  if core.env().schedule or g._opt.explain then
+    g:notice("strategy 'auto': nothing is remembered of this graph yet, so this is serialized; spcore run measures")
+    return serialized()
+  end
+  choice = find(g)
+  if not choice then return serialized() end
+  progress.print("strategy auto: %s", words_of(choice))
+  store:put(choice)
+  return take(g, choice)
+end
