@@ -12,11 +12,11 @@ static size_t check_index(lua_State *L) {
   return (size_t)i - 1;
 }
 
-/* nil, why, "device" where nothing may be expected of the device any more, else "other" */
+/* nil, why, "device" where nothing may be expected of the device any more, "memory" where there is too little, else "other" */
 static int failed(lua_State *L, const sp_err *err) {
   lua_pushnil(L);
   lua_pushstring(L, err->msg);
-  lua_pushstring(L, err->status == SP_E_DEVICE ? "device" : "other");
+  lua_pushstring(L, err->status == SP_E_DEVICE ? "device" : err->status == SP_E_NOMEM ? "memory" : "other");
   return 3;
 }
 

@@ -72,7 +72,9 @@ void sp_costs_free(sp_costs *c) {
   }
   free(c->task);
   free(c->lane);
+  for (size_t i = 0; i < c->n_crowds; i++) free(c->crowd[i].name);
   free(c->pair);
+  free(c->crowd);
   *c = (sp_costs){0};
 }
 
@@ -143,7 +145,8 @@ static void record_row(row *r) {
   sp_ctx_holder h;
   sp_err ignored;
   const sp_device_type *d = r->place->type;
-  bool can = r->place == &r->l->m->g->main && r->l->m->g->border && d->flags & SP_DEVICE_CAPTURE && !r->l->m->g->sync;
+  bool can =
+      r->n && r->place == &r->l->m->g->main && r->l->m->g->border && d->flags & SP_DEVICE_CAPTURE && !r->l->m->g->sync;
   for (size_t i = 0; i < r->n; i++)
     can = can && (!r->task[i]->node || r->task[i]->node->inst->type->flags & SP_STAGE_CAPTURABLE);
   if (!can || d->capture_begin(sp_ctx_for(&h, "a measurement", &ignored), r->stream)) return;
@@ -177,7 +180,6 @@ static int open_row(row *r, sp_loop *l, size_t lane, const sp_task *only, uint64
       continue;
     r->task[r->n++] = t;
   }
-  record_row(r);
   return SP_OK;
 }
 
@@ -231,6 +233,7 @@ static int measure_task(sp_loop *l, const sp_task *t, uint64_t newest, double bu
   sp_cost cost = {.plain = is_plain(t)};
   int st = open_row(&r, l, (size_t)t->lane, t, newest, err);
   if (st) return st;
+  record_row(&r);
   if (r.n) st = time_row(&r, budget, &cost, err);
   if (!st && r.graph) { /* the host's part of a call that is made by itself: the first was enough to know */
     void *graph = r.graph;
@@ -250,38 +253,96 @@ static int measure_task(sp_loop *l, const sp_task *t, uint64_t newest, double bu
 
 /* ---- together ---------------------------------------------------------------------------------------------------- */
 
-/* The host's seconds for so many runs of each, mixed; NULL: of one alone. */
-static int clock_rows(const row *a, int na, const row *b, int nb, double *seconds, sp_err *err) {
-  const row *both[2] = {a, b};
-  int st = SP_OK;
-  double since = sp_now();
-  for (int i = 0, j = 0; (i < na || j < nb) && !st;) {
-    bool first = j >= nb || (i < na && (long)i * nb <= (long)j * na);
-    st = submit_row(first ? a : b, err);
-    if (first) i++;
-    else j++;
+/* One of several rows that are run at the same time, so often that all take about as long. */
+typedef struct part {
+  row r;
+  size_t lane;
+  int runs, done;
+} part;
+
+static double row_seconds(const sp_costs *c, const row *r) {
+  double sum = 0;
+  for (size_t i = 0; i < r->n; i++) {
+    const sp_cost *known = find_task(c, r->task[i]);
+    sum += known ? known->seconds : 0;
   }
-  for (int k = 0; k < 2 && !st; k++)
-    if (k ? nb : na) st = sp_place_sync(both[k]->place, both[k]->stream, "a measurement", err);
+  return sum;
+}
+
+static void set_runs(part *p, size_t n, const sp_costs *c) {
+  double longest = LEAST;
+  for (size_t i = 0; i < n; i++) longest = fmax(longest, row_seconds(c, &p[i].r));
+  for (size_t i = 0; i < n; i++)
+    p[i].runs = (int)fmin(32 * MOST, fmax(1, longest / fmax(row_seconds(c, &p[i].r), 1e-9) + 0.5));
+}
+
+/* One writes what the other reads or writes, at the steps that they are at: they are never done at the same time. */
+static bool conflict(const sp_program *p, const sp_task *a, uint64_t step_a, const sp_task *b, uint64_t step_b) {
+  for (size_t i = 0; i < a->n_acc; i++)
+    for (size_t k = 0; k < b->n_acc; k++) {
+      if (a->acc[i].resource != b->acc[k].resource || !((a->acc[i].mode | b->acc[k].mode) & SP_WRITE)) continue;
+      uint64_t slots = (uint64_t)(p->bufs[a->acc[i].resource].slots > 0 ? p->bufs[a->acc[i].resource].slots : 1);
+      if (step_a % slots == step_b % slots) return true;
+    }
+  return false;
+}
+
+static void drop_task(row *r, size_t i) {
+  memmove(r->task + i, r->task + i + 1, (r->n - i - 1) * sizeof *r->task);
+  memmove(r->step + i, r->step + i + 1, (r->n - i - 1) * sizeof *r->step);
+  r->n--;
+}
+
+static bool find_conflict(const row *a, const row *b, size_t *i, size_t *k) {
+  for (*i = 0; *i < a->n; ++*i)
+    for (*k = 0; *k < b->n; ++*k)
+      if (conflict(a->l->m->p, a->task[*i], a->step[*i], b->task[*k], b->step[*k])) return true;
+  return false;
+}
+
+/* Leaves of two lanes what they may do at the same time; the longer one gives way. */
+static void keep_apart(row *a, row *b, const sp_costs *c) {
+  for (size_t i, k; find_conflict(a, b, &i, &k);)
+    if (row_seconds(c, a) > row_seconds(c, b)) drop_task(a, i);
+    else drop_task(b, k);
+}
+
+/* The next to be submitted, so that all get on alike; NULL: all are. */
+static part *next_part(part *p, size_t n) {
+  part *next = NULL;
+  for (size_t i = 0; i < n; i++)
+    if (p[i].done < p[i].runs && (!next || (long)p[i].done * next->runs < (long)next->done * p[i].runs)) next = &p[i];
+  return next;
+}
+
+/* The host's seconds for all runs of all parts. */
+static int clock_parts(part *p, size_t n, double *seconds, sp_err *err) {
+  int st = SP_OK;
+  for (size_t i = 0; i < n; i++) p[i].done = 0;
+  double since = sp_now();
+  for (part *next; !st && (next = next_part(p, n)); next->done++) st = submit_row(&next->r, err);
+  for (size_t i = 0; i < n && !st; i++) st = sp_place_sync(p[i].r.place, p[i].r.stream, "a measurement", err);
   *seconds = sp_now() - since;
   return st;
 }
 
-/* As long as the longer one, or how much longer, for each second of the shorter one. */
-static int time_pair(const row *a, double ta, const row *b, double tb, double budget, double *share, sp_err *err) {
-  double longest = fmax(fmax(ta, tb), LEAST), v[TURNS], x, y, both;
-  int na = (int)fmax(1, longest / ta + 0.5), nb = (int)fmax(1, longest / tb + 0.5), n = 0, st = SP_OK;
-  if (na > MOST * 32) na = MOST * 32;
-  if (nb > MOST * 32) nb = MOST * 32;
-  for (double spent = 0; n < TURNS && (!n || spent * (n + 1) / n < budget) && !st; n++) {
-    if ((st = clock_rows(a, na, a, 0, &x, err)) || (st = clock_rows(b, 0, b, nb, &y, err)) ||
-        (st = clock_rows(a, na, b, nb, &both, err)))
-      break;
-    v[n] = (both - fmax(x, y)) / fmax(fmin(x, y), 1e-9);
-    spent += x + y + both;
+/* How much longer than the longest of them all take together: 1, not at all; and the sum of the others over the longest. */
+static int time_parts(part *p, size_t n, double budget, double *times, double *others, sp_err *err) {
+  double v[TURNS], w[TURNS], all, one;
+  int k = 0, st = SP_OK;
+  for (double spent = 0; k < TURNS && (!k || spent * (k + 1) / k < budget) && !st; k++) {
+    double longest = 0, sum = 0;
+    for (size_t i = 0; i < n && !st; i++) {
+      st = clock_parts(&p[i], 1, &one, err);
+      longest = fmax(longest, one);
+      sum += one;
+    }
+    if (st || (st = clock_parts(p, n, &all, err))) break;
+    v[k] = all / longest;
+    w[k] = (sum - longest) / longest;
+    spent += sum + all;
   }
-  if (!st) *share = fmin(2, median(v, (size_t)n));
-  if (!st && *share < NOISE) *share = 0;
+  if (!st) *times = median(v, (size_t)k), *others = median(w, (size_t)k);
   return st;
 }
 
@@ -315,35 +376,118 @@ static int measure_lane(sp_loop *l, size_t lane, uint64_t newest, double budget,
   }
   int st = open_row(&r, l, lane, NULL, newest, err);
   if (st) return st;
+  record_row(&r);
   if (r.n) st = time_row(&r, budget, &cost, err);
   close_row(&r);
   w->alone[lane] = cost.seconds;
   return st ? st : keep(&c->lane, &c->n_lanes, &c->cap_lanes, w->name[lane], cost, err);
 }
 
+static bool matters(const lanes *w, size_t lane) { return w->name[lane] && w->alone[lane] > MATTERS * w->most; }
+
+static int open_part(part *p, sp_loop *l, size_t lane, uint64_t newest, sp_err *err) {
+  *p = (part){.lane = lane};
+  return open_row(&p->r, l, lane, NULL, newest, err);
+}
+
 static int measure_pair(sp_loop *l, size_t i, size_t k, uint64_t newest, double budget, sp_costs *c, const lanes *w,
                         sp_err *err) {
-  row a, b = {0};
-  double share = 0;
+  part p[2] = {0};
+  double times = 1, others = 1;
   if (find_pair(c, w->name[i], w->name[k])) return SP_OK;
-  int st = open_row(&a, l, i, NULL, newest, err);
-  if (st) return st;
-  if (!(st = open_row(&b, l, k, NULL, newest, err)) && a.n && b.n)
-    st = time_pair(&a, w->alone[i], &b, w->alone[k], budget, &share, err);
-  if (!st && a.n && b.n) st = keep_pair(c, w->name[i], w->name[k], share, err);
-  close_row(&a);
-  close_row(&b);
+  int st = open_part(&p[0], l, i, newest, err);
+  if (!st) st = open_part(&p[1], l, k, newest, err);
+  if (!st) keep_apart(&p[0].r, &p[1].r, c);
+  bool both = !st && p[0].r.n && p[1].r.n;
+  if (both) set_runs(p, 2, c);
+  for (size_t x = 0; x < 2 && both; x++) record_row(&p[x].r);
+  if (both) st = time_parts(p, 2, budget, &times, &others, err);
+  double share = fmin(2, (times - 1) / fmax(others, 1e-9));
+  if (both && !st) st = keep_pair(c, w->name[i], w->name[k], share < NOISE ? 0 : share, err);
+  close_row(&p[0].r);
+  close_row(&p[1].r);
   return st;
 }
 
-static bool matters(const lanes *w, size_t lane) { return w->name[lane] && w->alone[lane] > MATTERS * w->most; }
+/* ---- all of them ---- */
+
+static char *name_of_crowd(const sp_program *p, char *const *name, const bool *in) {
+  sp_sb all = {0};
+  for (size_t i = 0; i < p->n_lanes; i++)
+    if (in[i]) sp_sb_putf(&all, "%s%s", all.n ? " | " : "", name[i]);
+  if (!all.broken && all.n) return all.s;
+  sp_sb_free(&all);
+  return NULL;
+}
+
+static const sp_crowd *find_crowd(const sp_costs *c, const char *name) {
+  for (size_t i = 0; name && i < c->n_crowds; i++)
+    if (!strcmp(c->crowd[i].name, name)) return &c->crowd[i];
+  return NULL;
+}
+
+/* What the pairs say of all together: that of the lane which feels most of the others. */
+static double by_pairs(const sp_costs *c, const lanes *w, const part *p, size_t n) {
+  double most = 0;
+  for (size_t i = 0; i < n; i++) {
+    double sum = 0;
+    for (size_t k = 0; k < n; k++) {
+      const sp_shared *s = k == i ? NULL : find_pair(c, w->name[p[i].lane], w->name[p[k].lane]);
+      sum += s ? s->share : 0;
+    }
+    most = fmax(most, sum);
+  }
+  return 1 + most;
+}
+
+static int keep_crowd(sp_costs *c, char *name, double extra, sp_err *err) {
+  if (!sp_grow(&c->crowd, &c->cap_crowds, c->n_crowds + 1, sizeof *c->crowd)) {
+    free(name);
+    return sp_nomem(err, sizeof *c->crowd, "measurements");
+  }
+  c->crowd[c->n_crowds++] = (sp_crowd){name, extra};
+  return SP_OK;
+}
+
+/* Two may find room for both where there is none for eight: all lanes that matter together, if they are more than two and
+ * nothing in them has to wait for another. */
+static int measure_crowd(sp_loop *l, uint64_t newest, double budget, sp_costs *c, const lanes *w, sp_err *err) {
+  const sp_program *p = l->m->p;
+  bool *in = sp_calloc(p->n_lanes + 1, sizeof *in);
+  part *parts = sp_calloc(p->n_lanes + 1, sizeof *parts);
+  double times = 1, others = 1;
+  bool apart = true;
+  size_t n = 0;
+  int st = in && parts ? SP_OK : sp_nomem(err, p->n_lanes * sizeof *parts, "measurements");
+  for (size_t i = 0; i < p->n_lanes && !st; i++) {
+    if (!(in[i] = matters(w, i))) continue;
+    st = open_part(&parts[n], l, i, newest, err);
+    if (!st && parts[n].r.n) n++;
+  }
+  for (size_t i = 0, x, y; i < n; i++)
+    for (size_t k = 0; k < i; k++)
+      if (find_conflict(&parts[i].r, &parts[k].r, &x, &y)) apart = false;
+  char *name = !st && n > 2 && apart ? name_of_crowd(p, w->name, in) : NULL;
+  if (name && !find_crowd(c, name)) {
+    set_runs(parts, n, c);
+    for (size_t i = 0; i < n; i++) record_row(&parts[i].r);
+    st = time_parts(parts, n, budget, &times, &others, err);
+    double extra = (times - by_pairs(c, w, parts, n)) / (double)(n - 1);
+    if (!st) st = keep_crowd(c, name, extra < NOISE ? 0 : extra, err), name = NULL;
+  }
+  free(name);
+  for (size_t i = 0; parts && i < p->n_lanes; i++) close_row(&parts[i].r);
+  free(parts);
+  free(in);
+  return st;
+}
 
 static int measure_lanes(sp_loop *l, uint64_t newest, double budget, sp_costs *c, lanes *w, sp_err *err) {
   const sp_program *p = l->m->p;
   size_t used = 0;
   int st = SP_OK;
   for (size_t i = 0; i < p->n_lanes; i++) used += works(p, i);
-  double each = budget / (double)(used + 3 * used * (used - 1) / 2 + 1);
+  double each = budget / (double)(used + 3 * used * (used - 1) / 2 + used + 1);
   for (size_t i = 0; i < p->n_lanes && !st; i++) {
     if (!works(p, i)) continue;
     if (!(w->name[i] = name_of_lane(p, i))) return sp_nomem(err, 64, "measurements");
@@ -353,7 +497,7 @@ static int measure_lanes(sp_loop *l, uint64_t newest, double budget, sp_costs *c
   for (size_t i = 0; i < p->n_lanes && !st; i++)
     for (size_t k = 0; k < i && !st; k++)
       if (matters(w, i) && matters(w, k)) st = measure_pair(l, k, i, newest, 3 * each, c, w, err);
-  return st;
+  return st ? st : measure_crowd(l, newest, (double)(used + 1) * each, c, w, err);
 }
 
 int sp_measure(sp_loop *l, uint64_t last, double seconds, sp_costs *c, sp_err *err) {
@@ -399,9 +543,24 @@ static void scale_lane(const sp_program *p, size_t lane, double seconds, double 
     if (p->tasks[i].lane == (int)lane) cost[i] *= seconds / sum;
 }
 
+/* Of lanes that were measured two by two; with what all of them together have beyond that. */
+static void put_shares(const sp_costs *c, const sp_program *p, char *const *name, bool *in, double *share) {
+  for (size_t i = 0; i < p->n_lanes; i++)
+    for (size_t k = 0; k < p->n_lanes; k++) {
+      const sp_shared *s = i != k && name[i] && name[k] ? find_pair(c, name[i], name[k]) : NULL;
+      share[i * p->n_lanes + k] = s ? s->share : NAN;
+      in[i] = in[i] || s;
+    }
+  char *all = name_of_crowd(p, name, in);
+  const sp_crowd *crowd = find_crowd(c, all);
+  for (size_t i = 0; crowd && i < p->n_lanes * p->n_lanes; i++) share[i] += crowd->extra; /* NaN stays */
+  free(all);
+}
+
 int sp_costs_of(const sp_costs *c, const sp_program *p, double *cost, double *submit, double *share, sp_err *err) {
   char **name = sp_calloc(p->n_lanes + 1, sizeof *name);
-  int st = name ? SP_OK : sp_nomem(err, p->n_lanes * sizeof *name, "measurements");
+  bool *in = sp_calloc(p->n_lanes + 1, sizeof *in);
+  int st = name && in ? SP_OK : sp_nomem(err, p->n_lanes * sizeof *name, "measurements");
   for (size_t i = 0; i < p->n_tasks; i++) {
     sp_cost k = is_work(p, &p->tasks[i]) ? like(c, &p->tasks[i]) : (sp_cost){0};
     cost[i] = k.seconds;
@@ -413,12 +572,9 @@ int sp_costs_of(const sp_costs *c, const sp_program *p, double *cost, double *su
     const sp_cost *known = st ? NULL : find(c->lane, c->n_lanes, name[i]);
     if (known) scale_lane(p, i, known->seconds, cost);
   }
-  for (size_t i = 0; i < p->n_lanes && !st; i++)
-    for (size_t k = 0; k < p->n_lanes; k++) {
-      const sp_shared *s = i != k && name[i] && name[k] ? find_pair(c, name[i], name[k]) : NULL;
-      share[i * p->n_lanes + k] = s ? s->share : NAN;
-    }
+  if (!st) put_shares(c, p, name, in, share);
   for (size_t i = 0; name && i < p->n_lanes; i++) free(name[i]);
   free(name);
+  free(in);
   return st;
 }

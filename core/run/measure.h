@@ -18,15 +18,21 @@ typedef struct sp_shared {
   double share;
 } sp_shared;
 
+typedef struct sp_crowd {
+  char *name;   /* of all lanes that matter */
+  double extra; /* share of any two of them beyond what two alone have: the device is full with less than all */
+} sp_crowd;
+
 /* What is known by name, whichever machine it was measured on. */
 typedef struct sp_costs {
   sp_cost *task, *lane;
   sp_shared *pair;
-  size_t n_tasks, cap_tasks, n_lanes, cap_lanes, n_pairs, cap_pairs;
+  sp_crowd *crowd;
+  size_t n_tasks, cap_tasks, n_lanes, cap_lanes, n_pairs, cap_pairs, n_crowds, cap_crowds;
   double launch; /* seconds of the host to launch a graph; 0: none was */
 } sp_costs;
 
-/* Calls and lanes that are not known yet, then pairs of lanes, within about so many seconds, or once each. `last`: the last
+/* Calls and lanes that are not known yet, then pairs of lanes, then three or more of them together, within about so many seconds, or once each. `last`: the last
  * step that all lanes have done. */
 int sp_measure(sp_loop *l, uint64_t last, double seconds, sp_costs *costs, sp_err *err);
 void sp_costs_free(sp_costs *costs);

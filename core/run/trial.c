@@ -226,11 +226,11 @@ static int build(sp_engine *e, candidate *c, sp_err *err) {
   return c->u.m->built ? SP_OK : sp_machine_build(c->u.m, NULL, err);
 }
 
-/* Steps until all lanes are at work, and at first until every graph was recorded. */
-static uint64_t steps_before(const sp_graph *g, const candidate *c) {
-  int n = c->u.p->sched.depth + g->opts.run_ahead + 1;
-  if (!c->ran) n += c->u.m->capture == SP_CAPTURE_OFF ? 1 : c->u.p->ring + 1;
-  return (uint64_t)n;
+/* Steps that are not timed. When the first is seen complete all lanes have long been at work; the very first ones touch memory,
+ * and record every graph. */
+static uint64_t steps_before(const candidate *c) {
+  if (c->ran) return 1;
+  return c->u.m->capture == SP_CAPTURE_OFF ? 2 : (uint64_t)c->u.p->ring + 2;
 }
 
 /* Steps may be seen complete in bunches: of all replicas, or between two updates. */
@@ -254,7 +254,7 @@ static int run_to(sp_loop *l, uint64_t step, double *time, sp_err *err) {
 
 static int run(sp_engine *e, candidate *c, uint64_t steps, sp_turn *turn, sp_err *err) {
   sp_loop *l = &c->u.loop;
-  uint64_t first = e->units[0].loop.next, from = first + steps_before(e->g, c) - 1;
+  uint64_t first = e->units[0].loop.next, from = first + steps_before(c) - 1;
   uint64_t times = bunch(e->g, c->u.p);
   double begun = 0, ended = 0, rest;
   steps = (steps + times - 1) / times * times;

@@ -156,7 +156,7 @@ local function measure(raw, c, steps, seconds)
   interrupted()
   local t, why, kind = raw:trial_run(c.index, steps)
   if t then t, why, kind = raw:trial_measure(c.index, seconds) end
-  if not t and why:find("memory", 1, true) and c.name ~= "serialized" then
+  if not t and kind == "memory" and c.name ~= "serialized" then
     c.refused = why
     return
   end
@@ -165,30 +165,35 @@ local function measure(raw, c, steps, seconds)
   c.measured = true
 end
 
+-- The first, and the first of another name: the same at another depth tells little more, unless it is predicted to.
+local function pick_two(list)
+  local first, alike, other
+  for _, c in ipairs(list) do
+    if c.refused then goto next end
+    if not first then first = c
+    elseif c.name == first.name then alike = alike or c
+    else other = other or c end
+    ::next::
+  end
+  if alike and other and other.seconds < 1.03 * alike.seconds then alike = nil end
+  return { first, alike or other }
+end
+
 -- Predictions without what lanes do to each other can only be too good, so those that lead are measured until two are ahead of
 -- all that were not.
 local function find_best(raw, list, base, steps, seconds)
   for _ = 1, #list do
     sort(list)
-    local next, ahead = nil, 0
-    for _, c in ipairs(list) do
-      if not c.refused and not c.measured then
-        next = c
-        break
-      end
-      if not c.refused then ahead = ahead + 1 end
-      if ahead == 2 then break end
+    local next
+    for _, c in ipairs(pick_two(list)) do
+      if not c.measured then next = next or c end
     end
     if not next or next.seconds > base.seconds then break end
     measure(raw, next, steps, seconds)
     raw:trial_drop(next.index)
   end
   sort(list)
-  local best = {}
-  for _, c in ipairs(list) do
-    if not c.refused and #best < 2 then best[#best + 1] = c end
-  end
-  return best
+  return pick_two(list)
 end
 
 -- ---- trying ----
@@ -199,19 +204,19 @@ local function median(list)
   return #v % 2 == 1 and v[#v // 2 + 1] or 0.5 * (v[#v // 2] + v[#v // 2 + 1])
 end
 
--- How much the middle half of them differs, of the median.
-local function spread(list)
+-- How far their median may be off, as a part of it: how much the middle half of them differs, over the root of their number.
+local function noise(list)
   local v = table.move(list, 1, #list, 1, {})
   table.sort(v)
   local low, high = 1 + #v // 4, #v - #v // 4
-  return (v[high] - v[low]) / median(v)
+  return (v[high] - v[low]) / median(v) / math.sqrt(#v)
 end
 
 -- Side by side while memory lasts, else each is built again for its turn.
 local function turn(raw, c, steps, all)
   interrupted()
   local t, why, kind = raw:trial_run(c.index, steps)
-  if not t and why:find("memory", 1, true) then
+  if not t and kind == "memory" then
     for _, other in ipairs(all) do raw:trial_drop(other.index) end
     t, why, kind = raw:trial_run(c.index, steps)
   end
@@ -230,7 +235,7 @@ local function try(raw, base, best, budget)
   for _, c in ipairs(all) do c.turns = {} end
   local step = base.achieved
   local around = 6 -- steps that a turn takes besides
-  local rounds = math.max(2, math.min(7, math.floor(budget / (#all * (around + 4) * step))))
+  local rounds = math.max(2, math.min(15, math.floor(budget / (#all * (around + 4) * step))))
   local steps = math.max(1, math.min(5000, math.floor(budget / rounds / #all / step) - around))
   for _, c in ipairs(all) do
     if step < 0.1 * budget then turn(raw, c, 1, all) end -- graphs are recorded, memory is touched
@@ -246,7 +251,7 @@ local function try(raw, base, best, budget)
     c.achieved = median(c.turns)
     c.gain = gain_of(c, base)
   end
-  base.spread = spread(base.turns)
+  base.noise = noise(base.turns)
 end
 
 -- ---- words ----
@@ -300,7 +305,7 @@ end
 
 local function percent(x) return ("%.1f %%"):format(100 * x) end
 
--- The winner, or serialized and why.
+-- The winner, or serialized and why; true behind it: that may come out otherwise another time.
 local function decide(g, base, best)
   local winner = best[1]
   if best[2] and best[2].gain > winner.gain + 0.5 * LEAST then winner = best[2] end -- of two alike the first
@@ -310,9 +315,9 @@ local function decide(g, base, best)
       percent(LEAST)) or ("%s loses %s"):format(winner.label, percent(-winner.gain))
     return base, ("%s: %s"):format(words, reason)
   end
-  if winner.gain < base.spread then
-    return base, ("%s gains %s, less than serialized's own turns differ (%s)"):format(winner.label,
-      percent(winner.gain), percent(base.spread))
+  if winner.gain < base.noise then
+    return base, ("%s gains %s, but serialized's own turns differ too much to tell (%s)"):format(winner.label,
+      percent(winner.gain), percent(base.noise)), true
   end
   return winner
 end
@@ -348,10 +353,10 @@ local function measure_all(g, budget)
   measure(raw, base, steps, 0.15 * budget)
   for _, c in ipairs(others) do predict(raw, c) end
   local best = find_best(raw, others, base, math.min(steps, 8), 0.08 * budget)
-  local winner, because = base, "no other strategy fits"
+  local winner, because, open = base, "no other strategy fits", false
   if #best > 0 then
     try(raw, base, best, 0.6 * budget)
-    winner, because = decide(g, base, best)
+    winner, because, open = decide(g, base, best)
   end
   sort(others)
   local rows = { base, table.unpack(others) }
@@ -366,7 +371,7 @@ local function measure_all(g, budget)
     end
   end
   print_table(g, rows)
-  return choice_of(winner, because)
+  return choice_of(winner, because), open
 end
 
 local function words_of(choice)
@@ -375,16 +380,16 @@ local function words_of(choice)
     choice.depth > 1 and (", depth %d"):format(choice.depth) or "", 1 + choice.gain)
 end
 
--- Measures; nothing stays of it. nil: it could not, and that was said.
+-- Measures; nothing stays of it. nil: it could not, and that was said. true behind the choice: it is not worth remembering.
 local function find(g)
   local trial <close> = setmetatable({}, { __close = function() g._raw:trial_end() end })
   local level = core.log_level "error" -- what stages and lists say of trial steps they say again of the run's
-  local ok, got = pcall(function()
+  local ok, got, open = pcall(function()
     check(g._raw:trial_begin())
     return measure_all(g, g._opt.auto_budget)
   end)
   core.log_level(level)
-  if ok then return got end
+  if ok then return got, open end
   if getmetatable(got) ~= failure then error(got, 0) end
   if got.kind ~= "interrupted" then
     core.log("warn", ("strategy auto: stay serialized, because a trial step failed: %s"):format(got.why))
@@ -421,9 +426,10 @@ return function(g)
     g:notice("strategy 'auto': nothing is remembered of this graph yet, so this is serialized; spcore run measures")
     return serialized()
   end
-  choice = find(g)
+  local open
+  choice, open = find(g)
   if not choice then return serialized() end
   progress.print("strategy auto: %s", words_of(choice))
-  store:put(choice)
+  if not open then store:put(choice) end
   return take(g, choice)
 end
