@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TURNS = 3, MOST = 32 }; /* of which the median counts; most runs in a turn */
+enum { TURNS = 5, MOST = 32 }; /* of which the median counts; most runs in a turn */
 #define NOISE 0.03             /* a share that is taken as none */
 #define MATTERS 0.05           /* of the longest lane's work: what has less is in nobody's way */
 #define LEAST 2e-3 /* seconds that two lanes are timed together for: a wake-up of a thread is little of it */
@@ -222,9 +222,26 @@ static int time_row(const row *r, double budget, sp_cost *cost, sp_err *err) {
   int runs = (int)fmin(MOST, fmax(1, left / (TURNS + 1) / fmax(cost->seconds, 1e-7)));
   bool again = !st && left > TURNS * cost->seconds;
   for (int i = 0; i < TURNS && again && !st; i++) st = between(r, e, runs, &v[i], &submit[i], err);
-  if (!st && again) cost->seconds = median(v, TURNS), cost->submit = median(submit, TURNS);
+  if (!st && again) cost->seconds = median(v, TURNS);
+  for (int i = 0; i < TURNS && again && !st; i++) cost->submit = fmin(cost->submit, submit[i]);
   for (int i = 0; i < 2; i++)
     if (e[i]) r->place->type->event_close(e[i]);
+  return st;
+}
+
+/* The host's part of a call that is made by itself, where it was timed as a graph. Whatever disturbs it only adds. */
+static int time_submit(row *r, double budget, sp_cost *cost, sp_err *err) {
+  void *graph = r->graph;
+  int st = SP_OK;
+  r->graph = NULL;
+  cost->submit = INFINITY;
+  for (int i = 0; i < TURNS && !st && (!i || i * cost->seconds < budget); i++) {
+    double since = sp_now();
+    st = submit_row(r, err);
+    cost->submit = fmin(cost->submit, sp_now() - since);
+    if (!st) st = sp_place_sync(r->place, r->stream, "a measurement", err);
+  }
+  r->graph = graph;
   return st;
 }
 
@@ -235,16 +252,9 @@ static int measure_task(sp_loop *l, const sp_task *t, uint64_t newest, double bu
   if (st) return st;
   record_row(&r);
   if (r.n) st = time_row(&r, budget, &cost, err);
-  if (!st && r.graph) { /* the host's part of a call that is made by itself: the first was enough to know */
-    void *graph = r.graph;
-    double since;
-    c->launch = c->launch > 0 ? 0.5 * (c->launch + cost.submit) : cost.submit;
-    r.graph = NULL;
-    since = sp_now();
-    st = submit_row(&r, err);
-    cost.submit = sp_now() - since;
-    if (!st) st = sp_place_sync(r.place, r.stream, "a measurement", err);
-    r.graph = graph;
+  if (!st && r.graph) {
+    c->launch = c->launch > 0 ? fmin(c->launch, cost.submit) : cost.submit;
+    st = time_submit(&r, budget, &cost, err);
   }
   if (!st) st = keep(&c->task, &c->n_tasks, &c->cap_tasks, t->name, cost, err);
   close_row(&r);
@@ -326,14 +336,18 @@ static int clock_parts(part *p, size_t n, double *seconds, sp_err *err) {
   return st;
 }
 
-/* How much longer than the longest of them all take together: 1, not at all; and the sum of the others over the longest. */
-static int time_parts(part *p, size_t n, double budget, double *times, double *others, sp_err *err) {
-  double v[TURNS], w[TURNS], all, one;
+/* How much longer than the longest of them all take together: 1, not at all; and the sum of the others over the longest. Where
+ * there is no time to run each alone as well, what is known of their calls has to do. */
+static int time_parts(part *p, size_t n, const sp_costs *c, double budget, double *times, double *others, sp_err *err) {
+  double v[TURNS], w[TURNS], all, one, known = 0;
   int k = 0, st = SP_OK;
+  for (size_t i = 0; i < n; i++) known += p[i].runs * row_seconds(c, &p[i].r);
+  bool short_of_time = known > budget;
   for (double spent = 0; k < TURNS && (!k || spent * (k + 1) / k < budget) && !st; k++) {
     double longest = 0, sum = 0;
     for (size_t i = 0; i < n && !st; i++) {
-      st = clock_parts(&p[i], 1, &one, err);
+      if (short_of_time) one = p[i].runs * row_seconds(c, &p[i].r);
+      else st = clock_parts(&p[i], 1, &one, err);
       longest = fmax(longest, one);
       sum += one;
     }
@@ -376,8 +390,11 @@ static int measure_lane(sp_loop *l, size_t lane, uint64_t newest, double budget,
   }
   int st = open_row(&r, l, lane, NULL, newest, err);
   if (st) return st;
-  record_row(&r);
-  if (r.n) st = time_row(&r, budget, &cost, err);
+  cost.seconds = row_seconds(c, &r);
+  if (r.n > 1 && cost.seconds < budget) {
+    record_row(&r);
+    st = time_row(&r, budget, &cost, err);
+  }
   close_row(&r);
   w->alone[lane] = cost.seconds;
   return st ? st : keep(&c->lane, &c->n_lanes, &c->cap_lanes, w->name[lane], cost, err);
@@ -401,7 +418,7 @@ static int measure_pair(sp_loop *l, size_t i, size_t k, uint64_t newest, double 
   bool both = !st && p[0].r.n && p[1].r.n;
   if (both) set_runs(p, 2, c);
   for (size_t x = 0; x < 2 && both; x++) record_row(&p[x].r);
-  if (both) st = time_parts(p, 2, budget, &times, &others, err);
+  if (both) st = time_parts(p, 2, c, budget, &times, &others, err);
   double share = fmin(2, (times - 1) / fmax(others, 1e-9));
   if (both && !st) st = keep_pair(c, w->name[i], w->name[k], share < NOISE ? 0 : share, err);
   close_row(&p[0].r);
@@ -471,7 +488,7 @@ static int measure_crowd(sp_loop *l, uint64_t newest, double budget, sp_costs *c
   if (name && !find_crowd(c, name)) {
     set_runs(parts, n, c);
     for (size_t i = 0; i < n; i++) record_row(&parts[i].r);
-    st = time_parts(parts, n, budget, &times, &others, err);
+    st = time_parts(parts, n, c, budget, &times, &others, err);
     double extra = (times - by_pairs(c, w, parts, n)) / (double)(n - 1);
     if (!st) st = keep_crowd(c, name, extra < NOISE ? 0 : extra, err), name = NULL;
   }

@@ -7,6 +7,7 @@ local progress = require "spcore.progress"
 local strategy = require "spcore.strategy"
 
 local LEAST = 0.02 -- gain that a strategy must bring
+local SLOW = 0.05 -- of the budget: where a step takes longer, only what is predicted to gain is tried, and little of it
 
 -- ---- candidates ----
 
@@ -135,8 +136,8 @@ local function interrupted()
 end
 
 local function predict(raw, c)
-  local f = raw:trial_predict(c.index)
-  c.forecast, c.seconds = f, f and f.seconds
+  c.forecast = check(raw:trial_predict(c.index))
+  c.seconds = c.forecast.seconds
 end
 
 -- The fastest first; of those that are as fast the one with the least memory.
@@ -181,15 +182,16 @@ end
 
 -- Predictions without what lanes do to each other can only be too good, so those that lead are measured until two are ahead of
 -- all that were not.
-local function find_best(raw, list, base, steps, seconds)
+local function find_best(raw, list, base, steps, budget)
   for _ = 1, #list do
     sort(list)
     local next
     for _, c in ipairs(pick_two(list)) do
       if not c.measured then next = next or c end
     end
-    if not next or next.seconds > base.seconds then break end
-    measure(raw, next, steps, seconds)
+    local least = base.achieved > SLOW * budget and 1 + LEAST or 1
+    if not next or next.seconds * least > base.seconds then break end
+    measure(raw, next, steps, 0.08 * budget)
     raw:trial_drop(next.index)
   end
   sort(list)
@@ -324,6 +326,26 @@ end
 
 -- ---- the choice ----
 
+-- The best of each name.
+local function one_of_each(list)
+  local out, seen = {}, {}
+  sort(list)
+  for _, c in ipairs(list) do
+    if not seen[c.name] then out[#out + 1] = c end
+    seen[c.name] = true
+  end
+  return out
+end
+
+-- Those that are predicted to gain enough.
+local function worth_it(list, base)
+  local out = {}
+  for _, c in ipairs(list) do
+    if c.seconds * (1 + LEAST) < base.seconds then out[#out + 1] = c end
+  end
+  return out
+end
+
 local function choice_of(c, because)
   return { strategy = c.name, depth = c.depth, gain = c.gain or 0, because = because, steps_per_second = 1 / c.achieved }
 end
@@ -332,7 +354,7 @@ end
 local function first_steps(raw, base, budget)
   local t = check(raw:trial_run(base.index, 1))
   local n = math.max(2, math.min(64, math.floor(0.05 * budget / t)))
-  base.achieved = t * n < budget and check(raw:trial_run(base.index, n)) or t
+  base.achieved = t < SLOW * budget and check(raw:trial_run(base.index, n)) or t
   return n
 end
 
@@ -345,30 +367,31 @@ local function measure_all(g, budget)
   for _, c in ipairs(list) do
     if not c.refused then others[#others + 1] = c end
   end
-  if #others == 0 and #list == 0 then
+  if #list == 0 then
     base.achieved = 1
     return choice_of(base, none_differs(notices))
   end
   local steps = first_steps(raw, base, budget)
   measure(raw, base, steps, 0.15 * budget)
   for _, c in ipairs(others) do predict(raw, c) end
-  local best = find_best(raw, others, base, math.min(steps, 8), 0.08 * budget)
+  local slow = base.achieved > SLOW * budget
+  if slow then others = one_of_each(others) end
+  local best = find_best(raw, others, base, slow and 1 or math.min(steps, 8), budget)
   local winner, because, open = base, "no other strategy fits", false
+  local first = best[1]
+  if slow then best = worth_it(best, base) end
   if #best > 0 then
     try(raw, base, best, 0.6 * budget)
     winner, because, open = decide(g, base, best)
+  elseif first then
+    local _, reason = limit(g, first.forecast)
+    because = ("%s is predicted to gain %s, and steps are too slow to try: %s"):format(first.label,
+      percent(base.seconds / first.seconds - 1), reason)
   end
   sort(others)
   local rows = { base, table.unpack(others) }
   for _, c in ipairs(list) do
-    if not c.index then rows[#rows + 1] = c end
-  end
-  for _, c in ipairs(list) do
-    if c.index and c.refused then
-      local there = false
-      for _, row in ipairs(rows) do there = there or row == c end
-      if not there then rows[#rows + 1] = c end
-    end
+    if not c.seconds then rows[#rows + 1] = c end -- was refused at once
   end
   print_table(g, rows)
   return choice_of(winner, because), open

@@ -218,6 +218,7 @@ function graph:train(t)
   end
   self._raw:train { losses = losses, optimizer = t.optimizer, lr = t.lr, accumulate = t.accumulate }
   self._optimizer = t.optimizer
+  self._told[t.optimizer].accumulate = t.accumulate
   self._applied = false
 end
 
