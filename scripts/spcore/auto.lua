@@ -307,6 +307,8 @@ end
 
 local function percent(x) return ("%.1f %%"):format(100 * x) end
 
+local function change(x) return (x >= 0 and "gain " or "lose ") .. percent(math.abs(x)) end
+
 -- The winner, or serialized and why; true behind it: that may come out otherwise another time.
 local function decide(g, base, best)
   local winner = best[1]
@@ -385,8 +387,8 @@ local function measure_all(g, budget)
     winner, because, open = decide(g, base, best)
   elseif first then
     local _, reason = limit(g, first.forecast)
-    because = ("%s is predicted to gain %s, and steps are too slow to try: %s"):format(first.label,
-      percent(base.seconds / first.seconds - 1), reason)
+    because = ("%s is predicted to %s, and steps are slow to try: %s"):format(first.label,
+      change(base.seconds / first.seconds - 1), reason)
   end
   sort(others)
   local rows = { base, table.unpack(others) }

@@ -7,7 +7,7 @@
 local sp = require "spcore"
 
 local opt = sp.args({
-  mixes = { "seg,cls,sleep,dependent,branches,infer,gemm", "which, with commas; gemm where there is such a stage" },
+  mixes = { "seg,cls,overlap,dependent,sleep,branches,infer,gemm", "which, with commas; gemm where there is such a stage" },
   batches = { "1,8,32,128", "images a step of seg and cls, with commas" },
   size = { 256, "pixels of a side", min = 16, max = 1024 },
   seconds = { 0.25, "of a turn", min = 0.01, max = 60.0 },
@@ -45,14 +45,23 @@ function mixes.cls(g, batch)
   g:train { g.cross_entropy { model.logits, data.label }, optimizer = g.sgd { lr = 1e-3 } }
 end
 
--- Two stages of the same length: half the time where they may overlap.
+-- Two stages that sleep, the first of them frozen: ideal are two milliseconds a step in place of four.
+function mixes.overlap(g)
+  local data = random(g, 1, "class", 16)
+  local one = g.sleep { g.to_float { data.image }, ms = 2, name = "one", frozen = true }
+  local net = g.layers { one.y[1], layers = { { "flatten" }, { "linear", 10 } }, name = "net" }
+  local two = g.sleep { net.features, ms = 1, backward_ms = 1, name = "two" }
+  g:train { g.cross_entropy { two.y[1], data.label }, optimizer = g.sgd { lr = 1e-3 } }
+end
+
+-- The same without training: as many steps at a time as there are lanes.
 function mixes.sleep(g)
   local data = random(g, 1, "class", 8)
   local one = g.sleep { data.image, ms = 2, name = "one" }
   g.sleep { one.y[1], ms = 2, name = "two" }
 end
 
--- The same, where each step needs the weights of the one before.
+-- Both behind what is trained, so that each step needs the weights of the one before: nothing can overlap.
 function mixes.dependent(g)
   local data = random(g, 1, "class", 16)
   local first = g.layers { g.to_float { data.image }, layers = { { "flatten" }, { "linear", 10 } }, name = "first" }

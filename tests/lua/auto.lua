@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Strategy auto: what it takes where stages can overlap and where not, and why; the same bits as serialized, and no trace of its
 -- trials; what it remembers, and what it does with a file that is none. How fast anything is, is for a quiet machine to say.
--- needs: images
+-- needs: onednn images
 local t = require "check"
 
 local dir <close> = t.folder()
@@ -178,4 +178,15 @@ for _ in g:steps(2) do end
   t.eq(code .. err, "0")
   t.eq(out, "strategy auto: stay serialized, because what stage 'image_writer' does stays, and trial steps must leave nothing\n")
   t.ok(#require "spcore.sys".list(dir.path .. "/pictures") > 0, "the run's own are there")
+end
+
+do -- the bench prints every strategy and how far auto is from the best
+  local bench = assert(os.getenv "top_srcdir") .. "/tests/bench/auto.lua"
+  local code, out, err = t.spcore(dir.path, ("run '%s' --device cpu --threads 2 --mixes sleep,gemm,infer --seconds 0.02 --turns 1 "):format(bench)
+    .. "--auto-budget 0.3 --size 16 --batches 2", "SPCORE_CACHE=bench")
+  t.eq(code, 0, err)
+  t.match(out, "^sleep\nstrategy auto on cpu: steps a second\n")
+  t.match(out, "\n  replicas, depth 8 +[%d.]+ steps/s %([%d.]+ %.%. [%d.]+%) +[%d.]+ of the best\n")
+  t.match(out, "\n  auto took replicas, depth [48] in [%d.]+ s; best replicas, depth [48]\n")
+  t.match(out, "\nsleep +replicas, depth [48] +replicas, depth [48] +%-?[%d.]+ %%")
 end
