@@ -245,7 +245,7 @@ local function try(raw, base, best, budget)
   end
   for _ = 1, rounds do
     for _, c in ipairs(all) do
-      local hopeless = c ~= base and #c.turns > 0 and gain_of(c, base) < -0.15
+      local hopeless = c ~= base and #c.turns > 2 and gain_of(c, base) < -0.1
       if not hopeless then turn(raw, c, steps, all) end
     end
   end
@@ -421,6 +421,13 @@ local function find(g)
   end
 end
 
+local function is_shipped(name)
+  for _, one in ipairs(shipped) do
+    if one.name == name then return true end
+  end
+  return false
+end
+
 local function take(g, choice)
   g.depth = choice.depth
   return strategy.written(g, choice.strategy)
@@ -442,7 +449,7 @@ return function(g)
   end)
   local store = choices.open(g, plan)
   local choice = not g._opt.auto_again and store:get()
-  if choice then
+  if choice and is_shipped(choice.strategy) then
     progress.print("strategy auto: %s, as measured %s; --auto-again measures again (%s)", words_of(choice), choice.date,
       store.path)
     return take(g, choice)
