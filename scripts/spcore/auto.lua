@@ -3,6 +3,7 @@
 -- against serialized in turns, and keeps the winner if it is worth it. What it tries leaves no trace: see core/run/trial.h.
 local choices = require "spcore.choices"
 local core = require "spcore.core"
+local limit = require "spcore.limit"
 local progress = require "spcore.progress"
 local strategy = require "spcore.strategy"
 
@@ -20,6 +21,16 @@ local shipped = {
   { name = "branches", depths = {} },
   { name = "replicas", depths = { 2, 4, 8 } },
 }
+
+local function find_shipped(name)
+  for _, one in ipairs(shipped) do
+    if one.name == name then return one end
+  end
+end
+
+local function label_of(name, depth)
+  return #find_shipped(name).depths > 0 and ("%s, depth %d"):format(name, depth) or name
+end
 
 -- f with nothing said, but for errors; what strategies would have said goes into `notices`.
 local function silently(g, notices, f, ...)
@@ -57,8 +68,7 @@ local function candidates(g, notices)
   local list = {}
   for _, one in ipairs(shipped) do
     for _, depth in ipairs(depths_of(g, one)) do
-      local c = { name = one.name, depth = depth, label = one.name }
-      if #one.depths > 0 then c.label = ("%s, depth %d"):format(one.name, depth) end
+      local c = { name = one.name, depth = depth, label = label_of(one.name, depth) }
       c.lanes = lanes_at(g, c.name, depth)
       local index, why = g._raw:trial_add(c.name, c.lanes)
       local known = false
@@ -76,48 +86,8 @@ local function candidates(g, notices)
   return list
 end
 
--- ---- what limits a step ----
-
-local function milliseconds(seconds) return ("%.3g ms"):format(seconds * 1e3) end
-
-local function filled(g) return g:device() == "cpu" and "the processors" or "the device" end
-
--- Who slows a lane down most: it, and how much longer both take together than the longer one alone.
-local function partner(f, i)
-  local best, most = nil, 0
-  for k, other in ipairs(f.lanes) do
-    local share = f.lanes[i].share[k]
-    if share and share * other.work > most then best, most = k, share * other.work end
-  end
-  if not best then return nil end
-  local a, b = f.lanes[i].work, f.lanes[best].work
-  return f.lanes[best], (math.max(a, b) + f.lanes[i].share[best] * math.min(a, b)) / math.max(a, b)
-end
-
--- What limits a step, in a word or two for the table and in a sentence.
-local function limit(g, f)
-  local busiest
-  for i, lane in ipairs(f.lanes) do
-    if not busiest or lane.busy > f.lanes[busiest].busy then busiest = i end
-  end
-  local lane = f.lanes[busiest]
-  if lane and lane.busy > 0.95 * f.seconds then
-    local other, times = partner(f, busiest)
-    if other and lane.work < 0.93 * lane.busy then
-      return ("%s and %s share %s"):format(lane.name, other.name, filled(g)),
-        ("lanes %s and %s both fill %s: together they take %.2f times as long as the longer one alone"):format(lane.name,
-          other.name, filled(g), times)
-    end
-    if lane.source then
-      return "reader " .. lane.name, ("%s takes %s of a step whatever else is done"):format(lane.name,
-        milliseconds(lane.work))
-    end
-    return "lane " .. lane.name, ("lane %s alone takes %s of a step"):format(lane.name, milliseconds(lane.work))
-  end
-  if f.host > 0.9 * f.seconds then
-    return "host", ("the host needs %s to submit a step"):format(milliseconds(f.host))
-  end
-  return "waits", "each step waits for the one before"
+local function limit_of(g, c)
+  return limit(c.forecast, g:device() == "cpu" and "the processors" or "the device")
 end
 
 -- ---- measuring ----
@@ -278,7 +248,7 @@ local function print_table(g, list)
     else
       row[2] = (c.measured and "" or "< ") .. rate(c.seconds)
       row[3] = c.turns and rate(c.achieved) or ""
-      row[5] = limit(g, c.forecast)
+      row[5] = limit_of(g, c)
     end
     rows[#rows + 1] = row
   end
@@ -313,7 +283,7 @@ local function change(x) return (x >= 0 and "gain " or "lose ") .. percent(math.
 local function decide(g, base, best)
   local winner = best[1]
   if best[2] and best[2].gain > winner.gain + 0.5 * LEAST then winner = best[2] end -- of two alike the first
-  local _, reason = limit(g, winner.forecast)
+  local _, reason = limit_of(g, winner)
   if winner.gain < LEAST then
     local words = winner.gain >= 0 and ("%s gains %s, less than %s"):format(winner.label, percent(winner.gain),
       percent(LEAST)) or ("%s loses %s"):format(winner.label, percent(-winner.gain))
@@ -360,49 +330,49 @@ local function first_steps(raw, base, budget)
   return n
 end
 
-local function measure_all(g, budget)
-  local raw, notices, base = g._raw, {}, nil
-  local list = silently(g, notices, candidates, g, notices)
-  base = table.remove(list, 1)
-  if base.refused then error(setmetatable({ why = base.refused }, failure), 0) end
-  local others = {}
-  for _, c in ipairs(list) do
-    if not c.refused then others[#others + 1] = c end
+-- Two to try, of those that are neither refused nor hopeless.
+local function find_two(raw, others, base, steps, budget)
+  local slow = base.achieved > SLOW * budget
+  if slow then others = one_of_each(others) end
+  local best = find_best(raw, others, base, slow and 1 or math.min(steps, 8), budget)
+  local first = best[1]
+  return slow and worth_it(best, base) or best, first
+end
+
+local function conclude(g, base, budget, best, first)
+  if #best > 0 then
+    try(g._raw, base, best, 0.6 * budget)
+    return decide(g, base, best)
   end
+  if not first then return base, "no other strategy fits" end
+  local _, reason = limit_of(g, first)
+  return base, ("%s is predicted to %s, and steps are slow to try: %s"):format(first.label,
+    change(base.seconds / first.seconds - 1), reason)
+end
+
+-- -> the choice; true behind it: it is not worth remembering
+local function measure_all(g, budget)
+  local raw, notices = g._raw, {}
+  local list = silently(g, notices, candidates, g, notices)
+  local base, others, refused = table.remove(list, 1), {}, {}
+  if base.refused then check(nil, base.refused) end
   if #list == 0 then
     base.achieved = 1
     return choice_of(base, none_differs(notices))
   end
+  for _, c in ipairs(list) do table.insert(c.refused and refused or others, c) end
   local steps = first_steps(raw, base, budget)
   measure(raw, base, steps, 0.15 * budget)
   for _, c in ipairs(others) do predict(raw, c) end
-  local slow = base.achieved > SLOW * budget
-  if slow then others = one_of_each(others) end
-  local best = find_best(raw, others, base, slow and 1 or math.min(steps, 8), budget)
-  local winner, because, open = base, "no other strategy fits", false
-  local first = best[1]
-  if slow then best = worth_it(best, base) end
-  if #best > 0 then
-    try(raw, base, best, 0.6 * budget)
-    winner, because, open = decide(g, base, best)
-  elseif first then
-    local _, reason = limit(g, first.forecast)
-    because = ("%s is predicted to %s, and steps are slow to try: %s"):format(first.label,
-      change(base.seconds / first.seconds - 1), reason)
-  end
+  local winner, because, open = conclude(g, base, budget, find_two(raw, others, base, steps, budget))
   sort(others)
-  local rows = { base, table.unpack(others) }
-  for _, c in ipairs(list) do
-    if not c.seconds then rows[#rows + 1] = c end -- was refused at once
-  end
-  print_table(g, rows)
+  print_table(g, table.move(refused, 1, #refused, #others + 2, { base, table.unpack(others) }))
   return choice_of(winner, because), open
 end
 
 local function words_of(choice)
   if choice.strategy == "serialized" then return "stay serialized, because " .. choice.because end
-  return ("%s%s, %.2f times serialized"):format(choice.strategy,
-    choice.depth > 1 and (", depth %d"):format(choice.depth) or "", 1 + choice.gain)
+  return ("%s, %.2f times serialized"):format(label_of(choice.strategy, choice.depth), 1 + choice.gain)
 end
 
 -- Measures; nothing stays of it. nil: it could not, and that was said. true behind the choice: it is not worth remembering.
@@ -419,13 +389,6 @@ local function find(g)
   if got.kind ~= "interrupted" then
     core.log("warn", ("strategy auto: stay serialized, because a trial step failed: %s"):format(got.why))
   end
-end
-
-local function is_shipped(name)
-  for _, one in ipairs(shipped) do
-    if one.name == name then return true end
-  end
-  return false
 end
 
 local function take(g, choice)
@@ -449,7 +412,7 @@ return function(g)
   end)
   local store = choices.open(g, plan)
   local choice = not g._opt.auto_again and store:get()
-  if choice and is_shipped(choice.strategy) then
+  if choice and find_shipped(choice.strategy) then
     progress.print("strategy auto: %s, as measured %s; --auto-again measures again (%s)", words_of(choice), choice.date,
       store.path)
     return take(g, choice)

@@ -65,7 +65,7 @@ for _, how in ipairs { "cpu off", "mock lane", "mock step" } do
   local want = run(options)
   local got, auto, rows, err = run(options .. " --strategy auto", new_cache())
   t.eq(got, want, how)
-  t.match(auto, "^%l[%l_]*,? ?d?e?p?t?h? ?%d?, %d%.%d%d times serialized$")
+  t.match(auto, "^%l[%l_]*, .*%d%.%d%d times serialized$")
   t.ok(not auto:find "^serialized", auto)
   t.match(rows, "^strategy auto on " .. device .. ": steps a second\n +strategy +predicted +achieved +memory +limited by")
   t.match(rows, "\n  serialized +[%d.]+ +[%d.]+ +[%d.]+ %a+ +lane all")
@@ -178,6 +178,27 @@ for _ in g:steps(2) do end
   t.eq(code .. err, "0")
   t.eq(out, "strategy auto: stay serialized, because what stage 'image_writer' does stays, and trial steps must leave nothing\n")
   t.ok(#require "spcore.sys".list(dir.path .. "/pictures") > 0, "the run's own are there")
+end
+
+do -- what limits a step, in words
+  local limit = require "spcore.limit"
+  local function says(f, word, sentence)
+    for _, lane in ipairs(f.lanes) do lane.share = lane.share or {} end
+    local got, words = limit(f, "the device")
+    t.eq(got, word)
+    t.match(words, sentence)
+  end
+  local ahead = { name = "ahead", busy = 1.96, work = 1, share = { false, 0.96, false } }
+  local train = { name = "train", busy = 1.96, work = 1, share = { 0.96, false, false } }
+  local reader = { name = "reader", source = true, busy = 0.1, work = 0.1, share = { false, false, false } }
+  says({ seconds = 1.96, host = 0.1, lanes = { ahead, train, reader } }, "ahead and train share the device",
+    "^lanes ahead and train both fill the device: together they take 1%.96 times as long as the longer one alone$")
+  says({ seconds = 1, host = 0.1, lanes = { { name = "all", busy = 1, work = 1 } } }, "lane all", "^lane all alone takes 1000 ms")
+  says({ seconds = 0.004, host = 0.001, lanes = { { name = "all", busy = 0.002, work = 0.002 },
+    { name = "data", source = true, busy = 0.004, work = 0.004 } } }, "reader data", "^data takes 4 ms of a step whatever")
+  says({ seconds = 1, host = 0.95, lanes = { { name = "all", busy = 0.5, work = 0.5 } } }, "host", "^the host needs")
+  says({ seconds = 1, host = 0.1, lanes = { { name = "a", busy = 0.5, work = 0.5 }, { name = "b", busy = 0.5, work = 0.5 } } },
+    "waits", "^each step waits for the one before$")
 end
 
 do -- the bench prints every strategy and how far auto is from the best
