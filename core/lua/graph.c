@@ -113,15 +113,16 @@ static int graph_plugins(lua_State *L) {
   return 1;
 }
 
-/* g:options() -> { device =, precision =, capture =, model = of the device, memory = bytes of it } as they are in effect */
+/* g:options() -> { device =, precision =, capture =, model =, detail = of the device, memory = bytes of it } as they are in effect */
 static int graph_options(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_graph_opts o = sp_engine_options(lg->e);
   sp_device_info info;
   sp_err err;
   if (sp_graph_device_info(lg->g, &info, &err)) return sp_lua_raise(L, &err);
-  lua_createtable(L, 0, 5);
+  lua_createtable(L, 0, 6);
   sp_lua_set_str(L, "model", info.name);
+  sp_lua_set_str(L, "detail", info.detail);
   sp_lua_set_int(L, "memory", (lua_Integer)info.memory);
   lua_pushstring(L, o.device);
   lua_setfield(L, -2, "device");

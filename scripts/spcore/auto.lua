@@ -121,13 +121,21 @@ local function sort(list)
   end)
 end
 
+-- Beside the others while memory lasts, else without them: they are built again for their next turn.
+local function run_beside(raw, c, steps, others)
+  local t, why, kind = raw:trial_run(c.index, steps)
+  if kind ~= "memory" then return t, why, kind end
+  for _, other in ipairs(others) do raw:trial_drop(other.index) end
+  return raw:trial_run(c.index, steps)
+end
+
 -- Built, run for a few steps, its lanes measured two by two. A strategy that cannot be built is refused; what fails otherwise
 -- would fail in any.
-local function measure(raw, c, steps, seconds)
+local function measure(raw, c, base, steps, seconds)
   interrupted()
-  local t, why, kind = raw:trial_run(c.index, steps)
+  local t, why, kind = run_beside(raw, c, steps, { base })
   if t then t, why, kind = raw:trial_measure(c.index, seconds) end
-  if not t and kind == "memory" and c.name ~= "serialized" then
+  if not t and kind == "memory" and base then
     c.refused = why
     return
   end
@@ -161,7 +169,7 @@ local function find_best(raw, list, base, steps, budget)
     end
     local least = base.achieved > SLOW * budget and 1 + LEAST or 1
     if not next or next.seconds * least > base.seconds then break end
-    measure(raw, next, steps, 0.08 * budget)
+    measure(raw, next, base, steps, 0.08 * budget)
     raw:trial_drop(next.index)
   end
   sort(list)
@@ -184,15 +192,9 @@ local function noise(list)
   return (v[high] - v[low]) / median(v) / math.sqrt(#v)
 end
 
--- Side by side while memory lasts, else each is built again for its turn.
 local function turn(raw, c, steps, all)
   interrupted()
-  local t, why, kind = raw:trial_run(c.index, steps)
-  if not t and kind == "memory" then
-    for _, other in ipairs(all) do raw:trial_drop(other.index) end
-    t, why, kind = raw:trial_run(c.index, steps)
-  end
-  c.turns[#c.turns + 1] = check(t, why, kind)
+  c.turns[#c.turns + 1] = check(run_beside(raw, c, steps, all))
 end
 
 -- Each turn beside serialized's of the same round, so that what changes slowly changes both.
@@ -282,7 +284,7 @@ local function change(x) return (x >= 0 and "gain " or "lose ") .. percent(math.
 -- The winner, or serialized and why; true behind it: that may come out otherwise another time.
 local function decide(g, base, best)
   local winner = best[1]
-  if best[2] and best[2].gain > winner.gain + 0.5 * LEAST then winner = best[2] end -- of two alike the first
+  if best[2] and best[2].gain > winner.gain + LEAST then winner = best[2] end -- of two alike the first
   local _, reason = limit_of(g, winner)
   if winner.gain < LEAST then
     local words = winner.gain >= 0 and ("%s gains %s, less than %s"):format(winner.label, percent(winner.gain),
@@ -362,7 +364,7 @@ local function measure_all(g, budget)
   end
   for _, c in ipairs(list) do table.insert(c.refused and refused or others, c) end
   local steps = first_steps(raw, base, budget)
-  measure(raw, base, steps, 0.15 * budget)
+  measure(raw, base, nil, steps, 0.15 * budget)
   for _, c in ipairs(others) do predict(raw, c) end
   local winner, because, open = conclude(g, base, budget, find_two(raw, others, base, steps, budget))
   sort(others)

@@ -166,6 +166,31 @@ do -- what does not fit the limit is left out, with the figures
   t.match(err, "the graph needs [%d.]+ MiB of memory, %-%-memory%-limit allows 1%.0; .*, or a higher limit")
 end
 
+do -- where there is no room for several at a time, each is built for its turns alone
+  local options = "--device mock --batch 2048 --pinned 1"
+  local got, auto, rows = run(options .. " --strategy auto", new_cache())
+  t.eq(got, (run(options)))
+  t.match(auto, "times serialized$")
+  t.ok(not rows:find "refused", rows)
+end
+
+do -- another plugin of the same name is measured anew
+  os.execute(("cp '%s/toy.so' '%s/toy.so'"):format(os.getenv "SP_TEST_PLUGINS", dir.path))
+  local cache = new_cache()
+  local function words()
+    local code, out, err = t.spcore(dir.path, "run --plugin toy.so train.lua --threads 2 --auto-budget 0.2 --strategy auto",
+      ("SPCORE_CACHE='%s/%s'"):format(dir.path, cache))
+    t.eq(code, 0, err)
+    return out
+  end
+  t.ok(not words():find "as measured", "the first time")
+  t.match(words(), "as measured")
+  local file = assert(io.open(dir.path .. "/toy.so", "a"))
+  file:write "another build"
+  file:close()
+  t.ok(not words():find "as measured", "another build")
+end
+
 do -- a stage whose work is outside of the graph is not tried
   t.write(dir.path .. "/writes.lua", [[
 local sp = require "spcore"
