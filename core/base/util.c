@@ -42,7 +42,7 @@ uint64_t sp_fnv64(uint64_t h, const void *data, size_t n) {
 
 static atomic_int log_limit = SP_LOG_INFO;
 
-void sp_log_level(int level) { atomic_store(&log_limit, level); }
+int sp_log_level(int level) { return atomic_exchange(&log_limit, level); }
 
 void sp_log(int level, const char *fmt, ...) {
   if (level > atomic_load(&log_limit)) return;

@@ -22,7 +22,7 @@ uint64_t sp_fnv64(uint64_t h, const void *data, size_t n); /* h: start with SP_F
 #define SP_FNV64 UINT64_C(0xCBF29CE484222325)
 
 /* Log lines go to stderr as "spcore: words"; level above the limit is dropped. Thread-safe. */
-void sp_log_level(int level);
+int sp_log_level(int level); /* what is above is not said; returns the limit that was there */
 void sp_log(int level, const char *fmt, ...) SP_PRINTF(2, 3);
 
 #define SP_ARRAY(a) (sizeof(a) / sizeof((a)[0]))

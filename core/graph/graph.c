@@ -154,6 +154,12 @@ void sp_graph_free(sp_graph *g) {
 }
 
 const sp_graph_opts *sp_graph_options(const sp_graph *g) { return &g->opts; }
+
+int sp_graph_device_info(const sp_graph *g, sp_device_info *info, sp_err *err) {
+  *info = (sp_device_info){.size = sizeof *info};
+  return sp_place_describe(&g->main, g->index, info, err);
+}
+
 size_t sp_graph_n_nodes(const sp_graph *g) { return g->n_nodes; }
 sp_node *sp_graph_node(const sp_graph *g, size_t i) { return i < g->n_nodes ? g->nodes[i] : NULL; }
 

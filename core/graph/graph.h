@@ -16,6 +16,7 @@ typedef struct sp_graph_opts {
   int prefetch;     /* how many steps a source runs ahead of the rest; at least 1 */
   const char *init; /* NULL or "philox": by seed and name; "torch": as PyTorch's generator seeded with `seed` */
   size_t pinned;    /* most bytes of pinned memory; 0: 1 GiB */
+  uint64_t memory;  /* most bytes that the graph may take; 0: those of the device */
   int precision;    /* SP_PRECISION_... of products; the cpu has FP32 only */
   int capture;      /* enum sp_capture; AUTO: LANE on a device with streams of its own, else OFF */
   bool checksums;   /* sp_result carries a hash of every edge and weight */
@@ -41,6 +42,7 @@ typedef struct sp_node_opts {
 int sp_graph_new(sp_graph **g, sp_env *env, const sp_graph_opts *opts, sp_err *err);
 void sp_graph_free(sp_graph *g);
 const sp_graph_opts *sp_graph_options(const sp_graph *g); /* as they are in effect */
+int sp_graph_device_info(const sp_graph *g, sp_device_info *info, sp_err *err);
 
 /* The type that a stage of that name gets in this graph: that for its device, or for the cpu where `on_cpu` is set or
  * there is no other. */

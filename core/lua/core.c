@@ -2,6 +2,11 @@
  * core.c - "spcore.core": what concerns the process, and how graphs are made. */
 #include "lua/core.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <spcore/checksum.h>
+
 #include "lua/graph.h"
 #include "lua/signals.h"
 
@@ -127,6 +132,16 @@ static int core_nearest(lua_State *L) {
   return 1;
 }
 
+/* checksum(text) -> 16 hexadecimal digits */
+static int core_checksum(lua_State *L) {
+  char hex[17];
+  size_t n;
+  const char *text = luaL_checklstring(L, 1, &n);
+  snprintf(hex, sizeof hex, "%016" PRIx64, sp_checksum(text, n));
+  lua_pushstring(L, hex);
+  return 1;
+}
+
 /* fail(message): raises with the line of the user's script */
 static int core_fail(lua_State *L) {
   sp_lua_where(L);
@@ -162,9 +177,10 @@ static int core_log(lua_State *L) {
   return 0;
 }
 
+/* log_level(level) -> the one that it was */
 static int core_log_level(lua_State *L) {
-  sp_log_level(luaL_checkoption(L, 1, NULL, levels));
-  return 0;
+  lua_pushstring(L, levels[sp_log_level(luaL_checkoption(L, 1, NULL, levels))]);
+  return 1;
 }
 
 /* interrupted() -> the signal's number or nil */
@@ -186,6 +202,7 @@ static const luaL_Reg core_functions[] = {
     {"device_name", core_device_name},
     {"knows_format", core_knows_format},
     {"nearest", core_nearest},
+    {"checksum", core_checksum},
     {"fail", core_fail},
     {"where", core_where},
     {"exit", core_exit},

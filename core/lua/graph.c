@@ -52,7 +52,7 @@ static int choice(lua_State *L, const char *key, const char *const *words, int d
 
 static bool stopped(void) { return sp_lua_interrupted() != 0; }
 
-/* graph{ device =, precision =, capture =, seed =, run_ahead =, prefetch =, pinned =, init =, checksums =, trace = file or "" , timing = } */
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "" , timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
@@ -61,6 +61,7 @@ int sp_lua_graph_new(lua_State *L) {
       .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
       .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
       .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
+      .memory = (uint64_t)sp_lua_opt_int(L, 1, "memory_limit", 0, 0, 1 << 24) << 20,
       .init = sp_lua_opt_str(L, 1, "init", NULL),
       .precision = choice(L, "precision", precisions, SP_PRECISION_FP32),
       .capture = choice(L, "capture", captures, SP_CAPTURE_AUTO),
@@ -85,10 +86,50 @@ int sp_lua_graph_new(lua_State *L) {
   return 1;
 }
 
-/* g:options() -> { device =, precision =, capture = } as they are in effect */
+/* g:outside() -> the first stage that gives the graph nothing, so that what it does is outside of it; nil: there is none */
+static int graph_outside(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  for (size_t i = 0; i < sp_graph_n_nodes(lg->g); i++) {
+    const sp_port *p = sp_node_type(sp_graph_node(lg->g, i))->outputs;
+    if (p && p->name) continue;
+    sp_lua_push_node(L, 1, sp_graph_node(lg->g, i));
+    return 1;
+  }
+  return 0;
+}
+
+/* g:plugins() -> the files that its stages and its device came from, in order, each once */
+static int graph_plugins(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  lua_newtable(L); /* list */
+  lua_newtable(L); /* seen */
+  for (size_t i = 0; i < sp_graph_n_nodes(lg->g); i++) {
+    const sp_plugin_file *file = sp_node_inst(sp_graph_node(lg->g, i))->file;
+    if (!file || lua_getfield(L, -1, file->path) != LUA_TNIL) {
+      lua_settop(L, 3);
+      continue;
+    }
+    lua_settop(L, 3);
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, file->path);
+    lua_pushstring(L, file->path);
+    lua_rawseti(L, -3, (lua_Integer)lua_rawlen(L, -3) + 1);
+  }
+  lua_settop(L, 2);
+  return 1;
+}
+
+/* g:options() -> { device =, precision =, capture =, model =, detail = of the device, memory = bytes of it } as they are in effect */
 static int graph_options(lua_State *L) {
-  sp_graph_opts o = sp_engine_options(sp_lua_check_graph(L, 1)->e);
-  lua_createtable(L, 0, 3);
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_graph_opts o = sp_engine_options(lg->e);
+  sp_device_info info;
+  sp_err err;
+  if (sp_graph_device_info(lg->g, &info, &err)) return sp_lua_raise(L, &err);
+  lua_createtable(L, 0, 6);
+  sp_lua_set_str(L, "model", info.name);
+  sp_lua_set_str(L, "detail", info.detail);
+  sp_lua_set_int(L, "memory", (lua_Integer)info.memory);
   lua_pushstring(L, o.device);
   lua_setfield(L, -2, "device");
   lua_pushstring(L, precisions[o.precision]);
@@ -287,19 +328,15 @@ static void check_stages(lua_State *L, const char *name, const sp_lua_graph *lg,
   lane->parts = parts;
 }
 
-/* g:lanes(strategy_name, { { name =, stages = { node | { node, part, ... }, ... }, delay =, priority = -1 | 0 | 1, extra =, replicas = }, ... }) */
-static int graph_lanes(lua_State *L) {
-  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
-  const char *name = luaL_checkstring(L, 2);
-  sp_err err;
-  luaL_checktype(L, 3, LUA_TTABLE);
-  lua_settop(L, 3);
-  size_t n = lua_rawlen(L, 3);
-  if (n > 1000) return sp_lua_fail(L, "strategy '%s': more than 1000 lanes", name);
+sp_lane_desc *sp_lua_check_lanes(lua_State *L, const sp_lua_graph *lg, const char *name, int idx, size_t *count) {
+  luaL_checktype(L, idx, LUA_TTABLE);
+  lua_settop(L, idx);
+  size_t n = lua_rawlen(L, idx);
+  if (n > 1000) sp_lua_fail(L, "strategy '%s': more than 1000 lanes", name);
   luaL_checkstack(L, (int)(2 * n) + 16, "too many lanes");
-  sp_lane_desc *lanes = lua_newuserdatauv(L, (n + 1) * sizeof *lanes, 0); /* 4 */
+  sp_lane_desc *lanes = lua_newuserdatauv(L, (n + 1) * sizeof *lanes, 0); /* idx + 1 */
   for (size_t i = 0; i < n; i++) {
-    lua_rawgeti(L, 3, (lua_Integer)i + 1);
+    lua_rawgeti(L, idx, (lua_Integer)i + 1);
     int t = lua_gettop(L);
     luaL_checktype(L, t, LUA_TTABLE);
     lanes[i].props = (sp_lane_props){.name = sp_lua_opt_str(L, t, "name", "lane"),
@@ -311,6 +348,17 @@ static int graph_lanes(lua_State *L) {
     lua_replace(L, t); /* the nodes stay alive there */
     lua_settop(L, t);
   }
+  *count = n;
+  return lanes;
+}
+
+/* g:lanes(strategy_name, { { name =, stages = { node | { node, part, ... }, ... }, delay =, priority = -1 | 0 | 1, extra =, replicas = }, ... }) */
+static int graph_lanes(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  const char *name = luaL_checkstring(L, 2);
+  size_t n;
+  sp_err err;
+  sp_lane_desc *lanes = sp_lua_check_lanes(L, lg, name, 3, &n);
   if (sp_engine_strategy(lg->e, name, lanes, n, &err)) return sp_lua_raise(L, &err);
   return 0;
 }
@@ -423,6 +471,8 @@ static const luaL_Reg graph_functions[] = {
     {"add", graph_add},
     {"wire", graph_wire},
     {"plan", graph_plan},
+    {"plugins", graph_plugins},
+    {"outside", graph_outside},
     {"has_param", graph_has_param},
     {"nodes", graph_nodes},
     {"in_trained_part", graph_in_trained_part},
@@ -456,6 +506,7 @@ void sp_lua_open_graph(lua_State *L) {
   luaL_setfuncs(L, graph_functions, 0);
   luaL_setfuncs(L, sp_lua_step_functions, 0);
   luaL_setfuncs(L, sp_lua_request_functions, 0);
+  luaL_setfuncs(L, sp_lua_trial_functions, 0);
   lua_setfield(L, -2, "__index");
   lua_pop(L, 1);
   sp_lua_open_node(L);

@@ -134,6 +134,12 @@ static int requests_attach(lua_State *L) {
   return 0;
 }
 
+/* g:serves(): it reads requests */
+static int requests_serves(lua_State *L) {
+  lua_pushboolean(L, sp_graph_queue(sp_lua_check_graph(L, 1)->g) != NULL);
+  return 1;
+}
+
 static int requests_room(lua_State *L) {
   lua_pushboolean(L, sp_queue_has_room(check_queue(L, sp_lua_check_graph(L, 1))));
   return 1;
@@ -207,7 +213,9 @@ static int requests_raw(lua_State *L) {
 }
 
 const luaL_Reg sp_lua_request_functions[] = {
-    {"submit", requests_submit}, {"cancel", requests_cancel},        {"attach", requests_attach},
-    {"room", requests_room},     {"request_stats", requests_stats}, {"take_answers", requests_take},
-    {"result", requests_result}, {"raw_results", requests_raw},      {NULL, NULL},
+    {"submit", requests_submit},     {"cancel", requests_cancel},
+    {"attach", requests_attach},     {"serves", requests_serves},
+    {"room", requests_room},         {"request_stats", requests_stats},
+    {"take_answers", requests_take}, {"result", requests_result},
+    {"raw_results", requests_raw},   {NULL, NULL},
 };

@@ -2,7 +2,7 @@
  * memory.c - what programs will take, known before anything of it is allocated. */
 #include "plan/program.h"
 
-#include <math.h>
+#include <stdio.h>
 
 #include "device/pool.h"
 
@@ -54,14 +54,18 @@ static const char *largest(const sp_program *const *progs, size_t n) {
 }
 
 int sp_memory_check(const sp_graph *g, const sp_program *const *progs, size_t n, sp_err *err) {
-  sp_device_info info = {.size = sizeof info};
+  sp_device_info info;
   sp_mem m;
-  int st = sp_place_describe(&g->main, g->index, &info, err);
+  int st = sp_graph_device_info(g, &info, err);
   if (st) return st;
   sp_memory_count(g, progs, n, &m);
-  if (!info.memory || m.total <= info.memory) return SP_OK;
-  return sp_fail(err, SP_E_NOMEM,
-                 "the graph needs %.1f GiB of memory, device '%s' has %.1f; the largest part is '%s': take a smaller "
-                 "batch or size",
-                 (double)m.total / 0x1p30, g->opts.device, (double)info.memory / 0x1p30, largest(progs, n));
+  bool asked = g->opts.memory && (!info.memory || g->opts.memory < info.memory);
+  uint64_t most = asked ? g->opts.memory : info.memory;
+  if (!most || m.total <= most) return SP_OK;
+  const char *cure = asked ? "take a smaller batch or size, or a higher limit" : "take a smaller batch or size";
+  double unit = asked ? 0x1p20 : 0x1p30;
+  char limit[96];
+  snprintf(limit, sizeof limit, asked ? "--memory-limit allows" : "device '%.60s' has", g->opts.device);
+  return sp_fail(err, SP_E_NOMEM, "the graph needs %.1f %s of memory, %s %.1f; the largest part is '%s': %s",
+                 (double)m.total / unit, asked ? "MiB" : "GiB", limit, (double)most / unit, largest(progs, n), cure);
 }

@@ -7,38 +7,23 @@
 #include <string.h>
 
 #include "plan/describe.h"
-#include "run/loop.h"
+#include "run/trial.h"
+#include "run/unit.h"
 
-/* One program and what it runs with. */
-typedef struct unit {
-  sp_node *stand_in; /* NULL: the training program */
-  sp_program *p;
-  sp_machine *m;
-  sp_loop loop;
-} unit;
+static sp_unit *training(const sp_engine *e) { return e->n ? &e->units[0] : NULL; }
 
-struct sp_engine {
-  sp_graph *g;
-  sp_pool *pool;
-  unit *units; /* [0] is training's, once there are any */
-  size_t n, cap;
-  bool (*stopped)(void);
-  uint64_t start; /* the step to begin with, while there is no unit */
-  bool sought;    /* the next loop begins where no loop has ended */
-  bool failed;    /* nothing can run any more, and why */
-  sp_err failure;
-};
-
-static unit *training(const sp_engine *e) { return e->n ? &e->units[0] : NULL; }
+int sp_engine_new_pool(sp_engine *e, sp_err *err) {
+  const sp_place *main = &e->g->main;
+  size_t cap = e->g->opts.pinned ? e->g->opts.pinned : (size_t)1 << 30;
+  return sp_pool_new(&e->pool, main->type, main->dev, cap, "--pinned", err);
+}
 
 int sp_engine_new(sp_engine **out, sp_env *env, const sp_graph_opts *opts, sp_err *err) {
   sp_engine *e = sp_calloc(1, sizeof *e);
   *out = NULL;
   if (!e) return sp_nomem(err, sizeof *e, "an engine");
   int st = sp_graph_new(&e->g, env, opts, err);
-  if (!st)
-    st = sp_pool_new(&e->pool, e->g->main.type, e->g->main.dev, e->g->opts.pinned ? e->g->opts.pinned : (size_t)1 << 30,
-                     "--pinned", err);
+  if (!st) st = sp_engine_new_pool(e, err);
   if (st) {
     sp_engine_free(e);
     return st;
@@ -47,19 +32,20 @@ int sp_engine_new(sp_engine **out, sp_env *env, const sp_graph_opts *opts, sp_er
   return SP_OK;
 }
 
-static void free_unit(unit *u) {
+void sp_unit_free(sp_unit *u) {
   sp_machine_free(u->m);
   sp_program_free(u->p);
 }
 
 /* From the k-th on; later ones borrow streams of earlier ones. */
 static void drop_units(sp_engine *e, size_t k) {
-  while (e->n > k) free_unit(&e->units[--e->n]);
+  while (e->n > k) sp_unit_free(&e->units[--e->n]);
 }
 
 void sp_engine_free(sp_engine *e) {
   sp_err ignored;
   if (!e) return;
+  sp_trial_end(e, &ignored);
   sp_engine_drain(e, &ignored);
   drop_units(e, 0);
   free(e->units);
@@ -106,19 +92,20 @@ static int check_memory(const sp_engine *e, sp_err *err) {
   return st;
 }
 
-static int add_unit(sp_engine *e, sp_node *stand_in, sp_err *err) {
-  if (!sp_grow(&e->units, &e->cap, e->n + 1, sizeof *e->units)) return sp_nomem(err, sizeof(unit), "a program");
-  unit *u = &e->units[e->n];
-  *u = (unit){.stand_in = stand_in};
+int sp_unit_new(sp_unit *u, sp_engine *e, sp_node *stand_in, sp_err *err) {
+  *u = (sp_unit){.stand_in = stand_in};
   int st = sp_program_new(&u->p, e->g, stand_in, err);
   if (!st) st = sp_machine_new(&u->m, u->p, e->pool, err);
-  if (st) {
-    free_unit(u);
-    return st;
-  }
-  sp_loop_init(&u->loop, u->m);
-  e->n++;
-  return SP_OK;
+  if (!st) sp_loop_init(&u->loop, u->m);
+  else sp_unit_free(u);
+  return st;
+}
+
+static int add_unit(sp_engine *e, sp_node *stand_in, sp_err *err) {
+  if (!sp_grow(&e->units, &e->cap, e->n + 1, sizeof *e->units)) return sp_nomem(err, sizeof(sp_unit), "a program");
+  int st = sp_unit_new(&e->units[e->n], e, stand_in, err);
+  if (!st) e->n++;
+  return st;
 }
 
 /* Sources that nothing is wired to are there to be evaluated on; one that does not fit is told so when it is. */
@@ -132,9 +119,11 @@ static int add_evaluations(sp_engine *e, sp_err *err) {
   return st;
 }
 
-static int plan(sp_engine *e, sp_err *err) {
+int sp_engine_plan(sp_engine *e, sp_err *err) {
   sp_graph *g = e->g;
   int st = SP_OK;
+  if (e->trial)
+    return sp_fail(err, SP_E_STATE, "strategies are being tried: the graph cannot be used until that is over");
   if (e->n) return SP_OK;
   if ((st = sp_graph_complete(g, err)) || (st = sp_memory_check(g, NULL, 0, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++)
@@ -150,30 +139,30 @@ static int plan(sp_engine *e, sp_err *err) {
   return SP_OK;
 }
 
-/* As before it was planned. */
-static void unplan(sp_engine *e) {
+void sp_engine_unplan(sp_engine *e) {
+  if (!e->n) return;
   e->start = e->units[0].loop.next;
   drop_units(e, 0);
   e->g->fixed = false;
 }
 
 int sp_engine_strategy(sp_engine *e, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err) {
-  if (e->n && !e->units[0].m->built) unplan(e);
+  if (e->n && !e->units[0].m->built) sp_engine_unplan(e);
   return sp_graph_strategy(e->g, name, lanes, n, err);
 }
 
 int sp_engine_build(sp_engine *e, sp_err *err) {
-  int st = plan(e, err);
+  int st = sp_engine_plan(e, err);
   if (st || e->units[0].m->built) return st;
   st = check_memory(e, err);
   if (!st && !e->g->initialised) st = sp_graph_init_weights(e->g, err);
   if (!st) st = sp_machine_build(e->units[0].m, NULL, err);
-  if (st) unplan(e);
+  if (st) sp_engine_unplan(e);
   return st;
 }
 
 int sp_engine_memory(sp_engine *e, sp_mem *mem, sp_err *err) {
-  int st = plan(e, err);
+  int st = sp_engine_plan(e, err);
   *mem = (sp_mem){0};
   const sp_program **progs = st ? NULL : sp_calloc(e->n + 1, sizeof *progs);
   if (!progs) return st ? st : sp_nomem(err, e->n * sizeof *progs, "programs");
@@ -186,9 +175,9 @@ int sp_engine_memory(sp_engine *e, sp_mem *mem, sp_err *err) {
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
 int sp_engine_schedule_info(sp_engine *e, sp_schedule_info *info, sp_err *err) {
-  int st = plan(e, err);
+  int st = sp_engine_plan(e, err);
   if (st) return st;
-  const unit *u = training(e);
+  const sp_unit *u = training(e);
   *info = (sp_schedule_info){.strategy = e->g->strategy,
                              .n_lanes = sp_program_streams(u->p),
                              .n_tasks = u->p->n_tasks,
@@ -203,7 +192,7 @@ int sp_engine_schedule_info(sp_engine *e, sp_schedule_info *info, sp_err *err) {
 }
 
 int sp_engine_program(sp_engine *e, const sp_program **p, const sp_ops **ops, sp_err *err) {
-  int st = plan(e, err);
+  int st = sp_engine_plan(e, err);
   if (st) return st;
   *p = e->units[0].p;
   *ops = &e->units[0].m->ops;
@@ -211,9 +200,9 @@ int sp_engine_program(sp_engine *e, const sp_program **p, const sp_ops **ops, sp
 }
 
 int sp_engine_describe(sp_engine *e, sp_sb *out, sp_err *err) {
-  int st = plan(e, err);
+  int st = sp_engine_plan(e, err);
   for (size_t i = 0; i < e->n && !st; i++) {
-    const unit *u = &e->units[i];
+    const sp_unit *u = &e->units[i];
     if (u->stand_in) sp_sb_putf(out, "\nevaluation on %s\n", u->stand_in->name);
     sp_describe(u->p, &u->m->ops, out);
   }
@@ -221,7 +210,7 @@ int sp_engine_describe(sp_engine *e, sp_sb *out, sp_err *err) {
 }
 
 int sp_engine_epoch_steps(sp_engine *e, uint64_t *steps, sp_err *err) {
-  int st = plan(e, err);
+  int st = sp_engine_plan(e, err);
   *steps = st ? 0 : training(e)->m->feed.steps;
   return st;
 }
@@ -272,7 +261,7 @@ int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {
 }
 
 int sp_engine_stop(sp_engine *e, sp_err *err) {
-  unit *u = training(e);
+  sp_unit *u = training(e);
   const sp_result *res;
   int st = SP_OK;
   if (!u || !u->loop.running) return SP_OK;
@@ -292,7 +281,7 @@ int sp_engine_stop(sp_engine *e, sp_err *err) {
  * a failure of one of them is told now; one of a stage further ahead only when its step comes. */
 int sp_engine_drain(sp_engine *e, sp_err *err) {
   if (e->failed) return failed(e, err);
-  unit *u = training(e);
+  sp_unit *u = training(e);
   if (!u || !u->m->built) return SP_OK;
   int st = sp_loop_settle(&u->loop, err);
   if (!st && sp_failure_step(&u->m->failure) < u->loop.delivered + (uint64_t)e->g->opts.run_ahead) {

@@ -20,6 +20,8 @@ typedef struct sp_loop {
   uint64_t launches;
   uint64_t open;         /* steps of requests that have begun and are not collected */
   bool (*stopped)(void); /* requests are not waited for any more; NULL: never */
+  bool timed;            /* the seconds that the host waits for others are counted */
+  double blocked;        /* so many */
   void *mark;            /* a timing event, and when it was */
   double mark_time;
   sp_result result;
@@ -48,6 +50,9 @@ bool sp_submit_ready(const sp_loop *l, int task, uint64_t step);
 /* One operation, COLLECT aside, which belongs to `step` (for those of no task: ignored); *pos is behind it in the
  * list, and behind its body where a graph was launched. */
 int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err);
+
+/* The same call or copy of a step that is over, once more, on `stream` of its lane's place; nothing where it did not run. */
+int sp_submit_again(sp_loop *l, const sp_task *task, uint64_t step, void *stream, sp_err *err);
 
 /* collect.c: a step is over */
 int sp_collect(sp_loop *l, uint64_t step, sp_err *err);

@@ -106,8 +106,7 @@ static int call(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err
   return st ? st : sp_place_submit(l->m->p->lanes[t->lane].place, stream, run_call, c, t->name, err);
 }
 
-static int copy(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err *err) {
-  const sp_task *t = task_of(l, op);
+static int copy(sp_loop *l, const sp_task *t, uint64_t step, void *stream, sp_err *err) {
   const sp_program *p = l->m->p;
   int st = SP_OK;
   for (size_t i = 0; i < t->n_copies && !st; i++) {
@@ -116,6 +115,13 @@ static int copy(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err
                        l->m->buf[from][step % (uint64_t)p->bufs[from].slots], t->copies[i].bytes, t->name, err);
   }
   return st;
+}
+
+int sp_submit_again(sp_loop *l, const sp_task *t, uint64_t step, void *stream, sp_err *err) {
+  sp_call *c = &l->m->posts[t->index].calls[slot(l, step)];
+  if (t->kind == SP_TASK_COPY) return copy(l, t, step, stream, err);
+  return c->n && c->step == step ? sp_place_submit(l->m->p->lanes[t->lane].place, stream, run_call, c, t->name, err)
+                                 : SP_OK;
 }
 
 /* A device that makes no checksums itself has to be through with the call. */
@@ -168,7 +174,10 @@ static int wait(sp_loop *l, size_t at, const sp_op *op, uint64_t step, void *str
 static int sync(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
   void *event = event_of(l, op, step);
   const sp_place *place = l->m->p->lanes[l->m->p->tasks[op->from].lane].place;
-  return event ? sp_place_sync_event(place, event, "the step loop", err) : SP_OK;
+  double since = l->timed ? sp_now() : 0;
+  int st = event ? sp_place_sync_event(place, event, "the step loop", err) : SP_OK;
+  if (l->timed) l->blocked += sp_now() - since;
+  return st;
 }
 
 static void **standing(const sp_loop *l, int task, uint64_t step, void **own) {
@@ -204,7 +213,7 @@ static void renew_call(sp_loop *l, const sp_op *op, uint64_t step) {
 static int work(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err *err) {
   switch (op->kind) {
     case SP_OP_CALL: return call(l, op, step, stream, err);
-    case SP_OP_COPY: return copy(l, op, step, stream, err);
+    case SP_OP_COPY: return copy(l, task_of(l, op), step, stream, err);
     case SP_OP_HASH: return hash(l, op, step, stream, err);
     default: return SP_OK;
   }

@@ -12,7 +12,7 @@ local sp = {}
 ---@field device? string "auto", "cpu", "cuda", "cuda:1"
 ---@field precision? "auto"|"fp32"|"tf32"|"bf16" of products
 ---@field capture? "auto"|"off"|"lane"|"step" what a GPU replays as one call
----@field strategy? string
+---@field strategy? string a shipped one, a file, or "auto"
 ---@field depth? integer
 ---@field threads? integer 0: all processors
 ---@field workers? integer 0: 2, on a GPU as many as threads, at most 4
@@ -20,6 +20,9 @@ local sp = {}
 ---@field run_ahead? integer
 ---@field prefetch? integer
 ---@field pinned? integer MiB
+---@field memory_limit? integer MiB that the graph may take; 0: what the device has
+---@field auto_budget? number seconds that strategy auto may measure
+---@field auto_again? boolean strategy auto measures, whatever it remembers
 ---@field init? "philox"|"torch"
 ---@field checksums? boolean
 ---@field trace? string

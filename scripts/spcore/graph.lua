@@ -134,6 +134,7 @@ function construct(g, stage, t)
     params.workers = g._opt.workers
   end
   local node = g._raw:add(stage, params, host)
+  g._told[node] = { params, batch = host.batch, shuffle = host.shuffle, drop_last = host.drop_last }
   g._applied = false
   g._wired[node], g._made[node] = {}, core.where()
   check_host(node, host)
@@ -189,7 +190,10 @@ function graph:stages() return pick(self) end
 function graph:frozen() return pick(self, false) end
 function graph:trained() return pick(self, true) end
 
-function graph:notice(fmt, ...) core.log("warn", fmt:format(...)) end
+function graph:notice(fmt, ...)
+  if self._notices then table.insert(self._notices, fmt:format(...)) end
+  core.log("warn", fmt:format(...))
+end
 
 -- ---- training ----
 
@@ -217,6 +221,7 @@ function graph:train(t)
   end
   self._raw:train { losses = losses, optimizer = t.optimizer, lr = t.lr, accumulate = t.accumulate }
   self._optimizer = t.optimizer
+  self._told[t.optimizer].accumulate = t.accumulate
   self._applied = false
 end
 
@@ -399,17 +404,19 @@ return function(opt)
   if not device then core.fail(("sp.graph: device '%s': %s"):format(opt.device, why)) end
   local raw = core.graph {
     device = device, precision = devices.precision(device, get "precision"), capture = get "capture", seed = get "seed", run_ahead = get "run_ahead",
-    prefetch = get "prefetch", pinned = get "pinned", init = get "init", checksums = get "checksums", trace = get "trace", timing = get "timing",
+    prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init", checksums = get "checksums", trace = get "trace", timing = get "timing",
   }
   local g = {
-    _raw = raw, _wired = {}, _made = {}, _weights = {}, _floats = {}, _evals = {}, _applied = false,
+    _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _applied = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
     _lanes = false, _optimizer = false, _strategy_name = false,
     _strategy = get "strategy" or "serialized",
     _opt = {
       device = device, seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
       prefetch = get "prefetch" or 2, init = get "init" or "philox", checksums = get "checksums" or false,
-      workers = devices.workers(device, get "workers"),
+      workers = devices.workers(device, get "workers"), pinned = get "pinned" or 1024,
+      memory_limit = get "memory_limit" or 0, traced = (get "trace" or "") ~= "" or get "timing" == true,
+      auto_budget = get "auto_budget" or 4.0, auto_again = get "auto_again" or false,
       explain = get "explain",
     },
     _stopper = setmetatable({}, { __close = function() raw:stop() end }),

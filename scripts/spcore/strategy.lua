@@ -34,7 +34,7 @@ local function path_of(name)
   return path
 end
 
--- What a strategy is given as -> its lanes as the author wrote them, and its name.
+-- What a strategy is given as -> its lanes as the author wrote them, and its name, which a function may give as well.
 local function lanes_of(g, what, name)
   if type(what) == "string" then
     name = name or what
@@ -46,8 +46,16 @@ local function lanes_of(g, what, name)
         type(what)))
     end
   end
-  if type(what) == "function" then what = what(g) end
+  if type(what) == "function" then
+    local lanes, own = what(g)
+    return lanes, type(own) == "string" and own or name or "custom"
+  end
   return what, name or "custom"
+end
+
+-- A shipped strategy's lanes as a strategy gives them, and its name.
+function strategy.written(g, name)
+  return lanes_of(g, name)
 end
 
 local lane_keys = { name = true, stages = true, delay = true, priority = true, extra = true, replicas = true }

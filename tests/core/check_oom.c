@@ -3,6 +3,8 @@
  * and nothing is lost, used twice or left hanging. The linker puts these in front of the core's own functions. */
 #include "tests/kit/graph_kit.h"
 
+#include "run/trial.h"
+
 static long left = -1; /* allocations until one fails; -1: none does */
 
 static bool fails(void) {
@@ -101,7 +103,43 @@ START_TEST(tried_again) {
 }
 END_TEST
 
+/* Strategies that are tried: whatever fails, the graph runs afterwards as it would have. */
+static int try_two(sp_engine *e, sp_node *enc, sp_err *err) {
+  sp_node *one[] = {enc};
+  sp_lane_desc d[] = {{{.name = "a"}, one, 1, NULL}};
+  sp_trial_forecast f;
+  sp_turn turn;
+  size_t i;
+  int st = sp_trial_begin(e, err);
+  for (int k = 0; k < 2 && !st; k++) {
+    d[0].props.replicas = 1 + k;
+    if ((st = sp_trial_add(e, "s", d, 1, &i, err)) || (st = sp_trial_run(e, i, 2, &turn, err)) ||
+        (st = sp_trial_measure(e, i, 1e-4, err)))
+      break;
+    st = sp_trial_predict(e, i, &f, err);
+  }
+  return st;
+}
+
+START_TEST(trials) {
+  bool more = true;
+  for (long k = 0; more; k += k < 100 ? 1 : 7) {
+    sp_graph *g = new_graph((sp_graph_opts){.run_ahead = 1, .device = "mock", .capture = SP_CAPTURE_LANE});
+    sp_node *data = source(g, "data", 8), *val = source(g, "val", 22), *m = wire(g, mul(g, "m", true), data);
+    sp_err err, ended;
+    left = k;
+    int st = try_two(on(g), m, &err);
+    more = left == 0;
+    left = -1;
+    if (st) ck_assert_int_eq(st, SP_E_NOMEM);
+    ck_assert_msg(!sp_trial_end(on(g), &ended), "%s", ended.msg);
+    ck_assert_msg(!loop(on(g), val, &err), "after allocation %ld: %s", k, err.msg);
+    free_graph(g);
+  }
+}
+END_TEST
+
 int main(void) {
-  const TTest *const tests[] = {every_allocation, tried_again};
+  const TTest *const tests[] = {every_allocation, tried_again, trials};
   return run_tests("oom", tests, sizeof tests / sizeof *tests);
 }

@@ -138,6 +138,9 @@ function lanes.more(case, rng, seed)
     local names = { "pipelined", "deep", "deep", "branches", "branches", "double_buffer" }
     if not learns then names = { "deep", "branches", "double_buffer", "replicas", "replicas" } end
     case.strategy, case.lanes, case.opt.depth = rng.pick(names), nil, 1 + rng.below(5)
+    if seed % 64 == 2 then -- it takes longer than all others
+      case.strategy, case.opt.auto_budget, case.opt.auto_again = "auto", 0.03, true
+    end
   elseif seed % 4 == 1 then
     for _, lane in ipairs(case.lanes or {}) do
       lane.extra = rng.chance(0.4) and 1 + rng.below(3) or nil

@@ -51,7 +51,7 @@ int sf_environment(sf_opts *opts) {
            emu ? SP_TEST_BUILDDIR "/tests/emu/.libs" : "", emu ? ":" : "");
   if (emu) opts->devices = "cuda";
   snprintf(sums, sizeof sums, "/tmp/spcore-fuzz-XXXXXX");
-  if (setenv("SPCORE_PLUGIN_PATH", path, 1) || !mkdtemp(sums)) return 1;
+  if (setenv("SPCORE_PLUGIN_PATH", path, 1) || !mkdtemp(sums) || setenv("SPCORE_CACHE", sums, 1)) return 1;
   return 0;
 }
 

@@ -192,6 +192,7 @@ local function run(variant)
   if fuzz then fuzz.sim_seed(variant.sim or 0) end
   do
     local g <close>, n = build(opt)
+    require "spcore.progress".quiet = true -- what strategy auto has to say
     local status, why = build_all(g, n, variant)
     if status ~= "ok" then return nil, status, tostring(why) end
     if sums then

@@ -69,9 +69,10 @@ end
 
 t.program = assert(sys.realpath("/proc/self/exe"))
 
--- Runs this program in `dir` with the words of `line`; returns exit code (128 + signal), stdout, stderr.
-function t.spcore(dir, line)
-  local command = ("cd '%s' && '%s' %s >'%s/.out' 2>'%s/.err'"):format(dir, t.program, line, dir, dir)
+-- Runs this program in `dir` with the words of `line`; returns exit code (128 + signal), stdout, stderr. `env`: what is set
+-- besides, such as "SPCORE_CACHE=cache".
+function t.spcore(dir, line, env)
+  local command = ("cd '%s' && %s '%s' %s >'%s/.out' 2>'%s/.err'"):format(dir, env or "", t.program, line, dir, dir)
   local _, how, code = os.execute(command)
   return how == "signal" and 128 + code or code, t.read(dir .. "/.out"), t.read(dir .. "/.err")
 end

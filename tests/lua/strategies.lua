@@ -168,13 +168,14 @@ end
 local dir <close> = t.folder()
 local code, out, err = t.spcore(dir.path, "strategies")
 t.eq(code .. err, "0")
-for _, name in ipairs { "branches", "deep", "double_buffer", "pipelined", "replicas", "serialized" } do
+for _, name in ipairs { "auto", "branches", "deep", "double_buffer", "pipelined", "replicas", "serialized" } do
   t.match(out, "\n?" .. name .. " +%u")
 end
 local code, out = t.spcore(dir.path, "strategies --json")
 local list = sp.json.decode(out)
-t.eq(("%d %d %s"):format(code, #list, list[1].name), "0 6 branches")
-t.match(list[1].doc, "^Stages of one step .*%.$")
+t.eq(("%d %d %s"):format(code, #list, list[1].name), "0 7 auto")
+t.match(list[1].doc, "^Whichever of the others .*%.$")
+t.match(list[2].doc, "^Stages of one step .*%.$")
 local code, out, err = t.spcore(dir.path, "strategies --jsn")
 t.eq(code .. out, "2")
 t.one_line(err, "there is no option %-%-jsn, did you mean %-%-json%?")

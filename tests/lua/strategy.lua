@@ -52,7 +52,7 @@ local function refused(pattern, what)
   g:strategy(what)
   t.raises(pattern, function() g:steps(1) end)
 end
-refused("no strategy 'pipelind'; did you mean 'pipelined'.*there are branches, deep, double_buffer, pipelined, replicas, serialized", "pipelind")
+refused("no strategy 'pipelind'; did you mean 'pipelined'.*there are auto, branches, deep, double_buffer, pipelined, replicas, serialized", "pipelind")
 refused("strategy file './none.lua' not found", "./none.lua")
 refused("must give a list of lanes, got a number", function() return 3 end)
 refused("lane 1 is a number", { 3 })
