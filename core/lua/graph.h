@@ -60,5 +60,7 @@ int sp_lua_plan_info(lua_State *L);
 /* The callback behind sp_train_opts.lr; arg is the sp_lua_graph. */
 int sp_lua_lr(void *arg, uint64_t step, double *lr, sp_err *err);
 void sp_lua_close_sums(sp_lua_graph *lg);
+/* steps.c: a tensor of the host as a number or nested lists */
+void sp_lua_push_tensor(lua_State *L, const sp_spec *s, const void *data);
 
 #endif

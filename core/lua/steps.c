@@ -85,7 +85,7 @@ static void push_dims(lua_State *L, const sp_spec *s, const void *data, int dim,
   }
 }
 
-static void push_tensor(lua_State *L, const sp_spec *s, const void *data) {
+void sp_lua_push_tensor(lua_State *L, const sp_spec *s, const void *data) {
   int64_t at = 0;
   push_dims(L, s, data, 0, &at);
 }
@@ -162,7 +162,7 @@ static int stop(lua_State *L, sp_lua_graph *lg, int self) {
 static void push_result(lua_State *L, const sp_result *r) {
   lua_createtable(L, 0, (int)r->n_metrics + 6);
   for (size_t i = 0; i < r->n_metrics; i++) {
-    push_tensor(L, &r->metrics[i].spec, r->metrics[i].data);
+    sp_lua_push_tensor(L, &r->metrics[i].spec, r->metrics[i].data);
     lua_setfield(L, -2, r->metrics[i].name);
   }
   lua_pushinteger(L, (lua_Integer)r->step);
@@ -306,7 +306,7 @@ static void push_total(lua_State *L, const total *t) {
   if (real)
     for (int64_t i = 0; i < t->count; i++) t->sum[i] /= t->weight[i]; /* 0/0: nothing was measured */
   s.dtype = real ? SP_F64 : SP_I64;
-  push_tensor(L, &s, real ? (const void *)t->sum : t->isum);
+  sp_lua_push_tensor(L, &s, real ? (const void *)t->sum : t->isum);
   lua_setfield(L, -2, t->name);
 }
 
