@@ -354,6 +354,7 @@ int hand_call_prepare(sp_hstage *st, sp_hstream *s, hand_arg *args, int64_t n, b
                    st->n->name, st->n_prepared);
   if (fit_scratch(st, s, &args[l.scratch], err)) return err->status;
   hand_quiet(st->h);
+  if (hand_stream_ready(s, err)) return err->status; /* it has failed meanwhile */
   hand_call *c = new_call(st, args, false, training, false);
   if (!c) return sp_nomem(err, sizeof *c, "a call");
   int rc = sp_inst_prepare(st->n->inst, &c->io, hand_place(st->h)->type->stream_native(s->own), err);

@@ -86,7 +86,7 @@ int sp_lua_hand_new(lua_State *L) {
                           .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
                           .order = (uint64_t)sp_lua_opt_int(L, 1, "order", 0, 0, LUA_MAXINTEGER),
                           .check_races = sp_lua_opt_bool(L, 1, "check_races", false)};
-  sp_hand **h = lua_newuserdatauv(L, sizeof *h, 2);
+  sp_hand **h = lua_newuserdatauv(L, sizeof *h, 1);
   *h = NULL;
   luaL_setmetatable(L, SP_LUA_HAND);
   lua_newtable(L);
@@ -95,8 +95,6 @@ int sp_lua_hand_new(lua_State *L) {
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
   lua_setiuservalue(L, -2, 1);
-  lua_newtable(L);
-  lua_setiuservalue(L, -2, 2);
   if (sp_hand_new(h, sp_lua_of(L)->env, &o, &err)) {
     *h = NULL;
     return sp_lua_raise(L, &err);
@@ -182,16 +180,16 @@ static int stream_sync(lua_State *L) {
 
 /* Once for each line of the script. */
 static void warn_pageable(lua_State *L, const char *which) {
-  lua_getiuservalue(L, -1, 2);
   const char *where = sp_lua_hand_where(L, NULL, true);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, "spcore.pageable");
   if (lua_getfield(L, -1, where) == LUA_TNIL) {
     lua_pushboolean(L, 1);
     lua_setfield(L, -3, where);
-    sp_log(SP_LOG_WARN,
-           "%s: copy with '%s', which is pageable: the driver moves it through a pinned buffer of its own, and the "
-           "host waits "
-           "until it is done, so that nothing it would submit meanwhile overlaps; take at = \"pinned\"",
-           where, which);
+    sp_log(
+        SP_LOG_WARN,
+        "%s: copy with '%s', which is pageable: the driver moves it through a pinned buffer of its own, and the host "
+        "waits until it is done, so that nothing it would submit meanwhile overlaps; take at = \"pinned\"",
+        where, which);
   }
   lua_pop(L, 2);
 }

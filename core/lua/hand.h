@@ -2,7 +2,7 @@
  * hand.h - what the bindings of streams, events, tensors and stages by hand share.
  *
  * A userdata of each holds the C object. User value 1 of all but the device's is the device's, so that it is not collected
- * before them; the device's own user value 1 finds objects by their address, 2 keeps lines that were warned of. */
+ * before them; the device's own finds objects by their address. */
 #ifndef SP_CORE_LUA_HAND_H
 #define SP_CORE_LUA_HAND_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * hand_stage.c - stages outside of graphs as objects, and stream:run, backward and update. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/model.h"
@@ -423,6 +425,26 @@ static int stage_weight(lua_State *L) {
   return 1;
 }
 
+/* stage:checksum() -> a hash of all weights and statistics, as text */
+static int stage_checksum(lua_State *L) {
+  sp_hstage *st = sp_lua_check_hstage(L, 1);
+  const sp_node *n = node_of(L, 1);
+  uint64_t h = SP_FNV64;
+  char text[32];
+  for (size_t i = 0; i < sp_node_n_weights(n); i++) {
+    sp_spec spec;
+    sp_err err;
+    size_t bytes = (size_t)sp_spec_bytes(&sp_node_weight_at(n, i)->spec);
+    void *data = lua_newuserdatauv(L, bytes + 1, 0);
+    if (sp_hstage_weight(st, sp_node_weight_at(n, i)->name, &spec, data, bytes, &err)) return sp_lua_raise(L, &err);
+    h = sp_fnv64(h, data, bytes);
+    lua_pop(L, 1);
+  }
+  snprintf(text, sizeof text, "%016" PRIx64, h);
+  lua_pushstring(L, text);
+  return 1;
+}
+
 static int stage_gc(lua_State *L) {
   sp_hstage **st = luaL_checkudata(L, 1, SP_LUA_HSTAGE);
   if (*st) sp_hstage_drop(*st);
@@ -439,8 +461,8 @@ static int stage_tostring(lua_State *L) {
 void sp_lua_open_hstage(lua_State *L) {
   static const luaL_Reg meta[] = {{"__gc", stage_gc}, {"__tostring", stage_tostring}, {NULL, NULL}};
   static const luaL_Reg calls[] = {
-      {"name", stage_name},       {"set", stage_set},       {"get", stage_get}, {"outputs", stage_outputs},
-      {"weights", stage_weights}, {"weight", stage_weight}, {NULL, NULL}};
+      {"name", stage_name},       {"set", stage_set},       {"get", stage_get},           {"outputs", stage_outputs},
+      {"weights", stage_weights}, {"weight", stage_weight}, {"checksum", stage_checksum}, {NULL, NULL}};
   luaL_newmetatable(L, SP_LUA_HSTAGE);
   luaL_setfuncs(L, meta, 0);
   luaL_newlib(L, calls);

@@ -278,8 +278,11 @@ do
   local a, b = h.stream { name = "a" }, h.stream { name = "b" }
   local inputs = { h.tensor { "f32", 2, 3 }, h.tensor { "i64", 2 } }
   local host = h.tensor { like = inputs[2], at = "pinned" }
+  local logits = h.tensor { like = inputs[1], at = "pinned" }
   host:fill(0)
+  logits:fill(1)
   a:copy(inputs[2], host)
+  a:copy(inputs[1], logits)
   a:sync()
   local f = h.stage.cross_entropy()
   local one, two = f:outputs(inputs), f:outputs(inputs)
