@@ -286,7 +286,8 @@ static void print_totals(double seconds) {
   printf("; %.1f s\n", seconds);
   const uint64_t *m = sum.mutants;
   if (opt.mutate)
-    printf("%llu lists: %llu deletions refused; of %llu swaps %llu let through, of which %llu were played\n",
+    printf("%llu lists: %llu deletions refused by the proof and by --check-races; of %llu swaps %llu let through, of "
+           "which %llu were played\n",
            (unsigned long long)m[0], (unsigned long long)m[1], (unsigned long long)m[2], (unsigned long long)m[3],
            (unsigned long long)m[4]);
   if (opt.mutate)

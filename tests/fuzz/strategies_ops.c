@@ -3,6 +3,7 @@
  * list must fail; with two neighbours of one lane swapped it must fail, or the list must be as good: what it lets
  * through is played, and strategies_ops.lua compares what came of it with `serialized`. */
 #include "strategies.h"
+#include "strategies_races.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,13 +91,18 @@ static void take_out(sp_ops *o, size_t i) {
   o->n--;
 }
 
-/* `room` has place for all operations. */
-static bool proved_without(const unit *u, size_t i, sp_op *room) {
+/* What the proof and --check-races say without operation i. `room` has place for all operations. */
+static bool proved_without(const unit *u, size_t i, sp_op *room, sp_err *races) {
   sp_ops less = u->m->ops;
+  sp_err proof;
   memcpy(room, less.op, less.n * sizeof *room);
   less.op = room;
   take_out(&less, i);
-  return proved(u, &less);
+  int st = sp_ops_prove(&less, &u->p->in, u->p->sched.slots, &proof);
+  *races = (sp_err){.status = SP_E_RACE};
+  if (st == SP_E_RACE) sf_races(&less, &u->p->in, u->p->sched.slots, races);
+  if (st && races->status != SP_E_RACE) sp_prefix(races, "%s; the proof says %s", "no race", proof.msg);
+  return !st;
 }
 
 static bool orders(const sp_op *op) {
@@ -109,11 +115,15 @@ static void put_op(const unit *u, const sp_op *op, sp_sb *out) {
     sp_sb_putf(out, " for %s, %d back", u->p->tasks[op->from].name, op->back);
 }
 
-/* The first deletion that the proof does not notice, SIZE_MAX: none; *n counts those that it does. */
-static size_t unnoticed(const unit *u, sp_op *room, lua_Integer *n) {
+/* The first deletion that the proof does not notice, or --check-races does not, though the proof does; SIZE_MAX: none. *n
+ * counts those that both notice. */
+static size_t unnoticed(const unit *u, sp_op *room, lua_Integer *n, const char **who) {
   for (size_t i = 0; i < u->m->ops.n; i++) {
+    sp_err races;
     if (!orders(&u->m->ops.op[i])) continue;
-    if (proved_without(u, i, room)) return i;
+    bool holds = proved_without(u, i, room, &races);
+    *who = holds ? "the proof holds" : "--check-races finds nothing";
+    if (holds || races.status != SP_E_RACE) return i;
     ++*n;
   }
   return SIZE_MAX;
@@ -177,13 +187,18 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
     return false;
   }
   sp_op *room = sp_calloc(u.m->ops.n + 1, sizeof *room);
-  size_t i = room ? unnoticed(&u, room, deleted) : 0;
+  const char *who = "";
+  size_t i = room ? unnoticed(&u, room, deleted, &who) : 0;
   sp_sb words = {0};
-  if (i == SIZE_MAX) {
+  if (sf_races(&u.m->ops, &u.p->in, u.p->sched.slots, &err)) {
+    sp_sb_putf(&words, "program %d: --check-races finds in what the proof holds for: %s", (int)which, err.msg);
+    lua_pushstring(L, sp_sb_str(&words));
+    i = 0;
+  } else if (i == SIZE_MAX) {
     *swapped += try_swaps(L, &u, which);
     if (which == 0) *wait = some_wait(&u);
   } else {
-    sp_sb_putf(&words, "program %d: the proof holds without operation %zu of %zu, ", (int)which, i, u.m->ops.n);
+    sp_sb_putf(&words, "program %d: %s without operation %zu of %zu, ", (int)which, who, i, u.m->ops.n);
     put_op(&u, &u.m->ops.op[i], &words);
     lua_pushstring(L, sp_sb_str(&words));
   }
