@@ -386,7 +386,7 @@
 ---@field [2]? spcore.ref the input b
 ---@field b? spcore.ref K x N; without it a constant matrix of random numbers
 ---@field n? integer columns of the constant b; 0: as many as a has (0..1048576, default 0)
----@field repeat? integer how often the same product is computed (1..1048576, default 1)
+---@field times? integer how often the same product is computed (1..1048576, default 1)
 
 ---Matrix product c = a b, computed so often that it takes a known time.
 ---@class spcore.gemm: spcore.node

@@ -90,7 +90,7 @@ START_TEST(products) {
   const int64_t *s = sizes[_i / 2];
   bool tf32 = _i % 2;
   twin w;
-  twin_open(&w, "gemm", tf32 ? "tf32" : "fp32", "{ repeat = 2 }", tf32 ? SP_PRECISION_TF32 : SP_PRECISION_FP32,
+  twin_open(&w, "gemm", tf32 ? "tf32" : "fp32", "{ times = 2 }", tf32 ? SP_PRECISION_TF32 : SP_PRECISION_FP32,
             limits[tf32]);
   twin_floats(&w, 0, 2, (int64_t[]){s[0], s[2]}, SP_ROW_MAJOR, -1, 1);
   twin_floats(&w, 1, 2, (int64_t[]){s[2], s[1]}, SP_ROW_MAJOR, -1, 1);

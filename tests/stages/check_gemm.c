@@ -54,7 +54,7 @@ START_TEST(as_a_loop) {
   const int64_t *s = sizes[_i];
   for (int threads = 1; threads <= 3; threads += 2)
     for (int repeat = 0; repeat < 2; repeat++) {
-      begin(repeat ? "{ repeat = 3 }" : NULL, threads);
+      begin(repeat ? "{ times = 3 }" : NULL, threads);
       float *a = input(0, s[0], s[2], 1), *b = input(1, s[2], s[1], 2);
       ok(spt_plan(t, 0));
       ok(spt_forward(t, 0));

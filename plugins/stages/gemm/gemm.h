@@ -12,7 +12,7 @@
 enum { GEMM_IN_A, GEMM_IN_B };
 
 typedef struct gemm_params {
-  int64_t n, repeat;
+  int64_t n, times;
 } gemm_params;
 
 typedef struct gemm {

@@ -9,7 +9,7 @@
 typedef struct job {
   gemm_call p;
   int64_t across; /* blocks of a row of blocks */
-  int64_t repeat;
+  int64_t times;
   sp_ctx *ctx;
 } job;
 
@@ -21,7 +21,7 @@ static int block(void *arg, int64_t i, int worker) {
   const gemm_call *p = &j->p;
   int64_t row = i / j->across * BLOCK, col = i % j->across * BLOCK;
   (void)worker;
-  for (int64_t k = 0; k < j->repeat; k++)
+  for (int64_t k = 0; k < j->times; k++)
     if (nn_gemm(0, 0, least(BLOCK, p->m - row), least(BLOCK, p->n - col), p->k, 1, p->a + row * p->k, p->k, p->b + col,
                 p->n, 0, p->c + row * p->n + col, p->n))
       return j->ctx->host->fail(j->ctx, SP_E_UNSUPPORTED, "oneDNN refused the product");
@@ -39,7 +39,7 @@ static int prepare(sp_ctx *ctx, void *self, const sp_io *io) {
 }
 
 static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
-  job j = {.p = gemm_call_of(io), .repeat = ((const gemm *)self)->p->repeat, .ctx = ctx};
+  job j = {.p = gemm_call_of(io), .times = ((const gemm *)self)->p->times, .ctx = ctx};
   j.across = blocks(j.p.n);
   return par_run(ctx, blocks(j.p.m) * j.across, block, &j);
 }

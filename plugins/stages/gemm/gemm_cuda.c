@@ -43,7 +43,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
       precision_of(ctx) == SP_PRECISION_FP32 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32;
   cublasHandle_t handle;
   int rc = handle_of(ctx, &handle);
-  for (int64_t i = 0; i < ((const gemm *)self)->p->repeat && !rc; i++) rc = product(ctx, handle, &p, compute);
+  for (int64_t i = 0; i < ((const gemm *)self)->p->times && !rc; i++) rc = product(ctx, handle, &p, compute);
   return rc;
 }
 
