@@ -64,11 +64,8 @@ int hand_block_use(hand_block *b, int thread, uint64_t number, sp_err *err) {
 }
 
 static void unlink_block(hand_block *b) {
-  for (hand_block **at = &b->h->blocks; *at; at = &(*at)->next)
-    if (*at == b) {
-      *at = b->next;
-      break;
-    }
+  *(b->prev ? &b->prev->next : &b->h->blocks) = b->next;
+  if (b->next) b->next->prev = b->prev;
   if (b->ptr) sp_races_forget_buffer(b->h->races, b->race);
   put_memory(b);
   free(b->uses);
@@ -76,14 +73,17 @@ static void unlink_block(hand_block *b) {
   free(b);
 }
 
-void hand_collect(sp_hand *h) {
-  for (hand_block *b = h->blocks, *next; b; b = next) {
+static void free_unused(sp_hand *h, bool all) {
+  for (hand_block *b = h->n_unused ? h->blocks : NULL, *next; b; b = next) {
     next = b->next;
-    if (b->refs || hand_block_busy(b, NULL)) continue;
+    if (b->refs || (!all && hand_block_busy(b, NULL))) continue;
+    h->n_unused--;
     h->unused_bytes -= b->bytes;
     unlink_block(b);
   }
 }
+
+void hand_collect(sp_hand *h) { free_unused(h, false); }
 
 static int add_block(sp_hand *h, const hand_block *proto, const char *name, const char *where, hand_block **out,
                      sp_err *err) {
@@ -106,6 +106,7 @@ static int add_block(sp_hand *h, const hand_block *proto, const char *name, cons
     return st;
   }
   b->next = h->blocks;
+  if (b->next) b->next->prev = b;
   h->blocks = b;
   *out = b;
   return SP_OK;
@@ -133,8 +134,12 @@ int hand_block_borrow(sp_hand *h, void *ptr, size_t bytes, const char *name, han
 
 void hand_block_drop(hand_block *b) {
   if (!b || --b->refs) return;
-  if (b->h->open && hand_block_busy(b, NULL)) b->h->unused_bytes += b->bytes;
-  else unlink_block(b);
+  if (!b->h->open || !hand_block_busy(b, NULL)) {
+    unlink_block(b);
+    return;
+  }
+  b->h->n_unused++;
+  b->h->unused_bytes += b->bytes;
 }
 
 int hand_block_free(hand_block *b, const char *where, sp_err *err) {
@@ -156,12 +161,7 @@ void hand_quiet(sp_hand *h) {
   sp_err ignored; /* it comes again when the script waits */
   for (sp_hstream *s = h->streams; s; s = s->next)
     if (s->own) hand_stream_quiet(s, &ignored);
-  for (hand_block *b = h->blocks, *next; b; b = next) {
-    next = b->next;
-    if (b->refs) continue;
-    h->unused_bytes -= b->bytes;
-    unlink_block(b);
-  }
+  free_unused(h, true);
 }
 
 static bool plays_gpu(const sp_device_type *type) { return type == &sp_device_sim || type == &sp_device_simmock; }

@@ -15,7 +15,7 @@ typedef struct hand_use { /* the last operation of a stream that touched a block
 
 /* Memory: a tensor's and its views', a weight's, or what a stage keeps. */
 typedef struct hand_block {
-  struct hand_block *next;
+  struct hand_block *next, *prev;
   sp_hand *h;
   char *name;
   void *ptr; /* NULL: freed */
@@ -43,8 +43,8 @@ struct sp_hand {
   sp_hevent *events;
   sp_hstage *stages;
   size_t n_streams, n_stages, opened;
-  size_t unused_bytes; /* of blocks that nobody holds and that wait for their last use */
-  sp_err failure;      /* the first of any stream */
+  size_t n_unused, unused_bytes; /* blocks that nobody holds and that wait for their last use */
+  sp_err failure;                /* the first of any stream */
 };
 
 struct sp_hstream {
@@ -60,7 +60,7 @@ struct sp_hstream {
 };
 
 struct sp_hevent {
-  sp_hevent *next;
+  sp_hevent *next, *prev;
   sp_hand *h;
   void *own;
   int id;
@@ -157,6 +157,12 @@ int hand_slots_look(sp_hand *h, const sp_hstream *s, sp_err *err); /* statuses t
 void hand_slots_free(sp_hstage *st);
 
 /* stage.c */
-void hand_stage_let_go(sp_hstage *st); /* of the tensors that it holds */
+void hand_hold(sp_htensor **place, sp_htensor *t); /* in the place of what is there */
+void hand_stage_let_go(sp_hstage *st);             /* of the tensors that it holds */
+int hand_stage_open(const sp_hstage *st, sp_err *err);
+int hand_room_for_specs(sp_speclist *s, uint32_t n, sp_err *err);
+int hand_stage_plan(sp_hstage *st, sp_err *err); /* for the inputs' specs that its node has */
+int hand_stage_plan_for(sp_hstage *st, const sp_hports *in, sp_err *err);
+void hand_stage_unplan(sp_hstage *st); /* as before the first run */
 
 #endif

@@ -48,9 +48,9 @@ struct sp_races {
   a_thread *threads;
   size_t n_threads, cap_threads;
   an_event *events;
-  size_t n_events, cap_events;
+  size_t n_events, cap_events, free_event; /* none before it is free */
   a_buffer *buffers;
-  size_t n_buffers, cap_buffers;
+  size_t n_buffers, cap_buffers, free_buffer;
   char **words;
   size_t n_words, cap_words;
   uint32_t *slots; /* hash table of words, each plus 1 */
@@ -149,17 +149,21 @@ int sp_races_end_thread(sp_races *r, int thread, sp_err *err) {
 }
 
 int sp_races_event(sp_races *r, int *out, sp_err *err) {
-  size_t i = 0;
+  size_t i = r->free_event;
   while (i < r->n_events && r->events[i].used) i++;
   if (i == r->n_events && !sp_grow(&r->events, &r->cap_events, i + 1, sizeof *r->events)) return out_of_memory(err);
   if (i == r->n_events) r->events[r->n_events++] = (an_event){0};
   r->events[i].used = true;
+  r->free_event = i + 1;
   r->events[i].at.n = 0;
   *out = (int)i;
   return SP_OK;
 }
 
-void sp_races_end_event(sp_races *r, int event) { r->events[event].used = false; }
+void sp_races_end_event(sp_races *r, int event) {
+  r->events[event].used = false;
+  if ((size_t)event < r->free_event) r->free_event = (size_t)event;
+}
 
 int sp_races_record(sp_races *r, int event, int thread, sp_err *err) {
   clock *e = &r->events[event].at;
@@ -362,7 +366,7 @@ int sp_races_access(sp_races *r, int thread, const sp_race_touch *touch, size_t 
 /* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 int sp_races_buffer(sp_races *r, const char *name, size_t bytes, const char *where, int *out, sp_err *err) {
-  size_t i = 0;
+  size_t i = r->free_buffer;
   uint64_t ignored;
   *out = -1;
   if (!r->history) return SP_OK;
@@ -377,6 +381,7 @@ int sp_races_buffer(sp_races *r, const char *name, size_t bytes, const char *whe
   }
   if (bytes) b->spans[b->n++] = (span){.to = bytes};
   *out = (int)i;
+  r->free_buffer = i + 1;
   sp_race_touch all = {.buffer = (int)i, .mode = SP_RACE_WRITE, .bytes = bytes};
   return sp_races_access(r, SP_RACES_HOST, &all, 1, "the allocation", where, &ignored, err);
 }
@@ -397,6 +402,7 @@ void sp_races_forget_buffer(sp_races *r, int buffer) {
   free(b->spans);
   free(b->name);
   *b = (a_buffer){0};
+  if ((size_t)buffer < r->free_buffer) r->free_buffer = (size_t)buffer;
 }
 
 size_t sp_races_spans(const sp_races *r) {

@@ -156,6 +156,7 @@ int sp_hevent_new(sp_hand *h, bool timing, sp_hevent **out, sp_err *err) {
     return st;
   }
   e->next = h->events;
+  if (e->next) e->next->prev = e;
   h->events = e;
   h->refs++;
   *out = e;
@@ -186,11 +187,8 @@ void sp_hevent_drop(sp_hevent *e) {
   sp_hand *h = e->h;
   sp_err ignored;
   if (h->open) sp_hevent_close(e, &ignored);
-  for (sp_hevent **at = &h->events; *at; at = &(*at)->next)
-    if (*at == e) {
-      *at = e->next;
-      break;
-    }
+  *(e->prev ? &e->prev->next : &h->events) = e->next;
+  if (e->next) e->next->prev = e->prev;
   free(e);
   hand_release(h);
 }
