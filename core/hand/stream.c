@@ -100,7 +100,8 @@ int sp_hstream_close(sp_hstream *s, sp_err *err) {
   hand_place(s->h)->type->stream_close(s->own);
   s->own = NULL;
   s->h->n_streams--;
-  sp_races_end_thread(s->h->races, s->thread, &ignored);
+  if (st) sp_races_end_thread(s->h->races, s->thread, &ignored);
+  else st = sp_races_end_thread(s->h->races, s->thread, err);
   hand_block_drop(s->scratch);
   s->scratch = NULL;
   hand_collect(s->h);
