@@ -4,7 +4,7 @@
 -- --check-races names those that it lacks. `corrected` has them all.
 --
 --   spcore run by_hand_seg.lua --check-races
---   spcore run by_hand_seg.lua --device cuda --size 256 --batch 8 --steps 100 --warm-up 10
+--   spcore run by_hand_seg.lua --device cuda --size 256 --batch 8 --batches 16 --steps 100 --warm-up 10
 local sp = require "spcore"
 local by_hand = require "spcore.by_hand"
 
@@ -19,7 +19,7 @@ local n, size = opt.batch, opt.size
 
 -- Two buffers of each kind: step s and the one before it. PyTorch's allocator gives as many in turn.
 local function objects(h)
-  local o = { h = h, losses = {} }
+  local o = { losses = h.tensor { "f32", opt.warm_up + opt.steps, at = "pinned", name = "losses" } }
   o.main = h.stream { name = "main" } -- PyTorch's default stream
   o.encoder_stream, o.decoder_stream = h.stream { name = "encoder" }, h.stream { name = "decoder" }
   o.to_float = h.stage.to_float()
@@ -73,8 +73,7 @@ local function train(o, stream, step)
   local loss = stream:run(o.criterion, { output.logits, o.labels[s] }, nil, { step = step })
   stream:backward(o.decoder)
   stream:update(o.optimizer, o.decoder)
-  o.losses[step] = o.h.tensor { "f32", at = "pinned", name = "loss" }
-  stream:copy(o.losses[step], loss.loss)
+  stream:copy(o.losses:rows(step + 1), loss.loss)
 end
 
 local function serialized(o, step)

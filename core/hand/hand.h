@@ -50,7 +50,7 @@ int sp_hstream_record(sp_hstream *stream, sp_hevent *event, const char *where, s
 /* Refuses an event that was never recorded: there would be no wait. */
 int sp_hstream_wait(sp_hstream *stream, sp_hevent *event, const char *where, sp_err *err);
 int sp_hstream_sync(sp_hstream *stream, sp_err *err);
-/* Same type and shape. Where either side is pageable the host waits for the copy, and *pageable is set. */
+/* Of one type: equal specs, or as many values that lie row by row. Where either side is pageable the host waits for the copy, and *pageable is set. */
 int sp_hstream_copy(sp_hstream *stream, sp_htensor *dst, sp_htensor *src, const char *where, bool *pageable,
                     sp_err *err);
 

@@ -271,14 +271,21 @@ int sp_hevent_elapsed(sp_hevent *from, sp_hevent *to, double *ms, sp_err *err) {
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
+/* One type, and the same values in the same order: equal specs, or as many values that lie row by row. */
+static bool copies(const sp_spec *a, const sp_spec *b) {
+  bool rows = a->order == SP_ROW_MAJOR && b->order == SP_ROW_MAJOR && a->dtype == b->dtype;
+  return sp_spec_equal(a, b) || (rows && sp_spec_count(a) == sp_spec_count(b));
+}
+
 static int check_copy(const sp_hstream *s, const sp_htensor *dst, const sp_htensor *src, sp_err *err) {
   char a[128], b[128];
   if (!sp_htensor_is_open(dst) || !sp_htensor_is_open(src))
     return sp_fail(err, SP_E_STATE, "tensor '%s' is closed", sp_htensor_name(sp_htensor_is_open(dst) ? src : dst));
   if (same_hand(s->h, dst->h, err) || same_hand(s->h, src->h, err)) return err->status;
-  if (!sp_spec_equal(&dst->spec, &src->spec))
-    return sp_fail(err, SP_E_SHAPE, "copy of '%s', %s, into '%s', %s: they must be of one type and shape", src->b->name,
-                   sp_spec_str(&src->spec, a, sizeof a), dst->b->name, sp_spec_str(&dst->spec, b, sizeof b));
+  if (!copies(&dst->spec, &src->spec))
+    return sp_fail(
+        err, SP_E_SHAPE, "copy of '%s', %s, into '%s', %s: they must be of one type, with as many values in one order",
+        src->b->name, sp_spec_str(&src->spec, a, sizeof a), dst->b->name, sp_spec_str(&dst->spec, b, sizeof b));
   if (dst->b == src->b) return sp_fail(err, SP_E_INVALID, "copy of '%s' into its own memory", src->b->name);
   return SP_OK;
 }

@@ -37,7 +37,7 @@ local function run(loop, make, opt)
   end
   o.sync()
   local rate = opt.steps / (now() - began)
-  return rate, o.losses[last - 1]:read(), o.checksum()
+  return rate, o.losses:rows(last):read()[1], o.checksum()
 end
 
 -- What a data loader gives: load(step) has the tensors of a batch, in memory of the host. make() gives new tensors, which

@@ -36,6 +36,11 @@ each(function(h, device)
   up:sync()
   t.eq(table.concat(b:read()[2]), "789", device)
   t.eq(b:rows(1, 2):shape()[2], 3)
+  -- as many values under another shape
+  local flat = h.tensor { "i32", 6, at = "pinned" }
+  up:copy(flat, d)
+  up:sync()
+  t.eq(flat:read()[6], 9, device)
 end)
 
 -- a stage; its own outputs, given ones, and another number of samples
@@ -351,7 +356,8 @@ each(function(h)
   t.raises("number is wanted", x.write, x, { 1, "2" })
   t.raises("rows 2..3 of .*it has rows 1..2", x.rows, x, 2, 2)
   t.raises("counted from 1", x.rows, x, 0)
-  t.raises("of one type and shape", s.copy, s, x, also)
+  t.raises("of one type, with as many values", s.copy, s, x, also)
+  t.raises("of one type, with as many values", s.copy, s, x, h.tensor { "i32", 3 })
   t.raises("into its own memory", s.copy, s, x, x)
 end)
 
