@@ -167,19 +167,19 @@ static lua_Integer try_swaps(lua_State *L, const unit *u, lua_Integer which) {
   return n;
 }
 
-/* A wait of training's list, in its middle; -1: there is none. */
-static lua_Integer some_wait(const unit *u) {
+/* The waits of training's list into the table on top, from its middle on. */
+static void list_waits(lua_State *L, const unit *u) {
   size_t n = u->m->ops.n;
   for (size_t k = 0; k < n; k++) {
     size_t i = (n / 2 + k) % n;
-    if (u->m->ops.op[i].kind == SP_OP_WAIT) return (lua_Integer)i;
+    if (u->m->ops.op[i].kind != SP_OP_WAIT) continue;
+    lua_pushinteger(L, (lua_Integer)i);
+    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
   }
-  return -1;
 }
 
 /* One program's; pushes words where something is wrong. */
-static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Integer *deleted, lua_Integer *swapped,
-                        lua_Integer *wait) {
+static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Integer *deleted, lua_Integer *swapped) {
   unit u;
   sp_err err;
   if (make_unit(&u, g, which, &err)) {
@@ -196,7 +196,9 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
     i = 0;
   } else if (i == SIZE_MAX) {
     *swapped += try_swaps(L, &u, which);
-    if (which == 0) *wait = some_wait(&u);
+    lua_pushvalue(L, -3);
+    if (which == 0) list_waits(L, &u);
+    lua_pop(L, 1);
   } else {
     sp_sb_putf(&words, "program %d: %s without operation %zu of %zu, ", (int)which, who, i, u.m->ops.n);
     put_op(&u, &u.m->ops.op[i], &words);
@@ -208,22 +210,22 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
   return i == SIZE_MAX;
 }
 
-/* mutants(graph) -> nil, words | swaps of two waits that the proof lets through, other swaps, deletions that it does
- * not, swaps tried, a wait of training's list or -1 */
+/* mutants(graph) -> nil, words | the waits of training's list, swaps of two waits that the proof lets through, other swaps,
+ * deletions that it does not, swaps tried */
 static int fuzz_mutants(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
-  lua_Integer deleted = 0, swapped = 0, wait = -1, n = count_units(lg->g);
+  lua_Integer deleted = 0, swapped = 0, n = count_units(lg->g);
+  lua_newtable(L);
   lua_newtable(L);
   lua_newtable(L);
   for (lua_Integer k = 0; k < n; k++) {
-    if (mutate_unit(L, lg->g, k, &deleted, &swapped, &wait)) continue;
+    if (mutate_unit(L, lg->g, k, &deleted, &swapped)) continue;
     lua_pushnil(L);
     lua_insert(L, -2);
     return 2;
   }
   lua_pushinteger(L, deleted);
   lua_pushinteger(L, swapped);
-  lua_pushinteger(L, wait);
   return 5;
 }
 
