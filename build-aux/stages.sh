@@ -50,6 +50,7 @@ take_word() {
     -l?*) libs="$libs $1" ;;
     -?* | '$('*')') cflags="$cflags $1" ;;
     cpu:*.la) cpu_la="$cpu_la ${1#cpu:}" ;;
+    cuda:'$('*')') cuda_libs="$cuda_libs ${1#cuda:}" ;;
     cuda:*.la) cuda_la="$cuda_la ${1#cuda:}" ;;
     emu:*.la) emu_la="$emu_la ${1#emu:}" ;;
     test:*.la) test_la="$test_la ${1#test:}" ;;
@@ -104,7 +105,7 @@ emu_objects() {
 # shellcheck disable=SC2086
 stage() {
   name=$1 dir=$stages/$1
-  libs='' cflags='' condition='' cpu_la='' cuda_la='' emu_la='' test_la='' test_c='' other='' other_cpu='' mine="$dir"
+  libs='' cflags='' condition='' cpu_la='' cuda_la='' cuda_libs='' emu_la='' test_la='' test_c='' other='' other_cpu='' mine="$dir"
   case $name in [!a-z]* | *[!a-z0-9_]*) die "the name '$name' is not [a-z][a-z0-9_]*" ;; esac
   case " $known " in *" $name "*) die "stage '$name' is there twice" ;; esac
   [ -f "$dir/$name.c" ] || [ -n "$(files "$dir" '*.c')" ] || die "stage '$name': there is no file $dir/$name.c"
@@ -159,7 +160,7 @@ cuda_rules() {
   echo "${name}_cuda_la_CPPFLAGS = \$(cuda_cppflags)"
   echo "${name}_cuda_la_CFLAGS = \$(plugin_cflags)"
   echo "${name}_cuda_la_LDFLAGS = \$(plugin_ldflags)"
-  echo "${name}_cuda_la_LIBADD =${cuda_la:- \$(CUDA_LIBS)}"
+  echo "${name}_cuda_la_LIBADD =${cuda_la:-$cuda_libs \$(CUDA_LIBS)}"
   echo "endif"
   echo "if HAVE_EMU_KERNELS"
   echo "check_LTLIBRARIES += tests/emu/${name}_cuda.la"

@@ -70,7 +70,7 @@ static int get_weight(sp_node *n, size_t i, const void **data, void **owned, sp_
 
 /* First values are made in host memory, and what no file gave is taken from there: PyTorch's generator draws for every
  * weight, whether a file replaces it later or not. */
-static int init_node(sp_node *n, sp_mt19937 *torch, sp_err *err) {
+int sp_node_init_weights(sp_node *n, sp_mt19937 *torch, sp_err *err) {
   bool direct = sp_place_is_host(sp_node_place(n));
   void **data = sp_calloc(n->n_weights, sizeof *data);
   int st = data ? SP_OK : sp_nomem(err, 64, "first values");
@@ -98,7 +98,7 @@ int sp_graph_init_weights(sp_graph *g, sp_err *err) {
     sp_node *n = g->nodes[i];
     bool all = !torch;
     for (size_t k = 0; k < n->n_weights; k++) all = all && n->loaded[k];
-    if (n->n_weights && !all) st = init_node(n, torch ? &mt : NULL, err);
+    if (n->n_weights && !all) st = sp_node_init_weights(n, torch ? &mt : NULL, err);
   }
   g->initialised = !st;
   return st;

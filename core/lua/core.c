@@ -8,6 +8,7 @@
 #include <spcore/checksum.h>
 
 #include "lua/graph.h"
+#include "lua/hand.h"
 #include "lua/signals.h"
 
 /* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, script_path =, debug =, schedule = } */
@@ -193,6 +194,7 @@ static int core_interrupted(lua_State *L) {
 
 static const luaL_Reg core_functions[] = {
     {"graph", sp_lua_graph_new},
+    {"hand", sp_lua_hand_new},
     {"env", core_env},
     {"argv", core_argv},
     {"set_threads", core_set_threads},
@@ -215,6 +217,7 @@ static const luaL_Reg core_functions[] = {
 
 int sp_lua_open_core(lua_State *L) {
   sp_lua_open_graph(L);
+  sp_lua_open_hand(L);
   luaL_newlib(L, core_functions);
   return 1;
 }

@@ -32,6 +32,7 @@ local sp = {}
 ---@field quiet? boolean
 ---@field explain? boolean
 ---@field debug? boolean
+---@field check_races? boolean of what a script does with streams by hand
 ---@field rest? string[]
 ---@field [string] any
 
@@ -362,5 +363,126 @@ function node:inputs() end
 ---@field list boolean
 ---@field stage spcore.node
 ---@field [integer] spcore.ref
+
+---A device that a script uses itself, other than the command line's; see docs/by_hand.md.
+---@class spcore.hand
+---@field stream fun(t?: spcore.stream_options): spcore.stream
+---@field event fun(t?: { timing?: boolean }): spcore.event
+---@field tensor fun(t: spcore.tensor_options): spcore.tensor
+---@field stage table<string, fun(t?: table): spcore.hstage>
+---@field close fun()
+---@field device fun(): string
+
+---@class spcore.stream_options
+---@field name? string
+---@field priority? "high"|"normal"|"low"
+
+---@class spcore.tensor_options
+---@field [1]? "u8"|"i8"|"i32"|"i64"|"f16"|"bf16"|"f32"|"f64"
+---@field [integer] integer|string the extents behind it
+---@field at? "device"|"pinned"|"pageable"
+---@field name? string
+---@field like? spcore.tensor in the place of type and extents
+
+---@param opt? { device?: string, precision?: string, seed?: integer, order?: integer, init?: string, check_races?: boolean }
+---@return spcore.hand
+function sp.hand(opt) end
+---@param t? spcore.stream_options
+---@return spcore.stream
+function sp.stream(t) end
+---@param t? { timing?: boolean }
+---@return spcore.event
+function sp.event(t) end
+---@param t spcore.tensor_options
+---@return spcore.tensor
+function sp.tensor(t) end
+---sp.stage.NAME{ ... }: a stage outside of any graph
+---@type table<string, fun(t?: table): spcore.hstage>
+sp.stage = {}
+
+---@class spcore.stream
+local stream = {}
+---@return string
+function stream:name() end
+---@param e spcore.event
+---@return spcore.event
+function stream:record(e) end
+---@param e spcore.event
+function stream:wait(e) end
+function stream:sync() end
+---@param dst spcore.tensor
+---@param src spcore.tensor
+function stream:copy(dst, src) end
+---@param stage spcore.hstage
+---@param inputs? spcore.tensor|table
+---@param outputs? spcore.tensor|table nil: the stage's own
+---@param how? { step?: integer, ids?: integer[], evaluate?: boolean }
+---@return table<string, spcore.tensor|spcore.tensor[]>
+function stream:run(stage, inputs, outputs, how) end
+---@param stage spcore.hstage
+---@param how? { inputs?: boolean, accumulate?: boolean }
+function stream:backward(stage, how) end
+---@param optimizer spcore.hstage
+---@param stages spcore.hstage|spcore.hstage[]
+function stream:update(optimizer, stages) end
+function stream:close() end
+
+---@class spcore.event
+local event = {}
+function event:sync() end
+---@return boolean complete
+function event:query() end
+---@param to spcore.event
+---@return number milliseconds
+function event:elapsed(to) end
+function event:close() end
+
+---@class spcore.tensor
+local tensor = {}
+---@return number|table
+function tensor:read() end
+---@param values number|table
+function tensor:write(values) end
+---@param value number
+function tensor:fill(value) end
+---@param how? { seed?: integer, low?: number, high?: number }
+function tensor:random(how) end
+---@param first integer from 1
+---@param n? integer
+---@return spcore.tensor
+function tensor:rows(first, n) end
+---@return spcore.tensor
+function tensor:grad() end
+---@return integer[]
+function tensor:shape() end
+---@return string
+function tensor:dtype() end
+---@return string
+function tensor:name() end
+---@return "device"|"pinned"|"pageable"
+function tensor:at() end
+function tensor:close() end
+
+---@class spcore.hstage
+local hstage = {}
+---@return string
+function hstage:name() end
+---@param inputs spcore.tensor|table
+---@param optional? string[] names of optional outputs
+---@return table<string, spcore.tensor|spcore.tensor[]>
+function hstage:outputs(inputs, optional) end
+---@param name string
+---@param value number
+function hstage:set(name, value) end
+---@param name string
+---@return number
+function hstage:get(name) end
+---@return { name: string, shape: integer[] }[]
+function hstage:weights() end
+---@param name string
+---@return table
+function hstage:weight(name) end
+---@return string
+function hstage:checksum() end
 
 return sp

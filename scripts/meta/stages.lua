@@ -386,6 +386,19 @@
 ---@field flips spcore.ref what was mirrored, N x 2: left to right and top to bottom, 0 or 1 each
 ---@field status spcore.ref bad values of the port of parameters
 
+---What g.gemm is called with.
+---@class spcore.gemm.params: spcore.node_options
+---@field [1]? spcore.ref the input a
+---@field a? spcore.ref M x K
+---@field [2]? spcore.ref the input b
+---@field b? spcore.ref K x N; without it a constant matrix of random numbers
+---@field n? integer columns of the constant b; 0: as many as a has (0..1048576, default 0)
+---@field times? integer how often the same product is computed (1..1048576, default 1)
+
+---Matrix product c = a b, computed so often that it takes a known time.
+---@class spcore.gemm: spcore.node
+---@field c spcore.ref M x N
+
 ---What g.image_requests is called with.
 ---@class spcore.image_requests.params: spcore.requests_options
 ---@field size? integer|integer[] height and width that images are resized to; one number: square (1..16384 px, default {256})
@@ -592,6 +605,7 @@
 ---@field decoder fun(t: spcore.decoder.params): spcore.decoder a network of transposed convolutions from features to class scores per pixel
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field flip fun(t: spcore.flip.params): spcore.flip Mirrors each sample left to right, top to bottom, both or not at all
+---@field gemm fun(t: spcore.gemm.params): spcore.gemm Matrix product c = a b, computed so often that it takes a known time
 ---@field image_requests fun(t: spcore.image_requests.params): spcore.image_requests JPEG and PNG images that scripts or other threads submit
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
 ---@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them

@@ -32,6 +32,7 @@ local common = {
   quiet = { false, "print errors and the last line only" },
   explain = { false, "print the schedule and its proof, and stop" },
   debug = { false, "print a traceback with errors" },
+  check_races = { false, "check what a script does with streams by hand, and name a wait that is missing" },
 }
 
 local function dashed(name)
@@ -43,6 +44,7 @@ local function script_name()
 end
 
 local args = {}
+local parsed = { __index = function(t, key) words.unknown("no option", key, t) end }
 
 -- Ends the program with exit code 2 and this line: the command line makes no sense.
 function args.usage(fmt, ...)
@@ -232,9 +234,13 @@ function args.parse(spec, how)
     local ok, why = core.load_plugin(path)
     if not ok then usage("--plugin: %s", why) end
   end
-  return setmetatable(opt, {
-    __index = function(t, key) words.unknown("no option", key, t) end,
-  })
+  args.last = setmetatable(opt, parsed)
+  return opt
+end
+
+-- Whether it is what parse gave, and not a script's own table.
+function args.is_options(opt)
+  return getmetatable(opt) == parsed
 end
 
 return args

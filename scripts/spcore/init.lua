@@ -4,6 +4,7 @@ local core = require "spcore.core"
 
 local progress = require "spcore.progress"
 local env = core.env()
+local hand = require "spcore.hand"
 
 local sp = {
   version = env.version,
@@ -11,6 +12,11 @@ local sp = {
   args = (require "spcore.args").parse,
   usage = (require "spcore.args").usage,
   graph = require "spcore.graph",
+  hand = hand.new,
+  stream = hand.stream,
+  event = hand.event,
+  tensor = hand.tensor,
+  stage = hand.stage,
   cosine = require "spcore.cosine",
   run = require "spcore.run",
   write_file = (require "spcore.files").write,

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * check_oom.c - a graph is built and run while one allocation of the core after the other fails: each gives an error with words,
- * and nothing is lost, used twice or left hanging. The linker puts these in front of the core's own functions. */
+ * check_oom.c - a graph is built and run, and so are streams by hand, while one allocation of the core after the other fails:
+ * each gives an error with words, and nothing is lost, used twice or left hanging. The linker puts these in front of the core's own functions. */
+#include "hand/hand.h"
 #include "tests/kit/graph_kit.h"
 
 #include "run/trial.h"
 
 static long left = -1; /* allocations until one fails; -1: none does */
+static bool failed;    /* one has */
 
 static bool fails(void) {
   if (left < 0) return false;
-  if (left == 0) return true;
+  if (left == 0) return failed = true;
   left--;
   return false;
 }
@@ -139,7 +141,103 @@ START_TEST(trials) {
 }
 END_TEST
 
+/* ---- by hand ----------------------------------------------------------------------------------------------------- */
+
+enum { ROWS = 4, COLUMNS = 4 };
+
+typedef struct objects {
+  sp_hand *h;
+  sp_hstream *a, *b;
+  sp_hevent *e;
+  sp_htensor *host, *x, *rows;
+  sp_hstage *mul, *loss, *sgd;
+} objects;
+
+static int make(objects *o, const char *device, sp_err *err) {
+  const sp_spec spec = {.dtype = SP_F32, .ndim = 2, .shape = {ROWS, COLUMNS}};
+  sp_hand *h;
+  int st = sp_hand_new(&o->h, env, &(sp_hand_opts){.device = device, .check_races = true}, err);
+  if (st) return st;
+  h = o->h;
+  if ((st = sp_hstream_new(h, "a", 0, &o->a, err)) || (st = sp_hstream_new(h, NULL, 1, &o->b, err)) ||
+      (st = sp_hevent_new(h, true, &o->e, err)) ||
+      (st = sp_htensor_new(h, &spec, SP_AT_HOST_PINNED, "host", "t:1", &o->host, err)) ||
+      (st = sp_htensor_new(h, &spec, SP_AT_DEVICE, NULL, "t:2", &o->x, err)) ||
+      (st = sp_htensor_rows(o->x, 1, 2, &o->rows, err)) ||
+      (st = sp_hstage_new(h, "toy_mul", NULL, NULL, false, NULL, &o->mul, err)) ||
+      (st = sp_hstage_new(h, "toy_loss", NULL, NULL, false, NULL, &o->loss, err)))
+    return st;
+  return sp_hstage_new(h, "toy_sgd", "opt", NULL, false, NULL, &o->sgd, err);
+}
+
+static int run(objects *o, sp_err *err) {
+  const sp_hports none = {0};
+  const sp_hrun how = {.step = 1};
+  sp_hports in = {.port = calloc(1, sizeof *in.port), .n = 1};
+  sp_htensor *y;
+  void *data;
+  bool pageable;
+  int st = sp_htensor_map(o->host, 2, "a write", "t:3", &data, err);
+  if (!st) memset(data, 0, ROWS * COLUMNS * sizeof(float));
+  in.port[0].t = &o->x;
+  in.port[0].n = 1;
+  if (!st) st = sp_hstream_copy(o->a, o->x, o->host, "t:4", &pageable, err);
+  if (!st) st = sp_hstream_record(o->a, o->e, "", err);
+  if (!st) st = sp_hstream_wait(o->b, o->e, "", err);
+  if (!st) st = sp_hstage_run(o->mul, o->b, &in, &none, &how, "t:5", err);
+  if (!st) {
+    y = sp_hstage_out(o->mul, 0, 0);
+    in.port[0].t = &y;
+    st = sp_hstage_run(o->loss, o->b, &in, &none, &how, "t:6", err);
+  }
+  if (!st) st = sp_hstage_backward(o->mul, o->b, &(sp_hrun){.inputs = true}, "t:7", err);
+  if (!st) st = sp_hstage_update(o->sgd, o->b, &o->mul, 1, "t:8", err);
+  if (!st) st = sp_hstream_record(o->b, o->e, "", err);
+  if (!st) st = sp_hevent_sync(o->e, err);
+  if (!st) st = sp_htensor_close(o->x, "t:9", err);
+  if (!st) st = sp_hstream_close(o->a, err);
+  free(in.port);
+  return st;
+}
+
+static void drop(objects *o) {
+  if (o->host) sp_htensor_drop(o->host);
+  if (o->rows) sp_htensor_drop(o->rows);
+  if (o->h) sp_hand_drop(o->h); /* before some of its objects */
+  if (o->x) sp_htensor_drop(o->x);
+  if (o->a) sp_hstream_drop(o->a);
+  if (o->b) sp_hstream_drop(o->b);
+  if (o->e) sp_hevent_drop(o->e);
+  if (o->mul) sp_hstage_drop(o->mul);
+  if (o->loss) sp_hstage_drop(o->loss);
+  if (o->sgd) sp_hstage_drop(o->sgd);
+}
+
+static void by_hand_on(const char *device) {
+  bool more = true;
+  for (long k = 0; more; k++) {
+    sp_err err = {0};
+    objects o = {0};
+    left = k;
+    failed = false;
+    int st = make(&o, device, &err);
+    if (!st) st = run(&o, &err);
+    more = failed;
+    left = -1;
+    if (more)
+      ck_assert_msg(st == SP_E_NOMEM && strstr(err.msg, "memory"), "allocation %ld: status %d, '%s'", k, st, err.msg);
+    else ck_assert_msg(!st, "%s", err.msg);
+    drop(&o);
+  }
+}
+
+START_TEST(by_hand) {
+  static const char *const devices[] = {"cpu", "sim", "mock", "simmock"};
+  for (size_t i = 0; i < SP_ARRAY(devices); i++) by_hand_on(devices[i]);
+}
+END_TEST
+
 int main(void) {
-  const TTest *const tests[] = {every_allocation, tried_again, trials};
+  const TTest *const tests[] = {every_allocation, tried_again, trials, by_hand};
   return run_tests("oom", tests, sizeof tests / sizeof *tests);
 }

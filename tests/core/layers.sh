@@ -15,9 +15,10 @@ below() {
     graph) echo host device source base ;;
     plan) echo graph host device schedule source base ;;
     run) echo plan graph host device schedule source base ;;
-    lua) echo run plan graph host device schedule source base ;;
+    hand) echo graph host device source base ;;
+    lua) echo run hand plan graph host device schedule source base ;;
     check) echo graph host device source base ;;
-    cli) echo lua check run plan graph host device schedule source base ;;
+    cli) echo lua check run hand plan graph host device schedule source base ;;
     *) fail "core/$1 is in none of the layers of tests/core/layers.sh" ;;
   esac
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * check_networks.c - encoder, decoder, layers and classifier on the GPU against those of the cpu, and calls of one
+ * check_networks.c - encoder, decoder, layers, classifier and gemm on the GPU against those of the cpu, and calls of one
  * instance for two batches in turn. */
 #include <stdlib.h>
 
@@ -83,12 +83,33 @@ START_TEST(calls_in_turn) {
 }
 END_TEST
 
+/* ---- gemm ---- */
+START_TEST(products) {
+  static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 3}, {64, 32, 96}, {130, 70, 33}};
+  static const twin_limits limits[] = {{1e-5, 0, 0, 0}, {2e-2, 0, 0, 0}};
+  const int64_t *s = sizes[_i / 2];
+  bool tf32 = _i % 2;
+  twin w;
+  twin_open(&w, "gemm", tf32 ? "tf32" : "fp32", "{ times = 2 }", tf32 ? SP_PRECISION_TF32 : SP_PRECISION_FP32,
+            limits[tf32]);
+  twin_floats(&w, 0, 2, (int64_t[]){s[0], s[2]}, SP_ROW_MAJOR, -1, 1);
+  twin_floats(&w, 1, 2, (int64_t[]){s[2], s[1]}, SP_ROW_MAJOR, -1, 1);
+  twin_plan(&w, 0);
+  twin_forward(&w, 0);
+  twin_compare(&w, SPT_OUT);
+  twin_repeat(&w, false);
+  twin_close(&w);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("cuda networks");
-  TCase *n = tcase_create("networks"), *t = tcase_create("turns");
+  TCase *n = tcase_create("networks"), *t = tcase_create("turns"), *p = tcase_create("products");
   tcase_add_loop_test(n, networks, 0, 3 * twin_n_nets);
   tcase_add_loop_test(t, calls_in_turn, 0, 3 * (int)SP_ARRAY(interleaved));
   suite_add_tcase(s, n);
+  tcase_add_loop_test(p, products, 0, 8);
   suite_add_tcase(s, t);
+  suite_add_tcase(s, p);
   return twin_run(s);
 }

@@ -15,6 +15,7 @@ typedef struct sf_opts {
   bool shrink, print, verbose;
   bool mutate; /* change lists of operations in the place of comparing runs */
   int swaps;   /* of each program, that are played */
+  int waits;   /* of each training, without each of which it is played */
 } sf_opts;
 
 typedef struct sf_state sf_state;

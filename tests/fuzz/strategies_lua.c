@@ -93,6 +93,8 @@ static void add_fuzz(lua_State *L, const sf_opts *opts) {
   lua_setfield(L, -2, "sums");
   lua_pushinteger(L, opts->swaps);
   lua_setfield(L, -2, "swaps");
+  lua_pushinteger(L, opts->waits);
+  lua_setfield(L, -2, "waits");
   sf_add_ops(L);
   lua_setglobal(L, "fuzz");
 }

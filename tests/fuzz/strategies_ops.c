@@ -3,6 +3,7 @@
  * list must fail; with two neighbours of one lane swapped it must fail, or the list must be as good: what it lets
  * through is played, and strategies_ops.lua compares what came of it with `serialized`. */
 #include "strategies.h"
+#include "strategies_races.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -90,13 +91,18 @@ static void take_out(sp_ops *o, size_t i) {
   o->n--;
 }
 
-/* `room` has place for all operations. */
-static bool proved_without(const unit *u, size_t i, sp_op *room) {
+/* What the proof and --check-races say without operation i. `room` has place for all operations. */
+static bool proved_without(const unit *u, size_t i, sp_op *room, sp_err *races) {
   sp_ops less = u->m->ops;
+  sp_err proof;
   memcpy(room, less.op, less.n * sizeof *room);
   less.op = room;
   take_out(&less, i);
-  return proved(u, &less);
+  int st = sp_ops_prove(&less, &u->p->in, u->p->sched.slots, &proof);
+  *races = (sp_err){.status = SP_E_RACE};
+  if (st == SP_E_RACE) sf_races(&less, &u->p->in, u->p->sched.slots, races);
+  if (st && races->status != SP_E_RACE) sp_prefix(races, "%s; the proof says %s", "no race", proof.msg);
+  return !st;
 }
 
 static bool orders(const sp_op *op) {
@@ -109,11 +115,15 @@ static void put_op(const unit *u, const sp_op *op, sp_sb *out) {
     sp_sb_putf(out, " for %s, %d back", u->p->tasks[op->from].name, op->back);
 }
 
-/* The first deletion that the proof does not notice, SIZE_MAX: none; *n counts those that it does. */
-static size_t unnoticed(const unit *u, sp_op *room, lua_Integer *n) {
+/* The first deletion that the proof does not notice, or --check-races does not, though the proof does; SIZE_MAX: none. *n
+ * counts those that both notice. */
+static size_t unnoticed(const unit *u, sp_op *room, lua_Integer *n, const char **who) {
   for (size_t i = 0; i < u->m->ops.n; i++) {
+    sp_err races;
     if (!orders(&u->m->ops.op[i])) continue;
-    if (proved_without(u, i, room)) return i;
+    bool holds = proved_without(u, i, room, &races);
+    *who = holds ? "the proof holds" : "--check-races finds nothing";
+    if (holds || races.status != SP_E_RACE) return i;
     ++*n;
   }
   return SIZE_MAX;
@@ -157,19 +167,19 @@ static lua_Integer try_swaps(lua_State *L, const unit *u, lua_Integer which) {
   return n;
 }
 
-/* A wait of training's list, in its middle; -1: there is none. */
-static lua_Integer some_wait(const unit *u) {
+/* The waits of training's list into the table on top, from its middle on. */
+static void list_waits(lua_State *L, const unit *u) {
   size_t n = u->m->ops.n;
   for (size_t k = 0; k < n; k++) {
     size_t i = (n / 2 + k) % n;
-    if (u->m->ops.op[i].kind == SP_OP_WAIT) return (lua_Integer)i;
+    if (u->m->ops.op[i].kind != SP_OP_WAIT) continue;
+    lua_pushinteger(L, (lua_Integer)i);
+    lua_rawseti(L, -2, luaL_len(L, -2) + 1);
   }
-  return -1;
 }
 
 /* One program's; pushes words where something is wrong. */
-static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Integer *deleted, lua_Integer *swapped,
-                        lua_Integer *wait) {
+static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Integer *deleted, lua_Integer *swapped) {
   unit u;
   sp_err err;
   if (make_unit(&u, g, which, &err)) {
@@ -177,13 +187,20 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
     return false;
   }
   sp_op *room = sp_calloc(u.m->ops.n + 1, sizeof *room);
-  size_t i = room ? unnoticed(&u, room, deleted) : 0;
+  const char *who = "";
+  size_t i = room ? unnoticed(&u, room, deleted, &who) : 0;
   sp_sb words = {0};
-  if (i == SIZE_MAX) {
+  if (sf_races(&u.m->ops, &u.p->in, u.p->sched.slots, &err)) {
+    sp_sb_putf(&words, "program %d: --check-races finds in what the proof holds for: %s", (int)which, err.msg);
+    lua_pushstring(L, sp_sb_str(&words));
+    i = 0;
+  } else if (i == SIZE_MAX) {
     *swapped += try_swaps(L, &u, which);
-    if (which == 0) *wait = some_wait(&u);
+    lua_pushvalue(L, -3);
+    if (which == 0) list_waits(L, &u);
+    lua_pop(L, 1);
   } else {
-    sp_sb_putf(&words, "program %d: the proof holds without operation %zu of %zu, ", (int)which, i, u.m->ops.n);
+    sp_sb_putf(&words, "program %d: %s without operation %zu of %zu, ", (int)which, who, i, u.m->ops.n);
     put_op(&u, &u.m->ops.op[i], &words);
     lua_pushstring(L, sp_sb_str(&words));
   }
@@ -193,22 +210,22 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
   return i == SIZE_MAX;
 }
 
-/* mutants(graph) -> nil, words | swaps of two waits that the proof lets through, other swaps, deletions that it does
- * not, swaps tried, a wait of training's list or -1 */
+/* mutants(graph) -> nil, words | the waits of training's list, swaps of two waits that the proof lets through, other swaps,
+ * deletions that it does not, swaps tried */
 static int fuzz_mutants(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
-  lua_Integer deleted = 0, swapped = 0, wait = -1, n = count_units(lg->g);
+  lua_Integer deleted = 0, swapped = 0, n = count_units(lg->g);
+  lua_newtable(L);
   lua_newtable(L);
   lua_newtable(L);
   for (lua_Integer k = 0; k < n; k++) {
-    if (mutate_unit(L, lg->g, k, &deleted, &swapped, &wait)) continue;
+    if (mutate_unit(L, lg->g, k, &deleted, &swapped)) continue;
     lua_pushnil(L);
     lua_insert(L, -2);
     return 2;
   }
   lua_pushinteger(L, deleted);
   lua_pushinteger(L, swapped);
-  lua_pushinteger(L, wait);
   return 5;
 }
 
