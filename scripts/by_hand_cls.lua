@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- The other two loops of "Pipelining AI/ML Training Workloads with CUDA Streams" (C. Rand, 2025), line by line: a classifier
--- behind augmentation, on random data. `published` is the article's pipelined loop with the waits that it has;
--- --check-races names those that it lacks. `corrected` has them all.
+-- The other two loops of "Pipelining AI/ML Training Workloads with CUDA Streams" (C. Rand, 2025), line by line: a
+-- classifier behind augmentation, on random data. `published` is the article's pipelined loop with the waits that it
+-- has; --check-races names those that it lacks. `corrected` has them all.
 --
 --   spcore run by_hand_cls.lua --check-races
 --   spcore run by_hand_cls.lua --device cuda --size 256 --batch 32 --batches 16 --steps 100 --warm-up 10
@@ -23,7 +23,8 @@ local function objects(h)
   o.main = h.stream { name = "main" } -- PyTorch's default stream
   o.transform_stream, o.model_stream = h.stream { name = "transform" }, h.stream { name = "model" }
   o.batch_transform = h.stage.augment {
-    crop = size // 2, mode = "roi_align", size = size, degrees = 45, kernel = 7, sigma = { 0.1, 2.0 }, mean = 0, std = 1,
+    crop = size // 2, mode = "roi_align", size = size, degrees = 45, kernel = 7, sigma = { 0.1, 2.0 },
+    mean = 0, std = 1,
   }
   o.model = h.stage.classifier { model = "plain", classes = 10 }
   o.criterion = h.stage.cross_entropy()

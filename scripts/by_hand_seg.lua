@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- The first two loops of "Pipelining AI/ML Training Workloads with CUDA Streams" (C. Rand, 2025), line by line: a frozen encoder
--- and a decoder that is trained, on random data. `published` is the article's pipelined loop with the waits that it has;
--- --check-races names those that it lacks. `corrected` has them all.
+-- The first two loops of "Pipelining AI/ML Training Workloads with CUDA Streams" (C. Rand, 2025), line by line: a
+-- frozen encoder and a decoder that is trained, on random data. `published` is the article's pipelined loop with the
+-- waits that it has; --check-races names those that it lacks. `corrected` has them all.
 --
 --   spcore run by_hand_seg.lua --check-races
 --   spcore run by_hand_seg.lua --device cuda --size 256 --batch 8 --batches 16 --steps 100 --warm-up 10
@@ -105,7 +105,8 @@ local function corrected(o, step, last)
   local s, main, encoder_stream, decoder_stream = step % 2, o.main, o.encoder_stream, o.decoder_stream
   if not last then
     o.batch = o.load(step)
-    if step > 1 then wait("reuse", main, o.trained[s]) end -- inputs.record_stream(encoder_stream), labels.record_stream(decoder_stream)
+    -- inputs.record_stream(encoder_stream); labels.record_stream(decoder_stream)
+    if step > 1 then wait("reuse", main, o.trained[s]) end
     move(o, step)
   end
   if step > 0 then

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- Double buffering by hand: each batch is copied to the device, worked on and copied back, on the stream of its buffer, so
--- that the copies of one batch run beside the work on another. Prints each part alone, all of them one after another and
--- overlapped, and what could be reached: the longest part.
+-- Double buffering by hand: each batch is copied to the device, worked on and copied back, on the stream of its buffer,
+-- so that the copies of one batch run beside the work on another. Prints each part alone, all of them one after another
+-- and overlapped, and what could be reached: the longest part.
 --
 --   spcore run double_buffer.lua --memory both
 --   spcore run double_buffer.lua --device cuda --mib 64 --batches 50
@@ -10,7 +10,7 @@ local sp = require "spcore"
 local opt = sp.args({
   mib = { 8.0, "MiB of a batch, there and back each", min = 0.001, max = 4096.0 },
   batches = { 20, "batches a measurement", min = 1, max = 100000 },
-  ms = { 0.0, "milliseconds of the work on a batch; 0: both copies together and half as much again", min = 0.0, max = 10000.0 },
+  ms = { 0.0, "milliseconds of the work on a batch; 0: 1.5 times both copies", min = 0.0, max = 10000.0 },
   buffers = { 2, "buffers, with a stream each; 3 let all three parts run at once", min = 2, max = 16 },
   turns = { 3, "how often each is measured; the median counts", min = 1, max = 100 },
   memory = { "pinned", "of the host: pinned, pageable, both", choices = { "pinned", "pageable", "both" } },
@@ -84,7 +84,8 @@ local function run(memory)
     copy_out(o, o.streams[i], i)
   end)
   -- What came back is what was sent.
-  local sent, got = o.host_in[2]:rows(1, math.min(floats, 1000)):read(), o.host_out[2]:rows(1, math.min(floats, 1000)):read()
+  local some = math.min(floats, 1000)
+  local sent, got = o.host_in[2]:rows(1, some):read(), o.host_out[2]:rows(1, some):read()
   for k, v in ipairs(sent) do
     if got[k] ~= v then sp.fail(("value %d came back as %g, not %g"):format(k, got[k], v)) end
   end

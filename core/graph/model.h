@@ -122,7 +122,8 @@ int sp_node_storage(sp_node *node, sp_err *err); /* allocates w and dw, once */
 bool sp_node_has_dw(const sp_node *node, size_t i);
 int sp_graph_keep_statistics(sp_graph *g, sp_err *err); /* for an optimizer that restores them */
 int sp_graph_init_weights(sp_graph *g, sp_err *err);
-int sp_node_init_weights(sp_node *node, struct sp_mt19937 *torch, sp_err *err); /* one node's; torch NULL: by its name */
+/* One node's; torch NULL: by seed and name. */
+int sp_node_init_weights(sp_node *node, struct sp_mt19937 *torch, sp_err *err);
 void sp_node_drop_weights(sp_node *node);
 
 #endif

@@ -245,8 +245,8 @@ static int oldest_slot(sp_hstage *st, hand_slot **out, sp_err *err) {
   return rc ? rc : look(st, slot, err);
 }
 
-/* A slot that holds what the call is to be told: uploaded on the call's stream, unless it was before. Stages that look at no
- * step are told the same in each call. */
+/* A slot that holds what the call is to be told: uploaded on the call's stream, unless it was before. Stages that look
+ * at no step are told the same in each call. */
 static int tell(sp_hstage *st, sp_hstream *s, const sp_hrun *how, bool status, hand_slot **out, sp_err *err) {
   int rc = st->slots ? SP_OK : make_slots(st, err);
   char *told = rc ? NULL : sp_calloc(1, told_bytes(st));

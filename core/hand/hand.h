@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * hand.h - streams, events, tensors and stages that a program uses itself, without a graph: it says what waits for what.
+ * hand.h - streams, events, tensors and stages that a program uses itself: no graph says what waits for what.
  *
  * One device a hand. Everything is called on one thread. Operations are enqueued on streams and return at once; what
- * orders two streams is record and wait alone. Vector clocks (hand/races.h) always run, so that memory is not freed under an
- * operation; with `check_races` each operation is checked before it is submitted, and one that may race is refused
- * with SP_E_RACE and the wait that is missing, and not submitted.
+ * orders two streams is record and wait alone. Vector clocks (hand/races.h) always run, so that memory is not freed
+ * under an operation; with `check_races` each operation is checked before it is submitted, and one that may race is
+ * refused with SP_E_RACE and the wait that is missing, and not submitted.
  *
  * `where` is the place in the user's script, "train.lua:12", or "".
  *
@@ -50,7 +50,8 @@ int sp_hstream_record(sp_hstream *stream, sp_hevent *event, const char *where, s
 /* Refuses an event that was never recorded: there would be no wait. */
 int sp_hstream_wait(sp_hstream *stream, sp_hevent *event, const char *where, sp_err *err);
 int sp_hstream_sync(sp_hstream *stream, sp_err *err);
-/* Of one type: equal specs, or as many values that lie row by row. Where either side is pageable the host waits for the copy, and *pageable is set. */
+/* Of one type: equal specs, or as many values that lie row by row. Where either side is pageable the host waits for the
+ * copy, and *pageable is set. */
 int sp_hstream_copy(sp_hstream *stream, sp_htensor *dst, sp_htensor *src, const char *where, bool *pageable,
                     sp_err *err);
 
@@ -111,10 +112,10 @@ typedef struct sp_hrun {
 
 /* Plans the stage for these inputs, if it was not yet: its outputs' specs and weights are known from here on. */
 int sp_hstage_plan(sp_hstage *stage, const sp_hports *in, sp_err *err);
-/* One call of forward. The first one plans the stage for the shapes of its inputs, makes its weights and prepares it, for
- * which the host waits until nothing is in flight; later ones have the same shapes, or fewer samples. Outputs that are not
- * given are the stage's own, the same in each call; OPTIONAL ones are left out. A loss puts the gradient of its inputs
- * beside them (sp_htensor_grad). */
+/* One call of forward. The first one plans the stage for the shapes of its inputs, makes its weights and prepares it,
+ * for which the host waits until nothing is in flight; later ones have the same shapes, or fewer samples. Outputs that
+ * are not given are the stage's own, the same in each call; OPTIONAL ones are left out. A loss puts the gradient of its
+ * inputs beside them (sp_htensor_grad). */
 int sp_hstage_run(sp_hstage *stage, sp_hstream *stream, const sp_hports *in, const sp_hports *out, const sp_hrun *how,
                   const char *where, sp_err *err);
 /* Output k of port i of the last run; NULL: there is none. Not retained. */
@@ -125,8 +126,8 @@ int sp_hstage_backward(sp_hstage *stage, sp_hstream *stream, const sp_hrun *how,
 /* An optimizer's update of the stages' weights by their gradients; the same stages in each call. */
 int sp_hstage_update(sp_hstage *optimizer, sp_hstream *stream, sp_hstage *const *stages, size_t n, const char *where,
                      sp_err *err);
-/* A weight's values, in row-major order: no operation may use it that the host does not know to be over. dst NULL: the spec
- * alone. */
+/* A weight's values, in row-major order: no operation may use it that the host does not know to be over. dst NULL: the
+ * spec alone. */
 int sp_hstage_weight(sp_hstage *stage, const char *name, sp_spec *spec, void *dst, size_t bytes, sp_err *err);
 
 #endif

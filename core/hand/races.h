@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * races.h - which of two operations comes first, by vector clocks, and which accesses to one buffer nothing orders.
  *
- * A thread is what executes one after another: a stream, or the host (SP_RACES_HOST), which submits everything. What the
- * host did and learnt before it submits an operation comes before that operation. A record keeps the clock of its thread
- * in an event; who waits for the event comes behind all that was submitted there before the record. Nothing else orders
- * two threads: not the time that passes, nor that one stream was quick.
+ * A thread is what executes one after another: a stream, or the host (SP_RACES_HOST), which submits everything. What
+ * the host did and learnt before it submits an operation comes before that operation. A record keeps the clock of its
+ * thread in an event; who waits for the event comes behind all that was submitted there before the record. Nothing else
+ * orders two threads: not the time that passes, nor that one stream was quick.
  *
- * A buffer keeps, for each range of bytes, its last write and the reads since that no later read is ordered behind; that
- * is enough to find every pair of accesses which nothing orders, and never more than threads + 1 accesses a range.
+ * A buffer keeps, for each range of bytes, its last write and the reads since that no later read is ordered behind;
+ * that is enough to find every pair of accesses which nothing orders, and never more than threads + 1 accesses a range.
  *
  * Pure: no device, no Lua. Strings are copied. Without `history` clocks alone are kept, and accesses cost nothing. */
 #ifndef SP_CORE_HAND_RACES_H
@@ -48,10 +48,10 @@ int sp_races_wait(sp_races *races, int thread, int event, sp_err *err);
 /* The host has waited for all of a thread. */
 int sp_races_sync(sp_races *races, int thread, sp_err *err);
 
-/* An operation of a thread: submitted, and numbered from 1. With history its accesses are checked first, all of them; where
- * one races nothing is kept of the operation, and the message names both operations, their threads, the buffer, where in
- * the script they stand, and the wait that is missing (SP_E_RACE). `who` does it ("stage 'encoder'"), at `where`
- * ("train.lua:12", or ""). */
+/* An operation of a thread: submitted, and numbered from 1. With history its accesses are checked first, all of them;
+ * where one races nothing is kept of the operation, and the message names both operations, their threads, the buffer,
+ * where in the script they stand, and the wait that is missing (SP_E_RACE). `who` does it ("stage 'encoder'"), at
+ * `where` ("train.lua:12", or ""). */
 int sp_races_access(sp_races *races, int thread, const sp_race_touch *touch, size_t n, const char *who,
                     const char *where, uint64_t *number, sp_err *err);
 /* Does the host know that the operation is over? */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * hand.c - a device that a script uses itself, its streams and events; scripts/spcore/hand.lua is their friendly half. */
+ * hand.c - a device that a script uses itself, its streams and events; friendlier in scripts/spcore/hand.lua. */
 #include "lua/hand.h"
 
 #include <spcore/ext/precision.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * hand.h - what the bindings of streams, events, tensors and stages by hand share.
  *
- * A userdata of each holds the C object. User value 1 of all but the device's is the device's, so that it is not collected
- * before them; the device's own finds objects by their address. */
+ * A userdata of each holds the C object. User value 1 of all but the device's is the device's, so that it is not
+ * collected before them; the device's own finds objects by their address. */
 #ifndef SP_CORE_LUA_HAND_H
 #define SP_CORE_LUA_HAND_H
 

@@ -384,7 +384,15 @@ function node:inputs() end
 ---@field name? string
 ---@field like? spcore.tensor in the place of type and extents
 
----@param opt? { device?: string, precision?: string, seed?: integer, order?: integer, init?: string, check_races?: boolean }
+---@class spcore.hand_options
+---@field device? string
+---@field precision? string
+---@field seed? integer
+---@field order? integer of streams, on sim and simmock
+---@field init? "philox"|"torch"
+---@field check_races? boolean
+
+---@param opt? spcore.hand_options
 ---@return spcore.hand
 function sp.hand(opt) end
 ---@param t? spcore.stream_options

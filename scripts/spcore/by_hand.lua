@@ -16,7 +16,7 @@ function by_hand.options(own)
     steps = { 10, "timed steps", min = 1, max = 1000000 },
     warm_up = { 2, "steps before them", min = 1, max = 1000000 },
     memory = { "pinned", "where the host's batches lie: pinned, pageable", choices = { "pinned", "pageable" } },
-    batches = { 0, "batches made before the loop begins, taken in turn; 0: a new one for each step", min = 0, max = 4096 },
+    batches = { 0, "batches made before, taken in turn; 0: a new one for each step", min = 0, max = 4096 },
     order = { 0, "on the devices sim and simmock: which order of streams is drawn", min = 0 },
   }
   for name, option in pairs(own) do options[name] = option end
@@ -40,8 +40,8 @@ local function run(loop, make, opt)
   return rate, o.losses:rows(last):read()[1], o.checksum()
 end
 
--- What a data loader gives: load(step) has the tensors of a batch, in memory of the host. make() gives new tensors, which
--- fill(tensors, step) fills; is_free(step) returns when the copies of the batch before the last one are over.
+-- What a data loader gives: load(step) has the tensors of a batch, in memory of the host. make() gives new tensors,
+-- which fill(tensors, step) fills; is_free(step) returns when the copies of the batch before the last one are over.
 function by_hand.loader(opt, make, fill, is_free)
   local made = {}
   for i = 0, (opt.batches > 0 and opt.batches or 2) - 1 do
@@ -56,8 +56,8 @@ function by_hand.loader(opt, make, fill, is_free)
   end
 end
 
--- by_hand.compare(opt, make, loops): make(h) gives the objects, loops are { { name =, step =, behind = }, ... }: `behind` of
--- 1 trains a step in the next one's turn.
+-- by_hand.compare(opt, make, loops): make(h) gives the objects, loops are { { name =, step =, behind = }, ... }:
+-- `behind` of 1 trains a step in the next one's turn.
 function by_hand.compare(opt, make, loops)
   progress.print("%-12s %10s %12s  %s", "loop", "steps/s", "last loss", "weights")
   local oracle

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Streams, events, tensors and stages that a script uses itself: sp.stream{}, sp.event{}, sp.tensor{}, sp.stage.NAME{}, on the
--- device of the command line, or on one of its own: sp.hand{ device = }.
+-- Streams, events, tensors and stages that a script uses itself: sp.stream{}, sp.event{}, sp.tensor{}, sp.stage.NAME{},
+-- on the device of the command line, or on one of its own: sp.hand{ device = }.
 local args = require "spcore.args"
 local core = require "spcore.core"
 local devices = require "spcore.device"
@@ -45,7 +45,9 @@ end
 
 local function make_stage(device, stage, t)
   local params, own = {}, { name = true, frozen = true, weights = true }
-  if t ~= nil and type(t) ~= "table" then core.fail(("stage '%s': parameters are a table, got a %s"):format(stage, type(t))) end
+  if t ~= nil and type(t) ~= "table" then
+    core.fail(("stage '%s': parameters are a table, got a %s"):format(stage, type(t)))
+  end
   for k, v in next, t or {} do
     if not own[k] then params[k] = v end
   end

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * check_oom.c - a graph is built and run, and so are streams by hand, while one allocation of the core after the other fails:
- * each gives an error with words, and nothing is lost, used twice or left hanging. The linker puts these in front of the core's own functions. */
+ * check_oom.c - a graph is built and run, and so are streams by hand, while one allocation of the core after the other
+ * fails: each gives an error with words, and nothing is lost, used twice or left hanging. The linker puts these in
+ * front of the core's own functions. */
 #include "hand/hand.h"
 #include "tests/kit/graph_kit.h"
 

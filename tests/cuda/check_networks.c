@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_networks.c - encoder, decoder, layers, classifier and gemm on the GPU against those of the cpu, and calls of one
- * instance for two batches in turn. */
+ * check_networks.c - encoder, decoder, layers, classifier and gemm on the GPU against those of the cpu, and calls of
+ * one instance for two batches in turn. */
 #include <stdlib.h>
 
 #include <check.h>

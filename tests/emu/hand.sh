@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# hand.sh - streams by hand on the CUDA emulator: tests/lua/hand.lua, and the article's loops, whatever the timing of the streams.
-# needs: onednn images
+# hand.sh - streams by hand on the CUDA emulator: tests/lua/hand.lua, and the article's loops, whatever the timing of
+# the streams. needs: onednn images
 . "$top_srcdir/tests/emu/env.sh"
 failed=0
 for timing in now late; do

@@ -115,8 +115,8 @@ static void put_op(const unit *u, const sp_op *op, sp_sb *out) {
     sp_sb_putf(out, " for %s, %d back", u->p->tasks[op->from].name, op->back);
 }
 
-/* The first deletion that the proof does not notice, or --check-races does not, though the proof does; SIZE_MAX: none. *n
- * counts those that both notice. */
+/* The first deletion that the proof does not notice, or --check-races does not, though the proof does; SIZE_MAX: none.
+ * *n counts those that both notice. */
 static size_t unnoticed(const unit *u, sp_op *room, lua_Integer *n, const char **who) {
   for (size_t i = 0; i < u->m->ops.n; i++) {
     sp_err races;
@@ -210,8 +210,8 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
   return i == SIZE_MAX;
 }
 
-/* mutants(graph) -> nil, words | the waits of training's list, swaps of two waits that the proof lets through, other swaps,
- * deletions that it does not, swaps tried */
+/* mutants(graph) -> nil, words | the waits of training's list, swaps of two waits that the proof lets through, other
+ * swaps, deletions that it does not, swaps tried */
 static int fuzz_mutants(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   lua_Integer deleted = 0, swapped = 0, n = count_units(lg->g);

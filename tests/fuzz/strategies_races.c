@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * strategies_races.c - a list of operations as a script would submit it by hand, checked as --check-races checks that: no
- * delays, slots or proof are known here, only records, waits and accesses as they are made, one after another. */
+ * strategies_races.c - a list of operations as a script would submit it by hand, checked as --check-races checks that:
+ * no delays, slots or proof are known here, only records, waits and accesses as they are made, one after another. */
 #include "strategies_races.h"
 
 #include <stdlib.h>
@@ -137,7 +137,8 @@ static int own_event(const play *p, int of, int step) {
   return p->event[of] + (step - t->phase) / t->every % ring(p, of);
 }
 
-/* The event of the latest run of `from` at step - back or before; -1: it lies before the first step, or was never recorded. */
+/* The event of the latest run of `from` at step - back or before; -1: it lies before the first step, or was never
+ * recorded. */
 static int awaited(const play *p, const sp_op *op, int step) {
   const sp_sched_task *t = task(p, op->from);
   int s = step - op->back;

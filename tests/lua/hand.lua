@@ -162,6 +162,51 @@ if ok then
   t.raises("is given twice", s.run, s, ce, { x, logits = x })
 end
 
+-- gradients that add up, and weights of a file
+if ok then
+  local function trained(lr, times)
+    local h <close> = sp.hand {}
+    local s, x, l = h.stream(), h.tensor { "f32", 2, 3 }, h.tensor { "i64", 2 }
+    local xh, lh = h.tensor { like = x, at = "pinned" }, h.tensor { like = l, at = "pinned" }
+    xh:random { seed = 3, low = -1 }
+    lh:fill(1)
+    s:copy(x, xh)
+    s:copy(l, lh)
+    local f, ce, sgd = h.stage.layers { layers = { { "linear", 2 } }, name = "f" }, h.stage.cross_entropy(), h.stage.sgd { lr = lr }
+    for i = 1, times do
+      local y = s:run(f, x)
+      s:run(ce, { y.features, l })
+      s:backward(f, { accumulate = i > 1 })
+    end
+    sgd:set("lr", lr)
+    t.eq(("%.3f"):format(sgd:get "lr"), ("%.3f"):format(lr))
+    s:update(sgd, f)
+    s:sync()
+    return f:checksum()
+  end
+  t.eq(trained(0.25, 2), trained(0.5, 1))
+  t.ok(trained(0.25, 2) ~= trained(0.25, 1))
+
+  local dir <close> = t.folder()
+  local path = dir.path .. "/w.safetensors"
+  local g <close> = sp.graph {}
+  local data = g.toy_source { batch = 2 }
+  local body = g.layers { data, layers = { { "linear", 3 } }, name = "f" }
+  if pcall(g.save, g, path) then
+    local h <close> = sp.hand { seed = 7 }
+    local s, x = h.stream(), h.tensor { "f32", 2, 4 }
+    local xh = h.tensor { like = x, at = "pinned" }
+    xh:fill(1)
+    s:copy(x, xh)
+    local from_file = h.stage.layers { layers = { { "linear", 3 } }, name = "f", weights = path }
+    s:run(from_file, x)
+    s:sync()
+    t.eq(table.concat(from_file:weight "0.weight", " "), table.concat(body:weight "0.weight", " "))
+    t.raises("does not fit stage 'g'", s.run, s, h.stage.layers { layers = { { "linear", 2 } }, name = "g", weights = path }, x)
+    t.raises("No such file", s.run, s, h.stage.layers { layers = { { "linear", 2 } }, weights = path .. "x" }, x)
+  end
+end
+
 -- a label out of range is told when the host waits, whichever side it is found on
 each(function(h, device)
   local s = h.stream { name = "main" }

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- Random programs of copies, sums, records and waits. --check-races names a wait wherever one is missing; with the waits that it
--- names put in, every order of the streams gives what the program gives one operation at a time. Without them most do not.
+-- Random programs of copies, sums, records and waits. --check-races names a wait wherever one is missing; with the
+-- waits that it names put in, every order of the streams gives what the program gives one operation at a time. Without
+-- them most do not.
 local sp = require "spcore"
 local t = dofile((os.getenv "top_srcdir") .. "/tests/lua/check.lua")
 
