@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- What lanes bring where the cost of every stage is known: stages that only sleep, one behind the other in a step. Runs in
--- turns: all in one lane; each in a lane of its own, a step behind the one before it; and, for control, each in a lane of its
--- own at the same step, where every stage has to wait for the one before and only its next step could begin, if the buffer
--- between them were free.
+-- turns: all in one lane; each in a lane of its own, --depth steps behind the one before it (with 2 a lane that is late by some
+-- microseconds keeps nobody waiting); and, for control, each in a lane of its own at the same step, where every stage has to
+-- wait for the one before and only its next step could begin, if the buffer between them were free.
 local sp = require "spcore"
 
 local opt = sp.args({
@@ -36,7 +36,7 @@ local ways = {
   sequential = function(stages) return { { name = "all", stages = stages } } end,
   streamed = function(stages)
     local lanes = {}
-    for i, stage in ipairs(stages) do lanes[i] = { name = "lane" .. i, stages = { stage }, delay = i - 1 } end
+    for i, stage in ipairs(stages) do lanes[i] = { name = "lane" .. i, stages = { stage }, delay = (i - 1) * opt.depth } end
     return lanes
   end,
   dependent = function(stages)
@@ -79,7 +79,7 @@ end
 local captures = { opt.capture }
 do
   local g <close> = sp.graph(opt)
-  print(("device %s, median of %d turns, milliseconds a step"):format(g:device(), opt.turns))
+  print(("device %s, depth %d, median of %d turns, milliseconds a step"):format(g:device(), opt.depth, opt.turns))
   if opt.capture == "auto" then captures = g:device():find "^cuda" and { "off", "lane", "step" } or { "off" } end
 end
 print(("%-28s %-8s %10s %10s %9s %7s %8s %10s"):format("stages", "capture", "sequential", "streamed", "speed-up", "ideal",

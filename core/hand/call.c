@@ -174,7 +174,8 @@ static int submit(sp_hstream *s, hand_call *c, sp_err *err) {
 /* ---- what a stage behind a border is told ------------------------------------------------------------------------ */
 
 static size_t ids_at(void) { return (sizeof(sp_step) + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN; }
-static size_t told_bytes(const sp_hstage *st) { return ids_at() + (size_t)st->batch * sizeof(uint64_t); }
+static size_t n_ids(const sp_hstage *st) { return st->n->stepless ? 0 : (size_t)st->batch; }
+static size_t told_bytes(const sp_hstage *st) { return ids_at() + n_ids(st) * sizeof(uint64_t); }
 static size_t status_at(const sp_hstage *st) { return (told_bytes(st) + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN; }
 static size_t slot_bytes(const sp_hstage *st) { return status_at(st) + 4 * sizeof(int64_t); }
 
@@ -245,8 +246,7 @@ static int oldest_slot(sp_hstage *st, hand_slot **out, sp_err *err) {
   return rc ? rc : look(st, slot, err);
 }
 
-/* A slot that holds what the call is to be told: uploaded on the call's stream, unless it was before. Stages that look
- * at no step are told the same in each call. */
+/* A slot that holds what the call is to be told: uploaded on the call's stream, unless it was before. */
 static int tell(sp_hstage *st, sp_hstream *s, const sp_hrun *how, bool status, hand_slot **out, sp_err *err) {
   int rc = st->slots ? SP_OK : make_slots(st, err);
   char *told = rc ? NULL : sp_calloc(1, told_bytes(st));
@@ -254,7 +254,7 @@ static int tell(sp_hstage *st, sp_hstream *s, const sp_hrun *how, bool status, h
   if (rc) return rc;
   if (!told) return sp_nomem(err, told_bytes(st), "step blocks");
   fill_block((sp_step *)told, st, how);
-  fill_ids((uint64_t *)(told + ids_at()), st, how);
+  if (n_ids(st)) fill_ids((uint64_t *)(told + ids_at()), st, how);
   for (int i = 0; !status && i < HAND_SLOTS && !*out; i++)
     if (reusable(st, &st->slots[i], s, told)) *out = &st->slots[i];
   if (!*out && !(rc = oldest_slot(st, out, err))) {
@@ -310,12 +310,13 @@ static int fit_scratch(sp_hstage *st, sp_hstream *s, hand_arg *arg, sp_err *err)
 }
 
 static int fill_own(hand_call *c, sp_hstage *st, const sp_hrun *how, const hand_arg *status, sp_err *err) {
+  c->status = status ? data_of(status) : NULL;
+  if (st->n->stepless) return SP_OK;
   c->ids = sp_calloc((size_t)st->samples + 1, sizeof *c->ids);
   if (!c->ids) return sp_nomem(err, (size_t)st->samples * sizeof *c->ids, "sample ids");
   fill_ids(c->ids, st, how);
   c->io.step = &c->block;
   c->io.ids = c->ids;
-  c->status = status ? data_of(status) : NULL;
   return SP_OK;
 }
 
@@ -332,12 +333,12 @@ int hand_call_submit(sp_hstage *st, sp_hstream *s, hand_arg *args, const sp_hrun
   fill_block(&c->block, st, how);
   int rc = border ? SP_OK : fill_own(c, st, how, status, err);
   if (!rc) rc = hand_submit(s, args, l.n, st->n->inst->label, where, &number, err);
-  if (!rc && border) rc = tell(st, s, how, status != NULL, &slot, err);
+  if (!rc && border && (status || !st->n->stepless)) rc = tell(st, s, how, status != NULL, &slot, err);
   if (rc) {
     free_call(c);
     return rc;
   }
-  if (slot) {
+  if (slot && !st->n->stepless) {
     c->io.step = (const sp_step *)slot->device;
     c->io.ids = (const uint64_t *)(slot->device + ids_at());
   }
