@@ -364,6 +364,10 @@ local function measure_all(g, budget)
   end
   for _, c in ipairs(list) do table.insert(c.refused and refused or others, c) end
   local steps = first_steps(raw, base, budget)
+  if base.achieved > budget then
+    return choice_of(base, ("a step takes %.1f seconds and --auto-budget is %g, so nothing was tried"):format(base.achieved,
+      budget))
+  end
   measure(raw, base, nil, steps, 0.15 * budget)
   for _, c in ipairs(others) do predict(raw, c) end
   local winner, because, open = conclude(g, base, budget, find_two(raw, others, base, steps, budget))

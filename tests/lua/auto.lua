@@ -174,6 +174,12 @@ do -- where there is no room for several at a time, each is built for its turns 
   t.ok(not rows:find "refused", rows)
 end
 
+do -- steps that take longer than all the time that there is are not tried
+  local _, auto, rows = run("--ms 150 --steps 1 --strategy auto --auto-budget 0.1", new_cache())
+  t.match(auto, "^stay serialized, because a step takes %d%.%d seconds and %-%-auto%-budget is 0%.1, so nothing was tried$")
+  t.eq(rows, "")
+end
+
 do -- another plugin of the same name is measured anew
   os.execute(("cp '%s/toy.so' '%s/toy.so'"):format(os.getenv "SP_TEST_PLUGINS", dir.path))
   local cache = new_cache()
