@@ -10,6 +10,7 @@
 enum { TURNS = 5, MOST = 32 }; /* of which the median counts; most runs in a turn */
 #define NOISE 0.03             /* a share that is taken as none */
 #define MATTERS 0.05           /* of the longest lane's work: what has less is in nobody's way */
+#define SOON 0.1               /* seconds that any of them may take, for want of which a disturbed one would count */
 #define LEAST 2e-3 /* seconds that two lanes are timed together for: a wake-up of a thread is little of it */
 
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
@@ -192,7 +193,7 @@ static int by_size(const void *a, const void *b) {
 
 static double median(double *v, size_t n) {
   qsort(v, n, sizeof *v, by_size);
-  return v[n / 2];
+  return v[(n - 1) / 2]; /* the lower of two: what disturbs a measurement makes it longer */
 }
 
 /* Seconds of the device between two of its events with so many runs between them, and the host's for submitting them. */
@@ -214,16 +215,19 @@ static int between(const row *r, void *const e[2], int runs, double *seconds, do
 /* The first run is not counted, unless it takes all the time that there is. */
 static int time_row(const row *r, double budget, sp_cost *cost, sp_err *err) {
   void *e[2] = {NULL, NULL};
-  double v[TURNS], submit[TURNS];
-  int st = sp_place_event(r->place, SP_EVENT_TIMING, "a measurement", &e[0], err);
+  double v[TURNS], submit = 0;
+  int n = 0, st = sp_place_event(r->place, SP_EVENT_TIMING, "a measurement", &e[0], err);
+  if (budget < SOON / 4) budget = SOON / 4;
   if (!st) st = sp_place_event(r->place, SP_EVENT_TIMING, "a measurement", &e[1], err);
   if (!st) st = between(r, e, 1, &cost->seconds, &cost->submit, err);
-  double left = budget - (st ? 0 : cost->seconds);
-  int runs = (int)fmin(MOST, fmax(1, left / (TURNS + 1) / fmax(cost->seconds, 1e-7)));
-  bool again = !st && left > TURNS * cost->seconds;
-  for (int i = 0; i < TURNS && again && !st; i++) st = between(r, e, runs, &v[i], &submit[i], err);
-  if (!st && again) cost->seconds = median(v, TURNS);
-  for (int i = 0; i < TURNS && again && !st; i++) cost->submit = fmin(cost->submit, submit[i]);
+  double first = st ? 0 : cost->seconds, left = budget - first;
+  int runs = (int)fmin(MOST, fmax(1, left / (TURNS + 1) / fmax(first, 1e-7)));
+  for (; n < TURNS && !st && left > runs * first; n++) {
+    if ((st = between(r, e, runs, &v[n], &submit, err))) break;
+    cost->submit = fmin(cost->submit, submit);
+    left -= runs * v[n];
+  }
+  if (!st && n) cost->seconds = median(v, (size_t)n);
   for (int i = 0; i < 2; i++)
     if (e[i]) r->place->type->event_close(e[i]);
   return st;
@@ -342,6 +346,7 @@ static int time_parts(part *p, size_t n, const sp_costs *c, double budget, doubl
   double v[TURNS], w[TURNS], all, one, known = 0;
   int k = 0, st = SP_OK;
   for (size_t i = 0; i < n; i++) known += p[i].runs * row_seconds(c, &p[i].r);
+  if (budget < SOON) budget = SOON;
   bool short_of_time = known > budget;
   for (double spent = 0; k < TURNS && (!k || spent * (k + 1) / k < budget) && !st; k++) {
     double longest = 0, sum = 0;
@@ -391,7 +396,7 @@ static int measure_lane(sp_loop *l, size_t lane, uint64_t newest, double budget,
   int st = open_row(&r, l, lane, NULL, newest, err);
   if (st) return st;
   cost.seconds = row_seconds(c, &r);
-  if (r.n > 1 && cost.seconds < budget) {
+  if (r.n > 1 && cost.seconds < fmax(budget, SOON / 4)) {
     record_row(&r);
     st = time_row(&r, budget, &cost, err);
   }

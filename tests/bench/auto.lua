@@ -139,9 +139,10 @@ local function measure(mix, way, n, again)
   local lanes, name = lanes_of(g), g:schedule().strategy
   local chosen = sp.now() - before
   if g.depth > 1 then name = name .. ", depth " .. g.depth end
-  -- Steps are seen late: both ends of the timed ones have as many in flight behind them; graphs are recorded before.
-  local warm, begun, ended = 40, nil, nil
-  if n < 40 then warm = 12 end
+  -- Steps are seen late: both ends of the timed ones have as many in flight behind them; graphs are recorded before, one for each
+  -- phase.
+  local warm, begun, ended = 12, nil, nil
+  if g._raw:options().capture ~= "off" then warm = warm + g._raw:plan_info().phases end
   for step, m in g:steps(warm + n + 6) do
     if step == warm - 1 then begun = m.time end
     if step == warm + n - 1 then ended = m.time end

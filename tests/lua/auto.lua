@@ -70,6 +70,7 @@ for _, how in ipairs { "cpu off", "mock lane", "mock step" } do
   t.match(rows, "^strategy auto on " .. device .. ": steps a second\n +strategy +predicted +achieved +memory +limited by")
   t.match(rows, "\n  serialized +[%d.]+ +[%d.]+ +[%d.]+ %a+ +lane all")
   t.match(rows, "\n  pipelined, depth 1 +<? ?[%d.]+")
+  t.match(rows, "\n  alone: %l[%w_.]+ [%d.]+ ms, ")
   t.match(err, "strategy " .. auto:match "^[%l_]+")
 end
 
