@@ -287,7 +287,7 @@ static void set_runs(part *p, size_t n, const sp_costs *c) {
   double longest = LEAST;
   for (size_t i = 0; i < n; i++) longest = fmax(longest, row_seconds(c, &p[i].r));
   for (size_t i = 0; i < n; i++)
-    p[i].runs = (int)fmin(32 * MOST, fmax(1, longest / fmax(row_seconds(c, &p[i].r), 1e-9) + 0.5));
+    p[i].runs = !p[i].r.n ? 0 : (int)fmin(32 * MOST, fmax(1, longest / fmax(row_seconds(c, &p[i].r), 1e-9) + 0.5));
 }
 
 /* One writes what the other reads or writes, at the steps that they are at: they are never done at the same time. */
@@ -471,25 +471,31 @@ static int keep_crowd(sp_costs *c, char *name, double extra, sp_err *err) {
   return SP_OK;
 }
 
-/* Two may find room for both where there is none for eight: all lanes that matter together, if they are more than two and
- * nothing in them has to wait for another. */
+/* Leaves of all parts what they may do at the same time; false: that is too little to tell of the whole. */
+static bool keep_all_apart(part *p, size_t n, const sp_costs *c) {
+  double all = 0, left = 0;
+  for (size_t i = 0; i < n; i++) all += row_seconds(c, &p[i].r);
+  for (size_t i = 0; i < n; i++)
+    for (size_t k = 0; k < i; k++) keep_apart(&p[i].r, &p[k].r, c);
+  for (size_t i = 0; i < n; i++) left += row_seconds(c, &p[i].r);
+  return left > 0.7 * all;
+}
+
+/* Two may find room for both where there is none for eight: all lanes that matter together, if they are more than two. */
 static int measure_crowd(sp_loop *l, uint64_t newest, double budget, sp_costs *c, const lanes *w, sp_err *err) {
   const sp_program *p = l->m->p;
   bool *in = sp_calloc(p->n_lanes + 1, sizeof *in);
   part *parts = sp_calloc(p->n_lanes + 1, sizeof *parts);
   double times = 1, others = 1;
-  bool apart = true;
   size_t n = 0;
   int st = in && parts ? SP_OK : sp_nomem(err, p->n_lanes * sizeof *parts, "measurements");
   for (size_t i = 0; i < p->n_lanes && !st; i++) {
     if (!(in[i] = matters(w, i))) continue;
     st = open_part(&parts[n], l, i, newest, err);
     if (!st && parts[n].r.n) n++;
+    else close_row(&parts[n].r);
   }
-  for (size_t i = 0, x, y; i < n; i++)
-    for (size_t k = 0; k < i; k++)
-      if (find_conflict(&parts[i].r, &parts[k].r, &x, &y)) apart = false;
-  char *name = !st && n > 2 && apart ? name_of_crowd(p, w->name, in) : NULL;
+  char *name = !st && n > 2 && keep_all_apart(parts, n, c) ? name_of_crowd(p, w->name, in) : NULL;
   if (name && !find_crowd(c, name)) {
     set_runs(parts, n, c);
     for (size_t i = 0; i < n; i++) record_row(&parts[i].r);
