@@ -10,6 +10,7 @@
 enum { TURNS = 5, MOST = 32 }; /* of which the median counts; most runs in a turn */
 #define NOISE 0.03             /* a share that is taken as none */
 #define MATTERS 0.05           /* of the longest lane's work: what has less is in nobody's way */
+#define SOON 0.1               /* seconds that any of them may take, for want of which a disturbed one would count */
 #define LEAST 2e-3 /* seconds that two lanes are timed together for: a wake-up of a thread is little of it */
 
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
@@ -192,7 +193,7 @@ static int by_size(const void *a, const void *b) {
 
 static double median(double *v, size_t n) {
   qsort(v, n, sizeof *v, by_size);
-  return v[n / 2];
+  return v[(n - 1) / 2]; /* the lower of two: what disturbs a measurement makes it longer */
 }
 
 /* Seconds of the device between two of its events with so many runs between them, and the host's for submitting them. */
@@ -214,16 +215,19 @@ static int between(const row *r, void *const e[2], int runs, double *seconds, do
 /* The first run is not counted, unless it takes all the time that there is. */
 static int time_row(const row *r, double budget, sp_cost *cost, sp_err *err) {
   void *e[2] = {NULL, NULL};
-  double v[TURNS], submit[TURNS];
-  int st = sp_place_event(r->place, SP_EVENT_TIMING, "a measurement", &e[0], err);
+  double v[TURNS], submit = 0;
+  int n = 0, st = sp_place_event(r->place, SP_EVENT_TIMING, "a measurement", &e[0], err);
+  if (budget < SOON / 4) budget = SOON / 4;
   if (!st) st = sp_place_event(r->place, SP_EVENT_TIMING, "a measurement", &e[1], err);
   if (!st) st = between(r, e, 1, &cost->seconds, &cost->submit, err);
-  double left = budget - (st ? 0 : cost->seconds);
-  int runs = (int)fmin(MOST, fmax(1, left / (TURNS + 1) / fmax(cost->seconds, 1e-7)));
-  bool again = !st && left > TURNS * cost->seconds;
-  for (int i = 0; i < TURNS && again && !st; i++) st = between(r, e, runs, &v[i], &submit[i], err);
-  if (!st && again) cost->seconds = median(v, TURNS);
-  for (int i = 0; i < TURNS && again && !st; i++) cost->submit = fmin(cost->submit, submit[i]);
+  double first = st ? 0 : cost->seconds, left = budget - first;
+  int runs = (int)fmin(MOST, fmax(1, left / (TURNS + 1) / fmax(first, 1e-7)));
+  for (; n < TURNS && !st && left > runs * first; n++) {
+    if ((st = between(r, e, runs, &v[n], &submit, err))) break;
+    cost->submit = fmin(cost->submit, submit);
+    left -= runs * v[n];
+  }
+  if (!st && n) cost->seconds = median(v, (size_t)n);
   for (int i = 0; i < 2; i++)
     if (e[i]) r->place->type->event_close(e[i]);
   return st;
@@ -283,7 +287,7 @@ static void set_runs(part *p, size_t n, const sp_costs *c) {
   double longest = LEAST;
   for (size_t i = 0; i < n; i++) longest = fmax(longest, row_seconds(c, &p[i].r));
   for (size_t i = 0; i < n; i++)
-    p[i].runs = (int)fmin(32 * MOST, fmax(1, longest / fmax(row_seconds(c, &p[i].r), 1e-9) + 0.5));
+    p[i].runs = !p[i].r.n ? 0 : (int)fmin(32 * MOST, fmax(1, longest / fmax(row_seconds(c, &p[i].r), 1e-9) + 0.5));
 }
 
 /* One writes what the other reads or writes, at the steps that they are at: they are never done at the same time. */
@@ -342,6 +346,7 @@ static int time_parts(part *p, size_t n, const sp_costs *c, double budget, doubl
   double v[TURNS], w[TURNS], all, one, known = 0;
   int k = 0, st = SP_OK;
   for (size_t i = 0; i < n; i++) known += p[i].runs * row_seconds(c, &p[i].r);
+  if (budget < SOON) budget = SOON;
   bool short_of_time = known > budget;
   for (double spent = 0; k < TURNS && (!k || spent * (k + 1) / k < budget) && !st; k++) {
     double longest = 0, sum = 0;
@@ -391,7 +396,7 @@ static int measure_lane(sp_loop *l, size_t lane, uint64_t newest, double budget,
   int st = open_row(&r, l, lane, NULL, newest, err);
   if (st) return st;
   cost.seconds = row_seconds(c, &r);
-  if (r.n > 1 && cost.seconds < budget) {
+  if (r.n > 1 && cost.seconds < fmax(budget, SOON / 4)) {
     record_row(&r);
     st = time_row(&r, budget, &cost, err);
   }
@@ -466,25 +471,31 @@ static int keep_crowd(sp_costs *c, char *name, double extra, sp_err *err) {
   return SP_OK;
 }
 
-/* Two may find room for both where there is none for eight: all lanes that matter together, if they are more than two and
- * nothing in them has to wait for another. */
+/* Leaves of all parts what they may do at the same time; false: that is too little to tell of the whole. */
+static bool keep_all_apart(part *p, size_t n, const sp_costs *c) {
+  double all = 0, left = 0;
+  for (size_t i = 0; i < n; i++) all += row_seconds(c, &p[i].r);
+  for (size_t i = 0; i < n; i++)
+    for (size_t k = 0; k < i; k++) keep_apart(&p[i].r, &p[k].r, c);
+  for (size_t i = 0; i < n; i++) left += row_seconds(c, &p[i].r);
+  return left > 0.7 * all;
+}
+
+/* Two may find room for both where there is none for eight: all lanes that matter together, if they are more than two. */
 static int measure_crowd(sp_loop *l, uint64_t newest, double budget, sp_costs *c, const lanes *w, sp_err *err) {
   const sp_program *p = l->m->p;
   bool *in = sp_calloc(p->n_lanes + 1, sizeof *in);
   part *parts = sp_calloc(p->n_lanes + 1, sizeof *parts);
   double times = 1, others = 1;
-  bool apart = true;
   size_t n = 0;
   int st = in && parts ? SP_OK : sp_nomem(err, p->n_lanes * sizeof *parts, "measurements");
   for (size_t i = 0; i < p->n_lanes && !st; i++) {
     if (!(in[i] = matters(w, i))) continue;
     st = open_part(&parts[n], l, i, newest, err);
     if (!st && parts[n].r.n) n++;
+    else close_row(&parts[n].r);
   }
-  for (size_t i = 0, x, y; i < n; i++)
-    for (size_t k = 0; k < i; k++)
-      if (find_conflict(&parts[i].r, &parts[k].r, &x, &y)) apart = false;
-  char *name = !st && n > 2 && apart ? name_of_crowd(p, w->name, in) : NULL;
+  char *name = !st && n > 2 && keep_all_apart(parts, n, c) ? name_of_crowd(p, w->name, in) : NULL;
   if (name && !find_crowd(c, name)) {
     set_runs(parts, n, c);
     for (size_t i = 0; i < n; i++) record_row(&parts[i].r);

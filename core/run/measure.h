@@ -32,8 +32,8 @@ typedef struct sp_costs {
   double launch; /* seconds of the host to launch a graph; 0: none was */
 } sp_costs;
 
-/* Calls and lanes that are not known yet, then pairs of lanes, then three or more of them together, within about so many seconds, or once each. `last`: the last
- * step that all lanes have done. */
+/* Calls and lanes that are not known yet, then pairs of lanes, then three or more of them together, within about so many
+ * seconds, or once each. `last`: the last step that all lanes have done. */
 int sp_measure(sp_loop *l, uint64_t last, double seconds, sp_costs *costs, sp_err *err);
 void sp_costs_free(sp_costs *costs);
 

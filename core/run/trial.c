@@ -12,7 +12,8 @@
 
 typedef struct candidate {
   sp_unit u;
-  bool ran;      /* since it was built */
+  bool done;     /* it has run since it was built */
+  bool ran;      /* so long that nothing is left that is done but once */
   uint64_t last; /* step that all lanes have done */
   double host;   /* seconds of a step that the host took to submit, when it ran last */
 } candidate;
@@ -212,7 +213,7 @@ void sp_trial_drop(sp_engine *e, size_t i) {
   if (!c || !c->u.m) return;
   sp_machine_free(c->u.m);
   c->u.m = NULL;
-  c->ran = false;
+  c->ran = c->done = false;
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
@@ -227,9 +228,9 @@ static int build(sp_engine *e, candidate *c, sp_err *err) {
 }
 
 /* Steps that are not timed. When the first is seen complete all lanes have long been at work; the very first ones touch memory,
- * and record every graph. */
-static uint64_t steps_before(const candidate *c) {
-  if (c->ran) return 1;
+ * and record every graph. Who asks for one step alone wants to know roughly and soon. */
+static uint64_t steps_before(const candidate *c, uint64_t steps) {
+  if (c->ran || steps == 1) return 1;
   return c->u.m->capture == SP_CAPTURE_OFF ? 2 : (uint64_t)c->u.p->ring + 2;
 }
 
@@ -254,7 +255,7 @@ static int run_to(sp_loop *l, uint64_t step, double *time, sp_err *err) {
 
 static int run(sp_engine *e, candidate *c, uint64_t steps, sp_turn *turn, sp_err *err) {
   sp_loop *l = &c->u.loop;
-  uint64_t first = e->units[0].loop.next, from = first + steps_before(c) - 1;
+  uint64_t first = e->units[0].loop.next, before = steps_before(c, steps), from = first + before - 1;
   uint64_t times = bunch(e->g, c->u.p);
   double begun = 0, ended = 0, rest;
   steps = (steps + times - 1) / times * times;
@@ -268,7 +269,8 @@ static int run(sp_engine *e, candidate *c, uint64_t steps, sp_turn *turn, sp_err
   c->last = l->delivered + (uint64_t)e->g->opts.run_ahead - 1;
   sp_loop_cut(l, c->last + 1);
   if ((st = run_to(l, UINT64_MAX, &rest, err))) return st;
-  c->ran = true;
+  c->ran = c->ran || before > 1 || c->u.m->capture == SP_CAPTURE_OFF;
+  c->done = true;
   c->host = fmax(0, ended - begun - blocked) / (double)steps;
   *turn = (sp_turn){.seconds = (ended - begun) / (double)steps, .host = c->host, .steps = steps};
   return SP_OK;
@@ -315,7 +317,7 @@ int sp_trial_measure(sp_engine *e, size_t i, double seconds, sp_err *err) {
   candidate *c = find_candidate(e, i, err);
   int st;
   if (!c) return err->status;
-  if (!c->ran) return sp_fail(err, SP_E_STATE, "candidate %zu has not run", i);
+  if (!c->done) return sp_fail(err, SP_E_STATE, "candidate %zu has not run", i);
   const sp_program *p = c->u.p;
   if ((st = sp_measure(&c->u.loop, c->last, seconds, &e->trial->costs, err))) return give_up(e, i, c, err);
   double *v = sp_calloc(2 * p->n_tasks + p->n_lanes * p->n_lanes + 1, sizeof *v);

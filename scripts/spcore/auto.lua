@@ -265,6 +265,16 @@ local function print_table(g, list)
   end
 end
 
+-- The calls that take longest by themselves.
+local function print_costs(costs)
+  table.sort(costs, function(a, b) return a.seconds > b.seconds end)
+  local words = {}
+  for i = 1, math.min(6, #costs) do
+    words[i] = ("%s %.3g ms"):format(costs[i].name, costs[i].seconds * 1e3)
+  end
+  progress.print("  alone: %s%s", table.concat(words, ", "), #costs > 6 and " ..." or "")
+end
+
 -- Why others were the same: what they said themselves.
 local function none_differs(notices)
   local reasons, seen = {}, {}
@@ -364,11 +374,16 @@ local function measure_all(g, budget)
   end
   for _, c in ipairs(list) do table.insert(c.refused and refused or others, c) end
   local steps = first_steps(raw, base, budget)
+  if base.achieved > budget then
+    return choice_of(base, ("a step takes %.1f seconds and --auto-budget is %g, so nothing was tried"):format(base.achieved,
+      budget))
+  end
   measure(raw, base, nil, steps, 0.15 * budget)
   for _, c in ipairs(others) do predict(raw, c) end
   local winner, because, open = conclude(g, base, budget, find_two(raw, others, base, steps, budget))
   sort(others)
   print_table(g, table.move(refused, 1, #refused, #others + 2, { base, table.unpack(others) }))
+  print_costs(raw:trial_costs())
   return choice_of(winner, because), open
 end
 

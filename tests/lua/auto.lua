@@ -70,6 +70,7 @@ for _, how in ipairs { "cpu off", "mock lane", "mock step" } do
   t.match(rows, "^strategy auto on " .. device .. ": steps a second\n +strategy +predicted +achieved +memory +limited by")
   t.match(rows, "\n  serialized +[%d.]+ +[%d.]+ +[%d.]+ %a+ +lane all")
   t.match(rows, "\n  pipelined, depth 1 +<? ?[%d.]+")
+  t.match(rows, "\n  alone: %l[%w_.]+ [%d.]+ ms, ")
   t.match(err, "strategy " .. auto:match "^[%l_]+")
 end
 
@@ -172,6 +173,12 @@ do -- where there is no room for several at a time, each is built for its turns 
   t.eq(got, (run(options)))
   t.match(auto, "times serialized$")
   t.ok(not rows:find "refused", rows)
+end
+
+do -- steps that take longer than all the time that there is are not tried
+  local _, auto, rows = run("--ms 150 --steps 1 --strategy auto --auto-budget 0.1", new_cache())
+  t.match(auto, "^stay serialized, because a step takes %d%.%d seconds and %-%-auto%-budget is 0%.1, so nothing was tried$")
+  t.eq(rows, "")
 end
 
 do -- another plugin of the same name is measured anew
