@@ -100,9 +100,11 @@ end
 
 -- Two products that each fill the device.
 function mixes.gemm(g)
-  local data = random(g, 1, "class", 8)
-  local one = g.gemm { data.image, name = "one" }
-  g.gemm { one, name = "two" }
+  local gpu = g:device():find "^cuda" ~= nil
+  local data = random(g, gpu and 1024 or 64, "class", gpu and 32 or 16)
+  local flat = g.layers { g.to_float { data.image, scale = true }, layers = { { "flatten" } }, name = "flat", frozen = true }
+  local one = g.gemm { flat.features, times = gpu and 20 or 4, name = "one" }
+  g.gemm { one.c, times = gpu and 20 or 4, name = "two" }
 end
 
 -- ---- contestants ----

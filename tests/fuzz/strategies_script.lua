@@ -251,6 +251,8 @@ os.exit((status == "same" or status == "refused") and 0 or 1, true)
 
 -- mutate: as --mutate asks
 function script.text(case, mutate)
+  -- What is played changed must be the very list that was changed, and auto may choose another one the next time.
+  if mutate and case.strategy == "auto" then case.strategy = "pipelined" end
   return table.concat {
     "-- ", case.title, "\n-- tests/fuzz/strategies FILE runs it in the build folder, and so does\n",
     "-- SPCORE_PLUGIN_PATH=.libs:tests/plugins/.libs ./spcore run FILE\n",

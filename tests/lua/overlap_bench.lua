@@ -12,7 +12,7 @@ for _, device in ipairs { "cpu", "mock" } do
   local lines = {}
   for line in out:gmatch "[^\n]+" do lines[#lines + 1] = line end
   t.eq(#lines, 3, out)
-  t.match(lines[1], "^device " .. device .. ", median of 1 turns")
+  t.match(lines[1], "^device " .. device .. ", depth 1, median of 1 turns")
   local sequential, streamed, faster, ideal = lines[3]:match "^0%.5 0%.2 +off +([%d.]+) +([%d.]+) +([%d.]+) +([%d.]+) +%d+%% +[%d.]+$"
   t.ok(sequential, lines[3])
   t.eq(ideal, "1.40")
