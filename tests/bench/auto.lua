@@ -101,10 +101,10 @@ end
 -- Two products that each fill the device.
 function mixes.gemm(g)
   local gpu = g:device():find "^cuda" ~= nil
-  local data = random(g, gpu and 1024 or 64, "class", gpu and 32 or 16)
+  local data = random(g, gpu and 4096 or 64, "class", gpu and 32 or 16)
   local flat = g.layers { g.to_float { data.image, scale = true }, layers = { { "flatten" } }, name = "flat", frozen = true }
-  local one = g.gemm { flat.features, times = gpu and 20 or 4, name = "one" }
-  g.gemm { one.c, times = gpu and 20 or 4, name = "two" }
+  local one = g.gemm { flat.features, times = gpu and 6 or 4, name = "one" }
+  g.gemm { one.c, times = gpu and 6 or 4, name = "two" }
 end
 
 -- ---- contestants ----
