@@ -278,6 +278,9 @@ function graph:steps(n)
   if n ~= nil and (math.tointeger(n) == nil or n < 0) then
     core.fail(("g:steps: the number of steps must be a whole number, got %s"):format(tostring(n)))
   end
+  if n ~= nil and self._raw:serves() then
+    core.fail "g:steps: a graph that reads requests runs until nobody submits any more; leave the number out, and break"
+  end
   apply(self)
   local raw = self._raw
   if n == 0 then return function() end end

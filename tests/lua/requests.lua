@@ -116,6 +116,7 @@ do
     if n < 7 then assert(g:submit { bytes(n), tag = a.request.tag + 1 }) end
   end
   t.eq(n, 7)
+  t.raises("leave the number out, and break", function() g:steps(3) end)
   t.raises("bytes in a string are wanted", function() g:submit { 5 } end)
   t.raises("no field 'nmae'; did you mean 'name'", function() g:submit { bytes(1), nmae = "x" } end)
   t.raises("a request is a table, got a string", function() g:submit "x" end)
