@@ -57,7 +57,6 @@ struct sp_queue {
   sp_queue_stats counts;
   sp_histogram waited, took;
   const char *close_words;
-  int close_status;
 };
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -367,7 +366,7 @@ void sp_queue_answer(sp_queue *q, const uint64_t *ids, uint32_t n, uint64_t step
 void sp_queue_close(sp_queue *q, int status, const char *why) {
   pthread_mutex_lock(&q->lock);
   bool before = q->closed;
-  if (!before) q->close_words = why, q->close_status = status;
+  if (!before) q->close_words = why;
   q->closed = true;
   q->n_waiting = q->n_marked = 0;
   pthread_mutex_unlock(&q->lock);

@@ -44,7 +44,7 @@ typedef struct rl_client {
   pthread_t thread;
   sem_t answered;
   rl_token *tokens;
-  int64_t index, accepted;
+  int64_t accepted;
 } rl_client;
 
 typedef struct rl_self {
@@ -53,7 +53,7 @@ typedef struct rl_self {
   size_t bytes;
   uint8_t *images;
   _Atomic uint64_t sums[IMAGES]; /* of the first answer to each image, 0: none yet */
-  _Atomic int64_t next, refused, closed, done, cancelled, late, failed, twice, differ, cancels;
+  _Atomic int64_t next, refused, done, cancelled, late, failed, twice, differ, cancels;
   _Atomic uint8_t *answers; /* [requests] how many each got */
   rl_client *clients;
   int64_t running;
@@ -207,7 +207,7 @@ static void load_destroy(void *arg) {
 
 static int make_client(rl_self *self, int64_t i) {
   rl_client *c = &self->clients[i];
-  *c = (rl_client){.self = self, .index = i};
+  *c = (rl_client){.self = self};
   sem_init(&c->answered, 0, (unsigned)self->p->open);
   c->tokens = calloc((size_t)self->p->open, sizeof *c->tokens);
   for (int64_t k = 0; c->tokens && k < self->p->open; k++) {
