@@ -306,8 +306,8 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   if (!st) st = alloc_ports(n, err);
   if (!st) st = check_source(n, type->flags, err);
   if (st) {
-    if (queue) drop_queue(g);
     free_node(n);
+    if (queue) drop_queue(g); /* behind the instance, which may have it */
     return st;
   }
   n->key = sp_rng_key(g->opts.seed, n->name);

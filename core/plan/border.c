@@ -4,8 +4,8 @@
  * A stream of the device cannot wait for the cpu's: before a copy the host does, in a task of its own (AWAIT) that
  * touches the same buffers, so that the proof sees it. The other way round a thread of the cpu waits. What a reader
  * gives is packed: one copy moves a batch. Every lane of the device whose stages read them has a block that the host
- * fills (FILL) and a copy takes over: sample ids and what stages are told of the step; so a recorded graph, whose addresses are fixed, finds
- * this step's values. Metrics of a lane lie side by side too and come back in one copy. */
+ * fills (FILL) and a copy takes over: sample ids and what stages are told of the step; so a recorded graph, whose
+ * addresses are fixed, finds this step's values. Metrics of a lane lie side by side too and come back in one copy. */
 #include "plan/planner.h"
 
 #include <stdlib.h>

@@ -85,7 +85,7 @@ typedef struct sp_task {
   int saved_buf;
   sp_copy *copies;
   size_t n_copies, cap_copies;
-  size_t block;         /* a call's: offset of its sp_step in its lane's block */
+  size_t block;         /* a call's: offset of its sp_step in its lane's block; 0: it is told nothing there */
   int of_lane;          /* FILL: whose block */
   const sp_node *moves; /* AWAIT, COPY: whose outputs; NULL: none of a stage */
 } sp_task;

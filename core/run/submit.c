@@ -77,7 +77,7 @@ static int fill_lane(sp_loop *l, const sp_task *fill, uint64_t step, sp_err *err
       if (step_lr(l, step, &lr, err)) return keep(l, t, step, err);
       ((sp_block_head *)block)->minus_lr = -(float)lr;
     }
-    if (t->block) fill_block(l, t, step, &((sp_block_task *)(block + t->block))->step); /* 0: it is told nothing */
+    if (t->block) fill_block(l, t, step, &((sp_block_task *)(block + t->block))->step);
   }
   if (m->has_feed) memcpy(block + sizeof(sp_block_head), m->ids + slot(l, step) * m->batch, m->batch * sizeof *m->ids);
   return SP_OK;
