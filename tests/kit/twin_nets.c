@@ -282,9 +282,10 @@ static void inference(const struct net *net, int order, int precision, bool maps
 
 void twin_net(int i, int precision) {
   const struct net *net = &nets[i];
-  const char *only = getenv("SP_TEST_PRECISION");
+  const char *only = getenv("SP_TEST_PRECISION"), *name = getenv("SP_TEST_NET");
   bool small = getenv("SP_TEST_SMALL") != NULL;
   if ((small && net->flags & (LARGE | HUGE_NET)) || (only && strcmp(only, twin_precisions[precision]) != 0)) return;
+  if (name && strcmp(name, net->name) != 0) return;
   if (net->flags & HUGE_NET && precision != SP_PRECISION_TF32) return;
   printf("%s, %s, %s\n", net->stage, net->name, twin_precisions[precision]);
   fflush(stdout); /* what a crash or a time limit cut off */

@@ -15,19 +15,28 @@
 
 enum part { FWD, BWD_DATA, BWD_WEIGHTS, PARTS };
 
+/* An algorithm may ask for more workspace than a lane has, the more the more samples: it is then run a slice at a time. */
+typedef struct slices {
+  int algo;
+  int64_t n;                      /* samples of a slice; the last one has the rest */
+  cudnnTensorDescriptor_t a, b;   /* of the convolution a -> b: n samples */
+  cudnnTensorDescriptor_t ra, rb; /* the rest; NULL: none */
+} slices;
+
 struct nn_dconv {
   nn_dconv *next;
   int64_t samples;
-  int algo[PARTS];
-  cudnnTensorDescriptor_t a, b; /* of the convolution a -> b */
+  size_t a_bytes, b_bytes; /* of a sample */
+  slices by[PARTS];
   cudnnFilterDescriptor_t w;
   cudnnConvolutionDescriptor_t conv;
 };
 
 typedef struct args {
   nnc_call *c;
-  const nn_dconv *p;
-  int part, algo, add;
+  const nn_xop *op;
+  nn_dconv *p;
+  int part, add;
   const void *from, *w; /* FWD: a. BWD_DATA: b. BWD_WEIGHTS: a, and w is b */
   void *to;
 } args;
@@ -51,11 +60,18 @@ void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
 }
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
+static void free_slices(slices *s) {
+  cudnnTensorDescriptor_t *all[] = {&s->a, &s->b, &s->ra, &s->rb};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    if (*all[i]) cudnnDestroyTensorDescriptor(*all[i]);
+    *all[i] = NULL;
+  }
+}
+
 void nnc_conv_free(nn_dconv *p) {
   while (p) {
     nn_dconv *next = p->next;
-    if (p->a) cudnnDestroyTensorDescriptor(p->a);
-    if (p->b) cudnnDestroyTensorDescriptor(p->b);
+    for (int part = 0; part < PARTS; part++) free_slices(&p->by[part]);
     if (p->w) cudnnDestroyFilterDescriptor(p->w);
     if (p->conv) cudnnDestroyConvolutionDescriptor(p->conv);
     free(p);
@@ -63,22 +79,43 @@ void nnc_conv_free(nn_dconv *p) {
   }
 }
 
+static const nn_val *val_a(const nnc_call *c, const nn_xop *op) {
+  return &c->cuda->low.vals[transposed(op) ? op->out : op->in];
+}
+
+static const nn_val *val_b(const nnc_call *c, const nn_xop *op) {
+  return &c->cuda->low.vals[transposed(op) ? op->in : op->out];
+}
+
+static cudnnDataType_t type_of(const nn_val *v) { return v->elt == NN_F32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16; }
+
 static int tensor(cudnnTensorDescriptor_t *t, cudnnDataType_t type, const nn_val *v, int64_t n) {
   int st = (int)cudnnCreateTensorDescriptor(t);
   return st ? st
             : (int)cudnnSetTensor4dDescriptor(*t, CUDNN_TENSOR_NHWC, type, (int)n, (int)v->c, (int)v->h, (int)v->w);
 }
 
+static int cut(const args *a, int64_t n) {
+  const nn_val *x = val_a(a->c, a->op), *y = val_b(a->c, a->op);
+  slices *s = &a->p->by[a->part];
+  int64_t rest = a->p->samples % n;
+  cudnnDataType_t type = type_of(x);
+  int st;
+  free_slices(s);
+  s->n = n;
+  if ((st = tensor(&s->a, type, x, n)) || (st = tensor(&s->b, type, y, n)) || !rest) return st;
+  return (st = tensor(&s->ra, type, x, rest)) ? st : tensor(&s->rb, type, y, rest);
+}
+
 static int describe(const nnc_call *c, const nn_xop *op, nn_dconv *p) {
-  const nn_low *low = &c->cuda->low;
-  const nn_val *a = &low->vals[transposed(op) ? op->out : op->in], *b = &low->vals[transposed(op) ? op->in : op->out];
-  cudnnDataType_t type = a->elt == NN_F32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16;
+  const nn_val *a = val_a(c, op), *b = val_b(c, op);
   cudnnMathType_t math = c->cuda->precision == SP_PRECISION_FP32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
   const int *k = op->d.k, *s = op->d.s, *pad = op->d.p;
   int st;
-  if ((st = tensor(&p->a, type, a, c->w.n)) || (st = tensor(&p->b, type, b, c->w.n))) return st;
+  p->a_bytes = nnc_map_bytes(a, 1);
+  p->b_bytes = nnc_map_bytes(b, 1);
   if ((st = (int)cudnnCreateFilterDescriptor(&p->w))) return st;
-  st = (int)cudnnSetFilter4dDescriptor(p->w, type, CUDNN_TENSOR_NHWC, (int)b->c, (int)a->c, k[0], k[1]);
+  st = (int)cudnnSetFilter4dDescriptor(p->w, type_of(a), CUDNN_TENSOR_NHWC, (int)b->c, (int)a->c, k[0], k[1]);
   if (st || (st = (int)cudnnCreateConvolutionDescriptor(&p->conv))) return st;
   st = (int)cudnnSetConvolution2dDescriptor(p->conv, pad[0], pad[1], s[0], s[1], 1, 1, CUDNN_CROSS_CORRELATION,
                                             CUDNN_DATA_FLOAT);
@@ -86,82 +123,119 @@ static int describe(const nnc_call *c, const nn_xop *op, nn_dconv *p) {
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
-static int run(void *arg) {
-  const args *a = arg;
+static const char *from_sample(const void *map, size_t bytes, int64_t first) {
+  return (const char *)map + bytes * (size_t)first;
+}
+
+/* The slice whose first sample is `first`. */
+static int run_slice(const args *a, int64_t first, int add) {
   const nn_dconv *p = a->p;
-  const float one = 1, zero = 0, *beta = a->add ? &one : &zero;
-  void *ws = a->c->workspace;
+  const slices *s = &p->by[a->part];
+  int whole = first + s->n <= p->samples;
+  cudnnTensorDescriptor_t da = whole ? s->a : s->ra, db = whole ? s->b : s->rb;
+  const float one = 1, zero = 0, *beta = add ? &one : &zero;
+  void *ws = a->c->workspace, *to = a->to;
   size_t bytes = a->c->cuda->ext->workspace_bytes;
+  const char *from = from_sample(a->from, a->part == BWD_DATA ? p->b_bytes : p->a_bytes, first);
   switch (a->part) {
     case FWD:
-      return (int)cudnnConvolutionForward(a->c->cudnn, &one, p->a, a->from, p->w, a->w, p->conv,
-                                          (cudnnConvolutionFwdAlgo_t)a->algo, ws, bytes, beta, p->b, a->to);
+      to = (char *)to + p->b_bytes * (size_t)first;
+      return (int)cudnnConvolutionForward(a->c->cudnn, &one, da, from, p->w, a->w, p->conv,
+                                          (cudnnConvolutionFwdAlgo_t)s->algo, ws, bytes, beta, db, to);
     case BWD_DATA:
-      return (int)cudnnConvolutionBackwardData(a->c->cudnn, &one, p->w, a->w, p->b, a->from, p->conv,
-                                               (cudnnConvolutionBwdDataAlgo_t)a->algo, ws, bytes, beta, p->a, a->to);
+      to = (char *)to + p->a_bytes * (size_t)first;
+      return (int)cudnnConvolutionBackwardData(a->c->cudnn, &one, p->w, a->w, db, from, p->conv,
+                                               (cudnnConvolutionBwdDataAlgo_t)s->algo, ws, bytes, beta, da, to);
     default:
-      return (int)cudnnConvolutionBackwardFilter(a->c->cudnn, &one, p->a, a->from, p->b, a->w, p->conv,
-                                                 (cudnnConvolutionBwdFilterAlgo_t)a->algo, ws, bytes, beta, p->w,
-                                                 a->to);
+      return (int)cudnnConvolutionBackwardFilter(a->c->cudnn, &one, da, from, db, from_sample(a->w, p->b_bytes, first),
+                                                 p->conv, (cudnnConvolutionBwdFilterAlgo_t)s->algo, ws, bytes, beta,
+                                                 p->w, to);
   }
 }
 
+static int run(void *arg) {
+  const args *a = arg;
+  int err = 0;
+  for (int64_t first = 0; first < a->p->samples && !err; first += a->p->by[a->part].n)
+    err = run_slice(a, first, a->add || (a->part == BWD_WEIGHTS && first));
+  return err;
+}
+
 /* Can it be run at all, within the workspace, and with the same bits every time? */
-static int usable(const args *a, int algo) {
+static int fits(const args *a, int algo, cudnnTensorDescriptor_t da, cudnnTensorDescriptor_t db) {
   const nn_dconv *p = a->p;
   size_t bytes = 0;
   cudnnStatus_t st;
   switch (a->part) {
     case FWD:
-      st = cudnnGetConvolutionForwardWorkspaceSize(a->c->cudnn, p->a, p->w, p->conv, p->b,
-                                                   (cudnnConvolutionFwdAlgo_t)algo, &bytes);
+      st = cudnnGetConvolutionForwardWorkspaceSize(a->c->cudnn, da, p->w, p->conv, db, (cudnnConvolutionFwdAlgo_t)algo,
+                                                   &bytes);
       break;
     case BWD_DATA:
       if (algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_0) return 0;
-      st = cudnnGetConvolutionBackwardDataWorkspaceSize(a->c->cudnn, p->w, p->b, p->conv, p->a,
+      st = cudnnGetConvolutionBackwardDataWorkspaceSize(a->c->cudnn, p->w, db, p->conv, da,
                                                         (cudnnConvolutionBwdDataAlgo_t)algo, &bytes);
       break;
     default:
       if (algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 || algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3) return 0;
-      st = cudnnGetConvolutionBackwardFilterWorkspaceSize(a->c->cudnn, p->a, p->b, p->conv, p->w,
+      st = cudnnGetConvolutionBackwardFilterWorkspaceSize(a->c->cudnn, da, db, p->conv, p->w,
                                                           (cudnnConvolutionBwdFilterAlgo_t)algo, &bytes);
   }
   return !st && bytes <= a->c->cuda->ext->workspace_bytes;
 }
 
+static int usable(const args *a, int algo) {
+  const slices *s = &a->p->by[a->part];
+  return fits(a, algo, s->a, s->b) && (!s->ra || fits(a, algo, s->ra, s->rb));
+}
+
 static const int counts[PARTS] = {CUDNN_CONVOLUTION_FWD_ALGO_COUNT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT,
                                   CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT};
 
+/* "1": algorithm 1 for all samples; "1/8": for 8 at a time */
 static int take(void *arg, const char *text) {
   args *a = arg;
   char *end;
   long algo = strtol(text, &end, 10);
-  a->algo = (int)algo;
-  return end != text && !*end && algo >= 0 && algo < counts[a->part] && usable(a, a->algo);
+  int64_t n = a->p->samples;
+  if (end == text || algo < 0 || algo >= counts[a->part]) return 0;
+  if (*end == '/') n = strtoll(end + 1, &end, 10);
+  if (*end || n < 1 || n > a->p->samples || cut(a, n)) return 0;
+  a->p->by[a->part].algo = (int)algo;
+  return usable(a, (int)algo);
+}
+
+/* The fastest for slices of n samples; -1: none can be run. */
+static int fastest(args *a, int64_t n, double *ms) {
+  int chosen = -1;
+  if (cut(a, n)) return -1;
+  for (int i = 0; i < counts[a->part]; i++) {
+    if (!usable(a, i)) continue;
+    a->p->by[a->part].algo = i;
+    double t = nnc_measure(a->c, run, a);
+    if (t < 0 || (chosen >= 0 && t >= *ms)) continue;
+    *ms = t;
+    chosen = i;
+  }
+  return chosen;
 }
 
 static int measure(void *arg, const char *key, char *text, size_t bytes) {
   args *a = arg;
-  double best = -1, ms;
-  int chosen = -1;
-  for (int i = 0; i < counts[a->part]; i++) {
-    if (!usable(a, i)) continue;
-    a->algo = i;
-    ms = nnc_measure(a->c, run, a);
-    if (ms < 0 || (best >= 0 && ms >= best)) continue;
-    best = ms;
-    chosen = i;
-  }
+  double ms = 0;
+  int64_t n = a->p->samples;
+  int chosen = fastest(a, n, &ms);
+  for (; chosen < 0 && n > 1; chosen = fastest(a, n, &ms)) n = (n + 1) / 2;
   if (chosen < 0) return nnc_no_choice(a->c, "cuDNN has no algorithm for", key);
-  a->c->w.ctx->host->log(a->c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, algorithm %d", key, best * 1e3, chosen);
-  snprintf(text, bytes, "%d", chosen);
+  if (n == a->p->samples) snprintf(text, bytes, "%d", chosen);
+  else snprintf(text, bytes, "%d/%lld", chosen, (long long)n);
+  a->c->w.ctx->host->log(a->c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, algorithm %s", key, ms * 1e3, text);
   return SP_OK;
 }
 
 static int choose(nnc_call *c, const nn_xop *op, args *a) {
   static const char *const parts[] = {"forward", "data", "weights"}, *const precisions[] = {"fp32", "tf32", "bf16"};
-  const nn_low *low = &c->cuda->low;
-  const nn_val *x = &low->vals[transposed(op) ? op->out : op->in], *y = &low->vals[transposed(op) ? op->in : op->out];
+  const nn_val *x = val_a(c, op), *y = val_b(c, op);
   const nn_op *d = &op->d;
   char key[SP_CUDA_KEY_MAX];
   snprintf(key, sizeof key, "conv %s n%lld %lldx%lldx%lld to %lldx%lldx%lld k%dx%d s%dx%d p%dx%d %s ws%zu",
@@ -197,13 +271,12 @@ int nnc_conv_prepare(nnc_call *c, const nn_xop *op) {
   err = describe(c, op, p);
   if (err) st = nnc_fail(c, op, SP_E_UNSUPPORTED, cudnnGetErrorString((cudnnStatus_t)err));
   for (int part = 0; part < PARTS && !st; part++) {
-    args r = {.c = c, .p = p, .part = part, .w = weight(c, op)};
+    args r = {.c = c, .op = op, .p = p, .part = part, .w = weight(c, op)};
     if (part >= parts && part != part_forward(op)) continue;
     r.from = part == BWD_DATA ? b : a;
     if (part == BWD_WEIGHTS) r.w = b;
     r.to = part == FWD ? b : part == BWD_DATA ? a : g;
     st = choose(c, op, &r);
-    p->algo[part] = r.algo;
   }
   if (st) {
     nnc_conv_free(p);
@@ -215,17 +288,22 @@ int nnc_conv_prepare(nnc_call *c, const nn_xop *op) {
 }
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
-static int call(nnc_call *c, const nn_xop *op, args *a) {
-  int err, st = handles(c);
-  const nn_dconv *p = nnc_cop(c, op)->convs;
-  while (p && p->samples != c->w.n) p = p->next;
-  if (st) return st;
-  if (!p) return nnc_fail(c, op, SP_E_STATE, "a batch of this size was not prepared");
+static int plan_of(nnc_call *c, const nn_xop *op, args *a) {
+  int st = handles(c);
   a->c = c;
-  a->p = p;
-  a->algo = p->algo[a->part];
-  err = run(a);
-  return err ? nnc_fail(c, op, SP_E_DEVICE, cudnnGetErrorString((cudnnStatus_t)err)) : SP_OK;
+  a->op = op;
+  a->p = nnc_cop(c, op)->convs;
+  while (a->p && a->p->samples != c->w.n) a->p = a->p->next;
+  return st || a->p ? st : nnc_fail(c, op, SP_E_STATE, "a batch of this size was not prepared");
+}
+
+static int checked(const args *a, int err) {
+  return err ? nnc_fail(a->c, a->op, SP_E_DEVICE, cudnnGetErrorString((cudnnStatus_t)err)) : SP_OK;
+}
+
+static int call(nnc_call *c, const nn_xop *op, args *a) {
+  int st = plan_of(c, op, a);
+  return st ? st : checked(a, run(a));
 }
 
 int nnc_conv_forward(nnc_call *c, const nn_xop *op) {
@@ -235,6 +313,18 @@ int nnc_conv_forward(nnc_call *c, const nn_xop *op) {
   int st = call(c, op, &a);
   if (st || !(bias || op->d.relu)) return st;
   return nnc_check(c, op, nnk_bias_relu(c->stream, &y, &y, bias, op->d.relu));
+}
+
+/* The gradient comes as bfloat16 and is added up as float32, slice by slice. */
+static int grad_of_bf16(nnc_call *c, const nn_xop *op, args *a, void *given, float *sum, int64_t count) {
+  nnk_map src = {given, NNK_BF16, 0, 1, count, 1, 1}, dst = {sum, NNK_F32, 0, 1, count, 1, 1};
+  int st = plan_of(c, op, a);
+  a->to = given;
+  for (int64_t first = 0; !st && first < a->p->samples; first += a->p->by[BWD_WEIGHTS].n) {
+    st = checked(a, run_slice(a, first, 0));
+    if (!st) st = nnc_check(c, op, nnk_copy(c->stream, &dst, &src, first > 0));
+  }
+  return st;
 }
 
 /* Into float32 gradients cuDNN adds by itself; scaled ones, and those of bfloat16, come by way of tmp. */
@@ -250,12 +340,8 @@ static int weight_grad(nnc_call *c, const nn_xop *op, nnk_sum g) {
     a.add = g.add;
     return call(c, op, &a);
   }
-  a.to = x.elt == NN_F32 ? (void *)sum : given;
-  st = call(c, op, &a);
-  if (!st && x.elt != NN_F32) {
-    nnk_map src = {given, x.elt, 0, 1, count, 1, 1}, dst = {sum, NNK_F32, 0, 1, count, 1, 1};
-    st = nnc_check(c, op, nnk_copy(c->stream, &dst, &src, 0));
-  }
+  a.to = sum;
+  st = x.elt == NN_F32 ? call(c, op, &a) : grad_of_bf16(c, op, &a, given, sum, count);
   return st ? st : nnc_check(c, op, nnk_axpy(c->stream, g, sum, count));
 }
 
