@@ -203,12 +203,28 @@ static int pass_step(sp_machine *m, const sp_ops *in, sp_ops *out, bool *possibl
 
 /* The host waits for a stage of the cpu, and for another one before it has anything for the device to do: graphs have moved
  * what lay between. */
+static bool host_may_know(const sp_machine *m, const sp_ops *o, size_t i) {
+  for (size_t k = i + 1; k < o->n && !on_main(m, o->op[k].lane); k++)
+    if (o->op[k].kind == SP_OP_SYNC && o->op[k].task != o->op[i].task) return true;
+  return false;
+}
+
+/* A lane waits, and the host waits too before it submits what the lane waits with: that stands in a graph with something
+ * later, which the host's wait is for. */
+static bool submitter_may_know(const sp_machine *m, const sp_ops *o, size_t i) {
+  bool waited = false;
+  for (size_t k = i + 1; k < o->n && m->capture == SP_CAPTURE_LANE; k++) {
+    if (o->op[k].kind == SP_OP_SYNC) waited = true;
+    else if (o->op[k].lane == o->op[i].lane && o->op[k].kind != SP_OP_WAIT)
+      return waited && o->op[k].kind == SP_OP_LAUNCH;
+  }
+  return false;
+}
+
 static bool may_be_implied(const sp_machine *m, const sp_ops *o, size_t i) {
   const sp_op *op = &o->op[i];
-  if (op->kind != SP_OP_SYNC || task_of(m, op)->kind != SP_TASK_AWAIT) return false;
-  for (size_t k = i + 1; k < o->n && !on_main(m, o->op[k].lane); k++)
-    if (o->op[k].kind == SP_OP_SYNC && o->op[k].task != op->task) return true;
-  return false;
+  if (op->kind == SP_OP_SYNC) return task_of(m, op)->kind == SP_TASK_AWAIT && host_may_know(m, o, i);
+  return op->kind == SP_OP_WAIT && on_main(m, op->lane) && submitter_may_know(m, o, i);
 }
 
 static bool waited_for(const sp_ops *o, int task) {
@@ -217,7 +233,7 @@ static bool waited_for(const sp_ops *o, int task) {
   return false;
 }
 
-/* Of a lane of the cpu, so that it is in no body. */
+/* None is in a body: those of lanes hold no records, and lanes of the cpu are in none. */
 static void drop_record(sp_ops *o, int task) {
   size_t n = 0;
   for (size_t i = 0; i < o->n; i++)
