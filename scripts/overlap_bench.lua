@@ -2,7 +2,9 @@
 -- What lanes bring where the cost of every stage is known: stages that only sleep, one behind the other in a step. Runs in
 -- turns: all in one lane; each in a lane of its own, --depth steps behind the one before it (with 2 a lane that is late by some
 -- microseconds keeps nobody waiting); and, for control, each in a lane of its own at the same step, where every stage has to
--- wait for the one before and only its next step could begin, if the buffer between them were free.
+-- wait for the one before and only its next step could begin, if the buffer between them were free. Reached is the longest
+-- stage's time as asked for over a step's; efficiency is the speed-up over the ideal one, so it leaves out what it costs to
+-- begin a stage also where all are in one lane.
 local sp = require "spcore"
 
 local opt = sp.args({
@@ -82,8 +84,8 @@ do
   print(("device %s, depth %d, median of %d turns, milliseconds a step"):format(g:device(), opt.depth, opt.turns))
   if opt.capture == "auto" then captures = g:device():find "^cuda" and { "off", "lane", "step" } or { "off" } end
 end
-print(("%-28s %-8s %10s %10s %9s %7s %8s %10s"):format("stages", "capture", "sequential", "streamed", "speed-up", "ideal",
-  "reached", "dependent"))
+print(("%-28s %-8s %10s %10s %9s %7s %8s %11s %10s"):format("stages", "capture", "sequential", "streamed", "speed-up", "ideal",
+  "reached", "efficiency", "dependent"))
 for _, ms in ipairs(sets) do
   for _, capture in ipairs(captures) do
     local times = { sequential = {}, streamed = {}, dependent = {} }
@@ -95,7 +97,7 @@ for _, ms in ipairs(sets) do
     local one, many, held = median(times.sequential), median(times.streamed), median(times.dependent)
     local name = table.concat(ms, " ")
     if #ms == 8 then name = ("8 x %s"):format(ms[1]) end
-    print(("%-28s %-8s %10.3f %10.3f %9.2f %7.2f %7.0f%% %10.2f"):format(name, capture, one, many, one / many,
-      sum / longest, 100 * longest / many, one / held))
+    print(("%-28s %-8s %10.3f %10.3f %9.2f %7.2f %7.0f%% %10.0f%% %10.2f"):format(name, capture, one, many,
+      one / many, sum / longest, 100 * longest / many, 100 * (one / many) / (sum / longest), one / held))
   end
 end

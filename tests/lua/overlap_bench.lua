@@ -13,10 +13,12 @@ for _, device in ipairs { "cpu", "mock" } do
   for line in out:gmatch "[^\n]+" do lines[#lines + 1] = line end
   t.eq(#lines, 3, out)
   t.match(lines[1], "^device " .. device .. ", depth 1, median of 1 turns")
-  local sequential, streamed, faster, ideal = lines[3]:match "^0%.5 0%.2 +off +([%d.]+) +([%d.]+) +([%d.]+) +([%d.]+) +%d+%% +[%d.]+$"
+  local row = "^0%.5 0%.2 +off +([%d.]+) +([%d.]+) +([%d.]+) +([%d.]+) +%d+%% +(%d+)%% +[%d.]+$"
+  local sequential, streamed, faster, ideal, efficiency = lines[3]:match(row)
   t.ok(sequential, lines[3])
   t.eq(ideal, "1.40")
   t.ok(math.abs(tonumber(faster) - sequential / streamed) < 0.02, "the speed-up is of these two")
+  t.ok(math.abs(efficiency - 100 * faster / ideal) < 2, "the efficiency is of these two")
 end
 for _, bad in ipairs { "x", "1,,2", "0", "-1", "1e9", ("1,"):rep(16) .. "1" } do
   local code, out, err = run("--device cpu --ms " .. bad)
