@@ -56,37 +56,43 @@ local function measure(o, f)
   return median(times)
 end
 
-local function copy_in(o, stream, i) stream:copy(o.inputs[i], o.host_in[i]) end
-local function copy_out(o, stream, i) stream:copy(o.host_out[i], o.outputs[i]) end
-
 local function run(memory)
   local o <const>, m = make(memory), {}
   local first, second = o.streams[1], o.streams[2]
-  m.up = measure(o, function() copy_in(o, first, 1) end)
-  m.down = measure(o, function() copy_out(o, first, 1) end)
+  local function copy_in(stream, i) stream:copy(o.inputs[i], o.host_in[i]) end
+  local function copy_out(stream, i) stream:copy(o.host_out[i], o.outputs[i]) end
+  m.up = measure(o, function() copy_in(first, 1) end)
+  m.down = measure(o, function() copy_out(first, 1) end)
   m.both = measure(o, function()
-    copy_in(o, first, 1)
-    copy_out(o, second, 2)
+    copy_in(first, 1)
+    copy_out(second, 2)
   end)
   local ms = opt.ms > 0 and opt.ms or 1.5 * (m.up + m.down)
   local work = sp.stage.sleep { ms = ms }
   local function work_on(stream, i) stream:run(work, o.inputs[i], { y = o.outputs[i] }) end
   m.work = measure(o, function() work_on(first, 1) end)
   m.sequential = measure(o, function()
-    copy_in(o, first, 1)
+    copy_in(first, 1)
     work_on(first, 1)
-    copy_out(o, first, 1)
+    copy_out(first, 1)
   end)
-  -- Work that only sleeps could go on beside itself; real work that fills the device could not.
+  -- Two copies in one direction at a time would share the way, both end late, and leave the other direction idle. Work that
+  -- only sleeps could go on beside itself; real work that fills the device could not.
+  local came <close> = sp.event {}
   local worked <close> = sp.event {}
-  first:record(worked)
+  local went <close> = sp.event {}
+  for _, event in ipairs { came, worked, went } do first:record(event) end
+  local function in_turn(stream, event, f, i)
+    stream:wait(event)
+    f(stream, i)
+    stream:record(event)
+  end
   m.overlapped = measure(o, function(n)
     local i = n % opt.buffers + 1
-    copy_in(o, o.streams[i], i)
-    o.streams[i]:wait(worked)
-    work_on(o.streams[i], i)
-    o.streams[i]:record(worked)
-    copy_out(o, o.streams[i], i)
+    local stream = o.streams[i]
+    in_turn(stream, came, copy_in, i)
+    in_turn(stream, worked, work_on, i)
+    in_turn(stream, went, copy_out, i)
   end)
   -- What came back is what was sent.
   local some = math.min(floats, 1000)

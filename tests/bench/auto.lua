@@ -103,8 +103,8 @@ function mixes.gemm(g)
   local gpu = g:device():find "^cuda" ~= nil
   local data = random(g, gpu and 4096 or 64, "class", 16)
   local flat = g.layers { g.to_float { data.image, scale = true }, layers = { { "flatten" } }, name = "flat", frozen = true }
-  local one = g.gemm { flat.features, n = gpu and 4096 or 0, times = gpu and 32 or 4, name = "one" }
-  g.gemm { one.c, times = gpu and 6 or 4, name = "two" }
+  local one = g.gemm { flat.features, n = gpu and 4096 or 0, times = gpu and 256 or 4, name = "one" }
+  g.gemm { one.c, times = gpu and 48 or 4, name = "two" }
 end
 
 -- ---- contestants ----
