@@ -227,10 +227,8 @@ static int build(sp_engine *e, candidate *c, sp_err *err) {
   return c->u.m->built ? SP_OK : sp_machine_build(c->u.m, NULL, err);
 }
 
-/* Steps that are not timed. When the first is seen complete all lanes have long been at work; the very first ones touch memory,
- * and record every graph. Who asks for one step alone wants to know roughly and soon. */
-static uint64_t steps_before(const candidate *c, uint64_t steps) {
-  if (c->ran || steps == 1) return 1;
+/* The very first steps touch memory, and record every graph. */
+static uint64_t steps_before(const candidate *c) {
   return c->u.m->capture == SP_CAPTURE_OFF ? 2 : (uint64_t)c->u.p->ring + 2;
 }
 
@@ -241,38 +239,41 @@ static uint64_t bunch(const sp_graph *g, const sp_program *p) {
   return (uint64_t)n;
 }
 
-/* Up to the time at which `step` is seen complete. */
-static int run_to(sp_loop *l, uint64_t step, double *time, sp_err *err) {
+/* From nothing in flight to nothing in flight: so many steps in `seconds`, for `blocked` of which the host waited. */
+static int play(sp_engine *e, candidate *c, uint64_t steps, double *seconds, double *blocked, sp_err *err) {
+  sp_loop *l = &c->u.loop;
+  uint64_t first = e->units[0].loop.next;
   const sp_result *res;
-  for (;;) {
-    int st = sp_loop_next(l, &res, err);
-    if (st) return st;
-    if (!res) return SP_OK;
-    *time = res->time;
-    if (res->step >= step) return SP_OK;
-  }
+  int st = restore_weights(e->trial, e->g, err);
+  if (st || (st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(l, first, steps, err))) return st;
+  l->timed = true;
+  double begun = sp_now(), before = l->blocked;
+  do {
+    if ((st = sp_loop_next(l, &res, err))) return st;
+    if (res) *seconds = res->time - begun;
+  } while (res);
+  *blocked = l->blocked - before;
+  c->last = first + steps - 1;
+  c->done = true;
+  return SP_OK;
 }
 
+/* A step costs what a long loop takes beyond a short one. A clock that begins and ends in mid-pipeline would count as speed
+ * what one lane is ahead of another when it begins, and has lost when it ends. */
 static int run(sp_engine *e, candidate *c, uint64_t steps, sp_turn *turn, sp_err *err) {
-  sp_loop *l = &c->u.loop;
-  uint64_t first = e->units[0].loop.next, before = steps_before(c, steps), from = first + before - 1;
-  uint64_t times = bunch(e->g, c->u.p);
-  double begun = 0, ended = 0, rest;
+  bool roughly = steps == 1;
+  uint64_t times = bunch(e->g, c->u.p), fill = roughly ? 1 : (uint64_t)c->u.p->sched.depth + 2;
+  double few, many, waited[2];
+  int st;
   steps = (steps + times - 1) / times * times;
-  int st = restore_weights(e->trial, e->g, err);
-  if (st || (st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(l, first, 0, err))) return st;
-  l->timed = true;
-  if ((st = run_to(l, from, &begun, err))) return st;
-  double blocked = l->blocked;
-  if ((st = run_to(l, from + steps, &ended, err))) return st;
-  blocked = l->blocked - blocked;
-  c->last = l->delivered + (uint64_t)e->g->opts.run_ahead - 1;
-  sp_loop_cut(l, c->last + 1);
-  if ((st = run_to(l, UINT64_MAX, &rest, err))) return st;
-  c->ran = c->ran || before > 1 || c->u.m->capture == SP_CAPTURE_OFF;
-  c->done = true;
-  c->host = fmax(0, ended - begun - blocked) / (double)steps;
-  *turn = (sp_turn){.seconds = (ended - begun) / (double)steps, .host = c->host, .steps = steps};
+  fill = (fill + times - 1) / times * times;
+  if (!c->ran && !roughly && (st = play(e, c, steps_before(c), &few, waited, err))) return st;
+  c->ran = c->ran || !roughly || c->u.m->capture == SP_CAPTURE_OFF;
+  if ((st = play(e, c, fill, &few, waited, err)) || (st = play(e, c, fill + steps, &many, waited + 1, err))) return st;
+  double n = (double)steps, host = many - few - (waited[1] - waited[0]);
+  bool told = many > few; /* else something came in between: all of it counts */
+  c->host = fmax(0, told ? host / n : (many - waited[1]) / (n + (double)fill));
+  *turn = (sp_turn){.seconds = told ? (many - few) / n : many / (n + (double)fill), .host = c->host, .steps = steps};
   return SP_OK;
 }
 

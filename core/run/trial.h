@@ -29,8 +29,8 @@ typedef struct sp_turn {
   double host;    /* of a step: for which the submitting thread did not wait */
   uint64_t steps; /* that were timed */
 } sp_turn;
-/* Builds the candidate where needed, and times so many steps, or a few more, behind those that fill it; one step alone is timed
- * roughly. On failure, of a stage too, nothing is in flight and the candidate is dropped. */
+/* Builds the candidate where needed, and times so many steps, or a few more, besides those that fill and drain it; one step
+ * alone is timed roughly. On failure, of a stage too, nothing is in flight and the candidate is dropped. */
 int sp_trial_run(sp_engine *e, size_t index, uint64_t steps, sp_turn *turn, sp_err *err);
 /* Frees what the candidate has built; it may run again. */
 void sp_trial_drop(sp_engine *e, size_t index);

@@ -208,8 +208,8 @@ local function try(raw, base, best, budget)
   local all = { base, table.unpack(best) }
   for _, c in ipairs(all) do c.turns = {} end
   local step = base.achieved
-  local around = 6 -- steps that a turn takes besides
-  local rounds = math.max(2, math.min(15, math.floor(budget / (#all * (around + 4) * step))))
+  local around = 10 -- steps that a turn takes besides
+  local rounds = math.max(2, math.min(15, math.floor(budget / (#all * 2 * around * step))))
   local steps = math.max(1, math.min(5000, math.floor(budget / rounds / #all / step) - around))
   for _, c in ipairs(all) do
     if step < 0.1 * budget then turn(raw, c, 1, all) end -- graphs are recorded, memory is touched
