@@ -44,8 +44,8 @@ local function measure(strategy, which)
     if step == around - 1 then begun = sp.now() end
     if step == around + opt.steps - 1 then ended = sp.now() end
     last = m.loss
-    if sp.interrupted() then sp.exit(130) end
   end
+  if sp.interrupted() then sp.exit(130) end -- the loop has ended early
   return (ended - begun) / opt.steps * 1e3, last, g:device()
 end
 

@@ -62,8 +62,8 @@ local function measure(n)
         local s = g:request_stats()
         row.rate, row.p50, row.p99 = (answered - first) / (sp.now() - begun), s.took.p50, s.took.p99
       end
-      if sp.interrupted() then sp.exit(130) end
     end
+    if sp.interrupted() then sp.exit(130) end -- the loop has ended early
     row.device = g:device()
   end
   row.bits = check(n)

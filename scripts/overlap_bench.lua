@@ -68,8 +68,8 @@ local function measure(ms, way, capture)
   for step in g:steps(around + n + around) do
     if step == around - 1 then begun = sp.now() end
     if step == around + n - 1 then ended = sp.now() end
-    if sp.interrupted() then sp.exit(130) end
   end
+  if sp.interrupted() then sp.exit(130) end -- the loop has ended early
   return (ended - begun) / n * 1e3
 end
 

@@ -92,8 +92,8 @@ local function measure(way, workers)
   for step in g:steps(around + opt.steps + around) do
     if step == around - 1 then begun = sp.now() end
     if step == around + opt.steps - 1 then ended = sp.now() end
-    if sp.interrupted() then sp.exit(130) end
   end
+  if sp.interrupted() then sp.exit(130) end -- the loop has ended early
   return (ended - begun) / opt.steps * 1e3
 end
 

@@ -148,8 +148,8 @@ local function measure(mix, way, n, again)
   for step, m in g:steps(warm + n + 6) do
     if step == warm - 1 then begun = m.time end
     if step == warm + n - 1 then ended = m.time end
-    if sp.interrupted() then sp.exit(130) end
   end
+  if sp.interrupted() then sp.exit(130) end -- the loop has ended early
   return (ended - begun) / n, name, lanes, chosen
 end
 

@@ -78,8 +78,8 @@ local function measure(way)
     if step == 30 then began = m.time end
     if began then n, steps = n + 1, step end
     if began and m.time - began > opt.seconds and n > 5 then return (n - 1) / (m.time - began) end
-    if sp.interrupted() then sp.exit(130) end
   end
+  if sp.interrupted() then sp.exit(130) end -- the loop has ended early
   return steps
 end
 

@@ -25,3 +25,10 @@ for _, bad in ipairs { "x", "1,,2", "0", "-1", "1e9", ("1,"):rep(16) .. "1" } do
   t.eq(code .. out, "2")
   t.one_line(err, "overlap_bench.lua: %-%-ms: ")
 end
+do -- a signal ends the loop that is measured, and all of it
+  local f = assert(io.popen("timeout --preserve-status -s INT 1 ./spcore run overlap_bench.lua --device cpu --ms 50 --steps 1000 2>&1; echo =$?"))
+  local text = f:read "a"
+  f:close()
+  t.match(text, "=130\n$")
+  t.ok(not text:find "spcore:", text)
+end
