@@ -20,7 +20,7 @@ local opt = sp.args({
   eval_every = { 0, "validate each so many steps; 0: four times" },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
-}, { doc = "Trains a classifier behind augmentation." })
+}, { doc = "Trains a classifier behind augmentation.", checkpoints = true })
 
 if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")
@@ -133,8 +133,8 @@ local function small(g)
       },
     },
   }
-  for step, m in g:steps(steps) do run:step(step, m) end
-  local result = g:evaluate { data = val }
+  for step, m in g:steps(run:rest()) do run:step(step, m) end
+  local result = run:evaluate(val)
   run:finish(result and ("validation accuracy %.4f"):format((sp.accuracy(result))))
 end
 

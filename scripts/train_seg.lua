@@ -17,7 +17,7 @@ local opt = sp.args({
   eval_every = { 0, "validate each so many steps; 0: four times" },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
-}, { doc = "Trains a segmentation decoder behind a frozen encoder." })
+}, { doc = "Trains a segmentation decoder behind a frozen encoder.", checkpoints = true })
 
 -- A value that depends on the workload, unless the command line has it.
 local function pick(value, usual, reference)
@@ -89,8 +89,8 @@ local function small_unet(g)
   if every < steps then g:evaluate { data = val, every = every } end
 
   local run <close> = sp.run { graph = g, opt = opt, steps = steps, settings = { model = model } }
-  for step, m in g:steps(steps) do run:step(step, m) end
-  local result = g:evaluate { data = val }
+  for step, m in g:steps(run:rest()) do run:step(step, m) end
+  local result = run:evaluate(val)
   run:finish(result and ("validation mean IoU %.4f"):format((sp.mean_iou(result.counts))))
 end
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * weights.c - storage, first values, loading and saving of weights. */
+ * weights.c - storage, first values and loading of weights. */
 #include "graph/model.h"
 #include "graph/init.h"
 
@@ -56,8 +56,7 @@ static int put_weight(sp_node *n, size_t i, const void *src, sp_err *err) {
   return sp_place_upload(sp_node_place(n), n->w[i].data, src, (size_t)sp_spec_bytes(&n->weights[i].spec), err);
 }
 
-/* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. */
-static int get_weight(sp_node *n, size_t i, const void **data, void **owned, sp_err *err) {
+int sp_node_get_weight(sp_node *n, size_t i, const void **data, void **owned, sp_err *err) {
   sp_place *place = sp_node_place(n);
   size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
   *owned = NULL;
@@ -120,7 +119,7 @@ int sp_graph_keep_statistics(sp_graph *g, sp_err *err) {
     if (!sp_spec_equal(&r.node->weights[r.i].spec, &opt->weights[at].spec))
       return sp_fail(err, SP_E_INTERNAL, "optimizer '%s': weight '%s' is no copy of '%s.%s'", opt->name,
                      opt->weights[at].name, r.node->name, r.node->weights[r.i].name);
-    if (!(st = get_weight(r.node, r.i, &data, &copy, err))) st = put_weight(opt, at, data, err);
+    if (!(st = sp_node_get_weight(r.node, r.i, &data, &copy, err))) st = put_weight(opt, at, data, err);
     free(copy);
   }
   return st;
@@ -325,53 +324,6 @@ int sp_graph_load_all(sp_graph *g, const char *path, sp_err *err) {
   return st;
 }
 
-/* One node's entries, row-major copies where memory is in another order. */
-static int collect_node(sp_node *n, sp_entry *entries, void **owned, size_t *k, sp_err *err) {
-  for (size_t i = 0; i < n->n_weights; i++) {
-    sp_spec flat = n->weights[i].spec;
-    sp_sb name = {0};
-    size_t bytes = (size_t)sp_spec_bytes(&flat);
-    flat.order = SP_ROW_MAJOR;
-    owned[*k] = sp_calloc(1, bytes ? bytes : 1);
-    sp_sb_putf(&name, "%s.%s", n->name, n->weights[i].name);
-    entries[*k] = (sp_entry){.name = name.s, .spec = flat, .data = owned[*k]};
-    if (!owned[(*k)++] || name.broken) return sp_nomem(err, bytes, n->weights[i].name);
-    const void *data;
-    void *copy;
-    int st = get_weight(n, i, &data, &copy, err);
-    if (!st) sp_spec_copy(&flat, entries[*k - 1].data, &n->weights[i].spec, data);
-    free(copy);
-    if (st) return sp_prefix(err, "stage '%s': weight '%s'", n->name, n->weights[i].name);
-  }
-  return SP_OK;
-}
-
-int sp_graph_save(sp_graph *g, const char *path, bool with_optimizer, sp_err *err) {
-  const sp_format_type *type;
-  const sp_meta meta[] = {{"format", "pt"}, {"producer", "spcore"}};
-  sp_ctx_holder h;
-  size_t total = 0, k = 0;
-  sp_entry *entries;
-  void **owned;
-  int st = sp_registry_format(g->env->reg, path, &type, err);
-  if (st) return st;
-  for (size_t i = 0; i < g->n_nodes; i++) total += g->nodes[i]->n_weights;
-  entries = sp_calloc(total + 1, sizeof *entries);
-  owned = sp_calloc(total + 1, sizeof *owned);
-  st = entries && owned ? SP_OK : sp_nomem(err, 64, "the list of weights");
-  for (size_t i = 0; i < g->n_nodes && !st; i++)
-    if (g->nodes[i]->w && (with_optimizer || !g->nodes[i]->optimizer))
-      st = collect_node(g->nodes[i], entries, owned, &k, err);
-  if (!st) st = type->write(sp_ctx_for(&h, type->name, err), path, entries, k, meta, SP_ARRAY(meta));
-  for (size_t i = 0; entries && owned && i < k; i++) {
-    free((char *)entries[i].name);
-    free(owned[i]);
-  }
-  free(entries);
-  free(owned);
-  return st;
-}
-
 size_t sp_node_n_weights(const sp_node *n) { return n->n_weights; }
 const sp_weight *sp_node_weight_at(const sp_node *n, size_t i) { return i < n->n_weights ? &n->weights[i] : NULL; }
 
@@ -388,7 +340,7 @@ int sp_node_weight(sp_node *n, const char *name, sp_spec *spec, void *dst, size_
     if (!n->w || !n->w[i].data) return sp_fail(err, SP_E_STATE, "weight '%s.%s' has no values yet", n->name, name);
     const void *data;
     void *copy;
-    st = get_weight(n, i, &data, &copy, err);
+    st = sp_node_get_weight(n, i, &data, &copy, err);
     if (!st) sp_spec_copy(spec, dst, &n->weights[i].spec, data);
     free(copy);
     return st;

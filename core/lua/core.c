@@ -205,6 +205,7 @@ static const luaL_Reg core_functions[] = {
     {"knows_format", core_knows_format},
     {"nearest", core_nearest},
     {"checksum", core_checksum},
+    {"examine", sp_lua_examine},
     {"fail", core_fail},
     {"where", core_where},
     {"exit", core_exit},

@@ -488,6 +488,7 @@ static const luaL_Reg graph_functions[] = {
     {"allocations", graph_allocations},
     {"load", graph_load},
     {"save", graph_save},
+    {"snapshot", sp_lua_snapshot},
     {"close", graph_close},
     {"options", graph_options},
     {NULL, NULL},

@@ -23,6 +23,7 @@ typedef struct sp_lua_graph {
   int self;        /* stack index of the userdata in L, then */
   bool busy;       /* within the core, so a callback must not call it */
   bool looping;    /* between begin and the end of the steps */
+  bool held;       /* a signal does not end the steps: the script sees to it */
   bool lr_raised;
   bool raw_results; /* see g:raw_results */
   bool attached;    /* the script is going to submit requests */
@@ -68,6 +69,9 @@ extern const luaL_Reg sp_lua_step_functions[];
 extern const luaL_Reg sp_lua_request_functions[];
 /* Pushes a tensor in host memory as nested tables, a scalar as a number; raw: as a string of its row-major elements. */
 void sp_lua_push_tensor(lua_State *L, const sp_spec *spec, const void *data, bool raw);
+/* saver.c */
+int sp_lua_snapshot(lua_State *L);
+int sp_lua_examine(lua_State *L);
 /* schedule.c: g:plan_info() -> the training's program and its list in a table */
 int sp_lua_plan_info(lua_State *L);
 /* The callback behind sp_train_opts.lr; arg is the sp_lua_graph. */

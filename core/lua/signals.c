@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * signals.c - SIGINT and SIGTERM: a flag that loops ask for, and a hook for a script that never does. */
+ * signals.c - SIGINT, SIGTERM and SIGHUP: a flag that loops ask for, and a hook for a script that never does. */
 #include "lua/signals.h"
 
 #include <lualib.h>
@@ -12,20 +12,20 @@
 
 static volatile sig_atomic_t caught, noticed;
 static lua_State *volatile running;
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 /* Called GRACE instructions after a signal, in a coroutine after its own, and again each time that as many have passed. */
 static void on_late(lua_State *L, lua_Debug *ar) {
   (void)ar;
   if (!caught) return;
   if (noticed) lua_sethook(L, NULL, 0, 0);
-  else sp_lua_fail(L, "interrupted by %s", caught == SIGINT ? "SIGINT" : "SIGTERM");
+  else sp_lua_fail(L, "interrupted by SIG%s", sigabbrev_np(caught));
 }
 
-/* The next one, of either kind, finds the default action. A hook is what a signal handler may set. */
+/* The next one, of any kind, finds the default action. A hook is what a signal handler may set. */
 static void on_signal(int sig) {
   caught = sig;
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
+  for (size_t i = 0; i < SP_ARRAY(signals); i++) signal(signals[i], SIG_DFL);
   if (running) lua_sethook(running, on_late, LUA_MASKCOUNT, GRACE);
 }
 
@@ -35,8 +35,9 @@ void sp_lua_catch_signals(void) {
   sa.sa_handler = on_signal;
   sa.sa_flags = (int)SA_RESETHAND | SA_RESTART;
   sigemptyset(&sa.sa_mask);
-  sigaction(SIGINT, &sa, NULL);
-  sigaction(SIGTERM, &sa, NULL);
+  for (size_t i = 0; i < SP_ARRAY(signals); i++)
+    if (signals[i] != SIGHUP || signal(SIGHUP, SIG_DFL) != SIG_IGN) sigaction(signals[i], &sa, NULL);
+    else signal(SIGHUP, SIG_IGN); /* nohup */
 }
 
 void sp_lua_watch(lua_State *L) {

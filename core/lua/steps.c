@@ -117,7 +117,7 @@ static int steps_checksums(lua_State *L) {
   const char *path = luaL_checkstring(L, 2);
   sp_lua_close_sums(lg);
   lg->sums_path = sp_strdup(path);
-  lg->sums = lg->sums_path ? fopen(path, "wxe") : NULL;
+  lg->sums = lg->sums_path ? fopen(path, lua_toboolean(L, 3) ? "ae" : "wxe") : NULL;
   if (!lg->sums) return sp_lua_fail(L, "%s: %s", path, strerror(errno));
   return 0;
 }
@@ -200,7 +200,7 @@ static int steps_next(lua_State *L) {
   const sp_result *r = NULL;
   sp_err err;
   if (!lg->looping) return 0;
-  if (sp_lua_interrupted()) return stop(L, lg, 1);
+  if (sp_lua_interrupted() && !lg->held) return stop(L, lg, 1);
   enter(L, lg, 1);
   int rc;
   do rc = sp_engine_next(lg->e, &r, &err); /* steps of no request are nobody's business */
@@ -225,6 +225,18 @@ static int steps_stop(lua_State *L) {
   sp_lua_graph *lg = sp_lua_test_graph(L, 1);
   if (!lg || !lg->g) return 0;
   return stop(L, sp_lua_check_graph(L, 1), 1);
+}
+
+/* g:hold(whether): from now on a signal ends neither steps nor an evaluation; the script asks for it, and stops them */
+static int steps_hold(lua_State *L) {
+  sp_lua_check_graph(L, 1)->held = lua_toboolean(L, 2);
+  return 0;
+}
+
+/* g:boundary() -> the step before which the weights are now */
+static int steps_boundary(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)sp_engine_boundary(sp_lua_check_graph(L, 1)->e));
+  return 1;
 }
 
 static int steps_step(lua_State *L) {
@@ -254,6 +266,7 @@ typedef struct total {
 } total;
 
 typedef struct totals {
+  const sp_lua_graph *lg;
   total *t;
   size_t n;
   uint64_t samples, batches;
@@ -313,7 +326,7 @@ static void add_tensor(total *t, const void *data, double n) {
 
 static int each(void *arg, const sp_result *r, sp_err *err) {
   totals *a = arg;
-  if (sp_lua_interrupted()) return sp_fail(err, SP_E_CANCELLED, "interrupted");
+  if (sp_lua_interrupted() && !a->lg->held) return sp_fail(err, SP_E_CANCELLED, "interrupted");
   if (!a->t && totals_begin(a, r, err)) return err->status;
   if (figure(r, a->n) || (a->n && !figure(r, a->n - 1)))
     return sp_fail(err, SP_E_INTERNAL, "the metrics changed during evaluation");
@@ -337,7 +350,7 @@ static void push_total(lua_State *L, const total *t) {
 static int steps_evaluate(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_node *source = sp_lua_check_node(L, 2, lg);
-  totals a = {0};
+  totals a = {.lg = lg};
   sp_err err;
   enter(L, lg, 1);
   int rc = sp_engine_evaluate(lg->e, source, each, &a, &err);
@@ -360,6 +373,8 @@ static int steps_evaluate(lua_State *L) {
 }
 
 const luaL_Reg sp_lua_step_functions[] = {
-    {"begin", steps_begin}, {"next", steps_next},         {"stop", steps_stop},           {"step", steps_step},
-    {"seek", steps_seek},   {"evaluate", steps_evaluate}, {"checksums", steps_checksums}, {NULL, NULL},
+    {"begin", steps_begin}, {"next", steps_next},         {"stop", steps_stop},
+    {"step", steps_step},   {"hold", steps_hold},         {"boundary", steps_boundary},
+    {"seek", steps_seek},   {"evaluate", steps_evaluate}, {"checksums", steps_checksums},
+    {NULL, NULL},
 };

@@ -80,6 +80,22 @@ static int sys_locked(lua_State *L) {
   return 1;
 }
 
+/* link(path, new) -> true | nil, message, "exists" ...: the file has that name too, whole from the first moment */
+static int sys_link(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1), *other = luaL_checkstring(L, 2);
+  if (link(path, other) != 0) return failed(L, other, errno);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* truncate(path, bytes) -> true | nil, message */
+static int sys_truncate(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  if (truncate(path, (off_t)luaL_checkinteger(L, 2)) != 0) return failed(L, path, errno);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* kind(path) -> "file", "dir", "other" or nil */
 static int sys_kind(lua_State *L) {
   struct stat st;
@@ -164,10 +180,23 @@ static int sys_erase(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-    {"mkdir", sys_mkdir},       {"mkdtemp", sys_mkdtemp}, {"create", sys_create}, {"lock", sys_lock},
-    {"locked", sys_locked},     {"kind", sys_kind},       {"there", sys_there},   {"list", sys_list},
-    {"realpath", sys_realpath}, {"isatty", sys_isatty},   {"width", sys_width},   {"now", sys_now},
-    {"draw", sys_draw},         {"erase", sys_erase},     {NULL, NULL},
+    {"mkdir", sys_mkdir},
+    {"mkdtemp", sys_mkdtemp},
+    {"create", sys_create},
+    {"lock", sys_lock},
+    {"locked", sys_locked},
+    {"kind", sys_kind},
+    {"there", sys_there},
+    {"list", sys_list},
+    {"realpath", sys_realpath},
+    {"isatty", sys_isatty},
+    {"width", sys_width},
+    {"now", sys_now},
+    {"draw", sys_draw},
+    {"erase", sys_erase},
+    {"link", sys_link},
+    {"truncate", sys_truncate},
+    {NULL, NULL},
 };
 
 int sp_lua_open_sys(lua_State *L) {

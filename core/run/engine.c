@@ -294,6 +294,14 @@ int sp_engine_drain(sp_engine *e, sp_err *err) {
 
 uint64_t sp_engine_step(const sp_engine *e) { return e->n ? e->units[0].loop.next : e->start; }
 
+uint64_t sp_engine_boundary(const sp_engine *e) {
+  const sp_loop *l = e->n ? &e->units[0].loop : NULL;
+  if (!l || !l->running) return sp_engine_step(e);
+  uint64_t begun = l->delivered + (uint64_t)e->g->opts.run_ahead;
+  if (l->delivered == l->first) return l->first;
+  return begun < l->end ? begun : l->end;
+}
+
 int sp_engine_seek(sp_engine *e, uint64_t step, sp_err *err) {
   if (e->n && e->units[0].loop.running) return sp_fail(err, SP_E_STATE, "seek within a loop");
   if (step >> 53) return sp_fail(err, SP_E_RANGE, "seek to step %" PRIu64 ": that is too far", step);
@@ -351,6 +359,13 @@ int sp_engine_save(sp_engine *e, const char *path, bool with_optimizer, sp_err *
   if (st) return st;
   sp_engine_drain(e, &ignored); /* weights are worth saving after a failure too */
   return sp_graph_save(e->g, path, with_optimizer, err);
+}
+
+int sp_engine_snapshot(sp_engine *e, sp_snapshot **out, const char *path, const sp_meta *meta, size_t n_meta,
+                       sp_err *err) {
+  int st = sp_engine_build(e, err);
+  if (!st) st = sp_engine_drain(e, err);
+  return st ? st : sp_graph_snapshot(out, e->g, true, path, meta, n_meta, err);
 }
 
 int sp_engine_weight(sp_engine *e, sp_node *node, const char *name, sp_spec *spec, void *dst, size_t bytes,

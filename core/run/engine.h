@@ -52,7 +52,10 @@ int sp_engine_stop(sp_engine *engine, sp_err *err);
 void sp_engine_stopped(sp_engine *engine, bool (*stopped)(void));
 /* Waits until nothing is in flight. */
 int sp_engine_drain(sp_engine *engine, sp_err *err);
-uint64_t sp_engine_step(const sp_engine *engine);                  /* the next step that the loop begins with */
+uint64_t sp_engine_step(const sp_engine *engine); /* the next step that the loop begins with */
+/* The steps before this one, and no others, are in the weights once the loop is drained: R + 1 behind the one whose result was
+ * seen last, or where the loop ends. */
+uint64_t sp_engine_boundary(const sp_engine *engine);
 int sp_engine_seek(sp_engine *engine, uint64_t step, sp_err *err); /* outside a loop: continue a run at `step` */
 
 /* Steps in one epoch of the training source; 0 where the graph has no source. Plans the graph, as sp_engine_memory does. */
@@ -67,6 +70,9 @@ int sp_engine_evaluate(sp_engine *engine, sp_node *source, int (*each)(void *arg
 /* graph.h's functions of weights, with nothing in flight. save and weight build the graph. */
 int sp_engine_load(sp_engine *engine, sp_node *node, const char *path, sp_err *err); /* node NULL: all */
 int sp_engine_save(sp_engine *engine, const char *path, bool with_optimizer, sp_err *err);
+/* sp_graph_snapshot of the weights after a drain; not after a failure. */
+int sp_engine_snapshot(sp_engine *engine, sp_snapshot **out, const char *path, const sp_meta *meta, size_t n_meta,
+                       sp_err *err);
 int sp_engine_weight(sp_engine *engine, sp_node *node, const char *name, sp_spec *spec, void *dst, size_t bytes,
                      sp_err *err);
 

@@ -36,7 +36,7 @@ typedef struct sp_format_type {
   void (*close)(void *file); /* [main & !running] */
 
   /* Writes a whole file: to a temporary name beside it, synced, then renamed; so the old file stays until the new one
-   * is complete. [main & !running] */
+   * is complete. [any: on a thread of its own, beside steps that run and other files that are read] */
   int (*write)(sp_ctx *, const char *path, const sp_entry *entries, size_t n, const sp_meta *meta, size_t n_meta);
 } sp_format_type;
 

@@ -35,6 +35,19 @@ local common = {
   check_races = { false, "check what a script does with streams by hand, and name a wait that is missing" },
 }
 
+-- Of a script that says `checkpoints = true`: its runs can be interrupted and go on.
+local resuming = {
+  resume = { "", "go on with the run in this folder, with its options, from its newest checkpoint" },
+  override = { false, "with --resume: other options than the run's, or another graph, are taken" },
+  checkpoint_every = { "5m", "save all that --resume needs each so many steps, or 90s, 5m, 2h; 0: at a signal only" },
+  max_time = { "0", "after 90s, 5m, 2h ... save a checkpoint and end; 0: never" },
+  best_by = { "auto", "metric of validations by which best.safetensors is chosen: accuracy, iou, loss ..." },
+}
+-- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
+local free = {}
+for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
+  "memory_limit auto_budget auto_again plugin trace explain check_races"):gmatch "%S+" do free[name] = true end
+
 local function dashed(name)
   return "--" .. name:gsub("_", "-")
 end
@@ -80,9 +93,10 @@ local function check_option(name, option, given)
 end
 
 -- The script's options over the common ones. A script may give a common option another default.
-local function merge(spec)
+local function merge(spec, more)
   local options = {}
   for name, option in pairs(common) do options[name] = option end
+  for name, option in pairs(more) do options[name] = option end
   for name, option in pairs(spec) do
     if type(name) ~= "string" then core.fail("args: options have names, got a key of type " .. type(name)) end
     check_option(name, option, true)
@@ -168,7 +182,7 @@ local function unknown(arg, options)
 end
 
 -- One option at argv[i]; returns the index of the last argument it used.
-local function take(opt, options, argv, i)
+local function take(opt, options, argv, i, given)
   local word, value = argv[i]:match("^%-%-([^=]+)=(.*)$")
   word = word or argv[i]:sub(3)
   local name = word:gsub("-", "_")
@@ -178,6 +192,7 @@ local function take(opt, options, argv, i)
     option = options[name]
   end
   if not option then unknown("--" .. word, options) end
+  given[name] = true
   if type(option[1]) == "boolean" then
     if value then usage("%s takes no value: write %s or %s", dashed(name), dashed(name), dashed("no_" .. name)) end
     opt[name] = flag
@@ -195,13 +210,51 @@ local function take(opt, options, argv, i)
   return i
 end
 
+local function check_times(opt)
+  for _, name in ipairs { "checkpoint_every", "max_time" } do
+    local steps, _, why = (require "spcore.checkpoint").interval(opt[name])
+    if steps and name == "max_time" then why = ("'%s': a time such as 90s, 5m, 2h is wanted"):format(opt[name]) end
+    if why then usage("%s %s", dashed(name), why) end
+  end
+  if opt.override and opt.resume == "" then usage "--override goes with --resume" end
+end
+
+-- The options of the run that goes on, where the command line has none; what it has and the run had not is refused, or with
+-- --override said.
+local function take_over(opt, options, given)
+  local dir = opt.resume:gsub("(.)/+$", "%1")
+  local settings, why = (require "spcore.resume").settings(dir)
+  if not settings then usage("--resume %s: %s", opt.resume, why) end
+  if given.out then usage("--resume %s: the run has its folder; leave --out away", opt.resume) end
+  if settings.script:match "[^/]*$" ~= script_name() then
+    usage("--resume %s: it is a run of %s", opt.resume, settings.script:match "[^/]*$")
+  end
+  opt.resume = dir
+  local changed = {}
+  for name, option in pairs(options) do
+    local old = settings.options[name]
+    if free[name] or old == nil then goto continue end
+    if math.type(option[1]) == "float" and type(old) == "number" then old = old + 0.0 end
+    if type(old) ~= type(option[1]) then usage("--resume %s: settings.json: %s is a %s", opt.resume, name, type(old)) end
+    if given[name] and opt[name] ~= old then changed[#changed + 1] = { name, old, opt[name] } else opt[name] = old end
+    ::continue::
+  end
+  table.sort(changed, function(a, b) return a[1] < b[1] end)
+  for _, c in ipairs(changed) do
+    if not opt.override then
+      usage("--resume %s: %s was %s and is %s; leave it away, or take --override", opt.resume, dashed(c[1]), c[2], c[3])
+    end
+  end
+  args.changed = changed
+end
+
 -- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does" }) -> values by name. Types
 -- follow from the defaults. Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the
 -- program with exit code 2.
 function args.parse(spec, how)
   how = how or {}
-  words.check_keys("args", how, { rest = true, doc = true })
-  local options, opt, rest = merge(spec or {}), {}, {}
+  words.check_keys("args", how, { rest = true, doc = true, checkpoints = true })
+  local options, opt, rest, given = merge(spec or {}, how.checkpoints and resuming or {}), {}, {}, {}
   for name, option in pairs(options) do
     opt[name] = option[1]
     if option.list then opt[name] = {} end
@@ -218,13 +271,15 @@ function args.parse(spec, how)
       print_help(options, how)
       core.exit(0)
     elseif arg:sub(1, 2) == "--" then
-      i = take(opt, options, argv, i)
+      i = take(opt, options, argv, i, given)
     else
       unknown(arg, options)
     end
     i = i + 1
   end
   opt.device = check_device(opt.device)
+  if how.checkpoints and opt.resume ~= "" then take_over(opt, options, given) end
+  if how.checkpoints then check_times(opt) end
   if how.rest then opt.rest = rest end
   if opt.debug then core.set_debug(true) end
   if opt.quiet then core.log_level("error") end

@@ -323,7 +323,7 @@ end
 -- Time per stage and lane in words; nil unless the graph was made with trace = FILE or timing = true.
 function graph:timings() return self._raw:timings() end
 function graph:allocations() return self._raw:allocations() end
-function graph:checksums(path) self._raw:checksums(path) end
+function graph:checksums(path, append) self._raw:checksums(path, append) end
 
 -- Bytes that the run and its evaluations will take, by kind; known before they do.
 function graph:memory()

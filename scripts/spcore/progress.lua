@@ -58,12 +58,12 @@ local bar = {}
 bar.__index = bar
 bar.__close = function(self) self:close() end
 
--- new{ total = steps or nil, every = plain lines each so many steps, unit = what is counted, "step" }
+-- new{ total = steps or nil, first = steps that are done already, every = plain lines each so many steps, unit = what is counted, "step" }
 function progress.new(options)
   local total = options.total
   return setmetatable({
     total = total, every = options.every or math.max(1, (total or 500) // 10), terminal = sys.isatty "stdout",
-    unit = options.unit or "step", drawn = -1, mark = nil, last = nil, done = 0,
+    unit = options.unit or "step", drawn = -1, mark = nil, last = nil, done = options.first or 0,
   }, bar)
 end
 

@@ -1,7 +1,10 @@
 -- SPDX-License-Identifier: MIT
 -- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end and at each run:save(),
--- checksums.jsonl where they are asked for.
+-- summary.json at its end; checksums.jsonl where they are asked for; checkpoints, and resumed.jsonl a line each time that the
+-- run went on.
 local accuracy = require "spcore.accuracy"
+local args = require "spcore.args"
+local checkpoint = require "spcore.checkpoint"
 local core = require "spcore.core"
 local files = require "spcore.files"
 local json = require "spcore.json"
@@ -52,17 +55,31 @@ local function next_folder(name)
   end
 end
 
--- Of two runs that begin at once the one that makes settings.json has the folder. It stays open and locked while the
--- run is under way, which is what the other is told; where a file system knows no locks, it is told less.
+-- Of two runs that begin at once the one that makes settings.json has the folder; the file is whole from its first moment. It
+-- stays open and locked while the run is under way, which is what the other is told; where a file system knows no locks, it
+-- is told less.
 local function claim(dir, text)
-  local file, why, kind = sys.create(dir .. "/settings.json")
-  if kind == "exists" then refuse(dir) end
+  local temporary = ("%s/settings.json.%s"):format(dir, core.checksum(text .. sys.now()):sub(1, 6))
+  local file, why = sys.create(temporary)
   if not file then core.fail(why) end
   sys.lock(file)
-  local ok
+  local ok, kind
   ok, why = file:write(text, "\n")
   if ok then ok, why = file:flush() end
+  if ok then ok, why, kind = sys.link(temporary, dir .. "/settings.json") end
+  os.remove(temporary)
+  if kind == "exists" then refuse(dir) end
   if not ok then core.fail(("%s/settings.json: %s"):format(dir, why)) end
+  return file
+end
+
+-- The lock of a run that is to go on.
+local function reclaim(dir)
+  local path = dir .. "/settings.json"
+  if sys.locked(path) then core.fail(("--resume %s: the run is under way"):format(dir)) end
+  local file, why = io.open(path, "r+b")
+  if not file then core.fail(why) end
+  if not sys.lock(file) and sys.locked(path) then core.fail(("--resume %s: the run is under way"):format(dir)) end
   return file
 end
 
@@ -116,6 +133,59 @@ end
 
 local keys = { graph = true, opt = true, steps = true, name = true, settings = true, every = true, weights = true }
 
+-- ---- a run that goes on ----
+
+-- The metric of validations that is the better the larger it is, or the smaller.
+local function worth(by, eval)
+  if by == "auto" then
+    by = type(eval.iou) == "number" and "iou" or type(eval.accuracy) == "number" and "accuracy" or "loss"
+  end
+  local v = eval[by]
+  if type(v) ~= "number" or v ~= v then return end
+  return by:find "loss$" and -v or v, by, v
+end
+
+-- What metrics.jsonl says of validations: the best and the last.
+local function recall(self)
+  local last
+  for line in io.lines(self.dir .. "/metrics.jsonl") do
+    last = line
+    local eval = line:find('"eval":', 1, true) and json.decode(line)
+    if eval and type(eval.eval) == "table" then
+      local value = worth(self.best_by, eval.eval)
+      if value and (not self.best or value > self.best.worth) then
+        local _, by, v = worth(self.best_by, eval.eval)
+        self.best = { worth = value, metric = by, value = v, step = eval.step }
+      end
+      self.last_eval, self.last_eval_step = eval.eval, eval.step
+      self.iou, self.accuracy = eval.eval.iou, eval.eval.accuracy
+    end
+  end
+  self.loss = last and json.decode(last).loss
+end
+
+local function note_resume(dir, step, changed)
+  local t = { step = step, date = os.date("!%Y-%m-%dT%H:%M:%SZ"), changed = {} }
+  for _, c in ipairs(changed) do
+    t.changed[c[1]] = c[3]
+    progress.print("--override: %s was %s and is %s", c[1], c[2], c[3])
+  end
+  local file, why = io.open(dir .. "/resumed.jsonl", "ab")
+  local ok = file and file:write(json.encode(t), "\n")
+  if file and not file:close() or not ok then core.fail(("%s/resumed.jsonl: %s"):format(dir, why or "writing failed")) end
+end
+
+-- There is nothing to do where the run has come to its end.
+local function end_if_done(dir, opt)
+  if not sys.there(dir .. "/summary.json") then return end
+  if opt.override then
+    os.remove(dir .. "/summary.json")
+    return
+  end
+  io.stdout:write(dir, ": the run is complete; with --override and other options it goes on\n")
+  core.exit(0)
+end
+
 -- run{ graph =, opt =, steps =, name =, settings =, weights = false }: makes the folder, writes the settings and prints
 -- them. settings: more of them; weights: whether they are saved at the end.
 local function new(t)
@@ -128,19 +198,40 @@ local function new(t)
   local opt = t.opt or {}
   local settings = settings_of(t.graph, opt, t.settings or {})
   local name = t.name or core.env().script:match("[^/]*$"):gsub("%.lua$", "")
-  local out = rawget(opt, "out") or ""
-  local dir = out ~= "" and given_folder(out) or next_folder(name)
-  local lock = claim(dir, json.encode(settings, true))
-  if settings.checksums then t.graph:checksums(dir .. "/checksums.jsonl") end
-  local metrics, why = sys.create(dir .. "/metrics.jsonl")
+  local out, again = rawget(opt, "out") or "", rawget(opt, "resume") or ""
+  local dir = again ~= "" and again or out ~= "" and given_folder(out) or next_folder(name)
+  local lock, first, metrics, why = nil, t.graph:step(), nil, nil
+  if again ~= "" then
+    if t.weights == false then core.fail(("--resume %s: this run keeps no weights"):format(dir)) end
+    lock = reclaim(dir)
+    end_if_done(dir, opt)
+    print_header(settings, dir)
+    first = checkpoint.resume(t.graph, dir, opt.override)
+    note_resume(dir, first, args.changed)
+    metrics, why = io.open(dir .. "/metrics.jsonl", "ab")
+  else
+    lock = claim(dir, json.encode(settings, true))
+    metrics, why = sys.create(dir .. "/metrics.jsonl")
+    print_header(settings, dir)
+  end
   if not metrics then core.fail(why) end
-  print_header(settings, dir)
-  return setmetatable({
+  if settings.checksums then t.graph:checksums(dir .. "/checksums.jsonl", again ~= "") end
+  local self = setmetatable({
     dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, began = sys.now(), seen = 0,
-    unsaved = false, save_weights = t.weights ~= false,
-    bar = progress.new { total = t.steps, every = t.every },
+    unsaved = false, save_weights = t.weights ~= false, first = first, total = t.steps, images = 0,
+    best_by = rawget(opt, "best_by") or "auto", bar = progress.new { total = t.steps, every = t.every, first = first },
   }, run)
+  if again ~= "" then recall(self) end
+  if rawget(opt, "checkpoint_every") and t.weights ~= false and t.graph._optimizer then
+    self.checkpoint = checkpoint.new { dir = dir, graph = t.graph, files = { metrics }, every = opt.checkpoint_every,
+      max_time = opt.max_time, total = t.steps }
+    t.graph._raw:hold(true)
+  end
+  return self
 end
+
+-- How many of the run's steps are still to be done: for g:steps.
+function run:rest() return self.total and math.max(0, self.total - self.first) end
 
 -- ---- steps ----
 
@@ -178,6 +269,14 @@ local function write_line(self, t)
   if not ok then core.fail(("%s/metrics.jsonl: %s"):format(self.dir, why)) end
 end
 
+local function note_eval(self, step, eval)
+  self.last_eval, self.last_eval_step = eval, step
+  local value, by, v = worth(self.best_by, eval)
+  if not value or (self.best and value <= self.best.worth) then return end
+  self.best = { worth = value, metric = by, value = v, step = step }
+  if self.checkpoint then self.checkpoint:best { metric = by, value = v, step = step } end
+end
+
 -- Writes the step to metrics.jsonl and shows it. Call it for every step.
 function run:step(step, m)
   local counts = m.counts
@@ -198,7 +297,9 @@ function run:step(step, m)
   end
   line.time = m.time - self.began
   write_line(self, line)
-  self.seen, self.unsaved = self.seen + 1, true
+  self.seen, self.unsaved, self.images, self.loss = self.seen + 1, true, self.images + (m.n or 0), m.loss
+  self.last = step
+  if type(eval) == "table" then note_eval(self, step, eval) end
   self.bar:step(function()
     local parts = {}
     if m.loss then parts[1] = ("loss %.4f"):format(m.loss) end
@@ -210,6 +311,20 @@ function run:step(step, m)
     if self.iou then parts[#parts + 1] = ("val IoU %.3f"):format(self.iou) end
     return parts
   end)
+  if self.checkpoint then self.checkpoint:step(step) end
+end
+
+-- The whole of a source, with the weights as they are behind the loop; what the last step's evaluation was is not done again.
+-- nil: the run ends before its last step.
+function run:evaluate(source)
+  if self.checkpoint and (self.checkpoint.stopped or core.interrupted()) then return end
+  if self.last_eval_step and self.last_eval_step + 1 == self.total then return self.last_eval end
+  local eval = self.graph:evaluate { data = source }
+  if not eval then return end
+  if type(eval.counts) == "table" then eval.iou = mean_iou(eval.counts) end
+  if has_hits(eval) then eval.accuracy = accuracy(eval) end
+  note_eval(self, self.graph:step() - 1, eval)
+  return eval
 end
 
 -- Returns nothing, or why the folder does not have the weights. A full disk, or a folder that is gone, does not cost
@@ -248,18 +363,37 @@ function run:__close(why)
   self.lock:close()
 end
 
+-- Seconds and images are of this session alone where the run went on.
+local function write_summary(self)
+  local best, eval, seconds = self.best, {}, sys.now() - self.began
+  for k, v in pairs(self.last_eval or {}) do
+    if k ~= "counts" then eval[k] = v end
+  end
+  files.write(self.dir .. "/summary.json", json.encode({
+    steps = self.first + self.seen, seconds = seconds, images_per_second = self.images / seconds, loss = self.loss,
+    evaluation = self.last_eval and eval, weights = self.save_weights and "weights.safetensors" or nil,
+    best = best and { metric = best.metric, value = best.value, step = best.step },
+  }, true) .. "\n")
+end
+
 -- Saves the weights and closes the folder. The last line, printed also with --quiet, names the folder; `text` follows.
 function run:finish(text)
   if self.finished then core.fail("run:finish was called before") end
   self.finished = true
   self.bar:close()
+  local c = self.checkpoint
+  if c then c:close(self.last and self.last + 1 or self.first) end
   self.metrics:close()
   local why = self.save_weights and save(self)
+  local early = core.interrupted() or (c and c.stopped)
+  if not early and not why then write_summary(self) end
   self.lock:close()
+  if c then self.graph._raw:hold(false) end
   if why then error(why, 0) end
   local timings = self.graph:timings()
   if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
-  if core.interrupted() then text = ("stopped after %d steps%s"):format(self.seen, text and ", " .. text or "") end
+  if early then text = ("stopped after %d steps%s"):format(self.first + self.seen, text and ", " .. text or "") end
+  if early and c then progress.print("go on with: spcore run %s --resume %s", core.env().script, self.dir) end
   io.stdout:write(self.dir, text and ": " .. text or "", "\n")
   io.stdout:flush()
 end

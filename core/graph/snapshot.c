@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ * snapshot.c - the weights as they are at one moment, written to a file; and whether a file is whole. */
+#include "graph/model.h"
+
+#include <spcore/checksum.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SUM "checksum" /* metadata: of all tensors and their names, whatever their order */
+
+struct sp_snapshot {
+  const sp_format_type *type;
+  sp_entry *entries; /* they own their names and values */
+  size_t n;
+  sp_meta *meta; /* it owns keys and values but the first two */
+  size_t n_meta;
+};
+
+static uint64_t sum_of(const char *name, const void *data, const sp_spec *spec) {
+  int64_t bytes = sp_spec_bytes(spec);
+  return sp_checksum_mix(sp_checksum(name, strlen(name)) ^ sp_checksum(data, bytes > 0 ? (size_t)bytes : 0));
+}
+
+/* ---- taking it --------------------------------------------------------------------------------------------------- */
+
+/* One node's entries, row-major whatever the order in memory. */
+static int take_node(sp_snapshot *s, sp_node *n, sp_err *err) {
+  for (size_t i = 0; i < n->n_weights; i++) {
+    sp_entry *e = &s->entries[s->n++];
+    sp_sb name = {0};
+    size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
+    e->spec = n->weights[i].spec;
+    e->spec.order = SP_ROW_MAJOR;
+    e->data = sp_calloc(1, bytes ? bytes : 1);
+    sp_sb_putf(&name, "%s.%s", n->name, n->weights[i].name);
+    e->name = name.s;
+    if (!e->data || name.broken) return sp_nomem(err, bytes, n->weights[i].name);
+    const void *data;
+    void *copy;
+    int st = sp_node_get_weight(n, i, &data, &copy, err);
+    if (!st) sp_spec_copy(&e->spec, e->data, &n->weights[i].spec, data);
+    free(copy);
+    if (st) return sp_prefix(err, "stage '%s': weight '%s'", n->name, n->weights[i].name);
+  }
+  return SP_OK;
+}
+
+static int take_meta(sp_snapshot *s, const sp_meta *meta, size_t n, sp_err *err) {
+  s->meta = sp_calloc(n + 3, sizeof *s->meta);
+  if (!s->meta) return sp_nomem(err, n * sizeof *meta, "metadata");
+  s->meta[s->n_meta++] = (sp_meta){"format", "pt"};
+  s->meta[s->n_meta++] = (sp_meta){"producer", "spcore"};
+  for (size_t i = 0; i < n; i++) {
+    s->meta[s->n_meta] = (sp_meta){sp_strdup(meta[i].key), sp_strdup(meta[i].value)};
+    if (!s->meta[s->n_meta].key || !s->meta[s->n_meta++].value) return sp_nomem(err, 64, "metadata");
+  }
+  return SP_OK;
+}
+
+int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, bool with_optimizer, const char *path, const sp_meta *meta,
+                      size_t n_meta, sp_err *err) {
+  const sp_format_type *type;
+  size_t total = 0;
+  *out = NULL;
+  if (sp_registry_format(g->env->reg, path, &type, err)) return err->status;
+  sp_snapshot *s = sp_calloc(1, sizeof *s);
+  if (!s) return sp_nomem(err, sizeof *s, "a copy of the weights");
+  s->type = type;
+  for (size_t i = 0; i < g->n_nodes; i++) total += g->nodes[i]->n_weights;
+  s->entries = sp_calloc(total + 1, sizeof *s->entries);
+  int st = s->entries ? take_meta(s, meta, n_meta, err) : sp_nomem(err, 64, "the list of weights");
+  for (size_t i = 0; i < g->n_nodes && !st; i++)
+    if (g->nodes[i]->w && (with_optimizer || !g->nodes[i]->optimizer)) st = take_node(s, g->nodes[i], err);
+  if (st) sp_snapshot_free(s);
+  else *out = s;
+  return st;
+}
+
+void sp_snapshot_free(sp_snapshot *s) {
+  if (!s) return;
+  for (size_t i = 0; i < s->n; i++) {
+    free((char *)s->entries[i].name);
+    free(s->entries[i].data);
+  }
+  for (size_t i = 2; s->meta && i < s->n_meta + 1; i++) { /* the last one may be there by half */
+    free((char *)s->meta[i].key);
+    free((char *)s->meta[i].value);
+  }
+  free(s->entries);
+  free(s->meta);
+  free(s);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+int sp_snapshot_write(const sp_snapshot *s, const char *path, sp_err *err) {
+  sp_ctx_holder h;
+  char hex[17];
+  uint64_t sum = 0;
+  sp_meta *meta = sp_calloc(s->n_meta + 1, sizeof *meta);
+  if (!meta) return sp_nomem(err, 64, "metadata");
+  for (size_t i = 0; i < s->n; i++) sum += sum_of(s->entries[i].name, s->entries[i].data, &s->entries[i].spec);
+  snprintf(hex, sizeof hex, "%016" PRIx64, sum);
+  memcpy(meta, s->meta, s->n_meta * sizeof *meta);
+  meta[s->n_meta] = (sp_meta){SUM, hex};
+  int st = s->type->write(sp_ctx_for(&h, s->type->name, err), path, s->entries, s->n, meta, s->n_meta + 1);
+  free(meta);
+  return st;
+}
+
+int sp_graph_save(sp_graph *g, const char *path, bool with_optimizer, sp_err *err) {
+  sp_snapshot *s;
+  int st = sp_graph_snapshot(&s, g, with_optimizer, path, NULL, 0, err);
+  if (st) return st;
+  st = sp_snapshot_write(s, path, err);
+  sp_snapshot_free(s);
+  return st;
+}
+
+static int add_up(const sp_format_type *type, void *file, const sp_entry *entries, size_t n, uint64_t *sum,
+                  sp_err *err) {
+  sp_ctx_holder h;
+  int st = SP_OK;
+  for (size_t i = 0; i < n && !st; i++) {
+    size_t bytes = (size_t)sp_spec_bytes(&entries[i].spec);
+    void *data = sp_calloc(1, bytes ? bytes : 1);
+    if (!data) return sp_nomem(err, bytes, entries[i].name);
+    st = type->read(sp_ctx_for(&h, type->name, err), file, i, data, bytes);
+    if (!st) *sum += sum_of(entries[i].name, data, &entries[i].spec);
+    free(data);
+  }
+  return st;
+}
+
+static int examine(const sp_format_type *type, void *file, const char *path,
+                   void (*each)(void *arg, const char *key, const char *value), void *arg, sp_err *err) {
+  const sp_entry *entries;
+  const sp_meta *meta;
+  size_t n, n_meta;
+  uint64_t sum = 0;
+  char hex[17];
+  int st = type->entries(file, &entries, &n, &meta, &n_meta);
+  if (st) return sp_fail(err, st, "%s: its entries cannot be listed", path);
+  if ((st = add_up(type, file, entries, n, &sum, err))) return st;
+  snprintf(hex, sizeof hex, "%016" PRIx64, sum);
+  for (size_t i = 0; i < n_meta; i++)
+    if (!strcmp(meta[i].key, SUM) && strcmp(meta[i].value, hex))
+      return sp_fail(err, SP_E_FORMAT, "%s: damaged: its tensors have the checksum %s, not %s", path, hex,
+                     meta[i].value);
+  for (size_t i = 0; i < n_meta; i++) each(arg, meta[i].key, meta[i].value);
+  return SP_OK;
+}
+
+int sp_snapshot_examine(sp_registry *reg, const char *path, void (*each)(void *arg, const char *key, const char *value),
+                        void *arg, sp_err *err) {
+  const sp_format_type *type;
+  sp_ctx_holder h;
+  void *file;
+  int st = sp_registry_format(reg, path, &type, err);
+  if (st || (st = type->open(sp_ctx_for(&h, type->name, err), path, &file))) return st;
+  st = examine(type, file, path, each, arg, err);
+  type->close(file);
+  return st;
+}

@@ -1,0 +1,256 @@
+-- SPDX-License-Identifier: MIT
+-- Checkpoints of a run: all that it takes to go on from a step as if nothing had come in between. A snapshot is taken between
+-- two steps and kept until the metrics of all steps before it are in metrics.jsonl; then a thread writes it beside the
+-- training. RUN/checkpoint-STEP.safetensors: the two newest; RUN/best.safetensors: of the best validation.
+local core = require "spcore.core"
+local json = require "spcore.json"
+local progress = require "spcore.progress"
+local sys = require "spcore.sys"
+
+local FORM <const> = 1
+local KEY <const> = "spcore.run" -- of the metadata
+
+local checkpoint = {}
+checkpoint.__index = checkpoint
+
+-- ---- what makes two graphs the same ----
+
+local function plain(v, depth)
+  if type(v) ~= "table" then return type(v) == "string" and v or tostring(v) end
+  local keys, out = {}, {}
+  for k in next, v do keys[#keys + 1] = k end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  for i, k in ipairs(keys) do out[i] = ("%s = %s"):format(k, depth < 16 and plain(v[k], depth + 1) or "...") end
+  return "{ " .. table.concat(out, ", ") .. " }"
+end
+
+-- Stage by stage: what it is, its parameters, whose outputs it reads; of a source how many steps an epoch has.
+local function describe(g)
+  local list = {}
+  for i, node in ipairs(g:nodes()) do
+    local from, told = {}, {}
+    for k, producer in ipairs(node:producers()) do from[k] = producer.name end
+    for k, v in next, g._told[node] do told[k == 1 and "parameters" or k] = v end
+    if told.parameters then told.parameters.workers = nil end -- threads do not change what is computed
+    list[i] = ("%s: %s%s of %s, %s"):format(node.name, node.frozen and "frozen " or "", node.stage,
+      #from > 0 and table.concat(from, " ") or "nobody", plain(told, 0))
+  end
+  list[#list + 1] = ("an epoch: %d steps"):format(g:epoch_steps())
+  return list
+end
+
+-- The first line in which they differ.
+local function difference(old, new)
+  for i = 1, math.max(#old, #new) do
+    if old[i] ~= new[i] then return old[i] or "nothing", new[i] or "nothing" end
+  end
+end
+
+-- ---- when ----
+
+local units = { s = 1, m = 60, h = 3600 }
+
+-- "500" -> 500 steps; "30s", "5m", "2h" -> nil, seconds; "0" -> nothing; nil, nil, why
+function checkpoint.interval(text)
+  local n, unit = text:match "^(%d+)([smh]?)$"
+  n = math.tointeger(tonumber(n))
+  if not n then return nil, nil, ("'%s': steps, or a time such as 90s, 5m, 2h, are wanted"):format(text) end
+  if n == 0 then return end
+  if unit == "" then return n end
+  return nil, n * units[unit]
+end
+
+-- ---- taking and writing ----
+
+-- new{ dir =, graph =, files = { metrics, ... }, every = text, max_time = text, total = steps or nil }
+function checkpoint.new(t)
+  local self = setmetatable(t, checkpoint)
+  self.each_steps, self.each_seconds = checkpoint.interval(t.every)
+  local max_steps, max_seconds = checkpoint.interval(t.max_time)
+  self.until_time = max_seconds and sys.now() + max_seconds
+  if max_steps then core.fail(("--max-time %s: a time such as 90s, 5m, 2h is wanted"):format(t.max_time)) end
+  self.raw, self.accumulate = t.graph._raw, t.graph._told[t.graph._optimizer].accumulate or 1
+  self.last_time, self.last_step = sys.now(), self.raw:step()
+  self.about = json.encode { form = FORM, seed = t.graph._opt.seed, script = core.env().script:match "[^/]*$",
+    graph = describe(t.graph) }
+  return self
+end
+
+local function file_of(self, step) return ("%s/checkpoint-%d.safetensors"):format(self.dir, step) end
+
+local function snapshot(self, path, step, extra)
+  local about = json.decode(self.about)
+  about.step = step
+  for k, v in pairs(extra or {}) do about[k] = v end
+  return pcall(self.raw.snapshot, self.raw, path, KEY, json.encode(about))
+end
+
+-- All but the newest and the one before it go.
+local function tidy(self, newest)
+  for _, name in ipairs(sys.list(self.dir) or {}) do
+    local step = math.tointeger(tonumber(name:match "^checkpoint%-(%d+)%.safetensors$"))
+    if step and step ~= newest and step ~= self.safe then os.remove(self.dir .. "/" .. name) end
+  end
+  self.safe = newest
+end
+
+local function outcome(self, ok, why)
+  local w = self.writing
+  self.writing = nil
+  if not ok then
+    core.log("warn", ("step %d was not saved, what was saved before is still there: %s"):format(w.step, why))
+  elseif w.best then
+    progress.print("saved step %d as the best so far: %s", w.step, w.path)
+  else
+    tidy(self, w.step)
+    progress.print("saved step %d: %s", w.step, w.path)
+  end
+  return ok
+end
+
+local function poll(self, wait)
+  local w = self.writing
+  if not w then return end
+  local ok, why
+  if wait then ok, why = w.snapshot:wait() else ok, why = w.snapshot:poll() end
+  if ok ~= nil then outcome(self, ok, why) end
+end
+
+local function write(self, job)
+  poll(self, true)
+  self.writing = job
+  local ok, why = pcall(job.snapshot.start, job.snapshot, table.unpack(self.files))
+  if not ok then outcome(self, false, why) end
+end
+
+-- The weights as they are belong to the step `boundary`; between two updates the gradients would be missing.
+local function take(self, boundary)
+  if boundary % self.accumulate ~= 0 then return false end
+  local path = file_of(self, boundary)
+  local ok, got = snapshot(self, path, boundary)
+  self.last_time, self.last_step = sys.now(), boundary
+  if not ok then
+    core.log("warn", ("step %d was not saved: %s"):format(boundary, got))
+    return false
+  end
+  self.pending = { snapshot = got, path = path, step = boundary }
+  return true
+end
+
+local function due(self, boundary)
+  if self.each_steps then return boundary // self.each_steps > self.last_step // self.each_steps end
+  return self.each_seconds and sys.now() - self.last_time >= self.each_seconds
+end
+
+-- Whether somebody wants the run to end before its last step: a signal, or its time is over.
+function checkpoint:asked()
+  return core.interrupted() or (self.until_time and sys.now() >= self.until_time) or false
+end
+
+-- After the metrics of `step` were written. The loop ends here where a stop was asked for and the run is safe.
+function checkpoint:step(step)
+  local boundary, asked = self.raw:boundary(), self:asked()
+  poll(self)
+  if not self.pending and (asked or due(self, boundary)) and boundary ~= self.total then take(self, boundary) end
+  local p = self.pending
+  if not p or step + 1 < p.step then return end
+  self.pending = nil
+  write(self, p)
+  if not asked then return end
+  poll(self, true)
+  self.stopped = step + 1
+  self.raw:stop()
+end
+
+-- The weights with which the step's evaluation was made are the best so far.
+function checkpoint:best(value)
+  local path, step = self.dir .. "/best.safetensors", self.raw:boundary()
+  local ok, got = snapshot(self, path, step, { best = value })
+  if not ok then
+    core.log("warn", ("step %d was not saved: %s"):format(step, got))
+    return
+  end
+  write(self, { snapshot = got, path = path, step = step, best = true })
+end
+
+-- Behind the loop: what is under way is waited for; all of a run that is to end early is saved where it was not yet.
+function checkpoint:close(seen)
+  self.pending = nil
+  if self:asked() and not self.stopped and seen == self.raw:boundary() and seen ~= self.last_step and take(self, seen) then
+    local p = self.pending
+    self.pending = nil
+    write(self, p)
+  end
+  poll(self, true)
+end
+
+-- ---- going on ----
+
+-- The newest checkpoint that is whole and whose metrics are all there -> step, path, what it says; nil: there is none.
+local function newest(dir, lines)
+  local steps = {}
+  for _, name in ipairs(sys.list(dir) or {}) do
+    local step = math.tointeger(tonumber(name:match "^checkpoint%-(%d+)%.safetensors$"))
+    if step then steps[#steps + 1] = step end
+    if name:match "%.safetensors%.%w%w%w%w%w%w$" then os.remove(dir .. "/" .. name) end -- of a save that was cut short
+  end
+  table.sort(steps, function(a, b) return a > b end)
+  for _, step in ipairs(steps) do
+    local path = ("%s/checkpoint-%d.safetensors"):format(dir, step)
+    local meta, why = core.examine(path)
+    local about = json.decode(meta and meta[KEY] or "")
+    if meta and not (type(about) == "table" and about.step == step and type(about.graph) == "table") then
+      why = path .. ": it does not say what run and step it is of"
+    elseif meta and about.form ~= FORM then
+      why = path .. ": another version of spcore wrote it"
+    elseif meta and lines < step then
+      why = ("%s: metrics.jsonl has %d of the %d lines before it"):format(path, lines, step)
+    elseif meta then
+      return step, path, about
+    end
+    core.log("warn", why .. "; an older one is taken")
+  end
+end
+
+-- Bytes of the lines of steps before `step`, and their number; nil: there is no such file.
+local function lines_before(path, step)
+  local file, bytes, n = io.open(path, "rb"), 0, 0
+  if not file then return end
+  for line in file:lines "L" do
+    local number = math.tointeger(tonumber(line:match '"step": ?(%d+)[,}]'))
+    if not number or number >= step or line:sub(-1) ~= "\n" then break end
+    bytes, n = bytes + #line, n + 1
+  end
+  file:close()
+  return bytes, n
+end
+
+-- Loads the newest checkpoint of dir into g, which goes on at its step, and cuts what is told of later ones. -> the step
+function checkpoint.resume(g, dir, override)
+  local _, lines = lines_before(dir .. "/metrics.jsonl", math.maxinteger)
+  local step, path, about = newest(dir, lines or 0)
+  if step then
+    local old, new = difference(about.graph, describe(g))
+    if old and not override then
+      core.fail(("--resume %s: the graph is another one: it was '%s' and is '%s'; --override goes on all the same"):format(dir,
+        old, new))
+    end
+    if old then progress.print("--override: '%s' becomes '%s'", old, new) end
+    g:load(path)
+    g:seek(step)
+    progress.print("resumed at step %d: %s", step, path)
+  else
+    step = 0
+    progress.print("resumed at step 0: %s has no checkpoint yet", dir)
+  end
+  for _, name in ipairs { "metrics.jsonl", "checksums.jsonl" } do
+    local bytes = lines_before(dir .. "/" .. name, step)
+    if bytes then
+      local ok, why = sys.truncate(dir .. "/" .. name, bytes)
+      if not ok then core.fail(why) end
+    end
+  end
+  return step
+end
+
+return checkpoint
