@@ -112,6 +112,18 @@ static int node_get(lua_State *L) {
   return 1;
 }
 
+/* node.live: { name = value } of all parameters that set() takes */
+static void push_live(lua_State *L, const sp_node *node) {
+  lua_newtable(L);
+  for (const sp_param *p = sp_node_type(node)->params; p && p->name; p++) {
+    double value;
+    sp_err ignored;
+    if (!(p->flags & SP_PARAM_LIVE) || sp_node_get_live(node, p->name, &value, &ignored)) continue;
+    lua_pushnumber(L, value);
+    lua_setfield(L, -2, p->name);
+  }
+}
+
 /* node:weights() -> { { name =, shape =, trained = }, ... } */
 static int node_weights(lua_State *L) {
   sp_node *node = sp_lua_check_node(L, 1, NULL);
@@ -213,7 +225,7 @@ static const luaL_Reg node_methods[] = {
 };
 
 static int no_such(lua_State *L, const sp_node *node, const char *key) {
-  static const char *const facts[] = {"name", "stage", "frozen", "source", "length", "optimizer", "loss", "on_cpu"};
+  static const char *const facts[] = {"name", "stage", "frozen", "source", "length", "optimizer", "loss", "on_cpu", "live"};
   const char *names[128];
   size_t n = 0;
   const sp_port *p = sp_node_type(node)->outputs;
@@ -254,6 +266,7 @@ static int node_index(lua_State *L) {
   else if (strcmp(key, "source") == 0) lua_pushboolean(L, sp_node_is_source(node));
   else if (strcmp(key, "length") == 0 && sp_node_is_source(node)) lua_pushinteger(L, (lua_Integer)sp_node_length(node));
   else if (strcmp(key, "optimizer") == 0) lua_pushboolean(L, type->flags & SP_STAGE_OPTIMIZER);
+  else if (strcmp(key, "live") == 0) push_live(L, node);
   else if (strcmp(key, "on_cpu") == 0) lua_pushboolean(L, sp_node_on_cpu(node));
   else if (strcmp(key, "loss") == 0) lua_pushboolean(L, type->flags & SP_STAGE_LOSS);
   else return no_such(L, node, key);

@@ -335,6 +335,7 @@ function graph:close() end
 ---@field length? integer samples of a source
 ---@field optimizer boolean
 ---@field loss boolean
+---@field live table<string, number> its parameters that set() takes, as they are
 ---@field on_cpu boolean its outputs lie on the processor's side, in a graph of another device
 local node = {}
 ---The stages whose outputs it reads, each once.

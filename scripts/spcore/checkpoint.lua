@@ -80,7 +80,10 @@ local function file_of(self, step) return ("%s/checkpoint-%d.safetensors"):forma
 
 local function snapshot(self, path, step, extra)
   local about = json.decode(self.about)
-  about.step = step
+  about.step, about.live = step, {}
+  for _, node in ipairs(self.graph:nodes()) do
+    if next(node.live) then about.live[node.name] = node.live end
+  end
   for k, v in pairs(extra or {}) do about[k] = v end
   return pcall(self.raw.snapshot, self.raw, path, KEY, json.encode(about))
 end
@@ -99,9 +102,7 @@ local function outcome(self, ok, why)
   self.writing = nil
   if not ok then
     core.log("warn", ("step %d was not saved, what was saved before is still there: %s"):format(w.step, why))
-  elseif w.best then
-    progress.print("saved step %d as the best so far: %s", w.step, w.path)
-  else
+  elseif not w.best then
     tidy(self, w.step)
     progress.print("saved step %d: %s", w.step, w.path)
   end
@@ -238,6 +239,10 @@ function checkpoint.resume(g, dir, override)
     if old then progress.print("--override: '%s' becomes '%s'", old, new) end
     g:load(path)
     g:seek(step)
+    for name, live in pairs(type(about.live) == "table" and about.live or {}) do
+      local node = g:find(name)
+      for key, value in pairs(node and live or {}) do node:set(key, value) end
+    end
     progress.print("resumed at step %d: %s", step, path)
   else
     step = 0

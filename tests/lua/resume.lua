@@ -1,0 +1,143 @@
+-- SPDX-License-Identifier: MIT
+-- Runs that are interrupted and go on: the same bytes as in one piece, whatever ended them, and what is refused.
+-- needs: jansson
+local t = require "check"
+local sys = require "spcore.sys"
+
+local dir <close> = t.folder()
+t.write(dir.path .. "/toy.lua", [[
+local sp = require "spcore"
+local opt = sp.args({
+  at = { -1, "step behind which `command` runs" }, command = { "", "a command" }, steps = { 40, "steps" },
+  accumulate = { 1, "steps of an update" }, drift = { 3, "of the data" }, wait = { 0.0, "seconds behind it" },
+}, { checkpoints = true })
+local g <close> = sp.graph(opt)
+local function source(samples) return g.toy_source { batch = 4, samples = samples, drift = opt.drift } end
+local data, val = source(36), source(8)
+local loss = g.toy_loss { g.toy_mul { data.x, name = "model" }.y }
+local sgd = g.sgd { lr = 0.05, momentum = 0.5 }
+g:train { loss, optimizer = sgd, accumulate = opt.accumulate }
+g:evaluate { data = val, every = 6 }
+local run <close> = sp.run { graph = g, opt = opt, steps = opt.steps }
+for step, m in g:steps(run:rest()) do
+  run:step(step, m)
+  if step == 20 then sgd:set("lr", 0.02) end
+  if step == opt.at then os.execute(opt.command) end
+  local till = sp.now() + (step == opt.at and opt.wait or 0)
+  while sp.now() < till do end
+end
+run:evaluate(val)
+run:finish()
+]])
+t.write(dir.path .. "/other.lua", t.read(dir.path .. "/toy.lua"))
+local function run(line, script)
+  return t.spcore(dir.path, ("run %s --device cpu %s"):format(script or "toy.lua", line))
+end
+local function without_time(path) return (t.read(dir.path .. path):gsub('"time":[%d.e+-]+,?', "")) end
+local function same(a, b)
+  for _, name in ipairs { "/weights.safetensors", "/best.safetensors" } do
+    t.ok(t.read(dir.path .. "/" .. a .. name) == t.read(dir.path .. "/" .. b .. name), name .. " of " .. b)
+  end
+  t.eq(without_time("/" .. b .. "/metrics.jsonl"), without_time("/" .. a .. "/metrics.jsonl"))
+end
+local function checkpoints(name)
+  local list = {}
+  for _, file in ipairs(sys.list(dir.path .. "/" .. name)) do list[#list + 1] = tonumber(file:match "^checkpoint%-(%d+)") end
+  table.sort(list)
+  return table.concat(list, " ")
+end
+
+-- ---- killed, at any step and in any strategy ----
+t.eq(run "--out whole --quiet --checkpoint-every 8", 0)
+t.eq(checkpoints "whole", "24 32")
+for i, step in ipairs { 3, 11, 20, 21, 38 } do
+  local name, strategy = "k" .. i, i % 2 == 0 and "pipelined" or "serialized"
+  t.eq(run(("--out %s --quiet --checkpoint-every 8 --strategy %s --at %d --command 'kill -KILL $PPID'"):format(name,
+    strategy, step)), 137)
+  local code, out, err = run(("--resume %s --at -1"):format(name))
+  t.eq(code, 2) -- --at is an option as others are
+  code, out, err = run(("--resume %s --at -1 --override"):format(name))
+  t.eq(code .. err, "0", out)
+  t.eq(out:match "resumed at step (%d+)" % 8, 0)
+  same("whole", name)
+end
+t.eq(run "--out acc --quiet --checkpoint-every 5 --accumulate 3", 0)
+t.eq(checkpoints "acc", "30 36") -- gradients between two updates are in no file
+t.eq(run "--out acc2 --quiet --checkpoint-every 5 --accumulate 3 --at 33 --command 'kill -KILL $PPID'", 137)
+t.eq(run "--resume acc2 --override --at -1 --quiet", 0)
+same("acc", "acc2")
+
+-- ---- signals, and time that is over ----
+for signal, status in pairs { INT = 130, TERM = 143, HUP = 129 } do
+  local code, out, err = run(("--out %s --at 13 --wait 0.2 --command '(sleep 0.1; kill -%s $PPID) &'"):format(signal, signal))
+  t.eq(code .. err, status .. "", out)
+  t.match(out, "saved step 1[678]: ")
+  t.match(out, "go on with: spcore run toy.lua %-%-resume " .. signal)
+  t.ok(not sys.there(dir.path .. "/" .. signal .. "/summary.json"))
+  t.eq(run(("--resume %s --override --at -1 --wait 0 --quiet"):format(signal)), 0)
+  same("whole", signal)
+end
+t.eq(run "--out twice --at 13 --command 'kill -TERM $PPID; sleep 0.1; kill -TERM $PPID'", 143)
+local code, out, err = run "--out late --max-time 1s --at 5 --command 'sleep 1.1'"
+t.eq(code .. err, "0", out)
+t.match(out, "late: stopped after %d+ steps")
+t.eq(run "--resume late --override --at -1 --max-time 0 --quiet", 0)
+same("whole", "late")
+t.eq(os.execute(("cd '%s' && '%s' run toy.lua --device cpu --out pipe 2>pipe.err | head -n 1 >/dev/null"):format(dir.path,
+  t.program)), true)
+t.ok(sys.there(dir.path .. "/pipe/summary.json"), "a pipe that is closed ends no training")
+
+-- ---- what is damaged, and what cannot be saved ----
+local function killed(name)
+  t.eq(run(("--out %s --quiet --checkpoint-every 8 --at 30 --command 'sleep 0.2; kill -KILL $PPID'"):format(name)), 137)
+  return ("%s/%s/checkpoint-24.safetensors"):format(dir.path, name)
+end
+local path = killed "flipped"
+local text = t.read(path)
+t.write(path, text:sub(1, -2) .. string.char(text:byte(-1) ~ 1))
+code, out, err = run "--resume flipped --override --at -1"
+t.eq(code, 0)
+t.one_line(err, "flipped/checkpoint%-24.safetensors: damaged: .*; an older one is taken\n$")
+t.match(out, "resumed at step 16")
+same("whole", "flipped")
+t.write(killed "short", text:sub(1, 200))
+t.write(dir.path .. "/short/checkpoint-16.safetensors.abcdef", "of a save that was cut short")
+t.match(select(2, run "--resume short --override --at -1"), "resumed at step 16")
+t.ok(not sys.there(dir.path .. "/short/checkpoint-16.safetensors.abcdef"))
+same("whole", "short")
+killed "lines"
+text = t.read(dir.path .. "/lines/metrics.jsonl")
+t.write(dir.path .. "/lines/metrics.jsonl", text:match(("[^\n]*\n"):rep(20)) .. '{"cut sh')
+code, out, err = run "--resume lines --override --at -1"
+t.one_line(err, "checkpoint%-24.safetensors: metrics.jsonl has 20 of the 24 lines before it; an older one is taken\n$")
+same("whole", "lines")
+t.eq(run "--out full --at 4 --command 'mkdir -p full/checkpoint-16.safetensors/x' --checkpoint-every 8 --quiet", 0)
+code, out, err = run "--out full2 --at 4 --command 'mkdir -p full2/checkpoint-16.safetensors/x' --checkpoint-every 8"
+t.eq(code, 0)
+t.one_line(err, "step 16 was not saved, what was saved before is still there: .*checkpoint%-16")
+
+-- ---- what is refused ----
+local function refused(line, pattern, status, script)
+  code, out, err = run(line, script)
+  t.eq(code, status or 2, out)
+  t.one_line(err, pattern)
+end
+killed "r"
+refused("--resume nowhere", "%-%-resume nowhere: there is no such folder")
+refused("--resume .", "%-%-resume %.: it holds no run")
+refused("--resume r", "other.lua: %-%-resume r: it is a run of toy.lua", 2, "other.lua")
+refused("--resume r --steps 50", "%-%-resume r: %-%-steps was 40 and is 50; leave it away, or take %-%-override")
+refused("--resume r --out elsewhere", "the run has its folder; leave %-%-out away")
+refused("--override", "%-%-override goes with %-%-resume")
+refused("--checkpoint-every often", "%-%-checkpoint%-every 'often': steps, or a time such as 90s, 5m, 2h, are wanted")
+refused("--max-time 100", "%-%-max%-time '100': a time such as 90s, 5m, 2h is wanted")
+t.write(dir.path .. "/toy.lua", (t.read(dir.path .. "/toy.lua"):gsub("momentum = 0.5", "momentum = 0.75")))
+refused("--resume r", "the graph is another one: it was 'sgd: sgd of .*0.5.*' and is 'sgd: sgd of .*0.75.*'; %-%-override goes on", 1)
+code, out, err = run "--resume r --override --at -1 --steps 44"
+t.eq(code .. err, "0")
+t.match(out, "%-%-override: steps was 40 and is 44\n")
+t.match(out, "%-%-override: 'sgd: ")
+t.match(t.read(dir.path .. "/r/summary.json"), '"steps": 44')
+code, out = run "--resume r"
+t.eq(code, 0)
+t.match(out, "r: the run is complete")
