@@ -34,6 +34,7 @@ end
 
 local size, batch = pick(opt.size, 64, 256), opt.batch
 local steps, lr = pick(opt.steps, 1000, 100), pick(opt.lr, 6e-3, 1e-3)
+opt.size, opt.steps, opt.lr = size, steps, lr -- what settings.json tells
 
 -- Whether the stages of the augmentation are told to stay on the processor.
 local function on_cpu(g)
@@ -122,6 +123,7 @@ local function small(g)
     lr = sp.cosine { lr = lr, steps = steps, warm_up = steps // 5 },
   }
   local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
+  opt.eval_every, opt.samples = every, samples
   if every < steps then g:evaluate { data = val, every = every } end
 
   local run <close> = sp.run {

@@ -27,6 +27,7 @@ end
 
 local size, batch = pick(opt.size, 64, 256), opt.batch
 local steps, lr = pick(opt.steps, opt.train_encoder and 2000 or 1000, 100), pick(opt.lr, 6e-3, 1e-3)
+opt.size, opt.steps, opt.lr = size, steps, lr -- what settings.json tells
 
 local function steps_per_second(g, run, warm_up)
   local began, ended
@@ -86,6 +87,7 @@ local function small_unet(g)
     lr = sp.cosine { lr = lr, steps = steps, warm_up = steps // 5 },
   }
   local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
+  opt.eval_every, opt.samples = every, samples
   if every < steps then g:evaluate { data = val, every = every } end
 
   local run <close> = sp.run { graph = g, opt = opt, steps = steps, settings = { model = model } }

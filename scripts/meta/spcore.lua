@@ -34,6 +34,11 @@ local sp = {}
 ---@field debug? boolean
 ---@field check_races? boolean of what a script does with streams by hand
 ---@field rest? string[]
+---@field resume? string of a script with checkpoints, as the next four
+---@field override? boolean
+---@field checkpoint_every? string
+---@field max_time? string
+---@field best_by? string
 ---@field [string] any
 
 ---@class spcore.option
@@ -45,7 +50,7 @@ local sp = {}
 
 ---Reads the script's command line. Wrong use ends the program with exit code 2.
 ---@param spec table<string, spcore.option>
----@param how? { rest?: string, doc?: string }
+---@param how? { rest?: string, doc?: string, checkpoints?: boolean }
 ---@return spcore.options
 function sp.args(spec, how) end
 
@@ -149,7 +154,7 @@ local progress = {}
 function progress:step(words) end
 function progress:close() end
 
----The folder of a run: settings.json, metrics.jsonl, weights.safetensors.
+---The folder of a run: settings.json, metrics.jsonl, weights.safetensors, summary.json; checkpoints where sp.args was told of them.
 ---@param t { graph: spcore.graph, opt?: spcore.options, steps?: integer, name?: string, settings?: table, every?: integer, weights?: boolean }
 ---@return spcore.run
 function sp.run(t) end
@@ -163,6 +168,13 @@ local run = {}
 function run:step(step, m) end
 ---Saves the weights as they are now, as often as it is called; finish saves once more, unless weights = false.
 function run:save() end
+---How many of the run's steps are still to be done; nil without a number of them.
+---@return integer?
+function run:rest() end
+---Like g:evaluate behind the loop; the result goes to summary.json. nil where the run ends before its last step.
+---@param source spcore.node
+---@return spcore.metrics?
+function run:evaluate(source) end
 ---Saves, and prints the last line.
 ---@param text? string
 function run:finish(text) end
