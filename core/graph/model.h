@@ -119,6 +119,8 @@ void sp_graph_drop_lanes(sp_graph *g);
 
 /* weights.c */
 int sp_node_storage(sp_node *node, sp_err *err); /* allocates w and dw, once */
+/* A weight in its order in memory, from host memory. */
+int sp_node_put_weight(sp_node *node, size_t i, const void *src, sp_err *err);
 /* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. */
 int sp_node_get_weight(sp_node *node, size_t i, const void **data, void **owned, sp_err *err);
 bool sp_node_has_dw(const sp_node *node, size_t i);
