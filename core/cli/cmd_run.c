@@ -55,7 +55,7 @@ static int run_main(int argc, char **argv) {
     else if (c == OPT_HELP || c == 'h') code = sp_cmd_help(&sp_cmd_run);
     else code = sp_cmd_bad_option(&sp_cmd_run, c, argv, options);
   }
-  if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_run, "a script is wanted");
+  if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_run, "a script is wanted, such as train_seg.lua");
   if (code < 0) code = sp_cmd_run_script(&opts, debug, NULL, argc - optind, argv + optind);
   free(plugins);
   return code;

@@ -121,6 +121,24 @@ int sp_inspect_stages(const sp_registry *reg, sp_inspect_stage **list, size_t *n
   return SP_OK;
 }
 
+int sp_inspect_shown(const sp_inspect *in, sp_inspect_stage **list, size_t *n, sp_err *err) {
+  size_t shown = 0;
+  sp_sb devices = {0};
+  int rc = sp_inspect_stages(in->reg, list, n, err);
+  if (rc || !in->device) return rc;
+  for (size_t i = 0; i < *n; i++) {
+    const char *device = (*list)[i].type->device;
+    if (strcmp(device, in->device) == 0) (*list)[shown++] = (*list)[i];
+    else if (!devices.n || !strstr(sp_sb_str(&devices), device))
+      sp_sb_putf(&devices, "%s%s", devices.n ? ", " : "", device);
+  }
+  *n = shown;
+  if (!shown) rc = sp_fail(err, SP_E_NOTFOUND, "there are stages for %s", sp_sb_str(&devices));
+  if (!shown) free(*list);
+  sp_sb_free(&devices);
+  return rc;
+}
+
 /* ---- all ---------------------------------------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path) {
@@ -132,7 +150,7 @@ int sp_inspect_list(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   sp_inspect_stage *list;
   size_t n;
   int name_w = 4, device_w = 6, file_w = 6;
-  int rc = sp_inspect_stages(in->reg, &list, &n, err);
+  int rc = sp_inspect_shown(in, &list, &n, err);
   if (rc) return rc;
 #define WIDEN(w, s) \
   if ((int)strlen(s) > (w)) (w) = (int)strlen(s)

@@ -60,7 +60,7 @@ for line, message in pairs {
   ["--device cuad"] = "no such device; did you mean 'cuda'%?",
   ["--precision fp16"] = "choose one of auto, fp32, tf32, bf16",
   ["--capture steps"] = "choose one of auto, off, lane, step; did you mean 'step'%?",
-  ["--device gpu"] = "no such device; did you mean 'cpu'%?",
+  ["--device gpu"] = "no such device; did you mean 'cuda'%?",
   ["--init other"] = "choose one of philox, torch",
   ["--plugin nothing.so"] = "nothing.so",
 } do
