@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "lua/core.h"
 #include "lua/script.h"
 #include "lua/signals.h"
@@ -45,6 +46,7 @@ static void set_path(lua_State *L, const char *field, const char *first) {
 static int open_all(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
   luaL_openlibs(L);
+  lua_register(L, "print", sp_lua_print);
   sp_lua_hook_coroutines(L);
   lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", lua->env->script_dir, lua->env->script_dir);
   set_path(L, "path", lua_tostring(L, -1));
@@ -179,7 +181,7 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
   int status = lua_pcall(L, 0, 0, 1);
   sp_lua_watch(NULL);
   int code = 0;
-  sp_lua_erase(lua);
+  sp_line_erase();
   if (status != LUA_OK && sp_lua_is_exit(L, -1)) {
     code = lua->exit_code;
   } else if (status != LUA_OK) {

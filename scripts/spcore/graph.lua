@@ -2,6 +2,7 @@
 -- The graph as a script sees it: g.stage{...} adds a stage, g:train, g:steps, g:evaluate ... run it.
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local progress = require "spcore.progress"
 local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
 local strategy = require "spcore.strategy"
@@ -273,6 +274,11 @@ local function evaluation_due(self, step)
   return due
 end
 
+local function evaluated(raw, data)
+  progress.validating(0)
+  return raw:evaluate(data, progress.validating)
+end
+
 -- for step, m in g:steps(n) do ... end; n nil: without end. The loop runs in C.
 function graph:steps(n)
   if n ~= nil and (math.tointeger(n) == nil or n < 0) then
@@ -289,7 +295,7 @@ function graph:steps(n)
   return function()
     local step, m = raw:next()
     local due = step and evaluation_due(self, step)
-    if due then m.eval = raw:evaluate(due.data) end
+    if due then m.eval = evaluated(raw, due.data) end
     return step, m
   end, nil, nil, self._stopper
 end
@@ -303,7 +309,7 @@ function graph:evaluate(t)
   end
   if t.every == nil then
     apply(self)
-    return self._raw:evaluate(t.data)
+    return evaluated(self._raw, t.data)
   end
   local every = math.tointeger(t.every)
   if not every or every < 1 then
