@@ -7,7 +7,7 @@ local sys = require "spcore.sys"
 
 local opt = sp.args({
   out = { "sheet.png", "PNG file to write; one that is there is replaced" },
-  target = { "auto", "what DIR holds: mask, class; auto: see for yourself", choices = { "auto", "mask", "class" } },
+  target = { "auto", "what DIR holds; auto: see for yourself", choices = { "auto", "mask", "class" } },
   samples = { 6, "how many samples: rows of the sheet", min = 1, max = 1024 },
   variants = { 5, "epochs: columns beside the original", min = 1, max = 1024 },
   size = { "128", "height,width that everything is read at, in pixels; one number: square" },
@@ -28,6 +28,7 @@ local opt = sp.args({
   rest = "DIR | IMAGE...",
   doc = "Draws originals and what augmentation makes of them, with the parameters drawn, into one PNG file. DIR holds "
     .. "images/ and masks/, or a folder of images for each class, or is one of the built-in sets shapes and random.",
+  without = { "by_hand", "run", "training", "precision" },
 })
 
 -- ---- the command line ----

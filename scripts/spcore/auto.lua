@@ -424,7 +424,8 @@ return function(g)
     return serialized()
   end
   if g._raw:serves() then
-    progress.wrapped("strategy auto: stay serialized, because nobody asks for the steps of a trial; replicas is made for requests")
+    progress.wrapped("strategy auto: stay serialized, because nobody asks for the steps of a trial; "
+      .. "replicas is made for requests")
     return serialized()
   end
   local plan = silently(g, {}, function()
