@@ -46,7 +46,7 @@ end
 local construct
 
 -- Bytes that go to an input of floats are converted on the way, values as they are (0..255): one stage to_float for all
--- that read the same output.
+-- that read the same output. Networks learn badly from such values, and nothing in the script shows them: so it is said.
 local function as_wanted(g, node, port, ref)
   if core.kind(ref) ~= "output" then return ref end
   if ref.list and #ref == 1 then ref = ref[1] end
@@ -56,6 +56,8 @@ local function as_wanted(g, node, port, ref)
     if dtypes and dtypes.float32 and not dtypes.uint8 then
       local name = ref.name
       g._floats[name] = g._floats[name] or construct(g, "to_float", { ref })
+      g:notice("stage '%s': its input '%s' gets the bytes of '%s' as floats from 0 to 255; with g.to_float{ x, scale = true } "
+        .. "in between they are from 0 to 1", node.name, port, name)
       return g._floats[name]
     end
   end
