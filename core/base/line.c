@@ -60,3 +60,7 @@ void sp_line_error(const char *text, size_t n) {
   write_all(around ? all : text, n);
   pthread_mutex_unlock(&lock);
 }
+
+void sp_line_abandon(void) {
+  if (drawn[0] && write(STDOUT_FILENO, ERASE, sizeof ERASE - 1) > 0) drawn[0] = 0;
+}

@@ -22,7 +22,7 @@ local here = dir.path
 -- What a script writes to a terminal of so many columns: newlines as files have them.
 local function shown(columns, text, to)
   t.write(here .. "/it.lua", 'local sp = require "spcore"\n' .. text)
-  t.write(here .. "/it.sh", ("stty cols %d\n'%s' run it.lua --out run %s\n"):format(columns, t.program, to or ""))
+  t.write(here .. "/it.sh", ("ulimit -c 0\nstty cols %d\n'%s' run it.lua --out run %s\n"):format(columns, t.program, to or ""))
   os.execute(("cd '%s' && rm -rf run && script -qec 'sh it.sh' out </dev/null >/dev/null"):format(here))
   return (t.read(here .. "/out"):gsub("\r\n", "\n"))
 end
@@ -113,4 +113,14 @@ do -- the header breaks between words; in a file it does not break
   t.write(here .. "/it.lua", 'local sp = require "spcore"\n' .. text)
   local _, plain = t.spcore(here, "run it.lua --out plain")
   t.match(plain, "\ndevice [^\n]*seed 1\nmemory [^\n]*scratch [^\n]*\nfolder plain\n")
+end
+
+if (os.getenv "SP_SANITIZERS" or "none") == "none" then -- a crash takes the bar away
+  local out = shown(80, [[
+    local bar <close> = sp.progress { total = 50 }
+    bar:step()
+    local g <close> = sp.graph {}
+    g.crash { (g.toy_source { batch = 8 }).x, name = "bad", how = "abort", at = "create" }
+  ]])
+  t.match(out, "%]  1/50\27%[K\r\27%[Kspcore: stage 'bad' %(crash.so%): create%(%) crashed")
 end
