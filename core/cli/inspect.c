@@ -121,22 +121,30 @@ int sp_inspect_stages(const sp_registry *reg, sp_inspect_stage **list, size_t *n
   return SP_OK;
 }
 
-int sp_inspect_shown(const sp_inspect *in, sp_inspect_stage **list, size_t *n, sp_err *err) {
-  size_t shown = 0;
-  sp_sb devices = {0};
-  int rc = sp_inspect_stages(in->reg, list, n, err);
-  if (rc || !in->device) return rc;
-  for (size_t i = 0; i < *n; i++) {
-    const char *device = (*list)[i].type->device;
-    if (strcmp(device, in->device) == 0) (*list)[shown++] = (*list)[i];
-    else if (!devices.n || !strstr(sp_sb_str(&devices), device))
-      sp_sb_putf(&devices, "%s%s", devices.n ? ", " : "", device);
+/* "cpu, cuda" */
+static void put_devices(sp_sb *sb, const sp_inspect_stage *list, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    bool before = false;
+    for (size_t k = 0; k < i; k++) before = before || strcmp(list[k].type->device, list[i].type->device) == 0;
+    if (!before) sp_sb_putf(sb, "%s%s", sb->n ? ", " : "", list[i].type->device);
   }
+}
+
+int sp_inspect_shown(const sp_inspect *in, sp_inspect_stage **list, size_t *n, sp_err *err) {
+  size_t all, shown = 0;
+  int rc = sp_inspect_stages(in->reg, list, &all, err);
+  *n = all;
+  if (rc || !in->device) return rc;
+  for (size_t i = 0; i < all; i++)
+    if (strcmp((*list)[i].type->device, in->device) == 0) (*list)[shown++] = (*list)[i];
   *n = shown;
-  if (!shown) rc = sp_fail(err, SP_E_NOTFOUND, "there are stages for %s", sp_sb_str(&devices));
-  if (!shown) free(*list);
+  if (shown) return SP_OK;
+  sp_sb devices = {0};
+  put_devices(&devices, *list, all);
+  free(*list);
+  sp_fail(err, SP_E_NOTFOUND, "there are stages for %s", devices.n ? sp_sb_str(&devices) : "no device");
   sp_sb_free(&devices);
-  return rc;
+  return err->status;
 }
 
 /* ---- all ---------------------------------------------------------------------------------------------------------- */

@@ -76,6 +76,12 @@ static int no_command(const char *word) {
   return SP_EXIT_USAGE;
 }
 
+static int start(const sp_cmd *cmd, int argc, char **argv) {
+  opterr = 0;
+  optind = 1;
+  return cmd->main(argc, argv);
+}
+
 /* spcore help [COMMAND] */
 static int help_on(int n, char **words) {
   if (n > 1) {
@@ -85,7 +91,8 @@ static int help_on(int n, char **words) {
   if (n == 0 || strcmp(words[0], "help") == 0 || strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0)
     return help();
   const sp_cmd *cmd = find(words[0]);
-  return cmd ? sp_cmd_help(cmd) : no_command(words[0]);
+  char *asked[] = {words[0], (char[]){"--help"}, NULL};
+  return cmd ? start(cmd, 2, asked) : no_command(words[0]);
 }
 
 /* With standard output closed, the next file to be opened would get its number, and every print would go into that file. */
@@ -110,7 +117,5 @@ int main(int argc, char **argv) {
   if (strcmp(word, "--version") == 0) return version();
   const sp_cmd *cmd = find(word);
   if (!cmd) return no_command(word);
-  opterr = 0;
-  optind = 1;
-  return cmd->main(argc - 1, argv + 1);
+  return start(cmd, argc - 1, argv + 1);
 }

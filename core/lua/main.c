@@ -102,7 +102,7 @@ static void not_found(const sp_lua *lua, const char *script) {
   else sp_sb_putf(&where, "looked here and in %s", lua->env->script_dir);
   sp_sb_put(&hint, near ? "did you mean: spcore run " : "shipped are ");
   if (near) sp_sb_put(&hint, near);
-  else sp_script_put_shipped(lua->env, &hint);
+  else sp_script_put_shipped(lua->env, 0, &hint);
   sp_log(SP_LOG_ERROR, "script '%s' not found, %s; %s", script, sp_sb_str(&where), sp_sb_str(&hint));
   sp_sb_free(&where);
   sp_sb_free(&hint);

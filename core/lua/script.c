@@ -63,9 +63,15 @@ char *sp_script_near(const sp_env *env, const char *script) {
   return copy;
 }
 
-void sp_script_put_shipped(const sp_env *env, sp_sb *out) {
+void sp_script_put_shipped(const sp_env *env, size_t columns, sp_sb *out) {
   struct dirent **list;
   int n = list_shipped(env, &list);
-  for (int i = 0; i < n; i++) sp_sb_putf(out, "%s%s", i ? ", " : "", list[i]->d_name);
+  size_t line = out->n;
+  for (int i = 0; i < n; i++) {
+    bool full = columns && out->n - line + strlen(list[i]->d_name) + 3 > columns;
+    if (i) sp_sb_put(out, full ? ",\n" : ", ");
+    if (full) line = out->n;
+    sp_sb_put(out, list[i]->d_name);
+  }
   free_list(list, n);
 }

@@ -9,6 +9,7 @@
 char *sp_script_find(const sp_env *env, const char *script);
 /* The shipped script whose name is nearest to the last part of `script`, with ".lua"; the caller frees it, or NULL. */
 char *sp_script_near(const sp_env *env, const char *script);
-void sp_script_put_shipped(const sp_env *env, sp_sb *out); /* "branches.lua, by_hand_cls.lua ..." */
+/* "branches.lua, by_hand_cls.lua ...", in lines of at most so many columns; 0: in one. */
+void sp_script_put_shipped(const sp_env *env, size_t columns, sp_sb *out);
 
 #endif

@@ -40,6 +40,8 @@ try 2 "there is no command 'train_seg.lua', did you mean: spcore run train_seg.l
 try 2 "there is no command 'train_seg', did you mean: spcore run train_seg (" train_seg
 try 2 "there is no command 'trian_seg.lua', did you mean: spcore run train_seg.lua (" trian_seg.lua
 try 2 "there is no command 'my.lua', did you mean: spcore run my.lua (" my.lua
+try 0 'branches.lua, by_hand_cls.lua' run --help
+try 0 'branches.lua, by_hand_cls.lua' help run
 try 2 'a script is wanted, such as train_seg.lua' run
 try 2 "/scripts; did you mean: spcore run train_seg.lua" run scripts/train_sge
 try 2 "script 'nosuch.lua' not found, looked here and in " run nosuch.lua
