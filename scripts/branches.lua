@@ -10,7 +10,10 @@ local opt = sp.args({
   width = { 32, "channels of the towers", min = 4, max = 1024 },
   steps = { 200, "timed steps", min = 1, max = 1000000 },
   turns = { 3, "how often each way is measured; the median counts", min = 1, max = 100 },
-}, { doc = "Prints what two lanes bring for two independent branches of one step, and the ideal." })
+}, {
+  doc = "Prints what two lanes bring for two independent branches of one step, and the ideal.",
+  without = { "by_hand", "run", "strategy", "training", "memory_limit", "trace", "workers" },
+})
 
 local function tower(depth)
   local layers = {}

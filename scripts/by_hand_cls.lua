@@ -12,7 +12,7 @@ local opt = sp.args(by_hand.options {
   size = { 32, "pixels of a side, a power of two", min = 16, max = 1024 },
   batch = { 4, "images a step", min = 1, max = 65536 },
   lr = { 1e-3, "learning rate", min = 0.0 },
-}, { doc = "The classification loops of an article about CUDA streams, written by hand." })
+}, { doc = "The classification loops of an article about CUDA streams, written by hand.", without = { "graph" } })
 
 local wait = by_hand.waits(opt, { "transformed", "labels", "reuse_images", "reuse_labels" })
 local n, size = opt.batch, opt.size

@@ -10,11 +10,14 @@ local sp = require "spcore"
 local opt = sp.args({
   mib = { 8.0, "MiB of a batch, there and back each", min = 0.001, max = 4096.0 },
   batches = { 20, "batches a measurement", min = 1, max = 100000 },
-  ms = { 0.0, "milliseconds of the work on a batch; 0: 1.5 times both copies", min = 0.0, max = 10000.0 },
+  ms = { 0.0, "milliseconds of the work on a batch", default = "1.5 times both copies", min = 0.0, max = 10000.0 },
   buffers = { 2, "buffers, with a stream each; 3 let all three parts run at once", min = 2, max = 16 },
   turns = { 3, "how often each is measured; the median counts", min = 1, max = 100 },
-  memory = { "pinned", "of the host: pinned, pageable, both", choices = { "pinned", "pageable", "both" } },
-}, { doc = "Copies to the device, work and copies back, one after another and overlapped." })
+  memory = { "pinned", "of the host", choices = { "pinned", "pageable", "both" } },
+}, {
+  doc = "Copies to the device, work and copies back, one after another and overlapped.",
+  without = { "graph", "training", "seed" },
+})
 
 local floats = math.max(1, math.floor(opt.mib * 2 ^ 20 / 4))
 

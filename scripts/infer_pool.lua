@@ -9,11 +9,14 @@ local opt = sp.args({
   size = { 64, "pixels of a side, a power of two; 256 is the reference classifier", min = 16, max = 1024 },
   classes = { 10, "classes", min = 2, max = 65536 },
   lanes = { "1,2,4,8", "numbers of lanes, with commas" },
-  clients = { 0, "client threads, each with one request open; 0: twice the lanes and batch", min = 0, max = 1024 },
+  clients = { 0, "client threads, each with one request open", default = "twice the lanes and batch", min = 0, max = 1024 },
   wait_us = { 0, "microseconds that the oldest request waits for a full batch", min = 0, max = 1000000 },
   requests = { 2000, "timed requests", min = 64, max = 100000000 },
   turns = { 3, "how often each is measured; the median counts", min = 1, max = 100 },
-}, { doc = "Prints requests a second and latencies of a pool of lanes." })
+}, {
+  doc = "Prints requests a second and latencies of a pool of lanes.",
+  without = { "by_hand", "run", "strategy", "training", "memory_limit", "trace" },
+})
 
 local pool = {}
 for word in (opt.lanes .. ","):gmatch "([^,]*)," do

@@ -12,6 +12,7 @@ local opt = sp.args({
 }, {
   rest = "DIR",
   doc = "Writes the set `shapes` as DIR/images/*.jpg, DIR/masks/*.png and DIR/classes.txt, or as DIR/CLASS/*.jpg.",
+  without = { "by_hand", "run", "training", "precision", "capture", "seed" },
 })
 
 local dir, by_class = opt.rest[1], opt.target == "class"

@@ -8,10 +8,13 @@
 local sp = require "spcore"
 
 local opt = sp.args({
-  ms = { "", "milliseconds of each stage, with commas; without it a few sets" },
-  steps = { 0, "timed steps; 0: for about half a second a turn", min = 0, max = 1000000 },
+  ms = { "", "milliseconds of each stage, with commas", default = "a few sets" },
+  steps = { 0, "timed steps", default = "about half a second a turn", min = 0, max = 1000000 },
   turns = { 3, "how often each way is measured; the median counts", min = 1, max = 100 },
-}, { doc = "Prints how much of the ideal overlap lanes reach with stages of a known cost." })
+}, {
+  doc = "Prints how much of the ideal overlap lanes reach with stages of a known cost.",
+  without = { "by_hand", "run", "training", "strategy", "memory_limit", "trace", "workers", "prefetch", "run_ahead", "seed" },
+})
 
 local function parse(text)
   local list = {}

@@ -7,7 +7,10 @@ local opt = sp.args({
   weights = { "", "folder of a run of train_cls.lua" },
   out = { "predictions.csv", "file with a line for each image: file, class, name of the class, probability" },
   batch = { 8, "images a step", min = 1, max = 1024 },
-}, { rest = "IMAGE|FOLDER...", doc = "Classifies images: writes the most probable class of each." })
+}, {
+  rest = "IMAGE|FOLDER...", doc = "Classifies images: writes the most probable class of each.",
+  without = { "by_hand", "run", "training", "reading", "seed", "auto_budget", "auto_again" },
+})
 
 if opt.weights == "" then sp.usage("--weights RUN is missing: the folder of a run of train_cls.lua") end
 if #opt.rest == 0 then sp.usage("no image is given") end

@@ -6,9 +6,12 @@ local sp = require "spcore"
 local opt = sp.args({
   weights = { "", "folder of a run of train_seg.lua" },
   out = { "predictions", "folder for masks/NAME.png and overlays/NAME.png" },
-  size = { 0, "pixels of a side that the network sees; 0: as in training", min = 0, max = 4096 },
+  size = { 0, "pixels of a side that the network sees", default = "as in training", min = 0, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 1024 },
-}, { rest = "IMAGE|FOLDER...", doc = "Segments images: writes a mask and an overlay, of the image's own size, for each." })
+}, {
+  rest = "IMAGE|FOLDER...", doc = "Segments images: writes a mask and an overlay, of the image's own size, for each.",
+  without = { "by_hand", "run", "training", "reading", "seed", "auto_budget", "auto_again" },
+})
 
 if opt.weights == "" then sp.usage("--weights RUN is missing: the folder of a run of train_seg.lua") end
 if #opt.rest == 0 then sp.usage("no image is given") end

@@ -11,11 +11,14 @@ local opt = sp.args({
   batch = { 32, "images a step", min = 1, max = 65535 },
   width = { 2, "channels of the first layer", min = 1, max = 1024 },
   ahead = { "0,1,2,4", "steps that loading is ahead, with commas; 0: after each other" },
-  load_ms = { 0.0, "loading only sleeps, so many milliseconds; 0: it is real", min = 0.0, max = 10000.0 },
-  train_ms = { 0.0, "training only sleeps, so many milliseconds; 0: it is real", min = 0.0, max = 10000.0 },
+  load_ms = { 0.0, "loading only sleeps, so many milliseconds", default = "it is real", min = 0.0, max = 10000.0 },
+  train_ms = { 0.0, "training only sleeps, so many milliseconds", default = "it is real", min = 0.0, max = 10000.0 },
   steps = { 100, "timed steps", min = 1, max = 1000000 },
   turns = { 3, "how often each way is measured; the median counts", min = 1, max = 100 },
-}, { doc = "Prints what loading the next batch beside the training of this one brings, and the ideal." })
+}, {
+  doc = "Prints what loading the next batch beside the training of this one brings, and the ideal.",
+  without = { "by_hand", "run", "strategy", "training", "memory_limit", "trace", "prefetch" },
+})
 
 local aheads = {}
 for word in (opt.ahead .. ","):gmatch "([^,]*)," do

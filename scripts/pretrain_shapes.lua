@@ -13,7 +13,7 @@ local opt = sp.args({
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   to = { "shapes_encoder.safetensors", "file to write" },
-}, { doc = "Pretrains the encoder of train_seg.lua on the built-in set `shapes`." })
+}, { doc = "Pretrains the encoder of train_seg.lua on the built-in set `shapes`.", without = { "by_hand" } })
 
 local g <close> = sp.graph(opt)
 

@@ -13,7 +13,10 @@ local opt = sp.args({
   requests = { 4, "requests after each step of the background", min = 1, max = 1000 },
   steps = { 100, "timed steps of the background", min = 1, max = 1000000 },
   turns = { 3, "how often each way is measured; the median counts", min = 1, max = 100 },
-}, { doc = "Prints the latency of small work beside large work, with and without priorities." })
+}, {
+  doc = "Prints the latency of small work beside large work, with and without priorities.",
+  without = { "by_hand", "run", "strategy", "training", "memory_limit", "trace" },
+})
 
 -- What is computed of an image: a request is a classifier's, the background's are four convolutions that fill a device.
 local function network(g, image, classes, wide)

@@ -7,7 +7,7 @@ local sys = require "spcore.sys"
 
 local opt = sp.args({
   out = { "sheet.png", "PNG file to write; one that is there is replaced" },
-  target = { "auto", "what DIR holds: mask, class; auto: see for yourself", choices = { "auto", "mask", "class" } },
+  target = { "auto", "what DIR holds; auto: see for yourself", choices = { "auto", "mask", "class" } },
   samples = { 6, "how many samples: rows of the sheet", min = 1, max = 1024 },
   variants = { 5, "epochs: columns beside the original", min = 1, max = 1024 },
   size = { "128", "height,width that everything is read at, in pixels; one number: square" },
@@ -28,6 +28,7 @@ local opt = sp.args({
   rest = "DIR | IMAGE...",
   doc = "Draws originals and what augmentation makes of them, with the parameters drawn, into one PNG file. DIR holds "
     .. "images/ and masks/, or a folder of images for each class, or is one of the built-in sets shapes and random.",
+  without = { "by_hand", "run", "training", "precision" },
 })
 
 -- ---- the command line ----
@@ -94,6 +95,54 @@ local function image_names(dir)
   return names
 end
 
+-- The images below a folder, as paths from `base` on, sorted; nothing where it is too deep to be one of classes.
+local function pictures_below(base, rel, depth, list)
+  for _, name in ipairs(depth > 16 and {} or sys.list(base .. "/" .. rel) or {}) do
+    local path, ending = rel .. "/" .. name, name:match "%.(%a+)$"
+    ending = ending and ending:lower()
+    if name:sub(1, 1) == "." then goto continue end
+    if ending == "jpg" or ending == "jpeg" or ending == "png" then
+      list[#list + 1] = path
+    elseif sys.kind(base .. "/" .. path) == "dir" then
+      pictures_below(base, path, depth + 1, list)
+    end
+    ::continue::
+  end
+  return list
+end
+
+-- Of a folder of classes as many samples as are wanted, from all classes alike, the first ones of each: files, and their
+-- names with that of the class. nil where it is none: the reader says so.
+local function from_classes(dir)
+  local classes, files, shown = {}, {}, {}
+  for _, name in ipairs(sys.list(dir) or {}) do
+    if name:sub(1, 1) ~= "." and sys.kind(dir .. "/" .. name) == "dir" then classes[#classes + 1] = name end
+  end
+  table.sort(classes)
+  local taken, left = {}, opt.samples
+  for i, name in ipairs(classes) do
+    local list = pictures_below(dir, name, 1, {})
+    if #list == 0 then return end
+    table.sort(list)
+    classes[i], taken[i] = list, 0
+  end
+  local function take(i)
+    if left > 0 and taken[i] < #classes[i] then taken[i], left = taken[i] + 1, left - 1 end
+  end
+  if left < #classes then -- some of them, evenly
+    for k = 0, opt.samples - 1 do take(k * #classes // opt.samples + 1) end
+  end
+  local before
+  while left > 0 and left ~= before do
+    before = left
+    for i = 1, #classes do take(i) end
+  end
+  for i, list in ipairs(classes) do
+    for k = 1, taken[i] do files[#files + 1], shown[#shown + 1] = { dir .. "/" .. list[k] }, { list[k] } end
+  end
+  if files[1] then return files, shown end
+end
+
 -- -> parameters of the reader, whether there are masks, names of the samples
 local function source()
   local first = opt.rest[1]
@@ -112,7 +161,11 @@ local function source()
   if target == "auto" then target = (built_in or folder "images" and folder "masks") and "mask" or "class" end
   local params = { path = first, target = target, samples = opt.samples }
   if built_in then return params, target == "mask" or first == "shapes" end
-  if target == "class" then return params, false end
+  if target == "class" then
+    if folder "images" and folder "masks" then return params, false end -- which the reader refuses
+    local list, shown = from_classes(first)
+    return list and { files = list } or params, false, shown
+  end
   -- colours need no names, so a set whose classes nobody has counted yet can be looked at
   if sys.kind(first .. "/classes.txt") == nil then params.classes = 255 end
   return params, true, image_names(first)

@@ -4,23 +4,23 @@ local sp = require "spcore"
 
 local opt = sp.args({
   data = { "shapes", "folder with a subfolder of images for each class, or a built-in set: shapes, random" },
-  size = { 0, "pixels of a side; 0: 64, with --reference 256", min = 0, max = 4096 },
+  size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },
-  steps = { 0, "steps; 0: 1000, with --reference 100 timed ones", min = 0 },
-  lr = { 0.0, "highest learning rate; 0: 6e-3, with --reference 1e-3", min = 0.0 },
-  samples = { 0, "images of the data; 0: all of a folder, 8192 of a built-in set", min = 0 },
+  steps = { 0, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 0 },
+  lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  samples = { 0, "images of the data", default = "all of a folder, 8192 of a built-in set", min = 0 },
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   encoder = { "", "weights that the encoder begins with" },
   augment = {
-    "auto", "where images are augmented: cpu, gpu; auto: where the training runs; none: nowhere",
+    "auto", "where images are augmented; auto: where the training runs; none: nowhere",
     choices = { "auto", "cpu", "gpu", "none" },
   },
   fused = { true, "with --reference: one stage for all of the augmentation; --no-fused: six, one after another" },
-  eval_every = { 0, "validate each so many steps; 0: four times" },
+  eval_every = { 0, "validate each so many steps", default = "four times" },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
-}, { doc = "Trains a classifier behind augmentation.", checkpoints = true })
+}, { doc = "Trains a classifier behind augmentation.", without = { "by_hand" }, checkpoints = true })
 
 if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")

@@ -4,20 +4,20 @@ local sp = require "spcore"
 
 local opt = sp.args({
   data = { "shapes", "folder with images/, masks/ and classes.txt, or a built-in set: shapes, random" },
-  classes = { 0, "classes of a folder without classes.txt", min = 0, max = 255 },
-  size = { 0, "pixels of a side; 0: 64, with --reference 256", min = 0, max = 4096 },
+  classes = { 0, "classes of a folder without classes.txt", default = "none", min = 0, max = 255 },
+  size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 65536 },
-  steps = { 0, "steps; 0: 1000, with --train-encoder 2000, with --reference 100 timed ones", min = 0 },
-  lr = { 0.0, "highest learning rate; 0: 6e-3, with --reference 1e-3", min = 0.0 },
-  samples = { 0, "images of the data; 0: all of a folder, 4096 of a built-in set", min = 0 },
+  steps = { 0, "optimizer steps", default = "1000; with --train-encoder 2000, with --reference 100 timed ones", min = 0 },
+  lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  samples = { 0, "images of the data", default = "all of a folder, 4096 of a built-in set", min = 0 },
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   train_encoder = { false, "train the encoder as well, from scratch" },
-  encoder = { "", "weights of the encoder; without it the shipped ones, unless it is trained" },
-  eval_every = { 0, "validate each so many steps; 0: four times" },
+  encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained" },
+  eval_every = { 0, "validate each so many steps", default = "four times" },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
-}, { doc = "Trains a segmentation decoder behind a frozen encoder.", checkpoints = true })
+}, { doc = "Trains a segmentation decoder behind a frozen encoder.", without = { "by_hand" }, checkpoints = true })
 
 -- A value that depends on the workload, unless the command line has it.
 local function pick(value, usual, reference)

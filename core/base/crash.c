@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include "base/line.h"
 #include "base/util.h"
 
 static _Thread_local const sp_crash_call *current;
@@ -122,6 +123,7 @@ static void add_call(words *w, const sp_crash_call *call) {
 
 static void print(words *w) {
   w->line[w->n++] = '\n';
+  sp_line_abandon();
   if (write(STDERR_FILENO, w->line, w->n) < 0) w->n = 0;
 }
 

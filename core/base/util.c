@@ -2,14 +2,14 @@
  * util.c - small helpers: memory, clock, hash, log. */
 #include "base/util.h"
 
-#include <errno.h>
+#include "base/line.h"
+
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 void *sp_calloc(size_t n, size_t size) { return calloc(n ? n : 1, size ? size : 1); }
 
@@ -61,11 +61,5 @@ void sp_log(int level, const char *fmt, ...) {
     else if (c < 0x20 || c == 0x7f) line[i] = '?';
   }
   line[at++] = '\n';
-  /* One write call for the whole line, so that lines of several threads or processes do not mix. */
-  for (size_t done = 0; done < at;) {
-    ssize_t w = write(STDERR_FILENO, line + done, at - done);
-    if (w < 0 && errno == EINTR) continue;
-    if (w <= 0) return;
-    done += (size_t)w;
-  }
+  sp_line_error(line, at);
 }

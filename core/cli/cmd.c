@@ -7,9 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
+void sp_cmd_put_help(const sp_cmd *cmd, sp_sb *text) {
+  sp_sb_putf(text, "usage: spcore %s %s\n\n%s.\n\n%s", cmd->name, cmd->args, cmd->doc, cmd->help);
+}
+
 int sp_cmd_help(const sp_cmd *cmd) {
   sp_sb text = {0};
-  sp_sb_putf(&text, "usage: spcore %s %s\n\n%s.\n\n%s", cmd->name, cmd->args, cmd->doc, cmd->help);
+  sp_cmd_put_help(cmd, &text);
   int code = sp_cmd_print(&text);
   sp_sb_free(&text);
   return code;

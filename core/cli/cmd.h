@@ -23,6 +23,7 @@ extern const sp_cmd sp_cmd_run, sp_cmd_inspect, sp_cmd_devices, sp_cmd_check, sp
 
 /* Prints usage, doc and options; returns 0. */
 int sp_cmd_help(const sp_cmd *cmd);
+void sp_cmd_put_help(const sp_cmd *cmd, sp_sb *text); /* the same text, for a command that adds to it */
 /* Prints "spcore CMD: WORDS (see spcore CMD --help)"; returns SP_EXIT_USAGE. */
 int sp_cmd_usage(const sp_cmd *cmd, const char *fmt, ...) SP_PRINTF(2, 3);
 /* The same for what getopt_long did not like: `what` is its result, '?', or ':' where an argument is missing. Names the

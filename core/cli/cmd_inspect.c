@@ -70,7 +70,7 @@ static int inspect(const options *opt, sp_sb *out, sp_err *err) {
   int rc = sp_env_new(&env, &env_opt, err);
   if (rc) return rc;
   if (!opt->stage) rc = sp_registry_scan(env->reg, keep_bad, &c, err);
-  sp_inspect in = {env->reg, c.bad, c.n};
+  sp_inspect in = {env->reg, opt->device, c.bad, c.n};
   if (!rc) {
     if (opt->meta) rc = sp_inspect_meta(out, &in, err);
     else if (opt->stage && opt->device) rc = inspect_for_device(env, opt, out, err);
@@ -107,12 +107,15 @@ static int inspect_main(int argc, char **argv) {
   }
   if (argc - optind > 1) return sp_cmd_usage(&sp_cmd_inspect, "one stage at a time, not also '%s'", argv[optind + 1]);
   if (optind < argc) opt.stage = argv[optind];
-  if (opt.meta && (opt.json || opt.stage))
+  if (opt.meta && (opt.json || opt.stage || opt.device))
     return sp_cmd_usage(&sp_cmd_inspect, "--meta prints all stages, in one form");
 
   sp_sb out = {0};
   sp_err err = {0};
-  int code = inspect(&opt, &out, &err) ? sp_cmd_failed(&err) : sp_cmd_print(&out);
+  int rc = inspect(&opt, &out, &err), code;
+  if (rc == SP_E_NOTFOUND && opt.device && !opt.stage)
+    code = sp_cmd_usage(&sp_cmd_inspect, "no stage is for --device %s: %s", opt.device, err.msg);
+  else code = rc ? sp_cmd_failed(&err) : sp_cmd_print(&out);
   sp_sb_free(&out);
   return code;
 }
@@ -121,6 +124,6 @@ const sp_cmd sp_cmd_inspect = {
     "inspect", "[STAGE] [options]", "Lists the stages, or prints everything about one",
     "  --json            as one JSON document\n"
     "  --meta            annotations for Lua editors\n"
-    "  --device NAME     only the stage for that device\n"
+    "  --device NAME     only what is for that device\n"
     "  --plugin FILE.so  a plugin file besides those in the plugin folders; may be repeated\n",
     inspect_main};

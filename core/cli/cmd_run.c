@@ -6,6 +6,7 @@
 
 #include "cli/cmd.h"
 #include "lua/main.h"
+#include "lua/script.h"
 #include "lua/signals.h"
 
 enum { OPT_PLUGIN = 256, OPT_DEBUG, OPT_HELP };
@@ -16,6 +17,22 @@ static const struct option options[] = {
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
 };
+
+/* The command's text, and the scripts that are there to run. */
+static int help(void) {
+  sp_env *env;
+  sp_err err;
+  sp_sb text = {0};
+  if (sp_env_new(&env, &(sp_env_opts){.threads = 1, .max_helpers = 1}, &err)) return sp_cmd_failed(&err);
+  sp_cmd_put_help(&sp_cmd_run, &text);
+  sp_sb_put(&text, "\nShipped scripts:\n");
+  sp_script_put_shipped(env, 80, &text);
+  sp_sb_put(&text, "\n");
+  int code = sp_cmd_print(&text);
+  sp_sb_free(&text);
+  sp_env_free(env);
+  return code;
+}
 
 bool sp_cmd_debug(void) {
   const char *debug = getenv("SPCORE_DEBUG");
@@ -52,10 +69,10 @@ static int run_main(int argc, char **argv) {
   for (int c; code < 0 && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {
     if (c == OPT_PLUGIN) plugins[opts.n_plugins++] = optarg;
     else if (c == OPT_DEBUG) debug = true;
-    else if (c == OPT_HELP || c == 'h') code = sp_cmd_help(&sp_cmd_run);
+    else if (c == OPT_HELP || c == 'h') code = help();
     else code = sp_cmd_bad_option(&sp_cmd_run, c, argv, options);
   }
-  if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_run, "a script is wanted");
+  if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_run, "a script is wanted, such as train_seg.lua");
   if (code < 0) code = sp_cmd_run_script(&opts, debug, NULL, argc - optind, argv + optind);
   free(plugins);
   return code;
@@ -65,12 +82,12 @@ const sp_cmd sp_cmd_run = {
     .name = "run",
     .args = "[options] SCRIPT [the script's options]",
     .doc = "Runs a Lua script that wires stages and trains",
-    .help =
-        "  --plugin FILE.so  load this plugin first; may be repeated\n"
-        "  --debug           print a traceback with errors (also SPCORE_DEBUG=1)\n"
-        "  --help            this text\n"
-        "\n"
-        "SCRIPT is a file, or the name of one that is shipped, with or without .lua. What follows it is the\n"
-        "script's: spcore run SCRIPT --help lists that. Ctrl-C ends the loop and saves, a second one ends at once.\n",
+    .help = "  --plugin FILE.so  load this plugin first; may be repeated\n"
+            "  --debug           print a traceback with errors (also SPCORE_DEBUG=1)\n"
+            "  --help            this text\n"
+            "\n"
+            "SCRIPT is a file, or the name of one that is shipped, with or without .lua.\n"
+            "What follows it is the script's: spcore run SCRIPT --help lists that. Ctrl-C\n"
+            "ends the loop and saves, a second one ends at once.\n",
     .main = run_main,
 };

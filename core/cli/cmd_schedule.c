@@ -27,7 +27,7 @@ static int schedule_main(int argc, char **argv) {
     else if (c == 'h') code = sp_cmd_help(&sp_cmd_schedule);
     else code = sp_cmd_bad_option(&sp_cmd_schedule, c, argv, options);
   }
-  if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_schedule, "a script is wanted");
+  if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_schedule, "a script is wanted, such as train_seg.lua");
   const char *word = form == 'j' ? "json" : form == 'd' ? "dot" : form == 's' ? "svg" : "text";
   if (code < 0) code = sp_cmd_run_script(&opts, sp_cmd_debug(), word, argc - optind, argv + optind);
   free(plugins);

@@ -121,6 +121,32 @@ int sp_inspect_stages(const sp_registry *reg, sp_inspect_stage **list, size_t *n
   return SP_OK;
 }
 
+/* "cpu, cuda" */
+static void put_devices(sp_sb *sb, const sp_inspect_stage *list, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    bool before = false;
+    for (size_t k = 0; k < i; k++) before = before || strcmp(list[k].type->device, list[i].type->device) == 0;
+    if (!before) sp_sb_putf(sb, "%s%s", sb->n ? ", " : "", list[i].type->device);
+  }
+}
+
+int sp_inspect_shown(const sp_inspect *in, sp_inspect_stage **list, size_t *n, sp_err *err) {
+  size_t all, shown = 0;
+  int rc = sp_inspect_stages(in->reg, list, &all, err);
+  *n = all;
+  if (rc || !in->device) return rc;
+  for (size_t i = 0; i < all; i++)
+    if (strcmp((*list)[i].type->device, in->device) == 0) (*list)[shown++] = (*list)[i];
+  *n = shown;
+  if (shown) return SP_OK;
+  sp_sb devices = {0};
+  put_devices(&devices, *list, all);
+  free(*list);
+  sp_fail(err, SP_E_NOTFOUND, "there are stages for %s", devices.n ? sp_sb_str(&devices) : "no device");
+  sp_sb_free(&devices);
+  return err->status;
+}
+
 /* ---- all ---------------------------------------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path) {
@@ -132,7 +158,7 @@ int sp_inspect_list(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   sp_inspect_stage *list;
   size_t n;
   int name_w = 4, device_w = 6, file_w = 6;
-  int rc = sp_inspect_stages(in->reg, &list, &n, err);
+  int rc = sp_inspect_shown(in, &list, &n, err);
   if (rc) return rc;
 #define WIDEN(w, s) \
   if ((int)strlen(s) > (w)) (w) = (int)strlen(s)

@@ -14,6 +14,7 @@ typedef struct sp_inspect_bad {
 /* Everything that was loaded, and what did not load. */
 typedef struct sp_inspect {
   const sp_registry *reg;
+  const char *device; /* list stages for that one; NULL: all */
   const sp_inspect_bad *bad;
   size_t n_bad;
 } sp_inspect;
@@ -24,6 +25,8 @@ typedef struct sp_inspect_stage {
   const sp_plugin_file *file;
 } sp_inspect_stage;
 int sp_inspect_stages(const sp_registry *reg, sp_inspect_stage **list, size_t *n, sp_err *err);
+/* The same of what an sp_inspect shows: those for its device, if it has one. */
+int sp_inspect_shown(const sp_inspect *in, sp_inspect_stage **list, size_t *n, sp_err *err);
 
 int sp_inspect_list(sp_sb *sb, const sp_inspect *in, sp_err *err);
 void sp_inspect_one(sp_sb *sb, const sp_inspect_stage *st);

@@ -148,7 +148,7 @@ void sp_inspect_json_one(sp_sb *sb, const sp_inspect_stage *st) {
 int sp_inspect_json_list(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   sp_inspect_stage *list;
   size_t n;
-  int rc = sp_inspect_stages(in->reg, &list, &n, err);
+  int rc = sp_inspect_shown(in, &list, &n, err);
   if (rc) return rc;
   sp_sb_put(sb, "{\"stages\":[");
   for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * main.c - makes the Lua state (libraries, search paths), finds the script, runs it: the program's exit code. */
+ * main.c - makes the Lua state (libraries, search paths) and runs the script: the program's exit code. */
 #include "lua/main.h"
 
 #include <errno.h>
@@ -9,18 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/line.h"
 #include "lua/core.h"
+#include "lua/script.h"
 #include "lua/signals.h"
 #include "lua/sys.h"
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
-
-static bool is_file(const char *path) {
-  struct stat st;
-  return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
 
 /* package.FIELD without its relative entries, behind `first` (may be NULL). The current folder must not be able to put
  * code into a run. */
@@ -50,6 +46,7 @@ static void set_path(lua_State *L, const char *field, const char *first) {
 static int open_all(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
   luaL_openlibs(L);
+  lua_register(L, "print", sp_lua_print);
   sp_lua_hook_coroutines(L);
   lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", lua->env->script_dir, lua->env->script_dir);
   set_path(L, "path", lua_tostring(L, -1));
@@ -97,21 +94,19 @@ void sp_lua_free(sp_lua *lua) {
 
 /* ---- the script -------------------------------------------------------------------------------------------------- */
 
-/* As given, then in the script folder; each also with ".lua". What was tried is in *tried. */
-static char *find_script(const sp_lua *lua, const char *script, sp_sb *tried) {
-  const char *dirs[] = {"", lua->env->script_dir};
-  const char *ends[] = {"", ".lua"};
-  for (size_t d = 0; d < SP_ARRAY(dirs); d++) {
-    if (dirs[d][0] && script[0] == '/') continue;
-    for (size_t e = 0; e < SP_ARRAY(ends); e++) {
-      sp_sb path = {0};
-      sp_sb_putf(&path, "%s%s%s%s", dirs[d], dirs[d][0] ? "/" : "", script, ends[e]);
-      if (!path.broken && is_file(sp_sb_str(&path))) return path.s;
-      sp_sb_putf(tried, "%s%s", tried->n ? ", " : "", sp_sb_str(&path));
-      sp_sb_free(&path);
-    }
-  }
-  return NULL;
+/* What to type instead. */
+static void not_found(const sp_lua *lua, const char *script) {
+  char *near = sp_script_near(lua->env, script);
+  sp_sb where = {0}, hint = {0};
+  if (script[0] == '/') sp_sb_put(&where, "neither with nor without .lua");
+  else sp_sb_putf(&where, "looked here and in %s", lua->env->script_dir);
+  sp_sb_put(&hint, near ? "did you mean: spcore run " : "shipped are ");
+  if (near) sp_sb_put(&hint, near);
+  else sp_script_put_shipped(lua->env, 0, &hint);
+  sp_log(SP_LOG_ERROR, "script '%s' not found, %s; %s", script, sp_sb_str(&where), sp_sb_str(&hint));
+  sp_sb_free(&where);
+  sp_sb_free(&hint);
+  free(near);
 }
 
 /* Pushes the script as a function. Messages call it what the user called it, not where it was found. A first line that
@@ -170,18 +165,15 @@ static int load_script(lua_State *L) {
 
 int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
   lua_State *L = lua->L;
-  sp_sb tried = {0};
   lua->script = script;
   lua->argc = argc;
   lua->argv = argv;
   free(lua->script_path);
-  lua->script_path = find_script(lua, script, &tried);
+  lua->script_path = sp_script_find(lua->env, script);
   if (!lua->script_path) {
-    sp_log(SP_LOG_ERROR, "script '%s' not found; looked for %s", script, sp_sb_str(&tried));
-    sp_sb_free(&tried);
+    not_found(lua, script);
     return 2;
   }
-  sp_sb_free(&tried);
   lua_settop(L, 0);
   lua_pushcfunction(L, sp_lua_on_error);
   lua_pushcfunction(L, load_script);
@@ -189,7 +181,7 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
   int status = lua_pcall(L, 0, 0, 1);
   sp_lua_watch(NULL);
   int code = 0;
-  sp_lua_erase(lua);
+  sp_line_erase();
   if (status != LUA_OK && sp_lua_is_exit(L, -1)) {
     code = lua->exit_code;
   } else if (status != LUA_OK) {

@@ -18,7 +18,6 @@ typedef struct sp_lua {
   char **argv;
   const char *schedule; /* "text", "json", "dot", "svg": what would run prints its schedule, and the script ends */
   bool debug;           /* errors come with a traceback */
-  bool drawn;           /* the terminal's line holds a progress bar */
   bool device_failed;   /* an error that was raised is a device's */
   bool lost;            /* a file that was asked for is not complete; said, but raised to nobody */
   int exit_code;        /* of sp_lua_exit */

@@ -270,6 +270,8 @@ typedef struct totals {
   total *t;
   size_t n;
   uint64_t samples, batches;
+  lua_State *L;
+  int tell; /* where a function lies that is told of each batch; 0: nobody is */
 } totals;
 
 static void totals_free(totals *a) {
@@ -324,6 +326,20 @@ static void add_tensor(total *t, const void *data, double n) {
   }
 }
 
+/* tell(batches, of how many) */
+static int tell(const totals *a, uint64_t of, sp_err *err) {
+  if (!a->tell) return SP_OK;
+  if (!lua_checkstack(a->L, 4)) return sp_nomem(err, 64, "evaluation");
+  lua_pushvalue(a->L, a->tell);
+  lua_pushinteger(a->L, (lua_Integer)a->batches);
+  lua_pushinteger(a->L, (lua_Integer)of);
+  if (lua_pcall(a->L, 2, 0, 0) == LUA_OK) return SP_OK;
+  const char *msg = lua_tostring(a->L, -1);
+  sp_fail(err, SP_E_INVALID, "evaluation: %s", msg ? msg : "error");
+  lua_pop(a->L, 1);
+  return err->status;
+}
+
 static int each(void *arg, const sp_result *r, sp_err *err) {
   totals *a = arg;
   if (sp_lua_interrupted() && !a->lg->held) return sp_fail(err, SP_E_CANCELLED, "interrupted");
@@ -333,7 +349,7 @@ static int each(void *arg, const sp_result *r, sp_err *err) {
   for (size_t i = 0; i < a->n; i++) add_tensor(&a->t[i], figure(r, i)->data, r->n);
   a->samples += r->n;
   a->batches++;
-  return SP_OK;
+  return tell(a, r->of, err);
 }
 
 static void push_total(lua_State *L, const total *t) {
@@ -346,11 +362,11 @@ static void push_total(lua_State *L, const total *t) {
   lua_setfield(L, -2, t->name);
 }
 
-/* g:evaluate(source) -> metrics | nil, "interrupted" */
+/* g:evaluate(source, tell) -> metrics | nil, "interrupted". tell: a function of batches that are done and all of them. */
 static int steps_evaluate(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_node *source = sp_lua_check_node(L, 2, lg);
-  totals a = {.lg = lg};
+  totals a = {.lg = lg, .L = L, .tell = lua_isfunction(L, 3) ? 3 : 0};
   sp_err err;
   enter(L, lg, 1);
   int rc = sp_engine_evaluate(lg->e, source, each, &a, &err);

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/line.h"
+
 /* nil, message, errno's name where a caller tells cases apart */
 static int failed(lua_State *L, const char *path, int code) {
   lua_pushnil(L);
@@ -161,21 +163,31 @@ static int sys_realpath(lua_State *L) {
 
 /* draw(text): text on the terminal's line, from its begin; it stays until erase(), or until the script ends */
 static int sys_draw(lua_State *L) {
-  fprintf(stdout, "\r%s\033[K", luaL_checkstring(L, 1));
-  fflush(stdout);
-  sp_lua_of(L)->drawn = true;
+  sp_line_draw(luaL_checkstring(L, 1));
   return 0;
 }
 
-void sp_lua_erase(sp_lua *lua) {
-  if (!lua->drawn) return;
-  fputs("\r\033[K", stdout);
-  fflush(stdout);
-  lua->drawn = false;
+static int sys_erase(lua_State *L) {
+  (void)L;
+  sp_line_erase();
+  return 0;
 }
 
-static int sys_erase(lua_State *L) {
-  sp_lua_erase(sp_lua_of(L));
+/* Lua's print, above what is drawn */
+int sp_lua_print(lua_State *L) {
+  int n = lua_gettop(L);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  for (int i = 1; i <= n; i++) {
+    if (i > 1) luaL_addchar(&b, '\t');
+    luaL_tolstring(L, i, NULL);
+    luaL_addvalue(&b);
+  }
+  luaL_addchar(&b, '\n');
+  luaL_pushresult(&b);
+  size_t len;
+  const char *text = lua_tolstring(L, -1, &len);
+  sp_line_print(text, len);
   return 0;
 }
 

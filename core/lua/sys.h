@@ -6,6 +6,6 @@
 #include "lua/state.h"
 
 int sp_lua_open_sys(lua_State *L);
-void sp_lua_erase(sp_lua *lua); /* takes the progress bar away, if there is one */
+int sp_lua_print(lua_State *L); /* Lua's print, above a progress bar if there is one */
 
 #endif

@@ -100,6 +100,7 @@ int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
   if (st) return st;
   l->result = (sp_result){
       .step = step, .epoch = m->feed.steps ? step / m->feed.steps : 0, .n = known->real, .lr = NAN, .time = sp_now()};
+  if (l->end != UINT64_MAX) l->result.of = l->end - l->first;
   if (known->n && (st = collect_metrics(l, step, err))) return st;
   collect_hashes(l, step);
   if (m->p->training && m->g->training) {

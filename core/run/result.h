@@ -24,6 +24,7 @@ typedef struct sp_hash {
 
 typedef struct sp_result {
   uint64_t step, epoch;
+  uint64_t of;  /* steps of the loop or the evaluation; 0: it has no end */
   uint32_t n;   /* samples in the step */
   bool updated; /* the optimizer ran */
   double lr;    /* of the last update up to that step, at first the optimizer's own; NaN without an optimizer */

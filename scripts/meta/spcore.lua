@@ -47,10 +47,11 @@ local sp = {}
 ---@field min? number
 ---@field max? number
 ---@field choices? string[]
+---@field default? string what help says in place of the default value
 
 ---Reads the script's command line. Wrong use ends the program with exit code 2.
 ---@param spec table<string, spcore.option>
----@param how? { rest?: string, doc?: string, checkpoints?: boolean }
+---@param how? { rest?: string, doc?: string, without?: string[], checkpoints?: boolean }
 ---@return spcore.options
 function sp.args(spec, how) end
 

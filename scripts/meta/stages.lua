@@ -255,11 +255,11 @@
 ---@field status spcore.ref the first label out of range
 
 ---@class spcore.contact_sheet.captions
----@field text? string the words, in UTF-8; what the font does not have is a box (required)
+---@field text? string the words, in UTF-8; letters lose their marks, and what the font does not have is a ? (required)
 ---@field [1]? string the same as text
 
 ---@class spcore.contact_sheet.names
----@field text? string the words, in UTF-8; what the font does not have is a box (required)
+---@field text? string the words, in UTF-8; letters lose their marks, and what the font does not have is a ? (required)
 ---@field [1]? string the same as text
 
 ---What g.contact_sheet is called with.

@@ -2,33 +2,36 @@
 -- The command line of a script: its own options and those common to all scripts.
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local sys = require "spcore.sys"
 local words = require "spcore.words"
 
 local common = {
   device = { "auto", "where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1 ..." },
   precision = {
-    "auto", "of products: fp32, tf32, bf16; auto: tf32 on a GPU, fp32 on the cpu",
+    "auto", "of products; auto: tf32 on a GPU, fp32 on the cpu",
     choices = { "auto", "fp32", "tf32", "bf16" },
   },
   capture = {
-    "auto", "calls that a GPU replays as one: off, lane, step; auto: lane", choices = { "auto", "off", "lane", "step" },
+    "auto", "calls that a GPU replays as one; auto: lane", choices = { "auto", "off", "lane", "step" },
   },
   strategy = { "serialized", "which stages overlap: a name or a file.lua" },
   depth = { 1, "how many steps a strategy works ahead", min = 1, max = 64 },
-  threads = { 0, "threads of the arithmetic; 0: all processors", min = 0, max = 1024 },
-  workers = { 0, "threads that read data; 0: 2, on a GPU as many as --threads but at most 4", min = 0, max = 1024 },
+  threads = { 0, "threads of the arithmetic", default = "all processors", min = 0, max = 1024 },
+  workers = {
+    0, "threads that read data", default = "2; on a GPU as many as --threads, but at most 4", min = 0, max = 1024,
+  },
   seed = { 1, "of weights, order and augmentation", min = 0, max = math.maxinteger },
   run_ahead = { 2, "metrics come back so many steps late", min = 0, max = 64 },
   prefetch = { 2, "how many steps a reader is ahead", min = 1, max = 64 },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.1, max = 3600 },
   auto_again = { false, "strategy auto measures again, whatever it remembers" },
-  memory_limit = { 0, "most MiB that a graph may take; 0: what the device has", min = 0, max = 16777216 },
+  memory_limit = { 0, "most MiB that a graph may take", default = "what the device has", min = 0, max = 16777216 },
   pinned = { 1024, "most MiB of memory that readers fill", min = 1, max = 1048576 },
-  init = { "philox", "first weights: philox, torch", choices = { "philox", "torch" } },
+  init = { "philox", "first weights", choices = { "philox", "torch" } },
   checksums = { false, "write a hash of every edge and step, for spcore diff" },
   trace = { "", "write a trace of the run to this file" },
   plugin = { "", "load this stage file.so; may be repeated", list = true },
-  out = { "", "folder of the run; the default is runs/NAME-1, -2 ..." },
+  out = { "", "folder of the run", default = "runs/NAME-1, -2 ..." },
   quiet = { false, "print errors and the last line only" },
   explain = { false, "print the schedule and its proof, and stop" },
   debug = { false, "print a traceback with errors" },
@@ -40,13 +43,26 @@ local resuming = {
   resume = { "", "go on with the run in this folder, with its options, from its newest checkpoint" },
   override = { false, "with --resume: other options than the run's, or another graph, are taken" },
   checkpoint_every = { "5m", "save all that --resume needs each so many steps, or 90s, 5m, 2h; 0: at a signal only" },
-  max_time = { "0", "after 90s, 5m, 2h ... save a checkpoint and end; 0: never" },
+  max_time = { "0", "after 90s, 5m, 2h ... save a checkpoint and end", default = "never" },
   best_by = { "auto", "metric of validations by which best.safetensors is chosen: accuracy, iou, loss ..." },
 }
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
   "memory_limit auto_budget auto_again plugin trace explain check_races"):gmatch "%S+" do free[name] = true end
+
+-- What a script may say that it does not do, and which common options go with that.
+local groups = {
+  by_hand = { "check_races" }, -- no streams of its own
+  run = { "out", "checksums" }, -- no sp.run
+  training = { "init" },
+  reading = { "workers", "prefetch", "pinned" },
+  strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
+  graph = { -- no sp.graph
+    "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
+    "memory_limit", "trace", "out", "checksums",
+  },
+}
 
 local function dashed(name)
   return "--" .. name:gsub("_", "-")
@@ -67,10 +83,11 @@ end
 
 local usage = args.usage
 
--- "N", "X", "TEXT" or nil for a flag
+-- "N", "X", "TEXT", "a|b" or nil for a flag
 local function placeholder(option)
   local default = option[1]
   if type(default) == "boolean" then return nil end
+  if option.choices then return table.concat(option.choices, "|") end
   return type(default) == "string" and "TEXT" or math.type(default) == "integer" and "N" or "X"
 end
 
@@ -84,6 +101,10 @@ local function check_option(name, option, given)
   local t = type(option[1])
   if t ~= "boolean" and t ~= "number" and t ~= "string" then
     core.fail(("option '%s': the default is a %s, not a number, string or boolean"):format(name, t))
+  end
+  if option.default ~= nil and type(option.default) ~= "string" then
+    core.fail(("option '%s': 'default' is what help says in place of the default, got a %s"):format(name,
+      type(option.default)))
   end
   if name == "help" or name == "rest" then core.fail(("option '%s' has a meaning of its own"):format(name)) end
   local base = given and common[name]
@@ -102,39 +123,60 @@ local function merge(spec, more)
     check_option(name, option, true)
     local base = common[name] or {}
     options[name] = {
-      option[1], option[2] or base[2] or "", own = true,
+      option[1], option[2] or base[2] or "", own = true, default = option.default,
       min = option.min or base.min, max = option.max or base.max, choices = option.choices or base.choices,
     }
   end
   return options
 end
 
-local function help_of(title, options, wanted)
-  local lines, names, width = {}, {}, 0
-  for name, option in pairs(options) do
-    if (option.own or false) == wanted then names[#names + 1] = name end
+-- The common options that are named in `without`, alone or as a group, are neither listed nor taken; they keep their
+-- defaults.
+local function leave_out(options, without)
+  local known = {}
+  for name in pairs(common) do known[name] = { name } end
+  for name, list in pairs(groups) do known[name] = list end
+  for _, word in ipairs(without) do
+    if not known[word] then words.unknown("args: 'without' knows no", word, known) end
+    for _, name in ipairs(known[word]) do
+      if not options[name].own then options[name] = { common[name][1], list = common[name].list, unused = true } end
+    end
   end
-  if #names == 0 then return end
-  table.sort(names)
-  for i, name in ipairs(names) do
+end
+
+local left_most = 22 -- columns; an option that takes more has a line of its own
+
+local function default_of(option)
+  if option.default then return (" (%s)"):format(option.default) end
+  return (type(option[1]) == "boolean" or option[1] == "") and "" or (" (%s)"):format(option[1])
+end
+
+local function help_of(title, options, own, columns)
+  local lines, width = {}, 0
+  for _, name in ipairs(words.keys(options)) do
     local option = options[name]
-    local left = dashed(name) .. (placeholder(option) and " " .. placeholder(option) or "")
-    if option[1] == true then left = dashed("no_" .. name) end
-    local default = ""
-    if type(option[1]) ~= "boolean" and option[1] ~= "" then default = (" (%s)"):format(option[1]) end
-    lines[i] = { left, option[2] .. default }
-    width = math.max(width, #left)
+    if (option.own or false) == own and not option.unused then
+      local left = dashed(name) .. (placeholder(option) and " " .. placeholder(option) or "")
+      if option[1] == true then left = dashed("no_" .. name) end
+      lines[#lines + 1] = { left, option[2] .. default_of(option) }
+      if #left <= left_most then width = math.max(width, #left) end
+    end
   end
+  if #lines == 0 then return end
   print("\n" .. title)
-  for _, line in ipairs(lines) do print(("  %-" .. width .. "s  %s"):format(line[1], line[2])) end
+  for _, line in ipairs(lines) do
+    local long = #line[1] > width
+    if long then print("  " .. line[1]) end
+    print(words.wrap(("  %-" .. width .. "s  %s"):format(long and "" or line[1], line[2]), columns, width + 4))
+  end
 end
 
 local function print_help(options, how)
-  local name = script_name()
+  local name, columns = script_name(), sys.isatty "stdout" and sys.width "stdout" or 80
   print(("usage: spcore run %s [options]%s"):format(name, how.rest and " " .. how.rest or ""))
-  if how.doc then print(how.doc) end
-  help_of("options of " .. name .. ":", options, true)
-  help_of("options of every script:", options, false)
+  if how.doc then print(words.wrap(how.doc, columns, 0)) end
+  help_of("options of " .. name .. ":", options, true, columns)
+  help_of("common options:", options, false, columns)
 end
 
 local function convert(name, option, text)
@@ -174,8 +216,8 @@ end
 local function unknown(arg, options)
   local names = { "--help" }
   for name, option in pairs(options) do
-    names[#names + 1] = dashed(name)
-    if type(option[1]) == "boolean" then names[#names + 1] = dashed("no_" .. name) end
+    if not option.unused then names[#names + 1] = dashed(name) end
+    if not option.unused and type(option[1]) == "boolean" then names[#names + 1] = dashed("no_" .. name) end
   end
   table.sort(names)
   usage("unknown option '%s'%s (--help lists all)", arg, words.near(arg, names))
@@ -192,6 +234,7 @@ local function take(opt, options, argv, i, given)
     option = options[name]
   end
   if not option then unknown("--" .. word, options) end
+  if option.unused then usage("--%s: this script has no use for it (--help lists all)", word) end
   given[name] = true
   if type(option[1]) == "boolean" then
     if value then usage("%s takes no value: write %s or %s", dashed(name), dashed(name), dashed("no_" .. name)) end
@@ -248,13 +291,14 @@ local function take_over(opt, options, given)
   args.changed = changed
 end
 
--- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does" }) -> values by name. Types
--- follow from the defaults. Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the
--- program with exit code 2.
+-- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does", without = { "run" } }) -> values
+-- by name. Types follow from the defaults; an option's default = "words" are what help says in place of the value.
+-- Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the program with exit code 2.
 function args.parse(spec, how)
   how = how or {}
-  words.check_keys("args", how, { rest = true, doc = true, checkpoints = true })
+  words.check_keys("args", how, { rest = true, doc = true, without = true, checkpoints = true })
   local options, opt, rest, given = merge(spec or {}, how.checkpoints and resuming or {}), {}, {}, {}
+  leave_out(options, how.without or {})
   for name, option in pairs(options) do
     opt[name] = option[1]
     if option.list then opt[name] = {} end

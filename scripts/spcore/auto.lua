@@ -258,7 +258,7 @@ local function print_table(g, list)
   for _, row in ipairs(rows) do
     for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, #cell) end
   end
-  progress.print("strategy auto on %s: steps a second", g:device())
+  progress.wrapped("strategy auto on %s: steps a second", g:device())
   for _, row in ipairs(rows) do
     local line = ("  %%-%ds  %%%ds  %%%ds  %%%ds  %%s"):format(widths[1], widths[2], widths[3], widths[4])
     progress.print("%s", (line:format(table.unpack(row)):gsub(" +$", "")))
@@ -272,7 +272,7 @@ local function print_costs(costs)
   for i = 1, math.min(6, #costs) do
     words[i] = ("%s %.3g ms"):format(costs[i].name, costs[i].seconds * 1e3)
   end
-  progress.print("  alone: %s%s", table.concat(words, ", "), #costs > 6 and " ..." or "")
+  progress.wrapped("  alone: %s%s", table.concat(words, ", "), #costs > 6 and " ..." or "")
 end
 
 -- Why others were the same: what they said themselves.
@@ -419,12 +419,13 @@ return function(g)
   if #g:nodes() == 0 then return serialized() end
   local node = g._raw:outside()
   if node then
-    progress.print("strategy auto: stay serialized, because what stage '%s' does stays, and trial steps must leave nothing",
+    progress.wrapped("strategy auto: stay serialized, because what stage '%s' does stays, and trial steps must leave nothing",
       node.name)
     return serialized()
   end
   if g._raw:serves() then
-    progress.print("strategy auto: stay serialized, because nobody asks for the steps of a trial; replicas is made for requests")
+    progress.wrapped("strategy auto: stay serialized, because nobody asks for the steps of a trial; "
+      .. "replicas is made for requests")
     return serialized()
   end
   local plan = silently(g, {}, function()
@@ -434,7 +435,7 @@ return function(g)
   local store = choices.open(g, plan)
   local choice = not g._opt.auto_again and store:get()
   if choice and find_shipped(choice.strategy) then
-    progress.print("strategy auto: %s, as measured %s; --auto-again measures again (%s)", words_of(choice), choice.date,
+    progress.wrapped("strategy auto: %s, as measured %s; --auto-again measures again (%s)", words_of(choice), choice.date,
       store.path)
     return take(g, choice)
   end
@@ -445,7 +446,7 @@ return function(g)
   local open
   choice, open = find(g)
   if not choice then return serialized() end
-  progress.print("strategy auto: %s", words_of(choice))
+  progress.wrapped("strategy auto: %s", words_of(choice))
   if not open then store:put(choice) end
   return take(g, choice)
 end

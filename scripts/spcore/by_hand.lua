@@ -10,13 +10,13 @@ local by_hand = {}
 -- The options that such a script has, over which its own are laid.
 function by_hand.options(own)
   local options = {
-    loop = { "all", "which loop: serialized, published, corrected, or all of them",
+    loop = { "all", "which loop",
       choices = { "all", "serialized", "published", "corrected" } },
     without = { "", "leave out one wait of the corrected loop, to see what it is for" },
     steps = { 10, "timed steps", min = 1, max = 1000000 },
     warm_up = { 2, "steps before them", min = 1, max = 1000000 },
-    memory = { "pinned", "where the host's batches lie: pinned, pageable", choices = { "pinned", "pageable" } },
-    batches = { 0, "batches made before, taken in turn; 0: a new one for each step", min = 0, max = 4096 },
+    memory = { "pinned", "where the host's batches lie", choices = { "pinned", "pageable" } },
+    batches = { 0, "batches made before, taken in turn", default = "a new one for each step", min = 0, max = 4096 },
     order = { 0, "on the devices sim and simmock: which order of streams is drawn", min = 0 },
   }
   for name, option in pairs(own) do options[name] = option end

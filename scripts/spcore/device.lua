@@ -20,7 +20,8 @@ function device.find(name)
   end
   if why then return nil, why .. "; take --device cpu" end
   if kind == "cuda" then return nil, "this build has no CUDA device; take --device cpu" end
-  return nil, ("no such device%s (spcore devices lists them)"):format(words.near(kind, { "auto", "cpu", "cuda" }))
+  local near = kind == "gpu" and "; did you mean 'cuda'?" or words.near(kind, { "auto", "cpu", "cuda" })
+  return nil, ("no such device%s (spcore devices lists them)"):format(near)
 end
 
 local function on_cuda(name) return core.device_name(name) == "cuda" end

@@ -2,6 +2,7 @@
 -- The graph as a script sees it: g.stage{...} adds a stage, g:train, g:steps, g:evaluate ... run it.
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local progress = require "spcore.progress"
 local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
 local strategy = require "spcore.strategy"
@@ -45,7 +46,7 @@ end
 local construct
 
 -- Bytes that go to an input of floats are converted on the way, values as they are (0..255): one stage to_float for all
--- that read the same output.
+-- that read the same output. Networks learn badly from such values, and nothing in the script shows them: so it is said.
 local function as_wanted(g, node, port, ref)
   if core.kind(ref) ~= "output" then return ref end
   if ref.list and #ref == 1 then ref = ref[1] end
@@ -55,6 +56,8 @@ local function as_wanted(g, node, port, ref)
     if dtypes and dtypes.float32 and not dtypes.uint8 then
       local name = ref.name
       g._floats[name] = g._floats[name] or construct(g, "to_float", { ref })
+      g:notice("stage '%s': its input '%s' gets the bytes of '%s' as floats from 0 to 255; with g.to_float{ x, scale = true } "
+        .. "in between they are from 0 to 1", node.name, port, name)
       return g._floats[name]
     end
   end
@@ -273,6 +276,11 @@ local function evaluation_due(self, step)
   return due
 end
 
+local function evaluated(raw, data)
+  progress.validating(0)
+  return raw:evaluate(data, progress.validating)
+end
+
 -- for step, m in g:steps(n) do ... end; n nil: without end. The loop runs in C.
 function graph:steps(n)
   if n ~= nil and (math.tointeger(n) == nil or n < 0) then
@@ -289,7 +297,7 @@ function graph:steps(n)
   return function()
     local step, m = raw:next()
     local due = step and evaluation_due(self, step)
-    if due then m.eval = raw:evaluate(due.data) end
+    if due then m.eval = evaluated(raw, due.data) end
     return step, m
   end, nil, nil, self._stopper
 end
@@ -303,7 +311,7 @@ function graph:evaluate(t)
   end
   if t.every == nil then
     apply(self)
-    return self._raw:evaluate(t.data)
+    return evaluated(self._raw, t.data)
   end
   local every = math.tointeger(t.every)
   if not every or every < 1 then

@@ -2,6 +2,7 @@
 -- What a run says: lines, and on a terminal a bar that is redrawn at most ten times a second.
 local core = require "spcore.core"
 local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local progress = { quiet = false }
 
@@ -33,9 +34,13 @@ end
 -- A line, above the bar if there is one; nothing with --quiet.
 function progress.print(fmt, ...)
   if progress.quiet then return end
-  sys.erase()
-  io.stdout:write(select("#", ...) > 0 and fmt:format(...) or fmt, "\n")
-  io.stdout:flush()
+  print(select("#", ...) > 0 and fmt:format(...) or fmt)
+end
+
+-- The same of a long line: on a terminal it is broken between words.
+function progress.wrapped(fmt, ...)
+  local text = select("#", ...) > 0 and fmt:format(...) or fmt
+  progress.print("%s", sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 2) or text)
 end
 
 -- "step 50  loss 0.5231  lr 0.0010"
@@ -54,17 +59,21 @@ local function clock(seconds)
   return ("%d:%02d"):format(seconds // 60, seconds % 60)
 end
 
+local newest -- the bar that was made last, until it is closed
 local bar = {}
 bar.__index = bar
 bar.__close = function(self) self:close() end
 
--- new{ total = steps or nil, first = steps that are done already, every = plain lines each so many steps, unit = what is counted, "step" }
+-- new{ total = steps or nil, first = steps that are done already, every = plain lines each so many steps, unit = what is
+-- counted, "step" }
 function progress.new(options)
   local total = options.total
-  return setmetatable({
+  newest = setmetatable({
     total = total, every = options.every or math.max(1, (total or 500) // 10), terminal = sys.isatty "stdout",
     unit = options.unit or "step", drawn = -1, mark = nil, last = nil, done = options.first or 0,
+    words = {},
   }, bar)
+  return newest
 end
 
 -- Steps per second over the last seconds: the two marks are at least 2 s apart once there are that many.
@@ -78,51 +87,83 @@ local function rate(self, now)
   return r > 0 and r or nil
 end
 
--- Leaves out parts from the right until the rest fits in the line, and puts a bar where there is room.
-local function layout(parts, width, fraction)
-  local n = #parts
-  local text = table.concat(parts, "  ", 1, n)
-  while n > 1 and #text > width - 1 do
+local least = 8 -- columns of the bar
+
+local function text_of(p, n, rate)
+  local parts = { p.count, table.unpack(p.words, 1, n) }
+  parts[#parts + 1] = rate
+  parts[#parts + 1] = p.left
+  return table.concat(parts, "  ")
+end
+
+-- What fits into `room`: the rate gives way first, then words from the right, then the time that is left.
+local function shortened(p, room)
+  local n = #p.words
+  local text = text_of(p, n, p.rate and ("%s %ss/s"):format(p.rate, p.unit))
+  if words.width(text) > room and p.rate then text = text_of(p, n, p.rate .. "/s") end
+  while words.width(text) > room and n >= 0 do
+    text = text_of(p, n)
     n = n - 1
-    text = table.concat(parts, "  ", 1, n)
   end
-  local room = math.min(width - 1 - #text - 4, 30)
-  if not fraction or room < 5 then return text:sub(1, math.max(width - 1, 1)) end
+  return words.width(text) > room and p.count or text
+end
+
+local function layout(p, width, fraction)
+  local text = shortened(p, width - 1 - (fraction and least + 4 or 0))
+  local room = math.min(width - 1 - words.width(text) - 4, 30)
+  if not fraction or room < least then return text:sub(1, (utf8.offset(text, math.max(width, 2)) or #text + 1) - 1) end
   local full = math.floor(room * fraction + 0.5)
   return ("[%s%s]  %s"):format(("#"):rep(full), ("-"):rep(room - full), text)
 end
 
-local function parts_of(self, words, now)
-  local parts = { self.total and ("%d/%d"):format(self.done, self.total) or ("%s %d"):format(self.unit, self.done) }
-  for _, word in ipairs(words or {}) do parts[#parts + 1] = word end
+local function draw(self, shown, now, waits)
+  local p = { words = shown, unit = self.unit, count = self.total and ("%d/%d"):format(self.done, self.total) }
+  p.count = p.count or ("%s %d"):format(self.unit, self.done)
   local r = rate(self, now)
-  if r then
-    parts[#parts + 1] = (r >= 10 and "%.1f %ss/s" or "%.2f %ss/s"):format(r, self.unit)
-    if self.total then parts[#parts + 1] = clock((self.total - self.done) / r) .. " left" end
+  p.rate = r and not waits and (r >= 10 and "%.1f" or "%.2f"):format(r) or nil
+  p.left = r and self.total and self.done < self.total and clock((self.total - self.done) / r) .. " left" or nil
+  if self.terminal then
+    self.drawn = now
+    sys.draw(layout(p, sys.width "stdout", self.total and self.done / self.total))
+  else
+    if self.total then p.count = self.unit .. " " .. p.count end
+    progress.print("%s", shortened(p, math.maxinteger))
   end
-  return parts
 end
 
--- One step is done; `words` (or nil) are texts such as "loss 0.5231", or a function that gives them when they are to be
+-- One step is done; `shown` (or nil) are texts such as "loss 0.5231", or a function that gives them when they are to be
 -- shown.
-function bar:step(words)
+function bar:step(shown)
   self.done = self.done + 1
   local now = sys.now()
   if not self.mark then self.mark = { time = now, done = self.done } end
   if progress.quiet then return end
+  local due = self.done == self.total
   if self.terminal then
-    if now - self.drawn < 0.1 and self.done ~= self.total then return end
-    self.drawn = now
-    local parts = parts_of(self, type(words) == "function" and words() or words, now)
-    sys.draw(layout(parts, sys.width "stdout", self.total and self.done / self.total))
-  elseif self.done % self.every == 0 or self.done == self.total then
-    local parts = parts_of(self, type(words) == "function" and words() or words, now)
-    if self.total then parts[1] = self.unit .. " " .. parts[1] end
-    progress.print(table.concat(parts, "  "))
+    due = due or now - self.drawn >= 0.1
+  else
+    due = due or self.done % self.every == 0
   end
+  if not due then return end
+  self.words = (type(shown) == "function" and shown() or shown) or {}
+  draw(self, self.words, now)
+end
+
+-- Between two steps `done` of `all` batches of an evaluation are through: the newest bar says so, where there is one.
+function progress.validating(done, all)
+  local self = newest
+  if not self or progress.quiet or not self.terminal then return end
+  local now = sys.now()
+  if done > 0 and done < all and now - self.drawn < 0.1 then return end
+  local text = done > 0 and ("validating %d/%d"):format(done, all) or "validating"
+  draw(self, { text, table.unpack(self.words) }, now, true)
+  if done == all then self.drawn = -1 end -- so that the next step takes its place at once
 end
 
 -- Takes the bar away.
-function bar:close() sys.erase() end
+function bar:close()
+  sys.erase()
+  if newest == self then newest = nil end
+end
 
 return progress

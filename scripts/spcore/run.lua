@@ -122,9 +122,9 @@ end
 
 local function print_header(s, dir)
   progress.print("spcore %s  %s", s.spcore, s.script)
-  progress.print("device %s, %s, capture %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device,
+  progress.wrapped("device %s, %s, capture %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device,
     s.precision, s.capture, s.strategy, #s.lanes, #s.lanes == 1 and "" or "s", s.depth, s.threads, s.seed)
-  progress.print("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s",
+  progress.wrapped("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s",
     size(s.memory.total), size(s.memory.weights), size(s.memory.gradients),
     size(s.memory.optimizer), size(s.memory.activations), size(s.memory.saved),
     size(s.memory.scratch))

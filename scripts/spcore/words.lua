@@ -32,4 +32,25 @@ function words.check_keys(what, t, known)
   end
 end
 
+-- The letters of a text, which may be no UTF-8.
+function words.width(text) return utf8.len(text) or #text end
+
+-- The text broken between words so that no line is wider; those behind the first begin with `indent` spaces. Spaces stay
+-- as they are where nothing is broken, a word that is too long for a line stays whole.
+function words.wrap(text, width, indent)
+  local lines, line, at = {}, "", 0
+  for space, word in text:gmatch "([ ]*)([^ ]+)" do
+    local more = words.width(space) + words.width(word)
+    if at > 0 and #line > indent and at + more > width then
+      lines[#lines + 1] = line
+      line = (" "):rep(indent) .. word
+    else
+      line = line .. space .. word
+    end
+    at = words.width(line)
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n")
+end
+
 return words

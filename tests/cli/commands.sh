@@ -31,11 +31,26 @@ try() {
 
 try 0 'usage: spcore COMMAND' --help
 try 0 'ABI 0.4' --version
-try 2 'a command is wanted'
+try 2 'a command is wanted, such as: spcore run train_seg.lua (spcore help lists them)'
+try 0 'usage: spcore COMMAND' help
+try 2 "there is no command 'hlep', did you mean 'help'?" hlep
+try 2 "there is no command 'insepct', did you mean 'inspect'?" help insepct
+try 2 "one command at a time, not also 'check'" help run check
+try 2 "there is no command 'train_seg.lua', did you mean: spcore run train_seg.lua (" train_seg.lua --steps 3
+try 2 "there is no command 'train_seg', did you mean: spcore run train_seg (" train_seg
+try 2 "there is no command 'trian_seg.lua', did you mean: spcore run train_seg.lua (" trian_seg.lua
+try 2 "there is no command 'my.lua', did you mean: spcore run my.lua (" my.lua
+try 0 'branches.lua, by_hand_cls.lua' run --help
+try 0 'branches.lua, by_hand_cls.lua' help run
+try 2 'a script is wanted, such as train_seg.lua' run
+try 2 "/scripts; did you mean: spcore run train_seg.lua" run scripts/train_sge
+try 2 "script 'nosuch.lua' not found, looked here and in " run nosuch.lua
+try 2 "; shipped are branches.lua, " run nosuch.lua
 try 2 "there is no command 'insepct', did you mean 'inspect'?" insepct
 try 2 "there is no command 'xyzzy' (see" xyzzy
 for cmd in run inspect devices check diff strategies schedule; do
   try 0 "usage: spcore $cmd" $cmd --help
+  try 0 "usage: spcore $cmd" help $cmd
 done
 
 try 0 'STAGE' inspect --plugin "$faulty"
@@ -57,6 +72,10 @@ try 2 '--json takes no value' inspect --json=3
 try 2 'there is no option -z' inspect -z
 try 2 'one stage at a time' inspect good bad
 try 2 '--meta prints all stages' inspect --meta --json
+try 2 'no stage is for --device gpu: there are stages for cpu' inspect --device gpu --plugin "$faulty"
+try 2 'no stage is for --device gpu: there are stages for cpu' inspect --device gpu --json --plugin "$faulty"
+try 0 'what the input' inspect good --device cpu --plugin "$faulty"
+try 0 'STAGE' inspect --device cpu --plugin "$faulty"
 try 0 '---@class spcore.good.params' inspect --meta --plugin "$faulty"
 
 # No constructor runs but of the file that the name says.

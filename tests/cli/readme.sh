@@ -101,6 +101,11 @@ sed -n 's/^| \([a-z_0-9]*\/[a-z_0-9]*\.[ch][^|]*\) |.*/\1/p' "$src/HACKING.md" |
 (cd "$src/core" && ls ./*/*.[ch]) | sed 's#^\./##' | sort >"$dir/files"
 diff "$dir/map" "$dir/files" || fail "HACKING.md: '<' is in its map of core/ only, '>' in core/ only"
 
+# Every script that is shipped stands in the README or a guide.
+for script in "$src"/scripts/*.lua; do
+  grep -qF "${script##*/}" "$src/README.md" "$src"/docs/*.md || fail "${script##*/} is described nowhere"
+done
+
 # The commands of ./bootstrap are for a clean machine; here: that it has them.
 "$src/bootstrap" --help >"$dir/help" || fail 'bootstrap --help'
 for command in $(cat "$src/README.md" "$src/HACKING.md" "$src"/docs/*.md | grep -o '\./bootstrap [a-z][a-z]*' | sed 's/.* //' | sort -u); do

@@ -9,8 +9,10 @@ local sp = require "spcore"
 local opt = sp.args({
   batch = { 8, "images" }, rate = { 0.5, "rate" }, data = { "shapes", "set" }, flip = { true, "flip" },
   fast = { false, "go fast" }, my_long_name = { 1, "long" }, mode = { "a", "which", choices = { "a", "b" } },
-  seed = { 7, "another default" },
-}, { rest = "FILE..." })
+  seed = { 7, "another default" }, size = { 0, "pixels of a side of what is read", default = "64; with --fast 256" },
+  sort = { "auto", "which order", choices = { "automatic", "by_name", "auto" } },
+}, { rest = "FILE...", without = { "run", "by_hand", "seed", "depth" },
+  doc = "Says what it is told in more words than a line has, which break between words and not within one." })
 print(opt.batch, math.type(opt.batch), opt.rate, opt.data, opt.flip, opt.fast, opt.my_long_name, opt.seed, opt.mode,
   #opt.rest, opt.rest[1])
 print(pcall(function() return opt.bacth end))
@@ -38,6 +40,16 @@ t.match(out, "^usage: spcore run s.lua %[options%] FILE...\n")
 t.match(out, "\n  %-%-batch N +images %(8%)\n")
 t.match(out, "\n  %-%-no%-flip +flip\n")
 t.match(out, "\n  %-%-strategy TEXT ")
+t.match(out, "\nSays what [^\n]* words\nand not within one.\n")
+t.match(out, "\n  %-%-size N +pixels of a side of what is read %(64; with %-%-fast 256%)\n")
+t.match(out, "\n  %-%-mode a|b +which %(a%)\n")
+t.match(out, "\n  %-%-sort automatic|by_name|auto\n   +which order %(auto%)\n")
+t.match(out, "\n  %-%-seed N +another default %(7%)\n.*\ncommon options:\n")
+for _, name in ipairs { "out", "checksums", "check-races", "depth" } do
+  t.ok(not out:find("\n  --" .. name .. " ", 1, true), name .. " is left out")
+end
+for line in out:gmatch "[^\n]+" do t.ok(#line <= 80, line) end
+t.match(out, "\n  %-%-workers N +threads that read data %(2; on a GPU as many as %-%-threads,\n +but at most 4%)\n")
 
 for line, message in pairs {
   ["--bacth 3"] = "unknown option '%-%-bacth'; did you mean '%-%-batch'%?",
@@ -49,7 +61,8 @@ for line, message in pairs {
   ["--batch"] = "%-%-batch needs a value",
   ["--fast=1"] = "%-%-fast takes no value",
   ["--mode c"] = "choose one of a, b",
-  ["--depth 0"] = "at least 1",
+  ["--depth 2"] = "%-%-depth: this script has no use for it",
+  ["--run-ahead 65"] = "at most 64",
   ["--threads -1"] = "at least 0",
   ["--prefetch 0"] = "at least 1",
   ["--device cuda:1000"] = core.count_device "cuda" and "numbered from 0" or "cuda:1000: .*; take %-%-device cpu",
@@ -60,9 +73,11 @@ for line, message in pairs {
   ["--device cuad"] = "no such device; did you mean 'cuda'%?",
   ["--precision fp16"] = "choose one of auto, fp32, tf32, bf16",
   ["--capture steps"] = "choose one of auto, off, lane, step; did you mean 'step'%?",
-  ["--device gpu"] = "no such device; did you mean 'cpu'%?",
+  ["--device gpu"] = "no such device; did you mean 'cuda'%?",
   ["--init other"] = "choose one of philox, torch",
   ["--plugin nothing.so"] = "nothing.so",
+  ["--out x"] = "%-%-out: this script has no use for it %(%-%-help lists all%)",
+  ["--no-checksums"] = "%-%-no%-checksums: this script has no use for it",
 } do
   local err
   code, out, err = run(line)
@@ -113,4 +128,6 @@ t.raises("option 'a': write", sp.args, { a = 1 })
 t.raises("option 'a': write", sp.args, { a = {} })
 t.raises("default is a table", sp.args, { a = { {} } })
 t.raises("option 'depth' is common", sp.args, { depth = { "x" } })
+t.raises("option 'a': 'default' is what help says", sp.args, { a = { 1, "a", default = 2 } })
+t.raises("'without' knows no 'trainin'; did you mean 'training'%?", sp.args, {}, { without = { "trainin" } })
 t.raises("option 'help' has a meaning", sp.args, { help = { true } })

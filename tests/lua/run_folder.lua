@@ -106,7 +106,7 @@ t.ok(lines("stopped/metrics.jsonl") >= 21)
 -- scripts that are not there or do not parse
 code, out, err = t.spcore(dir.path, "run nothing")
 t.eq(code, 2)
-t.one_line(err, "script 'nothing' not found; looked for nothing, nothing.lua, /.*/nothing.lua")
+t.one_line(err, "script 'nothing' not found, looked here and in /.*scripts; shipped are branches.lua, .*train_seg.lua")
 t.write(dir.path .. "/syntax.lua", "local x = = 3")
 code, out, err = t.spcore(dir.path, "run syntax")
 t.eq(code, 1)

@@ -112,6 +112,34 @@ do -- nothing is left of a sheet that could not be written, nor is the old one g
   t.ok(old == t.read(here .. "/e.png"), "the old one")
 end
 
+do -- samples come from all classes alike, the first ones of each, and bear their files' names
+  local classes, line = { "cross", "disc", "ring", "square", "triangle" }, "classes --size 16 --cell 16 --order '' --variants 1 "
+  local first, second = {}, {}
+  for i, name in ipairs(classes) do
+    local files = assert(sys.list(here .. "/classes/" .. name))
+    table.sort(files)
+    first[i], second[i] = ("classes/%s/%s"):format(name, files[1]), ("classes/%s/%s"):format(name, files[2])
+  end
+  -- samples that are read, of those that are broken one at a time
+  local function reads(samples, file)
+    local path = here .. "/" .. file
+    local whole = t.read(path)
+    t.write(path, "no picture")
+    local code, _, err = run(line .. "--out h.png --samples " .. samples)
+    t.write(path, whole)
+    if code ~= 0 then t.one_line(err, file) end
+    return code ~= 0
+  end
+  for i in ipairs(classes) do
+    t.ok(reads(5, first[i]), "the first of " .. classes[i])
+    t.eq(reads(7, second[i]), i <= 2, "two of " .. classes[i])
+  end
+  t.ok(reads(2, first[1]) and reads(2, first[3]) and not reads(2, first[2]), "two of five classes")
+  local short = sheet("h.png", line .. "--samples 5")
+  t.ok(os.rename(here .. "/classes/disc", here .. "/classes/disk"))
+  t.ok(short ~= sheet("h.png", line .. "--samples 5"), "the class stands there")
+end
+
 do -- a build that lacks a stage: the program with some of its plugins
   local from = t.program:match "^(.*)/"
   local srcdir = assert(sys.realpath(os.getenv "top_srcdir"))

@@ -37,3 +37,21 @@ t.eq(#g:nodes(), n + 3) -- which serves both
 t.eq(g:find("to_float").image.dtype, "float32")
 g.cross_entropy { g.sleep { data.image, name = "one" }.y, data.mask, name = "c" }
 t.eq(#g:nodes(), n + 6) -- also of a list of one
+
+-- a line for each wire that is converted, and none where the script says it or nothing is
+local dir <close> = t.folder()
+t.write(dir.path .. "/it.lua", [[
+local sp = require "spcore"
+local g <close> = sp.graph(sp.args {})
+local d = g.reader { path = "random", size = 8, batch = 2, samples = 4, classes = 3 }
+g.sleep { d.image }
+g.cross_entropy { g.to_float { d.image }, d.mask, name = "told" }
+g.cross_entropy { d.image, d.mask, name = "a" }
+local b = g.cross_entropy { labels = d.mask, name = "b" }
+g:wire(b, "logits", d.image)
+]])
+local code, _, err = t.spcore(dir.path, "run it.lua")
+local line = "spcore: stage '%s': its input 'logits' gets the bytes of 'reader.image' as floats from 0 to 255; "
+  .. "with g.to_float{ x, scale = true } in between they are from 0 to 1\n"
+t.eq(err, line:format "a" .. line:format "b")
+t.eq(code, 0)

@@ -59,10 +59,14 @@ int nn_convs_plan(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
 }
 
 int nn_convs_prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
-  const char *err = nn_conv_prepare(op->conv, part_fwd(op));
-  if (!err && cpu->training) err = nn_conv_prepare(op->conv, part_data(op));
-  if (!err && cpu->training) err = nn_conv_prepare(op->conv, NN_CONV_WEIGHTS);
-  return err ? ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s: %s", nn_kind_name(op->d.kind), err) : SP_OK;
+  const int parts[] = {part_fwd(op), part_data(op), NN_CONV_WEIGHTS};
+  for (int i = 0; i < (cpu->training ? 3 : 1); i++) {
+    int st = nn_room(ctx);
+    if (st) return st;
+    const char *err = nn_conv_prepare(op->conv, parts[i]);
+    if (err) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s: %s", nn_kind_name(op->d.kind), err);
+  }
+  return SP_OK;
 }
 
 static int run(const cv *p, int part, int worker, const float *x, void *packed, const float *y) {

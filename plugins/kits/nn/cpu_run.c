@@ -87,7 +87,9 @@ static const nn_device device = {.forward = forward_op, .backward = backward_op,
 
 int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu) {
   static float a[64 * 64], b[64 * 64], c[64 * 64]; /* oneDNN compiles its product when it is first asked for one */
-  int st = nn_gemm(0, 1, 64, 64, 64, 1, a, 64, b, 64, 0, c, 64);
+  int st = nn_room(ctx);
+  if (st) return st;
+  st = nn_gemm(0, 1, 64, 64, 64, 1, a, 64, b, 64, 0, c, 64);
   st = st ? st : nn_gemm(0, 0, 64, 64, 64, 1, a, 64, b, 64, 1, c, 64);
   st = st ? st : nn_gemm(1, 0, 64, 64, 64, 1, a, 64, b, 64, 1, c, 64);
   if (st) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "oneDNN refused a matrix product");

@@ -7,6 +7,7 @@
 #include <dnnl.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef const_dnnl_memory_desc_t md_ref;
@@ -37,6 +38,17 @@ static const char *words(dnnl_status_t s) {
     case dnnl_unimplemented: return "oneDNN has no such convolution";
     default: return "oneDNN refused the convolution";
   }
+}
+
+/* What a primitive or the first product takes is far below: up to 6 MiB. */
+enum { ROOM_MIB = 16 };
+
+int nn_room(sp_ctx *ctx) {
+  void *room = mmap(NULL, (size_t)ROOM_MIB << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED)
+    return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory: oneDNN wants %d MiB to compile in", ROOM_MIB);
+  munmap(room, (size_t)ROOM_MIB << 20);
+  return SP_OK;
 }
 
 #define TRY(x)                                    \

@@ -9,7 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <spcore/plugin.h>
+
 typedef struct nn_conv nn_conv;
+
+/* Whether oneDNN has memory for the machine code that it writes: where its own allocation fails it writes to address 0,
+ * which nobody can catch, so whoever lets it compile asks before. */
+int nn_room(sp_ctx *ctx);
 
 /* Of the convolution src[c][h][w] -> dst[o][oh][ow]. A transposed convolution is the same with forward and backward
  * data exchanged. */

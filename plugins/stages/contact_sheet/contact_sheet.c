@@ -298,12 +298,13 @@ static const sp_port contact_sheet_inputs[] = {
     {.name = NULL}};
 
 #define AT(member) .offset = offsetof(cs_params, member)
-static const sp_param text_fields[] = {{.name = "text",
-                                        .type = SP_PARAM_STRING,
-                                        .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
-                                        .offset = offsetof(cs_text, text),
-                                        .doc = "the words, in UTF-8; what the font does not have is a box"},
-                                       {.name = NULL}};
+static const sp_param text_fields[] = {
+    {.name = "text",
+     .type = SP_PARAM_STRING,
+     .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
+     .offset = offsetof(cs_text, text),
+     .doc = "the words, in UTF-8; letters lose their marks, and what the font does not have is a ?"},
+    {.name = NULL}};
 
 static const sp_param contact_sheet_params[] = {
     {.name = "file",

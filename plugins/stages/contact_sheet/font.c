@@ -2,10 +2,12 @@
  * font.c - a bitmap font of five columns and nine rows, the last two below the line. It is drawn here as it looks. */
 #include "font.h"
 
+#include <stddef.h>
+
 #define PER_LINE 16
 #define ASCII ('~' - ' ' + 1)
 
-/* Of what is not ASCII; the box stands for all that is not here. */
+/* Of what is not ASCII. */
 static const uint32_t others[] = {0xb0, 0xb1, 0xd7, 0x2026, 0x2013, 0xb7};
 enum { N_OTHERS = sizeof others / sizeof *others };
 
@@ -71,25 +73,44 @@ static const char *const drawn[][CS_GLYPH_H] = {
     "####...####.#.....####....##...####...#....#.#..#...#..####.#####....#....#....#...............",
     "#.........#...............................................#...............#....................",
     "#.........#............................................###....................................."},
-  { /* ± × … – · box */
-    "..#...........................#####",
-    "..#...#...#...................#...#",
-    "#####..#.#....................#...#",
-    "..#.....#.........#####..##...#...#",
-    "..#....#.#...............##...#...#",
-    "......#...#...................#...#",
-    "#####.......#.#.#.............#####",
-    "...................................",
-    "..................................."},
+  { /* ± × … – · */
+    "..#..........................",
+    "..#...#...#..................",
+    "#####..#.#...................",
+    "..#.....#.........#####..##..",
+    "..#....#.#...............##..",
+    "......#...#..................",
+    "#####.......#.#.#............",
+    ".............................",
+    "............................."},
 };
 /* clang-format on */
 
+/* Letters with marks are drawn without them, from U+00C0 on; but for the cross in between. */
+static const char plain[] = "AAAAAAACEEEEIIIIDNOOOOO?OUUUUYTsaaaaaaaceeeeiiiidnooooo:ouuuuyty"
+                            "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiIiJjKkkLlLlLlL"
+                            "lLlNnNnNnnNnOoOoOoOoRrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzs";
+#define PLAIN_FROM 0xc0
+
+/* What stands for quotes and dashes, in pairs. */
+static const uint32_t alike[][2] = {{0xa0, ' '},   {0x2018, '\''}, {0x2019, '\''},   {0x201c, '"'}, {0x201d, '"'},
+                                    {0xab, '<'},   {0xbb, '>'},    {0x2014, 0x2013}, {0x2010, '-'}, {0x2011, '-'},
+                                    {0x2212, '-'}, {0xb5, 'u'},    {0x3bc, 'u'},     {0x3c3, 's'}};
+
+static uint32_t drawn_as(uint32_t code) {
+  if (code != 0xd7 && code >= PLAIN_FROM && code < PLAIN_FROM + sizeof plain - 1)
+    return (uint32_t)plain[code - PLAIN_FROM];
+  for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+    if (alike[i][0] == code) return alike[i][1];
+  return code;
+}
+
 static int place_of(uint32_t code) {
-  if (code == 0xa0) code = ' ';
+  code = drawn_as(code);
   if (code >= ' ' && code <= '~') return (int)(code - ' ');
   for (int i = 0; i < N_OTHERS; i++)
     if (others[i] == code) return ASCII + i;
-  return ASCII + N_OTHERS;
+  return '?' - ' ';
 }
 
 int cs_glyph(uint32_t code, int x, int y) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* ---- characters and lines ---- */
-uint32_t cs_next(const char **s) {
+static uint32_t decode(const char **s) {
   const unsigned char *p = (const unsigned char *)*s;
   uint32_t code = p[0];
   int more = code >= 0xf0 && code < 0xf8 ? 3 : code >= 0xe0 && code < 0xf0 ? 2 : code >= 0xc0 && code < 0xe0 ? 1 : 0;
@@ -22,6 +22,13 @@ uint32_t cs_next(const char **s) {
     code = code << 6 | (p[i] & 0x3f);
   }
   *s += more;
+  return code;
+}
+
+uint32_t cs_next(const char **s) {
+  uint32_t code = decode(s);
+  const char *p = *s;
+  for (uint32_t mark = decode(&p); mark >= 0x300 && mark <= 0x36f; mark = decode(&p)) *s = p;
   return code;
 }
 

@@ -10,7 +10,8 @@
 
 #define CS_WORDS 512 /* bytes of a caption */
 
-/* The next character of UTF-8 text; *s moves on. What is no UTF-8 is U+FFFD. 0 at the end, where *s stays. */
+/* The next character of UTF-8 text; *s moves on. What is no UTF-8 is U+FFFD; marks that a letter is
+ * combined with are passed over. 0 at the end, where *s stays. */
 uint32_t cs_next(const char **s);
 
 /* The next line of at most `width` characters (at least 1): *s moves behind it and the blanks there, the result is its

@@ -31,8 +31,10 @@ static int block(void *arg, int64_t i, int worker) {
 /* oneDNN compiles its product when it is first asked for one. */
 static int prepare(sp_ctx *ctx, void *self, const sp_io *io) {
   float a[64] = {0}, b[64] = {0}, c[64];
+  int st = nn_room(ctx);
   (void)self;
   (void)io;
+  if (st) return st;
   return nn_gemm(0, 0, 8, 8, 8, 1, a, 8, b, 8, 0, c, 8)
              ? ctx->host->fail(ctx, SP_E_UNSUPPORTED, "oneDNN refused a product")
              : SP_OK;

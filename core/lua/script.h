@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ * script.h - scripts by name: where one is found, and what to type where there is none. */
+#ifndef SP_CORE_LUA_SCRIPT_H
+#define SP_CORE_LUA_SCRIPT_H
+
+#include "host/env.h"
+
+/* As given, then in script_dir; each also with ".lua". The caller frees it; NULL: nowhere. */
+char *sp_script_find(const sp_env *env, const char *script);
+/* The shipped script whose name is nearest to the last part of `script`, with ".lua"; the caller frees it, or NULL. */
+char *sp_script_near(const sp_env *env, const char *script);
+/* "branches.lua, by_hand_cls.lua ...", in lines of at most so many columns; 0: in one. */
+void sp_script_put_shipped(const sp_env *env, size_t columns, sp_sb *out);
+
+#endif

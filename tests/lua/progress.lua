@@ -1,0 +1,126 @@
+-- SPDX-License-Identifier: MIT
+-- What stands on a terminal: a bar that gives way to messages, keeps its place in a line that is narrow, and says how far a
+-- validation is; lines that break between words.
+local sp = require "spcore"
+local sys = require "spcore.sys"
+local t = require "check"
+local words = require "spcore.words"
+
+t.eq(words.wrap("one two  three", 20, 2), "one two  three")
+t.eq(words.wrap("one two  three", 8, 2), "one two\n  three")
+t.eq(words.wrap("one two  three", 3, 2), "one\n  two\n  three")
+t.eq(words.wrap("  é é é", 5, 2), "  é é\n  é")
+t.eq(words.wrap("toolongaword of it", 6, 0), "toolongaword\nof it")
+
+if not os.execute "command -v script >/dev/null 2>&1" then
+  print "skipped the rest: no program 'script' that makes a terminal"
+  sp.exit(77)
+end
+local dir <close> = t.folder()
+local here = dir.path
+
+-- What a script writes to a terminal of so many columns: newlines as files have them.
+local function shown(columns, text, to)
+  t.write(here .. "/it.lua", 'local sp = require "spcore"\n' .. text)
+  t.write(here .. "/it.sh", ("ulimit -c 0\nstty cols %d\n'%s' run it.lua --out run %s\n"):format(columns, t.program, to or ""))
+  os.execute(("cd '%s' && rm -rf run && script -qec 'sh it.sh' out </dev/null >/dev/null"):format(here))
+  return (t.read(here .. "/out"):gsub("\r\n", "\n"))
+end
+
+do -- messages stand above the bar, which is there again behind each
+  local out = shown(80, [[
+    local bar <close> = sp.progress { total = 50 }
+    bar:step { "loss 0.5" }
+    sp.warn "one"
+    print("two", 2)
+    sp.print "three %%"
+    sp.log(4, { loss = 0.25 })
+    bar:close()
+    print "end"
+  ]])
+  local line = "[#-----------------------------]  1/50  loss 0.5"
+  local above = "\r\27[K%s\n" .. line
+  local wanted = ("\r" .. line .. "\27[K" .. above .. above .. above .. above .. "\r\27[Kend\n"):format(
+    "spcore: one", "two\t2", "three %%", "step 4  loss 0.2500")
+  t.ok(out:find(wanted, 1, true), ("%q"):format(out))
+end
+
+do -- a message that goes to a file leaves the terminal alone, and takes nothing of it along
+  local out = shown(80, [[
+    local bar <close> = sp.progress { total = 50 }
+    bar:step()
+    sp.warn "one"
+    bar:close()
+  ]], "2>err")
+  t.match(out, "\r%[#%-+%]  1/50\27%[K\r\27%[K")
+  t.eq(t.read(here .. "/err"), "spcore: one\n")
+end
+
+do -- the bar stays, in any width: what gives way is the rate, then words from the right
+  local function at(columns)
+    return shown(columns, [[
+      local bar <close> = sp.progress { total = 1000 }
+      for i = 1, 1000 do bar:step { "loss 0.5231", "IoU 0.523", "accuracy 0.999", "val IoU 0.512" } end
+    ]])
+  end
+  for _, columns in ipairs { 200, 80, 60, 40, 24 } do
+    local last
+    for line in at(columns):gmatch "\r([^\r\n]+)\27%[K" do
+      t.match(line, "^%[#*%-*%]  %d+/1000")
+      t.ok(words.width(line) < columns, line)
+      last = line
+    end
+    t.match(last, columns == 200 and "1000/1000  loss 0.5231  IoU 0.523  accuracy 0.999  val IoU 0.512  %d+.%d steps/s$"
+      or columns == 80 and "1000/1000  loss 0.5231  IoU 0.523  accuracy 0.999  val IoU 0.512$"
+      or columns == 60 and "1000/1000  loss 0.5231  IoU 0.523$"
+      or columns == 40 and "1000/1000  loss 0.5231$"
+      or "%[##########%]  1000/1000$")
+  end
+  t.match(at(8), "\r1000/10\27%[K")
+end
+
+do -- a validation says how far it is, and the next step takes its place
+  local out = shown(80, [[
+    local opt = sp.args {}
+    local g <close> = sp.graph(opt)
+    local data, val = g.toy_source { batch = 4 }, g.toy_source { batch = 4, samples = 18, drop_last = false }
+    g.toy_mul { data.x }
+    g:evaluate { data = val, every = 2 }
+    local run <close> = sp.run { graph = g, opt = opt, steps = 4, weights = false }
+    for step, m in g:steps(4) do run:step(step, m) end
+    run:finish()
+  ]])
+  t.match(out, "%]  1/4  validating\27%[K\r%[#+%-+%]  1/4  validating 5/5\27%[K\r%[#+%-+%]  2/4")
+  t.ok(not out:find "1/4  validating [^5]", "less than a tenth of a second later nothing is drawn")
+end
+
+do -- the header breaks between words; in a file it does not break
+  local text = [[
+    local opt = sp.args {}
+    local g <close> = sp.graph(opt)
+    g.toy_mul { (g.toy_source { batch = 4 }).x }
+    local run <close> = sp.run { graph = g, opt = opt, steps = 1, weights = false }
+  ]]
+  local out, whole = shown(50, text), 0
+  t.match(out, "\ndevice %l+, [^\n]*\n  [^\n]*seed 1\nmemory [^\n]*,\n  [^\n]*,\n  scratch [^\n]*\n")
+  for line in out:gmatch "\n([^\n]*)" do
+    if line:find "^device" or line:find "^memory" or line:find "^  " then
+      t.ok(#line <= 50, line)
+      whole = whole + 1
+    end
+  end
+  t.ok(whole >= 4)
+  t.write(here .. "/it.lua", 'local sp = require "spcore"\n' .. text)
+  local _, plain = t.spcore(here, "run it.lua --out plain")
+  t.match(plain, "\ndevice [^\n]*seed 1\nmemory [^\n]*scratch [^\n]*\nfolder plain\n")
+end
+
+if (os.getenv "SP_SANITIZERS" or "none") == "none" then -- a crash takes the bar away
+  local out = shown(80, [[
+    local bar <close> = sp.progress { total = 50 }
+    bar:step()
+    local g <close> = sp.graph {}
+    g.crash { (g.toy_source { batch = 8 }).x, name = "bad", how = "abort", at = "create" }
+  ]])
+  t.match(out, "%]  1/50\27%[K\r\27%[Kspcore: stage 'bad' %(crash.so%): create%(%) crashed")
+end
