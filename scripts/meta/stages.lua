@@ -298,6 +298,7 @@
 ---@field labels? spcore.ref N x ..., class numbers
 ---@field ignore_index? integer labels of this value do not count (default -100)
 ---@field class_weights? number|number[] one per class; the mean is weighted by them; none: all 1 (at least 0, default {})
+---@field label_smoothing? number part of a label, below 1, that is spread evenly over all classes (0..1, default 0)
 ---@field weight? number multiplies this loss and its gradient (default 1)
 ---@field nonfinite? "stop"|"ignore" stop the run when the loss is NaN or infinite, or ignore that, for an optimizer that skips such steps (default "stop")
 

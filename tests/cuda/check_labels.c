@@ -108,6 +108,34 @@ START_TEST(weighted_cross_entropy) {
 }
 END_TEST
 
+START_TEST(smoothed_cross_entropy) {
+  static const int64_t classes[] = {2, 10, 21, 32, 65};
+  const twin_limits limits = {1e-6, 2e-6, 0, 0};
+  for (size_t k = 0; k < SP_ARRAY(classes); k++)
+    for (int weighted = 0; weighted < 2; weighted++) {
+      int64_t shape[4] = {2, classes[k], 9, 7};
+      sp_sb params = {0};
+      char name[64];
+      twin w;
+      sp_sb_put(&params, "{ label_smoothing = 0.1");
+      for (int64_t c = 0; c < classes[k] && weighted; c++)
+        sp_sb_putf(&params, "%s%g", c ? ", " : ", class_weights = { ", 0.25 * (double)(c % 7));
+      sp_sb_put(&params, weighted ? " } }" : " }");
+      snprintf(name, sizeof name, "smoothed, %d classes%s", (int)classes[k], weighted ? ", weights" : "");
+      twin_open(&w, "cross_entropy", name, sp_sb_str(&params), SP_PRECISION_FP32, limits);
+      sp_sb_free(&params);
+      twin_floats(&w, 0, 4, shape, orders[_i], -5, 5);
+      labels(&w, SP_I64, 2, 9, 7, classes[k], -100, -1, 0);
+      twin_plan(&w, 1);
+      twin_forward(&w, 0);
+      twin_compare_step(&w);
+      twin_repeat(&w, false);
+      short_batch(&w, 2);
+      twin_close(&w);
+    }
+}
+END_TEST
+
 START_TEST(not_training) {
   int64_t shape[4] = {2, 6, 5, 4};
   twin w;
@@ -313,6 +341,7 @@ int main(void) {
   TCase *c = tcase_create("labels");
   tcase_add_loop_test(c, cross_entropy, 0, 2);
   tcase_add_loop_test(c, weighted_cross_entropy, 0, 2);
+  tcase_add_loop_test(c, smoothed_cross_entropy, 0, 2);
   tcase_add_loop_test(c, not_training, 0, 2);
   tcase_add_loop_test(c, bad_labels, 0, 2);
   tcase_add_loop_test(c, all_ignored, 0, 2);

@@ -15,27 +15,29 @@ r = Report()
 rng = np.random.default_rng(5)
 
 
-def reference(x, y, ignore=-100, weights=None, scale=1.0):
+def reference(x, y, ignore=-100, weights=None, scale=1.0, smoothing=0.0):
     """In double: PyTorch's own float32 result is up to 1e-6 off that."""
     t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
     w = None if weights is None else torch.tensor(weights, dtype=torch.float64)
-    loss = F.cross_entropy(t, torch.tensor(y.astype(np.int64)), ignore_index=ignore, weight=w) * scale
+    loss = F.cross_entropy(t, torch.tensor(y.astype(np.int64)), ignore_index=ignore, weight=w,
+                           label_smoothing=smoothing) * scale
     loss.backward()
     return loss.item(), t.grad.numpy()
 
 
 def case(name, x, y, order=ROW_MAJOR, params=None, scale=1.0, torch_args=None):
-    st = Stage("cross_entropy", params or {}, [x, y], order=order)
+    params = params or {}
+    st = Stage("cross_entropy", params, [x, y], order=order)
     st.set_loss_scale(scale)
     out = st.forward()
     loss, grad = reference(x, y, **(torch_args or {}))
     r.close(f"{name} loss", out["loss"], loss, rtol=1e-6)
     counted = np.sum(y != (torch_args or {}).get("ignore", -100))
     r.true(f"{name} valid", out["valid"] == counted, f"{out['valid']} of {counted}")
-    # the last term: a float keeps a probability near 1 to 6e-8
+    # the last term: a float keeps a probability near 1 to 6e-8, and smoothing takes two numbers from it
     w = np.array((torch_args or {}).get("weights", np.ones(x.shape[1])))
     unit = np.abs(scale) * w.max() / w[y[(y >= 0) & (y < x.shape[1])].astype(int)].sum()
-    r.close(f"{name} gradient", st.dinputs()["logits"], grad * scale, rtol=1e-6, atol=1e-7 * unit)
+    r.close(f"{name} gradient", st.dinputs()["logits"], grad * scale, rtol=1e-6, atol=(2e-7 if "label_smoothing" in params else 1e-7) * unit)
     return st
 
 
@@ -65,6 +67,15 @@ for order in (ROW_MAJOR, CHANNELS_LAST):
     w = [0.5, 2.0, 1.0, 0.25, 3.0, 1.5, 0.125, 1.0, 4.0, 0.75]
     case(f"cross_entropy class weights, order {order:x}", x, y, order, {"class_weights": w},
          torch_args={"weights": w, "ignore": -100})
+    for classes, params in itertools.product((2, 10, 100), ({}, {"ignore_index": 1})):
+        few = (rng.standard_normal((2, classes, 13, 7)) * 4).astype(np.float32)
+        y10 = rng.integers(0, classes, (2, 13, 7))
+        w10 = [0.5, 2.0, 1.0, 0.25, 3.0, 1.5, 0.125, 1.0, 4.0, 0.75] * (classes // 10) or [0.5, 2.0]
+        args = {"ignore": params.get("ignore_index", -100), "smoothing": 0.1}
+        what = f"label smoothing, {classes} classes, ignoring {args['ignore']}, order {order:x}"
+        case(f"cross_entropy {what}", few, y10, order, {"label_smoothing": 0.1, **params}, torch_args=args)
+        case(f"cross_entropy class weights, {what}", few, y10, order,
+             {"label_smoothing": 0.1, "class_weights": w10, **params}, torch_args={"weights": w10, **args})
     case(f"cross_entropy loss scale, order {order:x}", x, y, order, scale=0.25, torch_args={"ignore": -100})
     st = Stage("cross_entropy", {"weight": 0.5}, [x, y], order=order)
     out = st.forward()

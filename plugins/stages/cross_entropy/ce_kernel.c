@@ -38,9 +38,11 @@ INLINE float exp_neg(float d) {
 /* What a block works out on its way. */
 typedef struct block {
   int32_t label[BLOCK]; /* -1: does not count */
-  float weight[BLOCK];  /* class weight; 0 where the label does not count */
+  float own[BLOCK];     /* what the label's class counts; 0 where the label does not count */
+  float weight[BLOCK];  /* what all of the position counts: more than its own with smoothing */
   float top[BLOCK];
   double sum[BLOCK];
+  double spread[BLOCK]; /* with smoothing: what the other classes' logits say */
 } block;
 
 INLINE void read_labels(const ce_job *j, int64_t first, int n, block *b) {
@@ -48,14 +50,38 @@ INLINE void read_labels(const ce_job *j, int64_t first, int n, block *b) {
     int64_t y = label_at(j->labels, j->label_dtype, first + i);
     bool counts = y != j->ignore && y >= 0 && y < j->shape.classes;
     b->label[i] = counts ? (int32_t)y : -1;
-    b->weight[i] = !counts ? 0.0f : j->class_weights ? j->class_weights[y] : 1.0f;
+    b->own[i] = !counts ? 0.0f : j->smooth.own * (j->class_weights ? j->class_weights[y] : 1.0f);
+    b->weight[i] = !counts ? 0.0f : b->own[i] + j->smooth.all;
   }
+}
+
+/* Smoothing, after the rest: the part of each class, for n positions that are `step` apart and their classes `stride`;
+ * g, which may be NULL, lies as x does. */
+INLINE void smooth(const ce_job *j, const float *x, int64_t stride, int64_t step, float *g, int n, block *b) {
+  if (j->smooth.each == 0) return;
+  for (int i = 0; i < n; i++) b->spread[i] = 0;
+  for (int64_t c = 0; c < j->shape.classes; c++) {
+    double each = j->smooth.each * (j->class_weights ? j->class_weights[c] : 1.0);
+    float k = (float)(j->scale * each);
+    for (int i = 0; i < n; i++) b->spread[i] += each * ((double)x[c * stride + i * step] - b->top[i]);
+    for (int i = 0; i < n && g; i++) g[c * stride + i * step] -= b->label[i] >= 0 ? k : 0.0f;
+  }
+}
+
+/* Sum over the block of weight * log(sum) - own * (x[label] - top) - spread; `picked` is x[label]. */
+INLINE double smooth_loss(const block *b, const float *picked, int n) {
+  double loss = 0;
+  for (int i = 0; i < n; i++)
+    if (b->weight[i] != 0)
+      loss += b->weight[i] * log(b->sum[i]) - b->own[i] * ((double)picked[i] - b->top[i]) - b->spread[i];
+  return loss;
 }
 
 /* Sum over the block of weight * (log(sum) - (x[label] - top)); `picked` is x[label]. Without class weights one logarithm
  * serves several positions: sums lie in 1..classes, so a product of `group` of them can't overflow. */
 INLINE double block_loss(const ce_job *j, const block *b, const float *picked, int n) {
   double loss = 0;
+  if (j->smooth.each != 0) return smooth_loss(b, picked, n);
   if (j->class_weights) {
     for (int i = 0; i < n; i++)
       if (b->weight[i] != 0) loss += b->weight[i] * (log(b->sum[i]) - ((double)picked[i] - b->top[i]));
@@ -102,7 +128,7 @@ INLINE void planes(const float *x, int64_t stride, float *g, int64_t gstride, in
     }
   }
   for (int i = 0; i < n; i++)
-    if (b->label[i] >= 0) g[b->label[i] * gstride + i] -= k[i];
+    if (b->label[i] >= 0) g[b->label[i] * gstride + i] -= scale * b->own[i];
 }
 
 INLINE double planes_block(const ce_job *j, const float *x, float *g, int n, block *b) {
@@ -110,6 +136,7 @@ INLINE double planes_block(const ce_job *j, const float *x, float *g, int n, blo
   int64_t stride = j->shape.px, classes = j->shape.classes;
   if (n == BLOCK && !j->acc) planes(x, stride, g, stride, BLOCK, classes, j->scale, false, b);
   else planes(x, stride, g, stride, n, classes, j->scale, j->acc, b);
+  smooth(j, x, stride, 1, g, n, b);
   for (int i = 0; i < n; i++)
     if (b->label[i] >= 0) picked[i] = x[b->label[i] * stride + i];
   return block_loss(j, b, picked, n);
@@ -125,6 +152,7 @@ INLINE double tile_block(const ce_job *j, const float *x, float *g, int n, block
   }
   for (int i = n; i < BLOCK; i++) b->label[i] = -1, b->weight[i] = 0;
   planes(t, BLOCK, g ? dt : NULL, BLOCK, BLOCK, classes, j->scale, false, b);
+  smooth(j, t, BLOCK, 1, g ? dt : NULL, BLOCK, b);
   for (int i = 0; i < n && g; i++) {
     float *gi = g + i * classes;
     if (j->acc)
@@ -178,8 +206,9 @@ INLINE double rows_block(const ce_job *j, const float *x, float *g, int n, block
     else row(xi, gi, classes, k, false, &b->top[i], &b->sum[i]);
     if (b->label[i] < 0) continue;
     picked[i] = xi[b->label[i]];
-    if (gi) gi[b->label[i]] -= k;
+    if (gi) gi[b->label[i]] -= j->scale * b->own[i];
   }
+  smooth(j, x, 1, classes, g, n, b);
   return block_loss(j, b, picked, n);
 }
 

@@ -6,6 +6,8 @@
 
 int ce_create(sp_ctx *ctx, const void *params, void **self) {
   const ce_params *p = params;
+  if (p->label_smoothing >= 1)
+    return ctx->host->fail(ctx, SP_E_RANGE, "label_smoothing is %g, but must be below 1", p->label_smoothing);
   ce *c = calloc(1, sizeof *c);
   if (!c) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the instance");
   c->p = p;
@@ -27,6 +29,14 @@ void ce_destroy(void *self) {
   free(c);
 }
 
+static void smooth_for(ce *c, int64_t classes) {
+  double share = c->p->label_smoothing, sum = c->class_weights ? 0 : (double)classes;
+  for (uint32_t i = 0; i < c->p->class_weights.n; i++) sum += c->class_weights[i];
+  c->smooth.own = (float)(1 - share);
+  c->smooth.each = share / (double)classes;
+  c->smooth.all = (float)(c->smooth.each * sum);
+}
+
 int ce_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   ce *c = self;
   const sp_spec *x = &plan->in[CE_IN_LOGITS].spec[0], *y = &plan->in[CE_IN_LABELS].spec[0];
@@ -35,6 +45,7 @@ int ce_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   if (c->p->class_weights.n && c->p->class_weights.n != x->shape[1])
     return ctx->host->fail(ctx, SP_E_SHAPE, "class_weights has %u numbers, but there are %lld classes",
                            c->p->class_weights.n, (long long)x->shape[1]);
+  smooth_for(c, x->shape[1]);
   for (int i = CE_OUT_LOSS; i <= CE_OUT_VALID; i++) plan->out[i].n = 1;
   plan->out[CE_OUT_LOSS].spec[0] = (sp_spec){.dtype = SP_F32};
   plan->out[CE_OUT_STATUS].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
@@ -71,6 +82,13 @@ const sp_param ce_param_table[] = {LABEL_PARAM_IGNORE(ce_params),
                                     .max = 1e30,
                                     .max_n = 65536,
                                     .doc = "one per class; the mean is weighted by them; none: all 1"},
+                                   {.name = "label_smoothing",
+                                    .type = SP_PARAM_FLOAT,
+                                    .offset = offsetof(ce_params, label_smoothing),
+                                    .def = 0,
+                                    .min = 0,
+                                    .max = 1,
+                                    .doc = "part of a label, below 1, that is spread evenly over all classes"},
                                    {.name = "weight",
                                     .type = SP_PARAM_FLOAT,
                                     .offset = offsetof(ce_params, weight),

@@ -20,13 +20,22 @@ enum { CE_OUT_LOSS, CE_OUT_STATUS, CE_OUT_VALID };
 typedef struct ce_params {
   int64_t ignore_index;
   sp_floats class_weights;
-  double weight;
+  double weight, label_smoothing;
   int32_t nonfinite;
 } ce_params;
+
+/* A position whose label has class weight w gets the loss
+ *   own * w * -log p[label] + each * sum over the classes c of weight[c] * -log p[c],
+ * so that the logarithm of its sum of exponentials counts own * w + all. */
+typedef struct ce_smooth {
+  float own, all; /* 1 and 0 without smoothing */
+  double each;    /* 0 without */
+} ce_smooth;
 
 typedef struct ce {
   const ce_params *p;
   float *class_weights; /* NULL: all 1 */
+  ce_smooth smooth;
 } ce;
 
 extern const sp_port ce_inputs[], ce_outputs[];

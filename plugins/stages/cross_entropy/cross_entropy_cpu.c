@@ -78,6 +78,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   j->label_dtype = y->spec.dtype;
   j->ignore = c->p->ignore_index;
   j->class_weights = c->class_weights;
+  j->smooth = c->smooth;
   j->loss = (double *)(a.labels + chunks);
   if (io->din && io->din[CE_IN_LOGITS].n) j->g = io->din[CE_IN_LOGITS].t[0].data;
   j->acc = j->g && io->din_acc && io->din_acc[CE_IN_LOGITS] && io->din_acc[CE_IN_LOGITS][0];

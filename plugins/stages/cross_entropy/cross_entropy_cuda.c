@@ -22,6 +22,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
                .label_dtype = y->spec.dtype,
                .ignore = c->p->ignore_index,
                .weight = c->p->weight,
+               .smooth = c->smooth,
                .stop = c->p->nonfinite == CE_STOP,
                .step = io->step,
                .ids = io->ids,

@@ -153,12 +153,19 @@ static __device__ float exp_neg(float d) {
 
 struct position {
   int label;    /* -1: does not count */
-  float weight; /* 0 where the label does not count */
+  float own;    /* what the label's class counts; 0 where the label does not count */
+  float weight; /* what all of the position counts: more than its own with smoothing */
 };
 
 static __device__ position position_of(const ce_work &w, int64_t y) {
-  if (y == w.j.ignore || y < 0 || y >= w.j.shape.classes) return {-1, 0.0f};
-  return {(int)y, w.class_weights ? w.class_weights[y] : 1.0f};
+  if (y == w.j.ignore || y < 0 || y >= w.j.shape.classes) return {-1, 0.0f, 0.0f};
+  float own = __fmul_rn(w.j.smooth.own, w.class_weights ? w.class_weights[y] : 1.0f);
+  return {(int)y, own, __fadd_rn(own, w.j.smooth.all)};
+}
+
+/* What smoothing gives to class c. */
+static __device__ double each_of(const ce_work &w, int64_t c) {
+  return w.class_weights ? w.j.smooth.each * w.class_weights[c] : w.j.smooth.each;
 }
 
 /* The largest logit counts exactly 1 in the sum of exponentials, which is why all others are added up by themselves:
@@ -167,10 +174,25 @@ static __device__ double loss_of(const position &at, double log_sum, float top, 
   return at.weight != 0.0f ? at.weight * (log_sum + ((double)top - (double)picked)) : 0.0;
 }
 
+/* The same with smoothing; `spread` is the sum of each class's part times its distance from the largest logit. */
+static __device__ double smooth_loss(const position &at, double log_sum, float top, float picked, double spread) {
+  return at.weight != 0.0f ? at.weight * log_sum + at.own * ((double)top - (double)picked) + spread : 0.0;
+}
+
 /* Fused, since p - 1 is near 0 at the label for a prediction that is nearly certain. */
 static __device__ float gradient_of(float e, float inv, float k, bool label) {
   float g = __fmaf_rn(__fmul_rn(e, inv), k, label ? -k : 0.0f);
   return k == 0.0f ? 0.0f : g;
+}
+
+/* The same with smoothing: `minus` is what label and smoothing take together. */
+static __device__ float smooth_gradient(float e, float inv, float k, float minus) {
+  float g = __fmaf_rn(__fmul_rn(e, inv), k, -minus);
+  return k == 0.0f ? 0.0f : g;
+}
+
+static __device__ float minus_of(const ce_work &w, const position &at, int64_t c, float scale) {
+  return (float)(scale * ((c == at.label ? (double)at.own : 0.0) + each_of(w, c)));
 }
 
 /* 1 / (1 + rest), rounded once: the sum's rounding error goes into the correction of the quotient. */
@@ -188,9 +210,10 @@ template <int N> static __device__ float sum_of(const float *v) {
 
 /* Turns the logits in v into gradients and gives the loss. There are MOST classes, or up to as many if not ALL; loops
  * over them stay in registers. */
-template <int MOST, bool ALL>
-static __device__ double few_classes(float (&v)[MOST], int classes, const position &at, float scale) {
+template <int MOST, bool ALL, bool SMOOTH>
+static __device__ double few_classes(const ce_work &w, float (&v)[MOST], int classes, const position &at, float scale) {
   float top = v[0], picked = 0, terms[MOST];
+  double spread = 0;
   int best = 0;
 #pragma unroll
   for (int c = 1; c < MOST; c++)
@@ -200,14 +223,17 @@ static __device__ double few_classes(float (&v)[MOST], int classes, const positi
     terms[c] = 0;
     if (!ALL && c >= classes) continue;
     if (c == at.label) picked = v[c];
+    if (SMOOTH) spread += each_of(w, c) * ((double)top - (double)v[c]);
     v[c] = exp_neg(v[c] - top);
     terms[c] = c == best ? v[c] - 1.0f : v[c];
   }
   float rest = sum_of<MOST>(terms), inv = inverse_of_sum(rest), k = __fmul_rn(scale, at.weight);
 #pragma unroll
   for (int c = 0; c < MOST; c++)
-    if (ALL || c < classes) v[c] = gradient_of(v[c], inv, k, c == at.label);
-  return loss_of(at, log1pf(rest), top, picked);
+    if (ALL || c < classes)
+      v[c] =
+          SMOOTH ? smooth_gradient(v[c], inv, k, minus_of(w, at, c, scale)) : gradient_of(v[c], inv, k, c == at.label);
+  return SMOOTH ? smooth_loss(at, log1pf(rest), top, picked, spread) : loss_of(at, log1pf(rest), top, picked);
 }
 
 /* The block that ends last sums up. */
@@ -246,7 +272,8 @@ static __device__ void finish(const ce_work &w, double loss) {
 }
 
 /* One thread a position; a warp reads a class of 32 neighbours. */
-template <int MOST, bool ALL> static __global__ void __launch_bounds__(THREADS) few_planes(const ce_work w) {
+template <int MOST, bool ALL, bool SMOOTH>
+static __global__ void __launch_bounds__(THREADS) few_planes(const ce_work w) {
   const cek_job &j = w.j;
   int64_t all = j.shape.n * j.shape.px, px = j.shape.px;
   int classes = (int)j.shape.classes;
@@ -259,7 +286,7 @@ template <int MOST, bool ALL> static __global__ void __launch_bounds__(THREADS) 
 #pragma unroll
     for (int c = 0; c < MOST; c++)
       if (ALL || c < classes) v[c] = j.x[first + c * px];
-    loss += few_classes<MOST, ALL>(v, classes, at, scale);
+    loss += few_classes<MOST, ALL, SMOOTH>(w, v, classes, at, scale);
     if (!j.g) continue;
 #pragma unroll
     for (int c = 0; c < MOST; c++)
@@ -327,7 +354,7 @@ static __device__ void put_tile(float *g, const float *tile, int n, int wide, in
 
 /* One thread a position. Each warp has tiles of 32 positions pass through shared memory, so that device memory sees
  * whole lines, and reads the next one early. */
-template <int MOST, bool ALL>
+template <int MOST, bool ALL, bool SMOOTH>
 static __global__ void __launch_bounds__(THREADS, MOST <= 10 ? 4 : 2) few_rows(const ce_work w, int wide) {
   SP_DYNAMIC_SHARED(float, tiles);
   const cek_job &j = w.j;
@@ -354,7 +381,7 @@ static __global__ void __launch_bounds__(THREADS, MOST <= 10 ? 4 : 2) few_rows(c
     if (lane < n) {
       float v[MOST];
       load_row<MOST, ALL>(v, row, classes);
-      loss += few_classes<MOST, ALL>(v, classes, at, scale);
+      loss += few_classes<MOST, ALL, SMOOTH>(w, v, classes, at, scale);
       store_row<MOST, ALL>(row, v, classes);
     }
     __syncwarp();
@@ -366,7 +393,7 @@ static __global__ void __launch_bounds__(THREADS, MOST <= 10 ? 4 : 2) few_rows(c
 
 /* Many classes: a group of threads (a warp, or one alone where neighbours' classes lie side by side) reads a position's
  * logits three times, from the cache. */
-template <int GROUP> static __global__ void __launch_bounds__(THREADS) many_classes(const ce_work w) {
+template <int GROUP, bool SMOOTH> static __global__ void __launch_bounds__(THREADS) many_classes(const ce_work w) {
   const cek_job &j = w.j;
   int64_t all = j.shape.n * j.shape.px, classes = j.shape.classes;
   int lane = threadIdx.x % GROUP;
@@ -389,17 +416,24 @@ template <int GROUP> static __global__ void __launch_bounds__(THREADS) many_clas
       top = __shfl_sync(0xffffffffu, top, 0);
       best = __shfl_sync(0xffffffffu, best, 0);
     }
-    double rest = 0;
+    double rest = 0, spread = 0;
     for (int64_t c = lane; c < classes; c += GROUP) {
       float e = exp_neg(x[c * stride] - top);
       rest += c == best ? e - 1.0f : e;
+      if (SMOOTH) spread += each_of(w, c) * ((double)top - (double)x[c * stride]);
     }
-    for (int d = GROUP / 2; d; d >>= 1) rest += __shfl_xor_sync(0xffffffffu, rest, d);
-    if (lane == 0) loss += loss_of(at, log1p(rest), top, at.label >= 0 ? x[at.label * stride] : 0.0f);
+    for (int d = GROUP / 2; d; d >>= 1) {
+      rest += __shfl_xor_sync(0xffffffffu, rest, d);
+      if (SMOOTH) spread += __shfl_xor_sync(0xffffffffu, spread, d);
+    }
+    float picked = at.label >= 0 ? x[at.label * stride] : 0.0f;
+    if (lane == 0)
+      loss += SMOOTH ? smooth_loss(at, log1p(rest), top, picked, spread) : loss_of(at, log1p(rest), top, picked);
     if (!j.g) continue;
     float inv = (float)(1.0 / (1.0 + rest)), k = __fmul_rn(scale, at.weight);
     for (int64_t c = lane; c < classes; c += GROUP) {
-      float *g = j.g + first + c * stride, v = gradient_of(exp_neg(x[c * stride] - top), inv, k, c == at.label);
+      float *g = j.g + first + c * stride, e = exp_neg(x[c * stride] - top);
+      float v = SMOOTH ? smooth_gradient(e, inv, k, minus_of(w, at, c, scale)) : gradient_of(e, inv, k, c == at.label);
       *g = j.acc ? *g + v : v;
     }
   }
@@ -413,16 +447,22 @@ size_t cek_scratch(const logit_shape *shape, int class_weights) {
   return sums_bytes() + (class_weights ? (size_t)shape->classes * sizeof(float) : 0);
 }
 
-template <int MOST, bool ALL> static void start_few(void *stream, const ce_work &w) {
+template <int MOST, bool ALL, bool SMOOTH> static void start_few(void *stream, const ce_work &w) {
   size_t tiles = (size_t)THREADS * (size_t)w.j.shape.classes * sizeof(float);
   bool wide = (uintptr_t)w.j.x % sizeof(float4) == 0 && (uintptr_t)w.j.g % sizeof(float4) == 0;
-  if (w.j.shape.rows) SP_LAUNCH((few_rows<MOST, ALL>), w.loss_blocks, THREADS, tiles, stream, w, wide);
-  else SP_LAUNCH((few_planes<MOST, ALL>), w.loss_blocks, THREADS, 0, stream, w);
+  if (w.j.shape.rows) SP_LAUNCH((few_rows<MOST, ALL, SMOOTH>), w.loss_blocks, THREADS, tiles, stream, w, wide);
+  else SP_LAUNCH((few_planes<MOST, ALL, SMOOTH>), w.loss_blocks, THREADS, 0, stream, w);
 }
 
 template <int MOST> static void launch_few(void *stream, const ce_work &w) {
-  if (w.j.shape.classes == MOST) start_few<MOST, true>(stream, w);
-  else start_few<MOST, false>(stream, w);
+  if (w.j.smooth.each != 0) start_few<MOST, false, true>(stream, w);
+  else if (w.j.shape.classes == MOST) start_few<MOST, true, false>(stream, w);
+  else start_few<MOST, false, false>(stream, w);
+}
+
+template <int GROUP> static void launch_many(void *stream, const ce_work &w) {
+  if (w.j.smooth.each != 0) SP_LAUNCH((many_classes<GROUP, true>), w.loss_blocks, THREADS, 0, stream, w);
+  else SP_LAUNCH((many_classes<GROUP, false>), w.loss_blocks, THREADS, 0, stream, w);
 }
 
 int cek_loss(void *stream, const cek_job *job, const float *class_weights) {
@@ -443,8 +483,8 @@ int cek_loss(void *stream, const cek_job *job, const float *class_weights) {
   if (job->label_dtype == SP_U8) launch_labels<uint8_t>(stream, &w);
   else if (job->label_dtype == SP_I32) launch_labels<int32_t>(stream, &w);
   else launch_labels<int64_t>(stream, &w);
-  if (warps) SP_LAUNCH(many_classes<32>, w.loss_blocks, THREADS, 0, stream, w);
-  else if (classes > FEW) SP_LAUNCH(many_classes<1>, w.loss_blocks, THREADS, 0, stream, w);
+  if (warps) launch_many<32>(stream, w);
+  else if (classes > FEW) launch_many<1>(stream, w);
   else if (classes <= 4) launch_few<4>(stream, w);
   else if (classes <= 10) launch_few<10>(stream, w);
   else if (classes <= 16) launch_few<16>(stream, w);

@@ -19,6 +19,7 @@ typedef struct cek_job {
   int label_dtype;
   int64_t ignore;
   double weight;
+  ce_smooth smooth;
   int stop; /* a loss that is not finite goes to status */
   const sp_step *step;
   const uint64_t *ids; /* NULL: samples are counted */
