@@ -304,9 +304,9 @@
 
 ---Mean cross-entropy of logits against class labels.
 ---@class spcore.cross_entropy: spcore.node
----@field loss spcore.ref mean over the labels that count; 0 where none does
+---@field loss spcore.ref mean over what counts; 0 where nothing does
 ---@field status spcore.ref the first label out of range, or a loss that is not finite
----@field valid spcore.ref how many labels counted; 0: the step has no gradient
+---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
 
 ---@class spcore.decoder.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)

@@ -214,7 +214,7 @@ INLINE double rows_block(const ce_job *j, const float *x, float *g, int n, block
 
 INLINE void chunk_body(const ce_job *j, int64_t chunk) {
   const logit_shape *s = &j->shape;
-  int64_t p = chunk * CE_CHUNK, all = s->n * s->px, end = p + CE_CHUNK < all ? p + CE_CHUNK : all;
+  int64_t p = chunk * LOSS_CHUNK, all = s->n * s->px, end = p + LOSS_CHUNK < all ? p + LOSS_CHUNK : all;
   double loss = 0;
   block b;
   while (p < end) {

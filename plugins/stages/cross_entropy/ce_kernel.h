@@ -3,9 +3,8 @@
 #ifndef SP_PLUGINS_CE_KERNEL_H
 #define SP_PLUGINS_CE_KERNEL_H
 
+#include "../../kits/loss/loss_cpu.h"
 #include "cross_entropy.h"
-
-#define CE_CHUNK 4096 /* positions per work item; sums are made per chunk and added in chunk order */
 
 typedef struct ce_job {
   logit_shape shape;
