@@ -338,6 +338,24 @@
 ---@class spcore.decoder: spcore.node
 ---@field logits spcore.ref N x classes x H x W
 
+---What g.dice is called with.
+---@class spcore.dice.params: spcore.node_options
+---@field [1]? spcore.ref the input logits
+---@field logits? spcore.ref N x C x ..., row-major or channels-last
+---@field [2]? spcore.ref the input labels
+---@field labels? spcore.ref N x ..., class numbers
+---@field ignore_index? integer labels of this value do not count (default -100)
+---@field smooth? number added above and below the line of each class's score (at least 0, default 0)
+---@field eps? number least of what is below the line (at least 0, default 1e-07)
+---@field weight? number multiplies this loss and its gradient (default 1)
+---@field nonfinite? "stop"|"ignore" stop the run when the loss is NaN or infinite, or ignore that, for an optimizer that skips such steps (default "stop")
+
+---Dice loss of the softmax of logits against class labels.
+---@class spcore.dice: spcore.node
+---@field loss spcore.ref mean over what counts; 0 where nothing does
+---@field status spcore.ref the first label out of range, or a loss that is not finite
+---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
+
 ---@class spcore.encoder.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
 ---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
@@ -604,6 +622,7 @@
 ---@field contact_sheet fun(t: spcore.contact_sheet.params): spcore.contact_sheet Draws samples and what augmentation made of them, with captions, into one PNG file
 ---@field cross_entropy fun(t: spcore.cross_entropy.params): spcore.cross_entropy Mean cross-entropy of logits against class labels
 ---@field decoder fun(t: spcore.decoder.params): spcore.decoder a network of transposed convolutions from features to class scores per pixel
+---@field dice fun(t: spcore.dice.params): spcore.dice Dice loss of the softmax of logits against class labels
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field flip fun(t: spcore.flip.params): spcore.flip Mirrors each sample left to right, top to bottom, both or not at all
 ---@field gemm fun(t: spcore.gemm.params): spcore.gemm Matrix product c = a b, computed so often that it takes a known time

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_labels.c - stages that read logits and labels on the GPU against the same stage on the cpu: cross_entropy,
- * confusion, accuracy, argmax. */
+ * check_labels.c - stages that read logits and labels on the GPU against the same stage on the cpu: losses, confusion,
+ * accuracy, argmax. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +108,42 @@ START_TEST(weighted_cross_entropy) {
 }
 END_TEST
 
+static const struct other_loss {
+  const char *stage, *params;
+} others[] = {{"dice", NULL}, {"dice", "{ smooth = 1.5, weight = 2 }"}};
+
+START_TEST(other_losses) {
+  const struct other_loss *o = &others[_i / 2];
+  static const int64_t shapes[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {3, 10, 33, 37}, {2, 65, 9, 9}, {5, 4, 1, 1}};
+  const twin_limits limits = {1e-6, 2e-6, 0, 0};
+  for (size_t k = 0; k < SP_ARRAY(shapes); k++) {
+    const int64_t *l = shapes[k];
+    char name[64];
+    twin w;
+    snprintf(name, sizeof name, "%d classes, %s%s", (int)l[1], order_names[_i % 2], o->params ? ", params" : "");
+    twin_open(&w, o->stage, name, o->params, SP_PRECISION_FP32, limits);
+    twin_floats(&w, 0, 4, l, orders[_i % 2], -5, 5);
+    labels(&w, label_types[1 + k % 2], l[0], l[2], l[3], l[1], -100, -1, 0);
+    twin_plan(&w, 1);
+    twin_forward(&w, 0);
+    twin_compare_step(&w);
+    twin_repeat(&w, false);
+    TWIN_BOTH(&w, spt_set_loss_scale, 0.25f);
+    twin_set_all(&w, SPT_DIN, -1e-3f, 1e-3f);
+    TWIN_BOTH(&w, spt_set_acc, 1, 0);
+    twin_forward(&w, 1);
+    twin_compare_step(&w);
+    TWIN_BOTH(&w, spt_set_acc, 0, 0);
+    TWIN_BOTH(&w, spt_want, SPT_DIN, 0, 0, 0);
+    twin_forward(&w, 1);
+    twin_compare(&w, SPT_OUT);
+    TWIN_BOTH(&w, spt_want, SPT_DIN, 0, 0, 1);
+    short_batch(&w, l[0]);
+    twin_close(&w);
+  }
+}
+END_TEST
+
 START_TEST(smoothed_cross_entropy) {
   static const int64_t classes[] = {2, 10, 21, 32, 65};
   const twin_limits limits = {1e-6, 2e-6, 0, 0};
@@ -151,9 +187,9 @@ END_TEST
 
 /* The same failure in the same words, whatever the sample and the type. */
 START_TEST(bad_labels) {
-  static const char *const stages[] = {"cross_entropy", "confusion"};
+  static const char *const stages[] = {"cross_entropy", "confusion", "dice"};
   static const int64_t at[] = {0, 41, 42, 83}, values[] = {10, 200, -1};
-  for (int s = 0; s < 2; s++)
+  for (size_t s = 0; s < SP_ARRAY(stages); s++)
     for (size_t k = 0; k < SP_ARRAY(at); k++)
       for (size_t v = 0; v < SP_ARRAY(values); v++) {
         int64_t shape[4] = {2, 10, 6, 7};
@@ -342,6 +378,7 @@ int main(void) {
   tcase_add_loop_test(c, cross_entropy, 0, 2);
   tcase_add_loop_test(c, weighted_cross_entropy, 0, 2);
   tcase_add_loop_test(c, smoothed_cross_entropy, 0, 2);
+  tcase_add_loop_test(c, other_losses, 0, 2 * (int)SP_ARRAY(others));
   tcase_add_loop_test(c, not_training, 0, 2);
   tcase_add_loop_test(c, bad_labels, 0, 2);
   tcase_add_loop_test(c, all_ignored, 0, 2);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""cross_entropy, confusion, add and concat against PyTorch."""
+"""cross_entropy, dice, confusion, add and concat against PyTorch."""
 import itertools
 import os
 import sys
@@ -101,6 +101,39 @@ for order in (ROW_MAJOR, CHANNELS_LAST):
 rows, planes = [Stage("cross_entropy", {}, [x, y], order=o) for o in (CHANNELS_LAST, ROW_MAJOR)]
 rows.forward(), planes.forward()
 r.same("gradient in either order", rows.dinputs()["logits"], planes.dinputs()["logits"])
+
+
+
+def dice(x, y, smooth, eps, ignore):
+    """As segmentation_models_pytorch has it, multiclass."""
+    classes = x.shape[1]
+    p = x.log_softmax(1).exp().flatten(2)
+    counts = (y != ignore).flatten(1)
+    t = F.one_hot(y.flatten(1) * counts, classes).permute(0, 2, 1) * counts[:, None]
+    p = p * counts[:, None]
+    score = (2 * (p * t).sum((0, 2)) + smooth) / (p + t).sum((0, 2)).add(smooth).clamp_min(eps)
+    return ((1 - score) * (t.sum((0, 2)) > 0)).mean()
+
+
+def other(stage, name, f, x, y, params, order):
+    t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    loss = f(t, torch.tensor(y))
+    loss.backward()
+    st = Stage(stage, params, [x, y], order=order)
+    r.close(f"{stage} {name}, order {order:x} loss", st.forward()["loss"], loss.item(), rtol=1e-6)
+    grad = t.grad.numpy()
+    r.close(f"{stage} {name}, order {order:x} gradient", st.dinputs()["logits"], grad, rtol=1e-6,
+            atol=1e-6 * np.abs(grad).max())
+
+
+for order, (classes, seen) in itertools.product((ROW_MAJOR, CHANNELS_LAST), ((2, 2), (10, 10), (21, 9), (100, 100))):
+    few = (rng.standard_normal((3, classes, 13, 17)) * 3).astype(np.float32)
+    truth = rng.integers(0, seen, (3, 13, 17))
+    truth[rng.random(truth.shape) < 0.2] = 255
+    for smooth, eps in ((0.0, 1e-7), (1.0, 1e-7), (0.0, 100.0)):
+        other("dice", f"{seen} of {classes} classes, smooth {smooth:g}, eps {eps:g}",
+              lambda a, b: dice(a, b, smooth, eps, 255), few, truth,
+              {"ignore_index": 255, "smooth": smooth, "eps": eps}, order)
 
 bad = rng.integers(0, 10, (4, 33, 35))
 bad[2, 3, 4], bad[3, 0, 0] = 12, -1

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_cross_entropy.c - cross_entropy and confusion: values, gradients, refusals, and the same bits however the work is cut. */
+ * check_cross_entropy.c - cross_entropy and confusion: values, gradients; and of all losses against class labels: refusals,
+ * and the same bits however the work is cut. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -90,6 +91,7 @@ static void compare(int64_t n, int64_t c, int64_t h, int64_t w, int order, float
 }
 
 static const int orders[] = {SP_ROW_MAJOR, SP_CHANNELS_LAST};
+static const char *const losses[] = {"cross_entropy", "dice"}; /* what holds of each is tested here */
 
 START_TEST(equals_the_formula) {
   int order = orders[_i];
@@ -194,7 +196,8 @@ START_TEST(same_bits_for_any_team_and_order) {
   float *first = malloc(ALL * sizeof *first), *g = malloc(ALL * sizeof *g), loss = 0;
   ck_assert(first && g);
   for (int k = 0; k < 6; k++) {
-    stage("cross_entropy", _i ? "{ label_smoothing = 0.1 }" : NULL, 1 + k % 3, N, C, S, S, orders[k / 3], 5, y);
+    stage(_i ? losses[_i - 1] : "cross_entropy", _i ? NULL : "{ label_smoothing = 0.1 }", 1 + k % 3, N, C, S, S,
+          orders[k / 3], 5, y);
     ok(spt_plan(t, 1));
     ok(spt_forward(t, 0));
     ok(spt_get(t, SPT_DIN, LOGITS, 0, k ? g : first));
@@ -215,7 +218,7 @@ START_TEST(gradients_add_where_asked) {
     int64_t c = classes[k], all = N * c * S * S, *y = draw_labels(N * S * S, c);
     float *once = malloc((size_t)all * sizeof *once), *sum = malloc((size_t)all * sizeof *sum);
     ck_assert(once && sum);
-    stage("cross_entropy", NULL, 2, N, c, S, S, orders[_i], 5, y);
+    stage(losses[_i / 2], NULL, 2, N, c, S, S, orders[_i % 2], 5, y);
     ok(spt_plan(t, 1));
     ok(spt_forward(t, 0));
     ok(spt_get(t, SPT_DIN, LOGITS, 0, once));
@@ -232,7 +235,7 @@ END_TEST
 
 START_TEST(without_gradient) {
   int64_t *y = draw_labels(2 * 9, 4);
-  stage("cross_entropy", NULL, 2, 2, 4, 3, 3, orders[_i], 2, y);
+  stage(losses[_i / 2], NULL, 2, 2, 4, 3, 3, orders[_i % 2], 2, y);
   ok(spt_plan(t, 1));
   ok(spt_forward(t, 0));
   float with = loss_value();
@@ -250,7 +253,7 @@ START_TEST(nothing_counts) {
   int64_t y[8], valid;
   float g[2 * 3 * 4];
   for (int i = 0; i < 8; i++) y[i] = 255;
-  stage("cross_entropy", "{ ignore_index = 255 }", 2, 2, 3, 2, 2, orders[_i], 2, y);
+  stage(losses[_i / 2], "{ ignore_index = 255 }", 2, 2, 3, 2, 2, orders[_i % 2], 2, y);
   ok(spt_plan(t, 1));
   ok(spt_forward(t, 0));
   ok(spt_get(t, SPT_OUT, VALID, 0, &valid));
@@ -267,7 +270,7 @@ START_TEST(broken_numbers) {
   float x[12], g[12];
   for (int i = 0; i < 12; i++) x[i] = (float)i / 4;
   for (int c = 0; c < 3; c++) x[c * 4 + 1] = c ? INFINITY : NAN;
-  stage("cross_entropy", "{ ignore_index = 255, nonfinite = 'ignore' }", 2, 1, 3, 2, 2, orders[_i], 2, y);
+  stage(losses[_i / 2], "{ ignore_index = 255, nonfinite = 'ignore' }", 2, 1, 3, 2, 2, orders[_i % 2], 2, y);
   ok(spt_plan(t, 1));
   ok(spt_set(t, SPT_IN, LOGITS, 0, x));
   ok(spt_forward(t, 0));
@@ -295,7 +298,7 @@ START_TEST(a_loss_that_is_not_finite_stops) {
   int64_t y[4] = {0, 255, 1, 2};
   float x[12] = {0};
   for (int k = 0; k < 2; k++) {
-    stage("cross_entropy", "{ ignore_index = 255 }", 2, 1, 3, 2, 2, orders[_i], 2, y);
+    stage(losses[_i / 2], "{ ignore_index = 255 }", 2, 1, 3, 2, 2, orders[_i % 2], 2, y);
     ok(spt_plan(t, 1));
     x[0] = 0, x[1] = bad[k]; /* under an ignored label */
     ok(spt_set(t, SPT_IN, LOGITS, 0, x));
@@ -317,11 +320,10 @@ START_TEST(a_loss_that_is_not_finite_stops) {
 END_TEST
 
 START_TEST(label_out_of_range) {
-  static const char *const names[] = {"cross_entropy", "confusion"};
-  for (int k = 0; k < 2; k++) {
+  for (size_t k = 0; k <= SP_ARRAY(losses); k++) {
     int64_t y[16] = {0};
     y[13] = -1, y[6] = 3; /* the first in order is named: sample 1, at position 2 */
-    stage(names[k], NULL, 2, 4, 3, 2, 2, orders[_i], 2, y);
+    stage(k ? losses[k - 1] : "confusion", NULL, 2, 4, 3, 2, 2, orders[_i], 2, y);
     ok(spt_plan(t, 1));
     spt_set_id(t, 1, 77);
     int rc = spt_forward(t, 0);
@@ -337,12 +339,12 @@ END_TEST
 START_TEST(short_batch) {
   int64_t *y = draw_labels(4 * 9, 5);
   float part[2 * 5 * 9], loss;
-  stage("cross_entropy", NULL, 2, 2, 5, 3, 3, orders[_i], 2, y);
+  stage(losses[_i / 2], NULL, 2, 2, 5, 3, 3, orders[_i % 2], 2, y);
   ok(spt_plan(t, 1));
   ok(spt_forward(t, 0));
   loss = loss_value();
   ok(spt_get(t, SPT_IN, LOGITS, 0, part));
-  stage("cross_entropy", NULL, 2, 4, 5, 3, 3, orders[_i], 2, y);
+  stage(losses[_i / 2], NULL, 2, 4, 5, 3, 3, orders[_i % 2], 2, y);
   ok(spt_plan(t, 1));
   /* the first samples of a tensor lie first, in either order */
   memset(spt_raw(t, SPT_IN, LOGITS, 0), 0xFF, 4 * 5 * 9 * sizeof(float));
@@ -403,14 +405,14 @@ int main(void) {
   tcase_add_loop_test(c, gradient_is_the_slope, 0, 2);
   tcase_add_loop_test(c, smoothing_equals_the_formula, 0, 2);
   tcase_add_loop_test(c, gradient_of_smoothing_is_the_slope, 0, 2);
-  tcase_add_loop_test(c, same_bits_for_any_team_and_order, 0, 2);
-  tcase_add_loop_test(c, gradients_add_where_asked, 0, 2);
-  tcase_add_loop_test(c, without_gradient, 0, 2);
-  tcase_add_loop_test(c, nothing_counts, 0, 2);
-  tcase_add_loop_test(c, broken_numbers, 0, 2);
-  tcase_add_loop_test(c, a_loss_that_is_not_finite_stops, 0, 2);
+  tcase_add_loop_test(c, same_bits_for_any_team_and_order, 0, 1 + (int)SP_ARRAY(losses));
+  tcase_add_loop_test(c, gradients_add_where_asked, 0, 2 * (int)SP_ARRAY(losses));
+  tcase_add_loop_test(c, without_gradient, 0, 2 * (int)SP_ARRAY(losses));
+  tcase_add_loop_test(c, nothing_counts, 0, 2 * (int)SP_ARRAY(losses));
+  tcase_add_loop_test(c, broken_numbers, 0, 2 * (int)SP_ARRAY(losses));
+  tcase_add_loop_test(c, a_loss_that_is_not_finite_stops, 0, 2 * (int)SP_ARRAY(losses));
   tcase_add_loop_test(c, label_out_of_range, 0, 2);
-  tcase_add_loop_test(c, short_batch, 0, 2);
+  tcase_add_loop_test(c, short_batch, 0, 2 * (int)SP_ARRAY(losses));
   tcase_add_loop_test(c, counts_pairs, 0, 2);
   tcase_add_test(c, shapes_that_do_not_fit);
   tcase_set_timeout(c, 30);

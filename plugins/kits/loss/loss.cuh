@@ -33,20 +33,26 @@ struct loss_work {
   int label_blocks, loss_blocks;
 };
 
-static size_t loss_sums_bytes(void) { return (sizeof(loss_sums) + 15) / 16 * 16; }
+static inline size_t loss_sums_bytes(void) { return (sizeof(loss_sums) + 15) / 16 * 16; }
 
-static int blocks_of(int64_t items, int per_block, int most) {
+static inline int blocks_of(int64_t items, int per_block, int most) {
   int64_t blocks = (items + per_block - 1) / per_block;
   return blocks < 1 ? 1 : blocks < most ? (int)blocks : most;
 }
 
+/* As the CPU's: nothing below -87. */
+static __device__ inline float exp_neg(float d) {
+  float e = expf(d); /* in any case, so that no branch keeps the next one waiting */
+  return d < -87.0f ? 0.0f : e;
+}
+
 /* ---- sums over a warp and a block, always in the same order; the result is in lane or thread 0 ---- */
-static __device__ double warp_sum(double v) {
+static __device__ inline double warp_sum(double v) {
   for (int d = 16; d; d >>= 1) v += __shfl_down_sync(0xffffffffu, v, d);
   return v;
 }
 
-static __device__ double block_sum(double v) {
+static __device__ inline double block_sum(double v) {
   __shared__ double part[WARPS];
   v = warp_sum(v);
   if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
@@ -56,7 +62,7 @@ static __device__ double block_sum(double v) {
   return v;
 }
 
-static __device__ label_sum warp_labels(label_sum v) {
+static __device__ inline label_sum warp_labels(label_sum v) {
   for (int d = 16; d; d >>= 1) {
     int64_t bad = __shfl_down_sync(0xffffffffu, v.bad, d);
     v.counted += __shfl_down_sync(0xffffffffu, v.counted, d);
@@ -115,14 +121,14 @@ template <typename T> static void launch_labels(void *stream, loss_work *w) {
 }
 
 /* The first pass; it says how many blocks it had. */
-static void sum_all_labels(void *stream, loss_work *w) {
+static inline void sum_all_labels(void *stream, loss_work *w) {
   if (w->j.label_dtype == SP_U8) launch_labels<uint8_t>(stream, w);
   else if (w->j.label_dtype == SP_I32) launch_labels<int32_t>(stream, w);
   else launch_labels<int64_t>(stream, w);
 }
 
 /* Of all blocks, in lane 0 of the calling warp. */
-static __device__ label_sum all_labels(const loss_work &w) {
+static __device__ inline label_sum all_labels(const loss_work &w) {
   label_sum s = {0, INT64_MAX, 0};
 #pragma unroll 4
   for (int i = threadIdx.x % 32; i < w.label_blocks; i += 32) {
@@ -135,7 +141,7 @@ static __device__ label_sum all_labels(const loss_work &w) {
 }
 
 /* What the gradient of a mean is multiplied by. Every thread of the block calls it and gets it. */
-static __device__ float gradient_scale(const loss_work &w) {
+static __device__ inline float gradient_scale(const loss_work &w) {
   __shared__ float scale;
   if (threadIdx.x < 32) {
     label_sum s = all_labels(w);
@@ -146,7 +152,7 @@ static __device__ float gradient_scale(const loss_work &w) {
 }
 
 /* What comes out, by one thread; `mean` is the loss times its weight. */
-static __device__ void loss_result(const loss_work &w, const label_sum &s, float mean) {
+static __device__ inline void loss_result(const loss_work &w, const label_sum &s, float mean) {
   const loss_job &j = w.j;
   *j.loss = mean;
   *j.valid = s.counted;
@@ -163,7 +169,7 @@ static __device__ void loss_result(const loss_work &w, const label_sum &s, float
 }
 
 /* The block that ends last sums up. */
-static __device__ void finish(const loss_work &w, double loss) {
+static __device__ inline void finish(const loss_work &w, double loss) {
   __shared__ bool last;
   const loss_job &j = w.j;
   loss = block_sum(loss);

@@ -62,3 +62,19 @@ void loss_result(const loss_job *j, const label_sum *all, double mean) {
     j->status[0] = LOSS_NOT_FINITE;
   }
 }
+
+void loss_block_at(const loss_job *j, int64_t p, int64_t end, loss_block *b) {
+  const logit_shape *s = &j->shape;
+  int64_t left = s->rows || s->px - p % s->px > end - p ? end - p : s->px - p % s->px;
+  int64_t at = s->rows ? p * s->classes : p / s->px * s->classes * s->px + p % s->px;
+  b->first = p;
+  b->n = left < LOSS_BLOCK ? (int)left : LOSS_BLOCK;
+  b->x = j->x + at;
+  b->g = j->g ? j->g + at : NULL;
+  b->stride = s->rows ? 1 : s->px;
+  b->step = s->rows ? s->classes : 1;
+  for (int i = 0; i < b->n; i++) {
+    int64_t y = label_at(j->labels, j->label_dtype, p + i);
+    b->label[i] = y != j->ignore && y >= 0 && y < j->values ? (int32_t)y : -1;
+  }
+}

@@ -21,4 +21,18 @@ int loss_count(sp_ctx *ctx, const loss_job *j, const float *class_weights, label
 /* Writes the outputs; `mean` is the loss times its weight. */
 void loss_result(const loss_job *j, const label_sum *all, double mean);
 
+/* Positions side by side; of one sample, where their classes lie in planes. */
+#define LOSS_BLOCK 64
+typedef struct loss_block {
+  int n;
+  int64_t first;             /* position */
+  const float *x;            /* the first class of the first position */
+  float *g;                  /* the same of the gradient, or NULL */
+  int64_t stride, step;      /* from class to class, from position to position */
+  int32_t label[LOSS_BLOCK]; /* -1: does not count */
+} loss_block;
+
+/* The block that begins at position p and ends before `end`. */
+void loss_block_at(const loss_job *j, int64_t p, int64_t end, loss_block *b);
+
 #endif

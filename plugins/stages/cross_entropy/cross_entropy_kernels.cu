@@ -22,12 +22,6 @@ static __global__ void store_weights(float *to, const some_weights from, int n) 
 
 /* ---- the pass over the logits ---- */
 
-/* As the CPU's: nothing below -87. */
-static __device__ float exp_neg(float d) {
-  float e = expf(d); /* in any case, so that no branch keeps the next one waiting */
-  return d < -87.0f ? 0.0f : e;
-}
-
 struct position {
   int label;    /* -1: does not count */
   float own;    /* what the label's class counts; 0 where the label does not count */
