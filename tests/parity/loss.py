@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""cross_entropy, dice, confusion, add and concat against PyTorch."""
+"""cross_entropy, dice, focal, bce, mse, confusion, add and concat against PyTorch."""
 import itertools
 import os
 import sys
@@ -115,6 +115,17 @@ def dice(x, y, smooth, eps, ignore):
     return ((1 - score) * (t.sum((0, 2)) > 0)).mean()
 
 
+def focal(x, y, gamma, alpha, ignore):
+    """As segmentation_models_pytorch has it, multiclass."""
+    counts, loss = y != ignore, 0
+    for c in range(x.shape[1]):
+        t, x_c = (y == c)[counts].to(x.dtype), x[:, c][counts]
+        cost = F.binary_cross_entropy_with_logits(x_c, t, reduction="none")
+        each = (1 - torch.exp(-cost)) ** gamma * cost
+        loss = loss + (each if alpha < 0 else each * (alpha * t + (1 - alpha) * (1 - t))).mean()
+    return loss
+
+
 def other(stage, name, f, x, y, params, order):
     t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
     loss = f(t, torch.tensor(y))
@@ -122,7 +133,7 @@ def other(stage, name, f, x, y, params, order):
     st = Stage(stage, params, [x, y], order=order)
     r.close(f"{stage} {name}, order {order:x} loss", st.forward()["loss"], loss.item(), rtol=1e-6)
     grad = t.grad.numpy()
-    r.close(f"{stage} {name}, order {order:x} gradient", st.dinputs()["logits"], grad, rtol=1e-6,
+    r.close(f"{stage} {name}, order {order:x} gradient", next(iter(st.dinputs().values())), grad, rtol=1e-6,
             atol=1e-6 * np.abs(grad).max())
 
 
@@ -134,6 +145,17 @@ for order, (classes, seen) in itertools.product((ROW_MAJOR, CHANNELS_LAST), ((2,
         other("dice", f"{seen} of {classes} classes, smooth {smooth:g}, eps {eps:g}",
               lambda a, b: dice(a, b, smooth, eps, 255), few, truth,
               {"ignore_index": 255, "smooth": smooth, "eps": eps}, order)
+    for gamma, alpha in ((2.0, -1.0), (0.0, -1.0), (1.5, 0.25), (2.0, 0.75)):
+        other("focal", f"{seen} of {classes} classes, gamma {gamma:g}, alpha {alpha:g}",
+              lambda a, b: focal(a, b, gamma, alpha, 255), few, truth,
+              {"ignore_index": 255, "gamma": gamma, "alpha": alpha}, order)
+    target = rng.random(few.shape).astype(np.float32)
+    for w in (1.0, 4.0, 0.25):
+        other("bce", f"{classes} logits, pos_weight {w:g}", lambda a, b: F.binary_cross_entropy_with_logits(
+            a, b.double(), pos_weight=torch.tensor(w, dtype=torch.float64)), few, target, {"pos_weight": w}, order)
+    other("bce", f"labels {classes}", lambda a, b: F.binary_cross_entropy_with_logits(a[:, 0], b.double()), few[:, :1],
+          (truth % 2).astype(np.uint8), {}, order)
+    other("mse", f"{classes} channels", lambda a, b: F.mse_loss(a, b.double()), few, target, {}, order)
 
 bad = rng.integers(0, 10, (4, 33, 35))
 bad[2, 3, 4], bad[3, 0, 0] = 12, -1

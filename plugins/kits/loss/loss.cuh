@@ -78,7 +78,7 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) sum_labe
   __shared__ label_sum part[WARPS];
   const loss_job &j = w.j;
   const T *labels = (const T *)j.labels;
-  int64_t all = j.shape.n * j.shape.px, step = (int64_t)w.label_blocks * THREADS * EACH;
+  int64_t all = labels ? j.shape.n * j.shape.px : 0, step = (int64_t)w.label_blocks * THREADS * EACH;
   label_sum s = {0, INT64_MAX, 0};
   for (int64_t from = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * EACH; from < all; from += step) {
     int n = all - from < EACH ? (int)(all - from) : EACH;
@@ -109,6 +109,7 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) sum_labe
   __syncthreads();
   if (threadIdx.x < 32) {
     s = warp_labels(threadIdx.x < WARPS ? part[threadIdx.x] : label_sum{0, INT64_MAX, 0});
+    if (!labels && blockIdx.x == 0) s.counted = j.shape.n * j.shape.px * j.shape.classes, s.weight = (double)s.counted;
     if (threadIdx.x == 0) w.s->labels[blockIdx.x] = s;
     if (threadIdx.x == 0 && blockIdx.x == 0) w.s->done = 0;
   }
@@ -120,7 +121,7 @@ template <typename T> static void launch_labels(void *stream, loss_work *w) {
   SP_LAUNCH(sum_labels<T>, w->label_blocks, THREADS, 0, stream, *w, (uintptr_t)w->j.labels % sizeof(uint4) == 0);
 }
 
-/* The first pass; it says how many blocks it had. */
+/* The first pass; it says how many blocks it had. Where there are no labels each number counts. */
 static inline void sum_all_labels(void *stream, loss_work *w) {
   if (w->j.label_dtype == SP_U8) launch_labels<uint8_t>(stream, w);
   else if (w->j.label_dtype == SP_I32) launch_labels<int32_t>(stream, w);

@@ -42,9 +42,9 @@ extern const sp_port loss_outputs[];
 typedef struct loss_job {
   logit_shape shape;
   const float *x;
-  float *g; /* NULL: no gradient */
-  int acc;  /* add to g */
-  const void *labels;
+  float *g;           /* NULL: no gradient */
+  int acc;            /* add to g */
+  const void *labels; /* NULL: there are none */
   int label_dtype;
   int64_t values; /* labels are 0..values - 1, */
   int64_t ignore; /* or this */
