@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * point.h - a number's loss and its slope, for C and for kernels: after what defines exp_neg(). */
+ * point.h - a number's loss and its slope, for C and for kernels: after what defines exp_neg() and log1p_unit(). */
 #ifndef SP_PLUGINS_POINT_H
 #define SP_PLUGINS_POINT_H
 
@@ -10,7 +10,7 @@
 #ifdef SP_LAUNCH
 #define POINT_FN static __device__ inline
 #else
-#define POINT_FN static inline
+#define POINT_FN static inline __attribute__((always_inline))
 #endif
 
 /* Of the logit u: 1 / (1 + exp(-u)), the rest to 1, and -log of it; none of them loses its digits. */
@@ -20,17 +20,25 @@ typedef struct point_odds {
 
 POINT_FN point_odds point_odds_of(float u) {
   float e = exp_neg(-fabsf(u)), most = 1.0f / (1.0f + e), least = e * most;
-  point_odds o = {u < 0 ? least : most, u < 0 ? most : least, log1pf(e) + (u < 0 ? -u : 0.0f)};
+  point_odds o = {u < 0 ? least : most, u < 0 ? most : least, log1p_unit(e) + (u < 0 ? -u : 0.0f)};
   return o;
 }
 
-/* (1 - p)^gamma * -log p, where p is the odds of what is true: of 1 or of 0. */
-POINT_FN float point_focal(const point_job *j, float x, float t, float *slope) {
-  point_odds o = point_odds_of(t != 0 ? x : -x);
-  float k = (t != 0 ? j->one : j->zero) * (j->gamma == 2 ? o.no * o.no : powf(o.no, j->gamma));
-  float down = k * (j->gamma * o.yes * o.cost + o.no);
+/* k * (1 - p)^gamma * -log p, where p is the odds of what is true: of 1 or of 0. power: (1 - p)^gamma. */
+POINT_FN float point_focal_of(const point_job *j, point_odds o, float power, float t, float *slope) {
+  float k = (t != 0 ? j->one : j->zero) * power, down = k * (j->gamma * o.yes * o.cost + o.no);
   *slope = t != 0 ? -down : down;
   return k * o.cost;
+}
+
+POINT_FN float point_focal(const point_job *j, float x, float t, float *slope) {
+  point_odds o = point_odds_of(t != 0 ? x : -x);
+  return point_focal_of(j, o, powf(o.no, j->gamma), t, slope);
+}
+
+POINT_FN float point_focal_2(const point_job *j, float x, float t, float *slope) {
+  point_odds o = point_odds_of(t != 0 ? x : -x);
+  return point_focal_of(j, o, o.no * o.no, t, slope);
 }
 
 POINT_FN float point_bce(const point_job *j, float x, float t, float *slope) {
@@ -47,6 +55,7 @@ POINT_FN float point_square(float x, float t, float *slope) {
 
 POINT_FN float point_of(const point_job *j, int kind, float x, float t, float *slope) {
   if (kind == POINT_FOCAL) return point_focal(j, x, t, slope);
+  if (kind == POINT_FOCAL_2) return point_focal_2(j, x, t, slope);
   return kind == POINT_BCE ? point_bce(j, x, t, slope) : point_square(x, t, slope);
 }
 

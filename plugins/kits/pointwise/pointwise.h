@@ -5,7 +5,7 @@
 
 #include "../loss/loss.h"
 
-enum { POINT_FOCAL, POINT_BCE, POINT_SQUARE };
+enum { POINT_FOCAL, POINT_FOCAL_2 /* gamma is 2 */, POINT_BCE, POINT_SQUARE };
 
 /* What the target of a number is. */
 enum {

@@ -4,6 +4,8 @@
 #include "pointwise_kernels.h"
 
 #include "../loss/loss.cuh"
+static __device__ inline float log1p_unit(float e) { return log1pf(e); }
+
 #include "point.h"
 
 struct point_work : loss_work {
@@ -51,7 +53,8 @@ int pointk_loss(void *stream, const point_job *job) {
   w.s = (loss_sums *)job->l.scratch;
   w.loss_blocks = blocks_of(s->n * s->px * s->classes, 4 * THREADS, LOSS_BLOCKS);
   sum_all_labels(stream, &w);
-  if (job->kind == POINT_FOCAL) SP_LAUNCH(points<POINT_FOCAL>, w.loss_blocks, THREADS, 0, stream, w);
+  if (job->kind == POINT_FOCAL_2) SP_LAUNCH(points<POINT_FOCAL_2>, w.loss_blocks, THREADS, 0, stream, w);
+  else if (job->kind == POINT_FOCAL) SP_LAUNCH(points<POINT_FOCAL>, w.loss_blocks, THREADS, 0, stream, w);
   else if (job->kind == POINT_BCE) SP_LAUNCH(points<POINT_BCE>, w.loss_blocks, THREADS, 0, stream, w);
   else SP_LAUNCH(points<POINT_SQUARE>, w.loss_blocks, THREADS, 0, stream, w);
   return cudaPeekAtLastError();

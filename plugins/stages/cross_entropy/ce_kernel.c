@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "../../kits/loss/exp_neg.h"
+#include "../../kits/loss/widths.h"
 
 #define BLOCK 64  /* positions handled side by side */
 #define LANES 16  /* classes handled side by side, where they lie side by side */
 #define TILE_C 64 /* up to so many classes, positions that lie in rows are turned into a tile of planes first */
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE WIDTHS_INLINE
 
 /* What a block works out on its way. */
 typedef struct block {
@@ -211,20 +212,6 @@ INLINE void chunk_body(const ce_job *j, int64_t chunk) {
   j->loss[chunk] = loss;
 }
 
-static void chunk_base(const ce_job *j, int64_t chunk) { chunk_body(j, chunk); }
+WIDTHS_OF(chunk, ce_job)
 
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static void chunk_avx2(const ce_job *j, int64_t chunk) { chunk_body(j, chunk); }
-__attribute__((target("avx512f,avx512dq,prefer-vector-width=512"))) static void chunk_avx512(const ce_job *j,
-                                                                                             int64_t chunk) {
-  chunk_body(j, chunk);
-}
-#endif
-
-ce_fn ce_choose(void) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return chunk_avx512;
-  if (__builtin_cpu_supports("avx2")) return chunk_avx2;
-#endif
-  return chunk_base;
-}
+ce_fn ce_choose(void) { return chunk_choose(); }

@@ -18,7 +18,7 @@ int focal_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
 
 void focal_job(point_job *j, const void *self, const sp_io *io) {
   const focal_params *p = self;
-  point_job_of(j, io, &p->l, POINT_FOCAL, TARGET_CLASS);
+  point_job_of(j, io, &p->l, p->gamma == 2 ? POINT_FOCAL_2 : POINT_FOCAL, TARGET_CLASS);
   j->gamma = (float)p->gamma;
   if (p->alpha >= 0) j->one = (float)p->alpha, j->zero = (float)(1 - p->alpha);
 }
