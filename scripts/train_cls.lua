@@ -8,6 +8,11 @@ local opt = sp.args({
   batch = { 32, "images a step", min = 1, max = 65535 },
   steps = { 0, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 0 },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  rate = {
+    "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
+    choices = { "cosine", "step", "one_cycle" },
+  },
+  label_smoothing = { 0.0, "part of a label that goes to all classes", min = 0.0, max = 0.999 },
   samples = { 0, "images of the data", default = "all of a folder, 8192 of a built-in set", min = 0 },
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
@@ -26,6 +31,10 @@ if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")
 end
 
+if opt.reference and (opt.rate ~= "cosine" or opt.label_smoothing > 0) then
+  sp.usage("--reference: has its own rate and loss; leave --rate and --label-smoothing out")
+end
+
 -- A value that depends on the workload, unless the command line has it.
 local function pick(value, usual, reference)
   if value ~= 0 then return value end
@@ -35,6 +44,12 @@ end
 local size, batch = pick(opt.size, 64, 256), opt.batch
 local steps, lr = pick(opt.steps, 1000, 100), pick(opt.lr, 6e-3, 1e-3)
 opt.size, opt.steps, opt.lr = size, steps, lr -- what settings.json tells
+
+local rates = {
+  cosine = function() return sp.cosine { lr = lr, steps = steps, warm_up = steps // 5 } end,
+  step = function() return sp.step_rate { lr = lr, every = (steps + 2) // 3 } end,
+  one_cycle = function() return sp.one_cycle { lr = lr, steps = steps } end,
+}
 
 -- Whether the stages of the augmentation are told to stay on the processor.
 local function on_cpu(g)
@@ -118,9 +133,9 @@ local function small(g)
   local head = g.classifier { enc.features, model = "pool", classes = data.classes }
   g.accuracy { head.logits, data.label, k = math.min(5, data.classes) }
   g:train {
-    g.cross_entropy { head.logits, data.label },
+    g.cross_entropy { head.logits, data.label, label_smoothing = opt.label_smoothing },
     optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
-    lr = sp.cosine { lr = lr, steps = steps, warm_up = steps // 5 },
+    lr = rates[opt.rate](),
   }
   local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
   opt.eval_every, opt.samples = every, samples

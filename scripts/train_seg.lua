@@ -9,6 +9,12 @@ local opt = sp.args({
   batch = { 8, "images a step", min = 1, max = 65536 },
   steps = { 0, "optimizer steps", default = "1000; with --train-encoder 2000, with --reference 100 timed ones", min = 0 },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  rate = {
+    "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
+    choices = { "cosine", "step", "one_cycle" },
+  },
+  loss = { "cross_entropy", "the loss", choices = { "cross_entropy", "dice", "focal" } },
+  label_smoothing = { 0.0, "part of a label, for cross_entropy, that goes to all classes", min = 0.0, max = 0.999 },
   samples = { 0, "images of the data", default = "all of a folder, 4096 of a built-in set", min = 0 },
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
@@ -19,6 +25,13 @@ local opt = sp.args({
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a segmentation decoder behind a frozen encoder.", without = { "by_hand" }, checkpoints = true })
 
+if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
+  sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
+end
+if opt.reference and (opt.rate ~= "cosine" or opt.loss ~= "cross_entropy" or opt.label_smoothing > 0) then
+  sp.usage("--reference: has its own rate and loss; leave --rate, --loss and --label-smoothing out")
+end
+
 -- A value that depends on the workload, unless the command line has it.
 local function pick(value, usual, reference)
   if value ~= 0 then return value end
@@ -28,6 +41,17 @@ end
 local size, batch = pick(opt.size, 64, 256), opt.batch
 local steps, lr = pick(opt.steps, opt.train_encoder and 2000 or 1000, 100), pick(opt.lr, 6e-3, 1e-3)
 opt.size, opt.steps, opt.lr = size, steps, lr -- what settings.json tells
+
+local rates = {
+  cosine = function() return sp.cosine { lr = lr, steps = steps, warm_up = steps // 5 } end,
+  step = function() return sp.step_rate { lr = lr, every = (steps + 2) // 3 } end,
+  one_cycle = function() return sp.one_cycle { lr = lr, steps = steps } end,
+}
+
+local function loss_of(g, logits, mask)
+  local smoothing = opt.loss == "cross_entropy" and opt.label_smoothing or nil
+  return g[opt.loss] { logits, mask, ignore_index = 255, label_smoothing = smoothing }
+end
 
 local function steps_per_second(g, run, warm_up)
   local began, ended
@@ -77,14 +101,14 @@ local function small_unet(g)
   local dec = g.decoder {
     enc.features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
   }
-  local loss = g.cross_entropy { dec.logits, data.mask, ignore_index = 255 }
+  local loss = loss_of(g, dec.logits, data.mask)
   g.confusion { dec.logits, data.mask, ignore_index = 255 }
 
   -- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of
   -- squared gradients shorten that.
   g:train {
     loss, optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
-    lr = sp.cosine { lr = lr, steps = steps, warm_up = steps // 5 },
+    lr = rates[opt.rate](),
   }
   local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
   opt.eval_every, opt.samples = every, samples

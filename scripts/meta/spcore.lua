@@ -85,10 +85,20 @@ function sp.accuracy(metrics, stage) end
 ---@return (number|false)[] per_class
 function sp.mean_iou(counts, options) end
 
----Up in a line, then down along a cosine.
+---A learning rate: up in a line, then down along a cosine.
 ---@param t { lr: number, steps: integer, warm_up?: integer, last?: number }
 ---@return fun(step: integer): number
 function sp.cosine(t) end
+
+---A learning rate: multiplied by a factor each so many steps, as PyTorch's StepLR.
+---@param t { lr: number, every: integer, factor?: number }
+---@return fun(step: integer): number
+function sp.step_rate(t) end
+
+---A learning rate: up and down along cosines, as PyTorch's OneCycleLR.
+---@param t { lr: number, steps: integer, rise?: number, first?: number, last?: number }
+---@return fun(step: integer): number
+function sp.one_cycle(t) end
 
 ---Prints a step's numbers on one line.
 ---@param step integer

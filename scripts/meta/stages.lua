@@ -160,6 +160,23 @@
 ---@field angles spcore.ref the angles, in degrees
 ---@field status spcore.ref bad values of the port of parameters
 
+---What g.bce is called with.
+---@class spcore.bce.params: spcore.node_options
+---@field [1]? spcore.ref the input logits
+---@field logits? spcore.ref N x C x ..., row-major or channels-last
+---@field [2]? spcore.ref the input targets
+---@field targets? spcore.ref N x ... labels of 0 and 1 where C is 1, or float32 in the shape of the logits
+---@field ignore_index? integer labels of this value do not count (default -100)
+---@field pos_weight? number what a target of 1 counts beside one of 0 (at least 0, default 1)
+---@field weight? number multiplies this loss and its gradient (default 1)
+---@field nonfinite? "stop"|"ignore" stop the run when the loss is NaN or infinite, or ignore that, for an optimizer that skips such steps (default "stop")
+
+---Binary cross-entropy of logits against labels of 0 and 1, or numbers between.
+---@class spcore.bce: spcore.node
+---@field loss spcore.ref mean over what counts; 0 where nothing does
+---@field status spcore.ref the first label out of range, or a loss that is not finite
+---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
+
 ---What g.blur is called with.
 ---@class spcore.blur.params: spcore.node_options
 ---@field [1]? spcore.ref|spcore.ref[] the input images
@@ -298,14 +315,15 @@
 ---@field labels? spcore.ref N x ..., class numbers
 ---@field ignore_index? integer labels of this value do not count (default -100)
 ---@field class_weights? number|number[] one per class; the mean is weighted by them; none: all 1 (at least 0, default {})
+---@field label_smoothing? number part of a label, below 1, that is spread evenly over all classes (0..1, default 0)
 ---@field weight? number multiplies this loss and its gradient (default 1)
 ---@field nonfinite? "stop"|"ignore" stop the run when the loss is NaN or infinite, or ignore that, for an optimizer that skips such steps (default "stop")
 
 ---Mean cross-entropy of logits against class labels.
 ---@class spcore.cross_entropy: spcore.node
----@field loss spcore.ref mean over the labels that count; 0 where none does
+---@field loss spcore.ref mean over what counts; 0 where nothing does
 ---@field status spcore.ref the first label out of range, or a loss that is not finite
----@field valid spcore.ref how many labels counted; 0: the step has no gradient
+---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
 
 ---@class spcore.decoder.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
@@ -336,6 +354,24 @@
 ---a network of transposed convolutions from features to class scores per pixel.
 ---@class spcore.decoder: spcore.node
 ---@field logits spcore.ref N x classes x H x W
+
+---What g.dice is called with.
+---@class spcore.dice.params: spcore.node_options
+---@field [1]? spcore.ref the input logits
+---@field logits? spcore.ref N x C x ..., row-major or channels-last
+---@field [2]? spcore.ref the input labels
+---@field labels? spcore.ref N x ..., class numbers
+---@field ignore_index? integer labels of this value do not count (default -100)
+---@field smooth? number added above and below the line of each class's score (at least 0, default 0)
+---@field eps? number least of what is below the line (at least 0, default 1e-07)
+---@field weight? number multiplies this loss and its gradient (default 1)
+---@field nonfinite? "stop"|"ignore" stop the run when the loss is NaN or infinite, or ignore that, for an optimizer that skips such steps (default "stop")
+
+---Dice loss of the softmax of logits against class labels.
+---@class spcore.dice: spcore.node
+---@field loss spcore.ref mean over what counts; 0 where nothing does
+---@field status spcore.ref the first label out of range, or a loss that is not finite
+---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
 
 ---@class spcore.encoder.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
@@ -385,6 +421,24 @@
 ---@field masks spcore.ref[] the masks, mirrored alike
 ---@field flips spcore.ref what was mirrored, N x 2: left to right and top to bottom, 0 or 1 each
 ---@field status spcore.ref bad values of the port of parameters
+
+---What g.focal is called with.
+---@class spcore.focal.params: spcore.node_options
+---@field [1]? spcore.ref the input logits
+---@field logits? spcore.ref N x C x ..., row-major or channels-last
+---@field [2]? spcore.ref the input labels
+---@field labels? spcore.ref N x ..., class numbers
+---@field ignore_index? integer labels of this value do not count (default -100)
+---@field gamma? number power of how wrong a logit is; 0: binary cross-entropy of each class (0..1000, default 2)
+---@field alpha? number what the label's class counts, the others 1 - alpha; -1: all count 1 (-1..1, default -1)
+---@field weight? number multiplies this loss and its gradient (default 1)
+---@field nonfinite? "stop"|"ignore" stop the run when the loss is NaN or infinite, or ignore that, for an optimizer that skips such steps (default "stop")
+
+---Focal loss of each class's logit against class labels.
+---@class spcore.focal: spcore.node
+---@field loss spcore.ref mean over what counts; 0 where nothing does
+---@field status spcore.ref the first label out of range, or a loss that is not finite
+---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
 
 ---What g.gemm is called with.
 ---@class spcore.gemm.params: spcore.node_options
@@ -458,6 +512,21 @@
 ---a list of layers, named as PyTorch's nn.Sequential names them.
 ---@class spcore.layers: spcore.node
 ---@field features spcore.ref what the last layer gives
+
+---What g.mse is called with.
+---@class spcore.mse.params: spcore.node_options
+---@field [1]? spcore.ref the input input
+---@field input? spcore.ref N x C x ..., row-major or channels-last
+---@field [2]? spcore.ref the input target
+---@field target? spcore.ref the same shape; it has a gradient as well
+---@field weight? number multiplies this loss and its gradient (default 1)
+---@field nonfinite? "stop"|"ignore" stop the run when the loss is NaN or infinite, or ignore that, for an optimizer that skips such steps (default "stop")
+
+---Mean of the squared differences of two tensors.
+---@class spcore.mse: spcore.node
+---@field loss spcore.ref mean over what counts; 0 where nothing does
+---@field status spcore.ref the first label out of range, or a loss that is not finite
+---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
 
 ---What g.normalize is called with.
 ---@class spcore.normalize.params: spcore.node_options
@@ -595,6 +664,7 @@
 ---@field augment fun(t: spcore.augment.params): spcore.augment Crops, enlarges, turns, blurs and normalizes images in one go, to float32
 ---@field batch_crop fun(t: spcore.batch_crop.params): spcore.batch_crop Cuts a window of one size out of each sample, at a place of its own
 ---@field batch_rotate fun(t: spcore.batch_rotate.params): spcore.batch_rotate Turns each sample about its middle by an angle of its own, on the same canvas
+---@field bce fun(t: spcore.bce.params): spcore.bce Binary cross-entropy of logits against labels of 0 and 1, or numbers between
 ---@field blur fun(t: spcore.blur.params): spcore.blur Blurs images with a Gaussian kernel, each sample with a sigma of its own
 ---@field classifier fun(t: spcore.classifier.params): spcore.classifier a network from an image, or from an encoder's features, to one score per class
 ---@field color_jitter fun(t: spcore.color_jitter.params): spcore.color_jitter Changes brightness, contrast, saturation and hue of each sample, in an order of its own
@@ -603,12 +673,15 @@
 ---@field contact_sheet fun(t: spcore.contact_sheet.params): spcore.contact_sheet Draws samples and what augmentation made of them, with captions, into one PNG file
 ---@field cross_entropy fun(t: spcore.cross_entropy.params): spcore.cross_entropy Mean cross-entropy of logits against class labels
 ---@field decoder fun(t: spcore.decoder.params): spcore.decoder a network of transposed convolutions from features to class scores per pixel
+---@field dice fun(t: spcore.dice.params): spcore.dice Dice loss of the softmax of logits against class labels
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field flip fun(t: spcore.flip.params): spcore.flip Mirrors each sample left to right, top to bottom, both or not at all
+---@field focal fun(t: spcore.focal.params): spcore.focal Focal loss of each class's logit against class labels
 ---@field gemm fun(t: spcore.gemm.params): spcore.gemm Matrix product c = a b, computed so often that it takes a known time
 ---@field image_requests fun(t: spcore.image_requests.params): spcore.image_requests JPEG and PNG images that scripts or other threads submit
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
 ---@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
+---@field mse fun(t: spcore.mse.params): spcore.mse Mean of the squared differences of two tensors
 ---@field normalize fun(t: spcore.normalize.params): spcore.normalize Subtracts a mean from each channel and divides by a deviation, to float32
 ---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from JPEG and PNG files, or makes them up
 ---@field request_load fun(t: spcore.request_load.params): spcore.request_load Requests of many client threads, to measure a graph that serves

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_labels.c - stages that read logits and labels on the GPU against the same stage on the cpu: cross_entropy,
- * confusion, accuracy, argmax. */
+ * check_labels.c - stages that read logits and labels on the GPU against the same stage on the cpu: losses, confusion,
+ * accuracy, argmax. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +108,110 @@ START_TEST(weighted_cross_entropy) {
 }
 END_TEST
 
+static const struct other_loss {
+  const char *stage, *params;
+} others[] = {{"dice", NULL},
+              {"dice", "{ smooth = 1.5, weight = 2 }"},
+              {"focal", NULL},
+              {"focal", "{ gamma = 1.5, alpha = 0.25, weight = 2 }"}};
+
+START_TEST(other_losses) {
+  const struct other_loss *o = &others[_i / 2];
+  static const int64_t shapes[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {3, 10, 33, 37}, {2, 65, 9, 9}, {5, 4, 1, 1}};
+  const twin_limits limits = {1e-6, 2e-6, 0, 0};
+  for (size_t k = 0; k < SP_ARRAY(shapes); k++) {
+    const int64_t *l = shapes[k];
+    char name[64];
+    twin w;
+    snprintf(name, sizeof name, "%d classes, %s%s", (int)l[1], order_names[_i % 2], o->params ? ", params" : "");
+    twin_open(&w, o->stage, name, o->params, SP_PRECISION_FP32, limits);
+    twin_floats(&w, 0, 4, l, orders[_i % 2], -5, 5);
+    labels(&w, label_types[1 + k % 2], l[0], l[2], l[3], l[1], -100, -1, 0);
+    twin_plan(&w, 1);
+    twin_forward(&w, 0);
+    twin_compare_step(&w);
+    twin_repeat(&w, false);
+    TWIN_BOTH(&w, spt_set_loss_scale, 0.25f);
+    twin_set_all(&w, SPT_DIN, -1e-3f, 1e-3f);
+    TWIN_BOTH(&w, spt_set_acc, 1, 0);
+    twin_forward(&w, 1);
+    twin_compare_step(&w);
+    TWIN_BOTH(&w, spt_set_acc, 0, 0);
+    TWIN_BOTH(&w, spt_want, SPT_DIN, 0, 0, 0);
+    twin_forward(&w, 1);
+    twin_compare(&w, SPT_OUT);
+    TWIN_BOTH(&w, spt_want, SPT_DIN, 0, 0, 1);
+    short_batch(&w, l[0]);
+    twin_close(&w);
+  }
+}
+END_TEST
+
+/* Targets of labels, of numbers, and of numbers that lie in the other order. */
+START_TEST(numbers) {
+  static const struct {
+    const char *stage, *params;
+    int64_t shape[4];
+    int target; /* SP_F32: numbers */
+  } cases[] = {{"bce", NULL, {3, 1, 33, 37}, SP_U8},
+               {"bce", "{ pos_weight = 3, ignore_index = 7 }", {2, 1, 9, 1}, SP_I64},
+               {"bce", "{ pos_weight = 0.5, weight = 2 }", {2, 5, 17, 19}, SP_F32},
+               {"mse", NULL, {1, 1, 1, 1}, SP_F32},
+               {"mse", "{ weight = -2 }", {2, 5, 17, 19}, SP_F32}};
+  const twin_limits limits = {1e-6, 2e-6, 0, 0};
+  for (size_t k = 0; k < SP_ARRAY(cases); k++) {
+    const int64_t *l = cases[k].shape;
+    char name[64];
+    twin w;
+    snprintf(name, sizeof name, "%d x %d, %s", (int)l[0], (int)l[1], order_names[_i % 2]);
+    twin_open(&w, cases[k].stage, name, cases[k].params, SP_PRECISION_FP32, limits);
+    twin_floats(&w, 0, 4, l, orders[_i % 2], -5, 5);
+    if (cases[k].target == SP_F32) twin_floats(&w, 1, 4, l, orders[_i / 2], 0, 1);
+    else labels(&w, cases[k].target, l[0], l[2], l[3], 2, cases[k].target == SP_U8 ? 1 : 7, -1, 0);
+    twin_plan(&w, 1);
+    twin_forward(&w, 0);
+    twin_compare_step(&w);
+    twin_repeat(&w, false);
+    TWIN_BOTH(&w, spt_set_loss_scale, 0.25f);
+    twin_set_all(&w, SPT_DIN, -1e-3f, 1e-3f);
+    TWIN_BOTH(&w, spt_set_acc, 1, 0);
+    twin_forward(&w, 1);
+    twin_compare_step(&w);
+    TWIN_BOTH(&w, spt_set_acc, 0, 0);
+    short_batch(&w, l[0]);
+    twin_close(&w);
+  }
+}
+END_TEST
+
+START_TEST(smoothed_cross_entropy) {
+  static const int64_t classes[] = {2, 10, 21, 32, 65};
+  const twin_limits limits = {1e-6, 2e-6, 0, 0};
+  for (size_t k = 0; k < SP_ARRAY(classes); k++)
+    for (int weighted = 0; weighted < 2; weighted++) {
+      int64_t shape[4] = {2, classes[k], 9, 7};
+      sp_sb params = {0};
+      char name[64];
+      twin w;
+      sp_sb_put(&params, "{ label_smoothing = 0.1");
+      for (int64_t c = 0; c < classes[k] && weighted; c++)
+        sp_sb_putf(&params, "%s%g", c ? ", " : ", class_weights = { ", 0.25 * (double)(c % 7));
+      sp_sb_put(&params, weighted ? " } }" : " }");
+      snprintf(name, sizeof name, "smoothed, %d classes%s", (int)classes[k], weighted ? ", weights" : "");
+      twin_open(&w, "cross_entropy", name, sp_sb_str(&params), SP_PRECISION_FP32, limits);
+      sp_sb_free(&params);
+      twin_floats(&w, 0, 4, shape, orders[_i], -5, 5);
+      labels(&w, SP_I64, 2, 9, 7, classes[k], -100, -1, 0);
+      twin_plan(&w, 1);
+      twin_forward(&w, 0);
+      twin_compare_step(&w);
+      twin_repeat(&w, false);
+      short_batch(&w, 2);
+      twin_close(&w);
+    }
+}
+END_TEST
+
 START_TEST(not_training) {
   int64_t shape[4] = {2, 6, 5, 4};
   twin w;
@@ -123,9 +227,9 @@ END_TEST
 
 /* The same failure in the same words, whatever the sample and the type. */
 START_TEST(bad_labels) {
-  static const char *const stages[] = {"cross_entropy", "confusion"};
+  static const char *const stages[] = {"cross_entropy", "confusion", "dice", "focal"};
   static const int64_t at[] = {0, 41, 42, 83}, values[] = {10, 200, -1};
-  for (int s = 0; s < 2; s++)
+  for (size_t s = 0; s < SP_ARRAY(stages); s++)
     for (size_t k = 0; k < SP_ARRAY(at); k++)
       for (size_t v = 0; v < SP_ARRAY(values); v++) {
         int64_t shape[4] = {2, 10, 6, 7};
@@ -313,6 +417,9 @@ int main(void) {
   TCase *c = tcase_create("labels");
   tcase_add_loop_test(c, cross_entropy, 0, 2);
   tcase_add_loop_test(c, weighted_cross_entropy, 0, 2);
+  tcase_add_loop_test(c, smoothed_cross_entropy, 0, 2);
+  tcase_add_loop_test(c, other_losses, 0, 2 * (int)SP_ARRAY(others));
+  tcase_add_loop_test(c, numbers, 0, 4);
   tcase_add_loop_test(c, not_training, 0, 2);
   tcase_add_loop_test(c, bad_labels, 0, 2);
   tcase_add_loop_test(c, all_ignored, 0, 2);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""cross_entropy, confusion, add and concat against PyTorch."""
+"""cross_entropy, dice, focal, bce, mse, confusion, add and concat against PyTorch."""
 import itertools
 import os
 import sys
@@ -15,27 +15,29 @@ r = Report()
 rng = np.random.default_rng(5)
 
 
-def reference(x, y, ignore=-100, weights=None, scale=1.0):
+def reference(x, y, ignore=-100, weights=None, scale=1.0, smoothing=0.0):
     """In double: PyTorch's own float32 result is up to 1e-6 off that."""
     t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
     w = None if weights is None else torch.tensor(weights, dtype=torch.float64)
-    loss = F.cross_entropy(t, torch.tensor(y.astype(np.int64)), ignore_index=ignore, weight=w) * scale
+    loss = F.cross_entropy(t, torch.tensor(y.astype(np.int64)), ignore_index=ignore, weight=w,
+                           label_smoothing=smoothing) * scale
     loss.backward()
     return loss.item(), t.grad.numpy()
 
 
 def case(name, x, y, order=ROW_MAJOR, params=None, scale=1.0, torch_args=None):
-    st = Stage("cross_entropy", params or {}, [x, y], order=order)
+    params = params or {}
+    st = Stage("cross_entropy", params, [x, y], order=order)
     st.set_loss_scale(scale)
     out = st.forward()
     loss, grad = reference(x, y, **(torch_args or {}))
     r.close(f"{name} loss", out["loss"], loss, rtol=1e-6)
     counted = np.sum(y != (torch_args or {}).get("ignore", -100))
     r.true(f"{name} valid", out["valid"] == counted, f"{out['valid']} of {counted}")
-    # the last term: a float keeps a probability near 1 to 6e-8
+    # the last term: a float keeps a probability near 1 to 6e-8, and smoothing takes two numbers from it
     w = np.array((torch_args or {}).get("weights", np.ones(x.shape[1])))
     unit = np.abs(scale) * w.max() / w[y[(y >= 0) & (y < x.shape[1])].astype(int)].sum()
-    r.close(f"{name} gradient", st.dinputs()["logits"], grad * scale, rtol=1e-6, atol=1e-7 * unit)
+    r.close(f"{name} gradient", st.dinputs()["logits"], grad * scale, rtol=1e-6, atol=(2e-7 if "label_smoothing" in params else 1e-7) * unit)
     return st
 
 
@@ -65,6 +67,15 @@ for order in (ROW_MAJOR, CHANNELS_LAST):
     w = [0.5, 2.0, 1.0, 0.25, 3.0, 1.5, 0.125, 1.0, 4.0, 0.75]
     case(f"cross_entropy class weights, order {order:x}", x, y, order, {"class_weights": w},
          torch_args={"weights": w, "ignore": -100})
+    for classes, params in itertools.product((2, 10, 100), ({}, {"ignore_index": 1})):
+        few = (rng.standard_normal((2, classes, 13, 7)) * 4).astype(np.float32)
+        y10 = rng.integers(0, classes, (2, 13, 7))
+        w10 = [0.5, 2.0, 1.0, 0.25, 3.0, 1.5, 0.125, 1.0, 4.0, 0.75] * (classes // 10) or [0.5, 2.0]
+        args = {"ignore": params.get("ignore_index", -100), "smoothing": 0.1}
+        what = f"label smoothing, {classes} classes, ignoring {args['ignore']}, order {order:x}"
+        case(f"cross_entropy {what}", few, y10, order, {"label_smoothing": 0.1, **params}, torch_args=args)
+        case(f"cross_entropy class weights, {what}", few, y10, order,
+             {"label_smoothing": 0.1, "class_weights": w10, **params}, torch_args={"weights": w10, **args})
     case(f"cross_entropy loss scale, order {order:x}", x, y, order, scale=0.25, torch_args={"ignore": -100})
     st = Stage("cross_entropy", {"weight": 0.5}, [x, y], order=order)
     out = st.forward()
@@ -90,6 +101,61 @@ for order in (ROW_MAJOR, CHANNELS_LAST):
 rows, planes = [Stage("cross_entropy", {}, [x, y], order=o) for o in (CHANNELS_LAST, ROW_MAJOR)]
 rows.forward(), planes.forward()
 r.same("gradient in either order", rows.dinputs()["logits"], planes.dinputs()["logits"])
+
+
+
+def dice(x, y, smooth, eps, ignore):
+    """As segmentation_models_pytorch has it, multiclass."""
+    classes = x.shape[1]
+    p = x.log_softmax(1).exp().flatten(2)
+    counts = (y != ignore).flatten(1)
+    t = F.one_hot(y.flatten(1) * counts, classes).permute(0, 2, 1) * counts[:, None]
+    p = p * counts[:, None]
+    score = (2 * (p * t).sum((0, 2)) + smooth) / (p + t).sum((0, 2)).add(smooth).clamp_min(eps)
+    return ((1 - score) * (t.sum((0, 2)) > 0)).mean()
+
+
+def focal(x, y, gamma, alpha, ignore):
+    """As segmentation_models_pytorch has it, multiclass."""
+    counts, loss = y != ignore, 0
+    for c in range(x.shape[1]):
+        t, x_c = (y == c)[counts].to(x.dtype), x[:, c][counts]
+        cost = F.binary_cross_entropy_with_logits(x_c, t, reduction="none")
+        each = (1 - torch.exp(-cost)) ** gamma * cost
+        loss = loss + (each if alpha < 0 else each * (alpha * t + (1 - alpha) * (1 - t))).mean()
+    return loss
+
+
+def other(stage, name, f, x, y, params, order):
+    t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    loss = f(t, torch.tensor(y))
+    loss.backward()
+    st = Stage(stage, params, [x, y], order=order)
+    r.close(f"{stage} {name}, order {order:x} loss", st.forward()["loss"], loss.item(), rtol=1e-6)
+    grad = t.grad.numpy()
+    r.close(f"{stage} {name}, order {order:x} gradient", next(iter(st.dinputs().values())), grad, rtol=1e-6,
+            atol=1e-6 * np.abs(grad).max())
+
+
+for order, (classes, seen) in itertools.product((ROW_MAJOR, CHANNELS_LAST), ((2, 2), (10, 10), (21, 9), (100, 100))):
+    few = (rng.standard_normal((3, classes, 13, 17)) * 3).astype(np.float32)
+    truth = rng.integers(0, seen, (3, 13, 17))
+    truth[rng.random(truth.shape) < 0.2] = 255
+    for smooth, eps in ((0.0, 1e-7), (1.0, 1e-7), (0.0, 100.0)):
+        other("dice", f"{seen} of {classes} classes, smooth {smooth:g}, eps {eps:g}",
+              lambda a, b: dice(a, b, smooth, eps, 255), few, truth,
+              {"ignore_index": 255, "smooth": smooth, "eps": eps}, order)
+    for gamma, alpha in ((2.0, -1.0), (0.0, -1.0), (1.5, 0.25), (2.0, 0.75)):
+        other("focal", f"{seen} of {classes} classes, gamma {gamma:g}, alpha {alpha:g}",
+              lambda a, b: focal(a, b, gamma, alpha, 255), few, truth,
+              {"ignore_index": 255, "gamma": gamma, "alpha": alpha}, order)
+    target = rng.random(few.shape).astype(np.float32)
+    for w in (1.0, 4.0, 0.25):
+        other("bce", f"{classes} logits, pos_weight {w:g}", lambda a, b: F.binary_cross_entropy_with_logits(
+            a, b.double(), pos_weight=torch.tensor(w, dtype=torch.float64)), few, target, {"pos_weight": w}, order)
+    other("bce", f"labels {classes}", lambda a, b: F.binary_cross_entropy_with_logits(a[:, 0], b.double()), few[:, :1],
+          (truth % 2).astype(np.uint8), {}, order)
+    other("mse", f"{classes} channels", lambda a, b: F.mse_loss(a, b.double()), few, target, {}, order)
 
 bad = rng.integers(0, 10, (4, 33, 35))
 bad[2, 3, 4], bad[3, 0, 0] = 12, -1

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * check_cross_entropy.c - cross_entropy and confusion: values, gradients, refusals, and the same bits however the work is cut. */
+ * check_cross_entropy.c - cross_entropy and confusion: values, gradients; and of all losses against class labels: refusals,
+ * and the same bits however the work is cut. */
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +91,7 @@ static void compare(int64_t n, int64_t c, int64_t h, int64_t w, int order, float
 }
 
 static const int orders[] = {SP_ROW_MAJOR, SP_CHANNELS_LAST};
+static const char *const losses[] = {"cross_entropy", "dice", "focal"}; /* what holds of each is tested here */
 
 START_TEST(equals_the_formula) {
   int order = orders[_i];
@@ -99,6 +102,81 @@ START_TEST(equals_the_formula) {
   compare(2, 65, 9, 9, order, 5, 2);
   compare(1, 1000, 3, 3, order, 5, 2);
   compare(2, 10, 80, 80, order, 200, 2);
+}
+END_TEST
+
+/* PyTorch's definition with class weights: each class takes its share times its weight, the mean is over the weights of
+ * the labels. */
+static double smooth_reference(const float *x, const int64_t *y, int64_t n, int64_t c, int64_t px,
+                               const double *weights, double smoothing, double *grad) {
+  double loss = 0, sum = 0, even = 0;
+  for (int64_t i = 0; i < n * px; i++) sum += y[i] < 0 ? 0 : weights[y[i]];
+  for (int64_t k = 0; k < c; k++) even += weights[k] / (double)c;
+  for (int64_t i = 0; i < n * px; i++) {
+    const float *v = x + i / px * c * px + i % px;
+    double top = -INFINITY, all = 0, own = y[i] < 0 ? 0 : (1 - smoothing) * weights[y[i]];
+    for (int64_t k = 0; k < c; k++) top = fmax(top, v[k * px]);
+    for (int64_t k = 0; k < c; k++) all += exp(v[k * px] - top);
+    for (int64_t k = 0; k < c; k++) {
+      double part = (k == y[i] ? own : 0) + smoothing / (double)c * weights[k], log_p = v[k * px] - top - log(all);
+      double *g = &grad[(v - x) + k * px];
+      *g = y[i] < 0 ? 0 : ((own + smoothing * even) * exp(log_p) - part) / sum;
+      if (y[i] >= 0) loss -= part * log_p / sum;
+    }
+  }
+  return loss;
+}
+
+static void compare_smooth(int64_t n, int64_t c, int64_t h, int order, const char *weights, float spread) {
+  int64_t px = h * h, count = n * c * px, *y = draw_labels(n * px, c);
+  float *x = malloc((size_t)count * sizeof *x), *g = malloc((size_t)count * sizeof *g);
+  double *want = malloc((size_t)count * sizeof *want), *w = malloc((size_t)c * sizeof *w), heaviest = 0, unit = 0;
+  char params[4096];
+  size_t at =
+      (size_t)snprintf(params, sizeof params, "{ label_smoothing = 0.15%s", weights ? ", class_weights = {" : "");
+  ck_assert(x && g && want && w);
+  for (int64_t k = 0; k < c; k++) {
+    w[k] = weights ? 0.5 * (double)(k % 4) : 1;
+    if (weights) at += (size_t)snprintf(params + at, sizeof params - at, "%g,", w[k]);
+  }
+  snprintf(params + at, sizeof params - at, "%s", weights ? "} }" : " }");
+  for (int64_t i = 2; i < n * px; i += 5) y[i] = -100;
+  stage("cross_entropy", params, 2, n, c, h, h, order, spread, y);
+  ok(spt_plan(t, 1));
+  ok(spt_forward(t, 0));
+  ok(spt_get(t, SPT_IN, LOGITS, 0, x));
+  ok(spt_get(t, SPT_DIN, LOGITS, 0, g));
+  double loss = smooth_reference(x, y, n, c, px, w, 0.15, want);
+  ck_assert_double_eq_tol(loss_value(), loss, 1e-6 * loss);
+  for (int64_t i = 0; i < n * px; i++) unit += y[i] < 0 ? 0 : w[y[i]];
+  for (int64_t k = 0; k < c; k++) heaviest = fmax(heaviest, w[k]);
+  for (int64_t i = 0; i < count; i++)
+    ck_assert_msg(fabs(g[i] - want[i]) <= 1e-6 * fabs(want[i]) + 2e-7 * heaviest / unit, "%lld: %.9g, not %.9g",
+                  (long long)i, g[i], want[i]);
+  free(x), free(g), free(want), free(w), free(y);
+}
+
+START_TEST(smoothing_equals_the_formula) {
+  static const int64_t classes[] = {2, 10, 64, 65, 130};
+  for (size_t k = 0; k < SP_ARRAY(classes); k++) {
+    compare_smooth(2, classes[k], 9, orders[_i], NULL, 5);
+    compare_smooth(2, classes[k], 9, orders[_i], "some", 20);
+  }
+}
+END_TEST
+
+START_TEST(gradient_of_smoothing_is_the_slope) {
+  static const int64_t classes[] = {5, 70};
+  for (int k = 0; k < 2; k++) {
+    int64_t *y = draw_labels(2 * 3 * 4, classes[k]);
+    y[5] = -100;
+    stage("cross_entropy",
+          k ? "{ label_smoothing = 0.3 }" : "{ label_smoothing = 0.3, class_weights = {1, 2, 0.5, 0, 3} }", 2, 2,
+          classes[k], 3, 4, orders[_i], 2, y);
+    ok(spt_plan(t, 1));
+    ok(spt_gradcheck(t, 1e-2, 2e-3, 1e-5, 120));
+    free(y);
+  }
 }
 END_TEST
 
@@ -118,7 +196,8 @@ START_TEST(same_bits_for_any_team_and_order) {
   float *first = malloc(ALL * sizeof *first), *g = malloc(ALL * sizeof *g), loss = 0;
   ck_assert(first && g);
   for (int k = 0; k < 6; k++) {
-    stage("cross_entropy", NULL, 1 + k % 3, N, C, S, S, orders[k / 3], 5, y);
+    stage(_i ? losses[_i - 1] : "cross_entropy", _i ? NULL : "{ label_smoothing = 0.1 }", 1 + k % 3, N, C, S, S,
+          orders[k / 3], 5, y);
     ok(spt_plan(t, 1));
     ok(spt_forward(t, 0));
     ok(spt_get(t, SPT_DIN, LOGITS, 0, k ? g : first));
@@ -139,7 +218,7 @@ START_TEST(gradients_add_where_asked) {
     int64_t c = classes[k], all = N * c * S * S, *y = draw_labels(N * S * S, c);
     float *once = malloc((size_t)all * sizeof *once), *sum = malloc((size_t)all * sizeof *sum);
     ck_assert(once && sum);
-    stage("cross_entropy", NULL, 2, N, c, S, S, orders[_i], 5, y);
+    stage(losses[_i / 2], NULL, 2, N, c, S, S, orders[_i % 2], 5, y);
     ok(spt_plan(t, 1));
     ok(spt_forward(t, 0));
     ok(spt_get(t, SPT_DIN, LOGITS, 0, once));
@@ -156,7 +235,7 @@ END_TEST
 
 START_TEST(without_gradient) {
   int64_t *y = draw_labels(2 * 9, 4);
-  stage("cross_entropy", NULL, 2, 2, 4, 3, 3, orders[_i], 2, y);
+  stage(losses[_i / 2], NULL, 2, 2, 4, 3, 3, orders[_i % 2], 2, y);
   ok(spt_plan(t, 1));
   ok(spt_forward(t, 0));
   float with = loss_value();
@@ -174,7 +253,7 @@ START_TEST(nothing_counts) {
   int64_t y[8], valid;
   float g[2 * 3 * 4];
   for (int i = 0; i < 8; i++) y[i] = 255;
-  stage("cross_entropy", "{ ignore_index = 255 }", 2, 2, 3, 2, 2, orders[_i], 2, y);
+  stage(losses[_i / 2], "{ ignore_index = 255 }", 2, 2, 3, 2, 2, orders[_i % 2], 2, y);
   ok(spt_plan(t, 1));
   ok(spt_forward(t, 0));
   ok(spt_get(t, SPT_OUT, VALID, 0, &valid));
@@ -191,7 +270,7 @@ START_TEST(broken_numbers) {
   float x[12], g[12];
   for (int i = 0; i < 12; i++) x[i] = (float)i / 4;
   for (int c = 0; c < 3; c++) x[c * 4 + 1] = c ? INFINITY : NAN;
-  stage("cross_entropy", "{ ignore_index = 255, nonfinite = 'ignore' }", 2, 1, 3, 2, 2, orders[_i], 2, y);
+  stage(losses[_i / 2], "{ ignore_index = 255, nonfinite = 'ignore' }", 2, 1, 3, 2, 2, orders[_i % 2], 2, y);
   ok(spt_plan(t, 1));
   ok(spt_set(t, SPT_IN, LOGITS, 0, x));
   ok(spt_forward(t, 0));
@@ -218,8 +297,9 @@ START_TEST(a_loss_that_is_not_finite_stops) {
   static const float bad[] = {NAN, INFINITY};
   int64_t y[4] = {0, 255, 1, 2};
   float x[12] = {0};
-  for (int k = 0; k < 2; k++) {
-    stage("cross_entropy", "{ ignore_index = 255 }", 2, 1, 3, 2, 2, orders[_i], 2, y);
+  int kinds = strcmp(losses[_i / 2], "focal") ? 2 : 1; /* to which an infinite logit of the right class is right */
+  for (int k = 0; k < kinds; k++) {
+    stage(losses[_i / 2], "{ ignore_index = 255 }", 2, 1, 3, 2, 2, orders[_i % 2], 2, y);
     ok(spt_plan(t, 1));
     x[0] = 0, x[1] = bad[k]; /* under an ignored label */
     ok(spt_set(t, SPT_IN, LOGITS, 0, x));
@@ -241,11 +321,10 @@ START_TEST(a_loss_that_is_not_finite_stops) {
 END_TEST
 
 START_TEST(label_out_of_range) {
-  static const char *const names[] = {"cross_entropy", "confusion"};
-  for (int k = 0; k < 2; k++) {
+  for (size_t k = 0; k <= SP_ARRAY(losses); k++) {
     int64_t y[16] = {0};
     y[13] = -1, y[6] = 3; /* the first in order is named: sample 1, at position 2 */
-    stage(names[k], NULL, 2, 4, 3, 2, 2, orders[_i], 2, y);
+    stage(k ? losses[k - 1] : "confusion", NULL, 2, 4, 3, 2, 2, orders[_i], 2, y);
     ok(spt_plan(t, 1));
     spt_set_id(t, 1, 77);
     int rc = spt_forward(t, 0);
@@ -261,12 +340,12 @@ END_TEST
 START_TEST(short_batch) {
   int64_t *y = draw_labels(4 * 9, 5);
   float part[2 * 5 * 9], loss;
-  stage("cross_entropy", NULL, 2, 2, 5, 3, 3, orders[_i], 2, y);
+  stage(losses[_i / 2], NULL, 2, 2, 5, 3, 3, orders[_i % 2], 2, y);
   ok(spt_plan(t, 1));
   ok(spt_forward(t, 0));
   loss = loss_value();
   ok(spt_get(t, SPT_IN, LOGITS, 0, part));
-  stage("cross_entropy", NULL, 2, 4, 5, 3, 3, orders[_i], 2, y);
+  stage(losses[_i / 2], NULL, 2, 4, 5, 3, 3, orders[_i % 2], 2, y);
   ok(spt_plan(t, 1));
   /* the first samples of a tensor lie first, in either order */
   memset(spt_raw(t, SPT_IN, LOGITS, 0), 0xFF, 4 * 5 * 9 * sizeof(float));
@@ -313,6 +392,9 @@ START_TEST(shapes_that_do_not_fit) {
   ok(spt_input_of(t, LOGITS, SP_F32, 4, x, SP_ORDER4(3, 2, 1, 0), NULL));
   ok(spt_input_of(t, LABELS, SP_U8, 3, y, 0, NULL));
   refused(spt_plan(t, 1), "neither row-major nor channels-last");
+  spt_free(t);
+  t = spt_new("cross_entropy", "{ label_smoothing = 1 }", 1);
+  refused(spt_failed(t), "label_smoothing is 1, but must be below 1");
 }
 END_TEST
 
@@ -322,14 +404,16 @@ int main(void) {
   tcase_add_checked_fixture(c, NULL, teardown);
   tcase_add_loop_test(c, equals_the_formula, 0, 2);
   tcase_add_loop_test(c, gradient_is_the_slope, 0, 2);
-  tcase_add_test(c, same_bits_for_any_team_and_order);
-  tcase_add_loop_test(c, gradients_add_where_asked, 0, 2);
-  tcase_add_loop_test(c, without_gradient, 0, 2);
-  tcase_add_loop_test(c, nothing_counts, 0, 2);
-  tcase_add_loop_test(c, broken_numbers, 0, 2);
-  tcase_add_loop_test(c, a_loss_that_is_not_finite_stops, 0, 2);
+  tcase_add_loop_test(c, smoothing_equals_the_formula, 0, 2);
+  tcase_add_loop_test(c, gradient_of_smoothing_is_the_slope, 0, 2);
+  tcase_add_loop_test(c, same_bits_for_any_team_and_order, 0, 1 + (int)SP_ARRAY(losses));
+  tcase_add_loop_test(c, gradients_add_where_asked, 0, 2 * (int)SP_ARRAY(losses));
+  tcase_add_loop_test(c, without_gradient, 0, 2 * (int)SP_ARRAY(losses));
+  tcase_add_loop_test(c, nothing_counts, 0, 2 * (int)SP_ARRAY(losses));
+  tcase_add_loop_test(c, broken_numbers, 0, 2 * (int)SP_ARRAY(losses));
+  tcase_add_loop_test(c, a_loss_that_is_not_finite_stops, 0, 2 * (int)SP_ARRAY(losses));
   tcase_add_loop_test(c, label_out_of_range, 0, 2);
-  tcase_add_loop_test(c, short_batch, 0, 2);
+  tcase_add_loop_test(c, short_batch, 0, 2 * (int)SP_ARRAY(losses));
   tcase_add_loop_test(c, counts_pairs, 0, 2);
   tcase_add_test(c, shapes_that_do_not_fit);
   tcase_set_timeout(c, 30);

@@ -9,11 +9,11 @@
 
 #define LABEL_DTYPES (SP_DT(SP_U8) | SP_DT(SP_I32) | SP_DT(SP_I64))
 
-/* Which labels do not count; `holder` has them as ignore_index. */
-#define LABEL_PARAM_IGNORE(holder)                                                                        \
-  {                                                                                                       \
-    .name = "ignore_index", .type = SP_PARAM_INT, .offset = offsetof(holder, ignore_index), .idef = -100, \
-    .doc = "labels of this value do not count"                                                            \
+/* Which labels do not count; `holder` has them as `member`. */
+#define LABEL_PARAM_IGNORE(holder, member)                                                          \
+  {                                                                                                 \
+    .name = "ignore_index", .type = SP_PARAM_INT, .offset = offsetof(holder, member), .idef = -100, \
+    .doc = "labels of this value do not count"                                                      \
   }
 #define LABEL_PORT_STATUS                                                                           \
   {                                                                                                 \

@@ -42,5 +42,5 @@ const sp_param acc_param_table[] = {{.name = "k",
                                      .imin = 1,
                                      .imax = 65536,
                                      .doc = "how many of the largest logits topk looks at; may be more than there are"},
-                                    LABEL_PARAM_IGNORE(acc_params),
+                                    LABEL_PARAM_IGNORE(acc_params, ignore_index),
                                     {.name = NULL}};

@@ -33,4 +33,4 @@ const sp_port conf_outputs[] = {{.name = "counts",
                                  .doc = "C x C: rows are the truth, columns the prediction"},
                                 LABEL_PORT_STATUS,
                                 {.name = NULL}};
-const sp_param conf_param_table[] = {LABEL_PARAM_IGNORE(conf_params), {.name = NULL}};
+const sp_param conf_param_table[] = {LABEL_PARAM_IGNORE(conf_params, ignore_index), {.name = NULL}};

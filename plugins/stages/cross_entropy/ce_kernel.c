@@ -6,41 +6,23 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "../../kits/loss/exp_neg.h"
+#include "../../kits/loss/widths.h"
+
 #define BLOCK 64  /* positions handled side by side */
 #define LANES 16  /* classes handled side by side, where they lie side by side */
 #define TILE_C 64 /* up to so many classes, positions that lie in rows are turned into a tile of planes first */
 
-#define INLINE static inline __attribute__((always_inline))
-
-/* exp(d) for d <= 0, within 1 ulp; 0 below -87; NaN stays. 2^k * exp(r), |r| <= ln(2)/2, with a polynomial fitted for
- * the least relative error. Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low bits. */
-INLINE float exp_neg(float d) {
-  const float round = 12582912.0f;
-  float z = d < -87.0f ? -87.0f : d;
-  float t = z * 1.44269504f + round;
-  float k = t - round;
-  float r = (z - k * 0.693359375f) - k * -2.12194440e-4f;
-  float q = 0.0001979030348593369f;
-  q = q * r + 0.0013944704551249743f;
-  q = q * r + 0.008333497680723667f;
-  q = q * r + 0.04166629537940025f;
-  q = q * r + 0.1666666567325592f;
-  q = q * r + 0.5f;
-  float y = 1.0f + (r + r * r * q);
-  uint32_t yi, ti;
-  memcpy(&yi, &y, 4);
-  memcpy(&ti, &t, 4);
-  yi += ti << 23;
-  memcpy(&y, &yi, 4);
-  return d < -87.0f ? 0.0f : y;
-}
+#define INLINE WIDTHS_INLINE
 
 /* What a block works out on its way. */
 typedef struct block {
   int32_t label[BLOCK]; /* -1: does not count */
-  float weight[BLOCK];  /* class weight; 0 where the label does not count */
+  float own[BLOCK];     /* what the label's class counts; 0 where the label does not count */
+  float weight[BLOCK];  /* what all of the position counts: more than its own with smoothing */
   float top[BLOCK];
   double sum[BLOCK];
+  double spread[BLOCK]; /* with smoothing: what the other classes' logits say */
 } block;
 
 INLINE void read_labels(const ce_job *j, int64_t first, int n, block *b) {
@@ -48,14 +30,38 @@ INLINE void read_labels(const ce_job *j, int64_t first, int n, block *b) {
     int64_t y = label_at(j->labels, j->label_dtype, first + i);
     bool counts = y != j->ignore && y >= 0 && y < j->shape.classes;
     b->label[i] = counts ? (int32_t)y : -1;
-    b->weight[i] = !counts ? 0.0f : j->class_weights ? j->class_weights[y] : 1.0f;
+    b->own[i] = !counts ? 0.0f : j->smooth.own * (j->class_weights ? j->class_weights[y] : 1.0f);
+    b->weight[i] = !counts ? 0.0f : b->own[i] + j->smooth.all;
   }
+}
+
+/* Smoothing, after the rest: the part of each class, for n positions that are `step` apart and their classes `stride`;
+ * g, which may be NULL, lies as x does. */
+INLINE void smooth(const ce_job *j, const float *x, int64_t stride, int64_t step, float *g, int n, block *b) {
+  if (j->smooth.each == 0) return;
+  for (int i = 0; i < n; i++) b->spread[i] = 0;
+  for (int64_t c = 0; c < j->shape.classes; c++) {
+    double each = j->smooth.each * (j->class_weights ? j->class_weights[c] : 1.0);
+    float k = (float)(j->scale * each);
+    for (int i = 0; i < n; i++) b->spread[i] += each * ((double)x[c * stride + i * step] - b->top[i]);
+    for (int i = 0; i < n && g; i++) g[c * stride + i * step] -= b->label[i] >= 0 ? k : 0.0f;
+  }
+}
+
+/* Sum over the block of weight * log(sum) - own * (x[label] - top) - spread; `picked` is x[label]. */
+INLINE double smooth_loss(const block *b, const float *picked, int n) {
+  double loss = 0;
+  for (int i = 0; i < n; i++)
+    if (b->weight[i] != 0)
+      loss += b->weight[i] * log(b->sum[i]) - b->own[i] * ((double)picked[i] - b->top[i]) - b->spread[i];
+  return loss;
 }
 
 /* Sum over the block of weight * (log(sum) - (x[label] - top)); `picked` is x[label]. Without class weights one logarithm
  * serves several positions: sums lie in 1..classes, so a product of `group` of them can't overflow. */
 INLINE double block_loss(const ce_job *j, const block *b, const float *picked, int n) {
   double loss = 0;
+  if (j->smooth.each != 0) return smooth_loss(b, picked, n);
   if (j->class_weights) {
     for (int i = 0; i < n; i++)
       if (b->weight[i] != 0) loss += b->weight[i] * (log(b->sum[i]) - ((double)picked[i] - b->top[i]));
@@ -102,7 +108,7 @@ INLINE void planes(const float *x, int64_t stride, float *g, int64_t gstride, in
     }
   }
   for (int i = 0; i < n; i++)
-    if (b->label[i] >= 0) g[b->label[i] * gstride + i] -= k[i];
+    if (b->label[i] >= 0) g[b->label[i] * gstride + i] -= scale * b->own[i];
 }
 
 INLINE double planes_block(const ce_job *j, const float *x, float *g, int n, block *b) {
@@ -110,6 +116,7 @@ INLINE double planes_block(const ce_job *j, const float *x, float *g, int n, blo
   int64_t stride = j->shape.px, classes = j->shape.classes;
   if (n == BLOCK && !j->acc) planes(x, stride, g, stride, BLOCK, classes, j->scale, false, b);
   else planes(x, stride, g, stride, n, classes, j->scale, j->acc, b);
+  smooth(j, x, stride, 1, g, n, b);
   for (int i = 0; i < n; i++)
     if (b->label[i] >= 0) picked[i] = x[b->label[i] * stride + i];
   return block_loss(j, b, picked, n);
@@ -125,6 +132,7 @@ INLINE double tile_block(const ce_job *j, const float *x, float *g, int n, block
   }
   for (int i = n; i < BLOCK; i++) b->label[i] = -1, b->weight[i] = 0;
   planes(t, BLOCK, g ? dt : NULL, BLOCK, BLOCK, classes, j->scale, false, b);
+  smooth(j, t, BLOCK, 1, g ? dt : NULL, BLOCK, b);
   for (int i = 0; i < n && g; i++) {
     float *gi = g + i * classes;
     if (j->acc)
@@ -178,14 +186,15 @@ INLINE double rows_block(const ce_job *j, const float *x, float *g, int n, block
     else row(xi, gi, classes, k, false, &b->top[i], &b->sum[i]);
     if (b->label[i] < 0) continue;
     picked[i] = xi[b->label[i]];
-    if (gi) gi[b->label[i]] -= k;
+    if (gi) gi[b->label[i]] -= j->scale * b->own[i];
   }
+  smooth(j, x, 1, classes, g, n, b);
   return block_loss(j, b, picked, n);
 }
 
 INLINE void chunk_body(const ce_job *j, int64_t chunk) {
   const logit_shape *s = &j->shape;
-  int64_t p = chunk * CE_CHUNK, all = s->n * s->px, end = p + CE_CHUNK < all ? p + CE_CHUNK : all;
+  int64_t p = chunk * LOSS_CHUNK, all = s->n * s->px, end = p + LOSS_CHUNK < all ? p + LOSS_CHUNK : all;
   double loss = 0;
   block b;
   while (p < end) {
@@ -203,20 +212,6 @@ INLINE void chunk_body(const ce_job *j, int64_t chunk) {
   j->loss[chunk] = loss;
 }
 
-static void chunk_base(const ce_job *j, int64_t chunk) { chunk_body(j, chunk); }
+WIDTHS_OF(chunk, ce_job)
 
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static void chunk_avx2(const ce_job *j, int64_t chunk) { chunk_body(j, chunk); }
-__attribute__((target("avx512f,avx512dq,prefer-vector-width=512"))) static void chunk_avx512(const ce_job *j,
-                                                                                             int64_t chunk) {
-  chunk_body(j, chunk);
-}
-#endif
-
-ce_fn ce_choose(void) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return chunk_avx512;
-  if (__builtin_cpu_supports("avx2")) return chunk_avx2;
-#endif
-  return chunk_base;
-}
+ce_fn ce_choose(void) { return chunk_choose(); }

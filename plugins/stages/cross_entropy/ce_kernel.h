@@ -3,9 +3,8 @@
 #ifndef SP_PLUGINS_CE_KERNEL_H
 #define SP_PLUGINS_CE_KERNEL_H
 
-#include "../../kits/labels/labels.h"
-
-#define CE_CHUNK 4096 /* positions per work item; sums are made per chunk and added in chunk order */
+#include "../../kits/loss/loss_cpu.h"
+#include "cross_entropy.h"
 
 typedef struct ce_job {
   logit_shape shape;
@@ -16,8 +15,9 @@ typedef struct ce_job {
   int label_dtype;
   int64_t ignore;
   const float *class_weights; /* NULL: all 1 */
-  float scale;                /* of the gradient: (softmax - onehot) * scale * class weight */
-  double *loss;               /* [chunks] out: sum of class weight * -log softmax */
+  ce_smooth smooth;
+  float scale;  /* of the gradient: (softmax - onehot) * scale * class weight, without smoothing */
+  double *loss; /* [chunks] out: sum of class weight * -log softmax, smoothed */
 } ce_job;
 
 typedef void (*ce_fn)(const ce_job *job, int64_t chunk);

@@ -6,6 +6,8 @@
 
 int ce_create(sp_ctx *ctx, const void *params, void **self) {
   const ce_params *p = params;
+  if (p->label_smoothing >= 1)
+    return ctx->host->fail(ctx, SP_E_RANGE, "label_smoothing is %g, but must be below 1", p->label_smoothing);
   ce *c = calloc(1, sizeof *c);
   if (!c) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the instance");
   c->p = p;
@@ -27,43 +29,28 @@ void ce_destroy(void *self) {
   free(c);
 }
 
+static void smooth_for(ce *c, int64_t classes) {
+  double share = c->p->label_smoothing, sum = c->class_weights ? 0 : (double)classes;
+  for (uint32_t i = 0; i < c->p->class_weights.n; i++) sum += c->class_weights[i];
+  c->smooth.own = (float)(1 - share);
+  c->smooth.each = share / (double)classes;
+  c->smooth.all = (float)(c->smooth.each * sum);
+}
+
 int ce_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   ce *c = self;
-  const sp_spec *x = &plan->in[CE_IN_LOGITS].spec[0], *y = &plan->in[CE_IN_LABELS].spec[0];
+  const sp_spec *x = &plan->in[LOSS_IN_LOGITS].spec[0], *y = &plan->in[LOSS_IN_LABELS].spec[0];
   int rc = labels_check(ctx, x, y);
   if (rc) return rc;
   if (c->p->class_weights.n && c->p->class_weights.n != x->shape[1])
     return ctx->host->fail(ctx, SP_E_SHAPE, "class_weights has %u numbers, but there are %lld classes",
                            c->p->class_weights.n, (long long)x->shape[1]);
-  for (int i = CE_OUT_LOSS; i <= CE_OUT_VALID; i++) plan->out[i].n = 1;
-  plan->out[CE_OUT_LOSS].spec[0] = (sp_spec){.dtype = SP_F32};
-  plan->out[CE_OUT_STATUS].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
-  plan->out[CE_OUT_VALID].spec[0] = (sp_spec){.dtype = SP_I64};
+  smooth_for(c, x->shape[1]);
+  loss_outputs_plan(plan);
   return SP_OK;
 }
 
-const sp_port ce_inputs[] = {
-    {.name = "logits", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "N x C x ..., row-major or channels-last"},
-    {.name = "labels", .dtypes = LABEL_DTYPES, .ndim = -1, .flags = SP_PORT_NOGRAD, .doc = "N x ..., class numbers"},
-    {.name = NULL}};
-const sp_port ce_outputs[] = {{.name = "loss",
-                               .dtypes = SP_DT(SP_F32),
-                               .ndim = 0,
-                               .flags = SP_PORT_METRIC,
-                               .doc = "mean over the labels that count; 0 where none does"},
-                              {.name = "status",
-                               .dtypes = SP_DT(SP_I64),
-                               .ndim = 1,
-                               .flags = SP_PORT_STATUS | SP_PORT_NOGRAD,
-                               .doc = "the first label out of range, or a loss that is not finite"},
-                              {.name = "valid",
-                               .dtypes = SP_DT(SP_I64),
-                               .ndim = 0,
-                               .flags = SP_PORT_METRIC | SP_PORT_NOGRAD,
-                               .doc = "how many labels counted; 0: the step has no gradient"},
-                              {.name = NULL}};
-static const char *const nonfinite_choices[] = {"stop", "ignore", NULL};
-const sp_param ce_param_table[] = {LABEL_PARAM_IGNORE(ce_params),
+const sp_param ce_param_table[] = {LABEL_PARAM_IGNORE(ce_params, l.ignore_index),
                                    {.name = "class_weights",
                                     .type = SP_PARAM_FLOATS,
                                     .offset = offsetof(ce_params, class_weights),
@@ -71,17 +58,13 @@ const sp_param ce_param_table[] = {LABEL_PARAM_IGNORE(ce_params),
                                     .max = 1e30,
                                     .max_n = 65536,
                                     .doc = "one per class; the mean is weighted by them; none: all 1"},
-                                   {.name = "weight",
+                                   {.name = "label_smoothing",
                                     .type = SP_PARAM_FLOAT,
-                                    .offset = offsetof(ce_params, weight),
-                                    .def = 1,
-                                    .min = -1e30,
-                                    .max = 1e30,
-                                    .doc = "multiplies this loss and its gradient"},
-                                   {.name = "nonfinite",
-                                    .type = SP_PARAM_CHOICE,
-                                    .offset = offsetof(ce_params, nonfinite),
-                                    .choices = nonfinite_choices,
-                                    .doc = "stop the run when the loss is NaN or infinite, or ignore that, for an "
-                                           "optimizer that skips such steps"},
+                                    .offset = offsetof(ce_params, label_smoothing),
+                                    .def = 0,
+                                    .min = 0,
+                                    .max = 1,
+                                    .doc = "part of a label, below 1, that is spread evenly over all classes"},
+                                   LOSS_PARAM_WEIGHT(ce_params),
+                                   LOSS_PARAM_NONFINITE(ce_params),
                                    {.name = NULL}};

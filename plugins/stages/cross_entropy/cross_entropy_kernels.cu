@@ -1,164 +1,42 @@
 /* SPDX-License-Identifier: MIT
- * cross_entropy_kernels.cu - loss and gradient on CUDA: a pass over the labels for the number of those that count, then
- * one over the logits. Sums are cut in pieces that depend on the shape alone and added in a fixed order. */
+ * cross_entropy_kernels.cu - loss and gradient on CUDA. */
 #include "cross_entropy_kernels.h"
 
-#include "../../kits/labels/logits.cuh"
+#include "../../kits/loss/loss.cuh"
 
-constexpr int THREADS = 256, WARPS = THREADS / 32;
-constexpr int LABEL_BLOCKS = 128; /* at most; each block of the second pass adds up what these found */
-constexpr int LOSS_BLOCKS = 1024; /* at most; the last to end adds up what these found */
-constexpr int ROW_BLOCKS = 512;   /* at most, where a warp has tiles of few classes */
-constexpr int FEW = 32;           /* up to so many classes, a position's logits are kept in registers */
+constexpr int ROW_BLOCKS = 512; /* at most, where a warp has tiles of few classes */
+constexpr int FEW = 32;         /* up to so many classes, a position's logits are kept in registers */
 constexpr int WEIGHTS_AT_ONCE = 512;
 
-/* What the pass over the labels learns of one block's share. */
-struct label_sum {
-  int64_t counted, bad; /* bad: the first position with a label out of range, or INT64_MAX */
-  double weight;
-};
-
-struct sums {
-  unsigned done; /* blocks of the second pass that have ended */
-  label_sum labels[LABEL_BLOCKS];
-  double loss[LOSS_BLOCKS];
+struct ce_work : loss_work {
+  ce_smooth smooth;
 };
 
 struct some_weights {
   float w[WEIGHTS_AT_ONCE];
 };
 
-/* The job and what was made of it. */
-struct ce_work {
-  cek_job j;
-  sums *s;
-  const float *class_weights; /* in the scratch, or NULL */
-  int label_blocks, loss_blocks;
-};
-
-static int blocks_of(int64_t items, int per_block, int most) {
-  int64_t blocks = (items + per_block - 1) / per_block;
-  return blocks < 1 ? 1 : blocks < most ? (int)blocks : most;
-}
-
 static __global__ void store_weights(float *to, const some_weights from, int n) {
   for (int i = threadIdx.x; i < n; i += THREADS) to[i] = from.w[i];
 }
 
-/* ---- sums over a warp and a block, always in the same order; the result is in lane or thread 0 ---- */
-static __device__ double warp_sum(double v) {
-  for (int d = 16; d; d >>= 1) v += __shfl_down_sync(0xffffffffu, v, d);
-  return v;
-}
-
-static __device__ double block_sum(double v) {
-  __shared__ double part[WARPS];
-  v = warp_sum(v);
-  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
-  __syncthreads();
-  if (threadIdx.x < 32) v = warp_sum(threadIdx.x < WARPS ? part[threadIdx.x] : 0.0);
-  __syncthreads();
-  return v;
-}
-
-static __device__ label_sum warp_labels(label_sum v) {
-  for (int d = 16; d; d >>= 1) {
-    int64_t bad = __shfl_down_sync(0xffffffffu, v.bad, d);
-    v.counted += __shfl_down_sync(0xffffffffu, v.counted, d);
-    v.weight += __shfl_down_sync(0xffffffffu, v.weight, d);
-    if (bad < v.bad) v.bad = bad;
-  }
-  return v;
-}
-
-/* ---- the pass over the labels: a thread takes 16 bytes of them at a time ---- */
-template <typename T> static __global__ void __launch_bounds__(THREADS) sum_labels(const ce_work w, int wide) {
-  constexpr int EACH = 16 / sizeof(T);
-  __shared__ label_sum part[WARPS];
-  const cek_job &j = w.j;
-  const T *labels = (const T *)j.labels;
-  int64_t all = j.shape.n * j.shape.px, step = (int64_t)w.label_blocks * THREADS * EACH;
-  label_sum s = {0, INT64_MAX, 0};
-  for (int64_t from = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * EACH; from < all; from += step) {
-    int n = all - from < EACH ? (int)(all - from) : EACH;
-    T some[EACH];
-    if (wide && n == EACH) {
-      uint4 bytes = *(const uint4 *)(labels + from);
-      memcpy(some, &bytes, sizeof bytes);
-    } else {
-#pragma unroll
-      for (int i = 0; i < EACH; i++) some[i] = i < n ? labels[from + i] : 0;
-    }
-#pragma unroll
-    for (int i = 0; i < EACH; i++) {
-      int64_t y = some[i];
-      if (i >= n || y == j.ignore) continue;
-      if (y < 0 || y >= j.shape.classes) {
-        if (from + i < s.bad) s.bad = from + i;
-        continue;
-      }
-      float weight = w.class_weights ? w.class_weights[y] : 1.0f;
-      s.counted += weight != 0;
-      if (w.class_weights) s.weight += weight;
-    }
-  }
-  if (!w.class_weights) s.weight = (double)s.counted;
-  s = warp_labels(s);
-  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
-  __syncthreads();
-  if (threadIdx.x < 32) {
-    s = warp_labels(threadIdx.x < WARPS ? part[threadIdx.x] : label_sum{0, INT64_MAX, 0});
-    if (threadIdx.x == 0) w.s->labels[blockIdx.x] = s;
-    if (threadIdx.x == 0 && blockIdx.x == 0) w.s->done = 0;
-  }
-}
-
-template <typename T> static void launch_labels(void *stream, ce_work *w) {
-  constexpr int EACH = 16 / sizeof(T);
-  w->label_blocks = blocks_of(w->j.shape.n * w->j.shape.px, THREADS * EACH, LABEL_BLOCKS);
-  SP_LAUNCH(sum_labels<T>, w->label_blocks, THREADS, 0, stream, *w, (uintptr_t)w->j.labels % sizeof(uint4) == 0);
-}
-
-/* Of all blocks, in lane 0 of the calling warp. */
-static __device__ label_sum all_labels(const ce_work &w) {
-  label_sum s = {0, INT64_MAX, 0};
-#pragma unroll 4
-  for (int i = threadIdx.x % 32; i < w.label_blocks; i += 32) {
-    const label_sum &b = w.s->labels[i];
-    s.counted += b.counted;
-    s.weight += b.weight;
-    if (b.bad < s.bad) s.bad = b.bad;
-  }
-  return warp_labels(s);
-}
-
-/* What a gradient of softmax minus one-hot is multiplied by. Every thread of the block calls it and gets it. */
-static __device__ float gradient_scale(const ce_work &w) {
-  __shared__ float scale;
-  if (threadIdx.x < 32) {
-    label_sum s = all_labels(w);
-    if (threadIdx.x == 0) scale = s.counted ? (float)(w.j.weight / s.weight * (double)w.j.step->loss_scale) : 0.0f;
-  }
-  __syncthreads();
-  return scale;
-}
-
 /* ---- the pass over the logits ---- */
-
-/* As the CPU's: nothing below -87. */
-static __device__ float exp_neg(float d) {
-  float e = expf(d); /* in any case, so that no branch keeps the next one waiting */
-  return d < -87.0f ? 0.0f : e;
-}
 
 struct position {
   int label;    /* -1: does not count */
-  float weight; /* 0 where the label does not count */
+  float own;    /* what the label's class counts; 0 where the label does not count */
+  float weight; /* what all of the position counts: more than its own with smoothing */
 };
 
 static __device__ position position_of(const ce_work &w, int64_t y) {
-  if (y == w.j.ignore || y < 0 || y >= w.j.shape.classes) return {-1, 0.0f};
-  return {(int)y, w.class_weights ? w.class_weights[y] : 1.0f};
+  if (y == w.j.ignore || y < 0 || y >= w.j.shape.classes) return {-1, 0.0f, 0.0f};
+  float own = __fmul_rn(w.smooth.own, w.class_weights ? w.class_weights[y] : 1.0f);
+  return {(int)y, own, __fadd_rn(own, w.smooth.all)};
+}
+
+/* What smoothing gives to class c. */
+static __device__ double each_of(const ce_work &w, int64_t c) {
+  return w.class_weights ? w.smooth.each * w.class_weights[c] : w.smooth.each;
 }
 
 /* The largest logit counts exactly 1 in the sum of exponentials, which is why all others are added up by themselves:
@@ -167,10 +45,25 @@ static __device__ double loss_of(const position &at, double log_sum, float top, 
   return at.weight != 0.0f ? at.weight * (log_sum + ((double)top - (double)picked)) : 0.0;
 }
 
+/* The same with smoothing; `spread` is the sum of each class's part times its distance from the largest logit. */
+static __device__ double smooth_loss(const position &at, double log_sum, float top, float picked, double spread) {
+  return at.weight != 0.0f ? at.weight * log_sum + at.own * ((double)top - (double)picked) + spread : 0.0;
+}
+
 /* Fused, since p - 1 is near 0 at the label for a prediction that is nearly certain. */
 static __device__ float gradient_of(float e, float inv, float k, bool label) {
   float g = __fmaf_rn(__fmul_rn(e, inv), k, label ? -k : 0.0f);
   return k == 0.0f ? 0.0f : g;
+}
+
+/* The same with smoothing: `minus` is what label and smoothing take together. */
+static __device__ float smooth_gradient(float e, float inv, float k, float minus) {
+  float g = __fmaf_rn(__fmul_rn(e, inv), k, -minus);
+  return k == 0.0f ? 0.0f : g;
+}
+
+static __device__ float minus_of(const ce_work &w, const position &at, int64_t c, float scale) {
+  return (float)(scale * ((c == at.label ? (double)at.own : 0.0) + each_of(w, c)));
 }
 
 /* 1 / (1 + rest), rounded once: the sum's rounding error goes into the correction of the quotient. */
@@ -188,9 +81,10 @@ template <int N> static __device__ float sum_of(const float *v) {
 
 /* Turns the logits in v into gradients and gives the loss. There are MOST classes, or up to as many if not ALL; loops
  * over them stay in registers. */
-template <int MOST, bool ALL>
-static __device__ double few_classes(float (&v)[MOST], int classes, const position &at, float scale) {
+template <int MOST, bool ALL, bool SMOOTH>
+static __device__ double few_classes(const ce_work &w, float (&v)[MOST], int classes, const position &at, float scale) {
   float top = v[0], picked = 0, terms[MOST];
+  double spread = 0;
   int best = 0;
 #pragma unroll
   for (int c = 1; c < MOST; c++)
@@ -200,54 +94,23 @@ static __device__ double few_classes(float (&v)[MOST], int classes, const positi
     terms[c] = 0;
     if (!ALL && c >= classes) continue;
     if (c == at.label) picked = v[c];
+    if (SMOOTH) spread += each_of(w, c) * ((double)top - (double)v[c]);
     v[c] = exp_neg(v[c] - top);
     terms[c] = c == best ? v[c] - 1.0f : v[c];
   }
   float rest = sum_of<MOST>(terms), inv = inverse_of_sum(rest), k = __fmul_rn(scale, at.weight);
 #pragma unroll
   for (int c = 0; c < MOST; c++)
-    if (ALL || c < classes) v[c] = gradient_of(v[c], inv, k, c == at.label);
-  return loss_of(at, log1pf(rest), top, picked);
-}
-
-/* The block that ends last sums up. */
-static __device__ void finish(const ce_work &w, double loss) {
-  __shared__ bool last;
-  const cek_job &j = w.j;
-  loss = block_sum(loss);
-  if (threadIdx.x == 0) {
-    w.s->loss[blockIdx.x] = loss;
-    __threadfence();
-    last = atomicAdd(&w.s->done, 1u) == (unsigned)w.loss_blocks - 1;
-  }
-  __syncthreads();
-  if (!last) return;
-  __threadfence();
-  const volatile double *part = w.s->loss;
-  loss = 0;
-  for (int i = threadIdx.x; i < w.loss_blocks; i += THREADS) loss += part[i];
-  loss = block_sum(loss);
-  if (threadIdx.x >= 32) return;
-  label_sum s = all_labels(w);
-  if (threadIdx.x) return;
-  float mean = s.counted ? (float)(j.weight * (loss / s.weight)) : 0.0f;
-  *j.loss = mean;
-  *j.valid = s.counted;
-  j.status[0] = j.status[1] = j.status[2] = j.status[3] = 0;
-  if (s.bad != INT64_MAX) {
-    int64_t sample = s.bad / j.shape.px;
-    j.status[0] = CE_BAD_LABEL;
-    j.status[1] = j.ids ? (int64_t)j.ids[sample] : sample;
-    j.status[2] = logits_label(j.labels, j.label_dtype, s.bad);
-    j.status[3] = j.shape.classes - 1;
-  } else if (j.stop && !(fabsf(mean) < INFINITY)) {
-    j.status[0] = CE_NOT_FINITE;
-  }
+    if (ALL || c < classes)
+      v[c] =
+          SMOOTH ? smooth_gradient(v[c], inv, k, minus_of(w, at, c, scale)) : gradient_of(v[c], inv, k, c == at.label);
+  return SMOOTH ? smooth_loss(at, log1pf(rest), top, picked, spread) : loss_of(at, log1pf(rest), top, picked);
 }
 
 /* One thread a position; a warp reads a class of 32 neighbours. */
-template <int MOST, bool ALL> static __global__ void __launch_bounds__(THREADS) few_planes(const ce_work w) {
-  const cek_job &j = w.j;
+template <int MOST, bool ALL, bool SMOOTH>
+static __global__ void __launch_bounds__(THREADS) few_planes(const ce_work w) {
+  const loss_job &j = w.j;
   int64_t all = j.shape.n * j.shape.px, px = j.shape.px;
   int classes = (int)j.shape.classes;
   float scale = gradient_scale(w);
@@ -259,7 +122,7 @@ template <int MOST, bool ALL> static __global__ void __launch_bounds__(THREADS) 
 #pragma unroll
     for (int c = 0; c < MOST; c++)
       if (ALL || c < classes) v[c] = j.x[first + c * px];
-    loss += few_classes<MOST, ALL>(v, classes, at, scale);
+    loss += few_classes<MOST, ALL, SMOOTH>(w, v, classes, at, scale);
     if (!j.g) continue;
 #pragma unroll
     for (int c = 0; c < MOST; c++)
@@ -275,7 +138,7 @@ template <int MOST> struct waiting {
 };
 
 template <int MOST>
-static __device__ void fetch(waiting<MOST> *next, const cek_job &j, int64_t from, int64_t all, int classes, int wide) {
+static __device__ void fetch(waiting<MOST> *next, const loss_job &j, int64_t from, int64_t all, int classes, int wide) {
   int lane = threadIdx.x % 32;
   if (from + lane < all) next->label = logits_label(j.labels, j.label_dtype, from + lane);
   if (!wide || from + 32 > all) return;
@@ -327,10 +190,10 @@ static __device__ void put_tile(float *g, const float *tile, int n, int wide, in
 
 /* One thread a position. Each warp has tiles of 32 positions pass through shared memory, so that device memory sees
  * whole lines, and reads the next one early. */
-template <int MOST, bool ALL>
+template <int MOST, bool ALL, bool SMOOTH>
 static __global__ void __launch_bounds__(THREADS, MOST <= 10 ? 4 : 2) few_rows(const ce_work w, int wide) {
   SP_DYNAMIC_SHARED(float, tiles);
-  const cek_job &j = w.j;
+  const loss_job &j = w.j;
   int64_t all = j.shape.n * j.shape.px, step = (int64_t)w.loss_blocks * THREADS;
   int classes = ALL ? MOST : (int)j.shape.classes, lane = threadIdx.x % 32;
   int64_t from = (int64_t)blockIdx.x * THREADS + (threadIdx.x - lane);
@@ -354,7 +217,7 @@ static __global__ void __launch_bounds__(THREADS, MOST <= 10 ? 4 : 2) few_rows(c
     if (lane < n) {
       float v[MOST];
       load_row<MOST, ALL>(v, row, classes);
-      loss += few_classes<MOST, ALL>(v, classes, at, scale);
+      loss += few_classes<MOST, ALL, SMOOTH>(w, v, classes, at, scale);
       store_row<MOST, ALL>(row, v, classes);
     }
     __syncwarp();
@@ -366,8 +229,8 @@ static __global__ void __launch_bounds__(THREADS, MOST <= 10 ? 4 : 2) few_rows(c
 
 /* Many classes: a group of threads (a warp, or one alone where neighbours' classes lie side by side) reads a position's
  * logits three times, from the cache. */
-template <int GROUP> static __global__ void __launch_bounds__(THREADS) many_classes(const ce_work w) {
-  const cek_job &j = w.j;
+template <int GROUP, bool SMOOTH> static __global__ void __launch_bounds__(THREADS) many_classes(const ce_work w) {
+  const loss_job &j = w.j;
   int64_t all = j.shape.n * j.shape.px, classes = j.shape.classes;
   int lane = threadIdx.x % GROUP;
   float scale = gradient_scale(w);
@@ -389,17 +252,24 @@ template <int GROUP> static __global__ void __launch_bounds__(THREADS) many_clas
       top = __shfl_sync(0xffffffffu, top, 0);
       best = __shfl_sync(0xffffffffu, best, 0);
     }
-    double rest = 0;
+    double rest = 0, spread = 0;
     for (int64_t c = lane; c < classes; c += GROUP) {
       float e = exp_neg(x[c * stride] - top);
       rest += c == best ? e - 1.0f : e;
+      if (SMOOTH) spread += each_of(w, c) * ((double)top - (double)x[c * stride]);
     }
-    for (int d = GROUP / 2; d; d >>= 1) rest += __shfl_xor_sync(0xffffffffu, rest, d);
-    if (lane == 0) loss += loss_of(at, log1p(rest), top, at.label >= 0 ? x[at.label * stride] : 0.0f);
+    for (int d = GROUP / 2; d; d >>= 1) {
+      rest += __shfl_xor_sync(0xffffffffu, rest, d);
+      if (SMOOTH) spread += __shfl_xor_sync(0xffffffffu, spread, d);
+    }
+    float picked = at.label >= 0 ? x[at.label * stride] : 0.0f;
+    if (lane == 0)
+      loss += SMOOTH ? smooth_loss(at, log1p(rest), top, picked, spread) : loss_of(at, log1p(rest), top, picked);
     if (!j.g) continue;
     float inv = (float)(1.0 / (1.0 + rest)), k = __fmul_rn(scale, at.weight);
     for (int64_t c = lane; c < classes; c += GROUP) {
-      float *g = j.g + first + c * stride, v = gradient_of(exp_neg(x[c * stride] - top), inv, k, c == at.label);
+      float *g = j.g + first + c * stride, e = exp_neg(x[c * stride] - top);
+      float v = SMOOTH ? smooth_gradient(e, inv, k, minus_of(w, at, c, scale)) : gradient_of(e, inv, k, c == at.label);
       *g = j.acc ? *g + v : v;
     }
   }
@@ -407,31 +277,38 @@ template <int GROUP> static __global__ void __launch_bounds__(THREADS) many_clas
 }
 
 /* ---- the host's part ---- */
-static size_t sums_bytes(void) { return (sizeof(sums) + 15) / 16 * 16; }
-
 size_t cek_scratch(const logit_shape *shape, int class_weights) {
-  return sums_bytes() + (class_weights ? (size_t)shape->classes * sizeof(float) : 0);
+  return loss_sums_bytes() + (class_weights ? (size_t)shape->classes * sizeof(float) : 0);
 }
 
-template <int MOST, bool ALL> static void start_few(void *stream, const ce_work &w) {
+template <int MOST, bool ALL, bool SMOOTH> static void start_few(void *stream, const ce_work &w) {
   size_t tiles = (size_t)THREADS * (size_t)w.j.shape.classes * sizeof(float);
   bool wide = (uintptr_t)w.j.x % sizeof(float4) == 0 && (uintptr_t)w.j.g % sizeof(float4) == 0;
-  if (w.j.shape.rows) SP_LAUNCH((few_rows<MOST, ALL>), w.loss_blocks, THREADS, tiles, stream, w, wide);
-  else SP_LAUNCH((few_planes<MOST, ALL>), w.loss_blocks, THREADS, 0, stream, w);
+  if (w.j.shape.rows) SP_LAUNCH((few_rows<MOST, ALL, SMOOTH>), w.loss_blocks, THREADS, tiles, stream, w, wide);
+  else SP_LAUNCH((few_planes<MOST, ALL, SMOOTH>), w.loss_blocks, THREADS, 0, stream, w);
 }
 
 template <int MOST> static void launch_few(void *stream, const ce_work &w) {
-  if (w.j.shape.classes == MOST) start_few<MOST, true>(stream, w);
-  else start_few<MOST, false>(stream, w);
+  if (w.smooth.each != 0) start_few<MOST, false, true>(stream, w);
+  else if (w.j.shape.classes == MOST) start_few<MOST, true, false>(stream, w);
+  else start_few<MOST, false, false>(stream, w);
 }
 
-int cek_loss(void *stream, const cek_job *job, const float *class_weights) {
-  ce_work w = {*job, (sums *)job->scratch, NULL, 0, 0};
+template <int GROUP> static void launch_many(void *stream, const ce_work &w) {
+  if (w.smooth.each != 0) SP_LAUNCH((many_classes<GROUP, true>), w.loss_blocks, THREADS, 0, stream, w);
+  else SP_LAUNCH((many_classes<GROUP, false>), w.loss_blocks, THREADS, 0, stream, w);
+}
+
+int cek_loss(void *stream, const loss_job *job, const ce_smooth *smooth, const float *class_weights) {
+  ce_work w = {};
+  w.j = *job;
+  w.s = (loss_sums *)job->scratch;
+  w.smooth = *smooth;
   int64_t all = job->shape.n * job->shape.px, classes = job->shape.classes;
   bool warps = classes > FEW && job->shape.rows;
   w.loss_blocks = blocks_of(all, warps ? WARPS : THREADS, job->shape.rows && !warps ? ROW_BLOCKS : LOSS_BLOCKS);
   if (class_weights) {
-    float *to = (float *)((char *)job->scratch + sums_bytes());
+    float *to = (float *)((char *)job->scratch + loss_sums_bytes());
     w.class_weights = to;
     for (int64_t from = 0; from < classes; from += WEIGHTS_AT_ONCE) {
       some_weights some = {};
@@ -440,11 +317,9 @@ int cek_loss(void *stream, const cek_job *job, const float *class_weights) {
       SP_LAUNCH(store_weights, 1, THREADS, 0, stream, to + from, some, n);
     }
   }
-  if (job->label_dtype == SP_U8) launch_labels<uint8_t>(stream, &w);
-  else if (job->label_dtype == SP_I32) launch_labels<int32_t>(stream, &w);
-  else launch_labels<int64_t>(stream, &w);
-  if (warps) SP_LAUNCH(many_classes<32>, w.loss_blocks, THREADS, 0, stream, w);
-  else if (classes > FEW) SP_LAUNCH(many_classes<1>, w.loss_blocks, THREADS, 0, stream, w);
+  sum_all_labels(stream, &w);
+  if (warps) launch_many<32>(stream, w);
+  else if (classes > FEW) launch_many<1>(stream, w);
   else if (classes <= 4) launch_few<4>(stream, w);
   else if (classes <= 10) launch_few<10>(stream, w);
   else if (classes <= 16) launch_few<16>(stream, w);

@@ -9,28 +9,11 @@
 extern "C" {
 #endif
 
-/* All pointers are of the device. */
-typedef struct cek_job {
-  logit_shape shape;
-  const float *x;
-  float *g; /* NULL: no gradient */
-  int acc;  /* add to g */
-  const void *labels;
-  int label_dtype;
-  int64_t ignore;
-  double weight;
-  int stop; /* a loss that is not finite goes to status */
-  const sp_step *step;
-  const uint64_t *ids; /* NULL: samples are counted */
-  float *loss;
-  int64_t *status, *valid;
-  void *scratch; /* cek_scratch() bytes, aligned to 16 */
-} cek_job;
-
+/* Of loss_job.scratch, which is aligned to 16. */
 size_t cek_scratch(const logit_shape *shape, int class_weights);
 
 /* class_weights: shape.classes numbers of the host, or NULL: all 1. Enqueues on the stream, returns a cudaError_t. */
-int cek_loss(void *stream, const cek_job *job, const float *class_weights);
+int cek_loss(void *stream, const loss_job *job, const ce_smooth *smooth, const float *class_weights);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ * loss.h - what losses have in common, on every device: outputs, parameters, and what one call is about. */
+#ifndef SP_PLUGINS_LOSS_H
+#define SP_PLUGINS_LOSS_H
+
+#include "../labels/labels.h"
+
+/* The second line is for SP_E_RANGE, see LOSS_NOT_FINITE. */
+#define LOSS_STATUS_DOC                                 \
+  "sample %sample: label %value is outside 0..%limit\n" \
+  "the loss is not finite: lower the learning rate, or set nonfinite = \"ignore\" here and \"skip\" in the optimizer"
+
+enum { LOSS_BAD_LABEL = SP_E_DATA, LOSS_NOT_FINITE = SP_E_RANGE }; /* of the STATUS output */
+enum { LOSS_STOP, LOSS_IGNORE };                                   /* loss_params.nonfinite */
+enum { LOSS_IN_LOGITS, LOSS_IN_LABELS };
+enum { LOSS_OUT_LOSS, LOSS_OUT_STATUS, LOSS_OUT_VALID };
+
+typedef struct loss_params {
+  int64_t ignore_index;
+  double weight;
+  int32_t nonfinite;
+} loss_params;
+
+/* The parameters of a loss; `holder` has loss_params as l. */
+#define LOSS_PARAM_WEIGHT(holder)                                                                           \
+  {                                                                                                         \
+    .name = "weight", .type = SP_PARAM_FLOAT, .offset = offsetof(holder, l.weight), .def = 1, .min = -1e30, \
+    .max = 1e30, .doc = "multiplies this loss and its gradient"                                             \
+  }
+#define LOSS_PARAM_NONFINITE(holder)                                                                                  \
+  {                                                                                                                   \
+    .name = "nonfinite", .type = SP_PARAM_CHOICE, .offset = offsetof(holder, l.nonfinite), .choices = loss_nonfinite, \
+    .doc = "stop the run when the loss is NaN or infinite, or ignore that, for an "                                   \
+           "optimizer that skips such steps"                                                                          \
+  }
+
+extern const char *const loss_nonfinite[];
+extern const sp_port loss_inputs[]; /* logits and labels */
+extern const sp_port loss_outputs[];
+
+/* One call; pointers are of the stage's device. */
+typedef struct loss_job {
+  logit_shape shape;
+  const float *x;
+  float *g;           /* NULL: no gradient */
+  int acc;            /* add to g */
+  const void *labels; /* NULL: there are none */
+  int label_dtype;
+  int64_t values; /* labels are 0..values - 1, */
+  int64_t ignore; /* or this */
+  double weight;
+  int stop; /* a loss that is not finite goes to status */
+  const sp_step *step;
+  const uint64_t *ids; /* NULL: samples are counted */
+  float *loss;
+  int64_t *status, *valid;
+  void *scratch;
+} loss_job;
+
+void loss_outputs_plan(sp_plan *plan);
+void loss_job_of(loss_job *j, const sp_io *io, const loss_params *p); /* of logits and class labels */
+
+#endif

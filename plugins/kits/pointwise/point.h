@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ * point.h - a number's loss and its slope, for C and for kernels: after what defines exp_neg() and log1p_unit(). */
+#ifndef SP_PLUGINS_POINT_H
+#define SP_PLUGINS_POINT_H
+
+#include <math.h>
+
+#include "pointwise.h"
+
+#ifdef SP_LAUNCH
+#define POINT_FN static __device__ inline
+#else
+#define POINT_FN static inline __attribute__((always_inline))
+#endif
+
+/* Of the logit u: 1 / (1 + exp(-u)), the rest to 1, and -log of it; none of them loses its digits. */
+typedef struct point_odds {
+  float yes, no, cost;
+} point_odds;
+
+POINT_FN point_odds point_odds_of(float u) {
+  float e = exp_neg(-fabsf(u)), most = 1.0f / (1.0f + e), least = e * most;
+  point_odds o = {u < 0 ? least : most, u < 0 ? most : least, log1p_unit(e) + (u < 0 ? -u : 0.0f)};
+  return o;
+}
+
+/* k * (1 - p)^gamma * -log p, where p is the odds of what is true: of 1 or of 0. power: (1 - p)^gamma. */
+POINT_FN float point_focal_of(const point_job *j, point_odds o, float power, float t, float *slope) {
+  float k = (t != 0 ? j->one : j->zero) * power, down = k * (j->gamma * o.yes * o.cost + o.no);
+  *slope = t != 0 ? -down : down;
+  return k * o.cost;
+}
+
+POINT_FN float point_focal(const point_job *j, float x, float t, float *slope) {
+  point_odds o = point_odds_of(t != 0 ? x : -x);
+  return point_focal_of(j, o, powf(o.no, j->gamma), t, slope);
+}
+
+POINT_FN float point_focal_2(const point_job *j, float x, float t, float *slope) {
+  point_odds o = point_odds_of(t != 0 ? x : -x);
+  return point_focal_of(j, o, o.no * o.no, t, slope);
+}
+
+POINT_FN float point_bce(const point_job *j, float x, float t, float *slope) {
+  point_odds yes = point_odds_of(x), no = point_odds_of(-x);
+  *slope = (1 - t) * no.no - j->one * t * yes.no;
+  return (1 - t) * no.cost + j->one * t * yes.cost;
+}
+
+POINT_FN float point_square(float x, float t, float *slope) {
+  float d = x - t;
+  *slope = 2 * d;
+  return d * d;
+}
+
+POINT_FN float point_of(const point_job *j, int kind, float x, float t, float *slope) {
+  if (kind == POINT_FOCAL) return point_focal(j, x, t, slope);
+  if (kind == POINT_FOCAL_2) return point_focal_2(j, x, t, slope);
+  return kind == POINT_BCE ? point_bce(j, x, t, slope) : point_square(x, t, slope);
+}
+
+/* Where class c of a position lies. */
+POINT_FN int64_t point_index(const logit_shape *s, int rows, int64_t position, int64_t c) {
+  return rows ? position * s->classes + c : (position / s->px * s->classes + c) * s->px + position % s->px;
+}
+
+#endif
