@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Trains a classifier behind heavy augmentation, which runs on the processor or where the training runs.
 local sp = require "spcore"
+local sys = require "spcore.sys"
 
 local opt = sp.args({
   data = { "shapes", "folder with a subfolder of images for each class, or a built-in set: shapes, random" },
@@ -104,10 +105,12 @@ end
 local function small(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 8192 or opt.samples
+  -- A folder may say itself what is for validation.
+  local own_splits = sys.kind(opt.data .. "/train") == "dir" and sys.kind(opt.data .. "/val") == "dir"
   local function source(split)
     return g.reader {
       path = opt.data, target = "class", split = split, size = { size, size }, batch = batch, samples = samples,
-      val_fraction = 0.125, drop_last = split == "train", shuffle = split == "train",
+      val_fraction = not own_splits and 0.125 or nil, drop_last = split == "train", shuffle = split == "train",
     }
   end
   local data, val = source "train", source "val"

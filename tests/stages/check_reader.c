@@ -124,6 +124,61 @@ START_TEST(test_split) {
 }
 END_TEST
 
+/* A pair in images/ and masks/ goes to those of a split. */
+static void move_to(const char *split, const char *stem) {
+  static const char *const subs[] = {"images", "masks"};
+  char from[64], to[64];
+  mkdir(if_path(split), 0777);
+  for (int k = 0; k < 2; k++) {
+    snprintf(to, sizeof to, "%s/%s", split, subs[k]);
+    mkdir(if_path(to), 0777);
+    snprintf(from, sizeof from, "%s/%s.png", subs[k], stem);
+    snprintf(to, sizeof to, "%s/%s/%s.png", split, subs[k], stem);
+    ck_assert_int_eq(rename(if_path(from), if_path(to)), 0);
+  }
+}
+
+START_TEST(test_own_splits) {
+  static const char *const params[] = {"split = \"train\", ", "split = \"val\", ", "", "samples = 1, "};
+  static const char *const want[] = {"bc", "bx", "bcbx", "bb"};
+  static const char *const stems[] = {"b", "c", "b", "x"};
+  for (int k = 0; k < 4; k++) {
+    if_pair(stems[k], 12, 10, 0);
+    move_to(k < 2 ? "train" : "val", stems[k]);
+  }
+  rmdir(if_path("images"));
+  rmdir(if_path("masks"));
+  classes_txt();
+  for (int k = 0; k < 4; k++) {
+    char more[96];
+    int n = (int)strlen(want[k]);
+    snprintf(more, sizeof more, "%ssize = {10, 12}", params[k]);
+    spt *t = reader(more, n);
+    read_from(t, 0, n);
+    ok(t);
+    ck_assert_int_eq(spt_length(t), n);
+    for (int i = 0; i < n; i++) {
+      uint8_t *rgb = if_picture(12, 10, (unsigned)want[k][i]);
+      ck_assert_mem_eq(image_of(t, i), rgb, 12 * 10 * 3);
+      ck_assert_uint_eq(mask_of(t, i)[0], 0);
+      free(rgb);
+    }
+    spt_free(t);
+  }
+  spt *t = reader("val_fraction = 0.2", 1);
+  says(t, SP_E_INVALID, "has train/ and val/, which say what is for validation; leave val_fraction out");
+  spt_free(t);
+  ck_assert_int_eq(rename(if_path("val/masks"), if_path("val/labels")), 0);
+  t = reader("split = \"val\"", 1);
+  says(t, SP_E_NOTFOUND, "/val/masks: No such file");
+  spt_free(t);
+  ck_assert_int_eq(rename(if_path("val/images"), if_path("val/pictures")), 0);
+  t = reader("split = \"train\"", 1);
+  says(t, SP_E_DATA, "/train holds images/ and masks/, ");
+  spt_free(t);
+}
+END_TEST
+
 START_TEST(test_first_samples_only) {
   if_pair("a", 4, 4, 0);
   if_pair("b", 4, 4, 0);
@@ -413,6 +468,7 @@ int main(void) {
   tcase_add_test(c, test_resized);
   tcase_add_test(c, test_short_batch);
   tcase_add_test(c, test_split);
+  tcase_add_test(c, test_own_splits);
   tcase_add_test(c, test_first_samples_only);
   tcase_add_test(c, test_list_of_files);
   tcase_add_test(c, test_names_of_masks);

@@ -191,6 +191,55 @@ START_TEST(test_broken_are_replaced) {
 }
 END_TEST
 
+/* ---- splits of its own ---- */
+static void two_splits(void) {
+  static const char *const names[] = {"train/b/x.png", "train/a/y.png", "train/a/z.png",   "train/d/w.png",
+                                      "val/a/x.png",   "val/c/q.png",   "val/b/deep/x.png"};
+  for (int k = 0; k < 7; k++) dot(names[k], 10 * k);
+  dot("test/a/x.png", 200);
+  dot("stray.png", 201);
+  dot("train/stray.png", 202);
+}
+
+/* Grey values and labels of all samples, in order. */
+static void holds(const char *more, int n, const int want[][2]) {
+  spt *t = tree(more, n);
+  make(t, 0, n);
+  ck_assert_int_eq(spt_length(t), n);
+  ck_assert(attr(t, "classes") == 4);
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), "a\nb\nc\nd");
+  for (int i = 0; i < n; i++)
+    ck_assert_msg(image_of(t, i)[0] == want[i][0] && label_of(t, i) == want[i][1], "%s: sample %d is %d, label %d",
+                  more, i, image_of(t, i)[0], label_of(t, i));
+  spt_free(t);
+}
+
+START_TEST(test_own_splits) {
+  static const int want[7][2] = {{10, 0}, {20, 0}, {0, 1}, {30, 3}, {40, 0}, {60, 1}, {50, 2}};
+  two_splits();
+  holds("split = \"train\"", 4, want);
+  holds("split = \"val\"", 3, want + 4);
+  holds("", 7, want);
+  holds("classes = 4, samples = 4", 7, want);
+  spt *t = tree("samples = 2", 4); /* two of each */
+  make(t, 0, 4);
+  ck_assert_int_eq(spt_length(t), 4);
+  ck_assert(image_of(t, 1)[0] < 40 && image_of(t, 2)[0] >= 40);
+  spt_free(t);
+}
+END_TEST
+
+/* The classes "train" and "val" are such where pictures lie in them directly. */
+START_TEST(test_classes_named_as_splits) {
+  dot("train/x.png", 1);
+  dot("val/x.png", 2);
+  spt *t = tree("val_fraction = 0.5", 2);
+  make(t, 0, 2);
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), "train\nval");
+  spt_free(t);
+}
+END_TEST
+
 /* ---- refusals ---- */
 static void refuses(spt *t, int status, const char *words) {
   says(t, status, words);
@@ -233,6 +282,24 @@ START_TEST(test_layouts_refused) {
   if_pair("a", 4, 4, 0);
   refuses(tree("", 1), SP_E_INVALID,
           "holds images/ and masks/, which are for target = \"mask\"; target = \"class\" wants");
+}
+END_TEST
+
+START_TEST(test_splits_refused) {
+  two_splits();
+  refuses(tree("split = \"val\", val_fraction = 0.1", 1), SP_E_INVALID, "val_fraction = 0.1, but ");
+  refuses(tree("split = \"val\", val_fraction = 0.1", 1), SP_E_INVALID,
+          "tree has train/ and val/, which say what is for validation; leave val_fraction out");
+  refuses(tree("classes = 3", 1), SP_E_INVALID, "tree has 4 subfolders, one for each class");
+  refuses(as_masks(tree_dir), SP_E_INVALID, "tree holds a folder for each class, which is for target = \"class\"");
+  if_put(in_tree("train/c/notes.txt"), "x", 1);
+  refuses(tree("split = \"train\"", 1), SP_E_DATA, "tree/train/c holds no .jpg, .jpeg or .png file");
+  unlink(if_path("tree/val/a/x.png"));
+  unlink(if_path("tree/val/c/q.png"));
+  unlink(if_path("tree/val/b/deep/x.png"));
+  refuses(tree("split = \"train\"", 1), SP_E_DATA, "tree/train holds a folder for each class, ");
+  refuses(tree("split = \"val\"", 1), SP_E_DATA,
+          "tree/val does not; give both the same layout, or other names if they are no splits");
 }
 END_TEST
 
@@ -295,7 +362,10 @@ int main(void) {
   tcase_add_test(c, test_split);
   tcase_add_test(c, test_some_samples);
   tcase_add_test(c, test_broken_are_replaced);
+  tcase_add_test(c, test_own_splits);
+  tcase_add_test(c, test_classes_named_as_splits);
   tcase_add_test(c, test_layouts_refused);
+  tcase_add_test(c, test_splits_refused);
   tcase_add_test(c, test_odd_folders_refused);
   tcase_add_test(c, test_file_goes_away);
   tcase_add_test(c, test_parameters_refused);

@@ -29,6 +29,10 @@ int rd_names_add(rd_names *l, const char *s) {
   return SP_OK;
 }
 
+void rd_names_cut(rd_names *l, size_t n) {
+  while (l->n > n) free(l->v[--l->n]);
+}
+
 size_t rd_stem_length(const char *name) {
   const char *dot = strrchr(name, '.');
   return dot ? (size_t)(dot - name) : strlen(name);

@@ -64,6 +64,8 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   const rd_kind *kind = kind_of(p);
   self->key = sp_rng_key((uint64_t)p->data_seed, kind->name);
   self->kind = kind;
+  self->parts[0] = "";
+  self->n_parts = 1;
   int rc = kind->open(ctx, self);
   if (rc) return rc;
   if (self->total > INT32_MAX)
@@ -246,7 +248,7 @@ static const sp_param reader_params[] = {
      .type = SP_PARAM_STRING,
      AT(path),
      .doc = "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
-            "(target class), or a built-in set: shapes, random"},
+            "(target class), folder with train/ and val/ of such layout, or a built-in set: shapes, random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,
      AT(target),
@@ -281,14 +283,17 @@ static const sp_param reader_params[] = {
      AT(split),
      .idef = RD_ALL,
      .choices = split_choices,
-     .doc = "which samples: all, those for training or those for validation"},
+     .doc = "which samples: all, those for training or those for validation; of a folder with train/ and val/ what is "
+            "in these"},
     {.name = "val_fraction",
-     .type = SP_PARAM_FLOAT,
+     .type = SP_PARAM_FLOATS,
      AT(val_fraction),
-     .def = 0.1,
      .min = 0.0,
      .max = 0.9,
-     .doc = "part of the samples that is for validation, rounded to the nearest count; chosen by name or number"},
+     .min_n = 1,
+     .max_n = 1,
+     .doc = "part of the samples that is for validation (not given: 0.1), rounded to the nearest count; chosen by name "
+            "or number; not for a folder with train/ and val/"},
     {.name = "samples",
      .type = SP_PARAM_INT,
      AT(samples),
@@ -296,7 +301,7 @@ static const sp_param reader_params[] = {
      .imin = 0,
      .imax = INT32_MAX,
      .doc = "samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target "
-            "class a choice by name (0: all)"},
+            "class a choice by name (0: all); of train/ and of val/ so many each"},
     {.name = "classes",
      .type = SP_PARAM_INT,
      AT(classes),
