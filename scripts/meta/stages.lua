@@ -488,6 +488,7 @@
 ---@field classes? integer of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes has 6, with target class 5; at most 255 with target mask (0..2147483647, default 0)
 ---@field max_bad? integer how many broken files are replaced by others before the run stops (0..2147483647, default 16)
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
+---@field orient? boolean images and masks are turned upright as their EXIF orientation says; false: as they are stored (default true)
 ---@field data_seed? integer seed of the built-in sets (0..2147483647, default 0)
 
 ---Reads images with label masks or classes from JPEG and PNG files, or makes them up.

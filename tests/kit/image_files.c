@@ -131,6 +131,70 @@ if_bytes if_jpeg(const uint8_t *rgb, int w, int h, int grey) {
   return b;
 }
 
+if_bytes if_cmyk_jpeg(const uint8_t *inks, int w, int h) {
+  unsigned char *out = NULL;
+  unsigned long n = 0;
+  tjhandle tj = tjInitCompress();
+  ck_assert_int_eq(tjCompress2(tj, inks, w, 0, h, TJPF_CMYK, &out, &n, TJSAMP_444, 100, 0), 0);
+  tjDestroy(tj);
+  if_bytes b = {malloc(n), n};
+  ck_assert_ptr_nonnull(b.p);
+  memcpy(b.p, out, n);
+  tjFree(out);
+  return b;
+}
+
+/* ---- EXIF ---- */
+static void put(uint8_t *p, unsigned v, int bytes, int big) {
+  for (int k = 0; k < bytes; k++) p[big ? bytes - 1 - k : k] = (uint8_t)(v >> 8 * k);
+}
+
+void if_exif(uint8_t exif[IF_EXIF], int orientation, int big) {
+  memset(exif, 0, IF_EXIF);
+  memcpy(exif, big ? "MM\0*" : "II*\0", 4);
+  put(exif + 4, 8, 4, big);       /* where the directory is */
+  put(exif + 8, 1, 2, big);       /* its entries */
+  put(exif + 10, 0x0112, 2, big); /* orientation, */
+  put(exif + 12, 3, 2, big);      /* a short, */
+  put(exif + 14, 1, 4, big);      /* one of them */
+  put(exif + 18, (unsigned)orientation, 2, big);
+}
+
+/* n bytes into b, at `at`. */
+static void insert(if_bytes *b, size_t at, const void *bytes, size_t n) {
+  b->p = realloc(b->p, b->n + n);
+  ck_assert_ptr_nonnull(b->p);
+  memmove(b->p + at + n, b->p + at, b->n - at);
+  memcpy(b->p + at, bytes, n);
+  b->n += n;
+}
+
+/* JPEG: as the first segment. PNG: behind the header, with its checksum. */
+if_bytes if_with_exif(if_bytes b, const uint8_t *exif, size_t n) {
+  uint8_t head[10] = {0xFF, 0xE1}, tail[4], *chunk;
+  if (b.p[0] == 0xFF) {
+    put(head + 2, (unsigned)n + 8, 2, 1);
+    memcpy(head + 4, "Exif\0", 6);
+    insert(&b, 2, exif, n);
+    insert(&b, 2, head, 10);
+    return b;
+  }
+  put(head, (unsigned)n, 4, 1);
+  memcpy(head + 4, "eXIf", 4);
+  insert(&b, 33, "\0\0\0", 4);
+  insert(&b, 33, exif, n);
+  insert(&b, 33, head, 8);
+  chunk = b.p + 33;
+  unsigned crc = ~0u;
+  for (size_t i = 4; i < n + 8; i++) {
+    crc ^= chunk[i];
+    for (int k = 0; k < 8; k++) crc = crc & 1 ? 0xedb88320u ^ crc >> 1 : crc >> 1;
+  }
+  put(tail, ~crc, 4, 1);
+  memcpy(chunk + 8 + n, tail, 4);
+  return b;
+}
+
 uint8_t *if_picture(int w, int h, unsigned seed) {
   uint8_t *rgb = malloc((size_t)w * (size_t)h * 3), *p = rgb;
   unsigned r = seed * 2654435761u + 1;

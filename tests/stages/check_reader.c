@@ -179,6 +179,39 @@ START_TEST(test_own_splits) {
 }
 END_TEST
 
+/* A photograph that was taken upright: its mask is as large as what is seen. */
+START_TEST(test_orient) {
+  uint8_t exif[IF_EXIF], *rgb = if_picture(4, 6, 1);
+  uint16_t *v = if_wide(rgb, 72);
+  static const uint16_t labels[24] = {1};
+  if_exif(exif, 6, 0);
+  if_write("images/a.png", if_with_exif(if_png(v, 4, 6, PNG_COLOR_TYPE_RGB, 8, 0), exif, IF_EXIF));
+  if_write("masks/a.png", if_png(labels, 6, 4, PNG_COLOR_TYPE_GRAY, 8, 0));
+  spt *t = reader("classes = 2, size = {4, 6}", 1);
+  read_from(t, 0, 1);
+  ok(t);
+  ck_assert_mem_eq(image_of(t, 0), rgb + 5 * 4 * 3, 3); /* the lower left corner is the upper left one */
+  ck_assert_uint_eq(mask_of(t, 0)[0], 1);
+  spt_free(t);
+  t = reader("classes = 2, size = {4, 6}, orient = false", 1);
+  read_from(t, 0, 1);
+  says(t, SP_E_DATA, "a.png is 4 x 6 pixels, but its mask");
+  spt_free(t);
+  if_write("masks/a.png", if_png(labels, 4, 6, PNG_COLOR_TYPE_GRAY, 8, 0));
+  t = reader("classes = 2, size = {4, 6}", 1);
+  read_from(t, 0, 1);
+  says(t, SP_E_DATA, "the image was turned by its EXIF orientation, orient = false leaves it as it is stored");
+  spt_free(t);
+  t = reader("classes = 2, size = {6, 4}, orient = false", 1);
+  read_from(t, 0, 1);
+  ok(t);
+  ck_assert_mem_eq(image_of(t, 0), rgb, 72);
+  spt_free(t);
+  free(v);
+  free(rgb);
+}
+END_TEST
+
 START_TEST(test_first_samples_only) {
   if_pair("a", 4, 4, 0);
   if_pair("b", 4, 4, 0);
@@ -469,6 +502,7 @@ int main(void) {
   tcase_add_test(c, test_short_batch);
   tcase_add_test(c, test_split);
   tcase_add_test(c, test_own_splits);
+  tcase_add_test(c, test_orient);
   tcase_add_test(c, test_first_samples_only);
   tcase_add_test(c, test_list_of_files);
   tcase_add_test(c, test_names_of_masks);

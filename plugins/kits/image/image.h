@@ -22,8 +22,10 @@ void im_buf_free(im_buf *b);
 /* One worker's decoder. Zero-initialised is ready. When a call does not return SP_OK, `why` says what is wrong, without
  * the file's name. */
 typedef struct im_decoder {
-  im_buf file;
-  size_t size; /* of the file held in `file` */
+  im_buf file, spare;
+  size_t size;     /* of the file held in `file` */
+  int as_stored;   /* set by the caller: images are not turned as their EXIF orientation says */
+  int orientation; /* of the last image, 1..8 as EXIF counts */
   char why[256];
 } im_decoder;
 void im_decoder_free(im_decoder *d);
@@ -34,9 +36,9 @@ int im_load(im_decoder *d, const char *path);
 int im_take(im_decoder *d, const void *data, size_t bytes);
 
 /* Decodes what im_load took: JPEG or PNG, told by content. The header's size is checked against max_pixels before
- * anything is allocated. im_rgb: h rows of w RGB triples; grey becomes RGB, alpha is dropped, 16 bits become 8 (the
- * high byte), EXIF orientation is left alone. im_labels: one byte a pixel, the palette index or grey value as it is in
- * the file. im_size: the header alone. */
+ * anything is allocated. im_rgb: h rows of w RGB triples; grey becomes RGB, so does CMYK, without colour profiles;
+ * alpha is dropped, 16 bits become 8 (the high byte). im_labels: one byte a pixel, the palette index or grey value as
+ * it is in the file. Both are turned as EXIF says. im_size: the header alone; the size that im_rgb would give. */
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_size(im_decoder *d, int *w, int *h);

@@ -219,13 +219,16 @@ static void folder_close(rd_self *self) {
 
 /* ---- one sample ---- */
 static int fill_mask(rd_self *self, rd_worker *w, const char *image, const char *path, int iw, int ih, uint8_t *out) {
-  int mw, mh, rc = im_load(&w->decoder, path);
+  int mw, mh, turned = self->p->orient && w->decoder.orientation >= 5, rc = im_load(&w->decoder, path);
   if (!rc) rc = im_labels(&w->decoder, self->p->max_pixels, &w->mask, &mw, &mh);
   if (rc) return rd_blame(w, rc, path);
   if (iw != mw || ih != mh)
     return rd_fail(w, SP_E_DATA,
-                   "%s is %d x %d pixels, but its mask %s is %d x %d (width x height); they must be equal", image, iw,
-                   ih, path, mw, mh);
+                   "%s is %d x %d pixels, but its mask %s is %d x %d (width x height); they must be equal%s", image, iw,
+                   ih, path, mw, mh,
+                   turned && iw == mh && ih == mw
+                       ? "; the image was turned by its EXIF orientation, orient = false leaves it as it is stored"
+                       : "");
   im_nearest(w->mask.p, mw, mh, out, self->w, self->h);
   return SP_OK;
 }

@@ -75,6 +75,7 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   self->workers = calloc((size_t)p->workers, sizeof *self->workers);
   if (!self->broken || !self->workers)
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
+  for (int64_t i = 0; i < p->workers; i++) self->workers[i].decoder.as_stored = !p->orient;
   self->attrs[0] = (sp_attr){.name = "classes", .value = (double)self->classes};
   self->attrs[1] = (sp_attr){.name = "class_names", .text = self->class_names ? self->class_names : ""};
   return SP_OK;
@@ -326,6 +327,11 @@ static const sp_param reader_params[] = {
      .imax = 1 << 30,
      .unit = "px",
      .doc = "an image whose header says more counts as broken"},
+    {.name = "orient",
+     .type = SP_PARAM_BOOL,
+     AT(orient),
+     .idef = 1,
+     .doc = "images and masks are turned upright as their EXIF orientation says; false: as they are stored"},
     {.name = "data_seed",
      .type = SP_PARAM_INT,
      AT(data_seed),
