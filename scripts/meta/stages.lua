@@ -406,7 +406,7 @@
 ---@field max_pixels? integer an image whose header says more is refused (1..1073741824 px, default 67108864)
 ---@field max_bytes? integer a request of more is refused (1..1073741824 bytes, default 67108864)
 
----JPEG and PNG images that scripts or other threads submit.
+---JPEG, PNG, WebP and TIFF images that scripts or other threads submit.
 ---@class spcore.image_requests: spcore.node
 ---@field image spcore.ref RGB images, N x 3 x H x W; black where a step has more places than requests
 
@@ -472,7 +472,7 @@
 ---@field images spcore.ref[] (x - mean) / std as float32, in the order of the images
 
 ---@class spcore.reader.files
----@field path? string JPEG or PNG file (required)
+---@field path? string JPEG, PNG, WebP or TIFF file (required)
 ---@field [1]? string the same as path
 
 ---What g.reader is called with.
@@ -491,7 +491,7 @@
 ---@field orient? boolean images and masks are turned upright as their EXIF orientation says; false: as they are stored (default true)
 ---@field data_seed? integer seed of the built-in sets (0..2147483647, default 0)
 
----Reads images with label masks or classes from JPEG and PNG files, or makes them up.
+---Reads images with label masks or classes from JPEG, PNG, WebP and TIFF files, or makes them up.
 ---@class spcore.reader: spcore.node
 ---@field image spcore.ref RGB images, N x 3 x H x W
 ---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
@@ -607,11 +607,11 @@
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field flip fun(t: spcore.flip.params): spcore.flip Mirrors each sample left to right, top to bottom, both or not at all
 ---@field gemm fun(t: spcore.gemm.params): spcore.gemm Matrix product c = a b, computed so often that it takes a known time
----@field image_requests fun(t: spcore.image_requests.params): spcore.image_requests JPEG and PNG images that scripts or other threads submit
+---@field image_requests fun(t: spcore.image_requests.params): spcore.image_requests JPEG, PNG, WebP and TIFF images that scripts or other threads submit
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
 ---@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
 ---@field normalize fun(t: spcore.normalize.params): spcore.normalize Subtracts a mean from each channel and divides by a deviation, to float32
----@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from JPEG and PNG files, or makes them up
+---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from JPEG, PNG, WebP and TIFF files, or makes them up
 ---@field request_load fun(t: spcore.request_load.params): spcore.request_load Requests of many client threads, to measure a graph that serves
 ---@field requests fun(t: spcore.requests.params): spcore.requests Samples that scripts or other threads submit, as they lie in memory
 ---@field resize fun(t: spcore.resize.params): spcore.resize Scales images bilinearly, with antialiasing, and masks to the nearest pixel

@@ -3,7 +3,7 @@
 local core = require "spcore.core"
 local sys = require "spcore.sys"
 
-local endings = { jpg = true, jpeg = true, png = true }
+local endings = { jpg = true, jpeg = true, png = true, webp = true, tif = true, tiff = true }
 
 -- The names in a folder that end as pictures do, sorted; how many there are besides.
 local function in_folder(folder)
@@ -41,9 +41,9 @@ return function(paths)
       local left
       folders[i], left = in_folder(path)
       total = total + #folders[i]
-      if #folders[i] == 0 then core.fail(("%s: no .jpg, .jpeg or .png file is in this folder"):format(path)) end
+      if #folders[i] == 0 then core.fail(("%s: no *.jpg|jpeg|png|webp|tif|tiff is in this folder"):format(path)) end
       if left > 0 then
-        core.log("warn", ("%s: %d of %d entries are left out: they are no .jpg, .jpeg or .png files"):format(path, left,
+        core.log("warn", ("%s: %d of %d entries are left out: they are no *.jpg|jpeg|png|webp|tif|tiff"):format(path, left,
           left + #folders[i]))
       end
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * fuzz_image.c - damaged PNG and JPEG files: decoded or refused in words, within max_pixels. */
+ * fuzz_image.c - damaged PNG, JPEG, WebP and TIFF files: decoded or refused in words, within max_pixels. */
 #include <check.h>
 #include <png.h>
 
@@ -9,7 +9,7 @@
 #include "plugins/kits/image/image.h"
 #include "tests/kit/image_files.h"
 
-enum { W = 23, H = 17, SEEDS = 12, MAX_PIXELS = 40000 };
+enum { W = 23, H = 17, SEEDS = 16, MAX_PIXELS = 40000 };
 
 static uint32_t crc(const uint8_t *p, size_t n) {
   uint32_t c = 0xffffffff;
@@ -56,6 +56,11 @@ static int make_seeds(if_bytes seed[SEEDS]) {
   if_exif(exif, 7, 1);
   seed[n++] = if_with_exif(if_png(v, W, H, PNG_COLOR_TYPE_RGB, 8, 0), exif, IF_EXIF);
   seed[n++] = if_cmyk_jpeg(rgb, W * 3 / 4, H);
+  seed[n++] = if_tiff(rgb, W, H, 8); /* where the build has no library, refused at once */
+#ifdef HAVE_WEBP
+  seed[n++] = if_webp(rgb, W, H);
+  seed[n++] = if_with_exif(if_webp(rgb, W, H), exif, IF_EXIF);
+#endif
   free(v);
   free(rgb);
   return n;

@@ -20,6 +20,7 @@ except ImportError as e:
 
 r = Report()
 rng = np.random.default_rng(11)
+LEFT_OUT = os.environ.get("SP_LEFT_OUT_FORMATS", "").split()
 ORIENTATION = 0x0112
 n_files = 0
 
@@ -46,11 +47,12 @@ def rgb_of(image):
     return np.asarray(image.convert("RGB"))
 
 
-def compare(name, path, most):
+def compare(name, path, most, twin=None):
+    """With twin, a file of the same pixels, for what Pillow makes of them."""
     global n_files
     n_files += 1
     for orient in (True, False):
-        image = Image.open(path)
+        image = Image.open(twin or path)
         want = rgb_of(ImageOps.exif_transpose(image) if orient else image)
         try:
             got = read(path, *want.shape[:2], orient=orient)
@@ -69,8 +71,12 @@ def save(tmp, name, image, ending, most=0, orientation=0, **options):
         exif[ORIENTATION] = orientation
         options["exif"] = exif.tobytes()
     image.save(path, **options)
+    twin = None
+    if orientation and ending == "tif":  # some versions of Pillow turn these twice
+        twin = f"{tmp}/twin.png"
+        image.save(twin, exif=options["exif"])
     h, w = image.height, image.width
-    compare(f"{ending} {name} {h}x{w}{f' orientation {orientation}' if orientation else ''}", path, most)
+    compare(f"{ending} {name} {h}x{w}{f' orientation {orientation}' if orientation else ''}", path, most, twin)
 
 
 def ycck(tmp):
@@ -126,9 +132,58 @@ def pngs(tmp):
         save(tmp, "palette", Image.fromarray(picture(9, 20)).quantize(8), "png", orientation=orientation)
 
 
+def webps(tmp):
+    for h, w in [(1, 1), (16, 16), (37, 50), (5, 200)]:
+        rgba = Image.fromarray(picture(h, w, 4), "RGBA")
+        rgb = rgba.convert("RGB")
+        for name, image, options in [("lossless", rgb, {"lossless": True}), ("lossy", rgb, {"quality": 80}),
+                                     ("q20", rgb, {"quality": 20}), ("lossless", rgba, {"lossless": True, "exact": True}),
+                                     ("lossy", rgba, {"quality": 70})]:
+            save(tmp, f"{name} {image.mode}", image, "webp", most=1, **options)
+    for orientation in range(1, 9):
+        save(tmp, "lossless", Image.fromarray(picture(37, 50)), "webp", orientation=orientation, lossless=True)
+
+
+def tiffs(tmp):
+    for h, w in [(1, 1), (7, 13), (64, 33)]:
+        rgba = Image.fromarray(picture(h, w, 4), "RGBA")
+        for mode in ("RGB", "RGBA", "L", "LA", "P"):
+            image = rgba if mode == "RGBA" else rgba.convert("RGB").convert(mode)
+            for compression in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"):
+                save(tmp, f"{mode} {compression}", image, "tif", compression=compression)
+        one = rgba.convert("RGB").convert("1")
+        for compression in ("raw", "group4", "group3"):
+            save(tmp, f"1 {compression}", one, "tiff", compression=compression)
+        save(tmp, "CMYK", Image.fromarray(picture(h, w, 4), "CMYK"), "tif", most=1)
+        grey = rng.integers(0, 65536, (h, w)).astype(np.uint16)
+        save(tmp, "grey of 16 bits", Image.fromarray(grey), "tif", most=1)
+        save(tmp, "jpeg", rgba.convert("RGB"), "tif", most=1, compression="jpeg")
+        save(tmp, "jpeg grey", rgba.convert("L"), "tif", most=1, compression="jpeg")
+    for orientation in range(1, 9):
+        save(tmp, "RGB", Image.fromarray(picture(9, 20)), "tif", orientation=orientation, compression="tiff_lzw")
+
+
+def refused(tmp, ending, library, **options):
+    path = f"{tmp}/refused.{ending}"
+    Image.fromarray(picture(5, 5)).save(path, **options)
+    try:
+        read(path, 5, 5)
+        r.true(f"{ending} without {library}", False, "it was read")
+    except StageError as e:
+        r.true(f"{ending} without {library}", f"built without {library}" in str(e), str(e))
+
+
 with tempfile.TemporaryDirectory() as tmp:
     jpegs(tmp)
     ycck(tmp)
     pngs(tmp)
+    if "webp" in LEFT_OUT:
+        refused(tmp, "webp", "libwebp")
+    else:
+        webps(tmp)
+    if "tiff" in LEFT_OUT:
+        refused(tmp, "tif", "libtiff")
+    else:
+        tiffs(tmp)
 print(f"{n_files} files")
 r.exit()

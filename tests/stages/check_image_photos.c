@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * check_image_photos.c - what cameras and other programs write: orientations, whole and damaged, and inks. */
+ * check_image_photos.c - what cameras and other programs write: orientations, whole and damaged, inks, WebP and TIFF. */
 #include <check.h>
 #include <png.h>
 #include <stdio.h>
@@ -165,6 +165,102 @@ START_TEST(test_inks) {
 }
 END_TEST
 
+/* ---- WebP and TIFF ---- */
+enum { W = 23, H = 18 };
+
+/* Turned or not, whole or cut, larger than allowed. */
+static void other_format(if_bytes b, const uint8_t *rgb, int orientation) {
+  int w, h, w2, h2;
+  dec.as_stored = 1;
+  ck_assert_msg(decode(b, 0, &w, &h) == SP_OK, "%s", dec.why);
+  ck_assert(w == W && h == H && dec.orientation == orientation);
+  ck_assert_mem_eq(px.p, rgb, W * H * 3);
+  dec.as_stored = 0;
+  ck_assert_msg(decode(b, 0, &w, &h) == SP_OK, "%s", dec.why);
+  ck_assert(w == (orientation == 6 ? H : W) && h == (orientation == 6 ? W : H));
+  if (orientation == 6) ck_assert_mem_eq(px.p, rgb + (H - 1) * W * 3, 3);
+  ck_assert_int_eq(im_size(&dec, &w2, &h2), SP_OK);
+  ck_assert(w2 == w && h2 == h);
+  ck_assert_int_eq(im_labels(&dec, MANY, &px, &w, &h), IM_BROKEN);
+  im_buf_free(&px);
+  ck_assert_int_eq(im_rgb(&dec, W * H - 1, &px, &w, &h), IM_BROKEN);
+  ck_assert_ptr_nonnull(strstr(dec.why, "23 x 18 pixels, more than max_pixels = 413"));
+  ck_assert_ptr_null(px.p);
+  for (size_t n = 13; n < b.n - 40; n += 3) {
+    int rc = decode((if_bytes){b.p, n}, 0, &w, &h);
+    ck_assert_msg(rc == IM_BROKEN && dec.why[0] && !strchr(dec.why, '\n'), "%zu of %zu bytes: %d", n, b.n, rc);
+  }
+}
+
+START_TEST(test_webp) {
+  uint8_t *rgb = if_picture(W, H, 5), exif[IF_EXIF];
+  if_exif(exif, 6, 1);
+#ifdef HAVE_WEBP
+  if_bytes b = if_webp(rgb, W, H);
+  other_format(b, rgb, 1);
+  b = if_with_exif(b, exif, IF_EXIF);
+  other_format(b, rgb, 6);
+#else
+  int w, h;
+  if_bytes b = {calloc(1, 40), 40};
+  memcpy(b.p, "RIFF\40\0\0\0WEBPVP8L", 16);
+  ck_assert_int_eq(decode(b, 0, &w, &h), SP_E_UNSUPPORTED);
+  ck_assert_ptr_nonnull(strstr(dec.why, "built without libwebp; install that (Debian: libwebp-dev)"));
+#endif
+  free(b.p);
+  free(rgb);
+}
+END_TEST
+
+START_TEST(test_tiff) {
+  uint8_t *rgb = if_picture(W, H, 5);
+  for (int k = 0; k < 2; k++) {
+    if_bytes b = if_tiff(rgb, W, H, k ? 6 : 1);
+#ifdef HAVE_TIFF
+    other_format(b, rgb, k ? 6 : 1);
+#else
+    int w, h;
+    ck_assert_int_eq(decode(b, 0, &w, &h), SP_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(dec.why, "built without libtiff 4.5; install that (Debian: libtiff-dev)"));
+    (void)other_format;
+#endif
+    free(b.p);
+  }
+  free(rgb);
+}
+END_TEST
+
+#ifdef HAVE_TIFF
+/* Headers that ask for more than the picture can need. */
+START_TEST(test_tiff_bombs) {
+  static const struct {
+    int tag;
+    unsigned value;
+    const char *words;
+  } bombs[] = {
+      {277, 60000, ""},    {258, 64, "samples of "}, {256, 1u << 20, "1048576 x 18 pixels, more than max_pixels"},
+      {257, 1u << 31, ""}, {262, 60000, ""},         {274, 77, NULL}, /* is none: as stored */
+      {259, 50001, ""}};
+  uint8_t *rgb = if_picture(W, H, 5);
+  for (size_t k = 0; k < SP_ARRAY(bombs); k++) {
+    int w, h;
+    if_bytes b = if_tiff(rgb, W, H, 1);
+    for (uint8_t *e = b.p + 10; e < b.p + 130; e += 12)
+      if (e[0] + 256 * e[1] == bombs[k].tag) {
+        if (bombs[k].tag == 258) e[4] = 1;
+        memcpy(e + 8, &bombs[k].value, 4);
+      }
+    int rc = decode(b, 0, &w, &h);
+    int fine = bombs[k].words ? rc == IM_BROKEN && strstr(dec.why, bombs[k].words) : rc == SP_OK;
+    ck_assert_msg(fine, "case %zu: %d, %s", k, rc, dec.why);
+    if (!bombs[k].words) ck_assert_int_eq(dec.orientation, 1);
+    free(b.p);
+  }
+  free(rgb);
+}
+END_TEST
+#endif
+
 int main(void) {
   Suite *s = suite_create("image_photos");
   TCase *c = tcase_create("image_photos");
@@ -176,6 +272,11 @@ int main(void) {
   tcase_add_test(c, test_damaged_exif);
   tcase_add_test(c, test_short_exif);
   tcase_add_test(c, test_inks);
+  tcase_add_test(c, test_webp);
+  tcase_add_test(c, test_tiff);
+#ifdef HAVE_TIFF
+  tcase_add_test(c, test_tiff_bombs);
+#endif
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_ENV);

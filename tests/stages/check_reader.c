@@ -378,7 +378,7 @@ END_TEST
 /* ---- refusals ---- */
 START_TEST(test_folder_refused) {
   spt *t = reader("classes = 5", 1);
-  says(t, SP_E_NOTFOUND, "/images holds no .jpg, .jpeg or .png file");
+  says(t, SP_E_NOTFOUND, "/images holds no *.jpg|jpeg|png|webp|tif|tiff");
   spt_free(t);
   if_pair("a", 4, 4, 0);
   t = reader("size = 4", 1);
@@ -406,11 +406,11 @@ START_TEST(test_folder_refused) {
   spt_free(t);
   unlink(if_path("masks/a.png"));
   t = reader("classes = 5", 1);
-  says(t, SP_E_NOTFOUND, "/masks holds no .png file");
+  says(t, SP_E_NOTFOUND, "/masks holds no *.png");
   spt_free(t);
   rmdir(if_path("masks"));
   t = reader("classes = 5", 1);
-  says(t, SP_E_NOTFOUND, "a data folder holds images/*.jpg|jpeg|png and masks/*.png");
+  says(t, SP_E_NOTFOUND, "a data folder holds images/*.jpg|jpeg|png|webp|tif|tiff and masks/*.png");
   spt_free(t);
 }
 END_TEST

@@ -247,8 +247,8 @@ static void refuses(spt *t, int status, const char *words) {
 }
 
 static const char layouts[] =
-    "holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png, masks/*.png of "
-    "the same names) nor subfolders with .jpg, .jpeg or .png files (target = \"class\": one for "
+    "holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png|webp|tif|tiff, masks/*.png of "
+    "the same names) nor subfolders with *.jpg|jpeg|png|webp|tif|tiff (target = \"class\": one for "
     "each class)";
 
 static spt *as_masks(const char *dir) {
@@ -268,7 +268,7 @@ START_TEST(test_layouts_refused) {
   refuses(tree("", 1), SP_E_NOTFOUND, layouts);
   refuses(as_masks(tree_dir), SP_E_NOTFOUND, layouts);
   dot("b/x.jpg", 1);
-  refuses(tree("", 1), SP_E_DATA, "tree/a holds no .jpg, .jpeg or .png file; every subfolder is a class");
+  refuses(tree("", 1), SP_E_DATA, "tree/a holds no *.jpg|jpeg|png|webp|tif|tiff; every subfolder is a class");
   refuses(as_masks(tree_dir), SP_E_INVALID,
           "tree holds a folder for each class, which is for target = \"class\"; target = \"mask\" wants images/ and "
           "masks/");
@@ -293,7 +293,7 @@ START_TEST(test_splits_refused) {
   refuses(tree("classes = 3", 1), SP_E_INVALID, "tree has 4 subfolders, one for each class");
   refuses(as_masks(tree_dir), SP_E_INVALID, "tree holds a folder for each class, which is for target = \"class\"");
   if_put(in_tree("train/c/notes.txt"), "x", 1);
-  refuses(tree("split = \"train\"", 1), SP_E_DATA, "tree/train/c holds no .jpg, .jpeg or .png file");
+  refuses(tree("split = \"train\"", 1), SP_E_DATA, "tree/train/c holds no *.jpg|jpeg|png|webp|tif|tiff");
   unlink(if_path("tree/val/a/x.png"));
   unlink(if_path("tree/val/c/q.png"));
   unlink(if_path("tree/val/b/deep/x.png"));

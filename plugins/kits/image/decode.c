@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * decode.c - JPEG through TurboJPEG and PNG through libpng, from memory; no size is believed before it is checked. */
+ * decode.c - JPEG through TurboJPEG and PNG through libpng, from memory; no size is believed before it is checked. Of
+ * other formats which of them it is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -226,7 +227,16 @@ static int png_pixels(im_decoder *d, int64_t max_pixels, im_buf *px, int labels,
 }
 
 /* ---- any of them ---- */
-static int unknown(im_decoder *d) { return im_say(d, IM_BROKEN, "neither JPEG nor PNG by its first bytes"); }
+static int begins(const im_decoder *d, size_t at, const char *bytes, size_t n) {
+  return d->size >= at + n && !memcmp((const uint8_t *)d->file.p + at, bytes, n);
+}
+
+static int is_webp(const im_decoder *d) { return begins(d, 0, "RIFF", 4) && begins(d, 8, "WEBP", 4); }
+
+/* Of the usual kind, or of that for more than 4 GiB. */
+static int is_tiff(const im_decoder *d) {
+  return begins(d, 0, "II*\0", 4) || begins(d, 0, "MM\0*", 4) || begins(d, 0, "II+\0", 4) || begins(d, 0, "MM\0+", 4);
+}
 
 /* px NULL: the header alone. */
 static int decode(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
@@ -235,9 +245,16 @@ static int decode(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h)
     d->orientation = im_jpeg_orientation(d->file.p, d->size);
     return jpeg_decode(d, max_pixels, px, w, h);
   }
-  if (!is_png(d)) return unknown(d);
-  d->orientation = im_png_orientation(d->file.p, d->size);
-  return png_pixels(d, max_pixels, px, 0, w, h);
+  if (is_png(d)) {
+    d->orientation = im_png_orientation(d->file.p, d->size);
+    return png_pixels(d, max_pixels, px, 0, w, h);
+  }
+  if (is_webp(d)) {
+    d->orientation = im_webp_orientation(d->file.p, d->size);
+    return im_webp(d, max_pixels, px, w, h);
+  }
+  if (is_tiff(d)) return im_tiff(d, max_pixels, px, w, h);
+  return im_say(d, IM_BROKEN, "neither JPEG nor PNG, nor WebP or TIFF, by its first bytes");
 }
 
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {

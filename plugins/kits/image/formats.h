@@ -15,6 +15,12 @@ int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels);
 /* EXIF's orientation, 1..8; 1 where there is none, or what there is leads outside of the file. */
 int im_jpeg_orientation(const uint8_t *p, size_t size);
 int im_png_orientation(const uint8_t *p, size_t size);
+int im_webp_orientation(const uint8_t *p, size_t size);
+
+/* What d->file holds, as RGB, not turned; px NULL: the header alone. im_tiff sets d->orientation. SP_E_UNSUPPORTED: the
+ * build has no library for it. */
+int im_webp(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
+int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 
 /* Turns what was decoded into px by d->orientation, unless d->as_stored. */
 int im_turn(im_decoder *d, im_buf *px, int *w, int *h, int channels);

@@ -35,9 +35,9 @@ int im_load(im_decoder *d, const char *path);
 /* The same of a file that is in memory already; it is copied. */
 int im_take(im_decoder *d, const void *data, size_t bytes);
 
-/* Decodes what im_load took: JPEG or PNG, told by content. The header's size is checked against max_pixels before
+/* Decodes what im_load took: JPEG, PNG, and where the build has the libraries WebP and TIFF, told by content. The header's size is checked against max_pixels before
  * anything is allocated. im_rgb: h rows of w RGB triples; grey becomes RGB, so does CMYK, without colour profiles;
- * alpha is dropped, 16 bits become 8 (the high byte). im_labels: one byte a pixel, the palette index or grey value as
+ * alpha is dropped, 16 bits become 8 (the high byte; of TIFF rounded). im_labels: one byte a pixel, the palette index or grey value as
  * it is in the file. Both are turned as EXIF says. im_size: the header alone; the size that im_rgb would give. */
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);

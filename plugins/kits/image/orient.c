@@ -82,6 +82,18 @@ int im_png_orientation(const uint8_t *p, size_t size) {
   return STEADY;
 }
 
+/* The same the other way round, without a checksum, at even places. */
+int im_webp_orientation(const uint8_t *p, size_t size) {
+  const uint8_t *c;
+  for (size_t at = 12; (c = bytes_at(p, size, at, 8));) {
+    size_t len = number(c + 4, 4, 0);
+    if (!bytes_at(p, size, at + 8, len)) return STEADY;
+    if (!memcmp(c, "EXIF", 4)) return of_payload(c + 8, len, 0);
+    at += 8 + len + len % 2;
+  }
+  return STEADY;
+}
+
 /* ---- turning ---- */
 /* The pixel at (x, y) of the result is the one at (y, x) or (x, y) of the source, counted from its right or its left
  * side, from below or from above. */

@@ -165,18 +165,19 @@ static const sp_param params[] = {{.name = "size",
                                    .doc = "a request of more is refused"},
                                   {.name = NULL}};
 
-static const sp_stage_type image_requests_type = {.size = sizeof(sp_stage_type),
-                                                  .flags = SP_STAGE_SOURCE | SP_STAGE_REQUESTS,
-                                                  .name = "image_requests",
-                                                  .device = "cpu",
-                                                  .doc = "JPEG and PNG images that scripts or other threads submit",
-                                                  .outputs = outputs,
-                                                  .params = params,
-                                                  .params_size = sizeof(ir_params),
-                                                  .create = image_requests_create,
-                                                  .destroy = image_requests_destroy,
-                                                  .plan = image_requests_plan,
-                                                  .forward = image_requests_forward};
+static const sp_stage_type image_requests_type = {
+    .size = sizeof(sp_stage_type),
+    .flags = SP_STAGE_SOURCE | SP_STAGE_REQUESTS,
+    .name = "image_requests",
+    .device = "cpu",
+    .doc = "JPEG, PNG, WebP and TIFF images that scripts or other threads submit",
+    .outputs = outputs,
+    .params = params,
+    .params_size = sizeof(ir_params),
+    .create = image_requests_create,
+    .destroy = image_requests_destroy,
+    .plan = image_requests_plan,
+    .forward = image_requests_forward};
 
 static const sp_stage_type *const stages[] = {&image_requests_type, NULL};
 

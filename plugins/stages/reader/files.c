@@ -39,8 +39,11 @@ size_t rd_stem_length(const char *name) {
 }
 
 int rd_is_picture(const char *name) {
+  static const char *const endings[] = {".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff"};
   const char *dot = strrchr(name, '.');
-  return dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
+  for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+    if (!strcasecmp(dot, endings[i])) return 1;
+  return 0;
 }
 
 /* FNV-1a, mixed: the side of the split belongs to the name, not to the place in the list. */
@@ -68,12 +71,12 @@ int rd_check_path(sp_ctx *ctx, const char *path) {
 }
 
 int rd_no_layout(sp_ctx *ctx, const char *path) {
-  return ctx->host->fail(
-      ctx, SP_E_NOTFOUND,
-      "%s holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png, masks/*.png of "
-      "the same names) nor subfolders with .jpg, .jpeg or .png files (target = \"class\": one for "
-      "each class)",
-      path);
+  return ctx->host->fail(ctx, SP_E_NOTFOUND,
+                         "%s holds neither images/ and masks/ (target = \"mask\": images/*." RD_ENDINGS
+                         ", masks/*.png of "
+                         "the same names) nor subfolders with *." RD_ENDINGS " (target = \"class\": one for "
+                         "each class)",
+                         path);
 }
 
 /* ---- one image ---- */

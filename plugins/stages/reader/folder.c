@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * folder.c - image files: a folder of pairs images/STEM.jpg|jpeg|png and masks/STEM.png, or a list of images alone. */
+ * folder.c - image files: a folder of pairs images/STEM.ENDING and masks/STEM.png, or a list of images alone. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -34,7 +34,8 @@ static int list_folder(sp_ctx *ctx, const char *base, const char *part, const ch
   DIR *d = opendir(path);
   if (!d)
     return ctx->host->fail(ctx, errno == ENOENT ? SP_E_NOTFOUND : SP_E_IO,
-                           "folder %s: %s; a data folder holds images/*.jpg|jpeg|png and masks/*.png of the same names "
+                           "folder %s: %s; a data folder holds images/*." RD_ENDINGS
+                           " and masks/*.png of the same names "
                            "(built-in sets are \"shapes\" and \"random\")",
                            path, strerror(errno));
   int rc = SP_OK;
@@ -46,8 +47,8 @@ static int list_folder(sp_ctx *ctx, const char *base, const char *part, const ch
   closedir(d);
   if (rc) return rc;
   if (!out->n)
-    return ctx->host->fail(ctx, SP_E_NOTFOUND, "folder %s holds no %s file", path,
-                           is_wanted == is_mask ? ".png" : ".jpg, .jpeg or .png");
+    return ctx->host->fail(ctx, SP_E_NOTFOUND, "folder %s holds no *.%s", path,
+                           is_wanted == is_mask ? "png" : RD_ENDINGS);
   qsort(out->v, out->n, sizeof *out->v, by_name);
   return SP_OK;
 }

@@ -238,7 +238,7 @@ static const sp_param file_fields[] = {{.name = "path",
                                         .type = SP_PARAM_STRING,
                                         .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
                                         .offset = offsetof(rd_file, path),
-                                        .doc = "JPEG or PNG file"},
+                                        .doc = "JPEG, PNG, WebP or TIFF file"},
                                        {.name = NULL}};
 
 static const char *const split_choices[] = {"all", "train", "val", NULL};
@@ -346,7 +346,7 @@ static const sp_stage_type reader_type = {
     .flags = SP_STAGE_SOURCE,
     .name = "reader",
     .device = "cpu",
-    .doc = "Reads images with label masks or classes from JPEG and PNG files, or makes them up",
+    .doc = "Reads images with label masks or classes from JPEG, PNG, WebP and TIFF files, or makes them up",
     .outputs = reader_outputs,
     .params = reader_params,
     .params_size = sizeof(rd_params),

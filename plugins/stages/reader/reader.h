@@ -8,7 +8,8 @@
 #include "../../kits/image/image.h"
 #include "../../kits/image/work.h"
 
-#define RD_MAX_SIZE 16384 /* pixels of a side of the output */
+#define RD_MAX_SIZE 16384                       /* pixels of a side of the output */
+#define RD_ENDINGS "jpg|jpeg|png|webp|tif|tiff" /* rd_is_picture */
 #define RD_VAL_FRACTION 0.1
 #define RD_REPLACEMENTS 64 /* tries for a broken sample, before giving up */
 
@@ -94,7 +95,7 @@ void rd_names_free(rd_names *l);
 int rd_names_add(rd_names *l, const char *s); /* keeps a copy */
 void rd_names_cut(rd_names *l, size_t n);     /* leaves the first n */
 size_t rd_stem_length(const char *name);
-int rd_is_picture(const char *name); /* by its ending: .jpg, .jpeg, .png in any case */
+int rd_is_picture(const char *name); /* by its ending: RD_ENDINGS in any case */
 int rd_is_folder(const char *base, const char *sub);
 uint64_t rd_hash_name(const char *name); /* of all but the ending */
 /* Puts the file's name in front of what the decoder says. */

@@ -168,8 +168,7 @@ static int open_part(sp_ctx *ctx, const rd_self *self, tree *t, const char *part
   for (size_t c = 0; !rc && c < classes->n; c++) rc = open_class(ctx, self, t, part, classes->v[c], (int32_t)c);
   if (!rc && t->images.n == from) rc = rd_no_layout(ctx, base);
   if (!rc && t->empty)
-    rc = ctx->host->fail(ctx, SP_E_DATA, "%s/%s holds no .jpg, .jpeg or .png file; every subfolder is a class", base,
-                         t->empty);
+    rc = ctx->host->fail(ctx, SP_E_DATA, "%s/%s holds no *." RD_ENDINGS "; every subfolder is a class", base, t->empty);
   if (!rc && most && most < t->images.n - from) rc = keep_some(ctx, t, from, most);
   return rc;
 }
