@@ -191,6 +191,28 @@ START_TEST(test_broken_are_replaced) {
 }
 END_TEST
 
+/* In one line; hidden ones are none of it. */
+START_TEST(test_left_out) {
+  static const char *const files[] = {"notes.txt", "stray.jpg",    "a/.hidden.txt", ".git/x",
+                                      "a/x.gif",   "b/deep/y.GIF", "z.md"};
+  dot("a/x.png", 1);
+  dot("b/deep/x.png", 1);
+  for (int k = 0; k < 2; k++) {
+    int keep = log_begin(if_path("log"));
+    spt *t = tree("", 1);
+    const char *log = log_end(keep, if_path("log"));
+    ok(t);
+    spt_free(t);
+    if (!k) ck_assert_msg(!strstr(log, "left out"), "%s", log);
+    for (size_t i = 0; !k && i < SP_ARRAY(files); i++) if_put(in_tree(files[i]), "x", 1);
+    if (!k) continue;
+    const char *line = strstr(log, "tree: left out: 1 image outside of the classes' folders, 4 files of other endings, "
+                                   "such as a/x.gif\n");
+    ck_assert_msg(line && !strstr(line + 12, "left out"), "%s", log);
+  }
+}
+END_TEST
+
 /* ---- splits of its own ---- */
 static void two_splits(void) {
   static const char *const names[] = {"train/b/x.png", "train/a/y.png", "train/a/z.png",   "train/d/w.png",
@@ -203,7 +225,15 @@ static void two_splits(void) {
 
 /* Grey values and labels of all samples, in order. */
 static void holds(const char *more, int n, const int want[][2]) {
+  int keep = log_begin(if_path("log"));
   spt *t = tree(more, n);
+  const char *log = log_end(keep, if_path("log"));
+  int strays = 1 + !strstr(more, "val");
+  char left[128];
+  snprintf(left, sizeof left,
+           "tree: left out: 1 folder, %d image%s outside of the classes' folders, such as stray.png\n", strays,
+           strays > 1 ? "s" : "");
+  ck_assert_msg(strstr(log, left) != NULL, "%s", log);
   make(t, 0, n);
   ck_assert_int_eq(spt_length(t), n);
   ck_assert(attr(t, "classes") == 4);
@@ -362,6 +392,7 @@ int main(void) {
   tcase_add_test(c, test_split);
   tcase_add_test(c, test_some_samples);
   tcase_add_test(c, test_broken_are_replaced);
+  tcase_add_test(c, test_left_out);
   tcase_add_test(c, test_own_splits);
   tcase_add_test(c, test_classes_named_as_splits);
   tcase_add_test(c, test_layouts_refused);

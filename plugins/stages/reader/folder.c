@@ -26,8 +26,20 @@ static int is_mask(const char *name) {
 }
 
 /* ---- opening a folder ---- */
+/* One entry of the folder base/part/sub, whose path is `dir`. */
+static int list_entry(const char *dir, const char *part, const char *sub, const struct dirent *e,
+                      int (*is_wanted)(const char *name), rd_names *out, rd_left *left) {
+  char path[4096 + NAME_MAX + 2], *rel = path + (strlen(dir) - strlen(part) - strlen(sub));
+  if (e->d_name[0] == '.') return SP_OK;
+  snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+  int kind = rd_entry_kind(path, e);
+  if (kind != DT_DIR && is_wanted(e->d_name)) return rd_names_add(out, e->d_name);
+  rd_leave(left, rel, kind);
+  return SP_OK;
+}
+
 static int list_folder(sp_ctx *ctx, const char *base, const char *part, const char *sub,
-                       int (*is_wanted)(const char *name), rd_names *out) {
+                       int (*is_wanted)(const char *name), rd_names *out, rd_left *left) {
   char path[4096];
   if (snprintf(path, sizeof path, "%s/%s%s", base, part, sub) >= (int)sizeof path)
     return ctx->host->fail(ctx, SP_E_INVALID, "path is longer than %zu bytes: %.200s...", sizeof path, base);
@@ -40,8 +52,7 @@ static int list_folder(sp_ctx *ctx, const char *base, const char *part, const ch
                            path, strerror(errno));
   int rc = SP_OK;
   errno = 0;
-  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0)
-    if (e->d_name[0] != '.' && is_wanted(e->d_name)) rc = rd_names_add(out, e->d_name);
+  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = list_entry(path, part, sub, e, is_wanted, out, left);
   if (!rc && errno) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
   else if (rc) ctx->host->fail(ctx, rc, "no memory for the names in folder %s", path);
   closedir(d);
@@ -154,8 +165,8 @@ static int set_classes(sp_ctx *ctx, rd_self *self) {
 static int open_part(sp_ctx *ctx, rd_self *self, const char *part, rd_names *images) {
   rd_names masks = {NULL, 0, 0};
   const char *base = self->p->path;
-  int rc = list_folder(ctx, base, part, "images", rd_is_picture, images);
-  if (!rc) rc = list_folder(ctx, base, part, "masks", is_mask, &masks);
+  int rc = list_folder(ctx, base, part, "images", rd_is_picture, images, &self->left);
+  if (!rc) rc = list_folder(ctx, base, part, "masks", is_mask, &masks, &self->left);
   if (!rc) {
     qsort(images->v, images->n, sizeof *images->v, by_stem);
     rc = check_pairs(ctx, base, part, images, &masks);
@@ -187,6 +198,7 @@ static int open_pairs(sp_ctx *ctx, rd_self *self, folder *f) {
   if (rc) return rc;
   if (!self->own_splits && !rd_pairs_like(base)) return not_pairs(ctx, base);
   for (int k = 0; !rc && k < self->n_parts; k++) rc = open_part(ctx, self, self->parts[k], &f->images[k]);
+  if (!rc && self->own_splits) rd_look_beside(self, "", (const char *const[]){"train", "val", "classes.txt", NULL});
   if (!rc) rc = set_classes(ctx, self);
   self->gives = RD_MASK;
   return rc;

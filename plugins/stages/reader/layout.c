@@ -55,6 +55,58 @@ int rd_tree_like(const char *base) {
   return found;
 }
 
+/* ---- what is not read ---- */
+/* Keeps the name that comes first, as folders list theirs in any order. */
+static void keep_first(char to[256], const char *name) {
+  if (!*to || strcmp(name, to) < 0) snprintf(to, 256, "%.255s", name);
+}
+
+void rd_leave(rd_left *l, const char *name, int kind) {
+  if (kind == DT_DIR) l->folders++;
+  else l->files++;
+  keep_first(kind == DT_DIR ? l->folder : l->file, name);
+}
+
+static int is_one_of(const char *const *known, const char *name) {
+  for (; known && *known; known++)
+    if (!strcmp(*known, name)) return 1;
+  return 0;
+}
+
+void rd_look_beside(rd_self *self, const char *rel, const char *const *known) {
+  char path[4096];
+  DIR *d = snprintf(path, sizeof path, "%s/%s", self->p->path, rel) < (int)sizeof path ? opendir(path) : NULL;
+  for (struct dirent *e; d && (e = readdir(d));) {
+    const char *name = path + strlen(self->p->path) + 1;
+    if (e->d_name[0] == '.' || is_one_of(known, e->d_name)) continue;
+    if (snprintf(path, sizeof path, "%s/%s%s", self->p->path, rel, e->d_name) >= (int)sizeof path) continue;
+    int kind = rd_entry_kind(path, e);
+    if (kind == DT_DIR && !known) continue;
+    if (kind == DT_DIR || !rd_is_picture(name)) rd_leave(&self->left, name, kind);
+    else self->left.strays++;
+    if (kind != DT_DIR) keep_first(self->left.file, name);
+  }
+  if (d) closedir(d);
+}
+
+/* "2 folders", or nothing; with a comma in front behind others. */
+static void count(char *to, size_t size, size_t n, const char *one, const char *many) {
+  size_t at = strlen(to);
+  if (n) snprintf(to + at, size - at, "%s%zu %s", at ? ", " : "", n, n == 1 ? one : many);
+}
+
+void rd_tell_left(sp_ctx *ctx, const rd_self *self) {
+  const rd_left *l = &self->left;
+  char words[256] = "";
+  count(words, sizeof words, l->folders, "folder", "folders");
+  count(words, sizeof words, l->strays, "image outside of the classes' folders",
+        "images outside of the classes' folders");
+  count(words, sizeof words, l->files, "file of another ending", "files of other endings");
+  if (*words)
+    ctx->host->log(ctx, SP_LOG_INFO, "%s: left out: %s, such as %s", self->p->path, words,
+                   *l->file ? l->file : l->folder);
+}
+
 /* ---- splits ---- */
 static const char *const splits[] = {"train", "val"};
 
@@ -101,8 +153,8 @@ static void tell_of_odd_classes(sp_ctx *ctx, const char *base, const rd_names in
     const char *first = NULL;
     size_t n = missing(&in[k], &in[!k], &first);
     if (n)
-      ctx->host->log(ctx, SP_LOG_INFO, "%s: %zu of the classes are in %s/ and not in %s/, such as %s", base, n,
-                     splits[k], splits[!k], first);
+      ctx->host->log(ctx, SP_LOG_INFO, "%s: %zu of the classes %s in %s/ and not in %s/, such as %s", base, n,
+                     n == 1 ? "is" : "are", splits[k], splits[!k], first);
   }
 }
 

@@ -68,6 +68,7 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   self->n_parts = 1;
   int rc = kind->open(ctx, self);
   if (rc) return rc;
+  rd_tell_left(ctx, self);
   if (self->total > INT32_MAX)
     return ctx->host->fail(ctx, SP_E_RANGE, "%" PRIu64 " samples; at most %d are possible", self->total, INT32_MAX);
   if ((rc = rd_split(ctx, self))) return rc;

@@ -40,6 +40,12 @@ typedef struct rd_worker {
 
 typedef struct rd_self rd_self;
 
+/* What a folder has that is not read, but for hidden entries. */
+typedef struct rd_left {
+  size_t folders, files, strays; /* strays: pictures outside of the folders of classes */
+  char file[256], folder[256];   /* the first of them, bytewise */
+} rd_left;
+
 /* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. mask is NULL where nobody reads
  * it or the kind has none; label is always there, and stays as it is where the kind has none. */
 typedef struct rd_out {
@@ -73,6 +79,7 @@ struct rd_self {
   int h, w;
   const char *parts[2]; /* the folders in `path` that are read: "" for path itself, or "train/", "val/" */
   int n_parts, own_splits;
+  rd_left left;
 
   uint32_t *list; /* the split: indices into the whole set, ascending */
   uint64_t length;
@@ -112,6 +119,12 @@ int rd_no_layout(sp_ctx *ctx, const char *path);
 int rd_find_parts(sp_ctx *ctx, rd_self *self, int (*like)(const char *dir), const char *what);
 /* folder.c: has it images/ or masks/? */
 int rd_pairs_like(const char *dir);
+/* Counts what lies in `path`/rel and is none of `known`; known NULL: folders are classes, and are read. */
+void rd_look_beside(rd_self *self, const char *rel, const char *const *known);
+/* Counts one entry of a folder: its path below the data's, and what rd_entry_kind says. */
+void rd_leave(rd_left *l, const char *name, int kind);
+/* One line, where anything was left out. */
+void rd_tell_left(sp_ctx *ctx, const rd_self *self);
 /* Has it subfolders with pictures in them? */
 int rd_tree_like(const char *dir);
 /* DT_DIR, DT_REG or, for all else, DT_UNKNOWN; links are followed. -1: errno says why not. */

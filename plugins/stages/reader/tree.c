@@ -42,22 +42,24 @@ static int too_long(sp_ctx *ctx, const char *base, const char *rel) {
   return ctx->host->fail(ctx, SP_E_INVALID, "a path in %.200s is too long: %.200s...", base, rel);
 }
 
-static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up, rd_names *images);
+static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up, rd_names *images, rd_left *left);
 
 /* One entry of the folder `rel`; those of no interest are left out. */
 static int visit(sp_ctx *ctx, const char *base, const char *rel, const struct dirent *e, const level *at,
-                 rd_names *images) {
+                 rd_names *images, rd_left *left) {
   char path[4096], *name;
   if (e->d_name[0] == '.') return SP_OK;
   if (snprintf(path, sizeof path, "%s/%s/%s", base, rel, e->d_name) >= (int)sizeof path)
     return too_long(ctx, base, rel);
   name = path + strlen(base) + 1;
   int kind = rd_entry_kind(path, e);
-  if (kind == DT_DIR) return list(ctx, base, name, at, images);
-  if (!rd_is_picture(e->d_name)) return SP_OK;
+  if (kind == DT_DIR) return list(ctx, base, name, at, images, left);
+  if (!rd_is_picture(e->d_name) || kind == DT_UNKNOWN) {
+    rd_leave(left, name, kind);
+    return SP_OK;
+  }
   if (kind < 0) return ctx->host->fail(ctx, SP_E_IO, "image %s: %s", path, strerror(errno));
-  if (kind == DT_REG && rd_names_add(images, name))
-    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", base);
+  if (rd_names_add(images, name)) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", base);
   return SP_OK;
 }
 
@@ -74,7 +76,7 @@ static int enter(sp_ctx *ctx, const char *path, const level *up, level *here) {
 }
 
 /* Adds the pictures in the folder base/rel and all below it. */
-static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up, rd_names *images) {
+static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up, rd_names *images, rd_left *left) {
   char path[4096];
   level here;
   if (snprintf(path, sizeof path, "%s/%s", base, rel) >= (int)sizeof path) return too_long(ctx, base, rel);
@@ -83,7 +85,7 @@ static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up,
   DIR *d = opendir(path);
   if (!d) return ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
   errno = 0;
-  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = visit(ctx, base, rel, e, &here, images);
+  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = visit(ctx, base, rel, e, &here, images, left);
   if (!rc && errno) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
   closedir(d);
   return rc;
@@ -113,13 +115,13 @@ static int name_classes(sp_ctx *ctx, rd_self *self, const rd_names *classes) {
 }
 
 /* The images of class c in one part. Where there are splits, not every class need be in each. */
-static int open_class(sp_ctx *ctx, const rd_self *self, tree *t, const char *part, const char *name, int32_t c) {
+static int open_class(sp_ctx *ctx, rd_self *self, tree *t, const char *part, const char *name, int32_t c) {
   const char *base = self->p->path;
   size_t from = t->images.n;
   char rel[4096];
   if (snprintf(rel, sizeof rel, "%s%s", part, name) >= (int)sizeof rel) return too_long(ctx, base, name);
   if (self->own_splits && !rd_is_folder(base, rel)) return SP_OK;
-  int rc = list(ctx, base, rel, NULL, &t->images);
+  int rc = list(ctx, base, rel, NULL, &t->images, &self->left);
   if (rc) return rc;
   if (t->images.n == from && !t->empty && !(t->empty = strdup(rel)))
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", base);
@@ -161,11 +163,12 @@ static int keep_some(sp_ctx *ctx, tree *t, size_t from, size_t n) {
 }
 
 /* One part's images, class by class. */
-static int open_part(sp_ctx *ctx, const rd_self *self, tree *t, const char *part, const rd_names *classes) {
+static int open_part(sp_ctx *ctx, rd_self *self, tree *t, const char *part, const rd_names *classes) {
   const char *base = self->p->path;
   size_t from = t->images.n, most = (size_t)self->p->samples;
   int rc = SP_OK;
   for (size_t c = 0; !rc && c < classes->n; c++) rc = open_class(ctx, self, t, part, classes->v[c], (int32_t)c);
+  rd_look_beside(self, part, NULL);
   if (!rc && t->images.n == from) rc = rd_no_layout(ctx, base);
   if (!rc && t->empty)
     rc = ctx->host->fail(ctx, SP_E_DATA, "%s/%s holds no *." RD_ENDINGS "; every subfolder is a class", base, t->empty);
@@ -204,6 +207,7 @@ static int tree_open(sp_ctx *ctx, rd_self *self) {
   rc = rd_find_parts(ctx, self, rd_tree_like, "a folder for each class");
   if (!rc) rc = find_classes(ctx, self, &classes);
   for (int k = 0; !rc && k < self->n_parts; k++) rc = open_part(ctx, self, t, self->parts[k], &classes);
+  if (!rc && self->own_splits) rd_look_beside(self, "", (const char *const[]){"train", "val", NULL});
   if (!rc) rc = name_classes(ctx, self, &classes);
   rd_names_free(&classes);
   self->total = t->images.n;
