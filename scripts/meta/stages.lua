@@ -402,6 +402,8 @@
 ---What g.image_requests is called with.
 ---@class spcore.image_requests.params: spcore.requests_options
 ---@field size? integer|integer[] height and width that images are resized to; one number: square (1..16384 px, default {256})
+---@field resize? "squash"|"crop"|"pad" how images of another shape than size are fitted, as the reader does it (default "squash")
+---@field orient? boolean images are turned upright as their EXIF orientation says; false: as stored (default true)
 ---@field workers? integer threads that decode one batch (1..64, default 2)
 ---@field max_pixels? integer an image whose header says more is refused (1..1073741824 px, default 67108864)
 ---@field max_bytes? integer a request of more is refused (1..1073741824 bytes, default 67108864)
@@ -488,6 +490,7 @@
 ---@field classes? integer of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes has 6, with target class 5; at most 255 with target mask (0..2147483647, default 0)
 ---@field max_bad? integer how many broken files are replaced by others before the run stops (0..2147483647, default 16)
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
+---@field resize? "squash"|"crop"|"pad" how files of another shape than size are fitted: squash changes the aspect; crop keeps it and cuts the middle out; pad keeps it and fills with 0, masks with 255 (default "squash")
 ---@field orient? boolean images and masks are turned upright as their EXIF orientation says; false: as they are stored (default true)
 ---@field data_seed? integer seed of the built-in sets (0..2147483647, default 0)
 

@@ -218,6 +218,39 @@ START_TEST(test_orient) {
 }
 END_TEST
 
+/* Images and masks alike; the same bits with any number of threads. */
+START_TEST(test_resize) {
+  static const char *const how[] = {"squash", "crop", "pad"};
+  char more[96];
+  if_pair("a", 40, 16, 0);
+  if_pair("b", 9, 50, 0);
+  for (int k = 0; k < 3; k++) {
+    spt *t[2];
+    for (int i = 0; i < 2; i++) {
+      snprintf(more, sizeof more, "classes = 5, size = 16, resize = \"%s\", workers = %d", how[k], 1 + 2 * i);
+      t[i] = reader(more, 2);
+      read_from(t[i], 0, 2);
+      ok(t[i]);
+    }
+    ck_assert_mem_eq(image_of(t[0], 0), image_of(t[1], 0), 2 * 16 * 16 * 3);
+    ck_assert_mem_eq(mask_of(t[0], 0), mask_of(t[1], 0), 2 * 16 * 16);
+    /* 16 of the 40 columns, from the 12th on; or 6 rows, from the 5th on */
+    if (k == 1)
+      for (int i = 0; i < 256; i++) ck_assert_uint_eq(mask_of(t[0], 0)[i], (unsigned)((i % 16 + 12) / 2 + i / 16) % 5);
+    for (int i = 0; i < 256; i++) {
+      int border = k == 2 && (i / 16 < 5 || i / 16 >= 11);
+      ck_assert_int_eq(mask_of(t[0], 0)[i] == 255, border);
+      if (border) ck_assert_mem_eq(image_of(t[0], 0) + i * 3, "\0\0", 3);
+    }
+    spt_free(t[0]);
+    spt_free(t[1]);
+  }
+  spt *t = reader("classes = 5, resize = \"stretch\"", 1);
+  says(t, SP_E_RANGE, "\"stretch\" is none of: squash, crop, pad");
+  spt_free(t);
+}
+END_TEST
+
 START_TEST(test_first_samples_only) {
   if_pair("a", 4, 4, 0);
   if_pair("b", 4, 4, 0);
@@ -499,6 +532,7 @@ int main(void) {
   tcase_add_test(c, test_split);
   tcase_add_test(c, test_own_splits);
   tcase_add_test(c, test_orient);
+  tcase_add_test(c, test_resize);
   tcase_add_test(c, test_first_samples_only);
   tcase_add_test(c, test_list_of_files);
   tcase_add_test(c, test_names_of_masks);

@@ -55,6 +55,22 @@ int im_resize(im_scaler *s, const uint8_t *src, int sw, int sh, uint8_t *dst, in
 /* One byte a pixel, nearest. This function can't fail. */
 void im_nearest(const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 
+/* How a picture of w x h gets another size: as it is, its middle alone, or all of it within a border. */
+enum { IM_SQUASH, IM_CROP, IM_PAD };
+#define IM_FITS \
+  { "squash", "crop", "pad", NULL } /* choices of a parameter */
+
+/* The rectangle that is taken of the source, and the one that it becomes; the first four as the last four: the place of
+ * its upper left corner, width, height. */
+typedef struct im_geometry {
+  int sx, sy, sw, sh, dx, dy, dw, dh;
+} im_geometry;
+im_geometry im_fit(int how, int sw, int sh, int dw, int dh);
+
+/* As im_resize and im_nearest; src is changed. Borders are 0, of labels 255. */
+int im_fit_rgb(im_scaler *s, int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
+void im_fit_labels(int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
+
 /* ---- the other way ---- */
 /* One worker's encoder. Zero-initialised is ready. `why` as above. */
 typedef struct im_encoder {

@@ -88,7 +88,7 @@ int rd_load_image(rd_self *self, rd_worker *w, const char *path, uint8_t *out, i
   int rc = im_load(&w->decoder, path);
   if (!rc) rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, width, height);
   if (rc) return rd_blame(w, rc, path);
-  if (im_resize(&w->scaler, w->image.p, *width, *height, out, self->w, self->h))
+  if (im_fit_rgb(&w->scaler, self->p->resize, w->image.p, *width, *height, out, self->w, self->h))
     return rd_fail(w, SP_E_NOMEM, "%s: no memory to resize it", path);
   return SP_OK;
 }

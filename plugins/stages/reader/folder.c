@@ -242,7 +242,7 @@ static int fill_mask(rd_self *self, rd_worker *w, const char *image, const char 
                    turned && iw == mh && ih == mw
                        ? "; the image was turned by its EXIF orientation, orient = false leaves it as it is stored"
                        : "");
-  im_nearest(w->mask.p, mw, mh, out, self->w, self->h);
+  im_fit_labels(self->p->resize, w->mask.p, mw, mh, out, self->w, self->h);
   return SP_OK;
 }
 

@@ -242,6 +242,7 @@ static const sp_param file_fields[] = {{.name = "path",
                                         .doc = "JPEG, PNG, WebP or TIFF file"},
                                        {.name = NULL}};
 
+static const char *const resize_choices[] = IM_FITS;
 static const char *const split_choices[] = {"all", "train", "val", NULL};
 
 #define AT(member) .offset = offsetof(rd_params, member)
@@ -328,6 +329,13 @@ static const sp_param reader_params[] = {
      .imax = 1 << 30,
      .unit = "px",
      .doc = "an image whose header says more counts as broken"},
+    {.name = "resize",
+     .type = SP_PARAM_CHOICE,
+     AT(resize),
+     .idef = IM_SQUASH,
+     .choices = resize_choices,
+     .doc = "how files of another shape than size are fitted: squash changes the aspect; crop keeps it and cuts the "
+            "middle out; pad keeps it and fills with 0, masks with 255"},
     {.name = "orient",
      .type = SP_PARAM_BOOL,
      AT(orient),
