@@ -4,7 +4,7 @@ local sp = require "spcore"
 local sys = require "spcore.sys"
 
 local opt = sp.args({
-  data = { "shapes", "folder with a subfolder of images for each class, or a built-in set: shapes, random" },
+  data = { "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; or shapes, random" },
   size = { 0, "pixels of a side; 0: 64, with --reference 256", min = 0, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },
   steps = { 0, "steps; 0: 1000, with --reference 100 timed ones", min = 0 },

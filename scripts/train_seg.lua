@@ -4,7 +4,7 @@ local sp = require "spcore"
 local sys = require "spcore.sys"
 
 local opt = sp.args({
-  data = { "shapes", "folder with images/, masks/ and classes.txt, or a built-in set: shapes, random" },
+  data = { "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; or shapes, random" },
   classes = { 0, "classes of a folder without classes.txt", min = 0, max = 255 },
   size = { 0, "pixels of a side; 0: 64, with --reference 256", min = 0, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 65536 },

@@ -1,9 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Image files that a command line names: files, and what lies in folders.
 local core = require "spcore.core"
+local files = require "spcore.files"
 local sys = require "spcore.sys"
-
-local endings = { jpg = true, jpeg = true, png = true, webp = true, tif = true, tiff = true }
 
 -- The names in a folder that end as pictures do, sorted; how many there are besides.
 local function in_folder(folder)
@@ -11,7 +10,7 @@ local function in_folder(folder)
   if not all then core.fail(why) end
   local names = {}
   for _, name in ipairs(all) do
-    if endings[(name:match "%.([^.]*)$" or ""):lower()] then names[#names + 1] = name end
+    if files.is_picture(name) then names[#names + 1] = name end
   end
   table.sort(names)
   return names, #all - #names
