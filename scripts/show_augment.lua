@@ -85,9 +85,8 @@ if #opt.rest == 0 then sp.usage("no folder is given; --help says what it holds, 
 local function image_names(dir)
   local list = {}
   for _, name in ipairs(sys.list(dir .. "/images") or {}) do
-    local stem, ending = name:match "^([^.].*)%.(%a+)$"
-    ending = ending and ending:lower()
-    if ending == "jpg" or ending == "jpeg" or ending == "png" then list[#list + 1] = { name, stem = stem } end
+    local stem = files.is_picture(name) and name:match "^([^.].*)%.%a+$"
+    if stem then list[#list + 1] = { name, stem = stem } end
   end
   table.sort(list, function(a, b) return a.stem < b.stem end)
   local names = {}
@@ -158,8 +157,11 @@ local function source()
     return { files = list }, false, names
   end
   local target = opt.target
-  if target == "auto" then target = (built_in or folder "images" and folder "masks") and "mask" or "class" end
-  local params = { path = first, target = target, samples = opt.samples }
+  -- of a set of masks with splits of its own: what the training sees
+  local split = not folder "images" and folder "train/images" and folder "train/masks"
+  local has_masks = split or folder "images" and folder "masks"
+  if target == "auto" then target = (built_in or has_masks) and "mask" or "class" end
+  local params = { path = first, target = target, samples = opt.samples, split = split and "train" or nil }
   if built_in then return params, target == "mask" or first == "shapes" end
   if target == "class" then
     if folder "images" and folder "masks" then return params, false end -- which the reader refuses
@@ -168,7 +170,7 @@ local function source()
   end
   -- colours need no names, so a set whose classes nobody has counted yet can be looked at
   if sys.kind(first .. "/classes.txt") == nil then params.classes = 255 end
-  return params, true, image_names(first)
+  return params, true, image_names(split and first .. "/train" or first)
 end
 
 local g <close> = sp.graph(opt)

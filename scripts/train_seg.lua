@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: MIT
 -- Trains a segmentation decoder behind a frozen encoder, on the CPU too.
 local sp = require "spcore"
+local sys = require "spcore.sys"
 
 local opt = sp.args({
-  data = { "shapes", "folder with images/, masks/ and classes.txt, or a built-in set: shapes, random" },
+  data = { "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; or shapes, random" },
   classes = { 0, "classes of a folder without classes.txt", default = "none", min = 0, max = 255 },
   size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 65536 },
@@ -78,10 +79,12 @@ end
 local function small_unet(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 4096 or opt.samples
+  -- A folder may say itself what is for validation.
+  local own_splits = sys.kind(opt.data .. "/train") == "dir" and sys.kind(opt.data .. "/val") == "dir"
   local function source(split)
     return g.reader {
       path = opt.data, split = split, size = { size, size }, batch = batch, samples = samples, classes = opt.classes,
-      val_fraction = 0.125, drop_last = split == "train", shuffle = split == "train",
+      val_fraction = not own_splits and 0.125 or nil, drop_last = split == "train", shuffle = split == "train",
     }
   end
   local data, val = source "train", source "val"

@@ -69,7 +69,19 @@ AS_IF([test "x$with_images" != xno],
    PKG_CHECK_MODULES([PNG], [libpng >= 1.6], [], [sp_images=no])])
 AS_IF([test "x$sp_images" = xno],
   [SP_WITHOUT([images], [no stages reader, image_writer (Debian: libturbojpeg0-dev libpng-dev)])])
-AM_CONDITIONAL([HAVE_IMAGE], [test "x$sp_images" = xyes])])
+AM_CONDITIONAL([HAVE_IMAGE], [test "x$sp_images" = xyes])
+SP_IMAGE_FORMAT([webp], [WEBP], [libwebp], [libwebp >= 0.6], [WebP], [libwebp-dev])
+SP_IMAGE_FORMAT([tiff], [TIFF], [libtiff], [libtiff-4 >= 4.5], [TIFF], [libtiff-dev])])
+
+# SP_IMAGE_FORMAT(NAME, VARIABLE, LIBRARY, MODULE, FORMAT, PACKAGE): one more format for the stages that read images.
+# The C code, which is the same in all builds, asks for HAVE_VARIABLE.
+AC_DEFUN([SP_IMAGE_FORMAT],
+[SP_WITH([$1], [$3: $5 files are refused in words])
+sp_$1=no
+sp_why="$5 files are refused in words (Debian: $6)"
+AS_IF([test "x$sp_images" != xyes], [sp_why="no stages that read images"],
+  [test "x$with_$1" != xno], [PKG_CHECK_MODULES([$2], [$4], [sp_$1=yes $2_CFLAGS="$$2_CFLAGS -DHAVE_$2"], [:])])
+AS_IF([test "x$sp_$1" = xno], [SP_WITHOUT([$1], [$sp_why])])])
 
 AC_DEFUN([SP_JANSSON],
 [SP_WITH([jansson], [jansson: weights are neither loaded nor saved as safetensors])
@@ -105,7 +117,12 @@ AS_IF([test "x$sp_onednn" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }
 AS_IF([test "x$sp_images" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }images"])
 AS_IF([test "x$sp_jansson" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }jansson"])
 AS_CASE([$sp_cuda], [no*], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }cuda"])
-AC_SUBST([SP_LEFT_OUT])])
+AC_SUBST([SP_LEFT_OUT])
+# Formats without which all plugins are there: known to the tests alone.
+SP_LEFT_OUT_FORMATS=
+AS_IF([test "x$sp_webp" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS webp"])
+AS_IF([test "x$sp_tiff" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS tiff"])
+AC_SUBST([SP_LEFT_OUT_FORMATS])])
 
 AC_DEFUN([SP_SUMMARY],
 [AS_ECHO([""])
@@ -114,6 +131,8 @@ AS_ECHO(["  compiler                $CC $SP_CFLAGS $SP_OPT_PLUGIN $CFLAGS"])
 AS_ECHO(["  sanitizers              $SP_SANITIZERS_ON"])
 AS_ECHO(["  oneDNN                  $sp_onednn"])
 AS_ECHO(["  libjpeg-turbo, libpng   $sp_images"])
+AS_ECHO(["  libwebp                 $sp_webp"])
+AS_ECHO(["  libtiff                 $sp_tiff"])
 AS_ECHO(["  jansson                 $sp_jansson"])
 AS_ECHO(["  CUDA                    $sp_cuda"])
 AS_ECHO(["  CUDA emulator (tests)   $sp_emu"])

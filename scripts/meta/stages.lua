@@ -456,11 +456,13 @@
 ---What g.image_requests is called with.
 ---@class spcore.image_requests.params: spcore.requests_options
 ---@field size? integer|integer[] height and width that images are resized to; one number: square (1..16384 px, default {256})
+---@field resize? "squash"|"crop"|"pad" how images of another shape than size are fitted, as the reader does it (default "squash")
+---@field orient? boolean images are turned upright as their EXIF orientation says; false: as stored (default true)
 ---@field workers? integer threads that decode one batch (1..64, default 2)
 ---@field max_pixels? integer an image whose header says more is refused (1..1073741824 px, default 67108864)
 ---@field max_bytes? integer a request of more is refused (1..1073741824 bytes, default 67108864)
 
----JPEG and PNG images that scripts or other threads submit.
+---JPEG, PNG, WebP and TIFF images that scripts or other threads submit.
 ---@class spcore.image_requests: spcore.node
 ---@field image spcore.ref RGB images, N x 3 x H x W; black where a step has more places than requests
 
@@ -541,25 +543,27 @@
 ---@field images spcore.ref[] (x - mean) / std as float32, in the order of the images
 
 ---@class spcore.reader.files
----@field path? string JPEG or PNG file (required)
+---@field path? string JPEG, PNG, WebP or TIFF file (required)
 ---@field [1]? string the same as path
 
 ---What g.reader is called with.
 ---@class spcore.reader.params: spcore.source_options
----@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), or a built-in set: shapes, random (default "")
+---@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), folder with train/ and val/ of such layout, or a built-in set: shapes, random (default "")
 ---@field target? "mask"|"class" what is known of an image: a label for each pixel, or one class (default "mask")
 ---@field files? spcore.reader.files[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
 ---@field size? integer|integer[] height and width that everything is resized to; one number: square (1..16384 px, default {256})
 ---@field workers? integer threads that fill one batch (1..64, default 2)
----@field split? "all"|"train"|"val" which samples: all, those for training or those for validation (default "all")
----@field val_fraction? number part of the samples that is for validation, rounded to the nearest count; chosen by name or number (0..0.9, default 0.1)
----@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target class a choice by name (0: all) (0..2147483647, default 0)
+---@field split? "all"|"train"|"val" which samples: all, those for training or those for validation; of a folder with train/ and val/ what is in these (default "all")
+---@field val_fraction? number|number[] part of the samples that is for validation (not given: 0.1), rounded to the nearest count; chosen by name or number; not for a folder with train/ and val/ (0..0.9, default {})
+---@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target class a choice by name (0: all); of train/ and of val/ so many each (0..2147483647, default 0)
 ---@field classes? integer of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes has 6, with target class 5; at most 255 with target mask (0..2147483647, default 0)
 ---@field max_bad? integer how many broken files are replaced by others before the run stops (0..2147483647, default 16)
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
+---@field resize? "squash"|"crop"|"pad" how files of another shape than size are fitted: squash changes the aspect; crop keeps it and cuts the middle out; pad keeps it and fills with 0, masks with 255 (default "squash")
+---@field orient? boolean images and masks are turned upright as their EXIF orientation says; false: as they are stored (default true)
 ---@field data_seed? integer seed of the built-in sets (0..2147483647, default 0)
 
----Reads images with label masks or classes from JPEG and PNG files, or makes them up.
+---Reads images with label masks or classes from JPEG, PNG, WebP and TIFF files, or makes them up.
 ---@class spcore.reader: spcore.node
 ---@field image spcore.ref RGB images, N x 3 x H x W
 ---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
@@ -678,12 +682,12 @@
 ---@field flip fun(t: spcore.flip.params): spcore.flip Mirrors each sample left to right, top to bottom, both or not at all
 ---@field focal fun(t: spcore.focal.params): spcore.focal Focal loss of each class's logit against class labels
 ---@field gemm fun(t: spcore.gemm.params): spcore.gemm Matrix product c = a b, computed so often that it takes a known time
----@field image_requests fun(t: spcore.image_requests.params): spcore.image_requests JPEG and PNG images that scripts or other threads submit
+---@field image_requests fun(t: spcore.image_requests.params): spcore.image_requests JPEG, PNG, WebP and TIFF images that scripts or other threads submit
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
 ---@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
 ---@field mse fun(t: spcore.mse.params): spcore.mse Mean of the squared differences of two tensors
 ---@field normalize fun(t: spcore.normalize.params): spcore.normalize Subtracts a mean from each channel and divides by a deviation, to float32
----@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from JPEG and PNG files, or makes them up
+---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from JPEG, PNG, WebP and TIFF files, or makes them up
 ---@field request_load fun(t: spcore.request_load.params): spcore.request_load Requests of many client threads, to measure a graph that serves
 ---@field requests fun(t: spcore.requests.params): spcore.requests Samples that scripts or other threads submit, as they lie in memory
 ---@field resize fun(t: spcore.resize.params): spcore.resize Scales images bilinearly, with antialiasing, and masks to the nearest pixel

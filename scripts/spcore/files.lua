@@ -26,4 +26,11 @@ function files.write(path, text)
   if not ok or not closed then core.fail(("%s: %s"):format(path, why or why_closed)) end
 end
 
+local pictures = { jpg = true, jpeg = true, png = true, webp = true, tif = true, tiff = true }
+
+-- Does a name end as those of the images do that stages read?
+function files.is_picture(name)
+  return pictures[(name:match "%.([^.]*)$" or ""):lower()] == true
+end
+
 return files

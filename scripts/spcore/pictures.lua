@@ -1,9 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Image files that a command line names: files, and what lies in folders.
 local core = require "spcore.core"
+local files = require "spcore.files"
 local sys = require "spcore.sys"
-
-local endings = { jpg = true, jpeg = true, png = true }
 
 -- The names in a folder that end as pictures do, sorted; how many there are besides.
 local function in_folder(folder)
@@ -11,7 +10,7 @@ local function in_folder(folder)
   if not all then core.fail(why) end
   local names = {}
   for _, name in ipairs(all) do
-    if endings[(name:match "%.([^.]*)$" or ""):lower()] then names[#names + 1] = name end
+    if files.is_picture(name) then names[#names + 1] = name end
   end
   table.sort(names)
   return names, #all - #names
@@ -41,9 +40,9 @@ return function(paths)
       local left
       folders[i], left = in_folder(path)
       total = total + #folders[i]
-      if #folders[i] == 0 then core.fail(("%s: no .jpg, .jpeg or .png file is in this folder"):format(path)) end
+      if #folders[i] == 0 then core.fail(("%s: no *.jpg|jpeg|png|webp|tif|tiff is in this folder"):format(path)) end
       if left > 0 then
-        core.log("warn", ("%s: %d of %d entries are left out: they are no .jpg, .jpeg or .png files"):format(path, left,
+        core.log("warn", ("%s: %d of %d entries are left out: they are no *.jpg|jpeg|png|webp|tif|tiff"):format(path, left,
           left + #folders[i]))
       end
     else

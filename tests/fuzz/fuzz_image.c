@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * fuzz_image.c - damaged PNG and JPEG files: decoded or refused in words, within max_pixels. */
+ * fuzz_image.c - damaged PNG, JPEG, WebP and TIFF files: decoded or refused in words, within max_pixels. */
 #include <check.h>
 #include <png.h>
 
@@ -9,7 +9,7 @@
 #include "plugins/kits/image/image.h"
 #include "tests/kit/image_files.h"
 
-enum { W = 23, H = 17, SEEDS = 8, MAX_PIXELS = 40000 };
+enum { W = 23, H = 17, SEEDS = 16, MAX_PIXELS = 40000 };
 
 static uint32_t crc(const uint8_t *p, size_t n) {
   uint32_t c = 0xffffffff;
@@ -49,6 +49,18 @@ static int make_seeds(if_bytes seed[SEEDS]) {
   seed[n++] = if_png(labels, W, H, PNG_COLOR_TYPE_PALETTE, 2, 1);
   seed[n++] = if_png(labels, W, H, PNG_COLOR_TYPE_GRAY, 4, 0);
   seed[n++] = if_png(wide, W, H, PNG_COLOR_TYPE_RGB_ALPHA, 16, 0);
+  uint8_t exif[IF_EXIF];
+  if_exif(exif, 6, 0);
+  seed[n++] = if_with_exif(if_jpeg(rgb, W, H, 0), exif, IF_EXIF);
+  seed[n++] = if_with_exif(if_png(labels, W, H, PNG_COLOR_TYPE_GRAY, 4, 0), exif, IF_EXIF);
+  if_exif(exif, 7, 1);
+  seed[n++] = if_with_exif(if_png(v, W, H, PNG_COLOR_TYPE_RGB, 8, 0), exif, IF_EXIF);
+  seed[n++] = if_cmyk_jpeg(rgb, W * 3 / 4, H);
+  seed[n++] = if_tiff(rgb, W, H, 8); /* where the build has no library, refused at once */
+#ifdef HAVE_WEBP
+  seed[n++] = if_webp(rgb, W, H);
+  seed[n++] = if_with_exif(if_webp(rgb, W, H), exif, IF_EXIF);
+#endif
   free(v);
   free(rgb);
   return n;
@@ -84,6 +96,7 @@ START_TEST(damaged_files) {
         continue;
       }
       decoded++;
+      FZ_CHECK(d.orientation >= 1 && d.orientation <= 8, "round %ld: orientation %d", r, d.orientation);
       FZ_CHECK(w > 0 && h > 0 && (int64_t)w * h <= MAX_PIXELS, "round %ld: %d x %d pixels", r, w, h);
       for (size_t i = 0; i < (size_t)w * (size_t)h * (labels ? 1 : 3); i++) sum += ((const uint8_t *)px.p)[i];
     }

@@ -10,6 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <turbojpeg.h>
+#ifdef HAVE_WEBP
+#include <webp/encode.h>
+#endif
 
 char if_dir[256];
 
@@ -128,6 +131,123 @@ if_bytes if_jpeg(const uint8_t *rgb, int w, int h, int grey) {
   ck_assert_ptr_nonnull(b.p);
   memcpy(b.p, out, n);
   tjFree(out);
+  return b;
+}
+
+if_bytes if_cmyk_jpeg(const uint8_t *inks, int w, int h) {
+  unsigned char *out = NULL;
+  unsigned long n = 0;
+  tjhandle tj = tjInitCompress();
+  ck_assert_int_eq(tjCompress2(tj, inks, w, 0, h, TJPF_CMYK, &out, &n, TJSAMP_444, 100, 0), 0);
+  tjDestroy(tj);
+  if_bytes b = {malloc(n), n};
+  ck_assert_ptr_nonnull(b.p);
+  memcpy(b.p, out, n);
+  tjFree(out);
+  return b;
+}
+
+static void put(uint8_t *p, unsigned v, int bytes, int big) {
+  for (int k = 0; k < bytes; k++) p[big ? bytes - 1 - k : k] = (uint8_t)(v >> 8 * k);
+}
+
+#ifdef HAVE_WEBP
+if_bytes if_webp(const uint8_t *rgb, int w, int h) {
+  uint8_t *out = NULL;
+  size_t n = WebPEncodeLosslessRGB(rgb, w, h, w * 3, &out);
+  ck_assert_uint_gt(n, 0);
+  if_bytes b = {malloc(n), n};
+  ck_assert_ptr_nonnull(b.p);
+  memcpy(b.p, out, n);
+  WebPFree(out);
+  return b;
+}
+#endif
+
+/* One strip behind the directory. */
+if_bytes if_tiff(const uint8_t *rgb, int w, int h, int orientation) {
+  enum { ENTRIES = 10, BITS = 10 + ENTRIES * 12 + 4, PIXELS = BITS + 6 };
+  const unsigned n = (unsigned)(w * h * 3), entries[ENTRIES][4] = {/* tag, type, count, value */
+                                                                   {256, 4, 1, (unsigned)w},
+                                                                   {257, 4, 1, (unsigned)h},
+                                                                   {258, 3, 3, BITS},
+                                                                   {259, 3, 1, 1},
+                                                                   {262, 3, 1, 2},
+                                                                   {273, 4, 1, PIXELS},
+                                                                   {274, 3, 1, (unsigned)orientation},
+                                                                   {277, 3, 1, 3},
+                                                                   {278, 4, 1, (unsigned)h},
+                                                                   {279, 4, 1, n}};
+  if_bytes b = {calloc(1, PIXELS + n), PIXELS + n};
+  ck_assert_ptr_nonnull(b.p);
+  memcpy(b.p, "II*\0\10\0\0\0", 8);
+  put(b.p + 8, ENTRIES, 2, 0);
+  for (int k = 0; k < ENTRIES; k++) {
+    uint8_t *e = b.p + 10 + k * 12;
+    put(e, entries[k][0], 2, 0);
+    put(e + 2, entries[k][1], 2, 0);
+    put(e + 4, entries[k][2], 4, 0);
+    put(e + 8, entries[k][3], 4, 0);
+  }
+  for (int k = 0; k < 3; k++) put(b.p + BITS + 2 * k, 8, 2, 0);
+  memcpy(b.p + PIXELS, rgb, n);
+  return b;
+}
+
+/* ---- EXIF ---- */
+
+void if_exif(uint8_t exif[IF_EXIF], int orientation, int big) {
+  memset(exif, 0, IF_EXIF);
+  memcpy(exif, big ? "MM\0*" : "II*\0", 4);
+  put(exif + 4, 8, 4, big);       /* where the directory is */
+  put(exif + 8, 1, 2, big);       /* its entries */
+  put(exif + 10, 0x0112, 2, big); /* orientation, */
+  put(exif + 12, 3, 2, big);      /* a short, */
+  put(exif + 14, 1, 4, big);      /* one of them */
+  put(exif + 18, (unsigned)orientation, 2, big);
+}
+
+/* n bytes into b, at `at`. */
+static void insert(if_bytes *b, size_t at, const void *bytes, size_t n) {
+  b->p = realloc(b->p, b->n + n);
+  ck_assert_ptr_nonnull(b->p);
+  memmove(b->p + at + n, b->p + at, b->n - at);
+  memcpy(b->p + at, bytes, n);
+  b->n += n;
+}
+
+/* JPEG: as the first segment. PNG: behind the header, with its checksum. WebP: at the end. */
+if_bytes if_with_exif(if_bytes b, const uint8_t *exif, size_t n) {
+  uint8_t head[10] = {0xFF, 0xE1}, tail[4], *chunk;
+  if (b.p[0] == 0xFF) {
+    put(head + 2, (unsigned)n + 8, 2, 1);
+    memcpy(head + 4, "Exif\0", 6);
+    insert(&b, 2, exif, n);
+    insert(&b, 2, head, 10);
+    return b;
+  }
+  if (b.p[0] == 'R') {
+    memcpy(head, "EXIF", 4);
+    put(head + 4, (unsigned)n, 4, 0);
+    insert(&b, b.n, head, 8);
+    insert(&b, b.n, exif, n);
+    if (n % 2) insert(&b, b.n, "", 1);
+    put(b.p + 4, (unsigned)b.n - 8, 4, 0);
+    return b;
+  }
+  put(head, (unsigned)n, 4, 1);
+  memcpy(head + 4, "eXIf", 4);
+  insert(&b, 33, "\0\0\0", 4);
+  insert(&b, 33, exif, n);
+  insert(&b, 33, head, 8);
+  chunk = b.p + 33;
+  unsigned crc = ~0u;
+  for (size_t i = 4; i < n + 8; i++) {
+    crc ^= chunk[i];
+    for (int k = 0; k < 8; k++) crc = crc & 1 ? 0xedb88320u ^ crc >> 1 : crc >> 1;
+  }
+  put(tail, ~crc, 4, 1);
+  memcpy(chunk + 8 + n, tail, 4);
   return b;
 }
 

@@ -22,6 +22,16 @@ typedef struct if_bytes {
  * uint16_t. colour: PNG_COLOR_TYPE_*. */
 if_bytes if_png(const uint16_t *samples, int w, int h, int colour, int depth, int interlaced);
 if_bytes if_jpeg(const uint8_t *rgb, int w, int h, int grey);
+#ifdef HAVE_WEBP
+if_bytes if_webp(const uint8_t *rgb, int w, int h); /* lossless */
+#endif
+if_bytes if_tiff(const uint8_t *rgb, int w, int h, int orientation); /* as plain as can be */
+if_bytes if_cmyk_jpeg(const uint8_t *inks, int w, int h);            /* YCCK, inks as they are stored: 255 is none */
+/* EXIF that says the orientation, in either order of bytes; 26 bytes. */
+enum { IF_EXIF = 26 };
+void if_exif(uint8_t exif[IF_EXIF], int orientation, int big);
+/* The JPEG, PNG or WebP file with it; frees b. */
+if_bytes if_with_exif(if_bytes b, const uint8_t *exif, size_t n);
 void if_put(const char *name, const void *bytes, size_t n);
 void if_write(const char *name, if_bytes b); /* and frees b */
 if_bytes if_read(const char *name);

@@ -4,7 +4,10 @@
 #define SP_TESTS_READER_KIT_H
 
 #include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/kit/harness.h"
 
@@ -49,6 +52,28 @@ KIT const uint8_t *mask_of(spt *t, int64_t i) {
 KIT int label_of(spt *t, int64_t i) {
   const void *v = spt_raw(t, SPT_OUT, 2, 0);
   return spt_spec(t, SPT_OUT, 2, 0)->dtype == SP_U8 ? ((const uint8_t *)v)[i] : ((const int32_t *)v)[i];
+}
+
+/* What is written to the standard error from log_begin to log_end; file: where it is kept meanwhile. */
+KIT int log_begin(const char *file) {
+  int keep = dup(2), out = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ck_assert(keep >= 0 && out >= 0);
+  fflush(stderr);
+  dup2(out, 2);
+  close(out);
+  return keep;
+}
+
+KIT const char *log_end(int keep, const char *file) {
+  static char text[4096];
+  fflush(stderr);
+  dup2(keep, 2);
+  close(keep);
+  FILE *f = fopen(file, "r");
+  ck_assert_ptr_nonnull(f);
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  return text;
 }
 
 KIT double attr(spt *t, const char *name) {

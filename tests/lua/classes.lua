@@ -79,6 +79,31 @@ do -- it learns, and evaluates on the other part
   t.eq(n, 12, "samples for validation")
 end
 
+do -- train/ and val/ of its own: the training goes by them
+  local code, out, err = t.spcore(dir.path,
+    "run make_shapes.lua own --layout splits --target class --samples 60 --size 16 --quiet --threads 2")
+  t.eq(err, "")
+  t.match(out, "own: 54 %+ 6 images\n$")
+  code, _, err = t.spcore(dir.path, "run make_shapes.lua own --layout splits --target class --quiet")
+  t.eq(code, 2)
+  t.match(err, "own/train/cross is there already")
+  os.rename(dir.path .. "/own/val/disc", dir.path .. "/own/val/zoo")
+  local g <close> = sp.graph { threads = 2 }
+  local n = {}
+  for _, split in ipairs { "train", "val" } do
+    local data = g.reader { path = dir.path .. "/own", target = "class", split = split, size = 16, batch = 2 }
+    n[#n + 1] = data.length
+    t.eq(data.class_names, "cross\ndisc\nring\nsquare\ntriangle\nzoo")
+  end
+  t.eq(table.concat(n, " "), "54 6")
+  code, out, err = t.spcore(dir.path,
+    "run train_cls.lua --data own --size 16 --batch 4 --width 4 --levels 2 --steps 2 --out own_run --threads 2 --device cpu")
+  t.eq(code, 0, err)
+  t.match(out .. err, "own: 2 of the classes are in train/ and not in val/, such as disc\n")
+  t.match(out .. err, "own: 1 of the classes is in val/ and not in train/, such as zoo\n")
+  t.match(out, "own_run: validation accuracy")
+end
+
 do -- mixed up: a warning says what is missing, the loss what it got
   t.write(dir.path .. "/mixed.lua", [[
 local sp = require "spcore"

@@ -69,6 +69,10 @@ do -- files: masks with names, masks without classes.txt, classes, images alone
   t.eq(size_of(sheet("f.png", "classes --size 64 --cell 40 --samples 3 --variants 2")), width(2, 108))
   sheet("f.png", "set/images/00001.jpg set/images/00000.jpg" .. small)
   sheet("f.png", "set/images/00001.jpg --samples 1 --variants 1")
+  -- splits of its own: 9 for training, 1 for validation, which is not shown
+  t.eq(t.spcore(here, "run make_shapes.lua own --layout splits --samples 10 --size 40 --quiet"), 0)
+  local nine = sheet("f.png", "own --samples 9 --variants 1 --size 32 --cell 32")
+  t.ok(nine == sheet("g.png", "own --samples 12 --variants 1 --size 32 --cell 32"), "all of own/train")
 end
 
 -- ---- what is wrong ----

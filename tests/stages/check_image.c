@@ -210,7 +210,7 @@ START_TEST(test_files_that_are_none) {
   if_put("text.jpg", "hello, this is text", 19);
   ck_assert_int_eq(im_load(&dec, if_path("text.jpg")), SP_OK);
   ck_assert_int_eq(im_rgb(&dec, MANY, &px, &w, &h), IM_BROKEN);
-  ck_assert_str_eq(dec.why, "neither JPEG nor PNG by its first bytes");
+  ck_assert_str_eq(dec.why, "neither JPEG nor PNG, nor WebP or TIFF, by its first bytes");
   ck_assert_int_eq(im_size(&dec, &w, &h), IM_BROKEN);
 }
 END_TEST
@@ -277,6 +277,70 @@ START_TEST(test_nearest) {
 END_TEST
 
 /* ---- encoding ---- */
+/* ---- fitting ---- */
+static const struct {
+  int how, sw, sh, dw, dh;
+  im_geometry want;
+} fits[] = {
+    {IM_SQUASH, 50, 20, 8, 8, {0, 0, 50, 20, 0, 0, 8, 8}},
+    {IM_CROP, 50, 20, 8, 8, {15, 0, 20, 20, 0, 0, 8, 8}},
+    {IM_CROP, 20, 51, 8, 8, {0, 15, 20, 20, 0, 0, 8, 8}},
+    {IM_CROP, 51, 20, 9, 6, {10, 0, 30, 20, 0, 0, 9, 6}},
+    {IM_CROP, 30, 20, 6, 4, {0, 0, 30, 20, 0, 0, 6, 4}},
+    {IM_CROP, 1, 300, 300, 1, {0, 149, 1, 1, 0, 0, 300, 1}},
+    {IM_CROP, 7, 5, 3, 2, {0, 0, 7, 5, 0, 0, 3, 2}},
+    {IM_PAD, 50, 20, 8, 8, {0, 0, 50, 20, 0, 2, 8, 3}},
+    {IM_PAD, 20, 50, 8, 8, {0, 0, 20, 50, 2, 0, 3, 8}},
+    {IM_PAD, 30, 20, 6, 4, {0, 0, 30, 20, 0, 0, 6, 4}},
+    {IM_PAD, 300, 1, 5, 5, {0, 0, 300, 1, 0, 2, 5, 1}},
+    {IM_PAD, 3, 2, 64, 64, {0, 0, 3, 2, 0, 10, 64, 43}},
+    {IM_PAD, 16384, 16383, 16384, 1, {0, 0, 16384, 16383, 8191, 0, 1, 1}},
+};
+
+/* The rectangle by hand, resized alone, at its place. */
+START_TEST(test_fit) {
+  im_geometry w = fits[_i].want, g = im_fit(fits[_i].how, fits[_i].sw, fits[_i].sh, fits[_i].dw, fits[_i].dh);
+  int sw = fits[_i].sw, sh = fits[_i].sh, dw = fits[_i].dw, dh = fits[_i].dh;
+  ck_assert_msg(!memcmp(&g, &w, sizeof g), "%d,%d %dx%d to %d,%d %dx%d", g.sx, g.sy, g.sw, g.sh, g.dx, g.dy, g.dw,
+                g.dh);
+  if (sw * sh > 100000) return;
+  uint8_t *rgb = if_picture(sw, sh, 3), *part = malloc((size_t)(w.sw * w.sh * 3)),
+          *small = malloc((size_t)(dw * dh * 3));
+  uint8_t *out = malloc((size_t)(dw * dh * 3)), *one = malloc((size_t)(sw * sh));
+  im_scaler s = {0};
+  ck_assert(part && small && out && one);
+  for (int labels = 0; labels < 2; labels++) {
+    int n = labels ? 1 : 3;
+    for (int i = 0; i < sw * sh; i++) one[i] = rgb[i * 3];
+    for (int y = 0; y < w.sh; y++)
+      memcpy(part + y * w.sw * n, (labels ? one : rgb) + ((w.sy + y) * sw + w.sx) * n, (size_t)(w.sw * n));
+    if (labels) im_nearest(part, w.sw, w.sh, small, w.dw, w.dh);
+    else ck_assert_int_eq(im_resize(&s, part, w.sw, w.sh, small, w.dw, w.dh), SP_OK);
+    if (labels) im_fit_labels(fits[_i].how, one, sw, sh, out, dw, dh);
+    else {
+      uint8_t *copy = malloc((size_t)(sw * sh * 3));
+      ck_assert_ptr_nonnull(copy);
+      memcpy(copy, rgb, (size_t)(sw * sh * 3));
+      ck_assert_int_eq(im_fit_rgb(&s, fits[_i].how, copy, sw, sh, out, dw, dh), SP_OK);
+      free(copy);
+    }
+    for (int y = 0; y < dh; y++)
+      for (int x = 0; x < dw * n; x++) {
+        int in = y >= w.dy && y < w.dy + w.dh && x >= w.dx * n && x < (w.dx + w.dw) * n;
+        int want = in ? small[(y - w.dy) * w.dw * n + x - w.dx * n] : labels ? 255 : 0;
+        ck_assert_msg(out[y * dw * n + x] == want, "labels %d, %d,%d: %d, not %d", labels, x, y, out[y * dw * n + x],
+                      want);
+      }
+  }
+  im_scaler_free(&s);
+  free(one);
+  free(out);
+  free(small);
+  free(part);
+  free(rgb);
+}
+END_TEST
+
 START_TEST(test_encode_and_back) {
   enum { W = 31, H = 22 };
   uint8_t *rgb = if_picture(W, H, 2), labels[W * H], c[3];
@@ -346,6 +410,7 @@ int main(void) {
   tcase_add_test(c, test_files_that_are_none);
   tcase_add_loop_test(c, test_resize_is_the_formula, 0, (int)SP_ARRAY(resizes));
   tcase_add_test(c, test_nearest);
+  tcase_add_loop_test(c, test_fit, 0, (int)SP_ARRAY(fits));
   tcase_add_test(c, test_encode_and_back);
   tcase_add_test(c, test_disk_full);
   tcase_add_test(c, test_label_colours);

@@ -38,8 +38,14 @@ START_TEST(test_pairs) {
   if_pair("a", 12, 10, 0);
   if_put("images/.hidden.png", "x", 1);
   if_put("images/notes.txt", "x", 1);
+  if_put("masks/notes.txt", "x", 1);
+  if_put("readme.txt", "x", 1);
+  ck_assert(!mkdir(if_path("images/old.png"), 0777) && !mkdir(if_path("masks/old"), 0777));
   classes_txt();
+  int keep = log_begin(if_path("log"));
   spt *t = reader("size = {10, 12}", 3);
+  const char *log = log_end(keep, if_path("log"));
+  ck_assert_msg(strstr(log, ": left out: 2 folders, 2 files of other endings, such as images/notes.txt\n"), "%s", log);
   read_from(t, 0, 3);
   ok(t);
   ck_assert_int_eq(spt_spec(t, SPT_OUT, 0, 0)->order, SP_CHANNELS_LAST);
@@ -121,6 +127,127 @@ START_TEST(test_split) {
     spt_free(t);
   }
   for (int i = 0; i < N; i++) ck_assert_int_eq(seen[i], 1);
+}
+END_TEST
+
+/* A pair in images/ and masks/ goes to those of a split. */
+static void move_to(const char *split, const char *stem) {
+  static const char *const subs[] = {"images", "masks"};
+  char from[64], to[64];
+  mkdir(if_path(split), 0777);
+  for (int k = 0; k < 2; k++) {
+    snprintf(to, sizeof to, "%s/%s", split, subs[k]);
+    mkdir(if_path(to), 0777);
+    snprintf(from, sizeof from, "%s/%s.png", subs[k], stem);
+    snprintf(to, sizeof to, "%s/%s/%s.png", split, subs[k], stem);
+    ck_assert_int_eq(rename(if_path(from), if_path(to)), 0);
+  }
+}
+
+START_TEST(test_own_splits) {
+  static const char *const params[] = {"split = \"train\", ", "split = \"val\", ", "", "samples = 1, "};
+  static const char *const want[] = {"bc", "bx", "bcbx", "bb"};
+  static const char *const stems[] = {"b", "c", "b", "x"};
+  for (int k = 0; k < 4; k++) {
+    if_pair(stems[k], 12, 10, 0);
+    move_to(k < 2 ? "train" : "val", stems[k]);
+  }
+  rmdir(if_path("images"));
+  rmdir(if_path("masks"));
+  classes_txt();
+  for (int k = 0; k < 4; k++) {
+    char more[96];
+    int n = (int)strlen(want[k]);
+    snprintf(more, sizeof more, "%ssize = {10, 12}", params[k]);
+    spt *t = reader(more, n);
+    read_from(t, 0, n);
+    ok(t);
+    ck_assert_int_eq(spt_length(t), n);
+    for (int i = 0; i < n; i++) {
+      uint8_t *rgb = if_picture(12, 10, (unsigned)want[k][i]);
+      ck_assert_mem_eq(image_of(t, i), rgb, 12 * 10 * 3);
+      ck_assert_uint_eq(mask_of(t, i)[0], 0);
+      free(rgb);
+    }
+    spt_free(t);
+  }
+  spt *t = reader("val_fraction = 0.2", 1);
+  says(t, SP_E_INVALID, "has train/ and val/, which say what is for validation; leave val_fraction out");
+  spt_free(t);
+  ck_assert_int_eq(rename(if_path("val/masks"), if_path("val/labels")), 0);
+  t = reader("split = \"val\"", 1);
+  says(t, SP_E_NOTFOUND, "/val/masks: No such file");
+  spt_free(t);
+  ck_assert_int_eq(rename(if_path("val/images"), if_path("val/pictures")), 0);
+  t = reader("split = \"train\"", 1);
+  says(t, SP_E_DATA, "/train holds images/ and masks/, ");
+  spt_free(t);
+}
+END_TEST
+
+/* A photograph that was taken upright: its mask is as large as what is seen. */
+START_TEST(test_orient) {
+  uint8_t exif[IF_EXIF], *rgb = if_picture(4, 6, 1);
+  uint16_t *v = if_wide(rgb, 72);
+  static const uint16_t labels[24] = {1};
+  if_exif(exif, 6, 0);
+  if_write("images/a.png", if_with_exif(if_png(v, 4, 6, PNG_COLOR_TYPE_RGB, 8, 0), exif, IF_EXIF));
+  if_write("masks/a.png", if_png(labels, 6, 4, PNG_COLOR_TYPE_GRAY, 8, 0));
+  spt *t = reader("classes = 2, size = {4, 6}", 1);
+  read_from(t, 0, 1);
+  ok(t);
+  ck_assert_mem_eq(image_of(t, 0), rgb + 5 * 4 * 3, 3); /* the lower left corner is the upper left one */
+  ck_assert_uint_eq(mask_of(t, 0)[0], 1);
+  spt_free(t);
+  t = reader("classes = 2, size = {4, 6}, orient = false", 1);
+  read_from(t, 0, 1);
+  says(t, SP_E_DATA, "a.png is 4 x 6 pixels, but its mask");
+  spt_free(t);
+  if_write("masks/a.png", if_png(labels, 4, 6, PNG_COLOR_TYPE_GRAY, 8, 0));
+  t = reader("classes = 2, size = {4, 6}", 1);
+  read_from(t, 0, 1);
+  says(t, SP_E_DATA, "the image was turned by its EXIF orientation, orient = false leaves it as it is stored");
+  spt_free(t);
+  t = reader("classes = 2, size = {6, 4}, orient = false", 1);
+  read_from(t, 0, 1);
+  ok(t);
+  ck_assert_mem_eq(image_of(t, 0), rgb, 72);
+  spt_free(t);
+  free(v);
+  free(rgb);
+}
+END_TEST
+
+/* Images and masks alike; the same bits with any number of threads. */
+START_TEST(test_resize) {
+  static const char *const how[] = {"squash", "crop", "pad"};
+  char more[96];
+  if_pair("a", 40, 16, 0);
+  if_pair("b", 9, 50, 0);
+  for (int k = 0; k < 3; k++) {
+    spt *t[2];
+    for (int i = 0; i < 2; i++) {
+      snprintf(more, sizeof more, "classes = 5, size = 16, resize = \"%s\", workers = %d", how[k], 1 + 2 * i);
+      t[i] = reader(more, 2);
+      read_from(t[i], 0, 2);
+      ok(t[i]);
+    }
+    ck_assert_mem_eq(image_of(t[0], 0), image_of(t[1], 0), 2 * 16 * 16 * 3);
+    ck_assert_mem_eq(mask_of(t[0], 0), mask_of(t[1], 0), 2 * 16 * 16);
+    /* 16 of the 40 columns, from the 12th on; or 6 rows, from the 5th on */
+    if (k == 1)
+      for (int i = 0; i < 256; i++) ck_assert_uint_eq(mask_of(t[0], 0)[i], (unsigned)((i % 16 + 12) / 2 + i / 16) % 5);
+    for (int i = 0; i < 256; i++) {
+      int border = k == 2 && (i / 16 < 5 || i / 16 >= 11);
+      ck_assert_int_eq(mask_of(t[0], 0)[i] == 255, border);
+      if (border) ck_assert_mem_eq(image_of(t[0], 0) + i * 3, "\0\0", 3);
+    }
+    spt_free(t[0]);
+    spt_free(t[1]);
+  }
+  spt *t = reader("classes = 5, resize = \"stretch\"", 1);
+  says(t, SP_E_RANGE, "\"stretch\" is none of: squash, crop, pad");
+  spt_free(t);
 }
 END_TEST
 
@@ -263,26 +390,16 @@ START_TEST(test_broken_are_named_once) {
   if_pair("b", 9, 9, 0);
   truncate_file("images/a.png", 50);
   spt *t = reader("size = 9, classes = 5", 2);
-  int keep = dup(2), out = open(if_path("log"), O_WRONLY | O_CREAT, 0600);
-  ck_assert(keep >= 0 && out >= 0);
-  fflush(stderr);
-  dup2(out, 2);
+  int keep = log_begin(if_path("log"));
   for (int k = 0; k < 3; k++) {
     for (int i = 0; i < 2; i++) spt_set_id(t, i, SP_ID(k, i));
     spt_forward(t, 0);
   }
-  fflush(stderr);
-  dup2(keep, 2);
-  close(keep);
-  close(out);
+  const char *log = log_end(keep, if_path("log")), *first = strstr(log, "images/a.png: ");
   ok(t);
-  if_bytes log = if_read("log");
-  log.p[log.n] = 0;
-  const char *first = strstr((char *)log.p, "images/a.png: ");
-  ck_assert_msg(first != NULL, "%s", (char *)log.p);
+  ck_assert_msg(first != NULL, "%s", log);
   ck_assert_ptr_null(strstr(first + 1, "images/a.png"));
   ck_assert_ptr_nonnull(strstr(first, "another sample takes its place (1 of at most 16)"));
-  free(log.p);
   spt_free(t);
 }
 END_TEST
@@ -290,7 +407,7 @@ END_TEST
 /* ---- refusals ---- */
 START_TEST(test_folder_refused) {
   spt *t = reader("classes = 5", 1);
-  says(t, SP_E_NOTFOUND, "/images holds no .jpg, .jpeg or .png file");
+  says(t, SP_E_NOTFOUND, "/images holds no *.jpg|jpeg|png|webp|tif|tiff");
   spt_free(t);
   if_pair("a", 4, 4, 0);
   t = reader("size = 4", 1);
@@ -318,11 +435,11 @@ START_TEST(test_folder_refused) {
   spt_free(t);
   unlink(if_path("masks/a.png"));
   t = reader("classes = 5", 1);
-  says(t, SP_E_NOTFOUND, "/masks holds no .png file");
+  says(t, SP_E_NOTFOUND, "/masks holds no *.png");
   spt_free(t);
   rmdir(if_path("masks"));
   t = reader("classes = 5", 1);
-  says(t, SP_E_NOTFOUND, "a data folder holds images/*.jpg|jpeg|png and masks/*.png");
+  says(t, SP_E_NOTFOUND, "a data folder holds images/*.jpg|jpeg|png|webp|tif|tiff and masks/*.png");
   spt_free(t);
 }
 END_TEST
@@ -413,6 +530,9 @@ int main(void) {
   tcase_add_test(c, test_resized);
   tcase_add_test(c, test_short_batch);
   tcase_add_test(c, test_split);
+  tcase_add_test(c, test_own_splits);
+  tcase_add_test(c, test_orient);
+  tcase_add_test(c, test_resize);
   tcase_add_test(c, test_first_samples_only);
   tcase_add_test(c, test_list_of_files);
   tcase_add_test(c, test_names_of_masks);

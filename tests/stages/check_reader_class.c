@@ -191,6 +191,85 @@ START_TEST(test_broken_are_replaced) {
 }
 END_TEST
 
+/* In one line; hidden ones are none of it. */
+START_TEST(test_left_out) {
+  static const char *const files[] = {"notes.txt", "stray.jpg",    "a/.hidden.txt", ".git/x",
+                                      "a/x.gif",   "b/deep/y.GIF", "z.md"};
+  dot("a/x.png", 1);
+  dot("b/deep/x.png", 1);
+  for (int k = 0; k < 2; k++) {
+    int keep = log_begin(if_path("log"));
+    spt *t = tree("", 1);
+    const char *log = log_end(keep, if_path("log"));
+    ok(t);
+    spt_free(t);
+    if (!k) ck_assert_msg(!strstr(log, "left out"), "%s", log);
+    for (size_t i = 0; !k && i < SP_ARRAY(files); i++) if_put(in_tree(files[i]), "x", 1);
+    if (!k) continue;
+    const char *line = strstr(log, "tree: left out: 1 image outside of the classes' folders, 4 files of other endings, "
+                                   "such as a/x.gif\n");
+    ck_assert_msg(line && !strstr(line + 12, "left out"), "%s", log);
+  }
+}
+END_TEST
+
+/* ---- splits of its own ---- */
+static void two_splits(void) {
+  static const char *const names[] = {"train/b/x.png", "train/a/y.png", "train/a/z.png",   "train/d/w.png",
+                                      "val/a/x.png",   "val/c/q.png",   "val/b/deep/x.png"};
+  for (int k = 0; k < 7; k++) dot(names[k], 10 * k);
+  dot("test/a/x.png", 200);
+  dot("stray.png", 201);
+  dot("train/stray.png", 202);
+}
+
+/* Grey values and labels of all samples, in order. */
+static void holds(const char *more, int n, const int want[][2]) {
+  int keep = log_begin(if_path("log"));
+  spt *t = tree(more, n);
+  const char *log = log_end(keep, if_path("log"));
+  int strays = 1 + !strstr(more, "val");
+  char left[128];
+  snprintf(left, sizeof left,
+           "tree: left out: 1 folder, %d image%s outside of the classes' folders, such as stray.png\n", strays,
+           strays > 1 ? "s" : "");
+  ck_assert_msg(strstr(log, left) != NULL, "%s", log);
+  make(t, 0, n);
+  ck_assert_int_eq(spt_length(t), n);
+  ck_assert(attr(t, "classes") == 4);
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), "a\nb\nc\nd");
+  for (int i = 0; i < n; i++)
+    ck_assert_msg(image_of(t, i)[0] == want[i][0] && label_of(t, i) == want[i][1], "%s: sample %d is %d, label %d",
+                  more, i, image_of(t, i)[0], label_of(t, i));
+  spt_free(t);
+}
+
+START_TEST(test_own_splits) {
+  static const int want[7][2] = {{10, 0}, {20, 0}, {0, 1}, {30, 3}, {40, 0}, {60, 1}, {50, 2}};
+  two_splits();
+  holds("split = \"train\"", 4, want);
+  holds("split = \"val\"", 3, want + 4);
+  holds("", 7, want);
+  holds("classes = 4, samples = 4", 7, want);
+  spt *t = tree("samples = 2", 4); /* two of each */
+  make(t, 0, 4);
+  ck_assert_int_eq(spt_length(t), 4);
+  ck_assert(image_of(t, 1)[0] < 40 && image_of(t, 2)[0] >= 40);
+  spt_free(t);
+}
+END_TEST
+
+/* The classes "train" and "val" are such where pictures lie in them directly. */
+START_TEST(test_classes_named_as_splits) {
+  dot("train/x.png", 1);
+  dot("val/x.png", 2);
+  spt *t = tree("val_fraction = 0.5", 2);
+  make(t, 0, 2);
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), "train\nval");
+  spt_free(t);
+}
+END_TEST
+
 /* ---- refusals ---- */
 static void refuses(spt *t, int status, const char *words) {
   says(t, status, words);
@@ -198,8 +277,8 @@ static void refuses(spt *t, int status, const char *words) {
 }
 
 static const char layouts[] =
-    "holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png, masks/*.png of "
-    "the same names) nor subfolders with .jpg, .jpeg or .png files (target = \"class\": one for "
+    "holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png|webp|tif|tiff, masks/*.png of "
+    "the same names) nor subfolders with *.jpg|jpeg|png|webp|tif|tiff (target = \"class\": one for "
     "each class)";
 
 static spt *as_masks(const char *dir) {
@@ -219,7 +298,7 @@ START_TEST(test_layouts_refused) {
   refuses(tree("", 1), SP_E_NOTFOUND, layouts);
   refuses(as_masks(tree_dir), SP_E_NOTFOUND, layouts);
   dot("b/x.jpg", 1);
-  refuses(tree("", 1), SP_E_DATA, "tree/a holds no .jpg, .jpeg or .png file; every subfolder is a class");
+  refuses(tree("", 1), SP_E_DATA, "tree/a holds no *.jpg|jpeg|png|webp|tif|tiff; every subfolder is a class");
   refuses(as_masks(tree_dir), SP_E_INVALID,
           "tree holds a folder for each class, which is for target = \"class\"; target = \"mask\" wants images/ and "
           "masks/");
@@ -233,6 +312,24 @@ START_TEST(test_layouts_refused) {
   if_pair("a", 4, 4, 0);
   refuses(tree("", 1), SP_E_INVALID,
           "holds images/ and masks/, which are for target = \"mask\"; target = \"class\" wants");
+}
+END_TEST
+
+START_TEST(test_splits_refused) {
+  two_splits();
+  refuses(tree("split = \"val\", val_fraction = 0.1", 1), SP_E_INVALID, "val_fraction = 0.1, but ");
+  refuses(tree("split = \"val\", val_fraction = 0.1", 1), SP_E_INVALID,
+          "tree has train/ and val/, which say what is for validation; leave val_fraction out");
+  refuses(tree("classes = 3", 1), SP_E_INVALID, "tree has 4 subfolders, one for each class");
+  refuses(as_masks(tree_dir), SP_E_INVALID, "tree holds a folder for each class, which is for target = \"class\"");
+  if_put(in_tree("train/c/notes.txt"), "x", 1);
+  refuses(tree("split = \"train\"", 1), SP_E_DATA, "tree/train/c holds no *.jpg|jpeg|png|webp|tif|tiff");
+  unlink(if_path("tree/val/a/x.png"));
+  unlink(if_path("tree/val/c/q.png"));
+  unlink(if_path("tree/val/b/deep/x.png"));
+  refuses(tree("split = \"train\"", 1), SP_E_DATA, "tree/train holds a folder for each class, ");
+  refuses(tree("split = \"val\"", 1), SP_E_DATA,
+          "tree/val does not; give both the same layout, or other names if they are no splits");
 }
 END_TEST
 
@@ -295,7 +392,11 @@ int main(void) {
   tcase_add_test(c, test_split);
   tcase_add_test(c, test_some_samples);
   tcase_add_test(c, test_broken_are_replaced);
+  tcase_add_test(c, test_left_out);
+  tcase_add_test(c, test_own_splits);
+  tcase_add_test(c, test_classes_named_as_splits);
   tcase_add_test(c, test_layouts_refused);
+  tcase_add_test(c, test_splits_refused);
   tcase_add_test(c, test_odd_folders_refused);
   tcase_add_test(c, test_file_goes_away);
   tcase_add_test(c, test_parameters_refused);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * decode.c - JPEG through TurboJPEG and PNG through libpng, from memory; no size is believed before it is checked. */
+ * decode.c - JPEG through TurboJPEG and PNG through libpng, from memory; no size is believed before it is checked. Of
+ * other formats which of them it is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,9 +15,7 @@
 #include <png.h>
 #include <turbojpeg.h>
 
-#include <spcore/abi.h>
-
-#include "image.h"
+#include "formats.h"
 
 void *im_reserve(im_buf *b, size_t bytes) {
   if (bytes <= b->cap && b->p) return b->p;
@@ -32,7 +31,7 @@ void im_buf_free(im_buf *b) {
   *b = (im_buf){NULL, 0};
 }
 
-static int SP_PRINTF(3, 4) say(im_decoder *d, int status, const char *fmt, ...) {
+int im_say(im_decoder *d, int status, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(d->why, sizeof d->why, fmt, ap);
@@ -40,23 +39,26 @@ static int SP_PRINTF(3, 4) say(im_decoder *d, int status, const char *fmt, ...) 
   return status;
 }
 
-void im_decoder_free(im_decoder *d) { im_buf_free(&d->file); }
+void im_decoder_free(im_decoder *d) {
+  im_buf_free(&d->file);
+  im_buf_free(&d->spare);
+}
 
 /* ---- the file ---- */
 static int take(im_decoder *d, int fd) {
   struct stat st;
-  if (fstat(fd, &st)) return say(d, SP_E_IO, "%s", strerror(errno));
-  if (!S_ISREG(st.st_mode)) return say(d, SP_E_IO, "not a regular file");
+  if (fstat(fd, &st)) return im_say(d, SP_E_IO, "%s", strerror(errno));
+  if (!S_ISREG(st.st_mode)) return im_say(d, SP_E_IO, "not a regular file");
   if (st.st_size > IM_MAX_FILE)
-    return say(d, SP_E_IO, "%jd bytes; an image file may have at most 1 GiB", (intmax_t)st.st_size);
-  if (!st.st_size) return say(d, IM_BROKEN, "the file is empty");
+    return im_say(d, SP_E_IO, "%jd bytes; an image file may have at most 1 GiB", (intmax_t)st.st_size);
+  if (!st.st_size) return im_say(d, IM_BROKEN, "the file is empty");
   size_t want = (size_t)st.st_size;
   uint8_t *p = im_reserve(&d->file, want);
-  if (!p) return say(d, SP_E_NOMEM, "no memory for its %zu bytes", want);
+  if (!p) return im_say(d, SP_E_NOMEM, "no memory for its %zu bytes", want);
   while (d->size < want) {
     ssize_t got = read(fd, p + d->size, want - d->size);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return say(d, SP_E_IO, "%s", strerror(errno));
+    if (got < 0) return im_say(d, SP_E_IO, "%s", strerror(errno));
     if (!got) break; /* it became shorter: decoding says so */
     d->size += (size_t)got;
   }
@@ -66,7 +68,7 @@ static int take(im_decoder *d, int fd) {
 int im_load(im_decoder *d, const char *path) {
   d->size = 0;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not hang the open */
-  if (fd < 0) return say(d, SP_E_IO, "%s", strerror(errno));
+  if (fd < 0) return im_say(d, SP_E_IO, "%s", strerror(errno));
   int rc = take(d, fd);
   close(fd);
   return rc;
@@ -75,7 +77,7 @@ int im_load(im_decoder *d, const char *path) {
 int im_take(im_decoder *d, const void *data, size_t bytes) {
   d->size = 0;
   uint8_t *p = im_reserve(&d->file, bytes);
-  if (!p) return say(d, SP_E_NOMEM, "no memory for its %zu bytes", bytes);
+  if (!p) return im_say(d, SP_E_NOMEM, "no memory for its %zu bytes", bytes);
   memcpy(p, data, bytes);
   d->size = bytes;
   return SP_OK;
@@ -88,11 +90,11 @@ static int is_jpeg(const im_decoder *d) {
   return d->size >= 3 && p[0] == 0xFF && p[1] == 0xD8 && p[2] == 0xFF;
 }
 
-static int check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels) {
-  if (w < 1 || h < 1) return say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels", w, h);
+int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels) {
+  if (w < 1 || h < 1) return im_say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels", w, h);
   if (w > max_pixels / h)
-    return say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels, more than max_pixels = %" PRId64, w, h,
-               max_pixels);
+    return im_say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels, more than max_pixels = %" PRId64, w,
+                  h, max_pixels);
   return SP_OK;
 }
 
@@ -100,20 +102,30 @@ static int check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels)
 static int jpeg_header(im_decoder *d, tjhandle tj, int *w, int *h, int *colours) {
   int sub;
   if (tjDecompressHeader3(tj, d->file.p, d->size, w, h, &sub, colours))
-    return say(d, IM_BROKEN, "%s", tjGetErrorStr2(tj));
+    return im_say(d, IM_BROKEN, "%s", tjGetErrorStr2(tj));
   return SP_OK;
+}
+
+/* Files hold how much of the paper each ink leaves free, as Adobe began it; nearly all that there are do. */
+static void inks_to_rgb(const uint8_t *inks, size_t n, uint8_t *rgb) {
+  for (; n > 0; n--, inks += 4, rgb += 3)
+    for (int c = 0; c < 3; c++) {
+      unsigned product = (255u - inks[c]) * inks[3] + 128;
+      rgb[c] = (uint8_t)(inks[3] - ((product + (product >> 8)) >> 8));
+    }
 }
 
 static int jpeg_pixels(im_decoder *d, tjhandle tj, int64_t max_pixels, im_buf *px, int *w, int *h) {
   int colours, rc = jpeg_header(d, tj, w, h, &colours);
-  if (rc || (rc = check_pixels(d, *w, *h, max_pixels))) return rc;
-  if (colours == TJCS_CMYK || colours == TJCS_YCCK)
-    return say(d, IM_BROKEN, "its colours are CMYK, which is not supported; save it as RGB");
-  uint8_t *p = im_reserve(px, (size_t)*w * (size_t)*h * 3);
-  if (!p) return say(d, SP_E_NOMEM, "no memory for %d x %d pixels", *w, *h);
+  if (rc || (rc = im_check_pixels(d, *w, *h, max_pixels))) return rc;
+  int inks = colours == TJCS_CMYK || colours == TJCS_YCCK;
+  size_t n = (size_t)*w * (size_t)*h;
+  uint8_t *rgb = im_reserve(px, n * 3), *p = inks ? im_reserve(&d->spare, n * 4) : rgb;
+  if (!rgb || !p) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels", *w, *h);
   /* The scan limit changes no pixel; it stops a small progressive file from taking minutes. */
-  if (tjDecompress2(tj, d->file.p, d->size, p, *w, 0, *h, TJPF_RGB, TJFLAG_LIMITSCANS))
-    return say(d, IM_BROKEN, "%s", tjGetErrorStr2(tj)); /* warnings too: they mean missing or wrong data */
+  if (tjDecompress2(tj, d->file.p, d->size, p, *w, 0, *h, inks ? TJPF_CMYK : TJPF_RGB, TJFLAG_LIMITSCANS))
+    return im_say(d, IM_BROKEN, "%s", tjGetErrorStr2(tj)); /* warnings too: they mean missing or wrong data */
+  if (inks) inks_to_rgb(p, n, rgb);
   return SP_OK;
 }
 
@@ -121,7 +133,7 @@ static int jpeg_pixels(im_decoder *d, tjhandle tj, int64_t max_pixels, im_buf *p
  * well: what a file decodes to would depend on the files before it. So each gets a new one, in a few microseconds. */
 static int jpeg_decode(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   tjhandle tj = tjInitDecompress();
-  if (!tj) return say(d, SP_E_NOMEM, "TurboJPEG: %s", tjGetErrorStr2(NULL));
+  if (!tj) return im_say(d, SP_E_NOMEM, "TurboJPEG: %s", tjGetErrorStr2(NULL));
   int colours, rc = px ? jpeg_pixels(d, tj, max_pixels, px, w, h) : jpeg_header(d, tj, w, h, &colours);
   tjDestroy(tj);
   return rc;
@@ -145,7 +157,7 @@ static void png_bytes(png_structp png, png_bytep to, size_t n) {
 
 static void png_failed(png_structp png, png_const_charp words) {
   png_job *job = png_get_error_ptr(png);
-  say(job->d, IM_BROKEN, "%s", words);
+  im_say(job->d, IM_BROKEN, "%s", words);
   png_longjmp(png, 1);
 }
 
@@ -156,9 +168,9 @@ static void png_warned(png_structp png, png_const_charp words) {
 
 static int png_want_labels(png_job *job, int colour, int depth) {
   if (colour != PNG_COLOR_TYPE_PALETTE && colour != PNG_COLOR_TYPE_GRAY)
-    return say(job->d, SP_E_DATA, "a mask must be a palette or grey PNG whose values are the labels, this one is %s",
-               colour & PNG_COLOR_MASK_COLOR ? "in colour" : "grey with alpha");
-  if (depth == 16) return say(job->d, SP_E_DATA, "a mask with 16 bits a pixel; labels have 8 bits at most");
+    return im_say(job->d, SP_E_DATA, "a mask must be a palette or grey PNG whose values are the labels, this one is %s",
+                  colour & PNG_COLOR_MASK_COLOR ? "in colour" : "grey with alpha");
+  if (depth == 16) return im_say(job->d, SP_E_DATA, "a mask with 16 bits a pixel; labels have 8 bits at most");
   return SP_OK;
 }
 
@@ -167,7 +179,7 @@ static int png_run(png_job *job, png_structp png, png_infop info) {
   png_read_info(png, info);
   png_uint_32 w = png_get_image_width(png, info), h = png_get_image_height(png, info);
   int colour = png_get_color_type(png, info), depth = png_get_bit_depth(png, info), rc;
-  if ((rc = check_pixels(job->d, w, h, job->max_pixels))) return rc;
+  if ((rc = im_check_pixels(job->d, w, h, job->max_pixels))) return rc;
   job->w = (int)w;
   job->h = (int)h;
   if (job->only_header) return SP_OK;
@@ -185,9 +197,9 @@ static int png_run(png_job *job, png_structp png, png_infop info) {
   png_read_update_info(png, info);
   size_t line = (size_t)w * (job->labels ? 1 : 3);
   if (png_get_rowbytes(png, info) != line)
-    return say(job->d, SP_E_INTERNAL, "libpng gives %zu bytes a row, not %zu", png_get_rowbytes(png, info), line);
+    return im_say(job->d, SP_E_INTERNAL, "libpng gives %zu bytes a row, not %zu", png_get_rowbytes(png, info), line);
   uint8_t *p = im_reserve(job->px, line * h);
-  if (!p) return say(job->d, SP_E_NOMEM, "no memory for %d x %d pixels", job->w, job->h);
+  if (!p) return im_say(job->d, SP_E_NOMEM, "no memory for %d x %d pixels", job->w, job->h);
   if (passes > 1) memset(p, 0, line * h);
   for (int pass = 0; pass < passes; pass++)
     for (size_t y = 0; y < h; y++) png_read_row(png, p + y * line, NULL);
@@ -199,41 +211,69 @@ static int png_decode(png_job *job) {
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, job, png_failed, png_warned);
   png_infop info = png ? png_create_info_struct(png) : NULL;
   int rc = SP_E_NOMEM;
-  if (!info) say(job->d, rc, "libpng: out of memory");
+  if (!info) im_say(job->d, rc, "libpng: out of memory");
   else if (setjmp(png_jmpbuf(png))) rc = IM_BROKEN;
   else rc = png_run(job, png, info);
   png_destroy_read_struct(&png, &info, NULL);
   return rc;
 }
 
-/* ---- either ---- */
-static int unknown(im_decoder *d) { return say(d, IM_BROKEN, "neither JPEG nor PNG by its first bytes"); }
-
-int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
-  if (is_jpeg(d)) return jpeg_decode(d, max_pixels, px, w, h);
-  if (!is_png(d)) return unknown(d);
-  png_job job = {.d = d, .px = px, .max_pixels = max_pixels};
+static int png_pixels(im_decoder *d, int64_t max_pixels, im_buf *px, int labels, int *w, int *h) {
+  png_job job = {.d = d, .px = px, .max_pixels = max_pixels, .labels = labels, .only_header = !px};
   int rc = png_decode(&job);
   *w = job.w;
   *h = job.h;
   return rc;
+}
+
+/* ---- any of them ---- */
+static int begins(const im_decoder *d, size_t at, const char *bytes, size_t n) {
+  return d->size >= at + n && !memcmp((const uint8_t *)d->file.p + at, bytes, n);
+}
+
+static int is_webp(const im_decoder *d) { return begins(d, 0, "RIFF", 4) && begins(d, 8, "WEBP", 4); }
+
+/* Of the usual kind, or of that for more than 4 GiB. */
+static int is_tiff(const im_decoder *d) {
+  return begins(d, 0, "II*\0", 4) || begins(d, 0, "MM\0*", 4) || begins(d, 0, "II+\0", 4) || begins(d, 0, "MM\0+", 4);
+}
+
+/* px NULL: the header alone. */
+static int decode(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  d->orientation = 1;
+  if (is_jpeg(d)) {
+    d->orientation = im_jpeg_orientation(d->file.p, d->size);
+    return jpeg_decode(d, max_pixels, px, w, h);
+  }
+  if (is_png(d)) {
+    d->orientation = im_png_orientation(d->file.p, d->size);
+    return png_pixels(d, max_pixels, px, 0, w, h);
+  }
+  if (is_webp(d)) {
+    d->orientation = im_webp_orientation(d->file.p, d->size);
+    return im_webp(d, max_pixels, px, w, h);
+  }
+  if (is_tiff(d)) return im_tiff(d, max_pixels, px, w, h);
+  return im_say(d, IM_BROKEN, "neither JPEG nor PNG, nor WebP or TIFF, by its first bytes");
+}
+
+int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  int rc = decode(d, max_pixels, px, w, h);
+  return rc ? rc : im_turn(d, px, w, h, 3);
 }
 
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
-  if (!is_png(d)) return say(d, IM_BROKEN, "not PNG by its first bytes, as a mask must be");
-  png_job job = {.d = d, .px = px, .max_pixels = max_pixels, .labels = 1};
-  int rc = png_decode(&job);
-  *w = job.w;
-  *h = job.h;
-  return rc;
+  if (!is_png(d)) return im_say(d, IM_BROKEN, "not PNG by its first bytes, as a mask must be");
+  d->orientation = im_png_orientation(d->file.p, d->size);
+  int rc = png_pixels(d, max_pixels, px, 1, w, h);
+  return rc ? rc : im_turn(d, px, w, h, 1);
 }
 
 int im_size(im_decoder *d, int *w, int *h) {
-  if (is_jpeg(d)) return jpeg_decode(d, INT64_MAX, NULL, w, h);
-  if (!is_png(d)) return unknown(d);
-  png_job job = {.d = d, .max_pixels = INT64_MAX, .only_header = 1};
-  int rc = png_decode(&job);
-  *w = job.w;
-  *h = job.h;
-  return rc;
+  int stored_w, stored_h, rc = decode(d, INT64_MAX, NULL, &stored_w, &stored_h);
+  if (rc) return rc;
+  int turned = !d->as_stored && d->orientation >= 5;
+  *w = turned ? stored_h : stored_w;
+  *h = turned ? stored_w : stored_h;
+  return SP_OK;
 }

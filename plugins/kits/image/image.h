@@ -22,8 +22,10 @@ void im_buf_free(im_buf *b);
 /* One worker's decoder. Zero-initialised is ready. When a call does not return SP_OK, `why` says what is wrong, without
  * the file's name. */
 typedef struct im_decoder {
-  im_buf file;
-  size_t size; /* of the file held in `file` */
+  im_buf file, spare;
+  size_t size;     /* of the file held in `file` */
+  int as_stored;   /* set by the caller: images are not turned as their EXIF orientation says */
+  int orientation; /* of the last image, 1..8 as EXIF counts */
   char why[256];
 } im_decoder;
 void im_decoder_free(im_decoder *d);
@@ -33,10 +35,10 @@ int im_load(im_decoder *d, const char *path);
 /* The same of a file that is in memory already; it is copied. */
 int im_take(im_decoder *d, const void *data, size_t bytes);
 
-/* Decodes what im_load took: JPEG or PNG, told by content. The header's size is checked against max_pixels before
- * anything is allocated. im_rgb: h rows of w RGB triples; grey becomes RGB, alpha is dropped, 16 bits become 8 (the
- * high byte), EXIF orientation is left alone. im_labels: one byte a pixel, the palette index or grey value as it is in
- * the file. im_size: the header alone. */
+/* Decodes what im_load took: JPEG, PNG, and where the build has the libraries WebP and TIFF, told by content. The header's size is checked against max_pixels before
+ * anything is allocated. im_rgb: h rows of w RGB triples; grey becomes RGB, so does CMYK, without colour profiles;
+ * alpha is dropped, 16 bits become 8 (the high byte; of TIFF rounded). im_labels: one byte a pixel, the palette index or grey value as
+ * it is in the file. Both are turned as EXIF says. im_size: the header alone; the size that im_rgb would give. */
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_size(im_decoder *d, int *w, int *h);
@@ -52,6 +54,22 @@ int im_resize(im_scaler *s, const uint8_t *src, int sw, int sh, uint8_t *dst, in
 
 /* One byte a pixel, nearest. This function can't fail. */
 void im_nearest(const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
+
+/* How a picture of w x h gets another size: as it is, its middle alone, or all of it within a border. */
+enum { IM_SQUASH, IM_CROP, IM_PAD };
+#define IM_FITS \
+  { "squash", "crop", "pad", NULL } /* choices of a parameter */
+
+/* The rectangle that is taken of the source, and the one that it becomes; the first four as the last four: the place of
+ * its upper left corner, width, height. */
+typedef struct im_geometry {
+  int sx, sy, sw, sh, dx, dy, dw, dh;
+} im_geometry;
+im_geometry im_fit(int how, int sw, int sh, int dw, int dh);
+
+/* As im_resize and im_nearest; src is changed. Borders are 0, of labels 255. */
+int im_fit_rgb(im_scaler *s, int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
+void im_fit_labels(int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 
 /* ---- the other way ---- */
 /* One worker's encoder. Zero-initialised is ready. `why` as above. */

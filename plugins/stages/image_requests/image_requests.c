@@ -16,6 +16,7 @@ enum { FORM_FILE, FORM_PATH }; /* a request's form */
 typedef struct ir_params {
   sp_ints size;
   int64_t workers, max_pixels, max_bytes;
+  int32_t resize, orient; /* resize: IM_SQUASH ... */
 } ir_params;
 
 /* One thread's memory. */
@@ -64,6 +65,7 @@ static int image_requests_create(sp_ctx *ctx, const void *params, void **out) {
     image_requests_destroy(self);
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRId64 " workers", p->workers);
   }
+  for (int64_t i = 0; i < p->workers; i++) self->workers[i].decoder.as_stored = !p->orient;
   *out = self;
   return SP_OK;
 }
@@ -89,7 +91,7 @@ static int decode(ir_self *self, ir_worker *w, const sp_part *part, uint32_t for
     rc = im_take(&w->decoder, part->data, part->bytes);
   }
   if (!rc) rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, &width, &height);
-  if (!rc && im_resize(&w->scaler, w->image.p, width, height, out, self->w, self->h)) {
+  if (!rc && im_fit_rgb(&w->scaler, self->p->resize, w->image.p, width, height, out, self->w, self->h)) {
     snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
     rc = SP_E_NOMEM;
   }
@@ -129,6 +131,8 @@ static const sp_port outputs[] = {
      .doc = "RGB images, N x 3 x H x W; black where a step has more places than requests"},
     {.name = NULL}};
 
+static const char *const resize_choices[] = IM_FITS;
+
 #define AT(member) .offset = offsetof(ir_params, member)
 static const sp_param params[] = {{.name = "size",
                                    .type = SP_PARAM_INTS,
@@ -140,6 +144,17 @@ static const sp_param params[] = {{.name = "size",
                                    .max_n = 2,
                                    .unit = "px",
                                    .doc = "height and width that images are resized to; one number: square"},
+                                  {.name = "resize",
+                                   .type = SP_PARAM_CHOICE,
+                                   AT(resize),
+                                   .idef = IM_SQUASH,
+                                   .choices = resize_choices,
+                                   .doc = "how images of another shape than size are fitted, as the reader does it"},
+                                  {.name = "orient",
+                                   .type = SP_PARAM_BOOL,
+                                   AT(orient),
+                                   .idef = 1,
+                                   .doc = "images are turned upright as their EXIF orientation says; false: as stored"},
                                   {.name = "workers",
                                    .type = SP_PARAM_INT,
                                    AT(workers),
@@ -165,18 +180,19 @@ static const sp_param params[] = {{.name = "size",
                                    .doc = "a request of more is refused"},
                                   {.name = NULL}};
 
-static const sp_stage_type image_requests_type = {.size = sizeof(sp_stage_type),
-                                                  .flags = SP_STAGE_SOURCE | SP_STAGE_REQUESTS,
-                                                  .name = "image_requests",
-                                                  .device = "cpu",
-                                                  .doc = "JPEG and PNG images that scripts or other threads submit",
-                                                  .outputs = outputs,
-                                                  .params = params,
-                                                  .params_size = sizeof(ir_params),
-                                                  .create = image_requests_create,
-                                                  .destroy = image_requests_destroy,
-                                                  .plan = image_requests_plan,
-                                                  .forward = image_requests_forward};
+static const sp_stage_type image_requests_type = {
+    .size = sizeof(sp_stage_type),
+    .flags = SP_STAGE_SOURCE | SP_STAGE_REQUESTS,
+    .name = "image_requests",
+    .device = "cpu",
+    .doc = "JPEG, PNG, WebP and TIFF images that scripts or other threads submit",
+    .outputs = outputs,
+    .params = params,
+    .params_size = sizeof(ir_params),
+    .create = image_requests_create,
+    .destroy = image_requests_destroy,
+    .plan = image_requests_plan,
+    .forward = image_requests_forward};
 
 static const sp_stage_type *const stages[] = {&image_requests_type, NULL};
 

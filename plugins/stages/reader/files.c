@@ -29,14 +29,21 @@ int rd_names_add(rd_names *l, const char *s) {
   return SP_OK;
 }
 
+void rd_names_cut(rd_names *l, size_t n) {
+  while (l->n > n) free(l->v[--l->n]);
+}
+
 size_t rd_stem_length(const char *name) {
   const char *dot = strrchr(name, '.');
   return dot ? (size_t)(dot - name) : strlen(name);
 }
 
 int rd_is_picture(const char *name) {
+  static const char *const endings[] = {".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff"};
   const char *dot = strrchr(name, '.');
-  return dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
+  for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+    if (!strcasecmp(dot, endings[i])) return 1;
+  return 0;
 }
 
 /* FNV-1a, mixed: the side of the split belongs to the name, not to the place in the list. */
@@ -64,12 +71,12 @@ int rd_check_path(sp_ctx *ctx, const char *path) {
 }
 
 int rd_no_layout(sp_ctx *ctx, const char *path) {
-  return ctx->host->fail(
-      ctx, SP_E_NOTFOUND,
-      "%s holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png, masks/*.png of "
-      "the same names) nor subfolders with .jpg, .jpeg or .png files (target = \"class\": one for "
-      "each class)",
-      path);
+  return ctx->host->fail(ctx, SP_E_NOTFOUND,
+                         "%s holds neither images/ and masks/ (target = \"mask\": images/*." RD_ENDINGS
+                         ", masks/*.png of "
+                         "the same names) nor subfolders with *." RD_ENDINGS " (target = \"class\": one for "
+                         "each class)",
+                         path);
 }
 
 /* ---- one image ---- */
@@ -81,7 +88,7 @@ int rd_load_image(rd_self *self, rd_worker *w, const char *path, uint8_t *out, i
   int rc = im_load(&w->decoder, path);
   if (!rc) rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, width, height);
   if (rc) return rd_blame(w, rc, path);
-  if (im_resize(&w->scaler, w->image.p, *width, *height, out, self->w, self->h))
+  if (im_fit_rgb(&w->scaler, self->p->resize, w->image.p, *width, *height, out, self->w, self->h))
     return rd_fail(w, SP_E_NOMEM, "%s: no memory to resize it", path);
   return SP_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * folder.c - image files: a folder of pairs images/STEM.jpg|jpeg|png and masks/STEM.png, or a list of images alone. */
+ * folder.c - image files: a folder of pairs images/STEM.ENDING and masks/STEM.png, or a list of images alone. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -13,9 +13,9 @@
 
 #define MAX_CLASSES_TXT (1 << 20) /* bytes */
 
-/* images: file names in images/, sorted; with a list of files: NULL. */
+/* images: for each of self->parts the file names in images/, sorted. */
 typedef struct folder {
-  rd_names images;
+  rd_names images[2];
 } folder;
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -26,28 +26,40 @@ static int is_mask(const char *name) {
 }
 
 /* ---- opening a folder ---- */
-static int list_folder(sp_ctx *ctx, const char *base, const char *sub, int (*is_wanted)(const char *name),
-                       rd_names *out) {
+/* One entry of the folder base/part/sub, whose path is `dir`. */
+static int list_entry(const char *dir, const char *part, const char *sub, const struct dirent *e,
+                      int (*is_wanted)(const char *name), rd_names *out, rd_left *left) {
+  char path[4096 + NAME_MAX + 2], *rel = path + (strlen(dir) - strlen(part) - strlen(sub));
+  if (e->d_name[0] == '.') return SP_OK;
+  snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+  int kind = rd_entry_kind(path, e);
+  if (kind != DT_DIR && is_wanted(e->d_name)) return rd_names_add(out, e->d_name);
+  rd_leave(left, rel, kind);
+  return SP_OK;
+}
+
+static int list_folder(sp_ctx *ctx, const char *base, const char *part, const char *sub,
+                       int (*is_wanted)(const char *name), rd_names *out, rd_left *left) {
   char path[4096];
-  if (snprintf(path, sizeof path, "%s/%s", base, sub) >= (int)sizeof path)
+  if (snprintf(path, sizeof path, "%s/%s%s", base, part, sub) >= (int)sizeof path)
     return ctx->host->fail(ctx, SP_E_INVALID, "path is longer than %zu bytes: %.200s...", sizeof path, base);
   DIR *d = opendir(path);
   if (!d)
     return ctx->host->fail(ctx, errno == ENOENT ? SP_E_NOTFOUND : SP_E_IO,
-                           "folder %s: %s; a data folder holds images/*.jpg|jpeg|png and masks/*.png of the same names "
+                           "folder %s: %s; a data folder holds images/*." RD_ENDINGS
+                           " and masks/*.png of the same names "
                            "(built-in sets are \"shapes\" and \"random\")",
                            path, strerror(errno));
   int rc = SP_OK;
   errno = 0;
-  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0)
-    if (e->d_name[0] != '.' && is_wanted(e->d_name)) rc = rd_names_add(out, e->d_name);
+  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = list_entry(path, part, sub, e, is_wanted, out, left);
   if (!rc && errno) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
   else if (rc) ctx->host->fail(ctx, rc, "no memory for the names in folder %s", path);
   closedir(d);
   if (rc) return rc;
   if (!out->n)
-    return ctx->host->fail(ctx, SP_E_NOTFOUND, "folder %s holds no %s file", path,
-                           is_wanted == is_mask ? ".png" : ".jpg, .jpeg or .png");
+    return ctx->host->fail(ctx, SP_E_NOTFOUND, "folder %s holds no *.%s", path,
+                           is_wanted == is_mask ? "png" : RD_ENDINGS);
   qsort(out->v, out->n, sizeof *out->v, by_name);
   return SP_OK;
 }
@@ -67,19 +79,20 @@ static int by_stem(const void *a, const void *b) {
   return c ? c : (nx > ny) - (nx < ny);
 }
 
-static int check_pairs(sp_ctx *ctx, const char *base, const rd_names *images, const rd_names *masks) {
+static int check_pairs(sp_ctx *ctx, const char *base, const char *part, const rd_names *images, const rd_names *masks) {
   for (size_t i = 0; i < images->n; i++) {
     const char *name = images->v[i];
     if (i && !by_stem(&images->v[i - 1], &images->v[i]))
-      return ctx->host->fail(ctx, SP_E_DATA, "%s/images: %s and %s have the same stem; one mask can belong to one only",
-                             base, images->v[i - 1], name);
+      return ctx->host->fail(ctx, SP_E_DATA,
+                             "%s/%simages: %s and %s have the same stem; one mask can belong to one only", base, part,
+                             images->v[i - 1], name);
     if (!find_mask(masks, name))
-      return ctx->host->fail(ctx, SP_E_DATA, "%s/images/%s has no mask: %s/masks/%.*s.png is missing", base, name, base,
-                             (int)rd_stem_length(name), name);
+      return ctx->host->fail(ctx, SP_E_DATA, "%s/%simages/%s has no mask: %s/%smasks/%.*s.png is missing", base, part,
+                             name, base, part, (int)rd_stem_length(name), name);
   }
   if (masks->n > images->n)
-    ctx->host->log(ctx, SP_LOG_WARN, "%zu of the files in %s/masks have no image and are not used",
-                   masks->n - images->n, base);
+    ctx->host->log(ctx, SP_LOG_WARN, "%zu of the files in %s/%smasks have no image and are not used",
+                   masks->n - images->n, base, part);
   return SP_OK;
 }
 
@@ -148,31 +161,47 @@ static int set_classes(sp_ctx *ctx, rd_self *self) {
   return SP_OK;
 }
 
-static int open_pairs(sp_ctx *ctx, rd_self *self, folder *f) {
+/* The images of one part, with a mask for each. */
+static int open_part(sp_ctx *ctx, rd_self *self, const char *part, rd_names *images) {
   rd_names masks = {NULL, 0, 0};
+  const char *base = self->p->path;
+  int rc = list_folder(ctx, base, part, "images", rd_is_picture, images, &self->left);
+  if (!rc) rc = list_folder(ctx, base, part, "masks", is_mask, &masks, &self->left);
+  if (!rc) {
+    qsort(images->v, images->n, sizeof *images->v, by_stem);
+    rc = check_pairs(ctx, base, part, images, &masks);
+  }
+  rd_names_free(&masks);
+  if (!rc && self->p->samples) rd_names_cut(images, (size_t)self->p->samples);
+  self->total += images->n;
+  return rc;
+}
+
+int rd_pairs_like(const char *dir) { return rd_is_folder(dir, "images") || rd_is_folder(dir, "masks"); }
+
+/* Neither images/ nor masks/: is it a set for the other target? */
+static int not_pairs(sp_ctx *ctx, const char *base) {
+  char train[4096];
+  int n = snprintf(train, sizeof train, "%s/train", base);
+  if (!rd_tree_like(base) && (n >= (int)sizeof train || !rd_tree_like(train))) return rd_no_layout(ctx, base);
+  return ctx->host->fail(ctx, SP_E_INVALID,
+                         "%s holds a folder for each class, which is for target = \"class\"; target = \"mask\" wants "
+                         "images/ and masks/",
+                         base);
+}
+
+static int open_pairs(sp_ctx *ctx, rd_self *self, folder *f) {
   const char *base = self->p->path;
   int rc = rd_check_path(ctx, base);
   if (rc) return rc;
-  if (!rd_is_folder(base, "images") && !rd_is_folder(base, "masks")) {
-    if (!rd_tree_like(base)) return rd_no_layout(ctx, base);
-    return ctx->host->fail(ctx, SP_E_INVALID,
-                           "%s holds a folder for each class, which is for target = \"class\"; target = \"mask\" wants "
-                           "images/ and masks/",
-                           base);
-  }
-  rc = list_folder(ctx, base, "images", rd_is_picture, &f->images);
-  if (!rc) rc = list_folder(ctx, base, "masks", is_mask, &masks);
-  if (!rc) {
-    qsort(f->images.v, f->images.n, sizeof *f->images.v, by_stem);
-    rc = check_pairs(ctx, base, &f->images, &masks);
-  }
-  rd_names_free(&masks);
-  if (!rc) rc = set_classes(ctx, self);
+  if (!rd_pairs_like(base)) rc = rd_find_parts(ctx, self, rd_pairs_like, "images/ and masks/");
   if (rc) return rc;
+  if (!self->own_splits && !rd_pairs_like(base)) return not_pairs(ctx, base);
+  for (int k = 0; !rc && k < self->n_parts; k++) rc = open_part(ctx, self, self->parts[k], &f->images[k]);
+  if (!rc && self->own_splits) rd_look_beside(self, "", (const char *const[]){"train", "val", "classes.txt", NULL});
+  if (!rc) rc = set_classes(ctx, self);
   self->gives = RD_MASK;
-  self->total = f->images.n;
-  if (self->p->samples && (uint64_t)self->p->samples < self->total) self->total = (uint64_t)self->p->samples;
-  return SP_OK;
+  return rc;
 }
 
 static int open_list(sp_ctx *ctx, rd_self *self) {
@@ -197,32 +226,42 @@ static int folder_open(sp_ctx *ctx, rd_self *self) {
 static void folder_close(rd_self *self) {
   folder *f = self->data;
   if (!f) return;
-  rd_names_free(&f->images);
+  for (int k = 0; k < 2; k++) rd_names_free(&f->images[k]);
   free(f);
 }
 
 /* ---- one sample ---- */
 static int fill_mask(rd_self *self, rd_worker *w, const char *image, const char *path, int iw, int ih, uint8_t *out) {
-  int mw, mh, rc = im_load(&w->decoder, path);
+  int mw, mh, turned = self->p->orient && w->decoder.orientation >= 5, rc = im_load(&w->decoder, path);
   if (!rc) rc = im_labels(&w->decoder, self->p->max_pixels, &w->mask, &mw, &mh);
   if (rc) return rd_blame(w, rc, path);
   if (iw != mw || ih != mh)
     return rd_fail(w, SP_E_DATA,
-                   "%s is %d x %d pixels, but its mask %s is %d x %d (width x height); they must be equal", image, iw,
-                   ih, path, mw, mh);
-  im_nearest(w->mask.p, mw, mh, out, self->w, self->h);
+                   "%s is %d x %d pixels, but its mask %s is %d x %d (width x height); they must be equal%s", image, iw,
+                   ih, path, mw, mh,
+                   turned && iw == mh && ih == mw
+                       ? "; the image was turned by its EXIF orientation, orient = false leaves it as it is stored"
+                       : "");
+  im_fit_labels(self->p->resize, w->mask.p, mw, mh, out, self->w, self->h);
   return SP_OK;
+}
+
+/* The name of the file of sample `index`, and the part that it lies in. */
+static const char *find(const rd_self *self, uint64_t index, const char **part) {
+  const folder *f = self->data;
+  int k = index >= f->images[0].n;
+  *part = self->parts[k];
+  return f->images[k].v[k ? index - f->images[0].n : index];
 }
 
 /* A mask that nobody reads is not looked at: that it is damaged or of another size is then not found. */
 static int folder_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out *out) {
-  const folder *f = self->data;
   int iw, ih;
-  if (!f) return rd_load_image(self, w, ((const rd_file *)self->p->files.v)[index].path, out->image, &iw, &ih);
+  if (!self->data) return rd_load_image(self, w, ((const rd_file *)self->p->files.v)[index].path, out->image, &iw, &ih);
   char ipath[4096], mpath[4096];
-  const char *name = f->images.v[index];
-  if (snprintf(ipath, sizeof ipath, "%s/images/%s", self->p->path, name) >= (int)sizeof ipath ||
-      snprintf(mpath, sizeof mpath, "%s/masks/%.*s.png", self->p->path, (int)rd_stem_length(name), name) >=
+  const char *part, *name = find(self, index, &part);
+  if (snprintf(ipath, sizeof ipath, "%s/%simages/%s", self->p->path, part, name) >= (int)sizeof ipath ||
+      snprintf(mpath, sizeof mpath, "%s/%smasks/%.*s.png", self->p->path, part, (int)rd_stem_length(name), name) >=
           (int)sizeof mpath)
     return rd_fail(w, SP_E_INVALID, "the path of %s is longer than %zu bytes", name, sizeof ipath);
   int rc = rd_load_image(self, w, ipath, out->image, &iw, &ih);
@@ -230,8 +269,8 @@ static int folder_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out
 }
 
 static uint64_t folder_hash(const rd_self *self, uint64_t index) {
-  const folder *f = self->data;
-  return rd_hash_name(f ? f->images.v[index] : ((const rd_file *)self->p->files.v)[index].path);
+  const char *part;
+  return rd_hash_name(self->data ? find(self, index, &part) : ((const rd_file *)self->p->files.v)[index].path);
 }
 
 const rd_kind rd_folder = {"folder", folder_open, folder_close, folder_fill, NULL, folder_hash};

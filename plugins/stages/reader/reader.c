@@ -64,8 +64,11 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   const rd_kind *kind = kind_of(p);
   self->key = sp_rng_key((uint64_t)p->data_seed, kind->name);
   self->kind = kind;
+  self->parts[0] = "";
+  self->n_parts = 1;
   int rc = kind->open(ctx, self);
   if (rc) return rc;
+  rd_tell_left(ctx, self);
   if (self->total > INT32_MAX)
     return ctx->host->fail(ctx, SP_E_RANGE, "%" PRIu64 " samples; at most %d are possible", self->total, INT32_MAX);
   if ((rc = rd_split(ctx, self))) return rc;
@@ -73,6 +76,7 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   self->workers = calloc((size_t)p->workers, sizeof *self->workers);
   if (!self->broken || !self->workers)
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
+  for (int64_t i = 0; i < p->workers; i++) self->workers[i].decoder.as_stored = !p->orient;
   self->attrs[0] = (sp_attr){.name = "classes", .value = (double)self->classes};
   self->attrs[1] = (sp_attr){.name = "class_names", .text = self->class_names ? self->class_names : ""};
   return SP_OK;
@@ -235,9 +239,10 @@ static const sp_param file_fields[] = {{.name = "path",
                                         .type = SP_PARAM_STRING,
                                         .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
                                         .offset = offsetof(rd_file, path),
-                                        .doc = "JPEG or PNG file"},
+                                        .doc = "JPEG, PNG, WebP or TIFF file"},
                                        {.name = NULL}};
 
+static const char *const resize_choices[] = IM_FITS;
 static const char *const split_choices[] = {"all", "train", "val", NULL};
 
 #define AT(member) .offset = offsetof(rd_params, member)
@@ -246,7 +251,7 @@ static const sp_param reader_params[] = {
      .type = SP_PARAM_STRING,
      AT(path),
      .doc = "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
-            "(target class), or a built-in set: shapes, random"},
+            "(target class), folder with train/ and val/ of such layout, or a built-in set: shapes, random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,
      AT(target),
@@ -281,14 +286,17 @@ static const sp_param reader_params[] = {
      AT(split),
      .idef = RD_ALL,
      .choices = split_choices,
-     .doc = "which samples: all, those for training or those for validation"},
+     .doc = "which samples: all, those for training or those for validation; of a folder with train/ and val/ what is "
+            "in these"},
     {.name = "val_fraction",
-     .type = SP_PARAM_FLOAT,
+     .type = SP_PARAM_FLOATS,
      AT(val_fraction),
-     .def = 0.1,
      .min = 0.0,
      .max = 0.9,
-     .doc = "part of the samples that is for validation, rounded to the nearest count; chosen by name or number"},
+     .min_n = 1,
+     .max_n = 1,
+     .doc = "part of the samples that is for validation (not given: 0.1), rounded to the nearest count; chosen by name "
+            "or number; not for a folder with train/ and val/"},
     {.name = "samples",
      .type = SP_PARAM_INT,
      AT(samples),
@@ -296,7 +304,7 @@ static const sp_param reader_params[] = {
      .imin = 0,
      .imax = INT32_MAX,
      .doc = "samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target "
-            "class a choice by name (0: all)"},
+            "class a choice by name (0: all); of train/ and of val/ so many each"},
     {.name = "classes",
      .type = SP_PARAM_INT,
      AT(classes),
@@ -321,6 +329,18 @@ static const sp_param reader_params[] = {
      .imax = 1 << 30,
      .unit = "px",
      .doc = "an image whose header says more counts as broken"},
+    {.name = "resize",
+     .type = SP_PARAM_CHOICE,
+     AT(resize),
+     .idef = IM_SQUASH,
+     .choices = resize_choices,
+     .doc = "how files of another shape than size are fitted: squash changes the aspect; crop keeps it and cuts the "
+            "middle out; pad keeps it and fills with 0, masks with 255"},
+    {.name = "orient",
+     .type = SP_PARAM_BOOL,
+     AT(orient),
+     .idef = 1,
+     .doc = "images and masks are turned upright as their EXIF orientation says; false: as they are stored"},
     {.name = "data_seed",
      .type = SP_PARAM_INT,
      AT(data_seed),
@@ -335,7 +355,7 @@ static const sp_stage_type reader_type = {
     .flags = SP_STAGE_SOURCE,
     .name = "reader",
     .device = "cpu",
-    .doc = "Reads images with label masks or classes from JPEG and PNG files, or makes them up",
+    .doc = "Reads images with label masks or classes from JPEG, PNG, WebP and TIFF files, or makes them up",
     .outputs = reader_outputs,
     .params = reader_params,
     .params_size = sizeof(rd_params),

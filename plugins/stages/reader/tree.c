@@ -14,10 +14,11 @@
 #define MAX_DEPTH 64 /* of folders within each other */
 #define CHOICE UINT64_C(0xD1B54A32D192ED03)
 
-/* images: paths below the data's folder, "CLASS/.../FILE". */
+/* images: paths below the data's folder, "CLASS/.../FILE", with the part in front where it has splits. */
 typedef struct tree {
   rd_names images;
   int32_t *labels;
+  char *empty; /* the first class without images; NULL: each has some */
 } tree;
 
 /* A folder being listed, and those it lies in: a link may lead back to one of them. */
@@ -28,8 +29,6 @@ typedef struct level {
   int depth;
 } level;
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
 /* By the folder's path, then by the file's name: not the same as by the whole path, as '/' is no smallest byte. */
 static int by_folder(const void *a, const void *b) {
   const char *x = *(char *const *)a, *y = *(char *const *)b, *fx = strrchr(x, '/'), *fy = strrchr(y, '/');
@@ -39,35 +38,28 @@ static int by_folder(const void *a, const void *b) {
   return c ? c : strcmp(fx, fy);
 }
 
-/* DT_DIR, DT_REG or, for all else, DT_UNKNOWN; links are followed. -1: errno says why not. */
-static int kind_of_entry(const char *path, const struct dirent *e) {
-  struct stat st;
-  if (e->d_type == DT_DIR || e->d_type == DT_REG) return e->d_type;
-  if (e->d_type != DT_LNK && e->d_type != DT_UNKNOWN) return DT_UNKNOWN;
-  if (stat(path, &st)) return -1;
-  return S_ISDIR(st.st_mode) ? DT_DIR : S_ISREG(st.st_mode) ? DT_REG : DT_UNKNOWN;
-}
-
 static int too_long(sp_ctx *ctx, const char *base, const char *rel) {
   return ctx->host->fail(ctx, SP_E_INVALID, "a path in %.200s is too long: %.200s...", base, rel);
 }
 
-static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up, rd_names *images);
+static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up, rd_names *images, rd_left *left);
 
 /* One entry of the folder `rel`; those of no interest are left out. */
 static int visit(sp_ctx *ctx, const char *base, const char *rel, const struct dirent *e, const level *at,
-                 rd_names *images) {
+                 rd_names *images, rd_left *left) {
   char path[4096], *name;
   if (e->d_name[0] == '.') return SP_OK;
   if (snprintf(path, sizeof path, "%s/%s/%s", base, rel, e->d_name) >= (int)sizeof path)
     return too_long(ctx, base, rel);
   name = path + strlen(base) + 1;
-  int kind = kind_of_entry(path, e);
-  if (kind == DT_DIR) return list(ctx, base, name, at, images);
-  if (!rd_is_picture(e->d_name)) return SP_OK;
+  int kind = rd_entry_kind(path, e);
+  if (kind == DT_DIR) return list(ctx, base, name, at, images, left);
+  if (!rd_is_picture(e->d_name) || kind == DT_UNKNOWN) {
+    rd_leave(left, name, kind);
+    return SP_OK;
+  }
   if (kind < 0) return ctx->host->fail(ctx, SP_E_IO, "image %s: %s", path, strerror(errno));
-  if (kind == DT_REG && rd_names_add(images, name))
-    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", base);
+  if (rd_names_add(images, name)) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", base);
   return SP_OK;
 }
 
@@ -84,7 +76,7 @@ static int enter(sp_ctx *ctx, const char *path, const level *up, level *here) {
 }
 
 /* Adds the pictures in the folder base/rel and all below it. */
-static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up, rd_names *images) {
+static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up, rd_names *images, rd_left *left) {
   char path[4096];
   level here;
   if (snprintf(path, sizeof path, "%s/%s", base, rel) >= (int)sizeof path) return too_long(ctx, base, rel);
@@ -93,47 +85,10 @@ static int list(sp_ctx *ctx, const char *base, const char *rel, const level *up,
   DIR *d = opendir(path);
   if (!d) return ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
   errno = 0;
-  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = visit(ctx, base, rel, e, &here, images);
+  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = visit(ctx, base, rel, e, &here, images, left);
   if (!rc && errno) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
   closedir(d);
   return rc;
-}
-
-/* The subfolders of `base` that are not hidden, sorted. -1: errno says why not. */
-static int subfolders(const char *base, rd_names *out) {
-  char path[4096];
-  DIR *d = opendir(base);
-  int rc = d ? 0 : -1;
-  errno = d ? 0 : errno;
-  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) {
-    if (e->d_name[0] == '.') continue;
-    if (snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path) errno = ENAMETOOLONG;
-    else if (kind_of_entry(path, e) == DT_DIR && rd_names_add(out, e->d_name)) errno = ENOMEM;
-    else continue;
-    rc = -1;
-    break; /* with errno as it is */
-  }
-  if (d && !rc && errno) rc = -1;
-  int why = errno;
-  if (d) closedir(d);
-  errno = why;
-  if (!rc && out->n) qsort(out->v, out->n, sizeof *out->v, by_name);
-  return rc;
-}
-
-int rd_tree_like(const char *base) {
-  rd_names classes = {NULL, 0, 0};
-  int found = 0;
-  subfolders(base, &classes);
-  for (size_t i = 0; i < classes.n && !found; i++) {
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s/%s", base, classes.v[i]) >= (int)sizeof path) continue;
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && !found && (e = readdir(d));) found = e->d_name[0] != '.' && rd_is_picture(e->d_name);
-    if (d) closedir(d);
-  }
-  rd_names_free(&classes);
-  return found;
 }
 
 /* ---- opening ---- */
@@ -159,49 +114,47 @@ static int name_classes(sp_ctx *ctx, rd_self *self, const rd_names *classes) {
                          self->p->classes, base, classes->n);
 }
 
-static int open_classes(sp_ctx *ctx, rd_self *self, tree *t, const rd_names *classes) {
+/* The images of class c in one part. Where there are splits, not every class need be in each. */
+static int open_class(sp_ctx *ctx, rd_self *self, tree *t, const char *part, const char *name, int32_t c) {
   const char *base = self->p->path;
-  const char *empty = NULL;
-  size_t *ends = calloc(classes->n, sizeof *ends);
-  int rc = ends ? SP_OK : ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %zu classes", classes->n);
-  for (size_t c = 0; !rc && c < classes->n; c++) {
-    size_t from = t->images.n;
-    rc = list(ctx, base, classes->v[c], NULL, &t->images);
-    ends[c] = t->images.n;
-    if (ends[c] == from) empty = empty ? empty : classes->v[c];
-    else qsort(t->images.v + from, ends[c] - from, sizeof *t->images.v, by_folder);
-  }
-  if (!rc && !t->images.n) rc = rd_no_layout(ctx, base);
-  if (!rc && empty)
-    rc = ctx->host->fail(ctx, SP_E_DATA, "%s/%s holds no .jpg, .jpeg or .png file; every subfolder is a class", base,
-                         empty);
-  if (!rc && t->images.n > INT32_MAX)
-    rc = ctx->host->fail(ctx, SP_E_RANGE, "%zu images in %s; at most %d are possible", t->images.n, base, INT32_MAX);
-  if (!rc && !(t->labels = calloc(t->images.n, sizeof *t->labels)))
-    rc = ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %zu labels", t->images.n);
-  for (size_t c = 0, i = 0; !rc && c < classes->n; c++)
-    for (; i < ends[c]; i++) t->labels[i] = (int32_t)c;
-  free(ends);
-  return rc;
+  size_t from = t->images.n;
+  char rel[4096];
+  if (snprintf(rel, sizeof rel, "%s%s", part, name) >= (int)sizeof rel) return too_long(ctx, base, name);
+  if (self->own_splits && !rd_is_folder(base, rel)) return SP_OK;
+  int rc = list(ctx, base, rel, NULL, &t->images, &self->left);
+  if (rc) return rc;
+  if (t->images.n == from && !t->empty && !(t->empty = strdup(rel)))
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", base);
+  if (t->images.n > INT32_MAX)
+    return ctx->host->fail(ctx, SP_E_RANGE, "%zu images in %s; at most %d are possible", t->images.n, base, INT32_MAX);
+  if (t->images.n == from) return SP_OK;
+  qsort(t->images.v + from, t->images.n - from, sizeof *t->images.v, by_folder);
+  int32_t *labels = realloc(t->labels, t->images.n * sizeof *labels);
+  if (!labels) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %zu labels", t->images.n);
+  t->labels = labels;
+  for (size_t i = from; i < t->images.n; i++) labels[i] = c;
+  return SP_OK;
 }
 
-/* The first n would be of the first classes only, so a hash of the name chooses; not the one that the split goes by, so
- * that samples which stay seldom change their side. */
-static int keep_some(sp_ctx *ctx, tree *t, size_t n) {
-  size_t all = t->images.n, k = 0;
+/* The first n of the images at `from` and behind it would be of the first classes only, so a hash of the name chooses;
+ * not the one that the split goes by, so that samples which stay seldom change their side. */
+static int keep_some(sp_ctx *ctx, tree *t, size_t from, size_t n) {
+  size_t all = t->images.n - from, k = from;
+  char **images = t->images.v + from;
+  int32_t *labels = t->labels + from;
   rd_ranked *r = calloc(all, sizeof *r);
   uint8_t *stays = calloc(all, 1);
   int rc = r && stays ? SP_OK : ctx->host->fail(ctx, SP_E_NOMEM, "no memory to choose from %zu images", all);
-  for (size_t i = 0; !rc && i < all; i++) r[i] = (rd_ranked){rd_hash_name(t->images.v[i]) * CHOICE, i};
+  for (size_t i = 0; !rc && i < all; i++) r[i] = (rd_ranked){rd_hash_name(images[i]) * CHOICE, i};
   if (!rc) rd_rank(r, all);
   for (size_t i = 0; !rc && i < n; i++) stays[r[i].index] = 1;
   for (size_t i = 0; !rc && i < all; i++) {
     if (!stays[i]) {
-      free(t->images.v[i]);
+      free(images[i]);
       continue;
     }
-    t->images.v[k] = t->images.v[i];
-    t->labels[k++] = t->labels[i];
+    t->images.v[k] = images[i];
+    t->labels[k++] = labels[i];
   }
   if (!rc) t->images.n = k;
   free(r);
@@ -209,25 +162,54 @@ static int keep_some(sp_ctx *ctx, tree *t, size_t n) {
   return rc;
 }
 
+/* One part's images, class by class. */
+static int open_part(sp_ctx *ctx, rd_self *self, tree *t, const char *part, const rd_names *classes) {
+  const char *base = self->p->path;
+  size_t from = t->images.n, most = (size_t)self->p->samples;
+  int rc = SP_OK;
+  for (size_t c = 0; !rc && c < classes->n; c++) rc = open_class(ctx, self, t, part, classes->v[c], (int32_t)c);
+  rd_look_beside(self, part, NULL);
+  if (!rc && t->images.n == from) rc = rd_no_layout(ctx, base);
+  if (!rc && t->empty)
+    rc = ctx->host->fail(ctx, SP_E_DATA, "%s/%s holds no *." RD_ENDINGS "; every subfolder is a class", base, t->empty);
+  if (!rc && most && most < t->images.n - from) rc = keep_some(ctx, t, from, most);
+  return rc;
+}
+
+static int mixed_up(sp_ctx *ctx, const char *base) {
+  return ctx->host->fail(ctx, SP_E_INVALID,
+                         "%s holds images/ and masks/, which are for target = \"mask\"; target = \"class\" wants one "
+                         "subfolder for each class",
+                         base);
+}
+
+static int is_pairs(const char *dir) { return rd_is_folder(dir, "images") && rd_is_folder(dir, "masks"); }
+
+/* The subfolders of `path`, or of its splits. */
+static int find_classes(sp_ctx *ctx, const rd_self *self, rd_names *classes) {
+  const char *base = self->p->path;
+  if (self->own_splits) return rd_join_classes(ctx, self, classes);
+  if (rd_subfolders(base, classes)) return ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", base, strerror(errno));
+  return classes->n ? SP_OK : rd_no_layout(ctx, base);
+}
+
 static int tree_open(sp_ctx *ctx, rd_self *self) {
   const char *base = self->p->path;
+  char train[4096];
   rd_names classes = {NULL, 0, 0};
   int rc = rd_check_path(ctx, base);
   if (rc) return rc;
-  if (rd_is_folder(base, "images") && rd_is_folder(base, "masks"))
-    return ctx->host->fail(ctx, SP_E_INVALID,
-                           "%s holds images/ and masks/, which are for target = \"mask\"; target = \"class\" wants one "
-                           "subfolder for each class",
-                           base);
+  if (snprintf(train, sizeof train, "%s/train", base) >= (int)sizeof train) return too_long(ctx, base, "train");
+  if (is_pairs(base)) return mixed_up(ctx, base);
+  if (is_pairs(train)) return mixed_up(ctx, train);
   tree *t = self->data = calloc(1, sizeof *t);
   if (!t) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for folder %s", base);
-  if (subfolders(base, &classes)) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", base, strerror(errno));
-  else if (!classes.n) rc = rd_no_layout(ctx, base);
-  if (!rc) rc = open_classes(ctx, self, t, &classes);
+  rc = rd_find_parts(ctx, self, rd_tree_like, "a folder for each class");
+  if (!rc) rc = find_classes(ctx, self, &classes);
+  for (int k = 0; !rc && k < self->n_parts; k++) rc = open_part(ctx, self, t, self->parts[k], &classes);
+  if (!rc && self->own_splits) rd_look_beside(self, "", (const char *const[]){"train", "val", NULL});
   if (!rc) rc = name_classes(ctx, self, &classes);
   rd_names_free(&classes);
-  if (!rc && self->p->samples && (uint64_t)self->p->samples < t->images.n)
-    rc = keep_some(ctx, t, (size_t)self->p->samples);
   self->total = t->images.n;
   self->gives = RD_LABEL;
   return rc;
@@ -238,6 +220,7 @@ static void tree_close(rd_self *self) {
   if (!t) return;
   rd_names_free(&t->images);
   free(t->labels);
+  free(t->empty);
   free(t);
 }
 

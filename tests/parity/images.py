@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+# needs: images
+# needs no torch
+"""Image files of every kind against Pillow: pixels, orientations, inks."""
+import ctypes
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from spstage import Report, Stage, StageError
+
+import numpy as np
+
+try:
+    from PIL import Image, ImageOps
+except ImportError as e:
+    print(f"skipped: {e} (Debian: apt install python3-pil)")
+    sys.exit(77)
+
+r = Report()
+rng = np.random.default_rng(11)
+LEFT_OUT = os.environ.get("SP_LEFT_OUT_FORMATS", "").split()
+ORIENTATION = 0x0112
+n_files = 0
+
+
+def picture(h, w, channels=3):
+    """Smooth, with an edge and noise, so that chroma, ringing and rounding all show."""
+    y, x = np.mgrid[0:h, 0:w]
+    a = np.stack([x * 255 / max(1, w - 1), y * 255 / max(1, h - 1), (x * 7 + y * 13) % 256, (x + y) * 3 % 256], 2)
+    a[h // 3:h // 2, w // 4:w // 2] = (250, 10, 60, 128)
+    return np.clip(a + rng.normal(0, 12, a.shape), 0, 255).astype(np.uint8)[:, :, :channels]
+
+
+def read(path, h, w, **more):
+    st = Stage("reader", {"files": [[path]], "size": [h, w], "workers": 1, "max_bad": 0, **more}, batch=1,
+               training=False, device="cpu")
+    return np.moveaxis(st.forward()["image"][0], 0, -1)
+
+
+def rgb_of(image):
+    """Pillow's convert("RGB"); of 16 bits of grey, which it clips, the high byte."""
+    if image.mode.startswith("I"):
+        grey = (np.asarray(image).astype(np.int64) >> 8).astype(np.uint8)
+        return np.repeat(grey[:, :, None], 3, 2)
+    return np.asarray(image.convert("RGB"))
+
+
+def compare(name, path, most, twin=None):
+    """With twin, a file of the same pixels, for what Pillow makes of them."""
+    global n_files
+    n_files += 1
+    for orient in (True, False):
+        image = Image.open(twin or path)
+        want = rgb_of(ImageOps.exif_transpose(image) if orient else image)
+        try:
+            got = read(path, *want.shape[:2], orient=orient)
+        except StageError as e:
+            r.true(name, False, str(e))
+            return
+        off = np.abs(got.astype(int) - want.astype(int))
+        r.true(f"{name}{'' if orient else ', as stored'}", off.max() <= most,
+               f"{(off > most).sum()} values differ, by up to {off.max()}")
+
+
+def save(tmp, name, image, ending, most=0, orientation=0, **options):
+    path = f"{tmp}/{n_files}.{ending}"
+    if orientation:
+        exif = Image.Exif()
+        exif[ORIENTATION] = orientation
+        options["exif"] = exif.tobytes()
+    image.save(path, **options)
+    twin = None
+    if orientation and ending == "tif":  # some versions of Pillow turn these twice
+        twin = f"{tmp}/twin.png"
+        image.save(twin, exif=options["exif"])
+    h, w = image.height, image.width
+    compare(f"{ending} {name} {h}x{w}{f' orientation {orientation}' if orientation else ''}", path, most, twin)
+
+
+def ycck(tmp):
+    """What Photoshop writes and Pillow cannot; the library that the reader has can."""
+    try:
+        tj = ctypes.CDLL("libturbojpeg.so.0")
+    except OSError as e:
+        print(f"no YCCK: {e}")
+        return
+    tj.tjInitCompress.restype = ctypes.c_void_p
+    tjpf_cmyk, flags = 11, 0
+    handle = ctypes.c_void_p(tj.tjInitCompress())
+    for (h, w), sampling in zip([(1, 1), (16, 16), (37, 50), (37, 50), (5, 200)], [0, 2, 0, 2, 1]):
+        inks, out, n = picture(h, w, 4).tobytes(), ctypes.c_void_p(), ctypes.c_ulong()
+        failed = tj.tjCompress2(handle, inks, w, 0, h, tjpf_cmyk, ctypes.byref(out), ctypes.byref(n), sampling, 90, flags)
+        r.true("libturbojpeg writes YCCK", not failed, "")
+        path = f"{tmp}/ycck.jpg"
+        with open(path, "wb") as f:
+            f.write(ctypes.string_at(out, n.value))
+        compare(f"jpg ycck {h}x{w} sampling {sampling}", path, 1)
+
+
+def jpegs(tmp):
+    for h, w in [(1, 1), (16, 16), (37, 50), (5, 200)]:
+        rgb = Image.fromarray(picture(h, w))
+        for name, options in [("444", {"subsampling": 0}), ("422", {"subsampling": 1}), ("420", {"subsampling": 2}),
+                              ("progressive", {"progressive": True, "subsampling": 2}), ("q20", {"quality": 20})]:
+            save(tmp, name, rgb, "jpg", **options)
+        save(tmp, "grey", rgb.convert("L"), "jpg")
+        save(tmp, "progressive grey", rgb.convert("L"), "jpeg", progressive=True)
+        inks = Image.fromarray(picture(h, w, 4), "CMYK")
+        for name, options in [("cmyk", {}), ("progressive cmyk", {"progressive": True}), ("cmyk q95", {"quality": 95})]:
+            save(tmp, name, inks, "jpg", most=1, **options)
+    for orientation in range(1, 9):
+        rgb = Image.fromarray(picture(37, 50))
+        save(tmp, "420", rgb, "jpg", orientation=orientation, subsampling=2)
+        save(tmp, "progressive", rgb, "jpg", orientation=orientation, progressive=True)
+        save(tmp, "grey", rgb.convert("L"), "jpg", orientation=orientation)
+
+
+def pngs(tmp):
+    for h, w in [(1, 1), (7, 13), (64, 33)]:
+        rgba = Image.fromarray(picture(h, w, 4), "RGBA")
+        for mode in ("RGB", "RGBA", "L", "LA", "P", "1"):
+            save(tmp, mode, rgba.convert("RGB").convert(mode) if mode != "RGBA" else rgba, "png")
+        for bits in (1, 2, 4):
+            save(tmp, f"palette of {bits} bits", rgba.convert("RGB").quantize(1 << bits), "png", bits=bits)
+        save(tmp, "palette, one clear", rgba.convert("RGB").quantize(16), "png", transparency=3)
+        grey = (rng.integers(0, 65536, (h, w))).astype(np.uint16)
+        save(tmp, "grey of 16 bits", Image.fromarray(grey.astype(np.int32), "I"), "png")
+    for orientation in range(1, 9):
+        save(tmp, "RGB", Image.fromarray(picture(9, 20)), "png", orientation=orientation)
+        save(tmp, "palette", Image.fromarray(picture(9, 20)).quantize(8), "png", orientation=orientation)
+
+
+def webps(tmp):
+    for h, w in [(1, 1), (16, 16), (37, 50), (5, 200)]:
+        rgba = Image.fromarray(picture(h, w, 4), "RGBA")
+        rgb = rgba.convert("RGB")
+        for name, image, options in [("lossless", rgb, {"lossless": True}), ("lossy", rgb, {"quality": 80}),
+                                     ("q20", rgb, {"quality": 20}), ("lossless", rgba, {"lossless": True, "exact": True}),
+                                     ("lossy", rgba, {"quality": 70})]:
+            save(tmp, f"{name} {image.mode}", image, "webp", most=1, **options)
+    for orientation in range(1, 9):
+        save(tmp, "lossless", Image.fromarray(picture(37, 50)), "webp", orientation=orientation, lossless=True)
+
+
+def tiffs(tmp):
+    for h, w in [(1, 1), (7, 13), (64, 33)]:
+        rgba = Image.fromarray(picture(h, w, 4), "RGBA")
+        for mode in ("RGB", "RGBA", "L", "LA", "P"):
+            image = rgba if mode == "RGBA" else rgba.convert("RGB").convert(mode)
+            for compression in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"):
+                save(tmp, f"{mode} {compression}", image, "tif", compression=compression)
+        one = rgba.convert("RGB").convert("1")
+        for compression in ("raw", "group4", "group3"):
+            save(tmp, f"1 {compression}", one, "tiff", compression=compression)
+        save(tmp, "CMYK", Image.fromarray(picture(h, w, 4), "CMYK"), "tif", most=1)
+        grey = rng.integers(0, 65536, (h, w)).astype(np.uint16)
+        save(tmp, "grey of 16 bits", Image.fromarray(grey), "tif", most=1)
+        save(tmp, "jpeg", rgba.convert("RGB"), "tif", most=1, compression="jpeg")
+        save(tmp, "jpeg grey", rgba.convert("L"), "tif", most=1, compression="jpeg")
+    for orientation in range(1, 9):
+        save(tmp, "RGB", Image.fromarray(picture(9, 20)), "tif", orientation=orientation, compression="tiff_lzw")
+
+
+def refused(tmp, ending, library, **options):
+    path = f"{tmp}/refused.{ending}"
+    Image.fromarray(picture(5, 5)).save(path, **options)
+    try:
+        read(path, 5, 5)
+        r.true(f"{ending} without {library}", False, "it was read")
+    except StageError as e:
+        r.true(f"{ending} without {library}", f"built without {library}" in str(e), str(e))
+
+
+with tempfile.TemporaryDirectory() as tmp:
+    jpegs(tmp)
+    ycck(tmp)
+    pngs(tmp)
+    if "webp" in LEFT_OUT:
+        refused(tmp, "webp", "libwebp")
+    else:
+        webps(tmp)
+    if "tiff" in LEFT_OUT:
+        refused(tmp, "tif", "libtiff")
+    else:
+        tiffs(tmp)
+print(f"{n_files} files")
+r.exit()
