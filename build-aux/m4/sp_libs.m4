@@ -71,7 +71,7 @@ AS_IF([test "x$sp_images" = xno],
   [SP_WITHOUT([images], [no stages reader, image_writer (Debian: libturbojpeg0-dev libpng-dev)])])
 AM_CONDITIONAL([HAVE_IMAGE], [test "x$sp_images" = xyes])
 SP_IMAGE_FORMAT([webp], [WEBP], [libwebp], [libwebp >= 0.6], [WebP], [libwebp-dev])
-SP_IMAGE_FORMAT([tiff], [TIFF], [libtiff], [libtiff-4 >= 4.5], [TIFF], [libtiff-dev])])
+SP_IMAGE_FORMAT([tiff], [TIFF], [libtiff], [libtiff-4 >= 4.5], [TIFF], [libtiff-dev, 4.5 or newer])])
 
 # SP_IMAGE_FORMAT(NAME, VARIABLE, LIBRARY, MODULE, FORMAT, PACKAGE): one more format for the stages that read images.
 # The C code, which is the same in all builds, asks for HAVE_VARIABLE.

@@ -70,7 +70,7 @@ static int broken(im_decoder *d) { return *d->why ? IM_BROKEN : im_say(d, IM_BRO
 /* What libtiff allocates for a strip or a tile goes by what the header says. */
 static int check_header(job *j, TIFF *tif) {
   uint32_t w = 0, h = 0;
-  uint16_t samples, bits, way = 1;
+  uint16_t samples = 1, bits = 1, way = 1;
   TIFFGetField(tif, TIFFTAG_IMAGEWIDTH, &w);
   TIFFGetField(tif, TIFFTAG_IMAGELENGTH, &h);
   TIFFGetFieldDefaulted(tif, TIFFTAG_SAMPLESPERPIXEL, &samples);
