@@ -186,6 +186,27 @@ local function end_if_done(dir, opt)
   core.exit(0)
 end
 
+-- A new folder -> the lock, metrics.jsonl
+local function begin(dir, settings)
+  local lock = claim(dir, json.encode(settings, true))
+  local metrics, why = sys.create(dir .. "/metrics.jsonl")
+  if not metrics then core.fail(why) end
+  print_header(settings, dir)
+  return lock, metrics
+end
+
+-- The folder of --resume, whose newest checkpoint the graph now holds -> the lock, metrics.jsonl
+local function go_on(t, dir, settings)
+  if t.weights == false then core.fail(("--resume %s: this run keeps no weights"):format(dir)) end
+  local lock = reclaim(dir)
+  end_if_done(dir, t.opt)
+  print_header(settings, dir)
+  note_resume(dir, checkpoint.resume(t.graph, dir, t.opt.override), args.changed)
+  local metrics, why = io.open(dir .. "/metrics.jsonl", "ab")
+  if not metrics then core.fail(why) end
+  return lock, metrics
+end
+
 -- run{ graph =, opt =, steps =, name =, settings =, weights = false }: makes the folder, writes the settings and prints
 -- them. settings: more of them; weights: whether they are saved at the end.
 local function new(t)
@@ -196,33 +217,21 @@ local function new(t)
     if not ok then core.fail(why) end
   end
   local opt = t.opt or {}
-  local settings = settings_of(t.graph, opt, t.settings or {})
+  local function given(key) return rawget(opt, key) or "" end
+  local settings, again = settings_of(t.graph, opt, t.settings or {}), given "resume" ~= ""
   local name = t.name or core.env().script:match("[^/]*$"):gsub("%.lua$", "")
-  local out, again = rawget(opt, "out") or "", rawget(opt, "resume") or ""
-  local dir = again ~= "" and again or out ~= "" and given_folder(out) or next_folder(name)
-  local lock, first, metrics, why = nil, t.graph:step(), nil, nil
-  if again ~= "" then
-    if t.weights == false then core.fail(("--resume %s: this run keeps no weights"):format(dir)) end
-    lock = reclaim(dir)
-    end_if_done(dir, opt)
-    print_header(settings, dir)
-    first = checkpoint.resume(t.graph, dir, opt.override)
-    note_resume(dir, first, args.changed)
-    metrics, why = io.open(dir .. "/metrics.jsonl", "ab")
-  else
-    lock = claim(dir, json.encode(settings, true))
-    metrics, why = sys.create(dir .. "/metrics.jsonl")
-    print_header(settings, dir)
-  end
-  if not metrics then core.fail(why) end
-  if settings.checksums then t.graph:checksums(dir .. "/checksums.jsonl", again ~= "") end
+  local dir = again and opt.resume or given "out" ~= "" and given_folder(opt.out) or next_folder(name)
+  local lock, metrics
+  if again then lock, metrics = go_on(t, dir, settings) else lock, metrics = begin(dir, settings) end
+  if settings.checksums then t.graph:checksums(dir .. "/checksums.jsonl", again) end
+  local first = t.graph:step()
   local self = setmetatable({
     dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, began = sys.now(), seen = 0,
     unsaved = false, save_weights = t.weights ~= false, first = first, total = t.steps, images = 0,
     best_by = rawget(opt, "best_by") or "auto", bar = progress.new { total = t.steps, every = t.every, first = first },
   }, run)
-  if again ~= "" then recall(self) end
-  if rawget(opt, "checkpoint_every") and t.weights ~= false and t.graph._optimizer then
+  if again then recall(self) end
+  if given "checkpoint_every" ~= "" and t.weights ~= false and t.graph._optimizer then
     self.checkpoint = checkpoint.new { dir = dir, graph = t.graph, files = { metrics }, every = opt.checkpoint_every,
       max_time = opt.max_time, total = t.steps }
     t.graph._raw:hold(true)
@@ -355,6 +364,7 @@ function run:__close(why)
   if self.finished then return end
   self.finished = true
   self.bar:close()
+  if self.checkpoint then self.graph._raw:hold(false) end
   self.metrics:close()
   if why ~= nil and self.save_weights and self.unsaved then
     local not_saved, elsewhere = save(self)
