@@ -48,7 +48,5 @@ t.raises("sp.cosine{}: a table of options is wanted", sp.cosine, 3)
 
 -- They do what they are for: metrics say the rate of each step.
 local g <close> = sp.graph { device = "cpu" }
-local data = g.reader { path = "random", target = "class", size = 8, batch = 4, classes = 3, samples = 16 }
-local model = g.layers { g.to_float { data.image }, layers = { { "flatten" }, { "linear", 3 } } }
-g:train { g.cross_entropy { model, data.label }, optimizer = g.sgd { lr = 9 }, lr = one }
+g:train { g.toy_loss { g.toy_mul { g.toy_source { batch = 4 }.x }.y }, optimizer = g.sgd { lr = 9 }, lr = one }
 for step, m in g:steps(5) do t.ok(math.abs(m.lr - one(step)) < 1e-8, "the rate of a step") end
