@@ -154,8 +154,7 @@ local function small(g)
     },
   }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
-  local result = run:evaluate(val)
-  run:finish(result and ("validation accuracy %.4f"):format((sp.accuracy(result))))
+  run:finish(run:verdict(run:evaluate(val)))
 end
 
 local g <close> = sp.graph(opt)

@@ -119,8 +119,7 @@ local function small_unet(g)
 
   local run <close> = sp.run { graph = g, opt = opt, steps = steps, settings = { model = model } }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
-  local result = run:evaluate(val)
-  run:finish(result and ("validation mean IoU %.4f"):format((sp.mean_iou(result.counts))))
+  run:finish(run:verdict(run:evaluate(val)))
 end
 
 local g <close> = sp.graph(opt)

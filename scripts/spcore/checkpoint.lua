@@ -88,11 +88,21 @@ local function snapshot(self, path, step, extra)
   return pcall(self.raw.snapshot, self.raw, path, KEY, json.encode(about))
 end
 
+-- The steps of which there are files, the newest first.
+local function saved_steps(dir)
+  local steps = {}
+  for _, name in ipairs(sys.list(dir) or {}) do
+    local step = math.tointeger(tonumber(name:match "^checkpoint%-(%d+)%.safetensors$"))
+    if step then steps[#steps + 1] = step end
+  end
+  table.sort(steps, function(a, b) return a > b end)
+  return steps
+end
+
 -- All but the newest and the one before it go.
 local function tidy(self, newest)
-  for _, name in ipairs(sys.list(self.dir) or {}) do
-    local step = math.tointeger(tonumber(name:match "^checkpoint%-(%d+)%.safetensors$"))
-    if step and step ~= newest and step ~= self.safe then os.remove(self.dir .. "/" .. name) end
+  for _, step in ipairs(saved_steps(self.dir)) do
+    if step ~= newest and step ~= self.safe then os.remove(file_of(self, step)) end
   end
   self.safe = newest
 end
@@ -185,18 +195,21 @@ function checkpoint:close(seen)
   poll(self, true)
 end
 
+-- The newest file of a step there is, once what is under way is written; nil: there is none.
+function checkpoint:newest()
+  poll(self, true)
+  local steps = saved_steps(self.dir)
+  return steps[1] and file_of(self, steps[1])
+end
+
 -- ---- going on ----
 
 -- The newest checkpoint that is whole and whose metrics are all there -> step, path, what it says; nil: there is none.
 local function newest(dir, lines)
-  local steps = {}
   for _, name in ipairs(sys.list(dir) or {}) do
-    local step = math.tointeger(tonumber(name:match "^checkpoint%-(%d+)%.safetensors$"))
-    if step then steps[#steps + 1] = step end
     if name:match "%.safetensors%.%w%w%w%w%w%w$" then os.remove(dir .. "/" .. name) end -- of a save that was cut short
   end
-  table.sort(steps, function(a, b) return a > b end)
-  for _, step in ipairs(steps) do
+  for _, step in ipairs(saved_steps(dir)) do
     local path = ("%s/checkpoint-%d.safetensors"):format(dir, step)
     local meta, why = core.examine(path)
     local about = json.decode(meta and meta[KEY] or "")

@@ -272,10 +272,23 @@ local function has_hits(m)
   return math.type(m.top1) == "integer" and math.type(m.topk) == "integer" and math.type(m.counted) == "integer"
 end
 
+local rescue
+
 local function write_line(self, t)
   local ok, why = self.metrics:write(json.encode(t), "\n")
   if ok then ok, why = self.metrics:flush() end
-  if not ok then core.fail(("%s/metrics.jsonl: %s"):format(self.dir, why)) end
+  if not ok then core.fail(("%s/metrics.jsonl: %s; %s"):format(self.dir, why, rescue(self))) end
+end
+
+-- What an evaluation's counts come to.
+local function judge(eval)
+  if has_hits(eval) then eval.accuracy = accuracy(eval)
+  elseif type(eval.counts) == "table" then eval.iou = mean_iou(eval.counts) end
+end
+
+-- "IoU 0.812"; "IoU -" where there was nothing to measure
+local function figure(name, v)
+  return name .. (v == v and (" %.3f"):format(v) or " -")
 end
 
 local function note_eval(self, step, eval)
@@ -289,16 +302,12 @@ end
 -- Writes the step to metrics.jsonl and shows it. Call it for every step.
 function run:step(step, m)
   local counts = m.counts
-  if type(counts) == "table" then fade_in(self, counts) end
-  if has_hits(m) then fade_hits_in(self, m) end
+  if has_hits(m) then fade_hits_in(self, m)
+  elseif type(counts) == "table" then fade_in(self, counts) end
   local eval = m.eval
-  if type(eval) == "table" and type(eval.counts) == "table" then
-    eval.iou = mean_iou(eval.counts)
-    self.iou = eval.iou
-  end
-  if type(eval) == "table" and has_hits(eval) then
-    eval.accuracy = accuracy(eval)
-    self.accuracy = eval.accuracy
+  if type(eval) == "table" then
+    judge(eval)
+    self.iou, self.accuracy = eval.iou, eval.accuracy
   end
   local line = {}
   for k, v in pairs(m) do
@@ -311,13 +320,11 @@ function run:step(step, m)
   if type(eval) == "table" then note_eval(self, step, eval) end
   self.bar:step(function()
     local parts = {}
-    if m.loss then parts[1] = ("loss %.4f"):format(m.loss) end
-    if self.counts then parts[#parts + 1] = ("IoU %.3f"):format((mean_iou(self.counts))) end
-    if self.counted and self.counted > 0 then
-      parts[#parts + 1] = ("accuracy %.3f"):format(self.right / self.counted)
-    end
-    if self.accuracy then parts[#parts + 1] = ("val accuracy %.3f"):format(self.accuracy) end
-    if self.iou then parts[#parts + 1] = ("val IoU %.3f"):format(self.iou) end
+    if m.loss then parts[1] = m.loss == m.loss and ("loss %.4f"):format(m.loss) or "loss nan" end
+    if self.counts then parts[#parts + 1] = figure("IoU", (mean_iou(self.counts))) end
+    if self.counted then parts[#parts + 1] = figure("accuracy", self.right / self.counted) end
+    if self.accuracy then parts[#parts + 1] = figure("val accuracy", self.accuracy) end
+    if self.iou then parts[#parts + 1] = figure("val IoU", self.iou) end
     return parts
   end)
   if self.checkpoint then self.checkpoint:step(step) end
@@ -330,10 +337,21 @@ function run:evaluate(source)
   if self.last_eval_step and self.last_eval_step + 1 == self.total then return self.last_eval end
   local eval = self.graph:evaluate { data = source }
   if not eval then return end
-  if type(eval.counts) == "table" then eval.iou = mean_iou(eval.counts) end
-  if has_hits(eval) then eval.accuracy = accuracy(eval) end
+  judge(eval)
   note_eval(self, self.graph:step() - 1, eval)
   return eval
+end
+
+-- "validation mean IoU 0.8123" of what run:evaluate gave; nil of nil.
+function run:verdict(eval)
+  if not eval then return end
+  local by_hits = has_hits(eval)
+  if not by_hits and type(eval.counts) ~= "table" then
+    core.fail "run:verdict: metrics of a graph with stage 'confusion' or 'accuracy' are wanted"
+  end
+  local v = by_hits and accuracy(eval) or mean_iou(eval.counts)
+  if v ~= v then return "validation: no labelled " .. (by_hits and "samples" or "pixels") end
+  return ("validation %s %.4f"):format(by_hits and "accuracy" or "mean IoU", v)
 end
 
 -- Returns nothing, or why the folder does not have the weights. A full disk, or a folder that is gone, does not cost
@@ -342,7 +360,9 @@ local function save(self)
   self.unsaved = false -- also where it fails: __close does not try the same again
   local ok, why = pcall(self.graph.save, self.graph, self.dir .. "/weights.safetensors")
   if ok then return end
+  local line = core.where() .. ": " -- of the script: who passes the words on puts it before them
   why = tostring(why)
+  if why:sub(1, #line) == line then why = why:sub(#line + 1) end
   local dir = sys.mkdtemp()
   local path = dir and dir .. "/weights.safetensors"
   if path and pcall(self.graph.save, self.graph, path) then
@@ -352,11 +372,24 @@ local function save(self)
   return why
 end
 
+-- The run ends at once, and this says what there is of it: part of the error's line.
+function rescue(self)
+  local words
+  if not self.save_weights then words = "no weights are kept"
+  else
+    local why, elsewhere = save(self)
+    words = elsewhere and ("the weights are in %s"):format(elsewhere) or why and ("the weights are lost, too: %s"):format(why)
+      or ("the weights are in %s/weights.safetensors"):format(self.dir)
+  end
+  local newest = self.checkpoint and self.checkpoint:newest()
+  return ("%s; %s"):format(words, newest and "the last checkpoint is " .. newest or "there is no checkpoint")
+end
+
 -- Saves the weights as they are now, as often as it is called: the file is replaced whole, so the last ones are there.
 function run:save()
   if self.finished then core.fail "run:save was called after run:finish" end
   local why = save(self)
-  if why then error(why, 0) end
+  if why then core.fail(why) end
 end
 
 -- A run in a variable marked <close> that ends without finish(), by an error, still saves what it has learned.
@@ -399,7 +432,7 @@ function run:finish(text)
   if not early and not why then write_summary(self) end
   self.lock:close()
   if c then self.graph._raw:hold(false) end
-  if why then error(why, 0) end
+  if why then core.fail(why) end
   local timings = self.graph:timings()
   if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
   if early then text = ("stopped after %d steps%s"):format(self.first + self.seen, text and ", " .. text or "") end
