@@ -131,7 +131,7 @@ local function print_header(s, dir)
   progress.print("folder %s", dir)
 end
 
-local keys = { graph = true, opt = true, steps = true, name = true, settings = true, every = true, weights = true }
+local keys = { graph = true, opt = true, steps = true, epochs = true, name = true, settings = true, every = true, weights = true }
 
 -- ---- a run that goes on ----
 
@@ -207,8 +207,9 @@ local function go_on(t, dir, settings)
   return lock, metrics
 end
 
--- run{ graph =, opt =, steps =, name =, settings =, weights = false }: makes the folder, writes the settings and prints
--- them. settings: more of them; weights: whether they are saved at the end.
+-- run{ graph =, opt =, steps =, epochs =, name =, settings =, weights = false }: makes the folder, writes the settings and
+-- prints them. epochs: how many the steps are, which are then told, too; settings: more of them; weights: whether they are
+-- saved at the end.
 local function new(t)
   words.check_keys("sp.run{}", t, keys)
   if type(t.graph) ~= "table" or not rawget(t.graph, "_raw") then core.fail("sp.run{}: 'graph' is missing") end
@@ -227,7 +228,7 @@ local function new(t)
   local first = t.graph:step()
   local self = setmetatable({
     dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, began = sys.now(), seen = 0,
-    unsaved = false, save_weights = t.weights ~= false, first = first, total = t.steps, images = 0,
+    epochs = (t.epochs or 0) > 0 and t.epochs, unsaved = false, save_weights = t.weights ~= false, first = first, total = t.steps, images = 0,
     best_by = rawget(opt, "best_by") or "auto", bar = progress.new { total = t.steps, every = t.every, first = first },
   }, run)
   if again then recall(self) end
@@ -320,7 +321,8 @@ function run:step(step, m)
   if type(eval) == "table" then note_eval(self, step, eval) end
   self.bar:step(function()
     local parts = {}
-    if m.loss then parts[1] = m.loss == m.loss and ("loss %.4f"):format(m.loss) or "loss nan" end
+    if self.epochs and m.epoch then parts[1] = ("epoch %d/%d"):format(m.epoch + 1, self.epochs) end
+    if m.loss then parts[#parts + 1] = m.loss == m.loss and ("loss %.4f"):format(m.loss) or "loss nan" end
     if self.counts then parts[#parts + 1] = figure("IoU", (mean_iou(self.counts))) end
     if self.counted then parts[#parts + 1] = figure("accuracy", self.right / self.counted) end
     if self.accuracy then parts[#parts + 1] = figure("val accuracy", self.accuracy) end
