@@ -45,6 +45,8 @@ local resuming = {
   checkpoint_every = { "5m", "save all that --resume needs each so many steps, or 90s, 5m, 2h; 0: at a signal only" },
   max_time = { "0", "after 90s, 5m, 2h ... save a checkpoint and end", default = "never" },
   best_by = { "auto", "metric of validations by which best.safetensors is chosen: accuracy, iou, loss ..." },
+  patience = { 0, "end after so many validations without a better one by --best-by", default = "never", min = 0 },
+  min_delta = { 0.0, "with --patience: better is what is better by more than this", min = 0.0 },
 }
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}

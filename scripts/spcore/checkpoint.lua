@@ -71,6 +71,7 @@ function checkpoint.new(t)
   if max_steps then core.fail(("--max-time %s: a time such as 90s, 5m, 2h is wanted"):format(t.max_time)) end
   self.raw, self.accumulate = t.graph._raw, t.graph._told[t.graph._optimizer].accumulate or 1
   self.last_time, self.last_step = sys.now(), self.raw:step()
+  self.safe = self.last_step -- of a run that goes on: the file that it was read from stays with the next one
   self.about = json.encode { form = FORM, seed = t.graph._opt.seed, script = core.env().script:match "[^/]*$",
     graph = describe(t.graph) }
   return self
@@ -149,6 +150,7 @@ local function take(self, boundary)
 end
 
 local function due(self, boundary)
+  if self.last_one then return true end
   if self.each_steps then return boundary // self.each_steps > self.last_step // self.each_steps end
   return self.each_seconds and sys.now() - self.last_time >= self.each_seconds
 end
@@ -162,7 +164,10 @@ end
 function checkpoint:step(step)
   local boundary, asked = self.raw:boundary(), self:asked()
   poll(self)
-  if not self.pending and (asked or due(self, boundary)) and boundary ~= self.total then take(self, boundary) end
+  if not self.pending and (asked or due(self, boundary)) and boundary ~= self.total then
+    take(self, boundary)
+    self.last_one = false
+  end
   local p = self.pending
   if not p or step + 1 < p.step then return end
   self.pending = nil
@@ -171,6 +176,11 @@ function checkpoint:step(step)
   poll(self, true)
   self.stopped = step + 1
   self.raw:stop()
+end
+
+-- The run ends with the steps that have begun: what it takes to go on from there is saved, too.
+function checkpoint:ends()
+  self.total, self.last_one = nil, true
 end
 
 -- The weights with which the step's evaluation was made are the best so far.
