@@ -30,7 +30,46 @@ local names = sys.list(at .. "/masks/masks")
 t.eq(#names, 22)
 t.ok(sys.kind(at .. "/masks/masks/00001_2.png") == "file")
 
+t.eq(t.read(at .. "/masks/bad.txt"), ([[
+photos/images/bad.jpg: neither JPEG nor PNG, nor WebP or TIFF, by its first bytes
+missing.png: No such file or directory
+]]))
 os.remove(at .. "/photos/images/bad.jpg")
+
+-- lists, of files and of the standard input; of many that are bad the first ones are named
+local list = {}
+for i = 0, 20 do list[#list + 1] = ("photos/images/%05d.jpg\r\n\n"):format(i) end
+t.write(at .. "/list", table.concat(list))
+for i = 1, 23 do list[#list + 1] = ("nowhere/%02d.jpg\n"):format(i) end
+t.write(at .. "/mixed", table.concat(list))
+t.write(at .. "/none", "\n")
+run "predict_seg.lua --weights seg --out listed --list list @list --device cpu"
+names = sys.list(at .. "/listed/masks")
+t.eq(#names, 42)
+t.ok(sys.kind(at .. "/listed/masks/00020_2.png") == "file")
+t.eq(sys.kind(at .. "/listed/bad.txt"), nil)
+_, err = run("predict_seg.lua --weights seg --out listed --list - --device cpu <mixed", 1)
+t.match(err, "nowhere/20.jpg: No such")
+t.ok(not err:find "nowhere/21.jpg")
+t.match(err, "and 3 more, see listed/bad.txt\n")
+t.match(err, "23 of 44 images could not be read; they are named in listed/bad.txt\n")
+t.eq(select(2, t.read(at .. "/listed/bad.txt"):gsub("nowhere/%d%d.jpg: No such file or directory\n", "")), 23)
+_, err = run("predict_seg.lua --weights seg --list none", 1)
+t.one_line(err, "no image was named")
+_, err = run("predict_seg.lua --weights seg @nolist", 1)
+t.one_line(err, "nolist: No such file")
+_, err = run("predict_seg.lua --weights seg @photos", 1)
+t.one_line(err, "photos: Is a directory")
+
+-- the weights of the best validation are a file of their own
+run "train_cls.lua --data shapes --size 16 --batch 4 --steps 4 --eval-every 1 --out best --quiet --device cpu"
+os.rename(at .. "/best/weights.safetensors", at .. "/last")
+run "predict_cls.lua --weights best --best --out c.csv shapes/disc --device cpu"
+_, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cpu", 2)
+t.one_line(err, "best has no weights.safetensors, its run has not ended; go on with it, %-%-resume best, or take %-%-best")
+os.remove(at .. "/best/best.safetensors")
+_, err = run("predict_cls.lua --weights best --best --out c.csv shapes/disc --device cpu", 2)
+t.one_line(err, "best has no best.safetensors, its run has made no validation")
 for i, how in ipairs { "--batch 1 --strategy replicas --depth 3", "--batch 5 --device mock" } do
   run(("predict_seg.lua --weights seg --out masks%d photos/images %s"):format(i, how))
   for _, kind in ipairs { "masks", "overlays" } do
