@@ -21,9 +21,8 @@ local data = g.image_requests { size = { size, size }, batch = images.batch }
 local image = g.to_float { data.image, scale = model.scale }
 local enc = g.encoder(with(model.encoder, { image, frozen = true, weights = weights }))
 local dec = g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = weights }))
-local mask = g.argmax { dec.logits }
 g.image_writer {
-  image = data.image, mask = mask, dir = opt.out, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
+  image = data.image, logits = dec.logits, dir = opt.out, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
   restore = true,
 }
 

@@ -479,6 +479,8 @@
 ---@field mask? spcore.ref labels, N x H x W
 ---@field [3]? spcore.ref the input label
 ---@field label? spcore.ref class of each sample, N: its files go to a folder of the class
+---@field [4]? spcore.ref the input logits
+---@field logits? spcore.ref scores, N x C x H x W, in the place of mask: enlarged to the picture's size, then the class of the largest is the label
 ---@field dir string folder for the files; made where it is missing, files in it are overwritten (required)
 ---@field images? string file of an image, * stands for the sample's name; .jpg, .jpeg or .png; empty: none (default "images/*.jpg")
 ---@field masks? string file of a mask, a palette PNG whose indices are the labels; empty: none (default "masks/*.png")

@@ -71,6 +71,28 @@ im_geometry im_fit(int how, int sw, int sh, int dw, int dh);
 int im_fit_rgb(im_scaler *s, int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 void im_fit_labels(int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 
+/* ---- scores of classes ---- */
+/* Of one image: a plane of w x h for each class, or `classes` numbers for each pixel. */
+typedef struct im_scores {
+  const float *v;
+  int classes, w, h, channels_last;
+} im_scores;
+
+/* Scores at another size, bilinearly, a row at a time. Zero-initialised is ready. */
+typedef struct im_enlarger {
+  im_scores s;
+  int dw, dh;
+  im_buf places, shares, blend, row;
+} im_enlarger;
+void im_enlarger_free(im_enlarger *e);
+/* From now on rows of s at dw x dh, as PyTorch's interpolate has them with mode bilinear and align_corners false, but for
+ * rounding. SP_E_NOMEM or SP_OK. */
+int im_enlarge_begin(im_enlarger *e, const im_scores *s, int dw, int dh);
+/* Row y, [classes][dw], until the next one. This function can't fail. */
+float *im_enlarge_row(im_enlarger *e, int y);
+/* The class of the largest in each column of [classes][w], the first of equals. This function can't fail. */
+void im_best(const float *row, int classes, int w, uint8_t *labels);
+
 /* ---- the other way ---- */
 /* One worker's encoder. Zero-initialised is ready. `why` as above. */
 typedef struct im_encoder {
