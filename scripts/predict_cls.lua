@@ -5,7 +5,10 @@ local sp = require "spcore"
 local predict = require "spcore.predict"
 
 local opt, model, weights = predict.args("train_cls.lua", {
-  out = { "predictions.csv", "file with a line for each image: file, class, name of the class, probability" },
+  out = {
+    "predictions.csv", "NAME.csv: a line for each image: file, class, its name, probability; NAME.json: all probabilities",
+  },
+  top = { 0, "with NAME.json: so many classes, the most probable ones first", default = "all, by number", min = 0 },
 }, "Classifies images: writes the most probable class of each.")
 
 local images = predict.images(opt, opt.out:gsub("%.[^./]*$", "") .. ".bad.txt")
@@ -23,34 +26,60 @@ local head = g.classifier {
 }
 g:results { head.logits }
 
--- The most probable class, from 0, and its probability.
-local function best(logits)
-  local at, sum = 1, 0
+local names = predict.class_names(model, model.classes)
+local as_json = opt.out:match "%.json$" ~= nil
+if opt.top > 0 and not as_json then sp.usage("--top: goes with --out NAME.json") end
+
+-- Probabilities, and the number of the largest, from 1.
+local function softmax(logits)
+  local at, sum, p = 1, 0, {}
   for i, v in ipairs(logits) do
     if v > logits[at] then at = i end
   end
-  for _, v in ipairs(logits) do sum = sum + math.exp(v - logits[at]) end
-  return at - 1, 1 / sum
+  for i, v in ipairs(logits) do
+    p[i] = math.exp(v - logits[at])
+    sum = sum + p[i]
+  end
+  for i, v in ipairs(p) do p[i] = v / sum end
+  return p, at
+end
+
+-- Six digits are more than float32 logits are worth.
+local function short(v) return tonumber(("%.6g"):format(v)) end
+
+local function best_of(p, n)
+  local order, list = {}, {}
+  for i = 1, #p do order[i] = i end
+  table.sort(order, function(a, b) return p[a] > p[b] or p[a] == p[b] and a < b end)
+  for k = 1, math.min(n, #order) do
+    list[k] = { class = order[k] - 1, name = names[order[k]], probability = short(p[order[k]]) }
+  end
+  return list
+end
+
+local function entry_of(path, p, at)
+  local entry = { file = path, class = at - 1, name = names[at], probability = short(p[at]) }
+  if opt.top > 0 then
+    entry.top = best_of(p, opt.top)
+    return entry
+  end
+  for i, v in ipairs(p) do p[i] = short(v) end
+  entry.probabilities = p
+  return entry
 end
 
 local function quoted(text)
   return text:find '[",\n\r]' and '"' .. text:gsub('"', '""') .. '"' or text
 end
 
-local out, failed = io.open(opt.out, "w")
-if not out then sp.fail(failed) end
-local function write(...)
-  local ok, words = out:write(...)
-  if not ok then sp.fail(("%s: %s"):format(opt.out, words)) end
-end
-
-write "file,class,name,probability\n"
+local out = as_json and predict.json(opt.out, names) or predict.output(opt.out)
+if not as_json then out:write "file,class,name,probability\n" end
 local done = predict.each(g, images, function(answer)
-  if answer.error then return end
-  local class, p = best(answer.logits)
-  local name = model.class_names and model.class_names[class + 1] or tostring(class)
-  write(quoted(answer.request.path), ",", class, ",", quoted(name), ",", ("%.4f"):format(p), "\n")
+  local path = answer.request.path
+  if answer.error then return as_json and out:add { file = path, error = answer.error } end
+  local p, at = softmax(answer.logits)
+  if as_json then out:add(entry_of(path, p, at))
+  else out:write(quoted(path), ",", at - 1, ",", quoted(names[at]), ",", ("%.4f"):format(p[at]), "\n") end
 end)
-local closed, words = out:close()
-if not closed then sp.fail(("%s: %s"):format(opt.out, words)) end
+out:close()
 predict.finish(images, done, "%s: classes", opt.out)

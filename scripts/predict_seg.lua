@@ -5,7 +5,11 @@ local sp = require "spcore"
 local predict = require "spcore.predict"
 
 local opt, model, weights = predict.args("train_seg.lua", {
-  out = { "predictions", "folder for masks/NAME.png, overlays/NAME.png and bad.txt" },
+  out = { "predictions", "folder for masks/NAME.png, overlays/NAME.png, predictions.json and bad.txt" },
+  probabilities = {
+    "none", "probabilities/NAME: npy: float32 classes x height x width; png: the best class's in 16 bits",
+    choices = { "none", "npy", "png" },
+  },
   size = { 0, "pixels of a side that the network sees", default = "as in training", min = 0, max = 4096 },
 }, "Segments images: writes a mask and an overlay, of the image's own size, for each.")
 
@@ -21,10 +25,21 @@ local data = g.image_requests { size = { size, size }, batch = images.batch }
 local image = g.to_float { data.image, scale = model.scale }
 local enc = g.encoder(with(model.encoder, { image, frozen = true, weights = weights }))
 local dec = g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = weights }))
-g.image_writer {
+local names = predict.class_names(model, model.decoder.classes)
+local files = g.image_writer {
   image = data.image, logits = dec.logits, dir = opt.out, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
-  restore = true,
+  probabilities = opt.probabilities ~= "none" and "probabilities/*." .. opt.probabilities or "",
+  legend = table.concat(names, "\n"), restore = true,
 }
+g:results { files.size, files.pixels }
 
-local done = predict.each(g, images, function() end)
+local out = predict.json(opt.out .. "/predictions.json", names)
+local done = predict.each(g, images, function(answer)
+  local ask, size = answer.request, answer.size
+  if answer.error then return out:add { file = ask.path, error = answer.error } end
+  out:add {
+    file = ask.path, mask = ("masks/%s.png"):format(ask.name), height = size[1], width = size[2], pixels = answer.pixels,
+  }
+end)
+out:close()
 predict.finish(images, done, "%s: masks and overlays", opt.out)

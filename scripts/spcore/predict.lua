@@ -53,6 +53,48 @@ local function note(bad, why)
   if not ok then core.fail(("%s: %s"):format(bad.path, words)) end
 end
 
+-- A file that is written as the answers come; what fails names it.
+local output = {}
+output.__index = output
+
+function output:write(...)
+  local ok, why = self.file:write(...)
+  if not ok then core.fail(("%s: %s"):format(self.path, why)) end
+end
+
+-- An entry of the list `images`: a line of its own.
+function output:add(entry)
+  self:write(self.n > 0 and ",\n" or "", json.encode(entry))
+  self.n = self.n + 1
+end
+
+function output:close()
+  if self.json then self:write "\n]}\n" end
+  local ok, why = self.file:close()
+  if not ok then core.fail(("%s: %s"):format(self.path, why)) end
+end
+
+-- output(path) -> a text file; json(path, names) -> a JSON document, {"classes":[...],"images":[ENTRY, ...]}
+function predict.output(path)
+  local file, why = io.open(path, "w")
+  if not file then core.fail(why) end
+  return setmetatable({ path = path, file = file, n = 0, json = false }, output)
+end
+
+function predict.json(path, names)
+  local self = predict.output(path)
+  self.json = true
+  self:write('{"classes":', json.encode(json.list(names)), ',"images":[\n')
+  return self
+end
+
+-- The classes' names, their numbers where the model has none.
+function predict.class_names(model, classes)
+  local names = {}
+  for i = 1, classes do names[i] = model.class_names and model.class_names[i] or tostring(i - 1) end
+  return names
+end
+
 -- images(opt, bad) -> what each() reads; bad: the file that names the images that cannot be read, gone where there are none
 function predict.images(opt, bad)
   local next_image, total = pictures(opt.rest)

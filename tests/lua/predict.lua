@@ -78,6 +78,24 @@ for i, how in ipairs { "--batch 1 --strategy replicas --depth 3", "--batch 5 --d
   end
 end
 
+-- what is told of a mask; probabilities; a legend below the overlay where there are classes
+local told = assert(sp.json.read(at .. "/masks/predictions.json"))
+t.eq(table.concat(told.classes, " "), "ground disc square triangle ring cross")
+t.eq(#told.images, 24)
+t.match(told.images[22].error, "bad.jpg: neither JPEG")
+for i = 1, 21 do
+  local image, sum = told.images[i], 0
+  t.eq(image.file, ("photos/images/%05d.jpg"):format(i - 1))
+  t.eq(image.mask, ("masks/%05d.png"):format(i - 1))
+  t.ok(image.height == 40 and image.width == 40 and #image.pixels == 6)
+  for _, n in ipairs(image.pixels) do sum = sum + n end
+  t.eq(sum, 1600)
+end
+run "predict_seg.lua --weights seg --out p photos/images/00003.jpg --probabilities npy --device cpu"
+t.match(t.read(at .. "/p/probabilities/00003.npy"), "^\x93NUMPY.*'descr': '<f4'.*'shape': %(6, 40, 40, %)")
+run "predict_seg.lua --weights seg --out p photos/images/00003.jpg --probabilities png --device cpu"
+t.eq(t.read(at .. "/p/probabilities/00003.png"):sub(17, 26), "\0\0\0\x28\0\0\0\x28\x10\0") -- 40 x 40, 16 bits, grey
+
 run "predict_cls.lua --weights cls --out a.csv shapes/disc shapes/ring --device cpu"
 run "predict_cls.lua --weights cls --out b.csv shapes/disc/ shapes/ring/ --batch 1 --strategy replicas --device mock"
 t.eq(t.read(at .. "/a.csv"), t.read(at .. "/b.csv"))
@@ -87,6 +105,27 @@ for line in t.read(at .. "/a.csv"):gmatch "[^\n]+" do
   t.match(line, lines == 1 and "^file,class,name,probability$" or "^shapes/%a+/[%d_]+%.jpg,[0-4],%a+,[01]%.%d%d%d%d$")
 end
 t.eq(lines, 1 + #sys.list(at .. "/shapes/disc") + #sys.list(at .. "/shapes/ring"))
+
+-- as JSON: the classes of the CSV, with all of their probabilities or the largest
+run "predict_cls.lua --weights cls --out a.json shapes/disc shapes/ring --device cpu"
+run("predict_cls.lua --weights cls --out top.json shapes/disc shapes/ring nowhere.jpg --top 2 --device cpu", 1)
+local all, top = assert(sp.json.read(at .. "/a.json")), assert(sp.json.read(at .. "/top.json"))
+local k = 0
+for file, class, name, p in t.read(at .. "/a.csv"):gmatch "(shapes[^,]+),(%d),(%a+),([%d.]+)\n" do
+  k = k + 1
+  local image, best, sum = all.images[k], top.images[k], 0
+  t.eq(image.file, file)
+  t.eq(image.class, tonumber(class))
+  t.eq(image.name, name)
+  t.eq(("%.4f"):format(image.probability), p)
+  for _, v in ipairs(image.probabilities) do sum = sum + v end
+  t.ok(math.abs(sum - 1) < 1e-5 and #image.probabilities == 5 and image.probabilities[image.class + 1] == image.probability)
+  t.ok(#best.top == 2 and best.top[1].class == image.class and best.top[1].probability >= best.top[2].probability)
+end
+t.eq(k, lines - 1)
+t.ok(#all.images == k and #top.images == k + 1)
+t.match(top.images[k + 1].error, "nowhere.jpg: No such file")
+t.one_line(select(2, run("predict_cls.lua --weights cls --out a.csv --top 2 shapes/disc", 2)), "%-%-top: goes with")
 
 assert(sys.mkdir(at .. "/empty"))
 for _, which in ipairs { "seg", "cls" } do

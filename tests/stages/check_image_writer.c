@@ -212,6 +212,8 @@ START_TEST(test_refusals) {
   refuses(writer(if_dir, "images = \"*.bmp\"", 0, 1, 1), SP_E_INVALID, "must end in .png, .jpg or .jpeg");
   refuses(writer(if_dir, "masks = \"*.jpg\"", 0, 1, 1), SP_E_INVALID, "must end in .png; labels would not survive");
   refuses(writer(if_dir, "overlays = \"*.png\"", 0, 1, 0), SP_E_INVALID, "needs both image and mask, or logits");
+  refuses(writer(if_dir, "probabilities = \"*.npy\"", 0, 1, 1), SP_E_INVALID, "needs logits");
+  refuses(writer(if_dir, "probabilities = \"*.jpg\"", 0, 1, 1), SP_E_INVALID, "must end in .npy or .png");
   refuses(writer(if_dir, "names = { {\"../x\"} }", 0, 1, 1), SP_E_INVALID, "is no plain file name");
   refuses(writer(if_dir, "names = { {\"x\"}, {\"y\"} }", 0, 1, 1), SP_E_RANGE, "sample 2 has no name: names has 2");
   if_put("file", "x", 1);
@@ -232,6 +234,104 @@ START_TEST(test_classes_refused) {
   refuses(by_class("class_names = \"a\n\nb\"", SP_U8, bytes), SP_E_INVALID, "class_names, line 2: \"\" is no plain");
   if_put("out/images/full", "x", 1); /* a file where a folder should be: the folder's files cannot be made */
   refuses(by_class("class_names = \"b\nfull\"", SP_U8, bytes), SP_E_IO, "out/images/full/00000.jpg: ");
+}
+END_TEST
+
+/* ---- what else is told of a picture ---- */
+static void file_bytes(const char *name, uint8_t *to, size_t n) {
+  FILE *f = fopen(if_path(name), "rb");
+  ck_assert_msg(f != NULL, "%s", name);
+  ck_assert_uint_eq(fread(to, 1, n, f), n);
+  ck_assert_int_eq(getc(f), EOF);
+  fclose(f);
+}
+
+START_TEST(test_probabilities) {
+  static uint8_t file[256 + C * 36 * 31 * 4];
+  const float *v = (const float *)(void *)(file + 256);
+  char more[1400];
+  if_pair("big", 31, 36, 0);
+  snprintf(more, sizeof more,
+           "probabilities = \"p/*.npy\", names = { { \"a\", original = \"%s\" }, { \"b\" }, { \"c\" } }",
+           if_path("images/big.png"));
+  run(of_scores(more, 0, 1));
+  file_bytes("p/a.npy", file, sizeof file);
+  ck_assert_mem_eq(file, "\x93NUMPY\x01\x00\xf6\x00{'descr': '<f4', 'fortran_order': False, 'shape': (5, 36, 31, ), }",
+                   71);
+  ck_assert_int_eq(file[255], '\n');
+  for (int k = 0; k < 36 * 31; k++) {
+    double sum = 0;
+    for (int c = 0; c < C; c++) sum += exp(enlarged(0, c, k % 31, k / 31, 31, 36));
+    for (int c = 0; c < C; c++)
+      ck_assert_double_eq_tol(v[c * 36 * 31 + k], exp(enlarged(0, c, k % 31, k / 31, 31, 36)) / sum, 1e-5);
+  }
+  run(of_scores("probabilities = \"*_p.png\"", 0, 1));
+  im_buf px = {NULL, 0}, mask_px = {NULL, 0};
+  int w, h;
+  load("00002_p.png", 0, &px, &w, &h);
+  load("00002.png", 1, &mask_px, &w, &h);
+  ck_assert(w == W && h == H);
+  for (int k = 0; k < W * H; k++) {
+    double sum = 0;
+    for (int c = 0; c < C; c++) sum += exp(enlarged(2, c, k % W, k / W, W, H));
+    double p = exp(enlarged(2, ((uint8_t *)mask_px.p)[k], k % W, k / W, W, H)) / sum;
+    ck_assert_double_eq_tol(((uint8_t *)px.p)[3 * k], p * 65535 / 256, 1.01); /* the high byte */
+  }
+  im_buf_free(&px);
+  im_buf_free(&mask_px);
+}
+END_TEST
+
+START_TEST(test_counts) {
+  int32_t size[N * 2];
+  int64_t pixels[N * C];
+  char more[1400];
+  if_pair("big", 31, 36, 0);
+  snprintf(more, sizeof more, "names = { { \"a\", original = \"%s\" }, { \"b\" }, { \"c\" } }",
+           if_path("images/big.png"));
+  spt *t = of_scores(more, 0, 1);
+  spt_forward(t, 0);
+  ck_assert_msg(!spt_failed(t), "%s", spt_error(t));
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 0, 0, size), SP_OK);
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 1, 0, pixels), SP_OK);
+  spt_free(t);
+  for (int i = 0; i < N; i++) {
+    im_buf px = {NULL, 0};
+    int w, h;
+    load(i == 0 ? "a.png" : i == 1 ? "b.png" : "c.png", 1, &px, &w, &h);
+    ck_assert(size[2 * i] == h && size[2 * i + 1] == w);
+    for (int k = 0; k < w * h; k++) pixels[i * C + ((uint8_t *)px.p)[k]]--;
+    for (int c = 0; c < C; c++) ck_assert_int_eq(pixels[i * C + c], 0);
+    im_buf_free(&px);
+  }
+}
+END_TEST
+
+/* The overlay's own rows are those without a legend; below stand the classes that are there, but 0. */
+START_TEST(test_legend) {
+  im_buf plain = {NULL, 0}, px = {NULL, 0};
+  int w, h, w2, h2, seen[256] = {0};
+  uint8_t colour[3];
+  run(writer(if_dir, "images = \"\", overlays = \"o_*.png\"", 0, 1, 1));
+  load("o_00000.png", 0, &plain, &w, &h);
+  run(writer(if_dir, "images = \"\", overlays = \"l_*.png\", legend = \"ground\nA\nB\nnone\"", 0, 1, 1));
+  load("l_00000.png", 0, &px, &w2, &h2);
+  ck_assert(w2 == w && h2 == h + 4 + 2 * 13);
+  ck_assert_mem_eq(px.p, plain.p, (size_t)(w * h * 3));
+  for (int k = w * h; k < w2 * h2; k++) {
+    for (int label = 0; label < 4; label++) {
+      im_label_colour((uint8_t)label, colour);
+      seen[label] += !memcmp((uint8_t *)px.p + 3 * k, colour, 3);
+    }
+  }
+  ck_assert_int_eq(seen[1], 9 * 9);
+  ck_assert_int_eq(seen[2], 9 * 9);
+  ck_assert_int_eq(seen[3], 0);
+  run(writer(if_dir, "images = \"\", overlays = \"n_*.png\", legend = \"ground\"", 0, 1, 1));
+  load("n_00000.png", 0, &px, &w2, &h2);
+  ck_assert(w2 == w && h2 == h);
+  im_buf_free(&plain);
+  im_buf_free(&px);
 }
 END_TEST
 
@@ -275,6 +375,9 @@ int main(void) {
   tcase_add_loop_test(c, test_by_number, 0, 2);
   tcase_add_test(c, test_original_size);
   tcase_add_loop_test(c, test_scores, 0, 2);
+  tcase_add_test(c, test_probabilities);
+  tcase_add_test(c, test_counts);
+  tcase_add_test(c, test_legend);
   tcase_add_test(c, test_scores_refused);
   tcase_add_test(c, test_by_class);
   tcase_add_test(c, test_refusals);

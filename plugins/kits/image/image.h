@@ -92,6 +92,8 @@ int im_enlarge_begin(im_enlarger *e, const im_scores *s, int dw, int dh);
 float *im_enlarge_row(im_enlarger *e, int y);
 /* The class of the largest in each column of [classes][w], the first of equals. This function can't fail. */
 void im_best(const float *row, int classes, int w, uint8_t *labels);
+/* Each column of [classes][w] becomes probabilities, which add up to 1. This function can't fail. */
+void im_softmax(float *row, int classes, int w);
 
 /* ---- the other way ---- */
 /* One worker's encoder. Zero-initialised is ready. `why` as above. */
@@ -104,10 +106,11 @@ typedef struct im_encoder {
 void im_encoder_free(im_encoder *e);
 
 /* RGB triples to a JPEG (quality 1..100, no chroma subsampling) or a PNG; labels to a palette PNG whose indices they
- * are. The result is in e->out. */
+ * are; numbers of 16 bits to a grey PNG. The result is in e->out. */
 int im_to_jpeg(im_encoder *e, const uint8_t *rgb, int w, int h, int quality);
 int im_to_png(im_encoder *e, const uint8_t *rgb, int w, int h);
 int im_labels_to_png(im_encoder *e, const uint8_t *labels, int w, int h);
+int im_grey16_to_png(im_encoder *e, const uint16_t *px, int w, int h);
 
 /* Writes e->out to a temporary name beside `path` and renames it, so that nobody sees half a file. */
 int im_save(im_encoder *e, const char *path);

@@ -3,6 +3,7 @@
  *
  * In float, without fused operations: of column k, v[k] = (1 - t) * above[k] + t * below[k]; then of pixel x,
  * (1 - u) * v[left] + u * v[right]. */
+#include <math.h>
 #include <string.h>
 
 #include <spcore/abi.h>
@@ -80,5 +81,16 @@ void im_best(const float *row, int classes, int w, uint8_t *labels) {
         most[i] = x[i] > most[i] ? x[i] : most[i];
       }
     }
+  }
+}
+
+void im_softmax(float *row, int classes, int w) {
+  size_t line = (size_t)w;
+  for (size_t i = 0; i < line; i++) {
+    float most = row[i], sum = 0, *v = row + i;
+    for (size_t c = 1; c < (size_t)classes; c++)
+      if (v[c * line] > most) most = v[c * line];
+    for (size_t c = 0; c < (size_t)classes; c++) sum += v[c * line] = expf(v[c * line] - most);
+    for (size_t c = 0; c < (size_t)classes; c++) v[c * line] /= sum;
   }
 }

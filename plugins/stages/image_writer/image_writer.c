@@ -19,18 +19,24 @@ static int has_ending(const char *path, const char *ending) {
   return n > m && !strcasecmp(path + n - m, ending);
 }
 
+int iw_is_npy(const char *path) { return has_ending(path, ".npy"); }
+
 int iw_is_jpeg(const char *path) { return has_ending(path, ".jpg") || has_ending(path, ".jpeg"); }
 
+enum { PICTURES, LABELS, NUMBERS }; /* what a pattern is for */
+
 /* A pattern has one star, in its last part, and an ending that says the format. */
-static int check_pattern(sp_ctx *ctx, const char *param, const char *pattern, int png_only) {
+static int check_pattern(sp_ctx *ctx, const char *param, const char *pattern, int what) {
+  static const char *const endings[] = {".png, .jpg or .jpeg", ".png; labels would not survive JPEG", ".npy or .png"};
   const char *star = strchr(pattern, '*');
   if (!*pattern) return SP_OK;
   if (!star || strchr(star + 1, '*') || strchr(star, '/'))
     return ctx->host->fail(ctx, SP_E_INVALID, "%s = \"%s\": a file name with one * for the sample's name is expected",
                            param, pattern);
-  if (has_ending(pattern, ".png") || (!png_only && iw_is_jpeg(pattern))) return SP_OK;
-  return ctx->host->fail(ctx, SP_E_INVALID, "%s = \"%s\": the name must end in .png%s", param, pattern,
-                         png_only ? "; labels would not survive JPEG" : ", .jpg or .jpeg");
+  if (has_ending(pattern, ".png") || (what == PICTURES && iw_is_jpeg(pattern)) ||
+      (what == NUMBERS && iw_is_npy(pattern)))
+    return SP_OK;
+  return ctx->host->fail(ctx, SP_E_INVALID, "%s = \"%s\": the name must end in %s", param, pattern, endings[what]);
 }
 
 static int check_names(sp_ctx *ctx, const sp_structs *names) {
@@ -93,6 +99,7 @@ static void image_writer_destroy(void *arg) {
     im_buf_free(&w->original);
     im_buf_free(&w->labels);
     im_buf_free(&w->overlay);
+    im_buf_free(&w->probabilities.best);
   }
   free(self->workers);
   free(self->classes);
@@ -105,8 +112,10 @@ static int image_writer_create(sp_ctx *ctx, const void *params, void **out) {
   const iw_params *p = params;
   int rc;
   if (!*p->dir) return ctx->host->fail(ctx, SP_E_INVALID, "dir is empty; it says where the files go");
-  if ((rc = check_pattern(ctx, "images", p->images, 0)) || (rc = check_pattern(ctx, "masks", p->masks, 1)) ||
-      (rc = check_pattern(ctx, "overlays", p->overlays, 0)) || (rc = check_names(ctx, &p->names)))
+  if ((rc = check_pattern(ctx, "images", p->images, PICTURES)) ||
+      (rc = check_pattern(ctx, "masks", p->masks, LABELS)) ||
+      (rc = check_pattern(ctx, "overlays", p->overlays, PICTURES)) ||
+      (rc = check_pattern(ctx, "probabilities", p->probabilities, NUMBERS)) || (rc = check_names(ctx, &p->names)))
     return rc;
   const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
   iw_self *self = calloc(1, sizeof *self);
@@ -160,8 +169,13 @@ static int image_writer_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
     return ctx->host->fail(ctx, SP_E_INVALID, "class_names are given, but label is not wired");
   if (*p->overlays && (!image || (!mask && !logits)))
     return ctx->host->fail(ctx, SP_E_INVALID, "overlays = \"%s\" needs both image and mask, or logits", p->overlays);
+  if (*p->probabilities && !logits)
+    return ctx->host->fail(ctx, SP_E_INVALID, "probabilities = \"%s\" needs logits", p->probabilities);
+  plan->out[0].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 2}};
+  plan->out[1].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 2, .shape = {plan->batch, logits ? logits->shape[1] : 256}};
   if (image && (rc = make_target(ctx, p->dir, p->images))) return rc;
   if ((mask || logits) && (rc = make_target(ctx, p->dir, p->masks))) return rc;
+  if ((rc = make_target(ctx, p->dir, p->probabilities))) return rc;
   return make_target(ctx, p->dir, p->overlays);
 }
 
@@ -183,6 +197,16 @@ static int write_item(void *arg, int64_t i, int worker) {
   return rc ? im_work_failed(&self->work, i, rc, w->why) : SP_OK;
 }
 
+/* Zeros, which stay where a place of the batch holds no picture with labels. */
+static void begin_outputs(iw_batch *b, const sp_io *io) {
+  const sp_tensor *size = io->out[0].t, *pixels = io->out[1].t;
+  b->size = size->data;
+  b->pixels = pixels->data;
+  b->labels = pixels->spec.shape[1];
+  if (b->size) memset(b->size, 0, spec_bytes(&size->spec));
+  if (b->pixels) memset(b->pixels, 0, spec_bytes(&pixels->spec));
+}
+
 static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   iw_self *self = arg;
   iw_batch b = {.self = self, .ids = io->ids, .f = feed_of(ctx)};
@@ -192,6 +216,7 @@ static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   b.mask = io->in[1].n ? io->in[1].t : NULL;
   b.label = io->in[2].n ? io->in[2].t : NULL;
   b.logits = io->in[3].n ? io->in[3].t : NULL;
+  begin_outputs(&b, io);
   const sp_tensor *any = b.image ? b.image : b.mask ? b.mask : b.logits;
   return im_work_run(ctx, &self->work, self->n_workers, any->spec.shape[0], write_item, &b);
 }
@@ -219,6 +244,19 @@ static const sp_port image_writer_inputs[] = {
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
      .doc = "scores, N x C x H x W, in the place of mask: enlarged to the picture's "
             "size, then the class of the largest is the label"},
+    {.name = NULL}};
+
+static const sp_port image_writer_outputs[] = {
+    {.name = "size",
+     .dtypes = SP_DT(SP_I32),
+     .ndim = 2,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "height and width of each mask, N x 2"},
+    {.name = "pixels",
+     .dtypes = SP_DT(SP_I64),
+     .ndim = 2,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "how many pixels of each mask have each label, N x C, without logits N x 256"},
     {.name = NULL}};
 
 static const sp_param name_fields[] = {{.name = "name",
@@ -253,6 +291,17 @@ static const sp_param image_writer_params[] = {
      .type = SP_PARAM_STRING,
      AT(overlays),
      .doc = "file of the image with the mask's colours over it; empty: none"},
+    {.name = "probabilities",
+     .type = SP_PARAM_STRING,
+     AT(probabilities),
+     .doc = "file of the softmax of the enlarged logits: .npy, float32 C x H x W, or .png, the label's own in "
+            "65535ths; empty: "
+            "none"},
+    {.name = "legend",
+     .type = SP_PARAM_STRING,
+     AT(legend),
+     .doc = "names of the labels, one a line from 0 on: those in a mask but 0 stand below its overlay; empty: nothing "
+            "does"},
     {.name = "names",
      .type = SP_PARAM_LIST,
      AT(names),
@@ -286,6 +335,7 @@ static const sp_stage_type image_writer_type = {
     .device = "cpu",
     .doc = "Writes images, label masks and both in one picture as JPEG and PNG files",
     .inputs = image_writer_inputs,
+    .outputs = image_writer_outputs,
     .params = image_writer_params,
     .params_size = sizeof(iw_params),
     .create = image_writer_create,

@@ -84,12 +84,20 @@ static int take_rgb(const iw_batch *b, iw_worker *w, int64_t i, iw_view *v) {
   return SP_OK;
 }
 
-/* Half of each label's colour over the image, its outline in full; background (0) and unlabelled (255) stay clear. */
-static int blend(iw_worker *w, const iw_view *v, uint8_t **out) {
+static void count(iw_worker *w, const iw_view *v) {
+  memset(w->pixels, 0, sizeof w->pixels);
+  for (size_t k = 0, n = (size_t)v->w * (size_t)v->h; k < n; k++) w->pixels[v->labels[k]]++;
+}
+
+/* Half of each label's colour over the image, its outline in full; background (0) and unlabelled (255) stay clear. Below,
+ * on white, the legend. */
+static int blend(iw_worker *w, const char *legend, const iw_view *v, iw_view *out) {
   size_t line = (size_t)v->w, pixels = line * (size_t)v->h;
   const uint8_t *labels = v->labels;
-  uint8_t *o = *out = im_reserve(&w->overlay, pixels * 3);
-  if (!o) return say(w, SP_E_NOMEM, "no memory for an overlay of %d x %d pixels", v->w, v->h);
+  int more = iw_legend(NULL, v->w, legend, w->pixels);
+  uint8_t *o = im_reserve(&w->overlay, (pixels + line * (size_t)more) * 3);
+  *out = (iw_view){.rgb = o, .w = v->w, .h = v->h + more};
+  if (!o) return say(w, SP_E_NOMEM, "no memory for an overlay of %d x %d pixels", out->w, out->h);
   memcpy(o, v->rgb, pixels * 3);
   for (size_t k = 0; k < pixels; k++, o += 3) {
     uint8_t label = labels[k], c[3];
@@ -100,6 +108,8 @@ static int blend(iw_worker *w, const iw_view *v, uint8_t **out) {
     im_label_colour(label, c);
     for (int i = 0; i < 3; i++) o[i] = edge ? c[i] : (uint8_t)((o[i] + c[i] + 1) / 2);
   }
+  memset(o, 255, line * (size_t)more * 3);
+  iw_legend(o, v->w, legend, w->pixels);
   return SP_OK;
 }
 
@@ -136,18 +146,35 @@ static int take_labels(const iw_batch *b, iw_worker *w, int64_t i, iw_view *v) {
 }
 
 /* The classes of the largest scores, which are enlarged first: a row at a time, whatever the size of the picture. */
-static int take_best(const iw_batch *b, iw_worker *w, int64_t i, iw_view *v) {
+static int take_best(const iw_batch *b, iw_worker *w, int64_t i, const char *probabilities, iw_view *v) {
   const sp_spec *s = &b->logits->spec;
   im_scores scores = {(const float *)b->logits->data + i * s->shape[1] * s->shape[2] * s->shape[3], (int)s->shape[1],
                       (int)s->shape[3], (int)s->shape[2], s->order == SP_CHANNELS_LAST};
   uint8_t *labels = label_memory(w, v);
+  int rc = SP_OK;
   if (!labels) return SP_E_NOMEM;
   if (im_enlarge_begin(&w->enlarger, &scores, v->w, v->h))
     return say(w, SP_E_NOMEM, "no memory for %d rows of %d scores", scores.classes, v->w);
-  for (int y = 0; y < v->h; y++)
-    im_best(im_enlarge_row(&w->enlarger, y), scores.classes, v->w, labels + (size_t)y * (size_t)v->w);
   v->labels = labels;
-  return SP_OK;
+  for (int y = 0; y < v->h && !rc; y++, labels += v->w) {
+    float *row = im_enlarge_row(&w->enlarger, y);
+    im_best(row, scores.classes, v->w, labels);
+    if (*probabilities) rc = iw_probabilities_row(w, row, y);
+  }
+  return rc;
+}
+
+/* The same with a file of probabilities on the way. */
+static int take_both(const iw_batch *b, iw_worker *w, int64_t i, const iw_place *at, iw_view *v) {
+  char path[IW_PATH_BYTES] = "";
+  const iw_params *p = b->self->p;
+  if (!*p->probabilities) return take_best(b, w, i, path, v);
+  int rc = file_name(w, p, p->probabilities, at, path);
+  if (rc) return rc;
+  rc = iw_probabilities_begin(w, path, (int)b->logits->spec.shape[1], v->w, v->h);
+  if (!rc) rc = take_best(b, w, i, path, v);
+  rc = iw_probabilities_end(w, path, rc);
+  return *w->probabilities.file.why ? say(w, rc, "%.700s: %s", path, w->probabilities.file.why) : rc;
 }
 
 static int place(const iw_batch *b, iw_worker *w, int64_t i, iw_place *at, const iw_name **entry) {
@@ -191,6 +218,15 @@ static void find_original(const iw_batch *b, int64_t i, const iw_name *entry, co
   *part = NULL;
 }
 
+/* To those who read the outputs. */
+static void tell(const iw_batch *b, const iw_worker *w, int64_t i, const iw_view *v) {
+  if (b->size) {
+    b->size[2 * i] = v->h;
+    b->size[2 * i + 1] = v->w;
+  }
+  if (b->pixels) memcpy(b->pixels + i * b->labels, w->pixels, (size_t)b->labels * sizeof *w->pixels);
+}
+
 static void size_of(const sp_tensor *t, int first, iw_view *v) {
   v->h = (int)t->spec.shape[first];
   v->w = (int)t->spec.shape[first + 1];
@@ -201,7 +237,7 @@ int iw_write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
   const sp_part *part;
   char path[IW_PATH_BYTES];
   iw_place at;
-  iw_view v = {NULL, NULL, 0, 0};
+  iw_view v = {NULL, NULL, 0, 0}, both;
   const iw_name *entry;
   int rc = place(b, w, i, &at, &entry);
   if (rc) return rc;
@@ -211,10 +247,11 @@ int iw_write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
   if (b->mask || !b->image) size_of(b->mask ? b->mask : b->logits, b->mask ? 1 : 2, &v);
   find_original(b, i, entry, &part, path);
   if ((part || *path) && (rc = open_original(w, p, path, part, &v))) return rc;
-  if ((rc = b->mask ? take_labels(b, w, i, &v) : take_best(b, w, i, &v))) return rc;
+  if ((rc = b->mask ? take_labels(b, w, i, &v) : take_both(b, w, i, &at, &v))) return rc;
+  count(w, &v);
+  tell(b, w, i, &v);
   if (*p->masks && (rc = write_labels(w, p, &at, &v))) return rc;
-  uint8_t *both;
   if (!*p->overlays) return SP_OK;
-  if ((rc = blend(w, &v, &both))) return rc;
-  return write_rgb(w, p, p->overlays, &at, both, v.w, v.h);
+  if ((rc = blend(w, p->legend, &v, &both))) return rc;
+  return write_rgb(w, p, p->overlays, &at, both.rgb, both.w, both.h);
 }
