@@ -2,6 +2,7 @@
 -- Trains a classifier behind heavy augmentation, which runs on the processor or where the training runs.
 local sp = require "spcore"
 local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local opt = sp.args({
   data = { "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; or shapes, random" },
@@ -113,13 +114,6 @@ local function augmented(g, image)
   return g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images
 end
 
--- A list, nil where the classes have no names.
-local function names_of(data)
-  local names = {}
-  for name in data.class_names:gmatch "[^\n]+" do names[#names + 1] = name end
-  return names[1] and names or nil
-end
-
 local function small(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 8192 or opt.samples
@@ -152,7 +146,8 @@ local function small(g)
     settings = {
       model = {
         encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size,
-        crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes, class_names = names_of(data),
+        crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes,
+        class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
       },
     },
   }

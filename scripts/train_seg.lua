@@ -2,6 +2,7 @@
 -- Trains a segmentation decoder behind a frozen encoder, on the CPU too.
 local sp = require "spcore"
 local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local opt = sp.args({
   data = { "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; or shapes, random" },
@@ -94,7 +95,7 @@ local function small_unet(g)
   local model = {
     encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 },
     decoder = { model = "unet", width = opt.width, convs = 1, classes = data.classes },
-    scale = true, size = size,
+    scale = true, size = size, class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
   }
   local weights = opt.encoder
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
