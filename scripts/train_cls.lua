@@ -11,6 +11,8 @@ local opt = sp.args({
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
     instead_of = "steps" },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
+    default = "none" },
   rate = {
     "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
     choices = { "cosine", "step", "one_cycle" },
@@ -34,8 +36,9 @@ if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")
 end
 
-if opt.reference and (opt.rate ~= "cosine" or opt.label_smoothing > 0 or opt.epochs > 0) then
-  sp.usage("--reference: has its own rate and loss, and counts steps; leave --rate, --label-smoothing and --epochs out")
+local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0
+if opt.reference and not plain then
+  sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs and --ema out"
 end
 
 -- A value that depends on the workload, unless the command line has it.
@@ -140,7 +143,7 @@ local function small(g)
   g.accuracy { head.logits, data.label, k = math.min(5, data.classes) }
   g:train {
     g.cross_entropy { head.logits, data.label, label_smoothing = opt.label_smoothing },
-    optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
+    optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
     lr = rates[opt.rate](),
   }
   local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)

@@ -55,6 +55,7 @@
 ---@field weight_decay? number weights shrink by this times the learning rate (0..1000000, default 0.01)
 ---@field clip_norm? number gradients are scaled down to this L2 norm over all of them; 0: never (at least 0, default 0)
 ---@field report_norm? boolean compute grad_norm without clipping too (default false)
+---@field ema? number decay of moving averages of the weights, below 1: after each update average = ema * average + (1 - ema) * weight, the first copies; evaluations and saved runs have them; 0: none (0..1, default 0)
 ---@field nonfinite? "stop"|"skip" when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state (default "stop")
 ---@field max_nonfinite? integer so many updates skipped in a row stop the run; only with nonfinite = "skip" (1..1000000000, default 10)
 
@@ -627,6 +628,7 @@
 ---@field weight_decay? number times the weight is added to its gradient (0..1000000, default 0)
 ---@field clip_norm? number gradients are scaled down to this L2 norm over all of them; 0: never (at least 0, default 0)
 ---@field report_norm? boolean compute grad_norm without clipping too (default false)
+---@field ema? number decay of moving averages of the weights, below 1: after each update average = ema * average + (1 - ema) * weight, the first copies; evaluations and saved runs have them; 0: none (0..1, default 0)
 ---@field nonfinite? "stop"|"skip" when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state (default "stop")
 ---@field max_nonfinite? integer so many updates skipped in a row stop the run; only with nonfinite = "skip" (1..1000000000, default 10)
 

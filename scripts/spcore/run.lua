@@ -388,18 +388,26 @@ function run:verdict(eval)
   return ("validation %s %.4f"):format(by_hits and "accuracy" or "mean IoU", v)
 end
 
+-- With averages of the weights (`ema`) these are weights.safetensors, and the weights themselves lie beside them.
+local function save_into(self, dir)
+  local g = self.graph
+  local ok, why = pcall(g.save, g, dir .. "/weights.safetensors", { averages = true })
+  if ok and g._raw:averages() then ok, why = pcall(g.save, g, dir .. "/weights-last.safetensors") end
+  return ok, why
+end
+
 -- Returns nothing, or why the folder does not have the weights. A full disk, or a folder that is gone, does not cost
 -- what was learned: then they go into a new temporary folder, whose file is the second value.
 local function save(self)
   self.unsaved = false -- also where it fails: __close does not try the same again
-  local ok, why = pcall(self.graph.save, self.graph, self.dir .. "/weights.safetensors")
+  local ok, why = save_into(self, self.dir)
   if ok then return end
   local line = core.where() .. ": " -- of the script: who passes the words on puts it before them
   why = tostring(why)
   if why:sub(1, #line) == line then why = why:sub(#line + 1) end
   local dir = sys.mkdtemp()
-  local path = dir and dir .. "/weights.safetensors"
-  if path and pcall(self.graph.save, self.graph, path) then
+  if dir and save_into(self, dir) then
+    local path = dir .. "/weights.safetensors"
     return ("%s; the weights are in %s instead"):format(why, path), path
   end
   if dir then os.remove(dir) end
