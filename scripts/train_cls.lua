@@ -11,6 +11,7 @@ local opt = sp.args({
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
     instead_of = "steps" },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
     default = "none" },
   rate = {
@@ -36,9 +37,9 @@ if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")
 end
 
-local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0
+local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0
 if opt.reference and not plain then
-  sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs and --ema out"
+  sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs, --ema and --dropout out"
 end
 
 -- A value that depends on the workload, unless the command line has it.
@@ -139,7 +140,8 @@ local function small(g)
   local enc = g.encoder {
     augmented(g, data.image), model = "unet", width = opt.width, depth = opt.levels, convs = 2, weights = opt.encoder,
   }
-  local head = g.classifier { enc.features, model = "pool", classes = data.classes }
+  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
+  local head = g.classifier { features, model = "pool", classes = data.classes }
   g.accuracy { head.logits, data.label, k = math.min(5, data.classes) }
   g:train {
     g.cross_entropy { head.logits, data.label, label_smoothing = opt.label_smoothing },

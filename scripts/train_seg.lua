@@ -12,6 +12,7 @@ local opt = sp.args({
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
     instead_of = "steps" },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
     default = "none" },
   rate = {
@@ -34,8 +35,9 @@ if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
 local plain = opt.rate == "cosine" and opt.loss == "cross_entropy" and opt.label_smoothing == 0
-if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0) then
-  sp.usage "--reference: has its own loss and training; leave --rate, --loss, --label-smoothing, --epochs and --ema out"
+if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0) then
+  sp.usage("--reference: has its own loss and training; leave --rate, --loss, --label-smoothing, --epochs, --ema and "
+    .. "--dropout out")
 end
 
 -- A value that depends on the workload, unless the command line has it.
@@ -107,8 +109,9 @@ local function small_unet(g)
     image, model = "unet", width = opt.width, depth = opt.levels, convs = 2, frozen = not opt.train_encoder,
     weights = weights,
   }
+  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
   local dec = g.decoder {
-    enc.features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
+    features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
   }
   local loss = loss_of(g, dec.logits, data.mask)
   g.confusion { dec.logits, data.mask, ignore_index = 255 }

@@ -374,6 +374,17 @@
 ---@field status spcore.ref the first label out of range, or a loss that is not finite
 ---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
 
+---What g.dropout is called with.
+---@class spcore.dropout.params: spcore.node_options
+---@field [1]? spcore.ref the input x
+---@field x? spcore.ref N x ..., of any shape
+---@field p? number how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean drop all of a sample's channel or nothing of it (default false)
+
+---Drops elements or whole maps at random in training.
+---@class spcore.dropout: spcore.node
+---@field y spcore.ref 0, or x / (1 - p); x where nothing is trained
+
 ---@class spcore.encoder.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
 ---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
@@ -680,6 +691,7 @@
 ---@field cross_entropy fun(t: spcore.cross_entropy.params): spcore.cross_entropy Mean cross-entropy of logits against class labels
 ---@field decoder fun(t: spcore.decoder.params): spcore.decoder a network of transposed convolutions from features to class scores per pixel
 ---@field dice fun(t: spcore.dice.params): spcore.dice Dice loss of the softmax of logits against class labels
+---@field dropout fun(t: spcore.dropout.params): spcore.dropout Drops elements or whole maps at random in training
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field flip fun(t: spcore.flip.params): spcore.flip Mirrors each sample left to right, top to bottom, both or not at all
 ---@field focal fun(t: spcore.focal.params): spcore.focal Focal loss of each class's logit against class labels
