@@ -143,6 +143,7 @@ local function small(g)
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
   local head = g.classifier { features, model = "pool", classes = data.classes }
   g.accuracy { head.logits, data.label, k = math.min(5, data.classes) }
+  if data.classes <= 100 then g.confusion { head.logits, data.label } end -- a table of all pairs a step
   g:train {
     g.cross_entropy { head.logits, data.label, label_smoothing = opt.label_smoothing },
     optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
@@ -153,7 +154,7 @@ local function small(g)
   if every < steps then g:evaluate { data = val, every = every } end
 
   local run <close> = sp.run {
-    graph = g, opt = opt, steps = steps, epochs = opt.epochs,
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names,
     settings = {
       model = {
         encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size,

@@ -126,7 +126,9 @@ local function small_unet(g)
   opt.eval_every, opt.samples, opt.steps = every, samples, steps
   if every < steps then g:evaluate { data = val, every = every } end
 
-  local run <close> = sp.run { graph = g, opt = opt, steps = steps, epochs = opt.epochs, settings = { model = model } }
+  local run <close> = sp.run {
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names, settings = { model = model },
+  }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
   run:finish(run:verdict(run:evaluate(val)))
 end
