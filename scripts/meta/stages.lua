@@ -701,6 +701,15 @@
 ---@class spcore.to_float: spcore.node
 ---@field image spcore.ref the same values as float32, same shape and order
 
+---What g.writer is called with.
+---@class spcore.writer.params: spcore.node_options
+---@field [1]? spcore.ref the input data
+---@field data? spcore.ref N rows of any shape
+---@field file string the .npy file; what was there is replaced as the first step begins (required)
+
+---Writes a tensor, a row for each sample, to one .npy file.
+---@class spcore.writer: spcore.node
+
 ---@class spcore.graph
 ---@field accuracy fun(t: spcore.accuracy.params): spcore.accuracy Counts of labels that are the class of the largest logit, or among the k largest
 ---@field adamw fun(t: spcore.adamw.params): spcore.adamw Adam with decoupled weight decay
@@ -737,3 +746,4 @@
 ---@field sgd fun(t: spcore.sgd.params): spcore.sgd Stochastic gradient descent
 ---@field sleep fun(t: spcore.sleep.params): spcore.sleep Passes tensors through after a known time
 ---@field to_float fun(t: spcore.to_float.params): spcore.to_float Turns bytes into float32
+---@field writer fun(t: spcore.writer.params): spcore.writer Writes a tensor, a row for each sample, to one .npy file
