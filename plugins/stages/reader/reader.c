@@ -24,10 +24,10 @@ int rd_fail(rd_worker *w, int status, const char *fmt, ...) {
 /* ---- making ---- */
 static const rd_kind *kind_of(const rd_params *p) {
   int by_class = p->target == RD_TARGET_CLASS;
-  if (p->files.n) return &rd_folder;
+  if (p->files.n) return &rd_masks;
   if (!strcmp(p->path, rd_shapes.name)) return by_class ? &rd_shape : &rd_shapes;
   if (!strcmp(p->path, rd_random.name)) return &rd_random;
-  return by_class ? &rd_tree : &rd_folder;
+  return by_class ? &rd_labels : &rd_masks;
 }
 
 static void reader_destroy(void *arg) {
@@ -64,11 +64,8 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   const rd_kind *kind = kind_of(p);
   self->key = sp_rng_key((uint64_t)p->data_seed, kind->name);
   self->kind = kind;
-  self->parts[0] = "";
-  self->n_parts = 1;
   int rc = kind->open(ctx, self);
   if (rc) return rc;
-  rd_tell_left(ctx, self);
   if (self->total > INT32_MAX)
     return ctx->host->fail(ctx, SP_E_RANGE, "%" PRIu64 " samples; at most %d are possible", self->total, INT32_MAX);
   if ((rc = rd_split(ctx, self))) return rc;
@@ -121,7 +118,7 @@ static void warn_of_missing(sp_ctx *ctx, rd_self *self, const sp_io *io) {
   for (int i = 1; i < 3; i++) {
     if (!io->out[i].t[0].data || self->gives & gives[i] || self->warned & gives[i]) continue;
     self->warned |= gives[i];
-    int made_up = self->kind != &rd_folder && self->kind != &rd_tree; /* has both, by the target */
+    int made_up = !self->table; /* has both, by the target */
     const char *cure = i == 2 ? ", or give target = \"class\"" : ", or give target = \"mask\"";
     ctx->host->log(
         ctx, SP_LOG_WARN,
