@@ -11,7 +11,7 @@
 #include "table.h"
 
 /* The first that fits is taken. */
-static const rd_lister *const listers[] = {&rd_pairs, &rd_classes};
+static const rd_lister *const listers[] = {&rd_csv_labels, &rd_csv_masks, &rd_voc, &rd_pairs, &rd_classes};
 static const char *const splits[] = {"train", "val"};
 
 /* ---- what is not read ---- */
@@ -63,6 +63,7 @@ static void join(rd_left *to, const rd_left *from) {
   to->folders += from->folders;
   to->files += from->files;
   to->strays += from->strays;
+  to->unlisted += from->unlisted;
   keep_first(to->file, from->file);
   keep_first(to->folder, from->folder);
 }
@@ -76,6 +77,7 @@ void rd_tell_left(sp_ctx *ctx, const rd_self *self) {
   count(words, sizeof words, l.folders, "folder", "folders");
   count(words, sizeof words, l.strays, "image outside of the classes' folders",
         "images outside of the classes' folders");
+  count(words, sizeof words, l.unlisted, "image that no list names", "images that no list names");
   count(words, sizeof words, l.files, "file of another ending", "files of other endings");
   if (*words)
     ctx->host->log(ctx, SP_LOG_INFO, "%s: left out: %s, such as %s", self->p->path, words, *l.file ? l.file : l.folder);
@@ -88,25 +90,49 @@ static int split_like(const char *base, int k, const rd_lister *lister) {
   return snprintf(path, sizeof path, "%s/%s", base, splits[k]) < (int)sizeof path && lister->like(path);
 }
 
+int rd_check_own(rd_listing *l, const char *has) {
+  const rd_params *p = l->p;
+  if (p->val_fraction.n)
+    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
+                              "val_fraction = %g, but %s %s what is for validation; leave val_fraction out",
+                              p->val_fraction.v[0], p->path, has);
+  if (*p->val_path)
+    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
+                              "val_path = \"%s\", but %s %s what is for validation; leave val_path out", p->val_path,
+                              p->path, has);
+  return SP_OK;
+}
+
+int rd_other_part(rd_listing *l, const char *what) {
+  const rd_params *p = l->p;
+  if (p->val_fraction.n)
+    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
+                              "val_fraction = %g and val_path = \"%s\" both say what is for validation; leave one out",
+                              p->val_fraction.v[0], p->val_path);
+  if (p->target == RD_TARGET_MASK && !l->t->lister->like(p->val_path))
+    return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s holds %s, val_path = \"%s\" does not; give both the same layout",
+                              p->path, what, p->val_path);
+  l->t->n_parts = 2;
+  l->parts[1] = (rd_part){p->val_path, ""};
+  return SP_OK;
+}
+
 int rd_find_parts(rd_listing *l, const char *what) {
   sp_ctx *ctx = l->ctx;
   const char *base = l->p->path;
   int train = split_like(base, 0, l->t->lister), val = split_like(base, 1, l->t->lister);
-  if (!rd_is_folder(base, splits[0]) || !rd_is_folder(base, splits[1]) || (!train && !val)) return SP_OK;
+  if (!rd_is_folder(base, splits[0]) || !rd_is_folder(base, splits[1]) || (!train && !val))
+    return *l->p->val_path ? rd_other_part(l, what) : SP_OK;
   if (!train || !val)
     return ctx->host->fail(ctx, SP_E_DATA,
                            "%s/%s holds %s, %s/%s does not; give both the same layout, or other names if they are no "
                            "splits",
                            base, splits[!train], what, base, splits[!val]);
-  if (l->p->val_fraction.n)
-    return ctx->host->fail(ctx, SP_E_INVALID,
-                           "val_fraction = %g, but %s has train/ and val/, which say what is for validation; leave "
-                           "val_fraction out",
-                           l->p->val_fraction.v[0], base);
+  int rc = rd_check_own(l, "has train/ and val/, which say");
   l->t->n_parts = 2;
   l->parts[0] = (rd_part){base, "train/"};
   l->parts[1] = (rd_part){base, "val/"};
-  return SP_OK;
+  return rc;
 }
 
 /* Classes that are in a part and not in the other; *first: the number of the first. */
@@ -129,6 +155,9 @@ static const char *class_name(const char *names, int64_t c, int *n) {
 
 void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self) {
   const rd_table *t = self->table;
+  const char *const *words = *self->p->val_path            ? (const char *const[]){self->p->path, self->p->val_path}
+                             : t->lister == &rd_csv_labels ? splits
+                                                           : (const char *const[]){"train/", "val/"};
   uint8_t *in = t->n_parts == 2 && t->gives == RD_LABEL ? calloc((size_t)self->classes, 1) : NULL;
   for (size_t i = 0; in && i < t->n; i++) in[t->samples[i].label] |= (uint8_t)(1 << (i >= t->ends[0]));
   for (int k = 0; in && k < 2; k++) {
@@ -136,8 +165,8 @@ void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self) {
     int length;
     const char *name = n ? class_name(self->class_names, first, &length) : NULL;
     if (n)
-      ctx->host->log(ctx, SP_LOG_INFO, "%s: %" PRId64 " of the classes %s in %s/ and not in %s/, such as %.*s",
-                     self->p->path, n, n == 1 ? "is" : "are", splits[k], splits[!k], length, name);
+      ctx->host->log(ctx, SP_LOG_INFO, "%s: %" PRId64 " of the classes %s in %s and not in %s, such as %.*s",
+                     self->p->path, n, n == 1 ? "is" : "are", words[k], words[!k], length, name);
   }
   free(in);
 }
@@ -148,7 +177,7 @@ int rd_no_layout(sp_ctx *ctx, const char *path) {
                          "%s holds neither images/ and masks/ (target = \"mask\": images/*." RD_ENDINGS
                          ", masks/*.png of "
                          "the same names) nor subfolders with *." RD_ENDINGS " (target = \"class\": one for "
-                         "each class)",
+                         "each class), nor one .csv file whose first line names file and label or mask",
                          path);
 }
 
@@ -156,26 +185,49 @@ int rd_too_long(sp_ctx *ctx, const char *base, const char *rel) {
   return ctx->host->fail(ctx, SP_E_INVALID, "a path in %.200s is too long: %.200s...", base, rel);
 }
 
-static int check_path(sp_ctx *ctx, const char *path) {
+static int check_path(sp_ctx *ctx, const char *name, const char *path) {
   struct stat st;
-  const char *why = stat(path, &st) ? strerror(errno) : S_ISDIR(st.st_mode) ? NULL : "not a folder";
+  const char *why = stat(path, &st)                          ? strerror(errno)
+                    : S_ISDIR(st.st_mode) || rd_is_csv(path) ? NULL
+                                                             : "neither a folder nor a .csv file";
   if (!why) return SP_OK;
-  return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; path is a folder of data, or \"shapes\" or \"random\"", path,
-                         why);
+  return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; %s is a folder of data, or a .csv file%s", path, why, name,
+                         *name == 'p' ? ", or \"shapes\" or \"random\"" : "");
+}
+
+/* Both to be read, and not the same one twice: what is learned would then be what is measured. */
+static int check_paths(sp_ctx *ctx, const rd_params *p) {
+  struct stat a, b;
+  int rc = check_path(ctx, "path", p->path);
+  if (rc || !*p->val_path) return rc;
+  if ((rc = check_path(ctx, "val_path", p->val_path))) return rc;
+  if (stat(p->path, &a) || stat(p->val_path, &b) || a.st_dev != b.st_dev || a.st_ino != b.st_ino) return SP_OK;
+  return ctx->host->fail(ctx, SP_E_INVALID, "val_path = \"%s\" is path itself; it names other samples", p->val_path);
 }
 
 static const rd_lister *lister_of(const rd_params *p) {
   if (p->files.n) return &rd_files;
   for (size_t i = 0; i < sizeof listers / sizeof *listers; i++) {
     const rd_lister *l = listers[i];
-    if (l->target != p->target) continue;
+    if (l->target != RD_TARGET_ANY && l->target != p->target) continue;
     if (l->like(p->path) || split_like(p->path, 0, l) || split_like(p->path, 1, l)) return l;
   }
   return p->target == RD_TARGET_CLASS ? &rd_classes : &rd_pairs; /* says what is missing */
 }
 
+/* Keeps the names of the parts' folders for messages. */
+static int keep_roots(rd_listing *l) {
+  char root[4096];
+  for (int k = 0; k < l->t->n_parts; k++) {
+    int n = snprintf(root, sizeof root, "%s%s%s", l->parts[k].base, *l->parts[k].rel ? "/" : "", l->parts[k].rel);
+    if (n >= (int)sizeof root) return rd_too_long(l->ctx, l->parts[k].base, l->parts[k].rel);
+    if (rd_add_bytes(l->t, root, (size_t)n - !!*l->parts[k].rel, &l->t->roots[k])) return rd_no_memory(l);
+  }
+  return SP_OK;
+}
+
 int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out) {
-  int rc = p->files.n ? SP_OK : check_path(ctx, p->path);
+  int rc = p->files.n ? SP_OK : check_paths(ctx, p);
   if (rc) return rc;
   rd_table *t = *out = calloc(1, sizeof *t);
   if (!t) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for folder %s", p->path);
@@ -183,6 +235,7 @@ int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out) {
   t->lister = lister_of(p);
   t->n_parts = 1;
   rc = t->lister->list(&l);
+  if (!rc) rc = keep_roots(&l);
   if (!rc && t->n > INT32_MAX)
     rc = ctx->host->fail(ctx, SP_E_RANGE, "%zu images in %s; at most %d are possible", t->n, p->path, INT32_MAX);
   return rc;

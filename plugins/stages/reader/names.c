@@ -71,6 +71,43 @@ int rd_same_stem(const char *a, const char *b) {
   return n == rd_stem_length(b) && !memcmp(a, b, n);
 }
 
+/* ---- numbered names ---- */
+void rd_numbered_free(rd_numbered *l) {
+  rd_names_free(&l->names);
+  free(l->slots);
+  *l = (rd_numbered){{0}, NULL, 0};
+}
+
+static uint32_t *slot_of(const rd_numbered *l, const char *s) {
+  uint64_t h = UINT64_C(0xCBF29CE484222325);
+  for (const char *p = s; *p; p++) h = (h ^ (unsigned char)*p) * UINT64_C(0x100000001B3);
+  size_t at = (size_t)(h ^ h >> 29) & (l->n_slots - 1);
+  while (l->slots[at] && strcmp(l->names.v[l->slots[at] - 1], s)) at = (at + 1) & (l->n_slots - 1);
+  return &l->slots[at];
+}
+
+static int more_slots(rd_numbered *l) {
+  size_t n = l->n_slots ? l->n_slots * 2 : 256;
+  uint32_t *slots = n <= UINT32_MAX ? calloc(n, sizeof *slots) : NULL;
+  if (!slots) return -1;
+  free(l->slots);
+  l->slots = slots;
+  l->n_slots = n;
+  for (size_t i = 0; i < l->names.n; i++) *slot_of(l, l->names.v[i]) = (uint32_t)i + 1;
+  return 0;
+}
+
+int64_t rd_number_of(rd_numbered *l, const char *s) {
+  if (l->names.n * 2 >= l->n_slots && more_slots(l)) return -1;
+  uint32_t *slot = slot_of(l, s);
+  if (!*slot) {
+    if (rd_names_add(&l->names, s)) return -1;
+    *slot = (uint32_t)l->names.n;
+  }
+  return (int64_t)*slot - 1;
+}
+
+/* ---- names of files ---- */
 size_t rd_stem_length(const char *name) {
   const char *dot = strrchr(name, '.');
   return dot ? (size_t)(dot - name) : strlen(name);

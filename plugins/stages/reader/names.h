@@ -20,6 +20,15 @@ void rd_names_sort(rd_names *l, int (*order)(const void *a, const void *b));
 int rd_by_name(const void *a, const void *b);
 int rd_by_stem(const void *a, const void *b);
 
+/* Different names, each with a number: the order in which they came. */
+typedef struct rd_numbered {
+  rd_names names;
+  uint32_t *slots; /* 1 + the number, at the hash or behind it; 0: free */
+  size_t n_slots;
+} rd_numbered;
+void rd_numbered_free(rd_numbered *l);
+int64_t rd_number_of(rd_numbered *l, const char *s); /* adds it where it is new; -1: no memory */
+
 size_t rd_stem_length(const char *name);
 int rd_is_picture(const char *name); /* by its ending: RD_ENDINGS in any case */
 int rd_is_mask(const char *name);    /* the same: .png */

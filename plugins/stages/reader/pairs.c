@@ -2,15 +2,13 @@
  * pairs.c - the layout `pairs`: images/STEM.ENDING and masks/STEM.png, sorted by stem. And a list of images alone. */
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "class_file.h"
 #include "table.h"
-
-#define MAX_CLASSES_TXT (1 << 20) /* bytes */
 
 /* ---- listing ---- */
 /* One entry of the folder base/part/sub, whose path is `dir`. */
@@ -66,9 +64,6 @@ static int check_pairs(sp_ctx *ctx, const rd_part *p, const rd_names *images, co
       return ctx->host->fail(ctx, SP_E_DATA, "%s/%simages/%s has no mask: %s/%smasks/%.*s.png is missing", base, part,
                              name, base, part, (int)rd_stem_length(name), name);
   }
-  if (masks->n > images->n)
-    ctx->host->log(ctx, SP_LOG_WARN, "%zu of the files in %s/%smasks have no image and are not used",
-                   masks->n - images->n, base, part);
   return SP_OK;
 }
 
@@ -104,6 +99,7 @@ static int list_part(rd_listing *l, int k) {
     rd_names_sort(&names[j], j ? rd_by_name : rd_by_stem);
   }
   if (!rc) rc = check_pairs(l->ctx, p, &names[0], &names[1]);
+  if (!rc) l->t->left[k].masks = names[1].n - names[0].n;
   if (!rc) rc = add_pairs(l, (const char(*)[4096])paths, &names[0]);
   l->t->ends[k] = l->t->n;
   for (int j = 0; j < 2; j++) rd_names_free(&names[j]);
@@ -125,7 +121,7 @@ static int not_pairs(sp_ctx *ctx, const char *base) {
 
 static int pairs_list(rd_listing *l) {
   const char *base = l->p->path;
-  int rc = pairs_like(base) ? SP_OK : rd_find_parts(l, "images/ and masks/");
+  int rc = pairs_like(base) && !*l->p->val_path ? SP_OK : rd_find_parts(l, "images/ and masks/");
   if (rc) return rc;
   if (l->t->n_parts == 1 && !pairs_like(base)) return not_pairs(l->ctx, base);
   for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, k);
@@ -134,70 +130,13 @@ static int pairs_list(rd_listing *l) {
   return rc;
 }
 
-/* ---- classes ---- */
-/* The file's bytes and a 0, on the heap; *text NULL: there is no such file. */
-static int read_text(sp_ctx *ctx, const char *path, char **text) {
-  *text = NULL;
-  FILE *f = fopen(path, "re");
-  if (!f) return errno == ENOENT ? SP_OK : ctx->host->fail(ctx, SP_E_IO, "%s: %s", path, strerror(errno));
-  char *t = malloc(MAX_CLASSES_TXT + 1);
-  size_t n = t ? fread(t, 1, MAX_CLASSES_TXT, f) : 0;
-  int failed = ferror(f);
-  fclose(f);
-  if (t && !failed) {
-    t[n] = 0;
-    *text = t;
-    return SP_OK;
-  }
-  free(t);
-  return failed ? ctx->host->fail(ctx, SP_E_IO, "%s cannot be read", path)
-                : ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %s", path);
-}
-
-static int is_space(char c) { return (unsigned char)c <= ' '; }
-
-/* Drops blank lines, and blanks around names; says how many there are. */
-static int64_t tidy_names(char *text) {
-  int64_t n = 0;
-  char *to = text;
-  for (char *line = text, *next; line; line = next) {
-    next = strchr(line, '\n');
-    char *end = next ? next++ : line + strlen(line);
-    while (line < end && is_space(*line)) line++;
-    while (end > line && is_space(end[-1])) end--;
-    if (line == end) continue;
-    if (n++) *to++ = '\n';
-    memmove(to, line, (size_t)(end - line));
-    to += end - line;
-  }
-  *to = 0;
-  return n;
-}
-
 static int pairs_settle(sp_ctx *ctx, rd_self *self) {
-  char path[4096];
-  int64_t named = 0;
-  const char *base = self->p->path;
-  if (snprintf(path, sizeof path, "%s/classes.txt", base) < (int)sizeof path) {
-    int rc = read_text(ctx, path, &self->class_names);
-    if (rc) return rc;
-  }
-  if (self->class_names) {
-    named = tidy_names(self->class_names);
-    if (named < 1 || named > 255)
-      return ctx->host->fail(ctx, SP_E_DATA, "%s names %" PRId64 " classes; 1 to 255 are expected, one a line", path,
-                             named);
-  }
-  if (!named && !self->p->classes)
-    return ctx->host->fail(ctx, SP_E_INVALID,
-                           "how many classes does %s have? Give the parameter classes, or put %s/classes.txt there, "
-                           "one name a line",
-                           base, base);
-  if (named && self->p->classes && named != self->p->classes)
-    return ctx->host->fail(ctx, SP_E_INVALID, "classes = %" PRId64 ", but %s/classes.txt names %" PRId64,
-                           self->p->classes, base, named);
-  self->classes = named ? named : self->p->classes;
-  return SP_OK;
+  const rd_table *t = self->table;
+  for (int k = 0; k < t->n_parts; k++)
+    if (t->left[k].masks)
+      ctx->host->log(ctx, SP_LOG_WARN, "%zu of the files in %s/masks have no image and are not used", t->left[k].masks,
+                     t->bytes + t->roots[k]);
+  return rd_settle_masks(ctx, self, self->p->path, NULL);
 }
 
 const rd_lister rd_pairs = {"pairs", RD_TARGET_MASK, pairs_like, pairs_list, pairs_settle};

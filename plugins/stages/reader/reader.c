@@ -43,6 +43,7 @@ static void reader_destroy(void *arg) {
   free(self->list);
   free(self->broken);
   free(self->class_names);
+  free(self->palette);
   im_work_free(&self->work);
   free(self);
 }
@@ -55,6 +56,10 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
                            "\"shapes\" or \"random\"");
   if (*p->path && p->files.n)
     return ctx->host->fail(ctx, SP_E_INVALID, "path = \"%s\" and files are both given; only one can be read", p->path);
+  if (*p->val_path && (p->files.n || kind_of(p)->open != rd_masks.open))
+    return ctx->host->fail(ctx, SP_E_INVALID,
+                           "val_path = \"%s\" goes with a path to a folder of data, not with a built-in set or files",
+                           p->val_path);
   if (p->target == RD_TARGET_MASK && p->classes > 255)
     return ctx->host->fail(ctx, SP_E_RANGE,
                            "classes = %" PRId64 ", but labels of masks are bytes: at most 255, or target = \"class\"",
@@ -247,8 +252,10 @@ static const sp_param reader_params[] = {
     {.name = "path",
      .type = SP_PARAM_STRING,
      AT(path),
-     .doc = "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
-            "(target class), folder with train/ and val/ of such layout, or a built-in set: shapes, random"},
+     .doc =
+         "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
+         "(target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file "
+         "and label or mask, or a built-in set: shapes, random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,
      AT(target),
@@ -283,8 +290,8 @@ static const sp_param reader_params[] = {
      AT(split),
      .idef = RD_ALL,
      .choices = split_choices,
-     .doc = "which samples: all, those for training or those for validation; of a folder with train/ and val/ what is "
-            "in these"},
+     .doc = "which samples: all, those for training or those for validation; of data that says so itself (train/ and "
+            "val/, lists, a column split, val_path) what it says"},
     {.name = "val_fraction",
      .type = SP_PARAM_FLOATS,
      AT(val_fraction),
@@ -292,8 +299,20 @@ static const sp_param reader_params[] = {
      .max = 0.9,
      .min_n = 1,
      .max_n = 1,
-     .doc = "part of the samples that is for validation (not given: 0.1), rounded to the nearest count; chosen by name "
-            "or number; not for a folder with train/ and val/"},
+     .doc =
+         "part of the samples that is for validation (not given: default_val_fraction), rounded to the nearest count; "
+         "chosen by name or number; not for data that says itself what is for validation"},
+    {.name = "default_val_fraction",
+     .type = SP_PARAM_FLOAT,
+     AT(default_val_fraction),
+     .def = RD_VAL_FRACTION,
+     .min = 0.0,
+     .max = 0.9,
+     .doc = "val_fraction where that is not given and the data does not say itself what is for validation"},
+    {.name = "val_path",
+     .type = SP_PARAM_STRING,
+     AT(val_path),
+     .doc = "another folder of the same layout: its samples are those for validation, those of path for training"},
     {.name = "samples",
      .type = SP_PARAM_INT,
      AT(samples),
@@ -301,7 +320,7 @@ static const sp_param reader_params[] = {
      .imin = 0,
      .imax = INT32_MAX,
      .doc = "samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target "
-            "class a choice by name (0: all); of train/ and of val/ so many each"},
+            "class a choice by name (0: all); of data that says itself what is for validation so many of each part"},
     {.name = "classes",
      .type = SP_PARAM_INT,
      AT(classes),

@@ -22,10 +22,11 @@ typedef struct rd_file {
 } rd_file;
 
 typedef struct rd_params {
-  const char *path;
+  const char *path, *val_path;
   sp_structs files; /* rd_file */
   sp_ints size;
   sp_floats val_fraction; /* none: not given */
+  double default_val_fraction;
   int64_t workers, samples, classes, max_bad, max_pixels, data_seed;
   int32_t split, target, orient, resize; /* resize: IM_SQUASH ... */
 } rd_params;
@@ -40,6 +41,7 @@ typedef struct rd_worker {
 
 typedef struct rd_self rd_self;
 typedef struct rd_table rd_table;
+typedef struct rd_palette rd_palette;
 
 /* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. mask is NULL where nobody reads
  * it or the kind has none; label is always there, and stays as it is where the kind has none. */
@@ -69,6 +71,7 @@ struct rd_self {
   const rd_params *p;
   const rd_kind *kind;
   rd_table *table;     /* of rd_masks and rd_labels */
+  rd_palette *palette; /* of masks in colour; NULL: there are none. On the heap */
   uint64_t total, key; /* samples of the whole set */
   uint64_t ends[2];    /* of a set with splits of its own: where those for training end, and those for validation */
   int own_splits;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "class_file.h"
 #include "table.h"
 
 /* ---- opening ---- */
@@ -56,11 +57,39 @@ static int odd_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int
                      : "");
 }
 
-static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int ih, uint8_t *out) {
-  int mw, mh, turned = self->p->orient && w->decoder.orientation >= 5, rc = rd_load(self->table, &s->mask, w);
+/* A mask in colour, by the colours of the classes. */
+static int map_mask(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, int *mh) {
+  char name[4096];
+  int rc = im_rgb(&w->decoder, self->p->max_pixels, &w->mask, mw, mh);
+  if (rc) return blame(self->table, w, rc, ref);
+  size_t n = (size_t)*mw * (size_t)*mh, at = rd_map_colours(self->palette, w->mask.p, n, w->mask.p);
+  if (at == n) return SP_OK;
+  const uint8_t *rgb = (const uint8_t *)w->mask.p + 3 * at;
+  rd_name(self->table, ref, name, sizeof name);
+  return rd_fail(w, SP_E_DATA,
+                 "%s: the pixel at x = %zu, y = %zu has the colour #%02x%02x%02x, which no class in classes.txt has; "
+                 "add it there, as \"void #%02x%02x%02x\" if it is no class",
+                 name, at % (size_t)*mw, at / (size_t)*mw, rgb[0], rgb[1], rgb[2], rgb[0], rgb[1], rgb[2]);
+}
+
+static int load_mask(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, int *mh) {
+  int rc = rd_load(self->table, ref, w);
   if (rc) return rc;
-  if ((rc = im_labels(&w->decoder, self->p->max_pixels, &w->mask, &mw, &mh)))
-    return blame(self->table, w, rc, &s->mask);
+  if (self->palette && im_in_colour(&w->decoder)) return map_mask(self, w, ref, mw, mh);
+  rc = im_labels(&w->decoder, self->p->max_pixels, &w->mask, mw, mh);
+  if (!rc) return SP_OK;
+  char name[4096];
+  rd_name(self->table, ref, name, sizeof name);
+  return rd_fail(w, rc, "%s: %s%s", name, w->decoder.why,
+                 im_in_colour(&w->decoder) && rc == SP_E_DATA
+                     ? "; for masks in colour give each class in classes.txt its colour: NAME #rrggbb"
+                     : "");
+}
+
+static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int ih, uint8_t *out) {
+  int mw, mh, turned = self->p->orient && w->decoder.orientation >= 5;
+  int rc = load_mask(self, w, &s->mask, &mw, &mh);
+  if (rc) return rc;
   if (iw != mw || ih != mh) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
   im_fit_labels(self->p->resize, w->mask.p, mw, mh, out, self->w, self->h);
   return SP_OK;

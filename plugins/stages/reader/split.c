@@ -53,7 +53,7 @@ static int add(sp_ctx *ctx, rd_self *self, uint64_t from, uint64_t to) {
 }
 
 static int part(sp_ctx *ctx, rd_self *self) {
-  double fraction = self->p->val_fraction.n ? self->p->val_fraction.v[0] : RD_VAL_FRACTION;
+  double fraction = self->p->val_fraction.n ? self->p->val_fraction.v[0] : self->p->default_val_fraction;
   uint64_t all = self->length, n_val = (uint64_t)((double)all * fraction + 0.5);
   uint64_t from = self->p->split == RD_VAL ? 0 : n_val, to = self->p->split == RD_VAL ? n_val : all;
   if (from == to)

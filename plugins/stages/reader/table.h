@@ -50,6 +50,7 @@ extern const rd_source_kind rd_source_kinds[];
 /* What a folder has that is not read, but for hidden entries. */
 typedef struct rd_left {
   size_t folders, files, strays; /* strays: pictures outside of the folders of classes */
+  size_t masks, unlisted;        /* masks without an image; pictures that no list names */
   char file[256], folder[256];   /* the first of them, bytewise */
 } rd_left;
 
@@ -62,6 +63,7 @@ struct rd_table {
   rd_sample *samples;
   size_t n, cap;
   uint64_t ends[2];   /* where the samples of each part end: of all, or of those for training and for validation */
+  uint64_t roots[2];  /* the folder or file of each part: places in bytes */
   int n_parts, gives; /* gives: RD_MASK, RD_LABEL, or neither */
   int64_t classes;    /* 0: whoever reads the table has to find out */
   char *class_names;  /* as those of rd_self */
@@ -79,16 +81,17 @@ typedef struct rd_listing {
   rd_part parts[2];
 } rd_listing;
 
+enum { RD_TARGET_ANY = -1 };
 /* A layout. like() says whether a folder looks like it; list() fills the table or fails; settle() sets the reader's
  * classes and their names, or fails where the parameters say otherwise. */
 typedef struct rd_lister {
   const char *name;
-  int target; /* RD_TARGET_... */
+  int target; /* RD_TARGET_..., or RD_TARGET_ANY */
   int (*like)(const char *dir);
   int (*list)(rd_listing *l);
   int (*settle)(sp_ctx *ctx, rd_self *self);
 } rd_lister;
-extern const rd_lister rd_files, rd_pairs, rd_classes;
+extern const rd_lister rd_classes, rd_csv_labels, rd_csv_masks, rd_files, rd_pairs, rd_voc;
 
 /* ---- table.c ---- */
 void rd_table_free(rd_table *t);
@@ -111,6 +114,10 @@ void rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size);
 int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out);
 /* Sets l->parts from what `path` holds. what: the layout in words. */
 int rd_find_parts(rd_listing *l, const char *what);
+/* The data says itself what is for validation: fails where a parameter does so too. has: "has ..., which say". */
+int rd_check_own(rd_listing *l, const char *has);
+/* Makes val_path the second part. what: the layout in words. */
+int rd_other_part(rd_listing *l, const char *what);
 /* Counts what lies in the folder of part k, or beside the parts (k = 2), and is none of `known`; known NULL: folders are
  * classes, and are read. */
 void rd_look_beside(rd_listing *l, int k, const char *const *known);
@@ -123,6 +130,9 @@ void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self);
 /* Fails: nothing in `path` is laid out as one of the listers wants it. */
 int rd_no_layout(sp_ctx *ctx, const char *path);
 int rd_too_long(sp_ctx *ctx, const char *base, const char *rel);
+
+/* ---- csv.c ---- */
+int rd_is_csv(const char *path); /* a file, by its ending */
 
 /* ---- folders.c ---- */
 /* DT_DIR, DT_REG or, for all else, DT_UNKNOWN; links are followed. -1: errno says why not. */
