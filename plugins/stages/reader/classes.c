@@ -23,7 +23,7 @@ typedef struct level {
 
 /* Where the names of one class go: paths below `base`, "PART/CLASS/.../FILE". */
 typedef struct heap {
-  sp_ctx *ctx;
+  rd_listing *l;
   const char *base;
   rd_names images;
   rd_left *left;
@@ -44,7 +44,7 @@ static int walk(heap *h, const char *rel, const level *up);
 /* One entry of the folder `rel`; those of no interest are left out. */
 static int visit(heap *h, const char *rel, const struct dirent *e, const level *at) {
   char path[4096], *name;
-  sp_ctx *ctx = h->ctx;
+  sp_ctx *ctx = h->l->ctx;
   if (e->d_name[0] == '.') return SP_OK;
   if (snprintf(path, sizeof path, "%s/%s/%s", h->base, rel, e->d_name) >= (int)sizeof path)
     return rd_too_long(ctx, h->base, rel);
@@ -75,11 +75,11 @@ static int enter(sp_ctx *ctx, const char *path, const level *up, level *here) {
 /* Adds the pictures in the folder base/rel and all below it. */
 static int walk(heap *h, const char *rel, const level *up) {
   char path[4096];
-  sp_ctx *ctx = h->ctx;
+  sp_ctx *ctx = h->l->ctx;
   level here;
   if (snprintf(path, sizeof path, "%s/%s", h->base, rel) >= (int)sizeof path) return rd_too_long(ctx, h->base, rel);
-  int rc = enter(ctx, path, up, &here);
-  if (rc) return rc;
+  int rc = rd_stamp_path(h->l, path);
+  if (rc || (rc = enter(ctx, path, up, &here))) return rc;
   DIR *d = opendir(path);
   if (!d) return ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
   errno = 0;
@@ -116,7 +116,7 @@ static int list_class(rd_listing *l, int k, const char *name, int64_t c, char em
   char rel[4096];
   if (snprintf(rel, sizeof rel, "%s%s", p->rel, name) >= (int)sizeof rel) return rd_too_long(l->ctx, p->base, name);
   if (l->t->n_parts == 2 && !rd_is_folder(p->base, rel)) return SP_OK;
-  heap h = {l->ctx, p->base, {0}, &l->t->left[k]};
+  heap h = {l, p->base, {0}, &l->t->left[k]};
   int rc = walk(&h, rel, NULL);
   rd_names_sort(&h.images, by_folder);
   for (size_t i = 0; !rc && i < h.images.n; i++)
@@ -162,6 +162,7 @@ static int find_classes(rd_listing *l, rd_names *classes) {
     const rd_part *p = &l->parts[k];
     if (snprintf(path, sizeof path, "%s%s%s", p->base, *p->rel ? "/" : "", p->rel) >= (int)sizeof path)
       rc = rd_too_long(l->ctx, p->base, p->rel);
+    else if ((rc = rd_stamp_path(l, path))) break;
     else if (rd_subfolders(path, &in[k]))
       rc = l->ctx->host->fail(l->ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
   }
@@ -243,4 +244,5 @@ static int classes_settle(sp_ctx *ctx, rd_self *self) {
                          self->p->classes, self->p->path, t->classes);
 }
 
-const rd_lister rd_classes = {"classes", RD_TARGET_CLASS, classes_like, classes_list, classes_settle};
+const rd_lister rd_classes = {"classes",    RD_TARGET_CLASS, classes_like,
+                              classes_list, classes_settle,  RD_IN_SPLITS | RD_KEPT};

@@ -50,6 +50,11 @@ static int file_and_folder(const char *path, char file[4096], char dir[4096]) {
   return 1;
 }
 
+int rd_stamp_csv(rd_listing *l) {
+  char file[4096];
+  return !rd_is_csv(l->p->path) && find_csv(l->p->path, file) == 1 ? rd_stamp_path(l, file) : SP_OK;
+}
+
 /* ---- the rows ---- */
 enum { FILE_COLUMN, VALUE_COLUMN, SPLIT_COLUMN, N_COLUMNS };
 
@@ -282,7 +287,10 @@ static int settle_labels(job *j) {
 
 /* The names of classes.txt are the first labels. */
 static int list_classes(job *j) {
-  int rc = rd_read_classes(j->l->ctx, j->dirs[0], &j->classes);
+  char file[4096 + 16];
+  snprintf(file, sizeof file, "%s/classes.txt", j->dirs[0]);
+  int rc = rd_stamp_path(j->l, file);
+  if (!rc) rc = rd_read_classes(j->l->ctx, j->dirs[0], &j->classes);
   const char *p = j->classes.names;
   char name[4096];
   for (int64_t i = 0; !rc && i < j->classes.n; i++) {
@@ -328,6 +336,7 @@ static int find_files(job *j) {
     if (n != 1)
       rc = l->ctx->host->fail(l->ctx, SP_E_DATA, "%s holds %d .csv files; name one of them, or a folder with one",
                               paths[k], n);
+    else rc = rd_stamp_path(l, j->files[k]);
   }
   if (rc) return rc;
   j->file = j->files[0];
@@ -372,5 +381,5 @@ static int masks_settle(sp_ctx *ctx, rd_self *self) {
   return rd_settle_masks(ctx, self, dir, NULL);
 }
 
-const rd_lister rd_csv_labels = {"csv", RD_TARGET_CLASS, labels_like, csv_list, labels_settle};
-const rd_lister rd_csv_masks = {"csv", RD_TARGET_MASK, masks_like, csv_list, masks_settle};
+const rd_lister rd_csv_labels = {"csv", RD_TARGET_CLASS, labels_like, csv_list, labels_settle, RD_KEPT};
+const rd_lister rd_csv_masks = {"csv", RD_TARGET_MASK, masks_like, csv_list, masks_settle, RD_KEPT};

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "table.h"
 
@@ -210,7 +211,8 @@ static const rd_lister *lister_of(const rd_params *p) {
   for (size_t i = 0; i < sizeof listers / sizeof *listers; i++) {
     const rd_lister *l = listers[i];
     if (l->target != RD_TARGET_ANY && l->target != p->target) continue;
-    if (l->like(p->path) || split_like(p->path, 0, l) || split_like(p->path, 1, l)) return l;
+    int parts = l->flags & RD_IN_SPLITS;
+    if (l->like(p->path) || (parts && (split_like(p->path, 0, l) || split_like(p->path, 1, l)))) return l;
   }
   return p->target == RD_TARGET_CLASS ? &rd_classes : &rd_pairs; /* says what is missing */
 }
@@ -226,17 +228,52 @@ static int keep_roots(rd_listing *l) {
   return SP_OK;
 }
 
-int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out) {
-  int rc = p->files.n ? SP_OK : check_paths(ctx, p);
-  if (rc) return rc;
-  rd_table *t = *out = calloc(1, sizeof *t);
-  if (!t) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for folder %s", p->path);
+const rd_lister *rd_lister_named(const char *name, int target) {
+  for (size_t i = 0; i < sizeof listers / sizeof *listers; i++)
+    if (listers[i]->target == target && !strcmp(listers[i]->name, name)) return listers[i];
+  return NULL;
+}
+
+/* What the parameters name, in words that are equal for equal data; NULL: no memory. */
+static char *id_of(const rd_params *p) {
+  char *path = realpath(p->path, NULL), *val = *p->val_path ? realpath(p->val_path, NULL) : NULL, *id = NULL;
+  size_t n = path ? strlen(path) + (val ? strlen(val) : 0) + strlen(p->path) + strlen(p->val_path) + 16 : 0;
+  if (path && (id = malloc(n)))
+    snprintf(id, n, "%d\n%s\n%s\n%s\n%s", (int)p->target, p->path, path, p->val_path, val ? val : "");
+  free(path);
+  free(val);
+  return id;
+}
+
+/* Listed anew, whatever is kept of it. */
+static int list(sp_ctx *ctx, const rd_params *p, rd_table *t) {
   rd_listing l = {ctx, p, t, {{p->path, ""}}};
   t->lister = lister_of(p);
   t->n_parts = 1;
-  rc = t->lister->list(&l);
+  t->users = 1;
+  int rc = p->files.n ? SP_OK : rd_stamp_path(&l, p->path);
+  if (!rc && *p->val_path) rc = rd_stamp_path(&l, p->val_path);
+  if (!rc && !p->files.n) rc = rd_stamp_csv(&l);
+  if (!rc) rc = t->lister->list(&l);
   if (!rc) rc = keep_roots(&l);
   if (!rc && t->n > INT32_MAX)
     rc = ctx->host->fail(ctx, SP_E_RANGE, "%zu images in %s; at most %d are possible", t->n, p->path, INT32_MAX);
+  return rc;
+}
+
+int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  int rc = p->files.n ? SP_OK : check_paths(ctx, p);
+  if (rc) return rc;
+  char *id = p->files.n ? NULL : id_of(p);
+  if (id && (*out = rd_find_kept(p, id))) {
+    free(id);
+    return SP_OK;
+  }
+  rd_table *t = *out = calloc(1, sizeof *t);
+  rc = t ? list(ctx, p, t) : ctx->host->fail(ctx, SP_E_NOMEM, "no memory for folder %s", p->path);
+  if (!rc && id) rd_keep(t, id, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+  else free(id);
   return rc;
 }

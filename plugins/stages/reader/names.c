@@ -79,9 +79,7 @@ void rd_numbered_free(rd_numbered *l) {
 }
 
 static uint32_t *slot_of(const rd_numbered *l, const char *s) {
-  uint64_t h = UINT64_C(0xCBF29CE484222325);
-  for (const char *p = s; *p; p++) h = (h ^ (unsigned char)*p) * UINT64_C(0x100000001B3);
-  size_t at = (size_t)(h ^ h >> 29) & (l->n_slots - 1);
+  size_t at = (size_t)rd_hash_bytes(s, strlen(s)) & (l->n_slots - 1);
   while (l->slots[at] && strcmp(l->names.v[l->slots[at] - 1], s)) at = (at + 1) & (l->n_slots - 1);
   return &l->slots[at];
 }
@@ -127,10 +125,12 @@ int rd_is_mask(const char *name) {
 }
 
 /* FNV-1a, mixed: the side of the split belongs to the name, not to the place in the list. */
-uint64_t rd_hash_name(const char *name) {
+uint64_t rd_hash_bytes(const char *p, size_t n) {
   uint64_t h = UINT64_C(0xCBF29CE484222325);
-  for (size_t i = 0, n = rd_stem_length(name); i < n; i++) h = (h ^ (unsigned char)name[i]) * UINT64_C(0x100000001B3);
+  for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * UINT64_C(0x100000001B3);
   h = (h ^ (h >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
   h = (h ^ (h >> 27)) * UINT64_C(0x94D049BB133111EB);
   return h ^ (h >> 31);
 }
+
+uint64_t rd_hash_name(const char *name) { return rd_hash_bytes(name, rd_stem_length(name)); }

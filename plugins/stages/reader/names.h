@@ -34,5 +34,6 @@ int rd_is_picture(const char *name); /* by its ending: RD_ENDINGS in any case */
 int rd_is_mask(const char *name);    /* the same: .png */
 int rd_same_stem(const char *a, const char *b);
 uint64_t rd_hash_name(const char *name); /* of all but the ending */
+uint64_t rd_hash_bytes(const char *p, size_t n);
 
 #endif

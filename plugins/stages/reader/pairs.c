@@ -27,6 +27,7 @@ static int list_entry(const char *dir, size_t rel, const struct dirent *e, int (
 static int list_folder(rd_listing *l, const char *path, size_t rel, int (*is_wanted)(const char *name), rd_names *out,
                        rd_left *left) {
   sp_ctx *ctx = l->ctx;
+  int rc = rd_stamp_path(l, path);
   DIR *d = opendir(path);
   if (!d)
     return ctx->host->fail(ctx, errno == ENOENT ? SP_E_NOTFOUND : SP_E_IO,
@@ -34,7 +35,6 @@ static int list_folder(rd_listing *l, const char *path, size_t rel, int (*is_wan
                            " and masks/*.png of the same names "
                            "(built-in sets are \"shapes\" and \"random\")",
                            path, strerror(errno));
-  int rc = SP_OK;
   errno = 0;
   for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = list_entry(path, rel, e, is_wanted, out, left);
   if (!rc && errno) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
@@ -139,7 +139,7 @@ static int pairs_settle(sp_ctx *ctx, rd_self *self) {
   return rd_settle_masks(ctx, self, self->p->path, NULL);
 }
 
-const rd_lister rd_pairs = {"pairs", RD_TARGET_MASK, pairs_like, pairs_list, pairs_settle};
+const rd_lister rd_pairs = {"pairs", RD_TARGET_MASK, pairs_like, pairs_list, pairs_settle, RD_IN_SPLITS | RD_KEPT};
 
 /* ---- images alone ---- */
 static int add_file(rd_listing *l, uint32_t source, const char *path) {
@@ -167,4 +167,4 @@ static int files_settle(sp_ctx *ctx, rd_self *self) {
   return SP_OK;
 }
 
-const rd_lister rd_files = {"files", RD_TARGET_MASK, NULL, files_list, files_settle};
+const rd_lister rd_files = {"files", RD_TARGET_MASK, NULL, files_list, files_settle, 0};

@@ -23,7 +23,7 @@ static int samples_open(sp_ctx *ctx, rd_self *self) {
   return rd_open_sources(ctx, self->table);
 }
 
-static void samples_close(rd_self *self) { rd_table_free(self->table); }
+static void samples_close(rd_self *self) { rd_release(self->table); }
 
 static uint64_t samples_hash(const rd_self *self, uint64_t index) { return self->table->samples[index].key; }
 

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for n more elements behind `used` of them; NULL: no memory, and the old block stays. */
-static void *grow(void *block, size_t used, size_t n, size_t *cap, size_t element) {
+void *rd_grow(void *block, size_t used, size_t n, size_t *cap, size_t element) {
   if (block && *cap - used >= n) return block;
   size_t want = *cap + *cap / 2 > used + n ? *cap + *cap / 2 : used + n + 64;
   void *p = want < SIZE_MAX / element ? realloc(block, want * element) : NULL;
@@ -16,7 +15,7 @@ static void *grow(void *block, size_t used, size_t n, size_t *cap, size_t elemen
 }
 
 int rd_add_bytes(rd_table *t, const char *s, size_t n, uint64_t *at) {
-  char *p = grow(t->bytes, t->n_bytes, n + 1, &t->bytes_cap, 1);
+  char *p = rd_grow(t->bytes, t->n_bytes, n + 1, &t->bytes_cap, 1);
   if (!p) return SP_E_NOMEM;
   t->bytes = p;
   *at = t->n_bytes;
@@ -27,7 +26,7 @@ int rd_add_bytes(rd_table *t, const char *s, size_t n, uint64_t *at) {
 }
 
 int rd_add_source(rd_table *t, uint32_t kind, const char *path, uint32_t *source) {
-  rd_source *s = grow(t->sources, t->n_sources, 1, &t->sources_cap, sizeof *s);
+  rd_source *s = rd_grow(t->sources, t->n_sources, 1, &t->sources_cap, sizeof *s);
   if (!s) return SP_E_NOMEM;
   t->sources = s;
   s += t->n_sources;
@@ -38,7 +37,7 @@ int rd_add_source(rd_table *t, uint32_t kind, const char *path, uint32_t *source
 }
 
 rd_sample *rd_add_sample(rd_table *t) {
-  rd_sample *s = grow(t->samples, t->n, 1, &t->cap, sizeof *s);
+  rd_sample *s = rd_grow(t->samples, t->n, 1, &t->cap, sizeof *s);
   if (!s) return NULL;
   t->samples = s;
   s[t->n] = (rd_sample){0};
@@ -61,6 +60,8 @@ void rd_table_free(rd_table *t) {
   free(t->bytes);
   free(t->sources);
   free(t->samples);
+  free(t->stamps);
+  free(t->id);
   free(t->class_names);
   free(t);
 }
@@ -80,6 +81,7 @@ static int file_load(const rd_table *t, const rd_ref *ref, rd_worker *w) {
 }
 
 const rd_source_kind rd_source_kinds[] = {[RD_FILES] = {.load = file_load, .name = file_name}};
+const size_t rd_n_source_kinds = sizeof rd_source_kinds / sizeof *rd_source_kinds;
 
 int rd_open_sources(sp_ctx *ctx, rd_table *t) {
   for (; t->n_open < t->n_sources; t->n_open++) {

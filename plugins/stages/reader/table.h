@@ -46,6 +46,7 @@ typedef struct rd_source_kind {
 
 enum { RD_FILES };
 extern const rd_source_kind rd_source_kinds[];
+extern const size_t rd_n_source_kinds;
 
 /* What a folder has that is not read, but for hidden entries. */
 typedef struct rd_left {
@@ -54,9 +55,22 @@ typedef struct rd_left {
   char file[256], folder[256];   /* the first of them, bytewise */
 } rd_left;
 
+/* What a listing has read: while it is as it was, the listing holds. */
+typedef struct rd_stamp {
+  uint64_t path; /* place in the table's bytes */
+  uint64_t dev, ino;
+  int64_t mtime, size; /* mtime: ns; size: of a file; all but path 0: it was not there */
+} rd_stamp;
+
 struct rd_table {
   const struct rd_lister *lister;
-  char *bytes; /* names, each with a 0 behind it */
+  rd_table *next; /* of the tables in use that others may share */
+  char *id;       /* what the parameters name; NULL: the table is not shared */
+  int users;
+  rd_stamp *stamps;
+  size_t n_stamps, stamps_cap;
+  int64_t newest; /* mtime of all that was read */
+  char *bytes;    /* names, each with a 0 behind it */
   size_t n_bytes, bytes_cap;
   rd_source *sources;
   size_t n_sources, sources_cap, n_open;
@@ -82,6 +96,10 @@ typedef struct rd_listing {
 } rd_listing;
 
 enum { RD_TARGET_ANY = -1 };
+enum {
+  RD_IN_SPLITS = 1, /* train/ and val/ in a folder may each have the layout */
+  RD_KEPT = 2 /* list() stamps all folders and lists that it reads, so the table may be shared and kept as a file */
+};
 /* A layout. like() says whether a folder looks like it; list() fills the table or fails; settle() sets the reader's
  * classes and their names, or fails where the parameters say otherwise. */
 typedef struct rd_lister {
@@ -90,11 +108,14 @@ typedef struct rd_lister {
   int (*like)(const char *dir);
   int (*list)(rd_listing *l);
   int (*settle)(sp_ctx *ctx, rd_self *self);
+  unsigned flags; /* RD_IN_SPLITS, RD_KEPT */
 } rd_lister;
 extern const rd_lister rd_classes, rd_csv_labels, rd_csv_masks, rd_files, rd_pairs, rd_voc;
 
 /* ---- table.c ---- */
 void rd_table_free(rd_table *t);
+/* Room for n more elements behind `used` of them; NULL: no memory, and the old block stays. */
+void *rd_grow(void *block, size_t used, size_t n, size_t *cap, size_t element);
 /* Each fails where memory is short: SP_OK or SP_E_NOMEM. */
 int rd_add_bytes(rd_table *t, const char *s, size_t n, uint64_t *at); /* and a 0 */
 int rd_add_source(rd_table *t, uint32_t kind, const char *path, uint32_t *source);
@@ -109,7 +130,22 @@ int rd_open_sources(sp_ctx *ctx, rd_table *t);
 int rd_load(const rd_table *t, const rd_ref *ref, rd_worker *w);
 void rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size);
 
+/* ---- kept.c ---- */
+/* Before it is read: notes what the folder or file is now. */
+int rd_stamp_path(rd_listing *l, const char *path);
+int rd_still_so(const rd_table *t); /* all stamps hold */
+/* A table that a reader uses, or a file holds, of the same; NULL: there is none that is still so. */
+rd_table *rd_find_kept(const rd_params *p, const char *id);
+/* Others may have it, and, where it is large, later processes. began: when the listing did, in ns since 1970. Takes id. */
+void rd_keep(rd_table *t, char *id, int64_t began);
+void rd_release(rd_table *t);
+
+/* ---- index.c ---- */
+rd_table *rd_read_index(const rd_params *p, const char *id);
+void rd_write_index(const rd_table *t, const char *id);
+
 /* ---- layout.c ---- */
+const rd_lister *rd_lister_named(const char *name, int target); /* NULL: there is none */
 /* The table of what the parameters name. */
 int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out);
 /* Sets l->parts from what `path` holds. what: the layout in words. */
@@ -133,6 +169,7 @@ int rd_too_long(sp_ctx *ctx, const char *base, const char *rel);
 
 /* ---- csv.c ---- */
 int rd_is_csv(const char *path); /* a file, by its ending */
+int rd_stamp_csv(rd_listing *l); /* the one in `path`: what its first line says decides on the layout */
 
 /* ---- folders.c ---- */
 /* DT_DIR, DT_REG or, for all else, DT_UNKNOWN; links are followed. -1: errno says why not. */

@@ -34,9 +34,9 @@ static int list_files(job *j, const char *sub, int (*is_wanted)(const char *name
   sp_ctx *ctx = j->l->ctx;
   if (snprintf(path, sizeof path, "%s/%s", j->l->p->path, sub) >= (int)sizeof path)
     return rd_too_long(ctx, j->l->p->path, sub);
+  int rc = rd_stamp_path(j->l, path);
   DIR *d = opendir(path);
   if (!d) return ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
-  int rc = SP_OK;
   for (struct dirent *e; !rc && (e = readdir(d));)
     if (e->d_name[0] != '.' && is_wanted(e->d_name)) rc = rd_names_add(out, e->d_name);
   closedir(d);
@@ -109,9 +109,9 @@ static int take_list(job *j, const char *name, int part) {
   line at = {path, 0, NULL};
   size_t from = j->l->t->n;
   snprintf(path, sizeof path, "%s/" LISTS "/%s", j->l->p->path, name);
+  int rc = rd_stamp_path(j->l, path);
   FILE *f = fopen(path, "re");
   if (!f) return ctx->host->fail(ctx, SP_E_IO, "%s: %s", path, strerror(errno));
-  int rc = SP_OK;
   for (at.number = 1; !rc && fgets(text, sizeof text, f); at.number++) rc = take_line(j, &at, text, part);
   if (!rc && ferror(f)) rc = ctx->host->fail(ctx, SP_E_IO, "%s cannot be read", path);
   fclose(f);
@@ -130,6 +130,10 @@ static int has_list(const char *base, const char *name) {
 static int take_lists(job *j) {
   rd_listing *l = j->l;
   const char *base = l->p->path;
+  char lists[4096];
+  if (snprintf(lists, sizeof lists, "%s/" LISTS, base) >= (int)sizeof lists) return rd_too_long(l->ctx, base, LISTS);
+  int stamped = rd_stamp_path(l, lists);
+  if (stamped) return stamped;
   int train = has_list(base, "train.txt"), val = has_list(base, "val.txt");
   if (!train && !val && has_list(base, "trainval.txt")) return take_list(j, "trainval.txt", 0);
   if (!train || !val)
@@ -201,4 +205,4 @@ static int voc_settle(sp_ctx *ctx, rd_self *self) {
   return rc;
 }
 
-const rd_lister rd_voc = {"voc", RD_TARGET_ANY, voc_like, voc_list, voc_settle};
+const rd_lister rd_voc = {"voc", RD_TARGET_ANY, voc_like, voc_list, voc_settle, RD_KEPT};
