@@ -570,6 +570,7 @@
 ---@field image spcore.ref RGB images, N x 3 x H x W
 ---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
 ---@field label spcore.ref class of each image, N, int32 where there are more than 256; with target mask 255: no label
+---@field origin spcore.ref N x 3: which of the whole set the sample is, of a broken file's that of its replacement; height and width that its file has, turned as orient says
 
 ---What g.request_load is called with.
 ---@class spcore.request_load.params: spcore.requests_options

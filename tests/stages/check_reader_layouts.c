@@ -61,6 +61,13 @@ static void refuses(spt *t, int status, const char *words) {
   spt_free(t);
 }
 
+static void tells(const spt *t, const char *layout, const char *splits, const char *counts, const char *left_out) {
+  ck_assert_str_eq(spt_attr_text(t, "layout"), layout);
+  ck_assert_str_eq(spt_attr_text(t, "splits"), splits);
+  ck_assert_str_eq(spt_attr_text(t, "counts"), counts);
+  ck_assert_str_eq(spt_attr_text(t, "left_out"), left_out);
+}
+
 /* ---- PASCAL VOC ---- */
 static void voc_pair(const char *stem, int grey, int label) {
   char name[64];
@@ -92,6 +99,7 @@ START_TEST(test_voc) {
   ck_assert(attr(t, "classes") == 21);
   ck_assert_ptr_nonnull(strstr(spt_attr_text(t, "class_names"), "background\naeroplane\nbicycle\n"));
   ck_assert_ptr_nonnull(strstr(spt_attr_text(t, "class_names"), "\ntrain\ntvmonitor"));
+  tells(t, "voc", "train 2 val 1", "", "1 image that no list names, such as JPEGImages/boxes.jpg");
   holds(t, 2, want);
   holds(set("voc", "split = \"val\"", 1), 1, want + 2);
   holds(set("voc", "", 3), 3, want);
@@ -160,6 +168,7 @@ START_TEST(test_csv) {
     spt *t = classes(k ? "csv" : "csv/labels.csv", "", 4);
     ok(t);
     ck_assert_str_eq(spt_attr_text(t, "class_names"), "cat, grey\ndog\nzebra");
+    tells(t, "csv", "train 4 val 0", "1 1 2", "");
     holds(t, 4, want);
   }
   text("csv/classes.txt", "zebra\nunused\ndog #010203\n");
@@ -172,6 +181,7 @@ START_TEST(test_csv) {
   holds(classes("csv", "", 4), 4, parts);
   holds(classes("csv", "split = \"train\"", 2), 2, parts);
   spt *t = classes("csv", "split = \"val\"", 2);
+  tells(t, "csv", "train 2 val 2", "1 1 0", "");
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "dog\ncat\nbird");
   holds(t, 2, parts + 2);
   text("csv/labels.csv", "file,mask\nin/a.png,masks/2.png\nout/a.png,masks/1.png\n");
@@ -354,6 +364,7 @@ START_TEST(test_val_path) {
                     strstr(log, "/other, such as a\n"),
                 "%s", log);
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "a\nb\nc");
+  tells(t, "classes", "train 2 val 2", "1 1 2", "");
   holds(t, 4, want);
   holds(with_val(classes, "split = \"train\"", 2), 2, want);
   holds(with_val(classes, "split = \"val\"", 2), 2, want + 2);
@@ -384,7 +395,9 @@ START_TEST(test_val_path_of_masks) {
   dot("other/masks/x.png", 2);
   dot("other/masks/y.png", 2);
   int keep = log_begin(if_path("log"));
-  holds(with_val(set, "classes = 5", 2), 2, want);
+  spt *t = with_val(set, "classes = 5", 2);
+  tells(t, "pairs", "train 1 val 1", "", "");
+  holds(t, 2, want);
   const char *log = log_end(keep, if_path("log"));
   ck_assert_msg(strstr(log, ": 1 of the files in /") && strstr(log, "/other/masks have no image"), "%s", log);
   ck_assert_int_eq(rename(if_path("other/images"), if_path("other/pictures")), 0);

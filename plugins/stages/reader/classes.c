@@ -226,7 +226,7 @@ static int classes_list(rd_listing *l) {
   int rc = rd_find_parts(l, "a folder for each class");
   if (!rc) rc = find_classes(l, &classes);
   for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, k, &classes);
-  if (!rc && l->t->n_parts == 2) rd_look_beside(l, 2, (const char *const[]){"train", "val", NULL});
+  if (!rc && *l->parts[0].rel) rd_look_beside(l, 2, (const char *const[]){"train", "val", NULL});
   if (!rc) rc = name_classes(l, &classes);
   rd_names_free(&classes);
   l->t->gives = RD_LABEL;

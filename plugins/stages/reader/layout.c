@@ -69,19 +69,21 @@ static void join(rd_left *to, const rd_left *from) {
   keep_first(to->folder, from->folder);
 }
 
-void rd_tell_left(sp_ctx *ctx, const rd_self *self) {
+void rd_tell_left(sp_ctx *ctx, rd_self *self) {
   const rd_table *t = self->table;
   rd_left l = t->left[2];
-  char words[256] = "";
+  char *words = self->left_out;
+  size_t size = sizeof self->left_out;
   for (int k = 0; k < t->n_parts; k++)
     if (t->n_parts == 1 || self->p->split == RD_ALL || self->p->split == RD_TRAIN + k) join(&l, &t->left[k]);
-  count(words, sizeof words, l.folders, "folder", "folders");
-  count(words, sizeof words, l.strays, "image outside of the classes' folders",
-        "images outside of the classes' folders");
-  count(words, sizeof words, l.unlisted, "image that no list names", "images that no list names");
-  count(words, sizeof words, l.files, "file of another ending", "files of other endings");
-  if (*words)
-    ctx->host->log(ctx, SP_LOG_INFO, "%s: left out: %s, such as %s", self->p->path, words, *l.file ? l.file : l.folder);
+  count(words, size, l.folders, "folder", "folders");
+  count(words, size, l.strays, "image outside of the classes' folders", "images outside of the classes' folders");
+  count(words, size, l.unlisted, "image that no list names", "images that no list names");
+  count(words, size, l.files, "file of another ending", "files of other endings");
+  if (!*words) return;
+  size_t n = strlen(words);
+  snprintf(words + n, size - n, ", such as %s", *l.file ? l.file : l.folder);
+  ctx->host->log(ctx, SP_LOG_INFO, "%s: left out: %s", self->p->path, words);
 }
 
 /* ---- splits ---- */

@@ -125,7 +125,7 @@ static int pairs_list(rd_listing *l) {
   if (rc) return rc;
   if (l->t->n_parts == 1 && !pairs_like(base)) return not_pairs(l->ctx, base);
   for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, k);
-  if (!rc && l->t->n_parts == 2) rd_look_beside(l, 2, (const char *const[]){"train", "val", "classes.txt", NULL});
+  if (!rc && *l->parts[0].rel) rd_look_beside(l, 2, (const char *const[]){"train", "val", "classes.txt", NULL});
   l->t->gives = RD_MASK;
   return rc;
 }

@@ -48,6 +48,7 @@ typedef struct rd_palette rd_palette;
 typedef struct rd_out {
   uint8_t *image, *mask;
   int32_t *label;
+  int32_t *size; /* [2] height and width of the file as decoded; stays as it is where there is no file */
 } rd_out;
 
 /* A kind of data. open() says how many samples and classes there are, what is offered (self->gives), and the names of
@@ -82,10 +83,13 @@ struct rd_self {
 
   uint32_t *list; /* the split: indices into the whole set, ascending */
   uint64_t length;
-  uint8_t *broken; /* [total], atomic: known to be damaged */
-  int n_broken;    /* atomic */
+  uint64_t n_split[2]; /* samples for training, for validation */
+  uint8_t *broken;     /* [total], atomic: known to be damaged */
+  int n_broken;        /* atomic */
   rd_worker *workers;
-  sp_attr attrs[2];
+  char *counts; /* samples of the split for each class, or NULL; on the heap */
+  char left_out[512], splits[64];
+  sp_attr attrs[6];
   int warned; /* of an output that the data does not have */
   im_work work;
 };

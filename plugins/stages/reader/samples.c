@@ -27,6 +27,17 @@ static void samples_close(rd_self *self) { rd_release(self->table); }
 
 static uint64_t samples_hash(const rd_self *self, uint64_t index) { return self->table->samples[index].key; }
 
+char *rd_count_classes(const rd_self *self) {
+  size_t classes = (size_t)self->classes, size = classes * 11 + 1;
+  uint32_t *n = calloc(classes, sizeof *n);
+  char *text = malloc(size), *p = text;
+  for (uint64_t i = 0; n && i < self->length; i++) n[self->table->samples[self->list[i]].label]++;
+  for (size_t c = 0; n && text && c < classes; c++) p += sprintf(p, "%s%" PRIu32, c ? " " : "", n[c]);
+  if (text) *p = 0;
+  free(n);
+  return text;
+}
+
 /* ---- one sample ---- */
 /* Puts the name of the bytes in front of what the decoder says. */
 static int blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref) {
@@ -98,9 +109,11 @@ static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, in
 /* A mask that nobody reads is not looked at: that it is damaged or of another size is then not found. */
 static int samples_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out *out) {
   const rd_sample *s = &self->table->samples[index];
-  int iw, ih;
+  int iw = 0, ih = 0;
   if (self->gives & RD_LABEL) *out->label = (int32_t)s->label;
   int rc = fill_image(self, w, &s->image, out->image, &iw, &ih);
+  out->size[0] = ih;
+  out->size[1] = iw;
   return rc || !out->mask ? rc : fill_mask(self, w, s, iw, ih, out->mask);
 }
 

@@ -56,6 +56,9 @@ static int part(sp_ctx *ctx, rd_self *self) {
   double fraction = self->p->val_fraction.n ? self->p->val_fraction.v[0] : self->p->default_val_fraction;
   uint64_t all = self->length, n_val = (uint64_t)((double)all * fraction + 0.5);
   uint64_t from = self->p->split == RD_VAL ? 0 : n_val, to = self->p->split == RD_VAL ? n_val : all;
+  self->n_split[0] = all - n_val;
+  self->n_split[1] = n_val;
+  if (self->p->split == RD_ALL) return SP_OK;
   if (from == to)
     return ctx->host->fail(ctx, SP_E_RANGE,
                            "%" PRIu64
@@ -70,8 +73,14 @@ int rd_split(sp_ctx *ctx, rd_self *self) {
   if (!self->list) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
   if (!self->own_splits) {
     int rc = add(ctx, self, 0, self->total);
-    return rc || self->p->split == RD_ALL ? rc : part(ctx, self);
+    return rc ? rc : part(ctx, self);
   }
-  int rc = self->p->split == RD_VAL ? SP_OK : add(ctx, self, 0, self->ends[0]);
-  return rc || self->p->split == RD_TRAIN ? rc : add(ctx, self, self->ends[0], self->ends[1]);
+  uint64_t most = self->p->samples ? (uint64_t)self->p->samples : self->total;
+  int rc = SP_OK;
+  for (int k = 0; k < 2; k++) {
+    uint64_t from = k ? self->ends[0] : 0, n = self->ends[k] - from;
+    self->n_split[k] = n < most ? n : most;
+    if (!rc && (self->p->split == RD_ALL || self->p->split == RD_TRAIN + k)) rc = add(ctx, self, from, self->ends[k]);
+  }
+  return rc;
 }

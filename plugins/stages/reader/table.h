@@ -144,6 +144,10 @@ void rd_release(rd_table *t);
 rd_table *rd_read_index(const rd_params *p, const char *id);
 void rd_write_index(const rd_table *t, const char *id);
 
+/* ---- samples.c ---- */
+/* How many samples of the reader's split each class has, with blanks between, on the heap; NULL: no memory. */
+char *rd_count_classes(const rd_self *self);
+
 /* ---- layout.c ---- */
 const rd_lister *rd_lister_named(const char *name, int target); /* NULL: there is none */
 /* The table of what the parameters name. */
@@ -159,8 +163,8 @@ int rd_other_part(rd_listing *l, const char *what);
 void rd_look_beside(rd_listing *l, int k, const char *const *known);
 /* Counts one entry of a folder: its path below the data's, and what rd_entry_kind says. */
 void rd_leave(rd_left *left, const char *name, int kind);
-/* One line, where anything was left out of what the reader reads. */
-void rd_tell_left(sp_ctx *ctx, const rd_self *self);
+/* One line, where anything was left out of what the reader reads; also in self->left_out. */
+void rd_tell_left(sp_ctx *ctx, rd_self *self);
 /* One line for classes that are in one part only. */
 void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self);
 /* Fails: nothing in `path` is laid out as one of the listers wants it. */
