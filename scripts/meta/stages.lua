@@ -138,6 +138,28 @@
 ---@field boxes spcore.ref where the windows began, N x 2: top and left
 ---@field status spcore.ref bad values of the port of parameters
 
+---What g.batch_resized_crop is called with.
+---@class spcore.batch_resized_crop.params: spcore.node_options
+---@field [1]? spcore.ref|spcore.ref[] the input images
+---@field images? spcore.ref|spcore.ref[] images of one height and width, N x C x H x W each, row-major or channels-last
+---@field [2]? spcore.ref|spcore.ref[] the input masks
+---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
+---@field [3]? spcore.ref the input boxes
+---@field boxes? spcore.ref the windows, N x 4: top, left, height, width, in pixels; not wired: drawn
+---@field size integer|integer[] height and width afterwards; one number: square (1..1048576 px, required)
+---@field scale? number|number[] area of the window, as a part of the image's, from and to; one number: always this (0..1, default {0.08,1})
+---@field ratio? number|number[] width of the window over its height, from and to, even on a scale of logarithms (not given: 3/4 to 4/3) (0.001..1000, default {})
+---@field antialias? boolean where a window shrinks, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone (default true)
+---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
+---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
+
+---Cuts a window of random area and ratio out of each sample and scales it to one size.
+---@class spcore.batch_resized_crop: spcore.node
+---@field images spcore.ref[] the windows, N x C x size, of the type and order of the images; bytes are rounded, half to even
+---@field masks spcore.ref[] the same windows of the masks, N x size
+---@field boxes spcore.ref the windows, N x 4: top, left, height, width
+---@field status spcore.ref bad values of the port of parameters
+
 ---What g.batch_rotate is called with.
 ---@class spcore.batch_rotate.params: spcore.node_options
 ---@field [1]? spcore.ref|spcore.ref[] the input images
@@ -479,10 +501,14 @@
 ---@field mask? spcore.ref labels, N x H x W
 ---@field [3]? spcore.ref the input label
 ---@field label? spcore.ref class of each sample, N: its files go to a folder of the class
+---@field [4]? spcore.ref the input logits
+---@field logits? spcore.ref scores, N x C x H x W, in the place of mask: enlarged to the picture's size, then the class of the largest is the label
 ---@field dir string folder for the files; made where it is missing, files in it are overwritten (required)
 ---@field images? string file of an image, * stands for the sample's name; .jpg, .jpeg or .png; empty: none (default "images/*.jpg")
 ---@field masks? string file of a mask, a palette PNG whose indices are the labels; empty: none (default "masks/*.png")
 ---@field overlays? string file of the image with the mask's colours over it; empty: none (default "")
+---@field probabilities? string file of the softmax of the enlarged logits: .npy, float32 C x H x W, or .png, the label's own in 65535ths; empty: none (default "")
+---@field legend? string names of the labels, one a line from 0 on: those in a mask but 0 stand below its overlay; empty: nothing does (default "")
 ---@field names? spcore.image_writer.names[] names by sample number; without them the number itself, five digits; a request has its own (default {})
 ---@field restore? boolean requests of image files: mask and overlay get the size of the file's image (default false)
 ---@field class_names? string folders by class, one a line, as reader's class_names; they come before the last part of images, masks and overlays; without them the class's number (default "")
@@ -491,6 +517,8 @@
 
 ---Writes images, label masks and both in one picture as JPEG and PNG files.
 ---@class spcore.image_writer: spcore.node
+---@field size spcore.ref height and width of each mask, N x 2
+---@field pixels spcore.ref how many pixels of each mask have each label, N x C, without logits N x 256
 
 ---@class spcore.layers.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
@@ -670,6 +698,7 @@
 ---@field argmax fun(t: spcore.argmax.params): spcore.argmax Gives each pixel the class of its largest logit
 ---@field augment fun(t: spcore.augment.params): spcore.augment Crops, enlarges, turns, blurs and normalizes images in one go, to float32
 ---@field batch_crop fun(t: spcore.batch_crop.params): spcore.batch_crop Cuts a window of one size out of each sample, at a place of its own
+---@field batch_resized_crop fun(t: spcore.batch_resized_crop.params): spcore.batch_resized_crop Cuts a window of random area and ratio out of each sample and scales it to one size
 ---@field batch_rotate fun(t: spcore.batch_rotate.params): spcore.batch_rotate Turns each sample about its middle by an angle of its own, on the same canvas
 ---@field bce fun(t: spcore.bce.params): spcore.bce Binary cross-entropy of logits against labels of 0 and 1, or numbers between
 ---@field blur fun(t: spcore.blur.params): spcore.blur Blurs images with a Gaussian kernel, each sample with a sigma of its own
