@@ -588,14 +588,16 @@
 
 ---What g.reader is called with.
 ---@class spcore.reader.params: spcore.source_options
----@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), folder with train/ and val/ of such layout, or a built-in set: shapes, random (default "")
+---@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file and label or mask, or a built-in set: shapes, random (default "")
 ---@field target? "mask"|"class" what is known of an image: a label for each pixel, or one class (default "mask")
 ---@field files? spcore.reader.files[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
 ---@field size? integer|integer[] height and width that everything is resized to; one number: square (1..16384 px, default {256})
 ---@field workers? integer threads that fill one batch (1..64, default 2)
----@field split? "all"|"train"|"val" which samples: all, those for training or those for validation; of a folder with train/ and val/ what is in these (default "all")
----@field val_fraction? number|number[] part of the samples that is for validation (not given: 0.1), rounded to the nearest count; chosen by name or number; not for a folder with train/ and val/ (0..0.9, default {})
----@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target class a choice by name (0: all); of train/ and of val/ so many each (0..2147483647, default 0)
+---@field split? "all"|"train"|"val" which samples: all, those for training or those for validation; of data that says so itself (train/ and val/, lists, a column split, val_path) what it says (default "all")
+---@field val_fraction? number|number[] part of the samples that is for validation (not given: default_val_fraction), rounded to the nearest count; chosen by name or number; not for data that says itself what is for validation (0..0.9, default {})
+---@field default_val_fraction? number val_fraction where that is not given and the data does not say itself what is for validation (0..0.9, default 0.1)
+---@field val_path? string another folder of the same layout: its samples are those for validation, those of path for training (default "")
+---@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target class a choice by name (0: all); of data that says itself what is for validation so many of each part (0..2147483647, default 0)
 ---@field classes? integer of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes has 6, with target class 5; at most 255 with target mask (0..2147483647, default 0)
 ---@field max_bad? integer how many broken files are replaced by others before the run stops (0..2147483647, default 16)
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
@@ -608,6 +610,7 @@
 ---@field image spcore.ref RGB images, N x 3 x H x W
 ---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
 ---@field label spcore.ref class of each image, N, int32 where there are more than 256; with target mask 255: no label
+---@field origin spcore.ref N x 3: which of the whole set the sample is, of a broken file's that of its replacement; height and width that its file has, turned as orient says
 
 ---What g.request_load is called with.
 ---@class spcore.request_load.params: spcore.requests_options

@@ -269,6 +269,11 @@ int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   return rc ? rc : im_turn(d, px, w, h, 1);
 }
 
+int im_in_colour(const im_decoder *d) {
+  int kind = is_png(d) && d->size > 25 ? ((const uint8_t *)d->file.p)[25] : PNG_COLOR_TYPE_GRAY;
+  return kind == PNG_COLOR_TYPE_RGB || kind == PNG_COLOR_TYPE_RGB_ALPHA;
+}
+
 int im_size(im_decoder *d, int *w, int *h) {
   int stored_w, stored_h, rc = decode(d, INT64_MAX, NULL, &stored_w, &stored_h);
   if (rc) return rc;

@@ -42,6 +42,8 @@ int im_take(im_decoder *d, const void *data, size_t bytes);
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_size(im_decoder *d, int *w, int *h);
+/* What im_load took is a PNG of colours, not of a palette or grey: no labels as they are. */
+int im_in_colour(const im_decoder *d);
 
 /* Scratch of im_resize. */
 typedef struct im_scaler {
