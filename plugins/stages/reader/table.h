@@ -131,6 +131,10 @@ void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self);
 int rd_no_layout(sp_ctx *ctx, const char *path);
 int rd_too_long(sp_ctx *ctx, const char *base, const char *rel);
 
+/* ---- samples.c ---- */
+/* Puts the name of the bytes in front of what the decoder says. */
+int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref);
+
 /* ---- csv.c ---- */
 int rd_is_csv(const char *path); /* a file, by its ending */
 
