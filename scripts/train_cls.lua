@@ -2,12 +2,15 @@
 -- Trains a classifier behind heavy augmentation, which runs on the processor or where the training runs.
 local sp = require "spcore"
 local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local opt = sp.args({
   data = { "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; or shapes, random" },
   size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },
   steps = { 0, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 0 },
+  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
+    instead_of = "steps" },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
   rate = {
     "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
@@ -23,7 +26,7 @@ local opt = sp.args({
     choices = { "auto", "cpu", "gpu", "none" },
   },
   fused = { true, "with --reference: one stage for all of the augmentation; --no-fused: six, one after another" },
-  eval_every = { 0, "validate each so many steps", default = "four times" },
+  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each" },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a classifier behind augmentation.", without = { "by_hand" }, checkpoints = true })
@@ -32,8 +35,8 @@ if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")
 end
 
-if opt.reference and (opt.rate ~= "cosine" or opt.label_smoothing > 0) then
-  sp.usage("--reference: has its own rate and loss; leave --rate and --label-smoothing out")
+if opt.reference and (opt.rate ~= "cosine" or opt.label_smoothing > 0 or opt.epochs > 0) then
+  sp.usage("--reference: has its own rate and loss, and counts steps; leave --rate, --label-smoothing and --epochs out")
 end
 
 -- A value that depends on the workload, unless the command line has it.
@@ -111,13 +114,6 @@ local function augmented(g, image)
   return g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images
 end
 
--- A list, nil where the classes have no names.
-local function names_of(data)
-  local names = {}
-  for name in data.class_names:gmatch "[^\n]+" do names[#names + 1] = name end
-  return names[1] and names or nil
-end
-
 local function small(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 8192 or opt.samples
@@ -130,6 +126,7 @@ local function small(g)
     }
   end
   local data, val = source "train", source "val"
+  if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // batch) end -- a last short batch is left out
   local enc = g.encoder {
     augmented(g, data.image), model = "unet", width = opt.width, depth = opt.levels, convs = 2, weights = opt.encoder,
   }
@@ -140,22 +137,22 @@ local function small(g)
     optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
     lr = rates[opt.rate](),
   }
-  local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
-  opt.eval_every, opt.samples = every, samples
+  local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)
+  opt.eval_every, opt.samples, opt.steps = every, samples, steps
   if every < steps then g:evaluate { data = val, every = every } end
 
   local run <close> = sp.run {
-    graph = g, opt = opt, steps = steps,
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs,
     settings = {
       model = {
         encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size,
-        crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes, class_names = names_of(data),
+        crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes,
+        class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
       },
     },
   }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
-  local result = run:evaluate(val)
-  run:finish(result and ("validation accuracy %.4f"):format((sp.accuracy(result))))
+  run:finish(run:verdict(run:evaluate(val)))
 end
 
 local g <close> = sp.graph(opt)

@@ -2,6 +2,7 @@
 -- Trains a segmentation decoder behind a frozen encoder, on the CPU too.
 local sp = require "spcore"
 local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local opt = sp.args({
   data = { "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; or shapes, random" },
@@ -9,6 +10,8 @@ local opt = sp.args({
   size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 65536 },
   steps = { 0, "optimizer steps", default = "1000; with --train-encoder 2000, with --reference 100 timed ones", min = 0 },
+  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
+    instead_of = "steps" },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
   rate = {
     "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
@@ -21,7 +24,7 @@ local opt = sp.args({
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   train_encoder = { false, "train the encoder as well, from scratch" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained" },
-  eval_every = { 0, "validate each so many steps", default = "four times" },
+  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each" },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a segmentation decoder behind a frozen encoder.", without = { "by_hand" }, checkpoints = true })
@@ -29,8 +32,8 @@ local opt = sp.args({
 if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
-if opt.reference and (opt.rate ~= "cosine" or opt.loss ~= "cross_entropy" or opt.label_smoothing > 0) then
-  sp.usage("--reference: has its own rate and loss; leave --rate, --loss and --label-smoothing out")
+if opt.reference and (opt.rate ~= "cosine" or opt.loss ~= "cross_entropy" or opt.label_smoothing > 0 or opt.epochs > 0) then
+  sp.usage("--reference: has its own rate and loss, and counts steps; leave --rate, --loss, --label-smoothing and --epochs out")
 end
 
 -- A value that depends on the workload, unless the command line has it.
@@ -88,10 +91,11 @@ local function small_unet(g)
     }
   end
   local data, val = source "train", source "val"
+  if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // batch) end -- a last short batch is left out
   local model = {
     encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 },
     decoder = { model = "unet", width = opt.width, convs = 1, classes = data.classes },
-    scale = true, size = size,
+    scale = true, size = size, class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
   }
   local weights = opt.encoder
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
@@ -113,14 +117,13 @@ local function small_unet(g)
     loss, optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
     lr = rates[opt.rate](),
   }
-  local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
-  opt.eval_every, opt.samples = every, samples
+  local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)
+  opt.eval_every, opt.samples, opt.steps = every, samples, steps
   if every < steps then g:evaluate { data = val, every = every } end
 
-  local run <close> = sp.run { graph = g, opt = opt, steps = steps, settings = { model = model } }
+  local run <close> = sp.run { graph = g, opt = opt, steps = steps, epochs = opt.epochs, settings = { model = model } }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
-  local result = run:evaluate(val)
-  run:finish(result and ("validation mean IoU %.4f"):format((sp.mean_iou(result.counts))))
+  run:finish(run:verdict(run:evaluate(val)))
 end
 
 local g <close> = sp.graph(opt)

@@ -200,6 +200,8 @@ static const luaL_Reg functions[] = {
     {"kind", sys_kind},
     {"there", sys_there},
     {"list", sys_list},
+    {"names", sp_lua_names},
+    {"distinct", sp_lua_distinct},
     {"realpath", sys_realpath},
     {"isatty", sys_isatty},
     {"width", sys_width},

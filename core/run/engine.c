@@ -277,6 +277,11 @@ int sp_engine_stop(sp_engine *e, sp_err *err) {
   return st;
 }
 
+void sp_engine_cut(sp_engine *e) {
+  sp_unit *u = training(e);
+  if (u && u->loop.running) sp_loop_cut(&u->loop, sp_engine_boundary(e));
+}
+
 /* Steps up to R behind the last that was seen have run in every strategy, and what they changed is there to be looked at. So
  * a failure of one of them is told now; one of a stage further ahead only when its step comes. */
 int sp_engine_drain(sp_engine *e, sp_err *err) {

@@ -48,6 +48,8 @@ int sp_engine_next(sp_engine *engine, const sp_result **res, sp_err *err);
 /* Ends the loop early: steps that were begun before the last result was seen plus R complete, no others begin. Their
  * results are dropped, and so is what fails in a step behind them. Does nothing outside a loop. */
 int sp_engine_stop(sp_engine *engine, sp_err *err);
+/* No step begins any more; those that have begun, up to the boundary, still come, and are the loop's last. */
+void sp_engine_cut(sp_engine *engine);
 /* Asked while a loop waits for requests: true ends it, as if all who submit had gone. NULL: never. */
 void sp_engine_stopped(sp_engine *engine, bool (*stopped)(void));
 /* Waits until nothing is in flight. */

@@ -115,10 +115,11 @@ function sp.print(fmt, ...) end
 ---@return spcore.progress
 function sp.progress(options) end
 
----Image files that paths name, and those in folders; how many there are.
+---Image files that paths name, those in folders, and those of lists ("@FILE", a path on each line); how many there are, nil
+---where there is a list.
 ---@param paths string[]
 ---@return fun(): { path: string, name: string }?
----@return integer total
+---@return integer? total
 function sp.pictures(paths) end
 
 ---A line on the error output, as warnings are.

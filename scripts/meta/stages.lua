@@ -501,10 +501,14 @@
 ---@field mask? spcore.ref labels, N x H x W
 ---@field [3]? spcore.ref the input label
 ---@field label? spcore.ref class of each sample, N: its files go to a folder of the class
+---@field [4]? spcore.ref the input logits
+---@field logits? spcore.ref scores, N x C x H x W, in the place of mask: enlarged to the picture's size, then the class of the largest is the label
 ---@field dir string folder for the files; made where it is missing, files in it are overwritten (required)
 ---@field images? string file of an image, * stands for the sample's name; .jpg, .jpeg or .png; empty: none (default "images/*.jpg")
 ---@field masks? string file of a mask, a palette PNG whose indices are the labels; empty: none (default "masks/*.png")
 ---@field overlays? string file of the image with the mask's colours over it; empty: none (default "")
+---@field probabilities? string file of the softmax of the enlarged logits: .npy, float32 C x H x W, or .png, the label's own in 65535ths; empty: none (default "")
+---@field legend? string names of the labels, one a line from 0 on: those in a mask but 0 stand below its overlay; empty: nothing does (default "")
 ---@field names? spcore.image_writer.names[] names by sample number; without them the number itself, five digits; a request has its own (default {})
 ---@field restore? boolean requests of image files: mask and overlay get the size of the file's image (default false)
 ---@field class_names? string folders by class, one a line, as reader's class_names; they come before the last part of images, masks and overlays; without them the class's number (default "")
@@ -513,6 +517,8 @@
 
 ---Writes images, label masks and both in one picture as JPEG and PNG files.
 ---@class spcore.image_writer: spcore.node
+---@field size spcore.ref height and width of each mask, N x 2
+---@field pixels spcore.ref how many pixels of each mask have each label, N x C, without logits N x 256
 
 ---@class spcore.layers.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)

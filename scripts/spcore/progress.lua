@@ -11,7 +11,8 @@ local fixed = { step = true, epoch = true, n = true, updated = true, time = true
 local function short(v)
   if math.type(v) == "integer" then return tostring(v) end
   local a = math.abs(v)
-  if v ~= v or a == math.huge then return tostring(v) end
+  if v ~= v then return "nan" end
+  if a == math.huge then return tostring(v) end
   if a ~= 0 and (a < 1e-3 or a >= 1e6) then return ("%.3g"):format(v) end
   return ("%.4f"):format(v)
 end

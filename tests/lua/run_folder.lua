@@ -103,6 +103,33 @@ t.match(out, "^stopped: stopped after %d+ steps, done\n$")
 t.eq(sys.kind(dir.path .. "/stopped/weights.safetensors"), "file")
 t.ok(lines("stopped/metrics.jsonl") >= 21)
 
+-- nothing was labelled: words for it on the terminal, null in the file; a class that never occurs is in no mean
+t.write(dir.path .. "/unlabelled.lua", [[
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local mul = g.toy_mul { g.toy_source { batch = 8 }.x }
+g:train { g.toy_loss { mul.y }, optimizer = g.toy_sgd {} }
+local run <close> = sp.run { graph = g, opt = opt, steps = 2, every = 1 }
+local none = { { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 } }
+local eval = { counts = none, n = 8 }
+run:step(0, { time = 1.0, n = 8, loss = 0 / 0, counts = none, eval = eval })
+local hits = { top1 = 0, topk = 0, counted = 0, n = 8 }
+run:step(1, { time = 2.0, n = 8, loss = 0 / 0, top1 = 0, topk = 0, counted = 0, eval = hits })
+print(run:verdict(eval), run:verdict(hits), run:verdict { counts = { { 3, 1, 0 }, { 0, 2, 0 }, { 0, 0, 0 } } })
+run:finish()
+]])
+code, out, err = t.spcore(dir.path, "run unlabelled.lua --device cpu --out unlabelled")
+t.eq(code .. err, "0")
+t.match(out, "step 1/2  loss nan  IoU %-  val IoU %-\n")
+t.match(out, "step 2/2  loss nan  IoU %-  accuracy %-  val accuracy %-  ")
+t.match(out, "validation: no labelled pixels\tvalidation: no labelled samples\tvalidation mean IoU 0.7083\n")
+local text = t.read(dir.path .. "/unlabelled/metrics.jsonl")
+t.match(text, '"iou":null')
+t.match(text, '"accuracy":null')
+t.ok(not text:find "nan", text)
+t.ok(not t.read(dir.path .. "/unlabelled/summary.json"):find "nan")
+
 -- scripts that are not there or do not parse
 code, out, err = t.spcore(dir.path, "run nothing")
 t.eq(code, 2)
@@ -158,7 +185,7 @@ t.eq(diff "one", 2)
 t.eq(diff "--foo one two", 2)
 
 -- one bit of one edge; lines that are damaged; edges that are only in one
-local text = t.read(dir.path .. "/one/checksums.jsonl")
+text = t.read(dir.path .. "/one/checksums.jsonl")
 local function changed(from, to)
   local new, k = text:gsub(from, to, 1)
   t.eq(k, 1)

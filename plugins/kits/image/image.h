@@ -71,6 +71,30 @@ im_geometry im_fit(int how, int sw, int sh, int dw, int dh);
 int im_fit_rgb(im_scaler *s, int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 void im_fit_labels(int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 
+/* ---- scores of classes ---- */
+/* Of one image: a plane of w x h for each class, or `classes` numbers for each pixel. */
+typedef struct im_scores {
+  const float *v;
+  int classes, w, h, channels_last;
+} im_scores;
+
+/* Scores at another size, bilinearly, a row at a time. Zero-initialised is ready. */
+typedef struct im_enlarger {
+  im_scores s;
+  int dw, dh;
+  im_buf places, shares, blend, row;
+} im_enlarger;
+void im_enlarger_free(im_enlarger *e);
+/* From now on rows of s at dw x dh, as PyTorch's interpolate has them with mode bilinear and align_corners false, but for
+ * rounding. SP_E_NOMEM or SP_OK. */
+int im_enlarge_begin(im_enlarger *e, const im_scores *s, int dw, int dh);
+/* Row y, [classes][dw], until the next one. This function can't fail. */
+float *im_enlarge_row(im_enlarger *e, int y);
+/* The class of the largest in each column of [classes][w], the first of equals. This function can't fail. */
+void im_best(const float *row, int classes, int w, uint8_t *labels);
+/* Each column of [classes][w] becomes probabilities, which add up to 1. This function can't fail. */
+void im_softmax(float *row, int classes, int w);
+
 /* ---- the other way ---- */
 /* One worker's encoder. Zero-initialised is ready. `why` as above. */
 typedef struct im_encoder {
@@ -82,10 +106,11 @@ typedef struct im_encoder {
 void im_encoder_free(im_encoder *e);
 
 /* RGB triples to a JPEG (quality 1..100, no chroma subsampling) or a PNG; labels to a palette PNG whose indices they
- * are. The result is in e->out. */
+ * are; numbers of 16 bits to a grey PNG. The result is in e->out. */
 int im_to_jpeg(im_encoder *e, const uint8_t *rgb, int w, int h, int quality);
 int im_to_png(im_encoder *e, const uint8_t *rgb, int w, int h);
 int im_labels_to_png(im_encoder *e, const uint8_t *labels, int w, int h);
+int im_grey16_to_png(im_encoder *e, const uint16_t *px, int w, int h);
 
 /* Writes e->out to a temporary name beside `path` and renames it, so that nobody sees half a file. */
 int im_save(im_encoder *e, const char *path);
