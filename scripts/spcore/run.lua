@@ -95,6 +95,19 @@ local function options_of(opt)
   return t
 end
 
+-- "448 train, 64 val, 5 classes, left out: 3 files of other endings", of a source that says it; nil: none does.
+local function data_of(g)
+  for _, node in ipairs(g:nodes()) do
+    local told, splits = pcall(function() return node.source and node.splits end)
+    local train, val = (told and splits or ""):match "^train (%d+) val (%d+)$"
+    if train then
+      local left = node.left_out:gsub(", such as .*", "")
+      return ("%s train, %s val, %d class%s%s"):format(train, val, node.classes, node.classes == 1 and "" or "es",
+        left ~= "" and ", left out: " .. left or "")
+    end
+  end
+end
+
 local function settings_of(g, opt, more)
   local env, o, effect = core.env(), g._opt, g._raw:options()
   local stages = {}
@@ -108,7 +121,7 @@ local function settings_of(g, opt, more)
     device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed, run_ahead = o.run_ahead,
     prefetch = o.prefetch, init = o.init, checksums = o.checksums,
     strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
-    options = options_of(opt),
+    options = options_of(opt), data = data_of(g),
   }
   for k, v in pairs(more) do t[k] = v end
   return t
@@ -130,6 +143,7 @@ local function print_header(s, dir)
     size(s.memory.total), size(s.memory.weights), size(s.memory.gradients),
     size(s.memory.optimizer), size(s.memory.activations), size(s.memory.saved),
     size(s.memory.scratch))
+  if s.data then progress.wrapped("data %s%s", s.options.data and s.options.data .. ": " or "", s.data) end
   progress.print("folder %s", dir)
 end
 
