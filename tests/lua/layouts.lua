@@ -58,3 +58,17 @@ do -- what is refused
     t.match(err, "%-%-reference: has no validation; leave %-%-val out")
   end
 end
+
+do -- from `origin` back to the file
+  local sp = require "spcore"
+  local g <close> = sp.graph {}
+  local data = g.reader { path = dir.path .. "/pairs", split = "val", size = 8, batch = 1, shuffle = false }
+  t.eq(data.files, 40)
+  t.eq(data.splits, "train 36 val 4")
+  t.eq(data:item("files", 0), dir.path .. "/pairs/train/images/00000.jpg")
+  t.eq(data:item("files", 36), dir.path .. "/pairs/val/images/00000.jpg")
+  t.raises("'files' has 40 items, numbered from 0; there is no 40", data.item, data, "files", 40)
+  t.raises("there is no %d+", data.item, data, "files", -1)
+  t.raises("attribute 'layout' is no list", data.item, data, "layout", 0)
+  t.raises("no output or attribute 'file'", data.item, data, "file", 0)
+end
