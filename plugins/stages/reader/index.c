@@ -161,7 +161,9 @@ static int read_blocks(FILE *f, const head *h, block blocks[BLOCKS]) {
 }
 
 static int good_ref(const rd_ref *r, const rd_source *sources, uint64_t n_sources, uint64_t n_bytes) {
-  return r->source < n_sources && (sources[r->source].kind != RD_FILES || r->at < n_bytes);
+  if (r->source >= n_sources) return 0;
+  /* of a shard a place lies before the name */
+  return r->at < n_bytes && (sources[r->source].kind != RD_SHARD || n_bytes - r->at > sizeof(uint64_t));
 }
 
 /* A sum is no proof: nothing in the table may lead outside of it. */
@@ -174,7 +176,7 @@ static int holds_together(const head *h, const block b[BLOCKS]) {
              h->ends[h->n_parts == 2] == h->n_samples && h->ends[0] <= h->n_samples && h->roots[0] < h->n_bytes &&
              h->roots[1] < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_sources; i++)
-    good = sources[i].kind < rd_n_source_kinds && sources[i].path < h->n_bytes;
+    good = (sources[i].kind == RD_FILES || sources[i].kind == RD_SHARD) && sources[i].path < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_stamps; i++) good = stamps[i].path < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_samples; i++) {
     const rd_sample *s = &samples[i];
@@ -203,6 +205,7 @@ static rd_table *table_of(const head *h, block b[BLOCKS], const rd_lister *liste
                   .gives = h->gives,
                   .classes = h->classes,
                   .class_names = b[NAMES].p};
+  for (size_t i = 0; i < t->n_sources; i++) t->sources[i].data = NULL;
   memcpy(t->ends, h->ends, sizeof t->ends);
   memcpy(t->roots, h->roots, sizeof t->roots);
   memcpy(t->left, h->left, sizeof t->left);

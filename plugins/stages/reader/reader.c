@@ -327,7 +327,7 @@ static const sp_param reader_params[] = {
      .doc =
          "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
          "(target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file "
-         "and label or mask, or a built-in set: shapes, random"},
+         "and label or mask, tar files or a pattern of them, .npy files, or a built-in set: shapes, random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,
      AT(target),
@@ -399,9 +399,9 @@ static const sp_param reader_params[] = {
      .idef = 0,
      .imin = 0,
      .imax = INT32_MAX,
-     .doc = "of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes "
-            "has 6, "
-            "with target class 5; at most 255 with target mask"},
+     .doc =
+         "of random (0: 10), or of files (0: as many as classes.txt has lines, there are subfolders, or their labels "
+         "name); shapes has 6, with target class 5; at most 255 with target mask"},
     {.name = "max_bad",
      .type = SP_PARAM_INT,
      AT(max_bad),
@@ -450,7 +450,7 @@ static const sp_stage_type reader_type = {
     .flags = SP_STAGE_SOURCE,
     .name = "reader",
     .device = "cpu",
-    .doc = "Reads images with label masks or classes from JPEG, PNG, WebP and TIFF files, or makes them up",
+    .doc = "Reads images with label masks or classes from files, archives and arrays, or makes them up",
     .outputs = reader_outputs,
     .params = reader_params,
     .params_size = sizeof(rd_params),
