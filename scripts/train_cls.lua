@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- Trains a classifier behind heavy augmentation, which runs on the processor or where the training runs.
 local sp = require "spcore"
-local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local opt = sp.args({
-  data = { "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; or shapes, random" },
+  data = { "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; shapes, random" },
+  val = { "", "folder with the images for validation", default = "part of --data" },
   size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },
   steps = { 0, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 0 },
@@ -41,6 +42,8 @@ local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs =
 if opt.reference and not plain then
   sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs, --ema and --dropout out"
 end
+
+if opt.reference and opt.val ~= "" then sp.usage("--reference: has no validation; leave --val out") end
 
 -- A value that depends on the workload, unless the command line has it.
 local function pick(value, usual, reference)
@@ -117,22 +120,13 @@ local function augmented(g, image)
   return g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images
 end
 
--- A list, nil where the classes have no names.
-local function names_of(data)
-  local names = {}
-  for name in data.class_names:gmatch "[^\n]+" do names[#names + 1] = name end
-  return names[1] and names or nil
-end
-
 local function small(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 8192 or opt.samples
-  -- A folder may say itself what is for validation.
-  local own_splits = sys.kind(opt.data .. "/train") == "dir" and sys.kind(opt.data .. "/val") == "dir"
   local function source(split)
     return g.reader {
       path = opt.data, target = "class", split = split, size = { size, size }, batch = batch, samples = samples,
-      val_fraction = not own_splits and 0.125 or nil, drop_last = split == "train", shuffle = split == "train",
+      default_val_fraction = 0.125, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     }
   end
   local data, val = source "train", source "val"
@@ -158,7 +152,8 @@ local function small(g)
     settings = {
       model = {
         encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size,
-        crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes, class_names = names_of(data),
+        crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes,
+        class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
       },
     },
   }

@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- Trains a segmentation decoder behind a frozen encoder, on the CPU too.
 local sp = require "spcore"
-local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local opt = sp.args({
-  data = { "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; or shapes, random" },
+  data = { "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; VOC; .csv; shapes, random" },
+  val = { "", "folder with the images and masks for validation", default = "part of --data" },
   classes = { 0, "classes of a folder without classes.txt", default = "none", min = 0, max = 255 },
   size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 65536 },
@@ -39,6 +40,8 @@ if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dro
   sp.usage("--reference: has its own loss and training; leave --rate, --loss, --label-smoothing, --epochs, --ema and "
     .. "--dropout out")
 end
+
+if opt.reference and opt.val ~= "" then sp.usage("--reference: has no validation; leave --val out") end
 
 -- A value that depends on the workload, unless the command line has it.
 local function pick(value, usual, reference)
@@ -86,12 +89,10 @@ end
 local function small_unet(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 4096 or opt.samples
-  -- A folder may say itself what is for validation.
-  local own_splits = sys.kind(opt.data .. "/train") == "dir" and sys.kind(opt.data .. "/val") == "dir"
   local function source(split)
     return g.reader {
       path = opt.data, split = split, size = { size, size }, batch = batch, samples = samples, classes = opt.classes,
-      val_fraction = not own_splits and 0.125 or nil, drop_last = split == "train", shuffle = split == "train",
+      default_val_fraction = 0.125, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     }
   end
   local data, val = source "train", source "val"
@@ -99,7 +100,7 @@ local function small_unet(g)
   local model = {
     encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 },
     decoder = { model = "unet", width = opt.width, convs = 1, classes = data.classes },
-    scale = true, size = size,
+    scale = true, size = size, class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
   }
   local weights = opt.encoder
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end

@@ -86,11 +86,13 @@ int sp_lua_graph_new(lua_State *L) {
   return 1;
 }
 
-/* g:outside() -> the first stage that gives the graph nothing, so that what it does is outside of it; nil: there is none */
+/* g:outside() -> the first stage that need not give the graph anything, so that what it does is outside of it; nil: there is
+ * none */
 static int graph_outside(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   for (size_t i = 0; i < sp_graph_n_nodes(lg->g); i++) {
     const sp_port *p = sp_node_type(sp_graph_node(lg->g, i))->outputs;
+    while (p && p->name && (p->flags & SP_PORT_OPTIONAL)) p++;
     if (p && p->name) continue;
     sp_lua_push_node(L, 1, sp_graph_node(lg->g, i));
     return 1;

@@ -32,6 +32,8 @@ local common = {
   trace = { "", "write a trace of the run to this file" },
   plugin = { "", "load this stage file.so; may be repeated", list = true },
   out = { "", "folder of the run", default = "runs/NAME-1, -2 ..." },
+  tensorboard = { true, "an event file for TensorBoard in the run's folder; --no-tensorboard: none" },
+  log_every = { 1, "TensorBoard gets the scalars of each so many steps", min = 1, max = math.maxinteger },
   quiet = { false, "print errors and the last line only" },
   explain = { false, "print the schedule and its proof, and stop" },
   debug = { false, "print a traceback with errors" },
@@ -51,18 +53,18 @@ local resuming = {
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
-  "memory_limit auto_budget auto_again plugin trace explain check_races"):gmatch "%S+" do free[name] = true end
+  "memory_limit auto_budget auto_again plugin trace explain check_races tensorboard log_every"):gmatch "%S+" do free[name] = true end
 
 -- What a script may say that it does not do, and which common options go with that.
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
-  run = { "out", "checksums" }, -- no sp.run
+  run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
   training = { "init" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "memory_limit", "trace", "out", "checksums",
+    "memory_limit", "trace", "out", "checksums", "tensorboard", "log_every",
   },
 }
 
@@ -70,8 +72,13 @@ local function dashed(name)
   return "--" .. name:gsub("_", "-")
 end
 
+-- A command of the program is a script, too.
+local function command_name()
+  return core.env().script:match "/spcore/commands/([^/]*)%.lua$"
+end
+
 local function script_name()
-  return core.env().script:match("[^/]*$")
+  return command_name() or core.env().script:match("[^/]*$")
 end
 
 local args = {}
@@ -137,9 +144,14 @@ local function merge(spec, more)
 end
 
 -- The common options that are named in `without`, alone or as a group, are neither listed nor taken; they keep their
--- defaults.
-local function leave_out(options, without)
-  local known = {}
+-- defaults. Where there is `only`, it names those that are.
+local function leave_out(options, without, only)
+  local known, kept = {}, {}
+  if only then
+    without = {}
+    for _, name in ipairs(only) do kept[name] = common[name] or words.unknown("args: 'only' knows no", name, common) end
+    for name in pairs(common) do without[#without + 1] = not kept[name] and name or nil end
+  end
   for name in pairs(common) do known[name] = { name } end
   for name, list in pairs(groups) do known[name] = list end
   for _, word in ipairs(without) do
@@ -158,7 +170,7 @@ local function default_of(option)
 end
 
 local function help_of(title, options, own, columns)
-  local lines, width = {}, 0
+  local lines, width = {}, 1
   for _, name in ipairs(words.keys(options)) do
     local option = options[name]
     if (option.own or false) == own and not option.unused then
@@ -179,7 +191,7 @@ end
 
 local function print_help(options, how)
   local name, columns = script_name(), sys.isatty "stdout" and sys.width "stdout" or 80
-  print(("usage: spcore run %s [options]%s"):format(name, how.rest and " " .. how.rest or ""))
+  print(("usage: spcore %s%s [options]%s"):format(command_name() and "" or "run ", name, how.rest and " " .. how.rest or ""))
   if how.doc then print(words.wrap(how.doc, columns, 0)) end
   help_of("options of " .. name .. ":", options, true, columns)
   help_of("common options:", options, false, columns)
@@ -313,9 +325,9 @@ end
 -- Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the program with exit code 2.
 function args.parse(spec, how)
   how = how or {}
-  words.check_keys("args", how, { rest = true, doc = true, without = true, checkpoints = true })
+  words.check_keys("args", how, { rest = true, doc = true, without = true, only = true, checkpoints = true })
   local options, opt, rest, given = merge(spec or {}, how.checkpoints and resuming or {}), {}, {}, {}
-  leave_out(options, how.without or {})
+  leave_out(options, how.without or {}, how.only)
   for name, option in pairs(options) do
     opt[name] = option[1]
     if option.list then opt[name] = {} end

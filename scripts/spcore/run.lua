@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end and at each run:save(),
--- summary.json at its end; checksums.jsonl where they are asked for; checkpoints, and resumed.jsonl a line each time that the
--- run went on.
+-- summary.json at its end; an event file for TensorBoard; checksums.jsonl where they are asked for; checkpoints, and
+-- resumed.jsonl a line each time that the run went on.
 local accuracy = require "spcore.accuracy"
 local args = require "spcore.args"
 local checkpoint = require "spcore.checkpoint"
@@ -12,6 +12,7 @@ local mean_iou = require "spcore.iou"
 local progress = require "spcore.progress"
 local report = require "spcore.report"
 local sys = require "spcore.sys"
+local tensorboard = require "spcore.tensorboard"
 local words = require "spcore.words"
 
 local run = {}
@@ -274,8 +275,13 @@ local function new(t)
     bar = progress.new { total = t.steps, every = t.every, first = first },
   }, run)
   if again then recall(self) end
+  local files = { metrics }
+  self.board = tensorboard.new {
+    dir = dir, first = first, again = again, wanted = rawget(opt, "tensorboard") ~= false,
+    every = rawget(opt, "log_every") or 1, settings = settings, files = files,
+  }
   if given "checkpoint_every" ~= "" and t.weights ~= false and t.graph._optimizer then
-    self.checkpoint = checkpoint.new { dir = dir, graph = t.graph, files = { metrics }, every = opt.checkpoint_every,
+    self.checkpoint = checkpoint.new { dir = dir, graph = t.graph, files = files, every = opt.checkpoint_every,
       max_time = opt.max_time, total = t.steps }
     t.graph._raw:hold(true)
   end
@@ -357,6 +363,7 @@ function run:step(step, m)
   end
   line.time = m.time - self.began
   write_line(self, line)
+  if self.board then self.board:step(step, m) end
   self.seen, self.unsaved, self.images, self.loss = self.seen + 1, true, self.images + (m.n or 0), m.loss
   self.last = step
   if type(eval) == "table" then
@@ -385,7 +392,14 @@ function run:evaluate(source)
   if not eval then return end
   judge(eval)
   note_eval(self, self.graph:step() - 1, eval)
+  if self.board then self.board:evaluation(self.graph:step() - 1, eval) end
   return eval
+end
+
+-- The picture in a PNG or JPEG file, for TensorBoard.
+function run:image(step, name, path)
+  if self.finished then core.fail "run:image was called after run:finish" end
+  if self.board then self.board:image(step, name, path) end
 end
 
 -- "validation mean IoU 0.8123" of what run:evaluate gave; nil of nil.
@@ -453,6 +467,7 @@ function run:__close(why)
   self.bar:close()
   if self.checkpoint then self.graph._raw:hold(false) end
   self.metrics:close()
+  if self.board then self.board:close() end
   if why ~= nil and self.save_weights and self.unsaved then
     local not_saved, elsewhere = save(self)
     if elsewhere then core.log("error", not_saved) end
@@ -494,6 +509,7 @@ function run:finish(text)
   local c = self.checkpoint
   if c then c:close(self.last and self.last + 1 or self.first) end
   self.metrics:close()
+  if self.board then self.board:close() end
   local why = self.save_weights and save(self)
   local cut_short = core.interrupted() or (c and c.stopped)
   local summary = not cut_short and not why and summary_of(self)

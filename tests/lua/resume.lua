@@ -30,8 +30,9 @@ run:evaluate(val)
 run:finish()
 ]])
 t.write(dir.path .. "/other.lua", t.read(dir.path .. "/toy.lua"))
+-- Under nohup, or in the background of a script, a process inherits signals that are ignored.
 local function run(line, script)
-  return t.spcore(dir.path, ("run %s --device cpu %s"):format(script or "toy.lua", line))
+  return t.spcore(dir.path, ("run %s --device cpu %s"):format(script or "toy.lua", line), "env --default-signal=INT,TERM,HUP")
 end
 local function without_time(path) return (t.read(dir.path .. path):gsub('"time":[%d.e+-]+,?', "")) end
 local function same(a, b)
