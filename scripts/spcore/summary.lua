@@ -69,7 +69,7 @@ function summary.print(s, first)
       progress.clock(s.seconds))
     parts[#parts + 1] = ("%.1f images/s"):format(s.images_per_second)
   end
-  if s.loss then parts[#parts + 1] = ("last loss %.4f"):format(s.loss) end
+  if s.loss then parts[#parts + 1] = "last loss " .. (s.loss == s.loss and ("%.4f"):format(s.loss) or "nan") end
   progress.print("%s", table.concat(parts, ", "))
   if s.best then progress.print("best %s %.4f at step %d", s.best.metric, s.best.value, s.best.step) end
   if s.classes then print_classes(s.classes) end
