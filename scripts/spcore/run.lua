@@ -10,7 +10,7 @@ local files = require "spcore.files"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
 local progress = require "spcore.progress"
-local report = require "spcore.report"
+local summary = require "spcore.summary"
 local sys = require "spcore.sys"
 local tensorboard = require "spcore.tensorboard"
 local words = require "spcore.words"
@@ -502,8 +502,8 @@ local function summary_of(self)
   }
   local counts = self.last_eval and self.last_eval.counts
   if type(counts) ~= "table" then return s end
-  if has_hits(self.last_eval) then s.most_confused = json.list(report.confused(counts, self.classes))
-  else s.classes = json.list(report.classes(counts, self.classes)) end
+  if has_hits(self.last_eval) then s.most_confused = json.list(summary.confused(counts, self.classes))
+  else s.classes = json.list(summary.classes(counts, self.classes)) end
   return s
 end
 
@@ -526,15 +526,15 @@ function run:finish(text)
   if self.board then self.board:close() end
   local why = self.save_weights and save(self)
   local cut_short = core.interrupted() or (c and c.stopped)
-  local summary = not cut_short and not why and summary_of(self)
-  if summary then files.write(self.dir .. "/summary.json", json.encode(summary, true) .. "\n") end
+  local told = not cut_short and not why and summary_of(self)
+  if told then files.write(self.dir .. "/summary.json", json.encode(told, true) .. "\n") end
   self.lock:close()
   if c then self.graph._raw:hold(false) end
   if why then core.fail(why) end
   local timings = self.graph:timings()
   if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
-  if summary then report.print(summary, self.first) end
-  if summary and self.early then progress.print("%s", words_of_early(self)) end
+  if told then summary.print(told, self.first) end
+  if told and self.early then progress.print("%s", words_of_early(self)) end
   if cut_short then text = ("stopped after %d steps%s"):format(self.first + self.seen, text and ", " .. text or "") end
   if cut_short and c then progress.print("go on with: spcore run %s --resume %s", core.env().script, self.dir) end
   io.stdout:write(self.dir, text and ": " .. text or "", "\n")
