@@ -23,8 +23,10 @@ void im_buf_free(im_buf *b);
  * the file's name. */
 typedef struct im_decoder {
   im_buf file, spare;
-  size_t size;     /* of the file held in `file` */
-  int as_stored;   /* set by the caller: images are not turned as their EXIF orientation says */
+  size_t size;   /* of the file held in `file` */
+  int as_stored; /* set by the caller: images are not turned as their EXIF orientation says */
+  int least_w; /* set by the caller: im_rgb may give a JPEG at a half, a quarter or an eighth of its sides, as long as */
+  int least_h;     /* they are not below these; 0: never */
   int orientation; /* of the last image, 1..8 as EXIF counts */
   char why[256];
 } im_decoder;
@@ -45,7 +47,7 @@ int im_size(im_decoder *d, int *w, int *h);
 
 /* Scratch of im_resize. */
 typedef struct im_scaler {
-  im_buf acc, row, wx, wy;
+  im_buf acc, row, wide, wx, wy;
 } im_scaler;
 void im_scaler_free(im_scaler *s);
 
