@@ -23,11 +23,10 @@ void im_buf_free(im_buf *b);
  * the file's name. */
 typedef struct im_decoder {
   im_buf file, spare;
-  size_t size;   /* of the file held in `file` */
-  int as_stored; /* set by the caller: images are not turned as their EXIF orientation says */
-  int least_w; /* set by the caller: im_rgb may give a JPEG at a half, a quarter or an eighth of its sides, as long as */
-  int least_h;     /* they are not below these; 0: never */
-  int orientation; /* of the last image, 1..8 as EXIF counts */
+  size_t size;          /* of the file held in `file` */
+  int as_stored;        /* set by the caller: images are not turned as their EXIF orientation says */
+  int least_w, least_h; /* set by the caller: sides that im_rgb may shrink a JPEG down to, by 2, 4 or 8; 0: never */
+  int orientation;      /* of the last image, 1..8 as EXIF counts */
   char why[256];
 } im_decoder;
 void im_decoder_free(im_decoder *d);
