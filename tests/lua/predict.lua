@@ -156,3 +156,10 @@ for _, which in ipairs { "seg", "cls" } do
 end
 _, err = run("predict_cls.lua --weights cls --out /nowhere/x.csv shapes/disc", 1)
 t.one_line(err, "/nowhere/x.csv")
+if sys.there "/dev/full" then
+  for _, name in ipairs { "full.csv", "full.json" } do
+    os.execute(("ln -sf /dev/full '%s/%s'"):format(at, name))
+    _, err = run(("predict_cls.lua --weights cls --out %s shapes/disc --device cpu"):format(name), 1)
+    t.one_line(err, name .. ": No space left on device")
+  end
+end
