@@ -18,6 +18,9 @@ static const struct aug_case {
     {"batch_crop", "{ size = { 13, 10 } }"},
     {"batch_crop", "{ size = { 13, 10 }, same_on_batch = true }"},
     {"batch_crop", "{ size = { 13, 10 }, mode = \"roi_align\" }"},
+    {"batch_resized_crop", "{ size = { 13, 10 } }"},
+    {"batch_resized_crop", "{ size = { 50, 70 }, scale = { 0.3, 1 }, same_on_batch = true }"},
+    {"batch_resized_crop", "{ size = 7, ratio = { 0.2, 5 }, antialias = false, always = true }"},
     {"batch_rotate", "{ degrees = 45 }"},
     {"batch_rotate", "{ degrees = 180, fill = 7, mask_fill = 3, same_on_batch = true }"},
     {"batch_rotate", "{ degrees = { -10, 80 }, mode = \"bilinear\", fill = 100.5 }"},
@@ -175,6 +178,8 @@ START_TEST(sized) {
                                          {"batch_crop", "{ size = { 37, 140 }, mode = \"roi_align\" }"},
                                          {"batch_crop", "{ size = { 40, 200 }, mode = \"roi_align\" }"},
                                          {"batch_crop", "{ size = { 39, 199 }, mode = \"roi_align\" }"},
+                                         {"batch_resized_crop", "{ size = { 33, 70 }, scale = { 0.4, 1 } }"},
+                                         {"batch_resized_crop", "{ size = { 36, 48 }, ratio = 1.5 }"},
                                          {"resize", "{ size = { 80, 400 } }"},
                                          {"resize", "{ size = { 64, 320 }, antialias = false }"},
                                          {"resize", "{ size = { 41, 256 } }"},
@@ -188,6 +193,27 @@ START_TEST(sized) {
     for (int d = 0; d < 2; d++)
       for (int o = 0; o < 2; o++)
         if (!too_long(s, d, o)) one(&list[_i], some[s], dtypes[d], orders[o], 1);
+}
+END_TEST
+
+/* Windows that are given: the whole image, its corners, one pixel, the output's own size. */
+START_TEST(zoomed_given) {
+  static const int32_t boxes[][4] = {{0, 0, 70, 76},  {0, 0, 1, 1},    {69, 75, 1, 1}, {5, 9, 20, 33},
+                                     {11, 0, 20, 76}, {0, 43, 70, 33}, {30, 40, 9, 8}, {1, 2, 69, 74}};
+  static const int64_t size[4] = {SP_ARRAY(boxes), 3, 70, 76};
+  int64_t shape[2] = {SP_ARRAY(boxes), 4};
+  for (int d = 0; d < 2; d++)
+    for (int o = 0; o < 2; o++) {
+      twin w;
+      twin_open(&w, "batch_resized_crop", "given", "{ size = { 20, 33 } }", SP_PRECISION_FP32,
+                (twin_limits){0, 0, 0, 0});
+      inputs(&w, size, dtypes[d], orders[o]);
+      twin_input(&w, 2, SP_I32, 2, shape, SP_ROW_MAJOR, boxes);
+      twin_plan(&w, 1);
+      twin_forward(&w, 0);
+      twin_compare(&w, SPT_OUT);
+      twin_close(&w);
+    }
 }
 END_TEST
 
@@ -305,6 +331,13 @@ START_TEST(bad_boxes) {
   static const int32_t boxes[] = {0, 0, 3, 9, -1, 0};
   bad_values("batch_crop", "{ size = 8 }", SP_I32, 2, boxes,
              "sample 1: a box on 'boxes' begins at 9, but 0..8 is possible");
+}
+END_TEST
+
+START_TEST(bad_windows) {
+  static const int32_t boxes[] = {0, 0, 16, 16, 9, 0, 8, 1, -1, 0, 1, 1};
+  bad_values("batch_resized_crop", "{ size = 8 }", SP_I32, 4, boxes,
+             "sample 1: a box on 'boxes' is not inside of the image, or has no pixels: 17, where 16 is the bound");
 }
 END_TEST
 
@@ -497,12 +530,14 @@ int main(void) {
   tcase_add_loop_test(c, turned_tiles, 0, 3);
   tcase_add_loop_test(c, turned_given, 0, 2);
   tcase_add_loop_test(c, turned_fills, 0, 2);
-  tcase_add_loop_test(c, sized, 0, 12);
+  tcase_add_loop_test(c, sized, 0, 14);
+  tcase_add_test(c, zoomed_given);
   tcase_add_loop_test(c, shrunk, 0, 16);
   tcase_add_loop_test(c, blur_tiles, 0, 3);
   tcase_add_loop_test(c, blur_strips, 0, 3);
   tcase_add_loop_test(c, normalized, 0, 6);
   tcase_add_test(c, bad_boxes);
+  tcase_add_test(c, bad_windows);
   tcase_add_test(c, bad_angles);
   tcase_add_test(c, bad_flips);
   tcase_add_test(c, bad_factors);

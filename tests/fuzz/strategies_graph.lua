@@ -154,6 +154,7 @@ local augments = {
   { "color_jitter", { brightness = "0.4", contrast = "0.3", hue = "0.1" } },
   { "resize", { size = true } },
   { "batch_crop", { size = true } },
+  { "batch_resized_crop", { size = true, scale = "{ 0.3, 1 }" } },
 }
 
 local function augment(b, at)

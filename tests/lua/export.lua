@@ -81,7 +81,7 @@ t.ok(t.read(at .. "/cropped_torch/model.py"):find("[:, :14, :14]", 1, true))
 
 for line, words in pairs {
   ["export"] = "a run folder is wanted", ["export seg"] = "%-%-torch DIR is wanted", ["export seg cls --torch d"] = "one run at a time",
-  ["export seg --torhc d"] = "did you mean %-%-torch?", ["export seg --torch"] = "%-%-torch wants a value",
+  ["export seg --torhc d"] = "did you mean '%-%-torch'%?", ["export seg --torch"] = "%-%-torch needs a value",
   ["export seg --torch c"] = "c/model.py is there already; name another folder",
   ["export nowhere --torch d"] = "nowhere/settings.json: No such file",
   ["export reference --torch d"] = "reference has no weights.safetensors",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""batch_crop and batch_rotate against torchvision, with exchanged parameters: equal bits, roi_align and bilinear within
-5e-7 of the largest value."""
+"""batch_crop, batch_resized_crop and batch_rotate against torchvision, with exchanged parameters: equal bits, roi_align,
+resized and bilinear within 5e-7 of the largest value. What batch_resized_crop draws, against torchvision's own draws."""
 import itertools
 import os
 import sys
@@ -44,6 +44,20 @@ for (n, c, h, w), dtype, order in itertools.product(SIZES, (np.uint8, np.float32
         r.close(f"batch_crop roi_align {name}", got["images"],
                 torchvision.ops.roi_align(t, rois, (sh, sw)).numpy(), rtol=0, atol=5e-7 * np.abs(x).max())
 
+    side = np.stack([rng.integers(1, h + 1, n), rng.integers(1, w + 1, n)], 1)
+    corner = np.stack([rng.integers(0, h - side[:, 0] + 1), rng.integers(0, w - side[:, 1] + 1)], 1)
+    box = np.concatenate([corner, side], 1).astype(np.int32)
+    out = Stage("batch_resized_crop", {"size": [20, 15]}, [[x], [m], box], order=order).forward()
+    want = np.stack([F.resized_crop(t[i], *(int(v) for v in box[i]), [20, 15], Bilinear, antialias=True).numpy()
+                     for i in range(n)])
+    if dtype == np.float32:
+        r.close(f"batch_resized_crop {name}", out["images"], want, rtol=0, atol=5e-7 * np.abs(x).max())
+    else:
+        off = np.abs(out["images"].astype(int) - want.astype(int))
+        r.true(f"batch_resized_crop {name}", off.max() <= 1 and off.mean() < 3e-2, f"{off.max()}, {off.mean()}")
+    want = [F.resized_crop(torch.tensor(m[i])[None], *(int(v) for v in box[i]), [20, 15], Nearest)[0] for i in range(n)]
+    r.same(f"batch_resized_crop {name}, mask", out["masks"], np.stack(want))
+
     angles = rng.uniform(-180, 180, n).astype(np.float32)
     angles[:4] = np.array([0, 180, 90, -90], np.float32)[:min(n, 4)]
     for fill in (0, 7):
@@ -64,4 +78,20 @@ for (n, c, h, w), dtype, order in itertools.product(SIZES, (np.uint8, np.float32
         else:
             off = np.abs(out["images"].astype(int) - want.numpy().astype(int))
             r.true(f"batch_rotate bilinear {name} fill {fill}", off.max() <= 1 and off.mean() < 3e-3, f"{off.max()}, {off.mean()}")
+
+# Two samples of one distribution: the largest distance of their cumulative frequencies (Kolmogorov and Smirnov), whose
+# 99.9 % point is 1.95 sqrt(2 / n).
+for (h, w), scale, ratio in (((60, 90), (0.08, 1.0), (3 / 4, 4 / 3)), ((100, 30), (0.5, 1.0), (0.3, 3.0)),
+                             ((64, 64), (0.9, 1.0), (1.0, 1.0))):
+    n, image = 3000, torch.zeros(3, h, w, dtype=torch.uint8)
+    torch.manual_seed(5)
+    crop = torchvision.transforms.RandomResizedCrop
+    theirs = np.array([crop.get_params(image, list(scale), list(ratio)) for _ in range(n)])
+    stage = Stage("batch_resized_crop", {"size": 1, "scale": list(scale), "ratio": list(ratio)},
+                  [[np.zeros((n, 1, h, w), np.uint8)], None, None], training=True)
+    ours = stage.forward()["boxes"]
+    for i, what in enumerate(("top", "left", "height", "width")):
+        values = np.arange(-1, max(h, w) + 1)
+        apart = np.abs(np.mean(ours[:, i, None] <= values, 0) - np.mean(theirs[:, i, None] <= values, 0)).max()
+        r.true(f"batch_resized_crop draws, {h} x {w}, {what}", apart < 1.95 * (2 / n) ** 0.5, f"{apart:.4f}")
 r.exit()

@@ -71,6 +71,15 @@ int aug_plan_out(sp_plan *plan, int64_t h, int64_t w, int dtype) {
   return SP_OK;
 }
 
+int64_t aug_widest(const sp_plan *plan) {
+  int64_t widest = 1;
+  for (uint32_t i = 0; i < plan->in[AUG_IMAGES].n; i++) {
+    const sp_spec *in = &plan->in[AUG_IMAGES].spec[i];
+    if (in->order == SP_CHANNELS_LAST && in->shape[1] > widest) widest = in->shape[1];
+  }
+  return widest;
+}
+
 int aug_plan_port(sp_ctx *ctx, sp_plan *plan, int port, int dtype, int64_t columns, const char *what) {
   int64_t n = plan->in[AUG_IMAGES].spec->shape[0];
   sp_spec s = {.dtype = dtype, .ndim = columns > 1 ? 2 : 1, .shape = {n, columns > 1 ? columns : 0}};

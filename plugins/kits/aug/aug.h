@@ -104,6 +104,8 @@ typedef struct aug_jobs {
 int aug_plan_in(sp_ctx *ctx, const sp_plan *plan, int64_t *h, int64_t *w);
 /* Outputs of h x w, as many as there are inputs; images get `dtype`, 0: that of their input. */
 int aug_plan_out(sp_plan *plan, int64_t h, int64_t w, int dtype);
+/* Elements of a pixel of the widest image, as far as they lie side by side. */
+int64_t aug_widest(const sp_plan *plan);
 /* The ports AUG_DRAWN and AUG_STATUS: N numbers, or N x columns where columns > 1, of the type of the ports. `what` is
  * the port's name. scratch_bytes holds the drawn values afterwards. */
 int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const char *what);

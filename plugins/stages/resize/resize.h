@@ -39,7 +39,7 @@ typedef struct resize_axis {
   float scale, support, inv;
 } resize_axis;
 
-static inline resize_axis resize_axis_of(int32_t in, int32_t out, int antialias) {
+SP_RNG_FN resize_axis resize_axis_of(int32_t in, int32_t out, int antialias) {
   resize_axis a = {in, out, antialias, (float)in / (float)out, 1.0f, 1.0f};
   if (antialias && a.scale > 1.0f) {
     a.support = a.scale;

@@ -33,9 +33,14 @@ template <typename T> static __device__ __forceinline__ bool whole_quads(const a
   return j.out_w * j.pix % 4 == 0 && reinterpret_cast<uintptr_t>(j.out) % sizeof(aug_quad<T>) == 0;
 }
 
+/* Where a window begins: pixels. */
+struct corner {
+  int top, left;
+};
+
 /* ---- masks, and images that keep their size ---- */
 template <typename T>
-static __device__ void pick(const aug_job &j, const axes &a, int warps, int rows, int64_t sample) {
+static __device__ void pick(const aug_job &j, const axes &a, int warps, int rows, int64_t sample, corner from) {
   int n = j.out_w * j.pix;
   bool whole = whole_quads<T>(j), moved = a.x.in != a.x.out; /* never of images */
   aug_place p = aug_place_of(j, quads_of(j), warps, rows);
@@ -47,14 +52,16 @@ static __device__ void pick(const aug_job &j, const axes &a, int warps, int rows
 #pragma unroll 2
   for (int r = 0; r < rows; r++, out += n) {
     if (p.y + r >= j.out_h) return;
-    const T *row = aug_row<T>(j, sample, p.plane, resize_nearest(&a.y, p.y + r));
+    const T *row =
+        aug_row<T>(j, sample, p.plane, from.top + resize_nearest(&a.y, p.y + r)) + (int64_t)from.left * j.pix;
     put(out, e, n, whole, {row[at[0]], row[at[1]], row[at[2]], row[at[3]]});
   }
 }
 
-static __device__ bool picked(const aug_job &j, const axes &a, int warps, int rows, int64_t sample) {
+static __device__ bool picked(const aug_job &j, const axes &a, int warps, int rows, int64_t sample,
+                              corner from = {0, 0}) {
   if (!j.mask && (a.x.in != a.x.out || a.y.in != a.y.out)) return false;
-  aug_by_size(j.dtype, [&](auto t) { pick<decltype(t)>(j, a, warps, rows, sample); });
+  aug_by_size(j.dtype, [&](auto t) { pick<decltype(t)>(j, a, warps, rows, sample, from); });
   return true;
 }
 

@@ -17,17 +17,20 @@ typedef struct resize_table {
   int32_t active; /* 0: as many outputs as inputs, so that each is its own */
 } resize_table;
 
-/* Made anew; 0, or not where there is no memory, which leaves the table empty. */
+/* The table of an axis in `memory` of resize_table_bytes, aligned to 4: no less than an axis of fewer inputs wants. */
+size_t resize_table_bytes(const resize_axis *a);
+void resize_table_in(resize_table *t, const resize_axis *a, void *memory);
+/* Made anew, on the heap; 0, or not where there is no memory, which leaves the table empty. */
 int resize_table_make(resize_table *t, resize_axis a);
 void resize_table_free(resize_table *t);
 
 /* A row of bytes or floats, `pix` elements a pixel, along the table's axis. */
 void resize_along_x(const resize_table *t, float *y, const void *x, int dtype, int64_t pix);
-/* The same for `rows` <= RESIZE_GROUP rows of `n` elements that follow each other, `line` floats apart in y: they lie
+/* The same for `rows` <= RESIZE_GROUP rows of `n` elements, `pitch` elements apart in x and `line` floats in y: they lie
  * side by side in `turned`, n * RESIZE_GROUP floats, so that a sum over inputs is one for all of them. */
 #define RESIZE_GROUP 8
-void resize_group_along_x(const resize_table *t, float *y, size_t line, const void *x, int64_t n, int rows, int dtype,
-                          int64_t pix, float *turned);
+void resize_group_along_x(const resize_table *t, float *y, size_t line, const void *x, int64_t n, int64_t pitch,
+                          int rows, int dtype, int64_t pix, float *turned);
 /* A row of a mask. */
 void resize_pick(const resize_table *t, void *y, const void *x, size_t bytes);
 

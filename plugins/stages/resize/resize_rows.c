@@ -20,27 +20,40 @@ static int32_t live_rows(const resize_table *t) {
   return most;
 }
 
+static size_t most_inputs(const resize_axis *a) { return 2 * (size_t)ceilf(a->support) + 2; }
+
+size_t resize_table_bytes(const resize_axis *a) {
+  return (size_t)a->out * (3 * sizeof(int32_t) + most_inputs(a) * sizeof(float));
+}
+
 int resize_table_make(resize_table *t, resize_axis a) {
-  size_t out = (size_t)a.out, most = 2 * (size_t)ceilf(a.support) + 2;
   resize_table_free(t);
-  t->first = malloc(out * 3 * sizeof *t->first + out * most * sizeof *t->w);
-  if (!t->first) return 1;
+  void *memory = malloc(resize_table_bytes(&a));
+  if (!memory) return 1;
+  resize_table_in(t, &a, memory);
+  return 0;
+}
+
+void resize_table_in(resize_table *t, const resize_axis *a, void *memory) {
+  size_t out = (size_t)a->out, most = most_inputs(a);
+  t->first = memory;
   t->n = t->first + out;
   t->near = t->n + out;
   t->w = (float *)(void *)(t->near + out);
-  t->out = a.out;
-  t->active = a.in != a.out;
-  for (int32_t i = 0; i < a.out; i++) {
-    float centre = resize_centre(&a, i), *w = t->w + (size_t)i * most;
+  t->out = a->out;
+  t->most = 0;
+  t->active = a->in != a->out;
+  for (int32_t i = 0; i < a->out; i++) {
+    float centre = resize_centre(a, i), *w = t->w + (size_t)i * most;
     int32_t lo, n = 2;
-    if (a.support == 1.0f) {
-      lo = resize_two(&a, i, &w[1]);
+    if (a->support == 1.0f) {
+      lo = resize_two(a, i, &w[1]);
       w[0] = 1.0f - w[1];
     } else {
-      resize_span(&a, centre, &lo, &n);
+      resize_span(a, centre, &lo, &n);
       if ((size_t)n > most) n = (int32_t)most;
-      float total = resize_total(&a, centre, lo, n);
-      for (int32_t k = 0; k < n; k++) w[k] = resize_tap(&a, centre, lo + k) / total;
+      float total = resize_total(a, centre, lo, n);
+      for (int32_t k = 0; k < n; k++) w[k] = resize_tap(a, centre, lo + k) / total;
     }
     while (n > 1 && w[n - 1] == 0.0f) n--; /* weights of 0 cost time and let infinities through */
     int32_t skip = 0;
@@ -48,13 +61,12 @@ int resize_table_make(resize_table *t, resize_axis a) {
     memmove(w, w + skip, (size_t)(n - skip) * sizeof *w);
     t->first[i] = lo + skip;
     t->n[i] = n - skip;
-    t->near[i] = resize_nearest(&a, i);
+    t->near[i] = resize_nearest(a, i);
     if (t->n[i] > t->most) t->most = t->n[i];
   }
   /* packed, so that weights are read one after another */
   for (size_t i = 1; i < out; i++) memmove(t->w + i * (size_t)t->most, t->w + i * most, (size_t)t->n[i] * sizeof *t->w);
   t->live = t->most > 2 ? live_rows(t) : 2;
-  return 0;
 }
 
 /* `C` is a constant where the number of channels is a usual one, and `pix` then equal to it. */
@@ -109,10 +121,10 @@ static void turn_floats(float *restrict to, const float *restrict x, int64_t n, 
     for (int r = 0; r < RESIZE_GROUP; r++) to[e * RESIZE_GROUP + r] = x[at[r] + e];
 }
 
-void resize_group_along_x(const resize_table *t, float *restrict y, size_t line, const void *x, int64_t n, int rows,
-                          int dtype, int64_t pix, float *restrict turned) {
+void resize_group_along_x(const resize_table *t, float *restrict y, size_t line, const void *x, int64_t n,
+                          int64_t pitch, int rows, int dtype, int64_t pix, float *restrict turned) {
   int64_t at[RESIZE_GROUP], step = pix * RESIZE_GROUP;
-  for (int r = 0; r < RESIZE_GROUP; r++) at[r] = (r < rows ? r : rows - 1) * n;
+  for (int r = 0; r < RESIZE_GROUP; r++) at[r] = (r < rows ? r : rows - 1) * pitch;
   if (dtype == SP_U8) turn_bytes(turned, x, n, at);
   else turn_floats(turned, x, n, at);
   for (int32_t i = 0; i < t->out; i++) {

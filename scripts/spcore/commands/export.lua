@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- What `spcore export RUN --torch DIR` runs: RUN, DIR and "best" or nothing are its arguments.
+-- spcore export: the network of a run, for other programs.
 local args = require "spcore.args"
 local core = require "spcore.core"
 local files = require "spcore.files"
@@ -219,9 +219,20 @@ local function save(model, weights, path)
   g:save(path)
 end
 
-local run, dir, best = table.unpack(core.argv())
-run, dir = run:gsub("(.)/+$", "%1"), dir:gsub("(.)/+$", "%1")
-local model, weights = predict.run { weights = run, best = best == "best" }
+local opt = args.parse({
+  torch = { "", "folder for model.py and model.safetensors" },
+  best = { false, "take the weights of the run's best validation, best.safetensors, not the last ones" },
+}, {
+  rest = "RUN", only = { "debug" },
+  doc = "Writes the network of a run of train_seg.lua or train_cls.lua as a PyTorch module with its weights. model.py needs "
+    .. "PyTorch alone: load() gives the module, and python3 model.py IMAGE predicts an image, prepared as in training.",
+})
+if #opt.rest == 0 then args.usage "a run folder is wanted, such as runs/train_seg-1" end
+if #opt.rest > 1 then args.usage("one run at a time, not also '%s'", opt.rest[2]) end
+if opt.torch == "" then args.usage "--torch DIR is wanted: the folder to write to" end
+
+local run, dir = opt.rest[1]:gsub("(.)/+$", "%1"), opt.torch:gsub("(.)/+$", "%1")
+local model, weights = predict.run { weights = run, best = opt.best }
 check(model, run)
 if sys.there(dir .. "/model.py") then args.usage("%s/model.py is there already; name another folder, or remove it", dir) end
 files.make_parents(dir .. "/")
