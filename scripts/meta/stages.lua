@@ -492,6 +492,7 @@
 ---@field size? integer|integer[] height and width that images are resized to; one number: square (1..16384 px, default {256})
 ---@field resize? "squash"|"crop"|"pad" how images of another shape than size are fitted, as the reader does it (default "squash")
 ---@field orient? boolean images are turned upright as their EXIF orientation says; false: as stored (default true)
+---@field decode? "full"|"scaled" scaled: a JPEG is decoded at a half, a quarter or an eighth of its sides where they are not below size: faster, other bits (default "full")
 ---@field workers? integer threads that decode one batch (1..64, default 2)
 ---@field max_pixels? integer an image whose header says more is refused (1..1073741824 px, default 67108864)
 ---@field max_bytes? integer a request of more is refused (1..1073741824 bytes, default 67108864)
