@@ -210,6 +210,7 @@ static const luaL_Reg functions[] = {
     {"erase", sys_erase},
     {"link", sys_link},
     {"truncate", sys_truncate},
+    {"run", sp_lua_child},
     {NULL, NULL},
 };
 
