@@ -1,14 +1,14 @@
 -- SPDX-License-Identifier: MIT
 -- What `spcore bench` measured as a picture: throughput over batch sizes, a line for each strategy with its least and most;
 -- below it the gain over the first strategy. Batch sizes stand at equal distances, points of one beside each other.
+local plot = require "spcore.plot"
+
+local escape = plot.escape
 
 -- 3 : 1 and more on a white page and on a dark one.
 local colours = { "#3d85c6", "#d9730d", "#3a9a4b", "#d1495b", "#9a6fc9", "#1b979e", "#a1783c", "#c9559a" }
 local grey = "#767676"
 local wide, left, right, letter = 760, 64, 16, 6.2 -- letter: about the width of one
-
-local escapes = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
-local function escape(text) return (text:gsub('[&<>"]', escapes)) end
 
 local function short(text, columns)
   if (utf8.len(text) or #text) <= columns then return text end
@@ -39,23 +39,12 @@ local function series_of(result)
   return series, batches
 end
 
--- About n round steps that span from..to -> the step, the first, the last
-local function scale(from, to, n)
-  local raw = math.max(to - from, 1e-9) / n
-  local unit = 10.0 ^ math.floor(math.log(raw, 10))
-  local step = unit * (raw <= unit and 1 or raw <= 2 * unit and 2 or raw <= 5 * unit and 5 or 10)
-  return step, math.floor(from / step) * step, math.ceil(to / step) * step
-end
-
--- A panel: put ticks of from..to between two heights -> a function from values to heights
-local function axis(c, top, bottom, from, to, n)
-  local step, low, high = scale(from, to, n)
-  local function y(v) return bottom - (v - low) / (high - low) * (bottom - top) end
-  for k = 0, math.floor((high - low) / step + 0.5) do
-    local v = low + k * step
-    c.put('<path d="M%d %.1fH%d" stroke="%s" stroke-width="%s"/>', left, y(v), wide - right, grey,
-      math.abs(v) < step / 2 and "1" or "0.4")
-    c.put('<text x="%d" y="%.1f" text-anchor="end">%.6g</text>', left - 8, y(v) + 4, math.abs(v) < step / 2 and 0 or v)
+-- A panel: its marks, of from..to between two heights -> a function from values to heights
+local function axis(c, top, bottom, from, to, most)
+  local function y(v) return bottom - (v - from) / (to - from) * (bottom - top) end
+  for _, v in ipairs(plot.ticks(from, to, most)) do
+    c.put('<path d="M%d %.1fH%d" stroke="%s" stroke-width="%s"/>', left, y(v), wide - right, grey, v == 0 and "1" or "0.4")
+    c.put('<text x="%d" y="%.1f" text-anchor="end">%s</text>', left - 8, y(v) + 4, plot.number(v))
   end
   return y
 end
@@ -85,7 +74,8 @@ local function put_series(c, s, y, beside)
       local images = rate(r) / r.steps_per_second
       path[#path + 1] = ("%s%.1f %.1f"):format(i > 1 and s.at[i - 1] and "L" or "M", x, y(rate(r)))
       spread[#spread + 1] = ("M%.1f %.1fV%.1f"):format(x, y(images * r.least), y(images * r.most))
-      local title = ("%s, batch %d: %.4g steps/s (%.4g .. %.4g)"):format(escape(s.name), r.batch, r.steps_per_second, r.least, r.most)
+      local title = ("%s, batch %d: %.4g steps/s (%.4g .. %.4g)"):format(escape(s.name), r.batch, r.steps_per_second, r.least,
+        r.most)
       marks[#marks + 1] = ('<circle cx="%.1f" cy="%.1f" r="3.5"><title>%s</title></circle>'):format(x, y(rate(r)), title)
     end
   end
@@ -103,7 +93,7 @@ local function put_lines(c, series, top, bottom)
     c.put('<text x="%d" y="%d">no run came to its end</text>', left + 20, (top + bottom) // 2)
     return
   end
-  local y, apart = axis(c, top, bottom, 0, most, 5), math.min(6, c.slot / 2 / #series)
+  local y, apart = axis(c, top, bottom, 0, most * 1.02, 5), math.min(6, c.slot / 2 / #series)
   for k, s in ipairs(series) do put_series(c, s, y, (k - (#series + 1) / 2) * apart) end
 end
 
@@ -117,7 +107,7 @@ local function put_gains(c, series, top, bottom)
       low, high, longest = math.min(low, gain), math.max(high, gain), math.max(longest, #form:format(gain))
     end
   end
-  local y = axis(c, top, bottom, low * 1.2, high * 1.2, 4)
+  local y = axis(c, top, bottom, low * 1.2, high * 1.2, 5)
   for k = 2, #series do
     for i, r in pairs(series[k].at) do
       local gain, x = r.gain_percent, c.x(i) + (k - 2 - (#series - 1) / 2) * each
