@@ -107,7 +107,8 @@ local function put_gains(c, series, top, bottom)
       low, high, longest = math.min(low, gain), math.max(high, gain), math.max(longest, #form:format(gain))
     end
   end
-  local y = axis(c, top, bottom, low * 1.2, high * 1.2, 5)
+  local room = 0.14 * (high - low) -- for a figure
+  local y = axis(c, top, bottom, low < 0 and low - room or 0, high + room, 5)
   for k = 2, #series do
     for i, r in pairs(series[k].at) do
       local gain, x = r.gain_percent, c.x(i) + (k - 2 - (#series - 1) / 2) * each
