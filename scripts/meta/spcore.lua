@@ -53,7 +53,7 @@ local sp = {}
 
 ---Reads the script's command line. Wrong use ends the program with exit code 2.
 ---@param spec table<string, spcore.option>
----@param how? { rest?: string, doc?: string, without?: string[], checkpoints?: boolean }
+---@param how? { rest?: string, doc?: string, without?: string[], only?: string[], others?: boolean, checkpoints?: boolean }
 ---@return spcore.options
 function sp.args(spec, how) end
 
