@@ -124,6 +124,7 @@ int sp_node_put_weight(sp_node *node, size_t i, const void *src, sp_err *err);
 /* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. */
 int sp_node_get_weight(sp_node *node, size_t i, const void **data, void **owned, sp_err *err);
 bool sp_node_has_dw(const sp_node *node, size_t i);
+bool sp_graph_times_calls(const sp_graph *g); /* calls of the main device are over when they return, in a graph too */
 int sp_graph_keep_statistics(sp_graph *g, sp_err *err); /* for an optimizer that restores them */
 int sp_graph_init_weights(sp_graph *g, sp_err *err);
 /* One node's; torch NULL: by seed and name. */
