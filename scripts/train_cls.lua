@@ -1,14 +1,20 @@
 -- SPDX-License-Identifier: MIT
 -- Trains a classifier behind heavy augmentation, which runs on the processor or where the training runs.
 local sp = require "spcore"
-local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local opt = sp.args({
-  data = { "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; or shapes, random" },
+  data = { "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; shapes, random" },
+  val = { "", "folder with the images for validation", default = "part of --data" },
   size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },
   steps = { 0, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 0 },
+  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
+    instead_of = "steps" },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
+  ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
+    default = "none" },
   rate = {
     "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
     choices = { "cosine", "step", "one_cycle" },
@@ -23,7 +29,7 @@ local opt = sp.args({
     choices = { "auto", "cpu", "gpu", "none" },
   },
   fused = { true, "with --reference: one stage for all of the augmentation; --no-fused: six, one after another" },
-  eval_every = { 0, "validate each so many steps", default = "four times" },
+  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each" },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a classifier behind augmentation.", without = { "by_hand" }, checkpoints = true })
@@ -32,9 +38,12 @@ if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")
 end
 
-if opt.reference and (opt.rate ~= "cosine" or opt.label_smoothing > 0) then
-  sp.usage("--reference: has its own rate and loss; leave --rate and --label-smoothing out")
+local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0
+if opt.reference and not plain then
+  sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs, --ema and --dropout out"
 end
+
+if opt.reference and opt.val ~= "" then sp.usage("--reference: has no validation; leave --val out") end
 
 -- A value that depends on the workload, unless the command line has it.
 local function pick(value, usual, reference)
@@ -111,51 +120,45 @@ local function augmented(g, image)
   return g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images
 end
 
--- A list, nil where the classes have no names.
-local function names_of(data)
-  local names = {}
-  for name in data.class_names:gmatch "[^\n]+" do names[#names + 1] = name end
-  return names[1] and names or nil
-end
-
 local function small(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 8192 or opt.samples
-  -- A folder may say itself what is for validation.
-  local own_splits = sys.kind(opt.data .. "/train") == "dir" and sys.kind(opt.data .. "/val") == "dir"
   local function source(split)
     return g.reader {
       path = opt.data, target = "class", split = split, size = { size, size }, batch = batch, samples = samples,
-      val_fraction = not own_splits and 0.125 or nil, drop_last = split == "train", shuffle = split == "train",
+      default_val_fraction = 0.125, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     }
   end
   local data, val = source "train", source "val"
+  if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // batch) end -- a last short batch is left out
   local enc = g.encoder {
     augmented(g, data.image), model = "unet", width = opt.width, depth = opt.levels, convs = 2, weights = opt.encoder,
   }
-  local head = g.classifier { enc.features, model = "pool", classes = data.classes }
+  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
+  local head = g.classifier { features, model = "pool", classes = data.classes }
   g.accuracy { head.logits, data.label, k = math.min(5, data.classes) }
+  if data.classes <= 100 then g.confusion { head.logits, data.label } end -- a table of all pairs a step
   g:train {
     g.cross_entropy { head.logits, data.label, label_smoothing = opt.label_smoothing },
-    optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
+    optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
     lr = rates[opt.rate](),
   }
-  local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
-  opt.eval_every, opt.samples = every, samples
+  local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)
+  opt.eval_every, opt.samples, opt.steps = every, samples, steps
   if every < steps then g:evaluate { data = val, every = every } end
 
   local run <close> = sp.run {
-    graph = g, opt = opt, steps = steps,
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names,
     settings = {
       model = {
         encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size,
-        crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes, class_names = names_of(data),
+        crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes,
+        class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
       },
     },
   }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
-  local result = run:evaluate(val)
-  run:finish(result and ("validation accuracy %.4f"):format((sp.accuracy(result))))
+  run:finish(run:verdict(run:evaluate(val)))
 end
 
 local g <close> = sp.graph(opt)

@@ -1,15 +1,21 @@
 -- SPDX-License-Identifier: MIT
 -- Trains a segmentation decoder behind a frozen encoder, on the CPU too.
 local sp = require "spcore"
-local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local opt = sp.args({
-  data = { "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; or shapes, random" },
+  data = { "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; VOC; .csv; shapes, random" },
+  val = { "", "folder with the images and masks for validation", default = "part of --data" },
   classes = { 0, "classes of a folder without classes.txt", default = "none", min = 0, max = 255 },
   size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 65536 },
   steps = { 0, "optimizer steps", default = "1000; with --train-encoder 2000, with --reference 100 timed ones", min = 0 },
+  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
+    instead_of = "steps" },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
+  ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
+    default = "none" },
   rate = {
     "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
     choices = { "cosine", "step", "one_cycle" },
@@ -21,7 +27,7 @@ local opt = sp.args({
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   train_encoder = { false, "train the encoder as well, from scratch" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained" },
-  eval_every = { 0, "validate each so many steps", default = "four times" },
+  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each" },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a segmentation decoder behind a frozen encoder.", without = { "by_hand" }, checkpoints = true })
@@ -29,9 +35,13 @@ local opt = sp.args({
 if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
-if opt.reference and (opt.rate ~= "cosine" or opt.loss ~= "cross_entropy" or opt.label_smoothing > 0) then
-  sp.usage("--reference: has its own rate and loss; leave --rate, --loss and --label-smoothing out")
+local plain = opt.rate == "cosine" and opt.loss == "cross_entropy" and opt.label_smoothing == 0
+if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0) then
+  sp.usage("--reference: has its own loss and training; leave --rate, --loss, --label-smoothing, --epochs, --ema and "
+    .. "--dropout out")
 end
+
+if opt.reference and opt.val ~= "" then sp.usage("--reference: has no validation; leave --val out") end
 
 -- A value that depends on the workload, unless the command line has it.
 local function pick(value, usual, reference)
@@ -79,19 +89,18 @@ end
 local function small_unet(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 4096 or opt.samples
-  -- A folder may say itself what is for validation.
-  local own_splits = sys.kind(opt.data .. "/train") == "dir" and sys.kind(opt.data .. "/val") == "dir"
   local function source(split)
     return g.reader {
       path = opt.data, split = split, size = { size, size }, batch = batch, samples = samples, classes = opt.classes,
-      val_fraction = not own_splits and 0.125 or nil, drop_last = split == "train", shuffle = split == "train",
+      default_val_fraction = 0.125, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     }
   end
   local data, val = source "train", source "val"
+  if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // batch) end -- a last short batch is left out
   local model = {
     encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 },
     decoder = { model = "unet", width = opt.width, convs = 1, classes = data.classes },
-    scale = true, size = size,
+    scale = true, size = size, class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
   }
   local weights = opt.encoder
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
@@ -101,8 +110,9 @@ local function small_unet(g)
     image, model = "unet", width = opt.width, depth = opt.levels, convs = 2, frozen = not opt.train_encoder,
     weights = weights,
   }
+  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
   local dec = g.decoder {
-    enc.features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
+    features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
   }
   local loss = loss_of(g, dec.logits, data.mask)
   g.confusion { dec.logits, data.mask, ignore_index = 255 }
@@ -110,17 +120,18 @@ local function small_unet(g)
   -- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of
   -- squared gradients shorten that.
   g:train {
-    loss, optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
+    loss, optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
     lr = rates[opt.rate](),
   }
-  local every = opt.eval_every > 0 and opt.eval_every or math.max(1, (steps + 3) // 4)
-  opt.eval_every, opt.samples = every, samples
+  local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)
+  opt.eval_every, opt.samples, opt.steps = every, samples, steps
   if every < steps then g:evaluate { data = val, every = every } end
 
-  local run <close> = sp.run { graph = g, opt = opt, steps = steps, settings = { model = model } }
+  local run <close> = sp.run {
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names, settings = { model = model },
+  }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
-  local result = run:evaluate(val)
-  run:finish(result and ("validation mean IoU %.4f"):format((sp.mean_iou(result.counts))))
+  run:finish(run:verdict(run:evaluate(val)))
 end
 
 local g <close> = sp.graph(opt)

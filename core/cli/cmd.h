@@ -18,8 +18,8 @@ typedef struct sp_cmd {
   int (*main)(int argc, char **argv);
 } sp_cmd;
 
-extern const sp_cmd sp_cmd_run, sp_cmd_inspect, sp_cmd_devices, sp_cmd_check, sp_cmd_diff, sp_cmd_strategies,
-    sp_cmd_schedule;
+extern const sp_cmd sp_cmd_run, sp_cmd_inspect, sp_cmd_devices, sp_cmd_check, sp_cmd_data, sp_cmd_diff, sp_cmd_export,
+    sp_cmd_report, sp_cmd_strategies, sp_cmd_schedule;
 
 /* Prints usage, doc and options; returns 0. */
 int sp_cmd_help(const sp_cmd *cmd);
@@ -34,7 +34,10 @@ int sp_cmd_bad_option(const sp_cmd *cmd, int what, char *const *argv, const stru
 int sp_cmd_failed(const sp_err *err);
 /* cmd_run.c: runs a script in a Lua state, with everything of the process around it; argv[0] is the script. `schedule`: as
  * sp_lua has it. Returns the exit code. */
+struct sp_env;
 struct sp_env_opts;
+/* In this env, which is freed at the end; argv are the script's words. */
+int sp_cmd_run_in(struct sp_env *env, bool debug, const char *schedule, const char *script, int argc, char **argv);
 int sp_cmd_run_script(const struct sp_env_opts *opts, bool debug, const char *schedule, int argc, char **argv);
 bool sp_cmd_debug(void); /* SPCORE_DEBUG is set, and not to 0 */
 /* Writes what was collected to stdout; returns the exit code: a full disk or a closed pipe is a failure. */

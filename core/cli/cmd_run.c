@@ -39,21 +39,26 @@ bool sp_cmd_debug(void) {
   return debug && *debug && strcmp(debug, "0") != 0;
 }
 
-int sp_cmd_run_script(const sp_env_opts *opts, bool debug, const char *schedule, int argc, char **argv) {
-  sp_env *env;
+int sp_cmd_run_in(sp_env *env, bool debug, const char *schedule, const char *script, int argc, char **argv) {
   sp_lua *lua;
   sp_err err;
-  if (sp_env_new(&env, opts, &err)) return sp_cmd_failed(&err);
-  if (sp_lua_new(&lua, env, debug, &err)) {
-    sp_env_free(env);
-    return sp_cmd_failed(&err);
+  int code;
+  if (sp_lua_new(&lua, env, debug, &err)) code = sp_cmd_failed(&err);
+  else {
+    lua->schedule = schedule;
+    sp_lua_catch_signals();
+    code = sp_lua_run(lua, script, argc, argv);
+    sp_lua_free(lua);
   }
-  lua->schedule = schedule;
-  sp_lua_catch_signals();
-  int code = sp_lua_run(lua, argv[0], argc - 1, argv + 1);
-  sp_lua_free(lua);
   sp_env_free(env);
   return code;
+}
+
+int sp_cmd_run_script(const sp_env_opts *opts, bool debug, const char *schedule, int argc, char **argv) {
+  sp_env *env;
+  sp_err err;
+  if (sp_env_new(&env, opts, &err)) return sp_cmd_failed(&err);
+  return sp_cmd_run_in(env, debug, schedule, argv[0], argc - 1, argv + 1);
 }
 
 static int run_main(int argc, char **argv) {

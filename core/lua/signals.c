@@ -29,16 +29,17 @@ static void on_signal(int sig) {
   if (running) lua_sethook(running, on_late, LUA_MASKCOUNT, GRACE);
 }
 
-static void on_pipe(int sig) { (void)sig; }
+static void on_write(int sig) { (void)sig; }
 
 void sp_lua_catch_signals(void) {
   struct sigaction sa;
   memset(&sa, 0, sizeof sa);
-  /* Who reads standard output may go away: that is said at the end, and ends no training. Not SIG_IGN, which programs that the
-   * script starts would have too. */
-  sa.sa_handler = on_pipe;
+  /* Who reads standard output may go away: that is said at the end, and ends no training. A file that may grow no further is
+   * an error of the write. Not SIG_IGN, which programs that the script starts would have too. */
+  sa.sa_handler = on_write;
   sa.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &sa, NULL);
+  sigaction(SIGXFSZ, &sa, NULL);
   sa.sa_handler = on_signal;
   sa.sa_flags = (int)SA_RESETHAND | SA_RESTART;
   sigemptyset(&sa.sa_mask);

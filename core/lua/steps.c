@@ -227,6 +227,12 @@ static int steps_stop(lua_State *L) {
   return stop(L, sp_lua_check_graph(L, 1), 1);
 }
 
+/* g:cut(): no step begins any more; those that have begun still come */
+static int steps_cut(lua_State *L) {
+  sp_engine_cut(sp_lua_check_graph(L, 1)->e);
+  return 0;
+}
+
 /* g:hold(whether): from now on a signal ends neither steps nor an evaluation; the script asks for it, and stops them */
 static int steps_hold(lua_State *L) {
   sp_lua_check_graph(L, 1)->held = lua_toboolean(L, 2);
@@ -389,8 +395,7 @@ static int steps_evaluate(lua_State *L) {
 }
 
 const luaL_Reg sp_lua_step_functions[] = {
-    {"begin", steps_begin}, {"next", steps_next},         {"stop", steps_stop},
-    {"step", steps_step},   {"hold", steps_hold},         {"boundary", steps_boundary},
-    {"seek", steps_seek},   {"evaluate", steps_evaluate}, {"checksums", steps_checksums},
-    {NULL, NULL},
+    {"begin", steps_begin},         {"next", steps_next},         {"stop", steps_stop}, {"step", steps_step},
+    {"hold", steps_hold},           {"boundary", steps_boundary}, {"seek", steps_seek}, {"evaluate", steps_evaluate},
+    {"checksums", steps_checksums}, {"cut", steps_cut},           {NULL, NULL},
 };

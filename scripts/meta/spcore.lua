@@ -30,6 +30,8 @@ local sp = {}
 ---@field timing? boolean keep the times of stages, for g:timings()
 ---@field plugin? string[]
 ---@field out? string
+---@field tensorboard? boolean an event file in the run's folder
+---@field log_every? integer TensorBoard gets the scalars of each so many steps
 ---@field quiet? boolean
 ---@field explain? boolean
 ---@field debug? boolean
@@ -114,10 +116,11 @@ function sp.print(fmt, ...) end
 ---@return spcore.progress
 function sp.progress(options) end
 
----Image files that paths name, and those in folders; how many there are.
+---Image files that paths name, those in folders, and those of lists ("@FILE", a path on each line); how many there are, nil
+---where there is a list.
 ---@param paths string[]
 ---@return fun(): { path: string, name: string }?
----@return integer total
+---@return integer? total
 function sp.pictures(paths) end
 
 ---A line on the error output, as warnings are.
@@ -180,6 +183,11 @@ local run = {}
 function run:step(step, m) end
 ---Saves the weights as they are now, as often as it is called; finish saves once more, unless weights = false.
 function run:save() end
+---The picture in a PNG or JPEG file, for TensorBoard.
+---@param step integer
+---@param name string
+---@param path string
+function run:image(step, name, path) end
 ---How many of the run's steps are still to be done; nil without a number of them.
 ---@return integer?
 function run:rest() end

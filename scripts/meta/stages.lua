@@ -55,6 +55,7 @@
 ---@field weight_decay? number weights shrink by this times the learning rate (0..1000000, default 0.01)
 ---@field clip_norm? number gradients are scaled down to this L2 norm over all of them; 0: never (at least 0, default 0)
 ---@field report_norm? boolean compute grad_norm without clipping too (default false)
+---@field ema? number decay of moving averages of the weights, below 1: after each update average = ema * average + (1 - ema) * weight, the first copies; evaluations and saved runs have them; 0: none (0..1, default 0)
 ---@field nonfinite? "stop"|"skip" when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state (default "stop")
 ---@field max_nonfinite? integer so many updates skipped in a row stop the run; only with nonfinite = "skip" (1..1000000000, default 10)
 
@@ -395,6 +396,17 @@
 ---@field status spcore.ref the first label out of range, or a loss that is not finite
 ---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
 
+---What g.dropout is called with.
+---@class spcore.dropout.params: spcore.node_options
+---@field [1]? spcore.ref the input x
+---@field x? spcore.ref N x ..., of any shape
+---@field p? number how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean drop all of a sample's channel or nothing of it (default false)
+
+---Drops elements or whole maps at random in training.
+---@class spcore.dropout: spcore.node
+---@field y spcore.ref 0, or x / (1 - p); x where nothing is trained
+
 ---@class spcore.encoder.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
 ---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
@@ -501,10 +513,14 @@
 ---@field mask? spcore.ref labels, N x H x W
 ---@field [3]? spcore.ref the input label
 ---@field label? spcore.ref class of each sample, N: its files go to a folder of the class
+---@field [4]? spcore.ref the input logits
+---@field logits? spcore.ref scores, N x C x H x W, in the place of mask: enlarged to the picture's size, then the class of the largest is the label
 ---@field dir string folder for the files; made where it is missing, files in it are overwritten (required)
 ---@field images? string file of an image, * stands for the sample's name; .jpg, .jpeg or .png; empty: none (default "images/*.jpg")
 ---@field masks? string file of a mask, a palette PNG whose indices are the labels; empty: none (default "masks/*.png")
 ---@field overlays? string file of the image with the mask's colours over it; empty: none (default "")
+---@field probabilities? string file of the softmax of the enlarged logits: .npy, float32 C x H x W, or .png, the label's own in 65535ths; empty: none (default "")
+---@field legend? string names of the labels, one a line from 0 on: those in a mask but 0 stand below its overlay; empty: nothing does (default "")
 ---@field names? spcore.image_writer.names[] names by sample number; without them the number itself, five digits; a request has its own (default {})
 ---@field restore? boolean requests of image files: mask and overlay get the size of the file's image (default false)
 ---@field class_names? string folders by class, one a line, as reader's class_names; they come before the last part of images, masks and overlays; without them the class's number (default "")
@@ -513,6 +529,8 @@
 
 ---Writes images, label masks and both in one picture as JPEG and PNG files.
 ---@class spcore.image_writer: spcore.node
+---@field size spcore.ref height and width of each mask, N x 2
+---@field pixels spcore.ref how many pixels of each mask have each label, N x C, without logits N x 256
 
 ---@class spcore.layers.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
@@ -570,14 +588,16 @@
 
 ---What g.reader is called with.
 ---@class spcore.reader.params: spcore.source_options
----@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), folder with train/ and val/ of such layout, or a built-in set: shapes, random (default "")
+---@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file and label or mask, or a built-in set: shapes, random (default "")
 ---@field target? "mask"|"class" what is known of an image: a label for each pixel, or one class (default "mask")
 ---@field files? spcore.reader.files[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
 ---@field size? integer|integer[] height and width that everything is resized to; one number: square (1..16384 px, default {256})
 ---@field workers? integer threads that fill one batch (1..64, default 2)
----@field split? "all"|"train"|"val" which samples: all, those for training or those for validation; of a folder with train/ and val/ what is in these (default "all")
----@field val_fraction? number|number[] part of the samples that is for validation (not given: 0.1), rounded to the nearest count; chosen by name or number; not for a folder with train/ and val/ (0..0.9, default {})
----@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target class a choice by name (0: all); of train/ and of val/ so many each (0..2147483647, default 0)
+---@field split? "all"|"train"|"val" which samples: all, those for training or those for validation; of data that says so itself (train/ and val/, lists, a column split, val_path) what it says (default "all")
+---@field val_fraction? number|number[] part of the samples that is for validation (not given: default_val_fraction), rounded to the nearest count; chosen by name or number; not for data that says itself what is for validation (0..0.9, default {})
+---@field default_val_fraction? number val_fraction where that is not given and the data does not say itself what is for validation (0..0.9, default 0.1)
+---@field val_path? string another folder of the same layout: its samples are those for validation, those of path for training (default "")
+---@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target class a choice by name (0: all); of data that says itself what is for validation so many of each part (0..2147483647, default 0)
 ---@field classes? integer of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes has 6, with target class 5; at most 255 with target mask (0..2147483647, default 0)
 ---@field max_bad? integer how many broken files are replaced by others before the run stops (0..2147483647, default 16)
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
@@ -590,6 +610,7 @@
 ---@field image spcore.ref RGB images, N x 3 x H x W
 ---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
 ---@field label spcore.ref class of each image, N, int32 where there are more than 256; with target mask 255: no label
+---@field origin spcore.ref N x 3: which of the whole set the sample is, of a broken file's that of its replacement; height and width that its file has, turned as orient says
 
 ---What g.request_load is called with.
 ---@class spcore.request_load.params: spcore.requests_options
@@ -649,6 +670,7 @@
 ---@field weight_decay? number times the weight is added to its gradient (0..1000000, default 0)
 ---@field clip_norm? number gradients are scaled down to this L2 norm over all of them; 0: never (at least 0, default 0)
 ---@field report_norm? boolean compute grad_norm without clipping too (default false)
+---@field ema? number decay of moving averages of the weights, below 1: after each update average = ema * average + (1 - ema) * weight, the first copies; evaluations and saved runs have them; 0: none (0..1, default 0)
 ---@field nonfinite? "stop"|"skip" when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state (default "stop")
 ---@field max_nonfinite? integer so many updates skipped in a row stop the run; only with nonfinite = "skip" (1..1000000000, default 10)
 
@@ -682,6 +704,15 @@
 ---@class spcore.to_float: spcore.node
 ---@field image spcore.ref the same values as float32, same shape and order
 
+---What g.writer is called with.
+---@class spcore.writer.params: spcore.node_options
+---@field [1]? spcore.ref the input data
+---@field data? spcore.ref N rows of any shape
+---@field file string the .npy file; what was there is replaced as the first step begins (required)
+
+---Writes a tensor, a row for each sample, to one .npy file.
+---@class spcore.writer: spcore.node
+
 ---@class spcore.graph
 ---@field accuracy fun(t: spcore.accuracy.params): spcore.accuracy Counts of labels that are the class of the largest logit, or among the k largest
 ---@field adamw fun(t: spcore.adamw.params): spcore.adamw Adam with decoupled weight decay
@@ -701,6 +732,7 @@
 ---@field cross_entropy fun(t: spcore.cross_entropy.params): spcore.cross_entropy Mean cross-entropy of logits against class labels
 ---@field decoder fun(t: spcore.decoder.params): spcore.decoder a network of transposed convolutions from features to class scores per pixel
 ---@field dice fun(t: spcore.dice.params): spcore.dice Dice loss of the softmax of logits against class labels
+---@field dropout fun(t: spcore.dropout.params): spcore.dropout Drops elements or whole maps at random in training
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field flip fun(t: spcore.flip.params): spcore.flip Mirrors each sample left to right, top to bottom, both or not at all
 ---@field focal fun(t: spcore.focal.params): spcore.focal Focal loss of each class's logit against class labels
@@ -717,3 +749,4 @@
 ---@field sgd fun(t: spcore.sgd.params): spcore.sgd Stochastic gradient descent
 ---@field sleep fun(t: spcore.sleep.params): spcore.sleep Passes tensors through after a known time
 ---@field to_float fun(t: spcore.to_float.params): spcore.to_float Turns bytes into float32
+---@field writer fun(t: spcore.writer.params): spcore.writer Writes a tensor, a row for each sample, to one .npy file

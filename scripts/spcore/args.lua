@@ -33,6 +33,8 @@ local common = {
   trace_steps = { 100, "of so many steps, the first behind warm-up", min = 1, max = 1000000 },
   plugin = { "", "load this stage file.so; may be repeated", list = true },
   out = { "", "folder of the run", default = "runs/NAME-1, -2 ..." },
+  tensorboard = { true, "an event file for TensorBoard in the run's folder; --no-tensorboard: none" },
+  log_every = { 1, "TensorBoard gets the scalars of each so many steps", min = 1, max = math.maxinteger },
   quiet = { false, "print errors and the last line only" },
   explain = { false, "print the schedule and its proof, and stop" },
   debug = { false, "print a traceback with errors" },
@@ -46,23 +48,27 @@ local resuming = {
   checkpoint_every = { "5m", "save all that --resume needs each so many steps, or 90s, 5m, 2h; 0: at a signal only" },
   max_time = { "0", "after 90s, 5m, 2h ... save a checkpoint and end", default = "never" },
   best_by = { "auto", "metric of validations by which best.safetensors is chosen: accuracy, iou, loss ..." },
+  patience = { 0, "end after so many validations without a better one by --best-by", default = "never", min = 0 },
+  min_delta = { 0.0, "with --patience: better is what is better by more than this", min = 0.0 },
 }
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
-  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races"):gmatch "%S+" do free[name] = true end
+  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every"):gmatch "%S+" do
+  free[name] = true
+end
 
 -- What a script may say that it does not do, and which common options go with that.
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
-  run = { "out", "checksums" }, -- no sp.run
+  run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
   training = { "init" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "memory_limit", "trace", "trace_steps", "out", "checksums",
+    "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
   },
 }
 
@@ -70,8 +76,13 @@ local function dashed(name)
   return "--" .. name:gsub("_", "-")
 end
 
+-- A command of the program is a script, too.
+local function command_name()
+  return core.env().script:match "/spcore/commands/([^/]*)%.lua$"
+end
+
 local function script_name()
-  return core.env().script:match("[^/]*$")
+  return command_name() or core.env().script:match("[^/]*$")
 end
 
 local args = {}
@@ -104,6 +115,9 @@ local function check_option(name, option, given)
   if t ~= "boolean" and t ~= "number" and t ~= "string" then
     core.fail(("option '%s': the default is a %s, not a number, string or boolean"):format(name, t))
   end
+  if option.instead_of ~= nil and not (type(option.instead_of) == "string" and option.instead_of ~= name) then
+    core.fail(("option '%s': 'instead_of' is the name of another option"):format(name))
+  end
   if option.default ~= nil and type(option.default) ~= "string" then
     core.fail(("option '%s': 'default' is what help says in place of the default, got a %s"):format(name,
       type(option.default)))
@@ -127,15 +141,21 @@ local function merge(spec, more)
     options[name] = {
       option[1], option[2] or base[2] or "", own = true, default = option.default,
       min = option.min or base.min, max = option.max or base.max, choices = option.choices or base.choices,
+      instead_of = option.instead_of,
     }
   end
   return options
 end
 
 -- The common options that are named in `without`, alone or as a group, are neither listed nor taken; they keep their
--- defaults.
-local function leave_out(options, without)
-  local known = {}
+-- defaults. Where there is `only`, it names those that are.
+local function leave_out(options, without, only)
+  local known, kept = {}, {}
+  if only then
+    without = {}
+    for _, name in ipairs(only) do kept[name] = common[name] or words.unknown("args: 'only' knows no", name, common) end
+    for name in pairs(common) do without[#without + 1] = not kept[name] and name or nil end
+  end
   for name in pairs(common) do known[name] = { name } end
   for name, list in pairs(groups) do known[name] = list end
   for _, word in ipairs(without) do
@@ -154,7 +174,7 @@ local function default_of(option)
 end
 
 local function help_of(title, options, own, columns)
-  local lines, width = {}, 0
+  local lines, width = {}, 1
   for _, name in ipairs(words.keys(options)) do
     local option = options[name]
     if (option.own or false) == own and not option.unused then
@@ -175,7 +195,7 @@ end
 
 local function print_help(options, how)
   local name, columns = script_name(), sys.isatty "stdout" and sys.width "stdout" or 80
-  print(("usage: spcore run %s [options]%s"):format(name, how.rest and " " .. how.rest or ""))
+  print(("usage: spcore %s%s [options]%s"):format(command_name() and "" or "run ", name, how.rest and " " .. how.rest or ""))
   if how.doc then print(words.wrap(how.doc, columns, 0)) end
   help_of("options of " .. name .. ":", options, true, columns)
   help_of("common options:", options, false, columns)
@@ -255,6 +275,15 @@ local function take(opt, options, argv, i, given)
   return i
 end
 
+-- Of two options of which one stands in place of the other only one may be there.
+local function check_pairs(options, given)
+  for name, option in pairs(options) do
+    if option.instead_of and given[name] and given[option.instead_of] then
+      usage("%s stands in place of %s: give one of them", dashed(name), dashed(option.instead_of))
+    end
+  end
+end
+
 local function check_times(opt)
   for _, name in ipairs { "checkpoint_every", "max_time" } do
     local steps, _, why = (require "spcore.checkpoint").interval(opt[name])
@@ -281,12 +310,13 @@ local function take_over(opt, options, given)
     if free[name] or old == nil then goto continue end
     if math.type(option[1]) == "float" and type(old) == "number" then old = old + 0.0 end
     if type(old) ~= type(option[1]) then usage("--resume %s: settings.json: %s is a %s", opt.resume, name, type(old)) end
-    if given[name] and opt[name] ~= old then changed[#changed + 1] = { name, old, opt[name] } else opt[name] = old end
+    local mine = given[name] or given[option.instead_of] -- then this one is not in its place any more
+    if mine and opt[name] ~= old then changed[#changed + 1] = { name, old, opt[name] } else opt[name] = old end
     ::continue::
   end
   table.sort(changed, function(a, b) return a[1] < b[1] end)
   for _, c in ipairs(changed) do
-    if not opt.override then
+    if not opt.override and given[c[1]] then
       usage("--resume %s: %s was %s and is %s; leave it away, or take --override", opt.resume, dashed(c[1]), c[2], c[3])
     end
   end
@@ -294,13 +324,14 @@ local function take_over(opt, options, given)
 end
 
 -- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does", without = { "run" } }) -> values
--- by name. Types follow from the defaults; an option's default = "words" are what help says in place of the value.
+-- by name. Types follow from the defaults; an option's default = "words" are what help says in place of the value, and
+-- instead_of = "NAME" is the option in whose place it stands: both together are refused.
 -- Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the program with exit code 2.
 function args.parse(spec, how)
   how = how or {}
-  words.check_keys("args", how, { rest = true, doc = true, without = true, checkpoints = true })
+  words.check_keys("args", how, { rest = true, doc = true, without = true, only = true, checkpoints = true })
   local options, opt, rest, given = merge(spec or {}, how.checkpoints and resuming or {}), {}, {}, {}
-  leave_out(options, how.without or {})
+  leave_out(options, how.without or {}, how.only)
   for name, option in pairs(options) do
     opt[name] = option[1]
     if option.list then opt[name] = {} end
@@ -323,6 +354,7 @@ function args.parse(spec, how)
     end
     i = i + 1
   end
+  check_pairs(options, given)
   opt.device = check_device(opt.device)
   if how.checkpoints and opt.resume ~= "" then take_over(opt, options, given) end
   if how.checkpoints then check_times(opt) end

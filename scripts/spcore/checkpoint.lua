@@ -71,6 +71,7 @@ function checkpoint.new(t)
   if max_steps then core.fail(("--max-time %s: a time such as 90s, 5m, 2h is wanted"):format(t.max_time)) end
   self.raw, self.accumulate = t.graph._raw, t.graph._told[t.graph._optimizer].accumulate or 1
   self.last_time, self.last_step = sys.now(), self.raw:step()
+  self.safe = self.last_step -- of a run that goes on: the file that it was read from stays with the next one
   self.about = json.encode { form = FORM, seed = t.graph._opt.seed, script = core.env().script:match "[^/]*$",
     graph = describe(t.graph) }
   return self
@@ -78,21 +79,32 @@ end
 
 local function file_of(self, step) return ("%s/checkpoint-%d.safetensors"):format(self.dir, step) end
 
-local function snapshot(self, path, step, extra)
+-- What is read to go on has the weights; with `averages` those have their place that were evaluated.
+local function snapshot(self, path, step, extra, averages)
   local about = json.decode(self.about)
   about.step, about.live = step, {}
   for _, node in ipairs(self.graph:nodes()) do
     if next(node.live) then about.live[node.name] = node.live end
   end
   for k, v in pairs(extra or {}) do about[k] = v end
-  return pcall(self.raw.snapshot, self.raw, path, KEY, json.encode(about))
+  return pcall(self.raw.snapshot, self.raw, path, KEY, json.encode(about), averages)
+end
+
+-- The steps of which there are files, the newest first.
+local function saved_steps(dir)
+  local steps = {}
+  for _, name in ipairs(sys.list(dir) or {}) do
+    local step = math.tointeger(tonumber(name:match "^checkpoint%-(%d+)%.safetensors$"))
+    if step then steps[#steps + 1] = step end
+  end
+  table.sort(steps, function(a, b) return a > b end)
+  return steps
 end
 
 -- All but the newest and the one before it go.
 local function tidy(self, newest)
-  for _, name in ipairs(sys.list(self.dir) or {}) do
-    local step = math.tointeger(tonumber(name:match "^checkpoint%-(%d+)%.safetensors$"))
-    if step and step ~= newest and step ~= self.safe then os.remove(self.dir .. "/" .. name) end
+  for _, step in ipairs(saved_steps(self.dir)) do
+    if step ~= newest and step ~= self.safe then os.remove(file_of(self, step)) end
   end
   self.safe = newest
 end
@@ -139,6 +151,7 @@ local function take(self, boundary)
 end
 
 local function due(self, boundary)
+  if self.last_one then return true end
   if self.each_steps then return boundary // self.each_steps > self.last_step // self.each_steps end
   return self.each_seconds and sys.now() - self.last_time >= self.each_seconds
 end
@@ -152,7 +165,10 @@ end
 function checkpoint:step(step)
   local boundary, asked = self.raw:boundary(), self:asked()
   poll(self)
-  if not self.pending and (asked or due(self, boundary)) and boundary ~= self.total then take(self, boundary) end
+  if not self.pending and (asked or due(self, boundary)) and boundary ~= self.total then
+    take(self, boundary)
+    self.last_one = false
+  end
   local p = self.pending
   if not p or step + 1 < p.step then return end
   self.pending = nil
@@ -163,10 +179,15 @@ function checkpoint:step(step)
   self.raw:stop()
 end
 
+-- The run ends with the steps that have begun: what it takes to go on from there is saved, too.
+function checkpoint:ends()
+  self.total, self.last_one = nil, true
+end
+
 -- The weights with which the step's evaluation was made are the best so far.
 function checkpoint:best(value)
   local path, step = self.dir .. "/best.safetensors", self.raw:boundary()
-  local ok, got = snapshot(self, path, step, { best = value })
+  local ok, got = snapshot(self, path, step, { best = value }, true)
   if not ok then
     core.log("warn", ("step %d was not saved: %s"):format(step, got))
     return
@@ -185,18 +206,21 @@ function checkpoint:close(seen)
   poll(self, true)
 end
 
+-- The newest file of a step there is, once what is under way is written; nil: there is none.
+function checkpoint:newest()
+  poll(self, true)
+  local steps = saved_steps(self.dir)
+  return steps[1] and file_of(self, steps[1])
+end
+
 -- ---- going on ----
 
 -- The newest checkpoint that is whole and whose metrics are all there -> step, path, what it says; nil: there is none.
 local function newest(dir, lines)
-  local steps = {}
   for _, name in ipairs(sys.list(dir) or {}) do
-    local step = math.tointeger(tonumber(name:match "^checkpoint%-(%d+)%.safetensors$"))
-    if step then steps[#steps + 1] = step end
     if name:match "%.safetensors%.%w%w%w%w%w%w$" then os.remove(dir .. "/" .. name) end -- of a save that was cut short
   end
-  table.sort(steps, function(a, b) return a > b end)
-  for _, step in ipairs(steps) do
+  for _, step in ipairs(saved_steps(dir)) do
     local path = ("%s/checkpoint-%d.safetensors"):format(dir, step)
     local meta, why = core.examine(path)
     local about = json.decode(meta and meta[KEY] or "")

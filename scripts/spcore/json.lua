@@ -9,10 +9,10 @@ local function quote(s)
   return '"' .. s:gsub('[%c"\\\127]', function(c) return escapes[c] or ("\\u%04x"):format(c:byte()) end) .. '"'
 end
 
--- The shortest text that reads back the same; what JSON has no number for becomes a string.
+-- The shortest text that reads back the same; infinities, for which JSON has no number, become strings.
 local function number(v)
   if math.type(v) == "integer" then return ("%d"):format(v) end
-  if v ~= v then return '"nan"' end
+  if v ~= v then return "null" end
   if v == math.huge then return '"inf"' end
   if v == -math.huge then return '"-inf"' end
   for digits = 6, 17 do

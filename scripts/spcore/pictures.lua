@@ -1,63 +1,89 @@
 -- SPDX-License-Identifier: MIT
--- Image files that a command line names: files, and what lies in folders.
+-- Image files that a command line names: files, what lies in folders, and lists of files.
 local core = require "spcore.core"
 local files = require "spcore.files"
 local sys = require "spcore.sys"
 
--- The names in a folder that end as pictures do, sorted; how many there are besides.
-local function in_folder(folder)
-  local all, why = sys.list(folder)
-  if not all then core.fail(why) end
-  local names = {}
-  for _, name in ipairs(all) do
-    if files.is_picture(name) then names[#names + 1] = name end
+local endings = "*.jpg|jpeg|png|webp|tif|tiff"
+
+-- A function that gives the pictures of a folder, sorted by their names, nil at the end; how many there are. What the folder
+-- has besides is said.
+local function folder(path)
+  local names, why = sys.names(path)
+  if not names then core.fail(why) end
+  local count, i, base = 0, 0, path:gsub("(.)/+$", "%1")
+  for k = 1, #names do
+    if files.is_picture(names[k]) then count = count + 1 end
   end
-  table.sort(names)
-  return names, #all - #names
+  if count == 0 then core.fail(("%s: no %s is in this folder"):format(path, endings)) end
+  if count < #names then
+    core.log("warn", ("%s: %d of %d entries are left out: they are no %s"):format(path, #names - count, #names, endings))
+  end
+  return function()
+    repeat i = i + 1 until not names[i] or files.is_picture(names[i])
+    return names[i] and base .. "/" .. names[i]
+  end, count
+end
+
+-- The same of a file with a path on each line, "-": of the standard input; how many there are nobody knows.
+local function list(path)
+  local file, why = io.stdin, nil
+  if path ~= "-" then file, why = io.open(path, "r") end
+  if not file then core.fail(why) end
+  return function()
+    local line, failed
+    repeat
+      line, failed = file:read "l"
+      line = line and line:gsub("\r$", "")
+    until line ~= ""
+    if failed then core.fail(("%s: %s"):format(path, failed)) end
+    return line
+  end
+end
+
+local function single(path)
+  local left = path
+  return function()
+    path, left = left, nil
+    return path
+  end, 1
+end
+
+local function source(path)
+  if path:match "^@." then return list(path:sub(2)) end
+  return (sys.kind(path) == "dir" and folder or single)(path)
 end
 
 -- A name that no earlier one has: the file's own without its ending, or with a number behind it.
 local function namer()
-  local taken = {}
+  local is_new, last = sys.distinct(), {}
   return function(path)
     local stem = path:match("[^/]*$"):gsub("(.)%.[^.]*$", "%1")
     local name = stem
-    while taken[name] do
-      taken[stem] = taken[stem] + 1
-      name = ("%s_%d"):format(stem, taken[stem])
+    while not is_new(name) do
+      last[stem] = (last[stem] or 1) + 1
+      name = ("%s_%d"):format(stem, last[stem])
     end
-    taken[name] = taken[name] or 1
     return name
   end
 end
 
--- pictures(paths) -> a function that gives { path =, name = } for each, nil at the end; how many there are. A path that is
--- not there is a request like another: it is answered with the reason. What a folder has besides pictures is said.
+-- pictures(paths) -> a function that gives { path =, name = } for each, nil at the end; how many there are, nil where a list
+-- is among them. "@FILE" is a list: a path on each line; "@-" reads the standard input. A path that is not there is a request
+-- like another: it is answered with the reason.
 return function(paths)
-  local folders, total = {}, 0
+  local sources, total = {}, 0
   for i, path in ipairs(paths) do
-    if sys.kind(path) == "dir" then
-      local left
-      folders[i], left = in_folder(path)
-      total = total + #folders[i]
-      if #folders[i] == 0 then core.fail(("%s: no *.jpg|jpeg|png|webp|tif|tiff is in this folder"):format(path)) end
-      if left > 0 then
-        core.log("warn", ("%s: %d of %d entries are left out: they are no *.jpg|jpeg|png|webp|tif|tiff"):format(path, left,
-          left + #folders[i]))
-      end
-    else
-      total = total + 1
-    end
+    local count
+    sources[i], count = source(path)
+    total = total and count and total + count
   end
-  local i, k, name = 1, 0, namer()
+  local i, name = 1, namer()
   return function()
-    while paths[i] do
-      local path, folder = paths[i], folders[i]
-      k = k + 1
-      local file = folder and folder[k]
-      if not folder or k == #folder then i, k = i + 1, 0 end
-      if not folder then return { path = path, name = name(path) } end
-      return { path = ("%s/%s"):format((path:gsub("(.)/+$", "%1")), file), name = name(file) }
+    while sources[i] do
+      local path = sources[i]()
+      if path then return { path = path, name = name(path) } end
+      sources[i], i = false, i + 1
     end
   end, total
 end

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end and at each run:save(),
--- summary.json at its end; checksums.jsonl where they are asked for; checkpoints, and resumed.jsonl a line each time that the
--- run went on.
+-- summary.json at its end; an event file for TensorBoard; checksums.jsonl where they are asked for; checkpoints, and
+-- resumed.jsonl a line each time that the run went on.
 local accuracy = require "spcore.accuracy"
 local args = require "spcore.args"
 local checkpoint = require "spcore.checkpoint"
@@ -10,7 +10,9 @@ local files = require "spcore.files"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
 local progress = require "spcore.progress"
+local report = require "spcore.report"
 local sys = require "spcore.sys"
+local tensorboard = require "spcore.tensorboard"
 local words = require "spcore.words"
 
 local run = {}
@@ -131,7 +133,10 @@ local function print_header(s, dir)
   progress.print("folder %s", dir)
 end
 
-local keys = { graph = true, opt = true, steps = true, name = true, settings = true, every = true, weights = true }
+local keys = {
+  graph = true, opt = true, steps = true, epochs = true, classes = true, name = true, settings = true, every = true,
+  weights = true,
+}
 
 -- ---- a run that goes on ----
 
@@ -145,20 +150,45 @@ local function worth(by, eval)
   return by:find "loss$" and -v or v, by, v
 end
 
--- What metrics.jsonl says of validations: the best and the last.
+-- A validation, with the weights before the step `boundary`; whether it is the best so far.
+local function consider(self, step, eval, boundary)
+  local value, by, v = worth(self.best_by, eval)
+  self.last_eval, self.eval_boundary = eval, boundary
+  if not value or (self.best and value <= self.best.worth) then return false end
+  self.best = { worth = value, metric = by, value = v, step = step }
+  return true
+end
+
+-- --patience: whether one more validation that is not better by more than --min-delta is one too many. Then the run ends
+-- where the steps end that have begun.
+local function loses_patience(self, step, eval)
+  local value = worth(self.best_by, eval)
+  if self.early then return false end
+  if value and (not self.hoped or value > self.hoped + self.min_delta) then self.hoped, self.waited = value, 0
+  else self.waited = self.waited + 1 end
+  if self.patience == 0 or self.waited < self.patience or self.eval_boundary == self.total then return false end
+  self.total = self.eval_boundary
+  self.early = { step = step, validations = self.waited }
+  return true
+end
+
+local function end_early(self)
+  self.graph._raw:cut()
+  self.bar.total = self.total
+  if self.checkpoint then self.checkpoint:ends() end
+end
+
+-- What metrics.jsonl says of validations: the best and the last, and whether the run was to end behind one of them.
 local function recall(self)
   local last
   for line in io.lines(self.dir .. "/metrics.jsonl") do
     last = line
-    local eval = line:find('"eval":', 1, true) and json.decode(line)
-    if eval and type(eval.eval) == "table" then
-      local value = worth(self.best_by, eval.eval)
-      if value and (not self.best or value > self.best.worth) then
-        local _, by, v = worth(self.best_by, eval.eval)
-        self.best = { worth = value, metric = by, value = v, step = eval.step }
-      end
-      self.last_eval, self.last_eval_step = eval.eval, eval.step
-      self.iou, self.accuracy = eval.eval.iou, eval.eval.accuracy
+    local m = line:find('"eval":', 1, true) and json.decode(line)
+    if m and type(m.eval) == "table" then
+      local begun = m.step + 1 + self.graph._opt.run_ahead
+      consider(self, m.step, m.eval, math.min(begun, self.total or begun))
+      loses_patience(self, m.step, m.eval)
+      self.iou, self.accuracy = m.eval.iou, m.eval.accuracy
     end
   end
   self.loss = last and json.decode(last).loss
@@ -186,6 +216,14 @@ local function end_if_done(dir, opt)
   core.exit(0)
 end
 
+-- A list of names as it is, or of a line each; nil where there are none.
+local function names_of(classes)
+  if type(classes) ~= "string" then return classes end
+  local names = {}
+  for name in classes:gmatch "[^\n]+" do names[#names + 1] = name end
+  return names[1] and names
+end
+
 -- A new folder -> the lock, metrics.jsonl
 local function begin(dir, settings)
   local lock = claim(dir, json.encode(settings, true))
@@ -207,8 +245,9 @@ local function go_on(t, dir, settings)
   return lock, metrics
 end
 
--- run{ graph =, opt =, steps =, name =, settings =, weights = false }: makes the folder, writes the settings and prints
--- them. settings: more of them; weights: whether they are saved at the end.
+-- run{ graph =, opt =, steps =, epochs =, classes =, name =, settings =, weights = false }: makes the folder, writes the
+-- settings and prints them. epochs: how many the steps are, which are then told, too; classes: their names, a list or a line
+-- each; settings: more of them; weights: whether they are saved at the end.
 local function new(t)
   words.check_keys("sp.run{}", t, keys)
   if type(t.graph) ~= "table" or not rawget(t.graph, "_raw") then core.fail("sp.run{}: 'graph' is missing") end
@@ -217,6 +256,9 @@ local function new(t)
     if not ok then core.fail(why) end
   end
   local opt = t.opt or {}
+  if (rawget(opt, "patience") or 0) > 0 and #t.graph._evals == 0 then
+    core.fail "--patience: there is no validation before the end; take a smaller --eval-every"
+  end
   local function given(key) return rawget(opt, key) or "" end
   local settings, again = settings_of(t.graph, opt, t.settings or {}), given "resume" ~= ""
   local name = t.name or core.env().script:match("[^/]*$"):gsub("%.lua$", "")
@@ -226,16 +268,24 @@ local function new(t)
   if settings.checksums then t.graph:checksums(dir .. "/checksums.jsonl", again) end
   local first = t.graph:step()
   local self = setmetatable({
-    dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, began = sys.now(), seen = 0,
-    unsaved = false, save_weights = t.weights ~= false, first = first, total = t.steps, images = 0,
-    best_by = rawget(opt, "best_by") or "auto", bar = progress.new { total = t.steps, every = t.every, first = first },
+    dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, began = sys.now(), seen = 0, images = 0,
+    epochs = (t.epochs or 0) > 0 and t.epochs, classes = names_of(t.classes), unsaved = false, save_weights = t.weights ~= false, first = first,
+    total = t.steps, best_by = rawget(opt, "best_by") or "auto", patience = rawget(opt, "patience") or 0,
+    min_delta = rawget(opt, "min_delta") or 0.0, waited = 0,
+    bar = progress.new { total = t.steps, every = t.every, first = first },
   }, run)
   if again then recall(self) end
+  local files = { metrics }
+  self.board = tensorboard.new {
+    dir = dir, first = first, again = again, wanted = rawget(opt, "tensorboard") ~= false,
+    every = rawget(opt, "log_every") or 1, settings = settings, files = files,
+  }
   if given "checkpoint_every" ~= "" and t.weights ~= false and t.graph._optimizer then
-    self.checkpoint = checkpoint.new { dir = dir, graph = t.graph, files = { metrics }, every = opt.checkpoint_every,
+    self.checkpoint = checkpoint.new { dir = dir, graph = t.graph, files = files, every = opt.checkpoint_every,
       max_time = opt.max_time, total = t.steps }
     t.graph._raw:hold(true)
   end
+  if self.early then end_early(self) end
   return self
 end
 
@@ -272,33 +322,40 @@ local function has_hits(m)
   return math.type(m.top1) == "integer" and math.type(m.topk) == "integer" and math.type(m.counted) == "integer"
 end
 
+local rescue
+
 local function write_line(self, t)
   local ok, why = self.metrics:write(json.encode(t), "\n")
   if ok then ok, why = self.metrics:flush() end
-  if not ok then core.fail(("%s/metrics.jsonl: %s"):format(self.dir, why)) end
+  if not ok then core.fail(("%s/metrics.jsonl: %s; %s"):format(self.dir, why, rescue(self))) end
+end
+
+-- What an evaluation's counts come to.
+local function judge(eval)
+  if has_hits(eval) then eval.accuracy = accuracy(eval)
+  elseif type(eval.counts) == "table" then eval.iou = mean_iou(eval.counts) end
+end
+
+-- "IoU 0.812"; "IoU -" where there was nothing to measure
+local function figure(name, v)
+  return name .. (v == v and (" %.3f"):format(v) or " -")
 end
 
 local function note_eval(self, step, eval)
-  self.last_eval, self.last_eval_step = eval, step
-  local value, by, v = worth(self.best_by, eval)
-  if not value or (self.best and value <= self.best.worth) then return end
-  self.best = { worth = value, metric = by, value = v, step = step }
-  if self.checkpoint then self.checkpoint:best { metric = by, value = v, step = step } end
+  if not consider(self, step, eval, self.graph._raw:boundary()) then return end
+  local best = self.best
+  if self.checkpoint then self.checkpoint:best { metric = best.metric, value = best.value, step = step } end
 end
 
 -- Writes the step to metrics.jsonl and shows it. Call it for every step.
 function run:step(step, m)
   local counts = m.counts
-  if type(counts) == "table" then fade_in(self, counts) end
-  if has_hits(m) then fade_hits_in(self, m) end
+  if has_hits(m) then fade_hits_in(self, m)
+  elseif type(counts) == "table" then fade_in(self, counts) end
   local eval = m.eval
-  if type(eval) == "table" and type(eval.counts) == "table" then
-    eval.iou = mean_iou(eval.counts)
-    self.iou = eval.iou
-  end
-  if type(eval) == "table" and has_hits(eval) then
-    eval.accuracy = accuracy(eval)
-    self.accuracy = eval.accuracy
+  if type(eval) == "table" then
+    judge(eval)
+    self.iou, self.accuracy = eval.iou, eval.accuracy
   end
   local line = {}
   for k, v in pairs(m) do
@@ -306,57 +363,101 @@ function run:step(step, m)
   end
   line.time = m.time - self.began
   write_line(self, line)
+  if self.board then self.board:step(step, m) end
   self.seen, self.unsaved, self.images, self.loss = self.seen + 1, true, self.images + (m.n or 0), m.loss
   self.last = step
-  if type(eval) == "table" then note_eval(self, step, eval) end
+  if type(eval) == "table" then
+    note_eval(self, step, eval)
+    if loses_patience(self, step, eval) then end_early(self) end
+  end
   self.bar:step(function()
     local parts = {}
-    if m.loss then parts[1] = ("loss %.4f"):format(m.loss) end
-    if self.counts then parts[#parts + 1] = ("IoU %.3f"):format((mean_iou(self.counts))) end
-    if self.counted and self.counted > 0 then
-      parts[#parts + 1] = ("accuracy %.3f"):format(self.right / self.counted)
-    end
-    if self.accuracy then parts[#parts + 1] = ("val accuracy %.3f"):format(self.accuracy) end
-    if self.iou then parts[#parts + 1] = ("val IoU %.3f"):format(self.iou) end
+    if self.epochs and m.epoch then parts[1] = ("epoch %d/%d"):format(m.epoch + 1, self.epochs) end
+    if m.loss then parts[#parts + 1] = m.loss == m.loss and ("loss %.4f"):format(m.loss) or "loss nan" end
+    if self.counts then parts[#parts + 1] = figure("IoU", (mean_iou(self.counts))) end
+    if self.counted then parts[#parts + 1] = figure("accuracy", self.right / self.counted) end
+    if self.accuracy then parts[#parts + 1] = figure("val accuracy", self.accuracy) end
+    if self.iou then parts[#parts + 1] = figure("val IoU", self.iou) end
     return parts
   end)
   if self.checkpoint then self.checkpoint:step(step) end
 end
 
--- The whole of a source, with the weights as they are behind the loop; what the last step's evaluation was is not done again.
+-- The whole of a source, with the weights as they are behind the loop; what was done with these weights is not done again.
 -- nil: the run ends before its last step.
 function run:evaluate(source)
   if self.checkpoint and (self.checkpoint.stopped or core.interrupted()) then return end
-  if self.last_eval_step and self.last_eval_step + 1 == self.total then return self.last_eval end
+  if self.eval_boundary and self.eval_boundary == self.total then return self.last_eval end
   local eval = self.graph:evaluate { data = source }
   if not eval then return end
-  if type(eval.counts) == "table" then eval.iou = mean_iou(eval.counts) end
-  if has_hits(eval) then eval.accuracy = accuracy(eval) end
+  judge(eval)
   note_eval(self, self.graph:step() - 1, eval)
+  if self.board then self.board:evaluation(self.graph:step() - 1, eval) end
   return eval
+end
+
+-- The picture in a PNG or JPEG file, for TensorBoard.
+function run:image(step, name, path)
+  if self.finished then core.fail "run:image was called after run:finish" end
+  if self.board then self.board:image(step, name, path) end
+end
+
+-- "validation mean IoU 0.8123" of what run:evaluate gave; nil of nil.
+function run:verdict(eval)
+  if not eval then return end
+  local by_hits = has_hits(eval)
+  if not by_hits and type(eval.counts) ~= "table" then
+    core.fail "run:verdict: metrics of a graph with stage 'confusion' or 'accuracy' are wanted"
+  end
+  local v = by_hits and accuracy(eval) or mean_iou(eval.counts)
+  if v ~= v then return "validation: no labelled " .. (by_hits and "samples" or "pixels") end
+  return ("validation %s %.4f"):format(by_hits and "accuracy" or "mean IoU", v)
+end
+
+-- With averages of the weights (`ema`) these are weights.safetensors, and the weights themselves lie beside them.
+local function save_into(self, dir)
+  local g = self.graph
+  local ok, why = pcall(g.save, g, dir .. "/weights.safetensors", { averages = true })
+  if ok and g._raw:averages() then ok, why = pcall(g.save, g, dir .. "/weights-last.safetensors") end
+  return ok, why
 end
 
 -- Returns nothing, or why the folder does not have the weights. A full disk, or a folder that is gone, does not cost
 -- what was learned: then they go into a new temporary folder, whose file is the second value.
 local function save(self)
   self.unsaved = false -- also where it fails: __close does not try the same again
-  local ok, why = pcall(self.graph.save, self.graph, self.dir .. "/weights.safetensors")
+  local ok, why = save_into(self, self.dir)
   if ok then return end
+  local line = core.where() .. ": " -- of the script: who passes the words on puts it before them
   why = tostring(why)
+  if why:sub(1, #line) == line then why = why:sub(#line + 1) end
   local dir = sys.mkdtemp()
-  local path = dir and dir .. "/weights.safetensors"
-  if path and pcall(self.graph.save, self.graph, path) then
+  if dir and save_into(self, dir) then
+    local path = dir .. "/weights.safetensors"
     return ("%s; the weights are in %s instead"):format(why, path), path
   end
   if dir then os.remove(dir) end
   return why
 end
 
+-- The run ends at once, and this says what there is of it: part of the error's line.
+function rescue(self)
+  local words
+  if not self.save_weights then words = "no weights are kept"
+  else
+    local why, elsewhere = save(self)
+    words = elsewhere and ("the weights are in %s"):format(elsewhere) or why and ("the weights are lost, too: %s"):format(why)
+      or ("the weights are in %s/weights.safetensors"):format(self.dir)
+  end
+  local newest = self.checkpoint and self.checkpoint:newest()
+  return ("%s; %s"):format(words, newest and "the last checkpoint is " .. newest or "there is no checkpoint")
+end
+
 -- Saves the weights as they are now, as often as it is called: the file is replaced whole, so the last ones are there.
 function run:save()
   if self.finished then core.fail "run:save was called after run:finish" end
   local why = save(self)
-  if why then error(why, 0) end
+  if why then core.fail(why) end
 end
 
 -- A run in a variable marked <close> that ends without finish(), by an error, still saves what it has learned.
@@ -366,6 +467,7 @@ function run:__close(why)
   self.bar:close()
   if self.checkpoint then self.graph._raw:hold(false) end
   self.metrics:close()
+  if self.board then self.board:close() end
   if why ~= nil and self.save_weights and self.unsaved then
     local not_saved, elsewhere = save(self)
     if elsewhere then core.log("error", not_saved) end
@@ -374,16 +476,29 @@ function run:__close(why)
 end
 
 -- Seconds and images are of this session alone where the run went on.
-local function write_summary(self)
+local function summary_of(self)
   local best, eval, seconds = self.best, {}, sys.now() - self.began
   for k, v in pairs(self.last_eval or {}) do
     if k ~= "counts" then eval[k] = v end
   end
-  files.write(self.dir .. "/summary.json", json.encode({
+  local s = {
     steps = self.first + self.seen, seconds = seconds, images_per_second = self.images / seconds, loss = self.loss,
     evaluation = self.last_eval and eval, weights = self.save_weights and "weights.safetensors" or nil,
-    best = best and { metric = best.metric, value = best.value, step = best.step },
-  }, true) .. "\n")
+    best = best and { metric = best.metric, value = best.value, step = best.step }, stopped_early = self.early,
+  }
+  local counts = self.last_eval and self.last_eval.counts
+  if type(counts) ~= "table" then return s end
+  if has_hits(self.last_eval) then s.most_confused = json.list(report.confused(counts, self.classes))
+  else s.classes = json.list(report.classes(counts, self.classes)) end
+  return s
+end
+
+-- "stopped early at step 749: no better iou for 3 validations, best 0.8123 at step 599"
+local function words_of_early(self)
+  local early, best = self.early, self.best
+  return ("stopped early at step %d: no better %s for %d validation%s%s"):format(early.step,
+    best and best.metric or self.best_by, early.validations, early.validations == 1 and "" or "s",
+    best and (", best %.4f at step %d"):format(best.value, best.step) or "")
 end
 
 -- Saves the weights and closes the folder. The last line, printed also with --quiet, names the folder; `text` follows.
@@ -394,16 +509,20 @@ function run:finish(text)
   local c = self.checkpoint
   if c then c:close(self.last and self.last + 1 or self.first) end
   self.metrics:close()
+  if self.board then self.board:close() end
   local why = self.save_weights and save(self)
-  local early = core.interrupted() or (c and c.stopped)
-  if not early and not why then write_summary(self) end
+  local cut_short = core.interrupted() or (c and c.stopped)
+  local summary = not cut_short and not why and summary_of(self)
+  if summary then files.write(self.dir .. "/summary.json", json.encode(summary, true) .. "\n") end
   self.lock:close()
   if c then self.graph._raw:hold(false) end
-  if why then error(why, 0) end
+  if why then core.fail(why) end
   local timings = self.graph:timings()
   if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
-  if early then text = ("stopped after %d steps%s"):format(self.first + self.seen, text and ", " .. text or "") end
-  if early and c then progress.print("go on with: spcore run %s --resume %s", core.env().script, self.dir) end
+  if summary then report.print(summary, self.first) end
+  if summary and self.early then progress.print("%s", words_of_early(self)) end
+  if cut_short then text = ("stopped after %d steps%s"):format(self.first + self.seen, text and ", " .. text or "") end
+  if cut_short and c then progress.print("go on with: spcore run %s --resume %s", core.env().script, self.dir) end
   io.stdout:write(self.dir, text and ": " .. text or "", "\n")
   io.stdout:flush()
 end

@@ -32,6 +32,13 @@ function words.check_keys(what, t, known)
   end
 end
 
+-- The lines of a text that are not empty, as a list.
+function words.lines(text)
+  local lines = {}
+  for line in text:gmatch "[^\n]+" do lines[#lines + 1] = line end
+  return lines
+end
+
 -- The letters of a text, which may be no UTF-8.
 function words.width(text) return utf8.len(text) or #text end
 

@@ -17,6 +17,7 @@ print(opt.batch, math.type(opt.batch), opt.rate, opt.data, opt.flip, opt.fast, o
   #opt.rest, opt.rest[1])
 print(pcall(function() return opt.bacth end))
 ]])
+t.write(dir.path .. "/few.lua", [[print(require "spcore".args({}, { only = { "seed", "debug" } }).seed)]])
 t.write(dir.path .. "/plain.lua", [[require "spcore".args {}]])
 
 local function run(line)
@@ -130,3 +131,13 @@ t.raises("option 'depth' is common", sp.args, { depth = { "x" } })
 t.raises("option 'a': 'default' is what help says", sp.args, { a = { 1, "a", default = 2 } })
 t.raises("'without' knows no 'trainin'; did you mean 'training'%?", sp.args, {}, { without = { "trainin" } })
 t.raises("option 'help' has a meaning", sp.args, { help = { true } })
+
+-- ---- a few of the common options ----
+code, out = t.spcore(dir.path, "run few.lua --seed 3")
+t.eq(code .. out, "0" .. "3\n")
+local _, _, err = t.spcore(dir.path, "run few.lua --device cpu")
+t.one_line(err, "%-%-device: this script has no use for it")
+code, out = t.spcore(dir.path, "run few.lua --help")
+t.eq(code, 0)
+t.match(out, "\ncommon options:\n  %-%-debug .*\n  %-%-seed N ")
+t.ok(not out:find "%-%-device")

@@ -30,7 +30,46 @@ local names = sys.list(at .. "/masks/masks")
 t.eq(#names, 22)
 t.ok(sys.kind(at .. "/masks/masks/00001_2.png") == "file")
 
+t.eq(t.read(at .. "/masks/bad.txt"), ([[
+photos/images/bad.jpg: neither JPEG nor PNG, nor WebP or TIFF, by its first bytes
+missing.png: No such file or directory
+]]))
 os.remove(at .. "/photos/images/bad.jpg")
+
+-- lists, of files and of the standard input; of many that are bad the first ones are named
+local list = {}
+for i = 0, 20 do list[#list + 1] = ("photos/images/%05d.jpg\r\n\n"):format(i) end
+t.write(at .. "/list", table.concat(list))
+for i = 1, 23 do list[#list + 1] = ("nowhere/%02d.jpg\n"):format(i) end
+t.write(at .. "/mixed", table.concat(list))
+t.write(at .. "/none", "\n")
+run "predict_seg.lua --weights seg --out listed --list list @list --device cpu"
+names = sys.list(at .. "/listed/masks")
+t.eq(#names, 42)
+t.ok(sys.kind(at .. "/listed/masks/00020_2.png") == "file")
+t.eq(sys.kind(at .. "/listed/bad.txt"), nil)
+_, err = run("predict_seg.lua --weights seg --out listed --list - --device cpu <mixed", 1)
+t.match(err, "nowhere/20.jpg: No such")
+t.ok(not err:find "nowhere/21.jpg")
+t.match(err, "and 3 more, see listed/bad.txt\n")
+t.match(err, "23 of 44 images could not be read; they are named in listed/bad.txt\n")
+t.eq(select(2, t.read(at .. "/listed/bad.txt"):gsub("nowhere/%d%d.jpg: No such file or directory\n", "")), 23)
+_, err = run("predict_seg.lua --weights seg --list none", 1)
+t.one_line(err, "no image was named")
+_, err = run("predict_seg.lua --weights seg @nolist", 1)
+t.one_line(err, "nolist: No such file")
+_, err = run("predict_seg.lua --weights seg @photos", 1)
+t.one_line(err, "photos: Is a directory")
+
+-- the weights of the best validation are a file of their own
+run "train_cls.lua --data shapes --size 16 --batch 4 --steps 4 --eval-every 1 --out best --quiet --device cpu"
+os.rename(at .. "/best/weights.safetensors", at .. "/last")
+run "predict_cls.lua --weights best --best --out c.csv shapes/disc --device cpu"
+_, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cpu", 2)
+t.one_line(err, "best has no weights.safetensors, its run has not ended; go on with it, %-%-resume best, or take %-%-best")
+os.remove(at .. "/best/best.safetensors")
+_, err = run("predict_cls.lua --weights best --best --out c.csv shapes/disc --device cpu", 2)
+t.one_line(err, "best has no best.safetensors, its run has made no validation")
 for i, how in ipairs { "--batch 1 --strategy replicas --depth 3", "--batch 5 --device mock" } do
   run(("predict_seg.lua --weights seg --out masks%d photos/images %s"):format(i, how))
   for _, kind in ipairs { "masks", "overlays" } do
@@ -38,6 +77,24 @@ for i, how in ipairs { "--batch 1 --strategy replicas --depth 3", "--batch 5 --d
       i, kind)), how)
   end
 end
+
+-- what is told of a mask; probabilities; a legend below the overlay where there are classes
+local told = assert(sp.json.read(at .. "/masks/predictions.json"))
+t.eq(table.concat(told.classes, " "), "ground disc square triangle ring cross")
+t.eq(#told.images, 24)
+t.match(told.images[22].error, "bad.jpg: neither JPEG")
+for i = 1, 21 do
+  local image, sum = told.images[i], 0
+  t.eq(image.file, ("photos/images/%05d.jpg"):format(i - 1))
+  t.eq(image.mask, ("masks/%05d.png"):format(i - 1))
+  t.ok(image.height == 40 and image.width == 40 and #image.pixels == 6)
+  for _, n in ipairs(image.pixels) do sum = sum + n end
+  t.eq(sum, 1600)
+end
+run "predict_seg.lua --weights seg --out p photos/images/00003.jpg --probabilities npy --device cpu"
+t.match(t.read(at .. "/p/probabilities/00003.npy"), "^\x93NUMPY.*'descr': '<f4'.*'shape': %(6, 40, 40, %)")
+run "predict_seg.lua --weights seg --out p photos/images/00003.jpg --probabilities png --device cpu"
+t.eq(t.read(at .. "/p/probabilities/00003.png"):sub(17, 26), "\0\0\0\x28\0\0\0\x28\x10\0") -- 40 x 40, 16 bits, grey
 
 run "predict_cls.lua --weights cls --out a.csv shapes/disc shapes/ring --device cpu"
 run "predict_cls.lua --weights cls --out b.csv shapes/disc/ shapes/ring/ --batch 1 --strategy replicas --device mock"
@@ -49,6 +106,27 @@ for line in t.read(at .. "/a.csv"):gmatch "[^\n]+" do
 end
 t.eq(lines, 1 + #sys.list(at .. "/shapes/disc") + #sys.list(at .. "/shapes/ring"))
 
+-- as JSON: the classes of the CSV, with all of their probabilities or the largest
+run "predict_cls.lua --weights cls --out a.json shapes/disc shapes/ring --device cpu"
+run("predict_cls.lua --weights cls --out top.json shapes/disc shapes/ring nowhere.jpg --top 2 --device cpu", 1)
+local all, top = assert(sp.json.read(at .. "/a.json")), assert(sp.json.read(at .. "/top.json"))
+local k = 0
+for file, class, name, p in t.read(at .. "/a.csv"):gmatch "(shapes[^,]+),(%d),(%a+),([%d.]+)\n" do
+  k = k + 1
+  local image, best, sum = all.images[k], top.images[k], 0
+  t.eq(image.file, file)
+  t.eq(image.class, tonumber(class))
+  t.eq(image.name, name)
+  t.eq(("%.4f"):format(image.probability), p)
+  for _, v in ipairs(image.probabilities) do sum = sum + v end
+  t.ok(math.abs(sum - 1) < 1e-5 and #image.probabilities == 5 and image.probabilities[image.class + 1] == image.probability)
+  t.ok(#best.top == 2 and best.top[1].class == image.class and best.top[1].probability >= best.top[2].probability)
+end
+t.eq(k, lines - 1)
+t.ok(#all.images == k and #top.images == k + 1)
+t.match(top.images[k + 1].error, "nowhere.jpg: No such file")
+t.one_line(select(2, run("predict_cls.lua --weights cls --out a.csv --top 2 shapes/disc", 2)), "%-%-top: goes with")
+
 assert(sys.mkdir(at .. "/empty"))
 for _, which in ipairs { "seg", "cls" } do
   local script = ("predict_%s.lua "):format(which)
@@ -57,7 +135,7 @@ for _, which in ipairs { "seg", "cls" } do
   _, words = run(script .. "--weights " .. which, 2)
   t.one_line(words, "no image is given")
   _, words = run(script .. "--weights nowhere photos/images", 2)
-  t.one_line(words, "%-%-weights: .*nowhere/settings.json")
+  t.one_line(words, "nowhere/settings.json")
   _, words = run(script .. ("--weights %s photos/images"):format(which == "seg" and "cls" or "seg"), 2)
   t.one_line(words, "describes no model; is it a run of train_" .. which)
   _, words = run(script .. ("--weights %s empty"):format(which), 1)

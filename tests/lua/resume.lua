@@ -15,7 +15,7 @@ local g <close> = sp.graph(opt)
 local function source(samples) return g.toy_source { batch = 4, samples = samples, drift = opt.drift } end
 local data, val = source(36), source(8)
 local loss = g.toy_loss { g.toy_mul { data.x, name = "model" }.y }
-local sgd = g.sgd { lr = 0.05, momentum = 0.5 }
+local sgd = g.sgd { lr = 0.05, momentum = 0.5, ema = 0.875 }
 g:train { loss, optimizer = sgd, accumulate = opt.accumulate }
 g:evaluate { data = val, every = 6 }
 local run <close> = sp.run { graph = g, opt = opt, steps = opt.steps }
@@ -36,7 +36,7 @@ local function run(line, script)
 end
 local function without_time(path) return (t.read(dir.path .. path):gsub('"time":[%d.e+-]+,?', "")) end
 local function same(a, b)
-  for _, name in ipairs { "/weights.safetensors", "/best.safetensors" } do
+  for _, name in ipairs { "/weights.safetensors", "/weights-last.safetensors", "/best.safetensors" } do
     t.ok(t.read(dir.path .. "/" .. a .. name) == t.read(dir.path .. "/" .. b .. name), name .. " of " .. b)
   end
   t.eq(without_time("/" .. b .. "/metrics.jsonl"), without_time("/" .. a .. "/metrics.jsonl"))
@@ -79,7 +79,7 @@ for signal, status in pairs { INT = 130, TERM = 143, HUP = 129 } do
   same("whole", signal)
 end
 t.eq(run "--out twice --at 13 --command 'kill -TERM $PPID; sleep 0.1; kill -TERM $PPID'", 143)
-local code, out, err = run "--out late --max-time 1s --at 5 --command 'sleep 1.1'"
+code, out, err = run "--out late --max-time 1s --at 5 --command 'sleep 1.1'"
 t.eq(code .. err, "0", out)
 t.match(out, "late: stopped after %d+ steps")
 t.eq(run "--resume late --override --at -1 --max-time 0 --quiet", 0)
@@ -87,6 +87,31 @@ same("whole", "late")
 t.eq(os.execute(("cd '%s' && '%s' run toy.lua --device cpu --out pipe 2>pipe.err | head -n 1 >/dev/null"):format(dir.path,
   t.program)), true)
 t.ok(sys.there(dir.path .. "/pipe/summary.json"), "a pipe that is closed ends no training")
+
+-- ---- --patience: two validations of six steps that are no better by 0.5 are too many ----
+local early = "--checkpoint-every 8 --patience 2 --min-delta 0.5 "
+local code, out, err = run("--out early " .. early)
+t.eq(code .. err, "0", out)
+t.match(out, "\nstopped early at step 17: no better loss for 2 validations, best [%d.]+ at step 17\n")
+t.eq(select(2, t.read(dir.path .. "/early/metrics.jsonl"):gsub("\n", "")), 20) -- with those that had begun
+t.eq(checkpoints "early", "16 20")
+local summary = t.read(dir.path .. "/early/summary.json")
+t.match(summary, '"steps": 20')
+t.match(summary, '"stopped_early": {\n *"step": 17,\n *"validations": 2\n')
+for i, step in ipairs { 9, 16, 17, 18, 19 } do
+  local name, strategy = "early" .. i, i % 2 == 0 and "pipelined" or "serialized"
+  t.eq(run(("--out %s %s --quiet --strategy %s --at %d --command 'sleep 0.1; kill -KILL $PPID'"):format(name, early, strategy,
+    step)), 137)
+  t.eq(run(("--resume %s --at -1 --override --quiet --checkpoint-every 8"):format(name)), 0)
+  same("early", name)
+  t.match(checkpoints(name), "16 20$")
+  t.match(t.read(dir.path .. "/" .. name .. "/summary.json"), '"stopped_early"')
+end
+t.eq(run "--resume early --override --patience 0 --quiet", 0) -- whoever changes their mind
+same("whole", "early")
+t.eq(run "--out never --quiet --patience 7", 0)
+same("whole", "never")
+t.ok(not t.read(dir.path .. "/never/summary.json"):find "early")
 
 -- ---- what is damaged, and what cannot be saved ----
 local function killed(name)

@@ -77,3 +77,32 @@ t.eq(code, 1)
 t.match(err, "lost/weights.safetensors: .*; the weights are in .*/tmp/.*/weights.safetensors instead\n")
 t.match(err, "spcore: lost.lua:%d+: mine\n$")
 t.eq(elsewhere(), 2)
+
+-- A file that may grow no further: where the weights are, and the last checkpoint, in the error's one line. The weights are
+-- smaller than what is left; where their name is taken they are elsewhere, or nowhere.
+local function full(name, line, command)
+  t.write(dir.path .. "/full.lua", ([[
+local sp = require "spcore"
+local opt = sp.args({}, { checkpoints = true })
+local g <close> = sp.graph(opt)
+local mul = g.toy_mul { g.toy_source { batch = 8 }.x, name = "last" }
+g:train { g.toy_loss { mul.y }, optimizer = g.toy_sgd {} }
+local run <close> = sp.run { graph = g, opt = opt, steps = 200 }
+for step, m in g:steps(200) do
+  if step == 2 then os.execute %q end
+  run:step(step, m)
+end
+]]):format(command))
+  return t.spcore(dir.path, ("run full.lua --quiet --device cpu --out %s %s"):format(name, line), "ulimit -f 8;")
+end
+local no_space = "/metrics.jsonl: File too large; "
+code, out, err = full("full", "--checkpoint-every 4", "true")
+t.eq(code, 1)
+t.one_line(err, "full.lua:%d+: full" .. no_space .. "the weights are in full/weights.safetensors; the last checkpoint is "
+  .. "full/checkpoint%-%d+.safetensors\n$")
+t.ok(t.tensors(weights "full")["last.w"])
+code, out, err = full("taken", "", "mkdir -p taken/weights.safetensors/x")
+t.one_line(err, "taken" .. no_space .. "the weights are in .*/tmp/.*/weights.safetensors; there is no checkpoint\n$")
+t.eq(elsewhere(), 3)
+code, out, err = full("none", "", "mkdir -p none/weights.safetensors/x; rm -r '" .. dir.path .. "/tmp'")
+t.one_line(err, "none" .. no_space .. "the weights are lost, too: none/weights.safetensors: .*; there is no checkpoint\n$")

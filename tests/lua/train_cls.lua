@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- train_cls.lua: the same losses wherever the augmentation runs and whatever the strategy; the reference workload; a folder of
--- classes; an encoder that goes on in train_seg.lua; what it says to bad options.
+-- classes; epochs; an encoder that goes on in train_seg.lua; what it says to bad options.
 -- needs: onednn images jansson
 local t = require "check"
 
@@ -40,6 +40,26 @@ run "run make_shapes.lua set --target class --samples 60 --size 24 --quiet --thr
 t.match(run "run train_cls.lua --data set --size 16 --batch 4 --width 4 --levels 2 --steps 2 --quiet --threads 2",
   "validation accuracy")
 
+-- epochs in place of steps; a run that goes on takes the one or the other
+local short = small:gsub("64", "24") -- 21 for training: 5 steps an epoch, and one image is left out
+t.match(run(short .. "--epochs 2 --out epochs"), "\nstep 10/10  epoch 2/2  loss ")
+local function of_epochs(pattern) t.match(t.read(dir.path .. "/epochs/settings.json"), pattern) end
+of_epochs '"epochs": 2'
+of_epochs '"steps": 10'
+of_epochs '"eval_every": 5'
+local function told(file)
+  local text = t.read(dir.path .. "/epochs/" .. file)
+  return text:match '"changed":(%b{})' or text
+end
+t.match(told "summary.json", '"steps": 10')
+run "run train_cls.lua --resume epochs --override --epochs 3"
+t.match(told "summary.json", '"steps": 15')
+t.eq(told "resumed.jsonl", '{"epochs":3}')
+os.remove(dir.path .. "/epochs/resumed.jsonl")
+run "run train_cls.lua --resume epochs --override --steps 16"
+t.match(told "summary.json", '"steps": 16')
+t.eq(told "resumed.jsonl", '{"epochs":0,"steps":16}')
+
 -- the workload that others are measured on
 for _, more in ipairs {
   "", "--device mock --augment cpu --strategy pipelined", "--augment none", "--no-fused",
@@ -56,6 +76,10 @@ local function refused(options, words)
 end
 refused("--augment gpu --device cpu", "^spcore: .-%-%-augment gpu: the training runs on the cpu; take %-%-device cuda")
 refused("--augment gpus", "%-%-augment gpus: choose one of auto, cpu, gpu, none; did you mean 'gpu'%?")
+refused("--epochs 2 --steps 9", "%-%-epochs stands in place of %-%-steps: give one of them\n$")
+refused("--epochs 2 --reference", "%-%-reference: .* leave .* %-%-epochs, %-%-ema and %-%-dropout out")
+refused("--resume epochs --steps 20", "%-%-steps was 16 and is 20; leave it away, or take %-%-override")
+refused("--patience 2 --size 16 --samples 64 --steps 4 --eval-every 4", "%-%-patience: there is no validation before the end")
 refused("--data nowhere", "nowhere")
 refused("--no-fused", "%-%-no%-fused: goes with %-%-reference, and not with %-%-augment none")
 refused("--reference --size 1", "'crop': 0 is below 1 px")

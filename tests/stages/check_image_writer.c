@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_image_writer.c - the stage `image_writer`: what it writes reads back, also at the original's size. */
 #include <check.h>
+#include <math.h>
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +100,66 @@ START_TEST(test_original_size) {
 }
 END_TEST
 
+/* ---- scores ---- */
+enum { C = 5, SH = 7, SW = 6 };
+static float scores[N * C * SH * SW]; /* row-major */
+
+/* The score of class c at pixel x of y of dw x dh, in double. */
+static double enlarged(int sample, int c, int x, int y, int dw, int dh) {
+  const float *v = scores + (sample * C + c) * SH * SW;
+  double fx = fmax(0, (double)SW / dw * (x + 0.5) - 0.5), fy = fmax(0, (double)SH / dh * (y + 0.5) - 0.5);
+  int x0 = (int)fx, y0 = (int)fy, x1 = x0 + (x0 < SW - 1), y1 = y0 + (y0 < SH - 1);
+  double a = v[y0 * SW + x0] * (1 - fx + x0) + v[y0 * SW + x1] * (fx - x0);
+  double b = v[y1 * SW + x0] * (1 - fx + x0) + v[y1 * SW + x1] * (fx - x0);
+  return a * (1 - fy + y0) + b * (fy - y0);
+}
+
+/* The label is the class of the largest score, or its score differs by rounding alone. */
+static void best_of_all(const char *name, int sample, int dw, int dh) {
+  im_buf px = {NULL, 0};
+  int w, h;
+  load(name, 1, &px, &w, &h);
+  ck_assert_msg(w == dw && h == dh, "%d x %d", w, h);
+  for (int k = 0; k < w * h; k++) {
+    int label = ((uint8_t *)px.p)[k];
+    ck_assert_int_lt(label, C);
+    for (int c = 0; c < C; c++)
+      ck_assert(enlarged(sample, c, k % w, k / w, w, h) <= enlarged(sample, label, k % w, k / w, w, h) + 1e-5);
+  }
+  im_buf_free(&px);
+}
+
+static spt *of_scores(const char *more, int order, int with_image) {
+  const int64_t shape[] = {N, 3, H, W}, sshape[] = {N, C, SH, SW};
+  char params[1400];
+  snprintf(params, sizeof params, "{ dir = \"%s\", images = \"\", masks = \"*.png\", %s }", if_dir, more);
+  spt_random(scores, N * C * SH * SW, 3, -4, 4);
+  spt *t = spt_new("image_writer", params, 2);
+  if (with_image) spt_input_of(t, 0, SP_U8, 4, shape, order, image);
+  spt_input_of(t, 3, SP_F32, 4, sshape, order, scores);
+  spt_set_batch(t, N);
+  spt_plan(t, 0);
+  return t;
+}
+
+/* At the size of the file that a sample came from, larger and smaller; of the image; their own. */
+START_TEST(test_scores) {
+  char more[2800];
+  int order = _i ? SP_CHANNELS_LAST : SP_ROW_MAJOR;
+  if_pair("big", 301, 36, 0);
+  if_pair("small", 4, 3, 0);
+  snprintf(more, sizeof more,
+           "overlays = \"o_*.png\", names = { { \"a\", original = \"%s\" }, { \"b\", original = \"%s\" }, { \"c\" } }",
+           if_path("images/big.png"), if_path("images/small.png"));
+  run(of_scores(more, order, 1));
+  best_of_all("a.png", 0, 301, 36);
+  best_of_all("b.png", 1, 4, 3);
+  best_of_all("c.png", 2, W, H);
+  run(of_scores("", order, 0));
+  best_of_all("00001.png", 1, SW, SH);
+}
+END_TEST
+
 /* ---- folders of classes ---- */
 static spt *by_class(const char *more, int dtype, const void *labels) {
   const int64_t shape[] = {N, 3, H, W}, mshape[] = {N, H, W}, n[] = {N};
@@ -144,13 +205,15 @@ static void refuses(spt *t, int status, const char *words) {
 }
 
 START_TEST(test_refusals) {
-  refuses(writer(if_dir, "", 0, 0, 0), SP_E_INVALID, "neither image nor mask is wired");
+  refuses(writer(if_dir, "", 0, 0, 0), SP_E_INVALID, "neither image nor mask nor logits are wired");
   refuses(writer("", "", 0, 1, 1), SP_E_INVALID, "dir is empty");
   refuses(writer(if_dir, "images = \"x.jpg\"", 0, 1, 1), SP_E_INVALID, "a file name with one *");
   refuses(writer(if_dir, "images = \"*/x.jpg\"", 0, 1, 1), SP_E_INVALID, "a file name with one *");
   refuses(writer(if_dir, "images = \"*.bmp\"", 0, 1, 1), SP_E_INVALID, "must end in .png, .jpg or .jpeg");
   refuses(writer(if_dir, "masks = \"*.jpg\"", 0, 1, 1), SP_E_INVALID, "must end in .png; labels would not survive");
-  refuses(writer(if_dir, "overlays = \"*.png\"", 0, 1, 0), SP_E_INVALID, "needs both image and mask");
+  refuses(writer(if_dir, "overlays = \"*.png\"", 0, 1, 0), SP_E_INVALID, "needs both image and mask, or logits");
+  refuses(writer(if_dir, "probabilities = \"*.npy\"", 0, 1, 1), SP_E_INVALID, "needs logits");
+  refuses(writer(if_dir, "probabilities = \"*.jpg\"", 0, 1, 1), SP_E_INVALID, "must end in .npy or .png");
   refuses(writer(if_dir, "names = { {\"../x\"} }", 0, 1, 1), SP_E_INVALID, "is no plain file name");
   refuses(writer(if_dir, "names = { {\"x\"}, {\"y\"} }", 0, 1, 1), SP_E_RANGE, "sample 2 has no name: names has 2");
   if_put("file", "x", 1);
@@ -174,6 +237,124 @@ START_TEST(test_classes_refused) {
 }
 END_TEST
 
+/* ---- what else is told of a picture ---- */
+static void file_bytes(const char *name, uint8_t *to, size_t n) {
+  FILE *f = fopen(if_path(name), "rb");
+  ck_assert_msg(f != NULL, "%s", name);
+  ck_assert_uint_eq(fread(to, 1, n, f), n);
+  ck_assert_int_eq(getc(f), EOF);
+  fclose(f);
+}
+
+START_TEST(test_probabilities) {
+  static uint8_t file[256 + C * 36 * 31 * 4];
+  const float *v = (const float *)(void *)(file + 256);
+  char more[1400];
+  if_pair("big", 31, 36, 0);
+  snprintf(more, sizeof more,
+           "probabilities = \"p/*.npy\", names = { { \"a\", original = \"%s\" }, { \"b\" }, { \"c\" } }",
+           if_path("images/big.png"));
+  run(of_scores(more, 0, 1));
+  file_bytes("p/a.npy", file, sizeof file);
+  ck_assert_mem_eq(file, "\x93NUMPY\x01\x00\xf6\x00{'descr': '<f4', 'fortran_order': False, 'shape': (5, 36, 31, ), }",
+                   71);
+  ck_assert_int_eq(file[255], '\n');
+  for (int k = 0; k < 36 * 31; k++) {
+    double sum = 0;
+    for (int c = 0; c < C; c++) sum += exp(enlarged(0, c, k % 31, k / 31, 31, 36));
+    for (int c = 0; c < C; c++)
+      ck_assert_double_eq_tol(v[c * 36 * 31 + k], exp(enlarged(0, c, k % 31, k / 31, 31, 36)) / sum, 1e-5);
+  }
+  run(of_scores("probabilities = \"*_p.png\"", 0, 1));
+  im_buf px = {NULL, 0}, mask_px = {NULL, 0};
+  int w, h;
+  load("00002_p.png", 0, &px, &w, &h);
+  load("00002.png", 1, &mask_px, &w, &h);
+  ck_assert(w == W && h == H);
+  for (int k = 0; k < W * H; k++) {
+    double sum = 0;
+    for (int c = 0; c < C; c++) sum += exp(enlarged(2, c, k % W, k / W, W, H));
+    double p = exp(enlarged(2, ((uint8_t *)mask_px.p)[k], k % W, k / W, W, H)) / sum;
+    ck_assert_double_eq_tol(((uint8_t *)px.p)[3 * k], p * 65535 / 256, 1.01); /* the high byte */
+  }
+  im_buf_free(&px);
+  im_buf_free(&mask_px);
+}
+END_TEST
+
+START_TEST(test_counts) {
+  int32_t size[N * 2];
+  int64_t pixels[N * C];
+  char more[1400];
+  if_pair("big", 31, 36, 0);
+  snprintf(more, sizeof more, "names = { { \"a\", original = \"%s\" }, { \"b\" }, { \"c\" } }",
+           if_path("images/big.png"));
+  spt *t = of_scores(more, 0, 1);
+  spt_forward(t, 0);
+  ck_assert_msg(!spt_failed(t), "%s", spt_error(t));
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 0, 0, size), SP_OK);
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 1, 0, pixels), SP_OK);
+  spt_free(t);
+  for (int i = 0; i < N; i++) {
+    im_buf px = {NULL, 0};
+    int w, h;
+    load(i == 0 ? "a.png" : i == 1 ? "b.png" : "c.png", 1, &px, &w, &h);
+    ck_assert(size[2 * i] == h && size[2 * i + 1] == w);
+    for (int k = 0; k < w * h; k++) pixels[i * C + ((uint8_t *)px.p)[k]]--;
+    for (int c = 0; c < C; c++) ck_assert_int_eq(pixels[i * C + c], 0);
+    im_buf_free(&px);
+  }
+}
+END_TEST
+
+/* The overlay's own rows are those without a legend; below stand the classes that are there, but 0. */
+START_TEST(test_legend) {
+  im_buf plain = {NULL, 0}, px = {NULL, 0};
+  int w, h, w2, h2, seen[256] = {0};
+  uint8_t colour[3];
+  run(writer(if_dir, "images = \"\", overlays = \"o_*.png\"", 0, 1, 1));
+  load("o_00000.png", 0, &plain, &w, &h);
+  run(writer(if_dir, "images = \"\", overlays = \"l_*.png\", legend = \"ground\nA\nB\nnone\"", 0, 1, 1));
+  load("l_00000.png", 0, &px, &w2, &h2);
+  ck_assert(w2 == w && h2 == h + 4 + 2 * 13);
+  ck_assert_mem_eq(px.p, plain.p, (size_t)(w * h * 3));
+  for (int k = w * h; k < w2 * h2; k++) {
+    for (int label = 0; label < 4; label++) {
+      im_label_colour((uint8_t)label, colour);
+      seen[label] += !memcmp((uint8_t *)px.p + 3 * k, colour, 3);
+    }
+  }
+  ck_assert_int_eq(seen[1], 9 * 9);
+  ck_assert_int_eq(seen[2], 9 * 9);
+  ck_assert_int_eq(seen[3], 0);
+  run(writer(if_dir, "images = \"\", overlays = \"n_*.png\", legend = \"ground\"", 0, 1, 1));
+  load("n_00000.png", 0, &px, &w2, &h2);
+  ck_assert(w2 == w && h2 == h);
+  im_buf_free(&plain);
+  im_buf_free(&px);
+}
+END_TEST
+
+START_TEST(test_scores_refused) {
+  const int64_t shape[] = {N, 256, 2, 2}, mshape[] = {N, H, W};
+  char more[1400];
+  refuses(of_scores("overlays = \"o_*.png\"", 0, 0), SP_E_INVALID, "needs both image and mask, or logits");
+  spt *t = of_scores("", 0, 0);
+  spt_input_of(t, 1, SP_U8, 3, mshape, SP_ROW_MAJOR, mask);
+  spt_plan(t, 0);
+  refuses(t, SP_E_INVALID, "mask and logits are wired");
+  snprintf(more, sizeof more, "{ dir = \"%s\" }", if_dir);
+  t = spt_new("image_writer", more, 1);
+  spt_input_of(t, 3, SP_F32, 4, shape, SP_ROW_MAJOR, NULL);
+  spt_plan(t, 0);
+  refuses(t, SP_E_SHAPE, "logits of 256 classes");
+  if_pair("big", 45, 36, 0);
+  snprintf(more, sizeof more, "max_pixels = 1600, names = { { \"a\", original = \"%s\" }, { \"b\" }, { \"c\" } }",
+           if_path("images/big.png"));
+  refuses(of_scores(more, 0, 0), SP_E_DATA, "big.png: 45 x 36 pixels are more than max_pixels = 1600");
+}
+END_TEST
+
 START_TEST(test_sizes_must_fit) {
   const int64_t shape[] = {N, 3, H, W}, mshape[] = {N, W, H};
   char params[400];
@@ -193,6 +374,11 @@ int main(void) {
   tcase_add_checked_fixture(c, begin, if_end);
   tcase_add_loop_test(c, test_by_number, 0, 2);
   tcase_add_test(c, test_original_size);
+  tcase_add_loop_test(c, test_scores, 0, 2);
+  tcase_add_test(c, test_probabilities);
+  tcase_add_test(c, test_counts);
+  tcase_add_test(c, test_legend);
+  tcase_add_test(c, test_scores_refused);
   tcase_add_test(c, test_by_class);
   tcase_add_test(c, test_refusals);
   tcase_add_test(c, test_classes_refused);

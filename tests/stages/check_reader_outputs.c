@@ -106,6 +106,38 @@ START_TEST(test_files_have_no_label) {
 }
 END_TEST
 
+/* Which of the whole set a sample is, and of what size: also where another has taken its place, and after turning. */
+START_TEST(test_origin) {
+  char params[400];
+  if_pair("a", 6, 4, 0);
+  if_pair("b", 3, 5, 0);
+  if_pair("c", 7, 2, 0);
+  if_put("images/b.png", "broken", 6);
+  snprintf(params, sizeof params, "{ path = \"%s\", size = 8, classes = 5 }", if_dir);
+  spt *t = open_set(params, 3);
+  make(t, 0, 3);
+  ck_assert_int_eq(spt_spec(t, SPT_OUT, 3, 0)->dtype, SP_I32);
+  const int32_t *origin = spt_raw(t, SPT_OUT, 3, 0);
+  static const int32_t want[3][3] = {{0, 4, 6}, {-1}, {2, 2, 7}};
+  ck_assert_mem_eq(origin, want[0], sizeof want[0]);
+  ck_assert_mem_eq(origin + 6, want[2], sizeof want[2]);
+  ck_assert(origin[3] == 0 || origin[3] == 2);
+  ck_assert_mem_eq(origin + 3, want[origin[3]], sizeof want[0]);
+  ck_assert_mem_eq(image_of(t, 1), image_of(t, origin[3]), 192);
+  spt_free(t);
+  spt *all = open_set("{ path = \"shapes\", size = {4, 7}, samples = 20, split = \"val\", val_fraction = 0.5 }", 10);
+  make(all, 0, 10);
+  origin = spt_raw(all, SPT_OUT, 3, 0);
+  for (int i = 0; i < 10; i++)
+    ck_assert(origin[i * 3] > (i ? origin[i * 3 - 3] : -1) && origin[i * 3 + 1] == 4 && origin[i * 3 + 2] == 7);
+  ck_assert_int_gt(origin[27], 9);
+  ck_assert_str_eq(spt_attr_text(all, "layout"), "shapes");
+  ck_assert_str_eq(spt_attr_text(all, "splits"), "train 10 val 10");
+  ck_assert_str_eq(spt_attr_text(all, "counts"), "");
+  spt_free(all);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("reader_outputs");
   TCase *c = tcase_create("reader_outputs");
@@ -115,6 +147,7 @@ int main(void) {
   tcase_add_test(c, test_mask_not_wanted);
   tcase_add_test(c, test_not_there);
   tcase_add_test(c, test_files_have_no_label);
+  tcase_add_test(c, test_origin);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_ENV);

@@ -58,8 +58,8 @@ int im_to_jpeg(im_encoder *e, const uint8_t *rgb, int w, int h, int quality) {
 /* ---- PNG ---- */
 typedef struct png_job {
   im_encoder *e;
-  const uint8_t *px;
-  int w, h, colour;
+  const void *px;
+  int w, h, colour, depth;
 } png_job;
 
 void im_label_colour(uint8_t label, uint8_t rgb[3]) {
@@ -89,10 +89,10 @@ static void png_warned(png_structp png, png_const_charp words) {
 }
 
 static void png_run(png_job *job, png_structp png, png_infop info) {
-  size_t line = (size_t)job->w * (job->colour == PNG_COLOR_TYPE_RGB ? 3 : 1);
+  size_t line = (size_t)job->w * (job->colour == PNG_COLOR_TYPE_RGB ? 3 : 1) * (size_t)(job->depth / 8);
   png_color palette[256];
   png_set_write_fn(png, job, png_bytes, png_flushed);
-  png_set_IHDR(png, info, (png_uint_32)job->w, (png_uint_32)job->h, 8, job->colour, PNG_INTERLACE_NONE,
+  png_set_IHDR(png, info, (png_uint_32)job->w, (png_uint_32)job->h, job->depth, job->colour, PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   if (job->colour == PNG_COLOR_TYPE_PALETTE) {
     for (int i = 0; i < 256; i++) {
@@ -103,7 +103,8 @@ static void png_run(png_job *job, png_structp png, png_infop info) {
     png_set_PLTE(png, info, palette, 256);
   }
   png_write_info(png, info);
-  for (int y = 0; y < job->h; y++) png_write_row(png, job->px + (size_t)y * line);
+  if (job->depth == 16 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) png_set_swap(png);
+  for (int y = 0; y < job->h; y++) png_write_row(png, (png_const_bytep)job->px + (size_t)y * line);
   png_write_end(png, NULL);
 }
 
@@ -120,12 +121,17 @@ static int png_encode(png_job *job) {
 }
 
 int im_to_png(im_encoder *e, const uint8_t *rgb, int w, int h) {
-  png_job job = {e, rgb, w, h, PNG_COLOR_TYPE_RGB};
+  png_job job = {e, rgb, w, h, PNG_COLOR_TYPE_RGB, 8};
   return png_encode(&job);
 }
 
 int im_labels_to_png(im_encoder *e, const uint8_t *labels, int w, int h) {
-  png_job job = {e, labels, w, h, PNG_COLOR_TYPE_PALETTE};
+  png_job job = {e, labels, w, h, PNG_COLOR_TYPE_PALETTE, 8};
+  return png_encode(&job);
+}
+
+int im_grey16_to_png(im_encoder *e, const uint16_t *px, int w, int h) {
+  png_job job = {e, px, w, h, PNG_COLOR_TYPE_GRAY, 16};
   return png_encode(&job);
 }
 

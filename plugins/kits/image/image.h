@@ -23,7 +23,10 @@ void im_buf_free(im_buf *b);
  * the file's name. */
 typedef struct im_decoder {
   im_buf file, spare;
-  size_t size;     /* of the file held in `file` */
+  size_t size;    /* of the file held in `file` */
+  struct im_raw { /* what `file` holds are pixels, see im_take_raw; w 0: it is a file */
+    int w, h, channels, planar;
+  } raw;
   int as_stored;   /* set by the caller: images are not turned as their EXIF orientation says */
   int orientation; /* of the last image, 1..8 as EXIF counts */
   char why[256];
@@ -35,6 +38,12 @@ int im_load(im_decoder *d, const char *path);
 /* The same of a file that is in memory already; it is copied. */
 int im_take(im_decoder *d, const void *data, size_t bytes);
 
+/* Room for a file that the caller puts there; NULL: no memory. */
+void *im_room(im_decoder *d, size_t bytes);
+/* The same for pixels as they are: h rows of w grey values or labels (channels 1) or RGB triples (3), or where `planar` is
+ * set one such plane for each channel. */
+void *im_room_raw(im_decoder *d, struct im_raw raw);
+
 /* Decodes what im_load took: JPEG, PNG, and where the build has the libraries WebP and TIFF, told by content. The header's size is checked against max_pixels before
  * anything is allocated. im_rgb: h rows of w RGB triples; grey becomes RGB, so does CMYK, without colour profiles;
  * alpha is dropped, 16 bits become 8 (the high byte; of TIFF rounded). im_labels: one byte a pixel, the palette index or grey value as
@@ -42,6 +51,8 @@ int im_take(im_decoder *d, const void *data, size_t bytes);
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_size(im_decoder *d, int *w, int *h);
+/* What im_load took is a PNG of colours, not of a palette or grey: no labels as they are. */
+int im_in_colour(const im_decoder *d);
 
 /* Scratch of im_resize. */
 typedef struct im_scaler {
@@ -71,6 +82,30 @@ im_geometry im_fit(int how, int sw, int sh, int dw, int dh);
 int im_fit_rgb(im_scaler *s, int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 void im_fit_labels(int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 
+/* ---- scores of classes ---- */
+/* Of one image: a plane of w x h for each class, or `classes` numbers for each pixel. */
+typedef struct im_scores {
+  const float *v;
+  int classes, w, h, channels_last;
+} im_scores;
+
+/* Scores at another size, bilinearly, a row at a time. Zero-initialised is ready. */
+typedef struct im_enlarger {
+  im_scores s;
+  int dw, dh;
+  im_buf places, shares, blend, row;
+} im_enlarger;
+void im_enlarger_free(im_enlarger *e);
+/* From now on rows of s at dw x dh, as PyTorch's interpolate has them with mode bilinear and align_corners false, but for
+ * rounding. SP_E_NOMEM or SP_OK. */
+int im_enlarge_begin(im_enlarger *e, const im_scores *s, int dw, int dh);
+/* Row y, [classes][dw], until the next one. This function can't fail. */
+float *im_enlarge_row(im_enlarger *e, int y);
+/* The class of the largest in each column of [classes][w], the first of equals. This function can't fail. */
+void im_best(const float *row, int classes, int w, uint8_t *labels);
+/* Each column of [classes][w] becomes probabilities, which add up to 1. This function can't fail. */
+void im_softmax(float *row, int classes, int w);
+
 /* ---- the other way ---- */
 /* One worker's encoder. Zero-initialised is ready. `why` as above. */
 typedef struct im_encoder {
@@ -82,10 +117,11 @@ typedef struct im_encoder {
 void im_encoder_free(im_encoder *e);
 
 /* RGB triples to a JPEG (quality 1..100, no chroma subsampling) or a PNG; labels to a palette PNG whose indices they
- * are. The result is in e->out. */
+ * are; numbers of 16 bits to a grey PNG. The result is in e->out. */
 int im_to_jpeg(im_encoder *e, const uint8_t *rgb, int w, int h, int quality);
 int im_to_png(im_encoder *e, const uint8_t *rgb, int w, int h);
 int im_labels_to_png(im_encoder *e, const uint8_t *labels, int w, int h);
+int im_grey16_to_png(im_encoder *e, const uint16_t *px, int w, int h);
 
 /* Writes e->out to a temporary name beside `path` and renames it, so that nobody sees half a file. */
 int im_save(im_encoder *e, const char *path);

@@ -1,70 +1,31 @@
 /* SPDX-License-Identifier: MIT
- * layout.c - what lies in the data's folder: classes, and splits of its own, train/ and val/. */
+ * layout.c - which layout a folder has, its splits of its own, train/ and val/, and what is left out. */
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
-#include "reader.h"
+#include "table.h"
 
-int rd_entry_kind(const char *path, const struct dirent *e) {
-  struct stat st;
-  if (e->d_type == DT_DIR || e->d_type == DT_REG) return e->d_type;
-  if (e->d_type != DT_LNK && e->d_type != DT_UNKNOWN) return DT_UNKNOWN;
-  if (stat(path, &st)) return -1;
-  return S_ISDIR(st.st_mode) ? DT_DIR : S_ISREG(st.st_mode) ? DT_REG : DT_UNKNOWN;
-}
-
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-int rd_subfolders(const char *base, rd_names *out) {
-  char path[4096];
-  DIR *d = opendir(base);
-  int rc = d ? 0 : -1;
-  errno = d ? 0 : errno;
-  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) {
-    if (e->d_name[0] == '.') continue;
-    if (snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path) errno = ENAMETOOLONG;
-    else if (rd_entry_kind(path, e) == DT_DIR && rd_names_add(out, e->d_name)) errno = ENOMEM;
-    else continue;
-    rc = -1;
-    break; /* with errno as it is */
-  }
-  if (d && !rc && errno) rc = -1;
-  int why = errno;
-  if (d) closedir(d);
-  errno = why;
-  if (!rc && out->n) qsort(out->v, out->n, sizeof *out->v, by_name);
-  return rc;
-}
-
-int rd_tree_like(const char *base) {
-  rd_names classes = {NULL, 0, 0};
-  int found = 0;
-  rd_subfolders(base, &classes);
-  for (size_t i = 0; i < classes.n && !found; i++) {
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s/%s", base, classes.v[i]) >= (int)sizeof path) continue;
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && !found && (e = readdir(d));) found = e->d_name[0] != '.' && rd_is_picture(e->d_name);
-    if (d) closedir(d);
-  }
-  rd_names_free(&classes);
-  return found;
-}
+/* The first that fits is taken. */
+static const rd_lister *const listers[] = {&rd_csv_labels, &rd_csv_masks, &rd_voc,   &rd_pairs,
+                                           &rd_classes,    &rd_shards,    &rd_arrays};
+static const char *const splits[] = {"train", "val"};
 
 /* ---- what is not read ---- */
 /* Keeps the name that comes first, as folders list theirs in any order. */
 static void keep_first(char to[256], const char *name) {
-  if (!*to || strcmp(name, to) < 0) snprintf(to, 256, "%.255s", name);
+  if (*name && (!*to || strcmp(name, to) < 0)) snprintf(to, 256, "%.255s", name);
 }
 
-void rd_leave(rd_left *l, const char *name, int kind) {
-  if (kind == DT_DIR) l->folders++;
-  else l->files++;
-  keep_first(kind == DT_DIR ? l->folder : l->file, name);
+void rd_leave(rd_left *left, const char *name, int kind) {
+  if (kind == DT_DIR) left->folders++;
+  else left->files++;
+  keep_first(kind == DT_DIR ? left->folder : left->file, name);
 }
 
 static int is_one_of(const char *const *known, const char *name) {
@@ -73,18 +34,23 @@ static int is_one_of(const char *const *known, const char *name) {
   return 0;
 }
 
-void rd_look_beside(rd_self *self, const char *rel, const char *const *known) {
+/* name: the end of `path`, below the data's folder. */
+static void look_at(rd_left *left, const char *path, const char *name, const struct dirent *e, int classes) {
+  int kind = rd_entry_kind(path, e);
+  if (kind == DT_DIR && classes) return;
+  if (kind == DT_DIR || !rd_is_picture(name)) rd_leave(left, name, kind);
+  else left->strays++;
+  if (kind != DT_DIR) keep_first(left->file, name);
+}
+
+void rd_look_beside(rd_listing *l, int k, const char *const *known) {
   char path[4096];
-  DIR *d = snprintf(path, sizeof path, "%s/%s", self->p->path, rel) < (int)sizeof path ? opendir(path) : NULL;
+  const char *base = l->parts[k < 2 ? k : 0].base, *rel = k < 2 ? l->parts[k].rel : "";
+  DIR *d = snprintf(path, sizeof path, "%s/%s", base, rel) < (int)sizeof path ? opendir(path) : NULL;
   for (struct dirent *e; d && (e = readdir(d));) {
-    const char *name = path + strlen(self->p->path) + 1;
     if (e->d_name[0] == '.' || is_one_of(known, e->d_name)) continue;
-    if (snprintf(path, sizeof path, "%s/%s%s", self->p->path, rel, e->d_name) >= (int)sizeof path) continue;
-    int kind = rd_entry_kind(path, e);
-    if (kind == DT_DIR && !known) continue;
-    if (kind == DT_DIR || !rd_is_picture(name)) rd_leave(&self->left, name, kind);
-    else self->left.strays++;
-    if (kind != DT_DIR) keep_first(self->left.file, name);
+    if (snprintf(path, sizeof path, "%s/%s%s", base, rel, e->d_name) < (int)sizeof path)
+      look_at(&l->t->left[k], path, path + strlen(base) + 1, e, !known);
   }
   if (d) closedir(d);
 }
@@ -95,91 +61,223 @@ static void count(char *to, size_t size, size_t n, const char *one, const char *
   if (n) snprintf(to + at, size - at, "%s%zu %s", at ? ", " : "", n, n == 1 ? one : many);
 }
 
-void rd_tell_left(sp_ctx *ctx, const rd_self *self) {
-  const rd_left *l = &self->left;
-  char words[256] = "";
-  count(words, sizeof words, l->folders, "folder", "folders");
-  count(words, sizeof words, l->strays, "image outside of the classes' folders",
-        "images outside of the classes' folders");
-  count(words, sizeof words, l->files, "file of another ending", "files of other endings");
-  if (*words)
-    ctx->host->log(ctx, SP_LOG_INFO, "%s: left out: %s, such as %s", self->p->path, words,
-                   *l->file ? l->file : l->folder);
+static void join(rd_left *to, const rd_left *from) {
+  to->folders += from->folders;
+  to->files += from->files;
+  to->strays += from->strays;
+  to->unlisted += from->unlisted;
+  keep_first(to->file, from->file);
+  keep_first(to->folder, from->folder);
+}
+
+void rd_tell_left(sp_ctx *ctx, rd_self *self) {
+  const rd_table *t = self->table;
+  rd_left l = t->left[2];
+  char *words = self->left_out;
+  size_t size = sizeof self->left_out;
+  for (int k = 0; k < t->n_parts; k++)
+    if (t->n_parts == 1 || self->p->split == RD_ALL || self->p->split == RD_TRAIN + k) join(&l, &t->left[k]);
+  count(words, size, l.folders, "folder", "folders");
+  count(words, size, l.strays, "image outside of the classes' folders", "images outside of the classes' folders");
+  count(words, size, l.unlisted, "image that no list names", "images that no list names");
+  count(words, size, l.files, "file of another ending", "files of other endings");
+  if (!*words) return;
+  size_t n = strlen(words);
+  snprintf(words + n, size - n, ", such as %s", *l.file ? l.file : l.folder);
+  ctx->host->log(ctx, SP_LOG_INFO, "%s: left out: %s", self->p->path, words);
 }
 
 /* ---- splits ---- */
-static const char *const splits[] = {"train", "val"};
-
 /* Is the split there, and laid out so? */
-static int split_like(const char *base, int k, int (*like)(const char *dir)) {
+static int split_like(const char *base, int k, const rd_lister *lister) {
   char path[4096];
-  return snprintf(path, sizeof path, "%s/%s", base, splits[k]) < (int)sizeof path && like(path);
+  return snprintf(path, sizeof path, "%s/%s", base, splits[k]) < (int)sizeof path && lister->like(path);
 }
 
-int rd_find_parts(sp_ctx *ctx, rd_self *self, int (*like)(const char *dir), const char *what) {
-  const char *base = self->p->path;
-  int train = split_like(base, 0, like), val = split_like(base, 1, like);
-  if (!rd_is_folder(base, splits[0]) || !rd_is_folder(base, splits[1]) || (!train && !val)) return SP_OK;
+int rd_check_own(rd_listing *l, const char *has) {
+  const rd_params *p = l->p;
+  if (p->val_fraction.n)
+    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
+                              "val_fraction = %g, but %s %s what is for validation; leave val_fraction out",
+                              p->val_fraction.v[0], p->path, has);
+  if (*p->val_path)
+    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
+                              "val_path = \"%s\", but %s %s what is for validation; leave val_path out", p->val_path,
+                              p->path, has);
+  return SP_OK;
+}
+
+int rd_other_part(rd_listing *l, const char *what) {
+  const rd_params *p = l->p;
+  if (p->val_fraction.n)
+    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
+                              "val_fraction = %g and val_path = \"%s\" both say what is for validation; leave one out",
+                              p->val_fraction.v[0], p->val_path);
+  if (p->target == RD_TARGET_MASK && !l->t->lister->like(p->val_path))
+    return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s holds %s, val_path = \"%s\" does not; give both the same layout",
+                              p->path, what, p->val_path);
+  l->t->n_parts = 2;
+  l->parts[1] = (rd_part){p->val_path, ""};
+  return SP_OK;
+}
+
+int rd_find_parts(rd_listing *l, const char *what) {
+  sp_ctx *ctx = l->ctx;
+  const char *base = l->p->path;
+  int train = split_like(base, 0, l->t->lister), val = split_like(base, 1, l->t->lister);
+  if (!rd_is_folder(base, splits[0]) || !rd_is_folder(base, splits[1]) || (!train && !val))
+    return *l->p->val_path ? rd_other_part(l, what) : SP_OK;
   if (!train || !val)
     return ctx->host->fail(ctx, SP_E_DATA,
                            "%s/%s holds %s, %s/%s does not; give both the same layout, or other names if they are no "
                            "splits",
                            base, splits[!train], what, base, splits[!val]);
-  if (self->p->val_fraction.n)
-    return ctx->host->fail(ctx, SP_E_INVALID,
-                           "val_fraction = %g, but %s has train/ and val/, which say what is for validation; leave "
-                           "val_fraction out",
-                           self->p->val_fraction.v[0], base);
-  self->own_splits = 1;
-  if (self->p->split == RD_ALL) self->n_parts = 2;
-  self->parts[0] = self->p->split == RD_VAL ? "val/" : "train/";
-  self->parts[1] = "val/";
-  return SP_OK;
+  int rc = rd_check_own(l, "has train/ and val/, which say");
+  l->t->n_parts = 2;
+  l->parts[0] = (rd_part){base, "train/"};
+  l->parts[1] = (rd_part){base, "val/"};
+  return rc;
 }
 
-/* What is in `these` and not in `others`; both are sorted. Returns how many, *first the first of them. */
-static size_t missing(const rd_names *these, const rd_names *others, const char **first) {
-  size_t n = 0;
-  for (size_t i = these->n; i-- > 0;) {
-    if (others->n && bsearch(&these->v[i], others->v, others->n, sizeof *others->v, by_name)) continue;
-    *first = these->v[i];
+/* Classes that are in a part and not in the other; *first: the number of the first. */
+static int64_t odd_ones(const uint8_t *in, int k, int64_t classes, int64_t *first) {
+  int64_t n = 0;
+  for (int64_t c = classes; c-- > 0;) {
+    if (in[c] != 1 << k) continue;
+    *first = c;
     n++;
   }
   return n;
 }
 
-static void tell_of_odd_classes(sp_ctx *ctx, const char *base, const rd_names in[2]) {
-  for (int k = 0; k < 2; k++) {
-    const char *first = NULL;
-    size_t n = missing(&in[k], &in[!k], &first);
-    if (n)
-      ctx->host->log(ctx, SP_LOG_INFO, "%s: %zu of the classes %s in %s/ and not in %s/, such as %s", base, n,
-                     n == 1 ? "is" : "are", splits[k], splits[!k], first);
-  }
+/* The name of a class, or its number where they have none. */
+static void name_class(const char *names, int64_t c, char *to, size_t size) {
+  if (!names) snprintf(to, size, "%" PRId64, c);
+  for (; names && c > 0; c--) names = strchr(names, '\n') + 1;
+  if (names) snprintf(to, size, "%.*s", (int)strcspn(names, "\n"), names);
 }
 
-static int join(const rd_names in[2], rd_names *out) {
-  size_t i = 0, j = 0;
-  while (i < in[0].n || j < in[1].n) {
-    int c = i == in[0].n ? 1 : j == in[1].n ? -1 : strcmp(in[0].v[i], in[1].v[j]);
-    if (rd_names_add(out, c <= 0 ? in[0].v[i] : in[1].v[j])) return SP_E_NOMEM;
-    i += c <= 0;
-    j += c >= 0;
+void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self) {
+  const rd_table *t = self->table;
+  const char *const *words = *self->p->val_path         ? (const char *const[]){self->p->path, self->p->val_path}
+                             : t->lister == &rd_classes ? (const char *const[]){"train/", "val/"}
+                                                        : splits;
+  uint8_t *in = t->n_parts == 2 && t->gives == RD_LABEL ? calloc((size_t)self->classes, 1) : NULL;
+  for (size_t i = 0; in && i < t->n; i++) in[t->samples[i].label] |= (uint8_t)(1 << (i >= t->ends[0]));
+  for (int k = 0; in && k < 2; k++) {
+    int64_t first, n = odd_ones(in, k, self->classes, &first);
+    char name[256];
+    if (!n) continue;
+    name_class(self->class_names, first, name, sizeof name);
+    ctx->host->log(ctx, SP_LOG_INFO, "%s: %" PRId64 " of the classes %s in %s and not in %s, such as %s", self->p->path,
+                   n, n == 1 ? "is" : "are", words[k], words[!k], name);
+  }
+  free(in);
+}
+
+/* ---- finding the layout ---- */
+int rd_no_layout(sp_ctx *ctx, const char *path) {
+  return ctx->host->fail(ctx, SP_E_NOTFOUND,
+                         "%s holds neither images/ and masks/ (target = \"mask\": images/*." RD_ENDINGS
+                         ", masks/*.png of "
+                         "the same names) nor subfolders with *." RD_ENDINGS " (target = \"class\": one for "
+                         "each class), nor one .csv file whose first line names file and label or mask",
+                         path);
+}
+
+int rd_too_long(sp_ctx *ctx, const char *base, const char *rel) {
+  return ctx->host->fail(ctx, SP_E_INVALID, "a path in %.200s is too long: %.200s...", base, rel);
+}
+
+static int check_path(sp_ctx *ctx, const char *name, const char *path) {
+  struct stat st;
+  if (rd_names_shards(path)) return SP_OK;
+  const char *why = stat(path, &st)                          ? strerror(errno)
+                    : S_ISDIR(st.st_mode) || rd_is_csv(path) ? NULL
+                                                             : "neither a folder nor a .csv file";
+  if (!why) return SP_OK;
+  return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; %s is a folder of data, or a .csv file%s", path, why, name,
+                         *name == 'p' ? ", or \"shapes\" or \"random\"" : "");
+}
+
+/* Both to be read, and not the same one twice: what is learned would then be what is measured. */
+static int check_paths(sp_ctx *ctx, const rd_params *p) {
+  struct stat a, b;
+  int rc = check_path(ctx, "path", p->path);
+  if (rc || !*p->val_path) return rc;
+  if ((rc = check_path(ctx, "val_path", p->val_path))) return rc;
+  if (stat(p->path, &a) || stat(p->val_path, &b) || a.st_dev != b.st_dev || a.st_ino != b.st_ino) return SP_OK;
+  return ctx->host->fail(ctx, SP_E_INVALID, "val_path = \"%s\" is path itself; it names other samples", p->val_path);
+}
+
+static const rd_lister *lister_of(const rd_params *p) {
+  if (p->files.n) return &rd_files;
+  for (size_t i = 0; i < sizeof listers / sizeof *listers; i++) {
+    const rd_lister *l = listers[i];
+    if (l->target != RD_TARGET_ANY && l->target != p->target) continue;
+    int parts = l->flags & RD_IN_SPLITS;
+    if (l->like(p->path) || (parts && (split_like(p->path, 0, l) || split_like(p->path, 1, l)))) return l;
+  }
+  return p->target == RD_TARGET_CLASS ? &rd_classes : &rd_pairs; /* says what is missing */
+}
+
+/* Keeps the names of the parts' folders for messages. */
+static int keep_roots(rd_listing *l) {
+  char root[4096];
+  for (int k = 0; k < l->t->n_parts; k++) {
+    int n = snprintf(root, sizeof root, "%s%s%s", l->parts[k].base, *l->parts[k].rel ? "/" : "", l->parts[k].rel);
+    if (n >= (int)sizeof root) return rd_too_long(l->ctx, l->parts[k].base, l->parts[k].rel);
+    if (rd_add_bytes(l->t, root, (size_t)n - !!*l->parts[k].rel, &l->t->roots[k])) return rd_no_memory(l);
   }
   return SP_OK;
 }
 
-int rd_join_classes(sp_ctx *ctx, const rd_self *self, rd_names *classes) {
-  const char *base = self->p->path;
-  rd_names in[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
-  char path[4096];
-  int rc = SP_OK;
-  for (int k = 0; !rc && k < 2; k++) {
-    snprintf(path, sizeof path, "%s/%s", base, splits[k]);
-    if (rd_subfolders(path, &in[k])) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
+const rd_lister *rd_lister_named(const char *name, int target) {
+  for (size_t i = 0; i < sizeof listers / sizeof *listers; i++)
+    if (listers[i]->target == target && !strcmp(listers[i]->name, name)) return listers[i];
+  return NULL;
+}
+
+/* What the parameters name, in words that are equal for equal data; NULL: no memory. */
+static char *id_of(const rd_params *p) {
+  char *path = realpath(p->path, NULL), *val = *p->val_path ? realpath(p->val_path, NULL) : NULL, *id = NULL;
+  size_t n = path ? strlen(path) + (val ? strlen(val) : 0) + strlen(p->path) + strlen(p->val_path) + 16 : 0;
+  if (path && (id = malloc(n)))
+    snprintf(id, n, "%d\n%s\n%s\n%s\n%s", (int)p->target, p->path, path, p->val_path, val ? val : "");
+  free(path);
+  free(val);
+  return id;
+}
+
+/* Listed anew, whatever is kept of it. */
+static int list(sp_ctx *ctx, const rd_params *p, rd_table *t) {
+  rd_listing l = {ctx, p, t, {{p->path, ""}}};
+  t->lister = lister_of(p);
+  t->n_parts = 1;
+  t->users = 1;
+  int rc = p->files.n ? SP_OK : rd_stamp_path(&l, p->path);
+  if (!rc && *p->val_path) rc = rd_stamp_path(&l, p->val_path);
+  if (!rc && !p->files.n) rc = rd_stamp_csv(&l);
+  if (!rc) rc = t->lister->list(&l);
+  if (!rc) rc = keep_roots(&l);
+  if (!rc && t->n > INT32_MAX)
+    rc = ctx->host->fail(ctx, SP_E_RANGE, "%zu images in %s; at most %d are possible", t->n, p->path, INT32_MAX);
+  return rc;
+}
+
+int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  int rc = p->files.n ? SP_OK : check_paths(ctx, p);
+  if (rc) return rc;
+  char *id = p->files.n ? NULL : id_of(p);
+  if (id && (*out = rd_find_kept(p, id))) {
+    free(id);
+    return SP_OK;
   }
-  if (!rc && join(in, classes)) rc = ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the classes of %s", base);
-  if (!rc) tell_of_odd_classes(ctx, base, in);
-  for (int k = 0; k < 2; k++) rd_names_free(&in[k]);
+  rd_table *t = *out = calloc(1, sizeof *t);
+  rc = t ? list(ctx, p, t) : ctx->host->fail(ctx, SP_E_NOMEM, "no memory for folder %s", p->path);
+  if (!rc && id) rd_keep(t, id, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+  else free(id);
   return rc;
 }

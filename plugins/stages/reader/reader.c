@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * reader.c - the stage `reader`: samples by their ids, from a folder or made up, filled by several threads at once. */
-#include "reader.h"
+#include "table.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -24,10 +24,10 @@ int rd_fail(rd_worker *w, int status, const char *fmt, ...) {
 /* ---- making ---- */
 static const rd_kind *kind_of(const rd_params *p) {
   int by_class = p->target == RD_TARGET_CLASS;
-  if (p->files.n) return &rd_folder;
+  if (p->files.n) return &rd_masks;
   if (!strcmp(p->path, rd_shapes.name)) return by_class ? &rd_shape : &rd_shapes;
   if (!strcmp(p->path, rd_random.name)) return &rd_random;
-  return by_class ? &rd_tree : &rd_folder;
+  return by_class ? &rd_labels : &rd_masks;
 }
 
 static void reader_destroy(void *arg) {
@@ -43,6 +43,8 @@ static void reader_destroy(void *arg) {
   free(self->list);
   free(self->broken);
   free(self->class_names);
+  free(self->palette);
+  free(self->counts);
   im_work_free(&self->work);
   free(self);
 }
@@ -55,6 +57,10 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
                            "\"shapes\" or \"random\"");
   if (*p->path && p->files.n)
     return ctx->host->fail(ctx, SP_E_INVALID, "path = \"%s\" and files are both given; only one can be read", p->path);
+  if (*p->val_path && (p->files.n || kind_of(p)->open != rd_masks.open))
+    return ctx->host->fail(ctx, SP_E_INVALID,
+                           "val_path = \"%s\" goes with a path to a folder of data, not with a built-in set or files",
+                           p->val_path);
   if (p->target == RD_TARGET_MASK && p->classes > 255)
     return ctx->host->fail(ctx, SP_E_RANGE,
                            "classes = %" PRId64 ", but labels of masks are bytes: at most 255, or target = \"class\"",
@@ -64,11 +70,8 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   const rd_kind *kind = kind_of(p);
   self->key = sp_rng_key((uint64_t)p->data_seed, kind->name);
   self->kind = kind;
-  self->parts[0] = "";
-  self->n_parts = 1;
   int rc = kind->open(ctx, self);
   if (rc) return rc;
-  rd_tell_left(ctx, self);
   if (self->total > INT32_MAX)
     return ctx->host->fail(ctx, SP_E_RANGE, "%" PRIu64 " samples; at most %d are possible", self->total, INT32_MAX);
   if ((rc = rd_split(ctx, self))) return rc;
@@ -77,8 +80,23 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   if (!self->broken || !self->workers)
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
   for (int64_t i = 0; i < p->workers; i++) self->workers[i].decoder.as_stored = !p->orient;
+  return SP_OK;
+}
+
+/* What a script may ask. Labels of masks are known only when they are read, and those of a set that is made up when it is
+ * made. */
+static int set_attrs(sp_ctx *ctx, rd_self *self) {
+  int counted = self->table && self->gives & RD_LABEL;
+  if (counted && !(self->counts = rd_count_classes(self)))
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to count %" PRIu64 " samples", self->total);
+  if (!self->p->files.n)
+    snprintf(self->splits, sizeof self->splits, "train %" PRIu64 " val %" PRIu64, self->n_split[0], self->n_split[1]);
   self->attrs[0] = (sp_attr){.name = "classes", .value = (double)self->classes};
   self->attrs[1] = (sp_attr){.name = "class_names", .text = self->class_names ? self->class_names : ""};
+  self->attrs[2] = (sp_attr){.name = "layout", .text = self->table ? self->table->lister->name : self->p->path};
+  self->attrs[3] = (sp_attr){.name = "left_out", .text = self->left_out};
+  self->attrs[4] = (sp_attr){.name = "counts", .text = counted ? self->counts : ""};
+  self->attrs[5] = (sp_attr){.name = "splits", .text = self->splits};
   return SP_OK;
 }
 
@@ -88,6 +106,7 @@ static int reader_create(sp_ctx *ctx, const void *params, void **out) {
   self->p = params;
   im_work_init(&self->work);
   int rc = set_up(ctx, self);
+  if (!rc) rc = set_attrs(ctx, self);
   if (rc) {
     reader_destroy(self);
     return rc;
@@ -106,8 +125,9 @@ static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
       (sp_spec){.dtype = SP_U8, .ndim = 4, .shape = {plan->batch, 3, self->h, self->w}, .order = SP_CHANNELS_LAST};
   plan->out[1].spec[0] = (sp_spec){.dtype = SP_U8, .ndim = 3, .shape = {plan->batch, self->h, self->w}};
   plan->out[2].spec[0] = (sp_spec){.dtype = wide_labels(self) ? SP_I32 : SP_U8, .ndim = 1, .shape = {plan->batch}};
+  plan->out[3].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 3}};
   plan->attrs = self->attrs;
-  plan->n_attrs = 2;
+  plan->n_attrs = sizeof self->attrs / sizeof *self->attrs;
   plan->length = self->length;
   return SP_OK;
 }
@@ -121,7 +141,7 @@ static void warn_of_missing(sp_ctx *ctx, rd_self *self, const sp_io *io) {
   for (int i = 1; i < 3; i++) {
     if (!io->out[i].t[0].data || self->gives & gives[i] || self->warned & gives[i]) continue;
     self->warned |= gives[i];
-    int made_up = self->kind != &rd_folder && self->kind != &rd_tree; /* has both, by the target */
+    int made_up = !self->table; /* has both, by the target */
     const char *cure = i == 2 ? ", or give target = \"class\"" : ", or give target = \"mask\"";
     ctx->host->log(
         ctx, SP_LOG_WARN,
@@ -146,9 +166,10 @@ typedef struct rd_batch {
   sp_ctx *ctx;
   rd_self *self;
   const uint64_t *ids;
-  uint8_t *image, *mask; /* mask, label: NULL where nobody reads them */
+  uint8_t *image, *mask; /* all but image: NULL where nobody reads them */
   void *label;
-  int wide;
+  int32_t *origin;
+  int wide, labelled; /* labelled: atomic: some pixel of some mask has a label */
 } rd_batch;
 
 /* Notes a damaged file once. More than max_bad of them stop the run. */
@@ -167,13 +188,15 @@ static int note_broken(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t index)
                  self->p->max_bad, last);
 }
 
-/* Sample `at` of the split; if that is broken, others in an order that depends on `at` alone. */
-static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, const rd_out *out) {
+/* Sample `at` of the split; if that is broken, others in an order that depends on `at` alone. *origin: which of the whole
+ * set it is. */
+static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, const rd_out *out, int32_t *origin) {
   uint64_t try = at;
   for (uint32_t k = 0; k <= RD_REPLACEMENTS; k++) {
     uint64_t index = self->list[try];
     if (!__atomic_load_n(&self->broken[index], __ATOMIC_RELAXED)) {
       int rc = self->kind->fill(self, w, index, out);
+      *origin = (int32_t)index;
       if (rc != IM_BROKEN) return rc;
       if ((rc = note_broken(ctx, self, w, index))) return rc;
     }
@@ -188,16 +211,36 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
   rd_self *self = b->self;
   size_t pixels = (size_t)self->h * (size_t)self->w;
   uint8_t *mask = b->mask ? b->mask + (size_t)i * pixels : NULL;
-  int32_t label = -1;
+  int32_t label = -1, origin[3] = {0, self->h, self->w};
   if (mask && !(self->gives & RD_MASK)) {
     memset(mask, 255, pixels);
     mask = NULL;
   }
-  rd_out out = {b->image + (size_t)i * pixels * 3, mask, &label};
-  int rc = fill_sample(b->ctx, self, w, at, &out);
+  rd_out out = {b->image + (size_t)i * pixels * 3, mask, &label, origin + 1};
+  int rc = fill_sample(b->ctx, self, w, at, &out, origin);
+  if (b->origin) memcpy(b->origin + i * 3, origin, sizeof origin);
+  for (size_t k = 0; mask && !rc && k < pixels; k++)
+    if (mask[k] != 255) {
+      __atomic_store_n(&b->labelled, 1, __ATOMIC_RELAXED);
+      break;
+    }
   if (b->label && b->wide) ((int32_t *)b->label)[i] = label;
   else if (b->label) ((uint8_t *)b->label)[i] = (uint8_t)label; /* -1 becomes 255 */
   return rc;
+}
+
+/* Nothing can be learned from such a batch, and its loss is 0. Told once. */
+static void warn_of_void(rd_batch *b) {
+  rd_self *self = b->self;
+  char name[4096] = "";
+  if (self->warned & RD_UNLABELLED) return;
+  self->warned |= RD_UNLABELLED;
+  if (self->table)
+    rd_name(self->table, &self->table->samples[self->list[SP_ID_INDEX(b->ids[0])]].mask, name, sizeof name);
+  b->ctx->host->log(b->ctx, SP_LOG_WARN,
+                    "every pixel of a batch is \"no label\" (255), so nothing is learned from it%s%s; labels are 0 to "
+                    "%" PRId64,
+                    *name ? "; its first mask is " : "", name, self->classes - 1);
 }
 
 static int fill_item(void *arg, int64_t i, int worker) {
@@ -215,8 +258,11 @@ static int fill_item(void *arg, int64_t i, int worker) {
 static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   rd_self *self = arg;
   const sp_tensor *image = io->out[0].t, *mask = io->out[1].t, *label = io->out[2].t;
-  rd_batch b = {ctx, self, io->ids, image->data, mask->data, label->data, label->spec.dtype == SP_I32};
-  return im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
+  rd_batch b = {
+      ctx, self, io->ids, image->data, mask->data, label->data, io->out[3].t[0].data, label->spec.dtype == SP_I32, 0};
+  int rc = im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
+  if (!rc && b.mask && self->gives & RD_MASK && !b.labelled) warn_of_void(&b);
+  return rc;
 }
 
 /* ---- description ---- */
@@ -233,6 +279,12 @@ static const sp_port reader_outputs[] = {
      .ndim = 1,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
      .doc = "class of each image, N, int32 where there are more than 256; with target mask 255: no label"},
+    {.name = "origin",
+     .dtypes = SP_DT(SP_I32),
+     .ndim = 2,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "N x 3: which of the whole set the sample is, of a broken file's that of its replacement; height and width "
+            "that its file has, turned as orient says"},
     {.name = NULL}};
 
 static const sp_param file_fields[] = {{.name = "path",
@@ -250,8 +302,10 @@ static const sp_param reader_params[] = {
     {.name = "path",
      .type = SP_PARAM_STRING,
      AT(path),
-     .doc = "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
-            "(target class), folder with train/ and val/ of such layout, or a built-in set: shapes, random"},
+     .doc =
+         "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
+         "(target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file "
+         "and label or mask, or a built-in set: shapes, random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,
      AT(target),
@@ -286,8 +340,8 @@ static const sp_param reader_params[] = {
      AT(split),
      .idef = RD_ALL,
      .choices = split_choices,
-     .doc = "which samples: all, those for training or those for validation; of a folder with train/ and val/ what is "
-            "in these"},
+     .doc = "which samples: all, those for training or those for validation; of data that says so itself (train/ and "
+            "val/, lists, a column split, val_path) what it says"},
     {.name = "val_fraction",
      .type = SP_PARAM_FLOATS,
      AT(val_fraction),
@@ -295,8 +349,20 @@ static const sp_param reader_params[] = {
      .max = 0.9,
      .min_n = 1,
      .max_n = 1,
-     .doc = "part of the samples that is for validation (not given: 0.1), rounded to the nearest count; chosen by name "
-            "or number; not for a folder with train/ and val/"},
+     .doc =
+         "part of the samples that is for validation (not given: default_val_fraction), rounded to the nearest count; "
+         "chosen by name or number; not for data that says itself what is for validation"},
+    {.name = "default_val_fraction",
+     .type = SP_PARAM_FLOAT,
+     AT(default_val_fraction),
+     .def = RD_VAL_FRACTION,
+     .min = 0.0,
+     .max = 0.9,
+     .doc = "val_fraction where that is not given and the data does not say itself what is for validation"},
+    {.name = "val_path",
+     .type = SP_PARAM_STRING,
+     AT(val_path),
+     .doc = "another folder of the same layout: its samples are those for validation, those of path for training"},
     {.name = "samples",
      .type = SP_PARAM_INT,
      AT(samples),
@@ -304,7 +370,7 @@ static const sp_param reader_params[] = {
      .imin = 0,
      .imax = INT32_MAX,
      .doc = "samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target "
-            "class a choice by name (0: all); of train/ and of val/ so many each"},
+            "class a choice by name (0: all); of data that says itself what is for validation so many of each part"},
     {.name = "classes",
      .type = SP_PARAM_INT,
      AT(classes),

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ * cmd_lua.c - the commands that are written in Lua: spcore NAME runs scripts/spcore/commands/NAME.lua, whose are all the
+ * words behind it, --help too. */
+#include "cli/cmd.h"
+#include "host/env.h"
+
+/* argv[0] is the command's name. */
+static int lua_main(int argc, char **argv) {
+  sp_env *env;
+  sp_err err;
+  sp_sb path = {0};
+  if (sp_env_new(&env, &(sp_env_opts){0}, &err)) return sp_cmd_failed(&err);
+  sp_sb_putf(&path, "%s/spcore/commands/%s.lua", env->script_dir, argv[0]);
+  int code = sp_cmd_run_in(env, sp_cmd_debug(), NULL, sp_sb_str(&path), argc - 1, argv + 1);
+  sp_sb_free(&path);
+  return code;
+}
+
+const sp_cmd sp_cmd_data = {.name = "data",
+                            .args = "DIR [options]",
+                            .doc = "Says what a folder of data holds, and checks it",
+                            .main = lua_main};
+
+const sp_cmd sp_cmd_report = {
+    .name = "report", .args = "RUN [options]", .doc = "Writes a run's folder as one page", .main = lua_main};
+
+const sp_cmd sp_cmd_export = {.name = "export",
+                              .args = "RUN --torch DIR [options]",
+                              .doc = "Writes the network of a run as a PyTorch module with its weights",
+                              .main = lua_main};

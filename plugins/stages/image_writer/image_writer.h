@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ * image_writer.h - what the files of the stage `image_writer` share. */
+#ifndef IMAGE_WRITER_H
+#define IMAGE_WRITER_H
+
+#include <stdint.h>
+
+#include <spcore/plugin.h>
+
+#include "../../kits/feed.h"
+#include "../../kits/image/image.h"
+#include "../../kits/image/work.h"
+#include "../../kits/npy/npy.h"
+
+#define IW_PATH_BYTES 4096
+
+typedef struct iw_name {
+  const char *name, *original;
+} iw_name;
+
+typedef struct iw_params {
+  const char *dir, *images, *masks, *overlays, *probabilities, *class_names, *legend;
+  sp_structs names; /* iw_name */
+  int64_t quality, max_pixels;
+  int32_t restore;
+} iw_params;
+
+/* A picture's probabilities on their way to a file. */
+typedef struct iw_probabilities {
+  int classes, w, h, npy;
+  npy_file file;
+  char part[IW_PATH_BYTES]; /* its name until it is whole */
+  im_buf best;              /* uint16_t [h][w] */
+} iw_probabilities;
+
+typedef struct iw_worker {
+  im_encoder encoder;
+  im_decoder decoder;
+  im_enlarger enlarger;
+  im_buf rgb, original, labels, overlay;
+  iw_probabilities probabilities;
+  int64_t pixels[256]; /* of each label, of the sample */
+  char why[IM_WORDS];
+} iw_worker;
+
+typedef struct iw_self {
+  const iw_params *p;
+  iw_worker *workers;
+  int n_workers;
+  char *class_text;     /* a copy of class_names, cut into lines */
+  const char **classes; /* [n_classes] in it */
+  int64_t n_classes;
+  im_work work;
+} iw_self;
+
+typedef struct iw_batch {
+  iw_self *self;
+  const uint64_t *ids;
+  const sp_tensor *image, *mask, *label, *logits; /* NULL: not wired */
+  int32_t *size;                                  /* [N][2]; NULL: nobody reads it */
+  int64_t *pixels;                                /* [N][labels], the same */
+  int64_t labels;
+  feed f; /* where the samples are requests */
+} iw_batch;
+
+int iw_is_jpeg(const char *path);
+int iw_is_npy(const char *path);
+
+/* legend.c: draws the classes that have pixels, but for 0, into rows of w pixels, or with rgb NULL only counts the rows. names: one a
+ * line, from 0 on. This function can't fail. */
+int iw_legend(uint8_t *rgb, int w, const char *names, const int64_t *pixels);
+
+/* probabilities.c: begin, all rows of scores, end, which takes what has failed so far. The reason is in probabilities.file.why. */
+int iw_probabilities_begin(iw_worker *w, const char *path, int classes, int width, int height);
+int iw_probabilities_row(iw_worker *w, float *row, int y);
+int iw_probabilities_end(iw_worker *w, const char *path, int rc);
+
+/* Sample i of the batch to its files; what fails is in w->why. */
+int iw_write_sample(const iw_batch *b, iw_worker *w, int64_t i);
+
+#endif

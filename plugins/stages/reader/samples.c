@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ * samples.c - the kinds of data that a table lists: opened by the layout that is there, filled by decoding. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "class_file.h"
+#include "table.h"
+
+/* ---- opening ---- */
+static int samples_open(sp_ctx *ctx, rd_self *self) {
+  int rc = rd_list(ctx, self->p, &self->table);
+  if (rc) return rc;
+  const rd_table *t = self->table;
+  self->total = t->n;
+  self->own_splits = t->n_parts == 2;
+  self->gives = t->gives;
+  for (int k = 0; k < 2; k++) self->ends[k] = t->ends[k];
+  if ((rc = t->lister->settle(ctx, self))) return rc;
+  rd_tell_odd_classes(ctx, self);
+  rd_tell_left(ctx, self);
+  return rd_open_sources(ctx, self->table);
+}
+
+static void samples_close(rd_self *self) { rd_release(self->table); }
+
+static uint64_t samples_hash(const rd_self *self, uint64_t index) { return self->table->samples[index].key; }
+
+char *rd_count_classes(const rd_self *self) {
+  size_t classes = (size_t)self->classes, size = classes * 11 + 1;
+  uint32_t *n = calloc(classes, sizeof *n);
+  char *text = malloc(size), *p = text;
+  for (uint64_t i = 0; n && i < self->length; i++) n[self->table->samples[self->list[i]].label]++;
+  for (size_t c = 0; n && text && c < classes; c++) p += sprintf(p, "%s%" PRIu32, c ? " " : "", n[c]);
+  if (text) *p = 0;
+  free(n);
+  return text;
+}
+
+/* ---- one sample ---- */
+int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref) {
+  char name[4096];
+  rd_name(t, ref, name, sizeof name);
+  return rd_fail(w, rc, "%s: %s", name, w->decoder.why);
+}
+
+/* The size that the image had goes to *iw and *ih. */
+static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint8_t *out, int *iw, int *ih) {
+  int rc = rd_load(self->table, ref, w);
+  if (rc) return rc;
+  if ((rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, iw, ih))) return rd_blame(self->table, w, rc, ref);
+  if (!im_fit_rgb(&w->scaler, self->p->resize, w->image.p, *iw, *ih, out, self->w, self->h)) return SP_OK;
+  snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
+  return rd_blame(self->table, w, SP_E_NOMEM, ref);
+}
+
+static int odd_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int ih, int mw, int mh, int turned) {
+  char image[4096], mask[4096];
+  rd_name(self->table, &s->image, image, sizeof image);
+  rd_name(self->table, &s->mask, mask, sizeof mask);
+  return rd_fail(w, SP_E_DATA,
+                 "%s is %d x %d pixels, but its mask %s is %d x %d (width x height); they must be equal%s", image, iw,
+                 ih, mask, mw, mh,
+                 turned && iw == mh && ih == mw
+                     ? "; the image was turned by its EXIF orientation, orient = false leaves it as it is stored"
+                     : "");
+}
+
+/* A mask in colour, by the colours of the classes. */
+static int map_mask(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, int *mh) {
+  char name[4096];
+  int rc = im_rgb(&w->decoder, self->p->max_pixels, &w->mask, mw, mh);
+  if (rc) return rd_blame(self->table, w, rc, ref);
+  size_t n = (size_t)*mw * (size_t)*mh, at = rd_map_colours(self->palette, w->mask.p, n, w->mask.p);
+  if (at == n) return SP_OK;
+  const uint8_t *rgb = (const uint8_t *)w->mask.p + 3 * at;
+  rd_name(self->table, ref, name, sizeof name);
+  return rd_fail(w, SP_E_DATA,
+                 "%s: the pixel at x = %zu, y = %zu has the colour #%02x%02x%02x, which no class in classes.txt has; "
+                 "add it there, as \"void #%02x%02x%02x\" if it is no class",
+                 name, at % (size_t)*mw, at / (size_t)*mw, rgb[0], rgb[1], rgb[2], rgb[0], rgb[1], rgb[2]);
+}
+
+static int load_mask(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, int *mh) {
+  int rc = rd_load(self->table, ref, w);
+  if (rc) return rc;
+  if (self->palette && im_in_colour(&w->decoder)) return map_mask(self, w, ref, mw, mh);
+  rc = im_labels(&w->decoder, self->p->max_pixels, &w->mask, mw, mh);
+  if (!rc) return SP_OK;
+  char name[4096];
+  rd_name(self->table, ref, name, sizeof name);
+  return rd_fail(w, rc, "%s: %s%s", name, w->decoder.why,
+                 im_in_colour(&w->decoder) && rc == SP_E_DATA
+                     ? "; for masks in colour give each class in classes.txt its colour: NAME #rrggbb"
+                     : "");
+}
+
+/* A label that no class has, and that does not say "no label" either: the loss could only say which sample it is of. */
+static int check_labels(rd_self *self, rd_worker *w, const rd_sample *s, int mw, int mh) {
+  const uint8_t *labels = w->mask.p, none = 255;
+  size_t n = (size_t)mw * (size_t)mh, i = 0;
+  uint8_t bad = 0;
+  if (self->classes >= none) return SP_OK;
+  for (size_t k = 0; k < n; k++) bad |= (uint8_t)((labels[k] >= self->classes) & (labels[k] != none));
+  if (!bad) return SP_OK;
+  while (labels[i] < self->classes || labels[i] == none) i++;
+  char name[4096];
+  rd_name(self->table, &s->mask, name, sizeof name);
+  return rd_fail(
+      w, SP_E_DATA,
+      "%.700s: label %d at x = %zu, y = %zu, but there are %" PRId64 " classes (0 to %" PRId64
+      ", and 255: no label): correct the mask, or give classes = %d or more, or as many lines in classes.txt",
+      name, labels[i], i % (size_t)mw, i / (size_t)mw, self->classes, self->classes - 1, labels[i] + 1);
+}
+
+static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int ih, uint8_t *out) {
+  int mw, mh, turned = self->p->orient && w->decoder.orientation >= 5;
+  int rc = load_mask(self, w, &s->mask, &mw, &mh);
+  if (rc) return rc;
+  if (iw != mw || ih != mh) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
+  if ((rc = check_labels(self, w, s, mw, mh))) return rc;
+  im_fit_labels(self->p->resize, w->mask.p, mw, mh, out, self->w, self->h);
+  return SP_OK;
+}
+
+/* A mask that nobody reads is not looked at: that it is damaged or of another size is then not found. */
+static int samples_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out *out) {
+  const rd_sample *s = &self->table->samples[index];
+  int iw = 0, ih = 0;
+  if (self->gives & RD_LABEL) *out->label = (int32_t)s->label;
+  int rc = fill_image(self, w, &s->image, out->image, &iw, &ih);
+  out->size[0] = ih;
+  out->size[1] = iw;
+  return rc || !out->mask ? rc : fill_mask(self, w, s, iw, ih, out->mask);
+}
+
+/* The names are part of what draws replacements. */
+const rd_kind rd_masks = {"folder", samples_open, samples_close, samples_fill, NULL, samples_hash};
+const rd_kind rd_labels = {"tree", samples_open, samples_close, samples_fill, NULL, samples_hash};

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ * table.h - the table of samples that every layout fills, and the sources of bytes that it refers to.
+ *
+ * A layout is a way in which data lies in a folder. Its lister fills the table: sources, then samples in their order.
+ * A lister is one file, a line here, and its place in layout.c. Memory is a few blocks that grow, so that a million
+ * samples cost some tens of bytes each. */
+#ifndef SP_PLUGINS_READER_TABLE_H
+#define SP_PLUGINS_READER_TABLE_H
+
+#include "names.h"
+#include "reader.h"
+
+/* Bytes in a source: of an image, or of a mask. What `at` and `size` mean is the source's to say; of a folder of files
+ * `at` is where the file's name begins in the table's bytes. */
+typedef struct rd_ref {
+  uint64_t at;
+  uint32_t size, source;
+} rd_ref;
+
+typedef struct rd_sample {
+  rd_ref image;
+  union {
+    rd_ref mask;   /* table->gives is RD_MASK */
+    int64_t label; /* RD_LABEL */
+  };
+  uint64_t key; /* rd_hash_name of what the sample is called: decides on its side of the split */
+} rd_sample;
+
+/* Where bytes come from: a folder of files (path "": names are whole paths), an archive, an array. */
+typedef struct rd_source {
+  uint32_t kind, reserved; /* RD_FILES ...: a row of rd_source_kinds */
+  uint64_t path;           /* place in the table's bytes */
+  void *data;              /* of what open() has opened */
+} rd_source;
+
+/* load() brings the encoded image or mask of `ref` into w->decoder, as im_load and im_take do; several threads call it
+ * at once. It returns IM_BROKEN or a status with words in w->why, which begin with the name. name() is how messages call
+ * the bytes, as snprintf. open() and close(), where there are such, are called once for each source, before the first
+ * load() and after the last. */
+typedef struct rd_source_kind {
+  int (*open)(sp_ctx *ctx, const rd_table *t, rd_source *s);
+  void (*close)(rd_source *s);
+  int (*load)(const rd_table *t, const rd_ref *ref, rd_worker *w);
+  int (*name)(const rd_table *t, const rd_ref *ref, char *to, size_t size);
+} rd_source_kind;
+
+enum { RD_FILES, RD_SHARD, RD_ARRAY };
+extern const rd_source_kind *const rd_source_kinds[], rd_shard_source, rd_array_source;
+extern const size_t rd_n_source_kinds;
+
+/* What a folder has that is not read, but for hidden entries. */
+typedef struct rd_left {
+  size_t folders, files, strays; /* strays: pictures outside of the folders of classes */
+  size_t masks, unlisted;        /* masks without an image; pictures that no list names */
+  char file[256], folder[256];   /* the first of them, bytewise */
+} rd_left;
+
+/* What a listing has read: while it is as it was, the listing holds. */
+typedef struct rd_stamp {
+  uint64_t path; /* place in the table's bytes */
+  uint64_t dev, ino;
+  int64_t mtime, size; /* mtime: ns; size: of a file; all but path 0: it was not there */
+} rd_stamp;
+
+struct rd_table {
+  const struct rd_lister *lister;
+  rd_table *next; /* of the tables in use that others may share */
+  char *id;       /* what the parameters name; NULL: the table is not shared */
+  int users;
+  rd_stamp *stamps;
+  size_t n_stamps, stamps_cap;
+  int64_t newest; /* mtime of all that was read */
+  char *bytes;    /* names, each with a 0 behind it */
+  size_t n_bytes, bytes_cap;
+  rd_source *sources;
+  size_t n_sources, sources_cap, n_open;
+  rd_sample *samples;
+  size_t n, cap;
+  uint64_t ends[2];   /* where the samples of each part end: of all, or of those for training and for validation */
+  uint64_t roots[2];  /* the folder or file of each part: places in bytes */
+  int n_parts, gives; /* gives: RD_MASK, RD_LABEL, or neither */
+  int64_t classes;    /* 0: whoever reads the table has to find out */
+  char *class_names;  /* as those of rd_self */
+  rd_left left[3];    /* of each part, and of what lies beside them */
+};
+
+/* What a lister has to go by. Each part is the folder base/rel: rel is "", or "train/" and "val/". */
+typedef struct rd_part {
+  const char *base, *rel;
+} rd_part;
+typedef struct rd_listing {
+  sp_ctx *ctx;
+  const rd_params *p;
+  rd_table *t;
+  rd_part parts[2];
+} rd_listing;
+
+enum { RD_TARGET_ANY = -1 };
+enum {
+  RD_IN_SPLITS = 1, /* train/ and val/ in a folder may each have the layout */
+  RD_KEPT = 2 /* list() stamps all folders and lists that it reads, so the table may be shared and kept as a file */
+};
+/* A layout. like() says whether a folder looks like it; list() fills the table or fails; settle() sets the reader's
+ * classes and their names, or fails where the parameters say otherwise. */
+typedef struct rd_lister {
+  const char *name;
+  int target; /* RD_TARGET_..., or RD_TARGET_ANY */
+  int (*like)(const char *dir);
+  int (*list)(rd_listing *l);
+  int (*settle)(sp_ctx *ctx, rd_self *self);
+  unsigned flags; /* RD_IN_SPLITS, RD_KEPT */
+} rd_lister;
+extern const rd_lister rd_arrays, rd_classes, rd_csv_labels, rd_csv_masks, rd_files, rd_pairs, rd_shards, rd_voc;
+
+/* ---- table.c ---- */
+void rd_table_free(rd_table *t);
+/* Room for n more elements behind `used` of them; NULL: no memory, and the old block stays. */
+void *rd_grow(void *block, size_t used, size_t n, size_t *cap, size_t element);
+/* Each fails where memory is short: SP_OK or SP_E_NOMEM. */
+int rd_add_bytes(rd_table *t, const char *s, size_t n, uint64_t *at); /* and a 0 */
+int rd_add_source(rd_table *t, uint32_t kind, const char *path, uint32_t *source);
+/* The next sample, zeroed; NULL: no memory. Pointers to samples hold until then. */
+rd_sample *rd_add_sample(rd_table *t);
+/* A file below the path of a source of kind RD_FILES. */
+int rd_set_file(rd_table *t, rd_ref *ref, uint32_t source, const char *name, size_t n);
+/* Fails with words on memory. */
+int rd_no_memory(rd_listing *l);
+
+int rd_open_sources(sp_ctx *ctx, rd_table *t);
+int rd_load(const rd_table *t, const rd_ref *ref, rd_worker *w);
+void rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size);
+
+/* ---- kept.c ---- */
+/* Before it is read: notes what the folder or file is now. */
+int rd_stamp_path(rd_listing *l, const char *path);
+int rd_still_so(const rd_table *t); /* all stamps hold */
+/* A table that a reader uses, or a file holds, of the same; NULL: there is none that is still so. */
+rd_table *rd_find_kept(const rd_params *p, const char *id);
+/* Others may have it, and, where it is large, later processes. began: when the listing did, in ns since 1970. Takes id. */
+void rd_keep(rd_table *t, char *id, int64_t began);
+void rd_release(rd_table *t);
+
+/* ---- index.c ---- */
+rd_table *rd_read_index(const rd_params *p, const char *id);
+void rd_write_index(const rd_table *t, const char *id);
+
+/* ---- samples.c ---- */
+/* How many samples of the reader's split each class has, with blanks between, on the heap; NULL: no memory. */
+char *rd_count_classes(const rd_self *self);
+
+/* ---- layout.c ---- */
+const rd_lister *rd_lister_named(const char *name, int target); /* NULL: there is none */
+/* The table of what the parameters name. */
+int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out);
+/* Sets l->parts from what `path` holds. what: the layout in words. */
+int rd_find_parts(rd_listing *l, const char *what);
+/* The data says itself what is for validation: fails where a parameter does so too. has: "has ..., which say". */
+int rd_check_own(rd_listing *l, const char *has);
+/* Makes val_path the second part. what: the layout in words. */
+int rd_other_part(rd_listing *l, const char *what);
+/* Counts what lies in the folder of part k, or beside the parts (k = 2), and is none of `known`; known NULL: folders are
+ * classes, and are read. */
+void rd_look_beside(rd_listing *l, int k, const char *const *known);
+/* Counts one entry of a folder: its path below the data's, and what rd_entry_kind says. */
+void rd_leave(rd_left *left, const char *name, int kind);
+/* One line, where anything was left out of what the reader reads; also in self->left_out. */
+void rd_tell_left(sp_ctx *ctx, rd_self *self);
+/* One line for classes that are in one part only. */
+void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self);
+/* Fails: nothing in `path` is laid out as one of the listers wants it. */
+int rd_no_layout(sp_ctx *ctx, const char *path);
+int rd_too_long(sp_ctx *ctx, const char *base, const char *rel);
+
+/* ---- samples.c ---- */
+/* Puts the name of the bytes in front of what the decoder says. */
+int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref);
+
+/* ---- shards.c ---- */
+int rd_names_shards(const char *path); /* a tar file, or a pattern of such, by its ending */
+
+/* ---- csv.c ---- */
+int rd_is_csv(const char *path); /* a file, by its ending */
+int rd_stamp_csv(rd_listing *l); /* the one in `path`: what its first line says decides on the layout */
+
+/* ---- folders.c ---- */
+/* DT_DIR, DT_REG or, for all else, DT_UNKNOWN; links are followed. -1: errno says why not. */
+struct dirent;
+int rd_entry_kind(const char *path, const struct dirent *e);
+int rd_is_folder(const char *base, const char *sub);
+/* The subfolders of `base` that are not hidden, sorted. -1: errno says why not. */
+int rd_subfolders(const char *base, rd_names *out);
+
+#endif

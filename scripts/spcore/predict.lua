@@ -1,0 +1,166 @@
+-- SPDX-License-Identifier: MIT
+-- What predict_seg.lua and predict_cls.lua share: the run whose weights they take, the images, and those that cannot be read.
+local args = require "spcore.args"
+local core = require "spcore.core"
+local json = require "spcore.json"
+local pictures = require "spcore.pictures"
+local progress = require "spcore.progress"
+local sys = require "spcore.sys"
+
+local predict = {}
+
+local SHOWN = 20 -- images that cannot be read, by name on the terminal
+
+local function file_of(opt)
+  local name = opt.best and "best.safetensors" or "weights.safetensors"
+  if sys.there(opt.weights .. "/" .. name) then return opt.weights .. "/" .. name end
+  args.usage("%s has no %s, its run has %s", opt.weights, name, opt.best and "made no validation; leave --best out" or
+    ("not ended; go on with it, --resume %s, or take --best"):format(opt.weights))
+end
+
+-- run{ weights = RUN, best = false } -> the model that settings.json describes, the file of its weights
+function predict.run(opt)
+  local settings, why = json.read(opt.weights .. "/settings.json")
+  if not settings then args.usage("%s", why) end
+  return type(settings.model) == "table" and settings.model or {}, file_of(opt)
+end
+
+-- args(script, spec, doc) -> the options, with those that both scripts have; then as predict.run, of a run of `script`
+function predict.args(script, spec, doc)
+  spec.weights = { "", "folder of a run of " .. script }
+  spec.best = { false, "take the weights of the run's best validation, best.safetensors, not the last ones" }
+  spec.list = { "", "file with a path on each line, - for the standard input; @FILE among the images is the same" }
+  spec.batch = { 8, "images a step", min = 1, max = 1024 }
+  local opt = args.parse(spec, {
+    rest = "IMAGE|FOLDER|@LIST...", doc = doc,
+    without = { "by_hand", "run", "training", "reading", "seed", "auto_budget", "auto_again" },
+  })
+  if opt.weights == "" then args.usage("--weights RUN is missing: the folder of a run of %s", script) end
+  if opt.list ~= "" then table.insert(opt.rest, "@" .. opt.list) end
+  if #opt.rest == 0 then args.usage "no image is given" end
+  local model, weights = predict.run(opt)
+  local seg = script == "train_seg.lua"
+  if type(model.encoder) ~= "table" or math.type(model.size) ~= "integer" or (seg and type(model.decoder) ~= "table") or
+    (not seg and math.type(model.classes) ~= "integer") then
+    args.usage("%s/settings.json describes no model; is it a run of %s?", opt.weights, script)
+  end
+  return opt, model, weights
+end
+
+-- ---- networks of runs, in a graph: bytes of images to logits ----
+
+local function with(params, wires)
+  for k, v in pairs(params) do wires[k] = v end
+  return wires
+end
+
+function predict.segment(g, image, model, weights)
+  local x = g.to_float { image, scale = model.scale }
+  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = weights }))
+  return g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = weights })).logits
+end
+
+function predict.classify(g, image, model, weights)
+  local x = image
+  if model.crop then -- as the validation does: the middle, at the size of training
+    x = g.resize { g.batch_crop { x, size = model.crop }.images, size = model.size }.images
+  end
+  x = g.normalize { x, scale = true, mean = 0.5, std = 0.25 }.images
+  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = weights }))
+  return g.classifier { enc.features, model = "pool", classes = model.classes, frozen = true, weights = weights }.logits
+end
+
+-- ---- images ----
+
+-- One that cannot be read: counted, the first ones named, all of them in the file.
+local function note(bad, why)
+  bad.n = bad.n + 1
+  if bad.n <= SHOWN then core.log("warn", why) end
+  local ok, words = bad.file, nil
+  if not ok then bad.file, words = io.open(bad.path, "w") end
+  if bad.file then ok, words = bad.file:write((why:gsub("\n", " ")), "\n") end
+  if not ok then core.fail(("%s: %s"):format(bad.path, words)) end
+end
+
+-- A file that is written as the answers come; what fails names it.
+local output = {}
+output.__index = output
+
+function output:write(...)
+  local ok, why = self.file:write(...)
+  if not ok then core.fail(("%s: %s"):format(self.path, why)) end
+end
+
+-- An entry of the list `images`: a line of its own.
+function output:add(entry)
+  self:write(self.n > 0 and ",\n" or "", json.encode(entry))
+  self.n = self.n + 1
+end
+
+function output:close()
+  if self.json then self:write "\n]}\n" end
+  local ok, why = self.file:close()
+  if not ok then core.fail(("%s: %s"):format(self.path, why)) end
+end
+
+-- output(path) -> a text file; json(path, names) -> a JSON document, {"classes":[...],"images":[ENTRY, ...]}
+function predict.output(path)
+  local file, why = io.open(path, "w")
+  if not file then core.fail(why) end
+  return setmetatable({ path = path, file = file, n = 0, json = false }, output)
+end
+
+function predict.json(path, names)
+  local self = predict.output(path)
+  self.json = true
+  self:write('{"classes":', json.encode(json.list(names)), ',"images":[\n')
+  return self
+end
+
+-- The classes' names, their numbers where the model has none.
+function predict.class_names(model, classes)
+  local names = {}
+  for i = 1, classes do names[i] = model.class_names and model.class_names[i] or tostring(i - 1) end
+  return names
+end
+
+-- images(opt, bad) -> what each() reads; bad: the file that names the images that cannot be read, gone where there are none
+function predict.images(opt, bad)
+  local next_image, total = pictures(opt.rest)
+  return { next = next_image, total = total, batch = total and math.min(opt.batch, total) or opt.batch,
+    bad = { path = bad, n = 0, file = nil } }
+end
+
+-- Runs g over the images: take(answer) for each, in order; the answer of one that cannot be read has an `error`. Returns how
+-- many the others are.
+function predict.each(g, images, take)
+  local done, bad = 0, images.bad
+  os.remove(bad.path) -- of another run
+  do
+    local bar <close> = progress.new { total = images.total, unit = "image" }
+    for answer in g:answers(images.next) do
+      if not answer.error then done = done + 1
+      elseif not core.interrupted() then note(bad, answer.error) end
+      if not answer.error or not core.interrupted() then take(answer) end
+      bar:step()
+    end
+  end
+  local closed, why = true, nil
+  if bad.file then closed, why = bad.file:close() end
+  if not closed then core.fail(("%s: %s"):format(bad.path, why)) end
+  return done
+end
+
+-- The script's last words, and its end: 1 where images are left out.
+function predict.finish(images, done, what, ...)
+  local bad = images.bad
+  if bad.n > SHOWN then core.log("warn", ("and %d more, see %s"):format(bad.n - SHOWN, bad.path)) end
+  if core.interrupted() then core.exit(128 + core.interrupted()) end
+  if done + bad.n == 0 then core.fail "no image was named" end
+  progress.print("%s of %d image%s", what:format(...), done, done == 1 and "" or "s")
+  if bad.n == 0 then return end
+  core.log("warn", ("%d of %d images could not be read; they are named in %s"):format(bad.n, done + bad.n, bad.path))
+  core.exit(1)
+end
+
+return predict
