@@ -261,4 +261,4 @@ static int arrays_settle(sp_ctx *ctx, rd_self *self) {
 }
 
 const rd_source_kind rd_array_source = {NULL, rows_close, rows_load, rows_name};
-const rd_lister rd_arrays = {"npy", RD_TARGET_ANY, arrays_like, arrays_list, arrays_settle};
+const rd_lister rd_arrays = {"npy", RD_TARGET_ANY, arrays_like, arrays_list, arrays_settle, RD_IN_SPLITS};

@@ -473,4 +473,4 @@ static int shards_settle(sp_ctx *ctx, rd_self *self) {
   return self->table->gives == RD_LABEL ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, home, NULL);
 }
 
-const rd_lister rd_shards = {"webdataset", RD_TARGET_ANY, shards_like, shards_list, shards_settle};
+const rd_lister rd_shards = {"webdataset", RD_TARGET_ANY, shards_like, shards_list, shards_settle, RD_IN_SPLITS};
