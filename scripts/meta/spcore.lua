@@ -26,6 +26,7 @@ local sp = {}
 ---@field init? "philox"|"torch"
 ---@field checksums? boolean
 ---@field trace? string
+---@field trace_steps? integer of so many steps
 ---@field timing? boolean keep the times of stages, for g:timings()
 ---@field plugin? string[]
 ---@field out? string

@@ -29,7 +29,8 @@ local common = {
   pinned = { 1024, "most MiB of memory that readers fill", min = 1, max = 1048576 },
   init = { "philox", "first weights", choices = { "philox", "torch" } },
   checksums = { false, "write a hash of every edge and step, for spcore diff" },
-  trace = { "", "write a trace of the run to this file" },
+  trace = { "", "write what ran when to this file, for Perfetto, chrome://tracing and spcore timeline" },
+  trace_steps = { 100, "of so many steps, the first behind warm-up", min = 1, max = 1000000 },
   plugin = { "", "load this stage file.so; may be repeated", list = true },
   out = { "", "folder of the run", default = "runs/NAME-1, -2 ..." },
   tensorboard = { true, "an event file for TensorBoard in the run's folder; --no-tensorboard: none" },
@@ -53,7 +54,9 @@ local resuming = {
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
-  "memory_limit auto_budget auto_again plugin trace explain check_races tensorboard log_every"):gmatch "%S+" do free[name] = true end
+  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every"):gmatch "%S+" do
+  free[name] = true
+end
 
 -- What a script may say that it does not do, and which common options go with that.
 local groups = {
@@ -62,9 +65,10 @@ local groups = {
   training = { "init" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
+  trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "memory_limit", "trace", "out", "checksums", "tensorboard", "log_every",
+    "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
   },
 }
 
