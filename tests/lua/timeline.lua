@@ -105,6 +105,20 @@ rows = check_picture(t.read(file "one.svg"))
 t.eq(rows, 4)
 t.ok(high > tonumber(t.read(file "one.svg"):match 'height="(%d+)"'), "two are higher than one")
 t.match(t.read(file "one.svg"), "steps 1 to 4<") -- of 0 to 6, in the middle
+
+-- The same as a PNG, twice as large; a build without librsvg says so.
+local left_out = (", %s, "):format(os.getenv "SP_LEFT_OUT" or "")
+if left_out:find(", librsvg, ", 1, true) then
+  t.one_line(select(2, command("0.json --out two.png", 1)), "two.png: no plugin reads or writes '.png' files %(built without .*librsvg")
+else
+  command "0.json 100.json --out two.png --steps 2 --from 3"
+  local magic, w, h = (">c8xxxxxxxxI4I4"):unpack(t.read(file "two.png"))
+  t.eq(magic, "\137PNG\r\n\26\n")
+  t.eq(w, 1600)
+  t.eq(h, 2 * high)
+  t.one_line(select(2, command("0.json --out none/two.png", 1)), "none/two.png: ")
+end
+
 local python = os.getenv "PYTHON"
 if python and python ~= "" and python ~= ":" then
   local parse = "import sys, xml.dom.minidom as x; x.parse(sys.argv[1])"
@@ -139,4 +153,4 @@ refuse(good:gsub('"step":%d+,"loop":1', '"step":"x"', 1), "bad.json: event %d+, 
 refuse(good, "%-%-from 9: bad.json has the steps 0 to 6", "--from 9")
 t.one_line(select(2, command("none.json", 1)), "none.json: No such file or directory")
 t.one_line(select(2, command("", 2)), "timeline: a trace is wanted, which spcore run SCRIPT %-%-trace FILE writes")
-t.one_line(select(2, command("0.json --out x.gif", 2)), "timeline: %-%-out x.gif: a file .svg is wanted")
+t.one_line(select(2, command("0.json --out x.gif", 2)), "timeline: %-%-out x.gif: a file .svg or .png is wanted")

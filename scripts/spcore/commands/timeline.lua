@@ -1,12 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- spcore timeline: traces as a picture, and what their lanes make of being beside each other.
 local sp = require "spcore"
+local core = require "spcore.core"
 local files = require "spcore.files"
 local picture = require "spcore.timeline_svg"
 local timeline = require "spcore.timeline"
 
 local opt = sp.args({
-  out = { "", "FILE.svg to draw", default = "none: the figures alone" },
+  out = { "", "FILE.svg or FILE.png to draw", default = "none: the figures alone" },
   from = { -1, "first step that is drawn", default = "in the middle", min = -1, max = math.maxinteger },
   steps = { 4, "so many steps are drawn", min = 1, max = 1000 },
 }, {
@@ -15,7 +16,12 @@ local opt = sp.args({
 })
 
 if #opt.rest == 0 then sp.usage "a trace is wanted, which spcore run SCRIPT --trace FILE writes" end
-if opt.out ~= "" and not opt.out:find "%.svg$" then sp.usage("--out %s: a file .svg is wanted", opt.out) end
+local form = opt.out:match "%.(%a+)$"
+if opt.out ~= "" and form ~= "svg" and form ~= "png" then sp.usage("--out %s: a file .svg or .png is wanted", opt.out) end
+if form == "png" then
+  local ok, why = core.knows_format(opt.out)
+  if not ok then sp.fail(why) end
+end
 
 local function cut(trace)
   local count = trace.last - trace.first + 1
@@ -37,4 +43,5 @@ for _, trace in ipairs(traces) do
   for _, line in ipairs(timeline.words(trace)) do print("  " .. line) end
   if trace.hidden then print("  " .. trace.hidden) end
 end
-if opt.out ~= "" then files.write(opt.out, picture(traces, parts)) end
+if form == "svg" then files.write(opt.out, picture(traces, parts)) end
+if form == "png" then core.write_picture(opt.out, picture(traces, parts)) end
