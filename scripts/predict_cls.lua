@@ -13,18 +13,8 @@ local opt, model, weights = predict.args("train_cls.lua", {
 
 local images = predict.images(opt, opt.out:gsub("%.[^./]*$", "") .. ".bad.txt")
 local g <close> = sp.graph(opt)
-local size = model.size
-local x = g.image_requests { size = { size, size }, batch = images.batch }.image
-if model.crop then -- as the validation does: the middle, at the size of training
-  x = g.resize { g.batch_crop { x, size = model.crop }.images, size = size }.images
-end
-x = g.normalize { x, scale = true, mean = 0.5, std = 0.25 }.images
-local encoder = { x, frozen = true, weights = weights }
-for k, v in pairs(model.encoder) do encoder[k] = v end
-local head = g.classifier {
-  g.encoder(encoder).features, model = "pool", classes = model.classes, frozen = true, weights = weights,
-}
-g:results { head.logits }
+local data = g.image_requests { size = { model.size, model.size }, batch = images.batch }
+g:results { predict.classify(g, data.image, model, weights) }
 
 local names = predict.class_names(model, model.classes)
 local as_json = opt.out:match "%.json$" ~= nil

@@ -13,21 +13,14 @@ local opt, model, weights = predict.args("train_seg.lua", {
   size = { 0, "pixels of a side that the network sees", default = "as in training", min = 0, max = 4096 },
 }, "Segments images: writes a mask and an overlay, of the image's own size, for each.")
 
-local function with(params, wires)
-  for k, v in pairs(params) do wires[k] = v end
-  return wires
-end
-
 local images = predict.images(opt, opt.out .. "/bad.txt")
 local g <close> = sp.graph(opt)
 local size = opt.size > 0 and opt.size or model.size
 local data = g.image_requests { size = { size, size }, batch = images.batch }
-local image = g.to_float { data.image, scale = model.scale }
-local enc = g.encoder(with(model.encoder, { image, frozen = true, weights = weights }))
-local dec = g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = weights }))
+local logits = predict.segment(g, data.image, model, weights)
 local names = predict.class_names(model, model.decoder.classes)
 local files = g.image_writer {
-  image = data.image, logits = dec.logits, dir = opt.out, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
+  image = data.image, logits = logits, dir = opt.out, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
   probabilities = opt.probabilities ~= "none" and "probabilities/*." .. opt.probabilities or "",
   legend = table.concat(names, "\n"), restore = true,
 }

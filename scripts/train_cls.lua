@@ -12,6 +12,9 @@ local opt = sp.args({
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
     instead_of = "steps" },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
+  ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
+    default = "none" },
   rate = {
     "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
     choices = { "cosine", "step", "one_cycle" },
@@ -35,8 +38,9 @@ if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")
 end
 
-if opt.reference and (opt.rate ~= "cosine" or opt.label_smoothing > 0 or opt.epochs > 0) then
-  sp.usage("--reference: has its own rate and loss, and counts steps; leave --rate, --label-smoothing and --epochs out")
+local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0
+if opt.reference and not plain then
+  sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs, --ema and --dropout out"
 end
 
 if opt.reference and opt.val ~= "" then sp.usage("--reference: has no validation; leave --val out") end
@@ -130,11 +134,13 @@ local function small(g)
   local enc = g.encoder {
     augmented(g, data.image), model = "unet", width = opt.width, depth = opt.levels, convs = 2, weights = opt.encoder,
   }
-  local head = g.classifier { enc.features, model = "pool", classes = data.classes }
+  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
+  local head = g.classifier { features, model = "pool", classes = data.classes }
   g.accuracy { head.logits, data.label, k = math.min(5, data.classes) }
+  if data.classes <= 100 then g.confusion { head.logits, data.label } end -- a table of all pairs a step
   g:train {
     g.cross_entropy { head.logits, data.label, label_smoothing = opt.label_smoothing },
-    optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
+    optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
     lr = rates[opt.rate](),
   }
   local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)
@@ -142,7 +148,7 @@ local function small(g)
   if every < steps then g:evaluate { data = val, every = every } end
 
   local run <close> = sp.run {
-    graph = g, opt = opt, steps = steps, epochs = opt.epochs,
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names,
     settings = {
       model = {
         encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size,

@@ -13,6 +13,9 @@ local opt = sp.args({
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
     instead_of = "steps" },
   lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
+  ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
+    default = "none" },
   rate = {
     "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
     choices = { "cosine", "step", "one_cycle" },
@@ -32,8 +35,10 @@ local opt = sp.args({
 if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
-if opt.reference and (opt.rate ~= "cosine" or opt.loss ~= "cross_entropy" or opt.label_smoothing > 0 or opt.epochs > 0) then
-  sp.usage("--reference: has its own rate and loss, and counts steps; leave --rate, --loss, --label-smoothing and --epochs out")
+local plain = opt.rate == "cosine" and opt.loss == "cross_entropy" and opt.label_smoothing == 0
+if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0) then
+  sp.usage("--reference: has its own loss and training; leave --rate, --loss, --label-smoothing, --epochs, --ema and "
+    .. "--dropout out")
 end
 
 if opt.reference and opt.val ~= "" then sp.usage("--reference: has no validation; leave --val out") end
@@ -105,8 +110,9 @@ local function small_unet(g)
     image, model = "unet", width = opt.width, depth = opt.levels, convs = 2, frozen = not opt.train_encoder,
     weights = weights,
   }
+  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
   local dec = g.decoder {
-    enc.features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
+    features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
   }
   local loss = loss_of(g, dec.logits, data.mask)
   g.confusion { dec.logits, data.mask, ignore_index = 255 }
@@ -114,14 +120,16 @@ local function small_unet(g)
   -- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of
   -- squared gradients shorten that.
   g:train {
-    loss, optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2 },
+    loss, optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
     lr = rates[opt.rate](),
   }
   local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)
   opt.eval_every, opt.samples, opt.steps = every, samples, steps
   if every < steps then g:evaluate { data = val, every = every } end
 
-  local run <close> = sp.run { graph = g, opt = opt, steps = steps, epochs = opt.epochs, settings = { model = model } }
+  local run <close> = sp.run {
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names, settings = { model = model },
+  }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
   run:finish(run:verdict(run:evaluate(val)))
 end

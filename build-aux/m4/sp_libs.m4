@@ -83,6 +83,15 @@ AS_IF([test "x$sp_images" != xyes], [sp_why="no stages that read images"],
   [test "x$with_$1" != xno], [PKG_CHECK_MODULES([$2], [$4], [sp_$1=yes $2_CFLAGS="$$2_CFLAGS -DHAVE_$2"], [:])])
 AS_IF([test "x$sp_$1" = xno], [SP_WITHOUT([$1], [$sp_why])])])
 
+AC_DEFUN([SP_ARCHIVE],
+[SP_WITH([archive], [libarchive: .tar files are refused in words])
+sp_archive=no
+sp_why=".tar files are refused in words (Debian: libarchive-dev)"
+AS_IF([test "x$sp_images" != xyes], [sp_why="no stages that read images"],
+  [test "x$with_archive" != xno],
+  [PKG_CHECK_MODULES([ARCHIVE], [libarchive >= 3.4], [sp_archive=yes ARCHIVE_CFLAGS="$ARCHIVE_CFLAGS -DHAVE_ARCHIVE"], [:])])
+AS_IF([test "x$sp_archive" = xno], [SP_WITHOUT([archive], [$sp_why])])])
+
 AC_DEFUN([SP_JANSSON],
 [SP_WITH([jansson], [jansson: weights are neither loaded nor saved as safetensors])
 sp_jansson=no
@@ -122,6 +131,7 @@ AC_SUBST([SP_LEFT_OUT])
 SP_LEFT_OUT_FORMATS=
 AS_IF([test "x$sp_webp" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS webp"])
 AS_IF([test "x$sp_tiff" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS tiff"])
+AS_IF([test "x$sp_archive" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS archive"])
 AC_SUBST([SP_LEFT_OUT_FORMATS])])
 
 AC_DEFUN([SP_SUMMARY],
@@ -133,6 +143,7 @@ AS_ECHO(["  oneDNN                  $sp_onednn"])
 AS_ECHO(["  libjpeg-turbo, libpng   $sp_images"])
 AS_ECHO(["  libwebp                 $sp_webp"])
 AS_ECHO(["  libtiff                 $sp_tiff"])
+AS_ECHO(["  libarchive              $sp_archive"])
 AS_ECHO(["  jansson                 $sp_jansson"])
 AS_ECHO(["  CUDA                    $sp_cuda"])
 AS_ECHO(["  CUDA emulator (tests)   $sp_emu"])

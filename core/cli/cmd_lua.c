@@ -20,3 +20,11 @@ const sp_cmd sp_cmd_data = {.name = "data",
                             .args = "DIR [options]",
                             .doc = "Says what a folder of data holds, and checks it",
                             .main = lua_main};
+
+const sp_cmd sp_cmd_report = {
+    .name = "report", .args = "RUN [options]", .doc = "Writes a run's folder as one page", .main = lua_main};
+
+const sp_cmd sp_cmd_export = {.name = "export",
+                              .args = "RUN --torch DIR [options]",
+                              .doc = "Writes the network of a run as a PyTorch module with its weights",
+                              .main = lua_main};

@@ -144,11 +144,20 @@ int sp_graph_load(sp_graph *g, sp_node *node, const char *path, sp_err *err);
 /* All nodes: every weight must be there and nothing else. */
 int sp_graph_load_all(sp_graph *g, const char *path, sp_err *err);
 
+/* The optimizer keeps moving averages of the trained weights (known once the stages are planned). */
+bool sp_graph_averages(const sp_graph *g);
+/* They and the weights change places; the same again ends that. */
+int sp_graph_swap_averages(sp_graph *g, sp_err *err);
+
 /* ---- a copy of them (snapshot.c), which can be written while the graph goes on, on a thread of its own */
 typedef struct sp_snapshot sp_snapshot;
-/* Weights and statistics of all nodes, in host memory (optimizer: moments too if with_optimizer), for a file whose format `path`
- * names, with entries of metadata: text in UTF-8. */
-int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, bool with_optimizer, const char *path, const sp_meta *meta,
+enum {
+  SP_SAVE_OPTIMIZER = 1u << 0, /* its moments too */
+  SP_SAVE_AVERAGES = 1u << 1   /* the averages that it keeps, where there are such, in the place of the weights */
+};
+/* Weights and statistics of all nodes, in host memory, `what`: SP_SAVE_ bits, for a file whose format `path` names, with
+ * entries of metadata: text in UTF-8. */
+int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, unsigned what, const char *path, const sp_meta *meta,
                       size_t n_meta, sp_err *err);
 int sp_snapshot_write(const sp_snapshot *s, const char *path, sp_err *err); /* replaces the file as a whole */
 void sp_snapshot_free(sp_snapshot *s);
@@ -156,7 +165,7 @@ void sp_snapshot_free(sp_snapshot *s);
 int sp_snapshot_examine(sp_registry *reg, const char *path, void (*each)(void *arg, const char *key, const char *value),
                         void *arg, sp_err *err);
 /* Takes and writes one. */
-int sp_graph_save(sp_graph *g, const char *path, bool with_optimizer, sp_err *err);
+int sp_graph_save(sp_graph *g, const char *path, unsigned what, sp_err *err);
 /* One weight by name ("0.weight"), copied out in row-major order; for scripts and tests. */
 int sp_node_weight(sp_node *node, const char *name, sp_spec *spec, void *dst, size_t bytes, sp_err *err);
 size_t sp_node_n_weights(const sp_node *node);

@@ -284,6 +284,7 @@ int sp_graph_load(sp_graph *g, sp_node *n, const char *path, sp_err *err) {
   snprintf(who, sizeof who, "stage '%s'", n->name);
   st = verdict(&missing, &extra, &bad, f.path, who, err);
   if (!st) st = read_node(&f, n, prefixed, err);
+  if (!st) st = sp_graph_restart_averages(g, n, err);
   if (!st) remark(&f);
   close_file(&f);
   return st;
@@ -310,6 +311,7 @@ int sp_graph_load_all(sp_graph *g, const char *path, sp_err *err) {
   st = verdict(&missing, &extra, &bad, f.path, "the graph", err);
   for (size_t i = 0; i < g->n_nodes && !st; i++)
     if (!g->nodes[i]->optimizer || has_prefix(&f, g->nodes[i])) st = read_node(&f, g->nodes[i], true, err);
+  if (!st && g->training && !has_prefix(&f, g->optimizer)) st = sp_graph_restart_averages(g, NULL, err);
   if (!st) remark(&f);
   close_file(&f);
   return st;

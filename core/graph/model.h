@@ -38,6 +38,7 @@ struct sp_node {
   size_t n_attrs;
   uint64_t length;          /* of a source: samples */
   bool plain_sgd, restores; /* of an optimizer: what plan() said of its parameters */
+  uint32_t averages;        /* the same; the first of its weights that are averages, from 1; 0: it keeps none */
   bool stepless;            /* plan() said that calls read neither step nor ids */
   float live[SP_MAX_LIVE];
   int n_live;
@@ -125,6 +126,10 @@ int sp_node_put_weight(sp_node *node, size_t i, const void *src, sp_err *err);
 int sp_node_get_weight(sp_node *node, size_t i, const void **data, void **owned, sp_err *err);
 bool sp_node_has_dw(const sp_node *node, size_t i);
 int sp_graph_keep_statistics(sp_graph *g, sp_err *err); /* for an optimizer that restores them */
+/* What the optimizer keeps of a weight: the number of the average among its own weights, or -1. */
+long sp_graph_average_of(const sp_graph *g, const sp_node *node, size_t i);
+/* Averages, of one node or (NULL) of all, begin again with the weights as they are now. */
+int sp_graph_restart_averages(sp_graph *g, const sp_node *node, sp_err *err);
 int sp_graph_init_weights(sp_graph *g, sp_err *err);
 /* One node's; torch NULL: by seed and name. */
 int sp_node_init_weights(sp_node *node, struct sp_mt19937 *torch, sp_err *err);

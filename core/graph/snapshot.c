@@ -27,8 +27,9 @@ static uint64_t sum_of(const char *name, const void *data, const sp_spec *spec) 
 /* ---- taking it --------------------------------------------------------------------------------------------------- */
 
 /* One node's entries, row-major whatever the order in memory. */
-static int take_node(sp_snapshot *s, sp_node *n, sp_err *err) {
+static int take_node(sp_snapshot *s, sp_node *n, bool averages, sp_err *err) {
   for (size_t i = 0; i < n->n_weights; i++) {
+    long at = averages ? sp_graph_average_of(n->g, n, i) : -1;
     sp_entry *e = &s->entries[s->n++];
     sp_sb name = {0};
     size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
@@ -40,7 +41,8 @@ static int take_node(sp_snapshot *s, sp_node *n, sp_err *err) {
     if (!e->data || name.broken) return sp_nomem(err, bytes, n->weights[i].name);
     const void *data;
     void *copy;
-    int st = sp_node_get_weight(n, i, &data, &copy, err);
+    int st = at < 0 ? sp_node_get_weight(n, i, &data, &copy, err)
+                    : sp_node_get_weight(n->g->optimizer, (size_t)at, &data, &copy, err);
     if (!st) sp_spec_copy(&e->spec, e->data, &n->weights[i].spec, data);
     free(copy);
     if (st) return sp_prefix(err, "stage '%s': weight '%s'", n->name, n->weights[i].name);
@@ -60,7 +62,7 @@ static int take_meta(sp_snapshot *s, const sp_meta *meta, size_t n, sp_err *err)
   return SP_OK;
 }
 
-int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, bool with_optimizer, const char *path, const sp_meta *meta,
+int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, unsigned what, const char *path, const sp_meta *meta,
                       size_t n_meta, sp_err *err) {
   const sp_format_type *type;
   size_t total = 0;
@@ -73,7 +75,8 @@ int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, bool with_optimizer, const
   s->entries = sp_calloc(total + 1, sizeof *s->entries);
   int st = s->entries ? take_meta(s, meta, n_meta, err) : sp_nomem(err, 64, "the list of weights");
   for (size_t i = 0; i < g->n_nodes && !st; i++)
-    if (g->nodes[i]->w && (with_optimizer || !g->nodes[i]->optimizer)) st = take_node(s, g->nodes[i], err);
+    if (g->nodes[i]->w && (what & SP_SAVE_OPTIMIZER || !g->nodes[i]->optimizer))
+      st = take_node(s, g->nodes[i], what & SP_SAVE_AVERAGES, err);
   if (st) sp_snapshot_free(s);
   else *out = s;
   return st;
@@ -111,9 +114,9 @@ int sp_snapshot_write(const sp_snapshot *s, const char *path, sp_err *err) {
   return st;
 }
 
-int sp_graph_save(sp_graph *g, const char *path, bool with_optimizer, sp_err *err) {
+int sp_graph_save(sp_graph *g, const char *path, unsigned what, sp_err *err) {
   sp_snapshot *s;
-  int st = sp_graph_snapshot(&s, g, with_optimizer, path, NULL, 0, err);
+  int st = sp_graph_snapshot(&s, g, what, path, NULL, 0, err);
   if (st) return st;
   st = sp_snapshot_write(s, path, err);
   sp_snapshot_free(s);

@@ -97,6 +97,63 @@ int sp_graph_init_weights(sp_graph *g, sp_err *err) {
     if (n->n_weights && !all) st = sp_node_init_weights(n, torch ? &mt : NULL, err);
   }
   g->initialised = !st;
+  bool resumed = sp_graph_averages(g) && g->optimizer->loaded[g->optimizer->averages - 1];
+  return st || resumed ? st : sp_graph_restart_averages(g, NULL, err);
+}
+
+/* ---- averages that the optimizer keeps ---- */
+
+bool sp_graph_averages(const sp_graph *g) { return g->training && g->optimizer->averages; }
+
+long sp_graph_average_of(const sp_graph *g, const sp_node *node, size_t i) {
+  long at = sp_graph_averages(g) ? (long)g->optimizer->averages - 1 : 0;
+  if (!sp_graph_averages(g)) return -1;
+  for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r); at++)
+    if (r.node == node && r.i == i) return at;
+  return -1;
+}
+
+int sp_graph_restart_averages(sp_graph *g, const sp_node *node, sp_err *err) {
+  sp_node *opt = g->optimizer;
+  int st = SP_OK;
+  if (!sp_graph_averages(g) || !g->initialised) return SP_OK;
+  size_t at = opt->averages - 1;
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); at++) {
+    const void *data;
+    void *copy;
+    if (node && r.node != node) continue;
+    if (!(st = sp_node_get_weight(r.node, r.i, &data, &copy, err))) st = sp_node_put_weight(opt, at, data, err);
+    free(copy);
+  }
+  return st;
+}
+
+/* Weight i of one node becomes weight k of another, and the other way round; tmp has room for it. */
+static int swap_weights(sp_node *a, size_t i, sp_node *b, size_t k, void *tmp, sp_err *err) {
+  size_t bytes = (size_t)sp_spec_bytes(&a->weights[i].spec);
+  const void *data;
+  void *copy;
+  int st = sp_place_download(sp_node_place(a), tmp, a->w[i].data, bytes, err);
+  if (st || (st = sp_node_get_weight(b, k, &data, &copy, err))) return st;
+  if (!(st = sp_node_put_weight(a, i, data, err))) st = sp_node_put_weight(b, k, tmp, err);
+  free(copy);
+  return st;
+}
+
+int sp_graph_swap_averages(sp_graph *g, sp_err *err) {
+  int64_t most = 1;
+  int st = SP_OK;
+  if (!sp_graph_averages(g)) return SP_OK;
+  for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r);) {
+    int64_t bytes = sp_spec_bytes(&r.node->weights[r.i].spec);
+    most = bytes > most ? bytes : most;
+  }
+  void *tmp = sp_calloc(1, (size_t)most);
+  if (!tmp) return sp_nomem(err, (size_t)most, "averages of the weights");
+  size_t at = g->optimizer->averages - 1;
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); at++)
+    st = swap_weights(r.node, r.i, g->optimizer, at, tmp, err);
+  free(tmp);
   return st;
 }
 

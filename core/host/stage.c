@@ -339,6 +339,22 @@ static int check_kind(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
   return SP_OK;
 }
 
+/* One for each gradient, behind each other. */
+static int check_averages(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
+  const sp_speclist *g = plan->in;
+  if (!plan->averages) return SP_OK;
+  if (!(inst->type->flags & SP_STAGE_OPTIMIZER))
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave averages, but the type is no OPTIMIZER");
+  if (plan->averages > plan->n_weights || g->n > plan->n_weights - (plan->averages - 1))
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave averages of %u gradients from weight %u on, but has %u weights",
+                   g->n, plan->averages, plan->n_weights);
+  for (uint32_t i = 0; i < g->n; i++)
+    if (!sp_spec_equal(&plan->weights[plan->averages - 1 + i].spec, &g->spec[i]))
+      return sp_fail(err, SP_E_INTERNAL, "weight '%s' has not the spec of what it averages",
+                     plan->weights[plan->averages - 1 + i].name);
+  return SP_OK;
+}
+
 static int check_planned(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   int rc = check_outputs(inst, plan, err);
   if (!rc) rc = check_kind(inst, plan, err);
@@ -347,6 +363,7 @@ static int check_planned(const sp_inst *inst, sp_plan *plan, sp_err *err) {
     return sp_fail(err, SP_E_INTERNAL, "plan() gave %u weights%s", plan->n_weights, plan->weights ? "" : " at NULL");
   for (uint32_t i = 0; i < plan->n_weights; i++)
     if (check_weight(plan, i, err)) return err->status;
+  if (check_averages(inst, plan, err)) return err->status;
   if (plan->n_attrs > WEIGHTS_MAX || (plan->n_attrs && !plan->attrs))
     return sp_fail(err, SP_E_INTERNAL, "plan() gave %u attributes%s", plan->n_attrs, plan->attrs ? "" : " at NULL");
   for (uint32_t i = 0; i < plan->n_attrs; i++)
@@ -369,7 +386,7 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->n_weights = plan->n_attrs = 0;
   plan->scratch_bytes = plan->saved_bytes = 0;
   plan->length = plan->request_max = 0;
-  plan->inplace = plan->restores = plan->stepless = plan->reserved1 = 0;
+  plan->inplace = plan->restores = plan->stepless = plan->averages = 0;
   for (uint32_t i = 0; i < plan->n_out; i++) {
     bool list = inst->type->outputs[i].flags & SP_PORT_LIST;
     if (!list && plan->out[i].cap < 1)

@@ -461,12 +461,19 @@ static int graph_load(lua_State *L) {
   return 0;
 }
 
-/* g:save(path, with_optimizer) */
+/* g:save(path, with_optimizer, with_averages) */
 static int graph_save(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  unsigned what = (lua_toboolean(L, 3) ? SP_SAVE_OPTIMIZER : 0) | (lua_toboolean(L, 4) ? SP_SAVE_AVERAGES : 0);
   sp_err err;
-  if (sp_engine_save(lg->e, luaL_checkstring(L, 2), lua_toboolean(L, 3), &err)) return sp_lua_raise(L, &err);
+  if (sp_engine_save(lg->e, luaL_checkstring(L, 2), what, &err)) return sp_lua_raise(L, &err);
   return 0;
+}
+
+/* g:averages() -> whether the optimizer keeps averages of the weights; of a graph that is planned */
+static int graph_averages(lua_State *L) {
+  lua_pushboolean(L, sp_graph_averages(sp_lua_check_graph(L, 1)->g));
+  return 1;
 }
 
 static const luaL_Reg graph_functions[] = {
@@ -490,6 +497,7 @@ static const luaL_Reg graph_functions[] = {
     {"allocations", graph_allocations},
     {"load", graph_load},
     {"save", graph_save},
+    {"averages", graph_averages},
     {"snapshot", sp_lua_snapshot},
     {"close", graph_close},
     {"options", graph_options},

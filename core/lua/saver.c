@@ -108,7 +108,8 @@ static void push_metatable(lua_State *L) {
   lua_setfield(L, -2, "__index");
 }
 
-/* g:snapshot(path, key, value) -> the weights, statistics and moments as they are, with one entry of metadata */
+/* g:snapshot(path, key, value, averages) -> the weights, statistics and moments as they are, with one entry of metadata;
+ * averages: with them in the place of the weights */
 int sp_lua_snapshot(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *path = luaL_checkstring(L, 2);
@@ -119,7 +120,8 @@ int sp_lua_snapshot(lua_State *L) {
   push_metatable(L);
   lua_setmetatable(L, -2);
   if (!(s->path = sp_strdup(path))) return sp_lua_fail(L, "no memory for a path");
-  if (sp_engine_snapshot(lg->e, &s->snapshot, path, &meta, 1, &err)) return sp_lua_raise(L, &err);
+  unsigned what = SP_SAVE_OPTIMIZER | (lua_toboolean(L, 5) ? SP_SAVE_AVERAGES : 0);
+  if (sp_engine_snapshot(lg->e, &s->snapshot, what, path, &meta, 1, &err)) return sp_lua_raise(L, &err);
   return 1;
 }
 

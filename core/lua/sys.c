@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,14 @@ static int sys_now(lua_State *L) {
   return 1;
 }
 
+/* sleep(seconds): a signal ends it */
+static int sys_sleep(lua_State *L) {
+  double s = luaL_checknumber(L, 1);
+  s = s > 0 ? fmin(s, 1e6) : 0;
+  nanosleep(&(struct timespec){(time_t)s, (long)((s - floor(s)) * 1e9)}, NULL);
+  return 0;
+}
+
 static int sys_realpath(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   char full[PATH_MAX];
@@ -192,25 +201,16 @@ int sp_lua_print(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-    {"mkdir", sys_mkdir},
-    {"mkdtemp", sys_mkdtemp},
-    {"create", sys_create},
-    {"lock", sys_lock},
-    {"locked", sys_locked},
-    {"kind", sys_kind},
-    {"there", sys_there},
-    {"list", sys_list},
-    {"names", sp_lua_names},
-    {"distinct", sp_lua_distinct},
-    {"realpath", sys_realpath},
-    {"isatty", sys_isatty},
-    {"width", sys_width},
-    {"now", sys_now},
-    {"draw", sys_draw},
-    {"erase", sys_erase},
-    {"link", sys_link},
-    {"truncate", sys_truncate},
-    {NULL, NULL},
+    {"mkdir", sys_mkdir},       {"mkdtemp", sys_mkdtemp},
+    {"create", sys_create},     {"lock", sys_lock},
+    {"locked", sys_locked},     {"kind", sys_kind},
+    {"there", sys_there},       {"list", sys_list},
+    {"names", sp_lua_names},    {"distinct", sp_lua_distinct},
+    {"realpath", sys_realpath}, {"isatty", sys_isatty},
+    {"width", sys_width},       {"now", sys_now},
+    {"sleep", sys_sleep},       {"draw", sys_draw},
+    {"erase", sys_erase},       {"link", sys_link},
+    {"truncate", sys_truncate}, {NULL, NULL},
 };
 
 int sp_lua_open_sys(lua_State *L) {

@@ -329,25 +329,36 @@ static int find_unit(sp_engine *e, sp_node *source, size_t *at, sp_err *err) {
   return sp_machine_build(e->units[*at].m, e->units[0].m, err);
 }
 
+static int evaluate(sp_engine *e, sp_loop *l, int (*each)(void *arg, const sp_result *res, sp_err *err), void *arg,
+                    sp_err *err) {
+  const sp_result *res;
+  int st = sp_loop_begin(l, 0, l->m->feed.steps, err);
+  while (!st) {
+    if (sp_loop_next(l, &res, err)) return halt(e, err);
+    if (!res) return sp_loop_settle(l, err) ? halt(e, err) : SP_OK;
+    if (!(st = each(arg, res, err))) continue;
+    sp_err ignored;
+    sp_loop_settle(l, &ignored);
+    l->running = false;
+  }
+  return st;
+}
+
 int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, const sp_result *res, sp_err *err),
                        void *arg, sp_err *err) {
-  const sp_result *res;
   size_t at;
   int st = e->failed ? failed(e, err) : sp_engine_build(e, err);
   if (st || (st = check_stand_in(e->g, source, err)) || (st = sp_engine_drain(e, err)) ||
       (st = find_unit(e, source, &at, err)))
     return st;
-  sp_loop *l = &e->units[at].loop;
-  if ((st = sp_loop_begin(l, 0, l->m->feed.steps, err))) return st;
-  for (;;) {
-    if (sp_loop_next(l, &res, err)) return halt(e, err);
-    if (!res) return SP_OK;
-    if (!(st = each(arg, res, err))) continue;
-    sp_err ignored;
-    sp_loop_settle(l, &ignored);
-    l->running = false;
-    return st;
+  if (sp_graph_swap_averages(e->g, err)) return halt(e, err);
+  st = evaluate(e, &e->units[at].loop, each, arg, err);
+  sp_err back;
+  if (sp_graph_swap_averages(e->g, &back) && !st) {
+    *err = back;
+    st = halt(e, err);
   }
+  return st;
 }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
@@ -358,19 +369,19 @@ int sp_engine_load(sp_engine *e, sp_node *node, const char *path, sp_err *err) {
   return node ? sp_graph_load(e->g, node, path, err) : sp_graph_load_all(e->g, path, err);
 }
 
-int sp_engine_save(sp_engine *e, const char *path, bool with_optimizer, sp_err *err) {
+int sp_engine_save(sp_engine *e, const char *path, unsigned what, sp_err *err) {
   sp_err ignored;
   int st = sp_engine_build(e, err);
   if (st) return st;
   sp_engine_drain(e, &ignored); /* weights are worth saving after a failure too */
-  return sp_graph_save(e->g, path, with_optimizer, err);
+  return sp_graph_save(e->g, path, what, err);
 }
 
-int sp_engine_snapshot(sp_engine *e, sp_snapshot **out, const char *path, const sp_meta *meta, size_t n_meta,
-                       sp_err *err) {
+int sp_engine_snapshot(sp_engine *e, sp_snapshot **out, unsigned what, const char *path, const sp_meta *meta,
+                       size_t n_meta, sp_err *err) {
   int st = sp_engine_build(e, err);
   if (!st) st = sp_engine_drain(e, err);
-  return st ? st : sp_graph_snapshot(out, e->g, true, path, meta, n_meta, err);
+  return st ? st : sp_graph_snapshot(out, e->g, what, path, meta, n_meta, err);
 }
 
 int sp_engine_weight(sp_engine *e, sp_node *node, const char *name, sp_spec *spec, void *dst, size_t bytes,

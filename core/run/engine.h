@@ -65,16 +65,16 @@ int sp_engine_epoch_steps(sp_engine *engine, uint64_t *steps, sp_err *err);
 
 /* Runs every forward stage once over all of `source` (one epoch, in order, training = 0), in the place of the training
  * source: their outputs must have the same names, types and shapes. May be called within a loop, between two next()s.
- * `each` sees every batch. */
+ * `each` sees every batch. Where the optimizer keeps averages of the weights, these are in their place meanwhile. */
 int sp_engine_evaluate(sp_engine *engine, sp_node *source, int (*each)(void *arg, const sp_result *res, sp_err *err),
                        void *arg, sp_err *err);
 
 /* graph.h's functions of weights, with nothing in flight. save and weight build the graph. */
 int sp_engine_load(sp_engine *engine, sp_node *node, const char *path, sp_err *err); /* node NULL: all */
-int sp_engine_save(sp_engine *engine, const char *path, bool with_optimizer, sp_err *err);
+int sp_engine_save(sp_engine *engine, const char *path, unsigned what, sp_err *err);
 /* sp_graph_snapshot of the weights after a drain; not after a failure. */
-int sp_engine_snapshot(sp_engine *engine, sp_snapshot **out, const char *path, const sp_meta *meta, size_t n_meta,
-                       sp_err *err);
+int sp_engine_snapshot(sp_engine *engine, sp_snapshot **out, unsigned what, const char *path, const sp_meta *meta,
+                       size_t n_meta, sp_err *err);
 int sp_engine_weight(sp_engine *engine, sp_node *node, const char *name, sp_spec *spec, void *dst, size_t bytes,
                      sp_err *err);
 

@@ -30,7 +30,7 @@ static void rest(const sp_loop *l, sp_spin_state *spin) {
 }
 
 /* The last request never waits for a later one: while none is due, steps in flight go on with empty ones behind them. But
- * before the host waits for one of them it looks whether a request has come. */
+ * before the host waits for one of them it looks whether a request has come, as long as one may. */
 void sp_requests_take(sp_loop *l, uint64_t step) {
   sp_machine *m = l->m;
   sp_known *k = &m->known[step % (uint64_t)m->p->ring];
@@ -41,7 +41,7 @@ void sp_requests_take(sp_loop *l, uint64_t step) {
     if (l->stopped && l->stopped()) break;
     k->real = sp_queue_take(m->queue, ids);
     if (k->real) break;
-    if (l->open ? may_tick(l) : sp_queue_over(m->queue)) break;
+    if (sp_queue_over(m->queue) || (l->open && may_tick(l))) break;
     rest(l, &spin);
   }
   if (k->real) k->n = (uint32_t)m->batch, l->open++;

@@ -168,7 +168,8 @@ typedef struct sp_plan {
                            else one part of 1 to so many bytes, which the stage makes the sample of */
   uint32_t stepless;    /* out: 1: its calls read neither step nor ids. Both are NULL there, and a lane of a GPU on which
                            nobody reads them is spared a copy a step */
-  uint32_t reserved1;
+  uint32_t averages;    /* out, of an OPTIMIZER: 0, or the number, from 1, of the first of its weights that are moving
+                           averages of what it trains, see SP_STAGE_OPTIMIZER */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -219,7 +220,10 @@ enum {
                                     of the statistics (STATE weights) of all trained stages. Where plan() sets
                                     `restores` the update may put them back in place to what they were after the last
                                     update: the type's last weights, one for each, hold that, and the host fills them
-                                    before the first step of a loop; else the list is empty in calls */
+                                    before the first step of a loop; else the list is empty in calls. Where plan()
+                                    gives `averages`, the weights from that one on, one for each gradient and of its
+                                    spec, are updated with the weights; until the first update they are the weights.
+                                    Evaluations run with them in the weights' place */
   SP_STAGE_CAPTURABLE = 1u << 2, /* keeps rule 4 strictly, so that its calls may be captured into a graph */
   SP_STAGE_REENTRANT = 1u << 3,  /* calls on one instance may overlap */
   SP_STAGE_STOCHASTIC = 1u << 4, /* draws random numbers */

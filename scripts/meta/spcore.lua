@@ -29,6 +29,8 @@ local sp = {}
 ---@field timing? boolean keep the times of stages, for g:timings()
 ---@field plugin? string[]
 ---@field out? string
+---@field tensorboard? boolean an event file in the run's folder
+---@field log_every? integer TensorBoard gets the scalars of each so many steps
 ---@field quiet? boolean
 ---@field explain? boolean
 ---@field debug? boolean
@@ -180,6 +182,11 @@ local run = {}
 function run:step(step, m) end
 ---Saves the weights as they are now, as often as it is called; finish saves once more, unless weights = false.
 function run:save() end
+---The picture in a PNG or JPEG file, for TensorBoard.
+---@param step integer
+---@param name string
+---@param path string
+function run:image(step, name, path) end
 ---How many of the run's steps are still to be done; nil without a number of them.
 ---@return integer?
 function run:rest() end

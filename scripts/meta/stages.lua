@@ -55,6 +55,7 @@
 ---@field weight_decay? number weights shrink by this times the learning rate (0..1000000, default 0.01)
 ---@field clip_norm? number gradients are scaled down to this L2 norm over all of them; 0: never (at least 0, default 0)
 ---@field report_norm? boolean compute grad_norm without clipping too (default false)
+---@field ema? number decay of moving averages of the weights, below 1: after each update average = ema * average + (1 - ema) * weight, the first copies; evaluations and saved runs have them; 0: none (0..1, default 0)
 ---@field nonfinite? "stop"|"skip" when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state (default "stop")
 ---@field max_nonfinite? integer so many updates skipped in a row stop the run; only with nonfinite = "skip" (1..1000000000, default 10)
 
@@ -395,6 +396,17 @@
 ---@field status spcore.ref the first label out of range, or a loss that is not finite
 ---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
 
+---What g.dropout is called with.
+---@class spcore.dropout.params: spcore.node_options
+---@field [1]? spcore.ref the input x
+---@field x? spcore.ref N x ..., of any shape
+---@field p? number how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean drop all of a sample's channel or nothing of it (default false)
+
+---Drops elements or whole maps at random in training.
+---@class spcore.dropout: spcore.node
+---@field y spcore.ref 0, or x / (1 - p); x where nothing is trained
+
 ---@class spcore.encoder.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
 ---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
@@ -658,6 +670,7 @@
 ---@field weight_decay? number times the weight is added to its gradient (0..1000000, default 0)
 ---@field clip_norm? number gradients are scaled down to this L2 norm over all of them; 0: never (at least 0, default 0)
 ---@field report_norm? boolean compute grad_norm without clipping too (default false)
+---@field ema? number decay of moving averages of the weights, below 1: after each update average = ema * average + (1 - ema) * weight, the first copies; evaluations and saved runs have them; 0: none (0..1, default 0)
 ---@field nonfinite? "stop"|"skip" when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state (default "stop")
 ---@field max_nonfinite? integer so many updates skipped in a row stop the run; only with nonfinite = "skip" (1..1000000000, default 10)
 
@@ -691,6 +704,15 @@
 ---@class spcore.to_float: spcore.node
 ---@field image spcore.ref the same values as float32, same shape and order
 
+---What g.writer is called with.
+---@class spcore.writer.params: spcore.node_options
+---@field [1]? spcore.ref the input data
+---@field data? spcore.ref N rows of any shape
+---@field file string the .npy file; what was there is replaced as the first step begins (required)
+
+---Writes a tensor, a row for each sample, to one .npy file.
+---@class spcore.writer: spcore.node
+
 ---@class spcore.graph
 ---@field accuracy fun(t: spcore.accuracy.params): spcore.accuracy Counts of labels that are the class of the largest logit, or among the k largest
 ---@field adamw fun(t: spcore.adamw.params): spcore.adamw Adam with decoupled weight decay
@@ -710,6 +732,7 @@
 ---@field cross_entropy fun(t: spcore.cross_entropy.params): spcore.cross_entropy Mean cross-entropy of logits against class labels
 ---@field decoder fun(t: spcore.decoder.params): spcore.decoder a network of transposed convolutions from features to class scores per pixel
 ---@field dice fun(t: spcore.dice.params): spcore.dice Dice loss of the softmax of logits against class labels
+---@field dropout fun(t: spcore.dropout.params): spcore.dropout Drops elements or whole maps at random in training
 ---@field encoder fun(t: spcore.encoder.params): spcore.encoder a convolutional network from an image to features, with its maps at every resolution
 ---@field flip fun(t: spcore.flip.params): spcore.flip Mirrors each sample left to right, top to bottom, both or not at all
 ---@field focal fun(t: spcore.focal.params): spcore.focal Focal loss of each class's logit against class labels
@@ -726,3 +749,4 @@
 ---@field sgd fun(t: spcore.sgd.params): spcore.sgd Stochastic gradient descent
 ---@field sleep fun(t: spcore.sleep.params): spcore.sleep Passes tensors through after a known time
 ---@field to_float fun(t: spcore.to_float.params): spcore.to_float Turns bytes into float32
+---@field writer fun(t: spcore.writer.params): spcore.writer Writes a tensor, a row for each sample, to one .npy file

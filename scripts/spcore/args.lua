@@ -32,6 +32,8 @@ local common = {
   trace = { "", "write a trace of the run to this file" },
   plugin = { "", "load this stage file.so; may be repeated", list = true },
   out = { "", "folder of the run", default = "runs/NAME-1, -2 ..." },
+  tensorboard = { true, "an event file for TensorBoard in the run's folder; --no-tensorboard: none" },
+  log_every = { 1, "TensorBoard gets the scalars of each so many steps", min = 1, max = math.maxinteger },
   quiet = { false, "print errors and the last line only" },
   explain = { false, "print the schedule and its proof, and stop" },
   debug = { false, "print a traceback with errors" },
@@ -51,18 +53,18 @@ local resuming = {
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
-  "memory_limit auto_budget auto_again plugin trace explain check_races"):gmatch "%S+" do free[name] = true end
+  "memory_limit auto_budget auto_again plugin trace explain check_races tensorboard log_every"):gmatch "%S+" do free[name] = true end
 
 -- What a script may say that it does not do, and which common options go with that.
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
-  run = { "out", "checksums" }, -- no sp.run
+  run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
   training = { "init" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "memory_limit", "trace", "out", "checksums",
+    "memory_limit", "trace", "out", "checksums", "tensorboard", "log_every",
   },
 }
 

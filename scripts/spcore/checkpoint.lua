@@ -79,14 +79,15 @@ end
 
 local function file_of(self, step) return ("%s/checkpoint-%d.safetensors"):format(self.dir, step) end
 
-local function snapshot(self, path, step, extra)
+-- What is read to go on has the weights; with `averages` those have their place that were evaluated.
+local function snapshot(self, path, step, extra, averages)
   local about = json.decode(self.about)
   about.step, about.live = step, {}
   for _, node in ipairs(self.graph:nodes()) do
     if next(node.live) then about.live[node.name] = node.live end
   end
   for k, v in pairs(extra or {}) do about[k] = v end
-  return pcall(self.raw.snapshot, self.raw, path, KEY, json.encode(about))
+  return pcall(self.raw.snapshot, self.raw, path, KEY, json.encode(about), averages)
 end
 
 -- The steps of which there are files, the newest first.
@@ -186,7 +187,7 @@ end
 -- The weights with which the step's evaluation was made are the best so far.
 function checkpoint:best(value)
   local path, step = self.dir .. "/best.safetensors", self.raw:boundary()
-  local ok, got = snapshot(self, path, step, { best = value })
+  local ok, got = snapshot(self, path, step, { best = value }, true)
   if not ok then
     core.log("warn", ("step %d was not saved: %s"):format(step, got))
     return

@@ -368,12 +368,13 @@ end
 
 -- ---- weights ----
 
--- Weights of all stages to a safetensors file; options.optimizer: its moments too.
+-- Weights of all stages to a safetensors file; options.optimizer: its moments too; options.averages: in the place of trained
+-- weights the moving averages that the optimizer keeps (`ema`), where it does.
 function graph:save(path, options)
   options = options or {}
-  words.check_keys("g:save", options, { optimizer = true })
+  words.check_keys("g:save", options, { optimizer = true, averages = true })
   apply(self)
-  self._raw:save(path, options.optimizer)
+  self._raw:save(path, options.optimizer, options.averages)
 end
 
 -- All weights from a file or the folder of a run.

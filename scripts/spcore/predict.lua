@@ -14,12 +14,18 @@ local SHOWN = 20 -- images that cannot be read, by name on the terminal
 local function file_of(opt)
   local name = opt.best and "best.safetensors" or "weights.safetensors"
   if sys.there(opt.weights .. "/" .. name) then return opt.weights .. "/" .. name end
-  args.usage("--weights: %s has no %s, its run has %s", opt.weights, name, opt.best and "made no validation; leave --best out" or
+  args.usage("%s has no %s, its run has %s", opt.weights, name, opt.best and "made no validation; leave --best out" or
     ("not ended; go on with it, --resume %s, or take --best"):format(opt.weights))
 end
 
--- args(script, spec, doc) -> the options, with those that both scripts have; the model as the run of `script` describes it, and
--- the file of its weights.
+-- run{ weights = RUN, best = false } -> the model that settings.json describes, the file of its weights
+function predict.run(opt)
+  local settings, why = json.read(opt.weights .. "/settings.json")
+  if not settings then args.usage("%s", why) end
+  return type(settings.model) == "table" and settings.model or {}, file_of(opt)
+end
+
+-- args(script, spec, doc) -> the options, with those that both scripts have; then as predict.run, of a run of `script`
 function predict.args(script, spec, doc)
   spec.weights = { "", "folder of a run of " .. script }
   spec.best = { false, "take the weights of the run's best validation, best.safetensors, not the last ones" }
@@ -32,16 +38,39 @@ function predict.args(script, spec, doc)
   if opt.weights == "" then args.usage("--weights RUN is missing: the folder of a run of %s", script) end
   if opt.list ~= "" then table.insert(opt.rest, "@" .. opt.list) end
   if #opt.rest == 0 then args.usage "no image is given" end
-  local settings, why = json.read(opt.weights .. "/settings.json")
-  if not settings then args.usage("--weights: %s", why) end
-  local model = type(settings.model) == "table" and settings.model or {}
+  local model, weights = predict.run(opt)
   local seg = script == "train_seg.lua"
   if type(model.encoder) ~= "table" or math.type(model.size) ~= "integer" or (seg and type(model.decoder) ~= "table") or
     (not seg and math.type(model.classes) ~= "integer") then
-    args.usage("--weights: %s/settings.json describes no model; is it a run of %s?", opt.weights, script)
+    args.usage("%s/settings.json describes no model; is it a run of %s?", opt.weights, script)
   end
-  return opt, model, file_of(opt)
+  return opt, model, weights
 end
+
+-- ---- networks of runs, in a graph: bytes of images to logits ----
+
+local function with(params, wires)
+  for k, v in pairs(params) do wires[k] = v end
+  return wires
+end
+
+function predict.segment(g, image, model, weights)
+  local x = g.to_float { image, scale = model.scale }
+  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = weights }))
+  return g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = weights })).logits
+end
+
+function predict.classify(g, image, model, weights)
+  local x = image
+  if model.crop then -- as the validation does: the middle, at the size of training
+    x = g.resize { g.batch_crop { x, size = model.crop }.images, size = model.size }.images
+  end
+  x = g.normalize { x, scale = true, mean = 0.5, std = 0.25 }.images
+  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = weights }))
+  return g.classifier { enc.features, model = "pool", classes = model.classes, frozen = true, weights = weights }.logits
+end
+
+-- ---- images ----
 
 -- One that cannot be read: counted, the first ones named, all of them in the file.
 local function note(bad, why)

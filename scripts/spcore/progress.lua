@@ -54,7 +54,8 @@ function progress.log(step, m)
   progress.print(("step %d  %s"):format(step, table.concat(parts, "  ")))
 end
 
-local function clock(seconds)
+-- "1:05", "2:00:09"
+function progress.clock(seconds)
   seconds = math.floor(seconds + 0.5)
   if seconds >= 3600 then return ("%d:%02d:%02d"):format(seconds // 3600, seconds // 60 % 60, seconds % 60) end
   return ("%d:%02d"):format(seconds // 60, seconds % 60)
@@ -122,7 +123,7 @@ local function draw(self, shown, now, waits)
   p.count = p.count or ("%s %d"):format(self.unit, self.done)
   local r = rate(self, now)
   p.rate = r and not waits and (r >= 10 and "%.1f" or "%.2f"):format(r) or nil
-  p.left = r and self.total and self.done < self.total and clock((self.total - self.done) / r) .. " left" or nil
+  p.left = r and self.total and self.done < self.total and progress.clock((self.total - self.done) / r) .. " left" or nil
   if self.terminal then
     self.drawn = now
     sys.draw(layout(p, sys.width "stdout", self.total and self.done / self.total))

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end and at each run:save(),
--- summary.json at its end; checksums.jsonl where they are asked for; checkpoints, and resumed.jsonl a line each time that the
--- run went on.
+-- summary.json at its end; an event file for TensorBoard; checksums.jsonl where they are asked for; checkpoints, and
+-- resumed.jsonl a line each time that the run went on.
 local accuracy = require "spcore.accuracy"
 local args = require "spcore.args"
 local checkpoint = require "spcore.checkpoint"
@@ -10,7 +10,9 @@ local files = require "spcore.files"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
 local progress = require "spcore.progress"
+local report = require "spcore.report"
 local sys = require "spcore.sys"
+local tensorboard = require "spcore.tensorboard"
 local words = require "spcore.words"
 
 local run = {}
@@ -131,7 +133,10 @@ local function print_header(s, dir)
   progress.print("folder %s", dir)
 end
 
-local keys = { graph = true, opt = true, steps = true, epochs = true, name = true, settings = true, every = true, weights = true }
+local keys = {
+  graph = true, opt = true, steps = true, epochs = true, classes = true, name = true, settings = true, every = true,
+  weights = true,
+}
 
 -- ---- a run that goes on ----
 
@@ -211,6 +216,14 @@ local function end_if_done(dir, opt)
   core.exit(0)
 end
 
+-- A list of names as it is, or of a line each; nil where there are none.
+local function names_of(classes)
+  if type(classes) ~= "string" then return classes end
+  local names = {}
+  for name in classes:gmatch "[^\n]+" do names[#names + 1] = name end
+  return names[1] and names
+end
+
 -- A new folder -> the lock, metrics.jsonl
 local function begin(dir, settings)
   local lock = claim(dir, json.encode(settings, true))
@@ -232,9 +245,9 @@ local function go_on(t, dir, settings)
   return lock, metrics
 end
 
--- run{ graph =, opt =, steps =, epochs =, name =, settings =, weights = false }: makes the folder, writes the settings and
--- prints them. epochs: how many the steps are, which are then told, too; settings: more of them; weights: whether they are
--- saved at the end.
+-- run{ graph =, opt =, steps =, epochs =, classes =, name =, settings =, weights = false }: makes the folder, writes the
+-- settings and prints them. epochs: how many the steps are, which are then told, too; classes: their names, a list or a line
+-- each; settings: more of them; weights: whether they are saved at the end.
 local function new(t)
   words.check_keys("sp.run{}", t, keys)
   if type(t.graph) ~= "table" or not rawget(t.graph, "_raw") then core.fail("sp.run{}: 'graph' is missing") end
@@ -256,14 +269,19 @@ local function new(t)
   local first = t.graph:step()
   local self = setmetatable({
     dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, began = sys.now(), seen = 0, images = 0,
-    epochs = (t.epochs or 0) > 0 and t.epochs, unsaved = false, save_weights = t.weights ~= false, first = first,
+    epochs = (t.epochs or 0) > 0 and t.epochs, classes = names_of(t.classes), unsaved = false, save_weights = t.weights ~= false, first = first,
     total = t.steps, best_by = rawget(opt, "best_by") or "auto", patience = rawget(opt, "patience") or 0,
     min_delta = rawget(opt, "min_delta") or 0.0, waited = 0,
     bar = progress.new { total = t.steps, every = t.every, first = first },
   }, run)
   if again then recall(self) end
+  local files = { metrics }
+  self.board = tensorboard.new {
+    dir = dir, first = first, again = again, wanted = rawget(opt, "tensorboard") ~= false,
+    every = rawget(opt, "log_every") or 1, settings = settings, files = files,
+  }
   if given "checkpoint_every" ~= "" and t.weights ~= false and t.graph._optimizer then
-    self.checkpoint = checkpoint.new { dir = dir, graph = t.graph, files = { metrics }, every = opt.checkpoint_every,
+    self.checkpoint = checkpoint.new { dir = dir, graph = t.graph, files = files, every = opt.checkpoint_every,
       max_time = opt.max_time, total = t.steps }
     t.graph._raw:hold(true)
   end
@@ -345,6 +363,7 @@ function run:step(step, m)
   end
   line.time = m.time - self.began
   write_line(self, line)
+  if self.board then self.board:step(step, m) end
   self.seen, self.unsaved, self.images, self.loss = self.seen + 1, true, self.images + (m.n or 0), m.loss
   self.last = step
   if type(eval) == "table" then
@@ -373,7 +392,14 @@ function run:evaluate(source)
   if not eval then return end
   judge(eval)
   note_eval(self, self.graph:step() - 1, eval)
+  if self.board then self.board:evaluation(self.graph:step() - 1, eval) end
   return eval
+end
+
+-- The picture in a PNG or JPEG file, for TensorBoard.
+function run:image(step, name, path)
+  if self.finished then core.fail "run:image was called after run:finish" end
+  if self.board then self.board:image(step, name, path) end
 end
 
 -- "validation mean IoU 0.8123" of what run:evaluate gave; nil of nil.
@@ -388,18 +414,26 @@ function run:verdict(eval)
   return ("validation %s %.4f"):format(by_hits and "accuracy" or "mean IoU", v)
 end
 
+-- With averages of the weights (`ema`) these are weights.safetensors, and the weights themselves lie beside them.
+local function save_into(self, dir)
+  local g = self.graph
+  local ok, why = pcall(g.save, g, dir .. "/weights.safetensors", { averages = true })
+  if ok and g._raw:averages() then ok, why = pcall(g.save, g, dir .. "/weights-last.safetensors") end
+  return ok, why
+end
+
 -- Returns nothing, or why the folder does not have the weights. A full disk, or a folder that is gone, does not cost
 -- what was learned: then they go into a new temporary folder, whose file is the second value.
 local function save(self)
   self.unsaved = false -- also where it fails: __close does not try the same again
-  local ok, why = pcall(self.graph.save, self.graph, self.dir .. "/weights.safetensors")
+  local ok, why = save_into(self, self.dir)
   if ok then return end
   local line = core.where() .. ": " -- of the script: who passes the words on puts it before them
   why = tostring(why)
   if why:sub(1, #line) == line then why = why:sub(#line + 1) end
   local dir = sys.mkdtemp()
-  local path = dir and dir .. "/weights.safetensors"
-  if path and pcall(self.graph.save, self.graph, path) then
+  if dir and save_into(self, dir) then
+    local path = dir .. "/weights.safetensors"
     return ("%s; the weights are in %s instead"):format(why, path), path
   end
   if dir then os.remove(dir) end
@@ -433,6 +467,7 @@ function run:__close(why)
   self.bar:close()
   if self.checkpoint then self.graph._raw:hold(false) end
   self.metrics:close()
+  if self.board then self.board:close() end
   if why ~= nil and self.save_weights and self.unsaved then
     local not_saved, elsewhere = save(self)
     if elsewhere then core.log("error", not_saved) end
@@ -441,16 +476,21 @@ function run:__close(why)
 end
 
 -- Seconds and images are of this session alone where the run went on.
-local function write_summary(self)
+local function summary_of(self)
   local best, eval, seconds = self.best, {}, sys.now() - self.began
   for k, v in pairs(self.last_eval or {}) do
     if k ~= "counts" then eval[k] = v end
   end
-  files.write(self.dir .. "/summary.json", json.encode({
+  local s = {
     steps = self.first + self.seen, seconds = seconds, images_per_second = self.images / seconds, loss = self.loss,
     evaluation = self.last_eval and eval, weights = self.save_weights and "weights.safetensors" or nil,
     best = best and { metric = best.metric, value = best.value, step = best.step }, stopped_early = self.early,
-  }, true) .. "\n")
+  }
+  local counts = self.last_eval and self.last_eval.counts
+  if type(counts) ~= "table" then return s end
+  if has_hits(self.last_eval) then s.most_confused = json.list(report.confused(counts, self.classes))
+  else s.classes = json.list(report.classes(counts, self.classes)) end
+  return s
 end
 
 -- "stopped early at step 749: no better iou for 3 validations, best 0.8123 at step 599"
@@ -469,15 +509,18 @@ function run:finish(text)
   local c = self.checkpoint
   if c then c:close(self.last and self.last + 1 or self.first) end
   self.metrics:close()
+  if self.board then self.board:close() end
   local why = self.save_weights and save(self)
   local cut_short = core.interrupted() or (c and c.stopped)
-  if not cut_short and not why then write_summary(self) end
+  local summary = not cut_short and not why and summary_of(self)
+  if summary then files.write(self.dir .. "/summary.json", json.encode(summary, true) .. "\n") end
   self.lock:close()
   if c then self.graph._raw:hold(false) end
   if why then core.fail(why) end
   local timings = self.graph:timings()
   if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
-  if self.early and not cut_short then progress.print("%s", words_of_early(self)) end
+  if summary then report.print(summary, self.first) end
+  if summary and self.early then progress.print("%s", words_of_early(self)) end
   if cut_short then text = ("stopped after %d steps%s"):format(self.first + self.seen, text and ", " .. text or "") end
   if cut_short and c then progress.print("go on with: spcore run %s --resume %s", core.env().script, self.dir) end
   io.stdout:write(self.dir, text and ": " .. text or "", "\n")

@@ -230,6 +230,7 @@ static const struct {
     {"is_inplace", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set inplace, but the type is no OPTIMIZER"},
     {"restores", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set restores, but the type is no OPTIMIZER"},
     {"stepless", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "stepless 2, not 0 or 1"},
+    {"averages", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "gave averages, but the type is no OPTIMIZER"},
 };
 
 START_TEST(plans_are_checked) {
@@ -314,6 +315,7 @@ static const char *const found[] = {
     "is_inplace: plan() with small inputs",
     "restores: plan() with small inputs",
     "stepless: plan() with small inputs",
+    "averages: plan() with small inputs",
 };
 
 START_TEST(the_conformance_suite_finds_each_fault) {

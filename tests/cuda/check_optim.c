@@ -16,12 +16,14 @@ static const struct optimizer {
     {"sgd", "momentum", "{ lr = 0.1, momentum = 0.9, dampening = 0.5, weight_decay = 0.01 }", true},
     {"sgd", "Nesterov", "{ lr = 0.1, momentum = 0.9, nesterov = true }", true},
     {"sgd", "weight decay", "{ lr = 0.1, weight_decay = 0.1 }", true},
+    {"sgd", "averages", "{ lr = 0.1, ema = 0.9 }", true},
+    {"sgd", "short averages", "{ lr = 0.1, momentum = 0.9, ema = 0.25 }", true},
     {"sgd", "clipped", "{ lr = 1, clip_norm = 2, momentum = 0.9 }", false},
     {"sgd", "norm reported", "{ report_norm = true }", false},
     {"sgd", "not clipped", "{ clip_norm = 1e9 }", false},
     {"adamw", "defaults", NULL, false},
-    {"adamw", "everything", "{ lr = 0.01, betas = { 0.8, 0.95 }, eps = 1e-6, weight_decay = 0.1, clip_norm = 3 }",
-     false},
+    {"adamw", "everything",
+     "{ lr = 0.01, betas = { 0.8, 0.95 }, eps = 1e-6, weight_decay = 0.1, clip_norm = 3, ema = 0.99 }", false},
 };
 
 static void open_optimizer(twin *w, const struct optimizer *o, const char *how, const int64_t *sizes, int n,
@@ -63,7 +65,7 @@ END_TEST
 START_TEST(skipping) {
   static const struct optimizer skip[] = {
       {"sgd", "skipping", "{ momentum = 0.9, nonfinite = \"skip\" }", true},
-      {"adamw", "skipping", "{ nonfinite = \"skip\", max_nonfinite = 2 }", false},
+      {"adamw", "skipping", "{ nonfinite = \"skip\", max_nonfinite = 2, ema = 0.9 }", false},
   };
   static const int64_t sizes[] = {5000, 7};
   float g[7];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * check_stages.c - to_float, add, concat and sleep on the GPU against the same stage on the cpu. */
+ * check_stages.c - to_float, add, concat, dropout and sleep on the GPU against the same stage on the cpu. */
 #include <stdio.h>
 
 #include <check.h>
@@ -95,6 +95,21 @@ START_TEST(concat) {
 }
 END_TEST
 
+START_TEST(dropout) {
+  static const char *const params[] = {NULL, "{ p = 0.1 }", "{ p = 0.3, maps = true }", "{ p = 1 }"};
+  static const int64_t shapes[][4] = {{3, 5, 30, 18}, {2, 1, 1, 1}};
+  for (size_t k = 0; k < SP_ARRAY(shapes); k++)
+    for (size_t i = 0; i < SP_ARRAY(params); i++) {
+      char name[60];
+      twin w;
+      snprintf(name, sizeof name, "%s, %s", params[i] ? params[i] : "defaults", order_names[_i]);
+      twin_open(&w, "dropout", name, params[i], SP_PRECISION_FP32, same_bits);
+      twin_floats(&w, 0, 4, shapes[k], orders[_i], -1, 1);
+      pass_through(&w, shapes[k][0]);
+    }
+}
+END_TEST
+
 START_TEST(sleeping) {
   int64_t shape[4] = {2, 3, 5, 4};
   twin w;
@@ -111,6 +126,7 @@ int main(void) {
   tcase_add_loop_test(c, to_float, 0, 2);
   tcase_add_loop_test(c, add, 0, 2);
   tcase_add_loop_test(c, concat, 0, 2);
+  tcase_add_loop_test(c, dropout, 0, 2);
   tcase_add_loop_test(c, sleeping, 0, 2);
   suite_add_tcase(s, c);
   return twin_run(s);

@@ -63,5 +63,7 @@ if test -z "$(losses cpu_cls)" || test "$(losses cpu_cls)" != "$(losses gpu_cls)
   failed=1
 fi
 same gpu_cls reverse_cls
-SP_TEST_DEVICES=cuda SPCORE_EMU_PROTECT=0 "$top_builddir/spcore" run "$top_srcdir/tests/lua/optimizer.lua" || failed=1
+for test in optimizer ema; do
+  SP_TEST_DEVICES=cuda SPCORE_EMU_PROTECT=0 "$top_builddir/spcore" run "$top_srcdir/tests/lua/$test.lua" || failed=1
+done
 exit $failed

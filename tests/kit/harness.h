@@ -102,6 +102,7 @@ int spt_attr(const spt *t, const char *name, double *value); /* 0: no such attri
 int64_t spt_length(const spt *t);                            /* what plan() said of a source */
 int spt_inplace(const spt *t);                               /* and of an optimizer */
 int spt_restores(const spt *t);
+int spt_averages(const spt *t);
 const char *spt_attr_text(const spt *t, const char *name); /* NULL: no such attribute, or a number */
 double spt_seconds(const spt *t);          /* the latest forward or backward took, without checks and copies */
 size_t spt_bytes(const spt *t, int saved); /* of scratch (0) or saved (1) */

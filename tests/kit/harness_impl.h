@@ -54,7 +54,7 @@ struct spt {
   sp_attr *attrs;
   uint32_t n_attrs;
   uint64_t length;
-  uint32_t inplace, restores, stepless;
+  uint32_t inplace, restores, stepless, averages;
   spt_buf scratch, saved, scale_mem, step_mem, ids_mem;
   int64_t batch, run_n;
   int training, frozen, torch, planned, forwarded, din_acc, dw_acc, capture;

@@ -135,6 +135,7 @@ static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) 
   t->inplace = plan.inplace;
   t->restores = plan.restores;
   t->stepless = plan.stepless;
+  t->averages = plan.averages;
   return SP_OK;
 }
 

@@ -20,8 +20,8 @@ skip() {
 }
 
 for need in $(says needs); do
-  case ", ${SP_LEFT_OUT-}, " in
-    *", $need, "*) skip "this build is without $need (configure's summary says why)" ;;
+  case ", ${SP_LEFT_OUT-}, ${SP_LEFT_OUT_FORMATS-} , " in
+    *", $need, "* | *" $need "*) skip "this build is without $need (configure's summary says why)" ;;
   esac
 done
 if [ -n "${SP_SKIP_ONCE-}" ]; then

@@ -64,6 +64,17 @@ for _, device in ipairs { "cpu", "mock", "sim", "simmock" } do
 end
 t.eq(serve({ device = "cpu", run_ahead = 0 }, 23, 1), wanted)
 
+-- While the last ones are computed nobody is busy with waiting.
+do
+  local g <close> = sp.graph {}
+  local data = g.requests { tensors = { { "uint8", shape = { 4 } } }, batch = 1 }
+  g:results { g.sleep { g.to_float { data.data }, ms = 100, frozen = true } }
+  for k = 1, 4 do t.ok(g:submit { bytes(k) }) end
+  local began = os.clock()
+  for answer in g:answers() do t.eq(answer.status, "ok") end
+  t.ok(os.clock() - began < 0.1, ("%.2f s of a processor"):format(os.clock() - began))
+end
+
 -- Submitted by hand: the queue is bounded; what was cancelled, is late, or does not fit is answered in its turn.
 do
   local g <close> = sp.graph {}

@@ -15,7 +15,7 @@ local g <close> = sp.graph(opt)
 local function source(samples) return g.toy_source { batch = 4, samples = samples, drift = opt.drift } end
 local data, val = source(36), source(8)
 local loss = g.toy_loss { g.toy_mul { data.x, name = "model" }.y }
-local sgd = g.sgd { lr = 0.05, momentum = 0.5 }
+local sgd = g.sgd { lr = 0.05, momentum = 0.5, ema = 0.875 }
 g:train { loss, optimizer = sgd, accumulate = opt.accumulate }
 g:evaluate { data = val, every = 6 }
 local run <close> = sp.run { graph = g, opt = opt, steps = opt.steps }
@@ -36,7 +36,7 @@ local function run(line, script)
 end
 local function without_time(path) return (t.read(dir.path .. path):gsub('"time":[%d.e+-]+,?', "")) end
 local function same(a, b)
-  for _, name in ipairs { "/weights.safetensors", "/best.safetensors" } do
+  for _, name in ipairs { "/weights.safetensors", "/weights-last.safetensors", "/best.safetensors" } do
     t.ok(t.read(dir.path .. "/" .. a .. name) == t.read(dir.path .. "/" .. b .. name), name .. " of " .. b)
   end
   t.eq(without_time("/" .. b .. "/metrics.jsonl"), without_time("/" .. a .. "/metrics.jsonl"))

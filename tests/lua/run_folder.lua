@@ -130,6 +130,44 @@ t.match(text, '"accuracy":null')
 t.ok(not text:find "nan", text)
 t.ok(not t.read(dir.path .. "/unlabelled/summary.json"):find "nan")
 
+-- the end: how long, how well, of which classes, and which are confused; in words and in summary.json
+local function report(name, eval, classes)
+  t.write(dir.path .. "/report.lua", ([[
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local mul = g.toy_mul { g.toy_source { batch = 8 }.x }
+g:train { g.toy_loss { mul.y }, optimizer = g.toy_sgd {} }
+local run <close> = sp.run { graph = g, opt = opt, steps = 3, classes = %s }
+for step = 0, 2 do run:step(step, { time = 1.0, n = 8, loss = 2.5 - step, eval = step == 1 and { n = 8, %s } or nil }) end
+run:finish "over"
+]]):format(classes, eval))
+  local code, out, err = t.spcore(dir.path, "run report.lua --device cpu --out " .. name)
+  t.eq(code .. err, "0", out)
+  return out, sp.json.read(dir.path .. "/" .. name .. "/summary.json")
+end
+local told, sum = report("seg", "counts = { { 3, 1, 0 }, { 0, 2, 0 }, { 0, 0, 0 } }", '"ground\\ndisc\\nunicorn"')
+t.match(told, "\n3 steps in 0:00, [%d.]+ images/s, last loss 0.5000\nbest iou 0.7083 at step 1\nIoU of each class:\n"
+  .. "  ground   0.7500\n  disc     0.6667\n  unicorn  %-\nseg: over\n$")
+t.eq(sum.steps, 3)
+t.ok(sum.seconds > 0 and sum.images_per_second > 0)
+t.eq(sum.classes[2].class, "disc")
+t.eq(sum.classes[2].iou, 2 / 3)
+t.match(t.read(dir.path .. "/seg/summary.json"), '{"class":"unicorn","iou":null}')
+told, sum = report("cls", "top1 = 15, topk = 20, counted = 21, counts = { { 9, 1, 0 }, { 2, 2, 3 }, { 0, 0, 4 } }",
+  '{ "a", "b", "c" }')
+t.match(told, "best accuracy 0.7143 at step 1\nmost often confused:\n  b taken for c 3 times of 7\n  b taken for a 2 times of 7\n"
+  .. "  a taken for b 1 time of 10\ncls: over\n$")
+t.eq(#sum.most_confused, 3)
+t.eq(sum.most_confused[1].taken_for, "c")
+t.eq(sum.most_confused[1].times, 3)
+t.eq(sum.classes, nil)
+told, sum = report("many", "counts = (function() local c = {} for i = 1, 30 do c[i] = {} "
+  .. "for j = 1, 30 do c[i][j] = i == j and i or 1 end end return c end)()", "nil")
+t.match(told, "IoU of the worst 20 of 30 classes:\n  class 0   0.0169\n")
+t.eq(#sum.classes, 30)
+t.ok(not report("quick", "loss = 1", "nil"):find "IoU")
+
 -- scripts that are not there or do not parse
 code, out, err = t.spcore(dir.path, "run nothing")
 t.eq(code, 2)

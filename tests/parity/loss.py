@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""cross_entropy, dice, focal, bce, mse, confusion, add and concat against PyTorch."""
+"""cross_entropy, dice, focal, bce, mse, confusion, add, concat and dropout against PyTorch."""
 import itertools
 import os
 import sys
@@ -196,4 +196,15 @@ for order in (ROW_MAJOR, CHANNELS_LAST):
     g = rng.standard_normal((3, 4, 5, 7)).astype(np.float32)
     din, _ = st.backward({"y": g})
     r.true(f"add gradients, order {order:x}", all(np.array_equal(d, g) for d in din["x"]))
+    for p, maps in ((0.5, False), (0.1, False), (0.3, True)):
+        label = f"dropout of {p}{', maps' if maps else ''}, order {order:x}"
+        x = rng.standard_normal((3, 4, 5, 7)).astype(np.float32)
+        kept = Stage("dropout", {"p": p, "maps": maps}, [np.ones_like(x)], order=order).forward()["y"] != 0
+        theirs = torch.tensor(x, requires_grad=True)
+        ref = theirs * (torch.tensor(kept).float() / (1 - p))  # what torch.nn.Dropout does with its own mask
+        ref.backward(torch.tensor(g))
+        st = Stage("dropout", {"p": p, "maps": maps}, [x], order=order)
+        r.near(label, st.forward()["y"], ref.detach().numpy(), 1.2e-7)
+        r.near(f"{label}, gradient", st.backward({"y": g})[0]["x"], theirs.grad.numpy(), 1.2e-7)
+        r.true(f"{label}, whole maps", bool(np.all(kept == kept[:, :, :1, :1])) == maps)
 r.exit()

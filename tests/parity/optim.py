@@ -14,6 +14,14 @@ SHAPES = [(16, 3, 3, 3), (16,), (40000,), (5, 7), (1,)]
 STEPS = 5
 
 
+def average(theirs, ema):
+    """PyTorch's averages of these; before 2.1 the function with a decay is missing."""
+    swa, model = torch.optim.swa_utils, torch.nn.ParameterList(theirs)
+    if hasattr(swa, "get_ema_multi_avg_fn"):
+        return swa.AveragedModel(model, multi_avg_fn=swa.get_ema_multi_avg_fn(ema))
+    return swa.AveragedModel(model, avg_fn=lambda average, now, n: torch.lerp(average, now, 1 - ema))
+
+
 def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True):
     rng = np.random.default_rng(3)
     weights = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
@@ -23,6 +31,7 @@ def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True):
     for i, w in enumerate(weights):
         st.set_output("weights", w, i)
     label = f"{name} {params}{' channels last' if order else ''}"
+    averaged = average(theirs, params["ema"]) if "ema" in params else None
     for step in range(STEPS):
         grads = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
         for i, g in enumerate(grads):
@@ -34,6 +43,8 @@ def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True):
         if clip:
             norm = torch.nn.utils.clip_grad_norm_(theirs, clip).item()
         opt.step()
+        if averaged:
+            averaged.update_parameters(torch.nn.ParameterList(theirs))
         out = st.forward(step)
         if clip:
             r.close(f"{label} step {step} grad_norm", out["grad_norm"], norm, rtol=1e-6)
@@ -42,6 +53,12 @@ def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True):
             r.same(f"{label} weight {i}", out["weights"][i], w.detach().numpy())
         else:
             r.close(f"{label} weight {i}", out["weights"][i], w.detach().numpy(), rtol=1e-6, atol=1e-7)
+    for i, w in enumerate(averaged.module.parameters() if averaged else []):
+        got = st.weights()[f"ema.{i}"]
+        if exact:
+            r.same(f"{label} average {i}", got, w.detach().numpy())
+        else:
+            r.close(f"{label} average {i}", got, w.detach().numpy(), rtol=1e-6, atol=1e-7)
     return st
 
 
@@ -61,6 +78,10 @@ r.true("sgd state names", st.weight_names() == [f"momentum.{i}" for i in range(5
 run("sgd", {}, sgd(lr=1e-3), lrs=[0.1, 0.05, 0.025, 0.5, 0.0])
 run("sgd", {"lr": 0.1, "clip_norm": 1.0}, sgd(lr=0.1), clip=1.0, exact=False)
 run("sgd", {"lr": 0.1, "clip_norm": 1e6}, sgd(lr=0.1), clip=1e6)
+
+run("sgd", {"lr": 0.1, "ema": 0.999}, sgd(lr=0.1))
+run("sgd", {"lr": 0.05, "momentum": 0.9, "ema": 0.3}, sgd(lr=0.05, momentum=0.9), order=CHANNELS_LAST)
+run("adamw", {"lr": 0.01, "ema": 0.9}, lambda p: torch.optim.AdamW(p, lr=0.01), exact=False)
 
 for kw in ({}, {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}, {"weight_decay": 0.0}):
     params = {k: (list(v) if isinstance(v, tuple) else v) for k, v in kw.items()}

@@ -31,7 +31,8 @@ enum {
   HAS_LENGTH,
   IS_INPLACE,
   RESTORES,
-  STEPLESS
+  STEPLESS,
+  AVERAGES
 };
 
 /* As a stage does that wants a bound, and as a compiler's -Ofast lets a file do that is loaded. */
@@ -90,6 +91,7 @@ static int w_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   plan->inplace = w->kind == IS_INPLACE;
   plan->restores = w->kind == RESTORES;
   plan->stepless = w->kind == STEPLESS ? 2 : 0;
+  plan->averages = w->kind == AVERAGES;
   if (plan->in[0].spec[0].shape[1] > 100)
     return ctx->host->fail(ctx, SP_E_SHAPE, "at most 100 channels, got %d", (int)plan->in[0].spec[0].shape[1]);
   return SP_OK;
@@ -201,30 +203,15 @@ STAGE(HAS_LENGTH, has_length, w_forward, 0)
 STAGE(IS_INPLACE, is_inplace, w_forward, SP_STAGE_INPLACE_SGD)
 STAGE(RESTORES, restores, w_forward, 0)
 STAGE(STEPLESS, stepless, w_forward, 0)
+STAGE(AVERAGES, averages, w_forward, 0)
 
-static const sp_stage_type *const stages[] = {&stage_good,
-                                              &stage_good_reentrant,
-                                              &stage_no_words,
-                                              &stage_no_status,
-                                              &stage_words_but_ok,
-                                              &stage_two_fails,
-                                              &stage_half_output,
-                                              &stage_overrun,
-                                              &stage_changes_input,
-                                              &stage_uses_scratch,
-                                              &stage_no_acc,
-                                              &stage_short_batch,
-                                              &stage_bad_dtype,
-                                              &stage_bad_extent,
-                                              &stage_two_weights,
-                                              &stage_saved,
-                                              &stage_forgets,
-                                              &stage_rounds,
-                                              &stage_has_length,
-                                              &stage_is_inplace,
-                                              &stage_restores,
-                                              &stage_stepless,
-                                              NULL};
+static const sp_stage_type *const stages[] = {
+    &stage_good,          &stage_good_reentrant, &stage_no_words,    &stage_no_status,
+    &stage_words_but_ok,  &stage_two_fails,      &stage_half_output, &stage_overrun,
+    &stage_changes_input, &stage_uses_scratch,   &stage_no_acc,      &stage_short_batch,
+    &stage_bad_dtype,     &stage_bad_extent,     &stage_two_weights, &stage_saved,
+    &stage_forgets,       &stage_rounds,         &stage_has_length,  &stage_is_inplace,
+    &stage_restores,      &stage_stepless,       &stage_averages,    NULL};
 
 #undef SP_PLUGIN_VERSION
 #define SP_PLUGIN_VERSION "1.2"

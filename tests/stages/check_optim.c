@@ -225,6 +225,34 @@ START_TEST(gradients_that_are_not_finite_are_skipped) {
 }
 END_TEST
 
+/* As torch.lerp, from the nearer end; the first update copies, one that is skipped leaves them. */
+START_TEST(averages_follow) {
+  static const double decays[] = {0.999, 0.3};
+  static float e[BIG], w[BIG];
+  char params[96];
+  double ema = decays[_i % 2];
+  float weight = (float)(1 - ema);
+  snprintf(params, sizeof params, "{ lr = 0.1, ema = %g, nonfinite = 'skip' }", ema);
+  open_stage(_i < 2 ? "adamw" : "sgd", params, 2);
+  int at = spt_weight_index(t, "ema.0");
+  ck_assert_int_eq(at, _i < 2 ? 4 : 0);
+  ck_assert_int_eq(spt_averages(t), at + 1);
+  for (int step = 0; step < 4; step++) {
+    spt_random(g0, BIG, (uint64_t)step, -2, 2);
+    if (step == 2) g0[7] = NAN;
+    ok(spt_set(t, SPT_IN, GRADIENTS, 0, g0));
+    ok(spt_forward(t, (uint64_t)step));
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 0, w));
+    ok(spt_get(t, SPT_WEIGHT, 0, at, got));
+    for (int i = 0; i < BIG && step != 2; i++) {
+      float d = w[i] - e[i];
+      e[i] = !step ? w[i] : weight < 0.5f ? fmaf(weight, d, e[i]) : fmaf(weight - 1, d, w[i]);
+    }
+    ck_assert_mem_eq(got, e, sizeof e);
+  }
+}
+END_TEST
+
 /* Running statistics were moved by the forward pass: with the update they are kept, without it put back. */
 START_TEST(statistics_are_put_back) {
   enum { STATISTICS = 1, C = 5 };
@@ -376,7 +404,8 @@ START_TEST(in_place_where_plain) {
                {"{ weight_decay = 0.1 }", 0},
                {"{ clip_norm = 1 }", 0},
                {"{ report_norm = true }", 0},
-               {"{ nonfinite = 'skip' }", 0}};
+               {"{ nonfinite = 'skip' }", 0},
+               {"{ ema = 0.9 }", 0}};
   for (size_t i = 0; i < SP_ARRAY(cases); i++) {
     open_stage("sgd", cases[i].params, 1);
     ck_assert_int_eq(spt_inplace(t), cases[i].inplace);
@@ -429,6 +458,7 @@ int main(void) {
   tcase_add_test(c, clipping_does_not_hide_broken_gradients);
   tcase_add_loop_test(c, gradients_that_are_not_finite_stop, 0, (int)SP_ARRAY(optimizers));
   tcase_add_loop_test(c, gradients_that_are_not_finite_are_skipped, 0, (int)SP_ARRAY(optimizers));
+  tcase_add_loop_test(c, averages_follow, 0, 4);
   tcase_add_test(c, statistics_are_put_back);
   tcase_add_loop_test(c, skipping_costs_no_bits, 0, (int)SP_ARRAY(optimizers));
   tcase_add_test(c, norm_only_where_asked);

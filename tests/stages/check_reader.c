@@ -492,6 +492,56 @@ START_TEST(test_masks_refused) {
 }
 END_TEST
 
+/* The reader knows the file and the classes; the loss would know neither. */
+START_TEST(test_labels_out_of_range) {
+  uint16_t v[64] = {0};
+  if_pair("a", 8, 8, 1);
+  v[3 * 8 + 5] = 9;
+  v[7 * 8 + 7] = 255;
+  if_write("masks/a.png", if_png(v, 8, 8, PNG_COLOR_TYPE_PALETTE, 8, 0));
+  static const int sizes[] = {8, 1}; /* at 1 x 1 the pixel is lost, but not the mistake */
+  for (int k = 0; k < 2; k++) {
+    char params[64];
+    snprintf(params, sizeof params, "size = %d, classes = 9", sizes[k]);
+    spt *t = reader(params, 1);
+    read_from(t, 0, 1);
+    says(t, SP_E_DATA,
+         "masks/a.png: label 9 at x = 5, y = 3, but there are 9 classes (0 to 8, and 255: no label): correct the mask, "
+         "or "
+         "give classes = 10 or more, or as many lines in classes.txt");
+    spt_free(t);
+  }
+  spt *t = reader("size = 8, classes = 10", 1);
+  read_from(t, 0, 1);
+  ok(t);
+  spt_free(t);
+}
+END_TEST
+
+/* A batch without any label is told once, with a file. */
+START_TEST(test_no_labels) {
+  uint16_t v[64];
+  for (int k = 0; k < 64; k++) v[k] = 255;
+  if_pair("a", 8, 8, 1);
+  if_pair("b", 8, 8, 1);
+  if_write("masks/b.png", if_png(v, 8, 8, PNG_COLOR_TYPE_GRAY, 8, 0));
+  spt *t = reader("size = 8, classes = 5", 2);
+  int keep = log_begin(if_path("log"));
+  read_from(t, 0, 2);
+  ck_assert_str_eq(log_end(keep, if_path("log")), "");
+  spt_free(t);
+  t = reader("size = 8, classes = 5", 1);
+  keep = log_begin(if_path("log"));
+  read_from(t, 1, 1);
+  read_from(t, 1, 1);
+  const char *log = log_end(keep, if_path("log")), *told = strstr(log, "every pixel of a batch is \"no label\" (255)");
+  ck_assert_msg(told && strstr(told, "; its first mask is ") && strstr(told, "/masks/b.png; labels are 0 to 4\n"), "%s",
+                log);
+  ck_assert_ptr_null(strstr(told + 1, "every pixel"));
+  spt_free(t);
+}
+END_TEST
+
 /* Of several failures in a batch the first sample's is told, whatever the threads do. */
 START_TEST(test_first_failure_is_told) {
   uint16_t v[64] = {0};
@@ -543,6 +593,8 @@ int main(void) {
   tcase_add_test(c, test_folder_refused);
   tcase_add_test(c, test_parameters_refused);
   tcase_add_test(c, test_masks_refused);
+  tcase_add_test(c, test_labels_out_of_range);
+  tcase_add_test(c, test_no_labels);
   tcase_add_test(c, test_first_failure_is_told);
   tcase_add_test(c, test_file_goes_away);
   suite_add_tcase(s, c);

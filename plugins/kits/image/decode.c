@@ -45,6 +45,18 @@ void im_decoder_free(im_decoder *d) {
 }
 
 /* ---- the file ---- */
+void *im_room(im_decoder *d, size_t bytes) {
+  d->raw.w = 0;
+  d->size = bytes;
+  return im_reserve(&d->file, bytes);
+}
+
+void *im_room_raw(im_decoder *d, struct im_raw raw) {
+  void *p = im_room(d, (size_t)raw.w * (size_t)raw.h * (size_t)raw.channels);
+  d->raw = raw;
+  return p;
+}
+
 static int take(im_decoder *d, int fd) {
   struct stat st;
   if (fstat(fd, &st)) return im_say(d, SP_E_IO, "%s", strerror(errno));
@@ -67,6 +79,7 @@ static int take(im_decoder *d, int fd) {
 
 int im_load(im_decoder *d, const char *path) {
   d->size = 0;
+  d->raw.w = 0;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not hang the open */
   if (fd < 0) return im_say(d, SP_E_IO, "%s", strerror(errno));
   int rc = take(d, fd);
@@ -75,11 +88,9 @@ int im_load(im_decoder *d, const char *path) {
 }
 
 int im_take(im_decoder *d, const void *data, size_t bytes) {
-  d->size = 0;
-  uint8_t *p = im_reserve(&d->file, bytes);
+  void *p = im_room(d, bytes);
   if (!p) return im_say(d, SP_E_NOMEM, "no memory for its %zu bytes", bytes);
   memcpy(p, data, bytes);
-  d->size = bytes;
   return SP_OK;
 }
 
@@ -226,6 +237,21 @@ static int png_pixels(im_decoder *d, int64_t max_pixels, im_buf *px, int labels,
   return rc;
 }
 
+/* ---- pixels as they are ---- */
+static int raw_pixels(im_decoder *d, int64_t max_pixels, im_buf *px, int channels, int *w, int *h) {
+  const struct im_raw *r = &d->raw;
+  int rc = im_check_pixels(d, *w = r->w, *h = r->h, max_pixels);
+  if (rc || !px) return rc;
+  size_t n = (size_t)r->w * (size_t)r->h, pixel = r->planar ? 1 : (size_t)r->channels;
+  uint8_t *to = im_reserve(px, n * (size_t)channels);
+  const uint8_t *p = d->file.p;
+  if (!to) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels", *w, *h);
+  size_t plane = r->channels == 1 ? 0 : r->planar ? n : 1;
+  for (size_t i = 0; i < n; i++)
+    for (size_t c = 0; c < (size_t)channels; c++) *to++ = p[i * pixel + c * plane];
+  return SP_OK;
+}
+
 /* ---- any of them ---- */
 static int begins(const im_decoder *d, size_t at, const char *bytes, size_t n) {
   return d->size >= at + n && !memcmp((const uint8_t *)d->file.p + at, bytes, n);
@@ -241,6 +267,7 @@ static int is_tiff(const im_decoder *d) {
 /* px NULL: the header alone. */
 static int decode(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   d->orientation = 1;
+  if (d->raw.w) return raw_pixels(d, max_pixels, px, 3, w, h);
   if (is_jpeg(d)) {
     d->orientation = im_jpeg_orientation(d->file.p, d->size);
     return jpeg_decode(d, max_pixels, px, w, h);
@@ -263,6 +290,8 @@ int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
 }
 
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  d->orientation = 1;
+  if (d->raw.w) return raw_pixels(d, max_pixels, px, 1, w, h);
   if (!is_png(d)) return im_say(d, IM_BROKEN, "not PNG by its first bytes, as a mask must be");
   d->orientation = im_png_orientation(d->file.p, d->size);
   int rc = png_pixels(d, max_pixels, px, 1, w, h);

@@ -57,17 +57,17 @@ static sp_weight counter(const char *name) {
 }
 
 static void name_state(optim *o, const sp_spec *spec, const sp_spec *statistics, const char *const *kind_names) {
-  uint32_t at = o->kinds * o->n;
-  for (uint32_t k = 0; k < o->kinds; k++)
+  uint32_t at = o->groups * o->n;
+  for (uint32_t k = 0; k < o->groups; k++)
     for (uint32_t i = 0; i < o->n; i++) {
       sp_weight *w = &o->state[k * o->n + i];
       char *name = o->names + (size_t)(k * o->n + i) * NAME_BYTES;
-      snprintf(name, NAME_BYTES, "%s.%u", kind_names[k], i);
+      snprintf(name, NAME_BYTES, "%s.%u", k < o->kinds ? kind_names[k] : "ema", i);
       w->name = name;
       w->spec = spec[i];
       w->flags = SP_WEIGHT_STATE;
     }
-  if (o->kinds) o->state[at++] = counter("step");
+  if (o->groups) o->state[at++] = counter("step");
   if (o->p->nonfinite == OPTIM_SKIP) o->state[at++] = counter("skipped");
   for (uint32_t i = 0; i < o->n_kept; i++, at++) {
     char *name = o->names + (size_t)at * NAME_BYTES;
@@ -92,12 +92,14 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, cons
   optim_free(o);
   if (in->n > out->cap)
     return ctx->host->fail(ctx, SP_E_RANGE, "%u gradients, but only %u can be listed", in->n, out->cap);
+  if (p->ema >= 1) return ctx->host->fail(ctx, SP_E_RANGE, "ema is %g, but must be below 1", p->ema);
   o->p = p;
   o->chunk = chunk;
   o->n = in->n;
   o->kinds = kinds;
+  o->groups = kinds + (p->ema > 0);
   o->n_kept = p->nonfinite == OPTIM_SKIP ? plan->in[OPTIM_IN_STATISTICS].n : 0;
-  o->n_state = (kinds ? kinds * in->n + 1 : 0) + (p->nonfinite == OPTIM_SKIP ? 1 : 0) + o->n_kept;
+  o->n_state = (o->groups ? o->groups * in->n + 1 : 0) + (p->nonfinite == OPTIM_SKIP ? 1 : 0) + o->n_kept;
   o->count = calloc(in->n + 1, sizeof *o->count);
   o->first = calloc(in->n + 1, sizeof *o->first);
   o->state = calloc(o->n_state + 1, sizeof *o->state);
@@ -114,5 +116,6 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, cons
   name_state(o, in->spec, plan->in[OPTIM_IN_STATISTICS].spec, kind_names);
   plan->weights = o->state;
   plan->n_weights = o->n_state;
+  if (optim_averages(o) && o->n) plan->averages = o->kinds * o->n + 1;
   return SP_OK;
 }

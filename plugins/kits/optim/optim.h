@@ -20,31 +20,40 @@ enum { OPTIM_STOP, OPTIM_SKIP }; /* optim_params.nonfinite */
 extern const char *const optim_nonfinite_choices[];
 
 typedef struct optim_params {
-  double clip_norm;
+  double clip_norm, ema;
   int64_t max_nonfinite;
   int32_t report_norm, nonfinite;
 } optim_params;
 
 /* The rows of a parameter table for the member `common`, an optim_params, of a stage's struct. */
-#define OPTIM_PARAM_ROWS(owner)                                                                                    \
-  {.name = "clip_norm",                                                                                            \
-   .type = SP_PARAM_FLOAT,                                                                                         \
-   .offset = offsetof(owner, common.clip_norm),                                                                    \
-   .min = 0,                                                                                                       \
-   .max = 1e30,                                                                                                    \
-   .doc = "gradients are scaled down to this L2 norm over all of them; 0: never"},                                 \
-      {.name = "report_norm",                                                                                      \
-       .type = SP_PARAM_BOOL,                                                                                      \
-       .offset = offsetof(owner, common.report_norm),                                                              \
-       .doc = "compute grad_norm without clipping too"},                                                           \
-      {.name = "nonfinite",                                                                                        \
-       .type = SP_PARAM_CHOICE,                                                                                    \
-       .offset = offsetof(owner, common.nonfinite),                                                                \
-       .choices = optim_nonfinite_choices,                                                                         \
-       .doc = "when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state"}, \
-  {                                                                                                                \
-    .name = "max_nonfinite", .type = SP_PARAM_INT, .offset = offsetof(owner, common.max_nonfinite), .idef = 10,     \
-    .imin = 1, .imax = 1000000000, .doc = "so many updates skipped in a row stop the run; only with nonfinite = \"skip\""   \
+#define OPTIM_PARAM_ROWS(owner)                                                                                       \
+  {.name = "clip_norm",                                                                                               \
+   .type = SP_PARAM_FLOAT,                                                                                            \
+   .offset = offsetof(owner, common.clip_norm),                                                                       \
+   .min = 0,                                                                                                          \
+   .max = 1e30,                                                                                                       \
+   .doc = "gradients are scaled down to this L2 norm over all of them; 0: never"},                                    \
+      {.name = "report_norm",                                                                                         \
+       .type = SP_PARAM_BOOL,                                                                                         \
+       .offset = offsetof(owner, common.report_norm),                                                                 \
+       .doc = "compute grad_norm without clipping too"},                                                              \
+      {.name = "ema",                                                                                                 \
+       .type = SP_PARAM_FLOAT,                                                                                        \
+       .offset = offsetof(owner, common.ema),                                                                         \
+       .min = 0,                                                                                                      \
+       .max = 1,                                                                                                      \
+       .doc =                                                                                                         \
+           "decay of moving averages of the weights, below 1: after each update average = ema * average + (1 - ema) " \
+           "* weight, the first copies; evaluations and saved runs have them; 0: none"},                              \
+      {.name = "nonfinite",                                                                                           \
+       .type = SP_PARAM_CHOICE,                                                                                       \
+       .offset = offsetof(owner, common.nonfinite),                                                                   \
+       .choices = optim_nonfinite_choices,                                                                            \
+       .doc = "when a gradient is NaN or infinite: stop the run, or skip the update and leave weights and state"},    \
+  {                                                                                                                   \
+    .name = "max_nonfinite", .type = SP_PARAM_INT, .offset = offsetof(owner, common.max_nonfinite), .idef = 10,       \
+    .imin = 1, .imax = 1000000000,                                                                                    \
+    .doc = "so many updates skipped in a row stop the run; only with nonfinite = \"skip\""                            \
   }
 
 typedef struct optim {
@@ -54,14 +63,15 @@ typedef struct optim {
   int64_t *count; /* [n] elements */
   int64_t *first; /* [n + 1] chunk that each begins with */
   sp_weight
-      *state; /* `kinds` groups of n moments and the step count; the updates skipped in a row and kept statistics */
+      *state; /* `groups` of n tensors each, and the step count; the updates skipped in a row and kept statistics */
   uint32_t n_state, kinds, n_kept;
+  uint32_t groups; /* `kinds` of moments, and the averages where there are any */
   char *names;
 } optim;
 
-/* Fills o and plan from the gradients' specs: outputs, and STATE weights "KIND.I" for each of `kinds` names (where
- * there are any: also "step", an int64 scalar; where updates may be skipped: "skipped", and "statistics.I" with what
- * the statistics were after the last update), all starting at 0. May be called again. */
+/* Fills o and plan from the gradients' specs: outputs, and STATE weights "KIND.I" for each of `kinds` names and "ema.I"
+ * for averages (where there are any of these: also "step", an int64 scalar; where updates may be skipped: "skipped", and
+ * "statistics.I" with what the statistics were after the last update), all starting at 0. May be called again. */
 int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, const char *const *kind_names,
                uint32_t kinds, int64_t chunk);
 void optim_free(optim *o);
@@ -70,13 +80,17 @@ void optim_free(optim *o);
 static inline int optim_norm(const optim_params *p) { return p->clip_norm > 0 || p->report_norm; }
 static inline int64_t optim_chunks(const optim *o) { return o->n ? o->first[o->n] : 0; }
 
-/* Moment `kind` of a tensor, the step count, and the updates skipped in a row, as they lie in io->weights; NULL: there
- * is none. */
+/* Moment `kind` of a tensor, its average, the step count, and the updates skipped in a row, as they lie in io->weights;
+ * NULL: there is none. */
 static inline float *optim_moment(const optim *o, const sp_io *io, uint32_t kind, uint32_t tensor) {
   return kind < o->kinds ? (float *)io->weights[kind * o->n + tensor].data : NULL;
 }
+/* Only where optim_averages(). */
+static inline float *optim_ema(const optim *o, const sp_io *io, uint32_t tensor) {
+  return (float *)io->weights[o->kinds * o->n + tensor].data;
+}
 static inline int64_t *optim_step(const optim *o, const sp_io *io) {
-  return o->kinds ? (int64_t *)io->weights[o->kinds * o->n].data : NULL;
+  return o->groups ? (int64_t *)io->weights[o->groups * o->n].data : NULL;
 }
 static inline int64_t *optim_in_a_row(const optim *o, const sp_io *io) {
   return o->p->nonfinite == OPTIM_SKIP ? (int64_t *)io->weights[o->n_state - o->n_kept - 1].data : NULL;
@@ -85,6 +99,7 @@ static inline int64_t *optim_in_a_row(const optim *o, const sp_io *io) {
 static inline void *optim_kept(const optim *o, const sp_io *io, uint32_t i) {
   return io->weights[o->n_state - o->n_kept + i].data;
 }
+static inline int optim_averages(const optim *o) { return o->groups > o->kinds; }
 /* How many statistics of a call are to be kept or put back. */
 static inline uint32_t optim_statistics(const optim *o, const sp_io *io) {
   return o->n_kept ? io->in[OPTIM_IN_STATISTICS].n : 0;

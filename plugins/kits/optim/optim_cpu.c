@@ -76,6 +76,38 @@ static int scan_chunk(void *arg, int64_t chunk, int worker) {
   return SP_OK;
 }
 
+/* As torch.lerp with the weight 1 - ema: from the nearer end. */
+static inline __attribute__((always_inline)) void lerp_body(float weight, const float *p, float *e, int64_t n) {
+  if (weight < 0.5f)
+    for (int64_t i = 0; i < n; i++) e[i] = fmaf(weight, p[i] - e[i], e[i]);
+  else
+    for (int64_t i = 0; i < n; i++) e[i] = fmaf(weight - 1, p[i] - e[i], p[i]);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) static void lerp_avx2(float weight, const float *p, float *e, int64_t n) {
+  lerp_body(weight, p, e, n);
+}
+#endif
+
+static void lerp(float weight, const float *p, float *e, int64_t n) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    lerp_avx2(weight, p, e, n);
+    return;
+  }
+#endif
+  lerp_body(weight, p, e, n);
+}
+
+void optim_average(const optim *o, const sp_io *io, const optim_span *s) {
+  if (!optim_averages(o)) return;
+  const float *p = (const float *)io->out[OPTIM_OUT_WEIGHTS].t[s->tensor].data + s->at;
+  float *e = optim_ema(o, io, s->tensor) + s->at;
+  if (*optim_step(o, io) > 1) lerp((float)(1 - o->p->ema), p, e, s->n);
+  else memcpy(e, p, (size_t)s->n * sizeof *e);
+}
+
 static void put_status(const sp_io *io, int64_t in_a_row, int64_t limit) {
   int64_t *status = io->out[OPTIM_OUT_STATUS].t[0].data;
   memset(status, 0, 4 * sizeof *status);

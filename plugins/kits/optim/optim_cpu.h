@@ -29,6 +29,9 @@ optim_span optim_find(const optim *o, int64_t chunk);
 int optim_begin(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass);
 void optim_end(const optim *o, const sp_io *io, optim_pass *pass);
 
+/* Behind the update of a span, whose step is counted: the averages of its weights, where such are kept. */
+void optim_average(const optim *o, const sp_io *io, const optim_span *s);
+
 static inline void optim_tell(optim_pass *pass, unsigned bad) {
   if (bad) atomic_store_explicit(&pass->bad, 1, memory_order_relaxed);
 }

@@ -69,3 +69,15 @@ int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *r)
   if (!rc) rc = cuda_check(ctx, opk_begin(ctx->stream, r), "beginning an update");
   return rc ? rc : keep_statistics(ctx, o, io, r->head);
 }
+
+int optim_cuda_average(sp_ctx *ctx, const optim *o, const sp_io *io, const opk_head *head) {
+  int rc = SP_OK;
+  for (uint32_t from = 0; optim_averages(o) && from < o->n && !rc;) {
+    opk_table t;
+    uint32_t first = from;
+    from = optim_cuda_table(o, io, from, &t);
+    for (uint32_t i = first; i < from; i++) t.m[i - first] = optim_ema(o, io, i);
+    rc = cuda_check(ctx, opk_average(ctx->stream, &t, (float)(1 - o->p->ema), head), "averaging weights");
+  }
+  return rc;
+}

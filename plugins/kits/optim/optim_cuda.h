@@ -14,4 +14,7 @@ uint32_t optim_cuda_table(const optim *o, const sp_io *io, uint32_t from, opk_ta
  * all else is filled in. The update reads rules->head. */
 int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *rules);
 
+/* Behind the update: averages, where such are kept. */
+int optim_cuda_average(sp_ctx *ctx, const optim *o, const sp_io *io, const opk_head *head);
+
 #endif

@@ -55,12 +55,23 @@ static __global__ void begin(const opk_rules r) {
   if (r.count && !h.skip) {
     int64_t count = ++*r.count;
     double lr = h.lr;
+    h.first = count == 1;
     h.keep = count > 1 ? (float)(1 - r.dampening) : 1.0f;
     h.shrink = (float)(1 - lr * r.weight_decay);
     h.rate = (float)(lr / (1 - pow(r.b1, (double)count)));
     h.root = (float)sqrt(1 - pow(r.b2, (double)count));
   }
   *r.head = h;
+}
+
+/* As torch.lerp: from the nearer end. */
+static __global__ void average(const opk_table t, float weight, const opk_head *head) {
+  if (head->skip) return;
+  opk_share s = opk_share_of(t);
+  for (int i = threadIdx.x; i < s.n; i += OPK_THREADS) {
+    float p = s.p[i], e = s.m[i], d = __fsub_rn(p, e);
+    s.m[i] = head->first ? p : weight < 0.5f ? __fmaf_rn(weight, d, e) : __fmaf_rn(__fsub_rn(weight, 1), d, p);
+  }
 }
 
 /* One block a tensor: statistics are small. */
@@ -76,6 +87,11 @@ static __global__ void keep(const opk_kept list, const opk_head *head) {
 
 int opk_squares(void *stream, const opk_table *t, double *part) {
   if (t->first[t->n]) SP_LAUNCH(squares, t->first[t->n], OPK_THREADS, 0, stream, *t, part);
+  return cudaPeekAtLastError();
+}
+
+int opk_average(void *stream, const opk_table *t, float weight, const opk_head *head) {
+  if (t->first[t->n]) SP_LAUNCH(average, t->first[t->n], OPK_THREADS, 0, stream, *t, weight, head);
   return cudaPeekAtLastError();
 }
 

@@ -30,7 +30,7 @@ typedef struct opk_head {
   float lr, clip;
   float keep;               /* of SGD: 1 - dampening, 1 in the first step */
   float shrink, rate, root; /* of AdamW: 1 - lr * weight_decay, lr / (1 - b1^t), sqrt(1 - b2^t) */
-  int32_t skip;
+  int32_t skip, first;      /* first: of all updates */
 } opk_head;
 
 typedef struct opk_rules {
@@ -55,6 +55,8 @@ typedef struct opk_kept {
 
 int opk_squares(void *stream, const opk_table *table, double *part);
 int opk_begin(void *stream, const opk_rules *rules);
+/* Averages, in the place of m, of the weights p. */
+int opk_average(void *stream, const opk_table *table, float weight, const opk_head *head);
 int opk_keep(void *stream, const opk_kept *list, const opk_head *head);
 
 #ifdef __cplusplus

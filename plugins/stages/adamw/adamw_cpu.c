@@ -74,6 +74,7 @@ static int update_chunk(void *arg, int64_t chunk, int worker) {
   float *m = optim_moment(o, j->io, ADAMW_MOMENT_1, s.tensor) + s.at;
   float *v = optim_moment(o, j->io, ADAMW_MOMENT_2, s.tensor) + s.at;
   optim_tell(&j->pass, j->update(j, g, p, m, v, s.n));
+  optim_average(o, j->io, &s);
   (void)worker;
   return SP_OK;
 }

@@ -28,7 +28,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
     from = optim_cuda_table(&a->o, io, from, &t);
     rc = cuda_check(ctx, adamwk_update(ctx->stream, &t, &rule, rules.head, rules.status), "updating weights");
   }
-  return rc;
+  return rc ? rc : optim_cuda_average(ctx, &a->o, io, rules.head);
 }
 
 static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),

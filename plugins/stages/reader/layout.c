@@ -12,7 +12,8 @@
 #include "table.h"
 
 /* The first that fits is taken. */
-static const rd_lister *const listers[] = {&rd_csv_labels, &rd_csv_masks, &rd_voc, &rd_pairs, &rd_classes};
+static const rd_lister *const listers[] = {&rd_csv_labels, &rd_csv_masks, &rd_voc,   &rd_pairs,
+                                           &rd_classes,    &rd_shards,    &rd_arrays};
 static const char *const splits[] = {"train", "val"};
 
 /* ---- what is not read ---- */
@@ -149,27 +150,27 @@ static int64_t odd_ones(const uint8_t *in, int k, int64_t classes, int64_t *firs
   return n;
 }
 
-/* The name of a class, of *n bytes. */
-static const char *class_name(const char *names, int64_t c, int *n) {
-  while (c-- > 0) names = strchr(names, '\n') + 1;
-  *n = (int)strcspn(names, "\n");
-  return names;
+/* The name of a class, or its number where they have none. */
+static void name_class(const char *names, int64_t c, char *to, size_t size) {
+  if (!names) snprintf(to, size, "%" PRId64, c);
+  for (; names && c > 0; c--) names = strchr(names, '\n') + 1;
+  if (names) snprintf(to, size, "%.*s", (int)strcspn(names, "\n"), names);
 }
 
 void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self) {
   const rd_table *t = self->table;
-  const char *const *words = *self->p->val_path            ? (const char *const[]){self->p->path, self->p->val_path}
-                             : t->lister == &rd_csv_labels ? splits
-                                                           : (const char *const[]){"train/", "val/"};
+  const char *const *words = *self->p->val_path         ? (const char *const[]){self->p->path, self->p->val_path}
+                             : t->lister == &rd_classes ? (const char *const[]){"train/", "val/"}
+                                                        : splits;
   uint8_t *in = t->n_parts == 2 && t->gives == RD_LABEL ? calloc((size_t)self->classes, 1) : NULL;
   for (size_t i = 0; in && i < t->n; i++) in[t->samples[i].label] |= (uint8_t)(1 << (i >= t->ends[0]));
   for (int k = 0; in && k < 2; k++) {
     int64_t first, n = odd_ones(in, k, self->classes, &first);
-    int length;
-    const char *name = n ? class_name(self->class_names, first, &length) : NULL;
-    if (n)
-      ctx->host->log(ctx, SP_LOG_INFO, "%s: %" PRId64 " of the classes %s in %s and not in %s, such as %.*s",
-                     self->p->path, n, n == 1 ? "is" : "are", words[k], words[!k], length, name);
+    char name[256];
+    if (!n) continue;
+    name_class(self->class_names, first, name, sizeof name);
+    ctx->host->log(ctx, SP_LOG_INFO, "%s: %" PRId64 " of the classes %s in %s and not in %s, such as %s", self->p->path,
+                   n, n == 1 ? "is" : "are", words[k], words[!k], name);
   }
   free(in);
 }
@@ -190,6 +191,7 @@ int rd_too_long(sp_ctx *ctx, const char *base, const char *rel) {
 
 static int check_path(sp_ctx *ctx, const char *name, const char *path) {
   struct stat st;
+  if (rd_names_shards(path)) return SP_OK;
   const char *why = stat(path, &st)                          ? strerror(errno)
                     : S_ISDIR(st.st_mode) || rd_is_csv(path) ? NULL
                                                              : "neither a folder nor a .csv file";

@@ -176,7 +176,7 @@ typedef struct rd_batch {
   uint8_t *image, *mask; /* all but image: NULL where nobody reads them */
   void *label;
   int32_t *origin;
-  int wide;
+  int wide, labelled; /* labelled: atomic: some pixel of some mask has a label */
 } rd_batch;
 
 /* Notes a damaged file once. More than max_bad of them stop the run. */
@@ -226,9 +226,28 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
   rd_out out = {b->image + (size_t)i * pixels * 3, mask, &label, origin + 1};
   int rc = fill_sample(b->ctx, self, w, at, &out, origin);
   if (b->origin) memcpy(b->origin + i * 3, origin, sizeof origin);
+  for (size_t k = 0; mask && !rc && k < pixels; k++)
+    if (mask[k] != 255) {
+      __atomic_store_n(&b->labelled, 1, __ATOMIC_RELAXED);
+      break;
+    }
   if (b->label && b->wide) ((int32_t *)b->label)[i] = label;
   else if (b->label) ((uint8_t *)b->label)[i] = (uint8_t)label; /* -1 becomes 255 */
   return rc;
+}
+
+/* Nothing can be learned from such a batch, and its loss is 0. Told once. */
+static void warn_of_void(rd_batch *b) {
+  rd_self *self = b->self;
+  char name[4096] = "";
+  if (self->warned & RD_UNLABELLED) return;
+  self->warned |= RD_UNLABELLED;
+  if (self->table)
+    rd_name(self->table, &self->table->samples[self->list[SP_ID_INDEX(b->ids[0])]].mask, name, sizeof name);
+  b->ctx->host->log(b->ctx, SP_LOG_WARN,
+                    "every pixel of a batch is \"no label\" (255), so nothing is learned from it%s%s; labels are 0 to "
+                    "%" PRId64,
+                    *name ? "; its first mask is " : "", name, self->classes - 1);
 }
 
 static int fill_item(void *arg, int64_t i, int worker) {
@@ -247,8 +266,10 @@ static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   rd_self *self = arg;
   const sp_tensor *image = io->out[0].t, *mask = io->out[1].t, *label = io->out[2].t;
   rd_batch b = {
-      ctx, self, io->ids, image->data, mask->data, label->data, io->out[3].t[0].data, label->spec.dtype == SP_I32};
-  return im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
+      ctx, self, io->ids, image->data, mask->data, label->data, io->out[3].t[0].data, label->spec.dtype == SP_I32, 0};
+  int rc = im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
+  if (!rc && b.mask && self->gives & RD_MASK && !b.labelled) warn_of_void(&b);
+  return rc;
 }
 
 /* ---- description ---- */

@@ -16,6 +16,7 @@
 enum { RD_ALL, RD_TRAIN, RD_VAL };
 enum { RD_TARGET_MASK, RD_TARGET_CLASS };
 enum { RD_MASK = 1, RD_LABEL = 2 }; /* what a kind of data has to offer besides images */
+enum { RD_UNLABELLED = 4 };         /* of rd_self.warned: a batch without any label */
 
 typedef struct rd_file {
   const char *path;

@@ -39,8 +39,7 @@ char *rd_count_classes(const rd_self *self) {
 }
 
 /* ---- one sample ---- */
-/* Puts the name of the bytes in front of what the decoder says. */
-static int blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref) {
+int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref) {
   char name[4096];
   rd_name(t, ref, name, sizeof name);
   return rd_fail(w, rc, "%s: %s", name, w->decoder.why);
@@ -50,10 +49,10 @@ static int blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref) {
 static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint8_t *out, int *iw, int *ih) {
   int rc = rd_load(self->table, ref, w);
   if (rc) return rc;
-  if ((rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, iw, ih))) return blame(self->table, w, rc, ref);
+  if ((rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, iw, ih))) return rd_blame(self->table, w, rc, ref);
   if (!im_fit_rgb(&w->scaler, self->p->resize, w->image.p, *iw, *ih, out, self->w, self->h)) return SP_OK;
   snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
-  return blame(self->table, w, SP_E_NOMEM, ref);
+  return rd_blame(self->table, w, SP_E_NOMEM, ref);
 }
 
 static int odd_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int ih, int mw, int mh, int turned) {
@@ -72,7 +71,7 @@ static int odd_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int
 static int map_mask(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, int *mh) {
   char name[4096];
   int rc = im_rgb(&w->decoder, self->p->max_pixels, &w->mask, mw, mh);
-  if (rc) return blame(self->table, w, rc, ref);
+  if (rc) return rd_blame(self->table, w, rc, ref);
   size_t n = (size_t)*mw * (size_t)*mh, at = rd_map_colours(self->palette, w->mask.p, n, w->mask.p);
   if (at == n) return SP_OK;
   const uint8_t *rgb = (const uint8_t *)w->mask.p + 3 * at;
@@ -97,11 +96,30 @@ static int load_mask(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, in
                      : "");
 }
 
+/* A label that no class has, and that does not say "no label" either: the loss could only say which sample it is of. */
+static int check_labels(rd_self *self, rd_worker *w, const rd_sample *s, int mw, int mh) {
+  const uint8_t *labels = w->mask.p, none = 255;
+  size_t n = (size_t)mw * (size_t)mh, i = 0;
+  uint8_t bad = 0;
+  if (self->classes >= none) return SP_OK;
+  for (size_t k = 0; k < n; k++) bad |= (uint8_t)((labels[k] >= self->classes) & (labels[k] != none));
+  if (!bad) return SP_OK;
+  while (labels[i] < self->classes || labels[i] == none) i++;
+  char name[4096];
+  rd_name(self->table, &s->mask, name, sizeof name);
+  return rd_fail(
+      w, SP_E_DATA,
+      "%.700s: label %d at x = %zu, y = %zu, but there are %" PRId64 " classes (0 to %" PRId64
+      ", and 255: no label): correct the mask, or give classes = %d or more, or as many lines in classes.txt",
+      name, labels[i], i % (size_t)mw, i / (size_t)mw, self->classes, self->classes - 1, labels[i] + 1);
+}
+
 static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int ih, uint8_t *out) {
   int mw, mh, turned = self->p->orient && w->decoder.orientation >= 5;
   int rc = load_mask(self, w, &s->mask, &mw, &mh);
   if (rc) return rc;
   if (iw != mw || ih != mh) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
+  if ((rc = check_labels(self, w, s, mw, mh))) return rc;
   im_fit_labels(self->p->resize, w->mask.p, mw, mh, out, self->w, self->h);
   return SP_OK;
 }

@@ -55,8 +55,8 @@ int rd_no_memory(rd_listing *l) {
 
 void rd_table_free(rd_table *t) {
   if (!t) return;
-  for (size_t i = 0; i < t->n_open; i++)
-    if (rd_source_kinds[t->sources[i].kind].close) rd_source_kinds[t->sources[i].kind].close(&t->sources[i]);
+  for (size_t i = 0; i < t->n_sources; i++)
+    if (t->sources[i].data) rd_source_kinds[t->sources[i].kind]->close(&t->sources[i]);
   free(t->bytes);
   free(t->sources);
   free(t->samples);
@@ -80,22 +80,23 @@ static int file_load(const rd_table *t, const rd_ref *ref, rd_worker *w) {
   return rc ? rd_fail(w, rc, "%s: %s", path, w->decoder.why) : SP_OK;
 }
 
-const rd_source_kind rd_source_kinds[] = {[RD_FILES] = {.load = file_load, .name = file_name}};
-const size_t rd_n_source_kinds = sizeof rd_source_kinds / sizeof *rd_source_kinds;
+static const rd_source_kind files = {.load = file_load, .name = file_name};
+const rd_source_kind *const rd_source_kinds[] = {
+    [RD_FILES] = &files, [RD_SHARD] = &rd_shard_source, [RD_ARRAY] = &rd_array_source};
 
 int rd_open_sources(sp_ctx *ctx, rd_table *t) {
   for (; t->n_open < t->n_sources; t->n_open++) {
     rd_source *s = &t->sources[t->n_open];
-    int rc = rd_source_kinds[s->kind].open ? rd_source_kinds[s->kind].open(ctx, t, s) : SP_OK;
+    int rc = rd_source_kinds[s->kind]->open ? rd_source_kinds[s->kind]->open(ctx, t, s) : SP_OK;
     if (rc) return rc;
   }
   return SP_OK;
 }
 
 int rd_load(const rd_table *t, const rd_ref *ref, rd_worker *w) {
-  return rd_source_kinds[t->sources[ref->source].kind].load(t, ref, w);
+  return rd_source_kinds[t->sources[ref->source].kind]->load(t, ref, w);
 }
 
 int rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size) {
-  return rd_source_kinds[t->sources[ref->source].kind].name(t, ref, to, size);
+  return rd_source_kinds[t->sources[ref->source].kind]->name(t, ref, to, size);
 }

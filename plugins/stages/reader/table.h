@@ -44,9 +44,8 @@ typedef struct rd_source_kind {
   int (*name)(const rd_table *t, const rd_ref *ref, char *to, size_t size);
 } rd_source_kind;
 
-enum { RD_FILES };
-extern const rd_source_kind rd_source_kinds[];
-extern const size_t rd_n_source_kinds;
+enum { RD_FILES, RD_SHARD, RD_ARRAY };
+extern const rd_source_kind *const rd_source_kinds[], rd_shard_source, rd_array_source;
 
 /* What a folder has that is not read, but for hidden entries. */
 typedef struct rd_left {
@@ -110,7 +109,7 @@ typedef struct rd_lister {
   int (*settle)(sp_ctx *ctx, rd_self *self);
   unsigned flags; /* RD_IN_SPLITS, RD_KEPT */
 } rd_lister;
-extern const rd_lister rd_classes, rd_csv_labels, rd_csv_masks, rd_files, rd_pairs, rd_voc;
+extern const rd_lister rd_arrays, rd_classes, rd_csv_labels, rd_csv_masks, rd_files, rd_pairs, rd_shards, rd_voc;
 
 /* ---- table.c ---- */
 void rd_table_free(rd_table *t);
@@ -170,6 +169,13 @@ void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self);
 /* Fails: nothing in `path` is laid out as one of the listers wants it. */
 int rd_no_layout(sp_ctx *ctx, const char *path);
 int rd_too_long(sp_ctx *ctx, const char *base, const char *rel);
+
+/* ---- samples.c ---- */
+/* Puts the name of the bytes in front of what the decoder says. */
+int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref);
+
+/* ---- shards.c ---- */
+int rd_names_shards(const char *path); /* a tar file, or a pattern of such, by its ending */
 
 /* ---- csv.c ---- */
 int rd_is_csv(const char *path); /* a file, by its ending */

@@ -79,6 +79,7 @@ static int update_chunk(void *arg, int64_t chunk, int worker) {
   float *p = (float *)j->io->out[OPTIM_OUT_WEIGHTS].t[s.tensor].data + s.at;
   float *buf = j->momentum ? optim_moment(&j->s->o, j->io, 0, s.tensor) + s.at : NULL;
   optim_tell(&j->pass, j->update(j, g, p, buf, s.n));
+  optim_average(&j->s->o, j->io, &s);
   (void)worker;
   return SP_OK;
 }
@@ -99,7 +100,8 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   int rc = optim_begin(ctx, &s->o, io, &j.pass);
   if (rc || j.pass.skip) return rc;
   j.clip = j.pass.clip;
-  if (j.momentum && ++*optim_step(&s->o, io) > 1) j.keep = (float)(1 - p->dampening);
+  int64_t *step = optim_step(&s->o, io);
+  if (step && ++*step > 1) j.keep = (float)(1 - p->dampening);
   rc = par_run(ctx, optim_chunks(&s->o), update_chunk, &j);
   optim_end(&s->o, io, &j.pass);
   return rc;

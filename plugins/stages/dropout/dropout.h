@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ * dropout.h - which elements or maps are dropped: ports, checks and the rule, for every device and in kernels. */
+#ifndef DROPOUT_H
+#define DROPOUT_H
+
+#include <spcore/plugin.h>
+#include <spcore/rng.h>
+
+#define DROPOUT_DOC "Drops elements or whole maps at random in training"
+
+extern const sp_port dropout_inputs[], dropout_outputs[];
+extern const sp_param dropout_param_table[];
+
+typedef struct dropout_params {
+  double p;
+  int32_t maps;
+} dropout_params;
+
+/* A batch, and what is drawn for it. */
+typedef struct drop_shape {
+  int64_t n, channels, px; /* px: elements of one map */
+  int32_t rows;            /* the channels of one position lie side by side */
+  int32_t maps;
+  uint32_t limit; /* of 2^24: draws below it drop */
+  float scale;    /* of what is left */
+} drop_shape;
+
+int dropout_plan(sp_ctx *ctx, void *self, sp_plan *plan);
+drop_shape dropout_shape(const dropout_params *p, const sp_spec *x);
+
+/* What is drawn for element `at` of a sample, in memory order: its map, or its place in logical row-major order. So the order
+ * in memory changes nothing. */
+SP_RNG_FN int64_t drop_unit(const drop_shape *s, int64_t at) {
+  int64_t channel = s->rows ? at % s->channels : at / s->px;
+  if (s->maps) return channel;
+  return s->rows ? channel * s->px + at / s->channels : at;
+}
+
+/* A graph without a source has no ids. */
+SP_RNG_FN uint64_t drop_id(const sp_step *step, const uint64_t *ids, int64_t sample) {
+  return ids ? ids[sample] : SP_ID(step->step, sample);
+}
+
+/* Of the four units that one group of draws is for, `unit`. */
+SP_RNG_FN int drop_keeps(const drop_shape *s, const sp_rng4 *group, int64_t unit) {
+  return (group->v[unit % 4] >> 8) >= s->limit;
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ * array.h - arrays in .npy files, read row by row: of a large one a batch takes a few rows. */
+#ifndef SP_PLUGINS_READER_ARRAY_H
+#define SP_PLUGINS_READER_ARRAY_H
+
+#include <stdint.h>
+
+#include <spcore/plugin.h>
+
+enum { RD_ARRAY_DIMS = 8 };
+
+/* type: 'u', 'i', 'b' or another of NumPy's letters; item: bytes of an element. */
+typedef struct rd_array {
+  int fd, ndim, item, big_endian;
+  char type;
+  int64_t shape[RD_ARRAY_DIMS], at; /* at: of the elements in the file */
+} rd_array;
+
+/* Opens a file in row-major order that has all of its elements, or fails and leaves nothing open. */
+int rd_array_open(sp_ctx *ctx, const char *path, rd_array *out);
+void rd_array_close(rd_array *a);
+
+/* Elements of one row: of all but the first dimension. */
+int64_t rd_array_row(const rd_array *a);
+/* Reads `bytes` of the elements; several threads may call it at once. -1: errno, or 0 where the file has become shorter. */
+int rd_array_read(const rd_array *a, int64_t at, void *to, size_t bytes);
+
+/* "3 x 480 x 640 of uint8", for words. */
+void rd_array_words(const rd_array *a, char *to, size_t size);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ * arrays.c - the layout `npy`: images.npy beside labels.npy or masks.npy, a row for each sample; or train_images.npy and
+ * val_images.npy with theirs. */
+#include <endian.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "array.h"
+#include "class_file.h"
+#include "table.h"
+#include "words.h"
+
+#define BLOCK 8192 /* labels that are read at once */
+
+/* ---- rows as images ---- */
+/* The array behind a source, and what a row of it is. */
+typedef struct rows {
+  rd_array array;
+  struct im_raw raw;
+} rows;
+
+static int rows_name(const rd_table *t, const rd_ref *ref, char *to, size_t size) {
+  return snprintf(to, size, "%s, row %" PRIu64, t->bytes + t->sources[ref->source].path, ref->at);
+}
+
+static int rows_load(const rd_table *t, const rd_ref *ref, rd_worker *w) {
+  const rows *r = t->sources[ref->source].data;
+  size_t bytes = (size_t)rd_array_row(&r->array);
+  void *to = im_room_raw(&w->decoder, r->raw);
+  int rc = to ? SP_OK : SP_E_NOMEM;
+  if (!to) snprintf(w->decoder.why, sizeof w->decoder.why, "no memory for its %zu bytes", bytes);
+  else if (rd_array_read(&r->array, (int64_t)(ref->at * bytes), to, bytes)) {
+    rc = SP_E_IO;
+    snprintf(w->decoder.why, sizeof w->decoder.why, "%s",
+             errno ? strerror(errno) : "the file has become shorter since it was opened");
+  }
+  return rc ? rd_blame(t, w, rc, ref) : SP_OK;
+}
+
+static void rows_close(rd_source *s) {
+  rows *r = s->data;
+  rd_array_close(&r->array);
+  free(r);
+}
+
+/* ---- what arrays must be ---- */
+static int refuse(sp_ctx *ctx, const char *path, const rd_array *a, const char *want) {
+  char is[160];
+  rd_array_words(a, is, sizeof is);
+  return ctx->host->fail(ctx, SP_E_DATA, "%s holds %s; %s", path, is, want);
+}
+
+static int image_rows(sp_ctx *ctx, const char *path, rows *r) {
+  const rd_array *a = &r->array;
+  const int64_t *s = a->shape;
+  int last = a->ndim == 4 && s[3] == 3, first = a->ndim == 4 && s[1] == 3;
+  if (a->type != 'u' || a->item != 1)
+    return refuse(ctx, path, a,
+                  "images are uint8: save array.astype(\"uint8\"), or of numbers from 0 to 1 (255 * array).round()"
+                  ".astype(\"uint8\")");
+  if (last && first)
+    return refuse(ctx, path, a, "that is N x H x W x 3 as well as N x 3 x H x W: save it with H and W other than 3");
+  if (a->ndim != 3 && !last && !first)
+    return refuse(ctx, path, a, "N x H x W x 3, N x 3 x H x W or N x H x W are read; of RGBA save array[..., :3]");
+  int64_t h = s[first ? 2 : 1], w = s[first ? 3 : 2], channels = a->ndim == 3 ? 1 : 3;
+  if (s[0] < 1 || h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX || h * channels > IM_MAX_FILE / w)
+    return refuse(ctx, path, a, "a row must be a picture, and have 1 GiB at most");
+  r->raw = (struct im_raw){(int)w, (int)h, (int)channels, first};
+  return SP_OK;
+}
+
+static int mask_rows(sp_ctx *ctx, const char *path, rows *r, const rows *images) {
+  const rd_array *a = &r->array;
+  const struct im_raw *i = &images->raw;
+  char want[200];
+  snprintf(want, sizeof want,
+           "masks are uint8 (save array.astype(\"uint8\")), and these %" PRId64 " x %d x %d, as the images are",
+           images->array.shape[0], i->h, i->w);
+  if (a->type != 'u' || a->item != 1 || a->ndim != 3 || a->shape[0] != images->array.shape[0] || a->shape[1] != i->h ||
+      a->shape[2] != i->w)
+    return refuse(ctx, path, a, want);
+  r->raw = (struct im_raw){i->w, i->h, 1, 0};
+  return SP_OK;
+}
+
+static int check_labels(sp_ctx *ctx, const char *path, const rd_array *a, int64_t n) {
+  char want[160];
+  snprintf(want, sizeof want,
+           "labels are integers (save array.astype(\"int64\")), and these %" PRId64 ", one for each image", n);
+  int is_integer = (a->type == 'u' || a->type == 'i') && a->item <= 8 && !(a->item & (a->item - 1));
+  return is_integer && a->ndim >= 1 && a->shape[0] == n && rd_array_row(a) == 1 ? SP_OK : refuse(ctx, path, a, want);
+}
+
+/* ---- labels ---- */
+static uint64_t widen(uint64_t v, int bits, int is_signed) {
+  return is_signed && bits < 64 && v >> (bits - 1) ? v | ~UINT64_C(0) << bits : v;
+}
+
+static void write_label(const rd_array *a, const uint8_t *p, char *to, size_t size) {
+  uint64_t v = 0;
+  for (int i = 0; i < a->item; i++) v = v << 8 | p[a->big_endian ? i : a->item - 1 - i];
+  v = widen(v, 8 * a->item, a->type == 'i');
+  if (a->type == 'i') snprintf(to, size, "%" PRId64, (int64_t)v);
+  else snprintf(to, size, "%" PRIu64, v);
+}
+
+/* Those of the samples from `from` on. */
+static int take_labels(rd_listing *l, rd_words *words, const char *path, const rd_array *a, size_t from) {
+  uint8_t block[BLOCK * 8];
+  int64_t n = a->shape[0];
+  for (int64_t i = 0; i < n; i++) {
+    char label[32], where[4096 + 32];
+    int64_t k = i % BLOCK, left = n - i < BLOCK ? n - i : BLOCK;
+    if (!k && rd_array_read(a, i * a->item, block, (size_t)(left * a->item)))
+      return l->ctx->host->fail(l->ctx, SP_E_IO, "%s: %s", path, errno ? strerror(errno) : "it has become shorter");
+    write_label(a, block + k * a->item, label, sizeof label);
+    snprintf(where, sizeof where, "%s, row %" PRId64, path, i);
+    if (rd_add_word(words, label, strlen(label), where, &l->t->samples[from + (size_t)i].label)) return rd_no_memory(l);
+  }
+  return SP_OK;
+}
+
+/* ---- listing ---- */
+/* How image_writer calls the files of samples without names. */
+static void stem_of(const rd_table *t, const rd_sample *s, char *to, size_t size) {
+  (void)t;
+  snprintf(to, size, "%05" PRIu64, s->image.at);
+}
+
+/* A source of rows; NULL: it has failed. */
+static rows *add_rows(rd_listing *l, const char *path, uint32_t *source) {
+  rows *r = calloc(1, sizeof *r);
+  if (!r || rd_add_source(l->t, RD_ARRAY, path, source)) {
+    free(r);
+    rd_no_memory(l);
+    return NULL;
+  }
+  r->array.fd = -1;
+  l->t->sources[*source].data = r;
+  return rd_array_open(l->ctx, path, &r->array) ? NULL : r;
+}
+
+static int add_samples(rd_listing *l, uint32_t images, uint32_t masks, int64_t n) {
+  char name[32];
+  for (int64_t i = 0; i < n; i++) {
+    rd_sample *s = rd_add_sample(l->t);
+    if (!s) return rd_no_memory(l);
+    s->image = (rd_ref){.at = (uint64_t)i, .source = images};
+    if (l->t->gives == RD_LABEL) continue; /* its key comes with its class */
+    s->mask = (rd_ref){.at = (uint64_t)i, .source = masks};
+    stem_of(l->t, s, name, sizeof name);
+    s->key = rd_hash_name(name);
+  }
+  return SP_OK;
+}
+
+static int list_masks(rd_listing *l, const char *path, const rows *images, uint32_t source) {
+  uint32_t masks;
+  rows *r = add_rows(l, path, &masks);
+  int rc = r ? mask_rows(l->ctx, path, r, images) : SP_E_DATA;
+  return rc ? rc : add_samples(l, source, masks, images->array.shape[0]);
+}
+
+static int list_labels(rd_listing *l, rd_words *words, const char *path, const rows *images, uint32_t source) {
+  rd_array a;
+  size_t from = l->t->n;
+  int rc = rd_array_open(l->ctx, path, &a);
+  if (rc) return rc;
+  rc = check_labels(l->ctx, path, &a, images->array.shape[0]);
+  if (!rc) rc = add_samples(l, source, 0, a.shape[0]);
+  if (!rc) rc = take_labels(l, words, path, &a, from);
+  rd_array_close(&a);
+  return rc;
+}
+
+/* prefix: of the files' paths. */
+static int list_part(rd_listing *l, rd_words *words, const char *prefix, int k) {
+  char path[4096];
+  uint32_t source;
+  int by_class = l->t->gives == RD_LABEL;
+  if (snprintf(path, sizeof path, "%simages.npy", prefix) >= (int)sizeof path) return rd_too_long(l->ctx, prefix, path);
+  rows *images = add_rows(l, path, &source);
+  int rc = images ? image_rows(l->ctx, path, images) : SP_E_DATA;
+  if (rc) return rc;
+  const char *truth = by_class ? "labels" : "masks", *other = by_class ? "masks" : "labels";
+  if (snprintf(path, sizeof path, "%s%s.npy", prefix, truth) >= (int)sizeof path)
+    return rd_too_long(l->ctx, prefix, path);
+  if (access(path, F_OK))
+    return l->ctx->host->fail(l->ctx, SP_E_NOTFOUND,
+                              "%s is missing, which target = \"%s\" wants beside images.npy; of "
+                              "%s.npy it reads nothing",
+                              path, by_class ? "class" : "mask", other);
+  rc = by_class ? list_labels(l, words, path, images, source) : list_masks(l, path, images, source);
+  l->t->ends[k] = l->t->n;
+  return rc;
+}
+
+/* ---- the layout ---- */
+static int has(const char *dir, const char *file) {
+  char path[4096];
+  return snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path && !access(path, F_OK);
+}
+
+static int has_both(const char *dir) { return has(dir, "train_images.npy") && has(dir, "val_images.npy"); }
+
+static int arrays_like(const char *dir) { return has(dir, "images.npy") || has_both(dir); }
+
+/* What the paths of the parts' files begin with. */
+static int find_prefixes(rd_listing *l, char prefix[2][4096]) {
+  const char *base = l->p->path;
+  int rc = SP_OK, by_name = !has(base, "images.npy") && has_both(base);
+  if (by_name) {
+    rc = rd_check_own(l, "has train_images.npy and val_images.npy, which say");
+    l->t->n_parts = 2;
+    l->parts[1] = l->parts[0];
+  } else if (!has(base, "images.npy") || *l->p->val_path) {
+    rc = rd_find_parts(l, "images.npy");
+  }
+  for (int k = 0; !rc && k < l->t->n_parts; k++) {
+    const char *rel = !by_name ? l->parts[k].rel : k ? "val_" : "train_";
+    if (snprintf(prefix[k], 4096, "%s/%s", l->parts[k].base, rel) >= 4096 - 16) rc = rd_too_long(l->ctx, base, rel);
+  }
+  return rc;
+}
+
+static void look_beside(rd_listing *l) {
+  static const char *const known[] = {"images.npy",
+                                      "labels.npy",
+                                      "masks.npy",
+                                      "train_images.npy",
+                                      "train_labels.npy",
+                                      "train_masks.npy",
+                                      "val_images.npy",
+                                      "val_labels.npy",
+                                      "val_masks.npy",
+                                      "classes.txt",
+                                      "train",
+                                      "val",
+                                      NULL};
+  rd_look_beside(l, 2, known);
+}
+
+static int arrays_list(rd_listing *l) {
+  char prefix[2][4096];
+  rd_words words = {0};
+  int by_class = l->p->target == RD_TARGET_CLASS, rc = find_prefixes(l, prefix);
+  l->t->gives = by_class ? RD_LABEL : RD_MASK;
+  for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, &words, prefix[k], k);
+  if (!rc) look_beside(l);
+  if (!rc && by_class) rc = rd_number_words(l, l->p->path, &words, stem_of);
+  rd_words_free(&words);
+  return rc;
+}
+
+static int arrays_settle(sp_ctx *ctx, rd_self *self) {
+  return self->table->gives == RD_LABEL ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, self->p->path, NULL);
+}
+
+const rd_source_kind rd_array_source = {NULL, rows_close, rows_load, rows_name};
+const rd_lister rd_arrays = {"npy", RD_TARGET_ANY, arrays_like, arrays_list, arrays_settle, RD_IN_SPLITS};

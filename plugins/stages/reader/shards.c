@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT
+ * shards.c - the layout `webdataset`: tar files whose members are samples, those of one sample side by side and of one
+ * name up to the first dot: KEY.jpg and KEY.cls, or KEY.seg.png. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../kits/tar/tar.h"
+#include "class_file.h"
+#include "table.h"
+#include "words.h"
+
+#define MOST_FILES 1000000 /* that a pattern may name */
+#define MOST_LABEL 256     /* bytes of KEY.cls */
+#define MOST_NAME 4000     /* bytes of a member's name */
+
+enum { IMAGE, LABEL, MASK, OTHER }; /* kinds of members */
+
+/* ---- members in the table ---- */
+/* What a reference's `at` leads to: the place in the shard, then the member's name. */
+static uint64_t place_of(const rd_table *t, const rd_ref *ref) {
+  uint64_t at;
+  memcpy(&at, t->bytes + ref->at, sizeof at);
+  return at;
+}
+
+static const char *member_of(const rd_table *t, const rd_ref *ref) { return t->bytes + ref->at + sizeof(uint64_t); }
+
+static int shard_name(const rd_table *t, const rd_ref *ref, char *to, size_t size) {
+  return snprintf(to, size, "%s: %s", t->bytes + t->sources[ref->source].path, member_of(t, ref));
+}
+
+static int shard_open(sp_ctx *ctx, const rd_table *t, rd_source *s) {
+  tar_unpacked unpacked = {0};
+  return s->data ? SP_OK : tar_open(ctx, t->bytes + s->path, &unpacked, (tar_file **)&s->data);
+}
+
+static void shard_close(rd_source *s) { tar_close(s->data); }
+
+static int shard_load(const rd_table *t, const rd_ref *ref, rd_worker *w) {
+  char *why = w->decoder.why;
+  int rc;
+  void *to = im_room(&w->decoder, ref->size);
+  if (!ref->size) rc = IM_BROKEN, snprintf(why, sizeof w->decoder.why, "the file is empty");
+  else if (!to) rc = SP_E_NOMEM, snprintf(why, sizeof w->decoder.why, "no memory for its %" PRIu32 " bytes", ref->size);
+  else
+    rc = tar_read(t->sources[ref->source].data, (int64_t)place_of(t, ref), to, ref->size, why, sizeof w->decoder.why);
+  return rc ? rd_blame(t, w, rc, ref) : SP_OK;
+}
+
+const rd_source_kind rd_shard_source = {shard_open, shard_close, shard_load, shard_name};
+
+/* The name up to the first dot of its last part; of a sample with that last part alone. */
+static size_t key_length(const char *name) {
+  const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+  return (size_t)(last - name) + strcspn(last, ".");
+}
+
+static void stem_of(const rd_table *t, const rd_sample *s, char *to, size_t size) {
+  const char *name = member_of(t, &s->image), *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+  snprintf(to, size, "%.*s", (int)strcspn(last, "."), last);
+}
+
+/* ---- one shard ---- */
+typedef struct member {
+  const char *name;
+  int kind;
+  int64_t at, size;
+} member;
+
+/* A shard being listed: its members of interest, and what is known of all shards. */
+typedef struct shard {
+  rd_listing *l;
+  const char *path;
+  tar_file *tar;
+  uint32_t source;
+  int part;
+  rd_names names;
+  member *v;
+  size_t n, cap;
+  rd_words *words;
+} shard;
+
+static int kind_of(const rd_params *p, const char *ending) {
+  static const char *const masks[] = {".seg.png", ".mask.png"};
+  if (p->target == RD_TARGET_CLASS && !strcasecmp(ending, ".cls")) return LABEL;
+  for (size_t i = 0; i < 2; i++)
+    if (!strcasecmp(ending, masks[i])) return p->target == RD_TARGET_MASK ? MASK : OTHER;
+  return strrchr(ending, '.') == ending && rd_is_picture(ending) ? IMAGE : OTHER;
+}
+
+static int no_memory(const shard *s) {
+  return s->l->ctx->host->fail(s->l->ctx, SP_E_NOMEM, "no memory for the members of %s", s->path);
+}
+
+/* A member of the tar, as tar_walk finds it. Names without an ending, or that begin with a dot, belong to no sample. */
+static int found(void *arg, const tar_member *m) {
+  shard *s = arg;
+  sp_ctx *ctx = s->l->ctx;
+  const char *slash = strrchr(m->name, '/'), *last = slash ? slash + 1 : m->name, *ending = last + strcspn(last, ".");
+  if (ending == last) return SP_OK;
+  int kind = *ending ? kind_of(s->l->p, ending) : OTHER;
+  if (kind == OTHER) {
+    rd_leave(&s->l->t->left[s->part], last, DT_REG);
+    return SP_OK;
+  }
+  if (m->is_link)
+    return ctx->host->fail(ctx, SP_E_DATA, "%s: %s is a link; pack it again with tar --dereference --hard-dereference",
+                           s->path, m->name);
+  if (strlen(m->name) > MOST_NAME)
+    return ctx->host->fail(ctx, SP_E_DATA, "%s: a member's name is longer than %d bytes: %.80s...", s->path, MOST_NAME,
+                           m->name);
+  if (m->size > IM_MAX_FILE)
+    return ctx->host->fail(ctx, SP_E_DATA, "%s: %s has %" PRId64 " bytes; an image may have at most 1 GiB", s->path,
+                           m->name, m->size);
+  if (s->n == s->cap) {
+    size_t cap = s->cap ? 2 * s->cap : 1024;
+    member *v = realloc(s->v, cap * sizeof *v);
+    if (!v) return no_memory(s);
+    s->v = v;
+    s->cap = cap;
+  }
+  if (rd_names_add(&s->names, m->name)) return no_memory(s);
+  s->v[s->n++] = (member){s->names.v[s->names.n - 1], kind, m->at, m->size};
+  return SP_OK;
+}
+
+/* ---- its samples ---- */
+/* Members of one sample. Samples are in the order of their images, wherever their other members lie. */
+typedef struct group {
+  const member *image, *truth; /* truth: label or mask */
+} group;
+
+static int by_key(const void *a, const void *b) {
+  const member *x = a, *y = b;
+  size_t nx = key_length(x->name), ny = key_length(y->name);
+  int c = memcmp(x->name, y->name, nx < ny ? nx : ny);
+  if (!c) c = (nx > ny) - (nx < ny);
+  if (!c) c = (x->kind > y->kind) - (x->kind < y->kind);
+  return c ? c : (x->at > y->at) - (x->at < y->at);
+}
+
+static int by_place(const void *a, const void *b) {
+  int64_t x = ((const group *)a)->image->at, y = ((const group *)b)->image->at;
+  return (x > y) - (x < y);
+}
+
+static int same_key(const member *a, const member *b) {
+  size_t n = key_length(a->name);
+  return n == key_length(b->name) && !memcmp(a->name, b->name, n);
+}
+
+/* Two images, or two labels, of one sample. */
+static int twice(const shard *s, const member *a, const member *b) {
+  sp_ctx *ctx = s->l->ctx;
+  if (!strcmp(a->name, b->name))
+    return ctx->host->fail(ctx, SP_E_DATA, "%s: %s is there twice; pack it again", s->path, a->name);
+  return ctx->host->fail(ctx, SP_E_DATA,
+                         "%s: %s and %s have the same name up to the first dot, which makes them one "
+                         "sample, and it can have one %s only%s",
+                         s->path, a->name, b->name,
+                         a->kind == IMAGE  ? "image"
+                         : a->kind == MASK ? "mask"
+                                           : "label",
+                         a->kind == IMAGE ? " (masks are *.seg.png or *.mask.png)" : "");
+}
+
+static int lacks(const shard *s, const member *image) {
+  int n = (int)key_length(image->name);
+  const char *want = s->l->p->target == RD_TARGET_CLASS ? ".cls" : ".seg.png or .mask.png";
+  return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA, "%s: %s has no %s: there is no %.*s%s", s->path, image->name,
+                               s->l->p->target == RD_TARGET_CLASS ? "label" : "mask", n, image->name, want);
+}
+
+/* The members from v on that are of its key; *n: how many. */
+static int take_group(const shard *s, const member *v, const member *end, group *g, size_t *n) {
+  *g = (group){NULL, NULL};
+  for (*n = 0; v + *n < end && same_key(v, v + *n); ++*n) {
+    const member *m = v + *n;
+    if (*n && m[-1].kind == m->kind) return twice(s, m - 1, m);
+    if (m->kind == IMAGE) g->image = m;
+    else g->truth = m;
+  }
+  return g->image && !g->truth ? lacks(s, g->image) : SP_OK;
+}
+
+/* Labels and masks without an image are left out. */
+static int take_groups(shard *s, group *groups, size_t *n_groups) {
+  *n_groups = 0;
+  qsort(s->v, s->n, sizeof *s->v, by_key);
+  for (size_t i = 0, n; i < s->n; i += n) {
+    group *g = &groups[*n_groups];
+    int rc = take_group(s, s->v + i, s->v + s->n, g, &n);
+    if (rc) return rc;
+    if (g->image) ++*n_groups;
+    else rd_leave(&s->l->t->left[s->part], s->v[i].name, DT_REG);
+  }
+  qsort(groups, *n_groups, sizeof *groups, by_place);
+  return SP_OK;
+}
+
+/* ---- into the table ---- */
+static int set_ref(const shard *s, rd_ref *ref, const member *m) {
+  char both[sizeof(uint64_t) + MOST_NAME];
+  uint64_t place = (uint64_t)m->at;
+  size_t n = strlen(m->name);
+  memcpy(both, &place, sizeof place);
+  memcpy(both + sizeof place, m->name, n);
+  *ref = (rd_ref){.size = (uint32_t)m->size, .source = s->source};
+  return rd_add_bytes(s->l->t, both, sizeof place + n, &ref->at);
+}
+
+static int read_label(const shard *s, const member *m, int64_t *id) {
+  sp_ctx *ctx = s->l->ctx;
+  char text[MOST_LABEL], where[4096], why[256];
+  int rc = SP_E_DATA;
+  snprintf(where, sizeof where, "%s: %.*s", s->path, MOST_NAME, m->name);
+  if (m->size > MOST_LABEL)
+    return ctx->host->fail(ctx, rc, "%s has %" PRId64 " bytes; a label is a number, or the name of a class", where,
+                           m->size);
+  if ((rc = tar_read(s->tar, m->at, text, (size_t)m->size, why, sizeof why)))
+    return ctx->host->fail(ctx, rc, "%s: %s", where, why);
+  if ((rc = rd_add_word(s->words, text, (size_t)m->size, where, id)) == SP_E_NOMEM) return no_memory(s);
+  return rc ? ctx->host->fail(ctx, rc, "%s is empty, or no single line; a label is a number, or the name of a class",
+                              where)
+            : SP_OK;
+}
+
+static int add_sample(const shard *s, const group *g) {
+  char stem[MOST_NAME + 1];
+  rd_sample *to = rd_add_sample(s->l->t);
+  if (!to || set_ref(s, &to->image, g->image)) return no_memory(s);
+  if (g->truth->kind == LABEL) return read_label(s, g->truth, &to->label);
+  stem_of(s->l->t, to, stem, sizeof stem - 1);
+  to->key = rd_hash_name(strcat(stem, "."));
+  return set_ref(s, &to->mask, g->truth) ? no_memory(s) : SP_OK;
+}
+
+static int list_members(shard *s) {
+  size_t n = 0;
+  int rc = tar_walk(s->l->ctx, s->tar, found, s);
+  group *groups = rc ? NULL : malloc((s->n + 1) * sizeof *groups);
+  if (!rc) rc = groups ? take_groups(s, groups, &n) : no_memory(s);
+  for (size_t i = 0; !rc && i < n; i++) rc = add_sample(s, &groups[i]);
+  free(groups);
+  return rc;
+}
+
+static int list_shard(rd_listing *l, rd_words *words, const char *path, int part, tar_unpacked *unpacked) {
+  shard s = {.l = l, .path = path, .part = part, .words = words};
+  if (rd_add_source(l->t, RD_SHARD, path, &s.source)) return rd_no_memory(l);
+  int rc = tar_open(l->ctx, path, unpacked, &s.tar);
+  l->t->sources[s.source].data = s.tar;
+  if (!rc) rc = list_members(&s);
+  rd_names_free(&s.names);
+  free(s.v);
+  return rc;
+}
+
+/* ---- which shards ---- */
+static int is_shard(const char *name) {
+  static const char *const endings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst"};
+  size_t n = strlen(name);
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    size_t m = strlen(endings[i]);
+    if (n > m && !strcasecmp(name + n - m, endings[i])) return 1;
+  }
+  return 0;
+}
+
+int rd_names_shards(const char *path) { return is_shard(path) && !rd_is_folder(path, ""); }
+
+static int shards_like(const char *dir) {
+  if (rd_names_shards(dir)) return 1;
+  DIR *d = opendir(dir);
+  int is = 0;
+  for (struct dirent *e; d && !is && (e = readdir(d));) is = *e->d_name != '.' && is_shard(e->d_name);
+  if (d) closedir(d);
+  return is;
+}
+
+static int bad_pattern(rd_listing *l, const char *pattern, const char *why) {
+  return l->ctx->host->fail(l->ctx, SP_E_INVALID,
+                            "%s: %s; a pattern is such as shards/train-{000000..000009}.tar or {a,b}.tar", pattern,
+                            why);
+}
+
+/* {from..to}: with leading zeros where one of the two has them. */
+typedef struct range {
+  unsigned long from, to;
+  int digits;
+} range;
+
+static int is_range(const char *in, const char *end, range *r) {
+  size_t n = strspn(in, "0123456789");
+  if (!n || n > 9 || strncmp(in + n, "..", 2)) return 0;
+  size_t m = strspn(in + n + 2, "0123456789");
+  if (!m || m > 9 || in + n + 2 + m != end) return 0;
+  r->from = strtoul(in, NULL, 10);
+  r->to = strtoul(in + n + 2, NULL, 10);
+  r->digits = (*in == '0' && n > 1) || (in[n + 2] == '0' && m > 1) ? (int)(n > m ? n : m) : 0;
+  return 1;
+}
+
+/* path: n bytes of a name are done; rest: of the pattern. */
+static int expand(rd_listing *l, const char *pattern, char path[4096], size_t n, const char *rest, rd_names *out) {
+  size_t plain = strcspn(rest, "{}");
+  if (n + plain >= 4096) return bad_pattern(l, pattern, "a path is too long");
+  memcpy(path + n, rest, plain);
+  path[n += plain] = 0;
+  rest += plain;
+  if (!*rest && out->n == MOST_FILES) return bad_pattern(l, pattern, "it names more than a million files");
+  if (!*rest) return rd_names_add(out, path) ? rd_no_memory(l) : SP_OK;
+  const char *in = rest + 1, *end = strpbrk(in, "{}");
+  if (*rest == '}' || !end || *end == '{') return bad_pattern(l, pattern, "a brace lacks its other one");
+  range r = {0, 0, 0};
+  int is = is_range(in, end, &r),
+      rc = r.from <= r.to ? SP_OK : bad_pattern(l, pattern, "a range ends below its beginning");
+  for (unsigned long v = r.from; is && !rc && v <= r.to; v++) {
+    int digits = snprintf(path + n, 4096 - n, "%0*lu", r.digits, v);
+    rc = n + (size_t)digits < 4096 ? expand(l, pattern, path, n + (size_t)digits, end + 1, out)
+                                   : bad_pattern(l, pattern, "a path is too long");
+  }
+  for (const char *next; !is && !rc; in = next + 1) {
+    next = in + strcspn(in, ",}");
+    if (n + (size_t)(next - in) >= 4096) return bad_pattern(l, pattern, "a path is too long");
+    memcpy(path + n, in, (size_t)(next - in));
+    rc = expand(l, pattern, path, n + (size_t)(next - in), end + 1, out);
+    if (next == end) break;
+  }
+  return rc;
+}
+
+/* The shards in the folder of part k. What lies there besides is left out. */
+static int list_folder(rd_listing *l, int k, rd_names *out) {
+  const rd_part *p = &l->parts[k];
+  char path[4096];
+  size_t base = strlen(p->base) + 1;
+  int rc = SP_OK;
+  DIR *d = snprintf(path, sizeof path, "%s/%s", p->base, p->rel) < (int)sizeof path ? opendir(path) : NULL;
+  if (!d) return l->ctx->host->fail(l->ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
+  errno = 0;
+  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) {
+    if (e->d_name[0] == '.' || !strcmp(e->d_name, "classes.txt")) continue;
+    if (snprintf(path, sizeof path, "%s/%s%s", p->base, p->rel, e->d_name) >= (int)sizeof path)
+      rc = rd_too_long(l->ctx, p->base, e->d_name);
+    else if (is_shard(e->d_name)) rc = rd_names_add(out, path) ? rd_no_memory(l) : SP_OK;
+    else rd_leave(&l->t->left[k], path + base, rd_entry_kind(path, e));
+  }
+  if (!rc && errno) rc = l->ctx->host->fail(l->ctx, SP_E_IO, "folder %s: %s", p->base, strerror(errno));
+  closedir(d);
+  rd_names_sort(out, rd_by_name);
+  return rc;
+}
+
+/* Which split a shard belongs to by its name, train-0001.tar, or its folder's; -1: neither. */
+static int split_of(const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *folder = name;
+  if (!strncmp(name, "train-", 6)) return 0;
+  if (!strncmp(name, "val-", 4)) return 1;
+  while (folder > path && (folder == name || folder[-1] != '/')) folder--;
+  if (!strncmp(folder, "train/", 6)) return 0;
+  return strncmp(folder, "val/", 4) ? -1 : 1;
+}
+
+/* Those of a part, which is a folder, or a file or a pattern by itself. */
+static int list_part(rd_listing *l, int k, rd_names *out) {
+  const char *base = l->parts[k].base;
+  char path[4096];
+  if (*l->parts[k].rel || !rd_names_shards(base)) return list_folder(l, k, out);
+  if (!access(base, F_OK)) return rd_names_add(out, base) ? rd_no_memory(l) : SP_OK;
+  return expand(l, base, path, 0, base, out);
+}
+
+/* The shards of one part go to both where there are some of either split; those of neither are left out. */
+static int divide(rd_listing *l, rd_names shards[2]) {
+  rd_names all = shards[0];
+  int has[2] = {0, 0};
+  for (size_t i = 0; i < all.n; i++)
+    if (split_of(all.v[i]) >= 0) has[split_of(all.v[i])] = 1;
+  if (!has[0] || !has[1]) return SP_OK;
+  int rc = rd_check_own(l, "has shards named train-* and val-*, which say");
+  l->t->n_parts = 2;
+  l->parts[1] = l->parts[0];
+  shards[0] = (rd_names){0};
+  for (size_t i = 0; !rc && i < all.n; i++) {
+    int k = split_of(all.v[i]);
+    if (k < 0) rd_leave(&l->t->left[2], all.v[i], DT_REG);
+    else if (rd_names_add(&shards[k], all.v[i])) rc = rd_no_memory(l);
+  }
+  rd_names_free(&all);
+  return rc;
+}
+
+static int find_shards(rd_listing *l, rd_names shards[2]) {
+  int rc = SP_OK, given = *l->p->val_path != 0;
+  if (given) rc = rd_other_part(l, "tar files");
+  else if (!shards_like(l->p->path)) rc = rd_find_parts(l, "tar files");
+  if (!given && l->t->n_parts == 2) rd_look_beside(l, 2, (const char *const[]){"train", "val", "classes.txt", NULL});
+  for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, k, &shards[k]);
+  return rc || l->t->n_parts == 2 ? rc : divide(l, shards);
+}
+
+/* ---- the layout ---- */
+/* Where classes.txt belongs: the folder, or that of the file or the pattern. */
+static void find_home(const char *path, char home[4096]) {
+  snprintf(home, 4096, "%s", path);
+  if (rd_is_folder(home, "")) return;
+  home[strcspn(home, "{")] = 0;
+  char *slash = strrchr(home, '/');
+  if (!slash) snprintf(home, 4096, ".");
+  else slash[slash == home] = 0;
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void tell_unpacked(rd_listing *l, const tar_unpacked *u, const char *what) {
+  static const char *const units[] = {"KiB", "MiB", "GiB"};
+  double size = (double)u->bytes / 1024;
+  int k = 0;
+  for (; k < 2 && size >= 1024; k++) size /= 1024;
+  l->ctx->host->log(l->ctx, SP_LOG_INFO, "%s: %s %zu shard%s, %.1f %s, into %s", l->p->path, what, u->files,
+                    u->files == 1 ? "" : "s", size, units[k], u->dir);
+}
+
+static int list_all(rd_listing *l, rd_words *words, const rd_names shards[2]) {
+  tar_unpacked unpacked = {0};
+  double begun = now();
+  int rc = SP_OK, told = 0;
+  for (int k = 0; !rc && k < l->t->n_parts; k++) {
+    for (size_t i = 0; !rc && i < shards[k].n; i++) {
+      rc = list_shard(l, words, shards[k].v[i], k, &unpacked);
+      if (!rc && unpacked.files && !told && now() - begun > 2) tell_unpacked(l, &unpacked, "goes on unpacking; so far");
+      told = now() - begun > 2;
+    }
+    l->t->ends[k] = l->t->n;
+  }
+  if (!rc && unpacked.files) tell_unpacked(l, &unpacked, "unpacked");
+  return rc;
+}
+
+static int shards_list(rd_listing *l) {
+  int by_class = l->p->target == RD_TARGET_CLASS;
+  rd_names shards[2] = {{0}};
+  rd_words words = {0};
+  char home[4096];
+  find_home(l->p->path, home);
+  l->t->gives = by_class ? RD_LABEL : RD_MASK;
+  int rc = find_shards(l, shards);
+  if (!rc) rc = list_all(l, &words, shards);
+  if (!rc && !l->t->n)
+    rc = l->ctx->host->fail(l->ctx, SP_E_DATA, "%s: the shards hold no sample: KEY." RD_ENDINGS " with %s", l->p->path,
+                            by_class ? "KEY.cls, a number or the name of a class" : "KEY.seg.png or KEY.mask.png");
+  if (!rc && by_class) rc = rd_number_words(l, home, &words, stem_of);
+  for (int k = 0; k < 2; k++) rd_names_free(&shards[k]);
+  rd_words_free(&words);
+  return rc;
+}
+
+static int shards_settle(sp_ctx *ctx, rd_self *self) {
+  char home[4096];
+  find_home(self->p->path, home);
+  return self->table->gives == RD_LABEL ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, home, NULL);
+}
+
+const rd_lister rd_shards = {"webdataset", RD_TARGET_ANY, shards_like, shards_list, shards_settle, RD_IN_SPLITS};

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ * words.c - labels as files say them become numbers of classes. */
+#include "words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "class_file.h"
+
+/* ---- the different ones ---- */
+void rd_words_free(rd_words *w) {
+  rd_numbered_free(&w->words);
+  rd_names_free(&w->places);
+}
+
+int rd_add_word(rd_words *w, const char *text, size_t n, const char *where, int64_t *id) {
+  char word[256];
+  while (n && (unsigned char)*text <= ' ') text++, n--;
+  while (n && (unsigned char)text[n - 1] <= ' ') n--;
+  if (!n || n >= sizeof word || memchr(text, '\n', n) || memchr(text, 0, n)) return SP_E_DATA;
+  memcpy(word, text, n);
+  word[n] = 0;
+  *id = rd_number_of(&w->words, word);
+  if (*id < 0 || ((size_t)*id == w->places.n && rd_names_add(&w->places, where))) return SP_E_NOMEM;
+  return SP_OK;
+}
+
+/* ---- their classes ---- */
+typedef struct numbering {
+  rd_listing *l;
+  const rd_words *w;
+  int64_t *class_of;  /* of each word */
+  const char **names; /* of the classes, NULL where they have none */
+  rd_numbered listed; /* the names in classes.txt, in order */
+  int64_t classes;
+} numbering;
+
+/* A whole number, of as many digits as fit. */
+static int is_number(const char *word, int64_t *v) {
+  size_t sign = *word == '-', n = strlen(word + sign);
+  if (!n || n > 18 || strspn(word + sign, "0123456789") != n) return 0;
+  *v = strtoll(word, NULL, 10);
+  return 1;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Names, or numbers, of classes that are known. */
+static int number_by_list(numbering *n, const char *folder) {
+  for (size_t i = 0; i < n->w->words.names.n; i++) {
+    const char *word = n->w->words.names.v[i];
+    int64_t *c = &n->class_of[i];
+    if ((*c = rd_number_of(&n->listed, word)) < 0) return rd_no_memory(n->l);
+    if (*c < n->classes) continue;
+    if (is_number(word, c) && *c >= 0 && *c < n->classes) continue;
+    return n->l->ctx->host->fail(n->l->ctx, SP_E_DATA,
+                                 "%s: the label is \"%s\", but %s/classes.txt has %" PRId64
+                                 " classes, and this is neither the name nor the number (from 0) of one",
+                                 n->w->places.v[i], word, folder, n->classes);
+  }
+  return SP_OK;
+}
+
+static int too_large(const numbering *n, size_t i) {
+  sp_ctx *ctx = n->l->ctx;
+  const char *place = n->w->places.v[i], *word = n->w->words.names.v[i];
+  if (n->class_of[i] < 0)
+    return ctx->host->fail(ctx, SP_E_DATA, "%s: label %s; classes are counted from 0", place, word);
+  if (n->l->p->classes)
+    return ctx->host->fail(ctx, SP_E_DATA,
+                           "%s: label %s, but there are %" PRId64 " classes (0 to %" PRId64
+                           "): correct it, or give a larger number of classes",
+                           place, word, n->l->p->classes, n->l->p->classes - 1);
+  return ctx->host->fail(ctx, SP_E_DATA,
+                         "%s: label %s would make more than %d classes; where there are so many, say so by the "
+                         "parameter classes",
+                         place, word, RD_MOST_CLASSES);
+}
+
+/* The words are numbers: the largest says how many classes there are, unless the parameter does. */
+static int number_by_value(numbering *n) {
+  int64_t most = n->l->p->classes ? n->l->p->classes : RD_MOST_CLASSES, largest = -1;
+  for (size_t i = 0; i < n->w->words.names.n; i++) {
+    if (n->class_of[i] < 0 || n->class_of[i] >= most) return too_large(n, i);
+    if (n->class_of[i] > largest) largest = n->class_of[i];
+  }
+  n->classes = n->l->p->classes ? n->l->p->classes : largest + 1;
+  return SP_OK;
+}
+
+static int number_by_order(numbering *n) {
+  n->classes = (int64_t)n->w->words.names.n;
+  if (!(n->names = malloc(n->w->words.names.n * sizeof *n->names))) return rd_no_memory(n->l);
+  for (size_t i = 0; i < n->w->words.names.n; i++) n->names[i] = n->w->words.names.v[i];
+  qsort(n->names, n->w->words.names.n, sizeof *n->names, by_name);
+  for (size_t i = 0; i < n->w->words.names.n; i++) {
+    const char **at = bsearch(&n->w->words.names.v[i], n->names, n->w->words.names.n, sizeof *n->names, by_name);
+    n->class_of[i] = at - n->names;
+  }
+  return SP_OK;
+}
+
+/* Without a list of classes. */
+static int number_alone(numbering *n) {
+  size_t numbers = 0, first[2] = {0, 0}; /* first: of names, of numbers */
+  for (size_t i = n->w->words.names.n; i-- > 0;) {
+    int is = is_number(n->w->words.names.v[i], &n->class_of[i]);
+    first[is] = i;
+    numbers += (size_t)is;
+  }
+  if (numbers == n->w->words.names.n) return number_by_value(n);
+  if (!numbers) return number_by_order(n);
+  return n->l->ctx->host->fail(
+      n->l->ctx, SP_E_DATA,
+      "%s: the label is the number %s, but at %s it is the name \"%s\"; all must be numbers, or "
+      "names, or a classes.txt must say the names in order",
+      n->w->places.v[first[1]], n->w->words.names.v[first[1]], n->w->places.v[first[0]], n->w->words.names.v[first[0]]);
+}
+
+/* ---- into the table ---- */
+static int keep_names(numbering *n) {
+  size_t bytes = 0;
+  for (int64_t c = 0; n->names && c < n->classes; c++) bytes += strlen(n->names[c]) + 1;
+  n->l->t->classes = n->classes;
+  char *p = n->l->t->class_names = bytes ? malloc(bytes) : NULL;
+  if (bytes && !p) return rd_no_memory(n->l);
+  for (int64_t c = 0; n->names && c < n->classes; c++) p += sprintf(p, c ? "\n%s" : "%s", n->names[c]);
+  return SP_OK;
+}
+
+/* Stable, by counting. `counts` has room for a number more than there are classes. */
+static void sort_part(const rd_sample *from, rd_sample *to, size_t n, size_t *counts, int64_t classes) {
+  memset(counts, 0, ((size_t)classes + 1) * sizeof *counts);
+  for (size_t i = 0; i < n; i++) counts[from[i].label + 1]++;
+  for (int64_t c = 0; c < classes; c++) counts[c + 1] += counts[c];
+  for (size_t i = 0; i < n; i++) to[counts[from[i].label]++] = from[i];
+}
+
+static int sort(numbering *n) {
+  rd_table *t = n->l->t;
+  rd_sample *to = malloc((t->n + 1) * sizeof *to);
+  size_t *counts = malloc(((size_t)n->classes + 1) * sizeof *counts), from = 0;
+  int rc = to && counts ? SP_OK : rd_no_memory(n->l);
+  for (int k = 0; !rc && k < t->n_parts; from = t->ends[k++])
+    sort_part(t->samples + from, to + from, t->ends[k] - from, counts, n->classes);
+  free(counts);
+  if (rc) {
+    free(to);
+    return rc;
+  }
+  free(t->samples);
+  t->samples = to;
+  t->cap = t->n + 1;
+  return SP_OK;
+}
+
+/* The hash leaves out what is behind the last dot. */
+static void set_keys(numbering *n, void (*stem)(const rd_table *t, const rd_sample *s, char *to, size_t size)) {
+  rd_table *t = n->l->t;
+  char name[4096];
+  for (size_t i = 0; i < t->n; i++) {
+    rd_sample *s = &t->samples[i];
+    const char *part = t->n_parts == 1 || *n->l->p->val_path ? "" : i < t->ends[0] ? "train/" : "val/";
+    int at = snprintf(name, 512, "%s%s%s", part, n->names ? n->names[s->label] : "", n->names ? "/" : "");
+    stem(t, s, name + at, sizeof name - 1 - (size_t)at);
+    strcat(name + at, ".");
+    s->key = rd_hash_name(name);
+  }
+}
+
+static int take_list(numbering *n, const char *folder, char *list) {
+  if (!(n->names = malloc((size_t)n->classes * sizeof *n->names))) return rd_no_memory(n->l);
+  for (int64_t c = 0; c < n->classes; c++) {
+    int64_t id = rd_number_of(&n->listed, n->names[c] = strsep(&list, "\n"));
+    if (id < 0) return rd_no_memory(n->l);
+    if (id < c)
+      return n->l->ctx->host->fail(n->l->ctx, SP_E_DATA, "%s/classes.txt names '%s' twice", folder, n->names[c]);
+  }
+  return SP_OK;
+}
+
+int rd_number_words(rd_listing *l, const char *folder, const rd_words *w,
+                    void (*stem)(const rd_table *t, const rd_sample *s, char *to, size_t size)) {
+  numbering n = {.l = l, .w = w, .class_of = calloc(w->words.names.n + 1, sizeof *n.class_of)};
+  rd_class_file file = {0};
+  int rc = n.class_of ? rd_read_classes(l->ctx, folder, &file) : rd_no_memory(l);
+  n.classes = file.n;
+  if (!rc && file.names) rc = take_list(&n, folder, file.names);
+  if (!rc) rc = file.names ? number_by_list(&n, folder) : number_alone(&n);
+  for (size_t i = 0; !rc && i < l->t->n; i++) l->t->samples[i].label = n.class_of[l->t->samples[i].label];
+  if (!rc && stem) rc = sort(&n);
+  if (!rc && stem) set_keys(&n, stem);
+  if (!rc) rc = keep_names(&n);
+  free(file.names);
+  free(file.palette);
+  free(n.names);
+  rd_numbered_free(&n.listed);
+  free(n.class_of);
+  return rc;
+}
+
+int rd_settle_words(sp_ctx *ctx, rd_self *self) {
+  const rd_table *t = self->table;
+  self->classes = t->classes;
+  if (t->class_names && !(self->class_names = strdup(t->class_names)))
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names of %" PRId64 " classes", t->classes);
+  if (!self->p->classes || self->p->classes == t->classes) return SP_OK;
+  return ctx->host->fail(ctx, SP_E_INVALID, "classes = %" PRId64 ", but the labels of %s name %" PRId64,
+                         self->p->classes, self->p->path, t->classes);
+}

@@ -1,0 +1,60 @@
+-- SPDX-License-Identifier: MIT
+-- spcore report: a run's folder as one page.
+local sp = require "spcore"
+local findings = require "spcore.report.findings"
+local page = require "spcore.report.page"
+local read = require "spcore.report.read"
+local sys = require "spcore.sys"
+
+local opt = sp.args({
+  out = { "", "file to write", default = "RUN/report.html" },
+  json = { false, "print the figures and the findings as one JSON document, and write no page" },
+  follow = { false, "write it again each 10 seconds while the run is under way; the page reads itself again" },
+}, {
+  rest = "RUN", doc = "Writes what a run's folder says as one page: curves, speed, classes, memory, settings, findings.",
+  only = { "debug", "quiet" },
+})
+
+if #opt.rest ~= 1 then sp.usage(#opt.rest == 0 and "the folder of a run is wanted" or "one run at a time") end
+if opt.json and (opt.follow or opt.out ~= "") then sp.usage "--json: goes with neither --out nor --follow" end
+
+local EACH = 10 -- seconds
+
+local function read_run()
+  local run, why = read.run(opt.rest[1])
+  if not run then sp.fail(why) end
+  return run, findings.of(run)
+end
+
+-- Under another name first: who reads the page while it is written sees the old one.
+local function write(path, text)
+  local files = require "spcore.files"
+  files.write(path .. ".new", text)
+  local ok, why = os.rename(path .. ".new", path)
+  if not ok then sp.fail(why) end
+end
+
+local run, found = read_run()
+if opt.json then
+  local curves = {}
+  for _, name in ipairs(run.curves) do curves[name] = sp.json.list(run.curves[name]) end
+  local validations = {}
+  for _, name in ipairs(run.validations) do validations[name] = sp.json.list(run.validations[name]) end
+  print(sp.json.encode({
+    run = run.dir, state = run.state, steps = run.steps, planned = run.planned, seconds = run.seconds, images = run.images,
+    resumed = run.resumed, speed = run.speed, curves = curves, validations = validations, summary = run.summary,
+    settings = run.settings, findings = sp.json.list(found),
+  }))
+  return
+end
+
+local path = opt.out ~= "" and opt.out or run.dir .. "/report.html"
+repeat
+  local again = opt.follow and run.state == "under way"
+  write(path, page(run, found, again and EACH))
+  if again then sys.sleep(EACH) end -- which a signal ends
+  if again and not sp.interrupted() then run, found = read_run() end
+until not again or sp.interrupted()
+sp.print("%s: %s, %d step%s, %d finding%s", path, run.state, run.steps, run.steps == 1 and "" or "s", #found,
+  #found == 1 and "" or "s")
+for _, f in ipairs(found) do sp.print("%s %s", f.text, f.cure) end

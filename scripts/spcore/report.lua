@@ -1,0 +1,79 @@
+-- SPDX-License-Identifier: MIT
+-- What is said at the end of a run: how long, how well, and of which classes.
+local mean_iou = require "spcore.iou"
+local progress = require "spcore.progress"
+local words = require "spcore.words"
+
+local report = {}
+
+local most_pairs <const>, most_classes <const> = 5, 20
+
+local function name_of(names, class) return names and names[class] or ("class %d"):format(class - 1) end
+
+-- { { class = name, iou = x }, ... } in the order of the classes; not a number where a class never occurs
+function report.classes(counts, names)
+  local list, _, per_class = {}, mean_iou(counts)
+  for i, iou in ipairs(per_class) do list[i] = { class = name_of(names, i), iou = iou or 0 / 0 } end
+  return list
+end
+
+-- { { class = name, taken_for = name, times = n, of = samples of the class }, ... }: the pairs that were confused most often
+function report.confused(counts, names)
+  local list = {}
+  for i, row in ipairs(counts) do
+    local of = 0
+    for _, n in ipairs(row) do of = of + n end
+    for j, n in ipairs(row) do
+      if i ~= j and n > 0 then list[#list + 1] = { i, j, n, of } end
+    end
+  end
+  table.sort(list, function(a, b)
+    if a[3] ~= b[3] then return a[3] > b[3] end
+    return a[1] * #counts + a[2] < b[1] * #counts + b[2]
+  end)
+  for k = 1, math.min(#list, most_pairs) do
+    local i, j, n, of = table.unpack(list[k])
+    list[k] = { class = name_of(names, i), taken_for = name_of(names, j), times = n, of = of }
+  end
+  return table.move(list, 1, most_pairs, 1, {})
+end
+
+local function print_classes(list)
+  local shown, width = {}, 0
+  for i, c in ipairs(list) do shown[i] = c end
+  if #list > most_classes then -- those that it is worth looking at
+    local function badness(c) return c.iou == c.iou and c.iou or 2 end
+    table.sort(shown, function(a, b) return badness(a) < badness(b) end)
+    shown = table.move(shown, 1, most_classes, 1, {})
+  end
+  for _, c in ipairs(shown) do width = math.max(width, words.width(c.class)) end
+  progress.print("%s", #shown == #list and "IoU of each class:" or ("IoU of the worst %d of %d classes:"):format(#shown, #list))
+  for _, c in ipairs(shown) do
+    local space = (" "):rep(width - words.width(c.class))
+    progress.print("  %s%s  %s", c.class, space, c.iou == c.iou and ("%.4f"):format(c.iou) or "-")
+  end
+end
+
+local function print_confused(list)
+  if #list > 0 then progress.print "most often confused:" end
+  for _, p in ipairs(list) do
+    progress.print("  %s taken for %s %d time%s of %d", p.class, p.taken_for, p.times, p.times == 1 and "" or "s", p.of)
+  end
+end
+
+-- s: as summary.json has it; first: steps of sessions before
+function report.print(s, first)
+  local parts = { ("%d step%s"):format(s.steps, s.steps == 1 and "" or "s") }
+  if s.steps > first then
+    parts[1] = ("%s%s in %s"):format(parts[1], first > 0 and (", the last %d"):format(s.steps - first) or "",
+      progress.clock(s.seconds))
+    parts[#parts + 1] = ("%.1f images/s"):format(s.images_per_second)
+  end
+  if s.loss then parts[#parts + 1] = ("last loss %.4f"):format(s.loss) end
+  progress.print("%s", table.concat(parts, ", "))
+  if s.best then progress.print("best %s %.4f at step %d", s.best.metric, s.best.value, s.best.step) end
+  if s.classes then print_classes(s.classes) end
+  if s.most_confused then print_confused(s.most_confused) end
+end
+
+return report

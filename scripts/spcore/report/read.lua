@@ -1,0 +1,155 @@
+-- SPDX-License-Identifier: MIT
+-- What a run's folder says, as one table: of a run that has ended, one that is under way, and one that was cut short.
+local json = require "spcore.json"
+local sys = require "spcore.sys"
+
+local read = {}
+
+-- The numbers of a line of metrics.jsonl, which are most of it: a whole parser takes five times as long.
+local function numbers(line)
+  local t = {}
+  for key, value in line:gmatch '"([%w_.]+)":%s*(-?%d[%d.eE+-]*)' do t[key] = tonumber(value) end
+  return t
+end
+
+local function line_of(text, path, n)
+  if text:sub(1, 1) == "{" and text:sub(-1) == "}" then
+    if not text:find("[{[]", 2) then return numbers(text) end
+    local t, why = json.decode(text)
+    if type(t) == "table" then return t end
+    return nil, ("%s, line %d: %s"):format(path, n, (tostring(why):gsub("^line %d+: ", "")))
+  end
+  return nil, ("%s, line %d: no step of a run"):format(path, n)
+end
+
+-- Calls each(m) with every line. The last one may be cut off, in a run that is under way or was killed.
+local function each_step(path, each)
+  local file, why = io.open(path)
+  if not file then return nil, why end
+  local n, bad = 0, nil
+  for line in file:lines "L" do
+    if bad then break end
+    n = n + 1
+    local whole = line:sub(-1) == "\n"
+    local m, odd = line_of(whole and line:sub(1, -2) or line, path, n)
+    if m and math.type(m.step) == "integer" then each(m)
+    elseif whole then bad = odd or ("%s, line %d: it has no step"):format(path, n) end
+  end
+  file:close()
+  if bad then return nil, bad end
+  return n
+end
+
+local known = { step = true, epoch = true, n = true, time = true, updated = true, valid = true, eval = true, batches = true,
+  counted = true, top1 = true, topk = true }
+
+local function add(curves, name, step, v)
+  if type(v) ~= "number" or known[name] then return end
+  local c = curves[name]
+  if not c then
+    c = {}
+    curves[name], curves[#curves + 1] = c, name
+  end
+  c[#c + 1] = { step, v }
+end
+
+-- Hits of a batch are worth a curve as shares of what was counted.
+local function add_hits(curves, m)
+  if type(m.counted) ~= "number" or m.counted <= 0 then return end
+  if type(m.top1) == "number" then add(curves, "accuracy", m.step, m.top1 / m.counted) end
+  if type(m.topk) == "number" then add(curves, "accuracy among k", m.step, m.topk / m.counted) end
+end
+
+local function add_all(curves, m)
+  for key, v in pairs(m) do
+    if key ~= "accuracy" then add(curves, key, m.step, v) end -- of the same hits
+  end
+  add_hits(curves, m)
+end
+
+-- steps/s between neighbouring lines: { step, steps/s }, the pauses of validations apart. Steps that had begun before a pause
+-- come all at once behind it, so they say nothing.
+local function speed(times, run_ahead)
+  local rate, pauses, all, from = {}, 0, 0, -math.huge
+  for i = 2, #times do
+    local a, b = times[i - 1], times[i]
+    local seconds = b.time - a.time
+    if a.eval then from = a.step + run_ahead end
+    if seconds > 0 and b.step > a.step then
+      all = all + seconds
+      if a.eval then pauses = pauses + seconds
+      elseif a.step > from then rate[#rate + 1] = { b.step, (b.step - a.step) / seconds } end
+    end
+  end
+  return rate, pauses, all
+end
+
+local function quantile(sorted, q)
+  if #sorted == 0 then return end
+  return sorted[math.max(1, math.min(#sorted, math.ceil(q * #sorted)))]
+end
+
+-- The same of windows, at most `most` of them: a step is short beside the clock's and the host's own noise.
+local function windows_of(rate, most)
+  local each, windows = math.max(1, math.ceil(#rate / most)), {}
+  for i = 1, #rate - each + 1, each do
+    local time = 0
+    for k = i, i + each - 1 do time = time + 1 / rate[k][2] end
+    windows[#windows + 1] = { rate[i + each - 1][1], each / time }
+  end
+  return windows
+end
+
+local function summary_of(windows)
+  local sorted = {}
+  for i, w in ipairs(windows) do sorted[i] = w[2] end
+  table.sort(sorted)
+  return { median = quantile(sorted, 0.5), low = quantile(sorted, 0.1), high = quantile(sorted, 0.9) }
+end
+
+local function state_of(dir, steps, planned, summary)
+  if summary then return summary.stopped_early and "stopped early" or "finished" end
+  if sys.locked(dir .. "/settings.json") then return "under way" end
+  return planned and steps < planned and "cut short" or "not finished"
+end
+
+-- read.run(dir) -> the table, or nil and a line.
+function read.run(dir)
+  dir = dir:gsub("(.)/+$", "%1")
+  local settings, why = json.read(dir .. "/settings.json")
+  if not settings then return nil, ("%s: is it the folder of a run?"):format(why) end
+  if type(settings) ~= "table" or type(settings.script) ~= "string" or type(settings.options) ~= "table" then
+    return nil, ("%s/settings.json: it does not describe a run"):format(dir)
+  end
+  local summary = sys.there(dir .. "/summary.json") and json.read(dir .. "/summary.json") or nil
+  local run = { dir = dir, settings = settings, summary = type(summary) == "table" and summary or nil,
+    curves = {}, validations = {}, images = 0 }
+  local times, last = {}, nil
+  local n, odd = each_step(dir .. "/metrics.jsonl", function(m)
+    add_all(run.curves, m)
+    if type(m.eval) == "table" then
+      m.eval.step = m.step
+      add_all(run.validations, m.eval)
+      run.evaluation = m.eval
+    end
+    if type(m.time) == "number" then times[#times + 1] = { step = m.step, time = m.time, eval = m.eval ~= nil } end
+    run.images = run.images + (type(m.n) == "number" and m.n or 0)
+    last = m
+  end)
+  if not n then return nil, odd end
+  local ahead = type(settings.run_ahead) == "number" and settings.run_ahead or 0
+  local rate, pauses, seconds = speed(times, ahead)
+  local options = settings.options
+  run.steps, run.planned = last and last.step + 1 or 0, math.type(options.steps) == "integer" and options.steps or nil
+  run.rate, run.pauses, run.seconds = windows_of(rate, 100), pauses, seconds
+  run.speed = summary_of(run.rate)
+  run.batch = type(options.batch) == "number" and options.batch or nil
+  run.state = state_of(dir, run.steps, run.planned, run.summary)
+  run.resumed = 0
+  local again = io.open(dir .. "/resumed.jsonl")
+  for _ in again and again:lines() or function() end do run.resumed = run.resumed + 1 end
+  if again then again:close() end
+  return run
+end
+
+return read

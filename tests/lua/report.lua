@@ -1,0 +1,156 @@
+-- SPDX-License-Identifier: MIT
+-- spcore report: the figures of finished, short, running, killed and damaged runs, and that the page is one whole.
+-- needs: onednn images jansson
+local json = require "spcore.json"
+local plot = require "spcore.plot"
+local t = require "check"
+
+local dir <close> = t.folder()
+local function run(line) return t.spcore(dir.path, line) end
+local function report(name) -- its figures
+  local code, out, err = run("report --json " .. name)
+  t.eq(code .. err, "0")
+  return json.decode(out)
+end
+
+-- ---- numbers and marks of the axes ----
+for v, text in pairs {
+  [0] = "0", [0.5] = "0.5", [1234] = "1234", [12345] = "12.35k", [1.5e6] = "1.5M", [2e9] = "2G", [1.2e-4] = "1.2e-4",
+  [-0.25] = "-0.25", [1e20] = "1e20",
+} do t.eq(plot.number(v), text) end
+t.eq(plot.number(0 / 0), "-")
+t.eq(table.concat(plot.ticks(0, 1, 5), " "), "0.0 0.2 0.4 0.6 0.8 1.0")
+t.eq(#plot.ticks(3, 3, 5), 1)
+for _, span in ipairs { 1e-7, 0.3, 7, 12345, 3e11 } do
+  local marks = plot.ticks(-span / 3, span, 5)
+  t.ok(#marks >= 2 and #marks <= 6, ("%d marks for %g"):format(#marks, span))
+end
+local thin = plot.thinned({ { 0, 1 }, { 1, 0 / 0 }, { 2, 5 }, { 3, 3 } }, 2)
+t.eq(#thin, 2)
+t.eq(table.concat(thin[1], " "), "0.0 1.0 1 1")
+t.eq(table.concat(thin[2], " "), "2.5 4.0 3 5")
+
+-- ---- a run of each kind ----
+t.eq((run "run train_seg.lua --steps 30 --eval-every 10 --size 32 --batch 4 --samples 64 --quiet --out seg"), 0)
+t.eq((run "run train_cls.lua --steps 12 --eval-every 5 --size 16 --batch 4 --samples 64 --width 4 --levels 2 --quiet --out cls"), 0)
+t.eq((run "run train_cls.lua --steps 1 --size 16 --batch 4 --samples 64 --width 4 --levels 2 --quiet --out one"), 0)
+
+local seg = report "seg"
+t.eq(seg.state .. " " .. seg.steps .. " " .. seg.planned, "finished 30 30")
+t.eq(#seg.curves.loss, 30)
+t.eq(#seg.curves.lr, 30)
+t.eq(#seg.validations.iou, 3) -- behind steps 9, 19, 29
+t.eq(seg.validations.iou[3][1], 29)
+t.eq(seg.summary.best.metric, "iou")
+t.ok(seg.speed.median > 0 and seg.speed.low <= seg.speed.median and seg.speed.median <= seg.speed.high)
+t.eq(seg.images, 120)
+local cls = report "cls"
+t.eq(#cls.curves.accuracy, 12)
+t.ok(cls.curves.top1 == nil and cls.curves.counted == nil)
+t.eq(report("one").steps, 1)
+
+-- Nothing is fetched, no script runs, and every mark that is opened is closed.
+local voids = { meta = true, br = true }
+local function check_page(name)
+  local text = t.read(("%s/%s/report.html"):format(dir.path, name))
+  t.ok(#text < 2e6 and not text:find "https?://" and not text:find "<script" and not text:find "<link")
+  t.ok(not text:find "[<>]nan" and not text:find "NaN" and not text:find "inf[^o]", name .. ": a number that is none")
+  local open = {}
+  local body = text:gsub("<!DOCTYPE html>", ""):gsub("<style>.-</style>", "")
+  for slash, tag, rest in body:gmatch "<(/?)(%w+)([^>]*)>" do
+    if slash == "/" then t.eq(table.remove(open), tag)
+    elseif not (voids[tag] or rest:sub(-1) == "/") then open[#open + 1] = tag end
+  end
+  t.eq(#open, 0)
+  return text
+end
+for _, name in ipairs { "seg", "cls", "one" } do
+  local code, out, err = run("report " .. name)
+  t.eq(code .. err, "0")
+  t.match(out, "^" .. name .. "/report.html: finished, ")
+  check_page(name)
+end
+t.match(check_page "seg", "<td>triangle</td>.*confusion")
+local code, out, err = run "report seg/ --out page.html --quiet"
+t.eq(code .. out .. err, "0")
+t.ok(#t.read(dir.path .. "/page.html") > 1000)
+
+-- A run that was killed: no summary, and a last line that is cut off.
+local lines = t.read(dir.path .. "/seg/metrics.jsonl")
+os.remove(dir.path .. "/seg/summary.json")
+t.write(dir.path .. "/seg/metrics.jsonl", lines:match(("[^\n]*\n"):rep(20)) .. '{"epoch":0,"lo')
+seg = report "seg"
+t.eq(seg.state .. " " .. seg.steps, "cut short 20")
+t.match(seg.findings[1].text .. seg.findings[1].cure, "ended behind step 20 of 30%..*%-%-resume seg")
+
+-- Under way: somebody holds the lock. The text of a name is no mark of the page.
+local sys = require "spcore.sys"
+local held = io.open(dir.path .. "/seg/settings.json", "r+")
+t.ok(sys.lock(held))
+t.eq(report("seg").state, "under way")
+held:close()
+local settings = json.read(dir.path .. "/cls/settings.json")
+settings.options.data = '<b>"x"&</b>'
+t.write(dir.path .. "/cls/settings.json", json.encode(settings))
+t.eq((run "report cls --quiet"), 0)
+t.match(check_page "cls", "&lt;b&gt;&quot;x&quot;&amp;&lt;/b&gt;")
+
+-- What the figures say: made-up runs of 200 steps.
+local function made_up(name, loss, more)
+  sys.mkdir(dir.path .. "/" .. name)
+  local out, time = {}, 0
+  for step = 0, 199 do
+    local m = { step = step, epoch = 0, loss = loss(step), n = 4 }
+    for k, v in pairs(more and more(step) or {}) do m[k] = v end
+    time = time + (m.wait or 0.01)
+    m.time, m.wait = time, nil
+    out[#out + 1] = json.encode(m)
+  end
+  t.write(("%s/%s/metrics.jsonl"):format(dir.path, name), table.concat(out, "\n") .. "\n")
+  t.write(("%s/%s/settings.json"):format(dir.path, name), json.encode {
+    script = "x.lua", options = { steps = 200, batch = 4 }, strategy = "serialized", run_ahead = 2,
+    stages = { { name = "encoder", frozen = true } },
+  })
+  t.write(("%s/%s/summary.json"):format(dir.path, name), json.encode {
+    seconds = time, loss = loss(199), best = { metric = "iou", value = 0.9, step = 49 },
+  })
+  local words = {}
+  for i, f in ipairs(report(name).findings) do words[i] = f.text end
+  t.eq((run("report " .. name)), 0)
+  check_page(name)
+  return table.concat(words, "\n")
+end
+local function falls(step) return 2 - step / 200 end
+local good = made_up("good", falls)
+t.match(good, "^Stage 'encoder' is frozen, and nothing overlaps%.$")
+t.ok(math.abs(report("good").speed.median - 100) < 1e-6)
+t.match(made_up("flat", function() return 1.5 end), "The loss did not fall: 1.5 at the beginning, 1.5 at the end")
+t.match(made_up("odd", function(step) return step < 150 and 1 or 0 / 0 end), "The loss is not a number at the end")
+t.match(made_up("uneven", falls, function(step) return { wait = step % 200 < 60 and 0.03 or 0.01 } end), "The speed is uneven")
+local validated = made_up("late", falls, function(step)
+  if step % 50 ~= 49 then return { wait = step % 50 == 0 and 2 or 0.01 } end
+  return { eval = { iou = step == 49 and 0.9 or 0.5, n = 4 } }
+end)
+t.match(validated, "Validations took %d+ %% of the time")
+t.match(validated, "The best iou, 0.9, was at step 49; at the end it was 0.5")
+
+-- ---- what is no run ----
+local function refused(line, pattern)
+  local status, _, words = run(line)
+  t.ok(status ~= 0)
+  t.one_line(words, pattern)
+end
+refused("report", "the folder of a run is wanted")
+refused("report a b", "one run at a time")
+refused("report nosuch", "nosuch/settings.json: No such file")
+refused("report seg --json --follow", "%-%-json: goes with")
+t.write(dir.path .. "/flat/metrics.jsonl", '{"step":0}\nrubbish\n{"step":1}\n')
+refused("report flat", "flat/metrics.jsonl, line 2: no step of a run")
+t.write(dir.path .. "/flat/metrics.jsonl", '{"step":0}\n{"eval":{"x":}}\n')
+refused("report flat", "flat/metrics.jsonl, line 2: ")
+t.write(dir.path .. "/flat/metrics.jsonl", '{"step":0}\n{"loss":1}\n')
+refused("report flat", "flat/metrics.jsonl, line 2: it has no step")
+os.remove(dir.path .. "/flat/metrics.jsonl")
+refused("report flat", "flat/metrics.jsonl: No such file")
+t.write(dir.path .. "/flat/settings.json", "[1]")
+refused("report flat", "flat/settings.json: it does not describe a run")
