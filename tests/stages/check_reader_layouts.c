@@ -402,6 +402,12 @@ START_TEST(test_val_path_of_masks) {
   holds(t, 2, want);
   const char *log = log_end(keep, if_path("log"));
   ck_assert_msg(strstr(log, ": 1 of the files in /") && strstr(log, "/other/masks have no image"), "%s", log);
+  text("other/classes.txt", "a\nb\nc\n");
+  holds(with_val(set, "classes = 5", 2), 2, want);
+  text("one/classes.txt", "a\n b\n\nc");
+  holds(with_val(set, "", 2), 2, want);
+  text("one/classes.txt", "a\nc\nb\n");
+  refuses(with_val(set, "", 1), SP_E_DATA, "/other/classes.txt name other classes; give both the same lines");
   ck_assert_int_eq(rename(if_path("other/images"), if_path("other/pictures")), 0);
   ck_assert_int_eq(rename(if_path("other/masks"), if_path("other/labels")), 0);
   refuses(with_val(set, "classes = 5", 1), SP_E_DATA, "does not; give both the same layout");
