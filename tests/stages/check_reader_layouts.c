@@ -184,6 +184,9 @@ START_TEST(test_csv) {
   tells(t, "csv", "train 2 val 2", "1 1 0", "");
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "dog\ncat\nbird");
   holds(t, 2, parts + 2);
+  t = set("csv", "target = \"class\", samples = 1", 2);
+  ck_assert_str_eq(spt_attr_text(t, "splits"), "train 1 val 1");
+  spt_free(t);
   text("csv/labels.csv", "file,mask\nin/a.png,masks/2.png\nout/a.png,masks/1.png\n");
   holds(set("csv", "", 2), 2, masks);
 }
