@@ -280,6 +280,10 @@ START_TEST(test_other_csv) {
   holds(classes("tree", "", 2), 2, want);
   text("tree/labels.csv", "file,label\nb/x.png,1\na/x.png,0\n");
   holds(classes("tree", "", 2), 2, want); /* two of them: none is meant */
+  dot("own/train/a/x.png", 10);
+  dot("own/val/b/x.png", 20);
+  text("own/train/labels.csv", "file,label\na/x.png,1\n"); /* of a part: the whole is folders */
+  holds(classes("own", "", 2), 2, want);
 }
 END_TEST
 
