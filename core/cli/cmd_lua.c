@@ -38,3 +38,8 @@ const sp_cmd sp_cmd_export = {.name = "export",
                               .args = "RUN --torch DIR [options]",
                               .doc = "Writes the network of a run as a PyTorch module with its weights",
                               .main = lua_main};
+
+const sp_cmd sp_cmd_timeline = {.name = "timeline",
+                                .args = "TRACE... [options]",
+                                .doc = "Draws traces, and says how far lanes overlap",
+                                .main = lua_main};
