@@ -372,6 +372,11 @@ local node = {}
 ---The stages whose outputs it reads, each once.
 ---@return spcore.node[]
 function node:producers() end
+---The i-th text, from 0, of an attribute that is a list, such as the reader's `files`.
+---@param attribute string
+---@param i integer
+---@return string
+function node:item(attribute, i) end
 ---Sets a parameter that may change while running; of a stage that is not trained, before the graph is planned.
 ---@param name string
 ---@param value number

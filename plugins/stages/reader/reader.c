@@ -83,6 +83,11 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   return SP_OK;
 }
 
+static int file_item(const void *arg, uint64_t i, char *to, size_t size) {
+  const rd_self *self = arg;
+  return rd_name(self->table, &self->table->samples[i].image, to, size);
+}
+
 /* What a script may ask. Labels of masks are known only when they are read, and those of a set that is made up when it is
  * made. */
 static int set_attrs(sp_ctx *ctx, rd_self *self) {
@@ -97,6 +102,8 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[3] = (sp_attr){.name = "left_out", .text = self->left_out};
   self->attrs[4] = (sp_attr){.name = "counts", .text = counted ? self->counts : ""};
   self->attrs[5] = (sp_attr){.name = "splits", .text = self->splits};
+  self->attrs[6] = (sp_attr){
+      .name = "files", .value = self->table ? (double)self->total : 0, .item = self->table ? file_item : NULL};
   return SP_OK;
 }
 

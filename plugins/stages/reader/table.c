@@ -98,6 +98,6 @@ int rd_load(const rd_table *t, const rd_ref *ref, rd_worker *w) {
   return rd_source_kinds[t->sources[ref->source].kind]->load(t, ref, w);
 }
 
-void rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size) {
-  rd_source_kinds[t->sources[ref->source].kind]->name(t, ref, to, size);
+int rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size) {
+  return rd_source_kinds[t->sources[ref->source].kind]->name(t, ref, to, size);
 }

@@ -128,7 +128,7 @@ int rd_no_memory(rd_listing *l);
 
 int rd_open_sources(sp_ctx *ctx, rd_table *t);
 int rd_load(const rd_table *t, const rd_ref *ref, rd_worker *w);
-void rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size);
+int rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size); /* as snprintf */
 
 /* ---- kept.c ---- */
 /* Before it is read: notes what the folder or file is now. */
