@@ -200,8 +200,9 @@ START_TEST(test_csv_of_numbers) {
   t = classes("csv", "classes = 9", 2);
   ck_assert(attr(t, "classes") == 9);
   holds(t, 2, want);
-  refuses(classes("csv", "classes = 7", 1), SP_E_DATA,
-          "labels.csv line 2, column label: class 7 is above 6; numbers of classes begin at 0, and the parameter ");
+  refuses(
+      classes("csv", "classes = 7", 1), SP_E_DATA,
+      "labels.csv line 2, column 2 (label): label 7, but there are 7 classes (0 to 6): correct it, or give a larger ");
 }
 END_TEST
 
@@ -235,15 +236,16 @@ START_TEST(test_csv_refused) {
       {"file,label\nin/a.png,x\nin/z.png,x\n", "line 3, column 1 (file): "},
       {"file,label\nin/a.png,x\nin/z.png,x\n", "csv/in/z.png: No such file or directory; files are looked for from "},
       {"file,label\n,x\n", "line 2, column 1 (file): it is empty"},
-      {"file,label\nin/a.png,\n", "line 2, column 2 (label): it is empty; write the name or the number of a class"},
-      {"file,label\nin/a.png,\"a\nb\"\n", "line 2, column 2 (label): it has a line break"},
+      {"file,label\nin/a.png,\n", "line 2, column 2 (label): it is empty, or too long, or has a line break; write "},
+      {"file,label\nin/a.png,\"a\nb\"\n", "line 2, column 2 (label): it is empty, or too long, or has a line break"},
       {"file,label\nin/a.png\n", "line 2: 1 fields, but the header has 2; put fields with commas in quotes"},
       {"a,file,label\n\"1\n2\",in/a.png,x\n\"1\",in/a.png,x,\n", "line 4: 4 fields, but the header has 3"},
       {"file,label\n\"in/a.png,x\n", "line 2, column 1: the quote that begins here has no end; put one behind"},
       {"file,label\n\"in/a.png\"x,x\n", "line 2, column 1: text behind a closing quote"},
       {"file,label,split\nin/a.png,x,test\n", "line 2, column 3 (split): it is neither train nor val"},
       {"file,label,split\nin/a.png,x,train\n", "labels.csv: no row's split is val; without that column val_fraction "},
-      {"file,label\nin/a.png,1000000\n", "column label: class 1000000 is above 999999"},
+      {"file,label\nin/a.png,1000000\n", "column 2 (label): label 1000000 would make more than 1000000 classes"},
+      {"file,label\nin/a.png,1\nin/a.png,x\n", "line 2, column 2 (label): the label is the number 1, but at "},
   };
   pictures();
   for (size_t i = 0; i < SP_ARRAY(bad); i++) {
@@ -260,7 +262,7 @@ START_TEST(test_csv_refused) {
   text("csv/labels.csv", "file,label,split\nin/a.png,x,train\nout/a.png,x,val\n");
   refuses(classes("csv", "val_fraction = 0.5", 1), SP_E_INVALID, "csv has a column split, which says what is for ");
   text("csv/classes.txt", "y\nz");
-  refuses(classes("csv", "", 1), SP_E_DATA, "column 2 (label): classes.txt has no class 'x'; add it there");
+  refuses(classes("csv", "", 1), SP_E_DATA, "column 2 (label): the label is \"x\", but ");
   text("csv/classes.txt", "x\nz\nx");
   refuses(classes("csv", "", 1), SP_E_DATA, "csv/classes.txt names 'x' twice");
 }
