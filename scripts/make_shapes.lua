@@ -192,7 +192,6 @@ function layouts.npy(g, data, part)
   local start, truth = dir .. "/" .. prefix(part, "_"), by_class and "labels.npy" or "masks.npy"
   check_free(dir, { prefix(part, "_") .. "images.npy", prefix(part, "_") .. truth })
   files.make_parents(start .. truth)
-  g.to_float { data.image } -- a graph has a stage besides the reader
   g:results { data.image, by_class and data.label or data.mask, raw = true }
   local n, size = data.length, opt.size
   local images = npy.create(start .. "images.npy", "|u1", { n, 3, size, size })

@@ -16,7 +16,7 @@ local opt, model, weights = predict.args("train_seg.lua", {
 local images = predict.images(opt, opt.out .. "/bad.txt")
 local g <close> = sp.graph(opt)
 local size = opt.size > 0 and opt.size or model.size
-local data = g.image_requests { size = { size, size }, batch = images.batch }
+local data = g.image_requests { size = { size, size }, batch = images.batch, decode = opt.decode }
 local logits = predict.segment(g, data.image, model, weights)
 local names = predict.class_names(model, model.decoder.classes)
 local files = g.image_writer {

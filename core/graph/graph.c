@@ -43,6 +43,8 @@ static const void *extension(void *arg, const char *id) {
 /* Its stages are the processor's, though it is no host to the core. */
 static bool plays_gpu(const sp_device_type *type) { return type == &sp_device_mock || type == &sp_device_simmock; }
 
+bool sp_graph_times_calls(const sp_graph *g) { return !strcmp(g->stages, "cpu"); }
+
 static int open_places(sp_graph *g, sp_err *err) {
   const sp_device_type *type;
   int st = sp_registry_device_at(g->env->reg, g->device, &type, &g->index, err);
@@ -53,7 +55,6 @@ static int open_places(sp_graph *g, sp_err *err) {
   g->cpu_host = g->host;
   g->host.extension = extension;
   g->host.extension_arg = g;
-  if (g->border) g->host.observe = NULL;
   return SP_OK;
 }
 
@@ -63,9 +64,8 @@ static int settle(sp_graph *g, sp_err *err) {
   sp_graph_opts *o = &g->opts;
   bool sync = getenv("SPCORE_SYNC") && strcmp(getenv("SPCORE_SYNC"), "0");
   bool can = g->border && g->main.type->flags & SP_DEVICE_CAPTURE;
-  const char *why = !can       ? "the device records nothing"
-                    : o->trace ? "a trace shows single stages"
-                    : sync     ? "SPCORE_SYNC waits behind every stage"
+  const char *why = !can   ? "the device records nothing"
+                    : sync ? "SPCORE_SYNC waits behind every stage"
                     : o->checksums && !g->main.type->stream_hash
                         ? "it makes no checksums itself, so they are taken behind every stage"
                         : NULL;
@@ -78,7 +78,8 @@ static int settle(sp_graph *g, sp_err *err) {
     return sp_fail(err, SP_E_INVALID, "capture %s on device '%s': %s; take capture off or auto", words[o->capture],
                    g->device, why);
   g->capture_asked = o->capture;
-  if (o->capture == SP_CAPTURE_AUTO) o->capture = why ? SP_CAPTURE_OFF : SP_CAPTURE_LANE;
+  bool unseen = o->trace && !sp_graph_times_calls(g); /* a graph's calls */
+  if (o->capture == SP_CAPTURE_AUTO) o->capture = why || unseen ? SP_CAPTURE_OFF : SP_CAPTURE_LANE;
   g->precision = (sp_precision){.size = sizeof g->precision, .precision = o->precision};
   g->sync = sync;
   return SP_OK;
@@ -96,10 +97,6 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
   if (g->opts.prefetch < 1) g->opts.prefetch = 1;
   g->accumulate = 1;
   g->host = env->host;
-  if (g->opts.trace) {
-    g->host.observe = sp_trace_observe;
-    g->host.observe_arg = g->opts.trace;
-  }
   st = !g->device || !g->init ? sp_nomem(err, 64, "a graph")
        : g->opts.run_ahead < 0 || g->opts.run_ahead > 64
            ? sp_fail(err, SP_E_RANGE, "run_ahead %d is outside 0..64", g->opts.run_ahead)

@@ -23,10 +23,49 @@ static int parallel_threads(sp_ctx *ctx) {
   return host->threads > 0 ? host->threads : 1;
 }
 
+typedef struct under_way {
+  const char *what;
+  uint64_t step;
+  void *caller;
+} under_way;
+
+#define WATCHED 64 /* threads of one call whose times are taken */
+
+typedef struct watched {
+  int (*fn)(void *arg, int64_t i, int worker);
+  void *arg;
+  double begin[WATCHED], end[WATCHED];
+} watched;
+
+static int watched_item(void *arg, int64_t i, int worker) {
+  watched *w = arg;
+  if (worker >= WATCHED) return w->fn(w->arg, i, worker);
+  if (!w->begin[worker]) w->begin[worker] = sp_now();
+  int status = w->fn(w->arg, i, worker);
+  w->end[worker] = sp_now();
+  return status;
+}
+
+static int run_watched(const sp_inst *inst, const under_way *call, int threads, int64_t n,
+                       int (*fn)(void *arg, int64_t i, int worker), void *arg) {
+  watched w = {.fn = fn, .arg = arg};
+  int status = sp_team_run(inst->host->team, threads, n, watched_item, &w);
+  for (int i = 0; i < WATCHED && i < threads; i++) {
+    if (!w.begin[i]) continue;
+    sp_span span = {inst->name, call->what, call->step, w.begin[i], w.end[i], call->caller, i};
+    inst->host->observe(inst->host->observe_arg, &span);
+  }
+  return status;
+}
+
 static int parallel_run(sp_ctx *ctx, int threads, int64_t n, int (*fn)(void *arg, int64_t i, int worker), void *arg) {
   if (threads < 0 || n < 0 || !fn)
     return ctx->host->fail(ctx, SP_E_INVALID, "spcore.parallel: run(%d, %lld) is no call", threads, (long long)n);
-  return sp_team_run(inst_of(ctx)->host->team, threads ? threads : parallel_threads(ctx), n, fn, arg);
+  if (!threads) threads = parallel_threads(ctx);
+  const under_way *call = sp_ctx_impl_of(ctx)->call;
+  if (call && inst_of(ctx)->host->observe && inst_of(ctx)->type->flags & SP_STAGE_SOURCE)
+    return run_watched(inst_of(ctx), call, threads, n, fn, arg);
+  return sp_team_run(inst_of(ctx)->host->team, threads, n, fn, arg);
 }
 
 static const sp_parallel parallel_ext = {sizeof(sp_parallel), 0, parallel_threads, parallel_run};
@@ -469,12 +508,14 @@ int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err) {
 }
 
 static int run(sp_inst *inst, const char *what, int (*fn)(sp_ctx *, void *, const sp_io *), const sp_io *io,
-               uint64_t step, void *native, void *lane, sp_err *err) {
+               uint64_t step, void *native, void *caller, sp_err *err) {
   int rc = enter(inst, what, err);
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = sp_inst_ctx(&holder, inst, native, err);
     const sp_stage_host *host = inst->host;
+    const under_way call = {what, step, caller};
+    holder.impl.call = &call;
     double begin = host->observe ? sp_now() : 0;
     passage door;
     go_in(&door, inst, what, step);
@@ -483,7 +524,7 @@ static int run(sp_inst *inst, const char *what, int (*fn)(sp_ctx *, void *, cons
     rc = outcome(what, rc, err);
     leave(inst);
     if (host->observe) {
-      sp_span span = {inst->name, what, step, begin, sp_now(), lane};
+      sp_span span = {inst->name, what, step, begin, sp_now(), caller, -1};
       host->observe(host->observe_arg, &span);
     }
   }
@@ -491,14 +532,14 @@ static int run(sp_inst *inst, const char *what, int (*fn)(sp_ctx *, void *, cons
   return rc;
 }
 
-int sp_inst_forward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *lane, sp_err *err) {
-  return run(inst, "forward", inst->type->forward, io, step, native, lane, err);
+int sp_inst_forward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err) {
+  return run(inst, "forward", inst->type->forward, io, step, native, caller, err);
 }
 
-int sp_inst_backward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *lane, sp_err *err) {
+int sp_inst_backward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err) {
   if (!inst->type->backward) {
     sp_fail(err, SP_E_STATE, "backward() was called, but the stage has none");
     return prefix(inst, step, err);
   }
-  return run(inst, "backward", inst->type->backward, io, step, native, lane, err);
+  return run(inst, "backward", inst->type->backward, io, step, native, caller, err);
 }

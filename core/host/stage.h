@@ -11,12 +11,14 @@
 #include "host/registry.h"
 #include "source/queue.h"
 
-/* Timing of one call, given to the observer when it is over. [the thread that ran it] */
+/* Timing of one call, given to the observer when it is over, and before it that of each thread that filled its samples, where
+ * it is a source's. [the thread that ran the call] */
 typedef struct sp_span {
   const char *instance, *what; /* "decoder", "backward" */
   uint64_t step;
   double begin, end; /* sp_now() */
-  void *lane;        /* as passed to the call */
+  void *caller;      /* as passed to the call */
+  int worker;        /* -1: the call itself */
 } sp_span;
 
 /* What all instances share. Lives longer than they. */
@@ -59,9 +61,9 @@ int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err);
 /* The i-th text of an attribute that is a list, as the stage's own function gives it. */
 int sp_inst_item(sp_inst *inst, const sp_attr *attr, uint64_t i, char *to, size_t size, sp_err *err);
 int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err);
-/* The message begins with "stage 'NAME' (FILE.so) step N: ". `lane` goes into the span. */
-int sp_inst_forward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *lane, sp_err *err);
-int sp_inst_backward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *lane, sp_err *err);
+/* The message begins with "stage 'NAME' (FILE.so) step N: ". `caller` goes into the span. */
+int sp_inst_forward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err);
+int sp_inst_backward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err);
 
 /* The context of a call into the stage, which has its log prefix and its extensions; as sp_ctx_for. */
 sp_ctx *sp_inst_ctx(sp_ctx_holder *holder, const sp_inst *inst, void *native, sp_err *err);

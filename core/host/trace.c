@@ -1,248 +1,181 @@
 /* SPDX-License-Identifier: MIT
- * trace.c - keeps the timing of calls and writes it as Chrome trace JSON and as a table. */
-#include "host/trace.h"
+ * trace.c - keeps what ran when; the table at the end. The file is trace_file.c's. */
+#include "host/trace_impl.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct call {
-  double begin, end;
-  uint64_t step;
-  uint32_t kind, lane; /* indices */
-} call;
+/* ---- the object -------------------------------------------------------------------------------------------------- */
 
-typedef struct kind {
-  char *instance, *what;
-} kind;
-
-typedef struct lane {
-  const void *key;
-  char *name; /* NULL: not named */
-} lane;
-
-struct sp_trace {
-  pthread_mutex_t lock; /* of everything below but path and file */
-  char *path;
-  FILE *file;
-  call *calls;
-  size_t n, max, dropped;
-  kind *kinds;
-  size_t n_kinds, cap_kinds;
-  lane *lanes;
-  size_t n_lanes, cap_lanes;
-};
-
-/* ---- keeping ----------------------------------------------------------------------------------------------------- */
-
-int sp_trace_new(sp_trace **out, const char *path, size_t max_spans, sp_err *err) {
+int sp_trace_new(sp_trace **out, const char *path, uint64_t steps, size_t max, sp_err *err) {
   *out = NULL;
-  if (!max_spans || max_spans > UINT32_MAX)
-    return sp_fail(err, SP_E_RANGE, "a trace of %zu calls asked for, 1 to %u are possible", max_spans, UINT32_MAX);
+  if (!max || max > UINT32_MAX)
+    return sp_fail(err, SP_E_RANGE, "a trace of %zu slices asked for, 1 to %u are possible", max, UINT32_MAX);
   sp_trace *t = sp_calloc(1, sizeof *t);
   if (!t) return sp_nomem(err, sizeof *t, "the trace");
-  pthread_mutex_init(&t->lock, NULL);
-  t->max = max_spans;
-  t->calls = sp_calloc(max_spans, sizeof *t->calls);
-  if (!t->calls || (path && !(t->path = sp_strdup(path)))) {
-    sp_trace_free(t);
-    return sp_nomem(err, max_spans * sizeof *t->calls, "the trace; keep fewer calls");
+  t->max = max;
+  t->wanted = t->left = steps ? steps : UINT64_MAX;
+  t->slices = sp_calloc(max, sizeof *t->slices);
+  int st = SP_OK;
+  if (!t->slices || (path && !(t->path = sp_strdup(path))))
+    st = sp_nomem(err, max * sizeof *t->slices, "the trace; keep fewer slices");
+  else if (path) st = sp_trace_try_file(path, err);
+  if (st) sp_trace_free(t);
+  else *out = t;
+  return st;
+}
+
+void sp_trace_program_free(sp_trace_program *p) {
+  for (size_t i = 0; p->tasks && i < p->n_tasks; i++) {
+    free(p->tasks[i].stage);
+    free(p->tasks[i].what);
+    free(p->tasks[i].lane);
+    free(p->tasks[i].track);
   }
-  if (path && !(t->file = fopen(path, "w"))) {
-    int why = errno;
-    sp_trace_free(t);
-    return sp_fail(err, SP_E_IO, "cannot write the trace '%s': %s", path, strerror(why));
-  }
-  *out = t;
-  return SP_OK;
+  for (size_t i = 0; i < p->n_edges; i++) free(p->edges[i]);
+  free(p->strategy);
+  free(p->device);
+  free(p->capture);
+  free(p->single);
+  free(p->tasks);
+  free(p->waits);
+  free(p->edges);
+  free(p->uses);
 }
 
 void sp_trace_free(sp_trace *t) {
   if (!t) return;
-  if (t->file) fclose(t->file);
-  for (size_t i = 0; i < t->n_kinds; i++) {
-    free(t->kinds[i].instance);
-    free(t->kinds[i].what);
-  }
-  for (size_t i = 0; i < t->n_lanes; i++) free(t->lanes[i].name);
-  free(t->kinds);
-  free(t->lanes);
-  free(t->calls);
+  for (size_t i = 0; i < t->n_programs; i++) sp_trace_program_free(&t->programs[i]);
+  free(t->programs);
+  free(t->slices);
   free(t->path);
-  pthread_mutex_destroy(&t->lock);
   free(t);
 }
 
-#define NONE SIZE_MAX
-
-static size_t kind_index(sp_trace *t, const char *instance, const char *what) {
-  for (size_t i = 0; i < t->n_kinds; i++)
-    if (!strcmp(t->kinds[i].instance, instance) && !strcmp(t->kinds[i].what, what)) return i;
-  kind k = {sp_strdup(instance), sp_strdup(what)};
-  if (!k.instance || !k.what || !sp_grow(&t->kinds, &t->cap_kinds, t->n_kinds + 1, sizeof *t->kinds)) {
-    free(k.instance);
-    free(k.what);
-    return NONE;
+int sp_trace_add(sp_trace *t, sp_trace_program *p, uint16_t *id, sp_err *err) {
+  if (t->n_programs > UINT16_MAX || !sp_grow(&t->programs, &t->cap_programs, t->n_programs + 1, sizeof *t->programs)) {
+    sp_trace_program_free(p);
+    return sp_nomem(err, sizeof *p, "the trace");
   }
-  t->kinds[t->n_kinds] = k;
-  return t->n_kinds++;
-}
-
-static size_t lane_index(sp_trace *t, const void *key) {
-  for (size_t i = 0; i < t->n_lanes; i++)
-    if (t->lanes[i].key == key) return i;
-  if (!sp_grow(&t->lanes, &t->cap_lanes, t->n_lanes + 1, sizeof *t->lanes)) return NONE;
-  t->lanes[t->n_lanes] = (lane){.key = key};
-  return t->n_lanes++;
-}
-
-void sp_trace_observe(void *trace, const sp_span *span) {
-  sp_trace *t = trace;
-  pthread_mutex_lock(&t->lock);
-  size_t k = NONE, l = NONE;
-  if (t->n < t->max && (k = kind_index(t, span->instance, span->what)) != NONE) l = lane_index(t, span->lane);
-  if (l != NONE) t->calls[t->n++] = (call){span->begin, span->end, span->step, (uint32_t)k, (uint32_t)l};
-  else t->dropped++;
-  pthread_mutex_unlock(&t->lock);
-}
-
-void sp_trace_lane_name(sp_trace *t, const void *key, const char *name) {
-  char *copy = sp_strdup(name);
-  pthread_mutex_lock(&t->lock);
-  size_t l = copy ? lane_index(t, key) : NONE;
-  if (l != NONE) {
-    free(t->lanes[l].name);
-    t->lanes[l].name = copy;
-  }
-  pthread_mutex_unlock(&t->lock);
-  if (l == NONE) free(copy);
-}
-
-/* ---- the file ---------------------------------------------------------------------------------------------------- */
-
-static const char *lane_words(const sp_trace *t, size_t l, char buf[32]) {
-  if (t->lanes[l].name) return t->lanes[l].name;
-  snprintf(buf, 32, "lane %zu", l + 1);
-  return buf;
-}
-
-static double first_begin(const sp_trace *t) {
-  double first = t->n ? t->calls[0].begin : 0;
-  for (size_t i = 1; i < t->n; i++)
-    if (t->calls[i].begin < first) first = t->calls[i].begin;
-  return first;
-}
-
-/* Names as JSON strings, made once: a trace has many calls and few names. */
-static bool call_names(const sp_trace *t, sp_sb *name) {
-  bool ok = true;
-  for (size_t i = 0; i < t->n_kinds; i++) {
-    sp_sb plain = {0};
-    sp_sb_putf(&plain, "%s %s", t->kinds[i].instance, t->kinds[i].what);
-    sp_sb_json(&name[i], sp_sb_str(&plain));
-    ok = ok && !plain.broken && !name[i].broken;
-    sp_sb_free(&plain);
-  }
-  return ok;
-}
-
-static bool write_lanes(const sp_trace *t) {
-  bool ok = true;
-  for (size_t l = 0; l < t->n_lanes; l++) {
-    sp_sb name = {0};
-    char buf[32];
-    sp_sb_json(&name, lane_words(t, l, buf));
-    fprintf(t->file, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%zu,\"name\":\"thread_name\",\"args\":{\"name\":%s}}", l + 1,
-            sp_sb_str(&name));
-    fprintf(t->file, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%zu,\"name\":\"thread_sort_index\",", l + 1);
-    fprintf(t->file, "\"args\":{\"sort_index\":%zu}}", l + 1);
-    ok = ok && !name.broken;
-    sp_sb_free(&name);
-  }
-  return ok;
-}
-
-int sp_trace_write(sp_trace *t, sp_err *err) {
-  if (!t->file) return sp_fail(err, SP_E_STATE, "the trace has no file, or it is written already");
-  double zero = first_begin(t);
-  int why = 0;
-  sp_sb *name = sp_calloc(t->n_kinds, sizeof *name);
-  bool memory = name && call_names(t, name);
-  if (memory) {
-    fprintf(t->file, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"kept\":%zu,\"dropped\":%zu},\"traceEvents\":[\n",
-            t->n, t->dropped);
-    fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"spcore\"}}", t->file);
-    memory = write_lanes(t);
-    for (size_t i = 0; i < t->n && !why; i++) {
-      const call *c = &t->calls[i];
-      int rc =
-          fprintf(t->file,
-                  ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"name\":%s,\"ts\":%.3f,\"dur\":%.3f,"
-                  "\"args\":{\"step\":%" PRIu64 "}}",
-                  c->lane + 1, sp_sb_str(&name[c->kind]), (c->begin - zero) * 1e6, (c->end - c->begin) * 1e6, c->step);
-      if (rc < 0) why = errno;
-    }
-    fputs("\n]}\n", t->file);
-  }
-  for (size_t i = 0; name && i < t->n_kinds; i++) sp_sb_free(&name[i]);
-  free(name);
-  if (ferror(t->file) && !why) why = EIO;
-  if (fclose(t->file) && !why) why = errno;
-  t->file = NULL;
-  if (!memory) return sp_nomem(err, t->n_kinds * sizeof *name, "the trace's names");
-  if (why) return sp_fail(err, SP_E_IO, "cannot write the trace '%s': %s", t->path, strerror(why));
+  *id = (uint16_t)t->n_programs;
+  t->programs[t->n_programs++] = *p;
   return SP_OK;
 }
 
+/* ---- keeping ----------------------------------------------------------------------------------------------------- */
+
+void sp_trace_begin(sp_trace *t, uint16_t program, bool evaluation, uint64_t first, uint64_t n, uint64_t warm,
+                    sp_trace_window *w) {
+  uint64_t want = evaluation ? t->wanted : t->left, skip = evaluation || t->warm ? 0 : warm;
+  if (t->written) want = 0;
+  if (n && n < want) want = n;
+  if (n && skip > n - want) skip = n - want;
+  *w = (sp_trace_window){.first = first + skip, .n = want, .loop = ++t->loops, .program = program};
+  if (evaluation) return;
+  t->warm = true;
+  if (want && !t->n_windows++) t->first = w->first;
+}
+
+void sp_trace_put(sp_trace *t, const sp_slice *slice) {
+  size_t at = atomic_fetch_add_explicit(&t->n, 1, memory_order_relaxed);
+  if (at < t->max) t->slices[at] = *slice;
+}
+
+int sp_trace_over(sp_trace *t, const sp_trace_window *w, uint64_t step, sp_err *err) {
+  if (t->left == UINT64_MAX || !sp_trace_wants(w, step)) return SP_OK;
+  t->last = step;
+  if (--t->left || !t->path) return SP_OK;
+  return sp_trace_write(t, err);
+}
+
+size_t sp_trace_kept(const sp_trace *t) {
+  size_t n = atomic_load(&((sp_trace *)t)->n);
+  return n < t->max ? n : t->max;
+}
+
+size_t sp_trace_dropped(const sp_trace *t) { return atomic_load(&((sp_trace *)t)->n) - sp_trace_kept(t); }
+
 /* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static const sp_trace_task *task_of(const sp_trace *t, const sp_slice *s) {
+  return &t->programs[s->program].tasks[s->task];
+}
+
+/* A call of a stage, or a copy; not what the host does. */
+static bool counts(const sp_trace *t, const sp_slice *s) { return s->kind == SP_SLICE_TASK && !task_of(t, s)->host; }
 
 static int by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-static void put_kind(const sp_trace *t, size_t k, double all, double *ms, sp_sb *out) {
+/* Copies to the front all that counts; how many. */
+static size_t pick(const sp_trace *t, sp_slice *out) {
   size_t n = 0;
+  for (size_t i = 0; i < sp_trace_kept(t); i++)
+    if (counts(t, &t->slices[i])) out[n++] = t->slices[i];
+  return n;
+}
+
+/* The first slice's call: in every program and replica. Takes its slices away. */
+static size_t put_call(const sp_trace *t, sp_slice *s, size_t n, double all, double *ms, sp_sb *out) {
+  const sp_trace_task *k = task_of(t, &s[0]);
+  size_t rest = 0, own = 0;
   double total = 0;
-  for (size_t i = 0; i < t->n; i++) {
-    if (t->calls[i].kind != k) continue;
-    ms[n] = (t->calls[i].end - t->calls[i].begin) * 1e3;
-    total += ms[n++];
+  for (size_t i = 0; i < n; i++) {
+    const sp_trace_task *o = task_of(t, &s[i]);
+    if (strcmp(o->stage, k->stage) || strcmp(o->what, k->what)) {
+      s[rest++] = s[i];
+      continue;
+    }
+    total += ms[own++] = (s[i].end - s[i].begin) * 1e3;
   }
-  if (!n) return;
-  qsort(ms, n, sizeof *ms, by_value);
-  double median = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
-  sp_sb_putf(out, "%-24s %-10s %8zu %12.3f %12.1f %6.1f%%\n", t->kinds[k].instance, t->kinds[k].what, n, median, total,
+  qsort(ms, own, sizeof *ms, by_value);
+  double median = own % 2 ? ms[own / 2] : (ms[own / 2 - 1] + ms[own / 2]) / 2;
+  sp_sb_putf(out, "%-24s %-10s %8zu %12.3f %12.1f %6.1f%%\n", k->stage, k->what, own, median, total,
              all > 0 ? total / all * 100 : 0.0);
+  return rest;
+}
+
+/* The first slice's lane, in the same way. Calls of one lane do not overlap. */
+static size_t put_lane(const sp_trace *t, sp_slice *s, size_t n, double time, sp_sb *out) {
+  const char *lane = task_of(t, &s[0])->lane;
+  size_t rest = 0;
+  double busy = 0;
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(task_of(t, &s[i])->lane, lane)) s[rest++] = s[i];
+    else busy += s[i].end - s[i].begin;
+  sp_sb_putf(out, "%-24s %8zu %6.1f%%\n", lane, n - rest, time > 0 ? busy / time * 100 : 0.0);
+  return rest;
+}
+
+static void put_bounds(const sp_trace *t, sp_sb *out) {
+  size_t dropped = sp_trace_dropped(t);
+  if (t->path && t->n_windows)
+    sp_sb_putf(out, "%s: steps %" PRIu64 " to %" PRIu64 "; of other steps nothing is kept (--trace-steps)\n", t->path,
+               t->first, t->last);
+  if (dropped) sp_sb_putf(out, "%zu slices were not kept: the trace holds %zu\n", dropped, t->max);
 }
 
 void sp_trace_summary(sp_trace *t, sp_sb *out) {
-  double *ms = sp_calloc(t->n, sizeof *ms), all = 0, last = 0, first = first_begin(t);
-  if (!ms) {
-    out->broken = true;
-    return;
-  }
-  for (size_t i = 0; i < t->n; i++) {
-    all += (t->calls[i].end - t->calls[i].begin) * 1e3;
-    if (!i || t->calls[i].end > last) last = t->calls[i].end;
-  }
-  sp_sb_putf(out, "%-24s %-10s %8s %12s %12s %7s\n", "stage", "call", "calls", "median ms", "total ms", "share");
-  for (size_t k = 0; k < t->n_kinds; k++) put_kind(t, k, all, ms, out);
-  free(ms);
-  sp_sb_putf(out, "\n%-24s %8s %7s\n", "lane", "calls", "busy");
-  for (size_t l = 0; l < t->n_lanes; l++) {
-    size_t n = 0;
-    double busy = 0;
-    char buf[32];
-    for (size_t i = 0; i < t->n; i++) {
-      if (t->calls[i].lane != l) continue;
-      busy += t->calls[i].end - t->calls[i].begin; /* calls of one lane do not overlap */
-      n++;
+  size_t max = sp_trace_kept(t), n;
+  double *ms = sp_calloc(max + 1, sizeof *ms), all = 0, first = 0, last = 0;
+  sp_slice *s = sp_calloc(max + 1, sizeof *s);
+  if (!ms || !s) out->broken = true;
+  else {
+    n = pick(t, s);
+    for (size_t i = 0; i < n; i++) {
+      all += (s[i].end - s[i].begin) * 1e3;
+      if (!i || s[i].begin < first) first = s[i].begin;
+      if (!i || s[i].end > last) last = s[i].end;
     }
-    sp_sb_putf(out, "%-24s %8zu %6.1f%%\n", lane_words(t, l, buf), n, last > first ? busy / (last - first) * 100 : 0.0);
+    sp_sb_putf(out, "%-24s %-10s %8s %12s %12s %7s\n", "stage", "call", "calls", "median ms", "total ms", "share");
+    while (n) n = put_call(t, s, n, all, ms, out);
+    sp_sb_putf(out, "\n%-24s %8s %7s\n", "lane", "calls", "busy");
+    for (n = pick(t, s); n;) n = put_lane(t, s, n, last - first, out);
+    put_bounds(t, out);
   }
-  if (t->dropped) sp_sb_putf(out, "%zu calls were not kept: the trace holds %zu\n", t->dropped, t->max);
+  free(ms);
+  free(s);
 }

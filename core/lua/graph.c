@@ -11,7 +11,8 @@
 #include "lua/value.h"
 
 #define MAX_LOSSES 16
-#define MAX_SPANS (1 << 20) /* calls that a trace keeps */
+#define MAX_SLICES 100000     /* of a trace's file: about 30 MB */
+#define MAX_TIMINGS (1 << 20) /* calls behind timings() without one */
 
 /* In the order of SP_PRECISION_... and enum sp_capture. */
 static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
@@ -52,7 +53,8 @@ static int choice(lua_State *L, const char *key, const char *const *words, int d
 
 static bool stopped(void) { return sp_lua_interrupted() != 0; }
 
-/* graph{ device =, precision =, capture =, seed =, run_ahead =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "" , timing = } */
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "",
+ * trace_steps =, timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
@@ -68,6 +70,7 @@ int sp_lua_graph_new(lua_State *L) {
       .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
   };
   const char *trace = sp_lua_opt_str(L, 1, "trace", "");
+  uint64_t steps = (uint64_t)sp_lua_opt_int(L, 1, "trace_steps", 100, 1, 1000000);
   bool timing = sp_lua_opt_bool(L, 1, "timing", false);
   sp_lua_graph *lg = lua_newuserdatauv(L, sizeof *lg, 4);
   memset(lg, 0, sizeof *lg);
@@ -77,7 +80,8 @@ int sp_lua_graph_new(lua_State *L) {
   lua_newtable(L);
   lua_setiuservalue(L, -2, 4);
   lg->trace_file = *trace != 0;
-  if ((*trace || timing) && sp_trace_new(&lg->trace, *trace ? trace : NULL, MAX_SPANS, &err))
+  if ((*trace || timing) &&
+      sp_trace_new(&lg->trace, *trace ? trace : NULL, *trace ? steps : 0, *trace ? MAX_SLICES : MAX_TIMINGS, &err))
     return sp_lua_raise(L, &err);
   o.trace = lg->trace;
   if (sp_engine_new(&lg->e, sp_lua_of(L)->env, &o, &err)) return sp_lua_raise(L, &err);

@@ -24,6 +24,7 @@ int sp_engine_new(sp_engine **out, sp_env *env, const sp_graph_opts *opts, sp_er
   if (!e) return sp_nomem(err, sizeof *e, "an engine");
   int st = sp_graph_new(&e->g, env, opts, err);
   if (!st) st = sp_engine_new_pool(e, err);
+  if (!st) sp_timeline_watch(e->g);
   if (st) {
     sp_engine_free(e);
     return st;

@@ -26,14 +26,10 @@ static bool capturable(const sp_task *t) { return !t->node || t->node->inst->typ
 
 static int put_around(sp_machine *m, sp_ops *out, const sp_op *op, sp_err *err) {
   const sp_task *t = task_of(m, op);
-  sp_op mark = {.kind = SP_OP_MARK, .lane = op->lane, .task = op->task};
-  bool timed = sp_timeline_watches(m, t), main = on_main(m, op->lane);
-  int st = timed ? sp_ops_put(out, mark, err) : SP_OK;
-  if (!st) st = sp_ops_put(out, *op, err);
+  bool main = on_main(m, op->lane);
+  int st = sp_ops_put(out, *op, err);
   if (!st && m->g->opts.checksums && t->node)
     st = sp_ops_put(out, (sp_op){.kind = SP_OP_HASH, .lane = op->lane, .task = op->task}, err);
-  mark.back = 1;
-  if (!st && timed) st = sp_ops_put(out, mark, err);
   if (!st && m->g->sync && main && m->g->border)
     st = sp_ops_put(out, (sp_op){.kind = SP_OP_FINISH, .lane = op->lane, .task = op->task}, err);
   return st;
@@ -257,7 +253,7 @@ static void pass_implied(const sp_machine *m, sp_ops *o) {
   }
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- timing ------------------------------------------------------------------------------------------------------ */
 
 static int new_list(const sp_machine *m, const sp_ops *like, sp_ops *out, sp_err *err) {
   *out = (sp_ops){.ring = sp_calloc(m->p->n_tasks + 1, sizeof *out->ring)};
@@ -265,6 +261,30 @@ static int new_list(const sp_machine *m, const sp_ops *like, sp_ops *out, sp_err
   memcpy(out->ring, like->ring, m->p->n_tasks * sizeof *out->ring);
   return SP_OK;
 }
+
+static int put_marked(const sp_op *op, sp_ops *out, sp_err *err) {
+  sp_op mark = {.kind = SP_OP_MARK, .lane = op->lane, .task = op->task};
+  int st = sp_ops_put(out, mark, err);
+  mark.back = 1;
+  if (!st) st = sp_ops_put(out, *op, err);
+  return st ? st : sp_ops_put(out, mark, err);
+}
+
+/* Around the calls and copies that are in no graph: within one a mark is no time. */
+static int pass_marks(const sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *err) {
+  int body = 0, st = new_list(m, in, out, err);
+  out->tick_ring = in->tick_ring;
+  out->n_launch = in->n_launch;
+  for (size_t i = 0; i < in->n && !st; i++) {
+    const sp_op *op = &in->op[i];
+    bool timed = !body && (op->kind == SP_OP_CALL || op->kind == SP_OP_COPY) && sp_timeline_watches(m, task_of(m, op));
+    st = timed ? put_marked(op, out, err) : sp_ops_put(out, *op, err);
+    body = op->kind == SP_OP_LAUNCH ? op->n : body - (body > 0);
+  }
+  return st;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static int prove(const sp_machine *m, const sp_ops *ops, sp_err *err) {
   int st = sp_ops_prove(ops, &m->p->in, m->p->sched.slots, err);
@@ -295,6 +315,13 @@ static void find_launch(sp_machine *m) {
     if (m->ops.op[i].kind == SP_OP_LAUNCH && m->ops.op[i].task < 0) m->launch = i;
 }
 
+static int add_marks(sp_machine *m, sp_err *err) {
+  sp_ops in = m->ops;
+  int st = pass_marks(m, &in, &m->ops, err);
+  sp_ops_free(&in);
+  return st;
+}
+
 int sp_list_make(sp_machine *m, sp_err *err) {
   sp_ops plain, around = {0};
   int st = sp_ops_lower(&plain, &m->p->sched, &m->p->in, err);
@@ -307,6 +334,7 @@ int sp_list_make(sp_machine *m, sp_err *err) {
     if (!st) pass_implied(m, &m->ops);
     sp_ops_free(&around);
   } else m->ops = around;
+  if (!st && m->g->opts.trace) st = add_marks(m, err);
   if (!st) st = prove(m, &m->ops, err);
   if (!st) find_launch(m);
   return st;

@@ -15,6 +15,7 @@ int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
   l->running = true;
   l->lr_step = 0;
   l->open = 0;
+  sp_timeline_begin(l, n);
   if (l->m->g->training && isnan(l->lr)) { /* what is told until the first update */
     int i = sp_params_find_live(opt->inst->type->params, "lr", NULL);
     if (i >= 0) l->lr = (double)opt->live[i];
@@ -82,13 +83,22 @@ static int finish(sp_loop *l, sp_err *err) {
   return SP_OK;
 }
 
+static int collect(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
+  bool traced = sp_trace_wants(&l->m->watch, step);
+  double since = traced ? sp_now() : 0;
+  int st = sp_collect(l, step, err);
+  if (!traced) return st;
+  sp_timeline_host(l, SP_SLICE_TASK, op->task, step, since, sp_now());
+  return st;
+}
+
 /* One operation, if it is to be done in this tick; *over: it was the end of a step. */
 static int perform(sp_loop *l, const sp_op *op, bool *over, sp_err *err) {
   uint64_t step = l->tick;
   *over = false;
   if (op->task >= 0 && !sp_loop_runs(l, op->task, &step)) return SP_OK;
   *over = op->kind == SP_OP_COLLECT;
-  int st = *over ? sp_collect(l, step, err) : sp_submit(l, &l->pos, op, step, err);
+  int st = *over ? collect(l, op, step, err) : sp_submit(l, &l->pos, op, step, err);
   if (!st || step < end_of(l) || op->task < 0) return st;
   *over = false; /* the failure is this step's or an older one's beyond the end: the steps before it go on */
   return SP_OK;
@@ -117,10 +127,8 @@ static int play_tick(sp_loop *l, bool *over, sp_err *err) {
   return SP_OK;
 }
 
-int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err) {
+static int next(sp_loop *l, const sp_result **res, sp_err *err) {
   bool over;
-  *res = NULL;
-  if (!l->running) return SP_OK;
   for (;;) {
     if (l->delivered >= end_of(l)) {
       if (end_of(l) < l->end && l->pos && play_tick(l, &over, err)) return give_up(l, err);
@@ -135,4 +143,24 @@ int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err) {
     l->pos = 0;
     l->tick++;
   }
+}
+
+/* What the host did for this result, and before it the script. The trace's file is written where its last step is over. */
+static int trace(sp_loop *l, double since, sp_err *err) {
+  uint64_t step = l->result.step;
+  double now = sp_now();
+  if (l->left) sp_timeline_host(l, SP_SLICE_SCRIPT, -1, step, l->left, since);
+  sp_timeline_host(l, SP_SLICE_LOOP, -1, step, since, now);
+  int st = l->m->p->stand_in ? SP_OK : sp_trace_over(l->m->g->opts.trace, &l->m->watch, step, err);
+  l->left = sp_now();
+  return st;
+}
+
+int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err) {
+  *res = NULL;
+  if (!l->running) return SP_OK;
+  if (!l->m->watch.n) return next(l, res, err);
+  double since = sp_now();
+  int st = next(l, res, err);
+  return st || !*res ? st : trace(l, since, err);
 }

@@ -22,8 +22,9 @@ typedef struct sp_loop {
   bool (*stopped)(void); /* requests are not waited for any more; NULL: never */
   bool timed;            /* the seconds that the host waits for others are counted */
   double blocked;        /* so many */
-  void *mark;            /* a timing event, and when it was */
+  void *mark;            /* a timing event, and when it was; NULL: none yet */
   double mark_time;
+  double left; /* when the script got the last result, 0: nothing is traced */
   sp_result result;
 } sp_loop;
 
@@ -58,7 +59,10 @@ int sp_submit_again(sp_loop *l, const sp_task *task, uint64_t step, void *stream
 int sp_collect(sp_loop *l, uint64_t step, sp_err *err);
 void sp_collect_suspect(const sp_loop *l, sp_err *err); /* names who may have made a device fail */
 
-/* timeline.c */
+/* timeline.c; nothing is kept of steps that no trace wants */
+void sp_timeline_begin(sp_loop *l, uint64_t n);
+void sp_timeline_host(const sp_loop *l, sp_slice_kind kind, int task, uint64_t step, double begin, double end);
+int sp_timeline_mark_launch(sp_loop *l, const sp_op *op, uint64_t step, int behind, sp_err *err);
 int sp_timeline_mark(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err);
 int sp_timeline_collect(sp_loop *l, uint64_t step, sp_err *err);
 

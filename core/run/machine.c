@@ -75,7 +75,6 @@ static int make_stream(sp_machine *m, size_t i, const sp_machine *beside, sp_err
   }
   if (!st && l->scratch && !(s->scratch = sp_graph_alloc(m->g, s->place, l->scratch, "a lane's scratch memory", err)))
     st = err->status;
-  if (!st && m->g->opts.trace) sp_trace_lane_name(m->g->opts.trace, s, s->name);
   return st;
 }
 
@@ -305,10 +304,11 @@ static int make_ops(sp_machine *m, sp_err *err) {
     if (!(m->graph[i] = sp_graph_zalloc(m->g, ring, sizeof **m->graph, "graphs", err))) return err->status;
   for (int i = 0; i < m->ops.tick_ring && !st; i++)
     st = sp_place_event(&m->g->main, 0, "a step", &m->tick_event[i], err);
-  return st;
+  return st ? st : sp_timeline_make_launches(m, err);
 }
 
 static void free_ops(sp_machine *m) {
+  sp_timeline_free_launches(m);
   for (size_t i = 0; m->late && i < m->ops.n; i++) free(m->late[i]);
   for (int i = 0; m->graph && i < m->ops.n_launch; i++) {
     for (int r = 0; m->graph[i] && r < m->p->ring; r++)
@@ -386,6 +386,7 @@ int sp_machine_build(sp_machine *m, const sp_machine *beside, sp_err *err) {
   if (!st) st = make_posts(m, err);
   if (!st) st = make_ops(m, err);
   if (!st) st = prepare(m, err);
+  if (!st) st = sp_timeline_tell(m, err);
   m->built = !st;
   return st;
 }

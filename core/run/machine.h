@@ -45,16 +45,28 @@ typedef struct sp_stream {
   void *joint, *cut; /* events for launched ticks: outside of the graph and within */
 } sp_stream;
 
+typedef struct sp_mark {
+  void *event;
+  double time; /* moves: where there is no event */
+} sp_mark;
+
 /* What one task has of the machine. */
 typedef struct sp_post {
   sp_call *calls; /* [ring] */
   void **events;  /* [its ring of events] */
   void **at;      /* moves: which event each of them stands for now: itself, or a tick's */
   void *cut;      /* its record within a launched tick */
-  void **marks;   /* [ring][2] timing events around it; NULL: no trace */
+  sp_mark *marks; /* [ring][2] around it; NULL: no trace, or no MARK in the list */
   size_t n_hashes, cap_hashes;
   sp_hash *hashes; /* names; what is hashed, in this order: see checksum.c */
 } sp_post;
+
+/* A launch, for a trace. */
+typedef struct sp_launched {
+  sp_mark *marks; /* [ring][2] around it */
+  uint64_t *step; /* moves: [ring] 1 + the step that they are of */
+  int task;
+} sp_launched;
 
 /* What the host knows of a step that has begun. */
 typedef struct sp_known {
@@ -91,6 +103,9 @@ typedef struct sp_machine {
   size_t n_hashes;
   void *sums;         /* moves: the checksums of all call records, which the device writes */
   sp_failure failure; /* moves */
+  uint16_t traced;    /* its program's number in the trace */
+  sp_launched *launched;
+  sp_trace_window watch; /* moves, while nothing is in flight */
 } sp_machine;
 
 int sp_machine_new(sp_machine **m, const sp_program *p, sp_pool *pool, sp_err *err);
@@ -118,6 +133,10 @@ int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err); /* fills the
 int sp_checksum_call(sp_call *c, void *stream, sp_err *err);
 
 /* timeline.c; they do nothing without a trace */
+void sp_timeline_watch(sp_graph *g); /* has what runs on the processor timed */
+int sp_timeline_tell(sp_machine *m, sp_err *err);
+int sp_timeline_make_launches(sp_machine *m, sp_err *err);
+void sp_timeline_free_launches(sp_machine *m);
 bool sp_timeline_watches(const sp_machine *m, const sp_task *t);
 int sp_timeline_make(sp_machine *m, const sp_task *t, sp_err *err);
 void sp_timeline_free(sp_machine *m, const sp_task *t);

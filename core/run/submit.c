@@ -83,6 +83,14 @@ static int fill_lane(sp_loop *l, const sp_task *fill, uint64_t step, sp_err *err
   return SP_OK;
 }
 
+static int fill(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
+  bool traced = sp_trace_wants(&l->m->watch, step);
+  double since = traced ? sp_now() : 0;
+  int st = fill_lane(l, task_of(l, op), step, err);
+  if (traced) sp_timeline_host(l, SP_SLICE_TASK, op->task, step, since, sp_now());
+  return st;
+}
+
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* A failure stops its stream. Where ticks are graphs, one stream has the older steps of other lanes too, whose results
@@ -90,11 +98,10 @@ static int fill_lane(sp_loop *l, const sp_task *fill, uint64_t step, sp_err *err
 static int run_call(void *arg, void *native) {
   sp_call *c = arg;
   const sp_task *t = c->task;
-  sp_stream *lane = &c->m->streams[t->lane];
   bool shared = c->m->launch != SIZE_MAX;
   if (shared && sp_failure_before(&c->m->failure, c->step, t->index)) return SP_OK;
-  int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, c->step, native, lane, &c->err)
-                                       : sp_inst_forward(t->node->inst, &c->io, c->step, native, lane, &c->err);
+  int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, c->step, native, c, &c->err)
+                                       : sp_inst_forward(t->node->inst, &c->io, c->step, native, c, &c->err);
   if (st) sp_failure_keep(&c->m->failure, c->step, t->index, &c->err);
   return shared ? SP_OK : st;
 }
@@ -171,12 +178,21 @@ static int wait(sp_loop *l, size_t at, const sp_op *op, uint64_t step, void *str
   return sp_place_submit(place, stream, wait_late, late, task_of(l, op)->name, err);
 }
 
+/* Behind the wait of a task that is nothing but waits stands the task, so that the arrow ends somewhere. */
+static void trace_sync(const sp_loop *l, const sp_op *op, uint64_t step, double since) {
+  double now = sp_now();
+  sp_timeline_host(l, SP_SLICE_WAIT, op->from, step, since, now);
+  if (task_of(l, op)->kind == SP_TASK_AWAIT) sp_timeline_host(l, SP_SLICE_TASK, op->task, step, now, sp_now());
+}
+
 static int sync(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
   void *event = event_of(l, op, step);
   const sp_place *place = l->m->p->lanes[l->m->p->tasks[op->from].lane].place;
-  double since = l->timed ? sp_now() : 0;
+  bool traced = event && sp_trace_wants(&l->m->watch, step);
+  double since = l->timed || traced ? sp_now() : 0;
   int st = event ? sp_place_sync_event(place, event, "the step loop", err) : SP_OK;
   if (l->timed) l->blocked += sp_now() - since;
+  if (traced) trace_sync(l, op, step, since);
   return st;
 }
 
@@ -240,17 +256,24 @@ static int record_segment(sp_loop *l, const sp_op *launch, uint64_t step, void *
   return st ? sp_prefix(err, "capture of lane '%s'", name) : SP_OK;
 }
 
+static int launch_graph(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, void *graph, sp_err *err) {
+  const char *name = op->task < 0 ? "a step" : task_of(l, op)->name;
+  sp_ctx_holder h;
+  int st = sp_timeline_mark_launch(l, op, step, 0, err);
+  l->launches++;
+  *pos += (size_t)op->n;
+  if (!st) st = l->m->g->main.type->graph_launch(sp_ctx_for(&h, name, err), graph, stream_of(l, op->lane));
+  return st ? st : sp_timeline_mark_launch(l, op, step, 1, err);
+}
+
 /* Steps may change between graphs and single calls as they like. Nothing is recorded in a loop's first step. */
 static int launch_lane(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err) {
   void **graph = &l->m->graph[op->from][slot(l, step)], *stream = stream_of(l, op->lane);
-  sp_ctx_holder h;
   int st;
   if (!full(l, step) || (!*graph && step == l->first)) return SP_OK;
   if (!*graph && (st = record_segment(l, op, step, stream, graph, err))) return st;
   for (int i = 1; i <= op->n; i++) renew_call(l, &op[i], step);
-  l->launches++;
-  *pos += (size_t)op->n;
-  return l->m->g->main.type->graph_launch(sp_ctx_for(&h, task_of(l, op)->name, err), *graph, stream);
+  return launch_graph(l, pos, op, step, *graph, err);
 }
 
 /* ---- graphs of a tick -------------------------------------------------------------------------------------------- */
@@ -351,7 +374,6 @@ static int find_graph(sp_loop *l, const sp_op *launch, void **graph, sp_err *err
 
 static int launch_tick(sp_loop *l, size_t *pos, const sp_op *op, sp_err *err) {
   void **graph = &l->m->graph[op->from][slot(l, l->tick)];
-  sp_ctx_holder h;
   uint64_t step;
   int st;
   l->whole = may_launch(l, op);
@@ -363,9 +385,7 @@ static int launch_tick(sp_loop *l, size_t *pos, const sp_op *op, sp_err *err) {
   }
   for (int i = 1; i <= op->n; i++)
     if (has_part(l, op[i].task, &step)) renew_call(l, &op[i], step);
-  l->launches++;
-  *pos += (size_t)op->n;
-  return l->m->g->main.type->graph_launch(sp_ctx_for(&h, "a step", err), *graph, stream_of(l, op->lane));
+  return launch_graph(l, pos, op, l->tick, *graph, err);
 }
 
 /* One event stands for all records of the tick that was launched. */
@@ -408,7 +428,7 @@ int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *e
     case SP_OP_SYNC: return sync(l, op, step, err);
     case SP_OP_RECORD: return op->task < 0 ? record_launch(l, op, err) : record(l, op, step, s->own, err);
     case SP_OP_LAUNCH: return op->task < 0 ? launch_tick(l, pos, op, err) : launch_lane(l, pos, op, step, err);
-    case SP_OP_FILL: return fill_lane(l, task_of(l, op), step, err);
+    case SP_OP_FILL: return fill(l, op, step, err);
     case SP_OP_MARK: return empty ? SP_OK : sp_timeline_mark(l, op, step, err);
     case SP_OP_FINISH: return finish(l, op, step, s->own, err);
     default: return empty ? SP_OK : work(l, op, step, s->own, err);

@@ -30,7 +30,6 @@ struct sp_trial {
   bool initialised;
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
   sp_trace *trace;
-  void (*observe)(void *arg, const sp_span *span);
   /* of the forecast that was given last */
   sp_trial_lane *lanes;
   double *share;
@@ -72,11 +71,9 @@ static int restore_weights(const sp_trial *t, sp_graph *g, sp_err *err) {
 /* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
 static void set_quiet(sp_trial *t, sp_graph *g, bool quiet) {
-  if (quiet) t->lr = g->lr, t->trace = g->opts.trace, t->observe = g->cpu_host.observe;
+  if (quiet) t->lr = g->lr, t->trace = g->opts.trace;
   g->lr = quiet ? NULL : t->lr;
   g->opts.trace = quiet ? NULL : t->trace;
-  g->cpu_host.observe = quiet ? NULL : t->observe;
-  if (!g->border) g->host.observe = g->cpu_host.observe;
 }
 
 static void free_trial(sp_trial *t) {

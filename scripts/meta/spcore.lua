@@ -26,6 +26,7 @@ local sp = {}
 ---@field init? "philox"|"torch"
 ---@field checksums? boolean
 ---@field trace? string
+---@field trace_steps? integer of so many steps
 ---@field timing? boolean keep the times of stages, for g:timings()
 ---@field plugin? string[]
 ---@field out? string
@@ -53,7 +54,7 @@ local sp = {}
 
 ---Reads the script's command line. Wrong use ends the program with exit code 2.
 ---@param spec table<string, spcore.option>
----@param how? { rest?: string, doc?: string, without?: string[], checkpoints?: boolean }
+---@param how? { rest?: string, doc?: string, without?: string[], only?: string[], others?: boolean, checkpoints?: boolean }
 ---@return spcore.options
 function sp.args(spec, how) end
 

@@ -29,7 +29,8 @@ local common = {
   pinned = { 1024, "most MiB of memory that readers fill", min = 1, max = 1048576 },
   init = { "philox", "first weights", choices = { "philox", "torch" } },
   checksums = { false, "write a hash of every edge and step, for spcore diff" },
-  trace = { "", "write a trace of the run to this file" },
+  trace = { "", "write what ran when to this file, for Perfetto, chrome://tracing and spcore timeline" },
+  trace_steps = { 100, "of so many steps, the first behind warm-up", min = 1, max = 1000000 },
   plugin = { "", "load this stage file.so; may be repeated", list = true },
   out = { "", "folder of the run", default = "runs/NAME-1, -2 ..." },
   tensorboard = { true, "an event file for TensorBoard in the run's folder; --no-tensorboard: none" },
@@ -53,7 +54,9 @@ local resuming = {
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
-  "memory_limit auto_budget auto_again plugin trace explain check_races tensorboard log_every"):gmatch "%S+" do free[name] = true end
+  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every"):gmatch "%S+" do
+  free[name] = true
+end
 
 -- What a script may say that it does not do, and which common options go with that.
 local groups = {
@@ -62,9 +65,10 @@ local groups = {
   training = { "init" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
+  trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "memory_limit", "trace", "out", "checksums", "tensorboard", "log_every",
+    "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
   },
 }
 
@@ -241,8 +245,9 @@ local function unknown(arg, options)
   usage("unknown option '%s'%s (--help lists all)", arg, words.near(arg, names))
 end
 
--- One option at argv[i]; returns the index of the last argument it used.
-local function take(opt, options, argv, i, given)
+-- One option at argv[i]; returns the index of the last argument it used, or nil where it is none of these options and
+-- `others` may be there.
+local function take(opt, options, argv, i, given, others)
   local word, value = argv[i]:match("^%-%-([^=]+)=(.*)$")
   word = word or argv[i]:sub(3)
   local name = word:gsub("-", "_")
@@ -251,6 +256,7 @@ local function take(opt, options, argv, i, given)
     name, flag = name:sub(4), false
     option = options[name]
   end
+  if others and (not option or option.unused) then return end
   if not option then unknown("--" .. word, options) end
   if option.unused then usage("--%s: this script has no use for it (--help lists all)", word) end
   given[name] = true
@@ -322,10 +328,11 @@ end
 -- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does", without = { "run" } }) -> values
 -- by name. Types follow from the defaults; an option's default = "words" are what help says in place of the value, and
 -- instead_of = "NAME" is the option in whose place it stands: both together are refused.
--- Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the program with exit code 2.
+-- Arguments that are no options are in `rest`, if the script wants any, with others = true also options that are not its own.
+-- Wrong use ends the program with exit code 2.
 function args.parse(spec, how)
   how = how or {}
-  words.check_keys("args", how, { rest = true, doc = true, without = true, only = true, checkpoints = true })
+  words.check_keys("args", how, { rest = true, doc = true, without = true, only = true, checkpoints = true, others = true })
   local options, opt, rest, given = merge(spec or {}, how.checkpoints and resuming or {}), {}, {}, {}
   leave_out(options, how.without or {}, how.only)
   for name, option in pairs(options) do
@@ -344,14 +351,16 @@ function args.parse(spec, how)
       print_help(options, how)
       core.exit(0)
     elseif arg:sub(1, 2) == "--" then
-      i = take(opt, options, argv, i, given)
+      local last = take(opt, options, argv, i, given, how.others)
+      if not last then rest[#rest + 1] = arg end
+      i = last or i
     else
       unknown(arg, options)
     end
     i = i + 1
   end
   check_pairs(options, given)
-  opt.device = check_device(opt.device)
+  if not options.device.unused then opt.device = check_device(opt.device) end
   if how.checkpoints and opt.resume ~= "" then take_over(opt, options, given) end
   if how.checkpoints then check_times(opt) end
   if how.rest then opt.rest = rest end

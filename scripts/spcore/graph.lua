@@ -416,7 +416,7 @@ return function(opt)
   if not device then core.fail(("sp.graph: device '%s': %s"):format(opt.device, why)) end
   local raw = core.graph {
     device = device, precision = devices.precision(device, get "precision"), capture = get "capture", seed = get "seed", run_ahead = get "run_ahead",
-    prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init", checksums = get "checksums", trace = get "trace", timing = get "timing",
+    prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init", checksums = get "checksums", trace = get "trace", trace_steps = get "trace_steps", timing = get "timing",
   }
   local g = {
     _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _applied = false,

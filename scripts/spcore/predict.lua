@@ -30,6 +30,10 @@ function predict.args(script, spec, doc)
   spec.weights = { "", "folder of a run of " .. script }
   spec.best = { false, "take the weights of the run's best validation, best.safetensors, not the last ones" }
   spec.list = { "", "file with a path on each line, - for the standard input; @FILE among the images is the same" }
+  spec.decode = {
+    "full", "scaled: JPEG files much larger than the network's input are decoded smaller: faster, probabilities differ a little",
+    choices = { "full", "scaled" },
+  }
   spec.batch = { 8, "images a step", min = 1, max = 1024 }
   local opt = args.parse(spec, {
     rest = "IMAGE|FOLDER|@LIST...", doc = doc,

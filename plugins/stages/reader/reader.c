@@ -213,6 +213,19 @@ static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, co
                  *self->p->path ? self->p->path : "files", RD_REPLACEMENTS);
 }
 
+/* Sample `at` of the split, whatever it is: what is wrong is told, and its place stays empty. */
+static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, const rd_out *out, int32_t *origin) {
+  uint64_t index = self->list[at];
+  int rc = self->kind->fill(self, w, index, out);
+  *origin = rc ? -1 - (int32_t)index : (int32_t)index;
+  if (!rc || rc == SP_E_NOMEM) return rc;
+  size_t pixels = (size_t)self->h * (size_t)self->w;
+  memset(out->image, 0, pixels * 3);
+  if (out->mask) memset(out->mask, 255, pixels);
+  ctx->host->log(ctx, SP_LOG_WARN, "%s", w->why);
+  return SP_OK;
+}
+
 /* Item i of the batch, with what the kind leaves out. */
 static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
   rd_self *self = b->self;
@@ -224,7 +237,8 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
     mask = NULL;
   }
   rd_out out = {b->image + (size_t)i * pixels * 3, mask, &label, origin + 1};
-  int rc = fill_sample(b->ctx, self, w, at, &out, origin);
+  int rc =
+      self->p->check ? check_sample(b->ctx, self, w, at, &out, origin) : fill_sample(b->ctx, self, w, at, &out, origin);
   if (b->origin) memcpy(b->origin + i * 3, origin, sizeof origin);
   for (size_t k = 0; mask && !rc && k < pixels; k++)
     if (mask[k] != 255) {
@@ -290,8 +304,9 @@ static const sp_port reader_outputs[] = {
      .dtypes = SP_DT(SP_I32),
      .ndim = 2,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "N x 3: which of the whole set the sample is, of a broken file's that of its replacement; height and width "
-            "that its file has, turned as orient says"},
+     .doc =
+         "N x 3: which of the whole set the sample is, of a broken file's that of its replacement (with check: -1 less "
+         "its own); height and width that its file has, turned as orient says"},
     {.name = NULL}};
 
 static const sp_param file_fields[] = {{.name = "path",
@@ -414,6 +429,13 @@ static const sp_param reader_params[] = {
      AT(orient),
      .idef = 1,
      .doc = "images and masks are turned upright as their EXIF orientation says; false: as they are stored"},
+    {.name = "check",
+     .type = SP_PARAM_BOOL,
+     AT(check),
+     .idef = 0,
+     .doc =
+         "every sample that is wrong is named, its image is black and nothing takes its place: to look for mistakes, "
+         "not to train"},
     {.name = "data_seed",
      .type = SP_PARAM_INT,
      AT(data_seed),
