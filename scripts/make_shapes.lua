@@ -5,6 +5,7 @@ local files = require "spcore.files"
 local npy = require "spcore.npy"
 local sys = require "spcore.sys"
 local tar = require "spcore.tar"
+local words = require "spcore.words"
 
 local opt = sp.args({
   samples = { 512, "how many images", min = 1, max = 1000000 },
@@ -15,11 +16,12 @@ local opt = sp.args({
   target = { "auto", "a mask or a class for each image; auto: mask, with --layout classes class",
     choices = { "auto", "mask", "class" } },
   layout = {
-    "auto", "pairs: images/, masks/ and classes.txt; classes: a folder for each; splits: train/ and val/ of one of these, "
-      .. "a tenth of the images in val/; voc: PASCAL VOC's folders and lists; csv: data.csv and files; webdataset: tar "
-      .. "files of --shard-size samples; npy: images.npy and masks.npy or labels.npy; auto: pairs or classes, by --target",
+    "auto", "pairs: images/, masks/ and classes.txt; classes: a folder for each; voc: PASCAL VOC's folders and lists; csv: "
+      .. "labels.csv and files; webdataset: tar files of --shard-size samples; npy: images.npy and masks.npy or labels.npy; "
+      .. "auto: pairs or classes, by --target; splits: these with --splits",
     choices = { "auto", "pairs", "classes", "splits", "voc", "csv", "webdataset", "npy" },
   },
+  splits = { false, "a tenth of the images is for validation, as the layout says it: train/ and val/, lists, a column ..." },
   shard_size = { 256, "samples of a shard, with --layout webdataset", min = 1 },
 }, {
   rest = "DIR",
@@ -31,9 +33,11 @@ local dir = opt.rest[1]
 if #opt.rest ~= 1 then sp.usage("one folder to write to is wanted, got %d", #opt.rest) end
 
 local by_class = opt.target == "class" or opt.target == "auto" and opt.layout == "classes"
-local layout = opt.layout ~= "auto" and opt.layout or by_class and "classes" or "pairs"
+local layout = opt.layout ~= "auto" and opt.layout ~= "splits" and opt.layout or by_class and "classes" or "pairs"
 if by_class and (layout == "pairs" or layout == "voc") then sp.usage("--layout %s: has masks, not --target class", layout) end
 if not by_class and layout == "classes" then sp.usage "--layout classes: has a class for each image, not --target mask" end
+local splits = opt.splits or opt.layout == "splits"
+local parts = splits and { "train", "val" } or { "all" }
 
 -- ---- what is there already ----
 -- Images of the user's own may have the same names.
@@ -45,23 +49,13 @@ local function check_free(folder, names)
   end
 end
 
-local function make_folder(path)
-  files.make_parents(path .. "/x")
-end
-
-local function classes_of(data)
-  local names = {}
-  for name in data.class_names:gmatch "[^\n]+" do names[#names + 1] = name end
-  return names
-end
-
 -- ---- steps ----
 local batch = 16
 
 local function source(g, part)
   return g.reader {
     path = "shapes", target = by_class and "class" or "mask", batch = batch, shuffle = false, samples = opt.samples,
-    split = part or "all", size = { opt.size, opt.size }, data_seed = opt.data_seed,
+    split = part, size = { opt.size, opt.size }, data_seed = opt.data_seed,
   }
 end
 
@@ -80,15 +74,16 @@ local function run(g, data, done)
   end
 end
 
--- The labels of a step.
-local function labels(m) return { m.label:byte(1, -1) } end
-
 -- ---- layouts of files ----
+-- What the names of a part's files begin with, and the folder of its own.
+local function prefix(part, mark) return part == "all" and "" or part .. mark end
+local function folder_of(part) return part == "all" and dir or dir .. "/" .. part end
+
 -- A stage that writes the files of each sample below `folder`; without classes.
 local function writer(g, data, folder, images, masks)
   g.image_writer {
-    image = data.image, mask = not by_class and data.mask or nil, images = images .. "*." .. opt.format,
-    masks = masks, dir = folder, quality = opt.quality,
+    image = data.image, mask = not by_class and data.mask or nil, images = images .. "." .. opt.format, masks = masks,
+    dir = folder, quality = opt.quality,
   }
 end
 
@@ -100,79 +95,59 @@ local function class_writer(g, data, folder)
   }
 end
 
-local function write_pairs(folder, part)
-  local g <close> = sp.graph(opt)
-  local data = source(g, part)
-  check_free(folder, { "images", "masks" })
-  writer(g, data, folder, "images/", "masks/*.png")
-  run(g, data)
-  return data.length, data.class_names
-end
-
-local function write_classes(folder, part)
-  local g <close> = sp.graph(opt)
-  local data = source(g, part)
-  check_free(folder, classes_of(data))
-  class_writer(g, data, folder)
-  run(g, data)
-  return data.length, data.class_names
-end
-
+-- Each writes a part of the set, over a graph and the part's samples.
 local layouts = {}
 
--- Each returns how many samples it wrote, in words, and the names of the classes where classes.txt is to be written.
-function layouts.pairs()
-  local n, names = write_pairs(dir)
-  return ("%d images and masks"):format(n), names
+function layouts.pairs(g, data, part)
+  local folder = folder_of(part)
+  check_free(folder, { "images", "masks" })
+  writer(g, data, folder, "images/*", "masks/*.png")
+  run(g, data)
 end
 
-function layouts.classes()
-  return ("%d images"):format((write_classes(dir)))
+function layouts.classes(g, data, part)
+  local folder = folder_of(part)
+  check_free(folder, words.lines(data.class_names))
+  class_writer(g, data, folder)
+  run(g, data)
 end
 
-function layouts.splits()
-  local write = by_class and write_classes or write_pairs
-  local n, names = write(dir .. "/train", "train")
-  local n_val = sp.interrupted() and 0 or write(dir .. "/val", "val")
-  return ("%d + %d images%s"):format(n, n_val, by_class and "" or " and masks"), not by_class and names or nil
-end
-
--- One list, which the reader divides: by the names, as it divides pairs.
-function layouts.voc()
-  local g <close> = sp.graph(opt)
-  local data = source(g)
-  check_free(dir, { "JPEGImages", "SegmentationClass", "ImageSets" })
-  writer(g, data, dir, "JPEGImages/", "SegmentationClass/*.png")
+-- Without parts one list, which the reader divides.
+function layouts.voc(g, data, part)
+  local folder, list = dir .. "/ImageSets/Segmentation", (part == "all" and "trainval" or part) .. ".txt"
+  if part ~= "val" then check_free(dir, { "JPEGImages", "SegmentationClass", "ImageSets" }) end
+  writer(g, data, dir, "JPEGImages/" .. prefix(part, "_") .. "*", "SegmentationClass/" .. prefix(part, "_") .. "*.png")
   run(g, data)
   local stems = {}
-  for i = 0, data.length - 1 do stems[#stems + 1] = stem(i) .. "\n" end
-  make_folder(dir .. "/ImageSets/Segmentation")
-  sp.write_file(dir .. "/ImageSets/Segmentation/trainval.txt", table.concat(stems))
-  return ("%d images and masks"):format(data.length), data.class_names
+  for i = 0, data.length - 1 do stems[#stems + 1] = prefix(part, "_") .. stem(i) .. "\n" end
+  files.make_parents(folder .. "/" .. list)
+  sp.write_file(folder .. "/" .. list, table.concat(stems))
 end
 
-function layouts.csv()
-  local g <close> = sp.graph(opt)
-  local data = source(g)
-  local names, rows = classes_of(data), {}
-  check_free(dir, { "data.csv", "masks", table.unpack(by_class and names or {}) })
+local rows = {} -- of labels.csv
+
+function layouts.csv(g, data, part)
+  local below, names, first_row = prefix(part, "/"), words.lines(data.class_names), #rows
+  if part ~= "val" then check_free(dir, { "labels.csv" }) end
+  check_free(folder_of(part), by_class and names or { "masks", stem(0) .. "." .. opt.format })
   if by_class then
-    class_writer(g, data, dir)
+    class_writer(g, data, folder_of(part))
     g:results { data.label, raw = true }
   else
-    writer(g, data, dir, "", "masks/*.png")
+    writer(g, data, folder_of(part), "*", "masks/*.png")
   end
   run(g, data, function(m, first, last)
-    local of = by_class and labels(m)
     for i = first, last do
-      local name = of and names[of[i - first + 1] + 1]
-      rows[#rows + 1] = name and ("%s/%s.%s,%s\n"):format(name, stem(i), opt.format, name)
-        or ("%s.%s,masks/%s.png\n"):format(stem(i), opt.format, stem(i))
+      local name = by_class and names[m.label:byte(i - first + 1) + 1]
+      rows[#rows + 1] = below .. (name and ("%s/%s.%s,%s"):format(name, stem(i), opt.format, name)
+        or ("%s.%s,%smasks/%s.png"):format(stem(i), opt.format, below, stem(i))) .. (splits and "," .. part or "")
     end
   end)
-  table.sort(rows)
-  sp.write_file(dir .. "/data.csv", ("file,%s\n"):format(by_class and "label" or "mask") .. table.concat(rows))
-  return ("%d images%s"):format(data.length, by_class and "" or " and masks"), data.class_names
+  local sorted = table.move(rows, first_row + 1, #rows, 1, {})
+  table.sort(sorted) -- as a folder of classes is
+  table.move(sorted, 1, #sorted, first_row + 1, rows)
+  local header = ("file,%s%s\n"):format(by_class and "label" or "mask", splits and ",split" or "")
+  sp.write_file(dir .. "/labels.csv", header .. table.concat(rows, "\n") .. "\n")
 end
 
 -- ---- layouts of large files ----
@@ -187,59 +162,60 @@ local function take(path)
 end
 
 -- The graph writes files into a folder beside the shards; each step's are moved into a shard.
-function layouts.webdataset()
-  local g <close> = sp.graph(opt)
-  local data = source(g)
-  local temp, shard, n = dir .. "/.parts", nil, 0
-  check_free(dir, { "shapes-000000.tar" })
-  writer(g, data, temp, "", "*.seg.png")
+function layouts.webdataset(g, data, part)
+  local temp, name, shard, n = dir .. "/.parts", part == "all" and "shapes" or part, nil, 0
+  check_free(dir, { name .. "-000000.tar" })
+  writer(g, data, temp, "*", "*.seg.png")
   if by_class then g:results { data.label, raw = true } end
   run(g, data, function(m, first, last)
-    local of = by_class and labels(m)
     for i = first, last do
       if i % opt.shard_size == 0 then
         if shard then shard:close() end
-        shard = tar.create(("%s/shapes-%06d.tar"):format(dir, n))
-        n = n + 1
+        shard, n = tar.create(("%s/%s-%06d.tar"):format(dir, name, n)), n + 1
       end
-      local image, mask = ("%s.%s"):format(stem(i), opt.format), stem(i) .. ".seg.png"
+      local image, mask = stem(i) .. "." .. opt.format, stem(i) .. ".seg.png"
       shard:add(image, take(temp .. "/" .. image))
-      if of then
-        shard:add(stem(i) .. ".cls", ("%d"):format(of[i - first + 1]))
+      if by_class then
+        shard:add(stem(i) .. ".cls", ("%d"):format(m.label:byte(i - first + 1)))
       else
         shard:add(mask, take(temp .. "/" .. mask))
       end
     end
   end)
   if shard then shard:close() end
-  for _, name in ipairs(sys.list(temp) or {}) do os.remove(temp .. "/" .. name) end -- after Ctrl-C
+  for _, left in ipairs(sys.list(temp) or {}) do os.remove(temp .. "/" .. left) end -- after Ctrl-C
   os.remove(temp)
-  return ("%d samples in %d shards"):format(data.length, n), data.class_names
 end
 
 -- Images as planes: results are row-major.
-function layouts.npy()
-  local g <close> = sp.graph(opt)
-  local data = source(g)
-  local truth = by_class and "labels" or "masks"
-  check_free(dir, { "images.npy", truth .. ".npy" })
-  make_folder(dir)
+function layouts.npy(g, data, part)
+  local start, truth = dir .. "/" .. prefix(part, "_"), by_class and "labels.npy" or "masks.npy"
+  check_free(dir, { prefix(part, "_") .. "images.npy", prefix(part, "_") .. truth })
+  files.make_parents(start .. truth)
   g:results { data.image, by_class and data.label or data.mask, raw = true }
   local n, size = data.length, opt.size
-  local images = npy.create(dir .. "/images.npy", "|u1", { n, 3, size, size })
-  local rows = npy.create(("%s/%s.npy"):format(dir, truth), "|u1", by_class and { n } or { n, size, size })
+  local images = npy.create(start .. "images.npy", "|u1", { n, 3, size, size })
+  local values = npy.create(start .. truth, "|u1", by_class and { n } or { n, size, size })
   run(g, data, function(m)
     images:put(m.image)
-    rows:put(by_class and m.label or m.mask)
+    values:put(by_class and m.label or m.mask)
   end)
   images:close()
-  rows:close()
-  return ("%d rows"):format(n), data.class_names
+  values:close()
 end
 
-local what, names = layouts[layout]()
+local counts, names = {}, nil
+for _, part in ipairs(parts) do
+  if not sp.interrupted() then
+    local g <close> = sp.graph(opt)
+    local data = source(g, part)
+    layouts[layout](g, data, part)
+    counts[#counts + 1], names = data.length, data.class_names
+  end
+end
+
 if not sp.interrupted() then
-  -- the reader takes the classes of masks, and the names of numbers, from here
-  if names then sp.write_file(dir .. "/classes.txt", names .. "\n") end
-  print(("%s: %s"):format(dir, what))
+  -- the reader takes the classes of masks from here, and the names of those that are numbers
+  if layout ~= "classes" then sp.write_file(dir .. "/classes.txt", names .. "\n") end
+  print(("%s: %s images%s"):format(dir, table.concat(counts, " + "), by_class and "" or " and masks"))
 end

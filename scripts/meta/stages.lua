@@ -604,6 +604,7 @@
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
 ---@field resize? "squash"|"crop"|"pad" how files of another shape than size are fitted: squash changes the aspect; crop keeps it and cuts the middle out; pad keeps it and fills with 0, masks with 255 (default "squash")
 ---@field orient? boolean images and masks are turned upright as their EXIF orientation says; false: as they are stored (default true)
+---@field check? boolean every sample that is wrong is named, its image is black and nothing takes its place: to look for mistakes, not to train (default false)
 ---@field data_seed? integer seed of the built-in sets (0..2147483647, default 0)
 
 ---Reads images with label masks or classes from files, archives and arrays, or makes them up.
@@ -611,7 +612,7 @@
 ---@field image spcore.ref RGB images, N x 3 x H x W
 ---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
 ---@field label spcore.ref class of each image, N, int32 where there are more than 256; with target mask 255: no label
----@field origin spcore.ref N x 3: which of the whole set the sample is, of a broken file's that of its replacement; height and width that its file has, turned as orient says
+---@field origin spcore.ref N x 3: which of the whole set the sample is, of a broken file's that of its replacement (with check: -1 less its own); height and width that its file has, turned as orient says
 
 ---What g.request_load is called with.
 ---@class spcore.request_load.params: spcore.requests_options

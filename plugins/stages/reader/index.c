@@ -160,10 +160,10 @@ static int read_blocks(FILE *f, const head *h, block blocks[BLOCKS]) {
   return sum_all(h, blocks) == h->sum;
 }
 
-static int good_ref(const rd_ref *r, const rd_source *sources, uint64_t n_sources, uint64_t n_bytes) {
-  if (r->source >= n_sources) return 0;
-  /* of a shard a place lies before the name */
-  return r->at < n_bytes && (sources[r->source].kind != RD_SHARD || n_bytes - r->at > sizeof(uint64_t));
+/* Of a shard a place lies before the name. */
+static int good_ref(const rd_ref *r, const rd_source *sources, const head *h) {
+  return r->source < h->n_sources && r->at < h->n_bytes &&
+         (sources[r->source].kind != RD_SHARD || h->n_bytes - r->at > sizeof(uint64_t));
 }
 
 /* A sum is no proof: nothing in the table may lead outside of it. */
@@ -180,9 +180,8 @@ static int holds_together(const head *h, const block b[BLOCKS]) {
   for (uint64_t i = 0; good && i < h->n_stamps; i++) good = stamps[i].path < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_samples; i++) {
     const rd_sample *s = &samples[i];
-    good = good_ref(&s->image, sources, h->n_sources, h->n_bytes) &&
-           (h->gives == RD_MASK ? good_ref(&s->mask, sources, h->n_sources, h->n_bytes)
-                                : s->label >= 0 && s->label < h->classes);
+    good = good_ref(&s->image, sources, h) &&
+           (h->gives == RD_MASK ? good_ref(&s->mask, sources, h) : s->label >= 0 && s->label < h->classes);
   }
   return good;
 }

@@ -46,7 +46,6 @@ typedef struct rd_source_kind {
 
 enum { RD_FILES, RD_SHARD, RD_ARRAY };
 extern const rd_source_kind *const rd_source_kinds[], rd_shard_source, rd_array_source;
-extern const size_t rd_n_source_kinds;
 
 /* What a folder has that is not read, but for hidden entries. */
 typedef struct rd_left {
