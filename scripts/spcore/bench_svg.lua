@@ -1,21 +1,15 @@
 -- SPDX-License-Identifier: MIT
 -- What `spcore bench` measured as a picture: throughput over batch sizes, a line for each strategy with its least and most;
 -- below it the gain over the first strategy. Batch sizes stand at equal distances, points of one beside each other.
+local look = require "spcore.look"
 local plot = require "spcore.plot"
 
-local escape = plot.escape
+local escape, cut = look.escape, look.cut
+local lines = 6 -- look's colours of lines; what comes behind them is dashed, its bars are pale
+local wide, left, right, letter = look.width, 64, 16, 6.2 -- letter: about the width of one
 
--- 3 : 1 and more on a white page and on a dark one.
-local colours = { "#3d85c6", "#d9730d", "#3a9a4b", "#d1495b", "#9a6fc9", "#1b979e", "#a1783c", "#c9559a" }
-local grey = "#767676"
-local wide, left, right, letter = 760, 64, 16, 6.2 -- letter: about the width of one
-
-local function short(text, columns)
-  if (utf8.len(text) or #text) <= columns then return text end
-  return text:sub(1, (utf8.offset(text, columns - 2) or columns) - 1) .. "..."
-end
-
--- Rows as series: { name =, colour =, dash =, at = the row of each batch size's number }; the batch sizes
+-- Rows as series: { name =, colour = a class, dash =, pale =, at = { rows by the batch size's number } };
+-- the batch sizes
 local function series_of(result)
   local series, batches, seen, of = {}, {}, {}, {}
   for _, r in ipairs(result.rows) do
@@ -28,8 +22,9 @@ local function series_of(result)
   for _, r in ipairs(result.rows) do
     local s = of[r.name]
     if not s then
-      local dash = #series >= #colours and ' stroke-dasharray="5 3"' or ""
-      s = { name = r.name, colour = colours[#series % #colours + 1], dash = dash, at = {} }
+      local again = #series >= lines
+      s = { name = r.name, colour = "line" .. #series % lines, at = {}, dash = again and ' stroke-dasharray="5 3"' or "",
+        pale = again and ' fill-opacity="0.5"' or "" }
       series[#series + 1], of[r.name] = s, s
     end
     for i, batch in ipairs(batches) do
@@ -43,7 +38,7 @@ end
 local function axis(c, top, bottom, from, to, most)
   local function y(v) return bottom - (v - from) / (to - from) * (bottom - top) end
   for _, v in ipairs(plot.ticks(from, to, most)) do
-    c.put('<path d="M%d %.1fH%d" stroke="%s" stroke-width="%s"/>', left, y(v), wide - right, grey, v == 0 and "1" or "0.4")
+    c.put('<path class="line-%s" d="M%d %.1fH%d"/>', v == 0 and "dim" or "rule", left, y(v), wide - right)
     c.put('<text x="%d" y="%.1f" text-anchor="end">%s</text>', left - 8, y(v) + 4, plot.number(v))
   end
   return y
@@ -53,10 +48,10 @@ end
 local function put_legend(c, series, y)
   local x = left
   for _, s in ipairs(series) do
-    local name = short(s.name, 60)
+    local name = cut(s.name, 60)
     local width = 30 + letter * (utf8.len(name) or #name) + 18
     if x > left and x + width > wide then x, y = left, y + 18 end
-    c.put('<path d="M%.1f %dh22" stroke="%s" stroke-width="2.5"%s/>', x, y - 4, s.colour, s.dash)
+    c.put('<path class="line-%s" d="M%.1f %dh22" stroke-width="2.5"%s/>', s.colour, x, y - 4, s.dash)
     c.put('<text x="%.1f" y="%d">%s</text>', x + 28, y, escape(name))
     x = x + width
   end
@@ -79,9 +74,9 @@ local function put_series(c, s, y, beside)
       marks[#marks + 1] = ('<circle cx="%.1f" cy="%.1f" r="3.5"><title>%s</title></circle>'):format(x, y(rate(r)), title)
     end
   end
-  c.put('<g stroke="%s" fill="none"><path d="%s" stroke-width="2"%s/><path d="%s"/></g>', s.colour, table.concat(path), s.dash,
-    table.concat(spread))
-  c.put('<g fill="%s">%s</g>', s.colour, table.concat(marks, "\n"))
+  c.put('<g class="line-%s" fill="none"><path d="%s" stroke-width="2"%s/><path d="%s"/></g>', s.colour, table.concat(path),
+    s.dash, table.concat(spread))
+  c.put('<g class="%s">%s</g>', s.colour, table.concat(marks, "\n"))
 end
 
 local function put_lines(c, series, top, bottom)
@@ -114,8 +109,8 @@ local function put_gains(c, series, top, bottom)
       local gain, x = r.gain_percent, c.x(i) + (k - 2 - (#series - 1) / 2) * each
       if gain then
         local a, b = y(math.max(gain, 0)), y(math.min(gain, 0))
-        c.put('<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>%s, batch %d: %+.1f %%</title></rect>', x + 1,
-          a, each - 2, math.max(b - a, 0.5), series[k].colour, escape(series[k].name), r.batch, gain)
+        c.put('<rect class="%s"%s x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s, batch %d: %+.1f %%</title></rect>',
+          series[k].colour, series[k].pale, x + 1, a, each - 2, math.max(b - a, 0.5), escape(series[k].name), r.batch, gain)
         if longest * letter <= each then
           c.put('<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>', x + each / 2, gain >= 0 and a - 3 or b + 11,
             form:format(gain))
@@ -145,7 +140,7 @@ return function(result)
   if c.n > 0 then put_lines(c, series, top, bottom) end
   if has_gains(series) then
     top, bottom = bottom + 44, bottom + 44 + 110
-    c.put('<text x="8" y="%d">gain over %s, per cent</text>', top - 14, escape(short(series[1].name, 60)))
+    c.put('<text x="8" y="%d">gain over %s, per cent</text>', top - 14, escape(cut(series[1].name, 60)))
     put_gains(c, series, top, bottom)
   end
   for i, batch in ipairs(batches) do
@@ -154,7 +149,8 @@ return function(result)
   c.put('<text x="%.1f" y="%d" text-anchor="middle">batch size</text>', (left + wide - right) / 2, bottom + 36)
   local high = bottom + 46
   local head = ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" '
-    .. 'font-size="11" fill="%s">\n<title>%s</title>\n<text x="8" y="20" font-size="12" font-weight="bold">%s</text>\n'):format(
-    wide, high, wide, high, grey, escape(result.script), escape(short(result.script, 100)))
-  return head .. table.concat(c.out, "\n") .. "\n</svg>\n"
+    .. 'font-size="%d" class="dim">\n%s\n<title>%s</title>\n<rect class="page" width="100%%" height="100%%"/>\n'):format(wide, high,
+    wide, high, look.font, look.style(), escape(result.script))
+  local title = ('<text class="ink" x="8" y="20" font-size="%d">%s</text>\n'):format(look.large, escape(cut(result.script, 90)))
+  return head .. title .. table.concat(c.out, "\n") .. "\n</svg>\n"
 end

@@ -37,7 +37,7 @@ try() {
   # shellcheck disable=SC2053
   [[ $got == $wanted ]] || { echo "bash: spcore $*: got '$got', wanted '$wanted'"; failed=1; }
 }
-try '--help --version bench check *strategies' ''
+try '--help --version bench check *schedule*' ''
 try 'schedule strategies' s
 try 'bench' help b
 try 'a folder a script.lua *branches.lua*mine.lua*train_seg.lua' run ''
