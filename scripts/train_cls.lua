@@ -4,7 +4,9 @@ local sp = require "spcore"
 local words = require "spcore.words"
 
 local opt = sp.args({
-  data = { "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; shapes, random" },
+  data = {
+    "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; .tar; .npy; shapes, random",
+  },
   val = { "", "folder with the images for validation", default = "part of --data" },
   size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },

@@ -4,7 +4,9 @@ local sp = require "spcore"
 local words = require "spcore.words"
 
 local opt = sp.args({
-  data = { "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; VOC; .csv; shapes, random" },
+  data = {
+    "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; VOC; .csv; .tar; .npy; shapes, random",
+  },
   val = { "", "folder with the images and masks for validation", default = "part of --data" },
   classes = { 0, "classes of a folder without classes.txt", default = "none", min = 0, max = 255 },
   size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },

@@ -16,6 +16,16 @@ static int lua_main(int argc, char **argv) {
   return code;
 }
 
+const sp_cmd sp_cmd_bench = {.name = "bench",
+                             .args = "SCRIPT [options] [the script's options]",
+                             .doc = "Runs a script in several strategies and batch sizes, in turns, and compares",
+                             .main = lua_main};
+
+const sp_cmd sp_cmd_completion = {.name = "completion",
+                                  .args = "bash|zsh",
+                                  .doc = "Prints what a shell needs to complete these command lines",
+                                  .main = lua_main};
+
 const sp_cmd sp_cmd_data = {.name = "data",
                             .args = "DIR [options]",
                             .doc = "Says what a folder of data holds, and checks it",

@@ -381,6 +381,10 @@ const sp_attr *sp_node_attr(const sp_node *n, const char *name) {
   return NULL;
 }
 
+int sp_node_item(const sp_node *n, const sp_attr *attr, uint64_t i, char *to, size_t size, sp_err *err) {
+  return sp_inst_item(n->inst, attr, i, to, size, err);
+}
+
 int sp_node_set_live(sp_node *n, const char *param, double value, sp_err *err) {
   const sp_param *p = NULL;
   int i = sp_params_find_live(n->inst->type->params, param, &p);

@@ -77,6 +77,7 @@ int sp_node_find_out(const sp_node *node, const char *port, sp_err *err);
 const sp_speclist *sp_node_out_specs(const sp_node *node, int port); /* n == 0 before plan */
 uint64_t sp_node_length(const sp_node *node);                        /* of a source: samples */
 const sp_attr *sp_node_attr(const sp_node *node, const char *name);  /* NULL: none of that name */
+int sp_node_item(const sp_node *node, const sp_attr *attr, uint64_t i, char *to, size_t size, sp_err *err);
 size_t sp_graph_n_nodes(const sp_graph *g);
 sp_node *sp_graph_node(const sp_graph *g, size_t i);
 sp_node *sp_graph_find(const sp_graph *g, const char *name); /* NULL: none */

@@ -271,7 +271,7 @@ static int copy_lane_desc(sp_lane_desc *to, const sp_lane_desc *from, sp_err *er
 int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err) {
   int st;
   if (g->fixed) return sp_fail(err, SP_E_STATE, "strategy '%s': the graph has run already", name);
-  if (n < 1 || n > 256) return sp_fail(err, SP_E_RANGE, "strategy '%s' has %zu lanes; 1..256 are possible", name, n);
+  if (n > 256) return sp_fail(err, SP_E_RANGE, "strategy '%s' has %zu lanes; at most 256 are possible", name, n);
   for (size_t i = 0; i < n; i++)
     if ((st = check_lane(g, &lanes[i], i, lanes, err))) return sp_prefix(err, "strategy '%s'", name);
   if (!g->planned && (st = sp_graph_analyse(g, err))) return st;
@@ -283,7 +283,7 @@ int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, 
   g->default_lanes = false;
   free(g->strategy);
   g->strategy = sp_strdup(name);
-  g->lanes = sp_calloc(n, sizeof *g->lanes);
+  g->lanes = sp_calloc(n + 1, sizeof *g->lanes); /* none in a graph that only reads */
   st = g->strategy && g->lanes ? SP_OK : sp_nomem(err, n * sizeof *g->lanes, "a strategy");
   while (!st && g->n_lanes < n) {
     st = copy_lane_desc(&g->lanes[g->n_lanes], &lanes[g->n_lanes], err);

@@ -458,6 +458,21 @@ int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err) {
   return rc;
 }
 
+int sp_inst_item(sp_inst *inst, const sp_attr *attr, uint64_t i, char *to, size_t size, sp_err *err) {
+  if (!attr->item) return sp_fail(err, SP_E_INVALID, "%s: attribute '%s' is no list", inst->label, attr->name);
+  if (i >= (uint64_t)attr->value)
+    return sp_fail(err, SP_E_RANGE, "%s: '%s' has %.0f items, numbered from 0; there is no %llu", inst->label,
+                   attr->name, attr->value, (unsigned long long)i);
+  passage door;
+  go_in(&door, inst, "item", NO_STEP);
+  int n = attr->item(inst->self, i, to, size);
+  door.call.returned = true;
+  come_out(&door);
+  if (n >= 0 && (size_t)n < size) return SP_OK;
+  return sp_fail(err, SP_E_INTERNAL, "%s: item %llu of '%s' has %d bytes", inst->label, (unsigned long long)i,
+                 attr->name, n);
+}
+
 void sp_status_text(const sp_stage_type *type, const int64_t status[4], sp_sb *out) {
   static const char *const places[] = {"%sample", "%value", "%limit"};
   const char *words = type->status_doc ? type->status_doc : "sample %sample: bad value %value", *second;

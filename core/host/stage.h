@@ -58,6 +58,8 @@ void sp_status_text(const sp_stage_type *type, const int64_t status[4], sp_sb *o
 /* The caller sets training, batch, frozen, n_in, n_out, in, and cap and spec of out. Inputs are checked against the ports
  * before the call; output specs, weights and sizes after it. */
 int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err);
+/* The i-th text of an attribute that is a list, as the stage's own function gives it. */
+int sp_inst_item(sp_inst *inst, const sp_attr *attr, uint64_t i, char *to, size_t size, sp_err *err);
 int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err);
 /* The message begins with "stage 'NAME' (FILE.so) step N: ". `caller` goes into the span. */
 int sp_inst_forward(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err);

@@ -218,14 +218,32 @@ static int node_producers(lua_State *L) {
   return 1;
 }
 
+static int no_such(lua_State *L, const sp_node *node, const char *key);
+
+/* node:item(attribute, i): from 0 */
+static int node_item(lua_State *L) {
+  sp_node *node = sp_lua_check_node(L, 1, NULL);
+  const char *name = luaL_checkstring(L, 2);
+  lua_Integer i = luaL_checkinteger(L, 3);
+  const sp_attr *a = sp_node_attr(node, name);
+  char text[8192];
+  sp_err err;
+  if (!a) return no_such(L, node, name);
+  if (sp_node_item(node, a, (uint64_t)i, text, sizeof text, &err)) return sp_lua_raise(L, &err);
+  lua_pushstring(L, text);
+  return 1;
+}
+
 static const luaL_Reg node_methods[] = {
-    {"set", node_set},       {"get", node_get},       {"weights", node_weights},
-    {"weight", node_weight}, {"inputs", node_inputs}, {"producers", node_producers},
-    {NULL, NULL},
+    {"set", node_set},         {"get", node_get},
+    {"weights", node_weights}, {"weight", node_weight},
+    {"inputs", node_inputs},   {"producers", node_producers},
+    {"item", node_item},       {NULL, NULL},
 };
 
 static int no_such(lua_State *L, const sp_node *node, const char *key) {
-  static const char *const facts[] = {"name", "stage", "frozen", "source", "length", "optimizer", "loss", "on_cpu", "live"};
+  static const char *const facts[] = {"name",      "stage", "frozen", "source", "length",
+                                      "optimizer", "loss",  "on_cpu", "live"};
   const char *names[128];
   size_t n = 0;
   const sp_port *p = sp_node_type(node)->outputs;

@@ -201,16 +201,27 @@ int sp_lua_print(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-    {"mkdir", sys_mkdir},       {"mkdtemp", sys_mkdtemp},
-    {"create", sys_create},     {"lock", sys_lock},
-    {"locked", sys_locked},     {"kind", sys_kind},
-    {"there", sys_there},       {"list", sys_list},
-    {"names", sp_lua_names},    {"distinct", sp_lua_distinct},
-    {"realpath", sys_realpath}, {"isatty", sys_isatty},
-    {"width", sys_width},       {"now", sys_now},
-    {"sleep", sys_sleep},       {"draw", sys_draw},
-    {"erase", sys_erase},       {"link", sys_link},
-    {"truncate", sys_truncate}, {NULL, NULL},
+    {"mkdir", sys_mkdir},
+    {"mkdtemp", sys_mkdtemp},
+    {"create", sys_create},
+    {"lock", sys_lock},
+    {"locked", sys_locked},
+    {"kind", sys_kind},
+    {"there", sys_there},
+    {"list", sys_list},
+    {"names", sp_lua_names},
+    {"distinct", sp_lua_distinct},
+    {"realpath", sys_realpath},
+    {"isatty", sys_isatty},
+    {"width", sys_width},
+    {"now", sys_now},
+    {"sleep", sys_sleep},
+    {"draw", sys_draw},
+    {"erase", sys_erase},
+    {"link", sys_link},
+    {"truncate", sys_truncate},
+    {"run", sp_lua_child},
+    {NULL, NULL},
 };
 
 int sp_lua_open_sys(lua_State *L) {

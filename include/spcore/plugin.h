@@ -129,12 +129,15 @@ typedef struct sp_weight {
   uint64_t reserved[2];
 } sp_weight;
 
-/* Facts that a script may ask of a stage: data.classes. */
+/* Facts that a script may ask of a stage: data.classes. `item`, NULL of most, makes it a list of `value` texts: writes
+ * the i-th, from 0, as snprintf does, and returns its length. It only reads what create() has made, so it may be called on
+ * any thread, and while the stage runs. */
 typedef struct sp_attr {
   const char *name;
   double value;
   const char *text; /* NULL: a number */
-  uint64_t reserved[2];
+  int (*item)(const void *self, uint64_t i, char *to, size_t size);
+  uint64_t reserved;
 } sp_attr;
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */

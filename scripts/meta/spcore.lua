@@ -54,7 +54,7 @@ local sp = {}
 
 ---Reads the script's command line. Wrong use ends the program with exit code 2.
 ---@param spec table<string, spcore.option>
----@param how? { rest?: string, doc?: string, without?: string[], checkpoints?: boolean }
+---@param how? { rest?: string, doc?: string, without?: string[], only?: string[], others?: boolean, checkpoints?: boolean }
 ---@return spcore.options
 function sp.args(spec, how) end
 
@@ -119,9 +119,10 @@ function sp.progress(options) end
 ---Image files that paths name, those in folders, and those of lists ("@FILE", a path on each line); how many there are, nil
 ---where there is a list.
 ---@param paths string[]
----@return fun(): { path: string, name: string }?
+---@param options? { names?: boolean } names = false: without names
+---@return fun(): { path: string, name?: string }?
 ---@return integer? total
-function sp.pictures(paths) end
+function sp.pictures(paths, options) end
 
 ---A line on the error output, as warnings are.
 ---@param words string
@@ -373,6 +374,11 @@ local node = {}
 ---The stages whose outputs it reads, each once.
 ---@return spcore.node[]
 function node:producers() end
+---The i-th text, from 0, of an attribute that is a list, such as the reader's `files`.
+---@param attribute string
+---@param i integer
+---@return string
+function node:item(attribute, i) end
 ---Sets a parameter that may change while running; of a stage that is not trained, before the graph is planned.
 ---@param name string
 ---@param value number

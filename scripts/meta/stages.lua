@@ -492,6 +492,7 @@
 ---@field size? integer|integer[] height and width that images are resized to; one number: square (1..16384 px, default {256})
 ---@field resize? "squash"|"crop"|"pad" how images of another shape than size are fitted, as the reader does it (default "squash")
 ---@field orient? boolean images are turned upright as their EXIF orientation says; false: as stored (default true)
+---@field decode? "full"|"scaled" scaled: a JPEG is decoded at a half, a quarter or an eighth of its sides where they are not below size: faster, other bits (default "full")
 ---@field workers? integer threads that decode one batch (1..64, default 2)
 ---@field max_pixels? integer an image whose header says more is refused (1..1073741824 px, default 67108864)
 ---@field max_bytes? integer a request of more is refused (1..1073741824 bytes, default 67108864)
@@ -588,7 +589,7 @@
 
 ---What g.reader is called with.
 ---@class spcore.reader.params: spcore.source_options
----@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file and label or mask, or a built-in set: shapes, random (default "")
+---@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file and label or mask, tar files or a pattern of them, .npy files, or a built-in set: shapes, random (default "")
 ---@field target? "mask"|"class" what is known of an image: a label for each pixel, or one class (default "mask")
 ---@field files? spcore.reader.files[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
 ---@field size? integer|integer[] height and width that everything is resized to; one number: square (1..16384 px, default {256})
@@ -598,19 +599,20 @@
 ---@field default_val_fraction? number val_fraction where that is not given and the data does not say itself what is for validation (0..0.9, default 0.1)
 ---@field val_path? string another folder of the same layout: its samples are those for validation, those of path for training (default "")
 ---@field samples? integer samples before the split: shapes and random make so many (0: 2048), of a folder the first, or with target class a choice by name (0: all); of data that says itself what is for validation so many of each part (0..2147483647, default 0)
----@field classes? integer of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes has 6, with target class 5; at most 255 with target mask (0..2147483647, default 0)
+---@field classes? integer of random (0: 10), or of files (0: as many as classes.txt has lines, there are subfolders, or their labels name); shapes has 6, with target class 5; at most 255 with target mask (0..2147483647, default 0)
 ---@field max_bad? integer how many broken files are replaced by others before the run stops (0..2147483647, default 16)
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
 ---@field resize? "squash"|"crop"|"pad" how files of another shape than size are fitted: squash changes the aspect; crop keeps it and cuts the middle out; pad keeps it and fills with 0, masks with 255 (default "squash")
 ---@field orient? boolean images and masks are turned upright as their EXIF orientation says; false: as they are stored (default true)
+---@field check? boolean every sample that is wrong is named, its image is black and nothing takes its place: to look for mistakes, not to train (default false)
 ---@field data_seed? integer seed of the built-in sets (0..2147483647, default 0)
 
----Reads images with label masks or classes from JPEG, PNG, WebP and TIFF files, or makes them up.
+---Reads images with label masks or classes from files, archives and arrays, or makes them up.
 ---@class spcore.reader: spcore.node
 ---@field image spcore.ref RGB images, N x 3 x H x W
 ---@field mask spcore.ref labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the shape
 ---@field label spcore.ref class of each image, N, int32 where there are more than 256; with target mask 255: no label
----@field origin spcore.ref N x 3: which of the whole set the sample is, of a broken file's that of its replacement; height and width that its file has, turned as orient says
+---@field origin spcore.ref N x 3: which of the whole set the sample is, of a broken file's that of its replacement (with check: -1 less its own); height and width that its file has, turned as orient says
 
 ---What g.request_load is called with.
 ---@class spcore.request_load.params: spcore.requests_options
@@ -742,7 +744,7 @@
 ---@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
 ---@field mse fun(t: spcore.mse.params): spcore.mse Mean of the squared differences of two tensors
 ---@field normalize fun(t: spcore.normalize.params): spcore.normalize Subtracts a mean from each channel and divides by a deviation, to float32
----@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from JPEG, PNG, WebP and TIFF files, or makes them up
+---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from files, archives and arrays, or makes them up
 ---@field request_load fun(t: spcore.request_load.params): spcore.request_load Requests of many client threads, to measure a graph that serves
 ---@field requests fun(t: spcore.requests.params): spcore.requests Samples that scripts or other threads submit, as they lie in memory
 ---@field resize fun(t: spcore.resize.params): spcore.resize Scales images bilinearly, with antialiasing, and masks to the nearest pixel

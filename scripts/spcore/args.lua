@@ -245,8 +245,9 @@ local function unknown(arg, options)
   usage("unknown option '%s'%s (--help lists all)", arg, words.near(arg, names))
 end
 
--- One option at argv[i]; returns the index of the last argument it used.
-local function take(opt, options, argv, i, given)
+-- One option at argv[i]; returns the index of the last argument it used, or nil where it is none of these options and
+-- `others` may be there.
+local function take(opt, options, argv, i, given, others)
   local word, value = argv[i]:match("^%-%-([^=]+)=(.*)$")
   word = word or argv[i]:sub(3)
   local name = word:gsub("-", "_")
@@ -255,6 +256,7 @@ local function take(opt, options, argv, i, given)
     name, flag = name:sub(4), false
     option = options[name]
   end
+  if others and (not option or option.unused) then return end
   if not option then unknown("--" .. word, options) end
   if option.unused then usage("--%s: this script has no use for it (--help lists all)", word) end
   given[name] = true
@@ -326,10 +328,11 @@ end
 -- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does", without = { "run" } }) -> values
 -- by name. Types follow from the defaults; an option's default = "words" are what help says in place of the value, and
 -- instead_of = "NAME" is the option in whose place it stands: both together are refused.
--- Arguments that are no options are in `rest`, if the script wants any. Wrong use ends the program with exit code 2.
+-- Arguments that are no options are in `rest`, if the script wants any, with others = true also options that are not its own.
+-- Wrong use ends the program with exit code 2.
 function args.parse(spec, how)
   how = how or {}
-  words.check_keys("args", how, { rest = true, doc = true, without = true, only = true, checkpoints = true })
+  words.check_keys("args", how, { rest = true, doc = true, without = true, only = true, checkpoints = true, others = true })
   local options, opt, rest, given = merge(spec or {}, how.checkpoints and resuming or {}), {}, {}, {}
   leave_out(options, how.without or {}, how.only)
   for name, option in pairs(options) do
@@ -348,14 +351,16 @@ function args.parse(spec, how)
       print_help(options, how)
       core.exit(0)
     elseif arg:sub(1, 2) == "--" then
-      i = take(opt, options, argv, i, given)
+      local last = take(opt, options, argv, i, given, how.others)
+      if not last then rest[#rest + 1] = arg end
+      i = last or i
     else
       unknown(arg, options)
     end
     i = i + 1
   end
   check_pairs(options, given)
-  opt.device = check_device(opt.device)
+  if not options.device.unused then opt.device = check_device(opt.device) end
   if how.checkpoints and opt.resume ~= "" then take_over(opt, options, given) end
   if how.checkpoints then check_times(opt) end
   if how.rest then opt.rest = rest end

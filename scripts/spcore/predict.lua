@@ -30,6 +30,10 @@ function predict.args(script, spec, doc)
   spec.weights = { "", "folder of a run of " .. script }
   spec.best = { false, "take the weights of the run's best validation, best.safetensors, not the last ones" }
   spec.list = { "", "file with a path on each line, - for the standard input; @FILE among the images is the same" }
+  spec.decode = {
+    "full", "scaled: JPEG files much larger than the network's input are decoded smaller: faster, probabilities differ a little",
+    choices = { "full", "scaled" },
+  }
   spec.batch = { 8, "images a step", min = 1, max = 1024 }
   local opt = args.parse(spec, {
     rest = "IMAGE|FOLDER|@LIST...", doc = doc,
@@ -124,9 +128,10 @@ function predict.class_names(model, classes)
   return names
 end
 
--- images(opt, bad) -> what each() reads; bad: the file that names the images that cannot be read, gone where there are none
-function predict.images(opt, bad)
-  local next_image, total = pictures(opt.rest)
+-- images(opt, bad, names) -> what each() reads; bad: the file that names the images that cannot be read, gone where there are none;
+-- names: whether each is to have a name of its own
+function predict.images(opt, bad, names)
+  local next_image, total = pictures(opt.rest, { names = names })
   return { next = next_image, total = total, batch = total and math.min(opt.batch, total) or opt.batch,
     bad = { path = bad, n = 0, file = nil } }
 end

@@ -10,7 +10,7 @@ local files = require "spcore.files"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
 local progress = require "spcore.progress"
-local report = require "spcore.report"
+local summary = require "spcore.summary"
 local sys = require "spcore.sys"
 local tensorboard = require "spcore.tensorboard"
 local words = require "spcore.words"
@@ -95,6 +95,19 @@ local function options_of(opt)
   return t
 end
 
+-- "448 train, 64 val, 5 classes, left out: 3 files of other endings", of a source that says it; nil: none does.
+local function data_of(g)
+  for _, node in ipairs(g:nodes()) do
+    local told, splits = pcall(function() return node.source and node.splits end)
+    local train, val = (told and splits or ""):match "^train (%d+) val (%d+)$"
+    if train then
+      local left = node.left_out:gsub(", such as .*", "")
+      return ("%s train, %s val, %d class%s%s"):format(train, val, node.classes, node.classes == 1 and "" or "es",
+        left ~= "" and ", left out: " .. left or "")
+    end
+  end
+end
+
 local function settings_of(g, opt, more)
   local env, o, effect = core.env(), g._opt, g._raw:options()
   local stages = {}
@@ -108,7 +121,7 @@ local function settings_of(g, opt, more)
     device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed, run_ahead = o.run_ahead,
     prefetch = o.prefetch, init = o.init, checksums = o.checksums,
     strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
-    options = options_of(opt),
+    options = options_of(opt), data = data_of(g),
   }
   for k, v in pairs(more) do t[k] = v end
   return t
@@ -130,6 +143,7 @@ local function print_header(s, dir)
     size(s.memory.total), size(s.memory.weights), size(s.memory.gradients),
     size(s.memory.optimizer), size(s.memory.activations), size(s.memory.saved),
     size(s.memory.scratch))
+  if s.data then progress.wrapped("data %s%s", s.options.data and s.options.data .. ": " or "", s.data) end
   progress.print("folder %s", dir)
 end
 
@@ -160,13 +174,15 @@ local function consider(self, step, eval, boundary)
 end
 
 -- --patience: whether one more validation that is not better by more than --min-delta is one too many. Then the run ends
--- where the steps end that have begun.
+-- where the steps end that have begun. Those that were done before it went on stay done: with less patience than it had
+-- before it ends behind a later validation.
 local function loses_patience(self, step, eval)
   local value = worth(self.best_by, eval)
   if self.early then return false end
   if value and (not self.hoped or value > self.hoped + self.min_delta) then self.hoped, self.waited = value, 0
   else self.waited = self.waited + 1 end
-  if self.patience == 0 or self.waited < self.patience or self.eval_boundary == self.total then return false end
+  if self.patience == 0 or self.waited < self.patience then return false end
+  if self.eval_boundary == self.total or self.eval_boundary < self.first then return false end
   self.total = self.eval_boundary
   self.early = { step = step, validations = self.waited }
   return true
@@ -488,8 +504,8 @@ local function summary_of(self)
   }
   local counts = self.last_eval and self.last_eval.counts
   if type(counts) ~= "table" then return s end
-  if has_hits(self.last_eval) then s.most_confused = json.list(report.confused(counts, self.classes))
-  else s.classes = json.list(report.classes(counts, self.classes)) end
+  if has_hits(self.last_eval) then s.most_confused = json.list(summary.confused(counts, self.classes))
+  else s.classes = json.list(summary.classes(counts, self.classes)) end
   return s
 end
 
@@ -512,15 +528,15 @@ function run:finish(text)
   if self.board then self.board:close() end
   local why = self.save_weights and save(self)
   local cut_short = core.interrupted() or (c and c.stopped)
-  local summary = not cut_short and not why and summary_of(self)
-  if summary then files.write(self.dir .. "/summary.json", json.encode(summary, true) .. "\n") end
+  local told = not cut_short and not why and summary_of(self)
+  if told then files.write(self.dir .. "/summary.json", json.encode(told, true) .. "\n") end
   self.lock:close()
   if c then self.graph._raw:hold(false) end
   if why then core.fail(why) end
   local timings = self.graph:timings()
   if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
-  if summary then report.print(summary, self.first) end
-  if summary and self.early then progress.print("%s", words_of_early(self)) end
+  if told then summary.print(told, self.first) end
+  if told and self.early then progress.print("%s", words_of_early(self)) end
   if cut_short then text = ("stopped after %d steps%s"):format(self.first + self.seen, text and ", " .. text or "") end
   if cut_short and c then progress.print("go on with: spcore run %s --resume %s", core.env().script, self.dir) end
   io.stdout:write(self.dir, text and ": " .. text or "", "\n")

@@ -95,7 +95,8 @@ local function bytes_before(path, step)
   while at + 12 <= #all do
     local length = unpack("<I8", all, at)
     local e = at + 12
-    if length < 9 or length > #all - e - 3 or masked_crc(all:sub(e, e + length - 1)) ~= unpack("<I4", all, e + length) then break end
+    if length < 9 or length > #all - e - 3 then break end
+    if masked_crc(all:sub(e, e + length - 1)) ~= unpack("<I4", all, e + length) then break end
     if all:byte(e + 9) == 0x10 then
       local n, shift, i = 0, 0, e + 10
       repeat

@@ -55,6 +55,7 @@ while [ "$sent" -lt "$times" ]; do
   done
   runs=$((runs + 1))
   for file in weights.safetensors best.safetensors; do cmp whole/$file part/$file || exit 1; done
+  [ ! -f whole/weights-last.safetensors ] || cmp whole/weights-last.safetensors part/weights-last.safetensors || exit 1
   if [ "$(without_time whole/metrics.jsonl)" != "$(without_time part/metrics.jsonl)" ]; then
     echo "kills.sh: the metrics differ" >&2
     exit 1

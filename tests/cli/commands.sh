@@ -48,7 +48,7 @@ try 2 "script 'nosuch.lua' not found, looked here and in " run nosuch.lua
 try 2 "; shipped are branches.lua, " run nosuch.lua
 try 2 "there is no command 'insepct', did you mean 'inspect'?" insepct
 try 2 "there is no command 'xyzzy' (see" xyzzy
-for cmd in run data inspect devices check diff strategies schedule report export timeline; do
+for cmd in run bench data inspect devices check diff strategies schedule report export timeline completion; do
   try 0 "usage: spcore $cmd" $cmd --help
   try 0 "usage: spcore $cmd" help $cmd
 done

@@ -104,7 +104,8 @@ SIZE(sp_attr, 40);
 AT(sp_attr, name, 0);
 AT(sp_attr, value, 8);
 AT(sp_attr, text, 16);
-AT(sp_attr, reserved, 24);
+AT(sp_attr, item, 24);
+AT(sp_attr, reserved, 32);
 
 SIZE(sp_speclist, 16);
 AT(sp_speclist, n, 0);

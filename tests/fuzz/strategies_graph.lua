@@ -296,6 +296,7 @@ local function optimizer(b)
     if b.spoiled or rng.chance(0.2) then p.nonfinite, p.max_nonfinite = '"skip"', "1000" end
     if rng.chance(0.3) then p.clip_norm = "1" end
     if rng.chance(0.2) then p.report_norm = "true" end
+    if rng.chance(0.3) then p.ema = rng.pick { "0.9", "0.3" } end
   end
   b.nodes[#b.nodes + 1] = { name = "opt", stage = stage, params = p, ins = {}, optimizer = true, live = { "lr", 0.02 } }
 end

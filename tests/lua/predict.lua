@@ -106,6 +106,19 @@ for line in t.read(at .. "/a.csv"):gmatch "[^\n]+" do
 end
 t.eq(lines, 1 + #sys.list(at .. "/shapes/disc") + #sys.list(at .. "/shapes/ring"))
 
+-- Decoded at a quarter the probabilities are others, but near.
+run "make_shapes.lua large --target class --samples 9 --size 64"
+for _, how in ipairs { "full", "scaled" } do
+  run(("predict_cls.lua --weights cls --out %s.json large/disc large/ring --device cpu --decode %s"):format(how, how))
+end
+local full, scaled, differ = sp.json.read(at .. "/full.json"), sp.json.read(at .. "/scaled.json"), false
+for i, image in ipairs(full.images) do
+  local p, q = image.probability, scaled.images[i].probability
+  t.ok(math.abs(p - q) < 0.05)
+  differ = differ or p ~= q
+end
+t.ok(differ)
+
 -- as JSON: the classes of the CSV, with all of their probabilities or the largest
 run "predict_cls.lua --weights cls --out a.json shapes/disc shapes/ring --device cpu"
 run("predict_cls.lua --weights cls --out top.json shapes/disc shapes/ring nowhere.jpg --top 2 --device cpu", 1)
@@ -143,3 +156,10 @@ for _, which in ipairs { "seg", "cls" } do
 end
 _, err = run("predict_cls.lua --weights cls --out /nowhere/x.csv shapes/disc", 1)
 t.one_line(err, "/nowhere/x.csv")
+if sys.there "/dev/full" then
+  for _, name in ipairs { "full.csv", "full.json" } do
+    os.execute(("ln -sf /dev/full '%s/%s'"):format(at, name))
+    _, err = run(("predict_cls.lua --weights cls --out %s shapes/disc --device cpu"):format(name), 1)
+    t.one_line(err, name .. ": No space left on device")
+  end
+end

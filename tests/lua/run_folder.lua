@@ -123,6 +123,7 @@ code, out, err = t.spcore(dir.path, "run unlabelled.lua --device cpu --out unlab
 t.eq(code .. err, "0")
 t.match(out, "step 1/2  loss nan  IoU %-  val IoU %-\n")
 t.match(out, "step 2/2  loss nan  IoU %-  accuracy %-  val accuracy %-  ")
+t.match(out, "\n2 steps in 0:00, [%d.]+ images/s, last loss nan\n")
 t.match(out, "validation: no labelled pixels\tvalidation: no labelled samples\tvalidation mean IoU 0.7083\n")
 local text = t.read(dir.path .. "/unlabelled/metrics.jsonl")
 t.match(text, '"iou":null')

@@ -109,6 +109,47 @@ START_TEST(test_jpeg_is_turbojpeg) {
 }
 END_TEST
 
+/* At the smallest part of its sides that is not below what is asked for, upright or not: TurboJPEG's own, and near what
+ * im_resize makes of the whole. */
+START_TEST(test_jpeg_scaled) {
+  enum { W = 200, H = 150 };
+  static const struct {
+    int least_w, least_h, turned, w, h;
+  } sizes[] = {{25, 19, 0, 25, 19},  {26, 19, 0, 50, 38},    {50, 38, 0, 50, 38},
+               {20, 39, 0, 100, 75}, {100, 76, 0, 200, 150}, {0, 0, 0, 200, 150},
+               {38, 50, 1, 38, 50},  {50, 38, 1, 75, 100},   {300, 2, 0, 200, 150}};
+  uint8_t *rgb = if_picture(W, H, 4), want[W * H * 3], exif[IF_EXIF];
+  im_scaler s = {.acc = {NULL, 0}};
+  if_exif(exif, 6, 0);
+  for (size_t k = 0; k < SP_ARRAY(sizes); k++) {
+    if_bytes b = if_jpeg(rgb, W, H, 0);
+    int w, h;
+    double sum = 0;
+    if (sizes[k].turned) b = if_with_exif(b, exif, IF_EXIF);
+    dec.least_w = dec.least_h = 0;
+    ck_assert_msg(decode(b.p, b.n, 0, &w, &h) == SP_OK, "%s", dec.why);
+    ck_assert_int_eq(im_resize(&s, px.p, w, h, want, sizes[k].w, sizes[k].h), SP_OK);
+    dec.least_w = sizes[k].least_w;
+    dec.least_h = sizes[k].least_h;
+    ck_assert_msg(decode(b.p, b.n, 0, &w, &h) == SP_OK, "%s", dec.why);
+    ck_assert_msg(w == sizes[k].w && h == sizes[k].h, "%zu: %d x %d", k, w, h);
+    if (!sizes[k].turned) {
+      tjhandle tj = tjInitDecompress();
+      uint8_t *own = malloc((size_t)(w * h * 3));
+      ck_assert_int_eq(tjDecompress2(tj, b.p, b.n, own, w, 0, h, TJPF_RGB, 0), 0);
+      ck_assert_mem_eq(px.p, own, (size_t)(w * h * 3));
+      tjDestroy(tj);
+      free(own);
+    }
+    for (int i = 0; i < w * h * 3; i++) sum += abs(((uint8_t *)px.p)[i] - want[i]);
+    ck_assert_msg(sum < 10.0 * w * h * 3, "%zu: %g", k, sum / (w * h * 3));
+    free(b.p);
+  }
+  im_scaler_free(&s);
+  free(rgb);
+}
+END_TEST
+
 /* A JPEG without its tables is broken, also right after one that had them. */
 START_TEST(test_jpeg_without_tables) {
   uint8_t *rgb = if_picture(32, 32, 4);
@@ -245,7 +286,7 @@ START_TEST(test_resize_is_the_formula) {
   uint8_t *src = if_picture(sw, sh, 3), *dst = malloc((size_t)(dw * dh * 3));
   double *a = calloc((size_t)(sw * sh * 3), sizeof *a), *b = calloc((size_t)(dw * sh * 3), sizeof *b);
   double *c = calloc((size_t)(dw * dh * 3), sizeof *c);
-  im_scaler s = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
+  im_scaler s = {.acc = {NULL, 0}};
   ck_assert(dst && a && b && c);
   for (int i = 0; i < sw * sh * 3; i++) a[i] = src[i];
   for (int y = 0; y < sh; y++)
@@ -403,6 +444,7 @@ int main(void) {
   tcase_add_checked_fixture(c, begin, end);
   tcase_add_loop_test(c, test_png_kinds, 0, 2 * (int)SP_ARRAY(kinds));
   tcase_add_test(c, test_jpeg_is_turbojpeg);
+  tcase_add_test(c, test_jpeg_scaled);
   tcase_add_test(c, test_jpeg_without_tables);
   tcase_add_loop_test(c, test_truncated, 0, 3);
   tcase_add_loop_test(c, test_bits_flipped, 0, 3);

@@ -184,6 +184,9 @@ START_TEST(test_csv) {
   tells(t, "csv", "train 2 val 2", "1 1 0", "");
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "dog\ncat\nbird");
   holds(t, 2, parts + 2);
+  t = set("csv", "target = \"class\", samples = 1", 2);
+  ck_assert_str_eq(spt_attr_text(t, "splits"), "train 1 val 1");
+  spt_free(t);
   text("csv/labels.csv", "file,mask\nin/a.png,masks/2.png\nout/a.png,masks/1.png\n");
   holds(set("csv", "", 2), 2, masks);
 }
@@ -200,8 +203,9 @@ START_TEST(test_csv_of_numbers) {
   t = classes("csv", "classes = 9", 2);
   ck_assert(attr(t, "classes") == 9);
   holds(t, 2, want);
-  refuses(classes("csv", "classes = 7", 1), SP_E_DATA,
-          "labels.csv line 2, column label: class 7 is above 6; numbers of classes begin at 0, and the parameter ");
+  refuses(
+      classes("csv", "classes = 7", 1), SP_E_DATA,
+      "labels.csv line 2, column 2 (label): label 7, but there are 7 classes (0 to 6): correct it, or give a larger ");
 }
 END_TEST
 
@@ -235,15 +239,16 @@ START_TEST(test_csv_refused) {
       {"file,label\nin/a.png,x\nin/z.png,x\n", "line 3, column 1 (file): "},
       {"file,label\nin/a.png,x\nin/z.png,x\n", "csv/in/z.png: No such file or directory; files are looked for from "},
       {"file,label\n,x\n", "line 2, column 1 (file): it is empty"},
-      {"file,label\nin/a.png,\n", "line 2, column 2 (label): it is empty; write the name or the number of a class"},
-      {"file,label\nin/a.png,\"a\nb\"\n", "line 2, column 2 (label): it has a line break"},
+      {"file,label\nin/a.png,\n", "line 2, column 2 (label): it is empty, or too long, or has a line break; write "},
+      {"file,label\nin/a.png,\"a\nb\"\n", "line 2, column 2 (label): it is empty, or too long, or has a line break"},
       {"file,label\nin/a.png\n", "line 2: 1 fields, but the header has 2; put fields with commas in quotes"},
       {"a,file,label\n\"1\n2\",in/a.png,x\n\"1\",in/a.png,x,\n", "line 4: 4 fields, but the header has 3"},
       {"file,label\n\"in/a.png,x\n", "line 2, column 1: the quote that begins here has no end; put one behind"},
       {"file,label\n\"in/a.png\"x,x\n", "line 2, column 1: text behind a closing quote"},
       {"file,label,split\nin/a.png,x,test\n", "line 2, column 3 (split): it is neither train nor val"},
       {"file,label,split\nin/a.png,x,train\n", "labels.csv: no row's split is val; without that column val_fraction "},
-      {"file,label\nin/a.png,1000000\n", "column label: class 1000000 is above 999999"},
+      {"file,label\nin/a.png,1000000\n", "column 2 (label): label 1000000 would make more than 1000000 classes"},
+      {"file,label\nin/a.png,1\nin/a.png,x\n", "line 2, column 2 (label): the label is the number 1, but at "},
   };
   pictures();
   for (size_t i = 0; i < SP_ARRAY(bad); i++) {
@@ -260,7 +265,7 @@ START_TEST(test_csv_refused) {
   text("csv/labels.csv", "file,label,split\nin/a.png,x,train\nout/a.png,x,val\n");
   refuses(classes("csv", "val_fraction = 0.5", 1), SP_E_INVALID, "csv has a column split, which says what is for ");
   text("csv/classes.txt", "y\nz");
-  refuses(classes("csv", "", 1), SP_E_DATA, "column 2 (label): classes.txt has no class 'x'; add it there");
+  refuses(classes("csv", "", 1), SP_E_DATA, "column 2 (label): the label is \"x\", but ");
   text("csv/classes.txt", "x\nz\nx");
   refuses(classes("csv", "", 1), SP_E_DATA, "csv/classes.txt names 'x' twice");
 }
@@ -275,6 +280,10 @@ START_TEST(test_other_csv) {
   holds(classes("tree", "", 2), 2, want);
   text("tree/labels.csv", "file,label\nb/x.png,1\na/x.png,0\n");
   holds(classes("tree", "", 2), 2, want); /* two of them: none is meant */
+  dot("own/train/a/x.png", 10);
+  dot("own/val/b/x.png", 20);
+  text("own/train/labels.csv", "file,label\na/x.png,1\n"); /* of a part: the whole is folders */
+  holds(classes("own", "", 2), 2, want);
 }
 END_TEST
 
@@ -400,6 +409,12 @@ START_TEST(test_val_path_of_masks) {
   holds(t, 2, want);
   const char *log = log_end(keep, if_path("log"));
   ck_assert_msg(strstr(log, ": 1 of the files in /") && strstr(log, "/other/masks have no image"), "%s", log);
+  text("other/classes.txt", "a\nb\nc\n");
+  holds(with_val(set, "classes = 5", 2), 2, want);
+  text("one/classes.txt", "a\n b\n\nc");
+  holds(with_val(set, "", 2), 2, want);
+  text("one/classes.txt", "a\nc\nb\n");
+  refuses(with_val(set, "", 1), SP_E_DATA, "/other/classes.txt name other classes; give both the same lines");
   ck_assert_int_eq(rename(if_path("other/images"), if_path("other/pictures")), 0);
   ck_assert_int_eq(rename(if_path("other/masks"), if_path("other/labels")), 0);
   refuses(with_val(set, "classes = 5", 1), SP_E_DATA, "does not; give both the same layout");

@@ -126,10 +126,24 @@ static void inks_to_rgb(const uint8_t *inks, size_t n, uint8_t *rgb) {
     }
 }
 
+/* The smallest size that is left of w x h; libjpeg-turbo takes the low frequencies alone for it. */
+static void shrink(const im_decoder *d, int *w, int *h) {
+  int turned = !d->as_stored && d->orientation >= 5;
+  int least_w = turned ? d->least_h : d->least_w, least_h = turned ? d->least_w : d->least_h;
+  for (int part = 8; part > 1 && least_w > 0 && least_h > 0; part /= 2) {
+    int sw = (*w + part - 1) / part, sh = (*h + part - 1) / part;
+    if (sw < least_w || sh < least_h) continue;
+    *w = sw;
+    *h = sh;
+    return;
+  }
+}
+
 static int jpeg_pixels(im_decoder *d, tjhandle tj, int64_t max_pixels, im_buf *px, int *w, int *h) {
   int colours, rc = jpeg_header(d, tj, w, h, &colours);
   if (rc || (rc = im_check_pixels(d, *w, *h, max_pixels))) return rc;
   int inks = colours == TJCS_CMYK || colours == TJCS_YCCK;
+  shrink(d, w, h);
   size_t n = (size_t)*w * (size_t)*h;
   uint8_t *rgb = im_reserve(px, n * 3), *p = inks ? im_reserve(&d->spare, n * 4) : rgb;
   if (!rgb || !p) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels", *w, *h);

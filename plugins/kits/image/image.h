@@ -27,8 +27,9 @@ typedef struct im_decoder {
   struct im_raw { /* what `file` holds are pixels, see im_take_raw; w 0: it is a file */
     int w, h, channels, planar;
   } raw;
-  int as_stored;   /* set by the caller: images are not turned as their EXIF orientation says */
-  int orientation; /* of the last image, 1..8 as EXIF counts */
+  int as_stored;        /* set by the caller: images are not turned as their EXIF orientation says */
+  int least_w, least_h; /* set by the caller: sides that im_rgb may shrink a JPEG down to, by 2, 4 or 8; 0: never */
+  int orientation;      /* of the last image, 1..8 as EXIF counts */
   char why[256];
 } im_decoder;
 void im_decoder_free(im_decoder *d);
@@ -56,7 +57,7 @@ int im_in_colour(const im_decoder *d);
 
 /* Scratch of im_resize. */
 typedef struct im_scaler {
-  im_buf acc, row, wx, wy;
+  im_buf acc, row, wide, wx, wy;
 } im_scaler;
 void im_scaler_free(im_scaler *s);
 

@@ -44,47 +44,63 @@ static int axis_make(im_buf *mem, int in, int out, axis *a) {
   return SP_OK;
 }
 
-static void scale_row(const axis *a, const uint8_t *src, float *dst, int dw) {
+#define AT_ONCE 4 /* rows whose sums do not wait for each other */
+typedef float pixel __attribute__((vector_size(16)));
+
+static pixel load(const float *v) {
+  pixel p;
+  memcpy(&p, v, sizeof p);
+  return p;
+}
+
+/* AT_ONCE rows of floats, `from` floats apart, to rows `to` apart. Three lanes are the colours, the fourth is of no use: it reads
+ * one float behind the row, and what it writes the next pixel replaces. */
+static void scale_rows(const axis *a, const float *src, size_t from, float *dst, size_t to, int dw) {
   for (int i = 0; i < dw; i++) {
-    const uint8_t *s = src + (size_t)a->first[i] * 3;
-    const float *w = a->w + (size_t)i * (size_t)a->most;
-    float r = (float)s[0] * w[0], g = (float)s[1] * w[0], b = (float)s[2] * w[0];
-    for (int j = 1; j < a->n[i]; j++) {
-      s += 3;
-      r += (float)s[0] * w[j];
-      g += (float)s[1] * w[j];
-      b += (float)s[2] * w[j];
-    }
-    dst[i * 3] = r;
-    dst[i * 3 + 1] = g;
-    dst[i * 3 + 2] = b;
+    const float *s = src + (size_t)a->first[i] * 3, *w = a->w + (size_t)i * (size_t)a->most;
+    pixel sum[AT_ONCE];
+    for (int k = 0; k < AT_ONCE; k++) sum[k] = load(s + (size_t)k * from) * w[0];
+    for (int j = 1; j < a->n[i]; j++)
+      for (int k = 0; k < AT_ONCE; k++) sum[k] += load(s + (size_t)k * from + 3 * j) * w[j];
+    for (int k = 0; k < AT_ONCE; k++) memcpy(dst + (size_t)k * to + (size_t)i * 3, &sum[k], sizeof sum[k]);
+  }
+}
+
+/* Row r of the source, scaled along x, to the output rows it belongs to. */
+static void add_row(const axis *y, int r, int first, int dh, const float *row, size_t line, float *acc) {
+  for (int i = first; i < dh && y->first[i] <= r; i++) {
+    int j = r - y->first[i];
+    if (j >= y->n[i]) continue;
+    float w = y->w[(size_t)i * (size_t)y->most + (size_t)j], *o = acc + (size_t)i * line;
+    if (j == 0)
+      for (size_t k = 0; k < line; k++) o[k] = row[k] * w;
+    else
+      for (size_t k = 0; k < line; k++) o[k] += row[k] * w;
   }
 }
 
 /* Each source row is scaled along x once and added to the output rows it belongs to, so that memory is bounded by the
  * output and not by the height of the source; the sums are in the order of the source rows. */
 int im_resize(im_scaler *s, const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
-  size_t line = (size_t)dw * 3, count = line * (size_t)dh;
+  size_t line = (size_t)dw * 3, count = line * (size_t)dh, from = (size_t)sw * 3 + 1, to = line + 1;
   if (sw == dw && sh == dh) {
     memcpy(dst, src, count);
     return SP_OK;
   }
   axis x, y;
   if (axis_make(&s->wx, sw, dw, &x) || axis_make(&s->wy, sh, dh, &y)) return SP_E_NOMEM;
-  float *row = im_reserve(&s->row, line * sizeof *row), *acc = im_reserve(&s->acc, count * sizeof *acc);
-  if (!row || !acc) return SP_E_NOMEM;
-  for (int r = 0, done = 0; r < sh && done < dh; r++) {
-    while (done < dh && y.first[done] + y.n[done] <= r) done++;
-    if (done == dh || y.first[done] > r) continue;
-    scale_row(&x, src + (size_t)r * (size_t)sw * 3, row, dw);
-    for (int i = done; i < dh && y.first[i] <= r; i++) {
-      int j = r - y.first[i];
-      if (j >= y.n[i]) continue;
-      float w = y.w[(size_t)i * (size_t)y.most + (size_t)j], *o = acc + (size_t)i * line;
-      if (j == 0)
-        for (size_t k = 0; k < line; k++) o[k] = row[k] * w;
-      else
-        for (size_t k = 0; k < line; k++) o[k] += row[k] * w;
+  float *wide = im_reserve(&s->wide, AT_ONCE * from * sizeof *wide);
+  float *rows = im_reserve(&s->row, AT_ONCE * to * sizeof *rows), *acc = im_reserve(&s->acc, count * sizeof *acc);
+  if (!wide || !rows || !acc) return SP_E_NOMEM;
+  memset(wide, 0, AT_ONCE * from * sizeof *wide);
+  for (int r = 0, done = 0; r < sh; r += AT_ONCE) {
+    int n = sh - r < AT_ONCE ? sh - r : AT_ONCE;
+    for (int k = 0; k < n; k++)
+      for (size_t i = 0; i + 1 < from; i++) wide[(size_t)k * from + i] = src[(size_t)(r + k) * (from - 1) + i];
+    scale_rows(&x, wide, from, rows, to, dw);
+    for (int k = 0; k < n; k++) {
+      while (done < dh && y.first[done] + y.n[done] <= r + k) done++;
+      add_row(&y, r + k, done, dh, rows + (size_t)k * to, line, acc);
     }
   }
   for (size_t k = 0; k < count; k++) {
@@ -109,6 +125,7 @@ void im_nearest(const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh
 void im_scaler_free(im_scaler *s) {
   im_buf_free(&s->acc);
   im_buf_free(&s->row);
+  im_buf_free(&s->wide);
   im_buf_free(&s->wx);
   im_buf_free(&s->wy);
 }

@@ -72,6 +72,7 @@ int tar_spool_take(sp_ctx *ctx, tar_file *t, tar_unpacked *unpacked) {
   while (!rc && i < spool.n && !tar_same(&spool.v[i].of, &t->was)) i++;
   if (!rc && i == spool.n) rc = add(ctx, t, unpacked);
   if (!rc) {
+    unpacked->compressed++;
     t->is_spooled = 1;
     t->fd = spool.fd;
     t->from = spool.v[i].from;

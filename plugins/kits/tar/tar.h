@@ -11,9 +11,9 @@
 
 typedef struct tar_file tar_file;
 
-/* What opening has unpacked. */
+/* What opening has unpacked. compressed: files that were unpacked now or before. */
 typedef struct tar_unpacked {
-  size_t files;
+  size_t files, compressed;
   int64_t bytes;
   char dir[1024]; /* where to: $TMPDIR, or /var/tmp */
 } tar_unpacked;

@@ -12,11 +12,12 @@
 #define MAX_SIZE 16384 /* pixels of a side of the output */
 
 enum { FORM_FILE, FORM_PATH }; /* a request's form */
+enum { DECODE_FULL, DECODE_SCALED };
 
 typedef struct ir_params {
   sp_ints size;
   int64_t workers, max_pixels, max_bytes;
-  int32_t resize, orient; /* resize: IM_SQUASH ... */
+  int32_t resize, orient, decode; /* resize: IM_SQUASH ... */
 } ir_params;
 
 /* One thread's memory. */
@@ -65,7 +66,12 @@ static int image_requests_create(sp_ctx *ctx, const void *params, void **out) {
     image_requests_destroy(self);
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRId64 " workers", p->workers);
   }
-  for (int64_t i = 0; i < p->workers; i++) self->workers[i].decoder.as_stored = !p->orient;
+  for (int64_t i = 0; i < p->workers; i++) {
+    im_decoder *d = &self->workers[i].decoder;
+    d->as_stored = !p->orient;
+    d->least_w = p->decode == DECODE_SCALED ? self->w : 0;
+    d->least_h = p->decode == DECODE_SCALED ? self->h : 0;
+  }
   *out = self;
   return SP_OK;
 }
@@ -132,6 +138,7 @@ static const sp_port outputs[] = {
     {.name = NULL}};
 
 static const char *const resize_choices[] = IM_FITS;
+static const char *const decode_choices[] = {"full", "scaled", NULL};
 
 #define AT(member) .offset = offsetof(ir_params, member)
 static const sp_param params[] = {{.name = "size",
@@ -155,6 +162,12 @@ static const sp_param params[] = {{.name = "size",
                                    AT(orient),
                                    .idef = 1,
                                    .doc = "images are turned upright as their EXIF orientation says; false: as stored"},
+                                  {.name = "decode",
+                                   .type = SP_PARAM_CHOICE,
+                                   AT(decode),
+                                   .choices = decode_choices,
+                                   .doc = "scaled: a JPEG is decoded at a half, a quarter or an eighth of its sides "
+                                          "where they are not below size: faster, other bits"},
                                   {.name = "workers",
                                    .type = SP_PARAM_INT,
                                    AT(workers),

@@ -14,8 +14,7 @@
 #include "class_file.h"
 #include "csv_file.h"
 #include "table.h"
-
-#define MAX_NUMBER 999999 /* of a class, where labels are numbers */
+#include "words.h"
 
 /* ---- which file ---- */
 static int ends_in_csv(const char *path) {
@@ -66,15 +65,9 @@ typedef struct job {
   int columns;       /* that a row has */
   const char *file;  /* the one of `files` that is being read */
   char files[2][4096], dirs[2][4096];
-  const char *dir;
+  const char *dir;     /* where it lies */
   rd_numbered folders; /* each is the source of its number */
-  rd_numbered labels;
-  struct where {
-    int64_t line;
-    const char *file;
-  } * first; /* of each label: where it was met */
-  size_t first_cap;
-  rd_class_file classes;
+  rd_words labels;
 } job;
 
 static int complain(job *j, int column, const char *words, const char *cure) {
@@ -142,44 +135,16 @@ static int take_file(job *j, int column, rd_ref *ref) {
   return rd_set_file(t, ref, added, name, strlen(name)) ? rd_no_memory(j->l) : SP_OK;
 }
 
-static int is_number(const char *s) {
-  size_t n = strspn(s, "0123456789");
-  return n && n < 10 && !s[n];
-}
-
-/* Notes where a label was met first. */
-static int note_first(job *j, int64_t label) {
-  if ((size_t)label >= j->first_cap) {
-    size_t cap = j->first_cap ? j->first_cap * 2 : 256;
-    struct where *w = realloc(j->first, cap * sizeof *w);
-    if (!w) return rd_no_memory(j->l);
-    memset(w + j->first_cap, 0, (cap - j->first_cap) * sizeof *w);
-    j->first = w;
-    j->first_cap = cap;
-  }
-  if (!j->first[label].line) j->first[label] = (struct where){j->csv.line, j->file};
-  return SP_OK;
-}
-
-/* A name of classes.txt, or the number of a line of it, from 0. */
-static int64_t listed_class(const job *j, int64_t label, const char *text) {
-  if (label < j->classes.n) return label;
-  return is_number(text) && atoll(text) < j->classes.n ? atoll(text) : -1;
-}
-
-/* Of a class in classes.txt the class; else the label's number, which settle_labels changes. */
 static int take_label(job *j, rd_sample *s) {
   const char *text = field(j, VALUE_COLUMN);
-  char words[300];
-  if (!*text) return complain(j, VALUE_COLUMN, "it is empty", "write the name or the number of a class");
-  if (strchr(text, '\n')) return complain(j, VALUE_COLUMN, "it has a line break", "write it in one line");
-  s->label = rd_number_of(&j->labels, text);
-  if (s->label < 0) return rd_no_memory(j->l);
-  if (!j->classes.n) return note_first(j, s->label);
-  s->label = listed_class(j, s->label, text);
-  if (s->label >= 0) return SP_OK;
-  snprintf(words, sizeof words, "classes.txt has no class '%.200s'", text);
-  return complain(j, VALUE_COLUMN, words, "add it there, or write one of its names, or a number from 0 on");
+  char where[4200];
+  snprintf(where, sizeof where, "%s line %" PRId64 ", column %d (label)", j->file, j->csv.line,
+           j->at[VALUE_COLUMN] + 1);
+  int rc = rd_add_word(&j->labels, text, strlen(text), where, &s->label);
+  if (rc == SP_E_DATA)
+    return complain(j, VALUE_COLUMN, "it is empty, or too long, or has a line break",
+                    "write the name or the number of a class");
+  return rc ? rd_no_memory(j->l) : SP_OK;
 }
 
 /* The part that a row belongs to; -1: it is neither. */
@@ -223,86 +188,11 @@ static int take_rows(job *j, int part) {
                             j->file, part ? "val" : "train");
 }
 
-/* ---- labels become classes ---- */
-static int by_name_of(const void *a, const void *b) { return strcmp(**(char **const *)a, **(char **const *)b); }
-
-/* Where all labels are numbers: the class of each is the number. */
-static int number_labels(job *j, int64_t *class_of) {
-  rd_table *t = j->l->t;
-  t->classes = j->l->p->classes;
-  int64_t most = t->classes ? t->classes - 1 : MAX_NUMBER;
-  for (size_t i = 0; i < j->labels.names.n; i++) {
-    class_of[i] = atoll(j->labels.names.v[i]);
-    if (class_of[i] > most)
-      return j->l->ctx->host->fail(j->l->ctx, SP_E_DATA,
-                                   "%s line %" PRId64 ", column label: class %" PRId64 " is above %" PRId64
-                                   "; numbers of classes begin at 0%s",
-                                   j->first[i].file, j->first[i].line, class_of[i], most,
-                                   t->classes ? ", and the parameter classes says how many there are" : "");
-    if (!j->l->p->classes && class_of[i] >= t->classes) t->classes = class_of[i] + 1;
-  }
-  return SP_OK;
-}
-
-static char *joined(char *const *const *names, size_t n) {
-  size_t bytes = 0;
-  for (size_t i = 0; i < n; i++) bytes += strlen(*names[i]) + 1;
-  char *text = malloc(bytes + 1), *p = text;
-  for (size_t i = 0; text && i < n; i++) p += sprintf(p, "%s%s", i ? "\n" : "", *names[i]);
-  return text;
-}
-
-/* The class of each is its place among the sorted names. */
-static int sort_labels(job *j, int64_t *class_of) {
-  size_t n = j->labels.names.n;
-  char ***order = calloc(n, sizeof *order);
-  if (!order) return rd_no_memory(j->l);
-  for (size_t i = 0; i < n; i++) order[i] = &j->labels.names.v[i];
-  qsort(order, n, sizeof *order, by_name_of);
-  for (size_t i = 0; i < n; i++) class_of[order[i] - j->labels.names.v] = (int64_t)i;
-  j->l->t->classes = (int64_t)n;
-  j->l->t->class_names = joined((char *const *const *)order, n);
-  free(order);
-  return j->l->t->class_names ? SP_OK : rd_no_memory(j->l);
-}
-
-static int settle_labels(job *j) {
-  rd_table *t = j->l->t;
-  size_t n = j->labels.names.n;
-  int numbers = 1;
-  if (j->classes.n) {
-    t->classes = j->classes.n;
-    t->class_names = j->classes.names;
-    j->classes.names = NULL;
-    return SP_OK;
-  }
-  for (size_t i = 0; i < n; i++) numbers = numbers && is_number(j->labels.names.v[i]);
-  int64_t *class_of = calloc(n, sizeof *class_of);
-  if (!class_of) return rd_no_memory(j->l);
-  int rc = numbers ? number_labels(j, class_of) : sort_labels(j, class_of);
-  for (size_t i = 0; !rc && i < t->n; i++) t->samples[i].label = class_of[t->samples[i].label];
-  free(class_of);
-  return rc;
-}
-
-/* The names of classes.txt are the first labels. */
-static int list_classes(job *j) {
+static int number_labels(job *j) {
   char file[4096 + 16];
   snprintf(file, sizeof file, "%s/classes.txt", j->dirs[0]);
   int rc = rd_stamp_path(j->l, file);
-  if (!rc) rc = rd_read_classes(j->l->ctx, j->dirs[0], &j->classes);
-  const char *p = j->classes.names;
-  char name[4096];
-  for (int64_t i = 0; !rc && i < j->classes.n; i++) {
-    size_t n = strcspn(p, "\n");
-    snprintf(name, sizeof name, "%.*s", (int)n, p);
-    int64_t label = rd_number_of(&j->labels, name);
-    if (label >= 0 && label < i)
-      rc = j->l->ctx->host->fail(j->l->ctx, SP_E_DATA, "%s/classes.txt names '%s' twice", j->dirs[0], name);
-    if (label < 0) rc = rd_no_memory(j->l);
-    p += n + 1;
-  }
-  return rc;
+  return rc ? rc : rd_number_words(j->l, j->dirs[0], &j->labels, NULL);
 }
 
 /* ---- the layout ---- */
@@ -354,25 +244,11 @@ static int csv_list(rd_listing *l) {
   job j = {.l = l, .names = {"file", by_class ? "label" : "mask", "split"}};
   l->t->gives = by_class ? RD_LABEL : RD_MASK;
   int rc = find_files(&j);
-  if (!rc && by_class) rc = list_classes(&j);
   for (int k = 0; !rc && k < l->t->n_parts; k++) rc = take_rows(&j, k);
-  if (!rc && by_class) rc = settle_labels(&j);
+  if (!rc && by_class) rc = number_labels(&j);
   rd_numbered_free(&j.folders);
-  rd_numbered_free(&j.labels);
-  free(j.first);
-  free(j.classes.names);
-  free(j.classes.palette);
+  rd_words_free(&j.labels);
   return rc;
-}
-
-static int labels_settle(sp_ctx *ctx, rd_self *self) {
-  const rd_table *t = self->table;
-  self->classes = t->classes;
-  if (t->class_names && !(self->class_names = strdup(t->class_names)))
-    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names of %" PRId64 " classes", t->classes);
-  if (!self->p->classes || self->p->classes == t->classes) return SP_OK;
-  return ctx->host->fail(ctx, SP_E_INVALID, "classes = %" PRId64 ", but %s has %" PRId64, self->p->classes,
-                         self->p->path, t->classes);
 }
 
 static int masks_settle(sp_ctx *ctx, rd_self *self) {
@@ -381,5 +257,5 @@ static int masks_settle(sp_ctx *ctx, rd_self *self) {
   return rd_settle_masks(ctx, self, dir, NULL);
 }
 
-const rd_lister rd_csv_labels = {"csv", RD_TARGET_CLASS, labels_like, csv_list, labels_settle, RD_KEPT};
+const rd_lister rd_csv_labels = {"csv", RD_TARGET_CLASS, labels_like, csv_list, rd_settle_words, RD_KEPT};
 const rd_lister rd_csv_masks = {"csv", RD_TARGET_MASK, masks_like, csv_list, masks_settle, RD_KEPT};

@@ -160,8 +160,10 @@ static int read_blocks(FILE *f, const head *h, block blocks[BLOCKS]) {
   return sum_all(h, blocks) == h->sum;
 }
 
-static int good_ref(const rd_ref *r, const rd_source *sources, uint64_t n_sources, uint64_t n_bytes) {
-  return r->source < n_sources && (sources[r->source].kind != RD_FILES || r->at < n_bytes);
+/* Of a shard a place lies before the name. */
+static int good_ref(const rd_ref *r, const rd_source *sources, const head *h) {
+  return r->source < h->n_sources && r->at < h->n_bytes &&
+         (sources[r->source].kind != RD_SHARD || h->n_bytes - r->at > sizeof(uint64_t));
 }
 
 /* A sum is no proof: nothing in the table may lead outside of it. */
@@ -174,13 +176,12 @@ static int holds_together(const head *h, const block b[BLOCKS]) {
              h->ends[h->n_parts == 2] == h->n_samples && h->ends[0] <= h->n_samples && h->roots[0] < h->n_bytes &&
              h->roots[1] < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_sources; i++)
-    good = sources[i].kind < rd_n_source_kinds && sources[i].path < h->n_bytes;
+    good = (sources[i].kind == RD_FILES || sources[i].kind == RD_SHARD) && sources[i].path < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_stamps; i++) good = stamps[i].path < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_samples; i++) {
     const rd_sample *s = &samples[i];
-    good = good_ref(&s->image, sources, h->n_sources, h->n_bytes) &&
-           (h->gives == RD_MASK ? good_ref(&s->mask, sources, h->n_sources, h->n_bytes)
-                                : s->label >= 0 && s->label < h->classes);
+    good = good_ref(&s->image, sources, h) &&
+           (h->gives == RD_MASK ? good_ref(&s->mask, sources, h) : s->label >= 0 && s->label < h->classes);
   }
   return good;
 }
@@ -203,6 +204,7 @@ static rd_table *table_of(const head *h, block b[BLOCKS], const rd_lister *liste
                   .gives = h->gives,
                   .classes = h->classes,
                   .class_names = b[NAMES].p};
+  for (size_t i = 0; i < t->n_sources; i++) t->sources[i].data = NULL;
   memcpy(t->ends, h->ends, sizeof t->ends);
   memcpy(t->roots, h->roots, sizeof t->roots);
   memcpy(t->left, h->left, sizeof t->left);

@@ -83,6 +83,11 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   return SP_OK;
 }
 
+static int file_item(const void *arg, uint64_t i, char *to, size_t size) {
+  const rd_self *self = arg;
+  return rd_name(self->table, &self->table->samples[i].image, to, size);
+}
+
 /* What a script may ask. Labels of masks are known only when they are read, and those of a set that is made up when it is
  * made. */
 static int set_attrs(sp_ctx *ctx, rd_self *self) {
@@ -97,6 +102,8 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[3] = (sp_attr){.name = "left_out", .text = self->left_out};
   self->attrs[4] = (sp_attr){.name = "counts", .text = counted ? self->counts : ""};
   self->attrs[5] = (sp_attr){.name = "splits", .text = self->splits};
+  self->attrs[6] = (sp_attr){
+      .name = "files", .value = self->table ? (double)self->total : 0, .item = self->table ? file_item : NULL};
   return SP_OK;
 }
 
@@ -206,6 +213,19 @@ static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, co
                  *self->p->path ? self->p->path : "files", RD_REPLACEMENTS);
 }
 
+/* Sample `at` of the split, whatever it is: what is wrong is told, and its place stays empty. */
+static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, const rd_out *out, int32_t *origin) {
+  uint64_t index = self->list[at];
+  int rc = self->kind->fill(self, w, index, out);
+  *origin = rc ? -1 - (int32_t)index : (int32_t)index;
+  if (!rc || rc == SP_E_NOMEM) return rc;
+  size_t pixels = (size_t)self->h * (size_t)self->w;
+  memset(out->image, 0, pixels * 3);
+  if (out->mask) memset(out->mask, 255, pixels);
+  ctx->host->log(ctx, SP_LOG_WARN, "%s", w->why);
+  return SP_OK;
+}
+
 /* Item i of the batch, with what the kind leaves out. */
 static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
   rd_self *self = b->self;
@@ -217,7 +237,8 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
     mask = NULL;
   }
   rd_out out = {b->image + (size_t)i * pixels * 3, mask, &label, origin + 1};
-  int rc = fill_sample(b->ctx, self, w, at, &out, origin);
+  int rc =
+      self->p->check ? check_sample(b->ctx, self, w, at, &out, origin) : fill_sample(b->ctx, self, w, at, &out, origin);
   if (b->origin) memcpy(b->origin + i * 3, origin, sizeof origin);
   for (size_t k = 0; mask && !rc && k < pixels; k++)
     if (mask[k] != 255) {
@@ -283,8 +304,9 @@ static const sp_port reader_outputs[] = {
      .dtypes = SP_DT(SP_I32),
      .ndim = 2,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "N x 3: which of the whole set the sample is, of a broken file's that of its replacement; height and width "
-            "that its file has, turned as orient says"},
+     .doc =
+         "N x 3: which of the whole set the sample is, of a broken file's that of its replacement (with check: -1 less "
+         "its own); height and width that its file has, turned as orient says"},
     {.name = NULL}};
 
 static const sp_param file_fields[] = {{.name = "path",
@@ -305,7 +327,7 @@ static const sp_param reader_params[] = {
      .doc =
          "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
          "(target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file "
-         "and label or mask, or a built-in set: shapes, random"},
+         "and label or mask, tar files or a pattern of them, .npy files, or a built-in set: shapes, random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,
      AT(target),
@@ -377,9 +399,9 @@ static const sp_param reader_params[] = {
      .idef = 0,
      .imin = 0,
      .imax = INT32_MAX,
-     .doc = "of random (0: 10), or of a folder (0: as many as its classes.txt has lines, or it has subfolders); shapes "
-            "has 6, "
-            "with target class 5; at most 255 with target mask"},
+     .doc =
+         "of random (0: 10), or of files (0: as many as classes.txt has lines, there are subfolders, or their labels "
+         "name); shapes has 6, with target class 5; at most 255 with target mask"},
     {.name = "max_bad",
      .type = SP_PARAM_INT,
      AT(max_bad),
@@ -407,6 +429,13 @@ static const sp_param reader_params[] = {
      AT(orient),
      .idef = 1,
      .doc = "images and masks are turned upright as their EXIF orientation says; false: as they are stored"},
+    {.name = "check",
+     .type = SP_PARAM_BOOL,
+     AT(check),
+     .idef = 0,
+     .doc =
+         "every sample that is wrong is named, its image is black and nothing takes its place: to look for mistakes, "
+         "not to train"},
     {.name = "data_seed",
      .type = SP_PARAM_INT,
      AT(data_seed),
@@ -421,7 +450,7 @@ static const sp_stage_type reader_type = {
     .flags = SP_STAGE_SOURCE,
     .name = "reader",
     .device = "cpu",
-    .doc = "Reads images with label masks or classes from JPEG, PNG, WebP and TIFF files, or makes them up",
+    .doc = "Reads images with label masks or classes from files, archives and arrays, or makes them up",
     .outputs = reader_outputs,
     .params = reader_params,
     .params_size = sizeof(rd_params),

@@ -29,7 +29,7 @@ typedef struct rd_params {
   sp_floats val_fraction; /* none: not given */
   double default_val_fraction;
   int64_t workers, samples, classes, max_bad, max_pixels, data_seed;
-  int32_t split, target, orient, resize; /* resize: IM_SQUASH ... */
+  int32_t split, target, orient, check, resize; /* resize: IM_SQUASH ... */
 } rd_params;
 
 /* One thread's memory and the words of its failure. */
@@ -90,7 +90,7 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[512], splits[64];
-  sp_attr attrs[6];
+  sp_attr attrs[7];
   int warned; /* of an output that the data does not have */
   im_work work;
 };

@@ -254,8 +254,10 @@ static int list_members(shard *s) {
 
 static int list_shard(rd_listing *l, rd_words *words, const char *path, int part, tar_unpacked *unpacked) {
   shard s = {.l = l, .path = path, .part = part, .words = words};
+  int rc = rd_stamp_path(l, path);
+  if (rc) return rc;
   if (rd_add_source(l->t, RD_SHARD, path, &s.source)) return rd_no_memory(l);
-  int rc = tar_open(l->ctx, path, unpacked, &s.tar);
+  rc = tar_open(l->ctx, path, unpacked, &s.tar);
   l->t->sources[s.source].data = s.tar;
   if (!rc) rc = list_members(&s);
   rd_names_free(&s.names);
@@ -342,8 +344,11 @@ static int list_folder(rd_listing *l, int k, rd_names *out) {
   const rd_part *p = &l->parts[k];
   char path[4096];
   size_t base = strlen(p->base) + 1;
-  int rc = SP_OK;
-  DIR *d = snprintf(path, sizeof path, "%s/%s", p->base, p->rel) < (int)sizeof path ? opendir(path) : NULL;
+  if (snprintf(path, sizeof path, "%s/%s", p->base, p->rel) >= (int)sizeof path)
+    return rd_too_long(l->ctx, p->base, p->rel);
+  int rc = rd_stamp_path(l, path);
+  DIR *d = rc ? NULL : opendir(path);
+  if (rc) return rc;
   if (!d) return l->ctx->host->fail(l->ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
   errno = 0;
   for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) {
@@ -446,7 +451,16 @@ static int list_all(rd_listing *l, rd_words *words, const rd_names shards[2]) {
     l->t->ends[k] = l->t->n;
   }
   if (!rc && unpacked.files) tell_unpacked(l, &unpacked, "unpacked");
+  if (unpacked.compressed)
+    l->t->newest = INT64_MAX; /* not kept: it is opened with words, and takes longer than listing */
   return rc;
+}
+
+/* They number the labels. */
+static int stamp_classes(rd_listing *l, const char *home) {
+  char path[4096 + 16];
+  snprintf(path, sizeof path, "%s/classes.txt", home);
+  return rd_stamp_path(l, path);
 }
 
 static int shards_list(rd_listing *l) {
@@ -456,7 +470,8 @@ static int shards_list(rd_listing *l) {
   char home[4096];
   find_home(l->p->path, home);
   l->t->gives = by_class ? RD_LABEL : RD_MASK;
-  int rc = find_shards(l, shards);
+  int rc = stamp_classes(l, home);
+  if (!rc) rc = find_shards(l, shards);
   if (!rc) rc = list_all(l, &words, shards);
   if (!rc && !l->t->n)
     rc = l->ctx->host->fail(l->ctx, SP_E_DATA, "%s: the shards hold no sample: KEY." RD_ENDINGS " with %s", l->p->path,
@@ -473,4 +488,5 @@ static int shards_settle(sp_ctx *ctx, rd_self *self) {
   return self->table->gives == RD_LABEL ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, home, NULL);
 }
 
-const rd_lister rd_shards = {"webdataset", RD_TARGET_ANY, shards_like, shards_list, shards_settle, RD_IN_SPLITS};
+const rd_lister rd_shards = {"webdataset", RD_TARGET_ANY, shards_like,
+                             shards_list,  shards_settle, RD_IN_SPLITS | RD_KEPT};

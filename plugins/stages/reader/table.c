@@ -83,7 +83,6 @@ static int file_load(const rd_table *t, const rd_ref *ref, rd_worker *w) {
 static const rd_source_kind files = {.load = file_load, .name = file_name};
 const rd_source_kind *const rd_source_kinds[] = {
     [RD_FILES] = &files, [RD_SHARD] = &rd_shard_source, [RD_ARRAY] = &rd_array_source};
-const size_t rd_n_source_kinds = sizeof rd_source_kinds / sizeof *rd_source_kinds;
 
 int rd_open_sources(sp_ctx *ctx, rd_table *t) {
   for (; t->n_open < t->n_sources; t->n_open++) {
@@ -98,6 +97,6 @@ int rd_load(const rd_table *t, const rd_ref *ref, rd_worker *w) {
   return rd_source_kinds[t->sources[ref->source].kind]->load(t, ref, w);
 }
 
-void rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size) {
-  rd_source_kinds[t->sources[ref->source].kind]->name(t, ref, to, size);
+int rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size) {
+  return rd_source_kinds[t->sources[ref->source].kind]->name(t, ref, to, size);
 }

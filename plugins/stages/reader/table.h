@@ -46,7 +46,6 @@ typedef struct rd_source_kind {
 
 enum { RD_FILES, RD_SHARD, RD_ARRAY };
 extern const rd_source_kind *const rd_source_kinds[], rd_shard_source, rd_array_source;
-extern const size_t rd_n_source_kinds;
 
 /* What a folder has that is not read, but for hidden entries. */
 typedef struct rd_left {
@@ -128,7 +127,7 @@ int rd_no_memory(rd_listing *l);
 
 int rd_open_sources(sp_ctx *ctx, rd_table *t);
 int rd_load(const rd_table *t, const rd_ref *ref, rd_worker *w);
-void rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size);
+int rd_name(const rd_table *t, const rd_ref *ref, char *to, size_t size); /* as snprintf */
 
 /* ---- kept.c ---- */
 /* Before it is read: notes what the folder or file is now. */

@@ -190,8 +190,8 @@ int rd_number_words(rd_listing *l, const char *folder, const rd_words *w,
   if (!rc && file.names) rc = take_list(&n, folder, file.names);
   if (!rc) rc = file.names ? number_by_list(&n, folder) : number_alone(&n);
   for (size_t i = 0; !rc && i < l->t->n; i++) l->t->samples[i].label = n.class_of[l->t->samples[i].label];
-  if (!rc) rc = sort(&n);
-  if (!rc) set_keys(&n, stem);
+  if (!rc && stem) rc = sort(&n);
+  if (!rc && stem) set_keys(&n, stem);
   if (!rc) rc = keep_names(&n);
   free(file.names);
   free(file.palette);

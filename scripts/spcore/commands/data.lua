@@ -1,32 +1,173 @@
 -- SPDX-License-Identifier: MIT
--- spcore data: what a folder of data holds, as the reader sees it.
+-- spcore data: what a folder of data holds, as the reader sees it, and what is wrong with it.
 local sp = require "spcore"
+local core = require "spcore.core"
+local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local opt = sp.args({
   target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class" } },
+  val = { "", "another folder of that layout, which holds the samples for validation" },
+  classes = { 0, "how many classes, where no classes.txt says it", default = "as many as there are names", min = 0 },
+  check = { false, "read every file, name each that is wrong, and say which sizes and labels there are" },
+  json = { false, "print one JSON document" },
 }, {
-  rest = "DIR", doc = "Says what a folder of data holds: splits and classes.",
-  only = { "plugin", "debug" },
+  rest = "DIR", doc = "Says what a folder of data holds: layout, splits, classes, and what is left out.",
+  only = { "workers", "plugin", "debug" },
 })
 
-if #opt.rest ~= 1 then sp.usage("%s; --help says more", #opt.rest == 0 and "no folder is given" or "one folder at a time") end
+if #opt.rest ~= 1 then sp.usage(#opt.rest == 0 and "a folder of data is wanted; --help says more" or "one folder at a time") end
 local dir = opt.rest[1]
 
--- The samples of a split, and the reader that knows them.
-local function open(split, target)
-  local g = sp.graph { device = "cpu" }
-  return g.reader { path = dir, split = split, target = target, size = 1, batch = 1 }, g
+local SIZE <const> = 64 -- pixels of a side at which masks are counted
+
+-- A reader of that split, in a graph of its own.
+local function open(split, target, more)
+  local g = sp.graph { device = "cpu", workers = opt.workers > 0 and opt.workers or nil }
+  local t = {
+    path = dir, split = split, target = target, classes = opt.classes, val_path = opt.val ~= "" and opt.val or nil, size = SIZE,
+    batch = 16, shuffle = false, drop_last = false,
+  }
+  for k, v in pairs(more or {}) do t[k] = v end
+  local ok, data = pcall(g.reader, t)
+  if ok then return g, data end
+  g:close()
+  error(data, 0)
 end
 
--- By the first target whose layout is there; the words are of the first that is not.
+-- The first target for which the folder is laid out; where there is none, why it is none for masks.
 local function find_target()
   if opt.target ~= "auto" then return opt.target end
-  local ok, why = pcall(open, "all", "mask")
-  if ok then return "mask" end
-  if pcall(open, "all", "class") then return "class" end
-  error(why, 0)
+  local why
+  core.log_level "error"
+  for _, target in ipairs { "mask", "class" } do
+    local ok, g = pcall(open, "all", target)
+    if ok then
+      g:close()
+      return target
+    end
+    why = why or g
+  end
+  sp.fail(why)
 end
 
-local target = find_target()
-local train, val = open("train", target), open("val", target)
-sp.print("%s: %d train, %d val, %d classes", dir, train.length, val.length, train.classes)
+local function numbers(text)
+  local out = sp.json.list {}
+  for word in text:gmatch "%d+" do out[#out + 1] = math.tointeger(tonumber(word)) end
+  return out
+end
+
+-- What readers have to say is said once; that of what is left out is part of the answer.
+local function about(target)
+  local out = { path = dir, target = target, samples = {}, counts = {} }
+  core.log_level "warn"
+  for _, split in ipairs { "train", "val" } do
+    local g <close>, data = open(split, target)
+    out.layout, out.left_out, out.classes = data.layout, data.left_out, data.classes
+    out.class_names = sp.json.list(words.lines(data.class_names))
+    out.samples[split] = data.length
+    out.counts[split] = data.counts ~= "" and numbers(data.counts) or nil
+    core.log_level "error"
+  end
+  core.log_level "warn"
+  return out
+end
+
+-- ---- every sample ----
+
+-- How often each label is among the places of the nth mask.
+local function count_labels(found, masks, nth)
+  local last = nth * SIZE * SIZE
+  for from = last - SIZE * SIZE + 1, last, 128 do
+    for _, label in ipairs { masks:byte(from, from + 127) } do found[label] = (found[label] or 0) + 1 end
+  end
+end
+
+local function check_all(target, n)
+  local g <close>, data = open("all", target, { check = true })
+  local read = { data.origin, raw = true }
+  if target == "mask" then read[2] = data.mask end
+  g:results(read)
+  local sizes, labels, wrong = {}, {}, 0
+  local bar <close> = sys.isatty "stdout" and sp.progress { total = n, unit = "sample" } or nil
+  for _, m in g:steps(g:epoch_steps()) do
+    for i = 1, m.n do
+      local index, h, w = ("i4i4i4"):unpack(m.origin, 12 * i - 11)
+      if index < 0 then wrong = wrong + 1 else
+        sizes[w << 32 | h] = (sizes[w << 32 | h] or 0) + 1
+        if target == "mask" then count_labels(labels, m.mask, i) end
+      end
+      if bar then bar:step() end
+    end
+  end
+  if sp.interrupted() then sp.exit(130) end
+  return sizes, labels, wrong
+end
+
+local function list_sizes(sizes)
+  local list = sp.json.list {}
+  for key, n in pairs(sizes) do list[#list + 1] = { width = key >> 32, height = key & 0xffffffff, samples = n } end
+  table.sort(list, function(a, b)
+    if a.samples ~= b.samples then return a.samples > b.samples end
+    return a.width < b.width or a.width == b.width and a.height < b.height
+  end)
+  return list
+end
+
+-- Shares of the pixels, of each class, and of "no label".
+local function shares(labels, classes)
+  local all, out = 0, sp.json.list {}
+  for _, n in pairs(labels) do all = all + n end
+  if all == 0 then return end
+  for c = 0, classes - 1 do out[c + 1] = (labels[c] or 0) / all end
+  return out, classes <= 255 and (labels[255] or 0) / all or 0
+end
+
+-- ---- words ----
+
+local function name_of(t, c) return t.class_names[c] or tostring(c - 1) end
+
+-- "disc 12, square 9 ...": of many classes the first.
+local function by_class(t, values, fmt)
+  local out = {}
+  for c = 1, math.min(#values, 40) do out[c] = (name_of(t, c) .. " " .. fmt):format(values[c]) end
+  if #values > 40 then out[#out + 1] = ("and %d more"):format(#values - 40) end
+  return table.concat(out, ", ")
+end
+
+local function put(text) sp.print("%s", words.wrap(text, 100, 2)) end
+
+local function tell(t)
+  sp.print("%s: layout %s, target %s", t.path, t.layout, t.target)
+  put(("  %d train, %d val, %d classes%s%s"):format(t.samples.train, t.samples.val, t.classes,
+    #t.class_names > 0 and ": " or "", table.concat(t.class_names, ", ", 1, math.min(#t.class_names, 40))))
+  for _, split in ipairs { "train", "val" } do
+    if t.counts[split] then put(("  %s: %s"):format(split, by_class(t, t.counts[split], "%d"))) end
+  end
+  if t.left_out ~= "" then put("  left out: " .. t.left_out) end
+  local c = t.check
+  if not c then return end
+  local list = {}
+  for i = 1, math.min(#c.sizes, 8) do
+    list[i] = ("%d x %d (%d)"):format(c.sizes[i].width, c.sizes[i].height, c.sizes[i].samples)
+  end
+  put(("  sizes, width x height: %s%s"):format(table.concat(list, ", "),
+    #c.sizes > 8 and (" and %d more"):format(#c.sizes - 8) or ""))
+  if c.pixels then
+    local percent = {}
+    for i, v in ipairs(c.pixels) do percent[i] = 100 * v end
+    put(("  pixels: %s, no label %.1f %%"):format(by_class(t, percent, "%.1f %%"), 100 * c.unlabelled))
+  end
+  sp.print("  %s", c.wrong == 0 and ("all %d samples can be used"):format(c.samples)
+    or ("%d of %d samples cannot be used; what is wrong is said above"):format(c.wrong, c.samples))
+end
+
+local t = about(find_target())
+if opt.check then
+  local n = t.samples.train + t.samples.val
+  local sizes, labels, wrong = check_all(t.target, n)
+  t.check = { samples = n, wrong = wrong, sizes = list_sizes(sizes) }
+  t.check.pixels, t.check.unlabelled = shares(labels, t.classes)
+end
+if opt.json then print(sp.json.encode(t, true)) else tell(t) end
+if t.check and t.check.wrong > 0 then sp.exit(1) end

@@ -4,21 +4,21 @@ local mean_iou = require "spcore.iou"
 local progress = require "spcore.progress"
 local words = require "spcore.words"
 
-local report = {}
+local summary = {}
 
 local most_pairs <const>, most_classes <const> = 5, 20
 
 local function name_of(names, class) return names and names[class] or ("class %d"):format(class - 1) end
 
 -- { { class = name, iou = x }, ... } in the order of the classes; not a number where a class never occurs
-function report.classes(counts, names)
+function summary.classes(counts, names)
   local list, _, per_class = {}, mean_iou(counts)
   for i, iou in ipairs(per_class) do list[i] = { class = name_of(names, i), iou = iou or 0 / 0 } end
   return list
 end
 
 -- { { class = name, taken_for = name, times = n, of = samples of the class }, ... }: the pairs that were confused most often
-function report.confused(counts, names)
+function summary.confused(counts, names)
   local list = {}
   for i, row in ipairs(counts) do
     local of = 0
@@ -62,18 +62,18 @@ local function print_confused(list)
 end
 
 -- s: as summary.json has it; first: steps of sessions before
-function report.print(s, first)
+function summary.print(s, first)
   local parts = { ("%d step%s"):format(s.steps, s.steps == 1 and "" or "s") }
   if s.steps > first then
     parts[1] = ("%s%s in %s"):format(parts[1], first > 0 and (", the last %d"):format(s.steps - first) or "",
       progress.clock(s.seconds))
     parts[#parts + 1] = ("%.1f images/s"):format(s.images_per_second)
   end
-  if s.loss then parts[#parts + 1] = ("last loss %.4f"):format(s.loss) end
+  if s.loss then parts[#parts + 1] = "last loss " .. (s.loss == s.loss and ("%.4f"):format(s.loss) or "nan") end
   progress.print("%s", table.concat(parts, ", "))
   if s.best then progress.print("best %s %.4f at step %d", s.best.metric, s.best.value, s.best.step) end
   if s.classes then print_classes(s.classes) end
   if s.most_confused then print_confused(s.most_confused) end
 end
 
-return report
+return summary

@@ -1,0 +1,148 @@
+-- SPDX-License-Identifier: MIT
+-- What `spcore bench` makes of runs: the rate of one, the median and spread of several, a table.
+local core = require "spcore.core"
+local json = require "spcore.json"
+local words = require "spcore.words"
+
+local bench = {}
+
+function bench.read(path)
+  local file = io.open(path, "rb")
+  local text = file and file:read "a" or ""
+  if file then file:close() end
+  return text
+end
+
+function bench.last_line(text)
+  local last = ""
+  for line in text:gmatch "[^\n]+" do
+    if line:find "%S" then last = line end
+  end
+  return (last:gsub("^spcore: ", ""))
+end
+
+-- "train.py" of "python3 -u train.py --x"; else the program
+function bench.name_of(command)
+  local name = command:match "(%S+%.py)%f[%s\0]" or command:match "%S+"
+  return name:match "[^/]*$"
+end
+
+function bench.title(row) return row.name .. (row.batch and (" batch %d"):format(row.batch) or "") end
+
+local function median(list)
+  local sorted = table.move(list, 1, #list, 1, {})
+  table.sort(sorted)
+  local half = #sorted // 2
+  return #sorted % 2 == 1 and sorted[half + 1] or (sorted[half] + sorted[half + 1]) / 2, sorted[1], sorted[#sorted]
+end
+
+-- ---- one run ----
+
+local windows = 10
+
+-- By the times in metrics.jsonl at which steps were complete, the first how.skip left out (0: a tenth, at least 3): the median
+-- of ten windows of equal length, how.mean: the mean over all of them -> { rate =, mean =, images = a step } | nil, why
+function bench.of_run(dir, how)
+  local times, images = {}, 0
+  for line in bench.read(dir .. "/metrics.jsonl"):gmatch "[^\n]+" do
+    local m = json.decode(line) or {}
+    if type(m.time) ~= "number" then return nil, "metrics.jsonl: a line without a time" end
+    times[#times + 1], images = m.time, math.max(images, m.n or 0)
+  end
+  local skip = how.skip > 0 and how.skip or math.max(3, #times // 10)
+  if #times - skip < 1 then return nil, ("%d steps are too few where the first %d are left out"):format(#times, skip) end
+  local width, rates = math.max(1, (#times - skip) // windows), {}
+  for at = skip, #times - width, width do
+    local took = times[at + width] - times[at]
+    if took > 0 then rates[#rates + 1] = width / took end
+  end
+  if #rates == 0 then return nil, "its steps took no time" end
+  local mean = (#times - skip) / (times[#times] - times[skip])
+  return { rate = how.mean and mean or median(rates), images = images }
+end
+
+-- The last "N steps/s" or "steps_per_s": N that a twin prints.
+function bench.of_text(text)
+  local rate
+  for line in text:gmatch "[^\n]+" do
+    rate = tonumber(line:match '"steps_per_s": ?([%d.eE+-]+)' or line:match "([%d.]+) steps/s") or rate
+  end
+  if not rate then return nil, 'it prints no line with "N steps/s" or "steps_per_s": N' end
+  return { rate = rate }
+end
+
+-- ---- all of them ----
+
+-- Rows with figures: a row's gain is over the first strategy at the same batch size.
+function bench.result(rows, about)
+  local first = {}
+  about.spcore, about.date, about.rows = core.env().version, os.date "!%Y-%m-%dT%H:%M:%SZ", json.list {}
+  for _, row in ipairs(rows) do
+    local r = { name = row.name, batch = row.batch or nil, runs = json.list {}, failed = #row.failures, why = row.failures[1] }
+    for i, run in ipairs(row.runs) do
+      r.runs[i] = run.rate
+      r.batch = r.batch or run.images
+    end
+    if #r.runs > 0 then
+      r.steps_per_second, r.least, r.most = median(r.runs)
+      r.images_per_second = r.batch and r.steps_per_second * r.batch
+      local base = first[row.batch]
+      if base and base.steps_per_second then r.gain_percent = 100 * (r.steps_per_second / base.steps_per_second - 1) end
+    end
+    first[row.batch] = first[row.batch] or r
+    table.insert(about.rows, r)
+  end
+  return about
+end
+
+local function figure(v)
+  if not v then return "" end
+  return (v < 100 and "%.2f" or v < 1000 and "%.1f" or "%.0f"):format(v)
+end
+
+local heads = { "batch", "strategy", "steps/s", "least", "most", "images/s", "gain" }
+
+function bench.table(result)
+  local lines, width = { heads }, {}
+  for _, r in ipairs(result.rows) do
+    lines[#lines + 1] = {
+      tostring(r.batch or ""), r.name, r.steps_per_second and figure(r.steps_per_second) or "-", figure(r.least), figure(r.most),
+      figure(r.images_per_second), r.gain_percent and ("%+.1f %%"):format(r.gain_percent) or "",
+      words = r.failed > 0 and ("%d of %d failed: %s"):format(r.failed, r.failed + #r.runs, r.why) or #r.runs == 0 and "not run",
+    }
+  end
+  for _, line in ipairs(lines) do
+    for k, text in ipairs(line) do width[k] = math.max(width[k] or 0, words.width(text)) end
+  end
+  for i, line in ipairs(lines) do
+    local out = {}
+    for k, text in ipairs(line) do
+      local pad = (" "):rep(width[k] - words.width(text))
+      out[k] = k == 2 and text .. pad or pad .. text
+    end
+    lines[i] = (table.concat(out, "  ") .. (line.words and "  " .. line.words or "")):gsub(" +$", "")
+  end
+  lines[#lines + 1] = ("medians of %d turn%s; a run's steps/s: %s"):format(result.turns, result.turns == 1 and "" or "s",
+    result.mean and "the mean over its steps, as the other program's" or "the median of ten parts of its steps")
+  return table.concat(lines, "\n")
+end
+
+local function cell(v)
+  if v == nil then return "" end
+  local text = type(v) == "string" and v or math.type(v) == "integer" and ("%d"):format(v) or ("%.6g"):format(v)
+  return text:find '[",\n]' and '"' .. text:gsub('"', '""') .. '"' or text
+end
+
+local columns = { "batch", "name", "steps_per_second", "least", "most", "images_per_second", "gain_percent", "failed", "why" }
+
+function bench.csv(result)
+  local lines = { table.concat(columns, ",") }
+  for _, r in ipairs(result.rows) do
+    local cells = {}
+    for k, name in ipairs(columns) do cells[k] = cell(r[name]) end
+    lines[#lines + 1] = table.concat(cells, ",")
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+return bench
