@@ -180,7 +180,7 @@ int sp_inspect_list(sp_sb *sb, const sp_inspect *in, sp_err *err) {
     for (size_t k = 0; k < f->n_devices; k++)
       sp_sb_putf(sb, "\ndevice '%s' (%s): %s\n", f->devices[k].name, base_name(f->path), f->devices[k].doc);
     for (size_t k = 0; k < f->n_formats; k++)
-      sp_sb_putf(sb, "\nweights format '%s' (%s, %s): %s\n", f->formats[k].name, f->formats[k].extension,
+      sp_sb_putf(sb, "\nformat '%s' (%s, %s): %s\n", f->formats[k].name, f->formats[k].extension,
                  base_name(f->path), f->formats[k].doc);
   }
   if (in->n_bad) sp_sb_put(sb, "\nnot loaded:\n");

@@ -153,7 +153,7 @@ end
 local function put_legend(c, names, y)
   local x = 8
   local function entry(mark, text)
-    local wide = 26 + math.ceil(utf8.len(text) * 6.5)
+    local wide = 30 + math.ceil(utf8.len(text) * 6.5)
     if x + wide > look.width - 8 then x, y = 8, y + 18 end
     c.put(mark, x, y)
     c.put('<text class="ink" x="%d" y="%d">%s</text>', x + 16, y + 9, escape(text))

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- What a trace costs a training: the same graph with and without one, in turns of some steps; best and median of the turns.
+-- What a trace costs a training: the same graph with and without one, in turns of some steps; best and median of the turns, by
+-- the clock and by the time of processors, which a busy machine changes less.
 --   spcore run tests/bench/trace.lua [--turns 15]
 local sp = require "spcore"
 local opt = sp.args({
@@ -23,18 +24,25 @@ end
 
 local file = os.tmpname()
 local graphs = { make(), make(file) }
-local times = { {}, {} }
+local clocks = { clock = sp.now, processors = os.clock }
+local times = { clock = { {}, {} }, processors = { {}, {} } }
 for turn = 0, opt.turns do
   for k = 1, 2 do
-    local i = (turn + k) % 2 + 1
-    local since = sp.now()
+    local i, since = (turn + k) % 2 + 1, {}
+    for name, clock in pairs(clocks) do since[name] = clock() end
     for _ in graphs[i]:steps(opt.turn_steps) do end
-    if turn > 0 then table.insert(times[i], (sp.now() - since) / opt.turn_steps * 1e3) end
+    for name, clock in pairs(clocks) do
+      if turn > 0 then table.insert(times[name][i], (clock() - since[name]) / opt.turn_steps * 1e3) end
+    end
   end
 end
-for i, list in ipairs(times) do table.sort(list); graphs[i]:close() end
+for _, g in ipairs(graphs) do g:close() end
 os.remove(file)
-local off, on = times[1], times[2]
-local middle = (#off + 1) // 2
-print(("without %.3f ms a step (median %.3f), with %.3f (%.3f): best %+.1f %%, median %+.1f %%"):format(off[1], off[middle],
-  on[1], on[middle], 100 * (on[1] / off[1] - 1), 100 * (on[middle] / off[middle] - 1)))
+for name, lists in pairs(times) do
+  local off, on = lists[1], lists[2]
+  table.sort(off)
+  table.sort(on)
+  local middle = (#off + 1) // 2
+  print(("%s: without %.3f ms a step (median %.3f), with %.3f (%.3f): best %+.1f %%, median %+.1f %%"):format(name, off[1],
+    off[middle], on[1], on[middle], 100 * (on[1] / off[1] - 1), 100 * (on[middle] / off[middle] - 1)))
+end
