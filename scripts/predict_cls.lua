@@ -11,7 +11,7 @@ local opt, model, weights = predict.args("train_cls.lua", {
   top = { 0, "with NAME.json: so many classes, the most probable ones first", default = "all, by number", min = 0 },
 }, "Classifies images: writes the most probable class of each.")
 
-local images = predict.images(opt, opt.out:gsub("%.[^./]*$", "") .. ".bad.txt")
+local images = predict.images(opt, opt.out:gsub("%.[^./]*$", "") .. ".bad.txt", false)
 local g <close> = sp.graph(opt)
 local data = g.image_requests { size = { model.size, model.size }, batch = images.batch, decode = opt.decode }
 g:results { predict.classify(g, data.image, model, weights) }

@@ -13,7 +13,7 @@ local opt, model, weights = predict.args("train_seg.lua", {
   size = { 0, "pixels of a side that the network sees", default = "as in training", min = 0, max = 4096 },
 }, "Segments images: writes a mask and an overlay, of the image's own size, for each.")
 
-local images = predict.images(opt, opt.out .. "/bad.txt")
+local images = predict.images(opt, opt.out .. "/bad.txt", true)
 local g <close> = sp.graph(opt)
 local size = opt.size > 0 and opt.size or model.size
 local data = g.image_requests { size = { size, size }, batch = images.batch, decode = opt.decode }

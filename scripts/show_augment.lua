@@ -147,7 +147,7 @@ local function source()
   local first = opt.rest[1]
   local built_in = first == "shapes" or first == "random"
   local function folder(sub) return sys.kind(first .. "/" .. sub) == "dir" end
-  if #opt.rest > 1 or sys.kind(first) == "file" then
+  if #opt.rest > 1 or sys.kind(first) == "file" and not first:lower():find "%.csv$" then
     local list, names = {}, {}
     for i, path in ipairs(opt.rest) do
       if i > opt.samples then break end
@@ -159,7 +159,8 @@ local function source()
   local target = opt.target
   -- of a set of masks with splits of its own: what the training sees
   local split = not folder "images" and folder "train/images" and folder "train/masks"
-  local has_masks = split or folder "images" and folder "masks"
+  local voc = folder "JPEGImages"
+  local has_masks = split or voc or folder "images" and folder "masks"
   if target == "auto" then target = (built_in or has_masks) and "mask" or "class" end
   local params = { path = first, target = target, samples = opt.samples, split = split and "train" or nil }
   if built_in then return params, target == "mask" or first == "shapes" end
@@ -169,7 +170,7 @@ local function source()
     return list and { files = list } or params, false, shown
   end
   -- colours need no names, so a set whose classes nobody has counted yet can be looked at
-  if sys.kind(first .. "/classes.txt") == nil then params.classes = 255 end
+  if not voc and sys.kind(first .. "/classes.txt") == nil then params.classes = 255 end
   return params, true, image_names(split and first .. "/train" or first)
 end
 

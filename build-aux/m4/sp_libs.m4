@@ -101,6 +101,15 @@ AS_IF([test "x$sp_jansson" = xno],
   [SP_WITHOUT([jansson], [weights cannot be loaded or saved as safetensors (Debian: libjansson-dev)])])
 AM_CONDITIONAL([HAVE_JANSSON], [test "x$sp_jansson" = xyes])])
 
+AC_DEFUN([SP_RSVG],
+[SP_WITH([librsvg], [librsvg: pictures are written as SVG alone])
+sp_librsvg=no
+AS_IF([test "x$with_librsvg" != xno],
+  [PKG_CHECK_MODULES([RSVG], [librsvg-2.0 >= 2.52], [sp_librsvg=yes], [:])])
+AS_IF([test "x$sp_librsvg" = xno],
+  [SP_WITHOUT([librsvg], [spcore timeline writes SVG, no PNG (Debian: librsvg2-dev)])])
+AM_CONDITIONAL([HAVE_RSVG], [test "x$sp_librsvg" = xyes])])
+
 # The system's Python is taken first: a distribution's PyTorch belongs to it, not to another Python in PATH.
 AC_DEFUN([SP_PYTHON],
 [AC_ARG_VAR([PYTHON], [Python 3 for the parity tests])
@@ -125,6 +134,7 @@ AC_DEFUN([SP_LIST_LEFT_OUT],
 AS_IF([test "x$sp_onednn" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }onednn"])
 AS_IF([test "x$sp_images" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }images"])
 AS_IF([test "x$sp_jansson" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }jansson"])
+AS_IF([test "x$sp_librsvg" != xyes], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }librsvg"])
 AS_CASE([$sp_cuda], [no*], [SP_LEFT_OUT="$SP_LEFT_OUT${SP_LEFT_OUT:+, }cuda"])
 AC_SUBST([SP_LEFT_OUT])
 # Formats without which all plugins are there: known to the tests alone.
@@ -145,6 +155,7 @@ AS_ECHO(["  libwebp                 $sp_webp"])
 AS_ECHO(["  libtiff                 $sp_tiff"])
 AS_ECHO(["  libarchive              $sp_archive"])
 AS_ECHO(["  jansson                 $sp_jansson"])
+AS_ECHO(["  librsvg                 $sp_librsvg"])
 AS_ECHO(["  CUDA                    $sp_cuda"])
 AS_ECHO(["  CUDA emulator (tests)   $sp_emu"])
 AS_ECHO(["  Check                   $sp_check"])

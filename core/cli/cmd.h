@@ -18,8 +18,8 @@ typedef struct sp_cmd {
   int (*main)(int argc, char **argv);
 } sp_cmd;
 
-extern const sp_cmd sp_cmd_bench, sp_cmd_run, sp_cmd_inspect, sp_cmd_devices, sp_cmd_check, sp_cmd_data, sp_cmd_diff,
-    sp_cmd_export, sp_cmd_report, sp_cmd_strategies, sp_cmd_schedule;
+extern const sp_cmd sp_cmd_bench, sp_cmd_check, sp_cmd_completion, sp_cmd_data, sp_cmd_devices, sp_cmd_diff,
+    sp_cmd_export, sp_cmd_inspect, sp_cmd_report, sp_cmd_run, sp_cmd_schedule, sp_cmd_strategies, sp_cmd_timeline;
 
 /* Prints usage, doc and options; returns 0. */
 int sp_cmd_help(const sp_cmd *cmd);

@@ -21,6 +21,11 @@ const sp_cmd sp_cmd_bench = {.name = "bench",
                              .doc = "Runs a script in several strategies and batch sizes, in turns, and compares",
                              .main = lua_main};
 
+const sp_cmd sp_cmd_completion = {.name = "completion",
+                                  .args = "bash|zsh",
+                                  .doc = "Prints what a shell needs to complete these command lines",
+                                  .main = lua_main};
+
 const sp_cmd sp_cmd_data = {.name = "data",
                             .args = "DIR [options]",
                             .doc = "Says what a folder of data holds, and checks it",
@@ -33,3 +38,8 @@ const sp_cmd sp_cmd_export = {.name = "export",
                               .args = "RUN --torch DIR [options]",
                               .doc = "Writes the network of a run as a PyTorch module with its weights",
                               .main = lua_main};
+
+const sp_cmd sp_cmd_timeline = {.name = "timeline",
+                                .args = "TRACE... [options]",
+                                .doc = "Draws traces, and says how far lanes overlap",
+                                .main = lua_main};

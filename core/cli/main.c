@@ -12,9 +12,10 @@
 #include "base/crash.h"
 #include "lua/script.h"
 
-static const sp_cmd *const commands[] = {&sp_cmd_run,      &sp_cmd_bench,  &sp_cmd_data,  &sp_cmd_inspect,
-                                         &sp_cmd_devices,  &sp_cmd_check,  &sp_cmd_diff,  &sp_cmd_strategies,
-                                         &sp_cmd_schedule, &sp_cmd_report, &sp_cmd_export};
+static const sp_cmd *const commands[] = {&sp_cmd_run,        &sp_cmd_data,     &sp_cmd_report,   &sp_cmd_export,
+                                         &sp_cmd_strategies, &sp_cmd_schedule, &sp_cmd_timeline, &sp_cmd_bench,
+                                         &sp_cmd_inspect,    &sp_cmd_devices,  &sp_cmd_check,    &sp_cmd_diff,
+                                         &sp_cmd_completion};
 
 static int help(void) {
   sp_sb text = {0};

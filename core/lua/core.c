@@ -116,6 +116,22 @@ static int core_knows_format(lua_State *L) {
   return 1;
 }
 
+/* write_picture(path, svg): as the format of that extension */
+static int core_write_picture(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  size_t n;
+  const char *svg = luaL_checklstring(L, 2, &n);
+  const sp_entry entry = {
+      .name = "svg", .spec = {.dtype = SP_U8, .ndim = 1, .shape = {(int64_t)n}}, .data = (void *)svg};
+  const sp_format_type *type;
+  sp_ctx_holder h;
+  sp_err err;
+  if (sp_registry_format(sp_lua_of(L)->env->reg, path, &type, &err) ||
+      type->write(sp_ctx_for(&h, path, &err), path, &entry, 1, NULL, 0))
+    return sp_lua_raise(L, &err);
+  return 0;
+}
+
 /* nearest(word, names) -> name | nil */
 static int core_nearest(lua_State *L) {
   const char *word = luaL_checkstring(L, 1);
@@ -203,6 +219,7 @@ static const luaL_Reg core_functions[] = {
     {"count_device", core_count_device},
     {"device_name", core_device_name},
     {"knows_format", core_knows_format},
+    {"write_picture", core_write_picture},
     {"nearest", core_nearest},
     {"checksum", core_checksum},
     {"examine", sp_lua_examine},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * spcore/format.h - how a weight-file format is written (safetensors is one). Tensors are row-major on both sides.
+ * A format of pictures (png) is written alone, of one entry "svg": its bytes as U8. What reads there fails in words.
  */
 #ifndef SPCORE_FORMAT_H
 #define SPCORE_FORMAT_H

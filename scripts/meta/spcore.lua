@@ -119,9 +119,10 @@ function sp.progress(options) end
 ---Image files that paths name, those in folders, and those of lists ("@FILE", a path on each line); how many there are, nil
 ---where there is a list.
 ---@param paths string[]
----@return fun(): { path: string, name: string }?
+---@param options? { names?: boolean } names = false: without names
+---@return fun(): { path: string, name?: string }?
 ---@return integer? total
-function sp.pictures(paths) end
+function sp.pictures(paths, options) end
 
 ---A line on the error output, as warnings are.
 ---@param words string

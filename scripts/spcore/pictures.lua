@@ -3,6 +3,7 @@
 local core = require "spcore.core"
 local files = require "spcore.files"
 local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local endings = "*.jpg|jpeg|png|webp|tif|tiff"
 
@@ -70,15 +71,16 @@ end
 
 -- pictures(paths) -> a function that gives { path =, name = } for each, nil at the end; how many there are, nil where a list
 -- is among them. "@FILE" is a list: a path on each line; "@-" reads the standard input. A path that is not there is a request
--- like another: it is answered with the reason.
-return function(paths)
+-- like another: it is answered with the reason. options.names = false: without names, which cost some bytes for each image.
+return function(paths, options)
+  words.check_keys("sp.pictures", options or {}, { names = true })
   local sources, total = {}, 0
   for i, path in ipairs(paths) do
     local count
     sources[i], count = source(path)
     total = total and count and total + count
   end
-  local i, name = 1, namer()
+  local i, name = 1, not (options and options.names == false) and namer() or function() end
   return function()
     while sources[i] do
       local path = sources[i]()

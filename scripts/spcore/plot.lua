@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- Curves as SVG, for pages that have the colours: classes and var(--...) names, no colour is written here. One letter is
 -- about 6 units wide, so a plot is readable where it is shown at least at its own size.
+local look = require "spcore.look"
+
 local plot = {}
 
-local escapes = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
-function plot.escape(text) return (tostring(text):gsub('[&<>"]', escapes)) end
+plot.escape = look.escape
 
 -- A number as short as it can be read: 12000 -> "12k", 0.00012 -> "1.2e-4".
 function plot.number(v)

@@ -128,9 +128,10 @@ function predict.class_names(model, classes)
   return names
 end
 
--- images(opt, bad) -> what each() reads; bad: the file that names the images that cannot be read, gone where there are none
-function predict.images(opt, bad)
-  local next_image, total = pictures(opt.rest)
+-- images(opt, bad, names) -> what each() reads; bad: the file that names the images that cannot be read, gone where there are none;
+-- names: whether each is to have a name of its own
+function predict.images(opt, bad, names)
+  local next_image, total = pictures(opt.rest, { names = names })
   return { next = next_image, total = total, batch = total and math.min(opt.batch, total) or opt.batch,
     bad = { path = bad, n = 0, file = nil } }
 end

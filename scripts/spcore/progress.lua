@@ -71,7 +71,8 @@ bar.__close = function(self) self:close() end
 function progress.new(options)
   local total = options.total
   newest = setmetatable({
-    total = total, every = options.every or math.max(1, (total or 500) // 10), terminal = sys.isatty "stdout",
+    total = total, every = options.every or math.max(1, (total or 500) // 10),
+    terminal = sys.isatty "stdout" and os.getenv "TERM" ~= "dumb",
     unit = options.unit or "step", drawn = -1, mark = nil, last = nil, done = options.first or 0,
     words = {},
   }, bar)
@@ -89,7 +90,8 @@ local function rate(self, now)
   return r > 0 and r or nil
 end
 
-local least = 8 -- columns of the bar
+local least = 8 -- columns that words leave to the bar
+local fewest = 3 -- where the count alone leaves fewer, per cent stand in its place
 
 local function text_of(p, n, rate)
   local parts = { p.count, table.unpack(p.words, 1, n) }
@@ -112,8 +114,9 @@ end
 
 local function layout(p, width, fraction)
   local text = shortened(p, width - 1 - (fraction and least + 4 or 0))
+  if fraction and words.width(text) > width - 1 - fewest - 4 then text = ("%d%%"):format(100 * fraction // 1) end
   local room = math.min(width - 1 - words.width(text) - 4, 30)
-  if not fraction or room < least then return text:sub(1, (utf8.offset(text, math.max(width, 2)) or #text + 1) - 1) end
+  if not fraction or room < fewest then return text:sub(1, (utf8.offset(text, math.max(width, 2)) or #text + 1) - 1) end
   local full = math.floor(room * fraction + 0.5)
   return ("[%s%s]  %s"):format(("#"):rep(full), ("-"):rep(room - full), text)
 end

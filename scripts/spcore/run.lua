@@ -174,13 +174,15 @@ local function consider(self, step, eval, boundary)
 end
 
 -- --patience: whether one more validation that is not better by more than --min-delta is one too many. Then the run ends
--- where the steps end that have begun.
+-- where the steps end that have begun. Those that were done before it went on stay done: with less patience than it had
+-- before it ends behind a later validation.
 local function loses_patience(self, step, eval)
   local value = worth(self.best_by, eval)
   if self.early then return false end
   if value and (not self.hoped or value > self.hoped + self.min_delta) then self.hoped, self.waited = value, 0
   else self.waited = self.waited + 1 end
-  if self.patience == 0 or self.waited < self.patience or self.eval_boundary == self.total then return false end
+  if self.patience == 0 or self.waited < self.patience then return false end
+  if self.eval_boundary == self.total or self.eval_boundary < self.first then return false end
   self.total = self.eval_boundary
   self.early = { step = step, validations = self.waited }
   return true

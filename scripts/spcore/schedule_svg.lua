@@ -2,6 +2,7 @@
 -- A schedule as a picture: a row for each lane, a column for each tick, a box for what a lane does of a step, coloured
 -- by step, an arrow for each wait across lanes. Lengths mean nothing but order: a box begins when all that it waits for
 -- may be over, and ends where its lane goes on or somebody waits for it.
+local look = require "spcore.look"
 
 -- ---- what is drawn ----
 
@@ -132,12 +133,8 @@ end
 
 -- ---- how ----
 
-local escapes = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
-local function escape(text) return (text:gsub('[&<>"]', escapes)) end
-
--- Dark text is read on each of them, and they are told apart on a light page and on a dark one.
-local colours = { "#8ecae6", "#ffb703", "#90be6d", "#f4978e", "#cdb4db", "#d4a373" }
-local grey = "#767676" -- 4.5 : 1 on white, 4.2 : 1 on GitHub's black
+local escape, grey = look.escape, look.grey
+local colours = table.move(look.fills, 1, 6, 1, {}) -- by step, so that they come again soon
 
 local head, row_height, box_height, top, line = 236, 34, 24, 40, 12
 
@@ -273,7 +270,7 @@ return function(doc, info)
     .. '<path d="M0 0 6 3 0 6z" fill="%s"/></marker></defs>', grey)
   put_ticks(c)
   for _, row in ipairs(c.rows) do put_lane(c, row) end
-  put '<g class="boxes" fill="#1a1a1a" stroke="none" text-anchor="middle">'
+  put('<g class="boxes" fill="%s" stroke="none" text-anchor="middle">', look.on_fill)
   for _, row in ipairs(c.rows) do
     for _, group in ipairs(row.groups) do
       each_step(c, function(step) put_box(c, row, group, step) end)

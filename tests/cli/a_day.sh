@@ -24,9 +24,12 @@ says() { grep -q -- "$1" log || fail "'$1' is not in what was printed"; }
 spcore run make_shapes.lua photos --samples 48 --size 48 >log 2>&1 || fail make_shapes.lua
 echo 'not what it seems' >photos/images/00005.jpg
 
-# ---- a training that is killed, and goes on ----
+spcore data photos >log 2>&1 || fail data
+says '6 classes'
+
+# ---- a training that is killed, goes on, and ends early since no validation is better by 1 than the first ----
 train() { spcore run train_seg.lua --device cpu --quiet "$@" >log 2>&1; }
-options='--data photos --size 32 --batch 4 --steps 240 --checkpoint-every 20'
+options='--data photos --size 32 --batch 4 --steps 240 --checkpoint-every 20 --eval-every 60 --patience 1 --min-delta 1'
 # shellcheck disable=SC2086
 train $options --out whole || fail 'train_seg.lua'
 # shellcheck disable=SC2086
@@ -42,6 +45,7 @@ wait $pid 2>/dev/null
 spcore run predict_seg.lua --weights run --out early photos/images >log 2>&1
 says 'go on with it, --resume run, or take --best'
 train --resume run || fail 'train_seg.lua --resume'
+grep -q '"stopped_early"' run/summary.json || fail 'it did not end early'
 cmp whole/weights.safetensors run/weights.safetensors || fail 'the run that was killed learned something else'
 
 # ---- predictions: the bad one is named, the others are there ----

@@ -20,9 +20,10 @@ local dir <close> = t.folder()
 local here = dir.path
 
 -- What a script writes to a terminal of so many columns: newlines as files have them.
-local function shown(columns, text, to)
+local function shown(columns, text, to, env)
   t.write(here .. "/it.lua", 'local sp = require "spcore"\n' .. text)
-  t.write(here .. "/it.sh", ("ulimit -c 0\nstty cols %d\n'%s' run it.lua --out run %s\n"):format(columns, t.program, to or ""))
+  t.write(here .. "/it.sh", ("ulimit -c 0\nstty cols %d\n%s '%s' run it.lua --out run %s\n"):format(columns,
+    env or "", t.program, to or ""))
   os.execute(("cd '%s' && rm -rf run && script -qec 'sh it.sh' out </dev/null >/dev/null"):format(here))
   return (t.read(here .. "/out"):gsub("\r\n", "\n"))
 end
@@ -56,14 +57,14 @@ do -- a message that goes to a file leaves the terminal alone, and takes nothing
   t.eq(t.read(here .. "/err"), "spcore: one\n")
 end
 
-do -- the bar stays, in any width: what gives way is the rate, then words from the right
-  local function at(columns)
-    return shown(columns, [[
-      local bar <close> = sp.progress { total = 1000 }
+do -- the bar stays, in any width from 20 on: what gives way is the rate, then words from the right, then the count
+  local function at(columns, total)
+    return shown(columns, ([[
+      local bar <close> = sp.progress { total = %d, first = %d }
       for i = 1, 1000 do bar:step { "loss 0.5231", "IoU 0.523", "accuracy 0.999", "val IoU 0.512" } end
-    ]])
+    ]]):format(total or 1000, (total or 1000) - 1000))
   end
-  for _, columns in ipairs { 200, 80, 60, 40, 24 } do
+  for _, columns in ipairs { 200, 80, 60, 40, 24, 20 } do
     local last
     for line in at(columns):gmatch "\r([^\r\n]+)\27%[K" do
       t.match(line, "^%[#*%-*%]  %d+/1000")
@@ -74,9 +75,27 @@ do -- the bar stays, in any width: what gives way is the rate, then words from t
       or columns == 80 and "1000/1000  loss 0.5231  IoU 0.523  accuracy 0.999  val IoU 0.512$"
       or columns == 60 and "1000/1000  loss 0.5231  IoU 0.523$"
       or columns == 40 and "1000/1000  loss 0.5231$"
-      or "%[##########%]  1000/1000$")
+      or columns == 24 and "%[##########%]  1000/1000$"
+      or "%[######%]  1000/1000$")
   end
-  t.match(at(8), "\r1000/10\27%[K")
+  t.match(at(20, 10000000), "\r%[############%]  99%%\27%[K")
+  t.match(at(20, 10000000), "\r%[###########%]  100%%\27%[K")
+  t.match(at(8), "\r100%%\27%[K")
+end
+
+do -- no colours; in a pipe, and on a terminal that cannot erase a line, each report is a line of plain letters
+  local text = [[
+    local bar <close> = sp.progress { total = 4, every = 2 }
+    for i = 1, 4 do bar:step { "loss 0.5" } end
+    sp.warn "one"
+  ]]
+  for _, env in ipairs { "NO_COLOR=1", "TERM=xterm-256color" } do
+    t.ok(not shown(80, text, nil, env):find "\27%[[%d;]*m", "a colour")
+  end
+  local plain = "\nstep 2/4  loss 0%.5[^\n]*\nstep 4/4  loss 0%.5[^\n]*\nspcore: one\n"
+  t.match(shown(80, text, nil, "TERM=dumb"), plain)
+  t.match(shown(20, text, "2>&1 | cat"), plain)
+  t.ok(not shown(20, text, "2>&1 | cat"):find "[\27\r]", "letters that move the cursor")
 end
 
 do -- a validation says how far it is, and the next step takes its place

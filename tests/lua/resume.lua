@@ -109,6 +109,10 @@ for i, step in ipairs { 9, 16, 17, 18, 19 } do
 end
 t.eq(run "--resume early --override --patience 0 --quiet", 0) -- whoever changes their mind
 same("whole", "early")
+t.eq(run "--out late_early --quiet --checkpoint-every 8 --at 30 --command 'sleep 0.2; kill -KILL $PPID'", 137)
+t.match(select(2, run "--resume late_early --at -1 --override --patience 2 --min-delta 0.5"), -- from step 24
+  "\nstopped early at step 23: no better loss for 3 validations")
+t.match(t.read(dir.path .. "/late_early/summary.json"), '"steps": 26')
 t.eq(run "--out never --quiet --patience 7", 0)
 same("whole", "never")
 t.ok(not t.read(dir.path .. "/never/summary.json"):find "early")

@@ -73,6 +73,12 @@ do -- files: masks with names, masks without classes.txt, classes, images alone
   t.eq(t.spcore(here, "run make_shapes.lua own --layout splits --samples 10 --size 40 --quiet"), 0)
   local nine = sheet("f.png", "own --samples 9 --variants 1 --size 32 --cell 32")
   t.ok(nine == sheet("g.png", "own --samples 12 --variants 1 --size 32 --cell 32"), "all of own/train")
+  -- PASCAL VOC's layout is one of masks; a .csv file is no image
+  t.eq(t.spcore(here, "run make_shapes.lua voc --layout voc --samples 9 --size 40 --quiet"), 0)
+  t.eq(t.spcore(here, "run make_shapes.lua list --layout csv --target class --samples 9 --size 40 --quiet"), 0)
+  os.remove(here .. "/voc/classes.txt")
+  t.eq(size_of(sheet("f.png", "voc --samples 9 --variants 1 --size 32 --cell 32")), size_of(nine))
+  t.eq(size_of(sheet("f.png", "list/data.csv --samples 9 --variants 1 --size 32 --cell 32")), size_of(nine))
 end
 
 -- ---- what is wrong ----

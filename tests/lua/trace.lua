@@ -16,7 +16,8 @@ local opt = sp.args {
 }
 local g <close> = sp.graph(opt)
 local function source(split)
-  return g.reader { path = "random", target = "class", classes = 4, samples = 24, size = 8, batch = 4, split = split, val_fraction = 0.25 }
+  return g.reader { path = "random", target = "class", classes = 4, samples = 24, size = 8, batch = 4, split = split,
+    val_fraction = 0.25 }
 end
 local data, val = source "train", opt.val and source "val"
 local x = g.to_float { data.image, scale = true }
@@ -123,7 +124,8 @@ local function check_counters(trace, slots)
       t.ok(not last[e.name] or e.ts >= last[e.name], e.name .. " goes back")
       local edge = e.name:match "^slots in use.*: (.*)$"
       local most = edge and slots[edge]
-      t.ok(e.args.value >= 0 and (not most or e.args.value <= most), ("%s: %s of %s; %s"):format(e.name, e.args.value, most, slots.what))
+      t.ok(e.args.value >= 0 and (not most or e.args.value <= most),
+        ("%s: %s of %s; %s"):format(e.name, e.args.value, most, slots.what))
       names = names + (last[e.name] and 0 or 1)
       last[e.name], value[e.name] = e.ts, edge and e.args.value or 0
     end
@@ -237,7 +239,7 @@ end
 do -- what auto takes is not the same each time
   local out = run "--strategy auto --auto-budget 0.2"
   local trace = read "t.json"
-  t.eq(trace.head.strategy == "serialized" or trace.head.strategy == "pipelined", true, trace.head.strategy)
+  t.ok(trace.head.strategy ~= "auto" and trace.head.strategy ~= "", trace.head.strategy)
   check_calls(trace)
   check_busy(trace, out)
 end

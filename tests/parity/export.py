@@ -66,7 +66,7 @@ with tempfile.TemporaryDirectory() as folder:
     r.true("main", out.endswith("pixels  cross\nimage_mask.png\n"), out)
     compare("cls", "train_cls.lua", "--steps", "20", "--size", "32", "--samples", "64", "--batch", "8", "--augment", "none")
     out = compare("cls_crop", "train_cls.lua", "--width", "6", "--levels", "2", "--steps", "20", "--size", "40", "--samples", "64",
-                  "--batch", "8")
+                  "--ema", "0.9", "--dropout", "0.2", "--batch", "8")
     spcore("run", "predict_cls.lua", "--weights", "cls_crop", "--out", "c.csv", "image.png", "--device", "cpu", "--quiet")
     with open("c.csv", encoding="utf-8") as f:
         row = list(csv.DictReader(f))[0]

@@ -146,6 +146,37 @@ START_TEST(test_shared) {
 }
 END_TEST
 
+static void list(const char *name, const char *text) {
+  if_put(name, text, strlen(text));
+  old_time(name, 0);
+}
+
+/* A list holds while its size and time do, and classes.txt while it is as it was, or not there. */
+START_TEST(test_lists) {
+  char params[600];
+  two_classes(3);
+  list("set.csv", "file,label\nset/a/00000.png,x\nset/b/00003.png,y\n");
+  snprintf(params, sizeof params, "{ path = \"%s\", target = \"class\", size = 1 }", if_path("set.csv"));
+  static const struct {
+    const char *name, *text, *names;
+    int n;
+  } steps[] = {{"set.csv", "file,label\nset/a/00000.png,x\nset/b/00003.png,y\n", "x\ny", 2},
+               {"set.csv", "file,label\nset/a/00000.png,v\nset/b/00003.png,w\n", "x\ny", 2},
+               {"set.csv", "file,label\nset/a/00000.png,v\nset/b/00003.png,w\nset/b/00003.png,v\n", "v\nw", 3},
+               {"classes.txt", "w\nv\n", "w\nv", 3},
+               {"classes.txt", "w\nu\nv\n", "w\nu\nv", 3}};
+  spt *t[SP_ARRAY(steps)];
+  for (size_t i = 0; i < SP_ARRAY(steps); i++) {
+    list(steps[i].name, steps[i].text);
+    t[i] = open_set(params, 1);
+    ok(t[i]);
+    ck_assert_int_eq(spt_length(t[i]), steps[i].n);
+    ck_assert_str_eq(spt_attr_text(t[i], "class_names"), steps[i].names);
+  }
+  for (size_t i = 0; i < SP_ARRAY(steps); i++) spt_free(t[i]);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("reader_index");
   TCase *c = tcase_create("reader_index");
@@ -155,6 +186,7 @@ int main(void) {
   tcase_add_test(c, test_damaged_file);
   tcase_add_test(c, test_not_kept);
   tcase_add_test(c, test_shared);
+  tcase_add_test(c, test_lists);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_ENV);

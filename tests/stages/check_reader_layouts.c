@@ -184,6 +184,9 @@ START_TEST(test_csv) {
   tells(t, "csv", "train 2 val 2", "1 1 0", "");
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "dog\ncat\nbird");
   holds(t, 2, parts + 2);
+  t = set("csv", "target = \"class\", samples = 1", 2);
+  ck_assert_str_eq(spt_attr_text(t, "splits"), "train 1 val 1");
+  spt_free(t);
   text("csv/labels.csv", "file,mask\nin/a.png,masks/2.png\nout/a.png,masks/1.png\n");
   holds(set("csv", "", 2), 2, masks);
 }
@@ -277,6 +280,10 @@ START_TEST(test_other_csv) {
   holds(classes("tree", "", 2), 2, want);
   text("tree/labels.csv", "file,label\nb/x.png,1\na/x.png,0\n");
   holds(classes("tree", "", 2), 2, want); /* two of them: none is meant */
+  dot("own/train/a/x.png", 10);
+  dot("own/val/b/x.png", 20);
+  text("own/train/labels.csv", "file,label\na/x.png,1\n"); /* of a part: the whole is folders */
+  holds(classes("own", "", 2), 2, want);
 }
 END_TEST
 
@@ -402,6 +409,12 @@ START_TEST(test_val_path_of_masks) {
   holds(t, 2, want);
   const char *log = log_end(keep, if_path("log"));
   ck_assert_msg(strstr(log, ": 1 of the files in /") && strstr(log, "/other/masks have no image"), "%s", log);
+  text("other/classes.txt", "a\nb\nc\n");
+  holds(with_val(set, "classes = 5", 2), 2, want);
+  text("one/classes.txt", "a\n b\n\nc");
+  holds(with_val(set, "", 2), 2, want);
+  text("one/classes.txt", "a\nc\nb\n");
+  refuses(with_val(set, "", 1), SP_E_DATA, "/other/classes.txt name other classes; give both the same lines");
   ck_assert_int_eq(rename(if_path("other/images"), if_path("other/pictures")), 0);
   ck_assert_int_eq(rename(if_path("other/masks"), if_path("other/labels")), 0);
   refuses(with_val(set, "classes = 5", 1), SP_E_DATA, "does not; give both the same layout");

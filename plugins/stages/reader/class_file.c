@@ -223,6 +223,19 @@ static int take_usual(sp_ctx *ctx, const rd_self *self, const char *dir, const c
   return SP_OK;
 }
 
+/* The folder of val_path may have a classes.txt, but no other classes. */
+static int check_val(sp_ctx *ctx, const rd_self *self, const rd_class_file *f) {
+  rd_class_file other;
+  int rc = rd_read_classes(ctx, self->p->val_path, &other),
+      equal = !other.names || !f->names || !strcmp(other.names, f->names);
+  free(other.names);
+  free(other.palette);
+  if (rc || equal) return rc;
+  return ctx->host->fail(ctx, SP_E_DATA,
+                         "%s/classes.txt and %s/classes.txt name other classes; give both the same lines",
+                         self->p->path, self->p->val_path);
+}
+
 int rd_settle_masks(sp_ctx *ctx, rd_self *self, const char *dir, const char *usual) {
   rd_class_file f;
   int rc = rd_read_classes(ctx, dir, &f);
@@ -231,6 +244,7 @@ int rd_settle_masks(sp_ctx *ctx, rd_self *self, const char *dir, const char *usu
   self->class_names = f.names;
   self->palette = f.palette;
   if (!rc) rc = check_number(ctx, self, dir, &f);
+  if (!rc && *self->p->val_path) rc = check_val(ctx, self, &f);
   self->classes = f.n ? f.n : self->p->classes;
   return rc;
 }

@@ -1,14 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- A run's report as one page of HTML, with its pictures in it: nothing is fetched, and no script runs.
 local mean_iou = require "spcore.iou"
+local look = require "spcore.look"
 local plot = require "spcore.plot"
 
-local style = [[
-:root { color-scheme: light dark; --page: #ffffff; --ink: #1c2024; --dim: #5c6670; --rule: #d8dde2; --card: #f6f8fa;
-  --bad: #b3261e; --line0: #2563c4; --line1: #b45309; --line2: #2f7d32; --line3: #b03a2e; --line4: #7a4bb0; --line5: #6b5b2e; }
-@media (prefers-color-scheme: dark) {
-  :root { --page: #14171a; --ink: #e6e9ec; --dim: #9aa4ae; --rule: #363d44; --card: #1c2126; --bad: #ff8a80;
-    --line0: #7cb4ff; --line1: #ffb454; --line2: #86cf8a; --line3: #ff9587; --line4: #c9a7ff; --line5: #d6c48a; } }
+local style = look.variables() .. [[
+:root { color-scheme: light dark; }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
 main { max-width: 1180px; margin: 0 auto; padding: 20px 16px 48px; }

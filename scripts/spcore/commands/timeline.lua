@@ -1,0 +1,47 @@
+-- SPDX-License-Identifier: MIT
+-- spcore timeline: traces as a picture, and what their lanes make of being beside each other.
+local sp = require "spcore"
+local core = require "spcore.core"
+local files = require "spcore.files"
+local picture = require "spcore.timeline_svg"
+local timeline = require "spcore.timeline"
+
+local opt = sp.args({
+  out = { "", "FILE.svg or FILE.png to draw", default = "none: the figures alone" },
+  from = { -1, "first step that is drawn", default = "in the middle", min = -1, max = math.maxinteger },
+  steps = { 4, "so many steps are drawn", min = 1, max = 1000 },
+}, {
+  rest = "TRACE...", doc = "Draws traces of runs below each other on one axis, and says how far their lanes overlap.",
+  only = { "debug" },
+})
+
+if #opt.rest == 0 then sp.usage "a trace is wanted, which spcore run SCRIPT --trace FILE writes" end
+local form = opt.out:match "%.(%a+)$"
+if opt.out ~= "" and form ~= "svg" and form ~= "png" then sp.usage("--out %s: a file .svg or .png is wanted", opt.out) end
+if form == "png" then
+  local ok, why = core.knows_format(opt.out)
+  if not ok then sp.fail(why) end
+end
+
+local function cut(trace)
+  local count = trace.last - trace.first + 1
+  local n = math.min(opt.steps, count)
+  local from = opt.from >= 0 and opt.from or timeline.middle(trace, n)
+  if from < trace.first or from > trace.last then
+    sp.fail(("--from %d: %s has the steps %d to %d"):format(from, trace.path, trace.first, trace.last))
+  end
+  return timeline.cut(trace, from, n)
+end
+
+local traces, parts = {}, {}
+for i, path in ipairs(opt.rest) do
+  traces[i] = timeline.read(path)
+  parts[i] = cut(traces[i])
+end
+for _, trace in ipairs(traces) do
+  print(("%s: %s on %s, steps %d to %d"):format(trace.path, trace.strategy, trace.device, trace.first, trace.last))
+  for _, line in ipairs(timeline.words(trace)) do print("  " .. line) end
+  if trace.hidden then print("  " .. trace.hidden) end
+end
+if form == "svg" then files.write(opt.out, picture(traces, parts)) end
+if form == "png" then core.write_picture(opt.out, picture(traces, parts)) end
