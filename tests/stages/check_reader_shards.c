@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_reader_shards.c - the stage `reader` on tar files: samples, splits, patterns, compressed shards, and archives that
- * are damaged or lie. */
+ * check_reader_shards.c - the stage `reader` on tar files: samples, splits, patterns, compressed shards, and archives
+ * that are damaged or lie. */
 #include <fcntl.h>
 #include <png.h>
 #include <signal.h>
@@ -236,7 +236,10 @@ START_TEST(test_splits) {
   }
   ck_assert_int_eq(length("set", CLASS ", split = \"train\""), 3);
   ck_assert_int_eq(length("set", CLASS ", split = \"val\""), 3);
+  int keep = log_begin(if_path("log"));
   ck_assert_int_eq(length("set", CLASS), 6);
+  const char *log = log_end(keep, if_path("log"));
+  ck_assert_msg(strstr(log, ": left out: 1 file of another ending, such as test-0.tar\n"), "%s", log);
   refused("set", CLASS ", val_fraction = 0.2", SP_E_INVALID, "shards named train-* and val-*, which say");
   /* a pattern of one split is all of the set */
   ck_assert_int_eq(length("set/train-{000..001}.tar", CLASS ", split = \"train\", val_fraction = 0.3"), 2);

@@ -24,7 +24,7 @@ void im_buf_free(im_buf *b);
 typedef struct im_decoder {
   im_buf file, spare;
   size_t size;    /* of the file held in `file` */
-  struct im_raw { /* what `file` holds are pixels, see im_take_raw; w 0: it is a file */
+  struct im_raw { /* what `file` holds are pixels, see im_room_raw; w 0: it is a file */
     int w, h, channels, planar;
   } raw;
   int as_stored;        /* set by the caller: images are not turned as their EXIF orientation says */
@@ -41,8 +41,8 @@ int im_take(im_decoder *d, const void *data, size_t bytes);
 
 /* Room for a file that the caller puts there; NULL: no memory. */
 void *im_room(im_decoder *d, size_t bytes);
-/* The same for pixels as they are: h rows of w grey values or labels (channels 1) or RGB triples (3), or where `planar` is
- * set one such plane for each channel. */
+/* The same for pixels as they are: h rows of w grey values or labels (channels 1) or RGB triples (3), or where `planar`
+ * is set one such plane for each channel. */
 void *im_room_raw(im_decoder *d, struct im_raw raw);
 
 /* Decodes what im_load took: JPEG, PNG, and where the build has the libraries WebP and TIFF, told by content. The header's size is checked against max_pixels before

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * spool.c - what compressed files unpack to, one behind another in one file without a name: it is gone with the process,
- * however that ends. Readers of training and of validation share it. */
+ * spool.c - what compressed files unpack to, one behind another in one file without a name: it is gone with the
+ * process, however that ends. Readers of training and of validation share it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -10,7 +10,7 @@
 
 #include "tar_impl.h"
 
-/* So many files stay open; more are opened for each read, as a process may have a thousand open and a set more shards. */
+/* So many files stay open; others are opened for each read, as a set may have more shards than a process open files. */
 static int n_held; /* atomic */
 
 static int may_hold(void) {

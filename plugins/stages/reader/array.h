@@ -22,7 +22,8 @@ void rd_array_close(rd_array *a);
 
 /* Elements of one row: of all but the first dimension. */
 int64_t rd_array_row(const rd_array *a);
-/* Reads `bytes` of the elements; several threads may call it at once. -1: errno, or 0 where the file has become shorter. */
+/* Reads `bytes` of the elements; several threads may call it at once. -1: errno says why not; 0: the file has become
+ * shorter. */
 int rd_array_read(const rd_array *a, int64_t at, void *to, size_t bytes);
 
 /* "3 x 480 x 640 of uint8", for words. */

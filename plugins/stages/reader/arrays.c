@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * arrays.c - the layout `npy`: images.npy beside labels.npy or masks.npy, a row for each sample; or train_images.npy and
- * val_images.npy with theirs. */
+ * arrays.c - the layout `npy`: images.npy beside labels.npy or masks.npy, a row for each sample; or train_images.npy
+ * and val_images.npy with theirs. */
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -177,12 +177,12 @@ void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self) {
 
 /* ---- finding the layout ---- */
 int rd_no_layout(sp_ctx *ctx, const char *path) {
-  return ctx->host->fail(ctx, SP_E_NOTFOUND,
-                         "%s holds neither images/ and masks/ (target = \"mask\": images/*." RD_ENDINGS
-                         ", masks/*.png of "
-                         "the same names) nor subfolders with *." RD_ENDINGS " (target = \"class\": one for "
-                         "each class), nor one .csv file whose first line names file and label or mask",
-                         path);
+  return ctx->host->fail(
+      ctx, SP_E_NOTFOUND,
+      "%s holds neither images/ and masks/ (target = \"mask\": images/*." RD_ENDINGS ", masks/*.png of "
+      "the same names) nor subfolders with *." RD_ENDINGS " (target = \"class\": one for "
+      "each class), nor one .csv file whose first line names file and label or mask, nor tar files or images.npy",
+      path);
 }
 
 int rd_too_long(sp_ctx *ctx, const char *base, const char *rel) {
@@ -196,8 +196,8 @@ static int check_path(sp_ctx *ctx, const char *name, const char *path) {
                     : S_ISDIR(st.st_mode) || rd_is_csv(path) ? NULL
                                                              : "neither a folder nor a .csv file";
   if (!why) return SP_OK;
-  return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; %s is a folder of data, or a .csv file%s", path, why, name,
-                         *name == 'p' ? ", or \"shapes\" or \"random\"" : "");
+  return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; %s is a folder of data, a .csv file or tar files%s", path, why,
+                         name, *name == 'p' ? ", or \"shapes\" or \"random\"" : "");
 }
 
 /* Both to be read, and not the same one twice: what is learned would then be what is measured. */

@@ -396,7 +396,8 @@ static int divide(rd_listing *l, rd_names shards[2]) {
   shards[0] = (rd_names){0};
   for (size_t i = 0; !rc && i < all.n; i++) {
     int k = split_of(all.v[i]);
-    if (k < 0) rd_leave(&l->t->left[2], all.v[i], DT_REG);
+    const char *slash = strrchr(all.v[i], '/');
+    if (k < 0) rd_leave(&l->t->left[2], slash ? slash + 1 : all.v[i], DT_REG);
     else if (rd_names_add(&shards[k], all.v[i])) rc = rd_no_memory(l);
   }
   rd_names_free(&all);
@@ -445,8 +446,9 @@ static int list_all(rd_listing *l, rd_words *words, const rd_names shards[2]) {
   for (int k = 0; !rc && k < l->t->n_parts; k++) {
     for (size_t i = 0; !rc && i < shards[k].n; i++) {
       rc = list_shard(l, words, shards[k].v[i], k, &unpacked);
-      if (!rc && unpacked.files && !told && now() - begun > 2) tell_unpacked(l, &unpacked, "goes on unpacking; so far");
-      told = now() - begun > 2;
+      if (rc || told || !unpacked.files || now() - begun < 2) continue;
+      tell_unpacked(l, &unpacked, "goes on unpacking; so far");
+      told = 1;
     }
     l->t->ends[k] = l->t->n;
   }

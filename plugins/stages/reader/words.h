@@ -20,9 +20,9 @@ int rd_add_word(rd_words *w, const char *text, size_t n, const char *where, int6
 
 /* What samples of the table have as labels, which are numbers of words, become numbers of classes: by classes.txt in
  * `folder`, else the words are numbers themselves, or names that are sorted. Sets the table's classes and their names.
- * Samples of one class become neighbours in each part, as they are in a folder of classes, and else stay in order; their
- * keys become those of the files PART/CLASS/STEM, so that they are on the same side of a split. stem() writes that; NULL:
- * order and keys stay. */
+ * Samples of one class become neighbours in each part, as they are in a folder of classes, and else stay in order;
+ * their keys become those of the files PART/CLASS/STEM, so that they are on the same side of a split. stem() writes
+ * that; NULL: order and keys stay. */
 int rd_number_words(rd_listing *l, const char *folder, const rd_words *w,
                     void (*stem)(const rd_table *t, const rd_sample *s, char *to, size_t size));
 
