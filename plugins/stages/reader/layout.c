@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,21 +72,47 @@ static void join(rd_left *to, const rd_left *from) {
   keep_first(to->folder, from->folder);
 }
 
-void rd_tell_left(sp_ctx *ctx, rd_self *self) {
-  const rd_table *t = self->table;
+/* The readers of both splits of a folder see the same: it is told once. */
+static void SP_PRINTF(2, 3) tell(sp_ctx *ctx, const char *fmt, ...) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static uint64_t told[16];
+  static size_t n;
+  char line[5120];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(line, sizeof line, fmt, ap);
+  va_end(ap);
+  uint64_t hash = rd_hash_bytes(line, strlen(line));
+  pthread_mutex_lock(&lock);
+  size_t k = 0;
+  while (k < sizeof told / sizeof *told && told[k] != hash) k++;
+  int news = k == sizeof told / sizeof *told;
+  if (news) told[n++ % k] = hash;
+  pthread_mutex_unlock(&lock);
+  if (news) ctx->host->log(ctx, SP_LOG_INFO, "%s", line);
+}
+
+/* What was left out of the parts that `want` has a bit for, in words; none: nothing was. */
+static void left_in_words(const rd_table *t, int want, char *words, size_t size) {
   rd_left l = t->left[2];
-  char *words = self->left_out;
-  size_t size = sizeof self->left_out;
   for (int k = 0; k < t->n_parts; k++)
-    if (t->n_parts == 1 || self->p->split == RD_ALL || self->p->split == RD_TRAIN + k) join(&l, &t->left[k]);
+    if (want >> k & 1) join(&l, &t->left[k]);
+  *words = 0;
   count(words, size, l.folders, "folder", "folders");
   count(words, size, l.strays, "image outside of the classes' folders", "images outside of the classes' folders");
   count(words, size, l.unlisted, "image that no list names", "images that no list names");
   count(words, size, l.files, "file of another ending", "files of other endings");
-  if (!*words) return;
   size_t n = strlen(words);
-  snprintf(words + n, size - n, ", such as %s", *l.file ? l.file : l.folder);
-  ctx->host->log(ctx, SP_LOG_INFO, "%s: left out: %s", self->p->path, words);
+  if (n) snprintf(words + n, size - n, ", such as %s", *l.file ? l.file : l.folder);
+}
+
+void rd_tell_left(sp_ctx *ctx, rd_self *self) {
+  const rd_table *t = self->table;
+  char all[sizeof self->left_out];
+  int want = t->n_parts == 1 || self->p->split == RD_ALL ? 3 : self->p->split == RD_TRAIN ? 1 : 2;
+  left_in_words(t, want, self->left_out, sizeof self->left_out);
+  left_in_words(t, 3, all, sizeof all);
+  if (*all) tell(ctx, "%s: left out: %s", self->p->path, all);
 }
 
 /* ---- splits ---- */
@@ -169,8 +197,8 @@ void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self) {
     char name[256];
     if (!n) continue;
     name_class(self->class_names, first, name, sizeof name);
-    ctx->host->log(ctx, SP_LOG_INFO, "%s: %" PRId64 " of the classes %s in %s and not in %s, such as %s", self->p->path,
-                   n, n == 1 ? "is" : "are", words[k], words[!k], name);
+    tell(ctx, "%s: %" PRId64 " of the classes %s in %s and not in %s, such as %s", self->p->path, n,
+         n == 1 ? "is" : "are", words[k], words[!k], name);
   }
   free(in);
 }

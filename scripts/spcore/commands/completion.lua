@@ -75,7 +75,8 @@ local function parameters(words)
   local list = {}
   for _, word in ipairs(words) do
     local stage = word:match "([^/]+)%.so$"
-    for _, p in ipairs(stage and decoded("inspect", stage, "--json", "--plugin", word).params or {}) do
+    local about = stage and decoded("inspect", stage, "--json", "--plugin", word) or {}
+    for _, p in ipairs((about[1] or about).params or {}) do -- a list where there is one for a GPU, too
       list[#list + 1] = p.name .. "=\t" .. (p.doc or "")
     end
   end

@@ -88,12 +88,12 @@ local function check_all(target, n)
   local read = { data.origin, raw = true }
   if target == "mask" then read[2] = data.mask end
   g:results(read)
-  local sizes, labels, wrong = {}, {}, 0
+  local sizes, labels, wrong = {}, {}, sp.json.list {}
   local bar <close> = sys.isatty "stdout" and sp.progress { total = n, unit = "sample" } or nil
   for _, m in g:steps(g:epoch_steps()) do
     for i = 1, m.n do
       local index, h, w = ("i4i4i4"):unpack(m.origin, 12 * i - 11)
-      if index < 0 then wrong = wrong + 1 else
+      if index < 0 then wrong[#wrong + 1] = data:item("files", -1 - index) else
         sizes[w << 32 | h] = (sizes[w << 32 | h] or 0) + 1
         if target == "mask" then count_labels(labels, m.mask, i) end
       end
@@ -158,8 +158,8 @@ local function tell(t)
     for i, v in ipairs(c.pixels) do percent[i] = 100 * v end
     put(("  pixels: %s, no label %.1f %%"):format(by_class(t, percent, "%.1f %%"), 100 * c.unlabelled))
   end
-  sp.print("  %s", c.wrong == 0 and ("all %d samples can be used"):format(c.samples)
-    or ("%d of %d samples cannot be used; what is wrong is said above"):format(c.wrong, c.samples))
+  sp.print("  %s", #c.wrong == 0 and ("all %d samples can be used"):format(c.samples)
+    or ("%d of %d samples cannot be used; what is wrong is said above"):format(#c.wrong, c.samples))
 end
 
 local t = about(find_target())
@@ -170,4 +170,4 @@ if opt.check then
   t.check.pixels, t.check.unlabelled = shares(labels, t.classes)
 end
 if opt.json then print(sp.json.encode(t, true)) else tell(t) end
-if t.check and t.check.wrong > 0 then sp.exit(1) end
+if t.check and #t.check.wrong > 0 then sp.exit(1) end

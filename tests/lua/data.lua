@@ -1,0 +1,94 @@
+-- SPDX-License-Identifier: MIT
+-- spcore data: what it says of folders, with and without mistakes in them; and what a run says at its beginning.
+-- needs: onednn images jansson
+local json = require "spcore.json"
+local sys = require "spcore.sys"
+local t = require "check"
+
+local dir <close> = t.folder()
+local function run(line) return t.spcore(dir.path, line) end
+local function make(name, more)
+  t.eq((run(("run make_shapes.lua %s --samples 40 --size 24 --quiet %s"):format(name, more))), 0)
+end
+local function at(name) return dir.path .. "/" .. name end
+
+-- ---- masks ----
+make("m", "--format png")
+t.write(at "m/images/notes.txt", "")
+local code, out, err = run "data m"
+t.eq(code .. err, "0")
+t.eq(out, "m: layout pairs, target mask\n  36 train, 4 val, 6 classes: ground, disc, square, triangle, ring, cross\n"
+  .. "  left out: 1 file of another ending, such as images/notes.txt\n")
+
+code, out, err = run "data m --check"
+t.eq(code .. err, "0")
+t.match(out, "\n  sizes, width x height: 24 x 24 %(40%)\n  pixels: ground %d+%.%d %%, disc ")
+t.match(out, "\n  all 40 samples can be used\n$")
+
+-- One that is cut off, one whose mask has another size, one with a label that is no class.
+local image, mask = t.read(at "m/images/00003.png"), t.read(at "m/masks/00004.png")
+t.write(at "m/images/00003.png", image:sub(1, #image // 2))
+make("big", "--format png --size 32")
+t.write(at "m/masks/00007.png", t.read(at "big/masks/00007.png"))
+t.write(at "m/classes.txt", "ground\ndisc\nsquare\ntriangle\nring\n")
+code, out, err = run "data m --check --json"
+local doc = json.decode(out)
+t.eq(code, 1)
+t.eq(doc.check.samples, 40)
+t.eq(#doc.check.wrong, select(2, err:gsub("\n", "")))
+t.match(err, "m/images/00003%.png: ")
+t.match(err, "m/images/00007%.png is 24 x 24 pixels, but its mask m/masks/00007%.png is 32 x 32")
+t.match(err, "m/masks/%d+%.png: label 5 at x = %d+, y = %d+, but there are 5 classes")
+local wrong = table.concat(doc.check.wrong, " ")
+t.match(wrong, "m/images/00003%.png")
+t.match(wrong, "m/images/00007%.png")
+local sizes = 0
+for _, s in ipairs(doc.check.sizes) do sizes = sizes + s.samples end
+t.eq(sizes + #doc.check.wrong, 40)
+local all = doc.check.unlabelled
+for _, share in ipairs(doc.check.pixels) do all = all + share end
+t.ok(math.abs(all - 1) < 1e-9)
+t.write(at "m/masks/00004.png", mask)
+
+-- ---- classes, in splits of their own ----
+make("c", "--target class --layout splits")
+t.write(at "c/train/disc/empty.jpg", "")
+t.write(at "c/readme", "")
+code, out, err = run "data c --json"
+doc = json.decode(out)
+t.eq(code .. err, "0")
+t.eq(doc.layout .. doc.target .. doc.classes, "classesclass5")
+t.eq(table.concat(doc.class_names, " "), "cross disc ring square triangle")
+local n = 0
+for _, split in ipairs { "train", "val" } do
+  local sum = 0
+  for _, k in ipairs(doc.counts[split]) do sum = sum + k end
+  t.eq(sum, doc.samples[split])
+  n = n + sum
+end
+t.eq(n, 41)
+code, out, err = run "data c --check"
+t.eq(code, 1)
+t.one_line(err, "c/train/disc/empty%.jpg: ")
+t.match(out, "\n  train: cross %d+, disc %d+, .*\n  val: cross ")
+t.match(out, "1 of 41 samples cannot be used; what is wrong is said above\n$")
+
+-- ---- other places ----
+t.match(select(2, run "data shapes"), "^shapes: layout shapes, target mask\n  1843 train, 205 val, 6 classes: ground")
+t.match(select(2, run "data c/train --val c/val"), "target class\n  37 train, 4 val, 5 classes")
+sys.mkdir(at "none")
+for line, words in pairs {
+  ["data"] = "a folder of data is wanted", ["data m c"] = "one folder at a time", ["data nosuch"] = "nosuch: No such file",
+  ["data none"] = "none holds neither images/ and masks/", ["data m --target class"] = "m.*for target = \"mask\"",
+  ["data m --chekc"] = "did you mean '%-%-check'",
+} do
+  code, out, err = run(line)
+  t.ok(code ~= 0 and out == "", line)
+  t.one_line(err, words)
+end
+
+-- ---- the beginning of a run: said once, though two readers see it ----
+code, out, err = run "run train_cls.lua --data c --steps 1 --size 16 --batch 4 --width 4 --levels 2"
+t.eq(code, 0)
+t.match(out, "\ndata c: 37 train, 4 val, 5 classes, left out: 1 file of another ending\n")
+t.eq(select(2, err:gsub("left out", "")), 1)
