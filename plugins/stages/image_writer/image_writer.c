@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * image_writer.c - the stage `image_writer`: images, label masks and both in one picture, as JPEG and PNG files; with
- * one label an image they go to folders of their classes. */
+ * image_writer.c - the stage `image_writer`: images, label masks or the best of scores, both in one picture, probabilities,
+ * as JPEG, PNG and .npy files; with one label an image they go to folders of their classes. */
 #include "image_writer.h"
 
 #include <errno.h>
