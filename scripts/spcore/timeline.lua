@@ -133,7 +133,8 @@ function timeline.figures(trace)
   f.step = 0
   for step in pairs(steps) do f.step = f.step + (ends[step] - ends[step - 1]) / 1e3 / n end
   for _, s in ipairs(trace.slices) do
-    if s.cat == "call" and steps[s.step] and s.lane ~= "host" then
+    local work = s.cat == "call" or s.cat == "graph" and trace.hidden
+    if work and steps[s.step] and s.lane ~= "host" then
       busy[s.lane] = (busy[s.lane] or 0) + (s.to - s.from) / 1e3 / n
     end
   end
@@ -158,6 +159,9 @@ function timeline.words(trace)
   local f = timeline.figures(trace)
   if not f.step then return { "one step alone says nothing of overlap" } end
   local first = ("%s a step, mean of %d"):format(ms(f.step), f.steps)
+  if trace.hidden and trace.capture == "step" then
+    return { first .. "; the device's lanes are in one graph, so how far they overlap is not known" }
+  end
   if not f.overlap then
     return { ("%s; all work is in lane %s, so nothing can overlap"):format(first, f.longest_lane or "host") }
   end

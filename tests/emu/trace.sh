@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+# trace.sh - a trace of device_cuda.so over the emulator: calls have times; a recorded graph is one slice, and that is said.
+set -u
+. "${top_srcdir:?}/tests/emu/env.sh"
+cat >"$tmp/graph.lua" <<'END'
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "random", target = "class", classes = 4, samples = 24, size = 8, batch = 4 }
+local x = g.to_float { data.image, scale = true }
+local flat = g.layers { x, layers = { { "flatten" }, { "linear", 4 } }, name = "head" }
+g:train { g.cross_entropy { flat.features, data.label, name = "loss" }, optimizer = g.sgd { lr = 1e-3 } }
+for _ in g:steps(12) do end
+END
+fail() {
+  echo "FAIL: $*"
+  exit 1
+}
+run() { # run CAPTURE
+  "$top_builddir/spcore" run "$tmp/graph.lua" --device cuda --threads 1 --capture "$1" --trace "$tmp/$1.json" \
+    >"$tmp/out" 2>"$tmp/err" ||
+    fail "capture $1: $(cat "$tmp/err")"
+  "$top_builddir/spcore" timeline "$tmp/$1.json" --out "$tmp/$1.svg" >"$tmp/words" || fail "timeline of capture $1"
+}
+has() { # has N WORDS CAPTURE: so many slices of that name
+  n=$(grep -c "\"ph\":\"X\".*\"name\":\"$2\"" "$tmp/$3.json")
+  [ "$n" -eq "$1" ] || fail "capture $3: $n slices '$2', not $1"
+}
+
+run auto # records nothing, since it is traced
+has 12 "head forward" auto
+has 12 "head backward" auto
+has 12 "data copy\|reader copy" auto
+! grep -q no_single_calls "$tmp/auto.json" || fail "auto has single calls"
+
+run lane
+grep -q "^spcore: trace: device 'cuda' has no times of single calls in a recorded graph" "$tmp/err" || fail "no notice"
+grep -q '"no_single_calls":' "$tmp/lane.json" || fail "nothing said in the file"
+has 0 "head backward" lane
+grep -q '"cat":"graph"' "$tmp/lane.json" || fail "no slice of a graph"
+grep -q "all work is in lane all" "$tmp/words" || fail "no figures of graphs: $(cat "$tmp/words")"
+
+run step
+grep -q '"cat":"graph"' "$tmp/step.json" || fail "no slice of a step's graph"
+grep -q "in one graph, so how far they overlap is not known" "$tmp/words" || fail "$(cat "$tmp/words")"
+echo "ok - eager, lane and step"
