@@ -11,7 +11,7 @@
 #include "harness.h"
 
 #define SPT_GUARD 256 /* bytes before and behind each buffer; keeps SP_ALIGN */
-#define SPT_WEIGHTS 512
+#define SPT_WEIGHTS 1024
 
 /* Host memory that tests read and write, and, where the stage runs on a device, its twin there. The whole of it, guards
  * and all, travels to the device before a call and back after it. */
