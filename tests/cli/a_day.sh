@@ -26,6 +26,9 @@ echo 'not what it seems' >photos/images/00005.jpg
 
 spcore data photos >log 2>&1 || fail data
 says '6 classes'
+spcore data photos --check >log 2>&1 && fail 'data --check finds nothing'
+says 'photos/images/00005.jpg: neither JPEG nor PNG'
+says '1 of 48 samples cannot be used'
 
 # ---- a training that is killed, goes on, and ends early since no validation is better by 1 than the first ----
 train() { spcore run train_seg.lua --device cpu --quiet "$@" >log 2>&1; }
