@@ -53,7 +53,7 @@ t.eq(report("one").steps, 1)
 local voids = { meta = true, br = true }
 local function check_page(name)
   local text = t.read(("%s/%s/report.html"):format(dir.path, name))
-  t.ok(#text < 2e6 and not text:find "https?://" and not text:find "<script" and not text:find "<link")
+  t.ok(#text < 2e6 and not text:gsub("http://www%.w3%.org/2000/svg", ""):find "https?://" and not text:find "<script" and not text:find "<link")
   t.ok(not text:find "[<>]nan" and not text:find "NaN" and not text:find "inf[^o]", name .. ": a number that is none")
   local open = {}
   local body = text:gsub("<!DOCTYPE html>", ""):gsub("<style>.-</style>", "")
@@ -74,6 +74,17 @@ t.match(check_page "seg", "<td>triangle</td>.*confusion")
 local code, out, err = run "report seg/ --out page.html --quiet"
 t.eq(code .. out .. err, "0")
 t.ok(#t.read(dir.path .. "/page.html") > 1000)
+
+-- With a trace: what each stage takes, how far lanes overlap, a picture.
+t.eq((run "run train_seg.lua --steps 20 --eval-every 30 --size 32 --batch 4 --samples 64 --quiet --out traced --trace traced.json"), 0)
+local traced = report "traced"
+t.ok(#traced.trace.calls > 5 and traced.trace.calls[1].ms >= traced.trace.calls[2].ms)
+t.ok(traced.trace.figures.step > 0 and traced.trace.figures.longest <= traced.trace.figures.sum + 1e-9)
+t.match((select(2, run "report traced")), "^traced/report.html: finished")
+t.match(check_page "traced", "<h2>Timeline</h2>.*<svg xmlns.*<h2>Stages</h2>.*<td>decoder backward</td>")
+os.rename(dir.path .. "/traced.json", dir.path .. "/moved.json")
+t.eq(report("traced").trace, nil)
+t.ok(report("traced --trace moved.json").trace)
 
 -- A run that was killed: no summary, and a last line that is cut off.
 local lines = t.read(dir.path .. "/seg/metrics.jsonl")
@@ -143,6 +154,8 @@ end
 refused("report", "the folder of a run is wanted")
 refused("report a b", "one run at a time")
 refused("report nosuch", "nosuch/settings.json: No such file")
+refused("report cls --trace nosuch.json", "nosuch.json: No such file")
+refused("report cls --trace seg/settings.json", "seg/settings.json: this is no trace")
 refused("report seg --json --follow", "%-%-json: goes with")
 t.write(dir.path .. "/flat/metrics.jsonl", '{"step":0}\nrubbish\n{"step":1}\n')
 refused("report flat", "flat/metrics.jsonl, line 2: no step of a run")

@@ -78,7 +78,7 @@ do -- files: masks with names, masks without classes.txt, classes, images alone
   t.eq(t.spcore(here, "run make_shapes.lua list --layout csv --target class --samples 9 --size 40 --quiet"), 0)
   os.remove(here .. "/voc/classes.txt")
   t.eq(size_of(sheet("f.png", "voc --samples 9 --variants 1 --size 32 --cell 32")), size_of(nine))
-  t.eq(size_of(sheet("f.png", "list/data.csv --samples 9 --variants 1 --size 32 --cell 32")), size_of(nine))
+  t.eq(size_of(sheet("f.png", "list/labels.csv --samples 9 --variants 1 --size 32 --cell 32")), size_of(nine))
 end
 
 -- ---- what is wrong ----

@@ -5,9 +5,11 @@ local findings = require "spcore.report.findings"
 local page = require "spcore.report.page"
 local read = require "spcore.report.read"
 local sys = require "spcore.sys"
+local trace = require "spcore.report.trace"
 
 local opt = sp.args({
   out = { "", "file to write", default = "RUN/report.html" },
+  trace = { "", "trace of the run, for stages, overlap and a timeline", default = "what the run was given as --trace" },
   json = { false, "print the figures and the findings as one JSON document, and write no page" },
   follow = { false, "write it again each 10 seconds while the run is under way; the page reads itself again" },
 }, {
@@ -23,6 +25,7 @@ local EACH = 10 -- seconds
 local function read_run()
   local run, why = read.run(opt.rest[1])
   if not run then sp.fail(why) end
+  run.trace = trace(run, opt.trace)
   return run, findings.of(run)
 end
 
@@ -44,6 +47,7 @@ if opt.json then
     run = run.dir, state = run.state, steps = run.steps, planned = run.planned, seconds = run.seconds, images = run.images,
     resumed = run.resumed, speed = run.speed, curves = curves, validations = validations, summary = run.summary,
     settings = run.settings, findings = sp.json.list(found),
+    trace = run.trace and { file = run.trace.path, figures = run.trace.figures, calls = sp.json.list(run.trace.calls) },
   }))
   return
 end

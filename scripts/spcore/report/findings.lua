@@ -70,6 +70,34 @@ local function of_overlap(run, add)
   end
 end
 
+-- Of a trace: which lane the others wait for, and what of it.
+local function of_trace(run, add)
+  local t = run.trace
+  local f = t and t.figures
+  if not f or not f.step or not f.longest_lane or t.hidden then return end
+  if f.longest < 0.7 * f.step and f.sum < 0.9 * f.step then
+    add("note", ("Stages work %.3g of %.3g ms a step; the rest passes between them."):format(f.sum, f.step),
+      "Small steps are bound by the host: a larger --batch, or --capture on a GPU.")
+  end
+  local first, all = nil, 0
+  for _, c in ipairs(t.calls) do
+    if c.lane == f.longest_lane then
+      first = first or c
+      all = all + c.ms
+    end
+  end
+  if not first or all <= 0 or first.ms < 0.6 * all or f.longest < 0.5 * f.step then return end
+  local reads = false
+  for _, stage in ipairs(run.settings.stages or {}) do reads = reads or stage.name == first.stage and stage.stage == "reader" end
+  if reads then
+    add("note", ("The reader is what the others wait for: %.3g of %.3g ms a step."):format(first.ms, f.step),
+      "More --workers, a smaller size, or files that decode faster.")
+  else
+    add("note", ("'%s' takes %s of the longest lane, %s."):format(first.what, percent(first.ms, all), f.longest_lane),
+      "What else overlaps with it gains little; it is where speed is to be had.")
+  end
+end
+
 -- A list of { kind = "bad" or "note", text =, cure = }, the bad ones first.
 function findings.of(run)
   local out = {}
@@ -79,6 +107,7 @@ function findings.of(run)
   of_validations(run, add)
   of_speed(run, add)
   of_overlap(run, add)
+  of_trace(run, add)
   local sorted = {}
   for _, kind in ipairs { "bad", "note" } do
     for _, f in ipairs(out) do sorted[#sorted + 1] = f.kind == kind and f or nil end

@@ -3,6 +3,7 @@
 local mean_iou = require "spcore.iou"
 local look = require "spcore.look"
 local plot = require "spcore.plot"
+local timeline = require "spcore.timeline"
 
 local style = look.variables() .. [[
 :root { color-scheme: light dark; }
@@ -24,7 +25,7 @@ svg.plot { display: block; width: 100%; height: auto; } .mark { fill: var(--dim)
 .band { opacity: .2; } .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 14px; } td, th { padding: 3px 12px 3px 0; text-align: left; vertical-align: top; }
 tr + tr td { border-top: 1px solid var(--rule); } th { color: var(--dim); font-weight: 500; }
-td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; } td.wrap { overflow-wrap: anywhere; }
+td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; } .bars td:first-child { white-space: nowrap; } td.wrap { overflow-wrap: anywhere; }
 .bars td:nth-child(2) { width: 100%; min-width: 120px; } .bar { background: var(--line0); height: 10px; border-radius: 3px; margin-top: 6px; }
 .matrix td { text-align: center; padding: 4px 7px; border: 1px solid var(--rule); font-variant-numeric: tabular-nums; }
 .matrix th { padding: 4px 7px; } ul.findings { list-style: none; padding: 0; margin: 0; }
@@ -184,6 +185,23 @@ local function put_lanes(put, run)
   put "</table></div>"
 end
 
+local function put_trace(put, run)
+  local t = run.trace
+  if not t then return end
+  put "<h2>Timeline</h2>"
+  if t.hidden then put('<p class="dim">%s</p>', e(t.hidden)) end
+  put '<div class="scroll">'
+  put("%s", t.svg)
+  put '</div><h2>Stages</h2><div class="scroll"><table class="bars"><tr><th>call</th><th>time of a step</th><th></th><th>lane</th></tr>'
+  local most = t.calls[1] and math.max(t.calls[1].ms, 1e-9) or 1
+  for i = 1, math.min(#t.calls, 40) do
+    local c = t.calls[i]
+    put('<tr><td>%s</td><td><div class="bar" style="width:%.1f%%"></div></td><td class="n">%s</td><td>%s</td></tr>', e(c.what),
+      100 * c.ms / most, e(timeline.ms(c.ms)), e(c.lane))
+  end
+  put "</table></div>"
+end
+
 local function put_memory(put, run)
   local memory = run.settings.memory
   if type(memory) ~= "table" or type(memory.total) ~= "number" or memory.total <= 0 then return end
@@ -227,6 +245,7 @@ return function(run, found, refresh)
   put_findings(put, found)
   put_curves(put, run)
   put_classes(put, run)
+  put_trace(put, run)
   put_lanes(put, run)
   put_memory(put, run)
   put_settings(put, run)
