@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Losses in graphs: each falls in a few steps, in the same bits with any strategy; gradients on both sides of mse; what
 -- train_seg.lua and train_cls.lua choose by --loss, --label-smoothing and --rate.
+-- needs: onednn images
 local sp = require "spcore"
 local t = require "check"
 local dir <close> = t.folder()

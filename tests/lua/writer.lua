@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- The stage `writer`: the rows of an evaluation and of requests, in any strategy; of requests those that were answered.
+-- needs: onednn images
 local sp = require "spcore"
 local t = require "check"
 local dir <close> = t.folder()

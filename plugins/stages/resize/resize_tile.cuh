@@ -27,8 +27,7 @@ struct tile_memory {
 
 /* The inputs of an output. */
 static __device__ __forceinline__ one_output span_of(const resize_axis &a, int i) {
-  one_output o;
-  o.centre = resize_centre(&a, i);
+  one_output o = {resize_centre(&a, i), 0.0f, 0, 0};
   if (a.support == 1.0f) {
     o.lo = resize_two(&a, i, &o.total);
     o.n = o.total > 0.0f ? 2 : 1;
