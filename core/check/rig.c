@@ -230,7 +230,7 @@ static int ports_alloc(rig *r, rig_list *list, const sp_speclist *specs, uint32_
       list->t[k].spec = specs[i].spec[j];
       list->t[k].port = i;
       list->t[k].batch = specs[i].spec[j].ndim > 0 && specs[i].spec[j].shape[0] == RIG_BATCH &&
-                         !(ports[i].flags & (SP_PORT_METRIC | SP_PORT_STATUS));
+                         !(ports[i].flags & (SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL));
       rc = tensor_alloc(r, &list->t[k], (size_t)sp_spec_bytes(&specs[i].spec[j]), true, err);
     }
   return rc;
@@ -364,7 +364,7 @@ static uint64_t ports_with_gradient(const sp_port *ports, const rig_list *list) 
   uint64_t bits = 0;
   for (uint32_t i = 0; i < list->n; i++)
     if (is_float(list->t[i].spec.dtype) &&
-        !(ports[list->t[i].port].flags & (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS)))
+        !(ports[list->t[i].port].flags & (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL)))
       bits |= UINT64_C(1) << list->t[i].port;
   return bits;
 }

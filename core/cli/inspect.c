@@ -71,19 +71,18 @@ static void each_flag(const flag_word *words, size_t n, uint32_t flags, void (*e
 }
 
 void sp_inspect_stage_flags(uint32_t flags, void (*each)(void *arg, const char *word), void *arg) {
-  static const flag_word words[] = {{SP_STAGE_SOURCE, "source"},           {SP_STAGE_OPTIMIZER, "optimizer"},
-                                    {SP_STAGE_CAPTURABLE, "capturable"},   {SP_STAGE_REENTRANT, "reentrant"},
-                                    {SP_STAGE_STOCHASTIC, "stochastic"},   {SP_STAGE_LOSS, "loss"},
-                                    {SP_STAGE_INPLACE_SGD, "inplace_sgd"}, {SP_STAGE_REQUESTS, "requests"}};
+  static const flag_word words[] = {
+      {SP_STAGE_SOURCE, "source"},           {SP_STAGE_OPTIMIZER, "optimizer"},   {SP_STAGE_CAPTURABLE, "capturable"},
+      {SP_STAGE_REENTRANT, "reentrant"},     {SP_STAGE_STOCHASTIC, "stochastic"}, {SP_STAGE_LOSS, "loss"},
+      {SP_STAGE_INPLACE_SGD, "inplace_sgd"}, {SP_STAGE_REQUESTS, "requests"},     {SP_STAGE_SHARDS, "shards"}};
   each_flag(words, SP_ARRAY(words), flags, each, arg);
 }
 
 void sp_inspect_port_flags(uint32_t flags, void (*each)(void *arg, const char *word), void *arg) {
-  static const flag_word words[] = {{SP_PORT_OPTIONAL, "optional"},
-                                    {SP_PORT_LIST, "list"},
-                                    {SP_PORT_METRIC, "metric"},
-                                    {SP_PORT_NOGRAD, "no_gradient"},
-                                    {SP_PORT_STATUS, "status"}};
+  static const flag_word words[] = {{SP_PORT_OPTIONAL, "optional"}, {SP_PORT_LIST, "list"},
+                                    {SP_PORT_METRIC, "metric"},     {SP_PORT_NOGRAD, "no_gradient"},
+                                    {SP_PORT_STATUS, "status"},     {SP_PORT_SUM, "sum"},
+                                    {SP_PORT_TOTAL, "total"}};
   each_flag(words, SP_ARRAY(words), flags, each, arg);
 }
 
@@ -180,8 +179,8 @@ int sp_inspect_list(sp_sb *sb, const sp_inspect *in, sp_err *err) {
     for (size_t k = 0; k < f->n_devices; k++)
       sp_sb_putf(sb, "\ndevice '%s' (%s): %s\n", f->devices[k].name, base_name(f->path), f->devices[k].doc);
     for (size_t k = 0; k < f->n_formats; k++)
-      sp_sb_putf(sb, "\nformat '%s' (%s, %s): %s\n", f->formats[k].name, f->formats[k].extension,
-                 base_name(f->path), f->formats[k].doc);
+      sp_sb_putf(sb, "\nformat '%s' (%s, %s): %s\n", f->formats[k].name, f->formats[k].extension, base_name(f->path),
+                 f->formats[k].doc);
   }
   if (in->n_bad) sp_sb_put(sb, "\nnot loaded:\n");
   for (size_t i = 0; i < in->n_bad; i++) sp_sb_putf(sb, "  %s\n", in->bad[i].why.msg);

@@ -124,14 +124,14 @@ int sp_inspect_meta(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   sp_sb_put(sb, head);
   const char *last = "";
   for (size_t i = 0; i < n; i++) {
-    if (strcmp(list[i].type->name, last) != 0) put_stage(sb, list[i].type);
+    if (strcmp(list[i].type->name, last) != 0 && !(list[i].type->flags & SP_STAGE_SHARDS)) put_stage(sb, list[i].type);
     last = list[i].type->name;
   }
   sp_sb_put(sb, "---@class spcore.graph\n");
   last = "";
   for (size_t i = 0; i < n; i++) {
     const sp_stage_type *t = list[i].type;
-    if (strcmp(t->name, last) != 0)
+    if (strcmp(t->name, last) != 0 && !(t->flags & SP_STAGE_SHARDS))
       sp_sb_putf(sb, "---@field %s fun(t: spcore.%s.params): spcore.%s %s\n", t->name, t->name, t->name, t->doc);
     last = t->name;
   }

@@ -169,7 +169,7 @@ static int take_inputs(sp_node *n, sp_err *err) {
 int sp_graph_plan(sp_graph *g, sp_node *n, sp_err *err) {
   int st;
   (void)g;
-  if (n->optimizer) return SP_OK;
+  if (sp_node_apart(n)) return SP_OK;
   n->planned = false;
   return (st = take_inputs(n, err)) ? st : sp_node_replan(n, false, err);
 }
@@ -246,10 +246,10 @@ int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
   if ((st = find_source(g, err)) || (st = sp_graph_analyse(g, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++) {
     sp_node *n = g->topo[i];
-    if (n->optimizer || !(n->backward || n->needs_grad)) continue;
+    if (sp_node_apart(n) || !(n->backward || n->needs_grad)) continue;
     if ((st = take_inputs(n, err)) || (st = sp_node_replan(n, true, err))) return st;
   }
-  if (g->training && (st = sp_graph_plan_optimizer(g, err))) return st;
+  if (g->training && ((st = sp_graph_plan_optimizer(g, err)) || (st = sp_graph_plan_shards(g, err)))) return st;
   g->planned = true;
   return SP_OK;
 }

@@ -95,11 +95,13 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
   g->opts.device = g->device = sp_strdup(opts && opts->device ? opts->device : "cpu");
   g->opts.init = g->init = sp_strdup(opts && opts->init ? opts->init : "philox");
   if (g->opts.prefetch < 1) g->opts.prefetch = 1;
-  g->accumulate = 1;
+  g->accumulate = g->micro = 1;
   g->host = env->host;
   st = !g->device || !g->init ? sp_nomem(err, 64, "a graph")
        : g->opts.run_ahead < 0 || g->opts.run_ahead > 64
            ? sp_fail(err, SP_E_RANGE, "run_ahead %d is outside 0..64", g->opts.run_ahead)
+       : g->opts.shards < 0 || g->opts.shards > 1024
+           ? sp_fail(err, SP_E_RANGE, "shards %d is outside 1..1024", g->opts.shards)
        : g->opts.prefetch > 64 ? sp_fail(err, SP_E_RANGE, "prefetch %d is outside 1..64", g->opts.prefetch)
        : strcmp(g->opts.init, "philox") && strcmp(g->opts.init, "torch")
            ? sp_fail(err, SP_E_INVALID, "init '%s': philox and torch are there", g->opts.init)
@@ -265,8 +267,8 @@ static void drop_queue(sp_graph *g) {
   g->queue = g->host.queue = g->cpu_host.queue = NULL;
 }
 
-int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
-                 sp_err *err) {
+int sp_graph_add_own(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
+                     sp_err *err) {
   const sp_stage_type *type;
   const sp_plugin_file *file;
   sp_node *n;
@@ -296,6 +298,7 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   n->source = type->flags & SP_STAGE_SOURCE;
   n->optimizer = type->flags & SP_STAGE_OPTIMIZER;
   n->loss = type->flags & SP_STAGE_LOSS;
+  n->shards = type->flags & SP_STAGE_SHARDS;
   st = n->name ? SP_OK : sp_nomem(err, 64, "a name");
   bool queue =
       type->flags & SP_STAGE_REQUESTS && !st && !(st = check_source(n, type->flags, err)) && !(st = make_queue(n, err));
@@ -313,6 +316,16 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   g->planned = false;
   *out = n;
   return SP_OK;
+}
+
+int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
+                 sp_err *err) {
+  const sp_stage_type *type;
+  int st = sp_graph_stage_type(g, stage, opts && opts->on_cpu, &type, err);
+  *out = NULL;
+  if (!st && type->flags & SP_STAGE_SHARDS)
+    st = sp_fail(err, SP_E_INVALID, "stage '%s' is added by the graph itself, where a step has several shards", stage);
+  return st ? st : sp_graph_add_own(g, stage, params, opts, out, err);
 }
 
 const char *sp_node_name(const sp_node *n) { return n->name; }
@@ -337,6 +350,7 @@ sp_node *sp_node_producer(const sp_node *n, size_t k) {
   return NULL;
 }
 bool sp_node_is_source(const sp_node *n) { return n->source; }
+bool sp_node_is_shards(const sp_node *n) { return n->shards; }
 
 bool sp_graph_in_trained_part(sp_graph *g, const sp_node *n) {
   sp_err ignored;                                 /* build() says it again */
@@ -525,5 +539,5 @@ int sp_graph_wire(sp_graph *g, sp_node *node, int in_port, sp_ref from, sp_err *
 bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from) {
   return !(
       (sp_node_in_port(consumer, (unsigned)in_port)->flags | sp_node_out_port(from.node, (unsigned)from.port)->flags) &
-      (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS));
+      (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL));
 }

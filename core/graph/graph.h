@@ -20,6 +20,7 @@ typedef struct sp_graph_opts {
   int precision;    /* SP_PRECISION_... of products; the cpu has FP32 only */
   int capture;      /* enum sp_capture; AUTO: LANE on a device with streams of its own, else OFF */
   bool checksums;   /* sp_result carries a hash of every edge and weight */
+  int shards;       /* a training step has so many batches, one after another; 0 is 1. see docs/lua.md */
   sp_trace *trace;  /* NULL: none; not owned */
 } sp_graph_opts;
 
@@ -85,6 +86,7 @@ sp_node *sp_graph_find(const sp_graph *g, const char *name); /* NULL: none */
  * the optimizer. The others (sources aside) are the frozen part. */
 bool sp_graph_in_trained_part(sp_graph *g, const sp_node *node);
 bool sp_node_is_source(const sp_node *node);
+bool sp_node_is_shards(const sp_node *node); /* the graph added it itself, for the shards of a step */
 
 /* A step's result has this tensor too, and the answer to a request its sample of it. Before the graph has run; at most
  * SP_QUEUE_MAX_PARTS. */

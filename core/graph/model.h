@@ -22,6 +22,7 @@ struct sp_node {
   sp_inst *inst;
   uint64_t key; /* of its random numbers */
   bool frozen, source, optimizer, loss;
+  bool shards; /* one of the two that the graph adds itself where a step has several */
   bool on_cpu; /* in a graph of another device: sources, and what was put there or exists for the cpu only */
   sp_node_opts opts;
   unsigned n_in, n_out;
@@ -72,7 +73,9 @@ struct sp_graph {
   sp_refs losses, results;
   sp_queue *queue; /* of the source of requests, NULL: there is none */
   sp_node *optimizer;
-  int accumulate;
+  int accumulate;                  /* passes of an update: of as many steps, or the shards of one */
+  int micro;                       /* passes of a step: its shards, 1 without training */
+  sp_node *shard_keep, *shard_sum; /* before and behind a pass; NULL where a step is one */
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
   void *lr_arg;
   char *strategy;
@@ -98,11 +101,18 @@ const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
 const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
 sp_place *sp_node_place(const sp_node *node);
 bool sp_graph_is_result(const sp_graph *g, const sp_node *node, int port, int index);
+/* As sp_graph_add, for stages that scripts cannot add. */
+int sp_graph_add_own(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
+                     sp_err *err);
 /* Device memory; counted. */
 void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err);
 void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */
 
 /* train.c */
+/* What sees the trained weights, not what is wired: the optimizer, and what adds shards. */
+static inline bool sp_node_apart(const sp_node *node) { return node->optimizer || node->shards; }
+/* Passes that the host is behind when it collects one. */
+static inline int sp_graph_run_ahead(const sp_graph *g) { return g->opts.run_ahead * g->micro; }
 bool sp_node_changes(const sp_node *node);    /* training changes its weights or statistics */
 bool sp_node_trained_on(const sp_node *node); /* it is one of the losses that are minimised */
 /* The trained weights that an optimizer sees, and the statistics, each in order of construction: calls of next() with *at 0
@@ -116,6 +126,7 @@ bool sp_graph_next_statistic(const sp_graph *g, sp_weight_ref *at);
 int sp_graph_analyse(sp_graph *g, sp_err *err);
 bool sp_graph_restores(const sp_graph *g); /* the optimizer may put statistics back */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
+int sp_graph_plan_shards(sp_graph *g, sp_err *err); /* behind the optimizer; nothing where a step is one */
 void sp_graph_drop_lanes(sp_graph *g);
 
 /* weights.c */

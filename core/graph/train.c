@@ -5,7 +5,56 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- shards ---- */
+static int total_port(const sp_node *loss) {
+  for (unsigned o = 0; o < loss->n_out; o++)
+    if (sp_node_out_port(loss, o)->flags & SP_PORT_TOTAL) return (int)o;
+  return -1;
+}
+
+static int check_shards(const sp_graph *g, const sp_train_opts *o, sp_err *err) {
+  const sp_node *loss = o->losses[0].node;
+  if (o->accumulate > 1)
+    return sp_fail(err, SP_E_INVALID,
+                   "train: %d shards and accumulate = %d: both are batches of an update; take one of them",
+                   g->opts.shards, o->accumulate);
+  if (o->n_losses > 1)
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "train: %d shards and %zu losses: each loss is a mean over its own number of labels; one loss is "
+                   "possible",
+                   g->opts.shards, o->n_losses);
+  if (total_port(loss) < 0)
+    return sp_fail(err, SP_E_UNSUPPORTED, "train: %d shards, but loss '%s' has no TOTAL output by which they are added",
+                   g->opts.shards, loss->name);
+  return SP_OK;
+}
+
+static int add_shard_stage(sp_graph *g, const char *name, bool keep, sp_node **out, sp_err *err) {
+  sp_value params = {.type = SP_V_TABLE}, *shards = sp_value_put(&params, "shards");
+  if (shards) *shards = (sp_value){.type = SP_V_INT, .i = g->opts.shards, .d = g->opts.shards};
+  sp_value *kept = sp_value_put(&params, "keep");
+  if (kept) *kept = (sp_value){.type = SP_V_BOOL, .i = keep};
+  int st = shards && kept ? sp_graph_add_own(g, "shard_sum", &params, &(sp_node_opts){.name = name}, out, err)
+                          : sp_nomem(err, 64, "parameters");
+  sp_value_free(&params);
+  return st;
+}
+
+/* What keeps statistics before a shard's pass, and what adds up behind it. */
+static int add_shards(sp_graph *g, const sp_train_opts *o, sp_err *err) {
+  sp_node *loss = o->losses[0].node;
+  int st = check_shards(g, o, err);
+  if (st || (st = add_shard_stage(g, "shard_keep", true, &g->shard_keep, err)) ||
+      (st = add_shard_stage(g, "shard_sum", false, &g->shard_sum, err)))
+    return st;
+  int port = sp_node_find_in(g->shard_sum, "total", err);
+  st = port < 0 ? port : sp_graph_wire(g, g->shard_sum, port, (sp_ref){loss, total_port(loss), 0}, err);
+  if (!st) g->accumulate = g->micro = g->opts.shards;
+  return st;
+}
+
 int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
+  int st;
   if (g->fixed) return sp_fail(err, SP_E_STATE, "train: the graph has run already");
   if (g->training) return sp_fail(err, SP_E_STATE, "train: called twice");
   if (!o->n_losses) return sp_fail(err, SP_E_INVALID, "train: no loss is given");
@@ -32,13 +81,14 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   g->losses.n = o->n_losses;
   g->optimizer = o->optimizer;
   g->accumulate = o->accumulate ? o->accumulate : 1;
+  if (g->opts.shards > 1 && (st = add_shards(g, o, err))) return st;
   g->lr = o->lr;
   g->lr_arg = o->lr_arg;
   g->training = true;
   g->planned = false;
   for (size_t i = 0; i < g->n_nodes; i++)
-    if (!g->nodes[i]->planned && !g->nodes[i]->optimizer) return SP_OK; /* analysed when all is wired */
-  int st = sp_graph_analyse(g, err);
+    if (!g->nodes[i]->planned && !sp_node_apart(g->nodes[i])) return SP_OK; /* analysed when all is wired */
+  st = sp_graph_analyse(g, err);
   g->training = !st;
   return st;
 }
@@ -50,7 +100,8 @@ static bool has_weight(const sp_node *n, uint32_t flag) {
 }
 
 bool sp_node_changes(const sp_node *n) {
-  return n->g->training && (n->trained || n->optimizer || (!n->frozen && !n->source && has_weight(n, SP_WEIGHT_STATE)));
+  return n->g->training &&
+         (n->trained || sp_node_apart(n) || (!n->frozen && !n->source && has_weight(n, SP_WEIGHT_STATE)));
 }
 
 bool sp_node_trained_on(const sp_node *n) {
@@ -65,9 +116,9 @@ static void mark_forward(sp_graph *g) {
     sp_node *n = g->topo[t];
     n->trained = n->needs_grad = n->in_trained = false;
     if (n->source) continue;
-    n->trained = g->training && !n->frozen && !n->optimizer && has_weight(n, SP_WEIGHT_TRAINED);
+    n->trained = g->training && !n->frozen && !sp_node_apart(n) && has_weight(n, SP_WEIGHT_TRAINED);
     n->needs_grad = n->trained;
-    n->in_trained = n->optimizer || sp_node_changes(n);
+    n->in_trained = sp_node_apart(n) || sp_node_changes(n);
     for (unsigned i = 0; i < n->n_in; i++)
       for (size_t k = 0; k < n->in[i].n; k++) {
         sp_ref r = n->in[i].v[k];
@@ -169,6 +220,17 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
       g->nodes[i]->inplace = g->nodes[i]->trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
   }
   return SP_OK;
+}
+
+int sp_graph_plan_shards(sp_graph *g, sp_err *err) {
+  sp_node *both[] = {g->shard_keep, g->shard_sum};
+  int st = SP_OK;
+  for (size_t i = 0; g->shard_sum && i < SP_ARRAY(both) && !st; i++) {
+    if (i) st = list_weights(g, sp_graph_next_trained, "weights to train", &both[i]->in_specs[0], err);
+    if (!st) st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &both[i]->in_specs[1], err);
+    if (!st) st = sp_node_replan(both[i], true, err);
+  }
+  return st;
 }
 
 /* ---- strategy ---- */
@@ -277,7 +339,7 @@ int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, 
   if (!g->planned && (st = sp_graph_analyse(g, err))) return st;
   if (check_trained(lanes, n, err)) return sp_prefix(err, "strategy '%s'", name);
   for (size_t i = 0; i < g->n_nodes; i++)
-    if (!g->nodes[i]->source && !g->nodes[i]->optimizer && !is_listed(lanes, n, g->nodes[i]))
+    if (!g->nodes[i]->source && !sp_node_apart(g->nodes[i]) && !is_listed(lanes, n, g->nodes[i]))
       return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", name, g->nodes[i]->name);
   sp_graph_drop_lanes(g);
   g->default_lanes = false;

@@ -47,7 +47,7 @@ static int check_spec(const sp_hstage *st, const char *side, const sp_port *p, c
 static bool in_batched(const sp_hstage *st, const sp_spec *s) { return s->ndim > 0 && s->shape[0] == st->batch; }
 
 static bool out_batched(const sp_hstage *st, unsigned port, const sp_spec *s) {
-  bool small = sp_node_out_port(st->n, port)->flags & (SP_PORT_METRIC | SP_PORT_STATUS);
+  bool small = sp_node_out_port(st->n, port)->flags & (SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL);
   return !small && !st->n->optimizer && in_batched(st, s);
 }
 
@@ -171,7 +171,7 @@ static hand_arg of_block(hand_block *b, const sp_spec *spec, int mode) {
 }
 
 static bool float_port(const sp_port *p, const sp_spec *s) {
-  return s->dtype == SP_F32 && !(p->flags & (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS));
+  return s->dtype == SP_F32 && !(p->flags & (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL));
 }
 
 /* Inputs, outputs and weights of a forward, or as a backward reads them. */

@@ -37,7 +37,7 @@ static int check_status_port(const sp_stage_type *t, const sp_port *p, sp_err *e
 static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, size_t *n, sp_err *err) {
   const char *side = out ? "output" : "input";
   uint32_t known = SP_PORT_OPTIONAL | SP_PORT_LIST | SP_PORT_NOGRAD;
-  if (out) known |= SP_PORT_METRIC | SP_PORT_STATUS;
+  if (out) known |= SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_SUM | SP_PORT_TOTAL;
   *n = 0;
   for (const sp_port *p = ports; p && p->name; p++) {
     if (++*n > PORTS_MAX)
@@ -52,6 +52,10 @@ static int check_ports(const sp_stage_type *t, const sp_port *ports, bool out, s
       return sp_fail(err, SP_E_INVALID, "%s '%s': flags 0x%x do not belong there", side, p->name, p->flags & ~known);
     if (p->reserved0 || p->reserved[0] || p->reserved[1])
       return sp_fail(err, SP_E_INVALID, "%s '%s': the reserved words are not 0", side, p->name);
+    if (p->flags & SP_PORT_SUM && !(p->flags & SP_PORT_METRIC))
+      return sp_fail(err, SP_E_INVALID, "output '%s': SUM is of METRIC ports", p->name);
+    if (p->flags & SP_PORT_TOTAL && (p->dtypes != SP_DT(SP_F64) || p->ndim || !(t->flags & SP_STAGE_LOSS)))
+      return sp_fail(err, SP_E_INVALID, "output '%s': a TOTAL port is a float64 scalar of a LOSS", p->name);
     if (p->flags & SP_PORT_STATUS) {
       int rc = check_status_port(t, p, err);
       if (rc) return rc;

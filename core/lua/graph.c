@@ -53,7 +53,7 @@ static int choice(lua_State *L, const char *key, const char *const *words, int d
 
 static bool stopped(void) { return sp_lua_interrupted() != 0; }
 
-/* graph{ device =, precision =, capture =, seed =, run_ahead =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "",
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "",
  * trace_steps =, timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
@@ -61,6 +61,7 @@ int sp_lua_graph_new(lua_State *L) {
       .device = sp_lua_opt_str(L, 1, "device", NULL),
       .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
       .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
+      .shards = (int)sp_lua_opt_int(L, 1, "shards", 1, 1, 1024),
       .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
       .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
       .memory = (uint64_t)sp_lua_opt_int(L, 1, "memory_limit", 0, 0, 1 << 24) << 20,
@@ -97,7 +98,7 @@ static int graph_outside(lua_State *L) {
   for (size_t i = 0; i < sp_graph_n_nodes(lg->g); i++) {
     const sp_port *p = sp_node_type(sp_graph_node(lg->g, i))->outputs;
     while (p && p->name && (p->flags & SP_PORT_OPTIONAL)) p++;
-    if (p && p->name) continue;
+    if ((p && p->name) || sp_node_is_shards(sp_graph_node(lg->g, i))) continue;
     sp_lua_push_node(L, 1, sp_graph_node(lg->g, i));
     return 1;
   }
@@ -239,14 +240,15 @@ static int graph_has_param(lua_State *L) {
   return 1;
 }
 
-/* g:nodes() -> all, in order of construction */
+/* g:nodes() -> all that the script made, in order of construction */
 static int graph_nodes(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   size_t n = sp_graph_n_nodes(lg->g);
   lua_createtable(L, (int)n, 0);
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0, k = 0; i < n; i++) {
+    if (sp_node_is_shards(sp_graph_node(lg->g, i))) continue;
     sp_lua_push_node(L, 1, sp_graph_node(lg->g, i));
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
+    lua_rawseti(L, -2, (lua_Integer)++k);
   }
   return 1;
 }

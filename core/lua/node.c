@@ -29,7 +29,7 @@ static sp_ref sole_output(lua_State *L, sp_node *node) {
   const sp_port *p = sp_node_type(node)->outputs;
   sp_ref ref = {.node = node, .port = -1};
   for (int i = 0; p && p[i].name; i++) {
-    if (p[i].flags & (SP_PORT_METRIC | SP_PORT_STATUS)) continue;
+    if (p[i].flags & (SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL)) continue;
     if (ref.port >= 0)
       sp_lua_fail(L, "stage '%s' has several outputs: say which, such as %s.%s", sp_node_name(node), sp_node_name(node),
                   p[ref.port].name);

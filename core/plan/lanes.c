@@ -107,7 +107,9 @@ static int give_lanes(sp_planner *w, int update, sp_err *err) {
     if ((st = add_lane(w, &(sp_lane_props){.name = p->source->name}, sp_node_place(p->source), &lane, err))) return st;
     set_lanes(w, p->source, SP_PART_FORWARD, lane);
   }
-  if (g->optimizer && forward_lane(w, g->optimizer) < 0) set_lanes(w, g->optimizer, SP_PART_FORWARD, update);
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if (sp_node_apart(g->nodes[i]) && forward_lane(w, g->nodes[i]) < 0)
+      set_lanes(w, g->nodes[i], SP_PART_FORWARD, update);
   for (size_t i = 0; i < g->n_nodes; i++) {
     const sp_node *n = g->nodes[i];
     if (!sp_program_has(p, n)) continue;
@@ -171,15 +173,16 @@ static int copy_lane(sp_planner *w, sp_err *err) {
 /* The host collects a step when all of it is done: that bounds the steps in flight, of which each replica has one. */
 static int host_lane(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
+  int ahead = p->stand_in ? p->g->opts.run_ahead : sp_graph_run_ahead(p->g);
   int most = 0, replicas = 1, trained = p->lanes[p->update_lane].props.delay;
   for (size_t l = 0; l < p->n_lanes; l++) {
     const sp_lane_props *props = &p->lanes[l].props;
     if (props->delay > most) most = props->delay;
     if (props->replicas > replicas) replicas = props->replicas;
   }
-  p->collect_delay = trained + (replicas > p->g->opts.run_ahead ? replicas : p->g->opts.run_ahead + 1);
+  p->collect_delay = trained + (replicas > ahead ? replicas : ahead + 1);
   w->lag = most - trained;
-  if (w->lag > p->g->opts.run_ahead) p->collect_delay = most + 1;
+  if (w->lag > ahead) p->collect_delay = most + 1;
   p->ring = p->collect_delay + 2;
   return add_lane(w, &(sp_lane_props){.name = "host"}, NULL, &p->host_lane, err);
 }

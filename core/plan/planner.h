@@ -37,6 +37,7 @@ int sp_pow2(int n);                       /* the least power of two that is not 
 int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err);
 int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
+int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err); /* one of the two stages */
 int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err);
 
 /* lanes.c */

@@ -7,7 +7,8 @@
 
 bool sp_program_has(const sp_program *p, const sp_node *n) {
   if (n->source) return n == p->source;
-  return !(n->optimizer && (!p->training || !p->g->training));
+  if (n->shards && !n->in_specs[n == p->g->shard_keep].n) return false; /* nothing is trained, or nothing is kept */
+  return !(sp_node_apart(n) && (!p->training || !p->g->training));
 }
 
 size_t sp_program_streams(const sp_program *p) {
@@ -49,6 +50,7 @@ static int add_metrics(sp_planner *w, sp_node *n, sp_err *err) {
     for (uint32_t k = 0; k < n->out_specs[o].n; k++) {
       bool result = sp_graph_is_result(p->g, n, (int)o, (int)k);
       if (!result && !sp_port_small(sp_node_out_port(n, o))) continue;
+      if (sp_node_out_port(n, o)->flags & SP_PORT_TOTAL && p->micro == 1) continue;
       if (!sp_grow(&p->metrics, &w->cap_metrics, p->n_metrics + 1, sizeof *p->metrics))
         return sp_nomem(err, 64, "metrics");
       int buf = w->act[n->index][sp_node_flat(n, (int)o, (int)k)];
@@ -155,8 +157,8 @@ static int too_many_graphs(sp_program *p, sp_err *err) {
     return sp_fail(
         err, SP_E_RANGE,
         "capture: more than %d graphs would be needed for all combinations of slots and of the steps between "
-        "updates (accumulate = %d); use smaller delays, or --capture auto or off",
-        SP_PHASES_MAX, p->g->accumulate);
+        "updates (%s = %d); use smaller delays, or --capture auto or off",
+        SP_PHASES_MAX, p->micro > 1 ? "shards" : "accumulate", p->g->accumulate);
   sp_log(SP_LOG_WARN, "capture: more than %d graphs would be needed; calls are made one by one", SP_PHASES_MAX);
   p->capture = SP_CAPTURE_OFF;
   return SP_OK;
@@ -259,12 +261,12 @@ static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
 static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
   sp_program *p = w->p;
   sp_graph *g = p->g;
-  int st = SP_OK;
+  int st = p->micro > 1 && sp_program_has(p, g->shard_keep) ? sp_planner_shards(w, g->shard_keep, err) : SP_OK;
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     /* a stand-in comes where the source itself would, before all that read it */
     sp_node *n = sp_program_producer(p, g->topo[i]);
     bool again = g->topo[i] == p->stand_in && p->stand_in != g->train_source;
-    if (again || !sp_program_has(p, n) || n->optimizer) continue;
+    if (again || !sp_program_has(p, n) || sp_node_apart(n)) continue;
     w->every = sp_planner_replicas(w, n);
     for (w->phase = 0; w->phase < w->every && !st; w->phase++)
       if (!(st = sp_planner_forward(w, n, written, err))) st = sp_border_after(w, n, err);
@@ -273,6 +275,7 @@ static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
   }
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->backward) st = sp_planner_backward(w, g->topo[i], written, err);
+  if (!st && p->micro > 1 && sp_program_has(p, g->shard_sum)) st = sp_planner_shards(w, g->shard_sum, err);
   if (!st && p->training && g->training && g->optimizer->in_specs[0].n) st = sp_planner_update(w, g->optimizer, err);
   if (!st) st = sp_border_end(w, err);
   return st ? st : collect_task(w, err);
@@ -290,12 +293,17 @@ static int plan(sp_planner *w, sp_err *err) {
   st = plan_tasks(w, written, err);
   free(written);
   if (st || (st = derive(p, err))) return st;
+  if (p->micro > 1 && p->g->results.n)
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "a step has %d shards: '%s.%s' would come back with the samples of one; ask for no results",
+                   p->micro, p->g->results.v[0].node->name,
+                   sp_node_out_port(p->g->results.v[0].node, (unsigned)p->g->results.v[0].port)->name);
   /* After the schedule, whose words about an impossible order say more. */
-  if (w->lag > p->g->opts.run_ahead)
+  if (w->lag > sp_graph_run_ahead(p->g))
     return sp_fail(err, SP_E_RANGE,
                    "strategy '%s': a lane runs %d steps behind the trained part; metrics come back %d late: take "
                    "run_ahead = %d",
-                   p->g->strategy, w->lag, p->g->opts.run_ahead, w->lag);
+                   p->g->strategy, w->lag, sp_graph_run_ahead(p->g), (w->lag + p->micro - 1) / p->micro);
   return SP_OK;
 }
 
@@ -308,6 +316,7 @@ int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err
                     .training = !stand_in,
                     .stand_in = stand_in,
                     .source = stand_in ? stand_in : g->train_source,
+                    .micro = stand_in ? 1 : g->micro,
                     .capture = (sp_capture)g->opts.capture};
   int st = plan(&w, err);
   free_planner(&w);

@@ -88,6 +88,7 @@ typedef struct sp_task {
   size_t block;         /* a call's: offset of its sp_step in its lane's block; 0: it is told nothing there */
   int of_lane;          /* FILL: whose block */
   const sp_node *moves; /* AWAIT, COPY: whose outputs; NULL: none of a stage */
+  bool always;          /* it runs where the pass has no samples, too */
 } sp_task;
 
 typedef struct sp_lane {
@@ -116,6 +117,7 @@ typedef struct sp_program {
   bool training;              /* io->training, backward and update tasks */
   sp_node *source, *stand_in; /* what feeds it; the same, where it stands in for the training source */
   uint64_t length;            /* samples of the source, 0: there is none */
+  int micro;                  /* passes over its tasks that a step has: here, and in all that runs it, they are steps */
   sp_lane *lanes;
   size_t n_lanes;
   int host_lane, update_lane, collect_delay;

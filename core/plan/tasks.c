@@ -36,7 +36,7 @@ size_t sp_node_flat(const sp_node *n, int port, int index) {
 
 static size_t n_flat(const sp_node *n) { return sp_node_flat(n, (int)n->n_out, 0); }
 
-bool sp_port_small(const sp_port *p) { return p->flags & (SP_PORT_METRIC | SP_PORT_STATUS); }
+bool sp_port_small(const sp_port *p) { return p->flags & (SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL); }
 
 sp_node *sp_program_producer(const sp_program *p, sp_node *n) {
   return p->stand_in && n == p->g->train_source ? p->stand_in : n;
@@ -87,6 +87,8 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
   for (size_t f = 0; f < n_flat(n); f++) w->grad[i][f] = -1;
   if (!st && p->training && n->backward && n->saved)
     st = sp_planner_buf(w, sp_text("%s's saved values", n->name), n->saved, SP_BUF_SAVED, 0, 0, &w->saved[i], err);
+  if (!st && n->shards && n->saved) /* from one pass to the next */
+    st = sp_planner_buf(w, sp_text("what '%s' keeps", n->name), n->saved, SP_BUF_SAVED, 1, 0, &w->saved[i], err);
   if (!st && !(n->inst->type->flags & SP_STAGE_REENTRANT))
     st = sp_planner_buf(w, sp_text("the instance '%s'", n->name), 0, 0, 1, 0, &w->self[i], err);
   if (!st && n->n_weights && !n->optimizer)
@@ -305,13 +307,21 @@ int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   return sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
 }
 
-/* Gradients in, then weights out; a node's weights are one resource. */
-static int put_trained(sp_planner *w, sp_task *t, bool out, sp_err *err) {
+/* A node's gradients, and its weights, are one resource each. */
+static int put_gradients(sp_planner *w, sp_task *t, int mode, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
-    size_t i = r.node->index;
-    st = tensor(t, &r.node->weights[r.i].spec, out ? r.node->w[r.i].data : r.node->dw[r.i].data, -1, false, err);
-    if (!st) st = sp_task_access(t, out ? w->weight[i] : w->dweight[i], out ? SP_READ | SP_WRITE : SP_READ, err);
+    st = tensor(t, &r.node->weights[r.i].spec, r.node->dw[r.i].data, -1, false, err);
+    if (!st) st = sp_task_access(t, w->dweight[r.node->index], mode, err);
+  }
+  return st;
+}
+
+static int put_trained(sp_planner *w, sp_task *t, sp_err *err) {
+  int st = SP_OK;
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
+    st = tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
+    if (!st) st = sp_task_access(t, w->weight[r.node->index], SP_READ | SP_WRITE, err);
   }
   return st;
 }
@@ -325,6 +335,29 @@ static int put_statistics(sp_planner *w, sp_task *t, sp_err *err) {
   return st;
 }
 
+/* Its inputs change in place. */
+int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err) {
+  sp_task *t;
+  int st = new_call(w, SP_TASK_FORWARD, n, &t, err);
+  if (st) return st;
+  t->always = true;
+  begin_list(t, 0, n->in_specs[0].n);
+  if (n->in_specs[0].n) st = put_gradients(w, t, SP_READ | SP_WRITE, err);
+  begin_list(t, 1, n->in_specs[1].n);
+  if (!st) st = put_statistics(w, t, err);
+  begin_list(t, 2, (uint32_t)n->in[2].n);
+  for (size_t k = 0; k < n->in[2].n && !st; k++) {
+    const sp_ref r = n->in[2].v[k];
+    int buf = w->act[r.node->index][sp_node_flat(r.node, r.port, r.index)];
+    st = sp_task_access(t, buf, SP_READ, err);
+    if (!st) st = tensor(t, &r.node->out_specs[r.port].spec[r.index], NULL, buf, false, err);
+  }
+  t->first_weight = t->first_dweight = t->n_t;
+  t->saved_buf = w->saved[n->index];
+  if (!st) st = sp_task_access(t, t->saved_buf, SP_READ | SP_WRITE, err);
+  return st ? st : sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
+}
+
 int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
   sp_task *t;
   sp_graph *g = w->p->g;
@@ -332,10 +365,11 @@ int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
   if (st) return st;
   t->every = g->accumulate;
   t->phase = g->accumulate - 1;
+  t->always = w->p->micro > 1;
   begin_list(t, 0, opt->in_specs[0].n);
-  st = put_trained(w, t, false, err);
+  st = put_gradients(w, t, SP_READ, err);
   begin_list(t, opt->n_in, opt->in_specs[0].n);
-  if (!st) st = put_trained(w, t, true, err);
+  if (!st) st = put_trained(w, t, err);
   if (!st && sp_graph_restores(g)) {
     begin_list(t, 1, opt->in_specs[1].n);
     st = put_statistics(w, t, err);

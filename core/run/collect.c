@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+static uint64_t step_of(const sp_loop *l, uint64_t pass) { return pass / (uint64_t)l->m->p->micro; }
+
 static int check_status(const sp_metric_slot *m, const int64_t *v, uint64_t step, sp_err *err) {
   sp_sb sb = {0};
   if (!v[0]) return SP_OK;
@@ -25,7 +27,7 @@ void sp_collect_suspect(const sp_loop *l, sp_err *err) {
   sp_prefix(err,
             "device '%s' failed in step %" PRIu64 "%s or a later one, in one of the stages %s (SPCORE_SYNC=1 finds out "
             "which)",
-            g->opts.device, l->delivered, l->m->p->training ? "" : " of an evaluation", sp_sb_str(&sb));
+            g->opts.device, step_of(l, l->delivered), l->m->p->training ? "" : " of an evaluation", sp_sb_str(&sb));
   sp_sb_free(&sb);
 }
 
@@ -33,7 +35,7 @@ static bool updates(const sp_loop *l, uint64_t step) {
   return step % (uint64_t)l->m->g->accumulate == (uint64_t)l->m->g->accumulate - 1;
 }
 
-static int collect_metrics(sp_loop *l, uint64_t step, sp_err *err) {
+static int collect_metrics(sp_loop *l, uint64_t step, const sp_known *known, sp_err *err) {
   sp_machine *m = l->m;
   const sp_program *p = m->p;
   size_t k = 0;
@@ -41,13 +43,14 @@ static int collect_metrics(sp_loop *l, uint64_t step, sp_err *err) {
     const sp_metric_slot *s = &p->metrics[i];
     const sp_port *port = sp_node_out_port(s->node, (unsigned)s->port);
     const void *data = m->buf[s->seen][step % (uint64_t)p->bufs[s->seen].slots];
-    if (s->node->optimizer && !updates(l, step)) continue; /* no update ran */
+    if (s->node->optimizer ? !updates(l, step) : !known->n) continue; /* it did not run */
     if (!(port->flags & SP_PORT_STATUS)) {
       m->shown[k] =
           (sp_metric){s->name, s->node->name, port->name, s->node->out_specs[s->port].spec[s->index], data, s->result};
       if (s->result) m->shown[k].spec.shape[0] = l->result.n;
       k++;
-    } else if (check_status(s, data, step, err)) return sp_failure_keep(&m->failure, step, (int)p->n_tasks, err);
+    } else if (check_status(s, data, step_of(l, step), err))
+      return sp_failure_keep(&m->failure, step, (int)p->n_tasks, err);
   }
   l->result.metrics = m->shown;
   l->result.n_metrics = k;
@@ -100,14 +103,15 @@ int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
   if (st) return st;
   l->result = (sp_result){
       .step = step, .epoch = m->feed.steps ? step / m->feed.steps : 0, .n = known->real, .lr = NAN, .time = sp_now()};
-  if (l->end != UINT64_MAX) l->result.of = l->end - l->first;
-  if (known->n && (st = collect_metrics(l, step, err))) return st;
+  if (l->end != UINT64_MAX) l->result.of = step_of(l, l->end - l->first);
+  if ((known->n || m->shards) && (st = collect_metrics(l, step, known, err))) return st;
   collect_hashes(l, step);
   if (m->p->training && m->g->training) {
     l->result.updated = updates(l, step);
     if (l->result.updated) l->lr = known->lr;
     l->result.lr = l->lr;
   }
+  if (m->shards) sp_shards_add(m->shards, m, step, &l->result);
   l->delivered = step + 1;
   answer_requests(l, step, known);
   return SP_OK;

@@ -12,6 +12,10 @@
 
 static sp_unit *training(const sp_engine *e) { return e->n ? &e->units[0] : NULL; }
 
+/* Passes of a step: loops count passes, who calls the engine steps. */
+static uint64_t micro(const sp_engine *e) { return (uint64_t)e->g->micro; }
+static uint64_t run_ahead(const sp_engine *e) { return (uint64_t)sp_graph_run_ahead(e->g); }
+
 int sp_engine_new_pool(sp_engine *e, sp_err *err) {
   const sp_place *main = &e->g->main;
   size_t cap = e->g->opts.pinned ? e->g->opts.pinned : (size_t)1 << 30;
@@ -135,14 +139,14 @@ int sp_engine_plan(sp_engine *e, sp_err *err) {
     return st;
   }
   g->fixed = true;
-  e->units[0].loop.next = e->start;
+  e->units[0].loop.next = e->start * micro(e);
   e->units[0].loop.stopped = e->stopped;
   return SP_OK;
 }
 
 void sp_engine_unplan(sp_engine *e) {
   if (!e->n) return;
-  e->start = e->units[0].loop.next;
+  e->start = e->units[0].loop.next / micro(e);
   drop_units(e, 0);
   e->g->fixed = false;
 }
@@ -212,7 +216,7 @@ int sp_engine_describe(sp_engine *e, sp_sb *out, sp_err *err) {
 
 int sp_engine_epoch_steps(sp_engine *e, uint64_t *steps, sp_err *err) {
   int st = sp_engine_plan(e, err);
-  *steps = st ? 0 : training(e)->m->feed.steps;
+  *steps = st ? 0 : training(e)->m->feed.steps / micro(e);
   return st;
 }
 
@@ -248,8 +252,9 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
                    "step %" PRIu64 " is no place to begin: with accumulate = %d the gradients of the %" PRIu64
                    " step(s) before it would be missing; take a multiple",
                    first, e->g->accumulate, first % k);
-  if (n > UINT64_MAX / 2) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", n);
-  if ((st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(&e->units[0].loop, first, n, err))) return st;
+  if (n > UINT64_MAX / 4096) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", n);
+  if ((st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(&e->units[0].loop, first, n * micro(e), err)))
+    return st;
   e->sought = false;
   return SP_OK;
 }
@@ -273,14 +278,14 @@ int sp_engine_stop(sp_engine *e, sp_err *err) {
   }
   /* nothing was seen yet: as if the loop had not begun */
   bool seen = u->loop.delivered != u->loop.first;
-  sp_loop_cut(&u->loop, seen ? u->loop.delivered + (uint64_t)e->g->opts.run_ahead : u->loop.first);
+  sp_loop_cut(&u->loop, seen ? u->loop.delivered + run_ahead(e) : u->loop.first);
   while (u->loop.running && !st) st = sp_engine_next(e, &res, err);
   return st;
 }
 
 void sp_engine_cut(sp_engine *e) {
   sp_unit *u = training(e);
-  if (u && u->loop.running) sp_loop_cut(&u->loop, sp_engine_boundary(e));
+  if (u && u->loop.running) sp_loop_cut(&u->loop, sp_engine_boundary(e) * micro(e));
 }
 
 /* Steps up to R behind the last that was seen have run in every strategy, and what they changed is there to be looked at. So
@@ -290,7 +295,7 @@ int sp_engine_drain(sp_engine *e, sp_err *err) {
   sp_unit *u = training(e);
   if (!u || !u->m->built) return SP_OK;
   int st = sp_loop_settle(&u->loop, err);
-  if (!st && sp_failure_step(&u->m->failure) < u->loop.delivered + (uint64_t)e->g->opts.run_ahead) {
+  if (!st && sp_failure_step(&u->m->failure) < u->loop.delivered + run_ahead(e)) {
     sp_loop_find_first(&u->loop);
     sp_failure_get(&u->m->failure, err);
     st = err->status;
@@ -298,21 +303,21 @@ int sp_engine_drain(sp_engine *e, sp_err *err) {
   return st ? halt(e, err) : SP_OK;
 }
 
-uint64_t sp_engine_step(const sp_engine *e) { return e->n ? e->units[0].loop.next : e->start; }
+uint64_t sp_engine_step(const sp_engine *e) { return e->n ? e->units[0].loop.next / micro(e) : e->start; }
 
 uint64_t sp_engine_boundary(const sp_engine *e) {
   const sp_loop *l = e->n ? &e->units[0].loop : NULL;
   if (!l || !l->running) return sp_engine_step(e);
-  uint64_t begun = l->delivered + (uint64_t)e->g->opts.run_ahead;
-  if (l->delivered == l->first) return l->first;
-  return begun < l->end ? begun : l->end;
+  uint64_t begun = l->delivered == l->first ? l->first : l->delivered + run_ahead(e);
+  return (begun < l->end ? begun : l->end) / micro(e);
 }
 
 int sp_engine_seek(sp_engine *e, uint64_t step, sp_err *err) {
   if (e->n && e->units[0].loop.running) return sp_fail(err, SP_E_STATE, "seek within a loop");
-  if (step >> 53) return sp_fail(err, SP_E_RANGE, "seek to step %" PRIu64 ": that is too far", step);
+  if (step >> 41) return sp_fail(err, SP_E_RANGE, "seek to step %" PRIu64 ": that is too far", step);
   if (step != sp_engine_step(e)) e->sought = true;
-  *(e->n ? &e->units[0].loop.next : &e->start) = step;
+  if (e->n) e->units[0].loop.next = step * micro(e);
+  else e->start = step;
   return SP_OK;
 }
 

@@ -136,6 +136,7 @@ static int next(sp_loop *l, const sp_result **res, sp_err *err) {
     }
     if (l->pos == 0 && l->tick < l->end) begin_step(l, l->tick);
     if (play_tick(l, &over, err)) return give_up(l, err);
+    if (over && l->delivered % (uint64_t)l->m->p->micro) continue; /* of a step that has more passes */
     if (over) {
       *res = &l->result;
       return SP_OK;
@@ -147,7 +148,7 @@ static int next(sp_loop *l, const sp_result **res, sp_err *err) {
 
 /* What the host did for this result, and before it the script. The trace's file is written where its last step is over. */
 static int trace(sp_loop *l, double since, sp_err *err) {
-  uint64_t step = l->result.step;
+  uint64_t step = l->delivered - 1;
   double now = sp_now();
   if (l->left) sp_timeline_host(l, SP_SLICE_SCRIPT, -1, step, l->left, since);
   sp_timeline_host(l, SP_SLICE_LOOP, -1, step, since, now);

@@ -263,7 +263,8 @@ static int make_posts(sp_machine *m, sp_err *err) {
   if (!m->ids || !m->known || !m->posts || !m->shown || !m->results || !m->result_names) return err->status;
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) st = make_post(m, &m->p->tasks[i], err);
   m->hashes = st ? NULL : sp_graph_zalloc(m->g, m->n_hashes, sizeof *m->hashes, "checksums", err);
-  return st ? st : m->hashes ? make_sums(m, err) : err->status;
+  if (st || !m->hashes || make_sums(m, err)) return err->status;
+  return m->p->micro > 1 ? sp_shards_new(&m->shards, m, err) : SP_OK;
 }
 
 static void free_post(sp_machine *m, const sp_task *t) {
@@ -360,6 +361,8 @@ static int make_feed(sp_machine *m, sp_err *err) {
   int st = sp_sampler_init(&m->sampler, m->g->opts.seed, p->length, (uint32_t)s->opts.batch,
                            !p->stand_in && !s->opts.no_shuffle, s->opts.drop_last && !p->stand_in, err);
   if (st) return sp_prefix(err, "stage '%s'", s->name);
+  uint32_t shards = (uint32_t)p->micro;
+  if (sp_sampler_share(&m->sampler, 0, shards, shards, err)) return sp_prefix(err, "stage '%s'", s->name);
   sp_sampler_feed(&m->sampler, &m->feed);
   return SP_OK;
 }
@@ -410,6 +413,7 @@ void sp_machine_free(sp_machine *m) {
   free(m->pack);
   free(m->ids);
   free(m->known);
+  sp_shards_free(m->shards);
   free(m->shown);
   free(m->results);
   free(m->result_names);

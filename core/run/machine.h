@@ -75,6 +75,8 @@ typedef struct sp_known {
   double lr;
 } sp_known;
 
+typedef struct sp_shards sp_shards;
+
 typedef struct sp_machine {
   sp_graph *g;
   const sp_program *p;
@@ -96,6 +98,7 @@ typedef struct sp_machine {
   void ***graph;      /* moves: [LAUNCH][ring], NULL: not recorded yet */
   uint64_t *ids;      /* moves: [ring][batch] */
   sp_known *known;    /* moves: [ring] */
+  sp_shards *shards;  /* moves: what the passes of a step come to; NULL: there is one */
   sp_metric *shown;   /* moves: what a result points to */
   sp_tensor *results; /* moves: of a step, for the answers to its requests */
   const char **result_names;
@@ -126,6 +129,12 @@ static inline const sp_stream *sp_machine_stream(const sp_machine *m, int lane) 
 
 /* list.c: the operations, and the passes that write capture, checksums, timing and SPCORE_SYNC into them */
 int sp_list_make(sp_machine *m, sp_err *err);
+
+/* shards.c: the results of a step's passes, put together */
+int sp_shards_new(sp_shards **s, const sp_machine *m, sp_err *err);
+void sp_shards_free(sp_shards *s);
+/* Adds what was collected of the next pass, whose samples are res->n; behind the last *res becomes that of the step. */
+void sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, sp_result *res);
 
 /* checksum.c: what a checked run hashes of a task, in one order for names and values */
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err); /* fills the post's hashes */

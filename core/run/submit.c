@@ -12,6 +12,9 @@ static size_t slot(const sp_loop *l, uint64_t step) { return (size_t)(step % (ui
 
 /* ---- what a stage is told ---------------------------------------------------------------------------------------- */
 
+/* The step that a pass belongs to, as scripts and stages know it. */
+static uint64_t step_of(const sp_loop *l, uint64_t pass) { return pass / (uint64_t)l->m->p->micro; }
+
 /* The learning rate of a step is asked once, by the first task that needs it. */
 static int step_lr(sp_loop *l, uint64_t step, double *lr, sp_err *err) {
   sp_graph *g = l->m->g;
@@ -20,9 +23,10 @@ static int step_lr(sp_loop *l, uint64_t step, double *lr, sp_err *err) {
   if (l->lr_step != step + 1) {
     *kept = i >= 0 ? (double)g->optimizer->live[i] : NAN;
     if (g->lr) {
-      if ((st = g->lr(g->lr_arg, step, kept, err))) return st;
+      if ((st = g->lr(g->lr_arg, step_of(l, step), kept, err))) return st;
       if (i < 0) return sp_fail(err, SP_E_INVALID, "optimizer '%s' has no learning rate to set", g->optimizer->name);
-      if ((st = sp_node_set_live(g->optimizer, "lr", *kept, err))) return sp_prefix(err, "step %" PRIu64, step);
+      if ((st = sp_node_set_live(g->optimizer, "lr", *kept, err)))
+        return sp_prefix(err, "step %" PRIu64, step_of(l, step));
     }
     l->lr_step = step + 1;
   }
@@ -33,12 +37,14 @@ static int step_lr(sp_loop *l, uint64_t step, double *lr, sp_err *err) {
 static void fill_block(const sp_loop *l, const sp_task *t, uint64_t step, sp_step *block) {
   const sp_machine *m = l->m;
   const sp_node *n = t->node;
-  *block = (sp_step){.step = step,
+  *block = (sp_step){.step = step_of(l, step),
                      .epoch = m->feed.steps ? step / m->feed.steps : 0,
                      .key = n->key,
-                     .n = n->batched ? m->known[slot(l, step)].n : (uint32_t)n->opts.batch,
+                     .n = n->batched || n->shards ? m->known[slot(l, step)].n : (uint32_t)n->opts.batch,
                      .training = m->p->training && m->g->training,
-                     .loss_scale = 1.0f / (float)m->g->accumulate};
+                     .loss_scale = m->p->micro > 1 ? 1.0f : 1.0f / (float)m->g->accumulate,
+                     .batch = m->p->micro > 1 ? (uint32_t)m->batch : 0,
+                     .shard = (uint32_t)(step % (uint64_t)m->p->micro)};
   memcpy(block->live, n->live, sizeof block->live);
 }
 
@@ -54,7 +60,7 @@ static int keep(sp_loop *l, const sp_task *t, uint64_t step, const sp_err *err) 
 static int fill_call(sp_loop *l, const sp_task *t, sp_call *c, uint64_t step, sp_err *err) {
   double lr = NAN;
   sp_call_fill(c, step, l->m->known[slot(l, step)].n);
-  c->io.dw_acc = step % (uint64_t)l->m->g->accumulate != 0;
+  c->io.dw_acc = l->m->p->micro == 1 && step % (uint64_t)l->m->g->accumulate != 0;
   if (l->m->p->lanes[t->lane].block >= 0) return SP_OK; /* its block is filled for the whole lane */
   if (wants_lr(l, t)) {
     if (step_lr(l, step, &lr, err)) return keep(l, t, step, err);
@@ -100,8 +106,9 @@ static int run_call(void *arg, void *native) {
   const sp_task *t = c->task;
   bool shared = c->m->launch != SIZE_MAX;
   if (shared && sp_failure_before(&c->m->failure, c->step, t->index)) return SP_OK;
-  int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, c->step, native, c, &c->err)
-                                       : sp_inst_forward(t->node->inst, &c->io, c->step, native, c, &c->err);
+  uint64_t step = c->step / (uint64_t)c->m->p->micro;
+  int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, step, native, c, &c->err)
+                                       : sp_inst_forward(t->node->inst, &c->io, step, native, c, &c->err);
   if (st) sp_failure_keep(&c->m->failure, c->step, t->index, &c->err);
   return shared ? SP_OK : st;
 }
@@ -146,7 +153,7 @@ static int finish(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_e
   const sp_task *t = task_of(l, op);
   int st = sp_place_sync(l->m->p->lanes[t->lane].place, stream, t->name, err);
   if (!st || sp_failure_step(&l->m->failure) != SP_NO_STEP) return st;
-  sp_prefix(err, "'%s' of step %" PRIu64, t->name, step);
+  sp_prefix(err, "'%s' of step %" PRIu64, t->name, step_of(l, step));
   return keep(l, t, step, err);
 }
 
@@ -422,7 +429,8 @@ bool sp_submit_ready(const sp_loop *l, int task, uint64_t step) {
 
 int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err) {
   const sp_stream *s = sp_machine_stream(l->m, op->lane);
-  bool empty = l->m->has_feed && !l->m->known[slot(l, step)].n; /* nothing runs in the step */
+  bool always = op->task >= 0 && task_of(l, op)->always;
+  bool empty = !always && l->m->has_feed && !l->m->known[slot(l, step)].n; /* nothing runs in the step */
   switch (op->kind) {
     case SP_OP_WAIT: return wait(l, *pos - 1, op, step, s->own, err);
     case SP_OP_SYNC: return sync(l, op, step, err);

@@ -12,16 +12,18 @@
 
 static uint64_t of_all(const sp_sampler *s) { return (uint64_t)s->batch * s->world; }
 
-int sp_sampler_share(sp_sampler *s, uint32_t rank, uint32_t world, sp_err *err) {
-  if (rank >= world) return sp_fail(err, SP_E_RANGE, "rank %u of %u: from 0 to one less are possible", rank, world);
-  s->rank = rank;
+int sp_sampler_share(sp_sampler *s, uint32_t first, uint32_t parts, uint32_t world, sp_err *err) {
+  if (!parts || first >= world || parts > world - first)
+    return sp_fail(err, SP_E_RANGE, "batches %u to %u of %u: there are none such", first, first + parts, world);
+  s->first = first;
+  s->parts = parts;
   s->world = world;
   if (s->drop_last && s->length < of_all(s))
     return sp_fail(err, SP_E_RANGE,
-                   "%" PRIu64 " samples do not fill one batch of %" PRIu64
-                   ": take a smaller batch or drop_last = false",
-                   s->length, of_all(s));
-  s->steps = s->drop_last ? s->length / of_all(s) : (s->length + of_all(s) - 1) / of_all(s);
+                   "%" PRIu64 " samples do not fill one batch of %" PRIu64 "%s: take a smaller batch%s or "
+                   "drop_last = false",
+                   s->length, of_all(s), world > 1 ? " in all shards" : "", world > 1 ? ", fewer shards" : "");
+  s->steps = (s->drop_last ? s->length / of_all(s) : (s->length + of_all(s) - 1) / of_all(s)) * parts;
   return SP_OK;
 }
 
@@ -30,7 +32,7 @@ int sp_sampler_init(sp_sampler *s, uint64_t seed, uint64_t length, uint32_t batc
   *s = (sp_sampler){.seed = seed, .length = length, .batch = batch, .shuffle = shuffle, .drop_last = drop_last};
   if (length < 1 || length >> 31)
     return sp_fail(err, SP_E_RANGE, "%" PRIu64 " samples: between 1 and 2147483647 are possible", length);
-  if (sp_sampler_share(s, 0, 1, err)) return err->status;
+  if (sp_sampler_share(s, 0, 1, 1, err)) return err->status;
   s->epoch = UINT64_MAX;
   if (shuffle) {
     s->order = sp_calloc(length, sizeof *s->order);
@@ -45,7 +47,8 @@ void sp_sampler_free(sp_sampler *s) {
 }
 
 static uint64_t first_of(const sp_sampler *s, uint64_t step) {
-  return step % s->steps * of_all(s) + (uint64_t)s->rank * s->batch;
+  uint64_t pass = step % s->steps;
+  return pass / s->parts * of_all(s) + (s->first + pass % s->parts) * s->batch;
 }
 
 uint32_t sp_sampler_n(const sp_sampler *s, uint64_t step) {
@@ -76,9 +79,11 @@ uint32_t sp_sampler_ids(sp_sampler *s, uint64_t step, uint64_t *ids) {
 static uint32_t take(void *self, uint64_t step, uint64_t *ids) { return sp_sampler_ids(self, step, ids); }
 
 void sp_sampler_feed(sp_sampler *s, sp_feed *feed) {
-  uint32_t last = sp_sampler_n(s, s->steps - 1);
-  *feed = (sp_feed){.self = s, .steps = s->steps, .sizes = {s->batch, last == s->batch ? 0 : last}, .take = take};
-  if (s->steps > 1) return;
-  feed->sizes[0] = last;
-  feed->sizes[1] = 0;
+  uint32_t n;
+  *feed = (sp_feed){.self = s, .steps = s->steps, .take = take};
+  for (uint32_t part = s->parts; part-- > 0;) /* of the last step */
+    if ((n = sp_sampler_n(s, s->steps - 1 - part)) && n < s->batch) feed->sizes[0] = n;
+  if (s->steps == s->parts && sp_sampler_n(s, 0) < s->batch) return;
+  feed->sizes[1] = feed->sizes[0];
+  feed->sizes[0] = s->batch;
 }

@@ -10,8 +10,9 @@
 
 typedef struct sp_sampler {
   uint64_t seed, length; /* samples in the data set, at least 1, below 2^31 */
-  uint32_t batch;        /* samples of a step of this rank */
-  uint32_t rank, world;  /* which part of a step's world * batch samples is this one's; set behind init, 0 of 1 */
+  uint32_t batch;        /* samples of a pass */
+  uint32_t first, parts; /* of the `world` passes that a step has, those that are counted as steps here; 0, 1 */
+  uint32_t world;        /* set behind init, 1 */
   bool shuffle, drop_last;
   uint64_t steps;  /* in one epoch */
   uint32_t *order; /* the permutation of `epoch`, when shuffling */
@@ -21,8 +22,9 @@ typedef struct sp_sampler {
 int sp_sampler_init(sp_sampler *s, uint64_t seed, uint64_t length, uint32_t batch, bool shuffle, bool drop_last,
                     sp_err *err);
 void sp_sampler_free(sp_sampler *s);
-/* The part of `rank` among `world`; steps are of all of them together. */
-int sp_sampler_share(sp_sampler *s, uint32_t rank, uint32_t world, sp_err *err);
+/* A step has `world` batches side by side in the order of samples; those from `first` on, `parts` of them, are this one's,
+ * which counts each as a step of its own. */
+int sp_sampler_share(sp_sampler *s, uint32_t first, uint32_t parts, uint32_t world, sp_err *err);
 /* As the interface that a loop reads; it stays the owner. */
 void sp_sampler_feed(sp_sampler *s, sp_feed *feed);
 /* Samples in `step`: the batch, or fewer, perhaps none, in the last step of an epoch. */

@@ -96,8 +96,12 @@ enum {
   SP_PORT_LIST = 1u << 1, /* 0..SP_MAX_LIST tensors */
   SP_PORT_METRIC = 1u << 2, /* output: small, copied to the host and given to the script, by name */
   SP_PORT_NOGRAD = 1u << 3, /* input: no gradient flows into it (labels, images); output: none comes back */
-  SP_PORT_STATUS = 1u << 4  /* output, int64[4]: {0 or a negative sp_status, sample id, value, limit}; where not 0 the
+  SP_PORT_STATUS = 1u << 4, /* output, int64[4]: {0 or a negative sp_status, sample id, value, limit}; where not 0 the
                                  host stops the run with the stage's `status_doc` words */
+  SP_PORT_SUM = 1u << 5,    /* METRIC output: over the shards of a step it is the sum. That of integers always is; other
+                                 numbers without this flag are a mean, weighted by the stage's TOTAL, or by samples
+                                 where it has none */
+  SP_PORT_TOTAL = 1u << 6   /* output of a LOSS, float64 scalar: what its loss is a mean over, see sp_step.batch */
 };
 
 typedef struct sp_port {
@@ -183,7 +187,11 @@ typedef struct sp_step {
   uint32_t training;       /* the step belongs to a loop that trains (not to an evaluation): augment */
   float live[SP_MAX_LIVE]; /* the LIVE parameters, in table order */
   float loss_scale;        /* gradients are this times the true ones (1 / accumulated batches) */
-  uint32_t reserved[7];
+  uint32_t batch;          /* 0, or N of a full batch: the step has several shards, of which this call has one. A loss then
+                              divides its gradient not by what its mean is over, T, but by what T is where all of a full
+                              batch counts, F, so that gradients of shards can be added; its TOTAL is T / F, else T */
+  uint32_t shard;          /* which of the step's shards on this rank it is, from 0 */
+  uint32_t reserved[5];
 } sp_step;
 
 /* A sample's id: its epoch and its index in the data set. */
@@ -230,8 +238,10 @@ enum {
   SP_STAGE_LOSS = 1u << 5,       /* output 0 is the scalar that training minimises; forward() fills din */
   SP_STAGE_INPLACE_SGD = 1u << 6, /* backward() honours dw_scale. On an OPTIMIZER type: its update may be W -= lr * dW
                                     alone; plan() says with `inplace` whether its parameters make it so */
-  SP_STAGE_REQUESTS = 1u << 7     /* a SOURCE whose samples are requests (spcore/feed.h): plan() leaves length 0, and ids
+  SP_STAGE_REQUESTS = 1u << 7,    /* a SOURCE whose samples are requests (spcore/feed.h): plan() leaves length 0, and ids
                                     are those of requests, or SP_NO_REQUEST */
+  SP_STAGE_SHARDS = 1u << 8       /* for the graph alone, which adds it where a step has several shards: inputs are changed
+                                    in place, and `saved` keeps its contents from call to call */
 };
 
 typedef struct sp_stage_type {

@@ -18,6 +18,7 @@ local sp = {}
 ---@field workers? integer 0: 2, on a GPU as many as threads, at most 4
 ---@field seed? integer
 ---@field run_ahead? integer
+---@field shards? integer batches of a training step
 ---@field prefetch? integer
 ---@field pinned? integer MiB
 ---@field memory_limit? integer MiB that the graph may take; 0: what the device has

@@ -199,6 +199,7 @@
 ---@field loss spcore.ref mean over what counts; 0 where nothing does
 ---@field status spcore.ref the first label out of range, or a loss that is not finite
 ---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
+---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---What g.blur is called with.
 ---@class spcore.blur.params: spcore.node_options
@@ -347,6 +348,7 @@
 ---@field loss spcore.ref mean over what counts; 0 where nothing does
 ---@field status spcore.ref the first label out of range, or a loss that is not finite
 ---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
+---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---@class spcore.decoder.layers
 ---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
@@ -395,6 +397,7 @@
 ---@field loss spcore.ref mean over what counts; 0 where nothing does
 ---@field status spcore.ref the first label out of range, or a loss that is not finite
 ---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
+---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---What g.dropout is called with.
 ---@class spcore.dropout.params: spcore.node_options
@@ -473,6 +476,7 @@
 ---@field loss spcore.ref mean over what counts; 0 where nothing does
 ---@field status spcore.ref the first label out of range, or a loss that is not finite
 ---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
+---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---What g.gemm is called with.
 ---@class spcore.gemm.params: spcore.node_options
@@ -570,6 +574,7 @@
 ---@field loss spcore.ref mean over what counts; 0 where nothing does
 ---@field status spcore.ref the first label out of range, or a loss that is not finite
 ---@field valid spcore.ref how many labels or numbers counted; 0: the step has no gradient
+---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---What g.normalize is called with.
 ---@class spcore.normalize.params: spcore.node_options

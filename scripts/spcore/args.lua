@@ -22,6 +22,7 @@ local common = {
   },
   seed = { 1, "of weights, order and augmentation", min = 0, max = math.maxinteger },
   run_ahead = { 2, "metrics come back so many steps late", min = 0, max = 64 },
+  shards = { 1, "batches of a step, one after another, whose gradients are added", min = 1, max = 1024 },
   prefetch = { 2, "how many steps a reader is ahead", min = 1, max = 64 },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.1, max = 3600 },
   auto_again = { false, "strategy auto measures again, whatever it remembers" },
@@ -62,13 +63,13 @@ end
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
   run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
-  training = { "init" },
+  training = { "init", "shards" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
+    "shards", "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
   },
 }
 

@@ -143,7 +143,9 @@ AT(sp_step, n, 24);
 AT(sp_step, training, 28);
 AT(sp_step, live, 32);
 AT(sp_step, loss_scale, 64);
-AT(sp_step, reserved, 68);
+AT(sp_step, batch, 68);
+AT(sp_step, shard, 72);
+AT(sp_step, reserved, 76);
 
 SIZE(sp_io, 128);
 AT(sp_io, size, 0);

@@ -73,7 +73,7 @@ START_TEST(ranks_share_a_step) {
     uint64_t want[WORLD * BATCH], got[WORLD * BATCH];
     for (uint32_t r = 0; r < WORLD; r++) {
       part[r] = make(7, 29, BATCH, shuffle, false);
-      ck_assert_msg(!sp_sampler_share(&part[r], r, WORLD, &err), "%s", err.msg);
+      ck_assert_msg(!sp_sampler_share(&part[r], r, 1, WORLD, &err), "%s", err.msg);
       ck_assert_uint_eq(part[r].steps, whole.steps);
     }
     for (uint64_t step = 0; step < 2 * whole.steps; step++) {
@@ -102,9 +102,9 @@ START_TEST(refused) {
   ck_assert_int_eq(sp_sampler_init(&s, 0, 3, 4, true, true, &err), SP_E_RANGE);
   ck_assert_ptr_nonnull(strstr(err.msg, "smaller batch"));
   s = make(0, 9, 4, false, true);
-  ck_assert_int_eq(sp_sampler_share(&s, 2, 2, &err), SP_E_RANGE);
-  ck_assert_ptr_nonnull(strstr(err.msg, "rank 2 of 2"));
-  ck_assert_int_eq(sp_sampler_share(&s, 0, 3, &err), SP_E_RANGE); /* 12 are more than there are */
+  ck_assert_int_eq(sp_sampler_share(&s, 2, 1, 2, &err), SP_E_RANGE);
+  ck_assert_ptr_nonnull(strstr(err.msg, "batches 2 to 3 of 2"));
+  ck_assert_int_eq(sp_sampler_share(&s, 0, 1, 3, &err), SP_E_RANGE); /* 12 are more than there are */
   sp_sampler_free(&s);
 }
 END_TEST

@@ -88,6 +88,11 @@ local function make(seed, devices, images)
   local device = rng.pick(devices)
   graph.make(case, rng, device, images)
   if case.fails then case.opt.checksums = nil end
+  local shards, whole = random(seed + 0x5a4d03), false
+  for _, node in ipairs(case.nodes) do whole = whole or node.params and node.params.drop_last end -- perhaps there is none
+  if case.accumulate == 1 and #case.losses == 1 and not whole and shards.chance(0.4) then
+    case.opt.shards = 2 + shards.below(4)
+  end
   lanes.make(case, rng)
   lanes.more(case, random(seed + 0x51ed27), seed)
   loops(case, rng)

@@ -64,7 +64,7 @@ end
 
 local function without_training(c)
   if #c.losses == 0 then return false end
-  c.losses, c.lr, c.accumulate, c.trained = {}, nil, 1, false
+  c.losses, c.lr, c.accumulate, c.trained, c.opt.shards = {}, nil, 1, false, nil
   drop(c.nodes, function(node) return node.optimizer end)
   drop(c.events, function(e) return e.param end)
   drop_from_lanes(c, { opt = true })
@@ -94,6 +94,7 @@ local function less_training(case, with)
   for i = 1, #case.evals do with(function(c) table.remove(c.evals, i) end) end
   if case.lr then with(function(c) c.lr = nil end) end
   if case.accumulate > 1 then with(function(c) c.accumulate = 1 end) end
+  if case.opt.shards then with(function(c) c.opt.shards = nil end) end
 end
 
 local function fewer_steps(case, with)

@@ -242,7 +242,7 @@ static int call_new(spt *t, call **out, bool grads, bool prepare) {
     if (grads) c->din[p] = lend_grad(t, &t->din[p], &t->in[p], &store);
   }
   for (int p = 0; p < t->n_out; p++) {
-    bool small = t->type->outputs[p].flags & (SP_PORT_METRIC | SP_PORT_STATUS);
+    bool small = t->type->outputs[p].flags & (SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL);
     c->out[p] = lend(t, &t->out[p], &store, !small);
     if (grads) c->dout[p] = lend_grad(t, &t->dout[p], &t->out[p], &store);
   }

@@ -22,10 +22,10 @@ typedef struct {
   sp_weight w[2];
 } toy;
 
-#define DRIFT                                                                                           \
-  {                                                                                                     \
+#define DRIFT                                                                                                \
+  {                                                                                                          \
     .name = "drift", .type = SP_PARAM_INT, .offset = offsetof(params, drift), .imax = 1000000, .unit = "us", \
-    .doc = "longest sleep"                                                                              \
+    .doc = "longest sleep"                                                                                   \
   }
 #define GAIN                                                                                                     \
   {                                                                                                              \
@@ -176,12 +176,14 @@ static const sp_port loss_in[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim =
 static const sp_port loss_out[] = {
     {.name = "loss", .dtypes = SP_DT(SP_F32), .ndim = 0, .flags = SP_PORT_METRIC, .doc = "mean square"},
     {.name = "status", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_STATUS, .doc = "never bad"},
+    {.name = "total", .dtypes = SP_DT(SP_F64), .flags = SP_PORT_TOTAL | SP_PORT_NOGRAD, .doc = "see sp_step.batch"},
     {.name = NULL}};
 
 static int loss_plan(sp_ctx *c, void *self, sp_plan *p) {
   (void)c, (void)self;
   p->out[0].spec[0] = (sp_spec){.dtype = SP_F32};
   p->out[1].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
+  p->out[2].spec[0] = (sp_spec){.dtype = SP_F64};
   return SP_OK;
 }
 
@@ -189,15 +191,16 @@ static int loss_forward(sp_ctx *c, void *self, const sp_io *io) {
   const toy *t = self;
   const float *x = io->in[0].t[0].data;
   float *dx = io->din[0].t[0].data, sum = 0, gain = 1 + io->step->live[0];
-  uint32_t n = io->step->n * W;
+  uint32_t n = io->step->n * W, full = io->step->batch ? io->step->batch * W : n;
   (void)c;
   drift(t->p->drift, io->step, 3);
   for (uint32_t i = 0; i < n; i++) {
     float d = x[i] - (float)t->p->target;
     sum += d * d;
-    if (dx) dx[i] = (io->din_acc[0][0] ? dx[i] : 0) + 2 * gain * d / (float)n * io->step->loss_scale;
+    if (dx) dx[i] = (io->din_acc[0][0] ? dx[i] : 0) + 2 * gain * d / (float)full * io->step->loss_scale;
   }
   *(float *)io->out[0].t[0].data = gain * sum / (float)n;
+  *(double *)io->out[2].t[0].data = io->step->batch ? (double)n / full : n;
   memset(io->out[1].t[0].data, 0, 4 * sizeof(int64_t));
   return SP_OK;
 }

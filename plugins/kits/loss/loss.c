@@ -24,13 +24,19 @@ const sp_port loss_outputs[] = {{.name = "loss",
                                  .ndim = 0,
                                  .flags = SP_PORT_METRIC | SP_PORT_NOGRAD,
                                  .doc = "how many labels or numbers counted; 0: the step has no gradient"},
+                                {.name = "total",
+                                 .dtypes = SP_DT(SP_F64),
+                                 .ndim = 0,
+                                 .flags = SP_PORT_TOTAL | SP_PORT_NOGRAD,
+                                 .doc = "what the mean is over; of a step in shards its share of a full batch"},
                                 {.name = NULL}};
 
 void loss_outputs_plan(sp_plan *plan) {
-  for (int i = LOSS_OUT_LOSS; i <= LOSS_OUT_VALID; i++) plan->out[i].n = 1;
+  for (int i = LOSS_OUT_LOSS; i <= LOSS_OUT_TOTAL; i++) plan->out[i].n = 1;
   plan->out[LOSS_OUT_LOSS].spec[0] = (sp_spec){.dtype = SP_F32};
   plan->out[LOSS_OUT_STATUS].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
   plan->out[LOSS_OUT_VALID].spec[0] = (sp_spec){.dtype = SP_I64};
+  plan->out[LOSS_OUT_TOTAL].spec[0] = (sp_spec){.dtype = SP_F64};
 }
 
 void loss_job_of(loss_job *j, const sp_io *io, const loss_params *p) {
@@ -46,6 +52,7 @@ void loss_job_of(loss_job *j, const sp_io *io, const loss_params *p) {
                   .loss = io->out[LOSS_OUT_LOSS].t[0].data,
                   .status = io->out[LOSS_OUT_STATUS].t[0].data,
                   .valid = io->out[LOSS_OUT_VALID].t[0].data,
+                  .total = io->out[LOSS_OUT_TOTAL].t[0].data,
                   .scratch = io->scratch};
   logit_shape_of(&j->shape, &x->spec);
   j->values = j->shape.classes;

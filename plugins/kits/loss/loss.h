@@ -13,7 +13,7 @@
 enum { LOSS_BAD_LABEL = SP_E_DATA, LOSS_NOT_FINITE = SP_E_RANGE }; /* of the STATUS output */
 enum { LOSS_STOP, LOSS_IGNORE };                                   /* loss_params.nonfinite */
 enum { LOSS_IN_LOGITS, LOSS_IN_LABELS };
-enum { LOSS_OUT_LOSS, LOSS_OUT_STATUS, LOSS_OUT_VALID };
+enum { LOSS_OUT_LOSS, LOSS_OUT_STATUS, LOSS_OUT_VALID, LOSS_OUT_TOTAL };
 
 typedef struct loss_params {
   int64_t ignore_index;
@@ -54,6 +54,7 @@ typedef struct loss_job {
   const uint64_t *ids; /* NULL: samples are counted */
   float *loss;
   int64_t *status, *valid;
+  double *total;
   void *scratch;
 } loss_job;
 

@@ -48,9 +48,15 @@ int loss_count(sp_ctx *ctx, const loss_job *j, const float *class_weights, label
   return SP_OK;
 }
 
+double loss_full(const loss_job *j, double weight) {
+  double positions = (double)j->step->batch * (double)j->shape.px;
+  return !j->step->batch ? weight : j->labels ? positions : positions * (double)j->shape.classes;
+}
+
 void loss_result(const loss_job *j, const label_sum *all, double mean) {
   *j->loss = (float)mean;
   *j->valid = all->counted;
+  *j->total = j->step->batch ? all->weight / loss_full(j, all->weight) : all->weight;
   memset(j->status, 0, 4 * sizeof *j->status);
   if (all->bad >= 0) {
     int64_t sample = all->bad / j->shape.px;

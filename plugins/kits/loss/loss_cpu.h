@@ -15,6 +15,9 @@ typedef struct label_sum {
 
 static inline int64_t loss_chunks(const logit_shape *s) { return (s->n * s->px + LOSS_CHUNK - 1) / LOSS_CHUNK; }
 
+/* What a mean over all of a full batch is over, where the step has several shards; else `weight`. */
+double loss_full(const loss_job *j, double weight);
+
 /* class_weights: NULL: all 1. parts: one per chunk. */
 int loss_count(sp_ctx *ctx, const loss_job *j, const float *class_weights, label_sum *parts, label_sum *all);
 

@@ -135,7 +135,7 @@ int point_loss(sp_ctx *ctx, const point_job *j) {
   pass a = {.j = j, .run = chunk_choose(), .loss = (double *)(labels + loss_chunks(&l->shape))};
   int rc = j->target == TARGET_FLOAT ? SP_OK : loss_count(ctx, l, NULL, labels, &all);
   if (rc) return rc;
-  if (all.counted) a.scale = (float)(l->weight / all.weight * (double)l->step->loss_scale);
+  if (all.counted) a.scale = (float)(l->weight / loss_full(l, all.weight) * (double)l->step->loss_scale);
   if ((rc = par_run(ctx, chunks, run_chunk, &a))) return rc;
   double loss = 0;
   for (int64_t i = 0; i < chunks; i++) loss += a.loss[i];

@@ -45,7 +45,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
                 .class_weights = c->class_weights,
                 .smooth = c->smooth,
                 .loss = (double *)(parts + chunks)};
-  if (all.counted) j->scale = (float)(l.weight / all.weight * (double)io->step->loss_scale);
+  if (all.counted) j->scale = (float)(l.weight / loss_full(&l, all.weight) * (double)io->step->loss_scale);
   if ((rc = par_run(ctx, chunks, run_kernel, &a))) return rc;
   double loss = 0;
   for (int64_t i = 0; i < chunks; i++) loss += j->loss[i];

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ * shard_sum.h - the sum of a step's shards: what every device shares.
+ *
+ * A step may have several shards, batches that are computed one after another. Their gradients are added in the balanced
+ * binary tree over the shards, pairs from the left, so that a process that computes a subtree has its sum whatever
+ * others compute: shard m is added to the sums of as many levels as m has ones at its end, and kept at the next level. */
+#ifndef SHARD_SUM_H
+#define SHARD_SUM_H
+
+#include <spcore/plugin.h>
+
+#define SHARD_SUM_DOC "Adds the gradients of a step's shards, and averages their statistics"
+
+#ifdef __CUDACC__
+#define SHARD_FN static __host__ __device__ __forceinline__
+#else
+#define SHARD_FN static inline
+#endif
+
+enum { SHARD_IN_GRADIENTS, SHARD_IN_STATISTICS, SHARD_IN_TOTAL };
+
+extern const sp_port shard_inputs[], shard_outputs[];
+extern const sp_param shard_param_table[];
+
+typedef struct shard_params {
+  int64_t shards; /* of a step */
+  int32_t keep;   /* what is before the forward passes: statistics begin as they did in the first shard */
+} shard_params;
+
+/* What is known at the end of a shard, at the beginning of the saved memory; the levels follow. */
+typedef struct shard_head {
+  double total; /* of the losses so far */
+  int64_t ran;  /* shards that had samples */
+  float scale;  /* of the sum of gradients: 1 / total */
+  float mean;   /* of the sum of statistics: 1 / ran */
+} shard_head;
+enum { SHARD_HEAD_BYTES = 64 };
+
+/* The tensors that are added, gradients first: float32 statistics only, since what is counted is the same after each. */
+typedef struct shard_sum {
+  const shard_params *p;
+  uint32_t n, gradients;
+  uint32_t *of;   /* [n] place in its input's list */
+  int64_t *count; /* [n] elements */
+  int64_t *first; /* [n + 1] chunks before it */
+  int64_t *at;    /* [n] where it lies in a level */
+  int64_t floats; /* of a level */
+  size_t kept;    /* bytes of all statistics, keep */
+} shard_sum;
+
+/* So many levels hold what is not complete yet. */
+SHARD_FN int shard_levels(int64_t shards) {
+  int levels = 0;
+  while ((shards - 1) >> levels) levels++;
+  return levels;
+}
+
+/* Whether what came out of shard m is added to what `level` holds; the last shard completes all that is left. */
+SHARD_FN int shard_adds(int64_t m, int64_t shards, int level) {
+  int64_t below = ((int64_t)1 << level) - 1;
+  return (m >> level & 1) && (m == shards - 1 || (m & below) == below);
+}
+
+/* The level that keeps the sum after shard m, which is not the last. */
+SHARD_FN int shard_level(int64_t m) {
+  int level = 0;
+  while (m >> level & 1) level++;
+  return level;
+}
+
+int shard_create(sp_ctx *ctx, const void *params, void **self);
+void shard_destroy(void *self);
+int shard_plan(sp_ctx *ctx, shard_sum *s, sp_plan *plan, int64_t chunk);
+float *shard_tensor(const shard_sum *s, const sp_io *io, uint32_t i);
+size_t shard_kept_bytes(const sp_tensor *t); /* of a statistic, aligned */
+
+#endif

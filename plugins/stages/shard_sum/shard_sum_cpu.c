@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ * shard_sum_cpu.c - the stage `shard_sum` on the CPU. */
+#include <string.h>
+
+#include "../../kits/par.h"
+#include "../../kits/spec.h"
+#include "shard_sum.h"
+
+enum { CHUNK = 16384 };
+
+static int plan(sp_ctx *ctx, void *self, sp_plan *p) { return shard_plan(ctx, self, p, CHUNK); }
+
+typedef struct job {
+  const shard_sum *s;
+  const sp_io *io;
+  const shard_head *head;
+  int64_t m;
+} job;
+
+static float *level_of(const job *j, int level, uint32_t i) {
+  return (float *)((char *)j->io->saved + SHARD_HEAD_BYTES) + (int64_t)level * j->s->floats + j->s->at[i];
+}
+
+static uint32_t tensor_of(const shard_sum *s, int64_t chunk) {
+  uint32_t lo = 0, hi = s->n;
+  while (hi - lo > 1) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (s->first[mid] <= chunk) lo = mid;
+    else hi = mid;
+  }
+  return lo;
+}
+
+static int add_chunk(void *arg, int64_t chunk, int worker) {
+  const job *j = arg;
+  const shard_sum *s = j->s;
+  int64_t shards = s->p->shards, m = j->m;
+  uint32_t i = tensor_of(s, chunk);
+  int64_t at = (chunk - s->first[i]) * CHUNK, left = s->count[i] - at, n = left < CHUNK ? left : CHUNK;
+  float *own = shard_tensor(s, j->io, i) + at, v[CHUNK], k = i < s->gradients ? j->head->scale : j->head->mean;
+  if (j->io->step->n) memcpy(v, own, (size_t)n * sizeof *v);
+  else memset(v, 0, (size_t)n * sizeof *v);
+  for (int level = 0; m >> level; level++) {
+    if (!shard_adds(m, shards, level)) continue;
+    const float *sum = level_of(j, level, i) + at;
+    for (int64_t x = 0; x < n; x++) v[x] = sum[x] + v[x];
+  }
+  if (m < shards - 1) memcpy(level_of(j, shard_level(m), i) + at, v, (size_t)n * sizeof *v);
+  else
+    for (int64_t x = 0; x < n; x++) own[x] = v[x] * k;
+  (void)worker;
+  return SP_OK;
+}
+
+static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
+  shard_head *head = io->saved;
+  job j = {s, io, head, io->step->shard};
+  if (!j.m) *head = (shard_head){0};
+  if (io->step->n) {
+    head->ran++;
+    head->total += *(const double *)io->in[SHARD_IN_TOTAL].t[0].data;
+  }
+  head->scale = head->total > 0 ? (float)(1 / head->total) : 0;
+  head->mean = head->ran ? (float)(1 / (double)head->ran) : 0;
+  return par_run(ctx, s->first[s->n], add_chunk, &j);
+}
+
+static void keep(const sp_io *io) {
+  char *at = io->saved;
+  for (uint32_t i = 0; i < io->in[SHARD_IN_STATISTICS].n; i++) {
+    const sp_tensor *t = &io->in[SHARD_IN_STATISTICS].t[i];
+    if (io->step->shard) memcpy(t->data, at, (size_t)spec_bytes(&t->spec));
+    else memcpy(at, t->data, (size_t)spec_bytes(&t->spec));
+    at += shard_kept_bytes(t);
+  }
+}
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const shard_sum *s = self;
+  if (!s->p->keep) return add(ctx, s, io);
+  keep(io);
+  return SP_OK;
+}
+
+static const sp_stage_type shard_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE,
+                                         .name = "shard_sum",
+                                         .device = "cpu",
+                                         .doc = SHARD_SUM_DOC,
+                                         .inputs = shard_inputs,
+                                         .outputs = shard_outputs,
+                                         .params = shard_param_table,
+                                         .params_size = sizeof(shard_params),
+                                         .create = shard_create,
+                                         .destroy = shard_destroy,
+                                         .plan = plan,
+                                         .forward = forward};
+static const sp_stage_type *const stages[] = {&shard_type, NULL};
+
+SP_PLUGIN("shard_sum", "The sum of a step's shards on the CPU", stages);

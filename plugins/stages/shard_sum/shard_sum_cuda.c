@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ * shard_sum_cuda.c - the stage `shard_sum` on CUDA. */
+#include "../../kits/cuda/check.h"
+#include "../../kits/spec.h"
+#include "shard_sum_kernels.h"
+
+static int plan(sp_ctx *ctx, void *self, sp_plan *p) { return shard_plan(ctx, self, p, SHARDK_CHUNK); }
+
+/* As many tensors from `from` on as a table takes; gives the next. */
+static uint32_t fill(const shard_sum *s, const sp_io *io, uint32_t from, shardk_table *t) {
+  uint32_t end = s->n - from < SHARDK_LIST ? s->n : from + SHARDK_LIST;
+  *t = (shardk_table){.n = end - from, .gradients = s->gradients > from ? s->gradients - from : 0};
+  for (uint32_t i = from; i < end; i++) {
+    uint32_t k = i - from;
+    int64_t chunks = s->first[i + 1] - s->first[i];
+    t->first[k + 1] = (uint32_t)(s->first[i + 1] - s->first[from]);
+    t->tail[k] = chunks ? (uint32_t)(s->count[i] - (chunks - 1) * SHARDK_CHUNK) : 0;
+    t->own[k] = shard_tensor(s, io, i);
+    t->at[k] = s->at[i];
+  }
+  return end;
+}
+
+static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
+  shard_head *head = io->saved;
+  float *levels = (float *)((char *)io->saved + SHARD_HEAD_BYTES);
+  int rc = cuda_check(ctx, shardk_head(ctx->stream, head, io->step, io->in[SHARD_IN_TOTAL].t[0].data), "counting");
+  for (uint32_t i = 0; i < s->n && !rc;) {
+    shardk_table t;
+    i = fill(s, io, i, &t);
+    rc = cuda_check(ctx, shardk_add(ctx->stream, &t, head, levels, s->floats, io->step, s->p->shards), "adding");
+  }
+  return rc;
+}
+
+static int keep(sp_ctx *ctx, const sp_io *io) {
+  const sp_list *in = &io->in[SHARD_IN_STATISTICS];
+  char *at = io->saved;
+  int rc = SP_OK;
+  for (uint32_t i = 0; i < in->n && !rc;) {
+    shardk_kept list = {0};
+    for (; i < in->n && list.n < SHARDK_LIST; i++, list.n++) {
+      list.now[list.n] = in->t[i].data;
+      list.kept[list.n] = at;
+      list.bytes[list.n] = spec_bytes(&in->t[i].spec);
+      at += shard_kept_bytes(&in->t[i]);
+    }
+    rc = cuda_check(ctx, shardk_keep(ctx->stream, &list, io->step), "keeping statistics");
+  }
+  return rc;
+}
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const shard_sum *s = self;
+  return s->p->keep ? keep(ctx, io) : add(ctx, s, io);
+}
+
+static const sp_stage_type shard_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE,
+                                         .name = "shard_sum",
+                                         .device = "cuda",
+                                         .doc = SHARD_SUM_DOC,
+                                         .inputs = shard_inputs,
+                                         .outputs = shard_outputs,
+                                         .params = shard_param_table,
+                                         .params_size = sizeof(shard_params),
+                                         .create = shard_create,
+                                         .destroy = shard_destroy,
+                                         .plan = plan,
+                                         .forward = forward};
+static const sp_stage_type *const stages[] = {&shard_type, NULL};
+
+SP_PLUGIN("shard_sum_cuda", "The sum of a step's shards on CUDA", stages);

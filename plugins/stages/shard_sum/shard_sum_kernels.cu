@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ * shard_sum_kernels.cu - shard_sum on CUDA, with the CPU's bits: additions and one product only. */
+#include "shard_sum_kernels.h"
+
+#include "../../kits/cuda/launch.h"
+
+constexpr int THREADS = 256;
+
+static __global__ void count(shard_head *head, const sp_step *step, const double *total) {
+  shard_head h = *head;
+  if (!step->shard) h = {};
+  if (step->n) {
+    h.ran++;
+    h.total += *total;
+  }
+  h.scale = h.total > 0 ? (float)(1 / h.total) : 0;
+  h.mean = h.ran ? (float)(1 / (double)h.ran) : 0;
+  *head = h;
+}
+
+static __device__ inline float4 plus(float4 a, float4 b) {
+  return {__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w)};
+}
+static __device__ inline float plus(float a, float b) { return __fadd_rn(a, b); }
+static __device__ inline float4 times(float4 a, float k) {
+  return {__fmul_rn(a.x, k), __fmul_rn(a.y, k), __fmul_rn(a.z, k), __fmul_rn(a.w, k)};
+}
+static __device__ inline float times(float a, float k) { return __fmul_rn(a, k); }
+
+/* Elements from..n - 1 of a block, as Ts. Levels are aligned; the tensor may not be. */
+template <typename T>
+static __device__ void add_some(float *own, float *levels, int64_t floats, int from, int n, int64_t m, int64_t shards,
+                                bool some, float k) {
+  for (int i = from + threadIdx.x; i < n; i += THREADS) {
+    T v = some ? ((const T *)own)[i] : T{};
+    for (int level = 0; m >> level; level++)
+      if (shard_adds(m, shards, level)) v = plus(((const T *)(levels + level * floats))[i], v);
+    if (m < shards - 1) ((T *)(levels + shard_level(m) * floats))[i] = v;
+    else ((T *)own)[i] = times(v, k);
+  }
+}
+
+static __global__ void __launch_bounds__(THREADS) add(const shardk_table t, const shard_head *head, float *levels,
+                                                      int64_t floats, const sp_step *step, int64_t shards) {
+  uint32_t lo = 0, hi = t.n;
+  while (hi - lo > 1) {
+    uint32_t mid = lo + (hi - lo) / 2;
+    if (t.first[mid] <= blockIdx.x) lo = mid;
+    else hi = mid;
+  }
+  int64_t at = (int64_t)(blockIdx.x - t.first[lo]) * SHARDK_CHUNK, m = step->shard;
+  int n = blockIdx.x + 1 == t.first[lo + 1] ? (int)t.tail[lo] : (int)SHARDK_CHUNK;
+  float *own = t.own[lo] + at, k = lo < t.gradients ? head->scale : head->mean;
+  int quads = (uintptr_t)own % sizeof(float4) ? 0 : n / 4;
+  levels += t.at[lo] + at;
+  add_some<float4>(own, levels, floats, 0, quads, m, shards, step->n, k);
+  add_some<float>(own, levels, floats, quads * 4, n, m, shards, step->n, k);
+}
+
+/* One block a tensor: statistics are small. */
+static __global__ void keep(const shardk_kept list, const sp_step *step) {
+  int64_t bytes = list.bytes[blockIdx.x], words = 0;
+  char *now = (char *)list.now[blockIdx.x], *kept = list.kept[blockIdx.x], *to = step->shard ? now : kept;
+  const char *from = step->shard ? kept : now;
+  if (((uintptr_t)now | (uintptr_t)kept) % sizeof(uint32_t) == 0) words = bytes / (int64_t)sizeof(uint32_t);
+  for (int64_t i = threadIdx.x; i < words; i += THREADS) ((uint32_t *)to)[i] = ((const uint32_t *)from)[i];
+  for (int64_t i = words * (int64_t)sizeof(uint32_t) + threadIdx.x; i < bytes; i += THREADS) to[i] = from[i];
+}
+
+int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total) {
+  SP_LAUNCH(count, 1, 1, 0, stream, head, step, total);
+  return cudaPeekAtLastError();
+}
+
+int shardk_add(void *stream, const shardk_table *t, const shard_head *head, float *levels, int64_t floats,
+               const sp_step *step, int64_t shards) {
+  if (t->first[t->n]) SP_LAUNCH(add, t->first[t->n], THREADS, 0, stream, *t, head, levels, floats, step, shards);
+  return cudaPeekAtLastError();
+}
+
+int shardk_keep(void *stream, const shardk_kept *list, const sp_step *step) {
+  if (list->n) SP_LAUNCH(keep, list->n, THREADS, 0, stream, *list, step);
+  return cudaPeekAtLastError();
+}

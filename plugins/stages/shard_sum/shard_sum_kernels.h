@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ * shard_sum_kernels.h - the kernels of shard_sum, as C sees them. Each returns a cudaError_t. */
+#ifndef SHARD_SUM_KERNELS_H
+#define SHARD_SUM_KERNELS_H
+
+#include "shard_sum.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SHARDK_LIST = 120, SHARDK_CHUNK = 4096 };
+
+/* Some of the tensors; it is a kernel's parameter, of which 4 KiB are possible. */
+typedef struct shardk_table {
+  uint32_t n, gradients;           /* gradients: so many of them are */
+  uint32_t first[SHARDK_LIST + 1]; /* blocks before it */
+  uint32_t tail[SHARDK_LIST];      /* elements of its last block */
+  float *own[SHARDK_LIST];
+  int64_t at[SHARDK_LIST]; /* in a level */
+} shardk_table;
+
+typedef struct shardk_kept {
+  uint32_t n;
+  void *now[SHARDK_LIST];
+  char *kept[SHARDK_LIST];
+  int64_t bytes[SHARDK_LIST];
+} shardk_kept;
+
+int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total);
+int shardk_add(void *stream, const shardk_table *t, const shard_head *head, float *levels, int64_t floats,
+               const sp_step *step, int64_t shards);
+int shardk_keep(void *stream, const shardk_kept *list, const sp_step *step);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
