@@ -184,6 +184,25 @@ START_TEST(numbers) {
 }
 END_TEST
 
+/* So many that a thread has several of them, and sums go on where they were. */
+START_TEST(many_numbers) {
+  const int64_t shape[4] = {2, 3, 431, 409};
+  const twin_limits limits = {1e-6, 2e-6, 0, 0};
+  for (int number = 0; number < 2; number++) {
+    twin w;
+    twin_open(&w, number ? "mse" : "focal", order_names[_i], number ? NULL : "{ ignore_index = 255 }",
+              SP_PRECISION_FP32, limits);
+    twin_floats(&w, 0, 4, shape, orders[_i], -5, 5);
+    if (number) twin_floats(&w, 1, 4, shape, orders[!_i], 0, 1);
+    else labels(&w, SP_U8, shape[0], shape[2], shape[3], shape[1], 255, -1, 0);
+    twin_plan(&w, 1);
+    twin_forward(&w, 0);
+    twin_compare_step(&w);
+    twin_close(&w);
+  }
+}
+END_TEST
+
 START_TEST(smoothed_cross_entropy) {
   static const int64_t classes[] = {2, 10, 21, 32, 65};
   const twin_limits limits = {1e-6, 2e-6, 0, 0};
@@ -420,6 +439,7 @@ int main(void) {
   tcase_add_loop_test(c, smoothed_cross_entropy, 0, 2);
   tcase_add_loop_test(c, other_losses, 0, 2 * (int)SP_ARRAY(others));
   tcase_add_loop_test(c, numbers, 0, 4);
+  tcase_add_loop_test(c, many_numbers, 0, 2);
   tcase_add_loop_test(c, not_training, 0, 2);
   tcase_add_loop_test(c, bad_labels, 0, 2);
   tcase_add_loop_test(c, all_ignored, 0, 2);
