@@ -3,6 +3,7 @@
  * lie in memory. */
 #include "pointwise_kernels.h"
 
+#include "../cuda/four.cuh"
 #include "../loss/loss.cuh"
 static __device__ inline float log1p_unit(float e) { return log1pf(e); }
 
@@ -34,33 +35,6 @@ static __device__ __forceinline__ void move_on(const point_work &w, place *p, co
   p->position += by.position, p->at += by.at, p->c += by.c;
   if (p->at >= w.line) p->at -= w.line, p->position -= w.line, p->c++;
   if (p->c >= w.j.shape.classes) p->c -= (uint32_t)w.j.shape.classes, p->position += w.line;
-}
-
-/* ---- four numbers side by side, of which n are there ---- */
-static __device__ __forceinline__ void load_four(float (&v)[4], const float *from, int n, int wide) {
-  if (wide && n == 4) {
-    float4 four = *(const float4 *)from;
-    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < 4; k++) v[k] = k < n ? from[k] : 0.0f;
-}
-
-static __device__ __forceinline__ void put_four(float *to, const float (&v)[4], int n, int wide, int acc) {
-  float made[4] = {v[0], v[1], v[2], v[3]}, old[4];
-  if (acc) {
-    load_four(old, to, n, wide);
-#pragma unroll
-    for (int k = 0; k < 4; k++) made[k] += old[k];
-  }
-  if (wide && n == 4) {
-    *(float4 *)to = make_float4(made[0], made[1], made[2], made[3]);
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < 4; k++)
-    if (k < n) to[k] = made[k];
 }
 
 /* Whether a number of class c counts whose label is y; in 32 bits where a label has no more. */
