@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * four.cuh - four floats side by side, of which n are there: in one piece of 16 bytes where all are, and `wide`: they lie on
- * 16 bytes. */
+ * four.cuh - four floats side by side, of which n are there: in one piece where all are, and `wide`: they lie on 16
+ * bytes. */
 #ifndef SPCORE_CUDA_FOUR_CUH
 #define SPCORE_CUDA_FOUR_CUH
 

@@ -74,8 +74,8 @@ static __device__ __forceinline__ unsigned label_targets(const point_work &w, pl
   return counts;
 }
 
-/* A thread adds the losses of one number a round, as far apart as there are threads. A warp reads its 32 numbers of ROUNDS
- * rounds by fours; what they cost passes through shared memory to the threads that add it. */
+/* A thread adds the losses of one number a round, as far apart as there are threads. A warp reads its 32 numbers of
+ * ROUNDS rounds by fours; what they cost passes through shared memory to the threads that add it. */
 template <int KIND, int WAY>
 static __global__ void __launch_bounds__(THREADS, KIND == POINT_SQUARE && WAY == NUMBERS ? 8 : 4)
     points(const point_work w) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * batch_resized_crop_kernels.cu - windows of random area and ratio on CUDA: one kernel says where they are, one scales
- * them as `resize` scales what shrinks, with axes of its own for each sample: `zoom` where a tile of the largest window, the
- * image, fits shared memory, `zoom_any` for the rest. */
+ * them as `resize` scales what shrinks, with axes of its own for each sample: `zoom` where a tile of the largest
+ * window, the image, fits shared memory, `zoom_any` for the rest. */
 #include "batch_resized_crop_kernels.h"
 
 #include "../resize/resize_shrink.cuh"

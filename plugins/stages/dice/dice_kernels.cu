@@ -27,7 +27,7 @@ static __device__ int64_t label_of(const loss_job &j, int64_t p) {
 
 static __device__ float probability(float x, float top, float inv) { return __fmul_rn(exp_neg(x - top), inv); }
 
-/* The logits of a position: up to MOST, read at once into registers, or any number (0), read when they are asked for. */
+/* The logits of a position: up to MOST, read at once into registers, or any number (0), each read when asked for. */
 template <int MOST> struct some_logits {
   float v[MOST];
   __device__ some_logits(const float *x, int64_t stride, int64_t classes) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * dropout_kernels.cu - dropout on CUDA, with the CPU's draws: a thread takes four elements of a sample, side by side, and
- * draws where they are. */
+ * dropout_kernels.cu - dropout on CUDA, with the CPU's draws: a thread takes four elements of a sample, side by side,
+ * and draws where they are. */
 #include "dropout_kernels.h"
 
 #include "../../kits/cuda/four.cuh"
