@@ -117,7 +117,8 @@ static const struct other_loss {
 
 START_TEST(other_losses) {
   const struct other_loss *o = &others[_i / 2];
-  static const int64_t shapes[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {3, 10, 33, 37}, {2, 65, 9, 9}, {5, 4, 1, 1}};
+  static const int64_t shapes[][4] = {{1, 1, 1, 1},    {2, 3, 4, 5},  {3, 10, 33, 37},
+                                      {2, 21, 11, 13}, {2, 65, 9, 9}, {5, 4, 1, 1}};
   const twin_limits limits = {1e-6, 2e-6, 0, 0};
   for (size_t k = 0; k < SP_ARRAY(shapes); k++) {
     const int64_t *l = shapes[k];
@@ -179,6 +180,26 @@ START_TEST(numbers) {
     twin_compare_step(&w);
     TWIN_BOTH(&w, spt_set_acc, 0, 0);
     short_batch(&w, l[0]);
+    twin_close(&w);
+  }
+}
+END_TEST
+
+/* So many that a thread has several of them, and sums go on where they were. */
+START_TEST(many_numbers) {
+  static const char *const stages[] = {"focal", "dice", "mse"};
+  const int64_t shape[4] = {2, 3, 431, 409};
+  const twin_limits limits = {1e-6, 2e-6, 0, 0};
+  for (size_t k = 0; k < SP_ARRAY(stages); k++) {
+    bool beside = k == 2; /* targets are numbers */
+    twin w;
+    twin_open(&w, stages[k], order_names[_i], beside ? NULL : "{ ignore_index = 255 }", SP_PRECISION_FP32, limits);
+    twin_floats(&w, 0, 4, shape, orders[_i], -5, 5);
+    if (beside) twin_floats(&w, 1, 4, shape, orders[!_i], 0, 1);
+    else labels(&w, SP_U8, shape[0], shape[2], shape[3], shape[1], 255, -1, 0);
+    twin_plan(&w, 1);
+    twin_forward(&w, 0);
+    twin_compare_step(&w);
     twin_close(&w);
   }
 }
@@ -420,6 +441,7 @@ int main(void) {
   tcase_add_loop_test(c, smoothed_cross_entropy, 0, 2);
   tcase_add_loop_test(c, other_losses, 0, 2 * (int)SP_ARRAY(others));
   tcase_add_loop_test(c, numbers, 0, 4);
+  tcase_add_loop_test(c, many_numbers, 0, 2);
   tcase_add_loop_test(c, not_training, 0, 2);
   tcase_add_loop_test(c, bad_labels, 0, 2);
   tcase_add_loop_test(c, all_ignored, 0, 2);

@@ -97,7 +97,7 @@ END_TEST
 
 START_TEST(dropout) {
   static const char *const params[] = {NULL, "{ p = 0.1 }", "{ p = 0.3, maps = true }", "{ p = 1 }"};
-  static const int64_t shapes[][4] = {{3, 5, 30, 18}, {2, 1, 1, 1}};
+  static const int64_t shapes[][4] = {{3, 5, 30, 18}, {3, 5, 7, 3}, {2, 1, 1, 1}};
   for (size_t k = 0; k < SP_ARRAY(shapes); k++)
     for (size_t i = 0; i < SP_ARRAY(params); i++) {
       char name[60];

@@ -13,14 +13,36 @@
 #define POINT_FN static inline __attribute__((always_inline))
 #endif
 
+/* 1 / v of 1 <= v <= 2. A kernel's division looks first whether a number is far from where floats end, and then takes
+ * these steps. */
+POINT_FN float point_inverse(float v) {
+#ifdef __CUDACC__
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
+  return __fmaf_rn(y, __fmaf_rn(-v, y, 1.0f), y);
+#else
+  return 1.0f / v;
+#endif
+}
+
+/* What the logits u and -u have in common: with e = exp(-|u|), 1 / (1 + e), the rest to 1, and log(1 + e). */
+typedef struct point_side {
+  float most, least, log;
+} point_side;
+
+POINT_FN point_side point_side_of(float u) {
+  float e = exp_neg(-fabsf(u)), most = point_inverse(1.0f + e);
+  point_side s = {most, e * most, log1p_unit(e)};
+  return s;
+}
+
 /* Of the logit u: 1 / (1 + exp(-u)), the rest to 1, and -log of it; none of them loses its digits. */
 typedef struct point_odds {
   float yes, no, cost;
 } point_odds;
 
-POINT_FN point_odds point_odds_of(float u) {
-  float e = exp_neg(-fabsf(u)), most = 1.0f / (1.0f + e), least = e * most;
-  point_odds o = {u < 0 ? least : most, u < 0 ? most : least, log1p_unit(e) + (u < 0 ? -u : 0.0f)};
+POINT_FN point_odds point_odds_of(point_side s, float u) {
+  point_odds o = {u < 0 ? s.least : s.most, u < 0 ? s.most : s.least, s.log + (u < 0 ? -u : 0.0f)};
   return o;
 }
 
@@ -32,17 +54,20 @@ POINT_FN float point_focal_of(const point_job *j, point_odds o, float power, flo
 }
 
 POINT_FN float point_focal(const point_job *j, float x, float t, float *slope) {
-  point_odds o = point_odds_of(t != 0 ? x : -x);
+  float u = t != 0 ? x : -x;
+  point_odds o = point_odds_of(point_side_of(u), u);
   return point_focal_of(j, o, powf(o.no, j->gamma), t, slope);
 }
 
 POINT_FN float point_focal_2(const point_job *j, float x, float t, float *slope) {
-  point_odds o = point_odds_of(t != 0 ? x : -x);
+  float u = t != 0 ? x : -x;
+  point_odds o = point_odds_of(point_side_of(u), u);
   return point_focal_of(j, o, o.no * o.no, t, slope);
 }
 
 POINT_FN float point_bce(const point_job *j, float x, float t, float *slope) {
-  point_odds yes = point_odds_of(x), no = point_odds_of(-x);
+  point_side s = point_side_of(x);
+  point_odds yes = point_odds_of(s, x), no = point_odds_of(s, -x);
   *slope = (1 - t) * no.no - j->one * t * yes.no;
   return (1 - t) * no.cost + j->one * t * yes.cost;
 }

@@ -41,9 +41,7 @@ SP_RNG_FN uint64_t drop_id(const sp_step *step, const uint64_t *ids, int64_t sam
   return ids ? ids[sample] : SP_ID(step->step, sample);
 }
 
-/* Of the four units that one group of draws is for, `unit`. */
-SP_RNG_FN int drop_keeps(const drop_shape *s, const sp_rng4 *group, int64_t unit) {
-  return (group->v[unit % 4] >> 8) >= s->limit;
-}
+/* Whether the unit stays whose word of a group's four is `word`: word unit % 4 of group unit / 4. */
+SP_RNG_FN int drop_keeps(const drop_shape *s, uint32_t word) { return (word >> 8) >= s->limit; }
 
 #endif

@@ -311,6 +311,30 @@ static __global__ void __launch_bounds__(THREADS, 3) many(const aug_jobs jobs, c
 }
 
 /* ---- launch ---- */
+/* Whether images are shrunk by tiles. */
+static bool shrink_cut_of(const aug_jobs *jobs, const axes &a, shrink_cut *cut) {
+  cut->taps_x = shrink_taps(a.x);
+  cut->taps_y = shrink_taps(a.y);
+  cut->taps = cut->taps_x > cut->taps_y ? cut->taps_x : cut->taps_y;
+  if (cut->taps > SHRINK_TAPS) return false;
+  cut->taps = cut->taps <= 4 ? 4 : cut->taps <= 6 ? 6 : 0;
+  if (cut->taps) cut->taps_x = cut->taps_y = cut->taps;
+  return shrink_fits(jobs, a, cut);
+}
+
+/* A block for each tile of a plane of the largest tensor, and as many times that as fill a large device. */
+static dim3 shrink_grid(const aug_jobs *jobs, const shrink_cut &cut) {
+  int64_t tiles = 1, images = 1;
+  for (int i = 0; i < jobs->count; i++) {
+    const aug_job &j = jobs->job[i];
+    int64_t n = shrink_tiles_of(j, cut);
+    if (!j.mask && n > tiles) tiles = n;
+    if (!j.mask && jobs->n * j.planes > images) images = jobs->n * j.planes;
+  }
+  int64_t each = (tiles * images + SHRINK_BLOCKS - 1) / SHRINK_BLOCKS, high = (images + each - 1) / each;
+  return dim3((unsigned)tiles, (unsigned)(high < 65535 ? high : 65535), (unsigned)jobs->count);
+}
+
 int resize_launch(void *stream, const aug_jobs *jobs, int antialias) {
   const aug_job *j = jobs->job;
   axes a = {resize_axis_of(j->w, j->out_w, antialias), resize_axis_of(j->h, j->out_h, antialias)};

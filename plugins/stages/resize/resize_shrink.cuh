@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * resize_shrink.cuh - images at a smaller size on CUDA, where what a tile needs fits shared memory.
+ * resize_shrink.cuh - images at a smaller size on CUDA, or windows of them, where what a tile needs fits shared memory.
  *
  * A block makes the same tile of several planes. It brings the inputs that this needs to shared memory, four rows side
  * by side in a unit, so that one read feeds four sums along x; these lie in shared memory too, and are added along y.
@@ -18,6 +18,7 @@ enum {
   SHRINK_THREADS = 32 * SHRINK_WARPS,
   SHRINK_WIDE = 64,         /* columns of a tile */
   SHRINK_TALL = 32,         /* rows at most */
+  SHRINK_TAPS = 64,         /* inputs an output at most */
   SHRINK_BYTES = 48 * 1024, /* of shared memory that any device gives */
   SHRINK_BLOCKS = 528       /* fill a large device; where there are more tiles, a block makes several */
 };
@@ -257,16 +258,22 @@ static __device__ __forceinline__ void shrink_along_y(const aug_job &j, T *out, 
 }
 
 /* ---- a tile ---- */
-/* The same tile of every gridDim.y-th plane: what they need is fetched while that before is worked on. */
+/* Planes of samples, counted through, of which a block makes the same tile. */
+struct shrink_planes {
+  int64_t first, step, end;
+};
+
+/* What the next plane needs is fetched while that before is worked on. */
 template <int TAPS, typename T>
 static __device__ __forceinline__ void shrink_tiles(unsigned char *memory, const aug_job &j, const axes &a,
-                                                    const shrink_cut &cut, int64_t images) {
+                                                    const shrink_cut &cut, const shrink_planes &planes,
+                                                    corner window = {0, 0}) {
   typedef typename shrink_kind<T>::unit unit;
   enum { WIDE = SHRINK_WIDE };
   int n = j.out_w * j.pix, wide = (n + WIDE - 1) / WIDE, strip = (int)(blockIdx.x / (uint32_t)wide);
   int e = ((int)blockIdx.x - strip * wide) * WIDE, top = strip * cut.tall, rows = min(cut.tall, j.out_h - top);
-  int64_t image = blockIdx.y;
-  if (rows <= 0 || image >= images) return;
+  int64_t image = planes.first;
+  if (rows <= 0 || image >= planes.end) return;
 
   shrink_fetch<T> f;
   { /* a lane each: the first and the last column, the first and the last row */
@@ -275,8 +282,8 @@ static __device__ __forceinline__ void shrink_tiles(unsigned char *memory, const
                         lane < 2 ? a.x.support : a.y.support, 0.0f};
     int at = lane < 2 ? column_of(j, lane == 0 ? e : min(e + WIDE, n) - 1) : lane == 2 ? top : top + rows - 1;
     resize_span(&axis, resize_centre(&axis, at), &lo, &count);
-    f.p.begin = __shfl_sync(~0u, lo, 0) * j.pix & ~3;
-    f.p.n = __shfl_sync(~0u, lo + count, 1) * j.pix - f.p.begin;
+    f.p.begin = (window.left + __shfl_sync(~0u, lo, 0)) * j.pix & ~3;
+    f.p.n = (window.left + __shfl_sync(~0u, lo + count, 1)) * j.pix - f.p.begin;
     f.p.first = __shfl_sync(~0u, lo, 2);
     f.p.rows = __shfl_sync(~0u, lo + count, 3) - f.p.first;
   }
@@ -288,7 +295,7 @@ static __device__ __forceinline__ void shrink_tiles(unsigned char *memory, const
   f.inverse = 0xffffffffu / (uint32_t)f.across + 1;
   f.bytes = (uint32_t)(row * (int64_t)sizeof(T));
   f.whole = row % 4 == 0 && reinterpret_cast<uintptr_t>(j.in) % (4 * sizeof(T)) == 0;
-  const T *from = static_cast<const T *>(j.in) + (image * j.h + f.p.first) * row + f.p.begin;
+  const T *from = static_cast<const T *>(j.in) + (image * j.h + window.top + f.p.first) * row + f.p.begin;
   f.load(from, 0);
 
   unit *in = reinterpret_cast<unit *>(memory);
@@ -300,7 +307,7 @@ static __device__ __forceinline__ void shrink_tiles(unsigned char *memory, const
   if (t < WIDE) {
     int mine = min(e + t, n - 1), column = column_of(j, mine);
     shrink_span s = shrink_weights<TAPS>(a.x, column, sizeof(T) == 1 ? 0.0f : 1.0f, wx + t, WIDE);
-    at_x[t] = s.lo * j.pix + mine - column * j.pix - f.p.begin;
+    at_x[t] = (window.left + s.lo) * j.pix + mine - column * j.pix - f.p.begin;
     n_x[t] = s.n;
     h[none + t] = -0.0f;
   }
@@ -327,14 +334,14 @@ static __device__ __forceinline__ void shrink_tiles(unsigned char *memory, const
       f.store(in, i);
     }
     __syncthreads();
-    image += gridDim.y;
-    from += (int64_t)gridDim.y * j.h * row;
-    if (image < images) f.load(from, 0);
+    image += planes.step;
+    from += planes.step * j.h * row;
+    if (image < planes.end) f.load(from, 0);
     shrink_along_x<TAPS, T>(h, in, f.pitch, quads, j.pix, wx, at_x, n_x);
     __syncthreads();
     shrink_along_y<TAPS, T>(j, out, e, rows, h, y, wy, cut.tall);
-    if (image >= images) return;
-    out += (int64_t)gridDim.y * j.out_h * n;
+    if (image >= planes.end) return;
+    out += planes.step * j.out_h * n;
   }
 }
 
@@ -343,15 +350,16 @@ static __global__ void __launch_bounds__(SHRINK_THREADS, AUG_PER_SM(SHRINK_THREA
     shrink(const aug_jobs jobs, const axes a, const shrink_cut cut) {
   SP_DYNAMIC_SHARED(unsigned char, memory);
   const aug_job &j = jobs.job[blockIdx.z];
+  shrink_planes all = {blockIdx.y, gridDim.y, jobs.n * j.planes};
   if (j.mask)
     for (int64_t sample = blockIdx.y; sample < jobs.n; sample += gridDim.y) picked(j, a, SHRINK_WARPS, ROWS, sample);
-  else if (j.dtype == SP_U8) shrink_tiles<TAPS, uint8_t>(memory, j, a, cut, jobs.n * j.planes);
-  else shrink_tiles<TAPS, float>(memory, j, a, cut, jobs.n * j.planes);
+  else if (j.dtype == SP_U8) shrink_tiles<TAPS, uint8_t>(memory, j, a, cut, all);
+  else shrink_tiles<TAPS, float>(memory, j, a, cut, all);
 }
 
 /* ---- how it is cut ---- */
 /* At most as many inputs has an output: 2 * support rounded up, and one more where a centre is rounded. */
-static int shrink_taps(const resize_axis &a) {
+static __host__ __device__ __forceinline__ int shrink_taps(const resize_axis &a) {
   float wide = 2.0f * a.support;
   if (wide == floorf(wide)) return (int)wide;
   return (int)ceilf(wide + (float)a.in * 0x1p-21f);
@@ -371,15 +379,9 @@ static int64_t shrink_bytes_of(const aug_job &j, const axes &a, const shrink_cut
          4 * ((4 * quads + 1 + cut.taps_x + 2) * wide + (2 * cut.taps_y + 4) * cut.tall);
 }
 
-/* Whether there is a cut. */
-static bool shrink_cut_of(const aug_jobs *jobs, const axes &a, shrink_cut *cut) {
+/* Tiles for which there are no more weights than `cut` says; whether there are any. */
+static bool shrink_fits(const aug_jobs *jobs, const axes &a, shrink_cut *cut) {
   int out = jobs->job[0].out_h;
-  cut->taps_x = shrink_taps(a.x);
-  cut->taps_y = shrink_taps(a.y);
-  cut->taps = cut->taps_x > cut->taps_y ? cut->taps_x : cut->taps_y;
-  if (cut->taps > 64) return false;
-  cut->taps = cut->taps <= 4 ? 4 : cut->taps <= 6 ? 6 : 0;
-  if (cut->taps) cut->taps_x = cut->taps_y = cut->taps;
   for (int most = SHRINK_TALL; most; most /= 2) {
     int high = (out + most - 1) / most;
     int64_t bytes = 0;
@@ -395,18 +397,9 @@ static bool shrink_cut_of(const aug_jobs *jobs, const axes &a, shrink_cut *cut) 
   return false;
 }
 
-/* A block for each tile of a plane of the largest tensor, and as many times that as fill a large device. */
-static dim3 shrink_grid(const aug_jobs *jobs, const shrink_cut &cut) {
-  int64_t tiles = 1, images = 1;
-  for (int i = 0; i < jobs->count; i++) {
-    const aug_job &j = jobs->job[i];
-    int64_t n = ((int64_t)j.out_w * j.pix + SHRINK_WIDE - 1) / SHRINK_WIDE;
-    n *= (j.out_h + cut.tall - 1) / cut.tall;
-    if (!j.mask && n > tiles) tiles = n;
-    if (!j.mask && jobs->n * j.planes > images) images = jobs->n * j.planes;
-  }
-  int64_t each = (tiles * images + SHRINK_BLOCKS - 1) / SHRINK_BLOCKS, high = (images + each - 1) / each;
-  return dim3((unsigned)tiles, (unsigned)(high < 65535 ? high : 65535), (unsigned)jobs->count);
+/* Tiles of a plane. */
+static int64_t shrink_tiles_of(const aug_job &j, const shrink_cut &cut) {
+  return ((int64_t)j.out_w * j.pix + SHRINK_WIDE - 1) / SHRINK_WIDE * ((j.out_h + cut.tall - 1) / cut.tall);
 }
 
 #endif
