@@ -229,9 +229,11 @@ static int hear_answer(const sp_ranks *r, int fd, double until, sp_err *err) {
 static int come(sp_ranks *r, int link, double until, sp_err *err) {
   sp_hello h = make_hello(r, link);
   int *fd = &r->peers[0].fd[link];
-  if (sp_net_connect(r->o.address, r->o.port, until, fd, err))
-    return sp_fail(err, SP_E_LATE, "rank %d of %d did not find rank 0 at %s port %d within %g s: %s", r->o.rank,
-                   r->o.ranks, r->o.address, r->o.port, r->o.start, err->msg);
+  int rc = sp_net_connect(r->o.address, r->o.port, until, fd, err);
+  if (rc == SP_E_LATE)
+    return sp_fail(err, rc, "rank %d of %d did not find rank 0 at %s port %d within %g s: %s", r->o.rank, r->o.ranks,
+                   r->o.address, r->o.port, r->o.start, err->msg);
+  if (rc) return rc;
   sp_net_send(*fd, &h, sizeof h, until); /* where that fails there is an answer that says why, or none */
   return SP_OK;
 }

@@ -74,8 +74,8 @@ static int look_up(const char *address, int port, int flags, struct addrinfo **l
   snprintf(service, sizeof service, "%d", port);
   int rc = getaddrinfo(address, service, &hints, list);
   if (!rc) return SP_OK;
-  return sp_fail(err, SP_E_NOTFOUND, "'%s', where rank 0 should be: %s (SPCORE_ADDR says another host)", address,
-                 rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+  return sp_fail(err, SP_E_NOTFOUND, "'%s', where rank 0 should be: %s (SPCORE_ADDR says another host)",
+                 address ? address : "this host", rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 }
 
 /* ---- rank 0 ------------------------------------------------------------------------------------------------------ */
@@ -155,5 +155,5 @@ int sp_net_connect(const char *address, int port, double until, int *fd, sp_err 
   }
   freeaddrinfo(list);
   if (*fd >= 0) no_delay(*fd);
-  return *fd >= 0 ? SP_OK : sp_fail(err, SP_E_IO, "%s", strerror(why));
+  return *fd >= 0 ? SP_OK : sp_fail(err, SP_E_LATE, "%s", strerror(why));
 }

@@ -112,6 +112,15 @@ same() {
   printed err "spcore: $words" "[r1] spcore: $words" "[r3] spcore: $words" "$@"
   all_gone "$words"
 }
+# A script that takes no notice is ended all the same; meanwhile the others are tried.
+mkdir caught
+(
+  cd caught || exit 99
+  run 1 8 "$spcore" run --ranks 4 ../fails.lua caught
+  same "rank 2 failed before its first step: ../fails.lua:9: no more" "[r2] spcore: ../fails.lua:9: no more"
+  exit $failed
+) >caught.log &
+caught=$!
 run 1 3 "$spcore" run --ranks 4 fails.lua error
 same "rank 2 failed before its first step: fails.lua:9: no more" "[r2] spcore: fails.lua:9: no more"
 run 3 3 "$spcore" run --ranks 4 fails.lua exit
@@ -120,13 +129,10 @@ run 4 3 "$spcore" run --ranks 4 fails.lua os
 same "rank 2 died before its first step"
 run 137 3 "$spcore" run --ranks 4 fails.lua KILL
 same "rank 2 died before its first step" "spcore: rank 2 was ended by SIGKILL"
-SPCORE_SILENCE_TIMEOUT=1.5 run 1 7 "$spcore" run --ranks 4 fails.lua STOP
-stopped="rank 2 was silent for 1.5 s (stopped, or its host is gone) before its first step"
+SPCORE_SILENCE_TIMEOUT=2.5 run 1 7 "$spcore" run --ranks 4 fails.lua STOP
+stopped="rank 2 was silent for 2.5 s (stopped, or its host is gone) before its first step"
 same "$stopped" "[r2] spcore: $stopped" # it is woken up, and hears of it
 
-# A script that takes no notice is ended all the same.
-run 1 6 "$spcore" run --ranks 4 fails.lua caught
-same "rank 2 failed before its first step: fails.lua:9: no more" "[r2] spcore: fails.lua:9: no more"
 
 # ---- signals ----
 cat >waits.lua <<'L'
@@ -180,4 +186,6 @@ each mpirun 'OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_L
   PMIX_RANK=$rank PMIX_NAMESPACE=17.'$$
 each srun 'SLURM_PROCID=$rank SLURM_NTASKS=2 SLURM_LOCALID=$rank SLURM_JOB_ID='$$' SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost'
 
+wait $caught || failed=1
+cat caught.log
 exit $failed

@@ -1,109 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * check_ranks.c - several processes as the ranks of a job: what they exchange, who may come, and who is named when one of them
- * dies, stops, stalls, fails or leaves. */
+ * check_ranks.c - several processes as the ranks of a job: what they exchange, and who may come. */
 #include <check.h>
-#include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/util.h"
-#include "ranks/impl.h"
-
-#define MOST 8
-
-/* What all processes of a test see. */
-typedef struct shared {
-  int ranks, port, listener;
-  atomic_int ready, called; /* ranks that are where the test wants them; calls of `failed` */
-  char words[MOST][1536];   /* the failure that each has seen; "": none */
-} shared;
-
-static shared *s;
-static pid_t pids[MOST];  /* 0: nobody waits for it */
-static sp_rank_opts opts; /* of all ranks, but for the rank */
-
-static void on_failed(void *arg, const sp_err *why, bool late) {
-  (void)arg, (void)why;
-  if (!late) atomic_fetch_add(&s->called, 1);
-}
-
-static void set_up(int ranks) {
-  struct sockaddr_in at;
-  socklen_t len = sizeof at;
-  sp_err err;
-  s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  ck_assert_ptr_ne(s, MAP_FAILED);
-  ck_assert_msg(!sp_net_listen("127.0.0.1", 0, &s->listener, &err), "%s", err.msg);
-  ck_assert_int_eq(getsockname(s->listener, (struct sockaddr *)&at, &len), 0);
-  memset(pids, 0, sizeof pids);
-  s->ranks = ranks;
-  s->port = ntohs(at.sin_port);
-  opts = (sp_rank_opts){.ranks = ranks,
-                        .local_ranks = ranks,
-                        .address = "127.0.0.1",
-                        .port = s->port,
-                        .job = "test",
-                        .origin = "WORLD_SIZE",
-                        .start = 20,
-                        .silence = 20,
-                        .timeout = 20,
-                        .failed = on_failed};
-}
-
-/* A rank's process: it opens, does that, closes. */
-typedef int (*work)(sp_ranks *r, sp_err *err);
-
-static void be_rank(int rank, work what) {
-  sp_rank_opts o = opts;
-  sp_ranks *r;
-  sp_err err = {0};
-  o.rank = o.local_rank = rank;
-  o.listener = rank == 0 ? s->listener : -1;
-  if (rank) close(s->listener);
-  int rc = sp_ranks_open(&r, &o, &err);
-  if (!rc && what) rc = what(r, &err);
-  if (!rc) rc = sp_ranks_close(r, &err);
-  else if (r) sp_ranks_close(r, &(sp_err){0});
-  if (rc) memcpy(s->words[rank], err.msg, sizeof err.msg);
-  _exit(rc ? 1 : 0);
-}
-
-static void start(int rank, work what) {
-  pids[rank] = fork();
-  ck_assert_int_ge(pids[rank], 0);
-  if (pids[rank] == 0) be_rank(rank, what);
-}
-
-static void start_all(int ranks, work what) {
-  set_up(ranks);
-  for (int i = 0; i < ranks; i++) start(i, what);
-}
-
-/* Waits; how many have ended well. */
-static int end_all(void) {
-  int good = 0;
-  for (int i = 0; i < s->ranks; i++) {
-    int status;
-    if (!pids[i]) continue;
-    ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
-    good += WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-  close(s->listener);
-  return good;
-}
-
-static void all_say(const char *words, int but) {
-  for (int i = 0; i < s->ranks; i++)
-    if (i != but) ck_assert_str_eq(s->words[i], words);
-}
+#include "tests/kit/ranks_kit.h"
 
 /* ---- exchange ---------------------------------------------------------------------------------------------------- */
 
@@ -396,6 +301,16 @@ START_TEST(nobody_listens) {
 }
 END_TEST
 
+START_TEST(no_such_host) {
+  set_up(2);
+  strcpy(opts.address, "256.1.1.1");
+  start(1, gather);
+  ck_assert_int_eq(end_all(), 0);
+  const char *words = "'256.1.1.1', where rank 0 should be: ", *cure = " (SPCORE_ADDR says another host)";
+  ck_assert_msg(strstr(s->words[1], words) == s->words[1] && strstr(s->words[1], cure), "%s", s->words[1]);
+}
+END_TEST
+
 /* Another program has the port. */
 START_TEST(somebody_else_listens) {
   char words[256], text[600] = "HTTP/1.1 400 Bad Request\r\n";
@@ -427,172 +342,6 @@ START_TEST(the_port_is_taken) {
 }
 END_TEST
 
-/* ---- who is guilty ----------------------------------------------------------------------------------------------- */
-
-static int guilty;
-
-static void arrive(sp_ranks *r) {
-  int rank = sp_ranks_opts(r)->rank;
-  sp_ranks_at(r, 41, "decoder.backward", rank == guilty ? NULL : "gather");
-  usleep(500000); /* so that it is known */
-  atomic_fetch_add(&s->ready, 1);
-}
-
-/* Where a step would be: it waits for the others. */
-static int wait_in_step(sp_ranks *r, sp_err *err) {
-  char mine = 0, all[MOST];
-  arrive(r);
-  if (sp_ranks_opts(r)->rank == guilty) usleep(60000000);
-  return sp_ranks_exchange(r, &mine, 1, all, err);
-}
-
-static int fail_in_step(sp_ranks *r, sp_err *err) {
-  char mine = 0, all[MOST];
-  arrive(r);
-  if (sp_ranks_opts(r)->rank != guilty) return sp_ranks_exchange(r, &mine, 1, all, err);
-  sp_fail(err, SP_E_DATA, "stage 'decoder': no such file\ntraceback of it");
-  sp_ranks_fail(r, err);
-  return sp_ranks_failed(r, err);
-}
-
-static int leave_in_step(sp_ranks *r, sp_err *err) {
-  char mine = 0, all[MOST];
-  arrive(r);
-  return sp_ranks_opts(r)->rank == guilty ? SP_OK : sp_ranks_exchange(r, &mine, 1, all, err);
-}
-
-/* Starts them and waits until all are at their place. */
-static void start_step(int ranks, int who, work what) {
-  set_up(ranks);
-  guilty = who;
-  for (int i = 0; i < ranks; i++) start(i, what);
-  while (s->ready < ranks) usleep(1000);
-  usleep(100000);
-}
-
-static const int places[] = {3, 0};
-
-START_TEST(a_rank_dies) {
-  char words[256];
-  start_step(4, places[_i], wait_in_step);
-  double t = sp_now();
-  kill(pids[guilty], SIGKILL);
-  ck_assert_int_eq(end_all(), 0);
-  snprintf(words, sizeof words, "rank %d died at step 41 in stage 'decoder.backward'", guilty);
-  all_say(words, guilty);
-  ck_assert(sp_now() - t < 2);
-  ck_assert_int_eq(s->called, 3);
-}
-END_TEST
-
-START_TEST(a_rank_is_stopped) {
-  char words[256];
-  set_up(4);
-  opts.silence = 1.5; /* more than a rank that does nothing is silent */
-  guilty = places[_i];
-  for (int i = 0; i < 4; i++) start(i, wait_in_step);
-  while (s->ready < 4) usleep(1000);
-  pid_t stopped = pids[guilty];
-  kill(stopped, SIGSTOP);
-  pids[guilty] = 0;
-  ck_assert_int_eq(end_all(), 0);
-  snprintf(words, sizeof words,
-           "rank %d was silent for 1.5 s (stopped, or its host is gone) at step 41 in stage 'decoder.backward'",
-           guilty);
-  all_say(words, guilty);
-  kill(stopped, SIGKILL);
-  waitpid(stopped, NULL, 0);
-}
-END_TEST
-
-/* It is awake, but gets nowhere, and the others wait for it. */
-START_TEST(a_rank_is_stalled) {
-  char words[256];
-  set_up(4);
-  opts.timeout = 1;
-  guilty = places[_i];
-  for (int i = 0; i < 4; i++) start(i, wait_in_step);
-  pid_t stalled = pids[guilty];
-  pids[guilty] = 0;
-  ck_assert_int_eq(end_all(), 0);
-  snprintf(words, sizeof words,
-           "rank %d is stalled (no rank got on for 1 s) at step 41 in stage 'decoder.backward': rank %d waits for "
-           "'exchange'",
-           guilty, guilty ? 0 : 1);
-  all_say(words, guilty);
-  kill(stalled, SIGKILL);
-  waitpid(stalled, NULL, 0);
-}
-END_TEST
-
-/* Nobody waits for anybody: however long it takes, nobody is stalled. */
-static int slow(sp_ranks *r, sp_err *err) {
-  sp_ranks_at(r, 1, "evaluate", NULL);
-  usleep(1200000);
-  return sp_ranks_exchange(r, NULL, 0, NULL, err);
-}
-
-START_TEST(slow_ranks_are_not_stalled) {
-  set_up(2);
-  opts.timeout = 0.5;
-  for (int i = 0; i < 2; i++) start(i, slow);
-  ck_assert_int_eq(end_all(), 2);
-}
-END_TEST
-
-START_TEST(a_rank_fails) {
-  char words[256];
-  start_step(4, places[_i], fail_in_step);
-  ck_assert_int_eq(end_all(), 0);
-  snprintf(words, sizeof words, "rank %d failed at step 41 in stage 'decoder.backward': stage 'decoder': no such file",
-           guilty);
-  all_say(words, -1);
-  ck_assert_int_eq(s->called, 3); /* not where it was said */
-}
-END_TEST
-
-START_TEST(a_rank_leaves) {
-  char words[256];
-  start_step(4, places[_i], leave_in_step);
-  ck_assert_int_eq(end_all(), 0);
-  int n =
-      snprintf(words, sizeof words, "rank %d ended its script at step 41 in stage 'decoder.backward': rank ", guilty);
-  ck_assert_msg(strncmp(s->words[0], words, (size_t)n) == 0, "%s", s->words[0]);
-  ck_assert_str_eq(s->words[0] + n + 1,
-                   " waits for it in call 1 between ranks"); /* whichever of them was heard first */
-  all_say(s->words[0], 0);
-}
-END_TEST
-
-/* Who has done all that the others do may leave before them. */
-static int leave_early(sp_ranks *r, sp_err *err) {
-  char mine = 0, all[MOST];
-  int rc = sp_ranks_exchange(r, &mine, 1, all, err);
-  usleep(sp_ranks_opts(r)->rank == 1 ? 600000 : 0);
-  return rc;
-}
-
-START_TEST(ends_at_different_times) {
-  start_all(3, leave_early);
-  ck_assert_int_eq(end_all(), 3);
-}
-END_TEST
-
-/* Garbage on a connection of the job. */
-static int babble(sp_ranks *r, sp_err *err) {
-  char mine = 0, all[MOST], noise[64];
-  memset(noise, 0xee, sizeof noise);
-  if (sp_ranks_opts(r)->rank == 1) send(r->peers[0].fd[SP_LINK_CONTROL], noise, sizeof noise, MSG_NOSIGNAL);
-  return sp_ranks_exchange(r, &mine, 1, all, err);
-}
-
-START_TEST(garbage_from_a_rank) {
-  start_all(3, babble);
-  ck_assert_int_eq(end_all(), 0);
-  all_say("rank 1 sent what is no note before its first step", -1);
-}
-END_TEST
-
 /* ---- at ---------------------------------------------------------------------------------------------------------- */
 
 static void *say_often(void *arg) {
@@ -618,10 +367,9 @@ END_TEST
 
 int main(void) {
   Suite *suite = suite_create("ranks");
-  TCase *c = tcase_create("data"), *join = tcase_create("join"), *guilty_ones = tcase_create("guilty");
+  TCase *c = tcase_create("data"), *join = tcase_create("join");
   tcase_set_timeout(c, 60);
   tcase_set_timeout(join, 60);
-  tcase_set_timeout(guilty_ones, 60);
   tcase_add_loop_test(c, data_between_ranks, 0, (int)SP_ARRAY(crews));
   tcase_add_test(c, one_rank_is_no_job);
   tcase_add_test(c, calls_that_differ);
@@ -633,19 +381,11 @@ int main(void) {
   tcase_add_test(join, the_same_rank_twice);
   tcase_add_test(join, ranks_that_do_not_come);
   tcase_add_test(join, nobody_listens);
+  tcase_add_test(join, no_such_host);
   tcase_add_test(join, somebody_else_listens);
   tcase_add_test(join, the_port_is_taken);
-  tcase_add_loop_test(guilty_ones, a_rank_dies, 0, 2);
-  tcase_add_loop_test(guilty_ones, a_rank_is_stopped, 0, 2);
-  tcase_add_loop_test(guilty_ones, a_rank_is_stalled, 0, 2);
-  tcase_add_loop_test(guilty_ones, a_rank_fails, 0, 2);
-  tcase_add_loop_test(guilty_ones, a_rank_leaves, 0, 2);
-  tcase_add_test(guilty_ones, slow_ranks_are_not_stalled);
-  tcase_add_test(guilty_ones, ends_at_different_times);
-  tcase_add_test(guilty_ones, garbage_from_a_rank);
   suite_add_tcase(suite, c);
   suite_add_tcase(suite, join);
-  suite_add_tcase(suite, guilty_ones);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
   int failed = srunner_ntests_failed(runner);
