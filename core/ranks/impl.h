@@ -97,10 +97,16 @@ struct sp_ranks {
   bool own; /* this rank has said itself that it cannot go on */
   bool closing, done;
   sp_err failure; /* status SP_OK: none */
+
+  pthread_mutex_t aborting; /* held while they run */
+  sp_rank_abort *aborts;
+  bool aborted;
 };
 
 /* join.c: connects the peers of r, whose fds are -1. */
 int sp_ranks_join(sp_ranks *r, sp_err *err);
+/* The job has failed: calls between ranks end, and what was added to be aborted runs before it can be removed. */
+void sp_ranks_set_failure(sp_ranks *r, const sp_err *why);
 /* watch.c: the thread that owns the control connections. */
 int sp_ranks_watch(sp_ranks *r, sp_err *err);
 /* Asks the watcher to end the job because of `rank`; returns when the job has failed, or some seconds have passed. */

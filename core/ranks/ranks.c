@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ static void free_ranks(sp_ranks *r) {
   sp_net_close(&r->wake);
   pthread_cond_destroy(&r->changed);
   pthread_mutex_destroy(&r->lock);
+  pthread_mutex_destroy(&r->aborting);
   free(r->polled);
   free(r->peers);
   free(r);
@@ -30,6 +32,7 @@ static void free_ranks(sp_ranks *r) {
 static void make_lock(sp_ranks *r) {
   pthread_condattr_t monotonic;
   pthread_mutex_init(&r->lock, NULL);
+  pthread_mutex_init(&r->aborting, NULL);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
   pthread_cond_init(&r->changed, &monotonic);
@@ -145,4 +148,39 @@ void sp_ranks_fail(sp_ranks *r, const sp_err *why) {
   r->own = true;
   pthread_mutex_unlock(&r->lock);
   sp_ranks_blame(r, r->o.rank, why);
+}
+
+/* ---- what must be aborted ---------------------------------------------------------------------------------------- */
+
+void sp_ranks_add_abort(sp_ranks *r, sp_rank_abort *a) {
+  if (!r) return;
+  pthread_mutex_lock(&r->aborting);
+  a->next = r->aborts;
+  r->aborts = a;
+  if (r->aborted) a->abort(a->arg);
+  pthread_mutex_unlock(&r->aborting);
+}
+
+void sp_ranks_remove_abort(sp_ranks *r, sp_rank_abort *a) {
+  if (!r) return;
+  pthread_mutex_lock(&r->aborting);
+  for (sp_rank_abort **at = &r->aborts; *at; at = &(*at)->next)
+    if (*at == a) {
+      *at = a->next;
+      break;
+    }
+  pthread_mutex_unlock(&r->aborting);
+}
+
+void sp_ranks_set_failure(sp_ranks *r, const sp_err *why) {
+  pthread_mutex_lock(&r->aborting);
+  pthread_mutex_lock(&r->lock);
+  r->failure = *why;
+  pthread_cond_broadcast(&r->changed);
+  pthread_mutex_unlock(&r->lock);
+  for (sp_rank_abort *a = r->aborts; a; a = a->next) a->abort(a->arg);
+  r->aborted = true;
+  for (int i = 0; i < r->n_peers; i++)
+    if (r->peers[i].fd[SP_LINK_DATA] >= 0) shutdown(r->peers[i].fd[SP_LINK_DATA], SHUT_RDWR);
+  pthread_mutex_unlock(&r->aborting);
 }

@@ -62,5 +62,14 @@ void sp_ranks_at(sp_ranks *r, uint64_t step, const char *stage, const char *wait
  * that counts. */
 void sp_ranks_fail(sp_ranks *r, const sp_err *why);
 int sp_ranks_failed(sp_ranks *r, sp_err *err); /* SP_OK, or the failure of the job */
+/* What waits for other ranks by means of its own: it is ended, once, when the job fails, by the watcher's thread or, where the
+ * job has failed already, by the caller's. Every rank does, also the one that has said it failed. `a` is the caller's. */
+typedef struct sp_rank_abort {
+  void (*abort)(void *arg);
+  void *arg;
+  struct sp_rank_abort *next;
+} sp_rank_abort;
+void sp_ranks_add_abort(sp_ranks *r, sp_rank_abort *a);
+void sp_ranks_remove_abort(sp_ranks *r, sp_rank_abort *a); /* it is not running any more, and will not */
 
 #endif

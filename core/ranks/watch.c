@@ -107,19 +107,11 @@ static void suspect_at(sp_ranks *r, int rank, const sp_rank_place *at, bool deat
   sp_sb_free(&text);
 }
 
-/* All calls that wait for others end. */
-static void end_calls(sp_ranks *r) {
-  for (int i = 0; i < r->n_peers; i++)
-    if (r->peers[i].fd[SP_LINK_DATA] >= 0) shutdown(r->peers[i].fd[SP_LINK_DATA], SHUT_RDWR);
-}
-
 static void fail_here(sp_ranks *r, const sp_err *why) {
   pthread_mutex_lock(&r->lock);
-  r->failure = *why;
   bool own = r->own;
-  pthread_cond_broadcast(&r->changed);
   pthread_mutex_unlock(&r->lock);
-  end_calls(r);
+  sp_ranks_set_failure(r, why);
   if (r->o.failed && !own) r->o.failed(r->o.arg, why, false);
 }
 
@@ -220,7 +212,7 @@ static void beat(sp_ranks *r, double now) {
   if (now - r->beat < BEAT) return;
   sp_note note = own_note(r, SP_NOTE_BEAT);
   bool same = note.calls == r->last.calls && memcmp(&note.place, &r->last.place, sizeof note.place) == 0;
-  if (same && now - r->beat < IDLE) return;
+  if (same && now - r->beat < (r->o.silence < 3 * IDLE ? r->o.silence / 3 : IDLE)) return;
   send_all(r, &note);
   r->last = note;
   r->beat = now;

@@ -129,8 +129,8 @@ run 4 3 "$spcore" run --ranks 4 fails.lua os
 same "rank 2 died before its first step"
 run 137 3 "$spcore" run --ranks 4 fails.lua KILL
 same "rank 2 died before its first step" "spcore: rank 2 was ended by SIGKILL"
-SPCORE_SILENCE_TIMEOUT=2.5 run 1 7 "$spcore" run --ranks 4 fails.lua STOP
-stopped="rank 2 was silent for 2.5 s (stopped, or its host is gone) before its first step"
+SPCORE_SILENCE_TIMEOUT=1.5 run 1 7 "$spcore" run --ranks 4 fails.lua STOP
+stopped="rank 2 was silent for 1.5 s (stopped, or its host is gone) before its first step"
 same "$stopped" "[r2] spcore: $stopped" # it is woken up, and hears of it
 
 

@@ -27,13 +27,28 @@ static int wait_in_step(sp_ranks *r, sp_err *err) {
   return sp_ranks_exchange(r, &mine, 1, all, err);
 }
 
+static void count(void *arg) {
+  (void)arg;
+  atomic_fetch_add(&s->aborted, 1);
+}
+
+/* Of three things to abort one is gone by then, and one comes too late. */
 static int fail_in_step(sp_ranks *r, sp_err *err) {
   char mine = 0, all[MOST];
+  sp_rank_abort a = {.abort = count}, gone = {.abort = count}, late = {.abort = count};
+  sp_ranks_add_abort(r, &gone);
+  sp_ranks_add_abort(r, &a);
+  sp_ranks_remove_abort(r, &gone);
   arrive(r);
-  if (sp_ranks_opts(r)->rank != guilty) return sp_ranks_exchange(r, &mine, 1, all, err);
-  sp_fail(err, SP_E_DATA, "stage 'decoder': no such file\ntraceback of it");
-  sp_ranks_fail(r, err);
-  return sp_ranks_failed(r, err);
+  if (sp_ranks_opts(r)->rank == guilty) {
+    sp_fail(err, SP_E_DATA, "stage 'decoder': no such file\ntraceback of it");
+    sp_ranks_fail(r, err);
+    sp_ranks_failed(r, err);
+  } else sp_ranks_exchange(r, &mine, 1, all, err);
+  sp_ranks_add_abort(r, &late);
+  sp_ranks_remove_abort(r, &a);
+  sp_ranks_remove_abort(r, &late);
+  return err->status;
 }
 
 static int leave_in_step(sp_ranks *r, sp_err *err) {
@@ -68,8 +83,8 @@ END_TEST
 START_TEST(a_rank_is_stopped) {
   char words[256];
   set_up(4);
-  opts.silence = 2.5; /* more than a rank that does nothing is silent */
-  guilty = 0;         /* tests/cli/ranks.sh stops another one */
+  opts.silence = 1.5;
+  guilty = 0; /* tests/cli/ranks.sh stops another one */
   for (int i = 0; i < 4; i++) start(i, wait_in_step);
   while (s->ready < 4) usleep(1000);
   pid_t stopped = pids[guilty];
@@ -77,7 +92,7 @@ START_TEST(a_rank_is_stopped) {
   pids[guilty] = 0;
   ck_assert_int_eq(end_all(), 0);
   snprintf(words, sizeof words,
-           "rank %d was silent for 2.5 s (stopped, or its host is gone) at step 41 in stage 'decoder.backward'",
+           "rank %d was silent for 1.5 s (stopped, or its host is gone) at step 41 in stage 'decoder.backward'",
            guilty);
   all_say(words, guilty);
   kill(stopped, SIGKILL);
@@ -127,6 +142,7 @@ START_TEST(a_rank_fails) {
   snprintf(words, sizeof words, "rank %d failed at step 41 in stage 'decoder.backward': stage 'decoder': no such file",
            guilty);
   all_say(words, -1);
+  ck_assert_int_eq(s->aborted, 8);
   ck_assert_int_eq(s->called, 3); /* not where it was said */
 }
 END_TEST

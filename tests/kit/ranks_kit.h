@@ -20,6 +20,7 @@
 /* What all processes of a test see. */
 typedef struct shared {
   int ranks, port, listener;
+  atomic_int aborted;
   atomic_int ready, called; /* ranks that are where the test wants them; calls of `failed` */
   char words[MOST][1536];   /* the failure that each has seen; "": none */
 } shared;
