@@ -196,7 +196,9 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
   int code = 0;
   sp_line_erase();
   if (status != LUA_OK && sp_lua_is_exit(L, -1)) {
-    code = lua->exit_code;
+    sp_err err;
+    code = lua->exit_code; /* where it is 0 the end of the ranks says why it does not stay so */
+    if (code && sp_ranks_failed(lua->env->ranks, &err)) sp_log(SP_LOG_ERROR, "%s", err.msg);
   } else if (status != LUA_OK) {
     const char *msg = lua_tostring(L, -1);
     code = lua->device_failed ? EXIT_DEVICE : 1;

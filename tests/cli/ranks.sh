@@ -104,6 +104,7 @@ if sp.rank == 2 then
 end
 local function wait() while true do sleep(0.01) end end
 while how == "caught" do pcall(wait) end
+if how == "os" and not pcall(wait) then sp.exit(9) end
 wait()
 L
 # same WORDS LINE...: ranks 0, 1 and 3 say so, and those lines are all that there are beside
