@@ -3,16 +3,21 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cmd.h"
 #include "lua/main.h"
 #include "lua/script.h"
 #include "lua/signals.h"
+#include "ranks/launch.h"
 
-enum { OPT_PLUGIN = 256, OPT_DEBUG, OPT_HELP };
+#define GRACE 4 /* seconds for a script to end when another rank has failed; a launcher has more patience */
+
+enum { OPT_PLUGIN = 256, OPT_RANKS, OPT_DEBUG, OPT_HELP };
 
 static const struct option options[] = {
     {"plugin", required_argument, NULL, OPT_PLUGIN},
+    {"ranks", required_argument, NULL, OPT_RANKS},
     {"debug", no_argument, NULL, OPT_DEBUG},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
@@ -61,8 +66,77 @@ int sp_cmd_run_script(const sp_env_opts *opts, bool debug, const char *schedule,
   return sp_cmd_run_in(env, debug, schedule, argv[0], argc - 1, argv + 1);
 }
 
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
+
+static void rank_failed(void *arg, const sp_err *why, bool late) {
+  (void)arg;
+  if (!late) {
+    sp_lua_end_script();
+    return;
+  }
+  sp_log(SP_LOG_ERROR, "%s", why->msg);
+  _exit(SP_EXIT_FAILED);
+}
+
+/* The others hear of an end that nobody has told them yet; then all end together. */
+static int leave_ranks(sp_ranks *r, int code) {
+  sp_err err;
+  if (code && !sp_lua_interrupted()) {
+    sp_fail(&err, SP_E_CANCELLED, "it ended with exit status %d", code);
+    sp_ranks_fail(r, &err);
+  }
+  if (!sp_ranks_close(r, &err) || code) return code;
+  sp_log(SP_LOG_ERROR, "%s", err.msg);
+  return SP_EXIT_FAILED;
+}
+
+/* One rank of several: they are connected before there is anything else. */
+static int run_rank(sp_rank_opts *ro, const sp_env_opts *opts, bool debug, int argc, char **argv) {
+  sp_ranks *r;
+  sp_env *env;
+  sp_err err;
+  int code;
+  ro->grace = GRACE;
+  ro->failed = rank_failed;
+  if (sp_ranks_open(&r, ro, &err)) return sp_cmd_failed(&err);
+  if (sp_env_new(&env, opts, &err)) {
+    code = sp_cmd_failed(&err);
+    sp_ranks_fail(r, &err);
+  } else {
+    env->ranks = r;
+    code = sp_cmd_run_in(env, debug, NULL, argv[0], argc - 1, argv + 1);
+  }
+  return leave_ranks(r, code);
+}
+
+/* `ranks` 0: as many as the environment says. */
+static int run_script(int ranks, const sp_env_opts *opts, bool debug, int argc, char **argv) {
+  sp_rank_opts ro;
+  sp_launch launch = {.is_rank = true, .listener = -1};
+  sp_err err;
+  if (sp_ranks_find(&ro, &err)) return sp_cmd_failed(&err);
+  if (ranks && *ro.origin)
+    return sp_cmd_usage(&sp_cmd_run, "--ranks %d: this is rank %d of %d already (%s)", ranks, ro.rank, ro.ranks,
+                        ro.origin);
+  if (ranks > 1 && sp_ranks_launch(ranks, &launch, &err)) return sp_cmd_failed(&err);
+  if (!launch.is_rank) return launch.code;
+  if (ranks > 1 && sp_ranks_find(&ro, &err)) return sp_cmd_failed(&err);
+  ro.listener = launch.listener;
+  return ro.ranks > 1 ? run_rank(&ro, opts, debug, argc, argv) : sp_cmd_run_script(opts, debug, NULL, argc, argv);
+}
+
+static int read_ranks(const char *text, int *ranks) {
+  char *end;
+  long n = strtol(text, &end, 10);
+  if (end == text || *end || n < 1 || n > SP_LAUNCH_MAX)
+    return sp_cmd_usage(&sp_cmd_run, "--ranks %s: a whole number from 1 to %d is wanted", text, SP_LAUNCH_MAX);
+  *ranks = (int)n;
+  return -1;
+}
+
 static int run_main(int argc, char **argv) {
   bool debug = sp_cmd_debug();
+  int ranks = 0;
   const char **plugins = sp_calloc((size_t)argc, sizeof *plugins);
   sp_env_opts opts = {.plugins = plugins};
   sp_err err;
@@ -73,12 +147,13 @@ static int run_main(int argc, char **argv) {
   int code = -1;
   for (int c; code < 0 && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {
     if (c == OPT_PLUGIN) plugins[opts.n_plugins++] = optarg;
+    else if (c == OPT_RANKS) code = read_ranks(optarg, &ranks);
     else if (c == OPT_DEBUG) debug = true;
     else if (c == OPT_HELP || c == 'h') code = help();
     else code = sp_cmd_bad_option(&sp_cmd_run, c, argv, options);
   }
   if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_run, "a script is wanted, such as train_seg.lua");
-  if (code < 0) code = sp_cmd_run_script(&opts, debug, NULL, argc - optind, argv + optind);
+  if (code < 0) code = run_script(ranks, &opts, debug, argc - optind, argv + optind);
   free(plugins);
   return code;
 }
@@ -88,6 +163,7 @@ const sp_cmd sp_cmd_run = {
     .args = "[options] SCRIPT [the script's options]",
     .doc = "Runs a Lua script that wires stages and trains",
     .help = "  --plugin FILE.so  load this plugin first; may be repeated\n"
+            "  --ranks N         start the script N times, as ranks of one job; docs/ranks.md\n"
             "  --debug           print a traceback with errors (also SPCORE_DEBUG=1)\n"
             "  --help            this text\n"
             "\n"

@@ -5,6 +5,7 @@
 
 #include "host/registry.h"
 #include "host/stage.h"
+#include "ranks/ranks.h"
 
 typedef struct sp_env_opts {
   const char *const *plugins; /* --plugin FILE.so, loaded at once */
@@ -20,7 +21,8 @@ typedef struct sp_env {
   int threads;
   char *script_dir; /* where train_seg.lua and spcore/init.lua lie: the source tree's scripts/ or $(pkgdatadir) */
   char *plugin_dir;
-  bool in_tree; /* run from a build tree */
+  bool in_tree;    /* run from a build tree */
+  sp_ranks *ranks; /* of this job; not owned. NULL: this process is alone */
 } sp_env;
 
 /* Plugins are looked for in $SPCORE_PLUGIN_PATH (folders, ':' between), then in plugin_dir. */

@@ -11,10 +11,11 @@
 #include "lua/hand.h"
 #include "lua/signals.h"
 
-/* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, script_path =, debug =, schedule = } */
+/* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, script_path =, debug =, schedule =, rank =,
+ * ranks = } */
 static int core_env(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
-  lua_createtable(L, 0, 9);
+  lua_createtable(L, 0, 11);
   sp_lua_set_str(L, "script_dir", lua->env->script_dir);
   sp_lua_set_str(L, "plugin_dir", lua->env->plugin_dir);
   sp_lua_set_str(L, "script", lua->script);
@@ -23,6 +24,8 @@ static int core_env(lua_State *L) {
   sp_lua_set_str(L, "version", SP_VERSION);
   lua_pushfstring(L, "%d.%d", SP_ABI_MAJOR, SP_ABI_MINOR);
   lua_setfield(L, -2, "abi");
+  sp_lua_set_int(L, "rank", sp_ranks_opts(lua->env->ranks)->rank);
+  sp_lua_set_int(L, "ranks", sp_ranks_opts(lua->env->ranks)->ranks);
   lua_pushinteger(L, lua->env->threads);
   lua_setfield(L, -2, "threads");
   lua_pushboolean(L, lua->debug);

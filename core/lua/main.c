@@ -161,6 +161,19 @@ static int load_script(lua_State *L) {
   return 0;
 }
 
+/* An error has ended the script. If it is this rank's own, the others hear of it; if another rank has failed before, that is
+ * why, whatever the error says, and in the same words everywhere: without a line of this script. */
+static void say_error(const sp_lua *lua, const char *msg) {
+  sp_err err;
+  bool other = sp_ranks_failed(lua->env->ranks, &err), same = other && strstr(msg, err.msg);
+  if (lua->debug) fprintf(stderr, "spcore: %s\n", msg); /* the traceback has lines of its own */
+  else sp_log(SP_LOG_ERROR, "%s", same ? err.msg : msg);
+  if (other && !same) sp_log(SP_LOG_ERROR, "%s", err.msg);
+  if (other || sp_lua_interrupted()) return;
+  sp_fail(&err, SP_E_CANCELLED, "%s", msg);
+  sp_ranks_fail(lua->env->ranks, &err);
+}
+
 #define EXIT_DEVICE 75 /* EX_TEMPFAIL: the same run may succeed on a device that works */
 
 int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
@@ -183,12 +196,13 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
   int code = 0;
   sp_line_erase();
   if (status != LUA_OK && sp_lua_is_exit(L, -1)) {
-    code = lua->exit_code;
+    sp_err err;
+    code = lua->exit_code; /* where it is 0 the end of the ranks says why it does not stay so */
+    if (code && sp_ranks_failed(lua->env->ranks, &err)) sp_log(SP_LOG_ERROR, "%s", err.msg);
   } else if (status != LUA_OK) {
     const char *msg = lua_tostring(L, -1);
-    if (lua->debug && msg) fprintf(stderr, "spcore: %s\n", msg); /* the traceback has lines of its own */
-    else sp_log(SP_LOG_ERROR, "%s", msg ? msg : "unknown error");
     code = lua->device_failed ? EXIT_DEVICE : 1;
+    say_error(lua, msg ? msg : "unknown error");
   } else if (lua->schedule) { /* printing it ends the script */
     sp_log(SP_LOG_ERROR, "script '%s' runs no graph, so there is no schedule", script);
     code = 1;

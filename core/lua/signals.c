@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * signals.c - SIGINT, SIGTERM and SIGHUP: a flag that loops ask for, and a hook for a script that never does. */
+ * signals.c - SIGINT, SIGTERM and SIGHUP: a flag that loops ask for, and a hook for a script that never does. The same hook
+ * ends the script of a rank when another one has failed. */
 #include "lua/signals.h"
 
 #include <lualib.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "lua/state.h"
@@ -14,9 +17,19 @@ static volatile sig_atomic_t caught, noticed;
 static lua_State *volatile running;
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
+/* The other ranks: a thread that hears of their failure wakes the one that runs the script. */
+#define WAKE SIGURG /* nobody minds it where it comes late */
+static atomic_bool failed, ready;
+static pthread_t script_thread;
+
 /* Called GRACE instructions after a signal, in a coroutine after its own, and again each time that as many have passed. */
 static void on_late(lua_State *L, lua_Debug *ar) {
+  sp_err err;
   (void)ar;
+  if (atomic_load(&failed) && sp_ranks_failed(sp_lua_of(L)->env->ranks, &err)) {
+    lua_sethook(L, NULL, 0, 0); /* said once: what closes behind it is to come to its end */
+    sp_lua_fail(L, "%s", err.msg);
+  }
   if (!caught) return;
   if (noticed) lua_sethook(L, NULL, 0, 0);
   else sp_lua_fail(L, "interrupted by SIG%s", sigabbrev_np(caught));
@@ -27,6 +40,16 @@ static void on_signal(int sig) {
   caught = sig;
   for (size_t i = 0; i < SP_ARRAY(signals); i++) signal(signals[i], SIG_DFL);
   if (running) lua_sethook(running, on_late, LUA_MASKCOUNT, GRACE);
+}
+
+static void on_wake(int sig) {
+  (void)sig;
+  if (running && atomic_load(&failed)) lua_sethook(running, on_late, LUA_MASKCOUNT, 1);
+}
+
+void sp_lua_end_script(void) {
+  atomic_store(&failed, true);
+  if (atomic_load(&ready)) pthread_kill(script_thread, WAKE);
 }
 
 static void on_write(int sig) { (void)sig; }
@@ -40,6 +63,10 @@ void sp_lua_catch_signals(void) {
   sa.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &sa, NULL);
   sigaction(SIGXFSZ, &sa, NULL);
+  sa.sa_handler = on_wake;
+  sigaction(WAKE, &sa, NULL);
+  script_thread = pthread_self();
+  atomic_store(&ready, true);
   sa.sa_handler = on_signal;
   sa.sa_flags = (int)SA_RESETHAND | SA_RESTART;
   sigemptyset(&sa.sa_mask);
@@ -51,6 +78,7 @@ void sp_lua_catch_signals(void) {
 void sp_lua_watch(lua_State *L) {
   running = L;
   if (L && caught) on_signal(caught); /* before there was a script */
+  on_wake(WAKE);
 }
 
 int sp_lua_interrupted(void) {

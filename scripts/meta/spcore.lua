@@ -5,6 +5,8 @@
 ---@class spcore
 ---@field version string
 ---@field script_dir string where the shipped scripts lie
+---@field rank integer which process of a job this is, from 0
+---@field ranks integer how many there are
 local sp = {}
 
 ---The parameters that all scripts have; others come with the script's own options.

@@ -10,15 +10,15 @@ command -v nm >/dev/null 2>&1 || { echo "no nm here"; exit 77; }
 below() {
   case $1 in
     base) ;;
-    device | schedule | source) echo base ;;
-    host) echo device source base ;;
-    graph) echo host device source base ;;
-    plan) echo graph host device schedule source base ;;
-    run) echo plan graph host device schedule source base ;;
-    hand) echo graph host device source base ;;
-    lua) echo run hand plan graph host device schedule source base ;;
-    check) echo graph host device source base ;;
-    cli) echo lua check run hand plan graph host device schedule source base ;;
+    device | schedule | source | ranks) echo base ;;
+    host) echo device source ranks base ;;
+    graph) echo host device source ranks base ;;
+    plan) echo graph host device schedule source ranks base ;;
+    run) echo plan graph host device schedule source ranks base ;;
+    hand) echo graph host device source ranks base ;;
+    lua) echo run hand plan graph host device schedule source ranks base ;;
+    check) echo graph host device source ranks base ;;
+    cli) echo lua check run hand plan graph host device schedule source ranks base ;;
     *) fail "core/$1 is in none of the layers of tests/core/layers.sh" ;;
   esac
 }
