@@ -176,7 +176,10 @@ static const sp_port loss_in[] = {{.name = "x", .dtypes = SP_DT(SP_F32), .ndim =
 static const sp_port loss_out[] = {
     {.name = "loss", .dtypes = SP_DT(SP_F32), .ndim = 0, .flags = SP_PORT_METRIC, .doc = "mean square"},
     {.name = "status", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_STATUS, .doc = "never bad"},
-    {.name = "total", .dtypes = SP_DT(SP_F64), .flags = SP_PORT_TOTAL | SP_PORT_NOGRAD, .doc = "see sp_step.batch"},
+    {.name = "total",
+     .dtypes = SP_DT(SP_F64),
+     .flags = SP_PORT_TOTAL | SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "see sp_step.batch"},
     {.name = NULL}};
 
 static int loss_plan(sp_ctx *c, void *self, sp_plan *p) {
@@ -200,7 +203,7 @@ static int loss_forward(sp_ctx *c, void *self, const sp_io *io) {
     if (dx) dx[i] = (io->din_acc[0][0] ? dx[i] : 0) + 2 * gain * d / (float)full * io->step->loss_scale;
   }
   *(float *)io->out[0].t[0].data = gain * sum / (float)n;
-  *(double *)io->out[2].t[0].data = io->step->batch ? (double)n / full : n;
+  if (io->out[2].t[0].data) *(double *)io->out[2].t[0].data = io->step->batch ? (double)n / full : n;
   memset(io->out[1].t[0].data, 0, 4 * sizeof(int64_t));
   return SP_OK;
 }

@@ -27,7 +27,7 @@ const sp_port loss_outputs[] = {{.name = "loss",
                                 {.name = "total",
                                  .dtypes = SP_DT(SP_F64),
                                  .ndim = 0,
-                                 .flags = SP_PORT_TOTAL | SP_PORT_NOGRAD,
+                                 .flags = SP_PORT_TOTAL | SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
                                  .doc = "what the mean is over; of a step in shards its share of a full batch"},
                                 {.name = NULL}};
 

@@ -152,7 +152,8 @@ static __device__ inline float gradient_scale(const loss_work &w) {
   __shared__ float scale;
   if (threadIdx.x < 32) {
     label_sum s = all_labels(w);
-    if (threadIdx.x == 0) scale = s.counted ? (float)(w.j.weight / full_weight(w.j, s.weight) * (double)w.j.step->loss_scale) : 0.0f;
+    if (threadIdx.x == 0)
+      scale = s.counted ? (float)(w.j.weight / full_weight(w.j, s.weight) * (double)w.j.step->loss_scale) : 0.0f;
   }
   __syncthreads();
   return scale;
@@ -163,7 +164,7 @@ static __device__ inline void loss_result(const loss_work &w, const label_sum &s
   const loss_job &j = w.j;
   *j.loss = mean;
   *j.valid = s.counted;
-  *j.total = j.step->batch ? s.weight / full_weight(j, s.weight) : s.weight;
+  if (j.total) *j.total = j.step->batch ? s.weight / full_weight(j, s.weight) : s.weight;
   j.status[0] = j.status[1] = j.status[2] = j.status[3] = 0;
   if (s.bad != INT64_MAX) {
     int64_t sample = s.bad / j.shape.px;

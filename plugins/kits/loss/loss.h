@@ -54,7 +54,7 @@ typedef struct loss_job {
   const uint64_t *ids; /* NULL: samples are counted */
   float *loss;
   int64_t *status, *valid;
-  double *total;
+  double *total; /* NULL: nobody asks */
   void *scratch;
 } loss_job;
 

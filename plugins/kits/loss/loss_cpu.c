@@ -56,7 +56,7 @@ double loss_full(const loss_job *j, double weight) {
 void loss_result(const loss_job *j, const label_sum *all, double mean) {
   *j->loss = (float)mean;
   *j->valid = all->counted;
-  *j->total = j->step->batch ? all->weight / loss_full(j, all->weight) : all->weight;
+  if (j->total) *j->total = j->step->batch ? all->weight / loss_full(j, all->weight) : all->weight;
   memset(j->status, 0, 4 * sizeof *j->status);
   if (all->bad >= 0) {
     int64_t sample = all->bad / j->shape.px;

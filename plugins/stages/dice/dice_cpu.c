@@ -206,7 +206,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   if (!rc) rc = par_run(ctx, chunks, run_chunk, &a);
   if (rc) return rc;
   loss_result(&a.j, &all, sum_up(&a, p, chunks));
-  *a.j.total = all.counted ? 1 : 0; /* each batch has a score of its own */
+  if (a.j.total) *a.j.total = all.counted ? 1 : 0; /* each batch has a score of its own */
   a.run = slope_choose();
   return a.j.g ? par_run(ctx, chunks, run_chunk, &a) : SP_OK;
 }

@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(THREADS) sum_up(const dice_work w) {
   label_sum s = all_labels(w);
   if (threadIdx.x) return;
   loss_result(w, s, (float)(w.j.weight * (loss / (double)classes)));
-  *w.j.total = s.counted ? 1 : 0; /* each batch has a score of its own */
+  if (w.j.total) *w.j.total = s.counted ? 1 : 0; /* each batch has a score of its own */
 }
 
 /* Through the softmax: p[c] * (slope of c - mean of the slopes under p). */
