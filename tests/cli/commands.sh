@@ -62,6 +62,10 @@ try 0 'gain                 number, -10..10, default 2, may change while running
 try 0 'rows                 integer, 1..9223372036854775806, default 1' inspect toy_fill --plugin "$SP_TEST_PLUGINS/toy.so"
 try 0 '"min":1,"max":9223372036854775806' inspect toy_fill --json --plugin "$SP_TEST_PLUGINS/toy.so"
 try 0 'plugin   faulty, version 1.2, licence MIT' inspect good --plugin "$faulty"
+try 0 "communicator 'local' (cpu, comm_local.so): Between ranks" inspect
+try 0 '"comms":["local"]' inspect --json
+try 1 "unknown stage 'comm_loca': no plugin folder has comm_loca.so" inspect comm_loca
+try 0 '# no stages in it' check "$top_builddir/.libs/comm_local.so"
 try 1 "unknown stage 'goood', did you mean 'good'?" inspect goood --plugin "$faulty"
 try 1 "does not exist for device 'cuda'" inspect good --device cuda --plugin "$faulty"
 try 1 "$SP_TEST_PLUGINS/bad_symbol.so: unresolved symbol 'sp_test_nowhere'" inspect --plugin "$SP_TEST_PLUGINS/bad_symbol.so"
