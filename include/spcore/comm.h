@@ -12,6 +12,7 @@
  *  - A call may return on one rank while others have not begun theirs, as far as its bytes allow: none is a barrier.
  *  - Sizes are bytes. 0 is allowed: nothing is moved, pointers may be NULL, and all ranks make the call, though it may
  *    return without waiting for them.
+ *  - Of a GPU the device is the calling thread's current one, but in abort() and poll().
  *  - Any size works in memory that open() and alloc() have taken: a call allocates nothing of the size of its data.
  *  - On "cpu" a call runs on a lane's thread and returns when the bytes are there. On other devices it only enqueues on
  *    ctx->stream, as a stage does. There dst and src are device memory; on "cpu" any memory.
@@ -71,9 +72,10 @@ typedef struct sp_comm_type {
   void (*abort)(void *comm);
 
   /* Memory of the device, aligned to 256 bytes at least, holding garbage. Equal bytes on all ranks; 0 gives a pointer,
-   * too. Collective; free() is not. [main & !running] */
+   * too. Collective: where one rank has too little, the others may wait until abort(). [main & !running] */
   int (*alloc)(sp_ctx *, void *comm, size_t bytes, void **ptr);
-  void (*free)(void *comm, void *ptr); /* also after abort(); this function can't fail. [main & !running] */
+  /* Also after abort(). Not collective; this function can't fail. [main & !running] */
+  void (*free)(void *comm, void *ptr);
 
   /* Piece r of dst is piece `rank` of rank r's src; both have ranks * each bytes and do not overlap. [stream] */
   int (*all_to_all)(sp_ctx *, void *comm, void *dst, const void *src, size_t each);
