@@ -4,7 +4,7 @@
 #define SP_PLUGINS_COMM_H
 
 #include <stdbool.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include <spcore/comm.h>
 
@@ -24,6 +24,13 @@ static inline int comm_agree(sp_ctx *ctx, const sp_comm_boot *b, int status) {
   if (rc || status) return rc ? rc : status;
   for (int r = 0; r < b->ranks; r++)
     if (all[r]) return ctx->host->fail(ctx, all[r], "rank %d cannot open it, see what it says", r);
+  return SP_OK;
+}
+
+/* alloc() where the device is the cpu: malloc's. */
+static inline int comm_take(sp_ctx *ctx, size_t bytes, void **ptr) {
+  if (bytes > SIZE_MAX / 2 || posix_memalign(ptr, 256, bytes ? bytes : 1))
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory of %zu bytes", bytes);
   return SP_OK;
 }
 

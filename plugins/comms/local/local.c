@@ -210,10 +210,7 @@ static int local_open(sp_ctx *ctx, const sp_comm_boot *boot, void *dev, void **c
 
 static int local_alloc(sp_ctx *ctx, void *comm, size_t bytes, void **ptr) {
   int rc = local_poll(ctx, comm);
-  if (rc) return rc;
-  if (bytes > SIZE_MAX / 2 || posix_memalign(ptr, 256, bytes ? bytes : 1))
-    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory of %zu bytes", bytes);
-  return SP_OK;
+  return rc ? rc : comm_take(ctx, bytes, ptr);
 }
 
 static void local_free(void *comm, void *ptr) {
