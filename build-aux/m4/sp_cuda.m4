@@ -80,6 +80,31 @@ AS_IF([test "x$sp_cuda_dir" != x && test "x$sp_cuda_dir" != x/usr],
 : ${CUBLAS_LIBS="-lcublas -lcublasLt"}
 : ${CUDNN_LIBS="-lcudnn"}])
 
+# NCCL comes with some CUDA toolkits, and else apart. The tests' emulator needs its header alone.
+AC_DEFUN([SP_NCCL],
+[SP_WITH([nccl], [NCCL: no communicator "nccl" between GPUs])
+AC_ARG_VAR([NCCL_LIBS], [linker flags for NCCL @<:@-lnccl@:>@])
+sp_nccl=no sp_nccl_header=no
+sp_why="no communicator between GPUs (NCCL 2.19 or newer)"
+: ${NCCL_LIBS=-lnccl}
+sp_saved_CPPFLAGS=$CPPFLAGS sp_saved_LIBS=$LIBS
+CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
+AS_IF([test "x$with_nccl" != xno && test "x$sp_cuda_found" = xyes],
+  [AC_CHECK_HEADER([nccl.h], [sp_nccl_header=yes])])
+AS_CASE([$sp_nccl_header:$sp_cuda],
+  [yes:yes*],
+    [LIBS="$NCCL_LIBS $CUDA_LIBS $LIBS"
+     AC_MSG_CHECKING([for NCCL 2.19 or newer in $NCCL_LIBS])
+     AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <nccl.h>
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 19, 0)
+#error too old
+#endif]], [[void *p; return ncclMemAlloc(&p, 1);]])],
+       [AC_MSG_RESULT([yes]); sp_nccl=yes], [AC_MSG_RESULT([no])])],
+  [*:no*], [sp_why="no device \"cuda\""])
+CPPFLAGS=$sp_saved_CPPFLAGS LIBS=$sp_saved_LIBS
+AS_IF([test "x$sp_nccl" = xno], [SP_WITHOUT([nccl], [$sp_why])])
+AM_CONDITIONAL([HAVE_NCCL], [test "x$sp_nccl" = xyes])])
+
 AC_DEFUN([SP_CUDA],
 [AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR],
   [the CUDA toolkit, for the device "cuda" @<:@CUDA_HOME, CUDA_PATH, /usr/local/cuda, nvcc in PATH@:>@; --without-cuda

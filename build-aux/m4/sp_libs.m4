@@ -110,6 +110,16 @@ AS_IF([test "x$sp_librsvg" = xno],
   [SP_WITHOUT([librsvg], [spcore timeline writes SVG, no PNG (Debian: librsvg2-dev)])])
 AM_CONDITIONAL([HAVE_RSVG], [test "x$sp_librsvg" = xyes])])
 
+# Open MPI: of others, such as MPICH, MPI_CFLAGS and MPI_LIBS say where they are.
+AC_DEFUN([SP_MPI],
+[SP_WITH([mpi], [MPI: no communicator "mpi" between hosts])
+sp_mpi=no
+AS_IF([test "x$with_mpi" != xno],
+  [PKG_CHECK_MODULES([MPI], [ompi-c >= 3.0], [sp_mpi=yes], [:])])
+AS_IF([test "x$sp_mpi" = xno],
+  [SP_WITHOUT([mpi], [no communicator between hosts (Debian: libopenmpi-dev)])])
+AM_CONDITIONAL([HAVE_MPI], [test "x$sp_mpi" = xyes])])
+
 # The system's Python is taken first: a distribution's PyTorch belongs to it, not to another Python in PATH.
 AC_DEFUN([SP_PYTHON],
 [AC_ARG_VAR([PYTHON], [Python 3 for the parity tests])
@@ -156,7 +166,9 @@ AS_ECHO(["  libtiff                 $sp_tiff"])
 AS_ECHO(["  libarchive              $sp_archive"])
 AS_ECHO(["  jansson                 $sp_jansson"])
 AS_ECHO(["  librsvg                 $sp_librsvg"])
+AS_ECHO(["  Open MPI                $sp_mpi"])
 AS_ECHO(["  CUDA                    $sp_cuda"])
+AS_ECHO(["  NCCL                    $sp_nccl"])
 AS_ECHO(["  CUDA emulator (tests)   $sp_emu"])
 AS_ECHO(["  Check                   $sp_check"])
 AS_ECHO(["  Python                  $sp_python"])

@@ -181,6 +181,9 @@ int sp_inspect_list(sp_sb *sb, const sp_inspect *in, sp_err *err) {
     for (size_t k = 0; k < f->n_formats; k++)
       sp_sb_putf(sb, "\nformat '%s' (%s, %s): %s\n", f->formats[k].name, f->formats[k].extension, base_name(f->path),
                  f->formats[k].doc);
+    for (size_t k = 0; k < f->n_comms; k++)
+      sp_sb_putf(sb, "\ncommunicator '%s' (%s, %s): %s\n", f->comms[k].name, f->comms[k].device, base_name(f->path),
+                 f->comms[k].doc);
   }
   if (in->n_bad) sp_sb_put(sb, "\nnot loaded:\n");
   for (size_t i = 0; i < in->n_bad; i++) sp_sb_putf(sb, "  %s\n", in->bad[i].why.msg);

@@ -160,7 +160,7 @@ int sp_inspect_json_list(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   sp_sb_put(sb, "],\n\"plugins\":[");
   for (size_t i = 0; i < sp_registry_count(in->reg); i++) {
     const sp_plugin_file *f = sp_registry_at(in->reg, i);
-    array devices = {sb, false}, formats = {sb, false};
+    array devices = {sb, false}, formats = {sb, false}, comms = {sb, false};
     sp_sb_put(sb, i ? ",\n {" : "\n {");
     put_key(sb, "file");
     sp_sb_json(sb, f->path);
@@ -170,6 +170,8 @@ int sp_inspect_json_list(sp_sb *sb, const sp_inspect *in, sp_err *err) {
     for (size_t k = 0; k < f->n_devices; k++) add_text(&devices, f->devices[k].name);
     sp_sb_put(sb, "],\"formats\":[");
     for (size_t k = 0; k < f->n_formats; k++) add_text(&formats, f->formats[k].name);
+    sp_sb_put(sb, "],\"comms\":[");
+    for (size_t k = 0; k < f->n_comms; k++) add_text(&comms, f->comms[k].name);
     sp_sb_put(sb, "]}");
   }
   sp_sb_put(sb, "],\n\"failed\":[");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * lookup.c - stages, devices and formats by name: which file a name says, and words where there is none. */
+ * lookup.c - stages, devices, formats and communicators by name: which file a name says, and words where there is none. */
 #include "host/registry.h"
 
 #include <limits.h>
@@ -114,15 +114,18 @@ static names file_names(const sp_registry *reg) {
 }
 
 #define DEVICE_PREFIX "device_"
-static const char *device_of(const char *file) {
-  size_t n = strlen(DEVICE_PREFIX);
-  return strncmp(file, DEVICE_PREFIX, n) == 0 ? file + n : NULL;
+#define COMM_PREFIX "comm_"
+static const char *after(const char *file, const char *prefix) {
+  size_t n = strlen(prefix);
+  return strncmp(file, prefix, n) == 0 ? file + n : NULL;
 }
+
+static const char *device_of(const char *file) { return after(file, DEVICE_PREFIX); }
 
 /* How much of a file's name is that of a stage: blur of blur_cuda, where there is a device_cuda. 0: nothing. */
 static size_t stage_part(const names *files, const char *file) {
   size_t n = strlen(file);
-  if (device_of(file)) return 0;
+  if (device_of(file) || after(file, COMM_PREFIX)) return 0;
   for (size_t i = 0; i < files->n; i++) {
     const char *device = device_of(files->v[i]);
     size_t len = device ? strlen(device) : n;
@@ -270,4 +273,36 @@ int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type 
     return sp_prefix(err, "%s", path);
   }
   return sp_fail(err, SP_E_NOTFOUND, "%s: no plugin reads or writes '%s' files%s", path, dot, BUILT_WITHOUT);
+}
+
+static const sp_comm_type *find_comm(const sp_registry *reg, const char *name) {
+  for (size_t i = 0; i < reg->n_files; i++)
+    for (size_t k = 0; k < reg->files[i]->file.n_comms; k++)
+      if (strcmp(reg->files[i]->file.comms[k].name, name) == 0) return &reg->files[i]->file.comms[k];
+  return NULL;
+}
+
+static int no_comm(const sp_registry *reg, const char *name, sp_err *err) {
+  names files = file_names(reg);
+  sp_sb all = {0};
+  for (size_t i = 0; i < files.n; i++) {
+    const char *comm = after(files.v[i], COMM_PREFIX);
+    if (comm) sp_sb_putf(&all, "%s%s", all.n ? ", " : "", comm);
+  }
+  names_free(&files);
+  sp_fail(err, SP_E_NOTFOUND, "there is no communicator '%s', only: %s", name, all.n ? sp_sb_str(&all) : "none at all");
+  sp_sb_free(&all);
+  return err->status;
+}
+
+int sp_registry_comm(sp_registry *reg, const char *name, const sp_comm_type **type, sp_err *err) {
+  char base[96];
+  *type = find_comm(reg, name);
+  if (*type) return SP_OK;
+  int len = snprintf(base, sizeof base, COMM_PREFIX "%s", name);
+  if (sp_plugin_name_ok(name) && len > 0 && (size_t)len < sizeof base) {
+    if (load_by_name(reg, base, err)) return sp_prefix(err, "communicator '%s'", name);
+    *type = find_comm(reg, name);
+  }
+  return *type ? SP_OK : no_comm(reg, name, err);
 }

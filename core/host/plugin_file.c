@@ -112,11 +112,23 @@ static int check_format(const sp_format_type *t, sp_err *err) {
     const char *name;
     bool there;
   } need[] = {NEED(doc), NEED(open), NEED(entries), NEED(read), NEED(close), NEED(write)};
-#undef NEED
   for (size_t i = 0; i < SP_ARRAY(need); i++)
     if (!need[i].there) return sp_fail(err, SP_E_INVALID, "'%s' is missing", need[i].name);
   if (!t->extension || t->extension[0] != '.' || !t->extension[1])
     return sp_fail(err, SP_E_INVALID, "'extension' is not \".something\"");
+  return SP_OK;
+}
+
+static int check_comm(const sp_comm_type *t, sp_err *err) {
+  const struct {
+    const char *name;
+    bool there;
+  } need[] = {NEED(doc),  NEED(open),       NEED(close),      NEED(abort),     NEED(alloc),
+              NEED(free), NEED(all_to_all), NEED(all_gather), NEED(broadcast), NEED(poll)};
+#undef NEED
+  for (size_t i = 0; i < SP_ARRAY(need); i++)
+    if (!need[i].there) return sp_fail(err, SP_E_INVALID, "'%s' is missing", need[i].name);
+  if (!sp_plugin_name_ok(t->device)) return sp_fail(err, SP_E_INVALID, "'device' is missing or not [a-z][a-z0-9_]*");
   return SP_OK;
 }
 
@@ -161,8 +173,11 @@ static int take_plugin(sp_plugin_file *f, const sp_plugin *theirs, sp_err *err) 
   rc = copy_list(f->plugin.formats, sizeof *f->formats, "format", &copies, &f->n_formats, err);
   f->formats = copies;
   if (rc) return rc;
-  if (!f->n_stages && !f->n_devices && !f->n_formats)
-    return sp_fail(err, SP_E_INVALID, "the plugin holds no stage, device or format");
+  rc = copy_list(f->plugin.comms, sizeof *f->comms, "communicator", &copies, &f->n_comms, err);
+  f->comms = copies;
+  if (rc) return rc;
+  if (!f->n_stages && !f->n_devices && !f->n_formats && !f->n_comms)
+    return sp_fail(err, SP_E_INVALID, "the plugin holds no stage, device, format or communicator");
 
   for (size_t i = 0; i < f->n_stages; i++) {
     if (!sp_plugin_name_ok(f->stages[i].name))
@@ -179,6 +194,11 @@ static int take_plugin(sp_plugin_file *f, const sp_plugin *theirs, sp_err *err) 
       return sp_fail(err, SP_E_INVALID, "format %zu: the name is missing or not [a-z][a-z0-9_]*", i + 1);
     if (check_format(&f->formats[i], err)) return sp_prefix(err, "format '%s'", f->formats[i].name);
   }
+  for (size_t i = 0; i < f->n_comms; i++) {
+    if (!sp_plugin_name_ok(f->comms[i].name))
+      return sp_fail(err, SP_E_INVALID, "communicator %zu: the name is missing or not [a-z][a-z0-9_]*", i + 1);
+    if (check_comm(&f->comms[i], err)) return sp_prefix(err, "communicator '%s'", f->comms[i].name);
+  }
   return SP_OK;
 }
 
@@ -190,7 +210,7 @@ static int check_abi(const char *path, const sp_plugin *p, sp_err *err) {
                    "%s was built for spcore ABI %u.%u, this is %d.%d: rebuild it against this version's "
                    "headers",
                    path, major, minor, SP_ABI_MAJOR, SP_ABI_MINOR);
-  if (p->size < offsetof(sp_plugin, formats))
+  if (p->size < sizeof *p)
     return sp_fail(err, SP_E_ABI, "%s: the plugin's size is %u, not %zu: `size` is to be sizeof(sp_plugin)", path,
                    p->size, sizeof *p);
   return SP_OK;
@@ -266,4 +286,5 @@ void sp_plugin_file_free(sp_plugin_file *f) {
   free(f->stages);
   free(f->devices);
   free(f->formats);
+  free(f->comms);
 }

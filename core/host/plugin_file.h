@@ -3,6 +3,7 @@
 #ifndef SP_CORE_PLUGIN_FILE_H
 #define SP_CORE_PLUGIN_FILE_H
 
+#include <spcore/comm.h>
 #include <spcore/device.h>
 #include <spcore/format.h>
 #include <spcore/plugin.h>
@@ -22,6 +23,8 @@ typedef struct sp_plugin_file {
   size_t n_devices;
   sp_format_type *formats;
   size_t n_formats;
+  sp_comm_type *comms;
+  size_t n_comms;
 } sp_plugin_file;
 
 /* Opens the file f->path, with the rest of *f zero; errors call it `path`, as the user did. What it filled before a

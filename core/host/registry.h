@@ -35,6 +35,9 @@ int sp_registry_add_device(sp_registry *reg, const sp_device_type *type, sp_err 
 /* A format by file extension of `path`: from files loaded already, then from safetensors.so for ".safetensors". */
 int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type **type, sp_err *err);
 
+/* A communicator by name: from files loaded already, then from comm_NAME.so. */
+int sp_registry_comm(sp_registry *reg, const char *name, const sp_comm_type **type, sp_err *err);
+
 #define SP_DEVICE_NUMBER_MAX 1023
 typedef struct sp_device_name {
   char type[64];

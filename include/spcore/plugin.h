@@ -3,9 +3,9 @@
  * spcore/plugin.h - how a stage is written. This header is the manual.
  *
  * A plugin is a shared object that exports one function, `spcore_plugin`; SP_PLUGIN writes it. It lists stage types
- * (and, rarely, devices and weight-file formats). A stage type is a computation with typed input and output ports and
- * a table of parameters: the same table checks what a script passes, fills the author's struct, and prints
- * `spcore inspect`.
+ * (and, rarely, devices, weight-file formats and communicators). A stage type is a computation with typed input and
+ * output ports and a table of parameters: the same table checks what a script passes, fills the author's struct, and
+ * prints `spcore inspect`.
  *
  * Data-flow rules
  *  1. The host owns every buffer. A stage declares outputs, scratch, saved bytes and weights in plan(); it allocates
@@ -285,6 +285,7 @@ typedef struct sp_plugin {
   const sp_stage_type *const *stages;          /* ended by NULL; may be NULL */
   const struct sp_device_type *const *devices; /* ended by NULL; may be NULL */
   const struct sp_format_type *const *formats; /* ended by NULL; may be NULL */
+  const struct sp_comm_type *const *comms;     /* ended by NULL; may be NULL */
 } sp_plugin;
 
 /* The one symbol that a plugin exports. It is called once, when the file is loaded (RTLD_NOW | RTLD_LOCAL, never
@@ -307,13 +308,16 @@ extern SP_EXPORT const void *spcore_plugin(uint32_t abi);
 #define SP_PLUGIN(name, doc, stages) SP_PLUGIN_WITH(name, doc, stages, NULL, NULL)
 
 /* The same with devices and formats; NULL where a file holds none of a kind. */
-#define SP_PLUGIN_WITH(name, doc, stages, devices, formats)                                                    \
-  const void *spcore_plugin(uint32_t abi) {                                                                    \
-    static const sp_plugin this_plugin = {                                                                     \
-        sizeof(sp_plugin), SP_ABI, name, SP_PLUGIN_VERSION, SP_PLUGIN_LICENSE, doc, stages, devices, formats}; \
-    (void)abi;                                                                                                 \
-    return &this_plugin;                                                                                       \
-  }                                                                                                            \
+#define SP_PLUGIN_WITH(name, doc, stages, devices, formats) SP_PLUGIN_ALL(name, doc, stages, devices, formats, NULL)
+
+/* The same with communicators. */
+#define SP_PLUGIN_ALL(name, doc, stages, devices, formats, comms)                                                     \
+  const void *spcore_plugin(uint32_t abi) {                                                                           \
+    static const sp_plugin this_plugin = {                                                                            \
+        sizeof(sp_plugin), SP_ABI, name, SP_PLUGIN_VERSION, SP_PLUGIN_LICENSE, doc, stages, devices, formats, comms}; \
+    (void)abi;                                                                                                        \
+    return &this_plugin;                                                                                              \
+  }                                                                                                                   \
   struct sp_plugin /* takes the semicolon */
 
 #ifdef __cplusplus

@@ -30,7 +30,7 @@ try() {
 }
 
 try 0 'usage: spcore COMMAND' --help
-try 0 'ABI 0.5' --version
+try 0 'ABI 0.6' --version
 try 2 'a command is wanted, such as: spcore run train_seg.lua (spcore help lists them)'
 try 0 'usage: spcore COMMAND' help
 try 2 "there is no command 'hlep', did you mean 'help'?" hlep
@@ -56,12 +56,16 @@ done
 try 0 'STAGE' inspect --plugin "$faulty"
 try 0 'WHAT IT DOES' inspect --plugin "$faulty"
 try 0 'not loaded:' inspect
-try 0 'was built for spcore ABI 0.7, this is 0.5' inspect
+try 0 'was built for spcore ABI 0.7, this is 0.6' inspect
 try 0 'what the input is multiplied by' inspect good --plugin "$faulty"
 try 0 'gain                 number, -10..10, default 2, may change while running' inspect good --plugin "$faulty"
 try 0 'rows                 integer, 1..9223372036854775806, default 1' inspect toy_fill --plugin "$SP_TEST_PLUGINS/toy.so"
 try 0 '"min":1,"max":9223372036854775806' inspect toy_fill --json --plugin "$SP_TEST_PLUGINS/toy.so"
 try 0 'plugin   faulty, version 1.2, licence MIT' inspect good --plugin "$faulty"
+try 0 "communicator 'local' (cpu, comm_local.so): Between ranks" inspect
+try 0 '"comms":["local"]' inspect --json
+try 1 "unknown stage 'comm_loca': no plugin folder has comm_loca.so" inspect comm_loca
+try 0 '# no stages in it' check "$top_builddir/.libs/comm_local.so"
 try 1 "unknown stage 'goood', did you mean 'good'?" inspect goood --plugin "$faulty"
 try 1 "does not exist for device 'cuda'" inspect good --device cuda --plugin "$faulty"
 try 1 "$SP_TEST_PLUGINS/bad_symbol.so: unresolved symbol 'sp_test_nowhere'" inspect --plugin "$SP_TEST_PLUGINS/bad_symbol.so"

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include <spcore/comm.h>
 #include <spcore/device.h>
 #include <spcore/ext/cuda.h>
 #include <spcore/ext/parallel.h>
@@ -187,7 +188,7 @@ AT(sp_stage_type, prepare, 96);
 AT(sp_stage_type, forward, 104);
 AT(sp_stage_type, backward, 112);
 
-SIZE(sp_plugin, 64);
+SIZE(sp_plugin, 72);
 AT(sp_plugin, size, 0);
 AT(sp_plugin, abi, 4);
 AT(sp_plugin, name, 8);
@@ -197,6 +198,7 @@ AT(sp_plugin, doc, 32);
 AT(sp_plugin, stages, 40);
 AT(sp_plugin, devices, 48);
 AT(sp_plugin, formats, 56);
+AT(sp_plugin, comms, 64);
 
 SIZE(sp_device_info, 288);
 AT(sp_device_info, size, 0);
@@ -260,6 +262,33 @@ AT(sp_format_type, read, 48);
 AT(sp_format_type, close, 56);
 AT(sp_format_type, write, 64);
 
+SIZE(sp_comm_boot, 48);
+AT(sp_comm_boot, size, 0);
+AT(sp_comm_boot, rank, 4);
+AT(sp_comm_boot, ranks, 8);
+AT(sp_comm_boot, local_rank, 12);
+AT(sp_comm_boot, local_ranks, 16);
+AT(sp_comm_boot, reserved, 20);
+AT(sp_comm_boot, job, 24);
+AT(sp_comm_boot, impl, 32);
+AT(sp_comm_boot, exchange, 40);
+
+SIZE(sp_comm_type, 104);
+AT(sp_comm_type, size, 0);
+AT(sp_comm_type, flags, 4);
+AT(sp_comm_type, name, 8);
+AT(sp_comm_type, device, 16);
+AT(sp_comm_type, doc, 24);
+AT(sp_comm_type, open, 32);
+AT(sp_comm_type, close, 40);
+AT(sp_comm_type, abort, 48);
+AT(sp_comm_type, alloc, 56);
+AT(sp_comm_type, free, 64);
+AT(sp_comm_type, all_to_all, 72);
+AT(sp_comm_type, all_gather, 80);
+AT(sp_comm_type, broadcast, 88);
+AT(sp_comm_type, poll, 96);
+
 SIZE(sp_parallel, 24);
 AT(sp_parallel, size, 0);
 AT(sp_parallel, reserved, 4);
@@ -288,7 +317,7 @@ AT(sp_cuda, set_tuned, 80);
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 5); /* 0.5 */
+  ck_assert_uint_eq(SP_ABI, 6); /* 0.6 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

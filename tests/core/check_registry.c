@@ -49,15 +49,16 @@ static const struct {
   const char *name, *words;
   int status;
 } refused[] = {
-    {"bad_abi", "bad_abi.so was built for spcore ABI 0.7, this is 0.5: rebuild it against this version's headers",
+    {"bad_abi", "bad_abi.so was built for spcore ABI 0.7, this is 0.6: rebuild it against this version's headers",
      SP_E_ABI},
-    {"bad_none", "bad_none.so: holds nothing for spcore ABI 0.5: rebuild it against this version's headers", SP_E_ABI},
-    {"bad_old", "bad_old.so was built for spcore ABI 0.2, this is 0.5: rebuild it against this version's headers",
+    {"bad_none", "bad_none.so: holds nothing for spcore ABI 0.6: rebuild it against this version's headers", SP_E_ABI},
+    {"bad_old", "bad_old.so was built for spcore ABI 0.2, this is 0.6: rebuild it against this version's headers",
      SP_E_ABI},
     {"bad_entry", "bad_entry.so: has no symbol 'spcore_plugin', so it is no spcore plugin", SP_E_FORMAT},
     {"bad_symbol", "bad_symbol.so: unresolved symbol 'sp_test_nowhere': link the library that has it into the plugin",
      SP_E_FORMAT},
     {"bad_callback", "bad_callback.so: stage 'bad': 'forward' is missing", SP_E_INVALID},
+    {"bad_comm", "bad_comm.so: communicator 'bad': 'open' is missing", SP_E_INVALID},
     {"bad_table", "bad_table.so: stage 'bad': parameter 'x': bytes 8..16 lie outside the struct of 8 bytes",
      SP_E_INVALID},
     {"bad_port", "bad_port.so: stage 'bad': output 'y' is there twice", SP_E_INVALID},
@@ -289,7 +290,8 @@ START_TEST(a_scan_reports_what_does_not_load_each_time) {
 }
 END_TEST
 
-START_TEST(devices_and_formats_that_are_not_there) {
+START_TEST(devices_formats_and_communicators_that_are_not_there) {
+  const sp_comm_type *c;
   const sp_device_type *d;
   const sp_format_type *f;
   ck_assert_int_eq(sp_registry_device(reg, "tpu", &d, &err), SP_E_NOTFOUND);
@@ -298,6 +300,8 @@ START_TEST(devices_and_formats_that_are_not_there) {
   ck_assert_ptr_nonnull(strstr(err.msg, "is known by its extension"));
   ck_assert_int_eq(sp_registry_format(reg, "weights.xyz", &f, &err), SP_E_NOTFOUND);
   ck_assert_ptr_eq(strstr(err.msg, "weights.xyz: no plugin reads or writes '.xyz' files"), err.msg);
+  ck_assert_int_eq(sp_registry_comm(reg, "pigeon", &c, &err), SP_E_NOTFOUND);
+  ck_assert_str_eq(err.msg, "there is no communicator 'pigeon', only: none at all");
 }
 END_TEST
 
@@ -379,7 +383,7 @@ int main(void) {
   tcase_add_test(tc, unknown_names_get_the_nearest);
   tcase_add_test(tc, a_broken_file_of_that_name_is_named);
   tcase_add_test(tc, a_scan_reports_what_does_not_load_each_time);
-  tcase_add_test(tc, devices_and_formats_that_are_not_there);
+  tcase_add_test(tc, devices_formats_and_communicators_that_are_not_there);
   tcase_add_test(tc, one_device_of_a_type);
   tcase_add_test(tc, names_that_are_no_device);
   suite_add_tcase(s, tc);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * bad.c - plugins that the registry must refuse; built once for each BAD_... with one thing wrong, and as GOOD_TWO with
  * nothing wrong, but two versions in it. */
+#include <spcore/comm.h>
 #include <spcore/plugin.h>
 
 #if defined BAD_SYMBOL
@@ -95,6 +96,11 @@ const void *spcore_plugin(uint32_t abi) {
   (void)abi, (void)now;
   return &later;
 }
+#elif defined BAD_COMM
+static const sp_comm_type bad_comm = {
+    .size = sizeof(sp_comm_type), .name = "bad", .device = "cpu", .doc = "Has no calls"};
+static const sp_comm_type *const bad_comms[] = {&bad_comm, NULL};
+SP_PLUGIN_ALL("bad", "for tests", bad_stages, NULL, NULL, bad_comms);
 #else
 SP_PLUGIN("bad", "for tests", bad_stages);
 #endif

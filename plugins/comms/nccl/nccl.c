@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT
+ * nccl.c - communicator between NVIDIA GPUs: NCCL, non-blocking, so that abort() finds nobody inside of it.
+ *
+ * The GPU is the calling thread's current one in every call but abort() and poll(). NCCL's own messages come with
+ * NCCL_DEBUG=INFO. */
+#include <nccl.h>
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <spcore/plugin.h>
+
+#include "../../kits/comm.h"
+
+#define HAVE_WINDOWS (NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0))
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0) && !defined COMM_NCCL_GROUPED
+#define HAVE_ALL_TO_ALL 1
+#else
+#define HAVE_ALL_TO_ALL 0
+#endif
+
+#define NAP_NS 50000
+#define SHORT_TURNS 200  /* before it naps */
+#define OPEN_SECONDS 300 /* until all ranks are there */
+#define CLOSE_SECONDS 2
+
+#define BLOCK 4096 /* windows begin and end with one */
+
+typedef struct nccl_block {
+  struct nccl_block *next;
+  void *ptr;
+#if HAVE_WINDOWS
+  ncclWindow_t window;
+#endif
+} nccl_block;
+
+typedef struct nccl_comm {
+  int rank, ranks;
+  pthread_mutex_t lock; /* whoever uses `native`, which abort() frees */
+  ncclComm_t native;    /* NULL: aborted */
+  char failed[256];     /* words; empty: not */
+  nccl_block *blocks;
+} nccl_comm;
+
+/* ---- calls of NCCL ------------------------------------------------------------------------------------------------ */
+
+/* With the lock held: a communicator that has failed before is not used again. */
+static int state_of(sp_ctx *ctx, const nccl_comm *c) {
+  if (*c->failed) return ctx->host->fail(ctx, SP_E_DEVICE, "%s", c->failed);
+  return c->native ? SP_OK : ctx->host->fail(ctx, SP_E_CANCELLED, "this rank has aborted the communicator");
+}
+
+/* Takes the lock, unless the communicator is at its end. */
+static int enter(sp_ctx *ctx, nccl_comm *c) {
+  pthread_mutex_lock(&c->lock);
+  int rc = state_of(ctx, c);
+  if (rc) pthread_mutex_unlock(&c->lock);
+  return rc;
+}
+
+static int failed(sp_ctx *ctx, nccl_comm *c, ncclResult_t rc, const char *what) {
+  const char *more = ncclGetLastError(c->native);
+  (void)cudaGetLastError();
+  snprintf(c->failed, sizeof c->failed, "%s: NCCL: %s%s%.160s", what, ncclGetErrorString(rc), more && *more ? ": " : "",
+           more ? more : "");
+  c->failed[strcspn(c->failed, "\n")] = 0;
+  return state_of(ctx, c);
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Waits without the lock until NCCL has done what it was asked for; a launch is done in a few microseconds. */
+static int settle(sp_ctx *ctx, nccl_comm *c, ncclResult_t rc, double seconds, const char *what) {
+  const struct timespec nap = {.tv_nsec = NAP_NS};
+  double begun = now();
+  for (int turns = 0; rc == ncclInProgress; turns++) {
+    pthread_mutex_unlock(&c->lock);
+    if (turns < SHORT_TURNS) sched_yield();
+    else nanosleep(&nap, NULL);
+    pthread_mutex_lock(&c->lock);
+    if (!c->native) return state_of(ctx, c);
+    ncclResult_t asked = ncclCommGetAsyncError(c->native, &rc);
+    if (asked) rc = asked;
+    if (rc == ncclInProgress && now() - begun > seconds)
+      return ctx->host->fail(ctx, SP_E_DEVICE, "%s: not done after %.0f s", what, seconds);
+  }
+  return rc == ncclSuccess ? SP_OK : failed(ctx, c, rc, what);
+}
+
+/* The same, of a call that enter() came before: gives the lock back. */
+static int leave(sp_ctx *ctx, nccl_comm *c, ncclResult_t rc, const char *what) {
+  int status = settle(ctx, c, rc, INFINITY, what);
+  pthread_mutex_unlock(&c->lock);
+  return status;
+}
+
+/* Of wrong arguments: the other ranks are in the call. */
+static int refused(nccl_comm *c, int status) {
+  pthread_mutex_lock(&c->lock);
+  if (status && !*c->failed) snprintf(c->failed, sizeof c->failed, "an earlier call had wrong arguments");
+  pthread_mutex_unlock(&c->lock);
+  return status;
+}
+
+/* ---- calls -------------------------------------------------------------------------------------------------------- */
+
+static ncclResult_t to_all(const nccl_comm *c, void *dst, const void *src, size_t each, cudaStream_t stream) {
+#if HAVE_ALL_TO_ALL
+  return ncclAlltoAll(src, dst, each, ncclUint8, c->native, stream);
+#else
+  ncclResult_t rc = ncclGroupStart(), ended;
+  for (size_t r = 0; !rc && r < (size_t)c->ranks; r++) {
+    rc = ncclSend((const char *)src + r * each, each, ncclUint8, (int)r, c->native, stream);
+    if (!rc || rc == ncclInProgress) rc = ncclRecv((char *)dst + r * each, each, ncclUint8, (int)r, c->native, stream);
+    if (rc == ncclInProgress) rc = ncclSuccess; /* the group's end says it for all */
+  }
+  ended = ncclGroupEnd();
+  return rc ? rc : ended;
+#endif
+}
+
+static int nccl_all_to_all(sp_ctx *ctx, void *comm, void *dst, const void *src, size_t each) {
+  nccl_comm *c = comm;
+  int rc = comm_check_to_all(ctx, c->ranks, dst, src, each);
+  if (rc) return refused(c, rc);
+  if ((rc = enter(ctx, c))) return rc;
+  return leave(ctx, c, each ? to_all(c, dst, src, each, ctx->stream) : ncclSuccess, "all_to_all");
+}
+
+static int nccl_all_gather(sp_ctx *ctx, void *comm, void *dst, const void *src, size_t each) {
+  nccl_comm *c = comm;
+  int rc = comm_check_gather(ctx, c->rank, c->ranks, dst, src, each);
+  if (rc) return refused(c, rc);
+  if ((rc = enter(ctx, c))) return rc;
+  ncclResult_t asked = each ? ncclAllGather(src, dst, each, ncclUint8, c->native, ctx->stream) : ncclSuccess;
+  return leave(ctx, c, asked, "all_gather");
+}
+
+static int nccl_broadcast(sp_ctx *ctx, void *comm, void *buf, size_t bytes, int root) {
+  nccl_comm *c = comm;
+  int rc = comm_check_broadcast(ctx, c->ranks, buf, bytes, root);
+  if (rc) return refused(c, rc);
+  if ((rc = enter(ctx, c))) return rc;
+  ncclResult_t asked = bytes ? ncclBroadcast(buf, buf, bytes, ncclUint8, root, c->native, ctx->stream) : ncclSuccess;
+  return leave(ctx, c, asked, "broadcast");
+}
+
+static int nccl_poll(sp_ctx *ctx, void *comm) {
+  nccl_comm *c = comm;
+  ncclResult_t state;
+  int rc = enter(ctx, c);
+  if (rc) return rc;
+  ncclResult_t asked = ncclCommGetAsyncError(c->native, &state);
+  if (asked) state = asked;
+  if (state != ncclSuccess && state != ncclInProgress) rc = failed(ctx, c, state, "poll");
+  pthread_mutex_unlock(&c->lock);
+  return rc;
+}
+
+/* NCCL ends what is in flight, and frees its communicator when that has happened. */
+static void nccl_abort(void *comm) {
+  nccl_comm *c = comm;
+  pthread_mutex_lock(&c->lock);
+  ncclComm_t native = c->native;
+  c->native = NULL;
+  pthread_mutex_unlock(&c->lock);
+  if (native) ncclCommAbort(native);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------- */
+
+static int register_window(sp_ctx *ctx, nccl_comm *c, nccl_block *b, size_t bytes) {
+#if HAVE_WINDOWS
+  int rc = enter(ctx, c);
+  if (rc) return rc;
+  return leave(ctx, c, ncclCommWindowRegister(c->native, b->ptr, bytes, &b->window, NCCL_WIN_COLL_SYMMETRIC), "alloc");
+#else
+  (void)ctx, (void)c, (void)b, (void)bytes;
+  return SP_OK;
+#endif
+}
+
+static int take(sp_ctx *ctx, nccl_block *b, size_t bytes) {
+  size_t free_bytes = 0, all;
+  ncclResult_t rc = bytes < SIZE_MAX / 2 ? ncclMemAlloc(&b->ptr, bytes) : ncclInvalidArgument;
+  if (rc == ncclSuccess) return SP_OK;
+  cudaMemGetInfo(&free_bytes, &all);
+  (void)cudaGetLastError();
+  return ctx->host->fail(ctx, SP_E_NOMEM, "no memory of %zu bytes on the GPU, %zu are free", bytes, free_bytes);
+}
+
+static int nccl_alloc(sp_ctx *ctx, void *comm, size_t bytes, void **ptr) {
+  nccl_comm *c = comm;
+  size_t whole = bytes < SIZE_MAX / 2 ? (bytes / BLOCK + (bytes % BLOCK || !bytes)) * BLOCK : bytes;
+  int rc = nccl_poll(ctx, c);
+  if (rc) return rc;
+  nccl_block *b = calloc(1, sizeof *b);
+  if (!b) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for an allocation's record");
+  rc = take(ctx, b, whole);
+  if (!rc && (rc = register_window(ctx, c, b, whole))) ncclMemFree(b->ptr);
+  if (rc) return free(b), rc;
+  b->next = c->blocks;
+  c->blocks = b;
+  *ptr = b->ptr;
+  return SP_OK;
+}
+
+/* Deregisters the window of a communicator that is still there; a failure has no caller. */
+static int ignore(sp_ctx *ctx, int status, const char *fmt, ...) {
+  (void)ctx, (void)fmt;
+  return status;
+}
+static const sp_host no_words = {.size = sizeof(sp_host), .abi = SP_ABI, .fail = ignore};
+
+static void nccl_free(void *comm, void *ptr) {
+  nccl_comm *c = comm;
+  nccl_block **at = &c->blocks, *b;
+  while (*at && (*at)->ptr != ptr) at = &(*at)->next;
+  if (!(b = *at)) return;
+  *at = b->next;
+#if HAVE_WINDOWS
+  sp_ctx ctx = {.size = sizeof ctx, .host = &no_words};
+  if (b->window && !enter(&ctx, c)) leave(&ctx, c, ncclCommWindowDeregister(c->native, b->window), "free");
+#endif
+  ncclMemFree(b->ptr);
+  free(b);
+}
+
+/* ---- open --------------------------------------------------------------------------------------------------------- */
+
+static void nccl_close(void *comm) {
+  nccl_comm *c = comm;
+  sp_ctx ctx = {.size = sizeof ctx, .host = &no_words};
+  if (!enter(&ctx, c)) {
+    bool quiet = settle(&ctx, c, ncclCommFinalize(c->native), CLOSE_SECONDS, "close") == SP_OK;
+    if (quiet && c->native) ncclCommDestroy(c->native), c->native = NULL;
+    pthread_mutex_unlock(&c->lock);
+  }
+  nccl_abort(c);
+  pthread_mutex_destroy(&c->lock);
+  free(c);
+}
+
+typedef struct nccl_note {
+  ncclUniqueId id;
+  int32_t status;
+} nccl_note;
+
+/* Rank 0's id for all. */
+static int share_id(sp_ctx *ctx, const sp_comm_boot *boot, nccl_note *all, ncclUniqueId *id) {
+  nccl_note mine = {.status = SP_OK};
+  ncclResult_t rc = boot->rank ? ncclSuccess : ncclGetUniqueId(&mine.id);
+  if (rc)
+    mine.status = ctx->host->fail(ctx, SP_E_DEVICE, "NCCL: %s: %s", ncclGetErrorString(rc), ncclGetLastError(NULL));
+  int status = boot->exchange(boot, &mine, sizeof mine, all);
+  if (status || mine.status) return status ? status : mine.status;
+  if (all[0].status) return ctx->host->fail(ctx, all[0].status, "rank 0 cannot start NCCL, see what it says");
+  *id = all[0].id;
+  return SP_OK;
+}
+
+/* Waits for all ranks. */
+static int connect_all(sp_ctx *ctx, nccl_comm *c, ncclUniqueId id) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  pthread_mutex_lock(&c->lock);
+  ncclResult_t rc = ncclCommInitRankConfig(&c->native, c->ranks, id, c->rank, &config);
+  int status = settle(ctx, c, rc, OPEN_SECONDS, "open");
+  pthread_mutex_unlock(&c->lock);
+  return status;
+}
+
+static int make(sp_ctx *ctx, const sp_comm_boot *boot, nccl_comm **c, nccl_note **all) {
+  *all = calloc((size_t)boot->ranks, sizeof **all);
+  *c = calloc(1, sizeof **c);
+  if (!*c || !*all) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %d ranks", boot->ranks);
+  (*c)->rank = boot->rank;
+  (*c)->ranks = boot->ranks;
+  pthread_mutex_init(&(*c)->lock, NULL);
+  return SP_OK;
+}
+
+static int nccl_open(sp_ctx *ctx, const sp_comm_boot *boot, void *dev, void **comm) {
+  nccl_comm *c = NULL;
+  nccl_note *all = NULL;
+  ncclUniqueId id;
+  (void)dev;
+  int rc = comm_check_boot(ctx, boot, SP_COMM_RANKS_MAX);
+  if (rc) return rc;
+  rc = comm_agree(ctx, boot, make(ctx, boot, &c, &all));
+  if (!rc) rc = share_id(ctx, boot, all, &id);
+  if (!rc) rc = comm_agree(ctx, boot, connect_all(ctx, c, id));
+  free(all);
+  if (!rc) *comm = c;
+  else if (c) nccl_abort(c), nccl_close(c);
+  return rc;
+}
+
+static const sp_comm_type nccl = {.size = sizeof(sp_comm_type),
+                                  .flags = SP_COMM_CAPTURABLE,
+                                  .name = "nccl",
+                                  .device = "cuda",
+                                  .doc = "Between NVIDIA GPUs, of one host or of several",
+                                  .open = nccl_open,
+                                  .close = nccl_close,
+                                  .abort = nccl_abort,
+                                  .alloc = nccl_alloc,
+                                  .free = nccl_free,
+                                  .all_to_all = nccl_all_to_all,
+                                  .all_gather = nccl_all_gather,
+                                  .broadcast = nccl_broadcast,
+                                  .poll = nccl_poll};
+static const sp_comm_type *const comms[] = {&nccl, NULL};
+SP_PLUGIN_ALL("comm_nccl", "Ranks on NVIDIA GPUs", NULL, NULL, NULL, comms);
