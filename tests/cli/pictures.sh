@@ -15,8 +15,8 @@ for picture in "$tmp"/*.svg; do
   n=$((n + 1))
 done
 for picture in "$top_srcdir"/docs/pictures/*.svg; do
-  grep -q "pictures/${picture##*/}" "$top_srcdir/docs/strategies.md" || {
-    echo "docs/strategies.md does not show ${picture##*/}"
+  grep -q "pictures/${picture##*/}" "$top_srcdir"/docs/*.md || {
+    echo "no page of docs shows ${picture##*/}"
     exit 1
   }
 done
