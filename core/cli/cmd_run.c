@@ -68,9 +68,10 @@ int sp_cmd_run_script(const sp_env_opts *opts, bool debug, const char *schedule,
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
-static void rank_failed(void *arg, const sp_err *why, bool late) {
-  (void)arg;
+/* Another one than this; late: any, and this one does not end. */
+static void rank_failed(void *led, const sp_err *why, bool late) {
   if (!late) {
+    if (led) *(volatile bool *)led = true;
     sp_lua_end_script();
     return;
   }
@@ -122,6 +123,7 @@ static int run_script(int ranks, const sp_env_opts *opts, bool debug, int argc, 
   if (!launch.is_rank) return launch.code;
   if (ranks > 1 && sp_ranks_find(&ro, &err)) return sp_cmd_failed(&err);
   ro.listener = launch.listener;
+  ro.arg = launch.led;
   return ro.ranks > 1 ? run_rank(&ro, opts, debug, argc, argv) : sp_cmd_run_script(opts, debug, NULL, argc, argv);
 }
 

@@ -57,6 +57,13 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   int st;
   if (g->fixed) return sp_fail(err, SP_E_STATE, "train: the graph has run already");
   if (g->training) return sp_fail(err, SP_E_STATE, "train: called twice");
+  const sp_rank_opts *job = sp_ranks_opts(g->env->ranks);
+  if (job->ranks > 1)
+    return sp_fail(
+        err, SP_E_UNSUPPORTED,
+        "train: this is rank %d of %d, and a graph is trained by one process so far: each rank would train its "
+        "own; start it without --ranks, and take --shards for a larger batch",
+        job->rank, job->ranks);
   if (!o->n_losses) return sp_fail(err, SP_E_INVALID, "train: no loss is given");
   if (!o->optimizer || !o->optimizer->optimizer)
     return sp_fail(err, SP_E_INVALID, "train: '%s' is not an optimizer; take g.sgd{} or g.adamw{}",

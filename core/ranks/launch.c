@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -48,6 +49,8 @@ typedef struct launcher {
   double failed; /* sp_now() of the first failure; 0: none */
   int sent;      /* the signal that has ended them, or 0 */
   int code;
+  bool by_led;        /* the code is one's that another one's failure has ended */
+  volatile bool *led; /* [ranks], shared with them */
 } launcher;
 
 /* ---- what they print --------------------------------------------------------------------------------------------- */
@@ -203,8 +206,11 @@ static void note_end(launcher *l, int rank, int status) {
   int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   if (code && WIFSIGNALED(status) && !l->sent && !l->asked)
     sp_log(SP_LOG_ERROR, "rank %d was ended by SIG%s", rank, sigabbrev_np(WTERMSIG(status)));
-  /* Ranks that end because another one has failed say 1, and may be done before that one is. */
-  if (!l->sent && l->code <= 1 && code > l->code) l->code = code;
+  /* Ranks that end because another one has failed may be done before that one is. */
+  if (!l->sent && code && (!l->code || (l->by_led && !l->led[rank]))) {
+    l->code = code;
+    l->by_led = l->led[rank];
+  }
   if (!code || l->failed > 0) return;
   l->failed = sp_now();
   kill_all(l, SIGCONT); /* one that was stopped hears of it, too */
@@ -285,7 +291,9 @@ static int make_launcher(launcher *l, int ranks, sp_err *err) {
   *l = (launcher){.ranks = ranks, .signals = -1};
   l->children = sp_calloc((size_t)ranks, sizeof *l->children);
   l->polled = sp_calloc((size_t)ranks * 2 + 1, sizeof *l->polled);
-  if (!l->children || !l->polled) return sp_nomem(err, (size_t)ranks * sizeof *l->children, "the ranks");
+  void *led = mmap(NULL, SP_LAUNCH_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  l->led = led == MAP_FAILED ? NULL : led;
+  if (!l->children || !l->polled || !l->led) return sp_nomem(err, (size_t)ranks * sizeof *l->children, "the ranks");
   for (int i = 0; i < ranks; i++) l->children[i].out.fd = l->children[i].err.fd = -1;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
@@ -330,6 +338,7 @@ int sp_ranks_launch(int ranks, sp_launch *launch, sp_err *err) {
     if (pid) continue;
     set_variables(i, ranks, port, job);
     launch->is_rank = true;
+    launch->led = (bool *)l.led + i;
     if (i) sp_net_close(&launch->listener);
     free_launcher(&l);
     return SP_OK;
@@ -339,6 +348,7 @@ int sp_ranks_launch(int ranks, sp_launch *launch, sp_err *err) {
   if (rc) kill_all(&l, SIGKILL);
   attend(&l);
   launch->code = l.code;
+  if (l.led) munmap((void *)l.led, SP_LAUNCH_MAX);
   free_launcher(&l);
   return rc;
 }

@@ -12,7 +12,8 @@
 typedef struct sp_launch {
   bool is_rank; /* this process is one of the ranks, and goes on; else the one that has started them: they have ended */
   int listener; /* of rank 0: the socket that it listens on, else -1 */
-  int code;     /* not is_rank: the exit code of the first that failed, or 0 */
+  bool *led;    /* is_rank: to be set where this rank ends because another one has failed; shared with the launcher */
+  int code;     /* not is_rank: the exit code of the first that failed by itself, or 0 */
 } sp_launch;
 
 /* Makes `ranks` processes out of this one, which may not have any thread but its own yet, and passes on what they print and
