@@ -73,7 +73,7 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
       int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
       const sp_node *read = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
       const sp_port *port = sp_node_out_port(n, o);
-      bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL);
+      bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL && p->micro == 1);
       if (port->flags & SP_PORT_OPTIONAL && !shown && !is_read(p->g, read, (int)o, (int)k)) {
         w->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
         continue;

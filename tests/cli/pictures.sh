@@ -15,7 +15,7 @@ for picture in "$tmp"/*.svg; do
   n=$((n + 1))
 done
 for picture in "$top_srcdir"/docs/pictures/*.svg; do
-  grep -q "pictures/${picture##*/}" "$top_srcdir"/docs/*.md || {
+  grep -q "pictures/${picture##*/}" "$top_srcdir"/README.md "$top_srcdir"/docs/*.md || {
     echo "no page of docs shows ${picture##*/}"
     exit 1
   }
