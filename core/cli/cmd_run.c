@@ -136,6 +136,20 @@ static int read_ranks(const char *text, int *ranks) {
   return -1;
 }
 
+/* Taken out of what follows the script, where all its options are; not behind "--". */
+static int take_ranks(int *argc, char **argv, int *ranks) {
+  int n = 1, code = -1;
+  bool plain = false;
+  for (int i = 1; i < *argc && code < 0; i++) {
+    plain = plain || strcmp(argv[i], "--") == 0;
+    if (!plain && strcmp(argv[i], "--ranks") == 0) code = read_ranks(i + 1 < *argc ? argv[++i] : "", ranks);
+    else if (!plain && strncmp(argv[i], "--ranks=", 8) == 0) code = read_ranks(argv[i] + 8, ranks);
+    else argv[n++] = argv[i];
+  }
+  *argc = n;
+  return code;
+}
+
 static int run_main(int argc, char **argv) {
   bool debug = sp_cmd_debug();
   int ranks = 0;
@@ -155,7 +169,9 @@ static int run_main(int argc, char **argv) {
     else code = sp_cmd_bad_option(&sp_cmd_run, c, argv, options);
   }
   if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_run, "a script is wanted, such as train_seg.lua");
-  if (code < 0) code = run_script(ranks, &opts, debug, argc - optind, argv + optind);
+  int left = argc - optind;
+  if (code < 0) code = take_ranks(&left, argv + optind, &ranks);
+  if (code < 0) code = run_script(ranks, &opts, debug, left, argv + optind);
   free(plugins);
   return code;
 }
@@ -165,7 +181,8 @@ const sp_cmd sp_cmd_run = {
     .args = "[options] SCRIPT [the script's options]",
     .doc = "Runs a Lua script that wires stages and trains",
     .help = "  --plugin FILE.so  load this plugin first; may be repeated\n"
-            "  --ranks N         start the script N times, as ranks of one job; docs/ranks.md\n"
+            "  --ranks N         start the script N times, as ranks of one job; docs/ranks.md;\n"
+            "                    behind SCRIPT, too\n"
             "  --debug           print a traceback with errors (also SPCORE_DEBUG=1)\n"
             "  --help            this text\n"
             "\n"

@@ -60,12 +60,12 @@ io.stderr:write("from " .. sp.rank .. "\nand more")
 if sp.rank == 1 then print(("x"):rep(100000)) end
 L
 tab=$(printf '\t')
-run 0 5 "$spcore" run --ranks 3 hello.lua --ranks 2
+run 0 5 "$spcore" run hello.lua --ranks 3 -- --ranks 2
 long=$(grep -n x out | awk '{ print length($0) }')
 [ "$long" = 100007 ] || not_ok "a long line came as $long bytes" # 2: its number, 5: the prefix
 grep -v xxx out >short && mv short out
-printed out "hello${tab}0${tab}3${tab}--ranks${tab}2" "[r1] hello${tab}1${tab}3${tab}--ranks${tab}2" \
-  "[r2] hello${tab}2${tab}3${tab}--ranks${tab}2"
+printed out "hello${tab}0${tab}3${tab}--${tab}--ranks${tab}2" "[r1] hello${tab}1${tab}3${tab}--${tab}--ranks${tab}2" \
+  "[r2] hello${tab}2${tab}3${tab}--${tab}--ranks${tab}2"
 printed err "from 0" "and more" "[r1] from 1" "[r1] and more" "[r2] from 2" "[r2] and more"
 
 cat >alone.lua <<'L'
@@ -78,6 +78,8 @@ printed out "0${tab}1${tab}nil${tab}word"
 # ---- mistakes ----
 for n in 0 x 257 ''; do
   run 2 2 "$spcore" run --ranks "$n" hello.lua
+  printed err "spcore: run: --ranks $n: a whole number from 1 to 256 is wanted (see spcore run --help)"
+  run 2 2 "$spcore" run hello.lua --ranks=$n
   printed err "spcore: run: --ranks $n: a whole number from 1 to 256 is wanted (see spcore run --help)"
 done
 RANK=1 WORLD_SIZE=2 run 2 2 "$spcore" run --ranks 2 hello.lua

@@ -116,7 +116,8 @@ else
   t.eq(magic, "\137PNG\r\n\26\n")
   t.eq(w, 1600)
   t.eq(h, 2 * high)
-  t.one_line(select(2, command("0.json --out none/two.png", 1)), "none/two.png: ")
+  local _, err = command("0.json --out none/two.png", 1)
+  t.one_line(err:gsub("Fontconfig [^\n]*\n", ""), "none/two.png: ") -- which a machine without fonts puts before it
 end
 
 local python = os.getenv "PYTHON"
