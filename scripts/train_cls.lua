@@ -132,7 +132,7 @@ local function small(g)
     }
   end
   local data, val = source "train", source "val"
-  if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // batch) end -- a last short batch is left out
+  if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   local enc = g.encoder {
     augmented(g, data.image), model = "unet", width = opt.width, depth = opt.levels, convs = 2, weights = opt.encoder,
   }

@@ -98,7 +98,7 @@ local function small_unet(g)
     }
   end
   local data, val = source "train", source "val"
-  if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // batch) end -- a last short batch is left out
+  if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   local model = {
     encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 },
     decoder = { model = "unet", width = opt.width, convs = 1, classes = data.classes },

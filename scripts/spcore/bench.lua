@@ -79,13 +79,14 @@ function bench.result(rows, about)
   about.spcore, about.date, about.rows = core.env().version, os.date "!%Y-%m-%dT%H:%M:%SZ", json.list {}
   for _, row in ipairs(rows) do
     local r = { name = row.name, batch = row.batch or nil, runs = json.list {}, failed = #row.failures, why = row.failures[1] }
+    local images = row.batch or nil -- of a step, where a run does not say: a twin
     for i, run in ipairs(row.runs) do
       r.runs[i] = run.rate
-      r.batch = r.batch or run.images
+      r.batch, images = r.batch or run.images, run.images or images
     end
     if #r.runs > 0 then
       r.steps_per_second, r.least, r.most = median(r.runs)
-      r.images_per_second = r.batch and r.steps_per_second * r.batch
+      r.images_per_second = images and r.steps_per_second * images
       local base = first[row.batch]
       if base and base.steps_per_second then r.gain_percent = 100 * (r.steps_per_second / base.steps_per_second - 1) end
     end
