@@ -43,6 +43,10 @@ static const void *extension(void *arg, const char *id) {
 /* Its stages are the processor's, though it is no host to the core. */
 static bool plays_gpu(const sp_device_type *type) { return type == &sp_device_mock || type == &sp_device_simmock; }
 
+const sp_times *sp_graph_times(const sp_graph *g) {
+  return g->main.type->extension ? g->main.type->extension(g->main.dev, SP_EXT_TIMES) : NULL;
+}
+
 bool sp_graph_times_calls(const sp_graph *g) { return !strcmp(g->stages, "cpu"); }
 
 static int open_places(sp_graph *g, sp_err *err) {
@@ -56,6 +60,15 @@ static int open_places(sp_graph *g, sp_err *err) {
   g->host.extension = extension;
   g->host.extension_arg = g;
   return SP_OK;
+}
+
+/* A trace that is wanted has the calls of graphs. The device is asked before anything runs on it. */
+static bool sees_calls(sp_graph *g) {
+  const sp_times *times = sp_graph_times(g);
+  sp_ctx_holder h;
+  sp_err ignored; /* who asks for graphs is told when they are made */
+  if (!g->opts.trace || sp_graph_times_calls(g)) return true;
+  return times && sp_trace_has_end(g->opts.trace) && !times->open(sp_ctx_for(&h, "the trace", &ignored), g->main.dev);
 }
 
 /* What of the options depends on the device. */
@@ -78,8 +91,7 @@ static int settle(sp_graph *g, sp_err *err) {
     return sp_fail(err, SP_E_INVALID, "capture %s on device '%s': %s; take capture off or auto", words[o->capture],
                    g->device, why);
   g->capture_asked = o->capture;
-  bool unseen = o->trace && !sp_graph_times_calls(g); /* a graph's calls */
-  if (o->capture == SP_CAPTURE_AUTO) o->capture = why || unseen ? SP_CAPTURE_OFF : SP_CAPTURE_LANE;
+  if (o->capture == SP_CAPTURE_AUTO) o->capture = why || !sees_calls(g) ? SP_CAPTURE_OFF : SP_CAPTURE_LANE;
   g->precision = (sp_precision){.size = sizeof g->precision, .precision = o->precision};
   g->sync = sync;
   return SP_OK;

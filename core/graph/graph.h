@@ -18,7 +18,7 @@ typedef struct sp_graph_opts {
   size_t pinned;    /* most bytes of pinned memory; 0: 1 GiB */
   uint64_t memory;  /* most bytes that the graph may take; 0: those of the device */
   int precision;    /* SP_PRECISION_... of products; the cpu has FP32 only */
-  int capture;      /* enum sp_capture; AUTO: LANE on a device with streams of its own, else OFF */
+  int capture;      /* enum sp_capture; AUTO: LANE on a device with streams of its own, else OFF; a trace must see calls */
   bool checksums;   /* sp_result carries a hash of every edge and weight */
   int shards;       /* a training step has so many batches, one after another; 0 is 1. see docs/lua.md */
   sp_trace *trace;  /* NULL: none; not owned */

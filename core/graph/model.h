@@ -4,6 +4,7 @@
 #define SP_CORE_GRAPH_IMPL_H
 
 #include <spcore/ext/precision.h>
+#include <spcore/ext/times.h>
 
 #include "graph/graph.h"
 #include "device/place.h"
@@ -136,6 +137,7 @@ int sp_node_put_weight(sp_node *node, size_t i, const void *src, sp_err *err);
 /* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. */
 int sp_node_get_weight(sp_node *node, size_t i, const void **data, void **owned, sp_err *err);
 bool sp_node_has_dw(const sp_node *node, size_t i);
+const sp_times *sp_graph_times(const sp_graph *g); /* of calls in its device's graphs; NULL: it tells of none */
 bool sp_graph_times_calls(const sp_graph *g); /* calls of the main device are over when they return, in a graph too */
 int sp_graph_keep_statistics(sp_graph *g, sp_err *err); /* for an optimizer that restores them */
 /* What the optimizer keeps of a weight: the number of the average among its own weights, or -1. */

@@ -47,6 +47,10 @@ void sp_trace_program_free(sp_trace_program *p) {
 void sp_trace_free(sp_trace *t) {
   if (!t) return;
   for (size_t i = 0; i < t->n_programs; i++) sp_trace_program_free(&t->programs[i]);
+  for (size_t i = 0; i < t->n_names; i++) free(t->names[i]);
+  free(t->names);
+  free(t->runs);
+  free(t->parts);
   free(t->programs);
   free(t->slices);
   free(t->path);
@@ -80,6 +84,12 @@ void sp_trace_begin(sp_trace *t, uint16_t program, bool evaluation, uint64_t fir
 void sp_trace_put(sp_trace *t, const sp_slice *slice) {
   size_t at = atomic_fetch_add_explicit(&t->n, 1, memory_order_relaxed);
   if (at < t->max) t->slices[at] = *slice;
+}
+
+bool sp_trace_has_end(const sp_trace *t) { return t->wanted != UINT64_MAX; }
+
+bool sp_trace_is_last(const sp_trace *t, const sp_trace_window *w, uint64_t step) {
+  return t->left == 1 && sp_trace_wants(w, step);
 }
 
 int sp_trace_over(sp_trace *t, const sp_trace_window *w, uint64_t step, sp_err *err) {

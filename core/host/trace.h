@@ -21,6 +21,7 @@ typedef struct sp_trace_task {
   uint64_t bytes;     /* that it writes in a step */
   int slots;          /* that it writes them into by turns */
   int every, phase;
+  int delay; /* steps that it is behind those of the graphs which it is recorded in */
   bool host; /* it runs on the thread that submits */
 } sp_trace_task;
 
@@ -52,7 +53,8 @@ typedef enum sp_slice_kind {
   SP_SLICE_SEGMENT, /* calls of a lane that are launched as one; `task` is the first */
   SP_SLICE_WAIT,    /* the host waits for `task` */
   SP_SLICE_LOOP,    /* the host submits and collects */
-  SP_SLICE_SCRIPT   /* the host does what the script says between two steps */
+  SP_SLICE_SCRIPT,  /* the host does what the script says between two steps */
+  SP_SLICE_KERNEL   /* a part of `task` that the device tells of; `worker` is its name's number */
 } sp_slice_kind;
 
 typedef struct sp_slice {
@@ -91,6 +93,19 @@ void sp_trace_begin(sp_trace *trace, uint16_t program, bool evaluation, uint64_t
 /* All that the window wants. [any thread] */
 void sp_trace_put(sp_trace *trace, const sp_slice *slice);
 
+/* trace_calls.c: calls in recorded graphs, of which a device tells afterwards. A launch has a number, and spans of it come
+ * when it is over. sp_trace_recorded makes room for that, once. sp_trace_launch gives the number, for calls whose steps the
+ * window wants; 0: there is no room. sp_trace_launched: when it ran by the clock of the other slices, which its calls are put
+ * between. sp_trace_calls makes slices of all spans that have come: the calls first, then what they are made of. */
+int sp_trace_recorded(sp_trace *trace, sp_err *err); /* [main] as those below */
+uint64_t sp_trace_launch(sp_trace *trace, const sp_trace_window *window, uint64_t step);
+void sp_trace_launched(sp_trace *trace, uint64_t launch, double begin, double end);
+int sp_trace_span(sp_trace *trace, uint64_t launch, int task, const char *what, double begin, double end);
+int sp_trace_calls(sp_trace *trace, sp_err *err);
+bool sp_trace_has_end(const sp_trace *trace); /* not all steps are kept, whatever comes */
+
+/* With this step the last that is wanted is over. */
+bool sp_trace_is_last(const sp_trace *trace, const sp_trace_window *window, uint64_t step);
 /* All steps up to this one are over: where none is wanted any more the file is written. [main] */
 int sp_trace_over(sp_trace *trace, const sp_trace_window *window, uint64_t step, sp_err *err);
 

@@ -68,10 +68,13 @@ int sp_trace_try_file(const char *path, sp_err *err) {
 #define COMPARE(a, b) \
   if ((a) != (b)) return (a) < (b) ? -1 : 1
 
+static int depth(const sp_slice *s) { return s->kind == SP_SLICE_SEGMENT ? 0 : s->kind == SP_SLICE_KERNEL ? 2 : 1; }
+
 static int compare_time(const void *x, const void *y) {
   const sp_slice *a = *(const sp_slice *const *)x, *b = *(const sp_slice *const *)y;
   COMPARE(a->begin, b->begin);
   COMPARE(b->end, a->end); /* what lies around others comes before them */
+  COMPARE(depth(a), depth(b));
   return 0;
 }
 
@@ -152,7 +155,8 @@ static size_t worker_track(writer *w, const sp_slice *s) {
 
 static size_t track_of(writer *w, const sp_slice *s) {
   switch (s->kind) {
-    case SP_SLICE_TASK: return track(w, task_of(w, s)->track);
+    case SP_SLICE_TASK:
+    case SP_SLICE_KERNEL: return track(w, task_of(w, s)->track);
     case SP_SLICE_SEGMENT: return track(w, task_of(w, s)->lane);
     case SP_SLICE_WORKER: return worker_track(w, s);
     default: return 1;
@@ -186,6 +190,10 @@ static void put_tracks(writer *w) {
 static void put_name(writer *w, const sp_slice *s) {
   static const char *const before[] = {"", "", "graph from ", "wait for ", "step loop", "script"};
   sp_sb sb = {0};
+  if (s->kind == SP_SLICE_KERNEL) {
+    put_field(w, "name", w->t->names[s->worker]);
+    return;
+  }
   sp_sb_put(&sb, before[s->kind]);
   if (s->task >= 0) sp_sb_putf(&sb, "%s %s", task_of(w, s)->stage, task_of(w, s)->what);
   w->memory = w->memory && !sb.broken;
@@ -194,7 +202,7 @@ static void put_name(writer *w, const sp_slice *s) {
 }
 
 static void put_slice(writer *w, const sp_slice *s) {
-  static const char *const cats[] = {"call", "worker", "graph", "wait", "host", "host"};
+  static const char *const cats[] = {"call", "worker", "graph", "wait", "host", "host", "kernel"};
   const sp_trace_task *t = s->task >= 0 ? task_of(w, s) : NULL;
   bool host = t && t->host && s->kind == SP_SLICE_TASK;
   int64_t begin = at(w, s->begin);

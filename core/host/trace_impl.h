@@ -7,6 +7,20 @@
 
 #include "host/trace.h"
 
+/* Something of a launch that ran. */
+typedef struct sp_trace_part {
+  double begin, end;
+  uint32_t launch; /* its index */
+  int32_t task;
+  uint16_t name;
+} sp_trace_part;
+
+typedef struct sp_trace_run {
+  sp_trace_window window;
+  uint64_t step;
+  double begin, end; /* both 0: not known */
+} sp_trace_run;
+
 struct sp_trace {
   char *path;
   sp_slice *slices; /* [max] */
@@ -19,6 +33,13 @@ struct sp_trace {
   size_t n_windows;
   uint32_t loops;
   bool warm, written;
+  sp_trace_run *runs; /* [max] launches; NULL: no device tells of them */
+  size_t n_runs;
+  sp_trace_part *parts;
+  size_t n_parts, cap_parts;
+  char **names; /* of parts */
+  size_t n_names, cap_names;
+  double shift; /* from the device's clock of spans to that of slices, as last seen */
 };
 
 size_t sp_trace_kept(const sp_trace *t);

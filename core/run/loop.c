@@ -78,6 +78,7 @@ static int finish(sp_loop *l, sp_err *err) {
   int st = sp_loop_settle(l, err);
   if (st) return give_up(l, err);
   sp_failure_clear(&l->m->failure);
+  if ((st = sp_timeline_read(l, false, err))) return give_up(l, err);
   l->running = false;
   l->next = l->end;
   return SP_OK;
@@ -152,7 +153,12 @@ static int trace(sp_loop *l, double since, sp_err *err) {
   double now = sp_now();
   if (l->left) sp_timeline_host(l, SP_SLICE_SCRIPT, -1, step, l->left, since);
   sp_timeline_host(l, SP_SLICE_LOOP, -1, step, since, now);
-  int st = l->m->p->stand_in ? SP_OK : sp_trace_over(l->m->g->opts.trace, &l->m->watch, step, err);
+  sp_trace *t = l->m->g->opts.trace;
+  int st = SP_OK;
+  if (!l->m->p->stand_in) {
+    if (sp_trace_is_last(t, &l->m->watch, step)) st = sp_timeline_read(l, true, err);
+    if (!st) st = sp_trace_over(t, &l->m->watch, step, err);
+  }
   l->left = sp_now();
   return st;
 }

@@ -56,7 +56,8 @@ typedef struct sp_post {
   void **events;  /* [its ring of events] */
   void **at;      /* moves: which event each of them stands for now: itself, or a tick's */
   void *cut;      /* its record within a launched tick */
-  sp_mark *marks; /* [ring][2] around it; NULL: no trace, or no MARK in the list */
+  sp_mark *marks; /* [ring][2] around it; NULL: nothing times it so */
+  uint64_t *ran;  /* moves: [ring] 1 + the step that marks are of; NULL: MARKs in the list set them, in every step */
   size_t n_hashes, cap_hashes;
   sp_hash *hashes; /* names; what is hashed, in this order: see checksum.c */
 } sp_post;
@@ -64,7 +65,8 @@ typedef struct sp_post {
 /* A launch, for a trace. */
 typedef struct sp_launched {
   sp_mark *marks; /* [ring][2] around it */
-  uint64_t *step; /* moves: [ring] 1 + the step that they are of */
+  uint64_t *step; /* moves: [ring] 1 + the step that they are of; 0: they were read */
+  uint64_t *run;  /* moves: [ring] its number in the trace, 0: none */
   int task;
 } sp_launched;
 
@@ -108,6 +110,7 @@ typedef struct sp_machine {
   sp_failure failure; /* moves */
   uint16_t traced;    /* its program's number in the trace */
   sp_launched *launched;
+  const sp_times *times; /* the device's, of calls in graphs; NULL: it has none, or no trace wants them */
   sp_trace_window watch; /* moves, while nothing is in flight */
 } sp_machine;
 
@@ -146,6 +149,7 @@ void sp_timeline_watch(sp_graph *g); /* has what runs on the processor timed */
 int sp_timeline_tell(sp_machine *m, sp_err *err);
 int sp_timeline_make_launches(sp_machine *m, sp_err *err);
 void sp_timeline_free_launches(sp_machine *m);
+void sp_timeline_record(const sp_machine *m, int task); /* what is recorded now is of that task; -1: of none */
 bool sp_timeline_watches(const sp_machine *m, const sp_task *t);
 int sp_timeline_make(sp_machine *m, const sp_task *t, sp_err *err);
 void sp_timeline_free(sp_machine *m, const sp_task *t);

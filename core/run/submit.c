@@ -242,6 +242,14 @@ static int work(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err
   }
 }
 
+/* The same where it is recorded. */
+static int record_work(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err *err) {
+  sp_timeline_record(l->m, op->task);
+  int st = work(l, op, step, stream, err);
+  sp_timeline_record(l->m, -1);
+  return st;
+}
+
 /* What was begun to be recorded is ended whatever comes of it. */
 static int end_record(const sp_place *place, void *stream, const char *what, int st, void **graph, sp_err *err) {
   sp_ctx_holder h;
@@ -258,7 +266,7 @@ static int record_segment(sp_loop *l, const sp_op *launch, uint64_t step, void *
   sp_ctx_holder h;
   int st = place->type->capture_begin(sp_ctx_for(&h, name, err), stream);
   if (st) return st;
-  for (int i = 1; i <= launch->n && !st; i++) st = work(l, &launch[i], step, stream, err);
+  for (int i = 1; i <= launch->n && !st; i++) st = record_work(l, &launch[i], step, stream, err);
   st = end_record(place, stream, name, st, graph, err);
   return st ? sp_prefix(err, "capture of lane '%s'", name) : SP_OK;
 }
@@ -331,7 +339,7 @@ static int record_part(sp_loop *l, const sp_op *op, const sp_op *launch, bool fo
   uint64_t step, ran;
   if (!has_part(l, op->task, &step)) return SP_OK;
   if (op->kind == SP_OP_RECORD && fork) return sp_place_record(&m->g->main, m->posts[op->task].cut, stream, name, err);
-  if (op->kind != SP_OP_WAIT) return work(l, op, step, stream, err);
+  if (op->kind != SP_OP_WAIT) return record_work(l, op, step, stream, err);
   if (!fork || !has_part(l, op->from, &ran) || ran + (uint64_t)op->back != step) return SP_OK;
   return sp_place_wait(&m->g->main, stream, m->posts[op->from].cut, name, err);
 }
@@ -425,6 +433,12 @@ bool sp_submit_ready(const sp_loop *l, int task, uint64_t step) {
   return ready;
 }
 
+static int work_single(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err *err) {
+  int st = sp_timeline_mark_single(l, op, step, 0, err);
+  if (!st) st = work(l, op, step, stream, err);
+  return st ? st : sp_timeline_mark_single(l, op, step, 1, err);
+}
+
 /* ---- any --------------------------------------------------------------------------------------------------------- */
 
 int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err) {
@@ -439,6 +453,6 @@ int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *e
     case SP_OP_FILL: return fill(l, op, step, err);
     case SP_OP_MARK: return empty ? SP_OK : sp_timeline_mark(l, op, step, err);
     case SP_OP_FINISH: return finish(l, op, step, s->own, err);
-    default: return empty ? SP_OK : work(l, op, step, s->own, err);
+    default: return empty ? SP_OK : work_single(l, op, step, s->own, err);
   }
 }

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN 1e-3 /* a wake-up would be a large part of what is measured */
+#define SPIN 1e-3    /* a wake-up would be a large part of what is measured */
+#define SPANS 200000 /* kernels and copies that are kept of recorded graphs: 100 steps of 2000 */
 
 static bool on_main(const sp_machine *m, int lane) { return m->p->lanes[lane].place == &m->g->main; }
 
@@ -50,8 +51,10 @@ static char *track_of(const sp_program *p, const sp_task *t) {
   return sp_text("%s: copies %s the device", lane, there ? "to" : "from");
 }
 
-static bool tell_task(const sp_program *p, const sp_task *t, sp_trace_task *out) {
+static bool tell_task(const sp_machine *m, const sp_task *t, sp_trace_task *out) {
+  const sp_program *p = m->p;
   *out = (sp_trace_task){.every = t->every, .phase = t->phase, .host = p->lanes[t->lane].host};
+  if (m->launch != SIZE_MAX) out->delay = p->sched.delay[t->index];
   measure_task(p, t, out);
   out->lane = sp_strdup(out->host ? "host" : p->lanes[t->lane].props.name);
   out->track = track_of(p, t);
@@ -101,30 +104,46 @@ static bool tell_edges(const sp_program *p, sp_trace_program *d) {
   return true;
 }
 
-static bool tell_head(const sp_machine *m, sp_trace_program *d) {
+static bool tell_head(const sp_machine *m, const char *why, sp_trace_program *d) {
   static const char *const captures[] = {"auto", "off", "lane", "step"};
-  bool hidden = m->capture != SP_CAPTURE_OFF && !sp_graph_times_calls(m->g);
   d->strategy = sp_strdup(m->g->strategy ? m->g->strategy : "serialized");
   d->device = sp_strdup(m->g->device);
   d->capture = sp_strdup(captures[m->capture]);
-  if (hidden)
-    d->single = sp_text("device '%s' has no times of single calls in a recorded graph; each graph is one slice, and "
-                        "capture = off shows its calls",
-                        m->g->device);
-  return d->strategy && d->device && d->capture && (!hidden || d->single);
+  if (*why)
+    d->single =
+        sp_text("device '%s' has no times of single calls in a recorded graph: %s; each graph is one slice, and "
+                "capture = off shows its calls",
+                m->g->device, why);
+  return d->strategy && d->device && d->capture && (!*why || d->single);
 }
 
-static bool tell_tasks(const sp_program *p, sp_trace_program *d) {
+static bool tell_tasks(const sp_machine *m, sp_trace_program *d) {
+  const sp_program *p = m->p;
   d->tasks = sp_calloc(p->n_tasks + 1, sizeof *d->tasks);
   for (; d->tasks && d->n_tasks < p->n_tasks; d->n_tasks++)
-    if (!tell_task(p, &p->tasks[d->n_tasks], &d->tasks[d->n_tasks])) return false;
+    if (!tell_task(m, &p->tasks[d->n_tasks], &d->tasks[d->n_tasks])) return false;
   return d->tasks;
+}
+
+/* `why` has words where there are none. */
+static void begin_times(sp_machine *m, sp_err *why) {
+  const sp_place *main = &m->g->main;
+  const sp_times *times = sp_graph_times(m->g);
+  sp_ctx_holder h;
+  if (!times) sp_fail(why, SP_E_UNSUPPORTED, "it tells of none");
+  else if (!sp_trace_has_end(m->g->opts.trace)) sp_fail(why, SP_E_STATE, "they are taken for a file alone (--trace)");
+  else if (!times->open(sp_ctx_for(&h, "the trace", why), main->dev) &&
+           !times->begin(sp_ctx_for(&h, "the trace", why), main->dev, SPANS) &&
+           !sp_trace_recorded(m->g->opts.trace, why))
+    m->times = times;
 }
 
 int sp_timeline_tell(sp_machine *m, sp_err *err) {
   sp_trace_program d = {0};
+  sp_err why = {0};
   if (!m->g->opts.trace) return SP_OK;
-  if (!tell_head(m, &d) || !tell_tasks(m->p, &d) || !tell_waits(m, &d) || !tell_edges(m->p, &d)) {
+  if (m->capture != SP_CAPTURE_OFF && !sp_graph_times_calls(m->g)) begin_times(m, &why);
+  if (!tell_head(m, why.msg, &d) || !tell_tasks(m, &d) || !tell_waits(m, &d) || !tell_edges(m->p, &d)) {
     sp_trace_program_free(&d);
     return sp_nomem(err, m->p->n_tasks * sizeof *d.tasks, "the trace");
   }
@@ -204,11 +223,24 @@ static bool has_mark(const sp_machine *m, int task) {
   return false;
 }
 
-int sp_timeline_make(sp_machine *m, const sp_task *t, sp_err *err) {
-  return has_mark(m, t->index) ? make_marks(m, t->name, &m->posts[t->index].marks, err) : SP_OK;
+/* Calls of a graph are made one by one too, at the ends of a loop and in short batches. */
+static bool marks_itself(const sp_machine *m, const sp_task *t) {
+  return sp_timeline_watches(m, t) && !sp_graph_times_calls(m->g);
 }
 
-void sp_timeline_free(sp_machine *m, const sp_task *t) { free_marks(m, m->posts[t->index].marks); }
+int sp_timeline_make(sp_machine *m, const sp_task *t, sp_err *err) {
+  sp_post *post = &m->posts[t->index];
+  bool listed = has_mark(m, t->index);
+  if (!listed && !marks_itself(m, t)) return SP_OK;
+  if (!listed && !(post->ran = sp_graph_zalloc(m->g, (size_t)m->p->ring, sizeof *post->ran, "a timeline", err)))
+    return err->status;
+  return make_marks(m, t->name, &post->marks, err);
+}
+
+void sp_timeline_free(sp_machine *m, const sp_task *t) {
+  free_marks(m, m->posts[t->index].marks);
+  free(m->posts[t->index].ran);
+}
 
 /* The first of its calls that is the lane's own. */
 static int first_task(const sp_op *launch) {
@@ -221,7 +253,8 @@ static int make_launch(sp_machine *m, const sp_op *op, sp_err *err) {
   sp_launched *x = &m->launched[op->from];
   x->task = first_task(op);
   x->step = sp_graph_zalloc(m->g, (size_t)m->p->ring, sizeof *x->step, "a timeline", err);
-  return x->step ? make_marks(m, m->p->lanes[op->lane].props.name, &x->marks, err) : err->status;
+  x->run = sp_graph_zalloc(m->g, (size_t)m->p->ring, sizeof *x->run, "a timeline", err);
+  return x->step && x->run ? make_marks(m, m->p->lanes[op->lane].props.name, &x->marks, err) : err->status;
 }
 
 int sp_timeline_make_launches(sp_machine *m, sp_err *err) {
@@ -238,6 +271,7 @@ void sp_timeline_free_launches(sp_machine *m) {
   for (int i = 0; m->launched && i < m->ops.n_launch; i++) {
     free_marks(m, m->launched[i].marks);
     free(m->launched[i].step);
+    free(m->launched[i].run);
   }
   free(m->launched);
 }
@@ -279,8 +313,29 @@ int sp_timeline_mark(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
   return set_mark(l, &marks[op->back], op->lane, l->m->p->tasks[op->task].name, err);
 }
 
+int sp_timeline_mark_single(sp_loop *l, const sp_op *op, uint64_t step, int behind, sp_err *err) {
+  const sp_post *post = &l->m->posts[op->task];
+  if (!post->ran || op->kind == SP_OP_HASH || !sp_trace_wants(&l->m->watch, step)) return SP_OK;
+  post->ran[step % (uint64_t)l->m->p->ring] = step + 1;
+  return set_mark(l, &marks_of(l->m, post->marks, step)[behind], op->lane, l->m->p->tasks[op->task].name, err);
+}
+
+/* A tick has calls of older steps too. */
+static bool number_launch(const sp_loop *l, const sp_op *op, uint64_t step, int behind) {
+  const sp_machine *m = l->m;
+  uint64_t late = op->task < 0 ? (uint64_t)m->p->sched.depth : 0, *run;
+  if (!m->times) return false;
+  run = &m->launched[op->from].run[step % (uint64_t)m->p->ring];
+  if (!behind)
+    *run = m->watch.n && step - m->watch.first < m->watch.n + late ? sp_trace_launch(m->g->opts.trace, &m->watch, step)
+                                                                   : 0;
+  m->times->launch(m->g->main.dev, behind ? 0 : *run);
+  return *run;
+}
+
 int sp_timeline_mark_launch(sp_loop *l, const sp_op *op, uint64_t step, int behind, sp_err *err) {
-  if (!sp_trace_wants(&l->m->watch, step)) return SP_OK;
+  bool numbered = number_launch(l, op, step, behind);
+  if (!numbered && !sp_trace_wants(&l->m->watch, step)) return SP_OK;
   const sp_launched *x = &l->m->launched[op->from];
   x->step[step % (uint64_t)l->m->p->ring] = step + 1;
   return set_mark(l, &marks_of(l->m, x->marks, step)[behind], op->lane, "a graph", err);
@@ -301,17 +356,26 @@ static int moment(const sp_loop *l, const sp_mark *mark, double *t, sp_err *err)
 typedef struct reading {
   sp_loop *l;
   uint64_t step;
-  void *first; /* of the step's events */
-  double first_time;
+  void *first;                   /* of the step's events */
+  double first_time, begin, end; /* of what was read last */
 } reading;
 
 static int read_marks(reading *r, sp_slice_kind kind, int task, const sp_mark *marks, sp_err *err) {
-  double begin, end;
   int st;
-  if ((st = moment(r->l, &marks[0], &begin, err)) || (st = moment(r->l, &marks[1], &end, err))) return st;
-  sp_timeline_host(r->l, kind, task, r->step, begin, end);
-  if (!r->first) r->first = marks[0].event, r->first_time = begin;
+  if ((st = moment(r->l, &marks[0], &r->begin, err)) || (st = moment(r->l, &marks[1], &r->end, err))) return st;
+  sp_timeline_host(r->l, kind, task, r->step, r->begin, r->end);
+  if (!r->first) r->first = marks[0].event, r->first_time = r->begin;
   return SP_OK;
+}
+
+static int read_launch(reading *r, const sp_launched *x, sp_err *err) {
+  const sp_machine *m = r->l->m;
+  size_t slot = (size_t)(r->step % (uint64_t)m->p->ring);
+  if (x->step[slot] != r->step + 1) return SP_OK;
+  int st = read_marks(r, SP_SLICE_SEGMENT, x->task, marks_of(m, x->marks, r->step), err);
+  if (!st && m->times) sp_trace_launched(m->g->opts.trace, x->run[slot], r->begin, r->end);
+  x->step[slot] = 0;
+  return st;
 }
 
 static int read_all(reading *r, sp_err *err) {
@@ -319,15 +383,13 @@ static int read_all(reading *r, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) {
     const sp_task *t = &m->p->tasks[i];
-    const sp_mark *marks = marks_of(m, m->posts[i].marks, r->step);
-    if (marks && r->step % (uint64_t)t->every == (uint64_t)t->phase)
+    const sp_post *post = &m->posts[i];
+    const sp_mark *marks = marks_of(m, post->marks, r->step);
+    bool runs = r->step % (uint64_t)t->every == (uint64_t)t->phase;
+    if (marks && runs && (!post->ran || post->ran[r->step % (uint64_t)m->p->ring] == r->step + 1))
       st = read_marks(r, SP_SLICE_TASK, (int)i, marks, err);
   }
-  for (int i = 0; i < m->ops.n_launch && !st; i++) {
-    const sp_launched *x = &m->launched[i];
-    bool was = x->step[r->step % (uint64_t)m->p->ring] == r->step + 1;
-    if (was) st = read_marks(r, SP_SLICE_SEGMENT, x->task, marks_of(m, x->marks, r->step), err);
-  }
+  for (int i = 0; i < m->ops.n_launch && !st; i++) st = read_launch(r, &m->launched[i], err);
   return st;
 }
 
@@ -338,4 +400,50 @@ int sp_timeline_collect(sp_loop *l, uint64_t step, sp_err *err) {
   int st = read_all(&r, err);
   if (!st && r.first) l->mark = r.first, l->mark_time = r.first_time;
   return st;
+}
+
+/* ---- calls in recorded graphs ------------------------------------------------------------------------------------ */
+
+void sp_timeline_record(const sp_machine *m, int task) {
+  if (m->times) m->times->call(m->g->main.dev, (uint64_t)(task + 1));
+}
+
+typedef struct spans {
+  sp_trace *trace;
+  int status;
+} spans;
+
+static void put_span(void *arg, const sp_times_span *s) {
+  spans *to = arg;
+  if (!to->status) to->status = sp_trace_span(to->trace, s->launch, (int)s->call - 1, s->what, s->begin, s->end);
+}
+
+/* Of ticks behind the last step that is kept, in which it had calls. */
+static int read_late(sp_loop *l, sp_err *err) {
+  const sp_machine *m = l->m;
+  int st = SP_OK;
+  for (int i = 0; i < m->ops.n_launch; i++)
+    for (int k = 0; k < m->p->ring && !st; k++) {
+      reading r = {.l = l, .step = m->launched[i].step[k] - 1};
+      if (m->launched[i].step[k]) st = read_launch(&r, &m->launched[i], err);
+    }
+  return st;
+}
+
+int sp_timeline_read(sp_loop *l, bool last, sp_err *err) {
+  const sp_machine *m = l->m;
+  spans to = {.trace = m->g->opts.trace};
+  uint64_t lost = 0;
+  sp_err ignored; /* a failure is told where its step is collected */
+  sp_ctx_holder h;
+  if (!m->times) return SP_OK;
+  if (sp_machine_sync(l->m, &ignored)) return SP_OK;
+  int st = read_late(l, err);
+  if (!st) st = m->times->read(sp_ctx_for(&h, "the trace", err), m->g->main.dev, put_span, &to, &lost);
+  if (last) m->times->close(m->g->main.dev);
+  if (lost)
+    sp_log(SP_LOG_WARN, "trace: there was no room for %llu kernels and copies of recorded graphs",
+           (unsigned long long)lost);
+  if (!st && to.status) st = sp_nomem(err, SPANS * sizeof(sp_times_span), "the trace");
+  return st ? st : sp_trace_calls(to.trace, err);
 }

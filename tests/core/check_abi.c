@@ -9,6 +9,7 @@
 #include <spcore/ext/cuda.h>
 #include <spcore/ext/parallel.h>
 #include <spcore/ext/precision.h>
+#include <spcore/ext/times.h>
 #include <spcore/format.h>
 #include <spcore/plugin.h>
 #include <spcore/rng.h>
@@ -298,6 +299,23 @@ AT(sp_parallel, run, 16);
 SIZE(sp_precision, 8);
 AT(sp_precision, size, 0);
 AT(sp_precision, precision, 4);
+
+SIZE(sp_times_span, 40);
+AT(sp_times_span, launch, 0);
+AT(sp_times_span, call, 8);
+AT(sp_times_span, begin, 16);
+AT(sp_times_span, end, 24);
+AT(sp_times_span, what, 32);
+
+SIZE(sp_times, 56);
+AT(sp_times, size, 0);
+AT(sp_times, reserved, 4);
+AT(sp_times, open, 8);
+AT(sp_times, begin, 16);
+AT(sp_times, call, 24);
+AT(sp_times, launch, 32);
+AT(sp_times, read, 40);
+AT(sp_times, close, 48);
 
 SIZE(sp_cuda, 88);
 AT(sp_cuda, size, 0);

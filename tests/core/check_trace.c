@@ -224,6 +224,90 @@ START_TEST(nothing_ran) {
 }
 END_TEST
 
+/* Program 0 as one whose ticks are graphs: TRAIN is a step behind AHEAD in them, on one track if `together`. */
+static sp_trace *recorded(size_t max, bool together, sp_trace_window *w) {
+  sp_trace *t = trace_new(path, 10, max);
+  sp_trace_program p = {.strategy = sp_strdup("x"), .device = sp_strdup("cuda"), .capture = sp_strdup("step")};
+  uint16_t id;
+  p.tasks = sp_calloc(2, sizeof *p.tasks);
+  p.tasks[p.n_tasks++] = task("encoder", "forward", "ahead");
+  p.tasks[p.n_tasks++] = task("net", "backward", together ? "ahead" : "train");
+  p.tasks[TRAIN].delay = 1;
+  ck_assert_int_eq(sp_trace_add(t, &p, &id, &err), SP_OK);
+  ck_assert_uint_eq(sp_trace_launch(t, w, 0), 0); /* no room yet */
+  ck_assert_int_eq(sp_trace_recorded(t, &err), SP_OK);
+  sp_trace_begin(t, 0, false, 5, 10, 0, w);
+  return t;
+}
+
+static void span(sp_trace *t, uint64_t launch, int what, const char *name, double begin, double ms) {
+  ck_assert_int_eq(sp_trace_span(t, launch, what, name, begin, begin + ms * 1e-3), SP_OK);
+}
+
+static const char *written(sp_trace *t) {
+  ck_assert_int_eq(sp_trace_calls(t, &err), SP_OK);
+  ck_assert_int_eq(sp_trace_write(t, &err), SP_OK);
+  return slurp();
+}
+
+START_TEST(calls_of_graphs_are_put_between_marks) {
+  sp_trace_window w;
+  sp_trace *t = recorded(100, false, &w);
+  uint64_t first = sp_trace_launch(t, &w, 5), second = sp_trace_launch(t, &w, 6);
+  put(t, AHEAD, 4, 99.0, 1);
+  sp_trace_launched(t, first, 100.0, 100.010);
+  span(t, first, AHEAD, "gemm", 99.998, 2); /* 2 ms early by the other clock */
+  span(t, first, AHEAD, "fill", 100.001, 1);
+  span(t, first, TRAIN, "gemm", 99.999, 4);   /* of step 4, which is not wanted */
+  span(t, second, TRAIN, "gemm", 100.018, 5); /* without marks: moved as the one before */
+  const char *text = written(t);
+  ck_assert_uint_eq(count(text, "\"cat\":\"call\""), 3);
+  has(text, "\"name\":\"encoder forward\",\"cat\":\"call\",\"ts\":1000000.000,\"dur\":4000.000,\"args\":{\"step\":5,");
+  has(text, "\"name\":\"gemm\",\"cat\":\"kernel\",\"ts\":1000000.000,\"dur\":2000.000,\"args\":{\"step\":5,");
+  has(text, "\"name\":\"fill\",\"cat\":\"kernel\",\"ts\":1003000.000,\"dur\":1000.000,");
+  has(text, "\"name\":\"net backward\",\"cat\":\"call\",\"ts\":1020000.000,\"dur\":5000.000,\"args\":{\"step\":5,");
+  sp_trace_free(t);
+}
+END_TEST
+
+START_TEST(calls_of_graphs_do_not_cross) {
+  sp_trace_window w;
+  sp_trace *t = recorded(100, true, &w);
+  uint64_t launch = sp_trace_launch(t, &w, 6);
+  put(t, AHEAD, 4, 99.0, 1);
+  sp_trace_launched(t, launch, 100.0, 100.004);
+  span(t, launch, AHEAD, "a", 100.0, 3);
+  span(t, launch, TRAIN, "b", 100.002, 4); /* begins before the end of a, and ends behind that of the graph */
+  span(t, launch, TRAIN, "c", 100.0055, 0.5);
+  const char *text = written(t);
+  has(text, "\"name\":\"encoder forward\",\"cat\":\"call\",\"ts\":1000000.000,\"dur\":3000.000,");
+  has(text, "\"name\":\"net backward\",\"cat\":\"call\",\"ts\":1003000.000,\"dur\":1000.000,");
+  has(text, "\"name\":\"b\",\"cat\":\"kernel\",\"ts\":1003000.000,\"dur\":1000.000,");
+  has(text, "\"name\":\"c\",\"cat\":\"kernel\",\"ts\":1004000.000,\"dur\":0.000,");
+  sp_trace_free(t);
+}
+END_TEST
+
+START_TEST(calls_of_graphs_come_before_their_parts) {
+  sp_trace_window w;
+  sp_trace *t = recorded(6, false, &w);
+  for (uint64_t step = 6; step < 8; step++) {
+    uint64_t launch = sp_trace_launch(t, &w, step);
+    for (int i = 0; i < 5; i++) span(t, launch, i % 2 ? TRAIN : AHEAD, "gemm", 100 + (double)step + i * 1e-3, 1);
+  }
+  for (int i = 0; i < 4; i++) ck_assert_uint_eq(sp_trace_launch(t, &w, 8), i + 3);
+  ck_assert_uint_eq(sp_trace_launch(t, &w, 8), 0);
+  span(t, 0, AHEAD, "nobody's", 0, 1);
+  span(t, 99, AHEAD, "nobody's", 0, 1);
+  span(t, 1, TASKS, "nobody's", 0, 1);
+  const char *text = written(t);
+  ck_assert_uint_eq(count(text, "\"cat\":\"call\""), 4);
+  ck_assert_uint_eq(count(text, "\"cat\":\"kernel\""), 2);
+  has(text, "\"kept\":6,\"dropped\":8}");
+  sp_trace_free(t);
+}
+END_TEST
+
 enum { THREADS = 4 };
 static void *putter(void *arg) {
   for (int i = 0; i < 1000; i++) put(arg, i & 1 ? AHEAD : TRAIN, (uint64_t)i, i, 1);
@@ -266,6 +350,9 @@ int main(void) {
                                 keeps_no_more_than_asked,
                                 wants_steps_behind_warm_up,
                                 sums_up,
+                                calls_of_graphs_are_put_between_marks,
+                                calls_of_graphs_do_not_cross,
+                                calls_of_graphs_come_before_their_parts,
                                 nothing_ran,
                                 many_threads_put,
                                 says_what_is_wrong};
