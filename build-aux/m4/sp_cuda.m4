@@ -105,6 +105,23 @@ CPPFLAGS=$sp_saved_CPPFLAGS LIBS=$sp_saved_LIBS
 AS_IF([test "x$sp_nccl" = xno], [SP_WITHOUT([nccl], [$sp_why])])
 AM_CONDITIONAL([HAVE_NCCL], [test "x$sp_nccl" = xyes])])
 
+# CUPTI comes with the CUDA toolkit, in older ones in a folder of its own. It is opened when a trace asks for it, so its header
+# alone is needed; CUPTI_LIBS says where it lies.
+AC_DEFUN([SP_CUPTI],
+[SP_WITH([cupti], [CUPTI: a trace has no times of single calls in CUDA graphs])
+AC_ARG_VAR([CUPTI_LIBS], [linker flags that say where CUPTI lies])
+sp_cupti=no CUPTI_CPPFLAGS=
+sp_saved_CPPFLAGS=$CPPFLAGS
+AS_IF([test -f "$sp_cuda_dir/extras/CUPTI/include/cupti.h"],
+  [CUPTI_CPPFLAGS="-isystem $sp_cuda_dir/extras/CUPTI/include "
+   : ${CUPTI_LIBS="-Wl,-rpath,$sp_cuda_dir/extras/CUPTI/lib64"}])
+CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS $CUPTI_CPPFLAGS"
+AS_IF([test "x$with_cupti" != xno && test "x$sp_cuda_found" = xyes], [AC_CHECK_HEADER([cupti.h], [sp_cupti=yes])])
+CPPFLAGS=$sp_saved_CPPFLAGS
+AS_IF([test "x$sp_cupti" = xyes], [CUPTI_CPPFLAGS="$CUPTI_CPPFLAGS-DDEVICE_CUDA_CUPTI"],
+  [SP_WITHOUT([cupti], [no times of single calls in CUDA graphs])])
+AC_SUBST([CUPTI_CPPFLAGS])])
+
 AC_DEFUN([SP_CUDA],
 [AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR],
   [the CUDA toolkit, for the device "cuda" @<:@CUDA_HOME, CUDA_PATH, /usr/local/cuda, nvcc in PATH@:>@; --without-cuda

@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 namespace sp_emu {
@@ -27,8 +28,28 @@ struct entered {
 cudaError_t note(cudaError_t error);
 void fall_sick(cudaError_t error); /* every later call fails with it */
 
+/* What an operation is to a profiler. */
+enum activity { activity_kernel, activity_in, activity_out, activity_copy, activity_fill };
+
 /* One operation of a stream: recorded if the stream captures, else run, or queued until somebody waits. */
-cudaError_t submit(cudaStream_t stream, operation what);
+cudaError_t submit(cudaStream_t stream, operation what, activity is = activity_kernel);
+
+/* Who is told of graphs: as CUPTI is, by cupti.cpp. */
+struct ran_node {
+  uint64_t node, begin, end;
+  unsigned number; /* of its launch */
+  activity what;
+};
+struct profiler {
+  virtual void node_made(cudaGraphNode_t made) = 0;
+  virtual void node_copied(cudaGraphNode_t made, cudaGraphNode_t from) = 0;
+  virtual void launch(unsigned number) = 0;
+  virtual void ran(const ran_node &ran) = 0;
+  virtual uint64_t now() = 0;
+  virtual ~profiler() = default;
+};
+void watch(profiler *who); /* nullptr: nobody */
+uint64_t node_id(cudaGraphNode_t node);
 
 /* Whether the stream can be given work; the default stream only while there are no others. */
 cudaError_t usable(cudaStream_t stream);

@@ -217,13 +217,19 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *p) 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   cudaError_t error = copy_error(to, from, bytes, kind);
   if (!error) error = usable(stream);
-  if (!error) error = submit(stream, [=] { memmove(to, from, bytes); });
+  bool in = kind_of(from, 1) == memory_pinned, out = kind_of(to, 1) == memory_pinned;
+  activity is = in ? activity_in : out ? activity_out : activity_copy;
+  if (!error)
+    error = submit(
+        stream, [=] { memmove(to, from, bytes); }, is);
   return note(error);
 }
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream) {
   cudaError_t error = bytes && kind_of(to, bytes) == memory_unknown ? cudaErrorInvalidValue : usable(stream);
-  if (!error) error = submit(stream, [=] { memset(to, byte, bytes); });
+  if (!error)
+    error = submit(
+        stream, [=] { memset(to, byte, bytes); }, activity_fill);
   return note(error);
 }
 

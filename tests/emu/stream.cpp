@@ -30,7 +30,9 @@ struct CUstream_st {
 
 struct CUgraphNode_st {
   sp_emu::operation what;
+  sp_emu::activity is;
   std::vector<cudaGraphNode_t> after;
+  uint64_t id;
 };
 
 struct CUgraph_st {
@@ -38,7 +40,7 @@ struct CUgraph_st {
 };
 
 struct CUgraphExec_st {
-  std::shared_ptr<std::vector<sp_emu::operation>> list;
+  std::shared_ptr<std::vector<std::unique_ptr<CUgraphNode_st>>> list;
 };
 
 struct capture {
@@ -64,6 +66,11 @@ static std::set<CUstream_st *> streams;
 static std::set<CUevent_st *> events;
 static std::set<capture *> captures;
 static std::deque<operation> queue;
+static uint64_t nodes; /* that were made; the latest has this id */
+static profiler *watcher;
+
+void watch(profiler *who) { watcher = who; }
+uint64_t node_id(cudaGraphNode_t node) { return node->id; }
 
 static bool late() {
   static const bool yes = [] {
@@ -114,14 +121,15 @@ cudaError_t while_not_capturing() {
   return captures.empty() ? cudaSuccess : cudaErrorStreamCaptureUnsupported;
 }
 
-cudaError_t submit(cudaStream_t s, operation what) {
+cudaError_t submit(cudaStream_t s, operation what, activity is) {
   entered in;
   cudaError_t error = note(cudaSuccess);
   if (error) return error;
   if (s && s->in) {
     if (s->in->invalid) return cudaErrorStreamCaptureInvalidated;
-    s->in->graph->list.emplace_back(new CUgraphNode_st{std::move(what), std::move(s->last)});
+    s->in->graph->list.emplace_back(new CUgraphNode_st{std::move(what), is, std::move(s->last), ++nodes});
     s->last = {s->in->graph->list.back().get()};
+    if (watcher) watcher->node_made(s->last[0]);
     s->known[s] = ++s->in->recorded[s];
   } else if (late()) {
     queue.push_back(std::move(what));
@@ -424,8 +432,11 @@ cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGrap
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long) {
   entered in;
-  auto list = std::make_shared<std::vector<operation>>();
-  for (auto &node : graph->list) list->push_back(node->what);
+  auto list = std::make_shared<std::vector<std::unique_ptr<CUgraphNode_st>>>();
+  for (auto &node : graph->list) {
+    list->emplace_back(new CUgraphNode_st{node->what, node->is, {}, ++nodes});
+    if (watcher) watcher->node_copied(list->back().get(), node.get());
+  }
   *out = new CUgraphExec_st{list};
   return note(cudaSuccess);
 }
@@ -441,8 +452,15 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
   entered in;
   cudaError_t error = usable(s);
   if (error) return note(error);
-  return note(submit(s, [list = exec->list] {
-    for (const operation &what : *list) what();
+  static unsigned launches;
+  unsigned number = ++launches;
+  if (watcher) watcher->launch(number);
+  return note(submit(s, [list = exec->list, number] {
+    for (auto &node : *list) {
+      uint64_t begin = watcher ? watcher->now() : 0;
+      node->what();
+      if (watcher) watcher->ran({node->id, begin, watcher->now(), number, node->is});
+    }
   }));
 }
 

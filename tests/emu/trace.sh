@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: MIT
-# trace.sh - a trace of device_cuda.so over the emulator: calls have times; a recorded graph is one slice, and that is said.
+# trace.sh - a trace of device_cuda.so over the emulator: calls have times; those in recorded graphs from CUPTI, and without
+# it a graph is one slice, and that is said.
 set -u
 . "${top_srcdir:?}/tests/emu/env.sh"
 cat >"$tmp/graph.lua" <<'END'
 local sp = require "spcore"
-local opt = sp.args {}
+local opt = sp.args { steps = { 12, "steps" } }
 local g <close> = sp.graph(opt)
 local data = g.reader { path = "random", target = "class", classes = 4, samples = 24, size = 8, batch = 4 }
 local x = g.to_float { data.image, scale = true }
 local flat = g.layers { x, layers = { { "flatten" }, { "linear", 4 } }, name = "head" }
 g:train { g.cross_entropy { flat.features, data.label, name = "loss" }, optimizer = g.sgd { lr = 1e-3 } }
-for _ in g:steps(12) do end
+for _ in g:steps(opt.steps) do end
 END
 fail() {
   echo "FAIL: $*"
   exit 1
 }
-run() { # run CAPTURE
-  "$top_builddir/spcore" run "$tmp/graph.lua" --device cuda --threads 1 --capture "$1" --trace "$tmp/$1.json" \
+run() { # run CAPTURE [OPTION...]
+  "$top_builddir/spcore" run "$tmp/graph.lua" --device cuda --threads 1 --capture "$@" --trace "$tmp/$1.json" \
     >"$tmp/out" 2>"$tmp/err" ||
     fail "capture $1: $(cat "$tmp/err")"
   "$top_builddir/spcore" timeline "$tmp/$1.json" --out "$tmp/$1.svg" >"$tmp/words" || fail "timeline of capture $1"
@@ -26,7 +27,12 @@ has() { # has N WORDS CAPTURE: so many slices of that name
   n=$(grep -c "\"ph\":\"X\".*\"name\":\"$2\"" "$tmp/$3.json")
   [ "$n" -eq "$1" ] || fail "capture $3: $n slices '$2', not $1"
 }
+notice() { # notice WHY: each graph is one slice, and that is said, with why
+  grep -q "^spcore: trace: device 'cuda' has no times of single calls in a recorded graph: .*$1.*; each graph is one" \
+    "$tmp/err" || fail "no notice of '$1': $(cat "$tmp/err")"
+}
 
+# ---- without CUPTI ----
 run auto # records nothing, since it is traced
 has 12 "head forward" auto
 has 12 "head backward" auto
@@ -34,7 +40,7 @@ has 12 "data copy\|reader copy" auto
 ! grep -q no_single_calls "$tmp/auto.json" || fail "auto has single calls"
 
 run lane
-grep -q "^spcore: trace: device 'cuda' has no times of single calls in a recorded graph" "$tmp/err" || fail "no notice"
+notice "CUPTI\|libcuptiemu.so"
 grep -q '"no_single_calls":' "$tmp/lane.json" || fail "nothing said in the file"
 has 1 "head backward" lane # of the first step, in which nothing is recorded
 grep -q '"cat":"graph"' "$tmp/lane.json" || fail "no slice of a graph"
@@ -44,3 +50,36 @@ run step
 grep -q '"cat":"graph"' "$tmp/step.json" || fail "no slice of a step's graph"
 grep -q "in one graph, so how far they overlap is not known" "$tmp/words" || fail "$(cat "$tmp/words")"
 echo "ok - eager, lane and step"
+
+# ---- with its stand-in ----
+if test ! -f "$top_builddir/tests/emu/cupti/.libs/libcuptiemu.so"; then
+  echo "ok - there is no header of CUPTI"
+  exit 0
+fi
+LD_LIBRARY_PATH=$top_builddir/tests/emu/cupti/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+SPCORE_EMU_CUPTI=busy run lane
+notice "another profiler has CUPTI"
+has 1 "head backward" lane
+
+look() { # look CAPTURE OPTION...: slices of all calls and of what they are made of, beside those of a run without graphs
+  mode=$1
+  shift
+  run off --trace-steps 5 --steps 40 "$@"
+  run "$mode" --trace-steps 5 --steps 40 "$@"
+  [ ! -s "$tmp/err" ] || fail "capture $mode $*: $(cat "$tmp/err")"
+  ! grep -q "no_single_calls" "$tmp/$mode.json" || fail "capture $mode $*: single calls are there"
+  "$top_builddir/spcore" run "$top_srcdir/tests/emu/trace_look.lua" "$tmp/off.json" "$tmp/$mode.json" "$(cat "$tmp/words")" ||
+    fail "capture $mode $*"
+}
+run lane # the first step's calls are timed one by one
+has 12 "head backward" lane
+look lane
+look step
+look lane --strategy pipelined
+look step --strategy pipelined
+look auto --strategy pipelined
+SPCORE_EMU_TIMING=late
+export SPCORE_EMU_TIMING
+look step --strategy double_buffer
+echo "ok - single calls of lane and step"

@@ -5,6 +5,7 @@
 
 #include <spcore/device.h>
 #include <spcore/ext/cuda.h>
+#include <spcore/ext/times.h>
 
 #include <cuda_runtime_api.h>
 #include <stdatomic.h>
@@ -109,6 +110,9 @@ int sp_cuda_cublas(sp_ctx *ctx, void **handle);
 int sp_cuda_cublaslt(sp_ctx *ctx, void **handle);
 int sp_cuda_cudnn(sp_ctx *ctx, void **handle);
 int sp_cuda_workspace(sp_ctx *ctx, void **ptr);
+
+/* times.c */
+extern const sp_times sp_cuda_times;
 
 /* tuned.c */
 int sp_cuda_get_tuned(sp_ctx *ctx, const char *key, char *value, size_t bytes);
