@@ -49,6 +49,9 @@ void sp_trace_free(sp_trace *t) {
   for (size_t i = 0; i < t->n_programs; i++) sp_trace_program_free(&t->programs[i]);
   for (size_t i = 0; i < t->n_names; i++) free(t->names[i]);
   free(t->names);
+  sp_trace_counted(t);
+  free(t->samples);
+  free(t->no_counters);
   free(t->runs);
   free(t->parts);
   free(t->programs);

@@ -102,6 +102,15 @@ uint64_t sp_trace_launch(sp_trace *trace, const sp_trace_window *window, uint64_
 void sp_trace_launched(sp_trace *trace, uint64_t launch, double begin, double end);
 int sp_trace_span(sp_trace *trace, uint64_t launch, int task, const char *what, double begin, double end);
 int sp_trace_calls(sp_trace *trace, sp_err *err);
+
+/* trace_sample.c: counters beside the slices. From sp_trace_count on read() is called ten times a second on a thread of the
+ * trace's, until sp_trace_counted, which comes before `arg` goes, or the file is written; a second time does nothing. The
+ * names are not copied. sp_trace_uncounted: why there are none, for the file. [main] */
+int sp_trace_count(sp_trace *trace, const char *const *names, size_t n, void (*read)(void *arg, double *values),
+                   void *arg, sp_err *err);
+void sp_trace_counted(sp_trace *trace);
+int sp_trace_uncounted(sp_trace *trace, const char *why, sp_err *err);
+
 bool sp_trace_has_end(const sp_trace *trace); /* not all steps are kept, whatever comes */
 
 /* With this step the last that is wanted is over. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -349,6 +350,18 @@ static void put_counters(writer *w) {
   free(points);
 }
 
+/* What was measured last before the first slice holds when it begins. */
+static void put_samples(writer *w) {
+  const sp_trace *t = w->t;
+  for (size_t i = 0; i < t->n_samples; i++) {
+    const sp_trace_sample *s = &t->samples[i];
+    if (s->time < w->zero && i + 1 < t->n_samples && s[1].time < w->zero) continue;
+    for (size_t k = 0; k < t->n_counters; k++)
+      if (!isnan(s->values[k]))
+        put_counter(w, 0, t->counters[k], NULL, s->time < w->zero ? w->zero : s->time, s->values[k]);
+  }
+}
+
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* Of the program of the training, which is the first. */
@@ -361,6 +374,7 @@ static void put_head(writer *w) {
   put_field(w, "device", p->device);
   put_field(w, "capture", p->capture);
   if (p->single) put_field(w, "no_single_calls", p->single);
+  if (t->no_counters) put_field(w, "no_counters", t->no_counters);
   if (t->n_windows) fprintf(w->f, ",\"first_step\":%" PRIu64 ",\"last_step\":%" PRIu64, t->first, t->last);
   fprintf(w->f, ",\"kept\":%zu,\"dropped\":%zu},\"traceEvents\":[\n", w->n, sp_trace_dropped(t));
   fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"spcore\"}}", w->f);
@@ -373,6 +387,7 @@ static void put_all(writer *w) {
   for (size_t i = 0; i < w->n; i++) put_slice(w, w->in_time[i]);
   put_arrows(w);
   put_counters(w);
+  put_samples(w);
   fputs("\n]}\n", w->f);
 }
 
@@ -391,6 +406,7 @@ int sp_trace_write(sp_trace *t, sp_err *err) {
   char *temporary;
   if (t->written) return SP_OK;
   t->written = true;
+  sp_trace_counted(t);
   if (!(w.f = open_file(t->path, &temporary))) return failed(t->path, errno, err);
   w.memory = sort(&w);
   if (w.memory) put_all(&w);

@@ -5,6 +5,8 @@
 
 #include <stdatomic.h>
 
+#include <spcore/ext/counters.h>
+
 #include "host/trace.h"
 
 /* Something of a launch that ran. */
@@ -20,6 +22,12 @@ typedef struct sp_trace_run {
   uint64_t step;
   double begin, end; /* both 0: not known */
 } sp_trace_run;
+
+typedef struct sp_trace_sample {
+  double time, values[SP_COUNTERS_MAX];
+} sp_trace_sample;
+
+struct sp_trace_sampler;
 
 struct sp_trace {
   char *path;
@@ -39,7 +47,12 @@ struct sp_trace {
   size_t n_parts, cap_parts;
   char **names; /* of parts */
   size_t n_names, cap_names;
-  double shift; /* from the device's clock of spans to that of slices, as last seen */
+  struct sp_trace_sampler *sampler; /* at work, or NULL */
+  const char *const *counters;
+  size_t n_counters, n_samples;
+  sp_trace_sample *samples;
+  char *no_counters; /* why there are none; NULL: nobody has asked for them */
+  double shift;      /* from the device's clock of spans to that of slices, as last seen */
 };
 
 size_t sp_trace_kept(const sp_trace *t);

@@ -52,6 +52,7 @@ void sp_engine_free(sp_engine *e) {
   if (!e) return;
   sp_trial_end(e, &ignored);
   sp_engine_drain(e, &ignored);
+  if (e->g && e->g->opts.trace) sp_trace_counted(e->g->opts.trace); /* it reads the device */
   drop_units(e, 0);
   free(e->units);
   sp_pool_free(e->pool);

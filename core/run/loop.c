@@ -12,10 +12,10 @@ int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
   l->first = l->next = l->tick = l->delivered = first;
   l->end = n ? first + n : UINT64_MAX;
   l->pos = 0;
+  if (sp_timeline_begin(l, n, err)) return err->status;
   l->running = true;
   l->lr_step = 0;
   l->open = 0;
-  sp_timeline_begin(l, n);
   if (l->m->g->training && isnan(l->lr)) { /* what is told until the first update */
     int i = sp_params_find_live(opt->inst->type->params, "lr", NULL);
     if (i >= 0) l->lr = (double)opt->live[i];

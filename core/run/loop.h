@@ -60,7 +60,7 @@ int sp_collect(sp_loop *l, uint64_t step, sp_err *err);
 void sp_collect_suspect(const sp_loop *l, sp_err *err); /* names who may have made a device fail */
 
 /* timeline.c; nothing is kept of steps that no trace wants */
-void sp_timeline_begin(sp_loop *l, uint64_t n);
+int sp_timeline_begin(sp_loop *l, uint64_t n, sp_err *err);
 void sp_timeline_host(const sp_loop *l, sp_slice_kind kind, int task, uint64_t step, double begin, double end);
 int sp_timeline_mark_launch(sp_loop *l, const sp_op *op, uint64_t step, int behind, sp_err *err);
 int sp_timeline_mark(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err);

@@ -6,6 +6,8 @@
  * A mark is an operation of the stream that reads the clock, or on a device that only submits an event. Events know only
  * differences. The first one is set beside the host's clock; from then on each step is measured from the first call of the
  * step before, so that no difference grows large and loses digits. */
+#include <spcore/ext/counters.h>
+
 #include "plan/planner.h"
 #include "run/loop.h"
 
@@ -151,13 +153,25 @@ int sp_timeline_tell(sp_machine *m, sp_err *err) {
   return sp_trace_add(m->g->opts.trace, &d, &m->traced, err);
 }
 
-void sp_timeline_begin(sp_loop *l, uint64_t n) {
+static int begin_counters(const sp_machine *m, sp_err *err) {
+  const sp_device_type *type = m->g->main.type;
+  const sp_counters *c = type->extension ? type->extension(m->g->main.dev, SP_EXT_COUNTERS) : NULL;
+  sp_trace *trace = m->g->opts.trace;
+  sp_err why;
+  sp_ctx_holder h;
+  if (!c || !m->watch.n || !sp_trace_has_end(trace)) return SP_OK;
+  if (c->open(sp_ctx_for(&h, "the trace", &why), m->g->main.dev)) return sp_trace_uncounted(trace, why.msg, err);
+  return sp_trace_count(trace, c->names, c->n, c->read, m->g->main.dev, err);
+}
+
+int sp_timeline_begin(sp_loop *l, uint64_t n, sp_err *err) {
   const sp_machine *m = l->m;
   uint64_t warm = (uint64_t)(m->p->sched.depth + m->p->ring + 1); /* until every slot and graph was in use */
   if (m->g->opts.trace)
     sp_trace_begin(m->g->opts.trace, m->traced, m->p->stand_in != NULL, l->first, n, warm, &l->m->watch);
   l->mark = NULL;
   l->left = 0;
+  return m->g->opts.trace ? begin_counters(m, err) : SP_OK;
 }
 
 /* ---- what the processor does ------------------------------------------------------------------------------------- */

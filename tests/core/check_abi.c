@@ -6,6 +6,7 @@
 
 #include <spcore/comm.h>
 #include <spcore/device.h>
+#include <spcore/ext/counters.h>
 #include <spcore/ext/cuda.h>
 #include <spcore/ext/parallel.h>
 #include <spcore/ext/precision.h>
@@ -299,6 +300,13 @@ AT(sp_parallel, run, 16);
 SIZE(sp_precision, 8);
 AT(sp_precision, size, 0);
 AT(sp_precision, precision, 4);
+
+SIZE(sp_counters, 32);
+AT(sp_counters, size, 0);
+AT(sp_counters, n, 4);
+AT(sp_counters, names, 8);
+AT(sp_counters, open, 16);
+AT(sp_counters, read, 24);
 
 SIZE(sp_times_span, 40);
 AT(sp_times_span, launch, 0);

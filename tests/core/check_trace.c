@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_trace.c - the trace file and its table: names, tracks, arrows, counters, bounds, threads. */
 #include <check.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -308,6 +309,51 @@ START_TEST(calls_of_graphs_come_before_their_parts) {
 }
 END_TEST
 
+static void read_counters(void *arg, double *values) {
+  values[0] = ++*(int *)arg;
+  values[1] = NAN;
+}
+
+START_TEST(counters_are_read_until_the_file_is_written) {
+  static const char *const names[] = {"GPU power (W)", "GPU load (%)"};
+  sp_trace *t = trace_new(path, 10, 100);
+  int reads = 0, before = 0;
+  ck_assert_int_eq(sp_trace_count(t, names, 9, read_counters, &reads, &err), SP_E_RANGE);
+  ck_assert_int_eq(sp_trace_count(t, names, 2, read_counters, &reads, &err), SP_OK);
+  ck_assert_int_eq(sp_trace_count(t, names, 2, read_counters, &before, &err), SP_OK);
+  ck_assert_int_eq(before, 0); /* the second does nothing */
+  put(t, AHEAD, 0, sp_now() - 1, 1);
+  add_program(t);
+  usleep(350000);
+  ck_assert_int_eq(sp_trace_write(t, &err), SP_OK);
+  before = reads;
+  ck_assert_msg(reads >= 3 && reads <= 7, "%d reads", reads); /* at once, at 0.1, 0.2, 0.3, at the end */
+  const char *text = slurp();
+  ck_assert_uint_eq(count(text, "\"ph\":\"C\",\"pid\":1,\"name\":\"GPU power (W)\""), (size_t)reads);
+  ck_assert_uint_eq(count(text, "GPU load"), 0);
+  has(text, "\"args\":{\"value\":3}}");
+  usleep(120000);
+  ck_assert_int_eq(reads, before);
+  sp_trace_free(t);
+
+  t = trace_new(path, 10, 100);
+  reads = 0;
+  ck_assert_int_eq(sp_trace_count(t, names, 2, read_counters, &reads, &err), SP_OK);
+  ck_assert_int_eq(reads, 1);
+  sp_trace_counted(t);
+  ck_assert_int_eq(reads, 2);
+  put(t, AHEAD, 0, sp_now() + 1, 1); /* all that was read lies before: the last is what holds */
+  add_program(t);
+  ck_assert_int_eq(sp_trace_uncounted(t, "no more", &err), SP_OK);
+  ck_assert_int_eq(sp_trace_write(t, &err), SP_OK);
+  text = slurp();
+  has(text, "\"name\":\"GPU power (W)\",\"ts\":0.000,\"args\":{\"value\":2}}");
+  ck_assert_uint_eq(count(text, "GPU power"), 1);
+  has(text, "\"no_counters\":\"no more\"");
+  sp_trace_free(t);
+}
+END_TEST
+
 enum { THREADS = 4 };
 static void *putter(void *arg) {
   for (int i = 0; i < 1000; i++) put(arg, i & 1 ? AHEAD : TRAIN, (uint64_t)i, i, 1);
@@ -354,6 +400,7 @@ int main(void) {
                                 calls_of_graphs_do_not_cross,
                                 calls_of_graphs_come_before_their_parts,
                                 nothing_ran,
+                                counters_are_read_until_the_file_is_written,
                                 many_threads_put,
                                 says_what_is_wrong};
   Suite *suite = suite_create("trace");

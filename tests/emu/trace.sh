@@ -51,13 +51,24 @@ grep -q '"cat":"graph"' "$tmp/step.json" || fail "no slice of a step's graph"
 grep -q "in one graph, so how far they overlap is not known" "$tmp/words" || fail "$(cat "$tmp/words")"
 echo "ok - eager, lane and step"
 
-# ---- with its stand-in ----
-if test ! -f "$top_builddir/tests/emu/cupti/.libs/libcuptiemu.so"; then
+grep -q '"no_counters":"libnvmlemu.so: ' "$tmp/step.json" || fail "nothing said of NVML"
+! grep -q '"name":"GPU ' "$tmp/step.json" || fail "counters without NVML"
+
+# ---- with stand-ins ----
+LD_LIBRARY_PATH=$top_builddir/tests/emu/tools/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+run off
+! grep -q '"no_counters"' "$tmp/off.json" || fail "counters are there"
+grep -q '"ph":"C","pid":1,"name":"GPU power (W)","ts":0.000,"args":{"value":10[1-9]}' "$tmp/off.json" ||
+  fail "no power: $(grep GPU "$tmp/off.json")"
+grep -q '"name":"GPU memory (MiB)","ts":[0-9.]*,"args":{"value":[0-9.]*}' "$tmp/off.json" || fail "no memory"
+! grep -q '"name":"GPU load' "$tmp/off.json" || fail "a load that NVML does not have"
+[ "$(grep -c '"name":"GPU power' "$tmp/off.json")" -ge 2 ] || fail "no sample at the end"
+echo "ok - counters"
+if test ! -f "$top_builddir/tests/emu/tools/.libs/libcuptiemu.so"; then
   echo "ok - there is no header of CUPTI"
   exit 0
 fi
-LD_LIBRARY_PATH=$top_builddir/tests/emu/cupti/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export LD_LIBRARY_PATH
 SPCORE_EMU_CUPTI=busy run lane
 notice "another profiler has CUPTI"
 has 1 "head backward" lane

@@ -4,6 +4,7 @@
 #define DEVICE_CUDA_DEV_H
 
 #include <spcore/device.h>
+#include <spcore/ext/counters.h>
 #include <spcore/ext/cuda.h>
 #include <spcore/ext/times.h>
 
@@ -21,6 +22,7 @@ typedef struct cuda_dev {
   atomic_int capturing; /* captures that have begun and not ended */
   struct cuda_stream *streams;
   int most, least;          /* range of stream priorities */
+  void *nvml;               /* counters.c; NULL: not asked for */
   struct cuda_tuned *tuned; /* the process', not the device's; NULL until the first question */
 } cuda_dev;
 
@@ -110,6 +112,10 @@ int sp_cuda_cublas(sp_ctx *ctx, void **handle);
 int sp_cuda_cublaslt(sp_ctx *ctx, void **handle);
 int sp_cuda_cudnn(sp_ctx *ctx, void **handle);
 int sp_cuda_workspace(sp_ctx *ctx, void **ptr);
+
+/* counters.c */
+extern const sp_counters sp_cuda_counters;
+void sp_cuda_counters_close(cuda_dev *dev);
 
 /* times.c */
 extern const sp_times sp_cuda_times;

@@ -123,12 +123,14 @@ static int cuda_open(sp_ctx *ctx, int index, void **out) {
 static void cuda_close(void *d) {
   cuda_dev *dev = d;
   sp_cuda_times.close(dev);
+  sp_cuda_counters_close(dev);
   sp_cuda_devs_remove(dev);
   free(dev);
 }
 
 static const void *cuda_extension(void *dev, const char *id) {
   if (!strcmp(id, SP_EXT_TIMES)) return &sp_cuda_times;
+  if (!strcmp(id, SP_EXT_COUNTERS)) return &sp_cuda_counters;
   return strcmp(id, SP_EXT_CUDA) == 0 ? &((cuda_dev *)dev)->ext : NULL;
 }
 
