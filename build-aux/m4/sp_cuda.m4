@@ -122,6 +122,15 @@ AS_IF([test "x$sp_cupti" = xyes], [CUPTI_CPPFLAGS="$CUPTI_CPPFLAGS-DDEVICE_CUDA_
   [SP_WITHOUT([cupti], [no times of single calls in CUDA graphs])])
 AC_SUBST([CUPTI_CPPFLAGS])])
 
+# Headers of NVTX, of which there is no library: without a profiler they cost nothing.
+AC_DEFUN([SP_NVTX],
+[sp_nvtx=no NVTX_CPPFLAGS=
+sp_saved_CPPFLAGS=$CPPFLAGS
+CPPFLAGS="$CPPFLAGS $CUDA_CPPFLAGS"
+AS_IF([test "x$sp_cuda_found" = xyes], [AC_CHECK_HEADER([nvtx3/nvToolsExtCudaRt.h], [sp_nvtx=yes NVTX_CPPFLAGS=-DDEVICE_CUDA_NVTX])])
+CPPFLAGS=$sp_saved_CPPFLAGS
+AC_SUBST([NVTX_CPPFLAGS])])
+
 AC_DEFUN([SP_CUDA],
 [AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR],
   [the CUDA toolkit, for the device "cuda" @<:@CUDA_HOME, CUDA_PATH, /usr/local/cuda, nvcc in PATH@:>@; --without-cuda

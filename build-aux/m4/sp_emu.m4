@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The CUDA emulator of the tests (tests/emu): a C++ compiler and CUDA's headers; no GPU, and none of its libraries.
 
-# Needs AC_PROG_CXX, SP_CUDA, SP_NCCL and SP_CUPTI before, which need not be able to build for a GPU. Autoconf's default of "-g -O2" for C++ is kept.
+# Needs AC_PROG_CXX, SP_CUDA, SP_NCCL, SP_CUPTI and SP_NVTX before, which need not be able to build for a GPU. Autoconf's default of "-g -O2" for C++ is kept.
 AC_DEFUN([SP_EMU],
 [sp_emu="no: no CUDA toolkit"
 SP_CXXFLAGS="-std=gnu++17 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas"
@@ -33,5 +33,6 @@ AC_SUBST([SP_CXXFLAGS])
 AC_SUBST([SP_EMU_CPPFLAGS])
 AM_CONDITIONAL([HAVE_EMU], [test "x$sp_emu" = xyes])
 AM_CONDITIONAL([HAVE_EMU_CUPTI], [test "x$sp_emu" = xyes && test "x$sp_cupti" = xyes])
+AM_CONDITIONAL([HAVE_EMU_NVTX], [test "x$sp_emu" = xyes && test "x$sp_nvtx" = xyes])
 AM_CONDITIONAL([HAVE_EMU_NCCL], [test "x$sp_emu" = xyes && test "x$sp_nccl_header" = xyes])
 AM_CONDITIONAL([HAVE_EMU_KERNELS], [test "x$sp_emu" = xyes && test "x$enable_tsan" != xyes])])

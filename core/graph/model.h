@@ -4,6 +4,7 @@
 #define SP_CORE_GRAPH_IMPL_H
 
 #include <spcore/ext/precision.h>
+#include <spcore/ext/ranges.h>
 #include <spcore/ext/times.h>
 
 #include "graph/graph.h"

@@ -166,8 +166,10 @@ static int trace(sp_loop *l, double since, sp_err *err) {
 int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err) {
   *res = NULL;
   if (!l->running) return SP_OK;
-  if (!l->m->watch.n) return next(l, res, err);
-  double since = sp_now();
+  bool traced = l->m->watch.n;
+  double since = traced ? sp_now() : 0;
+  sp_range_push(l->m, "step", l->delivered);
   int st = next(l, res, err);
-  return st || !*res ? st : trace(l, since, err);
+  sp_range_pop(l->m);
+  return st || !*res || !traced ? st : trace(l, since, err);
 }

@@ -384,6 +384,8 @@ int sp_machine_new(sp_machine **out, const sp_program *p, sp_pool *pool, sp_err 
 }
 
 int sp_machine_build(sp_machine *m, const sp_machine *beside, sp_err *err) {
+  const sp_place *main = &m->g->main;
+  m->ranges = main->type->extension ? main->type->extension(main->dev, SP_EXT_RANGES) : NULL;
   int st = make_buffers(m, err);
   if (!st) st = make_streams(m, beside, err);
   if (!st) st = make_posts(m, err);

@@ -110,8 +110,9 @@ typedef struct sp_machine {
   sp_failure failure; /* moves */
   uint16_t traced;    /* its program's number in the trace */
   sp_launched *launched;
-  const sp_times *times; /* the device's, of calls in graphs; NULL: it has none, or no trace wants them */
-  sp_trace_window watch; /* moves, while nothing is in flight */
+  const sp_ranges *ranges; /* for a profiler of the device that is attached; NULL: none is */
+  const sp_times *times;   /* the device's, of calls in graphs; NULL: it has none, or no trace wants them */
+  sp_trace_window watch;   /* moves, while nothing is in flight */
 } sp_machine;
 
 int sp_machine_new(sp_machine **m, const sp_program *p, sp_pool *pool, sp_err *err);
@@ -128,6 +129,15 @@ void sp_call_fill(sp_call *call, uint64_t step, uint32_t n);
 static inline const sp_stream *sp_machine_stream(const sp_machine *m, int lane) {
   const sp_stream *s = &m->streams[lane];
   return s->from ? s->from : s;
+}
+
+/* For a profiler of the device: what this thread does from here on, for a pass of the graph, and the end of it. */
+static inline void sp_range_push(const sp_machine *m, const char *name, uint64_t pass) {
+  if (m->ranges) m->ranges->push(name, pass / (uint64_t)m->p->micro);
+}
+
+static inline void sp_range_pop(const sp_machine *m) {
+  if (m->ranges) m->ranges->pop();
 }
 
 /* list.c: the operations, and the passes that write capture, checksums, timing and SPCORE_SYNC into them */

@@ -107,8 +107,10 @@ static int run_call(void *arg, void *native) {
   bool shared = c->m->launch != SIZE_MAX;
   if (shared && sp_failure_before(&c->m->failure, c->step, t->index)) return SP_OK;
   uint64_t step = c->step / (uint64_t)c->m->p->micro;
+  sp_range_push(c->m, t->name, c->step);
   int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, step, native, c, &c->err)
                                        : sp_inst_forward(t->node->inst, &c->io, step, native, c, &c->err);
+  sp_range_pop(c->m);
   if (st) sp_failure_keep(&c->m->failure, c->step, t->index, &c->err);
   return shared ? SP_OK : st;
 }
@@ -123,11 +125,13 @@ static int call(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err
 static int copy(sp_loop *l, const sp_task *t, uint64_t step, void *stream, sp_err *err) {
   const sp_program *p = l->m->p;
   int st = SP_OK;
+  sp_range_push(l->m, t->name, step);
   for (size_t i = 0; i < t->n_copies && !st; i++) {
     int from = t->copies[i].from, to = t->copies[i].to;
     st = sp_place_copy(&l->m->g->main, stream, l->m->buf[to][step % (uint64_t)p->bufs[to].slots],
                        l->m->buf[from][step % (uint64_t)p->bufs[from].slots], t->copies[i].bytes, t->name, err);
   }
+  sp_range_pop(l->m);
   return st;
 }
 
@@ -277,7 +281,9 @@ static int launch_graph(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step,
   int st = sp_timeline_mark_launch(l, op, step, 0, err);
   l->launches++;
   *pos += (size_t)op->n;
+  sp_range_push(l->m, "graph launch", step);
   if (!st) st = l->m->g->main.type->graph_launch(sp_ctx_for(&h, name, err), graph, stream_of(l, op->lane));
+  sp_range_pop(l->m);
   return st ? st : sp_timeline_mark_launch(l, op, step, 1, err);
 }
 

@@ -10,6 +10,7 @@
 #include <spcore/ext/cuda.h>
 #include <spcore/ext/parallel.h>
 #include <spcore/ext/precision.h>
+#include <spcore/ext/ranges.h>
 #include <spcore/ext/times.h>
 #include <spcore/format.h>
 #include <spcore/plugin.h>
@@ -307,6 +308,12 @@ AT(sp_counters, n, 4);
 AT(sp_counters, names, 8);
 AT(sp_counters, open, 16);
 AT(sp_counters, read, 24);
+
+SIZE(sp_ranges, 24);
+AT(sp_ranges, size, 0);
+AT(sp_ranges, reserved, 4);
+AT(sp_ranges, push, 8);
+AT(sp_ranges, pop, 16);
 
 SIZE(sp_times_span, 40);
 AT(sp_times_span, launch, 0);

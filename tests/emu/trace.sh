@@ -65,6 +65,33 @@ grep -q '"name":"GPU memory (MiB)","ts":[0-9.]*,"args":{"value":[0-9.]*}' "$tmp/
 ! grep -q '"name":"GPU load' "$tmp/off.json" || fail "a load that NVML does not have"
 [ "$(grep -c '"name":"GPU power' "$tmp/off.json")" -ge 2 ] || fail "no sample at the end"
 echo "ok - counters"
+
+# ---- a profiler that listens to NVTX ----
+nvtx=$top_builddir/tests/emu/tools/.libs/libnvtxemu.so
+nested() { # nested LOG: ranges of each thread end in turn, all of one domain
+  awk '$1 == "push" { open[$2]++; if ($3 != "spcore") bad = 1 }
+    $1 == "pop" { if (--open[$2] < 0 || $3 != "spcore") bad = 1 }
+    END { for (t in open) if (open[t]) bad = 1; exit bad }' "$1"
+}
+ranges() { # ranges N NAME LOG: so many of that name, one for each step
+  n=$(sed -n "s/^push [0-9]* spcore \([0-9]*\) $2$/\1/p" "$3" | sort -n | uniq | wc -l)
+  [ "$n" -eq "$1" ] || fail "$n steps with a range '$2', not $1: $(cat "$3")"
+}
+if test -f "$nvtx"; then
+  for mode in off lane; do
+    NVTX_INJECTION64_PATH=$nvtx SPCORE_EMU_NVTX=$tmp/$mode.log "$top_builddir/spcore" run "$tmp/graph.lua" --device cuda \
+      --threads 1 --strategy pipelined --capture $mode >"$tmp/out" 2>"$tmp/err" || fail "with a profiler: $(cat "$tmp/err")"
+    nested "$tmp/$mode.log" || fail "ranges do not nest: $(cat "$tmp/$mode.log")"
+    grep -q "^stream train$" "$tmp/$mode.log" || fail "stream train has no name: $(grep stream "$tmp/$mode.log")"
+    ranges 12 "reader.forward" "$tmp/$mode.log"
+  done
+  ranges 12 "head.backward" "$tmp/off.log"
+  ranges 13 "step" "$tmp/off.log" # the end of the loop is asked for, too
+  ranges 0 "graph launch" "$tmp/off.log"
+  ranges 11 "graph launch" "$tmp/lane.log"
+  echo "ok - ranges"
+fi
+
 if test ! -f "$top_builddir/tests/emu/tools/.libs/libcuptiemu.so"; then
   echo "ok - there is no header of CUPTI"
   exit 0

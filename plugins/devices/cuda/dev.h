@@ -6,6 +6,7 @@
 #include <spcore/device.h>
 #include <spcore/ext/counters.h>
 #include <spcore/ext/cuda.h>
+#include <spcore/ext/ranges.h>
 #include <spcore/ext/times.h>
 
 #include <cuda_runtime_api.h>
@@ -116,6 +117,10 @@ int sp_cuda_workspace(sp_ctx *ctx, void **ptr);
 /* counters.c */
 extern const sp_counters sp_cuda_counters;
 void sp_cuda_counters_close(cuda_dev *dev);
+
+/* ranges.c */
+const sp_ranges *sp_cuda_ranges(void); /* NULL: nobody listens */
+void sp_cuda_name_stream(cudaStream_t native, const char *name);
 
 /* times.c */
 extern const sp_times sp_cuda_times;

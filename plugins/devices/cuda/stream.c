@@ -30,6 +30,7 @@ int sp_cuda_stream_open(sp_ctx *ctx, void *d, const char *name, int priority, vo
     free(s);
     return sp_cuda_failed(ctx, rc, "stream '%s'", name);
   }
+  sp_cuda_name_stream(s->native, name);
   sp_cuda_streams_add(s);
   *out = s;
   return SP_OK;
