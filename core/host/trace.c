@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
+
 /* ---- the object -------------------------------------------------------------------------------------------------- */
 
 int sp_trace_new(sp_trace **out, const char *path, uint64_t steps, size_t max, sp_err *err) {
@@ -44,8 +46,14 @@ void sp_trace_program_free(sp_trace_program *p) {
   free(p->uses);
 }
 
+static void wait_for_file(sp_trace *t) {
+  if (t->writing) pthread_join(t->writer, NULL);
+  t->writing = false;
+}
+
 void sp_trace_free(sp_trace *t) {
   if (!t) return;
+  wait_for_file(t);
   for (size_t i = 0; i < t->n_programs; i++) sp_trace_program_free(&t->programs[i]);
   for (size_t i = 0; i < t->n_names; i++) free(t->names[i]);
   free(t->names);
@@ -89,6 +97,13 @@ void sp_trace_put(sp_trace *t, const sp_slice *slice) {
   if (at < t->max) t->slices[at] = *slice;
 }
 
+/* Of many kernels that takes a while, in which the run goes on. Nothing is put behind its last step. */
+static void *write_file(void *arg) {
+  sp_trace *t = arg;
+  sp_trace_put_file(t, &t->failure);
+  return NULL;
+}
+
 bool sp_trace_has_end(const sp_trace *t) { return t->wanted != UINT64_MAX; }
 
 bool sp_trace_is_last(const sp_trace *t, const sp_trace_window *w, uint64_t step) {
@@ -99,7 +114,21 @@ int sp_trace_over(sp_trace *t, const sp_trace_window *w, uint64_t step, sp_err *
   if (t->left == UINT64_MAX || !sp_trace_wants(w, step)) return SP_OK;
   t->last = step;
   if (--t->left || !t->path) return SP_OK;
-  return sp_trace_write(t, err);
+  sp_trace_counted(t);
+  t->written = true;
+  t->writing = !sp_thread_start(&t->writer, "sp-trace-file", write_file, t);
+  return t->writing ? SP_OK : sp_trace_put_file(t, err);
+}
+
+int sp_trace_write(sp_trace *t, sp_err *err) {
+  bool behind = t->writing;
+  wait_for_file(t);
+  if (behind && t->failure.status) *err = t->failure;
+  if (behind) return t->failure.status;
+  if (t->written) return SP_OK;
+  t->written = true;
+  sp_trace_counted(t);
+  return sp_trace_put_file(t, err);
 }
 
 size_t sp_trace_kept(const sp_trace *t) {
@@ -172,6 +201,9 @@ static void put_bounds(const sp_trace *t, sp_sb *out) {
 }
 
 void sp_trace_summary(sp_trace *t, sp_sb *out) {
+  sp_err ignored;
+  wait_for_file(t);
+  if (sp_trace_calls(t, &ignored)) out->broken = true;
   size_t max = sp_trace_kept(t), n;
   double *ms = sp_calloc(max + 1, sizeof *ms), all = 0, first = 0, last = 0;
   sp_slice *s = sp_calloc(max + 1, sizeof *s);

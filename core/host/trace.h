@@ -96,12 +96,11 @@ void sp_trace_put(sp_trace *trace, const sp_slice *slice);
 /* trace_calls.c: calls in recorded graphs, of which a device tells afterwards. A launch has a number, and spans of it come
  * when it is over. sp_trace_recorded makes room for that, once. sp_trace_launch gives the number, for calls whose steps the
  * window wants; 0: there is no room. sp_trace_launched: when it ran by the clock of the other slices, which its calls are put
- * between. sp_trace_calls makes slices of all spans that have come: the calls first, then what they are made of. */
+ * between. They become slices when the trace is looked at: the calls first, then what they are made of. */
 int sp_trace_recorded(sp_trace *trace, sp_err *err); /* [main] as those below */
 uint64_t sp_trace_launch(sp_trace *trace, const sp_trace_window *window, uint64_t step);
 void sp_trace_launched(sp_trace *trace, uint64_t launch, double begin, double end);
 int sp_trace_span(sp_trace *trace, uint64_t launch, int task, const char *what, double begin, double end);
-int sp_trace_calls(sp_trace *trace, sp_err *err);
 
 /* trace_sample.c: counters beside the slices. From sp_trace_count on read() is called ten times a second on a thread of the
  * trace's, until sp_trace_counted, which comes before `arg` goes, or the file is written; a second time does nothing. The
@@ -115,10 +114,10 @@ bool sp_trace_has_end(const sp_trace *trace); /* not all steps are kept, whateve
 
 /* With this step the last that is wanted is over. */
 bool sp_trace_is_last(const sp_trace *trace, const sp_trace_window *window, uint64_t step);
-/* All steps up to this one are over: where none is wanted any more the file is written. [main] */
+/* All steps up to this one are over: where none is wanted any more a thread begins to write the file. [main] */
 int sp_trace_over(sp_trace *trace, const sp_trace_window *window, uint64_t step, sp_err *err);
 
-/* Writes the file, if it is not there yet. [main, nothing is running] */
+/* Writes the file, if it is not there yet, or waits until it is. [main, nothing is running] */
 int sp_trace_write(sp_trace *trace, sp_err *err);
 
 /* Per stage and call: calls, median, total, share; per lane: how much of the time from first to last call it was busy; which

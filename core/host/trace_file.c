@@ -401,12 +401,10 @@ static int close_file(writer *w, char *temporary, sp_err *err) {
   return why ? failed(path, why, err) : SP_OK;
 }
 
-int sp_trace_write(sp_trace *t, sp_err *err) {
+int sp_trace_put_file(sp_trace *t, sp_err *err) {
   writer w = {.t = t, .memory = true};
   char *temporary;
-  if (t->written) return SP_OK;
-  t->written = true;
-  sp_trace_counted(t);
+  if (sp_trace_calls(t, err)) return err->status;
   if (!(w.f = open_file(t->path, &temporary))) return failed(t->path, errno, err);
   w.memory = sort(&w);
   if (w.memory) put_all(&w);

@@ -3,6 +3,7 @@
 #ifndef SP_CORE_TRACE_IMPL_H
 #define SP_CORE_TRACE_IMPL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include <spcore/ext/counters.h>
@@ -40,7 +41,10 @@ struct sp_trace {
   uint64_t first, last;  /* that are kept */
   size_t n_windows;
   uint32_t loops;
-  bool warm, written;
+  bool warm, written; /* written: or about to be */
+  bool writing;       /* by this thread */
+  pthread_t writer;
+  sp_err failure;     /* of writing */
   sp_trace_run *runs; /* [max] launches; NULL: no device tells of them */
   size_t n_runs;
   sp_trace_part *parts;
@@ -55,10 +59,14 @@ struct sp_trace {
   double shift;      /* from the device's clock of spans to that of slices, as last seen */
 };
 
+/* trace_calls.c */
+int sp_trace_calls(sp_trace *t, sp_err *err);
+
 size_t sp_trace_kept(const sp_trace *t);
 size_t sp_trace_dropped(const sp_trace *t);
 
-/* trace_file.c: whether the file could be made; it is not. */
+/* trace_file.c: whether the file could be made; it is not. And writes it. */
 int sp_trace_try_file(const char *path, sp_err *err);
+int sp_trace_put_file(sp_trace *t, sp_err *err);
 
 #endif

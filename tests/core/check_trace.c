@@ -171,6 +171,7 @@ START_TEST(wants_steps_behind_warm_up) {
     ck_assert_int_ne(stat(path, &s), 0);
     ck_assert_int_eq(sp_trace_over(t, &w, i, &err), SP_OK);
   }
+  ck_assert_int_eq(sp_trace_write(t, &err), SP_OK); /* waits for the thread that writes it */
   has(slurp(), "\"first_step\":100,\"last_step\":109,");
   sp_trace_begin(t, 0, false, 110, 0, 7, &w);
   ck_assert_uint_eq(w.n, 0);
@@ -246,7 +247,6 @@ static void span(sp_trace *t, uint64_t launch, int what, const char *name, doubl
 }
 
 static const char *written(sp_trace *t) {
-  ck_assert_int_eq(sp_trace_calls(t, &err), SP_OK);
   ck_assert_int_eq(sp_trace_write(t, &err), SP_OK);
   return slurp();
 }
@@ -387,6 +387,16 @@ START_TEST(says_what_is_wrong) {
     has(err.msg, "cannot write the trace '/dev/full': ");
     sp_trace_free(t);
   }
+  sp_trace_window w;
+  t = trace_new("/dev/full", 1, 1000); /* by the thread; told when somebody waits for it, and once */
+  add_program(t);
+  sp_trace_begin(t, 0, false, 0, 10, 0, &w);
+  for (int i = 0; i < 1000; i++) put(t, AHEAD, 0, i, 1);
+  ck_assert_int_eq(sp_trace_over(t, &w, 0, &err), SP_OK);
+  ck_assert_int_eq(sp_trace_write(t, &err), SP_E_IO);
+  has(err.msg, "cannot write the trace '/dev/full': ");
+  ck_assert_int_eq(sp_trace_write(t, &err), SP_OK);
+  sp_trace_free(t);
 }
 END_TEST
 

@@ -286,9 +286,9 @@ do
   t.eq(steps_of(read "t.json", 1), 2)
 end
 
-for kill, kept in pairs { [4] = false, [30] = true } do
+for kill, kept in pairs { [4] = false, [300] = true } do
   t.write(dir.path .. "/t.json", "older")
-  local code = t.spcore(dir.path, ("run graph.lua --steps 40 --trace t.json --trace-steps 7 --kill %d"):format(kill))
+  local code = t.spcore(dir.path, ("run graph.lua --steps 400 --trace t.json --trace-steps 7 --kill %d"):format(kill))
   t.eq(code, 137)
   if kept then read "t.json" else t.eq(t.read(dir.path .. "/t.json"), "older") end
 end

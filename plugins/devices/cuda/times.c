@@ -11,7 +11,6 @@
 #include <cupti.h>
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -138,7 +137,7 @@ static struct {
 
 /* The lock is held for one record at a time, since whoever launches wants it too. */
 static void keep(uint64_t node, uint32_t number, uint64_t begin, uint64_t end, const char *what) {
-  if (!end) return; /* it has not ended */
+  if (!begin || end < begin) return; /* it has not ended, or CUPTI ran out of room */
   pthread_mutex_lock(&held.lock);
   span s = {table_get(&held.launches, number), table_get(&held.nodes, node), begin, end, what};
   if (s.launch && s.call && held.n < held.most) held.spans[held.n++] = s;
@@ -307,7 +306,9 @@ static void short_name(const char *name, char *out, size_t size) {
     at = end + length;
     at += strspn(at, "L");
   }
-  snprintf(out, size, "%.*s", (int)(n < size ? n : size - 1), part);
+  if (n >= size) n = size - 1;
+  memcpy(out, part, n);
+  out[n] = 0;
 }
 
 static int times_read(sp_ctx *ctx, void *dev, sp_times_fn fn, void *arg, uint64_t *lost) {
