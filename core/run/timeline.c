@@ -11,6 +11,7 @@
 #include "plan/planner.h"
 #include "run/loop.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -455,8 +456,6 @@ int sp_timeline_read(sp_loop *l, bool last, sp_err *err) {
   int st = read_late(l, err);
   if (!st) st = m->times->read(sp_ctx_for(&h, "the trace", err), m->g->main.dev, put_span, &to, &lost);
   if (last) m->times->close(m->g->main.dev);
-  if (lost)
-    sp_log(SP_LOG_WARN, "trace: there was no room for %llu kernels and copies of recorded graphs",
-           (unsigned long long)lost);
+  if (lost) sp_log(SP_LOG_WARN, "trace: there was no room for %" PRIu64 " kernels and copies of recorded graphs", lost);
   return !st && to.status ? sp_nomem(err, SPANS * sizeof(sp_times_span), "the trace") : st;
 }
