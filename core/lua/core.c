@@ -211,6 +211,23 @@ static int core_interrupted(lua_State *L) {
   return 1;
 }
 
+/* broadcast(text) -> that of rank 0, on all ranks of the job; others may give nil */
+static int core_broadcast(lua_State *L) {
+  sp_ranks *ranks = sp_lua_of(L)->env->ranks;
+  bool first = sp_ranks_opts(ranks)->rank == 0;
+  size_t n = 0;
+  const char *text = first ? luaL_checklstring(L, 1, &n) : NULL;
+  uint64_t bytes = n;
+  sp_err err;
+  if (sp_ranks_broadcast(ranks, &bytes, sizeof bytes, &err)) return sp_lua_raise(L, &err);
+  luaL_Buffer b;
+  char *to = luaL_buffinitsize(L, &b, bytes ? (size_t)bytes : 1);
+  if (first) memcpy(to, text, n);
+  if (bytes && sp_ranks_broadcast(ranks, to, (size_t)bytes, &err)) return sp_lua_raise(L, &err);
+  luaL_pushresultsize(&b, (size_t)bytes);
+  return 1;
+}
+
 static const luaL_Reg core_functions[] = {
     {"graph", sp_lua_graph_new},
     {"hand", sp_lua_hand_new},
@@ -233,6 +250,7 @@ static const luaL_Reg core_functions[] = {
     {"log", core_log},
     {"log_level", core_log_level},
     {"interrupted", core_interrupted},
+    {"broadcast", core_broadcast},
     {NULL, NULL},
 };
 

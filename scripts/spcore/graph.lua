@@ -6,6 +6,7 @@ local progress = require "spcore.progress"
 local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
 local strategy = require "spcore.strategy"
+local ranks = require "spcore.ranks"
 local words = require "spcore.words"
 
 local graph = {} -- methods
@@ -405,6 +406,12 @@ function meta.__index(g, key)
   return constructor
 end
 
+-- Each rank has a file of its own.
+local function trace_of(path)
+  if not path or path == "" or ranks.first then return path end
+  return ("%s-rank%d.json"):format((path:gsub("%.json$", "")), ranks.rank)
+end
+
 -- graph(opt): opt as sp.args gives it, or any table with device, seed, threads, strategy ...; all have defaults.
 return function(opt)
   opt = opt or {}
@@ -416,7 +423,7 @@ return function(opt)
   if not device then core.fail(("sp.graph: device '%s': %s"):format(opt.device, why)) end
   local raw = core.graph {
     device = device, precision = devices.precision(device, get "precision"), capture = get "capture", seed = get "seed", run_ahead = get "run_ahead",
-    shards = get "shards", prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init", checksums = get "checksums", trace = get "trace", trace_steps = get "trace_steps", timing = get "timing",
+    shards = get "shards", comm = get "comm", bucket = get "bucket", prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init", checksums = get "checksums", trace = trace_of(get "trace"), trace_steps = get "trace_steps", timing = get "timing",
   }
   local g = {
     _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _applied = false,
@@ -425,7 +432,7 @@ return function(opt)
     _strategy = get "strategy" or "serialized",
     _opt = {
       device = device, seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
-      shards = get "shards" or 1, prefetch = get "prefetch" or 2, init = get "init" or "philox", checksums = get "checksums" or false,
+      shards = get "shards" or ranks.n, prefetch = get "prefetch" or 2, init = get "init" or "philox", checksums = get "checksums" or false,
       workers = devices.workers(device, get "workers"), pinned = get "pinned" or 1024,
       memory_limit = get "memory_limit" or 0, traced = (get "trace" or "") ~= "" or get "timing" == true,
       auto_budget = get "auto_budget" or 4.0, auto_again = get "auto_again" or false,

@@ -174,19 +174,6 @@ kill -9 "$launcher"
 wait $timeout 2>/dev/null
 all_gone "SIGKILL of the launcher"
 
-# ---- nothing is trained twice ----
-if "$spcore" inspect reader >/dev/null 2>&1; then
-  cat >train.lua <<'L'
-local sp = require "spcore"
-local g <close> = sp.graph {}
-local data = g.reader { path = "random", target = "class", classes = 2, samples = 4, size = 4, batch = 2 }
-local x = g.to_float { data.image }
-g:train { g.mse { x, x }, optimizer = g.sgd {} }
-L
-  "$spcore" run --ranks 2 train.lua >out 2>err && not_ok "a graph is trained by two ranks"
-  grep -q "train: this is rank [01] of 2, and a graph is trained by one process so far" err || not_ok "who trains is not told"
-fi
-
 # ---- started by others ----
 # each FAMILY: two ranks with these variables; $rank and $n are replaced
 each() {
