@@ -22,6 +22,7 @@ typedef struct sp_graph_opts {
   bool checksums;   /* sp_result carries a hash of every edge and weight */
   int shards;       /* a training step has so many batches; 0: as many as ranks. see docs/lua.md */
   const char *comm; /* which communicator moves gradients between ranks; NULL: the device's own */
+  uint64_t check;   /* ranks compare their weights behind each so many steps, and at the end of a loop; 0: never */
   size_t bucket;    /* bytes of gradients that ranks add at a time, about; 0: 8 MiB */
   sp_trace *trace;  /* NULL: none; not owned */
 } sp_graph_opts;

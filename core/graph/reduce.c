@@ -4,8 +4,11 @@
 
 #include <spcore/checksum.h>
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define VERDICT 3 /* seconds in which the job says why a call of the communicator failed */
 
 enum { ALIGN = 256 }; /* of a tensor in its bucket, and of a piece */
 
@@ -67,10 +70,11 @@ static void end_waits(void *arg) {
   x->type->abort(x->comm);
 }
 
-/* The words are those of the job where it has failed, since then this is only what came of it. */
+/* The words are those of the job where it has failed, since then this is only what came of it: of a rank that is lost the
+ * communicator may know first. */
 int sp_reduce_failed(const sp_reduce *x, const char *what, sp_err *err) {
   sp_err why;
-  if (sp_ranks_failed(x->ranks, &why)) *err = why;
+  if (sp_ranks_await_failure(x->ranks, VERDICT, &why)) *err = why;
   else sp_prefix(err, "communicator '%s': %s", x->type->name, what);
   return err->status;
 }
@@ -231,20 +235,21 @@ static int hash_weight(sp_node *n, size_t i, uint64_t *hash, sp_err *err) {
   return st;
 }
 
-/* Which weight, and of which ranks, in words. */
+/* A rank that has another weight than rank 0, in words; 0: there is none. */
 static int differ(const sp_graph *g, const uint64_t *all, size_t n, uint64_t step, sp_err *err) {
   int ranks = sp_ranks_opts(g->env->ranks)->ranks;
   size_t at = 0;
   for (size_t k = 0; k < g->n_nodes; k++)
     for (size_t i = 0; i < g->nodes[k]->n_weights; i++, at++)
-      for (int r = 1; r < ranks; r++)
-        if (all[(size_t)r * n + at] != all[at])
-          return sp_fail(
-              err, SP_E_DATA,
-              "weight '%s.%s' is not the same on rank %d as on rank 0 before step %llu: memory is damaged, or "
-              "a stage does not compute the same twice",
-              g->nodes[k]->name, g->nodes[k]->weights[i].name, r, (unsigned long long)step);
-  return SP_OK;
+      for (int r = 1; r < ranks; r++) {
+        if (all[(size_t)r * n + at] == all[at]) continue;
+        sp_fail(err, SP_E_DATA,
+                "weight '%s.%s' is not the same on rank %d as on rank 0 before step %" PRIu64
+                ": memory is damaged, or a stage does not compute the same twice",
+                g->nodes[k]->name, g->nodes[k]->weights[i].name, r, step);
+        return r;
+      }
+  return 0;
 }
 
 int sp_graph_compare_weights(sp_graph *g, uint64_t step, sp_err *err) {
@@ -257,8 +262,8 @@ int sp_graph_compare_weights(sp_graph *g, uint64_t step, sp_err *err) {
   for (size_t k = 0; k < g->n_nodes && !st; k++)
     for (size_t i = 0; i < g->nodes[k]->n_weights && !st; i++) st = hash_weight(g->nodes[k], i, &mine[at++], err);
   if (!st) st = sp_ranks_exchange(g->env->ranks, mine, n * sizeof *mine, all, err);
-  if (!st) st = differ(g, all, n, step, err);
-  if (st) sp_ranks_fail(g->env->ranks, err);
+  int guilty = st ? 0 : differ(g, all, n, step, err);
+  if (guilty) st = sp_ranks_blame(g->env->ranks, guilty, err, err);
   free(mine);
   free(all);
   return st;

@@ -9,6 +9,7 @@
 #define SP_CORE_REDUCE_H
 
 #include <spcore/comm.h>
+#include <stdatomic.h>
 
 #include "graph/model.h"
 
@@ -29,7 +30,8 @@ struct sp_reduce {
   sp_rank_abort abort; /* ends what waits in the communicator when the job has failed */
   sp_bucket *buckets;
   size_t n, cap;
-  char *pieces; /* what all_to_all brings, as large as the largest bucket */
+  atomic_bool waits; /* a call of the communicator is under way */
+  char *pieces;      /* what all_to_all brings, as large as the largest bucket */
 };
 
 /* Opens the communicator and gives gradients and statistics their places, for a graph of several ranks that is trained; does

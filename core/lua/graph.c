@@ -58,7 +58,7 @@ static uint32_t asks(void *arg) {
   return (uint32_t)sp_lua_caught() | lg->asks << 8;
 }
 
-/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, comm =, bucket =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "",
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, comm =, bucket =, check_replicas =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "",
  * trace_steps =, timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
@@ -68,6 +68,7 @@ int sp_lua_graph_new(lua_State *L) {
       .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
       .shards = (int)sp_lua_opt_int(L, 1, "shards", 0, 0, 1024),
       .comm = sp_lua_opt_str(L, 1, "comm", NULL),
+      .check = (uint64_t)sp_lua_opt_int(L, 1, "check_replicas", 1000, 0, LUA_MAXINTEGER),
       .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
       .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
       .memory = (uint64_t)sp_lua_opt_int(L, 1, "memory_limit", 0, 0, 1 << 24) << 20,
@@ -163,7 +164,8 @@ static int graph_close(lua_State *L) {
     return 0;
   }
   if (lg->busy) return sp_lua_fail(L, "the graph is in the middle of a step: a learning-rate function cannot close it");
-  if (lg->looping) { /* what is in flight may ask for a learning rate */
+  /* What is in flight may ask for a learning rate. Other ranks would not come along to such an end. */
+  if (lg->looping && !sp_engine_is_shared(lg->e)) {
     sp_err err;
     lg->L = L;
     lg->self = 1;

@@ -3,8 +3,11 @@
 #include "run/engine.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <spcore/checksum.h>
 
 #include "graph/reduce.h"
 #include "plan/describe.h"
@@ -160,12 +163,35 @@ int sp_engine_strategy(sp_engine *e, const char *name, const sp_lane_desc *lanes
   return sp_graph_strategy(e->g, name, lanes, n, err);
 }
 
+/* What the ranks are going to do, in all its parts. */
+static int same_schedule(sp_engine *e, sp_err *err) {
+  const sp_graph *g = e->g;
+  sp_sb list = {0};
+  char buckets[96], schedule[32];
+  size_t n = 0;
+  if (!g->reduce) return SP_OK;
+  for (size_t i = 0; i < g->reduce->n; i++) n += g->reduce->buckets[i].bytes;
+  snprintf(buckets, sizeof buckets, "%zu of %zu bytes in all", g->reduce->n, n);
+  sp_describe(e->units[0].p, &e->units[0].m->ops, &list);
+  snprintf(schedule, sizeof schedule, "%016" PRIx64, sp_checksum(list.s, list.n));
+  const sp_rank_text texts[] = {{"the device", g->main.type->name},
+                                {"the strategy", g->strategy},
+                                {"the communicator", g->reduce->type->name},
+                                {"buckets of gradients", buckets},
+                                {"the schedule (spcore run --explain shows it)", schedule}};
+  int st = list.broken ? sp_nomem(err, list.n, "a description") : SP_OK;
+  if (!st) st = sp_ranks_same(g->reduce->ranks, texts, SP_ARRAY(texts), err);
+  sp_sb_free(&list);
+  return st;
+}
+
 int sp_engine_build(sp_engine *e, sp_err *err) {
   int st = sp_engine_plan(e, err);
   if (st || e->units[0].m->built) return st;
   st = check_memory(e, err);
   bool fresh = !e->g->initialised;
   if (!st && fresh) st = sp_graph_init_weights(e->g, err);
+  if (!st && fresh) st = same_schedule(e, err);
   if (!st && fresh) st = sp_graph_share_weights(e->g, NULL, err);
   if (!st) st = sp_machine_build(e->units[0].m, NULL, err);
   if (st) sp_engine_unplan(e);
@@ -272,11 +298,20 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   return SP_OK;
 }
 
+/* All ranks have submitted as much when they are here, so what they wait for comes to its end. */
+static int compare_replicas(sp_engine *e, const sp_result *res, sp_err *err) {
+  uint64_t each = e->g->opts.check, step = res ? res->step + 1 : sp_engine_step(e);
+  if (!e->g->reduce || !each || (res && step % each)) return SP_OK;
+  int st = res ? sp_loop_settle(&e->units[0].loop, err) : SP_OK;
+  return st ? st : sp_graph_compare_weights(e->g, step, err);
+}
+
 int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {
   *res = NULL;
   if (e->failed) return failed(e, err);
   if (!e->n || !e->units[0].loop.running) return SP_OK;
-  return sp_loop_next(&e->units[0].loop, res, err) ? halt(e, err) : SP_OK;
+  if (sp_loop_next(&e->units[0].loop, res, err) || compare_replicas(e, *res, err)) return halt(e, err);
+  return SP_OK;
 }
 
 int sp_engine_stop(sp_engine *e, sp_err *err) {

@@ -231,16 +231,19 @@ static void unpack(const sp_shards *s, const sp_machine *m, const char *from, sp
   res->n_metrics = k;
 }
 
-static int differ(const packed *a, const packed *b, int rank, sp_err *err) {
+/* *guilty: who is known to be. */
+static int differ(const packed *a, const packed *b, int rank, int *guilty, sp_err *err) {
+  *guilty = rank;
   if (a->step != b->step)
     return sp_fail(err, SP_E_STATE, "rank %d is at step %" PRIu64 " where rank 0 is at step %" PRIu64, rank, b->step,
                    a->step);
   if (a->end != b->end) {
     bool other = b->end < a->end;
+    *guilty = other ? rank : 0;
     return sp_fail(err, SP_E_STATE,
                    "the script of rank %d stops at step %" PRIu64
                    ", others go on: all ranks have to decide alike, by what is the same on all of them",
-                   other ? rank : 0, other ? b->end : a->end);
+                   *guilty, other ? b->end : a->end);
   }
   return sp_fail(err, SP_E_STATE,
                  "step %" PRIu64
@@ -256,10 +259,13 @@ static int give(sp_shards *s, const sp_machine *m, uint32_t *asked, sp_err *err)
   for (int r = 0; r < s->n_ranks && !st; r++) {
     const packed *other = (const packed *)place_of(s, m, r, last);
     bool lr = !memcmp(&other->lr, &first->lr, sizeof first->lr);
-    if (other->step != first->step || other->end != first->end || !lr) st = differ(first, other, r, err);
+    if (other->step != first->step || other->end != first->end || !lr) {
+      int guilty;
+      differ(first, other, r, &guilty, err);
+      return sp_ranks_blame(s->ranks, guilty, err, err);
+    }
     *asked |= other->asked;
   }
-  if (st) sp_ranks_fail(s->ranks, err);
   return st;
 }
 

@@ -100,6 +100,14 @@ static int fill(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
+/* What this rank is at, for the others. While one of its threads waits for them, that is what counts. */
+static void tell(const sp_machine *m, uint64_t step, const sp_task *t, bool waits) {
+  sp_reduce *r = m->g->reduce;
+  if (!r) return;
+  if (t->kind == SP_TASK_COMM) atomic_store(&r->waits, waits);
+  sp_ranks_at(r->ranks, step / (uint64_t)m->p->micro, t->name, atomic_load(&r->waits) ? "the other ranks" : NULL);
+}
+
 /* A failure stops its stream. Where ticks are graphs, one stream has the older steps of other lanes too, whose results
  * are to come first: there it is kept only, and what comes behind it does nothing. */
 static int run_call(void *arg, void *native) {
@@ -108,6 +116,7 @@ static int run_call(void *arg, void *native) {
   bool shared = c->m->launch != SIZE_MAX;
   if (shared && sp_failure_before(&c->m->failure, c->step, t->index)) return SP_OK;
   uint64_t step = c->step / (uint64_t)c->m->p->micro;
+  tell(c->m, c->step, t, false);
   int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, step, native, c, &c->err)
                                        : sp_inst_forward(t->node->inst, &c->io, step, native, c, &c->err);
   if (st) sp_failure_keep(&c->m->failure, c->step, t->index, &c->err);
@@ -146,8 +155,10 @@ static int run_comm(void *arg, void *native) {
   sp_ctx *ctx = sp_ctx_for(&h, t->name, &c->err);
   if (shared && sp_failure_before(&m->failure, c->step, t->index)) return SP_OK;
   ctx->stream = native;
+  tell(m, c->step, t, true);
   int st = v->gather ? r->type->all_gather(ctx, r->comm, to, from, v->each)
                      : r->type->all_to_all(ctx, r->comm, to, from, v->each);
+  tell(m, c->step, t, false);
   if (st) sp_reduce_failed(r, t->name, &c->err);
   if (st) sp_failure_keep(&m->failure, c->step, t->index, &c->err);
   return shared ? SP_OK : st;

@@ -25,6 +25,7 @@ local common = {
   shards = { core.env().ranks, "batches of a step whose gradients are added", default = "one a rank", min = 1, max = 1024 },
   comm = { "", "what moves gradients between ranks: local, mpi, nccl", default = "local; on a GPU nccl" },
   bucket = { 8, "MiB of gradients that ranks add at a time; 0: each weight alone", min = 0, max = 4096 },
+  check_replicas = { 1000, "ranks compare their weights behind each so many steps; 0: never", min = 0, max = math.maxinteger },
   prefetch = { 2, "how many steps a reader is ahead", min = 1, max = 64 },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.1, max = 3600 },
   auto_again = { false, "strategy auto measures again, whatever it remembers" },
@@ -57,7 +58,8 @@ local resuming = {
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
-  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every comm bucket"):gmatch "%S+" do
+  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every comm bucket " ..
+  "check_replicas"):gmatch "%S+" do
   free[name] = true
 end
 
@@ -65,13 +67,13 @@ end
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
   run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
-  training = { "init", "shards", "comm", "bucket" },
+  training = { "init", "shards", "comm", "bucket", "check_replicas" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "shards", "comm", "bucket", "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
+    "shards", "comm", "bucket", "check_replicas", "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
   },
 }
 

@@ -27,7 +27,7 @@ local function plain(v, depth)
 end
 
 -- Stage by stage: what it is, its parameters, whose outputs it reads; of a source how many steps an epoch has.
-local function describe(g)
+function checkpoint.describe(g)
   local list = {}
   for i, node in ipairs(g:nodes()) do
     local from, told = {}, {}
@@ -75,7 +75,7 @@ function checkpoint.new(t)
   self.last_time, self.last_step, self.told = sys.now(), self.raw:step(), 0
   self.safe = self.last_step -- of a run that goes on: the file that it was read from stays with the next one
   self.about = json.encode { form = FORM, seed = t.graph._opt.seed, script = core.env().script:match "[^/]*$",
-    graph = describe(t.graph) }
+    graph = checkpoint.describe(t.graph) }
   return self
 end
 
@@ -273,7 +273,7 @@ function checkpoint.resume(g, dir, override)
   local found = json.decode(ranks.told(find, dir))
   local step, path, about = found.step, found.path, found.about
   if step then
-    local old, new = difference(about.graph, describe(g))
+    local old, new = difference(about.graph, checkpoint.describe(g))
     if old and not override then
       core.fail(("--resume %s: the graph is another one: it was '%s' and is '%s'; --override goes on all the same"):format(dir,
         old, new))

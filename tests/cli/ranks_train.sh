@@ -56,6 +56,16 @@ done
 train mixed "$seg" 18 --ranks 2 --prefetch 3 --run-ahead 2 --workers 3 || not_ok "exit status $?"
 same mixed seg1
 
+# ---- on MPI, which has started the ranks ----
+if [ -f "$top_builddir/.libs/comm_mpi.so" ] && command -v mpirun >/dev/null && case ${SP_SANITIZERS-} in *thread*) false ;; esac; then
+  ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0" # MPI's own
+  export ASAN_OPTIONS
+  # shellcheck disable=SC2086
+  TMPDIR=$dir timeout 100 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 "$spcore" run $cls $common \
+    --steps 18 --comm mpi --strategy pipelined --out cls.4.mpi >cls.4.mpi.log 2>&1 || not_ok "mpirun: exit status $?"
+  same cls.4.mpi cls1
+fi
+
 # ---- killed, and on with other ranks ----
 train long1 "$seg" 150 || not_ok "150 steps on one rank: $(cat long1.log)"
 # killed RANKS SIGNAL: when there is a checkpoint, long before the end
