@@ -69,7 +69,7 @@ static bool sees_calls(sp_graph *g) {
   sp_ctx_holder h;
   sp_err ignored; /* who asks for graphs is told when they are made */
   if (!g->opts.trace || sp_graph_times_calls(g)) return true;
-  return times && sp_trace_has_end(g->opts.trace) && !times->open(sp_ctx_for(&h, "the trace", &ignored), g->main.dev);
+  return times && sp_trace_steps(g->opts.trace) && !times->open(sp_ctx_for(&h, "the trace", &ignored), g->main.dev);
 }
 
 /* What of the options depends on the device. */

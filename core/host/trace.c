@@ -104,7 +104,7 @@ static void *write_file(void *arg) {
   return NULL;
 }
 
-bool sp_trace_has_end(const sp_trace *t) { return t->wanted != UINT64_MAX; }
+uint64_t sp_trace_steps(const sp_trace *t) { return t->wanted == UINT64_MAX ? 0 : t->wanted; }
 
 bool sp_trace_is_last(const sp_trace *t, const sp_trace_window *w, uint64_t step) {
   return t->left == 1 && sp_trace_wants(w, step);

@@ -110,7 +110,7 @@ int sp_trace_count(sp_trace *trace, const char *const *names, size_t n, void (*r
 void sp_trace_counted(sp_trace *trace);
 int sp_trace_uncounted(sp_trace *trace, const char *why, sp_err *err);
 
-bool sp_trace_has_end(const sp_trace *trace); /* not all steps are kept, whatever comes */
+uint64_t sp_trace_steps(const sp_trace *trace); /* that are kept; 0: all, whatever comes */
 
 /* With this step the last that is wanted is over. */
 bool sp_trace_is_last(const sp_trace *trace, const sp_trace_window *window, uint64_t step);

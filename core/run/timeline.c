@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN 1e-3    /* a wake-up would be a large part of what is measured */
-#define SPANS 200000 /* kernels and copies that are kept of recorded graphs: 100 steps of 2000 */
+#define SPIN 1e-3  /* a wake-up would be a large part of what is measured */
+#define SPANS 2000 /* kernels and copies of a step's graphs for which there is room, on average; */
+#define STEPS 2000 /* of so many steps at most */
 
 static bool on_main(const sp_machine *m, int lane) { return m->p->lanes[lane].place == &m->g->main; }
 
@@ -132,11 +133,13 @@ static bool tell_tasks(const sp_machine *m, sp_trace_program *d) {
 static void begin_times(sp_machine *m, sp_err *why) {
   const sp_place *main = &m->g->main;
   const sp_times *times = sp_graph_times(m->g);
+  uint64_t steps = sp_trace_steps(m->g->opts.trace);
   sp_ctx_holder h;
   if (!times) sp_fail(why, SP_E_UNSUPPORTED, "it tells of none");
-  else if (!sp_trace_has_end(m->g->opts.trace)) sp_fail(why, SP_E_STATE, "they are taken for a file alone (--trace)");
+  else if (!steps) sp_fail(why, SP_E_STATE, "they are taken for a file alone (--trace)");
   else if (!times->open(sp_ctx_for(&h, "the trace", why), main->dev) &&
-           !times->begin(sp_ctx_for(&h, "the trace", why), main->dev, SPANS) &&
+           !times->begin(sp_ctx_for(&h, "the trace", why), main->dev,
+                         SPANS * (size_t)(steps < STEPS ? steps : STEPS)) &&
            !sp_trace_recorded(m->g->opts.trace, why))
     m->times = times;
 }
@@ -160,7 +163,7 @@ static int begin_counters(const sp_machine *m, sp_err *err) {
   sp_trace *trace = m->g->opts.trace;
   sp_err why;
   sp_ctx_holder h;
-  if (!c || !m->watch.n || !sp_trace_has_end(trace)) return SP_OK;
+  if (!c || !m->watch.n || !sp_trace_steps(trace)) return SP_OK;
   if (c->open(sp_ctx_for(&h, "the trace", &why), m->g->main.dev)) return sp_trace_uncounted(trace, why.msg, err);
   return sp_trace_count(trace, c->names, c->n, c->read, m->g->main.dev, err);
 }
@@ -457,5 +460,5 @@ int sp_timeline_read(sp_loop *l, bool last, sp_err *err) {
   if (!st) st = m->times->read(sp_ctx_for(&h, "the trace", err), m->g->main.dev, put_span, &to, &lost);
   if (last) m->times->close(m->g->main.dev);
   if (lost) sp_log(SP_LOG_WARN, "trace: there was no room for %" PRIu64 " kernels and copies of recorded graphs", lost);
-  return !st && to.status ? sp_nomem(err, SPANS * sizeof(sp_times_span), "the trace") : st;
+  return !st && to.status ? sp_nomem(err, SPANS * sizeof(sp_times_span), "the kernels of a trace") : st;
 }
