@@ -3,13 +3,16 @@
  * device alone. */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <spcore/ext/counters.h>
 #include <spcore/ext/cuda.h>
+#include <spcore/ext/times.h>
 
 #include "tests/kit/device_kit.h"
 #include "host/env.h"
@@ -342,6 +345,107 @@ START_TEST(each_call_is_on_its_own_device) {
 }
 END_TEST
 
+/* ---- what traces are told ---------------------------------------------------------------------------------------- */
+
+/* Without the library there is nothing to look at: tests/emu/device.sh has a stand-in, and says that it must be found. */
+static bool there(int status) {
+  bool wanted = getenv("SP_TEST_TOOLS") != NULL;
+  if (status) printf("skipped: %s\n", err.msg);
+  ck_assert_msg(!status || !wanted, "%s", err.msg);
+  return !status;
+}
+
+static int fill(void *arg, void *native) {
+  return cudaMemsetAsync(arg, 0, 64, native) == cudaSuccess ? SP_OK : SP_E_DEVICE;
+}
+
+/* Two fills of call 7, one of nobody, a copy of call 8. */
+static void *record_graph(const sp_times *times, void *stream, char *ptr) {
+  void *graph = NULL;
+  ck_assert_int_eq(type->capture_begin(ctx, stream), SP_OK);
+  times->call(dev, 7);
+  ck_assert_int_eq(type->stream_submit(ctx, stream, fill, ptr), SP_OK);
+  ck_assert_int_eq(type->stream_submit(ctx, stream, fill, ptr), SP_OK);
+  times->call(dev, 0);
+  ck_assert_int_eq(type->stream_submit(ctx, stream, fill, ptr), SP_OK);
+  times->call(dev, 8);
+  ck_assert_int_eq(type->stream_copy(ctx, stream, ptr + 64, ptr, 64), SP_OK);
+  times->call(dev, 0);
+  ck_assert_int_eq(type->capture_end(ctx, stream, &graph), SP_OK);
+  return graph;
+}
+
+typedef struct seen {
+  double since;
+  int n, fills, copies, of[2];
+} seen;
+
+static void look(void *arg, const sp_times_span *span) {
+  seen *s = arg;
+  s->n++;
+  s->fills += span->call == 7 && !strcmp(span->what, "fill");
+  s->copies += span->call == 8 && !strcmp(span->what, "copy");
+  ck_assert(span->launch == 5 || span->launch == 6);
+  s->of[span->launch - 5]++;
+  ck_assert(span->begin <= span->end && span->begin > s->since - 1e-3 && span->end < sp_now() + 1e-3);
+}
+
+START_TEST(times_of_what_graphs_hold) {
+  static const uint64_t launches[] = {5, 0, 6};
+  const sp_times *times = type->extension(dev, SP_EXT_TIMES);
+  seen s = {.since = sp_now()};
+  uint64_t lost = 9;
+  void *other = NULL, *stream = stream_of("s", 0), *ptr = NULL;
+  times->close(dev); /* is not held */
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_DEVICE, 128, &ptr), SP_OK);
+  if (there(times->open(ctx, dev))) {
+    ck_assert_int_eq(times->open(ctx, dev), SP_OK);
+    ck_assert_int_eq(type->open(ctx, 0, &other), SP_OK);
+    ck_assert_int_eq(times->open(ctx, other), SP_E_STATE);
+    ck_assert_ptr_nonnull(strstr(err.msg, "another graph's trace"));
+    ck_assert_int_eq(times->begin(ctx, dev, 5), SP_OK);
+    void *graph = record_graph(times, stream, ptr);
+    for (size_t i = 0; i < SP_ARRAY(launches); i++) {
+      times->launch(dev, launches[i]);
+      ck_assert_int_eq(type->graph_launch(ctx, graph, stream), SP_OK);
+      times->launch(dev, 0);
+    }
+    ck_assert_int_eq(type->stream_sync(ctx, stream), SP_OK);
+    ck_assert_int_eq(times->read(ctx, dev, look, &s, &lost), SP_OK);
+    ck_assert_int_eq(s.n, 5); /* of 6: two launches with two fills and a copy each, that are somebody's */
+    ck_assert_uint_eq(lost, 1);
+    ck_assert(s.fills + s.copies == 5 && s.fills >= 3 && s.copies >= 1);
+    ck_assert(s.of[0] >= 2 && s.of[1] >= 2);
+    ck_assert_int_eq(times->read(ctx, dev, look, &s, &lost), SP_OK);
+    ck_assert(s.n == 5 && lost == 0);
+    times->close(dev);
+    ck_assert_int_eq(times->open(ctx, other), SP_OK);
+    type->close(other); /* lets go of it */
+    ck_assert_int_eq(times->open(ctx, dev), SP_OK);
+    type->graph_close(graph);
+  }
+  type->free(dev, SP_MEM_DEVICE, ptr);
+  type->stream_close(stream);
+}
+END_TEST
+
+START_TEST(counters_of_the_device) {
+  const sp_counters *c = type->extension(dev, SP_EXT_COUNTERS);
+  double values[SP_COUNTERS_MAX];
+  ck_assert(c->n >= 1 && c->n <= SP_COUNTERS_MAX);
+  if (!there(c->open(ctx, dev))) return;
+  ck_assert_int_eq(c->open(ctx, dev), SP_OK);
+  void *ptr = NULL;
+  ck_assert_int_eq(type->alloc(ctx, dev, SP_MEM_DEVICE, 1 << 20, &ptr), SP_OK);
+  c->read(dev, values);
+  type->free(dev, SP_MEM_DEVICE, ptr);
+  for (uint32_t i = 0; i < c->n; i++) {
+    ck_assert(isnan(values[i]) || values[i] >= 0);
+    if (strstr(c->names[i], "memory (MiB)")) ck_assert(values[i] >= 1);
+  }
+}
+END_TEST
+
 int kit_run(Suite *suite) {
   TCase *own = tcase_create("cuda");
   tcase_add_checked_fixture(own, begin, tear_down);
@@ -352,6 +456,8 @@ int kit_run(Suite *suite) {
   tcase_add_test(own, a_capture_spans_streams);
   tcase_add_test(own, lanes_have_handles_and_workspaces);
   tcase_add_test(own, tuned_choices_come_back);
+  tcase_add_test(own, times_of_what_graphs_hold);
+  tcase_add_test(own, counters_of_the_device);
   suite_add_tcase(suite, own);
   SRunner *runner = srunner_create(suite);
   srunner_set_fork_status(runner, CK_NOFORK); /* CUDA does not survive a fork */
