@@ -18,7 +18,7 @@ typedef struct sp_graph_opts {
   size_t pinned;    /* most bytes of pinned memory; 0: 1 GiB */
   uint64_t memory;  /* most bytes that the graph may take; 0: those of the device */
   int precision;    /* SP_PRECISION_... of products; the cpu has FP32 only */
-  int capture;      /* enum sp_capture; AUTO: LANE on a device with streams of its own, else OFF; a trace must see calls */
+  int capture;      /* enum sp_capture; AUTO: LANE on a device with streams of its own if a trace sees calls, else OFF */
   bool checksums;   /* sp_result carries a hash of every edge and weight */
   int shards;       /* a training step has so many batches; 0: as many as ranks. see docs/lua.md */
   const char *comm; /* which communicator moves gradients between ranks; NULL: the device's own */

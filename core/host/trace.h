@@ -93,18 +93,19 @@ void sp_trace_begin(sp_trace *trace, uint16_t program, bool evaluation, uint64_t
 /* All that the window wants. [any thread] */
 void sp_trace_put(sp_trace *trace, const sp_slice *slice);
 
-/* trace_calls.c: calls in recorded graphs, of which a device tells afterwards. A launch has a number, and spans of it come
- * when it is over. sp_trace_recorded makes room for that, once. sp_trace_launch gives the number, for calls whose steps the
- * window wants; 0: there is no room. sp_trace_launched: when it ran by the clock of the other slices, which its calls are put
- * between. They become slices when the trace is looked at: the calls first, then what they are made of. */
+/* trace_calls.c: calls in recorded graphs, of which a device tells afterwards. A launch has a number, and spans of it
+ * come when it is over. sp_trace_recorded makes room for that, once. sp_trace_launch gives the number, for calls whose
+ * steps the window wants; 0: there is no room. sp_trace_launched: when it ran by the clock of the other slices, which
+ * its calls are put between. They become slices when the trace is looked at: the calls first, then what they are made
+ * of. */
 int sp_trace_recorded(sp_trace *trace, sp_err *err); /* [main] as those below */
 uint64_t sp_trace_launch(sp_trace *trace, const sp_trace_window *window, uint64_t step);
 void sp_trace_launched(sp_trace *trace, uint64_t launch, double begin, double end);
 int sp_trace_span(sp_trace *trace, uint64_t launch, int task, const char *what, double begin, double end);
 
-/* trace_sample.c: counters beside the slices. From sp_trace_count on read() is called ten times a second on a thread of the
- * trace's, until sp_trace_counted, which comes before `arg` goes, or the file is written; a second time does nothing. The
- * names are not copied. sp_trace_uncounted: why there are none, for the file. [main] */
+/* trace_sample.c: counters beside the slices. From sp_trace_count on read() is called ten times a second on a thread of
+ * the trace's, until sp_trace_counted, which comes before `arg` goes, or the file is written; a second time does
+ * nothing. The names are not copied. sp_trace_uncounted: why there are none, for the file. [main] */
 int sp_trace_count(sp_trace *trace, const char *const *names, size_t n, void (*read)(void *arg, double *values),
                    void *arg, sp_err *err);
 void sp_trace_counted(sp_trace *trace);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * trace_calls.c - calls in recorded graphs: of what a device tells of a launch afterwards, slices of the calls and of their
- * parts.
+ * trace_calls.c - calls in recorded graphs: of what a device tells of a launch afterwards, slices of the calls and
+ * of their parts.
  *
- * The clock that the device tells them by is not quite that of the events around a launch. So all of a launch is moved by as
- * little as puts it between its events; what had none is moved as the launch before. */
+ * The clock that the device tells them by is not quite that of the events around a launch. So all of a launch is
+ * moved by as little as puts it between its events; what had none is moved as the launch before. */
 #include "host/trace_impl.h"
 
 #include <stdlib.h>

@@ -69,8 +69,8 @@ int sp_timeline_mark(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err);
 /* Around an operation of a graph that is not launched in this step. */
 int sp_timeline_mark_single(sp_loop *l, const sp_op *op, uint64_t step, int behind, sp_err *err);
 int sp_timeline_collect(sp_loop *l, uint64_t step, sp_err *err);
-/* What the device tells of launches; behind the last step that is kept the device is told that no more is wanted. Waits for
- * all streams. */
+/* What the device tells of launches; behind the last step that is kept the device is told that no more is wanted.
+ * Waits for all streams. */
 int sp_timeline_read(sp_loop *l, bool last, sp_err *err);
 
 #endif

@@ -347,7 +347,7 @@ END_TEST
 
 /* ---- what traces are told ---------------------------------------------------------------------------------------- */
 
-/* Without the library there is nothing to look at: tests/emu/device.sh has a stand-in, and says that it must be found. */
+/* Without the library there is nothing to look at; tests/emu/device.sh has a stand-in, which must be found. */
 static bool there(int status) {
   bool wanted = getenv("SP_TEST_TOOLS") != NULL;
   if (status) printf("skipped: %s\n", err.msg);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * cupti.cpp - the calls of CUPTI that device_cuda.so makes for a trace, on the emulator: callbacks as nodes of graphs are
- * made and copied and as graphs are launched, and records of what ran in them, in buffers of the caller's.
+ * cupti.cpp - the calls of CUPTI that device_cuda.so makes for a trace, on the emulator: callbacks as nodes of graphs
+ * are made and copied and as graphs are launched, and records of what ran in them, in buffers of the caller's.
  *
- * As with CUPTI, times are those of CLOCK_REALTIME unless the caller brings a clock, records come when a buffer is full or
- * at a flush, and a callback or record that was not asked for does not come. SPCORE_EMU_CUPTI=busy: another has it already.
+ * As with CUPTI, times are those of CLOCK_REALTIME unless the caller brings a clock, records come when a buffer is full
+ * or at a flush, and a callback or record that was not asked for does not come. SPCORE_EMU_CUPTI=busy: another has it
+ * already.
  */
 #include "emu.h"
 

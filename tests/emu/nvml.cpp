@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * nvml.cpp - the calls of NVML that device_cuda.so makes for a trace, of the emulator's device: its memory is the emulator's,
- * its power rises by a watt each time it is read, and its load is not to be had, as where a GPU is cut into parts.
+ * nvml.cpp - the calls of NVML that device_cuda.so makes for a trace, of the emulator's device: its memory is the
+ * emulator's, its power rises by a watt each time it is read, and its load is not to be had, as where a GPU is cut into
+ * parts.
  */
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * nvtx.cpp - a profiler that listens to NVTX, as NVTX_INJECTION64_PATH names one: a line in the file SPCORE_EMU_NVTX for each
- * range of a domain that begins or ends, and for each stream that gets a name. THREAD is a number.
+ * nvtx.cpp - a profiler that listens to NVTX, as NVTX_INJECTION64_PATH names one: a line in the file SPCORE_EMU_NVTX
+ * for each range of a domain that begins or ends, and for each stream that gets a name. THREAD is a number.
  *
  *   push THREAD DOMAIN STEP NAME
  *   pop THREAD DOMAIN

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * spcore/ext/counters.h - "spcore.counters/1": what a device measures of itself, for traces: load, power, memory in use.
+ * spcore/ext/counters.h - "spcore.counters/1": what a device measures of itself, for traces: load, power, memory in
+ * use.
  *
  * It is an extension of the device (sp_device_type.extension), for the host alone.
  */

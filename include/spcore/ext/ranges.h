@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * spcore/ext/ranges.h - "spcore.ranges/1": what the host does, for a profiler of the device that is attached to the process.
+ * spcore/ext/ranges.h - "spcore.ranges/1": what the host does, for a profiler of the device that is attached to the
+ * process.
  *
- * It is an extension of the device (sp_device_type.extension), for the host alone, and only there while somebody listens.
+ * It is an extension of the device (sp_device_type.extension), for the host alone, and only there while somebody
+ * listens.
  */
 #ifndef SPCORE_EXT_RANGES_H
 #define SPCORE_EXT_RANGES_H
@@ -17,8 +19,8 @@ extern "C" {
 
 typedef struct sp_ranges {
   uint32_t size, reserved;
-  /* A range begins on this thread, within the one that began before, and the latest ends. `step` is shown beside the name,
-   * which is copied. [any thread] */
+  /* A range begins on this thread, within the one that began before, and the latest ends. `step` is shown beside the
+   * name, which is copied. [any thread] */
   void (*push)(const char *name, uint64_t step);
   void (*pop)(void);
 } sp_ranges;

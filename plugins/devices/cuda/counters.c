@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * counters.c - "spcore.counters/1": load, power and memory of a GPU, from the driver's NVML, which is opened when a trace asks.
+ * counters.c - "spcore.counters/1": load, power and memory of a GPU, from the driver's NVML, which is opened when a
+ * trace asks.
  *
  * Its header is in no package of the toolkit's runtime, so what is used of it is declared here. */
 #include "dev.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * ranges.c - "spcore.ranges/1": ranges and names of streams for Nsight Systems and others that listen to NVTX, whose headers
- * find them. */
+ * ranges.c - "spcore.ranges/1": ranges and names of streams for Nsight Systems and others that listen to NVTX, whose
+ * headers find them. */
 #include "dev.h"
 
 #ifdef DEVICE_CUDA_NVTX

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * times.c - "spcore.times/1": when kernels and copies of CUDA graphs ran, from CUPTI, which is opened when a trace asks.
+ * times.c - "spcore.times/1": when kernels and copies of CUDA graphs ran, from CUPTI, which is opened when a trace
+ * asks.
  *
- * A node of a graph belongs to the call that was recorded when it was created; CUPTI says so as it happens, and again of the
- * copy that is made of it when the graph is instantiated. A launch is known by the number that CUPTI gives to the call of
- * cudaGraphLaunch. Records have both, and come in buffers some time later, on a thread of CUPTI's. There is one of all this
- * in a process. */
+ * A node of a graph belongs to the call that was recorded when it was created; CUPTI says so as it happens, and
+ * again of the copy that is made of it when the graph is instantiated. A launch is known by the number that CUPTI
+ * gives to the call of cudaGraphLaunch. Records have both, and come in buffers some time later, on a thread of
+ * CUPTI's. There is one of all this in a process. */
 #include "dev.h"
 
 #ifdef DEVICE_CUDA_CUPTI
