@@ -55,7 +55,7 @@ local resuming = {
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
-  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every"):gmatch "%S+" do
+  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every pictures"):gmatch "%S+" do
   free[name] = true
 end
 

@@ -31,6 +31,14 @@ td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabul
 .matrix th { padding: 4px 7px; } ul.findings { list-style: none; padding: 0; margin: 0; }
 ul.findings li { border-left: 4px solid var(--line1); background: var(--card); padding: 7px 12px; margin: 8px 0; border-radius: 0 6px 6px 0; }
 .options { display: grid; grid-template-columns: repeat(auto-fill, minmax(220px, 1fr)); gap: 2px 16px; font-size: 14px; }
+.legend i { font-style: normal; margin-right: 14px; display: inline-block; }
+.legend s { display: inline-block; width: 12px; height: 12px; border: 1px solid var(--rule); margin-right: 5px; }
+.samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(350px, 100%), 1fr)); gap: 14px; }
+.samples.single { grid-template-columns: repeat(auto-fill, minmax(140px, 1fr)); }
+.shots { display: grid; grid-template-columns: repeat(auto-fit, minmax(80px, 1fr)); gap: 8px; }
+.shots span { font-size: 12px; color: var(--dim); } img.sharp { image-rendering: pixelated; }
+.shots img { display: block; width: 100%; height: auto; border-radius: 3px; }
+.wrong { color: var(--bad); } .samples div, .samples figcaption { overflow-wrap: anywhere; }
 .options div { overflow-wrap: anywhere; } ul.findings li.bad { border-color: var(--bad); } details { margin-top: 8px; } summary { cursor: pointer; color: var(--dim); }
 ]]
 
@@ -129,6 +137,32 @@ local function put_curves(put, run)
       series = { { name = "steps/s", points = run.rate, colour = 2 } } })
   end
   put "</div>"
+end
+
+local function put_card(put, card)
+  put('<figure><figcaption>sample %s%s</figcaption><div class="shots">', e(card.name), card.truth and ": " .. e(card.truth) or "")
+  for _, s in ipairs(card.shots) do
+    local words = #card.shots > 1 and s.words or ""
+    put('<div><img class="%s" src="%s" alt="%s"><span>%s</span></div>', s.sharp and "sharp" or "", s.uri,
+      e(("sample %s: %s"):format(card.name, s.words)), e(words))
+  end
+  put "</div>"
+  for _, g in ipairs(card.guesses) do put('<figcaption class="%s">%s</figcaption>', g.right and "" or "wrong", e(g.words)) end
+  put "</figure>"
+end
+
+local function put_samples(put, run)
+  local t = run.samples
+  if not t then return end
+  put '<h2>Samples of the validation</h2><p class="legend">'
+  for _, l in ipairs(t.legend) do put('<i><s style="background:%s"></s>%s</i>', l.colour, e(l.name)) end
+  put('</p><div class="samples%s">', t.told.labels and "" or " single")
+  for _, card in ipairs(t.cards) do put_card(put, card) end
+  put "</div>"
+  if t.left_out > 0 then
+    put('<p class="dim">%d more would make this page too large; they are in <code>%s/samples</code></p>', t.left_out, e(run.dir))
+  end
+  if t.missing > 0 then put('<p class="dim">%d more lack a file in <code>%s/samples</code></p>', t.missing, e(run.dir)) end
 end
 
 local function class_names(run, n)
@@ -244,6 +278,7 @@ return function(run, found, refresh)
   put_tiles(put, run)
   put_findings(put, found)
   put_curves(put, run)
+  put_samples(put, run)
   put_classes(put, run)
   put_trace(put, run)
   put_lanes(put, run)
