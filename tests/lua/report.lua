@@ -81,7 +81,7 @@ local traced = report "traced"
 t.ok(#traced.trace.calls > 5 and traced.trace.calls[1].ms >= traced.trace.calls[2].ms)
 t.ok(traced.trace.figures.step > 0 and traced.trace.figures.longest <= traced.trace.figures.sum + 1e-9)
 t.match((select(2, run "report traced")), "^traced/report.html: finished")
-t.match(check_page "traced", "<h2>Timeline</h2>.*<svg xmlns.*<h2>Stages</h2>.*<td>decoder backward</td>")
+t.match(check_page "traced", "<h2>Timeline</h2>.*a step, mean of.*<svg xmlns.*<h2>Stages</h2>.*<td>decoder backward</td>")
 os.rename(dir.path .. "/traced.json", dir.path .. "/moved.json")
 t.eq(report("traced").trace, nil)
 t.ok(report("traced --trace moved.json").trace)

@@ -223,6 +223,7 @@ local function put_trace(put, run)
   local t = run.trace
   if not t then return end
   put "<h2>Timeline</h2>"
+  for _, line in ipairs(t.words) do put('<p class="dim">%s</p>', e(line)) end
   if t.hidden then put('<p class="dim">%s</p>', e(t.hidden)) end
   put '<div class="scroll">'
   put("%s", t.svg)
