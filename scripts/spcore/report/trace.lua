@@ -36,7 +36,7 @@ return function(run, path)
   local trace = timeline.read(path)
   local n = math.min(STEPS, trace.last - trace.first + 1)
   return {
-    path = path, hidden = trace.hidden, figures = timeline.figures(trace), words = timeline.words(trace), calls = calls_of(trace),
+    path = path, hidden = trace.hidden, figures = timeline.figures(trace), calls = calls_of(trace),
     svg = picture({ trace }, { timeline.cut(trace, timeline.middle(trace, n), n) }),
   }
 end
