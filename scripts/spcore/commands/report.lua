@@ -60,6 +60,7 @@ repeat
   if again then sys.sleep(EACH) end -- which a signal ends
   if again and not sp.interrupted() then run, found = read_run() end
 until not again or sp.interrupted()
+if sp.interrupted() then write(path, page(run, found)) end -- which nobody writes again
 sp.print("%s: %s, %d step%s, %d finding%s", path, run.state, run.steps, run.steps == 1 and "" or "s", #found,
   #found == 1 and "" or "s")
 for _, f in ipairs(found) do sp.print("%s %s", f.text, f.cure) end

@@ -40,6 +40,11 @@ ul.findings li { border-left: 4px solid var(--line1); background: var(--card); p
 .shots img { display: block; width: 100%; height: auto; border-radius: 3px; }
 .wrong { color: var(--bad); } .samples div, .samples figcaption { overflow-wrap: anywhere; }
 .options div { overflow-wrap: anywhere; } ul.findings li.bad { border-color: var(--bad); } details { margin-top: 8px; } summary { cursor: pointer; color: var(--dim); }
+.scroll > svg { max-width: max(100%, 640px); height: auto; }
+@media (max-width: 600px) {
+  .bars td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 120px; }
+  .bars td:nth-child(2) { min-width: 50px; } .matrix td, .matrix th { padding: 3px 4px; font-size: 12px; }
+}
 ]]
 
 local e = plot.escape
@@ -82,7 +87,8 @@ local function put_tiles(put, run)
   if loss then tile(figure(loss[#loss][2]), "last loss") end
   local best = run.summary and run.summary.best
   if best then tile(figure(best.value), ("best %s, at step %d"):format(best.metric, best.step)) end
-  if run.settings.memory then tile(bytes(run.settings.memory.total), "memory") end
+  local memory = run.settings.memory
+  if memory and memory.total then tile(bytes(memory.total), "memory") end
   put "</div>"
 end
 
@@ -189,9 +195,22 @@ local function put_matrix(put, counts, classes)
   put '</table></div><p class="dim">per cent of each row, of the last validation</p>'
 end
 
+-- Whether a metric called so is what stage `confusion` counts.
+local function is_confusion(counts)
+  if type(counts) ~= "table" or #counts == 0 then return false end
+  for i = 1, #counts do
+    local row = counts[i]
+    if type(row) ~= "table" or #row ~= #counts then return false end
+    for k = 1, #row do
+      if type(row[k]) ~= "number" then return false end
+    end
+  end
+  return true
+end
+
 local function put_classes(put, run)
   local counts = run.evaluation and run.evaluation.counts
-  if type(counts) ~= "table" or type(counts[1]) ~= "table" or #counts ~= #counts[1] then return end
+  if not is_confusion(counts) then return end
   local classes, _, per_class = class_names(run, #counts), mean_iou(counts)
   put "<h2>Classes</h2>"
   put '<div class="scroll"><table class="bars"><tr><th>class</th><th>IoU of the last validation</th><th></th></tr>'
@@ -210,7 +229,7 @@ end
 
 local function put_lanes(put, run)
   local lanes = run.settings.lanes
-  if type(lanes) ~= "table" or #lanes == 0 then return end
+  if not lanes or #lanes == 0 then return end
   put '<h2>Lanes</h2><div class="scroll"><table><tr><th>lane</th><th class="n">steps behind</th><th>what it does</th></tr>'
   for _, lane in ipairs(lanes) do
     put('<tr><td>%s</td><td class="n">%s</td><td class="wrap">%s</td></tr>', e(lane.name), e(lane.delay),
@@ -223,7 +242,6 @@ local function put_trace(put, run)
   local t = run.trace
   if not t then return end
   put "<h2>Timeline</h2>"
-  for _, line in ipairs(t.words) do put('<p class="dim">%s</p>', e(line)) end
   if t.hidden then put('<p class="dim">%s</p>', e(t.hidden)) end
   put '<div class="scroll">'
   put("%s", t.svg)
@@ -239,10 +257,10 @@ end
 
 local function put_memory(put, run)
   local memory = run.settings.memory
-  if type(memory) ~= "table" or type(memory.total) ~= "number" or memory.total <= 0 then return end
+  if not memory or (memory.total or 0) == 0 then return end
   local kinds = {}
-  for kind, v in pairs(memory) do
-    if kind ~= "total" and type(v) == "number" then kinds[#kinds + 1] = kind end
+  for kind in pairs(memory) do
+    if kind ~= "total" then kinds[#kinds + 1] = kind end
   end
   table.sort(kinds, function(a, b) return memory[a] > memory[b] or memory[a] == memory[b] and a < b end)
   put '<h2>Memory</h2><div class="scroll"><table class="bars">'

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The samples of the validation that a run has drawn into RUN/samples, for its page: pictures as data: URIs, colours of labels.
 local core = require "spcore.core"
-local json = require "spcore.json"
+local shape = require "spcore.report.shape"
 local sys = require "spcore.sys"
 
 local MOST <const> = 1200000 -- bytes of files: a third more in the page, which is to stay below 2 MB
@@ -50,35 +50,23 @@ end
 
 -- ---- samples.json ----
 
-local function is_list_of(v, kind)
-  if type(v) ~= "table" then return false end
-  for _, one in ipairs(v) do
-    if type(one) ~= kind then return false end
-  end
-  return true
-end
+local guesses_shape = { list = { class = "integer", probability = "number" } }
+local file_shape = {
+  samples = { list = { name = "string", ["truth?"] = "integer" } }, ["classes?"] = { list = "string" },
+  ["labels?"] = { list = "integer" }, last = { step = "integer", ["predicted?"] = guesses_shape },
+  ["best?"] = { step = "integer", ["predicted?"] = guesses_shape },
+}
 
-local function is_evaluation(v, masks, n)
-  if type(v) ~= "table" or math.type(v.step) ~= "integer" then return false end
-  if masks then return true end
-  if not is_list_of(v.predicted, "table") or #v.predicted ~= n then return false end
-  for _, p in ipairs(v.predicted) do
-    if math.type(p.class) ~= "integer" or type(p.probability) ~= "number" then return false end
+-- What the shape does not say: names that are parts of paths, and with classes a truth and a prediction of each sample.
+local function mistake(t)
+  for i, s in ipairs(t.samples) do
+    if not s.name:find "^%d+$" then return ("samples[%d].name is to be a number"):format(i) end
+    if not t.labels and not s.truth then return ("samples[%d].truth is missing"):format(i) end
   end
-  return true
-end
-
--- Whether the file says what it is to say.
-local function is_whole(t)
-  if type(t) ~= "table" or not is_list_of(t.samples, "table") or #t.samples > 64 then return false end
-  if t.classes ~= nil and not is_list_of(t.classes, "string") or t.labels ~= nil and not is_list_of(t.labels, "number") then
-    return false
+  for _, name in ipairs(t.labels and {} or { "last", "best" }) do
+    local e = t[name]
+    if e and #(e.predicted or {}) ~= #t.samples then return ("%s.predicted is to have an entry for each sample"):format(name) end
   end
-  for _, s in ipairs(t.samples) do
-    if type(s.name) ~= "string" or not s.name:find "^%d+$" then return false end
-    if not t.labels and math.type(s.truth) ~= "integer" then return false end
-  end
-  return is_evaluation(t.last, t.labels, #t.samples) and (t.best == nil or is_evaluation(t.best, t.labels, #t.samples))
 end
 
 -- ---- pictures ----
@@ -140,9 +128,10 @@ return function(run_dir)
   local dir = run_dir .. "/samples"
   local path = dir .. "/samples.json"
   if not sys.there(path) then return end
-  local t, why = json.read(path)
-  if not t then core.fail(why) end
-  if not is_whole(t) then core.fail(path .. ": it does not describe samples of a run; without this file the report has none") end
+  local t, why = shape.read(path, file_shape)
+  local odd = t and mistake(t)
+  why = why or odd and ("%s: %s"):format(path, odd)
+  if why then core.fail(why .. "; without this file the report has no samples") end
   local out, left, colours = { cards = {}, told = t, left_out = 0, missing = 0 }, MOST, {}
   for i, s in ipairs(t.samples) do
     local shots, bytes, truth = shots_of(dir, s, kinds_of(t))
