@@ -22,6 +22,9 @@ function samples.new(t)
     dir = t.dir .. "/samples", graph = t.graph, wire = t.wire, count = math.min(t.count, samples.most), classes = t.classes,
     best = nil, told = false,
   }, samples)
+  for _, name in ipairs(sys.list(self.dir) or {}) do
+    if name:find "^weights%.safetensors" then os.remove(self.dir .. "/" .. name) end -- of a run that was killed
+  end
   local old = t.best and json.read(self.dir .. "/samples.json")
   if type(old) == "table" and type(old.best) == "table" and old.best.step == t.best then self.best = old.best end
   return self

@@ -58,7 +58,9 @@ end
 
 -- A run that goes on: the best one is that of its file, or there is none yet.
 train(seg .. "--out again --checkpoint-every 8")
+t.write(file "again/samples/weights.safetensors.Ab12Cd", "of a process that was killed")
 train "train_seg.lua --resume again --override --steps 30 --lr 1e-9"
+t.eq(sys.there(file "again/samples/weights.safetensors.Ab12Cd"), false)
 told = json.read(file "again/samples/samples.json")
 t.eq(told.last.step, 29)
 same_masks("again", "last", "")

@@ -36,7 +36,7 @@ ul.findings li { border-left: 4px solid var(--line1); background: var(--card); p
 .samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(350px, 100%), 1fr)); gap: 14px; }
 .samples.single { grid-template-columns: repeat(auto-fill, minmax(140px, 1fr)); }
 .shots { display: grid; grid-template-columns: repeat(auto-fit, minmax(80px, 1fr)); gap: 8px; }
-.shots span { font-size: 12px; color: var(--dim); } img.sharp { image-rendering: pixelated; }
+.shots span { display: block; margin-top: 3px; font-size: 12px; line-height: 1.3; color: var(--dim); } img.sharp { image-rendering: pixelated; }
 .shots img { display: block; width: 100%; height: auto; border-radius: 3px; }
 .wrong { color: var(--bad); } .samples div, .samples figcaption { overflow-wrap: anywhere; }
 .options div { overflow-wrap: anywhere; } ul.findings li.bad { border-color: var(--bad); } details { margin-top: 8px; } summary { cursor: pointer; color: var(--dim); }
