@@ -73,8 +73,9 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
       int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
       const sp_node *read = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
       const sp_port *port = sp_node_out_port(n, o);
-      bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL && p->micro == 1);
-      if (port->flags & SP_PORT_OPTIONAL && !shown && !is_read(p->g, read, (int)o, (int)k)) {
+      bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL && !p->sharded);
+      bool heads = n == p->g->shard_sum && p->g->shard_tree;
+      if (port->flags & SP_PORT_OPTIONAL && !shown && !heads && !is_read(p->g, read, (int)o, (int)k)) {
         w->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
         continue;
       }
@@ -88,6 +89,8 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
   for (size_t f = 0; f < n_flat(n); f++) w->grad[i][f] = -1;
   if (!st && p->training && n->backward && n->saved)
     st = sp_planner_buf(w, sp_text("%s's saved values", n->name), n->saved, SP_BUF_SAVED, 0, 0, &w->saved[i], err);
+  if (!st && n == p->g->shard_sum && p->g->shard_tree) /* likewise */
+    p->bufs[w->act[i][0]].slots = 1, p->bufs[w->act[i][0]].group = 0;
   if (!st && n->shards && n->saved) /* from one pass to the next */
     st = sp_planner_buf(w, sp_text("what '%s' keeps", n->name), n->saved, SP_BUF_SAVED, 1, 0, &w->saved[i], err);
   if (!st && !(n->inst->type->flags & SP_STAGE_REENTRANT))
@@ -127,8 +130,7 @@ int sp_task_access(sp_task *t, int resource, int mode, sp_err *err) {
   return SP_OK;
 }
 
-/* One tensor of the call; buf -1: `data` stays, as it is for weights, or NULL. */
-static int tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool batch, sp_err *err) {
+int sp_planner_tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool batch, sp_err *err) {
   if (!sp_grow(&t->proto, &t->cap_t, t->n_t + 1, sizeof *t->proto) ||
       !sp_grow(&t->binds, &t->cap_binds, t->n_binds + 1, sizeof *t->binds))
     return sp_nomem(err, 64, "a task");
@@ -155,7 +157,7 @@ static int put_inputs(sp_planner *w, sp_task *t, sp_err *err) {
       size_t f = sp_node_flat(from, r.port, r.index);
       int buf = from->on_cpu == n->on_cpu ? w->act[from->index][f] : w->twin[from->index][f];
       st = sp_task_access(t, buf, SP_READ, err);
-      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
+      if (!st) st = sp_planner_tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
     }
   }
   return st;
@@ -170,7 +172,7 @@ static int put_outputs(sp_planner *w, sp_task *t, int mode, sp_err *err) {
       const sp_spec *s = &n->out_specs[o].spec[k];
       int buf = w->act[n->index][sp_node_flat(n, (int)o, (int)k)];
       st = sp_task_access(t, buf, mode, err);
-      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
+      if (!st) st = sp_planner_tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
     }
   }
   return st;
@@ -185,7 +187,7 @@ static int put_douts(sp_planner *w, sp_task *t, sp_err *err) {
       const sp_spec *s = &n->out_specs[o].spec[k];
       int buf = t->kind == SP_TASK_BACKWARD ? w->grad[n->index][sp_node_flat(n, (int)o, (int)k)] : -1;
       st = sp_task_access(t, buf, SP_READ, err);
-      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
+      if (!st) st = sp_planner_tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
     }
   }
   return st;
@@ -214,7 +216,7 @@ static int put_dins(sp_planner *w, sp_task *t, bool wanted, bool *written, sp_er
         written[buf] = true;
         st = sp_task_access(t, buf, t->din_acc[i][k] ? SP_READ | SP_WRITE : SP_WRITE, err);
       }
-      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
+      if (!st) st = sp_planner_tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
     }
   }
   return st;
@@ -226,11 +228,12 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   bool updates_state = t->kind == SP_TASK_FORWARD && w->p->training && !n->frozen;
   int st = SP_OK;
   t->first_weight = t->n_t;
-  for (size_t i = 0; i < n->n_weights && !st; i++) st = tensor(t, &n->weights[i].spec, n->w[i].data, -1, false, err);
+  for (size_t i = 0; i < n->n_weights && !st; i++)
+    st = sp_planner_tensor(t, &n->weights[i].spec, n->w[i].data, -1, false, err);
   t->first_dweight = t->n_t;
   for (size_t i = 0; i < n->n_weights && !st; i++)
-    st = tensor(t, &n->weights[i].spec, want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1,
-                false, err);
+    st = sp_planner_tensor(t, &n->weights[i].spec,
+                           want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1, false, err);
   if (!st && n->n_weights)
     st = sp_task_access(t, w->weight[n->index],
                         t->kind == SP_TASK_BACKWARD && n->inplace ? SP_READ | SP_WRITE : SP_READ, err);
@@ -269,8 +272,7 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
   return SP_OK;
 }
 
-/* A call of a stage, in its lane. */
-static int new_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
+int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
   static const char *const words[] = {"forward", "backward", "update"};
   int lane = w->lane[n->index][kind == SP_TASK_BACKWARD ? SP_LANE_BACKWARD : SP_LANE_FORWARD];
   char *name = w->every > 1 ? sp_text("%s.%s (%d of %d)", n->name, words[kind], w->phase + 1, w->every)
@@ -288,7 +290,7 @@ static int new_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out,
 int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   sp_task *t;
   bool gives = sp_node_trained_on(n) && w->p->training && w->p->g->training;
-  int st = new_call(w, SP_TASK_FORWARD, n, &t, err);
+  int st = sp_planner_call(w, SP_TASK_FORWARD, n, &t, err);
   if (st || (st = put_inputs(w, t, err)) || (st = put_outputs(w, t, SP_WRITE, err)) || (st = put_douts(w, t, err)) ||
       (st = put_dins(w, t, gives, written, err)) || (st = put_weights(w, t, err)))
     return st;
@@ -299,7 +301,7 @@ int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
 
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   sp_task *t;
-  int st = new_call(w, SP_TASK_BACKWARD, n, &t, err);
+  int st = sp_planner_call(w, SP_TASK_BACKWARD, n, &t, err);
   if (st || (st = put_inputs(w, t, err)) || (st = put_outputs(w, t, SP_READ, err)) || (st = put_douts(w, t, err)) ||
       (st = put_dins(w, t, true, written, err)) || (st = put_weights(w, t, err)))
     return st;
@@ -312,7 +314,7 @@ int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
 static int put_gradients(sp_planner *w, sp_task *t, int mode, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
-    st = tensor(t, &r.node->weights[r.i].spec, r.node->dw[r.i].data, -1, false, err);
+    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->dw[r.i].data, -1, false, err);
     if (!st) st = sp_task_access(t, w->dweight[r.node->index], mode, err);
   }
   return st;
@@ -321,7 +323,7 @@ static int put_gradients(sp_planner *w, sp_task *t, int mode, sp_err *err) {
 static int put_trained(sp_planner *w, sp_task *t, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
-    st = tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
+    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
     if (!st) st = sp_task_access(t, w->weight[r.node->index], SP_READ | SP_WRITE, err);
   }
   return st;
@@ -330,7 +332,7 @@ static int put_trained(sp_planner *w, sp_task *t, sp_err *err) {
 static int put_statistics(sp_planner *w, sp_task *t, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(w->p->g, &r);) {
-    st = tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
+    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
     if (!st) st = sp_task_access(t, w->state[r.node->index], SP_READ | SP_WRITE, err);
   }
   return st;
@@ -339,7 +341,7 @@ static int put_statistics(sp_planner *w, sp_task *t, sp_err *err) {
 /* Its inputs change in place. */
 int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err) {
   sp_task *t;
-  int st = new_call(w, SP_TASK_FORWARD, n, &t, err);
+  int st = sp_planner_call(w, SP_TASK_FORWARD, n, &t, err);
   if (st) return st;
   t->always = true;
   begin_list(t, 0, n->in_specs[0].n);
@@ -351,8 +353,12 @@ int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err) {
     const sp_ref r = n->in[2].v[k];
     int buf = w->act[r.node->index][sp_node_flat(r.node, r.port, r.index)];
     st = sp_task_access(t, buf, SP_READ, err);
-    if (!st) st = tensor(t, &r.node->out_specs[r.port].spec[r.index], NULL, buf, false, err);
+    if (!st) st = sp_planner_tensor(t, &r.node->out_specs[r.port].spec[r.index], NULL, buf, false, err);
   }
+  begin_list(t, n->n_in, 1);
+  int heads = w->act[n->index][0];
+  if (!st) st = sp_task_access(t, heads, SP_READ | SP_WRITE, err);
+  if (!st) st = sp_planner_tensor(t, &n->out_specs[0].spec[0], NULL, heads, false, err);
   t->first_weight = t->first_dweight = t->n_t;
   t->saved_buf = w->saved[n->index];
   if (!st) st = sp_task_access(t, t->saved_buf, SP_READ | SP_WRITE, err);
@@ -362,11 +368,11 @@ int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err) {
 int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
   sp_task *t;
   sp_graph *g = w->p->g;
-  int st = new_call(w, SP_TASK_UPDATE, opt, &t, err);
+  int st = sp_planner_call(w, SP_TASK_UPDATE, opt, &t, err);
   if (st) return st;
   t->every = g->accumulate;
   t->phase = g->accumulate - 1;
-  t->always = w->p->micro > 1;
+  t->always = w->p->sharded;
   begin_list(t, 0, opt->in_specs[0].n);
   st = put_gradients(w, t, SP_READ, err);
   begin_list(t, opt->n_in, opt->in_specs[0].n);
@@ -380,13 +386,14 @@ int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
     for (uint32_t k = 0; k < opt->out_specs[o].n && !st; k++) {
       int buf = w->act[opt->index][sp_node_flat(opt, (int)o, (int)k)];
       st = sp_task_access(t, buf, SP_WRITE, err);
-      if (!st) st = tensor(t, &opt->out_specs[o].spec[k], NULL, buf, false, err);
+      if (!st) st = sp_planner_tensor(t, &opt->out_specs[o].spec[k], NULL, buf, false, err);
     }
   }
   t->first_weight = t->n_t;
   for (size_t i = 0; i < opt->n_weights && !st; i++)
-    st = tensor(t, &opt->weights[i].spec, opt->w[i].data, -1, false, err);
+    st = sp_planner_tensor(t, &opt->weights[i].spec, opt->w[i].data, -1, false, err);
   t->first_dweight = t->n_t;
-  for (size_t i = 0; i < opt->n_weights && !st; i++) st = tensor(t, &opt->weights[i].spec, NULL, -1, false, err);
+  for (size_t i = 0; i < opt->n_weights && !st; i++)
+    st = sp_planner_tensor(t, &opt->weights[i].spec, NULL, -1, false, err);
   return st ? st : sp_task_access(t, w->self[opt->index], SP_READ | SP_WRITE, err);
 }

@@ -85,7 +85,7 @@ end
 local function run(self, weights)
   local o, set, list, predicted, labels = self.graph._opt, {}, {}, {}, {}
   local g <close> = graph { device = o.device, precision = self.graph._raw:options().precision, seed = o.seed, capture = "off",
-    run_ahead = 0, prefetch = 1, workers = 1 }
+    run_ahead = 0, shards = 1, prefetch = 1, workers = 1 }
   local t = self.wire(g, weights)
   local put = t.mask and put_masks or put_classes
   put(g, t, self.dir)
@@ -101,14 +101,6 @@ local function run(self, weights)
 end
 
 -- ---- files ----
-
-local function read(path)
-  local file, why = io.open(path, "rb")
-  if not file then core.fail(why) end
-  local bytes = file:read "a"
-  file:close()
-  return bytes or core.fail(path .. ": it cannot be read")
-end
 
 -- Another name first: who reads the file while it is written sees the old one.
 local function replace(path, bytes)
@@ -152,7 +144,7 @@ local function draw(self, step, best, board)
   local last = { step = step, predicted = predicted[1] and json.list(predicted) }
   if best then
     for _, s in ipairs(labels and list or {}) do
-      replace(("%s/best-%s.png"):format(self.dir, s.name), read(("%s/last-%s.png"):format(self.dir, s.name)))
+      replace(("%s/best-%s.png"):format(self.dir, s.name), files.read(("%s/last-%s.png"):format(self.dir, s.name)))
     end
     self.best = last
   end
