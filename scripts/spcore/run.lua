@@ -504,6 +504,7 @@ function run:__close(why)
   if self.checkpoint then self.graph._raw:hold(false) end
   self.metrics:close()
   if self.board then self.board:close() end
+  if self.samples then self.samples:close() end
   if why ~= nil and self.save_weights and self.unsaved then
     local not_saved, elsewhere = save(self)
     if elsewhere then core.log("error", not_saved) end
@@ -546,6 +547,7 @@ function run:finish(text)
   if c then c:close(self.last and self.last + 1 or self.first) end
   self.metrics:close()
   if self.board then self.board:close() end
+  if self.samples then self.samples:close() end
   local why = self.save_weights and save(self)
   local cut_short = core.interrupted() or (c and c.stopped)
   local told = not cut_short and not why and summary_of(self)

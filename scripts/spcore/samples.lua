@@ -15,12 +15,12 @@ local samples = { most = 8 }
 samples.__index = samples
 
 -- new{ dir = the run's folder, graph =, wire =, count =, classes = names or nil, best = step of the best evaluation of a run
--- that goes on }. wire(g, weights) puts the network into g, with the weights of that file, behind a source of one sample a step,
--- and says what is shown: { data = source, image =, logits =, and mask = or label = the truth }.
+-- that goes on }. wire(g, weights) puts the network into g, all of its weights from that file, behind a source of one sample a
+-- step, and says what is shown: { data = source, image =, logits =, and mask = or label = the truth }.
 function samples.new(t)
   local self = setmetatable({
     dir = t.dir .. "/samples", graph = t.graph, wire = t.wire, count = math.min(t.count, samples.most), classes = t.classes,
-    best = nil, told = false,
+    told = false,
   }, samples)
   for _, name in ipairs(sys.list(self.dir) or {}) do
     if name:find "^weights%.safetensors" then os.remove(self.dir .. "/" .. name) end -- of a run that was killed
@@ -66,33 +66,50 @@ local function best_of(logits)
   local at, sum = 1, 0
   for i, v in ipairs(logits) do at = v > logits[at] and i or at end
   for _, v in ipairs(logits) do sum = sum + math.exp(v - logits[at]) end
-  return { class = at - 1, probability = 1 / sum }
+  return { class = at - 1, probability = sum == sum and 1 / sum or nil } -- nil: the network has diverged
 end
 
+-- A step's result, which has its port's name, or the stage's and that.
+local function result(m, output) return (m[output.name] or m[output.name:match "[^.]*$"])[1] end
+
 -- One sample's: { name =, truth = its class }, what was predicted, where that is a class.
-local function result_of(m, set)
+local function sample_of(m, t, set)
   local one = { name = ("%05d"):format(m.step) } -- as image_writer calls it
-  if not m.logits then
+  if t.mask then
     add_labels(set, m["truth.pixels"][1])
     add_labels(set, m["predicted.pixels"][1])
     return one
   end
-  one.truth = m.label[1]
-  return one, best_of(m.logits[1])
+  one.truth = result(m, t.label)
+  return one, best_of(result(m, t.logits))
+end
+
+-- The graph, and what it shows. It is made once: that takes ten times as long as to run it.
+local function ready(self, weights)
+  local g = self.small
+  if g then
+    for _, node in ipairs(g:nodes()) do
+      if #node:weights() > 0 then g._raw:load(weights, node) end
+    end
+    return g, self.shown
+  end
+  local o = self.graph._opt
+  g = graph { device = o.device, precision = self.graph._raw:options().precision, seed = o.seed, capture = "off", run_ahead = 0,
+    shards = 1, prefetch = 1, workers = 1 }
+  self.small, self.shown = g, self.wire(g, weights)
+  local put = self.shown.mask and put_masks or put_classes
+  put(g, self.shown, self.dir)
+  return g, self.shown
 end
 
 -- Runs some samples from all over the validation -> samples, predictions, labels; nil where a signal came.
 local function run(self, weights)
-  local o, set, list, predicted, labels = self.graph._opt, {}, {}, {}, {}
-  local g <close> = graph { device = o.device, precision = self.graph._raw:options().precision, seed = o.seed, capture = "off",
-    run_ahead = 0, shards = 1, prefetch = 1, workers = 1 }
-  local t = self.wire(g, weights)
-  local put = t.mask and put_masks or put_classes
-  put(g, t, self.dir)
+  local set, list, predicted, labels = {}, {}, {}, {}
+  local g, t = ready(self, weights)
   local count = math.min(self.count, t.data.length)
   for k = 0, count - 1 do
     g:seek(k * t.data.length // count)
-    for _, m in g:steps(1) do list[#list + 1], predicted[#predicted + 1] = result_of(m, set) end
+    for _, m in g:steps(1) do list[#list + 1], predicted[#predicted + 1] = sample_of(m, t, set) end
   end
   if #list < count then return end
   for label in pairs(set) do labels[#labels + 1] = set[label] and label or nil end
@@ -121,13 +138,14 @@ local function tell_masks(self, board, step, list)
 end
 
 local function tell_classes(self, board, step, list, predicted)
+  local function cell(class) return (name_of(self, class):gsub("|", "\\|")) end
   local lines = { "| sample | is | taken for | probability |\n|---|---|---|---|" }
   for i, s in ipairs(list) do
     local tag = ("sample %d/%s"):format(tonumber(s.name), name_of(self, s.truth))
     if not self.told then board:image(step, tag, ("%s/input-%s.png"):format(self.dir, s.name)) end
     local p = predicted[i]
-    lines[#lines + 1] = ("| %d | %s | %s | %.3f |"):format(tonumber(s.name), name_of(self, s.truth), name_of(self, p.class),
-      p.probability)
+    lines[#lines + 1] = ("| %d | %s | %s | %s |"):format(tonumber(s.name), cell(s.truth), cell(p.class),
+      p.probability and ("%.3f"):format(p.probability) or "not a number")
   end
   board:text(step, "samples", table.concat(lines, "\n"))
 end
@@ -163,8 +181,14 @@ function samples:draw(step, best, board)
   local ok, why = pcall(draw, self, step, best, board)
   if ok then return end
   self.off = true
+  self:close()
   if tostring(why):find "unknown stage 'image_writer'" then why = "this build has no stage 'image_writer', which writes PNG" end
   core.log("warn", ("no pictures of samples: %s"):format(why))
+end
+
+function samples:close()
+  if self.small then self.small:close() end
+  self.small = nil
 end
 
 return samples

@@ -195,8 +195,9 @@ held = io.open(dir.path .. "/late/settings.json", "r+")
 t.ok(sys.lock(held))
 t.write(dir.path .. "/follow.sh", ([[
 '%s' report late --follow >follow.out 2>&1 &
-for i in 1 2 3 4 5 6 7 8 9 10; do
-  grep -q 'http-equiv="refresh" content="10"' late/report.html 2>/dev/null && break
+n=0
+until grep -q 'http-equiv="refresh" content="10"' late/report.html 2>/dev/null || [ $n -gt 100 ]; do
+  n=$((n + 1))
   sleep 0.1
 done
 cp late/report.html followed.html

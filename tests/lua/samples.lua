@@ -121,6 +121,7 @@ t.ok(table.concat(bytes) == t.read(file "seg/samples/truth-00000.png"), "the pic
 t.match(page "cls", "sample 0: %w+</figcaption>.*step 19[%w, ]*: %w+, [01]%.%d%d</figcaption>")
 t.eq(count(page "bare", "Samples of the validation"), 0)
 
+
 -- Of a run that was killed, and of one that is under way.
 os.remove(file "seg/summary.json")
 os.remove(file "cls/summary.json")
@@ -149,26 +150,41 @@ local code, _, err = run("run " .. seg .. "--pictures 9")
 t.eq(code, 2)
 t.one_line(err, "%-%-pictures 9: the value must be at least 0 and at most 8")
 
--- One line, and the run goes on.
+-- A script of its own, whose network gives what is no number; one that fails costs one line, and the run goes on.
 t.write(file "toy.lua", [[
 local sp = require "spcore"
-local opt = sp.args({}, { without = { "by_hand" } })
+local opt = sp.args({ fails = { false, "says so" } }, { without = { "by_hand" } })
 local g <close> = sp.graph(opt)
-local function source(split)
-  return g.reader { path = "random", split = split, target = "class", classes = 4, samples = 32, size = 8, batch = 4 }
+local function source(g, split, batch)
+  return g.reader { path = "random", split = split, target = "class", classes = 4, samples = 32, size = 8, batch = batch }
 end
-local data, val = source "train", source "val"
-local net = g.layers { g.to_float { data.image }, layers = { { "flatten" }, { "linear", 4 } } }
-g:train { g.cross_entropy { net.features, data.label }, optimizer = g.sgd {} }
+local function network(g, x, weights)
+  local layers = { { "flatten" }, { "linear", 4 } }
+  return g.layers { x, layers = layers, weights = weights, frozen = weights ~= nil, name = "net" }.features
+end
+local data, val = source(g, "train", 4), source(g, "val", 4)
+g:train { g.cross_entropy { network(g, g.to_float { data.image }), data.label }, optimizer = g.sgd {} }
 g:evaluate { data = val, every = 4 }
-local run <close> = sp.run { graph = g, opt = opt, steps = 16, samples = function() error "nothing is wired" end }
+local run <close> = sp.run {
+  graph = g, opt = opt, steps = 16, samples = function(g, weights)
+    if opt.fails then error "nothing is wired" end
+    local one = source(g, "val", 1)
+    local x = g.normalize { one.image, mean = 0, std = 1e-38 }.images
+    return { data = one, image = one.image, label = one.label, logits = network(g, x, weights) }
+  end,
+}
 for step, m in g:steps(16) do run:step(step, m) end
 run:finish()
 ]])
-code, _, err = run "run toy.lua --device cpu --out toy"
+train "toy.lua --out toy"
+told = json.read(file "toy/samples/samples.json")
+t.eq(#told.last.predicted, 3) -- as many as there are
+t.eq(told.last.predicted[1].probability, nil)
+t.match(page "toy", "sample 0: %d</figcaption>.*: 0, not a number</figcaption>")
+code, _, err = run "run toy.lua --device cpu --fails --out fails"
 t.eq(code, 0, err)
 t.one_line(err, "no pictures of samples: .*nothing is wired")
-t.ok(sys.there(file "toy/summary.json"))
+t.ok(sys.there(file "fails/summary.json"))
 
 do -- a build that writes no pictures
   local from = t.program:match "^(.*)/"

@@ -50,7 +50,7 @@ end
 
 -- ---- samples.json ----
 
-local guesses_shape = { list = { class = "integer", probability = "number" } }
+local guesses_shape = { list = { class = "integer", ["probability?"] = "number" } }
 local file_shape = {
   samples = { list = { name = "string", ["truth?"] = "integer" } }, ["classes?"] = { list = "string" },
   ["labels?"] = { list = "integer" }, last = { step = "integer", ["predicted?"] = guesses_shape },
@@ -88,7 +88,8 @@ local function name_of(t, class) return t.classes and t.classes[class + 1] or to
 local function guess(t, evaluation, i)
   local p = evaluation.predicted[i]
   local of_best = evaluation == t.best and ", the best" or ""
-  return { words = ("step %d%s: %s, %.2f"):format(evaluation.step, of_best, name_of(t, p.class), p.probability),
+  local sure = p.probability and ("%.2f"):format(p.probability) or "not a number"
+  return { words = ("step %d%s: %s, %s"):format(evaluation.step, of_best, name_of(t, p.class), sure),
     right = p.class == t.samples[i].truth }
 end
 
