@@ -44,7 +44,7 @@ notice "CUPTI\|libcuptiemu.so"
 grep -q '"no_single_calls":' "$tmp/lane.json" || fail "nothing said in the file"
 has 1 "head backward" lane # of the first step, in which nothing is recorded
 grep -q '"cat":"graph"' "$tmp/lane.json" || fail "no slice of a graph"
-grep -q "is in lane all,\|the longest (all): " "$tmp/words" || fail "no figures of graphs: $(cat "$tmp/words")"
+grep -q "is in lane all,\|the longest lane, all, has" "$tmp/words" || fail "no figures of graphs: $(cat "$tmp/words")"
 
 run step
 grep -q '"cat":"graph"' "$tmp/step.json" || fail "no slice of a step's graph"

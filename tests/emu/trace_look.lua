@@ -83,7 +83,7 @@ end
 for _, e in pairs(captured.calls) do
   if e.args.step > first then busy = busy + (e.to - e.from) / 1e6 / 4 end
 end
-local told, unit = opt.rest[3]:match "one after another: ([%d.]+) (%a+);"
+local told, unit = opt.rest[3]:match "adds up to ([%d.]+) (%a+);"
 if told then
   told = tonumber(told) / (unit == "us" and 1000 or 1)
   assert(math.abs(told - busy) < 0.02 * busy, ("%s ms are told, the calls take %s"):format(told, busy))
