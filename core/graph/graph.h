@@ -9,6 +9,8 @@
 typedef struct sp_graph sp_graph;
 typedef struct sp_node sp_node;
 
+#define SP_PARTS_MAX 64
+
 typedef struct sp_graph_opts {
   const char *device; /* "cuda", "cuda:1"; NULL: "cpu" */
   uint64_t seed;
@@ -21,6 +23,7 @@ typedef struct sp_graph_opts {
   int capture;      /* enum sp_capture; AUTO: LANE on a device with streams of its own, else OFF */
   bool checksums;   /* sp_result carries a hash of every edge and weight */
   int shards;       /* a training step has so many batches, one after another; 0 is 1. see docs/lua.md */
+  int parts;        /* a stage's backward may be cut into so many calls, at most SP_PARTS_MAX; 0 is 1 */
   sp_trace *trace;  /* NULL: none; not owned */
 } sp_graph_opts;
 

@@ -53,8 +53,8 @@ static int choice(lua_State *L, const char *key, const char *const *words, int d
 
 static bool stopped(void) { return sp_lua_interrupted() != 0; }
 
-/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "",
- * trace_steps =, timing = } */
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, prefetch =, pinned =, memory_limit =, init =,
+ * checksums =, trace = file or "", trace_steps =, timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
@@ -62,6 +62,7 @@ int sp_lua_graph_new(lua_State *L) {
       .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
       .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
       .shards = (int)sp_lua_opt_int(L, 1, "shards", 1, 1, 1024),
+      .parts = (int)sp_lua_opt_int(L, 1, "parts", 1, 1, SP_PARTS_MAX),
       .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
       .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
       .memory = (uint64_t)sp_lua_opt_int(L, 1, "memory_limit", 0, 0, 1 << 24) << 20,

@@ -14,7 +14,9 @@ typedef struct sp_planner {
   int (*lane)[SP_LANE_PARTS];                   /* [node index], -1: none yet */
   int **act, **grad;                            /* [node index][flat output tensor] -> buffer, -1: none */
   int **twin;                                   /* as act: its copy on the other side of the border */
-  int *saved, *self, *weight, *state, *dweight; /* [node index] -> resource, -1: none */
+  int *saved, *self, *weight, *state, *dweight; /* [node index] -> resource, -1: none; of weight and dweight the first:
+                                                   each part of a backward has one of both */
+  int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
   int copy_lane;    /* batches on their way to the device; -1: in the lane of who reads them */
   int lag;          /* steps that the slowest lane runs behind the trained part */
   bool *busy;       /* [lane] has tasks of stages */

@@ -23,6 +23,7 @@ local common = {
   seed = { 1, "of weights, order and augmentation", min = 0, max = math.maxinteger },
   run_ahead = { 2, "metrics come back so many steps late", min = 0, max = 64 },
   shards = { 1, "batches of a step, one after another, whose gradients are added", min = 1, max = 1024 },
+  parts = { 1, "calls that a stage's backward may be cut into, each with the gradients of some weights", min = 1, max = 64 },
   prefetch = { 2, "how many steps a reader is ahead", min = 1, max = 64 },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.1, max = 3600 },
   auto_again = { false, "strategy auto measures again, whatever it remembers" },
@@ -54,7 +55,7 @@ local resuming = {
 }
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
-for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
+for name in ("resume override out checkpoint_every max_time quiet debug strategy depth parts capture workers prefetch pinned " ..
   "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every"):gmatch "%S+" do
   free[name] = true
 end
@@ -63,13 +64,13 @@ end
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
   run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
-  training = { "init", "shards" },
+  training = { "init", "shards", "parts" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "shards", "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
+    "shards", "parts", "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
   },
 }
 
