@@ -13,11 +13,12 @@
 
 #define GRACE 4 /* seconds for a script to end when another rank has failed; a launcher has more patience */
 
-enum { OPT_PLUGIN = 256, OPT_RANKS, OPT_DEBUG, OPT_HELP };
+enum { OPT_PLUGIN = 256, OPT_RANKS, OPT_TIMEOUT, OPT_DEBUG, OPT_HELP };
 
 static const struct option options[] = {
     {"plugin", required_argument, NULL, OPT_PLUGIN},
     {"ranks", required_argument, NULL, OPT_RANKS},
+    {"comm-timeout", required_argument, NULL, OPT_TIMEOUT},
     {"debug", no_argument, NULL, OPT_DEBUG},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
@@ -136,14 +137,33 @@ static int read_ranks(const char *text, int *ranks) {
   return -1;
 }
 
+/* Of all ranks, which find it in their environment. */
+static int read_timeout(const char *text) {
+  char *end;
+  double s = strtod(text, &end);
+  if (end == text || *end || !(s > 0 && s <= 1e6))
+    return sp_cmd_usage(&sp_cmd_run, "--comm-timeout %s: seconds above 0 are wanted", text);
+  setenv("SPCORE_STALL_TIMEOUT", text, 1);
+  return -1;
+}
+
+/* Whether argv[*i] is this option, and what it says; its value may be the next. */
+static bool is_option(const char *name, int argc, char **argv, int *i, const char **value) {
+  size_t n = strlen(name);
+  if (strncmp(argv[*i], name, n) != 0 || (argv[*i][n] && argv[*i][n] != '=')) return false;
+  *value = argv[*i][n] ? argv[*i] + n + 1 : *i + 1 < argc ? argv[++*i] : "";
+  return true;
+}
+
 /* Taken out of what follows the script, where all its options are; not behind "--". */
 static int take_ranks(int *argc, char **argv, int *ranks) {
   int n = 1, code = -1;
   bool plain = false;
   for (int i = 1; i < *argc && code < 0; i++) {
+    const char *value;
     plain = plain || strcmp(argv[i], "--") == 0;
-    if (!plain && strcmp(argv[i], "--ranks") == 0) code = read_ranks(i + 1 < *argc ? argv[++i] : "", ranks);
-    else if (!plain && strncmp(argv[i], "--ranks=", 8) == 0) code = read_ranks(argv[i] + 8, ranks);
+    if (!plain && is_option("--ranks", *argc, argv, &i, &value)) code = read_ranks(value, ranks);
+    else if (!plain && is_option("--comm-timeout", *argc, argv, &i, &value)) code = read_timeout(value);
     else argv[n++] = argv[i];
   }
   *argc = n;
@@ -164,6 +184,7 @@ static int run_main(int argc, char **argv) {
   for (int c; code < 0 && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {
     if (c == OPT_PLUGIN) plugins[opts.n_plugins++] = optarg;
     else if (c == OPT_RANKS) code = read_ranks(optarg, &ranks);
+    else if (c == OPT_TIMEOUT) code = read_timeout(optarg);
     else if (c == OPT_DEBUG) debug = true;
     else if (c == OPT_HELP || c == 'h') code = help();
     else code = sp_cmd_bad_option(&sp_cmd_run, c, argv, options);
@@ -183,6 +204,8 @@ const sp_cmd sp_cmd_run = {
     .help = "  --plugin FILE.so  load this plugin first; may be repeated\n"
             "  --ranks N         start the script N times, as ranks of one job; docs/ranks.md;\n"
             "                    behind SCRIPT, too\n"
+            "  --comm-timeout S  ranks that have not got on for S seconds, while one waits,\n"
+            "                    are stalled (60); behind SCRIPT, too\n"
             "  --debug           print a traceback with errors (also SPCORE_DEBUG=1)\n"
             "  --help            this text\n"
             "\n"

@@ -2,6 +2,7 @@
  * graph.c - nodes, wires, and what a script may ask of them before the graph runs. */
 #include "device/cpu.h"
 #include "graph/model.h"
+#include "graph/reduce.h"
 
 #include <spcore/rng.h>
 
@@ -94,7 +95,11 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
   if (opts) g->opts = *opts;
   g->opts.device = g->device = sp_strdup(opts && opts->device ? opts->device : "cpu");
   g->opts.init = g->init = sp_strdup(opts && opts->init ? opts->init : "philox");
+  if (opts && opts->comm) g->comm = sp_strdup(opts->comm);
+  g->opts.comm = g->comm;
   if (g->opts.prefetch < 1) g->opts.prefetch = 1;
+  if (!g->opts.bucket) g->opts.bucket = (size_t)8 << 20;
+  if (!g->opts.shards) g->opts.shards = sp_ranks_opts(env->ranks)->ranks;
   g->accumulate = g->micro = 1;
   g->host = env->host;
   st = !g->device || !g->init ? sp_nomem(err, 64, "a graph")
@@ -147,10 +152,12 @@ void sp_graph_free(sp_graph *g) {
   free(g->results.v);
   free(g->strategy);
   sp_graph_drop_lanes(g);
+  sp_graph_free_reduce(g);
   sp_place_close(&g->cpu);
   sp_place_close(&g->main);
   free(g->device);
   free(g->init);
+  free(g->comm);
   free(g);
 }
 

@@ -9,6 +9,7 @@
 #include "device/place.h"
 
 struct sp_mt19937;
+typedef struct sp_reduce sp_reduce;
 
 typedef struct sp_refs {
   sp_ref *v;
@@ -55,14 +56,14 @@ struct sp_node {
 struct sp_graph {
   sp_env *env;
   sp_graph_opts opts;
-  char *device, *init;    /* what opts points to */
-  sp_stage_host host;     /* of stages on main; of calls that only submit no time is taken */
-  sp_stage_host cpu_host; /* of stages that are on_cpu */
-  sp_place main;          /* the device of the graph */
-  sp_place cpu;           /* of the stages that are on_cpu; the same as main where that is host memory */
-  int index;              /* of main among its devices */
-  bool border;            /* main and cpu are two: copies lie between */
-  const char *stages;     /* device name of the stage types on main */
+  char *device, *init, *comm; /* what opts points to */
+  sp_stage_host host;         /* of stages on main; of calls that only submit no time is taken */
+  sp_stage_host cpu_host;     /* of stages that are on_cpu */
+  sp_place main;              /* the device of the graph */
+  sp_place cpu;               /* of the stages that are on_cpu; the same as main where that is host memory */
+  int index;                  /* of main among its devices */
+  bool border;                /* main and cpu are two: copies lie between */
+  const char *stages;         /* device name of the stage types on main */
   sp_precision precision;
   int capture_asked; /* opts.capture as it was given */
   bool sync;         /* SPCORE_SYNC: wait behind every call, so that a failure names the call */
@@ -75,8 +76,11 @@ struct sp_graph {
   sp_queue *queue; /* of the source of requests, NULL: there is none */
   sp_node *optimizer;
   int accumulate;                  /* passes of an update: of as many steps, or the shards of one */
-  int micro;                       /* passes of a step: its shards, 1 without training */
+  int micro;                       /* passes of a step: its shards on this rank, 1 without training */
+  bool sharded;                    /* a step has several shards, of this rank or of others */
   sp_node *shard_keep, *shard_sum; /* before and behind a pass; NULL where a step is one */
+  sp_node *shard_tree;             /* adds what the ranks have; NULL: there is one */
+  sp_reduce *reduce;               /* NULL: not yet, or one rank */
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
   void *lr_arg;
   char *strategy;
@@ -131,7 +135,8 @@ int sp_graph_plan_shards(sp_graph *g, sp_err *err); /* behind the optimizer; not
 void sp_graph_drop_lanes(sp_graph *g);
 
 /* weights.c */
-int sp_node_storage(sp_node *node, sp_err *err); /* allocates w and dw, once */
+int sp_node_lists(sp_node *node, sp_err *err);   /* w and dw, of which each has its memory later */
+int sp_node_storage(sp_node *node, sp_err *err); /* and what memory they lack */
 /* A weight in its order in memory, from host memory. */
 int sp_node_put_weight(sp_node *node, size_t i, const void *src, sp_err *err);
 /* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. */

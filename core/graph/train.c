@@ -23,19 +23,29 @@ static int check_shards(const sp_graph *g, const sp_train_opts *o, sp_err *err) 
                    "train: %d shards and %zu losses: each loss is a mean over its own number of labels; one loss is "
                    "possible",
                    g->opts.shards, o->n_losses);
+  if (g->opts.shards % sp_ranks_opts(g->env->ranks)->ranks)
+    return sp_fail(err, SP_E_INVALID,
+                   "train: %d shards on %d ranks: each rank has as many, so take a multiple of the ranks as shards",
+                   g->opts.shards, sp_ranks_opts(g->env->ranks)->ranks);
   if (total_port(loss) < 0)
     return sp_fail(err, SP_E_UNSUPPORTED, "train: %d shards, but loss '%s' has no TOTAL output by which they are added",
                    g->opts.shards, loss->name);
   return SP_OK;
 }
 
+/* The shards that this rank has of a step. */
+static int own_shards(const sp_graph *g) { return g->opts.shards / sp_ranks_opts(g->env->ranks)->ranks; }
+
 static int add_shard_stage(sp_graph *g, const char *name, bool keep, sp_node **out, sp_err *err) {
+  int n = own_shards(g);
   sp_value params = {.type = SP_V_TABLE}, *shards = sp_value_put(&params, "shards");
-  if (shards) *shards = (sp_value){.type = SP_V_INT, .i = g->opts.shards, .d = g->opts.shards};
+  if (shards) *shards = (sp_value){.type = SP_V_INT, .i = n, .d = n};
   sp_value *kept = sp_value_put(&params, "keep");
   if (kept) *kept = (sp_value){.type = SP_V_BOOL, .i = keep};
-  int st = shards && kept ? sp_graph_add_own(g, "shard_sum", &params, &(sp_node_opts){.name = name}, out, err)
-                          : sp_nomem(err, 64, "parameters");
+  sp_value *part = sp_value_put(&params, "part");
+  if (part) *part = (sp_value){.type = SP_V_BOOL, .i = n < g->opts.shards};
+  int st = shards && kept && part ? sp_graph_add_own(g, "shard_sum", &params, &(sp_node_opts){.name = name}, out, err)
+                                  : sp_nomem(err, 64, "parameters");
   sp_value_free(&params);
   return st;
 }
@@ -49,7 +59,10 @@ static int add_shards(sp_graph *g, const sp_train_opts *o, sp_err *err) {
     return st;
   int port = sp_node_find_in(g->shard_sum, "total", err);
   st = port < 0 ? port : sp_graph_wire(g, g->shard_sum, port, (sp_ref){loss, total_port(loss), 0}, err);
-  if (!st) g->accumulate = g->micro = g->opts.shards;
+  if (!st && own_shards(g) < g->opts.shards)
+    st = sp_graph_add_own(g, "shard_tree", NULL, &(sp_node_opts){.name = "shard_tree"}, &g->shard_tree, err);
+  if (!st) g->accumulate = g->micro = own_shards(g);
+  g->sharded = !st;
   return st;
 }
 
@@ -57,13 +70,6 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   int st;
   if (g->fixed) return sp_fail(err, SP_E_STATE, "train: the graph has run already");
   if (g->training) return sp_fail(err, SP_E_STATE, "train: called twice");
-  const sp_rank_opts *job = sp_ranks_opts(g->env->ranks);
-  if (job->ranks > 1)
-    return sp_fail(
-        err, SP_E_UNSUPPORTED,
-        "train: this is rank %d of %d, and a graph is trained by one process so far: each rank would train its "
-        "own; start it without --ranks, and take --shards for a larger batch",
-        job->rank, job->ranks);
   if (!o->n_losses) return sp_fail(err, SP_E_INVALID, "train: no loss is given");
   if (!o->optimizer || !o->optimizer->optimizer)
     return sp_fail(err, SP_E_INVALID, "train: '%s' is not an optimizer; take g.sgd{} or g.adamw{}",
@@ -222,7 +228,7 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
         (st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
       return st;
     if ((st = sp_node_replan(opt, true, err))) return st;
-    if (pass || !opt->plain_sgd || g->accumulate != 1) return SP_OK;
+    if (pass || !opt->plain_sgd || g->accumulate != 1 || g->sharded) return SP_OK;
     for (size_t i = 0; i < g->n_nodes; i++)
       g->nodes[i]->inplace = g->nodes[i]->trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
   }
@@ -237,7 +243,7 @@ int sp_graph_plan_shards(sp_graph *g, sp_err *err) {
     if (!st) st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &both[i]->in_specs[1], err);
     if (!st) st = sp_node_replan(both[i], true, err);
   }
-  return st;
+  return st || !g->shard_tree ? st : sp_node_replan(g->shard_tree, true, err);
 }
 
 /* ---- strategy ---- */

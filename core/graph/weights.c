@@ -2,6 +2,7 @@
  * weights.c - storage and first values of weights. */
 #include "graph/model.h"
 #include "graph/init.h"
+#include "graph/reduce.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,8 +12,8 @@
 void sp_node_drop_weights(sp_node *n) {
   const sp_place *place = sp_node_place(n);
   for (size_t i = 0; i < n->n_weights; i++) {
-    if (n->w) sp_place_free(place, n->w[i].data);
-    if (n->dw) sp_place_free(place, n->dw[i].data);
+    if (n->w && !sp_reduce_owns(n->g, n->w[i].data)) sp_place_free(place, n->w[i].data);
+    if (n->dw && !sp_reduce_owns(n->g, n->dw[i].data)) sp_place_free(place, n->dw[i].data);
     if (n->weights) free((char *)n->weights[i].name);
   }
   free(n->weights);
@@ -29,16 +30,21 @@ bool sp_node_has_dw(const sp_node *n, size_t i) {
   return n->trained && !n->inplace && n->weights[i].flags & SP_WEIGHT_TRAINED;
 }
 
-int sp_node_storage(sp_node *n, sp_err *err) {
+int sp_node_lists(sp_node *n, sp_err *err) {
   sp_graph *g = n->g;
-  if (!n->n_weights) return SP_OK;
   if (!n->w && !(n->w = sp_graph_zalloc(g, n->n_weights, sizeof *n->w, "weights", err))) return err->status;
   if (!n->dw && !(n->dw = sp_graph_zalloc(g, n->n_weights, sizeof *n->dw, "weights", err))) return err->status;
   if (!n->loaded && !(n->loaded = sp_graph_zalloc(g, n->n_weights, sizeof *n->loaded, "weights", err)))
     return err->status;
-  for (size_t i = 0; i < n->n_weights; i++) {
+  for (size_t i = 0; i < n->n_weights; i++) n->w[i].spec = n->dw[i].spec = n->weights[i].spec;
+  return SP_OK;
+}
+
+int sp_node_storage(sp_node *n, sp_err *err) {
+  sp_graph *g = n->g;
+  int st = n->n_weights ? sp_node_lists(n, err) : SP_OK;
+  for (size_t i = 0; i < n->n_weights && !st; i++) {
     const sp_spec *s = &n->weights[i].spec;
-    n->w[i].spec = n->dw[i].spec = *s;
     if (!n->w[i].data &&
         !(n->w[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
       return sp_prefix(err, "stage '%s'", n->name);
@@ -46,7 +52,7 @@ int sp_node_storage(sp_node *n, sp_err *err) {
         !(n->dw[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
       return sp_prefix(err, "stage '%s': gradient", n->name);
   }
-  return SP_OK;
+  return st;
 }
 
 int sp_node_put_weight(sp_node *n, size_t i, const void *src, sp_err *err) {

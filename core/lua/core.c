@@ -12,10 +12,10 @@
 #include "lua/signals.h"
 
 /* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, script_path =, debug =, schedule =, rank =,
- * ranks = } */
+ * local_rank =, ranks = } */
 static int core_env(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
-  lua_createtable(L, 0, 11);
+  lua_createtable(L, 0, 12);
   sp_lua_set_str(L, "script_dir", lua->env->script_dir);
   sp_lua_set_str(L, "plugin_dir", lua->env->plugin_dir);
   sp_lua_set_str(L, "script", lua->script);
@@ -25,6 +25,7 @@ static int core_env(lua_State *L) {
   lua_pushfstring(L, "%d.%d", SP_ABI_MAJOR, SP_ABI_MINOR);
   lua_setfield(L, -2, "abi");
   sp_lua_set_int(L, "rank", sp_ranks_opts(lua->env->ranks)->rank);
+  sp_lua_set_int(L, "local_rank", sp_ranks_opts(lua->env->ranks)->local_rank);
   sp_lua_set_int(L, "ranks", sp_ranks_opts(lua->env->ranks)->ranks);
   lua_pushinteger(L, lua->env->threads);
   lua_setfield(L, -2, "threads");
@@ -211,6 +212,41 @@ static int core_interrupted(lua_State *L) {
   return 1;
 }
 
+/* broadcast(text) -> that of rank 0, on all ranks of the job; others may give nil */
+static int core_broadcast(lua_State *L) {
+  sp_ranks *ranks = sp_lua_of(L)->env->ranks;
+  bool first = sp_ranks_opts(ranks)->rank == 0;
+  size_t n = 0;
+  const char *text = first ? luaL_checklstring(L, 1, &n) : NULL;
+  uint64_t bytes = n;
+  sp_err err;
+  if (sp_ranks_broadcast(ranks, &bytes, sizeof bytes, &err)) return sp_lua_raise(L, &err);
+  luaL_Buffer b;
+  char *to = luaL_buffinitsize(L, &b, bytes ? (size_t)bytes : 1);
+  if (first) memcpy(to, text, n);
+  if (bytes && sp_ranks_broadcast(ranks, to, (size_t)bytes, &err)) return sp_lua_raise(L, &err);
+  luaL_pushresultsize(&b, (size_t)bytes);
+  return 1;
+}
+
+/* same(names, values): fails, on all ranks alike, where one has others in these lists of texts */
+static int core_same(lua_State *L) {
+  size_t n = lua_rawlen(L, 1);
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_argcheck(L, lua_rawlen(L, 2) == n && n < 4096, 2, "as many values as names are wanted, at most 4095");
+  luaL_checkstack(L, 2 * (int)n + 4, "texts");
+  sp_rank_text *texts = lua_newuserdatauv(L, (n + 1) * sizeof *texts, 0);
+  sp_err err;
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 1, (lua_Integer)i + 1);
+    lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    texts[i] = (sp_rank_text){luaL_checkstring(L, -2), luaL_checkstring(L, -1)};
+  }
+  if (sp_ranks_same(sp_lua_of(L)->env->ranks, texts, n, &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
 static const luaL_Reg core_functions[] = {
     {"graph", sp_lua_graph_new},
     {"hand", sp_lua_hand_new},
@@ -233,6 +269,8 @@ static const luaL_Reg core_functions[] = {
     {"log", core_log},
     {"log_level", core_log_level},
     {"interrupted", core_interrupted},
+    {"broadcast", core_broadcast},
+    {"same", core_same},
     {NULL, NULL},
 };
 

@@ -53,16 +53,23 @@ static int choice(lua_State *L, const char *key, const char *const *words, int d
 
 static bool stopped(void) { return sp_lua_interrupted() != 0; }
 
-/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, prefetch =, pinned =, memory_limit =, init =,
- * checksums =, trace = file or "", trace_steps =, timing = } */
+static uint32_t asks(void *arg) {
+  const sp_lua_graph *lg = arg;
+  return (uint32_t)sp_lua_caught() | lg->asks << 8;
+}
+
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, comm =, bucket =, check_replicas =,
+ * prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "", trace_steps =, timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
       .device = sp_lua_opt_str(L, 1, "device", NULL),
       .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
       .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
-      .shards = (int)sp_lua_opt_int(L, 1, "shards", 1, 1, 1024),
+      .shards = (int)sp_lua_opt_int(L, 1, "shards", 0, 0, 1024),
       .parts = (int)sp_lua_opt_int(L, 1, "parts", 1, 1, SP_PARTS_MAX),
+      .comm = sp_lua_opt_str(L, 1, "comm", NULL),
+      .check = (uint64_t)sp_lua_opt_int(L, 1, "check_replicas", 1000, 0, LUA_MAXINTEGER),
       .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
       .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
       .memory = (uint64_t)sp_lua_opt_int(L, 1, "memory_limit", 0, 0, 1 << 24) << 20,
@@ -74,6 +81,8 @@ int sp_lua_graph_new(lua_State *L) {
   const char *trace = sp_lua_opt_str(L, 1, "trace", "");
   uint64_t steps = (uint64_t)sp_lua_opt_int(L, 1, "trace_steps", 100, 1, 1000000);
   bool timing = sp_lua_opt_bool(L, 1, "timing", false);
+  lua_Integer bucket = sp_lua_opt_int(L, 1, "bucket", 8, 0, 4096);
+  o.bucket = bucket ? (size_t)bucket << 20 : 1; /* 0: every weight is one */
   sp_lua_graph *lg = lua_newuserdatauv(L, sizeof *lg, 4);
   memset(lg, 0, sizeof *lg);
   luaL_setmetatable(L, SP_LUA_GRAPH);
@@ -89,6 +98,7 @@ int sp_lua_graph_new(lua_State *L) {
   if (sp_engine_new(&lg->e, sp_lua_of(L)->env, &o, &err)) return sp_lua_raise(L, &err);
   lg->g = sp_engine_graph(lg->e);
   sp_engine_stopped(lg->e, stopped);
+  sp_engine_ask(lg->e, asks, lg);
   return 1;
 }
 
@@ -155,7 +165,8 @@ static int graph_close(lua_State *L) {
     return 0;
   }
   if (lg->busy) return sp_lua_fail(L, "the graph is in the middle of a step: a learning-rate function cannot close it");
-  if (lg->looping) { /* what is in flight may ask for a learning rate */
+  /* What is in flight may ask for a learning rate. Other ranks would not come along to such an end. */
+  if (lg->looping && !sp_engine_is_shared(lg->e)) {
     sp_err err;
     lg->L = L;
     lg->self = 1;

@@ -53,12 +53,18 @@ static int push_outcome(lua_State *L, const saver *s) {
   return 2;
 }
 
-/* s:start(file, ...): writes it; what was written to the files is made safe before. Once. */
+/* s:start(file, ...): writes it; what was written to the files is made safe before. Once. Of a rank whose business files
+ * are not it is written at once. */
 static int saver_start(lua_State *L) {
   saver *s = check(L);
   int n = lua_gettop(L) - 1;
   if (s->started) return sp_lua_fail(L, "a snapshot is written once");
   luaL_argcheck(L, n <= MAX_FILES, 1 + MAX_FILES, "too many files");
+  if (!s->snapshot) {
+    s->started = s->joined = true;
+    atomic_store(&s->over, true);
+    return 0;
+  }
   for (int i = 0; i < n; i++) {
     luaL_Stream *file = luaL_checkudata(L, 2 + i, LUA_FILEHANDLE);
     int fd = file->closef && !fflush(file->f) ? dup(fileno(file->f)) : -1;

@@ -81,9 +81,21 @@ void sp_lua_watch(lua_State *L) {
   on_wake(WAKE);
 }
 
+/* Of a graph that several ranks train: signals come to them at different times, or to one alone, so that each tells the
+ * others, and all take notice at one step. */
+static bool shared;
+static int agreed;
+
 int sp_lua_interrupted(void) {
   if (caught) noticed = 1;
-  return caught;
+  return shared ? agreed : caught;
+}
+
+void sp_lua_share_signals(void) { shared = true; }
+int sp_lua_caught(void) { return caught; }
+
+void sp_lua_agree(int sig) {
+  if (!agreed) agreed = sig;
 }
 
 /* coroutine.create and wrap, Lua's own in the upvalue: a coroutine begins with the hook of whoever makes it, and has to

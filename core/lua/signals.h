@@ -9,6 +9,10 @@
  * on for long without either is ended by an error. The second signal ends the program at once. */
 void sp_lua_catch_signals(void);
 int sp_lua_interrupted(void);
+/* Several ranks train a graph: from now on interrupted() is what they have agreed on, and caught() what came here. */
+void sp_lua_share_signals(void);
+int sp_lua_caught(void);
+void sp_lua_agree(int sig);
 
 /* The job has failed on another rank: the script ends at its next instruction with that error. From any thread. */
 void sp_lua_end_script(void);

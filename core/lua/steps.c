@@ -142,6 +142,24 @@ static int write_sums(sp_lua_graph *lg, const sp_result *r, sp_err *err) {
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
+static void share(const sp_lua_graph *lg) {
+  if (sp_engine_is_shared(lg->e)) sp_lua_share_signals();
+}
+
+static void take_asked(sp_lua_graph *lg, const sp_result *r) {
+  sp_lua_agree((int)(r->asked & 255));
+  lg->told = r->asked >> 8;
+}
+
+/* g:ask(bits) -> the bits that any rank had asked when the last step was given out. Of a job of several ranks: all see the
+ * same. 16 bits */
+static int steps_ask(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  lg->asks = (uint32_t)(luaL_checkinteger(L, 2) & 0xffff);
+  lua_pushinteger(L, sp_engine_is_shared(lg->e) ? lg->told : lg->asks);
+  return 1;
+}
+
 /* g:begin(n): n 0 or nil: without end */
 static int steps_begin(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
@@ -155,6 +173,7 @@ static int steps_begin(lua_State *L) {
   leave(lg);
   if (rc) return raise(L, lg, 1, &err);
   lg->looping = true;
+  share(lg);
   return 0;
 }
 
@@ -214,6 +233,7 @@ static int steps_next(lua_State *L) {
     lg->looping = false;
     return 0;
   }
+  take_asked(lg, r);
   if (lg->sums && write_sums(lg, r, &err)) return sp_lua_raise(L, &err);
   lua_pushinteger(L, (lua_Integer)r->step);
   push_result(L, lg, r);
@@ -272,7 +292,7 @@ typedef struct total {
 } total;
 
 typedef struct totals {
-  const sp_lua_graph *lg;
+  sp_lua_graph *lg;
   total *t;
   size_t n;
   uint64_t samples, batches;
@@ -348,6 +368,7 @@ static int tell(const totals *a, uint64_t of, sp_err *err) {
 
 static int each(void *arg, const sp_result *r, sp_err *err) {
   totals *a = arg;
+  take_asked(a->lg, r);
   if (sp_lua_interrupted() && !a->lg->held) return sp_fail(err, SP_E_CANCELLED, "interrupted");
   if (!a->t && totals_begin(a, r, err)) return err->status;
   if (figure(r, a->n) || (a->n && !figure(r, a->n - 1)))
@@ -377,6 +398,7 @@ static int steps_evaluate(lua_State *L) {
   enter(L, lg, 1);
   int rc = sp_engine_evaluate(lg->e, source, each, &a, &err);
   leave(lg);
+  share(lg);
   if (rc) {
     totals_free(&a);
     if (rc != SP_E_CANCELLED || !sp_lua_interrupted()) return sp_lua_raise(L, &err);
@@ -397,5 +419,5 @@ static int steps_evaluate(lua_State *L) {
 const luaL_Reg sp_lua_step_functions[] = {
     {"begin", steps_begin},         {"next", steps_next},         {"stop", steps_stop}, {"step", steps_step},
     {"hold", steps_hold},           {"boundary", steps_boundary}, {"seek", steps_seek}, {"evaluate", steps_evaluate},
-    {"checksums", steps_checksums}, {"cut", steps_cut},           {NULL, NULL},
+    {"checksums", steps_checksums}, {"cut", steps_cut},           {"ask", steps_ask},   {NULL, NULL},
 };

@@ -192,7 +192,7 @@ static int lane_block(sp_planner *w, int lane, sp_err *err) {
       (st = sp_task_access(t, l->block_pinned, SP_READ, err)) || (st = sp_task_access(t, l->block, SP_WRITE, err)))
     return st;
   of_replica(t, l);
-  t->always = p->micro > 1;
+  t->always = p->sharded;
   return add_copy(t, l->block_pinned, l->block, 0, err);
 }
 
@@ -268,7 +268,7 @@ static int return_metrics(sp_planner *w, int first, int lane, sp_err *err) {
     if (m->node->on_cpu || w->lane[m->node->index][SP_LANE_FORWARD] != first) continue;
     if (!t)
       st = sp_planner_task(w, SP_TASK_COPY, NULL, sp_text("%s.metrics", p->lanes[lane].props.name), lane, &t, err);
-    if (t) of_replica(t, &p->lanes[lane]), t->always = p->micro > 1;
+    if (t) of_replica(t, &p->lanes[lane]), t->always = p->sharded;
     if (!st) st = copy_buffers(w, t, m->buf, m->seen, err);
   }
   return st;

@@ -97,6 +97,17 @@ static int evaluation_lanes(sp_planner *w, sp_err *err) {
 
 static int forward_lane(const sp_planner *w, const sp_node *n) { return w->lane[n->index][SP_LANE_FORWARD]; }
 
+/* All that ranks give to each other is in one lane, which no strategy has: its order is the same on all of them. */
+static int comm_lane(sp_planner *w, int update, sp_err *err) {
+  sp_program *p = w->p;
+  if (p->stand_in || !p->g->shard_tree || !sp_program_has(p, p->g->shard_tree)) return SP_OK;
+  int delay = p->lanes[update].props.delay;
+  int st =
+      add_lane(w, &(sp_lane_props){.name = "comm", .delay = delay, .priority = 1}, &p->g->main, &w->comm_lane, err);
+  set_lanes(w, p->g->shard_tree, SP_PART_ALL, w->comm_lane);
+  return st;
+}
+
 /* What no lane lists: a source has its own, the optimizer goes where the last trained stage is, a backward where the
  * forward is. */
 static int give_lanes(sp_planner *w, int update, sp_err *err) {
@@ -110,6 +121,7 @@ static int give_lanes(sp_planner *w, int update, sp_err *err) {
   for (size_t i = 0; i < g->n_nodes; i++)
     if (sp_node_apart(g->nodes[i]) && forward_lane(w, g->nodes[i]) < 0)
       set_lanes(w, g->nodes[i], SP_PART_FORWARD, update);
+  if ((st = comm_lane(w, update, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++) {
     const sp_node *n = g->nodes[i];
     if (!sp_program_has(p, n)) continue;
@@ -190,7 +202,7 @@ static int host_lane(sp_planner *w, sp_err *err) {
 int sp_planner_lanes(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
   int update = -1, st;
-  size_t n = 6; /* those that no strategy lists */
+  size_t n = 7; /* those that no strategy lists */
   for (size_t l = 0; l < p->g->n_lanes; l++)
     n += 2 * (size_t)(p->g->lanes[l].props.replicas > 1 ? p->g->lanes[l].props.replicas : 1);
   p->lanes = sp_calloc(n, sizeof *p->lanes);

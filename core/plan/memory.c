@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "device/pool.h"
+#include "graph/reduce.h"
 
 static void tally(uint64_t *sum, uint64_t bytes) {
   if (__builtin_add_overflow(*sum, bytes, sum)) *sum = UINT64_MAX;
@@ -37,6 +38,7 @@ void sp_memory_count(const sp_graph *g, const sp_program *const *progs, size_t n
   *m = (sp_mem){0};
   count_weights(g, m);
   for (size_t i = 0; i < n; i++) count_program(progs[i], m);
+  tally(&m->gradients, sp_reduce_bytes(g));
   const uint64_t parts[] = {m->weights, m->gradients, m->optimizer, m->activations, m->saved, m->scratch};
   for (size_t i = 0; i < SP_ARRAY(parts); i++) tally(&m->total, parts[i]);
 }

@@ -18,9 +18,11 @@ typedef struct sp_planner {
                                                    each part of a backward has one of both */
   int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
   int copy_lane;    /* batches on their way to the device; -1: in the lane of who reads them */
+  int comm_lane;    /* all that moves between ranks, and adds it up; -1: there is one rank */
   int lag;          /* steps that the slowest lane runs behind the trained part */
   bool *busy;       /* [lane] has tasks of stages */
   int every, phase; /* of tasks that are made now: those of one replica of a lane */
+  uint32_t part;    /* of a call of a backward that is made now */
 } sp_planner;
 
 char *sp_text(const char *fmt, ...) SP_PRINTF(1, 2);
@@ -41,6 +43,14 @@ int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err); /* one of the two stages */
 int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err);
+/* One tensor of the call; buf -1: `data` stays, as it is for weights, or NULL. */
+int sp_planner_tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool batch, sp_err *err);
+int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err); /* in its lane */
+
+int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r); /* the resource that it is part of */
+
+/* reduce.c: what ranks give to each other behind a step's last pass */
+int sp_planner_reduce(sp_planner *w, sp_err *err);
 
 /* lanes.c */
 int sp_planner_lanes(sp_planner *w, sp_err *err);

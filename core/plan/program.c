@@ -5,9 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Nothing is there to do where nothing is trained, or kept from one pass to the next. */
+static bool has_shards(const sp_program *p, const sp_node *n) {
+  const sp_graph *g = p->g;
+  return n == g->shard_keep ? n->in_specs[1].n && p->micro > 1 : g->shard_sum->in_specs[0].n > 0;
+}
+
 bool sp_program_has(const sp_program *p, const sp_node *n) {
   if (n->source) return n == p->source;
-  if (n->shards && !n->in_specs[n == p->g->shard_keep].n) return false; /* nothing is trained, or nothing is kept */
+  if (n->shards && !has_shards(p, n)) return false;
   return !(sp_node_apart(n) && (!p->training || !p->g->training));
 }
 
@@ -50,7 +56,7 @@ static int add_metrics(sp_planner *w, sp_node *n, sp_err *err) {
     for (uint32_t k = 0; k < n->out_specs[o].n; k++) {
       bool result = sp_graph_is_result(p->g, n, (int)o, (int)k);
       if (!result && !sp_port_small(sp_node_out_port(n, o))) continue;
-      if (sp_node_out_port(n, o)->flags & SP_PORT_TOTAL && p->micro == 1) continue;
+      if (sp_node_out_port(n, o)->flags & SP_PORT_TOTAL && !p->sharded) continue;
       if (!sp_grow(&p->metrics, &w->cap_metrics, p->n_metrics + 1, sizeof *p->metrics))
         return sp_nomem(err, 64, "metrics");
       int buf = w->act[n->index][sp_node_flat(n, (int)o, (int)k)];
@@ -112,7 +118,8 @@ static int add_extra(sp_program *p, sp_err *err) {
 }
 
 static int op_of(sp_task_kind kind) {
-  static const int ops[] = {SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_COLLECT, SP_OP_FILL, SP_OP_NONE, SP_OP_COPY};
+  static const int ops[] = {SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_COLLECT,
+                            SP_OP_FILL, SP_OP_NONE, SP_OP_COPY, SP_OP_COMM};
   return ops[kind];
 }
 
@@ -158,7 +165,7 @@ static int too_many_graphs(sp_program *p, sp_err *err) {
         err, SP_E_RANGE,
         "capture: more than %d graphs would be needed for all combinations of slots and of the steps between "
         "updates (%s = %d); use smaller delays, or --capture auto or off",
-        SP_PHASES_MAX, p->micro > 1 ? "shards" : "accumulate", p->g->accumulate);
+        SP_PHASES_MAX, p->sharded ? "shards" : "accumulate", p->g->accumulate);
   sp_log(SP_LOG_WARN, "capture: more than %d graphs would be needed; calls are made one by one", SP_PHASES_MAX);
   p->capture = SP_CAPTURE_OFF;
   return SP_OK;
@@ -262,7 +269,7 @@ static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
 static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
   sp_program *p = w->p;
   sp_graph *g = p->g;
-  int st = p->micro > 1 && sp_program_has(p, g->shard_keep) ? sp_planner_shards(w, g->shard_keep, err) : SP_OK;
+  int st = p->sharded && sp_program_has(p, g->shard_keep) ? sp_planner_shards(w, g->shard_keep, err) : SP_OK;
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     /* a stand-in comes where the source itself would, before all that read it */
     sp_node *n = sp_program_producer(p, g->topo[i]);
@@ -276,7 +283,8 @@ static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
   }
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->backward) st = sp_planner_backward(w, g->topo[i], written, err);
-  if (!st && p->micro > 1 && sp_program_has(p, g->shard_sum)) st = sp_planner_shards(w, g->shard_sum, err);
+  if (!st && p->sharded && sp_program_has(p, g->shard_sum)) st = sp_planner_shards(w, g->shard_sum, err);
+  if (!st && w->comm_lane >= 0) st = sp_planner_reduce(w, err);
   if (!st && p->training && g->training && g->optimizer->in_specs[0].n) st = sp_planner_update(w, g->optimizer, err);
   if (!st) st = sp_border_end(w, err);
   return st ? st : collect_task(w, err);
@@ -294,10 +302,10 @@ static int plan(sp_planner *w, sp_err *err) {
   st = plan_tasks(w, written, err);
   free(written);
   if (st || (st = derive(p, err))) return st;
-  if (p->micro > 1 && p->g->results.n)
+  if (p->sharded && p->g->results.n)
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "a step has %d shards: '%s.%s' would come back with the samples of one; ask for no results",
-                   p->micro, p->g->results.v[0].node->name,
+                   p->g->opts.shards, p->g->results.v[0].node->name,
                    sp_node_out_port(p->g->results.v[0].node, (unsigned)p->g->results.v[0].port)->name);
   /* After the schedule, whose words about an impossible order say more. */
   if (w->lag > sp_graph_run_ahead(p->g))
@@ -310,7 +318,7 @@ static int plan(sp_planner *w, sp_err *err) {
 
 int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err) {
   sp_program *p = sp_calloc(1, sizeof *p);
-  sp_planner w = {.p = p, .every = 1};
+  sp_planner w = {.p = p, .every = 1, .comm_lane = -1};
   *out = NULL;
   if (!p) return sp_nomem(err, sizeof *p, "a program");
   *p = (sp_program){.g = g,
@@ -318,6 +326,7 @@ int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err
                     .stand_in = stand_in,
                     .source = stand_in ? stand_in : g->train_source,
                     .micro = stand_in ? 1 : g->micro,
+                    .sharded = !stand_in && g->sharded,
                     .capture = (sp_capture)g->opts.capture};
   int st = plan(&w, err);
   free_planner(&w);

@@ -15,7 +15,8 @@ typedef enum {
   SP_TASK_COLLECT, /* host: a step's metrics */
   SP_TASK_FILL,    /* host: step blocks of a lane, in pinned memory */
   SP_TASK_AWAIT,   /* host: waits for what a stream of the main device cannot wait for */
-  SP_TASK_COPY     /* between pinned memory and the main device */
+  SP_TASK_COPY,    /* between pinned memory and the main device */
+  SP_TASK_COMM     /* bytes between ranks */
 } sp_task_kind;
 typedef enum { SP_BUF_ACTIVATION, SP_BUF_GRADIENT, SP_BUF_SAVED } sp_buf_kind;
 typedef enum { SP_AT_MAIN, SP_AT_CPU, SP_AT_PINNED } sp_buf_at;
@@ -63,6 +64,15 @@ typedef struct sp_copy {
   size_t bytes;
 } sp_copy;
 
+/* A call of the communicator: memory that stays, or (NULL) buffers, of which one alone has a slot. */
+typedef struct sp_move {
+  bool gather; /* all_gather, else all_to_all */
+  void *to;
+  const void *from;
+  int to_buf, from_buf;
+  size_t each;
+} sp_move;
+
 typedef struct sp_task {
   sp_task_kind kind;
   int index; /* in serialized order */
@@ -89,6 +99,7 @@ typedef struct sp_task {
   size_t block;         /* a call's: offset of its sp_step in its lane's block; 0: it is told nothing there */
   int of_lane;          /* FILL: whose block */
   const sp_node *moves; /* AWAIT, COPY: whose outputs; NULL: none of a stage */
+  sp_move move;         /* COMM */
   bool always;          /* it runs where the pass has no samples, too */
 } sp_task;
 
@@ -119,6 +130,7 @@ typedef struct sp_program {
   sp_node *source, *stand_in; /* what feeds it; the same, where it stands in for the training source */
   uint64_t length;            /* samples of the source, 0: there is none */
   int micro;                  /* passes over its tasks that a step has: here, and in all that runs it, they are steps */
+  bool sharded;               /* a step has several passes, here or on other ranks */
   sp_lane *lanes;
   size_t n_lanes;
   int host_lane, update_lane, collect_delay;

@@ -84,8 +84,9 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
       int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
       const sp_node *read = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
       const sp_port *port = sp_node_out_port(n, o);
-      bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL && p->micro == 1);
-      if (port->flags & SP_PORT_OPTIONAL && !shown && !is_read(p->g, read, (int)o, (int)k)) {
+      bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL && !p->sharded);
+      bool heads = n == p->g->shard_sum && p->g->shard_tree;
+      if (port->flags & SP_PORT_OPTIONAL && !shown && !heads && !is_read(p->g, read, (int)o, (int)k)) {
         w->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
         continue;
       }
@@ -99,6 +100,8 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
   for (size_t f = 0; f < n_flat(n); f++) w->grad[i][f] = -1;
   if (!st && p->training && n->backward && n->saved)
     st = sp_planner_buf(w, sp_text("%s's saved values", n->name), n->saved, SP_BUF_SAVED, 0, 0, &w->saved[i], err);
+  if (!st && n == p->g->shard_sum && p->g->shard_tree) /* likewise */
+    p->bufs[w->act[i][0]].slots = 1, p->bufs[w->act[i][0]].group = 0;
   if (!st && n->shards && n->saved) /* from one pass to the next */
     st = sp_planner_buf(w, sp_text("what '%s' keeps", n->name), n->saved, SP_BUF_SAVED, 1, 0, &w->saved[i], err);
   if (!st && !(n->inst->type->flags & SP_STAGE_REENTRANT))
@@ -141,8 +144,7 @@ int sp_task_access(sp_task *t, int resource, int mode, sp_err *err) {
   return SP_OK;
 }
 
-/* One tensor of the call; buf -1: `data` stays, as it is for weights, or NULL. */
-static int tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool batch, sp_err *err) {
+int sp_planner_tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool batch, sp_err *err) {
   if (!sp_grow(&t->proto, &t->cap_t, t->n_t + 1, sizeof *t->proto) ||
       !sp_grow(&t->binds, &t->cap_binds, t->n_binds + 1, sizeof *t->binds))
     return sp_nomem(err, 64, "a task");
@@ -169,7 +171,7 @@ static int put_inputs(sp_planner *w, sp_task *t, sp_err *err) {
       size_t f = sp_node_flat(from, r.port, r.index);
       int buf = from->on_cpu == n->on_cpu ? w->act[from->index][f] : w->twin[from->index][f];
       st = sp_task_access(t, buf, SP_READ, err);
-      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
+      if (!st) st = sp_planner_tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
     }
   }
   return st;
@@ -184,7 +186,7 @@ static int put_outputs(sp_planner *w, sp_task *t, int mode, sp_err *err) {
       const sp_spec *s = &n->out_specs[o].spec[k];
       int buf = w->act[n->index][sp_node_flat(n, (int)o, (int)k)];
       st = sp_task_access(t, buf, mode, err);
-      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
+      if (!st) st = sp_planner_tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
     }
   }
   return st;
@@ -199,7 +201,7 @@ static int put_douts(sp_planner *w, sp_task *t, sp_err *err) {
       const sp_spec *s = &n->out_specs[o].spec[k];
       int buf = t->kind == SP_TASK_BACKWARD ? w->grad[n->index][sp_node_flat(n, (int)o, (int)k)] : -1;
       st = sp_task_access(t, buf, SP_READ, err);
-      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
+      if (!st) st = sp_planner_tensor(t, s, NULL, buf, sp_node_batch_out(n, (int)o, s), err);
     }
   }
   return st;
@@ -229,7 +231,7 @@ static int put_dins(sp_planner *w, sp_task *t, bool wanted, bool *written, sp_er
         written[buf] = true;
         st = sp_task_access(t, buf, t->part || t->din_acc[i][k] ? SP_READ | SP_WRITE : SP_WRITE, err);
       }
-      if (!st) st = tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
+      if (!st) st = sp_planner_tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
     }
   }
   return st;
@@ -241,11 +243,12 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   bool updates_state = t->kind == SP_TASK_FORWARD && w->p->training && !n->frozen;
   int st = SP_OK;
   t->first_weight = t->n_t;
-  for (size_t i = 0; i < n->n_weights && !st; i++) st = tensor(t, &n->weights[i].spec, n->w[i].data, -1, false, err);
+  for (size_t i = 0; i < n->n_weights && !st; i++)
+    st = sp_planner_tensor(t, &n->weights[i].spec, n->w[i].data, -1, false, err);
   t->first_dweight = t->n_t;
   for (size_t i = 0; i < n->n_weights && !st; i++)
-    st = tensor(t, &n->weights[i].spec, want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1,
-                false, err);
+    st = sp_planner_tensor(t, &n->weights[i].spec,
+                           want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1, false, err);
   for (uint32_t part = t->part; !st && n->n_weights && part < n->n_parts; part++) {
     bool changes = t->kind == SP_TASK_BACKWARD && n->inplace && part == t->part;
     st = sp_task_access(t, w->weight[n->index] + (int)part, changes ? SP_READ | SP_WRITE : SP_READ, err);
@@ -286,23 +289,23 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
   return SP_OK;
 }
 
-static char *call_name(const sp_planner *w, sp_task_kind kind, const sp_node *n, uint32_t part) {
+static char *call_name(const sp_planner *w, sp_task_kind kind, const sp_node *n) {
   static const char *const words[] = {"forward", "backward", "update"};
-  if (kind == SP_TASK_BACKWARD && n->n_parts > 1) return sp_text("%s.%s[%u]", n->name, words[kind], part);
+  if (kind == SP_TASK_BACKWARD && n->n_parts > 1) return sp_text("%s.%s[%u]", n->name, words[kind], w->part);
   return w->every > 1 ? sp_text("%s.%s (%d of %d)", n->name, words[kind], w->phase + 1, w->every)
                       : sp_text("%s.%s", n->name, words[kind]);
 }
 
-/* A call of a stage, in its lane. Of a backward in parts the `part`th, which has scratch memory apart from the lane's. */
-static int new_call(sp_planner *w, sp_task_kind kind, sp_node *n, uint32_t part, sp_task **out, sp_err *err) {
+/* A backward in parts has scratch memory apart from the lane's. */
+int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
   int lane = w->lane[n->index][kind == SP_TASK_BACKWARD ? SP_LANE_BACKWARD : SP_LANE_FORWARD];
-  int st = sp_planner_task(w, kind, n, call_name(w, kind, n, part), lane, out, err);
+  int st = sp_planner_task(w, kind, n, call_name(w, kind, n), lane, out, err);
   if (st) return st;
   sp_lane *l = &w->p->lanes[(*out)->lane];
-  (*out)->part = part;
+  (*out)->part = w->part;
   if (kind == SP_TASK_BACKWARD) (*out)->scratch_buf = w->carry[n->index];
   if ((*out)->scratch_buf < 0 && n->scratch > l->scratch) l->scratch = n->scratch;
-  if ((st = sp_task_access(*out, (*out)->scratch_buf, part ? SP_READ | SP_WRITE : SP_WRITE, err))) return st;
+  if ((st = sp_task_access(*out, (*out)->scratch_buf, w->part ? SP_READ | SP_WRITE : SP_WRITE, err))) return st;
   if (l->block < 0 || !sp_call_needs_block(w->p, n, kind)) return SP_OK;
   (*out)->block = l->block_bytes;
   l->block_bytes += sizeof(sp_block_task);
@@ -312,7 +315,7 @@ static int new_call(sp_planner *w, sp_task_kind kind, sp_node *n, uint32_t part,
 int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   sp_task *t;
   bool gives = sp_node_trained_on(n) && w->p->training && w->p->g->training;
-  int st = new_call(w, SP_TASK_FORWARD, n, 0, &t, err);
+  int st = sp_planner_call(w, SP_TASK_FORWARD, n, &t, err);
   if (st || (st = put_inputs(w, t, err)) || (st = put_outputs(w, t, SP_WRITE, err)) || (st = put_douts(w, t, err)) ||
       (st = put_dins(w, t, gives, written, err)) || (st = put_weights(w, t, err)))
     return st;
@@ -321,9 +324,9 @@ int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   return sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
 }
 
-static int backward_part(sp_planner *w, sp_node *n, uint32_t part, bool *written, sp_err *err) {
+static int backward_part(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   sp_task *t;
-  int st = new_call(w, SP_TASK_BACKWARD, n, part, &t, err);
+  int st = sp_planner_call(w, SP_TASK_BACKWARD, n, &t, err);
   if (st || (st = put_inputs(w, t, err)) || (st = put_outputs(w, t, SP_READ, err)) || (st = put_douts(w, t, err)) ||
       (st = put_dins(w, t, true, written, err)) || (st = put_weights(w, t, err)))
     return st;
@@ -334,17 +337,20 @@ static int backward_part(sp_planner *w, sp_node *n, uint32_t part, bool *written
 
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   int st = SP_OK;
-  for (uint32_t part = 0; part < n->n_parts && !st; part++) st = backward_part(w, n, part, written, err);
+  for (w->part = 0; w->part < n->n_parts && !st; w->part++) st = backward_part(w, n, written, err);
+  w->part = 0;
   return st;
 }
 
 static int part_of(const sp_weight_ref *r) { return (int)r->node->weights[r->i].part; }
 
+int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r) { return w->dweight[r->node->index] + part_of(r); }
+
 static int put_gradients(sp_planner *w, sp_task *t, int mode, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
-    st = tensor(t, &r.node->weights[r.i].spec, r.node->dw[r.i].data, -1, false, err);
-    if (!st) st = sp_task_access(t, w->dweight[r.node->index] + part_of(&r), mode, err);
+    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->dw[r.i].data, -1, false, err);
+    if (!st) st = sp_task_access(t, sp_planner_gradient(w, &r), mode, err);
   }
   return st;
 }
@@ -352,7 +358,7 @@ static int put_gradients(sp_planner *w, sp_task *t, int mode, sp_err *err) {
 static int put_trained(sp_planner *w, sp_task *t, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
-    st = tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
+    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
     if (!st) st = sp_task_access(t, w->weight[r.node->index] + part_of(&r), SP_READ | SP_WRITE, err);
   }
   return st;
@@ -361,7 +367,7 @@ static int put_trained(sp_planner *w, sp_task *t, sp_err *err) {
 static int put_statistics(sp_planner *w, sp_task *t, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(w->p->g, &r);) {
-    st = tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
+    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
     if (!st) st = sp_task_access(t, w->state[r.node->index], SP_READ | SP_WRITE, err);
   }
   return st;
@@ -370,7 +376,7 @@ static int put_statistics(sp_planner *w, sp_task *t, sp_err *err) {
 /* Its inputs change in place. */
 int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err) {
   sp_task *t;
-  int st = new_call(w, SP_TASK_FORWARD, n, 0, &t, err);
+  int st = sp_planner_call(w, SP_TASK_FORWARD, n, &t, err);
   if (st) return st;
   t->always = true;
   begin_list(t, 0, n->in_specs[0].n);
@@ -382,8 +388,12 @@ int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err) {
     const sp_ref r = n->in[2].v[k];
     int buf = w->act[r.node->index][sp_node_flat(r.node, r.port, r.index)];
     st = sp_task_access(t, buf, SP_READ, err);
-    if (!st) st = tensor(t, &r.node->out_specs[r.port].spec[r.index], NULL, buf, false, err);
+    if (!st) st = sp_planner_tensor(t, &r.node->out_specs[r.port].spec[r.index], NULL, buf, false, err);
   }
+  begin_list(t, n->n_in, 1);
+  int heads = w->act[n->index][0];
+  if (!st) st = sp_task_access(t, heads, SP_READ | SP_WRITE, err);
+  if (!st) st = sp_planner_tensor(t, &n->out_specs[0].spec[0], NULL, heads, false, err);
   t->first_weight = t->first_dweight = t->n_t;
   t->saved_buf = w->saved[n->index];
   if (!st) st = sp_task_access(t, t->saved_buf, SP_READ | SP_WRITE, err);
@@ -393,11 +403,11 @@ int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err) {
 int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
   sp_task *t;
   sp_graph *g = w->p->g;
-  int st = new_call(w, SP_TASK_UPDATE, opt, 0, &t, err);
+  int st = sp_planner_call(w, SP_TASK_UPDATE, opt, &t, err);
   if (st) return st;
   t->every = g->accumulate;
   t->phase = g->accumulate - 1;
-  t->always = w->p->micro > 1;
+  t->always = w->p->sharded;
   begin_list(t, 0, opt->in_specs[0].n);
   st = put_gradients(w, t, SP_READ, err);
   begin_list(t, opt->n_in, opt->in_specs[0].n);
@@ -411,13 +421,14 @@ int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
     for (uint32_t k = 0; k < opt->out_specs[o].n && !st; k++) {
       int buf = w->act[opt->index][sp_node_flat(opt, (int)o, (int)k)];
       st = sp_task_access(t, buf, SP_WRITE, err);
-      if (!st) st = tensor(t, &opt->out_specs[o].spec[k], NULL, buf, false, err);
+      if (!st) st = sp_planner_tensor(t, &opt->out_specs[o].spec[k], NULL, buf, false, err);
     }
   }
   t->first_weight = t->n_t;
   for (size_t i = 0; i < opt->n_weights && !st; i++)
-    st = tensor(t, &opt->weights[i].spec, opt->w[i].data, -1, false, err);
+    st = sp_planner_tensor(t, &opt->weights[i].spec, opt->w[i].data, -1, false, err);
   t->first_dweight = t->n_t;
-  for (size_t i = 0; i < opt->n_weights && !st; i++) st = tensor(t, &opt->weights[i].spec, NULL, -1, false, err);
+  for (size_t i = 0; i < opt->n_weights && !st; i++)
+    st = sp_planner_tensor(t, &opt->weights[i].spec, NULL, -1, false, err);
   return st ? st : sp_task_access(t, w->self[opt->index], SP_READ | SP_WRITE, err);
 }

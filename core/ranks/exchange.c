@@ -18,10 +18,11 @@ typedef struct frame {
   char what[16];
   uint64_t bytes;
   uint32_t call, pad;
+  sp_rank_place place; /* of who sends it */
 } frame;
 
 static frame begin(sp_ranks *r, const char *what, size_t bytes) {
-  frame f = {.bytes = bytes};
+  frame f = {.bytes = bytes, .place = sp_ranks_place(r)};
   snprintf(f.what, sizeof f.what, "%s", what);
   f.call = atomic_fetch_add(&r->calls, 1) + 1;
   atomic_store(&r->call, what);
@@ -38,8 +39,14 @@ static int lost(sp_ranks *r, int rank, sp_err *err) {
   sp_err why;
   if (sp_ranks_await_failure(r, VERDICT, err)) return err->status;
   sp_fail(&why, SP_E_IO, "the data connection between rank 0 and rank %d broke", rank ? rank : r->o.rank);
-  sp_ranks_blame(r, rank, &why);
-  return sp_ranks_failed(r, err) ? err->status : sp_fail(err, why.status, "%s", why.msg);
+  return sp_ranks_blame(r, rank, &why, err);
+}
+
+static void note_place(sp_ranks *r, int peer, const frame *f) {
+  pthread_mutex_lock(&r->lock);
+  r->peers[peer].told = f->place;
+  r->peers[peer].told.stage[sizeof f->place.stage - 1] = 0;
+  pthread_mutex_unlock(&r->lock);
 }
 
 static bool same_frame(const frame *a, const frame *b) {
@@ -51,8 +58,7 @@ static int differ(sp_ranks *r, const frame *mine, int rank, const frame *other, 
   sp_fail(&why, SP_E_STATE,
           "call %u between ranks: rank 0 is at %s of %zu bytes, rank %d at %.15s of %zu bytes (call %u)", mine->call,
           mine->what, (size_t)mine->bytes, rank, other->what, (size_t)other->bytes, other->call);
-  sp_ranks_blame(r, rank, &why);
-  return sp_ranks_failed(r, err) ? err->status : sp_fail(err, why.status, "%s", why.msg);
+  return sp_ranks_blame(r, rank, &why, err);
 }
 
 /* Rank 0: what each of the others means to do is what it does itself. */
@@ -60,6 +66,7 @@ static int agree(sp_ranks *r, const frame *mine, sp_err *err) {
   for (int i = 1; i < r->o.ranks; i++) {
     frame f;
     if (!sp_net_recv(r->peers[i].fd[SP_LINK_DATA], &f, sizeof f, INFINITY)) return lost(r, i, err);
+    note_place(r, i, &f);
     if (!same_frame(mine, &f)) return differ(r, mine, i, &f, err);
   }
   return SP_OK;
@@ -87,6 +94,7 @@ static int exchange_other(sp_ranks *r, const frame *f, const void *mine, void *a
   bool ok = sp_net_send(fd, f, sizeof *f, INFINITY) && sp_net_send(fd, mine, bytes, INFINITY) &&
             sp_net_recv(fd, &all_there, sizeof all_there, INFINITY) &&
             sp_net_recv(fd, all, bytes * (size_t)r->o.ranks, INFINITY);
+  if (ok) note_place(r, 0, &all_there);
   return ok ? SP_OK : lost(r, 0, err);
 }
 

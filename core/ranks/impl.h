@@ -10,7 +10,7 @@
 
 #include "ranks/ranks.h"
 
-#define SP_RANKS_PROTOCOL 1
+#define SP_RANKS_PROTOCOL 2
 #define SP_RANKS_MAGIC "spcore\r\n" /* 8 bytes; a line that no text protocol begins with */
 #define SP_RANKS_ANSWER "SPCORE\r\n"
 #define SP_RANKS_ORDER 0x01020304u /* another value: a machine of the other byte order */
@@ -54,6 +54,7 @@ typedef struct sp_note {
 typedef struct sp_rank_peer {
   int fd[SP_LINKS];
   sp_rank_place place;
+  sp_rank_place told; /* where it was at its last call between ranks; under the lock */
   uint32_t calls;
   double heard, changed; /* sp_now() of the last note; of the last that said something new */
   bool bye, mute;        /* it has said so; what is sent to it no longer arrives whole */
@@ -94,7 +95,8 @@ struct sp_ranks {
   pthread_cond_t changed;
   sp_err asked; /* a failure to tell, of rank `asked_rank`; status SP_OK: none */
   int asked_rank;
-  bool own; /* this rank has said itself that it cannot go on */
+  bool asked_own; /* its words are only what failed there */
+  bool own;       /* this rank has said itself that it cannot go on */
   bool closing, done;
   sp_err failure; /* status SP_OK: none */
 
@@ -109,10 +111,8 @@ int sp_ranks_join(sp_ranks *r, sp_err *err);
 void sp_ranks_set_failure(sp_ranks *r, const sp_err *why);
 /* watch.c: the thread that owns the control connections. */
 int sp_ranks_watch(sp_ranks *r, sp_err *err);
-/* Asks the watcher to end the job because of `rank`; returns when the job has failed, or some seconds have passed. */
-void sp_ranks_blame(sp_ranks *r, int rank, const sp_err *why);
-/* Waits until the job has failed, `seconds` at most. SP_OK: it has not. */
-int sp_ranks_await_failure(sp_ranks *r, double seconds, sp_err *err);
+/* Where this rank is, as the others are told. */
+sp_rank_place sp_ranks_place(sp_ranks *r);
 struct timespec sp_ranks_time(double seconds); /* from now, of the clock of r->changed */
 
 /* net.c: sockets do not block and are closed in other programs. `until`: sp_now() or INFINITY. */

@@ -49,7 +49,8 @@ static int make(sp_ranks **out, const sp_rank_opts *o, sp_err *err) {
   r->peers = sp_calloc((size_t)r->n_peers, sizeof *r->peers);
   r->polled = sp_calloc((size_t)r->n_peers + 1, sizeof *r->polled);
   for (int i = 0; r->peers && i < r->n_peers; i++)
-    r->peers[i] = (sp_rank_peer){.fd = {-1, -1}, .place = {.step = SP_RANKS_NO_STEP}};
+    r->peers[i] =
+        (sp_rank_peer){.fd = {-1, -1}, .place = {.step = SP_RANKS_NO_STEP}, .told = {.step = SP_RANKS_NO_STEP}};
   sp_ranks_at(r, SP_RANKS_NO_STEP, NULL, NULL);
   *out = r;
   if (!r->peers || !r->polled) return sp_nomem(err, (size_t)r->n_peers * sizeof *r->peers, "the ranks of a job");
@@ -130,12 +131,13 @@ int sp_ranks_await_failure(sp_ranks *r, double seconds, sp_err *err) {
   return status;
 }
 
-void sp_ranks_blame(sp_ranks *r, int rank, const sp_err *why) {
+static void ask_watcher(sp_ranks *r, int rank, bool own, const sp_err *why) {
   sp_err err;
   pthread_mutex_lock(&r->lock);
   if (!r->asked.status) {
     r->asked = *why;
     r->asked_rank = rank;
+    r->asked_own = own;
   }
   pthread_mutex_unlock(&r->lock);
   eventfd_write(r->wake, 1);
@@ -147,7 +149,13 @@ void sp_ranks_fail(sp_ranks *r, const sp_err *why) {
   pthread_mutex_lock(&r->lock);
   r->own = true;
   pthread_mutex_unlock(&r->lock);
-  sp_ranks_blame(r, r->o.rank, why);
+  ask_watcher(r, r->o.rank, true, why);
+}
+
+int sp_ranks_blame(sp_ranks *r, int rank, const sp_err *why, sp_err *err) {
+  sp_err mine = *why; /* which may be err */
+  ask_watcher(r, rank, false, &mine);
+  return sp_ranks_failed(r, err) ? err->status : sp_fail(err, mine.status, "%s", mine.msg);
 }
 
 /* ---- what must be aborted ---------------------------------------------------------------------------------------- */

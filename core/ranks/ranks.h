@@ -61,7 +61,12 @@ void sp_ranks_at(sp_ranks *r, uint64_t step, const char *stage, const char *wait
 /* This rank cannot go on. Returns when the others know it, or a second has passed. The first failure of a job is the one
  * that counts. */
 void sp_ranks_fail(sp_ranks *r, const sp_err *why);
+/* The job cannot go on because of `rank`, this one or another, for reasons that all may find at once: as sp_ranks_fail, but
+ * the words stay as they are. *err becomes the failure of the job. */
+int sp_ranks_blame(sp_ranks *r, int rank, const sp_err *why, sp_err *err);
 int sp_ranks_failed(sp_ranks *r, sp_err *err); /* SP_OK, or the failure of the job */
+/* The same, but waits for it, `seconds` at most. */
+int sp_ranks_await_failure(sp_ranks *r, double seconds, sp_err *err);
 /* What waits for other ranks by means of its own: it is ended, once, when the job fails, by the watcher's thread or, where the
  * job has failed already, by the caller's. Every rank does, also the one that has said it failed. `a` is the caller's. */
 typedef struct sp_rank_abort {

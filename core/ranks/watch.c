@@ -47,7 +47,7 @@ static void send_all(sp_ranks *r, const sp_note *note) {
 
 /* ---- where a rank is --------------------------------------------------------------------------------------------- */
 
-static sp_rank_place own_place(sp_ranks *r) {
+sp_rank_place sp_ranks_place(sp_ranks *r) {
   union {
     sp_rank_place place;
     uint64_t words[SP_PLACE_WORDS];
@@ -64,7 +64,7 @@ static sp_rank_place own_place(sp_ranks *r) {
 }
 
 static sp_note own_note(sp_ranks *r, sp_note_kind kind) {
-  return (sp_note){.kind = kind, .rank = r->o.rank, .place = own_place(r), .calls = atomic_load(&r->calls)};
+  return (sp_note){.kind = kind, .rank = r->o.rank, .place = sp_ranks_place(r), .calls = atomic_load(&r->calls)};
 }
 
 /* New words of a rank. Those of the wire need not end. */
@@ -97,11 +97,23 @@ static void suspect(sp_ranks *r, int rank, bool death, double when, int status, 
   v->when = when;
 }
 
+static uint64_t step_after(const sp_rank_place *at) { return at->step == SP_RANKS_NO_STEP ? 0 : at->step + 1; }
+
+/* The newer of what a rank has told in notes and with its last call: steps may be much shorter than the time between notes. */
+static sp_rank_place latest(sp_ranks *r, int rank, const sp_rank_place *at) {
+  if (rank == r->o.rank || (rank && !is_hub(r))) return *at;
+  pthread_mutex_lock(&r->lock);
+  sp_rank_place told = r->peers[is_hub(r) ? rank : 0].told;
+  pthread_mutex_unlock(&r->lock);
+  return step_after(&told) > step_after(at) ? told : *at;
+}
+
 static void suspect_at(sp_ranks *r, int rank, const sp_rank_place *at, bool death, double when, const char *what,
                        const char *why) {
+  sp_rank_place newest = latest(r, rank, at);
   sp_sb text = {0};
   sp_sb_putf(&text, "rank %d %s", rank, what);
-  put_where(at, &text);
+  put_where(&newest, &text);
   if (why) sp_sb_putf(&text, ": %s", why);
   suspect(r, rank, death, when, SP_E_CANCELLED, sp_sb_str(&text));
   sp_sb_free(&text);
@@ -130,11 +142,12 @@ static void declare(sp_ranks *r) {
 
 static void hear_failure(sp_ranks *r, sp_rank_peer *p, sp_note *note, double now) {
   sp_err err;
+  bool known = note->rank >= 0 && note->rank < r->o.ranks; /* one may find out that another one is guilty */
   note->words[sizeof note->words - 1] = 0;
   sp_fail(&err, note->status, "%s", note->words);
   if (!is_hub(r)) fail_here(r, &err);                                      /* rank 0 has decided */
   else if (note->rank == 0) suspect(r, 0, true, now, err.status, err.msg); /* this process was silent for too long */
-  else suspect(r, rank_of(r, p), false, now + MOMENT, err.status, err.msg);
+  else suspect(r, known ? note->rank : rank_of(r, p), false, now + MOMENT, err.status, err.msg);
 }
 
 static void hear_note(sp_ranks *r, sp_rank_peer *p, double now) {
@@ -189,6 +202,7 @@ static void obey(sp_ranks *r, double now) {
   pthread_mutex_lock(&r->lock);
   sp_err asked = r->asked;
   int rank = r->asked_rank;
+  bool own = r->asked_own;
   bool bye = r->closing && !asked.status && !r->said_bye;
   r->asked.status = SP_OK;
   pthread_mutex_unlock(&r->lock);
@@ -198,9 +212,8 @@ static void obey(sp_ranks *r, double now) {
     send_all(r, &note);
   } else if (asked.status) {
     asked.msg[strcspn(asked.msg, "\n")] = 0; /* a traceback is for the one it happened to */
-    if (rank == r->o.rank)
-      suspect_at(r, rank, &note.place, false, now + (is_hub(r) ? MOMENT : UNHEARD), "failed", asked.msg);
-    else suspect(r, rank, false, now + MOMENT, asked.status, asked.msg);
+    if (own) suspect_at(r, rank, &note.place, false, now + (is_hub(r) ? MOMENT : UNHEARD), "failed", asked.msg);
+    else suspect(r, rank, false, now + (is_hub(r) ? MOMENT : UNHEARD), asked.status, asked.msg);
     note.rank = r->verdict.rank;
     note.status = r->verdict.err.status;
     snprintf(note.words, sizeof note.words, "%.1023s", r->verdict.err.msg);
@@ -229,8 +242,6 @@ static void judge_silence(sp_ranks *r, double now) {
     suspect_at(r, rank_of(r, p), &p->place, true, now, what, NULL);
   }
 }
-
-static uint64_t step_after(const sp_rank_place *at) { return at->step == SP_RANKS_NO_STEP ? 0 : at->step + 1; }
 
 /* Who waits for nobody is behind who waits; then the lower step; then who has been there for longer. */
 static bool is_behind(const sp_rank_peer *a, const sp_rank_peer *b) {

@@ -111,7 +111,9 @@ int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
     if (l->result.updated) l->lr = known->lr;
     l->result.lr = l->lr;
   }
-  if (m->shards) sp_shards_add(m->shards, m, step, &l->result);
+  uint64_t end = l->end == UINT64_MAX ? l->end : step_of(l, l->end);
+  uint32_t asked = l->asks ? l->asks(l->asks_arg) : 0;
+  if (m->shards && (st = sp_shards_add(m->shards, m, step, end, asked, &l->result, err))) return st;
   l->delivered = step + 1;
   answer_requests(l, step, known);
   return SP_OK;

@@ -3,9 +3,13 @@
 #include "run/engine.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <spcore/checksum.h>
+
+#include "graph/reduce.h"
 #include "plan/describe.h"
 #include "run/trial.h"
 #include "run/unit.h"
@@ -103,6 +107,8 @@ int sp_unit_new(sp_unit *u, sp_engine *e, sp_node *stand_in, sp_err *err) {
   if (!st) st = sp_machine_new(&u->m, u->p, e->pool, err);
   if (!st) sp_loop_init(&u->loop, u->m);
   else sp_unit_free(u);
+  u->loop.asks = e->asks;
+  u->loop.asks_arg = e->asks_arg;
   return st;
 }
 
@@ -131,6 +137,7 @@ int sp_engine_plan(sp_engine *e, sp_err *err) {
     return sp_fail(err, SP_E_STATE, "strategies are being tried: the graph cannot be used until that is over");
   if (e->n) return SP_OK;
   if ((st = sp_graph_complete(g, err)) || (st = sp_memory_check(g, NULL, 0, err))) return st;
+  if ((st = sp_graph_reduce(g, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++)
     if ((st = sp_node_storage(g->nodes[i], err))) return st;
   if (!(st = add_unit(e, NULL, err))) st = add_evaluations(e, err);
@@ -156,11 +163,36 @@ int sp_engine_strategy(sp_engine *e, const char *name, const sp_lane_desc *lanes
   return sp_graph_strategy(e->g, name, lanes, n, err);
 }
 
+/* What the ranks are going to do, in all its parts. */
+static int same_schedule(sp_engine *e, sp_err *err) {
+  const sp_graph *g = e->g;
+  sp_sb list = {0};
+  char buckets[96], schedule[32];
+  size_t n = 0;
+  if (!g->reduce) return SP_OK;
+  for (size_t i = 0; i < g->reduce->n; i++) n += g->reduce->buckets[i].bytes;
+  snprintf(buckets, sizeof buckets, "%zu of %zu bytes in all", g->reduce->n, n);
+  sp_describe(e->units[0].p, &e->units[0].m->ops, &list);
+  snprintf(schedule, sizeof schedule, "%016" PRIx64, sp_checksum(list.s, list.n));
+  const sp_rank_text texts[] = {{"the device", g->main.type->name},
+                                {"the strategy", g->strategy},
+                                {"the communicator", g->reduce->type->name},
+                                {"buckets of gradients", buckets},
+                                {"the schedule (spcore run --explain shows it)", schedule}};
+  int st = list.broken ? sp_nomem(err, list.n, "a description") : SP_OK;
+  if (!st) st = sp_ranks_same(g->reduce->ranks, texts, SP_ARRAY(texts), err);
+  sp_sb_free(&list);
+  return st;
+}
+
 int sp_engine_build(sp_engine *e, sp_err *err) {
   int st = sp_engine_plan(e, err);
   if (st || e->units[0].m->built) return st;
   st = check_memory(e, err);
-  if (!st && !e->g->initialised) st = sp_graph_init_weights(e->g, err);
+  bool fresh = !e->g->initialised;
+  if (!st && fresh) st = sp_graph_init_weights(e->g, err);
+  if (!st && fresh) st = same_schedule(e, err);
+  if (!st && fresh) st = sp_graph_share_weights(e->g, NULL, err);
   if (!st) st = sp_machine_build(e->units[0].m, NULL, err);
   if (st) sp_engine_unplan(e);
   return st;
@@ -222,6 +254,13 @@ int sp_engine_epoch_steps(sp_engine *e, uint64_t *steps, sp_err *err) {
 
 void sp_engine_stopped(sp_engine *e, bool (*stopped)(void)) { e->stopped = stopped; }
 
+void sp_engine_ask(sp_engine *e, uint32_t (*asks)(void *arg), void *arg) {
+  e->asks = asks;
+  e->asks_arg = arg;
+}
+
+bool sp_engine_is_shared(const sp_engine *e) { return e->g->reduce; }
+
 uint64_t sp_engine_allocations(const sp_engine *e) { return e->g->allocations; }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
@@ -259,11 +298,20 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   return SP_OK;
 }
 
+/* All ranks have submitted as much when they are here, so what they wait for comes to its end. */
+static int compare_replicas(sp_engine *e, const sp_result *res, sp_err *err) {
+  uint64_t each = e->g->opts.check, step = res ? res->step + 1 : sp_engine_step(e);
+  if (!e->g->reduce || !each || (res && step % each)) return SP_OK;
+  int st = res ? sp_loop_settle(&e->units[0].loop, err) : SP_OK;
+  return st ? st : sp_graph_compare_weights(e->g, step, err);
+}
+
 int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {
   *res = NULL;
   if (e->failed) return failed(e, err);
   if (!e->n || !e->units[0].loop.running) return SP_OK;
-  return sp_loop_next(&e->units[0].loop, res, err) ? halt(e, err) : SP_OK;
+  if (sp_loop_next(&e->units[0].loop, res, err) || compare_replicas(e, *res, err)) return halt(e, err);
+  return SP_OK;
 }
 
 int sp_engine_stop(sp_engine *e, sp_err *err) {
@@ -342,7 +390,10 @@ static int evaluate(sp_engine *e, sp_loop *l, int (*each)(void *arg, const sp_re
   while (!st) {
     if (sp_loop_next(l, &res, err)) return halt(e, err);
     if (!res) return sp_loop_settle(l, err) ? halt(e, err) : SP_OK;
-    if (!(st = each(arg, res, err))) continue;
+    sp_result one = *res;
+    for (int r = 0; !st && sp_shards_of_rank(l->m->shards, l->m, r, &one); r++)
+      if (one.n) st = each(arg, &one, err);
+    if (!st) continue;
     sp_err ignored;
     sp_loop_settle(l, &ignored);
     l->running = false;
@@ -371,8 +422,10 @@ int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, con
 
 int sp_engine_load(sp_engine *e, sp_node *node, const char *path, sp_err *err) {
   int st = sp_engine_drain(e, err);
-  if (st) return st;
-  return node ? sp_graph_load(e->g, node, path, err) : sp_graph_load_all(e->g, path, err);
+  if (!st && sp_graph_writes(e->g))
+    st = node ? sp_graph_load(e->g, node, path, err) : sp_graph_load_all(e->g, path, err);
+  if (!st && e->g->initialised) st = sp_graph_share_weights(e->g, node, err);
+  return st;
 }
 
 int sp_engine_save(sp_engine *e, const char *path, unsigned what, sp_err *err) {
@@ -380,13 +433,16 @@ int sp_engine_save(sp_engine *e, const char *path, unsigned what, sp_err *err) {
   int st = sp_engine_build(e, err);
   if (st) return st;
   sp_engine_drain(e, &ignored); /* weights are worth saving after a failure too */
+  if (!sp_graph_writes(e->g)) return SP_OK;
   return sp_graph_save(e->g, path, what, err);
 }
 
 int sp_engine_snapshot(sp_engine *e, sp_snapshot **out, unsigned what, const char *path, const sp_meta *meta,
                        size_t n_meta, sp_err *err) {
   int st = sp_engine_build(e, err);
+  *out = NULL;
   if (!st) st = sp_engine_drain(e, err);
+  if (!st && !sp_graph_writes(e->g)) return SP_OK;
   return st ? st : sp_graph_snapshot(out, e->g, what, path, meta, n_meta, err);
 }
 

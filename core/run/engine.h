@@ -52,6 +52,10 @@ int sp_engine_stop(sp_engine *engine, sp_err *err);
 void sp_engine_cut(sp_engine *engine);
 /* Asked while a loop waits for requests: true ends it, as if all who submit had gone. NULL: never. */
 void sp_engine_stopped(sp_engine *engine, bool (*stopped)(void));
+/* Of a graph that several ranks train: what this rank asks the others with each step, as bits; all find those of all in
+ * sp_result.asked. */
+void sp_engine_ask(sp_engine *engine, uint32_t (*asks)(void *arg), void *arg);
+bool sp_engine_is_shared(const sp_engine *engine); /* it is trained by several ranks, and has been planned */
 /* Waits until nothing is in flight. */
 int sp_engine_drain(sp_engine *engine, sp_err *err);
 uint64_t sp_engine_step(const sp_engine *engine); /* the next step that the loop begins with */

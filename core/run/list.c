@@ -6,6 +6,7 @@
  * LAUNCH, where the last of them was. Capture of a step: all operations of the main device become one body; those of the
  * host and of the cpu's lanes come before it, but for what waits for an event of this very tick, and all that follows in its
  * lane. Neither knows whether the new order is right: the proof does. */
+#include "graph/reduce.h"
 #include "run/machine.h"
 
 #include <stdlib.h>
@@ -16,11 +17,10 @@ static bool on_main(const sp_machine *m, int lane) { return m->p->lanes[lane].pl
 static bool is_host(const sp_machine *m, int lane) { return m->p->lanes[lane].host; }
 static int delay_of(const sp_machine *m, int task) { return m->p->sched.delay[task]; }
 
-static bool is_work(const sp_op *op) {
-  return op->kind == SP_OP_CALL || op->kind == SP_OP_COPY || op->kind == SP_OP_HASH;
+static bool capturable(const sp_machine *m, const sp_task *t) {
+  if (t->kind == SP_TASK_COMM) return m->g->reduce->type->flags & SP_COMM_CAPTURABLE;
+  return !t->node || t->node->inst->type->flags & SP_STAGE_CAPTURABLE;
 }
-
-static bool capturable(const sp_task *t) { return !t->node || t->node->inst->type->flags & SP_STAGE_CAPTURABLE; }
 
 /* ---- what goes around single calls ------------------------------------------------------------------------------- */
 
@@ -28,7 +28,7 @@ static int put_around(sp_machine *m, sp_ops *out, const sp_op *op, sp_err *err) 
   const sp_task *t = task_of(m, op);
   bool main = on_main(m, op->lane);
   int st = sp_ops_put(out, *op, err);
-  if (!st && m->g->opts.checksums && t->node)
+  if (!st && sp_checksum_wants(m, t))
     st = sp_ops_put(out, (sp_op){.kind = SP_OP_HASH, .lane = op->lane, .task = op->task}, err);
   if (!st && m->g->sync && main && m->g->border)
     st = sp_ops_put(out, (sp_op){.kind = SP_OP_FINISH, .lane = op->lane, .task = op->task}, err);
@@ -39,7 +39,7 @@ static int pass_around(sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *err
   int st = SP_OK;
   for (size_t i = 0; i < in->n && !st; i++) {
     const sp_op *op = &in->op[i];
-    if (op->kind == SP_OP_CALL || op->kind == SP_OP_COPY) st = put_around(m, out, op, err);
+    if (sp_op_works(op->kind)) st = put_around(m, out, op, err);
     else st = sp_ops_put(out, *op, err);
   }
   return st;
@@ -49,8 +49,8 @@ static int pass_around(sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *err
 
 /* A replica's every n-th step is each of its own. */
 static bool may_record(const sp_machine *m, const sp_op *op) {
-  return on_main(m, op->lane) && is_work(op) && task_of(m, op)->every == m->p->lanes[op->lane].props.replicas &&
-         capturable(task_of(m, op));
+  return on_main(m, op->lane) && sp_op_works(op->kind) &&
+         task_of(m, op)->every == m->p->lanes[op->lane].props.replicas && capturable(m, task_of(m, op));
 }
 
 /* The operations of op i's lane that belong with it: how many, and the last. One copy alone gains nothing. */
@@ -132,8 +132,8 @@ static const char *obstacle(const sp_machine *m, const sp_ops *in, const bool *a
     if (!on_main(m, op->lane)) continue;
     const sp_task *t = task_of(m, op);
     *name = t->name;
-    if (!capturable(t)) {
-      *name = t->node->name;
+    if (!capturable(m, t)) {
+      *name = t->node ? t->node->name : m->g->reduce->type->name;
       return "its calls cannot be recorded";
     }
     if (!late) continue;
@@ -277,7 +277,7 @@ static int pass_marks(const sp_machine *m, const sp_ops *in, sp_ops *out, sp_err
   out->n_launch = in->n_launch;
   for (size_t i = 0; i < in->n && !st; i++) {
     const sp_op *op = &in->op[i];
-    bool timed = !body && (op->kind == SP_OP_CALL || op->kind == SP_OP_COPY) && sp_timeline_watches(m, task_of(m, op));
+    bool timed = !body && sp_op_works(op->kind) && op->kind != SP_OP_HASH && sp_timeline_watches(m, task_of(m, op));
     st = timed ? put_marked(op, out, err) : sp_ops_put(out, *op, err);
     body = op->kind == SP_OP_LAUNCH ? op->n : body - (body > 0);
   }
@@ -294,7 +294,7 @@ static int prove(const sp_machine *m, const sp_ops *ops, sp_err *err) {
 static void notice_single(const sp_machine *m) {
   for (size_t i = 0; i < m->p->n_tasks; i++) {
     const sp_task *t = &m->p->tasks[i];
-    if (on_main(m, t->lane) && !capturable(t) && t->kind == SP_TASK_FORWARD)
+    if (on_main(m, t->lane) && !capturable(m, t) && t->kind == SP_TASK_FORWARD)
       sp_log(SP_LOG_WARN, "capture: calls of stage '%s' cannot be recorded and are made one by one", t->node->name);
   }
 }

@@ -18,11 +18,13 @@ typedef struct sp_loop {
   uint64_t lr_step;   /* the step whose lr was asked last, + 1 */
   double lr;          /* of the last update that was collected, NaN: none */
   uint64_t launches;
-  uint64_t open;         /* steps of requests that have begun and are not collected */
-  bool (*stopped)(void); /* requests are not waited for any more; NULL: never */
-  bool timed;            /* the seconds that the host waits for others are counted */
-  double blocked;        /* so many */
-  void *mark;            /* a timing event, and when it was; NULL: none yet */
+  uint64_t open;               /* steps of requests that have begun and are not collected */
+  bool (*stopped)(void);       /* requests are not waited for any more; NULL: never */
+  uint32_t (*asks)(void *arg); /* see sp_engine_ask; NULL: nothing */
+  void *asks_arg;
+  bool timed;     /* the seconds that the host waits for others are counted */
+  double blocked; /* so many */
+  void *mark;     /* a timing event, and when it was; NULL: none yet */
   double mark_time;
   double left; /* when the script got the last result, 0: nothing is traced */
   sp_result result;

@@ -226,7 +226,7 @@ static int make_events(sp_machine *m, const sp_task *t, sp_err *err) {
 
 static int make_post(sp_machine *m, const sp_task *t, sp_err *err) {
   sp_post *post = &m->posts[t->index];
-  int st = m->g->opts.checksums && t->node ? sp_checksum_name(m, t, err) : SP_OK;
+  int st = sp_checksum_wants(m, t) ? sp_checksum_name(m, t, err) : SP_OK;
   if (m->p->lanes[t->lane].host) return SP_OK;
   post->calls = st ? NULL : sp_graph_zalloc(m->g, (size_t)m->p->ring, sizeof *post->calls, "call records", err);
   if (!post->calls) return err->status;
@@ -253,6 +253,8 @@ static void free_sums(sp_machine *m) {
   else free(m->sums);
 }
 
+static int ranks_of(const sp_machine *m) { return sp_ranks_opts(m->g->env->ranks)->ranks; }
+
 static int make_posts(sp_machine *m, sp_err *err) {
   int st = SP_OK;
   size_t ring = (size_t)m->p->ring;
@@ -266,7 +268,7 @@ static int make_posts(sp_machine *m, sp_err *err) {
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) st = make_post(m, &m->p->tasks[i], err);
   m->hashes = st ? NULL : sp_graph_zalloc(m->g, m->n_hashes, sizeof *m->hashes, "checksums", err);
   if (st || !m->hashes || make_sums(m, err)) return err->status;
-  return m->p->micro > 1 ? sp_shards_new(&m->shards, m, err) : SP_OK;
+  return m->p->sharded || ranks_of(m) > 1 ? sp_shards_new(&m->shards, m, err) : SP_OK;
 }
 
 static void free_post(sp_machine *m, const sp_task *t) {
@@ -349,6 +351,9 @@ static int prepare(sp_machine *m, sp_err *err) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* Batches are dealt to the ranks: shards of a step, and of an evaluation one after another. */
+static bool shared(const sp_machine *m) { return m->p->stand_in || m->p->sharded; }
+
 static int make_feed(sp_machine *m, sp_err *err) {
   const sp_program *p = m->p;
   const sp_node *s = p->source;
@@ -363,8 +368,10 @@ static int make_feed(sp_machine *m, sp_err *err) {
   int st = sp_sampler_init(&m->sampler, m->g->opts.seed, p->length, (uint32_t)s->opts.batch,
                            !p->stand_in && !s->opts.no_shuffle, s->opts.drop_last && !p->stand_in, err);
   if (st) return sp_prefix(err, "stage '%s'", s->name);
-  uint32_t shards = (uint32_t)p->micro;
-  if (sp_sampler_share(&m->sampler, 0, shards, shards, err)) return sp_prefix(err, "stage '%s'", s->name);
+  const sp_rank_opts *o = sp_ranks_opts(m->g->env->ranks);
+  uint32_t own = (uint32_t)p->micro, ranks = shared(m) ? (uint32_t)o->ranks : 1;
+  uint32_t first = shared(m) ? (uint32_t)o->rank * own : 0;
+  if (sp_sampler_share(&m->sampler, first, own, own * ranks, err)) return sp_prefix(err, "stage '%s'", s->name);
   sp_sampler_feed(&m->sampler, &m->feed);
   return SP_OK;
 }

@@ -72,6 +72,7 @@ typedef struct sp_launched {
 typedef struct sp_known {
   uint32_t n;    /* samples that run; of a step of requests all of the batch, or none */
   uint32_t real; /* of them those that somebody asked for */
+  bool full;     /* of samples, on all ranks */
   double lr;
 } sp_known;
 
@@ -133,10 +134,18 @@ int sp_list_make(sp_machine *m, sp_err *err);
 /* shards.c: the results of a step's passes, put together */
 int sp_shards_new(sp_shards **s, const sp_machine *m, sp_err *err);
 void sp_shards_free(sp_shards *s);
-/* Adds what was collected of the next pass, whose samples are res->n; behind the last *res becomes that of the step. */
-void sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, sp_result *res);
+/* Adds what was collected of the next pass, whose samples are res->n; behind the last *res becomes that of the step, on all
+ * ranks. They fail where `end` of the loop is not the same on them; of `asked` all get the bits of all. */
+int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, uint64_t end, uint32_t asked, sp_result *res,
+                  sp_err *err);
+/* Of an evaluation: *res becomes that of the batch that this rank had beside the own one; false: there is no such rank. */
+bool sp_shards_of_rank(sp_shards *s, const sp_machine *m, int rank, sp_result *res);
 
 /* checksum.c: what a checked run hashes of a task, in one order for names and values */
+/* Of what one rank adds up others see the whole. */
+static inline bool sp_checksum_wants(const sp_machine *m, const sp_task *t) {
+  return m->g->opts.checksums && t->node && !t->node->shards;
+}
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err); /* fills the post's hashes */
 /* On the stream of the call, which it is behind; where the device has no stream_hash the call must be over. */
 int sp_checksum_call(sp_call *c, void *stream, sp_err *err);

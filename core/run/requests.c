@@ -44,6 +44,6 @@ void sp_requests_take(sp_loop *l, uint64_t step) {
     if (sp_queue_over(m->queue) || (l->open && may_tick(l))) break;
     rest(l, &spin);
   }
-  if (k->real) k->n = (uint32_t)m->batch, l->open++;
+  if (k->real) k->n = (uint32_t)m->batch, k->full = true, l->open++;
   else if (!l->open) sp_loop_cut(l, step);
 }

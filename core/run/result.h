@@ -24,11 +24,12 @@ typedef struct sp_hash {
 
 typedef struct sp_result {
   uint64_t step, epoch;
-  uint64_t of;  /* steps of the loop or the evaluation; 0: it has no end */
-  uint32_t n;   /* samples in the step */
-  bool updated; /* the optimizer ran */
-  double lr;    /* of the last update up to that step, at first the optimizer's own; NaN without an optimizer */
-  double time;  /* sp_now() when the host saw it complete */
+  uint64_t of;    /* steps of the loop or the evaluation; 0: it has no end */
+  uint32_t n;     /* samples in the step */
+  bool updated;   /* the optimizer ran */
+  uint32_t asked; /* of a job of several ranks: what they have asked each other, see sp_engine_ask */
+  double lr;      /* of the last update up to that step, at first the optimizer's own; NaN without an optimizer */
+  double time;    /* sp_now() when the host saw it complete */
   const sp_metric *metrics;
   size_t n_metrics;
   const sp_hash *hashes; /* with opts.checksums, in a fixed order */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * shards.c - the results of a step's passes, put together: counts add up, means are weighted by what they are over, in the
- * order of shards, so that the numbers are those of the step. */
+ * order of shards, so that the numbers are those of the step. Where a job has several ranks they first give each other the
+ * results of all passes: scripts see the same numbers everywhere, and what they decide by them is found out if it differs. */
 #include "run/machine.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One metric. */
 typedef struct part {
@@ -16,12 +20,26 @@ typedef struct part {
   void *out;
 } part;
 
+/* A pass as ranks tell it each other; behind it the hashes, and each metric: 8 bytes whether it is there, and its data. */
+typedef struct packed {
+  uint64_t step, end; /* end: of the loop */
+  double lr;
+  uint32_t n, asked;
+} packed;
+
 struct sp_shards {
   part *parts; /* as the program's metrics */
   size_t n;
   sp_metric *shown;
   uint64_t samples;
   sp_hash *hashes;
+  bool *update;    /* [the machine's n_hashes] what it is of */
+  sp_ranks *ranks; /* NULL: the passes of this process are all */
+  int rank, n_ranks;
+  size_t bytes;   /* of a pass, packed */
+  char *all;      /* [ranks][micro] of them */
+  sp_metric *one; /* of a pass that was unpacked */
+  sp_hash *one_hashes;
 };
 
 static const sp_port *port_of(const sp_metric_slot *s) { return sp_node_out_port(s->node, (unsigned)s->port); }
@@ -38,6 +56,27 @@ static int new_part(part *p, const sp_metric_slot *slot, const sp_machine *m, sp
   return p->out ? SP_OK : err->status;
 }
 
+static size_t data_bytes(const part *p) {
+  const sp_spec *spec = &p->slot->node->out_specs[p->slot->port].spec[p->slot->index];
+  return ((size_t)sp_spec_bytes(spec) + 7) / 8 * 8;
+}
+
+static int new_exchange(sp_shards *s, const sp_machine *m, sp_err *err) {
+  const sp_rank_opts *o = sp_ranks_opts(m->g->env->ranks);
+  s->ranks = o->ranks > 1 && (m->p->sharded || m->p->stand_in) ? m->g->env->ranks : NULL;
+  s->rank = s->ranks ? o->rank : 0;
+  s->n_ranks = s->ranks ? o->ranks : 1;
+  s->bytes = sizeof(packed) + m->n_hashes * sizeof(uint64_t);
+  for (size_t i = 0; i < s->n; i++) s->bytes += 8 + data_bytes(&s->parts[i]);
+  s->all = sp_graph_zalloc(m->g, (size_t)s->n_ranks * (size_t)m->p->micro, s->bytes, "metrics", err);
+  s->one = s->all ? sp_graph_zalloc(m->g, s->n, sizeof *s->one, "metrics", err) : NULL;
+  s->update = s->one ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *s->update, "checksums", err) : NULL;
+  for (size_t i = 0, k = 0; s->update && i < m->p->n_tasks; i++) /* as collect.c lists them */
+    for (size_t j = 0; j < m->posts[i].n_hashes; j++) s->update[k++] = m->p->tasks[i].kind == SP_TASK_UPDATE;
+  s->one_hashes = s->update ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *s->one_hashes, "checksums", err) : NULL;
+  return s->one_hashes ? SP_OK : err->status;
+}
+
 int sp_shards_new(sp_shards **out, const sp_machine *m, sp_err *err) {
   sp_shards *s = *out = sp_graph_zalloc(m->g, 1, sizeof *s, "metrics", err);
   int st = s ? SP_OK : err->status;
@@ -47,7 +86,7 @@ int sp_shards_new(sp_shards **out, const sp_machine *m, sp_err *err) {
   s->hashes = s->shown ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *s->hashes, "checksums", err) : NULL;
   if (!s->hashes) return err->status;
   for (; s->n < m->p->n_metrics && !st; s->n++) st = new_part(&s->parts[s->n], &m->p->metrics[s->n], m, err);
-  return st;
+  return st ? st : new_exchange(s, m, err);
 }
 
 void sp_shards_free(sp_shards *s) {
@@ -60,6 +99,10 @@ void sp_shards_free(sp_shards *s) {
   free(s->parts);
   free(s->shown);
   free(s->hashes);
+  free(s->update);
+  free(s->all);
+  free(s->one);
+  free(s->one_hashes);
   free(s);
 }
 
@@ -133,29 +176,138 @@ static void show(sp_shards *s, sp_result *res) {
   res->n_metrics = k;
 }
 
-/* A hash of the hashes of all passes. */
-static void add_hashes(sp_shards *s, const sp_result *res, bool first) {
+/* A hash of the hashes of all passes; of an update, which all ranks make alike, that of the first. */
+static void add_hashes(sp_shards *s, const sp_result *res, bool first, bool first_rank) {
   for (size_t i = 0; i < res->n_hashes; i++) {
-    uint64_t before = first ? 0 : s->hashes[i].hash;
-    s->hashes[i] = (sp_hash){res->hashes[i].name, (before ^ res->hashes[i].hash) * UINT64_C(0x9e3779b97f4a7c15)};
+    uint64_t before = first ? 0 : s->hashes[i].hash, hash = res->hashes[i].hash;
+    bool counts = first || !s->update[i] || first_rank;
+    s->hashes[i] = (sp_hash){res->hashes[i].name, counts ? (before ^ hash) * UINT64_C(0x9e3779b97f4a7c15) : before};
   }
 }
 
-void sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, sp_result *res) {
-  uint64_t shard = pass % (uint64_t)m->p->micro;
-  if (!shard) begin(s);
+/* ---- between ranks ---- */
+static char *place_of(const sp_shards *s, const sp_machine *m, int rank, int pass) {
+  return s->all + ((size_t)rank * (size_t)m->p->micro + (size_t)pass) * s->bytes;
+}
+
+static void pack(const sp_shards *s, const sp_machine *m, const sp_result *res, uint64_t end, uint32_t asked,
+                 char *to) {
+  packed head = {.step = res->step, .end = end, .lr = res->lr, .n = res->n, .asked = asked};
+  memcpy(to, &head, sizeof head);
+  uint64_t *hash = (uint64_t *)(to + sizeof head);
+  for (size_t i = 0; i < m->n_hashes; i++) hash[i] = res->hashes[i].hash;
+  to = (char *)(hash + m->n_hashes);
+  size_t k = 0; /* metrics are in the order of parts, some left out */
+  for (size_t i = 0; i < s->n; i++) {
+    uint64_t there = k < res->n_metrics && res->metrics[k].name == s->parts[i].slot->name;
+    memcpy(to, &there, sizeof there);
+    if (there) memcpy(to + 8, res->metrics[k].data, (size_t)sp_spec_bytes(&res->metrics[k].spec)), k++;
+    to += 8 + data_bytes(&s->parts[i]);
+  }
+}
+
+/* *res becomes that of the pass, but for what is the same on all ranks. */
+static void unpack(const sp_shards *s, const sp_machine *m, const char *from, sp_result *res) {
+  const packed *head = (const packed *)from;
+  const uint64_t *hash = (const uint64_t *)(from + sizeof *head);
+  size_t k = 0;
+  for (size_t i = 0; i < m->n_hashes; i++) s->one_hashes[i] = (sp_hash){m->hashes[i].name, hash[i]};
+  from = (const char *)(hash + m->n_hashes);
+  for (size_t i = 0; i < s->n; i++) {
+    const sp_metric_slot *slot = s->parts[i].slot;
+    if (*(const uint64_t *)from)
+      s->one[k++] = (sp_metric){slot->name,
+                                slot->node->name,
+                                port_of(slot)->name,
+                                slot->node->out_specs[slot->port].spec[slot->index],
+                                from + 8,
+                                false};
+    from += 8 + data_bytes(&s->parts[i]);
+  }
+  res->n = head->n;
+  res->hashes = s->one_hashes;
+  res->n_hashes = m->n_hashes;
+  res->metrics = s->one;
+  res->n_metrics = k;
+}
+
+/* *guilty: who is known to be. */
+static int differ(const packed *a, const packed *b, int rank, int *guilty, sp_err *err) {
+  *guilty = rank;
+  if (a->step != b->step)
+    return sp_fail(err, SP_E_STATE, "rank %d is at step %" PRIu64 " where rank 0 is at step %" PRIu64, rank, b->step,
+                   a->step);
+  if (a->end != b->end) {
+    bool other = b->end < a->end;
+    *guilty = other ? rank : 0;
+    return sp_fail(err, SP_E_STATE,
+                   "the script of rank %d stops at step %" PRIu64
+                   ", others go on: all ranks have to decide alike, by what is the same on all of them",
+                   *guilty, other ? b->end : a->end);
+  }
+  return sp_fail(err, SP_E_STATE,
+                 "step %" PRIu64
+                 ": the learning rate is %.9g on rank 0, %.9g on rank %d: it has to come from what is the same on all",
+                 a->step, a->lr, b->lr, rank);
+}
+
+static int give(sp_shards *s, const sp_machine *m, uint32_t *asked, sp_err *err) {
+  char *mine = place_of(s, m, s->rank, 0);
+  int st = sp_ranks_exchange(s->ranks, mine, s->bytes * (size_t)m->p->micro, s->all, err);
+  int last = m->p->micro - 1;
+  const packed *first = (const packed *)place_of(s, m, 0, last);
+  for (int r = 0; r < s->n_ranks && !st; r++) {
+    const packed *other = (const packed *)place_of(s, m, r, last);
+    bool lr = !memcmp(&other->lr, &first->lr, sizeof first->lr);
+    if (other->step != first->step || other->end != first->end || !lr) {
+      int guilty;
+      differ(first, other, r, &guilty, err);
+      return sp_ranks_blame(s->ranks, guilty, err, err);
+    }
+    *asked |= other->asked;
+  }
+  return st;
+}
+
+static void add_pass(sp_shards *s, sp_result *res, bool first, bool first_rank) {
+  if (first) begin(s);
   s->samples += res->n;
   for (size_t i = 0; i < res->n_metrics; i++)
     for (size_t k = 0; k < s->n; k++) {
       part *p = &s->parts[k];
       const sp_metric *metric = &res->metrics[i];
-      if (p->slot->name == metric->name)
-        add_part(p, metric, p->sum || p->slot->node->optimizer ? 1 : weight_of(s, p->slot->node, res));
+      if (p->slot->name != metric->name || (p->slot->node->optimizer && p->seen)) continue; /* all ranks update alike */
+      add_part(p, metric, p->sum || p->slot->node->optimizer ? 1 : weight_of(s, p->slot->node, res));
     }
-  add_hashes(s, res, !shard);
-  res->hashes = s->hashes;
+  add_hashes(s, res, first, first_rank);
+}
+
+int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, uint64_t end, uint32_t asked, sp_result *res,
+                  sp_err *err) {
+  int shard = (int)(pass % (uint64_t)m->p->micro), st;
   res->step = pass / (uint64_t)m->p->micro;
-  if (shard + 1 < (uint64_t)m->p->micro) return;
+  if (s->ranks) pack(s, m, res, end, asked, place_of(s, m, s->rank, shard));
+  else add_pass(s, res, !shard, true);
+  if (shard + 1 < m->p->micro) return SP_OK;
+  if (s->ranks) {
+    if ((st = give(s, m, &res->asked, err))) return st;
+    if (m->p->stand_in) return SP_OK;
+    for (int i = 0; i < s->n_ranks * m->p->micro; i++) {
+      sp_result one = *res;
+      unpack(s, m, s->all + (size_t)i * s->bytes, &one);
+      add_pass(s, &one, !i, i < m->p->micro);
+    }
+  }
+  res->hashes = s->hashes;
   res->n = (uint32_t)s->samples;
   show(s, res);
+  return SP_OK;
+}
+
+bool sp_shards_of_rank(sp_shards *s, const sp_machine *m, int rank, sp_result *res) {
+  if (!s || !s->ranks) return rank == 0;
+  if (rank >= s->n_ranks) return false;
+  res->step = ((const packed *)s->all)->step * (uint64_t)s->n_ranks + (uint64_t)rank;
+  unpack(s, m, place_of(s, m, rank, 0), res);
+  return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * submit.c - what an operation does: calls, copies, waits and records on streams, and what stages are told of a step. */
+#include "graph/reduce.h"
 #include "run/loop.h"
 
 #include <inttypes.h>
@@ -42,8 +43,8 @@ static void fill_block(const sp_loop *l, const sp_task *t, uint64_t step, sp_ste
                      .key = n->key,
                      .n = n->batched || n->shards ? m->known[slot(l, step)].n : (uint32_t)n->opts.batch,
                      .training = m->p->training && m->g->training,
-                     .loss_scale = m->p->micro > 1 ? 1.0f : 1.0f / (float)m->g->accumulate,
-                     .batch = m->p->micro > 1 ? (uint32_t)m->batch : 0,
+                     .loss_scale = m->p->sharded ? 1.0f : 1.0f / (float)m->g->accumulate,
+                     .batch = m->p->sharded ? (uint32_t)m->batch : 0,
                      .shard = (uint32_t)(step % (uint64_t)m->p->micro)};
   memcpy(block->live, n->live, sizeof block->live);
 }
@@ -60,7 +61,7 @@ static int keep(sp_loop *l, const sp_task *t, uint64_t step, const sp_err *err) 
 static int fill_call(sp_loop *l, const sp_task *t, sp_call *c, uint64_t step, sp_err *err) {
   double lr = NAN;
   sp_call_fill(c, step, l->m->known[slot(l, step)].n);
-  c->io.dw_acc = l->m->p->micro == 1 && step % (uint64_t)l->m->g->accumulate != 0;
+  c->io.dw_acc = !l->m->p->sharded && step % (uint64_t)l->m->g->accumulate != 0;
   if (l->m->p->lanes[t->lane].block >= 0) return SP_OK; /* its block is filled for the whole lane */
   if (wants_lr(l, t)) {
     if (step_lr(l, step, &lr, err)) return keep(l, t, step, err);
@@ -99,6 +100,14 @@ static int fill(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
+/* What this rank is at, for the others. While one of its threads waits for them, that is what counts. */
+static void tell(const sp_machine *m, uint64_t step, const sp_task *t, bool waits) {
+  sp_reduce *r = m->g->reduce;
+  if (!r) return;
+  if (t->kind == SP_TASK_COMM) atomic_store(&r->waits, waits);
+  sp_ranks_at(r->ranks, step / (uint64_t)m->p->micro, t->name, atomic_load(&r->waits) ? "the other ranks" : NULL);
+}
+
 /* A failure stops its stream. Where ticks are graphs, one stream has the older steps of other lanes too, whose results
  * are to come first: there it is kept only, and what comes behind it does nothing. */
 static int run_call(void *arg, void *native) {
@@ -107,6 +116,7 @@ static int run_call(void *arg, void *native) {
   bool shared = c->m->launch != SIZE_MAX;
   if (shared && sp_failure_before(&c->m->failure, c->step, t->index)) return SP_OK;
   uint64_t step = c->step / (uint64_t)c->m->p->micro;
+  tell(c->m, c->step, t, false);
   int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, step, native, c, &c->err)
                                        : sp_inst_forward(t->node->inst, &c->io, step, native, c, &c->err);
   if (st) sp_failure_keep(&c->m->failure, c->step, t->index, &c->err);
@@ -129,6 +139,36 @@ static int copy(sp_loop *l, const sp_task *t, uint64_t step, void *stream, sp_er
                        l->m->buf[from][step % (uint64_t)p->bufs[from].slots], t->copies[i].bytes, t->name, err);
   }
   return st;
+}
+
+/* On the stream of the lane, as calls are. Where another rank has failed the words are that failure's. */
+static int run_comm(void *arg, void *native) {
+  sp_call *c = arg;
+  sp_machine *m = c->m;
+  const sp_task *t = c->task;
+  const sp_reduce *r = m->g->reduce;
+  const sp_move *v = &t->move;
+  void *to = v->to ? v->to : m->buf[v->to_buf][0];
+  const void *from = v->from ? v->from : m->buf[v->from_buf][0];
+  bool shared = m->launch != SIZE_MAX;
+  sp_ctx_holder h;
+  sp_ctx *ctx = sp_ctx_for(&h, t->name, &c->err);
+  if (shared && sp_failure_before(&m->failure, c->step, t->index)) return SP_OK;
+  ctx->stream = native;
+  tell(m, c->step, t, true);
+  int st = v->gather ? r->type->all_gather(ctx, r->comm, to, from, v->each)
+                     : r->type->all_to_all(ctx, r->comm, to, from, v->each);
+  tell(m, c->step, t, false);
+  if (st) sp_reduce_failed(r, t->name, &c->err);
+  if (st) sp_failure_keep(&m->failure, c->step, t->index, &c->err);
+  return shared ? SP_OK : st;
+}
+
+static int move(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err *err) {
+  const sp_task *t = task_of(l, op);
+  sp_call *c = &l->m->posts[t->index].calls[slot(l, step)];
+  c->step = step;
+  return sp_place_submit(l->m->p->lanes[t->lane].place, stream, run_comm, c, t->name, err);
 }
 
 int sp_submit_again(sp_loop *l, const sp_task *t, uint64_t step, void *stream, sp_err *err) {
@@ -219,9 +259,8 @@ static int record(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_e
 
 /* ---- graphs of a lane -------------------------------------------------------------------------------------------- */
 
-static bool full(const sp_loop *l, uint64_t step) {
-  return !l->m->has_feed || l->m->known[slot(l, step)].n == l->m->batch;
-}
+/* On all ranks: where one launches a graph the others do. */
+static bool full(const sp_loop *l, uint64_t step) { return l->m->known[slot(l, step)].full; }
 
 /* A graph of a GPU has its sizes baked in, but a device of the processor replays calls with their records, which a short
  * batch may have used since. Nothing else in them changes from one round of the ring to the next. */
@@ -237,6 +276,7 @@ static int work(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err
   switch (op->kind) {
     case SP_OP_CALL: return call(l, op, step, stream, err);
     case SP_OP_COPY: return copy(l, task_of(l, op), step, stream, err);
+    case SP_OP_COMM: return move(l, op, step, stream, err);
     case SP_OP_HASH: return hash(l, op, step, stream, err);
     default: return SP_OK;
   }

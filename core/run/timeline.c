@@ -181,7 +181,7 @@ void sp_timeline_host(const sp_loop *l, sp_slice_kind kind, int task, uint64_t s
 
 bool sp_timeline_watches(const sp_machine *m, const sp_task *t) {
   return m->g->opts.trace && m->g->border && on_main(m, t->lane) &&
-         (t->kind == SP_TASK_COPY || !sp_graph_times_calls(m->g));
+         (t->kind == SP_TASK_COPY || t->kind == SP_TASK_COMM || !sp_graph_times_calls(m->g));
 }
 
 static int make_marks(sp_machine *m, const char *name, sp_mark **marks, sp_err *err) {

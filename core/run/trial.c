@@ -93,6 +93,9 @@ static void free_trial(sp_trial *t) {
 int sp_trial_begin(sp_engine *e, sp_err *err) {
   sp_graph *g = e->g;
   if (e->failed) return sp_fail(err, SP_E_STATE, "the graph has failed before: %s", e->failure.msg);
+  if (sp_ranks_opts(g->env->ranks)->ranks > 1)
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "strategies are tried by one process: run it once without --ranks, and name the one that is found");
   if (e->n && e->units[0].m->built) return sp_fail(err, SP_E_STATE, "the graph runs already: nothing can be tried");
   bool initialised = g->initialised;
   uint64_t allocations = g->allocations;

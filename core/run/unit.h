@@ -21,9 +21,11 @@ struct sp_engine {
   size_t n, cap;
   struct sp_trial *trial; /* NULL: none is under way */
   bool (*stopped)(void);  /* see sp_engine_stopped */
-  uint64_t start;         /* the step to begin with, while there is no unit */
-  bool sought;            /* the next loop begins where no loop has ended */
-  bool failed;            /* nothing can run any more, and why */
+  uint32_t (*asks)(void *arg);
+  void *asks_arg;
+  uint64_t start; /* the step to begin with, while there is no unit */
+  bool sought;    /* the next loop begins where no loop has ended */
+  bool failed;    /* nothing can run any more, and why */
   sp_err failure;
 };
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 const char *sp_op_name(int kind) {
-  static const char *const names[SP_OP_KINDS] = {"CALL", "NONE",   "COPY", "FILL", "COLLECT", "WAIT",
-                                                 "SYNC", "RECORD", "MARK", "HASH", "FINISH",  "LAUNCH"};
+  static const char *const names[SP_OP_KINDS] = {"CALL", "NONE",   "COPY", "COMM", "FILL",   "COLLECT", "WAIT",
+                                                 "SYNC", "RECORD", "MARK", "HASH", "FINISH", "LAUNCH"};
   return kind >= 0 && kind < SP_OP_KINDS ? names[kind] : "?";
 }
 

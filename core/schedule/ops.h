@@ -21,6 +21,7 @@ typedef enum sp_op_kind {
   SP_OP_CALL,    /* a stage's forward, backward or update */
   SP_OP_NONE,    /* of a task that only waits: no such operation is in a list */
   SP_OP_COPY,    /* between two places */
+  SP_OP_COMM,    /* between ranks: all of them have this operation, in the same order */
   SP_OP_FILL,    /* the host writes what stages are told of a step */
   SP_OP_COLLECT, /* the host takes a step's metrics: the step is over */
   SP_OP_WAIT,    /* the lane's stream waits for the event of `from`, as sp_sched_wait */
@@ -49,6 +50,10 @@ typedef struct sp_ops {
 } sp_ops;
 
 const char *sp_op_name(int kind); /* "WAIT" */
+/* It reads or writes what its task says. */
+static inline bool sp_op_works(int kind) {
+  return kind == SP_OP_CALL || kind == SP_OP_COPY || kind == SP_OP_COMM || kind == SP_OP_HASH;
+}
 
 /* The list of a schedule: in the order of submission each task's waits, itself, its record. */
 int sp_ops_lower(sp_ops *ops, const sp_schedule *s, const sp_sched_input *in, sp_err *err);

@@ -62,7 +62,8 @@ static bool happened(const play *p, int task, int64_t run) { return run < p->eve
 static double host_cost(const play *p, const sp_op *op) {
   if (op->kind == SP_OP_LAUNCH) return p->in->launch;
   if (p->body) return 0;
-  return op->kind == SP_OP_CALL || op->kind == SP_OP_COPY ? p->in->submit[op->task] : p->in->other;
+  return op->kind == SP_OP_CALL || op->kind == SP_OP_COPY || op->kind == SP_OP_COMM ? p->in->submit[op->task]
+                                                                                    : p->in->other;
 }
 
 /* ---- giving to lanes --------------------------------------------------------------------------------------------- */
@@ -92,7 +93,8 @@ static int meet(play *p, const sp_op *launch, sp_err *err) {
 static int submit(play *p, const sp_op *op, int64_t step, sp_err *err) {
   switch (op->kind) {
     case SP_OP_CALL:
-    case SP_OP_COPY: return give(p, op->lane, (item){.kind = WORK, .left = p->in->cost[op->task]}, err);
+    case SP_OP_COPY:
+    case SP_OP_COMM: return give(p, op->lane, (item){.kind = WORK, .left = p->in->cost[op->task]}, err);
     case SP_OP_RECORD: return op->task < 0 ? SP_OK : give(p, op->lane, (item){.kind = RECORD, .task = op->task}, err);
     case SP_OP_WAIT: {
       int64_t run = run_of(&p->in->in->tasks[op->from], step - op->back);

@@ -433,7 +433,7 @@ static int play_part(play *p, const sp_op *op, int tick) {
   if (!runs(&p->in->tasks[op->task], step)) return SP_OK;
   if (op->kind == SP_OP_WAIT) play_edge(p, op, step, tick);
   if (op->kind == SP_OP_RECORD) memcpy(p->cut + (size_t)op->task * p->comps, part, p->comps * sizeof *part);
-  if (op->kind != SP_OP_CALL && op->kind != SP_OP_COPY && op->kind != SP_OP_HASH) return SP_OK;
+  if (!sp_op_works(op->kind)) return SP_OK;
   memcpy(p->now, part, p->comps * sizeof *p->now);
   join(p, p->now, known_at(p, step));
   st = play_access(p, op, step, op->lane + (int)p->lanes);

@@ -56,6 +56,10 @@ uint32_t sp_sampler_n(const sp_sampler *s, uint64_t step) {
   return left < s->batch ? (uint32_t)left : s->batch;
 }
 
+bool sp_sampler_full(const sp_sampler *s, uint64_t step) {
+  return s->length >= (step % s->steps / s->parts + 1) * of_all(s);
+}
+
 /* Fisher and Yates, drawn from the epoch's own counter, so that any epoch's order is known without the ones before. */
 static void shuffle(sp_sampler *s, uint64_t epoch) {
   uint64_t key = sp_rng_key(s->seed, "sampler");

@@ -29,6 +29,8 @@ int sp_sampler_share(sp_sampler *s, uint32_t first, uint32_t parts, uint32_t wor
 void sp_sampler_feed(sp_sampler *s, sp_feed *feed);
 /* Samples in `step`: the batch, or fewer, perhaps none, in the last step of an epoch. */
 uint32_t sp_sampler_n(const sp_sampler *s, uint64_t step);
+/* All of the batches that are side by side with this one have as many as it can have. */
+bool sp_sampler_full(const sp_sampler *s, uint64_t step);
 /* Fills ids[0..n-1], returns n. Going through the steps in order costs one shuffle an epoch. */
 uint32_t sp_sampler_ids(sp_sampler *s, uint64_t step, uint64_t *ids);
 

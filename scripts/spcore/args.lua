@@ -22,8 +22,11 @@ local common = {
   },
   seed = { 1, "of weights, order and augmentation", min = 0, max = math.maxinteger },
   run_ahead = { 2, "metrics come back so many steps late", min = 0, max = 64 },
-  shards = { 1, "batches of a step, one after another, whose gradients are added", min = 1, max = 1024 },
+  shards = { core.env().ranks, "batches of a step whose gradients are added", default = "one a rank", min = 1, max = 1024 },
   parts = { 1, "calls that a stage's backward may be cut into, each with the gradients of some weights", min = 1, max = 64 },
+  comm = { "", "what moves gradients between ranks: local, mpi, nccl", default = "local; on a GPU nccl" },
+  bucket = { 8, "MiB of gradients that ranks add at a time; 0: each weight alone", min = 0, max = 4096 },
+  check_replicas = { 1000, "ranks compare their weights behind each so many steps; 0: never", min = 0, max = math.maxinteger },
   prefetch = { 2, "how many steps a reader is ahead", min = 1, max = 64 },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.1, max = 3600 },
   auto_again = { false, "strategy auto measures again, whatever it remembers" },
@@ -56,7 +59,8 @@ local resuming = {
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth parts capture workers prefetch pinned " ..
-  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every"):gmatch "%S+" do
+  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every comm bucket " ..
+  "check_replicas"):gmatch "%S+" do
   free[name] = true
 end
 
@@ -64,13 +68,14 @@ end
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
   run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
-  training = { "init", "shards", "parts" },
+  training = { "init", "shards", "parts", "comm", "bucket", "check_replicas" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "shards", "parts", "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
+    "shards", "parts", "comm", "bucket", "check_replicas", "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard",
+    "log_every",
   },
 }
 
@@ -369,7 +374,7 @@ function args.parse(spec, how)
   if opt.debug then core.set_debug(true) end
   if opt.quiet then core.log_level("error") end
   if opt.threads > 0 then core.set_threads(opt.threads) end
-  require "spcore.progress".quiet = opt.quiet
+  require "spcore.progress".quiet = opt.quiet or core.env().rank > 0
   for _, path in ipairs(opt.plugin) do
     local ok, why = core.load_plugin(path)
     if not ok then usage("--plugin: %s", why) end

@@ -5,10 +5,12 @@
 local core = require "spcore.core"
 local json = require "spcore.json"
 local progress = require "spcore.progress"
+local ranks = require "spcore.ranks"
 local sys = require "spcore.sys"
 
 local FORM <const> = 1
 local KEY <const> = "spcore.run" -- of the metadata
+local OVER <const>, DUE <const> = 1, 2 -- what ranks ask each other: to end; to save, since it is time
 
 local checkpoint = {}
 checkpoint.__index = checkpoint
@@ -25,7 +27,7 @@ local function plain(v, depth)
 end
 
 -- Stage by stage: what it is, its parameters, whose outputs it reads; of a source how many steps an epoch has.
-local function describe(g)
+function checkpoint.describe(g)
   local list = {}
   for i, node in ipairs(g:nodes()) do
     local from, told = {}, {}
@@ -70,10 +72,10 @@ function checkpoint.new(t)
   self.until_time = max_seconds and sys.now() + max_seconds
   if max_steps then core.fail(("--max-time %s: a time such as 90s, 5m, 2h is wanted"):format(t.max_time)) end
   self.raw, self.accumulate = t.graph._raw, t.graph._told[t.graph._optimizer].accumulate or 1
-  self.last_time, self.last_step = sys.now(), self.raw:step()
+  self.last_time, self.last_step, self.told = sys.now(), self.raw:step(), 0
   self.safe = self.last_step -- of a run that goes on: the file that it was read from stays with the next one
   self.about = json.encode { form = FORM, seed = t.graph._opt.seed, script = core.env().script:match "[^/]*$",
-    graph = describe(t.graph) }
+    graph = checkpoint.describe(t.graph) }
   return self
 end
 
@@ -103,6 +105,7 @@ end
 
 -- All but the newest and the one before it go.
 local function tidy(self, newest)
+  if not ranks.first then return end
   for _, step in ipairs(saved_steps(self.dir)) do
     if step ~= newest and step ~= self.safe then os.remove(file_of(self, step)) end
   end
@@ -153,16 +156,25 @@ end
 local function due(self, boundary)
   if self.last_one then return true end
   if self.each_steps then return boundary // self.each_steps > self.last_step // self.each_steps end
-  return self.each_seconds and sys.now() - self.last_time >= self.each_seconds
+  return self.told & DUE ~= 0
+end
+
+-- Clocks are not the same on all ranks, but what one of them asks all hear at one step.
+local function ask(self)
+  local now, asks = sys.now(), 0
+  if self.until_time and now >= self.until_time then asks = OVER end
+  if self.each_seconds and ranks.first and now - self.last_time >= self.each_seconds then asks = asks | DUE end
+  self.told = self.raw:ask(asks)
 end
 
 -- Whether somebody wants the run to end before its last step: a signal, or its time is over.
 function checkpoint:asked()
-  return core.interrupted() or (self.until_time and sys.now() >= self.until_time) or false
+  return core.interrupted() or self.told & OVER ~= 0
 end
 
 -- After the metrics of `step` were written. The loop ends here where a stop was asked for and the run is safe.
 function checkpoint:step(step)
+  ask(self)
   local boundary, asked = self.raw:boundary(), self:asked()
   poll(self)
   if not self.pending and (asked or due(self, boundary)) and boundary ~= self.total then
@@ -250,12 +262,18 @@ local function lines_before(path, step)
   return bytes, n
 end
 
--- Loads the newest checkpoint of dir into g, which goes on at its step, and cuts what is told of later ones. -> the step
-function checkpoint.resume(g, dir, override)
+local function find(dir)
   local _, lines = lines_before(dir .. "/metrics.jsonl", math.maxinteger)
   local step, path, about = newest(dir, lines or 0)
+  return json.encode { step = step, path = path, about = about }
+end
+
+-- Loads the newest checkpoint of dir into g, which goes on at its step, and cuts what is told of later ones. -> the step
+function checkpoint.resume(g, dir, override)
+  local found = json.decode(ranks.told(find, dir))
+  local step, path, about = found.step, found.path, found.about
   if step then
-    local old, new = difference(about.graph, describe(g))
+    local old, new = difference(about.graph, checkpoint.describe(g))
     if old and not override then
       core.fail(("--resume %s: the graph is another one: it was '%s' and is '%s'; --override goes on all the same"):format(dir,
         old, new))
@@ -272,7 +290,7 @@ function checkpoint.resume(g, dir, override)
     step = 0
     progress.print("resumed at step 0: %s has no checkpoint yet", dir)
   end
-  for _, name in ipairs { "metrics.jsonl", "checksums.jsonl" } do
+  for _, name in ipairs(ranks.first and { "metrics.jsonl", "checksums.jsonl" } or {}) do
     local bytes = lines_before(dir .. "/" .. name, step)
     if bytes then
       local ok, why = sys.truncate(dir .. "/" .. name, bytes)

@@ -5,10 +5,21 @@ local words = require "spcore.words"
 
 local device = {}
 
--- find(name) -> the device's name | nil, why it cannot be had. "auto": the first GPU, or the processor where there is
--- none.
+-- Each rank on a host has its own, where there are several.
+local function of_rank(kind)
+  local n, at = core.count_device(kind), core.env().local_rank
+  if at == 0 or not n or n == 1 then return kind end
+  if at < n then return ("%s:%d"):format(kind, at) end
+  return nil, ("rank %d is number %d on this host, which has %d; take fewer ranks"):format(core.env().rank, at + 1, n)
+end
+
+-- find(name) -> the device's name | nil, why it cannot be had. "auto": a GPU, or the processor where there is none.
 function device.find(name)
-  if name == "auto" then return core.count_device "cuda" and "cuda" or "cpu" end
+  if name == "auto" then
+    if not core.count_device "cuda" then return "cpu" end
+    name = "cuda"
+  end
+  if name == "cuda" and core.count_device(name) then return of_rank(name) end
   local kind, index = core.device_name(name)
   if not kind then return nil, index end
   local n, why = core.count_device(kind)

@@ -16,6 +16,15 @@ function files.make_parents(path)
   end
 end
 
+-- All of a file.
+function files.read(path)
+  local file, why = io.open(path, "rb")
+  if not file then core.fail(why) end
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
 -- Writes a whole file.
 function files.write(path, text)
   local file, why = io.open(path, "w")

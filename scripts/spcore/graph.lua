@@ -1,8 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- The graph as a script sees it: g.stage{...} adds a stage, g:train, g:steps, g:evaluate ... run it.
+local checkpoint = require "spcore.checkpoint"
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local files = require "spcore.files"
 local progress = require "spcore.progress"
+local ranks = require "spcore.ranks"
 local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
 local strategy = require "spcore.strategy"
@@ -276,6 +279,14 @@ local function evaluation_due(self, step)
   return due
 end
 
+-- What the ranks compute must be the same: a script that they have in two versions would find it out much later.
+local function compare_ranks(self)
+  local names, values = { "the script" }, { core.checksum(files.read(core.env().script_path)) }
+  for i, line in ipairs(checkpoint.describe(self)) do names[i + 1], values[i + 1] = "the graph, line " .. i, line end
+  core.same(names, values)
+  self._compared = true
+end
+
 local function evaluated(raw, data)
   progress.validating(0)
   return raw:evaluate(data, progress.validating)
@@ -292,6 +303,7 @@ function graph:steps(n)
   apply(self)
   local raw = self._raw
   if n == 0 then return function() end end
+  if ranks.n > 1 and self._optimizer and not self._compared then compare_ranks(self) end
   raw:begin(math.tointeger(n))
   if #self._evals == 0 then return raw.next, raw, nil, self._stopper end
   return function()
@@ -405,6 +417,12 @@ function meta.__index(g, key)
   return constructor
 end
 
+-- Each rank has a file of its own.
+local function trace_of(path)
+  if not path or path == "" or ranks.first then return path end
+  return ("%s-rank%d.json"):format((path:gsub("%.json$", "")), ranks.rank)
+end
+
 -- graph(opt): opt as sp.args gives it, or any table with device, seed, threads, strategy ...; all have defaults.
 return function(opt)
   opt = opt or {}
@@ -416,22 +434,25 @@ return function(opt)
   if not device then core.fail(("sp.graph: device '%s': %s"):format(opt.device, why)) end
   local raw = core.graph {
     device = device, precision = devices.precision(device, get "precision"), capture = get "capture", seed = get "seed", run_ahead = get "run_ahead",
-    shards = get "shards", parts = get "parts", prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init", checksums = get "checksums", trace = get "trace", trace_steps = get "trace_steps", timing = get "timing",
+    shards = get "shards", parts = get "parts", comm = get "comm", bucket = get "bucket", check_replicas = get "check_replicas",
+    prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init", checksums = get "checksums", trace = trace_of(get "trace"), trace_steps = get "trace_steps", timing = get "timing",
   }
   local g = {
     _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _applied = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
-    _lanes = false, _optimizer = false, _strategy_name = false,
+    _compared = false, _lanes = false, _optimizer = false, _strategy_name = false,
     _strategy = get "strategy" or "serialized",
     _opt = {
       device = device, seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
-      shards = get "shards" or 1, parts = get "parts" or 1, prefetch = get "prefetch" or 2, init = get "init" or "philox", checksums = get "checksums" or false,
+      shards = get "shards" or ranks.n, parts = get "parts" or 1, prefetch = get "prefetch" or 2, init = get "init" or "philox", checksums = get "checksums" or false,
       workers = devices.workers(device, get "workers"), pinned = get "pinned" or 1024,
       memory_limit = get "memory_limit" or 0, traced = (get "trace" or "") ~= "" or get "timing" == true,
       auto_budget = get "auto_budget" or 4.0, auto_again = get "auto_again" or false,
       explain = get "explain",
     },
-    _stopper = setmetatable({}, { __close = function() raw:stop() end }),
+    _stopper = setmetatable({}, { __close = function(_, why)
+      if why == nil or ranks.n == 1 then raw:stop() end -- other ranks would not come along to an end by an error
+    end }),
     depth = get "depth" or 1,
   }
   return setmetatable(g, meta)

@@ -10,6 +10,7 @@ local files = require "spcore.files"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
 local progress = require "spcore.progress"
+local ranks = require "spcore.ranks"
 local summary = require "spcore.summary"
 local sys = require "spcore.sys"
 local tensorboard = require "spcore.tensorboard"
@@ -119,6 +120,7 @@ local function settings_of(g, opt, more)
   local t = {
     spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
     device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed, run_ahead = o.run_ahead, shards = o.shards,
+    ranks = ranks.n,
     parts = o.parts, prefetch = o.prefetch, init = o.init, checksums = o.checksums,
     strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
     options = options_of(opt), data = data_of(g),
@@ -197,7 +199,8 @@ end
 -- What metrics.jsonl says of validations: the best and the last, and whether the run was to end behind one of them.
 local function recall(self)
   local last
-  for line in io.lines(self.dir .. "/metrics.jsonl") do
+  local text = ranks.told(files.read, self.dir .. "/metrics.jsonl")
+  for line in text:gmatch "[^\n]+" do
     last = line
     local m = line:find('"eval":', 1, true) and json.decode(line)
     if m and type(m.eval) == "table" then
@@ -223,13 +226,12 @@ end
 
 -- There is nothing to do where the run has come to its end.
 local function end_if_done(dir, opt)
-  if not sys.there(dir .. "/summary.json") then return end
-  if opt.override then
-    os.remove(dir .. "/summary.json")
-    return
+  if ranks.told(function() return tostring(sys.there(dir .. "/summary.json")) end) == "false" then return end
+  if not opt.override then
+    if ranks.first then io.stdout:write(dir, ": the run is complete; with --override and other options it goes on\n") end
+    core.exit(0)
   end
-  io.stdout:write(dir, ": the run is complete; with --override and other options it goes on\n")
-  core.exit(0)
+  if ranks.first then os.remove(dir .. "/summary.json") end
 end
 
 -- A list of names as it is, or of a line each; nil where there are none.
@@ -240,8 +242,14 @@ local function names_of(classes)
   return names[1] and names
 end
 
+-- What other ranks than the first have in the place of a file.
+local function nowhere()
+  return io.open("/dev/null", "wb")
+end
+
 -- A new folder -> the lock, metrics.jsonl
 local function begin(dir, settings)
+  if not ranks.first then return nowhere(), nowhere() end
   local lock = claim(dir, json.encode(settings, true))
   local metrics, why = sys.create(dir .. "/metrics.jsonl")
   if not metrics then core.fail(why) end
@@ -252,10 +260,12 @@ end
 -- The folder of --resume, whose newest checkpoint the graph now holds -> the lock, metrics.jsonl
 local function go_on(t, dir, settings)
   if t.weights == false then core.fail(("--resume %s: this run keeps no weights"):format(dir)) end
-  local lock = reclaim(dir)
+  local lock = ranks.first and reclaim(dir) or nowhere()
   end_if_done(dir, t.opt)
   print_header(settings, dir)
-  note_resume(dir, checkpoint.resume(t.graph, dir, t.opt.override), args.changed)
+  local step = checkpoint.resume(t.graph, dir, t.opt.override)
+  if not ranks.first then return lock, nowhere() end
+  note_resume(dir, step, args.changed)
   local metrics, why = io.open(dir .. "/metrics.jsonl", "ab")
   if not metrics then core.fail(why) end
   return lock, metrics
@@ -278,10 +288,11 @@ local function new(t)
   local function given(key) return rawget(opt, key) or "" end
   local settings, again = settings_of(t.graph, opt, t.settings or {}), given "resume" ~= ""
   local name = t.name or core.env().script:match("[^/]*$"):gsub("%.lua$", "")
-  local dir = again and opt.resume or given "out" ~= "" and given_folder(opt.out) or next_folder(name)
+  local dir = again and opt.resume
+    or ranks.told(function() return given "out" ~= "" and given_folder(opt.out) or next_folder(name) end)
   local lock, metrics
   if again then lock, metrics = go_on(t, dir, settings) else lock, metrics = begin(dir, settings) end
-  if settings.checksums then t.graph:checksums(dir .. "/checksums.jsonl", again) end
+  if settings.checksums and ranks.first then t.graph:checksums(dir .. "/checksums.jsonl", again) end
   local first = t.graph:step()
   local self = setmetatable({
     dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, began = sys.now(), seen = 0, images = 0,
@@ -292,7 +303,7 @@ local function new(t)
   }, run)
   if again then recall(self) end
   local files = { metrics }
-  self.board = tensorboard.new {
+  self.board = ranks.first and tensorboard.new {
     dir = dir, first = first, again = again, wanted = rawget(opt, "tensorboard") ~= false,
     every = rawget(opt, "log_every") or 1, settings = settings, files = files,
   }
@@ -529,7 +540,7 @@ function run:finish(text)
   local why = self.save_weights and save(self)
   local cut_short = core.interrupted() or (c and c.stopped)
   local told = not cut_short and not why and summary_of(self)
-  if told then files.write(self.dir .. "/summary.json", json.encode(told, true) .. "\n") end
+  if told and ranks.first then files.write(self.dir .. "/summary.json", json.encode(told, true) .. "\n") end
   self.lock:close()
   if c then self.graph._raw:hold(false) end
   if why then core.fail(why) end
@@ -539,7 +550,7 @@ function run:finish(text)
   if told and self.early then progress.print("%s", words_of_early(self)) end
   if cut_short then text = ("stopped after %d steps%s"):format(self.first + self.seen, text and ", " .. text or "") end
   if cut_short and c then progress.print("go on with: spcore run %s --resume %s", core.env().script, self.dir) end
-  io.stdout:write(self.dir, text and ": " .. text or "", "\n")
+  if ranks.first then io.stdout:write(self.dir, text and ": " .. text or "", "\n") end
   io.stdout:flush()
 end
 

@@ -10,6 +10,12 @@ cd "$dir" || exit 99
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT SPCORE_ADDR SPCORE_PORT SPCORE_JOB PMI_RANK PMI_SIZE \
   PMIX_RANK OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE SLURM_PROCID SLURM_JOB_ID
 failed=0
+# Sanitized processes take seconds to begin and to look for leaks at their end, where the launcher waits five: no times are
+# asked of them, and leaks are looked for where fewer processes are.
+case ${SP_SANITIZERS:-none} in
+  none) timed=yes ;;
+  *) timed=no ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"; export ASAN_OPTIONS ;;
+esac
 ok() { echo "ok - $*"; }
 not_ok() {
   echo "not ok - $*"
@@ -26,7 +32,7 @@ run() {
   took=$(($(cut -d. -f1 /proc/uptime) - begun))
   sort -o out out; sort -o err err
   [ "$got" = "$want" ] || not_ok "exit status $got, wanted $want: $*"
-  [ "$took" -le "$most" ] || not_ok "$took s, at most $most wanted: $*"
+  [ $timed = no ] || [ "$took" -le "$most" ] || not_ok "$took s, at most $most wanted: $*"
 }
 
 # printed FILE LINE...: these and no others
@@ -167,19 +173,6 @@ begin "$spcore" run --ranks 3 waits.lua
 kill -9 "$launcher"
 wait $timeout 2>/dev/null
 all_gone "SIGKILL of the launcher"
-
-# ---- nothing is trained twice ----
-if "$spcore" inspect reader >/dev/null 2>&1; then
-  cat >train.lua <<'L'
-local sp = require "spcore"
-local g <close> = sp.graph {}
-local data = g.reader { path = "random", target = "class", classes = 2, samples = 4, size = 4, batch = 2 }
-local x = g.to_float { data.image }
-g:train { g.mse { x, x }, optimizer = g.sgd {} }
-L
-  "$spcore" run --ranks 2 train.lua >out 2>err && not_ok "a graph is trained by two ranks"
-  grep -q "train: this is rank [01] of 2, and a graph is trained by one process so far" err || not_ok "who trains is not told"
-fi
 
 # ---- started by others ----
 # each FAMILY: two ranks with these variables; $rank and $n are replaced

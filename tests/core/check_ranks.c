@@ -228,16 +228,16 @@ static const struct {
   int rank, ranks, link, protocol;
   const char *version;
 } wrong[] = {
-    {"rank 2 on elsewhere is of spcore 9.9 (protocol 1), rank 0 of spcore " PACKAGE_VERSION " (protocol 1)", 2, 3, 0, 1,
+    {"rank 2 on elsewhere is of spcore 9.9 (protocol 2), rank 0 of spcore " PACKAGE_VERSION " (protocol 2)", 2, 3, 0, 2,
      "9.9"},
-    {"rank 2 on elsewhere is of spcore " PACKAGE_VERSION " (protocol 2), rank 0 of spcore " PACKAGE_VERSION
-     " (protocol 1)",
-     2, 3, 0, 2, PACKAGE_VERSION},
-    {"rank 2 on elsewhere knows of 4 ranks, rank 0 of 3", 2, 4, 0, 1, PACKAGE_VERSION},
-    {"a process on elsewhere says that it is rank 3 of 3", 3, 3, 0, 1, PACKAGE_VERSION},
-    {"a process on elsewhere says that it is rank -1 of 3", -1, 3, 0, 1, PACKAGE_VERSION},
-    {"a process on elsewhere says that it is rank 2 of 3", 2, 3, 1 << 30, 1, PACKAGE_VERSION},
-    {"two processes say that they are rank 0 of 3: one on this host, one on elsewhere (process 4711)", 0, 3, 0, 1,
+    {"rank 2 on elsewhere is of spcore " PACKAGE_VERSION " (protocol 3), rank 0 of spcore " PACKAGE_VERSION
+     " (protocol 2)",
+     2, 3, 0, 3, PACKAGE_VERSION},
+    {"rank 2 on elsewhere knows of 4 ranks, rank 0 of 3", 2, 4, 0, 2, PACKAGE_VERSION},
+    {"a process on elsewhere says that it is rank 3 of 3", 3, 3, 0, 2, PACKAGE_VERSION},
+    {"a process on elsewhere says that it is rank -1 of 3", -1, 3, 0, 2, PACKAGE_VERSION},
+    {"a process on elsewhere says that it is rank 2 of 3", 2, 3, 1 << 30, 2, PACKAGE_VERSION},
+    {"two processes say that they are rank 0 of 3: one on this host, one on elsewhere (process 4711)", 0, 3, 0, 2,
      PACKAGE_VERSION},
 };
 

@@ -16,6 +16,22 @@ int shard_create(sp_ctx *ctx, const void *params, void **self) {
   return SP_OK;
 }
 
+/* The tree keeps nothing, but an instance is something. */
+int tree_create(sp_ctx *ctx, const void *params, void **self) {
+  (void)params;
+  *self = calloc(1, 1);
+  return *self ? SP_OK : ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the instance");
+}
+
+void tree_destroy(void *self) { free(self); }
+
+int tree_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
+  (void)ctx;
+  (void)self;
+  plan->stepless = 1;
+  return SP_OK;
+}
+
 static void drop_lists(shard_sum *s) {
   free(s->of);
   free(s->count);
@@ -60,6 +76,8 @@ int shard_plan(sp_ctx *ctx, shard_sum *s, sp_plan *plan, int64_t chunk) {
     if (statistics->spec[i].dtype == SP_F32) add(s, i, &statistics->spec[i], chunk);
     s->kept += shard_kept_bytes(&(sp_tensor){.spec = statistics->spec[i]});
   }
+  plan->out[0].n = 1;
+  plan->out[0].spec[0] = (sp_spec){.dtype = SP_F64, .ndim = 2, .shape = {s->p->shards, HEAD_N}};
   plan->saved_bytes =
       s->p->keep ? s->kept : SHARD_HEAD_BYTES + (size_t)shard_levels(s->p->shards) * (size_t)s->floats * sizeof(float);
   return SP_OK;
@@ -80,7 +98,29 @@ const sp_port shard_inputs[] = {{.name = "gradients",
                                  .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
                                  .doc = "the loss's, see sp_step.batch"},
                                 {.name = NULL}};
-const sp_port shard_outputs[] = {{.name = NULL}};
+const sp_port shard_outputs[] = {{.name = "heads",
+                                  .dtypes = SP_DT(SP_F64),
+                                  .ndim = 2,
+                                  .flags = SP_PORT_OPTIONAL,
+                                  .doc = "of a part: total of each shard, and 1 where it had samples"},
+                                 {.name = NULL}};
+const sp_port tree_inputs[] = {{.name = "pieces",
+                                .dtypes = SP_DT(SP_F32),
+                                .ndim = 2,
+                                .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+                                .doc = "one tensor: of each rank's sums the piece that this rank completes"},
+                               {.name = "heads",
+                                .dtypes = SP_DT(SP_F64),
+                                .ndim = 2,
+                                .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+                                .doc = "one tensor: those of all ranks"},
+                               {.name = NULL}};
+const sp_port tree_outputs[] = {{.name = "sums",
+                                 .dtypes = SP_DT(SP_F32),
+                                 .ndim = 1,
+                                 .flags = SP_PORT_LIST,
+                                 .doc = "two that lie side by side: of gradients and of statistics"},
+                                {.name = NULL}};
 
 const sp_param shard_param_table[] = {
     {.name = "shards",
@@ -89,9 +129,13 @@ const sp_param shard_param_table[] = {
      .offset = offsetof(shard_params, shards),
      .imin = 1,
      .imax = 4096,
-     .doc = "of a step"},
+     .doc = "of a step, on this rank"},
     {.name = "keep",
      .type = SP_PARAM_BOOL,
      .offset = offsetof(shard_params, keep),
      .doc = "adds nothing: has each shard begin with the statistics of the step's first"},
+    {.name = "part",
+     .type = SP_PARAM_BOOL,
+     .offset = offsetof(shard_params, part),
+     .doc = "other ranks have further shards of the step"},
     {.name = NULL}};

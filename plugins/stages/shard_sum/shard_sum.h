@@ -17,24 +17,31 @@
 #define SHARD_FN static inline
 #endif
 
-enum { SHARD_IN_GRADIENTS, SHARD_IN_STATISTICS, SHARD_IN_TOTAL };
+#define SHARD_TREE_DOC "Adds what the ranks of a job have added of a step's shards"
 
-extern const sp_port shard_inputs[], shard_outputs[];
+enum { SHARD_IN_GRADIENTS, SHARD_IN_STATISTICS, SHARD_IN_TOTAL };
+enum { TREE_IN_PIECES, TREE_IN_HEADS };
+
+extern const sp_port shard_inputs[], shard_outputs[], tree_inputs[], tree_outputs[];
 extern const sp_param shard_param_table[];
 
 typedef struct shard_params {
-  int64_t shards; /* of a step */
+  int64_t shards; /* of a step, on this rank */
   int32_t keep;   /* what is before the forward passes: statistics begin as they did in the first shard */
+  int32_t part;   /* other ranks have further shards: sums stay sums, and heads tells what was added */
 } shard_params;
+
+/* What the output heads has of each shard. */
+enum { HEAD_TOTAL, HEAD_RAN, HEAD_N };
 
 /* What is known at the end of a shard, at the beginning of the saved memory; the levels follow. */
 typedef struct shard_head {
   double total; /* of the losses so far */
   int64_t ran;  /* shards that had samples */
-  float scale;  /* of the sum of gradients: 1 / total */
-  float mean;   /* of the sum of statistics: 1 / ran */
+  float scale;  /* of the sum of gradients: 1 / total; 1 where it is a part */
+  float mean;   /* of the sum of statistics: 1 / ran, or 1 */
 } shard_head;
-enum { SHARD_HEAD_BYTES = 64 };
+enum { SHARD_HEAD_BYTES = 64, SHARD_LEVELS_MAX = 12 }; /* levels of 4096 */
 
 /* The tensors that are added, gradients first: float32 statistics only, since what is counted is the same after each. */
 typedef struct shard_sum {
@@ -68,6 +75,21 @@ SHARD_FN int shard_level(int64_t m) {
   return level;
 }
 
+/* The head of all shards, in their order, which is the same however many ranks they are on. */
+SHARD_FN shard_head shard_heads(const double *heads, int64_t n) {
+  shard_head h = {0, 0, 0, 0};
+  for (int64_t i = 0; i < n; i++) {
+    h.total += heads[i * HEAD_N + HEAD_TOTAL];
+    h.ran += (int64_t)heads[i * HEAD_N + HEAD_RAN];
+  }
+  h.scale = h.total > 0 ? (float)(1 / h.total) : 0;
+  h.mean = h.ran ? (float)(1 / (double)h.ran) : 0;
+  return h;
+}
+
+int tree_create(sp_ctx *ctx, const void *params, void **self);
+void tree_destroy(void *self);
+int tree_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 int shard_create(sp_ctx *ctx, const void *params, void **self);
 void shard_destroy(void *self);
 int shard_plan(sp_ctx *ctx, shard_sum *s, sp_plan *plan, int64_t chunk);

@@ -6,7 +6,7 @@
 #include "../../kits/spec.h"
 #include "shard_sum.h"
 
-enum { CHUNK = 16384 };
+enum { CHUNK = 16384, TREE_BLOCK = 256 };
 
 static int plan(sp_ctx *ctx, void *self, sp_plan *p) { return shard_plan(ctx, self, p, CHUNK); }
 
@@ -62,7 +62,54 @@ static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
   }
   head->scale = head->total > 0 ? (float)(1 / head->total) : 0;
   head->mean = head->ran ? (float)(1 / (double)head->ran) : 0;
+  if (s->p->part) {
+    double *own = (double *)io->out[0].t[0].data + j.m * HEAD_N;
+    own[HEAD_TOTAL] = io->step->n ? *(const double *)io->in[SHARD_IN_TOTAL].t[0].data : 0;
+    own[HEAD_RAN] = io->step->n > 0;
+    head->scale = head->mean = 1;
+    if (s->p->shards == 1 && io->step->n) return SP_OK; /* it is the sum */
+  }
   return par_run(ctx, s->first[s->n], add_chunk, &j);
+}
+
+/* ---- the sums of all ranks ---- */
+typedef struct tree {
+  const float *pieces;
+  float *out;
+  int64_t ranks, each, gradients;
+  float scale, mean;
+} tree;
+
+static int tree_chunk(void *arg, int64_t chunk, int worker) {
+  const tree *t = arg;
+  int64_t at = chunk * CHUNK, left = t->each - at, n = left < CHUNK ? left : CHUNK;
+  float levels[SHARD_LEVELS_MAX][TREE_BLOCK], v[TREE_BLOCK];
+  (void)worker;
+  for (int64_t x = at; x < at + n; x += TREE_BLOCK) {
+    int some = (int)(at + n - x < TREE_BLOCK ? at + n - x : TREE_BLOCK);
+    for (int64_t m = 0; m < t->ranks; m++) {
+      memcpy(v, t->pieces + m * t->each + x, (size_t)some * sizeof *v);
+      for (int level = 0; m >> level; level++)
+        for (int i = 0; shard_adds(m, t->ranks, level) && i < some; i++) v[i] = levels[level][i] + v[i];
+      if (m < t->ranks - 1) memcpy(levels[shard_level(m)], v, (size_t)some * sizeof *v);
+    }
+    for (int i = 0; i < some; i++) t->out[x + i] = v[i] * (x + i < t->gradients ? t->scale : t->mean);
+  }
+  return SP_OK;
+}
+
+static int add_ranks(sp_ctx *ctx, void *self, const sp_io *io) {
+  const sp_tensor *pieces = io->in[TREE_IN_PIECES].t, *heads = io->in[TREE_IN_HEADS].t;
+  shard_head h = shard_heads(heads->data, heads->spec.shape[0]);
+  tree t = {.pieces = pieces->data,
+            .out = io->out[0].t[0].data,
+            .ranks = pieces->spec.shape[0],
+            .each = pieces->spec.shape[1],
+            .gradients = io->out[0].t[0].spec.shape[0],
+            .scale = h.scale,
+            .mean = h.mean};
+  (void)self;
+  return par_run(ctx, (t.each + CHUNK - 1) / CHUNK, tree_chunk, &t);
 }
 
 static void keep(const sp_io *io) {
@@ -95,6 +142,17 @@ static const sp_stage_type shard_type = {.size = sizeof(sp_stage_type),
                                          .destroy = shard_destroy,
                                          .plan = plan,
                                          .forward = forward};
-static const sp_stage_type *const stages[] = {&shard_type, NULL};
+static const sp_stage_type tree_type = {.size = sizeof(sp_stage_type),
+                                        .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                        .name = "shard_tree",
+                                        .device = "cpu",
+                                        .doc = SHARD_TREE_DOC,
+                                        .inputs = tree_inputs,
+                                        .outputs = tree_outputs,
+                                        .create = tree_create,
+                                        .destroy = tree_destroy,
+                                        .plan = tree_plan,
+                                        .forward = add_ranks};
+static const sp_stage_type *const stages[] = {&shard_type, &tree_type, NULL};
 
 SP_PLUGIN("shard_sum", "The sum of a step's shards on the CPU", stages);

@@ -24,11 +24,14 @@ static uint32_t fill(const shard_sum *s, const sp_io *io, uint32_t from, shardk_
 static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
   shard_head *head = io->saved;
   float *levels = (float *)((char *)io->saved + SHARD_HEAD_BYTES);
-  int rc = cuda_check(ctx, shardk_head(ctx->stream, head, io->step, io->in[SHARD_IN_TOTAL].t[0].data), "counting");
+  double *heads = s->p->part ? io->out[0].t[0].data : NULL;
+  int rc =
+      cuda_check(ctx, shardk_head(ctx->stream, head, io->step, io->in[SHARD_IN_TOTAL].t[0].data, heads), "counting");
   for (uint32_t i = 0; i < s->n && !rc;) {
     shardk_table t;
     i = fill(s, io, i, &t);
-    rc = cuda_check(ctx, shardk_add(ctx->stream, &t, head, levels, s->floats, io->step, s->p->shards), "adding");
+    rc = cuda_check(ctx, shardk_add(ctx->stream, &t, head, levels, s->floats, io->step, s->p->shards, s->p->part),
+                    "adding");
   }
   return rc;
 }
@@ -68,6 +71,30 @@ static const sp_stage_type shard_type = {.size = sizeof(sp_stage_type),
                                          .destroy = shard_destroy,
                                          .plan = plan,
                                          .forward = forward};
-static const sp_stage_type *const stages[] = {&shard_type, NULL};
+static int add_ranks(sp_ctx *ctx, void *self, const sp_io *io) {
+  const sp_tensor *pieces = io->in[TREE_IN_PIECES].t, *heads = io->in[TREE_IN_HEADS].t, *out = io->out[0].t;
+  shardk_tree t = {.pieces = pieces->data,
+                   .out = out->data,
+                   .heads = heads->data,
+                   .shards = heads->spec.shape[0],
+                   .ranks = pieces->spec.shape[0],
+                   .each = pieces->spec.shape[1],
+                   .gradients = out->spec.shape[0]};
+  (void)self;
+  return cuda_check(ctx, shardk_add_ranks(ctx->stream, &t), "adding");
+}
+
+static const sp_stage_type tree_type = {.size = sizeof(sp_stage_type),
+                                        .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                        .name = "shard_tree",
+                                        .device = "cuda",
+                                        .doc = SHARD_TREE_DOC,
+                                        .inputs = tree_inputs,
+                                        .outputs = tree_outputs,
+                                        .create = tree_create,
+                                        .destroy = tree_destroy,
+                                        .plan = tree_plan,
+                                        .forward = add_ranks};
+static const sp_stage_type *const stages[] = {&shard_type, &tree_type, NULL};
 
 SP_PLUGIN("shard_sum_cuda", "The sum of a step's shards on CUDA", stages);

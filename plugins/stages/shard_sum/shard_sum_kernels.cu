@@ -6,7 +6,8 @@
 
 constexpr int THREADS = 256;
 
-static __global__ void count(shard_head *head, const sp_step *step, const double *total) {
+/* heads NULL: what is counted here is all. */
+static __global__ void count(shard_head *head, const sp_step *step, const double *total, double *heads) {
   shard_head h = *head;
   if (!step->shard) h = {};
   if (step->n) {
@@ -15,6 +16,11 @@ static __global__ void count(shard_head *head, const sp_step *step, const double
   }
   h.scale = h.total > 0 ? (float)(1 / h.total) : 0;
   h.mean = h.ran ? (float)(1 / (double)h.ran) : 0;
+  if (heads) {
+    heads[step->shard * HEAD_N + HEAD_TOTAL] = step->n ? *total : 0;
+    heads[step->shard * HEAD_N + HEAD_RAN] = step->n > 0;
+    h.scale = h.mean = 1;
+  }
   *head = h;
 }
 
@@ -41,7 +47,8 @@ static __device__ void add_some(float *own, float *levels, int64_t floats, int f
 }
 
 static __global__ void __launch_bounds__(THREADS) add(const shardk_table t, const shard_head *head, float *levels,
-                                                      int64_t floats, const sp_step *step, int64_t shards) {
+                                                      int64_t floats, const sp_step *step, int64_t shards, bool part) {
+  if (part && shards == 1 && step->n) return; /* it is the sum */
   uint32_t lo = 0, hi = t.n;
   while (hi - lo > 1) {
     uint32_t mid = lo + (hi - lo) / 2;
@@ -67,14 +74,38 @@ static __global__ void keep(const shardk_kept list, const sp_step *step) {
   for (int64_t i = words * (int64_t)sizeof(uint32_t) + threadIdx.x; i < bytes; i += THREADS) to[i] = from[i];
 }
 
-int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total) {
-  SP_LAUNCH(count, 1, 1, 0, stream, head, step, total);
+/* A thread has four elements, and the levels of the ranks' tree that are not complete. */
+static __global__ void __launch_bounds__(THREADS) add_ranks(const shardk_tree t) {
+  __shared__ shard_head h;
+  float4 levels[SHARD_LEVELS_MAX], v;
+  int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, quads = t.each / 4;
+  if (threadIdx.x == 0) h = shard_heads(t.heads, t.shards);
+  __syncthreads();
+  if (i >= quads) return;
+  for (int64_t m = 0; m < t.ranks; m++) {
+    v = ((const float4 *)t.pieces)[m * quads + i];
+    for (int level = 0; m >> level; level++)
+      if (shard_adds(m, t.ranks, level)) v = plus(levels[level], v);
+    if (m < t.ranks - 1) levels[shard_level(m)] = v;
+  }
+  ((float4 *)t.out)[i] = times(v, i * 4 < t.gradients ? h.scale : h.mean);
+}
+
+int shardk_add_ranks(void *stream, const shardk_tree *t) {
+  int64_t blocks = (t->each / 4 + THREADS - 1) / THREADS;
+  if (blocks) SP_LAUNCH(add_ranks, (unsigned)blocks, THREADS, 0, stream, *t);
+  return cudaPeekAtLastError();
+}
+
+int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total, double *heads) {
+  SP_LAUNCH(count, 1, 1, 0, stream, head, step, total, heads);
   return cudaPeekAtLastError();
 }
 
 int shardk_add(void *stream, const shardk_table *t, const shard_head *head, float *levels, int64_t floats,
-               const sp_step *step, int64_t shards) {
-  if (t->first[t->n]) SP_LAUNCH(add, t->first[t->n], THREADS, 0, stream, *t, head, levels, floats, step, shards);
+               const sp_step *step, int64_t shards, int part) {
+  if (t->first[t->n])
+    SP_LAUNCH(add, t->first[t->n], THREADS, 0, stream, *t, head, levels, floats, step, shards, part != 0);
   return cudaPeekAtLastError();
 }
 

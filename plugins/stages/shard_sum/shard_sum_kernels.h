@@ -27,9 +27,17 @@ typedef struct shardk_kept {
   int64_t bytes[SHARDK_LIST];
 } shardk_kept;
 
-int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total);
+typedef struct shardk_tree {
+  const float *pieces; /* [ranks][each]; each is a multiple of 4 */
+  const double *heads; /* [shards][HEAD_N] */
+  float *out;          /* [each], gradients first */
+  int64_t shards, ranks, each, gradients;
+} shardk_tree;
+
+int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total, double *heads);
 int shardk_add(void *stream, const shardk_table *t, const shard_head *head, float *levels, int64_t floats,
-               const sp_step *step, int64_t shards);
+               const sp_step *step, int64_t shards, int part);
+int shardk_add_ranks(void *stream, const shardk_tree *t);
 int shardk_keep(void *stream, const shardk_kept *list, const sp_step *step);
 
 #ifdef __cplusplus

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT
+ * reduce.c - see reduce.h. */
+#include "graph/reduce.h"
+
+#include <spcore/checksum.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VERDICT 3 /* seconds in which the job says why a call of the communicator failed */
+
+enum { ALIGN = 256 }; /* of a tensor in its bucket, and of a piece */
+
+static size_t rounded(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+static size_t bytes_of(const sp_weight_ref *r) {
+  return rounded((size_t)sp_spec_bytes(&r->node->weights[r->i].spec), ALIGN);
+}
+
+/* ---- buckets ---- */
+static int add_part(sp_reduce *x, const sp_weight_ref *r, bool gradient, sp_err *err) {
+  sp_bucket *b = &x->buckets[x->n - 1];
+  if (!sp_grow(&b->parts, &b->cap, b->n + 1, sizeof *b->parts)) return sp_nomem(err, 64, "buckets");
+  b->parts[b->n++] = *r;
+  b->bytes += bytes_of(r);
+  if (gradient) b->gradients = b->bytes, b->n_gradients = b->n;
+  return SP_OK;
+}
+
+static int new_bucket(sp_reduce *x, sp_err *err) {
+  if (!sp_grow(&x->buckets, &x->cap, x->n + 1, sizeof *x->buckets)) return sp_nomem(err, 64, "buckets");
+  x->buckets[x->n++] = (sp_bucket){0};
+  return SP_OK;
+}
+
+/* From the end of the network, whose gradients come first. What is one weight is never split. */
+static int fill_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
+  size_t most = g->opts.bucket, n = 0;
+  sp_weight_ref *all = NULL;
+  for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r);) n++;
+  if (!(all = sp_calloc(n + 1, sizeof *all))) return sp_nomem(err, n * sizeof *all, "buckets");
+  size_t k = n;
+  for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r);) all[--k] = r;
+  int st = new_bucket(x, err);
+  for (k = 0; k < n && !st; k++) {
+    const sp_bucket *b = &x->buckets[x->n - 1];
+    if (b->n && b->bytes + bytes_of(&all[k]) > most) st = new_bucket(x, err);
+    if (!st) st = add_part(x, &all[k], true, err);
+  }
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(g, &r);)
+    if (r.node->weights[r.i].spec.dtype == SP_F32) st = add_part(x, &r, false, err);
+  free(all);
+  return st;
+}
+
+/* ---- the communicator ---- */
+typedef struct boot {
+  sp_ranks *ranks;
+  sp_err err;
+} boot;
+
+static int exchange(const sp_comm_boot *b, const void *mine, size_t bytes, void *all) {
+  boot *own = b->impl;
+  return sp_ranks_exchange(own->ranks, mine, bytes, all, &own->err);
+}
+
+static void end_waits(void *arg) {
+  const sp_reduce *x = arg;
+  x->type->abort(x->comm);
+}
+
+/* The words are those of the job where it has failed, since then this is only what came of it: of a rank that is lost the
+ * communicator may know first. */
+int sp_reduce_failed(const sp_reduce *x, const char *what, sp_err *err) {
+  sp_err why;
+  if (sp_ranks_await_failure(x->ranks, VERDICT, &why)) *err = why;
+  else sp_prefix(err, "communicator '%s': %s", x->type->name, what);
+  return err->status;
+}
+
+static const char *default_comm(const sp_graph *g) { return sp_place_is_host(&g->main) ? "local" : "nccl"; }
+
+static int open_comm(sp_graph *g, sp_reduce *x, sp_err *err) {
+  const char *name = g->opts.comm && *g->opts.comm ? g->opts.comm : default_comm(g);
+  const char *memory = sp_place_is_host(&g->main) ? "cpu" : g->main.type->name;
+  const sp_rank_opts *o = sp_ranks_opts(x->ranks);
+  sp_ctx_holder h;
+  boot own = {.ranks = x->ranks};
+  sp_comm_boot b = {.size = sizeof b,
+                    .rank = o->rank,
+                    .ranks = o->ranks,
+                    .local_rank = o->local_rank,
+                    .local_ranks = o->local_ranks,
+                    .job = o->job,
+                    .impl = &own,
+                    .exchange = exchange};
+  int st = sp_registry_comm(g->env->reg, name, &x->type, err);
+  if (st) return st;
+  if (strcmp(x->type->device, memory))
+    return sp_fail(err, SP_E_UNSUPPORTED, "communicator '%s' moves memory of '%s', not of device '%s'", name,
+                   x->type->device, g->opts.device);
+  st =
+      x->type->open(sp_ctx_for(&h, name, err), &b, memory[0] == 'c' && memory[1] == 'p' ? NULL : g->main.dev, &x->comm);
+  if (st) {
+    x->comm = NULL;
+    if (!*err->msg) *err = own.err;
+    return sp_reduce_failed(x, "open", err);
+  }
+  x->abort = (sp_rank_abort){.abort = end_waits, .arg = x};
+  sp_ranks_add_abort(x->ranks, &x->abort);
+  return SP_OK;
+}
+
+static int take(sp_reduce *x, size_t bytes, void *to, sp_err *err) {
+  sp_ctx_holder h;
+  void *memory = NULL;
+  int st = x->type->alloc(sp_ctx_for(&h, "alloc", err), x->comm, bytes, &memory);
+  *(void **)to = memory;
+  return st ? sp_reduce_failed(x, "memory for gradients", err) : SP_OK;
+}
+
+/* ---- the whole ---- */
+static int place(sp_graph *g, sp_bucket *b, sp_err *err) {
+  size_t at = 0;
+  int st = SP_OK;
+  for (size_t i = 0; i < b->n && !st; i++) st = sp_node_lists(b->parts[i].node, err);
+  for (size_t i = 0; i < b->n && !st; i++) {
+    const sp_weight_ref *r = &b->parts[i];
+    sp_node *n = r->node;
+    sp_tensor *list = i < b->n_gradients ? n->dw : n->w, *t = &list[r->i];
+    void *given = t->data, *copy = NULL;
+    const void *data;
+    t->data = b->memory + at;
+    at += bytes_of(r);
+    if (!given) continue;
+    if (i >= b->n_gradients) { /* what a file gave */
+      sp_tensor now = *t;
+      t->data = given;
+      st = sp_node_get_weight(n, r->i, &data, &copy, err);
+      *t = now;
+      if (!st) st = sp_node_put_weight(n, r->i, data, err);
+      free(copy);
+    }
+    sp_place_free(&g->main, given);
+  }
+  return st;
+}
+
+int sp_graph_reduce(sp_graph *g, sp_err *err) {
+  const sp_rank_opts *o = sp_ranks_opts(g->env->ranks);
+  size_t most = 0;
+  if (g->reduce || o->ranks == 1 || !g->training) return SP_OK;
+  sp_reduce *x = g->reduce = sp_calloc(1, sizeof *x);
+  if (!x) return sp_nomem(err, sizeof *x, "a reduction");
+  *x = (sp_reduce){.ranks = g->env->ranks, .rank = o->rank, .n_ranks = o->ranks};
+  int st = fill_buckets(g, x, err);
+  if (!st) st = open_comm(g, x, err);
+  for (size_t i = 0; i < x->n && !st; i++) {
+    sp_bucket *b = &x->buckets[i];
+    b->each = rounded((b->bytes + (size_t)x->n_ranks - 1) / (size_t)x->n_ranks, ALIGN);
+    b->bytes = b->each * (size_t)x->n_ranks;
+    if (b->bytes > most) most = b->bytes;
+    if (!(st = take(x, b->bytes, &b->memory, err))) st = place(g, b, err);
+  }
+  if (!st) st = take(x, most, &x->pieces, err);
+  return st;
+}
+
+void sp_graph_free_reduce(sp_graph *g) {
+  sp_reduce *x = g->reduce;
+  if (!x) return;
+  if (x->comm) sp_ranks_remove_abort(x->ranks, &x->abort);
+  for (size_t i = 0; i < x->n; i++) {
+    if (x->buckets[i].memory) x->type->free(x->comm, x->buckets[i].memory);
+    free(x->buckets[i].parts);
+  }
+  if (x->pieces) x->type->free(x->comm, x->pieces);
+  if (x->comm) x->type->close(x->comm);
+  free(x->buckets);
+  free(x);
+  g->reduce = NULL;
+}
+
+bool sp_reduce_owns(const sp_graph *g, const void *data) {
+  const sp_reduce *x = g->reduce;
+  for (size_t i = 0; x && i < x->n; i++) {
+    const sp_bucket *b = &x->buckets[i];
+    if (b->memory && (const char *)data >= b->memory && (const char *)data < b->memory + b->bytes) return true;
+  }
+  return false;
+}
+
+uint64_t sp_reduce_bytes(const sp_graph *g) {
+  size_t most = 0;
+  for (size_t i = 0; g->reduce && i < g->reduce->n; i++)
+    if (g->reduce->buckets[i].bytes > most) most = g->reduce->buckets[i].bytes;
+  return most;
+}
+
+/* ---- weights that are the same everywhere ---- */
+bool sp_graph_writes(const sp_graph *g) { return sp_ranks_opts(g->env->ranks)->rank == 0 || !g->training; }
+
+static bool is_shared(const sp_graph *g) { return g->training && sp_ranks_opts(g->env->ranks)->ranks > 1; }
+
+static int share_weight(sp_node *n, size_t i, sp_err *err) {
+  size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
+  bool first = sp_ranks_opts(n->g->env->ranks)->rank == 0;
+  const void *data = NULL;
+  void *copy = NULL;
+  int st = first ? sp_node_get_weight(n, i, &data, &copy, err) : SP_OK;
+  if (!first && !(copy = sp_calloc(1, bytes ? bytes : 1))) st = sp_nomem(err, bytes, n->weights[i].name);
+  if (!st) st = sp_ranks_broadcast(n->g->env->ranks, first ? (void *)data : copy, bytes, err);
+  if (!st && !first) st = sp_node_put_weight(n, i, copy, err);
+  free(copy);
+  return st;
+}
+
+int sp_graph_share_weights(sp_graph *g, const sp_node *node, sp_err *err) {
+  int st = SP_OK;
+  for (size_t k = 0; is_shared(g) && k < g->n_nodes && !st; k++) {
+    sp_node *n = g->nodes[k];
+    if (node && n != node && !(n->optimizer && g->optimizer->averages)) continue;
+    for (size_t i = 0; i < n->n_weights && !st; i++) st = share_weight(n, i, err);
+  }
+  return st;
+}
+
+static int hash_weight(sp_node *n, size_t i, uint64_t *hash, sp_err *err) {
+  const void *data;
+  void *copy;
+  int st = sp_node_get_weight(n, i, &data, &copy, err);
+  if (!st) *hash = sp_checksum(data, (size_t)sp_spec_bytes(&n->weights[i].spec));
+  free(copy);
+  return st;
+}
+
+/* A rank that has another weight than rank 0, in words; 0: there is none. */
+static int differ(const sp_graph *g, const uint64_t *all, size_t n, uint64_t step, sp_err *err) {
+  int ranks = sp_ranks_opts(g->env->ranks)->ranks;
+  size_t at = 0;
+  for (size_t k = 0; k < g->n_nodes; k++)
+    for (size_t i = 0; i < g->nodes[k]->n_weights; i++, at++)
+      for (int r = 1; r < ranks; r++) {
+        if (all[(size_t)r * n + at] == all[at]) continue;
+        sp_fail(err, SP_E_DATA,
+                "weight '%s.%s' is not the same on rank %d as on rank 0 before step %" PRIu64
+                ": memory is damaged, or a stage does not compute the same twice",
+                g->nodes[k]->name, g->nodes[k]->weights[i].name, r, step);
+        return r;
+      }
+  return 0;
+}
+
+int sp_graph_compare_weights(sp_graph *g, uint64_t step, sp_err *err) {
+  size_t n = 0, at = 0, ranks = (size_t)sp_ranks_opts(g->env->ranks)->ranks;
+  int st = SP_OK;
+  if (!is_shared(g)) return SP_OK;
+  for (size_t k = 0; k < g->n_nodes; k++) n += g->nodes[k]->n_weights;
+  uint64_t *mine = sp_calloc(n + 1, sizeof *mine), *all = sp_calloc(ranks * n + 1, sizeof *all);
+  if (!mine || !all) st = sp_nomem(err, ranks * n * sizeof *all, "hashes of weights");
+  for (size_t k = 0; k < g->n_nodes && !st; k++)
+    for (size_t i = 0; i < g->nodes[k]->n_weights && !st; i++) st = hash_weight(g->nodes[k], i, &mine[at++], err);
+  if (!st) st = sp_ranks_exchange(g->env->ranks, mine, n * sizeof *mine, all, err);
+  int guilty = st ? 0 : differ(g, all, n, step, err);
+  if (guilty) st = sp_ranks_blame(g->env->ranks, guilty, err, err);
+  free(mine);
+  free(all);
+  return st;
+}

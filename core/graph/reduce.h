@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ * reduce.h - what the ranks of a job add together: which of them a graph's shards are on, the communicator, and the memory
+ * that gradients and statistics lie in so that it moves.
+ *
+ * A step of V shards is split into R blocks, one a rank, which adds up its own in a tree. What is left is the tree over the
+ * ranks. Gradients, and behind them the statistics of trained stages, lie in buckets of a few MiB, each in R pieces: every
+ * rank gets its piece of all others, adds them in that fixed order, divides, and gives the sum to all. */
+#ifndef SP_CORE_REDUCE_H
+#define SP_CORE_REDUCE_H
+
+#include <spcore/comm.h>
+#include <stdatomic.h>
+
+#include "graph/model.h"
+
+typedef struct sp_bucket {
+  char *memory; /* of the communicator, `bytes` */
+  size_t bytes; /* ranks * each */
+  size_t each;
+  size_t gradients;     /* bytes; statistics follow */
+  sp_weight_ref *parts; /* what lies in it */
+  size_t n, n_gradients, cap;
+} sp_bucket;
+
+struct sp_reduce {
+  sp_ranks *ranks; /* not owned */
+  int rank, n_ranks;
+  const sp_comm_type *type;
+  void *comm;
+  sp_rank_abort abort; /* ends what waits in the communicator when the job has failed */
+  sp_bucket *buckets;
+  size_t n, cap;
+  atomic_bool waits; /* a call of the communicator is under way */
+  char *pieces;      /* what all_to_all brings, as large as the largest bucket */
+};
+
+/* Opens the communicator and gives gradients and statistics their places, for a graph of several ranks that is trained; does
+ * nothing for others, or the second time. All stages are planned. Collective. */
+int sp_graph_reduce(sp_graph *g, sp_err *err);
+void sp_graph_free_reduce(sp_graph *g); /* before the weights, of which it owns some, and the devices */
+bool sp_reduce_owns(const sp_graph *g, const void *data);
+/* A call of the communicator has failed, as err says: completes the words; err's status. */
+int sp_reduce_failed(const sp_reduce *x, const char *what, sp_err *err);
+/* Weights, statistics and what the optimizer keeps, of one stage or (NULL) of all: rank 0's on all ranks. Nothing is in
+ * flight. Does nothing where one rank has the graph. */
+int sp_graph_share_weights(sp_graph *g, const sp_node *node, sp_err *err);
+/* Fails where they are not the same on all ranks, naming the first that is not. */
+int sp_graph_compare_weights(sp_graph *g, uint64_t step, sp_err *err);
+bool sp_graph_writes(const sp_graph *g);     /* files are this rank's business */
+uint64_t sp_reduce_bytes(const sp_graph *g); /* beyond what the gradients and weights are */
+
+#endif

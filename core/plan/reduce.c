@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ * reduce.c - what ranks give to each other behind the last pass of a step: the totals of their losses, then bucket by
+ * bucket the pieces of their gradients, the sums of those, and the sums of all.
+ *
+ * These tasks are a list that hangs on the graph, the shards and the ranks alone, so it is the same on every rank, and one
+ * lane runs them in that order. So the k-th call of the communicator is the same everywhere, and what it waits for on a rank
+ * is older than what waits for it: ranks cannot wait for each other in a circle. */
+#include "graph/reduce.h"
+#include "plan/planner.h"
+
+#include <stdlib.h>
+
+/* What the tasks of a step read and write beside gradients and statistics. */
+typedef struct wires {
+  int heads, pieces; /* resources */
+} wires;
+
+static int new_task(sp_planner *w, sp_task_kind kind, const char *what, size_t bucket, sp_task **t, sp_err *err) {
+  sp_node *tree = w->p->g->shard_tree;
+  int st;
+  if (kind == SP_TASK_FORWARD) {
+    if ((st = sp_planner_call(w, kind, tree, t, err))) return st;
+    free((*t)->name);
+    (*t)->name = sp_text("comm.%s[%zu]", what, bucket + 1);
+    st = (*t)->name ? SP_OK : sp_nomem(err, 64, "a task");
+  } else {
+    char *name = bucket == SIZE_MAX ? sp_text("comm.%s", what) : sp_text("comm.%s[%zu]", what, bucket + 1);
+    st = sp_planner_task(w, kind, NULL, name, w->comm_lane, t, err);
+  }
+  (*t)->every = w->p->g->accumulate;
+  (*t)->phase = w->p->g->accumulate - 1;
+  (*t)->always = true;
+  return st;
+}
+
+/* All gradients and statistics that lie in the bucket. */
+static int touch(const sp_planner *w, sp_task *t, const sp_bucket *b, int mode, sp_err *err) {
+  int st = SP_OK;
+  for (size_t i = 0; i < b->n && !st; i++) {
+    const sp_weight_ref *r = &b->parts[i];
+    st = sp_task_access(t, i < b->n_gradients ? sp_planner_gradient(w, r) : w->state[r->node->index], mode, err);
+  }
+  return st;
+}
+
+static int gather_heads(sp_planner *w, const wires *x, sp_err *err) {
+  const sp_node *sum = w->p->g->shard_sum;
+  sp_task *t;
+  int st = new_task(w, SP_TASK_COMM, "totals", SIZE_MAX, &t, err);
+  if (st) return st;
+  int own = w->act[sum->index][0];
+  t->move = (sp_move){.gather = true, .to_buf = x->heads, .from_buf = own, .each = w->p->bufs[own].bytes};
+  st = sp_task_access(t, own, SP_READ, err);
+  return st ? st : sp_task_access(t, x->heads, SP_WRITE, err);
+}
+
+static int scatter(sp_planner *w, const wires *x, size_t k, sp_err *err) {
+  const sp_reduce *r = w->p->g->reduce;
+  const sp_bucket *b = &r->buckets[k];
+  sp_task *t;
+  int st = new_task(w, SP_TASK_COMM, "scatter", k, &t, err);
+  if (st) return st;
+  t->move = (sp_move){.to = r->pieces, .from = b->memory, .each = b->each};
+  st = touch(w, t, b, SP_READ, err);
+  return st ? st : sp_task_access(t, x->pieces, SP_WRITE, err);
+}
+
+/* The own piece, of which the part that is gradients comes first. */
+static int add(sp_planner *w, const wires *x, size_t k, sp_err *err) {
+  const sp_reduce *r = w->p->g->reduce;
+  const sp_bucket *b = &r->buckets[k];
+  size_t first = (size_t)r->rank * b->each, left = b->gradients > first ? b->gradients - first : 0;
+  int64_t each = (int64_t)(b->each / sizeof(float)), n = left < b->each ? (int64_t)(left / sizeof(float)) : each;
+  char *own = b->memory + first;
+  sp_spec pieces = {.dtype = SP_F32, .ndim = 2, .shape = {r->n_ranks, each}};
+  sp_spec heads = {.dtype = SP_F64, .ndim = 2, .shape = {w->p->g->opts.shards, 2}};
+  sp_spec sums = {.dtype = SP_F32, .ndim = 1, .shape = {n}}, means = {.dtype = SP_F32, .ndim = 1, .shape = {each - n}};
+  sp_task *t;
+  int st = new_task(w, SP_TASK_FORWARD, "add", k, &t, err);
+  if (st) return st;
+  for (size_t i = 0; i < 3; i++) t->lists[i].n = i < 2 ? 1 : 2, t->offset[i] = i;
+  if ((st = sp_planner_tensor(t, &pieces, r->pieces, -1, false, err)) ||
+      (st = sp_planner_tensor(t, &heads, NULL, x->heads, false, err)) ||
+      (st = sp_planner_tensor(t, &sums, own, -1, false, err)) ||
+      (st = sp_planner_tensor(t, &means, own + n * (int64_t)sizeof(float), -1, false, err)))
+    return st;
+  t->first_weight = t->first_dweight = t->n_t;
+  if ((st = sp_task_access(t, x->pieces, SP_READ, err)) || (st = sp_task_access(t, x->heads, SP_READ, err))) return st;
+  return touch(w, t, b, SP_READ | SP_WRITE, err);
+}
+
+static int gather(sp_planner *w, size_t k, sp_err *err) {
+  const sp_reduce *r = w->p->g->reduce;
+  const sp_bucket *b = &r->buckets[k];
+  sp_task *t;
+  int st = new_task(w, SP_TASK_COMM, "gather", k, &t, err);
+  if (st) return st;
+  t->move = (sp_move){.gather = true, .to = b->memory, .from = b->memory + (size_t)r->rank * b->each, .each = b->each};
+  return touch(w, t, b, SP_READ | SP_WRITE, err);
+}
+
+int sp_planner_reduce(sp_planner *w, sp_err *err) {
+  sp_graph *g = w->p->g;
+  wires x;
+  size_t bytes = (size_t)g->opts.shards * 2 * sizeof(double);
+  int st = sp_planner_buf(w, sp_text("the totals of all ranks"), bytes, SP_BUF_SAVED, 1, 0, &x.heads, err);
+  if (!st) st = sp_planner_buf(w, sp_text("pieces of all ranks"), 0, 0, 1, 0, &x.pieces, err);
+  if (!st) st = gather_heads(w, &x, err);
+  for (size_t k = 0; k < g->reduce->n && !st; k++) {
+    if ((st = scatter(w, &x, k, err)) || (st = add(w, &x, k, err))) break;
+    st = gather(w, k, err);
+  }
+  return st;
+}

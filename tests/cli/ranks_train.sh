@@ -1,0 +1,103 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# A step of eight shards trained by 1, 2, 4 and 8 ranks: the same weights, metrics and checksums byte for byte, whatever the
+# strategy and the size of buckets, with a short step, evaluations between, and after a kill with another number of ranks.
+# needs: onednn images
+set -u
+spcore=$top_builddir/spcore
+dir=$(mktemp -d) || exit 99
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 99
+failed=0
+ok() { echo "ok - $*"; }
+not_ok() {
+  echo "not ok - $*"
+  failed=1
+}
+
+seg="train_seg.lua --size 16 --width 4 --levels 2 --train-encoder --samples 124 --ema 0.9 --dropout 0.1"
+cls="train_cls.lua --size 16 --samples 124"
+common="--device cpu --threads 1 --seed 3 --batch 2 --shards 8 --eval-every 4 --quiet --checksums --no-tensorboard"
+
+# train NAME WORKLOAD STEPS OPTIONS...: into the folder NAME
+train() {
+  name=$1 script=$2 steps=$3; shift 3
+  # shellcheck disable=SC2086
+  timeout 100 "$spcore" run $script $common --steps "$steps" --out "$name" "$@" >"$name.log" 2>&1
+}
+
+# What of a folder must be the same: time is not.
+digest() {
+  sha256sum <"$1/weights.safetensors"
+  sha256sum <"$1/checksums.jsonl"
+  sed 's/"time":[^,}]*//' "$1/metrics.jsonl" | sha256sum
+}
+
+# same NAME OTHER
+same() {
+  if [ -s "$1/weights.safetensors" ] && [ "$(digest "$1")" = "$(digest "$2")" ]; then
+    ok "$1 as $2"
+  else
+    not_ok "$1 is not $2"
+    tail -5 "$1.log"
+    "$spcore" diff "$2/checksums.jsonl" "$1/checksums.jsonl" 2>&1 | head -20
+  fi
+}
+
+train seg1 "$seg" 18 || not_ok "seg on one rank: $(cat seg1.log)"
+train cls1 "$cls" 18 || not_ok "cls on one rank: $(cat cls1.log)"
+for way in "seg 2 serialized 8" "cls 8 pipelined 0" "seg 4 pipelined 0" "cls 4 deep 1" "seg 8 branches 1" "cls 2 double_buffer 8"; do
+  # shellcheck disable=SC2086
+  set -- $way
+  eval "script=\$$1"
+  train "$1.$2.$3" "$script" 18 --ranks "$2" --strategy "$3" --bucket "$4" || not_ok "$way: exit status $?"
+  same "$1.$2.$3" "${1}1"
+done
+train mixed "$seg" 18 --ranks 2 --prefetch 3 --run-ahead 2 --workers 3 || not_ok "exit status $?"
+same mixed seg1
+
+# ---- on MPI, which has started the ranks ----
+if [ -f "$top_builddir/.libs/comm_mpi.so" ] && command -v mpirun >/dev/null && case ${SP_SANITIZERS-} in *thread*) false ;; esac; then
+  ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0" # MPI's own
+  export ASAN_OPTIONS
+  # shellcheck disable=SC2086
+  TMPDIR=$dir timeout 100 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 "$spcore" run $cls $common \
+    --steps 18 --comm mpi --strategy pipelined --out cls.4.mpi >cls.4.mpi.log 2>&1 || not_ok "mpirun: exit status $?"
+  same cls.4.mpi cls1
+fi
+
+# ---- killed, and on with other ranks ----
+train long1 "$seg" 150 || not_ok "150 steps on one rank: $(cat long1.log)"
+# killed RANKS SIGNAL: when there is a checkpoint, long before the end
+killed() {
+  train "$1.$2" "$seg --checkpoint-every 10" 150 --ranks "$1" &
+  train=$!
+  while ! ls "$1.$2" 2>/dev/null | grep -q '^checkpoint-[2-9]0\.' && kill -0 $train 2>/dev/null; do sleep 0.01; done
+  pid=$(ps -eo pid=,args= | awk -v out="--out $1.$2 " 'index($0, "spcore run") && index($0, out) && !/timeout|awk/ { print $1; exit }')
+  [ -n "$pid" ] && kill "-$2" "$pid"
+  wait $train
+  [ ! -e "$1.$2/summary.json" ] || not_ok "$1.$2 was over before it was killed"
+}
+# on NAME RANKS
+on() {
+  # shellcheck disable=SC2086
+  timeout 100 "$spcore" run ${seg%% *} --resume "$1" --ranks "$2" --quiet >"$1.log" 2>&1 || not_ok "$1 with $2 ranks: $(cat "$1.log")"
+  same "$1" long1
+}
+killed 4 KILL
+on 4.KILL 2
+killed 2 TERM
+grep -q "go on with\|stopped after" 2.TERM.log || not_ok "SIGTERM: $(cat 2.TERM.log)"
+on 2.TERM 8
+
+# ---- what does not go ----
+said() {
+  words=$1; shift
+  if "$@" >out 2>&1; then not_ok "$*: no failure"; elif grep -q "$words" out; then ok "$words"; else not_ok "$(cat out)"; fi
+}
+# shellcheck disable=SC2086
+said "train: 6 shards on 4 ranks: each rank has as many, so take a multiple" \
+  "$spcore" run $seg $common --steps 2 --ranks 4 --shards 6 --out no1
+# shellcheck disable=SC2086
+said "there is no communicator 'pigeon', only: local" "$spcore" run $seg $common --steps 2 --ranks 2 --comm pigeon --out no2
+exit $failed
