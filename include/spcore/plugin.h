@@ -19,15 +19,15 @@
  *  5. Calls on one instance never overlap, unless the type is SP_STAGE_REENTRANT.
  *  6. The result depends on nothing but inputs, weights, parameters, step and ids: same bits for the same values,
  *     whatever the strategy. Randomness comes from spcore/rng.h, keyed by step->key and the sample's id.
- *  7. `scratch` is garbage at the start of each call. What backward() needs from forward() of the same step goes to
+ *  7. `scratch` is garbage at the start of each call, but see 8. What backward() needs from forward() of the same step goes to
  *     `saved`, or is read again from in[] (always) and out[] (always).
  *  8. A backward() in parts: where the host allows it (max_parts), plan() may give n_parts above 1 and each trained weight
  *     a part. Then backward() is called so often a step, with io->part 0, 1 .. n_parts - 1 and all else equal. Call p
  *     completes the gradients of the weights of part p, those that forward() uses last first, and writes no other; din is
  *     complete behind the last, and `din_acc` says what holds before the first. While it runs, gradients of earlier parts
  *     may be read and their weights be updated, so it reads neither. From the first of these calls to the last the host
- *     makes no other backward() of the instance, all of them find the same scratch, and what one leaves there the next
- *     finds. The bits are those of one call.
+ *     makes no other backward() of the instance, and scratch stays where and as it is between them. The bits are those
+ *     of one call.
  *
  * Brackets say who calls and when. [main & !running]: the thread that builds the graph, while no step is in flight.
  * [stream]: as rule 4. The host asserts it.
