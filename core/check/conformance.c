@@ -293,7 +293,7 @@ static bool trained_in(const rig *r, uint32_t i, uint32_t part) {
   return r->plan.weights[i].flags & SP_WEIGHT_TRAINED && r->plan.weights[i].part == part;
 }
 
-/* Each part completes its own gradients: what it finds of them there is what was before the first, and the others stay. */
+/* A part leaves the gradients of the others as they are. */
 static bool wrote_elsewhere(pair *p, uint32_t part) {
   const rig *r = &p->cut;
   for (uint32_t i = 0; i < r->dweights.n; i++) {

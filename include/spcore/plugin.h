@@ -185,8 +185,8 @@ typedef struct sp_plan {
                            averages of what it trains, see SP_STAGE_OPTIMIZER */
   uint32_t max_parts;   /* in: 1, or the most calls that backward() may be cut into, see rule 8 */
   uint32_t n_parts;     /* out: 0 or 1: one call; else 2 .. max_parts, each of which completes a gradient */
-  uint64_t part_bytes;  /* in, where max_parts is above 1: smaller parts, by bytes of gradients, are not asked for. 0:
-                           parts are to be of about equal size, as many as may be */
+  uint64_t part_bytes;  /* in, where max_parts is above 1: a part of so many bytes of gradients is small enough. 0: none
+                           is, so that parts are as many and as even as can be */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */

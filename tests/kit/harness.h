@@ -53,7 +53,7 @@ void spt_set_batch(spt *t, int64_t n);
 void spt_set_seed(spt *t, uint64_t seed);
 void spt_set_frozen(spt *t, int frozen);
 void spt_set_precision(spt *t, int precision); /* SP_PRECISION_..., FP32 unless set; before spt_plan */
-/* spt_backward() may be in up to so many calls, not captured; smaller parts than `bytes` of gradients are not asked for. */
+/* spt_backward() may be in up to so many calls, not captured; `bytes`: sp_plan.part_bytes. */
 void spt_set_parts(spt *t, int max_parts, uint64_t bytes);
 void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does after torch.manual_seed(seed) */
 
