@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Trains a classifier behind heavy augmentation, which runs on the processor or where the training runs.
 local sp = require "spcore"
+local predict = require "spcore.predict"
 local words = require "spcore.words"
 
 local opt = sp.args({
@@ -32,6 +33,7 @@ local opt = sp.args({
   },
   fused = { true, "with --reference: one stage for all of the augmentation; --no-fused: six, one after another" },
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each" },
+  pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a classifier behind augmentation.", without = { "by_hand" }, checkpoints = true })
@@ -125,9 +127,9 @@ end
 local function small(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 8192 or opt.samples
-  local function source(split)
-    return g.reader {
-      path = opt.data, target = "class", split = split, size = { size, size }, batch = batch, samples = samples,
+  local function source(split, other) -- in the other graph: of one sample a step
+    return (other or g).reader {
+      path = opt.data, target = "class", split = split, size = { size, size }, batch = other and 1 or batch, samples = samples,
       default_val_fraction = 0.125, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     }
   end
@@ -149,15 +151,18 @@ local function small(g)
   opt.eval_every, opt.samples, opt.steps = every, samples, steps
   if every < steps then g:evaluate { data = val, every = every } end
 
+  local model = {
+    encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size,
+    crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes,
+    class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
+  }
+  local function shown(other, file)
+    local one = source("val", other)
+    return { data = one, image = one.image, label = one.label, logits = predict.classify(other, one.image, model, file) }
+  end
   local run <close> = sp.run {
-    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names,
-    settings = {
-      model = {
-        encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size,
-        crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes,
-        class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
-      },
-    },
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names, settings = { model = model },
+    samples = shown,
   }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
   run:finish(run:verdict(run:evaluate(val)))

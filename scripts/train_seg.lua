@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Trains a segmentation decoder behind a frozen encoder, on the CPU too.
 local sp = require "spcore"
+local predict = require "spcore.predict"
 local words = require "spcore.words"
 
 local opt = sp.args({
@@ -30,6 +31,7 @@ local opt = sp.args({
   train_encoder = { false, "train the encoder as well, from scratch" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained" },
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each" },
+  pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a segmentation decoder behind a frozen encoder.", without = { "by_hand" }, checkpoints = true })
@@ -91,9 +93,10 @@ end
 local function small_unet(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 4096 or opt.samples
-  local function source(split)
-    return g.reader {
-      path = opt.data, split = split, size = { size, size }, batch = batch, samples = samples, classes = opt.classes,
+  local function source(split, other) -- in the other graph: of one sample a step
+    return (other or g).reader {
+      path = opt.data, split = split, size = { size, size }, batch = other and 1 or batch, samples = samples,
+      classes = opt.classes,
       default_val_fraction = 0.125, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     }
   end
@@ -129,8 +132,13 @@ local function small_unet(g)
   opt.eval_every, opt.samples, opt.steps = every, samples, steps
   if every < steps then g:evaluate { data = val, every = every } end
 
+  local function shown(other, file)
+    local one = source("val", other)
+    return { data = one, image = one.image, mask = one.mask, logits = predict.segment(other, one.image, model, file) }
+  end
   local run <close> = sp.run {
     graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names, settings = { model = model },
+    samples = shown,
   }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
   run:finish(run:verdict(run:evaluate(val)))

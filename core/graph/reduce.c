@@ -48,8 +48,12 @@ static int fill_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
     if (b->n && b->bytes + bytes_of(&all[k]) > most) st = new_bucket(x, err);
     if (!st) st = add_part(x, &all[k], true, err);
   }
-  for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(g, &r);)
-    if (r.node->weights[r.i].spec.dtype == SP_F32) st = add_part(x, &r, false, err);
+  for (int counts = 0; counts < 2 && !st; counts++)
+    for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(g, &r);) {
+      if ((r.node->weights[r.i].spec.dtype != SP_F32) != counts) continue;
+      if (counts && !x->buckets[x->n - 1].counts && !(st = new_bucket(x, err))) x->buckets[x->n - 1].counts = true;
+      if (!st) st = add_part(x, &r, false, err);
+    }
   free(all);
   return st;
 }
@@ -95,6 +99,8 @@ static int open_comm(sp_graph *g, sp_reduce *x, sp_err *err) {
                     .job = o->job,
                     .impl = &own,
                     .exchange = exchange};
+  if (!strcmp(g->main.type->name, "sim")) /* the submitting thread does it all, so nobody could wait for another rank */
+    return sp_fail(err, SP_E_UNSUPPORTED, "device 'sim' simulates one process: take --device cpu for several ranks");
   int st = sp_registry_comm(g->env->reg, name, &x->type, err);
   if (st) return st;
   if (strcmp(x->type->device, memory))

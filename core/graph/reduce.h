@@ -20,6 +20,7 @@ typedef struct sp_bucket {
   size_t gradients;     /* bytes; statistics follow */
   sp_weight_ref *parts; /* what lies in it */
   size_t n, n_gradients, cap;
+  bool counts; /* what is not float32, and only counted: rank 0's, whose first shard has samples in every step */
 } sp_bucket;
 
 struct sp_reduce {

@@ -66,7 +66,7 @@ typedef struct sp_copy {
 
 /* A call of the communicator: memory that stays, or (NULL) buffers, of which one alone has a slot. */
 typedef struct sp_move {
-  bool gather; /* all_gather, else all_to_all */
+  enum { SP_MOVE_TO_ALL, SP_MOVE_GATHER, SP_MOVE_FIRST } kind; /* FIRST: a broadcast of rank 0's `to` */
   void *to;
   const void *from;
   int to_buf, from_buf;

@@ -49,7 +49,7 @@ static int gather_heads(sp_planner *w, const wires *x, sp_err *err) {
   int st = new_task(w, SP_TASK_COMM, "totals", SIZE_MAX, &t, err);
   if (st) return st;
   int own = w->act[sum->index][0];
-  t->move = (sp_move){.gather = true, .to_buf = x->heads, .from_buf = own, .each = w->p->bufs[own].bytes};
+  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to_buf = x->heads, .from_buf = own, .each = w->p->bufs[own].bytes};
   st = sp_task_access(t, own, SP_READ, err);
   return st ? st : sp_task_access(t, x->heads, SP_WRITE, err);
 }
@@ -95,7 +95,17 @@ static int gather(sp_planner *w, size_t k, sp_err *err) {
   sp_task *t;
   int st = new_task(w, SP_TASK_COMM, "gather", k, &t, err);
   if (st) return st;
-  t->move = (sp_move){.gather = true, .to = b->memory, .from = b->memory + (size_t)r->rank * b->each, .each = b->each};
+  t->move = (sp_move){
+      .kind = SP_MOVE_GATHER, .to = b->memory, .from = b->memory + (size_t)r->rank * b->each, .each = b->each};
+  return touch(w, t, b, SP_READ | SP_WRITE, err);
+}
+
+static int broadcast(sp_planner *w, size_t k, sp_err *err) {
+  const sp_bucket *b = &w->p->g->reduce->buckets[k];
+  sp_task *t;
+  int st = new_task(w, SP_TASK_COMM, "counts", SIZE_MAX, &t, err);
+  if (st) return st;
+  t->move = (sp_move){.kind = SP_MOVE_FIRST, .to = b->memory, .from = b->memory, .each = b->bytes};
   return touch(w, t, b, SP_READ | SP_WRITE, err);
 }
 
@@ -107,6 +117,10 @@ int sp_planner_reduce(sp_planner *w, sp_err *err) {
   if (!st) st = sp_planner_buf(w, sp_text("pieces of all ranks"), 0, 0, 1, 0, &x.pieces, err);
   if (!st) st = gather_heads(w, &x, err);
   for (size_t k = 0; k < g->reduce->n && !st; k++) {
+    if (g->reduce->buckets[k].counts) {
+      st = broadcast(w, k, err);
+      continue;
+    }
     if ((st = scatter(w, &x, k, err)) || (st = add(w, &x, k, err))) break;
     st = gather(w, k, err);
   }

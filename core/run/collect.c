@@ -49,7 +49,7 @@ static int collect_metrics(sp_loop *l, uint64_t step, const sp_known *known, sp_
           (sp_metric){s->name, s->node->name, port->name, s->node->out_specs[s->port].spec[s->index], data, s->result};
       if (s->result) m->shown[k].spec.shape[0] = l->result.n;
       k++;
-    } else if (check_status(s, data, step_of(l, step), err))
+    } else if (check_status(s, data, sp_machine_step(m, step), err))
       return sp_failure_keep(&m->failure, step, (int)p->n_tasks, err);
   }
   l->result.metrics = m->shown;
@@ -103,7 +103,7 @@ int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
   if (st) return st;
   l->result = (sp_result){
       .step = step, .epoch = m->feed.steps ? step / m->feed.steps : 0, .n = known->real, .lr = NAN, .time = sp_now()};
-  if (l->end != UINT64_MAX) l->result.of = step_of(l, l->end - l->first);
+  if (l->end != UINT64_MAX) l->result.of = step_of(l, l->end - l->first) * m->stride;
   if ((known->n || m->shards) && (st = collect_metrics(l, step, known, err))) return st;
   collect_hashes(l, step);
   if (m->p->training && m->g->training) {

@@ -380,7 +380,9 @@ int sp_machine_new(sp_machine **out, const sp_program *p, sp_pool *pool, sp_err 
   sp_machine *m = sp_calloc(1, sizeof *m);
   *out = NULL;
   if (!m) return sp_nomem(err, sizeof *m, "a machine");
-  *m = (sp_machine){.g = p->g, .p = p, .pool = pool, .batch = 1};
+  *m = (sp_machine){.g = p->g, .p = p, .pool = pool, .batch = 1, .stride = 1};
+  const sp_rank_opts *o = sp_ranks_opts(p->g->env->ranks);
+  if (p->stand_in) m->stride = (uint64_t)o->ranks, m->offset = (uint64_t)o->rank;
   sp_failure_init(&m->failure);
   int st = make_feed(m, err);
   if (!st) st = sp_list_make(m, err);

@@ -89,6 +89,7 @@ typedef struct sp_machine {
   sp_feed feed;
   sp_queue *queue; /* it reads requests; not owned */
   bool has_feed, built;
+  uint64_t stride, offset; /* of an evaluation: its step s is number s * stride + offset of all ranks' */
   size_t batch;       /* of the source, 1 without */
   sp_stream *streams; /* [lane] */
   sp_post *posts;     /* [task] */
@@ -120,6 +121,11 @@ int sp_machine_reopen(sp_machine *m, sp_err *err);
 /* All streams; the first failure that one of them reports. */
 int sp_machine_sync(sp_machine *m, sp_err *err);
 void sp_machine_free(sp_machine *m);
+
+/* The step that a pass belongs to, as scripts and stages know it. */
+static inline uint64_t sp_machine_step(const sp_machine *m, uint64_t pass) {
+  return pass / (uint64_t)m->p->micro * m->stride + m->offset;
+}
 
 void sp_call_fill(sp_call *call, uint64_t step, uint32_t n);
 

@@ -13,8 +13,7 @@ static size_t slot(const sp_loop *l, uint64_t step) { return (size_t)(step % (ui
 
 /* ---- what a stage is told ---------------------------------------------------------------------------------------- */
 
-/* The step that a pass belongs to, as scripts and stages know it. */
-static uint64_t step_of(const sp_loop *l, uint64_t pass) { return pass / (uint64_t)l->m->p->micro; }
+static uint64_t step_of(const sp_loop *l, uint64_t pass) { return sp_machine_step(l->m, pass); }
 
 /* The learning rate of a step is asked once, by the first task that needs it. */
 static int step_lr(sp_loop *l, uint64_t step, double *lr, sp_err *err) {
@@ -115,7 +114,7 @@ static int run_call(void *arg, void *native) {
   const sp_task *t = c->task;
   bool shared = c->m->launch != SIZE_MAX;
   if (shared && sp_failure_before(&c->m->failure, c->step, t->index)) return SP_OK;
-  uint64_t step = c->step / (uint64_t)c->m->p->micro;
+  uint64_t step = sp_machine_step(c->m, c->step);
   tell(c->m, c->step, t, false);
   int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, step, native, c, &c->err)
                                        : sp_inst_forward(t->node->inst, &c->io, step, native, c, &c->err);
@@ -156,8 +155,9 @@ static int run_comm(void *arg, void *native) {
   if (shared && sp_failure_before(&m->failure, c->step, t->index)) return SP_OK;
   ctx->stream = native;
   tell(m, c->step, t, true);
-  int st = v->gather ? r->type->all_gather(ctx, r->comm, to, from, v->each)
-                     : r->type->all_to_all(ctx, r->comm, to, from, v->each);
+  int st = v->kind == SP_MOVE_GATHER  ? r->type->all_gather(ctx, r->comm, to, from, v->each)
+           : v->kind == SP_MOVE_FIRST ? r->type->broadcast(ctx, r->comm, to, v->each, 0)
+                                      : r->type->all_to_all(ctx, r->comm, to, from, v->each);
   tell(m, c->step, t, false);
   if (st) sp_reduce_failed(r, t->name, &c->err);
   if (st) sp_failure_keep(&m->failure, c->step, t->index, &c->err);

@@ -175,7 +175,7 @@ function progress:step(words) end
 function progress:close() end
 
 ---The folder of a run: settings.json, metrics.jsonl, weights.safetensors, summary.json; checkpoints where sp.args was told of them.
----@param t { graph: spcore.graph, opt?: spcore.options, steps?: integer, name?: string, settings?: table, every?: integer, weights?: boolean }
+---@param t { graph: spcore.graph, opt?: spcore.options, steps?: integer, name?: string, settings?: table, every?: integer, weights?: boolean, samples?: fun(g: spcore.graph, weights: string): table }
 ---@return spcore.run
 function sp.run(t) end
 

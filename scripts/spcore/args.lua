@@ -60,7 +60,7 @@ local resuming = {
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth parts capture workers prefetch pinned " ..
   "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every comm bucket " ..
-  "check_replicas"):gmatch "%S+" do
+  "check_replicas pictures"):gmatch "%S+" do
   free[name] = true
 end
 

@@ -292,6 +292,12 @@ local function evaluated(raw, data)
   return raw:evaluate(data, progress.validating)
 end
 
+-- One that was left by an error where there are several ranks.
+local function end_loop(self)
+  if self._left then self._raw:stop() end
+  self._left = false
+end
+
 -- for step, m in g:steps(n) do ... end; n nil: without end. The loop runs in C.
 function graph:steps(n)
   if n ~= nil and (math.tointeger(n) == nil or n < 0) then
@@ -303,6 +309,7 @@ function graph:steps(n)
   apply(self)
   local raw = self._raw
   if n == 0 then return function() end end
+  end_loop(self)
   if ranks.n > 1 and self._optimizer and not self._compared then compare_ranks(self) end
   raw:begin(math.tointeger(n))
   if #self._evals == 0 then return raw.next, raw, nil, self._stopper end
@@ -332,8 +339,15 @@ function graph:evaluate(t)
   self._evals[#self._evals + 1] = { data = t.data, every = every }
 end
 
-function graph:step() return self._raw:step() end
-function graph:seek(step) self._raw:seek(step) end
+function graph:step()
+  end_loop(self)
+  return self._raw:step()
+end
+
+function graph:seek(step)
+  end_loop(self)
+  self._raw:seek(step)
+end
 
 function graph:epoch_steps()
   apply(self)
@@ -440,7 +454,7 @@ return function(opt)
   local g = {
     _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _applied = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
-    _compared = false, _lanes = false, _optimizer = false, _strategy_name = false,
+    _compared = false, _left = false, _lanes = false, _optimizer = false, _strategy_name = false,
     _strategy = get "strategy" or "serialized",
     _opt = {
       device = device, seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
@@ -450,10 +464,11 @@ return function(opt)
       auto_budget = get "auto_budget" or 4.0, auto_again = get "auto_again" or false,
       explain = get "explain",
     },
-    _stopper = setmetatable({}, { __close = function(_, why)
-      if why == nil or ranks.n == 1 then raw:stop() end -- other ranks would not come along to an end by an error
-    end }),
     depth = get "depth" or 1,
   }
+  g._stopper = setmetatable({}, { __close = function(_, why)
+    if why == nil or ranks.n == 1 then raw:stop()
+    else g._left = true end -- by an error other ranks may not have: it ends where all begin another loop
+  end })
   return setmetatable(g, meta)
 end

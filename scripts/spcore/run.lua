@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end and at each run:save(),
--- summary.json at its end; an event file for TensorBoard; checksums.jsonl where they are asked for; checkpoints, and
--- resumed.jsonl a line each time that the run went on.
+-- summary.json at its end; an event file for TensorBoard; samples/ of the validation; checksums.jsonl where they are asked for;
+-- checkpoints, and resumed.jsonl a line each time that the run went on.
 local accuracy = require "spcore.accuracy"
 local args = require "spcore.args"
 local checkpoint = require "spcore.checkpoint"
@@ -11,6 +11,7 @@ local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
 local progress = require "spcore.progress"
 local ranks = require "spcore.ranks"
+local samples = require "spcore.samples"
 local summary = require "spcore.summary"
 local sys = require "spcore.sys"
 local tensorboard = require "spcore.tensorboard"
@@ -151,7 +152,7 @@ end
 
 local keys = {
   graph = true, opt = true, steps = true, epochs = true, classes = true, name = true, settings = true, every = true,
-  weights = true,
+  weights = true, samples = true,
 }
 
 -- ---- a run that goes on ----
@@ -271,9 +272,9 @@ local function go_on(t, dir, settings)
   return lock, metrics
 end
 
--- run{ graph =, opt =, steps =, epochs =, classes =, name =, settings =, weights = false }: makes the folder, writes the
--- settings and prints them. epochs: how many the steps are, which are then told, too; classes: their names, a list or a line
--- each; settings: more of them; weights: whether they are saved at the end.
+-- run{ graph =, opt =, steps =, epochs =, classes =, name =, settings =, weights = false, samples = }: makes the folder, writes
+-- the settings and prints them. epochs: how many the steps are, which are then told, too; classes: their names, a list or a line
+-- each; settings: more of them; weights: whether they are saved at the end; samples: see samples.lua, how many opt.pictures says.
 local function new(t)
   words.check_keys("sp.run{}", t, keys)
   if type(t.graph) ~= "table" or not rawget(t.graph, "_raw") then core.fail("sp.run{}: 'graph' is missing") end
@@ -307,6 +308,11 @@ local function new(t)
     dir = dir, first = first, again = again, wanted = rawget(opt, "tensorboard") ~= false,
     every = rawget(opt, "log_every") or 1, settings = settings, files = files,
   }
+  local pictures = ranks.first and t.samples and (rawget(opt, "pictures") or 4) or 0
+  if pictures > 0 then
+    self.samples = samples.new { dir = dir, graph = t.graph, wire = t.samples, count = pictures, classes = self.classes,
+      best = self.best and self.best.step }
+  end
   if given "checkpoint_every" ~= "" and t.weights ~= false and t.graph._optimizer then
     self.checkpoint = checkpoint.new { dir = dir, graph = t.graph, files = files, every = opt.checkpoint_every,
       max_time = opt.max_time, total = t.steps }
@@ -369,9 +375,12 @@ local function figure(name, v)
 end
 
 local function note_eval(self, step, eval)
-  if not consider(self, step, eval, self.graph._raw:boundary()) then return end
+  local is_best = consider(self, step, eval, self.graph._raw:boundary())
   local best = self.best
-  if self.checkpoint then self.checkpoint:best { metric = best.metric, value = best.value, step = step } end
+  if is_best and self.checkpoint then
+    self.checkpoint:best { metric = best.metric, value = best.value, step = step }
+  end
+  if self.samples then self.samples:draw(step, is_best, self.board) end
 end
 
 -- Writes the step to metrics.jsonl and shows it. Call it for every step.
@@ -495,6 +504,7 @@ function run:__close(why)
   if self.checkpoint then self.graph._raw:hold(false) end
   self.metrics:close()
   if self.board then self.board:close() end
+  if self.samples then self.samples:close() end
   if why ~= nil and self.save_weights and self.unsaved then
     local not_saved, elsewhere = save(self)
     if elsewhere then core.log("error", not_saved) end
@@ -537,6 +547,7 @@ function run:finish(text)
   if c then c:close(self.last and self.last + 1 or self.first) end
   self.metrics:close()
   if self.board then self.board:close() end
+  if self.samples then self.samples:close() end
   local why = self.save_weights and save(self)
   local cut_short = core.interrupted() or (c and c.stopped)
   local told = not cut_short and not why and summary_of(self)

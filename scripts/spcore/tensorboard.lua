@@ -240,6 +240,11 @@ function tensorboard:image(step, tag, path)
   if self.file then write(self, sys.now() + self.clock, step, bytes(5, image(tag, all, width, height))) end
 end
 
+-- Words in Markdown, at this step.
+function tensorboard:text(step, tag, markdown)
+  if self.file then write(self, sys.now() + self.clock, step, bytes(5, text(tag, markdown))) end
+end
+
 function tensorboard:close()
   if self.file then self.file:close() end
   self.file = nil

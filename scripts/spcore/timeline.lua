@@ -122,9 +122,10 @@ local function steady(trace, ends)
 end
 
 -- Of steps behind the first, and not behind an evaluation: { steps =, step =, sum =, longest =, longest_lane =, overlap =,
--- busy = by lane }, milliseconds a step. `step` is from the end of one step to that of the next. Were nothing to overlap it
--- would be the sum of the lanes, and the longest lane at best; overlap is how much of the way from one to the other was gone,
--- from 0 to 1; nil: there is only one lane to speak of.
+-- busy = by lane }, milliseconds a step. `step` is from the end of one step to that of the next; `sum` is what the calls of all
+-- lanes took, a reader's too, as they were beside each other. No step is shorter than its longest lane; overlap is how much of
+-- the other lanes' time cost the step none, from 0 to 1; nil: there is only one lane to speak of. It says nothing of speed: calls
+-- beside each other take longer than alone.
 function timeline.figures(trace)
   local ends, busy = ends_of(trace), {}
   local steps, n = steady(trace, ends)
@@ -154,23 +155,38 @@ local function ms(v)
 end
 timeline.ms = ms
 
--- The same in words.
-function timeline.words(trace)
+-- What a step of the trace that is given beside it took: the gain.
+local function gain(trace, f, serialized)
+  local other = serialized and serialized ~= trace and timeline.figures(serialized).step
+  if not other or serialized.device ~= trace.device then return end
+  return ("a step of %s, serialized, took %s: this is %.2f times as fast"):format(serialized.path, ms(other), other / f.step)
+end
+
+-- The first trace of strategy serialized among these; nil: there is none.
+function timeline.serialized(traces)
+  for _, trace in ipairs(traces) do
+    if trace.strategy == "serialized" then return trace end
+  end
+end
+
+-- The same in words, a line each; serialized: the trace of that strategy which this one is beside, or nil.
+function timeline.words(trace, serialized)
   local f = timeline.figures(trace)
   if not f.step then return { "one step alone says nothing of overlap" } end
-  local first = ("%s a step, mean of %d"):format(ms(f.step), f.steps)
+  local lines = { ("%s a step, mean of %d"):format(ms(f.step), f.steps) }
   if trace.hidden and trace.capture == "step" then
-    return { first .. "; the device's lanes are in one graph, so how far they overlap is not known" }
+    lines[1] = lines[1] .. "; the device's lanes are in one graph, so how far they overlap is not known"
+  elseif not f.overlap then
+    lines[1] = ("%s; all work is in lane %s, so nothing can overlap"):format(lines[1], f.longest_lane or "host")
+  else
+    local others = f.sum - f.longest
+    lines[2] = ("the lanes' work of a step adds up to %s; the longest lane, %s, has %s, which a step takes at best"):format(
+      ms(f.sum), f.longest_lane, ms(f.longest))
+    lines[3] = ("of the others' %s, %s passed beside it (%.0f %%); lanes slow each other down, so this is not the gain"):format(
+      ms(others), ms(f.overlap * others), 100 * f.overlap)
   end
-  if not f.overlap then
-    return { ("%s; all work is in lane %s, so nothing can overlap"):format(first, f.longest_lane or "host") }
-  end
-  return {
-    ("%s; lanes one after another: %s; ideal, all beside the longest (%s): %s"):format(first, ms(f.sum), f.longest_lane,
-      ms(f.longest)),
-    ("overlap: %.0f %% of what is possible; %.2f times as fast as one after another, ideal %.2f"):format(100 * f.overlap,
-      f.sum / f.step, f.sum / f.longest),
-  }
+  lines[#lines + 1] = gain(trace, f, serialized)
+  return lines
 end
 
 -- ---- some steps ----

@@ -11,7 +11,7 @@ run() {
   name=$1 vars=$2
   shift 2
   env $vars "$top_builddir/spcore" run "$top_srcdir/scripts/$script" --batch 2 --steps 4 --size 32 --samples 16 \
-    --checksums --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 && return 0
+    --checksums --pictures 0 --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 && return 0
   echo "$name:"
   cat "$tmp/$name.log"
   failed=1
@@ -26,8 +26,11 @@ same() {
 
 losses() { sed -n 's/^step \([0-9]*\).*  loss \([0-9.]*\).*/\1 \2/p' "$tmp/$1.log"; }
 
-run cpu "" --device cpu
-run fp32 "" --device cuda --precision fp32
+run cpu "" --device cpu --pictures 1
+run fp32 "" --device cuda --precision fp32 --pictures 1
+for picture in input truth last; do
+  cmp "$tmp/cpu/samples/$picture-00000.png" "$tmp/fp32/samples/$picture-00000.png" || failed=1
+done
 if test -z "$(losses cpu)" || test "$(losses cpu)" != "$(losses fp32)"; then
   echo "the losses are not the cpu's:"
   losses cpu

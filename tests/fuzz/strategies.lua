@@ -81,6 +81,17 @@ local function variants(case, rng, device)
   case.variants = list
 end
 
+-- The shards on several ranks, where streams are threads of their own: those of sim have nobody who waits for other ranks.
+local function ranked(case, rng, device)
+  local shards, counts = case.opt.shards, {}
+  if not shards or case.fails or case.strategy == "auto" or device ~= "cpu" then return end
+  for n = 2, shards do
+    local own = shards // n
+    if shards % n == 0 and own & (own - 1) == 0 then counts[#counts + 1] = n end
+  end
+  case.ranked = { { device = device, capture = "off", ranks = rng.pick(counts), bucket = rng.pick { 0, 8 } } }
+end
+
 -- make(seed, devices, images) -> case; images: those stages are there
 local function make(seed, devices, images)
   local rng = random(seed)
@@ -100,6 +111,7 @@ local function make(seed, devices, images)
   loops(case, rng)
   events(case, rng)
   variants(case, rng, device)
+  ranked(case, random(seed + 0x7a11c5), device)
   case.title = ("seed %d, device %s"):format(seed, device)
   local captures = {}
   for i, v in ipairs(case.variants) do captures[i] = v.capture end

@@ -3,12 +3,18 @@
  * would. */
 #include "strategies.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <lualib.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "device/cpu.h"
@@ -81,12 +87,106 @@ static int fuzz_sim_seed(lua_State *L) {
   return 0;
 }
 
+static int new_env(sp_env **env, sp_err *err) {
+  if (sp_env_new(env, &(sp_env_opts){.threads = 1}, err)) return err->status;
+  free((*env)->script_dir);
+  (*env)->script_dir = sp_strdup(SP_TEST_SRCDIR "/scripts");
+  return (*env)->script_dir ? SP_OK : sp_nomem(err, 64, "a path");
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
+
+#define RANKS_MOST 8
+#define ANSWER 3000 /* bytes of words that are passed on */
+
+/* One rank, in a process of its own: what fn(rank) says goes into the pipe. */
+static void be_rank(lua_State *L, const sp_rank_opts *o, int pipe) {
+  sp_env *env;
+  sp_err err;
+  char answer[ANSWER + 64];
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  alarm(60);
+  if (new_env(&env, &err)) _exit(1); /* threads of the one there was are not in this process */
+  sp_lua_of(L)->env = env;
+  if (sp_ranks_open(&env->ranks, o, &err)) {
+    snprintf(answer, sizeof answer, "error\n%s", err.msg);
+  } else {
+    lua_pushvalue(L, 2);
+    lua_pushinteger(L, o->rank);
+    int st = lua_pcall(L, 1, 2, 0);
+    snprintf(answer, sizeof answer, "%s\n%.*s", st ? "error" : lua_tostring(L, -2), ANSWER, lua_tostring(L, -1));
+    if (st) sp_ranks_fail(env->ranks, sp_fail(&err, SP_E_CANCELLED, "%s", answer) ? &err : NULL);
+    sp_ranks_close(env->ranks, &err);
+  }
+  if (write(pipe, answer, strlen(answer)) < 0) _exit(1);
+  _exit(0);
+}
+
+/* A socket of 127.0.0.1 that listens, and its port. */
+static int listener(int *port) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t n = sizeof at;
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd >= 0 && !bind(fd, (struct sockaddr *)&at, n) && !listen(fd, 64) &&
+      !getsockname(fd, (struct sockaddr *)&at, &n)) {
+    *port = ntohs(at.sin_port);
+    return fd;
+  }
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+static void push_answer(lua_State *L, int pipe) {
+  char answer[ANSWER + 64];
+  size_t got = 0;
+  for (ssize_t n; got < sizeof answer - 1 && (n = read(pipe, answer + got, sizeof answer - 1 - got)) > 0;)
+    got += (size_t)n;
+  answer[got] = 0;
+  size_t word = strcspn(answer, "\n");
+  lua_createtable(L, 2, 0);
+  lua_pushlstring(L, got ? answer : "error", got ? word : 5);
+  lua_rawseti(L, -2, 1);
+  lua_pushstring(L, got ? answer + word + (answer[word] == '\n') : "the process crashed");
+  lua_rawseti(L, -2, 2);
+}
+
+/* ranks(n, fn) -> of each rank { status, words } that fn(rank) has given in a process of its own. No graph is open. */
+static int fuzz_ranks(lua_State *L) {
+  static int jobs;
+  int n = (int)luaL_checkinteger(L, 1), port = 0, fd = listener(&port), pipes[RANKS_MOST][2];
+  sp_rank_opts o = {
+      .ranks = n, .local_ranks = n, .port = port, .origin = "", .start = 30, .silence = 30, .timeout = 30};
+  luaL_argcheck(L, n > 1 && n <= RANKS_MOST, 1, "2 to 8 ranks");
+  if (fd < 0) return luaL_error(L, "no port: %s", strerror(errno));
+  snprintf(o.address, sizeof o.address, "127.0.0.1");
+  snprintf(o.job, sizeof o.job, "fuzz-%d-%d", (int)getpid(), jobs++);
+  fflush(NULL);
+  for (int r = 0; r < n; r++) {
+    if (pipe2(pipes[r], O_CLOEXEC)) return luaL_error(L, "pipe: %s", strerror(errno));
+    o.rank = o.local_rank = r;
+    o.listener = r ? -1 : fd;
+    if (fork() == 0) be_rank(L, &o, pipes[r][1]);
+    close(pipes[r][1]);
+  }
+  close(fd);
+  lua_createtable(L, n, 0);
+  for (int r = 0; r < n; r++) {
+    push_answer(L, pipes[r][0]);
+    lua_rawseti(L, -2, r + 1);
+    close(pipes[r][0]);
+  }
+  for (int r = 0; r < n; r++) wait(NULL);
+  return 1;
+}
+
 static void add_fuzz(lua_State *L, const sf_opts *opts) {
   char path[96];
   snprintf(path, sizeof path, "%s/sums%d", sums, (int)getpid());
-  lua_createtable(L, 0, 6);
+  lua_createtable(L, 0, 7);
   lua_pushcfunction(L, fuzz_build);
   lua_setfield(L, -2, "build");
+  lua_pushcfunction(L, fuzz_ranks);
+  lua_setfield(L, -2, "ranks");
   lua_pushcfunction(L, fuzz_sim_seed);
   lua_setfield(L, -2, "sim_seed");
   lua_pushstring(L, path);
@@ -111,10 +211,7 @@ static lua_State *maker(void) {
 
 /* As `spcore run` of the build tree. */
 static bool runner(sf_state *s, const sf_opts *opts, sp_err *err) {
-  if (sp_env_new(&s->env, &(sp_env_opts){.threads = 1}, err)) return false;
-  free(s->env->script_dir);
-  s->env->script_dir = sp_strdup(SP_TEST_SRCDIR "/scripts");
-  if (!s->env->script_dir || sp_lua_new(&s->run, s->env, false, err)) return false;
+  if (new_env(&s->env, err) || sp_lua_new(&s->run, s->env, false, err)) return false;
   add_fuzz(s->run->L, opts);
   return !luaL_dostring(s->run->L,
                         "package.path = '" SP_TEST_SRCDIR "/scripts/?.lua;" SP_TEST_SRCDIR "/scripts/?/init.lua'");

@@ -98,7 +98,7 @@ end
 
 local function plan_text(case)
   local out = {}
-  for _, key in ipairs { "opt", "loops", "events", "sources", "fails", "variants" } do
+  for _, key in ipairs { "opt", "loops", "events", "sources", "fails", "variants", "ranked" } do
     if case[key] ~= nil then out[#out + 1] = ("  %s = %s,\n"):format(key, value_text(case[key])) end
   end
   return "local plan = {\n" .. table.concat(out) .. "}\n"
@@ -188,7 +188,7 @@ local sums = plan.opt.checksums and (fuzz and fuzz.sums or os.tmpname())
 local function run(variant)
   local lines, opt = {}, {}
   for k, v in pairs(plan.opt) do opt[k] = v end
-  opt.device, opt.capture = variant.device, variant.capture
+  opt.device, opt.capture, opt.bucket = variant.device, variant.capture, variant.bucket
   if variant.serialized and not sums then opt.parts = 1 end -- where the order of checksums is not compared
   if fuzz then fuzz.sim_seed(variant.sim or 0) end
   do
@@ -196,13 +196,14 @@ local function run(variant)
     require "spcore.progress".quiet = true -- what strategy auto has to say
     local status, why = build_all(g, n, variant)
     if status ~= "ok" then return nil, status, tostring(why) end
-    if sums then
+    if sums and not variant.rank then
       os.remove(sums) -- the last run's
       g:checksums(sums)
     end
+    g._compared = variant.rank ~= nil -- there is no script
     loops(lines, g, n)
   end
-  if sums then
+  if sums and not variant.rank then
     for line in io.lines(sums) do lines[#lines + 1] = "checksums: " .. line end
   end
   return lines
@@ -221,6 +222,26 @@ local function name_of(v)
   return ("device %s, capture %s%s"):format(v.device, v.capture, v.sim and ", sim seed " .. v.sim or "")
 end
 
+-- The same by several processes, each of which has to say what one says; hashes of steps apart, which rank 0 alone writes.
+local function compare_ranks(first, v)
+  local plain = {}
+  for _, line in ipairs(first) do
+    if not line:find "^checksums: " then plain[#plain + 1] = line end
+  end
+  local said = fuzz.ranks(v.ranks, function(rank)
+    local ranks = require "spcore.ranks"
+    ranks.rank, ranks.n, ranks.first = rank, v.ranks, rank == 0
+    local lines, status, why = run { device = v.device, capture = v.capture, rank = rank, bucket = v.bucket }
+    local other = lines and difference(plain, lines)
+    return not lines and status or other and "differs" or "same", why or other or ""
+  end)
+  for rank, answer in ipairs(said) do
+    if answer[2]:find "take run_ahead = " then return "same", "" end -- a rank has fewer passes of a step to be behind
+    if answer[1] ~= "same" then return answer[1], ("%s, rank %d of %d: %s"):format(name_of(v), rank - 1, v.ranks, answer[2]) end
+  end
+  return "same", ""
+end
+
 local function compare()
   local first, status, why = run { serialized = true, device = plan.variants[1].oracle, capture = "off" }
   if not first then return "useless", why end
@@ -234,6 +255,10 @@ local function compare()
   end
   if taken and refused then
     return "refusal", ("taken with %s, refused with %s: %s"):format(name_of(taken), name_of(refused[1]), refused[2])
+  end
+  for _, v in ipairs(fuzz and not refused and plan.ranked or {}) do
+    local status, why = compare_ranks(first, v)
+    if status ~= "same" then return status == "internal" and "error" or status == "refused" and "refusal" or status, why end
   end
   return refused and "refused" or "same", refused and refused[2] or ""
 end

@@ -50,7 +50,7 @@ t.ok(cls.curves.top1 == nil and cls.curves.counted == nil)
 t.eq(report("one").steps, 1)
 
 -- Nothing is fetched, no script runs, and every mark that is opened is closed.
-local voids = { meta = true, br = true }
+local voids = { meta = true, br = true, img = true }
 local function check_page(name)
   local text = t.read(("%s/%s/report.html"):format(dir.path, name))
   t.ok(#text < 2e6 and not text:gsub("http://www%.w3%.org/2000/svg", ""):find "https?://" and not text:find "<script" and not text:find "<link")
@@ -81,7 +81,7 @@ local traced = report "traced"
 t.ok(#traced.trace.calls > 5 and traced.trace.calls[1].ms >= traced.trace.calls[2].ms)
 t.ok(traced.trace.figures.step > 0 and traced.trace.figures.longest <= traced.trace.figures.sum + 1e-9)
 t.match((select(2, run "report traced")), "^traced/report.html: finished")
-t.match(check_page "traced", "<h2>Timeline</h2>.*<svg xmlns.*<h2>Stages</h2>.*<td>decoder backward</td>")
+t.match(check_page "traced", "<h2>Timeline</h2>.*<svg xmlns.*a step, mean of.*<h2>Stages</h2>.*<td>decoder backward</td>")
 os.rename(dir.path .. "/traced.json", dir.path .. "/moved.json")
 t.eq(report("traced").trace, nil)
 t.ok(report("traced --trace moved.json").trace)
@@ -166,4 +166,49 @@ refused("report flat", "flat/metrics.jsonl, line 2: it has no step")
 os.remove(dir.path .. "/flat/metrics.jsonl")
 refused("report flat", "flat/metrics.jsonl: No such file")
 t.write(dir.path .. "/flat/settings.json", "[1]")
-refused("report flat", "flat/settings.json: it does not describe a run")
+refused("report flat", "flat/settings.json: options is to be an object; it does not describe a run")
+for text, words in pairs {
+  ['{"script":"x","options":{"a":{}},"lanes":[{"name":"x","delay":0,"stages":[1]}]}'] = "lanes%[1%].stages%[1%] is to be a text",
+  ['{"script":"x","options":{"a":{"b":1}}}'] = "options.a is to be a list", ['{"script":"x","options":[1]}'] = "options is to be",
+  ['{"script":"x","options":{},"memory":{"total":-1}}'] = "memory.total is to be a whole number from 0 on",
+  ['{"script":"x","options":{},"stages":7}'] = "stages is to be a list", ['{"script":"x"}'] = "options is to be an object",
+} do
+  t.write(dir.path .. "/flat/settings.json", text)
+  refused("report flat", "flat/settings.json: " .. words)
+end
+t.write(dir.path .. "/late/summary.json", '{"seconds":1,"best":{"metric":"iou","value":0.9}}')
+refused("report late", "late/summary.json: best.step is to be a whole number")
+t.write(dir.path .. "/late/summary.json", '{"seconds":')
+refused("report late", "late/summary.json: ")
+os.remove(dir.path .. "/late/summary.json")
+-- a metric of that name that is no table of pairs
+local line = '{"step":0,"n":4,"time":1,"eval":{"counts":[[1,2],[3,"4"]],"n":4}}\n'
+t.write(dir.path .. "/late/metrics.jsonl", line)
+t.eq((run "report late"), 0)
+t.ok(not check_page "late":find "<h2>Classes</h2>")
+
+-- What a run that failed by itself may do next: a script without checkpoints does not go on.
+t.eq(report("late").findings[1].cure, "Look at what the run printed.")
+
+-- ---- --follow: the page reads itself again while the run is under way, and no longer when nobody writes it ----
+held = io.open(dir.path .. "/late/settings.json", "r+")
+t.ok(sys.lock(held))
+t.write(dir.path .. "/follow.sh", ([[
+'%s' report late --follow >follow.out 2>&1 &
+n=0
+until grep -q 'http-equiv="refresh" content="10"' late/report.html 2>/dev/null || [ $n -gt 100 ]; do
+  n=$((n + 1))
+  sleep 0.1
+done
+cp late/report.html followed.html
+kill -TERM $!
+wait $!
+]]):format(t.program))
+os.remove(dir.path .. "/late/report.html")
+os.execute(("cd '%s' && sh follow.sh"):format(dir.path))
+held:close()
+t.match(t.read(dir.path .. "/followed.html"), 'http%-equiv="refresh" content="10".*under way')
+t.ok(not check_page "late":find "refresh")
+t.match(t.read(dir.path .. "/follow.out"), "^late/report.html: under way, 1 step, ")
+t.eq((run "report late --follow"), 0) -- of a run that is over it is one report
+t.ok(not check_page "late":find "refresh")

@@ -14,6 +14,7 @@ t.write(file "sleep.lua", [[
 local sp = require "spcore"
 local opt = sp.args {
   overlap = { "0", "by construction", choices = { "0", "50", "100" } }, ms = { 100, "of a" }, steps = { 7, "" },
+  lanes = { true, "its own ones" },
 }
 local g <close> = sp.graph(opt)
 local data = g.reader { path = "random", target = "class", classes = 4, samples = 64, size = 8, batch = 1 }
@@ -22,7 +23,7 @@ local b = g.sleep { a.y[1], ms = opt.overlap == "0" and opt.ms or opt.ms / 2, na
 local two = { b }
 if opt.overlap ~= "0" then two[2] = g.sleep { b.y[1], ms = opt.ms / 2, name = "c" } end
 local delay = opt.overlap == "100" and 1 or 0
-g:strategy({ { name = "one", stages = { a } }, { name = "two", stages = two, delay = delay } }, "mine <&>")
+if opt.lanes then g:strategy({ { name = "one", stages = { a } }, { name = "two", stages = two, delay = delay } }, "mine <&>") end
 for _ in g:steps(opt.steps) do end
 ]])
 
@@ -55,8 +56,24 @@ do -- the terminal says the same, and what each number is
   t.ok(f.longest_lane == "one" or f.longest_lane == "two")
   t.ok(math.abs(f.step - 150) < 15 and math.abs(f.sum - 200) < 20 and math.abs(f.longest - 100) < 10, out)
   t.match(out, "^50.json: mine <&> on cpu, steps 0 to 6\n")
-  t.match(out, ("\n  overlap: %.0f %%%% of what is possible; 1.%%d+ times as fast as one after another"):format(100 * f.overlap))
+  local ms = timeline.ms
+  t.match(out, ("\n  %s a step, mean of 6\n"):format(ms(f.step)))
+  t.match(out, ("\n  the lanes' work of a step adds up to %s; the longest lane, %s, has %s, which"):format(ms(f.sum),
+    f.longest_lane, ms(f.longest)))
+  t.match(out, ("\n  of the others' %s, %s passed beside it %%(%.0f %%%%%%); lanes slow"):format(ms(f.sum - f.longest),
+    ms(f.overlap * (f.sum - f.longest)), 100 * f.overlap))
   t.match(out, "\n100.json: ")
+  t.ok(not out:find "times as fast", "no gain without a serialized one")
+end
+
+do -- beside a serialized one: the gain, of the steps' own times, wherever that one stands
+  run("--overlap 50 --steps 4 --no-lanes", "serialized.json")
+  local one, out = timeline.figures(timeline.read(file "serialized.json")).step, command "50.json serialized.json"
+  local f = timeline.figures(timeline.read(file "50.json"))
+  t.match(out, ("\n  a step of serialized.json, serialized, took %s: this is %.2f times as fast\n"):format(timeline.ms(one),
+    one / f.step))
+  t.eq(select(2, out:gsub("times as fast", "")), 1)
+  t.ok(math.abs(one / f.step - 200 / 150) < 0.15, out)
 end
 
 -- ---- the picture ----

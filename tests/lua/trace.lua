@@ -69,8 +69,10 @@ local function check_tracks(trace)
     elseif e.ph == "X" then
       t.ok(names[e.tid], "a slice on a track without a name")
       e.track, e.from, e.to = names[e.tid], ns(e.ts), ns(e.ts) + ns(e.dur)
-      local stack = open[e.tid] or {}
+      local stack = open[e.tid] or { last = 0 }
       open[e.tid] = stack
+      t.ok(e.from >= stack.last, e.name .. " is written behind a later one")
+      stack.last = e.from
       while #stack > 0 and stack[#stack].to <= e.from do table.remove(stack) end
       local around = stack[#stack]
       t.ok(not around or e.from >= around.from and e.to <= around.to, ("%s of %s crosses the end of %s"):format(e.name, e.track,
@@ -124,6 +126,7 @@ local function check_counters(trace, slots)
       t.ok(not last[e.name] or e.ts >= last[e.name], e.name .. " goes back")
       local edge = e.name:match "^slots in use.*: (.*)$"
       local most = edge and slots[edge]
+      t.eq(type(e.args.value), "number", e.name)
       t.ok(e.args.value >= 0 and (not most or e.args.value <= most),
         ("%s: %s of %s; %s"):format(e.name, e.args.value, most, slots.what))
       names = names + (last[e.name] and 0 or 1)

@@ -125,7 +125,7 @@ static void keep(const sp_io *io) {
 static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const shard_sum *s = self;
   if (!s->p->keep) return add(ctx, s, io);
-  keep(io);
+  if (io->step->n) keep(io); /* else they stay as the last shard with samples has left them */
   return SP_OK;
 }
 

@@ -66,6 +66,7 @@ static __global__ void __launch_bounds__(THREADS) add(const shardk_table t, cons
 
 /* One block a tensor: statistics are small. */
 static __global__ void keep(const shardk_kept list, const sp_step *step) {
+  if (!step->n) return; /* they stay as the last shard with samples has left them */
   int64_t bytes = list.bytes[blockIdx.x], words = 0;
   char *now = (char *)list.now[blockIdx.x], *kept = list.kept[blockIdx.x], *to = step->shard ? now : kept;
   const char *from = step->shard ? kept : now;

@@ -4,6 +4,7 @@ local sp = require "spcore"
 local findings = require "spcore.report.findings"
 local page = require "spcore.report.page"
 local read = require "spcore.report.read"
+local samples = require "spcore.report.samples"
 local sys = require "spcore.sys"
 local trace = require "spcore.report.trace"
 
@@ -25,7 +26,7 @@ local EACH = 10 -- seconds
 local function read_run()
   local run, why = read.run(opt.rest[1])
   if not run then sp.fail(why) end
-  run.trace = trace(run, opt.trace)
+  run.trace, run.samples = trace(run, opt.trace), samples(run.dir)
   return run, findings.of(run)
 end
 
@@ -46,7 +47,7 @@ if opt.json then
   print(sp.json.encode({
     run = run.dir, state = run.state, steps = run.steps, planned = run.planned, seconds = run.seconds, images = run.images,
     resumed = run.resumed, speed = run.speed, curves = curves, validations = validations, summary = run.summary,
-    settings = run.settings, findings = sp.json.list(found),
+    settings = run.settings, samples = run.samples and run.samples.told, findings = sp.json.list(found),
     trace = run.trace and { file = run.trace.path, figures = run.trace.figures, calls = sp.json.list(run.trace.calls) },
   }))
   return
@@ -59,6 +60,7 @@ repeat
   if again then sys.sleep(EACH) end -- which a signal ends
   if again and not sp.interrupted() then run, found = read_run() end
 until not again or sp.interrupted()
+if sp.interrupted() then write(path, page(run, found)) end -- which nobody writes again
 sp.print("%s: %s, %d step%s, %d finding%s", path, run.state, run.steps, run.steps == 1 and "" or "s", #found,
   #found == 1 and "" or "s")
 for _, f in ipairs(found) do sp.print("%s %s", f.text, f.cure) end

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- spcore timeline: traces as a picture, and what their lanes make of being beside each other.
+-- spcore timeline: traces as a picture, how far their lanes overlap, and what that gains over a serialized one beside them.
 local sp = require "spcore"
 local core = require "spcore.core"
 local files = require "spcore.files"
@@ -40,7 +40,7 @@ for i, path in ipairs(opt.rest) do
 end
 for _, trace in ipairs(traces) do
   print(("%s: %s on %s, steps %d to %d"):format(trace.path, trace.strategy, trace.device, trace.first, trace.last))
-  for _, line in ipairs(timeline.words(trace)) do print("  " .. line) end
+  for _, line in ipairs(timeline.words(trace, timeline.serialized(traces))) do print("  " .. line) end
   if trace.hidden then print("  " .. trace.hidden) end
 end
 if form == "svg" then files.write(opt.out, picture(traces, parts)) end

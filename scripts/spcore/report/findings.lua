@@ -14,8 +14,8 @@ end
 
 local function of_state(run, add)
   if run.state == "cut short" then
-    add("bad", ("The run ended behind step %d of %d."):format(run.steps, run.planned),
-      ("Go on with: spcore run %s --resume %s"):format(run.settings.script, run.dir))
+    add("bad", ("The run ended behind step %d of %d."):format(run.steps, run.planned), run.settings.options.checkpoint_every and
+      ("Go on with: spcore run %s --resume %s"):format(run.settings.script, run.dir) or "Look at what the run printed.")
   end
   if run.steps == 0 then add("bad", "No step is in metrics.jsonl.", "Look at what the run printed.") end
   if run.steps > 0 and run.steps < 50 then

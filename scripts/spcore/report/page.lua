@@ -31,7 +31,20 @@ td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabul
 .matrix th { padding: 4px 7px; } ul.findings { list-style: none; padding: 0; margin: 0; }
 ul.findings li { border-left: 4px solid var(--line1); background: var(--card); padding: 7px 12px; margin: 8px 0; border-radius: 0 6px 6px 0; }
 .options { display: grid; grid-template-columns: repeat(auto-fill, minmax(220px, 1fr)); gap: 2px 16px; font-size: 14px; }
+.legend i { font-style: normal; margin-right: 14px; display: inline-block; }
+.legend s { display: inline-block; width: 12px; height: 12px; border: 1px solid var(--rule); margin-right: 5px; }
+.samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(350px, 100%), 1fr)); gap: 14px; }
+.samples.single { grid-template-columns: repeat(auto-fill, minmax(140px, 1fr)); }
+.shots { display: grid; grid-template-columns: repeat(auto-fit, minmax(80px, 1fr)); gap: 8px; }
+.shots span { display: block; margin-top: 3px; font-size: 12px; line-height: 1.3; color: var(--dim); } img.sharp { image-rendering: pixelated; }
+.shots img { display: block; width: 100%; height: auto; border-radius: 3px; }
+.wrong { color: var(--bad); } .samples div, .samples figcaption { overflow-wrap: anywhere; }
 .options div { overflow-wrap: anywhere; } ul.findings li.bad { border-color: var(--bad); } details { margin-top: 8px; } summary { cursor: pointer; color: var(--dim); }
+.scroll > svg { max-width: max(100%, 640px); height: auto; }
+@media (max-width: 600px) {
+  .bars td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 120px; }
+  .bars td:nth-child(2) { min-width: 50px; } .matrix td, .matrix th { padding: 3px 4px; font-size: 12px; }
+}
 ]]
 
 local e = plot.escape
@@ -74,7 +87,8 @@ local function put_tiles(put, run)
   if loss then tile(figure(loss[#loss][2]), "last loss") end
   local best = run.summary and run.summary.best
   if best then tile(figure(best.value), ("best %s, at step %d"):format(best.metric, best.step)) end
-  if run.settings.memory then tile(bytes(run.settings.memory.total), "memory") end
+  local memory = run.settings.memory
+  if memory and memory.total then tile(bytes(memory.total), "memory") end
   put "</div>"
 end
 
@@ -131,6 +145,32 @@ local function put_curves(put, run)
   put "</div>"
 end
 
+local function put_card(put, card)
+  put('<figure><figcaption>sample %s%s</figcaption><div class="shots">', e(card.name), card.truth and ": " .. e(card.truth) or "")
+  for _, s in ipairs(card.shots) do
+    local words = #card.shots > 1 and s.words or ""
+    put('<div><img class="%s" src="%s" alt="%s"><span>%s</span></div>', s.sharp and "sharp" or "", s.uri,
+      e(("sample %s: %s"):format(card.name, s.words)), e(words))
+  end
+  put "</div>"
+  for _, g in ipairs(card.guesses) do put('<figcaption class="%s">%s</figcaption>', g.right and "" or "wrong", e(g.words)) end
+  put "</figure>"
+end
+
+local function put_samples(put, run)
+  local t = run.samples
+  if not t then return end
+  put '<h2>Samples of the validation</h2><p class="legend">'
+  for _, l in ipairs(t.legend) do put('<i><s style="background:%s"></s>%s</i>', l.colour, e(l.name)) end
+  put('</p><div class="samples%s">', t.told.labels and "" or " single")
+  for _, card in ipairs(t.cards) do put_card(put, card) end
+  put "</div>"
+  if t.left_out > 0 then
+    put('<p class="dim">%d more would make this page too large; they are in <code>%s/samples</code></p>', t.left_out, e(run.dir))
+  end
+  if t.missing > 0 then put('<p class="dim">%d more lack a file in <code>%s/samples</code></p>', t.missing, e(run.dir)) end
+end
+
 local function class_names(run, n)
   local model, out = run.settings.model, {}
   for i = 1, n do out[i] = model and model.class_names and model.class_names[i] or tostring(i - 1) end
@@ -155,9 +195,22 @@ local function put_matrix(put, counts, classes)
   put '</table></div><p class="dim">per cent of each row, of the last validation</p>'
 end
 
+-- Whether a metric called so is what stage `confusion` counts.
+local function is_confusion(counts)
+  if type(counts) ~= "table" or #counts == 0 then return false end
+  for i = 1, #counts do
+    local row = counts[i]
+    if type(row) ~= "table" or #row ~= #counts then return false end
+    for k = 1, #row do
+      if type(row[k]) ~= "number" then return false end
+    end
+  end
+  return true
+end
+
 local function put_classes(put, run)
   local counts = run.evaluation and run.evaluation.counts
-  if type(counts) ~= "table" or type(counts[1]) ~= "table" or #counts ~= #counts[1] then return end
+  if not is_confusion(counts) then return end
   local classes, _, per_class = class_names(run, #counts), mean_iou(counts)
   put "<h2>Classes</h2>"
   put '<div class="scroll"><table class="bars"><tr><th>class</th><th>IoU of the last validation</th><th></th></tr>'
@@ -176,7 +229,7 @@ end
 
 local function put_lanes(put, run)
   local lanes = run.settings.lanes
-  if type(lanes) ~= "table" or #lanes == 0 then return end
+  if not lanes or #lanes == 0 then return end
   put '<h2>Lanes</h2><div class="scroll"><table><tr><th>lane</th><th class="n">steps behind</th><th>what it does</th></tr>'
   for _, lane in ipairs(lanes) do
     put('<tr><td>%s</td><td class="n">%s</td><td class="wrap">%s</td></tr>', e(lane.name), e(lane.delay),
@@ -204,10 +257,10 @@ end
 
 local function put_memory(put, run)
   local memory = run.settings.memory
-  if type(memory) ~= "table" or type(memory.total) ~= "number" or memory.total <= 0 then return end
+  if not memory or (memory.total or 0) == 0 then return end
   local kinds = {}
-  for kind, v in pairs(memory) do
-    if kind ~= "total" and type(v) == "number" then kinds[#kinds + 1] = kind end
+  for kind in pairs(memory) do
+    if kind ~= "total" then kinds[#kinds + 1] = kind end
   end
   table.sort(kinds, function(a, b) return memory[a] > memory[b] or memory[a] == memory[b] and a < b end)
   put '<h2>Memory</h2><div class="scroll"><table class="bars">'
@@ -244,6 +297,7 @@ return function(run, found, refresh)
   put_tiles(put, run)
   put_findings(put, found)
   put_curves(put, run)
+  put_samples(put, run)
   put_classes(put, run)
   put_trace(put, run)
   put_lanes(put, run)

@@ -1,9 +1,18 @@
 -- SPDX-License-Identifier: MIT
 -- What a run's folder says, as one table: of a run that has ended, one that is under way, and one that was cut short.
 local json = require "spcore.json"
+local shape = require "spcore.report.shape"
 local sys = require "spcore.sys"
 
 local read = {}
+
+local settings_shape = {
+  script = "string", options = { each = { either = { "word", { list = "word" } } } }, ["memory?"] = { each = "integer" },
+  ["lanes?"] = { list = { name = "string", delay = "integer", stages = { list = "string" } } },
+  ["stages?"] = { list = { name = "string", ["stage?"] = "string", ["frozen?"] = "boolean" } },
+  ["model?"] = { ["class_names?"] = { list = "string" } },
+}
+local summary_shape = { ["seconds?"] = "number", ["best?"] = { metric = "string", value = "number", step = "integer" } }
 
 -- The numbers of a line of metrics.jsonl, which are most of it: a whole parser takes five times as long.
 local function numbers(line)
@@ -44,7 +53,7 @@ local known = { step = true, epoch = true, n = true, time = true, updated = true
   counted = true, top1 = true, topk = true }
 
 local function add(curves, name, step, v)
-  if type(v) ~= "number" or known[name] then return end
+  if type(v) ~= "number" or type(name) ~= "string" or known[name] then return end
   local c = curves[name]
   if not c then
     c = {}
@@ -113,17 +122,24 @@ local function state_of(dir, steps, planned, summary)
   return planned and steps < planned and "cut short" or "not finished"
 end
 
+-- What the run says at its end, while it writes which nothing is to be said; nil: nothing, or with a line: what is wrong.
+local function summary_at(dir)
+  local path = dir .. "/summary.json"
+  if not sys.there(path) then return end
+  local summary, why = shape.read(path, summary_shape)
+  return summary, not summary and not sys.locked(dir .. "/settings.json") and why or nil
+end
+
 -- read.run(dir) -> the table, or nil and a line.
 function read.run(dir)
   dir = dir:gsub("(.)/+$", "%1")
-  local settings, why = json.read(dir .. "/settings.json")
-  if not settings then return nil, ("%s: is it the folder of a run?"):format(why) end
-  if type(settings) ~= "table" or type(settings.script) ~= "string" or type(settings.options) ~= "table" then
-    return nil, ("%s/settings.json: it does not describe a run"):format(dir)
-  end
-  local summary = sys.there(dir .. "/summary.json") and json.read(dir .. "/summary.json") or nil
-  local run = { dir = dir, settings = settings, summary = type(summary) == "table" and summary or nil,
-    curves = {}, validations = {}, images = 0 }
+  local path = dir .. "/settings.json"
+  if not sys.there(path) then return nil, path .. ": No such file or directory: is it the folder of a run?" end
+  local settings, why = shape.read(path, settings_shape)
+  if not settings then return nil, why .. "; it does not describe a run" end
+  local summary, odd_end = summary_at(dir)
+  if odd_end then return nil, odd_end end
+  local run = { dir = dir, settings = settings, summary = summary, curves = {}, validations = {}, images = 0 }
   local times, last = {}, nil
   local n, odd = each_step(dir .. "/metrics.jsonl", function(m)
     add_all(run.curves, m)
@@ -143,7 +159,7 @@ function read.run(dir)
   run.steps, run.planned = last and last.step + 1 or 0, math.type(options.steps) == "integer" and options.steps or nil
   run.rate, run.pauses, run.seconds = windows_of(rate, 100), pauses, seconds
   run.speed = summary_of(run.rate)
-  run.batch = type(options.batch) == "number" and options.batch or nil
+  run.batch = math.type(options.batch) == "integer" and options.batch or nil
   run.state = state_of(dir, run.steps, run.planned, run.summary)
   run.resumed = 0
   local again = io.open(dir .. "/resumed.jsonl")

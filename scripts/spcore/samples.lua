@@ -1,0 +1,194 @@
+-- SPDX-License-Identifier: MIT
+-- Some samples of the validation and what the network makes of them, for report and TensorBoard. RUN/samples has of each a
+-- picture, that of its labels, and what was predicted in the last evaluation and in the best one; samples.json says what they
+-- are. A small graph of its own computes them behind an evaluation, with the weights from a file: nothing of it is in the
+-- training's.
+local core = require "spcore.core"
+local files = require "spcore.files"
+local graph = require "spcore.graph"
+local json = require "spcore.json"
+local sys = require "spcore.sys"
+
+local SIDE <const> = 256 -- pixels, at most
+
+local samples = { most = 8 }
+samples.__index = samples
+
+-- new{ dir = the run's folder, graph =, wire =, count =, classes = names or nil, best = step of the best evaluation of a run
+-- that goes on }. wire(g, weights) puts the network into g, all of its weights from that file, behind a source of one sample a
+-- step, and says what is shown: { data = source, image =, logits =, and mask = or label = the truth }.
+function samples.new(t)
+  local self = setmetatable({
+    dir = t.dir .. "/samples", graph = t.graph, wire = t.wire, count = math.min(t.count, samples.most), classes = t.classes,
+    told = false,
+  }, samples)
+  for _, name in ipairs(sys.list(self.dir) or {}) do
+    if name:find "^weights%.safetensors" then os.remove(self.dir .. "/" .. name) end -- of a run that was killed
+  end
+  local old = t.best and json.read(self.dir .. "/samples.json")
+  if type(old) == "table" and type(old.best) == "table" and old.best.step == t.best then self.best = old.best end
+  return self
+end
+
+-- ---- the graph ----
+
+-- Image and mask at the size of the pictures.
+local function fit(g, image, mask)
+  local longest = math.max(image.shape[3], image.shape[4])
+  if longest <= SIDE then return image, mask end
+  local function side(px) return math.max(1, px * SIDE // longest) end
+  local made = g.resize { image, masks = mask, size = { side(image.shape[3]), side(image.shape[4]) } }
+  return made.images[1], mask and made.masks[1]
+end
+
+local function put_masks(g, t, dir)
+  local image, mask = fit(g, t.image, t.mask)
+  local truth = g.image_writer { image = image, mask = mask, name = "truth", dir = dir, images = "input-*.png",
+    masks = "truth-*.png" }
+  local predicted = g.image_writer { image = image, logits = t.logits, name = "predicted", dir = dir, images = "",
+    masks = "last-*.png" }
+  g:results { truth.pixels, predicted.pixels }
+end
+
+local function put_classes(g, t, dir)
+  g.image_writer { image = fit(g, t.image), dir = dir, images = "input-*.png" }
+  g:results { t.logits, t.label }
+end
+
+-- ---- what was predicted ----
+
+-- The labels that there are in the pictures, into the set.
+local function add_labels(set, pixels)
+  for label, n in ipairs(pixels) do set[label - 1] = n > 0 or set[label - 1] end
+end
+
+local function best_of(logits)
+  local at, sum = 1, 0
+  for i, v in ipairs(logits) do at = v > logits[at] and i or at end
+  for _, v in ipairs(logits) do sum = sum + math.exp(v - logits[at]) end
+  return { class = at - 1, probability = sum == sum and 1 / sum or nil } -- nil: the network has diverged
+end
+
+-- A step's result, which has its port's name, or the stage's and that.
+local function result(m, output) return (m[output.name] or m[output.name:match "[^.]*$"])[1] end
+
+-- One sample's: { name =, truth = its class }, what was predicted, where that is a class.
+local function sample_of(m, t, set)
+  local one = { name = ("%05d"):format(m.step) } -- as image_writer calls it
+  if t.mask then
+    add_labels(set, m["truth.pixels"][1])
+    add_labels(set, m["predicted.pixels"][1])
+    return one
+  end
+  one.truth = result(m, t.label)
+  return one, best_of(result(m, t.logits))
+end
+
+-- The graph, and what it shows. It is made once: that takes ten times as long as to run it.
+local function ready(self, weights)
+  local g = self.small
+  if g then
+    for _, node in ipairs(g:nodes()) do
+      if #node:weights() > 0 then g._raw:load(weights, node) end
+    end
+    return g, self.shown
+  end
+  local o = self.graph._opt
+  g = graph { device = o.device, precision = self.graph._raw:options().precision, seed = o.seed, capture = "off", run_ahead = 0,
+    shards = 1, prefetch = 1, workers = 1 }
+  self.small, self.shown = g, self.wire(g, weights)
+  local put = self.shown.mask and put_masks or put_classes
+  put(g, self.shown, self.dir)
+  return g, self.shown
+end
+
+-- Runs some samples from all over the validation -> samples, predictions, labels; nil where a signal came.
+local function run(self, weights)
+  local set, list, predicted, labels = {}, {}, {}, {}
+  local g, t = ready(self, weights)
+  local count = math.min(self.count, t.data.length)
+  for k = 0, count - 1 do
+    g:seek(k * t.data.length // count)
+    for _, m in g:steps(1) do list[#list + 1], predicted[#predicted + 1] = sample_of(m, t, set) end
+  end
+  if #list < count then return end
+  for label in pairs(set) do labels[#labels + 1] = set[label] and label or nil end
+  table.sort(labels)
+  return list, predicted, t.mask and labels or nil
+end
+
+-- ---- files ----
+
+-- Another name first: who reads the file while it is written sees the old one.
+local function replace(path, bytes)
+  files.write(path .. ".new", bytes)
+  local ok, why = os.rename(path .. ".new", path)
+  if not ok then core.fail(why) end
+end
+
+local function name_of(self, class) return self.classes and self.classes[class + 1] or tostring(class) end
+
+local function tell_masks(self, board, step, list)
+  for _, s in ipairs(list) do
+    local group = ("sample %d/"):format(tonumber(s.name))
+    for _, kind in ipairs(self.told and { "last" } or { "input", "truth", "last" }) do
+      board:image(step, group .. (kind == "last" and "predicted" or kind), ("%s/%s-%s.png"):format(self.dir, kind, s.name))
+    end
+  end
+end
+
+local function tell_classes(self, board, step, list, predicted)
+  local function cell(class) return (name_of(self, class):gsub("|", "\\|")) end
+  local lines = { "| sample | is | taken for | probability |\n|---|---|---|---|" }
+  for i, s in ipairs(list) do
+    local tag = ("sample %d/%s"):format(tonumber(s.name), name_of(self, s.truth))
+    if not self.told then board:image(step, tag, ("%s/input-%s.png"):format(self.dir, s.name)) end
+    local p = predicted[i]
+    lines[#lines + 1] = ("| %d | %s | %s | %s |"):format(tonumber(s.name), cell(s.truth), cell(p.class),
+      p.probability and ("%.3f"):format(p.probability) or "not a number")
+  end
+  board:text(step, "samples", table.concat(lines, "\n"))
+end
+
+local function draw(self, step, best, board)
+  local ok, why, kind = sys.mkdir(self.dir)
+  if not ok and kind ~= "exists" then core.fail(why) end
+  local weights <close> = setmetatable({ path = self.dir .. "/weights.safetensors" }, {
+    __close = function(w) os.remove(w.path) end,
+  })
+  self.graph:save(weights.path, { averages = true })
+  local list, predicted, labels = run(self, weights.path)
+  if not list then return end
+  local last = { step = step, predicted = predicted[1] and json.list(predicted) }
+  if best then
+    for _, s in ipairs(labels and list or {}) do
+      replace(("%s/best-%s.png"):format(self.dir, s.name), files.read(("%s/last-%s.png"):format(self.dir, s.name)))
+    end
+    self.best = last
+  end
+  replace(self.dir .. "/samples.json", json.encode {
+    classes = self.classes and json.list(self.classes), samples = json.list(list), labels = labels and json.list(labels),
+    last = last, best = self.best,
+  } .. "\n")
+  if board then (labels and tell_masks or tell_classes)(self, board, step, list, predicted) end
+  self.told = true
+end
+
+-- Behind the evaluation that came after `step`, with its weights; best: it is the best one so far. What goes wrong costs the
+-- pictures, not the training.
+function samples:draw(step, best, board)
+  if self.off or core.interrupted() then return end
+  local ok, why = pcall(draw, self, step, best, board)
+  if ok then return end
+  self.off = true
+  self:close()
+  if tostring(why):find "unknown stage 'image_writer'" then why = "this build has no stage 'image_writer', which writes PNG" end
+  core.log("warn", ("no pictures of samples: %s"):format(why))
+end
+
+function samples:close()
+  if self.small then self.small:close() end
+  self.small = nil
+end
+
+return samples
