@@ -14,7 +14,7 @@
 /* Timing of one call, given to the observer when it is over, and before it that of each thread that filled its samples, where
  * it is a source's. [the thread that ran the call] */
 typedef struct sp_span {
-  const char *instance, *what; /* "decoder", "backward" */
+  const char *instance, *what; /* "decoder", "backward"; lent */
   uint64_t step;
   double begin, end; /* sp_now() */
   void *caller;      /* as passed to the call */
