@@ -67,8 +67,8 @@ end
 local ways = { { "serialized", home, "off" }, { "pipelined", home, "lane" }, { "deep", home, "step" } }
 if not cuda then
   ways = {
-    { "serialized", "cpu" }, { "pipelined", "cpu" }, { "deep", "sim" }, { "pipelined", "sim" }, { "double_buffer", "mock", "off" },
-    { "pipelined", "mock", "off" }, { "deep", "mock", "off" }, -- captures: tests/fuzz/strategies
+    { "serialized", "cpu" }, { "pipelined", "cpu" }, { "deep", "sim" }, { "pipelined", "sim" },
+    { "double_buffer", "mock", "off" }, { "pipelined", "mock", "off" }, { "deep", "mock", "off" }, -- captures: tests/fuzz/strategies
   }
 end
 
