@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * machine.c - the only place that allocates for a program: buffers, streams, events, call records. */
+#include "graph/reduce.h"
 #include "run/machine.h"
 
 #include <math.h>
@@ -253,8 +254,6 @@ static void free_sums(sp_machine *m) {
   else free(m->sums);
 }
 
-static int ranks_of(const sp_machine *m) { return sp_ranks_opts(m->g->env->ranks)->ranks; }
-
 static int make_posts(sp_machine *m, sp_err *err) {
   int st = SP_OK;
   size_t ring = (size_t)m->p->ring;
@@ -268,7 +267,7 @@ static int make_posts(sp_machine *m, sp_err *err) {
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) st = make_post(m, &m->p->tasks[i], err);
   m->hashes = st ? NULL : sp_graph_zalloc(m->g, m->n_hashes, sizeof *m->hashes, "checksums", err);
   if (st || !m->hashes || make_sums(m, err)) return err->status;
-  return m->p->sharded || ranks_of(m) > 1 ? sp_shards_new(&m->shards, m, err) : SP_OK;
+  return m->p->sharded || sp_machine_shares(m) ? sp_shards_new(&m->shards, m, err) : SP_OK;
 }
 
 static void free_post(sp_machine *m, const sp_task *t) {
@@ -351,9 +350,6 @@ static int prepare(sp_machine *m, sp_err *err) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Batches are dealt to the ranks: shards of a step, and of an evaluation one after another. */
-static bool shared(const sp_machine *m) { return m->p->stand_in || m->p->sharded; }
-
 static int make_feed(sp_machine *m, sp_err *err) {
   const sp_program *p = m->p;
   const sp_node *s = p->source;
@@ -368,9 +364,8 @@ static int make_feed(sp_machine *m, sp_err *err) {
   int st = sp_sampler_init(&m->sampler, m->g->opts.seed, p->length, (uint32_t)s->opts.batch,
                            !p->stand_in && !s->opts.no_shuffle, s->opts.drop_last && !p->stand_in, err);
   if (st) return sp_prefix(err, "stage '%s'", s->name);
-  const sp_rank_opts *o = sp_ranks_opts(m->g->env->ranks);
-  uint32_t own = (uint32_t)p->micro, ranks = shared(m) ? (uint32_t)o->ranks : 1;
-  uint32_t first = shared(m) ? (uint32_t)o->rank * own : 0;
+  const sp_reduce *r = sp_machine_shares(m);
+  uint32_t own = (uint32_t)p->micro, ranks = r ? (uint32_t)r->n_ranks : 1, first = r ? (uint32_t)r->rank * own : 0;
   if (sp_sampler_share(&m->sampler, first, own, own * ranks, err)) return sp_prefix(err, "stage '%s'", s->name);
   sp_sampler_feed(&m->sampler, &m->feed);
   return SP_OK;
@@ -381,8 +376,8 @@ int sp_machine_new(sp_machine **out, const sp_program *p, sp_pool *pool, sp_err 
   *out = NULL;
   if (!m) return sp_nomem(err, sizeof *m, "a machine");
   *m = (sp_machine){.g = p->g, .p = p, .pool = pool, .batch = 1, .stride = 1};
-  const sp_rank_opts *o = sp_ranks_opts(p->g->env->ranks);
-  if (p->stand_in) m->stride = (uint64_t)o->ranks, m->offset = (uint64_t)o->rank;
+  const sp_reduce *r = sp_machine_shares(m);
+  if (r && p->stand_in) m->stride = (uint64_t)r->n_ranks, m->offset = (uint64_t)r->rank;
   sp_failure_init(&m->failure);
   int st = make_feed(m, err);
   if (!st) st = sp_list_make(m, err);

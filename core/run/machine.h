@@ -90,19 +90,19 @@ typedef struct sp_machine {
   sp_queue *queue; /* it reads requests; not owned */
   bool has_feed, built;
   uint64_t stride, offset; /* of an evaluation: its step s is number s * stride + offset of all ranks' */
-  size_t batch;       /* of the source, 1 without */
-  sp_stream *streams; /* [lane] */
-  sp_post *posts;     /* [task] */
-  void ***buf;        /* [buffer][slot] */
-  void ***pack;       /* [pack][slot] */
-  sp_late **late;     /* [operation][ring], NULL: its stream can wait itself */
-  void **tick_event;  /* [ops.tick_ring] */
-  void ***graph;      /* moves: [LAUNCH][ring], NULL: not recorded yet */
-  uint64_t *ids;      /* moves: [ring][batch] */
-  sp_known *known;    /* moves: [ring] */
-  sp_shards *shards;  /* moves: what the passes of a step come to; NULL: there is one */
-  sp_metric *shown;   /* moves: what a result points to */
-  sp_tensor *results; /* moves: of a step, for the answers to its requests */
+  size_t batch;            /* of the source, 1 without */
+  sp_stream *streams;      /* [lane] */
+  sp_post *posts;          /* [task] */
+  void ***buf;             /* [buffer][slot] */
+  void ***pack;            /* [pack][slot] */
+  sp_late **late;          /* [operation][ring], NULL: its stream can wait itself */
+  void **tick_event;       /* [ops.tick_ring] */
+  void ***graph;           /* moves: [LAUNCH][ring], NULL: not recorded yet */
+  uint64_t *ids;           /* moves: [ring][batch] */
+  sp_known *known;         /* moves: [ring] */
+  sp_shards *shards;       /* moves: what the passes of a step come to; NULL: there is one */
+  sp_metric *shown;        /* moves: what a result points to */
+  sp_tensor *results;      /* moves: of a step, for the answers to its requests */
   const char **result_names;
   sp_hash *hashes;
   size_t n_hashes;
@@ -121,6 +121,11 @@ int sp_machine_reopen(sp_machine *m, sp_err *err);
 /* All streams; the first failure that one of them reports. */
 int sp_machine_sync(sp_machine *m, sp_err *err);
 void sp_machine_free(sp_machine *m);
+
+/* Several ranks have the graph: batches are dealt to them, shards of a step, and those of an evaluation in turn. NULL: one. */
+static inline const sp_reduce *sp_machine_shares(const sp_machine *m) {
+  return m->p->sharded || m->p->stand_in ? m->g->reduce : NULL;
+}
 
 /* The step that a pass belongs to, as scripts and stages know it. */
 static inline uint64_t sp_machine_step(const sp_machine *m, uint64_t pass) {

@@ -2,6 +2,7 @@
  * shards.c - the results of a step's passes, put together: counts add up, means are weighted by what they are over, in the
  * order of shards, so that the numbers are those of the step. Where a job has several ranks they first give each other the
  * results of all passes: scripts see the same numbers everywhere, and what they decide by them is found out if it differs. */
+#include "graph/reduce.h"
 #include "run/machine.h"
 
 #include <inttypes.h>
@@ -62,10 +63,10 @@ static size_t data_bytes(const part *p) {
 }
 
 static int new_exchange(sp_shards *s, const sp_machine *m, sp_err *err) {
-  const sp_rank_opts *o = sp_ranks_opts(m->g->env->ranks);
-  s->ranks = o->ranks > 1 && (m->p->sharded || m->p->stand_in) ? m->g->env->ranks : NULL;
-  s->rank = s->ranks ? o->rank : 0;
-  s->n_ranks = s->ranks ? o->ranks : 1;
+  const sp_reduce *r = sp_machine_shares(m);
+  s->ranks = r ? r->ranks : NULL;
+  s->rank = r ? r->rank : 0;
+  s->n_ranks = r ? r->n_ranks : 1;
   s->bytes = sizeof(packed) + m->n_hashes * sizeof(uint64_t);
   for (size_t i = 0; i < s->n; i++) s->bytes += 8 + data_bytes(&s->parts[i]);
   s->all = sp_graph_zalloc(m->g, (size_t)s->n_ranks * (size_t)m->p->micro, s->bytes, "metrics", err);
