@@ -279,6 +279,129 @@ static void check_backward(report *rep, rig *r) {
   check_accumulation(rep, r);
 }
 
+/* ---- a backward in parts ----------------------------------------------------------------------------------------- */
+
+#define MOST_PARTS 8
+
+/* Two of one stage, whose inputs and weights are the same; `cut` has been offered parts. */
+typedef struct pair {
+  rig whole, cut;
+  char words[256]; /* of the first fault */
+} pair;
+
+static bool trained_in(const rig *r, uint32_t i, uint32_t part) {
+  return r->plan.weights[i].flags & SP_WEIGHT_TRAINED && r->plan.weights[i].part == part;
+}
+
+/* A part leaves the gradients of the others as they are. */
+static bool wrote_elsewhere(pair *p, uint32_t part) {
+  const rig *r = &p->cut;
+  for (uint32_t i = 0; i < r->dweights.n; i++) {
+    const rig_tensor *t = &r->dweights.t[i];
+    if (trained_in(r, i, part) || memcmp(t->copy, t->data, t->bytes) == 0) continue;
+    snprintf(p->words, sizeof p->words, "part %u wrote the gradient of weight '%s', which is in part %u", part,
+             r->plan.weights[i].name, r->plan.weights[i].part);
+    return true;
+  }
+  return false;
+}
+
+/* The gradients that a part has completed are those of one call. */
+static bool other_bits(pair *p, uint32_t part) {
+  const rig *r = &p->cut;
+  for (uint32_t i = 0; i < r->dweights.n; i++) {
+    const rig_tensor *t = &r->dweights.t[i];
+    if (!trained_in(r, i, part) || memcmp(t->data, p->whole.dweights.t[i].data, t->bytes) == 0) continue;
+    snprintf(p->words, sizeof p->words, "part %u leaves the gradient of weight '%s' %s", part, r->plan.weights[i].name,
+             memcmp(t->copy, t->data, t->bytes) == 0 ? "as it was" : "other than one call does");
+    return true;
+  }
+  return false;
+}
+
+static bool other_inputs(pair *p) {
+  for (uint32_t i = 0; i < p->cut.din.n; i++)
+    if (memcmp(p->cut.din.t[i].data, p->whole.din.t[i].data, p->cut.din.t[i].bytes) != 0) {
+      snprintf(p->words, sizeof p->words, "the gradient of input %u is another one", i + 1);
+      return true;
+    }
+  return false;
+}
+
+/* As if what a part has completed were spent at once. */
+static void spend(rig *r, uint32_t part) {
+  for (uint32_t i = 0; i < r->weights.n; i++) {
+    if (!trained_in(r, i, part)) continue;
+    memset(r->weights.t[i].data, POISON_A, r->weights.t[i].bytes);
+    memset(r->dweights.t[i].data, POISON_A, r->dweights.t[i].bytes);
+  }
+}
+
+static int run_forwards(pair *p, sp_err *err) {
+  rig *const both[] = {&p->whole, &p->cut};
+  int rc = SP_OK;
+  for (int i = 0; i < 2 && !rc; i++) {
+    rig_keep(&both[i]->weights);
+    rc = rig_prepare(both[i], RIG_BATCH, err);
+    if (!rc) rc = run_forward(both[i], RIG_BATCH, POISON_A, err);
+    rig_keep(&both[i]->weights);
+  }
+  return rc;
+}
+
+/* Before a backward: what is added to, or poison. */
+static void set_gradients(rig *r, bool acc) {
+  rig_poison(&r->din, POISON_A);
+  rig_poison(&r->dweights, POISON_A);
+  if (!acc) return;
+  fill_each(&r->din, 10);
+  fill_each(&r->dweights, 100);
+}
+
+/* One backward in a call and one in parts; false: they differ, or break a rule. */
+static bool same_in_parts(pair *p, bool acc, bool spent, sp_err *err) {
+  bool same = true;
+  set_gradients(&p->whole, acc);
+  set_gradients(&p->cut, acc);
+  int rc = run_backward(&p->whole, POISON_A, acc, true, true, err);
+  for (uint32_t part = 0; part < p->cut.plan.n_parts && same && !rc; part++) {
+    rig_keep(&p->cut.dweights);
+    rc = rig_run(&p->cut,
+                 &(rig_call){.n = RIG_BATCH,
+                             .backward = true,
+                             .want_din = true,
+                             .want_dw = true,
+                             .acc = acc,
+                             .poison = POISON_B,
+                             .part = part},
+                 err);
+    same = !rc && !wrote_elsewhere(p, part) && !other_bits(p, part);
+    if (spent) spend(&p->cut, part);
+  }
+  rig_restore(&p->cut.weights);
+  if (rc) snprintf(p->words, sizeof p->words, "%.250s", err->msg);
+  return same && !rc && !other_inputs(p);
+}
+
+static void compare_parts(report *rep, pair *p) {
+  sp_err err = {0};
+  if (rig_plan(&p->whole, &err) || rig_plan(&p->cut, &err)) {
+    bad(rep, "plan() when backward() may be in parts", err.msg);
+    return;
+  }
+  if (p->cut.plan.n_parts < 2) return; /* it knows no parts, or has no weights for two */
+  if (rig_alloc(&p->whole, &err) || rig_alloc(&p->cut, &err) || run_forwards(p, &err)) {
+    bad(rep, "forward() when backward() is in parts", err.msg);
+    return;
+  }
+  if (!check(rep, same_in_parts(p, false, false, &err),
+             "backward() in parts completes in each its gradients, with the bits of one call", p->words))
+    return;
+  check(rep, same_in_parts(p, true, false, &err), "backward() in parts accumulates when asked", p->words);
+  check(rep, same_in_parts(p, false, true, &err), "backward() in parts reads no weight or gradient of an earlier part",
+        p->words);
+}
+
 /* ---- one stage --------------------------------------------------------------------------------------------------- */
 
 static bool same_plan(rig *r, sp_err *err) {
@@ -329,6 +452,24 @@ static int find_device(services *s, const char *device, sp_solo **solo, sp_err *
   return SP_OK;
 }
 
+static void check_parts(report *rep, const sp_stage_type *t, const sp_plugin_file *file, const services *s,
+                        sp_solo *solo) {
+  pair p = {.words = ""};
+  sp_err err;
+  if (rig_open(&p.whole, &s->host, t, file, s->how->set, solo, &err)) {
+    bad(rep, "create() a second time", err.msg);
+    return;
+  }
+  if (rig_open(&p.cut, &s->host, t, file, s->how->set, solo, &err)) {
+    bad(rep, "create() a third time", err.msg);
+  } else {
+    p.cut.max_parts = MOST_PARTS;
+    compare_parts(rep, &p);
+    rig_close(&p.cut);
+  }
+  rig_close(&p.whole);
+}
+
 static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_file *file, services *s) {
   rig r;
   sp_err err;
@@ -362,6 +503,7 @@ static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_fil
   } else if (check_forward(rep, &r)) {
     if (!(t->flags & SP_STAGE_OPTIMIZER)) check_short_batch(rep, &r);
     if (t->backward) check_backward(rep, &r);
+    if (t->backward && r.plan.n_weights) check_parts(rep, t, file, s, solo);
   }
   rig_close(&r);
   ok(rep, "destroy()");

@@ -166,7 +166,8 @@ static int try_plan(rig *r, const int64_t *image, bool integers, uint32_t list_n
                       .n_out = r->n_out,
                       .batch = RIG_BATCH,
                       .in = r->in_specs,
-                      .out = r->out_specs};
+                      .out = r->out_specs,
+                      .max_parts = r->max_parts};
   return sp_inst_plan(r->inst, &r->plan, err);
 }
 
@@ -414,6 +415,7 @@ static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
                   .dout = c->backward ? v->lists[2] : NULL,
                   .dweights = c->backward ? dw : NULL,
                   .dw_acc = c->acc,
+                  .part = c->part,
                   .scratch = r->scratch.bytes ? lent(&r->scratch) : NULL,
                   .saved = r->saved.bytes ? lent(&r->saved) : NULL};
   return SP_OK;
@@ -468,7 +470,7 @@ int rig_run(rig *r, const rig_call *c, sp_err *err) {
   view v;
   int rc = open_view(&v, r, c, err);
   if (rc) return rc;
-  memset(r->scratch.data, c->poison, r->scratch.bytes);
+  if (!c->part) memset(r->scratch.data, c->poison, r->scratch.bytes);
   if (!c->backward) memset(r->saved.data, c->poison, r->saved.bytes);
   if (r->solo) rc = run_on_device(r, &v.io, c->backward, err);
   else

@@ -33,7 +33,8 @@ typedef struct rig {
   uint32_t n_in, n_out;
   rig_list in, out, dout, din, weights, dweights;
   rig_tensor scratch, saved, step, ids;
-  sp_solo *solo; /* NULL: the stage is for the cpu */
+  uint32_t max_parts; /* that plan() is offered; 0 is 1 */
+  sp_solo *solo;      /* NULL: the stage is for the cpu */
 } rig;
 
 /* solo: the device that the stage is for, NULL for the cpu. Makes the instance: parameters that are required and not in
@@ -57,7 +58,8 @@ typedef struct rig_call {
   bool backward;
   bool want_din, want_dw;
   bool acc;   /* add to din, dweights */
-  int poison; /* of scratch; of saved too in forward() */
+  int poison; /* of scratch, but in a part behind the first; of saved too in forward() */
+  uint32_t part;
 } rig_call;
 int rig_prepare(rig *r, int64_t n, sp_err *err);
 /* Calls, then looks at the guards. */

@@ -12,6 +12,7 @@ static int keep_weights(sp_node *n, const sp_plan *p, sp_err *err) {
     bool same = p->n_weights == n->n_weights;
     for (size_t i = 0; same && i < n->n_weights; i++)
       same = !strcmp(n->weights[i].name, p->weights[i].name) && sp_spec_equal(&n->weights[i].spec, &p->weights[i].spec);
+    for (size_t i = 0; same && i < n->n_weights; i++) n->weights[i].part = p->weights[i].part;
     if (same) return SP_OK;
     for (size_t i = 0; n->loaded && i < n->n_weights; i++)
       if (n->loaded[i])
@@ -116,6 +117,7 @@ static int open_queue(const sp_node *n, uint64_t most, sp_err *err) {
 int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   sp_plan p = {.size = sizeof p, .training = training, .n_in = n->n_in, .n_out = n->n_out, .frozen = n->frozen};
   int st;
+  if (training && n->trained) p.max_parts = (uint32_t)n->g->opts.parts;
   p.batch = n->opts.batch = find_batch(n);
   for (unsigned i = 0; i < n->n_out; i++) {
     n->out_specs[i].n = sp_node_out_port(n, i)->flags & SP_PORT_LIST ? 0 : 1;
@@ -129,6 +131,7 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   }
   n->scratch = p.scratch_bytes;
   n->saved = p.saved_bytes;
+  n->n_parts = p.n_parts;
   n->length = p.length;
   n->plain_sgd = p.inplace;
   n->restores = p.restores;

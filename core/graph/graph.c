@@ -119,6 +119,8 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
            ? sp_fail(err, SP_E_RANGE, "run_ahead %d is outside 0..64", g->opts.run_ahead)
        : g->opts.shards < 0 || g->opts.shards > 1024
            ? sp_fail(err, SP_E_RANGE, "shards %d is outside 1..1024", g->opts.shards)
+       : g->opts.parts < 0 || g->opts.parts > SP_PARTS_MAX
+           ? sp_fail(err, SP_E_RANGE, "parts %d is outside 1..%d", g->opts.parts, SP_PARTS_MAX)
        : g->opts.prefetch > 64 ? sp_fail(err, SP_E_RANGE, "prefetch %d is outside 1..64", g->opts.prefetch)
        : strcmp(g->opts.init, "philox") && strcmp(g->opts.init, "torch")
            ? sp_fail(err, SP_E_INVALID, "init '%s': philox and torch are there", g->opts.init)

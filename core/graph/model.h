@@ -34,6 +34,7 @@ struct sp_node {
   bool batched; /* shape[0] is N, which comes from the source */
   sp_speclist *in_specs, *out_specs;
   size_t scratch, saved;
+  uint32_t n_parts;   /* calls of its backward in a step */
   sp_weight *weights; /* copies; names are owned */
   size_t n_weights;
   sp_tensor *w, *dw; /* storage; NULL data until needed */

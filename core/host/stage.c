@@ -353,8 +353,11 @@ static int check_weight(const sp_plan *plan, uint32_t i, sp_err *err) {
     return sp_fail(err, SP_E_INTERNAL, "weight '%s': there is no initialisation %d", w->name, w->init);
   if (w->init == SP_INIT_UNIFORM && (!(w->init_value > 0) || w->spec.dtype != SP_F32))
     return sp_fail(err, SP_E_INTERNAL, "weight '%s': UNIFORM needs float32 and a fan-in above 0", w->name);
-  if (w->reserved[0] || w->reserved[1])
+  if (w->reserved0 || w->reserved)
     return sp_fail(err, SP_E_INTERNAL, "weight '%s': the reserved words are not 0", w->name);
+  if (w->part && (w->part >= plan->n_parts || !(w->flags & SP_WEIGHT_TRAINED)))
+    return sp_fail(err, SP_E_INTERNAL, "weight '%s' is in part %u of backward(), of %u%s", w->name, w->part,
+                   plan->n_parts, w->flags & SP_WEIGHT_TRAINED ? "" : ", but has no gradient");
   return SP_OK;
 }
 
@@ -375,6 +378,21 @@ static int check_kind(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
     return sp_fail(err, SP_E_INTERNAL, "plan() set inplace, but the type is no OPTIMIZER with INPLACE_SGD");
   if (plan->restores && (!(flags & SP_STAGE_OPTIMIZER) || plan->n_in < 2))
     return sp_fail(err, SP_E_INTERNAL, "plan() set restores, but the type is no OPTIMIZER with an input 1");
+  return SP_OK;
+}
+
+/* Each part completes something. */
+static int check_parts(const sp_inst *inst, sp_plan *plan, sp_err *err) {
+  if (!plan->n_parts) plan->n_parts = 1;
+  if (plan->n_parts > plan->max_parts || (plan->n_parts > 1 && (!plan->training || !inst->type->backward)))
+    return sp_fail(err, SP_E_INTERNAL, "plan() cut backward() into %u parts where %u %s possible", plan->n_parts,
+                   plan->max_parts, plan->max_parts == 1 ? "is" : "are");
+  for (uint32_t part = 0; part < plan->n_parts && plan->n_parts > 1; part++) {
+    bool any = false;
+    for (uint32_t i = 0; i < plan->n_weights && !any; i++)
+      any = plan->weights[i].part == part && plan->weights[i].flags & SP_WEIGHT_TRAINED;
+    if (!any) return sp_fail(err, SP_E_INTERNAL, "no weight is in part %u of backward(), of %u", part, plan->n_parts);
+  }
   return SP_OK;
 }
 
@@ -402,6 +420,7 @@ static int check_planned(const sp_inst *inst, sp_plan *plan, sp_err *err) {
     return sp_fail(err, SP_E_INTERNAL, "plan() gave %u weights%s", plan->n_weights, plan->weights ? "" : " at NULL");
   for (uint32_t i = 0; i < plan->n_weights; i++)
     if (check_weight(plan, i, err)) return err->status;
+  if (check_parts(inst, plan, err)) return err->status;
   if (check_averages(inst, plan, err)) return err->status;
   if (plan->n_attrs > WEIGHTS_MAX || (plan->n_attrs && !plan->attrs))
     return sp_fail(err, SP_E_INTERNAL, "plan() gave %u attributes%s", plan->n_attrs, plan->attrs ? "" : " at NULL");
@@ -425,7 +444,8 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->n_weights = plan->n_attrs = 0;
   plan->scratch_bytes = plan->saved_bytes = 0;
   plan->length = plan->request_max = 0;
-  plan->inplace = plan->restores = plan->stepless = plan->averages = 0;
+  plan->inplace = plan->restores = plan->stepless = plan->averages = plan->n_parts = 0;
+  if (!plan->max_parts) plan->max_parts = 1;
   for (uint32_t i = 0; i < plan->n_out; i++) {
     bool list = inst->type->outputs[i].flags & SP_PORT_LIST;
     if (!list && plan->out[i].cap < 1)
@@ -451,6 +471,7 @@ int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err) {
     rc = outcome("plan", rc, err);
     /* A plan that cannot be is the stage's fault, not the script's. */
     if (!rc && check_planned(inst, plan, err)) rc = err->status = SP_E_INTERNAL;
+    inst->n_parts = rc ? 1 : plan->n_parts;
     come_out(&door);
   }
   leave(inst);
@@ -507,6 +528,13 @@ int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err) {
   return rc;
 }
 
+/* "forward", "backward"; "backward[1]" where it is one of several. */
+static const char *call_name(const sp_inst *inst, const char *what, const sp_io *io, char *text, size_t size) {
+  if (inst->n_parts < 2 || strcmp(what, "backward") != 0) return what;
+  snprintf(text, size, "%s[%u]", what, io->part);
+  return text;
+}
+
 static int run(sp_inst *inst, const char *what, int (*fn)(sp_ctx *, void *, const sp_io *), const sp_io *io,
                uint64_t step, void *native, void *caller, sp_err *err) {
   int rc = enter(inst, what, err);
@@ -514,17 +542,20 @@ static int run(sp_inst *inst, const char *what, int (*fn)(sp_ctx *, void *, cons
     sp_ctx_holder holder;
     sp_ctx *ctx = sp_inst_ctx(&holder, inst, native, err);
     const sp_stage_host *host = inst->host;
-    const under_way call = {what, step, caller};
+    char text[32];
+    const char *name = call_name(inst, what, io, text, sizeof text);
+    const under_way call = {name, step, caller};
     holder.impl.call = &call;
     double begin = host->observe ? sp_now() : 0;
     passage door;
-    go_in(&door, inst, what, step);
+    go_in(&door, inst, name, step);
     rc = fn(ctx, inst->self, io);
     come_out(&door);
     rc = outcome(what, rc, err);
+    if (rc && name != what) sp_prefix(err, "%s", name);
     leave(inst);
     if (host->observe) {
-      sp_span span = {inst->name, what, step, begin, sp_now(), caller, -1};
+      sp_span span = {inst->name, name, step, begin, sp_now(), caller, -1};
       host->observe(host->observe_arg, &span);
     }
   }

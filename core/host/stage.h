@@ -14,7 +14,7 @@
 /* Timing of one call, given to the observer when it is over, and before it that of each thread that filled its samples, where
  * it is a source's. [the thread that ran the call] */
 typedef struct sp_span {
-  const char *instance, *what; /* "decoder", "backward" */
+  const char *instance, *what; /* "decoder", "backward"; lent */
   uint64_t step;
   double begin, end; /* sp_now() */
   void *caller;      /* as passed to the call */
@@ -40,8 +40,9 @@ typedef struct sp_inst {
   const sp_stage_host *host;
   sp_params params;
   void *self;
-  pthread_t owner; /* the thread that made it: the only one for what is bracketed [main & !running] */
-  int busy;        /* atomic: calls in flight, -1 for one that admits no other; asserts rule 5 */
+  uint32_t n_parts; /* calls of a backward(), as plan() said */
+  pthread_t owner;  /* the thread that made it: the only one for what is bracketed [main & !running] */
+  int busy;         /* atomic: calls in flight, -1 for one that admits no other; asserts rule 5 */
 } sp_inst;
 
 /* The door also checks what comes out of a stage: a status that is none, a failure without words, words without a failure.

@@ -14,12 +14,15 @@ typedef struct sp_planner {
   int (*lane)[SP_LANE_PARTS];                   /* [node index], -1: none yet */
   int **act, **grad;                            /* [node index][flat output tensor] -> buffer, -1: none */
   int **twin;                                   /* as act: its copy on the other side of the border */
-  int *saved, *self, *weight, *state, *dweight; /* [node index] -> resource, -1: none */
+  int *saved, *self, *weight, *state, *dweight; /* [node index] -> resource, -1: none; of weight and dweight the first:
+                                                   each part of a backward has one of both */
+  int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
   int copy_lane;    /* batches on their way to the device; -1: in the lane of who reads them */
   int comm_lane;    /* all that moves between ranks, and adds it up; -1: there is one rank */
   int lag;          /* steps that the slowest lane runs behind the trained part */
   bool *busy;       /* [lane] has tasks of stages */
   int every, phase; /* of tasks that are made now: those of one replica of a lane */
+  uint32_t part;    /* of a call of a backward that is made now */
 } sp_planner;
 
 char *sp_text(const char *fmt, ...) SP_PRINTF(1, 2);
@@ -43,6 +46,8 @@ int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err);
 /* One tensor of the call; buf -1: `data` stays, as it is for weights, or NULL. */
 int sp_planner_tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool batch, sp_err *err);
 int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err); /* in its lane */
+
+int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r); /* the resource that it is part of */
 
 /* reduce.c: what ranks give to each other behind a step's last pass */
 int sp_planner_reduce(sp_planner *w, sp_err *err);

@@ -219,7 +219,7 @@ static int find_length(sp_program *p, sp_err *err) {
 
 static int new_maps(sp_planner *w, sp_err *err) {
   size_t n = w->p->g->n_nodes;
-  int **maps[] = {&w->saved, &w->self, &w->weight, &w->state, &w->dweight};
+  int **maps[] = {&w->saved, &w->self, &w->weight, &w->state, &w->dweight, &w->carry};
   w->act = sp_calloc(n + 1, sizeof *w->act);
   w->grad = sp_calloc(n + 1, sizeof *w->grad);
   w->twin = sp_calloc(n + 1, sizeof *w->twin);
@@ -250,6 +250,7 @@ static void free_planner(sp_planner *w) {
   free(w->weight);
   free(w->state);
   free(w->dweight);
+  free(w->carry);
 }
 
 static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {

@@ -92,7 +92,8 @@ typedef struct sp_task {
   uint8_t **din_acc; /* [n_in][list n], NULL: none */
   sp_bind *binds;
   size_t n_binds, cap_binds;
-  int saved_buf;
+  int saved_buf, scratch_buf; /* -1: none; the lane's */
+  uint32_t part;              /* BACKWARD: which of its node's */
   sp_copy *copies;
   size_t n_copies, cap_copies;
   size_t block;         /* a call's: offset of its sp_step in its lane's block; 0: it is told nothing there */

@@ -37,8 +37,8 @@ static int new_task(sp_planner *w, sp_task_kind kind, const char *what, size_t b
 static int touch(const sp_planner *w, sp_task *t, const sp_bucket *b, int mode, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < b->n && !st; i++) {
-    size_t node = b->parts[i].node->index;
-    st = sp_task_access(t, i < b->n_gradients ? w->dweight[node] : w->state[node], mode, err);
+    const sp_weight_ref *r = &b->parts[i];
+    st = sp_task_access(t, i < b->n_gradients ? sp_planner_gradient(w, r) : w->state[r->node->index], mode, err);
   }
   return st;
 }

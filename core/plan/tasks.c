@@ -59,6 +59,17 @@ static bool is_read(const sp_graph *g, const sp_node *n, int port, int index) {
   return false;
 }
 
+/* One for each part of the node's backward, side by side; *out is the first. */
+static int part_resources(sp_planner *w, const sp_node *n, const char *what, int *out, sp_err *err) {
+  int st = SP_OK, r;
+  for (uint32_t part = 0; part < n->n_parts && !st; part++) {
+    char *name = n->n_parts > 1 ? sp_text("the %s of '%s', part %u", what, n->name, part)
+                                : sp_text("the %s of '%s'", what, n->name);
+    if (!(st = sp_planner_buf(w, name, 0, 0, 1, 0, &r, err)) && !part) *out = r;
+  }
+  return st;
+}
+
 int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
   sp_program *p = w->p;
   size_t i = n->index;
@@ -95,13 +106,16 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
     st = sp_planner_buf(w, sp_text("what '%s' keeps", n->name), n->saved, SP_BUF_SAVED, 1, 0, &w->saved[i], err);
   if (!st && !(n->inst->type->flags & SP_STAGE_REENTRANT))
     st = sp_planner_buf(w, sp_text("the instance '%s'", n->name), 0, 0, 1, 0, &w->self[i], err);
-  if (!st && n->n_weights && !n->optimizer)
-    st = sp_planner_buf(w, sp_text("the weights of '%s'", n->name), 0, 0, 1, 0, &w->weight[i], err);
+  if (!st && n->n_weights && !n->optimizer) st = part_resources(w, n, "weights", &w->weight[i], err);
   if (!st && n->n_weights && !n->optimizer)
     st = sp_planner_buf(w, sp_text("the statistics of '%s'", n->name), 0, 0, 1, 0, &w->state[i], err);
   if (!st && p->training && n->trained && !n->inplace)
-    st = sp_planner_buf(w, sp_text("the weight gradients of '%s'", n->name), 0, 0, 1, 0, &w->dweight[i], err);
+    st = part_resources(w, n, "weight gradients", &w->dweight[i], err);
+  if (!st && p->training && n->n_parts > 1)
+    st = sp_planner_buf(w, sp_text("the scratch memory of '%s'", n->name), n->scratch, SP_BUF_SAVED, 1, 0, &w->carry[i],
+                        err);
   if (!st && w->saved[i] >= 0) p->bufs[w->saved[i]].at = at;
+  if (!st && w->carry[i] >= 0) p->bufs[w->carry[i]].at = at;
   return st ? st : sp_border_twins(w, n, err);
 }
 
@@ -194,7 +208,8 @@ static int put_douts(sp_planner *w, sp_task *t, sp_err *err) {
 }
 
 /* Gradients that this task sends to its inputs. The first to write a gradient, in serialized order, overwrites; the others
- * add: tasks are made in that order, and a buffer without an access yet has no writer. */
+ * add: tasks are made in that order, and a buffer without an access yet has no writer. Parts of a backward are told alike what
+ * was there before the first of them. */
 static int put_dins(sp_planner *w, sp_task *t, bool wanted, bool *written, sp_err *err) {
   sp_node *n = t->node;
   int st = SP_OK;
@@ -212,9 +227,9 @@ static int put_dins(sp_planner *w, sp_task *t, bool wanted, bool *written, sp_er
       if (wanted && r.node->backward && sp_ref_grad(n, (int)i, r)) {
         st = grad_buffer(w, r, &buf, err);
         if (st) break;
-        t->din_acc[i][k] = written[buf];
+        t->din_acc[i][k] = t->part ? t[-1].din_acc[i][k] : written[buf];
         written[buf] = true;
-        st = sp_task_access(t, buf, t->din_acc[i][k] ? SP_READ | SP_WRITE : SP_WRITE, err);
+        st = sp_task_access(t, buf, t->part || t->din_acc[i][k] ? SP_READ | SP_WRITE : SP_WRITE, err);
       }
       if (!st) st = sp_planner_tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
     }
@@ -234,12 +249,13 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   for (size_t i = 0; i < n->n_weights && !st; i++)
     st = sp_planner_tensor(t, &n->weights[i].spec,
                            want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1, false, err);
-  if (!st && n->n_weights)
-    st = sp_task_access(t, w->weight[n->index],
-                        t->kind == SP_TASK_BACKWARD && n->inplace ? SP_READ | SP_WRITE : SP_READ, err);
+  for (uint32_t part = t->part; !st && n->n_weights && part < n->n_parts; part++) {
+    bool changes = t->kind == SP_TASK_BACKWARD && n->inplace && part == t->part;
+    st = sp_task_access(t, w->weight[n->index] + (int)part, changes ? SP_READ | SP_WRITE : SP_READ, err);
+  }
   if (!st && n->n_weights)
     st = sp_task_access(t, w->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
-  if (!st && want_dw) st = sp_task_access(t, w->dweight[n->index], SP_READ | SP_WRITE, err);
+  if (!st && want_dw) st = sp_task_access(t, w->dweight[n->index] + (int)t->part, SP_READ | SP_WRITE, err);
   return st;
 }
 
@@ -261,6 +277,7 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
                  .every = w->every,
                  .phase = w->phase,
                  .saved_buf = -1,
+                 .scratch_buf = -1,
                  .of_lane = -1};
   p->n_tasks++;
   p->lanes[lane].used = true;
@@ -272,15 +289,23 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
   return SP_OK;
 }
 
-int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
+static char *call_name(const sp_planner *w, sp_task_kind kind, const sp_node *n) {
   static const char *const words[] = {"forward", "backward", "update"};
+  if (kind == SP_TASK_BACKWARD && n->n_parts > 1) return sp_text("%s.%s[%u]", n->name, words[kind], w->part);
+  return w->every > 1 ? sp_text("%s.%s (%d of %d)", n->name, words[kind], w->phase + 1, w->every)
+                      : sp_text("%s.%s", n->name, words[kind]);
+}
+
+/* A backward in parts has scratch memory apart from the lane's. */
+int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
   int lane = w->lane[n->index][kind == SP_TASK_BACKWARD ? SP_LANE_BACKWARD : SP_LANE_FORWARD];
-  char *name = w->every > 1 ? sp_text("%s.%s (%d of %d)", n->name, words[kind], w->phase + 1, w->every)
-                            : sp_text("%s.%s", n->name, words[kind]);
-  int st = sp_planner_task(w, kind, n, name, lane, out, err);
+  int st = sp_planner_task(w, kind, n, call_name(w, kind, n), lane, out, err);
   if (st) return st;
   sp_lane *l = &w->p->lanes[(*out)->lane];
-  if (n->scratch > l->scratch) l->scratch = n->scratch;
+  (*out)->part = w->part;
+  if (kind == SP_TASK_BACKWARD) (*out)->scratch_buf = w->carry[n->index];
+  if ((*out)->scratch_buf < 0 && n->scratch > l->scratch) l->scratch = n->scratch;
+  if ((st = sp_task_access(*out, (*out)->scratch_buf, w->part ? SP_READ | SP_WRITE : SP_WRITE, err))) return st;
   if (l->block < 0 || !sp_call_needs_block(w->p, n, kind)) return SP_OK;
   (*out)->block = l->block_bytes;
   l->block_bytes += sizeof(sp_block_task);
@@ -299,7 +324,7 @@ int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   return sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
 }
 
-int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
+static int backward_part(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   sp_task *t;
   int st = sp_planner_call(w, SP_TASK_BACKWARD, n, &t, err);
   if (st || (st = put_inputs(w, t, err)) || (st = put_outputs(w, t, SP_READ, err)) || (st = put_douts(w, t, err)) ||
@@ -310,12 +335,22 @@ int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   return sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
 }
 
-/* A node's gradients, and its weights, are one resource each. */
+int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
+  int st = SP_OK;
+  for (w->part = 0; w->part < n->n_parts && !st; w->part++) st = backward_part(w, n, written, err);
+  w->part = 0;
+  return st;
+}
+
+static int part_of(const sp_weight_ref *r) { return (int)r->node->weights[r->i].part; }
+
+int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r) { return w->dweight[r->node->index] + part_of(r); }
+
 static int put_gradients(sp_planner *w, sp_task *t, int mode, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
     st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->dw[r.i].data, -1, false, err);
-    if (!st) st = sp_task_access(t, w->dweight[r.node->index], mode, err);
+    if (!st) st = sp_task_access(t, sp_planner_gradient(w, &r), mode, err);
   }
   return st;
 }
@@ -324,7 +359,7 @@ static int put_trained(sp_planner *w, sp_task *t, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
     st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
-    if (!st) st = sp_task_access(t, w->weight[r.node->index], SP_READ | SP_WRITE, err);
+    if (!st) st = sp_task_access(t, w->weight[r.node->index] + part_of(&r), SP_READ | SP_WRITE, err);
   }
   return st;
 }

@@ -32,8 +32,9 @@ static int name_gradient(sp_post *post, const sp_node *n, size_t i, sp_err *err)
 }
 
 static bool hashed_state(const sp_node *n, size_t i) { return !n->frozen && n->weights[i].flags & SP_WEIGHT_STATE; }
-static bool hashed_gradient(const sp_node *n, size_t i) {
-  return n->trained && n->weights[i].flags & SP_WEIGHT_TRAINED;
+static bool hashed_gradient(const sp_task *t, size_t i) {
+  const sp_weight *w = &t->node->weights[i];
+  return t->node->trained && w->flags & SP_WEIGHT_TRAINED && w->part == t->part;
 }
 
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
@@ -48,7 +49,7 @@ int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
   for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
     if (hashed_state(n, i)) st = name_hash(post, n, n->weights[i].name, -1, err);
   for (size_t i = 0; t->kind == SP_TASK_BACKWARD && i < n->n_weights && !st; i++)
-    if (hashed_gradient(n, i)) st = name_gradient(post, n, i, err);
+    if (hashed_gradient(t, i)) st = name_gradient(post, n, i, err);
   for (sp_weight_ref r = {0}; t->kind == SP_TASK_UPDATE && !st && sp_graph_next_trained(m->g, &r);)
     st = name_hash(post, r.node, r.node->weights[r.i].name, -1, err);
   m->n_hashes += post->n_hashes;
@@ -86,7 +87,7 @@ int sp_checksum_call(sp_call *c, void *stream, sp_err *err) {
   for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
     if (hashed_state(n, i)) st = hash_tensor(c, stream, &c->io.weights[i], &k, err);
   for (size_t i = 0; t->kind == SP_TASK_BACKWARD && i < n->n_weights && !st; i++)
-    if (hashed_gradient(n, i))
+    if (hashed_gradient(t, i))
       st = hash_tensor(c, stream, n->inplace ? &c->io.weights[i] : &c->io.dweights[i], &k, err);
   for (uint32_t i = 0; t->kind == SP_TASK_UPDATE && i < c->io.out[0].n && !st; i++)
     st = hash_tensor(c, stream, &c->io.out[0].t[i], &k, err);

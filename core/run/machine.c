@@ -203,7 +203,9 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
                   .weights = c->t + t->first_weight,
                   .dweights = c->t + t->first_dweight,
                   .dw_scale = t->kind == SP_TASK_BACKWARD && n->inplace ? &c->dw_scale : NULL,
+                  .part = t->part,
                   .scratch = m->streams[t->lane].scratch};
+  if (t->scratch_buf >= 0) c->io.scratch = m->buf[t->scratch_buf] ? m->buf[t->scratch_buf][0] : NULL;
   bind_block(m, c, slot);
   return SP_OK;
 }

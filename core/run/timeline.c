@@ -40,7 +40,7 @@ static void measure_task(const sp_program *p, const sp_task *t, sp_trace_task *o
   out->slots = 1;
   for (size_t i = 0; i < t->n_acc; i++) {
     const sp_buf *b = &p->bufs[t->acc[i].resource];
-    if (!(t->acc[i].mode & SP_WRITE) || !b->bytes) continue;
+    if (!(t->acc[i].mode & SP_WRITE) || !b->bytes || t->acc[i].resource == t->scratch_buf) continue;
     out->bytes += b->bytes;
     if (b->bytes <= most) continue;
     most = b->bytes;

@@ -19,8 +19,15 @@
  *  5. Calls on one instance never overlap, unless the type is SP_STAGE_REENTRANT.
  *  6. The result depends on nothing but inputs, weights, parameters, step and ids: same bits for the same values,
  *     whatever the strategy. Randomness comes from spcore/rng.h, keyed by step->key and the sample's id.
- *  7. `scratch` is garbage at the start of each call. What backward() needs from forward() of the same step goes to
+ *  7. `scratch` is garbage at the start of each call, but see 8. What backward() needs from forward() of the same step goes to
  *     `saved`, or is read again from in[] (always) and out[] (always).
+ *  8. A backward() in parts: where the host allows it (max_parts), plan() may give n_parts above 1 and each trained weight
+ *     a part. Then backward() is called so often a step, with io->part 0, 1 .. n_parts - 1 and all else equal. Call p
+ *     completes the gradients of the weights of part p, those that forward() uses last first, and writes no other; din is
+ *     complete behind the last, and `din_acc` says what holds before the first. While it runs, gradients of earlier parts
+ *     may be read and their weights be updated, so it reads neither. From the first of these calls to the last the host
+ *     makes no other backward() of the instance, and scratch stays where and as it is between them. The bits are those
+ *     of one call.
  *
  * Brackets say who calls and when. [main & !running]: the thread that builds the graph, while no step is in flight.
  * [stream]: as rule 4. The host asserts it.
@@ -130,7 +137,9 @@ typedef struct sp_weight {
   uint32_t flags;
   int32_t init;
   double init_value;
-  uint64_t reserved[2];
+  uint32_t part; /* TRAINED, where plan() gives n_parts: which call of backward() completes its gradient, from 0 */
+  uint32_t reserved0;
+  uint64_t reserved;
 } sp_weight;
 
 /* Facts that a script may ask of a stage: data.classes. `item`, NULL of most, makes it a list of `value` texts: writes
@@ -174,6 +183,10 @@ typedef struct sp_plan {
                            nobody reads them is spared a copy a step */
   uint32_t averages;    /* out, of an OPTIMIZER: 0, or the number, from 1, of the first of its weights that are moving
                            averages of what it trains, see SP_STAGE_OPTIMIZER */
+  uint32_t max_parts;   /* in: 1, or the most calls that backward() may be cut into, see rule 8 */
+  uint32_t n_parts;     /* out: 0 or 1: one call; else 2 .. max_parts, each of which completes a gradient */
+  uint64_t part_bytes;  /* in, where max_parts is above 1: a part of so many bytes of gradients is small enough. 0: none
+                           is, so that parts are as many and as even as can be */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -214,7 +227,7 @@ typedef struct sp_io {
   const sp_tensor *weights;      /* [n_weights] as planned */
   const sp_tensor *dweights;     /* [n_weights] backward(): data NULL: not wanted */
   uint32_t dw_acc;               /* 1: add to dweights; 0: overwrite */
-  uint32_t reserved1;
+  uint32_t part;                 /* backward(): which of the n_parts calls this is, see rule 8 */
   const float *dw_scale; /* in the stage's memory. Not NULL: no dweights; do weights += *dw_scale * dW in place,
                                 after the layer's data gradient */
   void *scratch, *saved; /* 64-byte aligned, NULL where 0 bytes were asked */

@@ -21,6 +21,7 @@ local sp = {}
 ---@field seed? integer
 ---@field run_ahead? integer
 ---@field shards? integer batches of a training step
+---@field parts? integer calls that a stage's backward may be cut into
 ---@field prefetch? integer
 ---@field pinned? integer MiB
 ---@field memory_limit? integer MiB that the graph may take; 0: what the device has

@@ -23,6 +23,7 @@ local common = {
   seed = { 1, "of weights, order and augmentation", min = 0, max = math.maxinteger },
   run_ahead = { 2, "metrics come back so many steps late", min = 0, max = 64 },
   shards = { core.env().ranks, "batches of a step whose gradients are added", default = "one a rank", min = 1, max = 1024 },
+  parts = { 1, "calls that a stage's backward may be cut into, each with the gradients of some weights", min = 1, max = 64 },
   comm = { "", "what moves gradients between ranks: local, mpi, nccl", default = "local; on a GPU nccl" },
   bucket = { 8, "MiB of gradients that ranks add at a time; 0: each weight alone", min = 0, max = 4096 },
   check_replicas = { 1000, "ranks compare their weights behind each so many steps; 0: never", min = 0, max = math.maxinteger },
@@ -57,7 +58,7 @@ local resuming = {
 }
 -- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
 local free = {}
-for name in ("resume override out checkpoint_every max_time quiet debug strategy depth capture workers prefetch pinned " ..
+for name in ("resume override out checkpoint_every max_time quiet debug strategy depth parts capture workers prefetch pinned " ..
   "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every comm bucket " ..
   "check_replicas pictures"):gmatch "%S+" do
   free[name] = true
@@ -67,13 +68,14 @@ end
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
   run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
-  training = { "init", "shards", "comm", "bucket", "check_replicas" },
+  training = { "init", "shards", "parts", "comm", "bucket", "check_replicas" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "shards", "comm", "bucket", "check_replicas", "memory_limit", "trace", "trace_steps", "out", "checksums", "tensorboard", "log_every",
+    "shards", "parts", "comm", "bucket", "check_replicas", "memory_limit", "trace", "trace_steps", "out", "checksums",
+    "tensorboard", "log_every",
   },
 }
 

@@ -122,7 +122,7 @@ local function settings_of(g, opt, more)
     spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
     device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed, run_ahead = o.run_ahead, shards = o.shards,
     ranks = ranks.n,
-    prefetch = o.prefetch, init = o.init, checksums = o.checksums,
+    parts = o.parts, prefetch = o.prefetch, init = o.init, checksums = o.checksums,
     strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
     options = options_of(opt), data = data_of(g),
   }

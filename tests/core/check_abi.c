@@ -102,7 +102,9 @@ AT(sp_weight, spec, 8);
 AT(sp_weight, flags, 96);
 AT(sp_weight, init, 100);
 AT(sp_weight, init_value, 104);
-AT(sp_weight, reserved, 112);
+AT(sp_weight, part, 112);
+AT(sp_weight, reserved0, 116);
+AT(sp_weight, reserved, 120);
 
 SIZE(sp_attr, 40);
 AT(sp_attr, name, 0);
@@ -116,7 +118,7 @@ AT(sp_speclist, n, 0);
 AT(sp_speclist, cap, 4);
 AT(sp_speclist, spec, 8);
 
-SIZE(sp_plan, 120);
+SIZE(sp_plan, 136);
 AT(sp_plan, size, 0);
 AT(sp_plan, training, 4);
 AT(sp_plan, n_in, 8);
@@ -138,6 +140,9 @@ AT(sp_plan, restores, 100);
 AT(sp_plan, request_max, 104);
 AT(sp_plan, stepless, 112);
 AT(sp_plan, averages, 116);
+AT(sp_plan, max_parts, 120);
+AT(sp_plan, n_parts, 124);
+AT(sp_plan, part_bytes, 128);
 
 SIZE(sp_step, 96);
 AT(sp_step, step, 0);
@@ -168,7 +173,7 @@ AT(sp_io, din_acc, 72);
 AT(sp_io, weights, 80);
 AT(sp_io, dweights, 88);
 AT(sp_io, dw_acc, 96);
-AT(sp_io, reserved1, 100);
+AT(sp_io, part, 100);
 AT(sp_io, dw_scale, 104);
 AT(sp_io, scratch, 112);
 AT(sp_io, saved, 120);
@@ -350,7 +355,7 @@ AT(sp_cuda, set_tuned, 80);
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 6); /* 0.6 */
+  ck_assert_uint_eq(SP_ABI, 7); /* 0.7 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

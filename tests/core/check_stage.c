@@ -14,7 +14,7 @@
 #include "host/stage.h"
 
 static sp_registry *reg;
-static const sp_plugin_file *file;
+static const sp_plugin_file *file, *parts;
 static sp_stage_host host = {.threads = 3};
 static sp_inst *inst;
 static sp_err err;
@@ -22,6 +22,8 @@ static sp_err err;
 static void set_up(void) {
   ck_assert_int_eq(sp_registry_new(&reg, &err), SP_OK);
   int rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/faulty.so", &file, &err);
+  ck_assert_msg(rc == SP_OK, "%s", err.msg);
+  rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/parts.so", &parts, &err);
   ck_assert_msg(rc == SP_OK, "%s", err.msg);
 }
 
@@ -52,6 +54,7 @@ static int forward(void) {
 }
 
 static sp_plan plan;
+static uint32_t max_parts;
 static int do_plan(const sp_spec *in_spec, uint32_t n, int training) {
   static sp_spec ins[2], outs[2];
   static sp_speclist in, out;
@@ -59,6 +62,7 @@ static int do_plan(const sp_spec *in_spec, uint32_t n, int training) {
   in = (sp_speclist){n, 2, ins};
   out = (sp_speclist){0, 2, outs};
   plan = (sp_plan){.n_in = 1, .n_out = 1, .batch = 6, .in = &in, .out = &out, .training = (uint32_t)training};
+  plan.max_parts = max_parts;
   return sp_inst_plan(inst, &plan, &err);
 }
 
@@ -240,10 +244,51 @@ START_TEST(plans_are_checked) {
 }
 END_TEST
 
+START_TEST(parts_are_the_hosts_to_allow) {
+  open_stage("cut");
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_OK);
+  ck_assert_uint_eq(plan.max_parts, 1);
+  ck_assert_uint_eq(plan.n_parts, 1);
+  max_parts = 4;
+  ck_assert_int_eq(do_plan(&spec, 1, 0), SP_OK);
+  ck_assert_uint_eq(plan.n_parts, 1);
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_OK);
+  ck_assert_uint_eq(plan.n_parts, 2);
+  ck_assert_uint_eq(plan.weights[0].part, 1);
+  ck_assert_uint_eq(plan.weights[1].part, 0);
+}
+END_TEST
+
+START_TEST(a_stage_that_knows_no_parts_has_one) {
+  max_parts = 4;
+  open_stage("good");
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_OK);
+  ck_assert_uint_eq(plan.n_parts, 1);
+}
+END_TEST
+
+static const struct {
+  const char *stage, *words;
+} cuts[] = {
+    {"too_many_parts", "stage 'it' (parts.so): plan() cut backward() into 5 parts where 4 are possible"},
+    {"empty_part", "stage 'it' (parts.so): no weight is in part 1 of backward(), of 2"},
+    {"no_such_part", "stage 'it' (parts.so): weight 'weight' is in part 2 of backward(), of 2"},
+};
+
+START_TEST(parts_are_checked) {
+  max_parts = 4;
+  open_stage(cuts[_i].stage);
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_E_INTERNAL);
+  ck_assert_str_eq(err.msg, cuts[_i].words);
+}
+END_TEST
+
 static sp_span seen;
+static char seen_what[32];
 static void observe(void *arg, const sp_span *span) {
   ck_assert_ptr_eq(arg, &seen);
   seen = *span;
+  snprintf(seen_what, sizeof seen_what, "%s", span->what);
 }
 
 START_TEST(calls_are_timed_for_an_observer) {
@@ -253,9 +298,38 @@ START_TEST(calls_are_timed_for_an_observer) {
   ck_assert_int_eq(forward(), SP_OK);
   host.observe = NULL;
   ck_assert_str_eq(seen.instance, "it");
-  ck_assert_str_eq(seen.what, "forward");
+  ck_assert_str_eq(seen_what, "forward");
   ck_assert_uint_eq(seen.step, 124);
   ck_assert(seen.end >= seen.begin && seen.begin > 0);
+}
+END_TEST
+
+static int backward(uint32_t part) {
+  static float w[2], dw[2], scratch;
+  const sp_spec scalar = {.dtype = SP_F32};
+  sp_tensor tx = {spec, x}, none = {spec, NULL}, weights[] = {{scalar, &w[0]}, {scalar, &w[1]}},
+            dweights[] = {{scalar, &dw[0]}, {scalar, &dw[1]}};
+  sp_list in = {.n = 1, .t = &tx}, nothing = {.n = 1, .t = &none};
+  sp_io io = {.size = sizeof io, .step = &step, .n_in = 1, .n_out = 1, .n_weights = 2, .in = &in, .dout = &nothing};
+  io.din = &nothing;
+  io.weights = weights;
+  io.dweights = dweights;
+  io.scratch = &scratch;
+  io.part = part;
+  return sp_inst_backward(inst, &io, 124, NULL, NULL, &err);
+}
+
+START_TEST(a_part_is_named) {
+  max_parts = 4;
+  host.observe = observe;
+  host.observe_arg = &seen;
+  open_stage("fails_in_part");
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_OK);
+  ck_assert_int_eq(backward(0), SP_OK);
+  ck_assert_str_eq(seen_what, "backward[0]");
+  ck_assert_int_eq(backward(1), SP_E_DATA);
+  ck_assert_str_eq(err.msg, "stage 'it' (parts.so) step 124: backward[1]: asked to fail");
+  host.observe = NULL;
 }
 END_TEST
 
@@ -330,6 +404,32 @@ START_TEST(the_conformance_suite_finds_each_fault) {
 }
 END_TEST
 
+static const char *const found_in_parts[] = {
+    "writes_other: backward() in parts completes in each its gradients, with the bits of one call: part 0 wrote the "
+    "gradient of weight 'weight', which is in part 1",
+    "unfinished: backward() in parts completes in each its gradients, with the bits of one call: part 0 leaves the "
+    "gradient of weight 'bias' as it was",
+    "forgets_parts: backward() in parts completes in each its gradients, with the bits of one call: part 1 leaves the "
+    "gradient of weight 'weight' other than one call does",
+    "fails_in_part: backward() in parts completes in each its gradients, with the bits of one call: stage "
+    "'fails_in_part' (parts.so) step 3: backward[1]: asked to fail",
+    "no_acc_parts: backward() in parts accumulates when asked: part 1 leaves",
+    "reads_spent: backward() in parts reads no weight or gradient of an earlier part: the gradient of input 1",
+    "too_many_parts: plan() when backward() may be in parts: ",
+    "empty_part: plan() when backward() may be in parts: ",
+    "no_such_part: plan() when backward() may be in parts: ",
+};
+
+START_TEST(the_conformance_suite_finds_what_is_wrong_with_parts) {
+  int failed = sp_conformance(parts, &(sp_conform){.host = &host}, line, NULL);
+  const char *text = sp_sb_str(&failures);
+  for (size_t i = 0; i < SP_ARRAY(found_in_parts); i++)
+    ck_assert_msg(strstr(text, found_in_parts[i]) != NULL, "not found: %s\nin:\n%s", found_in_parts[i], text);
+  ck_assert_int_eq(failed, (int)SP_ARRAY(found_in_parts));
+  sp_sb_free(&failures);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("stage");
   TCase *tc = tcase_create("stage");
@@ -343,9 +443,14 @@ int main(void) {
   tcase_add_test(tc, plan_belongs_to_the_main_thread);
   tcase_add_test(tc, a_good_plan);
   tcase_add_loop_test(tc, plans_are_checked, 0, (int)SP_ARRAY(plans));
+  tcase_add_test(tc, parts_are_the_hosts_to_allow);
+  tcase_add_test(tc, a_stage_that_knows_no_parts_has_one);
+  tcase_add_loop_test(tc, parts_are_checked, 0, (int)SP_ARRAY(cuts));
+  tcase_add_test(tc, a_part_is_named);
   tcase_add_test(tc, calls_are_timed_for_an_observer);
   tcase_add_test(tc, the_parallel_extension);
   tcase_add_test(tc, the_conformance_suite_finds_each_fault);
+  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_parts);
   suite_add_tcase(s, tc);
   SRunner *sr = srunner_create(s);
   srunner_run_all(sr, CK_NORMAL);

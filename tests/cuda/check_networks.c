@@ -20,13 +20,14 @@ static const char *const interleaved[] = {
     "{ layers = { { \"conv\", 16, kernel = 1 }, { \"relu\" }, { \"conv\", 32, kernel = 2, stride = 2 }, { \"relu\" },"
     " { \"conv\", 8, kernel = 2, stride = 2 } } }"};
 
-static spt *batch_of(const char *params, int precision, uint64_t seed) {
+static spt *batch_of(const char *params, int precision, int max_parts, uint64_t seed) {
   int64_t shape[4] = {2, 3, 16, 16};
   float x[2 * 3 * 16 * 16];
   spt *t = spt_new_on(twin_device, "layers", params, twin_threads);
   spt_random(x, SP_ARRAY(x), seed, -1, 1);
   twin_ok(t, spt_failed(t));
   spt_set_precision(t, precision);
+  spt_set_parts(t, max_parts, 0);
   twin_ok(t, spt_input_of(t, 0, SP_F32, 4, shape, SP_CHANNELS_LAST, x));
   twin_ok(t, spt_plan(t, 1));
   return t;
@@ -59,7 +60,7 @@ static uint64_t bits_of(spt *t) {
 
 START_TEST(calls_in_turn) {
   const char *params = interleaved[_i / 3];
-  spt *a = batch_of(params, _i % 3, 3), *b = batch_of(params, _i % 3, 4);
+  spt *a = batch_of(params, _i % 3, 1, 3), *b = batch_of(params, _i % 3, 1, 4);
   uint64_t alone[2];
   twin_ok(a, spt_forward(a, 0));
   backward_of(a, 5);
@@ -102,11 +103,31 @@ START_TEST(products) {
 }
 END_TEST
 
+/* ---- a backward in parts, after one of another step ---- */
+START_TEST(parts) {
+  const char *params = interleaved[_i / 3];
+  spt *a = batch_of(params, _i % 3, 1, 3), *b = batch_of(params, _i % 3, 64, 3);
+  ck_assert_int_gt(spt_parts(b), 2);
+  for (int acc = 0; acc < 2; acc++) {
+    spt *const both[] = {a, b};
+    for (int i = 0; i < 2; i++) {
+      spt_set_acc(both[i], acc, acc);
+      twin_ok(both[i], spt_forward(both[i], 0));
+      backward_of(both[i], 5 + (uint64_t)acc);
+    }
+    ck_assert(bits_of(a) == bits_of(b));
+  }
+  spt_free(b);
+  spt_free(a);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("cuda networks");
   TCase *n = tcase_create("networks"), *t = tcase_create("turns"), *p = tcase_create("products");
   tcase_add_loop_test(n, networks, 0, 3 * twin_n_nets);
   tcase_add_loop_test(t, calls_in_turn, 0, 3 * (int)SP_ARRAY(interleaved));
+  tcase_add_loop_test(t, parts, 0, 3 * (int)SP_ARRAY(interleaved));
   suite_add_tcase(s, n);
   tcase_add_loop_test(p, products, 0, 8);
   suite_add_tcase(s, t);

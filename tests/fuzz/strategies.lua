@@ -104,6 +104,8 @@ local function make(seed, devices, images)
   if case.accumulate == 1 and #case.losses == 1 and not whole and shards.chance(0.4) then
     case.opt.shards = 2 + shards.below(4)
   end
+  local parts = random(seed + 0x9a2757)
+  if parts.chance(0.5) then case.opt.parts = 2 + parts.below(4) end
   lanes.make(case, rng)
   lanes.more(case, random(seed + 0x51ed27), seed)
   loops(case, rng)

@@ -137,7 +137,7 @@ local function simpler_lanes(case, with)
   end)
 end
 
-local plain = { checksums = false, threads = 1, workers = 1, prefetch = 1, run_ahead = 0, seed = 1 }
+local plain = { parts = 1, checksums = false, threads = 1, workers = 1, prefetch = 1, run_ahead = 0, seed = 1 }
 
 local function simpler_options(case, with)
   for key, value in pairs(plain) do

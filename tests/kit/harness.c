@@ -189,6 +189,7 @@ void spt_set_id(spt *t, int64_t i, uint64_t id) {
 }
 void spt_set_epoch(spt *t, uint64_t epoch) { t->epoch = epoch; }
 void spt_set_loss_scale(spt *t, float scale) { t->step.loss_scale = scale; }
+void spt_set_parts(spt *t, int max_parts, uint64_t bytes) { t->max_parts = (uint32_t)max_parts, t->part_bytes = bytes; }
 void spt_set_precision(spt *t, int precision) { t->precision.precision = precision; }
 void spt_set_capture(spt *t, int how) { t->capture = how; }
 void spt_set_acc(spt *t, int din_acc, int dw_acc) { t->din_acc = din_acc, t->dw_acc = dw_acc; }
@@ -268,6 +269,7 @@ static int call_new(spt *t, call **out, bool grads, bool prepare) {
                   .weights = c->weights,
                   .dweights = c->dweights,
                   .dw_acc = (uint32_t)t->dw_acc,
+                  .part = t->part,
                   .dw_scale = scale != 0 ? spt_buf_lent(&t->scale_mem) : NULL,
                   .scratch = spt_buf_lent(&t->scratch),
                   .saved = spt_buf_lent(&t->saved)};
@@ -437,6 +439,14 @@ int spt_forward(spt *t, uint64_t step) {
   return check_status(t);
 }
 
+static int run_parts(spt *t) {
+  int rc = SP_OK;
+  if (t->n_parts > 1 && t->capture) return FAIL(t, SP_E_UNSUPPORTED, "harness: a backward in parts is not captured");
+  for (t->part = 0; t->part < t->n_parts && !rc; t->part++) rc = run(t, true, true);
+  t->part = 0;
+  return rc;
+}
+
 int spt_backward(spt *t) {
   int rc;
   if (!t->forwarded) return t->msg.status ? t->msg.status : FAIL(t, SP_E_STATE, "harness: spt_forward comes first");
@@ -445,7 +455,7 @@ int spt_backward(spt *t) {
   float scale;
   memcpy(&scale, spt_buf_data(&t->scale_mem), sizeof scale);
   uint64_t before = hash_fixed(t, scale == 0);
-  if ((rc = run(t, true, true)) || (rc = check_guards(t))) return rc;
+  if ((rc = run_parts(t)) || (rc = check_guards(t))) return rc;
   if (hash_fixed(t, scale == 0) != before)
     return FAIL(t, SP_E_INTERNAL, "stage '%s' changed an input or a weight in backward()", t->inst->name);
   return SP_OK;

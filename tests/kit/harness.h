@@ -53,6 +53,8 @@ void spt_set_batch(spt *t, int64_t n);
 void spt_set_seed(spt *t, uint64_t seed);
 void spt_set_frozen(spt *t, int frozen);
 void spt_set_precision(spt *t, int precision); /* SP_PRECISION_..., FP32 unless set; before spt_plan */
+/* spt_backward() may be in up to so many calls, not captured; `bytes`: sp_plan.part_bytes. */
+void spt_set_parts(spt *t, int max_parts, uint64_t bytes);
 void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does after torch.manual_seed(seed) */
 
 /* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/graph/init.h), prepares. May be called
@@ -103,6 +105,7 @@ int64_t spt_length(const spt *t);                            /* what plan() said
 int spt_inplace(const spt *t);                               /* and of an optimizer */
 int spt_restores(const spt *t);
 int spt_averages(const spt *t);
+int spt_parts(const spt *t); /* calls of a backward */
 const char *spt_attr_text(const spt *t, const char *name); /* NULL: no such attribute, or a number */
 double spt_seconds(const spt *t);          /* the latest forward or backward took, without checks and copies */
 size_t spt_bytes(const spt *t, int saved); /* of scratch (0) or saved (1) */

@@ -107,6 +107,7 @@ const char *spt_attr_text(const spt *t, const char *name) {
 int64_t spt_length(const spt *t) { return (int64_t)t->length; }
 int spt_inplace(const spt *t) { return (int)t->inplace; }
 int spt_restores(const spt *t) { return (int)t->restores; }
+int spt_parts(const spt *t) { return (int)t->n_parts; }
 int spt_averages(const spt *t) { return (int)t->averages; }
 
 double spt_seconds(const spt *t) { return t->seconds; }

@@ -55,6 +55,8 @@ struct spt {
   uint32_t n_attrs;
   uint64_t length;
   uint32_t inplace, restores, stepless, averages;
+  uint32_t max_parts, n_parts, part; /* the part that is called */
+  uint64_t part_bytes;
   spt_buf scratch, saved, scale_mem, step_mem, ids_mem;
   int64_t batch, run_n;
   int training, frozen, torch, planned, forwarded, din_acc, dw_acc, capture;

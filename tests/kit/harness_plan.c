@@ -112,7 +112,9 @@ static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) 
                   .batch = t->batch,
                   .frozen = t->frozen,
                   .in = in,
-                  .out = out};
+                  .out = out,
+                  .max_parts = t->max_parts,
+                  .part_bytes = t->part_bytes};
   for (int p = 0; p < t->n_in; p++) {
     if ((rc = check_port(t, &t->type->inputs[p], &t->in[p], "input"))) return rc;
     in[p] = (sp_speclist){t->in[p].n, t->in[p].n, store};
@@ -132,6 +134,7 @@ static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) 
   if (plan.n_attrs) memcpy(t->attrs, plan.attrs, plan.n_attrs * sizeof *t->attrs);
   t->n_attrs = plan.n_attrs;
   t->length = plan.length;
+  t->n_parts = plan.n_parts;
   t->inplace = plan.inplace;
   t->restores = plan.restores;
   t->stepless = plan.stepless;

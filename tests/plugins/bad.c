@@ -85,7 +85,7 @@ SP_EXPORT extern const sp_plugin old_plugin __asm__("spcore_plugin");
 const sp_plugin old_plugin = {.size = sizeof(sp_plugin), .abi = 2, .name = "bad", .stages = bad_stages};
 #elif defined BAD_ABI || defined BAD_NONE || defined GOOD_TWO
 /* A file that holds one of the future beside this version's, or that one alone, or that says so. */
-static const sp_plugin later = {.size = sizeof(sp_plugin), .abi = 7, .name = "bad", .stages = bad_stages};
+static const sp_plugin later = {.size = sizeof(sp_plugin), .abi = SP_ABI + 1, .name = "bad", .stages = bad_stages};
 static const sp_plugin now = {.size = sizeof(sp_plugin), .abi = SP_ABI, .name = "two", .stages = bad_stages};
 const void *spcore_plugin(uint32_t abi) {
 #ifdef GOOD_TWO

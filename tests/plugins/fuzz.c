@@ -18,8 +18,8 @@ typedef struct {
 
 typedef struct {
   const params *p;
-  int frozen;
-  sp_weight w[2];
+  int frozen, parts; /* calls of a backward */
+  sp_weight w[3];
 } toy;
 
 #define DRIFT                                                                                                \
@@ -51,11 +51,13 @@ static int toy_create(sp_ctx *c, const void *p, void **self) {
                         .init = SP_INIT_UNIFORM,
                         .init_value = 1};
   t->w[1] = (sp_weight){.name = "steps", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {1}}, .flags = SP_WEIGHT_STATE};
+  t->w[2] = t->w[0];
+  t->w[2].name = "b";
   *self = t;
   return SP_OK;
 }
 
-/* ---- mix: the mean of its inputs, times a weight, a live gain and what is wired to `scale` ---- */
+/* ---- mix: the mean of its inputs, times a weight, a live gain and what is wired to `scale`, and another weight ---- */
 static const sp_param mix_table[] = {DRIFT,
                                      {.name = "learn",
                                       .type = SP_PARAM_INT,
@@ -87,7 +89,10 @@ static int mix_plan(sp_ctx *c, void *self, sp_plan *p) {
   p->out[0].spec[0] = p->in[0].spec[0];
   t->frozen = p->frozen;
   p->weights = t->w;
-  p->n_weights = t->p->learn ? 2 : 0;
+  p->n_weights = t->p->learn ? 3 : 0;
+  t->parts = p->training && p->max_parts > 1 && t->p->learn ? 2 : 1;
+  t->w[0].part = (uint32_t)t->parts - 1;
+  p->n_parts = (uint32_t)t->parts;
   p->saved_bytes = p->training ? ((size_t)p->batch * W + 1) * sizeof(float) : 0;
   p->scratch_bytes = 64;
   return SP_OK;
@@ -120,7 +125,7 @@ static float factor(const sp_io *io) {
 
 static int mix_forward(sp_ctx *c, void *self, const sp_io *io) {
   const toy *t = self;
-  const float *w = t->p->learn ? io->weights[0].data : NULL;
+  const float *w = t->p->learn ? io->weights[0].data : NULL, *b = w ? io->weights[2].data : NULL;
   float *y = io->out[0].t[0].data, *saved = io->saved, f = factor(io);
   if (io->step->training && io->step->step == (uint64_t)t->p->fail_at)
     return c->host->fail(c, SP_E_DATA, "asked to fail");
@@ -133,7 +138,7 @@ static int mix_forward(sp_ctx *c, void *self, const sp_io *io) {
     for (uint32_t k = 0; k < io->in[0].n; k++) x += ((const float *)io->in[0].t[k].data)[i];
     x /= (float)io->in[0].n;
     if (io->training && saved) saved[1 + i] = x;
-    y[i] = x * f * (w ? w[i % W] : 1);
+    y[i] = x * f * (w ? w[i % W] : 1) + (b ? b[i % W] : 0);
   }
   return SP_OK;
 }
@@ -146,19 +151,31 @@ static void mix_inputs(const sp_io *io, const float *w, const float *dy, float f
   }
 }
 
+static void give(const sp_io *io, int i, const float *dw) {
+  float *g = io->dweights[i].data, *w = io->weights[i].data;
+  for (int k = 0; k < W; k++)
+    if (io->dw_scale) w[k] += *io->dw_scale * dw[k];
+    else if (g) g[k] = (io->dw_acc ? g[k] : 0) + dw[k];
+}
+
+/* The sums of both weights are of one pass; where there are two parts the second finds its own in scratch. */
 static int mix_backward(sp_ctx *c, void *self, const sp_io *io) {
   const toy *t = self;
   const float *saved = io->saved, *dy = io->dout[0].t[0].data, *w = t->p->learn ? io->weights[0].data : NULL;
-  float dw[W] = {0};
+  float *dw = io->scratch, *db = dw + W;
   (void)c;
-  drift(t->p->drift, io->step, 2);
-  if (dy) mix_inputs(io, w, dy, saved[0]);
-  for (uint32_t i = 0; dy && i < io->step->n * W; i++) dw[i % W] += dy[i] * saved[1 + i] * saved[0];
-  for (int k = 0; w && k < W; k++) {
-    float *g = io->dweights[0].data;
-    if (io->dw_scale) ((float *)io->weights[0].data)[k] += *io->dw_scale * dw[k];
-    else if (g) g[k] = (io->dw_acc ? g[k] : 0) + dw[k];
+  drift(t->p->drift, io->step, 2 + 3 * io->part);
+  if (!io->part) {
+    memset(dw, 0, 2 * W * sizeof *dw);
+    for (uint32_t i = 0; dy && i < io->step->n * W; i++) {
+      dw[i % W] += dy[i] * saved[1 + i] * saved[0];
+      db[i % W] += dy[i];
+    }
+    if (w) give(io, 2, db);
   }
+  if ((int)io->part + 1 < t->parts) return SP_OK;
+  if (dy) mix_inputs(io, w, dy, saved[0]);
+  if (w) give(io, 0, dw);
   return SP_OK;
 }
 

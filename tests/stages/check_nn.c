@@ -8,11 +8,11 @@
 #include "tests/kit/harness.h"
 #include "base/util.h"
 
-static const char *const mixed =
+static const char mixed[] =
     "{ layers = { { \"conv\", 8, kernel = 3, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" },"
     " { \"conv\", 12, kernel = 2, stride = 2 }, { \"relu\" }, { \"max_pool\" }, { \"residual\", 12 },"
     " { \"conv_transpose\", 6 }, { \"avg_pool\" }, { \"flatten\" }, { \"linear\", 5 } } }";
-static const char *const strides =
+static const char strides[] =
     "{ layers = { { \"conv\", 16, kernel = 1 }, { \"relu\" }, { \"conv\", 20, kernel = 2, stride = 2 }, { \"relu\" },"
     " { \"conv\", 24, kernel = 2, stride = 2 }, { \"conv_transpose\", 16 }, { \"relu\" }, { \"conv\", 3, pad = 1 } } }";
 
@@ -122,6 +122,75 @@ START_TEST(bits) {
   all_same(a, b, "team of 4");
   spt_free(a);
   spt_free(b);
+}
+END_TEST
+
+static const struct {
+  const char *stage, *params;
+  int64_t c, side;
+  int parts; /* at most */
+} cuts[] = {{"layers", mixed, 3, 16, 9},
+            {"layers", strides, 3, 16, 5},
+            {"encoder", "{ model = \"unet\", width = 8, depth = 2 }", 3, 16, 12},
+            {"decoder", "{ classes = 5, width = 8, depth = 2 }", 32, 8, 3},
+            {"classifier", "{ classes = 5, model = \"plain\", width = 4 }", 3, 16, 6}};
+
+static spt *cut(int i, int max_parts, uint64_t bytes) {
+  spt *t = make(cuts[i].stage, cuts[i].params, 2, SP_ROW_MAJOR, 3, cuts[i].c, cuts[i].side, cuts[i].side);
+  spt_set_parts(t, max_parts, bytes);
+  ck_assert_msg(!spt_plan(t, 1), "%s", spt_error(t));
+  return t;
+}
+
+/* However many the parts are: the bits of one call, for a step, added to another, and in place. */
+START_TEST(parts) {
+  for (int n = 2; n <= cuts[_i].parts; n++) {
+    spt *a = cut(_i, 1, 0), *b = cut(_i, n < cuts[_i].parts ? n : 1000, 0);
+    ck_assert_int_eq(spt_parts(a), 1);
+    ck_assert_int_ge(spt_parts(b), 2);
+    if (n == cuts[_i].parts) ck_assert_int_eq(spt_parts(b), n);
+    else ck_assert_int_le(spt_parts(b), n);
+    step(a), step(b);
+    all_same(a, b, "in parts");
+    spt_set_acc(a, 1, 1), spt_set_acc(b, 1, 1);
+    step(a), step(b);
+    all_same(a, b, "in parts, added");
+    spt_set_dw_scale(a, -0.1f), spt_set_dw_scale(b, -0.1f);
+    step(a), step(b);
+    for (int i = 0; i < spt_count(a, SPT_WEIGHT, 0); i++) same(a, b, SPT_WEIGHT, 0, i, "in parts, in place");
+    spt_free(a);
+    spt_free(b);
+  }
+}
+END_TEST
+
+static uint64_t bytes_of_part(const spt *t, uint32_t part) {
+  uint64_t bytes = 0;
+  for (int i = 0; i < spt_count(t, SPT_WEIGHT, 0); i++)
+    if (spt_weight(t, i)->flags & SP_WEIGHT_TRAINED && spt_weight(t, i)->part == part)
+      bytes += (uint64_t)sp_spec_bytes(&spt_weight(t, i)->spec);
+  return bytes;
+}
+
+/* The largest part is as small as may be, but not below what was asked for. */
+START_TEST(sizes_of_parts) {
+  static const struct {
+    int max_parts;
+    uint64_t bytes;
+    int n;
+    uint64_t sizes[5];
+  } cases[] = {{1000, 0, 5, {1740, 6208, 7776, 5200, 256}},
+               {1000, 8000, 3, {7948, 7776, 5456}},
+               {2, 8000, 2, {7948, 13232}},
+               {2, 0, 2, {7948, 13232}},
+               {3, 0, 3, {7948, 7776, 5456}},
+               {1000, 100000, 1, {21180}}};
+  for (size_t k = 0; k < SP_ARRAY(cases); k++) {
+    spt *t = cut(1, cases[k].max_parts, cases[k].bytes);
+    ck_assert_int_eq(spt_parts(t), cases[k].n);
+    for (int p = 0; p < cases[k].n; p++) ck_assert_uint_eq(bytes_of_part(t, (uint32_t)p), cases[k].sizes[p]);
+    spt_free(t);
+  }
 }
 END_TEST
 
@@ -254,6 +323,8 @@ int main(void) {
   tcase_add_loop_test(c, gradients, 0, 2);
   tcase_add_test(c, maps_gradients);
   tcase_add_loop_test(c, bits, 0, 2);
+  tcase_add_loop_test(c, parts, 0, (int)SP_ARRAY(cuts));
+  tcase_add_test(c, sizes_of_parts);
   tcase_add_test(c, short_batch);
   tcase_add_loop_test(c, in_place, 0, 2);
   tcase_add_test(c, names);

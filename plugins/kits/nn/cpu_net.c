@@ -40,6 +40,7 @@ int nn_cpu_plan(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, nn_net *net, const nn_b
     if (nn_align(op->worker) > cpu->worker_bytes) cpu->worker_bytes = nn_align(op->worker);
   }
   if (st || (st = nn_place(ctx, cpu))) return st;
+  nn_cut(cpu, plan);
   plan->saved_bytes = cpu->training ? cpu->saved_bytes : 0;
   plan->scratch_bytes = (cpu->infer_bytes > cpu->grad_bytes ? cpu->infer_bytes : cpu->grad_bytes) + cpu->tmp_bytes +
                         cpu->worker_bytes * (size_t)cpu->threads;

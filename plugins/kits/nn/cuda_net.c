@@ -51,6 +51,9 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
     }
   }
   if ((st = nn_place(ctx, low))) return st;
+  nn_cut(low, plan);
+  if (low->n_parts > 1 && !(cuda->left = calloc((size_t)low->n_ops, sizeof *cuda->left)))
+    return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
   values = larger(low->infer_bytes, low->grad_bytes) + low->tmp_bytes + cuda->pieces_bytes;
   plan->saved_bytes = low->training ? low->saved_bytes : 0;
   plan->scratch_bytes = cuda->fixed_bytes + larger(values, arena);
@@ -63,6 +66,7 @@ void nn_cuda_clear(nn_cuda *cuda) {
     nnc_conv_free(cuda->cops[i].convs);
   }
   free(cuda->cops);
+  free(cuda->left);
   nn_low_clear(&cuda->low);
   memset(cuda, 0, sizeof *cuda);
 }

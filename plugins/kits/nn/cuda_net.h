@@ -23,9 +23,16 @@ typedef struct nn_cop {
   const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */
 } nn_cop;
 
+/* What a part of a backward leaves for later ones of an op's bias' gradient. */
+typedef struct nnc_left {
+  int64_t pieces;  /* as nnc_call.pieces */
+  nnk_pieces sums; /* pieces -1: what is to be added up */
+} nnc_left;
+
 typedef struct nn_cuda {
   nn_low low;
   nn_cop *cops;
+  nnc_left *left; /* of each op; NULL: a backward is one call. Else calls of a backward write it */
   const sp_cuda *ext;
   int precision;
   size_t pieces_bytes;

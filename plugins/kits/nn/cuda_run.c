@@ -3,7 +3,6 @@
 #include "cuda_net.h"
 
 #include <cuda_runtime_api.h>
-#include <string.h>
 
 int nnc_fail(const nnc_call *c, const nn_xop *op, int status, const char *words) {
   return nn_walk_fail(&c->w, op, status, words);
@@ -123,7 +122,9 @@ int nnc_bias_later(nnc_call *c, int v, nnk_pieces sums) {
   sums.dst = bias_sum(c, made);
   if (!sums.dst.p) return SP_OK;
   c->pieces[nnc_index(c, made)] = -1;
-  return nnc_add_later(c, &sums);
+  if (made->part == (int)c->w.io->part) return nnc_add_later(c, &sums);
+  c->cuda->left[nnc_index(c, made)].sums = sums; /* another part completes that gradient */
+  return SP_OK;
 }
 
 int nnc_bias_grad(nnc_call *c, const nn_xop *op) {
@@ -158,8 +159,16 @@ static int forward_op(nn_walk *w, const nn_xop *op) {
   }
 }
 
+/* Sums of op's bias' gradient that an earlier part has taken. */
+static int add_left(nnc_call *c, const nn_xop *op) {
+  const nnc_left *left = c->cuda->left ? &c->cuda->left[nnc_index(c, op)] : NULL;
+  return left && left->pieces < 0 ? nnc_add_later(c, &left->sums) : SP_OK;
+}
+
 static int backward_op(nn_walk *w, const nn_xop *op) {
   nnc_call *c = (nnc_call *)w;
+  int st = add_left(c, op);
+  if (st) return st;
   if (nnc_cop(c, op)->first) return nnc_stem_backward(c, op);
   switch (op->x) {
     case NN_X_GEMM: return nnc_gemm_backward(c, op);
@@ -230,7 +239,10 @@ int nn_cuda_backward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io) {
   nn_at at[cuda->low.n_vals];
   int64_t pieces[cuda->low.n_ops];
   nnc_call c = call_of(ctx, cuda, io, at);
-  memset(pieces, 0, sizeof pieces);
+  for (int i = 0; i < cuda->low.n_ops; i++) pieces[i] = io->part ? cuda->left[i].pieces : 0;
   c.pieces = pieces;
-  return nn_backward(&c.w, &device);
+  int st = nn_backward(&c.w, &device);
+  for (int i = 0; cuda->left && i < cuda->low.n_ops; i++)
+    if (cuda->low.ops[i].part > (int)io->part) cuda->left[i].pieces = pieces[i];
+  return st;
 }

@@ -357,6 +357,63 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
   return SP_OK;
 }
 
+/* ---- parts of a backward ----------------------------------------------------------------------------------------- */
+int nn_has_weight(const nn_op *op, int w) { return op->w >= 0 && (w == 0 || op->bias || op->kind == NN_OP_BATCH_NORM); }
+
+const nn_xop *nn_with(const nn_low *low, const nn_xop *op) {
+  const nn_val *in = &low->vals[op->in];
+  return in->unstored ? &low->ops[in->producer] : NULL;
+}
+
+size_t nn_weight_bytes(const nn_low *low, int weight) {
+  const sp_spec *s = &low->net.weights[weight].spec;
+  size_t bytes = sizeof(float);
+  for (int i = 0; i < s->ndim; i++) bytes *= (size_t)s->shape[i];
+  return bytes;
+}
+
+static uint64_t gradient_bytes(const nn_low *low, const nn_xop *op) {
+  uint64_t bytes = 0;
+  for (int j = 0; op && j < 2; j++)
+    if (nn_has_weight(&op->d, j)) bytes += nn_weight_bytes(low, op->d.w + j);
+  return bytes;
+}
+
+static void put_part(nn_low *low, const nn_xop *op, int part) {
+  low->ops[op - low->ops].part = part;
+  for (int j = 0; j < 2; j++)
+    if (nn_has_weight(&op->d, j)) low->net.weights[op->d.w + j].part = (uint32_t)part;
+}
+
+/* Parts of at most so many bytes, or of one op that has more; returns how many. */
+static int cut(nn_low *low, uint64_t most) {
+  uint64_t bytes = 0;
+  int part = 0;
+  for (int i = low->n_ops - 1; i >= 0; i--) {
+    const nn_xop *op = &low->ops[i], *with = nn_with(low, op);
+    uint64_t own = gradient_bytes(low, op) + gradient_bytes(low, with);
+    if (low->vals[op->out].unstored) continue;
+    if (own && bytes && bytes + own > most) bytes = 0, part++;
+    bytes += own;
+    put_part(low, op, part);
+    if (with) put_part(low, with, part);
+  }
+  return part + 1;
+}
+
+void nn_cut(nn_low *low, sp_plan *plan) {
+  uint64_t least = plan->part_bytes, most = 0;
+  int max = low->training && !low->frozen ? (int)plan->max_parts : 1;
+  for (int i = 0; i < low->n_ops; i++) most += gradient_bytes(low, &low->ops[i]);
+  while (least < most) {
+    uint64_t middle = least + (most - least) / 2;
+    if (cut(low, middle) > max) least = middle + 1;
+    else most = middle;
+  }
+  low->n_parts = cut(low, least);
+  plan->n_parts = (uint32_t)low->n_parts;
+}
+
 void nn_low_clear(nn_low *low) {
   for (int i = 0; i < low->n_vals; i++) free(low->vals[i].yo);
   free(low->vals);

@@ -31,6 +31,7 @@ typedef struct nn_xop {
   int x; /* enum nn_exec */
   int in, in2, out;
   int from, to;         /* COPY: layouts; flattening goes to NN_PLANAR */
+  int part;             /* of a backward */
   size_t off_stats;     /* NORM: mean and 1/std in `saved` */
   size_t tmp;           /* bytes */
   size_t worker;        /* CPU: bytes of each thread */
@@ -53,7 +54,7 @@ typedef struct nn_low {
   int n_vals, n_ops;
   size_t cap_vals, cap_ops;
   int64_t batch;
-  int training, frozen;
+  int training, frozen, n_parts;
   int threads; /* CPU */
   size_t infer_bytes, saved_bytes, grad_bytes, tmp_bytes, worker_bytes;
 } nn_low;
@@ -66,6 +67,14 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
              const nn_bind *out, int n_out);
 /* Gives every value its place in scratch or saved memory. */
 int nn_place(sp_ctx *ctx, nn_low *low);
+/* Cuts a backward into runs of ops, once it is known which values are stored: the largest, by bytes of gradients, is as small
+ * as max_parts allows, but not below part_bytes. */
+void nn_cut(nn_low *low, sp_plan *plan);
+size_t nn_weight_bytes(const nn_low *low, int weight);
+/* Has the op a trained weight w (of two)? */
+int nn_has_weight(const nn_op *op, int w);
+/* The op that a backward runs together with this one, which alone reads its result; NULL: none. */
+const nn_xop *nn_with(const nn_low *low, const nn_xop *op);
 void nn_low_clear(nn_low *low);
 
 #endif

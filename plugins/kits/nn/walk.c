@@ -72,11 +72,6 @@ int nn_forward(nn_walk *w, const nn_device *device) {
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
-/* Has the op a trained weight w (of two) whose gradient is asked for? */
-static int has_weight(const nn_op *op, int w) {
-  return op->w >= 0 && (w == 0 || op->bias || op->kind == NN_OP_BATCH_NORM);
-}
-
 static void bind_grad(nn_walk *w, int i) {
   const nn_val *v = &w->low->vals[i];
   const sp_io *io = w->io;
@@ -97,7 +92,7 @@ static void needs(nn_walk *w) {
     const nn_xop *op = &low->ops[i];
     int need = w->at[op->in].need || (op->in2 >= 0 && w->at[op->in2].need);
     for (int j = 0; j < 2; j++)
-      if (has_weight(&op->d, j)) need |= nn_dweight(w, op->d.w + j, &add) != NULL;
+      if (nn_has_weight(&op->d, j)) need |= nn_dweight(w, op->d.w + j, &add) != NULL;
     w->at[op->out].need = need != 0;
   }
 }
@@ -105,21 +100,17 @@ static void needs(nn_walk *w) {
 static int zero_dweights(nn_walk *w, const nn_device *device, const nn_op *op) {
   int st = SP_OK, add;
   for (int j = 0; j < 2 && !st; j++) {
-    float *p = has_weight(op, j) ? nn_dweight(w, op->w + j, &add) : NULL;
-    size_t bytes = sizeof *p;
-    if (!p || add) continue;
-    for (int i = 0; i < w->low->net.weights[op->w + j].spec.ndim; i++)
-      bytes *= (size_t)w->low->net.weights[op->w + j].spec.shape[i];
-    st = device->zero(w, p, bytes);
+    float *p = nn_has_weight(op, j) ? nn_dweight(w, op->w + j, &add) : NULL;
+    if (p && !add) st = device->zero(w, p, nn_weight_bytes(w->low, op->w + j));
   }
   return st;
 }
 
 /* No gradient came to what op computes, nor, where it alone reads a value that is not stored, to that. */
 static int nothing_came(nn_walk *w, const nn_device *device, const nn_xop *op) {
-  const nn_val *in = &w->low->vals[op->in];
+  const nn_xop *with = nn_with(w->low, op);
   int st = zero_dweights(w, device, &op->d);
-  return st || !in->unstored ? st : zero_dweights(w, device, &w->low->ops[in->producer].d);
+  return st || !with ? st : zero_dweights(w, device, &with->d);
 }
 
 /* The gradient of what op computes, complete and masked by its ReLU; *there 0: there is none. */
@@ -144,6 +135,33 @@ static int zero_din(nn_walk *w, const nn_device *device) {
   return st;
 }
 
+/* An earlier part of this backward ran op: what it has left of gradients is there. */
+static void ran(nn_walk *w, const nn_xop *op) {
+  const nn_xop *with = nn_with(w->low, op);
+  int in[2] = {with ? with->in : op->in, op->in2};
+  if (!w->at[op->out].gset && !out_data(w->io->dout, &w->low->vals[op->out])) return;
+  for (int j = 0; j < 2; j++)
+    if (in[j] >= 0 && w->at[in[j]].need) w->at[in[j]].gset = 1;
+}
+
+/* The ops of the call's part, once it is known what those before it have done. */
+static int run_part(nn_walk *w, const nn_device *device) {
+  const nn_low *low = w->low;
+  int st = SP_OK, part = (int)w->io->part;
+  for (int i = low->n_ops - 1; i >= 0 && low->ops[i].part <= part && !st; i--) {
+    const nn_xop *op = &low->ops[i];
+    int there;
+    if (!w->at[op->out].need || low->vals[op->out].unstored) continue;
+    if (op->part < part) {
+      ran(w, op);
+      continue;
+    }
+    st = arrive(w, device, op, &there);
+    if (!st) st = there ? device->backward(w, op) : nothing_came(w, device, op);
+  }
+  return st;
+}
+
 int nn_backward(nn_walk *w, const nn_device *device) {
   const nn_low *low = w->low;
   int st;
@@ -152,14 +170,8 @@ int nn_backward(nn_walk *w, const nn_device *device) {
   nn_walk_bind(w, device, 1);
   needs(w);
   st = nn_walk_batch(w);
-  if (!st && device->start) st = device->start(w, 1);
-  for (int i = low->n_ops - 1; i >= 0 && !st; i--) {
-    const nn_xop *op = &low->ops[i];
-    int there;
-    if (!w->at[op->out].need || low->vals[op->out].unstored) continue;
-    st = arrive(w, device, op, &there);
-    if (!st) st = there ? device->backward(w, op) : nothing_came(w, device, op);
-  }
+  if (!st && !w->io->part && device->start) st = device->start(w, 1);
+  if (!st) st = run_part(w, device);
   if (!st && device->finish) st = device->finish(w);
-  return st ? st : zero_din(w, device);
+  return st || (int)w->io->part + 1 < low->n_parts ? st : zero_din(w, device);
 }

@@ -3,7 +3,8 @@
  * gradients go and what becomes of them before an op sees them.
  *
  * A plan is only read. All that belongs to one call is in nn_walk and in what it points to, which lie on the caller's
- * stack (a list of layers has an upper bound, so they are never large): calls on one instance may overlap. */
+ * stack (a list of layers has an upper bound, so they are never large): calls on one instance may overlap. A backward in
+ * parts finds the gradients of values in scratch, as the part before left them; which are there it finds again. */
 #ifndef NN_WALK_H
 #define NN_WALK_H
 
@@ -32,8 +33,8 @@ typedef struct nn_walk {
  * member of the device's own struct for a call. */
 typedef struct nn_device {
   void (*bind)(nn_walk *w);               /* every value has its place; NULL: nothing to do then */
-  int (*start)(nn_walk *w, int backward); /* before the first op; NULL: nothing to do then */
-  int (*finish)(nn_walk *w);              /* after the last op of a backward; NULL: nothing to do then */
+  int (*start)(nn_walk *w, int backward); /* before the first op of all parts; NULL: nothing to do then */
+  int (*finish)(nn_walk *w); /* after the last op of a backward or a part of it; NULL: nothing to do then */
   int (*forward)(nn_walk *w, const nn_xop *op);
   int (*backward)(nn_walk *w, const nn_xop *op); /* the gradient of op->out is complete, and masked by op's ReLU */
   /* Completes the gradient of op->out: adds dout to it, or copies it there where nothing is in it yet (dout NULL: there is

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+# parts.sh - a backward in parts on the CUDA emulator: the bits of one call, also where one pass over a layer leaves sums
+# of the bias before it, whose gradient another part completes.
+# needs: onednn images jansson
+. "$top_srcdir/tests/emu/env.sh"
+failed=0
+SP_TEST_DEVICES=cuda SPCORE_EMU_PROTECT=0 "$top_builddir/spcore" run "$top_srcdir/tests/lua/parts.lua" || failed=1
+
+cat >"$tmp/net.lua" <<'EOF'
+local sp = require "spcore"
+local g <close> = sp.graph { device = "cuda", precision = "tf32", threads = 1, parts = tonumber(os.getenv "PARTS") }
+local data = g.reader { path = "shapes", size = 64, batch = 1, samples = 3 }
+local net = g.layers {
+  g.to_float { data.image, scale = true },
+  layers = {
+    { "conv", 32, kernel = 3, pad = 1 }, { "relu" }, { "conv", 64, kernel = 1 }, { "relu" },
+    { "conv", data.classes, kernel = 1 },
+  },
+}
+g:train { g.cross_entropy { net.features, data.mask }, optimizer = g.adamw { lr = 0.01 }, accumulate = 2 }
+for _, m in g:steps(4) do print(("%a"):format(m.loss)) end
+g:save(os.getenv "WEIGHTS")
+EOF
+run() { PARTS=$1 WEIGHTS=$tmp/$1.safetensors "$top_builddir/spcore" run "$tmp/net.lua" >"$tmp/$1" 2>&1; }
+run 1 # finds out which products are fast
+sed -i "s/^\(backward .*\)separate\$/\1patch/" "$tmp"/*.txt
+grep -q '^backward m4096 n64 k32 .*patch$' "$tmp"/*.txt || { echo "no layer has a backward in one pass"; cat "$tmp/1"; failed=1; }
+for parts in 1 2 3; do
+  run $parts || { cat "$tmp/$parts"; failed=1; }
+  cmp "$tmp/1" "$tmp/$parts" && cmp "$tmp/1.safetensors" "$tmp/$parts.safetensors" || failed=1
+done
+exit $failed
