@@ -120,8 +120,8 @@ local function settings_of(g, opt, more)
   for _, lane in ipairs(lanes) do depth = math.max(depth, lane.delay) end
   local t = {
     spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
-    device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed, run_ahead = o.run_ahead, shards = o.shards,
-    ranks = ranks.n,
+    device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed,
+    run_ahead = o.run_ahead, shards = o.shards, ranks = ranks.n,
     parts = o.parts, prefetch = o.prefetch, init = o.init, checksums = o.checksums,
     strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
     options = options_of(opt), data = data_of(g),
@@ -146,6 +146,10 @@ local function print_header(s, dir)
     size(s.memory.total), size(s.memory.weights), size(s.memory.gradients),
     size(s.memory.optimizer), size(s.memory.activations), size(s.memory.saved),
     size(s.memory.scratch))
+  if s.device == "cpu" and s.ranks > 1 and s.options.threads == 0 then
+    progress.wrapped("each of the %d ranks has %d threads, as many as there are processors: with a part of them (--threads) for each "
+      .. "rank of a host it is faster; their number may change bits", s.ranks, s.threads)
+  end
   if s.data then progress.wrapped("data %s%s", s.options.data and s.options.data .. ": " or "", s.data) end
   progress.print("folder %s", dir)
 end

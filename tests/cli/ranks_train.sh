@@ -97,6 +97,12 @@ killed 2 TERM
 grep -q "go on with\|stopped after" 2.TERM.log || not_ok "SIGTERM: $(cat 2.TERM.log)"
 on 2.TERM 8
 
+# ---- what is said ----
+"$spcore" run train_cls.lua --device cpu --size 8 --samples 64 --batch 4 --steps 1 --ranks 2 --out told >told.log 2>&1
+if [ "$(grep -c "each of the 2 ranks has" told.log)" = 1 ] && [ "$(grep -c "device cpu" told.log)" = 1 ]; then ok "one rank speaks"; else
+  not_ok "$(cat told.log)"
+fi
+
 # ---- what does not go ----
 said() {
   words=$1; shift

@@ -10,6 +10,6 @@ local g <close> = sp.graph(opt)
 local data = g.reader { path = opt.data, batch = opt.batch, size = opt.size, classes = 10, shuffle = false }
 local enc = g.encoder { g.to_float { data.image }, frozen = not opt.unfrozen }
 local dec = g.decoder { enc.features, classes = 10 }
-g:train { g.cross_entropy { dec.logits, data.mask }, optimizer = g.sgd { lr = opt.lr, momentum = opt.momentum } }
+g:train { g.cross_entropy { dec.logits, data.mask, ignore_index = 255 }, optimizer = g.sgd { lr = opt.lr, momentum = opt.momentum } }
 for _, m in g:steps(opt.steps) do print(("%.9g"):format(m.loss)) end
 g:save(opt.weights)
