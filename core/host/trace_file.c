@@ -364,7 +364,13 @@ static void put_samples(writer *w) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Of the program of the training, which is the first. */
+/* Of the program of the training, which is the first: the number of its first loop, 0: there is none. */
+static uint32_t training_loop(const writer *w) {
+  for (size_t i = 0; i < w->n; i++)
+    if (w->in_time[i]->program == 0 && w->in_time[i]->kind == SP_SLICE_TASK) return w->in_time[i]->loop;
+  return 0;
+}
+
 static void put_head(writer *w) {
   static const sp_trace_program none = {.strategy = "", .device = "", .capture = ""};
   const sp_trace *t = w->t;
@@ -376,6 +382,8 @@ static void put_head(writer *w) {
   if (p->single) put_field(w, "no_single_calls", p->single);
   if (t->no_counters) put_field(w, "no_counters", t->no_counters);
   if (t->n_windows) fprintf(w->f, ",\"first_step\":%" PRIu64 ",\"last_step\":%" PRIu64, t->first, t->last);
+  if (training_loop(w)) fprintf(w->f, ",\"loop\":%u", training_loop(w));
+  fprintf(w->f, ",\"began\":%.6f", w->zero); /* by the clock of the host */
   fprintf(w->f, ",\"kept\":%zu,\"dropped\":%zu},\"traceEvents\":[\n", w->n, sp_trace_dropped(t));
   fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"spcore\"}}", w->f);
 }

@@ -229,6 +229,31 @@ static int core_broadcast(lua_State *L) {
   return 1;
 }
 
+#define GATHER_MOST (64 << 20) /* bytes of the longest */
+
+/* gather(text) -> a list of the texts of all ranks, on all of them; nil: one is longer than 64 MiB. Each is as long as the longest
+ * on its way. */
+static int core_gather(lua_State *L) {
+  sp_ranks *ranks = sp_lua_of(L)->env->ranks;
+  const sp_rank_opts *o = sp_ranks_opts(ranks);
+  size_t n, most = 0;
+  const char *text = luaL_checklstring(L, 1, &n);
+  uint64_t *sizes = lua_newuserdatauv(L, (size_t)o->ranks * sizeof *sizes, 0), mine = n;
+  sp_err err;
+  if (sp_ranks_exchange(ranks, &mine, sizeof mine, sizes, &err)) return sp_lua_raise(L, &err);
+  for (int r = 0; r < o->ranks; r++) most = sizes[r] > most ? (size_t)sizes[r] : most;
+  if (most > GATHER_MOST) return 0;
+  char *all = lua_newuserdatauv(L, (size_t)o->ranks * most + 1, 0);
+  memcpy(all + (size_t)o->rank * most, text, n);
+  if (most && sp_ranks_exchange(ranks, all + (size_t)o->rank * most, most, all, &err)) return sp_lua_raise(L, &err);
+  lua_createtable(L, o->ranks, 0);
+  for (int r = 0; r < o->ranks; r++) {
+    lua_pushlstring(L, all + (size_t)r * most, (size_t)sizes[r]);
+    lua_rawseti(L, -2, r + 1);
+  }
+  return 1;
+}
+
 /* same(names, values): fails, on all ranks alike, where one has others in these lists of texts */
 static int core_same(lua_State *L) {
   size_t n = lua_rawlen(L, 1);
@@ -270,6 +295,7 @@ static const luaL_Reg core_functions[] = {
     {"log_level", core_log_level},
     {"interrupted", core_interrupted},
     {"broadcast", core_broadcast},
+    {"gather", core_gather},
     {"same", core_same},
     {NULL, NULL},
 };

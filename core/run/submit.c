@@ -158,6 +158,7 @@ static int run_comm(void *arg, void *native) {
   sp_ctx *ctx = sp_ctx_for(&h, t->name, &c->err);
   if (shared && sp_failure_before(&m->failure, c->step, t->index)) return SP_OK;
   ctx->stream = native;
+  double begin = m->g->host.observe ? sp_now() : 0;
   sp_range_push(m, t->name, c->step);
   tell(m, c->step, t, true);
   int st = v->kind == SP_MOVE_GATHER  ? r->type->all_gather(ctx, r->comm, to, from, v->each)
@@ -165,6 +166,10 @@ static int run_comm(void *arg, void *native) {
                                       : r->type->all_to_all(ctx, r->comm, to, from, v->each);
   tell(m, c->step, t, false);
   sp_range_pop(m);
+  if (m->g->host.observe) { /* as stages are, whose calls are over when they return */
+    sp_span span = {t->name, "comm", sp_machine_step(m, c->step), begin, sp_now(), c, -1};
+    m->g->host.observe(m->g->host.observe_arg, &span);
+  }
   if (st) sp_reduce_failed(r, t->name, &c->err);
   if (st) sp_failure_keep(&m->failure, c->step, t->index, &c->err);
   return shared ? SP_OK : st;

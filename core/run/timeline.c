@@ -27,8 +27,12 @@ static bool on_main(const sp_machine *m, int lane) { return m->p->lanes[lane].pl
 /* "decoder", "backward"; "image", "copy"; "host", "fill(train)" */
 static bool name_task(const sp_task *t, bool host, sp_trace_task *out) {
   const char *dot = host ? strchr(t->name, '.') : strrchr(t->name, '.');
-  const char *of = t->node ? t->node->name : t->moves && !host ? t->moves->name : NULL, *what = dot ? dot + 1 : "";
-  if (t->node) what = t->name + strlen(t->node->name) + 1;
+  bool comm = t->node && t->node == t->node->g->shard_tree; /* "comm.add[1]", as what is around it */
+  const char *of = t->node && !comm    ? t->node->name
+                   : t->moves && !host ? t->moves->name
+                                       : NULL,
+             *what = dot ? dot + 1 : "";
+  if (t->node && !comm) what = t->name + strlen(t->node->name) + 1;
   out->stage = of ? sp_strdup(of) : sp_text("%.*s", dot ? (int)(dot - t->name) : (int)strlen(t->name), t->name);
   out->what = sp_text("%.*s", (int)strcspn(what, " "), what); /* a replica's number is its lane's */
   return out->stage && out->what;
@@ -192,9 +196,10 @@ static sp_slice slice(const sp_machine *m, sp_slice_kind kind, int task, uint64_
 
 static void observe(void *arg, const sp_span *span) {
   const sp_call *c = span->caller;
-  if (!c || !sp_trace_wants(&c->m->watch, span->step)) return;
-  sp_slice s = slice(c->m, span->worker < 0 ? SP_SLICE_TASK : SP_SLICE_WORKER, c->task->index, span->step, span->begin,
-                     span->end);
+  if (!c || !sp_trace_wants(&c->m->watch, c->step))
+    return; /* its pass; the span has the step, which may have several */
+  sp_slice s =
+      slice(c->m, span->worker < 0 ? SP_SLICE_TASK : SP_SLICE_WORKER, c->task->index, c->step, span->begin, span->end);
   s.worker = span->worker < 0 ? 0 : (uint16_t)span->worker;
   sp_trace_put(arg, &s);
 }

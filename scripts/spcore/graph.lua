@@ -410,13 +410,20 @@ function graph:load(path)
 end
 
 -- Frees everything. A graph in a variable marked <close> is closed at the end of its block.
-function graph:close() self._raw:close() end
+function graph:close()
+  self._raw:close()
+  if self._trace and ranks.n > 1 and self._optimizer then ranks.merge_traces(self._trace) end
+  self._trace = false
+end
 
 -- ---- the object ----
 
 local meta = {
   __name = "graph",
-  __close = function(g) g._raw:close() end,
+  __close = function(g, why)
+    if why ~= nil then g._trace = false end -- other ranks may not come along
+    g:close()
+  end,
   __tostring = function(g) return tostring(g._raw) end,
   __newindex = function(_, key)
     core.fail(("a graph's field '%s' cannot be assigned"):format(tostring(key)))
@@ -452,7 +459,9 @@ return function(opt)
     prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init",
     checksums = get "checksums", trace = trace_of(get "trace"), trace_steps = get "trace_steps", timing = get "timing",
   }
+  local traced = trace_of(get "trace")
   local g = {
+    _trace = traced ~= "" and traced or false,
     _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {},
     _applied = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script

@@ -46,14 +46,18 @@ local drawn = { call = true, graph = true, host = true }
 
 -- { path =, strategy =, device =, lanes = { names in order }, slices = by begin, arrows =, first =, last = steps }: of the
 -- training alone, or of what the first loop is. pauses: when calls of evaluations began.
-function timeline.read(path)
+-- Of several ranks: that of number `rank`, 0 without; ranks: how many.
+function timeline.read(path, rank)
   local doc, head = load(path)
-  local trace = { path = path, strategy = tostring(head.strategy), device = tostring(head.device),
+  local ranks = math.type(head.ranks) == "integer" and head.ranks or 1
+  local of_rank = ranks > 1 and (", rank %d"):format(rank or 0) or ""
+  local trace = { path = path .. of_rank, of_rank = of_rank, ranks = ranks, strategy = tostring(head.strategy), device = tostring(head.device),
     capture = tostring(head.capture), hidden = head.no_single_calls, lanes = {}, slices = {}, arrows = {}, pauses = {},
     first = math.huge, last = -math.huge }
-  local tracks, lane_of, used, starts, loop = {}, {}, {}, {}, nil
+  local tracks, lane_of, used, starts, loop = {}, {}, {}, {}, head.loop
   for i, e in ipairs(doc.traceEvents) do
     if type(e) ~= "table" or type(e.name) ~= "string" then bad(path, "event %d: an object with a 'name' is wanted", i) end
+    if ranks > 1 and e.pid ~= (rank or 0) + 1 then goto other end
     if e.ph == "M" and e.name == "thread_name" then
       local name = type(e.args) == "table" and e.args.name
       if type(name) ~= "string" then bad(path, "event %d: a track without a name", i) end
@@ -74,6 +78,7 @@ function timeline.read(path)
       if e.ph == "s" then starts[e.id] = e
       elseif s then table.insert(trace.arrows, { from = s.ts, to = e.ts, from_track = s.tid, to_track = e.tid }) end
     end
+    ::other::
   end
   local kept = {}
   for _, s in ipairs(trace.slices) do

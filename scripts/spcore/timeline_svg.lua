@@ -112,7 +112,7 @@ local function put_panel(c, trace, part, y)
   local title = ("%s, %s%s"):format(trace.device, trace.capture == "off" and "" or "capture " .. trace.capture .. ", ",
     part.from == part.to and "step " .. part.from or ("steps %d to %d"):format(part.from, part.to))
   c.put('<text class="ink" x="8" y="%d" font-size="%d" font-weight="bold">%s<tspan class="dim" font-size="%d" '
-    .. 'font-weight="normal" dx="8">%s</tspan></text>', y + 14, look.large, escape(trace.strategy), look.font, escape(title))
+    .. 'font-weight="normal" dx="8">%s</tspan></text>', y + 14, look.large, escape(trace.strategy .. trace.of_rank), look.font, escape(title))
   y = y + 24
   local at, top = {}, y
   c.hidden = trace.hidden

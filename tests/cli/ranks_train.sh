@@ -63,6 +63,18 @@ else
   tail -5 parts.log parts.diff
 fi
 
+# ---- one trace of all, with evaluations in it ----
+train traced "$seg" 18 --ranks 2 --trace "$dir/all.json" --trace-steps 6 || not_ok "exit status $?"
+same traced seg1
+"$spcore" timeline all.json --out all.svg >words 2>&1
+first=$(sed -n 's/^all.json, rank 0: .*, steps \([0-9]* to [0-9]*\)$/\1/p' words)
+if [ ! -e all-rank1.json ] && [ -n "$first" ] && [ "$first" != "0 to 0" ] && grep -q "^all.json, rank 1: .*, steps $first$" words &&
+  grep -q '"pid":2,.*"args":{"name":"rank 1"}' all.json && grep -q '"pid":2,.*"stage":"comm"' all.json && grep -q "rank 1" all.svg; then
+  ok "one trace of two ranks"
+else
+  not_ok "the trace of two ranks: $(cat words; ls)"
+fi
+
 # ---- on MPI, which has started the ranks ----
 if [ -f "$top_builddir/.libs/comm_mpi.so" ] && command -v mpirun >/dev/null && case ${SP_SANITIZERS-} in *thread*) false ;; esac; then
   ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0" # MPI's own

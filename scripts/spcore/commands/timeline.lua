@@ -34,9 +34,14 @@ local function cut(trace)
 end
 
 local traces, parts = {}, {}
-for i, path in ipairs(opt.rest) do
-  traces[i] = timeline.read(path)
-  parts[i] = cut(traces[i])
+for _, path in ipairs(opt.rest) do
+  local rank = 0
+  repeat
+    local trace = timeline.read(path, rank)
+    traces[#traces + 1] = trace
+    parts[#traces] = cut(trace)
+    rank = rank + 1
+  until rank >= math.min(trace.ranks, 64)
 end
 for _, trace in ipairs(traces) do
   print(("%s: %s on %s, steps %d to %d"):format(trace.path, trace.strategy, trace.device, trace.first, trace.last))
