@@ -94,6 +94,7 @@ static int new_env(sp_env **env, sp_err *err) {
   return (*env)->script_dir ? SP_OK : sp_nomem(err, 64, "a path");
 }
 
+#ifndef __SANITIZE_THREAD__ /* which takes no threads in a process that one with threads has forked */
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 #define RANKS_MOST 8
@@ -178,6 +179,7 @@ static int fuzz_ranks(lua_State *L) {
   for (int r = 0; r < n; r++) wait(NULL);
   return 1;
 }
+#endif
 
 static void add_fuzz(lua_State *L, const sf_opts *opts) {
   char path[96];
@@ -185,8 +187,10 @@ static void add_fuzz(lua_State *L, const sf_opts *opts) {
   lua_createtable(L, 0, 7);
   lua_pushcfunction(L, fuzz_build);
   lua_setfield(L, -2, "build");
+#ifndef __SANITIZE_THREAD__
   lua_pushcfunction(L, fuzz_ranks);
   lua_setfield(L, -2, "ranks");
+#endif
   lua_pushcfunction(L, fuzz_sim_seed);
   lua_setfield(L, -2, "sim_seed");
   lua_pushstring(L, path);

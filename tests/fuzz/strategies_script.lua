@@ -256,7 +256,7 @@ local function compare()
   if taken and refused then
     return "refusal", ("taken with %s, refused with %s: %s"):format(name_of(taken), name_of(refused[1]), refused[2])
   end
-  for _, v in ipairs(fuzz and not refused and plan.ranked or {}) do
+  for _, v in ipairs(fuzz and fuzz.ranks and not refused and plan.ranked or {}) do
     local status, why = compare_ranks(first, v)
     if status ~= "same" then return status == "internal" and "error" or status == "refused" and "refusal" or status, why end
   end
