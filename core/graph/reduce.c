@@ -5,8 +5,10 @@
 #include <spcore/checksum.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define VERDICT 3 /* seconds in which the job says why a call of the communicator failed */
 
@@ -85,18 +87,29 @@ int sp_reduce_failed(const sp_reduce *x, const char *what, sp_err *err) {
 
 static const char *default_comm(const sp_graph *g) { return sp_place_is_host(&g->main) ? "local" : "nccl"; }
 
+/* torchrun, say, gives a job no name. */
+static int name_job(sp_ranks *ranks, char name[64], sp_err *err) {
+  const sp_rank_opts *o = sp_ranks_opts(ranks);
+  static unsigned graphs;
+  snprintf(name, 64, "%s", o->job);
+  if (*name) return SP_OK;
+  snprintf(name, 64, "%d-%u-%.6f", (int)getpid(), graphs++, sp_now());
+  return sp_ranks_broadcast(ranks, name, 64, err);
+}
+
 static int open_comm(sp_graph *g, sp_reduce *x, sp_err *err) {
   const char *name = g->opts.comm && *g->opts.comm ? g->opts.comm : default_comm(g);
   const char *memory = sp_place_is_host(&g->main) ? "cpu" : g->main.type->name;
   const sp_rank_opts *o = sp_ranks_opts(x->ranks);
   sp_ctx_holder h;
   boot own = {.ranks = x->ranks};
+  char job[64];
   sp_comm_boot b = {.size = sizeof b,
                     .rank = o->rank,
                     .ranks = o->ranks,
                     .local_rank = o->local_rank,
                     .local_ranks = o->local_ranks,
-                    .job = o->job,
+                    .job = job,
                     .impl = &own,
                     .exchange = exchange};
   if (!strcmp(g->main.type->name, "sim")) /* the submitting thread does it all, so nobody could wait for another rank */
@@ -106,8 +119,9 @@ static int open_comm(sp_graph *g, sp_reduce *x, sp_err *err) {
   if (strcmp(x->type->device, memory))
     return sp_fail(err, SP_E_UNSUPPORTED, "communicator '%s' moves memory of '%s', not of device '%s'", name,
                    x->type->device, g->opts.device);
-  st =
-      x->type->open(sp_ctx_for(&h, name, err), &b, memory[0] == 'c' && memory[1] == 'p' ? NULL : g->main.dev, &x->comm);
+  if ((st = name_job(x->ranks, job, err))) return st;
+  void *dev = sp_place_is_host(&g->main) ? NULL : g->main.dev;
+  st = x->type->open(sp_ctx_for(&h, name, err), &b, dev, &x->comm);
   if (st) {
     x->comm = NULL;
     if (!*err->msg) *err = own.err;

@@ -23,7 +23,7 @@ common="--device cpu --threads 1 --seed 3 --batch 2 --shards 8 --eval-every 4 --
 train() {
   name=$1 script=$2 steps=$3; shift 3
   # shellcheck disable=SC2086
-  timeout 100 "$spcore" run $script $common --steps "$steps" --out "$name" "$@" >"$name.log" 2>&1
+  timeout 100 "$spcore" run $script $common --steps "$steps" --out "$name" "$@" >"$name${RANK-}.log" 2>&1
 }
 
 # What of a folder must be the same: time is not.
@@ -73,6 +73,30 @@ if [ ! -e all-rank1.json ] && [ -n "$first" ] && [ "$first" != "0 to 0" ] && gre
   ok "one trace of two ranks"
 else
   not_ok "the trace of two ranks: $(cat words; ls)"
+fi
+
+# ---- as torchrun starts them ----
+# torchrun's variables, and no name of the job
+for rank in 1 0; do
+  (
+    export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((28700 + $$ % 3000))
+    train torchrun "$cls" 18
+  ) &
+done
+wait
+same torchrun cls1
+for rank in 1 0; do
+  (
+    export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((25700 + $$ % 3000))
+    train differ "$cls" 18 --lr 0.00$((rank + 1))
+  ) &
+done
+wait
+if grep -q "the ranks differ in the graph, line .*lr = 0.001.* on rank 0, .*lr = 0.002.* on rank 1" differ0.log && [ -s differ1.log ] &&
+  [ "$(sed 's/^[^:]*: [^:]*:[0-9]*: //' differ0.log)" = "$(sed 's/^[^:]*: [^:]*:[0-9]*: //' differ1.log)" ]; then
+  ok "ranks with other options"
+else
+  not_ok "ranks with other options: $(cat differ0.log differ1.log)"
 fi
 
 # ---- on MPI, which has started the ranks ----
