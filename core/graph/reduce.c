@@ -176,7 +176,8 @@ int sp_graph_reduce(sp_graph *g, sp_err *err) {
   *x = (sp_reduce){.ranks = g->env->ranks, .rank = o->rank, .n_ranks = o->ranks};
   int st = fill_buckets(g, x, err);
   if (!st) st = open_comm(g, x, err);
-  for (size_t i = 0; i < x->n && !st; i++) {
+  if (st) sp_graph_free_reduce(g); /* nothing has a place in it yet */
+  for (size_t i = 0; !st && i < x->n; i++) {
     sp_bucket *b = &x->buckets[i];
     b->each = rounded((b->bytes + (size_t)x->n_ranks - 1) / (size_t)x->n_ranks, ALIGN);
     b->bytes = b->each * (size_t)x->n_ranks;

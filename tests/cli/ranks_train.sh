@@ -149,4 +149,22 @@ said "train: 6 shards on 4 ranks: each rank has as many, so take a multiple" \
   "$spcore" run $seg $common --steps 2 --ranks 4 --shards 6 --out no1
 # shellcheck disable=SC2086
 said "there is no communicator 'pigeon', only: local" "$spcore" run $seg $common --steps 2 --ranks 2 --comm pigeon --out no2
+# A graph that could not begin is asked again, and another one after it.
+cat >again.lua <<'L'
+local sp = require "spcore"
+for _, comm in ipairs { "pigeon", "local" } do
+  local g <close> = sp.graph { device = "cpu", threads = 1, comm = comm }
+  local data = g.reader { path = "random", batch = 4, size = 8, classes = 3, samples = 21, target = "class" }
+  local net = g.layers { g.to_float { data.image, scale = true }, layers = { { "flatten" }, { "linear", 3 } } }
+  g:train { g.cross_entropy { net.features, data.label }, optimizer = g.sgd { lr = 0.1 } }
+  for _ = 1, 2 do
+    local ok, why = pcall(function() for _ in g:steps(2) do end end)
+    print(ok and "trained" or why)
+  end
+end
+L
+"$spcore" run again.lua --ranks 2 >out 2>&1 || not_ok "again: exit status $?"
+if [ "$(grep -c "no communicator 'pigeon'" out)" = 4 ] && [ "$(grep -c "trained$" out)" = 4 ]; then ok "asked again"; else
+  not_ok "asked again: $(cat out)"
+fi
 exit $failed
