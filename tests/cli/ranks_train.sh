@@ -119,6 +119,10 @@ killed() {
   pid=$(ps -eo pid=,args= | awk -v out="--out $1.$2 " 'index($0, "spcore run") && index($0, out) && !/timeout|awk/ { print $1; exit }')
   [ -n "$pid" ] && kill "-$2" "$pid"
   wait $train
+  # its ranks die with the launcher, a moment later
+  for look in 1 2 3 4 5 6 7 8 9 10; do
+    case $(ps -eo args=) in *"--out $1.$2 "*) sleep 0.5 ;; *) break ;; esac
+  done
   [ ! -e "$1.$2/summary.json" ] || not_ok "$1.$2 was over before it was killed"
 }
 # on NAME RANKS

@@ -284,7 +284,9 @@ do
     evaluations = evaluations + (to >= 0 and 1 or 0)
   end
   t.ok(evaluations >= 2, "evaluations up to the last step that is kept")
-  t.ok(trace.tracks["reader worker 1"] and trace.tracks["reader_2 worker 1"], "workers of both readers")
+  local workers = {} -- which of them have something to do is up to the system
+  for name in pairs(trace.tracks) do workers[name:match "^(.*) worker %d$" or ""] = true end
+  t.ok(workers.reader and workers.reader_2, "workers of both readers")
   run "--steps 9 --trace-steps 7" -- no more steps than there are
   t.eq(steps_of(read "t.json", 1), 2)
 end
