@@ -287,6 +287,8 @@ static int no_comm(const sp_registry *reg, const char *name, sp_err *err) {
   sp_sb all = {0};
   for (size_t i = 0; i < files.n; i++) {
     const char *comm = after(files.v[i], COMM_PREFIX);
+    for (size_t k = 0; comm && k < i; k++) /* a folder may be given twice */
+      if (!strcmp(files.v[k], files.v[i])) comm = NULL;
     if (comm) sp_sb_putf(&all, "%s%s", all.n ? ", " : "", comm);
   }
   names_free(&files);

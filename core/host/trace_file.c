@@ -382,7 +382,8 @@ static void put_head(writer *w) {
   if (p->single) put_field(w, "no_single_calls", p->single);
   if (t->no_counters) put_field(w, "no_counters", t->no_counters);
   if (t->n_windows) fprintf(w->f, ",\"first_step\":%" PRIu64 ",\"last_step\":%" PRIu64, t->first, t->last);
-  if (training_loop(w)) fprintf(w->f, ",\"loop\":%u", training_loop(w));
+  uint32_t loop = training_loop(w);
+  if (loop) fprintf(w->f, ",\"loop\":%u", loop);
   fprintf(w->f, ",\"began\":%.6f", w->zero); /* by the clock of the host */
   fprintf(w->f, ",\"kept\":%zu,\"dropped\":%zu},\"traceEvents\":[\n", w->n, sp_trace_dropped(t));
   fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"spcore\"}}", w->f);

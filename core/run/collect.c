@@ -96,6 +96,12 @@ static void collect_hashes(sp_loop *l, uint64_t step) {
   l->result.n_hashes = k;
 }
 
+static int add_shard(sp_loop *l, uint64_t pass, sp_err *err) {
+  uint64_t end = l->end == UINT64_MAX ? l->end : step_of(l, l->end);
+  uint32_t asked = l->asks ? l->asks(l->asks_arg) : 0;
+  return sp_shards_add(l->m->shards, l->m, pass, end, asked, &l->result, err);
+}
+
 int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
   const sp_machine *m = l->m;
   const sp_known *known = &m->known[step % (uint64_t)m->p->ring];
@@ -111,9 +117,7 @@ int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
     if (l->result.updated) l->lr = known->lr;
     l->result.lr = l->lr;
   }
-  uint64_t end = l->end == UINT64_MAX ? l->end : step_of(l, l->end);
-  uint32_t asked = l->asks ? l->asks(l->asks_arg) : 0;
-  if (m->shards && (st = sp_shards_add(m->shards, m, step, end, asked, &l->result, err))) return st;
+  if (m->shards && (st = add_shard(l, step, err))) return st;
   l->delivered = step + 1;
   answer_requests(l, step, known);
   return SP_OK;

@@ -5,6 +5,7 @@ local core = require "spcore.core"
 local devices = require "spcore.device"
 local files = require "spcore.files"
 local progress = require "spcore.progress"
+local merge_traces = require "spcore.rank_traces"
 local ranks = require "spcore.ranks"
 local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
@@ -412,7 +413,7 @@ end
 -- Frees everything. A graph in a variable marked <close> is closed at the end of its block.
 function graph:close()
   self._raw:close()
-  if self._trace and ranks.n > 1 and self._optimizer then ranks.merge_traces(self._trace) end
+  if self._trace and ranks.n > 1 and self._optimizer then merge_traces(self._trace) end
   self._trace = false
 end
 
