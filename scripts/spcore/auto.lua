@@ -5,6 +5,7 @@ local choices = require "spcore.choices"
 local core = require "spcore.core"
 local limit = require "spcore.limit"
 local progress = require "spcore.progress"
+local ranks = require "spcore.ranks"
 local strategy = require "spcore.strategy"
 
 local LEAST = 0.02 -- gain that a strategy must bring
@@ -421,6 +422,11 @@ return function(g)
   if node then
     progress.wrapped("strategy auto: stay serialized, because what stage '%s' does stays, and trial steps must leave nothing",
       node.name)
+    return serialized()
+  end
+  if ranks.n > 1 then
+    progress.wrapped("strategy auto: stay serialized, because several ranks do not measure: run it once without --ranks, and "
+      .. "name the strategy that it finds")
     return serialized()
   end
   if g._raw:serves() then
