@@ -299,12 +299,17 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   return SP_OK;
 }
 
-/* All ranks have submitted as much when they are here, so what they wait for comes to its end. */
+/* All ranks have submitted as much when they are here, so what they wait for comes to its end; but of a step in which a stage
+ * has failed here they wait for this rank. */
 static int compare_replicas(sp_engine *e, const sp_result *res, sp_err *err) {
   uint64_t each = e->g->opts.check, step = res ? res->step + 1 : sp_engine_step(e);
   if (!e->g->reduce || !each || (res && step % each)) return SP_OK;
+  const sp_unit *u = training(e);
   int st = res ? sp_loop_settle(&e->units[0].loop, err) : SP_OK;
-  return st ? st : sp_graph_compare_weights(e->g, step, err);
+  if (st) return st;
+  if (sp_failure_step(&u->m->failure) < u->loop.delivered + run_ahead(e) && sp_failure_get(&u->m->failure, err))
+    return err->status;
+  return sp_graph_compare_weights(e->g, step, err);
 }
 
 int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define VERDICT 3 /* seconds in which the rank whose data are bad says so */
+
 /* One metric. */
 typedef struct part {
   const sp_metric_slot *slot;
@@ -26,7 +28,10 @@ typedef struct packed {
   uint64_t step, end; /* end: of the loop */
   double lr;
   uint32_t n, asked;
+  uint32_t bad, reserved; /* BAD_ */
 } packed;
+
+enum { BAD_NOTHING, BAD_STAGE, BAD_UPDATE };
 
 struct sp_shards {
   part *parts; /* as the program's metrics */
@@ -41,6 +46,7 @@ struct sp_shards {
   char *all;      /* [ranks][micro] of them */
   sp_metric *one; /* of a pass that was unpacked */
   sp_hash *one_hashes;
+  sp_err bad; /* the first that a stage has said of this rank's passes of the step */
 };
 
 static const sp_port *port_of(const sp_metric_slot *s) { return sp_node_out_port(s->node, (unsigned)s->port); }
@@ -191,9 +197,10 @@ static char *place_of(const sp_shards *s, const sp_machine *m, int rank, int pas
   return s->all + ((size_t)rank * (size_t)m->p->micro + (size_t)pass) * s->bytes;
 }
 
-static void pack(const sp_shards *s, const sp_machine *m, const sp_result *res, uint64_t end, uint32_t asked,
-                 char *to) {
-  packed head = {.step = res->step, .end = end, .lr = res->lr, .n = res->n, .asked = asked};
+static void pack(sp_shards *s, const sp_machine *m, const sp_result *res, const sp_pass_told *told, char *to) {
+  packed head = {.step = res->step, .end = told->end, .lr = res->lr, .n = res->n, .asked = told->asked};
+  if (told->bad) head.bad = told->alike ? BAD_UPDATE : BAD_STAGE;
+  if (told->bad && !s->bad.status) s->bad = *told->bad;
   memcpy(to, &head, sizeof head);
   uint64_t *hash = (uint64_t *)(to + sizeof head);
   for (size_t i = 0; i < m->n_hashes; i++) hash[i] = res->hashes[i].hash;
@@ -252,6 +259,28 @@ static int differ(const packed *a, const packed *b, int rank, int *guilty, sp_er
                  a->step, a->lr, b->lr, rank);
 }
 
+/* A stage has said that its data are bad: the first that has in the order of shards counts, as where one process has all of
+ * them. The update, which all ranks make, comes behind them. Only the rank itself knows the words. */
+static int look_for_bad(sp_shards *s, const sp_machine *m, sp_err *err) {
+  int guilty = -1, n = s->n_ranks * m->p->micro;
+  bool update = false;
+  for (int i = 0; i < n && guilty < 0; i++) {
+    const packed *one = (const packed *)(s->all + (size_t)i * s->bytes);
+    if (one->bad == BAD_STAGE) guilty = i / m->p->micro;
+    update = update || one->bad == BAD_UPDATE;
+  }
+  if (guilty < 0 && !update) return SP_OK;
+  if (guilty < 0) return sp_ranks_blame(s->ranks, 0, &s->bad, err);
+  if (guilty == s->rank) {
+    *err = s->bad;
+    sp_prefix(err, "rank %d", guilty);
+    return sp_ranks_blame(s->ranks, guilty, err, err);
+  }
+  if (sp_ranks_await_failure(s->ranks, VERDICT, err)) return err->status;
+  return sp_fail(err, SP_E_DATA, "rank %d has bad data at step %" PRIu64 " and does not say which", guilty,
+                 ((const packed *)s->all)->step);
+}
+
 static int give(sp_shards *s, const sp_machine *m, uint32_t *asked, sp_err *err) {
   char *mine = place_of(s, m, s->rank, 0);
   int st = sp_ranks_exchange(s->ranks, mine, s->bytes * (size_t)m->p->micro, s->all, err);
@@ -267,7 +296,7 @@ static int give(sp_shards *s, const sp_machine *m, uint32_t *asked, sp_err *err)
     }
     *asked |= other->asked;
   }
-  return st;
+  return st ? st : look_for_bad(s, m, err);
 }
 
 static void add_pass(sp_shards *s, sp_result *res, bool first, bool first_rank) {
@@ -283,11 +312,11 @@ static void add_pass(sp_shards *s, sp_result *res, bool first, bool first_rank) 
   add_hashes(s, res, first, first_rank);
 }
 
-int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, uint64_t end, uint32_t asked, sp_result *res,
+int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, const sp_pass_told *told, sp_result *res,
                   sp_err *err) {
   int shard = (int)(pass % (uint64_t)m->p->micro), st;
   res->step = pass / (uint64_t)m->p->micro;
-  if (s->ranks) pack(s, m, res, end, asked, place_of(s, m, s->rank, shard));
+  if (s->ranks) pack(s, m, res, told, place_of(s, m, s->rank, shard));
   else add_pass(s, res, !shard, true);
   if (shard + 1 < m->p->micro) return SP_OK;
   if (s->ranks) {
