@@ -296,6 +296,7 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   if ((st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(&e->units[0].loop, first, n * micro(e), err)))
     return st;
   e->sought = false;
+  sp_shards_pause(e->units[0].m->shards);
   return SP_OK;
 }
 
@@ -416,6 +417,7 @@ int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, con
     return st;
   if (sp_graph_swap_averages(e->g, err)) return halt(e, err);
   st = evaluate(e, &e->units[at].loop, each, arg, err);
+  sp_shards_pause(e->units[0].m->shards);
   sp_err back;
   if (sp_graph_swap_averages(e->g, &back) && !st) {
     *err = back;

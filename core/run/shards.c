@@ -4,6 +4,7 @@
  * results of all passes: scripts see the same numbers everywhere, and what they decide by them is found out if it differs. */
 #include "graph/reduce.h"
 #include "run/machine.h"
+#include "run/pace.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -29,6 +30,7 @@ typedef struct packed {
   double lr;
   uint32_t n, asked;
   uint32_t bad, reserved; /* BAD_ */
+  sp_rank_time time;      /* of the last pass */
 } packed;
 
 enum { BAD_NOTHING, BAD_STAGE, BAD_UPDATE };
@@ -47,6 +49,7 @@ struct sp_shards {
   sp_metric *one; /* of a pass that was unpacked */
   sp_hash *one_hashes;
   sp_err bad; /* the first that a stage has said of this rank's passes of the step */
+  sp_pacer pacer;
 };
 
 static const sp_port *port_of(const sp_metric_slot *s) { return sp_node_out_port(s->node, (unsigned)s->port); }
@@ -76,7 +79,9 @@ static int new_exchange(sp_shards *s, const sp_machine *m, sp_err *err) {
   s->bytes = sizeof(packed) + m->n_hashes * sizeof(uint64_t);
   for (size_t i = 0; i < s->n; i++) s->bytes += 8 + data_bytes(&s->parts[i]);
   s->all = sp_graph_zalloc(m->g, (size_t)s->n_ranks * (size_t)m->p->micro, s->bytes, "metrics", err);
-  s->one = s->all ? sp_graph_zalloc(m->g, s->n, sizeof *s->one, "metrics", err) : NULL;
+  double *times = s->all ? sp_graph_zalloc(m->g, (size_t)s->n_ranks, 2 * sizeof *times, "times", err) : NULL;
+  s->pacer = (sp_pacer){.n_ranks = s->n_ranks, .own = times, .sorted = times ? times + s->n_ranks : NULL};
+  s->one = times ? sp_graph_zalloc(m->g, s->n, sizeof *s->one, "metrics", err) : NULL;
   s->update = s->one ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *s->update, "checksums", err) : NULL;
   for (size_t i = 0, k = 0; s->update && i < m->p->n_tasks; i++) /* as collect.c lists them */
     for (size_t j = 0; j < m->posts[i].n_hashes; j++) s->update[k++] = m->p->tasks[i].kind == SP_TASK_UPDATE;
@@ -108,6 +113,7 @@ void sp_shards_free(sp_shards *s) {
   free(s->hashes);
   free(s->update);
   free(s->all);
+  free(s->pacer.own);
   free(s->one);
   free(s->one_hashes);
   free(s);
@@ -281,8 +287,30 @@ static int look_for_bad(sp_shards *s, const sp_machine *m, sp_err *err) {
                  ((const packed *)s->all)->step);
 }
 
+/* ---- how long ranks wait for each other ---- */
+void sp_shards_pause(sp_shards *s) {
+  if (s) s->pacer.last = 0;
+}
+
+/* What a device waits for by itself the host does not see. */
+static void take_time(sp_shards *s, const sp_machine *m) {
+  packed *last = (packed *)place_of(s, m, s->rank, m->p->micro - 1);
+  if (!m->p->stand_in && sp_place_is_host(&m->g->main)) last->time = sp_pace_take(&s->pacer, s->ranks);
+}
+
+typedef struct all_times {
+  const sp_shards *s;
+  const sp_machine *m;
+} all_times;
+
+static const sp_rank_time *time_of(const void *arg, int rank) {
+  const all_times *a = arg;
+  return &((const packed *)place_of(a->s, a->m, rank, a->m->p->micro - 1))->time;
+}
+
 static int give(sp_shards *s, const sp_machine *m, uint32_t *asked, sp_err *err) {
   char *mine = place_of(s, m, s->rank, 0);
+  take_time(s, m);
   int st = sp_ranks_exchange(s->ranks, mine, s->bytes * (size_t)m->p->micro, s->all, err);
   int last = m->p->micro - 1;
   const packed *first = (const packed *)place_of(s, m, 0, last);
@@ -322,6 +350,7 @@ int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, const sp_pas
   if (s->ranks) {
     if ((st = give(s, m, &res->asked, err))) return st;
     if (m->p->stand_in) return SP_OK;
+    res->pace = sp_pace_add(&s->pacer, time_of, &(all_times){s, m});
     for (int i = 0; i < s->n_ranks * m->p->micro; i++) {
       sp_result one = *res;
       unpack(s, m, s->all + (size_t)i * s->bytes, &one);

@@ -161,9 +161,11 @@ static int run_comm(void *arg, void *native) {
   double begin = m->g->host.observe ? sp_now() : 0;
   sp_range_push(m, t->name, c->step);
   tell(m, c->step, t, true);
+  sp_ranks_wait(r->ranks, true);
   int st = v->kind == SP_MOVE_GATHER  ? r->type->all_gather(ctx, r->comm, to, from, v->each)
            : v->kind == SP_MOVE_FIRST ? r->type->broadcast(ctx, r->comm, to, v->each, 0)
                                       : r->type->all_to_all(ctx, r->comm, to, from, v->each);
+  sp_ranks_wait(r->ranks, false);
   tell(m, c->step, t, false);
   sp_range_pop(m);
   if (m->g->host.observe) { /* as stages are, whose calls are over when they return */

@@ -424,6 +424,10 @@ function run:step(step, m)
     if self.counted then parts[#parts + 1] = figure("accuracy", self.right / self.counted) end
     if self.accuracy then parts[#parts + 1] = figure("val accuracy", self.accuracy) end
     if self.iou then parts[#parts + 1] = figure("val IoU", self.iou) end
+    if m.slowest_rank then
+      parts[#parts + 1] = ("rank %d slowest: +%.1f ms a step"):format(m.slowest_rank, m.slowest_ms)
+      parts[#parts + 1] = ("%.0f %% in comm"):format(100 * m.comm_share)
+    end
     return parts
   end)
   if self.checkpoint then self.checkpoint:step(step) end
