@@ -11,6 +11,7 @@
 
 #include "graph/reduce.h"
 #include "plan/describe.h"
+#include "run/choices.h"
 #include "run/trial.h"
 #include "run/unit.h"
 
@@ -194,7 +195,7 @@ int sp_engine_build(sp_engine *e, sp_err *err) {
   if (!st && fresh) st = sp_graph_init_weights(e->g, err);
   if (!st && fresh) st = same_schedule(e, err);
   if (!st && fresh) st = sp_graph_share_weights(e->g, NULL, err);
-  if (!st) st = sp_machine_build(e->units[0].m, NULL, err);
+  if (!st) st = sp_choices_build(e->units[0].m, NULL, err);
   if (st) sp_engine_unplan(e);
   return st;
 }
@@ -387,7 +388,7 @@ static int find_unit(sp_engine *e, sp_node *source, size_t *at, sp_err *err) {
     return st;
   }
   if (e->units[*at].m->built) return SP_OK;
-  return sp_machine_build(e->units[*at].m, e->units[0].m, err);
+  return sp_choices_build(e->units[*at].m, e->units[0].m, err);
 }
 
 static int evaluate(sp_engine *e, sp_loop *l, int (*each)(void *arg, const sp_result *res, sp_err *err), void *arg,
