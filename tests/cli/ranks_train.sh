@@ -85,19 +85,31 @@ for rank in 1 0; do
 done
 wait
 same torchrun cls1
-for rank in 1 0; do
-  (
-    export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((25700 + $$ % 3000))
-    train differ "$cls" 18 --lr 0.00$((rank + 1))
-  ) &
-done
-wait
-if grep -q "the ranks differ in the graph, line .*lr = 0.001.* on rank 0, .*lr = 0.002.* on rank 1" differ0.log && [ -s differ1.log ] &&
-  [ "$(sed 's/^[^:]*: [^:]*:[0-9]*: //' differ0.log)" = "$(sed 's/^[^:]*: [^:]*:[0-9]*: //' differ1.log)" ]; then
-  ok "ranks with other options"
-else
-  not_ok "ranks with other options: $(cat differ0.log differ1.log)"
-fi
+# differ WORDS SCRIPT OPTIONS...: what both ranks say, where the second one has that script and these options, too
+differ() {
+  words=$1 script1=$2; shift 2
+  rm -rf differ
+  for rank in 1 0; do
+    (
+      export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((25700 + $$ % 3000))
+      if [ $rank = 0 ]; then train differ "$cls" 18; else train differ "$script1 ${cls#* }" 18 "$@"; fi
+    ) &
+  done
+  wait
+  if grep -q "$words" differ0.log && [ -s differ1.log ] &&
+    [ "$(sed 's/^[^:]*: [^:]*:[0-9]*: //' differ0.log)" = "$(sed 's/^[^:]*: [^:]*:[0-9]*: //' differ1.log)" ]; then
+    ok "ranks that differ: $words"
+  else
+    not_ok "ranks that differ: $words: $(cat differ0.log differ1.log)"
+  fi
+}
+differ "the ranks differ in the graph, line .*lr = 0.006.* on rank 0, .*lr = 0.002.* on rank 1" train_cls.lua --lr 0.002
+differ "the ranks differ in the seed (--seed): '3' on rank 0, '4' on rank 1" train_cls.lua --seed 4
+differ "the ranks differ in threads (--threads N takes N on each host): '1' on rank 0, '2' on rank 1" train_cls.lua --threads 2
+differ "the ranks differ in the steps between evaluations on 'reader_2': '4' on rank 0, '3' on rank 1" train_cls.lua --eval-every 3
+differ "the ranks differ in the strategy: 'serialized' on rank 0, 'deep' on rank 1" train_cls.lua --strategy deep
+{ cat "$top_srcdir/scripts/train_cls.lua"; echo "-- of another day"; } >train_cls2.lua
+differ "the ranks differ in the script: '[0-9a-f]*' on rank 0, '[0-9a-f]*' on rank 1" train_cls2.lua
 
 # ---- on MPI, which has started the ranks ----
 if [ -f "$top_builddir/.libs/comm_mpi.so" ] && command -v mpirun >/dev/null && case ${SP_SANITIZERS-} in *thread*) false ;; esac; then

@@ -198,6 +198,25 @@ START_TEST(strangers) {
 }
 END_TEST
 
+/* Bytes at random, of any length, some behind the right beginning, some all that a rank would say. */
+START_TEST(garbage) {
+  set_up(2);
+  start(0, gather);
+  srand((unsigned)_i + 1);
+  for (int k = 0; k < 300; k++) {
+    sp_hello h = good_hello(1);
+    unsigned char *bytes = (unsigned char *)&h;
+    size_t from = k % 3 ? sizeof h.magic : 0, n = (size_t)rand() % (sizeof h + 1);
+    for (size_t i = from; i < sizeof h; i++) bytes[i] = (unsigned char)rand();
+    int fd = call();
+    send(fd, &h, k % 2 ? n : sizeof h, MSG_NOSIGNAL);
+    close(fd);
+  }
+  start(1, gather);
+  ck_assert_int_eq(end_all(), 2);
+}
+END_TEST
+
 static int wrong_token(sp_ranks *r, sp_err *err) {
   (void)r;
   return sp_fail(err, SP_E_INTERNAL, "came in");
@@ -376,6 +395,7 @@ int main(void) {
   tcase_add_test(c, what_must_be_the_same);
   tcase_add_test(c, where_it_is_from_two_threads);
   tcase_add_test(join, strangers);
+  tcase_add_loop_test(join, garbage, 0, 3);
   tcase_add_test(join, a_rank_of_another_job);
   tcase_add_loop_test(join, wrong_ranks, 0, (int)SP_ARRAY(wrong));
   tcase_add_test(join, the_same_rank_twice);
