@@ -265,18 +265,23 @@ static int differ(const packed *a, const packed *b, int rank, int *guilty, sp_er
                  a->step, a->lr, b->lr, rank);
 }
 
-/* A stage has said that its data are bad: the first that has in the order of shards counts, as where one process has all of
- * them. The update, which all ranks make, comes behind them. Only the rank itself knows the words. */
-static int look_for_bad(sp_shards *s, const sp_machine *m, sp_err *err) {
-  int guilty = -1, n = s->n_ranks * m->p->micro;
-  bool update = false;
-  for (int i = 0; i < n && guilty < 0; i++) {
+/* The rank that is to be named; -1: nobody. The first in the order of shards whose data a stage has found bad counts, as where
+ * one process has all of them; then an update which not all ranks have found so. */
+static int find_bad(const sp_shards *s, const sp_machine *m, int *updates) {
+  int first = -1;
+  *updates = 0;
+  for (int i = 0; i < s->n_ranks * m->p->micro; i++) {
     const packed *one = (const packed *)(s->all + (size_t)i * s->bytes);
-    if (one->bad == BAD_STAGE) guilty = i / m->p->micro;
-    update = update || one->bad == BAD_UPDATE;
+    if (one->bad == BAD_STAGE) return i / m->p->micro;
+    if (one->bad == BAD_UPDATE && !(*updates)++) first = i / m->p->micro;
   }
-  if (guilty < 0 && !update) return SP_OK;
-  if (guilty < 0) return sp_ranks_blame(s->ranks, 0, &s->bad, err);
+  return *updates < s->n_ranks ? first : -1;
+}
+
+/* Only the rank itself knows the words. */
+static int look_for_bad(sp_shards *s, const sp_machine *m, sp_err *err) {
+  int updates, guilty = find_bad(s, m, &updates);
+  if (guilty < 0) return updates ? sp_ranks_blame(s->ranks, 0, &s->bad, err) : SP_OK;
   if (guilty == s->rank) {
     *err = s->bad;
     sp_prefix(err, "rank %d", guilty);
