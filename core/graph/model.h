@@ -37,8 +37,11 @@ struct sp_node {
   uint32_t n_parts;   /* calls of its backward in a step */
   sp_weight *weights; /* copies; names are owned */
   size_t n_weights;
-  sp_tensor *w, *dw; /* storage; NULL data until needed */
-  bool *loaded;      /* per weight: came from a file */
+  sp_tensor *w, *dw;  /* storage; NULL data until needed */
+  sp_factor *factors; /* copies */
+  size_t n_factors;
+  sp_tensor *rows; /* [n_factors] of all shards of a step; NULL until needed */
+  bool *loaded;    /* per weight: came from a file */
   sp_attr *attrs;
   size_t n_attrs;
   uint64_t length;          /* of a source: samples */
@@ -81,7 +84,10 @@ struct sp_graph {
   int micro;                       /* passes of a step: its shards on this rank, 1 without training */
   bool sharded;                    /* a step has several shards, of this rank or of others */
   sp_node *shard_keep, *shard_sum; /* before and behind a pass; NULL where a step is one */
+  sp_node *shard_count;            /* behind the loss; likewise */
   sp_node *shard_tree;             /* adds what the ranks have; NULL: there is one */
+  sp_node *shard_scale;            /* of what apply() makes; NULL where a step is one shard */
+  bool applied;                    /* apply() updates weights itself: the optimizer does not see them */
   sp_reduce *reduce;               /* NULL: not yet, or one rank */
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
   void *lr_arg;
@@ -97,6 +103,7 @@ struct sp_graph {
 
 /* plan.c */
 int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
+int sp_node_take_inputs(sp_node *node, sp_err *err); /* specs of what comes in, as those before it say now */
 int sp_node_replan(sp_node *node, bool training, sp_err *err);
 int sp_graph_plan_stages(sp_graph *g, sp_err *err);                      /* all of them, and the optimizer */
 int sp_graph_complete(sp_graph *g, sp_err *err);                         /* and a strategy, where none was given */
@@ -129,6 +136,10 @@ typedef struct sp_weight_ref {
   size_t i;
 } sp_weight_ref;
 bool sp_graph_next_trained(const sp_graph *g, sp_weight_ref *at);
+bool sp_graph_next_summed(const sp_graph *g,
+                          sp_weight_ref *at);     /* trained weights whose gradients are added over shards */
+bool sp_node_sums(const sp_node *node, size_t i); /* it is one of those */
+bool sp_graph_has_factors(const sp_graph *g);
 bool sp_graph_next_statistic(const sp_graph *g, sp_weight_ref *at);
 int sp_graph_analyse(sp_graph *g, sp_err *err);
 bool sp_graph_restores(const sp_graph *g); /* the optimizer may put statistics back */

@@ -462,7 +462,8 @@ return function(opt)
   if not device then core.fail(("sp.graph: device '%s': %s"):format(opt.device, why)) end
   local raw = core.graph {
     device = device, precision = devices.precision(device, get "precision"), capture = get "capture", seed = get "seed",
-    run_ahead = get "run_ahead", shards = get "shards", parts = get "parts", comm = get "comm", bucket = get "bucket", check_replicas = get "check_replicas",
+    run_ahead = get "run_ahead", shards = get "shards", parts = get "parts", comm = get "comm", bucket = get "bucket",
+    factors = get "factors", check_replicas = get "check_replicas",
     prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init",
     checksums = get "checksums", trace = trace_of(get "trace"), trace_steps = get "trace_steps", timing = get "timing",
   }
@@ -476,7 +477,7 @@ return function(opt)
     _strategy = get "strategy" or "serialized",
     _opt = {
       device = device, seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
-      shards = get "shards" or ranks.n, parts = get "parts" or 1, prefetch = get "prefetch" or 2,
+      shards = get "shards" or ranks.n, parts = get "parts" or 0, prefetch = get "prefetch" or 2,
       init = get "init" or "philox", checksums = get "checksums" or false,
       workers = devices.workers(device, get "workers"), pinned = get "pinned" or 1024,
       memory_limit = get "memory_limit" or 0, traced = (get "trace" or "") ~= "" or get "timing" == true,
