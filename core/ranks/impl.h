@@ -89,9 +89,9 @@ struct sp_ranks {
 
   /* how long this rank has waited for others */
   pthread_mutex_t waiting;
-  int waits;     /* threads that do */
-  double since;  /* when the first of them began; */
-  double waited; /* all that is over, in seconds */
+  int waits, works; /* threads that do */
+  double since;     /* when these numbers were others; */
+  double waited;    /* until then, in seconds */
 
   /* the watcher's own */
   sp_rank_verdict verdict; /* not yet told to anybody */

@@ -111,23 +111,27 @@ void sp_ranks_at(sp_ranks *r, uint64_t step, const char *stage, const char *wait
 
 /* ---- how long it waits ------------------------------------------------------------------------------------------- */
 
-void sp_ranks_wait(sp_ranks *r, bool begins) {
-  if (!r) return;
+static double count(sp_ranks *r, int waits, int works) {
   double now = sp_now();
   pthread_mutex_lock(&r->waiting);
-  if (begins && !r->waits++) r->since = now;
-  if (!begins && !--r->waits) r->waited += now - r->since;
-  pthread_mutex_unlock(&r->waiting);
-}
-
-double sp_ranks_waited(sp_ranks *r) {
-  if (!r) return 0;
-  double now = sp_now();
-  pthread_mutex_lock(&r->waiting);
-  double waited = r->waited + (r->waits ? now - r->since : 0);
+  if (r->waits && !r->works) r->waited += now - r->since;
+  r->since = now;
+  r->waits += waits;
+  r->works += works;
+  double waited = r->waited;
   pthread_mutex_unlock(&r->waiting);
   return waited;
 }
+
+void sp_ranks_wait(sp_ranks *r, bool begins) {
+  if (r) count(r, begins ? 1 : -1, 0);
+}
+
+void sp_ranks_work(sp_ranks *r, bool begins) {
+  if (r) count(r, 0, begins ? 1 : -1);
+}
+
+double sp_ranks_waited(sp_ranks *r) { return r ? count(r, 0, 0) : 0; }
 
 /* ---- failure ----------------------------------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * pace.h - which of several ranks takes the longest for a step of its own, and how long they wait for each other.
  *
- * Between two steps a rank's own time is all but that in which one of its threads waits for other ranks. All are told it with the
- * step's metrics, so all say the same. What a device waits for by itself the host does not see. */
+ * Between two steps a rank's own time is all but that in which it waits for other ranks and has nothing to do that they need. All
+ * are told it with the step's metrics, so all say the same. What a device waits for by itself the host does not see. */
 #ifndef SP_CORE_PACE_H
 #define SP_CORE_PACE_H
 
