@@ -32,8 +32,10 @@ typedef struct rig {
   sp_speclist in_specs[RIG_PORTS], out_specs[RIG_PORTS];
   uint32_t n_in, n_out;
   rig_list in, out, dout, din, weights, dweights;
-  rig_tensor scratch, saved, step, ids;
+  rig_list rows; /* factors, of all shards */
+  rig_tensor scratch, saved, step, ids, scale;
   uint32_t max_parts; /* that plan() is offered; 0 is 1 */
+  uint32_t shards;    /* the same: of a step; 0 is 1 */
   sp_solo *solo;      /* NULL: the stage is for the cpu */
 } rig;
 
@@ -55,13 +57,18 @@ void rig_restore(rig_list *list);
 
 typedef struct rig_call {
   int64_t n; /* samples */
-  bool backward;
+  sp_solo_kind kind;
   bool want_din, want_dw;
   bool acc;   /* add to din, dweights */
   int poison; /* of scratch, but in a part behind the first; of saved too in forward() */
   uint32_t part;
+  bool sharded; /* it is one of a step's passes */
+  uint32_t shard;
+  float scale; /* of apply() */
 } rig_call;
 int rig_prepare(rig *r, int64_t n, sp_err *err);
+/* Of float32 or float64: the i-th of `data`, which is the tensor's or a copy of it. */
+double rig_value(const rig_tensor *t, const char *data, size_t i);
 /* Calls, then looks at the guards. */
 int rig_run(rig *r, const rig_call *call, sp_err *err);
 
