@@ -402,11 +402,15 @@ static void of_factors(void *arg, bool good, const char *what, const char *words
 
 static void compare_factors(report *rep, pair *p) {
   sp_err err = {0};
-  if (rig_plan(&p->whole, &err) || rig_plan(&p->cut, &err)) {
+  if (rig_plan(&p->cut, &err)) {
     bad(rep, "plan() when a step has several shards", err.msg);
     return;
   }
   if (!p->cut.plan.n_factors || (p->cut.max_parts > 1 && p->cut.plan.n_parts < 2)) return; /* none, or none again */
+  if (rig_plan_as(&p->whole, &p->cut, &err)) {
+    bad(rep, "plan() when a step has one shard", err.msg);
+    return;
+  }
   if (rig_alloc(&p->whole, &err) || rig_alloc(&p->cut, &err)) {
     notice(rep, "factors: not exercised", err.msg);
     return;

@@ -151,15 +151,7 @@ static sp_spec make_spec(const sp_port *p, const int64_t *image, bool integers) 
   return s;
 }
 
-static int try_plan(rig *r, const int64_t *image, bool integers, uint32_t list_n, bool optional, sp_err *err) {
-  const sp_stage_type *t = r->inst->type;
-  for (uint32_t i = 0; i < r->n_in; i++) {
-    const sp_port *p = &t->inputs[i];
-    uint32_t n = (p->flags & SP_PORT_LIST) ? list_n : 1;
-    if ((p->flags & SP_PORT_OPTIONAL) && !optional) n = 0;
-    r->in_specs[i].n = n;
-    for (uint32_t k = 0; k < n; k++) r->in_specs[i].spec[k] = make_spec(p, image, integers);
-  }
+static int plan_inputs(rig *r, sp_err *err) {
   r->plan = (sp_plan){.size = sizeof(sp_plan),
                       .training = 1,
                       .n_in = r->n_in,
@@ -172,20 +164,47 @@ static int try_plan(rig *r, const int64_t *image, bool integers, uint32_t list_n
   return sp_inst_plan(r->inst, &r->plan, err);
 }
 
+static int try_plan(rig *r, const int64_t *image, bool integers, uint32_t list_n, bool optional, sp_err *err) {
+  const sp_stage_type *t = r->inst->type;
+  for (uint32_t i = 0; i < r->n_in; i++) {
+    const sp_port *p = &t->inputs[i];
+    uint32_t n = (p->flags & SP_PORT_LIST) ? list_n : 1;
+    if ((p->flags & SP_PORT_OPTIONAL) && !optional) n = 0;
+    r->in_specs[i].n = n;
+    for (uint32_t k = 0; k < n; k++) r->in_specs[i].spec[k] = make_spec(p, image, integers);
+  }
+  return plan_inputs(r, err);
+}
+
 int rig_plan(rig *r, sp_err *err) {
   sp_err first = {0}, why;
+  bool taken = false;
   for (int integers = 1; integers >= 0; integers--)
     for (int optional = 0; optional < 2; optional++)
       for (uint32_t list_n = 2; list_n + 1 > 0; list_n--)
         for (size_t i = 0; i < SP_ARRAY(images); i++) {
-          if (try_plan(r, images[i], integers, list_n, optional, &why) == SP_OK) return SP_OK;
+          if (try_plan(r, images[i], integers, list_n, optional, &why) == SP_OK) {
+            if (r->shards < 2 || r->plan.n_factors) return SP_OK;
+            taken = true;
+            continue;
+          }
           if (!first.status || why.status == SP_E_INTERNAL) first = why;
           if (why.status == SP_E_INTERNAL)
             goto refused; /* not the inputs are wrong, but what the stage makes of them */
         }
+  r->plan.n_factors = 0;
+  if (taken) return SP_OK;
 refused:
   *err = first;
   return first.status;
+}
+
+int rig_plan_as(rig *r, const rig *other, sp_err *err) {
+  for (uint32_t i = 0; i < r->n_in; i++) {
+    r->in_specs[i].n = other->in_specs[i].n;
+    memcpy(r->in_specs[i].spec, other->in_specs[i].spec, other->in_specs[i].n * sizeof *r->in_specs[i].spec);
+  }
+  return plan_inputs(r, err);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

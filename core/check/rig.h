@@ -44,8 +44,11 @@ typedef struct rig {
 int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const sp_plugin_file *file,
              const sp_value *set, sp_solo *solo, sp_err *err);
 void rig_close(rig *r);
-/* Looks for inputs that the stage accepts; err has the words of the first refusal. */
+/* Looks for inputs that the stage accepts, and with shards for some of which it makes factors; where there are none it has no
+ * plan, but n_factors is 0. err has the words of the first refusal. */
 int rig_plan(rig *r, sp_err *err);
+/* With the inputs of the other, which is of the same type. */
+int rig_plan_as(rig *r, const rig *other, sp_err *err);
 /* Memory for what was planned, inputs and weights filled. */
 int rig_alloc(rig *r, sp_err *err);
 

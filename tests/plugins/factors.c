@@ -10,6 +10,7 @@
 enum {
   GOOD,
   LATE,        /* good: the last part of backward() copies x */
+  WIDE,        /* good: small samples have no factors */
   NARROW,      /* good: the rows of x are bfloat16 */
   STALE_ROWS,  /* samples that are not there keep their rows of x */
   NO_ROWS,     /* nothing is done without samples */
@@ -95,9 +96,10 @@ static int f_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   const sp_spec *x = &plan->in[0].spec[0];
   int two = plan->training && plan->max_parts > 1, asked = plan->training && plan->shards > 1;
   (void)ctx;
-  if (s->kind == NOT_ASKED) asked = 1;
   s->k = 1;
   for (int d = 1; d < x->ndim; d++) s->k *= x->shape[d];
+  if (s->kind == NOT_ASKED) asked = 1;
+  if (s->kind == WIDE && s->k < 4096) asked = 0;
   plan->out[0].spec[0] = (sp_spec){.dtype = SP_F32, .ndim = 2, .shape = {plan->batch, OUT}};
   plan_weights(s, asked, two);
   plan->weights = s->w;
@@ -257,6 +259,7 @@ static const sp_port f_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2
 
 STAGE(GOOD, product)
 STAGE(LATE, product_late)
+STAGE(WIDE, product_wide)
 STAGE(NARROW, product_narrow)
 STAGE(STALE_ROWS, stale_rows)
 STAGE(NO_ROWS, no_rows)
@@ -287,37 +290,16 @@ STAGE(TOO_MANY, too_many_factors)
 STAGE(NOWHERE, nowhere)
 STAGE(TWO_SIDES, two_sides)
 
-static const sp_stage_type *const stages[] = {&stage_product,
-                                              &stage_product_late,
-                                              &stage_product_narrow,
-                                              &stage_stale_rows,
-                                              &stage_no_rows,
-                                              &stage_busy,
-                                              &stage_counts,
-                                              &stage_half_rows,
-                                              &stage_early_rows,
-                                              &stage_other_part,
-                                              &stage_other_pass,
-                                              &stage_other_shift,
-                                              &stage_adds,
-                                              &stage_no_scale,
-                                              &stage_one_pass,
-                                              &stage_all_weights,
-                                              &stage_reads_later,
-                                              &stage_spoils,
-                                              &stage_too_much,
-                                              &stage_unsteady,
-                                              &stage_overwrites,
-                                              &stage_fails_to_apply,
-                                              &stage_no_apply,
-                                              &stage_not_asked,
-                                              &stage_unlisted,
-                                              &stage_untrained,
-                                              &stage_doubles,
-                                              &stage_no_part,
-                                              &stage_too_many_factors,
-                                              &stage_nowhere,
-                                              &stage_two_sides,
-                                              NULL};
+static const sp_stage_type *const stages[] = {&stage_product,        &stage_product_late,   &stage_product_wide,
+                                              &stage_product_narrow, &stage_stale_rows,     &stage_no_rows,
+                                              &stage_busy,           &stage_counts,         &stage_half_rows,
+                                              &stage_early_rows,     &stage_other_part,     &stage_other_pass,
+                                              &stage_other_shift,    &stage_adds,           &stage_no_scale,
+                                              &stage_one_pass,       &stage_all_weights,    &stage_reads_later,
+                                              &stage_spoils,         &stage_too_much,       &stage_unsteady,
+                                              &stage_overwrites,     &stage_fails_to_apply, &stage_no_apply,
+                                              &stage_not_asked,      &stage_unlisted,       &stage_untrained,
+                                              &stage_doubles,        &stage_no_part,        &stage_too_many_factors,
+                                              &stage_nowhere,        &stage_two_sides,      NULL};
 
 SP_PLUGIN("factors", "for tests", stages);
