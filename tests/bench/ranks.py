@@ -20,6 +20,7 @@ the ranks. They are of one more run with a trace (--trace-steps 0: none).
 """
 
 import argparse
+import collections
 import json
 import os
 import subprocess
@@ -31,6 +32,8 @@ import gpu_contest as gc
 
 SECTIONS = ("weak", "strong", "apart", "alone", "ddp")
 SCRIPTS = {"seg": "train_seg.lua", "cls": "train_cls.lua"}
+Case = collections.namedtuple("Case", ("ranks", "shards", "comm", "factors"))
+ALONE = Case(1, 1, "", "yes")
 MPI = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-np")
 
 
@@ -77,16 +80,17 @@ class Bench:
     def threads(self):
         return ["--threads", str(self.a.threads)] if self.a.threads else []
 
-    def block(self, workload, ranks, shards, comm, more=(), steps=None, by=(), spcore=None):
+    def block(self, workload, case, more=(), steps=None, by=(), spcore=None):
         """As Spcore.block, on so many ranks."""
         a = self.a
-        options = [*(["--shards", str(shards)] if shards > 1 else []), *self.threads()]
-        if ranks > 1:
-            options += ["--comm", comm]
-            if comm == "mpi":
-                by = (*MPI, str(ranks))
+        options = [*(["--shards", str(case.shards)] if case.shards > 1 else []), *self.threads()]
+        options += ["--no-factors"] if case.factors == "no" else []
+        if case.ranks > 1:
+            options += ["--comm", case.comm]
+            if case.comm == "mpi":
+                by = (*MPI, str(case.ranks))
             else:
-                options += ["--ranks", str(ranks)]
+                options += ["--ranks", str(case.ranks)]
         return (spcore or self.spcore).block(
             steps or a.steps,
             a.warm_up,
@@ -100,75 +104,75 @@ class Bench:
             by,
         )
 
-    def traced(self, workload, ranks, shards, comm):
+    def traced(self, workload, case):
         path = os.path.join(self.folder, "trace.json")
-        more = ["--trace", path, "--trace-steps", str(self.a.trace_steps * shards // ranks)]
-        self.block(workload, ranks, shards, comm, more, max(2 * self.a.trace_steps, 4))
-        return moved(path, ranks)
+        more = ["--trace", path, "--trace-steps", str(self.a.trace_steps * case.shards // case.ranks)]
+        self.block(workload, case, more, max(2 * self.a.trace_steps, 4))
+        return moved(path, case.ranks)
+
+    def others(self, run):
+        """Percent of the processors that other processes took meanwhile, and what `run` gave."""
+        then, begun = processors(), time.monotonic()
+        out = run()
+        all_, own = (now - before for now, before in zip(processors(), then))
+        return (all_ - own) / (time.monotonic() - begun) / self.a.cpus * 100, out
 
     def undisturbed(self, run):
-        """Once more, and after a while, as long as other processes take more of the processors than --others says."""
-        a = self.a
-        while True:
-            all_, own, begun = *processors(), time.monotonic()
-            rate = run()
-            all_, own = (now - then for now, then in zip(processors(), (all_, own)))
-            others = (all_ - own) / (time.monotonic() - begun) / a.cpus * 100
-            if others <= a.others:
-                return rate
+        """Begins when other processes take no more of the processors than --others says, and once more if they did after all."""
+        limit = self.a.others
+        while limit < 100:
+            others, rate = self.others(lambda: time.sleep(0.3))
+            if others <= limit:
+                others, rate = self.others(run)
+                if others <= limit:
+                    return rate
+                self.again += 1
             if time.monotonic() > self.deadline:
-                raise gc.Failed(f"other processes take {others:.0f} % of the processors")
-            self.again += 1
-            time.sleep(2)
+                raise gc.Failed(f"other processes take {others:.0f} % of the processors, more than --others")
+        return run()
 
     def rows(self, workload, shards_of):
-        """[(row, ranks, shards, comm)]"""
+        """[(row, case)]"""
         out = []
         for ranks in self.a.ranks:
             shards = shards_of(ranks)
             for comm in self.a.comm if ranks > 1 else [""]:
-                name = f"{ranks} rank{'s, ' + comm if ranks > 1 else ''}"
-                out.append(
-                    (
-                        gc.Row(name, lambda r=ranks, v=shards, c=comm: self.undisturbed(lambda: self.block(workload, r, v, c)[0])),
-                        ranks,
-                        shards,
-                        comm,
-                    )
-                )
+                for factors in self.a.factors if shards > 1 else ["yes"]:
+                    case = Case(ranks, shards, comm, factors)
+                    name = f"{ranks} rank{'s' if ranks > 1 else ''}" + (", " + comm if comm else "")
+                    name += ", no factors" if factors == "no" else ""
+                    run = lambda case=case: self.undisturbed(lambda: self.block(workload, case)[0])  # pylint: disable=C3001
+                    out.append((gc.Row(name, run), case))
         return out
 
     def section(self, name, workload, shards_of):
         a, rows = self.a, self.rows(workload, shards_of)
-        done = gc.contest([r[0] for r in rows], a.turns, self.deadline)
+        done = gc.contest([row for row, _ in rows], a.turns, self.deadline)
         print(
             f"\n{name}, {workload}, {a.size} x {a.size}, {self.batch(workload)} samples a shard, {a.device}, {a.strategy}, "
             f"{f'{a.threads} threads a rank, ' if a.threads else ''}{done} turns of {a.steps} steps, warm-up {a.warm_up}"
         )
         print(
-            f"{'':20} {'shards':>6} {'steps/s':>9} {'least':>9} .. {'most':<9} {'images/s':>9} {'x one':>6} {'MB':>8} "
+            f"{'':28} {'shards':>6} {'steps/s':>9} {'least':>9} .. {'most':<9} {'images/s':>9} {'x one':>6} {'MB':>8} "
             f"{'lane ms':>8} {'moves ms':>8} {'sums ms':>8}"
         )
         base = None
-        for row, ranks, shards, comm in rows:
+        for row, case in rows:
             if not row.rates:
-                print(f"{row.name:20} failed: {row.why or 'not run'}")
+                print(f"{row.name:28} failed: {row.why or 'not run'}")
                 continue
-            images = row.median * shards * self.batch(workload)
+            images = row.median * case.shards * self.batch(workload)
             base = base or images
             trace = None
-            if ranks > 1 and a.trace_steps:
-                trace = row.attempt(lambda: self.traced(workload, ranks, shards, comm))  # pylint: disable=cell-var-from-loop
+            if case.ranks > 1 and a.trace_steps:
+                trace = row.attempt(lambda: self.traced(workload, case))  # pylint: disable=cell-var-from-loop
             tail = f" {trace['MB']:8.2f} {trace['lane_ms']:8.3f} {trace['moves_ms']:8.3f} {trace['sums_ms']:8.3f}" if trace else ""
             print(
-                f"{row.name:20} {shards:6} {row.median:9.3f} {min(row.rates):9.3f} .. {max(row.rates):<9.3f} {images:9.1f} "
+                f"{row.name:28} {case.shards:6} {row.median:9.3f} {min(row.rates):9.3f} .. {max(row.rates):<9.3f} {images:9.1f} "
                 f"{images / base:6.2f}{tail}{'   then failed: ' + row.why if row.why else ''}",
                 flush=True,
             )
-            self.raw.append(
-                {"section": name, "workload": workload, "ranks": ranks, "shards": shards, "comm": comm, "rates": row.rates}
-                | (trace or {})
-            )
+            self.raw.append({"section": name, "workload": workload, **case._asdict(), "rates": row.rates} | (trace or {}))
 
     def side_by_side(self, workload, jobs):
         """steps/s of the slowest of so many jobs of one rank."""
@@ -214,13 +218,13 @@ class Bench:
     def section_alone(self, workload):
         a = self.a
         rows = [
-            gc.Row("one process", lambda: self.block(workload, 1, 1, "")[0]),
-            gc.Row("rank 0 of 1", lambda: self.block(workload, 1, 1, "", by=("env", "RANK=0", "WORLD_SIZE=1"))[0]),
+            gc.Row("one process", lambda: self.block(workload, ALONE)[0]),
+            gc.Row("rank 0 of 1", lambda: self.block(workload, ALONE, by=("env", "RANK=0", "WORLD_SIZE=1"))[0]),
         ]
         if a.without:
             other = gc.Spcore(argparse.Namespace(**vars(a) | {"build": a.without}), self.folder, "")
             by = ("env", "-u", "SPCORE_PLUGIN_PATH")  # it finds its own
-            rows.append(gc.Row("one process, --without", lambda: self.block(workload, 1, 1, "", by=by, spcore=other)[0]))
+            rows.append(gc.Row("one process, --without", lambda: self.block(workload, ALONE, by=by, spcore=other)[0]))
         done = gc.contest(rows, a.turns, self.deadline)
         print(
             f"\nalone, {workload}, {a.size} x {a.size}, {self.batch(workload)} samples a step, {a.precision}, {a.strategy}, "
@@ -245,7 +249,8 @@ class Bench:
     def section_ddp(self, workload):
         """Every way on the most ranks; on one those that --alone names."""
         a, most = self.a, max(self.a.ranks)
-        rows = [("spcore", n, row) for row, n, _, _ in self.rows(workload, lambda ranks: ranks) if n in (1, most)]
+        ours = self.rows(workload, lambda ranks: ranks)
+        rows = [("spcore", case.ranks, row) for row, case in ours if case.ranks in (1, most)]
         for _, _, row in rows:
             row.name = "spcore, " + row.name
         rows += [(way, 1, self.theirs(workload, way, 1)) for way in a.alone]
@@ -286,6 +291,7 @@ def parse():
     p.add_argument("--device", default="cpu")
     p.add_argument("--ranks", default="", help="with commas; on processors 1,2,4,8, on GPUs 1,2")
     p.add_argument("--comm", default="", help="with commas; on processors local, on GPUs nccl")
+    p.add_argument("--factors", default="yes", help="with commas: yes, no: all gradients are added")
     p.add_argument("--strategy", default="pipelined")
     p.add_argument("--capture", default="auto")
     p.add_argument("--precision", default="tf32", choices=("fp32", "tf32"), help="of GPUs, of both sides")
@@ -320,6 +326,7 @@ def parse():
     a.sections = one_of(a.sections, SECTIONS, "-s", p)
     a.workloads = one_of(a.workloads, SCRIPTS, "--workloads", p)
     a.ways, a.alone = one_of(a.ways, ways, "--ways", p), one_of(a.alone, ways, "--alone", p)
+    a.factors = one_of(a.factors, ("yes", "no"), "--factors", p)
     a.ranks = numbers(a.ranks or ("1,2" if a.cuda else "1,2,4,8"), "--ranks", p)
     if "strong" in a.sections and any(a.shards % r for r in a.ranks):
         p.error(f"--ranks {','.join(map(str, a.ranks))}: --shards {a.shards} is no multiple of each")

@@ -93,9 +93,9 @@ speed() {
   # shellcheck disable=SC2086
   "$python" -B "$here/ranks.py" --device "$device" --comm "$comm" --ranks "1,$ranks" $quick "$@" "$build" || status=1
 }
-part_seg8() { speed -s ddp --workloads seg --batch 8 "$@"; }
-part_seg32() { speed -s ddp --workloads seg --batch 32 "$@"; }
-part_cls32() { speed -s ddp --workloads cls --cls-batch 32 "$@"; }
+part_seg8() { speed -s ddp --factors yes,no --workloads seg --batch 8 "$@"; }
+part_seg32() { speed -s ddp --factors yes,no --workloads seg --batch 32 "$@"; }
+part_cls32() { speed -s ddp --factors yes,no --workloads cls --cls-batch 32 "$@"; }
 part_alone() { speed -s alone --without "$without" "$@"; }
 
 # In the order in which they were started; a machine need not have ps.
