@@ -5,9 +5,9 @@
 #
 #   tests/bench/ranks_gpu.sh [-p PARTS] [-n RANKS] [-d DEVICE] [-c COMM] [-w BUILD-DIR] [-q] [BUILD-DIR [options of ranks.py]]
 #
-# PARTS, with commas: bits,seg8,seg32,cls32,alone,kill (all of them). -w: a build folder to compare one rank with, such as one of
-# before there were ranks. -q: tiny, does the script itself work? -d cpu -c local does so without a GPU. Options of ranks.py are
-# for the speed: --ways static,compile --turns 3. Tables of it: docs/scale-out.md.
+# PARTS, with commas: bits,seg8,seg32,cls32,alone,kill (all of them; meant to take less than nine minutes together). -w: a build
+# folder to compare one rank with, such as one of before there were ranks. -q: tiny, does the script itself work? -d cpu -c local
+# does so without a GPU. Options of ranks.py are for the speed: --ways static,compile-graphs --turns 5. See docs/scale-out.md.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-python3}
@@ -89,13 +89,16 @@ part_bits() {
 }
 
 # ---- speed ----
+# What PyTorch compiles takes a minute and more for each way, so only one of the tables has such rows: --ways names others.
 speed() {
   # shellcheck disable=SC2086
-  "$python" -B "$here/ranks.py" --device "$device" --comm "$comm" --ranks "1,$ranks" $quick "$@" "$build" || status=1
+  "$python" -B "$here/ranks.py" --device "$device" --comm "$comm" --ranks "1,$ranks" --turns 3 --alone eager $quick "$@" "$build" ||
+    status=1
 }
-part_seg8() { speed -s ddp --factors yes,no --workloads seg --batch 8 "$@"; }
-part_seg32() { speed -s ddp --factors yes,no --workloads seg --batch 32 "$@"; }
-part_cls32() { speed -s ddp --factors yes,no --workloads cls --cls-batch 32 "$@"; }
+beside() { speed -s ddp --factors yes,no "$@"; }
+part_seg8() { beside --workloads seg --batch 8 --ways eager,static,compile,compile-bf16 "$@"; }
+part_seg32() { beside --workloads seg --batch 32 --ways static "$@"; }
+part_cls32() { beside --workloads cls --cls-batch 32 --ways static "$@"; }
 part_alone() { speed -s alone --without "$without" "$@"; }
 
 # In the order in which they were started; a machine need not have ps.
