@@ -8,6 +8,7 @@
  * step before, so that no difference grows large and loses digits. */
 #include <spcore/ext/counters.h>
 
+#include "graph/reduce.h"
 #include "plan/planner.h"
 #include "run/loop.h"
 
@@ -38,6 +39,11 @@ static bool name_task(const sp_task *t, bool host, sp_trace_task *out) {
   return out->stage && out->what;
 }
 
+/* What arrives in all, the rank's own piece too. */
+static size_t moved(const sp_program *p, const sp_move *v) {
+  return v->kind == SP_MOVE_FIRST ? v->each : v->each * (size_t)p->g->reduce->n_ranks;
+}
+
 /* Of what a task writes: where it has several buffers, the slots of the largest. */
 static void measure_task(const sp_program *p, const sp_task *t, sp_trace_task *out) {
   size_t most = 0;
@@ -50,6 +56,7 @@ static void measure_task(const sp_program *p, const sp_task *t, sp_trace_task *o
     most = b->bytes;
     out->slots = b->slots;
   }
+  if (t->kind == SP_TASK_COMM) out->bytes = moved(p, &t->move);
 }
 
 static char *track_of(const sp_program *p, const sp_task *t) {
