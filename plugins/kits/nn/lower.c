@@ -225,7 +225,7 @@ int nn_place(sp_ctx *ctx, nn_low *low) {
     grad[i] = (piece){v->first, v->last, v->in_port < 0 && !v->unstored && !v->drows && (v->uses || relu) ? bytes : 0,
                       &v->off_grad};
     v->off_saved = low->saved_bytes;
-    if (own_memory(v) && !nn_is_factor(low, v)) low->saved_bytes += bytes;
+    if (own_memory(v) && !nn_is_factor(v)) low->saved_bytes += bytes;
   }
   low->infer_bytes = pack(infer, low->n_vals);
   for (int i = 0; i < low->n_vals / 2; i++) { /* backward meets the last value first */

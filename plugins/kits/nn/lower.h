@@ -78,10 +78,8 @@ int nn_find_factors(sp_ctx *ctx, nn_low *low, const sp_plan *plan);
 void nn_give_factors(nn_low *low, sp_plan *plan);
 /* Extents of the product that op is for so many samples: y[m][n] = x[m][k] w[n][k]. */
 void nn_extents(const nn_low *low, const nn_xop *op, int64_t samples, int64_t *m, int64_t *n, int64_t *k);
-/* It lies among the factors itself. */
-static inline int nn_is_factor(const nn_low *low, const nn_val *v) {
-  return v->rows && low->factors[v->rows - 1].forward;
-}
+/* It lies among the factors itself; what lies on a port is copied there. */
+static inline int nn_is_factor(const nn_val *v) { return v->rows && v->in_port < 0 && v->out_port < 0; }
 static inline int nn_has_factors(const nn_low *low, const nn_xop *op) { return low->vals[op->out].drows > 0; }
 size_t nn_weight_bytes(const nn_low *low, int weight);
 /* Has the op a trained weight w (of two)? */
