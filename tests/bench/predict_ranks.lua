@@ -39,11 +39,14 @@ local cpu = {
     [4] = { { 262144, 28.6 }, { 2.8e6, 163.8 }, { 33.6e6, 3964.0 } },
     [8] = { { 262144, 38.6 }, { 2.8e6, 294.3 }, { 33.6e6, 6014.7 } },
   },
-  sums = 6963, -- B/us on two ranks
-  slower = { seg8 = 1.12, cls8 = 1.09 }, -- two jobs at once, each, than one
-  apply = { seg8 = 0, cls8 = 0 }, -- us of a step of eight shards on one rank
+  sums = 7166, -- B/us on two ranks
+  slower = { seg8 = 1.03, cls8 = 1.11 }, -- two jobs of one rank at once, each, than one alone
+  apply = { seg8 = 3250, cls8 = 2900 }, -- us of a step of eight shards on one rank
   measured = { -- steps/s by ranks: V = 8 reduced, V = R reduced, V = 8 with factors
-    seg8 = { strong = { [1] = 10.31, [2] = 17.45, [4] = 15.60, [8] = 13.64 } },
+    seg8 = { strong = { [1] = 10.31, [2] = 17.45, [4] = 15.60, [8] = 13.64 }, weak = { [2] = 63.17, [4] = 29.90, [8] = 13.44 },
+      factors = { [1] = 12.16, [2] = 21.01, [4] = 19.65, [8] = 15.97 } },
+    cls8 = { strong = { [1] = 15.97, [2] = 25.26, [4] = 22.16, [8] = 18.41 }, weak = { [2] = 86.43, [4] = 42.27, [8] = 18.76 },
+      factors = { [1] = 22.09, [2] = 33.83, [4] = 30.36, [8] = 24.07 } },
   },
 }
 
