@@ -24,6 +24,7 @@ local set = {
   net = 40, -- GB/s of each GPU's own way out of the host
   net_latency = 10, -- us a call, each time that the number of hosts doubles
   bucket = 8 * 1024 * 1024,
+  wire = 4, -- bytes of an element of a sum as it is sent; 2 with --wire bf16
   size = 256, batch = 8, ranks = 2, -- of `sent` alone
 }
 -- Two processors, serialized, one thread a rank, 64 x 64, batch 8, communicator `local`: docs/scale-out.md says how.
@@ -108,7 +109,7 @@ local function pieces(w, ranks, shards, factors)
     end
   end
   buckets[#buckets + 1] = open
-  for k, bytes in ipairs(buckets) do buckets[k] = rounded(bytes / ranks) * ranks end
+  for k, bytes in ipairs(buckets) do buckets[k] = rounded(bytes / ranks) * ranks * set.wire // 4 end
   return buckets, gathered
 end
 

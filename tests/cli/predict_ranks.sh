@@ -23,15 +23,15 @@ cut -d'|' -f2-5 "$tmp/slow" >"$tmp/slow.host" && cut -d'|' -f2-5 "$tmp/now" | cm
 cmp -s "$tmp/slow" "$tmp/now" && { echo "FAIL: a slower network changes nothing"; status=1; }
 "$top_builddir/spcore" run "$script" nonsense 2>&1 | grep -q "'nonsense' is neither a table" || { echo "FAIL: nonsense is taken"; status=1; }
 
-# sent SCRIPT HOW OPTIONS...: what two ranks send, by a trace of them, beside what is predicted
+# sent SCRIPT HOW WIRE OPTIONS...: what two ranks send, by a trace of them, beside what is predicted
 sent() {
-  script_=$1 how=$2; shift 2
+  script_=$1 how=$2 wire=$3; shift 3
   "$top_builddir/spcore" run "train_$script_.lua" --reference --device cpu --threads 1 --ranks 2 --size 32 --batch 2 --steps 6 --warm-up 1 \
-    --trace "$tmp/t.json" --trace-steps 3 --out "$tmp/$script_.$how" --quiet "$@" >"$tmp/log" 2>&1 || { echo "FAIL: $(cat "$tmp/log")"; status=1; }
-  tr '{' '\n' <"$tmp/t.json" | awk -v want="$("$top_builddir/spcore" run "$script" sent size=32 batch=2 ranks=2 |
+    --trace "$tmp/t.json" --trace-steps 3 --out "$tmp/$script_.$how.$wire" --quiet "$@" >"$tmp/log" 2>&1 || { echo "FAIL: $(cat "$tmp/log")"; status=1; }
+  tr '{' '\n' <"$tmp/t.json" | awk -v want="$("$top_builddir/spcore" run "$script" sent size=32 batch=2 ranks=2 wire=$wire |
     sed -n "s/^$script_ $how //p")" -v what="$script_ $how" '
-    /"pid":1,/ { add = /"name":"comm add/; steps += /"name":"comm totals"/ }
-    /"lane":"comm"/ && !add && match($0, /"bytes":[0-9]+/) { bytes += substr($0, RSTART + 8, RLENGTH - 8) }
+    /"pid":1,/ { steps += /"name":"comm totals"/ }
+    /"lane":"comm"/ && match($0, /"bytes":[0-9]+/) { bytes += substr($0, RSTART + 8, RLENGTH - 8) }
     /"pid":2,/ { exit }
     END { sent = steps ? bytes / steps / 2 : -1; print what ": " sent " bytes, predicted " want; exit sent != want }' || {
     echo "FAIL: $script_ $how: other bytes"
@@ -39,7 +39,8 @@ sent() {
   }
 }
 for which in seg cls; do
-  sent $which factors
-  sent $which reduced --no-factors
+  sent $which factors 4
+  sent $which reduced 4 --no-factors
 done
+sent seg reduced 2 --no-factors --wire bf16
 exit $status
