@@ -5,7 +5,7 @@
 --   lua tests/bench/predict_ranks.lua [bytes|links|gpus|cpus] [NAME=VALUE ...]      e.g. gpus net=25 net_latency=20
 --   lua tests/bench/predict_ranks.lua sent size=32 batch=2 ranks=2        bytes that a rank sends in a step
 --
--- Under `spcore run` as well: spcore run tests/bench/predict_ranks.lua gpus net=25. Times are us, sizes bytes; GB/s are 1000 B/us.
+-- Under `spcore run` as well: spcore run tests/bench/predict_ranks.lua gpus net=25. Times are us, sizes bytes, rates bytes a us.
 
 -- ---- what was measured, and what is assumed ----
 local given = {
@@ -293,7 +293,8 @@ for _, word in ipairs(arg or require "spcore".args({}, { rest = "TABLE..." }).re
   elseif tables[word] then
     wanted[#wanted + 1] = word
   else
-    io.stderr:write(("predict_ranks.lua: '%s' is neither a table (bytes, links, gpus, cpus, sent) nor a value (net=25)\n"):format(word))
+    io.stderr:write(("predict_ranks.lua: '%s' is neither a table (bytes, links, gpus, cpus, sent) nor a value (net=25)\n")
+      :format(word))
     os.exit(2)
   end
 end
