@@ -298,7 +298,18 @@ static int hash_weight(sp_node *n, size_t i, uint64_t *hash, sp_err *err) {
   return st;
 }
 
-/* A rank that has another weight than rank 0, in words; 0: there is none. */
+/* Of what ranks have that of most of them, of the first where as many have another one. */
+static int most_have(const uint64_t *all, size_t n, int ranks) {
+  int most = 0, best = 0;
+  for (int r = 0; r < ranks; r++) {
+    int have = 0;
+    for (int k = 0; k < ranks; k++) have += all[(size_t)k * n] == all[(size_t)r * n];
+    if (have > best) most = r, best = have;
+  }
+  return most;
+}
+
+/* A rank that has another weight than most, in words; -1: there is none. */
 static int differ(const sp_graph *g, const uint64_t *all, size_t n, uint64_t step, sp_err *err) {
   int ranks = sp_ranks_opts(g->env->ranks)->ranks;
   size_t at = 0;
@@ -306,13 +317,14 @@ static int differ(const sp_graph *g, const uint64_t *all, size_t n, uint64_t ste
     for (size_t i = 0; i < g->nodes[k]->n_weights; i++, at++)
       for (int r = 1; r < ranks; r++) {
         if (all[(size_t)r * n + at] == all[at]) continue;
+        int most = most_have(all + at, n, ranks), guilty = most ? 0 : r;
         sp_fail(err, SP_E_DATA,
-                "weight '%s.%s' is not the same on rank %d as on rank 0 before step %" PRIu64
+                "weight '%s.%s' is not the same on rank %d as on rank %d before step %" PRIu64
                 ": memory is damaged, or a stage does not compute the same twice",
-                g->nodes[k]->name, g->nodes[k]->weights[i].name, r, step);
-        return r;
+                g->nodes[k]->name, g->nodes[k]->weights[i].name, guilty, most, step);
+        return guilty;
       }
-  return 0;
+  return -1;
 }
 
 int sp_graph_compare_weights(sp_graph *g, uint64_t step, sp_err *err) {
@@ -325,8 +337,8 @@ int sp_graph_compare_weights(sp_graph *g, uint64_t step, sp_err *err) {
   for (size_t k = 0; k < g->n_nodes && !st; k++)
     for (size_t i = 0; i < g->nodes[k]->n_weights && !st; i++) st = hash_weight(g->nodes[k], i, &mine[at++], err);
   if (!st) st = sp_ranks_exchange(g->env->ranks, mine, n * sizeof *mine, all, err);
-  int guilty = st ? 0 : differ(g, all, n, step, err);
-  if (guilty) st = sp_ranks_blame(g->env->ranks, guilty, err, err);
+  int guilty = st ? -1 : differ(g, all, n, step, err);
+  if (guilty >= 0) st = sp_ranks_blame(g->env->ranks, guilty, err, err);
   free(mine);
   free(all);
   return st;

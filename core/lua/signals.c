@@ -19,7 +19,7 @@ static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 /* The other ranks: a thread that hears of their failure wakes the one that runs the script. */
 #define WAKE SIGURG /* nobody minds it where it comes late */
-static atomic_bool failed, ready;
+static atomic_bool failed, ready, told;
 static pthread_t script_thread;
 
 /* Called GRACE instructions after a signal, in a coroutine after its own, and again each time that as many have passed. */
@@ -28,7 +28,7 @@ static void on_late(lua_State *L, lua_Debug *ar) {
   (void)ar;
   if (atomic_load(&failed) && sp_ranks_failed(sp_lua_of(L)->env->ranks, &err)) {
     lua_sethook(L, NULL, 0, 0); /* said once: what closes behind it is to come to its end */
-    sp_lua_fail(L, "%s", err.msg);
+    if (!atomic_load(&told)) sp_lua_fail(L, "%s", err.msg);
   }
   if (!caught) return;
   if (noticed) lua_sethook(L, NULL, 0, 0);
@@ -51,6 +51,8 @@ void sp_lua_end_script(void) {
   atomic_store(&failed, true);
   if (atomic_load(&ready)) pthread_kill(script_thread, WAKE);
 }
+
+void sp_lua_failure_told(void) { atomic_store(&told, true); }
 
 static void on_write(int sig) { (void)sig; }
 

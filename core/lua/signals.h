@@ -16,6 +16,7 @@ void sp_lua_agree(int sig);
 
 /* The job has failed on another rank: the script ends at its next instruction with that error. From any thread. */
 void sp_lua_end_script(void);
+void sp_lua_failure_told(void); /* it ends by another error that says so */
 
 void sp_lua_watch(lua_State *L);           /* the state whose script runs from now on; NULL: none does */
 void sp_lua_hook_coroutines(lua_State *L); /* so that its coroutines end late scripts, too */

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "lua/signals.h"
+
 sp_lua *sp_lua_of(lua_State *L) { return *(sp_lua **)lua_getextraspace(L); }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
@@ -32,7 +34,9 @@ int sp_lua_fail(lua_State *L, const char *fmt, ...) {
 }
 
 int sp_lua_raise(lua_State *L, const sp_err *err) {
+  sp_err failure;
   if (err->status == SP_E_DEVICE) sp_lua_of(L)->device_failed = true;
+  if (sp_ranks_failed(sp_lua_of(L)->env->ranks, &failure)) sp_lua_failure_told();
   sp_lua_where(L);
   lua_pushstring(L, err->msg);
   lua_concat(L, 2);

@@ -189,6 +189,15 @@ static int stop(lua_State *L, sp_lua_graph *lg, int self) {
   return 0;
 }
 
+static void push_pace(lua_State *L, const sp_pace *p) {
+  lua_pushinteger(L, p->slowest);
+  lua_setfield(L, -2, "slowest_rank");
+  lua_pushnumber(L, 1e3 * p->behind);
+  lua_setfield(L, -2, "slowest_ms");
+  lua_pushnumber(L, p->waited);
+  lua_setfield(L, -2, "comm_share");
+}
+
 static void push_result(lua_State *L, const sp_lua_graph *lg, const sp_result *r) {
   lua_createtable(L, 0, (int)r->n_metrics + 6);
   for (size_t i = 0; i < r->n_metrics; i++) {
@@ -211,6 +220,7 @@ static void push_result(lua_State *L, const sp_lua_graph *lg, const sp_result *r
     lua_pushnumber(L, r->lr);
     lua_setfield(L, -2, "lr");
   }
+  if (r->pace) push_pace(L, r->pace);
 }
 
 /* g:next() -> step, metrics; nothing at the end. Also the iterator of a generic for. */

@@ -26,10 +26,12 @@ static frame begin(sp_ranks *r, const char *what, size_t bytes) {
   snprintf(f.what, sizeof f.what, "%s", what);
   f.call = atomic_fetch_add(&r->calls, 1) + 1;
   atomic_store(&r->call, what);
+  sp_ranks_wait(r, true);
   return f;
 }
 
 static int end(sp_ranks *r, int rc) {
+  sp_ranks_wait(r, false);
   atomic_store(&r->call, NULL);
   return rc;
 }

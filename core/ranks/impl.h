@@ -57,7 +57,9 @@ typedef struct sp_rank_peer {
   sp_rank_place told; /* where it was at its last call between ranks; under the lock */
   uint32_t calls;
   double heard, changed; /* sp_now() of the last note; of the last that said something new */
+  double ended;          /* sp_now() of the end of its control connection; 0: it stands */
   bool bye, mute;        /* it has said so; what is sent to it no longer arrives whole */
+  bool cut;              /* the control connection alone has ended */
   sp_note note;          /* as far as it has come */
   size_t got;
 } sp_rank_peer;
@@ -85,6 +87,12 @@ struct sp_ranks {
   atomic_uint calls;
   _Atomic(const char *) call; /* the one that is under way */
 
+  /* how long this rank has waited for others */
+  pthread_mutex_t waiting;
+  int waits, works; /* threads that do */
+  double since;     /* when these numbers were others; */
+  double waited;    /* until then, in seconds */
+
   /* the watcher's own */
   sp_rank_verdict verdict; /* not yet told to anybody */
   double beat;             /* sp_now() of the last one */
@@ -107,7 +115,8 @@ struct sp_ranks {
 
 /* join.c: connects the peers of r, whose fds are -1. */
 int sp_ranks_join(sp_ranks *r, sp_err *err);
-/* The job has failed: calls between ranks end, and what was added to be aborted runs before it can be removed. */
+/* The job has failed: calls between ranks end, and what was added to be aborted runs before it can be removed. The data
+ * connection of a rank that has lost the other one stands: by that it knows that rank 0 is there. */
 void sp_ranks_set_failure(sp_ranks *r, const sp_err *why);
 /* watch.c: the thread that owns the control connections. */
 int sp_ranks_watch(sp_ranks *r, sp_err *err);

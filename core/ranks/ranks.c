@@ -24,6 +24,7 @@ static void free_ranks(sp_ranks *r) {
   pthread_cond_destroy(&r->changed);
   pthread_mutex_destroy(&r->lock);
   pthread_mutex_destroy(&r->aborting);
+  pthread_mutex_destroy(&r->waiting);
   free(r->polled);
   free(r->peers);
   free(r);
@@ -33,6 +34,7 @@ static void make_lock(sp_ranks *r) {
   pthread_condattr_t monotonic;
   pthread_mutex_init(&r->lock, NULL);
   pthread_mutex_init(&r->aborting, NULL);
+  pthread_mutex_init(&r->waiting, NULL);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
   pthread_cond_init(&r->changed, &monotonic);
@@ -106,6 +108,30 @@ void sp_ranks_at(sp_ranks *r, uint64_t step, const char *stage, const char *wait
   for (size_t i = 0; i < SP_PLACE_WORDS; i++) atomic_store_explicit(&r->place[i], now.words[i], memory_order_release);
   atomic_store_explicit(&r->place_seq, seq + 2, memory_order_release);
 }
+
+/* ---- how long it waits ------------------------------------------------------------------------------------------- */
+
+static double count(sp_ranks *r, int waits, int works) {
+  double now = sp_now();
+  pthread_mutex_lock(&r->waiting);
+  if (r->waits && !r->works) r->waited += now - r->since;
+  r->since = now;
+  r->waits += waits;
+  r->works += works;
+  double waited = r->waited;
+  pthread_mutex_unlock(&r->waiting);
+  return waited;
+}
+
+void sp_ranks_wait(sp_ranks *r, bool begins) {
+  if (r) count(r, begins ? 1 : -1, 0);
+}
+
+void sp_ranks_work(sp_ranks *r, bool begins) {
+  if (r) count(r, 0, begins ? 1 : -1);
+}
+
+double sp_ranks_waited(sp_ranks *r) { return r ? count(r, 0, 0) : 0; }
 
 /* ---- failure ----------------------------------------------------------------------------------------------------- */
 
@@ -188,7 +214,10 @@ void sp_ranks_set_failure(sp_ranks *r, const sp_err *why) {
   pthread_mutex_unlock(&r->lock);
   for (sp_rank_abort *a = r->aborts; a; a = a->next) a->abort(a->arg);
   r->aborted = true;
-  for (int i = 0; i < r->n_peers; i++)
-    if (r->peers[i].fd[SP_LINK_DATA] >= 0) shutdown(r->peers[i].fd[SP_LINK_DATA], SHUT_RDWR);
+  for (int i = 0; i < r->n_peers; i++) {
+    const sp_rank_peer *p = &r->peers[i];
+    bool stands = r->o.rank == 0 && p->cut; /* who reads here ends, and the other rank does not see it */
+    if (p->fd[SP_LINK_DATA] >= 0) shutdown(p->fd[SP_LINK_DATA], stands ? SHUT_RD : SHUT_RDWR);
+  }
   pthread_mutex_unlock(&r->aborting);
 }

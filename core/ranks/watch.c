@@ -2,8 +2,9 @@
  * watch.c - the watcher: a thread of each rank that owns the control connections.
  *
  * It says what this rank is at, hears it of the others, and decides who is guilty. Rank 0 decides for all, and tells them; the
- * others decide alone only where rank 0 is lost. A rank whose connection ends without a bye is dead. One that says itself that
- * it has failed may be the victim of a dead one, so rank 0 waits a moment for that. */
+ * others decide alone only where rank 0 is lost. A rank whose connections end without a bye is dead; where its data connection
+ * stands, its control connection was cut. One that says itself that it has failed may be the victim of a dead one, so rank 0
+ * waits a moment for that. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -24,6 +25,8 @@
 #define STOOD 2.0   /* seconds without a look: this process itself was stopped, and knows nothing of the others */
 #define MOMENT 0.1  /* seconds from a rank's own words to the verdict of rank 0, for a dead one to be seen; */
 #define UNHEARD 1.0 /* of another rank, for rank 0 to answer */
+#define CUT 0.3     /* seconds from the end of a control connection for the other one to end, too: the rank is dead; */
+#define OWN_CUT 0.6 /* of the rank itself, whose words end the other one: rank 0 has seen it stand by then */
 #define PARTING 1.0 /* seconds for the others to take the last note before the connections go */
 
 static bool is_hub(const sp_ranks *r) { return r->o.rank == 0; }
@@ -169,9 +172,13 @@ static bool hear(sp_ranks *r, sp_rank_peer *p, double now) {
   if (n < 0 && errno == EAGAIN) return false;
   if (n > 0) p->got += (size_t)n;
   bool known = p->got < head || (p->note.kind >= SP_NOTE_BEAT && p->note.kind <= SP_NOTE_FAIL);
-  if (n <= 0 || !known) {
-    if (n <= 0) sp_net_close(&p->fd[SP_LINK_CONTROL]);
-    suspect_at(r, rank_of(r, p), &p->place, true, now, n <= 0 ? "died" : "sent what is no note", NULL);
+  if (n <= 0) {
+    sp_net_close(&p->fd[SP_LINK_CONTROL]);
+    p->ended = now;
+    return false;
+  }
+  if (!known) {
+    suspect_at(r, rank_of(r, p), &p->place, true, now, "sent what is no note", NULL);
     return false;
   }
   if (p->got < head || p->got < note_size(p->note.kind)) return true;
@@ -232,6 +239,26 @@ static void beat(sp_ranks *r, double now) {
 }
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
+
+static bool has_ended(int fd) {
+  struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+  return fd < 0 || poll(&p, 1, 0) != 0;
+}
+
+/* A process that is gone has closed all it had. Between rank 0 and one that is there the connection was that one's. */
+static void judge_cuts(sp_ranks *r, double now) {
+  for (int i = 0; i < r->n_peers; i++) {
+    sp_rank_peer *p = &r->peers[i];
+    sp_rank_place own = sp_ranks_place(r);
+    if (p->ended <= 0 || p->cut) continue;
+    p->cut = !has_ended(p->fd[SP_LINK_DATA]);
+    if (!p->cut) suspect_at(r, rank_of(r, p), &p->place, true, now, "died", NULL);
+    else if (now - p->ended > (is_hub(r) ? CUT : OWN_CUT))
+      suspect_at(r, is_hub(r) ? i : r->o.rank, is_hub(r) ? &p->place : &own, true, now,
+                 "lost its control connection to rank 0", "both processes live, something else has ended it");
+    else p->cut = false; /* one goes after the other */
+  }
+}
 
 static void judge_silence(sp_ranks *r, double now) {
   for (int i = 0; i < r->n_peers; i++) {
@@ -313,6 +340,7 @@ static void finish(sp_ranks *r) {
 }
 
 static void judge(sp_ranks *r, double now) {
+  judge_cuts(r, now);
   judge_silence(r, now);
   if (is_hub(r)) {
     take_own_place(r, now);
@@ -340,16 +368,20 @@ static bool is_over(sp_ranks *r) {
   return over;
 }
 
-/* Rank 0 reads on until the others are gone: what it has sent would be lost where unread notes are thrown away. */
+/* Rank 0 reads on until the others are gone: what it has sent would be lost where unread notes are thrown away. One that
+ * can be told nothing finds out by itself, as long as rank 0 is there. */
 static void part(sp_ranks *r) {
-  double until = sp_now() + PARTING;
+  double until = sp_now() + PARTING, left;
+  bool cut = false;
   for (int i = 0; i < r->n_peers; i++) {
     int *fd = &r->peers[i].fd[SP_LINK_CONTROL];
+    cut = cut || (is_hub(r) && r->peers[i].cut);
     if (*fd < 0) continue;
     shutdown(*fd, SHUT_WR);
     if (is_hub(r)) sp_net_drain(*fd, until);
     sp_net_close(fd);
   }
+  if (cut && (left = until - sp_now()) > 0) poll(NULL, 0, (int)(left * 1000));
 }
 
 /* The job has failed, and this process does not end. */

@@ -35,7 +35,9 @@ static bool updates(const sp_loop *l, uint64_t step) {
   return step % (uint64_t)l->m->g->accumulate == (uint64_t)l->m->g->accumulate - 1;
 }
 
-static int collect_metrics(sp_loop *l, uint64_t step, const sp_known *known, sp_err *err) {
+/* What a stage says of its data is a failure of this step, the optimizer's words behind those of others, whose gradients it
+ * has; several ranks first tell each other. */
+static int collect_metrics(sp_loop *l, uint64_t step, const sp_known *known, sp_pass_told *told, sp_err *err) {
   sp_machine *m = l->m;
   const sp_program *p = m->p;
   size_t k = 0;
@@ -49,9 +51,12 @@ static int collect_metrics(sp_loop *l, uint64_t step, const sp_known *known, sp_
           (sp_metric){s->name, s->node->name, port->name, s->node->out_specs[s->port].spec[s->index], data, s->result};
       if (s->result) m->shown[k].spec.shape[0] = l->result.n;
       k++;
-    } else if (check_status(s, data, sp_machine_step(m, step), err))
-      return sp_failure_keep(&m->failure, step, (int)p->n_tasks, err);
+    } else if ((!told->bad || told->alike) && check_status(s, data, sp_machine_step(m, step), err)) {
+      told->bad = err;
+      told->alike = s->node->optimizer;
+    }
   }
+  if (told->bad && !sp_machine_shares(m)) return sp_failure_keep(&m->failure, step, (int)p->n_tasks, err);
   l->result.metrics = m->shown;
   l->result.n_metrics = k;
   return SP_OK;
@@ -93,28 +98,29 @@ static void collect_hashes(sp_loop *l, uint64_t step) {
   l->result.n_hashes = m->n_hashes;
 }
 
-static int add_shard(sp_loop *l, uint64_t pass, sp_err *err) {
-  uint64_t end = l->end == UINT64_MAX ? l->end : step_of(l, l->end);
-  uint32_t asked = l->asks ? l->asks(l->asks_arg) : 0;
-  return sp_shards_add(l->m->shards, l->m, pass, end, asked, &l->result, err);
+static int add_shard(sp_loop *l, uint64_t pass, sp_pass_told *told, sp_err *err) {
+  told->end = l->end == UINT64_MAX ? l->end : step_of(l, l->end);
+  told->asked = l->asks ? l->asks(l->asks_arg) : 0;
+  return sp_shards_add(l->m->shards, l->m, pass, told, &l->result, err);
 }
 
 int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
   const sp_machine *m = l->m;
   const sp_known *known = &m->known[step % (uint64_t)m->p->ring];
+  sp_pass_told told = {0};
   int st = sp_timeline_collect(l, step, err);
   if (st) return st;
   l->result = (sp_result){
       .step = step, .epoch = m->feed.steps ? step / m->feed.steps : 0, .n = known->real, .lr = NAN, .time = sp_now()};
   if (l->end != UINT64_MAX) l->result.of = step_of(l, l->end - l->first) * m->stride;
-  if ((known->n || m->shards) && (st = collect_metrics(l, step, known, err))) return st;
+  if ((known->n || m->shards) && (st = collect_metrics(l, step, known, &told, err))) return st;
   collect_hashes(l, step);
   if (m->p->training && m->g->training) {
     l->result.updated = updates(l, step);
     if (l->result.updated) l->lr = known->lr;
     l->result.lr = l->lr;
   }
-  if (m->shards && (st = add_shard(l, step, err))) return st;
+  if (m->shards && (st = add_shard(l, step, &told, err))) return st;
   l->delivered = step + 1;
   answer_requests(l, step, known);
   return SP_OK;

@@ -11,6 +11,7 @@
 
 #include "graph/reduce.h"
 #include "plan/describe.h"
+#include "run/choices.h"
 #include "run/trial.h"
 #include "run/unit.h"
 
@@ -194,7 +195,7 @@ int sp_engine_build(sp_engine *e, sp_err *err) {
   if (!st && fresh) st = sp_graph_init_weights(e->g, err);
   if (!st && fresh) st = same_schedule(e, err);
   if (!st && fresh) st = sp_graph_share_weights(e->g, NULL, err);
-  if (!st) st = sp_machine_build(e->units[0].m, NULL, err);
+  if (!st) st = sp_choices_build(e->units[0].m, NULL, err);
   if (st) sp_engine_unplan(e);
   return st;
 }
@@ -296,15 +297,21 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   if ((st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(&e->units[0].loop, first, n * micro(e), err)))
     return st;
   e->sought = false;
+  sp_shards_pause(e->units[0].m->shards);
   return SP_OK;
 }
 
-/* All ranks have submitted as much when they are here, so what they wait for comes to its end. */
+/* All ranks have submitted as much when they are here, so what they wait for comes to its end; but of a step in which a stage
+ * has failed here they wait for this rank. */
 static int compare_replicas(sp_engine *e, const sp_result *res, sp_err *err) {
   uint64_t each = e->g->opts.check, step = res ? res->step + 1 : sp_engine_step(e);
   if (!e->g->reduce || !each || (res && step % each)) return SP_OK;
+  const sp_unit *u = training(e);
   int st = res ? sp_loop_settle(&e->units[0].loop, err) : SP_OK;
-  return st ? st : sp_graph_compare_weights(e->g, step, err);
+  if (st) return st;
+  if (sp_failure_step(&u->m->failure) < u->loop.delivered + run_ahead(e) && sp_failure_get(&u->m->failure, err))
+    return err->status;
+  return sp_graph_compare_weights(e->g, step, err);
 }
 
 int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {
@@ -381,7 +388,7 @@ static int find_unit(sp_engine *e, sp_node *source, size_t *at, sp_err *err) {
     return st;
   }
   if (e->units[*at].m->built) return SP_OK;
-  return sp_machine_build(e->units[*at].m, e->units[0].m, err);
+  return sp_choices_build(e->units[*at].m, e->units[0].m, err);
 }
 
 static int evaluate(sp_engine *e, sp_loop *l, int (*each)(void *arg, const sp_result *res, sp_err *err), void *arg,
@@ -411,6 +418,7 @@ int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, con
     return st;
   if (sp_graph_swap_averages(e->g, err)) return halt(e, err);
   st = evaluate(e, &e->units[at].loop, each, arg, err);
+  sp_shards_pause(e->units[0].m->shards);
   sp_err back;
   if (sp_graph_swap_averages(e->g, &back) && !st) {
     *err = back;

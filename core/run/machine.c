@@ -340,6 +340,7 @@ static int prepare(sp_machine *m, sp_err *err) {
     const sp_task *t = &m->p->tasks[i];
     const sp_stream *s = sp_machine_stream(m, t->lane);
     if (t->kind != SP_TASK_FORWARD && t->kind != SP_TASK_UPDATE) continue;
+    if (m->g->reduce && !m->p->stand_in) sp_ranks_at(m->g->reduce->ranks, SP_RANKS_NO_STEP, t->name, NULL);
     for (int k = 0; k < 2 && sizes[k] && !st; k++) {
       sp_call_fill(&m->posts[i].calls[0], 0, sizes[k]);
       sp_io io = m->posts[i].calls[0].io;

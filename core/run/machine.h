@@ -164,10 +164,19 @@ int sp_list_make(sp_machine *m, sp_err *err);
 /* shards.c: the results of a step's passes, put together */
 int sp_shards_new(sp_shards **s, const sp_machine *m, sp_err *err);
 void sp_shards_free(sp_shards *s);
+/* What ranks tell each other of a pass beside its results. */
+typedef struct sp_pass_told {
+  uint64_t end;      /* of the loop, in steps: they fail where it is not the same */
+  uint32_t asked;    /* all get the bits of all */
+  bool alike;        /* `bad` is of the update, which all of them make */
+  const sp_err *bad; /* what a stage says of its data; NULL: nothing */
+} sp_pass_told;
 /* Adds what was collected of the next pass, whose samples are res->n; behind the last *res becomes that of the step, on all
- * ranks. They fail where `end` of the loop is not the same on them; of `asked` all get the bits of all. */
-int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, uint64_t end, uint32_t asked, sp_result *res,
+ * ranks. */
+int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, const sp_pass_told *told, sp_result *res,
                   sp_err *err);
+/* What comes before the next step is none of a step's time. NULL: does nothing. */
+void sp_shards_pause(sp_shards *s);
 /* Of an evaluation: *res becomes that of the batch that this rank had beside the own one; false: there is no such rank. */
 bool sp_shards_of_rank(sp_shards *s, const sp_machine *m, int rank, sp_result *res);
 

@@ -22,6 +22,13 @@ typedef struct sp_hash {
   uint64_t hash;
 } sp_hash;
 
+/* What ranks wait for each other, over about the last 20 steps. */
+typedef struct sp_pace {
+  int slowest;   /* rank whose own time of a step, in which it waits for no other one, is the longest */
+  double behind; /* seconds that this is longer than the median of all ranks */
+  double waited; /* share of the time in which a rank waits, the mean of all */
+} sp_pace;
+
 typedef struct sp_result {
   uint64_t step, epoch;
   uint64_t of;    /* steps of the loop or the evaluation; 0: it has no end */
@@ -32,6 +39,7 @@ typedef struct sp_result {
   double time;    /* sp_now() when the host saw it complete */
   const sp_metric *metrics;
   size_t n_metrics;
+  const sp_pace *pace;   /* of several ranks, behind the second step; NULL: nothing is known */
   const sp_hash *hashes; /* with opts.checksums, in a fixed order */
   size_t n_hashes;
 } sp_result;

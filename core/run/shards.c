@@ -4,11 +4,14 @@
  * results of all passes: scripts see the same numbers everywhere, and what they decide by them is found out if it differs. */
 #include "graph/reduce.h"
 #include "run/machine.h"
+#include "run/pace.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define VERDICT 3 /* seconds in which the rank whose data are bad says so */
 
 /* One metric. */
 typedef struct part {
@@ -26,7 +29,11 @@ typedef struct packed {
   uint64_t step, end; /* end: of the loop */
   double lr;
   uint32_t n, asked;
+  uint32_t bad, reserved; /* BAD_ */
+  sp_rank_time time;      /* of the last pass */
 } packed;
+
+enum { BAD_NOTHING, BAD_STAGE, BAD_UPDATE };
 
 struct sp_shards {
   part *parts; /* as the program's metrics */
@@ -41,6 +48,8 @@ struct sp_shards {
   char *all;      /* [ranks][micro] of them */
   sp_metric *one; /* of a pass that was unpacked */
   sp_hash *one_hashes;
+  sp_err bad; /* the first that a stage has said of this rank's passes of the step */
+  sp_pacer pacer;
 };
 
 static const sp_port *port_of(const sp_metric_slot *s) { return sp_node_out_port(s->node, (unsigned)s->port); }
@@ -73,7 +82,9 @@ static int new_exchange(sp_shards *s, const sp_machine *m, sp_err *err) {
   s->bytes = sizeof(packed) + m->n_hashes * sizeof(uint64_t);
   for (size_t i = 0; i < s->n; i++) s->bytes += 8 + data_bytes(&s->parts[i]);
   s->all = sp_graph_zalloc(m->g, (size_t)s->n_ranks * (size_t)m->p->micro, s->bytes, "metrics", err);
-  s->one = s->all ? sp_graph_zalloc(m->g, s->n, sizeof *s->one, "metrics", err) : NULL;
+  double *times = s->all ? sp_graph_zalloc(m->g, (size_t)s->n_ranks, 2 * sizeof *times, "times", err) : NULL;
+  s->pacer = (sp_pacer){.n_ranks = s->n_ranks, .own = times, .sorted = times ? times + s->n_ranks : NULL};
+  s->one = times ? sp_graph_zalloc(m->g, s->n, sizeof *s->one, "metrics", err) : NULL;
   s->update = s->one ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *s->update, "checksums", err) : NULL;
   for (size_t k = 0; s->update && k < m->n_hashes; k++) s->update[k] = alike(m->p->tasks[m->hash_of[k].task].kind);
   s->one_hashes = s->update ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *s->one_hashes, "checksums", err) : NULL;
@@ -104,6 +115,7 @@ void sp_shards_free(sp_shards *s) {
   free(s->hashes);
   free(s->update);
   free(s->all);
+  free(s->pacer.own);
   free(s->one);
   free(s->one_hashes);
   free(s);
@@ -193,9 +205,10 @@ static char *place_of(const sp_shards *s, const sp_machine *m, int rank, int pas
   return s->all + ((size_t)rank * (size_t)m->p->micro + (size_t)pass) * s->bytes;
 }
 
-static void pack(const sp_shards *s, const sp_machine *m, const sp_result *res, uint64_t end, uint32_t asked,
-                 char *to) {
-  packed head = {.step = res->step, .end = end, .lr = res->lr, .n = res->n, .asked = asked};
+static void pack(sp_shards *s, const sp_machine *m, const sp_result *res, const sp_pass_told *told, char *to) {
+  packed head = {.step = res->step, .end = told->end, .lr = res->lr, .n = res->n, .asked = told->asked};
+  if (told->bad) head.bad = told->alike ? BAD_UPDATE : BAD_STAGE;
+  if (told->bad && !s->bad.status) s->bad = *told->bad;
   memcpy(to, &head, sizeof head);
   uint64_t *hash = (uint64_t *)(to + sizeof head);
   for (size_t i = 0; i < m->n_hashes; i++) hash[i] = res->hashes[i].hash;
@@ -254,8 +267,57 @@ static int differ(const packed *a, const packed *b, int rank, int *guilty, sp_er
                  a->step, a->lr, b->lr, rank);
 }
 
+/* The rank that is to be named; -1: nobody. The first in the order of shards whose data a stage has found bad counts, as where
+ * one process has all of them; then an update which not all ranks have found so. */
+static int find_bad(const sp_shards *s, const sp_machine *m, int *updates) {
+  int first = -1;
+  *updates = 0;
+  for (int i = 0; i < s->n_ranks * m->p->micro; i++) {
+    const packed *one = (const packed *)(s->all + (size_t)i * s->bytes);
+    if (one->bad == BAD_STAGE) return i / m->p->micro;
+    if (one->bad == BAD_UPDATE && !(*updates)++) first = i / m->p->micro;
+  }
+  return *updates < s->n_ranks ? first : -1;
+}
+
+/* Only the rank itself knows the words. */
+static int look_for_bad(sp_shards *s, const sp_machine *m, sp_err *err) {
+  int updates, guilty = find_bad(s, m, &updates);
+  if (guilty < 0) return updates ? sp_ranks_blame(s->ranks, 0, &s->bad, err) : SP_OK;
+  if (guilty == s->rank) {
+    *err = s->bad;
+    sp_prefix(err, "rank %d", guilty);
+    return sp_ranks_blame(s->ranks, guilty, err, err);
+  }
+  if (sp_ranks_await_failure(s->ranks, VERDICT, err)) return err->status;
+  return sp_fail(err, SP_E_DATA, "rank %d has bad data at step %" PRIu64 " and does not say which", guilty,
+                 ((const packed *)s->all)->step);
+}
+
+/* ---- how long ranks wait for each other ---- */
+void sp_shards_pause(sp_shards *s) {
+  if (s) s->pacer.last = 0;
+}
+
+/* What a device waits for by itself the host does not see. */
+static void take_time(sp_shards *s, const sp_machine *m) {
+  packed *last = (packed *)place_of(s, m, s->rank, m->p->micro - 1);
+  if (!m->p->stand_in && sp_place_is_host(&m->g->main)) last->time = sp_pace_take(&s->pacer, s->ranks);
+}
+
+typedef struct all_times {
+  const sp_shards *s;
+  const sp_machine *m;
+} all_times;
+
+static const sp_rank_time *time_of(const void *arg, int rank) {
+  const all_times *a = arg;
+  return &((const packed *)place_of(a->s, a->m, rank, a->m->p->micro - 1))->time;
+}
+
 static int give(sp_shards *s, const sp_machine *m, uint32_t *asked, sp_err *err) {
   char *mine = place_of(s, m, s->rank, 0);
+  take_time(s, m);
   int st = sp_ranks_exchange(s->ranks, mine, s->bytes * (size_t)m->p->micro, s->all, err);
   int last = m->p->micro - 1;
   const packed *first = (const packed *)place_of(s, m, 0, last);
@@ -269,7 +331,7 @@ static int give(sp_shards *s, const sp_machine *m, uint32_t *asked, sp_err *err)
     }
     *asked |= other->asked;
   }
-  return st;
+  return st ? st : look_for_bad(s, m, err);
 }
 
 static void add_pass(sp_shards *s, sp_result *res, bool first, bool first_rank) {
@@ -285,16 +347,17 @@ static void add_pass(sp_shards *s, sp_result *res, bool first, bool first_rank) 
   add_hashes(s, res, first, first_rank);
 }
 
-int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, uint64_t end, uint32_t asked, sp_result *res,
+int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, const sp_pass_told *told, sp_result *res,
                   sp_err *err) {
   int shard = (int)(pass % (uint64_t)m->p->micro), st;
   res->step = pass / (uint64_t)m->p->micro;
-  if (s->ranks) pack(s, m, res, end, asked, place_of(s, m, s->rank, shard));
+  if (s->ranks) pack(s, m, res, told, place_of(s, m, s->rank, shard));
   else add_pass(s, res, !shard, true);
   if (shard + 1 < m->p->micro) return SP_OK;
   if (s->ranks) {
     if ((st = give(s, m, &res->asked, err))) return st;
     if (m->p->stand_in) return SP_OK;
+    res->pace = sp_pace_add(&s->pacer, time_of, &(all_times){s, m});
     for (int i = 0; i < s->n_ranks * m->p->micro; i++) {
       sp_result one = *res;
       unpack(s, m, s->all + (size_t)i * s->bytes, &one);

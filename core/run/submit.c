@@ -107,6 +107,9 @@ static void tell(const sp_machine *m, uint64_t step, const sp_task *t, bool wait
   sp_ranks_at(r->ranks, step / (uint64_t)m->p->micro, t->name, atomic_load(&r->waits) ? "the other ranks" : NULL);
 }
 
+/* What moves gradients runs beside it. */
+static bool gives_gradients(const sp_task *t) { return t->kind == SP_TASK_BACKWARD || t->kind == SP_TASK_APPLY; }
+
 /* A failure stops its stream. Where ticks are graphs, one stream has the older steps of other lanes too, whose results
  * are to come first: there it is kept only, and what comes behind it does nothing. */
 static int run_call(void *arg, void *native) {
@@ -117,9 +120,12 @@ static int run_call(void *arg, void *native) {
   uint64_t step = sp_machine_step(c->m, c->step);
   sp_range_push(c->m, t->name, c->step);
   tell(c->m, c->step, t, false);
+  sp_ranks *needed = c->m->g->reduce && gives_gradients(t) ? c->m->g->reduce->ranks : NULL;
+  sp_ranks_work(needed, true);
   int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, step, native, c, &c->err)
            : t->kind == SP_TASK_APPLY  ? sp_inst_apply(t->node->inst, &c->io, step, native, c, &c->err)
                                        : sp_inst_forward(t->node->inst, &c->io, step, native, c, &c->err);
+  sp_ranks_work(needed, false);
   sp_range_pop(c->m);
   if (st) sp_failure_keep(&c->m->failure, c->step, t->index, &c->err);
   return shared ? SP_OK : st;
@@ -162,9 +168,11 @@ static int run_comm(void *arg, void *native) {
   double begin = m->g->host.observe ? sp_now() : 0;
   sp_range_push(m, t->name, c->step);
   tell(m, c->step, t, true);
+  sp_ranks_wait(r->ranks, true);
   int st = v->kind == SP_MOVE_GATHER  ? r->type->all_gather(ctx, r->comm, to, from, v->each)
            : v->kind == SP_MOVE_FIRST ? r->type->broadcast(ctx, r->comm, to, v->each, 0)
                                       : r->type->all_to_all(ctx, r->comm, to, from, v->each);
+  sp_ranks_wait(r->ranks, false);
   tell(m, c->step, t, false);
   sp_range_pop(m);
   if (m->g->host.observe) { /* as stages are, whose calls are over when they return */

@@ -82,12 +82,10 @@ uint32_t sp_sampler_ids(sp_sampler *s, uint64_t step, uint64_t *ids) {
 
 static uint32_t take(void *self, uint64_t step, uint64_t *ids) { return sp_sampler_ids(self, step, ids); }
 
+/* Of the sizes that others of the `world` have too: what is chosen for them is to be the same everywhere. */
 void sp_sampler_feed(sp_sampler *s, sp_feed *feed) {
-  uint32_t n;
+  uint32_t rest = s->drop_last ? 0 : (uint32_t)(s->length % s->batch);
   *feed = (sp_feed){.self = s, .steps = s->steps, .take = take};
-  for (uint32_t part = s->parts; part-- > 0;) /* of the last step */
-    if ((n = sp_sampler_n(s, s->steps - 1 - part)) && n < s->batch) feed->sizes[0] = n;
-  if (s->steps == s->parts && sp_sampler_n(s, 0) < s->batch) return;
-  feed->sizes[1] = feed->sizes[0];
-  feed->sizes[0] = s->batch;
+  feed->sizes[0] = s->length < s->batch ? rest : s->batch;
+  feed->sizes[1] = s->length < s->batch ? 0 : rest;
 }

@@ -282,8 +282,14 @@ end
 
 -- What the ranks compute must be the same: a script that they have in two versions would find it out much later.
 local function compare_ranks(self)
-  local names, values = { "the script" }, { core.checksum(files.read(core.env().script_path)) }
-  for i, line in ipairs(checkpoint.describe(self)) do names[i + 1], values[i + 1] = "the graph, line " .. i, line end
+  local names, values = {}, {}
+  local function add(name, value) names[#names + 1], values[#names + 1] = name, tostring(value) end
+  add("the script", core.checksum(files.read(core.env().script_path)))
+  for i, line in ipairs(checkpoint.describe(self)) do add("the graph, line " .. i, line) end
+  for _, e in ipairs(self._evals) do add(("the steps between evaluations on '%s'"):format(e.data.name), e.every) end
+  add("the seed (--seed)", self._opt.seed)
+  add("the steps between comparisons (--check-replicas)", self._opt.check_replicas or "default")
+  if self._opt.device == "cpu" then add("threads (--threads N takes N on each host)", core.env().threads) end
   core.same(names, values)
   self._compared = true
 end
@@ -476,7 +482,7 @@ return function(opt)
       workers = devices.workers(device, get "workers"), pinned = get "pinned" or 1024,
       memory_limit = get "memory_limit" or 0, traced = (get "trace" or "") ~= "" or get "timing" == true,
       auto_budget = get "auto_budget" or 4.0, auto_again = get "auto_again" or false,
-      explain = get "explain",
+      explain = get "explain", check_replicas = get "check_replicas",
     },
     depth = get "depth" or 1,
   }

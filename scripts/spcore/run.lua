@@ -298,9 +298,10 @@ local function new(t)
   local lock, metrics
   if again then lock, metrics = go_on(t, dir, settings) else lock, metrics = begin(dir, settings) end
   if settings.checksums and ranks.first then t.graph:checksums(dir .. "/checksums.jsonl", again) end
+  metrics:setvbuf "no"
   local first = t.graph:step()
   local self = setmetatable({
-    dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, began = sys.now(), seen = 0, images = 0,
+    dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, metrics_bytes = metrics:seek "end", began = sys.now(), seen = 0, images = 0,
     epochs = (t.epochs or 0) > 0 and t.epochs, classes = names_of(t.classes), unsaved = false, save_weights = t.weights ~= false, first = first,
     total = t.steps, best_by = rawget(opt, "best_by") or "auto", patience = rawget(opt, "patience") or 0,
     min_delta = rawget(opt, "min_delta") or 0.0, waited = 0,
@@ -361,10 +362,15 @@ end
 
 local rescue
 
+-- The file has no buffer. Where a line does not fit, what did of it goes.
 local function write_line(self, t)
-  local ok, why = self.metrics:write(json.encode(t), "\n")
-  if ok then ok, why = self.metrics:flush() end
-  if not ok then core.fail(("%s/metrics.jsonl: %s; %s"):format(self.dir, why, rescue(self))) end
+  local text, path = json.encode(t) .. "\n", self.dir .. "/metrics.jsonl"
+  local ok, why = self.metrics:write(text)
+  if ok then self.metrics_bytes = self.metrics_bytes + #text
+  else
+    sys.truncate(path, self.metrics_bytes)
+    core.fail(("%s: %s; %s"):format(path, why, rescue(self)))
+  end
 end
 
 -- What an evaluation's counts come to.
@@ -418,6 +424,10 @@ function run:step(step, m)
     if self.counted then parts[#parts + 1] = figure("accuracy", self.right / self.counted) end
     if self.accuracy then parts[#parts + 1] = figure("val accuracy", self.accuracy) end
     if self.iou then parts[#parts + 1] = figure("val IoU", self.iou) end
+    if m.slowest_rank then
+      parts[#parts + 1] = ("rank %d slowest: +%.1f ms a step"):format(m.slowest_rank, m.slowest_ms)
+      parts[#parts + 1] = ("%.0f %% in comm"):format(100 * m.comm_share)
+    end
     return parts
   end)
   if self.checkpoint then self.checkpoint:step(step) end

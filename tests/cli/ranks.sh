@@ -196,6 +196,18 @@ each mpirun 'OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_L
   PMIX_RANK=$rank PMIX_NAMESPACE=17.'$$
 each srun 'SLURM_PROCID=$rank SLURM_NTASKS=2 SLURM_LOCALID=$rank SLURM_JOB_ID='$$' SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost'
 
+# ---- of another job ----
+RANK=0 WORLD_SIZE=2 SPCORE_PORT=$port SPCORE_JOB=mine timeout -s KILL 30 "$spcore" run hello.lua >out.0 2>err.0 </dev/null &
+first=$!
+export RANK=1 WORLD_SIZE=2 SPCORE_PORT=$port
+SPCORE_JOB=yours run 1 5 "$spcore" run hello.lua
+printed err "spcore: port $port of this host is a job's of spcore, and you are none of its ranks: it is of another job (SPCORE_JOB)"
+SPCORE_JOB=mine run 0 5 "$spcore" run hello.lua
+unset RANK WORLD_SIZE SPCORE_PORT
+wait $first || not_ok "the job that a stranger came to: exit status $?"
+cp err.0 err
+grep -q "^spcore: a stranger from .* was sent away: it is of another job (SPCORE_JOB)" err || not_ok "the stranger is not told of"
+
 wait $caught || failed=1
 cat caught.log
 exit $failed

@@ -6,6 +6,7 @@
 
 #include <spcore/comm.h>
 #include <spcore/device.h>
+#include <spcore/ext/choices.h>
 #include <spcore/ext/counters.h>
 #include <spcore/ext/cuda.h>
 #include <spcore/ext/parallel.h>
@@ -332,6 +333,16 @@ AT(sp_ranges, size, 0);
 AT(sp_ranges, reserved, 4);
 AT(sp_ranges, push, 8);
 AT(sp_ranges, pop, 16);
+
+SIZE(sp_choice, 384);
+AT(sp_choice, key, 0);
+AT(sp_choice, value, 192);
+
+SIZE(sp_choices, 24);
+AT(sp_choices, size, 0);
+AT(sp_choices, reserved, 4);
+AT(sp_choices, taken, 8);
+AT(sp_choices, hold, 16);
 
 SIZE(sp_times_span, 40);
 AT(sp_times_span, launch, 0);

@@ -198,6 +198,25 @@ START_TEST(strangers) {
 }
 END_TEST
 
+/* Bytes at random, of any length, some behind the right beginning, some all that a rank would say. */
+START_TEST(garbage) {
+  set_up(2);
+  start(0, gather);
+  srand((unsigned)_i + 1);
+  for (int k = 0; k < 300; k++) {
+    sp_hello h = good_hello(1);
+    unsigned char *bytes = (unsigned char *)&h;
+    size_t from = k % 3 ? sizeof h.magic : 0, n = (size_t)rand() % (sizeof h + 1);
+    for (size_t i = from; i < sizeof h; i++) bytes[i] = (unsigned char)rand();
+    int fd = call();
+    send(fd, &h, k % 2 ? n : sizeof h, MSG_NOSIGNAL);
+    close(fd);
+  }
+  start(1, gather);
+  ck_assert_int_eq(end_all(), 2);
+}
+END_TEST
+
 static int wrong_token(sp_ranks *r, sp_err *err) {
   (void)r;
   return sp_fail(err, SP_E_INTERNAL, "came in");
@@ -365,6 +384,37 @@ START_TEST(where_it_is_from_two_threads) {
 }
 END_TEST
 
+/* ---- how long it waits ------------------------------------------------------------------------------------------- */
+
+/* Two waits at once are one, and beside work there is none; a call between ranks is one, too. */
+static int wait_and_work(sp_ranks *r, sp_err *err) {
+  double before = sp_ranks_waited(r), waited;
+  sp_ranks_wait(r, true);
+  sp_ranks_wait(r, true);
+  usleep(100000);
+  sp_ranks_wait(r, false);
+  sp_ranks_work(r, true);
+  usleep(400000);
+  sp_ranks_work(r, false);
+  sp_ranks_wait(r, false);
+  usleep(400000);
+  waited = sp_ranks_waited(r) - before;
+  if (waited < 0.09 || waited > 0.35) return sp_fail(err, SP_E_INTERNAL, "waited %g s", waited);
+  if (sp_ranks_opts(r)->rank == 1) usleep(300000);
+  before = sp_ranks_waited(r);
+  if (sp_ranks_exchange(r, NULL, 0, NULL, err)) return err->status;
+  waited = sp_ranks_waited(r) - before;
+  if (sp_ranks_opts(r)->rank == 0 && waited < 0.1) return sp_fail(err, SP_E_INTERNAL, "waited %g s", waited);
+  return SP_OK;
+}
+
+START_TEST(how_long_it_waits) {
+  start_all(2, wait_and_work);
+  int good = end_all();
+  ck_assert_msg(good == 2, "%s, %s", s->words[0], s->words[1]);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("ranks");
   TCase *c = tcase_create("data"), *join = tcase_create("join");
@@ -375,7 +425,9 @@ int main(void) {
   tcase_add_test(c, calls_that_differ);
   tcase_add_test(c, what_must_be_the_same);
   tcase_add_test(c, where_it_is_from_two_threads);
+  tcase_add_test(c, how_long_it_waits);
   tcase_add_test(join, strangers);
+  tcase_add_loop_test(join, garbage, 0, 3);
   tcase_add_test(join, a_rank_of_another_job);
   tcase_add_loop_test(join, wrong_ranks, 0, (int)SP_ARRAY(wrong));
   tcase_add_test(join, the_same_rank_twice);

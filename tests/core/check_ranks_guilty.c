@@ -174,6 +174,30 @@ START_TEST(ends_at_different_times) {
 }
 END_TEST
 
+/* Somebody else ends the control connection of a rank, at its end or at that of rank 0; how it is at the other end. */
+static bool cut_at_first;
+
+static int be_cut(sp_ranks *r, sp_err *err) {
+  char mine = 0, all[MOST];
+  int rank = sp_ranks_opts(r)->rank, end = cut_at_first ? 0 : guilty;
+  arrive(r);
+  if (rank == guilty) usleep(100000); /* nobody is in a call to this one, others wait for it */
+  if (rank == end) shutdown(r->peers[cut_at_first ? guilty : 0].fd[SP_LINK_CONTROL], SHUT_RDWR);
+  return sp_ranks_exchange(r, &mine, 1, all, err);
+}
+
+START_TEST(a_connection_is_cut) {
+  cut_at_first = _i;
+  start_step(4, 2, be_cut);
+  double t = sp_now();
+  ck_assert_int_eq(end_all(), 0);
+  all_say("rank 2 lost its control connection to rank 0 at step 41 in stage 'decoder.backward': both processes live, "
+          "something else has ended it",
+          -1);
+  ck_assert(sp_now() - t < 4);
+}
+END_TEST
+
 /* Garbage on a connection of the job. */
 static int babble(sp_ranks *r, sp_err *err) {
   char mine = 0, all[MOST], noise[64];
@@ -200,6 +224,7 @@ int main(void) {
   tcase_add_loop_test(c, a_rank_leaves, 0, 2);
   tcase_add_test(c, slow_ranks_are_not_stalled);
   tcase_add_test(c, ends_at_different_times);
+  tcase_add_loop_test(c, a_connection_is_cut, 0, 2);
   tcase_add_test(c, garbage_from_a_rank);
   suite_add_tcase(suite, c);
   SRunner *runner = srunner_create(suite);

@@ -94,6 +94,31 @@ START_TEST(ranks_share_a_step) {
 }
 END_TEST
 
+/* All prepare for the same sizes, though one alone has the short batch; nobody comes with another one. */
+START_TEST(sizes_are_those_of_all) {
+  static const struct {
+    uint64_t length;
+    bool drop;
+    uint32_t sizes[2];
+  } cases[] = {{29, false, {4, 1}}, {24, false, {4, 0}}, {3, false, {3, 0}}, {29, true, {4, 0}}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (uint32_t r = 0; r < 3; r++) {
+      sp_sampler s = make(7, cases[i].length, 4, false, cases[i].drop);
+      sp_feed feed;
+      sp_err err;
+      ck_assert_msg(!sp_sampler_share(&s, r, 1, 3, &err), "%s", err.msg);
+      sp_sampler_feed(&s, &feed);
+      ck_assert_uint_eq(feed.sizes[0], cases[i].sizes[0]);
+      ck_assert_uint_eq(feed.sizes[1], cases[i].sizes[1]);
+      for (uint64_t step = 0; step < s.steps; step++) {
+        uint32_t n = sp_sampler_n(&s, step);
+        ck_assert(!n || n == feed.sizes[0] || n == feed.sizes[1]);
+      }
+      sp_sampler_free(&s);
+    }
+}
+END_TEST
+
 START_TEST(refused) {
   sp_sampler s;
   sp_err err;
@@ -116,6 +141,7 @@ int main(void) {
   tcase_add_test(c, a_pure_function_of_the_step);
   tcase_add_test(c, in_order_and_dropped);
   tcase_add_test(c, ranks_share_a_step);
+  tcase_add_test(c, sizes_are_those_of_all);
   tcase_add_test(c, refused);
   suite_add_tcase(s, c);
   SRunner *r = srunner_create(s);

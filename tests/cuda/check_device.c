@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <spcore/ext/choices.h>
 #include <spcore/ext/counters.h>
 #include <spcore/ext/cuda.h>
 #include <spcore/ext/times.h>
@@ -319,6 +320,39 @@ START_TEST(tuned_choices_come_back) {
 }
 END_TEST
 
+/* What rank 0 took is taken here, too, and the file keeps what it has. */
+START_TEST(choices_of_another_process) {
+  char dir[] = "/tmp/spcore-held.XXXXXX", command[256];
+  ck_assert_ptr_nonnull(mkdtemp(dir));
+  setenv("SPCORE_CACHE", dir, 1);
+  type->close(dev);
+  begin();
+  const sp_choices *choices = type->extension(dev, SP_EXT_CHOICES);
+  sp_choice c;
+  ck_assert_int_eq(choices->taken(ctx, dev, 0, &c), SP_E_NOTFOUND);
+  offer("own", NULL, "1", "1");
+  offer("both", NULL, "2", "2");
+  ck_assert_int_eq(choices->hold(ctx, dev, &(sp_choice){"both", "3"}), SP_OK);
+  ck_assert_int_eq(choices->hold(ctx, dev, &(sp_choice){"theirs", "4"}), SP_OK);
+  expect_tuned("both", "3");
+  offer("both", NULL, "5", "3");
+  offer("theirs", NULL, "5", "4");
+  offer("last", NULL, "6", "6"); /* which writes the file */
+  static const sp_choice all[] = {{"own", "1"}, {"both", "3"}, {"theirs", "4"}, {"last", "6"}};
+  for (uint64_t k = 0; k < 4; k++) {
+    ck_assert_int_eq(choices->taken(ctx, dev, k, &c), SP_OK);
+    ck_assert_str_eq(c.key, all[k].key);
+    ck_assert_str_eq(c.value, all[k].value);
+  }
+  ck_assert_int_eq(choices->taken(ctx, dev, 4, &c), SP_E_NOTFOUND);
+  offer("both", "3", "7", "7"); /* the library has refused it: that is told by comparing */
+  snprintf(command, sizeof command, "cd %s && grep -q '^both.2$' *.txt && grep -q '^theirs.4$' *.txt && rm -r %s", dir,
+           dir);
+  ck_assert_int_eq(system(command), 0);
+  unsetenv("SPCORE_CACHE");
+}
+END_TEST
+
 static void expect_current(int device) {
   int now = -1;
   ck_assert_int_eq(cudaGetDevice(&now), cudaSuccess);
@@ -456,6 +490,7 @@ int kit_run(Suite *suite) {
   tcase_add_test(own, a_capture_spans_streams);
   tcase_add_test(own, lanes_have_handles_and_workspaces);
   tcase_add_test(own, tuned_choices_come_back);
+  tcase_add_test(own, choices_of_another_process);
   tcase_add_test(own, times_of_what_graphs_hold);
   tcase_add_test(own, counters_of_the_device);
   suite_add_tcase(suite, own);

@@ -106,12 +106,13 @@ end
 
 -- The half that is the same in every script.
 script.harness = [=[
+local apart = { time = true, slowest_rank = true, slowest_ms = true, comm_share = true } -- how long it took
 local function words(v)
   if math.type(v) == "float" then return ("%a"):format(v) end
   if type(v) ~= "table" then return tostring(v) end
   local keys, parts = {}, {}
   for i, x in ipairs(v) do parts[i] = words(x) end
-  for k in pairs(v) do if type(k) == "string" and k ~= "time" then keys[#keys + 1] = k end end
+  for k in pairs(v) do if type(k) == "string" and not apart[k] then keys[#keys + 1] = k end end
   table.sort(keys)
   for _, k in ipairs(keys) do parts[#parts + 1] = k .. "=" .. words(v[k]) end
   return "{" .. table.concat(parts, " ") .. "}"
@@ -119,7 +120,7 @@ end
 
 local function add_metrics(lines, step, m)
   local keys = {}
-  for k in pairs(m) do if k ~= "time" then keys[#keys + 1] = k end end
+  for k in pairs(m) do if not apart[k] then keys[#keys + 1] = k end end
   table.sort(keys)
   for _, k in ipairs(keys) do lines[#lines + 1] = ("step %d: %s = %s"):format(step, k, words(m[k])) end
 end

@@ -4,6 +4,7 @@
 #define DEVICE_CUDA_DEV_H
 
 #include <spcore/device.h>
+#include <spcore/ext/choices.h>
 #include <spcore/ext/counters.h>
 #include <spcore/ext/cuda.h>
 #include <spcore/ext/ranges.h>
@@ -128,5 +129,6 @@ extern const sp_times sp_cuda_times;
 /* tuned.c */
 int sp_cuda_get_tuned(sp_ctx *ctx, const char *key, char *value, size_t bytes);
 int sp_cuda_set_tuned(sp_ctx *ctx, const char *key, const char *refused, char *value, size_t bytes);
+extern const sp_choices sp_cuda_choices;
 
 #endif

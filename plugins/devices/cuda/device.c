@@ -129,6 +129,7 @@ static void cuda_close(void *d) {
 }
 
 static const void *cuda_extension(void *dev, const char *id) {
+  if (!strcmp(id, SP_EXT_CHOICES)) return &sp_cuda_choices;
   if (!strcmp(id, SP_EXT_TIMES)) return &sp_cuda_times;
   if (!strcmp(id, SP_EXT_RANGES)) return sp_cuda_ranges();
   if (!strcmp(id, SP_EXT_COUNTERS)) return &sp_cuda_counters;

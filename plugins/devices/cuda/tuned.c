@@ -3,7 +3,8 @@
  *
  * A line is KEY, a tab, VALUE. What was chosen first holds: in memory until the process ends, though its devices are
  * closed and opened, and in the file for everybody. Another algorithm means other last bits, so the file is read and
- * written under a lock, and a process that measured beside another takes what that one has stored. */
+ * written under a lock, and a process that measured beside another takes what that one has stored. A rank of a job takes what
+ * rank 0 has, and leaves the file as it is. */
 #include "dev.h"
 
 #include <errno.h>
@@ -24,12 +25,16 @@ enum { LOCK_TRIES = 500 }; /* of 10 ms */
 
 typedef struct choice {
   char *key, *value;
+  char *held; /* what is taken in its place, NULL: nothing is */
+  bool taken;
 } choice;
 
 typedef struct cuda_tuned {
   struct cuda_tuned *next;
   choice *choices;
   size_t n, cap;
+  size_t *taken; /* [n_taken, room for cap] which of them stages have, in this order */
+  size_t n_taken;
   bool unkept; /* it was said that the file cannot be written */
   char path[]; /* of the file; "" : there is no folder for it */
 } table;
@@ -48,9 +53,12 @@ static bool add(table *t, const char *key, const char *value) {
     choice *grown = realloc(t->choices, cap * sizeof *grown);
     if (!grown) return false;
     t->choices = grown;
+    size_t *more = realloc(t->taken, cap * sizeof *more);
+    if (!more) return false;
+    t->taken = more;
     t->cap = cap;
   }
-  choice c = {strdup(key), strdup(value)};
+  choice c = {strdup(key), strdup(value), NULL, false};
   if (!c.key || !c.value) {
     free(c.key);
     free(c.value);
@@ -60,13 +68,15 @@ static bool add(table *t, const char *key, const char *value) {
   return true;
 }
 
-static bool replace(choice *c, const char *value) {
+static bool replace(char **text, const char *value) {
   char *copy = strdup(value);
   if (!copy) return false;
-  free(c->value);
-  c->value = copy;
+  free(*text);
+  *text = copy;
   return true;
 }
+
+static const char *value_of(const choice *c) { return c->held ? c->held : c->value; }
 
 __attribute__((destructor)) static void free_tables(void) {
   while (tables) {
@@ -75,8 +85,10 @@ __attribute__((destructor)) static void free_tables(void) {
     for (size_t i = 0; i < t->n; i++) {
       free(t->choices[i].key);
       free(t->choices[i].value);
+      free(t->choices[i].held);
     }
     free(t->choices);
+    free(t->taken);
     free(t);
   }
 }
@@ -210,7 +222,7 @@ static bool agree(sp_ctx *ctx, table *t, choice *c, const char *refused) {
   read_file(ctx, t, c->key, there);
   c = &t->choices[at];
   bool theirs = *there != '\n' && !(refused && strcmp(there, refused) == 0);
-  bool kept = theirs ? replace(c, there) : write_file(t);
+  bool kept = theirs ? replace(&c->value, there) : write_file(t);
   int why = errno;
   if (fd >= 0) close(fd);
   errno = why;
@@ -230,10 +242,7 @@ static table *open_table(const char *path) {
   return tables = t;
 }
 
-static int table_of(sp_ctx *ctx, table **t) {
-  cuda_stream *s = ctx->stream ? sp_cuda_stream_of(ctx->stream) : NULL;
-  cuda_dev *dev = s ? s->dev : sp_cuda_current();
-  if (!dev) return ctx->host->fail(ctx, SP_E_STATE, "spcore.cuda: no device is open");
+static int table_of(sp_ctx *ctx, cuda_dev *dev, table **t) {
   char path[PATH_MAX];
   if (!dev->tuned) {
     if (!path_of(dev, path, sizeof path)) *path = 0;
@@ -244,32 +253,41 @@ static int table_of(sp_ctx *ctx, table **t) {
   return SP_OK;
 }
 
-static int give(sp_ctx *ctx, const choice *c, char *value, size_t bytes) {
-  if (strlen(c->value) >= bytes)
-    return ctx->host->fail(ctx, SP_E_RANGE, "spcore.cuda: the value of '%s' has %zu bytes", c->key, strlen(c->value));
-  strcpy(value, c->value);
+static int table_here(sp_ctx *ctx, table **t) {
+  cuda_stream *s = ctx->stream ? sp_cuda_stream_of(ctx->stream) : NULL;
+  cuda_dev *dev = s ? s->dev : sp_cuda_current();
+  return dev ? table_of(ctx, dev, t) : ctx->host->fail(ctx, SP_E_STATE, "spcore.cuda: no device is open");
+}
+
+static int give(sp_ctx *ctx, table *t, choice *c, char *value, size_t bytes) {
+  const char *text = value_of(c);
+  if (strlen(text) >= bytes)
+    return ctx->host->fail(ctx, SP_E_RANGE, "spcore.cuda: the value of '%s' has %zu bytes", c->key, strlen(text));
+  strcpy(value, text);
+  if (!c->taken) t->taken[t->n_taken++] = (size_t)(c - t->choices);
+  c->taken = true;
   return SP_OK;
 }
 
 int sp_cuda_get_tuned(sp_ctx *ctx, const char *key, char *value, size_t bytes) {
   table *t;
-  int status = table_of(ctx, &t);
+  int status = table_here(ctx, &t);
   if (status) return status;
-  const choice *c = find(t, key);
-  return c ? give(ctx, c, value, bytes) : SP_E_NOTFOUND;
+  choice *c = find(t, key);
+  return c ? give(ctx, t, c, value, bytes) : SP_E_NOTFOUND;
 }
 
 int sp_cuda_set_tuned(sp_ctx *ctx, const char *key, const char *refused, char *value, size_t bytes) {
   table *t;
-  int status = table_of(ctx, &t);
+  int status = table_here(ctx, &t);
   if (status) return status;
   if (!*key || strlen(key) >= SP_CUDA_KEY_MAX || strlen(value) >= SP_CUDA_VALUE_MAX || strpbrk(key, "\t\n") ||
       strpbrk(value, "\t\n"))
     return ctx->host->fail(ctx, SP_E_INVALID,
                            "spcore.cuda: '%s' with '%s' is too long, empty, or has a tab or line end", key, value);
   choice *c = find(t, key);
-  if (c && !(refused && strcmp(c->value, refused) == 0)) return give(ctx, c, value, bytes);
-  if (c ? !replace(c, value) : !add(t, key, value))
+  if (c && !(refused && strcmp(value_of(c), refused) == 0)) return give(ctx, t, c, value, bytes);
+  if (c ? !replace(c->held ? &c->held : &c->value, value) : !add(t, key, value))
     return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for a tuned choice");
   errno = ENOENT;
   if (!agree(ctx, t, find(t, key), refused) && !t->unkept) {
@@ -279,5 +297,28 @@ int sp_cuda_set_tuned(sp_ctx *ctx, const char *key, const char *refused, char *v
                    "differ in last bits (SPCORE_CACHE names a folder for them)",
                    *t->path ? t->path : "no HOME", strerror(errno));
   }
-  return give(ctx, find(t, key), value, bytes);
+  return give(ctx, t, find(t, key), value, bytes);
 }
+
+/* ---- what the host asks for, where a job has several ranks --------------------------------------------------------- */
+
+static int taken(sp_ctx *ctx, void *dev, uint64_t k, sp_choice *out) {
+  table *t;
+  int status = table_of(ctx, dev, &t);
+  if (status || k >= t->n_taken) return status ? status : SP_E_NOTFOUND;
+  const choice *c = &t->choices[t->taken[k]];
+  snprintf(out->key, sizeof out->key, "%s", c->key);
+  snprintf(out->value, sizeof out->value, "%s", value_of(c));
+  return SP_OK;
+}
+
+static int hold(sp_ctx *ctx, void *dev, const sp_choice *wanted) {
+  table *t;
+  int status = table_of(ctx, dev, &t);
+  if (status) return status;
+  choice *c = find(t, wanted->key);
+  if (c ? replace(&c->held, wanted->value) : add(t, wanted->key, wanted->value)) return SP_OK;
+  return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for a tuned choice");
+}
+
+const sp_choices sp_cuda_choices = {.size = sizeof(sp_choices), .taken = taken, .hold = hold};

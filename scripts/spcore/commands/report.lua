@@ -46,7 +46,7 @@ if opt.json then
   for _, name in ipairs(run.validations) do validations[name] = sp.json.list(run.validations[name]) end
   print(sp.json.encode({
     run = run.dir, state = run.state, steps = run.steps, planned = run.planned, seconds = run.seconds, images = run.images,
-    resumed = run.resumed, speed = run.speed, curves = curves, validations = validations, summary = run.summary,
+    resumed = run.resumed, speed = run.speed, slowest = run.slowest, curves = curves, validations = validations, summary = run.summary,
     settings = run.settings, samples = run.samples and run.samples.told, findings = sp.json.list(found),
     trace = run.trace and { file = run.trace.path, figures = run.trace.figures, calls = sp.json.list(run.trace.calls) },
   }))

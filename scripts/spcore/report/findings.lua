@@ -61,6 +61,20 @@ local function of_speed(run, add)
   end
 end
 
+-- Of several ranks: who the others wait for, or that all wait for what lies between them.
+local function of_ranks(run, add)
+  local s = run.slowest
+  local step = s and run.speed.median and 1000 / run.speed.median
+  if not step then return end
+  if s.often > 0.8 and s.ms > 0.1 * step then
+    add("note", ("Rank %d is the slowest: +%.1f of %.1f ms a step, for which the others wait."):format(s.rank, s.ms, step),
+      "Look at what else its host or its processors do; --trace FILE shows all ranks.")
+  elseif s.comm > 0.3 then
+    add("note", ("Ranks wait for each other %s of the time."):format(percent(s.comm, 1)),
+      "A larger --batch has fewer exchanges; on one host give each rank its part of the processors: --threads.")
+  end
+end
+
 local function of_overlap(run, add)
   local frozen
   for _, stage in ipairs(run.settings.stages or {}) do frozen = frozen or stage.frozen and stage.name end
@@ -106,6 +120,7 @@ function findings.of(run)
   of_loss(run, add)
   of_validations(run, add)
   of_speed(run, add)
+  of_ranks(run, add)
   of_overlap(run, add)
   of_trace(run, add)
   local sorted = {}

@@ -82,6 +82,11 @@ local function put_tiles(put, run)
     tile(("%.4g"):format(run.speed.median), ("steps/s; 80 %% of the run: %.4g to %.4g"):format(run.speed.low, run.speed.high))
     if run.batch then tile(("%.4g"):format(run.speed.median * run.batch), ("images/s, %d a step"):format(run.batch)) end
   end
+  local slowest = run.slowest
+  if slowest then
+    tile(("+%.3g ms"):format(slowest.ms), ("a step: rank %d is the slowest"):format(slowest.rank))
+    tile(("%.0f %%"):format(100 * slowest.comm), "of the time ranks wait for each other")
+  end
   tile(duration(run.summary and run.summary.seconds or run.seconds), "in all")
   local loss = run.curves.loss
   if loss then tile(figure(loss[#loss][2]), "last loss") end

@@ -50,7 +50,7 @@ local function each_step(path, each)
 end
 
 local known = { step = true, epoch = true, n = true, time = true, updated = true, valid = true, eval = true, batches = true,
-  counted = true, top1 = true, topk = true }
+  counted = true, top1 = true, topk = true, slowest_rank = true }
 
 local function add(curves, name, step, v)
   if type(v) ~= "number" or type(name) ~= "string" or known[name] then return end
@@ -122,6 +122,18 @@ local function state_of(dir, steps, planned, summary)
   return planned and steps < planned and "cut short" or "not finished"
 end
 
+-- Of several ranks: the one that was the slowest most often, in what share of the steps, by how many ms then, and the share of
+-- the time that was waited. nil: there is one.
+local function slowest_of(steps)
+  local often, ms, share, most = {}, {}, 0, nil
+  for _, m in ipairs(steps) do
+    local r = m.slowest_rank
+    often[r], ms[r], share = (often[r] or 0) + 1, (ms[r] or 0) + m.slowest_ms, share + m.comm_share
+    if not most or often[r] > often[most] then most = r end
+  end
+  return most and { rank = most, often = often[most] / #steps, ms = ms[most] / often[most], comm = share / #steps }
+end
+
 -- What the run says at its end, while it writes which nothing is to be said; nil: nothing, or with a line: what is wrong.
 local function summary_at(dir)
   local path = dir .. "/summary.json"
@@ -140,7 +152,7 @@ function read.run(dir)
   local summary, odd_end = summary_at(dir)
   if odd_end then return nil, odd_end end
   local run = { dir = dir, settings = settings, summary = summary, curves = {}, validations = {}, images = 0 }
-  local times, last = {}, nil
+  local times, last, slowest = {}, nil, {}
   local n, odd = each_step(dir .. "/metrics.jsonl", function(m)
     add_all(run.curves, m)
     if type(m.eval) == "table" then
@@ -149,6 +161,9 @@ function read.run(dir)
       run.evaluation = m.eval
     end
     if type(m.time) == "number" then times[#times + 1] = { step = m.step, time = m.time, eval = m.eval ~= nil } end
+    if math.type(m.slowest_rank) == "integer" and type(m.slowest_ms) == "number" and type(m.comm_share) == "number" then
+      slowest[#slowest + 1] = m
+    end
     run.images = run.images + (type(m.n) == "number" and m.n or 0)
     last = m
   end)
@@ -158,7 +173,7 @@ function read.run(dir)
   local options = settings.options
   run.steps, run.planned = last and last.step + 1 or 0, math.type(options.steps) == "integer" and options.steps or nil
   run.rate, run.pauses, run.seconds = windows_of(rate, 100), pauses, seconds
-  run.speed = summary_of(run.rate)
+  run.speed, run.slowest = summary_of(run.rate), slowest_of(slowest)
   run.batch = math.type(options.batch) == "integer" and options.batch or nil
   run.state = state_of(dir, run.steps, run.planned, run.summary)
   run.resumed = 0
