@@ -295,14 +295,6 @@
 ---@field counts spcore.ref C x C: rows are the truth, columns the prediction
 ---@field status spcore.ref the first label out of range
 
----@class spcore.contact_sheet.captions
----@field text? string the words, in UTF-8; letters lose their marks, and what the font does not have is a ? (required)
----@field [1]? string the same as text
-
----@class spcore.contact_sheet.names
----@field text? string the words, in UTF-8; letters lose their marks, and what the font does not have is a ? (required)
----@field [1]? string the same as text
-
 ---What g.contact_sheet is called with.
 ---@class spcore.contact_sheet.params: spcore.node_options
 ---@field [1]? spcore.ref the input image
@@ -321,8 +313,8 @@
 ---@field rows? integer samples 0 to rows - 1 get a row each, others are left out (1..1024, default 8)
 ---@field columns? integer epochs 0 to columns - 1 get a column each, others are left out (1..1024, default 4)
 ---@field title? string lines above all; the first one is a heading (default "")
----@field captions? spcore.contact_sheet.captions[] the words for each tensor of values, such as "turned {.1} degrees": {} is a number as it is, {.2} with two digits behind the point, {+.2} with its sign too, {no|yes} the word that it counts, from 0 (default {})
----@field names? spcore.contact_sheet.names[] names by sample number; without one the number (default {})
+---@field captions? string|string[] the words for each tensor of values, such as "turned {.1} degrees": {} is a number as it is, {.2} with two digits behind the point, {+.2} with its sign too, {no|yes} the word that it counts, from 0 (default {})
+---@field names? string|string[] names by sample number; without one the number (default {})
 ---@field class_names? string names of the classes in label, one a line, as reader's class_names (default "")
 ---@field mask_names? string names of the labels in masks, one a line: a legend of their colours is shown (default "")
 ---@field zoom? integer a side of what each pixel of a picture becomes (1..64 px, default 1)
