@@ -222,14 +222,17 @@
 ---@field status spcore.ref bad values of the port of parameters
 
 ---@class spcore.classifier.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
 ---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
+---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
@@ -343,14 +346,17 @@
 ---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---@class spcore.decoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
 ---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
+---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
@@ -403,14 +409,17 @@
 ---@field y spcore.ref 0, or x / (1 - p); x where nothing is trained
 
 ---@class spcore.encoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
 ---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
+---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
@@ -429,7 +438,7 @@
 ---a convolutional network from an image to features, with its maps at every resolution.
 ---@class spcore.encoder: spcore.node
 ---@field features spcore.ref the last map
----@field maps spcore.ref[] the map before each halving, from full resolution on
+---@field maps spcore.ref[] the map before each halving, from full resolution on; or, of `layers`, those with `tap`
 
 ---What g.flip is called with.
 ---@class spcore.flip.params: spcore.node_options
@@ -530,14 +539,17 @@
 ---@field pixels spcore.ref how many pixels of each mask have each label, N x C, without logits N x 256
 
 ---@class spcore.layers.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
 ---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
+---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
@@ -546,11 +558,12 @@
 ---@class spcore.layers.params: spcore.node_options
 ---@field [1]? spcore.ref the input image
 ---@field image? spcore.ref N x C x H x W, or N x C for linear layers
----@field layers spcore.layers.layers[] the layers in order: { { "conv", 16, kernel = 3, pad = 1 }, { "relu" } } (required)
+---@field layers spcore.layers.layers[] the layers in order: { { "conv", 16, kernel = 3, pad = 1 }, { "relu" } }; `from` makes them a graph (required)
 
 ---a list of layers, named as PyTorch's nn.Sequential names them.
 ---@class spcore.layers: spcore.node
 ---@field features spcore.ref what the last layer gives
+---@field maps spcore.ref[] what the layers with `tap` give, in their order
 
 ---What g.mse is called with.
 ---@class spcore.mse.params: spcore.node_options
@@ -580,15 +593,11 @@
 ---@class spcore.normalize: spcore.node
 ---@field images spcore.ref[] (x - mean) / std as float32, in the order of the images
 
----@class spcore.reader.files
----@field path? string JPEG, PNG, WebP or TIFF file (required)
----@field [1]? string the same as path
-
 ---What g.reader is called with.
 ---@class spcore.reader.params: spcore.source_options
 ---@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file and label or mask, tar files or a pattern of them, .npy files, or a built-in set: shapes, random (default "")
 ---@field target? "mask"|"class" what is known of an image: a label for each pixel, or one class (default "mask")
----@field files? spcore.reader.files[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
+---@field files? string|string[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
 ---@field size? integer|integer[] height and width that everything is resized to; one number: square (1..16384 px, default {256})
 ---@field workers? integer threads that fill one batch (1..64, default 2)
 ---@field split? "all"|"train"|"val" which samples: all, those for training or those for validation; of data that says so itself (train/ and val/, lists, a column split, val_path) what it says (default "all")

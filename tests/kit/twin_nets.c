@@ -87,6 +87,16 @@ static const struct net {
     {"layers", "residual blocks",
      "{ layers = { { \"residual\", 8 }, { \"residual\", 16, stride = 2 }, { \"residual\", 16 } } }", 2, 8, 10, 6, KINKS,
      0, 0},
+    {"layers", "graph",
+     "{ layers = { { \"conv\", 8, pad = 1, name = \"a\" }, { \"relu\" }, { \"conv\", 8, pad = 1 },"
+     " { \"conv\", 8, kernel = 1, from = \"input\", tap = true }, { \"conv\", 8, pad = 1, from = \"1\" },"
+     " { \"add\", from = { \"2\", \"3\", \"a\", \"4\" } }, { \"relu\", tap = true },"
+     " { \"concat\", from = { \"6\", \"3\", \"6\", \"input\" } }, { \"conv\", 12, kernel = 2, stride = 2 } } }",
+     3, 3, 8, 12, KINKS, 0, 0},
+    {"layers", "graph of features",
+     "{ layers = { { \"linear\", 6 }, { \"linear\", 6, from = \"input\" }, { \"add\", from = { \"0\", \"1\", \"0\" } },"
+     " { \"concat\", from = { \"2\", \"input\", \"1\" }, tap = true }, { \"linear\", 3 } } }",
+     4, 5, 0, 0, FLAT, 0, 0},
     {"layers", "ReLU alone", "{ layers = { { \"relu\" } } }", 2, 3, 5, 7, KINKS, 0, 0},
     {"layers", "linear", "{ layers = { { \"linear\", 33 }, { \"linear\", 10 } } }", 9, 21, 0, 0, FLAT, 0, 0},
     {"layers", "linear with ReLU", "{ layers = { { \"linear\", 64 }, { \"relu\" }, { \"linear\", 3 } } }", 40, 100, 0,

@@ -40,8 +40,9 @@ int nnk_relu(void *stream, const nnk_map *y, const nnk_map *x);
 /* dx = or += mask > 0 ? dy : 0; dx and dy may be one, or of two layouts. mask NULL: a copy. */
 int nnk_mask(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
 int nnk_add(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, int relu);
-/* All of one layout; c of y is that of a and b together. */
-int nnk_concat(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b);
+/* n maps, up to NNK_PARTS, all of one layout; c of y is theirs together. */
+enum { NNK_PARTS = 16 };
+int nnk_concat(void *stream, const nnk_map *y, int n, const nnk_map *parts);
 /* Channels first .. first + dx->c - 1 of dy go to dx. */
 int nnk_split(void *stream, const nnk_map *dx, const nnk_map *dy, int64_t first, const nnk_map *mask, int add);
 /* y = x + bias (c numbers, NULL: none), then ReLU; x and y may be one. */

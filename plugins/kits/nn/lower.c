@@ -50,7 +50,7 @@ static nn_xop *new_op(sp_ctx *ctx, nn_low *low, int x) {
   }
   low->ops = op;
   op += low->n_ops++;
-  *op = (nn_xop){.x = x, .in = -1, .in2 = -1, .out = -1, .d.in2 = -1, .d.w = -1};
+  *op = (nn_xop){.x = x, .in = -1, .out = -1, .d.w = -1};
   return op;
 }
 
@@ -107,8 +107,7 @@ static void wishes(const nn_net *net, int *wish) {
       case NN_OP_CONCAT: break;
       default: d = is_point(op) ? d : op->kind == NN_OP_CONV && is_patch(net, op) && d < NN_MAX_DEPTH ? d + 1 : 0;
     }
-    wish[op->in] = max2(wish[op->in], d);
-    if (op->in2 >= 0) wish[op->in2] = max2(wish[op->in2], d);
+    for (int j = 0; j <= op->n_more; j++) wish[NN_IN(op, j)] = max2(wish[NN_IN(op, j)], d);
   }
 }
 
@@ -141,7 +140,7 @@ typedef struct lowering {
 static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo) {
   nn_net *net = &low->net;
   const nn_target *t = lo->target;
-  int patch = is_patch(net, d), in = in_layout(ctx, low, d->in, ANY, ANY), in2 = -1, layout;
+  int patch = is_patch(net, d), in = in_layout(ctx, low, d->in, ANY, ANY), more[NN_MAX_INS - 1] = {0}, layout;
   int x = NN_X_GEMM, elt = t->inner;
   nn_xop *op;
   switch (d->kind) {
@@ -165,8 +164,9 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
   else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH) layout = 0;
   else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_NARROW) layout = lo->wish[d->in];
   if (x != NN_X_NARROW && in >= 0) in = in_layout(ctx, low, d->in, layout, elt);
-  if (in >= 0 && d->in2 >= 0) in2 = in_layout(ctx, low, d->in2, layout, elt);
-  if (in < 0 || in2 < -1) return in < 0 ? in : in2;
+  if (in < 0) return in;
+  for (int j = 0; j < d->n_more; j++)
+    if ((more[j] = in_layout(ctx, low, d->more[j], layout, elt)) < 0) return more[j];
   if (x == NN_X_GEMM && patch) layout += d->kind == NN_OP_CONV ? -1 : 1;
   if (x == NN_X_NARROW) {
     layout = lo->wish[d->out];
@@ -176,7 +176,7 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
   if (!op) return SP_E_NOMEM;
   op->d = *d;
   op->in = in;
-  op->in2 = in2;
+  memcpy(op->more, more, sizeof more);
   op->from = low->vals[in].layout;
   op->to = NN_PLANAR;
   in = new_val(ctx, low, d->out, x == NN_X_COPY ? 0 : layout, elt);
@@ -245,21 +245,19 @@ int nn_place(sp_ctx *ctx, nn_low *low) {
 static void uses(nn_low *low, unsigned no_mask) {
   for (int i = 0; i < low->n_ops; i++) {
     nn_xop *op = &low->ops[i];
-    int in[2] = {op->in, op->in2};
-    for (int j = 0; j < 2; j++)
-      if (in[j] >= 0) {
-        low->vals[in[j]].uses++;
-        low->vals[in[j]].last = i;
-      }
+    for (int j = 0; j <= op->d.n_more; j++) {
+      low->vals[NN_IN(op, j)].uses++;
+      low->vals[NN_IN(op, j)].last = i;
+    }
     low->vals[op->out].producer = i;
     low->vals[op->out].first = low->vals[op->out].last = i;
   }
   for (int i = 0; i < low->n_ops; i++) {
-    nn_val *v = &low->vals[low->ops[i].in], *v2 = low->ops[i].in2 < 0 ? NULL : &low->vals[low->ops[i].in2];
-    for (int j = 0; j < 2; j++, v = v2)
-      if (v && v->producer >= 0 && low->ops[v->producer].d.relu && v->uses == 1 && v->out_port < 0 &&
-          !(no_mask >> low->ops[i].x & 1))
-        v->masked = 1;
+    const nn_xop *op = &low->ops[i];
+    for (int j = 0; j <= op->d.n_more && !(no_mask >> op->x & 1); j++) {
+      nn_val *v = &low->vals[NN_IN(op, j)];
+      if (v->producer >= 0 && low->ops[v->producer].d.relu && v->uses == 1 && v->out_port < 0) v->masked = 1;
+    }
   }
 }
 
@@ -287,8 +285,8 @@ static int lower(sp_ctx *ctx, nn_low *low, const lowering *lo, sp_plan *plan, co
   wishes(&low->net, lo->wish);
   for (int i = 0; i < n_out; i++) lo->leaves[out[i].value] = 1;
   for (int i = 0; i < low->net.n_ops; i++) {
-    lo->leaves[low->net.ops[i].in] = 0;
-    if (low->net.ops[i].in2 >= 0) lo->leaves[low->net.ops[i].in2] = 0;
+    const nn_op *op = &low->net.ops[i];
+    for (int j = 0; j <= op->n_more; j++) lo->leaves[NN_IN(op, j)] = 0;
   }
   for (int i = 0; i < n_in && st >= 0; i++) {
     const sp_spec *s = &plan->in[in[i].port].spec[in[i].item];

@@ -28,14 +28,14 @@ enum nn_exec { NN_X_GEMM, NN_X_CONV, NN_X_NARROW, NN_X_NORM, NN_X_POOL, NN_X_REL
 
 typedef struct nn_xop {
   nn_op d;
-  int x; /* enum nn_exec */
-  int in, in2, out;
-  int from, to;         /* COPY: layouts; flattening goes to NN_PLANAR */
-  int part;             /* of a backward */
-  size_t off_stats;     /* NORM: mean and 1/std in `saved` */
-  size_t tmp;           /* bytes */
-  size_t worker;        /* CPU: bytes of each thread */
-  struct nn_conv *conv; /* CPU */
+  int x;                             /* enum nn_exec */
+  int in, more[NN_MAX_INS - 1], out; /* as many as d has */
+  int from, to;                      /* COPY: layouts; flattening goes to NN_PLANAR */
+  int part;                          /* of a backward */
+  size_t off_stats;                  /* NORM: mean and 1/std in `saved` */
+  size_t tmp;                        /* bytes */
+  size_t worker;                     /* CPU: bytes of each thread */
+  struct nn_conv *conv;              /* CPU */
 } nn_xop;
 
 /* What differs between devices. */

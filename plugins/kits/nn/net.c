@@ -9,8 +9,13 @@
 #define MAX_EXTENT INT64_C(1048576) /* of channels, height and width each */
 #define MAX_NAME 96
 
-static const char *const types[] = {"conv", "conv_transpose", "max_pool", "avg_pool", "batch_norm",
-                                    "relu", "linear",         "flatten",  "residual", NULL};
+static const char *const types[] = {"conv",   "conv_transpose", "max_pool", "avg_pool", "batch_norm", "relu",
+                                    "linear", "flatten",        "residual", "add",      "concat",     NULL};
+static const sp_param from_fields[] = {{.name = "name",
+                                        .type = SP_PARAM_STRING,
+                                        .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
+                                        .doc = "of an earlier layer"},
+                                       {.name = NULL}};
 
 #define FIELD(m) offsetof(nn_layer, m)
 /* One number, or {height, width}. */
@@ -38,6 +43,18 @@ const sp_param nn_layer_fields[] = {
     SIDES(stride, "step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling"),
     SIDES(pad, "zeros added on each side"),
     SIDES(out_pad, "conv_transpose: rows and columns added at the bottom and right"),
+    {.name = "name",
+     .type = SP_PARAM_STRING,
+     .offset = FIELD(name),
+     .doc = "what `from` and its weights are called by; empty: its place in the list, from 0"},
+    {.name = "from",
+     .type = SP_PARAM_LIST,
+     .offset = FIELD(from),
+     .fields = from_fields,
+     .fields_size = sizeof(const char *),
+     .max_n = NN_MAX_INS,
+     .doc = "names of the earlier layers that it reads, or \"input\"; none: the layer before"},
+    {.name = "tap", .type = SP_PARAM_BOOL, .offset = FIELD(tap), .doc = "its result is one of the stage's maps"},
     {.name = "bias",
      .type = SP_PARAM_BOOL,
      .offset = FIELD(bias),
@@ -64,6 +81,8 @@ const char *nn_kind_name(int kind) {
                                       "relu", "linear",         "flatten",  "add",      "concat"};
   return names[kind];
 }
+
+const char *nn_type_name(int type) { return types[type]; }
 
 static int nomem(sp_ctx *ctx) { return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's layers"); }
 
@@ -199,7 +218,7 @@ static int conv(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, int64_t ou
 
 static int batch_norm(sp_ctx *ctx, nn_net *net, int in, double eps, double momentum, const char *name) {
   nn_value v = net->values[in];
-  nn_op op = {.kind = NN_OP_BATCH_NORM, .in = in, .in2 = -1, .w = has_weights(net), .eps = eps, .momentum = momentum};
+  nn_op op = {.kind = NN_OP_BATCH_NORM, .in = in, .w = has_weights(net), .eps = eps, .momentum = momentum};
   sp_weight count = {.flags = SP_WEIGHT_STATE, .init = SP_INIT_CONST};
   int st;
   count.spec.dtype = SP_I64;
@@ -215,16 +234,17 @@ static int batch_norm(sp_ctx *ctx, nn_net *net, int in, double eps, double momen
   return st ? st : op.out;
 }
 
-static int simple(sp_ctx *ctx, nn_net *net, int kind, int in, int in2, nn_value out) {
-  nn_op op = {.kind = kind, .in = in, .in2 = in2, .w = -1};
+static int simple(sp_ctx *ctx, nn_net *net, int kind, const int *in, int n, nn_value out) {
+  nn_op op = {.kind = kind, .in = in[0], .n_more = n - 1, .w = -1};
   int st;
+  for (int i = 1; i < n; i++) op.more[i - 1] = in[i];
   op.out = add_value(ctx, net, out.c, out.h, out.w, out.flat);
   if (op.out < 0) return op.out;
   st = add_op(ctx, net, &op);
   return st ? st : op.out;
 }
 
-static int relu(sp_ctx *ctx, nn_net *net, int in) { return simple(ctx, net, NN_OP_RELU, in, -1, net->values[in]); }
+static int relu(sp_ctx *ctx, nn_net *net, int in) { return simple(ctx, net, NN_OP_RELU, &in, 1, net->values[in]); }
 
 static int pool(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, const char *place) {
   nn_value v = net->values[in];
@@ -252,7 +272,7 @@ static int pool(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, const char
 static int linear(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place) {
   nn_value v = net->values[in];
   int64_t shape[2] = {l->out, v.c};
-  nn_op op = {.kind = NN_OP_LINEAR, .in = in, .in2 = -1, .w = has_weights(net), .bias = l->bias};
+  nn_op op = {.kind = NN_OP_LINEAR, .in = in, .w = has_weights(net), .bias = l->bias};
   int st;
   if (!v.flat)
     return ctx->host->fail(ctx, SP_E_SHAPE,
@@ -273,7 +293,7 @@ static int linear(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const cha
 
 /* As torchvision's BasicBlock: conv1, bn1, relu, conv2, bn2, plus the input or its projection, relu. */
 static int residual(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place) {
-  nn_op c3 = {.kind = NN_OP_CONV, .in2 = -1, .k = {3, 3}, .s = {1, 1}, .p = {1, 1}}, c1 = c3;
+  nn_op c3 = {.kind = NN_OP_CONV, .k = {3, 3}, .s = {1, 1}, .p = {1, 1}}, c1 = c3;
   char sub[MAX_NAME];
   int v, skip = in, st;
   if ((st = need_map(ctx, net, in, place, "residual"))) return st;
@@ -293,12 +313,12 @@ static int residual(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const c
     if ((skip = batch_norm(ctx, net, skip, l->eps, l->momentum, NAME("downsample.1"))) < 0) return skip;
   }
 #undef NAME
-  if ((v = simple(ctx, net, NN_OP_ADD, v, skip, net->values[v])) < 0) return v;
+  if ((v = simple(ctx, net, NN_OP_ADD, (int[]){v, skip}, 2, net->values[v])) < 0) return v;
   return relu(ctx, net, v);
 }
 
 int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place) {
-  nn_op op = {.in = in, .in2 = -1, .w = -1, .bias = l->bias};
+  nn_op op = {.in = in, .w = -1, .bias = l->bias};
   nn_value v = net->values[in];
   int st;
   switch (l->type) {
@@ -335,34 +355,36 @@ int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char
       return linear(ctx, net, in, l, name, place);
     case NN_FLATTEN:
       if (v.flat) return in;
-      return simple(ctx, net, NN_OP_FLATTEN, in, -1, (nn_value){v.c * v.h * v.w, 1, 1, 1});
+      return simple(ctx, net, NN_OP_FLATTEN, &in, 1, (nn_value){v.c * v.h * v.w, 1, 1, 1});
     default:
       if ((st = need_out(ctx, l, place))) return st;
       return residual(ctx, net, in, l, name, place);
   }
 }
 
-int nn_add_layers(sp_ctx *ctx, nn_net *net, int in, const sp_structs *layers) {
-  const nn_layer *l = layers->v;
-  for (uint32_t i = 0; i < layers->n && in >= 0; i++) {
-    char name[16], place[32];
-    snprintf(name, sizeof name, "%u", i);
-    snprintf(place, sizeof place, "layer %u", i + 1); /* as Lua counts */
-    in = nn_add_layer(ctx, net, in, &l[i], name, place);
-  }
-  return in;
+static const char *shape_text(const nn_value *v, char *buf, size_t n) {
+  if (v->flat) snprintf(buf, n, "N x %lld", (long long)v->c);
+  else snprintf(buf, n, "N x %lld x %lld x %lld", (long long)v->c, (long long)v->h, (long long)v->w);
+  return buf;
 }
 
-int nn_add_concat(sp_ctx *ctx, nn_net *net, int a, int b, const char *place) {
-  nn_value va = net->values[a], vb = net->values[b];
-  if (va.flat || vb.flat || va.h != vb.h || va.w != vb.w)
-    return ctx->host->fail(ctx, SP_E_SHAPE, "%s: a map of %lld x %lld cannot be joined to one of %lld x %lld", place,
-                           (long long)vb.h, (long long)vb.w, (long long)va.h, (long long)va.w);
-  return simple(ctx, net, NN_OP_CONCAT, a, b, (nn_value){va.c + vb.c, va.h, va.w, 0});
+int nn_add_joined(sp_ctx *ctx, nn_net *net, int type, const int *in, int n, const char *place) {
+  nn_value out = net->values[in[0]];
+  int st;
+  for (int i = 1; i < n; i++) {
+    const nn_value *v = &net->values[in[i]];
+    char a[96], b[96];
+    if (v->flat != out.flat || v->h != out.h || v->w != out.w || (type == NN_ADD && v->c != out.c))
+      return ctx->host->fail(ctx, SP_E_SHAPE, "%s: %s cannot be %s %s", place, shape_text(v, a, sizeof a),
+                             type == NN_ADD ? "added to" : "joined to", shape_text(&net->values[in[0]], b, sizeof b));
+    if (type == NN_CONCAT) out.c += v->c;
+  }
+  if ((st = check_size(ctx, place, types[type], out.c, out.h, out.w))) return st;
+  return simple(ctx, net, type == NN_ADD ? NN_OP_ADD : NN_OP_CONCAT, in, n, out);
 }
 
 int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix) {
-  nn_op c3 = {.kind = NN_OP_CONV, .in2 = -1, .k = {3, 3}, .s = {1, 1}, .p = {1, 1}};
+  nn_op c3 = {.kind = NN_OP_CONV, .k = {3, 3}, .s = {1, 1}, .p = {1, 1}};
   for (int i = 0; i < count && in >= 0; i++) {
     char name[MAX_NAME];
     snprintf(name, sizeof name, "%s.%d", prefix, 3 * i);
@@ -388,21 +410,26 @@ int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t depth) {
   return d;
 }
 
-int nn_add_plain(sp_ctx *ctx, nn_net *net, int in, int64_t width, int halvings, nn_adder add, void *arg) {
+int nn_add_plain(sp_ctx *ctx, nn_net *net, int in, int64_t width, int halvings) {
   static const int64_t one = 1, two = 2;
   nn_layer c = {.type = NN_CONV, .bias = 1, .out = width, .kernel = {&one, 1, 0}, .stride = {&one, 1, 0}};
-  nn_layer r = {.type = NN_RELU};
   int v = in;
   for (int i = 0; i <= halvings && v >= 0; i++) {
     char name[16], place[32];
     snprintf(name, sizeof name, "%d", 2 * i);
     snprintf(place, sizeof place, "layer %d", 2 * i + 1);
     if (i) c.kernel.v = c.stride.v = &two;
-    v = add ? add(arg, v, &c, name, place) : nn_add_layer(ctx, net, v, &c, name, place);
-    if (v >= 0 && i < halvings) v = add ? add(arg, v, &r, "", place) : nn_add_layer(ctx, net, v, &r, "", place);
+    v = nn_add_layer(ctx, net, v, &c, name, place);
+    if (v >= 0 && i < halvings) v = relu(ctx, net, v);
     c.out *= 2;
   }
   return v;
+}
+
+static int reads(const nn_op *op, int value) {
+  int n = 0;
+  for (int i = 0; i <= op->n_more; i++) n += NN_IN(op, i) == value;
+  return n;
 }
 
 void nn_fuse(nn_net *net, const uint8_t *keep) {
@@ -414,7 +441,7 @@ void nn_fuse(nn_net *net, const uint8_t *keep) {
     for (int j = 0; j < n; j++)
       if (net->ops[j].out == op->in) prev = &net->ops[j];
     for (int j = 0; j < net->n_ops; j++)
-      if (j >= i || j < n) uses += (net->ops[j].in == op->in) + (net->ops[j].in2 == op->in);
+      if (j >= i || j < n) uses += reads(&net->ops[j], op->in);
     if (op->kind == NN_OP_RELU && prev && uses == 1 && !keep[op->in] && !prev->relu &&
         (prev->kind == NN_OP_CONV || prev->kind == NN_OP_CONVT || prev->kind == NN_OP_BATCH_NORM ||
          prev->kind == NN_OP_LINEAR || prev->kind == NN_OP_ADD)) {

@@ -15,12 +15,18 @@ enum nn_type {
   NN_RELU,
   NN_LINEAR,
   NN_FLATTEN,
-  NN_RESIDUAL
+  NN_RESIDUAL,
+  NN_ADD,
+  NN_CONCAT
 };
+
+enum { NN_MAX_INS = 16 }; /* most values that one layer reads */
 
 typedef struct nn_layer {
   int32_t type; /* enum nn_type */
-  int32_t bias;
+  int32_t bias, tap;
+  const char *name; /* "": its number */
+  sp_structs from;  /* names, const char * each; none: the layer before */
   int64_t out;
   sp_ints kernel, stride, pad, out_pad; /* one number, or {y, x}; kernel and stride 0: the type's default */
   double eps, momentum;
@@ -49,15 +55,19 @@ enum nn_kind { /* a residual block is lowered into these */
 };
 
 typedef struct nn_op {
-  int kind;         /* enum nn_kind */
-  int in, in2, out; /* values; in2 is -1 but for ADD and CONCAT */
-  int relu;         /* ReLU is applied to the result */
+  int kind;                             /* enum nn_kind */
+  int in, more[NN_MAX_INS - 1], n_more; /* values that it reads; more than one: ADD, CONCAT */
+  int out;                              /* the value that it makes */
+  int relu;                             /* ReLU is applied to the result */
   int k[2], s[2], p[2], op[2];
   int w; /* index of the first weight, -1: none. CONV, CONVT, LINEAR: weight, bias.
                        BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
   int bias;
   double eps, momentum;
 } nn_op;
+
+/* The j-th value, from 0, that an nn_op or nn_xop reads. */
+#define NN_IN(op, j) ((j) ? (op)->more[(j)-1] : (op)->in)
 
 typedef struct nn_net {
   nn_value *values;
@@ -78,9 +88,14 @@ typedef struct nn_bind {
 int nn_input(sp_ctx *ctx, nn_net *net, const sp_spec *spec);
 /* Appends layer l, with in -> the returned value. `place` names it in messages, e.g. "layer 3". */
 int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place);
-/* A whole `layers` list, named "0", "1" ... */
-int nn_add_layers(sp_ctx *ctx, nn_net *net, int in, const sp_structs *layers);
-int nn_add_concat(sp_ctx *ctx, nn_net *net, int a, int b, const char *place);
+/* The sum, or the channels side by side, of n values: type NN_ADD or NN_CONCAT. */
+int nn_add_joined(sp_ctx *ctx, nn_net *net, int type, const int *in, int n, const char *place);
+/* The values of layers with `tap`, in the order of the list. */
+typedef struct nn_taps {
+  int n, value[SP_MAX_LIST];
+} nn_taps;
+/* wires.c: a whole `layers` list; what is not named is called "0", "1" ... taps NULL: the stage has no port for them. */
+int nn_add_layers(sp_ctx *ctx, nn_net *net, int in, const sp_structs *layers, nn_taps *taps);
 /* `count` times 3x3 convolution without bias, batch norm, ReLU; named PREFIX.0, PREFIX.1 ... */
 int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix);
 /* How often the map is to be halved: `depth`, or down to one pixel where that is 0. A map whose sides are no multiple of
@@ -88,9 +103,8 @@ int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const
 int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t depth);
 
 /* The plain model: convolution 1x1 to `width` channels, then `halvings` ones of kernel 2 and stride 2, each with twice the
- * channels, ReLU between; named "0", "2", "4" ... Layers are added by `add`, NULL: nn_add_layer. */
-typedef int (*nn_adder)(void *arg, int in, const nn_layer *l, const char *name, const char *place);
-int nn_add_plain(sp_ctx *ctx, nn_net *net, int in, int64_t width, int halvings, nn_adder add, void *arg);
+ * channels, ReLU between; named "0", "2", "4" ... */
+int nn_add_plain(sp_ctx *ctx, nn_net *net, int in, int64_t width, int halvings);
 
 /* Fuses ReLU into the op before it where nothing else reads that op's result. keep[v]: the value is seen from
  * outside. */
@@ -99,5 +113,6 @@ void nn_fuse(nn_net *net, const uint8_t *keep);
 void nn_spec(const nn_net *net, int v, int64_t n, sp_spec *spec);
 void nn_clear(nn_net *net);
 const char *nn_kind_name(int kind);
+const char *nn_type_name(int type);
 
 #endif

@@ -30,6 +30,9 @@ typedef struct nn_binds {
   int n_in, n_out; /* 1 and 1 unless the stage says otherwise */
 } nn_binds;
 
+/* Binds the taps to output 1. */
+int nn_bind_taps(sp_ctx *ctx, const sp_plan *plan, const nn_taps *taps, nn_binds *b);
+
 /* Fills `net`, the binds of its inputs and outputs, and how many tensors plan->out has. */
 typedef int (*nn_builder)(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);
 

@@ -60,7 +60,7 @@ static int plain(sp_ctx *ctx, const classifier_params *p, nn_net *net, int v) {
   char name[16], place[32];
   int d = nn_halvings(ctx, net, v, p->depth);
   if (d < 0) return d;
-  v = nn_add_plain(ctx, net, v, p->width, d, NULL, NULL);
+  v = nn_add_plain(ctx, net, v, p->width, d);
   snprintf(name, sizeof name, "%d", 2 * d + 2);
   snprintf(place, sizeof place, "layer %d", 2 * d + 3);
   return v < 0 ? v : linear(ctx, net, v, p->classes, name, place);
@@ -124,7 +124,7 @@ int classifier_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_ne
                            "model \"%s\" needs an N x C x H x W image, got N x %lld; for features choose model = "
                            "\"pool\"",
                            models[p->model], (long long)net->values[v].c);
-  if (p->layers.n) v = nn_add_layers(ctx, net, v, &p->layers);
+  if (p->layers.n) v = nn_add_layers(ctx, net, v, &p->layers, NULL);
   else if (p->model == RESIDUAL) v = residual(ctx, p, net, v);
   else if (p->model == POOL) v = pool(ctx, p, net, v);
   else v = plain(ctx, p, net, v);

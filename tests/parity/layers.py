@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+# needs: onednn
+"""The parameter `layers` as a graph against PyTorch: outputs, taps, input and weight gradients, running statistics."""
+from spstage import CHANNELS_LAST, ROW_MAJOR, Report, Stage, torch_or_skip
+import numpy as np
+
+torch = torch_or_skip()
+nn, F = torch.nn, torch.nn.functional
+r = Report()
+rng = np.random.default_rng(6)
+torch.manual_seed(6)
+
+FWD, GRAD = 1e-4, 1e-3
+
+
+def rand(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def state(module):
+    return {k: v.detach().numpy() for k, v in module.state_dict().items()}
+
+
+def as_list(v):
+    return list(v) if isinstance(v, (list, tuple)) else [v]
+
+
+def compare(name, spec, module, x, order=ROW_MAJOR):
+    """One training step of both with the same weights; module(x) gives the output, or it and the taps."""
+    stage = Stage("layers", {"layers": spec}, inputs=[x], order=order)
+    for m in module.modules():
+        if isinstance(m, nn.BatchNorm2d):
+            nn.init.uniform_(m.weight, 0.5, 1.5)
+            nn.init.uniform_(m.bias, -0.5, 0.5)
+    stage.set_weights(state(module))
+    r.true(f"{name} names", sorted(stage.weight_names()) == sorted(module.state_dict()), str(stage.weight_names()))
+    tx = torch.from_numpy(x).requires_grad_()
+    ys = as_list(module(tx))
+    out = stage.forward()
+    ours = [out["features"]] + as_list(out["maps"])
+    r.true(f"{name} outputs", len(ours) == len(ys), f"{len(ours)} are not {len(ys)}")
+    for i, (a, y) in enumerate(zip(ours, ys)):
+        r.near(f"{name} forward {i}", a, y.detach().numpy(), FWD)
+    gs = [rand(*y.shape) for y in ys]
+    din, dw = stage.backward({"features": gs[0], "maps": gs[1:]})
+    torch.autograd.backward(ys, [torch.from_numpy(g) for g in gs])
+    r.near(f"{name} din", din["image"], tx.grad.numpy(), GRAD)
+    for k, p in module.named_parameters():
+        r.near(f"{name} d {k}", dw[k], p.grad.numpy(), GRAD)
+    after = stage.weights()
+    for k, b in module.named_buffers():
+        r.near(f"{name} {k}", after[k], b.numpy(), FWD)
+
+
+def layer(*first, **named):
+    """{ "conv", 4, from = ... } as Lua has it; `from` is a word of Python's."""
+    t = dict(enumerate(first, 1))
+    t.update({"from" if k == "from_" else k: v for k, v in named.items()})
+    return t
+
+
+def conv(out, name, kernel=3, **kw):
+    return layer("conv", out, kernel=kernel, name=name, bias=False, **kw)
+
+
+class Bottleneck(nn.Module):
+    """torchvision's, under its names: the stride is in the 3 x 3 convolution."""
+
+    def __init__(self, c, mid, stride):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(c, mid, 1, bias=False), nn.BatchNorm2d(mid)
+        self.conv2, self.bn2 = nn.Conv2d(mid, mid, 3, stride, 1, bias=False), nn.BatchNorm2d(mid)
+        self.conv3, self.bn3 = nn.Conv2d(mid, 4 * mid, 1, bias=False), nn.BatchNorm2d(4 * mid)
+        self.downsample = nn.Sequential(nn.Conv2d(c, 4 * mid, 1, stride, bias=False), nn.BatchNorm2d(4 * mid))
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)))
+        tap = F.relu(self.bn2(self.conv2(y)))
+        return [F.relu(self.bn3(self.conv3(tap)) + self.downsample(x)), tap]
+
+
+def bottleneck(mid, stride):
+    return [conv(mid, "conv1", 1), layer("batch_norm", name="bn1"), layer("relu"),
+            conv(mid, "conv2", pad=1, stride=stride), layer("batch_norm", name="bn2"), layer("relu", tap=True),
+            conv(4 * mid, "conv3", 1), layer("batch_norm", name="bn3"),
+            conv(4 * mid, "downsample.0", 1, stride=stride, from_="input"), layer("batch_norm", name="downsample.1"),
+            layer("add", from_=["bn3", "downsample.1"]), layer("relu")]
+
+
+for order, oname in ((ROW_MAJOR, "nchw"), (CHANNELS_LAST, "nhwc")):
+    compare(f"bottleneck, stride 2, {oname}", bottleneck(4, 2), Bottleneck(6, 4, 2), rand(3, 6, 9, 12), order)
+r.exit()
