@@ -87,6 +87,12 @@ static const struct net {
     {"layers", "residual blocks",
      "{ layers = { { \"residual\", 8 }, { \"residual\", 16, stride = 2 }, { \"residual\", 16 } } }", 2, 8, 10, 6, KINKS,
      0, 0},
+    {"layers", "groups and dilation",
+     "{ layers = { { \"conv\", 8, pad = 2, dilation = 2 }, { \"relu\" }, { \"conv\", 8, pad = 1, groups = 8 },"
+     " { \"conv\", 12, kernel = 1, groups = 4, bias = false }, { \"relu\" },"
+     " { \"conv\", 6, pad = { 6, 3 }, dilation = { 6, 3 }, stride = 2, groups = 2 },"
+     " { \"conv_transpose\", 4, kernel = 3, stride = 2, groups = 2, dilation = 2 } } }",
+     3, 3, 12, 10, KINKS, 0, 0},
     {"layers", "graph",
      "{ layers = { { \"conv\", 8, pad = 1, name = \"a\" }, { \"relu\" }, { \"conv\", 8, pad = 1 },"
      " { \"conv\", 8, kernel = 1, from = \"input\", tap = true }, { \"conv\", 8, pad = 1, from = \"1\" },"

@@ -89,4 +89,32 @@ def bottleneck(mid, stride):
 
 for order, oname in ((ROW_MAJOR, "nchw"), (CHANNELS_LAST, "nhwc")):
     compare(f"bottleneck, stride 2, {oname}", bottleneck(4, 2), Bottleneck(6, 4, 2), rand(3, 6, 9, 12), order)
+
+
+class Aspp(nn.Module):
+    """Branches of several rates side by side, and a depthwise separable projection."""
+
+    def __init__(self, c, o):
+        super().__init__()
+        self.b = nn.ModuleList([nn.Conv2d(c, o, 1), nn.Conv2d(c, o, 3, padding=2, dilation=2),
+                                nn.Conv2d(c, o, 3, padding=(4, 3), dilation=(4, 3)),
+                                nn.Conv2d(c, o, 3, padding=5, dilation=5, groups=2)])
+        self.depth = nn.Conv2d(4 * o, 4 * o, 3, 1, 1, groups=4 * o, bias=False)
+        self.point = nn.Conv2d(4 * o, o, 1)
+        self.up = nn.ConvTranspose2d(o, o, 3, 2, 1, 1, groups=2, dilation=2)
+
+    def forward(self, x):
+        return self.up(self.point(self.depth(F.relu(torch.cat([b(x) for b in self.b], 1)))))
+
+
+compare("aspp", [layer("conv", 6, kernel=1, name="b.0"), layer("conv", 6, pad=2, dilation=2, name="b.1", from_="input"),
+                 layer("conv", 6, pad=[4, 3], dilation=[4, 3], name="b.2", from_="input"),
+                 layer("conv", 6, pad=5, dilation=5, groups=2, name="b.3", from_="input"),
+                 layer("concat", from_=["b.0", "b.1", "b.2", "b.3"]), layer("relu"),
+                 layer("conv", 24, pad=1, groups=24, name="depth", bias=False), layer("conv", 6, kernel=1, name="point"),
+                 layer("conv_transpose", 6, kernel=3, stride=2, pad=1, out_pad=1, groups=2, dilation=2, name="up")],
+        Aspp(8, 6), rand(3, 8, 10, 11))
+for n in (1, 4, 5):  # channels of a group
+    compare(f"groups of {n}", [layer("conv", 8 * n, kernel=[5, 3], pad=[2, 1], groups=8, stride=2)],
+            nn.Sequential(nn.Conv2d(8 * n, 8 * n, (5, 3), 2, (2, 1), groups=8)), rand(2, 8 * n, 12, 11))
 r.exit()

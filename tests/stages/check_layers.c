@@ -21,6 +21,10 @@ static const struct net {
     {"{ layers = { { \"linear\", 5, name = \"a\", tap = true }, { \"linear\", 5, name = \"b\", from = { \"input\" } },"
      " { \"add\", from = { \"a\", \"b\", \"a\" } }, { \"concat\", from = { \"a\", \"2\" } } } }",
      3, 4, 0, 0},
+    {"{ layers = { { \"conv\", 6, groups = 3, pad = 2, dilation = 2 }, { \"conv\", 12, groups = 6, stride = 2, pad = 1 "
+     "},"
+     " { \"conv\", 8, kernel = 1, groups = 4 }, { \"conv_transpose\", 6, groups = 2, dilation = { 1, 2 } } } }",
+     2, 3, 9, 7},
 };
 
 static spt *make(const struct net *net, int order, int threads) {
@@ -161,6 +165,13 @@ static const struct bad {
      "layer 2 (concat): N x 3 x 8 x 8 cannot be joined to N x 4 x 6 x 6"},
     {"{ \"flatten\" }, { \"concat\", from = { \"0\", \"input\" } }",
      "layer 2 (concat): N x 3 x 8 x 8 cannot be joined to N x 192"},
+    {"{ \"conv\", 6, groups = 2 }", "layer 1 (conv): 2 groups do not divide its 3 input channels"},
+    {"{ \"conv\", 4, groups = 3 }", "layer 1 (conv): 3 groups do not divide its 4 output channels"},
+    {"{ \"conv\", 4, pad = 1, dilation = { 1, 5 } }",
+     "layer 1 (conv): kernel 3 of dilation 5 is larger than the map, 8 wide with pad 1"},
+    {"{ \"relu\" }, { \"batch_norm\", dilation = 2 }",
+     "layer 2 (batch_norm): `dilation` is a parameter of conv and conv_transpose; take it out"},
+    {"{ \"residual\", 4, groups = 2 }", "layer 1 (residual): `groups` is a parameter of conv and conv_transpose"},
     {"{ \"conv\", 4, name = \"lost\" }, { \"relu\", from = \"input\" }",
      "layer 1 'lost' (conv): nothing reads it; name it in a later layer's `from`, or take it out"},
 };

@@ -78,9 +78,11 @@ static int in_layout(sp_ctx *ctx, nn_low *low, int net, int layout, int elt) {
   return copy_of(ctx, low, any, layout == ANY ? low->vals[any].layout : layout, elt == ANY ? low->vals[any].elt : elt);
 }
 
+static int is_plain(const nn_op *op) { return op->groups == 1 && op->dil[0] == 1 && op->dil[1] == 1; }
+
 static int is_patch(const nn_net *net, const nn_op *op) { /* 2x2, stride 2, nothing padded or left over */
   const nn_value *fine = &net->values[op->kind == NN_OP_CONVT ? op->out : op->in];
-  if (op->kind != NN_OP_CONV && op->kind != NN_OP_CONVT) return 0;
+  if ((op->kind != NN_OP_CONV && op->kind != NN_OP_CONVT) || !is_plain(op)) return 0;
   for (int i = 0; i < 2; i++)
     if (op->k[i] != 2 || op->s[i] != 2 || op->p[i] || op->op[i]) return 0;
   return fine->h % 2 == 0 && fine->w % 2 == 0;
@@ -88,6 +90,7 @@ static int is_patch(const nn_net *net, const nn_op *op) { /* 2x2, stride 2, noth
 
 static int is_point(const nn_op *op) { /* 1x1, stride 1 */
   if (op->kind != NN_OP_CONV && op->kind != NN_OP_CONVT) return op->kind == NN_OP_LINEAR;
+  if (!is_plain(op)) return 0;
   for (int i = 0; i < 2; i++)
     if (op->k[i] != 1 || op->s[i] != 1 || op->p[i] || op->op[i]) return 0;
   return 1;
@@ -113,7 +116,7 @@ static void wishes(const nn_net *net, int *wish) {
 
 /* Who computes a convolution, its transpose, or a linear layer. */
 static int exec_of(const nn_net *net, const nn_target *t, const nn_op *d) {
-  int point = is_point(d), same = d->kind == NN_OP_CONV;
+  int point = is_point(d), same = d->kind == NN_OP_CONV && is_plain(d);
   for (int i = 0; i < 2; i++)
     if (d->k[i] != d->k[0] || d->s[i] != 1 || d->p[i] != (d->k[i] - 1) / 2 || d->k[i] % 2 == 0) same = 0;
   if (t->narrow && (same || point) && d->kind != NN_OP_LINEAR &&

@@ -43,6 +43,14 @@ const sp_param nn_layer_fields[] = {
     SIDES(stride, "step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling"),
     SIDES(pad, "zeros added on each side"),
     SIDES(out_pad, "conv_transpose: rows and columns added at the bottom and right"),
+    SIDES(dilation, "conv, conv_transpose: step between the pixels under the kernel; 0: 1"),
+    {.name = "groups",
+     .type = SP_PARAM_INT,
+     .offset = FIELD(groups),
+     .idef = 1,
+     .imin = 1,
+     .imax = MAX_EXTENT,
+     .doc = "conv, conv_transpose: parts of the channels that are convolved apart; as many as channels: depthwise"},
     {.name = "name",
      .type = SP_PARAM_STRING,
      .offset = FIELD(name),
@@ -174,6 +182,17 @@ static int check_size(sp_ctx *ctx, const char *place, const char *type, int64_t 
                          (long long)c, (long long)h, (long long)w);
 }
 
+static int check_groups(sp_ctx *ctx, int64_t groups, int64_t in, int64_t out, const char *place, const char *type) {
+  if (in % groups == 0 && out % groups == 0) return SP_OK;
+  return ctx->host->fail(ctx, SP_E_INVALID, "%s (%s): %lld groups do not divide its %lld %s channels", place, type,
+                         (long long)groups, (long long)(in % groups ? in : out), in % groups ? "input" : "output");
+}
+
+static const char *dilated(const nn_op *op, int i, char *buf) {
+  if (op->dil[i] > 1) snprintf(buf, 32, " of dilation %d", op->dil[i]);
+  return buf;
+}
+
 static int conv(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, int64_t out, const char *name,
                 const char *place) {
   nn_value v = net->values[in];
@@ -181,26 +200,32 @@ static int conv(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, int64_t ou
   int t = op.kind == NN_OP_CONVT, st;
   const char *type = nn_kind_name(op.kind);
   int64_t hw[2] = {v.h, v.w}, o[2], shape[4] = {t ? v.c : out, t ? out : v.c, op.k[0], op.k[1]}, fan_in;
-  if ((st = need_map(ctx, net, in, place, type))) return st;
+  if (!op.groups) op.groups = 1;
+  if ((st = need_map(ctx, net, in, place, type)) || (st = check_groups(ctx, op.groups, v.c, out, place, type)))
+    return st;
+  shape[1] /= op.groups;
   for (int i = 0; i < 2; i++) {
     const char *axis = i ? "wide" : "high";
+    int64_t under;
+    if (!op.dil[i] || op.k[i] == 1) op.dil[i] = 1;
+    under = (int64_t)op.dil[i] * (op.k[i] - 1) + 1;
     if (t) {
       if (op.op[i] && op.op[i] >= op.s[i])
         return ctx->host->fail(ctx, SP_E_INVALID, "%s (%s): out_pad %d must be below the stride %d", place, type,
                                op.op[i], op.s[i]);
-      o[i] = (hw[i] - 1) * op.s[i] - 2 * op.p[i] + op.k[i] + op.op[i];
+      o[i] = (hw[i] - 1) * op.s[i] - 2 * op.p[i] + under + op.op[i];
       if (o[i] < 1)
         return ctx->host->fail(ctx, SP_E_SHAPE, "%s (%s): pad %d leaves nothing of a map %lld %s", place, type, op.p[i],
                                (long long)hw[i], axis);
     } else {
-      if (op.k[i] > hw[i] + 2 * op.p[i])
-        return ctx->host->fail(ctx, SP_E_SHAPE, "%s (%s): kernel %d is larger than the map, %lld %s with pad %d", place,
-                               type, op.k[i], (long long)hw[i], axis, op.p[i]);
-      o[i] = (hw[i] + 2 * op.p[i] - op.k[i]) / op.s[i] + 1;
+      if (under > hw[i] + 2 * op.p[i])
+        return ctx->host->fail(ctx, SP_E_SHAPE, "%s (%s): kernel %d%s is larger than the map, %lld %s with pad %d",
+                               place, type, op.k[i], dilated(&op, i, (char[32]){0}), (long long)hw[i], axis, op.p[i]);
+      o[i] = (hw[i] + 2 * op.p[i] - under) / op.s[i] + 1;
     }
   }
   if ((st = check_size(ctx, place, type, out, o[0], o[1]))) return st;
-  if (v.c * out > (INT64_C(1) << 34) / (op.k[0] * op.k[1]))
+  if (v.c / op.groups * out > (INT64_C(1) << 34) / (op.k[0] * op.k[1]))
     return ctx->host->fail(ctx, SP_E_SHAPE, "%s (%s): %lld x %lld channels of %d x %d make too many weights", place,
                            type, (long long)v.c, (long long)out, op.k[0], op.k[1]);
   fan_in = shape[1] * op.k[0] * op.k[1];
@@ -317,10 +342,27 @@ static int residual(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const c
   return relu(ctx, net, v);
 }
 
+static int given(const sp_ints *v) {
+  for (uint32_t i = 0; i < v->n; i++)
+    if (v->v[i]) return 1;
+  return 0;
+}
+
+/* Parameters that other types would leave aside without a word. */
+static int check_foreign(sp_ctx *ctx, const nn_layer *l, const char *place) {
+  const char *name = NULL, *of = "conv and conv_transpose";
+  if (l->type != NN_CONV && l->type != NN_CONVT)
+    name = l->groups > 1 ? "groups" : given(&l->dilation) ? "dilation" : NULL;
+  if (!name) return SP_OK;
+  return ctx->host->fail(ctx, SP_E_INVALID, "%s (%s): `%s` is a parameter of %s; take it out", place, types[l->type],
+                         name, of);
+}
+
 int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place) {
   nn_op op = {.in = in, .w = -1, .bias = l->bias};
   nn_value v = net->values[in];
   int st;
+  if ((st = check_foreign(ctx, l, place))) return st;
   switch (l->type) {
     case NN_CONV:
     case NN_CONVT:
@@ -330,6 +372,8 @@ int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char
       pair(&l->stride, l->type == NN_CONV ? 1 : 2, op.s);
       pair(&l->pad, 0, op.p);
       pair(&l->out_pad, 0, op.op);
+      pair(&l->dilation, 1, op.dil);
+      op.groups = (int)l->groups;
       if (l->type == NN_CONV && (op.op[0] || op.op[1]))
         return ctx->host->fail(ctx, SP_E_INVALID, "%s (conv): out_pad is for conv_transpose only", place);
       return conv(ctx, net, in, &op, l->out, name, place);

@@ -25,10 +25,10 @@ enum { NN_MAX_INS = 16 }; /* most values that one layer reads */
 typedef struct nn_layer {
   int32_t type; /* enum nn_type */
   int32_t bias, tap;
-  const char *name; /* "": its number */
-  sp_structs from;  /* names, const char * each; none: the layer before */
-  int64_t out;
-  sp_ints kernel, stride, pad, out_pad; /* one number, or {y, x}; kernel and stride 0: the type's default */
+  const char *name;                               /* "": its number */
+  sp_structs from;                                /* names, const char * each; none: the layer before */
+  int64_t out, groups;                            /* groups 0: 1 */
+  sp_ints kernel, stride, pad, out_pad, dilation; /* one number, or {y, x}; kernel and stride 0: the type's default */
   double eps, momentum;
 } nn_layer;
 
@@ -60,7 +60,8 @@ typedef struct nn_op {
   int out;                              /* the value that it makes */
   int relu;                             /* ReLU is applied to the result */
   int k[2], s[2], p[2], op[2];
-  int w; /* index of the first weight, -1: none. CONV, CONVT, LINEAR: weight, bias.
+  int dil[2], groups; /* CONV, CONVT */
+  int w;              /* index of the first weight, -1: none. CONV, CONVT, LINEAR: weight, bias.
                        BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
   int bias;
   double eps, momentum;
