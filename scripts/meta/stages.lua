@@ -222,8 +222,8 @@
 ---@field status spcore.ref bad values of the port of parameters
 
 ---@class spcore.classifier.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -348,8 +348,8 @@
 ---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---@class spcore.decoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -413,8 +413,8 @@
 ---@field y spcore.ref 0, or x / (1 - p); x where nothing is trained
 
 ---@class spcore.encoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -545,8 +545,8 @@
 ---@field pixels spcore.ref how many pixels of each mask have each label, N x C, without logits N x 256
 
 ---@class spcore.layers.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})

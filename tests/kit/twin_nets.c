@@ -93,6 +93,20 @@ static const struct net {
      " { \"conv\", 6, pad = { 6, 3 }, dilation = { 6, 3 }, stride = 2, groups = 2 },"
      " { \"conv_transpose\", 4, kernel = 3, stride = 2, groups = 2, dilation = 2 } } }",
      3, 3, 12, 10, KINKS, 0, 0},
+    {"layers", "squeeze and excitation",
+     "{ layers = { { \"conv\", 12, pad = 1, bias = false }, { \"batch_norm\" }, { \"hard_swish\" }, { \"relu\", name = "
+     "\"x\" },"
+     " { \"mean\" }, { \"conv\", 5, kernel = 1 }, { \"relu\" }, { \"conv\", 12, kernel = 1 }, { \"hard_sigmoid\", name "
+     "= \"s\" },"
+     " { \"mul\", from = { \"x\", \"s\" } }, { \"silu\" }, { \"conv\", 6, kernel = 2, stride = 2 } } }",
+     3, 3, 8, 12, KINKS, 0, 0},
+    {"layers", "activations and products",
+     "{ layers = { { \"silu\" }, { \"conv\", 7, kernel = 1, name = \"a\" }, { \"sigmoid\", tap = true },"
+     " { \"mul\", from = { \"2\", \"a\" } }, { \"hard_sigmoid\", name = \"b\" }, { \"mul\", from = { \"b\", \"b\" } },"
+     " { \"hard_swish\" }, { \"mean\" }, { \"flatten\" }, { \"silu\" }, { \"linear\", 4 } } }",
+     3, 5, 9, 6, 0, 0, 0},
+    {"layers", "gate alone", "{ layers = { { \"mean\" }, { \"mul\", from = { \"input\", \"0\" } } } }", 2, 6, 5, 7, 0,
+     0, 0},
     {"layers", "graph",
      "{ layers = { { \"conv\", 8, pad = 1, name = \"a\" }, { \"relu\" }, { \"conv\", 8, pad = 1 },"
      " { \"conv\", 8, kernel = 1, from = \"input\", tap = true }, { \"conv\", 8, pad = 1, from = \"1\" },"

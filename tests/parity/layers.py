@@ -117,4 +117,33 @@ compare("aspp", [layer("conv", 6, kernel=1, name="b.0"), layer("conv", 6, pad=2,
 for n in (1, 4, 5):  # channels of a group
     compare(f"groups of {n}", [layer("conv", 8 * n, kernel=[5, 3], pad=[2, 1], groups=8, stride=2)],
             nn.Sequential(nn.Conv2d(8 * n, 8 * n, (5, 3), 2, (2, 1), groups=8)), rand(2, 8 * n, 12, 11))
+
+
+class Excite(nn.Module):
+    """torchvision's SqueezeExcitation behind a convolution, as in MobileNetV3 and EfficientNet."""
+
+    def __init__(self, c, o, mid, act, gate):
+        super().__init__()
+        self.conv, self.bn = nn.Conv2d(c, o, 5, 2, 2, groups=c, bias=False), nn.BatchNorm2d(o)
+        self.fc1, self.fc2 = nn.Conv2d(o, mid, 1), nn.Conv2d(mid, o, 1)
+        self.act, self.gate = act, gate
+
+    def forward(self, x):
+        x = self.act(self.bn(self.conv(x)))
+        s = F.adaptive_avg_pool2d(x, 1)
+        s = self.gate(self.fc2(F.relu(self.fc1(s))))
+        return [x * s, s, F.adaptive_avg_pool2d(x, 1).flatten(1)]
+
+
+for act, gate, f, g in (("hard_swish", "hard_sigmoid", F.hardswish, F.hardsigmoid), ("silu", "sigmoid", F.silu, torch.sigmoid)):
+    for order, oname in ((ROW_MAJOR, "nchw"), (CHANNELS_LAST, "nhwc")):
+        compare(f"squeeze and excitation, {act}, {oname}",
+                [layer("conv", 16, name="conv", kernel=5, stride=2, pad=2, groups=8, bias=False), layer("batch_norm", name="bn"),
+                 layer(act, name="x"), layer("mean", name="m"), layer("conv", 6, kernel=1, name="fc1"), layer("relu"),
+                 layer("conv", 16, kernel=1, name="fc2"), layer(gate, name="s", tap=True), layer("flatten", from_="m", tap=True),
+                 layer("mul", from_=["s", "x"])],
+                Excite(8, 16, 6, f, g), rand(3, 8, 17, 12) * 2, order)
+for act, f in (("hard_swish", nn.Hardswish), ("hard_sigmoid", nn.Hardsigmoid), ("silu", nn.SiLU), ("sigmoid", nn.Sigmoid)):
+    compare(act, [layer(act)], nn.Sequential(f()), rand(3, 5, 7, 9) * 4)
+    compare(f"{act} of features", [layer(act)], nn.Sequential(f()), rand(3, 70) * 4)
 r.exit()

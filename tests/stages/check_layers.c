@@ -25,6 +25,17 @@ static const struct net {
      "},"
      " { \"conv\", 8, kernel = 1, groups = 4 }, { \"conv_transpose\", 6, groups = 2, dilation = { 1, 2 } } } }",
      2, 3, 9, 7},
+    {"{ layers = { { \"conv\", 6, pad = 1 }, { \"silu\", name = \"x\" }, { \"mean\" }, { \"conv\", 3, kernel = 1 },"
+     " { \"sigmoid\" }, { \"conv\", 6, kernel = 1 }, { \"hard_sigmoid\", name = \"s\" }, { \"mul\", from = { \"s\", "
+     "\"x\" } },"
+     " { \"hard_swish\" }, { \"mul\", from = { \"8\", \"x\" } }, { \"mul\", from = { \"9\", \"9\" } } } }",
+     3, 3, 6, 5},
+    {"{ layers = { { \"linear\", 70 }, { \"silu\", name = \"a\" }, { \"linear\", 70, from = \"input\" },"
+     " { \"mul\", from = { \"a\", \"2\" }, tap = true }, { \"hard_swish\" } } }",
+     3, 4, 0, 0},
+    {"{ layers = { { \"hard_sigmoid\" }, { \"mean\" }, { \"sigmoid\" }, { \"mean\" }, { \"flatten\" }, { \"linear\", 3 "
+     "} } }",
+     2, 70, 3, 4},
 };
 
 static spt *make(const struct net *net, int order, int threads) {
@@ -165,6 +176,11 @@ static const struct bad {
      "layer 2 (concat): N x 3 x 8 x 8 cannot be joined to N x 4 x 6 x 6"},
     {"{ \"flatten\" }, { \"concat\", from = { \"0\", \"input\" } }",
      "layer 2 (concat): N x 3 x 8 x 8 cannot be joined to N x 192"},
+    {"{ \"conv\", 4 }, { \"mul\", from = { \"0\", \"input\" } }",
+     "layer 2 (mul): N x 3 x 8 x 8 cannot be multiplied with N x 4 x 6 x 6"},
+    {"{ \"relu\" }, { \"mul\", from = { \"0\", \"input\", \"0\" } }",
+     "layer 2 (mul): it reads 3 values; name two with from = { \"A\", \"B\" }"},
+    {"{ \"flatten\" }, { \"mean\" }", "layer 2 (mean): needs an N x C x H x W input, got N x 192"},
     {"{ \"conv\", 6, groups = 2 }", "layer 1 (conv): 2 groups do not divide its 3 input channels"},
     {"{ \"conv\", 4, groups = 3 }", "layer 1 (conv): 3 groups do not divide its 4 output channels"},
     {"{ \"conv\", 4, pad = 1, dilation = { 1, 5 } }",

@@ -55,12 +55,6 @@ static int copy_row(void *arg, int64_t i, int worker) {
   return SP_OK;
 }
 
-static void give(float *d, const float *g, const float *mask, int64_t n, int acc) {
-  if (mask) nn_mask_to(d, g, mask, n, acc);
-  else if (acc) nn_axpy(d, g, 1, 1, n);
-  else memcpy(d, g, (size_t)n * sizeof *d);
-}
-
 static int copy_back_row(void *arg, int64_t i, int worker) {
   mv *p = arg;
   const operand *in = &p->in[0];
@@ -71,11 +65,11 @@ static int copy_back_row(void *arg, int64_t i, int worker) {
   (void)worker;
   if (p->op->from == NN_PLANAR && p->op->to == NN_PLANAR) {
     int64_t at = y * a->w * c;
-    give(d + at, g + at, mask ? mask + at : NULL, a->w * c, in->acc);
+    nn_give(d + at, g + at, mask ? mask + at : NULL, a->w * c, in->acc);
   } else if (p->op->from >= 0 && p->op->to >= 0) {
     for (int64_t x = 0; x < a->w; x++) {
       int64_t at = (a->yo[y] + a->xo[x]) * c;
-      give(d + at, g + (o->yo[y] + o->xo[x]) * c, mask ? mask + at : NULL, c, in->acc);
+      nn_give(d + at, g + (o->yo[y] + o->xo[x]) * c, mask ? mask + at : NULL, c, in->acc);
     }
   } else {
     for (int64_t x = 0; x < a->w; x++)
@@ -119,7 +113,7 @@ static int add_back_chunk(void *arg, int64_t i, int worker) {
   (void)worker;
   nn_piece(p->n * p->out->px * p->out->c, 64, NN_CHUNKS, i, &b, &e);
   for (const operand *in = p->in; in < p->in + p->n_in; in++)
-    if (in->d) give(in->d + b, p->dy + b, in->mask ? in->mask + b : NULL, e - b, in->acc);
+    if (in->d) nn_give(in->d + b, p->dy + b, in->mask ? in->mask + b : NULL, e - b, in->acc);
   return SP_OK;
 }
 
@@ -143,7 +137,7 @@ static int split_row(void *arg, int64_t i, int worker) {
   for (int64_t x = i * w; x < (i + 1) * w; x++)
     for (const operand *in = p->in; in < p->in + p->n_in; g += in++->v->c) {
       int64_t c = in->v->c;
-      if (in->d) give(in->d + x * c, g, in->mask ? in->mask + x * c : NULL, c, in->acc);
+      if (in->d) nn_give(in->d + x * c, g, in->mask ? in->mask + x * c : NULL, c, in->acc);
     }
   return SP_OK;
 }

@@ -189,6 +189,29 @@ static int relu_backward(nnc_call *c, const nn_xop *op) {
   return in.dx ? nnk_mask(c->stream, in.dx, &dy, &y, in.add) : 0;
 }
 
+static int act_of(const nn_xop *op) { return op->d.kind - NN_OP_SIGMOID; }
+
+static int act_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out);
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  return in.dx ? nnk_act_backward(c->stream, act_of(op), in.dx, &dy, &x, in.mask, in.add) : 0;
+}
+
+/* Of a value by itself the second use adds to the first. */
+static int mul_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map dy = nnc_grad(c, op->out);
+  int err = 0;
+  for (int i = 0; i < 2 && !err; i++) {
+    nnk_map other = nnc_data(c, NN_IN(op, 1 - i));
+    nnc_into in;
+    nnc_din(c, NN_IN(op, i), &in);
+    if (in.dx && in.dx->h * in.dx->w < dy.h * dy.w) err = nnk_mul_sum(c->stream, in.dx, &dy, &other, in.mask, in.add);
+    else if (in.dx) err = nnk_mul(c->stream, in.dx, &dy, &other, in.mask, in.add);
+  }
+  return err;
+}
+
 /* ADD and CONCAT; of a value that is read twice the second use adds to the first. */
 static int joined_backward(nnc_call *c, const nn_xop *op) {
   nnk_map dy = nnc_grad(c, op->out);
@@ -224,6 +247,8 @@ int nnc_op_forward(nnc_call *c, const nn_xop *op) {
     case NN_X_POOL:
       return nnc_check(c, op, nnk_pool_forward(c->stream, op->d.kind == NN_OP_MAX_POOL, &y, &x, window_of(op)));
     case NN_X_RELU: return nnc_check(c, op, nnk_relu(c->stream, &y, &x));
+    case NN_X_ACT: return nnc_check(c, op, nnk_act_forward(c->stream, act_of(op), &y, &x));
+    case NN_X_MUL: to = nnc_data(c, op->more[0]); return nnc_check(c, op, nnk_mul(c->stream, &y, &x, &to, NULL, 0));
     case NN_X_ADD:
     case NN_X_CONCAT: return nnc_check(c, op, joined_forward(c, op));
     default: to = copied(c, op, y); return nnc_check(c, op, nnk_copy(c->stream, &to, &x, 0));
@@ -236,6 +261,8 @@ int nnc_op_backward(nnc_call *c, const nn_xop *op) {
     case NN_X_NORM: return nnc_check(c, op, norm_backward(c, op));
     case NN_X_POOL: return nnc_check(c, op, pool_backward(c, op));
     case NN_X_RELU: return nnc_check(c, op, relu_backward(c, op));
+    case NN_X_ACT: return nnc_check(c, op, act_backward(c, op));
+    case NN_X_MUL: return nnc_check(c, op, mul_backward(c, op));
     case NN_X_COPY: return nnc_check(c, op, copy_backward(c, op));
     default: return nnc_check(c, op, joined_backward(c, op));
   }

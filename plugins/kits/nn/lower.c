@@ -107,7 +107,12 @@ static void wishes(const nn_net *net, int *wish) {
       case NN_OP_RELU:
       case NN_OP_BATCH_NORM:
       case NN_OP_ADD:
-      case NN_OP_CONCAT: break;
+      case NN_OP_CONCAT:
+      case NN_OP_MUL:
+      case NN_OP_SIGMOID:
+      case NN_OP_HARD_SIGMOID:
+      case NN_OP_HARD_SWISH:
+      case NN_OP_SILU: break;
       default: d = is_point(op) ? d : op->kind == NN_OP_CONV && is_patch(net, op) && d < NN_MAX_DEPTH ? d + 1 : 0;
     }
     for (int j = 0; j <= op->n_more; j++) wish[NN_IN(op, j)] = max2(wish[NN_IN(op, j)], d);
@@ -159,13 +164,19 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
     case NN_OP_RELU: x = NN_X_RELU; break;
     case NN_OP_ADD: x = NN_X_ADD; break;
     case NN_OP_CONCAT: x = NN_X_CONCAT; break;
+    case NN_OP_MUL: x = NN_X_MUL; break;
+    case NN_OP_SIGMOID:
+    case NN_OP_HARD_SIGMOID:
+    case NN_OP_HARD_SWISH:
+    case NN_OP_SILU: x = NN_X_ACT; break;
     default: x = NN_X_COPY; break;
   }
   layout = in < 0 ? 0 : low->vals[in].layout;
   if (x == NN_X_CONV || x == NN_X_POOL) layout = 0;
   else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONV && layout < 1) layout = max2(1, lo->wish[d->in]);
   else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH) layout = 0;
-  else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_NARROW) layout = lo->wish[d->in];
+  else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_ACT && x != NN_X_NARROW)
+    layout = lo->wish[d->in];
   if (x != NN_X_NARROW && in >= 0) in = in_layout(ctx, low, d->in, layout, elt);
   if (in < 0) return in;
   for (int j = 0; j < d->n_more; j++)

@@ -24,7 +24,19 @@ typedef struct nn_val {
   int32_t *yo, *xo; /* CPU: place of pixel y, x is yo[y] + xo[x] */
 } nn_val;
 
-enum nn_exec { NN_X_GEMM, NN_X_CONV, NN_X_NARROW, NN_X_NORM, NN_X_POOL, NN_X_RELU, NN_X_ADD, NN_X_CONCAT, NN_X_COPY };
+enum nn_exec {
+  NN_X_GEMM,
+  NN_X_CONV,
+  NN_X_NARROW,
+  NN_X_NORM,
+  NN_X_POOL,
+  NN_X_RELU,
+  NN_X_ACT,
+  NN_X_ADD,
+  NN_X_CONCAT,
+  NN_X_MUL,
+  NN_X_COPY
+};
 
 typedef struct nn_xop {
   nn_op d;

@@ -9,8 +9,9 @@
 #define MAX_EXTENT INT64_C(1048576) /* of channels, height and width each */
 #define MAX_NAME 96
 
-static const char *const types[] = {"conv",   "conv_transpose", "max_pool", "avg_pool", "batch_norm", "relu",
-                                    "linear", "flatten",        "residual", "add",      "concat",     NULL};
+static const char *const types[] = {"conv",   "conv_transpose", "max_pool",     "avg_pool",   "batch_norm", "relu",
+                                    "linear", "flatten",        "residual",     "add",        "concat",     "mul",
+                                    "mean",   "sigmoid",        "hard_sigmoid", "hard_swish", "silu",       NULL};
 static const sp_param from_fields[] = {{.name = "name",
                                         .type = SP_PARAM_STRING,
                                         .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
@@ -85,8 +86,9 @@ const sp_param nn_layer_fields[] = {
     {.name = NULL}};
 
 const char *nn_kind_name(int kind) {
-  static const char *const names[] = {"conv", "conv_transpose", "max_pool", "avg_pool", "batch_norm",
-                                      "relu", "linear",         "flatten",  "add",      "concat"};
+  static const char *const names[] = {"conv", "conv_transpose", "max_pool",     "avg_pool",   "batch_norm",
+                                      "relu", "linear",         "flatten",      "add",        "concat",
+                                      "mul",  "sigmoid",        "hard_sigmoid", "hard_swish", "silu"};
   return names[kind];
 }
 
@@ -294,6 +296,18 @@ static int pool(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, const char
   return st ? st : op.out;
 }
 
+/* Over the map, which becomes one pixel. */
+static int mean(sp_ctx *ctx, nn_net *net, int in, const char *place) {
+  nn_value v = net->values[in];
+  nn_op op = {.kind = NN_OP_AVG_POOL, .in = in, .w = -1, .k = {(int)v.h, (int)v.w}, .s = {1, 1}};
+  int st = need_map(ctx, net, in, place, "mean");
+  if (st) return st;
+  if (v.h > INT32_MAX / v.w)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "%s (mean): a map of %lld x %lld is too large to take its mean", place,
+                           (long long)v.h, (long long)v.w);
+  return v.h * v.w == 1 ? in : pool(ctx, net, in, &op, place);
+}
+
 static int linear(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place) {
   nn_value v = net->values[in];
   int64_t shape[2] = {l->out, v.c};
@@ -388,6 +402,11 @@ int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char
       }
       pair(&l->pad, 0, op.p);
       return pool(ctx, net, in, &op, place);
+    case NN_MEAN: return mean(ctx, net, in, place);
+    case NN_SIGMOID:
+    case NN_HARD_SIGMOID:
+    case NN_HARD_SWISH:
+    case NN_SILU: return simple(ctx, net, NN_OP_SIGMOID + l->type - NN_SIGMOID, &in, 1, v);
     case NN_BATCH_NORM:
       if (l->out && l->out != v.c)
         return ctx->host->fail(ctx, SP_E_SHAPE, "%s (batch_norm): made for %lld channels, the input has %lld", place,
@@ -412,19 +431,29 @@ static const char *shape_text(const nn_value *v, char *buf, size_t n) {
   return buf;
 }
 
+/* A number for each sample and channel may be a factor of all pixels. */
+static int is_factor(const nn_value *v, const nn_value *of) { return v->c == of->c && v->h * v->w == 1; }
+
 int nn_add_joined(sp_ctx *ctx, nn_net *net, int type, const int *in, int n, const char *place) {
+  static const char *const done[] = {"added to", "joined to", "multiplied with"};
+  static const int kinds[] = {NN_OP_ADD, NN_OP_CONCAT, NN_OP_MUL};
+  int turned[2] = {in[1], in[0]}, st;
   nn_value out = net->values[in[0]];
-  int st;
+  if (type == NN_MUL && is_factor(&out, &net->values[in[1]])) { /* the map is first */
+    in = turned;
+    out = net->values[in[0]];
+  }
   for (int i = 1; i < n; i++) {
     const nn_value *v = &net->values[in[i]];
     char a[96], b[96];
-    if (v->flat != out.flat || v->h != out.h || v->w != out.w || (type == NN_ADD && v->c != out.c))
+    if (type == NN_MUL && is_factor(v, &out)) continue;
+    if (v->flat != out.flat || v->h != out.h || v->w != out.w || (type != NN_CONCAT && v->c != out.c))
       return ctx->host->fail(ctx, SP_E_SHAPE, "%s: %s cannot be %s %s", place, shape_text(v, a, sizeof a),
-                             type == NN_ADD ? "added to" : "joined to", shape_text(&net->values[in[0]], b, sizeof b));
+                             done[type - NN_ADD], shape_text(&net->values[in[0]], b, sizeof b));
     if (type == NN_CONCAT) out.c += v->c;
   }
   if ((st = check_size(ctx, place, types[type], out.c, out.h, out.w))) return st;
-  return simple(ctx, net, type == NN_ADD ? NN_OP_ADD : NN_OP_CONCAT, in, n, out);
+  return simple(ctx, net, kinds[type - NN_ADD], in, n, out);
 }
 
 int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix) {

@@ -17,7 +17,13 @@ enum nn_type {
   NN_FLATTEN,
   NN_RESIDUAL,
   NN_ADD,
-  NN_CONCAT
+  NN_CONCAT,
+  NN_MUL,
+  NN_MEAN,
+  NN_SIGMOID, /* the activations as in act.h */
+  NN_HARD_SIGMOID,
+  NN_HARD_SWISH,
+  NN_SILU
 };
 
 enum { NN_MAX_INS = 16 }; /* most values that one layer reads */
@@ -51,12 +57,17 @@ enum nn_kind { /* a residual block is lowered into these */
                NN_OP_LINEAR,
                NN_OP_FLATTEN,
                NN_OP_ADD,
-               NN_OP_CONCAT
+               NN_OP_CONCAT,
+               NN_OP_MUL,
+               NN_OP_SIGMOID,
+               NN_OP_HARD_SIGMOID,
+               NN_OP_HARD_SWISH,
+               NN_OP_SILU
 };
 
 typedef struct nn_op {
   int kind;                             /* enum nn_kind */
-  int in, more[NN_MAX_INS - 1], n_more; /* values that it reads; more than one: ADD, CONCAT */
+  int in, more[NN_MAX_INS - 1], n_more; /* values that it reads; more than one: ADD, CONCAT, MUL */
   int out;                              /* the value that it makes */
   int relu;                             /* ReLU is applied to the result */
   int k[2], s[2], p[2], op[2];
@@ -89,7 +100,7 @@ typedef struct nn_bind {
 int nn_input(sp_ctx *ctx, nn_net *net, const sp_spec *spec);
 /* Appends layer l, with in -> the returned value. `place` names it in messages, e.g. "layer 3". */
 int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place);
-/* The sum, or the channels side by side, of n values: type NN_ADD or NN_CONCAT. */
+/* The sum, the product, or the channels side by side, of n values: type NN_ADD, NN_MUL (of two) or NN_CONCAT. */
 int nn_add_joined(sp_ctx *ctx, nn_net *net, int type, const int *in, int n, const char *place);
 /* The values of layers with `tap`, in the order of the list. */
 typedef struct nn_taps {

@@ -114,11 +114,13 @@ static int sources(wiring *w, int i, int *in) {
 
 static int add_layer(wiring *w, int i) {
   const nn_layer *l = &w->l[i];
-  int in[NN_MAX_INS], n = sources(w, i, in), joins = l->type == NN_ADD || l->type == NN_CONCAT;
+  int in[NN_MAX_INS], n = sources(w, i, in), joins = l->type >= NN_ADD && l->type <= NN_MUL;
   char buf[16], place[PLACE + 16];
   if (n < 0) return n;
   place_of(w, i, place);
-  if (joins && n < 2) return bad(w, i, "it reads %d value; name two or more with from = { \"A\", \"B\" }", n);
+  if (joins && (n < 2 || (l->type == NN_MUL && n > 2)))
+    return bad(w, i, "it reads %d value%s; name two%s with from = { \"A\", \"B\" }", n, n > 1 ? "s" : "",
+               l->type == NN_MUL ? "" : " or more");
   if (!joins && n > 1)
     return bad(w, i, "it reads one value, `from` names %d; put { \"add\" } or { \"concat\" } before it", n);
   if (!joins) return nn_add_layer(w->ctx, w->net, in[0], l, name_of(w, i, buf), place);

@@ -45,15 +45,10 @@ static int linear(sp_ctx *ctx, nn_net *net, int v, int64_t classes, const char *
   return v < 0 ? v : nn_add_layer(ctx, net, v, &l, name, place);
 }
 
-/* The mean over the map. */
+/* The mean over the map; rows of features are that already. */
 static int pooled(sp_ctx *ctx, nn_net *net, int v) {
-  int64_t hw[2] = {net->values[v].h, net->values[v].w};
-  nn_layer mean = {.type = NN_AVG_POOL, .kernel = {hw, 2, 0}};
-  if (hw[0] * hw[1] == 1) return v;
-  if (hw[0] > INT32_MAX / hw[1])
-    return ctx->host->fail(ctx, SP_E_SHAPE, "a map of %lld x %lld is too large to take its mean", (long long)hw[0],
-                           (long long)hw[1]);
-  return nn_add_layer(ctx, net, v, &mean, "", "the mean over the map");
+  static const nn_layer mean = {.type = NN_MEAN};
+  return net->values[v].flat ? v : nn_add_layer(ctx, net, v, &mean, "", "the head");
 }
 
 static int plain(sp_ctx *ctx, const classifier_params *p, nn_net *net, int v) {
