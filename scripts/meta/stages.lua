@@ -222,8 +222,8 @@
 ---@field status spcore.ref bad values of the port of parameters
 
 ---@class spcore.classifier.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -232,6 +232,11 @@
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
 ---@field dilation? integer|integer[] conv, conv_transpose: step between the pixels under the kernel; 0: 1 (0..1024 px, default {0})
 ---@field groups? integer conv, conv_transpose: parts of the channels that are convolved apart; as many as channels: depthwise (1..1048576, default 1)
+---@field scale? integer|integer[] upsample: how many times as large (0..1024, default {0})
+---@field size? integer|integer[] upsample: size of the result (0..1048576 px, default {0})
+---@field like? string upsample: a layer whose size it gets (default "")
+---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
+---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
 ---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
@@ -348,8 +353,8 @@
 ---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---@class spcore.decoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -358,6 +363,11 @@
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
 ---@field dilation? integer|integer[] conv, conv_transpose: step between the pixels under the kernel; 0: 1 (0..1024 px, default {0})
 ---@field groups? integer conv, conv_transpose: parts of the channels that are convolved apart; as many as channels: depthwise (1..1048576, default 1)
+---@field scale? integer|integer[] upsample: how many times as large (0..1024, default {0})
+---@field size? integer|integer[] upsample: size of the result (0..1048576 px, default {0})
+---@field like? string upsample: a layer whose size it gets (default "")
+---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
+---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
 ---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
@@ -413,8 +423,8 @@
 ---@field y spcore.ref 0, or x / (1 - p); x where nothing is trained
 
 ---@class spcore.encoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -423,6 +433,11 @@
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
 ---@field dilation? integer|integer[] conv, conv_transpose: step between the pixels under the kernel; 0: 1 (0..1024 px, default {0})
 ---@field groups? integer conv, conv_transpose: parts of the channels that are convolved apart; as many as channels: depthwise (1..1048576, default 1)
+---@field scale? integer|integer[] upsample: how many times as large (0..1024, default {0})
+---@field size? integer|integer[] upsample: size of the result (0..1048576 px, default {0})
+---@field like? string upsample: a layer whose size it gets (default "")
+---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
+---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
 ---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
@@ -545,8 +560,8 @@
 ---@field pixels spcore.ref how many pixels of each mask have each label, N x C, without logits N x 256
 
 ---@class spcore.layers.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -555,6 +570,11 @@
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
 ---@field dilation? integer|integer[] conv, conv_transpose: step between the pixels under the kernel; 0: 1 (0..1024 px, default {0})
 ---@field groups? integer conv, conv_transpose: parts of the channels that are convolved apart; as many as channels: depthwise (1..1048576, default 1)
+---@field scale? integer|integer[] upsample: how many times as large (0..1024, default {0})
+---@field size? integer|integer[] upsample: size of the result (0..1048576 px, default {0})
+---@field like? string upsample: a layer whose size it gets (default "")
+---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
+---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
 ---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)

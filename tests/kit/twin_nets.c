@@ -107,6 +107,17 @@ static const struct net {
      3, 5, 9, 6, 0, 0, 0},
     {"layers", "gate alone", "{ layers = { { \"mean\" }, { \"mul\", from = { \"input\", \"0\" } } } }", 2, 6, 5, 7, 0,
      0, 0},
+    {"layers", "pyramid",
+     "{ layers = { { \"conv\", 6, pad = 1 }, { \"relu\", name = \"a\" }, { \"conv\", 6, kernel = 2, stride = 2 }, { "
+     "\"relu\", name = \"b\" },"
+     " { \"conv\", 6, pad = 1, stride = 2 }, { \"relu\" }, { \"upsample\", scale = 2, mode = \"bilinear\", "
+     "align_corners = true },"
+     " { \"add\", from = { \"6\", \"b\" }, tap = true }, { \"upsample\", like = \"a\" }, { \"add\", from = { \"8\", "
+     "\"a\" } },"
+     " { \"upsample\", size = { 11, 30 }, mode = \"bilinear\" }, { \"conv\", 4, kernel = 1 } } }",
+     3, 3, 12, 16, KINKS, 0, 0},
+    {"layers", "upsampling alone", "{ layers = { { \"upsample\", size = { 3, 11 }, mode = \"bilinear\" } } }", 2, 5, 7,
+     4, 0, 0, 0},
     {"layers", "graph",
      "{ layers = { { \"conv\", 8, pad = 1, name = \"a\" }, { \"relu\" }, { \"conv\", 8, pad = 1 },"
      " { \"conv\", 8, kernel = 1, from = \"input\", tap = true }, { \"conv\", 8, pad = 1, from = \"1\" },"

@@ -146,4 +146,60 @@ for act, gate, f, g in (("hard_swish", "hard_sigmoid", F.hardswish, F.hardsigmoi
 for act, f in (("hard_swish", nn.Hardswish), ("hard_sigmoid", nn.Hardsigmoid), ("silu", nn.SiLU), ("sigmoid", nn.Sigmoid)):
     compare(act, [layer(act)], nn.Sequential(f()), rand(3, 5, 7, 9) * 4)
     compare(f"{act} of features", [layer(act)], nn.Sequential(f()), rand(3, 70) * 4)
+
+
+class Resize(nn.Module):
+    def __init__(self, **how):
+        super().__init__()
+        self.how = how
+
+    def forward(self, x):
+        return F.interpolate(x, **self.how)
+
+
+for hw in ((7, 5), (1, 6), (16, 16)):
+    x = rand(2, 6, *hw)
+    for mode, more in (("nearest", {}), ("bilinear", {"align_corners": False}), ("bilinear", {"align_corners": True})):
+        for scale in (2, (1, 3), 8):
+            compare(f"{mode} {more} {hw} by {scale}", [layer("upsample", scale=scale, mode=mode, **more)],
+                    Resize(scale_factor=scale, mode=mode, **more), x)
+        for size in (hw, (13, 9), (3, 1), (1, 31)):
+            compare(f"{mode} {more} {hw} to {size}", [layer("upsample", size=size, mode=mode, **more)],
+                    Resize(size=size, mode=mode, **more), x)
+
+
+class Pyramid(nn.Module):
+    """As a feature pyramid: what is coarse is enlarged and added to what is fine."""
+
+    def __init__(self):
+        super().__init__()
+        self.c1, self.c2, self.c3 = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(8, 12, 3, 2, 1), nn.Conv2d(12, 16, 3, 2, 1)
+        self.inner = nn.ModuleList([nn.Conv2d(c, 8, 1) for c in (8, 12, 16)])
+        self.outer = nn.ModuleList([nn.Conv2d(8, 4, 3, 1, 1) for _ in range(3)])
+
+    def forward(self, x):
+        a = F.relu(self.c1(x))
+        b = F.relu(self.c2(a))
+        p3 = self.inner[2](F.relu(self.c3(b)))
+        p2 = self.inner[1](b) + F.interpolate(p3, size=b.shape[2:], mode="nearest")
+        p1 = self.inner[0](a) + F.interpolate(p2, size=a.shape[2:], mode="nearest")
+        p = [o(v) for o, v in zip(self.outer, (p1, p2, p3))]
+        whole = F.interpolate(p[0], size=x.shape[2:], mode="bilinear", align_corners=False)
+        return [whole, *reversed(p)]
+
+
+def conv3(out, name, **kw):
+    return layer("conv", out, pad=1, name=name, **kw)
+
+
+for order, oname in ((ROW_MAJOR, "nchw"), (CHANNELS_LAST, "nhwc")):
+    compare(f"pyramid, {oname}",
+            [conv3(8, "c1", stride=2), layer("relu", name="a"), conv3(12, "c2", stride=2), layer("relu", name="b"),
+             conv3(16, "c3", stride=2), layer("relu"), layer("conv", 8, kernel=1, name="inner.2"),
+             layer("upsample", like="b", name="up3"), layer("conv", 8, kernel=1, from_="b", name="inner.1"),
+             layer("add", from_=["inner.1", "up3"], name="p2"), layer("upsample", like="a", name="up2"),
+             layer("conv", 8, kernel=1, from_="a", name="inner.0"), layer("add", from_=["inner.0", "up2"], name="p1"),
+             conv3(4, "outer.2", from_="inner.2", tap=True), conv3(4, "outer.1", from_="p2", tap=True),
+             conv3(4, "outer.0", from_="p1", tap=True), layer("upsample", like="input", mode="bilinear")],
+            Pyramid(), rand(2, 3, 21, 26), order)
 r.exit()

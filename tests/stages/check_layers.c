@@ -36,6 +36,15 @@ static const struct net {
     {"{ layers = { { \"hard_sigmoid\" }, { \"mean\" }, { \"sigmoid\" }, { \"mean\" }, { \"flatten\" }, { \"linear\", 3 "
      "} } }",
      2, 70, 3, 4},
+    {"{ layers = { { \"conv\", 5, pad = 1 }, { \"upsample\", scale = 2 }, { \"upsample\", size = { 7, 13 }, mode = "
+     "\"bilinear\" },"
+     " { \"conv\", 3, kernel = 1, stride = 2 }, { \"upsample\", scale = { 1, 3 }, mode = \"bilinear\", align_corners = "
+     "true },"
+     " { \"upsample\", like = \"input\" }, { \"concat\", from = { \"5\", \"0\" } } } }",
+     2, 3, 4, 6},
+    {"{ layers = { { \"mean\" }, { \"upsample\", like = \"input\", mode = \"bilinear\" },"
+     " { \"upsample\", size = { 1, 2 }, mode = \"bilinear\", align_corners = true } } }",
+     2, 3, 4, 6},
 };
 
 static spt *make(const struct net *net, int order, int threads) {
@@ -166,7 +175,7 @@ static const struct bad {
     {"{ \"relu\" }, { \"relu\", from = \"x\" }",
      "layer 2 (relu): `from` names \"x\", but no layer is called so; give one name = \"x\""},
     {"{ \"relu\", from = \"b\" }, { \"relu\", name = \"b\" }",
-     "layer 1 (relu): `from` names \"b\", which is layer 2; a layer reads only what is before it"},
+     "layer 1 (relu): `from` names \"b\", which is layer 2; a layer knows only what is before it"},
     {"{ \"relu\", from = \"0\" }", "layer 1 (relu): `from` names \"0\", which is layer 1"},
     {"{ \"relu\" }, { \"add\" }", "layer 2 (add): it reads 1 value; name two or more with from ="},
     {"{ \"relu\" }, { \"relu\", from = { \"0\", \"input\" } }", "layer 2 (relu): it reads one value, `from` names 2"},
@@ -181,6 +190,15 @@ static const struct bad {
     {"{ \"relu\" }, { \"mul\", from = { \"0\", \"input\", \"0\" } }",
      "layer 2 (mul): it reads 3 values; name two with from = { \"A\", \"B\" }"},
     {"{ \"flatten\" }, { \"mean\" }", "layer 2 (mean): needs an N x C x H x W input, got N x 192"},
+    {"{ \"upsample\" }", "layer 1 (upsample): give either `scale`, `size` or `like`"},
+    {"{ \"upsample\", scale = 2, size = 3 }", "layer 1 (upsample): give either `scale`, `size` or `like`"},
+    {"{ \"upsample\", size = 3, like = \"input\" }", "layer 1 (upsample): give either `size` or `like`"},
+    {"{ \"upsample\", like = \"a\" }", "layer 1 (upsample): `like` names \"a\", but no layer is called so"},
+    {"{ \"upsample\", scale = 2, align_corners = true }", "align_corners is for mode = \"bilinear\""},
+    {"{ \"upsample\", size = 1000000 }", "layer 1 (upsample): the result of 3 x 1000000 x 1000000 is too large"},
+    {"{ \"flatten\" }, { \"upsample\", scale = 2 }", "layer 2 (upsample): needs an N x C x H x W input"},
+    {"{ \"add\", from = { \"input\", \"input\" }, like = \"input\" }",
+     "layer 1 (add): `like` is a parameter of upsample"},
     {"{ \"conv\", 6, groups = 2 }", "layer 1 (conv): 2 groups do not divide its 3 input channels"},
     {"{ \"conv\", 4, groups = 3 }", "layer 1 (conv): 3 groups do not divide its 4 output channels"},
     {"{ \"conv\", 4, pad = 1, dilation = { 1, 5 } }",

@@ -5,11 +5,7 @@
 
 #include <math.h>
 
-#ifdef __CUDACC__
-#define NN_FN static __host__ __device__ __forceinline__
-#else
-#define NN_FN static inline __attribute__((always_inline))
-#endif
+#include "fn.h"
 
 enum nn_act { NN_ACT_SIGMOID, NN_ACT_HARD_SIGMOID, NN_ACT_HARD_SWISH, NN_ACT_SILU };
 

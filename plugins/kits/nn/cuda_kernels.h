@@ -108,6 +108,10 @@ int nnk_pool_forward(void *stream, int max, const nnk_map *y, const nnk_map *x, 
 int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, nnk_window w,
                       const nnk_map *mask, int add);
 
+/* ---- to another size; layouts 0 only. mode: enum nn_resize of axis.h ---- */
+int nnk_upsample_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x);
+int nnk_upsample_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
+
 /* ---- narrow convolutions: stride 1, kernel 1x1 or 3x3 with pad (k-1)/2, few channels, any layouts of in and output.
  * w: float32 [out][ky][kx][in]. tf32: products may round their factors to TF32. nnk_narrow says whether these kernels
  * take such a layer. ---- */

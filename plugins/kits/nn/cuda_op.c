@@ -165,6 +165,13 @@ static int pool_backward(nnc_call *c, const nn_xop *op) {
   return in.dx ? nnk_pool_backward(c->stream, max, in.dx, &dy, &x, window_of(op), in.mask, in.add) : 0;
 }
 
+static int upsample_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map dy = nnc_grad(c, op->out);
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  return in.dx ? nnk_upsample_backward(c->stream, op->d.mode, in.dx, &dy, in.mask, in.add) : 0;
+}
+
 /* ---- moving ---- */
 /* The result of a copy, or its gradient, as a map of the source's extents: flattened, it is planar. */
 static nnk_map copied(const nnc_call *c, const nn_xop *op, nnk_map out) {
@@ -246,6 +253,7 @@ int nnc_op_forward(nnc_call *c, const nn_xop *op) {
       return nnc_check(c, op, norm_forward(c, op));
     case NN_X_POOL:
       return nnc_check(c, op, nnk_pool_forward(c->stream, op->d.kind == NN_OP_MAX_POOL, &y, &x, window_of(op)));
+    case NN_X_UPSAMPLE: return nnc_check(c, op, nnk_upsample_forward(c->stream, op->d.mode, &y, &x));
     case NN_X_RELU: return nnc_check(c, op, nnk_relu(c->stream, &y, &x));
     case NN_X_ACT: return nnc_check(c, op, nnk_act_forward(c->stream, act_of(op), &y, &x));
     case NN_X_MUL: to = nnc_data(c, op->more[0]); return nnc_check(c, op, nnk_mul(c->stream, &y, &x, &to, NULL, 0));
@@ -260,6 +268,7 @@ int nnc_op_backward(nnc_call *c, const nn_xop *op) {
     case NN_X_NARROW: return nnc_check(c, op, narrow_backward(c, op));
     case NN_X_NORM: return nnc_check(c, op, norm_backward(c, op));
     case NN_X_POOL: return nnc_check(c, op, pool_backward(c, op));
+    case NN_X_UPSAMPLE: return nnc_check(c, op, upsample_backward(c, op));
     case NN_X_RELU: return nnc_check(c, op, relu_backward(c, op));
     case NN_X_ACT: return nnc_check(c, op, act_backward(c, op));
     case NN_X_MUL: return nnc_check(c, op, mul_backward(c, op));

@@ -160,6 +160,7 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
       break;
     case NN_OP_MAX_POOL:
     case NN_OP_AVG_POOL: x = NN_X_POOL; break;
+    case NN_OP_UPSAMPLE: x = NN_X_UPSAMPLE; break;
     case NN_OP_BATCH_NORM: x = NN_X_NORM; break;
     case NN_OP_RELU: x = NN_X_RELU; break;
     case NN_OP_ADD: x = NN_X_ADD; break;
@@ -172,7 +173,7 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
     default: x = NN_X_COPY; break;
   }
   layout = in < 0 ? 0 : low->vals[in].layout;
-  if (x == NN_X_CONV || x == NN_X_POOL) layout = 0;
+  if (x == NN_X_CONV || x == NN_X_POOL || x == NN_X_UPSAMPLE) layout = 0;
   else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONV && layout < 1) layout = max2(1, lo->wish[d->in]);
   else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH) layout = 0;
   else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_ACT && x != NN_X_NARROW)

@@ -30,6 +30,7 @@ enum nn_exec {
   NN_X_NARROW,
   NN_X_NORM,
   NN_X_POOL,
+  NN_X_UPSAMPLE,
   NN_X_RELU,
   NN_X_ACT,
   NN_X_ADD,

@@ -2,6 +2,8 @@
  * net.c - builds the list of ops: shape inference, the list of weights, the checks of a layer's parameters. */
 #include "net.h"
 
+#include "axis.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,9 @@
 
 static const char *const types[] = {"conv",   "conv_transpose", "max_pool",     "avg_pool",   "batch_norm", "relu",
                                     "linear", "flatten",        "residual",     "add",        "concat",     "mul",
-                                    "mean",   "sigmoid",        "hard_sigmoid", "hard_swish", "silu",       NULL};
+                                    "mean",   "sigmoid",        "hard_sigmoid", "hard_swish", "silu",       "upsample",
+                                    NULL};
+static const char *const modes[] = {"nearest", "bilinear", NULL};
 static const sp_param from_fields[] = {{.name = "name",
                                         .type = SP_PARAM_STRING,
                                         .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
@@ -20,11 +24,12 @@ static const sp_param from_fields[] = {{.name = "name",
 
 #define FIELD(m) offsetof(nn_layer, m)
 /* One number, or {height, width}. */
-#define SIDES(m, words)                                                                                         \
-  {                                                                                                             \
-    .name = #m, .type = SP_PARAM_INTS, .offset = FIELD(m), .imin = 0, .imax = 1024, .def_str = "0", .min_n = 1, \
-    .max_n = 2, .unit = "px", .doc = words                                                                      \
+#define PAIR(m, max, of, words)                                                                                \
+  {                                                                                                            \
+    .name = #m, .type = SP_PARAM_INTS, .offset = FIELD(m), .imin = 0, .imax = max, .def_str = "0", .min_n = 1, \
+    .max_n = 2, .unit = of, .doc = words                                                                       \
   }
+#define SIDES(m, words) PAIR(m, 1024, "px", words)
 
 const sp_param nn_layer_fields[] = {
     {.name = "type",
@@ -52,6 +57,14 @@ const sp_param nn_layer_fields[] = {
      .imin = 1,
      .imax = MAX_EXTENT,
      .doc = "conv, conv_transpose: parts of the channels that are convolved apart; as many as channels: depthwise"},
+    PAIR(scale, 1024, NULL, "upsample: how many times as large"),
+    PAIR(size, MAX_EXTENT, "px", "upsample: size of the result"),
+    {.name = "like", .type = SP_PARAM_STRING, .offset = FIELD(like), .doc = "upsample: a layer whose size it gets"},
+    {.name = "mode", .type = SP_PARAM_CHOICE, .offset = FIELD(mode), .choices = modes, .doc = "upsample: how"},
+    {.name = "align_corners",
+     .type = SP_PARAM_BOOL,
+     .offset = FIELD(align_corners),
+     .doc = "upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map"},
     {.name = "name",
      .type = SP_PARAM_STRING,
      .offset = FIELD(name),
@@ -86,9 +99,9 @@ const sp_param nn_layer_fields[] = {
     {.name = NULL}};
 
 const char *nn_kind_name(int kind) {
-  static const char *const names[] = {"conv", "conv_transpose", "max_pool",     "avg_pool",   "batch_norm",
-                                      "relu", "linear",         "flatten",      "add",        "concat",
-                                      "mul",  "sigmoid",        "hard_sigmoid", "hard_swish", "silu"};
+  static const char *const names[] = {"conv",         "conv_transpose", "max_pool", "avg_pool", "batch_norm", "relu",
+                                      "linear",       "flatten",        "add",      "concat",   "mul",        "sigmoid",
+                                      "hard_sigmoid", "hard_swish",     "silu",     "upsample"};
   return names[kind];
 }
 
@@ -308,6 +321,26 @@ static int mean(sp_ctx *ctx, nn_net *net, int in, const char *place) {
   return v.h * v.w == 1 ? in : pool(ctx, net, in, &op, place);
 }
 
+static int upsample(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *place) {
+  nn_value v = net->values[in];
+  nn_op op = {.kind = NN_OP_UPSAMPLE, .in = in, .w = -1, .mode = l->align_corners ? NN_ALIGNED : l->mode};
+  int scale[2], size[2], st = need_map(ctx, net, in, place, "upsample");
+  if (st) return st;
+  pair(&l->scale, 0, scale);
+  pair(&l->size, 0, size);
+  if (!(scale[0] && scale[1]) == !(size[0] && size[1]))
+    return ctx->host->fail(ctx, SP_E_INVALID, "%s (upsample): give either `scale`, `size` or `like`", place);
+  if (l->align_corners && l->mode != NN_BILINEAR)
+    return ctx->host->fail(ctx, SP_E_INVALID, "%s (upsample): align_corners is for mode = \"bilinear\"", place);
+  v.h = scale[0] ? v.h * scale[0] : size[0];
+  v.w = scale[0] ? v.w * scale[1] : size[1];
+  if ((st = check_size(ctx, place, "upsample", v.c, v.h, v.w))) return st;
+  op.out = add_value(ctx, net, v.c, v.h, v.w, 0);
+  if (op.out < 0) return op.out;
+  st = add_op(ctx, net, &op);
+  return st ? st : op.out;
+}
+
 static int linear(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place) {
   nn_value v = net->values[in];
   int64_t shape[2] = {l->out, v.c};
@@ -356,27 +389,10 @@ static int residual(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const c
   return relu(ctx, net, v);
 }
 
-static int given(const sp_ints *v) {
-  for (uint32_t i = 0; i < v->n; i++)
-    if (v->v[i]) return 1;
-  return 0;
-}
-
-/* Parameters that other types would leave aside without a word. */
-static int check_foreign(sp_ctx *ctx, const nn_layer *l, const char *place) {
-  const char *name = NULL, *of = "conv and conv_transpose";
-  if (l->type != NN_CONV && l->type != NN_CONVT)
-    name = l->groups > 1 ? "groups" : given(&l->dilation) ? "dilation" : NULL;
-  if (!name) return SP_OK;
-  return ctx->host->fail(ctx, SP_E_INVALID, "%s (%s): `%s` is a parameter of %s; take it out", place, types[l->type],
-                         name, of);
-}
-
 int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place) {
   nn_op op = {.in = in, .w = -1, .bias = l->bias};
   nn_value v = net->values[in];
   int st;
-  if ((st = check_foreign(ctx, l, place))) return st;
   switch (l->type) {
     case NN_CONV:
     case NN_CONVT:
@@ -407,6 +423,7 @@ int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char
     case NN_HARD_SIGMOID:
     case NN_HARD_SWISH:
     case NN_SILU: return simple(ctx, net, NN_OP_SIGMOID + l->type - NN_SIGMOID, &in, 1, v);
+    case NN_UPSAMPLE: return upsample(ctx, net, in, l, place);
     case NN_BATCH_NORM:
       if (l->out && l->out != v.c)
         return ctx->host->fail(ctx, SP_E_SHAPE, "%s (batch_norm): made for %lld channels, the input has %lld", place,

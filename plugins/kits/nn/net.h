@@ -23,7 +23,8 @@ enum nn_type {
   NN_SIGMOID, /* the activations as in act.h */
   NN_HARD_SIGMOID,
   NN_HARD_SWISH,
-  NN_SILU
+  NN_SILU,
+  NN_UPSAMPLE
 };
 
 enum { NN_MAX_INS = 16 }; /* most values that one layer reads */
@@ -36,6 +37,9 @@ typedef struct nn_layer {
   int64_t out, groups;                            /* groups 0: 1 */
   sp_ints kernel, stride, pad, out_pad, dilation; /* one number, or {y, x}; kernel and stride 0: the type's default */
   double eps, momentum;
+  int32_t mode, align_corners; /* upsample: enum nn_resize, but NN_ALIGNED; */
+  sp_ints scale, size;         /* one of them, */
+  const char *like;            /* or whose size it gets */
 } nn_layer;
 
 extern const sp_param nn_layer_fields[];
@@ -62,7 +66,8 @@ enum nn_kind { /* a residual block is lowered into these */
                NN_OP_SIGMOID,
                NN_OP_HARD_SIGMOID,
                NN_OP_HARD_SWISH,
-               NN_OP_SILU
+               NN_OP_SILU,
+               NN_OP_UPSAMPLE
 };
 
 typedef struct nn_op {
@@ -76,6 +81,7 @@ typedef struct nn_op {
                        BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
   int bias;
   double eps, momentum;
+  int mode; /* UPSAMPLE: enum nn_resize */
 } nn_op;
 
 /* The j-th value, from 0, that an nn_op or nn_xop reads. */

@@ -87,45 +87,88 @@ static int find(const wiring *w, const char *name) {
   return UNKNOWN;
 }
 
-/* The value that layer i reads under a name. */
-static int named(wiring *w, int i, const char *name) {
-  int j = find(w, name);
-  if (j == UNKNOWN)
-    return bad(w, i, "`from` names \"%.64s\", but no layer is called so; give one name = \"%.64s\"", name, name);
-  if (j >= i)
-    return bad(w, i, "`from` names \"%.64s\", which is layer %d; a layer reads only what is before it", name, j + 1);
-  if (j == INPUT) return w->input;
-  w->read[j] = 1;
-  return w->value[j];
+/* The layer, or INPUT, that a parameter of layer i names. */
+static int named(const wiring *w, int i, const char *param, const char *name, int *j) {
+  *j = find(w, name);
+  if (*j == UNKNOWN)
+    return bad(w, i, "`%s` names \"%.64s\", but no layer is called so; give one name = \"%.64s\"", param, name, name);
+  if (*j >= i)
+    return bad(w, i, "`%s` names \"%.64s\", which is layer %d; a layer knows only what is before it", param, name,
+               *j + 1);
+  return SP_OK;
 }
+
+static int value_of(const wiring *w, int j) { return j == INPUT ? w->input : w->value[j]; }
 
 /* Fills in[]; returns how many. */
 static int sources(wiring *w, int i, int *in) {
   const sp_structs *from = &w->l[i].from;
   const char *const *names = from->v;
-  int n = (int)from->n;
-  for (int k = 0; k < n; k++)
-    if ((in[k] = named(w, i, names[k])) < 0) return in[k];
+  int n = (int)from->n, j, st;
+  for (int k = 0; k < n; k++) {
+    if ((st = named(w, i, "from", names[k], &j))) return st;
+    in[k] = value_of(w, j);
+    if (j != INPUT) w->read[j] = 1;
+  }
   if (n) return n;
   in[0] = i ? w->value[i - 1] : w->input;
   if (i) w->read[i - 1] = 1;
   return 1;
 }
 
-static int add_layer(wiring *w, int i) {
+static int given(const sp_ints *v) {
+  for (uint32_t i = 0; i < v->n; i++)
+    if (v->v[i]) return 1;
+  return 0;
+}
+
+/* Parameters that other types would leave aside without a word. */
+static int check_params(const wiring *w, int i) {
   const nn_layer *l = &w->l[i];
-  int in[NN_MAX_INS], n = sources(w, i, in), joins = l->type >= NN_ADD && l->type <= NN_MUL;
-  char buf[16], place[PLACE + 16];
-  if (n < 0) return n;
-  place_of(w, i, place);
-  if (joins && (n < 2 || (l->type == NN_MUL && n > 2)))
+  const char *name = NULL, *of = "conv and conv_transpose";
+  if (l->type != NN_CONV && l->type != NN_CONVT)
+    name = l->groups > 1 ? "groups" : given(&l->dilation) ? "dilation" : NULL;
+  if (!name && l->type != NN_UPSAMPLE) {
+    of = nn_type_name(NN_UPSAMPLE);
+    name = given(&l->scale)   ? "scale"
+           : given(&l->size)  ? "size"
+           : *l->like         ? "like"
+           : l->mode          ? "mode"
+           : l->align_corners ? "align_corners"
+                              : NULL;
+  }
+  return name ? bad(w, i, "`%s` is a parameter of %s; take it out", name, of) : SP_OK;
+}
+
+/* How many values layer i may read. */
+static int check_count(const wiring *w, int i, int n) {
+  int type = w->l[i].type, joins = type >= NN_ADD && type <= NN_MUL;
+  if (joins && (n < 2 || (type == NN_MUL && n > 2)))
     return bad(w, i, "it reads %d value%s; name two%s with from = { \"A\", \"B\" }", n, n > 1 ? "s" : "",
-               l->type == NN_MUL ? "" : " or more");
+               type == NN_MUL ? "" : " or more");
   if (!joins && n > 1)
     return bad(w, i, "it reads one value, `from` names %d; put { \"add\" } or { \"concat\" } before it", n);
-  if (!joins) return nn_add_layer(w->ctx, w->net, in[0], l, name_of(w, i, buf), place);
-  snprintf(place + strlen(place), 16, " (%s)", nn_type_name(l->type));
-  return nn_add_joined(w->ctx, w->net, l->type, in, n, place);
+  return SP_OK;
+}
+
+static int add_layer(wiring *w, int i) {
+  nn_layer l = w->l[i];
+  int in[NN_MAX_INS], n = sources(w, i, in), st, j;
+  int64_t size[2];
+  char buf[16], place[PLACE + 16];
+  if (n < 0) return n;
+  if ((st = check_params(w, i)) || (st = check_count(w, i, n))) return st;
+  place_of(w, i, place);
+  if (*l.like) {
+    if ((st = named(w, i, "like", l.like, &j))) return st;
+    if (given(&l.size)) return bad(w, i, "give either `size` or `like`");
+    size[0] = w->net->values[value_of(w, j)].h;
+    size[1] = w->net->values[value_of(w, j)].w;
+    l.size = (sp_ints){size, 2, 0};
+  }
+  if (n == 1) return nn_add_layer(w->ctx, w->net, in[0], &l, name_of(w, i, buf), place);
+  snprintf(place + strlen(place), 16, " (%s)", nn_type_name(l.type));
+  return nn_add_joined(w->ctx, w->net, l.type, in, n, place);
 }
 
 /* ---- the whole list ---------------------------------------------------------------------------------------------- */
