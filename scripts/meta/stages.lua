@@ -222,8 +222,8 @@
 ---@field status spcore.ref bad values of the port of parameters
 
 ---@class spcore.classifier.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -237,6 +237,8 @@
 ---@field like? string upsample: a layer whose size it gets (default "")
 ---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
 ---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
+---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
 ---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
@@ -353,8 +355,8 @@
 ---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---@class spcore.decoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -368,6 +370,8 @@
 ---@field like? string upsample: a layer whose size it gets (default "")
 ---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
 ---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
+---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
 ---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
@@ -423,8 +427,8 @@
 ---@field y spcore.ref 0, or x / (1 - p); x where nothing is trained
 
 ---@class spcore.encoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -438,6 +442,8 @@
 ---@field like? string upsample: a layer whose size it gets (default "")
 ---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
 ---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
+---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
 ---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
@@ -560,8 +566,8 @@
 ---@field pixels spcore.ref how many pixels of each mask have each label, N x C, without logits N x 256
 
 ---@class spcore.layers.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
@@ -575,6 +581,8 @@
 ---@field like? string upsample: a layer whose size it gets (default "")
 ---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
 ---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
+---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
 ---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)

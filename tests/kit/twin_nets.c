@@ -118,6 +118,12 @@ static const struct net {
      3, 3, 12, 16, KINKS, 0, 0},
     {"layers", "upsampling alone", "{ layers = { { \"upsample\", size = { 3, 11 }, mode = \"bilinear\" } } }", 2, 5, 7,
      4, 0, 0, 0},
+    {"layers", "dropout",
+     "{ layers = { { \"conv\", 8, pad = 1 }, { \"relu\" }, { \"dropout\", p = 0.3 }, { \"conv\", 6, kernel = 2, stride "
+     "= 2 },"
+     " { \"dropout\", maps = true, tap = true }, { \"conv\", 5, kernel = 2, stride = 2 }, { \"dropout\" }, { "
+     "\"flatten\" }, { \"dropout\", p = 0.2 } } }",
+     3, 3, 8, 12, KINKS, 0, 0},
     {"layers", "graph",
      "{ layers = { { \"conv\", 8, pad = 1, name = \"a\" }, { \"relu\" }, { \"conv\", 8, pad = 1 },"
      " { \"conv\", 8, kernel = 1, from = \"input\", tap = true }, { \"conv\", 8, pad = 1, from = \"1\" },"

@@ -45,6 +45,10 @@ static const struct net {
     {"{ layers = { { \"mean\" }, { \"upsample\", like = \"input\", mode = \"bilinear\" },"
      " { \"upsample\", size = { 1, 2 }, mode = \"bilinear\", align_corners = true } } }",
      2, 3, 4, 6},
+    {"{ layers = { { \"dropout\" }, { \"conv\", 6, kernel = 2, stride = 2 }, { \"dropout\", maps = true }, { "
+     "\"flatten\" },"
+     " { \"dropout\", p = 0.1 }, { \"linear\", 3 } } }",
+     3, 3, 4, 6},
 };
 
 static spt *make(const struct net *net, int order, int threads) {
@@ -160,6 +164,47 @@ START_TEST(taps) {
 }
 END_TEST
 
+static float *out(spt *t) {
+  float *v = malloc((size_t)sp_spec_bytes(spt_spec(t, SPT_OUT, 0, 0)));
+  ck_assert_ptr_nonnull(v);
+  ck_assert_msg(!spt_forward(t, 0), "%s", spt_error(t));
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 0, 0, v), SP_OK);
+  return v;
+}
+
+/* A share of the elements, or whole maps, drawn anew for each layer and sample, whatever the order in memory and the team; but
+ * nothing where it is not trained. */
+START_TEST(drops) {
+  enum { MAP = 30 * 20, ALL = 4 * 8 * MAP };
+  static const char *const params[] = {"{ layers = { { \"dropout\", p = 0.25, name = \"a\" } } }",
+                                       "{ layers = { { \"dropout\", p = 0.25, name = \"b\" } } }",
+                                       "{ layers = { { \"dropout\", p = 0.25, maps = true } } }",
+                                       "{ layers = { { \"dropout\", p = 0.25, name = \"a\" } } }"};
+  float *v[6];
+  for (int k = 0; k < 6; k++) {
+    spt *t = make(&(struct net){params[k % 4], 4, 8, 30, 20}, k == 3 ? SP_CHANNELS_LAST : SP_ROW_MAJOR, k == 3 ? 1 : 4);
+    spt_set_frozen(t, k == 4);
+    ck_assert_msg(!spt_plan(t, k != 5), "%s", spt_error(t));
+    v[k] = out(t);
+    spt_free(t);
+  }
+  int dropped = 0;
+  for (int i = 0; i < ALL; i++) {
+    ck_assert(v[0][i] == 0 || v[0][i] == v[4][i] * (1 / 0.75f));
+    ck_assert(v[2][i] == 0 || v[2][i] == v[4][i] * (1 / 0.75f));
+    ck_assert((v[2][i] == 0) == (v[2][i / MAP * MAP] == 0));
+    dropped += v[0][i] == 0;
+  }
+  ck_assert_double_eq_tol((double)dropped / ALL, 0.25, 0.02);
+  ck_assert(memcmp(v[0], v[1], ALL * sizeof **v) != 0);
+  ck_assert(!memcmp(v[0], v[3], ALL * sizeof **v) && !memcmp(v[4], v[5], ALL * sizeof **v));
+  int same_as_next = 1;
+  for (int i = 0; i < ALL / 4; i++) same_as_next &= (v[0][i] == 0) == (v[0][i + ALL / 4] == 0);
+  ck_assert(!same_as_next);
+  for (int k = 0; k < 6; k++) free(v[k]);
+}
+END_TEST
+
 static const struct bad {
   const char *layers, *words;
 } bads[] = {
@@ -199,6 +244,7 @@ static const struct bad {
     {"{ \"flatten\" }, { \"upsample\", scale = 2 }", "layer 2 (upsample): needs an N x C x H x W input"},
     {"{ \"add\", from = { \"input\", \"input\" }, like = \"input\" }",
      "layer 1 (add): `like` is a parameter of upsample"},
+    {"{ \"relu\", p = 0.1 }", "layer 1 (relu): `p` is a parameter of dropout; take it out"},
     {"{ \"conv\", 6, groups = 2 }", "layer 1 (conv): 2 groups do not divide its 3 input channels"},
     {"{ \"conv\", 4, groups = 3 }", "layer 1 (conv): 3 groups do not divide its 4 output channels"},
     {"{ \"conv\", 4, pad = 1, dilation = { 1, 5 } }",
@@ -239,6 +285,7 @@ int main(void) {
   tcase_add_loop_test(c, bits, 0, (int)SP_ARRAY(nets));
   tcase_add_test(c, names);
   tcase_add_test(c, taps);
+  tcase_add_test(c, drops);
   tcase_add_loop_test(c, errors, 0, (int)SP_ARRAY(bads));
   tcase_add_test(c, no_maps);
   suite_add_tcase(s, c);

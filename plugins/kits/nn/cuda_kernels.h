@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <spcore/plugin.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -111,6 +113,18 @@ int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *d
 /* ---- to another size; layouts 0 only. mode: enum nn_resize of axis.h ---- */
 int nnk_upsample_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x);
 int nnk_upsample_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
+
+/* ---- dropout, as ../drop.h says; channels innermost. step and ids are of the device; step NULL, or not of a training:
+ * nothing is dropped ---- */
+typedef struct nnk_drop {
+  const sp_step *step;
+  const uint64_t *ids;
+  uint64_t salt; /* of the key */
+  uint32_t limit;
+  float scale;
+  int maps; /* a unit is a channel, else an element */
+} nnk_drop;
+int nnk_dropout(void *stream, const nnk_drop *d, const nnk_map *to, const nnk_map *from, const nnk_map *mask, int add);
 
 /* ---- narrow convolutions: stride 1, kernel 1x1 or 3x3 with pad (k-1)/2, few channels, any layouts of in and output.
  * w: float32 [out][ky][kx][in]. tf32: products may round their factors to TF32. nnk_narrow says whether these kernels

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * cuda_op.c - the ops that are neither products nor cuDNN's: narrow convolutions, two layers as one, batch norm, pooling,
  * moving maps. */
+#include "../drop.h"
 #include "cuda_net.h"
 
 #include <cuda_runtime_api.h>
@@ -219,6 +220,21 @@ static int mul_backward(nnc_call *c, const nn_xop *op) {
   return err;
 }
 
+static nnk_drop drop_of(const nnc_call *c, const nn_op *d) {
+  nnk_drop drop = {NULL, NULL, d->salt, drop_limit(d->drop), drop_scale(d->drop), d->maps};
+  if (c->w.low->draws) drop.step = c->w.io->step, drop.ids = c->w.io->ids;
+  return drop;
+}
+
+/* What was dropped is drawn again. */
+static int drop_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map dy = nnc_grad(c, op->out);
+  nnk_drop drop = drop_of(c, &op->d);
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  return in.dx ? nnk_dropout(c->stream, &drop, in.dx, &dy, in.mask, in.add) : 0;
+}
+
 /* ADD and CONCAT; of a value that is read twice the second use adds to the first. */
 static int joined_backward(nnc_call *c, const nn_xop *op) {
   nnk_map dy = nnc_grad(c, op->out);
@@ -245,6 +261,7 @@ static int joined_forward(nnc_call *c, const nn_xop *op) {
 
 int nnc_op_forward(nnc_call *c, const nn_xop *op) {
   nnk_map x = nnc_data(c, op->in), y = nnc_data(c, op->out), to;
+  nnk_drop drop;
   switch (op->x) {
     case NN_X_NARROW: return nnc_check(c, op, narrow_forward(c, op));
     case NN_X_NORM:
@@ -257,6 +274,7 @@ int nnc_op_forward(nnc_call *c, const nn_xop *op) {
     case NN_X_RELU: return nnc_check(c, op, nnk_relu(c->stream, &y, &x));
     case NN_X_ACT: return nnc_check(c, op, nnk_act_forward(c->stream, act_of(op), &y, &x));
     case NN_X_MUL: to = nnc_data(c, op->more[0]); return nnc_check(c, op, nnk_mul(c->stream, &y, &x, &to, NULL, 0));
+    case NN_X_DROP: drop = drop_of(c, &op->d); return nnc_check(c, op, nnk_dropout(c->stream, &drop, &y, &x, NULL, 0));
     case NN_X_ADD:
     case NN_X_CONCAT: return nnc_check(c, op, joined_forward(c, op));
     default: to = copied(c, op, y); return nnc_check(c, op, nnk_copy(c->stream, &to, &x, 0));
@@ -272,6 +290,7 @@ int nnc_op_backward(nnc_call *c, const nn_xop *op) {
     case NN_X_RELU: return nnc_check(c, op, relu_backward(c, op));
     case NN_X_ACT: return nnc_check(c, op, act_backward(c, op));
     case NN_X_MUL: return nnc_check(c, op, mul_backward(c, op));
+    case NN_X_DROP: return nnc_check(c, op, drop_backward(c, op));
     case NN_X_COPY: return nnc_check(c, op, copy_backward(c, op));
     default: return nnc_check(c, op, joined_backward(c, op));
   }

@@ -112,7 +112,8 @@ static void wishes(const nn_net *net, int *wish) {
       case NN_OP_SIGMOID:
       case NN_OP_HARD_SIGMOID:
       case NN_OP_HARD_SWISH:
-      case NN_OP_SILU: break;
+      case NN_OP_SILU:
+      case NN_OP_DROPOUT: break;
       default: d = is_point(op) ? d : op->kind == NN_OP_CONV && is_patch(net, op) && d < NN_MAX_DEPTH ? d + 1 : 0;
     }
     for (int j = 0; j <= op->n_more; j++) wish[NN_IN(op, j)] = max2(wish[NN_IN(op, j)], d);
@@ -166,6 +167,7 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
     case NN_OP_ADD: x = NN_X_ADD; break;
     case NN_OP_CONCAT: x = NN_X_CONCAT; break;
     case NN_OP_MUL: x = NN_X_MUL; break;
+    case NN_OP_DROPOUT: x = NN_X_DROP; break;
     case NN_OP_SIGMOID:
     case NN_OP_HARD_SIGMOID:
     case NN_OP_HARD_SWISH:
@@ -365,6 +367,8 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
   free(lo.leaves);
   if (st || (st = check_sizes(ctx, low))) return st;
   uses(low, target->no_mask);
+  for (int i = 0; i < low->n_ops && !low->frozen; i++) low->draws |= low->ops[i].x == NN_X_DROP;
+  plan->stepless = !low->draws;
   plan->weights = low->net.weights;
   plan->n_weights = (uint32_t)low->net.n_weights;
   return SP_OK;

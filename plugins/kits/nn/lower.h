@@ -36,6 +36,7 @@ enum nn_exec {
   NN_X_ADD,
   NN_X_CONCAT,
   NN_X_MUL,
+  NN_X_DROP,
   NN_X_COPY
 };
 
@@ -68,6 +69,7 @@ typedef struct nn_low {
   size_t cap_vals, cap_ops;
   int64_t batch;
   int training, frozen, n_parts;
+  int draws;   /* calls need step and ids */
   int threads; /* CPU */
   size_t infer_bytes, saved_bytes, grad_bytes, tmp_bytes, worker_bytes;
 } nn_low;

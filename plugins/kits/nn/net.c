@@ -4,6 +4,8 @@
 
 #include "axis.h"
 
+#include <spcore/rng.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +13,10 @@
 #define MAX_EXTENT INT64_C(1048576) /* of channels, height and width each */
 #define MAX_NAME 96
 
-static const char *const types[] = {"conv",   "conv_transpose", "max_pool",     "avg_pool",   "batch_norm", "relu",
-                                    "linear", "flatten",        "residual",     "add",        "concat",     "mul",
-                                    "mean",   "sigmoid",        "hard_sigmoid", "hard_swish", "silu",       "upsample",
-                                    NULL};
+static const char *const types[] = {
+    "conv",         "conv_transpose", "max_pool", "avg_pool", "batch_norm", "relu", "linear",
+    "flatten",      "residual",       "add",      "concat",   "mul",        "mean", "sigmoid",
+    "hard_sigmoid", "hard_swish",     "silu",     "upsample", "dropout",    NULL};
 static const char *const modes[] = {"nearest", "bilinear", NULL};
 static const sp_param from_fields[] = {{.name = "name",
                                         .type = SP_PARAM_STRING,
@@ -65,6 +67,17 @@ const sp_param nn_layer_fields[] = {
      .type = SP_PARAM_BOOL,
      .offset = FIELD(align_corners),
      .doc = "upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map"},
+    {.name = "p",
+     .type = SP_PARAM_FLOAT,
+     .offset = FIELD(p),
+     .def = 0.5,
+     .min = 0,
+     .max = 1,
+     .doc = "dropout: how probable it is that an element, or a map, is dropped"},
+    {.name = "maps",
+     .type = SP_PARAM_BOOL,
+     .offset = FIELD(maps),
+     .doc = "dropout: drop all of a sample's channel or nothing of it"},
     {.name = "name",
      .type = SP_PARAM_STRING,
      .offset = FIELD(name),
@@ -101,7 +114,7 @@ const sp_param nn_layer_fields[] = {
 const char *nn_kind_name(int kind) {
   static const char *const names[] = {"conv",         "conv_transpose", "max_pool", "avg_pool", "batch_norm", "relu",
                                       "linear",       "flatten",        "add",      "concat",   "mul",        "sigmoid",
-                                      "hard_sigmoid", "hard_swish",     "silu",     "upsample"};
+                                      "hard_sigmoid", "hard_swish",     "silu",     "upsample", "dropout"};
   return names[kind];
 }
 
@@ -341,6 +354,16 @@ static int upsample(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const c
   return st ? st : op.out;
 }
 
+static int dropout(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name) {
+  nn_op op = {.kind = NN_OP_DROPOUT, .in = in, .w = -1, .drop = l->p, .maps = l->maps, .salt = sp_rng_key(0, name)};
+  nn_value v = net->values[in];
+  int st;
+  op.out = add_value(ctx, net, v.c, v.h, v.w, v.flat);
+  if (op.out < 0) return op.out;
+  st = add_op(ctx, net, &op);
+  return st ? st : op.out;
+}
+
 static int linear(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place) {
   nn_value v = net->values[in];
   int64_t shape[2] = {l->out, v.c};
@@ -424,6 +447,7 @@ int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char
     case NN_HARD_SWISH:
     case NN_SILU: return simple(ctx, net, NN_OP_SIGMOID + l->type - NN_SIGMOID, &in, 1, v);
     case NN_UPSAMPLE: return upsample(ctx, net, in, l, place);
+    case NN_DROPOUT: return dropout(ctx, net, in, l, name);
     case NN_BATCH_NORM:
       if (l->out && l->out != v.c)
         return ctx->host->fail(ctx, SP_E_SHAPE, "%s (batch_norm): made for %lld channels, the input has %lld", place,

@@ -24,7 +24,8 @@ enum nn_type {
   NN_HARD_SIGMOID,
   NN_HARD_SWISH,
   NN_SILU,
-  NN_UPSAMPLE
+  NN_UPSAMPLE,
+  NN_DROPOUT
 };
 
 enum { NN_MAX_INS = 16 }; /* most values that one layer reads */
@@ -40,6 +41,8 @@ typedef struct nn_layer {
   int32_t mode, align_corners; /* upsample: enum nn_resize, but NN_ALIGNED; */
   sp_ints scale, size;         /* one of them, */
   const char *like;            /* or whose size it gets */
+  double p;                    /* dropout */
+  int32_t maps;
 } nn_layer;
 
 extern const sp_param nn_layer_fields[];
@@ -67,7 +70,8 @@ enum nn_kind { /* a residual block is lowered into these */
                NN_OP_HARD_SIGMOID,
                NN_OP_HARD_SWISH,
                NN_OP_SILU,
-               NN_OP_UPSAMPLE
+               NN_OP_UPSAMPLE,
+               NN_OP_DROPOUT
 };
 
 typedef struct nn_op {
@@ -81,7 +85,10 @@ typedef struct nn_op {
                        BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
   int bias;
   double eps, momentum;
-  int mode; /* UPSAMPLE: enum nn_resize */
+  int mode;    /* UPSAMPLE: enum nn_resize */
+  double drop; /* DROPOUT: how probable */
+  int maps;
+  uint64_t salt; /* of its key: a function of the layer's name */
 } nn_op;
 
 /* The j-th value, from 0, that an nn_op or nn_xop reads. */

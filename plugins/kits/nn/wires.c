@@ -137,6 +137,10 @@ static int check_params(const wiring *w, int i) {
            : l->align_corners ? "align_corners"
                               : NULL;
   }
+  if (!name && l->type != NN_DROPOUT) {
+    of = nn_type_name(NN_DROPOUT);
+    name = l->maps ? "maps" : l->p != 0.5 ? "p" : NULL;
+  }
   return name ? bad(w, i, "`%s` is a parameter of %s; take it out", name, of) : SP_OK;
 }
 
