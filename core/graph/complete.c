@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * complete.c - what stages say of their outputs, weights and memory: one by one as they are wired, and the whole graph. */
 #include "graph/model.h"
+#include "graph/reduce.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@ static int keep_weights(sp_node *n, const sp_plan *p, sp_err *err) {
     bool same = p->n_weights == n->n_weights;
     for (size_t i = 0; same && i < n->n_weights; i++)
       same = !strcmp(n->weights[i].name, p->weights[i].name) && sp_spec_equal(&n->weights[i].spec, &p->weights[i].spec);
-    for (size_t i = 0; same && i < n->n_weights; i++) n->weights[i].part = p->weights[i].part;
+    for (size_t i = 0; same && i < n->n_weights; i++)
+      n->weights[i].part = p->weights[i].part, n->weights[i].flags = p->weights[i].flags;
     if (same) return SP_OK;
     for (size_t i = 0; n->loaded && i < n->n_weights; i++)
       if (n->loaded[i])
@@ -37,6 +39,17 @@ static int keep_weights(sp_node *n, const sp_plan *p, sp_err *err) {
       return sp_nomem(err, 64, "a name");
     }
   }
+  return SP_OK;
+}
+
+static int keep_factors(sp_node *n, const sp_plan *p, sp_err *err) {
+  size_t bytes = p->n_factors * sizeof *n->factors;
+  if (n->n_factors == p->n_factors && (!bytes || !memcmp(n->factors, p->factors, bytes))) return SP_OK; /* rows stand */
+  sp_node_drop_factors(n);
+  n->factors = sp_calloc(p->n_factors + 1, sizeof *n->factors);
+  if (!n->factors) return sp_nomem(err, bytes, "factors");
+  n->n_factors = p->n_factors;
+  memcpy(n->factors, p->factors, bytes);
   return SP_OK;
 }
 
@@ -117,7 +130,10 @@ static int open_queue(const sp_node *n, uint64_t most, sp_err *err) {
 int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   sp_plan p = {.size = sizeof p, .training = training, .n_in = n->n_in, .n_out = n->n_out, .frozen = n->frozen};
   int st;
-  if (training && n->trained) p.max_parts = (uint32_t)n->g->opts.parts;
+  if (training && n->trained) {
+    p.max_parts = (uint32_t)n->g->opts.parts;
+    p.shards = n->g->sharded && !n->g->opts.no_factors ? (uint32_t)n->g->opts.shards : 0;
+  }
   p.batch = n->opts.batch = find_batch(n);
   for (unsigned i = 0; i < n->n_out; i++) {
     n->out_specs[i].n = sp_node_out_port(n, i)->flags & SP_PORT_LIST ? 0 : 1;
@@ -138,7 +154,7 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   n->averages = p.averages;
   n->stepless = p.stepless;
   if (n->inst->type->flags & SP_STAGE_REQUESTS && (st = open_queue(n, p.request_max, err))) return st;
-  if ((st = keep_weights(n, &p, err)) || (st = keep_attrs(n, &p, err))) return st;
+  if ((st = keep_weights(n, &p, err)) || (st = keep_factors(n, &p, err)) || (st = keep_attrs(n, &p, err))) return st;
   n->planned = true;
   return SP_OK;
 }

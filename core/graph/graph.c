@@ -135,6 +135,7 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
 }
 
 static void free_node(sp_node *n) {
+  sp_node_drop_factors(n);
   sp_node_drop_weights(n);
   for (unsigned i = 0; n->in && i < n->n_in; i++) free(n->in[i].v);
   free(n->in);

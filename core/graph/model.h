@@ -37,8 +37,11 @@ struct sp_node {
   uint32_t n_parts;   /* calls of its backward in a step */
   sp_weight *weights; /* copies; names are owned */
   size_t n_weights;
-  sp_tensor *w, *dw; /* storage; NULL data until needed */
-  bool *loaded;      /* per weight: came from a file */
+  sp_tensor *w, *dw;  /* storage; NULL data until needed */
+  sp_factor *factors; /* copies */
+  size_t n_factors;
+  sp_tensor *rows; /* [n_factors] of all shards of a step; NULL until needed */
+  bool *loaded;    /* per weight: came from a file */
   sp_attr *attrs;
   size_t n_attrs;
   uint64_t length;          /* of a source: samples */
@@ -82,6 +85,8 @@ struct sp_graph {
   bool sharded;                    /* a step has several shards, of this rank or of others */
   sp_node *shard_keep, *shard_sum; /* before and behind a pass; NULL where a step is one */
   sp_node *shard_tree;             /* adds what the ranks have; NULL: there is one */
+  sp_node *shard_scale;            /* of what apply() makes; NULL where a step is one shard */
+  bool applied;                    /* apply() updates weights itself: the optimizer does not see them */
   sp_reduce *reduce;               /* NULL: not yet, or one rank */
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
   void *lr_arg;
@@ -129,6 +134,10 @@ typedef struct sp_weight_ref {
   size_t i;
 } sp_weight_ref;
 bool sp_graph_next_trained(const sp_graph *g, sp_weight_ref *at);
+bool sp_graph_next_summed(const sp_graph *g,
+                          sp_weight_ref *at);     /* trained weights whose gradients are added over shards */
+bool sp_node_sums(const sp_node *node, size_t i); /* it is one of those */
+bool sp_graph_has_factors(const sp_graph *g);
 bool sp_graph_next_statistic(const sp_graph *g, sp_weight_ref *at);
 int sp_graph_analyse(sp_graph *g, sp_err *err);
 bool sp_graph_restores(const sp_graph *g); /* the optimizer may put statistics back */

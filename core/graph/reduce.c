@@ -40,10 +40,10 @@ static int new_bucket(sp_reduce *x, sp_err *err) {
 static int fill_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
   size_t most = g->opts.bucket, n = 0;
   sp_weight_ref *all = NULL;
-  for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r);) n++;
+  for (sp_weight_ref r = {0}; sp_graph_next_summed(g, &r);) n++;
   if (!(all = sp_calloc(n + 1, sizeof *all))) return sp_nomem(err, n * sizeof *all, "buckets");
   size_t k = n;
-  for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r);) all[--k] = r;
+  for (sp_weight_ref r = {0}; sp_graph_next_summed(g, &r);) all[--k] = r;
   int st = new_bucket(x, err);
   for (k = 0; k < n && !st; k++) {
     const sp_bucket *b = &x->buckets[x->n - 1];
@@ -186,6 +186,42 @@ int sp_graph_reduce(sp_graph *g, sp_err *err) {
   }
   if (!st) st = take(x, most, &x->pieces, err);
   return st;
+}
+
+/* ---- factors ---- */
+static int make_rows(sp_node *n, size_t i, sp_err *err) {
+  sp_graph *g = n->g;
+  sp_tensor *t = &n->rows[i];
+  t->spec = n->factors[i].spec;
+  t->spec.shape[0] *= g->opts.shards;
+  size_t bytes = (size_t)sp_spec_bytes(&t->spec);
+  if (g->reduce) return take(g->reduce, bytes, &t->data, err);
+  t->data = sp_graph_alloc(g, sp_node_place(n), bytes, "factors", err);
+  return t->data ? SP_OK : err->status;
+}
+
+int sp_graph_make_factors(sp_graph *g, sp_err *err) {
+  int st = SP_OK;
+  for (size_t k = 0; k < g->n_nodes && !st; k++) {
+    sp_node *n = g->nodes[k];
+    if (!n->n_factors || n->rows) continue;
+    if (!(n->rows = sp_calloc(n->n_factors, sizeof *n->rows))) return sp_nomem(err, n->n_factors, "factors");
+    for (size_t i = 0; i < n->n_factors && !st; i++) st = make_rows(n, i, err);
+  }
+  return st;
+}
+
+void sp_node_drop_factors(sp_node *n) {
+  for (size_t i = 0; n->rows && i < n->n_factors; i++) {
+    void *data = n->rows[i].data;
+    if (data && n->g->reduce) n->g->reduce->type->free(n->g->reduce->comm, data);
+    else sp_place_free(sp_node_place(n), data);
+  }
+  free(n->rows);
+  free(n->factors);
+  n->rows = NULL;
+  n->factors = NULL;
+  n->n_factors = 0;
 }
 
 void sp_graph_free_reduce(sp_graph *g) {

@@ -38,7 +38,11 @@ struct sp_reduce {
 /* Opens the communicator and gives gradients and statistics their places, for a graph of several ranks that is trained; does
  * nothing for others, or the second time. All stages are planned. Collective. */
 int sp_graph_reduce(sp_graph *g, sp_err *err);
-void sp_graph_free_reduce(sp_graph *g); /* before the weights, of which it owns some, and the devices */
+/* The rows of all shards of which stages make gradients, in memory that moves where there are several ranks. Does nothing
+ * the second time. Behind sp_graph_reduce; collective as that is. */
+int sp_graph_make_factors(sp_graph *g, sp_err *err);
+void sp_node_drop_factors(sp_node *node); /* before the communicator's memory */
+void sp_graph_free_reduce(sp_graph *g);   /* before the weights, of which it owns some, and the devices */
 bool sp_reduce_owns(const sp_graph *g, const void *data);
 /* A call of the communicator has failed, as err says: completes the words; err's status. */
 int sp_reduce_failed(const sp_reduce *x, const char *what, sp_err *err);

@@ -59,6 +59,7 @@ static int add_shards(sp_graph *g, const sp_train_opts *o, sp_err *err) {
     return st;
   int port = sp_node_find_in(g->shard_sum, "total", err);
   st = port < 0 ? port : sp_graph_wire(g, g->shard_sum, port, (sp_ref){loss, total_port(loss), 0}, err);
+  if (!st) st = sp_graph_add_own(g, "shard_scale", NULL, &(sp_node_opts){.name = "shard_scale"}, &g->shard_scale, err);
   if (!st && own_shards(g) < g->opts.shards)
     st = sp_graph_add_own(g, "shard_tree", NULL, &(sp_node_opts){.name = "shard_tree"}, &g->shard_tree, err);
   if (!st) g->accumulate = g->micro = own_shards(g);
@@ -175,12 +176,15 @@ int sp_graph_analyse(sp_graph *g, sp_err *err) {
   if (st) return st;
   mark_forward(g);
   for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->backward = g->nodes[i]->inplace = false;
+  g->applied = false;
   return g->training ? mark_backward(g, err) : SP_OK;
 }
 
 /* ---- what the optimizer sees ---- */
-static bool is_trained(const sp_node *n, size_t i) {
-  return n->trained && !n->inplace && n->weights[i].flags & SP_WEIGHT_TRAINED;
+static bool is_trained(const sp_node *n, size_t i) { return sp_node_has_dw(n, i); }
+
+bool sp_node_sums(const sp_node *n, size_t i) {
+  return sp_node_has_dw(n, i) && !(n->weights[i].flags & SP_WEIGHT_FACTORS);
 }
 
 static bool is_statistic(const sp_node *n, size_t i) {
@@ -199,6 +203,7 @@ static bool next_weight(const sp_graph *g, sp_weight_ref *at, bool (*wanted)(con
 }
 
 bool sp_graph_next_trained(const sp_graph *g, sp_weight_ref *at) { return next_weight(g, at, is_trained); }
+bool sp_graph_next_summed(const sp_graph *g, sp_weight_ref *at) { return next_weight(g, at, sp_node_sums); }
 bool sp_graph_next_statistic(const sp_graph *g, sp_weight_ref *at) { return next_weight(g, at, is_statistic); }
 
 /* The specs of those weights, as an input of the optimizer. */
@@ -214,11 +219,17 @@ static int list_weights(const sp_graph *g, bool (*next)(const sp_graph *, sp_wei
   return SP_OK;
 }
 
+bool sp_graph_has_factors(const sp_graph *g) {
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if (g->nodes[i]->n_factors) return true;
+  return false;
+}
+
 bool sp_graph_restores(const sp_graph *g) { return g->training && g->optimizer->restores; }
 
 /* The optimizer sees the gradients of all trained weights, in order of construction. Plain SGD on weights that are used once
  * and not summed over steps is left to the stages themselves, where those can do it while the gradient is at hand: it
- * saves a buffer as large as the weights, and a pass over it. The outcome of this choice depends on the graph alone. */
+ * saves a buffer as large as the weights, and a pass over it. Where steps have shards, those are weights of apply(). The outcome of this choice depends on the graph alone. */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
   sp_node *opt = g->optimizer;
   int st;
@@ -228,9 +239,11 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
         (st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
       return st;
     if ((st = sp_node_replan(opt, true, err))) return st;
-    if (pass || !opt->plain_sgd || g->accumulate != 1 || g->sharded) return SP_OK;
+    if (pass || !opt->plain_sgd || (g->accumulate != 1 && !g->sharded)) return SP_OK;
+    g->applied = g->sharded && sp_graph_has_factors(g);
     for (size_t i = 0; i < g->n_nodes; i++)
-      g->nodes[i]->inplace = g->nodes[i]->trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
+      g->nodes[i]->inplace =
+          !g->sharded && g->nodes[i]->trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
   }
   return SP_OK;
 }
@@ -239,10 +252,11 @@ int sp_graph_plan_shards(sp_graph *g, sp_err *err) {
   sp_node *both[] = {g->shard_keep, g->shard_sum};
   int st = SP_OK;
   for (size_t i = 0; g->shard_sum && i < SP_ARRAY(both) && !st; i++) {
-    if (i) st = list_weights(g, sp_graph_next_trained, "weights to train", &both[i]->in_specs[0], err);
+    if (i) st = list_weights(g, sp_graph_next_summed, "weights to train", &both[i]->in_specs[0], err);
     if (!st) st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &both[i]->in_specs[1], err);
     if (!st) st = sp_node_replan(both[i], true, err);
   }
+  if (!st && g->shard_scale) st = sp_node_replan(g->shard_scale, true, err);
   return st || !g->shard_tree ? st : sp_node_replan(g->shard_tree, true, err);
 }
 

@@ -27,7 +27,8 @@ void sp_node_drop_weights(sp_node *n) {
 }
 
 bool sp_node_has_dw(const sp_node *n, size_t i) {
-  return n->trained && !n->inplace && n->weights[i].flags & SP_WEIGHT_TRAINED;
+  uint32_t flags = n->weights[i].flags;
+  return n->trained && !n->inplace && flags & SP_WEIGHT_TRAINED && !(n->g->applied && flags & SP_WEIGHT_FACTORS);
 }
 
 int sp_node_lists(sp_node *n, sp_err *err) {

@@ -346,9 +346,12 @@ static int check_weight(const sp_plan *plan, uint32_t i, sp_err *err) {
       return sp_fail(err, SP_E_INTERNAL, "weight '%s' is there twice", w->name);
   const sp_port any = {.name = w->name, .ndim = -1};
   if (check_spec(&any, "weight", 0, &w->spec, err)) return err->status;
-  if (w->flags & ~kind || kind == (SP_WEIGHT_TRAINED | SP_WEIGHT_STATE))
+  if (w->flags & ~(kind | SP_WEIGHT_FACTORS) || kind == (SP_WEIGHT_TRAINED | SP_WEIGHT_STATE))
     return sp_fail(err, SP_E_INTERNAL, "weight '%s': flags 0x%x are neither TRAINED nor STATE nor 0", w->name,
                    w->flags);
+  if (w->flags & SP_WEIGHT_FACTORS && (kind != SP_WEIGHT_TRAINED || !plan->n_factors || w->spec.dtype != SP_F32))
+    return sp_fail(err, SP_E_INTERNAL, "weight '%s' has FACTORS, but %s", w->name,
+                   !plan->n_factors ? "plan() gave none" : "is not trained, or not float32");
   if (w->init != SP_INIT_CONST && w->init != SP_INIT_UNIFORM)
     return sp_fail(err, SP_E_INTERNAL, "weight '%s': there is no initialisation %d", w->name, w->init);
   if (w->init == SP_INIT_UNIFORM && (!(w->init_value > 0) || w->spec.dtype != SP_F32))
@@ -396,6 +399,27 @@ static int check_parts(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   return SP_OK;
 }
 
+static int check_factors(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
+  if (!plan->n_factors) return SP_OK;
+  if (plan->n_factors > SP_MAX_FACTORS || !plan->factors || !inst->type->apply || plan->shards < 2 || !plan->training)
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave %u factors%s", plan->n_factors,
+                   !plan->factors       ? " at NULL"
+                   : !inst->type->apply ? ", but the type has no apply()"
+                                        : ", where there may be none");
+  for (uint32_t i = 0; i < plan->n_factors; i++) {
+    const sp_factor *f = &plan->factors[i];
+    const sp_port any = {.name = "rows", .ndim = 2, .flags = SP_PORT_LIST};
+    sp_spec all = f->spec;
+    if (check_spec(&any, "factor", i, &f->spec, err)) return err->status;
+    if (__builtin_mul_overflow(all.shape[0], (int64_t)plan->shards, &all.shape[0]) || sp_spec_bytes(&all) < 0 ||
+        (f->spec.dtype != SP_F32 && f->spec.dtype != SP_BF16) || f->spec.order || f->forward > 1 ||
+        f->part >= plan->n_parts || f->reserved[0] || f->reserved[1])
+      return sp_fail(err, SP_E_INTERNAL,
+                     "factor %u is not row-major float32 or bfloat16, or has a part or a flag that is none", i + 1);
+  }
+  return SP_OK;
+}
+
 /* One for each gradient, behind each other. */
 static int check_averages(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
   const sp_speclist *g = plan->in;
@@ -420,7 +444,7 @@ static int check_planned(const sp_inst *inst, sp_plan *plan, sp_err *err) {
     return sp_fail(err, SP_E_INTERNAL, "plan() gave %u weights%s", plan->n_weights, plan->weights ? "" : " at NULL");
   for (uint32_t i = 0; i < plan->n_weights; i++)
     if (check_weight(plan, i, err)) return err->status;
-  if (check_parts(inst, plan, err)) return err->status;
+  if (check_parts(inst, plan, err) || check_factors(inst, plan, err)) return err->status;
   if (check_averages(inst, plan, err)) return err->status;
   if (plan->n_attrs > WEIGHTS_MAX || (plan->n_attrs && !plan->attrs))
     return sp_fail(err, SP_E_INTERNAL, "plan() gave %u attributes%s", plan->n_attrs, plan->attrs ? "" : " at NULL");
@@ -441,7 +465,8 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->size = sizeof *plan;
   plan->weights = NULL;
   plan->attrs = NULL;
-  plan->n_weights = plan->n_attrs = 0;
+  plan->n_weights = plan->n_attrs = plan->n_factors = 0;
+  plan->factors = NULL;
   plan->scratch_bytes = plan->saved_bytes = 0;
   plan->length = plan->request_max = 0;
   plan->inplace = plan->restores = plan->stepless = plan->averages = plan->n_parts = 0;
@@ -528,9 +553,9 @@ int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err) {
   return rc;
 }
 
-/* "forward", "backward"; "backward[1]" where it is one of several. */
+/* "forward", "backward"; "backward[1]", "apply[1]" where it is one of several. */
 static const char *call_name(const sp_inst *inst, const char *what, const sp_io *io, char *text, size_t size) {
-  if (inst->n_parts < 2 || strcmp(what, "backward") != 0) return what;
+  if (inst->n_parts < 2 || strcmp(what, "forward") == 0) return what;
   snprintf(text, size, "%s[%u]", what, io->part);
   return text;
 }
@@ -573,4 +598,8 @@ int sp_inst_backward(sp_inst *inst, const sp_io *io, uint64_t step, void *native
     return prefix(inst, step, err);
   }
   return run(inst, "backward", inst->type->backward, io, step, native, caller, err);
+}
+
+int sp_inst_apply(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err) {
+  return run(inst, "apply", inst->type->apply, io, step, native, caller, err);
 }

@@ -58,7 +58,7 @@ static uint32_t asks(void *arg) {
   return (uint32_t)sp_lua_caught() | lg->asks << 8;
 }
 
-/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, comm =, bucket =, check_replicas =,
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, comm =, bucket =, factors =, check_replicas =,
  * prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "", trace_steps =, timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
@@ -69,6 +69,7 @@ int sp_lua_graph_new(lua_State *L) {
       .shards = (int)sp_lua_opt_int(L, 1, "shards", 0, 0, 1024),
       .parts = (int)sp_lua_opt_int(L, 1, "parts", 1, 1, SP_PARTS_MAX),
       .comm = sp_lua_opt_str(L, 1, "comm", NULL),
+      .no_factors = !sp_lua_opt_bool(L, 1, "factors", true),
       .check = (uint64_t)sp_lua_opt_int(L, 1, "check_replicas", 1000, 0, LUA_MAXINTEGER),
       .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
       .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,

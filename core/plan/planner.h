@@ -16,7 +16,9 @@ typedef struct sp_planner {
   int **twin;                                   /* as act: its copy on the other side of the border */
   int *saved, *self, *weight, *state, *dweight; /* [node index] -> resource, -1: none; of weight and dweight the first:
                                                    each part of a backward has one of both */
+  int *factor;                                  /* the same: one for each of its factors, side by side */
   int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
+  int heads;        /* the totals of a step's shards, of all ranks */
   int copy_lane;    /* batches on their way to the device; -1: in the lane of who reads them */
   int comm_lane;    /* all that moves between ranks, and adds it up; -1: there is one rank */
   int lag;          /* steps that the slowest lane runs behind the trained part */
@@ -43,8 +45,11 @@ int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err); /* one of the two stages */
 int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err);
+int sp_planner_scale(sp_planner *w, sp_err *err);             /* what apply() multiplies by */
+int sp_planner_apply(sp_planner *w, sp_node *n, sp_err *err); /* all parts */
 /* One tensor of the call; buf -1: `data` stays, as it is for weights, or NULL. */
 int sp_planner_tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool batch, sp_err *err);
+void sp_planner_at_end(const sp_planner *w, sp_task *t); /* once a step, behind its last pass */
 int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err); /* in its lane */
 
 int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r); /* the resource that it is part of */

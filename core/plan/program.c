@@ -8,7 +8,8 @@
 /* Nothing is there to do where nothing is trained, or kept from one pass to the next. */
 static bool has_shards(const sp_program *p, const sp_node *n) {
   const sp_graph *g = p->g;
-  return n == g->shard_keep ? n->in_specs[1].n && p->micro > 1 : g->shard_sum->in_specs[0].n > 0;
+  if (n == g->shard_keep) return n->in_specs[1].n && p->micro > 1;
+  return sp_graph_has_factors(g) || (n != g->shard_scale && g->shard_sum->in_specs[0].n > 0);
 }
 
 bool sp_program_has(const sp_program *p, const sp_node *n) {
@@ -21,6 +22,11 @@ size_t sp_program_streams(const sp_program *p) {
   size_t n = 0;
   for (size_t l = 0; l < p->n_lanes; l++) n += p->lanes[l].used && !p->lanes[l].host;
   return n;
+}
+
+bool sp_call_takes_lr(const sp_program *p, const sp_node *n, sp_task_kind kind) {
+  if (!p->training || !p->g->training) return false;
+  return (kind == SP_TASK_BACKWARD && n->inplace) || (n == p->g->shard_scale && p->g->applied);
 }
 
 const sp_place *sp_program_place(const sp_program *p, const sp_buf *b) {
@@ -118,7 +124,7 @@ static int add_extra(sp_program *p, sp_err *err) {
 }
 
 static int op_of(sp_task_kind kind) {
-  static const int ops[] = {SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_COLLECT,
+  static const int ops[] = {SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_COLLECT,
                             SP_OP_FILL, SP_OP_NONE, SP_OP_COPY, SP_OP_COMM};
   return ops[kind];
 }
@@ -219,7 +225,7 @@ static int find_length(sp_program *p, sp_err *err) {
 
 static int new_maps(sp_planner *w, sp_err *err) {
   size_t n = w->p->g->n_nodes;
-  int **maps[] = {&w->saved, &w->self, &w->weight, &w->state, &w->dweight, &w->carry};
+  int **maps[] = {&w->saved, &w->self, &w->weight, &w->state, &w->dweight, &w->carry, &w->factor};
   w->act = sp_calloc(n + 1, sizeof *w->act);
   w->grad = sp_calloc(n + 1, sizeof *w->grad);
   w->twin = sp_calloc(n + 1, sizeof *w->twin);
@@ -251,6 +257,7 @@ static void free_planner(sp_planner *w) {
   free(w->state);
   free(w->dweight);
   free(w->carry);
+  free(w->factor);
 }
 
 static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
@@ -284,7 +291,11 @@ static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->backward) st = sp_planner_backward(w, g->topo[i], written, err);
   if (!st && p->sharded && sp_program_has(p, g->shard_sum)) st = sp_planner_shards(w, g->shard_sum, err);
+  if (p->sharded && sp_program_has(p, g->shard_sum)) w->heads = w->act[g->shard_sum->index][0];
   if (!st && w->comm_lane >= 0) st = sp_planner_reduce(w, err);
+  if (!st && g->shard_scale && sp_program_has(p, g->shard_scale)) st = sp_planner_scale(w, err);
+  for (size_t i = g->n_nodes; i-- > 0 && !st;)
+    if (p->training && g->topo[i]->n_factors) st = sp_planner_apply(w, g->topo[i], err);
   if (!st && p->training && g->training && g->optimizer->in_specs[0].n) st = sp_planner_update(w, g->optimizer, err);
   if (!st) st = sp_border_end(w, err);
   return st ? st : collect_task(w, err);

@@ -12,6 +12,7 @@ typedef enum {
   SP_TASK_FORWARD,
   SP_TASK_BACKWARD,
   SP_TASK_UPDATE,
+  SP_TASK_APPLY,   /* of factors */
   SP_TASK_COLLECT, /* host: a step's metrics */
   SP_TASK_FILL,    /* host: step blocks of a lane, in pinned memory */
   SP_TASK_AWAIT,   /* host: waits for what a stream of the main device cannot wait for */
@@ -57,6 +58,7 @@ typedef struct sp_bind {
   uint32_t tensor; /* index into the call's tensors */
   int buf;         /* -1: no memory that changes */
   bool batch;      /* shape[0] is N */
+  size_t each;     /* of factors: bytes of a pass, which lie behind each other; 0: it is none */
 } sp_bind;
 
 typedef struct sp_copy {
@@ -82,18 +84,19 @@ typedef struct sp_task {
   int delay; /* -1: the lane's */
   sp_sched_access *acc;
   size_t n_acc, cap_acc;
-  /* the call's tensors, in this order: in, out, dout, din, weights, dweights */
+  /* the call's tensors, in this order: in, out, dout, din, weights, dweights, factors */
   sp_tensor *proto;
   size_t n_t, cap_t;
   sp_list *lists; /* per port of in, out, dout, din; t is none: `offset` says where in proto */
   size_t *offset;
   size_t n_lists;
-  size_t first_weight, first_dweight;
-  uint8_t **din_acc; /* [n_in][list n], NULL: none */
+  size_t first_weight, first_dweight, first_factor; /* the last is 0 where there are none */
+  uint8_t **din_acc;                                /* [n_in][list n], NULL: none */
   sp_bind *binds;
   size_t n_binds, cap_binds;
   int saved_buf, scratch_buf; /* -1: none; the lane's */
-  uint32_t part;              /* BACKWARD: which of its node's */
+  int scale_buf;              /* APPLY: what dw_scale points to */
+  uint32_t part;              /* BACKWARD, APPLY: which of its node's */
   sp_copy *copies;
   size_t n_copies, cap_copies;
   size_t block;         /* a call's: offset of its sp_step in its lane's block; 0: it is told nothing there */
@@ -101,6 +104,7 @@ typedef struct sp_task {
   const sp_node *moves; /* AWAIT, COPY: whose outputs; NULL: none of a stage */
   sp_move move;         /* COMM */
   bool always;          /* it runs where the pass has no samples, too */
+  bool zeroes;          /* so does its call, which then sets factors to zero */
 } sp_task;
 
 typedef struct sp_lane {
@@ -154,7 +158,9 @@ typedef struct sp_program {
 int sp_program_new(sp_program **prog, sp_graph *g, sp_node *stand_in, sp_err *err);
 void sp_program_free(sp_program *prog);
 bool sp_program_has(const sp_program *prog, const sp_node *node); /* its tasks are in it */
-size_t sp_program_streams(const sp_program *prog);                /* lanes that have tasks, the host's aside */
+/* Calls find minus the learning rate in dw_scale. */
+bool sp_call_takes_lr(const sp_program *prog, const sp_node *node, sp_task_kind kind);
+size_t sp_program_streams(const sp_program *prog); /* lanes that have tasks, the host's aside */
 const sp_place *sp_program_place(const sp_program *prog, const sp_buf *buf);
 
 /* memory.c */

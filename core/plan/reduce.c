@@ -27,9 +27,7 @@ static int new_task(sp_planner *w, sp_task_kind kind, const char *what, size_t b
     char *name = bucket == SIZE_MAX ? sp_text("comm.%s", what) : sp_text("comm.%s[%zu]", what, bucket + 1);
     st = sp_planner_task(w, kind, NULL, name, w->comm_lane, t, err);
   }
-  (*t)->every = w->p->g->accumulate;
-  (*t)->phase = w->p->g->accumulate - 1;
-  (*t)->always = true;
+  if (!st) sp_planner_at_end(w, *t);
   return st;
 }
 
@@ -40,6 +38,32 @@ static int touch(const sp_planner *w, sp_task *t, const sp_bucket *b, int mode, 
     const sp_weight_ref *r = &b->parts[i];
     st = sp_task_access(t, i < b->n_gradients ? sp_planner_gradient(w, r) : w->state[r->node->index], mode, err);
   }
+  return st;
+}
+
+/* The rows of all shards of one factor. */
+static int gather_rows(sp_planner *w, const sp_node *n, size_t i, sp_err *err) {
+  const sp_reduce *r = w->p->g->reduce;
+  size_t each = (size_t)sp_spec_bytes(&n->factors[i].spec) * (size_t)w->p->micro;
+  char *rows = n->rows[i].data, *name = sp_text("comm.rows.%s[%zu]", n->name, i + 1);
+  sp_task *t;
+  int st = sp_planner_task(w, SP_TASK_COMM, NULL, name, w->comm_lane, &t, err);
+  if (st) return st;
+  sp_planner_at_end(w, t);
+  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to = rows, .from = rows + (size_t)r->rank * each, .each = each};
+  return sp_task_access(t, w->factor[n->index] + (int)i, SP_READ | SP_WRITE, err);
+}
+
+/* In the order in which they are there: of forward passes, then of backward passes, from the end of the network. */
+static int gather_factors(sp_planner *w, sp_err *err) {
+  const sp_graph *g = w->p->g;
+  int st = SP_OK;
+  for (size_t k = 0; k < g->n_nodes && !st; k++)
+    for (size_t i = 0; i < g->topo[k]->n_factors && !st; i++)
+      if (g->topo[k]->factors[i].forward) st = gather_rows(w, g->topo[k], i, err);
+  for (size_t k = g->n_nodes; k-- > 0 && !st;)
+    for (size_t i = 0; i < g->topo[k]->n_factors && !st; i++)
+      if (!g->topo[k]->factors[i].forward) st = gather_rows(w, g->topo[k], i, err);
   return st;
 }
 
@@ -115,6 +139,8 @@ int sp_planner_reduce(sp_planner *w, sp_err *err) {
   size_t bytes = (size_t)g->opts.shards * 2 * sizeof(double);
   int st = sp_planner_buf(w, sp_text("the totals of all ranks"), bytes, SP_BUF_SAVED, 1, 0, &x.heads, err);
   if (!st) st = sp_planner_buf(w, sp_text("pieces of all ranks"), 0, 0, 1, 0, &x.pieces, err);
+  w->heads = x.heads;
+  if (!st) st = gather_factors(w, err);
   if (!st) st = gather_heads(w, &x, err);
   for (size_t k = 0; k < g->reduce->n && !st; k++) {
     if (g->reduce->buckets[k].counts) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * tasks.c - the buffers of a stage, and the calls that its forward, backward or update are. */
+#include "graph/reduce.h"
 #include "plan/planner.h"
 
 #include <stdio.h>
@@ -85,7 +86,7 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
       const sp_node *read = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
       const sp_port *port = sp_node_out_port(n, o);
       bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL && !p->sharded);
-      bool heads = n == p->g->shard_sum && p->g->shard_tree;
+      bool heads = n == p->g->shard_sum || n == p->g->shard_scale;
       if (port->flags & SP_PORT_OPTIONAL && !shown && !heads && !is_read(p->g, read, (int)o, (int)k)) {
         w->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
         continue;
@@ -100,7 +101,7 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
   for (size_t f = 0; f < n_flat(n); f++) w->grad[i][f] = -1;
   if (!st && p->training && n->backward && n->saved)
     st = sp_planner_buf(w, sp_text("%s's saved values", n->name), n->saved, SP_BUF_SAVED, 0, 0, &w->saved[i], err);
-  if (!st && n == p->g->shard_sum && p->g->shard_tree) /* likewise */
+  if (!st && (n == p->g->shard_sum || n == p->g->shard_scale)) /* likewise */
     p->bufs[w->act[i][0]].slots = 1, p->bufs[w->act[i][0]].group = 0;
   if (!st && n->shards && n->saved) /* from one pass to the next */
     st = sp_planner_buf(w, sp_text("what '%s' keeps", n->name), n->saved, SP_BUF_SAVED, 1, 0, &w->saved[i], err);
@@ -111,6 +112,11 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
     st = sp_planner_buf(w, sp_text("the statistics of '%s'", n->name), 0, 0, 1, 0, &w->state[i], err);
   if (!st && p->training && n->trained && !n->inplace)
     st = part_resources(w, n, "weight gradients", &w->dweight[i], err);
+  for (size_t k = 0; p->training && k < n->n_factors && !st; k++) {
+    int r;
+    st = sp_planner_buf(w, sp_text("factor %zu of '%s'", k + 1, n->name), 0, 0, 1, 0, &r, err);
+    if (!st && !k) w->factor[i] = r;
+  }
   if (!st && p->training && n->n_parts > 1)
     st = sp_planner_buf(w, sp_text("the scratch memory of '%s'", n->name), n->scratch, SP_BUF_SAVED, 1, 0, &w->carry[i],
                         err);
@@ -148,7 +154,7 @@ int sp_planner_tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool
   if (!sp_grow(&t->proto, &t->cap_t, t->n_t + 1, sizeof *t->proto) ||
       !sp_grow(&t->binds, &t->cap_binds, t->n_binds + 1, sizeof *t->binds))
     return sp_nomem(err, 64, "a task");
-  if (buf >= 0 || batch) t->binds[t->n_binds++] = (sp_bind){(uint32_t)t->n_t, buf, batch};
+  if (buf >= 0 || batch) t->binds[t->n_binds++] = (sp_bind){(uint32_t)t->n_t, buf, batch, 0};
   t->proto[t->n_t++] = (sp_tensor){.spec = *spec, .data = data};
   return SP_OK;
 }
@@ -239,7 +245,7 @@ static int put_dins(sp_planner *w, sp_task *t, bool wanted, bool *written, sp_er
 
 static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   sp_node *n = t->node;
-  bool want_dw = t->kind == SP_TASK_BACKWARD && n->trained && !n->inplace;
+  bool apply = t->kind == SP_TASK_APPLY, want_dw = (t->kind == SP_TASK_BACKWARD && n->trained && !n->inplace) || apply;
   bool updates_state = t->kind == SP_TASK_FORWARD && w->p->training && !n->frozen;
   int st = SP_OK;
   t->first_weight = t->n_t;
@@ -248,9 +254,10 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   t->first_dweight = t->n_t;
   for (size_t i = 0; i < n->n_weights && !st; i++)
     st = sp_planner_tensor(t, &n->weights[i].spec,
-                           want_dw && n->weights[i].flags & SP_WEIGHT_TRAINED ? n->dw[i].data : NULL, -1, false, err);
+                           want_dw && sp_node_has_dw(n, i) && sp_node_sums(n, i) != apply ? n->dw[i].data : NULL, -1,
+                           false, err);
   for (uint32_t part = t->part; !st && n->n_weights && part < n->n_parts; part++) {
-    bool changes = t->kind == SP_TASK_BACKWARD && n->inplace && part == t->part;
+    bool changes = (t->kind == SP_TASK_BACKWARD ? n->inplace : apply && n->g->applied) && part == t->part;
     st = sp_task_access(t, w->weight[n->index] + (int)part, changes ? SP_READ | SP_WRITE : SP_READ, err);
   }
   if (!st && n->n_weights)
@@ -278,6 +285,7 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
                  .phase = w->phase,
                  .saved_buf = -1,
                  .scratch_buf = -1,
+                 .scale_buf = -1,
                  .of_lane = -1};
   p->n_tasks++;
   p->lanes[lane].used = true;
@@ -290,15 +298,17 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
 }
 
 static char *call_name(const sp_planner *w, sp_task_kind kind, const sp_node *n) {
-  static const char *const words[] = {"forward", "backward", "update"};
-  if (kind == SP_TASK_BACKWARD && n->n_parts > 1) return sp_text("%s.%s[%u]", n->name, words[kind], w->part);
+  static const char *const words[] = {"forward", "backward", "update", "apply"};
+  if ((kind == SP_TASK_BACKWARD || kind == SP_TASK_APPLY) && n->n_parts > 1)
+    return sp_text("%s.%s[%u]", n->name, words[kind], w->part);
   return w->every > 1 ? sp_text("%s.%s (%d of %d)", n->name, words[kind], w->phase + 1, w->every)
                       : sp_text("%s.%s", n->name, words[kind]);
 }
 
 /* A backward in parts has scratch memory apart from the lane's. */
 int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
-  int lane = w->lane[n->index][kind == SP_TASK_BACKWARD ? SP_LANE_BACKWARD : SP_LANE_FORWARD];
+  bool back = kind == SP_TASK_BACKWARD || kind == SP_TASK_APPLY;
+  int lane = w->lane[n->index][back ? SP_LANE_BACKWARD : SP_LANE_FORWARD];
   int st = sp_planner_task(w, kind, n, call_name(w, kind, n), lane, out, err);
   if (st) return st;
   sp_lane *l = &w->p->lanes[(*out)->lane];
@@ -312,6 +322,28 @@ int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out,
   return sp_task_access(*out, l->block, SP_READ, err);
 }
 
+/* Those of the pass, which a forward or a backward writes. */
+static int put_factors(sp_planner *w, sp_task *t, sp_err *err) {
+  const sp_node *n = t->node;
+  int st = SP_OK, rank = n->g->reduce ? n->g->reduce->rank : 0;
+  bool forward = t->kind == SP_TASK_FORWARD;
+  if (!w->p->training || !n->n_factors) return SP_OK;
+  t->first_factor = t->n_t;
+  for (size_t i = 0; i < n->n_factors && !st; i++) {
+    const sp_factor *f = &n->factors[i];
+    size_t each = (size_t)sp_spec_bytes(&f->spec);
+    bool writes = f->forward ? forward : !forward && f->part == t->part;
+    t->zeroes |= writes;
+    st = sp_planner_tensor(t, &f->spec, (char *)n->rows[i].data + (size_t)rank * (size_t)w->p->micro * each, 0, false,
+                           err);
+    if (st) break;
+    t->binds[t->n_binds - 1] = (sp_bind){.tensor = (uint32_t)t->n_t - 1, .buf = -1, .each = each};
+    if (writes || (f->forward && !forward))
+      st = sp_task_access(t, w->factor[n->index] + (int)i, writes ? SP_WRITE : SP_READ, err);
+  }
+  return st;
+}
+
 int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   sp_task *t;
   bool gives = sp_node_trained_on(n) && w->p->training && w->p->g->training;
@@ -319,6 +351,7 @@ int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   if (st || (st = put_inputs(w, t, err)) || (st = put_outputs(w, t, SP_WRITE, err)) || (st = put_douts(w, t, err)) ||
       (st = put_dins(w, t, gives, written, err)) || (st = put_weights(w, t, err)))
     return st;
+  if ((st = put_factors(w, t, err))) return st;
   t->saved_buf = w->saved[n->index];
   if ((st = sp_task_access(t, t->saved_buf, SP_WRITE, err))) return st;
   return sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
@@ -330,6 +363,7 @@ static int backward_part(sp_planner *w, sp_node *n, bool *written, sp_err *err) 
   if (st || (st = put_inputs(w, t, err)) || (st = put_outputs(w, t, SP_READ, err)) || (st = put_douts(w, t, err)) ||
       (st = put_dins(w, t, true, written, err)) || (st = put_weights(w, t, err)))
     return st;
+  if ((st = put_factors(w, t, err))) return st;
   t->saved_buf = w->saved[n->index];
   if ((st = sp_task_access(t, t->saved_buf, SP_READ, err))) return st;
   return sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
@@ -342,13 +376,64 @@ int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   return st;
 }
 
+void sp_planner_at_end(const sp_planner *w, sp_task *t) {
+  t->every = w->p->g->accumulate;
+  t->phase = w->p->g->accumulate - 1;
+  t->always = w->p->sharded;
+}
+
+int sp_planner_scale(sp_planner *w, sp_err *err) {
+  sp_node *n = w->p->g->shard_scale;
+  sp_task *t;
+  int st = sp_planner_call(w, SP_TASK_FORWARD, n, &t, err), heads = w->heads;
+  if (st) return st;
+  sp_planner_at_end(w, t);
+  begin_list(t, 0, 1);
+  if (!(st = sp_task_access(t, heads, SP_READ, err)))
+    st = sp_planner_tensor(t, &(sp_spec){.dtype = SP_F64, .ndim = 2, .shape = {w->p->g->opts.shards, 2}}, NULL, heads,
+                           false, err);
+  t->first_weight = t->first_dweight = t->n_t;
+  return st ? st : put_outputs(w, t, SP_WRITE, err);
+}
+
+static int apply_part(sp_planner *w, sp_node *n, sp_err *err) {
+  sp_task *t;
+  int st = sp_planner_call(w, SP_TASK_APPLY, n, &t, err);
+  if (st || (st = put_weights(w, t, err))) return st;
+  sp_planner_at_end(w, t);
+  t->first_factor = t->n_t;
+  for (size_t i = 0; i < n->n_factors && !st; i++) {
+    const sp_factor *f = &n->factors[i];
+    st = sp_planner_tensor(t, &n->rows[i].spec, n->rows[i].data, -1, false, err);
+    if (!st && (f->forward || f->part <= w->part)) st = sp_task_access(t, w->factor[n->index] + (int)i, SP_READ, err);
+  }
+  t->scale_buf = w->act[w->p->g->shard_scale->index][0];
+  if (!st) st = sp_task_access(t, t->scale_buf, SP_READ, err);
+  return st ? st : sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
+}
+
+static bool has_factors(const sp_node *n, uint32_t part) {
+  for (size_t i = 0; i < n->n_weights; i++)
+    if (n->weights[i].flags & SP_WEIGHT_FACTORS && n->weights[i].part == part) return true;
+  return false;
+}
+
+int sp_planner_apply(sp_planner *w, sp_node *n, sp_err *err) {
+  int st = SP_OK;
+  for (w->part = 0; w->part < n->n_parts && !st; w->part++)
+    if (has_factors(n, w->part)) st = apply_part(w, n, err);
+  w->part = 0;
+  return st;
+}
+
 static int part_of(const sp_weight_ref *r) { return (int)r->node->weights[r->i].part; }
 
 int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r) { return w->dweight[r->node->index] + part_of(r); }
 
-static int put_gradients(sp_planner *w, sp_task *t, int mode, sp_err *err) {
+static int put_gradients(sp_planner *w, sp_task *t, bool (*next)(const sp_graph *, sp_weight_ref *), int mode,
+                         sp_err *err) {
   int st = SP_OK;
-  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
+  for (sp_weight_ref r = {0}; !st && next(w->p->g, &r);) {
     st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->dw[r.i].data, -1, false, err);
     if (!st) st = sp_task_access(t, sp_planner_gradient(w, &r), mode, err);
   }
@@ -380,7 +465,7 @@ int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err) {
   if (st) return st;
   t->always = true;
   begin_list(t, 0, n->in_specs[0].n);
-  if (n->in_specs[0].n) st = put_gradients(w, t, SP_READ | SP_WRITE, err);
+  if (n->in_specs[0].n) st = put_gradients(w, t, sp_graph_next_summed, SP_READ | SP_WRITE, err);
   begin_list(t, 1, n->in_specs[1].n);
   if (!st) st = put_statistics(w, t, err);
   begin_list(t, 2, (uint32_t)n->in[2].n);
@@ -405,11 +490,9 @@ int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
   sp_graph *g = w->p->g;
   int st = sp_planner_call(w, SP_TASK_UPDATE, opt, &t, err);
   if (st) return st;
-  t->every = g->accumulate;
-  t->phase = g->accumulate - 1;
-  t->always = w->p->sharded;
+  sp_planner_at_end(w, t);
   begin_list(t, 0, opt->in_specs[0].n);
-  st = put_gradients(w, t, SP_READ, err);
+  st = put_gradients(w, t, sp_graph_next_trained, SP_READ, err);
   begin_list(t, opt->n_in, opt->in_specs[0].n);
   if (!st) st = put_trained(w, t, err);
   if (!st && sp_graph_restores(g)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * checksum.c - what a checked run hashes of a call: outputs and statistics of a forward, gradients of a backward (weights,
- * where it updates them in place), weights of an update. */
+ * where it updates them in place), weights of an update; of what is made of factors the same. */
 #include "run/machine.h"
 
 #include <spcore/checksum.h>
@@ -25,16 +25,22 @@ static int name_hash(sp_post *post, const sp_node *n, const char *what, int inde
   return add_hash(post, sp_strdup(buf), err);
 }
 
-static int name_gradient(sp_post *post, const sp_node *n, size_t i, sp_err *err) {
+/* The call updates the weights that it makes the gradients of. */
+static bool in_place(const sp_task *t) { return t->kind == SP_TASK_APPLY ? t->node->g->applied : t->node->inplace; }
+
+static int name_gradient(sp_post *post, const sp_task *t, size_t i, sp_err *err) {
+  const sp_node *n = t->node;
   char grad[160];
-  snprintf(grad, sizeof grad, "%s%s", n->weights[i].name, n->inplace ? "" : ".grad");
+  snprintf(grad, sizeof grad, "%s%s", n->weights[i].name, in_place(t) ? "" : ".grad");
   return name_hash(post, n, grad, -1, err);
 }
 
 static bool hashed_state(const sp_node *n, size_t i) { return !n->frozen && n->weights[i].flags & SP_WEIGHT_STATE; }
 static bool hashed_gradient(const sp_task *t, size_t i) {
   const sp_weight *w = &t->node->weights[i];
-  return t->node->trained && w->flags & SP_WEIGHT_TRAINED && w->part == t->part;
+  bool made = t->kind == SP_TASK_BACKWARD || t->kind == SP_TASK_APPLY, late = w->flags & SP_WEIGHT_FACTORS;
+  return made && t->node->trained && w->flags & SP_WEIGHT_TRAINED && w->part == t->part &&
+         late == (t->kind == SP_TASK_APPLY);
 }
 
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
@@ -48,8 +54,8 @@ int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
                        sp_node_out_port(n, o)->flags & SP_PORT_LIST ? (int)k : -1, err);
   for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
     if (hashed_state(n, i)) st = name_hash(post, n, n->weights[i].name, -1, err);
-  for (size_t i = 0; t->kind == SP_TASK_BACKWARD && i < n->n_weights && !st; i++)
-    if (hashed_gradient(t, i)) st = name_gradient(post, n, i, err);
+  for (size_t i = 0; i < n->n_weights && !st; i++)
+    if (hashed_gradient(t, i)) st = name_gradient(post, t, i, err);
   for (sp_weight_ref r = {0}; t->kind == SP_TASK_UPDATE && !st && sp_graph_next_trained(m->g, &r);)
     st = name_hash(post, r.node, r.node->weights[r.i].name, -1, err);
   m->n_hashes += post->n_hashes;
@@ -86,9 +92,9 @@ int sp_checksum_call(sp_call *c, void *stream, sp_err *err) {
       for (uint32_t i = 0; i < c->io.out[o].n && !st; i++) st = hash_tensor(c, stream, &c->io.out[o].t[i], &k, err);
   for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
     if (hashed_state(n, i)) st = hash_tensor(c, stream, &c->io.weights[i], &k, err);
-  for (size_t i = 0; t->kind == SP_TASK_BACKWARD && i < n->n_weights && !st; i++)
+  for (size_t i = 0; i < n->n_weights && !st; i++)
     if (hashed_gradient(t, i))
-      st = hash_tensor(c, stream, n->inplace ? &c->io.weights[i] : &c->io.dweights[i], &k, err);
+      st = hash_tensor(c, stream, in_place(t) ? &c->io.weights[i] : &c->io.dweights[i], &k, err);
   for (uint32_t i = 0; t->kind == SP_TASK_UPDATE && i < c->io.out[0].n && !st; i++)
     st = hash_tensor(c, stream, &c->io.out[0].t[i], &k, err);
   return st;

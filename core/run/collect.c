@@ -88,7 +88,7 @@ static void collect_hashes(sp_loop *l, uint64_t step) {
     if (!m->posts[i].n_hashes || (replica && t->phase)) continue;
     if (replica) t = of_step(m->p, t, step);
     const sp_post *post = &m->posts[t->index];
-    bool ran = l->result.n && step % (uint64_t)t->every == (uint64_t)t->phase;
+    bool ran = (l->result.n || t->always) && step % (uint64_t)t->every == (uint64_t)t->phase;
     for (size_t j = 0; j < post->n_hashes; j++)
       m->hashes[k++] = (sp_hash){post->hashes[j].name, ran ? post->calls[step % (uint64_t)m->p->ring].hash[j] : 0};
   }

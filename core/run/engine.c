@@ -138,7 +138,7 @@ int sp_engine_plan(sp_engine *e, sp_err *err) {
     return sp_fail(err, SP_E_STATE, "strategies are being tried: the graph cannot be used until that is over");
   if (e->n) return SP_OK;
   if ((st = sp_graph_complete(g, err)) || (st = sp_memory_check(g, NULL, 0, err))) return st;
-  if ((st = sp_graph_reduce(g, err))) return st;
+  if ((st = sp_graph_reduce(g, err)) || (st = sp_graph_make_factors(g, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++)
     if ((st = sp_node_storage(g->nodes[i], err))) return st;
   if (!(st = add_unit(e, NULL, err))) st = add_evaluations(e, err);

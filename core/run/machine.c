@@ -148,11 +148,13 @@ void sp_call_fill(sp_call *c, uint64_t step, uint32_t n) {
   for (size_t i = 0; i < t->n_binds; i++) {
     const sp_bind *b = &t->binds[i];
     sp_tensor *x = &c->t[b->tensor];
-    if (b->buf >= 0) x->data = c->m->buf[b->buf][step % (uint64_t)p->bufs[b->buf].slots];
+    if (b->each) x->data = (char *)t->proto[b->tensor].data + step % (uint64_t)p->micro * b->each;
+    else if (b->buf >= 0) x->data = c->m->buf[b->buf][step % (uint64_t)p->bufs[b->buf].slots];
     if (b->batch) x->spec.shape[0] = n;
   }
   c->step = step;
   c->n = n;
+  if (t->scale_buf >= 0) c->io.dw_scale = c->m->buf[t->scale_buf][step % (uint64_t)p->bufs[t->scale_buf].slots];
   c->io.saved = t->saved_buf >= 0 ? c->m->buf[t->saved_buf][step % (uint64_t)p->bufs[t->saved_buf].slots] : NULL;
 }
 
@@ -166,7 +168,7 @@ static bool changes_when_training(const sp_node *n) {
 /* Where a call finds what it is told of its step: in its record, or in the block of its lane. */
 static void bind_block(sp_machine *m, sp_call *c, int slot) {
   const sp_lane *l = &m->p->lanes[c->task->lane];
-  bool told = !c->task->node->stepless;
+  bool told = !c->task->node->stepless && c->task->kind != SP_TASK_APPLY;
   if (l->block < 0) {
     c->io.step = told ? &c->block : NULL;
     c->io.ids = told && m->has_feed ? m->ids + (size_t)slot * m->batch : NULL;
@@ -202,8 +204,10 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
                   .din_acc = (const uint8_t *const *)t->din_acc,
                   .weights = c->t + t->first_weight,
                   .dweights = c->t + t->first_dweight,
-                  .dw_scale = t->kind == SP_TASK_BACKWARD && n->inplace ? &c->dw_scale : NULL,
+                  .dw_scale = sp_call_takes_lr(m->p, n, t->kind) ? &c->dw_scale : NULL,
                   .part = t->part,
+                  .factors = t->first_factor ? c->t + t->first_factor : NULL,
+                  .n_factors = t->first_factor ? (uint32_t)n->n_factors : 0,
                   .scratch = m->streams[t->lane].scratch};
   if (t->scratch_buf >= 0) c->io.scratch = m->buf[t->scratch_buf] ? m->buf[t->scratch_buf][0] : NULL;
   bind_block(m, c, slot);
@@ -341,6 +345,7 @@ static int prepare(sp_machine *m, sp_err *err) {
       sp_io io = m->posts[i].calls[0].io;
       io.step = NULL;
       io.ids = NULL;
+      if (io.factors) io.factors = t->node->rows; /* those that apply() will have */
       st = sp_inst_prepare(t->node->inst, &io, s->place->type->stream_native(s->own), err);
       if (!st) st = sp_place_sync(s->place, s->own, t->name, err);
     }

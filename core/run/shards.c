@@ -62,6 +62,9 @@ static size_t data_bytes(const part *p) {
   return ((size_t)sp_spec_bytes(spec) + 7) / 8 * 8;
 }
 
+/* All ranks do the same. */
+static bool alike(sp_task_kind kind) { return kind == SP_TASK_UPDATE || kind == SP_TASK_APPLY; }
+
 static int new_exchange(sp_shards *s, const sp_machine *m, sp_err *err) {
   const sp_reduce *r = sp_machine_shares(m);
   s->ranks = r ? r->ranks : NULL;
@@ -73,7 +76,7 @@ static int new_exchange(sp_shards *s, const sp_machine *m, sp_err *err) {
   s->one = s->all ? sp_graph_zalloc(m->g, s->n, sizeof *s->one, "metrics", err) : NULL;
   s->update = s->one ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *s->update, "checksums", err) : NULL;
   for (size_t i = 0, k = 0; s->update && i < m->p->n_tasks; i++) /* as collect.c lists them */
-    for (size_t j = 0; j < m->posts[i].n_hashes; j++) s->update[k++] = m->p->tasks[i].kind == SP_TASK_UPDATE;
+    for (size_t j = 0; j < m->posts[i].n_hashes; j++) s->update[k++] = alike(m->p->tasks[i].kind);
   s->one_hashes = s->update ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *s->one_hashes, "checksums", err) : NULL;
   return s->one_hashes ? SP_OK : err->status;
 }

@@ -50,7 +50,7 @@ static void fill_block(const sp_loop *l, const sp_task *t, uint64_t step, sp_ste
 
 static bool wants_lr(const sp_loop *l, const sp_task *t) {
   return l->m->p->training && l->m->g->training && t->node &&
-         (t->node->optimizer || (t->kind == SP_TASK_BACKWARD && t->node->inplace));
+         (t->node->optimizer || sp_call_takes_lr(l->m->p, t->node, t->kind));
 }
 
 static int keep(sp_loop *l, const sp_task *t, uint64_t step, const sp_err *err) {
@@ -118,6 +118,7 @@ static int run_call(void *arg, void *native) {
   sp_range_push(c->m, t->name, c->step);
   tell(c->m, c->step, t, false);
   int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, step, native, c, &c->err)
+           : t->kind == SP_TASK_APPLY  ? sp_inst_apply(t->node->inst, &c->io, step, native, c, &c->err)
                                        : sp_inst_forward(t->node->inst, &c->io, step, native, c, &c->err);
   sp_range_pop(c->m);
   if (st) sp_failure_keep(&c->m->failure, c->step, t->index, &c->err);
@@ -496,7 +497,7 @@ static int work_single(sp_loop *l, const sp_op *op, uint64_t step, void *stream,
 
 int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err) {
   const sp_stream *s = sp_machine_stream(l->m, op->lane);
-  bool always = op->task >= 0 && task_of(l, op)->always;
+  bool always = op->task >= 0 && (task_of(l, op)->always || (task_of(l, op)->zeroes && op->kind == SP_OP_CALL));
   bool empty = !always && l->m->has_feed && !l->m->known[slot(l, step)].n; /* nothing runs in the step */
   switch (op->kind) {
     case SP_OP_WAIT: return wait(l, *pos - 1, op, step, s->own, err);

@@ -28,6 +28,13 @@
  *     may be read and their weights be updated, so it reads neither. From the first of these calls to the last the host
  *     makes no other backward() of the instance, and scratch stays where and as it is between them. The bits are those
  *     of one call.
+ *  9. Factors: where a step has several shards (plan->shards above 1) the gradients of some weights may be left to the end
+ *     of the step. The gradient of a product's weight is dY^T X, a sum over rows, and rows of all shards take less memory,
+ *     and less time between processes, than gradients where rows are few. plan() lists such X and dY (sp_plan.factors), of one
+ *     shard each, and gives the weights SP_WEIGHT_FACTORS; it decides by shards and shapes alone. In each pass forward() and
+ *     backward() then write the pass's factors to io->factors: all rows of a full batch, zeros for samples that are not
+ *     there, also where N is 0, for which they are called and do nothing else. dweights of these weights are NULL. Behind
+ *     the last pass apply() gets the rows of all shards, in the order of shards.
  *
  * Brackets say who calls and when. [main & !running]: the thread that builds the graph, while no step is in flight.
  * [stream]: as rule 4. The host asserts it.
@@ -125,7 +132,8 @@ typedef struct sp_port {
  * which the host puts in front. The order of the list is the order of initialisation. */
 enum {
   SP_WEIGHT_TRAINED = 1u << 0, /* has a gradient, is given to the optimizer */
-  SP_WEIGHT_STATE = 1u << 1    /* changed by forward() when training (running statistics), saved, no gradient */
+  SP_WEIGHT_STATE = 1u << 1,   /* changed by forward() when training (running statistics), saved, no gradient */
+  SP_WEIGHT_FACTORS = 1u << 2  /* a TRAINED one whose gradient apply() makes, see rule 9 */
 };
 enum {
   SP_INIT_CONST = 0,  /* every element init_value */
@@ -153,11 +161,21 @@ typedef struct sp_attr {
   uint64_t reserved;
 } sp_attr;
 
+#define SP_MAX_FACTORS 1024
+
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
 typedef struct sp_speclist {
   uint32_t n, cap;
   sp_spec *spec;
 } sp_speclist;
+
+/* A matrix of which apply() makes gradients, see rule 9. */
+typedef struct sp_factor {
+  sp_spec spec;     /* of one shard: float32 or bfloat16, row-major, shape[0] rows of all samples of a full batch, in order */
+  uint32_t forward; /* 1: forward() writes it, and nobody else; 0: backward() does */
+  uint32_t part;    /* where backward() does: which call of it; apply() of this part and later ones may read it */
+  uint32_t reserved[2];
+} sp_factor;
 
 typedef struct sp_plan {
   uint32_t size, training; /* in: training: backward() may be called */
@@ -187,6 +205,9 @@ typedef struct sp_plan {
   uint32_t n_parts;     /* out: 0 or 1: one call; else 2 .. max_parts, each of which completes a gradient */
   uint64_t part_bytes;  /* in, where max_parts is above 1: a part of so many bytes of gradients is small enough. 0: none
                            is, so that parts are as many and as even as can be */
+  uint32_t shards;      /* in: 0 or 1: no weight may have FACTORS; else the shards of a step, see rule 9 */
+  uint32_t n_factors;   /* out: 0 .. SP_MAX_FACTORS */
+  const sp_factor *factors; /* out: as weights */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -231,6 +252,9 @@ typedef struct sp_io {
   const float *dw_scale; /* in the stage's memory. Not NULL: no dweights; do weights += *dw_scale * dW in place,
                                 after the layer's data gradient */
   void *scratch, *saved; /* 64-byte aligned, NULL where 0 bytes were asked */
+  const sp_tensor *factors; /* [n_factors] as planned, see rule 9. forward(), backward() of a training step: of this pass, to
+                               be written; prepare(), apply(): of all shards, shape[0] so many times. NULL in evaluations */
+  uint32_t n_factors, reserved1;
 } sp_io;
 
 /* ---- stage type -------------------------------------------------------------------------------------------------- */
@@ -289,6 +313,11 @@ typedef struct sp_stage_type {
 
   /* Optional: NULL says that no gradient passes. [stream] */
   int (*backward)(sp_ctx *ctx, void *self, const sp_io *io);
+
+  /* Optional, with weights that have FACTORS: of those of part io->part the gradient, over io->factors, times *io->dw_scale, is
+   * written to dweights, or, where that has no data, added to the weight. It gets neither inputs nor outputs, step nor ids
+   * nor saved memory, but scratch. [stream] */
+  int (*apply)(sp_ctx *ctx, void *self, const sp_io *io);
 } sp_stage_type;
 
 /* ---- plugin ------------------------------------------------------------------------------------------------------ */

@@ -26,6 +26,7 @@ local common = {
   parts = { 1, "calls that a stage's backward may be cut into, each with the gradients of some weights", min = 1, max = 64 },
   comm = { "", "what moves gradients between ranks: local, mpi, nccl", default = "local; on a GPU nccl" },
   bucket = { 8, "MiB of gradients that ranks add at a time; 0: each weight alone", min = 0, max = 4096 },
+  factors = { true, "gradients of wide products are made of the rows of all shards at once; --no-factors: they are added, too" },
   check_replicas = { 1000, "ranks compare their weights behind each so many steps; 0: never", min = 0, max = math.maxinteger },
   prefetch = { 2, "how many steps a reader is ahead", min = 1, max = 64 },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.1, max = 3600 },
@@ -68,14 +69,14 @@ end
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
   run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
-  training = { "init", "shards", "parts", "comm", "bucket", "check_replicas" },
+  training = { "init", "shards", "parts", "comm", "bucket", "factors", "check_replicas" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "shards", "parts", "comm", "bucket", "check_replicas", "memory_limit", "trace", "trace_steps", "out", "checksums",
-    "tensorboard", "log_every",
+    "shards", "parts", "comm", "bucket", "factors", "check_replicas", "memory_limit", "trace", "trace_steps", "out",
+    "checksums", "tensorboard", "log_every",
   },
 }
 

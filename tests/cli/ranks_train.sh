@@ -15,7 +15,7 @@ not_ok() {
   failed=1
 }
 
-seg="train_seg.lua --size 16 --width 4 --levels 2 --train-encoder --samples 124 --ema 0.9 --dropout 0.1"
+seg="train_seg.lua --size 16 --width 8 --levels 4 --train-encoder --samples 124 --ema 0.9 --dropout 0.1"
 cls="train_cls.lua --size 16 --samples 124"
 common="--device cpu --threads 1 --seed 3 --batch 2 --shards 8 --eval-every 4 --quiet --checksums --no-tensorboard"
 
@@ -62,6 +62,20 @@ else
   not_ok "backwards in parts"
   tail -5 parts.log parts.diff
 fi
+
+# ---- products of the rows of all shards, which update weights in place or make gradients; shards without samples ----
+for momentum in 0 0.9; do
+  for way in "1 1 serialized" "2 4 serialized" "4 1 pipelined" "8 2 serialized"; do
+    # shellcheck disable=SC2086
+    set -- $way
+    timeout 60 "$spcore" run "$top_srcdir/tests/kit/wide.lua" --shards 8 --threads 1 --momentum "$momentum" --file "$PWD/$momentum.$1.safetensors" --ranks "$1" --parts "$2" \
+      --strategy "$3" >out 2>&1 || not_ok "wide $way: $(cat out)"
+    # so many parts have such weights
+    if grep -q "^[12]$" out && cmp "$momentum.$1.safetensors" "$momentum.1.safetensors"; then ok "factors, momentum $momentum, $way"; else
+      not_ok "factors, momentum $momentum, $way: $(cat out)"
+    fi
+  done
+done
 
 # ---- one trace of all, with evaluations in it ----
 train traced "$seg" 18 --ranks 2 --trace "$dir/all.json" --trace-steps 6 || not_ok "exit status $?"

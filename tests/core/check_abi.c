@@ -118,7 +118,13 @@ AT(sp_speclist, n, 0);
 AT(sp_speclist, cap, 4);
 AT(sp_speclist, spec, 8);
 
-SIZE(sp_plan, 136);
+SIZE(sp_factor, 104);
+AT(sp_factor, spec, 0);
+AT(sp_factor, forward, 88);
+AT(sp_factor, part, 92);
+AT(sp_factor, reserved, 96);
+
+SIZE(sp_plan, 152);
 AT(sp_plan, size, 0);
 AT(sp_plan, training, 4);
 AT(sp_plan, n_in, 8);
@@ -143,6 +149,9 @@ AT(sp_plan, averages, 116);
 AT(sp_plan, max_parts, 120);
 AT(sp_plan, n_parts, 124);
 AT(sp_plan, part_bytes, 128);
+AT(sp_plan, shards, 136);
+AT(sp_plan, n_factors, 140);
+AT(sp_plan, factors, 144);
 
 SIZE(sp_step, 96);
 AT(sp_step, step, 0);
@@ -156,7 +165,7 @@ AT(sp_step, batch, 68);
 AT(sp_step, shard, 72);
 AT(sp_step, reserved, 76);
 
-SIZE(sp_io, 128);
+SIZE(sp_io, 144);
 AT(sp_io, size, 0);
 AT(sp_io, training, 4);
 AT(sp_io, step, 8);
@@ -177,8 +186,11 @@ AT(sp_io, part, 100);
 AT(sp_io, dw_scale, 104);
 AT(sp_io, scratch, 112);
 AT(sp_io, saved, 120);
+AT(sp_io, factors, 128);
+AT(sp_io, n_factors, 136);
+AT(sp_io, reserved1, 140);
 
-SIZE(sp_stage_type, 120);
+SIZE(sp_stage_type, 128);
 AT(sp_stage_type, size, 0);
 AT(sp_stage_type, flags, 4);
 AT(sp_stage_type, name, 8);
@@ -195,6 +207,7 @@ AT(sp_stage_type, plan, 88);
 AT(sp_stage_type, prepare, 96);
 AT(sp_stage_type, forward, 104);
 AT(sp_stage_type, backward, 112);
+AT(sp_stage_type, apply, 120);
 
 SIZE(sp_plugin, 72);
 AT(sp_plugin, size, 0);
@@ -355,7 +368,7 @@ AT(sp_cuda, set_tuned, 80);
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 7); /* 0.7 */
+  ck_assert_uint_eq(SP_ABI, 8); /* 0.8 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

@@ -24,3 +24,19 @@ run() { # run RANKS STRATEGY CAPTURE TIMING
 run 1 serialized off early
 run 2 pipelined lane early
 run 2 pipelined step late
+
+# wide RANKS CAPTURE MOMENTUM PARTS PRECISION: products over the rows of all shards
+wide() {
+  SPCORE_EMU_TIMING=late "$top_builddir/spcore" run "$top_srcdir/tests/kit/wide.lua" --device cuda --shards 4 --seed 3 --momentum "$3" \
+    --ranks "$1" --capture "$2" --parts "$4" --precision "$5" --file "$tmp/$3.$5.$1.safetensors" >"$tmp/log" 2>&1 &&
+    grep -q "^[12]$" "$tmp/log" && cmp "$tmp/$3.$5.$1.safetensors" "$tmp/$3.$5.1.safetensors" || {
+    echo "FAIL: wide $*: $(cat "$tmp/log")"
+    exit 1
+  }
+  echo "ok - wide $*"
+}
+wide 1 off 0 1 fp32
+wide 2 lane 0 2 fp32
+wide 1 off 0.9 1 bf16
+wide 2 step 0.9 1 bf16
+wide 4 off 0.9 2 bf16

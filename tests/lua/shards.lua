@@ -30,13 +30,16 @@ end
 local function make(s)
   local g = sp.graph {
     device = s.device, capture = s.capture, strategy = s.strategy, depth = 2, seed = 3, threads = 1, shards = s.shards,
-    run_ahead = s.run_ahead, checksums = s.checksums,
+    run_ahead = s.run_ahead, checksums = s.checksums, factors = s.factors, parts = s.parts,
   }
   local data = g.reader { path = "shapes", size = 16, batch = s.batch, samples = s.samples or 32, val_fraction = 0.5 }
   local val = g.reader { path = "shapes", size = 16, batch = s.batch, samples = s.samples or 32, split = "val", val_fraction = 0.5 }
   local image = g.to_float { data.image, scale = true }
   local logits
-  if s.norm then
+  if s.wide then
+    local enc = g.encoder { image, width = 16, depth = 4, frozen = s.wide == "head" }
+    logits = g.decoder { enc.features, width = 16, depth = 4, classes = data.classes }.logits
+  elseif s.norm then
     local enc = g.encoder { image, model = "unet", width = 4, depth = 1, convs = 1, frozen = true }
     logits = g.decoder { enc.features, skips = enc.maps, model = "unet", width = 4, convs = 1, classes = data.classes }.logits
   else
@@ -159,6 +162,35 @@ do
   for _ in g:steps(7) do end
   local got = tensors(g, { optimizer = true })
   for name, bytes in pairs(whole) do t.ok(got[name] == bytes, name) end
+end
+
+-- Gradients that are made of the rows of all shards at once: those of one batch but for rounding, also with shards of 3, 2 and
+-- 0 samples; alike in each strategy, on each device, with each capture and any number of parts; by products in place, and
+-- by gradients for an optimizer.
+local function has_apply(s)
+  local g <close> = make(s)
+  return g:describe():find("decoder.apply", 1, true) ~= nil
+end
+for _, wide in ipairs { "all", "head" } do
+  for _, params in ipairs { { lr = 0.05 }, { lr = 0.05, momentum = 0.9 } } do
+    local s = { wide = wide, params = params, samples = 26, steps = 6, batch = 3, shards = 4 }
+    t.ok(has_apply(s), "no factors")
+    s.factors = false
+    t.ok(not has_apply(s), "factors all the same")
+    local summed, what = run(s), ("%s, momentum %s"):format(wide, params.momentum)
+    s.factors = nil
+    local first = run(s)
+    same_runs(summed, first, 1e-4, what)
+    same_runs(run { wide = wide, params = params, samples = 26, steps = 6, batch = 12 }, first, 1e-4, what .. ", one batch")
+    for i, way in ipairs(ways) do
+      if i % 3 == (params.momentum and 1 or 2) then
+        s.strategy, s.device, s.capture, s.parts = way[1], way[2], way[3], i % 4 + 1
+        local got = run(s)
+        for k, m in ipairs(got.steps) do t.eq(m.loss, first.steps[k].loss, what) end
+        for name, bytes in pairs(first.weights) do t.ok(got.weights[name] == bytes, what .. ": " .. name) end
+      end
+    end
+  end
 end
 
 -- What is refused.

@@ -21,18 +21,8 @@ typedef struct mm {
 } mm;
 
 static void dims(const nn_cpu *cpu, const nn_xop *op, int64_t n, mm *p) {
-  const nn_val *in = &cpu->vals[op->in], *out = &cpu->vals[op->out];
-  int64_t kk = op->d.kind == NN_OP_LINEAR ? 1 : (int64_t)op->d.k[0] * op->d.k[1];
-  if (op->d.kind == NN_OP_CONVT) {
-    p->m = n * in->px;
-    p->n = kk * out->c;
-    p->k = in->c;
-  } else {
-    p->m = n * out->px;
-    p->n = out->c;
-    p->k = kk * in->c;
-  }
-  p->cols = out->c;
+  nn_extents(cpu, op, n, &p->m, &p->n, &p->k);
+  p->cols = cpu->vals[op->out].c;
 }
 
 /* Rows are cut first; columns where there are few rows. */
@@ -156,4 +146,23 @@ int nn_gemm_backward(const nn_call *c, const nn_xop *op) {
   p.part = (float *)(c->w.tmp + nn_bias_bytes(p.n, 1));
   if (!st && p.g.p) st = weight_grad(c, &p);
   return st;
+}
+
+static nn_grad applied(const nn_call *c, int w) {
+  int add;
+  float *p = nn_applied(&c->w, w, &add);
+  return (nn_grad){p, *c->w.io->dw_scale, (float)add};
+}
+
+int nn_gemm_apply(const nn_call *c, const nn_xop *op) {
+  mm p = {.c = c, .op = op};
+  int st = SP_OK;
+  dims(c->w.low, op, c->w.n, &p);
+  p.x = nn_factor(&c->w, c->w.low->vals[op->in].rows);
+  p.dy = nn_factor(&c->w, c->w.low->vals[op->out].drows);
+  if (op->d.bias)
+    st = nn_bias_grad(c, applied(c, op->d.w + 1), p.dy, p.m, p.cols, (int)(p.n / p.cols), (float *)c->w.tmp);
+  p.g = applied(c, op->d.w);
+  p.part = (float *)(c->w.tmp + nn_bias_bytes(p.n, 1));
+  return st ? st : weight_grad(c, &p);
 }

@@ -18,6 +18,7 @@ int nn_cpu_plan(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, nn_net *net, const nn_b
 int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu);
 int nn_cpu_forward(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io);
 int nn_cpu_backward(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io);
+int nn_cpu_apply(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io);
 void nn_cpu_clear(nn_cpu *cpu);
 
 /* ---- for the ops ------------------------------------------------------------------------------------------------- */
@@ -50,6 +51,7 @@ size_t nn_bias_bytes(int64_t cols, int fold);
 void nn_gemm_size(const nn_cpu *cpu, nn_xop *op);
 int nn_gemm_forward(const nn_call *c, const nn_xop *op);
 int nn_gemm_backward(const nn_call *c, const nn_xop *op);
+int nn_gemm_apply(const nn_call *c, const nn_xop *op);
 int nn_convs_plan(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op);
 int nn_convs_prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op);
 int nn_convs_forward(const nn_call *c, const nn_xop *op);

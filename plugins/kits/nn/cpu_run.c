@@ -91,7 +91,16 @@ static int zero(nn_walk *w, void *p, size_t bytes) {
   return SP_OK;
 }
 
-static const nn_device device = {.forward = forward_op, .backward = backward_op, .arrive = arrive, .zero = zero};
+static int copy(nn_walk *w, void *to, const void *from, size_t bytes) {
+  (void)w;
+  memcpy(to, from, bytes);
+  return SP_OK;
+}
+
+static int apply_op(nn_walk *w, const nn_xop *op) { return nn_gemm_apply((const nn_call *)w, op); }
+
+static const nn_device device = {
+    .forward = forward_op, .backward = backward_op, .arrive = arrive, .zero = zero, .copy = copy, .apply = apply_op};
 
 int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu) {
   static float a[64 * 64], b[64 * 64], c[64 * 64]; /* oneDNN compiles its product when it is first asked for one */
@@ -116,4 +125,9 @@ int nn_cpu_backward(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io) {
   nn_at at[cpu->n_vals];
   nn_call c = {{.ctx = ctx, .io = io, .low = cpu, .at = at, .values = io->scratch}, nn_par_of(ctx)};
   return nn_backward(&c.w, &device);
+}
+
+int nn_cpu_apply(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io) {
+  nn_call c = {{.ctx = ctx, .io = io, .low = cpu, .values = io->scratch}, nn_par_of(ctx)};
+  return nn_apply(&c.w, &device);
 }

@@ -40,3 +40,5 @@ int nn_stage_forward(sp_ctx *ctx, void *self, const sp_io *io) {
 int nn_stage_backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return nn_cpu_backward(ctx, &((nn_stage *)self)->cpu, io);
 }
+
+int nn_stage_apply(sp_ctx *ctx, void *self, const sp_io *io) { return nn_cpu_apply(ctx, &((nn_stage *)self)->cpu, io); }

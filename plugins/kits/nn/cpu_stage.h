@@ -17,6 +17,7 @@ int nn_stage_plan(sp_ctx *ctx, void *self, sp_plan *plan, nn_builder build);
 int nn_stage_prepare(sp_ctx *ctx, void *self, const sp_io *io);
 int nn_stage_forward(sp_ctx *ctx, void *self, const sp_io *io);
 int nn_stage_backward(sp_ctx *ctx, void *self, const sp_io *io);
+int nn_stage_apply(sp_ctx *ctx, void *self, const sp_io *io);
 
 #define NN_CPU_STAGE(id, words) NN_STAGE(id, words, "cpu", 0, nn_stage)
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { FORWARD, DATA, WEIGHT, UPDATE, BACKWARD }; /* UPDATE: w += *scale * dw; BACKWARD: all of it */
+enum kind { FORWARD, DATA, WEIGHT, UPDATE, BACKWARD }; /* UPDATE: w = or += *scale * dw; BACKWARD: all of it */
 enum how { FUSED, PLAIN, SKINNY, PATCH };              /* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN */
 enum { CANDIDATES = 8, ALIGNMENT = 16 };               /* bytes that every tensor is aligned to at least */
 
@@ -44,15 +44,6 @@ typedef struct args {
   int add;
 } args;
 
-static void dims(const nn_low *low, const nn_xop *op, int64_t samples, int64_t *m, int64_t *n, int64_t *k) {
-  const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
-  int64_t kk = op->d.kind == NN_OP_LINEAR ? 1 : (int64_t)op->d.k[0] * op->d.k[1];
-  int t = op->d.kind == NN_OP_CONVT;
-  *m = samples * (t ? in->px : out->px);
-  *n = t ? kk * out->c : out->c;
-  *k = t ? in->c : kk * in->c;
-}
-
 static cudaDataType_t type_of(int elt) { return elt == NN_F32 ? CUDA_R_32F : CUDA_R_16BF; }
 
 int nnc_gemm_repeats(const nn_xop *op) {
@@ -62,7 +53,7 @@ int nnc_gemm_repeats(const nn_xop *op) {
 /* Whether one pass may compute the whole backward, where shapes and device allow it. */
 static int may_patch(const nn_cuda *cuda, const nn_xop *op) {
   return cuda->low.training && !cuda->low.frozen && cuda->precision == SP_PRECISION_TF32 &&
-         cuda->low.vals[op->in].elt == NN_F32;
+         cuda->low.vals[op->in].elt == NN_F32 && !nn_has_factors(&cuda->low, op);
 }
 
 void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
@@ -71,13 +62,13 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
   size_t patch = 0;
   int64_t m, n, k;
-  dims(low, op, low->batch, &m, &n, &k);
+  nn_extents(low, op, low->batch, &m, &n, &k);
   cop->off_cast = cop->off_bias = cuda->fixed_bytes;
   if (cuda->precision == SP_PRECISION_BF16) cuda->fixed_bytes += nn_align((size_t)(n * k) * 2);
   cop->off_bias = cuda->fixed_bytes;
   if (nnc_gemm_repeats(op)) cuda->fixed_bytes += nn_align((size_t)n * sizeof(float));
   for (int64_t s = 1; s <= low->batch; s++) {
-    dims(low, op, s, &m, &n, &k);
+    nn_extents(low, op, s, &m, &n, &k);
     if (m <= NNK_SKINNY && nnk_skinny_work(m, n, k) > op->tmp) op->tmp = nnk_skinny_work(m, n, k);
     if (may_patch(cuda, op) && nnk_patch_work(m, n, k) > patch) patch = nnk_patch_work(m, n, k);
   }
@@ -266,7 +257,7 @@ static int measure(void *arg, const char *key, char *text, size_t bytes) {
   return SP_OK;
 }
 
-/* The product is measured on garbage behind the fixed part of scratch, the weights' gradient too. */
+/* The product is measured on garbage behind the fixed part of scratch, the weights' gradient too; that of factors on them. */
 static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   const nn_cuda *cuda = c->cuda;
   const nn_low *low = &cuda->low;
@@ -277,19 +268,26 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
        *work = g;
   char key[SP_CUDA_KEY_MAX];
   nnc_call at = *c;
+  int all = kind == UPDATE && nn_has_factors(low, op);
   args a = {
       .c = &at, .master = nnc_weight(c, op->d.w), .scale = kind == UPDATE ? nnc_one(c) : NULL, .add = kind == UPDATE};
   const void *w = in->elt == NN_F32 ? nnc_weight(c, op->d.w) : c->fixed + cop->off_cast;
   int st;
+  if (all) {
+    if (!c->w.io->factors) return SP_OK; /* an evaluation */
+    at.w.n = low->batch * low->shards;
+    x = nn_factor(&c->w, in->rows);
+    y = nn_factor(&c->w, out->drows);
+  }
   for (p = cop->products; p; p = p->next)
-    if (p->kind == kind && p->samples == c->w.n) return SP_OK;
+    if (p->kind == kind && p->samples == at.w.n) return SP_OK;
   p = calloc(1, sizeof *p);
   if (!p) return nnc_fail(c, op, SP_E_NOMEM, "out of memory for a product");
   p->kind = kind;
-  p->samples = c->w.n;
+  p->samples = at.w.n;
   p->elt = in->elt;
   p->d_elt = kind == FORWARD ? out->elt : kind == DATA ? in->elt : NN_F32;
-  dims(low, op, c->w.n, &p->m, &p->n, &p->k);
+  nn_extents(low, op, at.w.n, &p->m, &p->n, &p->k);
   if (kind == FORWARD) {
     p->relu = op->d.relu;
     p->biased = op->d.bias;
@@ -417,12 +415,13 @@ static int handles(nnc_call *c) {
 }
 
 int nnc_gemm_prepare(nnc_call *c, const nn_xop *op) {
-  int st = handles(c);
+  const nn_low *low = &c->cuda->low;
+  int st = handles(c), trained = low->training && !low->frozen, at_once = trained && !nn_has_factors(low, op);
   if (!st) st = prepare(c, op, FORWARD);
-  if (!st && c->cuda->low.training) st = prepare(c, op, DATA);
-  if (!st && c->cuda->low.training && !c->cuda->low.frozen) st = prepare(c, op, WEIGHT);
-  if (!st && c->cuda->low.training && !c->cuda->low.frozen) st = prepare(c, op, UPDATE);
-  if (!st && c->cuda->low.training && !c->cuda->low.frozen) st = prepare_whole(c, op);
+  if (!st && low->training) st = prepare(c, op, DATA);
+  if (!st && at_once) st = prepare(c, op, WEIGHT);
+  if (!st && trained) st = prepare(c, op, UPDATE);
+  if (!st && at_once) st = prepare_whole(c, op);
   return st;
 }
 
@@ -491,4 +490,17 @@ int nnc_gemm_backward(nnc_call *c, const nn_xop *op) {
   if (st || !g.p) return st;
   a = (args){.a = x.p, .b = dy.p, .d = g.p, .scale = g.scale, .add = g.add};
   return run(c, op, &a, g.scale ? UPDATE : WEIGHT);
+}
+
+int nnc_gemm_apply(nnc_call *c, const nn_xop *op) {
+  nnk_map dy = nnc_map(&c->w.low->vals[op->out], c->w.n);
+  nnk_sum g = nnc_applied(c, op->d.w);
+  int st = SP_OK;
+  dy.p = nn_factor(&c->w, c->w.low->vals[op->out].drows);
+  args a = {.a = nn_factor(&c->w, c->w.low->vals[op->in].rows), .b = dy.p, .d = g.p, .scale = g.scale, .add = g.add};
+  if (op->d.bias) {
+    void *work = c->w.more + nnc_cop(c, op)->off_pieces;
+    st = nnc_check(c, op, nnk_bias_grad(c->stream, nnc_applied(c, op->d.w + 1), &dy, work));
+  }
+  return st ? st : run(c, op, &a, UPDATE);
 }

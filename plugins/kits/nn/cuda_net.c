@@ -34,6 +34,7 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   if (!cuda->cops) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
   ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
   if (cuda->precision == SP_PRECISION_TF32 && ext && ext->capability >= 80) nnc_stem_find(cuda);
+  if ((st = nn_find_factors(ctx, low, plan))) return st;
   cuda->fixed_bytes = nn_align(sizeof(float));
   for (int i = 0; i < low->n_ops; i++) {
     nn_xop *op = &low->ops[i];
@@ -46,13 +47,14 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
     arena = larger(arena, own);
     low->tmp_bytes = larger(low->tmp_bytes, nn_align(op->tmp));
     if (low->training && op->d.bias && (op->x == NN_X_GEMM || op->x == NN_X_CONV)) {
-      nnk_map dy = nnc_map(&low->vals[op->out], low->batch);
+      nnk_map dy = nnc_map(&low->vals[op->out], nn_has_factors(low, op) ? low->batch * low->shards : low->batch);
       cuda->cops[i].off_pieces = cuda->pieces_bytes;
       cuda->pieces_bytes += nn_align(nnk_bias_grad_work(&dy));
     }
   }
   if ((st = nn_place(ctx, low))) return st;
   nn_cut(low, plan);
+  nn_give_factors(low, plan);
   if (low->n_parts > 1 && !(cuda->left = calloc((size_t)low->n_ops, sizeof *cuda->left)))
     return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
   values = larger(low->infer_bytes, low->grad_bytes) + low->tmp_bytes + cuda->pieces_bytes;

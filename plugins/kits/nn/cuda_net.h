@@ -18,7 +18,7 @@ typedef struct nn_cop {
   nn_dconv *convs;
   size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
   size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
-  size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp */
+  size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
   size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
   const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */
 } nn_cop;
@@ -44,6 +44,7 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
 int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io);
 int nn_cuda_forward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io);
 int nn_cuda_backward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io);
+int nn_cuda_apply(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io);
 void nn_cuda_clear(nn_cuda *cuda);
 
 /* ---- for the ops ------------------------------------------------------------------------------------------------- */
@@ -67,7 +68,8 @@ static inline float *nnc_one(const nnc_call *c) { return (float *)c->fixed; }
 /* Value v for n samples, without a place. */
 nnk_map nnc_map(const nn_val *v, int64_t n);
 size_t nnc_map_bytes(const nn_val *v, int64_t n);
-/* Where the gradient of weight w goes; p NULL: nowhere. */
+/* Where the gradient of weight w goes; p NULL: nowhere. Of apply(), see nn_applied(). */
+nnk_sum nnc_applied(const nnc_call *c, int w);
 nnk_sum nnc_grad_of(const nnc_call *c, int w);
 /* Value v in this call, and its gradient. */
 nnk_map nnc_data(const nnc_call *c, int v);
@@ -111,6 +113,7 @@ int nnc_gemm_casts(const nnc_call *c, const nn_xop *op, int backward); /* does t
 int nnc_gemm_repeats(const nn_xop *op);                                /* has its bias in off_bias */
 int nnc_gemm_forward(nnc_call *c, const nn_xop *op);
 int nnc_gemm_backward(nnc_call *c, const nn_xop *op);
+int nnc_gemm_apply(nnc_call *c, const nn_xop *op);
 void nnc_gemm_free(nn_product *p);
 /* All other convolutions, through cuDNN. */
 void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena);

@@ -67,6 +67,7 @@ void nnc_stem_find(nn_cuda *cuda) {
     x = nnc_map(&low->vals[first->in], low->batch);
     if (first->x != NN_X_NARROW || first->d.k[0] != 1 || !first->d.relu || !nnk_stem(&x, between->c, &y)) continue;
     cuda->cops[i].first = first;
+    low->ops[i].together = low->ops[between->producer].together = 1;
     between->unstored = between->uses == 1;
   }
 }

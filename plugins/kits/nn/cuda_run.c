@@ -24,6 +24,12 @@ nnk_sum nnc_grad_of(const nnc_call *c, int w) {
   return (nnk_sum){p, p ? c->w.io->dw_scale : NULL, add};
 }
 
+nnk_sum nnc_applied(const nnc_call *c, int w) {
+  int add;
+  float *p = nn_applied(&c->w, w, &add);
+  return (nnk_sum){p, c->w.io->dw_scale, add};
+}
+
 nnk_map nnc_data(const nnc_call *c, int v) {
   nnk_map m = nnc_map(&c->w.low->vals[v], c->w.n);
   m.p = c->w.at[v].data;
@@ -192,6 +198,13 @@ static int zero(nn_walk *w, void *p, size_t bytes) {
   return check(c, cudaMemsetAsync(p, 0, bytes, c->stream), "a gradient of zeros");
 }
 
+static int copy(nn_walk *w, void *to, const void *from, size_t bytes) {
+  const nnc_call *c = (const nnc_call *)w;
+  return check(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, c->stream), "a factor");
+}
+
+static int apply_op(nn_walk *w, const nn_xop *op) { return nnc_gemm_apply((nnc_call *)w, op); }
+
 static int finish(nn_walk *w) { return add_up((nnc_call *)w); }
 
 static const nn_device device = {.bind = bind,
@@ -200,7 +213,9 @@ static const nn_device device = {.bind = bind,
                                  .forward = forward_op,
                                  .backward = backward_op,
                                  .arrive = arrive,
-                                 .zero = zero};
+                                 .zero = zero,
+                                 .copy = copy,
+                                 .apply = apply_op};
 
 static nnc_call call_of(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io, nn_at *at) {
   char *fixed = io->scratch;
@@ -245,4 +260,14 @@ int nn_cuda_backward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io) {
   for (int i = 0; cuda->left && i < cuda->low.n_ops; i++)
     if (cuda->low.ops[i].part > (int)io->part) cuda->left[i].pieces = pieces[i];
   return st;
+}
+
+/* What products in place have as beta is 0 where they are to overwrite: none of their weights is updated, or all are. */
+int nn_cuda_apply(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io) {
+  nnc_call c = call_of(ctx, cuda, io, NULL);
+  int add = 0;
+  for (int i = 0; i < cuda->low.net.n_weights; i++)
+    if (cuda->low.net.weights[i].flags & SP_WEIGHT_FACTORS) nn_applied(&c.w, i, &add);
+  int st = check(&c, (cudaError_t)nnk_fill(c.stream, nnc_one(&c), (float)add, 1), "a constant");
+  return st ? st : nn_apply(&c.w, &device);
 }

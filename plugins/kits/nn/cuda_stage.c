@@ -39,3 +39,7 @@ int nnc_stage_forward(sp_ctx *ctx, void *self, const sp_io *io) {
 int nnc_stage_backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return nn_cuda_backward(ctx, &((nnc_stage *)self)->cuda, io);
 }
+
+int nnc_stage_apply(sp_ctx *ctx, void *self, const sp_io *io) {
+  return nn_cuda_apply(ctx, &((nnc_stage *)self)->cuda, io);
+}

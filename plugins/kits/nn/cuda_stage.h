@@ -17,6 +17,7 @@ int nnc_stage_plan(sp_ctx *ctx, void *self, sp_plan *plan, nn_builder build);
 int nnc_stage_prepare(sp_ctx *ctx, void *self, const sp_io *io);
 int nnc_stage_forward(sp_ctx *ctx, void *self, const sp_io *io);
 int nnc_stage_backward(sp_ctx *ctx, void *self, const sp_io *io);
+int nnc_stage_apply(sp_ctx *ctx, void *self, const sp_io *io);
 
 #define NN_CUDA_STAGE(id, words) NN_STAGE(id, words, "cuda", SP_STAGE_CAPTURABLE, nnc_stage)
 

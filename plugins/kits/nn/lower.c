@@ -239,9 +239,10 @@ int nn_place(sp_ctx *ctx, nn_low *low) {
     size_t bytes = nn_align((size_t)(low->batch * v->c * v->px) * elt_bytes(v->elt));
     int relu = v->producer >= 0 && low->ops[v->producer].d.relu;
     infer[i] = (piece){v->first, v->last, own_memory(v) ? bytes : 0, &v->off_infer};
-    grad[i] = (piece){v->first, v->last, v->in_port < 0 && !v->unstored && (v->uses || relu) ? bytes : 0, &v->off_grad};
+    grad[i] = (piece){v->first, v->last, v->in_port < 0 && !v->unstored && !v->drows && (v->uses || relu) ? bytes : 0,
+                      &v->off_grad};
     v->off_saved = low->saved_bytes;
-    if (own_memory(v)) low->saved_bytes += bytes;
+    if (own_memory(v) && !nn_is_factor(low, v)) low->saved_bytes += bytes;
   }
   low->infer_bytes = pack(infer, low->n_vals);
   for (int i = 0; i < low->n_vals / 2; i++) { /* backward meets the last value first */
@@ -435,6 +436,7 @@ void nn_low_clear(nn_low *low) {
   for (int i = 0; i < low->n_vals; i++) free(low->vals[i].yo);
   free(low->vals);
   free(low->ops);
+  free(low->factors);
   nn_clear(&low->net);
   memset(low, 0, sizeof *low);
 }

@@ -20,6 +20,7 @@ typedef struct nn_val {
   int producer, uses, first, last;          /* ops */
   int masked;                               /* the one reader masks the gradient by ReLU when writing it */
   int unstored;                             /* CUDA: neither it nor its gradient is ever in memory */
+  int rows, drows;                          /* from 1: the factor that it is, that its gradient is; 0: none */
   size_t off_infer, off_saved, off_grad;
   int32_t *yo, *xo; /* CPU: place of pixel y, x is yo[y] + xo[x] */
 } nn_val;
@@ -46,6 +47,7 @@ typedef struct nn_xop {
   int in, more[NN_MAX_INS - 1], out; /* as many as d has */
   int from, to;                      /* COPY: layouts; flattening goes to NN_PLANAR */
   int part;                          /* of a backward */
+  int together;                      /* CUDA: its backward is one with that of another op */
   size_t off_stats;                  /* NORM: mean and 1/std in `saved` */
   size_t tmp;                        /* bytes */
   size_t worker;                     /* CPU: bytes of each thread */
@@ -67,10 +69,11 @@ typedef struct nn_low {
   nn_xop *ops;
   int n_vals, n_ops;
   size_t cap_vals, cap_ops;
-  int64_t batch;
-  int training, frozen, n_parts;
-  int draws;   /* calls need step and ids */
-  int threads; /* CPU */
+  int64_t batch, shards;
+  int training, frozen, n_parts, n_factors;
+  sp_factor *factors; /* [n_factors] */
+  int draws;          /* calls need step and ids */
+  int threads;        /* CPU */
   size_t infer_bytes, saved_bytes, grad_bytes, tmp_bytes, worker_bytes;
 } nn_low;
 
@@ -85,6 +88,16 @@ int nn_place(sp_ctx *ctx, nn_low *low);
 /* Cuts a backward into runs of ops, once it is known which values are stored: the largest, by bytes of gradients, is as small
  * as max_parts allows, but not below part_bytes. */
 void nn_cut(nn_low *low, sp_plan *plan);
+/* factors.c: which products leave their weights' gradients to the end of a step. Before nn_place(), and behind nn_cut(). */
+int nn_find_factors(sp_ctx *ctx, nn_low *low, const sp_plan *plan);
+void nn_give_factors(nn_low *low, sp_plan *plan);
+/* Extents of the product that op is for so many samples: y[m][n] = x[m][k] w[n][k]. */
+void nn_extents(const nn_low *low, const nn_xop *op, int64_t samples, int64_t *m, int64_t *n, int64_t *k);
+/* It lies among the factors itself. */
+static inline int nn_is_factor(const nn_low *low, const nn_val *v) {
+  return v->rows && low->factors[v->rows - 1].forward;
+}
+static inline int nn_has_factors(const nn_low *low, const nn_xop *op) { return low->vals[op->out].drows > 0; }
 size_t nn_weight_bytes(const nn_low *low, int weight);
 /* Has the op a trained weight w (of two)? */
 int nn_has_weight(const nn_op *op, int w);

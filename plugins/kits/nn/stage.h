@@ -56,7 +56,8 @@ typedef int (*nn_builder)(sp_ctx *ctx, const void *params, const sp_plan *plan, 
                                           .plan = plan,                                                              \
                                           .prepare = kit##_prepare,                                                  \
                                           .forward = kit##_forward,                                                  \
-                                          .backward = kit##_backward};                                               \
+                                          .backward = kit##_backward,                                                \
+                                          .apply = kit##_apply};                                                     \
   static const sp_stage_type *const stages[] = {&id##_type, NULL};                                                   \
   SP_PLUGIN(#id, words, stages)
 

@@ -7,7 +7,7 @@ int nn_walk_fail(const nn_walk *w, const nn_xop *op, int status, const char *wor
 }
 
 int nn_walk_batch(const nn_walk *w) {
-  if (w->n >= 1 && w->n <= w->low->batch) return SP_OK;
+  if (w->n >= (w->low->n_factors ? 0 : 1) && w->n <= w->low->batch) return SP_OK;
   return w->ctx->host->fail(w->ctx, SP_E_SHAPE, "a batch of %lld, planned for 1 to %lld", (long long)w->n,
                             (long long)w->low->batch);
 }
@@ -39,6 +39,7 @@ void nn_walk_bind(nn_walk *w, const nn_device *device, int backward) {
     at->data = out_data(w->io->out, v);
     if (at->data) continue;
     if (v->out_port >= 0 && !v->uses) at->wanted = 0;
+    else if (saved && nn_is_factor(low, v)) at->data = nn_factor(w, v->rows);
     else at->data = saved ? (char *)w->io->saved + v->off_saved : w->values + v->off_infer;
   }
   if (device->bind) device->bind(w);
@@ -51,6 +52,12 @@ float *nn_dweight(const nn_walk *w, int i, int *add) {
   return w->io->dweights ? w->io->dweights[i].data : NULL;
 }
 
+float *nn_applied(const nn_walk *w, int i, int *add) {
+  float *p = w->io->dweights[i].data;
+  *add = !p;
+  return p ? p : nn_weight_of(w, i);
+}
+
 int nn_write_grad(const nn_walk *w, int v, int *add, int *masked) {
   nn_at *at = &w->at[v];
   *add = at->gset;
@@ -59,16 +66,50 @@ int nn_write_grad(const nn_walk *w, int v, int *add, int *masked) {
   return at->need;
 }
 
+/* ---- factors ----------------------------------------------------------------------------------------------------- */
+/* Rows of samples from the n-th on that are not there, of what this call is to write. */
+static int zero_rows(nn_walk *w, const nn_device *device, int forward) {
+  const nn_low *low = w->low;
+  int st = SP_OK;
+  for (int i = 0; w->n < low->batch && i < low->n_factors && !st; i++) {
+    const sp_factor *f = &low->factors[i];
+    size_t each = (size_t)(f->spec.shape[0] / low->batch * f->spec.shape[1]) * (f->spec.dtype == SP_F32 ? 4 : 2);
+    if (forward != (int)f->forward || (!forward && f->part != w->io->part)) continue;
+    st = device->zero(w, (char *)nn_factor(w, i + 1) + (size_t)w->n * each, (size_t)(low->batch - w->n) * each);
+  }
+  return st;
+}
+
+/* x, where it lies elsewhere; the gradient of what op computes was made where it belongs. */
+static int put_rows(nn_walk *w, const nn_device *device, const nn_xop *op) {
+  const nn_low *low = w->low;
+  const nn_val *in = &low->vals[op->in];
+  if (!nn_has_factors(low, op) || nn_is_factor(low, in)) return SP_OK;
+  return device->copy(w, nn_factor(w, in->rows), w->at[op->in].data,
+                      (size_t)(w->n * in->px * in->c) * (in->elt == NN_F32 ? 4 : 2));
+}
+
+int nn_apply(nn_walk *w, const nn_device *device) {
+  const nn_low *low = w->low;
+  int st = SP_OK;
+  w->n = low->batch * low->shards;
+  w->tmp = w->values + low->grad_bytes;
+  w->more = w->tmp + low->tmp_bytes;
+  for (int i = low->n_ops - 1; i >= 0 && !st; i--)
+    if (nn_has_factors(low, &low->ops[i]) && low->ops[i].part == (int)w->io->part) st = device->apply(w, &low->ops[i]);
+  return st;
+}
+
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 int nn_forward(nn_walk *w, const nn_device *device) {
   const nn_low *low = w->low;
   int st;
   nn_walk_bind(w, device, 0);
   st = nn_walk_batch(w);
-  if (!st && device->start) st = device->start(w, 0);
-  for (int i = 0; i < low->n_ops && !st; i++)
+  if (!st && w->n && device->start) st = device->start(w, 0);
+  for (int i = 0; i < low->n_ops && w->n && !st; i++)
     if (w->at[low->ops[i].out].wanted) st = device->forward(w, &low->ops[i]);
-  return st;
+  return st || !w->io->factors ? st : zero_rows(w, device, 1);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
@@ -76,7 +117,7 @@ static void bind_grad(nn_walk *w, int i) {
   const nn_val *v = &w->low->vals[i];
   const sp_io *io = w->io;
   nn_at *at = &w->at[i];
-  at->grad = w->values + v->off_grad;
+  at->grad = v->drows ? (char *)nn_factor(w, v->drows) : w->values + v->off_grad;
   if (v->in_port < 0) return;
   at->grad = io->din ? io->din[v->in_port].t[v->in_item].data : NULL;
   at->need = at->grad != NULL;
@@ -93,7 +134,7 @@ static void needs(nn_walk *w) {
     int need = 0;
     for (int j = 0; j <= op->d.n_more; j++) need |= w->at[NN_IN(op, j)].need;
     for (int j = 0; j < 2; j++)
-      if (nn_has_weight(&op->d, j)) need |= nn_dweight(w, op->d.w + j, &add) != NULL;
+      if (nn_has_weight(&op->d, j)) need |= nn_dweight(w, op->d.w + j, &add) != NULL || nn_has_factors(low, op);
     w->at[op->out].need = need != 0;
   }
 }
@@ -111,6 +152,10 @@ static int zero_dweights(nn_walk *w, const nn_device *device, const nn_op *op) {
 static int nothing_came(nn_walk *w, const nn_device *device, const nn_xop *op) {
   const nn_xop *with = nn_with(w->low, op);
   int st = zero_dweights(w, device, &op->d);
+  if (!st && nn_has_factors(w->low, op)) {
+    const nn_val *out = &w->low->vals[op->out];
+    st = device->zero(w, w->at[op->out].grad, (size_t)(w->n * out->px * out->c) * (out->elt == NN_F32 ? 4 : 2));
+  }
   return st || !with ? st : zero_dweights(w, device, &with->d);
 }
 
@@ -121,7 +166,7 @@ static int arrive(nn_walk *w, const nn_device *device, const nn_xop *op, int *th
   int relu = op->d.relu && !v->masked;
   void *dout = out_data(w->io->dout, v);
   *there = at->gset || dout;
-  if (dout && !v->uses && !relu) at->grad = dout;
+  if (dout && !v->uses && !relu && !v->drows) at->grad = dout;
   else if (*there && (dout || relu)) return device->arrive(w, op, dout, relu);
   return SP_OK;
 }
@@ -158,6 +203,7 @@ static int run_part(nn_walk *w, const nn_device *device) {
       continue;
     }
     st = arrive(w, device, op, &there);
+    if (!st) st = put_rows(w, device, op);
     if (!st) st = there ? device->backward(w, op) : nothing_came(w, device, op);
   }
   return st;
@@ -171,7 +217,9 @@ int nn_backward(nn_walk *w, const nn_device *device) {
   nn_walk_bind(w, device, 1);
   needs(w);
   st = nn_walk_batch(w);
-  if (!st && !w->io->part && device->start) st = device->start(w, 1);
+  if (!st && low->n_factors) st = zero_rows(w, device, 0);
+  if (st || !w->n) return st;
+  if (!w->io->part && device->start) st = device->start(w, 1);
   if (!st) st = run_part(w, device);
   if (!st && device->finish) st = device->finish(w);
   return st || (int)w->io->part + 1 < low->n_parts ? st : zero_din(w, device);

@@ -41,6 +41,8 @@ typedef struct nn_device {
    * none); then, if relu, masks it by the sign of op's result. */
   int (*arrive)(nn_walk *w, const nn_xop *op, const void *dout, int relu);
   int (*zero)(nn_walk *w, void *p, size_t bytes);
+  int (*copy)(nn_walk *w, void *to, const void *from, size_t bytes);
+  int (*apply)(nn_walk *w, const nn_xop *op); /* op's weights, of the factors of w->n samples */
 } nn_device;
 
 /* ctx, io, low, at, values are the caller's to fill; the rest of *w is found here. */
@@ -49,10 +51,14 @@ int nn_walk_batch(const nn_walk *w); /* fails where the batch is none that was p
 /* A whole call, binding included. */
 int nn_forward(nn_walk *w, const nn_device *device);
 int nn_backward(nn_walk *w, const nn_device *device);
+int nn_apply(nn_walk *w, const nn_device *device);
 
+static inline void *nn_factor(const nn_walk *w, int number) { return w->io->factors[number - 1].data; }
 static inline void *nn_weight_of(const nn_walk *w, int i) { return w->io->weights[i].data; }
 /* Where the gradient of weight i goes, or NULL; *add: to what is there. In place it is the weight itself. */
 float *nn_dweight(const nn_walk *w, int i, int *add);
+/* Where apply() puts the gradient of weight i. *add: it is the weight itself. */
+float *nn_applied(const nn_walk *w, int i, int *add);
 /* The gradient of value v is about to be written: 0 where nobody wants it. *add: to what is there; *masked: what is
  * written is masked by the sign of the value. */
 int nn_write_grad(const nn_walk *w, int v, int *add, int *masked);

@@ -32,6 +32,11 @@ int tree_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   return SP_OK;
 }
 
+int scale_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
+  plan->out[0].spec[0] = (sp_spec){.dtype = SP_F32};
+  return tree_plan(ctx, self, plan);
+}
+
 static void drop_lists(shard_sum *s) {
   free(s->of);
   free(s->count);
@@ -102,7 +107,7 @@ const sp_port shard_outputs[] = {{.name = "heads",
                                   .dtypes = SP_DT(SP_F64),
                                   .ndim = 2,
                                   .flags = SP_PORT_OPTIONAL,
-                                  .doc = "of a part: total of each shard, and 1 where it had samples"},
+                                  .doc = "total of each shard, and 1 where it had samples"},
                                  {.name = NULL}};
 const sp_port tree_inputs[] = {{.name = "pieces",
                                 .dtypes = SP_DT(SP_F32),
@@ -121,6 +126,18 @@ const sp_port tree_outputs[] = {{.name = "sums",
                                  .flags = SP_PORT_LIST,
                                  .doc = "two that lie side by side: of gradients and of statistics"},
                                 {.name = NULL}};
+
+const sp_port scale_inputs[] = {{.name = "heads",
+                                 .dtypes = SP_DT(SP_F64),
+                                 .ndim = 2,
+                                 .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+                                 .doc = "one tensor: those of all shards"},
+                                {.name = NULL}};
+const sp_port scale_outputs[] = {
+    {.name = "scale",
+     .dtypes = SP_DT(SP_F32),
+     .doc = "1 / total, 0 without; times what dw_scale points to, where there is such a thing"},
+    {.name = NULL}};
 
 const sp_param shard_param_table[] = {
     {.name = "shards",

@@ -18,17 +18,18 @@
 #endif
 
 #define SHARD_TREE_DOC "Adds what the ranks of a job have added of a step's shards"
+#define SHARD_SCALE_DOC "Says by what the gradients of a step's shards are multiplied"
 
 enum { SHARD_IN_GRADIENTS, SHARD_IN_STATISTICS, SHARD_IN_TOTAL };
 enum { TREE_IN_PIECES, TREE_IN_HEADS };
 
-extern const sp_port shard_inputs[], shard_outputs[], tree_inputs[], tree_outputs[];
+extern const sp_port shard_inputs[], shard_outputs[], tree_inputs[], tree_outputs[], scale_inputs[], scale_outputs[];
 extern const sp_param shard_param_table[];
 
 typedef struct shard_params {
   int64_t shards; /* of a step, on this rank */
   int32_t keep;   /* what is before the forward passes: statistics begin as they did in the first shard */
-  int32_t part;   /* other ranks have further shards: sums stay sums, and heads tells what was added */
+  int32_t part;   /* other ranks have further shards: sums stay sums */
 } shard_params;
 
 /* What the output heads has of each shard. */
@@ -90,6 +91,7 @@ SHARD_FN shard_head shard_heads(const double *heads, int64_t n) {
 int tree_create(sp_ctx *ctx, const void *params, void **self);
 void tree_destroy(void *self);
 int tree_plan(sp_ctx *ctx, void *self, sp_plan *plan);
+int scale_plan(sp_ctx *ctx, void *self, sp_plan *plan); /* its instances are as empty as the tree's */
 int shard_create(sp_ctx *ctx, const void *params, void **self);
 void shard_destroy(void *self);
 int shard_plan(sp_ctx *ctx, shard_sum *s, sp_plan *plan, int64_t chunk);

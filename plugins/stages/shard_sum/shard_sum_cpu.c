@@ -62,10 +62,12 @@ static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
   }
   head->scale = head->total > 0 ? (float)(1 / head->total) : 0;
   head->mean = head->ran ? (float)(1 / (double)head->ran) : 0;
-  if (s->p->part) {
+  if (io->out[0].t[0].data) {
     double *own = (double *)io->out[0].t[0].data + j.m * HEAD_N;
     own[HEAD_TOTAL] = io->step->n ? *(const double *)io->in[SHARD_IN_TOTAL].t[0].data : 0;
     own[HEAD_RAN] = io->step->n > 0;
+  }
+  if (s->p->part) {
     head->scale = head->mean = 1;
     if (s->p->shards == 1 && io->step->n) return SP_OK; /* it is the sum */
   }
@@ -112,6 +114,15 @@ static int add_ranks(sp_ctx *ctx, void *self, const sp_io *io) {
   return par_run(ctx, (t.each + CHUNK - 1) / CHUNK, tree_chunk, &t);
 }
 
+static int scale(sp_ctx *ctx, void *self, const sp_io *io) {
+  const sp_tensor *heads = io->in[0].t;
+  float k = shard_heads(heads->data, heads->spec.shape[0]).scale;
+  (void)ctx;
+  (void)self;
+  *(float *)io->out[0].t[0].data = io->dw_scale ? k * *io->dw_scale : k;
+  return SP_OK;
+}
+
 static void keep(const sp_io *io) {
   char *at = io->saved;
   for (uint32_t i = 0; i < io->in[SHARD_IN_STATISTICS].n; i++) {
@@ -153,6 +164,17 @@ static const sp_stage_type tree_type = {.size = sizeof(sp_stage_type),
                                         .destroy = tree_destroy,
                                         .plan = tree_plan,
                                         .forward = add_ranks};
-static const sp_stage_type *const stages[] = {&shard_type, &tree_type, NULL};
+static const sp_stage_type scale_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                         .name = "shard_scale",
+                                         .device = "cpu",
+                                         .doc = SHARD_SCALE_DOC,
+                                         .inputs = scale_inputs,
+                                         .outputs = scale_outputs,
+                                         .create = tree_create,
+                                         .destroy = tree_destroy,
+                                         .plan = scale_plan,
+                                         .forward = scale};
+static const sp_stage_type *const stages[] = {&shard_type, &tree_type, &scale_type, NULL};
 
 SP_PLUGIN("shard_sum", "The sum of a step's shards on the CPU", stages);

@@ -24,9 +24,9 @@ static uint32_t fill(const shard_sum *s, const sp_io *io, uint32_t from, shardk_
 static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
   shard_head *head = io->saved;
   float *levels = (float *)((char *)io->saved + SHARD_HEAD_BYTES);
-  double *heads = s->p->part ? io->out[0].t[0].data : NULL;
-  int rc =
-      cuda_check(ctx, shardk_head(ctx->stream, head, io->step, io->in[SHARD_IN_TOTAL].t[0].data, heads), "counting");
+  double *heads = io->out[0].t[0].data;
+  int rc = cuda_check(
+      ctx, shardk_head(ctx->stream, head, io->step, io->in[SHARD_IN_TOTAL].t[0].data, heads, s->p->part), "counting");
   for (uint32_t i = 0; i < s->n && !rc;) {
     shardk_table t;
     i = fill(s, io, i, &t);
@@ -95,6 +95,25 @@ static const sp_stage_type tree_type = {.size = sizeof(sp_stage_type),
                                         .destroy = tree_destroy,
                                         .plan = tree_plan,
                                         .forward = add_ranks};
-static const sp_stage_type *const stages[] = {&shard_type, &tree_type, NULL};
+static int scale(sp_ctx *ctx, void *self, const sp_io *io) {
+  const sp_tensor *heads = io->in[0].t;
+  (void)self;
+  return cuda_check(ctx,
+                    shardk_scale(ctx->stream, io->out[0].t[0].data, heads->data, heads->spec.shape[0], io->dw_scale),
+                    "the scale");
+}
+
+static const sp_stage_type scale_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                         .name = "shard_scale",
+                                         .device = "cuda",
+                                         .doc = SHARD_SCALE_DOC,
+                                         .inputs = scale_inputs,
+                                         .outputs = scale_outputs,
+                                         .create = tree_create,
+                                         .destroy = tree_destroy,
+                                         .plan = scale_plan,
+                                         .forward = scale};
+static const sp_stage_type *const stages[] = {&shard_type, &tree_type, &scale_type, NULL};
 
 SP_PLUGIN("shard_sum_cuda", "The sum of a step's shards on CUDA", stages);

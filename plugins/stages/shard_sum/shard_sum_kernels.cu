@@ -6,8 +6,8 @@
 
 constexpr int THREADS = 256;
 
-/* heads NULL: what is counted here is all. */
-static __global__ void count(shard_head *head, const sp_step *step, const double *total, double *heads) {
+/* part: others count, too. */
+static __global__ void count(shard_head *head, const sp_step *step, const double *total, double *heads, bool part) {
   shard_head h = *head;
   if (!step->shard) h = {};
   if (step->n) {
@@ -19,8 +19,8 @@ static __global__ void count(shard_head *head, const sp_step *step, const double
   if (heads) {
     heads[step->shard * HEAD_N + HEAD_TOTAL] = step->n ? *total : 0;
     heads[step->shard * HEAD_N + HEAD_RAN] = step->n > 0;
-    h.scale = h.mean = 1;
   }
+  if (part) h.scale = h.mean = 1;
   *head = h;
 }
 
@@ -98,8 +98,18 @@ int shardk_add_ranks(void *stream, const shardk_tree *t) {
   return cudaPeekAtLastError();
 }
 
-int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total, double *heads) {
-  SP_LAUNCH(count, 1, 1, 0, stream, head, step, total, heads);
+int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total, double *heads, int part) {
+  SP_LAUNCH(count, 1, 1, 0, stream, head, step, total, heads, part != 0);
+  return cudaPeekAtLastError();
+}
+
+static __global__ void find_scale(float *scale, const double *heads, int64_t shards, const float *by) {
+  float k = shard_heads(heads, shards).scale;
+  *scale = by ? __fmul_rn(k, *by) : k;
+}
+
+int shardk_scale(void *stream, float *scale, const double *heads, int64_t shards, const float *by) {
+  SP_LAUNCH(find_scale, 1, 1, 0, stream, scale, heads, shards, by);
   return cudaPeekAtLastError();
 }
 

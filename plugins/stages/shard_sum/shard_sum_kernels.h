@@ -34,7 +34,9 @@ typedef struct shardk_tree {
   int64_t shards, ranks, each, gradients;
 } shardk_tree;
 
-int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total, double *heads);
+int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total, double *heads, int part);
+/* One thread; by NULL: 1. */
+int shardk_scale(void *stream, float *scale, const double *heads, int64_t shards, const float *by);
 int shardk_add(void *stream, const shardk_table *t, const shard_head *head, float *levels, int64_t floats,
                const sp_step *step, int64_t shards, int part);
 int shardk_add_ranks(void *stream, const shardk_tree *t);
