@@ -21,9 +21,12 @@ template <int OP> __device__ inline float act_of(const act_args &p, float a, flo
   return OP == VALUE ? nn_act(p.act, a) : OP == SLOPE ? a * nn_slope(p.act, b) : a * b;
 }
 
-/* Where b's unit for unit u of a lies. */
+/* Where b's unit for unit u of a lies; a division of 64 bits takes far longer. */
 __device__ inline int64_t other(const act_args &p, int64_t u) {
-  return p.wide ? u / (p.wide * p.rows) * p.wide + u % p.wide : u;
+  if (!p.wide) return u;
+  if (p.units > 0xffffffff) return u / (p.wide * p.rows) * p.wide + u % p.wide;
+  uint32_t few = static_cast<uint32_t>(u), wide = static_cast<uint32_t>(p.wide);
+  return few / (wide * static_cast<uint32_t>(p.rows)) * wide + few % wide;
 }
 
 template <int OP, int V> __global__ void __launch_bounds__(THREADS) act(act_args p) {

@@ -134,9 +134,9 @@ static int grow(void *array, size_t *cap, size_t n, size_t size) {
   return 0;
 }
 
-static int add_value(sp_ctx *ctx, nn_net *net, int64_t c, int64_t h, int64_t w, int flat) {
+static int add_value(sp_ctx *ctx, nn_net *net, nn_value v) {
   if (grow(&net->values, &net->cap_values, (size_t)net->n_values + 1, sizeof *net->values)) return nomem(ctx);
-  net->values[net->n_values] = (nn_value){c, h, w, flat};
+  net->values[net->n_values] = v;
   return net->n_values++;
 }
 
@@ -144,6 +144,15 @@ static int add_op(sp_ctx *ctx, nn_net *net, const nn_op *op) {
   if (grow(&net->ops, &net->cap_ops, (size_t)net->n_ops + 1, sizeof *net->ops)) return nomem(ctx);
   net->ops[net->n_ops++] = *op;
   return SP_OK;
+}
+
+/* Appends op, which makes a value like `out`; returns that. */
+static int make(sp_ctx *ctx, nn_net *net, nn_op *op, nn_value out) {
+  int st;
+  op->out = add_value(ctx, net, out);
+  if (op->out < 0) return op->out;
+  st = add_op(ctx, net, op);
+  return st ? st : op->out;
 }
 
 static int add_weight(sp_ctx *ctx, nn_net *net, const char *prefix, const char *name, const sp_weight *w) {
@@ -179,8 +188,8 @@ int nn_input(sp_ctx *ctx, nn_net *net, const sp_spec *spec) {
     if (spec->shape[i] < 1 || spec->shape[i] > MAX_EXTENT)
       return ctx->host->fail(ctx, SP_E_SHAPE, "dimension %d of the input is %lld, expected 1 to %lld", i,
                              (long long)spec->shape[i], (long long)MAX_EXTENT);
-  if (spec->ndim == 2) return add_value(ctx, net, spec->shape[1], 1, 1, 1);
-  return add_value(ctx, net, spec->shape[1], spec->shape[2], spec->shape[3], 0);
+  if (spec->ndim == 2) return add_value(ctx, net, (nn_value){spec->shape[1], 1, 1, 1});
+  return add_value(ctx, net, (nn_value){spec->shape[1], spec->shape[2], spec->shape[3], 0});
 }
 
 /* ---- parameters of one layer ------------------------------------------------------------------------------------- */
@@ -263,10 +272,7 @@ static int conv(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, int64_t ou
     st = add_param(ctx, net, name, "bias", 1, &out, SP_WEIGHT_TRAINED, SP_INIT_UNIFORM, (double)fan_in);
   if (st) return st;
   op.in = in;
-  op.out = add_value(ctx, net, out, o[0], o[1], 0);
-  if (op.out < 0) return op.out;
-  st = add_op(ctx, net, &op);
-  return st ? st : op.out;
+  return make(ctx, net, &op, (nn_value){out, o[0], o[1], 0});
 }
 
 static int batch_norm(sp_ctx *ctx, nn_net *net, int in, double eps, double momentum, const char *name) {
@@ -281,20 +287,13 @@ static int batch_norm(sp_ctx *ctx, nn_net *net, int in, double eps, double momen
       (st = add_param(ctx, net, name, "running_var", 1, &v.c, SP_WEIGHT_STATE, SP_INIT_CONST, 1)) ||
       (st = add_weight(ctx, net, name, "num_batches_tracked", &count)))
     return st;
-  op.out = add_value(ctx, net, v.c, v.h, v.w, v.flat);
-  if (op.out < 0) return op.out;
-  st = add_op(ctx, net, &op);
-  return st ? st : op.out;
+  return make(ctx, net, &op, v);
 }
 
 static int simple(sp_ctx *ctx, nn_net *net, int kind, const int *in, int n, nn_value out) {
   nn_op op = {.kind = kind, .in = in[0], .n_more = n - 1, .w = -1};
-  int st;
   for (int i = 1; i < n; i++) op.more[i - 1] = in[i];
-  op.out = add_value(ctx, net, out.c, out.h, out.w, out.flat);
-  if (op.out < 0) return op.out;
-  st = add_op(ctx, net, &op);
-  return st ? st : op.out;
+  return make(ctx, net, &op, out);
 }
 
 static int relu(sp_ctx *ctx, nn_net *net, int in) { return simple(ctx, net, NN_OP_RELU, &in, 1, net->values[in]); }
@@ -316,10 +315,7 @@ static int pool(sp_ctx *ctx, nn_net *net, int in, const nn_op *proto, const char
     o[i] = (hw[i] + 2 * op.p[i] - op.k[i]) / op.s[i] + 1;
   }
   op.in = in;
-  op.out = add_value(ctx, net, v.c, o[0], o[1], 0);
-  if (op.out < 0) return op.out;
-  st = add_op(ctx, net, &op);
-  return st ? st : op.out;
+  return make(ctx, net, &op, (nn_value){v.c, o[0], o[1], 0});
 }
 
 /* Over the map, which becomes one pixel. */
@@ -348,20 +344,12 @@ static int upsample(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const c
   v.h = scale[0] ? v.h * scale[0] : size[0];
   v.w = scale[0] ? v.w * scale[1] : size[1];
   if ((st = check_size(ctx, place, "upsample", v.c, v.h, v.w))) return st;
-  op.out = add_value(ctx, net, v.c, v.h, v.w, 0);
-  if (op.out < 0) return op.out;
-  st = add_op(ctx, net, &op);
-  return st ? st : op.out;
+  return make(ctx, net, &op, v);
 }
 
 static int dropout(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name) {
   nn_op op = {.kind = NN_OP_DROPOUT, .in = in, .w = -1, .drop = l->p, .maps = l->maps, .salt = sp_rng_key(0, name)};
-  nn_value v = net->values[in];
-  int st;
-  op.out = add_value(ctx, net, v.c, v.h, v.w, v.flat);
-  if (op.out < 0) return op.out;
-  st = add_op(ctx, net, &op);
-  return st ? st : op.out;
+  return make(ctx, net, &op, net->values[in]);
 }
 
 static int linear(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place) {
@@ -380,10 +368,7 @@ static int linear(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const cha
   st = add_param(ctx, net, name, "weight", 2, shape, SP_WEIGHT_TRAINED, SP_INIT_UNIFORM, (double)v.c);
   if (!st && op.bias) st = add_param(ctx, net, name, "bias", 1, shape, SP_WEIGHT_TRAINED, SP_INIT_UNIFORM, (double)v.c);
   if (st) return st;
-  op.out = add_value(ctx, net, l->out, 1, 1, 1);
-  if (op.out < 0) return op.out;
-  st = add_op(ctx, net, &op);
-  return st ? st : op.out;
+  return make(ctx, net, &op, (nn_value){l->out, 1, 1, 1});
 }
 
 /* As torchvision's BasicBlock: conv1, bn1, relu, conv2, bn2, plus the input or its projection, relu. */

@@ -122,26 +122,28 @@ static int given(const sp_ints *v) {
   return 0;
 }
 
-/* Parameters that other types would leave aside without a word. */
+/* Refuses parameters of other types, which would be left aside without a word. */
 static int check_params(const wiring *w, int i) {
   const nn_layer *l = &w->l[i];
-  const char *name = NULL, *of = "conv and conv_transpose";
-  if (l->type != NN_CONV && l->type != NN_CONVT)
-    name = l->groups > 1 ? "groups" : given(&l->dilation) ? "dilation" : NULL;
-  if (!name && l->type != NN_UPSAMPLE) {
-    of = nn_type_name(NN_UPSAMPLE);
-    name = given(&l->scale)   ? "scale"
-           : given(&l->size)  ? "size"
-           : *l->like         ? "like"
-           : l->mode          ? "mode"
-           : l->align_corners ? "align_corners"
-                              : NULL;
+  const struct {
+    const char *name;
+    int given, types[2]; /* of these types it is */
+  } params[] = {{"groups", l->groups > 1, {NN_CONV, NN_CONVT}},
+                {"dilation", given(&l->dilation), {NN_CONV, NN_CONVT}},
+                {"scale", given(&l->scale), {NN_UPSAMPLE, NN_UPSAMPLE}},
+                {"size", given(&l->size), {NN_UPSAMPLE, NN_UPSAMPLE}},
+                {"like", *l->like != 0, {NN_UPSAMPLE, NN_UPSAMPLE}},
+                {"mode", l->mode != 0, {NN_UPSAMPLE, NN_UPSAMPLE}},
+                {"align_corners", l->align_corners, {NN_UPSAMPLE, NN_UPSAMPLE}},
+                {"p", l->p != 0.5, {NN_DROPOUT, NN_DROPOUT}},
+                {"maps", l->maps, {NN_DROPOUT, NN_DROPOUT}}};
+  for (size_t k = 0; k < sizeof params / sizeof *params; k++) {
+    int a = params[k].types[0], b = params[k].types[1];
+    if (params[k].given && l->type != a && l->type != b)
+      return bad(w, i, "`%s` is a parameter of %s%s%s; take it out", params[k].name, nn_type_name(a),
+                 a == b ? "" : " and ", a == b ? "" : nn_type_name(b));
   }
-  if (!name && l->type != NN_DROPOUT) {
-    of = nn_type_name(NN_DROPOUT);
-    name = l->maps ? "maps" : l->p != 0.5 ? "p" : NULL;
-  }
-  return name ? bad(w, i, "`%s` is a parameter of %s; take it out", name, of) : SP_OK;
+  return SP_OK;
 }
 
 /* How many values layer i may read. */

@@ -77,7 +77,9 @@ static int halved(sp_ctx *ctx, const nn_net *net, int image, nn_taps *taps) {
     for (int j = 0; j < taps->n; j++) known |= taps->value[j] == in;
     if (known || b->flat || b->h >= a->h) continue;
     if (taps->n == SP_MAX_LIST)
-      return ctx->host->fail(ctx, SP_E_INVALID, "more than %d layers that make the map smaller", SP_MAX_LIST);
+      return ctx->host->fail(ctx, SP_E_INVALID,
+                             "more than %d layers make the map smaller; say with `tap` which maps are wanted",
+                             SP_MAX_LIST);
     taps->value[taps->n++] = in;
   }
   return SP_OK;
