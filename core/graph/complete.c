@@ -132,6 +132,7 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   int st;
   if (training && n->trained) {
     p.max_parts = (uint32_t)n->g->opts.parts;
+    if (!p.max_parts && n->g->shard_tree) p.max_parts = SP_PARTS_MAX, p.part_bytes = n->g->opts.bucket;
     p.shards = n->g->sharded && !n->g->opts.no_factors ? (uint32_t)n->g->opts.shards : 0;
   }
   p.batch = n->opts.batch = find_batch(n);
@@ -159,8 +160,7 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   return SP_OK;
 }
 
-/* What comes in, as those before it say now. */
-static int take_inputs(sp_node *n, sp_err *err) {
+int sp_node_take_inputs(sp_node *n, sp_err *err) {
   for (unsigned i = 0; i < n->n_in; i++) {
     const sp_port *p = sp_node_in_port(n, i);
     sp_speclist *s = &n->in_specs[i];
@@ -190,7 +190,7 @@ int sp_graph_plan(sp_graph *g, sp_node *n, sp_err *err) {
   (void)g;
   if (sp_node_apart(n)) return SP_OK;
   n->planned = false;
-  return (st = take_inputs(n, err)) ? st : sp_node_replan(n, false, err);
+  return (st = sp_node_take_inputs(n, err)) ? st : sp_node_replan(n, false, err);
 }
 
 /* Kahn's order, the lowest index first, so that the order is the script's where it is free. */
@@ -266,7 +266,7 @@ int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
   for (size_t i = 0; i < g->n_nodes; i++) {
     sp_node *n = g->topo[i];
     if (sp_node_apart(n) || !(n->backward || n->needs_grad)) continue;
-    if ((st = take_inputs(n, err)) || (st = sp_node_replan(n, true, err))) return st;
+    if ((st = sp_node_take_inputs(n, err)) || (st = sp_node_replan(n, true, err))) return st;
   }
   if (g->training && ((st = sp_graph_plan_optimizer(g, err)) || (st = sp_graph_plan_shards(g, err)))) return st;
   g->planned = true;

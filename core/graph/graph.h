@@ -23,7 +23,8 @@ typedef struct sp_graph_opts {
   int capture;    /* enum sp_capture; AUTO: LANE on a device with streams of its own if a trace sees calls, else OFF */
   bool checksums; /* sp_result carries a hash of every edge and weight */
   int shards;     /* a training step has so many batches; 0: as many as ranks. see docs/lua.md */
-  int parts;      /* a stage's backward may be cut into so many calls, at most SP_PARTS_MAX; 0 is 1 */
+  int parts; /* a stage's backward may be cut into so many calls, at most SP_PARTS_MAX; 0: where ranks add gradients
+                     about one a bucket, else 1 */
   const char *comm; /* which communicator moves gradients between ranks; NULL: the device's own */
   uint64_t check;   /* ranks compare their weights behind each so many steps, and at the end of a loop; 0: never */
   size_t bucket;    /* bytes of gradients that ranks add at a time, about; 0: 8 MiB */

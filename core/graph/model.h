@@ -84,6 +84,7 @@ struct sp_graph {
   int micro;                       /* passes of a step: its shards on this rank, 1 without training */
   bool sharded;                    /* a step has several shards, of this rank or of others */
   sp_node *shard_keep, *shard_sum; /* before and behind a pass; NULL where a step is one */
+  sp_node *shard_count;            /* behind the loss; likewise */
   sp_node *shard_tree;             /* adds what the ranks have; NULL: there is one */
   sp_node *shard_scale;            /* of what apply() makes; NULL where a step is one shard */
   bool applied;                    /* apply() updates weights itself: the optimizer does not see them */
@@ -102,6 +103,7 @@ struct sp_graph {
 
 /* plan.c */
 int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
+int sp_node_take_inputs(sp_node *node, sp_err *err); /* specs of what comes in, as those before it say now */
 int sp_node_replan(sp_node *node, bool training, sp_err *err);
 int sp_graph_plan_stages(sp_graph *g, sp_err *err);                      /* all of them, and the optimizer */
 int sp_graph_complete(sp_graph *g, sp_err *err);                         /* and a strategy, where none was given */

@@ -56,6 +56,7 @@ static int fill_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
       if (counts && !x->buckets[x->n - 1].counts && !(st = new_bucket(x, err))) x->buckets[x->n - 1].counts = true;
       if (!st) st = add_part(x, &r, false, err);
     }
+  if (!st && !x->buckets[x->n - 1].n) x->n--; /* all gradients are made of factors */
   free(all);
   return st;
 }

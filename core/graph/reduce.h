@@ -23,6 +23,12 @@ typedef struct sp_bucket {
   bool counts; /* what is not float32, and only counted: rank 0's, whose first shard has samples in every step */
 } sp_bucket;
 
+static inline bool sp_bucket_has(const sp_bucket *b, const sp_weight_ref *r) {
+  for (size_t i = 0; i < b->n; i++)
+    if (b->parts[i].node == r->node && b->parts[i].i == r->i) return true;
+  return false;
+}
+
 struct sp_reduce {
   sp_ranks *ranks; /* not owned */
   int rank, n_ranks;

@@ -36,31 +36,37 @@ static int check_shards(const sp_graph *g, const sp_train_opts *o, sp_err *err) 
 /* The shards that this rank has of a step. */
 static int own_shards(const sp_graph *g) { return g->opts.shards / sp_ranks_opts(g->env->ranks)->ranks; }
 
-static int add_shard_stage(sp_graph *g, const char *name, bool keep, sp_node **out, sp_err *err) {
+static bool put_flag(sp_value *params, const char *name, bool set) {
+  sp_value *v = set ? sp_value_put(params, name) : NULL;
+  if (v) *v = (sp_value){.type = SP_V_BOOL, .i = 1};
+  return v || !set;
+}
+
+static int add_shard_stage(sp_graph *g, const char *stage, const char *name, bool keep, bool part, sp_node **out,
+                           sp_err *err) {
   int n = own_shards(g);
   sp_value params = {.type = SP_V_TABLE}, *shards = sp_value_put(&params, "shards");
   if (shards) *shards = (sp_value){.type = SP_V_INT, .i = n, .d = n};
-  sp_value *kept = sp_value_put(&params, "keep");
-  if (kept) *kept = (sp_value){.type = SP_V_BOOL, .i = keep};
-  sp_value *part = sp_value_put(&params, "part");
-  if (part) *part = (sp_value){.type = SP_V_BOOL, .i = n < g->opts.shards};
-  int st = shards && kept && part ? sp_graph_add_own(g, "shard_sum", &params, &(sp_node_opts){.name = name}, out, err)
-                                  : sp_nomem(err, 64, "parameters");
+  bool there = shards && put_flag(&params, "keep", keep) && put_flag(&params, "part", part);
+  int st = there ? sp_graph_add_own(g, stage, &params, &(sp_node_opts){.name = name}, out, err)
+                 : sp_nomem(err, 64, "parameters");
   sp_value_free(&params);
   return st;
 }
 
-/* What keeps statistics before a shard's pass, and what adds up behind it. */
+/* What keeps statistics before a shard's pass, counts behind its loss, and adds up behind gradients. The first of them brings
+ * the file with all. */
 static int add_shards(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   sp_node *loss = o->losses[0].node;
+  bool part = own_shards(g) < g->opts.shards;
   int st = check_shards(g, o, err);
-  if (st || (st = add_shard_stage(g, "shard_keep", true, &g->shard_keep, err)) ||
-      (st = add_shard_stage(g, "shard_sum", false, &g->shard_sum, err)))
+  if (st || (st = add_shard_stage(g, "shard_sum", "shard_keep", true, part, &g->shard_keep, err)) ||
+      (st = add_shard_stage(g, "shard_sum", "shard_sum", false, part, &g->shard_sum, err)) ||
+      (st = add_shard_stage(g, "shard_count", "shard_count", false, false, &g->shard_count, err)))
     return st;
-  int port = sp_node_find_in(g->shard_sum, "total", err);
-  st = port < 0 ? port : sp_graph_wire(g, g->shard_sum, port, (sp_ref){loss, total_port(loss), 0}, err);
+  st = sp_graph_wire(g, g->shard_count, 0, (sp_ref){loss, total_port(loss), 0}, err);
   if (!st) st = sp_graph_add_own(g, "shard_scale", NULL, &(sp_node_opts){.name = "shard_scale"}, &g->shard_scale, err);
-  if (!st && own_shards(g) < g->opts.shards)
+  if (!st && part)
     st = sp_graph_add_own(g, "shard_tree", NULL, &(sp_node_opts){.name = "shard_tree"}, &g->shard_tree, err);
   if (!st) g->accumulate = g->micro = own_shards(g);
   g->sharded = !st;
@@ -256,6 +262,8 @@ int sp_graph_plan_shards(sp_graph *g, sp_err *err) {
     if (!st) st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &both[i]->in_specs[1], err);
     if (!st) st = sp_node_replan(both[i], true, err);
   }
+  if (!st && g->shard_count) st = sp_node_take_inputs(g->shard_count, err);
+  if (!st && g->shard_count) st = sp_node_replan(g->shard_count, true, err);
   if (!st && g->shard_scale) st = sp_node_replan(g->shard_scale, true, err);
   return st || !g->shard_tree ? st : sp_node_replan(g->shard_tree, true, err);
 }

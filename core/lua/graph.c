@@ -67,7 +67,7 @@ int sp_lua_graph_new(lua_State *L) {
       .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
       .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
       .shards = (int)sp_lua_opt_int(L, 1, "shards", 0, 0, 1024),
-      .parts = (int)sp_lua_opt_int(L, 1, "parts", 1, 1, SP_PARTS_MAX),
+      .parts = (int)sp_lua_opt_int(L, 1, "parts", 0, 0, SP_PARTS_MAX),
       .comm = sp_lua_opt_str(L, 1, "comm", NULL),
       .no_factors = !sp_lua_opt_bool(L, 1, "factors", true),
       .check = (uint64_t)sp_lua_opt_int(L, 1, "check_replicas", 1000, 0, LUA_MAXINTEGER),

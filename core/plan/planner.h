@@ -3,6 +3,7 @@
 #ifndef SP_CORE_PLANNER_H
 #define SP_CORE_PLANNER_H
 
+#include "graph/reduce.h"
 #include "plan/program.h"
 
 /* Whose lane: of a stage's forward (of an optimizer: its update), its backward, the copy of its outputs. */
@@ -19,12 +20,16 @@ typedef struct sp_planner {
   int *factor;                                  /* the same: one for each of its factors, side by side */
   int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
   int heads;        /* the totals of a step's shards, of all ranks */
+  int pieces;       /* what an all-to-all brings */
+  bool *sent;       /* [bucket] its tasks are made */
+  uint32_t *made;   /* [node index] parts of its backward that are made */
   int copy_lane;    /* batches on their way to the device; -1: in the lane of who reads them */
   int comm_lane;    /* all that moves between ranks, and adds it up; -1: there is one rank */
   int lag;          /* steps that the slowest lane runs behind the trained part */
   bool *busy;       /* [lane] has tasks of stages */
   int every, phase; /* of tasks that are made now: those of one replica of a lane */
   uint32_t part;    /* of a call of a backward that is made now */
+  size_t before;    /* the task of the part before it */
 } sp_planner;
 
 char *sp_text(const char *fmt, ...) SP_PRINTF(1, 2);
@@ -43,7 +48,9 @@ int sp_pow2(int n);                       /* the least power of two that is not 
 int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err);
 int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
-int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err); /* one of the two stages */
+int sp_planner_keep(sp_planner *w, sp_err *err);                    /* before a shard's pass */
+int sp_planner_count(sp_planner *w, sp_err *err);                   /* behind its loss */
+int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err); /* behind its gradients; NULL: all */
 int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err);
 int sp_planner_scale(sp_planner *w, sp_err *err);             /* what apply() multiplies by */
 int sp_planner_apply(sp_planner *w, sp_node *n, sp_err *err); /* all parts */
@@ -54,8 +61,11 @@ int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out,
 
 int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r); /* the resource that it is part of */
 
-/* reduce.c: what ranks give to each other behind a step's last pass */
+/* reduce.c: what ranks give to each other in a step's last pass: behind its forward, behind a part of a backward, and what is
+ * left behind all */
 int sp_planner_reduce(sp_planner *w, sp_err *err);
+int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err);
+int sp_planner_reduce_rest(sp_planner *w, sp_err *err);
 
 /* lanes.c */
 int sp_planner_lanes(sp_planner *w, sp_err *err);

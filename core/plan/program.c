@@ -9,7 +9,8 @@
 static bool has_shards(const sp_program *p, const sp_node *n) {
   const sp_graph *g = p->g;
   if (n == g->shard_keep) return n->in_specs[1].n && p->micro > 1;
-  return sp_graph_has_factors(g) || (n != g->shard_scale && g->shard_sum->in_specs[0].n > 0);
+  if (n == g->shard_scale) return sp_graph_has_factors(g);
+  return n != g->shard_sum || n->in_specs[0].n || n->in_specs[1].n;
 }
 
 bool sp_program_has(const sp_program *p, const sp_node *n) {
@@ -230,7 +231,10 @@ static int new_maps(sp_planner *w, sp_err *err) {
   w->grad = sp_calloc(n + 1, sizeof *w->grad);
   w->twin = sp_calloc(n + 1, sizeof *w->twin);
   w->lane = sp_calloc(n + 1, sizeof *w->lane);
-  if (!w->act || !w->grad || !w->twin || !w->lane) return sp_nomem(err, n * sizeof *w->act, "resources");
+  w->made = sp_calloc(n + 1, sizeof *w->made);
+  w->sent = sp_calloc((w->p->g->reduce ? w->p->g->reduce->n : 0) + 1, sizeof *w->sent);
+  if (!w->act || !w->grad || !w->twin || !w->lane || !w->made || !w->sent)
+    return sp_nomem(err, n * sizeof *w->act, "resources");
   for (size_t i = 0; i < n; i++)
     for (int k = 0; k < SP_LANE_PARTS; k++) w->lane[i][k] = -1;
   for (size_t m = 0; m < SP_ARRAY(maps); m++) {
@@ -258,6 +262,8 @@ static void free_planner(sp_planner *w) {
   free(w->dweight);
   free(w->carry);
   free(w->factor);
+  free(w->made);
+  free(w->sent);
 }
 
 static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
@@ -272,11 +278,25 @@ static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
   return st ? st : sp_border_metrics(w, err);
 }
 
+/* Behind the backward of a pass, and at the end of a step. */
+static int plan_sums(sp_planner *w, sp_err *err) {
+  const sp_program *p = w->p;
+  const sp_graph *g = p->g;
+  int st = SP_OK;
+  if (w->comm_lane >= 0) st = sp_planner_reduce_rest(w, err);
+  else if (p->sharded && sp_program_has(p, g->shard_sum)) st = sp_planner_sum(w, NULL, err);
+  if (!st && g->shard_scale && sp_program_has(p, g->shard_scale)) st = sp_planner_scale(w, err);
+  for (size_t i = g->n_nodes; i-- > 0 && !st;)
+    if (p->training && g->topo[i]->n_factors) st = sp_planner_apply(w, g->topo[i], err);
+  if (!st && p->training && g->training && g->optimizer->in_specs[0].n) st = sp_planner_update(w, g->optimizer, err);
+  return st;
+}
+
 /* In serialized order. */
 static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
   sp_program *p = w->p;
   sp_graph *g = p->g;
-  int st = p->sharded && sp_program_has(p, g->shard_keep) ? sp_planner_shards(w, g->shard_keep, err) : SP_OK;
+  int st = p->sharded && sp_program_has(p, g->shard_keep) ? sp_planner_keep(w, err) : SP_OK;
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     /* a stand-in comes where the source itself would, before all that read it */
     sp_node *n = sp_program_producer(p, g->topo[i]);
@@ -288,15 +308,11 @@ static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
     w->every = 1;
     w->phase = 0;
   }
+  if (!st && p->sharded) st = sp_planner_count(w, err);
+  if (!st && w->comm_lane >= 0) st = sp_planner_reduce(w, err);
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->backward) st = sp_planner_backward(w, g->topo[i], written, err);
-  if (!st && p->sharded && sp_program_has(p, g->shard_sum)) st = sp_planner_shards(w, g->shard_sum, err);
-  if (p->sharded && sp_program_has(p, g->shard_sum)) w->heads = w->act[g->shard_sum->index][0];
-  if (!st && w->comm_lane >= 0) st = sp_planner_reduce(w, err);
-  if (!st && g->shard_scale && sp_program_has(p, g->shard_scale)) st = sp_planner_scale(w, err);
-  for (size_t i = g->n_nodes; i-- > 0 && !st;)
-    if (p->training && g->topo[i]->n_factors) st = sp_planner_apply(w, g->topo[i], err);
-  if (!st && p->training && g->training && g->optimizer->in_specs[0].n) st = sp_planner_update(w, g->optimizer, err);
+  if (!st) st = plan_sums(w, err);
   if (!st) st = sp_border_end(w, err);
   return st ? st : collect_task(w, err);
 }

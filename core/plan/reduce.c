@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * reduce.c - what ranks give to each other behind the last pass of a step: the totals of their losses, then bucket by
- * bucket the pieces of their gradients, the sums of those, and the sums of all.
+ * reduce.c - what ranks give to each other in the last pass of a step: the totals of their losses, the rows of factors, and
+ * bucket by bucket the pieces of their gradients, the sums of those, and the sums of all; each behind what makes it, while
+ * the backward goes on.
  *
  * These tasks are a list that hangs on the graph, the shards and the ranks alone, so it is the same on every rank, and one
  * lane runs them in that order. So the k-th call of the communicator is the same everywhere, and what it waits for on a rank
@@ -9,11 +10,6 @@
 #include "plan/planner.h"
 
 #include <stdlib.h>
-
-/* What the tasks of a step read and write beside gradients and statistics. */
-typedef struct wires {
-  int heads, pieces; /* resources */
-} wires;
 
 static int new_task(sp_planner *w, sp_task_kind kind, const char *what, size_t bucket, sp_task **t, sp_err *err) {
   sp_node *tree = w->p->g->shard_tree;
@@ -54,31 +50,27 @@ static int gather_rows(sp_planner *w, const sp_node *n, size_t i, sp_err *err) {
   return sp_task_access(t, w->factor[n->index] + (int)i, SP_READ | SP_WRITE, err);
 }
 
-/* In the order in which they are there: of forward passes, then of backward passes, from the end of the network. */
-static int gather_factors(sp_planner *w, sp_err *err) {
-  const sp_graph *g = w->p->g;
+static int gather_factors(sp_planner *w, const sp_node *n, bool forward, sp_err *err) {
   int st = SP_OK;
-  for (size_t k = 0; k < g->n_nodes && !st; k++)
-    for (size_t i = 0; i < g->topo[k]->n_factors && !st; i++)
-      if (g->topo[k]->factors[i].forward) st = gather_rows(w, g->topo[k], i, err);
-  for (size_t k = g->n_nodes; k-- > 0 && !st;)
-    for (size_t i = 0; i < g->topo[k]->n_factors && !st; i++)
-      if (!g->topo[k]->factors[i].forward) st = gather_rows(w, g->topo[k], i, err);
+  for (size_t i = 0; i < n->n_factors && !st; i++) {
+    const sp_factor *f = &n->factors[i];
+    if (f->forward ? forward : !forward && f->part == w->part) st = gather_rows(w, n, i, err);
+  }
   return st;
 }
 
-static int gather_heads(sp_planner *w, const wires *x, sp_err *err) {
-  const sp_node *sum = w->p->g->shard_sum;
+static int gather_heads(sp_planner *w, sp_err *err) {
   sp_task *t;
-  int st = new_task(w, SP_TASK_COMM, "totals", SIZE_MAX, &t, err);
-  if (st) return st;
-  int own = w->act[sum->index][0];
-  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to_buf = x->heads, .from_buf = own, .each = w->p->bufs[own].bytes};
+  int own = w->heads, st = new_task(w, SP_TASK_COMM, "totals", SIZE_MAX, &t, err);
+  size_t bytes = (size_t)w->p->g->opts.shards * 2 * sizeof(double);
+  if (st || (st = sp_planner_buf(w, sp_text("the totals of all ranks"), bytes, SP_BUF_SAVED, 1, 0, &w->heads, err)))
+    return st;
+  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to_buf = w->heads, .from_buf = own, .each = w->p->bufs[own].bytes};
   st = sp_task_access(t, own, SP_READ, err);
-  return st ? st : sp_task_access(t, x->heads, SP_WRITE, err);
+  return st ? st : sp_task_access(t, w->heads, SP_WRITE, err);
 }
 
-static int scatter(sp_planner *w, const wires *x, size_t k, sp_err *err) {
+static int scatter(sp_planner *w, size_t k, sp_err *err) {
   const sp_reduce *r = w->p->g->reduce;
   const sp_bucket *b = &r->buckets[k];
   sp_task *t;
@@ -86,11 +78,11 @@ static int scatter(sp_planner *w, const wires *x, size_t k, sp_err *err) {
   if (st) return st;
   t->move = (sp_move){.to = r->pieces, .from = b->memory, .each = b->each};
   st = touch(w, t, b, SP_READ, err);
-  return st ? st : sp_task_access(t, x->pieces, SP_WRITE, err);
+  return st ? st : sp_task_access(t, w->pieces, SP_WRITE, err);
 }
 
 /* The own piece, of which the part that is gradients comes first. */
-static int add(sp_planner *w, const wires *x, size_t k, sp_err *err) {
+static int add(sp_planner *w, size_t k, sp_err *err) {
   const sp_reduce *r = w->p->g->reduce;
   const sp_bucket *b = &r->buckets[k];
   size_t first = (size_t)r->rank * b->each, left = b->gradients > first ? b->gradients - first : 0;
@@ -104,12 +96,12 @@ static int add(sp_planner *w, const wires *x, size_t k, sp_err *err) {
   if (st) return st;
   for (size_t i = 0; i < 3; i++) t->lists[i].n = i < 2 ? 1 : 2, t->offset[i] = i;
   if ((st = sp_planner_tensor(t, &pieces, r->pieces, -1, false, err)) ||
-      (st = sp_planner_tensor(t, &heads, NULL, x->heads, false, err)) ||
+      (st = sp_planner_tensor(t, &heads, NULL, w->heads, false, err)) ||
       (st = sp_planner_tensor(t, &sums, own, -1, false, err)) ||
       (st = sp_planner_tensor(t, &means, own + n * (int64_t)sizeof(float), -1, false, err)))
     return st;
   t->first_weight = t->first_dweight = t->n_t;
-  if ((st = sp_task_access(t, x->pieces, SP_READ, err)) || (st = sp_task_access(t, x->heads, SP_READ, err))) return st;
+  if ((st = sp_task_access(t, w->pieces, SP_READ, err)) || (st = sp_task_access(t, w->heads, SP_READ, err))) return st;
   return touch(w, t, b, SP_READ | SP_WRITE, err);
 }
 
@@ -134,21 +126,45 @@ static int broadcast(sp_planner *w, size_t k, sp_err *err) {
 }
 
 int sp_planner_reduce(sp_planner *w, sp_err *err) {
-  sp_graph *g = w->p->g;
-  wires x;
-  size_t bytes = (size_t)g->opts.shards * 2 * sizeof(double);
-  int st = sp_planner_buf(w, sp_text("the totals of all ranks"), bytes, SP_BUF_SAVED, 1, 0, &x.heads, err);
-  if (!st) st = sp_planner_buf(w, sp_text("pieces of all ranks"), 0, 0, 1, 0, &x.pieces, err);
-  w->heads = x.heads;
-  if (!st) st = gather_factors(w, err);
-  if (!st) st = gather_heads(w, &x, err);
-  for (size_t k = 0; k < g->reduce->n && !st; k++) {
-    if (g->reduce->buckets[k].counts) {
-      st = broadcast(w, k, err);
-      continue;
-    }
-    if ((st = scatter(w, &x, k, err)) || (st = add(w, &x, k, err))) break;
-    st = gather(w, k, err);
+  const sp_graph *g = w->p->g;
+  int st = sp_planner_buf(w, sp_text("pieces of all ranks"), 0, 0, 1, 0, &w->pieces, err);
+  for (size_t k = 0; k < g->n_nodes && !st; k++) st = gather_factors(w, g->topo[k], true, err);
+  return st ? st : gather_heads(w, err);
+}
+
+static bool is_complete(const sp_planner *w, const sp_bucket *b) {
+  for (size_t i = 0; i < b->n_gradients; i++) {
+    const sp_node *n = b->parts[i].node;
+    if (n->weights[b->parts[i].i].part >= w->made[n->index]) return false;
   }
+  return true;
+}
+
+/* Sums of this rank in every pass, those of all in the last. */
+static int send(sp_planner *w, size_t k, sp_err *err) {
+  const sp_bucket *b = &w->p->g->reduce->buckets[k];
+  int st;
+  w->sent[k] = true;
+  if (b->counts) return broadcast(w, k, err);
+  if ((st = sp_planner_sum(w, b, err)) || (st = scatter(w, k, err)) || (st = add(w, k, err))) return st;
+  return gather(w, k, err);
+}
+
+int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err) {
+  const sp_reduce *r = w->p->g->reduce;
+  uint32_t part = w->part;
+  int st = gather_factors(w, n, false, err);
+  w->made[n->index] = part + 1;
+  w->part = 0; /* calls that are made now are none of the node's */
+  for (size_t k = 0; k < r->n && !st; k++)
+    if (!w->sent[k] && r->buckets[k].n_gradients && is_complete(w, &r->buckets[k])) st = send(w, k, err);
+  w->part = part;
+  return st;
+}
+
+int sp_planner_reduce_rest(sp_planner *w, sp_err *err) {
+  int st = SP_OK;
+  for (size_t k = 0; k < w->p->g->reduce->n && !st; k++)
+    if (!w->sent[k]) st = send(w, k, err);
   return st;
 }

@@ -86,8 +86,7 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
       const sp_node *read = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
       const sp_port *port = sp_node_out_port(n, o);
       bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL && !p->sharded);
-      bool heads = n == p->g->shard_sum || n == p->g->shard_scale;
-      if (port->flags & SP_PORT_OPTIONAL && !shown && !heads && !is_read(p->g, read, (int)o, (int)k)) {
+      if (port->flags & SP_PORT_OPTIONAL && !shown && !is_read(p->g, read, (int)o, (int)k)) {
         w->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
         continue;
       }
@@ -101,7 +100,7 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
   for (size_t f = 0; f < n_flat(n); f++) w->grad[i][f] = -1;
   if (!st && p->training && n->backward && n->saved)
     st = sp_planner_buf(w, sp_text("%s's saved values", n->name), n->saved, SP_BUF_SAVED, 0, 0, &w->saved[i], err);
-  if (!st && (n == p->g->shard_sum || n == p->g->shard_scale)) /* likewise */
+  if (!st && (n == p->g->shard_count || n == p->g->shard_scale)) /* likewise */
     p->bufs[w->act[i][0]].slots = 1, p->bufs[w->act[i][0]].group = 0;
   if (!st && n->shards && n->saved) /* from one pass to the next */
     st = sp_planner_buf(w, sp_text("what '%s' keeps", n->name), n->saved, SP_BUF_SAVED, 1, 0, &w->saved[i], err);
@@ -233,7 +232,7 @@ static int put_dins(sp_planner *w, sp_task *t, bool wanted, bool *written, sp_er
       if (wanted && r.node->backward && sp_ref_grad(n, (int)i, r)) {
         st = grad_buffer(w, r, &buf, err);
         if (st) break;
-        t->din_acc[i][k] = t->part ? t[-1].din_acc[i][k] : written[buf];
+        t->din_acc[i][k] = t->part ? w->p->tasks[w->before].din_acc[i][k] : written[buf];
         written[buf] = true;
         st = sp_task_access(t, buf, t->part || t->din_acc[i][k] ? SP_READ | SP_WRITE : SP_WRITE, err);
       }
@@ -366,12 +365,16 @@ static int backward_part(sp_planner *w, sp_node *n, bool *written, sp_err *err) 
   if ((st = put_factors(w, t, err))) return st;
   t->saved_buf = w->saved[n->index];
   if ((st = sp_task_access(t, t->saved_buf, SP_READ, err))) return st;
+  w->before = (size_t)t->index;
   return sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
 }
 
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   int st = SP_OK;
-  for (w->part = 0; w->part < n->n_parts && !st; w->part++) st = backward_part(w, n, written, err);
+  for (w->part = 0; w->part < n->n_parts && !st; w->part++) {
+    st = backward_part(w, n, written, err);
+    if (!st && w->comm_lane >= 0) st = sp_planner_reduce_part(w, n, err);
+  }
   w->part = 0;
   return st;
 }
@@ -380,20 +383,6 @@ void sp_planner_at_end(const sp_planner *w, sp_task *t) {
   t->every = w->p->g->accumulate;
   t->phase = w->p->g->accumulate - 1;
   t->always = w->p->sharded;
-}
-
-int sp_planner_scale(sp_planner *w, sp_err *err) {
-  sp_node *n = w->p->g->shard_scale;
-  sp_task *t;
-  int st = sp_planner_call(w, SP_TASK_FORWARD, n, &t, err), heads = w->heads;
-  if (st) return st;
-  sp_planner_at_end(w, t);
-  begin_list(t, 0, 1);
-  if (!(st = sp_task_access(t, heads, SP_READ, err)))
-    st = sp_planner_tensor(t, &(sp_spec){.dtype = SP_F64, .ndim = 2, .shape = {w->p->g->opts.shards, 2}}, NULL, heads,
-                           false, err);
-  t->first_weight = t->first_dweight = t->n_t;
-  return st ? st : put_outputs(w, t, SP_WRITE, err);
 }
 
 static int apply_part(sp_planner *w, sp_node *n, sp_err *err) {
@@ -430,12 +419,14 @@ static int part_of(const sp_weight_ref *r) { return (int)r->node->weights[r->i].
 
 int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r) { return w->dweight[r->node->index] + part_of(r); }
 
-static int put_gradients(sp_planner *w, sp_task *t, bool (*next)(const sp_graph *, sp_weight_ref *), int mode,
-                         sp_err *err) {
+/* The bucket's, or (NULL) all; of others the tensor has no data. */
+static int put_gradients(sp_planner *w, sp_task *t, const sp_bucket *b, bool (*next)(const sp_graph *, sp_weight_ref *),
+                         int mode, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && next(w->p->g, &r);) {
-    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->dw[r.i].data, -1, false, err);
-    if (!st) st = sp_task_access(t, sp_planner_gradient(w, &r), mode, err);
+    bool in = !b || sp_bucket_has(b, &r);
+    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, in ? r.node->dw[r.i].data : NULL, -1, false, err);
+    if (!st && in) st = sp_task_access(t, sp_planner_gradient(w, &r), mode, err);
   }
   return st;
 }
@@ -449,40 +440,77 @@ static int put_trained(sp_planner *w, sp_task *t, sp_err *err) {
   return st;
 }
 
-static int put_statistics(sp_planner *w, sp_task *t, sp_err *err) {
+static int put_statistics(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(w->p->g, &r);) {
-    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
-    if (!st) st = sp_task_access(t, w->state[r.node->index], SP_READ | SP_WRITE, err);
+    bool in = !b || sp_bucket_has(b, &r);
+    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, in ? r.node->w[r.i].data : NULL, -1, false, err);
+    if (!st && in) st = sp_task_access(t, w->state[r.node->index], SP_READ | SP_WRITE, err);
   }
   return st;
 }
 
-/* Its inputs change in place. */
-int sp_planner_shards(sp_planner *w, sp_node *n, sp_err *err) {
-  sp_task *t;
-  int st = sp_planner_call(w, SP_TASK_FORWARD, n, &t, err);
+static int put_heads(sp_task *t, int heads, int shards, sp_err *err) {
+  sp_spec spec = {.dtype = SP_F64, .ndim = 2, .shape = {shards, 2}};
+  int st = sp_task_access(t, heads, SP_READ, err);
+  return st ? st : sp_planner_tensor(t, &spec, NULL, heads, false, err);
+}
+
+/* In each pass, also one without samples. Its inputs change in place. */
+static int shards_call(sp_planner *w, sp_node *n, sp_task **t, sp_err *err) {
+  int st = sp_planner_call(w, SP_TASK_FORWARD, n, t, err);
   if (st) return st;
-  t->always = true;
-  begin_list(t, 0, n->in_specs[0].n);
-  if (n->in_specs[0].n) st = put_gradients(w, t, sp_graph_next_summed, SP_READ | SP_WRITE, err);
+  (*t)->always = true;
+  (*t)->saved_buf = w->saved[n->index];
+  if ((st = sp_task_access(*t, (*t)->saved_buf, SP_READ | SP_WRITE, err))) return st;
+  return sp_task_access(*t, w->self[n->index], SP_READ | SP_WRITE, err);
+}
+
+int sp_planner_keep(sp_planner *w, sp_err *err) {
+  sp_node *n = w->p->g->shard_keep;
+  sp_task *t;
+  int st = shards_call(w, n, &t, err);
+  if (st) return st;
   begin_list(t, 1, n->in_specs[1].n);
-  if (!st) st = put_statistics(w, t, err);
-  begin_list(t, 2, (uint32_t)n->in[2].n);
-  for (size_t k = 0; k < n->in[2].n && !st; k++) {
-    const sp_ref r = n->in[2].v[k];
-    int buf = w->act[r.node->index][sp_node_flat(r.node, r.port, r.index)];
-    st = sp_task_access(t, buf, SP_READ, err);
-    if (!st) st = sp_planner_tensor(t, &r.node->out_specs[r.port].spec[r.index], NULL, buf, false, err);
-  }
-  begin_list(t, n->n_in, 1);
-  int heads = w->act[n->index][0];
-  if (!st) st = sp_task_access(t, heads, SP_READ | SP_WRITE, err);
-  if (!st) st = sp_planner_tensor(t, &n->out_specs[0].spec[0], NULL, heads, false, err);
+  st = put_statistics(w, t, NULL, err);
   t->first_weight = t->first_dweight = t->n_t;
-  t->saved_buf = w->saved[n->index];
-  if (!st) st = sp_task_access(t, t->saved_buf, SP_READ | SP_WRITE, err);
-  return st ? st : sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
+  return st;
+}
+
+int sp_planner_count(sp_planner *w, sp_err *err) {
+  sp_task *t;
+  int st = shards_call(w, w->p->g->shard_count, &t, err);
+  if (!st) st = put_inputs(w, t, err);
+  if (!st) st = put_outputs(w, t, SP_READ | SP_WRITE, err);
+  if (!st) t->first_weight = t->first_dweight = t->n_t;
+  w->heads = w->act[w->p->g->shard_count->index][0];
+  return st;
+}
+
+int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err) {
+  sp_node *n = w->p->g->shard_sum;
+  sp_task *t;
+  int st = shards_call(w, n, &t, err);
+  if (st) return st;
+  begin_list(t, 0, n->in_specs[0].n);
+  st = put_gradients(w, t, b, sp_graph_next_summed, SP_READ | SP_WRITE, err);
+  begin_list(t, 1, n->in_specs[1].n);
+  if (!st) st = put_statistics(w, t, b, err);
+  begin_list(t, 2, 1);
+  if (!st) st = put_heads(t, w->act[w->p->g->shard_count->index][0], w->p->micro, err);
+  t->first_weight = t->first_dweight = t->n_t;
+  return st;
+}
+
+int sp_planner_scale(sp_planner *w, sp_err *err) {
+  sp_task *t;
+  int st = sp_planner_call(w, SP_TASK_FORWARD, w->p->g->shard_scale, &t, err);
+  if (st) return st;
+  sp_planner_at_end(w, t);
+  begin_list(t, 0, 1);
+  if ((st = put_heads(t, w->heads, w->p->g->opts.shards, err)) || (st = put_outputs(w, t, SP_WRITE, err))) return st;
+  t->first_weight = t->first_dweight = t->n_t;
+  return SP_OK;
 }
 
 int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
@@ -492,12 +520,12 @@ int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
   if (st) return st;
   sp_planner_at_end(w, t);
   begin_list(t, 0, opt->in_specs[0].n);
-  st = put_gradients(w, t, sp_graph_next_trained, SP_READ, err);
+  st = put_gradients(w, t, NULL, sp_graph_next_trained, SP_READ, err);
   begin_list(t, opt->n_in, opt->in_specs[0].n);
   if (!st) st = put_trained(w, t, err);
   if (!st && sp_graph_restores(g)) {
     begin_list(t, 1, opt->in_specs[1].n);
-    st = put_statistics(w, t, err);
+    st = put_statistics(w, t, NULL, err);
   }
   for (unsigned o = 1; o < opt->n_out && !st; o++) {
     begin_list(t, opt->n_in + o, opt->out_specs[o].n);

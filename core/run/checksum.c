@@ -62,6 +62,39 @@ int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
   return st;
 }
 
+static bool is_replica(const sp_machine *m, const sp_task *t) {
+  return m->p->lanes[t->lane].props.replicas > 1 && t->phase;
+}
+
+/* Whose part the weight is in: one of the node's calls of this kind, of which the first is given. */
+static const sp_task *part_with(const sp_machine *m, const sp_task *first, size_t weight) {
+  for (size_t i = (size_t)first->index; i < m->p->n_tasks; i++) {
+    const sp_task *t = &m->p->tasks[i];
+    if (t->node == first->node && t->kind == first->kind && hashed_gradient(t, weight)) return t;
+  }
+  return NULL;
+}
+
+int sp_checksum_order(sp_machine *m, sp_err *err) {
+  size_t k = 0, *used = sp_calloc(m->p->n_tasks + 1, sizeof *used);
+  m->hash_of = used ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *m->hash_of, "checksums", err) : NULL;
+  if (!used) return sp_nomem(err, m->p->n_tasks * sizeof *used, "checksums");
+  for (size_t i = 0; m->hash_of && i < m->p->n_tasks; i++) {
+    const sp_task *t = &m->p->tasks[i];
+    if (!m->posts[i].n_hashes || is_replica(m, t)) continue;
+    bool parts = t->node->n_parts > 1 && (t->kind == SP_TASK_BACKWARD || t->kind == SP_TASK_APPLY);
+    for (size_t weight = 0; parts && weight < t->node->n_weights; weight++) {
+      const sp_task *of = part_with(m, t, weight);
+      if (of && used[of->index] < m->posts[of->index].n_hashes)
+        m->hash_of[k++] = (sp_hash_of){(size_t)of->index, used[of->index]++};
+    }
+    while (!parts && used[i] < m->posts[i].n_hashes) m->hash_of[k++] = (sp_hash_of){i, used[i]++};
+  }
+  m->n_hashes = k;
+  free(used);
+  return m->hash_of ? SP_OK : err->status;
+}
+
 /* ---- values ---- */
 /* Memory of a device that makes no checksums itself: a copy is hashed, and the call is over. */
 static int hash_copy(sp_place *place, const void *data, size_t bytes, uint64_t *hash, sp_err *err) {

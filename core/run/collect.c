@@ -80,20 +80,17 @@ static const sp_task *of_step(const sp_program *p, const sp_task *t, uint64_t st
 }
 
 static void collect_hashes(sp_loop *l, uint64_t step) {
-  sp_machine *m = l->m;
-  size_t k = 0;
-  for (size_t i = 0; m->n_hashes && i < m->p->n_tasks; i++) {
-    const sp_task *t = &m->p->tasks[i];
-    bool replica = m->p->lanes[t->lane].props.replicas > 1;
-    if (!m->posts[i].n_hashes || (replica && t->phase)) continue;
-    if (replica) t = of_step(m->p, t, step);
+  const sp_machine *m = l->m;
+  for (size_t k = 0; k < m->n_hashes; k++) {
+    const sp_task *t = &m->p->tasks[m->hash_of[k].task];
+    size_t j = m->hash_of[k].j;
+    if (m->p->lanes[t->lane].props.replicas > 1) t = of_step(m->p, t, step);
     const sp_post *post = &m->posts[t->index];
     bool ran = (l->result.n || t->always) && step % (uint64_t)t->every == (uint64_t)t->phase;
-    for (size_t j = 0; j < post->n_hashes; j++)
-      m->hashes[k++] = (sp_hash){post->hashes[j].name, ran ? post->calls[step % (uint64_t)m->p->ring].hash[j] : 0};
+    m->hashes[k] = (sp_hash){post->hashes[j].name, ran ? post->calls[step % (uint64_t)m->p->ring].hash[j] : 0};
   }
   l->result.hashes = m->hashes;
-  l->result.n_hashes = k;
+  l->result.n_hashes = m->n_hashes;
 }
 
 static int add_shard(sp_loop *l, uint64_t pass, sp_err *err) {

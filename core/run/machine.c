@@ -270,7 +270,7 @@ static int make_posts(sp_machine *m, sp_err *err) {
   if (!m->ids || !m->known || !m->posts || !m->shown || !m->results || !m->result_names) return err->status;
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) st = make_post(m, &m->p->tasks[i], err);
   m->hashes = st ? NULL : sp_graph_zalloc(m->g, m->n_hashes, sizeof *m->hashes, "checksums", err);
-  if (st || !m->hashes || make_sums(m, err)) return err->status;
+  if (st || !m->hashes || make_sums(m, err) || sp_checksum_order(m, err)) return err->status;
   return m->p->sharded || sp_machine_shares(m) ? sp_shards_new(&m->shards, m, err) : SP_OK;
 }
 
@@ -431,6 +431,7 @@ void sp_machine_free(sp_machine *m) {
   free(m->results);
   free(m->result_names);
   free(m->hashes);
+  free(m->hash_of);
   sp_sampler_free(&m->sampler);
   sp_ops_free(&m->ops);
   sp_failure_destroy(&m->failure);

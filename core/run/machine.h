@@ -62,6 +62,11 @@ typedef struct sp_post {
   sp_hash *hashes; /* names; what is hashed, in this order: see checksum.c */
 } sp_post;
 
+/* A checksum: the j-th of a task's hashes. */
+typedef struct sp_hash_of {
+  size_t task, j;
+} sp_hash_of;
+
 /* A launch, for a trace. */
 typedef struct sp_launched {
   sp_mark *marks; /* [ring][2] around it */
@@ -108,9 +113,10 @@ typedef struct sp_machine {
   const char **result_names;
   sp_hash *hashes;
   size_t n_hashes;
-  void *sums;         /* moves: the checksums of all call records, which the device writes */
-  sp_failure failure; /* moves */
-  uint16_t traced;    /* its program's number in the trace */
+  sp_hash_of *hash_of; /* [n_hashes] whose each of them is, in their order */
+  void *sums;          /* moves: the checksums of all call records, which the device writes */
+  sp_failure failure;  /* moves */
+  uint16_t traced;     /* its program's number in the trace */
   sp_launched *launched;
   const sp_ranges *ranges; /* for a profiler of the device that is attached; NULL: none is */
   const sp_times *times;   /* the device's, of calls in graphs; NULL: it has none, or no trace wants them */
@@ -171,6 +177,8 @@ static inline bool sp_checksum_wants(const sp_machine *m, const sp_task *t) {
   return m->g->opts.checksums && t->node && !t->node->shards;
 }
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err); /* fills the post's hashes */
+/* In the order of tasks; of a backward in parts as if it were one. Of replicas the first stands for all. */
+int sp_checksum_order(sp_machine *m, sp_err *err);
 /* On the stream of the call, which it is behind; where the device has no stream_hash the call must be over. */
 int sp_checksum_call(sp_call *c, void *stream, sp_err *err);
 

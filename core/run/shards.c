@@ -75,8 +75,7 @@ static int new_exchange(sp_shards *s, const sp_machine *m, sp_err *err) {
   s->all = sp_graph_zalloc(m->g, (size_t)s->n_ranks * (size_t)m->p->micro, s->bytes, "metrics", err);
   s->one = s->all ? sp_graph_zalloc(m->g, s->n, sizeof *s->one, "metrics", err) : NULL;
   s->update = s->one ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *s->update, "checksums", err) : NULL;
-  for (size_t i = 0, k = 0; s->update && i < m->p->n_tasks; i++) /* as collect.c lists them */
-    for (size_t j = 0; j < m->posts[i].n_hashes; j++) s->update[k++] = alike(m->p->tasks[i].kind);
+  for (size_t k = 0; s->update && k < m->n_hashes; k++) s->update[k] = alike(m->p->tasks[m->hash_of[k].task].kind);
   s->one_hashes = s->update ? sp_graph_zalloc(m->g, m->n_hashes, sizeof *s->one_hashes, "checksums", err) : NULL;
   return s->one_hashes ? SP_OK : err->status;
 }

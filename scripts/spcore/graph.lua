@@ -471,7 +471,7 @@ return function(opt)
     _strategy = get "strategy" or "serialized",
     _opt = {
       device = device, seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
-      shards = get "shards" or ranks.n, parts = get "parts" or 1, prefetch = get "prefetch" or 2,
+      shards = get "shards" or ranks.n, parts = get "parts" or 0, prefetch = get "prefetch" or 2,
       init = get "init" or "philox", checksums = get "checksums" or false,
       workers = devices.workers(device, get "workers"), pinned = get "pinned" or 1024,
       memory_limit = get "memory_limit" or 0, traced = (get "trace" or "") ~= "" or get "timing" == true,

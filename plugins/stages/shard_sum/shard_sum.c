@@ -37,6 +37,20 @@ int scale_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   return tree_plan(ctx, self, plan);
 }
 
+int count_create(sp_ctx *ctx, const void *params, void **self) {
+  (void)ctx;
+  *self = (void *)(uintptr_t)params;
+  return SP_OK;
+}
+
+void count_destroy(void *self) { (void)self; }
+
+int count_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
+  (void)ctx;
+  plan->out[0].spec[0] = (sp_spec){.dtype = SP_F64, .ndim = 2, .shape = {((const count_params *)self)->shards, HEAD_N}};
+  return SP_OK;
+}
+
 static void drop_lists(shard_sum *s) {
   free(s->of);
   free(s->count);
@@ -81,10 +95,7 @@ int shard_plan(sp_ctx *ctx, shard_sum *s, sp_plan *plan, int64_t chunk) {
     if (statistics->spec[i].dtype == SP_F32) add(s, i, &statistics->spec[i], chunk);
     s->kept += shard_kept_bytes(&(sp_tensor){.spec = statistics->spec[i]});
   }
-  plan->out[0].n = 1;
-  plan->out[0].spec[0] = (sp_spec){.dtype = SP_F64, .ndim = 2, .shape = {s->p->shards, HEAD_N}};
-  plan->saved_bytes =
-      s->p->keep ? s->kept : SHARD_HEAD_BYTES + (size_t)shard_levels(s->p->shards) * (size_t)s->floats * sizeof(float);
+  plan->saved_bytes = s->p->keep ? s->kept : (size_t)shard_levels(s->p->shards) * (size_t)s->floats * sizeof(float);
   return SP_OK;
 }
 
@@ -92,23 +103,28 @@ const sp_port shard_inputs[] = {{.name = "gradients",
                                  .dtypes = SP_DT(SP_F32),
                                  .ndim = -1,
                                  .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
-                                 .doc = "of the shard; behind the last one they are those of the step"},
+                                 .doc =
+                                     "of the shard; behind the last one they are those of the step. What has no data "
+                                     "is left alone"},
                                 {.name = "statistics",
                                  .ndim = -1,
                                  .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
                                  .doc = "of the trained stages; behind the last shard the mean over all"},
-                                {.name = "total",
+                                {.name = "heads",
+                                 .dtypes = SP_DT(SP_F64),
+                                 .ndim = 2,
+                                 .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+                                 .doc = "one tensor: what shard_count has counted; none with keep"},
+                                {.name = NULL}};
+const sp_port count_inputs[] = {{.name = "total",
                                  .dtypes = SP_DT(SP_F64),
                                  .ndim = 0,
-                                 .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+                                 .flags = SP_PORT_NOGRAD,
                                  .doc = "the loss's, see sp_step.batch"},
                                 {.name = NULL}};
-const sp_port shard_outputs[] = {{.name = "heads",
-                                  .dtypes = SP_DT(SP_F64),
-                                  .ndim = 2,
-                                  .flags = SP_PORT_OPTIONAL,
-                                  .doc = "total of each shard, and 1 where it had samples"},
-                                 {.name = NULL}};
+const sp_port count_outputs[] = {
+    {.name = "heads", .dtypes = SP_DT(SP_F64), .ndim = 2, .doc = "total of each shard, and 1 where it had samples"},
+    {.name = NULL}};
 const sp_port tree_inputs[] = {{.name = "pieces",
                                 .dtypes = SP_DT(SP_F32),
                                 .ndim = 2,
@@ -139,6 +155,14 @@ const sp_port scale_outputs[] = {
      .doc = "1 / total, 0 without; times what dw_scale points to, where there is such a thing"},
     {.name = NULL}};
 
+const sp_param count_param_table[] = {{.name = "shards",
+                                       .type = SP_PARAM_INT,
+                                       .flags = SP_PARAM_REQUIRED,
+                                       .offset = offsetof(count_params, shards),
+                                       .imin = 1,
+                                       .imax = 4096,
+                                       .doc = "of a step, on this rank"},
+                                      {.name = NULL}};
 const sp_param shard_param_table[] = {
     {.name = "shards",
      .type = SP_PARAM_INT,

@@ -18,13 +18,15 @@
 #endif
 
 #define SHARD_TREE_DOC "Adds what the ranks of a job have added of a step's shards"
+#define SHARD_COUNT_DOC "Counts what the losses of a step's shards are means over"
 #define SHARD_SCALE_DOC "Says by what the gradients of a step's shards are multiplied"
 
-enum { SHARD_IN_GRADIENTS, SHARD_IN_STATISTICS, SHARD_IN_TOTAL };
+enum { SHARD_IN_GRADIENTS, SHARD_IN_STATISTICS, SHARD_IN_HEADS };
 enum { TREE_IN_PIECES, TREE_IN_HEADS };
 
-extern const sp_port shard_inputs[], shard_outputs[], tree_inputs[], tree_outputs[], scale_inputs[], scale_outputs[];
-extern const sp_param shard_param_table[];
+extern const sp_port shard_inputs[], count_inputs[], count_outputs[], tree_inputs[], tree_outputs[], scale_inputs[],
+    scale_outputs[];
+extern const sp_param shard_param_table[], count_param_table[];
 
 typedef struct shard_params {
   int64_t shards; /* of a step, on this rank */
@@ -32,17 +34,21 @@ typedef struct shard_params {
   int32_t part;   /* other ranks have further shards: sums stay sums */
 } shard_params;
 
-/* What the output heads has of each shard. */
+typedef struct count_params {
+  int64_t shards; /* of a step, on this rank */
+} count_params;
+
+/* What is counted of each shard. */
 enum { HEAD_TOTAL, HEAD_RAN, HEAD_N };
 
-/* What is known at the end of a shard, at the beginning of the saved memory; the levels follow. */
+/* What comes of it. */
 typedef struct shard_head {
-  double total; /* of the losses so far */
+  double total; /* of the losses */
   int64_t ran;  /* shards that had samples */
-  float scale;  /* of the sum of gradients: 1 / total; 1 where it is a part */
-  float mean;   /* of the sum of statistics: 1 / ran, or 1 */
+  float scale;  /* of the sum of gradients: 1 / total */
+  float mean;   /* of the sum of statistics: 1 / ran */
 } shard_head;
-enum { SHARD_HEAD_BYTES = 64, SHARD_LEVELS_MAX = 12 }; /* levels of 4096 */
+enum { SHARD_LEVELS_MAX = 12 }; /* levels of 4096 */
 
 /* The tensors that are added, gradients first: float32 statistics only, since what is counted is the same after each. */
 typedef struct shard_sum {
@@ -92,9 +98,14 @@ int tree_create(sp_ctx *ctx, const void *params, void **self);
 void tree_destroy(void *self);
 int tree_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 int scale_plan(sp_ctx *ctx, void *self, sp_plan *plan); /* its instances are as empty as the tree's */
+int count_create(sp_ctx *ctx, const void *params,
+                 void **self); /* an instance is its parameters, which are not its own */
+void count_destroy(void *self);
+int count_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 int shard_create(sp_ctx *ctx, const void *params, void **self);
 void shard_destroy(void *self);
 int shard_plan(sp_ctx *ctx, shard_sum *s, sp_plan *plan, int64_t chunk);
+/* NULL: it is none of this call. */
 float *shard_tensor(const shard_sum *s, const sp_io *io, uint32_t i);
 size_t shard_kept_bytes(const sp_tensor *t); /* of a statistic, aligned */
 

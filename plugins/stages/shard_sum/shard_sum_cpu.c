@@ -13,12 +13,12 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *p) { return shard_plan(ctx, se
 typedef struct job {
   const shard_sum *s;
   const sp_io *io;
-  const shard_head *head;
   int64_t m;
+  float scale, mean;
 } job;
 
 static float *level_of(const job *j, int level, uint32_t i) {
-  return (float *)((char *)j->io->saved + SHARD_HEAD_BYTES) + (int64_t)level * j->s->floats + j->s->at[i];
+  return (float *)j->io->saved + (int64_t)level * j->s->floats + j->s->at[i];
 }
 
 static uint32_t tensor_of(const shard_sum *s, int64_t chunk) {
@@ -37,7 +37,10 @@ static int add_chunk(void *arg, int64_t chunk, int worker) {
   int64_t shards = s->p->shards, m = j->m;
   uint32_t i = tensor_of(s, chunk);
   int64_t at = (chunk - s->first[i]) * CHUNK, left = s->count[i] - at, n = left < CHUNK ? left : CHUNK;
-  float *own = shard_tensor(s, j->io, i) + at, v[CHUNK], k = i < s->gradients ? j->head->scale : j->head->mean;
+  float *own = shard_tensor(s, j->io, i), v[CHUNK], k = i < s->gradients ? j->scale : j->mean;
+  (void)worker;
+  if (!own) return SP_OK;
+  own += at;
   if (j->io->step->n) memcpy(v, own, (size_t)n * sizeof *v);
   else memset(v, 0, (size_t)n * sizeof *v);
   for (int level = 0; m >> level; level++) {
@@ -48,30 +51,27 @@ static int add_chunk(void *arg, int64_t chunk, int worker) {
   if (m < shards - 1) memcpy(level_of(j, shard_level(m), i) + at, v, (size_t)n * sizeof *v);
   else
     for (int64_t x = 0; x < n; x++) own[x] = v[x] * k;
-  (void)worker;
   return SP_OK;
 }
 
 static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
-  shard_head *head = io->saved;
-  job j = {s, io, head, io->step->shard};
-  if (!j.m) *head = (shard_head){0};
-  if (io->step->n) {
-    head->ran++;
-    head->total += *(const double *)io->in[SHARD_IN_TOTAL].t[0].data;
-  }
-  head->scale = head->total > 0 ? (float)(1 / head->total) : 0;
-  head->mean = head->ran ? (float)(1 / (double)head->ran) : 0;
-  if (io->out[0].t[0].data) {
-    double *own = (double *)io->out[0].t[0].data + j.m * HEAD_N;
-    own[HEAD_TOTAL] = io->step->n ? *(const double *)io->in[SHARD_IN_TOTAL].t[0].data : 0;
-    own[HEAD_RAN] = io->step->n > 0;
-  }
-  if (s->p->part) {
-    head->scale = head->mean = 1;
-    if (s->p->shards == 1 && io->step->n) return SP_OK; /* it is the sum */
+  job j = {.s = s, .io = io, .m = io->step->shard, .scale = 1, .mean = 1};
+  if (s->p->part && s->p->shards == 1 && io->step->n) return SP_OK; /* it is the sum */
+  if (!s->p->part && j.m == s->p->shards - 1) {
+    shard_head h = shard_heads(io->in[SHARD_IN_HEADS].t[0].data, s->p->shards);
+    j.scale = h.scale;
+    j.mean = h.mean;
   }
   return par_run(ctx, s->first[s->n], add_chunk, &j);
+}
+
+static int count(sp_ctx *ctx, void *self, const sp_io *io) {
+  double *own = (double *)io->out[0].t[0].data + io->step->shard * HEAD_N;
+  (void)ctx;
+  (void)self;
+  own[HEAD_TOTAL] = io->step->n ? *(const double *)io->in[0].t[0].data : 0;
+  own[HEAD_RAN] = io->step->n > 0;
+  return SP_OK;
 }
 
 /* ---- the sums of all ranks ---- */
@@ -146,7 +146,6 @@ static const sp_stage_type shard_type = {.size = sizeof(sp_stage_type),
                                          .device = "cpu",
                                          .doc = SHARD_SUM_DOC,
                                          .inputs = shard_inputs,
-                                         .outputs = shard_outputs,
                                          .params = shard_param_table,
                                          .params_size = sizeof(shard_params),
                                          .create = shard_create,
@@ -164,6 +163,19 @@ static const sp_stage_type tree_type = {.size = sizeof(sp_stage_type),
                                         .destroy = tree_destroy,
                                         .plan = tree_plan,
                                         .forward = add_ranks};
+static const sp_stage_type count_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                         .name = "shard_count",
+                                         .device = "cpu",
+                                         .doc = SHARD_COUNT_DOC,
+                                         .inputs = count_inputs,
+                                         .outputs = count_outputs,
+                                         .params = count_param_table,
+                                         .params_size = sizeof(count_params),
+                                         .create = count_create,
+                                         .destroy = count_destroy,
+                                         .plan = count_plan,
+                                         .forward = count};
 static const sp_stage_type scale_type = {.size = sizeof(sp_stage_type),
                                          .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
                                          .name = "shard_scale",
@@ -175,6 +187,6 @@ static const sp_stage_type scale_type = {.size = sizeof(sp_stage_type),
                                          .destroy = tree_destroy,
                                          .plan = scale_plan,
                                          .forward = scale};
-static const sp_stage_type *const stages[] = {&shard_type, &tree_type, &scale_type, NULL};
+static const sp_stage_type *const stages[] = {&shard_type, &count_type, &tree_type, &scale_type, NULL};
 
 SP_PLUGIN("shard_sum", "The sum of a step's shards on the CPU", stages);

@@ -8,32 +8,35 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *p) { return shard_plan(ctx, se
 
 /* As many tensors from `from` on as a table takes; gives the next. */
 static uint32_t fill(const shard_sum *s, const sp_io *io, uint32_t from, shardk_table *t) {
-  uint32_t end = s->n - from < SHARDK_LIST ? s->n : from + SHARDK_LIST;
-  *t = (shardk_table){.n = end - from, .gradients = s->gradients > from ? s->gradients - from : 0};
-  for (uint32_t i = from; i < end; i++) {
-    uint32_t k = i - from;
-    int64_t chunks = s->first[i + 1] - s->first[i];
-    t->first[k + 1] = (uint32_t)(s->first[i + 1] - s->first[from]);
-    t->tail[k] = chunks ? (uint32_t)(s->count[i] - (chunks - 1) * SHARDK_CHUNK) : 0;
-    t->own[k] = shard_tensor(s, io, i);
-    t->at[k] = s->at[i];
+  t->n = t->gradients = 0;
+  t->first[0] = 0;
+  for (; from < s->n && t->n < SHARDK_LIST; from++) {
+    uint32_t k = t->n;
+    int64_t chunks = s->first[from + 1] - s->first[from];
+    if (!(t->own[k] = shard_tensor(s, io, from))) continue;
+    t->first[k + 1] = t->first[k] + (uint32_t)chunks;
+    t->tail[k] = chunks ? (uint32_t)(s->count[from] - (chunks - 1) * SHARDK_CHUNK) : 0;
+    t->at[k] = s->at[from];
+    t->n++;
+    if (from < s->gradients) t->gradients = t->n;
   }
-  return end;
+  return from;
 }
 
 static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
-  shard_head *head = io->saved;
-  float *levels = (float *)((char *)io->saved + SHARD_HEAD_BYTES);
-  double *heads = io->out[0].t[0].data;
-  int rc = cuda_check(
-      ctx, shardk_head(ctx->stream, head, io->step, io->in[SHARD_IN_TOTAL].t[0].data, heads, s->p->part), "counting");
+  const double *heads = s->p->part ? NULL : io->in[SHARD_IN_HEADS].t[0].data;
+  int rc = SP_OK;
   for (uint32_t i = 0; i < s->n && !rc;) {
     shardk_table t;
     i = fill(s, io, i, &t);
-    rc = cuda_check(ctx, shardk_add(ctx->stream, &t, head, levels, s->floats, io->step, s->p->shards, s->p->part),
-                    "adding");
+    rc = cuda_check(ctx, shardk_add(ctx->stream, &t, heads, io->saved, s->floats, io->step, s->p->shards), "adding");
   }
   return rc;
+}
+
+static int count(sp_ctx *ctx, void *self, const sp_io *io) {
+  (void)self;
+  return cuda_check(ctx, shardk_count(ctx->stream, io->step, io->in[0].t[0].data, io->out[0].t[0].data), "counting");
 }
 
 static int keep(sp_ctx *ctx, const sp_io *io) {
@@ -64,7 +67,6 @@ static const sp_stage_type shard_type = {.size = sizeof(sp_stage_type),
                                          .device = "cuda",
                                          .doc = SHARD_SUM_DOC,
                                          .inputs = shard_inputs,
-                                         .outputs = shard_outputs,
                                          .params = shard_param_table,
                                          .params_size = sizeof(shard_params),
                                          .create = shard_create,
@@ -103,6 +105,19 @@ static int scale(sp_ctx *ctx, void *self, const sp_io *io) {
                     "the scale");
 }
 
+static const sp_stage_type count_type = {.size = sizeof(sp_stage_type),
+                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                         .name = "shard_count",
+                                         .device = "cuda",
+                                         .doc = SHARD_COUNT_DOC,
+                                         .inputs = count_inputs,
+                                         .outputs = count_outputs,
+                                         .params = count_param_table,
+                                         .params_size = sizeof(count_params),
+                                         .create = count_create,
+                                         .destroy = count_destroy,
+                                         .plan = count_plan,
+                                         .forward = count};
 static const sp_stage_type scale_type = {.size = sizeof(sp_stage_type),
                                          .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
                                          .name = "shard_scale",
@@ -114,6 +129,6 @@ static const sp_stage_type scale_type = {.size = sizeof(sp_stage_type),
                                          .destroy = tree_destroy,
                                          .plan = scale_plan,
                                          .forward = scale};
-static const sp_stage_type *const stages[] = {&shard_type, &tree_type, &scale_type, NULL};
+static const sp_stage_type *const stages[] = {&shard_type, &count_type, &tree_type, &scale_type, NULL};
 
 SP_PLUGIN("shard_sum_cuda", "The sum of a step's shards on CUDA", stages);

@@ -6,22 +6,9 @@
 
 constexpr int THREADS = 256;
 
-/* part: others count, too. */
-static __global__ void count(shard_head *head, const sp_step *step, const double *total, double *heads, bool part) {
-  shard_head h = *head;
-  if (!step->shard) h = {};
-  if (step->n) {
-    h.ran++;
-    h.total += *total;
-  }
-  h.scale = h.total > 0 ? (float)(1 / h.total) : 0;
-  h.mean = h.ran ? (float)(1 / (double)h.ran) : 0;
-  if (heads) {
-    heads[step->shard * HEAD_N + HEAD_TOTAL] = step->n ? *total : 0;
-    heads[step->shard * HEAD_N + HEAD_RAN] = step->n > 0;
-  }
-  if (part) h.scale = h.mean = 1;
-  *head = h;
+static __global__ void count(const sp_step *step, const double *total, double *heads) {
+  heads[step->shard * HEAD_N + HEAD_TOTAL] = step->n ? *total : 0;
+  heads[step->shard * HEAD_N + HEAD_RAN] = step->n > 0;
 }
 
 static __device__ inline float4 plus(float4 a, float4 b) {
@@ -46,18 +33,25 @@ static __device__ void add_some(float *own, float *levels, int64_t floats, int f
   }
 }
 
-static __global__ void __launch_bounds__(THREADS) add(const shardk_table t, const shard_head *head, float *levels,
-                                                      int64_t floats, const sp_step *step, int64_t shards, bool part) {
-  if (part && shards == 1 && step->n) return; /* it is the sum */
+static __global__ void __launch_bounds__(THREADS)
+    add(const shardk_table t, const double *heads, float *levels, int64_t floats, const sp_step *step, int64_t shards) {
+  __shared__ shard_head h;
+  int64_t m = step->shard;
+  if (!heads && shards == 1 && step->n) return; /* it is the sum */
+  if (threadIdx.x == 0) {
+    h.scale = h.mean = 1;
+    if (heads && m == shards - 1) h = shard_heads(heads, shards);
+  }
+  __syncthreads();
   uint32_t lo = 0, hi = t.n;
   while (hi - lo > 1) {
     uint32_t mid = lo + (hi - lo) / 2;
     if (t.first[mid] <= blockIdx.x) lo = mid;
     else hi = mid;
   }
-  int64_t at = (int64_t)(blockIdx.x - t.first[lo]) * SHARDK_CHUNK, m = step->shard;
+  int64_t at = (int64_t)(blockIdx.x - t.first[lo]) * SHARDK_CHUNK;
   int n = blockIdx.x + 1 == t.first[lo + 1] ? (int)t.tail[lo] : (int)SHARDK_CHUNK;
-  float *own = t.own[lo] + at, k = lo < t.gradients ? head->scale : head->mean;
+  float *own = t.own[lo] + at, k = lo < t.gradients ? h.scale : h.mean;
   int quads = (uintptr_t)own % sizeof(float4) ? 0 : n / 4;
   levels += t.at[lo] + at;
   add_some<float4>(own, levels, floats, 0, quads, m, shards, step->n, k);
@@ -98,8 +92,8 @@ int shardk_add_ranks(void *stream, const shardk_tree *t) {
   return cudaPeekAtLastError();
 }
 
-int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total, double *heads, int part) {
-  SP_LAUNCH(count, 1, 1, 0, stream, head, step, total, heads, part != 0);
+int shardk_count(void *stream, const sp_step *step, const double *total, double *heads) {
+  SP_LAUNCH(count, 1, 1, 0, stream, step, total, heads);
   return cudaPeekAtLastError();
 }
 
@@ -113,10 +107,9 @@ int shardk_scale(void *stream, float *scale, const double *heads, int64_t shards
   return cudaPeekAtLastError();
 }
 
-int shardk_add(void *stream, const shardk_table *t, const shard_head *head, float *levels, int64_t floats,
-               const sp_step *step, int64_t shards, int part) {
-  if (t->first[t->n])
-    SP_LAUNCH(add, t->first[t->n], THREADS, 0, stream, *t, head, levels, floats, step, shards, part != 0);
+int shardk_add(void *stream, const shardk_table *t, const double *heads, float *levels, int64_t floats,
+               const sp_step *step, int64_t shards) {
+  if (t->first[t->n]) SP_LAUNCH(add, t->first[t->n], THREADS, 0, stream, *t, heads, levels, floats, step, shards);
   return cudaPeekAtLastError();
 }
 

@@ -34,11 +34,12 @@ typedef struct shardk_tree {
   int64_t shards, ranks, each, gradients;
 } shardk_tree;
 
-int shardk_head(void *stream, shard_head *head, const sp_step *step, const double *total, double *heads, int part);
+int shardk_count(void *stream, const sp_step *step, const double *total, double *heads);
 /* One thread; by NULL: 1. */
 int shardk_scale(void *stream, float *scale, const double *heads, int64_t shards, const float *by);
-int shardk_add(void *stream, const shardk_table *t, const shard_head *head, float *levels, int64_t floats,
-               const sp_step *step, int64_t shards, int part);
+/* heads NULL: others have further shards. */
+int shardk_add(void *stream, const shardk_table *t, const double *heads, float *levels, int64_t floats,
+               const sp_step *step, int64_t shards);
 int shardk_add_ranks(void *stream, const shardk_tree *t);
 int shardk_keep(void *stream, const shardk_kept *list, const sp_step *step);
 
