@@ -596,7 +596,7 @@
 ---@field image? spcore.ref N x C x H x W, or N x C for linear layers
 ---@field layers spcore.layers.layers[] the layers in order: { { "conv", 16, kernel = 3, pad = 1 }, { "relu" } }; `from` makes them a graph (required)
 
----a list of layers, named as PyTorch's nn.Sequential names them.
+---a list or graph of layers, named as PyTorch's nn.Sequential names them unless they say.
 ---@class spcore.layers: spcore.node
 ---@field features spcore.ref what the last layer gives
 ---@field maps spcore.ref[] what the layers with `tap` give, in their order
@@ -783,7 +783,7 @@
 ---@field gemm fun(t: spcore.gemm.params): spcore.gemm Matrix product c = a b, computed so often that it takes a known time
 ---@field image_requests fun(t: spcore.image_requests.params): spcore.image_requests JPEG, PNG, WebP and TIFF images that scripts or other threads submit
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
----@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
+---@field layers fun(t: spcore.layers.params): spcore.layers a list or graph of layers, named as PyTorch's nn.Sequential names them unless they say
 ---@field mse fun(t: spcore.mse.params): spcore.mse Mean of the squared differences of two tensors
 ---@field normalize fun(t: spcore.normalize.params): spcore.normalize Subtracts a mean from each channel and divides by a deviation, to float32
 ---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from files, archives and arrays, or makes them up
