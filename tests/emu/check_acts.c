@@ -70,7 +70,7 @@ START_TEST(products) {
         int64_t c = channels[ci], px = one ? 1 : 24;
         kit_value a = kit_random(3, c, 4, 6, e), b = one ? kit_random(3, c, 1, 1, e) : kit_random(3, c, 4, 6, e);
         kit_value m = kit_random(3, c, 4, 6, e), want = kit_like(&a), sum = kit_like(&b);
-        nnk_map ad = kit_up(&a, e, layouts[l], ci == 2), bd = kit_up(&b, e, layouts[l], 0),
+        nnk_map ad = kit_up(&a, e, layouts[l], ci == 2), bd = kit_up(&b, e, one ? 0 : layouts[l], 0),
                 md = kit_up(&m, e, layouts[l], 0);
         nnk_map yd = kit_up(&m, e, layouts[l], 0), sd = kit_up(&b, e, layouts[l], 0);
         for (int64_t i = 0; i < a.size; i++) {

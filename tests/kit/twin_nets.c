@@ -105,6 +105,10 @@ static const struct net {
      " { \"mul\", from = { \"2\", \"a\" } }, { \"hard_sigmoid\", name = \"b\" }, { \"mul\", from = { \"b\", \"b\" } },"
      " { \"hard_swish\" }, { \"mean\" }, { \"flatten\" }, { \"silu\" }, { \"linear\", 4 } } }",
      3, 5, 9, 6, 0, 0, 0},
+    {"layers", "gate of tiles",
+     "{ layers = { { \"conv_transpose\", 6, name = \"x\" }, { \"mean\" }, { \"mul\", from = { \"x\", \"1\" } },"
+     " { \"conv\", 5, kernel = 2, stride = 2 } } }",
+     2, 3, 4, 6, 0, 0, 0},
     {"layers", "gate alone", "{ layers = { { \"mean\" }, { \"mul\", from = { \"input\", \"0\" } } } }", 2, 6, 5, 7, 0,
      0, 0},
     {"layers", "pyramid",

@@ -153,7 +153,7 @@ int nn_mul_backward(const nn_call *c, const nn_xop *op) {
     p.y = nn_din(c, NN_IN(op, i), &p.acc, &p.mask);
     p.x = p.dy;
     p.by = nn_data(c, NN_IN(op, 1 - i));
-    p.each = i || each;
+    p.each = each;
     if (p.y) st = nn_run(&c->par, pieces(&p), i && !each ? mul_sum_piece : mul_piece, &p);
   }
   return st;

@@ -125,7 +125,7 @@ int nnk_act_backward(void *stream, int act, const nnk_map *dx, const nnk_map *dy
 int nnk_mul(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, const nnk_map *mask, int add) {
   bool one = pixels(*b) < pixels(*y);
   int64_t unit = one ? y->c : elements(*y);
-  if (!same_order(y, a) || !same_order(y, b) || y->layout == PLANAR || (one && pixels(*b) > 1)) return refused();
+  if (!same_order(y, a) || (one ? pixels(*b) > 1 : !same_order(y, b)) || y->layout == PLANAR) return refused();
   act_args p = {y->p, a->p, b->p, mask ? mask->p : nullptr, y->elt,    a->elt, b->elt,
                 0,    add,  0,    one ? y->c : 0,           pixels(*y)};
   return run_act<TIMES>(stream, p, access(access(access(access(4, y, unit), a, unit), b, unit), mask, unit),
