@@ -9,6 +9,7 @@
 
 #include <spcore/ext/precision.h>
 
+#include "check/factors.h"
 #include "check/rig.h"
 
 #define POISON_A 0xFF /* NaN in every float format */
@@ -160,22 +161,14 @@ static void check_short_batch(report *rep, rig *r) {
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static int run_backward(rig *r, int poison, bool acc, bool din, bool dw, sp_err *err) {
-  return rig_run(
-      r,
-      &(rig_call){
-          .n = RIG_BATCH, .backward = true, .want_din = din, .want_dw = dw, .acc = acc, .poison = other(poison)},
-      err);
-}
-
-static double value_at(const rig_tensor *t, const char *data, size_t i) {
-  float f;
-  double d;
-  if (t->spec.dtype == SP_F64) {
-    memcpy(&d, data + 8 * i, 8);
-    return d;
-  }
-  memcpy(&f, data + 4 * i, 4);
-  return f;
+  return rig_run(r,
+                 &(rig_call){.n = RIG_BATCH,
+                             .kind = SP_SOLO_BACKWARD,
+                             .want_din = din,
+                             .want_dw = dw,
+                             .acc = acc,
+                             .poison = other(poison)},
+                 err);
 }
 
 /* data == copy + what rig_fill(list, seed) gives; only of float32 and float64 that backward() wrote. */
@@ -188,15 +181,15 @@ static bool adds_up(rig_list *list, uint64_t seed, const bool *given) {
     double *sum = sp_calloc(n, sizeof *sum), most = 1;
     if (!sum) return false;
     for (size_t k = 0; k < n; k++) {
-      sum[k] = value_at(t, t->data, k) - value_at(t, t->copy, k);
-      most = fmax(most, fabs(value_at(t, t->copy, k)));
+      sum[k] = rig_value(t, t->data, k) - rig_value(t, t->copy, k);
+      most = fmax(most, fabs(rig_value(t, t->copy, k)));
     }
     rig_list one = {t, 1};
     char *kept = t->copy;
     t->copy = NULL;
     rig_fill(&one, seed + i);
     t->copy = kept;
-    for (size_t k = 0; k < n; k++) good = good && fabs(sum[k] - value_at(t, t->data, k)) <= 1e-5 * most;
+    for (size_t k = 0; k < n; k++) good = good && fabs(sum[k] - rig_value(t, t->data, k)) <= 1e-5 * most;
     free(sum);
   }
   return good;
@@ -283,9 +276,10 @@ static void check_backward(report *rep, rig *r) {
 
 #define MOST_PARTS 8
 
-/* Two of one stage, whose inputs and weights are the same; `cut` has been offered parts. */
+/* Two of one stage, whose inputs and weights are the same; `cut` has been offered parts, shards or both. */
 typedef struct pair {
   rig whole, cut;
+  bool exact;      /* products are of float32 */
   char words[256]; /* of the first fault */
 } pair;
 
@@ -368,7 +362,7 @@ static bool same_in_parts(pair *p, bool acc, bool spent, sp_err *err) {
     rig_keep(&p->cut.dweights);
     rc = rig_run(&p->cut,
                  &(rig_call){.n = RIG_BATCH,
-                             .backward = true,
+                             .kind = SP_SOLO_BACKWARD,
                              .want_din = true,
                              .want_dw = true,
                              .acc = acc,
@@ -400,6 +394,28 @@ static void compare_parts(report *rep, pair *p) {
   check(rep, same_in_parts(p, true, false, &err), "backward() in parts accumulates when asked", p->words);
   check(rep, same_in_parts(p, false, true, &err), "backward() in parts reads no weight or gradient of an earlier part",
         p->words);
+}
+
+/* ---- factors ----------------------------------------------------------------------------------------------------- */
+
+static void of_factors(void *arg, bool good, const char *what, const char *words) { check(arg, good, what, words); }
+
+static void compare_factors(report *rep, pair *p) {
+  sp_err err = {0};
+  if (rig_plan(&p->cut, &err)) {
+    bad(rep, "plan() when a step has several shards", err.msg);
+    return;
+  }
+  if (!p->cut.plan.n_factors || (p->cut.max_parts > 1 && p->cut.plan.n_parts < 2)) return; /* none, or none again */
+  if (rig_plan_as(&p->whole, &p->cut, &err)) {
+    bad(rep, "plan() when a step has one shard", err.msg);
+    return;
+  }
+  if (rig_alloc(&p->whole, &err) || rig_alloc(&p->cut, &err)) {
+    notice(rep, "factors: not exercised", err.msg);
+    return;
+  }
+  factors_check(&p->whole, &p->cut, p->exact, of_factors, rep);
 }
 
 /* ---- one stage --------------------------------------------------------------------------------------------------- */
@@ -452,9 +468,15 @@ static int find_device(services *s, const char *device, sp_solo **solo, sp_err *
   return SP_OK;
 }
 
-static void check_parts(report *rep, const sp_stage_type *t, const sp_plugin_file *file, const services *s,
-                        sp_solo *solo) {
-  pair p = {.words = ""};
+/* What is compared of a pair. */
+typedef struct offer {
+  uint32_t max_parts, shards; /* to `cut` */
+  void (*compare)(report *rep, pair *p);
+} offer;
+
+static void check_pair(report *rep, const offer *o, const sp_stage_type *t, const sp_plugin_file *file,
+                       const services *s, sp_solo *solo) {
+  pair p = {.exact = s->how->precision == SP_PRECISION_FP32, .words = ""};
   sp_err err;
   if (rig_open(&p.whole, &s->host, t, file, s->how->set, solo, &err)) {
     bad(rep, "create() a second time", err.msg);
@@ -463,12 +485,17 @@ static void check_parts(report *rep, const sp_stage_type *t, const sp_plugin_fil
   if (rig_open(&p.cut, &s->host, t, file, s->how->set, solo, &err)) {
     bad(rep, "create() a third time", err.msg);
   } else {
-    p.cut.max_parts = MOST_PARTS;
-    compare_parts(rep, &p);
+    p.cut.max_parts = o->max_parts;
+    p.cut.shards = o->shards;
+    o->compare(rep, &p);
     rig_close(&p.cut);
   }
   rig_close(&p.whole);
 }
+
+static const offer offers[] = {{MOST_PARTS, 0, compare_parts},
+                               {1, FACTORS_SHARDS, compare_factors},
+                               {MOST_PARTS, FACTORS_SHARDS, compare_factors}};
 
 static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_file *file, services *s) {
   rig r;
@@ -503,7 +530,9 @@ static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_fil
   } else if (check_forward(rep, &r)) {
     if (!(t->flags & SP_STAGE_OPTIMIZER)) check_short_batch(rep, &r);
     if (t->backward) check_backward(rep, &r);
-    if (t->backward && r.plan.n_weights) check_parts(rep, t, file, s, solo);
+    int before = rep->failed; /* what is wrong is told once */
+    for (size_t i = 0; i < SP_ARRAY(offers) && t->backward && r.plan.n_weights && rep->failed == before; i++)
+      check_pair(rep, &offers[i], t, file, s, solo);
   }
   rig_close(&r);
   ok(rep, "destroy()");

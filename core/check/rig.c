@@ -114,9 +114,9 @@ static void list_free(rig *r, rig_list *list) {
 }
 
 void rig_close(rig *r) {
-  rig_list *lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights};
+  rig_list *lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights, &r->rows};
   for (size_t i = 0; i < SP_ARRAY(lists); i++) list_free(r, lists[i]);
-  rig_tensor *single[] = {&r->scratch, &r->saved, &r->step, &r->ids};
+  rig_tensor *single[] = {&r->scratch, &r->saved, &r->step, &r->ids, &r->scale};
   for (size_t i = 0; i < SP_ARRAY(single); i++) tensor_free(r, single[i]);
   for (uint32_t i = 0; i < RIG_PORTS; i++) {
     free(r->in_specs[i].spec);
@@ -151,6 +151,19 @@ static sp_spec make_spec(const sp_port *p, const int64_t *image, bool integers) 
   return s;
 }
 
+static int plan_inputs(rig *r, sp_err *err) {
+  r->plan = (sp_plan){.size = sizeof(sp_plan),
+                      .training = 1,
+                      .n_in = r->n_in,
+                      .n_out = r->n_out,
+                      .batch = RIG_BATCH,
+                      .in = r->in_specs,
+                      .out = r->out_specs,
+                      .max_parts = r->max_parts,
+                      .shards = r->shards};
+  return sp_inst_plan(r->inst, &r->plan, err);
+}
+
 static int try_plan(rig *r, const int64_t *image, bool integers, uint32_t list_n, bool optional, sp_err *err) {
   const sp_stage_type *t = r->inst->type;
   for (uint32_t i = 0; i < r->n_in; i++) {
@@ -160,31 +173,38 @@ static int try_plan(rig *r, const int64_t *image, bool integers, uint32_t list_n
     r->in_specs[i].n = n;
     for (uint32_t k = 0; k < n; k++) r->in_specs[i].spec[k] = make_spec(p, image, integers);
   }
-  r->plan = (sp_plan){.size = sizeof(sp_plan),
-                      .training = 1,
-                      .n_in = r->n_in,
-                      .n_out = r->n_out,
-                      .batch = RIG_BATCH,
-                      .in = r->in_specs,
-                      .out = r->out_specs,
-                      .max_parts = r->max_parts};
-  return sp_inst_plan(r->inst, &r->plan, err);
+  return plan_inputs(r, err);
 }
 
 int rig_plan(rig *r, sp_err *err) {
   sp_err first = {0}, why;
+  bool taken = false;
   for (int integers = 1; integers >= 0; integers--)
     for (int optional = 0; optional < 2; optional++)
       for (uint32_t list_n = 2; list_n + 1 > 0; list_n--)
         for (size_t i = 0; i < SP_ARRAY(images); i++) {
-          if (try_plan(r, images[i], integers, list_n, optional, &why) == SP_OK) return SP_OK;
+          if (try_plan(r, images[i], integers, list_n, optional, &why) == SP_OK) {
+            if (r->shards < 2 || r->plan.n_factors) return SP_OK;
+            taken = true;
+            continue;
+          }
           if (!first.status || why.status == SP_E_INTERNAL) first = why;
           if (why.status == SP_E_INTERNAL)
             goto refused; /* not the inputs are wrong, but what the stage makes of them */
         }
+  r->plan.n_factors = 0;
+  if (taken) return SP_OK;
 refused:
   *err = first;
   return first.status;
+}
+
+int rig_plan_as(rig *r, const rig *other, sp_err *err) {
+  for (uint32_t i = 0; i < r->n_in; i++) {
+    r->in_specs[i].n = other->in_specs[i].n;
+    memcpy(r->in_specs[i].spec, other->in_specs[i].spec, other->in_specs[i].n * sizeof *r->in_specs[i].spec);
+  }
+  return plan_inputs(r, err);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -246,6 +266,17 @@ static int weights_alloc(rig *r, rig_list *list, const sp_plan *plan, sp_err *er
   return rc;
 }
 
+static int rows_alloc(rig *r, sp_err *err) {
+  int rc = list_alloc(&r->rows, r->plan.n_factors, err);
+  for (uint32_t i = 0; !rc && i < r->plan.n_factors; i++) {
+    rig_tensor *t = &r->rows.t[i];
+    t->spec = r->plan.factors[i].spec;
+    t->spec.shape[0] *= r->shards;
+    rc = tensor_alloc(r, t, (size_t)sp_spec_bytes(&t->spec), true, err);
+  }
+  return rc;
+}
+
 int rig_alloc(rig *r, sp_err *err) {
   const sp_port *ins = r->inst->type->inputs, *outs = r->inst->type->outputs;
   int rc = ports_alloc(r, &r->in, r->in_specs, r->n_in, ins, err);
@@ -254,10 +285,12 @@ int rig_alloc(rig *r, sp_err *err) {
   if (!rc) rc = ports_alloc(r, &r->dout, r->out_specs, r->n_out, outs, err);
   if (!rc) rc = weights_alloc(r, &r->weights, &r->plan, err);
   if (!rc) rc = weights_alloc(r, &r->dweights, &r->plan, err);
+  if (!rc) rc = rows_alloc(r, err);
   if (!rc) rc = tensor_alloc(r, &r->scratch, r->plan.scratch_bytes, false, err);
   if (!rc) rc = tensor_alloc(r, &r->saved, r->plan.saved_bytes, false, err);
   if (!rc) rc = tensor_alloc(r, &r->step, sizeof(sp_step), true, err);
   if (!rc) rc = tensor_alloc(r, &r->ids, RIG_BATCH * sizeof(uint64_t), true, err);
+  if (!rc) rc = tensor_alloc(r, &r->scale, sizeof(float), false, err);
   void **data = rc ? NULL : sp_calloc(r->weights.n, sizeof *data);
   if (!rc && !data) rc = sp_nomem(err, r->weights.n * sizeof *data, "weights");
   if (rc) return rc;
@@ -267,6 +300,17 @@ int rig_alloc(rig *r, sp_err *err) {
   rig_fill(&r->in, 1);
   rig_fill(&r->dout, 2);
   return rc;
+}
+
+double rig_value(const rig_tensor *t, const char *data, size_t i) {
+  float f;
+  double d;
+  if (t->spec.dtype == SP_F64) {
+    memcpy(&d, data + 8 * i, 8);
+    return d;
+  }
+  memcpy(&f, data + 4 * i, 4);
+  return f;
 }
 
 void rig_poison(rig_list *list, int byte) {
@@ -322,8 +366,8 @@ static int move_list(rig *r, const rig_list *list, bool up, sp_err *err) {
 }
 
 static int move_all(rig *r, bool up, sp_err *err) {
-  const rig_list *const lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights};
-  const rig_tensor *const single[] = {&r->scratch, &r->saved, &r->step, &r->ids};
+  const rig_list *const lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights, &r->rows};
+  const rig_tensor *const single[] = {&r->scratch, &r->saved, &r->step, &r->ids, &r->scale};
   int rc = SP_OK;
   for (size_t i = 0; i < SP_ARRAY(lists) && !rc; i++) rc = move_list(r, lists[i], up, err);
   for (size_t i = 0; i < SP_ARRAY(single) && !rc; i++) rc = move(r, single[i], up, err);
@@ -336,7 +380,7 @@ static void *lent(const rig_tensor *t) { return (t->twin ? t->twin : t->block) +
 
 typedef struct view { /* an sp_io and what it points to */
   sp_io io;
-  sp_tensor *t;
+  sp_tensor *t, *factors;
   sp_list lists[4][RIG_PORTS];
   const uint8_t *acc_of[RIG_PORTS];
   uint8_t acc[RIG_LIST];
@@ -370,40 +414,65 @@ static uint64_t ports_with_gradient(const sp_port *ports, const rig_list *list) 
   return bits;
 }
 
-static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
+static size_t put_ports(view *v, const rig *r, const rig_call *c) {
   const sp_stage_type *type = r->inst->type;
-  memset(v, 0, sizeof *v);
-  size_t n_t = 2 * ((size_t)r->in.n + r->out.n + r->weights.n), at = 0;
-  v->t = sp_calloc(n_t, sizeof *v->t);
-  if (!v->t) return sp_nomem(err, n_t * sizeof *v->t, "tensors");
-  bool loss = type->flags & SP_STAGE_LOSS;
-  uint64_t dout = loss ? 1 : ports_with_gradient(type->outputs, &r->out);
+  uint64_t dout = type->flags & SP_STAGE_LOSS ? 1 : ports_with_gradient(type->outputs, &r->out);
   uint64_t din = c->want_din ? ports_with_gradient(type->inputs, &r->in) : 0;
-  at = put_lists(v, v->lists[0], &r->in, r->n_in, c->n, ~UINT64_C(0), at);
+  size_t at = put_lists(v, v->lists[0], &r->in, r->n_in, c->n, ~UINT64_C(0), 0);
   at = put_lists(v, v->lists[1], &r->out, r->n_out, c->n, ~UINT64_C(0), at);
   at = put_lists(v, v->lists[2], &r->dout, r->n_out, c->n, dout, at);
-  at = put_lists(v, v->lists[3], &r->din, r->n_in, c->n, din, at);
+  return put_lists(v, v->lists[3], &r->din, r->n_in, c->n, din, at);
+}
+
+/* all: of all shards, else of the call's. */
+static void put_factors(sp_tensor *to, const rig *r, const rig_call *c, bool all) {
+  for (uint32_t i = 0; i < r->rows.n; i++) {
+    const sp_spec *one = &r->plan.factors[i].spec;
+    char *data = lent(&r->rows.t[i]);
+    to[i] = all ? (sp_tensor){r->rows.t[i].spec, data}
+                : (sp_tensor){*one, data + (size_t)c->shard * (size_t)sp_spec_bytes(one)};
+  }
+}
+
+static void put_step(rig *r, const rig_call *c) {
+  for (uint32_t i = 0; i < RIG_BATCH; i++) memcpy(r->ids.data + i * sizeof(uint64_t), &(uint64_t){SP_ID(0, i)}, 8);
+  sp_step step = {.step = 3, .key = KEY, .n = (uint32_t)c->n, .training = 1, .loss_scale = 1};
+  if (c->sharded) step.batch = RIG_BATCH, step.shard = c->shard;
+  sp_params_live(r->inst->type->params, r->inst->params.data, step.live);
+  memcpy(r->step.data, &step, sizeof step);
+  memcpy(r->step.copy, r->step.data, r->step.bytes);
+  memcpy(r->ids.copy, r->ids.data, r->ids.bytes);
+  memcpy(r->scale.data, &c->scale, sizeof c->scale);
+}
+
+static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
+  const sp_stage_type *type = r->inst->type;
+  bool apply = c->kind == SP_SOLO_APPLY, backward = c->kind == SP_SOLO_BACKWARD;
+  memset(v, 0, sizeof *v);
+  size_t n_t = 2 * ((size_t)r->in.n + r->out.n + r->weights.n) + r->rows.n, at = 0;
+  v->t = sp_calloc(n_t, sizeof *v->t);
+  if (!v->t) return sp_nomem(err, n_t * sizeof *v->t, "tensors");
+  if (!apply) at = put_ports(v, r, c);
   sp_tensor *w = v->t + at;
   for (uint32_t i = 0; i < r->weights.n; i++, at++)
     v->t[at] = (sp_tensor){r->weights.t[i].spec, lent(&r->weights.t[i])};
   sp_tensor *dw = v->t + at;
   for (uint32_t i = 0; i < r->weights.n; i++, at++) {
-    bool give = c->want_dw && (r->plan.weights[i].flags & SP_WEIGHT_TRAINED);
+    uint32_t flags = r->plan.weights[i].flags;
+    bool give = c->want_dw && flags & SP_WEIGHT_TRAINED && !(flags & SP_WEIGHT_FACTORS) == !apply;
     v->t[at] = (sp_tensor){r->dweights.t[i].spec, give ? lent(&r->dweights.t[i]) : NULL};
   }
+  v->factors = v->t + at;
+  put_factors(v->factors, r, c, apply);
   memset(v->acc, c->acc, sizeof v->acc);
   for (uint32_t i = 0; i < RIG_PORTS; i++) v->acc_of[i] = v->acc;
-  for (uint32_t i = 0; i < RIG_BATCH; i++) memcpy(r->ids.data + i * sizeof(uint64_t), &(uint64_t){SP_ID(0, i)}, 8);
-  sp_step step = {.step = 3, .key = KEY, .n = (uint32_t)c->n, .training = 1, .loss_scale = 1};
-  sp_params_live(type->params, r->inst->params.data, step.live);
-  memcpy(r->step.data, &step, sizeof step);
-  memcpy(r->step.copy, r->step.data, r->step.bytes);
-  memcpy(r->ids.copy, r->ids.data, r->ids.bytes);
-  bool give_din = c->backward || (loss && !type->backward);
+  put_step(r, c);
+  bool give_din = backward || (!apply && type->flags & SP_STAGE_LOSS && !type->backward);
+  bool told = !r->plan.stepless && !apply;
   v->io = (sp_io){.size = sizeof(sp_io),
                   .training = 1,
-                  .step = r->plan.stepless ? NULL : lent(&r->step),
-                  .ids = r->plan.stepless ? NULL : lent(&r->ids),
+                  .step = told ? lent(&r->step) : NULL,
+                  .ids = told ? lent(&r->ids) : NULL,
                   .n_in = r->n_in,
                   .n_out = r->n_out,
                   .n_weights = r->weights.n,
@@ -412,21 +481,26 @@ static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
                   .weights = w,
                   .din = give_din ? v->lists[3] : NULL,
                   .din_acc = give_din ? v->acc_of : NULL,
-                  .dout = c->backward ? v->lists[2] : NULL,
-                  .dweights = c->backward ? dw : NULL,
+                  .dout = backward ? v->lists[2] : NULL,
+                  .dweights = backward || apply ? dw : NULL,
                   .dw_acc = c->acc,
                   .part = c->part,
+                  .dw_scale = apply ? lent(&r->scale) : NULL,
+                  .factors = r->rows.n ? v->factors : NULL,
+                  .n_factors = r->rows.n,
                   .scratch = r->scratch.bytes ? lent(&r->scratch) : NULL,
-                  .saved = r->saved.bytes ? lent(&r->saved) : NULL};
+                  .saved = r->saved.bytes && !apply ? lent(&r->saved) : NULL};
   return SP_OK;
 }
 
 int rig_prepare(rig *r, int64_t n, sp_err *err) {
   view v;
-  int rc = open_view(&v, r, &(rig_call){.n = n}, err);
+  const rig_call c = {.n = n};
+  int rc = open_view(&v, r, &c, err);
   if (rc) return rc;
   v.io.step = NULL;
   v.io.ids = NULL;
+  put_factors(v.factors, r, &c, true);
   if (r->solo) rc = move_all(r, true, err);
   if (!rc) rc = sp_inst_prepare(r->inst, &v.io, r->solo ? sp_solo_native(r->solo) : NULL, err);
   free(v.t);
@@ -444,7 +518,8 @@ static int look_at_guards(const rig *r, const char *what, sp_err *err) {
              {"an output's gradient", &r->dout},
              {"an input's gradient", &r->din},
              {"a weight", &r->weights},
-             {"a weight's gradient", &r->dweights}};
+             {"a weight's gradient", &r->dweights},
+             {"a factor", &r->rows}};
   for (size_t i = 0; i < SP_ARRAY(all); i++)
     for (uint32_t k = 0; k < all[i].list->n; k++)
       if (!guards_intact(&all[i].list->t[k]))
@@ -454,29 +529,28 @@ static int look_at_guards(const rig *r, const char *what, sp_err *err) {
   if (!guards_intact(&r->step) || memcmp(r->step.copy, r->step.data, r->step.bytes) || !guards_intact(&r->ids) ||
       memcmp(r->ids.copy, r->ids.data, r->ids.bytes))
     return sp_fail(err, SP_E_INTERNAL, "%s wrote to step or ids", what);
+  if (!guards_intact(&r->scale)) return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind dw_scale", what);
   return SP_OK;
 }
 
 /* What the device has afterwards lies on the host when this returns. */
-static int run_on_device(rig *r, const sp_io *io, bool backward, sp_err *err) {
-  sp_solo_call call = {.inst = r->inst, .io = io, .step = 3, .backward = backward};
+static int run_on_device(rig *r, sp_solo_call *call, sp_err *err) {
   int rc = move_all(r, true, err);
-  if (!rc) rc = sp_solo_run(r->solo, &call, err);
+  if (!rc) rc = sp_solo_run(r->solo, call, err);
   if (!rc) rc = move_all(r, false, err);
   return rc ? rc : sp_solo_sync(r->solo, err);
 }
 
 int rig_run(rig *r, const rig_call *c, sp_err *err) {
+  static const char *const names[] = {"forward()", "backward()", "apply()"};
   view v;
   int rc = open_view(&v, r, c, err);
   if (rc) return rc;
-  if (!c->part) memset(r->scratch.data, c->poison, r->scratch.bytes);
-  if (!c->backward) memset(r->saved.data, c->poison, r->saved.bytes);
-  if (r->solo) rc = run_on_device(r, &v.io, c->backward, err);
-  else
-    rc = c->backward ? sp_inst_backward(r->inst, &v.io, 3, NULL, NULL, err)
-                     : sp_inst_forward(r->inst, &v.io, 3, NULL, NULL, err);
+  if (!c->part || c->kind == SP_SOLO_APPLY) memset(r->scratch.data, c->poison, r->scratch.bytes);
+  if (c->kind == SP_SOLO_FORWARD) memset(r->saved.data, c->poison, r->saved.bytes);
+  sp_solo_call call = {.inst = r->inst, .io = &v.io, .step = 3, .kind = c->kind};
+  rc = r->solo ? run_on_device(r, &call, err) : sp_solo_call_here(&call, NULL, err);
   free(v.t);
-  int guards = look_at_guards(r, c->backward ? "backward()" : "forward()", rc ? &(sp_err){0} : err);
+  int guards = look_at_guards(r, names[c->kind], rc ? &(sp_err){0} : err);
   return rc ? rc : guards;
 }

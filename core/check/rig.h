@@ -32,8 +32,10 @@ typedef struct rig {
   sp_speclist in_specs[RIG_PORTS], out_specs[RIG_PORTS];
   uint32_t n_in, n_out;
   rig_list in, out, dout, din, weights, dweights;
-  rig_tensor scratch, saved, step, ids;
+  rig_list rows; /* factors, of all shards */
+  rig_tensor scratch, saved, step, ids, scale;
   uint32_t max_parts; /* that plan() is offered; 0 is 1 */
+  uint32_t shards;    /* the same: of a step; 0 is 1 */
   sp_solo *solo;      /* NULL: the stage is for the cpu */
 } rig;
 
@@ -42,8 +44,11 @@ typedef struct rig {
 int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const sp_plugin_file *file,
              const sp_value *set, sp_solo *solo, sp_err *err);
 void rig_close(rig *r);
-/* Looks for inputs that the stage accepts; err has the words of the first refusal. */
+/* Looks for inputs that the stage accepts, and with shards for some of which it makes factors; where there are none it has no
+ * plan, but n_factors is 0. err has the words of the first refusal. */
 int rig_plan(rig *r, sp_err *err);
+/* With the inputs of the other, which is of the same type. */
+int rig_plan_as(rig *r, const rig *other, sp_err *err);
 /* Memory for what was planned, inputs and weights filled. */
 int rig_alloc(rig *r, sp_err *err);
 
@@ -55,13 +60,18 @@ void rig_restore(rig_list *list);
 
 typedef struct rig_call {
   int64_t n; /* samples */
-  bool backward;
+  sp_solo_kind kind;
   bool want_din, want_dw;
   bool acc;   /* add to din, dweights */
   int poison; /* of scratch, but in a part behind the first; of saved too in forward() */
   uint32_t part;
+  bool sharded; /* it is one of a step's passes */
+  uint32_t shard;
+  float scale; /* of apply() */
 } rig_call;
 int rig_prepare(rig *r, int64_t n, sp_err *err);
+/* Of float32 or float64: the i-th of `data`, which is the tensor's or a copy of it. */
+double rig_value(const rig_tensor *t, const char *data, size_t i);
 /* Calls, then looks at the guards. */
 int rig_run(rig *r, const rig_call *call, sp_err *err);
 

@@ -28,6 +28,7 @@ typedef struct sp_graph_opts {
   const char *comm; /* which communicator moves gradients between ranks; NULL: the device's own */
   uint64_t check;   /* ranks compare their weights behind each so many steps, and at the end of a loop; 0: never */
   size_t bucket;    /* bytes of gradients that ranks add at a time, about; 0: 8 MiB */
+  bool wire_bf16;   /* sums of gradients go to other ranks as bfloat16, and are rounded so wherever they are added */
   bool no_factors;  /* gradients of all weights are added, also where rows of all shards are fewer bytes */
   sp_trace *trace;  /* NULL: none; not owned */
 } sp_graph_opts;

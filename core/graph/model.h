@@ -86,6 +86,7 @@ struct sp_graph {
   sp_node *shard_keep, *shard_sum; /* before and behind a pass; NULL where a step is one */
   sp_node *shard_count;            /* behind the loss; likewise */
   sp_node *shard_tree;             /* adds what the ranks have; NULL: there is one */
+  sp_node *shard_wire;             /* sums of gradients as bfloat16; NULL: as they are */
   sp_node *shard_scale;            /* of what apply() makes; NULL where a step is one shard */
   bool applied;                    /* apply() updates weights itself: the optimizer does not see them */
   sp_reduce *reduce;               /* NULL: not yet, or one rank */
@@ -102,7 +103,7 @@ struct sp_graph {
 };
 
 /* plan.c */
-int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
+int sp_graph_sort(sp_graph *g, sp_err *err);         /* fills topo */
 int sp_node_take_inputs(sp_node *node, sp_err *err); /* specs of what comes in, as those before it say now */
 int sp_node_replan(sp_node *node, bool training, sp_err *err);
 int sp_graph_plan_stages(sp_graph *g, sp_err *err);                      /* all of them, and the optimizer */

@@ -50,6 +50,7 @@ static int fill_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
     if (b->n && b->bytes + bytes_of(&all[k]) > most) st = new_bucket(x, err);
     if (!st) st = add_part(x, &all[k], true, err);
   }
+  if (!st && g->shard_wire && x->buckets[x->n - 1].n) st = new_bucket(x, err); /* statistics go as they are */
   for (int counts = 0; counts < 2 && !st; counts++)
     for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(g, &r);) {
       if ((r.node->weights[r.i].spec.dtype != SP_F32) != counts) continue;
@@ -186,6 +187,7 @@ int sp_graph_reduce(sp_graph *g, sp_err *err) {
     if (!(st = take(x, b->bytes, &b->memory, err))) st = place(g, b, err);
   }
   if (!st) st = take(x, most, &x->pieces, err);
+  if (!st && g->shard_wire) st = take(x, most / 2, &x->wire, err);
   return st;
 }
 
@@ -234,6 +236,7 @@ void sp_graph_free_reduce(sp_graph *g) {
     free(x->buckets[i].parts);
   }
   if (x->pieces) x->type->free(x->comm, x->pieces);
+  if (x->wire) x->type->free(x->comm, x->wire);
   if (x->comm) x->type->close(x->comm);
   free(x->buckets);
   free(x);
@@ -253,6 +256,7 @@ uint64_t sp_reduce_bytes(const sp_graph *g) {
   size_t most = 0;
   for (size_t i = 0; g->reduce && i < g->reduce->n; i++)
     if (g->reduce->buckets[i].bytes > most) most = g->reduce->buckets[i].bytes;
+  if (g->shard_wire) most += most / 2;
   return most;
 }
 

@@ -39,6 +39,7 @@ struct sp_reduce {
   size_t n, cap;
   atomic_bool waits; /* a call of the communicator is under way */
   char *pieces;      /* what all_to_all brings, as large as the largest bucket */
+  char *wire;        /* a bucket's gradients as bfloat16; NULL: they go as they are */
 };
 
 /* Opens the communicator and gives gradients and statistics their places, for a graph of several ranks that is trained; does

@@ -47,7 +47,8 @@ static int add_shard_stage(sp_graph *g, const char *stage, const char *name, boo
   int n = own_shards(g);
   sp_value params = {.type = SP_V_TABLE}, *shards = sp_value_put(&params, "shards");
   if (shards) *shards = (sp_value){.type = SP_V_INT, .i = n, .d = n};
-  bool there = shards && put_flag(&params, "keep", keep) && put_flag(&params, "part", part);
+  bool there = shards && put_flag(&params, "keep", keep) && put_flag(&params, "part", part) &&
+               put_flag(&params, "bf16", g->opts.wire_bf16 && !strcmp(name, "shard_sum"));
   int st = there ? sp_graph_add_own(g, stage, &params, &(sp_node_opts){.name = name}, out, err)
                  : sp_nomem(err, 64, "parameters");
   sp_value_free(&params);
@@ -66,6 +67,8 @@ static int add_shards(sp_graph *g, const sp_train_opts *o, sp_err *err) {
     return st;
   st = sp_graph_wire(g, g->shard_count, 0, (sp_ref){loss, total_port(loss), 0}, err);
   if (!st) st = sp_graph_add_own(g, "shard_scale", NULL, &(sp_node_opts){.name = "shard_scale"}, &g->shard_scale, err);
+  if (!st && part && g->opts.wire_bf16)
+    st = sp_graph_add_own(g, "shard_wire", NULL, &(sp_node_opts){.name = "shard_wire"}, &g->shard_wire, err);
   if (!st && part)
     st = sp_graph_add_own(g, "shard_tree", NULL, &(sp_node_opts){.name = "shard_tree"}, &g->shard_tree, err);
   if (!st) g->accumulate = g->micro = own_shards(g);
@@ -265,6 +268,7 @@ int sp_graph_plan_shards(sp_graph *g, sp_err *err) {
   if (!st && g->shard_count) st = sp_node_take_inputs(g->shard_count, err);
   if (!st && g->shard_count) st = sp_node_replan(g->shard_count, true, err);
   if (!st && g->shard_scale) st = sp_node_replan(g->shard_scale, true, err);
+  if (!st && g->shard_wire) st = sp_node_replan(g->shard_wire, true, err);
   return st || !g->shard_tree ? st : sp_node_replan(g->shard_tree, true, err);
 }
 

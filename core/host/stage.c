@@ -401,7 +401,9 @@ static int check_parts(const sp_inst *inst, sp_plan *plan, sp_err *err) {
 
 static int check_factors(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
   if (!plan->n_factors) return SP_OK;
-  if (plan->n_factors > SP_MAX_FACTORS || !plan->factors || !inst->type->apply || plan->shards < 2 || !plan->training)
+  if (plan->n_factors > SP_MAX_FACTORS)
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave %u factors, but %d are the most", plan->n_factors, SP_MAX_FACTORS);
+  if (!plan->factors || !inst->type->apply || plan->shards < 2 || !plan->training)
     return sp_fail(err, SP_E_INTERNAL, "plan() gave %u factors%s", plan->n_factors,
                    !plan->factors       ? " at NULL"
                    : !inst->type->apply ? ", but the type has no apply()"

@@ -17,6 +17,7 @@
 /* In the order of SP_PRECISION_... and enum sp_capture. */
 static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
 static const char *const captures[] = {"auto", "off", "lane", "step", NULL};
+static const char *const wires[] = {"fp32", "bf16", NULL};
 
 /* ---- the object -------------------------------------------------------------------------------------------------- */
 
@@ -58,7 +59,7 @@ static uint32_t asks(void *arg) {
   return (uint32_t)sp_lua_caught() | lg->asks << 8;
 }
 
-/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, comm =, bucket =, factors =, check_replicas =,
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, comm =, wire =, bucket =, factors =, check_replicas =,
  * prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "", trace_steps =, timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
@@ -69,6 +70,7 @@ int sp_lua_graph_new(lua_State *L) {
       .shards = (int)sp_lua_opt_int(L, 1, "shards", 0, 0, 1024),
       .parts = (int)sp_lua_opt_int(L, 1, "parts", 0, 0, SP_PARTS_MAX),
       .comm = sp_lua_opt_str(L, 1, "comm", NULL),
+      .wire_bf16 = choice(L, "wire", wires, 0),
       .no_factors = !sp_lua_opt_bool(L, 1, "factors", true),
       .check = (uint64_t)sp_lua_opt_int(L, 1, "check_replicas", 1000, 0, LUA_MAXINTEGER),
       .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),

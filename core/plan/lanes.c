@@ -105,6 +105,7 @@ static int comm_lane(sp_planner *w, int update, sp_err *err) {
   int st =
       add_lane(w, &(sp_lane_props){.name = "comm", .delay = delay, .priority = 1}, &p->g->main, &w->comm_lane, err);
   set_lanes(w, p->g->shard_tree, SP_PART_ALL, w->comm_lane);
+  if (p->g->shard_wire) set_lanes(w, p->g->shard_wire, SP_PART_ALL, w->comm_lane);
   return st;
 }
 

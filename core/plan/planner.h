@@ -20,7 +20,7 @@ typedef struct sp_planner {
   int *factor;                                  /* the same: one for each of its factors, side by side */
   int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
   int heads;        /* the totals of a step's shards, of all ranks */
-  int pieces;       /* what an all-to-all brings */
+  int pieces, wire; /* what an all-to-all brings, and takes where gradients go as bfloat16 */
   bool *sent;       /* [bucket] its tasks are made */
   uint32_t *made;   /* [node index] parts of its backward that are made */
   int copy_lane;    /* batches on their way to the device; -1: in the lane of who reads them */

@@ -9,22 +9,19 @@
 #include "graph/reduce.h"
 #include "plan/planner.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-static int new_task(sp_planner *w, sp_task_kind kind, const char *what, size_t bucket, sp_task **t, sp_err *err) {
-  sp_node *tree = w->p->g->shard_tree;
-  int st;
-  if (kind == SP_TASK_FORWARD) {
-    if ((st = sp_planner_call(w, kind, tree, t, err))) return st;
-    free((*t)->name);
-    (*t)->name = sp_text("comm.%s[%zu]", what, bucket + 1);
-    st = (*t)->name ? SP_OK : sp_nomem(err, 64, "a task");
-  } else {
-    char *name = bucket == SIZE_MAX ? sp_text("comm.%s", what) : sp_text("comm.%s[%zu]", what, bucket + 1);
-    st = sp_planner_task(w, kind, NULL, name, w->comm_lane, t, err);
-  }
-  if (!st) sp_planner_at_end(w, *t);
-  return st;
+/* A call of a stage that the graph has added, or (NULL) of the communicator. */
+static int new_task(sp_planner *w, sp_node *node, const char *what, size_t bucket, sp_task **t, sp_err *err) {
+  char *name = bucket == SIZE_MAX ? sp_text("comm.%s", what) : sp_text("comm.%s[%zu]", what, bucket + 1);
+  int st = SP_OK;
+  if (!node) st = sp_planner_task(w, SP_TASK_COMM, NULL, name, w->comm_lane, t, err);
+  else if (!name || (st = sp_planner_call(w, SP_TASK_FORWARD, node, t, err))) free(name);
+  else free((*t)->name), (*t)->name = name;
+  if (st || !name) return st ? st : sp_nomem(err, 64, "a task");
+  sp_planner_at_end(w, *t);
+  return SP_OK;
 }
 
 /* All gradients and statistics that lie in the bucket. */
@@ -41,11 +38,11 @@ static int touch(const sp_planner *w, sp_task *t, const sp_bucket *b, int mode, 
 static int gather_rows(sp_planner *w, const sp_node *n, size_t i, sp_err *err) {
   const sp_reduce *r = w->p->g->reduce;
   size_t each = (size_t)sp_spec_bytes(&n->factors[i].spec) * (size_t)w->p->micro;
-  char *rows = n->rows[i].data, *name = sp_text("comm.rows.%s[%zu]", n->name, i + 1);
+  char *rows = n->rows[i].data, name[96];
   sp_task *t;
-  int st = sp_planner_task(w, SP_TASK_COMM, NULL, name, w->comm_lane, &t, err);
+  snprintf(name, sizeof name, "rows.%s", n->name);
+  int st = new_task(w, NULL, name, i, &t, err);
   if (st) return st;
-  sp_planner_at_end(w, t);
   t->move = (sp_move){.kind = SP_MOVE_GATHER, .to = rows, .from = rows + (size_t)r->rank * each, .each = each};
   return sp_task_access(t, w->factor[n->index] + (int)i, SP_READ | SP_WRITE, err);
 }
@@ -61,7 +58,7 @@ static int gather_factors(sp_planner *w, const sp_node *n, bool forward, sp_err 
 
 static int gather_heads(sp_planner *w, sp_err *err) {
   sp_task *t;
-  int own = w->heads, st = new_task(w, SP_TASK_COMM, "totals", SIZE_MAX, &t, err);
+  int own = w->heads, st = new_task(w, NULL, "totals", SIZE_MAX, &t, err);
   size_t bytes = (size_t)w->p->g->opts.shards * 2 * sizeof(double);
   if (st || (st = sp_planner_buf(w, sp_text("the totals of all ranks"), bytes, SP_BUF_SAVED, 1, 0, &w->heads, err)))
     return st;
@@ -70,56 +67,106 @@ static int gather_heads(sp_planner *w, sp_err *err) {
   return st ? st : sp_task_access(t, w->heads, SP_WRITE, err);
 }
 
+/* ---- a bucket ---- */
+/* It goes as bfloat16, as which it lies in memory of its own on the way. */
+static bool is_half(const sp_planner *w, const sp_bucket *b) { return w->p->g->shard_wire && b->n_gradients; }
+
+/* What the communicator moves of a bucket: all of its pieces, of so many bytes each. */
+static char *moved(const sp_planner *w, const sp_bucket *b, size_t *each) {
+  const sp_reduce *r = w->p->g->reduce;
+  *each = is_half(w, b) ? b->each / 2 : b->each;
+  return is_half(w, b) ? r->wire : b->memory;
+}
+
+static int access_moved(const sp_planner *w, sp_task *t, const sp_bucket *b, int mode, sp_err *err) {
+  return is_half(w, b) ? sp_task_access(t, w->wire, mode, err) : touch(w, t, b, mode, err);
+}
+
+/* One tensor, which alone is its list. */
+static int put_one(sp_task *t, size_t list, const sp_spec *spec, void *data, int buf, sp_err *err) {
+  t->lists[list].n = 1;
+  t->offset[list] = t->n_t;
+  return sp_planner_tensor(t, spec, data, buf, false, err);
+}
+
+static int put_heads(sp_planner *w, sp_task *t, size_t list, sp_err *err) {
+  sp_spec spec = {.dtype = SP_F64, .ndim = 2, .shape = {w->p->g->opts.shards, 2}};
+  int st = put_one(t, list, &spec, NULL, w->heads, err);
+  return st ? st : sp_task_access(t, w->heads, SP_READ, err);
+}
+
+/* To bfloat16, or from there what is then divided. */
+static int convert(sp_planner *w, size_t k, bool back, sp_err *err) {
+  const sp_reduce *r = w->p->g->reduce;
+  const sp_bucket *b = &r->buckets[k];
+  int64_t n = (int64_t)(b->bytes / sizeof(float));
+  sp_spec wide = {.dtype = SP_F32, .ndim = 1, .shape = {n}}, half = {.dtype = SP_BF16, .ndim = 1, .shape = {n}};
+  sp_task *t;
+  int st = new_task(w, w->p->g->shard_wire, back ? "unpack" : "pack", k, &t, err);
+  if (st || (st = put_one(t, 0, back ? &half : &wide, back ? r->wire : b->memory, -1, err))) return st;
+  if (back && (st = put_heads(w, t, 1, err))) return st;
+  if ((st = put_one(t, 2, back ? &wide : &half, back ? b->memory : r->wire, -1, err))) return st;
+  t->first_weight = t->first_dweight = t->n_t;
+  if ((st = sp_task_access(t, w->wire, back ? SP_READ : SP_WRITE, err))) return st;
+  return touch(w, t, b, back ? SP_READ | SP_WRITE : SP_READ, err);
+}
+
 static int scatter(sp_planner *w, size_t k, sp_err *err) {
   const sp_reduce *r = w->p->g->reduce;
   const sp_bucket *b = &r->buckets[k];
   sp_task *t;
-  int st = new_task(w, SP_TASK_COMM, "scatter", k, &t, err);
+  size_t each;
+  char *memory = moved(w, b, &each);
+  int st = new_task(w, NULL, "scatter", k, &t, err);
   if (st) return st;
-  t->move = (sp_move){.to = r->pieces, .from = b->memory, .each = b->each};
-  st = touch(w, t, b, SP_READ, err);
+  t->move = (sp_move){.to = r->pieces, .from = memory, .each = each};
+  st = access_moved(w, t, b, SP_READ, err);
   return st ? st : sp_task_access(t, w->pieces, SP_WRITE, err);
 }
 
-/* The own piece, of which the part that is gradients comes first. */
+/* The own piece, of which the part that is gradients comes first. What is bfloat16 is divided when it is float32 again. */
 static int add(sp_planner *w, size_t k, sp_err *err) {
   const sp_reduce *r = w->p->g->reduce;
   const sp_bucket *b = &r->buckets[k];
-  size_t first = (size_t)r->rank * b->each, left = b->gradients > first ? b->gradients - first : 0;
+  bool half = is_half(w, b);
+  size_t first = (size_t)r->rank * b->each, left = b->gradients > first ? b->gradients - first : 0, bytes;
   int64_t each = (int64_t)(b->each / sizeof(float)), n = left < b->each ? (int64_t)(left / sizeof(float)) : each;
-  char *own = b->memory + first;
-  sp_spec pieces = {.dtype = SP_F32, .ndim = 2, .shape = {r->n_ranks, each}};
-  sp_spec heads = {.dtype = SP_F64, .ndim = 2, .shape = {w->p->g->opts.shards, 2}};
-  sp_spec sums = {.dtype = SP_F32, .ndim = 1, .shape = {n}}, means = {.dtype = SP_F32, .ndim = 1, .shape = {each - n}};
+  char *own = moved(w, b, &bytes);
+  own += (size_t)r->rank * bytes;
+  if (half) n = each;
+  sp_spec pieces = {.dtype = half ? SP_BF16 : SP_F32, .ndim = 2, .shape = {r->n_ranks, each}};
+  sp_spec sums = {.dtype = pieces.dtype, .ndim = 1, .shape = {n}};
+  sp_spec means = {.dtype = SP_F32, .ndim = 1, .shape = {each - n}};
   sp_task *t;
-  int st = new_task(w, SP_TASK_FORWARD, "add", k, &t, err);
-  if (st) return st;
-  for (size_t i = 0; i < 3; i++) t->lists[i].n = i < 2 ? 1 : 2, t->offset[i] = i;
-  if ((st = sp_planner_tensor(t, &pieces, r->pieces, -1, false, err)) ||
-      (st = sp_planner_tensor(t, &heads, NULL, w->heads, false, err)) ||
-      (st = sp_planner_tensor(t, &sums, own, -1, false, err)) ||
-      (st = sp_planner_tensor(t, &means, own + n * (int64_t)sizeof(float), -1, false, err)))
+  int st = new_task(w, w->p->g->shard_tree, "add", k, &t, err);
+  if (st || (st = put_one(t, 0, &pieces, r->pieces, -1, err)) || (st = put_heads(w, t, 1, err)) ||
+      (st = put_one(t, 2, &sums, own, -1, err)))
     return st;
+  if (!half) {
+    t->lists[2].n = 2;
+    if ((st = sp_planner_tensor(t, &means, own + n * (int64_t)sizeof(float), -1, false, err))) return st;
+  }
   t->first_weight = t->first_dweight = t->n_t;
-  if ((st = sp_task_access(t, w->pieces, SP_READ, err)) || (st = sp_task_access(t, w->heads, SP_READ, err))) return st;
-  return touch(w, t, b, SP_READ | SP_WRITE, err);
+  if ((st = sp_task_access(t, w->pieces, SP_READ, err))) return st;
+  return access_moved(w, t, b, SP_READ | SP_WRITE, err);
 }
 
 static int gather(sp_planner *w, size_t k, sp_err *err) {
   const sp_reduce *r = w->p->g->reduce;
   const sp_bucket *b = &r->buckets[k];
   sp_task *t;
-  int st = new_task(w, SP_TASK_COMM, "gather", k, &t, err);
+  size_t each;
+  char *memory = moved(w, b, &each);
+  int st = new_task(w, NULL, "gather", k, &t, err);
   if (st) return st;
-  t->move = (sp_move){
-      .kind = SP_MOVE_GATHER, .to = b->memory, .from = b->memory + (size_t)r->rank * b->each, .each = b->each};
-  return touch(w, t, b, SP_READ | SP_WRITE, err);
+  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to = memory, .from = memory + (size_t)r->rank * each, .each = each};
+  return access_moved(w, t, b, SP_READ | SP_WRITE, err);
 }
 
 static int broadcast(sp_planner *w, size_t k, sp_err *err) {
   const sp_bucket *b = &w->p->g->reduce->buckets[k];
   sp_task *t;
-  int st = new_task(w, SP_TASK_COMM, "counts", SIZE_MAX, &t, err);
+  int st = new_task(w, NULL, "counts", SIZE_MAX, &t, err);
   if (st) return st;
   t->move = (sp_move){.kind = SP_MOVE_FIRST, .to = b->memory, .from = b->memory, .each = b->bytes};
   return touch(w, t, b, SP_READ | SP_WRITE, err);
@@ -128,6 +175,7 @@ static int broadcast(sp_planner *w, size_t k, sp_err *err) {
 int sp_planner_reduce(sp_planner *w, sp_err *err) {
   const sp_graph *g = w->p->g;
   int st = sp_planner_buf(w, sp_text("pieces of all ranks"), 0, 0, 1, 0, &w->pieces, err);
+  if (!st && g->shard_wire) st = sp_planner_buf(w, sp_text("gradients as bfloat16"), 0, 0, 1, 0, &w->wire, err);
   for (size_t k = 0; k < g->n_nodes && !st; k++) st = gather_factors(w, g->topo[k], true, err);
   return st ? st : gather_heads(w, err);
 }
@@ -146,8 +194,10 @@ static int send(sp_planner *w, size_t k, sp_err *err) {
   int st;
   w->sent[k] = true;
   if (b->counts) return broadcast(w, k, err);
-  if ((st = sp_planner_sum(w, b, err)) || (st = scatter(w, k, err)) || (st = add(w, k, err))) return st;
-  return gather(w, k, err);
+  st = sp_planner_sum(w, b, err);
+  if (!st && is_half(w, b)) st = convert(w, k, false, err);
+  if (st || (st = scatter(w, k, err)) || (st = add(w, k, err)) || (st = gather(w, k, err))) return st;
+  return is_half(w, b) ? convert(w, k, true, err) : SP_OK;
 }
 
 int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err) {

@@ -8,6 +8,7 @@
  * step before, so that no difference grows large and loses digits. */
 #include <spcore/ext/counters.h>
 
+#include "graph/reduce.h"
 #include "plan/planner.h"
 #include "run/loop.h"
 
@@ -27,7 +28,7 @@ static bool on_main(const sp_machine *m, int lane) { return m->p->lanes[lane].pl
 /* "decoder", "backward"; "image", "copy"; "host", "fill(train)" */
 static bool name_task(const sp_task *t, bool host, sp_trace_task *out) {
   const char *dot = host ? strchr(t->name, '.') : strrchr(t->name, '.');
-  bool comm = t->node && t->node == t->node->g->shard_tree; /* "comm.add[1]", as what is around it */
+  bool comm = t->node && (t->node == t->node->g->shard_tree || t->node == t->node->g->shard_wire); /* "comm.add[1]", as what is around it */
   const char *of = t->node && !comm    ? t->node->name
                    : t->moves && !host ? t->moves->name
                                        : NULL,
@@ -36,6 +37,11 @@ static bool name_task(const sp_task *t, bool host, sp_trace_task *out) {
   out->stage = of ? sp_strdup(of) : sp_text("%.*s", dot ? (int)(dot - t->name) : (int)strlen(t->name), t->name);
   out->what = sp_text("%.*s", (int)strcspn(what, " "), what); /* a replica's number is its lane's */
   return out->stage && out->what;
+}
+
+/* What arrives in all, the rank's own piece too. */
+static size_t moved(const sp_program *p, const sp_move *v) {
+  return v->kind == SP_MOVE_FIRST ? v->each : v->each * (size_t)p->g->reduce->n_ranks;
 }
 
 /* Of what a task writes: where it has several buffers, the slots of the largest. */
@@ -50,6 +56,7 @@ static void measure_task(const sp_program *p, const sp_task *t, sp_trace_task *o
     most = b->bytes;
     out->slots = b->slots;
   }
+  if (t->kind == SP_TASK_COMM) out->bytes = moved(p, &t->move);
 }
 
 static char *track_of(const sp_program *p, const sp_task *t) {

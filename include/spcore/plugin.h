@@ -173,7 +173,8 @@ typedef struct sp_speclist {
 typedef struct sp_factor {
   sp_spec spec;     /* of one shard: float32 or bfloat16, row-major, shape[0] rows of all samples of a full batch, in order */
   uint32_t forward; /* 1: forward() writes it, and nobody else; 0: backward() does */
-  uint32_t part;    /* where backward() does: which call of it; apply() of this part and later ones may read it */
+  uint32_t part;    /* where backward() does: which call of it completes it, as earlier ones may begin; apply() of this part and
+                       later ones may read it */
   uint32_t reserved[2];
 } sp_factor;
 

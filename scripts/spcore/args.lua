@@ -26,6 +26,7 @@ local common = {
   parts = { 0, "calls that a stage's backward may be cut into, each with the gradients of some weights",
     default = "1; where ranks add gradients about one a bucket", min = 0, max = 64 },
   comm = { "", "what moves gradients between ranks: local, mpi, nccl", default = "local; on a GPU nccl" },
+  wire = { "fp32", "sums of gradients between ranks; bf16: half the bytes, rounded", choices = { "fp32", "bf16" } },
   bucket = { 8, "MiB of gradients that ranks add at a time; 0: each weight alone", min = 0, max = 4096 },
   factors = { true, "gradients of wide products are made of the rows of all shards at once; --no-factors: they are added, too" },
   check_replicas = { 1000, "ranks compare their weights behind each so many steps; 0: never", min = 0, max = math.maxinteger },
@@ -70,13 +71,13 @@ end
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
   run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
-  training = { "init", "shards", "parts", "comm", "bucket", "factors", "check_replicas" },
+  training = { "init", "shards", "parts", "comm", "wire", "bucket", "factors", "check_replicas" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "shards", "parts", "comm", "bucket", "factors", "check_replicas", "memory_limit", "trace", "trace_steps", "out",
+    "shards", "parts", "comm", "wire", "bucket", "factors", "check_replicas", "memory_limit", "trace", "trace_steps", "out",
     "checksums", "tensorboard", "log_every",
   },
 }

@@ -456,7 +456,7 @@ return function(opt)
   if not device then core.fail(("sp.graph: device '%s': %s"):format(opt.device, why)) end
   local raw = core.graph {
     device = device, precision = devices.precision(device, get "precision"), capture = get "capture", seed = get "seed",
-    run_ahead = get "run_ahead", shards = get "shards", parts = get "parts", comm = get "comm", bucket = get "bucket",
+    run_ahead = get "run_ahead", shards = get "shards", parts = get "parts", comm = get "comm", wire = get "wire", bucket = get "bucket",
     factors = get "factors", check_replicas = get "check_replicas",
     prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init",
     checksums = get "checksums", trace = trace_of(get "trace"), trace_steps = get "trace_steps", timing = get "timing",

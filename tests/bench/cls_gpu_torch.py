@@ -295,7 +295,7 @@ def main():
         p.add_argument("--" + name, type=int, default=value)
     a = p.parse_args()
     if not a.ways:
-        return seg.serve(a, WAYS)
+        return seg.serve(lambda: seg.about(a), seg.Server(a, WAYS).answer)
     for way in a.ways.split(","):
         if way not in WAYS:
             p.error(f"no way '{way}': there are {', '.join(WAYS)}")

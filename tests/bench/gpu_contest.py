@@ -27,8 +27,8 @@ def last_line(text):
 class Spcore:
     """`spcore run`, with what all its runs have in common."""
 
-    def __init__(self, a, folder):
-        self.a, self.folder = a, folder
+    def __init__(self, a, folder, scripts=SCRIPTS):
+        self.a, self.folder, self.scripts = a, folder, scripts  # "": the program's own
         self.program = os.path.abspath(os.path.join(a.build, "spcore"))
         self.cuda = a.device.startswith("cuda")
         self.captures = a.device != "cpu"
@@ -73,13 +73,16 @@ class Spcore:
             raise Failed(last_line(p.stderr or p.stdout))
         return p.stdout
 
-    def block(self, steps, warm_up, batch, precision, strategy, capture, more=(), script="train_seg.lua", options=()):
-        """steps/s of a reference workload, loader included, and all that was printed; `more` options make it talk."""
+    def block(
+        self, steps, warm_up, batch, precision, strategy, capture, more=(), script="train_seg.lua", options=(), by=()
+    ):
+        """steps/s of a reference workload, loader included, and all that was printed; `more` options make it talk. `by`:
+        what starts it."""
         out = os.path.join(self.folder, "run")
         shutil.rmtree(out, ignore_errors=True)
-        command = self.command(os.path.join(SCRIPTS, script), batch, precision, strategy, capture)
+        command = self.command(os.path.join(self.scripts, script), batch, precision, strategy, capture)
         text = self.call(
-            command
+            [*by, *command]
             + ["--reference", "--steps", str(steps), "--warm-up", str(warm_up), "--out", out, *options, *more]
             + ([] if more else ["--quiet"])
         )
@@ -90,9 +93,9 @@ class Spcore:
 
 
 class Peer:
-    """A process of seg_gpu_torch.py, or of cls_gpu_torch.py."""
+    """A process of seg_gpu_torch.py, cls_gpu_torch.py or ddp.py."""
 
-    def __init__(self, a, program="seg_gpu_torch.py"):
+    def __init__(self, a, program="seg_gpu_torch.py", options=()):
         self.about = None
         command = [
             sys.executable,
@@ -104,6 +107,7 @@ class Peer:
             str(a.size),
             "--workers",
             str(a.workers),
+            *options,
         ]
         self.words = open(os.path.join(a.out, "pytorch.log"), "a", encoding="utf-8")
         self.p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.words, text=True)

@@ -61,7 +61,7 @@ class Samples(torch.utils.data.Dataset):
 
 
 class Contestant:
-    gpu_only, prefetch = False, 4
+    gpu_only, prefetch, first = False, 4, 0  # first: of the samples that lie on the GPU
 
     def __init__(self, a, batch, precision):
         self.cuda = a.device.startswith("cuda")
@@ -123,8 +123,8 @@ class Contestant:
         return iter(torch.utils.data.DataLoader(self.data, self.batch, pin_memory=pinned and self.cuda, **more))
 
     def resident(self):
-        x = torch.stack([self.data[i][0] for i in range(self.batch)]).to(self.device)
-        y = torch.stack([self.data[i][1] for i in range(self.batch)]).to(self.device)
+        samples = [self.data[i] for i in range(self.first, self.first + self.batch)]
+        x, y = (torch.stack(part).to(self.device) for part in zip(*samples))
         return x, y
 
     def sync(self):
@@ -305,8 +305,34 @@ def options():
     return p
 
 
-def serve(a, ways):
-    """Answers until it is told to quit."""
+class Server:
+    """Does what it is asked, with one contestant at a time."""
+
+    def __init__(self, a, ways):
+        self.a, self.ways, self.contestant = a, ways, None
+
+    def obey(self, ask):
+        if ask["do"] == "run":
+            rate, loss = self.contestant.run(ask["steps"])
+            return {"ok": True, "steps_per_s": rate, "loss": loss}
+        self.contestant = None
+        gc.collect()
+        if self.a.device.startswith("cuda"):
+            torch.cuda.empty_cache()
+        if ask["do"] == "setup":
+            self.contestant = setup(self.a, ask, self.ways)
+        return {"ok": True}
+
+    def answer(self, ask):
+        try:
+            return self.obey(ask)
+        except Exception as e:  # pylint: disable=broad-except
+            words = [w for w in str(e).strip().split("\n") if w] or [type(e).__name__]
+            return {"ok": False, "why": f"{type(e).__name__}: {words[0]}"}
+
+
+def serve(first, answer):
+    """Says `first`, if that is all right, and answers until it is told to quit."""
     answers = sys.stdout
     sys.stdout = sys.stderr  # what libraries print must not be taken for an answer
 
@@ -315,32 +341,18 @@ def serve(a, ways):
         answers.flush()
 
     try:
-        say(about(a))
+        say(first())
     except (RuntimeError, AssertionError) as e:
         say({"ok": False, "why": str(e).strip().split("\n")[0]})
         return 1
-    c = None
     for line in sys.stdin:
         ask = json.loads(line)
         if ask["do"] == "quit":
             break
-        try:
-            if ask["do"] == "run":
-                rate, loss = c.run(ask["steps"])
-                say({"ok": True, "steps_per_s": rate, "loss": loss})
-                continue
-            c = None
-            gc.collect()
-            if a.device.startswith("cuda"):
-                torch.cuda.empty_cache()
-            if ask["do"] == "setup":
-                c = setup(a, ask, ways)
-            say({"ok": True})
-        except Exception as e:  # pylint: disable=broad-except
-            words = [w for w in str(e).strip().split("\n") if w] or [type(e).__name__]
-            say({"ok": False, "why": f"{type(e).__name__}: {words[0]}"})
+        say(answer(ask))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(serve(options().parse_args(), WAYS))
+    arguments = options().parse_args()
+    sys.exit(serve(lambda: about(arguments), Server(arguments, WAYS).answer))

@@ -66,6 +66,16 @@ else
   not_ok "buckets behind their parts: $(cat plan)"
 fi
 
+# ---- bfloat16 between ranks: other bits, the same on any number of them ----
+train half1 "$seg" 18 --wire bf16 || not_ok "bf16 on one rank: $(cat half1.log)"
+for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
+  # shellcheck disable=SC2086
+  set -- $way
+  train "half$1" "$seg" 18 --wire bf16 --ranks "$1" --strategy "$2" --bucket "$3" || not_ok "bf16, $way: exit status $?"
+  same "half$1" half1
+done
+if cmp -s half1/weights.safetensors seg1/weights.safetensors; then not_ok "bf16 rounds nothing"; fi
+
 # ---- products of the rows of all shards, which update weights in place or make gradients; shards without samples ----
 for momentum in 0 0.9; do
   for way in "1 1 serialized" "2 4 serialized" "4 1 pipelined" "8 2 serialized"; do

@@ -9,88 +9,12 @@
 
 #include "ranks.h"
 
-/* ---- calls, on a stream of the device ---------------------------------------------------------------------------- */
-
-enum { ALL_TO_ALL, ALL_GATHER, BROADCAST };
-
-typedef struct call {
-  rank *k;
-  int kind, root;
-  void *dst;
-  const void *src;
-  size_t bytes;
-  int status;
-  sp_ctx_holder holder;
-  sp_err err;
-} call;
-
-static int op_call(void *arg, void *native) {
-  call *c = arg;
-  const sp_comm_type *t = c->k->type;
-  sp_ctx *ctx = sp_ctx_for(&c->holder, "comm", &c->err);
-  ctx->stream = native;
-  switch (c->kind) {
-    case ALL_TO_ALL: c->status = t->all_to_all(ctx, c->k->comm, c->dst, c->src, c->bytes); break;
-    case ALL_GATHER: c->status = t->all_gather(ctx, c->k->comm, c->dst, c->src, c->bytes); break;
-    default: c->status = t->broadcast(ctx, c->k->comm, c->dst, c->bytes, c->root);
-  }
-  return SP_OK; /* the stream goes on: what has failed, c says */
-}
-
-static void wait_for(rank *k) { WANT(k, k->device->stream_sync(ctx_of(k), k->stream) == SP_OK, "%s", k->err.msg); }
-
-/* Returns when it is over. */
-static int make(rank *k, call *c, int kind, void *dst, const void *src, size_t bytes, int root) {
-  *c = (call){.k = k, .kind = kind, .dst = dst, .src = src, .bytes = bytes, .root = root};
-  WANT(k, k->device->stream_submit(ctx_of(k), k->stream, op_call, c) == SP_OK, "%s", k->err.msg);
-  int rc = k->device->stream_sync(ctx_of(k), k->stream);
-  if (!c->status && rc) c->status = rc, c->err = k->err;
-  return c->status;
-}
-
 static void must(rank *k, int kind, void *dst, const void *src, size_t bytes, int root) {
   call c;
   WANT(k, make(k, &c, kind, dst, src, bytes, root) == SP_OK, "call %d of %zu bytes: %s", kind, bytes, c.err.msg);
 }
 
-static int try_open(rank *k) {
-  void *dev = strcmp(k->type->device, "cpu") == 0 ? NULL : k->dev;
-  return k->type->open(ctx_of(k), &k->boot, dev, &k->comm);
-}
-
-static void begin(rank *k) {
-  WANT(k, try_open(k) == SP_OK, "open: %s", k->err.msg);
-  WANT(k, k->type->poll(ctx_of(k), k->comm) == SP_OK, "poll: %s", k->err.msg);
-  WANT(k, k->device->stream_open(ctx_of(k), k->dev, "comm", 1, &k->stream) == SP_OK, "%s", k->err.msg);
-  barrier(k);
-}
-
-static void end(rank *k) {
-  k->device->stream_close(k->stream);
-  k->type->close(k->comm);
-}
-
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
-
-/* The communicator's memory, or the device's, off any alignment. */
-typedef struct memory {
-  char *base, *at;
-  bool own;
-} memory;
-
-static memory take(rank *k, bool own, size_t bytes) {
-  void *p = NULL;
-  int rc = own ? k->type->alloc(ctx_of(k), k->comm, bytes, &p)
-               : k->device->alloc(ctx_of(k), k->dev, SP_MEM_DEVICE, bytes + 3, &p);
-  WANT(k, rc == SP_OK && p, "%zu bytes: %s", bytes, k->err.msg);
-  WANT(k, (uintptr_t)p % SP_ALIGN == 0, "%zu bytes at %p, not aligned to %d", bytes, p, SP_ALIGN);
-  return (memory){p, own ? p : (char *)p + 3, own};
-}
-
-static void give(rank *k, memory m) {
-  if (m.own) k->type->free(k->comm, m.base);
-  else k->device->free(k->dev, SP_MEM_DEVICE, m.base);
-}
+/* ---- bytes that say whose they are ---------------------------------------------------------------------------------- */
 
 static void copy(rank *k, void *dst, const void *src, size_t bytes) {
   WANT(k, k->device->stream_copy(ctx_of(k), k->stream, dst, src, bytes) == SP_OK, "%s", k->err.msg);

@@ -46,7 +46,35 @@ void barrier(rank *k);
 int exchange(const sp_comm_boot *boot, const void *mine, size_t bytes, void *all);
 sp_ctx *ctx_of(rank *k); /* with empty words in k->err */
 
-/* cases.c: each is run by all ranks, whose device is open. */
+/* calls.c: a call of the communicator, and memory for it: the communicator's, or the device's off any alignment. */
+enum { ALL_TO_ALL, ALL_GATHER, BROADCAST };
+
+typedef struct call {
+  rank *k;
+  int kind, root;
+  void *dst;
+  const void *src;
+  size_t bytes;
+  int status; /* when the stream is through with it */
+  sp_ctx_holder holder;
+  sp_err err;
+} call;
+
+typedef struct memory {
+  char *base, *at;
+  bool own;
+} memory;
+
+int try_open(rank *k);
+void begin(rank *k); /* opens communicator and stream */
+void end(rank *k);
+void enqueue(call *c);  /* which stays until wait_for() */
+void wait_for(rank *k); /* all that was enqueued */
+int make(rank *k, call *c, int kind, void *dst, const void *src, size_t bytes, int root); /* returns when it is over */
+memory take(rank *k, bool own, size_t bytes);
+void give(rank *k, memory m);
+
+/* cases.c, or who else has main() of ranks.c: each is run by all ranks, whose device is open. */
 typedef struct test_case {
   const char *name;
   void (*run)(rank *k);

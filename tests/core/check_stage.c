@@ -14,7 +14,7 @@
 #include "host/stage.h"
 
 static sp_registry *reg;
-static const sp_plugin_file *file, *parts;
+static const sp_plugin_file *file, *parts, *factors;
 static sp_stage_host host = {.threads = 3};
 static sp_inst *inst;
 static sp_err err;
@@ -24,6 +24,8 @@ static void set_up(void) {
   int rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/faulty.so", &file, &err);
   ck_assert_msg(rc == SP_OK, "%s", err.msg);
   rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/parts.so", &parts, &err);
+  ck_assert_msg(rc == SP_OK, "%s", err.msg);
+  rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/factors.so", &factors, &err);
   ck_assert_msg(rc == SP_OK, "%s", err.msg);
 }
 
@@ -54,7 +56,7 @@ static int forward(void) {
 }
 
 static sp_plan plan;
-static uint32_t max_parts;
+static uint32_t max_parts, shards;
 static int do_plan(const sp_spec *in_spec, uint32_t n, int training) {
   static sp_spec ins[2], outs[2];
   static sp_speclist in, out;
@@ -63,6 +65,7 @@ static int do_plan(const sp_spec *in_spec, uint32_t n, int training) {
   out = (sp_speclist){0, 2, outs};
   plan = (sp_plan){.n_in = 1, .n_out = 1, .batch = 6, .in = &in, .out = &out, .training = (uint32_t)training};
   plan.max_parts = max_parts;
+  plan.shards = shards;
   return sp_inst_plan(inst, &plan, &err);
 }
 
@@ -283,6 +286,50 @@ START_TEST(parts_are_checked) {
 }
 END_TEST
 
+START_TEST(factors_are_the_hosts_to_ask_for) {
+  open_stage("product");
+  max_parts = 2;
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_OK);
+  ck_assert_uint_eq(plan.n_factors, 0);
+  shards = 2;
+  ck_assert_int_eq(do_plan(&spec, 1, 0), SP_OK);
+  ck_assert_uint_eq(plan.n_factors, 0);
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_OK);
+  ck_assert_uint_eq(plan.n_factors, 2);
+  ck_assert_uint_eq(plan.weights[0].flags, SP_WEIGHT_TRAINED | SP_WEIGHT_FACTORS);
+  shards = 1;
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_OK);
+  ck_assert_uint_eq(plan.n_factors, 0);
+}
+END_TEST
+
+static const struct {
+  const char *stage;
+  uint32_t shards;
+  const char *words;
+} unfit[] = {
+    {"no_apply", 2, "stage 'it' (factors.so): plan() gave 2 factors, but the type has no apply()"},
+    {"not_asked", 1, "stage 'it' (factors.so): plan() gave 2 factors, where there may be none"},
+    {"nowhere", 2, "stage 'it' (factors.so): plan() gave 2 factors at NULL"},
+    {"too_many_factors", 2, "stage 'it' (factors.so): plan() gave 1025 factors, but 1024 are the most"},
+    {"unlisted", 2, "stage 'it' (factors.so): weight 'weight' has FACTORS, but plan() gave none"},
+    {"untrained", 2, "stage 'it' (factors.so): weight 'statistic' has FACTORS, but is not trained, or not float32"},
+    {"doubles", 2,
+     "stage 'it' (factors.so): factor 1 is not row-major float32 or bfloat16, or has a part or a flag that is none"},
+    {"two_sides", 2,
+     "stage 'it' (factors.so): factor 1 is not row-major float32 or bfloat16, or has a part or a flag that is none"},
+    {"no_part", 2,
+     "stage 'it' (factors.so): factor 2 is not row-major float32 or bfloat16, or has a part or a flag that is none"},
+};
+
+START_TEST(factors_are_checked) {
+  shards = unfit[_i].shards;
+  open_stage(unfit[_i].stage);
+  ck_assert_int_eq(do_plan(&spec, 1, 1), SP_E_INTERNAL);
+  ck_assert_str_eq(err.msg, unfit[_i].words);
+}
+END_TEST
+
 static sp_span seen;
 static char seen_what[32];
 static void observe(void *arg, const sp_span *span) {
@@ -430,6 +477,67 @@ START_TEST(the_conformance_suite_finds_what_is_wrong_with_parts) {
 }
 END_TEST
 
+#define ROWS "factors: each pass writes its own rows, and zeros for samples that are not there: "
+#define ROWS_IN_PARTS "factors, in parts: each pass writes its own rows, and zeros for samples that are not there: "
+#define MAKES "apply() makes the gradients of all passes, and writes nothing else: "
+#define MAKES_IN_PARTS "apply() in parts makes the gradients of all passes, and writes nothing else: "
+#define ADDS "apply() adds them to the weights where it has no dweights: "
+#define PLAN "plan() when a step has several shards: "
+
+static const char *const found_in_factors[] = {
+    "stale_rows: " ROWS "forward() leaves row 3 of factor 1 other than zero, with 3 of 6 samples",
+    "no_rows: " ROWS "forward() leaves row 0 of factor 1 other than zero, with 0 of 6 samples",
+    "busy: " ROWS "forward() changed an output, though there was no sample",
+    "counts: " ROWS "backward() wrote the gradient of weight 'shift'",
+    "half_rows: " ROWS "forward() leaves row 0 of factor 1 unwritten, with 6 of 6 samples",
+    "early_rows: " ROWS "forward() wrote factor 2, which backward() is to write",
+    "other_part: " ROWS_IN_PARTS "part 1 of backward() wrote factor 2, which was complete",
+    "other_pass: " ROWS "forward() wrote rows of factor 1 that are another pass's",
+    "other_shift: " ROWS "backward() gives weight 'shift' another gradient than without factors",
+    "adds: " MAKES "apply() gives the gradient of weight 'weight' other than dw_scale times the sum of the plain",
+    "no_scale: " MAKES "apply() gives the gradient of weight 'weight' other than",
+    "one_pass: " MAKES "apply() gives the gradient of weight 'weight' other than",
+    "all_weights: " MAKES_IN_PARTS "part 0 of apply() wrote the gradient of weight 'weight'",
+    "reads_later: " MAKES_IN_PARTS "part 0 of apply() gives the gradient of weight 'bias' other than",
+    "spoils: " MAKES "apply() changed a factor",
+    "too_much: " MAKES "apply() changed weight 'weight'",
+    "unsteady: " MAKES "apply() gives other bits for weight 'weight' a second time",
+    "overwrites: " ADDS "apply() adds to weight 'weight' other than",
+    "fails_to_apply: " MAKES "stage 'fails_to_apply' (factors.so) step 3: asked to fail",
+    "no_apply: " PLAN,
+    "not_asked: plan() with small inputs: ",
+    "unlisted: " PLAN,
+    "untrained: " PLAN,
+    "doubles: " PLAN,
+    "no_part: " PLAN,
+    "too_many_factors: " PLAN,
+    "nowhere: " PLAN,
+    "two_sides: " PLAN,
+};
+
+START_TEST(the_conformance_suite_finds_what_is_wrong_with_factors) {
+  int failed = sp_conformance(factors, &(sp_conform){.host = &host}, line, NULL);
+  const char *text = sp_sb_str(&failures);
+  for (size_t i = 0; i < SP_ARRAY(found_in_factors); i++)
+    ck_assert_msg(strstr(text, found_in_factors[i]) != NULL, "not found: %s\nin:\n%s", found_in_factors[i], text);
+  ck_assert_msg(failed == (int)SP_ARRAY(found_in_factors), "others, too:\n%s", text);
+  sp_sb_free(&failures);
+}
+END_TEST
+
+/* Those that keep the rules are exercised, whole and in parts, with inputs large enough for factors. */
+static int applied;
+static void count_applied(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words) {
+  (void)arg, (void)words;
+  applied += result == SP_CONFORM_OK && !strncmp(stage, "product", 7) && !strncmp(what, "apply()", 7);
+}
+
+START_TEST(the_conformance_suite_calls_apply) {
+  sp_conformance(factors, &(sp_conform){.host = &host}, count_applied, NULL);
+  ck_assert_int_eq(applied, 4 * 4);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("stage");
   TCase *tc = tcase_create("stage");
@@ -446,11 +554,15 @@ int main(void) {
   tcase_add_test(tc, parts_are_the_hosts_to_allow);
   tcase_add_test(tc, a_stage_that_knows_no_parts_has_one);
   tcase_add_loop_test(tc, parts_are_checked, 0, (int)SP_ARRAY(cuts));
+  tcase_add_test(tc, factors_are_the_hosts_to_ask_for);
+  tcase_add_loop_test(tc, factors_are_checked, 0, (int)SP_ARRAY(unfit));
   tcase_add_test(tc, a_part_is_named);
   tcase_add_test(tc, calls_are_timed_for_an_observer);
   tcase_add_test(tc, the_parallel_extension);
   tcase_add_test(tc, the_conformance_suite_finds_each_fault);
   tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_parts);
+  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_factors);
+  tcase_add_test(tc, the_conformance_suite_calls_apply);
   suite_add_tcase(s, tc);
   SRunner *sr = srunner_create(s);
   srunner_run_all(sr, CK_NORMAL);

@@ -2,9 +2,11 @@
  * check_networks.c - encoder, decoder, layers, classifier and gemm on the GPU against those of the cpu, and calls of
  * one instance for two batches in turn. */
 #include <stdlib.h>
+#include <string.h>
 
 #include <check.h>
 
+#include "tests/kit/factor_nets.h"
 #include "tests/kit/twin.h"
 #include "tests/kit/twin_nets.h"
 
@@ -122,12 +124,20 @@ START_TEST(parts) {
 }
 END_TEST
 
+/* ---- gradients that are made of factors ---- */
+START_TEST(factors) {
+  const char *only = getenv("SP_TEST_PRECISION");
+  if (!only || !strcmp(only, twin_precisions[_i % 3])) factor_net(_i / 3, twin_device, twin_threads, _i % 3);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("cuda networks");
   TCase *n = tcase_create("networks"), *t = tcase_create("turns"), *p = tcase_create("products");
   tcase_add_loop_test(n, networks, 0, 3 * twin_n_nets);
   tcase_add_loop_test(t, calls_in_turn, 0, 3 * (int)SP_ARRAY(interleaved));
   tcase_add_loop_test(t, parts, 0, 3 * (int)SP_ARRAY(interleaved));
+  tcase_add_loop_test(t, factors, 0, 3 * factor_n_nets);
   suite_add_tcase(s, n);
   tcase_add_loop_test(p, products, 0, 8);
   suite_add_tcase(s, t);

@@ -8,14 +8,15 @@ if test ! -f "$emu/comm_nccl.so"; then
   echo "skipped: there is no header of NCCL"
   exit 77
 fi
-run() { # run RANKS STRATEGY CAPTURE TIMING
+run() { # run RANKS STRATEGY CAPTURE TIMING [WIRE]
+  wire=${5-fp32}
   SPCORE_EMU_TIMING=$4 "$top_builddir/spcore" run train_cls.lua --size 16 --samples 61 --device cuda --threads 1 --seed 3 --batch 2 --shards 4 \
-    --eval-every 4 --quiet --checksums --no-tensorboard --steps 8 --ranks "$1" --strategy "$2" --capture "$3" --bucket "$1" \
-    --out "$tmp/$1.$2.$3" >"$tmp/log" 2>&1 || {
+    --eval-every 4 --quiet --checksums --no-tensorboard --steps 8 --ranks "$1" --strategy "$2" --capture "$3" --bucket "$1" --wire "$wire" \
+    --out "$tmp/$1.$2.$3.$wire" >"$tmp/log" 2>&1 || {
     echo "FAIL: $*: $(cat "$tmp/log")"
     exit 1
   }
-  cmp "$tmp/$1.$2.$3/checksums.jsonl" "$tmp/1.serialized.off/checksums.jsonl" || {
+  cmp "$tmp/$1.$2.$3.$wire/checksums.jsonl" "$tmp/1.serialized.off.$wire/checksums.jsonl" || {
     echo "FAIL: $*: other checksums than one process has"
     exit 1
   }
@@ -24,6 +25,8 @@ run() { # run RANKS STRATEGY CAPTURE TIMING
 run 1 serialized off early
 run 2 pipelined lane early
 run 2 pipelined step late
+run 1 serialized off early bf16
+run 4 pipelined lane late bf16
 
 # wide RANKS CAPTURE MOMENTUM PARTS PRECISION: products over the rows of all shards
 wide() {

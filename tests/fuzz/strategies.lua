@@ -92,6 +92,14 @@ local function ranked(case, rng, device)
   case.ranked = { { device = device, capture = "off", ranks = rng.pick(counts), bucket = rng.pick { 0, 8 } } }
 end
 
+-- Toys that leave gradients of one weight or of both to the end of a step.
+local function factors(case, rng)
+  for _, node in ipairs(case.nodes) do
+    local toy = node.stage == "fuzz_mix" and node.trains
+    if toy and rng.chance(0.6) then node.params.factors = rng.pick { "1", "2", "3", "5", "7" } end
+  end
+end
+
 -- make(seed, devices, images) -> case; images: those stages are there
 local function make(seed, devices, images)
   local rng = random(seed)
@@ -103,6 +111,7 @@ local function make(seed, devices, images)
   for _, node in ipairs(case.nodes) do whole = whole or node.params and node.params.drop_last end -- perhaps there is none
   if case.accumulate == 1 and #case.losses == 1 and not whole and shards.chance(0.4) then
     case.opt.shards = 2 + shards.below(4)
+    factors(case, random(seed + 0xfac702))
   end
   local parts = random(seed + 0x9a2757)
   if parts.chance(0.5) then case.opt.parts = 2 + parts.below(4) end

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/reduce.h"
 #include "lua/graph.h"
 #include "run/loop.h"
 
@@ -45,6 +46,7 @@ static lua_Integer count_units(const sp_graph *g) {
 static int make_unit(unit *u, sp_graph *g, lua_Integer k, sp_err *err) {
   *u = (unit){.g = g};
   int st = sp_graph_complete(g, err);
+  if (!st) st = sp_graph_make_factors(g, err);
   for (size_t i = 0; i < g->n_nodes && !st; i++) st = sp_node_storage(g->nodes[i], err);
   if (!st) st = sp_program_new(&u->p, g, stand_in(g, k), err);
   if (!st) st = sp_pool_new(&u->pool, g->main.type, g->main.dev, (size_t)1 << 30, "--pinned", err);

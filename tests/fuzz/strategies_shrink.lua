@@ -149,7 +149,7 @@ end
 
 local removable = {
   "on_cpu", "drift", "gain", "fail_at", "momentum", "nonfinite", "max_nonfinite", "clip_norm", "report_norm", "shuffle",
-  "drop_last", "target",
+  "drop_last", "target", "factors",
 }
 
 local function smaller_data(case, i, with)

@@ -120,7 +120,7 @@ static void call_free(call *c) {
 }
 
 void spt_free_graphs(spt *t) {
-  for (int k = 0; k < 2; k++) {
+  for (size_t k = 0; k < SP_ARRAY(t->graph); k++) {
     if (t->graph[k]) t->solo->type->graph_close(t->graph[k]);
     call_free(t->kept[k]);
     t->graph[k] = NULL;
@@ -190,6 +190,8 @@ void spt_set_id(spt *t, int64_t i, uint64_t id) {
 void spt_set_epoch(spt *t, uint64_t epoch) { t->epoch = epoch; }
 void spt_set_loss_scale(spt *t, float scale) { t->step.loss_scale = scale; }
 void spt_set_parts(spt *t, int max_parts, uint64_t bytes) { t->max_parts = (uint32_t)max_parts, t->part_bytes = bytes; }
+void spt_set_shards(spt *t, int shards) { t->shards = (uint32_t)shards; }
+void spt_set_shard(spt *t, int shard) { t->step.shard = (uint32_t)shard; }
 void spt_set_precision(spt *t, int precision) { t->precision.precision = precision; }
 void spt_set_capture(spt *t, int how) { t->capture = how; }
 void spt_set_acc(spt *t, int din_acc, int dw_acc) { t->din_acc = din_acc, t->dw_acc = dw_acc; }
@@ -226,6 +228,18 @@ static sp_list lend_grad(const spt *t, const port *grad, const port *of, sp_tens
   return l;
 }
 
+/* all: those of all shards. */
+static void lend_rows(const spt *t, call *c, bool all) {
+  for (uint32_t i = 0; i < t->rows.n; i++) {
+    c->factors[i] = (sp_tensor){t->rows.t[i].spec, lent(&t->rows, i)};
+    if (all) continue;
+    c->factors[i].spec.shape[0] /= t->shards;
+    c->factors[i].data = (char *)c->factors[i].data + t->step.shard * (size_t)sp_spec_bytes(&c->factors[i].spec);
+  }
+  c->io.factors = t->rows.n ? c->factors : NULL;
+  c->io.n_factors = t->rows.n;
+}
+
 static int call_new(spt *t, call **out, bool grads, bool prepare) {
   call *c = *out = sp_calloc(1, sizeof *c);
   if (!c) return spt_oops(t, sp_nomem(&t->err, sizeof *c, "a test call"));
@@ -252,7 +266,7 @@ static int call_new(spt *t, call **out, bool grads, bool prepare) {
   for (uint32_t i = 0; i < t->n_w; i++) {
     c->weights[i] = (sp_tensor){t->weight.t[i].spec, lent(&t->weight, i)};
     c->dweights[i] = (sp_tensor){t->dweight.t[i].spec, lent(&t->dweight, i)};
-    if (t->dweight.hidden[i] || scale != 0) c->dweights[i].data = NULL;
+    if (t->dweight.hidden[i] || scale != 0 || t->w[i].flags & SP_WEIGHT_FACTORS) c->dweights[i].data = NULL;
   }
   c->io = (sp_io){.size = sizeof(sp_io),
                   .training = (uint32_t)t->training,
@@ -273,6 +287,28 @@ static int call_new(spt *t, call **out, bool grads, bool prepare) {
                   .dw_scale = scale != 0 ? spt_buf_lent(&t->scale_mem) : NULL,
                   .scratch = spt_buf_lent(&t->scratch),
                   .saved = spt_buf_lent(&t->saved)};
+  lend_rows(t, c, prepare);
+  return SP_OK;
+}
+
+/* apply() gets no ports, neither step nor ids nor saved memory. */
+static int call_apply(spt *t, call **out, bool in_place) {
+  call *c = *out = sp_calloc(1, sizeof *c);
+  if (!c) return spt_oops(t, sp_nomem(&t->err, sizeof *c, "a test call"));
+  for (uint32_t i = 0; i < t->n_w; i++) {
+    bool gives = t->w[i].flags & SP_WEIGHT_FACTORS && !in_place && !t->dweight.hidden[i];
+    c->weights[i] = (sp_tensor){t->weight.t[i].spec, lent(&t->weight, i)};
+    c->dweights[i] = (sp_tensor){t->dweight.t[i].spec, gives ? lent(&t->dweight, i) : NULL};
+  }
+  c->io = (sp_io){.size = sizeof(sp_io),
+                  .training = 1,
+                  .n_weights = t->n_w,
+                  .weights = c->weights,
+                  .dweights = c->dweights,
+                  .part = t->part,
+                  .dw_scale = spt_buf_lent(&t->scale_mem),
+                  .scratch = spt_buf_lent(&t->scratch)};
+  lend_rows(t, c, true);
   return SP_OK;
 }
 
@@ -310,10 +346,10 @@ int spt_prepare(spt *t) {
 }
 
 int spt_run_batch(spt *t, int64_t n) {
-  if (!t->planned || n < 1 || n > t->batch)
+  if (!t->planned || n < (t->rows.n ? 0 : 1) || n > t->batch)
     return FAIL(t, SP_E_RANGE, "harness: a batch of %lld was not planned", (long long)n);
   t->run_n = n;
-  return spt_prepare(t);
+  return n ? spt_prepare(t) : SP_OK;
 }
 
 /* ---- running ---- */
@@ -345,7 +381,8 @@ static int check_guards(spt *t) {
       (rc = check_port_guards(t, t->din, t->n_in, "input gradient")) ||
       (rc = check_port_guards(t, t->dout, t->n_out, "output gradient")) ||
       (rc = check_port_guards(t, &t->weight, 1, "weight")) ||
-      (rc = check_port_guards(t, &t->dweight, 1, "weight gradient")))
+      (rc = check_port_guards(t, &t->dweight, 1, "weight gradient")) ||
+      (rc = check_port_guards(t, &t->rows, 1, "factor")))
     return rc;
   if (!spt_buf_intact(&t->scratch)) return FAIL(t, SP_E_INTERNAL, "stage '%s' wrote outside of scratch", t->inst->name);
   if (!spt_buf_intact(&t->saved)) return FAIL(t, SP_E_INTERNAL, "stage '%s' wrote outside of saved", t->inst->name);
@@ -380,9 +417,8 @@ static void poison_outputs(spt *t) {
 }
 
 /* One call of the stage, as t->capture says. */
-static int run_on_device(spt *t, call *c, bool backward) {
-  int rc, k = backward;
-  c->solo = (sp_solo_call){.inst = t->inst, .io = &c->io, .step = t->step.step, .backward = backward};
+static int run_on_device(spt *t, call *c) {
+  int rc, k = (int)c->solo.kind;
   double begin = sp_now();
   if (!t->capture) {
     rc = sp_solo_run(t->solo, &c->solo, &t->err);
@@ -397,26 +433,24 @@ static int run_on_device(spt *t, call *c, bool backward) {
   return rc ? rc : sp_solo_launch(t->solo, &c->solo, t->graph[k], &t->err);
 }
 
-static int replay(spt *t, bool backward) {
-  int k = backward;
+static int replay(spt *t, sp_solo_kind k) {
   if (!t->graph[k]) return sp_fail(&t->err, SP_E_STATE, "harness: there is nothing to replay");
   return sp_solo_launch(t->solo, &t->kept[k]->solo, t->graph[k], &t->err);
 }
 
-static int run(spt *t, bool grads, bool backward) {
+static int run(spt *t, sp_solo_kind kind, bool grads, bool in_place) {
   call *c = NULL;
   int rc;
   memcpy(spt_buf_data(&t->step_mem), &t->step, sizeof t->step);
   if (t->solo && t->capture == SPT_REPLAY) {
-    if ((rc = spt_upload(t)) || (rc = spt_oops(t, replay(t, backward)))) return rc;
+    if ((rc = spt_upload(t)) || (rc = spt_oops(t, replay(t, kind)))) return rc;
     return spt_download(t, false);
   }
-  rc = call_new(t, &c, grads, false);
+  rc = kind == SP_SOLO_APPLY ? call_apply(t, &c, in_place) : call_new(t, &c, grads, false);
+  if (!rc) c->solo = (sp_solo_call){.inst = t->inst, .io = &c->io, .step = t->step.step, .kind = kind};
   if (!rc) rc = spt_upload(t);
-  if (!rc && t->solo) rc = spt_oops(t, run_on_device(t, c, backward));
-  else if (!rc && backward) rc = spt_oops(t, sp_inst_backward(t->inst, &c->io, t->step.step, NULL, NULL, &t->err));
-  else if (!rc) rc = spt_oops(t, sp_inst_forward(t->inst, &c->io, t->step.step, NULL, NULL, &t->err));
-  if (c != t->kept[backward]) call_free(c);
+  if (!rc) rc = spt_oops(t, t->solo ? run_on_device(t, c) : sp_solo_call_here(&c->solo, NULL, &t->err));
+  if (c != t->kept[kind]) call_free(c);
   return rc ? rc : spt_download(t, false);
 }
 
@@ -427,12 +461,13 @@ int spt_forward(spt *t, uint64_t step) {
   t->step.step = step;
   t->step.epoch = t->epoch;
   t->step.n = (uint32_t)t->run_n;
+  t->step.batch = t->shards > 1 ? (uint32_t)t->batch : 0;
   t->step.training = (uint32_t)t->training;
   poison_outputs(t);
   spt_buf_poison(&t->scratch);
   spt_buf_poison(&t->saved);
   uint64_t before = hash_fixed(t, true);
-  if ((rc = run(t, loss, false)) || (rc = check_guards(t))) return rc;
+  if ((rc = run(t, SP_SOLO_FORWARD, loss, false)) || (rc = check_guards(t))) return rc;
   if (hash_fixed(t, true) != before)
     return FAIL(t, SP_E_INTERNAL, "stage '%s' changed an input or a trained weight in forward()", t->inst->name);
   t->forwarded = 1;
@@ -442,7 +477,7 @@ int spt_forward(spt *t, uint64_t step) {
 static int run_parts(spt *t) {
   int rc = SP_OK;
   if (t->n_parts > 1 && t->capture) return FAIL(t, SP_E_UNSUPPORTED, "harness: a backward in parts is not captured");
-  for (t->part = 0; t->part < t->n_parts && !rc; t->part++) rc = run(t, true, true);
+  for (t->part = 0; t->part < t->n_parts && !rc; t->part++) rc = run(t, SP_SOLO_BACKWARD, true, false);
   t->part = 0;
   return rc;
 }
@@ -458,5 +493,28 @@ int spt_backward(spt *t) {
   if ((rc = run_parts(t)) || (rc = check_guards(t))) return rc;
   if (hash_fixed(t, scale == 0) != before)
     return FAIL(t, SP_E_INTERNAL, "stage '%s' changed an input or a weight in backward()", t->inst->name);
+  return SP_OK;
+}
+
+static bool applies(const spt *t, uint32_t part) {
+  for (uint32_t i = 0; i < t->n_w; i++)
+    if (t->w[i].flags & SP_WEIGHT_FACTORS && t->w[i].part == part) return true;
+  return false;
+}
+
+int spt_apply(spt *t, float scale, int in_place) {
+  int rc = SP_OK;
+  if (!t->rows.n) return FAIL(t, SP_E_STATE, "harness: there are no factors");
+  spt_set_dw_scale(t, scale);
+  uint64_t before = hash_port(SP_FNV64, &t->rows), weights = hash_weights(t);
+  for (t->part = 0; t->part < t->n_parts && !rc; t->part++) {
+    spt_buf_poison(&t->scratch);
+    if (applies(t, t->part)) rc = run(t, SP_SOLO_APPLY, false, in_place);
+  }
+  t->part = 0;
+  spt_set_dw_scale(t, 0);
+  if (rc || (rc = check_guards(t))) return rc;
+  if (hash_port(SP_FNV64, &t->rows) != before || (!in_place && hash_weights(t) != weights))
+    return FAIL(t, SP_E_INTERNAL, "stage '%s' changed a factor or a weight in apply()", t->inst->name);
   return SP_OK;
 }

@@ -25,8 +25,9 @@ int spt_device_ready(const char *device, char *why, size_t n);
 int spt_device_flags(const char *device); /* SP_DEVICE_..., 0 for "cpu" */
 void spt_device_close(void);
 
-/* What a tensor is. Port and item say which; of weights the item is the index and port is 0. */
-enum { SPT_IN = 0, SPT_OUT = 1, SPT_DIN = 2, SPT_DOUT = 3, SPT_WEIGHT = 4, SPT_DWEIGHT = 5 };
+/* What a tensor is. Port and item say which; of weights, and of the rows of factors of all shards, the item is the index
+ * and port is 0. */
+enum { SPT_IN = 0, SPT_OUT = 1, SPT_DIN = 2, SPT_DOUT = 3, SPT_WEIGHT = 4, SPT_DWEIGHT = 5, SPT_ROWS = 6 };
 
 /* Loads the plugin, fills the parameters from `params` (a Lua table as text: "{ classes = 10, size = {4, 4} }"; NULL: none),
  * makes the instance. threads: the team's size. Never NULL but when out of memory; look at spt_failed(). */
@@ -55,6 +56,9 @@ void spt_set_frozen(spt *t, int frozen);
 void spt_set_precision(spt *t, int precision); /* SP_PRECISION_..., FP32 unless set; before spt_plan */
 /* spt_backward() may be in up to so many calls, not captured; `bytes`: sp_plan.part_bytes. */
 void spt_set_parts(spt *t, int max_parts, uint64_t bytes);
+/* A step has so many passes; before spt_plan. spt_set_shard() says which the next calls are. */
+void spt_set_shards(spt *t, int shards);
+void spt_set_shard(spt *t, int shard);
 void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does after torch.manual_seed(seed) */
 
 /* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/graph/init.h), prepares. May be called
@@ -62,8 +66,8 @@ void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does af
 int spt_plan(spt *t, int training);
 
 /* At any time after spt_plan. */
-int spt_run_batch(spt *t, int64_t n);                 /* run with fewer samples than planned from now on */
-void spt_set_live(spt *t, int i, float v);            /* a LIVE parameter, by its index among them */
+int spt_run_batch(spt *t, int64_t n);      /* run with fewer samples than planned from now on; 0: with factors */
+void spt_set_live(spt *t, int i, float v); /* a LIVE parameter, by its index among them */
 void spt_set_id(spt *t, int64_t sample, uint64_t id); /* default SP_ID(0, sample) */
 void spt_set_epoch(spt *t, uint64_t epoch);
 void spt_set_loss_scale(spt *t, float scale);
@@ -86,6 +90,8 @@ void spt_set_capture(spt *t, int how);
 /* Runs. The STATUS port, if there is one, is turned into a failure with the stage's words. */
 int spt_forward(spt *t, uint64_t step);
 int spt_backward(spt *t);
+/* Makes the gradients that all passes left to it, times `scale`: in place, or where dweights are wanted. */
+int spt_apply(spt *t, float scale, int in_place);
 
 /* Tensors. */
 int spt_ports(const spt *t, int what);                               /* how many ports */
@@ -105,7 +111,7 @@ int64_t spt_length(const spt *t);                            /* what plan() said
 int spt_inplace(const spt *t);                               /* and of an optimizer */
 int spt_restores(const spt *t);
 int spt_averages(const spt *t);
-int spt_parts(const spt *t); /* calls of a backward */
+int spt_parts(const spt *t);                               /* calls of a backward */
 const char *spt_attr_text(const spt *t, const char *name); /* NULL: no such attribute, or a number */
 double spt_seconds(const spt *t);          /* the latest forward or backward took, without checks and copies */
 size_t spt_bytes(const spt *t, int saved); /* of scratch (0) or saved (1) */

@@ -20,12 +20,13 @@ const spt_port *spt_find_port(const spt *t, int what, int p) {
     case SPT_DOUT: return p >= 0 && p < t->n_out ? &t->dout[p] : NULL;
     case SPT_WEIGHT: return p == 0 ? &t->weight : NULL;
     case SPT_DWEIGHT: return p == 0 ? &t->dweight : NULL;
+    case SPT_ROWS: return p == 0 ? &t->rows : NULL;
     default: return NULL;
   }
 }
 
 int spt_ports(const spt *t, int what) {
-  if (what == SPT_WEIGHT || what == SPT_DWEIGHT) return 1;
+  if (what == SPT_WEIGHT || what == SPT_DWEIGHT || what == SPT_ROWS) return 1;
   return what == SPT_IN || what == SPT_DIN ? t->n_in : t->n_out;
 }
 

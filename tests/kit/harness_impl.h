@@ -34,7 +34,7 @@ typedef struct spt_call {
   const uint8_t **acc;
   uint8_t flags[SP_MAX_LIST];
   sp_tensor *store;
-  sp_tensor weights[SPT_WEIGHTS], dweights[SPT_WEIGHTS];
+  sp_tensor weights[SPT_WEIGHTS], dweights[SPT_WEIGHTS], factors[SP_MAX_FACTORS];
   sp_solo_call solo;
 } spt_call;
 
@@ -49,7 +49,8 @@ struct spt {
   const sp_stage_type *type;
   int n_in, n_out;
   spt_port *in, *out, *din, *dout, weight, dweight;
-  sp_weight *w; /* as planned; names are copies */
+  spt_port rows; /* factors, of all shards */
+  sp_weight *w;  /* as planned; names are copies */
   uint32_t n_w;
   sp_attr *attrs;
   uint32_t n_attrs;
@@ -57,6 +58,7 @@ struct spt {
   uint32_t inplace, restores, stepless, averages;
   uint32_t max_parts, n_parts, part; /* the part that is called */
   uint64_t part_bytes;
+  uint32_t shards;
   spt_buf scratch, saved, scale_mem, step_mem, ids_mem;
   int64_t batch, run_n;
   int training, frozen, torch, planned, forwarded, din_acc, dw_acc, capture;
@@ -64,8 +66,8 @@ struct spt {
   sp_step step;
   sp_precision precision;
   sp_solo *solo;     /* NULL: calls and memory are the host's */
-  void *graph[2];    /* captured forward(), backward() */
-  spt_call *kept[2]; /* their calls */
+  void *graph[3];    /* captured forward(), backward(), apply() */
+  spt_call *kept[3]; /* their calls */
 };
 
 #define SPT_FAIL(t, ...) spt_oops(t, sp_fail(&(t)->err, __VA_ARGS__))

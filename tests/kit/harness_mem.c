@@ -149,7 +149,8 @@ static int move_all(spt *t, bool up) {
   int rc;
   if ((rc = move_ports(t, t->in, t->n_in, up)) || (rc = move_ports(t, t->out, t->n_out, up)) ||
       (rc = move_ports(t, t->din, t->n_in, up)) || (rc = move_ports(t, t->dout, t->n_out, up)) ||
-      (rc = move_ports(t, &t->weight, 1, up)) || (rc = move_ports(t, &t->dweight, 1, up)))
+      (rc = move_ports(t, &t->weight, 1, up)) || (rc = move_ports(t, &t->dweight, 1, up)) ||
+      (rc = move_ports(t, &t->rows, 1, up)))
     return rc;
   for (size_t i = 0; i < SP_ARRAY(single) && !rc; i++) rc = move(t, single[i], up);
   return rc;

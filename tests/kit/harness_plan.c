@@ -21,6 +21,7 @@ void spt_free_plan(spt *t) {
   for (int i = 0; i < t->n_out && t->dout; i++) spt_port_clear(t, &t->dout[i]);
   spt_port_clear(t, &t->weight);
   spt_port_clear(t, &t->dweight);
+  spt_port_clear(t, &t->rows);
   for (uint32_t i = 0; i < t->n_w; i++) free((char *)t->w[i].name);
   free(t->w);
   free(t->attrs);
@@ -88,6 +89,16 @@ static int add_weights(spt *t, const sp_plan *plan) {
   return SP_OK;
 }
 
+static int add_rows(spt *t, const sp_plan *plan) {
+  int rc = SP_OK;
+  for (uint32_t i = 0; i < plan->n_factors && !rc; i++) {
+    sp_spec all = plan->factors[i].spec;
+    all.shape[0] *= t->shards;
+    rc = spt_port_add(t, &t->rows, &all);
+  }
+  return rc;
+}
+
 static int init_weights(spt *t) {
   void *data[MAX_WEIGHTS];
   sp_mt19937 mt;
@@ -114,7 +125,8 @@ static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) 
                   .in = in,
                   .out = out,
                   .max_parts = t->max_parts,
-                  .part_bytes = t->part_bytes};
+                  .part_bytes = t->part_bytes,
+                  .shards = t->shards};
   for (int p = 0; p < t->n_in; p++) {
     if ((rc = check_port(t, &t->type->inputs[p], &t->in[p], "input"))) return rc;
     in[p] = (sp_speclist){t->in[p].n, t->in[p].n, store};
@@ -123,7 +135,7 @@ static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) 
   for (int p = 0; p < t->n_out; p++, store += SP_MAX_LIST)
     out[p] = (sp_speclist){0, t->type->outputs[p].flags & SP_PORT_LIST ? SP_MAX_LIST : 1, store};
   if ((rc = sp_inst_plan(t->inst, &plan, &t->err))) return spt_oops(t, rc);
-  if ((rc = add_outputs(t, out)) || (rc = add_weights(t, &plan)) || (rc = plan_ids(t)) ||
+  if ((rc = add_outputs(t, out)) || (rc = add_weights(t, &plan)) || (rc = add_rows(t, &plan)) || (rc = plan_ids(t)) ||
       (rc = spt_buf_new(t, &t->scratch, (int64_t)plan.scratch_bytes)) ||
       (rc = spt_buf_new(t, &t->saved, (int64_t)plan.saved_bytes)) ||
       (rc = spt_buf_new(t, &t->scale_mem, sizeof(float))))

@@ -12,7 +12,7 @@
 #define WORDS 40
 
 typedef struct {
-  int64_t drift, learn, fail_at;
+  int64_t drift, learn, fail_at, factors;
   double gain, target;
 } params;
 
@@ -20,7 +20,11 @@ typedef struct {
   const params *p;
   int frozen, parts; /* calls of a backward */
   sp_weight w[3];
+  sp_factor f[2];
 } toy;
+
+enum { FACTORS_W = 1, FACTORS_B = 2, FACTORS_LATE = 4 }; /* w, b have them; the last part of the backward writes them */
+enum { DY, X };                                          /* b needs the first alone */
 
 #define DRIFT                                                                                                \
   {                                                                                                          \
@@ -33,12 +37,14 @@ typedef struct {
     .max = 8, .doc = "may change while running"                                                                  \
   }
 
+static void rest(int64_t us) {
+  struct timespec t = {0, (long)us * 1000};
+  if (us > 0) nanosleep(&t, NULL);
+}
+
 /* Sleeps 0..us microseconds, drawn from key: lanes drift against each other, differently at every step. */
 static void drift(int64_t us, const sp_step *step, uint64_t salt) {
-  struct timespec t = {0, 0};
-  if (us <= 0) return;
-  t.tv_nsec = (long)sp_rng_below(sp_rng(step->key ^ salt, step->step, 0).v[0], (uint32_t)us) * 1000;
-  nanosleep(&t, NULL);
+  if (us > 0) rest(sp_rng_below(sp_rng(step->key ^ salt, step->step, 0).v[0], (uint32_t)us));
 }
 
 static int toy_create(sp_ctx *c, const void *p, void **self) {
@@ -65,6 +71,11 @@ static const sp_param mix_table[] = {DRIFT,
                                       .idef = 1,
                                       .imax = 1,
                                       .doc = "0: it has no weights"},
+                                     {.name = "factors",
+                                      .type = SP_PARAM_INT,
+                                      .offset = offsetof(params, factors),
+                                      .imax = 7,
+                                      .doc = "1: of w, 2: of b, 4: written by the last part of the backward"},
                                      GAIN,
                                      {.name = "fail_at",
                                       .type = SP_PARAM_INT,
@@ -83,6 +94,21 @@ static const sp_port mix_in[] = {
     {.name = NULL}};
 static const sp_port mix_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "N x 4"}, {.name = NULL}};
 
+static int has_factors(const toy *t, int w) { return (t->w[w].flags & SP_WEIGHT_FACTORS) != 0; }
+
+static void plan_factors(toy *t, sp_plan *p) {
+  const sp_spec rows = {.dtype = SP_F32, .ndim = 2, .shape = {p->batch, W}};
+  int64_t of = p->training && p->shards > 1 && t->p->learn ? t->p->factors : 0;
+  uint32_t late = of & FACTORS_LATE && !(of & FACTORS_B) ? (uint32_t)t->parts - 1 : 0;
+  t->w[0].flags = SP_WEIGHT_TRAINED | (of & FACTORS_W ? SP_WEIGHT_FACTORS : 0u);
+  t->w[2].flags = SP_WEIGHT_TRAINED | (of & FACTORS_B ? SP_WEIGHT_FACTORS : 0u);
+  t->f[DY] = (sp_factor){.spec = rows, .part = late};
+  t->f[X] = (sp_factor){.spec = rows, .forward = !(of & FACTORS_LATE)};
+  if (!t->f[X].forward) t->f[X].part = (uint32_t)t->parts - 1;
+  p->factors = t->f;
+  p->n_factors = of & FACTORS_W ? 2 : of & FACTORS_B ? 1 : 0;
+}
+
 static int mix_plan(sp_ctx *c, void *self, sp_plan *p) {
   toy *t = self;
   (void)c;
@@ -93,6 +119,7 @@ static int mix_plan(sp_ctx *c, void *self, sp_plan *p) {
   t->parts = p->training && p->max_parts > 1 && t->p->learn ? 2 : 1;
   t->w[0].part = (uint32_t)t->parts - 1;
   p->n_parts = (uint32_t)t->parts;
+  plan_factors(t, p);
   p->saved_bytes = p->training ? ((size_t)p->batch * W + 1) * sizeof(float) : 0;
   p->scratch_bytes = 64;
   return SP_OK;
@@ -123,10 +150,21 @@ static float factor(const sp_io *io) {
   return f;
 }
 
+/* Row after row of `from`, times `by`; NULL: of zeros. Zeros behind them, to the end of a full batch. */
+static void put_rows(const sp_tensor *to, const float *from, float by, uint32_t n) {
+  float *row = to->data;
+  for (int64_t i = 0; i < to->spec.shape[0] * W; i++) row[i] = from && i < n * W ? from[i] * by : 0;
+}
+
 static int mix_forward(sp_ctx *c, void *self, const sp_io *io) {
   const toy *t = self;
   const float *w = t->p->learn ? io->weights[0].data : NULL, *b = w ? io->weights[2].data : NULL;
   float *y = io->out[0].t[0].data, *saved = io->saved, f = factor(io);
+  int gives = io->factors && has_factors(t, 0) && t->f[X].forward;
+  if (!io->step->n) {
+    if (gives) put_rows(&io->factors[X], NULL, 0, 0);
+    return SP_OK;
+  }
   if (io->step->training && io->step->step == (uint64_t)t->p->fail_at)
     return c->host->fail(c, SP_E_DATA, "asked to fail");
   drift(t->p->drift, io->step, 1);
@@ -140,6 +178,7 @@ static int mix_forward(sp_ctx *c, void *self, const sp_io *io) {
     if (io->training && saved) saved[1 + i] = x;
     y[i] = x * f * (w ? w[i % W] : 1) + (b ? b[i % W] : 0);
   }
+  if (gives) put_rows(&io->factors[X], saved + 1, f, io->step->n);
   return SP_OK;
 }
 
@@ -158,6 +197,15 @@ static void give(const sp_io *io, int i, const float *dw) {
     else if (g) g[k] = (io->dw_acc ? g[k] : 0) + dw[k];
 }
 
+/* What this part writes of them. */
+static void give_factors(const toy *t, const sp_io *io, const float *dy) {
+  const float *saved = io->saved;
+  if (!io->n_factors) return;
+  if (t->f[DY].part == io->part) put_rows(&io->factors[DY], dy, 1, io->step->n);
+  if (io->n_factors > X && !t->f[X].forward && t->f[X].part == io->part)
+    put_rows(&io->factors[X], io->step->n ? saved + 1 : NULL, io->step->n ? saved[0] : 0, io->step->n);
+}
+
 /* The sums of both weights are of one pass; where there are two parts the second finds its own in scratch. */
 static int mix_backward(sp_ctx *c, void *self, const sp_io *io) {
   const toy *t = self;
@@ -165,6 +213,8 @@ static int mix_backward(sp_ctx *c, void *self, const sp_io *io) {
   float *dw = io->scratch, *db = dw + W;
   (void)c;
   drift(t->p->drift, io->step, 2 + 3 * io->part);
+  give_factors(t, io, dy);
+  if (!io->step->n) return SP_OK;
   if (!io->part) {
     memset(dw, 0, 2 * W * sizeof *dw);
     for (uint32_t i = 0; dy && i < io->step->n * W; i++) {
@@ -176,6 +226,23 @@ static int mix_backward(sp_ctx *c, void *self, const sp_io *io) {
   if ((int)io->part + 1 < t->parts) return SP_OK;
   if (dy) mix_inputs(io, w, dy, saved[0]);
   if (w) give(io, 0, dw);
+  return SP_OK;
+}
+
+static void apply_to(const sp_io *io, int w, const sp_tensor *dy, const sp_tensor *x) {
+  const float *a = dy->data, *b = x ? x->data : NULL;
+  float sum[W] = {0};
+  for (int64_t i = 0; i < dy->spec.shape[0] * W; i++) sum[i % W] += b ? a[i] * b[i] : a[i];
+  float *g = io->dweights[w].data, *to = g ? g : io->weights[w].data;
+  for (int k = 0; k < W; k++) to[k] = (g ? 0 : to[k]) + *io->dw_scale * sum[k];
+}
+
+static int mix_apply(sp_ctx *c, void *self, const sp_io *io) {
+  const toy *t = self;
+  (void)c;
+  rest(t->p->drift / 2);
+  if (has_factors(t, 2) && t->w[2].part == io->part) apply_to(io, 2, &io->factors[DY], NULL);
+  if (has_factors(t, 0) && t->w[0].part == io->part) apply_to(io, 0, &io->factors[DY], &io->factors[X]);
   return SP_OK;
 }
 
@@ -262,7 +329,7 @@ static int watch_forward(sp_ctx *c, void *self, const sp_io *io) {
   return SP_OK;
 }
 
-#define TYPE(var, nm, fl, ins, outs, table, pl, fo, ba)                  \
+#define TYPE(var, nm, fl, ins, outs, table, pl, fo, ba, ap)              \
   static const sp_stage_type var = {.size = sizeof(sp_stage_type),       \
                                     .flags = (fl) | SP_STAGE_CAPTURABLE, \
                                     .name = nm,                          \
@@ -277,10 +344,12 @@ static int watch_forward(sp_ctx *c, void *self, const sp_io *io) {
                                     .plan = pl,                          \
                                     .forward = fo,                       \
                                     .backward = ba,                      \
+                                    .apply = ap,                         \
                                     .status_doc = "sample %sample: value %value is above %limit"}
-TYPE(t_mix, "fuzz_mix", SP_STAGE_INPLACE_SGD, mix_in, mix_out, mix_table, mix_plan, mix_forward, mix_backward);
-TYPE(t_loss, "fuzz_loss", SP_STAGE_LOSS, loss_in, loss_out, loss_table, loss_plan, loss_forward, NULL);
-TYPE(t_watch, "fuzz_watch", 0, watch_in, watch_out, watch_table, watch_plan, watch_forward, NULL);
+TYPE(t_mix, "fuzz_mix", SP_STAGE_INPLACE_SGD, mix_in, mix_out, mix_table, mix_plan, mix_forward, mix_backward,
+     mix_apply);
+TYPE(t_loss, "fuzz_loss", SP_STAGE_LOSS, loss_in, loss_out, loss_table, loss_plan, loss_forward, NULL, NULL);
+TYPE(t_watch, "fuzz_watch", 0, watch_in, watch_out, watch_table, watch_plan, watch_forward, NULL, NULL);
 
 static const sp_stage_type *const all[] = {&t_mix, &t_loss, &t_watch, NULL};
 

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <spcore/ext/precision.h>
+
+#include "tests/kit/factor_nets.h"
 #include "tests/kit/harness.h"
 #include "base/util.h"
 
@@ -194,6 +197,9 @@ START_TEST(sizes_of_parts) {
 }
 END_TEST
 
+START_TEST(factors) { factor_net(_i, "cpu", 2, SP_PRECISION_FP32); }
+END_TEST
+
 START_TEST(short_batch) {
   spt *a = planned("layers", strides, 2, SP_ROW_MAJOR, 5, 3, 8, 8);
   spt *b = planned("layers", strides, 2, SP_ROW_MAJOR, 2, 3, 8, 8);
@@ -325,6 +331,7 @@ int main(void) {
   tcase_add_loop_test(c, bits, 0, 2);
   tcase_add_loop_test(c, parts, 0, (int)SP_ARRAY(cuts));
   tcase_add_test(c, sizes_of_parts);
+  tcase_add_loop_test(c, factors, 0, factor_n_nets);
   tcase_add_test(c, short_batch);
   tcase_add_loop_test(c, in_place, 0, 2);
   tcase_add_test(c, names);

@@ -126,7 +126,7 @@ const sp_port count_outputs[] = {
     {.name = "heads", .dtypes = SP_DT(SP_F64), .ndim = 2, .doc = "total of each shard, and 1 where it had samples"},
     {.name = NULL}};
 const sp_port tree_inputs[] = {{.name = "pieces",
-                                .dtypes = SP_DT(SP_F32),
+                                .dtypes = SP_DT(SP_F32) | SP_DT(SP_BF16),
                                 .ndim = 2,
                                 .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
                                 .doc = "one tensor: of each rank's sums the piece that this rank completes"},
@@ -136,13 +136,29 @@ const sp_port tree_inputs[] = {{.name = "pieces",
                                 .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
                                 .doc = "one tensor: those of all ranks"},
                                {.name = NULL}};
-const sp_port tree_outputs[] = {{.name = "sums",
-                                 .dtypes = SP_DT(SP_F32),
-                                 .ndim = 1,
-                                 .flags = SP_PORT_LIST,
-                                 .doc = "two that lie side by side: of gradients and of statistics"},
-                                {.name = NULL}};
+const sp_port tree_outputs[] = {
+    {.name = "sums",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = 1,
+     .flags = SP_PORT_LIST,
+     .doc = "two that lie side by side: of gradients and of statistics; of bfloat16 pieces one, not "
+            "divided yet"},
+    {.name = NULL}};
 
+const sp_port wire_inputs[] = {
+    {.name = "from",
+     .dtypes = SP_DT(SP_F32) | SP_DT(SP_BF16),
+     .ndim = 1,
+     .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+     .doc = "one tensor: float32 becomes bfloat16, which holds it, bfloat16 float32"},
+    {.name = "heads",
+     .dtypes = SP_DT(SP_F64),
+     .ndim = 2,
+     .flags = SP_PORT_LIST | SP_PORT_NOGRAD,
+     .doc = "one tensor, on the way back: those of all shards, by which the sums are divided"},
+    {.name = NULL}};
+const sp_port wire_outputs[] = {
+    {.name = "to", .ndim = 1, .flags = SP_PORT_LIST, .doc = "one tensor with as many elements"}, {.name = NULL}};
 const sp_port scale_inputs[] = {{.name = "heads",
                                  .dtypes = SP_DT(SP_F64),
                                  .ndim = 2,
@@ -179,4 +195,8 @@ const sp_param shard_param_table[] = {
      .type = SP_PARAM_BOOL,
      .offset = offsetof(shard_params, part),
      .doc = "other ranks have further shards of the step"},
+    {.name = "bf16",
+     .type = SP_PARAM_BOOL,
+     .offset = offsetof(shard_params, bf16),
+     .doc = "gradients and their sums are rounded to bfloat16"},
     {.name = NULL}};

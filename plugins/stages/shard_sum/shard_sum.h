@@ -8,6 +8,7 @@
 #define SHARD_SUM_H
 
 #include <spcore/plugin.h>
+#include <string.h>
 
 #define SHARD_SUM_DOC "Adds the gradients of a step's shards, and averages their statistics"
 
@@ -19,19 +20,22 @@
 
 #define SHARD_TREE_DOC "Adds what the ranks of a job have added of a step's shards"
 #define SHARD_COUNT_DOC "Counts what the losses of a step's shards are means over"
+#define SHARD_WIRE_DOC "Makes sums of gradients bfloat16 for the way to other ranks, and float32 again"
 #define SHARD_SCALE_DOC "Says by what the gradients of a step's shards are multiplied"
 
 enum { SHARD_IN_GRADIENTS, SHARD_IN_STATISTICS, SHARD_IN_HEADS };
 enum { TREE_IN_PIECES, TREE_IN_HEADS };
+enum { WIRE_IN_FROM, WIRE_IN_HEADS };
 
 extern const sp_port shard_inputs[], count_inputs[], count_outputs[], tree_inputs[], tree_outputs[], scale_inputs[],
-    scale_outputs[];
+    scale_outputs[], wire_inputs[], wire_outputs[];
 extern const sp_param shard_param_table[], count_param_table[];
 
 typedef struct shard_params {
   int64_t shards; /* of a step, on this rank */
   int32_t keep;   /* what is before the forward passes: statistics begin as they did in the first shard */
   int32_t part;   /* other ranks have further shards: sums stay sums */
+  int32_t bf16;   /* gradients, and each sum of two, are rounded to bfloat16, as which they can go to other ranks */
 } shard_params;
 
 typedef struct count_params {
@@ -61,6 +65,32 @@ typedef struct shard_sum {
   int64_t floats; /* of a level */
   size_t kept;    /* bytes of all statistics, keep */
 } shard_sum;
+
+/* To the nearest bfloat16, even where two are as near, and back. Every sum of the tree is rounded, since what is a sum of
+ * one rank and what one of several hangs on their number. */
+SHARD_FN uint16_t shard_bf16(float f) {
+  uint32_t u;
+#ifdef __CUDA_ARCH__
+  u = __float_as_uint(f);
+#else
+  memcpy(&u, &f, sizeof u);
+#endif
+  if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40); /* no number, and stays none */
+  return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+SHARD_FN float shard_float(uint16_t b) {
+  uint32_t u = (uint32_t)b << 16;
+#ifdef __CUDA_ARCH__
+  return __uint_as_float(u);
+#else
+  float f;
+  memcpy(&f, &u, sizeof f);
+  return f;
+#endif
+}
+
+SHARD_FN float shard_rounded(float f) { return shard_float(shard_bf16(f)); }
 
 /* So many levels hold what is not complete yet. */
 SHARD_FN int shard_levels(int64_t shards) {

@@ -31,11 +31,16 @@ static uint32_t tensor_of(const shard_sum *s, int64_t chunk) {
   return lo;
 }
 
+static void round_all(float *v, int64_t n) {
+  for (int64_t x = 0; x < n; x++) v[x] = shard_rounded(v[x]);
+}
+
 static int add_chunk(void *arg, int64_t chunk, int worker) {
   const job *j = arg;
   const shard_sum *s = j->s;
   int64_t shards = s->p->shards, m = j->m;
   uint32_t i = tensor_of(s, chunk);
+  int bf16 = s->p->bf16 && i < s->gradients;
   int64_t at = (chunk - s->first[i]) * CHUNK, left = s->count[i] - at, n = left < CHUNK ? left : CHUNK;
   float *own = shard_tensor(s, j->io, i), v[CHUNK], k = i < s->gradients ? j->scale : j->mean;
   (void)worker;
@@ -43,10 +48,12 @@ static int add_chunk(void *arg, int64_t chunk, int worker) {
   own += at;
   if (j->io->step->n) memcpy(v, own, (size_t)n * sizeof *v);
   else memset(v, 0, (size_t)n * sizeof *v);
+  if (bf16) round_all(v, n);
   for (int level = 0; m >> level; level++) {
     if (!shard_adds(m, shards, level)) continue;
     const float *sum = level_of(j, level, i) + at;
     for (int64_t x = 0; x < n; x++) v[x] = sum[x] + v[x];
+    if (bf16) round_all(v, n);
   }
   if (m < shards - 1) memcpy(level_of(j, shard_level(m), i) + at, v, (size_t)n * sizeof *v);
   else
@@ -56,7 +63,7 @@ static int add_chunk(void *arg, int64_t chunk, int worker) {
 
 static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
   job j = {.s = s, .io = io, .m = io->step->shard, .scale = 1, .mean = 1};
-  if (s->p->part && s->p->shards == 1 && io->step->n) return SP_OK; /* it is the sum */
+  if (s->p->part && s->p->shards == 1 && io->step->n && !s->p->bf16) return SP_OK; /* it is the sum */
   if (!s->p->part && j.m == s->p->shards - 1) {
     shard_head h = shard_heads(io->in[SHARD_IN_HEADS].t[0].data, s->p->shards);
     j.scale = h.scale;
@@ -100,9 +107,28 @@ static int tree_chunk(void *arg, int64_t chunk, int worker) {
   return SP_OK;
 }
 
+/* Of bfloat16: what is divided is float32 again, behind the way back. */
+static int tree_half(void *arg, int64_t chunk, int worker) {
+  const tree *t = arg;
+  int64_t at = chunk * CHUNK, end = at + CHUNK < t->each ? at + CHUNK : t->each;
+  float levels[SHARD_LEVELS_MAX], v = 0;
+  (void)worker;
+  for (int64_t x = at; x < end; x++) {
+    for (int64_t m = 0; m < t->ranks; m++) {
+      v = shard_float(((const uint16_t *)t->pieces)[m * t->each + x]);
+      for (int level = 0; m >> level; level++)
+        if (shard_adds(m, t->ranks, level)) v = shard_rounded(levels[level] + v);
+      if (m < t->ranks - 1) levels[shard_level(m)] = v;
+    }
+    ((uint16_t *)t->out)[x] = shard_bf16(v);
+  }
+  return SP_OK;
+}
+
 static int add_ranks(sp_ctx *ctx, void *self, const sp_io *io) {
   const sp_tensor *pieces = io->in[TREE_IN_PIECES].t, *heads = io->in[TREE_IN_HEADS].t;
-  shard_head h = shard_heads(heads->data, heads->spec.shape[0]);
+  int half = pieces->spec.dtype == SP_BF16;
+  shard_head h = half ? (shard_head){0} : shard_heads(heads->data, heads->spec.shape[0]);
   tree t = {.pieces = pieces->data,
             .out = io->out[0].t[0].data,
             .ranks = pieces->spec.shape[0],
@@ -111,7 +137,32 @@ static int add_ranks(sp_ctx *ctx, void *self, const sp_io *io) {
             .scale = h.scale,
             .mean = h.mean};
   (void)self;
-  return par_run(ctx, (t.each + CHUNK - 1) / CHUNK, tree_chunk, &t);
+  return par_run(ctx, (t.each + CHUNK - 1) / CHUNK, half ? tree_half : tree_chunk, &t);
+}
+
+typedef struct wire {
+  const sp_tensor *from, *to;
+  float scale;
+} wire;
+
+static int wire_chunk(void *arg, int64_t chunk, int worker) {
+  const wire *w = arg;
+  int64_t n = w->from->spec.shape[0], at = chunk * CHUNK, end = at + CHUNK < n ? at + CHUNK : n;
+  (void)worker;
+  if (w->from->spec.dtype == SP_F32)
+    for (int64_t x = at; x < end; x++) ((uint16_t *)w->to->data)[x] = shard_bf16(((const float *)w->from->data)[x]);
+  else
+    for (int64_t x = at; x < end; x++)
+      ((float *)w->to->data)[x] = shard_float(((const uint16_t *)w->from->data)[x]) * w->scale;
+  return SP_OK;
+}
+
+static int convert(sp_ctx *ctx, void *self, const sp_io *io) {
+  const sp_tensor *heads = io->in[WIRE_IN_HEADS].t;
+  wire w = {.from = io->in[WIRE_IN_FROM].t, .to = io->out[0].t};
+  if (io->in[WIRE_IN_HEADS].n) w.scale = shard_heads(heads->data, heads->spec.shape[0]).scale;
+  (void)self;
+  return par_run(ctx, (w.from->spec.shape[0] + CHUNK - 1) / CHUNK, wire_chunk, &w);
 }
 
 static int scale(sp_ctx *ctx, void *self, const sp_io *io) {
@@ -187,6 +238,17 @@ static const sp_stage_type scale_type = {.size = sizeof(sp_stage_type),
                                          .destroy = tree_destroy,
                                          .plan = scale_plan,
                                          .forward = scale};
-static const sp_stage_type *const stages[] = {&shard_type, &count_type, &tree_type, &scale_type, NULL};
+static const sp_stage_type wire_type = {.size = sizeof(sp_stage_type),
+                                        .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                        .name = "shard_wire",
+                                        .device = "cpu",
+                                        .doc = SHARD_WIRE_DOC,
+                                        .inputs = wire_inputs,
+                                        .outputs = wire_outputs,
+                                        .create = tree_create,
+                                        .destroy = tree_destroy,
+                                        .plan = tree_plan,
+                                        .forward = convert};
+static const sp_stage_type *const stages[] = {&shard_type, &count_type, &tree_type, &scale_type, &wire_type, NULL};
 
 SP_PLUGIN("shard_sum", "The sum of a step's shards on the CPU", stages);

@@ -29,7 +29,8 @@ static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
   for (uint32_t i = 0; i < s->n && !rc;) {
     shardk_table t;
     i = fill(s, io, i, &t);
-    rc = cuda_check(ctx, shardk_add(ctx->stream, &t, heads, io->saved, s->floats, io->step, s->p->shards), "adding");
+    rc = cuda_check(ctx, shardk_add(ctx->stream, &t, heads, io->saved, s->floats, io->step, s->p->shards, s->p->bf16),
+                    "adding");
   }
   return rc;
 }
@@ -81,7 +82,8 @@ static int add_ranks(sp_ctx *ctx, void *self, const sp_io *io) {
                    .shards = heads->spec.shape[0],
                    .ranks = pieces->spec.shape[0],
                    .each = pieces->spec.shape[1],
-                   .gradients = out->spec.shape[0]};
+                   .gradients = out->spec.shape[0],
+                   .half = pieces->spec.dtype == SP_BF16};
   (void)self;
   return cuda_check(ctx, shardk_add_ranks(ctx->stream, &t), "adding");
 }
@@ -129,6 +131,26 @@ static const sp_stage_type scale_type = {.size = sizeof(sp_stage_type),
                                          .destroy = tree_destroy,
                                          .plan = scale_plan,
                                          .forward = scale};
-static const sp_stage_type *const stages[] = {&shard_type, &count_type, &tree_type, &scale_type, NULL};
+static int convert(sp_ctx *ctx, void *self, const sp_io *io) {
+  const sp_tensor *from = io->in[WIRE_IN_FROM].t, *to = io->out[0].t, *heads = io->in[WIRE_IN_HEADS].t;
+  int64_t n = from->spec.shape[0];
+  (void)self;
+  if (from->spec.dtype == SP_F32) return cuda_check(ctx, shardk_pack(ctx->stream, to->data, from->data, n), "rounding");
+  return cuda_check(ctx, shardk_unpack(ctx->stream, to->data, from->data, n, heads->data, heads->spec.shape[0]),
+                    "dividing");
+}
+
+static const sp_stage_type wire_type = {.size = sizeof(sp_stage_type),
+                                        .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                        .name = "shard_wire",
+                                        .device = "cuda",
+                                        .doc = SHARD_WIRE_DOC,
+                                        .inputs = wire_inputs,
+                                        .outputs = wire_outputs,
+                                        .create = tree_create,
+                                        .destroy = tree_destroy,
+                                        .plan = tree_plan,
+                                        .forward = convert};
+static const sp_stage_type *const stages[] = {&shard_type, &count_type, &tree_type, &scale_type, &wire_type, NULL};
 
 SP_PLUGIN("shard_sum_cuda", "The sum of a step's shards on CUDA", stages);

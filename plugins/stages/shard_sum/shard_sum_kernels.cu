@@ -15,6 +15,8 @@ static __device__ inline float4 plus(float4 a, float4 b) {
   return {__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w)};
 }
 static __device__ inline float plus(float a, float b) { return __fadd_rn(a, b); }
+static __device__ inline float rounded(float a) { return shard_rounded(a); }
+static __device__ inline float4 rounded(float4 a) { return {rounded(a.x), rounded(a.y), rounded(a.z), rounded(a.w)}; }
 static __device__ inline float4 times(float4 a, float k) {
   return {__fmul_rn(a.x, k), __fmul_rn(a.y, k), __fmul_rn(a.z, k), __fmul_rn(a.w, k)};
 }
@@ -23,21 +25,25 @@ static __device__ inline float times(float a, float k) { return __fmul_rn(a, k);
 /* Elements from..n - 1 of a block, as Ts. Levels are aligned; the tensor may not be. */
 template <typename T>
 static __device__ void add_some(float *own, float *levels, int64_t floats, int from, int n, int64_t m, int64_t shards,
-                                bool some, float k) {
+                                bool some, bool bf16, float k) {
   for (int i = from + threadIdx.x; i < n; i += THREADS) {
     T v = some ? ((const T *)own)[i] : T{};
-    for (int level = 0; m >> level; level++)
-      if (shard_adds(m, shards, level)) v = plus(((const T *)(levels + level * floats))[i], v);
+    if (bf16) v = rounded(v);
+    for (int level = 0; m >> level; level++) {
+      if (!shard_adds(m, shards, level)) continue;
+      v = plus(((const T *)(levels + level * floats))[i], v);
+      if (bf16) v = rounded(v);
+    }
     if (m < shards - 1) ((T *)(levels + shard_level(m) * floats))[i] = v;
     else ((T *)own)[i] = times(v, k);
   }
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    add(const shardk_table t, const double *heads, float *levels, int64_t floats, const sp_step *step, int64_t shards) {
+static __global__ void __launch_bounds__(THREADS) add(const shardk_table t, const double *heads, float *levels,
+                                                      int64_t floats, const sp_step *step, int64_t shards, bool bf16) {
   __shared__ shard_head h;
   int64_t m = step->shard;
-  if (!heads && shards == 1 && step->n) return; /* it is the sum */
+  if (!heads && shards == 1 && step->n && !bf16) return; /* it is the sum */
   if (threadIdx.x == 0) {
     h.scale = h.mean = 1;
     if (heads && m == shards - 1) h = shard_heads(heads, shards);
@@ -54,8 +60,9 @@ static __global__ void __launch_bounds__(THREADS)
   float *own = t.own[lo] + at, k = lo < t.gradients ? h.scale : h.mean;
   int quads = (uintptr_t)own % sizeof(float4) ? 0 : n / 4;
   levels += t.at[lo] + at;
-  add_some<float4>(own, levels, floats, 0, quads, m, shards, step->n, k);
-  add_some<float>(own, levels, floats, quads * 4, n, m, shards, step->n, k);
+  bf16 = bf16 && lo < t.gradients;
+  add_some<float4>(own, levels, floats, 0, quads, m, shards, step->n, bf16, k);
+  add_some<float>(own, levels, floats, quads * 4, n, m, shards, step->n, bf16, k);
 }
 
 /* One block a tensor: statistics are small. */
@@ -86,9 +93,58 @@ static __global__ void __launch_bounds__(THREADS) add_ranks(const shardk_tree t)
   ((float4 *)t.out)[i] = times(v, i * 4 < t.gradients ? h.scale : h.mean);
 }
 
+static __device__ inline float4 wide(ushort4 b) {
+  return {shard_float(b.x), shard_float(b.y), shard_float(b.z), shard_float(b.w)};
+}
+static __device__ inline ushort4 narrow(float4 f) {
+  return {shard_bf16(f.x), shard_bf16(f.y), shard_bf16(f.z), shard_bf16(f.w)};
+}
+
+static __global__ void __launch_bounds__(THREADS) add_ranks_half(const shardk_tree t) {
+  float4 levels[SHARD_LEVELS_MAX], v;
+  int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, quads = t.each / 4;
+  if (i >= quads) return;
+  for (int64_t m = 0; m < t.ranks; m++) {
+    v = wide(((const ushort4 *)t.pieces)[m * quads + i]);
+    for (int level = 0; m >> level; level++)
+      if (shard_adds(m, t.ranks, level)) v = rounded(plus(levels[level], v));
+    if (m < t.ranks - 1) levels[shard_level(m)] = v;
+  }
+  ((ushort4 *)t.out)[i] = narrow(v);
+}
+
+static __global__ void __launch_bounds__(THREADS) pack(ushort4 *to, const float4 *from, int64_t quads) {
+  int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i < quads) to[i] = narrow(from[i]);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    unpack(float4 *to, const ushort4 *from, int64_t quads, const double *heads, int64_t shards) {
+  __shared__ float k;
+  int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  if (threadIdx.x == 0) k = shard_heads(heads, shards).scale;
+  __syncthreads();
+  if (i < quads) to[i] = times(wide(from[i]), k);
+}
+
+static int64_t blocks_of(int64_t n) { return (n / 4 + THREADS - 1) / THREADS; }
+
+int shardk_pack(void *stream, uint16_t *to, const float *from, int64_t n) {
+  if (n) SP_LAUNCH(pack, (unsigned)blocks_of(n), THREADS, 0, stream, (ushort4 *)to, (const float4 *)from, n / 4);
+  return cudaPeekAtLastError();
+}
+
+int shardk_unpack(void *stream, float *to, const uint16_t *from, int64_t n, const double *heads, int64_t shards) {
+  if (n)
+    SP_LAUNCH(unpack, (unsigned)blocks_of(n), THREADS, 0, stream, (float4 *)to, (const ushort4 *)from, n / 4, heads,
+              shards);
+  return cudaPeekAtLastError();
+}
+
 int shardk_add_ranks(void *stream, const shardk_tree *t) {
-  int64_t blocks = (t->each / 4 + THREADS - 1) / THREADS;
-  if (blocks) SP_LAUNCH(add_ranks, (unsigned)blocks, THREADS, 0, stream, *t);
+  int64_t blocks = blocks_of(t->each);
+  if (blocks && t->half) SP_LAUNCH(add_ranks_half, (unsigned)blocks, THREADS, 0, stream, *t);
+  else if (blocks) SP_LAUNCH(add_ranks, (unsigned)blocks, THREADS, 0, stream, *t);
   return cudaPeekAtLastError();
 }
 
@@ -108,8 +164,9 @@ int shardk_scale(void *stream, float *scale, const double *heads, int64_t shards
 }
 
 int shardk_add(void *stream, const shardk_table *t, const double *heads, float *levels, int64_t floats,
-               const sp_step *step, int64_t shards) {
-  if (t->first[t->n]) SP_LAUNCH(add, t->first[t->n], THREADS, 0, stream, *t, heads, levels, floats, step, shards);
+               const sp_step *step, int64_t shards, int bf16) {
+  if (t->first[t->n])
+    SP_LAUNCH(add, t->first[t->n], THREADS, 0, stream, *t, heads, levels, floats, step, shards, bf16 != 0);
   return cudaPeekAtLastError();
 }
 

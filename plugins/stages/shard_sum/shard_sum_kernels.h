@@ -28,10 +28,11 @@ typedef struct shardk_kept {
 } shardk_kept;
 
 typedef struct shardk_tree {
-  const float *pieces; /* [ranks][each]; each is a multiple of 4 */
+  const float *pieces; /* [ranks][each]; each is a multiple of 4; half: of bfloat16, and so is out */
   const double *heads; /* [shards][HEAD_N] */
   float *out;          /* [each], gradients first */
   int64_t shards, ranks, each, gradients;
+  int half;
 } shardk_tree;
 
 int shardk_count(void *stream, const sp_step *step, const double *total, double *heads);
@@ -39,7 +40,10 @@ int shardk_count(void *stream, const sp_step *step, const double *total, double 
 int shardk_scale(void *stream, float *scale, const double *heads, int64_t shards, const float *by);
 /* heads NULL: others have further shards. */
 int shardk_add(void *stream, const shardk_table *t, const double *heads, float *levels, int64_t floats,
-               const sp_step *step, int64_t shards);
+               const sp_step *step, int64_t shards, int bf16);
+/* n is a multiple of 4. */
+int shardk_pack(void *stream, uint16_t *to, const float *from, int64_t n);
+int shardk_unpack(void *stream, float *to, const uint16_t *from, int64_t n, const double *heads, int64_t shards);
 int shardk_add_ranks(void *stream, const shardk_tree *t);
 int shardk_keep(void *stream, const shardk_kept *list, const sp_step *step);
 
