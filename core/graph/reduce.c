@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * reduce.c - see reduce.h. */
+#include "device/cpu.h"
 #include "graph/reduce.h"
 
 #include <spcore/checksum.h>
@@ -114,7 +115,7 @@ static int open_comm(sp_graph *g, sp_reduce *x, sp_err *err) {
                     .job = job,
                     .impl = &own,
                     .exchange = exchange};
-  if (!strcmp(g->main.type->name, "sim")) /* the submitting thread does it all, so nobody could wait for another rank */
+  if (g->main.type == &sp_device_sim) /* the submitting thread does it all, so nobody could wait for another rank */
     return sp_fail(err, SP_E_UNSUPPORTED, "device 'sim' simulates one process: take --device cpu for several ranks");
   int st = sp_registry_comm(g->env->reg, name, &x->type, err);
   if (st) return st;
