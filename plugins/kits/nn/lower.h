@@ -25,19 +25,33 @@ typedef struct nn_val {
   int32_t *yo, *xo; /* CPU: place of pixel y, x is yo[y] + xo[x] */
 } nn_val;
 
-enum nn_exec { NN_X_GEMM, NN_X_CONV, NN_X_NARROW, NN_X_NORM, NN_X_POOL, NN_X_RELU, NN_X_ADD, NN_X_CONCAT, NN_X_COPY };
+enum nn_exec {
+  NN_X_GEMM,
+  NN_X_CONV,
+  NN_X_NARROW,
+  NN_X_NORM,
+  NN_X_POOL,
+  NN_X_UPSAMPLE,
+  NN_X_RELU,
+  NN_X_ACT,
+  NN_X_ADD,
+  NN_X_CONCAT,
+  NN_X_MUL,
+  NN_X_DROP,
+  NN_X_COPY
+};
 
 typedef struct nn_xop {
   nn_op d;
-  int x; /* enum nn_exec */
-  int in, in2, out;
-  int from, to;         /* COPY: layouts; flattening goes to NN_PLANAR */
-  int part;             /* of a backward */
-  int together;         /* CUDA: its backward is one with that of another op */
-  size_t off_stats;     /* NORM: mean and 1/std in `saved` */
-  size_t tmp;           /* bytes */
-  size_t worker;        /* CPU: bytes of each thread */
-  struct nn_conv *conv; /* CPU */
+  int x;                             /* enum nn_exec */
+  int in, more[NN_MAX_INS - 1], out; /* as many as d has */
+  int from, to;                      /* COPY: layouts; flattening goes to NN_PLANAR */
+  int part;                          /* of a backward */
+  int together;                      /* CUDA: its backward is one with that of another op */
+  size_t off_stats;                  /* NORM: mean and 1/std in `saved` */
+  size_t tmp;                        /* bytes */
+  size_t worker;                     /* CPU: bytes of each thread */
+  struct nn_conv *conv;              /* CPU */
 } nn_xop;
 
 /* What differs between devices. */
@@ -58,6 +72,7 @@ typedef struct nn_low {
   int64_t batch, shards;
   int training, frozen, n_parts, n_factors;
   sp_factor *factors; /* [n_factors] */
+  int draws;          /* calls need step and ids */
   int threads;        /* CPU */
   size_t infer_bytes, saved_bytes, grad_bytes, tmp_bytes, worker_bytes;
 } nn_low;

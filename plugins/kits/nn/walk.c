@@ -133,7 +133,8 @@ static void needs(nn_walk *w) {
   for (int i = 0; i < low->n_vals; i++) bind_grad(w, i);
   for (int i = 0; i < low->n_ops; i++) {
     const nn_xop *op = &low->ops[i];
-    int need = w->at[op->in].need || (op->in2 >= 0 && w->at[op->in2].need);
+    int need = 0;
+    for (int j = 0; j <= op->d.n_more; j++) need |= w->at[NN_IN(op, j)].need;
     for (int j = 0; j < 2; j++)
       if (nn_has_weight(&op->d, j)) need |= nn_dweight(w, op->d.w + j, &add) != NULL || nn_has_factors(low, op);
     w->at[op->out].need = need != 0;
@@ -185,10 +186,10 @@ static int zero_din(nn_walk *w, const nn_device *device) {
 /* An earlier part of this backward ran op: what it has left of gradients is there. */
 static void ran(nn_walk *w, const nn_xop *op) {
   const nn_xop *with = nn_with(w->low, op);
-  int in[2] = {with ? with->in : op->in, op->in2};
+  const nn_xop *reader = with ? with : op;
   if (!w->at[op->out].gset && !out_data(w->io->dout, &w->low->vals[op->out])) return;
-  for (int j = 0; j < 2; j++)
-    if (in[j] >= 0 && w->at[in[j]].need) w->at[in[j]].gset = 1;
+  for (int j = 0; j <= reader->d.n_more; j++)
+    if (w->at[NN_IN(reader, j)].need) w->at[NN_IN(reader, j)].gset = 1;
 }
 
 /* The ops of the call's part, once it is known what those before it have done. */
