@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/param.h"
+
 /* ---- words for parts of a table ---------------------------------------------------------------------------------- */
 
 const char *sp_inspect_type(int32_t type) {
@@ -241,6 +243,7 @@ static void put_params(sp_sb *sb, const sp_param *table, int indent) {
     sp_sb_putf(sb, "%*s%-*s %s", indent, "", 22 - indent, e->name, sp_inspect_type(e->type));
     for (size_t i = 0; e->type == SP_PARAM_CHOICE && e->choices[i]; i++)
       sp_sb_putf(sb, "%s%s", i ? ", " : " of ", e->choices[i]);
+    if (e->type == SP_PARAM_LIST && sp_params_bare(e)) sp_sb_put(sb, " or bare values");
     put_count(sb, e);
     if (sp_inspect_range(&range, e)) sp_sb_putf(sb, ", %s", sp_sb_str(&range));
     sp_sb_free(&range);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/param.h"
+
 static void put_type(sp_sb *sb, const sp_param *e, const char *cls) {
   switch (e->type) {
     case SP_PARAM_BOOL: sp_sb_put(sb, "boolean"); break;
@@ -12,7 +14,16 @@ static void put_type(sp_sb *sb, const sp_param *e, const char *cls) {
     case SP_PARAM_FLOAT: sp_sb_put(sb, "number"); break;
     case SP_PARAM_INTS: sp_sb_put(sb, "integer|integer[]"); break;
     case SP_PARAM_FLOATS: sp_sb_put(sb, "number|number[]"); break;
-    case SP_PARAM_LIST: sp_sb_putf(sb, "%s.%s[]", cls, e->name); break;
+    case SP_PARAM_LIST:
+      if (sp_params_bare(e)) {
+        put_type(sb, e->fields, cls);
+        sp_sb_put(sb, "|");
+        put_type(sb, e->fields, cls);
+        sp_sb_put(sb, "[]");
+      } else {
+        sp_sb_putf(sb, "%s.%s[]", cls, e->name);
+      }
+      break;
     case SP_PARAM_CHOICE:
       for (size_t i = 0; e->choices[i]; i++) sp_sb_putf(sb, "%s\"%s\"", i ? "|" : "", e->choices[i]);
       break;
@@ -55,7 +66,7 @@ static void put_fields(sp_sb *sb, const sp_param *table, const char *cls) {
 /* Classes of lists, innermost first. */
 static void put_lists(sp_sb *sb, const sp_param *table, const char *cls) {
   for (const sp_param *e = table; e && e->name; e++) {
-    if (e->type != SP_PARAM_LIST) continue;
+    if (e->type != SP_PARAM_LIST || sp_params_bare(e)) continue;
     sp_sb name = {0};
     sp_sb_putf(&name, "%s.%s", cls, e->name);
     put_lists(sb, e->fields, sp_sb_str(&name));

@@ -189,21 +189,31 @@ static int parse_numbers(const char *s, sp_value *list, sp_err *err) {
 /* ---- filling ----------------------------------------------------------------------------------------------------- */
 
 static int fill_struct(filler *f, const sp_param *table, char *dst, const sp_value *v, const char *base);
+static int put_value(filler *f, const sp_param *e, const char *at, char *dst, const sp_value *v);
+
+bool sp_params_bare(const sp_param *e) { return (e->fields[0].flags & SP_PARAM_FIRST) && !e->fields[1].name; }
+
+/* An element of a LIST: a table, or what stands for { VALUE }. */
+static int put_item(filler *f, const sp_param *e, const char *at, char *dst, const sp_value *v) {
+  if (v->type == SP_V_TABLE) return fill_struct(f, e->fields, dst, v, at);
+  if (!sp_params_bare(e)) return wrong_type(f, at, "a table", v);
+  return put_value(f, e->fields, at, dst + e->fields->offset, v);
+}
 
 static int put_list(filler *f, const sp_param *e, const char *at, char *dst, const sp_value *v) {
-  int rc = check_list(f, at, v, "a list of tables");
-  if (!rc) rc = check_count(f, e, at, v->n_items);
+  bool single = v->type != SP_V_TABLE && sp_params_bare(e);
+  size_t n = single ? 1 : v->n_items;
+  int rc = single ? SP_OK : check_list(f, at, v, "a list of tables");
+  if (!rc) rc = check_count(f, e, at, n);
   if (rc) return rc;
-  char *mem = own(f, v->n_items, e->fields_size, at);
+  char *mem = own(f, n, e->fields_size, at);
   if (!mem) return f->err->status;
-  for (size_t i = 0; i < v->n_items; i++) {
-    path item_at = path_item(at, i + 1);
-    if (v->items[i].type != SP_V_TABLE) return wrong_type(f, item_at.s, "a table", &v->items[i]);
-    rc = fill_struct(f, e->fields, mem + i * e->fields_size, &v->items[i], item_at.s);
-    if (rc) return rc;
+  for (size_t i = 0; i < n && !rc; i++) {
+    path item_at = single ? path_of("", at) : path_item(at, i + 1);
+    rc = put_item(f, e, item_at.s, mem + i * e->fields_size, single ? v : &v->items[i]);
   }
-  memcpy(dst, &(sp_structs){mem, (uint32_t)v->n_items, 0}, sizeof(sp_structs));
-  return SP_OK;
+  memcpy(dst, &(sp_structs){mem, (uint32_t)n, 0}, sizeof(sp_structs));
+  return rc;
 }
 
 static int put_choice(filler *f, const sp_param *e, const char *at, char *dst, const sp_value *v) {

@@ -30,6 +30,7 @@ static sp_ref sole_output(lua_State *L, sp_node *node) {
   sp_ref ref = {.node = node, .port = -1};
   for (int i = 0; p && p[i].name; i++) {
     if (p[i].flags & (SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL)) continue;
+    if (ref.port >= 0 && p[i].flags & SP_PORT_LIST && !sp_node_out_specs(node, i)->n) continue; /* nothing is in it */
     if (ref.port >= 0)
       sp_lua_fail(L, "stage '%s' has several outputs: say which, such as %s.%s", sp_node_name(node), sp_node_name(node),
                   p[ref.port].name);

@@ -68,6 +68,7 @@ static int give_up(sp_loop *l, sp_err *err) {
   sp_err ignored;
   sp_machine_sync(l->m, &ignored);
   l->running = false;
+  sp_timeline_read(l, true, &ignored);
   sp_failure_get(&l->m->failure, err);
   sp_collect_suspect(l, err);
   return err->status;

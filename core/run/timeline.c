@@ -28,7 +28,8 @@ static bool on_main(const sp_machine *m, int lane) { return m->p->lanes[lane].pl
 /* "decoder", "backward"; "image", "copy"; "host", "fill(train)" */
 static bool name_task(const sp_task *t, bool host, sp_trace_task *out) {
   const char *dot = host ? strchr(t->name, '.') : strrchr(t->name, '.');
-  bool comm = t->node && (t->node == t->node->g->shard_tree || t->node == t->node->g->shard_wire); /* "comm.add[1]", as what is around it */
+  bool comm = t->node && (t->node == t->node->g->shard_tree ||
+                          t->node == t->node->g->shard_wire); /* "comm.add[1]", as what is around it */
   const char *of = t->node && !comm    ? t->node->name
                    : t->moves && !host ? t->moves->name
                                        : NULL,
@@ -467,10 +468,12 @@ int sp_timeline_read(sp_loop *l, bool last, sp_err *err) {
   sp_err ignored; /* a failure is told where its step is collected */
   sp_ctx_holder h;
   if (!m->times) return SP_OK;
-  if (sp_machine_sync(l->m, &ignored)) return SP_OK;
-  int st = read_late(l, err);
-  if (!st) st = m->times->read(sp_ctx_for(&h, "the trace", err), m->g->main.dev, put_span, &to, &lost);
+  if (sp_machine_sync(l->m, &ignored) && ignored.status == SP_E_DEVICE) return SP_OK;
+  int st = read_late(l, err),
+      late = m->times->read(sp_ctx_for(&h, "the trace", &ignored), m->g->main.dev, put_span, &to, &lost);
+  if (late && !st) *err = ignored, st = late;
   if (last) m->times->close(m->g->main.dev);
+  if (last) l->m->times = NULL;
   if (lost) sp_log(SP_LOG_WARN, "trace: there was no room for %" PRIu64 " kernels and copies of recorded graphs", lost);
   return !st && to.status ? sp_nomem(err, SPANS * sizeof(sp_times_span), "the kernels of a trace") : st;
 }

@@ -92,6 +92,13 @@ function sp.accuracy(metrics, stage) end
 ---@return (number|false)[] per_class
 function sp.mean_iou(counts, options) end
 
+sp.models = {}
+
+---torchvision's ResNet as `layers` of encoder or, with `classes`, classifier.
+---@param t { [1]: 18|34|50|101, output_stride?: 32|16|8, classes?: integer }
+---@return spcore.layers.layers[]
+function sp.models.resnet(t) end
+
 ---A learning rate: up in a line, then down along a cosine.
 ---@param t { lr: number, steps: integer, warm_up?: integer, last?: number }
 ---@return fun(step: integer): number

@@ -222,14 +222,26 @@
 ---@field status spcore.ref bad values of the port of parameters
 
 ---@class spcore.classifier.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
 ---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field dilation? integer|integer[] conv, conv_transpose: step between the pixels under the kernel; 0: 1 (0..1024 px, default {0})
+---@field groups? integer conv, conv_transpose: parts of the channels that are convolved apart; as many as channels: depthwise (1..1048576, default 1)
+---@field scale? integer|integer[] upsample: how many times as large (0..1024, default {0})
+---@field size? integer|integer[] upsample: size of the result (0..1048576 px, default {0})
+---@field like? string upsample: a layer whose size it gets (default "")
+---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
+---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
+---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
+---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
+---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
@@ -295,14 +307,6 @@
 ---@field counts spcore.ref C x C: rows are the truth, columns the prediction
 ---@field status spcore.ref the first label out of range
 
----@class spcore.contact_sheet.captions
----@field text? string the words, in UTF-8; letters lose their marks, and what the font does not have is a ? (required)
----@field [1]? string the same as text
-
----@class spcore.contact_sheet.names
----@field text? string the words, in UTF-8; letters lose their marks, and what the font does not have is a ? (required)
----@field [1]? string the same as text
-
 ---What g.contact_sheet is called with.
 ---@class spcore.contact_sheet.params: spcore.node_options
 ---@field [1]? spcore.ref the input image
@@ -321,8 +325,8 @@
 ---@field rows? integer samples 0 to rows - 1 get a row each, others are left out (1..1024, default 8)
 ---@field columns? integer epochs 0 to columns - 1 get a column each, others are left out (1..1024, default 4)
 ---@field title? string lines above all; the first one is a heading (default "")
----@field captions? spcore.contact_sheet.captions[] the words for each tensor of values, such as "turned {.1} degrees": {} is a number as it is, {.2} with two digits behind the point, {+.2} with its sign too, {no|yes} the word that it counts, from 0 (default {})
----@field names? spcore.contact_sheet.names[] names by sample number; without one the number (default {})
+---@field captions? string|string[] the words for each tensor of values, such as "turned {.1} degrees": {} is a number as it is, {.2} with two digits behind the point, {+.2} with its sign too, {no|yes} the word that it counts, from 0 (default {})
+---@field names? string|string[] names by sample number; without one the number (default {})
 ---@field class_names? string names of the classes in label, one a line, as reader's class_names (default "")
 ---@field mask_names? string names of the labels in masks, one a line: a legend of their colours is shown (default "")
 ---@field zoom? integer a side of what each pixel of a picture becomes (1..64 px, default 1)
@@ -351,14 +355,26 @@
 ---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---@class spcore.decoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
 ---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field dilation? integer|integer[] conv, conv_transpose: step between the pixels under the kernel; 0: 1 (0..1024 px, default {0})
+---@field groups? integer conv, conv_transpose: parts of the channels that are convolved apart; as many as channels: depthwise (1..1048576, default 1)
+---@field scale? integer|integer[] upsample: how many times as large (0..1024, default {0})
+---@field size? integer|integer[] upsample: size of the result (0..1048576 px, default {0})
+---@field like? string upsample: a layer whose size it gets (default "")
+---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
+---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
+---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
+---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
+---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
@@ -411,14 +427,26 @@
 ---@field y spcore.ref 0, or x / (1 - p); x where nothing is trained
 
 ---@class spcore.encoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
 ---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field dilation? integer|integer[] conv, conv_transpose: step between the pixels under the kernel; 0: 1 (0..1024 px, default {0})
+---@field groups? integer conv, conv_transpose: parts of the channels that are convolved apart; as many as channels: depthwise (1..1048576, default 1)
+---@field scale? integer|integer[] upsample: how many times as large (0..1024, default {0})
+---@field size? integer|integer[] upsample: size of the result (0..1048576 px, default {0})
+---@field like? string upsample: a layer whose size it gets (default "")
+---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
+---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
+---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
+---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
+---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
@@ -437,7 +465,7 @@
 ---a convolutional network from an image to features, with its maps at every resolution.
 ---@class spcore.encoder: spcore.node
 ---@field features spcore.ref the last map
----@field maps spcore.ref[] the map before each halving, from full resolution on
+---@field maps spcore.ref[] the map before each halving, from full resolution on; or, of `layers`, those with `tap`
 
 ---What g.flip is called with.
 ---@class spcore.flip.params: spcore.node_options
@@ -538,14 +566,26 @@
 ---@field pixels spcore.ref how many pixels of each mask have each label, N x C, without logits N x 256
 
 ---@class spcore.layers.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual" the same as type
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
 ---@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
 ---@field pad? integer|integer[] zeros added on each side (0..1024 px, default {0})
 ---@field out_pad? integer|integer[] conv_transpose: rows and columns added at the bottom and right (0..1024 px, default {0})
+---@field dilation? integer|integer[] conv, conv_transpose: step between the pixels under the kernel; 0: 1 (0..1024 px, default {0})
+---@field groups? integer conv, conv_transpose: parts of the channels that are convolved apart; as many as channels: depthwise (1..1048576, default 1)
+---@field scale? integer|integer[] upsample: how many times as large (0..1024, default {0})
+---@field size? integer|integer[] upsample: size of the result (0..1048576 px, default {0})
+---@field like? string upsample: a layer whose size it gets (default "")
+---@field mode? "nearest"|"bilinear" upsample: how (default "nearest")
+---@field align_corners? boolean upsample, bilinear: the middles of corner pixels stay in place, not the corners of the map (default false)
+---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
+---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
+---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
+---@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
@@ -554,11 +594,12 @@
 ---@class spcore.layers.params: spcore.node_options
 ---@field [1]? spcore.ref the input image
 ---@field image? spcore.ref N x C x H x W, or N x C for linear layers
----@field layers spcore.layers.layers[] the layers in order: { { "conv", 16, kernel = 3, pad = 1 }, { "relu" } } (required)
+---@field layers spcore.layers.layers[] the layers in order: { { "conv", 16, kernel = 3, pad = 1 }, { "relu" } }; `from` makes them a graph (required)
 
----a list of layers, named as PyTorch's nn.Sequential names them.
+---a list or graph of layers, named as PyTorch's nn.Sequential names them unless they say.
 ---@class spcore.layers: spcore.node
 ---@field features spcore.ref what the last layer gives
+---@field maps spcore.ref[] what the layers with `tap` give, in their order
 
 ---What g.mse is called with.
 ---@class spcore.mse.params: spcore.node_options
@@ -588,15 +629,11 @@
 ---@class spcore.normalize: spcore.node
 ---@field images spcore.ref[] (x - mean) / std as float32, in the order of the images
 
----@class spcore.reader.files
----@field path? string JPEG, PNG, WebP or TIFF file (required)
----@field [1]? string the same as path
-
 ---What g.reader is called with.
 ---@class spcore.reader.params: spcore.source_options
 ---@field path? string folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file and label or mask, tar files or a pattern of them, .npy files, or a built-in set: shapes, random (default "")
 ---@field target? "mask"|"class" what is known of an image: a label for each pixel, or one class (default "mask")
----@field files? spcore.reader.files[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
+---@field files? string|string[] images without masks, in this order, instead of path; at most 1024, all labels are 255 (default {})
 ---@field size? integer|integer[] height and width that everything is resized to; one number: square (1..16384 px, default {256})
 ---@field workers? integer threads that fill one batch (1..64, default 2)
 ---@field split? "all"|"train"|"val" which samples: all, those for training or those for validation; of data that says so itself (train/ and val/, lists, a column split, val_path) what it says (default "all")
@@ -746,7 +783,7 @@
 ---@field gemm fun(t: spcore.gemm.params): spcore.gemm Matrix product c = a b, computed so often that it takes a known time
 ---@field image_requests fun(t: spcore.image_requests.params): spcore.image_requests JPEG, PNG, WebP and TIFF images that scripts or other threads submit
 ---@field image_writer fun(t: spcore.image_writer.params): spcore.image_writer Writes images, label masks and both in one picture as JPEG and PNG files
----@field layers fun(t: spcore.layers.params): spcore.layers a list of layers, named as PyTorch's nn.Sequential names them
+---@field layers fun(t: spcore.layers.params): spcore.layers a list or graph of layers, named as PyTorch's nn.Sequential names them unless they say
 ---@field mse fun(t: spcore.mse.params): spcore.mse Mean of the squared differences of two tensors
 ---@field normalize fun(t: spcore.normalize.params): spcore.normalize Subtracts a mean from each channel and divides by a deviation, to float32
 ---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from files, archives and arrays, or makes them up

@@ -23,6 +23,7 @@ local sp = {
   cosine = rates.cosine,
   step_rate = rates.step_rate,
   one_cycle = rates.one_cycle,
+  models = require "spcore.models",
   run = require "spcore.run",
   write_file = (require "spcore.files").write,
   accuracy = require "spcore.accuracy",

@@ -5,7 +5,7 @@
 --   lua tests/bench/predict_ranks.lua [bytes|links|gpus|cpus] [NAME=VALUE ...]      e.g. gpus net=25 net_latency=20
 --   lua tests/bench/predict_ranks.lua sent size=32 batch=2 ranks=2        bytes that a rank sends in a step
 --
--- Under `spcore run` as well: spcore run tests/bench/predict_ranks.lua gpus net=25. Times are us, sizes bytes; GB/s are 1000 B/us.
+-- Under `spcore run` as well: spcore run tests/bench/predict_ranks.lua gpus net=25. Times are us, sizes bytes, rates bytes a us.
 
 -- ---- what was measured, and what is assumed ----
 local given = {
@@ -24,6 +24,7 @@ local set = {
   net = 40, -- GB/s of each GPU's own way out of the host
   net_latency = 10, -- us a call, each time that the number of hosts doubles
   bucket = 8 * 1024 * 1024,
+  wire = 4, -- bytes of an element of a sum as it is sent; 2 with --wire bf16
   size = 256, batch = 8, ranks = 2, -- of `sent` alone
 }
 -- Two processors, serialized, one thread a rank, 64 x 64, batch 8, communicator `local`: docs/scale-out.md says how.
@@ -39,11 +40,14 @@ local cpu = {
     [4] = { { 262144, 28.6 }, { 2.8e6, 163.8 }, { 33.6e6, 3964.0 } },
     [8] = { { 262144, 38.6 }, { 2.8e6, 294.3 }, { 33.6e6, 6014.7 } },
   },
-  sums = 6963, -- B/us on two ranks
-  slower = { seg8 = 1.12, cls8 = 1.09 }, -- two jobs at once, each, than one
-  apply = { seg8 = 0, cls8 = 0 }, -- us of a step of eight shards on one rank
+  sums = 7166, -- B/us on two ranks
+  slower = { seg8 = 1.03, cls8 = 1.11 }, -- two jobs of one rank at once, each, than one alone
+  apply = { seg8 = 3250, cls8 = 2900 }, -- us of a step of eight shards on one rank
   measured = { -- steps/s by ranks: V = 8 reduced, V = R reduced, V = 8 with factors
-    seg8 = { strong = { [1] = 10.31, [2] = 17.45, [4] = 15.60, [8] = 13.64 } },
+    seg8 = { strong = { [1] = 10.31, [2] = 17.45, [4] = 15.60, [8] = 13.64 }, weak = { [2] = 63.17, [4] = 29.90, [8] = 13.44 },
+      factors = { [1] = 12.16, [2] = 21.01, [4] = 19.65, [8] = 15.97 } },
+    cls8 = { strong = { [1] = 15.97, [2] = 25.26, [4] = 22.16, [8] = 18.41 }, weak = { [2] = 86.43, [4] = 42.27, [8] = 18.76 },
+      factors = { [1] = 22.09, [2] = 33.83, [4] = 30.36, [8] = 24.07 } },
   },
 }
 
@@ -105,7 +109,7 @@ local function pieces(w, ranks, shards, factors)
     end
   end
   buckets[#buckets + 1] = open
-  for k, bytes in ipairs(buckets) do buckets[k] = rounded(bytes / ranks) * ranks end
+  for k, bytes in ipairs(buckets) do buckets[k] = rounded(bytes / ranks) * ranks * set.wire // 4 end
   return buckets, gathered
 end
 
@@ -289,7 +293,8 @@ for _, word in ipairs(arg or require "spcore".args({}, { rest = "TABLE..." }).re
   elseif tables[word] then
     wanted[#wanted + 1] = word
   else
-    io.stderr:write(("predict_ranks.lua: '%s' is neither a table (bytes, links, gpus, cpus, sent) nor a value (net=25)\n"):format(word))
+    io.stderr:write(("predict_ranks.lua: '%s' is neither a table (bytes, links, gpus, cpus, sent) nor a value (net=25)\n")
+      :format(word))
     os.exit(2)
   end
 end

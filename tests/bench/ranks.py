@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Steps/s of the reference workloads on 1 to 8 ranks of a host, what their communicator moves, and DistributedDataParallel
-beside them. Rows take turns, A B C A B C ..., each a process of its own; median, least and most. Where one fails the others go on.
+beside them. Rows take turns, A B C A B C ..., each a process of its own; median, least and most. Where one fails others go on.
 
   weak      a shard of --batch samples a rank: V = R
   strong    --shards shards, dealt to 1, 2, 4 ... ranks
@@ -45,9 +45,10 @@ def moved(path, ranks):
     steps = sum(e["name"] == "comm totals" and e["pid"] == 1 for e in lane)
     if not steps:
         return None
-    moves, bytes_ = {}, 0
+    moves, bytes_, sums = {}, 0, 0  # what brings no bytes computes
     for e in lane:
-        if e["name"].startswith("comm add"):
+        if not e["args"]["bytes"]:
+            sums += e["dur"]
             continue
         key = e["args"]["step"], e["name"]
         moves[key] = min(moves.get(key, e["dur"]), e["dur"])
@@ -55,7 +56,7 @@ def moved(path, ranks):
     return {
         "MB": bytes_ * (ranks - 1) / ranks / steps * 1e-6,
         "lane_ms": sum(e["dur"] for e in lane) / ranks / steps * 1e-3,
-        "sums_ms": sum(e["dur"] for e in lane if e["name"].startswith("comm add")) / ranks / steps * 1e-3,
+        "sums_ms": sums / ranks / steps * 1e-3,
         "moves_ms": sum(moves.values()) / steps * 1e-3,
     }
 
@@ -166,7 +167,7 @@ class Bench:
             trace = None
             if case.ranks > 1 and a.trace_steps:
                 trace = row.attempt(lambda: self.traced(workload, case))  # pylint: disable=cell-var-from-loop
-            tail = f" {trace['MB']:8.2f} {trace['lane_ms']:8.3f} {trace['moves_ms']:8.3f} {trace['sums_ms']:8.3f}" if trace else ""
+            tail = " {MB:8.2f} {lane_ms:8.3f} {moves_ms:8.3f} {sums_ms:8.3f}".format(**trace) if trace else ""
             print(
                 f"{row.name:28} {case.shards:6} {row.median:9.3f} {min(row.rates):9.3f} .. {max(row.rates):<9.3f} {images:9.1f} "
                 f"{images / base:6.2f}{tail}{'   then failed: ' + row.why if row.why else ''}",
@@ -264,7 +265,8 @@ class Bench:
         )
         gc.head("", "x best" if best else "")
         for of, n, row in rows:
-            print(row.text(best) + (f"   {100 * row.median / alone[of]:.1f} % of one" if n > 1 and row.rates and alone.get(of) else ""))
+            beside = f"   {100 * row.median / alone[of]:.1f} % of one" if n > 1 and row.rates and alone.get(of) else ""
+            print(row.text(best) + beside)
             self.raw.append({"section": "ddp", "workload": workload, "row": row.name, "rates": row.rates, "why": row.why})
 
 def numbers(text, option, p):

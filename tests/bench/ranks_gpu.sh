@@ -83,7 +83,8 @@ bits_of() {
 part_bits() {
   echo "bits: checksums with weights, metrics; $steps steps"
   for shards in "$ranks" $((4 * ranks)); do
-    bits_of "seg --reference" "$shards" train_seg.lua --reference --size "$size" --batch "$batch" --warm-up 1 --steps "$steps"
+    bits_of "seg --reference" "$shards" train_seg.lua --reference --size "$size" --batch "$batch" --warm-up 1 \
+      --steps "$steps"
   done
   bits_of "cls with evaluations" $((4 * ranks)) train_cls.lua --size 32 --batch 2 --samples 124 --eval-every 4 --steps "$steps"
 }

@@ -49,5 +49,6 @@ bash "$bench/ranks_gpu.sh" -q -d cpu -c local -p bits,kill "$top_builddir" >"$di
 cat "$dir/parts"
 [ "$(grep -c ': the same bits every way$' "$dir/parts")" = 3 ] || fail 'other bits'
 [ "$(grep -Ec '^kill: rank [01], .* all gone after +[0-9]+ ms, named in [1-9]' "$dir/parts")" = 2 ] || fail 'not two kills'
-bash "$bench/ranks_gpu.sh" -p nonsense "$top_builddir" 2>&1 | grep -q "no part 'nonsense'" || fail 'a part that is not there was taken'
+bash "$bench/ranks_gpu.sh" -p nonsense "$top_builddir" 2>&1 | grep -q "no part 'nonsense'" ||
+  fail 'a part that is not there was taken'
 exit $status

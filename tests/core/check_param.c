@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "host/param.h"
 #include "tests/kit/harness.h"
 
@@ -165,6 +166,39 @@ static const struct {
     {"{ 4, must = 1 }", "parameter '[1]': 4 needs a name, write NAME = VALUE"},
 };
 
+/* A list of tables of one parameter takes bare values, and one value. */
+START_TEST(bare) {
+  static const sp_param one[] = {{.name = "name", .type = SP_PARAM_STRING, .flags = SP_PARAM_FIRST}, {0}};
+  static const sp_param list[] = {
+      {.name = "from", .type = SP_PARAM_LIST, .fields = one, .fields_size = sizeof(char *), .max_n = 2}, {0}};
+  static const struct {
+    const char *text, *words;
+    uint32_t n;
+  } cases[] = {{"{ from = \"a\" }", NULL, 1},
+               {"{ from = { \"a\", { \"b\" } } }", NULL, 2},
+               {"{ from = { { name = \"a\" } } }", NULL, 1},
+               {"{ from = 3 }", "parameter 'from': expected a string, got 3", 0},
+               {"{ from = { \"a\", 3 } }", "parameter 'from[2]': expected a string, got 3", 0},
+               {"{ from = { \"a\", \"b\", \"c\" } }", "parameter 'from': expected 0 to 2 values, got 3", 0}};
+  for (size_t i = 0; i < SP_ARRAY(cases); i++) {
+    sp_value v = {0};
+    ck_assert_int_eq(spt_table(&v, cases[i].text, &err), SP_OK);
+    int rc = sp_params_fill(&filled, list, sizeof(sp_structs), &v, &err);
+    sp_value_free(&v);
+    ck_assert_int_eq(rc != SP_OK, cases[i].words != NULL);
+    if (cases[i].words) {
+      ck_assert_str_eq(err.msg, cases[i].words);
+      continue;
+    }
+    const sp_structs *got = filled.data;
+    ck_assert_uint_eq(got->n, cases[i].n);
+    ck_assert_str_eq(((const char *const *)got->v)[0], "a");
+    if (got->n > 1) ck_assert_str_eq(((const char *const *)got->v)[1], "b");
+    sp_params_free(&filled);
+  }
+}
+END_TEST
+
 START_TEST(refusals) {
   ck_assert_int_lt(fill(refused[_i].text), 0);
   ck_assert_str_eq(err.msg, refused[_i].words);
@@ -291,6 +325,7 @@ int main(void) {
   TCase *tc = tcase_create("param");
   tcase_add_test(tc, defaults);
   tcase_add_test(tc, values);
+  tcase_add_test(tc, bare);
   tcase_add_loop_test(tc, refusals, 0, (int)SP_ARRAY(refused));
   tcase_add_test(tc, no_number_and_infinite_are_refused);
   tcase_add_test(tc, live_parameters);

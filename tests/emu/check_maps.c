@@ -72,7 +72,7 @@ START_TEST(parts) {
         for (int c = 0; c < ca + cb; c++)
           for (int p = 0; p < 8; p++)
             want.v[(n * (ca + cb) + c) * 8 + p] = c < ca ? a.v[(n * ca + c) * 8 + p] : b.v[(n * cb + c - ca) * 8 + p];
-      kit_ok(nnk_concat(NULL, &yd, &ad, &bd));
+      kit_ok(nnk_concat(NULL, &yd, 2, (nnk_map[]){ad, bd}));
       kit_near(&yd, &want, 1e-7, "concat");
       for (int n = 0; n < 2; n++)
         for (int c = 0; c < cb; c++)
@@ -85,6 +85,24 @@ START_TEST(parts) {
       kit_near(&bd, &part, 1e-7, "split");
       kit_free();
     }
+}
+END_TEST
+
+/* As many as there may be, of both types. */
+START_TEST(many_parts) {
+  for (int l = 0; l < 3; l++) {
+    static const int cs[] = {4, 8, 2, 6, 1, 3, 5, 12, 4, 4, 4, 7, 1, 2, 2, 3};
+    kit_value x[16], want = kit_random(2, 68, 4, 2, NNK_F32);
+    nnk_map all[16], y = kit_up(&want, NNK_F32, layouts[l], 0);
+    for (int k = 0, first = 0; k < 16; first += cs[k++]) {
+      x[k] = kit_random(2, cs[k], 4, 2, k % 2);
+      all[k] = kit_up(&x[k], k % 2, layouts[l], 0);
+      for (int i = 0; i < x[k].size; i++) want.v[i / (cs[k] * 8) * 68 * 8 + first * 8 + i % (cs[k] * 8)] = x[k].v[i];
+    }
+    kit_ok(nnk_concat(NULL, &y, 16, all));
+    kit_near(&y, &want, 1e-7, "concat of 16");
+    kit_free();
+  }
 }
 END_TEST
 
@@ -330,6 +348,7 @@ int main(void) {
   tcase_add_test(c, elementwise);
   tcase_add_test(c, parts);
   tcase_add_test(c, lists);
+  tcase_add_test(c, many_parts);
   tcase_add_test(c, bias_gradients);
   tcase_add_test(c, masked_sums);
   tcase_add_test(c, norms);

@@ -63,7 +63,8 @@ static bool lies_there(const cudnnTensorStruct &t, const void *p) {
 struct problem {
   cudnnTensorStruct x, y, w;
   cudnnConvolutionStruct c;
-  int64_t patch, places; /* numbers under the kernel, pixels of a result */
+  int64_t patch, places; /* numbers under the kernel in a group, pixels of a result */
+  int64_t outputs;       /* channels of a group's result */
   bool tf32;
 };
 
@@ -73,18 +74,19 @@ static int64_t size_after(int64_t in, int pad, int64_t kernel, int dilation, int
 
 static cudnnStatus_t make(problem *p, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
                           cudnnConvolutionDescriptor_t c, cudnnTensorDescriptor_t y) {
-  *p = {*x, *y, w->t, *c, w->t.c * w->t.h * w->t.w, y->h * y->w, false};
+  *p = {*x, *y, w->t, *c, w->t.c * w->t.h * w->t.w, y->h * y->w, y->c / c->groups, false};
   p->tf32 = x->type == CUDA_R_32F && c->math != CUDNN_FMA_MATH;
-  if (c->groups != 1 || c->flipped) return CUDNN_STATUS_NOT_SUPPORTED;
-  if (x->type != y->type || x->type != w->t.type || x->n != y->n || x->c != w->t.c || y->c != w->t.n ||
-      y->h != size_after(x->h, c->pad_y, w->t.h, c->dilation_y, c->step_y) ||
+  if (c->flipped) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (x->type != y->type || x->type != w->t.type || x->n != y->n || x->c != w->t.c * c->groups || y->c != w->t.n ||
+      y->c % c->groups || y->h != size_after(x->h, c->pad_y, w->t.h, c->dilation_y, c->step_y) ||
       y->w != size_after(x->w, c->pad_x, w->t.w, c->dilation_x, c->step_x))
     return CUDNN_STATUS_BAD_PARAM;
   return CUDNN_STATUS_SUCCESS;
 }
 
-/* Calls fn(place of the result, place in the patch, offset in x) for every number under the kernel that is not padding. */
-template <typename F> static void each_patch(const problem &p, F fn) {
+/* Calls fn(place of the result, place in the patch, offset in x) for every number of a group under the kernel that is not
+ * padding. */
+template <typename F> static void each_patch(const problem &p, int64_t group, F fn) {
   for (int64_t oy = 0; oy < p.y.h; oy++)
     for (int64_t ox = 0; ox < p.y.w; ox++)
       for (int64_t ky = 0; ky < p.w.h; ky++)
@@ -92,36 +94,38 @@ template <typename F> static void each_patch(const problem &p, F fn) {
           int64_t iy = oy * p.c.step_y - p.c.pad_y + ky * p.c.dilation_y;
           int64_t ix = ox * p.c.step_x - p.c.pad_x + kx * p.c.dilation_x;
           if (iy < 0 || iy >= p.x.h || ix < 0 || ix >= p.x.w) continue;
-          for (int64_t c = 0; c < p.x.c; c++)
-            fn(oy * p.y.w + ox, (ky * p.w.w + kx) * p.x.c + c, c * p.x.dc + iy * p.x.dh + ix * p.x.dw);
+          for (int64_t c = 0; c < p.w.c; c++)
+            fn(oy * p.y.w + ox, (ky * p.w.w + kx) * p.w.c + c,
+               (group * p.w.c + c) * p.x.dc + iy * p.x.dh + ix * p.x.dw);
         }
 }
 
-static std::vector<float> patches(const problem &p, const void *x, int64_t sample) {
+static std::vector<float> patches(const problem &p, const void *x, int64_t sample, int64_t group) {
   std::vector<float> out(static_cast<size_t>(p.places * p.patch), 0.0f);
-  each_patch(p, [&](int64_t place, int64_t k, int64_t at) {
+  each_patch(p, group, [&](int64_t place, int64_t k, int64_t at) {
     out[static_cast<size_t>(place * p.patch + k)] = number_at(x, p.x.type, sample * p.x.dn + at);
   });
   return out;
 }
 
 static int64_t weight_at(const problem &p, int64_t o, int64_t k) {
-  int64_t c = k % p.x.c, kx = k / p.x.c % p.w.w, ky = k / p.x.c / p.w.w;
+  int64_t c = k % p.w.c, kx = k / p.w.c % p.w.w, ky = k / p.w.c / p.w.w;
   return o * p.w.dn + c * p.w.dc + ky * p.w.dh + kx * p.w.dw;
 }
 
-static std::vector<float> weights(const problem &p, const void *w) { /* outputs x patch */
+static std::vector<float> weights(const problem &p, const void *w, int64_t group) { /* outputs x patch */
   std::vector<float> out;
-  for (int64_t o = 0; o < p.y.c; o++)
+  for (int64_t o = group * p.outputs; o < (group + 1) * p.outputs; o++)
     for (int64_t k = 0; k < p.patch; k++) out.push_back(number_at(w, p.w.type, weight_at(p, o, k)));
   return out;
 }
 
-static std::vector<float> gradients(const problem &p, const void *dy, int64_t sample) { /* places x outputs */
+static std::vector<float> gradients(const problem &p, const void *dy, int64_t sample,
+                                    int64_t group) { /* places x outputs */
   std::vector<float> out;
   for (int64_t y = 0; y < p.y.h; y++)
     for (int64_t x = 0; x < p.y.w; x++)
-      for (int64_t o = 0; o < p.y.c; o++)
+      for (int64_t o = group * p.outputs; o < (group + 1) * p.outputs; o++)
         out.push_back(number_at(dy, p.y.type, sample * p.y.dn + o * p.y.dc + y * p.y.dh + x * p.y.dw));
   return out;
 }
@@ -138,41 +142,48 @@ static void blend(void *p, int type, int64_t at, float alpha, float v, float bet
 }
 
 static void forward(const problem &p, const void *x, const void *w, void *y, float alpha, float beta, int pieces) {
-  std::vector<float> kernel = weights(p, w), out;
-  for (int64_t n = 0; n < p.x.n; n++) {
-    std::vector<float> columns = patches(p, x, n);
-    product(out, view(columns, p.places, p.patch, false), view(kernel, p.y.c, p.patch, true), p.tf32, pieces);
-    for (int64_t i = 0; i < p.places; i++)
-      for (int64_t o = 0; o < p.y.c; o++)
-        blend(y, p.y.type, n * p.y.dn + o * p.y.dc + i / p.y.w * p.y.dh + i % p.y.w * p.y.dw, alpha,
-              out[static_cast<size_t>(i * p.y.c + o)], beta);
+  for (int64_t g = 0; g < p.c.groups; g++) {
+    std::vector<float> kernel = weights(p, w, g), out;
+    for (int64_t n = 0; n < p.x.n; n++) {
+      std::vector<float> columns = patches(p, x, n, g);
+      product(out, view(columns, p.places, p.patch, false), view(kernel, p.outputs, p.patch, true), p.tf32, pieces);
+      for (int64_t i = 0; i < p.places; i++)
+        for (int64_t o = 0; o < p.outputs; o++) {
+          int64_t at = (g * p.outputs + o) * p.y.dc + i / p.y.w * p.y.dh + i % p.y.w * p.y.dw;
+          blend(y, p.y.type, n * p.y.dn + at, alpha, out[static_cast<size_t>(i * p.outputs + o)], beta);
+        }
+    }
   }
 }
 
 static void backward_data(const problem &p, const void *dy, const void *w, void *dx, float alpha, float beta,
                           int pieces) {
-  std::vector<float> kernel = weights(p, w), out;
   for (int64_t n = 0; n < p.x.n; n++) {
-    std::vector<float> grad = gradients(p, dy, n), sum(static_cast<size_t>(p.x.dn), 0.0f);
-    product(out, view(grad, p.places, p.y.c, false), view(kernel, p.y.c, p.patch, false), p.tf32, pieces);
-    each_patch(p, [&](int64_t place, int64_t k, int64_t at) {
-      sum[static_cast<size_t>(at)] += out[static_cast<size_t>(place * p.patch + k)];
-    });
+    std::vector<float> sum(static_cast<size_t>(p.x.dn), 0.0f), out;
+    for (int64_t g = 0; g < p.c.groups; g++) {
+      std::vector<float> kernel = weights(p, w, g), grad = gradients(p, dy, n, g);
+      product(out, view(grad, p.places, p.outputs, false), view(kernel, p.outputs, p.patch, false), p.tf32, pieces);
+      each_patch(p, g, [&](int64_t place, int64_t k, int64_t at) {
+        sum[static_cast<size_t>(at)] += out[static_cast<size_t>(place * p.patch + k)];
+      });
+    }
     for (int64_t i = 0; i < p.x.dn; i++) blend(dx, p.x.type, n * p.x.dn + i, alpha, sum[static_cast<size_t>(i)], beta);
   }
 }
 
 static void backward_filter(const problem &p, const void *x, const void *dy, void *dw, float alpha, float beta,
                             int pieces) {
-  std::vector<float> sum(static_cast<size_t>(p.y.c * p.patch), 0.0f), out;
-  for (int64_t n = 0; n < p.x.n; n++) {
-    std::vector<float> columns = patches(p, x, n), grad = gradients(p, dy, n);
-    product(out, view(grad, p.places, p.y.c, true), view(columns, p.places, p.patch, false), p.tf32, pieces);
-    for (size_t i = 0; i < sum.size(); i++) sum[i] += out[i];
+  for (int64_t g = 0; g < p.c.groups; g++) {
+    std::vector<float> sum(static_cast<size_t>(p.outputs * p.patch), 0.0f), out;
+    for (int64_t n = 0; n < p.x.n; n++) {
+      std::vector<float> columns = patches(p, x, n, g), grad = gradients(p, dy, n, g);
+      product(out, view(grad, p.places, p.outputs, true), view(columns, p.places, p.patch, false), p.tf32, pieces);
+      for (size_t i = 0; i < sum.size(); i++) sum[i] += out[i];
+    }
+    for (int64_t o = 0; o < p.outputs; o++)
+      for (int64_t k = 0; k < p.patch; k++)
+        blend(dw, p.w.type, weight_at(p, g * p.outputs + o, k), alpha, sum[static_cast<size_t>(o * p.patch + k)], beta);
   }
-  for (int64_t o = 0; o < p.y.c; o++)
-    for (int64_t k = 0; k < p.patch; k++)
-      blend(dw, p.w.type, weight_at(p, o, k), alpha, sum[static_cast<size_t>(o * p.patch + k)], beta);
 }
 
 /* ---- algorithms: 0 to 3 work; 1 asks for a workspace ---- */

@@ -5,12 +5,13 @@ set -u
 . "${top_srcdir:?}/tests/emu/env.sh"
 cat >"$tmp/graph.lua" <<'END'
 local sp = require "spcore"
-local opt = sp.args { steps = { 12, "steps" } }
+local opt = sp.args { steps = { 12, "steps" }, fails = { -1, "the step that does" } }
 local g <close> = sp.graph(opt)
 local data = g.reader { path = "random", target = "class", classes = 4, samples = 24, size = 8, batch = 4 }
 local x = g.to_float { data.image, scale = true }
 local flat = g.layers { x, layers = { { "flatten" }, { "linear", 4 } }, name = "head" }
-g:train { g.cross_entropy { flat.features, data.label, name = "loss" }, optimizer = g.sgd { lr = 1e-3 } }
+g:train { g.cross_entropy { flat.features, data.label, name = "loss" }, optimizer = g.sgd { lr = 1e-3 },
+  lr = function(step) return step == opt.fails and 0 / 0 or 1e-3 end }
 for _ in g:steps(opt.steps) do end
 END
 fail() {
@@ -117,6 +118,14 @@ look step
 look lane --strategy pipelined
 look step --strategy pipelined
 look auto --strategy pipelined
+run_failing() { # of a run that fails there are the calls of the steps before
+  ! "$top_builddir/spcore" run "$tmp/graph.lua" --device cuda --threads 1 --capture "$1" --steps 40 --fails 25 --trace-steps 30 \
+    --trace "$tmp/$1.json" >"$tmp/out" 2>"$tmp/err" && grep -q "at step 25" "$tmp/err" || fail "$(cat "$tmp/err")"
+  n=$(grep -c '"ph":"X".*"name":"head backward"' "$tmp/$1.json")
+  [ "$n" -ge 12 ] && [ "$n" -le 17 ] || fail "capture $1, a run that fails: $n calls of a stage"
+}
+run_failing lane
+run_failing step
 SPCORE_EMU_TIMING=late
 export SPCORE_EMU_TIMING
 look step --strategy double_buffer

@@ -87,6 +87,57 @@ static const struct net {
     {"layers", "residual blocks",
      "{ layers = { { \"residual\", 8 }, { \"residual\", 16, stride = 2 }, { \"residual\", 16 } } }", 2, 8, 10, 6, KINKS,
      0, 0},
+    {"layers", "groups and dilation",
+     "{ layers = { { \"conv\", 8, pad = 2, dilation = 2 }, { \"relu\" }, { \"conv\", 8, pad = 1, groups = 8 },"
+     " { \"conv\", 12, kernel = 1, groups = 4, bias = false }, { \"relu\" },"
+     " { \"conv\", 6, pad = { 6, 3 }, dilation = { 6, 3 }, stride = 2, groups = 2 },"
+     " { \"conv_transpose\", 4, kernel = 3, stride = 2, groups = 2, dilation = 2 } } }",
+     3, 3, 12, 10, KINKS, 0, 0},
+    {"layers", "squeeze and excitation",
+     "{ layers = { { \"conv\", 12, pad = 1, bias = false }, { \"batch_norm\" }, { \"hard_swish\" }, { \"relu\", name = "
+     "\"x\" },"
+     " { \"mean\" }, { \"conv\", 5, kernel = 1 }, { \"relu\" }, { \"conv\", 12, kernel = 1 }, { \"hard_sigmoid\", name "
+     "= \"s\" },"
+     " { \"mul\", from = { \"x\", \"s\" } }, { \"silu\" }, { \"conv\", 6, kernel = 2, stride = 2 } } }",
+     3, 3, 8, 12, KINKS, 0, 0},
+    {"layers", "activations and products",
+     "{ layers = { { \"silu\" }, { \"conv\", 7, kernel = 1, name = \"a\" }, { \"sigmoid\", tap = true },"
+     " { \"mul\", from = { \"2\", \"a\" } }, { \"hard_sigmoid\", name = \"b\" }, { \"mul\", from = { \"b\", \"b\" } },"
+     " { \"hard_swish\" }, { \"mean\" }, { \"flatten\" }, { \"silu\" }, { \"linear\", 4 } } }",
+     3, 5, 9, 6, 0, 0, 0},
+    {"layers", "gate of tiles",
+     "{ layers = { { \"conv_transpose\", 6, name = \"x\" }, { \"mean\" }, { \"mul\", from = { \"x\", \"1\" } },"
+     " { \"conv\", 5, kernel = 2, stride = 2 } } }",
+     2, 3, 4, 6, 0, 0, 0},
+    {"layers", "gate alone", "{ layers = { { \"mean\" }, { \"mul\", from = { \"input\", \"0\" } } } }", 2, 6, 5, 7, 0,
+     0, 0},
+    {"layers", "pyramid",
+     "{ layers = { { \"conv\", 6, pad = 1 }, { \"relu\", name = \"a\" }, { \"conv\", 6, kernel = 2, stride = 2 }, { "
+     "\"relu\", name = \"b\" },"
+     " { \"conv\", 6, pad = 1, stride = 2 }, { \"relu\" }, { \"upsample\", scale = 2, mode = \"bilinear\", "
+     "align_corners = true },"
+     " { \"add\", from = { \"6\", \"b\" }, tap = true }, { \"upsample\", like = \"a\" }, { \"add\", from = { \"8\", "
+     "\"a\" } },"
+     " { \"upsample\", size = { 11, 30 }, mode = \"bilinear\" }, { \"conv\", 4, kernel = 1 } } }",
+     3, 3, 12, 16, KINKS, 0, 0},
+    {"layers", "upsampling alone", "{ layers = { { \"upsample\", size = { 3, 11 }, mode = \"bilinear\" } } }", 2, 5, 7,
+     4, 0, 0, 0},
+    {"layers", "dropout",
+     "{ layers = { { \"conv\", 8, pad = 1 }, { \"relu\" }, { \"dropout\", p = 0.3 }, { \"conv\", 6, kernel = 2, stride "
+     "= 2 },"
+     " { \"dropout\", maps = true, tap = true }, { \"conv\", 5, kernel = 2, stride = 2 }, { \"dropout\" }, { "
+     "\"flatten\" }, { \"dropout\", p = 0.2 } } }",
+     3, 3, 8, 12, KINKS, 0, 0},
+    {"layers", "graph",
+     "{ layers = { { \"conv\", 8, pad = 1, name = \"a\" }, { \"relu\" }, { \"conv\", 8, pad = 1 },"
+     " { \"conv\", 8, kernel = 1, from = \"input\", tap = true }, { \"conv\", 8, pad = 1, from = \"1\" },"
+     " { \"add\", from = { \"2\", \"3\", \"a\", \"4\" } }, { \"relu\", tap = true },"
+     " { \"concat\", from = { \"6\", \"3\", \"6\", \"input\" } }, { \"conv\", 12, kernel = 2, stride = 2 } } }",
+     3, 3, 8, 12, KINKS, 0, 0},
+    {"layers", "graph of features",
+     "{ layers = { { \"linear\", 6 }, { \"linear\", 6, from = \"input\" }, { \"add\", from = { \"0\", \"1\", \"0\" } },"
+     " { \"concat\", from = { \"2\", \"input\", \"1\" }, tap = true }, { \"linear\", 3 } } }",
+     4, 5, 0, 0, FLAT, 0, 0},
     {"layers", "ReLU alone", "{ layers = { { \"relu\" } } }", 2, 3, 5, 7, KINKS, 0, 0},
     {"layers", "linear", "{ layers = { { \"linear\", 33 }, { \"linear\", 10 } } }", 9, 21, 0, 0, FLAT, 0, 0},
     {"layers", "linear with ReLU", "{ layers = { { \"linear\", 64 }, { \"relu\" }, { \"linear\", 3 } } }", 40, 100, 0,

@@ -121,4 +121,4 @@ t.raises("stage 'fails_in_part' %(parts.so%) step 0: backward%[1%]: asked to fai
   for _ in g:steps(1) do end
 end)
 t.raises("65", function() sp.graph { parts = 65 } end)
-t.raises("0", function() sp.graph { parts = 0 } end)
+t.raises("%-1", function() sp.graph { parts = -1 } end)

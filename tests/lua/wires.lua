@@ -55,3 +55,11 @@ local line = "spcore: stage '%s': its input 'logits' gets the bytes of 'reader.i
   .. "with g.to_float{ x, scale = true } in between they are from 0 to 1\n"
 t.eq(err, line:format "a" .. line:format "b")
 t.eq(code, 0)
+
+-- an empty list does not count among a stage's outputs
+local image = g:find("to_float").image
+local plain = g.layers { image, layers = { { "relu" } }, name = "plain" }
+t.eq(#g.sleep { plain, name = "alone" }.y, 1)
+local tapped = g.layers { image, layers = { { "relu", tap = true }, { "relu" } }, name = "tapped" }
+t.eq(#tapped.maps, 1)
+t.raises("stage 'tapped' has several outputs: say which, such as tapped.features", function() g.sleep { tapped } end)

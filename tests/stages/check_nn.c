@@ -313,7 +313,7 @@ START_TEST(bad_skips) {
   spt *t = make("decoder", "{ classes = 3, width = 8 }", 1, SP_ROW_MAJOR, 2, 16, 2, 2);
   spt_input_of(t, 1, SP_F32, 4, shape, SP_ROW_MAJOR, NULL);
   ck_assert_int_ne(spt_plan(t, 1), SP_OK);
-  ck_assert_msg(strstr(spt_error(t), "skips[1] (counted from 1): a map of 8 x 8 cannot be joined to one of 4 x 4") !=
+  ck_assert_msg(strstr(spt_error(t), "skips[1] (counted from 1): N x 4 x 8 x 8 cannot be joined to N x 8 x 4 x 4") !=
                     NULL,
                 "%s", spt_error(t));
   spt_free(t);

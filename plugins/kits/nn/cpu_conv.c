@@ -39,10 +39,20 @@ static int64_t groups(const nn_xop *op, int64_t n) {
 int nn_convs_plan(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
   const nn_val *a = &cpu->vals[op->d.kind == NN_OP_CONVT ? op->out : op->in];
   const nn_val *b = &cpu->vals[op->d.kind == NN_OP_CONVT ? op->in : op->out];
-  nn_conv_shape sh = {
-      a->c, a->h, a->w, b->c, b->h, b->w, {op->d.k[0], op->d.k[1]}, {op->d.s[0], op->d.s[1]}, {op->d.p[0], op->d.p[1]}};
+  const nn_op *d = &op->d;
+  nn_conv_shape sh = {a->c,
+                      a->h,
+                      a->w,
+                      b->c,
+                      b->h,
+                      b->w,
+                      {d->k[0], d->k[1]},
+                      {d->s[0], d->s[1]},
+                      {d->p[0], d->p[1]},
+                      {d->dil[0], d->dil[1]},
+                      d->groups};
   const char *err = nn_conv_new(&op->conv, &sh);
-  size_t plain = align((size_t)(a->c * b->c * op->d.k[0] * op->d.k[1]) * sizeof(float)), back;
+  size_t plain = align(nn_weight_bytes(cpu, d->w)), back;
   if (err)
     return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s %d x %d of %lld to %lld channels: %s", nn_kind_name(op->d.kind),
                            op->d.k[0], op->d.k[1], (long long)a->c, (long long)b->c, err);
@@ -146,9 +156,9 @@ int nn_convs_backward(const nn_call *c, const nn_xop *op) {
     st = nn_bias_grad(c, nn_grad_of(c, op->d.w + 1), p.dy, c->w.n * p.out->px, p.out->c, 1, (float *)c->w.tmp);
   g = nn_grad_of(c, op->d.w);
   if (!st && g.p) {
-    int64_t size = p.in->c * p.out->c * op->d.k[0] * op->d.k[1];
+    size_t bytes = nn_weight_bytes(c->w.low, op->d.w);
     float *plain = (float *)c->w.tmp, *sum;
-    p.sums = c->w.tmp + align((size_t)size * sizeof(float));
+    p.sums = c->w.tmp + align(bytes);
     p.sum_bytes = align(nn_conv_packed_bytes(op->conv, NN_CONV_WEIGHTS));
     p.groups = groups(op, c->w.n);
     if ((st = nn_run(&c->par, p.groups, group_sum, &p))) return st;
@@ -158,7 +168,7 @@ int nn_convs_backward(const nn_call *c, const nn_xop *op) {
               (int64_t)(nn_conv_packed_bytes(op->conv, NN_CONV_WEIGHTS) / sizeof(float)));
     err = nn_conv_unpack(op->conv, sum, plain);
     if (err) return nn_fail(c, op, err);
-    nn_axpy(g.p, plain, g.alpha, g.beta, size);
+    nn_axpy(g.p, plain, g.alpha, g.beta, (int64_t)(bytes / sizeof(float)));
   }
   return st;
 }

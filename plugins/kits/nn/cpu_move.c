@@ -4,34 +4,40 @@
 
 #include <string.h>
 
+typedef struct operand {
+  const nn_val *v;
+  const float *x, *mask;
+  float *d; /* backward: where its gradient goes, or NULL */
+  int acc;
+} operand;
+
 typedef struct mv {
   const nn_xop *op;
-  const nn_val *a, *b, *out;
-  const float *x, *x2, *dy;
-  float *y, *da, *db;
-  const float *mask_a, *mask_b;
-  int acc_a, acc_b;
+  const nn_val *out;
+  const float *dy;
+  float *y;
+  operand in[NN_MAX_INS];
+  int n_in;
   int64_t n;
 } mv;
 
 static mv start(const nn_call *c, const nn_xop *op) {
-  return (mv){.op = op,
-              .a = nn_val_of(c, op->in),
-              .b = op->in2 < 0 ? NULL : nn_val_of(c, op->in2),
-              .out = nn_val_of(c, op->out),
-              .x = nn_data(c, op->in),
-              .x2 = op->in2 < 0 ? NULL : nn_data(c, op->in2),
-              .y = nn_data(c, op->out),
-              .dy = nn_dout(c, op->out),
-              .n = c->w.n};
+  mv p = {.op = op,
+          .out = nn_val_of(c, op->out),
+          .y = nn_data(c, op->out),
+          .dy = nn_dout(c, op->out),
+          .n_in = 1 + op->d.n_more,
+          .n = c->w.n};
+  for (int i = 0; i < p.n_in; i++) p.in[i] = (operand){.v = nn_val_of(c, NN_IN(op, i)), .x = nn_data(c, NN_IN(op, i))};
+  return p;
 }
 
 /* ---- COPY: one row of one sample ---- */
 static int copy_row(void *arg, int64_t i, int worker) {
   mv *p = arg;
-  const nn_val *a = p->a, *o = p->out;
+  const nn_val *a = p->in[0].v, *o = p->out;
   int64_t c = a->c, s = i / a->h, y = i % a->h;
-  const float *src = p->x + s * a->px * c;
+  const float *src = p->in[0].x + s * a->px * c;
   float *dst = p->y + s * a->px * c;
   (void)worker;
   if (p->op->from == NN_PLANAR && p->op->to == NN_PLANAR) {
@@ -49,26 +55,21 @@ static int copy_row(void *arg, int64_t i, int worker) {
   return SP_OK;
 }
 
-static void give(float *d, const float *g, const float *mask, int64_t n, int acc) {
-  if (mask) nn_mask_to(d, g, mask, n, acc);
-  else if (acc) nn_axpy(d, g, 1, 1, n);
-  else memcpy(d, g, (size_t)n * sizeof *d);
-}
-
 static int copy_back_row(void *arg, int64_t i, int worker) {
   mv *p = arg;
-  const nn_val *a = p->a, *o = p->out;
+  const operand *in = &p->in[0];
+  const nn_val *a = in->v, *o = p->out;
   int64_t c = a->c, s = i / a->h, y = i % a->h, base = s * a->px * c;
-  const float *g = p->dy + base, *mask = p->mask_a ? p->mask_a + base : NULL;
-  float *d = p->da + base;
+  const float *g = p->dy + base, *mask = in->mask ? in->mask + base : NULL;
+  float *d = in->d + base;
   (void)worker;
   if (p->op->from == NN_PLANAR && p->op->to == NN_PLANAR) {
     int64_t at = y * a->w * c;
-    give(d + at, g + at, mask ? mask + at : NULL, a->w * c, p->acc_a);
+    nn_give(d + at, g + at, mask ? mask + at : NULL, a->w * c, in->acc);
   } else if (p->op->from >= 0 && p->op->to >= 0) {
     for (int64_t x = 0; x < a->w; x++) {
       int64_t at = (a->yo[y] + a->xo[x]) * c;
-      give(d + at, g + (o->yo[y] + o->xo[x]) * c, mask ? mask + at : NULL, c, p->acc_a);
+      nn_give(d + at, g + (o->yo[y] + o->xo[x]) * c, mask ? mask + at : NULL, c, in->acc);
     }
   } else {
     for (int64_t x = 0; x < a->w; x++)
@@ -77,7 +78,7 @@ static int copy_back_row(void *arg, int64_t i, int worker) {
         int64_t at = p->op->from == NN_PLANAR ? planar : (a->yo[y] + a->xo[x]) * c + j;
         int64_t from = p->op->to == NN_PLANAR ? planar : (o->yo[y] + o->xo[x]) * c + j;
         float v = mask && !(mask[at] > 0) ? 0 : g[from];
-        d[at] = p->acc_a ? d[at] + v : v;
+        d[at] = in->acc ? d[at] + v : v;
       }
   }
   return SP_OK;
@@ -89,55 +90,62 @@ static int chunk(void *arg, int64_t i, int worker) {
   int64_t b, e;
   (void)worker;
   nn_piece(p->n * p->out->px * p->out->c, 64, NN_CHUNKS, i, &b, &e);
-  if (p->b) nn_add(p->y + b, p->x + b, p->x2 + b, e - b, p->op->d.relu);
-  else nn_relu(p->y + b, p->x + b, e - b);
+  if (p->n_in == 1) nn_relu(p->y + b, p->in[0].x + b, e - b);
+  for (int j = 1; j < p->n_in; j++)
+    nn_add(p->y + b, (j > 1 ? p->y : p->in[0].x) + b, p->in[j].x + b, e - b, p->op->d.relu && j == p->n_in - 1);
   return SP_OK;
 }
 
-static int chunk_back(void *arg, int64_t i, int worker) {
+static int relu_back_chunk(void *arg, int64_t i, int worker) {
   mv *p = arg;
+  const operand *in = &p->in[0];
   int64_t b, e;
-  const float *g = p->dy;
   (void)worker;
   nn_piece(p->n * p->out->px * p->out->c, 64, NN_CHUNKS, i, &b, &e);
-  if (!p->b) {
-    nn_mask_to(p->da + b, g + b, p->y + b, e - b, p->acc_a);
-    if (p->mask_a) nn_mask(p->da + b, p->mask_a + b, e - b);
-    return SP_OK;
-  }
-  if (p->da) give(p->da + b, g + b, p->mask_a ? p->mask_a + b : NULL, e - b, p->acc_a);
-  if (p->db) give(p->db + b, g + b, p->mask_b ? p->mask_b + b : NULL, e - b, p->acc_b);
+  nn_mask_to(in->d + b, p->dy + b, p->y + b, e - b, in->acc);
+  if (in->mask) nn_mask(in->d + b, in->mask + b, e - b);
+  return SP_OK;
+}
+
+static int add_back_chunk(void *arg, int64_t i, int worker) {
+  mv *p = arg;
+  int64_t b, e;
+  (void)worker;
+  nn_piece(p->n * p->out->px * p->out->c, 64, NN_CHUNKS, i, &b, &e);
+  for (const operand *in = p->in; in < p->in + p->n_in; in++)
+    if (in->d) nn_give(in->d + b, p->dy + b, in->mask ? in->mask + b : NULL, e - b, in->acc);
   return SP_OK;
 }
 
 /* ---- CONCAT: one row of pixels ---- */
 static int join_row(void *arg, int64_t i, int worker) {
   mv *p = arg;
-  int64_t w = p->out->w, ca = p->a->c, cb = p->b->c;
+  int64_t w = p->out->w;
+  float *y = p->y + i * w * p->out->c;
   (void)worker;
-  for (int64_t x = i * w; x < (i + 1) * w; x++) {
-    memcpy(p->y + x * (ca + cb), p->x + x * ca, (size_t)ca * sizeof(float));
-    memcpy(p->y + x * (ca + cb) + ca, p->x2 + x * cb, (size_t)cb * sizeof(float));
-  }
+  for (int64_t x = i * w; x < (i + 1) * w; x++)
+    for (int j = 0; j < p->n_in; y += p->in[j++].v->c)
+      memcpy(y, p->in[j].x + x * p->in[j].v->c, (size_t)p->in[j].v->c * sizeof(float));
   return SP_OK;
 }
 
 static int split_row(void *arg, int64_t i, int worker) {
   mv *p = arg;
-  int64_t w = p->out->w, ca = p->a->c, cb = p->b->c;
+  int64_t w = p->out->w;
+  const float *g = p->dy + i * w * p->out->c;
   (void)worker;
-  for (int64_t x = i * w; x < (i + 1) * w; x++) {
-    const float *g = p->dy + x * (ca + cb);
-    if (p->da) give(p->da + x * ca, g, p->mask_a ? p->mask_a + x * ca : NULL, ca, p->acc_a);
-    if (p->db) give(p->db + x * cb, g + ca, p->mask_b ? p->mask_b + x * cb : NULL, cb, p->acc_b);
-  }
+  for (int64_t x = i * w; x < (i + 1) * w; x++)
+    for (const operand *in = p->in; in < p->in + p->n_in; g += in++->v->c) {
+      int64_t c = in->v->c;
+      if (in->d) nn_give(in->d + x * c, g, in->mask ? in->mask + x * c : NULL, c, in->acc);
+    }
   return SP_OK;
 }
 
 int nn_move_forward(const nn_call *c, const nn_xop *op) {
   mv p = start(c, op);
   switch (op->x) {
-    case NN_X_COPY: return nn_run(&c->par, c->w.n * p.a->h, copy_row, &p);
+    case NN_X_COPY: return nn_run(&c->par, c->w.n * p.in[0].v->h, copy_row, &p);
     case NN_X_CONCAT: return nn_run(&c->par, c->w.n * p.out->h, join_row, &p);
     default: return nn_run(&c->par, NN_CHUNKS, chunk, &p);
   }
@@ -145,16 +153,16 @@ int nn_move_forward(const nn_call *c, const nn_xop *op) {
 
 int nn_move_backward(const nn_call *c, const nn_xop *op) {
   mv p = start(c, op);
-  p.da = nn_din(c, op->in, &p.acc_a, &p.mask_a);
-  if (p.b && op->in2 != op->in) p.db = nn_din(c, op->in2, &p.acc_b, &p.mask_b);
-  if (p.b && op->in2 == op->in && p.da) { /* x + x, or x beside x: the second use adds to the first */
-    p.db = p.da;
-    p.acc_b = 1;
+  int wanted = 0;
+  for (int i = 0; i < p.n_in; i++) { /* of a value that is read twice the second adds to the first */
+    p.in[i].d = nn_din(c, NN_IN(op, i), &p.in[i].acc, &p.in[i].mask);
+    wanted |= p.in[i].d != NULL;
   }
-  if (!p.da && !p.db) return SP_OK;
+  if (!wanted) return SP_OK;
   switch (op->x) {
-    case NN_X_COPY: return nn_run(&c->par, c->w.n * p.a->h, copy_back_row, &p);
+    case NN_X_COPY: return nn_run(&c->par, c->w.n * p.in[0].v->h, copy_back_row, &p);
     case NN_X_CONCAT: return nn_run(&c->par, c->w.n * p.out->h, split_row, &p);
-    default: return nn_run(&c->par, NN_CHUNKS, chunk_back, &p);
+    case NN_X_RELU: return nn_run(&c->par, NN_CHUNKS, relu_back_chunk, &p);
+    default: return nn_run(&c->par, NN_CHUNKS, add_back_chunk, &p);
   }
 }

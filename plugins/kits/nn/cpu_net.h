@@ -61,6 +61,14 @@ int nn_norm_forward(const nn_call *c, const nn_xop *op);
 int nn_norm_backward(const nn_call *c, const nn_xop *op);
 int nn_pool_forward(const nn_call *c, const nn_xop *op);
 int nn_pool_backward(const nn_call *c, const nn_xop *op);
+int nn_upsample_forward(const nn_call *c, const nn_xop *op);
+int nn_upsample_backward(const nn_call *c, const nn_xop *op);
+int nn_drop_forward(const nn_call *c, const nn_xop *op);
+int nn_drop_backward(const nn_call *c, const nn_xop *op);
+int nn_act_forward(const nn_call *c, const nn_xop *op);
+int nn_act_backward(const nn_call *c, const nn_xop *op);
+int nn_mul_forward(const nn_call *c, const nn_xop *op);
+int nn_mul_backward(const nn_call *c, const nn_xop *op);
 int nn_move_forward(const nn_call *c, const nn_xop *op); /* RELU, ADD, CONCAT, COPY */
 int nn_move_backward(const nn_call *c, const nn_xop *op);
 

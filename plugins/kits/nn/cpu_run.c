@@ -27,6 +27,10 @@ static int forward_op(nn_walk *w, const nn_xop *op) {
     case NN_X_CONV: return nn_convs_forward(c, op);
     case NN_X_NORM: return nn_norm_forward(c, op);
     case NN_X_POOL: return nn_pool_forward(c, op);
+    case NN_X_UPSAMPLE: return nn_upsample_forward(c, op);
+    case NN_X_ACT: return nn_act_forward(c, op);
+    case NN_X_MUL: return nn_mul_forward(c, op);
+    case NN_X_DROP: return nn_drop_forward(c, op);
     default: return nn_move_forward(c, op);
   }
 }
@@ -38,6 +42,10 @@ static int backward_op(nn_walk *w, const nn_xop *op) {
     case NN_X_CONV: return nn_convs_backward(c, op);
     case NN_X_NORM: return nn_norm_backward(c, op);
     case NN_X_POOL: return nn_pool_backward(c, op);
+    case NN_X_UPSAMPLE: return nn_upsample_backward(c, op);
+    case NN_X_ACT: return nn_act_backward(c, op);
+    case NN_X_MUL: return nn_mul_backward(c, op);
+    case NN_X_DROP: return nn_drop_backward(c, op);
     default: return nn_move_backward(c, op);
   }
 }

@@ -23,7 +23,6 @@ int nn_stage_plan(sp_ctx *ctx, void *self, sp_plan *plan, nn_builder build) {
   nn_net net = {0};
   nn_binds b = {.n_in = 1, .n_out = 1};
   int st = build(ctx, s->params, plan, &net, &b);
-  plan->stepless = 1;
   if (!st) st = nn_cpu_plan(ctx, &s->cpu, plan, &net, b.in, b.n_in, b.out, b.n_out);
   nn_clear(&net);
   return st;

@@ -46,6 +46,12 @@ NN_VEC void nn_axpy(float *d, const float *s, float alpha, float beta, int64_t n
     for (int64_t i = 0; i < n; i++) d[i] = beta * d[i] + alpha * s[i];
 }
 
+void nn_give(float *d, const float *g, const float *mask, int64_t n, int acc) {
+  if (mask) nn_mask_to(d, g, mask, n, acc);
+  else if (acc) nn_axpy(d, g, 1, 1, n);
+  else memcpy(d, g, (size_t)n * sizeof *d);
+}
+
 NN_VEC void nn_add(float *d, const float *a, const float *b, int64_t n, int relu) {
   if (relu)
     for (int64_t i = 0; i < n; i++) d[i] = relu_of(a[i] + b[i]);

@@ -20,7 +20,8 @@ void nn_bias_relu(float *y, const float *bias, int64_t rows, int64_t c, int64_t 
 void nn_relu(float *y, const float *x, int64_t n);
 void nn_mask(float *d, const float *y, int64_t n); /* d = y > 0 ? d : 0 */
 void nn_mask_to(float *d, const float *g, const float *y, int64_t n, int acc);
-void nn_axpy(float *d, const float *s, float alpha, float beta, int64_t n); /* d = beta d + alpha s */
+void nn_axpy(float *d, const float *s, float alpha, float beta, int64_t n);    /* d = beta d + alpha s */
+void nn_give(float *d, const float *g, const float *mask, int64_t n, int acc); /* mask NULL: none */
 void nn_add(float *d, const float *a, const float *b, int64_t n, int relu);
 void nn_colsum(float *sum, const float *x, int64_t rows, int64_t c); /* overwrites sum */
 void nn_stats(double *sum, double *sq, const float *x, int64_t rows, int64_t c);

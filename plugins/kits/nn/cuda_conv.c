@@ -46,7 +46,7 @@ static int part_forward(const nn_xop *op) { return transposed(op) ? BWD_DATA : F
 static int part_data(const nn_xop *op) { return transposed(op) ? FWD : BWD_DATA; }
 
 static int64_t weights_of(const nn_low *low, const nn_xop *op) {
-  return low->vals[op->in].c * low->vals[op->out].c * op->d.k[0] * op->d.k[1];
+  return (int64_t)(nn_weight_bytes(low, op->d.w) / sizeof(float));
 }
 
 void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
@@ -110,15 +110,16 @@ static int cut(const args *a, int64_t n) {
 static int describe(const nnc_call *c, const nn_xop *op, nn_dconv *p) {
   const nn_val *a = val_a(c, op), *b = val_b(c, op);
   cudnnMathType_t math = c->cuda->precision == SP_PRECISION_FP32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
-  const int *k = op->d.k, *s = op->d.s, *pad = op->d.p;
+  const int *k = op->d.k, *s = op->d.s, *pad = op->d.p, *dil = op->d.dil, groups = op->d.groups;
   int st;
   p->a_bytes = nnc_map_bytes(a, 1);
   p->b_bytes = nnc_map_bytes(b, 1);
   if ((st = (int)cudnnCreateFilterDescriptor(&p->w))) return st;
-  st = (int)cudnnSetFilter4dDescriptor(p->w, type_of(a), CUDNN_TENSOR_NHWC, (int)b->c, (int)a->c, k[0], k[1]);
+  st = (int)cudnnSetFilter4dDescriptor(p->w, type_of(a), CUDNN_TENSOR_NHWC, (int)b->c, (int)a->c / groups, k[0], k[1]);
   if (st || (st = (int)cudnnCreateConvolutionDescriptor(&p->conv))) return st;
-  st = (int)cudnnSetConvolution2dDescriptor(p->conv, pad[0], pad[1], s[0], s[1], 1, 1, CUDNN_CROSS_CORRELATION,
-                                            CUDNN_DATA_FLOAT);
+  st = (int)cudnnSetConvolution2dDescriptor(p->conv, pad[0], pad[1], s[0], s[1], dil[0], dil[1],
+                                            CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
+  if (!st && groups > 1) st = (int)cudnnSetConvolutionGroupCount(p->conv, groups);
   return st ? st : (int)cudnnSetConvolutionMathType(p->conv, math);
 }
 
@@ -237,10 +238,12 @@ static int choose(nnc_call *c, const nn_xop *op, args *a) {
   static const char *const parts[] = {"forward", "data", "weights"}, *const precisions[] = {"fp32", "tf32", "bf16"};
   const nn_val *x = val_a(c, op), *y = val_b(c, op);
   const nn_op *d = &op->d;
-  char key[SP_CUDA_KEY_MAX];
-  snprintf(key, sizeof key, "conv %s n%lld %lldx%lldx%lld to %lldx%lldx%lld k%dx%d s%dx%d p%dx%d %s ws%zu",
+  char key[SP_CUDA_KEY_MAX], apart[64] = "";
+  if (d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1)
+    snprintf(apart, sizeof apart, " d%dx%d g%d", d->dil[0], d->dil[1], d->groups);
+  snprintf(key, sizeof key, "conv %s n%lld %lldx%lldx%lld to %lldx%lldx%lld k%dx%d s%dx%d p%dx%d%s %s ws%zu",
            parts[a->part], (long long)c->w.n, (long long)x->c, (long long)x->h, (long long)x->w, (long long)y->c,
-           (long long)y->h, (long long)y->w, d->k[0], d->k[1], d->s[0], d->s[1], d->p[0], d->p[1],
+           (long long)y->h, (long long)y->w, d->k[0], d->k[1], d->s[0], d->s[1], d->p[0], d->p[1], apart,
            precisions[c->cuda->precision], c->cuda->ext->workspace_bytes);
   return nnc_tuned(c, key, take, measure, a);
 }

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <spcore/plugin.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -40,10 +42,19 @@ int nnk_relu(void *stream, const nnk_map *y, const nnk_map *x);
 /* dx = or += mask > 0 ? dy : 0; dx and dy may be one, or of two layouts. mask NULL: a copy. */
 int nnk_mask(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
 int nnk_add(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, int relu);
-/* All of one layout; c of y is that of a and b together. */
-int nnk_concat(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b);
+/* n maps, up to NNK_PARTS, all of one layout; c of y is theirs together. */
+enum { NNK_PARTS = 16 };
+int nnk_concat(void *stream, const nnk_map *y, int n, const nnk_map *parts);
 /* Channels first .. first + dx->c - 1 of dy go to dx. */
 int nnk_split(void *stream, const nnk_map *dx, const nnk_map *dy, int64_t first, const nnk_map *mask, int add);
+/* enum nn_act of act.h; all of one layout. dx = or += dy times the slope at x. */
+int nnk_act_forward(void *stream, int act, const nnk_map *y, const nnk_map *x);
+int nnk_act_backward(void *stream, int act, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, const nnk_map *mask,
+                     int add);
+/* y = or += a times b, channels innermost; b may be of one pixel, which is then for all. */
+int nnk_mul(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, const nnk_map *mask, int add);
+/* The gradient of such a b: db = or += the sum over the pixels of dy times a. */
+int nnk_mul_sum(void *stream, const nnk_map *db, const nnk_map *dy, const nnk_map *a, const nnk_map *mask, int add);
 /* y = x + bias (c numbers, NULL: none), then ReLU; x and y may be one. */
 int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, int relu);
 /* dst[i] as nnk_sum from src[i], float32. */
@@ -98,6 +109,22 @@ int nnk_pool_forward(void *stream, int max, const nnk_map *y, const nnk_map *x, 
 /* max: the first of equal values gets the gradient, found again from x. */
 int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, nnk_window w,
                       const nnk_map *mask, int add);
+
+/* ---- to another size; layouts 0 only. mode: enum nn_resize of axis.h ---- */
+int nnk_upsample_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x);
+int nnk_upsample_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
+
+/* ---- dropout, as ../drop.h says; channels innermost. step and ids are of the device; step NULL, or not of a training:
+ * nothing is dropped ---- */
+typedef struct nnk_drop {
+  const sp_step *step;
+  const uint64_t *ids;
+  uint64_t salt; /* of the key */
+  uint32_t limit;
+  float scale;
+  int maps; /* a unit is a channel, else an element */
+} nnk_drop;
+int nnk_dropout(void *stream, const nnk_drop *d, const nnk_map *to, const nnk_map *from, const nnk_map *mask, int add);
 
 /* ---- narrow convolutions: stride 1, kernel 1x1 or 3x3 with pad (k-1)/2, few channels, any layouts of in and output.
  * w: float32 [out][ky][kx][in]. tf32: products may round their factors to TF32. nnk_narrow says whether these kernels

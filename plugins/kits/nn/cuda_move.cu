@@ -161,14 +161,21 @@ static int give(void *stream, const nnk_map *dst, const nnk_map *src, const nnk_
 }
 
 /* ---- parts of the channels ---- */
-template <int V, typename I>
-__global__ void __launch_bounds__(THREADS) join(nnk_map y, nnk_map a, nnk_map b, I rows, I ca, I cb) { /* in units */
-  I u = static_cast<I>(blockIdx.x) * THREADS + threadIdx.x, row = u / (ca + cb), j = u - row * (ca + cb);
+struct join_args {
+  nnk_map y;
+  const void *p[NNK_PARTS];
+  int elt[NNK_PARTS];
+  int64_t end[NNK_PARTS]; /* of each part's units in a row of y */
+};
+
+template <int V, typename I> __global__ void __launch_bounds__(THREADS) join(join_args p, I rows, I wide) {
+  I u = static_cast<I>(blockIdx.x) * THREADS + threadIdx.x, row = u / wide, j = u - row * wide, first = 0;
   float v[V];
+  int k = 0;
   if (row >= rows) return;
-  if (j < ca) load<V>(v, a.p, a.elt, static_cast<int64_t>(row * ca + j) * V);
-  else load<V>(v, b.p, b.elt, static_cast<int64_t>(row * cb + (j - ca)) * V);
-  store<V>(y.p, y.elt, static_cast<int64_t>(u) * V, v);
+  while (j >= static_cast<I>(p.end[k])) first = static_cast<I>(p.end[k++]);
+  load<V>(v, p.p[k], p.elt[k], static_cast<int64_t>(row * (static_cast<I>(p.end[k]) - first) + (j - first)) * V);
+  store<V>(p.y.p, p.y.elt, static_cast<int64_t>(u) * V, v);
 }
 
 template <int V, typename I>
@@ -184,10 +191,14 @@ __global__ void __launch_bounds__(THREADS) split(move_args p, I rows, I c, I wid
 static int64_t rows_of(const nnk_map *m) { return m->layout == PLANAR ? m->n : m->n * pixels(*m); }
 static int64_t row_of(const nnk_map *m) { return m->layout == PLANAR ? m->c * pixels(*m) : m->c; }
 
-template <int V, typename I> static int run_join(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b) {
+template <int V, typename I> static int run_join(void *stream, const nnk_map *y, int n, const nnk_map *parts) {
   unsigned grid = static_cast<unsigned>(up(elements(*y) / V, THREADS));
-  SP_LAUNCH((join<V, I>), grid, THREADS, 0, stream, *y, *a, *b, static_cast<I>(rows_of(y)),
-            static_cast<I>(row_of(a) / V), static_cast<I>(row_of(b) / V));
+  join_args p = {*y, {}, {}, {}};
+  for (int k = 0; k < n; k++) {
+    p.p[k] = parts[k].p, p.elt[k] = parts[k].elt;
+    p.end[k] = (k ? p.end[k - 1] : 0) + row_of(&parts[k]) / V;
+  }
+  SP_LAUNCH((join<V, I>), grid, THREADS, 0, stream, p, static_cast<I>(rows_of(y)), static_cast<I>(row_of(y) / V));
   return launched();
 }
 
@@ -307,16 +318,22 @@ int nnk_axpy(void *stream, nnk_sum dst, const float *src, int64_t n) {
   return run_flat<AXPY>(stream, v, {dst.p, src, nullptr, NNK_F32, NNK_F32, 0, dst.add, dst.scale, 0}, n);
 }
 
-int nnk_concat(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b) {
-  if (!same_order(y, a) || !same_order(y, b) || a->c + b->c != y->c) return refused();
-  int64_t n = elements(*y), ca = row_of(a), cb = row_of(b);
-  if (n == 0) return cudaSuccess;
-  int v = access(access(access(access(4, a, ca), b, cb), y, ca), y, cb);
-  if (n >= INT32_MAX - THREADS)
-    return v == 4 ? run_join<4, uint64_t>(stream, y, a, b) : run_join<1, uint64_t>(stream, y, a, b);
-  return v == 4   ? run_join<4, uint32_t>(stream, y, a, b)
-         : v == 2 ? run_join<2, uint32_t>(stream, y, a, b)
-                  : run_join<1, uint32_t>(stream, y, a, b);
+int nnk_concat(void *stream, const nnk_map *y, int n, const nnk_map *parts) {
+  int64_t size = elements(*y), wide = 0;
+  int v = 4;
+  if (n < 1 || n > NNK_PARTS) return refused();
+  for (int k = 0; k < n; k++) {
+    if (!same_order(y, &parts[k])) return refused();
+    v = access(access(v, &parts[k], row_of(&parts[k])), y, row_of(&parts[k]));
+    wide += parts[k].c;
+  }
+  if (wide != y->c) return refused();
+  if (size == 0) return cudaSuccess;
+  if (size >= INT32_MAX - THREADS)
+    return v == 4 ? run_join<4, uint64_t>(stream, y, n, parts) : run_join<1, uint64_t>(stream, y, n, parts);
+  return v == 4   ? run_join<4, uint32_t>(stream, y, n, parts)
+         : v == 2 ? run_join<2, uint32_t>(stream, y, n, parts)
+                  : run_join<1, uint32_t>(stream, y, n, parts);
 }
 
 int nnk_split(void *stream, const nnk_map *dx, const nnk_map *dy, int64_t first, const nnk_map *mask, int add) {

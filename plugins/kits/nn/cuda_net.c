@@ -10,6 +10,7 @@
 #include <string.h>
 
 _Static_assert((int)NN_F32 == (int)NNK_F32 && (int)NN_BF16 == (int)NNK_BF16, "one meaning in lowering and kernels");
+_Static_assert((int)NN_MAX_INS <= (int)NNK_PARTS, "what one layer reads is joined by one kernel");
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 

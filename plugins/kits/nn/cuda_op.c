@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * cuda_op.c - the ops that are neither products nor cuDNN's: narrow convolutions, two layers as one, batch norm, pooling,
  * moving maps. */
+#include "../drop.h"
 #include "cuda_net.h"
 
 #include <cuda_runtime_api.h>
@@ -45,7 +46,9 @@ static int read_besides(const nn_low *low, const nn_xop *op, const nn_at *at) {
   for (int i = 0; i < low->n_ops; i++) {
     const nn_xop *other = &low->ops[i];
     const nn_val *out = &low->vals[other->out];
-    if (other == op || (other->in != op->in && other->in2 != op->in)) continue;
+    int reads = 0;
+    for (int j = 0; j <= other->d.n_more; j++) reads |= NN_IN(other, j) == op->in;
+    if (other == op || !reads) continue;
     if (at ? at[other->out].wanted : low->training || out->out_port < 0 || out->uses) return 1;
   }
   return 0;
@@ -164,6 +167,13 @@ static int pool_backward(nnc_call *c, const nn_xop *op) {
   return in.dx ? nnk_pool_backward(c->stream, max, in.dx, &dy, &x, window_of(op), in.mask, in.add) : 0;
 }
 
+static int upsample_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map dy = nnc_grad(c, op->out);
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  return in.dx ? nnk_upsample_backward(c->stream, op->d.mode, in.dx, &dy, in.mask, in.add) : 0;
+}
+
 /* ---- moving ---- */
 /* The result of a copy, or its gradient, as a map of the source's extents: flattened, it is planar. */
 static nnk_map copied(const nnc_call *c, const nn_xop *op, nnk_map out) {
@@ -188,23 +198,71 @@ static int relu_backward(nnc_call *c, const nn_xop *op) {
   return in.dx ? nnk_mask(c->stream, in.dx, &dy, &y, in.add) : 0;
 }
 
-/* ADD and CONCAT; where both inputs are one value the second use adds to the first. */
-static int pair_backward(nnc_call *c, const nn_xop *op) {
+static int act_of(const nn_xop *op) { return op->d.kind - NN_OP_SIGMOID; }
+
+static int act_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out);
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  return in.dx ? nnk_act_backward(c->stream, act_of(op), in.dx, &dy, &x, in.mask, in.add) : 0;
+}
+
+/* Of a value by itself the second use adds to the first. */
+static int mul_backward(nnc_call *c, const nn_xop *op) {
   nnk_map dy = nnc_grad(c, op->out);
-  int ins[2] = {op->in, op->in2}, err = 0;
-  int64_t first = 0;
+  int err = 0;
   for (int i = 0; i < 2 && !err; i++) {
+    nnk_map other = nnc_data(c, NN_IN(op, 1 - i));
     nnc_into in;
-    nnc_din(c, ins[i], &in);
-    if (in.dx && op->x == NN_X_ADD) err = nnk_mask(c->stream, in.dx, &dy, in.mask, in.add);
-    else if (in.dx) err = nnk_split(c->stream, in.dx, &dy, first, in.mask, in.add);
-    first += c->w.low->vals[ins[i]].c;
+    nnc_din(c, NN_IN(op, i), &in);
+    if (in.dx && in.dx->h * in.dx->w < dy.h * dy.w) err = nnk_mul_sum(c->stream, in.dx, &dy, &other, in.mask, in.add);
+    else if (in.dx) err = nnk_mul(c->stream, in.dx, &dy, &other, in.mask, in.add);
   }
   return err;
 }
 
+static nnk_drop drop_of(const nnc_call *c, const nn_op *d) {
+  nnk_drop drop = {NULL, NULL, d->salt, drop_limit(d->drop), drop_scale(d->drop), d->maps};
+  if (c->w.low->draws) drop.step = c->w.io->step, drop.ids = c->w.io->ids;
+  return drop;
+}
+
+/* What was dropped is drawn again. */
+static int drop_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map dy = nnc_grad(c, op->out);
+  nnk_drop drop = drop_of(c, &op->d);
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  return in.dx ? nnk_dropout(c->stream, &drop, in.dx, &dy, in.mask, in.add) : 0;
+}
+
+/* ADD and CONCAT; of a value that is read twice the second use adds to the first. */
+static int joined_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map dy = nnc_grad(c, op->out);
+  int64_t first = 0;
+  int err = 0;
+  for (int i = 0; i <= op->d.n_more && !err; i++) {
+    nnc_into in;
+    nnc_din(c, NN_IN(op, i), &in);
+    if (in.dx && op->x == NN_X_ADD) err = nnk_mask(c->stream, in.dx, &dy, in.mask, in.add);
+    else if (in.dx) err = nnk_split(c->stream, in.dx, &dy, first, in.mask, in.add);
+    first += c->w.low->vals[NN_IN(op, i)].c;
+  }
+  return err;
+}
+
+static int joined_forward(nnc_call *c, const nn_xop *op) {
+  nnk_map y = nnc_data(c, op->out), x[NN_MAX_INS];
+  int n = 1 + op->d.n_more, err = 0;
+  for (int i = 0; i < n; i++) x[i] = nnc_data(c, NN_IN(op, i));
+  if (op->x == NN_X_CONCAT) return nnk_concat(c->stream, &y, n, x);
+  for (int i = 1; i < n && !err; i++) err = nnk_add(c->stream, &y, i > 1 ? &y : &x[0], &x[i], op->d.relu && i == n - 1);
+  return err;
+}
+
 int nnc_op_forward(nnc_call *c, const nn_xop *op) {
-  nnk_map x = nnc_data(c, op->in), x2 = nnc_data(c, op->in2 < 0 ? op->in : op->in2), y = nnc_data(c, op->out), to;
+  nnk_map x = nnc_data(c, op->in), y = nnc_data(c, op->out), to;
+  nnk_drop drop;
   switch (op->x) {
     case NN_X_NARROW: return nnc_check(c, op, narrow_forward(c, op));
     case NN_X_NORM:
@@ -213,9 +271,13 @@ int nnc_op_forward(nnc_call *c, const nn_xop *op) {
       return nnc_check(c, op, norm_forward(c, op));
     case NN_X_POOL:
       return nnc_check(c, op, nnk_pool_forward(c->stream, op->d.kind == NN_OP_MAX_POOL, &y, &x, window_of(op)));
+    case NN_X_UPSAMPLE: return nnc_check(c, op, nnk_upsample_forward(c->stream, op->d.mode, &y, &x));
     case NN_X_RELU: return nnc_check(c, op, nnk_relu(c->stream, &y, &x));
-    case NN_X_ADD: return nnc_check(c, op, nnk_add(c->stream, &y, &x, &x2, op->d.relu));
-    case NN_X_CONCAT: return nnc_check(c, op, nnk_concat(c->stream, &y, &x, &x2));
+    case NN_X_ACT: return nnc_check(c, op, nnk_act_forward(c->stream, act_of(op), &y, &x));
+    case NN_X_MUL: to = nnc_data(c, op->more[0]); return nnc_check(c, op, nnk_mul(c->stream, &y, &x, &to, NULL, 0));
+    case NN_X_DROP: drop = drop_of(c, &op->d); return nnc_check(c, op, nnk_dropout(c->stream, &drop, &y, &x, NULL, 0));
+    case NN_X_ADD:
+    case NN_X_CONCAT: return nnc_check(c, op, joined_forward(c, op));
     default: to = copied(c, op, y); return nnc_check(c, op, nnk_copy(c->stream, &to, &x, 0));
   }
 }
@@ -225,8 +287,12 @@ int nnc_op_backward(nnc_call *c, const nn_xop *op) {
     case NN_X_NARROW: return nnc_check(c, op, narrow_backward(c, op));
     case NN_X_NORM: return nnc_check(c, op, norm_backward(c, op));
     case NN_X_POOL: return nnc_check(c, op, pool_backward(c, op));
+    case NN_X_UPSAMPLE: return nnc_check(c, op, upsample_backward(c, op));
     case NN_X_RELU: return nnc_check(c, op, relu_backward(c, op));
+    case NN_X_ACT: return nnc_check(c, op, act_backward(c, op));
+    case NN_X_MUL: return nnc_check(c, op, mul_backward(c, op));
+    case NN_X_DROP: return nnc_check(c, op, drop_backward(c, op));
     case NN_X_COPY: return nnc_check(c, op, copy_backward(c, op));
-    default: return nnc_check(c, op, pair_backward(c, op));
+    default: return nnc_check(c, op, joined_backward(c, op));
   }
 }

@@ -7,6 +7,7 @@
 #include <dnnl.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -67,45 +68,64 @@ int nn_room(sp_ctx *ctx) {
 #define MD_DROP(md) ((void)0)
 #endif
 
-static const char *create_parts(nn_conv *c, md_ref src, md_ref w, md_ref dst, const dnnl_dims_t st,
-                                const dnnl_dims_t pl, const dnnl_dims_t pr, dnnl_primitive_attr_t attr) {
+/* Where the kernel lies; dil 0: none, as oneDNN counts. */
+typedef struct placing {
+  dnnl_dims_t st, dil, pl, pr;
+} placing;
+
+static const char *create_parts(nn_conv *c, md_ref src, md_ref w, md_ref dst, const placing *at,
+                                dnnl_primitive_attr_t attr) {
   dnnl_primitive_desc_t *f = &c->parts[0].pd, *bd = &c->parts[1].pd, *bw = &c->parts[2].pd;
 #if DNNL_VERSION_MAJOR >= 3
-  static const dnnl_dims_t dil = {0, 0};
   TRY(dnnl_convolution_forward_primitive_desc_create(f, c->engine, dnnl_forward_training, dnnl_convolution_direct, src,
-                                                     w, NULL, dst, st, dil, pl, pr, attr));
-  TRY(dnnl_convolution_backward_data_primitive_desc_create(bd, c->engine, dnnl_convolution_direct, src, w, dst, st, dil,
-                                                           pl, pr, *f, attr));
+                                                     w, NULL, dst, at->st, at->dil, at->pl, at->pr, attr));
+  TRY(dnnl_convolution_backward_data_primitive_desc_create(bd, c->engine, dnnl_convolution_direct, src, w, dst, at->st,
+                                                           at->dil, at->pl, at->pr, *f, attr));
   TRY(dnnl_convolution_backward_weights_primitive_desc_create(bw, c->engine, dnnl_convolution_direct, src, w, NULL, dst,
-                                                              st, dil, pl, pr, *f, attr));
+                                                              at->st, at->dil, at->pl, at->pr, *f, attr));
 #else
   dnnl_convolution_desc_t d;
-  TRY(dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, src, w, NULL, dst, st, pl,
-                                         pr));
+  TRY(dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, src, w, NULL, dst,
+                                                 at->st, at->dil, at->pl, at->pr));
   TRY(dnnl_primitive_desc_create(f, &d, attr, c->engine, NULL));
-  TRY(dnnl_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, src, w, dst, st, pl, pr));
+  TRY(dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, src, w, dst, at->st, at->dil,
+                                                       at->pl, at->pr));
   TRY(dnnl_primitive_desc_create(bd, &d, attr, c->engine, *f));
-  TRY(dnnl_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, src, w, NULL, dst, st, pl, pr));
+  TRY(dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, src, w, NULL, dst, at->st,
+                                                          at->dil, at->pl, at->pr));
   TRY(dnnl_primitive_desc_create(bw, &d, attr, c->engine, *f));
 #endif
   return NULL;
 }
 
-static const char *describe(nn_conv *c, const nn_conv_shape *sh, dnnl_primitive_attr_t attr) {
-  dnnl_dims_t dims[3] = {{1, sh->c, sh->h, sh->w}, {sh->o, sh->c, sh->k[0], sh->k[1]}, {1, sh->o, sh->oh, sh->ow}};
-  static const dnnl_format_tag_t tags[3] = {dnnl_nhwc, dnnl_format_tag_any, dnnl_nhwc};
-  dnnl_dims_t st = {sh->s[0], sh->s[1]}, pl = {sh->p[0], sh->p[1]}, pr;
-  dnnl_memory_desc_t md[3];
+static placing placing_of(const nn_conv_shape *sh) {
   int64_t in[2] = {sh->h, sh->w}, out[2] = {sh->oh, sh->ow};
+  placing at;
+  for (int i = 0; i < 2; i++) {
+    at.st[i] = sh->s[i];
+    at.dil[i] = sh->d[i] - 1;
+    at.pl[i] = sh->p[i];
+    /* the padding that is used; rows and columns that no kernel reaches are left out */
+    at.pr[i] = (out[i] - 1) * sh->s[i] + (sh->k[i] - 1) * sh->d[i] + 1 - in[i] - sh->p[i];
+  }
+  return at;
+}
+
+static const char *describe(nn_conv *c, const nn_conv_shape *sh, dnnl_primitive_attr_t attr) {
+  int g = sh->groups, apart = g > 1; /* oneDNN has the groups as a dimension of the weights */
+  dnnl_dims_t dims[3] = {{1, sh->c, sh->h, sh->w}, {sh->o, sh->c, sh->k[0], sh->k[1]}, {1, sh->o, sh->oh, sh->ow}};
+  dnnl_dims_t parts = {g, sh->o / g, sh->c / g, sh->k[0], sh->k[1]};
+  static const dnnl_format_tag_t tags[3] = {dnnl_nhwc, dnnl_format_tag_any, dnnl_nhwc};
+  placing at = placing_of(sh);
+  dnnl_memory_desc_t md[3];
   dnnl_status_t status = dnnl_success;
   const char *err;
   int n = 0;
-  /* the padding that is used; rows and columns that no kernel reaches are left out */
-  for (int i = 0; i < 2; i++) pr[i] = (out[i] - 1) * sh->s[i] + sh->k[i] - in[i] - sh->p[i];
-  TRY(MD_TAG(c->plain_md, 4, dims[1], dnnl_oihw));
+  if (apart) memcpy(dims[1], parts, sizeof parts);
+  TRY(MD_TAG(c->plain_md, 4 + apart, dims[1], apart ? dnnl_goihw : dnnl_oihw));
   c->plain = MD_REF(c->plain_md);
-  while (n < 3 && (status = MD_TAG(md[n], 4, dims[n], tags[n])) == dnnl_success) n++;
-  err = n < 3 ? words(status) : create_parts(c, MD_REF(md[0]), MD_REF(md[1]), MD_REF(md[2]), st, pl, pr, attr);
+  while (n < 3 && (status = MD_TAG(md[n], n == 1 ? 4 + apart : 4, dims[n], tags[n])) == dnnl_success) n++;
+  err = n < 3 ? words(status) : create_parts(c, MD_REF(md[0]), MD_REF(md[1]), MD_REF(md[2]), &at, attr);
   for (int i = 0; i < n; i++) MD_DROP(md[i]);
   return err;
 }

@@ -17,11 +17,11 @@ typedef struct nn_conv nn_conv;
  * which nobody can catch, so whoever lets it compile asks before. */
 int nn_room(sp_ctx *ctx);
 
-/* Of the convolution src[c][h][w] -> dst[o][oh][ow]. A transposed convolution is the same with forward and backward
+/* Of the convolution src[c][h][w] -> dst[o][oh][ow], where d is the dilation, 1 for none. A transposed convolution is the same with forward and backward
  * data exchanged. */
 typedef struct nn_conv_shape {
   int64_t c, h, w, o, oh, ow;
-  int k[2], s[2], p[2];
+  int k[2], s[2], p[2], d[2], groups;
 } nn_conv_shape;
 
 enum nn_conv_part { NN_CONV_FWD = 0, NN_CONV_DATA = 1, NN_CONV_WEIGHTS = 2 };
@@ -36,7 +36,7 @@ void nn_conv_free(nn_conv *conv);
 size_t nn_conv_packed_bytes(const nn_conv *conv, int part);
 size_t nn_conv_scratch_bytes(const nn_conv *conv, int part); /* of one call */
 /* From here on the convolution is only read, so calls may overlap.
- * Row-major [o][c][kh][kw] to the packed form of FWD or DATA. */
+ * Row-major [o][c / groups][kh][kw] to the packed form of FWD or DATA. */
 const char *nn_conv_pack(const nn_conv *conv, int part, const float *weights, void *packed);
 /* The packed gradient back to row-major. */
 const char *nn_conv_unpack(const nn_conv *conv, const void *packed, float *weights);

@@ -44,8 +44,7 @@ int nn_find_factors(sp_ctx *ctx, nn_low *low, const sp_plan *plan) {
     int64_t m, n, k;
     if (!pays(low, op)) continue;
     nn_extents(low, op, low->batch, &m, &n, &k);
-    /* what lies on a port is copied, by the backward */
-    if (!in->rows) in->rows = add(low, in, m, k, in->in_port < 0 && in->out_port < 0);
+    if (!in->rows) in->rows = add(low, in, m, k, 1);
     out->drows = add(low, out, m, n, 0);
     for (int j = 0; j < 2; j++)
       if (nn_has_weight(&op->d, j)) low->net.weights[op->d.w + j].flags |= SP_WEIGHT_FACTORS;
@@ -54,12 +53,9 @@ int nn_find_factors(sp_ctx *ctx, nn_low *low, const sp_plan *plan) {
 }
 
 void nn_give_factors(nn_low *low, sp_plan *plan) {
-  for (int i = 0; i < low->n_ops; i++) { /* of several readers of x that which a backward meets first gives it */
+  for (int i = 0; i < low->n_ops; i++) {
     const nn_xop *op = &low->ops[i];
-    if (!nn_has_factors(low, op)) continue;
-    sp_factor *x = &low->factors[low->vals[op->in].rows - 1];
-    low->factors[low->vals[op->out].drows - 1].part = (uint32_t)op->part;
-    if (!x->forward) x->part = (uint32_t)op->part;
+    if (nn_has_factors(low, op)) low->factors[low->vals[op->out].drows - 1].part = (uint32_t)op->part;
   }
   plan->n_factors = (uint32_t)low->n_factors;
   plan->factors = low->factors;

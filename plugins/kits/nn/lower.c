@@ -50,7 +50,7 @@ static nn_xop *new_op(sp_ctx *ctx, nn_low *low, int x) {
   }
   low->ops = op;
   op += low->n_ops++;
-  *op = (nn_xop){.x = x, .in = -1, .in2 = -1, .out = -1, .d.in2 = -1, .d.w = -1};
+  *op = (nn_xop){.x = x, .in = -1, .out = -1, .d.w = -1};
   return op;
 }
 
@@ -78,9 +78,11 @@ static int in_layout(sp_ctx *ctx, nn_low *low, int net, int layout, int elt) {
   return copy_of(ctx, low, any, layout == ANY ? low->vals[any].layout : layout, elt == ANY ? low->vals[any].elt : elt);
 }
 
+static int is_plain(const nn_op *op) { return op->groups == 1 && op->dil[0] == 1 && op->dil[1] == 1; }
+
 static int is_patch(const nn_net *net, const nn_op *op) { /* 2x2, stride 2, nothing padded or left over */
   const nn_value *fine = &net->values[op->kind == NN_OP_CONVT ? op->out : op->in];
-  if (op->kind != NN_OP_CONV && op->kind != NN_OP_CONVT) return 0;
+  if ((op->kind != NN_OP_CONV && op->kind != NN_OP_CONVT) || !is_plain(op)) return 0;
   for (int i = 0; i < 2; i++)
     if (op->k[i] != 2 || op->s[i] != 2 || op->p[i] || op->op[i]) return 0;
   return fine->h % 2 == 0 && fine->w % 2 == 0;
@@ -88,6 +90,7 @@ static int is_patch(const nn_net *net, const nn_op *op) { /* 2x2, stride 2, noth
 
 static int is_point(const nn_op *op) { /* 1x1, stride 1 */
   if (op->kind != NN_OP_CONV && op->kind != NN_OP_CONVT) return op->kind == NN_OP_LINEAR;
+  if (!is_plain(op)) return 0;
   for (int i = 0; i < 2; i++)
     if (op->k[i] != 1 || op->s[i] != 1 || op->p[i] || op->op[i]) return 0;
   return 1;
@@ -104,17 +107,22 @@ static void wishes(const nn_net *net, int *wish) {
       case NN_OP_RELU:
       case NN_OP_BATCH_NORM:
       case NN_OP_ADD:
-      case NN_OP_CONCAT: break;
+      case NN_OP_CONCAT:
+      case NN_OP_MUL:
+      case NN_OP_SIGMOID:
+      case NN_OP_HARD_SIGMOID:
+      case NN_OP_HARD_SWISH:
+      case NN_OP_SILU:
+      case NN_OP_DROPOUT: break;
       default: d = is_point(op) ? d : op->kind == NN_OP_CONV && is_patch(net, op) && d < NN_MAX_DEPTH ? d + 1 : 0;
     }
-    wish[op->in] = max2(wish[op->in], d);
-    if (op->in2 >= 0) wish[op->in2] = max2(wish[op->in2], d);
+    for (int j = 0; j <= op->n_more; j++) wish[NN_IN(op, j)] = max2(wish[NN_IN(op, j)], d);
   }
 }
 
 /* Who computes a convolution, its transpose, or a linear layer. */
 static int exec_of(const nn_net *net, const nn_target *t, const nn_op *d) {
-  int point = is_point(d), same = d->kind == NN_OP_CONV;
+  int point = is_point(d), same = d->kind == NN_OP_CONV && is_plain(d);
   for (int i = 0; i < 2; i++)
     if (d->k[i] != d->k[0] || d->s[i] != 1 || d->p[i] != (d->k[i] - 1) / 2 || d->k[i] % 2 == 0) same = 0;
   if (t->narrow && (same || point) && d->kind != NN_OP_LINEAR &&
@@ -141,7 +149,7 @@ typedef struct lowering {
 static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo) {
   nn_net *net = &low->net;
   const nn_target *t = lo->target;
-  int patch = is_patch(net, d), in = in_layout(ctx, low, d->in, ANY, ANY), in2 = -1, layout;
+  int patch = is_patch(net, d), in = in_layout(ctx, low, d->in, ANY, ANY), more[NN_MAX_INS - 1] = {0}, layout;
   int x = NN_X_GEMM, elt = t->inner;
   nn_xop *op;
   switch (d->kind) {
@@ -153,20 +161,29 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
       break;
     case NN_OP_MAX_POOL:
     case NN_OP_AVG_POOL: x = NN_X_POOL; break;
+    case NN_OP_UPSAMPLE: x = NN_X_UPSAMPLE; break;
     case NN_OP_BATCH_NORM: x = NN_X_NORM; break;
     case NN_OP_RELU: x = NN_X_RELU; break;
     case NN_OP_ADD: x = NN_X_ADD; break;
     case NN_OP_CONCAT: x = NN_X_CONCAT; break;
+    case NN_OP_MUL: x = NN_X_MUL; break;
+    case NN_OP_DROPOUT: x = NN_X_DROP; break;
+    case NN_OP_SIGMOID:
+    case NN_OP_HARD_SIGMOID:
+    case NN_OP_HARD_SWISH:
+    case NN_OP_SILU: x = NN_X_ACT; break;
     default: x = NN_X_COPY; break;
   }
   layout = in < 0 ? 0 : low->vals[in].layout;
-  if (x == NN_X_CONV || x == NN_X_POOL) layout = 0;
+  if (x == NN_X_CONV || x == NN_X_POOL || x == NN_X_UPSAMPLE) layout = 0;
   else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONV && layout < 1) layout = max2(1, lo->wish[d->in]);
   else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH) layout = 0;
-  else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_NARROW) layout = lo->wish[d->in];
+  else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_ACT && x != NN_X_NARROW)
+    layout = lo->wish[d->in];
   if (x != NN_X_NARROW && in >= 0) in = in_layout(ctx, low, d->in, layout, elt);
-  if (in >= 0 && d->in2 >= 0) in2 = in_layout(ctx, low, d->in2, layout, elt);
-  if (in < 0 || in2 < -1) return in < 0 ? in : in2;
+  if (in < 0) return in;
+  for (int j = 0; j < d->n_more; j++)
+    if ((more[j] = in_layout(ctx, low, d->more[j], layout, elt)) < 0) return more[j];
   if (x == NN_X_GEMM && patch) layout += d->kind == NN_OP_CONV ? -1 : 1;
   if (x == NN_X_NARROW) {
     layout = lo->wish[d->out];
@@ -176,7 +193,7 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
   if (!op) return SP_E_NOMEM;
   op->d = *d;
   op->in = in;
-  op->in2 = in2;
+  memcpy(op->more, more, sizeof more);
   op->from = low->vals[in].layout;
   op->to = NN_PLANAR;
   in = new_val(ctx, low, d->out, x == NN_X_COPY ? 0 : layout, elt);
@@ -225,7 +242,7 @@ int nn_place(sp_ctx *ctx, nn_low *low) {
     grad[i] = (piece){v->first, v->last, v->in_port < 0 && !v->unstored && !v->drows && (v->uses || relu) ? bytes : 0,
                       &v->off_grad};
     v->off_saved = low->saved_bytes;
-    if (own_memory(v) && !nn_is_factor(low, v)) low->saved_bytes += bytes;
+    if (own_memory(v) && !nn_is_factor(v)) low->saved_bytes += bytes;
   }
   low->infer_bytes = pack(infer, low->n_vals);
   for (int i = 0; i < low->n_vals / 2; i++) { /* backward meets the last value first */
@@ -246,21 +263,19 @@ int nn_place(sp_ctx *ctx, nn_low *low) {
 static void uses(nn_low *low, unsigned no_mask) {
   for (int i = 0; i < low->n_ops; i++) {
     nn_xop *op = &low->ops[i];
-    int in[2] = {op->in, op->in2};
-    for (int j = 0; j < 2; j++)
-      if (in[j] >= 0) {
-        low->vals[in[j]].uses++;
-        low->vals[in[j]].last = i;
-      }
+    for (int j = 0; j <= op->d.n_more; j++) {
+      low->vals[NN_IN(op, j)].uses++;
+      low->vals[NN_IN(op, j)].last = i;
+    }
     low->vals[op->out].producer = i;
     low->vals[op->out].first = low->vals[op->out].last = i;
   }
   for (int i = 0; i < low->n_ops; i++) {
-    nn_val *v = &low->vals[low->ops[i].in], *v2 = low->ops[i].in2 < 0 ? NULL : &low->vals[low->ops[i].in2];
-    for (int j = 0; j < 2; j++, v = v2)
-      if (v && v->producer >= 0 && low->ops[v->producer].d.relu && v->uses == 1 && v->out_port < 0 &&
-          !(no_mask >> low->ops[i].x & 1))
-        v->masked = 1;
+    const nn_xop *op = &low->ops[i];
+    for (int j = 0; j <= op->d.n_more && !(no_mask >> op->x & 1); j++) {
+      nn_val *v = &low->vals[NN_IN(op, j)];
+      if (v->producer >= 0 && low->ops[v->producer].d.relu && v->uses == 1 && v->out_port < 0) v->masked = 1;
+    }
   }
 }
 
@@ -288,8 +303,8 @@ static int lower(sp_ctx *ctx, nn_low *low, const lowering *lo, sp_plan *plan, co
   wishes(&low->net, lo->wish);
   for (int i = 0; i < n_out; i++) lo->leaves[out[i].value] = 1;
   for (int i = 0; i < low->net.n_ops; i++) {
-    lo->leaves[low->net.ops[i].in] = 0;
-    if (low->net.ops[i].in2 >= 0) lo->leaves[low->net.ops[i].in2] = 0;
+    const nn_op *op = &low->net.ops[i];
+    for (int j = 0; j <= op->n_more; j++) lo->leaves[NN_IN(op, j)] = 0;
   }
   for (int i = 0; i < n_in && st >= 0; i++) {
     const sp_spec *s = &plan->in[in[i].port].spec[in[i].item];
@@ -353,6 +368,8 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
   free(lo.leaves);
   if (st || (st = check_sizes(ctx, low))) return st;
   uses(low, target->no_mask);
+  for (int i = 0; i < low->n_ops && !low->frozen; i++) low->draws |= low->ops[i].x == NN_X_DROP;
+  plan->stepless = !low->draws;
   plan->weights = low->net.weights;
   plan->n_weights = (uint32_t)low->net.n_weights;
   return SP_OK;

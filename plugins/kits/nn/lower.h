@@ -25,19 +25,33 @@ typedef struct nn_val {
   int32_t *yo, *xo; /* CPU: place of pixel y, x is yo[y] + xo[x] */
 } nn_val;
 
-enum nn_exec { NN_X_GEMM, NN_X_CONV, NN_X_NARROW, NN_X_NORM, NN_X_POOL, NN_X_RELU, NN_X_ADD, NN_X_CONCAT, NN_X_COPY };
+enum nn_exec {
+  NN_X_GEMM,
+  NN_X_CONV,
+  NN_X_NARROW,
+  NN_X_NORM,
+  NN_X_POOL,
+  NN_X_UPSAMPLE,
+  NN_X_RELU,
+  NN_X_ACT,
+  NN_X_ADD,
+  NN_X_CONCAT,
+  NN_X_MUL,
+  NN_X_DROP,
+  NN_X_COPY
+};
 
 typedef struct nn_xop {
   nn_op d;
-  int x; /* enum nn_exec */
-  int in, in2, out;
-  int from, to;         /* COPY: layouts; flattening goes to NN_PLANAR */
-  int part;             /* of a backward */
-  int together;         /* CUDA: its backward is one with that of another op */
-  size_t off_stats;     /* NORM: mean and 1/std in `saved` */
-  size_t tmp;           /* bytes */
-  size_t worker;        /* CPU: bytes of each thread */
-  struct nn_conv *conv; /* CPU */
+  int x;                             /* enum nn_exec */
+  int in, more[NN_MAX_INS - 1], out; /* as many as d has */
+  int from, to;                      /* COPY: layouts; flattening goes to NN_PLANAR */
+  int part;                          /* of a backward */
+  int together;                      /* CUDA: its backward is one with that of another op */
+  size_t off_stats;                  /* NORM: mean and 1/std in `saved` */
+  size_t tmp;                        /* bytes */
+  size_t worker;                     /* CPU: bytes of each thread */
+  struct nn_conv *conv;              /* CPU */
 } nn_xop;
 
 /* What differs between devices. */
@@ -58,6 +72,7 @@ typedef struct nn_low {
   int64_t batch, shards;
   int training, frozen, n_parts, n_factors;
   sp_factor *factors; /* [n_factors] */
+  int draws;          /* calls need step and ids */
   int threads;        /* CPU */
   size_t infer_bytes, saved_bytes, grad_bytes, tmp_bytes, worker_bytes;
 } nn_low;
@@ -78,10 +93,8 @@ int nn_find_factors(sp_ctx *ctx, nn_low *low, const sp_plan *plan);
 void nn_give_factors(nn_low *low, sp_plan *plan);
 /* Extents of the product that op is for so many samples: y[m][n] = x[m][k] w[n][k]. */
 void nn_extents(const nn_low *low, const nn_xop *op, int64_t samples, int64_t *m, int64_t *n, int64_t *k);
-/* It lies among the factors itself. */
-static inline int nn_is_factor(const nn_low *low, const nn_val *v) {
-  return v->rows && low->factors[v->rows - 1].forward;
-}
+/* It lies among the factors itself; what lies on a port is copied there. */
+static inline int nn_is_factor(const nn_val *v) { return v->rows && v->in_port < 0 && v->out_port < 0; }
 static inline int nn_has_factors(const nn_low *low, const nn_xop *op) { return low->vals[op->out].drows > 0; }
 size_t nn_weight_bytes(const nn_low *low, int weight);
 /* Has the op a trained weight w (of two)? */

@@ -15,15 +15,34 @@ enum nn_type {
   NN_RELU,
   NN_LINEAR,
   NN_FLATTEN,
-  NN_RESIDUAL
+  NN_RESIDUAL,
+  NN_ADD,
+  NN_CONCAT,
+  NN_MUL,
+  NN_MEAN,
+  NN_SIGMOID, /* the activations as in act.h */
+  NN_HARD_SIGMOID,
+  NN_HARD_SWISH,
+  NN_SILU,
+  NN_UPSAMPLE,
+  NN_DROPOUT
 };
+
+enum { NN_MAX_INS = 16 }; /* most values that one layer reads */
 
 typedef struct nn_layer {
   int32_t type; /* enum nn_type */
-  int32_t bias;
-  int64_t out;
-  sp_ints kernel, stride, pad, out_pad; /* one number, or {y, x}; kernel and stride 0: the type's default */
+  int32_t bias, tap;
+  const char *name;                               /* "": its number */
+  sp_structs from;                                /* names, const char * each; none: the layer before */
+  int64_t out, groups;                            /* groups 0: 1 */
+  sp_ints kernel, stride, pad, out_pad, dilation; /* one number, or {y, x}; kernel and stride 0: the type's default */
   double eps, momentum;
+  int32_t mode, align_corners; /* upsample: enum nn_resize, but NN_ALIGNED; */
+  sp_ints scale, size;         /* one of them, */
+  const char *like;            /* or whose size it gets */
+  double p;                    /* dropout */
+  int32_t maps;
 } nn_layer;
 
 extern const sp_param nn_layer_fields[];
@@ -45,19 +64,35 @@ enum nn_kind { /* a residual block is lowered into these */
                NN_OP_LINEAR,
                NN_OP_FLATTEN,
                NN_OP_ADD,
-               NN_OP_CONCAT
+               NN_OP_CONCAT,
+               NN_OP_MUL,
+               NN_OP_SIGMOID,
+               NN_OP_HARD_SIGMOID,
+               NN_OP_HARD_SWISH,
+               NN_OP_SILU,
+               NN_OP_UPSAMPLE,
+               NN_OP_DROPOUT
 };
 
 typedef struct nn_op {
-  int kind;         /* enum nn_kind */
-  int in, in2, out; /* values; in2 is -1 but for ADD and CONCAT */
-  int relu;         /* ReLU is applied to the result */
+  int kind;                             /* enum nn_kind */
+  int in, more[NN_MAX_INS - 1], n_more; /* values that it reads; more than one: ADD, CONCAT, MUL */
+  int out;                              /* the value that it makes */
+  int relu;                             /* ReLU is applied to the result */
   int k[2], s[2], p[2], op[2];
-  int w; /* index of the first weight, -1: none. CONV, CONVT, LINEAR: weight, bias.
+  int dil[2], groups; /* CONV, CONVT */
+  int w;              /* index of the first weight, -1: none. CONV, CONVT, LINEAR: weight, bias.
                        BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
   int bias;
   double eps, momentum;
+  int mode;    /* UPSAMPLE: enum nn_resize */
+  double drop; /* DROPOUT: how probable */
+  int maps;
+  uint64_t salt; /* of its key: a function of the layer's name */
 } nn_op;
+
+/* The j-th value, from 0, that an nn_op or nn_xop reads. */
+#define NN_IN(op, j) ((j) ? (op)->more[(j)-1] : (op)->in)
 
 typedef struct nn_net {
   nn_value *values;
@@ -78,9 +113,14 @@ typedef struct nn_bind {
 int nn_input(sp_ctx *ctx, nn_net *net, const sp_spec *spec);
 /* Appends layer l, with in -> the returned value. `place` names it in messages, e.g. "layer 3". */
 int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place);
-/* A whole `layers` list, named "0", "1" ... */
-int nn_add_layers(sp_ctx *ctx, nn_net *net, int in, const sp_structs *layers);
-int nn_add_concat(sp_ctx *ctx, nn_net *net, int a, int b, const char *place);
+/* The sum, the product, or the channels side by side, of n values: type NN_ADD, NN_MUL (of two) or NN_CONCAT. */
+int nn_add_joined(sp_ctx *ctx, nn_net *net, int type, const int *in, int n, const char *place);
+/* The values of layers with `tap`, in the order of the list. */
+typedef struct nn_taps {
+  int n, value[SP_MAX_LIST];
+} nn_taps;
+/* wires.c: a whole `layers` list; what is not named is called "0", "1" ... taps NULL: the stage has no port for them. */
+int nn_add_layers(sp_ctx *ctx, nn_net *net, int in, const sp_structs *layers, nn_taps *taps);
 /* `count` times 3x3 convolution without bias, batch norm, ReLU; named PREFIX.0, PREFIX.1 ... */
 int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix);
 /* How often the map is to be halved: `depth`, or down to one pixel where that is 0. A map whose sides are no multiple of
@@ -88,9 +128,8 @@ int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const
 int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t depth);
 
 /* The plain model: convolution 1x1 to `width` channels, then `halvings` ones of kernel 2 and stride 2, each with twice the
- * channels, ReLU between; named "0", "2", "4" ... Layers are added by `add`, NULL: nn_add_layer. */
-typedef int (*nn_adder)(void *arg, int in, const nn_layer *l, const char *name, const char *place);
-int nn_add_plain(sp_ctx *ctx, nn_net *net, int in, int64_t width, int halvings, nn_adder add, void *arg);
+ * channels, ReLU between; named "0", "2", "4" ... */
+int nn_add_plain(sp_ctx *ctx, nn_net *net, int in, int64_t width, int halvings);
 
 /* Fuses ReLU into the op before it where nothing else reads that op's result. keep[v]: the value is seen from
  * outside. */
@@ -99,5 +138,6 @@ void nn_fuse(nn_net *net, const uint8_t *keep);
 void nn_spec(const nn_net *net, int v, int64_t n, sp_spec *spec);
 void nn_clear(nn_net *net);
 const char *nn_kind_name(int kind);
+const char *nn_type_name(int type);
 
 #endif

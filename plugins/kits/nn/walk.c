@@ -39,7 +39,7 @@ void nn_walk_bind(nn_walk *w, const nn_device *device, int backward) {
     at->data = out_data(w->io->out, v);
     if (at->data) continue;
     if (v->out_port >= 0 && !v->uses) at->wanted = 0;
-    else if (saved && nn_is_factor(low, v)) at->data = nn_factor(w, v->rows);
+    else if (saved && nn_is_factor(v)) at->data = nn_factor(w, v->rows);
     else at->data = saved ? (char *)w->io->saved + v->off_saved : w->values + v->off_infer;
   }
   if (device->bind) device->bind(w);
@@ -80,13 +80,15 @@ static int zero_rows(nn_walk *w, const nn_device *device, int forward) {
   return st;
 }
 
-/* x, where it lies elsewhere; the gradient of what op computes was made where it belongs. */
-static int put_rows(nn_walk *w, const nn_device *device, const nn_xop *op) {
-  const nn_low *low = w->low;
-  const nn_val *in = &low->vals[op->in];
-  if (!nn_has_factors(low, op) || nn_is_factor(low, in)) return SP_OK;
-  return device->copy(w, nn_factor(w, in->rows), w->at[op->in].data,
-                      (size_t)(w->n * in->px * in->c) * (in->elt == NN_F32 ? 4 : 2));
+/* What a forward is to write and does not lie there itself. */
+static int copy_rows(nn_walk *w, const nn_device *device) {
+  int st = SP_OK;
+  for (int i = 0; i < w->low->n_vals && w->n && !st; i++) {
+    const nn_val *v = &w->low->vals[i];
+    size_t bytes = (size_t)(w->n * v->px * v->c) * (v->elt == NN_F32 ? 4 : 2);
+    if (v->rows && !nn_is_factor(v)) st = device->copy(w, nn_factor(w, v->rows), w->at[i].data, bytes);
+  }
+  return st ? st : zero_rows(w, device, 1);
 }
 
 int nn_apply(nn_walk *w, const nn_device *device) {
@@ -109,7 +111,7 @@ int nn_forward(nn_walk *w, const nn_device *device) {
   if (!st && w->n && device->start) st = device->start(w, 0);
   for (int i = 0; i < low->n_ops && w->n && !st; i++)
     if (w->at[low->ops[i].out].wanted) st = device->forward(w, &low->ops[i]);
-  return st || !w->io->factors ? st : zero_rows(w, device, 1);
+  return st || !w->io->factors ? st : copy_rows(w, device);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
@@ -131,7 +133,8 @@ static void needs(nn_walk *w) {
   for (int i = 0; i < low->n_vals; i++) bind_grad(w, i);
   for (int i = 0; i < low->n_ops; i++) {
     const nn_xop *op = &low->ops[i];
-    int need = w->at[op->in].need || (op->in2 >= 0 && w->at[op->in2].need);
+    int need = 0;
+    for (int j = 0; j <= op->d.n_more; j++) need |= w->at[NN_IN(op, j)].need;
     for (int j = 0; j < 2; j++)
       if (nn_has_weight(&op->d, j)) need |= nn_dweight(w, op->d.w + j, &add) != NULL || nn_has_factors(low, op);
     w->at[op->out].need = need != 0;
@@ -183,10 +186,10 @@ static int zero_din(nn_walk *w, const nn_device *device) {
 /* An earlier part of this backward ran op: what it has left of gradients is there. */
 static void ran(nn_walk *w, const nn_xop *op) {
   const nn_xop *with = nn_with(w->low, op);
-  int in[2] = {with ? with->in : op->in, op->in2};
+  const nn_xop *reader = with ? with : op;
   if (!w->at[op->out].gset && !out_data(w->io->dout, &w->low->vals[op->out])) return;
-  for (int j = 0; j < 2; j++)
-    if (in[j] >= 0 && w->at[in[j]].need) w->at[in[j]].gset = 1;
+  for (int j = 0; j <= reader->d.n_more; j++)
+    if (w->at[NN_IN(reader, j)].need) w->at[NN_IN(reader, j)].gset = 1;
 }
 
 /* The ops of the call's part, once it is known what those before it have done. */
@@ -202,7 +205,6 @@ static int run_part(nn_walk *w, const nn_device *device) {
       continue;
     }
     st = arrive(w, device, op, &there);
-    if (!st) st = put_rows(w, device, op);
     if (!st) st = there ? device->backward(w, op) : nothing_came(w, device, op);
   }
   return st;

@@ -45,22 +45,17 @@ static int linear(sp_ctx *ctx, nn_net *net, int v, int64_t classes, const char *
   return v < 0 ? v : nn_add_layer(ctx, net, v, &l, name, place);
 }
 
-/* The mean over the map. */
+/* The mean over the map; rows of features are that already. */
 static int pooled(sp_ctx *ctx, nn_net *net, int v) {
-  int64_t hw[2] = {net->values[v].h, net->values[v].w};
-  nn_layer mean = {.type = NN_AVG_POOL, .kernel = {hw, 2, 0}};
-  if (hw[0] * hw[1] == 1) return v;
-  if (hw[0] > INT32_MAX / hw[1])
-    return ctx->host->fail(ctx, SP_E_SHAPE, "a map of %lld x %lld is too large to take its mean", (long long)hw[0],
-                           (long long)hw[1]);
-  return nn_add_layer(ctx, net, v, &mean, "", "the mean over the map");
+  static const nn_layer mean = {.type = NN_MEAN};
+  return net->values[v].flat ? v : nn_add_layer(ctx, net, v, &mean, "", "the head");
 }
 
 static int plain(sp_ctx *ctx, const classifier_params *p, nn_net *net, int v) {
   char name[16], place[32];
   int d = nn_halvings(ctx, net, v, p->depth);
   if (d < 0) return d;
-  v = nn_add_plain(ctx, net, v, p->width, d, NULL, NULL);
+  v = nn_add_plain(ctx, net, v, p->width, d);
   snprintf(name, sizeof name, "%d", 2 * d + 2);
   snprintf(place, sizeof place, "layer %d", 2 * d + 3);
   return v < 0 ? v : linear(ctx, net, v, p->classes, name, place);
@@ -124,7 +119,7 @@ int classifier_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_ne
                            "model \"%s\" needs an N x C x H x W image, got N x %lld; for features choose model = "
                            "\"pool\"",
                            models[p->model], (long long)net->values[v].c);
-  if (p->layers.n) v = nn_add_layers(ctx, net, v, &p->layers);
+  if (p->layers.n) v = nn_add_layers(ctx, net, v, &p->layers, NULL);
   else if (p->model == RESIDUAL) v = residual(ctx, p, net, v);
   else if (p->model == POOL) v = pool(ctx, p, net, v);
   else v = plain(ctx, p, net, v);

@@ -81,7 +81,7 @@ static int unet(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v, const 
     snprintf(name, sizeof name, "up.%d", i);
     v = nn_add_layer(ctx, net, v, &up, name, name);
     snprintf(place, sizeof place, "skips[%d] (counted from 1)", i + 1);
-    if (v >= 0 && n_skips) v = nn_add_concat(ctx, net, v, skips[i].value, place);
+    if (v >= 0 && n_skips) v = nn_add_joined(ctx, net, NN_CONCAT, (int[]){v, skips[i].value}, 2, place);
     snprintf(name, sizeof name, "levels.%d", i);
     if (v >= 0) v = nn_add_convs(ctx, net, v, p->width << i, (int)p->convs, name);
   }
@@ -103,7 +103,7 @@ int decoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *
                            "skips are for model \"unet\" only; leave them out, or `layers` and `model`");
   if (p->layers.n && p->model == UNET)
     return ctx->host->fail(ctx, SP_E_INVALID, "give `layers` or model = \"unet\", not both");
-  if (p->layers.n) v = nn_add_layers(ctx, net, v, &p->layers);
+  if (p->layers.n) v = nn_add_layers(ctx, net, v, &p->layers, NULL);
   else if (p->model == UNET || n > 1) v = unet(ctx, p, net, v, b->in + 1, n - 1);
   else v = plain(ctx, p, net, v);
   if (v < 0) return v;

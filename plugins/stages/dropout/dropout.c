@@ -18,8 +18,8 @@ drop_shape dropout_shape(const dropout_params *p, const sp_spec *x) {
   drop_shape s = {.n = x->shape[0], .channels = 1, .px = 1, .maps = p->maps, .rows = x->order == SP_CHANNELS_LAST};
   if (x->ndim > 1) s.channels = x->shape[1];
   for (int d = 2; d < x->ndim; d++) s.px *= x->shape[d];
-  s.limit = (uint32_t)(p->p * (1 << 24) + 0.5);
-  s.scale = p->p < 1 ? (float)(1 / (1 - p->p)) : 0;
+  s.limit = drop_limit(p->p);
+  s.scale = drop_scale(p->p);
   return s;
 }
 

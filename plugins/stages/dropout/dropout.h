@@ -3,8 +3,7 @@
 #ifndef DROPOUT_H
 #define DROPOUT_H
 
-#include <spcore/plugin.h>
-#include <spcore/rng.h>
+#include "../../kits/drop.h"
 
 #define DROPOUT_DOC "Drops elements or whole maps at random in training"
 
@@ -35,13 +34,5 @@ SP_RNG_FN int64_t drop_unit(const drop_shape *s, int64_t at) {
   if (s->maps) return channel;
   return s->rows ? channel * s->px + at / s->channels : at;
 }
-
-/* A graph without a source has no ids. */
-SP_RNG_FN uint64_t drop_id(const sp_step *step, const uint64_t *ids, int64_t sample) {
-  return ids ? ids[sample] : SP_ID(step->step, sample);
-}
-
-/* Whether the unit stays whose word of a group's four is `word`: word unit % 4 of group unit / 4. */
-SP_RNG_FN int drop_keeps(const drop_shape *s, uint32_t word) { return (word >> 8) >= s->limit; }
 
 #endif

@@ -24,7 +24,7 @@ static void drop(const drop_job *j, uint64_t id, int64_t at, int64_t n, const fl
   for (int64_t i = at; i < at + n; i++) {
     int64_t unit = drop_unit(&j->s, i);
     if (unit / 4 != group) draws = sp_rng(j->io->step->key, id, (uint32_t)(group = unit / 4));
-    float v = drop_keeps(&j->s, draws.v[unit % 4]) ? from[i] * j->s.scale : 0;
+    float v = drop_keeps(j->s.limit, draws.v[unit % 4]) ? from[i] * j->s.scale : 0;
     to[i] = j->add ? to[i] + v : v;
   }
 }

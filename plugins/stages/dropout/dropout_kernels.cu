@@ -24,7 +24,7 @@ static __device__ __forceinline__ void draw_four(bool (&keeps)[4], const drop_sh
   if (AS_UNITS) {
     draws = sp_rng(key, id, (uint32_t)((uint64_t)at / 4));
 #pragma unroll
-    for (int k = 0; k < 4; k++) keeps[k] = drop_keeps(&s, draws.v[k]);
+    for (int k = 0; k < 4; k++) keeps[k] = drop_keeps(s.limit, draws.v[k]);
     return;
   }
   int64_t line = s.rows ? s.channels : s.px;
@@ -37,7 +37,7 @@ static __device__ __forceinline__ void draw_four(bool (&keeps)[4], const drop_sh
     uint64_t unit = (uint64_t)(s.maps ? channel : channel * s.px + (s.rows ? row : in));
     if (unit / 4 != group) draws = sp_rng(key, id, (uint32_t)(group = unit / 4));
     uint32_t low = unit & 1 ? draws.v[1] : draws.v[0], high = unit & 1 ? draws.v[3] : draws.v[2];
-    keeps[k] = drop_keeps(&s, unit & 2 ? high : low);
+    keeps[k] = drop_keeps(s.limit, unit & 2 ? high : low);
     if (++in == line) in = 0, row++;
   }
 }

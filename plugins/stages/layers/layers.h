@@ -5,7 +5,7 @@
 
 #include "../../kits/nn/stage.h"
 
-#define LAYERS_DOC "a list of layers, named as PyTorch's nn.Sequential names them"
+#define LAYERS_DOC "a list or graph of layers, named as PyTorch's nn.Sequential names them unless they say"
 
 typedef struct layers_params {
   sp_structs layers;

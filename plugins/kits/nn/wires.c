@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ * wires.c - the parameter `layers` as a graph: what layers are called, what each reads, which results are tapped. */
+#include "stage.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_LAYER_NAME = 64, PLACE = MAX_LAYER_NAME + 48, INPUT = -1, UNKNOWN = -2 };
+
+typedef struct wiring {
+  sp_ctx *ctx;
+  nn_net *net;
+  const nn_layer *l;
+  int n, input;
+  int *value;    /* of each layer that is there already */
+  uint8_t *read; /* by another layer? */
+} wiring;
+
+static const char *name_of(const wiring *w, int i, char *buf) {
+  if (*w->l[i].name) return w->l[i].name;
+  snprintf(buf, 16, "%d", i);
+  return buf;
+}
+
+/* "layer 3 'layer1.0.conv1'", counted as Lua counts. */
+static const char *place_of(const wiring *w, int i, char *buf) {
+  const char *name = w->l[i].name;
+  snprintf(buf, PLACE, "layer %d%s%.*s%s", i + 1, *name ? " '" : "", MAX_LAYER_NAME, name, *name ? "'" : "");
+  return buf;
+}
+
+/* Fails with words about layer i. */
+static int __attribute__((format(printf, 3, 4))) bad(const wiring *w, int i, const char *fmt, ...) {
+  char place[PLACE], words[256];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(words, sizeof words, fmt, ap);
+  va_end(ap);
+  return w->ctx->host->fail(w->ctx, SP_E_INVALID, "%s (%s): %s", place_of(w, i, place), nn_type_name(w->l[i].type),
+                            words);
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+static int check_name(const wiring *w, int i) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  const char *name = w->l[i].name;
+  size_t n = strlen(name);
+  if (n > MAX_LAYER_NAME) return bad(w, i, "the name has %zu characters, at most %d are possible", n, MAX_LAYER_NAME);
+  if (strspn(name, letters) != n) return bad(w, i, "a name is of letters, digits, '.', '_' and '-'");
+  if (!strcmp(name, "input")) return bad(w, i, "\"%s\" is the name of what comes in; choose another", name);
+  return SP_OK;
+}
+
+/* Is a a residual block, and b called as if it were a part of it? */
+static int holds(const wiring *w, int a, int b) {
+  char x[16], y[16];
+  const char *block = name_of(w, a, x), *name = name_of(w, b, y);
+  size_t n = strlen(block);
+  return w->l[a].type == NN_RESIDUAL && !strncmp(block, name, n) && name[n] == '.';
+}
+
+static int check_names(const wiring *w) {
+  char a[16], b[16];
+  int st = SP_OK;
+  for (int i = 0; i < w->n && !st; i++) {
+    const char *name = name_of(w, i, a);
+    st = check_name(w, i);
+    for (int j = 0; j < i && !st; j++) {
+      if (!strcmp(name, name_of(w, j, b)))
+        st = bad(w, i, "layer %d is called \"%s\" already; choose another name", j + 1, name);
+      else if (holds(w, i, j) || holds(w, j, i))
+        st = bad(w, i, "\"%s\" and \"%s\" of layer %d would share names of weights; choose another name", name,
+                 name_of(w, j, b), j + 1);
+    }
+  }
+  return st;
+}
+
+/* ---- what a layer reads ------------------------------------------------------------------------------------------ */
+static int find(const wiring *w, const char *name) {
+  char buf[16];
+  if (!strcmp(name, "input")) return INPUT;
+  for (int i = 0; i < w->n; i++)
+    if (!strcmp(name, name_of(w, i, buf))) return i;
+  return UNKNOWN;
+}
+
+/* The layer, or INPUT, that a parameter of layer i names. */
+static int named(const wiring *w, int i, const char *param, const char *name, int *j) {
+  *j = find(w, name);
+  if (*j == UNKNOWN)
+    return bad(w, i, "`%s` names \"%.64s\", but no layer is called so; give one name = \"%.64s\"", param, name, name);
+  if (*j >= i)
+    return bad(w, i, "`%s` names \"%.64s\", which is layer %d; a layer knows only what is before it", param, name,
+               *j + 1);
+  return SP_OK;
+}
+
+static int value_of(const wiring *w, int j) { return j == INPUT ? w->input : w->value[j]; }
+
+/* Fills in[]; returns how many. */
+static int sources(wiring *w, int i, int *in) {
+  const sp_structs *from = &w->l[i].from;
+  const char *const *names = from->v;
+  int n = (int)from->n, j, st;
+  for (int k = 0; k < n; k++) {
+    if ((st = named(w, i, "from", names[k], &j))) return st;
+    in[k] = value_of(w, j);
+    if (j != INPUT) w->read[j] = 1;
+  }
+  if (n) return n;
+  in[0] = i ? w->value[i - 1] : w->input;
+  if (i) w->read[i - 1] = 1;
+  return 1;
+}
+
+static int given(const sp_ints *v) {
+  for (uint32_t i = 0; i < v->n; i++)
+    if (v->v[i]) return 1;
+  return 0;
+}
+
+/* Refuses parameters of other types, which would be left aside without a word. */
+static int check_params(const wiring *w, int i) {
+  const nn_layer *l = &w->l[i];
+  const struct {
+    const char *name;
+    int given, types[2]; /* of these types it is */
+  } params[] = {{"groups", l->groups > 1, {NN_CONV, NN_CONVT}},
+                {"dilation", given(&l->dilation), {NN_CONV, NN_CONVT}},
+                {"scale", given(&l->scale), {NN_UPSAMPLE, NN_UPSAMPLE}},
+                {"size", given(&l->size), {NN_UPSAMPLE, NN_UPSAMPLE}},
+                {"like", *l->like != 0, {NN_UPSAMPLE, NN_UPSAMPLE}},
+                {"mode", l->mode != 0, {NN_UPSAMPLE, NN_UPSAMPLE}},
+                {"align_corners", l->align_corners, {NN_UPSAMPLE, NN_UPSAMPLE}},
+                {"p", l->p != 0.5, {NN_DROPOUT, NN_DROPOUT}},
+                {"maps", l->maps, {NN_DROPOUT, NN_DROPOUT}}};
+  for (size_t k = 0; k < sizeof params / sizeof *params; k++) {
+    int a = params[k].types[0], b = params[k].types[1];
+    if (params[k].given && l->type != a && l->type != b)
+      return bad(w, i, "`%s` is a parameter of %s%s%s; take it out", params[k].name, nn_type_name(a),
+                 a == b ? "" : " and ", a == b ? "" : nn_type_name(b));
+  }
+  return SP_OK;
+}
+
+/* How many values layer i may read. */
+static int check_count(const wiring *w, int i, int n) {
+  int type = w->l[i].type, joins = type >= NN_ADD && type <= NN_MUL;
+  if (joins && (n < 2 || (type == NN_MUL && n > 2)))
+    return bad(w, i, "it reads %d value%s; name two%s with from = { \"A\", \"B\" }", n, n > 1 ? "s" : "",
+               type == NN_MUL ? "" : " or more");
+  if (!joins && n > 1)
+    return bad(w, i, "it reads one value, `from` names %d; put { \"add\" } or { \"concat\" } before it", n);
+  return SP_OK;
+}
+
+static int add_layer(wiring *w, int i) {
+  nn_layer l = w->l[i];
+  int in[NN_MAX_INS], n = sources(w, i, in), st, j;
+  int64_t size[2];
+  char buf[16], place[PLACE + 16];
+  if (n < 0) return n;
+  if ((st = check_params(w, i)) || (st = check_count(w, i, n))) return st;
+  place_of(w, i, place);
+  if (*l.like) {
+    if ((st = named(w, i, "like", l.like, &j))) return st;
+    if (given(&l.size)) return bad(w, i, "give either `size` or `like`");
+    size[0] = w->net->values[value_of(w, j)].h;
+    size[1] = w->net->values[value_of(w, j)].w;
+    l.size = (sp_ints){size, 2, 0};
+  }
+  if (n == 1) return nn_add_layer(w->ctx, w->net, in[0], &l, name_of(w, i, buf), place);
+  snprintf(place + strlen(place), 16, " (%s)", nn_type_name(l.type));
+  return nn_add_joined(w->ctx, w->net, l.type, in, n, place);
+}
+
+/* ---- the whole list ---------------------------------------------------------------------------------------------- */
+static int tap(const wiring *w, int i, nn_taps *taps) {
+  if (!taps) return bad(w, i, "this stage gives no maps; take `tap` out, or use an encoder");
+  if (taps->n == SP_MAX_LIST) return bad(w, i, "more than %d layers with `tap`", SP_MAX_LIST);
+  taps->value[taps->n++] = w->value[i];
+  return SP_OK;
+}
+
+static int add_all(wiring *w, nn_taps *taps) {
+  int st = check_names(w);
+  for (int i = 0; i < w->n && !st; i++) {
+    w->value[i] = add_layer(w, i);
+    if (w->value[i] < 0) st = w->value[i];
+    else if (w->l[i].tap) st = tap(w, i, taps);
+  }
+  for (int i = 0; i + 1 < w->n && !st; i++)
+    if (!w->read[i] && !w->l[i].tap)
+      st = bad(w, i, "nothing reads it; name it in a later layer's `from`, or take it out");
+  return st ? st : w->value[w->n - 1];
+}
+
+int nn_add_layers(sp_ctx *ctx, nn_net *net, int in, const sp_structs *layers, nn_taps *taps) {
+  wiring w = {.ctx = ctx, .net = net, .l = layers->v, .n = (int)layers->n, .input = in};
+  int v = in;
+  if (!w.n) return in;
+  w.value = calloc((size_t)w.n, sizeof *w.value);
+  w.read = calloc((size_t)w.n, 1);
+  if (w.value && w.read) v = add_all(&w, taps);
+  else v = ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's layers");
+  free(w.value);
+  free(w.read);
+  return v;
+}
+
+int nn_bind_taps(sp_ctx *ctx, const sp_plan *plan, const nn_taps *taps, nn_binds *b) {
+  if ((uint32_t)taps->n > plan->out[1].cap)
+    return ctx->host->fail(ctx, SP_E_INVALID, "%d maps, at most %u are possible", taps->n, plan->out[1].cap);
+  for (int i = 0; i < taps->n; i++) b->out[b->n_out++] = (nn_bind){1, i, taps->value[i]};
+  plan->out[1].n = (uint32_t)taps->n;
+  return SP_OK;
+}

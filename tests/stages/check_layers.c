@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT
+ * check_layers.c - `layers` as a graph: names, what reads what, taps; gradients, equal bits, words of errors. check_nn.c has
+ * what all networks share. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/kit/harness.h"
+#include "base/util.h"
+
+static const struct net {
+  const char *params;
+  int64_t n, c, h, w;
+} nets[] = {
+    {"{ layers = { { \"conv\", 4, kernel = 1, name = \"a\" }, { \"conv\", 4, name = \"b\", pad = 1, from = \"input\" },"
+     " { \"conv\", 4, kernel = 1, name = \"c\", from = \"a\", tap = true }, { \"add\", from = { \"a\", \"b\", \"c\" } "
+     "},"
+     " { \"concat\", from = { \"3\", \"a\", \"3\" }, tap = true }, { \"conv\", 3, kernel = 2, stride = 2 } } }",
+     2, 3, 4, 6},
+    {"{ layers = { { \"linear\", 5, name = \"a\", tap = true }, { \"linear\", 5, name = \"b\", from = { \"input\" } },"
+     " { \"add\", from = { \"a\", \"b\", \"a\" } }, { \"concat\", from = { \"a\", \"2\" } } } }",
+     3, 4, 0, 0},
+    {"{ layers = { { \"conv\", 6, groups = 3, pad = 2, dilation = 2 }, { \"conv\", 12, groups = 6, stride = 2, pad = 1 "
+     "},"
+     " { \"conv\", 8, kernel = 1, groups = 4 }, { \"conv_transpose\", 6, groups = 2, dilation = { 1, 2 } } } }",
+     2, 3, 9, 7},
+    {"{ layers = { { \"conv\", 6, pad = 1 }, { \"silu\", name = \"x\" }, { \"mean\" }, { \"conv\", 3, kernel = 1 },"
+     " { \"sigmoid\" }, { \"conv\", 6, kernel = 1 }, { \"hard_sigmoid\", name = \"s\" }, { \"mul\", from = { \"s\", "
+     "\"x\" } },"
+     " { \"hard_swish\" }, { \"mul\", from = { \"8\", \"x\" } }, { \"mul\", from = { \"9\", \"9\" } } } }",
+     3, 3, 6, 5},
+    {"{ layers = { { \"linear\", 70 }, { \"silu\", name = \"a\" }, { \"linear\", 70, from = \"input\" },"
+     " { \"mul\", from = { \"a\", \"2\" }, tap = true }, { \"hard_swish\" } } }",
+     3, 4, 0, 0},
+    {"{ layers = { { \"hard_sigmoid\" }, { \"mean\" }, { \"sigmoid\" }, { \"mean\" }, { \"flatten\" }, { \"linear\", 3 "
+     "} } }",
+     2, 70, 3, 4},
+    {"{ layers = { { \"conv\", 5, pad = 1 }, { \"upsample\", scale = 2 }, { \"upsample\", size = { 7, 13 }, mode = "
+     "\"bilinear\" },"
+     " { \"conv\", 3, kernel = 1, stride = 2 }, { \"upsample\", scale = { 1, 3 }, mode = \"bilinear\", align_corners = "
+     "true },"
+     " { \"upsample\", like = \"input\" }, { \"concat\", from = { \"5\", \"0\" } } } }",
+     2, 3, 4, 6},
+    {"{ layers = { { \"mean\" }, { \"upsample\", like = \"input\", mode = \"bilinear\" },"
+     " { \"upsample\", size = { 1, 2 }, mode = \"bilinear\", align_corners = true } } }",
+     2, 3, 4, 6},
+    {"{ layers = { { \"dropout\" }, { \"conv\", 6, kernel = 2, stride = 2 }, { \"dropout\", maps = true }, { "
+     "\"flatten\" },"
+     " { \"dropout\", p = 0.1 }, { \"linear\", 3 } } }",
+     3, 3, 4, 6},
+};
+
+static spt *make(const struct net *net, int order, int threads) {
+  int64_t shape[4] = {net->n, net->c, net->h, net->w};
+  spt *t = spt_new("layers", net->params, threads);
+  ck_assert_ptr_nonnull(t);
+  ck_assert_msg(!spt_failed(t), "%s", spt_error(t));
+  int ndim = net->h ? 4 : 2;
+  int64_t count = net->n * net->c * (net->h ? net->h * net->w : 1);
+  float *x = malloc((size_t)count * sizeof *x);
+  ck_assert_ptr_nonnull(x);
+  spt_random(x, count, 7, -1, 1);
+  spt_input_of(t, 0, SP_F32, ndim, shape, ndim == 4 ? order : SP_ROW_MAJOR, x);
+  free(x);
+  return t;
+}
+
+START_TEST(gradients) {
+  for (int order = 0; order < 2; order++) {
+    spt *t = make(&nets[_i], order ? SP_CHANNELS_LAST : SP_ROW_MAJOR, 2);
+    ck_assert_msg(!spt_plan(t, 1), "%s", spt_error(t));
+    ck_assert_msg(!spt_gradcheck(t, 1e-2, 2e-2, 1e-3, 12), "net %d: %s", _i, spt_error(t));
+    spt_free(t);
+  }
+}
+END_TEST
+
+static void run(spt *t) {
+  ck_assert_msg(!spt_forward(t, 0), "%s", spt_error(t));
+  for (int p = 0; p < spt_ports(t, SPT_OUT); p++)
+    for (int i = 0; i < spt_count(t, SPT_OUT, p); i++) {
+      int64_t n = sp_spec_count(spt_spec(t, SPT_DOUT, p, i));
+      float *g = malloc((size_t)n * sizeof *g);
+      ck_assert_ptr_nonnull(g);
+      spt_random(g, n, 90 + (uint64_t)i, -1, 1);
+      ck_assert_int_eq(spt_set(t, SPT_DOUT, p, i, g), SP_OK);
+      free(g);
+    }
+  ck_assert_msg(!spt_backward(t), "%s", spt_error(t));
+}
+
+static void same(spt *a, spt *b, int what, int port, int item) {
+  size_t bytes = (size_t)sp_spec_bytes(spt_spec(a, what, port, item));
+  char *x = malloc(bytes), *y = malloc(bytes);
+  ck_assert(x && y);
+  ck_assert_int_eq(spt_get(a, what, port, item, x), SP_OK);
+  ck_assert_int_eq(spt_get(b, what, port, item, y), SP_OK);
+  ck_assert_msg(!memcmp(x, y, bytes), "other bits in tensor %d of port %d", item, port);
+  free(x), free(y);
+}
+
+static void all_same(spt *a, spt *b) {
+  for (int p = 0; p < spt_ports(a, SPT_OUT); p++)
+    for (int i = 0; i < spt_count(a, SPT_OUT, p); i++) same(a, b, SPT_OUT, p, i);
+  same(a, b, SPT_DIN, 0, 0);
+  for (int i = 0; i < spt_count(a, SPT_WEIGHT, 0); i++)
+    if (spt_weight(a, i)->flags & SP_WEIGHT_TRAINED) same(a, b, SPT_DWEIGHT, 0, i);
+}
+
+/* The same bits from one thread as from four, and from a backward in parts. */
+START_TEST(bits) {
+  spt *a = make(&nets[_i], SP_ROW_MAJOR, 1), *b = make(&nets[_i], SP_ROW_MAJOR, 4);
+  ck_assert_msg(!spt_plan(a, 1), "%s", spt_error(a));
+  spt_set_parts(b, 1000, 0);
+  ck_assert_msg(!spt_plan(b, 1), "%s", spt_error(b));
+  run(a), run(b);
+  all_same(a, b);
+  spt_free(a), spt_free(b);
+}
+END_TEST
+
+START_TEST(names) {
+  static const char *const want[] = {"stem.conv1.weight", "1.weight", "1.bias", "head-2_a.weight", "head-2_a.bias"};
+  static const struct net net = {
+      "{ layers = { { \"conv\", 4, bias = false, name = \"stem.conv1\" }, { \"conv\", 4 }, { \"relu\", name = \"r\" },"
+      " { \"conv\", 2, name = \"head-2_a\" } } }",
+      1, 3, 8, 8};
+  spt *t = make(&net, SP_ROW_MAJOR, 1);
+  ck_assert_msg(!spt_plan(t, 1), "%s", spt_error(t));
+  ck_assert_int_eq(spt_count(t, SPT_WEIGHT, 0), (int)SP_ARRAY(want));
+  for (size_t i = 0; i < SP_ARRAY(want); i++) ck_assert_str_eq(spt_weight_name(t, (int)i), want[i]);
+  spt_free(t);
+}
+END_TEST
+
+/* Taps come in the order of the list, of any shape; without any there are none, but an encoder then gives the halved. */
+START_TEST(taps) {
+  static const struct net net = {
+      "{ layers = { { \"conv\", 4, kernel = 2, stride = 2, tap = true }, { \"relu\", tap = true },"
+      " { \"conv\", 6, kernel = 2, stride = 2, name = \"x\" }, { \"flatten\", tap = true }, { \"flatten\", tap = true "
+      "},"
+      " { \"linear\", 3, tap = true } } }",
+      2, 3, 8, 8};
+  static const int64_t shapes[][4] = {{2, 4, 4, 4}, {2, 4, 4, 4}, {2, 24}, {2, 24}, {2, 3}};
+  spt *t = make(&net, SP_ROW_MAJOR, 1);
+  ck_assert_msg(!spt_plan(t, 1), "%s", spt_error(t));
+  ck_assert_int_eq(spt_count(t, SPT_OUT, 1), (int)SP_ARRAY(shapes));
+  for (int i = 0; i < (int)SP_ARRAY(shapes); i++)
+    ck_assert_mem_eq(spt_spec(t, SPT_OUT, 1, i)->shape, shapes[i], i < 2 ? 32 : 16);
+  run(t);
+  same(t, t, SPT_OUT, 1, 4);
+  spt_free(t);
+  t = spt_new(
+      "encoder",
+      "{ layers = { { \"conv\", 4, kernel = 1 }, { \"conv\", 4, kernel = 2, stride = 2, name = \"a\" },"
+      " { \"conv\", 4, kernel = 2, stride = 2, from = \"0\" }, { \"add\", from = { \"a\", \"2\" }, tap = true } } }",
+      1);
+  spt_input_of(t, 0, SP_F32, 4, (int64_t[]){2, 3, 8, 8}, SP_ROW_MAJOR, NULL);
+  ck_assert_msg(!spt_plan(t, 1), "%s", spt_error(t));
+  ck_assert_int_eq(spt_count(t, SPT_OUT, 1), 1);
+  ck_assert_int_eq((int)spt_spec(t, SPT_OUT, 1, 0)->shape[2], 4);
+  spt_free(t);
+}
+END_TEST
+
+static float *out(spt *t) {
+  float *v = malloc((size_t)sp_spec_bytes(spt_spec(t, SPT_OUT, 0, 0)));
+  ck_assert_ptr_nonnull(v);
+  ck_assert_msg(!spt_forward(t, 0), "%s", spt_error(t));
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 0, 0, v), SP_OK);
+  return v;
+}
+
+/* A share of the elements, or whole maps, drawn anew for each layer and sample, whatever the order in memory and the team; but
+ * nothing where it is not trained. */
+START_TEST(drops) {
+  enum { MAP = 30 * 20, ALL = 4 * 8 * MAP };
+  static const char *const params[] = {"{ layers = { { \"dropout\", p = 0.25, name = \"a\" } } }",
+                                       "{ layers = { { \"dropout\", p = 0.25, name = \"b\" } } }",
+                                       "{ layers = { { \"dropout\", p = 0.25, maps = true } } }",
+                                       "{ layers = { { \"dropout\", p = 0.25, name = \"a\" } } }"};
+  float *v[6];
+  for (int k = 0; k < 6; k++) {
+    spt *t = make(&(struct net){params[k % 4], 4, 8, 30, 20}, k == 3 ? SP_CHANNELS_LAST : SP_ROW_MAJOR, k == 3 ? 1 : 4);
+    spt_set_frozen(t, k == 4);
+    ck_assert_msg(!spt_plan(t, k != 5), "%s", spt_error(t));
+    v[k] = out(t);
+    spt_free(t);
+  }
+  int dropped = 0;
+  for (int i = 0; i < ALL; i++) {
+    ck_assert(v[0][i] == 0 || v[0][i] == v[4][i] * (1 / 0.75f));
+    ck_assert(v[2][i] == 0 || v[2][i] == v[4][i] * (1 / 0.75f));
+    ck_assert((v[2][i] == 0) == (v[2][i / MAP * MAP] == 0));
+    dropped += v[0][i] == 0;
+  }
+  ck_assert_double_eq_tol((double)dropped / ALL, 0.25, 0.02);
+  ck_assert(memcmp(v[0], v[1], ALL * sizeof **v) != 0);
+  ck_assert(!memcmp(v[0], v[3], ALL * sizeof **v) && !memcmp(v[4], v[5], ALL * sizeof **v));
+  int same_as_next = 1;
+  for (int i = 0; i < ALL / 4; i++) same_as_next &= (v[0][i] == 0) == (v[0][i + ALL / 4] == 0);
+  ck_assert(!same_as_next);
+  for (int k = 0; k < 6; k++) free(v[k]);
+}
+END_TEST
+
+static const struct bad {
+  const char *layers, *words;
+} bads[] = {
+    {"{ \"relu\", name = \"a b\" }", "layer 1 'a b' (relu): a name is of letters, digits, '.', '_' and '-'"},
+    {"{ \"relu\", name = \"input\" }", "layer 1 'input' (relu): \"input\" is the name of what comes in"},
+    {"{ \"relu\", name = \"a23456789012345678901234567890123456789012345678901234567890123456\" }",
+     "the name has 66 characters, at most 64 are possible"},
+    {"{ \"relu\", name = \"a\" }, { \"relu\", name = \"a\" }",
+     "layer 2 'a' (relu): layer 1 is called \"a\" already; choose another name"},
+    {"{ \"relu\", name = \"1\" }, { \"relu\" }", "layer 2 (relu): layer 1 is called \"1\" already"},
+    {"{ \"residual\", 3, name = \"a\" }, { \"conv\", 3, name = \"a.conv1\" }",
+     "layer 2 'a.conv1' (conv): \"a.conv1\" and \"a\" of layer 1 would share names of weights"},
+    {"{ \"relu\" }, { \"relu\", from = \"x\" }",
+     "layer 2 (relu): `from` names \"x\", but no layer is called so; give one name = \"x\""},
+    {"{ \"relu\", from = \"b\" }, { \"relu\", name = \"b\" }",
+     "layer 1 (relu): `from` names \"b\", which is layer 2; a layer knows only what is before it"},
+    {"{ \"relu\", from = \"0\" }", "layer 1 (relu): `from` names \"0\", which is layer 1"},
+    {"{ \"relu\" }, { \"add\" }", "layer 2 (add): it reads 1 value; name two or more with from ="},
+    {"{ \"relu\" }, { \"relu\", from = { \"0\", \"input\" } }", "layer 2 (relu): it reads one value, `from` names 2"},
+    {"{ \"conv\", 4, pad = 1 }, { \"add\", from = { \"0\", \"input\" } }",
+     "layer 2 (add): N x 3 x 8 x 8 cannot be added to N x 4 x 8 x 8"},
+    {"{ \"conv\", 4 }, { \"concat\", from = { \"0\", \"input\" } }",
+     "layer 2 (concat): N x 3 x 8 x 8 cannot be joined to N x 4 x 6 x 6"},
+    {"{ \"flatten\" }, { \"concat\", from = { \"0\", \"input\" } }",
+     "layer 2 (concat): N x 3 x 8 x 8 cannot be joined to N x 192"},
+    {"{ \"conv\", 4 }, { \"mul\", from = { \"0\", \"input\" } }",
+     "layer 2 (mul): N x 3 x 8 x 8 cannot be multiplied with N x 4 x 6 x 6"},
+    {"{ \"relu\" }, { \"mul\", from = { \"0\", \"input\", \"0\" } }",
+     "layer 2 (mul): it reads 3 values; name two with from = { \"A\", \"B\" }"},
+    {"{ \"flatten\" }, { \"mean\" }", "layer 2 (mean): needs an N x C x H x W input, got N x 192"},
+    {"{ \"upsample\" }", "layer 1 (upsample): give either `scale`, `size` or `like`"},
+    {"{ \"upsample\", scale = 2, size = 3 }", "layer 1 (upsample): give either `scale`, `size` or `like`"},
+    {"{ \"upsample\", size = 3, like = \"input\" }", "layer 1 (upsample): give either `size` or `like`"},
+    {"{ \"upsample\", like = \"a\" }", "layer 1 (upsample): `like` names \"a\", but no layer is called so"},
+    {"{ \"upsample\", scale = 2, align_corners = true }", "align_corners is for mode = \"bilinear\""},
+    {"{ \"upsample\", size = 1000000 }", "layer 1 (upsample): the result of 3 x 1000000 x 1000000 is too large"},
+    {"{ \"flatten\" }, { \"upsample\", scale = 2 }", "layer 2 (upsample): needs an N x C x H x W input"},
+    {"{ \"add\", from = { \"input\", \"input\" }, like = \"input\" }",
+     "layer 1 (add): `like` is a parameter of upsample"},
+    {"{ \"relu\", p = 0.1 }", "layer 1 (relu): `p` is a parameter of dropout; take it out"},
+    {"{ \"conv\", 6, groups = 2 }", "layer 1 (conv): 2 groups do not divide its 3 input channels"},
+    {"{ \"conv\", 4, groups = 3 }", "layer 1 (conv): 3 groups do not divide its 4 output channels"},
+    {"{ \"conv\", 4, pad = 1, dilation = { 1, 5 } }",
+     "layer 1 (conv): kernel 3 of dilation 5 is larger than the map, 8 wide with pad 1"},
+    {"{ \"relu\" }, { \"batch_norm\", dilation = 2 }",
+     "layer 2 (batch_norm): `dilation` is a parameter of conv and conv_transpose; take it out"},
+    {"{ \"residual\", 4, groups = 2 }", "layer 1 (residual): `groups` is a parameter of conv and conv_transpose"},
+    {"{ \"conv\", 4, name = \"lost\" }, { \"relu\", from = \"input\" }",
+     "layer 1 'lost' (conv): nothing reads it; name it in a later layer's `from`, or take it out"},
+};
+
+START_TEST(errors) {
+  char params[512];
+  snprintf(params, sizeof params, "{ layers = { %s } }", bads[_i].layers);
+  spt *t = make(&(struct net){params, 2, 3, 8, 8}, SP_ROW_MAJOR, 1);
+  ck_assert_int_ne(spt_plan(t, 1), SP_OK);
+  ck_assert_msg(strstr(spt_error(t), bads[_i].words) != NULL, "wanted '%s' in '%s'", bads[_i].words, spt_error(t));
+  spt_free(t);
+}
+END_TEST
+
+START_TEST(no_maps) {
+  spt *t = spt_new("classifier", "{ classes = 3, layers = { { \"flatten\", tap = true }, { \"linear\", 3 } } }", 1);
+  spt_input_of(t, 0, SP_F32, 4, (int64_t[]){2, 3, 8, 8}, SP_ROW_MAJOR, NULL);
+  ck_assert_int_ne(spt_plan(t, 1), SP_OK);
+  ck_assert_msg(strstr(spt_error(t), "layer 1 (flatten): this stage gives no maps; take `tap` out"), "%s",
+                spt_error(t));
+  spt_free(t);
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("layers");
+  TCase *c = tcase_create("layers");
+  SRunner *r = srunner_create(s);
+  tcase_set_timeout(c, 60);
+  tcase_add_loop_test(c, gradients, 0, (int)SP_ARRAY(nets));
+  tcase_add_loop_test(c, bits, 0, (int)SP_ARRAY(nets));
+  tcase_add_test(c, names);
+  tcase_add_test(c, taps);
+  tcase_add_test(c, drops);
+  tcase_add_loop_test(c, errors, 0, (int)SP_ARRAY(bads));
+  tcase_add_test(c, no_maps);
+  suite_add_tcase(s, c);
+  srunner_run_all(r, CK_ENV);
+  int failed = srunner_ntests_failed(r);
+  srunner_free(r);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
