@@ -321,24 +321,31 @@ int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out,
   return sp_task_access(*out, l->block, SP_READ, err);
 }
 
-/* Those of the pass, which a forward or a backward writes. */
+/* What a forward or a backward does with it, and whether it is all there then. */
+static int factor_mode(const sp_factor *f, const sp_task *t, bool *completes) {
+  bool forward = t->kind == SP_TASK_FORWARD;
+  *completes = f->forward ? forward : !forward && f->part == t->part;
+  if (f->forward) return forward ? SP_WRITE : SP_READ;
+  return !forward && t->part <= f->part ? SP_READ | SP_WRITE : 0; /* parts before it may begin it */
+}
+
+/* Those of the pass. */
 static int put_factors(sp_planner *w, sp_task *t, sp_err *err) {
   const sp_node *n = t->node;
   int st = SP_OK, rank = n->g->reduce ? n->g->reduce->rank : 0;
-  bool forward = t->kind == SP_TASK_FORWARD;
   if (!w->p->training || !n->n_factors) return SP_OK;
   t->first_factor = t->n_t;
   for (size_t i = 0; i < n->n_factors && !st; i++) {
     const sp_factor *f = &n->factors[i];
     size_t each = (size_t)sp_spec_bytes(&f->spec);
-    bool writes = f->forward ? forward : !forward && f->part == t->part;
-    t->zeroes |= writes;
+    bool completes;
+    int mode = factor_mode(f, t, &completes);
+    t->zeroes |= completes;
     st = sp_planner_tensor(t, &f->spec, (char *)n->rows[i].data + (size_t)rank * (size_t)w->p->micro * each, 0, false,
                            err);
     if (st) break;
     t->binds[t->n_binds - 1] = (sp_bind){.tensor = (uint32_t)t->n_t - 1, .buf = -1, .each = each};
-    if (writes || (f->forward && !forward))
-      st = sp_task_access(t, w->factor[n->index] + (int)i, writes ? SP_WRITE : SP_READ, err);
+    if (mode) st = sp_task_access(t, w->factor[n->index] + (int)i, mode, err);
   }
   return st;
 }
