@@ -100,13 +100,13 @@ local function reference(g)
   g:train { g.cross_entropy { model.logits, data.label }, optimizer = g.sgd { lr = lr } }
 
   local run <close> = sp.run { graph = g, opt = opt, steps = opt.warm_up + steps, weights = false }
-  local began, ended
+  local began, ended, timed
   for step, m in g:steps(opt.warm_up + steps) do
     if step == opt.warm_up - 1 then began = m.time end
-    ended = m.time
+    ended, timed = m.time, step - opt.warm_up + 1 -- fewer than asked for where it is interrupted
     run:step(step, m)
   end
-  run:finish(began and ended > began and ("%.3f steps/s"):format(steps / (ended - began)) or nil)
+  run:finish(began and ended > began and ("%.3f steps/s"):format(timed / (ended - began)) or nil)
 end
 
 -- Bytes until the end, so that little is moved. Validation takes the middle of each image and leaves the rest as it is.

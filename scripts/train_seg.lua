@@ -69,13 +69,13 @@ local function loss_of(g, logits, mask)
 end
 
 local function steps_per_second(g, run, warm_up)
-  local began, ended
+  local began, ended, timed
   for step, m in g:steps(warm_up + steps) do
     if step == warm_up - 1 then began = m.time end
-    ended = m.time
+    ended, timed = m.time, step - warm_up + 1 -- fewer than asked for where it is interrupted
     run:step(step, m)
   end
-  return began and ended > began and steps / (ended - began) or nil
+  return began and ended > began and timed / (ended - began) or nil
 end
 
 -- The workload that others are measured on: see docs. The numbers it learns from are random.

@@ -70,6 +70,12 @@ for _, more in ipairs {
     ": [%d.]+ steps/s\n$")
 end
 
+-- steps/s of the steps that were made, where it is interrupted; a machine that is slow may not get that far
+local pipe <close> = io.popen(("cd %s && timeout -s INT 2 %s/spcore run train_cls.lua --reference --size 16 --batch 4 --steps 100000000 "
+  .. "--warm-up 1 --quiet --threads 1 2>&1"):format(dir.path, os.getenv "top_builddir"))
+local said = pipe:read "a"
+t.ok((tonumber(said:match "([%d.]+) steps/s") or 0) < 1e6, said)
+
 local function refused(options, words)
   local code, _, err = t.spcore(dir.path, "run train_cls.lua --quiet " .. options)
   t.ok(code ~= 0, options)
