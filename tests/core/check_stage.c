@@ -541,6 +541,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("stage");
   TCase *tc = tcase_create("stage");
+  tcase_set_timeout(tc, 60); /* under TSan */
   tcase_add_checked_fixture(tc, set_up, tear_down);
   tcase_add_loop_test(tc, failures_have_words_and_a_prefix, 0, (int)SP_ARRAY(fails));
   tcase_add_test(tc, a_good_call);
