@@ -48,8 +48,14 @@ static int choice(lua_State *L, const char *key, const char *const *words, int d
   const char *s = sp_lua_opt_str(L, 1, key, words[def]);
   for (int i = 0; words[i]; i++)
     if (!strcmp(s, words[i])) return i;
-  return sp_lua_fail(L, "%s '%s': choose one of %s, %s, %s%s%s", key, s, words[0], words[1], words[2],
-                     words[3] ? ", " : "", words[3] ? words[3] : "");
+  luaL_Buffer list;
+  luaL_buffinit(L, &list);
+  for (int i = 0; words[i]; i++) {
+    if (i) luaL_addstring(&list, ", ");
+    luaL_addstring(&list, words[i]);
+  }
+  luaL_pushresult(&list);
+  return sp_lua_fail(L, "%s '%s': choose one of %s", key, s, lua_tostring(L, -1));
 }
 
 static bool stopped(void) { return sp_lua_interrupted() != 0; }
@@ -59,8 +65,8 @@ static uint32_t asks(void *arg) {
   return (uint32_t)sp_lua_caught() | lg->asks << 8;
 }
 
-/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, comm =, wire =, bucket =, factors =, check_replicas =,
- * prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "", trace_steps =, timing = } */
+/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, comm =, wire =, bucket =, factors =,
+ * check_replicas =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "", trace_steps =, timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {

@@ -40,6 +40,8 @@ end
 
 t.raises("sp.models.resnet{}: there is ResNet%-18, 34, 50 and 101, not '20'", sp.models.resnet, { 20 })
 t.raises("there is ResNet%-18, 34, 50 and 101, not 'nil'", sp.models.resnet, {})
+t.raises("classes is a number from 1 on, not '0'", sp.models.resnet, { 18, classes = 0 })
+t.raises("classes is a number from 1 on, not 'a'", sp.models.resnet, { 18, classes = "a" })
 t.raises("output_stride is 32, 16 or 8, not '4'", sp.models.resnet, { 18, output_stride = 4 })
 t.raises("no option 'output_strid'; did you mean 'output_stride'?", sp.models.resnet, { 18, output_strid = 8 })
 t.raises("sp.models.resnet{}: a table of options is wanted", sp.models.resnet, 18)

@@ -207,6 +207,7 @@ local function refused(words, options, reader, change)
   end)
 end
 refused("1025", { shards = 1025 })
+refused("wire 'fp16': choose one of fp32, bf16$", { wire = "fp16" })
 refused("2 shards and accumulate = 2", { shards = 2 }, nil, function(_, how) how.accumulate = 2 end)
 refused("2 shards and 2 losses", { shards = 2 }, nil,
   function(g, how, net, data) how[2] = g.dice { net.features, data.mask } end)

@@ -139,4 +139,32 @@ int shard_plan(sp_ctx *ctx, shard_sum *s, sp_plan *plan, int64_t chunk);
 float *shard_tensor(const shard_sum *s, const sp_io *io, uint32_t i);
 size_t shard_kept_bytes(const sp_tensor *t); /* of a statistic, aligned */
 
+/* The stages on a device as a plugin: the tables are the same for all of them. The file has SHARD_DEVICE, plan_sum() and
+ * the calls add_shards(), count(), add_ranks(), scale() and convert(). */
+#define SHARD_STAGE(id, words, more, made, planned, call, ...)                                     \
+  static const sp_stage_type id##_type = {.size = sizeof(sp_stage_type),                           \
+                                          .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | (more), \
+                                          .name = #id,                                             \
+                                          .device = SHARD_DEVICE,                                  \
+                                          .doc = words,                                            \
+                                          .create = made##_create,                                 \
+                                          .destroy = made##_destroy,                               \
+                                          .plan = planned,                                         \
+                                          .forward = call,                                         \
+                                          __VA_ARGS__}
+#define SHARD_STAGES(file, words)                                                                                 \
+  SHARD_STAGE(shard_sum, SHARD_SUM_DOC, 0, shard, plan_sum, add_shards, .inputs = shard_inputs,                   \
+              .params = shard_param_table, .params_size = sizeof(shard_params));                                  \
+  SHARD_STAGE(shard_count, SHARD_COUNT_DOC, SP_STAGE_REENTRANT, count, count_plan, count, .inputs = count_inputs, \
+              .outputs = count_outputs, .params = count_param_table, .params_size = sizeof(count_params));        \
+  SHARD_STAGE(shard_tree, SHARD_TREE_DOC, SP_STAGE_REENTRANT, tree, tree_plan, add_ranks, .inputs = tree_inputs,  \
+              .outputs = tree_outputs);                                                                           \
+  SHARD_STAGE(shard_scale, SHARD_SCALE_DOC, SP_STAGE_REENTRANT, tree, scale_plan, scale, .inputs = scale_inputs,  \
+              .outputs = scale_outputs);                                                                          \
+  SHARD_STAGE(shard_wire, SHARD_WIRE_DOC, SP_STAGE_REENTRANT, tree, tree_plan, convert, .inputs = wire_inputs,    \
+              .outputs = wire_outputs);                                                                           \
+  static const sp_stage_type *const stages[] = {&shard_sum_type,   &shard_count_type, &shard_tree_type,           \
+                                                &shard_scale_type, &shard_wire_type,  NULL};                      \
+  SP_PLUGIN(file, words, stages)
+
 #endif

@@ -8,7 +8,7 @@
 
 enum { CHUNK = 16384, TREE_BLOCK = 256 };
 
-static int plan(sp_ctx *ctx, void *self, sp_plan *p) { return shard_plan(ctx, self, p, CHUNK); }
+static int plan_sum(sp_ctx *ctx, void *self, sp_plan *p) { return shard_plan(ctx, self, p, CHUNK); }
 
 typedef struct job {
   const shard_sum *s;
@@ -184,71 +184,12 @@ static void keep(const sp_io *io) {
   }
 }
 
-static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+static int add_shards(sp_ctx *ctx, void *self, const sp_io *io) {
   const shard_sum *s = self;
   if (!s->p->keep) return add(ctx, s, io);
   if (io->step->n) keep(io); /* else they stay as the last shard with samples has left them */
   return SP_OK;
 }
 
-static const sp_stage_type shard_type = {.size = sizeof(sp_stage_type),
-                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE,
-                                         .name = "shard_sum",
-                                         .device = "cpu",
-                                         .doc = SHARD_SUM_DOC,
-                                         .inputs = shard_inputs,
-                                         .params = shard_param_table,
-                                         .params_size = sizeof(shard_params),
-                                         .create = shard_create,
-                                         .destroy = shard_destroy,
-                                         .plan = plan,
-                                         .forward = forward};
-static const sp_stage_type tree_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                        .name = "shard_tree",
-                                        .device = "cpu",
-                                        .doc = SHARD_TREE_DOC,
-                                        .inputs = tree_inputs,
-                                        .outputs = tree_outputs,
-                                        .create = tree_create,
-                                        .destroy = tree_destroy,
-                                        .plan = tree_plan,
-                                        .forward = add_ranks};
-static const sp_stage_type count_type = {.size = sizeof(sp_stage_type),
-                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                         .name = "shard_count",
-                                         .device = "cpu",
-                                         .doc = SHARD_COUNT_DOC,
-                                         .inputs = count_inputs,
-                                         .outputs = count_outputs,
-                                         .params = count_param_table,
-                                         .params_size = sizeof(count_params),
-                                         .create = count_create,
-                                         .destroy = count_destroy,
-                                         .plan = count_plan,
-                                         .forward = count};
-static const sp_stage_type scale_type = {.size = sizeof(sp_stage_type),
-                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                         .name = "shard_scale",
-                                         .device = "cpu",
-                                         .doc = SHARD_SCALE_DOC,
-                                         .inputs = scale_inputs,
-                                         .outputs = scale_outputs,
-                                         .create = tree_create,
-                                         .destroy = tree_destroy,
-                                         .plan = scale_plan,
-                                         .forward = scale};
-static const sp_stage_type wire_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                        .name = "shard_wire",
-                                        .device = "cpu",
-                                        .doc = SHARD_WIRE_DOC,
-                                        .inputs = wire_inputs,
-                                        .outputs = wire_outputs,
-                                        .create = tree_create,
-                                        .destroy = tree_destroy,
-                                        .plan = tree_plan,
-                                        .forward = convert};
-static const sp_stage_type *const stages[] = {&shard_type, &count_type, &tree_type, &scale_type, &wire_type, NULL};
-
-SP_PLUGIN("shard_sum", "The sum of a step's shards on the CPU", stages);
+#define SHARD_DEVICE "cpu"
+SHARD_STAGES("shard_sum", "The sum of a step's shards on the CPU");

@@ -4,7 +4,7 @@
 #include "../../kits/spec.h"
 #include "shard_sum_kernels.h"
 
-static int plan(sp_ctx *ctx, void *self, sp_plan *p) { return shard_plan(ctx, self, p, SHARDK_CHUNK); }
+static int plan_sum(sp_ctx *ctx, void *self, sp_plan *p) { return shard_plan(ctx, self, p, SHARDK_CHUNK); }
 
 /* As many tensors from `from` on as a table takes; gives the next. */
 static uint32_t fill(const shard_sum *s, const sp_io *io, uint32_t from, shardk_table *t) {
@@ -57,23 +57,11 @@ static int keep(sp_ctx *ctx, const sp_io *io) {
   return rc;
 }
 
-static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+static int add_shards(sp_ctx *ctx, void *self, const sp_io *io) {
   const shard_sum *s = self;
   return s->p->keep ? keep(ctx, io) : add(ctx, s, io);
 }
 
-static const sp_stage_type shard_type = {.size = sizeof(sp_stage_type),
-                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE,
-                                         .name = "shard_sum",
-                                         .device = "cuda",
-                                         .doc = SHARD_SUM_DOC,
-                                         .inputs = shard_inputs,
-                                         .params = shard_param_table,
-                                         .params_size = sizeof(shard_params),
-                                         .create = shard_create,
-                                         .destroy = shard_destroy,
-                                         .plan = plan,
-                                         .forward = forward};
 static int add_ranks(sp_ctx *ctx, void *self, const sp_io *io) {
   const sp_tensor *pieces = io->in[TREE_IN_PIECES].t, *heads = io->in[TREE_IN_HEADS].t, *out = io->out[0].t;
   shardk_tree t = {.pieces = pieces->data,
@@ -88,17 +76,6 @@ static int add_ranks(sp_ctx *ctx, void *self, const sp_io *io) {
   return cuda_check(ctx, shardk_add_ranks(ctx->stream, &t), "adding");
 }
 
-static const sp_stage_type tree_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                        .name = "shard_tree",
-                                        .device = "cuda",
-                                        .doc = SHARD_TREE_DOC,
-                                        .inputs = tree_inputs,
-                                        .outputs = tree_outputs,
-                                        .create = tree_create,
-                                        .destroy = tree_destroy,
-                                        .plan = tree_plan,
-                                        .forward = add_ranks};
 static int scale(sp_ctx *ctx, void *self, const sp_io *io) {
   const sp_tensor *heads = io->in[0].t;
   (void)self;
@@ -107,30 +84,6 @@ static int scale(sp_ctx *ctx, void *self, const sp_io *io) {
                     "the scale");
 }
 
-static const sp_stage_type count_type = {.size = sizeof(sp_stage_type),
-                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                         .name = "shard_count",
-                                         .device = "cuda",
-                                         .doc = SHARD_COUNT_DOC,
-                                         .inputs = count_inputs,
-                                         .outputs = count_outputs,
-                                         .params = count_param_table,
-                                         .params_size = sizeof(count_params),
-                                         .create = count_create,
-                                         .destroy = count_destroy,
-                                         .plan = count_plan,
-                                         .forward = count};
-static const sp_stage_type scale_type = {.size = sizeof(sp_stage_type),
-                                         .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                         .name = "shard_scale",
-                                         .device = "cuda",
-                                         .doc = SHARD_SCALE_DOC,
-                                         .inputs = scale_inputs,
-                                         .outputs = scale_outputs,
-                                         .create = tree_create,
-                                         .destroy = tree_destroy,
-                                         .plan = scale_plan,
-                                         .forward = scale};
 static int convert(sp_ctx *ctx, void *self, const sp_io *io) {
   const sp_tensor *from = io->in[WIRE_IN_FROM].t, *to = io->out[0].t, *heads = io->in[WIRE_IN_HEADS].t;
   int64_t n = from->spec.shape[0];
@@ -140,17 +93,5 @@ static int convert(sp_ctx *ctx, void *self, const sp_io *io) {
                     "dividing");
 }
 
-static const sp_stage_type wire_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                        .name = "shard_wire",
-                                        .device = "cuda",
-                                        .doc = SHARD_WIRE_DOC,
-                                        .inputs = wire_inputs,
-                                        .outputs = wire_outputs,
-                                        .create = tree_create,
-                                        .destroy = tree_destroy,
-                                        .plan = tree_plan,
-                                        .forward = convert};
-static const sp_stage_type *const stages[] = {&shard_type, &count_type, &tree_type, &scale_type, &wire_type, NULL};
-
-SP_PLUGIN("shard_sum_cuda", "The sum of a step's shards on CUDA", stages);
+#define SHARD_DEVICE "cuda"
+SHARD_STAGES("shard_sum_cuda", "The sum of a step's shards on CUDA");

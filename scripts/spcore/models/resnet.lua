@@ -64,6 +64,9 @@ return function(t)
   if stride ~= 32 and stride ~= 16 and stride ~= 8 then
     core.fail(("%s: output_stride is 32, 16 or 8, not '%s'"):format(what, tostring(stride)))
   end
+  if t.classes ~= nil and (math.type(t.classes) ~= "integer" or t.classes < 1) then
+    core.fail(("%s: classes is a number from 1 on, not '%s'"):format(what, tostring(t.classes)))
+  end
   local list = {}
   conv(list, "conv1", 64, 7, { stride = 2 })
   norm(list, "bn1")
