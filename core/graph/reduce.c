@@ -327,9 +327,10 @@ static int differ(const sp_graph *g, const uint64_t *all, size_t n, uint64_t ste
   return -1;
 }
 
-int sp_graph_compare_weights(sp_graph *g, uint64_t step, sp_err *err) {
+int sp_graph_compare_weights(sp_graph *g, uint64_t step, int *guilty, sp_err *err) {
   size_t n = 0, at = 0, ranks = (size_t)sp_ranks_opts(g->env->ranks)->ranks;
   int st = SP_OK;
+  *guilty = -1;
   if (!is_shared(g)) return SP_OK;
   for (size_t k = 0; k < g->n_nodes; k++) n += g->nodes[k]->n_weights;
   uint64_t *mine = sp_calloc(n + 1, sizeof *mine), *all = sp_calloc(ranks * n + 1, sizeof *all);
@@ -337,9 +338,8 @@ int sp_graph_compare_weights(sp_graph *g, uint64_t step, sp_err *err) {
   for (size_t k = 0; k < g->n_nodes && !st; k++)
     for (size_t i = 0; i < g->nodes[k]->n_weights && !st; i++) st = hash_weight(g->nodes[k], i, &mine[at++], err);
   if (!st) st = sp_ranks_exchange(g->env->ranks, mine, n * sizeof *mine, all, err);
-  int guilty = st ? -1 : differ(g, all, n, step, err);
-  if (guilty >= 0) st = sp_ranks_blame(g->env->ranks, guilty, err, err);
+  if (!st) *guilty = differ(g, all, n, step, err);
   free(mine);
   free(all);
-  return st;
+  return *guilty >= 0 ? err->status : st;
 }

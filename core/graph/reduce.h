@@ -56,8 +56,9 @@ int sp_reduce_failed(const sp_reduce *x, const char *what, sp_err *err);
 /* Weights, statistics and what the optimizer keeps, of one stage or (NULL) of all: rank 0's on all ranks. Nothing is in
  * flight. Does nothing where one rank has the graph. */
 int sp_graph_share_weights(sp_graph *g, const sp_node *node, sp_err *err);
-/* Fails where they are not the same on all ranks, naming the first that is not. */
-int sp_graph_compare_weights(sp_graph *g, uint64_t step, sp_err *err);
+/* Fails where they are not the same on all ranks, in words of the first that is not; *guilty: the rank that has it, which is
+ * yet to be blamed, or -1. */
+int sp_graph_compare_weights(sp_graph *g, uint64_t step, int *guilty, sp_err *err);
 bool sp_graph_writes(const sp_graph *g);     /* files are this rank's business */
 uint64_t sp_reduce_bytes(const sp_graph *g); /* beyond what the gradients and weights are */
 

@@ -301,6 +301,22 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   return SP_OK;
 }
 
+/* Steps behind those that were told have run too, and in one of them ranks may have decided differently: then that is the
+ * reason, which the script can do something about. */
+static int better_reason(sp_engine *e, sp_err *err) {
+  sp_loop *l = &e->units[0].loop;
+  const sp_result *res;
+  sp_err why;
+  if (!l->running) return SP_OK;
+  sp_loop_cut(l, l->delivered + run_ahead(e));
+  while (l->running)
+    if (sp_loop_next(l, &res, &why)) {
+      *err = why;
+      return why.status;
+    }
+  return SP_OK;
+}
+
 /* All ranks have submitted as much when they are here, so what they wait for comes to its end; but of a step in which a stage
  * has failed here they wait for this rank. */
 static int compare_replicas(sp_engine *e, const sp_result *res, sp_err *err) {
@@ -311,7 +327,10 @@ static int compare_replicas(sp_engine *e, const sp_result *res, sp_err *err) {
   if (st) return st;
   if (sp_failure_step(&u->m->failure) < u->loop.delivered + run_ahead(e) && sp_failure_get(&u->m->failure, err))
     return err->status;
-  return sp_graph_compare_weights(e->g, step, err);
+  int guilty;
+  st = sp_graph_compare_weights(e->g, step, &guilty, err);
+  if (guilty < 0 || (st = better_reason(e, err))) return st;
+  return sp_ranks_blame(e->g->env->ranks, guilty, err, err);
 }
 
 int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {

@@ -216,6 +216,7 @@ done
 for how in SEGV os stall error break more lr "stage loss" "stage gradient" "stage damage" "stage cut" "stage cut_data" full; do
   lost local "$how"
 done
+lost local lr 38 # of a step that has run, but is not told, when weights are compared before step 40
 lost local "stage fail" 20 # while the others compare weights, and have begun that step
 command -v prlimit >/dev/null && lost local limit # a checkpoint that does not fit, of a run that goes on
 exit $failed
