@@ -461,8 +461,7 @@ int sp_engine_save(sp_engine *e, const char *path, unsigned what, sp_err *err) {
   int st = sp_engine_build(e, err);
   if (st) return st;
   sp_engine_drain(e, &ignored); /* weights are worth saving after a failure too */
-  if (!sp_graph_writes(e->g)) return SP_OK;
-  return sp_graph_save(e->g, path, what, err);
+  return sp_graph_writes(e->g) ? sp_graph_save(e->g, path, what, err) : sp_graph_join_snapshot(e->g, what, err);
 }
 
 int sp_engine_snapshot(sp_engine *e, sp_snapshot **out, unsigned what, const char *path, const sp_meta *meta,
@@ -470,7 +469,7 @@ int sp_engine_snapshot(sp_engine *e, sp_snapshot **out, unsigned what, const cha
   int st = sp_engine_build(e, err);
   *out = NULL;
   if (!st) st = sp_engine_drain(e, err);
-  if (!st && !sp_graph_writes(e->g)) return SP_OK;
+  if (!st && !sp_graph_writes(e->g)) return sp_graph_join_snapshot(e->g, what, err);
   return st ? st : sp_graph_snapshot(out, e->g, what, path, meta, n_meta, err);
 }
 
