@@ -132,7 +132,7 @@ int sp_node_ask_plan(sp_node *n, sp_plan *p, sp_err *err) {
   p->size = sizeof *p;
   p->n_in = n->n_in;
   p->n_out = n->n_out;
-  p->frozen = n->frozen;
+  p->frozen = n->frozen || (!n->g->training && !p->training);
   p->batch = n->opts.batch = find_batch(n);
   for (unsigned i = 0; i < n->n_out; i++) {
     n->out_specs[i].n = sp_node_out_port(n, i)->flags & SP_PORT_LIST ? 0 : 1;
@@ -156,6 +156,11 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   if ((st = sp_node_ask_plan(n, &p, err))) return st;
   n->scratch = p.scratch_bytes;
   n->saved = p.saved_bytes;
+  if (n->const_bytes != p.const_bytes) {
+    sp_place_free(sp_node_place(n), n->consts);
+    n->consts = NULL;
+    n->const_bytes = p.const_bytes;
+  }
   n->n_parts = p.n_parts;
   n->length = p.length;
   n->plain_sgd = p.inplace;

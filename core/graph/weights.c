@@ -19,6 +19,7 @@ void sp_node_drop_weights(sp_node *n) {
   }
   free(n->whole);
   n->whole = NULL;
+  sp_place_free(place, n->consts);
   free(n->weights);
   free(n->w);
   free(n->dw);
@@ -26,6 +27,7 @@ void sp_node_drop_weights(sp_node *n) {
   n->weights = NULL;
   n->w = n->dw = NULL;
   n->loaded = NULL;
+  n->consts = NULL;
   n->n_weights = 0;
 }
 
@@ -72,6 +74,10 @@ int sp_node_storage(sp_node *n, sp_err *err) {
         !(n->dw[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
       return sp_prefix(err, "stage '%s': gradient", n->name);
   }
+  n->stale = true;
+  if (!st && !n->consts && n->const_bytes &&
+      !(n->consts = sp_graph_alloc(g, sp_node_place(n), n->const_bytes, "constants", err)))
+    return sp_prefix(err, "stage '%s'", n->name);
   return st;
 }
 
@@ -88,6 +94,7 @@ static int keep_whole(sp_node *n, size_t i, const void *src, sp_err *err) {
 int sp_node_put_weight(sp_node *n, size_t i, const void *src, sp_err *err) {
   const sp_graph *g = n->g;
   size_t at = 0;
+  n->stale = true;
   if (sp_node_sliced(n, i)) {
     int st = sp_graph_writes(g) ? keep_whole(n, i, src, err) : SP_OK;
     if (st || !n->w[i].data) return st;

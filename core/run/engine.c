@@ -465,6 +465,7 @@ int sp_engine_load(sp_engine *e, sp_node *node, const char *path, sp_err *err) {
   if (!st && sp_graph_writes(e->g))
     st = node ? sp_graph_load(e->g, node, path, err) : sp_graph_load_all(e->g, path, err);
   if (!st && e->g->initialised) st = sp_graph_share_weights(e->g, node, err);
+  for (size_t i = 0; i < e->n && !st; i++) st = sp_machine_refresh(e->units[i].m, err);
   return st;
 }
 

@@ -35,7 +35,11 @@
  *     backward() then write the pass's factors to io->factors: all rows of a full batch, zeros for samples that are not
  *     there, also where N is 0, for which they are called and do nothing else. dweights of these weights are NULL. Behind
  *     the last pass apply() gets the rows of all shards, in the order of shards.
- * 10. Slices: where processes share what an optimizer keeps of weights, each updates but a slice of every weight. An
+ * 10. Constants: where weights will not be trained (plan->frozen) plan() may ask for memory of the instance's own, const_bytes,
+ *     for what follows from the weights alone: folded, cast, packed. prepare() fills all of it from io->weights, also when it
+ *     is called again; other calls only read it. Where the host has changed weights it calls prepare() again before the next
+ *     call.
+ * 11. Slices: where processes share what an optimizer keeps of weights, each updates but a slice of every weight. An
  *     optimizer whose plan() gives `slice` is planned once more, with `slices`: gradients, and with them weights, are then
  *     of one dimension, some of 0 elements; each is a slice of the one that it was, in its order in memory, and begins at a
  *     multiple of `slice` elements. The stage's own weights are to be the same, but that those with `of` are as their
@@ -154,7 +158,7 @@ typedef struct sp_weight {
   double init_value;
   uint32_t part; /* TRAINED, where plan() gives n_parts: which call of backward() completes its gradient, from 0 */
   uint32_t of;   /* an OPTIMIZER's: the number, from 1, of the gradient whose spec it has and of each of whose elements it
-                    keeps something; 0: of none. See rule 10 */
+                    keeps something; 0: of none. See rule 11 */
   uint64_t reserved;
 } sp_weight;
 
@@ -191,7 +195,7 @@ typedef struct sp_plan {
   uint32_t size, training; /* in: training: backward() may be called */
   uint32_t n_in, n_out;    /* in: ports, as in the type's tables */
   int64_t batch;           /* in: N; what a source gives shape[0] */
-  int32_t frozen;          /* in: the weights will not be trained */
+  int32_t frozen;          /* in: the weights will not be trained, nor are statistics updated */
   int32_t reserved0;
   const sp_speclist *in; /* in: specs per input port; read-only; dtype and ndim are already checked against the port */
   sp_speclist *out;      /* out: n is 1 (0..cap on a LIST port); fill in spec[0..n-1] */
@@ -218,9 +222,10 @@ typedef struct sp_plan {
   uint32_t shards;      /* in: 0 or 1: no weight may have FACTORS; else the shards of a step, see rule 9 */
   uint32_t n_factors;   /* out: 0 .. SP_MAX_FACTORS */
   const sp_factor *factors; /* out: as weights */
-  uint32_t slices;          /* in, of an OPTIMIZER: 1: gradients are slices, see rule 10 */
+  size_t const_bytes;       /* out: 0 unless frozen, see rule 10 */
+  uint32_t slices;          /* in, of an OPTIMIZER: 1: gradients are slices, see rule 11 */
   uint32_t slice;           /* out, of an OPTIMIZER: 0: it takes whole gradients only; else 1 .. SP_MAX_SLICE: its update takes
-                               slices that begin at multiples of so many elements, see rule 10 */
+                               slices that begin at multiples of so many elements, see rule 11 */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -268,7 +273,8 @@ typedef struct sp_io {
   const sp_tensor *factors; /* [n_factors] as planned, see rule 9. forward(), backward() of a training step: of this pass, to
                                be written; prepare(), apply(): of all shards, shape[0] so many times. NULL in evaluations */
   uint32_t n_factors, reserved1;
-  double *sums; /* in the stage's memory, see rule 10. survey(): one for each `slice` elements of the gradients of input 0, to
+  void *consts; /* const_bytes, aligned as scratch; NULL where 0 were asked */
+  double *sums; /* in the stage's memory, see rule 11. survey(): one for each `slice` elements of the gradients of input 0, to
                    be written; forward() of slices: those of all processes, of which the k-th of the whole gradients, in
                    their order, is sums[sum_at[k]]. Else NULL */
   const uint32_t *sum_at; /* the same; [n_sums]; forward() only */
@@ -322,7 +328,8 @@ typedef struct sp_stage_type {
   int (*plan)(sp_ctx *ctx, void *self, sp_plan *plan);
 
   /* Optional. Called once for each (N, training) before the first forward() with it, buffers in place but holding
-   * garbage: the place for all lazy set-up and choice of algorithms. Leaves weights and state as they are.
+   * garbage: the place for all lazy set-up and choice of algorithms, and where constants are filled, see rule 10. Leaves
+   * weights and state as they are.
    * [main & !running] */
   int (*prepare)(sp_ctx *ctx, void *self, const sp_io *io);
 
@@ -338,7 +345,7 @@ typedef struct sp_stage_type {
   int (*apply)(sp_ctx *ctx, void *self, const sp_io *io);
 
   /* Optional, of an OPTIMIZER whose plan() gives `slice`: before each forward() of slices, with the same tensors, of which it
-   * reads the gradients alone, writes io->sums, see rule 10. [stream] */
+   * reads the gradients alone, writes io->sums, see rule 11. [stream] */
   int (*survey)(sp_ctx *ctx, void *self, const sp_io *io);
 } sp_stage_type;
 
