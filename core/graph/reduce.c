@@ -223,16 +223,19 @@ static int fill_bucket(sp_graph *g, sp_reduce *x, sp_bucket *b, sp_err *err) {
 
 int sp_graph_reduce(sp_graph *g, sp_err *err) {
   const sp_rank_opts *o = sp_ranks_opts(g->env->ranks);
-  if (g->reduce && g->sliced) return sp_graph_slice(g, err);
+  if (g->reduce && g->reduce->slices) return sp_graph_slice(g, err); /* the optimizer may have been planned again */
   if (g->reduce || o->ranks == 1 || !g->training) return SP_OK;
   sp_reduce *x = g->reduce = sp_calloc(1, sizeof *x);
   if (!x) return sp_nomem(err, sizeof *x, "a reduction");
   *x = (sp_reduce){.ranks = g->env->ranks, .rank = o->rank, .n_ranks = o->ranks};
   int st = fill_buckets(g, x, err);
   if (!st) st = open_comm(g, x, err);
-  if (st) sp_graph_free_reduce(g);                   /* nothing has a place in it yet */
+  if (st) {
+    sp_graph_free_reduce(g); /* nothing has a place in it yet */
+    return st;
+  }
   if (g->sliced) x->room = (size_t)x->n_ranks << 12; /* sp_slices_gather() has it, too */
-  for (size_t i = 0; !st && i < x->n; i++) st = fill_bucket(g, x, &x->buckets[i], err);
+  for (size_t i = 0; i < x->n && !st; i++) st = fill_bucket(g, x, &x->buckets[i], err);
   if (!st) st = take(x, x->room, &x->pieces, err);
   if (!st && g->shard_wire) st = take(x, x->room / 2, &x->wire, err);
   return st || !g->sliced ? st : sp_graph_slice(g, err);

@@ -82,7 +82,7 @@ static int place_sums(sp_graph *g, sp_err *err) {
   int st = made ? SP_OK : sp_nomem(err, 64, "the order of sums");
   if (!st) count_sums(g, made);
   bytes = (size_t)x->n_sums * sizeof *order;
-  if (!st && x->n_sums * (uint64_t)x->n_ranks > UINT32_MAX)
+  if (!st && x->sums * (uint64_t)x->n_ranks > UINT32_MAX)
     st = sp_fail(err, SP_E_RANGE, "optimizer_shards: the weights are too many for %d ranks", x->n_ranks);
   if (!st && !(order = sp_calloc(1, bytes))) st = sp_nomem(err, bytes, "the order of sums");
   if (!st) order_sums(g, made, order);

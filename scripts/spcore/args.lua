@@ -78,8 +78,8 @@ local groups = {
   trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "shards", "parts", "comm", "wire", "bucket", "factors", "optimizer_shards", "check_replicas", "memory_limit", "trace", "trace_steps",
-    "out", "checksums", "tensorboard", "log_every",
+    "shards", "parts", "comm", "wire", "bucket", "factors", "optimizer_shards", "check_replicas", "memory_limit", "trace",
+    "trace_steps", "out", "checksums", "tensorboard", "log_every",
   },
 }
 
