@@ -45,7 +45,6 @@ local function split(stage, t)
       params[k] = v
     end
   end
-  params.layers = models.bare(params.layers)
   return params, host, named, first
 end
 
@@ -142,6 +141,7 @@ function construct(g, stage, t)
   if params.workers == nil and g._raw:has_param(stage, "workers", host.on_cpu) then
     params.workers = g._opt.workers
   end
+  params.layers = models.bare(params.layers) -- behind whatever reads what the list says of itself
   local node = g._raw:add(stage, params, host)
   g._told[node] = { params, batch = host.batch, shuffle = host.shuffle, drop_last = host.drop_last }
   g._applied = false

@@ -52,12 +52,12 @@ local function make_stage(device, stage, t)
   for k, v in next, t or {} do
     if not own[k] then params[k] = v end
   end
-  params.layers = models.bare(params.layers)
   t = t or {}
   local weights = t.weights
   if weights ~= nil and type(weights) ~= "string" then
     core.fail(("stage '%s': 'weights' is a file, got a %s"):format(stage, type(weights)))
   end
+  params.layers = models.bare(params.layers) -- behind whatever reads what the list says of itself
   return device:stage(stage, params, name_of("stage", t.name), t.frozen, weights)
 end
 
