@@ -150,7 +150,8 @@
 ---@field size integer|integer[] height and width afterwards; one number: square (1..1048576 px, required)
 ---@field scale? number|number[] area of the window, as a part of the image's, from and to; one number: always this (0..1, default {0.08,1})
 ---@field ratio? number|number[] width of the window over its height, from and to, even on a scale of logarithms (not given: 3/4 to 4/3) (0.001..1000, default {})
----@field antialias? boolean where a window shrinks, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone (default true)
+---@field interpolation? "bilinear"|"bicubic" of images; bicubic with a = -1/2: bytes as Pillow, floats as PyTorch with antialiasing (default "bilinear")
+---@field antialias? boolean where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone, which bicubic cannot (default true)
 ---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
 ---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
 
@@ -694,9 +695,10 @@
 ---@field [2]? spcore.ref|spcore.ref[] the input masks
 ---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
 ---@field size integer|integer[] height and width afterwards; one number: square (1..1048576 px, required)
----@field antialias? boolean where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone (default true)
+---@field interpolation? "bilinear"|"bicubic" of images; bicubic with a = -1/2: bytes as Pillow, floats as PyTorch with antialiasing (default "bilinear")
+---@field antialias? boolean where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone, which bicubic cannot (default true)
 
----Scales images bilinearly, with antialiasing, and masks to the nearest pixel.
+---Scales images bilinearly or bicubically, with antialiasing, and masks to the nearest pixel.
 ---@class spcore.resize: spcore.node
 ---@field images spcore.ref[] the images, N x C x size, of the type and order they had; bytes are rounded, half to even
 ---@field masks spcore.ref[] the masks, N x size
@@ -789,7 +791,7 @@
 ---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from files, archives and arrays, or makes them up
 ---@field request_load fun(t: spcore.request_load.params): spcore.request_load Requests of many client threads, to measure a graph that serves
 ---@field requests fun(t: spcore.requests.params): spcore.requests Samples that scripts or other threads submit, as they lie in memory
----@field resize fun(t: spcore.resize.params): spcore.resize Scales images bilinearly, with antialiasing, and masks to the nearest pixel
+---@field resize fun(t: spcore.resize.params): spcore.resize Scales images bilinearly or bicubically, with antialiasing, and masks to the nearest pixel
 ---@field sgd fun(t: spcore.sgd.params): spcore.sgd Stochastic gradient descent
 ---@field sleep fun(t: spcore.sleep.params): spcore.sleep Passes tensors through after a known time
 ---@field to_float fun(t: spcore.to_float.params): spcore.to_float Turns bytes into float32
