@@ -524,6 +524,8 @@
 ---@class spcore.image_requests.params: spcore.requests_options
 ---@field size? integer|integer[] height and width that images are resized to; one number: square (1..16384 px, default {256})
 ---@field resize? "squash"|"crop"|"pad" how images of another shape than size are fitted, as the reader does it (default "squash")
+---@field shorter? integer as the reader has it (0..16384 px, default 0)
+---@field interpolation? "bilinear"|"bicubic" as the reader has it (default "bilinear")
 ---@field orient? boolean images are turned upright as their EXIF orientation says; false: as stored (default true)
 ---@field decode? "full"|"scaled" scaled: a JPEG is decoded at a half, a quarter or an eighth of its sides where they are not below size: faster, other bits (default "full")
 ---@field workers? integer threads that decode one batch (1..64, default 2)
@@ -646,6 +648,8 @@
 ---@field max_bad? integer how many broken files are replaced by others before the run stops (0..2147483647, default 16)
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
 ---@field resize? "squash"|"crop"|"pad" how files of another shape than size are fitted: squash changes the aspect; crop keeps it and cuts the middle out; pad keeps it and fills with 0, masks with 255 (default "squash")
+---@field shorter? integer the shorter side of a file becomes this, and size is cut out of the middle; 0: resize says what is done (0..16384 px, default 0)
+---@field interpolation? "bilinear"|"bicubic" of images, with antialiasing; bicubic has Pillow's bits. Masks take the nearest pixel (default "bilinear")
 ---@field orient? boolean images and masks are turned upright as their EXIF orientation says; false: as they are stored (default true)
 ---@field check? boolean every sample that is wrong is named, its image is black and nothing takes its place: to look for mistakes, not to train (default false)
 ---@field data_seed? integer seed of the built-in sets (0..2147483647, default 0)
