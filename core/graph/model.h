@@ -34,6 +34,9 @@ struct sp_node {
   bool batched; /* shape[0] is N, which comes from the source */
   sp_speclist *in_specs, *out_specs;
   size_t scratch, saved;
+  size_t const_bytes;
+  void *consts;       /* what prepare() makes of weights; NULL until needed */
+  bool stale;         /* it has yet to make it, of the weights that are there now */
   uint32_t n_parts;   /* calls of its backward in a step */
   sp_weight *weights; /* copies; names are owned */
   size_t n_weights;

@@ -453,9 +453,12 @@ static int check_planned(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   for (uint32_t i = 0; i < plan->n_attrs; i++)
     if (!plan->attrs[i].name || !*plan->attrs[i].name)
       return sp_fail(err, SP_E_INTERNAL, "attribute %u has no name", i + 1);
-  if (plan->scratch_bytes > BYTES_MAX || plan->saved_bytes > BYTES_MAX)
-    return sp_fail(err, SP_E_INTERNAL, "plan() asked for %zu scratch and %zu saved bytes", plan->scratch_bytes,
-                   plan->saved_bytes);
+  if (plan->scratch_bytes > BYTES_MAX || plan->saved_bytes > BYTES_MAX || plan->const_bytes > BYTES_MAX)
+    return sp_fail(err, SP_E_INTERNAL, "plan() asked for %zu scratch, %zu saved and %zu constant bytes",
+                   plan->scratch_bytes, plan->saved_bytes, plan->const_bytes);
+  if (plan->const_bytes && (!plan->frozen || !inst->type->prepare))
+    return sp_fail(err, SP_E_INTERNAL, "plan() asked for %zu constant bytes although %s", plan->const_bytes,
+                   plan->frozen ? "there is no prepare() to fill them" : "weights may be trained");
   if (plan->saved_bytes && !plan->training)
     return sp_fail(err, SP_E_INTERNAL, "plan() asked for %zu saved bytes although no backward() follows",
                    plan->saved_bytes);
@@ -469,7 +472,7 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->attrs = NULL;
   plan->n_weights = plan->n_attrs = plan->n_factors = 0;
   plan->factors = NULL;
-  plan->scratch_bytes = plan->saved_bytes = 0;
+  plan->scratch_bytes = plan->saved_bytes = plan->const_bytes = 0;
   plan->length = plan->request_max = 0;
   plan->inplace = plan->restores = plan->stepless = plan->averages = plan->n_parts = 0;
   if (!plan->max_parts) plan->max_parts = 1;
