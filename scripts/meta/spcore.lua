@@ -123,7 +123,7 @@ sp.models.names = {}
 function sp.models.resnet(t) end
 
 ---torchvision's MobileNetV3; `dilated`: C4 has dilations in the place of its stride.
----@param t { [1]: "large"|"small", dilated?: boolean, width?: number, variant?: string, classes?: integer }
+---@param t { [1]: "large"|"small", dilated?: boolean, output_stride?: 32|16, width?: number, variant?: string, classes?: integer }
 ---@return spcore.model
 function sp.models.mobilenet_v3(t) end
 

@@ -104,6 +104,9 @@ t.eq(prep(sp.models.efficientnet { "b4" }.preprocess), "384 380 bicubic " .. sta
 
 t.raises("sp.models.mobilenet_v3{}: there is \"large\" and \"small\", not 'middle'", sp.models.mobilenet_v3, { "middle" })
 t.raises("width is a number above 0, up to 16, not '0'", sp.models.mobilenet_v3, { "small", width = 0 })
+t.eq(sp.models.mobilenet_v3({ "small", output_stride = 16 }).taps[5].stride, 16)
+t.raises("output_stride is 32 or 16, not '8'", sp.models.mobilenet_v3, { "small", output_stride = 8 })
+t.raises("give either dilated or output_stride", sp.models.mobilenet_v3, { "small", output_stride = 16, dilated = true })
 t.raises("dilated is false or true, not 'yes'", sp.models.mobilenet_v3, { "small", dilated = "yes" })
 t.raises("of MobileNetV3%-Large there is no variant 'timm_ra'", sp.models.mobilenet_v3,
   { "large", variant = "timm_ra", width = 0.5 })

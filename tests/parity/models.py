@@ -65,7 +65,7 @@ local g <close> = sp.graph { device = "cpu", threads = 2 }
 local data = g.reader { path = "data", batch = 1, size = { %d, %d }, target = "class", shuffle = false }
 local x = g.to_float { data.image, scale = true }
 if #layers.taps == 0 then
-  local net = g.classifier { x, layers = layers, classes = 7, name = "net", weights = "w.safetensors", frozen = true }
+  local net = g.classifier { x, layers = layers, classes = 7, weights = "w.safetensors", frozen = true }
   g.writer { net.logits, file = "0.npy" }
 else
   local net = g.encoder { x, layers = layers, weights = "w.safetensors", frozen = true }
@@ -194,8 +194,7 @@ def compare(name, options, hw):
     x = images(case, hw)
     m = network(name, options).eval()
     randomise(m)
-    head = () if "classes" in options else ("fc.", "classifier.")
-    save_file("w.safetensors", {k: v.numpy() for k, v in m.state_dict().items() if not (head and k.startswith(head))})
+    save_file("w.safetensors", {k: v.numpy() for k, v in m.state_dict().items()})
     with torch.no_grad():
         ys = wanted(name, m, x, options)
     run(TAPS % (name, lua(options), *hw))
@@ -253,7 +252,7 @@ def check_installed_timm(case, name, about, tag, ours, names):
     m.reset_classifier(7)
     randomise(m)
     state = {k: v.numpy() for k, v in m.state_dict().items()}
-    save_file("w.safetensors", {k: state[translated(k, names)] for k in about["weights"]})
+    save_file("w.safetensors", state)
     x = images("timm", (64, 96))
     run(TAPS % (name, lua({"classes": 7, "variant": f"timm_{tag}"}), 64, 96))
     with torch.no_grad():

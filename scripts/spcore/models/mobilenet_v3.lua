@@ -64,21 +64,27 @@ local function check_width(width)
   core.fail(("%s: width is a number above 0, up to 16, not '%s'"):format(what, tostring(width)))
 end
 
--- mobilenet_v3{ "large" | "small", dilated = of C4, width = times the channels, variant = whose weights, classes = of a
+local function is_dilated(t)
+  if t.output_stride == nil then return build.choice(what, t, "dilated", { false, true }) end
+  if t.dilated ~= nil then core.fail(what .. ": give either dilated or output_stride; dilated = true is output_stride = 16") end
+  return build.choice(what, t, "output_stride", { 32, 16 }) == 16
+end
+
+-- mobilenet_v3{ "large" | "small", dilated = of C4, or output_stride = 32 (or 16), width = times the channels, variant = whose weights, classes = of a
 -- head "classifier" (none) } -> layers
 return function(t)
-  words.check_keys(what, t, { true, dilated = true, width = true, variant = true, classes = true })
+  words.check_keys(what, t, { true, dilated = true, output_stride = true, width = true, variant = true, classes = true })
   local kind, width = kinds[t[1]], t.width or 1
   if not kind then core.fail(("%s: there is \"large\" and \"small\", not '%s'"):format(what, tostring(t[1]))) end
   check_width(width)
-  local dilated = build.choice(what, t, "dilated", { false, true })
+  local dilation = is_dilated(t) and 2 or 1
   local list = build.list(what, t, { family = "mobilenet_v3", title = kind.title, head = { "classifier.*" }, names = {} },
     variants(kind, width))
   local is_timm = list.variant == kind.timm
   local net = inverted.new(list, { norm = is_timm and { 1e-5, 0.1 } or { 1e-3, 0.01 }, squeeze = RE, gate = "hard_sigmoid" })
   inverted.unit(net, "features.0", { "conv_stem", "bn1" }, inverted.channels(16, width), 3, { act = HS, stride = 2 })
   net.stride = 2
-  local channels, stages = blocks(net, kind, width, dilated and 2 or 1)
+  local channels, stages = blocks(net, kind, width, dilation)
   local last = ("blocks.%d.0."):format(stages)
   inverted.unit(net, "features." .. #kind + 1, { last .. "conv", last .. "bn1" }, 6 * channels, 1, { act = HS })
   build.tap(list, 6 * channels, net.stride)
