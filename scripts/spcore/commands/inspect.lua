@@ -23,8 +23,8 @@ local function size_of(text, default)
   if text == "" then return default, default end
   local h, w = text:match "^(%d+)x(%d+)$"
   h, w = math.tointeger(h or text), math.tointeger(w or text)
-  if not h or h < 1 or w < 1 or h > 65536 or w > 65536 then
-    sp.usage("--size is a number of pixels or HxW, up to 65536 each, not '%s'", text)
+  if not h or h < 1 or w < 1 or h > 16384 or w > 16384 then
+    sp.usage("--size is a number of pixels or HxW, up to 16384 each, not '%s'", text)
   end
   return h, w
 end
