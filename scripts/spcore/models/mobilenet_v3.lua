@@ -70,8 +70,8 @@ local function is_dilated(t)
   return build.choice(what, t, "output_stride", { 32, 16 }) == 16
 end
 
--- mobilenet_v3{ "large" | "small", dilated = of C4, or output_stride = 32 (or 16), width = times the channels, variant = whose weights, classes = of a
--- head "classifier" (none) } -> layers
+-- mobilenet_v3{ "large" | "small", dilated = of C4, or output_stride = 32 (or 16), width = times the channels,
+-- variant = whose weights, classes = of a head "classifier" (none) } -> layers
 return function(t)
   words.check_keys(what, t, { true, dilated = true, output_stride = true, width = true, variant = true, classes = true })
   local kind, width = kinds[t[1]], t.width or 1
@@ -80,7 +80,7 @@ return function(t)
   local dilation = is_dilated(t) and 2 or 1
   local list = build.list(what, t, { family = "mobilenet_v3", title = kind.title, head = { "classifier.*" }, names = {} },
     variants(kind, width))
-  local is_timm = list.variant == kind.timm
+  local is_timm = list.variant == kind.timm -- trained with another batch norm; a file of it fits no other variant's list
   local net = inverted.new(list, { norm = is_timm and { 1e-5, 0.1 } or { 1e-3, 0.01 }, squeeze = RE, gate = "hard_sigmoid" })
   inverted.unit(net, "features.0", { "conv_stem", "bn1" }, inverted.channels(16, width), 3, { act = HS, stride = 2 })
   net.stride = 2
