@@ -94,10 +94,39 @@ function sp.mean_iou(counts, options) end
 
 sp.models = {}
 
+---@type string[] what sp.models.get knows
+sp.models.names = {}
+
+---What images are made into for a set of weights.
+---@class spcore.preprocess
+---@field size integer the shorter side is scaled to it
+---@field crop integer side of the square in its middle
+---@field mean number[] of images from 0 to 1
+---@field std number[]
+---@field interpolation "bilinear"|"bicubic"
+
+---Layers, and what they say of themselves; a stage takes the layers alone.
+---@class spcore.model
+---@field [integer] spcore.layers.layers
+---@field family string "resnet"
+---@field title string "ResNet-50"
+---@field variant string whose weights it is for
+---@field preprocess spcore.preprocess what they want
+---@field variants table<string, spcore.preprocess> of all that are known
+---@field head string[] patterns of the names that the weights of the known head have in files
+---@field names table<string, table<string, string>> by dialect: prefix of our names to theirs; a dialect that has the same is not there
+---@field taps { name: string, channels: integer, stride: integer }[] the maps of an encoder
+
 ---torchvision's ResNet as `layers` of encoder or, with `classes`, classifier.
----@param t { [1]: 18|34|50|101, output_stride?: 32|16|8, classes?: integer }
----@return spcore.layers.layers[]
+---@param t { [1]: 18|34|50|101, output_stride?: 32|16|8, dilation?: "torchvision"|"smp", variant?: string, classes?: integer }
+---@return spcore.model
 function sp.models.resnet(t) end
+
+---A known network by name: sp.models.get("resnet50", { output_stride = 8 }).
+---@param name string one of sp.models.names
+---@param options? table the family's
+---@return spcore.model
+function sp.models.get(name, options) end
 
 ---A learning rate: up in a line, then down along a cosine.
 ---@param t { lr: number, steps: integer, warm_up?: integer, last?: number }

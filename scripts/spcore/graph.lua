@@ -6,6 +6,7 @@ local devices = require "spcore.device"
 local files = require "spcore.files"
 local progress = require "spcore.progress"
 local merge_traces = require "spcore.rank_traces"
+local models = require "spcore.models"
 local ranks = require "spcore.ranks"
 local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
@@ -44,6 +45,7 @@ local function split(stage, t)
       params[k] = v
     end
   end
+  params.layers = models.bare(params.layers)
   return params, host, named, first
 end
 

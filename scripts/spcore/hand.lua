@@ -4,6 +4,7 @@
 local args = require "spcore.args"
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local models = require "spcore.models"
 local words = require "spcore.words"
 
 local hand = {}
@@ -51,6 +52,7 @@ local function make_stage(device, stage, t)
   for k, v in next, t or {} do
     if not own[k] then params[k] = v end
   end
+  params.layers = models.bare(params.layers)
   t = t or {}
   local weights = t.weights
   if weights ~= nil and type(weights) ~= "string" then

@@ -27,6 +27,54 @@ t.eq(names["layer4.1.downsample.0"], nil)
 t.eq(named(sp.models.resnet { 18 })["layer1.0.downsample.0"], nil)
 t.eq(named(sp.models.resnet { 18, classes = 7 }).fc[2], 7)
 
+-- ---- what a list says of itself ----
+t.eq(r50.family .. " " .. r50.title .. " " .. r50.variant, "resnet ResNet-50 torchvision_v1")
+t.eq(table.concat(r50.head, " "), "fc.*")
+t.eq(next(r50.names), nil) -- timm's are the same
+
+local function prep(p)
+  return ("%d %d %s %s %s"):format(p.size, p.crop, p.interpolation, table.concat(p.mean, " "), table.concat(p.std, " "))
+end
+local stats = "0.485 0.456 0.406 0.229 0.224 0.225"
+t.eq(prep(r50.preprocess), "256 224 bilinear " .. stats)
+t.eq(prep(r50.variants.timm_a1), "235 224 bicubic " .. stats)
+t.eq(prep(sp.models.resnet { 50, variant = "torchvision_v2" }.preprocess), "232 224 bilinear " .. stats)
+
+local function taps(list)
+  local out = {}
+  for i, tap in ipairs(list.taps) do
+    t.ok(named(list)[tap.name].tap, tap.name)
+    out[i] = ("%s %d/%d"):format(tap.name, tap.channels, tap.stride)
+  end
+  return table.concat(out, ", ")
+end
+t.eq(taps(r50), "relu 64/2, layer1.2 256/4, layer2.3 512/8, layer3.5 1024/8, layer4.2 2048/8")
+t.eq(taps(sp.models.resnet { 18 }), "relu 64/2, layer1.1 64/4, layer2.1 128/8, layer3.1 256/16, layer4.1 512/32")
+t.eq(taps(sp.models.resnet { 18, classes = 7 }), "")
+
+-- ---- dilation as segmentation_models.pytorch has it: all of the stage ----
+names = named(sp.models.resnet { 50, output_stride = 8, dilation = "smp" })
+for name, dilation in pairs { ["layer2.0.conv2"] = 1, ["layer3.0.conv2"] = 2, ["layer3.1.conv2"] = 2, ["layer4.0.conv2"] = 4 } do
+  t.eq(names[name].dilation, dilation, name)
+  t.eq(names[name].pad, dilation, name)
+end
+t.eq(named(sp.models.resnet { 18, output_stride = 16, dilation = "smp" })["layer4.0.conv1"].dilation, 2)
+
+-- ---- by name ----
+local by_name = sp.models.get("resnet50", { output_stride = 8 })
+t.eq(#by_name, #r50)
+t.eq(named(by_name)["layer4.2.conv2"].dilation, 4)
+t.eq(sp.models.get "resnet18".title, "ResNet-18")
+t.ok(#sp.models.names >= 4)
+for _, name in ipairs(sp.models.names) do t.ok(#sp.models.get(name) > 10, name) end
+t.raises("sp.models.get: there is no model 'resnet5'; did you mean 'resnet50'%? %(there are .*resnet101, resnet18.*%)",
+  sp.models.get, "resnet5")
+t.raises("there is no model 'nil' ", sp.models.get)
+t.raises("no option 'output_strid'", sp.models.get, "resnet50", { output_strid = 8 })
+t.raises("'resnet50' says already which model", sp.models.get, "resnet50", { 18 })
+t.raises("a table of options is wanted, got a number", sp.models.get, "resnet50", 18)
+
+-- ---- as `layers` of a stage ----
 local g <close> = sp.graph { device = "cpu" }
 for stride, sides in pairs { [32] = { 32, 16, 8, 4, 2 }, [16] = { 32, 16, 8, 4, 4 }, [8] = { 32, 16, 8, 8, 8 } } do
   local data = g.reader { path = "random", size = 64, batch = 1, samples = 1, classes = 2, name = "data" .. stride }
@@ -38,10 +86,27 @@ for stride, sides in pairs { [32] = { 32, 16, 8, 4, 2 }, [16] = { 32, 16, 8, 4, 
   end
 end
 
+
+-- What the list says of itself stays with it, and is no parameter; another name is.
+local r18 = sp.models.resnet { 18 }
+local image = g.reader { path = "random", size = 64, batch = 1, samples = 1, classes = 2, name = "image" }.image
+g.layers { image, layers = r18, name = "known" }
+t.eq(r18.title .. #r18.taps .. #r18.head, "ResNet-185" .. 1)
+r18.titel = "mine"
+t.raises("stage 'titled'.*parameter 'layers': expected a list of tables, got a table with the key 'titel'", function()
+  g.layers { image, layers = r18, name = "titled" }
+end)
+t.raises("parameter 'layers': expected a list of tables, got .*5", function() g.layers { image, layers = 5 } end)
+r18.titel = nil
+sp.stage.layers { layers = r18 }
+
 t.raises("sp.models.resnet{}: there is ResNet%-18, 34, 50 and 101, not '20'", sp.models.resnet, { 20 })
 t.raises("there is ResNet%-18, 34, 50 and 101, not 'nil'", sp.models.resnet, {})
 t.raises("classes is a number from 1 on, not '0'", sp.models.resnet, { 18, classes = 0 })
 t.raises("classes is a number from 1 on, not 'a'", sp.models.resnet, { 18, classes = "a" })
 t.raises("output_stride is 32, 16 or 8, not '4'", sp.models.resnet, { 18, output_stride = 4 })
+t.raises("dilation is torchvision or smp, not 'timm'", sp.models.resnet, { 18, dilation = "timm" })
+t.raises("of ResNet%-18 there is no variant 'torchvision_v2'; did you mean 'torchvision_v1'%?", sp.models.resnet,
+  { 18, variant = "torchvision_v2" })
 t.raises("no option 'output_strid'; did you mean 'output_stride'?", sp.models.resnet, { 18, output_strid = 8 })
 t.raises("sp.models.resnet{}: a table of options is wanted", sp.models.resnet, 18)

@@ -14,12 +14,15 @@ r = Report()
 SPCORE = os.path.abspath(os.path.join(os.environ.get("top_builddir", "."), "spcore"))
 torch.manual_seed(8)
 
-CASES = [(18, 32, (224, 224)), (34, 16, (257, 223)), (50, 8, (257, 223)), (101, 32, (224, 224)), (50, 32, (64, 96), 7)]
+CASES = [(18, 32, (224, 224)), (34, 16, (257, 223)), (50, 8, (257, 223)), (101, 32, (224, 224)), (50, 32, (64, 96), 7),
+         (50, 8, (97, 65), 0, "smp"), (34, 8, (97, 65), 0, "smp")]
 
 TAPS = """
 local sp = require "spcore"
-local opt = sp.args { resnet = { 18, "" }, os = { 32, "" }, classes = { 0, "" }, height = { 1, "" }, width = { 1, "" } }
-local layers = sp.models.resnet { opt.resnet, output_stride = opt.os, classes = opt.classes > 0 and opt.classes or nil }
+local opt = sp.args { resnet = { 18, "" }, os = { 32, "" }, classes = { 0, "" }, height = { 1, "" }, width = { 1, "" },
+  dilation = { "torchvision", "" } }
+local layers = sp.models.resnet { opt.resnet, output_stride = opt.os, dilation = opt.dilation,
+  classes = opt.classes > 0 and opt.classes or nil }
 local g <close> = sp.graph { device = "cpu" }
 local data = g.reader { path = "data", batch = 1, size = { opt.height, opt.width }, target = "class", shuffle = false }
 local x = g.to_float { data.image, scale = true }
@@ -52,12 +55,23 @@ def dilate_basic(m, stride):
         stage[0].conv1.dilation = stage[0].conv1.padding = (first, first)
 
 
-def model(depth, stride, classes):
+def dilate_as_smp(m, stride):
+    """segmentation_models.pytorch's replace_strides_with_dilation, of the stages that its make_dilated names."""
+    for at, stage, rate in ((16, m.layer3, 2), (32, m.layer4, 32 // stride)):
+        for c in stage.modules() if at > stride else ():
+            if isinstance(c, torch.nn.Conv2d):
+                c.stride, c.dilation = (1, 1), (rate, rate)
+                c.padding = (c.kernel_size[0] // 2 * rate, c.kernel_size[1] // 2 * rate)
+
+
+def model(depth, stride, classes, dilation):
     basic = depth < 50
     block = torchvision.models.resnet.BasicBlock if basic else torchvision.models.resnet.Bottleneck
-    replaced = [False, stride < 16 and not basic, stride < 32 and not basic]
+    replaced = [False, stride < 16 and not basic, stride < 32 and not basic] if dilation == "torchvision" else [False] * 3
     m = torchvision.models.ResNet(block, LAYERS[depth], num_classes=max(classes, 1), replace_stride_with_dilation=replaced).eval()
-    if basic:
+    if dilation == "smp":
+        dilate_as_smp(m, stride)
+    elif basic:
         dilate_basic(m, stride)
     for k, v in m.state_dict().items():
         if k.endswith("running_var"):
@@ -80,18 +94,19 @@ def wanted(m, x, classes):
     return [y] + taps
 
 
-def compare(depth, stride, hw, classes=0):
+def compare(depth, stride, hw, classes=0, dilation="torchvision"):
     name = f"resnet{depth}, output stride {stride}, {hw[0]} x {hw[1]}" + (", with its head" if classes else "")
+    name += "" if dilation == "torchvision" else f", dilated as {dilation}"
     images = np.random.default_rng(depth).integers(0, 256, (1, 3, *hw), dtype=np.uint8)
     os.makedirs("data", exist_ok=True)
     np.save("data/images.npy", images)
     np.save("data/labels.npy", np.zeros(1, np.int64))
-    m = model(depth, stride, classes)
+    m = model(depth, stride, classes, dilation)
     save_file("w.safetensors", {k: v.numpy() for k, v in m.state_dict().items()})
     with torch.no_grad():
         ys = wanted(m, torch.from_numpy(images).float() / 255, classes)
     subprocess.run([SPCORE, "run", "taps.lua", "--resnet", str(depth), "--os", str(stride), "--classes", str(classes),
-                    "--height", str(hw[0]), "--width", str(hw[1])], check=True, stdout=subprocess.DEVNULL)
+                    "--dilation", dilation, "--height", str(hw[0]), "--width", str(hw[1])], check=True, stdout=subprocess.DEVNULL)
     for i, y in enumerate(ys):
         r.near(f"{name}, {f'tap {i}' if i else 'features'}", np.load(f"{i}.npy"), y.numpy(), 1e-4)
 
