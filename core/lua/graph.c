@@ -478,14 +478,20 @@ static int graph_allocations(lua_State *L) {
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-/* g:load(path [, node]) */
+/* g:load(weights (scripts/spcore/weights.lua) [, node]) */
 static int graph_load(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
-  const char *path = luaL_checkstring(L, 2);
-  sp_err err;
   sp_node *node = lua_isnoneornil(L, 3) ? NULL : sp_lua_check_node(L, 3, lg);
-  if (sp_engine_load(lg->e, node, path, &err)) return sp_lua_raise(L, &err);
-  return 0;
+  lua_settop(L, 3);
+  sp_value *v = sp_lua_value_box(L);
+  sp_params from = {0};
+  sp_err err;
+  int st = sp_lua_value(L, 2, v, &err);
+  if (!st) st = sp_params_fill(&from, sp_load_params, sizeof(sp_load), v, &err);
+  if (st) sp_prefix(&err, "weights");
+  else st = sp_engine_load(lg->e, node, from.data, &err);
+  sp_params_free(&from);
+  return st ? sp_lua_raise(L, &err) : 0;
 }
 
 /* g:save(path, with_optimizer, with_averages) */

@@ -416,8 +416,8 @@ function graph:lanes() end
 ---@param path string
 ---@param options? { optimizer?: boolean }
 function graph:save(path, options) end
----@param path string a file or the folder of a run
-function graph:load(path) end
+---@param from string|spcore.weights a file or the folder of a run
+function graph:load(from) end
 function graph:close() end
 
 ---@class spcore.node

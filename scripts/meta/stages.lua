@@ -5,11 +5,17 @@
 ---An output of a stage, to be given to another one.
 ---@class spcore.ref
 
+---@class spcore.weights
+---@field [1] string the file, or the folder of a run
+---@field prefix? string only what begins with it is looked at, and named by what comes behind (default: as the names are, else what wrappers put before them)
+---@field ignore? string|string[] patterns of names, behind the prefix, that are left out
+---@field names? table<string, string> the file's names: ["features.0.0"] = "conv_stem"
+
 ---@class spcore.node_options
 ---@field name? string how the stage is called in messages and files (default: the stage's name)
 ---@field frozen? boolean its weights are not trained (default false)
 ---@field on_cpu? boolean runs on the processor in a graph on a GPU (default false)
----@field weights? string file to load its weights from
+---@field weights? string|spcore.weights file to load its weights from
 
 ---@class spcore.source_options: spcore.node_options
 ---@field batch? integer samples per step

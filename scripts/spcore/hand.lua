@@ -5,6 +5,7 @@ local args = require "spcore.args"
 local core = require "spcore.core"
 local devices = require "spcore.device"
 local models = require "spcore.models"
+local weights = require "spcore.weights"
 local words = require "spcore.words"
 
 local hand = {}
@@ -52,13 +53,10 @@ local function make_stage(device, stage, t)
   for k, v in next, t or {} do
     if not own[k] then params[k] = v end
   end
-  params.layers = models.bare(params.layers)
   t = t or {}
-  local weights = t.weights
-  if weights ~= nil and type(weights) ~= "string" then
-    core.fail(("stage '%s': 'weights' is a file, got a %s"):format(stage, type(weights)))
-  end
-  return device:stage(stage, params, name_of("stage", t.name), t.frozen, weights)
+  local from = weights.of(("stage '%s'"):format(stage), t.weights, params.layers)
+  params.layers = models.bare(params.layers) -- behind whatever reads what the list says of itself
+  return device:stage(stage, params, name_of("stage", t.name), t.frozen, from)
 end
 
 -- What sp and each device of its own have: functions over the device that `get` gives.

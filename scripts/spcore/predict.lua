@@ -51,7 +51,7 @@ function predict.args(script, spec, doc)
   return opt, model, weights
 end
 
--- ---- networks of runs, in a graph: bytes of images to logits ----
+-- ---- networks of runs, in a graph: bytes of images to logits; `weights` has the names of the run's stages ----
 
 local function with(params, wires)
   for k, v in pairs(params) do wires[k] = v end
@@ -60,8 +60,8 @@ end
 
 function predict.segment(g, image, model, weights)
   local x = g.to_float { image, scale = model.scale }
-  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = weights }))
-  return g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = weights })).logits
+  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = { weights, prefix = "" } }))
+  return g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = { weights, prefix = "" } })).logits
 end
 
 function predict.classify(g, image, model, weights)
@@ -70,8 +70,8 @@ function predict.classify(g, image, model, weights)
     x = g.resize { g.batch_crop { x, size = model.crop }.images, size = model.size }.images
   end
   x = g.normalize { x, scale = true, mean = 0.5, std = 0.25 }.images
-  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = weights }))
-  return g.classifier { enc.features, model = "pool", classes = model.classes, frozen = true, weights = weights }.logits
+  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = { weights, prefix = "" } }))
+  return g.classifier { enc.features, model = "pool", classes = model.classes, frozen = true, weights = { weights, prefix = "" } }.logits
 end
 
 -- ---- images ----
