@@ -51,7 +51,7 @@ backbone.check(opt, {
   only = { weights = "", probe = false }, no = { encoder = "", width = 8, levels = 3, reference = false }, frozen = opt.probe,
   instead = "train it as well, without --probe",
 })
-local known = opt.backbone ~= "" and backbone.describe(opt.backbone) or nil
+local known = opt.backbone ~= "" and backbone.describe(opt.backbone, "probe", 0) or nil
 local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0
 if opt.reference and not plain then
   sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs, --ema and --dropout out"

@@ -34,7 +34,10 @@ local opt = sp.args({
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   model = { "unet", "the head behind --backbone", choices = { "unet", "deeplabv3", "fcn" } },
-  output_stride = { 0, "the backbone's image is so many times larger than its last map", default = "unet: 32, else 8", min = 0, max = 32 },
+  output_stride = {
+    0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
+    min = 0, max = 32,
+  },
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each" },
   pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
@@ -122,8 +125,8 @@ local function small_unet(g, image, classes)
 end
 
 local function behind_backbone(g, image, classes)
-  local stride = opt.output_stride ~= 0 and opt.output_stride or opt.model ~= "unet" and 8 or nil
-  local model = { backbone = backbone.describe(opt.backbone, stride), head = opt.model, classes = classes, size = size }
+  local about = backbone.describe(opt.backbone, opt.model, opt.output_stride)
+  local model = { backbone = about, head = opt.model, classes = classes, size = size }
   local logits = backbone.segment(g, image, model, {
     encoder = { frozen = not opt.train_encoder, weights = opt.weights }, head = {}, dropout = opt.dropout,
   })

@@ -20,8 +20,8 @@ local function hub(name)
   return ("; curl -LO https://huggingface.co/timm/%s.tv_in1k/resolve/main/model.safetensors gets a file"):format(name)
 end
 
--- Ends with a line where options do not go together. only: those that go with --backbone alone, no: those that do not, each with
--- its default; frozen: is the backbone to stay as it is? instead: what to do where its weights are missing
+-- Ends with a line where options do not go together. only: those that go with --backbone alone, no: those that do not, each
+-- with its default; frozen: is the backbone to stay as it is? instead: what to do where its weights are missing
 function backbone.check(opt, t)
   local small = opt.backbone == ""
   local wrong = small and t.only or t.no
@@ -34,15 +34,18 @@ function backbone.check(opt, t)
   if small then return end
   models.get(opt.backbone) -- refuses what is not known
   if opt.weights == "" and t.frozen then
-    args.usage("--backbone %s: frozen, with random weights, it is of no use; give --weights FILE, or %s%s", opt.backbone, t.instead,
-      hub(opt.backbone))
+    args.usage("--backbone %s: frozen, with random weights, it is of no use; give --weights FILE, or %s%s", opt.backbone,
+      t.instead, hub(opt.backbone))
   end
 end
 
--- What settings.json says of a backbone. output_stride nil: the network's own
-function backbone.describe(name, output_stride)
-  local want = models.get(name).preprocess
-  return { name = name, output_stride = output_stride, mean = want.mean, std = want.std }
+-- What settings.json says of a backbone. output_stride 0: 8 in front of a head that reads the last map alone, where the network
+-- can be dilated, else the network's own
+function backbone.describe(name, head, output_stride)
+  local list = models.get(name)
+  local dilated = list.family == "resnet" and (head == "fcn" or head == "deeplabv3")
+  if output_stride == 0 then output_stride = dilated and 8 or nil end
+  return { name = name, output_stride = output_stride, mean = list.preprocess.mean, std = list.preprocess.std }
 end
 
 local function with(stage, how)

@@ -66,18 +66,20 @@ print(sp.json.encode(list))
 TRAIN = """
 local sp = require "spcore"
 local opt = sp.args {
-  resnet = { 50, "" }, os = { 8, "" }, head = { "", "" }, model = { "decoder", "" }, steps = { 10, "" }, batch = { 2, "" }, lr = { 0.1, "" },
-  side = { 64, "" }, data = { "masks", "" },
+  resnet = { 50, "" }, os = { 8, "" }, head = { "", "" }, model = { "decoder", "" }, steps = { 10, "" }, batch = { 2, "" },
+  lr = { 0.1, "" }, side = { 64, "" }, data = { "masks", "" },
 }
 local g <close> = sp.graph(opt)
 local data = g.reader { path = opt.data, batch = opt.batch, size = opt.side, classes = 5, shuffle = false,
   target = opt.model == "classifier" and "class" or "mask" }
 local x = g.normalize { data.image, scale = true, mean = { 0.485, 0.456, 0.406 }, std = { 0.229, 0.224, 0.225 } }.images
-local enc = g.encoder { x, layers = sp.models.resnet { opt.resnet, output_stride = opt.os }, weights = "encoder.safetensors", frozen = true }
+local net = sp.models.resnet { opt.resnet, output_stride = opt.os }
+local enc = g.encoder { x, layers = net, weights = "encoder.safetensors", frozen = true }
 local layers = load("local m = require 'spcore'.models return m." .. opt.head)()
 local head = g[opt.model] { enc.features, skips = opt.model == "decoder" and enc.maps or nil, layers = layers, classes = 5,
   weights = "head.safetensors", name = "head" }
-g:train { g.cross_entropy { head.logits, opt.model == "classifier" and data.label or data.mask }, optimizer = g.sgd { lr = opt.lr } }
+local loss = g.cross_entropy { head.logits, opt.model == "classifier" and data.label or data.mask }
+g:train { loss, optimizer = g.sgd { lr = opt.lr } }
 for _, m in g:steps(opt.steps) do print(("%.9g"):format(m.loss)) end
 g:save "after.safetensors"
 """
@@ -167,7 +169,8 @@ def heads():
     x = rand(2, 64, 8, 7)
     deeplab = DeepLabHead(64, CLASSES)
     deeplab[0] = ASPP(64, [2, 3, 12])
-    for name, module, options in (("fcn", FCNHead(64, CLASSES), ", channels = 64"), ("deeplabv3", deeplab, ", rates = { 2, 3, 12 }")):
+    fcn = FCNHead(64, CLASSES)
+    for name, module, options in (("fcn", fcn, ", channels = 64"), ("deeplabv3", deeplab, ", rates = { 2, 3, 12 }")):
         quiet(module)
         compare(name, f"{name} {{ classes = {CLASSES}, size = {{ 61, 50 }}, dropout = 0{options} }}", module, [x],
                 lambda t, m=module: F.interpolate(m(t), size=(61, 50), mode="bilinear", align_corners=False))
@@ -177,7 +180,8 @@ def heads():
             [rand(2, 32, 2, 3), maps], lambda x, *skips: unet(x, list(skips)))
     probe = nn.Sequential()
     probe.add_module("fc", nn.Linear(32, CLASSES))
-    compare("probe", f"probe {{ classes = {CLASSES} }}", probe, [rand(3, 32, 4, 5)], lambda x: probe(x.mean((2, 3))), "classifier")
+    compare("probe", f"probe {{ classes = {CLASSES} }}", probe, [rand(3, 32, 4, 5)], lambda x: probe(x.mean((2, 3))),
+            "classifier")
 
 
 def one_sample():
@@ -206,8 +210,8 @@ def data(side):
         os.makedirs(name, exist_ok=True)
         np.save(f"{name}/images.npy", x)
         np.save(f"{name}/{name}.npy", truth)
-    images = (torch.from_numpy(x).permute(0, 3, 1, 2).float() / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
-    return images, y
+    images = torch.from_numpy(x).permute(0, 3, 1, 2).float() / 255
+    return (images - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1), y
 
 
 def torch_run(encoder, head, images, labels, lr):
@@ -265,7 +269,9 @@ def train(name, resnet, stride, head_of, expression, side=64, model="decoder", l
     r.close(f"{name} losses", np.array(got), np.array(want), rtol=2e-4)
     want_w = state(own)
     # A value at a ReLU's corner that falls to the other side turns a filter; steps are rounded to the weights' own last digits.
-    off = {k: (distance(after["head." + k], w) - 1e-6 * distance(w, 0)) / max(distance(w, before[k]), 1e-9) for k, w in want_w.items()}
+    off = {}
+    for k, w in want_w.items():
+        off[k] = (distance(after["head." + k], w) - 1e-6 * distance(w, 0)) / max(distance(w, before[k]), 1e-9)
     worst = max(off, key=off.get)
     r.true(f"{name} weights and running statistics, off by {max(off.values()):.1e} of their way", off[worst] < 3e-2, worst)
     same = all(np.array_equal(after["encoder." + k], v) for k, v in encoder.items())
@@ -276,7 +282,7 @@ def segmentation(make, side):
     def head_of():
         m = make(weights=None, weights_backbone=None, num_classes=CLASSES, aux_loss=False)
         m.classifier = quiet(m.classifier)
-        m.classifier.logits = lambda maps: F.interpolate(m.classifier(maps[-1]), size=(side, side), mode="bilinear", align_corners=False)
+        m.classifier.logits = lambda maps: F.interpolate(m.classifier(maps[-1]), (side, side), mode="bilinear")
         return m.backbone, m.classifier, m.classifier
     return head_of
 
@@ -319,7 +325,8 @@ def border():
         tap = Taps(backbone)(images[:2])[0].numpy()
     spcore("border.lua")
     ours = np.load("border.npy")[:2]
-    for side, at in (("top", np.s_[:, :, :2]), ("bottom", np.s_[:, :, -2:]), ("left", np.s_[..., :2]), ("right", np.s_[..., -2:])):
+    rows = (("top", np.s_[:, :, :2]), ("bottom", np.s_[:, :, -2:]))
+    for side, at in (*rows, ("left", np.s_[..., :2]), ("right", np.s_[..., -2:])):
         r.near(f"the border of conv1, {side}", ours[at], tap[at], FWD)
 
 
@@ -335,6 +342,7 @@ with tempfile.TemporaryDirectory() as folder:
     train("probe, resnet18", 18, 32, probe_of, f"probe {{ classes = {CLASSES} }}", model="classifier")
     segment = torchvision.models.segmentation
     for name, make in (("fcn", segment.fcn_resnet50), ("deeplabv3", segment.deeplabv3_resnet50)):
-        train(f"{name}_resnet50", 50, 8, segmentation(make, 32), f"{name} {{ classes = {CLASSES}, size = 32, dropout = 0 }}", side=32)
+        expression = f"{name} {{ classes = {CLASSES}, size = 32, dropout = 0 }}"
+        train(f"{name}_resnet50", 50, 8, segmentation(make, 32), expression, side=32)
     os.chdir("/")
 r.exit()

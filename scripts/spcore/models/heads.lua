@@ -107,8 +107,9 @@ local function check_halvings(size, times)
   end
 end
 
--- unet{ classes, decoder = { 256, 128, 64, 32, 16 }, size = of the image, where it is to be checked } -> segmentation_models.pytorch's
--- UnetDecoder and head. Each number is the channels of a block, the image's size is that of the last; `skips` are one less.
+-- unet{ classes, decoder = { 256, 128, 64, 32, 16 }, size = of the image, where it is to be checked } ->
+-- segmentation_models.pytorch's UnetDecoder and head. Each number is the channels of a block, the image's size is that of the
+-- last; `skips` are one less.
 function heads.unet(t)
   words.check_keys("sp.models.unet{}", t, { classes = true, decoder = true, size = true })
   local decoder = numbers("unet", "decoder", t.decoder or { 256, 128, 64, 32, 16 })
@@ -117,7 +118,9 @@ function heads.unet(t)
   for i, channels in ipairs(decoder) do
     local name = "blocks." .. i - 1
     build.add(list, { "upsample", scale = 2, name = name .. ".up" })
-    if i < #decoder then build.add(list, { "concat", from = { name .. ".up", "skips." .. #decoder - i }, name = name .. ".cat" }) end
+    if i < #decoder then
+      build.add(list, { "concat", from = { name .. ".up", "skips." .. #decoder - i }, name = name .. ".cat" })
+    end
     block(list, numbered(name .. ".conv1", 0), channels, 3)
     block(list, numbered(name .. ".conv2", 0), channels, 3)
   end
