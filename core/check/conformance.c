@@ -9,6 +9,7 @@
 
 #include <spcore/ext/precision.h>
 
+#include "check/constants.h"
 #include "check/factors.h"
 #include "check/rig.h"
 
@@ -398,7 +399,7 @@ static void compare_parts(report *rep, pair *p) {
 
 /* ---- factors ----------------------------------------------------------------------------------------------------- */
 
-static void of_factors(void *arg, bool good, const char *what, const char *words) { check(arg, good, what, words); }
+static void of_pair(void *arg, bool good, const char *what, const char *words) { check(arg, good, what, words); }
 
 static void compare_factors(report *rep, pair *p) {
   sp_err err = {0};
@@ -415,7 +416,22 @@ static void compare_factors(report *rep, pair *p) {
     notice(rep, "factors: not exercised", err.msg);
     return;
   }
-  factors_check(&p->whole, &p->cut, p->exact, of_factors, rep);
+  factors_check(&p->whole, &p->cut, p->exact, of_pair, rep);
+}
+
+/* ---- constants --------------------------------------------------------------------------------------------------- */
+
+/* Both are frozen. */
+static void compare_constants(report *rep, pair *p) {
+  sp_err err = {0};
+  p->whole.frozen = p->cut.frozen = true;
+  if (rig_plan(&p->cut, &err) || rig_plan_as(&p->whole, &p->cut, &err)) {
+    bad(rep, "plan() of a frozen stage", err.msg);
+    return;
+  }
+  if (!p->cut.plan.const_bytes) return;
+  if (rig_alloc(&p->whole, &err) || rig_alloc(&p->cut, &err)) notice(rep, "constants: not exercised", err.msg);
+  else constants_check(&p->whole, &p->cut, of_pair, rep);
 }
 
 /* ---- one stage --------------------------------------------------------------------------------------------------- */
@@ -495,7 +511,8 @@ static void check_pair(report *rep, const offer *o, const sp_stage_type *t, cons
 
 static const offer offers[] = {{MOST_PARTS, 0, compare_parts},
                                {1, FACTORS_SHARDS, compare_factors},
-                               {MOST_PARTS, FACTORS_SHARDS, compare_factors}};
+                               {MOST_PARTS, FACTORS_SHARDS, compare_factors},
+                               {1, 0, compare_constants}};
 
 static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_file *file, services *s) {
   rig r;
@@ -531,8 +548,8 @@ static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_fil
     if (!(t->flags & SP_STAGE_OPTIMIZER)) check_short_batch(rep, &r);
     if (t->backward) check_backward(rep, &r);
     int before = rep->failed; /* what is wrong is told once */
-    for (size_t i = 0; i < SP_ARRAY(offers) && t->backward && r.plan.n_weights && rep->failed == before; i++)
-      check_pair(rep, &offers[i], t, file, s, solo);
+    for (size_t i = 0; i < SP_ARRAY(offers) && r.plan.n_weights && rep->failed == before; i++)
+      if (t->backward || offers[i].compare == compare_constants) check_pair(rep, &offers[i], t, file, s, solo);
   }
   rig_close(&r);
   ok(rep, "destroy()");

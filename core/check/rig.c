@@ -89,7 +89,7 @@ int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const
     return sp_fail(err, SP_E_UNSUPPORTED, "more than %d ports", RIG_PORTS);
   bool filled = least_table(&params, type->params) && copy_set(&params, type->params, set);
   int rc = filled ? SP_OK : sp_nomem(err, sizeof params, "parameters");
-  if (!rc) rc = sp_inst_new(&r->inst, host, type->name, type, file, &params, err);
+  if (!rc) rc = sp_inst_new(&r->inst, host, type->name, type, file, &params, NULL, err);
   sp_value_free(&params);
   for (uint32_t i = 0; !rc && i < RIG_PORTS; i++) {
     r->in_specs[i].cap = r->out_specs[i].cap = RIG_LIST;
@@ -116,7 +116,7 @@ static void list_free(rig *r, rig_list *list) {
 void rig_close(rig *r) {
   rig_list *lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights, &r->rows};
   for (size_t i = 0; i < SP_ARRAY(lists); i++) list_free(r, lists[i]);
-  rig_tensor *single[] = {&r->scratch, &r->saved, &r->step, &r->ids, &r->scale};
+  rig_tensor *single[] = {&r->scratch, &r->saved, &r->consts, &r->step, &r->ids, &r->scale};
   for (size_t i = 0; i < SP_ARRAY(single); i++) tensor_free(r, single[i]);
   for (uint32_t i = 0; i < RIG_PORTS; i++) {
     free(r->in_specs[i].spec);
@@ -157,6 +157,7 @@ static int plan_inputs(rig *r, sp_err *err) {
                       .n_in = r->n_in,
                       .n_out = r->n_out,
                       .batch = RIG_BATCH,
+                      .frozen = r->frozen,
                       .in = r->in_specs,
                       .out = r->out_specs,
                       .max_parts = r->max_parts,
@@ -288,6 +289,7 @@ int rig_alloc(rig *r, sp_err *err) {
   if (!rc) rc = rows_alloc(r, err);
   if (!rc) rc = tensor_alloc(r, &r->scratch, r->plan.scratch_bytes, false, err);
   if (!rc) rc = tensor_alloc(r, &r->saved, r->plan.saved_bytes, false, err);
+  if (!rc) rc = tensor_alloc(r, &r->consts, r->plan.const_bytes, true, err);
   if (!rc) rc = tensor_alloc(r, &r->step, sizeof(sp_step), true, err);
   if (!rc) rc = tensor_alloc(r, &r->ids, RIG_BATCH * sizeof(uint64_t), true, err);
   if (!rc) rc = tensor_alloc(r, &r->scale, sizeof(float), false, err);
@@ -367,7 +369,7 @@ static int move_list(rig *r, const rig_list *list, bool up, sp_err *err) {
 
 static int move_all(rig *r, bool up, sp_err *err) {
   const rig_list *const lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights, &r->rows};
-  const rig_tensor *const single[] = {&r->scratch, &r->saved, &r->step, &r->ids, &r->scale};
+  const rig_tensor *const single[] = {&r->scratch, &r->saved, &r->consts, &r->step, &r->ids, &r->scale};
   int rc = SP_OK;
   for (size_t i = 0; i < SP_ARRAY(lists) && !rc; i++) rc = move_list(r, lists[i], up, err);
   for (size_t i = 0; i < SP_ARRAY(single) && !rc; i++) rc = move(r, single[i], up, err);
@@ -489,7 +491,8 @@ static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
                   .factors = r->rows.n ? v->factors : NULL,
                   .n_factors = r->rows.n,
                   .scratch = r->scratch.bytes ? lent(&r->scratch) : NULL,
-                  .saved = r->saved.bytes && !apply ? lent(&r->saved) : NULL};
+                  .saved = r->saved.bytes && !apply ? lent(&r->saved) : NULL,
+                  .consts = r->consts.bytes ? lent(&r->consts) : NULL};
   return SP_OK;
 }
 
@@ -506,6 +509,7 @@ int rig_prepare(rig *r, int64_t n, sp_err *err) {
   free(v.t);
   if (rc || !r->solo) return rc;
   rc = move_list(r, &r->weights, false, err);
+  if (!rc) rc = move(r, &r->consts, false, err);
   return rc ? rc : sp_solo_sync(r->solo, err);
 }
 
@@ -526,6 +530,7 @@ static int look_at_guards(const rig *r, const char *what, sp_err *err) {
         return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind %s (number %u)", what, all[i].name, k + 1);
   if (!guards_intact(&r->scratch)) return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind scratch", what);
   if (!guards_intact(&r->saved)) return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind saved", what);
+  if (!guards_intact(&r->consts)) return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind consts", what);
   if (!guards_intact(&r->step) || memcmp(r->step.copy, r->step.data, r->step.bytes) || !guards_intact(&r->ids) ||
       memcmp(r->ids.copy, r->ids.data, r->ids.bytes))
     return sp_fail(err, SP_E_INTERNAL, "%s wrote to step or ids", what);

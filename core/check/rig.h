@@ -33,9 +33,10 @@ typedef struct rig {
   uint32_t n_in, n_out;
   rig_list in, out, dout, din, weights, dweights;
   rig_list rows; /* factors, of all shards */
-  rig_tensor scratch, saved, step, ids, scale;
+  rig_tensor scratch, saved, consts, step, ids, scale;
   uint32_t max_parts; /* that plan() is offered; 0 is 1 */
   uint32_t shards;    /* the same: of a step; 0 is 1 */
+  bool frozen;        /* the same */
   sp_solo *solo;      /* NULL: the stage is for the cpu */
 } rig;
 

@@ -128,7 +128,8 @@ static int open_queue(const sp_node *n, uint64_t most, sp_err *err) {
 }
 
 int sp_node_replan(sp_node *n, bool training, sp_err *err) {
-  sp_plan p = {.size = sizeof p, .training = training, .n_in = n->n_in, .n_out = n->n_out, .frozen = n->frozen};
+  sp_plan p = {.size = sizeof p, .training = training, .n_in = n->n_in, .n_out = n->n_out};
+  p.frozen = n->frozen || (!n->g->training && !training);
   int st;
   if (training && n->trained) {
     p.max_parts = (uint32_t)n->g->opts.parts;
@@ -148,6 +149,11 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   }
   n->scratch = p.scratch_bytes;
   n->saved = p.saved_bytes;
+  if (n->const_bytes != p.const_bytes) {
+    sp_place_free(sp_node_place(n), n->consts);
+    n->consts = NULL;
+    n->const_bytes = p.const_bytes;
+  }
   n->n_parts = p.n_parts;
   n->length = p.length;
   n->plain_sgd = p.inplace;

@@ -42,6 +42,7 @@ typedef struct sp_node_opts {
   int64_t batch;    /* sources: N; others take it from their inputs */
   bool no_shuffle;  /* sources: in index order every epoch */
   bool drop_last;   /* sources: a last short batch is left out */
+  int precision;    /* SP_PRECISION_... + 1 of its products; 0: the graph's */
   bool on_cpu; /* runs on the processor whatever the graph's device; sources always do where they exist for it only */
   /* sources of requests, see source/queue.h; 0: the default */
   uint32_t queue;     /* most requests that are not answered; default the larger of 256 and 4 batches */
@@ -78,7 +79,8 @@ const char *sp_node_name(const sp_node *node);
 const sp_stage_type *sp_node_type(const sp_node *node);
 const sp_inst *sp_node_inst(const sp_node *node);
 bool sp_node_frozen(const sp_node *node);
-bool sp_node_on_cpu(const sp_node *node); /* its outputs lie on the processor's side of the graph's border */
+int sp_node_precision(const sp_node *node); /* SP_PRECISION_... of its products */
+bool sp_node_on_cpu(const sp_node *node);   /* its outputs lie on the processor's side of the graph's border */
 /* The k-th of the stages whose outputs it reads, each once, in the order of its inputs; NULL: there are no more. */
 sp_node *sp_node_producer(const sp_node *node, size_t k);
 int sp_node_find_in(const sp_node *node, const char *port,

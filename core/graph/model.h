@@ -28,12 +28,16 @@ struct sp_node {
   bool shards; /* one of the two that the graph adds itself where a step has several */
   bool on_cpu; /* in a graph of another device: sources, and what was put there or exists for the cpu only */
   sp_node_opts opts;
+  sp_precision precision;
   unsigned n_in, n_out;
   sp_refs *in; /* per input port: one ref per tensor */
   bool planned;
   bool batched; /* shape[0] is N, which comes from the source */
   sp_speclist *in_specs, *out_specs;
   size_t scratch, saved;
+  size_t const_bytes;
+  void *consts;       /* what prepare() makes of weights; NULL until needed */
+  bool stale;         /* it has yet to make it, of the weights that are there now */
   uint32_t n_parts;   /* calls of its backward in a step */
   sp_weight *weights; /* copies; names are owned */
   size_t n_weights;

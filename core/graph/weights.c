@@ -16,6 +16,7 @@ void sp_node_drop_weights(sp_node *n) {
     if (n->dw && !sp_reduce_owns(n->g, n->dw[i].data)) sp_place_free(place, n->dw[i].data);
     if (n->weights) free((char *)n->weights[i].name);
   }
+  sp_place_free(place, n->consts);
   free(n->weights);
   free(n->w);
   free(n->dw);
@@ -23,6 +24,7 @@ void sp_node_drop_weights(sp_node *n) {
   n->weights = NULL;
   n->w = n->dw = NULL;
   n->loaded = NULL;
+  n->consts = NULL;
   n->n_weights = 0;
 }
 
@@ -53,10 +55,15 @@ int sp_node_storage(sp_node *n, sp_err *err) {
         !(n->dw[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
       return sp_prefix(err, "stage '%s': gradient", n->name);
   }
+  n->stale = true;
+  if (!st && !n->consts && n->const_bytes &&
+      !(n->consts = sp_graph_alloc(g, sp_node_place(n), n->const_bytes, "constants", err)))
+    return sp_prefix(err, "stage '%s'", n->name);
   return st;
 }
 
 int sp_node_put_weight(sp_node *n, size_t i, const void *src, sp_err *err) {
+  n->stale = true;
   return sp_place_upload(sp_node_place(n), n->w[i].data, src, (size_t)sp_spec_bytes(&n->weights[i].spec), err);
 }
 

@@ -113,6 +113,7 @@ static hand_call *new_call(sp_hstage *st, const hand_arg *args, bool backward, b
                   .dweights = backward ? c->t + l.dw : NULL,
                   .dw_acc = accumulate,
                   .scratch = data_of(&args[l.scratch]),
+                  .consts = st->n->consts,
                   .saved = data_of(&args[l.saved])};
   return c;
 }

@@ -82,6 +82,7 @@ static const void *extension(sp_ctx *ctx, const char *id) {
   const sp_stage_host *host = inst_of(ctx)->host;
   if (strcmp(id, SP_EXT_FEED) == 0 && host->queue) return &feed_ext;
   if (strcmp(id, SP_EXT_PARALLEL) == 0 && host->team) return &parallel_ext;
+  if (strcmp(id, SP_EXT_PRECISION) == 0 && inst_of(ctx)->precision) return inst_of(ctx)->precision;
   return host->extension ? host->extension(host->extension_arg, id) : NULL;
 }
 
@@ -203,7 +204,7 @@ static void free_names(sp_inst *inst) {
 }
 
 int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, const sp_stage_type *type,
-                const sp_plugin_file *file, const sp_value *params, sp_err *err) {
+                const sp_plugin_file *file, const sp_value *params, const sp_precision *precision, sp_err *err) {
   *out = NULL;
   sp_inst *inst = sp_calloc(1, sizeof *inst);
   if (!inst || !(inst->name = sp_strdup(name)) || !(inst->label = label_of(name))) {
@@ -213,6 +214,7 @@ int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, cons
   inst->type = type;
   inst->file = file;
   inst->host = host;
+  inst->precision = precision;
   inst->owner = pthread_self();
   int rc = sp_params_fill(&inst->params, type->params, type->params_size, params, err);
   if (!rc) {
@@ -453,9 +455,12 @@ static int check_planned(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   for (uint32_t i = 0; i < plan->n_attrs; i++)
     if (!plan->attrs[i].name || !*plan->attrs[i].name)
       return sp_fail(err, SP_E_INTERNAL, "attribute %u has no name", i + 1);
-  if (plan->scratch_bytes > BYTES_MAX || plan->saved_bytes > BYTES_MAX)
-    return sp_fail(err, SP_E_INTERNAL, "plan() asked for %zu scratch and %zu saved bytes", plan->scratch_bytes,
-                   plan->saved_bytes);
+  if (plan->scratch_bytes > BYTES_MAX || plan->saved_bytes > BYTES_MAX || plan->const_bytes > BYTES_MAX)
+    return sp_fail(err, SP_E_INTERNAL, "plan() asked for %zu scratch, %zu saved and %zu constant bytes",
+                   plan->scratch_bytes, plan->saved_bytes, plan->const_bytes);
+  if (plan->const_bytes && (!plan->frozen || !inst->type->prepare))
+    return sp_fail(err, SP_E_INTERNAL, "plan() asked for %zu constant bytes although %s", plan->const_bytes,
+                   plan->frozen ? "there is no prepare() to fill them" : "weights may be trained");
   if (plan->saved_bytes && !plan->training)
     return sp_fail(err, SP_E_INTERNAL, "plan() asked for %zu saved bytes although no backward() follows",
                    plan->saved_bytes);
@@ -469,7 +474,7 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->attrs = NULL;
   plan->n_weights = plan->n_attrs = plan->n_factors = 0;
   plan->factors = NULL;
-  plan->scratch_bytes = plan->saved_bytes = 0;
+  plan->scratch_bytes = plan->saved_bytes = plan->const_bytes = 0;
   plan->length = plan->request_max = 0;
   plan->inplace = plan->restores = plan->stepless = plan->averages = plan->n_parts = 0;
   if (!plan->max_parts) plan->max_parts = 1;

@@ -19,6 +19,7 @@ static void count_weights(const sp_graph *g, sp_mem *m) {
       tally(n->optimizer ? &m->optimizer : &m->weights, bytes);
       if (sp_node_has_dw(n, k)) tally(&m->gradients, bytes);
     }
+  for (size_t i = 0; i < g->n_nodes; i++) tally(&m->weights, g->nodes[i]->const_bytes);
   for (size_t i = 0; i < g->n_nodes; i++)
     for (size_t k = 0; k < g->nodes[i]->n_factors; k++)
       tally(&m->gradients, (uint64_t)sp_spec_bytes(&g->nodes[i]->factors[k].spec) * (uint64_t)g->opts.shards);

@@ -9,6 +9,7 @@ void sp_loop_init(sp_loop *l, sp_machine *m) { *l = (sp_loop){.m = m, .lr = NAN}
 int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
   const sp_node *opt = l->m->g->optimizer;
   if (l->running) return sp_fail(err, SP_E_STATE, "a loop is under way already");
+  if (sp_machine_refresh(l->m, err)) return err->status;
   l->first = l->next = l->tick = l->delivered = first;
   l->end = n ? first + n : UINT64_MAX;
   l->pos = 0;

@@ -208,7 +208,8 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
                   .part = t->part,
                   .factors = t->first_factor ? c->t + t->first_factor : NULL,
                   .n_factors = t->first_factor ? (uint32_t)n->n_factors : 0,
-                  .scratch = m->streams[t->lane].scratch};
+                  .scratch = m->streams[t->lane].scratch,
+                  .consts = n->consts};
   if (t->scratch_buf >= 0) c->io.scratch = m->buf[t->scratch_buf] ? m->buf[t->scratch_buf][0] : NULL;
   bind_block(m, c, slot);
   return SP_OK;
@@ -331,6 +332,18 @@ static void free_ops(sp_machine *m) {
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
+static int prepare_for(sp_machine *m, const sp_task *t, uint32_t n, sp_err *err) {
+  const sp_stream *s = sp_machine_stream(m, t->lane);
+  sp_call *c = &m->posts[t->index].calls[0];
+  sp_call_fill(c, 0, n);
+  sp_io io = c->io;
+  io.step = NULL;
+  io.ids = NULL;
+  if (io.factors) io.factors = t->node->rows; /* those that apply() will have */
+  int st = sp_inst_prepare(t->node->inst, &io, s->place->type->stream_native(s->own), err);
+  return st ? st : sp_place_sync(s->place, s->own, t->name, err);
+}
+
 /* Once for every N that can come. */
 static int prepare(sp_machine *m, sp_err *err) {
   uint32_t one[2] = {1, 0};
@@ -338,18 +351,21 @@ static int prepare(sp_machine *m, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) {
     const sp_task *t = &m->p->tasks[i];
-    const sp_stream *s = sp_machine_stream(m, t->lane);
     if (t->kind != SP_TASK_FORWARD && t->kind != SP_TASK_UPDATE) continue;
     if (m->g->reduce && !m->p->stand_in) sp_ranks_at(m->g->reduce->ranks, SP_RANKS_NO_STEP, t->name, NULL);
-    for (int k = 0; k < 2 && sizes[k] && !st; k++) {
-      sp_call_fill(&m->posts[i].calls[0], 0, sizes[k]);
-      sp_io io = m->posts[i].calls[0].io;
-      io.step = NULL;
-      io.ids = NULL;
-      if (io.factors) io.factors = t->node->rows; /* those that apply() will have */
-      st = sp_inst_prepare(t->node->inst, &io, s->place->type->stream_native(s->own), err);
-      if (!st) st = sp_place_sync(s->place, s->own, t->name, err);
-    }
+    for (int k = 0; k < 2 && sizes[k] && !st; k++) st = prepare_for(m, t, sizes[k], err);
+    t->node->stale = false;
+  }
+  return st;
+}
+
+int sp_machine_refresh(sp_machine *m, sp_err *err) {
+  int st = SP_OK;
+  for (size_t i = 0; m->built && i < m->p->n_tasks && !st; i++) {
+    const sp_task *t = &m->p->tasks[i];
+    if (t->kind != SP_TASK_FORWARD || !t->node->stale || !t->node->consts) continue;
+    st = prepare_for(m, t, m->has_feed ? m->feed.sizes[0] : 1, err);
+    t->node->stale = st;
   }
   return st;
 }

@@ -126,6 +126,9 @@ typedef struct sp_machine {
 int sp_machine_new(sp_machine **m, const sp_program *p, sp_pool *pool, sp_err *err);
 /* `beside`: a machine that is idle whenever this one runs, so that their streams may be the same; may be NULL. */
 int sp_machine_build(sp_machine *m, const sp_machine *beside, sp_err *err);
+/* Constants of stages whose weights have changed since prepare(); nothing is in flight. Does nothing where the machine is not
+ * built, which will prepare them. */
+int sp_machine_refresh(sp_machine *m, sp_err *err);
 /* New streams in the place of those that a failure has stopped, for all that take them from this machine too. */
 int sp_machine_reopen(sp_machine *m, sp_err *err);
 /* All streams; the first failure that one of them reports. */

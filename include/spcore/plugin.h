@@ -35,6 +35,10 @@
  *     backward() then write the pass's factors to io->factors: all rows of a full batch, zeros for samples that are not
  *     there, also where N is 0, for which they are called and do nothing else. dweights of these weights are NULL. Behind
  *     the last pass apply() gets the rows of all shards, in the order of shards.
+ * 10. Constants: where weights will not be trained (plan->frozen) plan() may ask for memory of the instance's own, const_bytes,
+ *     for what follows from the weights alone: folded, cast, packed. prepare() fills all of it from io->weights, also when it
+ *     is called again; other calls only read it. Where the host has changed weights it calls prepare() again before the next
+ *     call.
  *
  * Brackets say who calls and when. [main & !running]: the thread that builds the graph, while no step is in flight.
  * [stream]: as rule 4. The host asserts it.
@@ -182,7 +186,7 @@ typedef struct sp_plan {
   uint32_t size, training; /* in: training: backward() may be called */
   uint32_t n_in, n_out;    /* in: ports, as in the type's tables */
   int64_t batch;           /* in: N; what a source gives shape[0] */
-  int32_t frozen;          /* in: the weights will not be trained */
+  int32_t frozen;          /* in: the weights will not be trained, nor are statistics updated */
   int32_t reserved0;
   const sp_speclist *in; /* in: specs per input port; read-only; dtype and ndim are already checked against the port */
   sp_speclist *out;      /* out: n is 1 (0..cap on a LIST port); fill in spec[0..n-1] */
@@ -209,6 +213,7 @@ typedef struct sp_plan {
   uint32_t shards;      /* in: 0 or 1: no weight may have FACTORS; else the shards of a step, see rule 9 */
   uint32_t n_factors;   /* out: 0 .. SP_MAX_FACTORS */
   const sp_factor *factors; /* out: as weights */
+  size_t const_bytes;       /* out: 0 unless frozen, see rule 10 */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -256,6 +261,7 @@ typedef struct sp_io {
   const sp_tensor *factors; /* [n_factors] as planned, see rule 9. forward(), backward() of a training step: of this pass, to
                                be written; prepare(), apply(): of all shards, shape[0] so many times. NULL in evaluations */
   uint32_t n_factors, reserved1;
+  void *consts; /* const_bytes, aligned as scratch; NULL where 0 were asked */
 } sp_io;
 
 /* ---- stage type -------------------------------------------------------------------------------------------------- */
@@ -305,7 +311,8 @@ typedef struct sp_stage_type {
   int (*plan)(sp_ctx *ctx, void *self, sp_plan *plan);
 
   /* Optional. Called once for each (N, training) before the first forward() with it, buffers in place but holding
-   * garbage: the place for all lazy set-up and choice of algorithms. Leaves weights and state as they are.
+   * garbage: the place for all lazy set-up and choice of algorithms, and where constants are filled, see rule 10. Leaves
+   * weights and state as they are.
    * [main & !running] */
   int (*prepare)(sp_ctx *ctx, void *self, const sp_io *io);
 

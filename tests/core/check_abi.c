@@ -125,7 +125,7 @@ AT(sp_factor, forward, 88);
 AT(sp_factor, part, 92);
 AT(sp_factor, reserved, 96);
 
-SIZE(sp_plan, 152);
+SIZE(sp_plan, 160);
 AT(sp_plan, size, 0);
 AT(sp_plan, training, 4);
 AT(sp_plan, n_in, 8);
@@ -153,6 +153,7 @@ AT(sp_plan, part_bytes, 128);
 AT(sp_plan, shards, 136);
 AT(sp_plan, n_factors, 140);
 AT(sp_plan, factors, 144);
+AT(sp_plan, const_bytes, 152);
 
 SIZE(sp_step, 96);
 AT(sp_step, step, 0);
@@ -166,7 +167,7 @@ AT(sp_step, batch, 68);
 AT(sp_step, shard, 72);
 AT(sp_step, reserved, 76);
 
-SIZE(sp_io, 144);
+SIZE(sp_io, 152);
 AT(sp_io, size, 0);
 AT(sp_io, training, 4);
 AT(sp_io, step, 8);
@@ -189,6 +190,7 @@ AT(sp_io, scratch, 112);
 AT(sp_io, saved, 120);
 AT(sp_io, factors, 128);
 AT(sp_io, n_factors, 136);
+AT(sp_io, consts, 144);
 AT(sp_io, reserved1, 140);
 
 SIZE(sp_stage_type, 128);
@@ -379,7 +381,7 @@ AT(sp_cuda, set_tuned, 80);
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 8); /* 0.8 */
+  ck_assert_uint_eq(SP_ABI, 9); /* 0.9 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

@@ -48,12 +48,14 @@ START_TEST(elementwise) {
         }
         kit_ok(nnk_add(NULL, &yd, &ad, &bd, relu));
         kit_near(&yd, &want, 1e-7, "add");
-        for (int64_t i = 0; i < a.size; i++) {
-          double s = a.v[i] + bias.v[i / 24 % c];
-          want.v[i] = relu && s < 0 ? 0 : s;
+        for (int plus = 0; plus < 2; plus++) {
+          for (int64_t i = 0; i < a.size; i++) {
+            double s = a.v[i] + bias.v[i / 24 % c] + (plus ? b.v[i] : 0);
+            want.v[i] = relu && s < 0 ? 0 : s;
+          }
+          kit_ok(nnk_bias_relu(NULL, &yd, &ad, biasd.p, plus ? &bd : NULL, relu));
+          kit_near(&yd, &want, 2e-7, plus ? "bias and a map" : "bias");
         }
-        kit_ok(nnk_bias_relu(NULL, &yd, &ad, biasd.p, relu));
-        kit_near(&yd, &want, 1e-7, "bias");
         kit_free();
       }
 }

@@ -33,6 +33,10 @@ struct cudnnConvolutionStruct {
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
 
+struct cudnnActivationStruct {
+  cudnnActivationMode_t mode = CUDNN_ACTIVATION_IDENTITY;
+};
+
 namespace sp_emu {
 
 static int type_of(cudnnDataType_t type) {
@@ -141,7 +145,8 @@ static void blend(void *p, int type, int64_t at, float alpha, float v, float bet
   put_number(p, type, at, sum);
 }
 
-static void forward(const problem &p, const void *x, const void *w, void *y, float alpha, float beta, int pieces) {
+/* put(offset in y, channel, number) */
+template <typename F> static void forward(const problem &p, const void *x, const void *w, int pieces, F put) {
   for (int64_t g = 0; g < p.c.groups; g++) {
     std::vector<float> kernel = weights(p, w, g), out;
     for (int64_t n = 0; n < p.x.n; n++) {
@@ -149,8 +154,9 @@ static void forward(const problem &p, const void *x, const void *w, void *y, flo
       product(out, view(columns, p.places, p.patch, false), view(kernel, p.outputs, p.patch, true), p.tf32, pieces);
       for (int64_t i = 0; i < p.places; i++)
         for (int64_t o = 0; o < p.outputs; o++) {
-          int64_t at = (g * p.outputs + o) * p.y.dc + i / p.y.w * p.y.dh + i % p.y.w * p.y.dw;
-          blend(y, p.y.type, n * p.y.dn + at, alpha, out[static_cast<size_t>(i * p.outputs + o)], beta);
+          int64_t channel = g * p.outputs + o;
+          int64_t at = channel * p.y.dc + i / p.y.w * p.y.dh + i % p.y.w * p.y.dw;
+          put(n * p.y.dn + at, channel, out[static_cast<size_t>(i * p.outputs + o)]);
         }
     }
   }
@@ -371,8 +377,50 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha, c
   cudnnStatus_t status = make(&p, x, w, c, y);
   float by = *static_cast<const float *>(alpha), keep = *static_cast<const float *>(beta);
   if (status) return status;
-  return enqueue(handle, p, of_forward, algo, workspace, bytes, xp, wp, yp,
-                 [=](int pieces) { forward(p, xp, wp, yp, by, keep, pieces); });
+  return enqueue(handle, p, of_forward, algo, workspace, bytes, xp, wp, yp, [=](int pieces) {
+    forward(p, xp, wp, pieces, [=](int64_t at, int64_t, float v) { blend(yp, p.y.type, at, by, v, keep); });
+  });
+}
+
+cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t *out) {
+  *out = new cudnnActivationStruct();
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t a) {
+  delete a;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t a, cudnnActivationMode_t mode,
+                                           cudnnNanPropagation_t, double) {
+  a->mode = mode;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/* As cuDNN's: without an activation only algorithm 1 has it; the bias is of the maps' type. */
+cudnnStatus_t cudnnConvolutionBiasActivationForward(
+    cudnnHandle_t handle, const void *alpha, cudnnTensorDescriptor_t x, const void *xp, cudnnFilterDescriptor_t w,
+    const void *wp, cudnnConvolutionDescriptor_t c, cudnnConvolutionFwdAlgo_t algo, void *workspace, size_t bytes,
+    const void *alpha2, cudnnTensorDescriptor_t z, const void *zp, cudnnTensorDescriptor_t bias, const void *bp,
+    cudnnActivationDescriptor_t a, cudnnTensorDescriptor_t y, void *yp) {
+  problem p;
+  cudnnStatus_t status = make(&p, x, w, c, y);
+  float by = *static_cast<const float *>(alpha), plus = *static_cast<const float *>(alpha2);
+  bool relu = a->mode == CUDNN_ACTIVATION_RELU;
+  if (status) return status;
+  if (!relu && (a->mode != CUDNN_ACTIVATION_IDENTITY || algo != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  if (z->type != y->type || z->n != y->n || z->c != y->c || z->h != y->h || z->w != y->w || bias->type != y->type ||
+      bias->c != y->c || !lies_there(*z, zp) || !lies_there(*bias, bp))
+    return CUDNN_STATUS_BAD_PARAM;
+  return enqueue(handle, p, of_forward, algo, workspace, bytes, xp, wp, yp, [=](int pieces) {
+    forward(p, xp, wp, pieces, [=](int64_t at, int64_t channel, float v) {
+      float sum = by * v + number_at(bp, p.y.type, channel);
+      if (plus != 0.0f) sum += plus * number_at(zp, p.y.type, at);
+      put_number(yp, p.y.type, at, relu && sum < 0 ? 0 : sum);
+    });
+  });
 }
 
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alpha, cudnnFilterDescriptor_t w,

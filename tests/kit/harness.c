@@ -66,7 +66,7 @@ static int open_stage(spt *t, const char *device, const char *stage, const sp_va
   t->host.extension = extension;
   t->host.extension_arg = t;
   if ((rc = sp_registry_stage(t->reg, stage, kind, &t->type, &file, &t->err)) ||
-      (rc = sp_inst_new(&t->inst, &t->host, stage, t->type, file, params, &t->err)))
+      (rc = sp_inst_new(&t->inst, &t->host, stage, t->type, file, params, NULL, &t->err)))
     return rc;
   t->n_in = count_ports(t->type->inputs);
   t->n_out = count_ports(t->type->outputs);
@@ -286,7 +286,8 @@ static int call_new(spt *t, call **out, bool grads, bool prepare) {
                   .part = t->part,
                   .dw_scale = scale != 0 ? spt_buf_lent(&t->scale_mem) : NULL,
                   .scratch = spt_buf_lent(&t->scratch),
-                  .saved = spt_buf_lent(&t->saved)};
+                  .saved = spt_buf_lent(&t->saved),
+                  .consts = spt_buf_lent(&t->consts)};
   lend_rows(t, c, prepare);
   return SP_OK;
 }
@@ -335,7 +336,7 @@ int spt_prepare(spt *t) {
   call *c;
   int rc = SP_OK;
   if (!t->type->prepare) return SP_OK;
-  uint64_t before = hash_weights(t);
+  uint64_t before = t->consts_of = hash_weights(t);
   void *native = t->solo ? sp_solo_native(t->solo) : NULL;
   if ((rc = spt_upload(t))) return rc;
   if (!(rc = call_new(t, &c, t->training, true))) rc = spt_oops(t, sp_inst_prepare(t->inst, &c->io, native, &t->err));
@@ -386,6 +387,7 @@ static int check_guards(spt *t) {
     return rc;
   if (!spt_buf_intact(&t->scratch)) return FAIL(t, SP_E_INTERNAL, "stage '%s' wrote outside of scratch", t->inst->name);
   if (!spt_buf_intact(&t->saved)) return FAIL(t, SP_E_INTERNAL, "stage '%s' wrote outside of saved", t->inst->name);
+  if (!spt_buf_intact(&t->consts)) return FAIL(t, SP_E_INTERNAL, "stage '%s' wrote outside of consts", t->inst->name);
   if (!spt_buf_intact(&t->step_mem) || memcmp(spt_buf_data(&t->step_mem), &t->step, sizeof t->step) ||
       !spt_buf_intact(&t->ids_mem) || !spt_buf_intact(&t->scale_mem))
     return FAIL(t, SP_E_INTERNAL, "stage '%s' wrote to step, ids or dw_scale", t->inst->name);
@@ -442,6 +444,7 @@ static int run(spt *t, sp_solo_kind kind, bool grads, bool in_place) {
   call *c = NULL;
   int rc;
   memcpy(spt_buf_data(&t->step_mem), &t->step, sizeof t->step);
+  if (t->consts.bytes && t->consts_of != hash_weights(t) && (rc = spt_prepare(t))) return rc;
   if (t->solo && t->capture == SPT_REPLAY) {
     if ((rc = spt_upload(t)) || (rc = spt_oops(t, replay(t, kind)))) return rc;
     return spt_download(t, false);

@@ -145,7 +145,7 @@ static int move_ports(spt *t, const spt_port *ports, int n, bool up) {
 }
 
 static int move_all(spt *t, bool up) {
-  const spt_buf *const single[] = {&t->scratch, &t->saved, &t->scale_mem, &t->step_mem, &t->ids_mem};
+  const spt_buf *const single[] = {&t->scratch, &t->saved, &t->consts, &t->scale_mem, &t->step_mem, &t->ids_mem};
   int rc;
   if ((rc = move_ports(t, t->in, t->n_in, up)) || (rc = move_ports(t, t->out, t->n_out, up)) ||
       (rc = move_ports(t, t->din, t->n_in, up)) || (rc = move_ports(t, t->dout, t->n_out, up)) ||
@@ -161,6 +161,7 @@ int spt_upload(spt *t) { return t->solo ? spt_oops(t, move_all(t, true)) : SP_OK
 int spt_download(spt *t, bool weights_only) {
   if (!t->solo) return SP_OK;
   int rc = weights_only ? move_ports(t, &t->weight, 1, false) : move_all(t, false);
+  if (!rc && weights_only) rc = move(t, &t->consts, false); /* of prepare() */
   if (!rc) rc = sp_solo_sync(t->solo, &t->err);
   return spt_oops(t, rc);
 }

@@ -27,6 +27,7 @@ void spt_free_plan(spt *t) {
   free(t->attrs);
   spt_buf_free(t, &t->scratch);
   spt_buf_free(t, &t->saved);
+  spt_buf_free(t, &t->consts);
   spt_buf_free(t, &t->scale_mem);
   spt_buf_free(t, &t->step_mem);
   spt_buf_free(t, &t->ids_mem);
@@ -138,6 +139,7 @@ static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) 
   if ((rc = add_outputs(t, out)) || (rc = add_weights(t, &plan)) || (rc = add_rows(t, &plan)) || (rc = plan_ids(t)) ||
       (rc = spt_buf_new(t, &t->scratch, (int64_t)plan.scratch_bytes)) ||
       (rc = spt_buf_new(t, &t->saved, (int64_t)plan.saved_bytes)) ||
+      (rc = spt_buf_new(t, &t->consts, (int64_t)plan.const_bytes)) ||
       (rc = spt_buf_new(t, &t->scale_mem, sizeof(float))))
     return rc;
   spt_set_dw_scale(t, 0);

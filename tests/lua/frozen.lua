@@ -67,3 +67,42 @@ do -- batch norm: a frozen one counts no statistics, also where a gradient goes 
     t.eq(stays, 0, "all but the " .. frozen .. " is trained")
   end
 end
+
+do -- what is made of frozen weights once is made anew when others are loaded, in the middle of a loop too
+  local layers = { { "conv", 4, kernel = 3, pad = 1 }, { "batch_norm" }, { "relu" }, { "conv", 4, kernel = 3, pad = 1, name = "a" },
+    { "batch_norm", name = "b" }, { "add", from = { "b", "2" } }, { "relu" } }
+  local files = { dir.path .. "/1.safetensors", dir.path .. "/2.safetensors" }
+  local function losses(seed, other, at)
+    local g <close> = sp.graph { seed = seed, threads = 2, run_ahead = 0 }
+    local data = g.reader { path = "shapes", size = { 16, 16 }, batch = 4, samples = 4, shuffle = false }
+    local enc = g.layers { g.to_float { data.image, scale = true }, layers = layers, name = "enc", frozen = true }
+    local head = g.layers { enc.features, layers = { { "conv", data.classes, kernel = 1 } }, name = "head", frozen = true }
+    local tail = g.layers { head.features, layers = { { "conv", data.classes, kernel = 1, bias = false } }, name = "tail" }
+    g:train { g.cross_entropy { tail.features, data.mask }, optimizer = g.sgd { lr = 0 } }
+    local list = {}
+    g:save(files[seed])
+    if other and not at then g:load(files[other], enc) end
+    for step, m in g:steps(6) do
+      list[#list + 1] = ("%.9g"):format(m.loss)
+      if step == at then g:load(files[other], enc) end
+    end
+    return list
+  end
+  local one, two = losses(1), losses(2)
+  t.ok(one[1] ~= two[1], "other weights, another loss")
+  local changed = losses(1, 2)
+  local midway = losses(1, 2, 2)
+  t.ok(changed[1] ~= one[1], "loaded before the loop")
+  t.eq(table.concat(midway, " ", 1, 3), table.concat(one, " ", 1, 3), "until then")
+  t.eq(table.concat(midway, " ", 4), table.concat(changed, " ", 4), "loaded in its middle")
+end
+
+do -- the precision of one stage
+  local g <close> = sp.graph { device = "cpu" }
+  local data = g.toy_source { batch = 2 }
+  local layers = { { "linear", 3 } }
+  local net = g.layers { data.x, layers = layers, precision = "fp32" }
+  t.eq(net.precision, "fp32")
+  t.raises("stage 'half'.*precision: device 'cpu' computes in fp32 only", g.layers, { data.x, layers = layers, name = "half", precision = "bf16" })
+  t.raises("precision 'fp16': choose one of fp32, tf32, bf16", g.layers, { data.x, layers = layers, precision = "fp16" })
+end

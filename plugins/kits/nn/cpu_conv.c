@@ -14,7 +14,7 @@ typedef struct cv {
   const nn_xop *op;
   const nn_val *in, *out;
   int part, acc;
-  const float *x, *dy, *mask, *bias;
+  const float *x, *dy, *mask, *bias, *plus;
   float *y, *dx;
   void *packed;
   char *sums;
@@ -36,7 +36,29 @@ static int64_t groups(const nn_xop *op, int64_t n) {
   return g < 1 ? 1 : g;
 }
 
-int nn_convs_plan(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
+static void plan_constants(nn_cpu *cpu, nn_xop *op) {
+  op->off_w = nn_constant(cpu, nn_conv_packed_bytes(op->conv, part_fwd(op)));
+  if (op->d.norm) op->off_b = nn_constant(cpu, (size_t)cpu->vals[op->out].c * sizeof(float));
+  if (cpu->training) op->off_back = nn_constant(cpu, nn_conv_packed_bytes(op->conv, part_data(op)));
+}
+
+int nn_convs_constants(sp_ctx *ctx, const nn_cpu *cpu, const nn_xop *op, const sp_io *io) {
+  const float *w = io->weights[op->d.w].data;
+  char *consts = io->consts;
+  if (op->d.norm) nn_fold_constants(cpu, op, io, io->scratch);
+  if (op->d.norm) w = io->scratch;
+  const char *err = nn_conv_pack(op->conv, part_fwd(op), w, consts + op->off_w);
+  if (!err && cpu->training) err = nn_conv_pack(op->conv, part_data(op), w, consts + op->off_back);
+  return err ? ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s: %s", nn_kind_name(op->d.kind), err) : SP_OK;
+}
+
+/* The weights as oneDNN wants them: constants, or packed now. */
+static const char *packed(const nn_call *c, const nn_xop *op, int part, void **p) {
+  *p = c->w.low->frozen ? (char *)c->w.io->consts + (part == part_fwd(op) ? op->off_w : op->off_back) : c->w.tmp;
+  return c->w.low->frozen ? NULL : nn_conv_pack(op->conv, part, nn_weight(c, op->d.w), *p);
+}
+
+int nn_convs_plan(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op) {
   const nn_val *a = &cpu->vals[op->d.kind == NN_OP_CONVT ? op->out : op->in];
   const nn_val *b = &cpu->vals[op->d.kind == NN_OP_CONVT ? op->in : op->out];
   const nn_op *d = &op->d;
@@ -57,7 +79,8 @@ int nn_convs_plan(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
     return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s %d x %d of %lld to %lld channels: %s", nn_kind_name(op->d.kind),
                            op->d.k[0], op->d.k[1], (long long)a->c, (long long)b->c, err);
   op->worker = nn_conv_scratch_bytes(op->conv, part_fwd(op));
-  op->tmp = align(nn_conv_packed_bytes(op->conv, part_fwd(op)));
+  if (cpu->frozen) plan_constants(cpu, op);
+  op->tmp = cpu->frozen ? plain : align(nn_conv_packed_bytes(op->conv, part_fwd(op)));
   if (!cpu->training) return SP_OK;
   op->worker = larger(op->worker, nn_conv_scratch_bytes(op->conv, NN_CONV_WEIGHTS));
   op->worker = larger(op->worker, align(nn_conv_scratch_bytes(op->conv, part_data(op))) +
@@ -91,7 +114,9 @@ static int forward_sample(void *arg, int64_t i, int worker) {
   int64_t size = p->out->px * p->out->c;
   float *y = p->y + i * size;
   int st = run(p, p->part, worker, p->x + i * p->in->px * p->in->c, p->packed, y);
-  if (!st) nn_bias_relu(y, p->bias, p->out->px, p->out->c, p->out->c, 0, p->out->c, p->op->d.relu);
+  if (!st)
+    nn_bias_relu(y, p->bias, p->plus ? p->plus + i * size : NULL, p->out->px, p->out->c, p->out->c, 0, p->out->c,
+                 p->op->d.relu);
   return st;
 }
 
@@ -102,16 +127,16 @@ static cv start(const nn_call *c, const nn_xop *op) {
               .out = nn_val_of(c, op->out),
               .x = nn_data(c, op->in),
               .y = nn_data(c, op->out),
-              .dy = nn_dout(c, op->out),
-              .packed = c->w.tmp};
+              .dy = nn_dout(c, op->out)};
 }
 
 int nn_convs_forward(const nn_call *c, const nn_xop *op) {
   cv p = start(c, op);
   const char *err;
   p.part = part_fwd(op);
-  p.bias = op->d.bias ? nn_weight(c, op->d.w + 1) : NULL;
-  err = nn_conv_pack(op->conv, p.part, nn_weight(c, op->d.w), p.packed);
+  p.bias = nn_product_bias(c, op);
+  p.plus = nn_product_plus(c, op);
+  err = packed(c, op, p.part, &p.packed);
   return err ? nn_fail(c, op, err) : nn_run(&c->par, c->w.n, forward_sample, &p);
 }
 
@@ -149,9 +174,10 @@ int nn_convs_backward(const nn_call *c, const nn_xop *op) {
   p.dx = nn_din(c, op->in, &p.acc, &p.mask);
   if (p.dx) {
     p.part = part_data(op);
-    err = nn_conv_pack(op->conv, p.part, nn_weight(c, op->d.w), p.packed);
+    err = packed(c, op, p.part, &p.packed);
     st = err ? nn_fail(c, op, err) : nn_run(&c->par, c->w.n, data_sample, &p);
   }
+  if (!st) st = nn_plus_backward(c, op);
   if (!st && op->d.bias)
     st = nn_bias_grad(c, nn_grad_of(c, op->d.w + 1), p.dy, c->w.n * p.out->px, p.out->c, 1, (float *)c->w.tmp);
   g = nn_grad_of(c, op->d.w);

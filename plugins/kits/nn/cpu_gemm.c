@@ -13,7 +13,7 @@ typedef struct mm {
   const nn_call *c;
   const nn_xop *op;
   int64_t m, n, k;
-  const float *x, *w, *dy, *bias, *mask;
+  const float *x, *w, *dy, *bias, *plus, *mask;
   float *y, *dx, *part;
   int64_t cols, mt, nt, mb; /* the grid */
   int acc;
@@ -41,9 +41,13 @@ static void cell(const mm *p, int64_t i, int64_t columns, int64_t *m0, int64_t *
   nn_piece(columns, 16, p->nt, i % p->nt, n0, n1);
 }
 
-void nn_gemm_size(const nn_cpu *cpu, nn_xop *op) {
+void nn_gemm_size(nn_cpu *cpu, nn_xop *op) {
   mm p;
   dims(cpu, op, cpu->batch, &p);
+  if (op->d.norm) {
+    op->off_w = nn_constant(cpu, (size_t)(p.n * p.k) * sizeof(float));
+    op->off_b = nn_constant(cpu, (size_t)p.cols * sizeof(float));
+  }
   op->tmp = nn_bias_bytes(p.n, 1);
   if (p.n * p.k < TILED) op->tmp += (size_t)(p.n * p.k * NN_CHUNKS) * sizeof(float);
 }
@@ -59,7 +63,8 @@ static int forward_piece(void *arg, int64_t i, int worker) {
   if (p->m <= SKINNY) nn_skinny(p->y + m0 * p->n, p->x + m0 * p->k, p->w, m1 - m0, n0, n1, p->k, p->n);
   else if (nn_gemm(0, 1, m1 - m0, n1 - n0, p->k, 1, p->x + m0 * p->k, p->k, p->w + n0 * p->k, p->k, 0, y, p->n))
     return nn_fail(p->c, p->op, "oneDNN refused the matrix product");
-  nn_bias_relu(y, p->bias, m1 - m0, n1 - n0, p->cols, n0 % p->cols, p->n, p->op->d.relu);
+  nn_bias_relu(y, p->bias, p->plus ? p->plus + m0 * p->n + n0 : NULL, m1 - m0, n1 - n0, p->cols, n0 % p->cols, p->n,
+               p->op->d.relu);
   return SP_OK;
 }
 
@@ -68,8 +73,9 @@ int nn_gemm_forward(const nn_call *c, const nn_xop *op) {
   dims(c->w.low, op, c->w.n, &p);
   p.x = nn_data(c, op->in);
   p.y = nn_data(c, op->out);
-  p.w = nn_weight(c, op->d.w);
-  p.bias = op->d.bias ? nn_weight(c, op->d.w + 1) : NULL;
+  p.w = nn_product_weight(c, op);
+  p.bias = nn_product_bias(c, op);
+  p.plus = nn_product_plus(c, op);
   grid(&p, p.n);
   return nn_run(&c->par, p.mt * p.nt, forward_piece, &p);
 }
@@ -134,13 +140,14 @@ int nn_gemm_backward(const nn_call *c, const nn_xop *op) {
   dims(c->w.low, op, c->w.n, &p);
   p.dy = nn_dout(c, op->out);
   p.x = nn_data(c, op->in);
-  p.w = nn_weight(c, op->d.w);
+  p.w = nn_product_weight(c, op);
   fold = (int)(p.n / p.cols);
   p.dx = nn_din(c, op->in, &p.acc, &p.mask);
   if (p.dx) {
     grid(&p, p.k);
     st = nn_run(&c->par, p.mt * p.nt, data_piece, &p);
   }
+  if (!st) st = nn_plus_backward(c, op);
   if (!st && op->d.bias) st = nn_bias_grad(c, nn_grad_of(c, op->d.w + 1), p.dy, p.m, p.cols, fold, (float *)c->w.tmp);
   p.g = nn_grad_of(c, op->d.w);
   p.part = (float *)(c->w.tmp + nn_bias_bytes(p.n, 1));

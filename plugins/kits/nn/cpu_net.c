@@ -42,6 +42,7 @@ int nn_cpu_plan(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, nn_net *net, const nn_b
   if (st || (st = nn_find_factors(ctx, cpu, plan)) || (st = nn_place(ctx, cpu))) return st;
   nn_cut(cpu, plan);
   nn_give_factors(cpu, plan);
+  plan->const_bytes = cpu->const_bytes;
   plan->saved_bytes = cpu->training ? cpu->saved_bytes : 0;
   plan->scratch_bytes = (cpu->infer_bytes > cpu->grad_bytes ? cpu->infer_bytes : cpu->grad_bytes) + cpu->tmp_bytes +
                         cpu->worker_bytes * (size_t)cpu->threads;

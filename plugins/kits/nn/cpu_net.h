@@ -15,7 +15,7 @@ typedef nn_low nn_cpu;
  * channels-last. */
 int nn_cpu_plan(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in, const nn_bind *out,
                 int n_out);
-int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu);
+int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu, const sp_io *io);
 int nn_cpu_forward(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io);
 int nn_cpu_backward(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io);
 int nn_cpu_apply(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io);
@@ -33,6 +33,12 @@ typedef struct nn_grad {
 } nn_grad;
 
 static inline float *nn_weight(const nn_call *c, int w) { return nn_weight_of(&c->w, w); }
+/* Weights and bias of a product, with batch norm where it is folded; the bias may be NULL. */
+const float *nn_product_weight(const nn_call *c, const nn_xop *op);
+const float *nn_product_bias(const nn_call *c, const nn_xop *op);
+/* What a product adds to its result, or NULL; and the backward of that. */
+const float *nn_product_plus(const nn_call *c, const nn_xop *op);
+int nn_plus_backward(const nn_call *c, const nn_xop *op);
 static inline const nn_val *nn_val_of(const nn_call *c, int v) { return &c->w.low->vals[v]; }
 static inline float *nn_data(const nn_call *c, int v) { return c->w.at[v].data; }
 static inline const float *nn_dout(const nn_call *c, int v) { return c->w.at[v].grad; }
@@ -48,12 +54,15 @@ int nn_bias_grad(const nn_call *c, nn_grad g, const float *x, int64_t rows, int6
 size_t nn_bias_bytes(int64_t cols, int fold);
 
 /* tmp and worker bytes are kept in the op. Only plan() and prepare() change a plan. */
-void nn_gemm_size(const nn_cpu *cpu, nn_xop *op);
+void nn_gemm_size(nn_cpu *cpu, nn_xop *op);
 int nn_gemm_forward(const nn_call *c, const nn_xop *op);
 int nn_gemm_backward(const nn_call *c, const nn_xop *op);
 int nn_gemm_apply(const nn_call *c, const nn_xop *op);
-int nn_convs_plan(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op);
+int nn_convs_plan(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op);
 int nn_convs_prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op);
+/* Constants of a frozen network; tmp: room for the op's weights. */
+void nn_fold_constants(const nn_cpu *cpu, const nn_xop *op, const sp_io *io, float *weights);
+int nn_convs_constants(sp_ctx *ctx, const nn_cpu *cpu, const nn_xop *op, const sp_io *io);
 int nn_convs_forward(const nn_call *c, const nn_xop *op);
 int nn_convs_backward(const nn_call *c, const nn_xop *op);
 void nn_norm_size(const nn_cpu *cpu, nn_xop *op);

@@ -102,7 +102,71 @@ static int apply_op(nn_walk *w, const nn_xop *op) { return nn_gemm_apply((const 
 static const nn_device device = {
     .forward = forward_op, .backward = backward_op, .arrive = arrive, .zero = zero, .copy = copy, .apply = apply_op};
 
-int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu) {
+/* ---- products of a frozen network -------------------------------------------------------------------------------- */
+static float *constant(const nn_call *c, size_t off) { return (float *)((char *)c->w.io->consts + off); }
+
+const float *nn_product_weight(const nn_call *c, const nn_xop *op) {
+  return op->d.norm ? constant(c, op->off_w) : nn_weight(c, op->d.w);
+}
+
+const float *nn_product_bias(const nn_call *c, const nn_xop *op) {
+  if (op->d.norm) return constant(c, op->off_b);
+  return op->d.bias ? nn_weight(c, op->d.w + 1) : NULL;
+}
+
+const float *nn_product_plus(const nn_call *c, const nn_xop *op) {
+  return op->d.n_more ? nn_data(c, op->more[0]) : NULL;
+}
+
+typedef struct passed {
+  float *d;
+  const float *g, *mask;
+  int64_t n;
+  int acc;
+} passed;
+
+static int pass_chunk(void *arg, int64_t i, int worker) {
+  const passed *p = arg;
+  int64_t b, e;
+  (void)worker;
+  nn_piece(p->n, 64, NN_CHUNKS, i, &b, &e);
+  nn_give(p->d + b, p->g + b, p->mask ? p->mask + b : NULL, e - b, p->acc);
+  return SP_OK;
+}
+
+int nn_plus_backward(const nn_call *c, const nn_xop *op) {
+  const nn_val *out = nn_val_of(c, op->out);
+  passed p = {.g = nn_dout(c, op->out), .n = c->w.n * out->px * out->c};
+  if (!op->d.n_more || !(p.d = nn_din(c, op->more[0], &p.acc, &p.mask))) return SP_OK;
+  return nn_run(&c->par, NN_CHUNKS, pass_chunk, &p);
+}
+
+void nn_fold_constants(const nn_cpu *cpu, const nn_xop *op, const sp_io *io, float *weights) {
+  const sp_tensor *norm = &io->weights[op->d.norm - 1];
+  const float *w = io->weights[op->d.w].data, *bias = op->d.bias ? io->weights[op->d.w + 1].data : NULL;
+  const float *gamma = norm[0].data, *beta = norm[1].data, *mean = norm[2].data, *var = norm[3].data;
+  float *b = (float *)((char *)io->consts + op->off_b);
+  nn_channels ch = nn_channels_of(cpu, op);
+  int64_t n = (int64_t)(nn_weight_bytes(cpu, op->d.w) / sizeof(float));
+  for (int64_t i = 0; i < n; i++) {
+    int64_t c = nn_channel(ch, i);
+    weights[i] = (float)(w[i] * nn_fold_scale(gamma[c], var[c], op->d.eps));
+  }
+  for (int64_t c = 0; c < cpu->vals[op->out].c; c++)
+    b[c] = nn_fold_shift(nn_fold_scale(gamma[c], var[c], op->d.eps), bias ? bias[c] : 0, mean[c], beta[c]);
+}
+
+static int make_constants(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io) {
+  int st = SP_OK;
+  for (int i = 0; i < cpu->n_ops && !st; i++) {
+    const nn_xop *op = &cpu->ops[i];
+    if (op->x == NN_X_CONV) st = nn_convs_constants(ctx, cpu, op, io);
+    else if (op->d.norm) nn_fold_constants(cpu, op, io, (float *)((char *)io->consts + op->off_w));
+  }
+  return st;
+}
+
+int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu, const sp_io *io) {
   static float a[64 * 64], b[64 * 64], c[64 * 64]; /* oneDNN compiles its product when it is first asked for one */
   int st = nn_room(ctx);
   if (st) return st;
@@ -112,7 +176,7 @@ int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu) {
   if (st) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "oneDNN refused a matrix product");
   for (int i = 0; i < cpu->n_ops && !st; i++)
     if (cpu->ops[i].x == NN_X_CONV) st = nn_convs_prepare(ctx, cpu, &cpu->ops[i]);
-  return st;
+  return st || !cpu->frozen ? st : make_constants(ctx, cpu, io);
 }
 
 int nn_cpu_forward(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io) {

@@ -29,8 +29,7 @@ int nn_stage_plan(sp_ctx *ctx, void *self, sp_plan *plan, nn_builder build) {
 }
 
 int nn_stage_prepare(sp_ctx *ctx, void *self, const sp_io *io) {
-  (void)io;
-  return nn_cpu_prepare(ctx, &((nn_stage *)self)->cpu);
+  return nn_cpu_prepare(ctx, &((nn_stage *)self)->cpu, io);
 }
 
 int nn_stage_forward(sp_ctx *ctx, void *self, const sp_io *io) {

@@ -6,14 +6,21 @@
 
 static inline float relu_of(float v) { return v < 0 ? 0 : v; } /* NaN stays: what is broken must not look well */
 
-NN_VEC void nn_bias_relu(float *y, const float *bias, int64_t rows, int64_t c, int64_t period, int64_t first,
-                         int64_t ld, int relu) {
+NN_VEC void nn_bias_relu(float *y, const float *bias, const float *plus, int64_t rows, int64_t c, int64_t period,
+                         int64_t first, int64_t ld, int relu) {
   for (int64_t r = 0; r < rows; r++) {
     float *row = y + r * ld;
     for (int64_t j = 0; j < c;) {
       int64_t at = (first + j) % period, n = period - at < c - j ? period - at : c - j;
       float *d = row + j;
-      if (bias && relu)
+      const float *more = plus ? plus + r * ld + j : NULL;
+      if (more && bias && relu)
+        for (int64_t i = 0; i < n; i++) d[i] = relu_of(d[i] + bias[at + i] + more[i]);
+      else if (more && bias)
+        for (int64_t i = 0; i < n; i++) d[i] += bias[at + i] + more[i];
+      else if (more)
+        for (int64_t i = 0; i < n; i++) d[i] = relu ? relu_of(d[i] + more[i]) : d[i] + more[i];
+      else if (bias && relu)
         for (int64_t i = 0; i < n; i++) d[i] = relu_of(d[i] + bias[at + i]);
       else if (bias)
         for (int64_t i = 0; i < n; i++) d[i] += bias[at + i];

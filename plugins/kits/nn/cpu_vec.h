@@ -15,8 +15,9 @@
 #endif
 
 /* Row blocks [rows][c], dense. */
-void nn_bias_relu(float *y, const float *bias, int64_t rows, int64_t c, int64_t period, int64_t first, int64_t ld,
-                  int relu); /* bias[(first + j) % period]; bias may be NULL */
+/* y += bias[(first + j) % period] + plus, each of which may be NULL; plus lies as y does. */
+void nn_bias_relu(float *y, const float *bias, const float *plus, int64_t rows, int64_t c, int64_t period,
+                  int64_t first, int64_t ld, int relu);
 void nn_relu(float *y, const float *x, int64_t n);
 void nn_mask(float *d, const float *y, int64_t n); /* d = y > 0 ? d : 0 */
 void nn_mask_to(float *d, const float *g, const float *y, int64_t n, int acc);

@@ -2,13 +2,16 @@
  * cuda_conv.c - convolutions of any kernel, and their transposes, through cuDNN, channels-last.
  *
  * A transposed convolution runs the parts of the convolution that it transposes: its input is that one's result. Only
- * algorithms that give the same bits every time are candidates; prepare() measures them, and the choice is kept. */
+ * algorithms that give the same bits every time are candidates; prepare() measures them, and the choice is kept. In a frozen
+ * network a forward's candidates are also cuDNN's own bias, sum and ReLU in the same call, and its time includes what of
+ * these is a pass behind it. */
 #include "cuda_net.h"
 
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* cuDNN marks these functions in favour of graphs of its own making, which cannot be named by one number in a file. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -17,7 +20,7 @@ enum part { FWD, BWD_DATA, BWD_WEIGHTS, PARTS };
 
 /* An algorithm may ask for more workspace than a lane has, the more the more samples: it is then run a slice at a time. */
 typedef struct slices {
-  int algo;
+  int algo, fused;                /* fused: with bias, sum and ReLU */
   int64_t n;                      /* samples of a slice; the last one has the rest */
   cudnnTensorDescriptor_t a, b;   /* of the convolution a -> b: n samples */
   cudnnTensorDescriptor_t ra, rb; /* the rest; NULL: none */
@@ -30,6 +33,8 @@ struct nn_dconv {
   slices by[PARTS];
   cudnnFilterDescriptor_t w;
   cudnnConvolutionDescriptor_t conv;
+  cudnnTensorDescriptor_t bias; /* NULL: cuDNN's call with bias and ReLU is no candidate */
+  cudnnActivationDescriptor_t act;
 };
 
 typedef struct args {
@@ -39,6 +44,7 @@ typedef struct args {
   int part, add;
   const void *from, *w; /* FWD: a. BWD_DATA: b. BWD_WEIGHTS: a, and w is b */
   void *to;
+  nnk_map y, plus; /* forward: the result, and what is added to it; p NULL: nothing */
 } args;
 
 static int transposed(const nn_xop *op) { return op->d.kind == NN_OP_CONVT; }
@@ -53,8 +59,8 @@ void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   nn_low *low = &cuda->low;
   const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
   size_t sum = nn_align((size_t)weights_of(low, op) * sizeof(float));
-  cuda->cops[op - low->ops].off_cast = cuda->fixed_bytes;
-  if (in->elt != NN_F32) cuda->fixed_bytes += sum;
+  cuda->cops[op - low->ops].off_cast = nnc_fixed(cuda, in->elt != NN_F32 ? sum : 0);
+  cuda->cops[op - low->ops].off_narrow = nnc_fixed(cuda, in->elt != NN_F32 && low->frozen ? (size_t)out->c * 2 : 0);
   if (low->training) op->tmp = 2 * sum; /* the gradient as cuDNN gives it, and as float32 */
   *arena = nn_align(nnc_map_bytes(in, low->batch)) + nn_align(nnc_map_bytes(out, low->batch)) + sum;
 }
@@ -74,6 +80,8 @@ void nnc_conv_free(nn_dconv *p) {
     for (int part = 0; part < PARTS; part++) free_slices(&p->by[part]);
     if (p->w) cudnnDestroyFilterDescriptor(p->w);
     if (p->conv) cudnnDestroyConvolutionDescriptor(p->conv);
+    if (p->bias) cudnnDestroyTensorDescriptor(p->bias);
+    if (p->act) cudnnDestroyActivationDescriptor(p->act);
     free(p);
     p = next;
   }
@@ -107,6 +115,18 @@ static int cut(const args *a, int64_t n) {
   return (st = tensor(&s->ra, type, x, rest)) ? st : tensor(&s->rb, type, y, rest);
 }
 
+/* cuDNN's call with bias, sum and ReLU; it takes a bias of the maps' type. */
+static int describe_fused(const nnc_call *c, const nn_xop *op, nn_dconv *p) {
+  const nn_val *b = val_b(c, op);
+  cudnnActivationMode_t mode = op->d.relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY;
+  int st;
+  if (!c->cuda->low.frozen || transposed(op) || !nnc_has_bias(op)) return 0;
+  if ((st = (int)cudnnCreateTensorDescriptor(&p->bias))) return st;
+  st = (int)cudnnSetTensor4dDescriptor(p->bias, CUDNN_TENSOR_NHWC, type_of(b), 1, (int)b->c, 1, 1);
+  if (st || (st = (int)cudnnCreateActivationDescriptor(&p->act))) return st;
+  return (int)cudnnSetActivationDescriptor(p->act, mode, CUDNN_PROPAGATE_NAN, 0);
+}
+
 static int describe(const nnc_call *c, const nn_xop *op, nn_dconv *p) {
   const nn_val *a = val_a(c, op), *b = val_b(c, op);
   cudnnMathType_t math = c->cuda->precision == SP_PRECISION_FP32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
@@ -120,12 +140,30 @@ static int describe(const nnc_call *c, const nn_xop *op, nn_dconv *p) {
   st = (int)cudnnSetConvolution2dDescriptor(p->conv, pad[0], pad[1], s[0], s[1], dil[0], dil[1],
                                             CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
   if (!st && groups > 1) st = (int)cudnnSetConvolutionGroupCount(p->conv, groups);
-  return st ? st : (int)cudnnSetConvolutionMathType(p->conv, math);
+  if (!st) st = (int)cudnnSetConvolutionMathType(p->conv, math);
+  return st ? st : describe_fused(c, op, p);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 static const char *from_sample(const void *map, size_t bytes, int64_t first) {
   return (const char *)map + bytes * (size_t)first;
+}
+
+static const void *fused_bias(const args *a) {
+  if (a->y.elt == NNK_F32) return nnc_product_bias(a->c, a->op);
+  return a->c->fixed + nnc_cop(a->c, a->op)->off_narrow;
+}
+
+static int run_fused(const args *a, int64_t first, cudnnTensorDescriptor_t da, cudnnTensorDescriptor_t db) {
+  const nn_dconv *p = a->p;
+  const slices *s = &p->by[FWD];
+  const float one = 1, sums = a->plus.p ? 1 : 0;
+  void *to = (char *)a->to + p->b_bytes * (size_t)first;
+  const void *z = a->plus.p ? (const void *)from_sample(a->plus.p, p->b_bytes, first) : to;
+  return (int)cudnnConvolutionBiasActivationForward(a->c->cudnn, &one, da, from_sample(a->from, p->a_bytes, first),
+                                                    p->w, a->w, p->conv, (cudnnConvolutionFwdAlgo_t)s->algo,
+                                                    a->c->workspace, a->c->cuda->ext->workspace_bytes, &sums, db, z,
+                                                    p->bias, fused_bias(a), p->act, db, to);
 }
 
 /* The slice whose first sample is `first`. */
@@ -140,6 +178,7 @@ static int run_slice(const args *a, int64_t first, int add) {
   const char *from = from_sample(a->from, a->part == BWD_DATA ? p->b_bytes : p->a_bytes, first);
   switch (a->part) {
     case FWD:
+      if (s->fused) return run_fused(a, first, da, db);
       to = (char *)to + p->b_bytes * (size_t)first;
       return (int)cudnnConvolutionForward(a->c->cudnn, &one, da, from, p->w, a->w, p->conv,
                                           (cudnnConvolutionFwdAlgo_t)s->algo, ws, bytes, beta, db, to);
@@ -160,6 +199,19 @@ static int run(void *arg) {
   for (int64_t first = 0; first < a->p->samples && !err; first += a->p->by[a->part].n)
     err = run_slice(a, first, a->add || (a->part == BWD_WEIGHTS && first));
   return err;
+}
+
+/* What comes behind a forward that is not fused; a cudaError_t. */
+static int run_pass(const args *a) {
+  const float *bias = nnc_product_bias(a->c, a->op);
+  if (a->p->by[a->part].fused || !(bias || a->op->d.relu || a->plus.p)) return 0;
+  return nnk_bias_relu(a->c->stream, &a->y, &a->y, bias, a->plus.p ? &a->plus : NULL, a->op->d.relu);
+}
+
+static int run_whole(void *arg) {
+  const args *a = arg;
+  int err = run(arg);
+  return err || !a->y.p || !a->c->cuda->low.frozen ? err : run_pass(a);
 }
 
 /* Can it be run at all, within the workspace, and with the same bits every time? */
@@ -193,43 +245,49 @@ static int usable(const args *a, int algo) {
 static const int counts[PARTS] = {CUDNN_CONVOLUTION_FWD_ALGO_COUNT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT,
                                   CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT};
 
-/* "1": algorithm 1 for all samples; "1/8": for 8 at a time */
+/* "1": algorithm 1 for all samples; "1/8": for 8 at a time; "f1", "f1/8": with bias, sum and ReLU. */
 static int take(void *arg, const char *text) {
   args *a = arg;
   char *end;
+  int fused = *text == 'f';
+  if (fused && (a->part != FWD || !a->p->bias)) return 0;
+  text += fused;
   long algo = strtol(text, &end, 10);
   int64_t n = a->p->samples;
   if (end == text || algo < 0 || algo >= counts[a->part]) return 0;
   if (*end == '/') n = strtoll(end + 1, &end, 10);
   if (*end || n < 1 || n > a->p->samples || cut(a, n)) return 0;
   a->p->by[a->part].algo = (int)algo;
+  a->p->by[a->part].fused = fused;
   return usable(a, (int)algo);
 }
 
-/* The fastest for slices of n samples; -1: none can be run. */
-static int fastest(args *a, int64_t n, double *ms) {
-  int chosen = -1;
-  if (cut(a, n)) return -1;
-  for (int i = 0; i < counts[a->part]; i++) {
-    if (!usable(a, i)) continue;
-    a->p->by[a->part].algo = i;
-    double t = nnc_measure(a->c, run, a);
-    if (t < 0 || (chosen >= 0 && t >= *ms)) continue;
+/* The fastest for slices of n samples, as take() reads it; 0: none can be run. */
+static int fastest(args *a, int64_t n, double *ms, char *text, size_t bytes) {
+  slices *s = &a->p->by[a->part];
+  int found = 0, ways = a->part == FWD && a->p->bias ? 2 : 1;
+  if (cut(a, n)) return 0;
+  for (int i = 0; i < counts[a->part] * ways; i++) {
+    s->algo = i / ways;
+    s->fused = i % ways;
+    if (!usable(a, s->algo)) continue;
+    double t = nnc_measure(a->c, run_whole, a);
+    if (t < 0 || (found && t >= *ms)) continue;
     *ms = t;
-    chosen = i;
+    found = 1;
+    int at = snprintf(text, bytes, "%s%d", s->fused ? "f" : "", s->algo);
+    if (n < a->p->samples) snprintf(text + at, bytes - (size_t)at, "/%lld", (long long)n);
   }
-  return chosen;
+  return found;
 }
 
 static int measure(void *arg, const char *key, char *text, size_t bytes) {
   args *a = arg;
   double ms = 0;
   int64_t n = a->p->samples;
-  int chosen = fastest(a, n, &ms);
-  for (; chosen < 0 && n > 1; chosen = fastest(a, n, &ms)) n = (n + 1) / 2;
-  if (chosen < 0) return nnc_no_choice(a->c, "cuDNN has no algorithm for", key);
-  if (n == a->p->samples) snprintf(text, bytes, "%d", chosen);
-  else snprintf(text, bytes, "%d/%lld", chosen, (long long)n);
+  int found = fastest(a, n, &ms, text, bytes);
+  for (; !found && n > 1; found = fastest(a, n, &ms, text, bytes)) n = (n + 1) / 2;
+  if (!found) return nnc_no_choice(a->c, "cuDNN has no algorithm for", key);
   a->c->w.ctx->host->log(a->c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, algorithm %s", key, ms * 1e3, text);
   return SP_OK;
 }
@@ -238,9 +296,12 @@ static int choose(nnc_call *c, const nn_xop *op, args *a) {
   static const char *const parts[] = {"forward", "data", "weights"}, *const precisions[] = {"fp32", "tf32", "bf16"};
   const nn_val *x = val_a(c, op), *y = val_b(c, op);
   const nn_op *d = &op->d;
-  char key[SP_CUDA_KEY_MAX], apart[64] = "";
+  char key[SP_CUDA_KEY_MAX], apart[96] = "";
+  if (a->y.p && c->cuda->low.frozen)
+    snprintf(apart, sizeof apart, "%s%s%s", nnc_has_bias(op) ? " bias" : "", a->plus.p ? " map" : "",
+             d->relu ? " relu" : "");
   if (d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1)
-    snprintf(apart, sizeof apart, " d%dx%d g%d", d->dil[0], d->dil[1], d->groups);
+    snprintf(apart + strlen(apart), sizeof apart - strlen(apart), " d%dx%d g%d", d->dil[0], d->dil[1], d->groups);
   snprintf(key, sizeof key, "conv %s n%lld %lldx%lldx%lld to %lldx%lldx%lld k%dx%d s%dx%d p%dx%d%s %s ws%zu",
            parts[a->part], (long long)c->w.n, (long long)x->c, (long long)x->h, (long long)x->w, (long long)y->c,
            (long long)y->h, (long long)y->w, d->k[0], d->k[1], d->s[0], d->s[1], d->p[0], d->p[1], apart,
@@ -254,7 +315,8 @@ static int handles(nnc_call *c) {
 }
 
 static const void *weight(const nnc_call *c, const nn_xop *op) {
-  return c->cuda->low.vals[op->in].elt == NN_F32 ? nnc_weight(c, op->d.w) : c->fixed + nnc_cop(c, op)->off_cast;
+  if (c->cuda->low.vals[op->in].elt == NN_F32) return nnc_product_weight(c, op);
+  return c->fixed + nnc_cop(c, op)->off_cast;
 }
 
 int nnc_conv_prepare(nnc_call *c, const nn_xop *op) {
@@ -279,6 +341,11 @@ int nnc_conv_prepare(nnc_call *c, const nn_xop *op) {
     r.from = part == BWD_DATA ? b : a;
     if (part == BWD_WEIGHTS) r.w = b;
     r.to = part == FWD ? b : part == BWD_DATA ? a : g;
+    if (part == part_forward(op)) {
+      r.y = nnc_map(&low->vals[op->out], c->w.n);
+      r.y.p = y;
+      if (op->d.n_more) r.plus = r.y;
+    }
     st = choose(c, op, &r);
   }
   if (st) {
@@ -311,11 +378,14 @@ static int call(nnc_call *c, const nn_xop *op, args *a) {
 
 int nnc_conv_forward(nnc_call *c, const nn_xop *op) {
   nnk_map y = nnc_data(c, op->out);
-  const float *bias = op->d.bias ? nnc_weight(c, op->d.w + 1) : NULL;
-  args a = {.part = part_forward(op), .from = nnc_data(c, op->in).p, .w = weight(c, op), .to = y.p};
+  args a = {.part = part_forward(op),
+            .from = nnc_data(c, op->in).p,
+            .w = weight(c, op),
+            .to = y.p,
+            .y = y,
+            .plus = nnc_product_plus(c, op)};
   int st = call(c, op, &a);
-  if (st || !(bias || op->d.relu)) return st;
-  return nnc_check(c, op, nnk_bias_relu(c->stream, &y, &y, bias, op->d.relu));
+  return st ? st : nnc_check(c, op, run_pass(&a));
 }
 
 /* The gradient comes as bfloat16 and is added up as float32, slice by slice. */
@@ -360,6 +430,7 @@ int nnc_conv_backward(nnc_call *c, const nn_xop *op) {
     st = call(c, op, &a);
     if (!st && in.mask) st = nnc_check(c, op, nnc_mask(c, op->in, in.dx, in.dx, in.mask));
   }
+  if (!st) st = nnc_plus_backward(c, op);
   if (!st) st = nnc_bias_grad(c, op);
   g = nnc_grad_of(c, op->d.w);
   return st || !g.p ? st : weight_grad(c, op, g);

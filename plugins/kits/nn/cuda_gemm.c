@@ -21,8 +21,8 @@ enum { CANDIDATES = 8, ALIGNMENT = 16 };               /* bytes that every tenso
 
 struct nn_product {
   nn_product *next;
-  int kind, how, relu, biased;
-  int elt, d_elt; /* of both factors (but w in SKINNY), and of the result */
+  int kind, how, relu, biased, sums; /* sums: FORWARD adds a map to its result */
+  int elt, d_elt;                    /* of both factors (but w in SKINNY), and of the result */
   int64_t samples, m, n, k;
   cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayout_t a, b, d;
@@ -39,6 +39,7 @@ typedef struct args {
   void *d;
   const float *master; /* w as float32 */
   const float *bias;
+  nnk_map y, plus; /* FORWARD; plus.p NULL: nothing is added */
   const void *mask;
   const float *scale;
   int add;
@@ -47,7 +48,7 @@ typedef struct args {
 static cudaDataType_t type_of(int elt) { return elt == NN_F32 ? CUDA_R_32F : CUDA_R_16BF; }
 
 int nnc_gemm_repeats(const nn_xop *op) {
-  return op->x == NN_X_GEMM && op->d.kind == NN_OP_CONVT && op->d.bias && op->d.k[0] * op->d.k[1] > 1;
+  return op->x == NN_X_GEMM && op->d.kind == NN_OP_CONVT && nnc_has_bias(op) && op->d.k[0] * op->d.k[1] > 1;
 }
 
 /* Whether one pass may compute the whole backward, where shapes and device allow it. */
@@ -63,10 +64,8 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   size_t patch = 0;
   int64_t m, n, k;
   nn_extents(low, op, low->batch, &m, &n, &k);
-  cop->off_cast = cop->off_bias = cuda->fixed_bytes;
-  if (cuda->precision == SP_PRECISION_BF16) cuda->fixed_bytes += nn_align((size_t)(n * k) * 2);
-  cop->off_bias = cuda->fixed_bytes;
-  if (nnc_gemm_repeats(op)) cuda->fixed_bytes += nn_align((size_t)n * sizeof(float));
+  cop->off_cast = nnc_fixed(cuda, cuda->precision == SP_PRECISION_BF16 ? (size_t)(n * k) * 2 : 0);
+  cop->off_bias = nnc_fixed(cuda, nnc_gemm_repeats(op) ? (size_t)n * sizeof(float) : 0);
   for (int64_t s = 1; s <= low->batch; s++) {
     nn_extents(low, op, s, &m, &n, &k);
     if (m <= NNK_SKINNY && nnk_skinny_work(m, n, k) > op->tmp) op->tmp = nnk_skinny_work(m, n, k);
@@ -147,7 +146,8 @@ static int describe(nn_product *p, int precision, int fused, const void *bias) {
 static int run_lt(const args *a) {
   const nn_product *p = a->p;
   const nnc_call *c = a->c;
-  float host_alpha = 1, host_beta = a->add ? 1 : 0;
+  float host_alpha = 1, host_beta = a->add || a->plus.p ? 1 : 0;
+  const void *from = a->plus.p ? a->plus.p : a->d;
   const void *alpha = &host_alpha, *beta = &host_beta;
   cublasLtMatmulDescOpaque_t own, *desc = (cublasLtMatmulDescOpaque_t *)(uintptr_t)&p->desc; /* only read */
   if (p->kind == UPDATE) {
@@ -158,17 +158,19 @@ static int run_lt(const args *a) {
     desc = &own;
     if (describe_product(desc, p, c->cuda->precision, 1, a->bias)) return CUBLAS_STATUS_INTERNAL_ERROR;
   }
-  return (int)cublasLtMatmul(c->lt, desc, alpha, a->a, p->a, a->b, p->b, beta, a->d, p->d, a->d, p->d, &p->algo,
+  return (int)cublasLtMatmul(c->lt, desc, alpha, a->a, p->a, a->b, p->b, beta, from, p->d, a->d, p->d, &p->algo,
                              c->workspace, c->cuda->ext->workspace_bytes, c->stream);
 }
 
 static int run_skinny(const args *a) {
   const nn_product *p = a->p;
   nnk_sum sum = {a->d, a->scale, a->add};
+  int err;
   switch (p->kind) {
     case FORWARD:
-      return nnk_skinny_forward(a->c->stream, p->elt, a->d, a->b, NNK_F32, a->master, a->bias, p->relu, p->m, p->n,
-                                p->k, a->c->w.tmp);
+      err = nnk_skinny_forward(a->c->stream, p->elt, a->d, a->b, NNK_F32, a->master, a->bias, p->relu && !a->plus.p,
+                               p->m, p->n, p->k, a->c->w.tmp);
+      return err || !a->plus.p ? err : nnk_add(a->c->stream, &a->y, &a->y, &a->plus, p->relu);
     case DATA:
       return nnk_skinny_data(a->c->stream, p->elt, a->d, a->b, NNK_F32, a->master, a->mask, a->add, p->m, p->n, p->k,
                              a->c->w.tmp);
@@ -185,8 +187,8 @@ static int run_either(void *arg) {
 static void key_of(const nn_product *p, const nn_cuda *cuda, char *key) {
   static const char *const kinds[] = {"forward", "data", "weight", "update"};
   static const char *const precisions[] = {"fp32", "tf32", "bf16"};
-  snprintf(key, SP_CUDA_KEY_MAX, "product %s m%lld n%lld k%lld %s%s %s to %s ws%zu", kinds[p->kind], (long long)p->m,
-           (long long)p->n, (long long)p->k, p->biased ? "bias" : "-", p->relu ? "+relu" : "",
+  snprintf(key, SP_CUDA_KEY_MAX, "product %s m%lld n%lld k%lld %s%s%s %s to %s ws%zu", kinds[p->kind], (long long)p->m,
+           (long long)p->n, (long long)p->k, p->biased ? "bias" : "-", p->sums ? "+map" : "", p->relu ? "+relu" : "",
            precisions[cuda->precision], p->d_elt == NN_F32 ? "f32" : "bf16", cuda->ext->workspace_bytes);
 }
 
@@ -257,6 +259,15 @@ static int measure(void *arg, const char *key, char *text, size_t bytes) {
   return SP_OK;
 }
 
+static const void *cast_weight(const nnc_call *c, const nn_xop *op) {
+  if (c->cuda->low.vals[op->in].elt == NN_F32) return nnc_product_weight(c, op);
+  return c->fixed + nnc_cop(c, op)->off_cast;
+}
+
+static const float *bias_of(const nnc_call *c, const nn_xop *op) {
+  return nnc_gemm_repeats(op) ? (float *)(c->fixed + nnc_cop(c, op)->off_bias) : nnc_product_bias(c, op);
+}
+
 /* The product is measured on garbage behind the fixed part of scratch, the weights' gradient too; that of factors on them. */
 static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   const nn_cuda *cuda = c->cuda;
@@ -269,9 +280,10 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   char key[SP_CUDA_KEY_MAX];
   nnc_call at = *c;
   int all = kind == UPDATE && nn_has_factors(low, op);
-  args a = {
-      .c = &at, .master = nnc_weight(c, op->d.w), .scale = kind == UPDATE ? nnc_one(c) : NULL, .add = kind == UPDATE};
-  const void *w = in->elt == NN_F32 ? nnc_weight(c, op->d.w) : c->fixed + cop->off_cast;
+  args a = {.c = &at,
+            .master = nnc_product_weight(c, op),
+            .scale = kind == UPDATE ? nnc_one(c) : NULL,
+            .add = kind == UPDATE};
   int st;
   if (all) {
     if (!c->w.io->factors) return SP_OK; /* an evaluation */
@@ -290,13 +302,17 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   nn_extents(low, op, at.w.n, &p->m, &p->n, &p->k);
   if (kind == FORWARD) {
     p->relu = op->d.relu;
-    p->biased = op->d.bias;
-    if (p->biased) a.bias = nnc_gemm_repeats(op) ? (float *)(c->fixed + cop->off_bias) : nnc_weight(c, op->d.w + 1);
+    p->biased = nnc_has_bias(op);
+    p->sums = op->d.n_more;
+    a.bias = bias_of(c, op);
+    a.y = nnc_map(out, c->w.n);
+    a.y.p = y;
+    if (p->sums) a.plus = a.y;
   }
   if (low->training) work = g + nn_align((size_t)(p->n * p->k) * sizeof(float));
   at.w.tmp = work;
   a.p = a.choosing = p;
-  a.a = kind >= WEIGHT ? x : w;
+  a.a = kind >= WEIGHT ? x : cast_weight(c, op);
   a.b = kind == FORWARD ? x : y;
   a.d = kind == FORWARD ? y : kind == DATA ? x : g;
   key_of(p, cuda, key);
@@ -442,19 +458,20 @@ static int run(nnc_call *c, const nn_xop *op, args *a, int kind) {
   return err ? nnc_fail(c, op, SP_E_DEVICE, cublasLtGetStatusString((cublasStatus_t)err)) : SP_OK;
 }
 
-static const void *cast_weight(const nnc_call *c, const nn_xop *op) {
-  return c->cuda->low.vals[op->in].elt == NN_F32 ? nnc_weight(c, op->d.w) : c->fixed + nnc_cop(c, op)->off_cast;
-}
-
+/* The map is added by the product itself, whether fused or plain. */
 int nnc_gemm_forward(nnc_call *c, const nn_xop *op) {
   nnk_map y = nnc_data(c, op->out);
-  const float *bias = op->d.bias ? nnc_weight(c, op->d.w + 1) : NULL;
-  args a = {.a = cast_weight(c, op), .b = nnc_data(c, op->in).p, .d = y.p, .master = nnc_weight(c, op->d.w)};
-  int st;
-  a.bias = nnc_gemm_repeats(op) ? (float *)(c->fixed + nnc_cop(c, op)->off_bias) : bias;
-  st = run(c, op, &a, FORWARD);
+  const float *bias = nnc_product_bias(c, op);
+  args a = {.a = cast_weight(c, op),
+            .b = nnc_data(c, op->in).p,
+            .d = y.p,
+            .master = nnc_product_weight(c, op),
+            .bias = bias_of(c, op),
+            .y = y,
+            .plus = nnc_product_plus(c, op)};
+  int st = run(c, op, &a, FORWARD);
   if (st || a.p->how != PLAIN || !(bias || op->d.relu)) return st;
-  return nnc_check(c, op, nnk_bias_relu(c->stream, &y, &y, bias, op->d.relu));
+  return nnc_check(c, op, nnk_bias_relu(c->stream, &y, &y, bias, NULL, op->d.relu));
 }
 
 /* dx and dw are both wanted. A masked gradient is complete, and its sums are those of the bias before it. */
@@ -472,7 +489,7 @@ static int patch_backward(nnc_call *c, const nn_xop *op, const nnk_map *dx, int 
 
 int nnc_gemm_backward(nnc_call *c, const nn_xop *op) {
   nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out);
-  args a = {.a = cast_weight(c, op), .b = dy.p, .master = nnc_weight(c, op->d.w)};
+  args a = {.a = cast_weight(c, op), .b = dy.p, .master = nnc_product_weight(c, op)};
   const nn_product *all = find(c, op, BACKWARD);
   nnk_sum g = nnc_grad_of(c, op->d.w);
   nnc_into in;
@@ -486,6 +503,7 @@ int nnc_gemm_backward(nnc_call *c, const nn_xop *op) {
     st = run(c, op, &a, DATA);
     if (!st && in.mask && a.p->how != SKINNY) st = nnc_check(c, op, nnc_mask(c, op->in, in.dx, in.dx, in.mask));
   }
+  if (!st) st = nnc_plus_backward(c, op);
   if (!st) st = nnc_bias_grad(c, op);
   if (st || !g.p) return st;
   a = (args){.a = x.p, .b = dy.p, .d = g.p, .scale = g.scale, .add = g.add};

@@ -16,6 +16,8 @@
 
 #include <spcore/plugin.h>
 
+#include "fold.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -55,8 +57,8 @@ int nnk_act_backward(void *stream, int act, const nnk_map *dx, const nnk_map *dy
 int nnk_mul(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, const nnk_map *mask, int add);
 /* The gradient of such a b: db = or += the sum over the pixels of dy times a. */
 int nnk_mul_sum(void *stream, const nnk_map *db, const nnk_map *dy, const nnk_map *a, const nnk_map *mask, int add);
-/* y = x + bias (c numbers, NULL: none), then ReLU; x and y may be one. */
-int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, int relu);
+/* y = x + bias (c numbers, NULL: none) + plus (as y; NULL: nothing), then ReLU; x and y may be one. */
+int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, const nnk_map *plus, int relu);
 /* dst[i] as nnk_sum from src[i], float32. */
 int nnk_axpy(void *stream, nnk_sum dst, const float *src, int64_t n);
 /* p[i] = value */
@@ -100,6 +102,17 @@ int nnk_norm_forward(void *stream, const nnk_map *y, const nnk_map *x, const flo
 int nnk_norm_backward(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, const float *stats,
                       const float *gamma, nnk_sum dgamma, nnk_sum dbeta, int batch, const nnk_map *mask, int add,
                       void *work);
+
+/* A batch norm of running statistics in the weights w (`count` of them, of the channels that fold.h says) and the bias (NULL:
+ * none) of the product before it. */
+typedef struct nnk_folded {
+  float *to_w, *to_b;
+  const float *w, *bias, *gamma, *beta, *mean, *var;
+  double eps;
+  int64_t count, c;
+  nn_channels channels;
+} nnk_folded;
+int nnk_fold(void *stream, const nnk_folded *f);
 
 /* ---- pooling; layouts 0 only. k, s, p: {y, x}. avg counts the padding, as nn.AvgPool2d ---- */
 typedef struct nnk_window {

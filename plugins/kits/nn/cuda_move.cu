@@ -212,24 +212,26 @@ template <int V, typename I> static int run_split(void *stream, const move_args 
 /* ---- bias ---- */
 template <int V, typename I>
 __global__ void __launch_bounds__(THREADS)
-    bias_relu(nnk_map y, nnk_map x, const float *bias, int relu, I units, I plane) {
+    bias_relu(nnk_map y, nnk_map x, const float *bias, const void *plus, int relu, I units, I plane) {
   I u = static_cast<I>(blockIdx.x) * THREADS + threadIdx.x, c = static_cast<I>(y.c);
-  float v[V];
+  float v[V], more[V];
   if (u >= units) return;
   load<V>(v, x.p, x.elt, static_cast<int64_t>(u) * V);
+  if (plus) load<V>(more, plus, y.elt, static_cast<int64_t>(u) * V);
   I ch = plane ? u / plane % c : u % (c / V) * V; /* plane: units of a channel, 0 where channels are innermost */
 #pragma unroll
   for (int j = 0; j < V; j++) {
     if (bias) v[j] += bias[plane ? ch : ch + j];
+    if (plus) v[j] += more[j];
     if (relu) v[j] = relu_of(v[j]);
   }
   store<V>(y.p, y.elt, static_cast<int64_t>(u) * V, v);
 }
 
 template <int V, typename I>
-static int run_bias(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, int relu) {
+static int run_bias(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, const void *plus, int relu) {
   int64_t units = elements(*y) / V, plane = y->layout == PLANAR ? pixels(*y) / V : 0;
-  SP_LAUNCH((bias_relu<V, I>), static_cast<unsigned>(up(units, THREADS)), THREADS, 0, stream, *y, *x, bias, relu,
+  SP_LAUNCH((bias_relu<V, I>), static_cast<unsigned>(up(units, THREADS)), THREADS, 0, stream, *y, *x, bias, plus, relu,
             static_cast<I>(units), static_cast<I>(plane));
   return launched();
 }
@@ -349,16 +351,18 @@ int nnk_split(void *stream, const nnk_map *dx, const nnk_map *dy, int64_t first,
                   : run_split<1, uint32_t>(stream, p, from);
 }
 
-int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, int relu) {
+int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, const nnk_map *plus, int relu) {
   int64_t n = elements(*y), unit = y->layout == PLANAR ? pixels(*y) : y->c;
-  if (!same_order(y, x)) return refused();
+  if (!same_order(y, x) || (plus && (!same_order(y, plus) || plus->elt != y->elt))) return refused();
   if (n == 0) return cudaSuccess;
-  int v = access(access(4, y, unit), x, unit);
+  int v = access(access(access(4, y, unit), x, unit), plus, unit);
+  const void *p = plus ? plus->p : nullptr;
   if (n >= INT32_MAX - THREADS)
-    return v == 4 ? run_bias<4, uint64_t>(stream, y, x, bias, relu) : run_bias<1, uint64_t>(stream, y, x, bias, relu);
-  return v == 4   ? run_bias<4, uint32_t>(stream, y, x, bias, relu)
-         : v == 2 ? run_bias<2, uint32_t>(stream, y, x, bias, relu)
-                  : run_bias<1, uint32_t>(stream, y, x, bias, relu);
+    return v == 4 ? run_bias<4, uint64_t>(stream, y, x, bias, p, relu)
+                  : run_bias<1, uint64_t>(stream, y, x, bias, p, relu);
+  return v == 4   ? run_bias<4, uint32_t>(stream, y, x, bias, p, relu)
+         : v == 2 ? run_bias<2, uint32_t>(stream, y, x, bias, p, relu)
+                  : run_bias<1, uint32_t>(stream, y, x, bias, p, relu);
 }
 
 int nnk_cast(void *stream, int n, void *const *dst, const float *const *src, const int64_t *count) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * cuda_net.c - plans a network for CUDA: what each op needs of scratch, and how scratch is cut.
  *
- * Scratch: the fixed part (the number 1, repeated biases, weights as bfloat16), then the values of an inference or the
+ * Scratch: the fixed part (the number 1, repeated biases, weights as bfloat16), which a frozen network has as constants, then the values of an inference or the
  * gradients, then an op's own memory, then pieces of the biases' gradients. prepare() measures products on all that is behind the
  * fixed part. */
 #include "cuda_net.h"
@@ -17,6 +17,12 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 nnk_map nnc_map(const nn_val *v, int64_t n) { return (nnk_map){NULL, v->elt, v->layout, n, v->c, v->h, v->w}; }
 
 size_t nnc_map_bytes(const nn_val *v, int64_t n) { return (size_t)(n * v->c * v->px) * (v->elt == NN_F32 ? 4 : 2); }
+
+size_t nnc_fixed(nn_cuda *cuda, size_t bytes) {
+  size_t at = cuda->fixed_bytes;
+  cuda->fixed_bytes += nn_align(bytes);
+  return at;
+}
 
 int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
                  const nn_bind *out, int n_out) {
@@ -35,9 +41,13 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
   if (cuda->precision == SP_PRECISION_TF32 && ext && ext->capability >= 80) nnc_stem_find(cuda);
   if ((st = nn_find_factors(ctx, low, plan))) return st;
-  cuda->fixed_bytes = nn_align(sizeof(float));
+  nnc_fixed(cuda, sizeof(float));
   for (int i = 0; i < low->n_ops; i++) {
     nn_xop *op = &low->ops[i];
+    if (op->d.norm) {
+      op->off_w = nnc_fixed(cuda, nn_weight_bytes(low, op->d.w));
+      op->off_b = nnc_fixed(cuda, (size_t)low->vals[op->out].c * sizeof(float));
+    }
     size_t own = 0;
     int together = low->vals[op->in].unstored || low->vals[op->out].unstored;
     if (cuda->cops[i].first) nnc_stem_size(cuda, op);
@@ -59,7 +69,8 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
     return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
   values = larger(low->infer_bytes, low->grad_bytes) + low->tmp_bytes + cuda->pieces_bytes;
   plan->saved_bytes = low->training ? low->saved_bytes : 0;
-  plan->scratch_bytes = cuda->fixed_bytes + larger(values, arena);
+  plan->scratch_bytes = (low->frozen ? 0 : cuda->fixed_bytes) + larger(values, arena);
+  plan->const_bytes = low->frozen ? cuda->fixed_bytes : 0;
   return SP_OK;
 }
 

@@ -12,11 +12,12 @@
 typedef struct nn_product nn_product; /* cuda_gemm.c: a matrix product for one N */
 typedef struct nn_dconv nn_dconv;     /* cuda_conv.c: a convolution for one N */
 
-/* Of each op, beside its nn_xop. Offsets are those into the fixed part of scratch. */
+/* Of each op, beside its nn_xop. Offsets, and those of constants there, are into the fixed part. */
 typedef struct nn_cop {
   nn_product *products;
   nn_dconv *convs;
   size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
+  size_t off_narrow;   /* CONV of a frozen network: the bias likewise */
   size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
   size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
@@ -36,7 +37,9 @@ typedef struct nn_cuda {
   const sp_cuda *ext;
   int precision;
   size_t pieces_bytes;
-  size_t fixed_bytes; /* front of scratch: the number 1, biases, weights as bfloat16 */
+  size_t
+      fixed_bytes; /* front of scratch, or the constants of a frozen network: the number 1, biases, weights as bfloat16 or
+                         with batch norm folded */
 } nn_cuda;
 
 int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
@@ -52,7 +55,7 @@ typedef struct nnc_call {
   nn_walk w; /* w.more: pieces, as nn_cop says; prepare(): w.tmp is all behind `fixed` */
   const nn_cuda *cuda;
   void *stream;
-  char *fixed;      /* scratch, as nn_cuda.fixed_bytes says */
+  char *fixed;      /* as nn_cuda.fixed_bytes says */
   void *lt, *cudnn; /* handles, NULL: not asked for yet */
   void *workspace;  /* NULL: not asked for yet */
   int64_t *pieces; /* backward, of each op: so many of its bias' gradient are there, left by the pass that completed the
@@ -65,6 +68,14 @@ static inline size_t nnc_index(const nnc_call *c, const nn_xop *op) { return (si
 static inline const nn_cop *nnc_cop(const nnc_call *c, const nn_xop *op) { return &c->cuda->cops[nnc_index(c, op)]; }
 static inline void *nnc_weight(const nnc_call *c, int w) { return nn_weight_of(&c->w, w); }
 static inline float *nnc_one(const nnc_call *c) { return (float *)c->fixed; }
+size_t nnc_fixed(nn_cuda *cuda, size_t bytes); /* where so many bytes of it lie */
+/* Of a product, in float32 and with batch norm where it is folded; the bias may be NULL. */
+const float *nnc_product_weight(const nnc_call *c, const nn_xop *op);
+const float *nnc_product_bias(const nnc_call *c, const nn_xop *op);
+static inline int nnc_has_bias(const nn_xop *op) { return op->d.bias || op->d.norm; }
+/* What it adds to its result, p NULL: nothing; and the backward of that. */
+nnk_map nnc_product_plus(const nnc_call *c, const nn_xop *op);
+int nnc_plus_backward(nnc_call *c, const nn_xop *op);
 /* Value v for n samples, without a place. */
 nnk_map nnc_map(const nn_val *v, int64_t n);
 size_t nnc_map_bytes(const nn_val *v, int64_t n);

@@ -22,8 +22,8 @@ static int rounds(const nnc_call *c) { return c->cuda->precision != SP_PRECISION
 
 static int narrow_forward(nnc_call *c, const nn_xop *op) {
   nnk_map x = nnc_data(c, op->in), y = nnc_data(c, op->out);
-  return nnk_narrow_forward(c->stream, op->d.k[0], &y, &x, nnc_weight(c, op->d.w),
-                            op->d.bias ? nnc_weight(c, op->d.w + 1) : NULL, op->d.relu, rounds(c));
+  return nnk_narrow_forward(c->stream, op->d.k[0], &y, &x, nnc_product_weight(c, op), nnc_product_bias(c, op),
+                            op->d.relu, rounds(c));
 }
 
 static int narrow_backward(nnc_call *c, const nn_xop *op) {
@@ -33,7 +33,7 @@ static int narrow_backward(nnc_call *c, const nn_xop *op) {
   nnc_into in;
   nnc_din(c, op->in, &in);
   if (op->d.bias) db = nnc_grad_of(c, op->d.w + 1);
-  if (in.dx) err = nnk_narrow_data(c->stream, k, in.dx, &dy, nnc_weight(c, op->d.w), in.mask, in.add, rounds(c));
+  if (in.dx) err = nnk_narrow_data(c->stream, k, in.dx, &dy, nnc_product_weight(c, op), in.mask, in.add, rounds(c));
   if (!err && dw.p) err = nnk_narrow_weight(c->stream, k, dw, db, &x, &dy, rounds(c), c->w.tmp);
   else if (!err && db.p) err = nnk_bias_grad(c->stream, db, &dy, c->w.tmp);
   return err;
@@ -89,9 +89,9 @@ void nnc_stem_size(nn_cuda *cuda, const nn_xop *op) {
 int nnc_stem_prepare(nnc_call *c, const nn_xop *op) { return nnc_check(c, op, nnk_stem_prepare()); }
 
 static nnk_layers layers_of(const nnc_call *c, const nn_xop *op) {
-  const nn_op *first = &nnc_cop(c, op)->first->d, *d = &op->d;
-  return (nnk_layers){nnc_weight(c, first->w), first->bias ? nnc_weight(c, first->w + 1) : NULL, nnc_weight(c, d->w),
-                      d->bias ? nnc_weight(c, d->w + 1) : NULL, d->relu};
+  const nn_xop *first = nnc_cop(c, op)->first;
+  return (nnk_layers){nnc_product_weight(c, first), nnc_product_bias(c, first), nnc_product_weight(c, op),
+                      nnc_product_bias(c, op), op->d.relu};
 }
 
 int nnc_stem_forward(nnc_call *c, const nn_xop *op) {

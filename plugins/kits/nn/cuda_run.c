@@ -50,7 +50,47 @@ void nnc_din(const nnc_call *c, int v, nnc_into *into) {
   into->mask = masked ? &into->sign : NULL;
 }
 
-/* ---- what is made of the weights at the start of each call ------------------------------------------------------- */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+const float *nnc_product_weight(const nnc_call *c, const nn_xop *op) {
+  return op->d.norm ? (const float *)(c->fixed + op->off_w) : nnc_weight(c, op->d.w);
+}
+
+const float *nnc_product_bias(const nnc_call *c, const nn_xop *op) {
+  if (op->d.norm) return (const float *)(c->fixed + op->off_b);
+  return op->d.bias ? nnc_weight(c, op->d.w + 1) : NULL;
+}
+
+nnk_map nnc_product_plus(const nnc_call *c, const nn_xop *op) {
+  return op->d.n_more ? nnc_data(c, op->more[0]) : (nnk_map){NULL};
+}
+
+int nnc_plus_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map dy = nnc_grad(c, op->out);
+  nnc_into in;
+  if (!op->d.n_more) return SP_OK;
+  nnc_din(c, op->more[0], &in);
+  return in.dx ? nnc_check(c, op, nnk_mask(c->stream, in.dx, &dy, in.mask, in.add)) : SP_OK;
+}
+
+/* ---- what is made of the weights, at the start of each call, or once: constants ---------------------------------- */
+static int fold_norm(const nnc_call *c, const nn_xop *op) {
+  const nn_low *low = &c->cuda->low;
+  const sp_tensor *norm = &c->w.io->weights[op->d.norm - 1];
+  nnk_folded f = {.to_w = (float *)(c->fixed + op->off_w),
+                  .to_b = (float *)(c->fixed + op->off_b),
+                  .w = nnc_weight(c, op->d.w),
+                  .bias = op->d.bias ? nnc_weight(c, op->d.w + 1) : NULL,
+                  .gamma = norm[0].data,
+                  .beta = norm[1].data,
+                  .mean = norm[2].data,
+                  .var = norm[3].data,
+                  .eps = op->d.eps,
+                  .count = (int64_t)(nn_weight_bytes(low, op->d.w) / sizeof(float)),
+                  .c = low->vals[op->out].c,
+                  .channels = nn_channels_of(low, op)};
+  return nnc_check(c, op, nnk_fold(c->stream, &f));
+}
+
 static int repeat_biases(const nnc_call *c) {
   const nn_low *low = &c->cuda->low;
   float *dst[NNK_LIST];
@@ -59,9 +99,9 @@ static int repeat_biases(const nnc_call *c) {
   int n = 0, err = 0;
   for (int i = 0; i < low->n_ops && !err; i++) {
     const nn_xop *op = &low->ops[i];
-    if (!nnc_gemm_repeats(op) || !c->w.at[op->out].wanted) continue;
+    if (!nnc_gemm_repeats(op) || !(low->frozen || c->w.at[op->out].wanted)) continue;
     dst[n] = (float *)(c->fixed + c->cuda->cops[i].off_bias);
-    src[n] = nnc_weight(c, op->d.w + 1);
+    src[n] = nnc_product_bias(c, op);
     period[n] = low->vals[op->out].c;
     count[n] = period[n] * op->d.k[0] * op->d.k[1];
     if (++n < NNK_LIST) continue;
@@ -72,27 +112,57 @@ static int repeat_biases(const nnc_call *c) {
   return check(c, (cudaError_t)err, "the biases");
 }
 
-static int cast_weights(const nnc_call *c, int backward) {
-  const nn_low *low = &c->cuda->low;
+/* Arrays that are to be cast. */
+typedef struct casts {
   void *dst[NNK_LIST];
   const float *src[NNK_LIST];
   int64_t count[NNK_LIST];
-  int n = 0, err = 0;
+  int n;
+} casts;
+
+static int cast_all(const nnc_call *c, casts *k) {
+  int n = k->n;
+  k->n = 0;
+  return n ? check(c, (cudaError_t)nnk_cast(c->stream, n, k->dst, k->src, k->count), "the weights as bfloat16") : SP_OK;
+}
+
+static int cast(const nnc_call *c, casts *k, size_t to, const float *from, int64_t count) {
+  k->dst[k->n] = c->fixed + to;
+  k->src[k->n] = from;
+  k->count[k->n++] = count;
+  return k->n < NNK_LIST ? SP_OK : cast_all(c, k);
+}
+
+/* Does this call read op's weights as bfloat16? */
+static int casts_for(const nnc_call *c, const nn_xop *op, int backward) {
+  if (op->x != NN_X_CONV && !(op->x == NN_X_GEMM && nnc_gemm_casts(c, op, backward))) return 0;
+  return backward ? c->w.at[op->in].need : c->w.at[op->out].wanted;
+}
+
+static int cast_weights(const nnc_call *c, int backward) {
+  const nn_low *low = &c->cuda->low;
+  casts k = {.n = 0};
+  int st = SP_OK;
   if (c->cuda->precision != SP_PRECISION_BF16) return SP_OK;
-  for (int i = 0; i < low->n_ops && !err; i++) {
+  for (int i = 0; i < low->n_ops && !st; i++) {
     const nn_xop *op = &low->ops[i];
-    if (op->x != NN_X_CONV && !(op->x == NN_X_GEMM && nnc_gemm_casts(c, op, backward))) continue;
-    if (!(backward ? c->w.at[op->in].need : c->w.at[op->out].wanted)) continue;
-    dst[n] = c->fixed + c->cuda->cops[i].off_cast;
-    src[n] = nnc_weight(c, op->d.w);
-    count[n] = 1;
-    for (int j = 0; j < low->net.weights[op->d.w].spec.ndim; j++) count[n] *= low->net.weights[op->d.w].spec.shape[j];
-    if (++n < NNK_LIST) continue;
-    err = nnk_cast(c->stream, n, dst, src, count);
-    n = 0;
+    const nn_cop *cop = &c->cuda->cops[i];
+    if (low->frozen ? op->x != NN_X_CONV && op->x != NN_X_GEMM : !casts_for(c, op, backward)) continue;
+    st =
+        cast(c, &k, cop->off_cast, nnc_product_weight(c, op), (int64_t)(nn_weight_bytes(low, op->d.w) / sizeof(float)));
+    if (!st && low->frozen && op->x == NN_X_CONV && nnc_has_bias(op))
+      st = cast(c, &k, cop->off_narrow, nnc_product_bias(c, op), low->vals[op->out].c);
   }
-  if (!err && n) err = nnk_cast(c->stream, n, dst, src, count);
-  return check(c, (cudaError_t)err, "the weights as bfloat16");
+  return st ? st : cast_all(c, &k);
+}
+
+static int make_constants(const nnc_call *c) {
+  const nn_low *low = &c->cuda->low;
+  int st = SP_OK;
+  for (int i = 0; i < low->n_ops && !st; i++)
+    if (low->ops[i].d.norm) st = fold_norm(c, &low->ops[i]);
+  if (!st) st = repeat_biases(c);
+  return st ? st : cast_weights(c, 0);
 }
 
 /* ---- gradients of biases ----------------------------------------------------------------------------------------- */
@@ -150,6 +220,7 @@ static void bind(nn_walk *w) { nnc_stem_choose((const nnc_call *)w); }
 static int start(nn_walk *w, int backward) {
   const nnc_call *c = (const nnc_call *)w;
   int st = SP_OK;
+  if (c->cuda->low.frozen) return SP_OK;
   if (!backward) st = repeat_biases(c);
   else if (c->w.io->dw_scale) st = check(c, (cudaError_t)nnk_fill(c->stream, nnc_one(c), 1, 1), "a constant");
   return st ? st : cast_weights(c, backward);
@@ -218,11 +289,13 @@ static const nn_device device = {.bind = bind,
                                  .apply = apply_op};
 
 static nnc_call call_of(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io, nn_at *at) {
-  char *fixed = io->scratch;
-  return (nnc_call){.w = {.ctx = ctx, .io = io, .low = &cuda->low, .at = at, .values = fixed + cuda->fixed_bytes},
-                    .cuda = cuda,
-                    .stream = ctx->stream,
-                    .fixed = fixed};
+  int apart = cuda->low.frozen;
+  char *values = io->scratch;
+  return (nnc_call){
+      .w = {.ctx = ctx, .io = io, .low = &cuda->low, .at = at, .values = values + (apart ? 0 : cuda->fixed_bytes)},
+      .cuda = cuda,
+      .stream = ctx->stream,
+      .fixed = apart ? io->consts : io->scratch};
 }
 
 int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
@@ -234,6 +307,7 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   cuda->ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
   if (!cuda->ext) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the device has no extension %s", SP_EXT_CUDA);
   st = nn_walk_batch(&c.w);
+  if (!st && cuda->low.frozen) st = make_constants(&c);
   for (int i = 0; i < cuda->low.n_ops && !st; i++) {
     const nn_xop *op = &cuda->low.ops[i];
     if (cuda->cops[i].first) st = nnc_stem_prepare(&c, op);

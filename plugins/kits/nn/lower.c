@@ -131,6 +131,10 @@ static int exec_of(const nn_net *net, const nn_target *t, const nn_op *d) {
   return point || is_patch(net, d) ? NN_X_GEMM : NN_X_CONV;
 }
 
+int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op) {
+  return !is_patch(net, op) && exec_of(net, target, op) != NN_X_NARROW;
+}
+
 /* Order of a weight in memory. A product has w as [n][k]: k = kh,kw,in of a convolution, n = kh,kw,out of a transposed
  * one. */
 static void order_weight(nn_net *net, const nn_target *t, const nn_op *op, int x) {
@@ -351,6 +355,7 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
   if (!keep) return nomem(ctx);
   for (int i = 0; i < n_out; i++) keep[out[i].value] = 1;
   nn_fuse(&low->net, keep);
+  if (plan->frozen) nn_fold(&low->net, target, keep);
   free(keep);
   low->batch = n_in ? plan->in[in[0].port].spec[in[0].item].shape[0] : plan->batch;
   low->training = plan->training != 0;
@@ -381,6 +386,12 @@ int nn_has_weight(const nn_op *op, int w) { return op->w >= 0 && (w == 0 || op->
 const nn_xop *nn_with(const nn_low *low, const nn_xop *op) {
   const nn_val *in = &low->vals[op->in];
   return in->unstored ? &low->ops[in->producer] : NULL;
+}
+
+size_t nn_constant(nn_low *low, size_t bytes) {
+  size_t at = low->const_bytes;
+  low->const_bytes += nn_align(bytes);
+  return at;
 }
 
 size_t nn_weight_bytes(const nn_low *low, int weight) {

@@ -3,6 +3,7 @@
 #ifndef NN_LOWER_H
 #define NN_LOWER_H
 
+#include "fold.h"
 #include "net.h"
 
 /* Pixel order of a map. NN_PLANAR: N,C,H,W. 0: N,H,W,C. d > 0: as 0, but the pixels of each 2^d x 2^d tile in Z order,
@@ -49,6 +50,8 @@ typedef struct nn_xop {
   int part;                          /* of a backward */
   int together;                      /* CUDA: its backward is one with that of another op */
   size_t off_stats;                  /* NORM: mean and 1/std in `saved` */
+  size_t off_w, off_b;               /* constants: with batch norm folded, or as the device has them */
+  size_t off_back;                   /* CPU, CONV: likewise, packed for the gradient of what it reads */
   size_t tmp;                        /* bytes */
   size_t worker;                     /* CPU: bytes of each thread */
   struct nn_conv *conv;              /* CPU */
@@ -75,6 +78,7 @@ typedef struct nn_low {
   int draws;          /* calls need step and ids */
   int threads;        /* CPU */
   size_t infer_bytes, saved_bytes, grad_bytes, tmp_bytes, worker_bytes;
+  size_t const_bytes; /* of a frozen network: each a multiple of nn_align */
 } nn_low;
 
 static inline size_t nn_align(size_t n) { return (n + 255) & ~(size_t)255; }
@@ -83,6 +87,13 @@ static inline size_t nn_align(size_t n) { return (n + 255) & ~(size_t)255; }
  * are channels-last. */
 int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
              const nn_bind *out, int n_out);
+/* A product that adds a map to its result, by another op than a NARROW one. */
+int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op);
+/* fold.c: of a network whose weights stay as they are, batch norm behind a product goes into its weights, and a sum into the
+ * last of the products that it adds. keep[v]: the value is seen from outside. */
+void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep);
+/* Where constants of so many bytes lie. */
+size_t nn_constant(nn_low *low, size_t bytes);
 /* Gives every value its place in scratch or saved memory. */
 int nn_place(sp_ctx *ctx, nn_low *low);
 /* Cuts a backward into runs of ops, once it is known which values are stored: the largest, by bytes of gradients, is as small
@@ -97,6 +108,8 @@ void nn_extents(const nn_low *low, const nn_xop *op, int64_t samples, int64_t *m
 static inline int nn_is_factor(const nn_val *v) { return v->rows && v->in_port < 0 && v->out_port < 0; }
 static inline int nn_has_factors(const nn_low *low, const nn_xop *op) { return low->vals[op->out].drows > 0; }
 size_t nn_weight_bytes(const nn_low *low, int weight);
+/* Which output channel each element of op's weight is of, as that lies in memory. */
+nn_channels nn_channels_of(const nn_low *low, const nn_xop *op);
 /* Has the op a trained weight w (of two)? */
 int nn_has_weight(const nn_op *op, int w);
 /* The op that a backward runs together with this one, which alone reads its result; NULL: none. */

@@ -75,15 +75,18 @@ enum nn_kind { /* a residual block is lowered into these */
 };
 
 typedef struct nn_op {
-  int kind;                             /* enum nn_kind */
-  int in, more[NN_MAX_INS - 1], n_more; /* values that it reads; more than one: ADD, CONCAT, MUL */
-  int out;                              /* the value that it makes */
-  int relu;                             /* ReLU is applied to the result */
+  int kind; /* enum nn_kind */
+  int in, more[NN_MAX_INS - 1],
+      n_more; /* values that it reads; more than one: ADD, CONCAT, MUL, and a product that adds
+                                           more[0] to its result */
+  int out;    /* the value that it makes */
+  int relu;   /* ReLU is applied to the result */
   int k[2], s[2], p[2], op[2];
   int dil[2], groups; /* CONV, CONVT */
   int w;              /* index of the first weight, -1: none. CONV, CONVT, LINEAR: weight, bias.
                        BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
   int bias;
+  int norm; /* CONV, CONVT, LINEAR: the first weight, from 1, of the batch norm that is folded into it; 0: none */
   double eps, momentum;
   int mode;    /* UPSAMPLE: enum nn_resize */
   double drop; /* DROPOUT: how probable */
