@@ -179,8 +179,8 @@ refused("4 missing: o.weight", { carries = dialects, weights = ", names = { ['0'
 refused("fits stage 'net' with names in the dialect 'same' and with names in the dialect 'timm': say which",
   { carries = (dialects:gsub("other = ", "same = " .. names .. ", other = ")) })
 write("F32", function(own) return "backbone." .. timm(own) end, nil, { "backbone.x.bias", "neck" })
-loads(" takes the entries behind 'backbone.' in the dialect 'timm'; leaves out backbone.x.bias %(the classifier, which its layers "
-  .. "do not have%); 1 of other parts: neck", { carries = dialects })
+loads(" takes the entries behind 'backbone.' in the dialect 'timm'; leaves out backbone.x.bias %(the classifier, which its "
+  .. "layers do not have%); 1 of other parts: neck", { carries = dialects })
 loads(" takes the entries behind 'backbone.' in the dialect 'timm'; leaves out backbone.x.bias .*",
   { carries = dialects, weights = ", prefix = 'backbone.'" })
 loads(" takes the entries behind 'backbone.'; 1 of other parts: neck",

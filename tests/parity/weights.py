@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # needs: onednn images
 # once: names
-"""Files as others save them, by `weights = FILE` alone: behind prefixes of wrappers, in half precision, without what older versions
-did not count, of a whole segmentation model. The encoder gives what PyTorch's module gives with those values."""
+"""Files as others save them, by `weights = FILE` alone: behind prefixes of wrappers, in half precision, without what older
+versions did not count, of a whole segmentation model. The encoder gives what PyTorch's module gives with those values."""
 import json
 import os
 import struct
@@ -46,7 +46,8 @@ def encode(name, state, words, depth=18, stride=32):
     save(state)
     said = subprocess.run([SPCORE, "run", "encode.lua", "--depth", str(depth), "--os", str(stride)], check=True,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True).stderr
-    r.true(f"{name}: what is said", all(w in said for w in words) and said.count("\n") == (len(words) > 0) + ("become" in said), said)
+    lines = (len(words) > 0) + ("become" in said)
+    r.true(f"{name}: what is said", all(w in said for w in words) and said.count("\n") == lines, said)
     return np.load("y.npy")
 
 
