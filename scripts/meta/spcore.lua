@@ -108,7 +108,7 @@ sp.models.names = {}
 ---Layers, and what they say of themselves; a stage takes the layers alone.
 ---@class spcore.model
 ---@field [integer] spcore.layers.layers
----@field family string "resnet"
+---@field family string "resnet", "mobilenet_v3", "efficientnet"
 ---@field title string "ResNet-50"
 ---@field variant string whose weights it is for
 ---@field preprocess spcore.preprocess what they want
@@ -121,6 +121,16 @@ sp.models.names = {}
 ---@param t { [1]: 18|34|50|101, output_stride?: 32|16|8, dilation?: "torchvision"|"smp", variant?: string, classes?: integer }
 ---@return spcore.model
 function sp.models.resnet(t) end
+
+---torchvision's MobileNetV3; `dilated`: C4 has dilations in the place of its stride.
+---@param t { [1]: "large"|"small", dilated?: boolean, width?: number, variant?: string, classes?: integer }
+---@return spcore.model
+function sp.models.mobilenet_v3(t) end
+
+---torchvision's EfficientNet.
+---@param t { [1]: "b0"|"b1"|"b2"|"b3"|"b4", variant?: string, classes?: integer }
+---@return spcore.model
+function sp.models.efficientnet(t) end
 
 ---A known network by name: sp.models.get("resnet50", { output_stride = 8 }).
 ---@param name string one of sp.models.names

@@ -5,12 +5,16 @@ local core = require "spcore.core"
 local words = require "spcore.words"
 
 local models = {
+  efficientnet = require "spcore.models.efficientnet",
+  mobilenet_v3 = require "spcore.models.mobilenet_v3",
   resnet = require "spcore.models.resnet",
 }
 for name, head in pairs(require "spcore.models.heads") do models[name] = head end
 
 local named = {}
 for _, n in ipairs { 18, 34, 50, 101 } do named["resnet" .. n] = { "resnet", n } end
+for _, size in ipairs { "large", "small" } do named["mobilenet_v3_" .. size] = { "mobilenet_v3", size } end
+for i = 0, 4 do named["efficientnet_b" .. i] = { "efficientnet", "b" .. i } end
 
 models.names = words.keys(named)
 

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- Known networks: names, taps and what is refused. tests/parity/resnet.py compares their values.
+-- Known networks: names, taps and what is refused. tests/parity/models.py compares their values.
 -- needs: onednn images
 local sp = require "spcore"
 local t = require "check"
@@ -60,12 +60,63 @@ for name, dilation in pairs { ["layer2.0.conv2"] = 1, ["layer3.0.conv2"] = 2, ["
 end
 t.eq(named(sp.models.resnet { 18, output_stride = 16, dilation = "smp" })["layer4.0.conv1"].dilation, 2)
 
+-- ---- MobileNetV3 and EfficientNet ----
+local function norms(list)
+  local found = {}
+  for _, l in ipairs(list) do
+    if l[1] == "batch_norm" then found[("%g %g"):format(l.eps, l.momentum)] = true end
+  end
+  return table.concat(require "spcore.words".keys(found), ", ")
+end
+
+local large, dilated = sp.models.mobilenet_v3 { "large" }, sp.models.mobilenet_v3 { "large", dilated = true }
+t.eq(norms(large), "0.001 0.01")
+t.eq(norms(sp.models.mobilenet_v3 { "large", variant = "timm_ra" }), "1e-05 0.1") -- timm's were trained with these
+t.eq(norms(sp.models.efficientnet { "b0" }), "1e-05 0.1")
+t.eq(taps(large), "features.1 16/2, features.3 24/4, features.6 40/8, features.12 112/16, features.16.2 960/32")
+t.eq(taps(dilated), "features.1 16/2, features.3 24/4, features.6 40/8, features.12 112/16, features.16.2 960/16")
+t.eq(taps(sp.models.mobilenet_v3 { "small" }),
+  "features.0.2 16/2, features.1.block.2.1 16/4, features.3 24/8, features.8 48/16, features.12.2 576/32")
+t.eq(taps(sp.models.efficientnet { "b0" }), "features.1.0.block.2.1 16/2, features.2.1 24/4, features.3.1 40/8, "
+  .. "features.5.2 112/16, features.8.2 1280/32")
+names = named(dilated)
+t.eq(names["features.12.block.1.0"].dilation, 1)
+for _, block in ipairs { "features.13", "features.14", "features.15" } do -- its first block, too
+  local conv = names[block .. ".block.1.0"]
+  t.eq(("%d %d %d %d"):format(conv.stride, conv.dilation, conv.pad, conv.groups), ("1 2 4 %d"):format(conv[2]), block)
+end
+t.eq(named(large)["features.13.block.1.0"].stride, 2)
+t.eq(named(sp.models.mobilenet_v3 { "small", width = 0.5 })["features.0.0"][2], 8)
+t.eq(named(sp.models.mobilenet_v3 { "small", classes = 3, width = 0.75 })["classifier.0"][2], 768)
+t.eq(named(sp.models.efficientnet { "b4", classes = 3 })["classifier.0"].p, 0.4)
+
+-- What timm calls a layer; where batch norm differs, the variant that is timm's has names alone.
+local ra = sp.models.mobilenet_v3 { "large", variant = "timm_ra" }
+t.eq(large.names.timm, nil)
+t.eq(ra.names.timm["features.4.block.2.fc1"], "blocks.2.0.se.conv_reduce")
+t.eq(ra.names.timm["features.1.block.1.0"], "blocks.0.0.conv_pw")
+t.eq(ra.names.timm["features.16.1"], "blocks.6.0.bn1")
+t.eq(table.concat(ra.head, " "), "classifier.* conv_head.*")
+t.eq(sp.models.efficientnet { "b0" }.names.timm["features.3.1.block.3.1"], "blocks.2.1.bn3")
+t.eq(prep(sp.models.efficientnet { "b3", variant = "timm_ra2" }.preprocess), "329 288 bicubic " .. stats)
+t.eq(prep(sp.models.efficientnet { "b2" }.variants.timm_ra), "292 256 bicubic " .. stats)
+t.eq(prep(sp.models.efficientnet { "b4" }.preprocess), "384 380 bicubic " .. stats)
+
+t.raises("sp.models.mobilenet_v3{}: there is \"large\" and \"small\", not 'middle'", sp.models.mobilenet_v3, { "middle" })
+t.raises("width is a number above 0, up to 16, not '0'", sp.models.mobilenet_v3, { "small", width = 0 })
+t.raises("dilated is false or true, not 'yes'", sp.models.mobilenet_v3, { "small", dilated = "yes" })
+t.raises("of MobileNetV3%-Large there is no variant 'timm_ra'", sp.models.mobilenet_v3,
+  { "large", variant = "timm_ra", width = 0.5 })
+t.raises("sp.models.efficientnet{}: there is \"b0\" to \"b4\", not 'b5'", sp.models.efficientnet, { "b5" })
+t.raises("no option 'dilated'", sp.models.efficientnet, { "b0", dilated = true })
+
 -- ---- by name ----
 local by_name = sp.models.get("resnet50", { output_stride = 8 })
 t.eq(#by_name, #r50)
 t.eq(named(by_name)["layer4.2.conv2"].dilation, 4)
 t.eq(sp.models.get "resnet18".title, "ResNet-18")
-t.ok(#sp.models.names >= 4)
+t.eq(table.concat(sp.models.names, " "), "efficientnet_b0 efficientnet_b1 efficientnet_b2 efficientnet_b3 efficientnet_b4 "
+  .. "mobilenet_v3_large mobilenet_v3_small resnet101 resnet18 resnet34 resnet50")
 for _, name in ipairs(sp.models.names) do t.ok(#sp.models.get(name) > 10, name) end
 t.raises("sp.models.get: there is no model 'resnet5'; did you mean 'resnet50'%? %(there are .*resnet101, resnet18.*%)",
   sp.models.get, "resnet5")
@@ -78,7 +129,8 @@ t.raises("a table of options is wanted, got a number", sp.models.get, "resnet50"
 local g <close> = sp.graph { device = "cpu" }
 for stride, sides in pairs { [32] = { 32, 16, 8, 4, 2 }, [16] = { 32, 16, 8, 4, 4 }, [8] = { 32, 16, 8, 8, 8 } } do
   local data = g.reader { path = "random", size = 64, batch = 1, samples = 1, classes = 2, name = "data" .. stride }
-  local enc = g.encoder { data.image, layers = sp.models.resnet { 34, output_stride = stride }, frozen = true, name = "e" .. stride }
+  local layers = sp.models.resnet { 34, output_stride = stride }
+  local enc = g.encoder { data.image, layers = layers, frozen = true, name = "e" .. stride }
   t.eq(#enc.maps, 5)
   for i, side in ipairs(sides) do
     t.eq(enc.maps[i].shape[3], side)

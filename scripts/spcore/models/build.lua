@@ -29,8 +29,9 @@ function build.choice(what, t, key, choices)
   for _, c in ipairs(choices) do
     if c == value then return c end
   end
+  for i, c in ipairs(choices) do choices[i] = tostring(c) end
   local last = table.remove(choices)
-  core.fail(("%s: %s is %s or %s, not '%s'"):format(what, key, table.concat(choices, ", "), tostring(last), tostring(value)))
+  core.fail(("%s: %s is %s or %s, not '%s'"):format(what, key, table.concat(choices, ", "), last, tostring(value)))
 end
 
 -- A list for sp.models.FAMILY{}: `about` is what it says of itself, `variants` what each known set of weights wants.
@@ -64,11 +65,11 @@ function build.tap(list, channels, stride)
   list.taps[#list.taps + 1] = { name = l.name, channels = channels, stride = stride }
 end
 
--- The list as a classifier, which gives no maps: the mean over the map and these layers.
+-- The list as a classifier, which gives no maps: the mean over the map and these layers behind it.
 function build.classify(list, ...)
   for _, l in ipairs(list) do l.tap = nil end
   list.taps = {}
-  build.add(list, { "mean" }, { "flatten" }, ...)
+  build.add(list, { "mean" }, ...)
 end
 
 return build

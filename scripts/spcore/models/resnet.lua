@@ -27,7 +27,8 @@ local function block(list, name, from, o)
   } or { { o.width, 3, stride = o.stride, dilation = o.first }, { o.width, 3, dilation = o.rate } }
   local shortcut = from
   for i, c in ipairs(convs) do
-    build.conv(list, name .. ".conv" .. i, c[1], c[2], { stride = c.stride, dilation = c.dilation, from = i == 1 and from or nil })
+    build.conv(list, name .. ".conv" .. i, c[1], c[2],
+      { stride = c.stride, dilation = c.dilation, from = i == 1 and from or nil })
     norm(list, name .. ".bn" .. i)
     if i < #convs then build.add(list, { "relu" }) end
   end
@@ -67,13 +68,14 @@ return function(t)
   local depth = blocks[t[1]]
   if not depth then core.fail(("%s: there is ResNet-18, 34, 50 and 101, not '%s'"):format(what, tostring(t[1]))) end
   local stride = build.choice(what, t, "output_stride", { 32, 16, 8 })
-  local list = build.list(what, t, { family = "resnet", title = "ResNet-" .. t[1], head = { "fc.*" }, names = {} }, variants(t[1]))
+  local list = build.list(what, t, { family = "resnet", title = "ResNet-" .. t[1], head = { "fc.*" }, names = {} },
+    variants(t[1]))
   build.conv(list, "conv1", 64, 7, { stride = 2 })
   norm(list, "bn1")
   build.add(list, { "relu", name = "relu" })
   build.tap(list, 64, 2)
   build.add(list, { "max_pool", kernel = 3, stride = 2, pad = 1, name = "maxpool" })
   stages(list, depth, stride, build.choice(what, t, "dilation", { "torchvision", "smp" }))
-  if t.classes then build.classify(list, { "linear", t.classes, name = "fc" }) end
+  if t.classes then build.classify(list, { "flatten" }, { "linear", t.classes, name = "fc" }) end
   return list
 end
