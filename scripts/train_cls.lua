@@ -31,6 +31,7 @@ local opt = sp.args({
   encoder = { "", "weights that the encoder begins with" },
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
+  variant = backbone.options.variant,
   probe = { false, "with --backbone: only the linear layer behind it is trained" },
   augment = {
     "auto", "where images are augmented; auto: where the training runs; none: nowhere",
@@ -48,10 +49,10 @@ if not opt.fused and (not opt.reference or opt.augment == "none") then
 end
 
 backbone.check(opt, {
-  only = { weights = "", probe = false }, no = { encoder = "", width = 8, levels = 3, reference = false }, frozen = opt.probe,
-  instead = "train it as well, without --probe",
+  only = { weights = "", variant = "", probe = false },
+  no = { encoder = "", width = 8, levels = 3, reference = false }, frozen = opt.probe, instead = "train it as well, without --probe",
 })
-local known = opt.backbone ~= "" and backbone.describe(opt.backbone, "probe", 0) or nil
+local known = opt.backbone ~= "" and backbone.describe(opt) or nil
 local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0
 if opt.reference and not plain then
   sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs, --ema and --dropout out"

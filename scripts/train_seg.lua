@@ -33,6 +33,7 @@ local opt = sp.args({
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained" },
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
+  variant = backbone.options.variant,
   model = { "unet", "the head behind --backbone", choices = { "unet", "deeplabv3", "fcn" } },
   output_stride = {
     0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
@@ -48,8 +49,8 @@ if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
 backbone.check(opt, {
-  only = { weights = "", model = "unet", output_stride = 0 }, no = { encoder = "", width = 8, levels = 3, reference = false },
-  frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
+  only = { weights = "", variant = "", model = "unet", output_stride = 0 },
+  no = { encoder = "", width = 8, levels = 3, reference = false }, frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
 })
 if opt.model == "unet" and opt.output_stride ~= 0 then
   sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net needs maps of all sizes"
@@ -125,7 +126,7 @@ local function small_unet(g, image, classes)
 end
 
 local function behind_backbone(g, image, classes)
-  local about = backbone.describe(opt.backbone, opt.model, opt.output_stride)
+  local about = backbone.describe(opt, opt.model)
   local model = { backbone = about, head = opt.model, classes = classes, size = size }
   local logits = backbone.segment(g, image, model, {
     encoder = { frozen = not opt.train_encoder, weights = opt.weights }, head = {}, dropout = opt.dropout,

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What train_*.lua and predict_*.lua share of networks with a known backbone (sp.models) and a head behind it. A run's
--- settings.json describes them as model = { backbone = { name =, output_stride =, mean =, std = }, head =, classes =, size = }.
+-- settings.json describes them as model = { backbone = { name =, variant =, output_stride =, mean =, std = }, head =,
+-- classes =, size = }.
 local args = require "spcore.args"
 local core = require "spcore.core"
 local models = require "spcore.models"
@@ -12,6 +13,7 @@ local backbone = {}
 backbone.options = {
   backbone = { "", "a known network as the encoder, such as resnet34: docs/backbones.md", default = "none: a small one" },
   weights = { "", "safetensors file with the backbone's weights" },
+  variant = { "", "whose weights these are, such as timm_a1: numbers of the network and its images", default = "torchvision_v1" },
 }
 
 -- Where weights are, of names that torchvision and timm share.
@@ -32,20 +34,21 @@ function backbone.check(opt, t)
     end
   end
   if small then return end
-  models.get(opt.backbone) -- refuses what is not known
+  models.get(opt.backbone, { variant = opt.variant ~= "" and opt.variant or nil }) -- refuses what is not known
   if opt.weights == "" and t.frozen then
     args.usage("--backbone %s: frozen, with random weights, it is of no use; give --weights FILE, or %s%s", opt.backbone,
       t.instead, hub(opt.backbone))
   end
 end
 
--- What settings.json says of a backbone. output_stride 0: 8 in front of a head that reads the last map alone, where the network
--- can be dilated, else the network's own
-function backbone.describe(name, head, output_stride)
-  local list = models.get(name)
+-- What settings.json says of --backbone. Without an output stride: 8 in front of a head that reads the last map alone, where
+-- the network has that option, else the network's own
+function backbone.describe(opt, head)
+  local variant = opt.variant ~= "" and opt.variant or nil
+  local list, stride = models.get(opt.backbone, { variant = variant }), head and opt.output_stride or 0
   local dilated = list.family == "resnet" and (head == "fcn" or head == "deeplabv3")
-  if output_stride == 0 then output_stride = dilated and 8 or nil end
-  return { name = name, output_stride = output_stride, mean = list.preprocess.mean, std = list.preprocess.std }
+  if stride == 0 then stride = dilated and 8 or nil end
+  return { name = opt.backbone, variant = variant, output_stride = stride, mean = list.preprocess.mean, std = list.preprocess.std }
 end
 
 local function with(stage, how)
@@ -57,7 +60,7 @@ end
 local function encode(g, image, model, how)
   local about = model.backbone
   if type(about.name) ~= "string" then core.fail "settings.json names no backbone" end
-  local list = models.get(about.name, { output_stride = about.output_stride })
+  local list = models.get(about.name, { output_stride = about.output_stride, variant = about.variant })
   local x = g.normalize { image, scale = true, mean = about.mean, std = about.std }.images
   local enc = g.encoder(with({ x, layers = list }, how.encoder))
   local dropped = (how.dropout or 0) > 0

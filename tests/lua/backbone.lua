@@ -60,7 +60,9 @@ run "make_shapes.lua classes --target class --samples 12 --size 64 --format png"
 local cls = "train_cls.lua --backbone resnet18 --data classes --batch 2 --steps 2 --augment none " .. few
 run(cls .. weights .. "--probe --out probe")
 t.eq(same "probe", 120)
-run(cls .. weights .. "--out tuned")
+run(cls .. weights .. "--variant timm_a1 --out tuned")
+t.eq(assert(sp.json.read(at .. "/tuned/settings.json")).model.backbone.variant, "timm_a1")
+run "predict_cls.lua --weights tuned --out tuned.csv --device cpu classes/*"
 t.ok(same "tuned" < 120)
 run "predict_cls.lua --weights probe --out p.json --device cpu classes/*"
 do
@@ -96,6 +98,8 @@ refused(cls .. "--probe", use .. "without %-%-probe" .. curl)
 refused(seg:gsub("resnet18", "resnet8") .. weights, "there is no model 'resnet8'; did you mean 'resnet18'", 1)
 refused("train_seg.lua --model fcn", "%-%-model: goes with %-%-backbone NAME")
 refused("train_seg.lua --output-stride 16", "%-%-output%-stride: goes with %-%-backbone NAME")
+refused("train_cls.lua --variant timm_a1", "%-%-variant: goes with %-%-backbone NAME")
+refused(cls .. weights .. "--variant timm_a9", "of ResNet%-18 there is no variant 'timm_a9'; did you mean 'timm_a1'", 1)
 refused("train_cls.lua --probe", "%-%-probe: goes with %-%-backbone NAME")
 refused(seg .. weights .. "--levels 2", "%-%-levels: is for the small network; leave it out with %-%-backbone")
 refused(cls .. weights .. "--encoder x", "%-%-encoder: is for the small network")
