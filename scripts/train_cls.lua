@@ -50,7 +50,8 @@ end
 
 backbone.check(opt, {
   only = { weights = "", variant = "", probe = false },
-  no = { encoder = "", width = 8, levels = 3, reference = false }, frozen = opt.probe, instead = "train it as well, without --probe",
+  no = { encoder = "", width = 8, levels = 3, reference = false },
+  frozen = opt.probe, instead = "train it as well, without --probe",
 })
 local known = opt.backbone ~= "" and backbone.describe(opt) or nil
 local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0

@@ -50,7 +50,8 @@ if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
 end
 backbone.check(opt, {
   only = { weights = "", variant = "", model = "unet", output_stride = 0 },
-  no = { encoder = "", width = 8, levels = 3, reference = false }, frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
+  no = { encoder = "", width = 8, levels = 3, reference = false },
+  frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
 })
 if opt.model == "unet" and opt.output_stride ~= 0 then
   sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net needs maps of all sizes"

@@ -48,7 +48,8 @@ function backbone.describe(opt, head)
   local list, stride = models.get(opt.backbone, { variant = variant }), head and opt.output_stride or 0
   local dilated = list.family == "resnet" and (head == "fcn" or head == "deeplabv3")
   if stride == 0 then stride = dilated and 8 or nil end
-  return { name = opt.backbone, variant = variant, output_stride = stride, mean = list.preprocess.mean, std = list.preprocess.std }
+  local want = list.preprocess
+  return { name = opt.backbone, variant = variant, output_stride = stride, mean = want.mean, std = want.std }
 end
 
 local function with(stage, how)

@@ -51,6 +51,8 @@ for model, names in pairs {
   run(("predict_seg.lua --weights %s --out p_%s photos/images --device cpu"):format(model, model))
   t.eq(#assert(sp.json.read(("%s/p_%s/predictions.json"):format(at, model))).images, 3)
 end
+run(seg .. weights .. "--strategy pipelined --out ahead") -- the same bits
+t.eq(t.read(at .. "/ahead/weights.safetensors"), t.read(at .. "/unet/weights.safetensors"))
 run "predict_seg.lua --weights fcn --size 50 --out p50 photos/images --device cpu"
 run(seg .. "--train-encoder --out trained") -- from scratch
 t.ok(same "trained" < 120)
