@@ -268,8 +268,8 @@ def train(name, resnet, stride, head_of, expression, side=64, model="decoder", l
     after = load_file("after.safetensors")
     r.close(f"{name} losses", np.array(got), np.array(want), rtol=2e-4)
     want_w = state(own)
-    # A value at a ReLU's corner that falls to the other side turns a filter, most of all where a batch norm has four values, behind
-    # the mean over the map; steps are rounded to the weights' own last digits. What is not computed at all is off by 1.
+    # A value at a ReLU's corner that falls to the other side turns a filter, most of all where a batch norm has four values,
+    # behind the mean over the map; steps are rounded to the weights' own last digits. What is left out is off by 1.
     off = {}
     for k, w in want_w.items():
         off[k] = (distance(after["head." + k], w) - 1e-6 * distance(w, 0)) / max(distance(w, before[k]), 1e-9)
