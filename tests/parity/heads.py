@@ -94,6 +94,19 @@ g.writer { enc.maps[1], file = "border.npy" }
 for _ in g:steps(1) do end
 """
 
+WHOLE = """
+local sp = require "spcore"
+local g <close> = sp.graph { device = "cpu" }
+local data = g.reader { path = "whole", batch = 1, size = { 70, 90 }, classes = 5, shuffle = false }
+local net = sp.models.get("resnet50", { output_stride = 8 })
+local x = g.normalize { data.image, scale = true, mean = net.preprocess.mean, std = net.preprocess.std }.images
+local enc = g.encoder { x, layers = net, weights = "whole.safetensors", frozen = true }
+local dec = g.decoder { enc.features, layers = sp.models.fcn { classes = 5, size = { 70, 90 } }, classes = 5, frozen = true,
+  weights = { "whole.safetensors", prefix = "classifier." } }
+g.writer { dec.logits, file = "whole.npy" }
+for _ in g:steps(1) do end
+"""
+
 
 def spcore(script, **options):
     line = [SPCORE, "run", script] + [w for k, v in options.items() for w in (f"--{k}", str(v))]
@@ -202,6 +215,11 @@ def one_sample():
 
 
 # ---- training -------------------------------------------------------------------------------------------------------
+def normalized(x):
+    images = torch.from_numpy(x).permute(0, 3, 1, 2).float() / 255
+    return (images - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
+
+
 def data(side):
     x = rng.integers(0, 256, (STEPS * BATCH, side, side, 3), dtype=np.uint8)
     y = rng.integers(0, CLASSES, (STEPS * BATCH, side // 8, side // 8), dtype=np.uint8)
@@ -210,8 +228,7 @@ def data(side):
         os.makedirs(name, exist_ok=True)
         np.save(f"{name}/images.npy", x)
         np.save(f"{name}/{name}.npy", truth)
-    images = torch.from_numpy(x).permute(0, 3, 1, 2).float() / 255
-    return (images - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1), y
+    return normalized(x), y
 
 
 def torch_run(encoder, head, images, labels, lr):
@@ -331,14 +348,30 @@ def border():
         r.near(f"the border of conv1, {side}", ours[at], tap[at], FWD)
 
 
+def whole():
+    """A file of all of torchvision's model, and an image whose sides are no multiples of 8."""
+    m = torchvision.models.segmentation.fcn_resnet50(weights=None, weights_backbone=None, num_classes=CLASSES, aux_loss=True)
+    m.eval()
+    save_file("whole.safetensors", state(m))
+    x = rng.integers(0, 256, (1, 70, 90, 3), dtype=np.uint8)
+    os.makedirs("whole")
+    np.save("whole/images.npy", x)
+    np.save("whole/masks.npy", np.zeros((1, 70, 90), np.uint8))
+    with torch.no_grad():
+        want = m(normalized(x))["out"].numpy()
+    spcore("whole.lua")
+    r.near("fcn_resnet50 from one file", np.load("whole.npy"), want, FWD)
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for script, text in (("lists.lua", LISTS), ("train.lua", TRAIN), ("border.lua", BORDER)):
+    for script, text in (("lists.lua", LISTS), ("train.lua", TRAIN), ("border.lua", BORDER), ("whole.lua", WHOLE)):
         with open(script, "w", encoding="utf-8") as f:
             f.write(text)
     heads()
     one_sample()
     border()
+    whole()
     train("unet, resnet34", 34, 32, unet_of, f"unet {{ classes = {CLASSES}, size = 64 }}")
     train("probe, resnet18", 18, 32, probe_of, f"probe {{ classes = {CLASSES} }}", model="classifier")
     segment = torchvision.models.segmentation
