@@ -138,6 +138,26 @@ function sp.models.efficientnet(t) end
 ---@return spcore.model
 function sp.models.get(name, options) end
 
+---A linear layer behind the mean over the map, as `layers` of classifier.
+---@param t { classes: integer }
+---@return spcore.layers.layers[]
+function sp.models.probe(t) end
+
+---torchvision's FCNHead and the enlargement to the image, as `layers` of decoder.
+---@param t { classes: integer, size: integer|integer[], channels?: integer, dropout?: number }
+---@return spcore.layers.layers[]
+function sp.models.fcn(t) end
+
+---torchvision's DeepLabHead and the enlargement to the image, as `layers` of decoder.
+---@param t { classes: integer, size: integer|integer[], rates?: integer[], dropout?: number }
+---@return spcore.layers.layers[]
+function sp.models.deeplabv3(t) end
+
+---segmentation_models.pytorch's U-Net decoder and head, as `layers` of decoder whose skips are the maps but the last.
+---@param t { classes: integer, decoder?: integer[], size?: integer|integer[] }
+---@return spcore.layers.layers[]
+function sp.models.unet(t) end
+
 ---A learning rate: up in a line, then down along a cosine.
 ---@param t { lr: number, steps: integer, warm_up?: integer, last?: number }
 ---@return fun(step: integer): number

@@ -248,7 +248,7 @@
 ---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
 ---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
----@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
@@ -381,7 +381,7 @@
 ---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
 ---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
----@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
@@ -392,7 +392,7 @@
 ---@field [1]? spcore.ref the input features
 ---@field features? spcore.ref N x C x H x W, the encoder's last map
 ---@field [2]? spcore.ref|spcore.ref[] the input skips
----@field skips? spcore.ref|spcore.ref[] the encoder's maps from full resolution on, joined to the maps of the same size
+---@field skips? spcore.ref|spcore.ref[] the encoder's maps from full resolution on, joined to the maps of the same size; `layers` read them as "skips.1" ...
 ---@field classes integer how many classes (1..65536, required)
 ---@field model? "auto"|"plain"|"unet" plain: transposed convolutions down to `width` channels and a 3x3 convolution; unet: 3x3 convolutions with batch norm at every size; auto: unet where skips are wired (default "auto")
 ---@field layers? spcore.decoder.layers[] the layers in order, instead of a model; the last gives the classes (default {})
@@ -453,7 +453,7 @@
 ---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
 ---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
----@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
@@ -594,7 +594,7 @@
 ---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
 ---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
----@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)

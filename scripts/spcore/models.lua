@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Known networks as lists of layers, for the parameter `layers` of encoder, classifier and layers: sp.models.
+-- Known networks as lists of layers, for the parameter `layers` of encoder, classifier and layers, and heads for
+-- decoder and classifier: sp.models.
 local core = require "spcore.core"
 local words = require "spcore.words"
 
@@ -8,6 +9,7 @@ local models = {
   mobilenet_v3 = require "spcore.models.mobilenet_v3",
   resnet = require "spcore.models.resnet",
 }
+for name, head in pairs(require "spcore.models.heads") do models[name] = head end
 
 local named = {}
 for _, n in ipairs { 18, 34, 50, 101 } do named["resnet" .. n] = { "resnet", n } end

@@ -155,6 +155,28 @@ t.raises("parameter 'layers': expected a list of tables, got .*5", function() g.
 r18.titel = nil
 sp.stage.layers { layers = r18 }
 
+-- ---- heads ----
+local unet = named(sp.models.unet { classes = 3, size = { 64, 96 } })
+t.eq(unet["blocks.0.cat"].from[2], "skips.4")
+t.eq(unet["blocks.3.cat"].from[2], "skips.1")
+t.eq(unet["blocks.4.cat"], nil) -- at the image's size there is no map
+t.eq(named(sp.models.deeplabv3 { classes = 3, size = 64 })["0.convs.3.0"].dilation, 36)
+t.eq(sp.models.fcn { classes = 3, size = 64, channels = 512 }[1][2], 128)
+t.eq(sp.models.probe { classes = 3 }[3].name, "fc")
+
+t.raises("sp.models.unet{}: 100 pixels of width are no multiple of 32; take 96 or 128", sp.models.unet,
+  { classes = 3, size = { 64, 100 } })
+t.raises("unet{}: 8 pixels of height are no multiple of 32; take 32 or 64", sp.models.unet, { classes = 3, size = 8 })
+t.raises("unet{}: decoder is a list of numbers", sp.models.unet, { classes = 3, decoder = 5 })
+t.raises("unet{}: decoder is a number from 1 on, not '0'", sp.models.unet, { classes = 3, decoder = { 8, 0 } })
+t.raises("sp.models.fcn{}: size is missing: the image's side in pixels", sp.models.fcn, { classes = 3 })
+t.raises("sp.models.fcn{}: channels is a number from 4 on, not '3'", sp.models.fcn, { classes = 3, size = 64, channels = 3 })
+t.raises("sp.models.deeplabv3{}: size is a list of 2 numbers", sp.models.deeplabv3, { classes = 3, size = { 64 } })
+t.raises("sp.models.deeplabv3{}: dropout is a number from 0 to below 1, not '1'", sp.models.deeplabv3,
+  { classes = 3, size = 64, dropout = 1 })
+t.raises("sp.models.probe{}: classes is a number from 1 on, not 'nil'", sp.models.probe, {})
+t.raises("sp.models.probe{} has no option 'class'; did you mean 'classes'", sp.models.probe, { class = 3 })
+
 t.raises("sp.models.resnet{}: there is ResNet%-18, 34, 50 and 101, not '20'", sp.models.resnet, { 20 })
 t.raises("there is ResNet%-18, 34, 50 and 101, not 'nil'", sp.models.resnet, {})
 t.raises("classes is a number from 1 on, not '0'", sp.models.resnet, { 18, classes = 0 })
