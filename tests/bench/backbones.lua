@@ -10,11 +10,13 @@ local opt = sp.args {
 }
 local g <close> = sp.graph(opt)
 local probe = opt.head == "probe"
-local data = g.reader { path = "random", target = probe and "class" or "mask", classes = opt.classes, samples = 512, size = opt.size,
-  batch = opt.batch }
+local data = g.reader {
+  path = "random", target = probe and "class" or "mask", classes = opt.classes, samples = 512, size = opt.size, batch = opt.batch,
+}
 local list = sp.models.get(opt.backbone, { output_stride = opt.output_stride ~= 32 and opt.output_stride or nil })
 local x = g.normalize { data.image, scale = true, mean = list.preprocess.mean, std = list.preprocess.std }.images
-local enc = g.encoder { x, layers = list, frozen = true, precision = opt.encoder_precision ~= "" and opt.encoder_precision or nil }
+local own = opt.encoder_precision ~= "" and opt.encoder_precision or nil
+local enc = g.encoder { x, layers = list, frozen = true, precision = own }
 local logits
 if probe then
   logits = g.classifier { enc.features, layers = sp.models.probe { classes = opt.classes }, classes = opt.classes }.logits
