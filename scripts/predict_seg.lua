@@ -15,10 +15,10 @@ local opt, model, weights = predict.args("train_seg.lua", {
 
 local images = predict.images(opt, opt.out .. "/bad.txt", true)
 local g <close> = sp.graph(opt)
-local size = opt.size > 0 and opt.size or model.size
-local data = g.image_requests { size = { size, size }, batch = images.batch, decode = opt.decode }
+if opt.size > 0 then model.size = opt.size end
+local data = g.image_requests { size = { model.size, model.size }, batch = images.batch, decode = opt.decode }
 local logits = predict.segment(g, data.image, model, weights)
-local names = predict.class_names(model, model.decoder.classes)
+local names = predict.class_names(model, model.classes or model.decoder.classes)
 local files = g.image_writer {
   image = data.image, logits = logits, dir = opt.out, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
   probabilities = opt.probabilities ~= "none" and "probabilities/*." .. opt.probabilities or "",

@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
--- Trains a classifier behind heavy augmentation, which runs on the processor or where the training runs.
+-- Trains a classifier, a small one or a known backbone, behind heavy augmentation, which runs on the processor or where the
+-- training runs.
 local sp = require "spcore"
+local backbone = require "spcore.backbone"
 local predict = require "spcore.predict"
 local words = require "spcore.words"
 
@@ -9,12 +11,12 @@ local opt = sp.args({
     "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; .tar; .npy; shapes, random",
   },
   val = { "", "folder with the images for validation", default = "part of --data" },
-  size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
+  size = { 0, "pixels of a side", default = "64; with --backbone 224, with --reference 256", min = 0, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },
   steps = { 0, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 0 },
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
     instead_of = "steps" },
-  lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  lr = { 0.0, "highest learning rate", default = "6e-3; with --backbone and --reference 1e-3", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
     default = "none" },
@@ -27,6 +29,10 @@ local opt = sp.args({
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   encoder = { "", "weights that the encoder begins with" },
+  backbone = backbone.options.backbone,
+  weights = backbone.options.weights,
+  variant = backbone.options.variant,
+  probe = { false, "with --backbone: only the linear layer behind it is trained" },
   augment = {
     "auto", "where images are augmented; auto: where the training runs; none: nowhere",
     choices = { "auto", "cpu", "gpu", "none" },
@@ -42,6 +48,12 @@ if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")
 end
 
+backbone.check(opt, {
+  only = { weights = "", variant = "", probe = false },
+  no = { encoder = "", width = 8, levels = 3, reference = false },
+  frozen = opt.probe, instead = "train it as well, without --probe",
+})
+local known = opt.backbone ~= "" and backbone.describe(opt) or nil
 local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0
 if opt.reference and not plain then
   sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs, --ema and --dropout out"
@@ -55,8 +67,8 @@ local function pick(value, usual, reference)
   return opt.reference and reference or usual
 end
 
-local size, batch = pick(opt.size, 64, 256), opt.batch
-local steps, lr = pick(opt.steps, 1000, 100), pick(opt.lr, 6e-3, 1e-3)
+local size, batch = pick(opt.size, known and 224 or 64, 256), opt.batch
+local steps, lr = pick(opt.steps, 1000, 100), pick(opt.lr, known and 1e-3 or 6e-3, 1e-3)
 opt.size, opt.steps, opt.lr = size, steps, lr -- what settings.json tells
 
 local rates = {
@@ -121,10 +133,30 @@ local function augmented(g, image)
     x = g.blur { x, kernel = 3, sigma = { 0.1, 1.0 }, on_cpu = cpu }.images
     x = g.resize { x, size = size, on_cpu = cpu }.images
   end
-  return g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images
+  return x, cpu
 end
 
-local function small(g)
+-- Each gives the scores and what settings.json says of the model.
+local function small(g, image, classes)
+  local x, cpu = augmented(g, image)
+  local enc = g.encoder {
+    g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images, model = "unet", width = opt.width,
+    depth = opt.levels, convs = 2, weights = opt.encoder,
+  }
+  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
+  local head = g.classifier { features, model = "pool", classes = classes }
+  return head.logits, { encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, classes = classes }
+end
+
+local function behind_backbone(g, image, classes)
+  local model = { backbone = known, classes = classes }
+  local logits = backbone.classify(g, augmented(g, image), model, {
+    encoder = { frozen = opt.probe, weights = opt.weights }, head = {}, dropout = opt.dropout,
+  })
+  return logits, model
+end
+
+local function train(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 8192 or opt.samples
   local function source(split, other) -- in the other graph: of one sample a step
@@ -135,15 +167,13 @@ local function small(g)
   end
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
-  local enc = g.encoder {
-    augmented(g, data.image), model = "unet", width = opt.width, depth = opt.levels, convs = 2, weights = opt.encoder,
-  }
-  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
-  local head = g.classifier { features, model = "pool", classes = data.classes }
-  g.accuracy { head.logits, data.label, k = math.min(5, data.classes) }
-  if data.classes <= 100 then g.confusion { head.logits, data.label } end -- a table of all pairs a step
+  local logits, model = (known and behind_backbone or small)(g, data.image, data.classes)
+  model.size, model.crop = size, opt.augment ~= "none" and size * 7 // 8 or nil
+  model.class_names = data.class_names ~= "" and words.lines(data.class_names) or nil
+  g.accuracy { logits, data.label, k = math.min(5, data.classes) }
+  if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step
   g:train {
-    g.cross_entropy { head.logits, data.label, label_smoothing = opt.label_smoothing },
+    g.cross_entropy { logits, data.label, label_smoothing = opt.label_smoothing },
     optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
     lr = rates[opt.rate](),
   }
@@ -151,11 +181,6 @@ local function small(g)
   opt.eval_every, opt.samples, opt.steps = every, samples, steps
   if every < steps then g:evaluate { data = val, every = every } end
 
-  local model = {
-    encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, size = size,
-    crop = opt.augment ~= "none" and size * 7 // 8 or nil, classes = data.classes,
-    class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
-  }
   local function shown(other, file)
     local one = source("val", other)
     return { data = one, image = one.image, label = one.label, logits = predict.classify(other, one.image, model, file) }
@@ -169,4 +194,4 @@ local function small(g)
 end
 
 local g <close> = sp.graph(opt)
-if opt.reference then reference(g) else small(g) end
+if opt.reference then reference(g) else train(g) end

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- Trains a segmentation decoder behind a frozen encoder, on the CPU too.
+-- Trains a segmentation decoder behind a frozen encoder, on the CPU too: a small U-Net, or a head behind a known backbone.
 local sp = require "spcore"
+local backbone = require "spcore.backbone"
 local predict = require "spcore.predict"
 local words = require "spcore.words"
 
@@ -10,12 +11,12 @@ local opt = sp.args({
   },
   val = { "", "folder with the images and masks for validation", default = "part of --data" },
   classes = { 0, "classes of a folder without classes.txt", default = "none", min = 0, max = 255 },
-  size = { 0, "pixels of a side", default = "64; with --reference 256", min = 0, max = 4096 },
+  size = { 0, "pixels of a side", default = "64; with --backbone and --reference 256", min = 0, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 65536 },
   steps = { 0, "optimizer steps", default = "1000; with --train-encoder 2000, with --reference 100 timed ones", min = 0 },
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
     instead_of = "steps" },
-  lr = { 0.0, "highest learning rate", default = "6e-3; with --reference 1e-3", min = 0.0 },
+  lr = { 0.0, "highest learning rate", default = "6e-3; with --backbone and --reference 1e-3", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
     default = "none" },
@@ -28,8 +29,16 @@ local opt = sp.args({
   samples = { 0, "images of the data", default = "all of a folder, 4096 of a built-in set", min = 0 },
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
-  train_encoder = { false, "train the encoder as well, from scratch" },
+  train_encoder = { false, "train the encoder as well, from scratch or from --weights" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained" },
+  backbone = backbone.options.backbone,
+  weights = backbone.options.weights,
+  variant = backbone.options.variant,
+  model = { "unet", "the head behind --backbone", choices = { "unet", "deeplabv3", "fcn" } },
+  output_stride = {
+    0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
+    min = 0, max = 32,
+  },
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each" },
   pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
@@ -39,6 +48,15 @@ local opt = sp.args({
 if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
+backbone.check(opt, {
+  only = { weights = "", variant = "", model = "unet", output_stride = 0 },
+  no = { encoder = "", width = 8, levels = 3, reference = false },
+  frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
+})
+if opt.model == "unet" and opt.output_stride ~= 0 then
+  sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net needs maps of all sizes"
+end
+local known = opt.backbone ~= ""
 local plain = opt.rate == "cosine" and opt.loss == "cross_entropy" and opt.label_smoothing == 0
 if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0) then
   sp.usage("--reference: has its own loss and training; leave --rate, --loss, --label-smoothing, --epochs, --ema and "
@@ -53,8 +71,8 @@ local function pick(value, usual, reference)
   return opt.reference and reference or usual
 end
 
-local size, batch = pick(opt.size, 64, 256), opt.batch
-local steps, lr = pick(opt.steps, opt.train_encoder and 2000 or 1000, 100), pick(opt.lr, 6e-3, 1e-3)
+local size, batch = pick(opt.size, known and 256 or 64, 256), opt.batch
+local steps, lr = pick(opt.steps, opt.train_encoder and 2000 or 1000, 100), pick(opt.lr, known and 1e-3 or 6e-3, 1e-3)
 opt.size, opt.steps, opt.lr = size, steps, lr -- what settings.json tells
 
 local rates = {
@@ -90,7 +108,34 @@ local function reference(g)
   run:finish(rate and ("%.3f steps/s"):format(rate))
 end
 
-local function small_unet(g)
+-- Each gives the scores and what settings.json says of the model.
+local function small_unet(g, image, classes)
+  local model = {
+    encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 },
+    decoder = { model = "unet", width = opt.width, convs = 1, classes = classes },
+    scale = true,
+  }
+  local weights = opt.encoder
+  if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
+  local enc = g.encoder {
+    g.to_float { image, scale = true }, model = "unet", width = opt.width, depth = opt.levels, convs = 2,
+    frozen = not opt.train_encoder, weights = weights,
+  }
+  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
+  local dec = g.decoder { features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = classes }
+  return dec.logits, model
+end
+
+local function behind_backbone(g, image, classes)
+  local about = backbone.describe(opt, opt.model)
+  local model = { backbone = about, head = opt.model, classes = classes, size = size }
+  local logits = backbone.segment(g, image, model, {
+    encoder = { frozen = not opt.train_encoder, weights = opt.weights }, head = {}, dropout = opt.dropout,
+  })
+  return logits, model
+end
+
+local function train(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 4096 or opt.samples
   local function source(split, other) -- in the other graph: of one sample a step
@@ -102,25 +147,10 @@ local function small_unet(g)
   end
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
-  local model = {
-    encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 },
-    decoder = { model = "unet", width = opt.width, convs = 1, classes = data.classes },
-    scale = true, size = size, class_names = data.class_names ~= "" and words.lines(data.class_names) or nil,
-  }
-  local weights = opt.encoder
-  if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
-
-  local image = g.to_float { data.image, scale = true }
-  local enc = g.encoder {
-    image, model = "unet", width = opt.width, depth = opt.levels, convs = 2, frozen = not opt.train_encoder,
-    weights = weights,
-  }
-  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
-  local dec = g.decoder {
-    features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
-  }
-  local loss = loss_of(g, dec.logits, data.mask)
-  g.confusion { dec.logits, data.mask, ignore_index = 255 }
+  local logits, model = (known and behind_backbone or small_unet)(g, data.image, data.classes)
+  model.size, model.class_names = size, data.class_names ~= "" and words.lines(data.class_names) or nil
+  local loss = loss_of(g, logits, data.mask)
+  g.confusion { logits, data.mask, ignore_index = 255 }
 
   -- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of
   -- squared gradients shorten that.
@@ -145,4 +175,4 @@ local function small_unet(g)
 end
 
 local g <close> = sp.graph(opt)
-if opt.reference then reference(g) else small_unet(g) end
+if opt.reference then reference(g) else train(g) end

@@ -89,7 +89,7 @@ int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const
     return sp_fail(err, SP_E_UNSUPPORTED, "more than %d ports", RIG_PORTS);
   bool filled = least_table(&params, type->params) && copy_set(&params, type->params, set);
   int rc = filled ? SP_OK : sp_nomem(err, sizeof params, "parameters");
-  if (!rc) rc = sp_inst_new(&r->inst, host, type->name, type, file, &params, err);
+  if (!rc) rc = sp_inst_new(&r->inst, host, type->name, type, file, &params, NULL, err);
   sp_value_free(&params);
   for (uint32_t i = 0; !rc && i < RIG_PORTS; i++) {
     r->in_specs[i].cap = r->out_specs[i].cap = RIG_LIST;

@@ -39,6 +39,8 @@ struct sp_env_opts;
 /* In this env, which is freed at the end; argv are the script's words. */
 int sp_cmd_run_in(struct sp_env *env, bool debug, const char *schedule, const char *script, int argc, char **argv);
 int sp_cmd_run_script(const struct sp_env_opts *opts, bool debug, const char *schedule, int argc, char **argv);
+/* cmd_lua.c: runs scripts/spcore/commands/NAME.lua, where argv[0] is NAME. Returns the exit code. */
+int sp_cmd_lua(int argc, char **argv);
 bool sp_cmd_debug(void); /* SPCORE_DEBUG is set, and not to 0 */
 /* Writes what was collected to stdout; returns the exit code: a full disk or a closed pipe is a failure. */
 int sp_cmd_print(const sp_sb *sb);

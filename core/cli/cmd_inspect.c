@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * cmd_inspect.c - spcore inspect: what stages there are, and everything about one. */
+ * cmd_inspect.c - spcore inspect: what stages there are, and everything about one. Of a known network, --model, which a script
+ * knows, scripts/spcore/commands/inspect.lua tells. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ typedef struct options {
   const char *plugins[PLUGINS_MAX];
   size_t n_plugins;
   const char *stage, *device;
-  bool json, meta;
+  bool json, meta, model;
+  const char *of_model; /* an option that a network alone takes */
 } options;
 
 typedef struct collected {
@@ -84,18 +86,28 @@ static int inspect(const options *opt, sp_sb *out, sp_err *err) {
   return rc;
 }
 
+static int inspect_model(const options *opt, int argc, char **argv) {
+  const char *other = opt->meta ? "--meta" : opt->device ? "--device" : opt->stage;
+  if (!other) return sp_cmd_lua(argc, argv);
+  return sp_cmd_usage(&sp_cmd_inspect, "--model is a network, which is no stage; take %s out", other);
+}
+
 static int inspect_main(int argc, char **argv) {
   static const struct option options_list[] = {
-      {"json", no_argument, NULL, 'j'},         {"meta", no_argument, NULL, 'm'},
-      {"plugin", required_argument, NULL, 'p'}, {"device", required_argument, NULL, 'd'},
-      {"help", no_argument, NULL, 'h'},         {0}};
+      {"json", no_argument, NULL, 'j'},          {"meta", no_argument, NULL, 'm'},
+      {"plugin", required_argument, NULL, 'p'},  {"device", required_argument, NULL, 'd'},
+      {"model", required_argument, NULL, 'M'},   {"size", required_argument, NULL, 'o'},
+      {"classes", required_argument, NULL, 'o'}, {"output-stride", required_argument, NULL, 'o'},
+      {"help", no_argument, NULL, 'h'},          {0}};
   options opt = {0};
-  int c;
-  while ((c = getopt_long(argc, argv, ":h", options_list, NULL)) != -1) {
+  int c, at;
+  while ((c = getopt_long(argc, argv, ":h", options_list, &at)) != -1) {
     switch (c) {
       case 'j': opt.json = true; break;
       case 'm': opt.meta = true; break;
       case 'd': opt.device = optarg; break;
+      case 'M': opt.model = true; break;
+      case 'o': opt.of_model = options_list[at].name; break;
       case 'h': return sp_cmd_help(&sp_cmd_inspect);
       case 'p':
         if (opt.n_plugins == PLUGINS_MAX)
@@ -107,6 +119,8 @@ static int inspect_main(int argc, char **argv) {
   }
   if (argc - optind > 1) return sp_cmd_usage(&sp_cmd_inspect, "one stage at a time, not also '%s'", argv[optind + 1]);
   if (optind < argc) opt.stage = argv[optind];
+  if (opt.model) return inspect_model(&opt, argc, argv);
+  if (opt.of_model) return sp_cmd_usage(&sp_cmd_inspect, "--%s is for --model", opt.of_model);
   if (opt.meta && (opt.json || opt.stage || opt.device))
     return sp_cmd_usage(&sp_cmd_inspect, "--meta prints all stages, in one form");
 
@@ -121,9 +135,13 @@ static int inspect_main(int argc, char **argv) {
 }
 
 const sp_cmd sp_cmd_inspect = {
-    "inspect", "[STAGE] [options]", "Lists the stages, or prints everything about one",
-    "  --json            as one JSON document\n"
-    "  --meta            annotations for Lua editors\n"
-    "  --device NAME     only what is for that device\n"
-    "  --plugin FILE.so  a plugin file besides those in the plugin folders; may be repeated\n",
+    "inspect", "[STAGE] [options]", "Lists the stages, or prints everything about one, or about a known network",
+    "  --json             as one JSON document\n"
+    "  --meta             annotations for Lua editors\n"
+    "  --device NAME      only what is for that device\n"
+    "  --plugin FILE.so   a plugin file besides those in the plugin folders; may be repeated\n"
+    "  --model MODEL      layers, shapes, parameters and GFLOP of a network of sp.models, such as resnet50\n"
+    "  --size N           of its images, or HxW (what its weights want)\n"
+    "  --output-stride N  how many times smaller its smallest map is: 32, 16, 8 (32)\n"
+    "  --classes N        of its head (0: none)\n",
     inspect_main};

@@ -4,8 +4,7 @@
 #include "cli/cmd.h"
 #include "host/env.h"
 
-/* argv[0] is the command's name. */
-static int lua_main(int argc, char **argv) {
+int sp_cmd_lua(int argc, char **argv) {
   sp_env *env;
   sp_err err;
   sp_sb path = {0};
@@ -19,27 +18,27 @@ static int lua_main(int argc, char **argv) {
 const sp_cmd sp_cmd_bench = {.name = "bench",
                              .args = "SCRIPT [options] [the script's options]",
                              .doc = "Runs a script in several strategies and batch sizes, in turns, and compares",
-                             .main = lua_main};
+                             .main = sp_cmd_lua};
 
 const sp_cmd sp_cmd_completion = {.name = "completion",
                                   .args = "bash|zsh",
                                   .doc = "Prints what a shell needs to complete these command lines",
-                                  .main = lua_main};
+                                  .main = sp_cmd_lua};
 
 const sp_cmd sp_cmd_data = {.name = "data",
                             .args = "DIR [options]",
                             .doc = "Says what a folder of data holds, and checks it",
-                            .main = lua_main};
+                            .main = sp_cmd_lua};
 
 const sp_cmd sp_cmd_report = {
-    .name = "report", .args = "RUN [options]", .doc = "Writes a run's folder as one page", .main = lua_main};
+    .name = "report", .args = "RUN [options]", .doc = "Writes a run's folder as one page", .main = sp_cmd_lua};
 
 const sp_cmd sp_cmd_export = {.name = "export",
                               .args = "RUN --torch DIR [options]",
                               .doc = "Writes the network of a run as a PyTorch module with its weights",
-                              .main = lua_main};
+                              .main = sp_cmd_lua};
 
 const sp_cmd sp_cmd_timeline = {.name = "timeline",
                                 .args = "TRACE... [options]",
                                 .doc = "Draws traces, and says how far lanes overlap",
-                                .main = lua_main};
+                                .main = sp_cmd_lua};

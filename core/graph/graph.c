@@ -37,7 +37,6 @@ sp_place *sp_node_place(const sp_node *n) { return n->on_cpu && n->g->border ? &
 /* ---- the graph ---- */
 static const void *extension(void *arg, const char *id) {
   const sp_graph *g = arg;
-  if (!strcmp(id, SP_EXT_PRECISION)) return &g->precision;
   return g->main.type->extension ? g->main.type->extension(g->main.dev, id) : NULL;
 }
 
@@ -284,6 +283,19 @@ static int make_queue(sp_node *n, sp_err *err) {
   return st;
 }
 
+/* One of its own where that is another than the graph's. */
+static int settle_precision(sp_node *n, sp_err *err) {
+  int precision = n->opts.precision - 1;
+  bool whole = n->on_cpu || !strcmp(n->g->stages, "cpu");
+  n->precision = n->g->precision;
+  if (whole) n->precision.precision = SP_PRECISION_FP32;
+  if (precision < 0 || precision == n->precision.precision) return SP_OK;
+  n->precision.precision = precision;
+  if (!whole) return SP_OK;
+  sp_fail(err, SP_E_INVALID, "precision: device '%s' computes in fp32 only", n->on_cpu ? "cpu" : n->g->device);
+  return sp_prefix(err, "stage '%s'", n->name);
+}
+
 static void drop_queue(sp_graph *g) {
   sp_queue_free(g->queue);
   g->queue = g->host.queue = g->cpu_host.queue = NULL;
@@ -324,7 +336,9 @@ int sp_graph_add_own(sp_graph *g, const char *stage, const sp_value *params, con
   st = n->name ? SP_OK : sp_nomem(err, 64, "a name");
   bool queue =
       type->flags & SP_STAGE_REQUESTS && !st && !(st = check_source(n, type->flags, err)) && !(st = make_queue(n, err));
-  if (!st) st = sp_inst_new(&n->inst, on_cpu ? &g->cpu_host : &g->host, n->name, type, file, params, err);
+  if (!st) st = settle_precision(n, err);
+  if (!st)
+    st = sp_inst_new(&n->inst, on_cpu ? &g->cpu_host : &g->host, n->name, type, file, params, &n->precision, err);
   if (!st) st = alloc_ports(n, err);
   if (!st) st = check_source(n, type->flags, err);
   if (st) {
@@ -354,6 +368,8 @@ const char *sp_node_name(const sp_node *n) { return n->name; }
 const sp_stage_type *sp_node_type(const sp_node *n) { return n->inst->type; }
 const sp_inst *sp_node_inst(const sp_node *n) { return n->inst; }
 bool sp_node_frozen(const sp_node *n) { return n->frozen; }
+
+int sp_node_precision(const sp_node *n) { return n->precision.precision; }
 bool sp_node_on_cpu(const sp_node *n) { return n->on_cpu && n->g->border; }
 
 /* A wire of n before the one at (port, item) comes from the same stage. */

@@ -43,6 +43,7 @@ typedef struct sp_node_opts {
   int64_t batch;    /* sources: N; others take it from their inputs */
   bool no_shuffle;  /* sources: in index order every epoch */
   bool drop_last;   /* sources: a last short batch is left out */
+  int precision;    /* SP_PRECISION_... + 1 of its products; 0: the graph's */
   bool on_cpu; /* runs on the processor whatever the graph's device; sources always do where they exist for it only */
   /* sources of requests, see source/queue.h; 0: the default */
   uint32_t queue;     /* most requests that are not answered; default the larger of 256 and 4 batches */
@@ -79,7 +80,8 @@ const char *sp_node_name(const sp_node *node);
 const sp_stage_type *sp_node_type(const sp_node *node);
 const sp_inst *sp_node_inst(const sp_node *node);
 bool sp_node_frozen(const sp_node *node);
-bool sp_node_on_cpu(const sp_node *node); /* its outputs lie on the processor's side of the graph's border */
+int sp_node_precision(const sp_node *node); /* SP_PRECISION_... of its products */
+bool sp_node_on_cpu(const sp_node *node);   /* its outputs lie on the processor's side of the graph's border */
 /* The k-th of the stages whose outputs it reads, each once, in the order of its inputs; NULL: there are no more. */
 sp_node *sp_node_producer(const sp_node *node, size_t k);
 int sp_node_find_in(const sp_node *node, const char *port,
@@ -150,12 +152,29 @@ typedef struct sp_lane_desc {
 int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);
 
 /* ---- weights (weights.c): nothing is in flight ---- */
-/* Loads what the node needs from a file by name: "NODE.0.weight", or "0.weight" where the file has no entry under the
- * node's name. Missing, unexpected and mis-shaped entries are all listed in the message. `path` may be a run folder (its
- * weights.safetensors is meant). Before or after the first step. */
-int sp_graph_load(sp_graph *g, sp_node *node, const char *path, sp_err *err);
-/* All nodes: every weight must be there and nothing else. */
-int sp_graph_load_all(sp_graph *g, const char *path, sp_err *err);
+/* A file and how its names are to be understood; sp_params_fill of sp_load_params makes it of what a script says. */
+typedef struct sp_pair {
+  const char *ours, *file; /* "features.0.0" is "conv_stem" in the file: whole components that names begin with */
+} sp_pair;
+typedef struct sp_dialect {
+  const char *name;
+  sp_structs names; /* of sp_pair: of those that fit the longest counts */
+} sp_dialect;
+typedef struct sp_load {
+  const char *file;    /* or the folder of a run: its weights.safetensors */
+  const char *prefix;  /* only entries that begin with it are looked at, and "backbone.0.weight" is "0.weight" */
+  int32_t tried;       /* where names do not fit as they are: the prefixes of wrappers, if one of them fits */
+  sp_structs ignore;   /* of const char *: globs; such entries, behind the prefix, are not there */
+  sp_structs head;     /* the same of those that a notice says to be left out, where no weight has their name */
+  sp_structs names;    /* of sp_pair: the file's names */
+  sp_structs dialects; /* of sp_dialect: tried where our names do not fit, if there are no `names` */
+} sp_load;
+extern const sp_param sp_load_params[];
+
+/* Loads what the node needs from a file by name: "NODE.0.weight", or "0.weight" where those under the node's name do not fit
+ * or are not there. Missing, unexpected and mis-shaped entries are all listed in the message. Before or after the first
+ * step. NULL: all nodes, of whose weights every one must be there and nothing else. */
+int sp_graph_load(sp_graph *g, sp_node *node, const sp_load *from, sp_err *err);
 
 /* The optimizer keeps moving averages of the trained weights (known once the stages are planned). */
 bool sp_graph_averages(const sp_graph *g);

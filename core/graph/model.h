@@ -28,6 +28,7 @@ struct sp_node {
   bool shards; /* one of the two that the graph adds itself where a step has several */
   bool on_cpu; /* in a graph of another device: sources, and what was put there or exists for the cpu only */
   sp_node_opts opts;
+  sp_precision precision;
   unsigned n_in, n_out;
   sp_refs *in; /* per input port: one ref per tensor */
   bool planned;

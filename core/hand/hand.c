@@ -230,7 +230,7 @@ static void free_stage(sp_hstage *st) {
   free(st->dw);
   free(st->ids);
   free(st->updates);
-  free(st->weights_file);
+  sp_params_free(&st->from);
   free(st);
 }
 

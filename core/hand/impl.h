@@ -92,7 +92,7 @@ struct sp_hstage {
   sp_hstage *next;
   sp_hand *h;
   sp_node *n;
-  char *weights_file;
+  sp_params from; /* of its weights, an sp_load; no data: from nowhere */
   int refs;
   bool planned, trains; /* trains: backward() may be called */
   int64_t batch;

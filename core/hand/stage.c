@@ -20,7 +20,7 @@ static int check_type(sp_hand *h, const char *stage, sp_err *err) {
 }
 
 int sp_hstage_new(sp_hand *h, const char *stage, const char *name, const sp_value *params, bool frozen,
-                  const char *weights, sp_hstage **out, sp_err *err) {
+                  const sp_value *weights, sp_hstage **out, sp_err *err) {
   *out = NULL;
   if (hand_check_open(h, err)) return err->status;
   if (h->n_stages >= SP_HAND_MAX_STAGES)
@@ -28,14 +28,12 @@ int sp_hstage_new(sp_hand *h, const char *stage, const char *name, const sp_valu
                    SP_HAND_MAX_STAGES);
   if (check_type(h, stage, err)) return err->status;
   sp_hstage *st = sp_calloc(1, sizeof *st);
-  if (!st || (weights && *weights && !(st->weights_file = sp_strdup(weights)))) {
-    free(st);
-    return sp_nomem(err, sizeof *st, stage);
-  }
+  if (!st) return sp_nomem(err, sizeof *st, stage);
   st->h = h;
   sp_node_opts opts = {.name = name, .frozen = frozen};
-  if (sp_graph_add(h->g, stage, params, &opts, &st->n, err)) {
-    free(st->weights_file);
+  if ((weights && sp_params_fill(&st->from, sp_load_params, sizeof(sp_load), weights, err)) ||
+      sp_graph_add(h->g, stage, params, &opts, &st->n, err)) {
+    sp_params_free(&st->from);
     free(st);
     return err->status;
   }
@@ -117,7 +115,7 @@ static int borrow(sp_hstage *st, sp_tensor *t, const char *weight, const char *w
 static int make_weights(sp_hstage *st, sp_err *err) {
   sp_node *n = st->n;
   int rc = sp_node_storage(n, err);
-  if (!rc && st->weights_file) rc = sp_graph_load(n->g, n, st->weights_file, err);
+  if (!rc && st->from.data) rc = sp_graph_load(n->g, n, st->from.data, err);
   bool all = true;
   for (size_t i = 0; !rc && i < n->n_weights; i++) all = all && n->loaded[i];
   if (!rc && n->n_weights && (!all || st->h->by_torch))

@@ -82,6 +82,7 @@ static const void *extension(sp_ctx *ctx, const char *id) {
   const sp_stage_host *host = inst_of(ctx)->host;
   if (strcmp(id, SP_EXT_FEED) == 0 && host->queue) return &feed_ext;
   if (strcmp(id, SP_EXT_PARALLEL) == 0 && host->team) return &parallel_ext;
+  if (strcmp(id, SP_EXT_PRECISION) == 0 && inst_of(ctx)->precision) return inst_of(ctx)->precision;
   return host->extension ? host->extension(host->extension_arg, id) : NULL;
 }
 
@@ -203,7 +204,7 @@ static void free_names(sp_inst *inst) {
 }
 
 int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, const sp_stage_type *type,
-                const sp_plugin_file *file, const sp_value *params, sp_err *err) {
+                const sp_plugin_file *file, const sp_value *params, const sp_precision *precision, sp_err *err) {
   *out = NULL;
   sp_inst *inst = sp_calloc(1, sizeof *inst);
   if (!inst || !(inst->name = sp_strdup(name)) || !(inst->label = label_of(name))) {
@@ -213,6 +214,7 @@ int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, cons
   inst->type = type;
   inst->file = file;
   inst->host = host;
+  inst->precision = precision;
   inst->owner = pthread_self();
   int rc = sp_params_fill(&inst->params, type->params, type->params_size, params, err);
   if (!rc) {

@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 
+#include <spcore/ext/precision.h>
+
 #include "base/ctx.h"
 #include "host/param.h"
 #include "host/parallel.h"
@@ -38,6 +40,7 @@ typedef struct sp_inst {
   const sp_stage_type *type;
   const sp_plugin_file *file;
   const sp_stage_host *host;
+  const sp_precision *precision; /* NULL: the host's extension */
   sp_params params;
   void *self;
   uint32_t n_parts; /* calls of a backward(), as plan() said */
@@ -48,9 +51,10 @@ typedef struct sp_inst {
 /* The door also checks what comes out of a stage: a status that is none, a failure without words, words without a failure.
  * A call that overlaps another one where that is not allowed gives SP_E_STATE and does not reach the stage. */
 
-/* Fills the parameters and creates. The message begins with "stage 'NAME' (FILE.so): ". */
+/* Fills the parameters and creates. precision: what spcore.precision/1 gives, which lives as long; NULL: what the host's
+ * extensions have. The message begins with "stage 'NAME' (FILE.so): ". */
 int sp_inst_new(sp_inst **inst, const sp_stage_host *host, const char *name, const sp_stage_type *type,
-                const sp_plugin_file *file, const sp_value *params, sp_err *err);
+                const sp_plugin_file *file, const sp_value *params, const sp_precision *precision, sp_err *err);
 void sp_inst_free(sp_inst *inst);
 
 /* The words for a STATUS port that holds `status`. */

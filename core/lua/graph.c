@@ -14,8 +14,7 @@
 #define MAX_SLICES 100000     /* of a trace's file: about 30 MB */
 #define MAX_TIMINGS (1 << 20) /* calls behind timings() without one */
 
-/* In the order of SP_PRECISION_... and enum sp_capture. */
-static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
+/* In the order of enum sp_capture. */
 static const char *const captures[] = {"auto", "off", "lane", "step", NULL};
 static const char *const wires[] = {"fp32", "bf16", NULL};
 
@@ -44,8 +43,10 @@ static void end_trace(lua_State *L, sp_lua_graph *lg) {
   lg->trace = NULL;
 }
 
-static int choice(lua_State *L, const char *key, const char *const *words, int def) {
-  const char *s = sp_lua_opt_str(L, 1, key, words[def]);
+/* def -1: none, where nothing is said. */
+static int choice(lua_State *L, int table, const char *key, const char *const *words, int def) {
+  const char *s = sp_lua_opt_str(L, table, key, def < 0 ? NULL : words[def]);
+  if (!s) return -1;
   for (int i = 0; words[i]; i++)
     if (!strcmp(s, words[i])) return i;
   luaL_Buffer list;
@@ -76,7 +77,7 @@ int sp_lua_graph_new(lua_State *L) {
       .shards = (int)sp_lua_opt_int(L, 1, "shards", 0, 0, 1024),
       .parts = (int)sp_lua_opt_int(L, 1, "parts", 0, 0, SP_PARTS_MAX),
       .comm = sp_lua_opt_str(L, 1, "comm", NULL),
-      .wire_bf16 = choice(L, "wire", wires, 0),
+      .wire_bf16 = choice(L, 1, "wire", wires, 0),
       .optimizer_shards = sp_lua_opt_bool(L, 1, "optimizer_shards", false),
       .no_factors = !sp_lua_opt_bool(L, 1, "factors", true),
       .check = (uint64_t)sp_lua_opt_int(L, 1, "check_replicas", 1000, 0, LUA_MAXINTEGER),
@@ -84,8 +85,8 @@ int sp_lua_graph_new(lua_State *L) {
       .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
       .memory = (uint64_t)sp_lua_opt_int(L, 1, "memory_limit", 0, 0, 1 << 24) << 20,
       .init = sp_lua_opt_str(L, 1, "init", NULL),
-      .precision = choice(L, "precision", precisions, SP_PRECISION_FP32),
-      .capture = choice(L, "capture", captures, SP_CAPTURE_AUTO),
+      .precision = choice(L, 1, "precision", sp_lua_precisions, SP_PRECISION_FP32),
+      .capture = choice(L, 1, "capture", captures, SP_CAPTURE_AUTO),
       .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
   };
   const char *trace = sp_lua_opt_str(L, 1, "trace", "");
@@ -160,7 +161,7 @@ static int graph_options(lua_State *L) {
   sp_lua_set_int(L, "memory", (lua_Integer)info.memory);
   lua_pushstring(L, o.device);
   lua_setfield(L, -2, "device");
-  lua_pushstring(L, precisions[o.precision]);
+  lua_pushstring(L, sp_lua_precisions[o.precision]);
   lua_setfield(L, -2, "precision");
   lua_pushstring(L, captures[o.capture]);
   lua_setfield(L, -2, "capture");
@@ -200,7 +201,7 @@ static int graph_tostring(lua_State *L) {
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
-/* g:add(stage, params, { name =, frozen =, batch =, shuffle =, drop_last = }) -> node */
+/* g:add(stage, params, { name =, frozen =, precision =, batch =, shuffle =, drop_last = }) -> node */
 static int graph_add(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *stage = luaL_checkstring(L, 2);
@@ -210,6 +211,7 @@ static int graph_add(lua_State *L) {
   sp_node_opts o = {
       .name = sp_lua_opt_str(L, 4, "name", NULL),
       .frozen = sp_lua_opt_bool(L, 4, "frozen", false),
+      .precision = choice(L, 4, "precision", sp_lua_precisions, -1) + 1,
       .batch = sp_lua_opt_int(L, 4, "batch", 0, 1, 1 << 24),
       .no_shuffle = !sp_lua_opt_bool(L, 4, "shuffle", true),
       .drop_last = sp_lua_opt_bool(L, 4, "drop_last", false),
@@ -480,14 +482,20 @@ static int graph_allocations(lua_State *L) {
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-/* g:load(path [, node]) */
+/* g:load(weights (scripts/spcore/weights.lua) [, node]) */
 static int graph_load(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
-  const char *path = luaL_checkstring(L, 2);
-  sp_err err;
   sp_node *node = lua_isnoneornil(L, 3) ? NULL : sp_lua_check_node(L, 3, lg);
-  if (sp_engine_load(lg->e, node, path, &err)) return sp_lua_raise(L, &err);
-  return 0;
+  lua_settop(L, 3);
+  sp_value *v = sp_lua_value_box(L);
+  sp_params from = {0};
+  sp_err err;
+  int st = sp_lua_value(L, 2, v, &err);
+  if (!st) st = sp_params_fill(&from, sp_load_params, sizeof(sp_load), v, &err);
+  if (st) sp_prefix(&err, "weights");
+  else st = sp_engine_load(lg->e, node, from.data, &err);
+  sp_params_free(&from);
+  return st ? sp_lua_raise(L, &err) : 0;
 }
 
 /* g:save(path, with_optimizer, with_averages) */

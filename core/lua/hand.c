@@ -68,12 +68,10 @@ const char *sp_lua_hand_where(lua_State *L, const sp_hand *h, bool always) {
 
 /* ---- the device -------------------------------------------------------------------------------------------------- */
 
-static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
-
 static int precision_of(lua_State *L) {
   const char *s = sp_lua_opt_str(L, 1, "precision", "fp32");
-  for (int i = 0; precisions[i]; i++)
-    if (!strcmp(s, precisions[i])) return i;
+  for (int i = 0; sp_lua_precisions[i]; i++)
+    if (!strcmp(s, sp_lua_precisions[i])) return i;
   return sp_lua_fail(L, "precision '%s': choose one of fp32, tf32, bf16", s);
 }
 

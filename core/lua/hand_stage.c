@@ -10,15 +10,16 @@
 
 #define MAX_WEIGHT (1 << 24)
 
-/* device:stage(stage, params, name or nil, frozen, weights or nil) */
+/* device:stage(stage, params, name or nil, frozen, weights (scripts/spcore/weights.lua) or nil) */
 static int hand_stage(lua_State *L) {
   sp_hand *h = sp_lua_check_hand(L, 1);
-  const char *stage = luaL_checkstring(L, 2), *name = luaL_optstring(L, 4, NULL), *weights = luaL_optstring(L, 6, NULL);
+  const char *stage = luaL_checkstring(L, 2), *name = luaL_optstring(L, 4, NULL);
   bool frozen = lua_toboolean(L, 5);
-  sp_value *params = sp_lua_value_box(L);
+  lua_settop(L, 6);
+  sp_value *params = sp_lua_value_box(L), *weights = lua_isnoneornil(L, 6) ? NULL : sp_lua_value_box(L);
   sp_hstage *st;
   sp_err err;
-  if (sp_lua_value(L, 3, params, &err)) {
+  if (sp_lua_value(L, 3, params, &err) || (weights && sp_lua_value(L, 6, weights, &err))) {
     sp_prefix(&err, "stage '%s'", stage);
     return sp_lua_raise(L, &err);
   }

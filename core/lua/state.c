@@ -104,6 +104,8 @@ void sp_lua_set_int(lua_State *L, const char *key, lua_Integer v) {
   lua_setfield(L, -2, key);
 }
 
+const char *const sp_lua_precisions[] = {"fp32", "tf32", "bf16", NULL};
+
 const char *sp_lua_opt_str(lua_State *L, int idx, const char *key, const char *def) {
   int type = opt_get(L, idx, key);
   if (type != LUA_TNIL && type != LUA_TSTRING)

@@ -39,6 +39,7 @@ void sp_lua_set_str(lua_State *L, const char *key, const char *v); /* NULL: nil 
 void sp_lua_set_int(lua_State *L, const char *key, lua_Integer v);
 
 /* Field `key` of the options at `idx`, with a check of type; absent (or no table at all): the default. */
+extern const char *const sp_lua_precisions[]; /* in the order of SP_PRECISION_...; ended by NULL */
 const char *sp_lua_opt_str(lua_State *L, int idx, const char *key, const char *def); /* lives as long as the table */
 lua_Integer sp_lua_opt_int(lua_State *L, int idx, const char *key, lua_Integer def, lua_Integer min, lua_Integer max);
 bool sp_lua_opt_bool(lua_State *L, int idx, const char *key, bool def);

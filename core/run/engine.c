@@ -460,10 +460,9 @@ int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, con
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-int sp_engine_load(sp_engine *e, sp_node *node, const char *path, sp_err *err) {
+int sp_engine_load(sp_engine *e, sp_node *node, const sp_load *from, sp_err *err) {
   int st = sp_engine_drain(e, err);
-  if (!st && sp_graph_writes(e->g))
-    st = node ? sp_graph_load(e->g, node, path, err) : sp_graph_load_all(e->g, path, err);
+  if (!st && sp_graph_writes(e->g)) st = sp_graph_load(e->g, node, from, err);
   if (!st && e->g->initialised) st = sp_graph_share_weights(e->g, node, err);
   for (size_t i = 0; i < e->n && !st; i++) st = sp_machine_refresh(e->units[i].m, err);
   return st;

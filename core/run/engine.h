@@ -74,7 +74,7 @@ int sp_engine_evaluate(sp_engine *engine, sp_node *source, int (*each)(void *arg
                        void *arg, sp_err *err);
 
 /* graph.h's functions of weights, with nothing in flight. save and weight build the graph. */
-int sp_engine_load(sp_engine *engine, sp_node *node, const char *path, sp_err *err); /* node NULL: all */
+int sp_engine_load(sp_engine *engine, sp_node *node, const sp_load *from, sp_err *err); /* node NULL: all */
 int sp_engine_save(sp_engine *engine, const char *path, unsigned what, sp_err *err);
 /* sp_graph_snapshot of the weights after a drain; not after a failure. */
 int sp_engine_snapshot(sp_engine *engine, sp_snapshot **out, unsigned what, const char *path, const sp_meta *meta,

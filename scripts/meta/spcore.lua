@@ -95,10 +95,69 @@ function sp.mean_iou(counts, options) end
 
 sp.models = {}
 
+---@type string[] what sp.models.get knows
+sp.models.names = {}
+
+---What images are made into for a set of weights.
+---@class spcore.preprocess
+---@field size integer the shorter side is scaled to it
+---@field crop integer side of the square in its middle
+---@field mean number[] of images from 0 to 1
+---@field std number[]
+---@field interpolation "bilinear"|"bicubic"
+
+---Layers, and what they say of themselves; a stage takes the layers alone.
+---@class spcore.model
+---@field [integer] spcore.layers.layers
+---@field family string "resnet", "mobilenet_v3", "efficientnet"
+---@field title string "ResNet-50"
+---@field variant string whose weights it is for
+---@field preprocess spcore.preprocess what they want
+---@field variants table<string, spcore.preprocess> of all that are known
+---@field head string[] patterns of the names that the weights of the known head have in files
+---@field names table<string, table<string, string>> by dialect: prefix of our names to theirs; a dialect that has the same is not there
+---@field taps { name: string, channels: integer, stride: integer }[] the maps of an encoder
+
 ---torchvision's ResNet as `layers` of encoder or, with `classes`, classifier.
----@param t { [1]: 18|34|50|101, output_stride?: 32|16|8, classes?: integer }
----@return spcore.layers.layers[]
+---@param t { [1]: 18|34|50|101, output_stride?: 32|16|8, dilation?: "torchvision"|"smp", variant?: string, classes?: integer }
+---@return spcore.model
 function sp.models.resnet(t) end
+
+---torchvision's MobileNetV3; `dilated`: C4 has dilations in the place of its stride.
+---@param t { [1]: "large"|"small", dilated?: boolean, output_stride?: 32|16, width?: number, variant?: string, classes?: integer }
+---@return spcore.model
+function sp.models.mobilenet_v3(t) end
+
+---torchvision's EfficientNet.
+---@param t { [1]: "b0"|"b1"|"b2"|"b3"|"b4", variant?: string, classes?: integer }
+---@return spcore.model
+function sp.models.efficientnet(t) end
+
+---A known network by name: sp.models.get("resnet50", { output_stride = 8 }).
+---@param name string one of sp.models.names
+---@param options? table the family's
+---@return spcore.model
+function sp.models.get(name, options) end
+
+---A linear layer behind the mean over the map, as `layers` of classifier.
+---@param t { classes: integer }
+---@return spcore.layers.layers[]
+function sp.models.probe(t) end
+
+---torchvision's FCNHead and the enlargement to the image, as `layers` of decoder.
+---@param t { classes: integer, size: integer|integer[], channels?: integer, dropout?: number }
+---@return spcore.layers.layers[]
+function sp.models.fcn(t) end
+
+---torchvision's DeepLabHead and the enlargement to the image, as `layers` of decoder.
+---@param t { classes: integer, size: integer|integer[], rates?: integer[], dropout?: number }
+---@return spcore.layers.layers[]
+function sp.models.deeplabv3(t) end
+
+---segmentation_models.pytorch's U-Net decoder and head, as `layers` of decoder whose skips are the maps but the last.
+---@param t { classes: integer, decoder?: integer[], size?: integer|integer[] }
+---@return spcore.layers.layers[]
+function sp.models.unet(t) end
 
 ---A learning rate: up in a line, then down along a cosine.
 ---@param t { lr: number, steps: integer, warm_up?: integer, last?: number }
@@ -368,8 +427,8 @@ function graph:lanes() end
 ---@param path string
 ---@param options? { optimizer?: boolean }
 function graph:save(path, options) end
----@param path string a file or the folder of a run
-function graph:load(path) end
+---@param from string|spcore.weights a file or the folder of a run
+function graph:load(from) end
 function graph:close() end
 
 ---@class spcore.node

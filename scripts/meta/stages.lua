@@ -5,11 +5,18 @@
 ---An output of a stage, to be given to another one.
 ---@class spcore.ref
 
+---@class spcore.weights
+---@field [1] string the file, or the folder of a run
+---@field prefix? string only what begins with it is looked at, and named by what comes behind (default: as the names are, else what wrappers put before them)
+---@field ignore? string|string[] patterns of names, behind the prefix, that are left out
+---@field names? table<string, string> the file's names: ["features.0.0"] = "conv_stem"
+
 ---@class spcore.node_options
 ---@field name? string how the stage is called in messages and files (default: the stage's name)
 ---@field frozen? boolean its weights are not trained (default false)
+---@field precision? "fp32"|"tf32"|"bf16" what its products compute with (default: the graph's)
 ---@field on_cpu? boolean runs on the processor in a graph on a GPU (default false)
----@field weights? string file to load its weights from
+---@field weights? string|spcore.weights file to load its weights from
 
 ---@class spcore.source_options: spcore.node_options
 ---@field batch? integer samples per step
@@ -150,7 +157,8 @@
 ---@field size integer|integer[] height and width afterwards; one number: square (1..1048576 px, required)
 ---@field scale? number|number[] area of the window, as a part of the image's, from and to; one number: always this (0..1, default {0.08,1})
 ---@field ratio? number|number[] width of the window over its height, from and to, even on a scale of logarithms (not given: 3/4 to 4/3) (0.001..1000, default {})
----@field antialias? boolean where a window shrinks, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone (default true)
+---@field interpolation? "bilinear"|"bicubic" of images; bicubic with a = -1/2: bytes as Pillow, floats as PyTorch with antialiasing (default "bilinear")
+---@field antialias? boolean where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone, which bicubic cannot (default true)
 ---@field same_on_batch? boolean one draw for the whole batch, by the id of its first sample, instead of one a sample (default false)
 ---@field always? boolean draw outside of training too; otherwise evaluations and plain loops leave chance out (default false)
 
@@ -240,7 +248,7 @@
 ---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
 ---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
----@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
@@ -373,7 +381,7 @@
 ---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
 ---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
----@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
@@ -384,7 +392,7 @@
 ---@field [1]? spcore.ref the input features
 ---@field features? spcore.ref N x C x H x W, the encoder's last map
 ---@field [2]? spcore.ref|spcore.ref[] the input skips
----@field skips? spcore.ref|spcore.ref[] the encoder's maps from full resolution on, joined to the maps of the same size
+---@field skips? spcore.ref|spcore.ref[] the encoder's maps from full resolution on, joined to the maps of the same size; `layers` read them as "skips.1" ...
 ---@field classes integer how many classes (1..65536, required)
 ---@field model? "auto"|"plain"|"unet" plain: transposed convolutions down to `width` channels and a 3x3 convolution; unet: 3x3 convolutions with batch norm at every size; auto: unet where skips are wired (default "auto")
 ---@field layers? spcore.decoder.layers[] the layers in order, instead of a model; the last gives the classes (default {})
@@ -445,7 +453,7 @@
 ---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
 ---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
----@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
@@ -523,6 +531,8 @@
 ---@class spcore.image_requests.params: spcore.requests_options
 ---@field size? integer|integer[] height and width that images are resized to; one number: square (1..16384 px, default {256})
 ---@field resize? "squash"|"crop"|"pad" how images of another shape than size are fitted, as the reader does it (default "squash")
+---@field shorter? integer as the reader has it (0..16384 px, default 0)
+---@field interpolation? "bilinear"|"bicubic" as the reader has it (default "bilinear")
 ---@field orient? boolean images are turned upright as their EXIF orientation says; false: as stored (default true)
 ---@field decode? "full"|"scaled" scaled: a JPEG is decoded at a half, a quarter or an eighth of its sides where they are not below size: faster, other bits (default "full")
 ---@field workers? integer threads that decode one batch (1..64, default 2)
@@ -584,7 +594,7 @@
 ---@field p? number dropout: how probable it is that an element, or a map, is dropped (0..1, default 0.5)
 ---@field maps? boolean dropout: drop all of a sample's channel or nothing of it (default false)
 ---@field name? string what `from` and its weights are called by; empty: its place in the list, from 0 (default "")
----@field from? string|string[] names of the earlier layers that it reads, or "input"; none: the layer before (default {})
+---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
 ---@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
@@ -645,6 +655,8 @@
 ---@field max_bad? integer how many broken files are replaced by others before the run stops (0..2147483647, default 16)
 ---@field max_pixels? integer an image whose header says more counts as broken (1..1073741824 px, default 67108864)
 ---@field resize? "squash"|"crop"|"pad" how files of another shape than size are fitted: squash changes the aspect; crop keeps it and cuts the middle out; pad keeps it and fills with 0, masks with 255 (default "squash")
+---@field shorter? integer the shorter side of a file becomes this, and size is cut out of the middle; 0: resize says what is done (0..16384 px, default 0)
+---@field interpolation? "bilinear"|"bicubic" of images, with antialiasing; bicubic has Pillow's bits. Masks take the nearest pixel (default "bilinear")
 ---@field orient? boolean images and masks are turned upright as their EXIF orientation says; false: as they are stored (default true)
 ---@field check? boolean every sample that is wrong is named, its image is black and nothing takes its place: to look for mistakes, not to train (default false)
 ---@field data_seed? integer seed of the built-in sets (0..2147483647, default 0)
@@ -694,9 +706,10 @@
 ---@field [2]? spcore.ref|spcore.ref[] the input masks
 ---@field masks? spcore.ref|spcore.ref[] label masks of the same height and width, N x H x W each
 ---@field size integer|integer[] height and width afterwards; one number: square (1..1048576 px, required)
----@field antialias? boolean where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone (default true)
+---@field interpolation? "bilinear"|"bicubic" of images; bicubic with a = -1/2: bytes as Pillow, floats as PyTorch with antialiasing (default "bilinear")
+---@field antialias? boolean where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone, which bicubic cannot (default true)
 
----Scales images bilinearly, with antialiasing, and masks to the nearest pixel.
+---Scales images bilinearly or bicubically, with antialiasing, and masks to the nearest pixel.
 ---@class spcore.resize: spcore.node
 ---@field images spcore.ref[] the images, N x C x size, of the type and order they had; bytes are rounded, half to even
 ---@field masks spcore.ref[] the masks, N x size
@@ -789,7 +802,7 @@
 ---@field reader fun(t: spcore.reader.params): spcore.reader Reads images with label masks or classes from files, archives and arrays, or makes them up
 ---@field request_load fun(t: spcore.request_load.params): spcore.request_load Requests of many client threads, to measure a graph that serves
 ---@field requests fun(t: spcore.requests.params): spcore.requests Samples that scripts or other threads submit, as they lie in memory
----@field resize fun(t: spcore.resize.params): spcore.resize Scales images bilinearly, with antialiasing, and masks to the nearest pixel
+---@field resize fun(t: spcore.resize.params): spcore.resize Scales images bilinearly or bicubically, with antialiasing, and masks to the nearest pixel
 ---@field sgd fun(t: spcore.sgd.params): spcore.sgd Stochastic gradient descent
 ---@field sleep fun(t: spcore.sleep.params): spcore.sleep Passes tensors through after a known time
 ---@field to_float fun(t: spcore.to_float.params): spcore.to_float Turns bytes into float32

@@ -279,7 +279,7 @@ function checkpoint.resume(g, dir, override)
         old, new))
     end
     if old then progress.print("--override: '%s' becomes '%s'", old, new) end
-    g:load(path)
+    g:load { path, prefix = "" }
     g:seek(step)
     for name, live in pairs(type(about.live) == "table" and about.live or {}) do
       local node = g:find(name)

@@ -6,10 +6,12 @@ local devices = require "spcore.device"
 local files = require "spcore.files"
 local progress = require "spcore.progress"
 local merge_traces = require "spcore.rank_traces"
+local models = require "spcore.models"
 local ranks = require "spcore.ranks"
 local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
 local strategy = require "spcore.strategy"
+local weights = require "spcore.weights"
 local words = require "spcore.words"
 
 local graph = {} -- methods
@@ -17,7 +19,7 @@ for name, f in next, requests do graph[name] = f end
 
 -- What the host keeps of g.stage{...}; everything else is a wire or a parameter.
 local host_keys = {
-  name = true, frozen = true, weights = true, batch = true, shuffle = true, drop_last = true, on_cpu = true,
+  name = true, frozen = true, weights = true, batch = true, shuffle = true, drop_last = true, on_cpu = true, precision = true,
   queue = true, queue_mb = true, wait_us = true, deadline_us = true,
 }
 
@@ -109,10 +111,10 @@ end
 local function plan(g, node)
   if node.optimizer or missing_input(g, node) then return end
   g._raw:plan(node)
-  local path = g._weights[node]
-  if path then
+  local from = g._weights[node]
+  if from then
     g._weights[node] = nil
-    g._raw:load(path, node)
+    g._raw:load(from, node)
   end
 end
 
@@ -121,9 +123,6 @@ local function check_host(node, host)
     for _, key in ipairs { "batch", "shuffle", "drop_last", "queue", "queue_mb", "wait_us", "deadline_us" } do
       if host[key] ~= nil then core.fail(("stage '%s' reads no data, so it takes no '%s'"):format(node.name, key)) end
     end
-  end
-  if host.weights ~= nil and type(host.weights) ~= "string" then
-    core.fail(("stage '%s': 'weights' must be the path of a file, got a %s"):format(node.name, type(host.weights)))
   end
 end
 
@@ -137,15 +136,17 @@ function construct(g, stage, t)
     core.fail(("g.%s{}: a table is wanted, got a %s"):format(stage, core.kind(t) or type(t)))
   end
   local params, host, named, first = split(stage, t or {})
+  local from = weights.of(("stage '%s'"):format(host.name or stage), host.weights, params.layers)
   if params.workers == nil and g._raw:has_param(stage, "workers", host.on_cpu) then
     params.workers = g._opt.workers
   end
+  params.layers = models.bare(params.layers) -- behind whatever reads what the list says of itself
   local node = g._raw:add(stage, params, host)
   g._told[node] = { params, batch = host.batch, shuffle = host.shuffle, drop_last = host.drop_last }
   g._applied = false
   g._wired[node], g._made[node] = {}, core.where()
   check_host(node, host)
-  if host.weights and host.weights ~= "" then g._weights[node] = host.weights end
+  g._weights[node] = from
   local inputs = node.optimizer and {} or node:inputs()
   wire_all(g, node, inputs, named, first)
   plan(g, node)
@@ -413,10 +414,12 @@ function graph:save(path, options)
   self._raw:save(path, options.optimizer, options.averages)
 end
 
--- All weights from a file or the folder of a run.
-function graph:load(path)
+-- All weights from a file or the folder of a run, or { FILE, prefix =, ignore = }.
+function graph:load(from)
+  local of = weights.of("g:load", from)
+  if not of then core.fail "g:load: the path of a file is wanted" end
   apply(self)
-  self._raw:load(path)
+  self._raw:load(of)
 end
 
 -- Frees everything. A graph in a variable marked <close> is closed at the end of its block.

@@ -4,6 +4,8 @@
 local args = require "spcore.args"
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local models = require "spcore.models"
+local weights = require "spcore.weights"
 local words = require "spcore.words"
 
 local hand = {}
@@ -52,11 +54,9 @@ local function make_stage(device, stage, t)
     if not own[k] then params[k] = v end
   end
   t = t or {}
-  local weights = t.weights
-  if weights ~= nil and type(weights) ~= "string" then
-    core.fail(("stage '%s': 'weights' is a file, got a %s"):format(stage, type(weights)))
-  end
-  return device:stage(stage, params, name_of("stage", t.name), t.frozen, weights)
+  local from = weights.of(("stage '%s'"):format(stage), t.weights, params.layers)
+  params.layers = models.bare(params.layers) -- behind whatever reads what the list says of itself
+  return device:stage(stage, params, name_of("stage", t.name), t.frozen, from)
 end
 
 -- What sp and each device of its own have: functions over the device that `get` gives.

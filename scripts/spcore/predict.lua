@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What predict_seg.lua and predict_cls.lua share: the run whose weights they take, the images, and those that cannot be read.
 local args = require "spcore.args"
+local backbone = require "spcore.backbone"
 local core = require "spcore.core"
 local json = require "spcore.json"
 local pictures = require "spcore.pictures"
@@ -25,6 +26,14 @@ function predict.run(opt)
   return type(settings.model) == "table" and settings.model or {}, file_of(opt)
 end
 
+-- Does settings.json describe a model that segments, or one that classifies?
+local function described(model, seg)
+  local known = type(model.backbone) == "table"
+  if math.type(model.size) ~= "integer" or not (known or type(model.encoder) == "table") then return false end
+  if seg and not known then return type(model.decoder) == "table" end
+  return math.type(model.classes) == "integer" and (model.head ~= nil) == seg
+end
+
 -- args(script, spec, doc) -> the options, with those that both scripts have; then as predict.run, of a run of `script`
 function predict.args(script, spec, doc)
   spec.weights = { "", "folder of a run of " .. script }
@@ -44,24 +53,26 @@ function predict.args(script, spec, doc)
   if #opt.rest == 0 then args.usage "no image is given" end
   local model, weights = predict.run(opt)
   local seg = script == "train_seg.lua"
-  if type(model.encoder) ~= "table" or math.type(model.size) ~= "integer" or (seg and type(model.decoder) ~= "table") or
-    (not seg and math.type(model.classes) ~= "integer") then
+  if not described(model, seg) then
     args.usage("%s/settings.json describes no model; is it a run of %s?", opt.weights, script)
   end
   return opt, model, weights
 end
 
--- ---- networks of runs, in a graph: bytes of images to logits ----
+-- ---- networks of runs, in a graph: bytes of images to logits; `weights` has the names of the run's stages ----
 
 local function with(params, wires)
   for k, v in pairs(params) do wires[k] = v end
   return wires
 end
 
+local function trained(weights) return { frozen = true, weights = { weights, prefix = "" } } end
+
 function predict.segment(g, image, model, weights)
+  if model.backbone then return backbone.segment(g, image, model, { encoder = trained(weights), head = trained(weights) }) end
   local x = g.to_float { image, scale = model.scale }
-  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = weights }))
-  return g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = weights })).logits
+  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = { weights, prefix = "" } }))
+  return g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = { weights, prefix = "" } })).logits
 end
 
 function predict.classify(g, image, model, weights)
@@ -69,9 +80,10 @@ function predict.classify(g, image, model, weights)
   if model.crop then -- as the validation does: the middle, at the size of training
     x = g.resize { g.batch_crop { x, size = model.crop }.images, size = model.size }.images
   end
+  if model.backbone then return backbone.classify(g, x, model, { encoder = trained(weights), head = trained(weights) }) end
   x = g.normalize { x, scale = true, mean = 0.5, std = 0.25 }.images
-  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = weights }))
-  return g.classifier { enc.features, model = "pool", classes = model.classes, frozen = true, weights = weights }.logits
+  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = { weights, prefix = "" } }))
+  return g.classifier { enc.features, model = "pool", classes = model.classes, frozen = true, weights = { weights, prefix = "" } }.logits
 end
 
 -- ---- images ----

@@ -90,7 +90,7 @@ local function ready(self, weights)
   local g = self.small
   if g then
     for _, node in ipairs(g:nodes()) do
-      if #node:weights() > 0 then g._raw:load(weights, node) end
+      if #node:weights() > 0 then g._raw:load({ file = weights }, node) end
     end
     return g, self.shown
   end

@@ -82,6 +82,14 @@ try 0 'what the input' inspect good --device cpu --plugin "$faulty"
 try 0 'STAGE' inspect --device cpu --plugin "$faulty"
 try 0 '---@class spcore.good.params' inspect --meta --plugin "$faulty"
 
+try 2 "there is no model 'resnet5'; did you mean 'resnet50'?" inspect --model resnet5
+try 2 '--size is for --model' inspect --size 224
+try 2 "--size is a number of pixels or HxW, up to 16384 each, not '0x7'" inspect --model resnet18 --size 0x7
+try 1 "output_stride is 32, 16 or 8, not '5'" inspect --model resnet18 --output-stride 5
+try 1 "no option 'output_stride'" inspect --model efficientnet_b0 --output-stride 16
+try 2 "--model is a network, which is no stage; take blur out" inspect --model resnet18 blur
+try 2 '--model is a network, which is no stage; take --meta out' inspect --meta --model resnet18
+
 # No constructor runs but of the file that the name says.
 mkdir "$tmp/plugins"
 for name in toy other another; do cp "$SP_TEST_PLUGINS/toy.so" "$tmp/plugins/$name.so"; done

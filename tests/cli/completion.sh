@@ -61,6 +61,7 @@ try 'notes.txt' run train_seg.lua --data no
 try 'a folder' diff a
 try 'blur' inspect bl
 try 'auto cpu*' inspect --device ''
+try 'resnet101 resnet18 resnet34 resnet50' inspect --model re
 try 'always= kernel= *sigma=' check "$blur" --set ''
 try 'kernel=' check "$blur" --set ker
 try 'bash zsh' completion ''

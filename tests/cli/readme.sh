@@ -73,7 +73,7 @@ for _, path in ipairs(require "spcore".args({}, { rest = "FILE..." }).rest) do
 end
 END
 
-for document in README.md HACKING.md docs/by_hand.md docs/lua.md docs/stages.md docs/strategies.md docs/measurements.md docs/gpu.md docs/ranks.md docs/scale-out.md; do
+for document in README.md HACKING.md docs/backbones.md docs/by_hand.md docs/lua.md docs/stages.md docs/strategies.md docs/measurements.md docs/gpu.md docs/ranks.md docs/scale-out.md; do
   file=$src/$document
   if [ ! -f "$file" ]; then
     [ "$document" = docs/measurements.md ] || fail "$document is missing"

@@ -113,7 +113,7 @@ START_TEST(resume_from_a_file) {
     for (int seek_first = 0; seek_first < 2; seek_first++) {
       net b = make(p);
       if (seek_first) ck_assert_msg(!sp_engine_seek(on(b.g), 10, &err), "%s", err.msg);
-      ck_assert_msg(!sp_engine_load(on(b.g), NULL, path, &err), "%s", err.msg);
+      ck_assert_msg(!sp_engine_load(on(b.g), NULL, &(sp_load){.file = path, .prefix = ""}, &err), "%s", err.msg);
       if (!seek_first) ck_assert_msg(!sp_engine_seek(on(b.g), 10, &err), "%s", err.msg);
       sp_node *all[] = {b.enc, b.dec, sp_graph_find(b.g, "l")}; /* a strategy may still be chosen */
       sp_lane_desc d = {{.name = "one", .delay = 0}, all, 3, NULL};
@@ -152,27 +152,28 @@ START_TEST(files_that_do_not_fit) {
            "\"enc.extra\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[20,24]},"
            "\"else.w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[24,28]}}",
            28);
-  ck_assert_int_eq(sp_engine_load(on(n.g), n.enc, path, &err), SP_E_SHAPE);
+  ck_assert_int_eq(sp_engine_load(on(n.g), n.enc, &(sp_load){.file = path, .prefix = ""}, &err), SP_E_SHAPE);
   ck_assert_msg(strstr(err.msg, path) && strstr(err.msg, "1 missing: enc.steps") &&
                     strstr(err.msg, "1 unexpected: enc.extra") &&
                     strstr(err.msg, "1 of another shape: enc.w is float32[5], wanted float32[4]"),
                 "%s", err.msg);
-  ck_assert_int_eq(sp_engine_load(on(n.g), NULL, path, &err), SP_E_SHAPE);
+  ck_assert_int_eq(sp_engine_load(on(n.g), NULL, &(sp_load){.file = path, .prefix = ""}, &err), SP_E_SHAPE);
   ck_assert_msg(strstr(err.msg, "3 missing: enc.steps, dec.w, dec.steps") &&
                     strstr(err.msg, "2 unexpected: enc.extra, else.w") && strstr(err.msg, "1 of another shape: enc.w"),
                 "%s", err.msg);
   put_file("{\"w\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},"
            "\"steps\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[16,20]}}",
            20);
-  ck_assert_msg(!sp_engine_load(on(n.g), n.dec, path, &err), "%s", err.msg); /* bare names */
-  ck_assert_int_eq(sp_engine_load(on(n.g), NULL, path, &err), SP_E_SHAPE);
+  ck_assert_msg(!sp_engine_load(on(n.g), n.dec, &(sp_load){.file = path, .prefix = ""}, &err), "%s",
+                err.msg); /* bare names */
+  ck_assert_int_eq(sp_engine_load(on(n.g), NULL, &(sp_load){.file = path, .prefix = ""}, &err), SP_E_SHAPE);
   float w[W];
   get(n.g, n.dec, "w", w, W);
   for (int k = 0; k < W; k++) ck_assert_float_eq(w[k], 0);
   put_file("{\"w\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},"
            "\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[16,20]}}",
            20);
-  ck_assert_int_eq(sp_engine_load(on(n.g), n.dec, path, &err), SP_E_SHAPE);
+  ck_assert_int_eq(sp_engine_load(on(n.g), n.dec, &(sp_load){.file = path, .prefix = ""}, &err), SP_E_SHAPE);
   ck_assert_msg(strstr(err.msg, "1 missing: steps; 1 unexpected: x"), "%s", err.msg);
   free_graph(n.g);
   unlink(path);

@@ -39,7 +39,7 @@ static void open_stage(const char *stage) {
   const sp_stage_type *t;
   const sp_plugin_file *f;
   ck_assert_int_eq(sp_registry_stage(reg, stage, "cpu", &t, &f, &err), SP_OK);
-  int rc = sp_inst_new(&inst, &host, "it", t, f, NULL, &err);
+  int rc = sp_inst_new(&inst, &host, "it", t, f, NULL, NULL, &err);
   ck_assert_msg(rc == SP_OK, "%s", err.msg);
 }
 
@@ -126,7 +126,7 @@ START_TEST(parameters_are_named_with_the_stage) {
   const sp_stage_type *t;
   ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, NULL, &err), SP_OK);
   *sp_value_put(&v, "gain") = (sp_value){.type = SP_V_INT, .i = 11};
-  ck_assert_int_eq(sp_inst_new(&inst, &host, "it", t, file, &v, &err), SP_E_RANGE);
+  ck_assert_int_eq(sp_inst_new(&inst, &host, "it", t, file, &v, NULL, &err), SP_E_RANGE);
   ck_assert_str_eq(err.msg, "stage 'it' (faulty.so): parameter 'gain': 11 is above 10");
   ck_assert_ptr_null(inst);
   sp_value_free(&v);

@@ -69,4 +69,45 @@ same gpu_cls reverse_cls
 for test in optimizer ema; do
   SP_TEST_DEVICES=cuda SPCORE_EMU_PROTECT=0 "$top_builddir/spcore" run "$top_srcdir/tests/lua/$test.lua" || failed=1
 done
+# a frozen encoder whose batch norms are folded and whose sums are products' own, in another precision than what is trained
+cat >"$tmp/own.lua" <<'L'
+local sp = require "spcore"
+local opt = sp.args({ encoder = { "", "its precision" } }, { checkpoints = true })
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "shapes", batch = 2, size = 32, samples = 16 }
+local conv = function(name, from, k, s) return { "conv", 16, kernel = k, stride = s or 1, pad = k // 2, bias = false, name = name, from = from } end
+local enc = g.layers {
+  g.to_float { data.image, scale = true }, name = "enc", frozen = true, precision = opt.encoder ~= "" and opt.encoder or nil,
+  layers = { conv("a", nil, 7, 2), { "batch_norm" }, { "relu", name = "x" }, conv("b", nil, 3), { "batch_norm" }, { "relu" },
+    conv("c", nil, 1), { "batch_norm", name = "y" }, { "add", from = { "y", "x" } }, { "relu", name = "z" }, conv("d", nil, 3, 2),
+    { "batch_norm", name = "p" }, conv("e", "z", 1, 2), { "batch_norm", name = "q" }, { "add", from = { "p", "q" } }, { "relu" } },
+}
+local head = g.layers { enc.features, layers = { { "conv", data.classes, kernel = 1 }, { "upsample", scale = 4 } } }
+g:train { g.cross_entropy { head.features, data.mask }, optimizer = g.sgd { lr = 0.1 } }
+local run <close> = sp.run { graph = g, opt = opt, steps = 4 }
+for step, m in g:steps(4) do run:step(step, m) end
+run:finish()
+L
+own() {
+  name=$1 vars=$2
+  shift 2
+  env $vars "$top_builddir/spcore" run "$tmp/own.lua" --checksums --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 && return 0
+  echo "$name:"
+  cat "$tmp/$name.log"
+  failed=1
+}
+own own_cpu "" --device cpu
+own own_fp32 "" --device cuda --precision fp32
+own own_tf32 "" --device cuda --precision tf32
+own own_bf16 "" --device cuda --precision bf16
+own own_both "" --device cuda --precision tf32 --encoder bf16
+own own_late SPCORE_EMU_TIMING=late --device cuda --precision tf32 --encoder bf16 --strategy pipelined --capture off
+own own_step SPCORE_EMU_ORDER=reverse --device cuda --precision tf32 --encoder bf16 --strategy pipelined --capture step
+same own_both own_late
+same own_both own_step
+test -n "$(losses own_cpu)" && test "$(losses own_cpu)" = "$(losses own_fp32)" || { echo "frozen: the losses are not the cpu's"; failed=1; }
+weights() { cksum <"$tmp/$1/weights.safetensors"; }
+for other in own_tf32 own_bf16; do
+  test "$(weights own_both)" != "$(weights $other)" || { echo "precision = bf16 on the encoder computes as $other"; failed=1; }
+done
 exit $failed

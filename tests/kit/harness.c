@@ -66,7 +66,7 @@ static int open_stage(spt *t, const char *device, const char *stage, const sp_va
   t->host.extension = extension;
   t->host.extension_arg = t;
   if ((rc = sp_registry_stage(t->reg, stage, kind, &t->type, &file, &t->err)) ||
-      (rc = sp_inst_new(&t->inst, &t->host, stage, t->type, file, params, &t->err)))
+      (rc = sp_inst_new(&t->inst, &t->host, stage, t->type, file, params, NULL, &t->err)))
     return rc;
   t->n_in = count_ports(t->type->inputs);
   t->n_out = count_ports(t->type->outputs);

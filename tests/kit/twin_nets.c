@@ -169,6 +169,14 @@ static const struct net {
      KINKS, 0, 0},
     {"decoder", "layers", "{ classes = 6, layers = { { \"conv_transpose\", 12 }, { \"conv\", 6, kernel = 1 } } }", 2,
      24, 3, 5, 0, 0, 0},
+    {"decoder", "layers that read a map, and the size of another",
+     "{ classes = 4, layers = { { \"upsample\", scale = 2, name = \"up\" }, { \"concat\", from = { \"up\", \"skips.2\" "
+     "} },"
+     " { \"conv\", 6, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" }, { \"upsample\", like = \"skips.1\", "
+     "mode = "
+     "\"bilinear\" },"
+     " { \"conv\", 4, kernel = 1 } } }",
+     3, 32, 4, 4, KINKS, 2, 8},
     {"classifier", "plain", "{ classes = 5, width = 8 }", 3, 3, 16, 16, KINKS, 0, 0},
     {"classifier", "plain, map flattened", "{ classes = 7, width = 5, depth = 2 }", 2, 1, 8, 12, KINKS, 0, 0},
     {"classifier", "residual", "{ classes = 5, model = \"residual\", width = 8, depth = 2, blocks = 1 }", 4, 3, 12, 10,

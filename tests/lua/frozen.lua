@@ -96,3 +96,13 @@ do -- what is made of frozen weights once is made anew when others are loaded, i
   t.eq(table.concat(midway, " ", 1, 3), table.concat(one, " ", 1, 3), "until then")
   t.eq(table.concat(midway, " ", 4), table.concat(changed, " ", 4), "loaded in its middle")
 end
+
+do -- the precision of one stage
+  local g <close> = sp.graph { device = "cpu" }
+  local data = g.toy_source { batch = 2 }
+  local layers = { { "linear", 3 } }
+  local net = g.layers { data.x, layers = layers, precision = "fp32" }
+  t.eq(net.precision, "fp32")
+  t.raises("stage 'half'.*precision: device 'cpu' computes in fp32 only", g.layers, { data.x, layers = layers, name = "half", precision = "bf16" })
+  t.raises("precision 'fp16': choose one of fp32, tf32, bf16", g.layers, { data.x, layers = layers, precision = "fp16" })
+end

@@ -36,6 +36,38 @@ missing.png: No such file or directory
 ]]))
 os.remove(at .. "/photos/images/bad.jpg")
 
+-- image_requests fits a picture to its size as the reader does
+t.write(at .. "/fit.lua", [[
+local sp = require "spcore"
+local opt = sp.args {}
+for name, how in pairs { shorter = { shorter = 24, interpolation = "bicubic" }, crop = { resize = "crop" } } do
+  for _, from in ipairs { "reader", "image_requests" } do
+    local g <close> = sp.graph(opt)
+    local params = { size = { 10, 24 }, batch = 1 }
+    for k, v in pairs(how) do params[k] = v end
+    if from == "reader" then params.files = { { "photos/images/00001.jpg" } } end
+    g.writer { g[from](params).image, file = name .. "_" .. from .. ".npy" }
+    if from == "reader" then
+      for _ in g:steps(1) do end
+    else
+      assert(g:submit { path = "photos/images/00001.jpg", name = "x" })
+      for answer in g:answers() do assert(not answer.error, answer.error) end
+    end
+  end
+end
+]])
+run "fit.lua --device cpu"
+for _, name in ipairs { "shorter", "crop" } do
+  t.eq(t.read(at .. "/" .. name .. "_image_requests.npy"), t.read(at .. "/" .. name .. "_reader.npy"))
+end
+t.ok(t.read(at .. "/shorter_reader.npy") ~= t.read(at .. "/crop_reader.npy"))
+t.write(at .. "/fit.lua", [[
+local sp = require "spcore"
+sp.graph(sp.args {}).image_requests { size = 25, shorter = 24, batch = 1 }
+]])
+_, err = run("fit.lua --device cpu", 1)
+t.one_line(err, "'size' is cut out of a picture whose shorter side is 'shorter', which must not be less")
+
 -- lists, of files and of the standard input; of many that are bad the first ones are named
 local list = {}
 for i = 0, 20 do list[#list + 1] = ("photos/images/%05d.jpg\r\n\n"):format(i) end

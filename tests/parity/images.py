@@ -173,8 +173,36 @@ def refused(tmp, ending, library, **options):
         r.true(f"{ending} without {library}", f"built without {library}" in str(e), str(e))
 
 
+def evaluated(image, shorter, h, w, how):
+    """torchvision's Resize(shorter, how) and CenterCrop((h, w)) of a Pillow image."""
+    short, long = min(image.size), max(image.size)
+    size = (shorter, int(shorter * long / short))
+    image = image.resize(size if image.width <= image.height else size[::-1], how)
+    top, left = int(round((image.height - h) / 2.0)), int(round((image.width - w) / 2.0))
+    return np.asarray(image.crop((left, top, left + w, top + h)))
+
+
+def sizes(tmp):
+    """Files of different sizes to one, as classifiers are evaluated: bicubic with Pillow's bits."""
+    for i in range(40):
+        h, w = (int(v) for v in np.exp(rng.uniform(0, np.log(301), 2)))
+        shorter = int(rng.integers(1, 121))
+        out = [int(v) for v in rng.integers(1, shorter + 1, 2)]
+        path = f"{tmp}/size.png"
+        image = Image.fromarray(picture(h, w))
+        image.save(path)
+        got = read(path, *out, shorter=shorter, interpolation="bicubic")
+        want = evaluated(image, shorter, *out, Image.BICUBIC)
+        r.same(f"{h} x {w}, shorter {shorter}, {out[0]} x {out[1]}, bicubic", got, want)
+        off = np.abs(read(path, *out, shorter=shorter).astype(int) - evaluated(image, shorter, *out, Image.BILINEAR))
+        r.true(f"{h} x {w}, shorter {shorter}, {out[0]} x {out[1]}", off.max() <= 1, f"by up to {off.max()}")
+        got = read(path, *out, interpolation="bicubic")
+        r.same(f"{h} x {w} to {out[0]} x {out[1]}, bicubic", got, np.asarray(image.resize(out[::-1], Image.BICUBIC)))
+
+
 with tempfile.TemporaryDirectory() as tmp:
     jpegs(tmp)
+    sizes(tmp)
     ycck(tmp)
     pngs(tmp)
     if "webp" in LEFT_OUT:

@@ -161,9 +161,13 @@ class Stage:
     def _all(self, what, port):
         return [self._get(what, port, i) for i in range(_lib.spt_count(self._t, what, port))]
 
+    def run(self, step=0):
+        """Runs forward() and leaves its outputs where they are."""
+        self._check(_lib.spt_forward(self._t, step))
+
     def forward(self, step=0):
         """Runs forward(); returns {port name: array, or list of arrays where there are not exactly one}."""
-        self._check(_lib.spt_forward(self._t, step))
+        self.run(step)
         return self.outputs()
 
     def outputs(self):

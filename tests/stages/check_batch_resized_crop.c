@@ -54,8 +54,13 @@ static void compare(const aug_kit *k, int i, const char *params, int dtype, int 
 }
 
 START_TEST(windows) {
-  static const char *const params[] = {"{ size = { 12, 9 } }", "{ size = { 24, 40 } }", "{ size = 1 }",
-                                       "{ size = { 12, 9 }, antialias = false }", "{ size = { 36, 36 } }"};
+  static const char *const params[] = {"{ size = { 12, 9 } }",
+                                       "{ size = { 24, 40 } }",
+                                       "{ size = 1 }",
+                                       "{ size = { 12, 9 }, antialias = false }",
+                                       "{ size = { 36, 36 } }",
+                                       "{ size = { 12, 9 }, interpolation = \"bicubic\" }",
+                                       "{ size = { 24, 40 }, interpolation = \"bicubic\" }"};
   int64_t shape[2] = {BOXES, 4};
   for (int d = 0; d < 2; d++)
     for (int o = 0; o < 2; o++) {
@@ -144,6 +149,7 @@ END_TEST
 START_TEST(properties) {
   kit_by_id("batch_resized_crop", "{ size = { 20, 17 } }");
   kit_by_id("batch_resized_crop", "{ size = { 50, 9 }, scale = { 0.5, 1 }, antialias = false }");
+  kit_by_id("batch_resized_crop", "{ size = { 20, 17 }, interpolation = \"bicubic\" }");
   kit_draw_modes("batch_resized_crop", "{ size = 20 }", NAN);
 }
 END_TEST
@@ -152,6 +158,9 @@ START_TEST(refusals) {
   kit_refuses("batch_resized_crop", "{}", 1, 3, 8, 8, "size");
   kit_refuses("batch_resized_crop", "{ size = 4, scale = { 0.5, 0.2 } }", 1, 3, 8, 8,
               "'scale' goes from 0.5 down to 0.2");
+  kit_refuses("batch_resized_crop", "{ size = 0 }", 1, 3, 8, 8, "size");
+  kit_refuses("batch_resized_crop", "{ size = 4, interpolation = \"bicubic\", antialias = false }", 1, 3, 8, 8,
+              "\"bicubic\" is with antialiasing alone");
   kit_refuses("batch_resized_crop", "{ size = 4, scale = 0 }", 1, 3, 8, 8, "it must be above 0");
   kit_refuses("batch_resized_crop", "{ size = 4, scale = { 0.5, 1.5 } }", 1, 3, 8, 8, "scale");
   kit_refuses("batch_resized_crop", "{ size = 4, ratio = { 2, 1 } }", 1, 3, 8, 8, "'ratio' goes from 2 down to 1");
@@ -176,7 +185,7 @@ int main(void) {
   Suite *s = suite_create("resized crop");
   TCase *c = tcase_create("resized crop");
   tcase_set_timeout(c, 600);
-  tcase_add_loop_test(c, windows, 0, 5);
+  tcase_add_loop_test(c, windows, 0, 7);
   tcase_add_test(c, as_torchvision);
   tcase_add_test(c, middle);
   tcase_add_test(c, exponential);

@@ -109,6 +109,19 @@ START_TEST(test_jpeg_is_turbojpeg) {
 }
 END_TEST
 
+/* All of sw x sh to all of dw x dh. */
+static im_geometry whole(int sw, int sh, int dw, int dh) {
+  return im_fit(&(im_fitting){.how = IM_SQUASH}, sw, sh, dw, dh);
+}
+static void squashed(im_scaler *s, const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
+  im_geometry g = whole(sw, sh, dw, dh);
+  ck_assert_int_eq(im_resize(s, src, &g, IM_BILINEAR, dst), SP_OK);
+}
+static void squashed_labels(const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
+  im_geometry g = whole(sw, sh, dw, dh);
+  im_nearest(src, &g, dst);
+}
+
 /* At the smallest part of its sides that is not below what is asked for, upright or not: TurboJPEG's own, and near what
  * im_resize makes of the whole. */
 START_TEST(test_jpeg_scaled) {
@@ -128,7 +141,7 @@ START_TEST(test_jpeg_scaled) {
     if (sizes[k].turned) b = if_with_exif(b, exif, IF_EXIF);
     dec.least_w = dec.least_h = 0;
     ck_assert_msg(decode(b.p, b.n, 0, &w, &h) == SP_OK, "%s", dec.why);
-    ck_assert_int_eq(im_resize(&s, px.p, w, h, want, sizes[k].w, sizes[k].h), SP_OK);
+    squashed(&s, px.p, w, h, want, sizes[k].w, sizes[k].h);
     dec.least_w = sizes[k].least_w;
     dec.least_h = sizes[k].least_h;
     ck_assert_msg(decode(b.p, b.n, 0, &w, &h) == SP_OK, "%s", dec.why);
@@ -292,7 +305,7 @@ START_TEST(test_resize_is_the_formula) {
   for (int y = 0; y < sh; y++)
     for (int k = 0; k < 3; k++) slow_axis(a + y * sw * 3 + k, sw, 3, b + y * dw * 3 + k, dw, 3);
   for (int x = 0; x < dw * 3; x++) slow_axis(b + x, sh, dw * 3, c + x, dh, dw * 3);
-  ck_assert_int_eq(im_resize(&s, src, sw, sh, dst, dw, dh), SP_OK);
+  squashed(&s, src, sw, sh, dst, dw, dh);
   for (int i = 0; i < dw * dh * 3; i++)
     ck_assert_msg(fabs(dst[i] - c[i]) <= 0.5 + 255 * 1e-6, "element %d: %d, %.6f", i, dst[i], c[i]);
   im_scaler_free(&s);
@@ -308,11 +321,11 @@ START_TEST(test_nearest) {
   static const uint8_t in[] = {1, 2, 3, 4, 5, 6}; /* 3 wide, 2 high */
   static const uint8_t up[] = {1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 4, 4, 5, 5, 6, 6};
   uint8_t out[24];
-  im_nearest(in, 3, 2, out, 6, 4);
+  squashed_labels(in, 3, 2, out, 6, 4);
   ck_assert_mem_eq(out, up, sizeof up);
-  im_nearest(up, 6, 4, out, 3, 2);
+  squashed_labels(up, 6, 4, out, 3, 2);
   ck_assert_mem_eq(out, in, sizeof in);
-  im_nearest(in, 3, 2, out, 1, 1);
+  squashed_labels(in, 3, 2, out, 1, 1);
   ck_assert_uint_eq(out[0], 1);
 }
 END_TEST
@@ -323,24 +336,77 @@ static const struct {
   int how, sw, sh, dw, dh;
   im_geometry want;
 } fits[] = {
-    {IM_SQUASH, 50, 20, 8, 8, {0, 0, 50, 20, 0, 0, 8, 8}},
-    {IM_CROP, 50, 20, 8, 8, {15, 0, 20, 20, 0, 0, 8, 8}},
-    {IM_CROP, 20, 51, 8, 8, {0, 15, 20, 20, 0, 0, 8, 8}},
-    {IM_CROP, 51, 20, 9, 6, {10, 0, 30, 20, 0, 0, 9, 6}},
-    {IM_CROP, 30, 20, 6, 4, {0, 0, 30, 20, 0, 0, 6, 4}},
-    {IM_CROP, 1, 300, 300, 1, {0, 149, 1, 1, 0, 0, 300, 1}},
-    {IM_CROP, 7, 5, 3, 2, {0, 0, 7, 5, 0, 0, 3, 2}},
-    {IM_PAD, 50, 20, 8, 8, {0, 0, 50, 20, 0, 2, 8, 3}},
-    {IM_PAD, 20, 50, 8, 8, {0, 0, 20, 50, 2, 0, 3, 8}},
-    {IM_PAD, 30, 20, 6, 4, {0, 0, 30, 20, 0, 0, 6, 4}},
-    {IM_PAD, 300, 1, 5, 5, {0, 0, 300, 1, 0, 2, 5, 1}},
-    {IM_PAD, 3, 2, 64, 64, {0, 0, 3, 2, 0, 10, 64, 43}},
-    {IM_PAD, 16384, 16383, 16384, 1, {0, 0, 16384, 16383, 8191, 0, 1, 1}},
+    {IM_SQUASH, 50, 20, 8, 8, {0, 0, 50, 20, 0, 0, 8, 8, 8, 8, 0, 0}},
+    {IM_CROP, 50, 20, 8, 8, {15, 0, 20, 20, 0, 0, 8, 8, 8, 8, 0, 0}},
+    {IM_CROP, 20, 51, 8, 8, {0, 15, 20, 20, 0, 0, 8, 8, 8, 8, 0, 0}},
+    {IM_CROP, 51, 20, 9, 6, {10, 0, 30, 20, 0, 0, 9, 6, 9, 6, 0, 0}},
+    {IM_CROP, 30, 20, 6, 4, {0, 0, 30, 20, 0, 0, 6, 4, 6, 4, 0, 0}},
+    {IM_CROP, 1, 300, 300, 1, {0, 149, 1, 1, 0, 0, 300, 1, 300, 1, 0, 0}},
+    {IM_CROP, 7, 5, 3, 2, {0, 0, 7, 5, 0, 0, 3, 2, 3, 2, 0, 0}},
+    {IM_PAD, 50, 20, 8, 8, {0, 0, 50, 20, 0, 2, 8, 3, 8, 3, 0, 0}},
+    {IM_PAD, 20, 50, 8, 8, {0, 0, 20, 50, 2, 0, 3, 8, 3, 8, 0, 0}},
+    {IM_PAD, 30, 20, 6, 4, {0, 0, 30, 20, 0, 0, 6, 4, 6, 4, 0, 0}},
+    {IM_PAD, 300, 1, 5, 5, {0, 0, 300, 1, 0, 2, 5, 1, 5, 1, 0, 0}},
+    {IM_PAD, 3, 2, 64, 64, {0, 0, 3, 2, 0, 10, 64, 43, 64, 43, 0, 0}},
+    {IM_PAD, 16384, 16383, 16384, 1, {0, 0, 16384, 16383, 8191, 0, 1, 1, 1, 1, 0, 0}},
 };
+
+/* ---- the shorter side ---- */
+/* What is made is a part of the whole picture at its new size, whose place is torchvision's. */
+static const struct {
+  int shorter, sw, sh, dw, dh;
+  int64_t rw, rh, ox, oy;
+} shorter[] = {
+    {32, 50, 20, 28, 28, 80, 32, 26, 2}, {32, 20, 51, 28, 30, 32, 81, 2, 26},
+    {32, 33, 32, 32, 31, 33, 32, 0, 0},  {64, 41, 30, 56, 56, 87, 64, 16, 4},
+    {64, 41, 30, 55, 57, 87, 64, 16, 4}, {8, 200, 161, 8, 1, 9, 8, 0, 4},
+    {16, 16, 16, 16, 16, 16, 16, 0, 0},  {16, 20, 16, 9, 9, 20, 16, 6, 4},
+    {1, 1, 300, 1, 1, 1, 300, 0, 150},   {16384, 2, 1 << 30, 1, 1, 16384, INT64_C(1) << 43, 8192, (INT64_C(1) << 42)}};
+
+START_TEST(test_shorter) {
+  int sw = shorter[_i].sw, sh = shorter[_i].sh, dw = shorter[_i].dw, dh = shorter[_i].dh;
+  for (int cubic = 0; cubic < 2; cubic++) {
+    im_fitting f = {.interpolation = cubic ? IM_BICUBIC : IM_BILINEAR, .shorter = shorter[_i].shorter};
+    im_geometry g = im_fit(&f, sw, sh, dw, dh);
+    ck_assert_ptr_null(im_fitting_wrong(&f, dw, dh));
+    ck_assert_msg(g.rw == shorter[_i].rw && g.rh == shorter[_i].rh && g.ox == shorter[_i].ox && g.oy == shorter[_i].oy,
+                  "%lld x %lld from %lld, %lld", (long long)g.rw, (long long)g.rh, (long long)g.ox, (long long)g.oy);
+    if ((int64_t)sw * sh > MANY) continue;
+    int rw = (int)g.rw, rh = (int)g.rh;
+    uint8_t *rgb = if_picture(sw, sh, 3), *labels = if_picture(sw, sh, 1), *big = malloc((size_t)(rw * rh * 3));
+    uint8_t *big_labels = malloc((size_t)(rw * rh)), *out = malloc((size_t)(dw * dh * 3));
+    im_scaler s = {0};
+    ck_assert(big && big_labels && out);
+    im_geometry all = whole(sw, sh, rw, rh);
+    ck_assert_int_eq(im_resize(&s, rgb, &all, f.interpolation, big), SP_OK);
+    ck_assert_int_eq(im_fit_rgb(&s, &f, rgb, sw, sh, out, dw, dh), SP_OK);
+    for (int y = 0; y < dh; y++)
+      ck_assert_mem_eq(out + y * dw * 3, big + ((g.oy + y) * rw + g.ox) * 3, (size_t)(dw * 3));
+    im_nearest(labels, &all, big_labels);
+    im_fit_labels(&f, labels, sw, sh, out, dw, dh);
+    for (int y = 0; y < dh; y++) ck_assert_mem_eq(out + y * dw, big_labels + (g.oy + y) * rw + g.ox, (size_t)dw);
+    im_scaler_free(&s);
+    free(rgb);
+    free(labels);
+    free(big);
+    free(big_labels);
+    free(out);
+  }
+}
+END_TEST
+
+START_TEST(test_shorter_refused) {
+  ck_assert_ptr_nonnull(strstr(im_fitting_wrong(&(im_fitting){.shorter = 8}, 9, 8), "must not be less"));
+  ck_assert_ptr_nonnull(strstr(im_fitting_wrong(&(im_fitting){.shorter = 8}, 8, 9), "must not be less"));
+  ck_assert_ptr_nonnull(strstr(im_fitting_wrong(&(im_fitting){.how = IM_PAD, .shorter = 8}, 8, 8), "leave one out"));
+  ck_assert_ptr_null(im_fitting_wrong(&(im_fitting){.how = IM_PAD}, 900, 8));
+}
+END_TEST
 
 /* The rectangle by hand, resized alone, at its place. */
 START_TEST(test_fit) {
-  im_geometry w = fits[_i].want, g = im_fit(fits[_i].how, fits[_i].sw, fits[_i].sh, fits[_i].dw, fits[_i].dh);
+  im_fitting f = {.how = fits[_i].how};
+  im_geometry w = fits[_i].want, g = im_fit(&f, fits[_i].sw, fits[_i].sh, fits[_i].dw, fits[_i].dh);
   int sw = fits[_i].sw, sh = fits[_i].sh, dw = fits[_i].dw, dh = fits[_i].dh;
   ck_assert_msg(!memcmp(&g, &w, sizeof g), "%d,%d %dx%d to %d,%d %dx%d", g.sx, g.sy, g.sw, g.sh, g.dx, g.dy, g.dw,
                 g.dh);
@@ -355,14 +421,14 @@ START_TEST(test_fit) {
     for (int i = 0; i < sw * sh; i++) one[i] = rgb[i * 3];
     for (int y = 0; y < w.sh; y++)
       memcpy(part + y * w.sw * n, (labels ? one : rgb) + ((w.sy + y) * sw + w.sx) * n, (size_t)(w.sw * n));
-    if (labels) im_nearest(part, w.sw, w.sh, small, w.dw, w.dh);
-    else ck_assert_int_eq(im_resize(&s, part, w.sw, w.sh, small, w.dw, w.dh), SP_OK);
-    if (labels) im_fit_labels(fits[_i].how, one, sw, sh, out, dw, dh);
+    if (labels) squashed_labels(part, w.sw, w.sh, small, w.dw, w.dh);
+    else squashed(&s, part, w.sw, w.sh, small, w.dw, w.dh);
+    if (labels) im_fit_labels(&f, one, sw, sh, out, dw, dh);
     else {
       uint8_t *copy = malloc((size_t)(sw * sh * 3));
       ck_assert_ptr_nonnull(copy);
       memcpy(copy, rgb, (size_t)(sw * sh * 3));
-      ck_assert_int_eq(im_fit_rgb(&s, fits[_i].how, copy, sw, sh, out, dw, dh), SP_OK);
+      ck_assert_int_eq(im_fit_rgb(&s, &f, copy, sw, sh, out, dw, dh), SP_OK);
       free(copy);
     }
     for (int y = 0; y < dh; y++)
@@ -453,6 +519,8 @@ int main(void) {
   tcase_add_loop_test(c, test_resize_is_the_formula, 0, (int)SP_ARRAY(resizes));
   tcase_add_test(c, test_nearest);
   tcase_add_loop_test(c, test_fit, 0, (int)SP_ARRAY(fits));
+  tcase_add_loop_test(c, test_shorter, 0, (int)SP_ARRAY(shorter));
+  tcase_add_test(c, test_shorter_refused);
   tcase_add_test(c, test_encode_and_back);
   tcase_add_test(c, test_disk_full);
   tcase_add_test(c, test_label_colours);

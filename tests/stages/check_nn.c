@@ -297,6 +297,11 @@ static const struct bad {
     {"decoder", "{ classes = 4, model = \"unet\" }", "needs skips", 32, 2, 2},
     {"decoder", "{ classes = 4, layers = { { \"conv\", 5 } } }", "the last layer gives 5 channels, but classes = 4", 8,
      8, 8},
+    {"decoder", "{ classes = 4, layers = { { \"conv\", 4, from = \"skips.1\" } } }",
+     "layer 1 (conv): `from` names \"skips.1\", but 0 skips come in", 8, 8, 8},
+    {"decoder", "{ classes = 4, layers = { { \"conv\", 4, name = \"skips.3\" } } }",
+     "layer 1 'skips.3' (conv): \"skips.3\" is the name of what comes in", 8, 8, 8},
+    {"layers", "{ layers = { { \"conv\", 4, from = \"skips.1\" } } }", "no layer is called so", 8, 8, 8},
 };
 
 START_TEST(errors) {
@@ -320,6 +325,26 @@ START_TEST(bad_skips) {
 }
 END_TEST
 
+/* Of two skips a list may read one; the other gets no gradient, which is zeros. */
+START_TEST(skips_of_layers) {
+  static const char *const lists[] = {
+      "{ classes = 3, layers = { { \"upsample\", like = \"skips.2\", name = \"up\" }, { \"concat\", from = { \"up\", "
+      "\"skips.2\" } }, { \"conv\", 3 } } }",
+      "{ classes = 3, layers = { { \"conv\", 3, from = \"skips.3\" } } }"};
+  const char *words = "layer 1 (conv): `from` names \"skips.3\", but 2 skips come in";
+  int64_t shape[4] = {2, 4, 8, 8};
+  spt *t = make("decoder", lists[_i], 1, SP_ROW_MAJOR, 2, 16, 2, 2);
+  for (int i = 0; i < 2; i++) spt_input_of(t, 1, SP_F32, 4, shape, i ? SP_CHANNELS_LAST : SP_ROW_MAJOR, NULL);
+  if (_i) {
+    ck_assert_int_ne(spt_plan(t, 1), SP_OK);
+    ck_assert_msg(strstr(spt_error(t), words) != NULL, "%s", spt_error(t));
+  } else {
+    ck_assert_msg(!spt_plan(t, 1) && !spt_gradcheck(t, 1e-2, 2e-2, 1e-3, 8), "%s", spt_error(t));
+  }
+  spt_free(t);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("nn");
   TCase *c = tcase_create("nn");
@@ -337,6 +362,7 @@ int main(void) {
   tcase_add_test(c, names);
   tcase_add_loop_test(c, errors, 0, (int)SP_ARRAY(bads));
   tcase_add_test(c, bad_skips);
+  tcase_add_loop_test(c, skips_of_layers, 0, 2);
   suite_add_tcase(s, c);
   srunner_run_all(r, CK_ENV);
   failed = srunner_ntests_failed(r);

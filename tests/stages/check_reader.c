@@ -251,6 +251,26 @@ START_TEST(test_resize) {
 }
 END_TEST
 
+/* The 16 rows of a become 8, its 40 columns 20; of both the middle 4: rows from the 2nd, columns from the 8th on. */
+START_TEST(test_shorter) {
+  if_pair("a", 40, 16, 0);
+  spt *t = reader("classes = 5, size = 4, shorter = 8, interpolation = \"bicubic\"", 1);
+  read_from(t, 0, 1);
+  ok(t);
+  for (int i = 0; i < 16; i++) ck_assert_uint_eq(mask_of(t, 0)[i], (unsigned)(i % 4 + 8 + 2 * (i / 4 + 2)) % 5);
+  spt_free(t);
+  t = reader("classes = 5, size = { 4, 9 }, shorter = 8", 1);
+  says(t, SP_E_INVALID, "whose shorter side is 'shorter', which must not be less");
+  spt_free(t);
+  t = reader("classes = 5, size = 4, shorter = 8, resize = \"pad\"", 1);
+  says(t, SP_E_INVALID, "two ways to fit a picture");
+  spt_free(t);
+  t = reader("classes = 5, size = 4, shorter = 20000", 1);
+  says(t, SP_E_RANGE, "20000 is above 16384");
+  spt_free(t);
+}
+END_TEST
+
 START_TEST(test_first_samples_only) {
   if_pair("a", 4, 4, 0);
   if_pair("b", 4, 4, 0);
@@ -583,6 +603,7 @@ int main(void) {
   tcase_add_test(c, test_own_splits);
   tcase_add_test(c, test_orient);
   tcase_add_test(c, test_resize);
+  tcase_add_test(c, test_shorter);
   tcase_add_test(c, test_first_samples_only);
   tcase_add_test(c, test_list_of_files);
   tcase_add_test(c, test_names_of_masks);

@@ -104,6 +104,85 @@ START_TEST(large) {
 }
 END_TEST
 
+/* ---- bicubic ---- */
+/* Of one output over a whole axis, by the textbook's formula with a = -1/2. */
+static void cubic_weights(double *w, int64_t in, int64_t out, int64_t i) {
+  double scale = (double)in / (double)out, stretch = fmax(1, scale), centre = ((double)i + 0.5) * scale, total = 0;
+  for (int64_t x = 0; x < in; x++) {
+    double d = fabs((double)x + 0.5 - centre) / stretch;
+    w[x] = d < 1 ? 1.5 * d * d * d - 2.5 * d * d + 1 : d < 2 ? -0.5 * d * d * d + 2.5 * d * d - 4 * d + 2 : 0;
+    total += w[x];
+  }
+  for (int64_t x = 0; x < in; x++) w[x] /= total;
+}
+
+/* A sum for bytes: weights are whole numbers of 2^-22, halves go up, and what is beyond a byte is cut off. */
+static double cubic_byte_of(const double *w, const double *x, int64_t n, int64_t step) {
+  int64_t sum = 1 << 21;
+  for (int64_t k = 0; k < n; k++) sum += (int64_t)x[k * step] * (int64_t)lround(w[k] * (1 << 22));
+  sum = sum < 0 ? 0 : sum >> 22;
+  return (double)(sum > 255 ? 255 : sum);
+}
+static double cubic_of(const double *w, const double *x, int64_t n, int64_t step, int dtype) {
+  double sum = 0;
+  if (dtype == SP_U8) return cubic_byte_of(w, x, n, step);
+  for (int64_t k = 0; k < n; k++) sum += w[k] * x[k * step];
+  return sum;
+}
+
+/* Along x, then along y: bytes are equal, also between the two; floats are near. */
+static void cubic_against_loops(const int64_t *size, int64_t c, int dtype, int order) {
+  int64_t h = size[0], w = size[1], oh = size[2], ow = size[3];
+  char params[96];
+  snprintf(params, sizeof params, "{ size = { %d, %d }, interpolation = \"bicubic\" }", (int)oh, (int)ow);
+  aug_kit k;
+  kit_open(&k, "resize", params, 2, c, h, w, dtype, order, true);
+  kit_plan(&k, 1);
+  kit_forward(&k);
+  void *x = kit_get(&k, SPT_IN, KIT_IMAGES, 0), *y = kit_get(&k, SPT_OUT, KIT_IMAGES, 0);
+  double *weight = malloc((size_t)(h + w) * sizeof *weight), *in = malloc((size_t)(h * w) * sizeof *in);
+  double *wide = malloc((size_t)(h * ow) * sizeof *wide);
+  ck_assert(weight && in && wide);
+  for (int64_t p = 0; p < 2 * c; p++) {
+    for (int64_t e = 0; e < h * w; e++) in[e] = kit_at(x, dtype, p * h * w + e);
+    for (int64_t j = 0; j < ow; j++) {
+      cubic_weights(weight, w, ow, j);
+      for (int64_t r = 0; r < h; r++) wide[r * ow + j] = cubic_of(weight, in + r * w, w, 1, dtype);
+    }
+    for (int64_t i = 0; i < oh; i++) {
+      cubic_weights(weight, h, oh, i);
+      for (int64_t j = 0; j < ow; j++) {
+        double want = cubic_of(weight, wide + j, h, ow, dtype), got = kit_at(y, dtype, (p * oh + i) * ow + j);
+        kit_each(fabs(got - want) <= (dtype == SP_U8 ? 0 : 255 * 1e-6),
+                 "%d x %d to %d x %d, %d channels, plane %d, %d, %d: %.9g, not %.9g", (int)h, (int)w, (int)oh, (int)ow,
+                 (int)c, (int)p, (int)i, (int)j, got, want);
+      }
+    }
+  }
+  free(weight);
+  free(in);
+  free(wide);
+  free(x);
+  free(y);
+  kit_close(&k);
+}
+
+START_TEST(cubic) {
+  static const int64_t channels[] = {1, 3, 6};
+  for (int d = 0; d < 2; d++)
+    for (int o = 0; o < 2; o++)
+      for (size_t c = 0; c < SP_ARRAY(channels); c++) cubic_against_loops(sizes[_i], channels[c], dtypes[d], orders[o]);
+}
+END_TEST
+
+/* More inputs an output than rows are kept, rows that are too long to be turned, parts of one image. */
+START_TEST(cubic_large) {
+  static const int64_t huge[][4] = {{2000, 3, 3, 5}, {3, 20000, 5, 2}, {2, 50000, 1, 9}, {300, 400, 150, 171}};
+  for (size_t i = 0; i < SP_ARRAY(huge); i++) cubic_against_loops(huge[i], 3, SP_U8, SP_CHANNELS_LAST);
+  cubic_against_loops(huge[0], 1, SP_F32, SP_ROW_MAJOR);
+}
+END_TEST
+
 /* Kernels take the short way for two inputs and the general one where the other axis shrinks: the same bits. */
 START_TEST(two_as_many) {
   for (int32_t in = 1; in < 3000; in += in < 40 ? 1 : 97)
@@ -126,10 +205,12 @@ END_TEST
 /* A picture of one value keeps it, in bytes to the bit. */
 START_TEST(flat) {
   static const uint8_t values[] = {0, 1, 127, 254, 255};
+  const char *how = _i ? "bicubic" : "bilinear";
   for (size_t v = 0; v < SP_ARRAY(values); v++)
     for (size_t i = 0; i < SP_ARRAY(sizes); i++) {
-      char params[64];
-      snprintf(params, sizeof params, "{ size = { %d, %d } }", (int)sizes[i][2], (int)sizes[i][3]);
+      char params[96];
+      snprintf(params, sizeof params, "{ size = { %d, %d }, interpolation = \"%s\" }", (int)sizes[i][2],
+               (int)sizes[i][3], how);
       int64_t shape[4] = {1, 3, sizes[i][0], sizes[i][1]}, n = 3 * shape[2] * shape[3];
       uint8_t *x = malloc((size_t)n);
       ck_assert_ptr_nonnull(x);
@@ -162,9 +243,10 @@ END_TEST
 
 /* A number that is not finite reaches those outputs alone that have a part of it, and a size that stays keeps all. */
 START_TEST(not_finite) {
-  float x[8] = {0, 1, 2, INFINITY, 4, 5, 6, NAN}, y[8], z[4];
+  static const char *const same[] = {"{ size = { 1, 8 } }", "{ size = { 1, 8 }, interpolation = \"bicubic\" }"};
+  float x[8] = {-0.0f, 1, 2, INFINITY, 4, 5, 6, NAN}, y[8], z[4];
   int64_t shape[4] = {1, 1, 1, 8};
-  aug_kit k = {spt_new("resize", "{ size = { 1, 8 } }", 1), 1, 1, 1, 8};
+  aug_kit k = {spt_new("resize", same[_i], 1), 1, 1, 1, 8};
   kit_ok(&k, spt_input_of(k.t, KIT_IMAGES, SP_F32, 4, shape, SP_ROW_MAJOR, x));
   kit_plan(&k, 1);
   kit_forward(&k);
@@ -177,6 +259,15 @@ START_TEST(not_finite) {
   kit_forward(&k);
   kit_ok(&k, spt_get(k.t, SPT_OUT, 0, 0, z));
   ck_assert(z[0] == 0.5f && isinf(z[1]) && z[2] == 4.5f && isnan(z[3]));
+  kit_close(&k);
+  k.t = spt_new("resize", "{ size = { 1, 16 }, interpolation = \"bicubic\" }", 1);
+  kit_ok(&k, spt_input_of(k.t, KIT_IMAGES, SP_F32, 4, shape, SP_ROW_MAJOR, x));
+  kit_plan(&k, 1);
+  kit_forward(&k);
+  float wide[16];
+  kit_ok(&k, spt_get(k.t, SPT_OUT, 0, 0, wide));
+  for (int i = 0; i < 16; i++) /* an output's inputs are the four that are nearest */
+    ck_assert_msg(!isfinite(wide[i]) == ((i >= 3 && i <= 10) || i >= 11), "output %d is %g", i, (double)wide[i]);
   kit_close(&k);
 }
 END_TEST
@@ -239,6 +330,7 @@ START_TEST(properties) {
   kit_by_id("resize", "{ size = { 50, 60 } }");
   kit_by_id("resize", "{ size = { 300, 17 } }");
   kit_by_id("resize", "{ size = { 20, 200 }, antialias = false }");
+  kit_by_id("resize", "{ size = { 20, 50 }, interpolation = \"bicubic\" }");
 }
 END_TEST
 
@@ -249,6 +341,9 @@ START_TEST(refusals) {
   kit_refuses("resize", "{ size = { 4, 4, 4 } }", 1, 3, 8, 8, "size");
   kit_refuses("resize", "{ size = 2000000 }", 1, 3, 8, 8, "size");
   kit_refuses("resize", "{ size = 4, antialias = 3 }", 1, 3, 8, 8, "antialias");
+  kit_refuses("resize", "{ size = 4, interpolation = \"cubic\" }", 1, 3, 8, 8, "bicubic");
+  kit_refuses("resize", "{ size = 4, interpolation = \"bicubic\", antialias = false }", 1, 3, 8, 8,
+              "\"bicubic\" is with antialiasing alone");
   kit_refuses("resize", "{ size = 4 }", 70000, 1, 4, 4, "at most 65535 are possible");
   kit_refuses("resize", "{ size = 1048576 }", 60000, 1024, 1, 1, "too large to count its bytes");
   aug_kit k;
@@ -270,9 +365,11 @@ int main(void) {
   tcase_add_loop_test(c, every_size, 0, (int)SP_ARRAY(sizes));
   tcase_add_test(c, large);
   tcase_add_test(c, two_as_many);
-  tcase_add_test(c, flat);
+  tcase_add_loop_test(c, cubic, 0, (int)SP_ARRAY(sizes));
+  tcase_add_test(c, cubic_large);
+  tcase_add_loop_test(c, flat, 0, 2);
   tcase_add_test(c, halves);
-  tcase_add_test(c, not_finite);
+  tcase_add_loop_test(c, not_finite, 0, 2);
   tcase_add_test(c, masks);
   tcase_add_test(c, planned_again);
   tcase_add_test(c, properties);

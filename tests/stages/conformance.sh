@@ -17,6 +17,12 @@ for so in "$top_builddir"/.libs/*.so; do
     cat "$out/log"
   }
 done
+for stage in resize batch_resized_crop; do
+  "$spcore" check --quiet --set size=16 --set interpolation=bicubic "$top_builddir/.libs/$stage.so" >"$out/log" 2>&1 || {
+    failed=$((failed + 1))
+    cat "$out/log"
+  }
+done
 echo "$n plugins, $failed failed"
 test "$n" -gt 0 || exit 77
 test "$failed" -eq 0

@@ -14,17 +14,33 @@ static int share(int a, int b, int c, int most) {
   return v < 1 ? 1 : v > most ? most : (int)v;
 }
 
-im_geometry im_fit(int how, int sw, int sh, int dw, int dh) {
-  im_geometry g = {0, 0, sw, sh, 0, 0, dw, dh};
+const char *im_fitting_wrong(const im_fitting *f, int dw, int dh) {
+  if (!f->shorter) return NULL;
+  if (f->how != IM_SQUASH) return "'shorter' and 'resize' are two ways to fit a picture; leave one out";
+  if (dw > f->shorter || dh > f->shorter)
+    return "'size' is cut out of a picture whose shorter side is 'shorter', which must not be less";
+  return NULL;
+}
+
+/* torchvision's Resize of one number and CenterCrop: the longer side drops its fraction, a half goes to the even pixel. */
+static int64_t longer(int64_t shorter, int side, int other) { return side <= other ? shorter : shorter * side / other; }
+static int64_t centre(int64_t d) { return d / 2 + (d % 2 && d / 2 % 2); }
+
+im_geometry im_fit(const im_fitting *f, int sw, int sh, int dw, int dh) {
+  im_geometry g = {0, 0, sw, sh, 0, 0, dw, dh, 0, 0, 0, 0};
   int wide = (int64_t)sw * dh > (int64_t)sh * dw; /* wider than what is wanted */
-  if (how == IM_CROP && wide) g.sw = share(sh, dw, dh, sw);
-  else if (how == IM_CROP) g.sh = share(sw, dh, dw, sh);
-  else if (how == IM_PAD && wide) g.dh = share(dw, sh, sw, dh);
-  else if (how == IM_PAD) g.dw = share(dh, sw, sh, dw);
+  if (f->how == IM_CROP && wide) g.sw = share(sh, dw, dh, sw);
+  else if (f->how == IM_CROP) g.sh = share(sw, dh, dw, sh);
+  else if (f->how == IM_PAD && wide) g.dh = share(dw, sh, sw, dh);
+  else if (f->how == IM_PAD) g.dw = share(dh, sw, sh, dw);
   g.sx = (sw - g.sw) / 2;
   g.sy = (sh - g.sh) / 2;
   g.dx = (dw - g.dw) / 2;
   g.dy = (dh - g.dh) / 2;
+  g.rw = f->shorter ? longer(f->shorter, sw, sh) : g.dw;
+  g.rh = f->shorter ? longer(f->shorter, sh, sw) : g.dh;
+  g.ox = centre(g.rw - g.dw);
+  g.oy = centre(g.rh - g.dh);
   return g;
 }
 
@@ -50,17 +66,17 @@ static void spread(uint8_t *px, size_t pixel, int dw, int dh, const im_geometry 
   memset(px, fill, (size_t)g->dy * line);
 }
 
-int im_fit_rgb(im_scaler *s, int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
-  im_geometry g = im_fit(how, sw, sh, dw, dh);
+int im_fit_rgb(im_scaler *s, const im_fitting *f, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
+  im_geometry g = im_fit(f, sw, sh, dw, dh);
   cut(src, 3, sw, &g);
-  int rc = im_resize(s, src, g.sw, g.sh, dst, g.dw, g.dh);
+  int rc = im_resize(s, src, &g, f->interpolation, dst);
   if (!rc) spread(dst, 3, dw, dh, &g, 0);
   return rc;
 }
 
-void im_fit_labels(int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
-  im_geometry g = im_fit(how, sw, sh, dw, dh);
+void im_fit_labels(const im_fitting *f, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
+  im_geometry g = im_fit(f, sw, sh, dw, dh);
   cut(src, 1, sw, &g);
-  im_nearest(src, g.sw, g.sh, dst, g.dw, g.dh);
+  im_nearest(src, &g, dst);
   spread(dst, 1, dw, dh, &g, 255);
 }

@@ -61,27 +61,42 @@ typedef struct im_scaler {
 } im_scaler;
 void im_scaler_free(im_scaler *s);
 
-/* RGB, bilinear with antialiasing, in float, rounded half to even. SP_E_NOMEM or SP_OK. */
-int im_resize(im_scaler *s, const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
-
-/* One byte a pixel, nearest. This function can't fail. */
-void im_nearest(const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
-
 /* How a picture of w x h gets another size: as it is, its middle alone, or all of it within a border. */
 enum { IM_SQUASH, IM_CROP, IM_PAD };
 #define IM_FITS \
   { "squash", "crop", "pad", NULL } /* choices of a parameter */
+enum { IM_BILINEAR, IM_BICUBIC };
+#define IM_INTERPOLATIONS \
+  { "bilinear", "bicubic", NULL }
+
+/* What a script says of it. shorter: the shorter side becomes so many pixels, and the middle of that is cut out, which
+ * takes the place of IM_SQUASH; 0: not. */
+typedef struct im_fitting {
+  int32_t how, interpolation;
+  int64_t shorter;
+} im_fitting;
+/* Why it is not possible with an output of dw x dh, or NULL. */
+const char *im_fitting_wrong(const im_fitting *f, int dw, int dh);
 
 /* The rectangle that is taken of the source, and the one that it becomes; the first four as the last four: the place of
- * its upper left corner, width, height. */
+ * its upper left corner, width, height. Scaled, all of the source's has rw x rh pixels, of which those from (ox, oy) on
+ * are made. */
 typedef struct im_geometry {
   int sx, sy, sw, sh, dx, dy, dw, dh;
+  int64_t rw, rh, ox, oy;
 } im_geometry;
-im_geometry im_fit(int how, int sw, int sh, int dw, int dh);
+im_geometry im_fit(const im_fitting *f, int sw, int sh, int dw, int dh);
+
+/* RGB rows of sw x sh to dw x dh, with antialiasing: bilinear, in float, rounded half to even; bicubic as kits/cubic.
+ * Places are left alone. SP_E_NOMEM or SP_OK. */
+int im_resize(im_scaler *s, const uint8_t *src, const im_geometry *g, int interpolation, uint8_t *dst);
+
+/* One byte a pixel, nearest. This function can't fail. */
+void im_nearest(const uint8_t *src, const im_geometry *g, uint8_t *dst);
 
 /* As im_resize and im_nearest; src is changed. Borders are 0, of labels 255. */
-int im_fit_rgb(im_scaler *s, int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
-void im_fit_labels(int how, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
+int im_fit_rgb(im_scaler *s, const im_fitting *f, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
+void im_fit_labels(const im_fitting *f, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 
 /* ---- scores of classes ---- */
 /* Of one image: a plane of w x h for each class, or `classes` numbers for each pixel. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * resize.c - bilinear resizing with antialiasing, and nearest, to the bit as torchvision computes them in float. */
+ * resize.c - bilinear resizing with antialiasing, and nearest, to the bit as torchvision computes them in float; bicubic. */
 #include <math.h>
 #include <string.h>
 
 #include <spcore/abi.h>
 
+#include "../cubic/cubic.h"
 #include "image.h"
 
 /* Weights of one axis: output i takes n[i] inputs from first[i] on. */
@@ -14,8 +15,9 @@ typedef struct axis {
   int most; /* stride of w */
 } axis;
 
-static int axis_make(im_buf *mem, int in, int out, axis *a) {
-  float scale = (float)in / (float)out, support = scale >= 1.0f ? scale : 1.0f, inv = 1.0f / support;
+/* Of the outputs from .. from + out - 1 of all_out. */
+static int axis_make(im_buf *mem, int in, int64_t all_out, int64_t from, int out, axis *a) {
+  float scale = (float)in / (float)all_out, support = scale >= 1.0f ? scale : 1.0f, inv = 1.0f / support;
   a->most = (int)ceilf(support) * 2 + 1;
   size_t ints = (size_t)out * 2 * sizeof(int), all = ints + (size_t)out * (size_t)a->most * sizeof(float);
   a->first = im_reserve(mem, all);
@@ -23,7 +25,7 @@ static int axis_make(im_buf *mem, int in, int out, axis *a) {
   a->n = a->first + out;
   a->w = (float *)(void *)(a->n + out);
   for (int i = 0; i < out; i++) {
-    float centre = scale * ((float)i + 0.5f), total = 0.0f, *w = a->w + (size_t)i * (size_t)a->most;
+    float centre = scale * ((float)(from + i) + 0.5f), total = 0.0f, *w = a->w + (size_t)i * (size_t)a->most;
     int lo = (int)(centre - support + 0.5f), hi = (int)(centre + support + 0.5f);
     if (lo < 0) lo = 0;
     if (lo > in - 1) lo = in - 1;
@@ -81,20 +83,18 @@ static void add_row(const axis *y, int r, int first, int dh, const float *row, s
 
 /* Each source row is scaled along x once and added to the output rows it belongs to, so that memory is bounded by the
  * output and not by the height of the source; the sums are in the order of the source rows. */
-int im_resize(im_scaler *s, const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
+static int bilinear(im_scaler *s, const uint8_t *src, const im_geometry *g, uint8_t *dst) {
+  int sw = g->sw, sh = g->sh, dw = g->dw, dh = g->dh;
   size_t line = (size_t)dw * 3, count = line * (size_t)dh, from = (size_t)sw * 3 + 1, to = line + 1;
-  if (sw == dw && sh == dh) {
-    memcpy(dst, src, count);
-    return SP_OK;
-  }
   axis x, y;
-  if (axis_make(&s->wx, sw, dw, &x) || axis_make(&s->wy, sh, dh, &y)) return SP_E_NOMEM;
+  if (axis_make(&s->wx, sw, g->rw, g->ox, dw, &x) || axis_make(&s->wy, sh, g->rh, g->oy, dh, &y)) return SP_E_NOMEM;
   float *wide = im_reserve(&s->wide, AT_ONCE * from * sizeof *wide);
   float *rows = im_reserve(&s->row, AT_ONCE * to * sizeof *rows), *acc = im_reserve(&s->acc, count * sizeof *acc);
   if (!wide || !rows || !acc) return SP_E_NOMEM;
   memset(wide, 0, AT_ONCE * from * sizeof *wide);
-  for (int r = 0, done = 0; r < sh; r += AT_ONCE) {
-    int n = sh - r < AT_ONCE ? sh - r : AT_ONCE;
+  int end = y.first[dh - 1] + y.n[dh - 1];
+  for (int r = y.first[0], done = 0; r < end; r += AT_ONCE) {
+    int n = end - r < AT_ONCE ? end - r : AT_ONCE;
     for (int k = 0; k < n; k++)
       for (size_t i = 0; i + 1 < from; i++) wide[(size_t)k * from + i] = src[(size_t)(r + k) * (from - 1) + i];
     scale_rows(&x, wide, from, rows, to, dw);
@@ -110,15 +110,46 @@ int im_resize(im_scaler *s, const uint8_t *src, int sw, int sh, uint8_t *dst, in
   return SP_OK;
 }
 
-void im_nearest(const uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
-  float fx = (float)sw / (float)dw, fy = (float)sh / (float)dh;
-  for (int i = 0; i < dh; i++) {
-    int y = (int)floorf((float)i * fy);
-    const uint8_t *row = src + (size_t)(y < sh ? y : sh - 1) * (size_t)sw;
-    for (int j = 0; j < dw; j++) {
-      int x = (int)floorf((float)j * fx);
-      *dst++ = row[x < sw ? x : sw - 1];
-    }
+static int bicubic(im_scaler *s, const uint8_t *src, const im_geometry *g, uint8_t *dst) {
+  cubic_axis x = cubic_axis_of(g->sw, g->rw), y = cubic_axis_of(g->sh, g->rh);
+  void *wx = im_reserve(&s->wx, cubic_table_bytes(&x, g->dw)), *wy = im_reserve(&s->wy, cubic_table_bytes(&y, g->dh));
+  void *memory = im_reserve(&s->acc, cubic_bytes_memory(g->sw, g->dw, 3, cubic_most(&y)));
+  cubic_table tx, ty;
+  if (!wx || !wy || !memory) return SP_E_NOMEM;
+  cubic_table_in(&tx, &x, g->ox, g->dw, wx);
+  cubic_table_in(&ty, &y, g->oy, g->dh, wy);
+  cubic_bytes(&(cubic_job){.x = &tx,
+                           .y = &ty,
+                           .in = src,
+                           .out = dst,
+                           .in_pitch = (size_t)g->sw * 3,
+                           .out_pitch = (size_t)g->dw * 3,
+                           .pix = 3,
+                           .in_w = g->sw,
+                           .to = g->dh},
+              memory);
+  return SP_OK;
+}
+
+int im_resize(im_scaler *s, const uint8_t *src, const im_geometry *g, int interpolation, uint8_t *dst) {
+  if (g->sw == g->rw && g->sh == g->rh && g->dw == g->sw && g->dh == g->sh) {
+    memcpy(dst, src, (size_t)g->dw * 3 * (size_t)g->dh);
+    return SP_OK;
+  }
+  return interpolation == IM_BICUBIC ? bicubic(s, src, g, dst) : bilinear(s, src, g, dst);
+}
+
+/* The input that output i shows; in float as torchvision has it. */
+static int nearest_of(int64_t i, float scale, int in) {
+  int64_t x = (int64_t)floorf((float)i * scale);
+  return x < in ? (int)x : in - 1;
+}
+
+void im_nearest(const uint8_t *src, const im_geometry *g, uint8_t *dst) {
+  float fx = (float)g->sw / (float)g->rw, fy = (float)g->sh / (float)g->rh;
+  for (int i = 0; i < g->dh; i++) {
+    const uint8_t *row = src + (size_t)nearest_of(g->oy + i, fy, g->sh) * (size_t)g->sw;
+    for (int j = 0; j < g->dw; j++) *dst++ = row[nearest_of(g->ox + j, fx, g->sw)];
   }
 }
 

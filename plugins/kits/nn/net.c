@@ -88,7 +88,8 @@ const sp_param nn_layer_fields[] = {
      .fields = from_fields,
      .fields_size = sizeof(const char *),
      .max_n = NN_MAX_INS,
-     .doc = "names of the earlier layers that it reads, or \"input\"; none: the layer before"},
+     .doc = "names of the earlier layers that it reads, \"input\", or in a decoder \"skips.1\" ...; none: the layer "
+            "before"},
     {.name = "tap", .type = SP_PARAM_BOOL, .offset = FIELD(tap), .doc = "its result is one of the stage's maps"},
     {.name = "bias",
      .type = SP_PARAM_BOOL,

@@ -122,8 +122,14 @@ int nn_add_joined(sp_ctx *ctx, nn_net *net, int type, const int *in, int n, cons
 typedef struct nn_taps {
   int n, value[SP_MAX_LIST];
 } nn_taps;
+/* What layers may read: value[0] as "input", those behind it as "LIST.1" ...; list NULL: there are none. */
+typedef struct nn_sources {
+  const int *value;
+  int n;
+  const char *list;
+} nn_sources;
 /* wires.c: a whole `layers` list; what is not named is called "0", "1" ... taps NULL: the stage has no port for them. */
-int nn_add_layers(sp_ctx *ctx, nn_net *net, int in, const sp_structs *layers, nn_taps *taps);
+int nn_add_layers(sp_ctx *ctx, nn_net *net, const nn_sources *in, const sp_structs *layers, nn_taps *taps);
 /* `count` times 3x3 convolution without bias, batch norm, ReLU; named PREFIX.0, PREFIX.1 ... */
 int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix);
 /* How often the map is to be halved: `depth`, or down to one pixel where that is 0. A map whose sides are no multiple of

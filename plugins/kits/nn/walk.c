@@ -2,8 +2,13 @@
  * walk.c - one forward or backward of a planned network, whatever the device. */
 #include "walk.h"
 
+#include <string.h>
+
 int nn_walk_fail(const nn_walk *w, const nn_xop *op, int status, const char *words) {
-  return w->ctx->host->fail(w->ctx, status, "%s (op %d): %s", nn_kind_name(op->d.kind), (int)(op - w->low->ops), words);
+  const char *kind = nn_kind_name(op->d.kind), *weight = op->d.w < 0 ? NULL : w->low->net.names[op->d.w];
+  if (!weight) return w->ctx->host->fail(w->ctx, status, "%s (op %d): %s", kind, (int)(op - w->low->ops), words);
+  return w->ctx->host->fail(w->ctx, status, "layer '%.*s' (%s): %s", (int)(strlen(weight) - strlen(".weight")), weight,
+                            kind, words);
 }
 
 int nn_walk_batch(const nn_walk *w) {

@@ -2,18 +2,21 @@
  * wires.c - the parameter `layers` as a graph: what layers are called, what each reads, which results are tapped. */
 #include "stage.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LAYER_NAME = 64, PLACE = MAX_LAYER_NAME + 48, INPUT = -1, UNKNOWN = -2 };
+/* The k-th value that comes in is layer -1 - k. */
+enum { MAX_LAYER_NAME = 64, PLACE = MAX_LAYER_NAME + 48, INPUT = -1, UNKNOWN = INT_MIN };
 
 typedef struct wiring {
   sp_ctx *ctx;
   nn_net *net;
   const nn_layer *l;
-  int n, input;
+  const nn_sources *in;
+  int n;
   int *value;    /* of each layer that is there already */
   uint8_t *read; /* by another layer? */
 } wiring;
@@ -43,13 +46,23 @@ static int __attribute__((format(printf, 3, 4))) bad(const wiring *w, int i, con
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
+/* The number N of "LIST.N", where the list of that name comes in; 0: it is no such name. */
+static long item_of(const wiring *w, const char *name) {
+  size_t n = w->in->list ? strlen(w->in->list) : 0;
+  if (!n || strncmp(name, w->in->list, n) || name[n] != '.' ||
+      strspn(name + n + 1, "0123456789") != strlen(name + n + 1))
+    return 0;
+  return strtol(name + n + 1, NULL, 10);
+}
+
 static int check_name(const wiring *w, int i) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   const char *name = w->l[i].name;
   size_t n = strlen(name);
   if (n > MAX_LAYER_NAME) return bad(w, i, "the name has %zu characters, at most %d are possible", n, MAX_LAYER_NAME);
   if (strspn(name, letters) != n) return bad(w, i, "a name is of letters, digits, '.', '_' and '-'");
-  if (!strcmp(name, "input")) return bad(w, i, "\"%s\" is the name of what comes in; choose another", name);
+  if (!strcmp(name, "input") || item_of(w, name))
+    return bad(w, i, "\"%s\" is the name of what comes in; choose another", name);
   return SP_OK;
 }
 
@@ -81,7 +94,9 @@ static int check_names(const wiring *w) {
 /* ---- what a layer reads ------------------------------------------------------------------------------------------ */
 static int find(const wiring *w, const char *name) {
   char buf[16];
+  long item = item_of(w, name);
   if (!strcmp(name, "input")) return INPUT;
+  if (item && item < w->in->n) return INPUT - (int)item;
   for (int i = 0; i < w->n; i++)
     if (!strcmp(name, name_of(w, i, buf))) return i;
   return UNKNOWN;
@@ -90,6 +105,9 @@ static int find(const wiring *w, const char *name) {
 /* The layer, or INPUT, that a parameter of layer i names. */
 static int named(const wiring *w, int i, const char *param, const char *name, int *j) {
   *j = find(w, name);
+  if (*j == UNKNOWN && item_of(w, name))
+    return bad(w, i, "`%s` names \"%.64s\", but %d %s come%s in", param, name, w->in->n - 1, w->in->list,
+               w->in->n == 2 ? "s" : "");
   if (*j == UNKNOWN)
     return bad(w, i, "`%s` names \"%.64s\", but no layer is called so; give one name = \"%.64s\"", param, name, name);
   if (*j >= i)
@@ -98,7 +116,7 @@ static int named(const wiring *w, int i, const char *param, const char *name, in
   return SP_OK;
 }
 
-static int value_of(const wiring *w, int j) { return j == INPUT ? w->input : w->value[j]; }
+static int value_of(const wiring *w, int j) { return j < 0 ? w->in->value[INPUT - j] : w->value[j]; }
 
 /* Fills in[]; returns how many. */
 static int sources(wiring *w, int i, int *in) {
@@ -108,10 +126,10 @@ static int sources(wiring *w, int i, int *in) {
   for (int k = 0; k < n; k++) {
     if ((st = named(w, i, "from", names[k], &j))) return st;
     in[k] = value_of(w, j);
-    if (j != INPUT) w->read[j] = 1;
+    if (j >= 0) w->read[j] = 1;
   }
   if (n) return n;
-  in[0] = i ? w->value[i - 1] : w->input;
+  in[0] = value_of(w, i - 1);
   if (i) w->read[i - 1] = 1;
   return 1;
 }
@@ -198,10 +216,10 @@ static int add_all(wiring *w, nn_taps *taps) {
   return st ? st : w->value[w->n - 1];
 }
 
-int nn_add_layers(sp_ctx *ctx, nn_net *net, int in, const sp_structs *layers, nn_taps *taps) {
-  wiring w = {.ctx = ctx, .net = net, .l = layers->v, .n = (int)layers->n, .input = in};
-  int v = in;
-  if (!w.n) return in;
+int nn_add_layers(sp_ctx *ctx, nn_net *net, const nn_sources *in, const sp_structs *layers, nn_taps *taps) {
+  wiring w = {.ctx = ctx, .net = net, .l = layers->v, .n = (int)layers->n, .in = in};
+  int v = in->value[0];
+  if (!w.n) return v;
   w.value = calloc((size_t)w.n, sizeof *w.value);
   w.read = calloc((size_t)w.n, 1);
   if (w.value && w.read) v = add_all(&w, taps);

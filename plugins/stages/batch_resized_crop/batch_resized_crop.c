@@ -34,11 +34,7 @@ const sp_param zoom_param_table[] = {
      .min_n = 1,
      .max_n = 2,
      .doc = "width of the window over its height, from and to, even on a scale of logarithms (not given: 3/4 to 4/3)"},
-    {.name = "antialias",
-     .type = SP_PARAM_BOOL,
-     .offset = offsetof(zoom_params, antialias),
-     .idef = 1,
-     .doc = "where a window shrinks, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone"},
+    RESIZE_FILTER_PARAMS(zoom_params, filter),
     AUG_DRAW_PARAMS(zoom_params, draws),
     {.name = NULL}};
 
@@ -63,7 +59,8 @@ static int in_order(sp_ctx *ctx, const char *what, double lo, double hi) {
 }
 
 int zoom_check(sp_ctx *ctx, const zoom_params *p, sp_plan *plan, int64_t *h, int64_t *w) {
-  int rc = in_order(ctx, "scale", p->scale.v[0], p->scale.v[p->scale.n - 1]);
+  int rc = resize_check_filter(ctx, &p->filter);
+  if (!rc) rc = in_order(ctx, "scale", p->scale.v[0], p->scale.v[p->scale.n - 1]);
   if (!rc) rc = in_order(ctx, "ratio", ratio_lo(p), ratio_hi(p));
   if (!rc && p->scale.v[p->scale.n - 1] <= 0)
     rc = ctx->host->fail(ctx, SP_E_RANGE, "'scale' leaves windows no pixels; it must be above 0");

@@ -18,7 +18,7 @@ typedef struct zoom_params {
   aug_draws draws;
   sp_ints size;
   sp_floats scale, ratio;
-  int32_t antialias;
+  resize_filter filter;
 } zoom_params;
 
 typedef struct zoom_box {

@@ -17,20 +17,27 @@ typedef struct zoom_room {
 typedef struct zoom_call {
   zoom_room room;
   char *scratch;
-  int32_t out_h, out_w, antialias;
+  int32_t out_h, out_w, how;
 } zoom_call;
 
 static size_t rounded(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 
 /* For the largest window, which is the image. */
 static zoom_room room_of(const zoom_params *p, int64_t n, int64_t h, int64_t w, int64_t widest) {
-  resize_axis x = resize_axis_of((int32_t)w, (int32_t)p->size.v[p->size.n - 1], p->antialias);
-  resize_axis y = resize_axis_of((int32_t)h, (int32_t)p->size.v[0], p->antialias);
+  int how = resize_how(&p->filter);
+  resize_axis x = resize_axis_of((int32_t)w, (int32_t)p->size.v[p->size.n - 1], how);
+  resize_axis y = resize_axis_of((int32_t)h, (int32_t)p->size.v[0], how);
   zoom_room r = {.boxes = rounded((size_t)n * sizeof(zoom_box)), .x = rounded(resize_table_bytes(&x))};
   r.pair = r.x + rounded(resize_table_bytes(&y));
   r.tables = r.boxes + rounded((size_t)n * 2 * sizeof(resize_table));
   r.lines = r.tables + (size_t)n * r.pair;
-  r.floats = resize_part_floats(w, x.out, widest, x.support > 1.0f ? 3 : 2, LIVE_MOST) * sizeof(float);
+  r.floats = sizeof(float) * resize_part_floats(&(resize_room){.in_w = w,
+                                                               .out_w = x.out,
+                                                               .pix = widest,
+                                                               .most_x = x.support > 1.0f ? 3 : 2,
+                                                               .most_y = how == RESIZE_CUBIC ? cubic_most(&y.cubic) : 0,
+                                                               .live = LIVE_MOST,
+                                                               .cubic = how == RESIZE_CUBIC});
   return r;
 }
 
@@ -53,7 +60,7 @@ static resize_table *tables_of(const zoom_call *c, int64_t sample) {
 static int make_tables(void *arg, int64_t i, int worker) {
   const zoom_call *c = arg;
   const zoom_box *b = &boxes_of(c)[i];
-  resize_axis x = resize_axis_of(b->w, c->out_w, c->antialias), y = resize_axis_of(b->h, c->out_h, c->antialias);
+  resize_axis x = resize_axis_of(b->w, c->out_w, c->how), y = resize_axis_of(b->h, c->out_h, c->how);
   char *memory = c->scratch + c->room.tables + (size_t)i * c->room.pair;
   (void)worker;
   resize_table_in(&tables_of(c, i)[0], &x, memory);
@@ -97,7 +104,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   int64_t widest = 1;
   for (int i = 0; i < jobs.count; i++) widest = jobs.job[i].pix > widest ? jobs.job[i].pix : widest;
   zoom_range range = zoom_range_of(p, j->h, j->w);
-  zoom_call c = {room_of(p, jobs.n, j->h, j->w, widest), io->scratch, j->out_h, j->out_w, p->antialias};
+  zoom_call c = {room_of(p, jobs.n, j->h, j->w, widest), io->scratch, j->out_h, j->out_w, resize_how(&p->filter)};
   set_boxes(io, p, given, jobs.n, &range, boxes_of(&c));
   rc = par_run(ctx, jobs.n, make_tables, &c);
   return rc ? rc : resize_in_blocks(ctx, &jobs, rows, &c);

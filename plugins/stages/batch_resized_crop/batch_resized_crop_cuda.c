@@ -19,7 +19,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   zoom_range range = zoom_range_of(p, jobs.job[0].h, jobs.job[0].w);
   return cuda_check(ctx,
                     zoom_launch(ctx->stream, &jobs, &dice, &range, given, io->out[AUG_DRAWN].t->data, io->scratch,
-                                io->out[AUG_STATUS].t->data, p->antialias),
+                                io->out[AUG_STATUS].t->data, resize_how(&p->filter)),
                     "cropping and resizing");
 }
 

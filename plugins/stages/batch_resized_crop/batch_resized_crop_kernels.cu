@@ -26,49 +26,52 @@ static __global__ void __launch_bounds__(THREADS)
             [&](int64_t i, int64_t &value, int64_t &limit) { return zoom_bad(&range, &given[i], &value, &limit); });
 }
 
-static __device__ axes axes_of(const aug_job &j, const zoom_box &b, int antialias) {
-  return {resize_axis_of(b.w, j.out_w, antialias), resize_axis_of(b.h, j.out_h, antialias)};
+static __device__ axes axes_of(const aug_job &j, const zoom_box &b, int how) {
+  return {resize_axis_of(b.w, j.out_w, how), resize_axis_of(b.h, j.out_h, how)};
 }
 
 /* By the inputs an output of this sample has. */
-template <typename T>
+template <bool CUBIC, typename T>
 static __device__ void zoom_tiles(unsigned char *memory, const aug_job &j, const axes &a, const shrink_cut &cut,
                                   corner from) {
   shrink_planes planes = {blockIdx.y * j.planes, 1, (blockIdx.y + 1) * j.planes};
-  int taps = max(shrink_taps(a.x), shrink_taps(a.y));
-  if (taps <= 2) shrink_tiles<2, T>(memory, j, a, cut, planes, from);
-  else if (taps <= 4) shrink_tiles<4, T>(memory, j, a, cut, planes, from);
-  else shrink_tiles<0, T>(memory, j, a, cut, planes, from);
+  if constexpr (CUBIC) {
+    shrink_tiles<0, true, T>(memory, j, a, cut, planes, from);
+  } else {
+    int taps = max(shrink_taps(a.x), shrink_taps(a.y));
+    if (taps <= 2) shrink_tiles<2, false, T>(memory, j, a, cut, planes, from);
+    else if (taps <= 4) shrink_tiles<4, false, T>(memory, j, a, cut, planes, from);
+    else shrink_tiles<0, false, T>(memory, j, a, cut, planes, from);
+  }
 }
 
+template <bool CUBIC>
 static __global__ void __launch_bounds__(SHRINK_THREADS, AUG_PER_SM(SHRINK_THREADS, 4))
     zoom(const aug_jobs jobs, const zoom_box *boxes, const shrink_cut cut) {
   SP_DYNAMIC_SHARED(unsigned char, memory);
   const aug_job &j = jobs.job[blockIdx.z];
   zoom_box b = boxes[blockIdx.y];
-  axes a = axes_of(j, b, 1);
+  axes a = axes_of(j, b, CUBIC ? RESIZE_CUBIC : RESIZE_MEAN);
   corner from = {b.top, b.left};
   if (picked(j, a, WARPS, ROWS, blockIdx.y, from)) return;
-  if (j.dtype == SP_U8) zoom_tiles<uint8_t>(memory, j, a, cut, from);
-  else zoom_tiles<float>(memory, j, a, cut, from);
+  if (j.dtype == SP_U8) zoom_tiles<CUBIC, uint8_t>(memory, j, a, cut, from);
+  else zoom_tiles<CUBIC, float>(memory, j, a, cut, from);
 }
 
-static __global__ void __launch_bounds__(THREADS, 3)
-    zoom_any(const aug_jobs jobs, const zoom_box *boxes, int antialias) {
-  __shared__ tile_memory m;
+template <bool CUBIC>
+static __global__ void __launch_bounds__(THREADS, 3) zoom_any(const aug_jobs jobs, const zoom_box *boxes, int how) {
   const aug_job &j = jobs.job[blockIdx.z];
   zoom_box b = boxes[blockIdx.y];
-  axes a = axes_of(j, b, antialias);
+  axes a = axes_of(j, b, how);
   corner from = {b.top, b.left};
   if (picked(j, a, WARPS, ROWS, blockIdx.y, from)) return;
-  if (j.dtype == SP_U8) tiles<uint8_t>(m, j, a, from);
-  else tiles<float>(m, j, a, from);
+  tiles<CUBIC>(j, a, from);
 }
 
 /* Inputs that an output of any window has at most: where those of the whole axis are a whole number, a window that is
  * smaller by a pixel may have one more. */
 static int most_taps(const resize_axis &a) {
-  resize_axis less = resize_axis_of(a.in > 1 ? a.in - 1 : 1, a.out, a.antialias);
+  resize_axis less = resize_axis_of(a.in > 1 ? a.in - 1 : 1, a.out, a.how);
   return max(max(shrink_taps(a), shrink_taps(less)), 4);
 }
 
@@ -85,16 +88,22 @@ static bool zoom_cut_of(const aug_jobs *jobs, const axes &whole, shrink_cut *cut
 }
 
 int zoom_launch(void *stream, const aug_jobs *jobs, const aug_dice *dice, const zoom_range *range,
-                const zoom_box *given, zoom_box *told, zoom_box *boxes, int64_t *status, int antialias) {
+                const zoom_box *given, zoom_box *told, zoom_box *boxes, int64_t *status, int how) {
   unsigned blocks = (unsigned)((jobs->n + THREADS - 1) / THREADS);
   const aug_job *j = jobs->job;
-  axes whole = {resize_axis_of(j->w, j->out_w, 1), resize_axis_of(j->h, j->out_h, 1)};
+  axes whole = {resize_axis_of(j->w, j->out_w, how), resize_axis_of(j->h, j->out_h, how)};
   shrink_cut cut;
   dim3 grid;
+  bool cubic = how == RESIZE_CUBIC;
   SP_LAUNCH(draw, dim3(blocks), THREADS, 0, stream, jobs->n, *dice, *range, given, told, boxes, status);
   if (given) SP_LAUNCH(judge, dim3(1), THREADS, 0, stream, jobs->n, dice->ids, *range, given, status);
-  if (antialias && zoom_cut_of(jobs, whole, &cut, &grid))
-    SP_LAUNCH(zoom, grid, SHRINK_THREADS, (size_t)cut.bytes, stream, *jobs, boxes, cut);
-  else SP_LAUNCH(zoom_any, tile_grid(jobs), THREADS, 0, stream, *jobs, boxes, antialias);
+  if (how != RESIZE_NEAR && zoom_cut_of(jobs, whole, &cut, &grid)) {
+    if (cubic) SP_LAUNCH(zoom<true>, grid, SHRINK_THREADS, (size_t)cut.bytes, stream, *jobs, boxes, cut);
+    else SP_LAUNCH(zoom<false>, grid, SHRINK_THREADS, (size_t)cut.bytes, stream, *jobs, boxes, cut);
+  } else if (cubic) {
+    SP_LAUNCH(zoom_any<true>, tile_grid(jobs), THREADS, 0, stream, *jobs, boxes, how);
+  } else {
+    SP_LAUNCH(zoom_any<false>, tile_grid(jobs), THREADS, 0, stream, *jobs, boxes, how);
+  }
   return cudaPeekAtLastError();
 }

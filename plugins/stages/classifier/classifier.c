@@ -119,7 +119,7 @@ int classifier_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_ne
                            "model \"%s\" needs an N x C x H x W image, got N x %lld; for features choose model = "
                            "\"pool\"",
                            models[p->model], (long long)net->values[v].c);
-  if (p->layers.n) v = nn_add_layers(ctx, net, v, &p->layers, NULL);
+  if (p->layers.n) v = nn_add_layers(ctx, net, &(nn_sources){&v, 1, NULL}, &p->layers, NULL);
   else if (p->model == RESIDUAL) v = residual(ctx, p, net, v);
   else if (p->model == POOL) v = pool(ctx, p, net, v);
   else v = plain(ctx, p, net, v);

@@ -18,7 +18,8 @@ const sp_port decoder_inputs[] = {
      .dtypes = SP_DT(SP_F32),
      .ndim = 4,
      .flags = SP_PORT_LIST | SP_PORT_OPTIONAL,
-     .doc = "the encoder's maps from full resolution on, joined to the maps of the same size"},
+     .doc = "the encoder's maps from full resolution on, joined to the maps of the same size; `layers` read them as "
+            "\"skips.1\" ..."},
     {.name = NULL}};
 const sp_port decoder_outputs[] = {{.name = "logits", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x classes x H x W"},
                                    {.name = NULL}};
@@ -88,6 +89,13 @@ static int unet(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v, const 
   return v < 0 ? v : nn_add_layer(ctx, net, v, &head, "head", "head");
 }
 
+/* The layers may read the features as "input" and the skips as "skips.1" ... */
+static int listed(sp_ctx *ctx, const decoder_params *p, nn_net *net, const nn_bind *in, int n) {
+  int values[NN_MAX_BINDS];
+  for (int i = 0; i < n; i++) values[i] = in[i].value;
+  return nn_add_layers(ctx, net, &(nn_sources){values, n, "skips"}, &p->layers, NULL);
+}
+
 int decoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b) {
   const decoder_params *p = params;
   int v = nn_input(ctx, net, &plan->in[0].spec[0]), n = 1;
@@ -98,12 +106,12 @@ int decoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *
     if (s < 0) return s;
     b->in[n++] = (nn_bind){1, (int)i, s};
   }
-  if (n > 1 && (p->layers.n || p->model == PLAIN))
+  if (n > 1 && !p->layers.n && p->model == PLAIN)
     return ctx->host->fail(ctx, SP_E_INVALID,
-                           "skips are for model \"unet\" only; leave them out, or `layers` and `model`");
+                           "skips are for model \"unet\" and for `layers`; leave them out, or `model`");
   if (p->layers.n && p->model == UNET)
     return ctx->host->fail(ctx, SP_E_INVALID, "give `layers` or model = \"unet\", not both");
-  if (p->layers.n) v = nn_add_layers(ctx, net, v, &p->layers, NULL);
+  if (p->layers.n) v = listed(ctx, p, net, b->in, n);
   else if (p->model == UNET || n > 1) v = unet(ctx, p, net, v, b->in + 1, n - 1);
   else v = plain(ctx, p, net, v);
   if (v < 0) return v;

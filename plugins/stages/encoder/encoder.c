@@ -63,7 +63,7 @@ static int unet(sp_ctx *ctx, nn_net *net, const encoder_params *p, int v) {
 
 static int network(sp_ctx *ctx, const encoder_params *p, nn_net *net, int v, nn_taps *taps) {
   int d;
-  if (p->layers.n) return nn_add_layers(ctx, net, v, &p->layers, taps);
+  if (p->layers.n) return nn_add_layers(ctx, net, &(nn_sources){&v, 1, NULL}, &p->layers, taps);
   if (p->model == UNET) return unet(ctx, net, p, v);
   d = nn_halvings(ctx, net, v, p->depth);
   return d < 0 ? d : nn_add_plain(ctx, net, v, p->width, d);

@@ -17,7 +17,8 @@ enum { DECODE_FULL, DECODE_SCALED };
 typedef struct ir_params {
   sp_ints size;
   int64_t workers, max_pixels, max_bytes;
-  int32_t resize, orient, decode; /* resize: IM_SQUASH ... */
+  im_fitting fit;
+  int32_t orient, decode;
 } ir_params;
 
 /* One thread's memory. */
@@ -57,6 +58,11 @@ static int image_requests_create(sp_ctx *ctx, const void *params, void **out) {
   const ir_params *p = params;
   ir_self *self = calloc(1, sizeof *self);
   if (!self) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for requests");
+  const char *wrong = im_fitting_wrong(&p->fit, (int)p->size.v[p->size.n - 1], (int)p->size.v[0]);
+  if (wrong) {
+    free(self);
+    return ctx->host->fail(ctx, SP_E_INVALID, "%s", wrong);
+  }
   self->p = p;
   self->h = (int)p->size.v[0];
   self->w = (int)p->size.v[p->size.n - 1];
@@ -69,8 +75,8 @@ static int image_requests_create(sp_ctx *ctx, const void *params, void **out) {
   for (int64_t i = 0; i < p->workers; i++) {
     im_decoder *d = &self->workers[i].decoder;
     d->as_stored = !p->orient;
-    d->least_w = p->decode == DECODE_SCALED ? self->w : 0;
-    d->least_h = p->decode == DECODE_SCALED ? self->h : 0;
+    d->least_w = p->decode != DECODE_SCALED ? 0 : p->fit.shorter ? (int)p->fit.shorter : self->w;
+    d->least_h = p->decode != DECODE_SCALED ? 0 : p->fit.shorter ? (int)p->fit.shorter : self->h;
   }
   *out = self;
   return SP_OK;
@@ -97,7 +103,7 @@ static int decode(ir_self *self, ir_worker *w, const sp_part *part, uint32_t for
     rc = im_take(&w->decoder, part->data, part->bytes);
   }
   if (!rc) rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, &width, &height);
-  if (!rc && im_fit_rgb(&w->scaler, self->p->resize, w->image.p, width, height, out, self->w, self->h)) {
+  if (!rc && im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, width, height, out, self->w, self->h)) {
     snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
     rc = SP_E_NOMEM;
   }
@@ -137,7 +143,7 @@ static const sp_port outputs[] = {
      .doc = "RGB images, N x 3 x H x W; black where a step has more places than requests"},
     {.name = NULL}};
 
-static const char *const resize_choices[] = IM_FITS;
+static const char *const resize_choices[] = IM_FITS, *const interpolation_choices[] = IM_INTERPOLATIONS;
 static const char *const decode_choices[] = {"full", "scaled", NULL};
 
 #define AT(member) .offset = offsetof(ir_params, member)
@@ -153,10 +159,24 @@ static const sp_param params[] = {{.name = "size",
                                    .doc = "height and width that images are resized to; one number: square"},
                                   {.name = "resize",
                                    .type = SP_PARAM_CHOICE,
-                                   AT(resize),
+                                   AT(fit.how),
                                    .idef = IM_SQUASH,
                                    .choices = resize_choices,
                                    .doc = "how images of another shape than size are fitted, as the reader does it"},
+                                  {.name = "shorter",
+                                   .type = SP_PARAM_INT,
+                                   AT(fit.shorter),
+                                   .idef = 0,
+                                   .imin = 0,
+                                   .imax = MAX_SIZE,
+                                   .unit = "px",
+                                   .doc = "as the reader has it"},
+                                  {.name = "interpolation",
+                                   .type = SP_PARAM_CHOICE,
+                                   AT(fit.interpolation),
+                                   .idef = IM_BILINEAR,
+                                   .choices = interpolation_choices,
+                                   .doc = "as the reader has it"},
                                   {.name = "orient",
                                    .type = SP_PARAM_BOOL,
                                    AT(orient),

@@ -140,7 +140,8 @@ static int take_labels(const iw_batch *b, iw_worker *w, int64_t i, iw_view *v) {
   if (mh == v->h && mw == v->w) return SP_OK;
   uint8_t *big = label_memory(w, v);
   if (!big) return SP_E_NOMEM;
-  im_nearest(labels, mw, mh, big, v->w, v->h);
+  im_geometry g = im_fit(&(im_fitting){.how = IM_SQUASH}, mw, mh, v->w, v->h);
+  im_nearest(labels, &g, big);
   v->labels = big;
   return SP_OK;
 }

@@ -29,7 +29,7 @@ int layers_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *n
   nn_taps taps = {0};
   int v = nn_input(ctx, net, &plan->in[0].spec[0]);
   b->in[0] = (nn_bind){0, 0, v};
-  if (v >= 0) v = nn_add_layers(ctx, net, v, &p->layers, &taps);
+  if (v >= 0) v = nn_add_layers(ctx, net, &(nn_sources){&v, 1, NULL}, &p->layers, &taps);
   b->out[0] = (nn_bind){0, 0, v};
   if (v < 0) return v;
   plan->out[0].n = 1;

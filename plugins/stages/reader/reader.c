@@ -67,6 +67,8 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
                            p->classes);
   self->h = (int)p->size.v[0];
   self->w = (int)p->size.v[p->size.n - 1];
+  const char *wrong = im_fitting_wrong(&p->fit, self->w, self->h);
+  if (wrong) return ctx->host->fail(ctx, SP_E_INVALID, "%s", wrong);
   const rd_kind *kind = kind_of(p);
   self->key = sp_rng_key((uint64_t)p->data_seed, kind->name);
   self->kind = kind;
@@ -316,7 +318,7 @@ static const sp_param file_fields[] = {{.name = "path",
                                         .doc = "JPEG, PNG, WebP or TIFF file"},
                                        {.name = NULL}};
 
-static const char *const resize_choices[] = IM_FITS;
+static const char *const resize_choices[] = IM_FITS, *const interpolation_choices[] = IM_INTERPOLATIONS;
 static const char *const split_choices[] = {"all", "train", "val", NULL};
 
 #define AT(member) .offset = offsetof(rd_params, member)
@@ -419,11 +421,25 @@ static const sp_param reader_params[] = {
      .doc = "an image whose header says more counts as broken"},
     {.name = "resize",
      .type = SP_PARAM_CHOICE,
-     AT(resize),
+     AT(fit.how),
      .idef = IM_SQUASH,
      .choices = resize_choices,
      .doc = "how files of another shape than size are fitted: squash changes the aspect; crop keeps it and cuts the "
             "middle out; pad keeps it and fills with 0, masks with 255"},
+    {.name = "shorter",
+     .type = SP_PARAM_INT,
+     AT(fit.shorter),
+     .idef = 0,
+     .imin = 0,
+     .imax = RD_MAX_SIZE,
+     .unit = "px",
+     .doc = "the shorter side of a file becomes this, and size is cut out of the middle; 0: resize says what is done"},
+    {.name = "interpolation",
+     .type = SP_PARAM_CHOICE,
+     AT(fit.interpolation),
+     .idef = IM_BILINEAR,
+     .choices = interpolation_choices,
+     .doc = "of images, with antialiasing; bicubic has Pillow's bits. Masks take the nearest pixel"},
     {.name = "orient",
      .type = SP_PARAM_BOOL,
      AT(orient),

@@ -29,7 +29,8 @@ typedef struct rd_params {
   sp_floats val_fraction; /* none: not given */
   double default_val_fraction;
   int64_t workers, samples, classes, max_bad, max_pixels, data_seed;
-  int32_t split, target, orient, check, resize; /* resize: IM_SQUASH ... */
+  im_fitting fit;
+  int32_t split, target, orient, check;
 } rd_params;
 
 /* One thread's memory and the words of its failure. */

@@ -50,7 +50,7 @@ static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint8_t *o
   int rc = rd_load(self->table, ref, w);
   if (rc) return rc;
   if ((rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, iw, ih))) return rd_blame(self->table, w, rc, ref);
-  if (!im_fit_rgb(&w->scaler, self->p->resize, w->image.p, *iw, *ih, out, self->w, self->h)) return SP_OK;
+  if (!im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, *iw, *ih, out, self->w, self->h)) return SP_OK;
   snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
   return rd_blame(self->table, w, SP_E_NOMEM, ref);
 }
@@ -120,7 +120,7 @@ static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, in
   if (rc) return rc;
   if (iw != mw || ih != mh) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
   if ((rc = check_labels(self, w, s, mw, mh))) return rc;
-  im_fit_labels(self->p->resize, w->mask.p, mw, mh, out, self->w, self->h);
+  im_fit_labels(&self->p->fit, w->mask.p, mw, mh, out, self->w, self->h);
   return SP_OK;
 }
 

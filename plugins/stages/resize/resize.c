@@ -8,18 +8,22 @@ const sp_port resize_outputs[] = {
     AUG_PORT_MASKS("the masks, N x size"),
     {.name = NULL}};
 
-const sp_param resize_param_table[] = {
-    AUG_SIZE_PARAM("size", offsetof(resize_params, size), SP_PARAM_REQUIRED,
-                   "height and width afterwards; one number: square"),
-    {.name = "antialias",
-     .type = SP_PARAM_BOOL,
-     .offset = offsetof(resize_params, antialias),
-     .idef = 1,
-     .doc = "where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone"},
-    {.name = NULL}};
+const char *const resize_interpolations[] = {"bilinear", "bicubic", NULL};
+
+const sp_param resize_param_table[] = {AUG_SIZE_PARAM("size", offsetof(resize_params, size), SP_PARAM_REQUIRED,
+                                                      "height and width afterwards; one number: square"),
+                                       RESIZE_FILTER_PARAMS(resize_params, filter),
+                                       {.name = NULL}};
+
+int resize_check_filter(sp_ctx *ctx, const resize_filter *p) {
+  if (p->interpolation != RESIZE_BICUBIC || p->antialias) return SP_OK;
+  return ctx->host->fail(ctx, SP_E_UNSUPPORTED,
+                         "interpolation = \"bicubic\" is with antialiasing alone; leave 'antialias' out");
+}
 
 int resize_check(sp_ctx *ctx, const resize_params *p, sp_plan *plan, int64_t *h, int64_t *w) {
   plan->stepless = 1;
-  int rc = aug_plan_in(ctx, plan, h, w);
+  int rc = resize_check_filter(ctx, &p->filter);
+  if (!rc) rc = aug_plan_in(ctx, plan, h, w);
   return rc ? rc : aug_plan_out(plan, p->size.v[0], p->size.v[p->size.n - 1], 0);
 }

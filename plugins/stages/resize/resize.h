@@ -3,7 +3,7 @@
  *
  * Output i of an axis is the weighted mean of n inputs from lo on. Where the support is 1 (an axis that grows, or no
  * antialiasing) there are at most two, and the weights of the general way add up to 1 without rounding: resize_two
- * gives them without sum and division.
+ * gives them without sum and division. Bicubic weights are those of plugins/kits/cubic.
  */
 #ifndef RESIZE_H
 #define RESIZE_H
@@ -13,8 +13,9 @@
 #include <spcore/rng.h>
 
 #include "../../kits/aug/aug.h"
+#include "../../kits/cubic/cubic.h"
 
-#define RESIZE_DOC "Scales images bilinearly, with antialiasing, and masks to the nearest pixel"
+#define RESIZE_DOC "Scales images bilinearly or bicubically, with antialiasing, and masks to the nearest pixel"
 
 /* A product that no compiler fuses with what follows: cpu and kernels get the same weights. */
 #ifdef __CUDA_ARCH__
@@ -23,27 +24,60 @@
 #define RESIZE_MUL(a, b) ((a) * (b))
 #endif
 
+/* What an output is: bilinear of the nearest two, of all that it covers, or bicubic of all. */
+enum { RESIZE_NEAR, RESIZE_MEAN, RESIZE_CUBIC };
+
+/* The parameters that say so, for every stage that has them. */
+enum { RESIZE_BILINEAR, RESIZE_BICUBIC };
+typedef struct resize_filter {
+  int32_t interpolation, antialias;
+} resize_filter;
+extern const char *const resize_interpolations[];
+#define RESIZE_FILTER_PARAMS(holder, member)                                                                           \
+  {.name = "interpolation",                                                                                            \
+   .type = SP_PARAM_CHOICE,                                                                                            \
+   .offset = offsetof(holder, member.interpolation),                                                                   \
+   .choices = resize_interpolations,                                                                                   \
+   .doc = "of images; bicubic with a = -1/2: bytes as Pillow, floats as PyTorch with antialiasing"},                   \
+  {                                                                                                                    \
+    .name = "antialias", .type = SP_PARAM_BOOL, .offset = offsetof(holder, member.antialias), .idef = 1,               \
+    .doc =                                                                                                             \
+        "where images shrink, a pixel is the mean of all that it covers; otherwise of the nearest 2 x 2 alone, which " \
+        "bicubic cannot"                                                                                               \
+  }
+
 typedef struct resize_params {
   sp_ints size;
-  int32_t antialias;
+  resize_filter filter;
 } resize_params;
 
 extern const sp_port resize_inputs[], resize_outputs[];
 extern const sp_param resize_param_table[];
 
 int resize_check(sp_ctx *ctx, const resize_params *p, sp_plan *plan, int64_t *h, int64_t *w);
+/* Refuses what goes together with nothing. */
+int resize_check_filter(sp_ctx *ctx, const resize_filter *p);
+static inline int resize_how(const resize_filter *p) {
+  return p->interpolation == RESIZE_BICUBIC ? RESIZE_CUBIC : p->antialias ? RESIZE_MEAN : RESIZE_NEAR;
+}
 
-/* One axis; inv is 1 / support. */
+/* One axis; inv is 1 / support. Where `how` is RESIZE_CUBIC the weights are those of `cubic`, and support is that of
+ * theirs. */
 typedef struct resize_axis {
-  int32_t in, out, antialias;
+  int32_t in, out, how;
   float scale, support, inv;
+  cubic_axis cubic;
 } resize_axis;
 
-SP_RNG_FN resize_axis resize_axis_of(int32_t in, int32_t out, int antialias) {
-  resize_axis a = {in, out, antialias, (float)in / (float)out, 1.0f, 1.0f};
-  if (antialias && a.scale > 1.0f) {
+SP_RNG_FN resize_axis resize_axis_of(int32_t in, int32_t out, int how) {
+  resize_axis a = {in, out, how, (float)in / (float)out, 1.0f, 1.0f, {0, 0, 0.0, 0.0, 0.0}};
+  if (how && a.scale > 1.0f) {
     a.support = a.scale;
     a.inv = 1.0f / a.support;
+  }
+  if (how == RESIZE_CUBIC) {
+    a.cubic = cubic_axis_of(in, out);
+    a.support *= 2.0f;
   }
   return a;
 }
@@ -76,7 +110,7 @@ SP_RNG_FN float resize_total(const resize_axis *a, float centre, int32_t lo, int
  * does not round the place, only what it makes of it: in double it is exact. */
 SP_RNG_FN int32_t resize_two(const resize_axis *a, int32_t i, float *second) {
   int32_t lo;
-  if (a->antialias) {
+  if (a->how) {
     float from = resize_centre(a, i) - 0.5f;
     lo = from < (float)(a->in - 1) ? (int32_t)from : a->in - 1;
     *second = from - (float)lo;

@@ -76,6 +76,35 @@ static __device__ __forceinline__ uint8_t nearest(uint8_t, float v) {
 static __device__ __forceinline__ float nearest(float, float v) { return v; }
 
 static __device__ __forceinline__ uint8_t clamped(uint8_t, float v) { return nearest(uint8_t(), fminf(v, 255.0f)); }
+static __device__ __forceinline__ uint8_t clamped(uint8_t, int32_t v) { return cubic_byte(v); }
 static __device__ __forceinline__ float clamped(float, float v) { return v; }
+
+/* ---- sums ---- */
+/* What they are made of: whole numbers where bytes are cubic, else floats. */
+template <typename T, bool CUBIC> struct resize_sum {
+  typedef float number;
+  typedef float4 four;
+};
+template <> struct resize_sum<uint8_t, true> {
+  typedef int32_t number;
+  typedef int4 four;
+};
+
+/* -0 changes no sum of floats. The argument only says of what kind. */
+static __device__ __forceinline__ float sum_start(float) { return -0.0f; }
+static __device__ __forceinline__ int32_t sum_start(int32_t) { return CUBIC_HALF; }
+
+static __device__ __forceinline__ float sum_add(float sum, float v) { return __fadd_rn(sum, v); }
+static __device__ __forceinline__ int32_t sum_add(int32_t sum, int32_t v) { return sum + v; }
+static __device__ __forceinline__ float product(float v, float w) { return __fmul_rn(v, w); }
+static __device__ __forceinline__ int32_t product(int32_t v, int32_t w) { return v * w; }
+
+/* Behind the sum along x. */
+static __device__ __forceinline__ float sum_between(float sum) { return sum; }
+static __device__ __forceinline__ int32_t sum_between(int32_t sum) { return cubic_byte(sum); }
+
+/* A cubic weight for sums of that kind. */
+static __device__ __forceinline__ float cubic_weight(float, double w) { return (float)w; }
+static __device__ __forceinline__ int32_t cubic_weight(int32_t, double w) { return cubic_whole(w); }
 
 #endif

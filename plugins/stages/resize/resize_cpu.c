@@ -43,12 +43,19 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   int rc = resize_check(ctx, s->p, plan, &h, &w);
   if (rc) return rc;
   int32_t out_h = (int32_t)s->p->size.v[0], out_w = (int32_t)s->p->size.v[s->p->size.n - 1];
-  if (resize_table_make(&s->x, resize_axis_of((int32_t)w, out_w, s->p->antialias)) ||
-      resize_table_make(&s->y, resize_axis_of((int32_t)h, out_h, s->p->antialias)))
+  int how = resize_how(&s->p->filter);
+  if (resize_table_make(&s->x, resize_axis_of((int32_t)w, out_w, how)) ||
+      resize_table_make(&s->y, resize_axis_of((int32_t)h, out_h, how)))
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the weights of %lld x %lld to %d x %d", (long long)h,
                            (long long)w, out_h, out_w);
   const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
-  s->floats = resize_part_floats(w, out_w, aug_widest(plan), s->x.most, s->y.live);
+  s->floats = resize_part_floats(&(resize_room){.in_w = w,
+                                                .out_w = out_w,
+                                                .pix = aug_widest(plan),
+                                                .most_x = s->x.most,
+                                                .most_y = s->y.most,
+                                                .live = s->y.live,
+                                                .cubic = how == RESIZE_CUBIC});
   plan->scratch_bytes = s->floats * (size_t)(par ? par->threads(ctx) : 1) * sizeof(float);
   return SP_OK;
 }

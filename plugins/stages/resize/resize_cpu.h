@@ -12,8 +12,9 @@
 typedef struct resize_table {
   int32_t *first, *n, *near; /* near: what a mask shows */
   float *w;
+  int32_t *whole; /* the same for bytes, of 2^-22, where the axis is cubic; else NULL */
   int32_t out, most;
-  int32_t live;   /* rows to keep while going through the inputs in order; at least 2 */
+  int32_t live;   /* rows of bytes to keep while going through the inputs in order; at least 2 */
   int32_t active; /* 0: as many outputs as inputs, so that each is its own */
 } resize_table;
 

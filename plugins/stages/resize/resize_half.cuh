@@ -161,7 +161,7 @@ static __global__ void __launch_bounds__(HALF_THREADS, AUG_PER_SM(HALF_THREADS, 
 
 /* Whether all images are such. */
 static bool halved(const aug_jobs *jobs, const axes &a) {
-  bool yes = a.x.antialias && a.x.in == 2 * a.x.out && a.y.in == 2 * a.y.out && a.x.out > 1 && a.y.out > 1;
+  bool yes = a.x.how == RESIZE_MEAN && a.x.in == 2 * a.x.out && a.y.in == 2 * a.y.out && a.x.out > 1 && a.y.out > 1;
   for (int i = 0; i < jobs->count; i++) {
     const aug_job &j = jobs->job[i];
     bool aligned = reinterpret_cast<uintptr_t>(j.in) % 8 == 0 && reinterpret_cast<uintptr_t>(j.out) % 4 == 0;

@@ -302,12 +302,10 @@ static bool in_sixteenths(const aug_jobs *jobs, const axes &a) {
   return yes;
 }
 
-static __global__ void __launch_bounds__(THREADS, 3) many(const aug_jobs jobs, const axes a) {
-  __shared__ tile_memory m;
+template <bool CUBIC> static __global__ void __launch_bounds__(THREADS, 3) many(const aug_jobs jobs, const axes a) {
   const aug_job &j = jobs.job[blockIdx.z];
   if (picked(j, a, WARPS, ROWS, blockIdx.y)) return;
-  if (j.dtype == SP_U8) tiles<uint8_t>(m, j, a, {0, 0});
-  else tiles<float>(m, j, a, {0, 0});
+  tiles<CUBIC>(j, a, {0, 0});
 }
 
 /* ---- launch ---- */
@@ -317,7 +315,7 @@ static bool shrink_cut_of(const aug_jobs *jobs, const axes &a, shrink_cut *cut) 
   cut->taps_y = shrink_taps(a.y);
   cut->taps = cut->taps_x > cut->taps_y ? cut->taps_x : cut->taps_y;
   if (cut->taps > SHRINK_TAPS) return false;
-  cut->taps = cut->taps <= 4 ? 4 : cut->taps <= 6 ? 6 : 0;
+  cut->taps = a.x.how == RESIZE_CUBIC ? 0 : cut->taps <= 4 ? 4 : cut->taps <= 6 ? 6 : 0;
   if (cut->taps) cut->taps_x = cut->taps_y = cut->taps;
   return shrink_fits(jobs, a, cut);
 }
@@ -335,9 +333,9 @@ static dim3 shrink_grid(const aug_jobs *jobs, const shrink_cut &cut) {
   return dim3((unsigned)tiles, (unsigned)(high < 65535 ? high : 65535), (unsigned)jobs->count);
 }
 
-int resize_launch(void *stream, const aug_jobs *jobs, int antialias) {
+int resize_launch(void *stream, const aug_jobs *jobs, int how) {
   const aug_job *j = jobs->job;
-  axes a = {resize_axis_of(j->w, j->out_w, antialias), resize_axis_of(j->h, j->out_h, antialias)};
+  axes a = {resize_axis_of(j->w, j->out_w, how), resize_axis_of(j->h, j->out_h, how)};
   if (a.x.support == 1.0f && a.y.support == 1.0f) {
     bool whole = in_sixteenths(jobs, a);
     dim3 grid = aug_tile_grid(jobs, WARPS, whole ? (int)EXACT_ROWS : (int)ROWS, quads_of);
@@ -350,13 +348,18 @@ int resize_launch(void *stream, const aug_jobs *jobs, int antialias) {
     return cudaPeekAtLastError();
   }
   shrink_cut cut;
+  bool cubic = how == RESIZE_CUBIC;
   if (shrink_cut_of(jobs, a, &cut)) {
     dim3 grid = shrink_grid(jobs, cut);
-    if (cut.taps == 4) SP_LAUNCH(shrink<4>, grid, SHRINK_THREADS, (size_t)cut.bytes, stream, *jobs, a, cut);
-    else if (cut.taps == 6) SP_LAUNCH(shrink<6>, grid, SHRINK_THREADS, (size_t)cut.bytes, stream, *jobs, a, cut);
-    else SP_LAUNCH(shrink<0>, grid, SHRINK_THREADS, (size_t)cut.bytes, stream, *jobs, a, cut);
+    size_t bytes = (size_t)cut.bytes;
+    if (cubic) SP_LAUNCH((shrink<0, true>), grid, SHRINK_THREADS, bytes, stream, *jobs, a, cut);
+    else if (cut.taps == 4) SP_LAUNCH((shrink<4, false>), grid, SHRINK_THREADS, bytes, stream, *jobs, a, cut);
+    else if (cut.taps == 6) SP_LAUNCH((shrink<6, false>), grid, SHRINK_THREADS, bytes, stream, *jobs, a, cut);
+    else SP_LAUNCH((shrink<0, false>), grid, SHRINK_THREADS, bytes, stream, *jobs, a, cut);
+  } else if (cubic) {
+    SP_LAUNCH(many<true>, tile_grid(jobs), THREADS, 0, stream, *jobs, a);
   } else {
-    SP_LAUNCH(many, tile_grid(jobs), THREADS, 0, stream, *jobs, a);
+    SP_LAUNCH(many<false>, tile_grid(jobs), THREADS, 0, stream, *jobs, a);
   }
   return cudaPeekAtLastError();
 }

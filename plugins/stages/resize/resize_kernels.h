@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Every pointer in jobs is on the device. Enqueues and returns a cudaError_t. */
-int resize_launch(void *stream, const aug_jobs *jobs, int antialias);
+/* how: RESIZE_NEAR ... Every pointer in jobs is on the device. Enqueues and returns a cudaError_t. */
+int resize_launch(void *stream, const aug_jobs *jobs, int how);
 
 #ifdef __cplusplus
 }

@@ -11,10 +11,13 @@ static size_t line_floats(int64_t out_w, int64_t pix) { return ((size_t)out_w * 
 
 #define TURNED_MOST ((int64_t)1 << 18) /* floats: what a processor keeps near itself */
 
-size_t resize_part_floats(int64_t in_w, int64_t out_w, int64_t pix, int32_t most, int32_t live) {
-  int64_t turned = most > 2 ? in_w * pix * RESIZE_GROUP : 0;
-  return line_floats(out_w, pix) * (size_t)(live + RESIZE_GROUP) +
-         (size_t)(turned < TURNED_MOST ? turned : TURNED_MOST);
+size_t resize_part_floats(const resize_room *r) {
+  int64_t turned = r->most_x > 2 ? r->in_w * r->pix * RESIZE_GROUP : 0;
+  size_t n = line_floats(r->out_w, r->pix) * (size_t)(r->live + RESIZE_GROUP) +
+             (size_t)(turned < TURNED_MOST ? turned : TURNED_MOST);
+  size_t bytes = r->cubic ? cubic_bytes_memory((int32_t)r->in_w, (int32_t)r->out_w, r->pix, r->most_y) : 0;
+  size_t cubic = (bytes + 63) / 64 * (64 / sizeof(float));
+  return n > cubic ? n : cubic;
 }
 
 /* Row r of the window. */
@@ -137,10 +140,35 @@ static void nearest(const resize_way *way, const aug_part *part) {
   }
 }
 
+static cubic_table whole_table(const resize_table *t) {
+  return (cubic_table){t->first, t->n, t->whole, t->out, t->most, t->active};
+}
+
+static void cubic_part(const resize_way *way, const aug_part *part, void *memory) {
+  const aug_job *j = part->job;
+  cubic_table x = whole_table(way->x), y = whole_table(way->y);
+  for (int64_t plane = 0; plane < j->planes; plane++)
+    cubic_bytes(&(cubic_job){.x = &x,
+                             .y = &y,
+                             .in = in_row(way, part, plane, 0),
+                             .out = aug_out_row(j, part->sample, plane, part->from, 1),
+                             .in_pitch = (size_t)j->w * (size_t)j->pix,
+                             .out_pitch = (size_t)j->out_w * (size_t)j->pix,
+                             .pix = j->pix,
+                             .in_w = way->w,
+                             .from = part->from,
+                             .to = part->to},
+                memory);
+}
+
 void resize_part(const resize_way *way, const aug_part *part, float *lines) {
   size_t line = line_floats(part->job->out_w, part->job->pix);
   if (part->job->mask) {
     nearest(way, part);
+    return;
+  }
+  if (way->x->whole && part->job->dtype == SP_U8) {
+    cubic_part(way, part, lines);
     return;
   }
   for (int64_t plane = 0; plane < part->job->planes; plane++)

@@ -14,8 +14,13 @@ typedef struct resize_way {
 
 /* Makes the rows of `part`, with resize_part_floats of the worker's own memory. */
 void resize_part(const resize_way *way, const aug_part *part, float *lines);
-/* For images of `pix` elements a pixel, and windows of width in_w or less; most: of the table x, live: of y. */
-size_t resize_part_floats(int64_t in_w, int64_t out_w, int64_t pix, int32_t most, int32_t live);
+/* What this is reckoned from: images of `pix` elements a pixel, windows of width in_w or less; of the tables `most` of
+ * x and y, and `live` of y. */
+typedef struct resize_room {
+  int64_t in_w, out_w, pix;
+  int32_t most_x, most_y, live, cubic;
+} resize_room;
+size_t resize_part_floats(const resize_room *r);
 
 /* The parts of all images, cut by what there is to do, which is more than the output says where images shrink. */
 int resize_in_blocks(sp_ctx *ctx, const aug_jobs *jobs, int (*rows)(const void *, const aug_part *, int),

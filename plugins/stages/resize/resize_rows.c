@@ -20,10 +20,16 @@ static int32_t live_rows(const resize_table *t) {
   return most;
 }
 
-static size_t most_inputs(const resize_axis *a) { return 2 * (size_t)ceilf(a->support) + 2; }
+/* At least 3 where it is cubic: the loops for two inputs are for other weights. */
+static size_t most_inputs(const resize_axis *a) {
+  if (a->how != RESIZE_CUBIC) return 2 * (size_t)ceilf(a->support) + 2;
+  int32_t most = cubic_most(&a->cubic);
+  return most < 3 ? 3 : (size_t)most;
+}
 
 size_t resize_table_bytes(const resize_axis *a) {
-  return (size_t)a->out * (3 * sizeof(int32_t) + most_inputs(a) * sizeof(float));
+  size_t kinds = a->how == RESIZE_CUBIC ? 2 : 1;
+  return (size_t)a->out * (3 * sizeof(int32_t) + most_inputs(a) * kinds * sizeof(float));
 }
 
 int resize_table_make(resize_table *t, resize_axis a) {
@@ -34,39 +40,60 @@ int resize_table_make(resize_table *t, resize_axis a) {
   return 0;
 }
 
+/* The weights of output i: `n` from `lo` on. */
+static void mean_weights(const resize_axis *a, int32_t i, size_t most, float *w, int32_t *from, int32_t *count) {
+  float centre = resize_centre(a, i);
+  int32_t lo, n = 2;
+  if (a->support == 1.0f) {
+    lo = resize_two(a, i, &w[1]);
+    w[0] = 1.0f - w[1];
+  } else {
+    resize_span(a, centre, &lo, &n);
+    if ((size_t)n > most) n = (int32_t)most;
+    float total = resize_total(a, centre, lo, n);
+    for (int32_t k = 0; k < n; k++) w[k] = resize_tap(a, centre, lo + k) / total;
+  }
+  while (n > 1 && w[n - 1] == 0.0f) n--; /* weights of 0 cost time and let infinities through */
+  int32_t skip = 0;
+  while (skip < n - 1 && w[skip] == 0.0f) skip++;
+  memmove(w, w + skip, (size_t)(n - skip) * sizeof *w);
+  *from = lo + skip;
+  *count = n - skip;
+}
+
+static void cubic_weights(const cubic_axis *a, int32_t i, float *w, int32_t *whole, int32_t *from, int32_t *count) {
+  double centre = cubic_centre(a, i), total = cubic_span(a, centre, from, count);
+  for (int32_t k = 0; k < *count; k++) {
+    double v = cubic_tap(a, centre, *from + k) / total;
+    w[k] = (float)v;
+    whole[k] = cubic_whole(v);
+  }
+}
+
 void resize_table_in(resize_table *t, const resize_axis *a, void *memory) {
   size_t out = (size_t)a->out, most = most_inputs(a);
   t->first = memory;
   t->n = t->first + out;
   t->near = t->n + out;
   t->w = (float *)(void *)(t->near + out);
+  t->whole = a->how == RESIZE_CUBIC ? (int32_t *)(void *)(t->w + out * most) : NULL;
   t->out = a->out;
-  t->most = 0;
+  t->most = t->whole ? 3 : 0;
   t->active = a->in != a->out;
   for (int32_t i = 0; i < a->out; i++) {
-    float centre = resize_centre(a, i), *w = t->w + (size_t)i * most;
-    int32_t lo, n = 2;
-    if (a->support == 1.0f) {
-      lo = resize_two(a, i, &w[1]);
-      w[0] = 1.0f - w[1];
-    } else {
-      resize_span(a, centre, &lo, &n);
-      if ((size_t)n > most) n = (int32_t)most;
-      float total = resize_total(a, centre, lo, n);
-      for (int32_t k = 0; k < n; k++) w[k] = resize_tap(a, centre, lo + k) / total;
-    }
-    while (n > 1 && w[n - 1] == 0.0f) n--; /* weights of 0 cost time and let infinities through */
-    int32_t skip = 0;
-    while (skip < n - 1 && w[skip] == 0.0f) skip++;
-    memmove(w, w + skip, (size_t)(n - skip) * sizeof *w);
-    t->first[i] = lo + skip;
-    t->n[i] = n - skip;
+    size_t at = (size_t)i * most;
+    if (t->whole) cubic_weights(&a->cubic, i, t->w + at, t->whole + at, &t->first[i], &t->n[i]);
+    else mean_weights(a, i, most, t->w + at, &t->first[i], &t->n[i]);
     t->near[i] = resize_nearest(a, i);
     if (t->n[i] > t->most) t->most = t->n[i];
   }
   /* packed, so that weights are read one after another */
-  for (size_t i = 1; i < out; i++) memmove(t->w + i * (size_t)t->most, t->w + i * most, (size_t)t->n[i] * sizeof *t->w);
-  t->live = t->most > 2 ? live_rows(t) : 2;
+  for (size_t i = 1; i < out; i++) {
+    size_t to = i * (size_t)t->most, from = i * most, bytes = (size_t)t->n[i] * sizeof *t->w;
+    memmove(t->w + to, t->w + from, bytes);
+    if (t->whole) memmove(t->whole + to, t->whole + from, bytes);
+  }
+  t->live = t->most > 2 && !t->whole ? live_rows(t) : 2;
 }
 
 /* `C` is a constant where the number of channels is a usual one, and `pix` then equal to it. */

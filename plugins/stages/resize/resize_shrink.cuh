@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * resize_shrink.cuh - images at a smaller size on CUDA, or windows of them, where what a tile needs fits shared memory.
+ * resize_shrink.cuh - images at a smaller size on CUDA, or windows of them, where what a tile needs fits shared memory;
+ * cubic ones at any size.
  *
  * A block makes the same tile of several planes. It brings the inputs that this needs to shared memory, four rows side
  * by side in a unit, so that one read feeds four sums along x; these lie in shared memory too, and are added along y.
@@ -87,6 +88,16 @@ static __device__ __forceinline__ shrink_span shrink_weights(const resize_axis &
   return {lo, n};
 }
 
+/* The same of a cubic axis, for sums of V. */
+template <typename V>
+static __device__ __forceinline__ shrink_span shrink_cubic(const cubic_axis &a, int i, V *w, int step) {
+  double centre = cubic_centre(&a, i);
+  shrink_span s;
+  double total = cubic_span(&a, centre, &s.lo, &s.n);
+  for (int k = 0; k < s.n; k++) w[k * step] = cubic_weight(V(), cubic_tap(&a, centre, s.lo + k) / total);
+  return s;
+}
+
 /* ---- inputs ---- */
 /* Where the unit of a column lies among those of its four rows: floats so that neither four columns of neighbours nor
  * columns two apart wait for each other. */
@@ -114,9 +125,9 @@ static __device__ __forceinline__ void shrink_store(uint32_t *to, int x, const u
     left[k] = __byte_perm(v[2 * k], v[2 * k + 1], 0x5140);
     right[k] = __byte_perm(v[2 * k], v[2 * k + 1], 0x7362);
   }
-  *reinterpret_cast<uint4 *>(to + x) = {
-      __byte_perm(left[0], left[1], 0x5410), __byte_perm(left[0], left[1], 0x7632),
-      __byte_perm(right[0], right[1], 0x5410), __byte_perm(right[0], right[1], 0x7632)};
+  *reinterpret_cast<uint4 *>(to + x) = {__byte_perm(left[0], left[1], 0x5410), __byte_perm(left[0], left[1], 0x7632),
+                                        __byte_perm(right[0], right[1], 0x5410),
+                                        __byte_perm(right[0], right[1], 0x7632)};
 }
 static __device__ __forceinline__ void shrink_store(float4 *to, int x, const float4 (&v)[4]) {
   to[shrink_at(0.0f, x)] = {v[0].x, v[1].x, v[2].x, v[3].x};
@@ -130,7 +141,7 @@ template <typename T> struct shrink_fetch {
   enum { BATCH = shrink_kind<T>::BATCH, STEP = SHRINK_THREADS * BATCH };
   decltype(shrink_load<true>((const T *)nullptr, 0)) v[BATCH][4];
   shrink_patch p;
-  int across, all, pitch; /* fours in a row, in a patch; units that four rows take */
+  int across, all, pitch;  /* fours in a row, in a patch; units that four rows take */
   uint32_t inverse, bytes; /* bytes: of a row of the input; of rows that were too wide for it no patch fits */
   bool whole;
 
@@ -169,10 +180,13 @@ static __device__ __forceinline__ float shrink_product(uint32_t unit, int r, flo
 static __device__ __forceinline__ float shrink_product(const float4 &unit, int r, float w) {
   return __fmul_rn(r == 0 ? unit.x : r == 1 ? unit.y : r == 2 ? unit.z : unit.w, w);
 }
+static __device__ __forceinline__ int32_t shrink_product(uint32_t unit, int r, int32_t w) {
+  return (int32_t)(unit >> 8 * r & 255) * w;
+}
 
-template <int TAPS, typename T>
-static __device__ __forceinline__ void shrink_along_x(float *h, const typename shrink_kind<T>::unit *in, int pitch,
-                                                      int quads, int pix, const float *w, const int *at, const int *n) {
+template <int TAPS, typename T, typename V>
+static __device__ __forceinline__ void shrink_along_x(V *h, const typename shrink_kind<T>::unit *in, int pitch,
+                                                      int quads, int pix, const V *w, const int *at, const int *n) {
   enum { WIDE = SHRINK_WIDE, GROUPS = WIDE / 32 };
   int warp = threadIdx.x / 32, column = warp % GROUPS * 32 + threadIdx.x % 32, from = at[column], count = n[column];
   if constexpr (TAPS > 0) {
@@ -199,17 +213,17 @@ static __device__ __forceinline__ void shrink_along_x(float *h, const typename s
     }
   } else {
     for (int q = warp / GROUPS; q < quads; q += SHRINK_WARPS / GROUPS) {
-      float sum[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
-      const float *weight = w + column;
+      V sum[4] = {sum_start(V()), sum_start(V()), sum_start(V()), sum_start(V())};
+      const V *weight = w + column;
       int x = from;
 #pragma unroll 2
       for (int k = 0; k < count; k++, x += pix, weight += WIDE) {
         typename shrink_kind<T>::unit u = in[q * pitch + shrink_at(T(), x)];
 #pragma unroll
-        for (int r = 0; r < 4; r++) sum[r] = __fadd_rn(sum[r], shrink_product(u, r, *weight));
+        for (int r = 0; r < 4; r++) sum[r] = sum_add(sum[r], shrink_product(u, r, *weight));
       }
 #pragma unroll
-      for (int r = 0; r < 4; r++) h[(4 * q + r) * WIDE + column] = sum[r];
+      for (int r = 0; r < 4; r++) h[(4 * q + r) * WIDE + column] = sum_between(sum[r]);
     }
   }
 }
@@ -220,13 +234,12 @@ template <int TAPS> struct __align__(16) shrink_row {
   int at[TAPS];
   float w[TAPS];
 };
-template <> struct __align__(16) shrink_row<0> {
-  int at, n;
-};
+template <> struct __align__(16) shrink_row<0> { int at, n; };
 
-template <int TAPS, typename T>
-static __device__ __forceinline__ void shrink_along_y(const aug_job &j, T *out, int e, int rows, const float *h,
-                                                      const shrink_row<TAPS> *y, const float *w, int step) {
+template <int TAPS, bool CUBIC, typename T, typename V>
+static __device__ __forceinline__ void shrink_along_y(const aug_job &j, T *out, int e, int rows, const V *h,
+                                                      const shrink_row<TAPS> *y, const V *w, int step) {
+  typedef typename resize_sum<T, CUBIC>::four four;
   enum { WIDE = SHRINK_WIDE, QUADS = WIDE / 4, ROWS_AT_ONCE = SHRINK_THREADS / QUADS };
   int n = j.out_w * j.pix, c = threadIdx.x % QUADS * 4, r = threadIdx.x / QUADS;
   bool whole = whole_quads<T>(j);
@@ -234,13 +247,13 @@ static __device__ __forceinline__ void shrink_along_y(const aug_job &j, T *out, 
   h += c;
   out += (int64_t)r * n;
   for (; r < rows; r += ROWS_AT_ONCE, out += ROWS_AT_ONCE * (int64_t)n) {
-    float sum[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
-    auto add = [&](int at, float weight) {
-      float4 v = *reinterpret_cast<const float4 *>(h + at);
-      sum[0] = __fadd_rn(sum[0], __fmul_rn(v.x, weight));
-      sum[1] = __fadd_rn(sum[1], __fmul_rn(v.y, weight));
-      sum[2] = __fadd_rn(sum[2], __fmul_rn(v.z, weight));
-      sum[3] = __fadd_rn(sum[3], __fmul_rn(v.w, weight));
+    V sum[4] = {sum_start(V()), sum_start(V()), sum_start(V()), sum_start(V())};
+    auto add = [&](int at, V weight) {
+      four v = *reinterpret_cast<const four *>(h + at);
+      sum[0] = sum_add(sum[0], product(v.x, weight));
+      sum[1] = sum_add(sum[1], product(v.y, weight));
+      sum[2] = sum_add(sum[2], product(v.z, weight));
+      sum[3] = sum_add(sum[3], product(v.w, weight));
     };
     shrink_row<TAPS> mine = y[r];
     if constexpr (TAPS > 0) {
@@ -264,11 +277,12 @@ struct shrink_planes {
 };
 
 /* What the next plane needs is fetched while that before is worked on. */
-template <int TAPS, typename T>
+template <int TAPS, bool CUBIC, typename T>
 static __device__ __forceinline__ void shrink_tiles(unsigned char *memory, const aug_job &j, const axes &a,
                                                     const shrink_cut &cut, const shrink_planes &planes,
                                                     corner window = {0, 0}) {
   typedef typename shrink_kind<T>::unit unit;
+  typedef typename resize_sum<T, CUBIC>::number number;
   enum { WIDE = SHRINK_WIDE };
   int n = j.out_w * j.pix, wide = (n + WIDE - 1) / WIDE, strip = (int)(blockIdx.x / (uint32_t)wide);
   int e = ((int)blockIdx.x - strip * wide) * WIDE, top = strip * cut.tall, rows = min(cut.tall, j.out_h - top);
@@ -278,10 +292,15 @@ static __device__ __forceinline__ void shrink_tiles(unsigned char *memory, const
   shrink_fetch<T> f;
   { /* a lane each: the first and the last column, the first and the last row */
     int lane = threadIdx.x % 4, lo, count;
-    resize_axis axis = {lane < 2 ? a.x.in : a.y.in, 0, 0, lane < 2 ? a.x.scale : a.y.scale,
-                        lane < 2 ? a.x.support : a.y.support, 0.0f};
     int at = lane < 2 ? column_of(j, lane == 0 ? e : min(e + WIDE, n) - 1) : lane == 2 ? top : top + rows - 1;
-    resize_span(&axis, resize_centre(&axis, at), &lo, &count);
+    if constexpr (CUBIC) {
+      cubic_axis axis = lane < 2 ? a.x.cubic : a.y.cubic;
+      cubic_span(&axis, cubic_centre(&axis, at), &lo, &count);
+    } else {
+      resize_axis axis = {lane < 2 ? a.x.in : a.y.in,           0,    0, lane < 2 ? a.x.scale : a.y.scale,
+                          lane < 2 ? a.x.support : a.y.support, 0.0f, {}};
+      resize_span(&axis, resize_centre(&axis, at), &lo, &count);
+    }
     f.p.begin = (window.left + __shfl_sync(~0u, lo, 0)) * j.pix & ~3;
     f.p.n = (window.left + __shfl_sync(~0u, lo + count, 1)) * j.pix - f.p.begin;
     f.p.first = __shfl_sync(~0u, lo, 2);
@@ -299,14 +318,16 @@ static __device__ __forceinline__ void shrink_tiles(unsigned char *memory, const
   f.load(from, 0);
 
   unit *in = reinterpret_cast<unit *>(memory);
-  float *h = reinterpret_cast<float *>(in + quads * f.pitch);
+  number *h = reinterpret_cast<number *>(in + quads * f.pitch);
   shrink_row<TAPS> *y = reinterpret_cast<shrink_row<TAPS> *>(h + (4 * quads + 1) * WIDE);
-  float *wx = reinterpret_cast<float *>(y + cut.tall), *wy = wx + cut.taps_x * WIDE;
+  number *wx = reinterpret_cast<number *>(y + cut.tall), *wy = wx + cut.taps_x * WIDE;
   int *at_x = reinterpret_cast<int *>(TAPS ? wy : wy + cut.taps_y * cut.tall), *n_x = at_x + WIDE;
   int none = 4 * quads * WIDE, t = threadIdx.x;
   if (t < WIDE) {
     int mine = min(e + t, n - 1), column = column_of(j, mine);
-    shrink_span s = shrink_weights<TAPS>(a.x, column, sizeof(T) == 1 ? 0.0f : 1.0f, wx + t, WIDE);
+    shrink_span s;
+    if constexpr (CUBIC) s = shrink_cubic(a.x.cubic, column, wx + t, WIDE);
+    else s = shrink_weights<TAPS>(a.x, column, sizeof(T) == 1 ? 0.0f : 1.0f, wx + t, WIDE);
     at_x[t] = (window.left + s.lo) * j.pix + mine - column * j.pix - f.p.begin;
     n_x[t] = s.n;
     h[none + t] = -0.0f;
@@ -318,7 +339,8 @@ static __device__ __forceinline__ void shrink_tiles(unsigned char *memory, const
 #pragma unroll
       for (int k = 0; k < TAPS; k++) y[t].at[k] = k < s.n ? (s.lo - f.p.first + k) * WIDE : none;
     } else {
-      s = shrink_weights<TAPS>(a.y, top + t, 1.0f, wy + t, cut.tall);
+      if constexpr (CUBIC) s = shrink_cubic(a.y.cubic, top + t, wy + t, cut.tall);
+      else s = shrink_weights<TAPS>(a.y, top + t, 1.0f, wy + t, cut.tall);
       y[t].at = (s.lo - f.p.first) * WIDE;
       y[t].n = s.n;
     }
@@ -337,15 +359,15 @@ static __device__ __forceinline__ void shrink_tiles(unsigned char *memory, const
     image += planes.step;
     from += planes.step * j.h * row;
     if (image < planes.end) f.load(from, 0);
-    shrink_along_x<TAPS, T>(h, in, f.pitch, quads, j.pix, wx, at_x, n_x);
+    shrink_along_x<TAPS, T, number>(h, in, f.pitch, quads, j.pix, wx, at_x, n_x);
     __syncthreads();
-    shrink_along_y<TAPS, T>(j, out, e, rows, h, y, wy, cut.tall);
+    shrink_along_y<TAPS, CUBIC, T, number>(j, out, e, rows, h, y, wy, cut.tall);
     if (image >= planes.end) return;
     out += planes.step * j.out_h * n;
   }
 }
 
-template <int TAPS>
+template <int TAPS, bool CUBIC>
 static __global__ void __launch_bounds__(SHRINK_THREADS, AUG_PER_SM(SHRINK_THREADS, 4))
     shrink(const aug_jobs jobs, const axes a, const shrink_cut cut) {
   SP_DYNAMIC_SHARED(unsigned char, memory);
@@ -353,14 +375,15 @@ static __global__ void __launch_bounds__(SHRINK_THREADS, AUG_PER_SM(SHRINK_THREA
   shrink_planes all = {blockIdx.y, gridDim.y, jobs.n * j.planes};
   if (j.mask)
     for (int64_t sample = blockIdx.y; sample < jobs.n; sample += gridDim.y) picked(j, a, SHRINK_WARPS, ROWS, sample);
-  else if (j.dtype == SP_U8) shrink_tiles<TAPS, uint8_t>(memory, j, a, cut, all);
-  else shrink_tiles<TAPS, float>(memory, j, a, cut, all);
+  else if (j.dtype == SP_U8) shrink_tiles<TAPS, CUBIC, uint8_t>(memory, j, a, cut, all);
+  else shrink_tiles<TAPS, CUBIC, float>(memory, j, a, cut, all);
 }
 
 /* ---- how it is cut ---- */
 /* At most as many inputs has an output: 2 * support rounded up, and one more where a centre is rounded. */
 static __host__ __device__ __forceinline__ int shrink_taps(const resize_axis &a) {
   float wide = 2.0f * a.support;
+  if (a.how == RESIZE_CUBIC) return cubic_most(&a.cubic);
   if (wide == floorf(wide)) return (int)wide;
   return (int)ceilf(wide + (float)a.in * 0x1p-21f);
 }

@@ -103,6 +103,7 @@ local function values(kind, option, words)
   if option == "--set" then return parameters(words) end
   if kind == "SCRIPT" then return scripts() end
   if kind == "STAGE" then return named(decoded("inspect", "--json").stages) end
+  if kind == "MODEL" then return { table.unpack(sp.models.names) } end
   if kind == "RUN" or kind == "DIR" then return { ":dirs" } end
   local list = {}
   for word in kind:gmatch "[^|]+" do list[#list + 1] = word end

@@ -203,6 +203,10 @@ end
 -- ---- the run ----
 
 local function check(model, run)
+  if type(model.backbone) == "table" then
+    args.usage("%s: only the small networks have a module here; its weights.safetensors has torchvision's names behind encoder. "
+      .. "and the head's behind %s.", run, model.head and "decoder" or "classifier")
+  end
   local e, d = model.encoder, model.decoder
   local fits = type(e) == "table" and e.model == "unet" and e.width and e.convs and math.type(model.size) == "integer" and
     (d and d.model == "unet" and d.width and d.convs and d.classes or not d and model.classes)

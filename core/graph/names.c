@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT
+ * names.c - which entry of a file is which weight: prefixes that wrappers put before all names, dialects, what may be left
+ * out; and words for what does not fit. */
+#include "graph/names.h"
+
+#include <fnmatch.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- what a script says ------------------------------------------------------------------------------------------ */
+
+static const sp_param pattern_params[] = {
+    {.name = "pattern", .type = SP_PARAM_STRING, .flags = SP_PARAM_FIRST | SP_PARAM_REQUIRED}, {0}};
+static const sp_param pair_params[] = {{.name = "ours",
+                                        .type = SP_PARAM_STRING,
+                                        .flags = SP_PARAM_FIRST | SP_PARAM_REQUIRED,
+                                        .offset = offsetof(sp_pair, ours)},
+                                       {.name = "file",
+                                        .type = SP_PARAM_STRING,
+                                        .flags = SP_PARAM_FIRST | SP_PARAM_REQUIRED,
+                                        .offset = offsetof(sp_pair, file)},
+                                       {0}};
+#define PAIRS(what, member)                                                                          \
+  {                                                                                                  \
+    .name = #member, .type = SP_PARAM_LIST, .offset = offsetof(what, member), .fields = pair_params, \
+    .fields_size = sizeof(sp_pair)                                                                   \
+  }
+#define PATTERNS(member)                                                                                   \
+  {                                                                                                        \
+    .name = #member, .type = SP_PARAM_LIST, .offset = offsetof(sp_load, member), .fields = pattern_params, \
+    .fields_size = sizeof(const char *)                                                                    \
+  }
+static const sp_param dialect_params[] = {
+    {.name = "name", .type = SP_PARAM_STRING, .offset = offsetof(sp_dialect, name)}, PAIRS(sp_dialect, names), {0}};
+const sp_param sp_load_params[] = {
+    {.name = "file", .type = SP_PARAM_STRING, .flags = SP_PARAM_REQUIRED, .offset = offsetof(sp_load, file)},
+    {.name = "prefix", .type = SP_PARAM_STRING, .offset = offsetof(sp_load, prefix)},
+    {.name = "tried", .type = SP_PARAM_BOOL, .offset = offsetof(sp_load, tried)},
+    PATTERNS(ignore),
+    PATTERNS(head),
+    PAIRS(sp_load, names),
+    {.name = "dialects",
+     .type = SP_PARAM_LIST,
+     .offset = offsetof(sp_load, dialects),
+     .fields = dialect_params,
+     .fields_size = sizeof(sp_dialect)},
+    {0}};
+
+static const char *match(const sp_structs *patterns, const char *name) {
+  const char *const *v = patterns->v;
+  for (uint32_t i = 0; i < patterns->n; i++)
+    if (!fnmatch(v[i], name, 0)) return v[i];
+  return NULL;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b) {
+  return strcmp((*(const sp_entry *const *)a)->name, (*(const sp_entry *const *)b)->name);
+}
+
+/* The first entry that is not before `name`. */
+static size_t place(const sp_names *k, const char *name) {
+  size_t from = 0, to = k->n;
+  while (from < to) {
+    size_t mid = from + (to - from) / 2;
+    if (strcmp(k->sorted[mid]->name, name) < 0) from = mid + 1;
+    else to = mid;
+  }
+  return from;
+}
+
+static bool begins(const char *name, const char *prefix) { return !strncmp(name, prefix, strlen(prefix)); }
+
+static bool any(const sp_names *k, const char *prefix) {
+  size_t at = place(k, prefix);
+  return at < k->n && begins(k->sorted[at]->name, prefix);
+}
+
+/* The pair with the longest name, ours or the file's, that is `name` or whole components before it. */
+static const sp_pair *longest(const sp_dialect *d, const char *name, bool file) {
+  const sp_pair *p = d ? d->names.v : NULL, *best = NULL;
+  size_t most = 0;
+  for (uint32_t i = 0; d && i < d->names.n; i++) {
+    const char *word = file ? p[i].file : p[i].ours;
+    size_t len = strlen(word);
+    if (len > most && begins(name, word) && (name[len] == '.' || !name[len])) best = &p[i], most = len;
+  }
+  return best;
+}
+
+static void put_translated(sp_sb *sb, const sp_dialect *d, const char *name, bool of_file) {
+  const sp_pair *p = longest(d, name, of_file);
+  if (p) sp_sb_putf(sb, "%s%s", of_file ? p->ours : p->file, name + strlen(of_file ? p->file : p->ours));
+  else sp_sb_put(sb, name);
+}
+
+/* What names of this stage's weights begin with; in k->key. */
+static const char *prefix_of(sp_names *k, const sp_view *v, const sp_node *n) {
+  k->key.n = 0;
+  if (k->key.s) *k->key.s = 0;
+  sp_sb_putf(&k->key, "%s%s%s", v->prefix, v->scoped ? n->name : "", v->scoped ? "." : "");
+  return sp_sb_str(&k->key);
+}
+
+/* What names begin with that are of these stages: an `ignore` has what comes behind. */
+static const char *common_prefix(sp_names *k, const sp_view *v) {
+  return k->whole ? v->prefix : prefix_of(k, v, k->nodes[0]);
+}
+
+/* The entry that a weight has by its name, in k->key; *hidden: by the pattern of `ignore` that leaves it out. */
+static const sp_entry *find(sp_names *k, const sp_view *v, const sp_node *n, size_t i, const char **hidden) {
+  size_t behind = strlen(prefix_of(k, v, n)), at;
+  put_translated(&k->key, v->dialect, n->weights[i].name, false);
+  const char *name = sp_sb_str(&k->key);
+  *hidden = NULL;
+  if ((at = place(k, name)) == k->n || strcmp(k->sorted[at]->name, name) != 0) return NULL;
+  *hidden = match(&k->from->ignore, name + (k->whole ? strlen(v->prefix) : behind));
+  return *hidden ? NULL : k->sorted[at];
+}
+
+const sp_entry *sp_names_find(sp_names *k, const sp_node *n, size_t i) {
+  const char *hidden;
+  return find(k, k->view, n, i, &hidden);
+}
+
+static bool have(sp_names *k, const sp_view *v, const sp_node *n) {
+  return !n->optimizer || any(k, prefix_of(k, v, n));
+}
+
+bool sp_names_have(sp_names *k, const sp_node *n) { return have(k, k->view, n); }
+
+/* ---- does it fit? ------------------------------------------------------------------------------------------------ */
+
+/* Batches that were counted: files made before PyTorch 0.4.1 have none, and nothing hangs on it with a momentum. */
+static bool may_be_missing(const char *name) {
+  static const char word[] = "num_batches_tracked";
+  size_t len = strlen(name);
+  return len >= sizeof word - 1 && !strcmp(name + len - (sizeof word - 1), word);
+}
+
+static sp_spec wanted(const sp_node *n, size_t i) {
+  sp_spec want = n->weights[i].spec;
+  want.order = SP_ROW_MAJOR;
+  return want;
+}
+
+/* A file may have floating numbers of another type; sp_spec_equal but for that. */
+static bool same(const sp_spec *file, sp_spec want) {
+  sp_spec as = *file;
+  bool real = file->dtype == SP_F16 || file->dtype == SP_BF16 || file->dtype == SP_F64;
+  if (want.dtype == SP_F32 && real) as.dtype = SP_F32;
+  return sp_spec_equal(&as, &want);
+}
+
+/* Whether all weights have their entries; *found: how many have one, of whatever shape. */
+static bool fits(sp_names *k, const sp_view *v, size_t *found) {
+  const char *hidden;
+  bool all = true;
+  *found = 0;
+  for (size_t j = 0; j < k->n_nodes; j++) {
+    const sp_node *n = k->nodes[j];
+    for (size_t i = 0; have(k, v, n) && i < n->n_weights; i++) {
+      const sp_entry *e = find(k, v, n, i, &hidden);
+      *found += e != NULL;
+      all = all && (e ? same(&e->spec, wanted(n, i)) : !hidden && may_be_missing(n->weights[i].name));
+    }
+  }
+  return all;
+}
+
+/* ---- views ------------------------------------------------------------------------------------------------------- */
+
+static int add_view(sp_names *k, const char *prefix, bool scoped, const sp_dialect *d, sp_err *err) {
+  sp_view v = {.prefix = sp_strdup(prefix), .scoped = scoped, .dialect = d};
+  if (!v.prefix || !sp_grow(&k->views, &k->cap_views, k->n_views + 1, sizeof *k->views)) {
+    free(v.prefix);
+    return sp_nomem(err, sizeof v, "names");
+  }
+  k->views[k->n_views++] = v;
+  return SP_OK;
+}
+
+static int add_prefix(sp_names *k, const char *prefix, const sp_dialect *d, sp_err *err) {
+  sp_view scoped = {.prefix = (char *)prefix, .scoped = true};
+  int st = SP_OK;
+  if (k->whole || any(k, prefix_of(k, &scoped, k->nodes[0]))) st = add_view(k, prefix, true, d, err);
+  if (!st && !k->whole) st = add_view(k, prefix, false, d, err);
+  return st;
+}
+
+/* What the wrappers of others put before all names, one behind another, where the file has it so. */
+static int add_wrapped(sp_names *k, const char *before, int depth, const sp_dialect *d, sp_err *err) {
+  static const char *const words[] = {"module", "_orig_mod", "encoder", "backbone"};
+  int st = SP_OK;
+  for (size_t i = 0; i < SP_ARRAY(words) && !st && depth < 4; i++) {
+    char prefix[64];
+    if (!k->whole && !strcmp(words[i], k->nodes[0]->name)) continue; /* that is the scoped view already */
+    snprintf(prefix, sizeof prefix, "%s%s.", before, words[i]);
+    if (!any(k, prefix)) continue;
+    st = add_prefix(k, prefix, d, err);
+    if (!st) st = add_wrapped(k, prefix, depth + 1, d, err);
+  }
+  return st;
+}
+
+static int add_views(sp_names *k, sp_err *err) {
+  const sp_load *from = k->from;
+  const sp_dialect *ours = from->names.n ? &k->given : NULL, *d = from->dialects.v;
+  int st = add_prefix(k, from->prefix, ours, err);
+  k->n_as_is = k->n_views;
+  if (!st && from->tried) st = add_wrapped(k, "", 0, ours, err);
+  k->n_plain = k->n_views;
+  for (uint32_t i = 0; !ours && i < from->dialects.n && !st; i++) {
+    st = add_prefix(k, from->prefix, &d[i], err);
+    if (!st && from->tried) st = add_wrapped(k, "", 0, &d[i], err);
+  }
+  return st;
+}
+
+static void put_view(sp_names *k, sp_sb *sb, const sp_view *v) {
+  const char *prefix = common_prefix(k, v);
+  if (*prefix) sp_sb_putf(sb, " behind '%s'", prefix);
+  if (v->dialect && v->dialect != &k->given)
+    sp_sb_putf(sb, "%s in the dialect '%s'", *prefix ? "" : " with names", v->dialect->name);
+}
+
+static void put_who(const sp_names *k, sp_sb *sb) {
+  if (k->whole) sp_sb_put(sb, "the graph");
+  else sp_sb_putf(sb, "stage '%s'", k->nodes[0]->name);
+}
+
+static int both_fit(sp_names *k, const sp_view *a, const sp_view *b, sp_err *err) {
+  sp_sb sb = {0};
+  put_who(k, &sb);
+  put_view(k, &sb, a);
+  sp_sb_put(&sb, " and");
+  put_view(k, &sb, b);
+  int st =
+      sp_fail(err, SP_E_SHAPE, "%s fits %s: say which with prefix or names, as in weights = { FILE, prefix = \"%s\" }",
+              k->path, sp_sb_str(&sb), common_prefix(k, a));
+  sp_sb_free(&sb);
+  return st;
+}
+
+/* The one of views[from] to views[to - 1] that fits becomes k->view; *best: the one that most names are found in. */
+static int choose(sp_names *k, size_t from, size_t to, const sp_view **best, size_t *most, sp_err *err) {
+  for (size_t i = from; i < to; i++) {
+    const sp_view *v = &k->views[i];
+    size_t found;
+    bool fit = fits(k, v, &found);
+    if (!*best || found > *most) *best = v, *most = found;
+    if (fit && k->view) return both_fit(k, k->view, v, err);
+    if (fit) k->view = v;
+    if (fit && i < k->n_as_is) break; /* what is not guessed goes first */
+  }
+  return SP_OK;
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+#define MAX_LISTED 8
+typedef struct listed {
+  sp_sb list;
+  size_t n;
+} listed;
+
+static void note(listed *l, const char *fmt, ...) SP_PRINTF(2, 3);
+static void note(listed *l, const char *fmt, ...) {
+  char buf[512];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(buf, sizeof buf, fmt, ap);
+  va_end(ap);
+  if (l->n++ < MAX_LISTED) sp_sb_putf(&l->list, "%s%s", l->n > 1 ? ", " : "", buf);
+}
+
+static void put_list(sp_sb *sb, const listed *l) {
+  sp_sb_put(sb, sp_sb_str(&l->list));
+  if (l->n > MAX_LISTED) sp_sb_put(sb, " ...");
+}
+
+enum { MISSING, EXTRA, BAD, OF_HEAD, OUTSIDE, N_LISTS };
+
+/* The weights' side; used[entry] becomes true. */
+static void look_at_weights(sp_names *k, const sp_view *v, const sp_node *n, listed *to, bool *used) {
+  char a[128], b[128];
+  for (size_t i = 0; i < n->n_weights; i++) {
+    const char *hidden;
+    const sp_entry *e = find(k, v, n, i, &hidden);
+    sp_spec want = wanted(n, i);
+    if (e) used[e - k->entries] = true;
+    if (hidden) note(&to[MISSING], "%s (ignore '%s' leaves it out)", sp_sb_str(&k->key), hidden);
+    else if (!e && !may_be_missing(n->weights[i].name)) note(&to[MISSING], "%s", sp_sb_str(&k->key));
+    else if (e && !same(&e->spec, want))
+      note(&to[BAD], "%s is %s, wanted %s", e->name, sp_spec_str(&e->spec, a, sizeof a),
+           sp_spec_str(&want, b, sizeof b));
+  }
+}
+
+/* The known classifier of the list of layers, by the file's names or ours. */
+static bool of_head(sp_names *k, const sp_view *v, const char *name) {
+  sp_sb ours = {0};
+  put_translated(&ours, v->dialect, name, true);
+  bool is = match(&k->from->head, name) || match(&k->from->head, sp_sb_str(&ours));
+  sp_sb_free(&ours);
+  return is;
+}
+
+/* The file's side. */
+static void look_at_entries(sp_names *k, const sp_view *v, listed *to, const bool *used) {
+  const char *prefix = common_prefix(k, v);
+  for (size_t i = 0; i < k->n; i++) {
+    const char *name = k->entries[i].name, *rest = name + strlen(prefix);
+    if (used[i]) continue;
+    if (!begins(name, prefix)) note(&to[OUTSIDE], "%s", name);
+    else if (match(&k->from->ignore, rest)) continue;
+    else note(&to[of_head(k, v, rest) ? OF_HEAD : EXTRA], "%s", name);
+  }
+}
+
+/* Up to four of what names begin with. */
+static void put_first_words(const sp_names *k, sp_sb *sb) {
+  size_t n = 0, len = 0;
+  const char *last = "";
+  for (size_t i = 0; i < k->n; i++) {
+    const char *name = k->sorted[i]->name;
+    if (i && strcspn(name, ".") == len && !strncmp(name, last, len)) continue;
+    last = name;
+    len = strcspn(name, ".");
+    if (n++ < 4) sp_sb_putf(sb, "%s'%.*s%s'", n > 1 ? ", " : "", len > 80 ? 80 : (int)len, name, name[len] ? "." : "");
+  }
+  if (n > 4) sp_sb_put(sb, " ...");
+}
+
+/* A prefix that nobody knows, behind which all names are: found by the first weight. */
+static bool put_other_prefix(sp_names *k, sp_sb *sb) {
+  const sp_node *n = k->nodes[0];
+  size_t first = 0, found, tries = 0;
+  while (first < n->n_weights && may_be_missing(n->weights[first].name)) first++;
+  if (k->whole || first == n->n_weights) return false;
+  const char *word = n->weights[first].name;
+  for (size_t i = 0; i < k->n && tries < 16; i++) {
+    const char *name = k->entries[i].name;
+    size_t len = strlen(name), behind = strlen(word);
+    if (len <= behind || strcmp(name + len - behind, word) != 0) continue;
+    sp_view v = {.prefix = sp_strdup(name)};
+    if (v.prefix) v.prefix[len - behind] = 0;
+    bool fit = v.prefix && fits(k, &v, &found);
+    if (fit) sp_sb_putf(sb, "; all are there behind '%s': weights = { FILE, prefix = \"%s\" }", v.prefix, v.prefix);
+    free(v.prefix);
+    tries++;
+    if (fit) return true;
+  }
+  return false;
+}
+
+/* Where a run left its weights it says beside them what model they are of. */
+static void put_settings(sp_sb *sb, const char *path) {
+  const char *slash = strrchr(path, '/');
+  struct stat st;
+  sp_sb settings = {0};
+  sp_sb_putf(&settings, "%.*ssettings.json", slash ? (int)(slash - path) + 1 : 0, path);
+  sp_sb_put(sb, "; make the stages with the parameters that it was trained with");
+  if (!settings.broken && !stat(settings.s, &st)) sp_sb_putf(sb, ", which %s tells", settings.s);
+  sp_sb_free(&settings);
+}
+
+static void put_cure(sp_names *k, const sp_view *v, const listed *lists, sp_sb *sb) {
+  size_t behind = strlen(common_prefix(k, v));
+  if (!lists[MISSING].n && !lists[BAD].n && !k->whole && behind < lists[EXTRA].list.n) {
+    const char *first = lists[EXTRA].list.s + behind;
+    size_t len = strcspn(first, ".,");
+    sp_sb_putf(sb, "; what is another's may be left out: weights = { FILE, ignore = { \"%.*s%s\" } }", (int)len, first,
+               first[len] == '.' ? ".*" : "");
+  } else if (*v->prefix && !any(k, v->prefix)) {
+    sp_sb_putf(sb, "; no entry begins with '%s', but with ", v->prefix);
+    put_first_words(k, sb);
+    put_other_prefix(k, sb);
+  } else if (lists[BAD].n || !put_other_prefix(k, sb)) {
+    put_settings(sb, k->path);
+  }
+}
+
+static int refuse(sp_names *k, const sp_view *v, const listed *lists, sp_err *err) {
+  static const char *const words[] = {"missing", "unexpected", "of another shape"};
+  sp_sb sb = {0};
+  put_who(k, &sb);
+  if (v->dialect || strcmp(v->prefix, k->from->prefix) != 0) put_view(k, &sb, v);
+  for (size_t i = 0, n = 0; i < SP_ARRAY(words); i++) {
+    if (!lists[i].n) continue;
+    sp_sb_putf(&sb, "%s%zu %s: ", n++ ? "; " : ": ", lists[i].n, words[i]);
+    put_list(&sb, &lists[i]);
+  }
+  put_cure(k, v, lists, &sb);
+  int st = sp_fail(err, SP_E_SHAPE, "%s does not fit %s", k->path, sp_sb_str(&sb));
+  sp_sb_free(&sb);
+  return st;
+}
+
+/* One of `ignore` that nothing is left out by is a slip of the pen. */
+static int check_ignore(sp_names *k, sp_err *err) {
+  const char *const *patterns = k->from->ignore.v;
+  const char *prefix = common_prefix(k, k->view);
+  for (uint32_t p = 0; p < k->from->ignore.n; p++) {
+    bool hit = false;
+    for (size_t i = place(k, prefix); !hit && i < k->n && begins(k->sorted[i]->name, prefix); i++)
+      hit = !fnmatch(patterns[p], k->sorted[i]->name + strlen(prefix), 0);
+    if (!hit)
+      return sp_fail(err, SP_E_INVALID, "%s: ignore '%s' is the name of no entry%s%s%s", k->path, patterns[p],
+                     *prefix ? " behind '" : "", prefix, *prefix ? "'" : "");
+  }
+  return SP_OK;
+}
+
+/* What was guessed and what was left out. */
+static void put_notice(sp_names *k, const listed *lists) {
+  sp_sb *sb = &k->notice;
+  bool wrapped = strcmp(k->view->prefix, k->from->prefix) != 0;
+  bool guessed = wrapped || k->view >= k->views + k->n_plain;
+  const char *sep = "";
+  if (!guessed && !lists[OF_HEAD].n) return;
+  sp_sb_putf(sb, "%s: ", k->path);
+  put_who(k, sb);
+  if (guessed) {
+    sp_sb_put(sb, " takes the entries");
+    put_view(k, sb, k->view);
+    sep = ";";
+  }
+  if (lists[OF_HEAD].n) {
+    sp_sb_putf(sb, "%s leaves out ", sep);
+    put_list(sb, &lists[OF_HEAD]);
+    sp_sb_put(sb, " (the classifier, which its layers do not have)");
+    sep = ";";
+  }
+  if (wrapped && lists[OUTSIDE].n) {
+    sp_sb_putf(sb, "%s %zu of other parts: ", sep, lists[OUTSIDE].n);
+    put_list(sb, &lists[OUTSIDE]);
+  }
+}
+
+static int look(sp_names *k, const sp_view *best, sp_err *err) {
+  const sp_view *v = k->view ? k->view : best;
+  listed lists[N_LISTS] = {0};
+  bool *used = sp_calloc(k->n + 1, sizeof *used);
+  int st = used ? SP_OK : sp_nomem(err, k->n, "names");
+  for (size_t j = 0; !st && j < k->n_nodes; j++)
+    if (have(k, v, k->nodes[j])) look_at_weights(k, v, k->nodes[j], lists, used);
+  if (!st) look_at_entries(k, v, lists, used);
+  if (!st && k->view) st = check_ignore(k, err);
+  if (!st && (lists[MISSING].n || lists[EXTRA].n || lists[BAD].n)) st = refuse(k, v, lists, err);
+  if (!st) put_notice(k, lists);
+  for (size_t i = 0; i < N_LISTS; i++) sp_sb_free(&lists[i].list);
+  free(used);
+  return st;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+
+int sp_names_match(sp_names *k, sp_err *err) {
+  const sp_view *best = NULL;
+  size_t most = 0;
+  k->given = (sp_dialect){.name = "names", .names = k->from->names};
+  if (!(k->sorted = sp_calloc(k->n + 1, sizeof *k->sorted))) return sp_nomem(err, k->n * sizeof *k->sorted, "names");
+  for (size_t i = 0; i < k->n; i++) k->sorted[i] = &k->entries[i];
+  if (k->n) qsort(k->sorted, k->n, sizeof *k->sorted, by_name);
+  int st = add_views(k, err);
+  if (!st) st = choose(k, 0, k->n_as_is, &best, &most, err);
+  if (!st && !k->view) st = choose(k, k->n_as_is, k->n_plain, &best, &most, err);
+  if (!st && !k->view) st = choose(k, k->n_plain, k->n_views, &best, &most, err);
+  if (!st) st = look(k, best, err);
+  return st || !k->key.broken ? st : sp_nomem(err, k->key.n, "names");
+}
+
+void sp_names_free(sp_names *k) {
+  for (size_t i = 0; i < k->n_views; i++) free(k->views[i].prefix);
+  free(k->views);
+  free(k->sorted);
+  sp_sb_free(&k->key);
+  sp_sb_free(&k->notice);
+}

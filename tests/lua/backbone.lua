@@ -1,0 +1,122 @@
+-- SPDX-License-Identifier: MIT
+-- train_seg.lua and train_cls.lua with a known backbone, from a file to masks and classes: what is frozen stays, also its running
+-- statistics; the predictions are those of the run's network; what does not go together is one line.
+-- needs: onednn images jansson
+-- once: scripts
+local sp = require "spcore"
+local t = require "check"
+local dir <close> = t.folder()
+local at = dir.path
+
+local function run(line, wanted)
+  local code, out, err = t.spcore(at, "run " .. line)
+  t.eq(code, wanted or 0, line .. ": " .. err)
+  return out, err
+end
+
+-- A file as others have them, of DataParallel: with the head of its own classes.
+do
+  local g <close> = sp.graph { device = "cpu" }
+  local x = g.reader { path = "random", size = 32, batch = 1, samples = 1, classes = 2 }.image
+  g.classifier { g.to_float { x, scale = true }, layers = sp.models.resnet { 18, classes = 5 }, classes = 5, name = "module" }
+  g:save(at .. "/r18.safetensors")
+end
+local file = t.tensors(at .. "/r18.safetensors")
+t.ok(file["module.layer4.1.bn2.running_var"] and file["module.fc.weight"])
+
+-- How many of the encoder's tensors are those of the file.
+local function same(name)
+  local n, of = 0, 0
+  for k, v in pairs(t.tensors(("%s/%s/weights.safetensors"):format(at, name))) do
+    local own = k:match "^encoder%.(.*)"
+    of = own and of + 1 or of
+    if own and file["module." .. own] == v then n = n + 1 end
+  end
+  t.eq(of, 120)
+  return n
+end
+
+local few = "--device cpu --threads 2 --quiet --pictures 0 --size 64 "
+local seg = "train_seg.lua --backbone resnet18 --batch 2 --samples 8 --steps 2 " .. few
+local weights = "--weights r18.safetensors "
+run "make_shapes.lua photos --samples 3 --size 70"
+for model, names in pairs {
+  unet = { "blocks.0.conv1.0", "blocks.4.conv2.1", "segmentation_head.0" }, fcn = { "0", "4" },
+  deeplabv3 = { "0.convs.4.1", "0.project.0", "4" },
+} do
+  run(seg .. weights .. "--model " .. model .. " --out " .. model)
+  t.eq(same(model), 120, model)
+  local tensors = t.tensors(("%s/%s/weights.safetensors"):format(at, model))
+  for _, name in ipairs(names) do t.ok(tensors["decoder." .. name .. ".weight"], name) end
+  run(("predict_seg.lua --weights %s --out p_%s photos/images --device cpu"):format(model, model))
+  t.eq(#assert(sp.json.read(("%s/p_%s/predictions.json"):format(at, model))).images, 3)
+end
+run(seg .. weights .. "--strategy pipelined --out ahead") -- the same bits
+t.eq(t.read(at .. "/ahead/weights.safetensors"), t.read(at .. "/unet/weights.safetensors"))
+run "predict_seg.lua --weights fcn --size 50 --out p50 photos/images --device cpu"
+run(seg .. "--train-encoder --out trained") -- from scratch
+t.ok(same "trained" < 120)
+
+-- a probe: the linear layer alone; its probabilities are those of the graph that docs/backbones.md describes
+run "make_shapes.lua classes --target class --samples 12 --size 64 --format png"
+local cls = "train_cls.lua --backbone resnet18 --data classes --batch 2 --steps 2 --augment none " .. few
+run(cls .. weights .. "--probe --out probe")
+t.eq(same "probe", 120)
+run(cls .. weights .. "--variant timm_a1 --out tuned")
+t.eq(assert(sp.json.read(at .. "/tuned/settings.json")).model.backbone.variant, "timm_a1")
+run "predict_cls.lua --weights tuned --out tuned.csv --device cpu classes/*"
+t.ok(same "tuned" < 120)
+run "predict_cls.lua --weights probe --out p.json --device cpu classes/*"
+do
+  local told = assert(sp.json.read(at .. "/p.json"))
+  local n = #told.classes
+  local g <close> = sp.graph { device = "cpu" }
+  local data = g.image_requests { size = { 64, 64 }, batch = 1 }
+  local x = g.normalize { data.image, scale = true, mean = { 0.485, 0.456, 0.406 }, std = { 0.229, 0.224, 0.225 } }.images
+  local from = { at .. "/probe/weights.safetensors", prefix = "" }
+  local enc = g.encoder { x, layers = sp.models.resnet { 18 }, frozen = true, weights = from }
+  local head = g.classifier { enc.features, layers = sp.models.probe { classes = n }, classes = n, frozen = true, weights = from }
+  g:results { head.logits }
+  local asks, i, seen = {}, 0, 0
+  for i, image in ipairs(told.images) do asks[i] = { path = at .. "/" .. image.file } end
+  for answer in g:answers(function() i = i + 1 return asks[i] end) do
+    local sum = 0
+    for _, v in ipairs(answer.logits) do sum = sum + math.exp(v) end
+    seen = seen + 1
+    t.ok(math.abs(told.images[seen].probabilities[1] - math.exp(answer.logits[1]) / sum) < 1e-5)
+  end
+  t.eq(seen, 12)
+end
+
+-- ---- what is refused, in one line each ----
+local function refused(line, words, code)
+  local _, err = run(line, code or 2)
+  t.one_line(err, words)
+end
+local use = "%-%-backbone resnet18: frozen, with random weights, it is of no use; give %-%-weights FILE, or train it as well, "
+local curl = "; curl %-LO https://huggingface.co/timm/resnet18.tv_in1k/resolve/main/model.safetensors gets a file"
+refused(seg, use .. "%-%-train%-encoder" .. curl)
+refused(cls .. "--probe", use .. "without %-%-probe" .. curl)
+refused(seg:gsub("resnet18", "resnet8") .. weights, "there is no model 'resnet8'; did you mean 'resnet18'", 1)
+refused("train_seg.lua --model fcn", "%-%-model: goes with %-%-backbone NAME")
+refused("train_seg.lua --output-stride 16", "%-%-output%-stride: goes with %-%-backbone NAME")
+refused("train_cls.lua --variant timm_a1", "%-%-variant: goes with %-%-backbone NAME")
+refused(cls .. weights .. "--variant timm_a9", "of ResNet%-18 there is no variant 'timm_a9'; did you mean 'timm_a1'", 1)
+refused("train_cls.lua --probe", "%-%-probe: goes with %-%-backbone NAME")
+refused(seg .. weights .. "--levels 2", "%-%-levels: is for the small network; leave it out with %-%-backbone")
+refused(cls .. weights .. "--encoder x", "%-%-encoder: is for the small network")
+refused(seg .. weights .. "--reference", "%-%-reference: is for the small network")
+refused(seg .. weights .. "--output-stride 8", "%-%-output%-stride: is for %-%-model deeplabv3 and fcn; a U%-Net needs")
+refused(seg .. weights .. "--model fcn --output-stride 4", "output_stride is 32, 16 or 8, not '4'", 1)
+refused(seg:gsub("size 64", "size 72") .. weights, "72 pixels of height are no multiple of 32; take 64 or 96", 1)
+refused(seg:gsub("batch 2", "batch 1") .. weights .. "--model deeplabv3",
+  "layer '0.convs.4.2' %(batch_norm%): more than one value", 1)
+refused("predict_seg.lua --weights unet --size 100 photos/images --device cpu", "100 pixels of height are no multiple of 32", 1)
+refused("predict_seg.lua --weights probe photos/images", "probe/settings.json describes no model; is it a run of train_seg")
+refused("predict_cls.lua --weights unet photos/images", "unet/settings.json describes no model; is it a run of train_cls")
+local settings = t.read(at .. "/unet/settings.json")
+t.write(at .. "/unet/settings.json", (settings:gsub('"head": "unet"', '"head": "fpn"')))
+refused("predict_seg.lua --weights unet photos/images --device cpu", "settings.json: there is no head 'fpn'", 1)
+local code, _, err = t.spcore(at, "export fcn --torch out")
+t.eq(code, 2)
+t.one_line(err, "fcn: only the small networks have a module here; its weights.safetensors has torchvision's names")
