@@ -14,7 +14,8 @@ static int keep_weights(sp_node *n, const sp_plan *p, sp_err *err) {
     for (size_t i = 0; same && i < n->n_weights; i++)
       same = !strcmp(n->weights[i].name, p->weights[i].name) && sp_spec_equal(&n->weights[i].spec, &p->weights[i].spec);
     for (size_t i = 0; same && i < n->n_weights; i++)
-      n->weights[i].part = p->weights[i].part, n->weights[i].flags = p->weights[i].flags;
+      n->weights[i].part = p->weights[i].part, n->weights[i].flags = p->weights[i].flags,
+      n->weights[i].of = p->weights[i].of;
     if (same) return SP_OK;
     for (size_t i = 0; n->loaded && i < n->n_weights; i++)
       if (n->loaded[i])
@@ -127,26 +128,32 @@ static int open_queue(const sp_node *n, uint64_t most, sp_err *err) {
   return st ? sp_prefix(err, "stage '%s'", n->name) : SP_OK;
 }
 
+int sp_node_ask_plan(sp_node *n, sp_plan *p, sp_err *err) {
+  p->size = sizeof *p;
+  p->n_in = n->n_in;
+  p->n_out = n->n_out;
+  p->frozen = n->frozen || (!n->g->training && !p->training);
+  p->batch = n->opts.batch = find_batch(n);
+  for (unsigned i = 0; i < n->n_out; i++) {
+    n->out_specs[i].n = sp_node_out_port(n, i)->flags & SP_PORT_LIST ? 0 : 1;
+    memset(n->out_specs[i].spec, 0, n->out_specs[i].cap * sizeof(sp_spec));
+  }
+  p->in = n->in_specs;
+  p->out = n->out_specs;
+  int st = sp_inst_plan(n->inst, p, err);
+  if (st) put_edges(n, err);
+  return st;
+}
+
 int sp_node_replan(sp_node *n, bool training, sp_err *err) {
-  sp_plan p = {.size = sizeof p, .training = training, .n_in = n->n_in, .n_out = n->n_out};
-  p.frozen = n->frozen || (!n->g->training && !training);
+  sp_plan p = {.training = training};
   int st;
   if (training && n->trained) {
     p.max_parts = (uint32_t)n->g->opts.parts;
     if (!p.max_parts && n->g->shard_tree) p.max_parts = SP_PARTS_MAX, p.part_bytes = n->g->opts.bucket;
     p.shards = n->g->sharded && !n->g->opts.no_factors ? (uint32_t)n->g->opts.shards : 0;
   }
-  p.batch = n->opts.batch = find_batch(n);
-  for (unsigned i = 0; i < n->n_out; i++) {
-    n->out_specs[i].n = sp_node_out_port(n, i)->flags & SP_PORT_LIST ? 0 : 1;
-    memset(n->out_specs[i].spec, 0, n->out_specs[i].cap * sizeof(sp_spec));
-  }
-  p.in = n->in_specs;
-  p.out = n->out_specs;
-  if ((st = sp_inst_plan(n->inst, &p, err))) {
-    put_edges(n, err);
-    return st;
-  }
+  if ((st = sp_node_ask_plan(n, &p, err))) return st;
   n->scratch = p.scratch_bytes;
   n->saved = p.saved_bytes;
   if (n->const_bytes != p.const_bytes) {
@@ -159,6 +166,7 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   n->plain_sgd = p.inplace;
   n->restores = p.restores;
   n->averages = p.averages;
+  n->slice = p.slice;
   n->stepless = p.stepless;
   if (n->inst->type->flags & SP_STAGE_REQUESTS && (st = open_queue(n, p.request_max, err))) return st;
   if ((st = keep_weights(n, &p, err)) || (st = keep_factors(n, &p, err)) || (st = keep_attrs(n, &p, err))) return st;

@@ -29,8 +29,9 @@ typedef struct sp_graph_opts {
   uint64_t check;   /* ranks compare their weights behind each so many steps, and at the end of a loop; 0: never */
   size_t bucket;    /* bytes of gradients that ranks add at a time, about; 0: 8 MiB */
   bool wire_bf16;   /* sums of gradients go to other ranks as bfloat16, and are rounded so wherever they are added */
-  bool no_factors;  /* gradients of all weights are added, also where rows of all shards are fewer bytes */
-  sp_trace *trace;  /* NULL: none; not owned */
+  bool optimizer_shards; /* each rank keeps what the optimizer does of a slice of every weight */
+  bool no_factors;       /* gradients of all weights are added, also where rows of all shards are fewer bytes */
+  sp_trace *trace;       /* NULL: none; not owned */
 } sp_graph_opts;
 
 /* What is recorded once and replayed: nothing, what a lane does between two waits, or all lanes of a tick together. */
@@ -112,7 +113,8 @@ typedef struct sp_train_opts {
   const sp_ref *losses; /* ports of SP_STAGE_LOSS stages; their gradients add up */
   size_t n_losses;
   sp_node *optimizer;
-  int accumulate; /* the optimizer runs every so many steps, on gradients summed and divided by it; 0 is 1 */
+  bool optimizer_shards; /* as the graph's option of that name */
+  int accumulate;        /* the optimizer runs every so many steps, on gradients summed and divided by it; 0 is 1 */
   /* Learning-rate schedule: sets *lr for the update of `step`. Called on the main thread in step order. NULL: the live
    * parameter as it stands. */
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
@@ -189,6 +191,8 @@ enum {
  * entries of metadata: text in UTF-8. */
 int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, unsigned what, const char *path, const sp_meta *meta,
                       size_t n_meta, sp_err *err);
+/* Of ranks whose business files are not: what the one that takes it needs of them. */
+int sp_graph_join_snapshot(sp_graph *g, unsigned what, sp_err *err);
 int sp_snapshot_write(const sp_snapshot *s, const char *path, sp_err *err); /* replaces the file as a whole */
 void sp_snapshot_free(sp_snapshot *s);
 /* Reads all of a file; fails where it is damaged. Then `each` is called for every entry of its metadata. */

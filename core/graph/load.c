@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * load.c - weights from a file: their values, some of another type. */
 #include "graph/names.h"
+#include "graph/reduce.h"
 
 #include <errno.h>
 #include <math.h>
@@ -64,7 +65,7 @@ static int store(sp_node *n, size_t i, const sp_spec *spec, const void *values, 
   size_t bytes = (size_t)sp_spec_bytes(own);
   void *tmp;
   int st;
-  if (sp_place_is_host(sp_node_place(n))) {
+  if (sp_place_is_host(sp_node_place(n)) && !sp_node_sliced(n, i)) {
     sp_spec_copy(own, n->w[i].data, spec, values);
     return SP_OK;
   }

@@ -46,10 +46,13 @@ struct sp_node {
   size_t n_factors;
   sp_tensor *rows; /* [n_factors] of all shards of a step; NULL until needed */
   bool *loaded;    /* per weight: came from a file */
+  void **
+      whole; /* per weight that ranks have slices of: host memory, what rank 0 was given until all have theirs; NULL: nothing */
   sp_attr *attrs;
   size_t n_attrs;
   uint64_t length;          /* of a source: samples */
   bool plain_sgd, restores; /* of an optimizer: what plan() said of its parameters */
+  uint32_t slice;           /* the same: where slices may begin; 0: it takes none */
   uint32_t averages;        /* the same; the first of its weights that are averages, from 1; 0: it keeps none */
   bool stepless;            /* plan() said that calls read neither step nor ids */
   float live[SP_MAX_LIVE];
@@ -92,6 +95,7 @@ struct sp_graph {
   sp_node *shard_tree;             /* adds what the ranks have; NULL: there is one */
   sp_node *shard_wire;             /* sums of gradients as bfloat16; NULL: as they are */
   sp_node *shard_scale;            /* of what apply() makes; NULL where a step is one shard */
+  bool sliced;                     /* ranks have slices of what the optimizer keeps */
   bool applied;                    /* apply() updates weights itself: the optimizer does not see them */
   sp_reduce *reduce;               /* NULL: not yet, or one rank */
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
@@ -110,8 +114,9 @@ struct sp_graph {
 int sp_graph_sort(sp_graph *g, sp_err *err);         /* fills topo */
 int sp_node_take_inputs(sp_node *node, sp_err *err); /* specs of what comes in, as those before it say now */
 int sp_node_replan(sp_node *node, bool training, sp_err *err);
-int sp_graph_plan_stages(sp_graph *g, sp_err *err);                      /* all of them, and the optimizer */
-int sp_graph_complete(sp_graph *g, sp_err *err);                         /* and a strategy, where none was given */
+int sp_node_ask_plan(sp_node *node, sp_plan *p, sp_err *err); /* with what is set in p already; nothing of it is kept */
+int sp_graph_plan_stages(sp_graph *g, sp_err *err);           /* all of them, and the optimizer */
+int sp_graph_complete(sp_graph *g, sp_err *err);              /* and a strategy, where none was given */
 bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shape[0] of this output is N */
 
 /* graph.c */
@@ -155,10 +160,12 @@ void sp_graph_drop_lanes(sp_graph *g);
 /* weights.c */
 int sp_node_lists(sp_node *node, sp_err *err);   /* w and dw, of which each has its memory later */
 int sp_node_storage(sp_node *node, sp_err *err); /* and what memory they lack */
-/* A weight in its order in memory, from host memory. */
+/* A weight in its order in memory, from host memory; of what ranks have slices of the whole, too. */
 int sp_node_put_weight(sp_node *node, size_t i, const void *src, sp_err *err);
-/* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. */
+/* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. Of one that ranks have slices of
+ * the whole: collective. */
 int sp_node_get_weight(sp_node *node, size_t i, const void **data, void **owned, sp_err *err);
+uint64_t sp_node_weight_bytes(const sp_node *node, size_t i); /* that this process keeps */
 bool sp_node_has_dw(const sp_node *node, size_t i);
 const sp_times *sp_graph_times(const sp_graph *g); /* of calls in its device's graphs; NULL: it tells of none */
 bool sp_graph_times_calls(const sp_graph *g); /* calls of the main device are over when they return, in a graph too */

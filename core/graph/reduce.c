@@ -17,6 +17,13 @@ enum { ALIGN = 256 }; /* of a tensor in its bucket, and of a piece */
 
 static size_t rounded(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
+/* Slices begin where pieces do, and where the optimizer wants them to. */
+static size_t unit_of(const sp_graph *g, const sp_bucket *b) {
+  size_t unit = g->sliced && b->n_gradients ? g->optimizer->slice * sizeof(float) : ALIGN;
+  while (unit % ALIGN) unit *= 2; /* which is a power of two */
+  return unit;
+}
+
 static size_t bytes_of(const sp_weight_ref *r) {
   return rounded((size_t)sp_spec_bytes(&r->node->weights[r->i].spec), ALIGN);
 }
@@ -27,7 +34,7 @@ static int add_part(sp_reduce *x, const sp_weight_ref *r, bool gradient, sp_err 
   if (!sp_grow(&b->parts, &b->cap, b->n + 1, sizeof *b->parts)) return sp_nomem(err, 64, "buckets");
   b->parts[b->n++] = *r;
   b->bytes += bytes_of(r);
-  if (gradient) b->gradients = b->bytes, b->n_gradients = b->n;
+  if (gradient) b->n_gradients = b->n;
   return SP_OK;
 }
 
@@ -37,30 +44,65 @@ static int new_bucket(sp_reduce *x, sp_err *err) {
   return SP_OK;
 }
 
-/* From the end of the network, whose gradients come first. What is one weight is never split. */
-static int fill_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
+/* From the end of the network, whose gradients come first. What is one weight is never in two buckets. */
+static int fill_gradients(sp_graph *g, sp_reduce *x, bool factors, sp_err *err) {
   size_t most = g->opts.bucket, n = 0;
   sp_weight_ref *all = NULL;
-  for (sp_weight_ref r = {0}; sp_graph_next_summed(g, &r);) n++;
+  for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r);) n += sp_node_sums(r.node, r.i) != factors;
   if (!(all = sp_calloc(n + 1, sizeof *all))) return sp_nomem(err, n * sizeof *all, "buckets");
   size_t k = n;
-  for (sp_weight_ref r = {0}; sp_graph_next_summed(g, &r);) all[--k] = r;
+  for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r);)
+    if (sp_node_sums(r.node, r.i) != factors) all[--k] = r;
   int st = new_bucket(x, err);
   for (k = 0; k < n && !st; k++) {
     const sp_bucket *b = &x->buckets[x->n - 1];
     if (b->n && b->bytes + bytes_of(&all[k]) > most) st = new_bucket(x, err);
     if (!st) st = add_part(x, &all[k], true, err);
+    x->buckets[x->n - 1].factors = factors;
   }
-  if (!st && g->shard_wire && x->buckets[x->n - 1].n) st = new_bucket(x, err); /* statistics go as they are */
+  free(all);
+  return st;
+}
+
+static void drop_empty(sp_reduce *x) {
+  if (x->n && !x->buckets[x->n - 1].n) x->n--;
+}
+
+static int fill_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
+  int st = fill_gradients(g, x, false, err);
+  bool alone = g->shard_wire || g->sliced; /* statistics go as they are, and all ranks want them */
+  if (!st && alone && x->buckets[x->n - 1].n) st = new_bucket(x, err);
   for (int counts = 0; counts < 2 && !st; counts++)
     for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(g, &r);) {
       if ((r.node->weights[r.i].spec.dtype != SP_F32) != counts) continue;
       if (counts && !x->buckets[x->n - 1].counts && !(st = new_bucket(x, err))) x->buckets[x->n - 1].counts = true;
       if (!st) st = add_part(x, &r, false, err);
     }
-  if (!st && !x->buckets[x->n - 1].n) x->n--; /* all gradients are made of factors */
-  free(all);
+  if (!st) drop_empty(x); /* all gradients are made of factors */
+  if (!st && g->sliced && !(st = fill_gradients(g, x, true, err))) drop_empty(x);
   return st;
+}
+
+/* Where parts lie if a piece has so many bytes; the end of all. What lies in several pieces begins at a unit, as they do. */
+static size_t lay(const sp_bucket *b, size_t each, size_t unit) {
+  size_t end = 0;
+  for (size_t i = 0; i < b->n; i++) {
+    size_t bytes = bytes_of(&b->parts[i]);
+    bool split = end / each != (end + bytes - 1) / each;
+    b->at[i] = split && i < b->n_gradients ? rounded(end, unit) : end;
+    end = b->at[i] + bytes;
+  }
+  return end;
+}
+
+static int lay_out(const sp_graph *g, const sp_reduce *x, sp_bucket *b, sp_err *err) {
+  size_t unit = unit_of(g, b), n = (size_t)x->n_ranks;
+  if (!(b->at = sp_calloc(b->n + 1, sizeof *b->at))) return sp_nomem(err, b->n * sizeof *b->at, "buckets");
+  b->each = rounded((b->bytes + n - 1) / n, unit);
+  while (b->n && lay(b, b->each, unit) > n * b->each) b->each += unit;
+  b->bytes = n * b->each;
+  if (b->n_gradients) b->gradients = b->at[b->n_gradients - 1] + bytes_of(&b->parts[b->n_gradients - 1]);
+  return SP_OK;
 }
 
 /* ---- the communicator ---- */
@@ -144,52 +186,59 @@ static int take(sp_reduce *x, size_t bytes, void *to, sp_err *err) {
 }
 
 /* ---- the whole ---- */
-static int place(sp_graph *g, sp_bucket *b, sp_err *err) {
-  size_t at = 0;
+/* A weight goes there, with what a file gave. */
+static int place_weight(sp_graph *g, const sp_weight_ref *r, char *to, sp_err *err) {
+  sp_tensor *t = &r->node->w[r->i];
+  void *given = t->data, *copy = NULL;
+  const void *data;
+  int st = given ? sp_node_get_weight(r->node, r->i, &data, &copy, err) : SP_OK;
+  t->data = to;
+  if (given && !st) st = sp_node_put_weight(r->node, r->i, data, err);
+  free(copy);
+  sp_place_free(&g->main, given);
+  return st;
+}
+
+static int place(sp_graph *g, const sp_bucket *b, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < b->n && !st; i++) st = sp_node_lists(b->parts[i].node, err);
   for (size_t i = 0; i < b->n && !st; i++) {
     const sp_weight_ref *r = &b->parts[i];
-    sp_node *n = r->node;
-    sp_tensor *list = i < b->n_gradients ? n->dw : n->w, *t = &list[r->i];
-    void *given = t->data, *copy = NULL;
-    const void *data;
-    t->data = b->memory + at;
-    at += bytes_of(r);
-    if (!given) continue;
-    if (i >= b->n_gradients) { /* what a file gave */
-      sp_tensor now = *t;
-      t->data = given;
-      st = sp_node_get_weight(n, r->i, &data, &copy, err);
-      *t = now;
-      if (!st) st = sp_node_put_weight(n, r->i, data, err);
-      free(copy);
-    }
-    sp_place_free(&g->main, given);
+    if (i >= b->n_gradients) st = place_weight(g, r, b->memory + b->at[i], err);
+    if (i < b->n_gradients && b->weights) st = place_weight(g, r, b->weights + b->at[i], err);
+    if (i >= b->n_gradients || !b->memory) continue;
+    sp_place_free(&g->main, r->node->dw[r->i].data);
+    r->node->dw[r->i].data = b->memory + b->at[i];
   }
   return st;
 }
 
+static int fill_bucket(sp_graph *g, sp_reduce *x, sp_bucket *b, sp_err *err) {
+  int st = lay_out(g, x, b, err);
+  if (!st && !b->factors) st = take(x, b->bytes, &b->memory, err);
+  if (!st && g->sliced && b->n_gradients) st = take(x, b->bytes, &b->weights, err);
+  if (b->bytes > x->room && !b->factors) x->room = b->bytes;
+  return st ? st : place(g, b, err);
+}
+
 int sp_graph_reduce(sp_graph *g, sp_err *err) {
   const sp_rank_opts *o = sp_ranks_opts(g->env->ranks);
-  size_t most = 0;
+  if (g->reduce && g->reduce->slices) return sp_graph_slice(g, err); /* the optimizer may have been planned again */
   if (g->reduce || o->ranks == 1 || !g->training) return SP_OK;
   sp_reduce *x = g->reduce = sp_calloc(1, sizeof *x);
   if (!x) return sp_nomem(err, sizeof *x, "a reduction");
   *x = (sp_reduce){.ranks = g->env->ranks, .rank = o->rank, .n_ranks = o->ranks};
   int st = fill_buckets(g, x, err);
   if (!st) st = open_comm(g, x, err);
-  if (st) sp_graph_free_reduce(g); /* nothing has a place in it yet */
-  for (size_t i = 0; !st && i < x->n; i++) {
-    sp_bucket *b = &x->buckets[i];
-    b->each = rounded((b->bytes + (size_t)x->n_ranks - 1) / (size_t)x->n_ranks, ALIGN);
-    b->bytes = b->each * (size_t)x->n_ranks;
-    if (b->bytes > most) most = b->bytes;
-    if (!(st = take(x, b->bytes, &b->memory, err))) st = place(g, b, err);
+  if (st) {
+    sp_graph_free_reduce(g); /* nothing has a place in it yet */
+    return st;
   }
-  if (!st) st = take(x, most, &x->pieces, err);
-  if (!st && g->shard_wire) st = take(x, most / 2, &x->wire, err);
-  return st;
+  if (g->sliced) x->room = (size_t)x->n_ranks << 12; /* sp_slices_gather() has it, too */
+  for (size_t i = 0; i < x->n && !st; i++) st = fill_bucket(g, x, &x->buckets[i], err);
+  if (!st) st = take(x, x->room, &x->pieces, err);
+  if (!st && g->shard_wire) st = take(x, x->room / 2, &x->wire, err);
+  return st || !g->sliced ? st : sp_graph_slice(g, err);
 }
 
 /* ---- factors ---- */
@@ -234,8 +283,11 @@ void sp_graph_free_reduce(sp_graph *g) {
   if (x->comm) sp_ranks_remove_abort(x->ranks, &x->abort);
   for (size_t i = 0; i < x->n; i++) {
     if (x->buckets[i].memory) x->type->free(x->comm, x->buckets[i].memory);
+    if (x->buckets[i].weights) x->type->free(x->comm, x->buckets[i].weights);
     free(x->buckets[i].parts);
+    free(x->buckets[i].at);
   }
+  sp_reduce_free_slices(g);
   if (x->pieces) x->type->free(x->comm, x->pieces);
   if (x->wire) x->type->free(x->comm, x->wire);
   if (x->comm) x->type->close(x->comm);
@@ -244,21 +296,22 @@ void sp_graph_free_reduce(sp_graph *g) {
   g->reduce = NULL;
 }
 
+static bool lies_in(const char *data, const char *block, size_t bytes) {
+  return block && data >= block && data < block + bytes;
+}
+
 bool sp_reduce_owns(const sp_graph *g, const void *data) {
   const sp_reduce *x = g->reduce;
   for (size_t i = 0; x && i < x->n; i++) {
     const sp_bucket *b = &x->buckets[i];
-    if (b->memory && (const char *)data >= b->memory && (const char *)data < b->memory + b->bytes) return true;
+    if (lies_in(data, b->memory, b->bytes) || lies_in(data, b->weights, b->bytes)) return true;
   }
   return false;
 }
 
 uint64_t sp_reduce_bytes(const sp_graph *g) {
-  size_t most = 0;
-  for (size_t i = 0; g->reduce && i < g->reduce->n; i++)
-    if (g->reduce->buckets[i].bytes > most) most = g->reduce->buckets[i].bytes;
-  if (g->shard_wire) most += most / 2;
-  return most;
+  size_t room = g->reduce ? g->reduce->room : 0;
+  return g->shard_wire ? room + room / 2 : room;
 }
 
 /* ---- weights that are the same everywhere ---- */
@@ -266,16 +319,26 @@ bool sp_graph_writes(const sp_graph *g) { return sp_ranks_opts(g->env->ranks)->r
 
 static bool is_shared(const sp_graph *g) { return g->training && sp_ranks_opts(g->env->ranks)->ranks > 1; }
 
+/* What ranks have slices of goes to all where rank 0 was given it. */
+static int is_given(sp_node *n, size_t i, uint8_t *given, sp_err *err) {
+  *given = !sp_node_sliced(n, i) || (n->whole && n->whole[i]);
+  return sp_node_sliced(n, i) ? sp_ranks_broadcast(n->g->env->ranks, given, sizeof *given, err) : SP_OK;
+}
+
 static int share_weight(sp_node *n, size_t i, sp_err *err) {
   size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
   bool first = sp_ranks_opts(n->g->env->ranks)->rank == 0;
   const void *data = NULL;
   void *copy = NULL;
-  int st = first ? sp_node_get_weight(n, i, &data, &copy, err) : SP_OK;
+  uint8_t given;
+  int st = is_given(n, i, &given, err);
+  if (st || !given) return st;
+  if (first) st = sp_node_get_weight(n, i, &data, &copy, err);
   if (!first && !(copy = sp_calloc(1, bytes ? bytes : 1))) st = sp_nomem(err, bytes, n->weights[i].name);
   if (!st) st = sp_ranks_broadcast(n->g->env->ranks, first ? (void *)data : copy, bytes, err);
   if (!st && !first) st = sp_node_put_weight(n, i, copy, err);
   free(copy);
+  if (n->whole) free(n->whole[i]), n->whole[i] = NULL;
   return st;
 }
 
@@ -336,7 +399,8 @@ int sp_graph_compare_weights(sp_graph *g, uint64_t step, int *guilty, sp_err *er
   uint64_t *mine = sp_calloc(n + 1, sizeof *mine), *all = sp_calloc(ranks * n + 1, sizeof *all);
   if (!mine || !all) st = sp_nomem(err, ranks * n * sizeof *all, "hashes of weights");
   for (size_t k = 0; k < g->n_nodes && !st; k++)
-    for (size_t i = 0; i < g->nodes[k]->n_weights && !st; i++) st = hash_weight(g->nodes[k], i, &mine[at++], err);
+    for (size_t i = 0; i < g->nodes[k]->n_weights && !st; i++, at++)
+      if (!sp_node_sliced(g->nodes[k], i)) st = hash_weight(g->nodes[k], i, &mine[at], err);
   if (!st) st = sp_ranks_exchange(g->env->ranks, mine, n * sizeof *mine, all, err);
   if (!st) *guilty = differ(g, all, n, step, err);
   free(mine);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * snapshot.c - the weights as they are at one moment, written to a file; and whether a file is whole. */
 #include "graph/model.h"
+#include "graph/reduce.h"
 
 #include <spcore/checksum.h>
 
@@ -26,10 +27,33 @@ static uint64_t sum_of(const char *name, const void *data, const sp_spec *spec) 
 
 /* ---- taking it --------------------------------------------------------------------------------------------------- */
 
+/* The weight that is taken in the place of weight i: weight k of the node that is given. */
+static sp_node *taken_of(sp_node *n, size_t i, bool averages, size_t *k) {
+  long at = averages ? sp_graph_average_of(n->g, n, i) : -1;
+  *k = at < 0 ? i : (size_t)at;
+  return at < 0 ? n : n->g->optimizer;
+}
+
+static bool is_taken(const sp_node *n, unsigned what) { return n->w && (what & SP_SAVE_OPTIMIZER || !n->optimizer); }
+
+int sp_graph_join_snapshot(sp_graph *g, unsigned what, sp_err *err) {
+  int st = SP_OK;
+  for (size_t i = 0; i < g->n_nodes && g->sliced && !st; i++)
+    for (size_t j = 0; j < g->nodes[i]->n_weights && is_taken(g->nodes[i], what) && !st; j++) {
+      size_t k;
+      sp_node *from = taken_of(g->nodes[i], j, what & SP_SAVE_AVERAGES, &k);
+      void *whole = NULL;
+      if (sp_node_sliced(from, k)) st = sp_slices_gather(from, k, &whole, err);
+      free(whole);
+    }
+  return st;
+}
+
 /* One node's entries, row-major whatever the order in memory. */
 static int take_node(sp_snapshot *s, sp_node *n, bool averages, sp_err *err) {
   for (size_t i = 0; i < n->n_weights; i++) {
-    long at = averages ? sp_graph_average_of(n->g, n, i) : -1;
+    size_t k;
+    sp_node *from = taken_of(n, i, averages, &k);
     sp_entry *e = &s->entries[s->n++];
     sp_sb name = {0};
     size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
@@ -41,8 +65,7 @@ static int take_node(sp_snapshot *s, sp_node *n, bool averages, sp_err *err) {
     if (!e->data || name.broken) return sp_nomem(err, bytes, n->weights[i].name);
     const void *data;
     void *copy;
-    int st = at < 0 ? sp_node_get_weight(n, i, &data, &copy, err)
-                    : sp_node_get_weight(n->g->optimizer, (size_t)at, &data, &copy, err);
+    int st = sp_node_get_weight(from, k, &data, &copy, err);
     if (!st) sp_spec_copy(&e->spec, e->data, &n->weights[i].spec, data);
     free(copy);
     if (st) return sp_prefix(err, "stage '%s': weight '%s'", n->name, n->weights[i].name);
@@ -75,8 +98,7 @@ int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, unsigned what, const char 
   s->entries = sp_calloc(total + 1, sizeof *s->entries);
   int st = s->entries ? take_meta(s, meta, n_meta, err) : sp_nomem(err, 64, "the list of weights");
   for (size_t i = 0; i < g->n_nodes && !st; i++)
-    if (g->nodes[i]->w && (what & SP_SAVE_OPTIMIZER || !g->nodes[i]->optimizer))
-      st = take_node(s, g->nodes[i], what & SP_SAVE_AVERAGES, err);
+    if (is_taken(g->nodes[i], what)) st = take_node(s, g->nodes[i], what & SP_SAVE_AVERAGES, err);
   if (st) sp_snapshot_free(s);
   else *out = s;
   return st;

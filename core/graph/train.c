@@ -104,6 +104,7 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   g->losses.n = o->n_losses;
   g->optimizer = o->optimizer;
   g->accumulate = o->accumulate ? o->accumulate : 1;
+  g->opts.optimizer_shards |= o->optimizer_shards;
   if (g->opts.shards > 1 && (st = add_shards(g, o, err))) return st;
   g->lr = o->lr;
   g->lr_arg = o->lr_arg;
@@ -236,6 +237,28 @@ bool sp_graph_has_factors(const sp_graph *g) {
 
 bool sp_graph_restores(const sp_graph *g) { return g->training && g->optimizer->restores; }
 
+static bool keeps_of_weights(const sp_node *opt) {
+  for (size_t i = 0; i < opt->n_weights; i++)
+    if (opt->weights[i].of) return true;
+  return false;
+}
+
+/* Where ranks are to share what it keeps. */
+static int slice_optimizer(sp_graph *g, sp_err *err) {
+  const sp_node *opt = g->optimizer;
+  const sp_rank_opts *o = sp_ranks_opts(g->env->ranks);
+  g->sliced = false;
+  if (!g->opts.optimizer_shards || o->ranks == 1) return SP_OK;
+  if (!opt->slice && opt->n_weights)
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "train: optimizer_shards: optimizer '%s' takes whole gradients only; leave --optimizer-shards away",
+                   opt->name);
+  g->sliced = keeps_of_weights(opt);
+  if (!g->sliced && !o->rank)
+    sp_log(SP_LOG_WARN, "optimizer_shards: '%s' keeps nothing of a weight that ranks could share", opt->name);
+  return SP_OK;
+}
+
 /* The optimizer sees the gradients of all trained weights, in order of construction. Plain SGD on weights that are used once
  * and not summed over steps is left to the stages themselves, where those can do it while the gradient is at hand: it
  * saves a buffer as large as the weights, and a pass over it. Where steps have shards, those are weights of apply(). The outcome of this choice depends on the graph alone. */
@@ -248,7 +271,7 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
         (st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
       return st;
     if ((st = sp_node_replan(opt, true, err))) return st;
-    if (pass || !opt->plain_sgd || (g->accumulate != 1 && !g->sharded)) return SP_OK;
+    if (pass || !opt->plain_sgd || (g->accumulate != 1 && !g->sharded)) return slice_optimizer(g, err);
     g->applied = g->sharded && sp_graph_has_factors(g);
     for (size_t i = 0; i < g->n_nodes; i++)
       g->nodes[i]->inplace =

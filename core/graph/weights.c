@@ -15,7 +15,10 @@ void sp_node_drop_weights(sp_node *n) {
     if (n->w && !sp_reduce_owns(n->g, n->w[i].data)) sp_place_free(place, n->w[i].data);
     if (n->dw && !sp_reduce_owns(n->g, n->dw[i].data)) sp_place_free(place, n->dw[i].data);
     if (n->weights) free((char *)n->weights[i].name);
+    if (n->whole) free(n->whole[i]);
   }
+  free(n->whole);
+  n->whole = NULL;
   sp_place_free(place, n->consts);
   free(n->weights);
   free(n->w);
@@ -43,14 +46,30 @@ int sp_node_lists(sp_node *n, sp_err *err) {
   return SP_OK;
 }
 
+uint64_t sp_node_weight_bytes(const sp_node *n, size_t i) {
+  const sp_graph *g = n->g;
+  uint64_t bytes = (uint64_t)sp_spec_bytes(&n->weights[i].spec);
+  if (!sp_node_sliced(n, i)) return bytes;
+  if (!g->reduce || !g->reduce->slices) return bytes / (uint64_t)sp_ranks_opts(g->env->ranks)->ranks;
+  return (uint64_t)sp_graph_slice_of(g, g->reduce->rank, n->weights[i].of - 1)->n * sizeof(float);
+}
+
+/* How much of one that ranks have slices of is this one's is known later. */
+static int weight_storage(sp_node *n, size_t i, sp_err *err) {
+  bool sliced = sp_node_sliced(n, i);
+  if (n->w[i].data || (sliced && !n->g->reduce)) return SP_OK;
+  size_t bytes = (size_t)sp_node_weight_bytes(n, i);
+  n->w[i].data = sp_graph_alloc(n->g, sp_node_place(n), bytes ? bytes : 1, n->weights[i].name, err);
+  if (!n->w[i].data) return sp_prefix(err, "stage '%s'", n->name);
+  return sliced && n->whole && n->whole[i] ? sp_node_put_weight(n, i, n->whole[i], err) : SP_OK;
+}
+
 int sp_node_storage(sp_node *n, sp_err *err) {
   sp_graph *g = n->g;
   int st = n->n_weights ? sp_node_lists(n, err) : SP_OK;
   for (size_t i = 0; i < n->n_weights && !st; i++) {
     const sp_spec *s = &n->weights[i].spec;
-    if (!n->w[i].data &&
-        !(n->w[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
-      return sp_prefix(err, "stage '%s'", n->name);
+    if ((st = weight_storage(n, i, err))) return st;
     if (!n->dw[i].data && sp_node_has_dw(n, i) &&
         !(n->dw[i].data = sp_graph_alloc(g, sp_node_place(n), (size_t)sp_spec_bytes(s), n->weights[i].name, err)))
       return sp_prefix(err, "stage '%s': gradient", n->name);
@@ -62,9 +81,27 @@ int sp_node_storage(sp_node *n, sp_err *err) {
   return st;
 }
 
+/* Of a weight that ranks have slices of: for the others, on the rank that gives them all that was loaded or begun with. */
+static int keep_whole(sp_node *n, size_t i, const void *src, sp_err *err) {
+  size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
+  if (!n->whole && !(n->whole = sp_graph_zalloc(n->g, n->n_weights, sizeof *n->whole, "weights", err)))
+    return err->status;
+  if (!n->whole[i] && !(n->whole[i] = sp_calloc(1, bytes + 1))) return sp_nomem(err, bytes, n->weights[i].name);
+  if (n->whole[i] != src) memcpy(n->whole[i], src, bytes);
+  return SP_OK;
+}
+
 int sp_node_put_weight(sp_node *n, size_t i, const void *src, sp_err *err) {
+  const sp_graph *g = n->g;
+  size_t at = 0;
   n->stale = true;
-  return sp_place_upload(sp_node_place(n), n->w[i].data, src, (size_t)sp_spec_bytes(&n->weights[i].spec), err);
+  if (sp_node_sliced(n, i)) {
+    int st = sp_graph_writes(g) ? keep_whole(n, i, src, err) : SP_OK;
+    if (st || !n->w[i].data) return st;
+    at = (size_t)sp_graph_slice_of(g, g->reduce->rank, n->weights[i].of - 1)->at * sizeof(float);
+  }
+  return sp_place_upload(sp_node_place(n), n->w[i].data, (const char *)src + at, (size_t)sp_node_weight_bytes(n, i),
+                         err);
 }
 
 int sp_node_get_weight(sp_node *n, size_t i, const void **data, void **owned, sp_err *err) {
@@ -72,27 +109,37 @@ int sp_node_get_weight(sp_node *n, size_t i, const void **data, void **owned, sp
   size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
   *owned = NULL;
   *data = n->w[i].data;
+  if (sp_node_sliced(n, i)) {
+    bool given = n->whole && n->whole[i];
+    int st = given ? SP_OK : sp_slices_gather(n, i, owned, err);
+    *data = given ? n->whole[i] : *owned;
+    return st;
+  }
   if (sp_place_is_host(place)) return SP_OK;
   if (!(*owned = sp_calloc(1, bytes ? bytes : 1))) return sp_nomem(err, bytes, n->weights[i].name);
   *data = *owned;
   return sp_place_download(place, *owned, n->w[i].data, bytes, err);
 }
 
+/* It lies in host memory as a whole. */
+static bool is_direct(const sp_node *n, size_t i) {
+  return sp_place_is_host(sp_node_place(n)) && !sp_node_sliced(n, i);
+}
+
 /* First values are made in host memory, and what no file gave is taken from there: PyTorch's generator draws for every
  * weight, whether a file replaces it later or not. */
 int sp_node_init_weights(sp_node *n, sp_mt19937 *torch, sp_err *err) {
-  bool direct = sp_place_is_host(sp_node_place(n));
   void **data = sp_calloc(n->n_weights, sizeof *data);
   int st = data ? SP_OK : sp_nomem(err, 64, "first values");
   for (size_t i = 0; i < n->n_weights && !st; i++) {
     size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
     data[i] = n->w[i].data;
-    if ((n->loaded[i] || !direct) && !(data[i] = sp_calloc(1, bytes ? bytes : 1)))
+    if ((n->loaded[i] || !is_direct(n, i)) && !(data[i] = sp_calloc(1, bytes ? bytes : 1)))
       st = sp_nomem(err, bytes, "first values");
   }
   if (!st) st = sp_init_weights(n->weights, n->n_weights, data, n->name, n->g->opts.seed, torch, err);
-  for (size_t i = 0; i < n->n_weights && !st && !direct; i++)
-    if (!n->loaded[i]) st = sp_node_put_weight(n, i, data[i], err);
+  for (size_t i = 0; i < n->n_weights && !st; i++)
+    if (!n->loaded[i] && !is_direct(n, i)) st = sp_node_put_weight(n, i, data[i], err);
   for (size_t i = 0; data && i < n->n_weights; i++)
     if (data[i] != n->w[i].data) free(data[i]);
   free(data);
@@ -142,33 +189,33 @@ int sp_graph_restart_averages(sp_graph *g, const sp_node *node, sp_err *err) {
   return st;
 }
 
-/* Weight i of one node becomes weight k of another, and the other way round; tmp has room for it. */
-static int swap_weights(sp_node *a, size_t i, sp_node *b, size_t k, void *tmp, sp_err *err) {
-  size_t bytes = (size_t)sp_spec_bytes(&a->weights[i].spec);
-  const void *data;
-  void *copy;
-  int st = sp_place_download(sp_node_place(a), tmp, a->w[i].data, bytes, err);
-  if (st || (st = sp_node_get_weight(b, k, &data, &copy, err))) return st;
-  if (!(st = sp_node_put_weight(a, i, data, err))) st = sp_node_put_weight(b, k, tmp, err);
-  free(copy);
-  return st;
+/* Bytes of device memory change places; tmp has room for both. */
+static int swap_bytes(sp_place *a, char *at, sp_place *b, char *with, size_t bytes, char *tmp, sp_err *err) {
+  int st = sp_place_download(a, tmp, at, bytes, err);
+  if (!st) st = sp_place_download(b, tmp + bytes, with, bytes, err);
+  if (!st) st = sp_place_upload(a, at, tmp + bytes, bytes, err);
+  return st ? st : sp_place_upload(b, with, tmp, bytes, err);
 }
 
+/* Of a weight that ranks have slices of each changes its own, and has those of the others from them. */
 int sp_graph_swap_averages(sp_graph *g, sp_err *err) {
-  int64_t most = 1;
+  sp_node *opt = g->optimizer;
+  size_t most = 1, k = 0;
   int st = SP_OK;
   if (!sp_graph_averages(g)) return SP_OK;
   for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r);) {
-    int64_t bytes = sp_spec_bytes(&r.node->weights[r.i].spec);
+    size_t bytes = (size_t)sp_spec_bytes(&r.node->weights[r.i].spec);
     most = bytes > most ? bytes : most;
   }
-  void *tmp = sp_calloc(1, (size_t)most);
-  if (!tmp) return sp_nomem(err, (size_t)most, "averages of the weights");
-  size_t at = g->optimizer->averages - 1;
-  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); at++)
-    st = swap_weights(r.node, r.i, g->optimizer, at, tmp, err);
+  char *tmp = sp_calloc(2, most);
+  if (!tmp) return sp_nomem(err, 2 * most, "averages of the weights");
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
+    sp_tensor own = sp_graph_slice_tensor(g, k, &r.node->w[r.i]);
+    st = swap_bytes(sp_node_place(r.node), own.data, sp_node_place(opt), opt->w[opt->averages - 1 + k].data,
+                    (size_t)sp_spec_bytes(&own.spec), tmp, err);
+  }
   free(tmp);
-  return st;
+  return st || !g->sliced ? st : sp_slices_spread(g, err);
 }
 
 /* The last weights of the optimizer become what the statistics are now. Nothing is in flight. */

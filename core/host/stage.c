@@ -273,7 +273,8 @@ static void port_wants(const sp_port *p, sp_sb *sb) {
   if (p->ndim >= 0) sp_sb_putf(sb, " with %d dimension%s", p->ndim, p->ndim == 1 ? "" : "s");
 }
 
-static int check_spec(const sp_port *p, const char *side, uint32_t item, const sp_spec *s, sp_err *err) {
+/* Extents are `least` or more. */
+static int check_spec(const sp_port *p, const char *side, uint32_t item, const sp_spec *s, int64_t least, sp_err *err) {
   char at[96], text[160];
   if (p->flags & SP_PORT_LIST) snprintf(at, sizeof at, "%s '%.60s[%u]'", side, p->name, item + 1);
   else snprintf(at, sizeof at, "%s '%.60s'", side, p->name);
@@ -290,7 +291,7 @@ static int check_spec(const sp_port *p, const char *side, uint32_t item, const s
     return err->status;
   }
   for (int d = 0; d < s->ndim; d++)
-    if (s->shape[d] <= 0)
+    if (s->shape[d] < least)
       return sp_fail(err, SP_E_SHAPE, "%s: %s: extent %d is %lld", at, text, d, (long long)s->shape[d]);
   if (!sp_spec_order_ok(s)) return sp_fail(err, SP_E_SHAPE, "%s: %s: the order is no permutation", at, text);
   if (sp_spec_bytes(s) < 0) return sp_fail(err, SP_E_SHAPE, "%s: %s: too large to count its bytes", at, text);
@@ -314,7 +315,7 @@ static int check_inputs(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
     if (n > SP_MAX_LIST)
       return sp_fail(err, SP_E_INVALID, "input '%s' takes at most %d tensors, got %u", p->name, SP_MAX_LIST, n);
     for (uint32_t k = 0; k < n; k++)
-      if (check_spec(p, "input", k, &plan->in[i].spec[k], err)) return err->status;
+      if (check_spec(p, "input", k, &plan->in[i].spec[k], !plan->slices, err)) return err->status;
   }
   return SP_OK;
 }
@@ -330,7 +331,7 @@ static int check_outputs(const sp_inst *inst, sp_plan *plan, sp_err *err) {
                      out->cap);
     for (uint32_t k = 0; k < out->n; k++) {
       sp_spec *s = &out->spec[k];
-      if (check_spec(p, "output", k, s, err)) return err->status;
+      if (check_spec(p, "output", k, s, !plan->slices, err)) return err->status;
       for (int d = s->ndim; d < SP_MAX_DIMS; d++) s->shape[d] = 0;
       if ((p->flags & SP_PORT_STATUS) && s->shape[0] != 4)
         return sp_fail(err, SP_E_SHAPE, "output '%s': a STATUS port is int64[4]", p->name);
@@ -347,7 +348,7 @@ static int check_weight(const sp_plan *plan, uint32_t i, sp_err *err) {
     if (strcmp(plan->weights[k].name, w->name) == 0)
       return sp_fail(err, SP_E_INTERNAL, "weight '%s' is there twice", w->name);
   const sp_port any = {.name = w->name, .ndim = -1};
-  if (check_spec(&any, "weight", 0, &w->spec, err)) return err->status;
+  if (check_spec(&any, "weight", 0, &w->spec, !plan->slices, err)) return err->status;
   if (w->flags & ~(kind | SP_WEIGHT_FACTORS) || kind == (SP_WEIGHT_TRAINED | SP_WEIGHT_STATE))
     return sp_fail(err, SP_E_INTERNAL, "weight '%s': flags 0x%x are neither TRAINED nor STATE nor 0", w->name,
                    w->flags);
@@ -358,8 +359,7 @@ static int check_weight(const sp_plan *plan, uint32_t i, sp_err *err) {
     return sp_fail(err, SP_E_INTERNAL, "weight '%s': there is no initialisation %d", w->name, w->init);
   if (w->init == SP_INIT_UNIFORM && (!(w->init_value > 0) || w->spec.dtype != SP_F32))
     return sp_fail(err, SP_E_INTERNAL, "weight '%s': UNIFORM needs float32 and a fan-in above 0", w->name);
-  if (w->reserved0 || w->reserved)
-    return sp_fail(err, SP_E_INTERNAL, "weight '%s': the reserved words are not 0", w->name);
+  if (w->reserved) return sp_fail(err, SP_E_INTERNAL, "weight '%s': the reserved word is not 0", w->name);
   if (w->part && (w->part >= plan->n_parts || !(w->flags & SP_WEIGHT_TRAINED)))
     return sp_fail(err, SP_E_INTERNAL, "weight '%s' is in part %u of backward(), of %u%s", w->name, w->part,
                    plan->n_parts, w->flags & SP_WEIGHT_TRAINED ? "" : ", but has no gradient");
@@ -414,12 +414,26 @@ static int check_factors(const sp_inst *inst, const sp_plan *plan, sp_err *err) 
     const sp_factor *f = &plan->factors[i];
     const sp_port any = {.name = "rows", .ndim = 2, .flags = SP_PORT_LIST};
     sp_spec all = f->spec;
-    if (check_spec(&any, "factor", i, &f->spec, err)) return err->status;
+    if (check_spec(&any, "factor", i, &f->spec, 1, err)) return err->status;
     if (__builtin_mul_overflow(all.shape[0], (int64_t)plan->shards, &all.shape[0]) || sp_spec_bytes(&all) < 0 ||
         (f->spec.dtype != SP_F32 && f->spec.dtype != SP_BF16) || f->spec.order || f->forward > 1 ||
         f->part >= plan->n_parts || f->reserved[0] || f->reserved[1])
       return sp_fail(err, SP_E_INTERNAL,
                      "factor %u is not row-major float32 or bfloat16, or has a part or a flag that is none", i + 1);
+  }
+  return SP_OK;
+}
+
+/* What an optimizer says of slices of its gradients. */
+static int check_slices(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
+  bool optimizer = inst->type->flags & SP_STAGE_OPTIMIZER;
+  if (plan->slice > SP_MAX_SLICE || (plan->slice && !optimizer) || (plan->slices && !plan->slice))
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave slices of %u elements%s", plan->slice,
+                   optimizer ? "" : ", but the type is no OPTIMIZER");
+  for (uint32_t i = 0; i < plan->n_weights; i++) {
+    const sp_weight *w = &plan->weights[i];
+    if (w->of && (!optimizer || w->of > plan->in->n || !sp_spec_equal(&w->spec, &plan->in->spec[w->of - 1])))
+      return sp_fail(err, SP_E_INTERNAL, "weight '%s' is of gradient %u, but has not its spec", w->name, w->of);
   }
   return SP_OK;
 }
@@ -449,7 +463,7 @@ static int check_planned(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   for (uint32_t i = 0; i < plan->n_weights; i++)
     if (check_weight(plan, i, err)) return err->status;
   if (check_parts(inst, plan, err) || check_factors(inst, plan, err)) return err->status;
-  if (check_averages(inst, plan, err)) return err->status;
+  if (check_slices(inst, plan, err) || check_averages(inst, plan, err)) return err->status;
   if (plan->n_attrs > WEIGHTS_MAX || (plan->n_attrs && !plan->attrs))
     return sp_fail(err, SP_E_INTERNAL, "plan() gave %u attributes%s", plan->n_attrs, plan->attrs ? "" : " at NULL");
   for (uint32_t i = 0; i < plan->n_attrs; i++)
@@ -476,7 +490,7 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->factors = NULL;
   plan->scratch_bytes = plan->saved_bytes = plan->const_bytes = 0;
   plan->length = plan->request_max = 0;
-  plan->inplace = plan->restores = plan->stepless = plan->averages = plan->n_parts = 0;
+  plan->inplace = plan->restores = plan->stepless = plan->averages = plan->n_parts = plan->slice = 0;
   if (!plan->max_parts) plan->max_parts = 1;
   for (uint32_t i = 0; i < plan->n_out; i++) {
     bool list = inst->type->outputs[i].flags & SP_PORT_LIST;
@@ -609,4 +623,8 @@ int sp_inst_backward(sp_inst *inst, const sp_io *io, uint64_t step, void *native
 
 int sp_inst_apply(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err) {
   return run(inst, "apply", inst->type->apply, io, step, native, caller, err);
+}
+
+int sp_inst_survey(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err) {
+  return run(inst, "survey", inst->type->survey, io, step, native, caller, err);
 }

@@ -67,7 +67,7 @@ static uint32_t asks(void *arg) {
 }
 
 /* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, comm =, wire =, bucket =, factors =,
- * check_replicas =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "", trace_steps =, timing = } */
+ * optimizer_shards =, check_replicas =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "", trace_steps =, timing = } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
@@ -78,6 +78,7 @@ int sp_lua_graph_new(lua_State *L) {
       .parts = (int)sp_lua_opt_int(L, 1, "parts", 0, 0, SP_PARTS_MAX),
       .comm = sp_lua_opt_str(L, 1, "comm", NULL),
       .wire_bf16 = choice(L, 1, "wire", wires, 0),
+      .optimizer_shards = sp_lua_opt_bool(L, 1, "optimizer_shards", false),
       .no_factors = !sp_lua_opt_bool(L, 1, "factors", true),
       .check = (uint64_t)sp_lua_opt_int(L, 1, "check_replicas", 1000, 0, LUA_MAXINTEGER),
       .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
@@ -291,7 +292,7 @@ static sp_ref check_loss(lua_State *L, int idx, const sp_lua_graph *lg) {
   return (sp_ref){.node = node};
 }
 
-/* g:train{ losses = { output, ... }, optimizer = node, accumulate =, lr = function } */
+/* g:train{ losses = { output, ... }, optimizer = node, accumulate =, optimizer_shards =, lr = function } */
 static int graph_train(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_ref losses[MAX_LOSSES];
@@ -300,6 +301,7 @@ static int graph_train(lua_State *L) {
   luaL_checktype(L, 2, LUA_TTABLE);
   sp_train_opts o = {.losses = losses};
   o.accumulate = (int)sp_lua_opt_int(L, 2, "accumulate", 1, 1, 1 << 20);
+  o.optimizer_shards = sp_lua_opt_bool(L, 2, "optimizer_shards", false);
   lua_getfield(L, 2, "losses");
   luaL_checktype(L, 3, LUA_TTABLE);
   for (lua_Integer i = 1; lua_rawgeti(L, 3, i) != LUA_TNIL; i++) {

@@ -198,7 +198,7 @@ static int lane_block(sp_planner *w, int lane, sp_err *err) {
 
 /* The learning rate of an update in place is in the block too. */
 bool sp_call_needs_block(const sp_program *p, const sp_node *n, sp_task_kind kind) {
-  return kind != SP_TASK_APPLY && (!n->stepless || sp_call_takes_lr(p, n, kind));
+  return sp_task_is_told(kind) && (!n->stepless || sp_call_takes_lr(p, n, kind));
 }
 
 static bool lane_needs_block(const sp_planner *w, int lane) {

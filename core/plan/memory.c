@@ -15,7 +15,7 @@ static void count_weights(const sp_graph *g, sp_mem *m) {
   for (size_t i = 0; i < g->n_nodes; i++)
     for (size_t k = 0; k < g->nodes[i]->n_weights; k++) {
       const sp_node *n = g->nodes[i];
-      uint64_t bytes = (uint64_t)sp_spec_bytes(&n->weights[k].spec);
+      uint64_t bytes = sp_node_weight_bytes(n, k);
       tally(n->optimizer ? &m->optimizer : &m->weights, bytes);
       if (sp_node_has_dw(n, k)) tally(&m->gradients, bytes);
     }

@@ -19,6 +19,7 @@ typedef struct sp_planner {
                                                    each part of a backward has one of both */
   int *factor;                                  /* the same: one for each of its factors, side by side */
   int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
+  int sums;         /* what all ranks find in a survey; -1: there is none */
   int heads;        /* the totals of a step's shards, of all ranks */
   int pieces, wire; /* what an all-to-all brings, and takes where gradients go as bfloat16 */
   bool *sent;       /* [bucket] its tasks are made */
@@ -51,7 +52,9 @@ int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_keep(sp_planner *w, sp_err *err);                    /* before a shard's pass */
 int sp_planner_count(sp_planner *w, sp_err *err);                   /* behind its loss */
 int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err); /* behind its gradients; NULL: all */
-int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err);
+int sp_planner_update(sp_planner *w, sp_err *err);
+int sp_planner_survey_call(sp_planner *w, int sums, sp_err *err);
+int sp_planner_look(sp_planner *w, sp_err *err);              /* at the trained weights, for their checksums */
 int sp_planner_scale(sp_planner *w, sp_err *err);             /* what apply() multiplies by */
 int sp_planner_apply(sp_planner *w, sp_node *n, sp_err *err); /* all parts */
 /* One tensor of the call; buf -1: `data` stays, as it is for weights, or NULL. */
@@ -66,6 +69,9 @@ int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r); /* the res
 int sp_planner_reduce(sp_planner *w, sp_err *err);
 int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err);
 int sp_planner_reduce_rest(sp_planner *w, sp_err *err);
+/* Where ranks have slices: what they tell each other of their gradients before the update, and their weights behind it. */
+int sp_planner_survey(sp_planner *w, sp_err *err);
+int sp_planner_spread(sp_planner *w, sp_err *err);
 
 /* lanes.c */
 int sp_planner_lanes(sp_planner *w, sp_err *err);

@@ -125,8 +125,8 @@ static int add_extra(sp_program *p, sp_err *err) {
 }
 
 static int op_of(sp_task_kind kind) {
-  static const int ops[] = {SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_COLLECT,
-                            SP_OP_FILL, SP_OP_NONE, SP_OP_COPY, SP_OP_COMM};
+  static const int ops[] = {SP_OP_CALL,    SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_CALL, SP_OP_CALL,
+                            SP_OP_COLLECT, SP_OP_FILL, SP_OP_NONE, SP_OP_COPY, SP_OP_COMM};
   return ops[kind];
 }
 
@@ -288,8 +288,10 @@ static int plan_sums(sp_planner *w, sp_err *err) {
   if (!st && g->shard_scale && sp_program_has(p, g->shard_scale)) st = sp_planner_scale(w, err);
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->n_factors) st = sp_planner_apply(w, g->topo[i], err);
-  if (!st && p->training && g->training && g->optimizer->in_specs[0].n) st = sp_planner_update(w, g->optimizer, err);
-  return st;
+  bool updates = p->training && g->training && g->optimizer->in_specs[0].n;
+  if (!st && updates && g->sliced) st = sp_planner_survey(w, err);
+  if (!st && updates) st = sp_planner_update(w, err);
+  return st || !updates || !g->sliced ? st : sp_planner_spread(w, err);
 }
 
 /* In serialized order. */
@@ -345,7 +347,7 @@ static int plan(sp_planner *w, sp_err *err) {
 
 int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err) {
   sp_program *p = sp_calloc(1, sizeof *p);
-  sp_planner w = {.p = p, .every = 1, .comm_lane = -1};
+  sp_planner w = {.p = p, .every = 1, .comm_lane = -1, .sums = -1};
   *out = NULL;
   if (!p) return sp_nomem(err, sizeof *p, "a program");
   *p = (sp_program){.g = g,

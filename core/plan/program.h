@@ -13,6 +13,8 @@ typedef enum {
   SP_TASK_BACKWARD,
   SP_TASK_UPDATE,
   SP_TASK_APPLY,   /* of factors */
+  SP_TASK_SURVEY,  /* of slices of gradients, before their update */
+  SP_TASK_LOOK,    /* no call: the optimizer's weights are whole again, and are hashed */
   SP_TASK_COLLECT, /* host: a step's metrics */
   SP_TASK_FILL,    /* host: step blocks of a lane, in pinned memory */
   SP_TASK_AWAIT,   /* host: waits for what a stream of the main device cannot wait for */
@@ -96,6 +98,7 @@ typedef struct sp_task {
   size_t n_binds, cap_binds;
   int saved_buf, scratch_buf; /* -1: none; the lane's */
   int scale_buf;              /* APPLY: what dw_scale points to */
+  int sums_buf;               /* SURVEY, UPDATE: what sums points to; -1: nothing */
   uint32_t part;              /* BACKWARD, APPLY: which of its node's */
   sp_copy *copies;
   size_t n_copies, cap_copies;
@@ -157,6 +160,8 @@ typedef struct sp_program {
 /* Tasks, resources, lanes and schedule. stand_in NULL for the loop's own program. The graph is complete. */
 int sp_program_new(sp_program **prog, sp_graph *g, sp_node *stand_in, sp_err *err);
 void sp_program_free(sp_program *prog);
+/* A stage is called, and reads the step block. */
+static inline bool sp_task_is_told(sp_task_kind kind) { return kind != SP_TASK_APPLY && kind != SP_TASK_LOOK; }
 bool sp_program_has(const sp_program *prog, const sp_node *node); /* its tasks are in it */
 /* Calls find minus the learning rate in dw_scale. */
 bool sp_call_takes_lr(const sp_program *prog, const sp_node *node, sp_task_kind kind);

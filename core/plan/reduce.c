@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * reduce.c - what ranks give to each other in the last pass of a step: the totals of their losses, the rows of factors, and
  * bucket by bucket the pieces of their gradients, the sums of those, and the sums of all; each behind what makes it, while
- * the backward goes on.
+ * the backward goes on. Where each updates slices, weights go in the place of sums, behind the update.
  *
  * These tasks are a list that hangs on the graph, the shards and the ranks alone, so it is the same on every rank, and one
  * lane runs them in that order. So the k-th call of the communicator is the same everywhere, and what it waits for on a rank
@@ -95,17 +95,20 @@ static int put_heads(sp_planner *w, sp_task *t, size_t list, sp_err *err) {
   return st ? st : sp_task_access(t, w->heads, SP_READ, err);
 }
 
-/* To bfloat16, or from there what is then divided. */
+/* To bfloat16, or from there what is then divided: of all pieces, or where ranks have slices of the own one. */
 static int convert(sp_planner *w, size_t k, bool back, sp_err *err) {
   const sp_reduce *r = w->p->g->reduce;
   const sp_bucket *b = &r->buckets[k];
-  int64_t n = (int64_t)(b->bytes / sizeof(float));
+  bool own = back && w->p->g->sliced;
+  size_t at = own ? (size_t)r->rank * b->each : 0;
+  char *from = b->memory + at, *wire = r->wire + at / 2;
+  int64_t n = (int64_t)((own ? b->each : b->bytes) / sizeof(float));
   sp_spec wide = {.dtype = SP_F32, .ndim = 1, .shape = {n}}, half = {.dtype = SP_BF16, .ndim = 1, .shape = {n}};
   sp_task *t;
   int st = new_task(w, w->p->g->shard_wire, back ? "unpack" : "pack", k, &t, err);
-  if (st || (st = put_one(t, 0, back ? &half : &wide, back ? r->wire : b->memory, -1, err))) return st;
+  if (st || (st = put_one(t, 0, back ? &half : &wide, back ? wire : from, -1, err))) return st;
   if (back && (st = put_heads(w, t, 1, err))) return st;
-  if ((st = put_one(t, 2, back ? &wide : &half, back ? b->memory : r->wire, -1, err))) return st;
+  if ((st = put_one(t, 2, back ? &wide : &half, back ? from : wire, -1, err))) return st;
   t->first_weight = t->first_dweight = t->n_t;
   if ((st = sp_task_access(t, w->wire, back ? SP_READ : SP_WRITE, err))) return st;
   return touch(w, t, b, back ? SP_READ | SP_WRITE : SP_READ, err);
@@ -196,7 +199,8 @@ static int send(sp_planner *w, size_t k, sp_err *err) {
   if (b->counts) return broadcast(w, k, err);
   st = sp_planner_sum(w, b, err);
   if (!st && is_half(w, b)) st = convert(w, k, false, err);
-  if (st || (st = scatter(w, k, err)) || (st = add(w, k, err)) || (st = gather(w, k, err))) return st;
+  bool all = !w->p->g->sliced || !b->n_gradients; /* what only this rank updates only it needs */
+  if (st || (st = scatter(w, k, err)) || (st = add(w, k, err)) || (all && (st = gather(w, k, err)))) return st;
   return is_half(w, b) ? convert(w, k, true, err) : SP_OK;
 }
 
@@ -207,7 +211,8 @@ int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err) {
   w->made[n->index] = part + 1;
   w->part = 0; /* calls that are made now are none of the node's */
   for (size_t k = 0; k < r->n && !st; k++)
-    if (!w->sent[k] && r->buckets[k].n_gradients && is_complete(w, &r->buckets[k])) st = send(w, k, err);
+    if (!w->sent[k] && r->buckets[k].n_gradients && !r->buckets[k].factors && is_complete(w, &r->buckets[k]))
+      st = send(w, k, err);
   w->part = part;
   return st;
 }
@@ -215,6 +220,47 @@ int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err) {
 int sp_planner_reduce_rest(sp_planner *w, sp_err *err) {
   int st = SP_OK;
   for (size_t k = 0; k < w->p->g->reduce->n && !st; k++)
-    if (!w->sent[k]) st = send(w, k, err);
+    if (!w->sent[k] && !w->p->g->reduce->buckets[k].factors) st = send(w, k, err);
   return st;
+}
+
+/* ---- slices ---- */
+int sp_planner_survey(sp_planner *w, sp_err *err) {
+  const sp_reduce *r = w->p->g->reduce;
+  size_t each = r->sums * sizeof(double);
+  sp_task *t;
+  int own, st;
+  if (!w->p->g->optimizer->inst->type->survey) return SP_OK;
+  if ((st = sp_planner_buf(w, sp_text("sums of slices"), each, SP_BUF_SAVED, 1, 0, &own, err)) ||
+      (st = sp_planner_buf(w, sp_text("sums of the slices of all ranks"), each * (size_t)r->n_ranks, SP_BUF_SAVED, 1, 0,
+                           &w->sums, err)) ||
+      (st = sp_planner_survey_call(w, own, err)) || (st = new_task(w, NULL, "sums", SIZE_MAX, &t, err)))
+    return st;
+  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to_buf = w->sums, .from_buf = own, .each = each};
+  st = sp_task_access(t, own, SP_READ, err);
+  return st ? st : sp_task_access(t, w->sums, SP_WRITE, err);
+}
+
+static int spread(sp_planner *w, size_t k, sp_err *err) {
+  const sp_reduce *r = w->p->g->reduce;
+  const sp_bucket *b = &r->buckets[k];
+  sp_task *t;
+  int st = new_task(w, NULL, "weights", k, &t, err);
+  if (st) return st;
+  t->move = (sp_move){
+      .kind = SP_MOVE_GATHER, .to = b->weights, .from = b->weights + (size_t)r->rank * b->each, .each = b->each};
+  for (size_t i = 0; i < b->n_gradients && !st; i++) {
+    const sp_node *n = b->parts[i].node;
+    st = sp_task_access(t, w->weight[n->index] + (int)n->weights[b->parts[i].i].part, SP_READ | SP_WRITE, err);
+  }
+  return st;
+}
+
+/* The weights that the next step wants first are in the last buckets. */
+int sp_planner_spread(sp_planner *w, sp_err *err) {
+  const sp_reduce *r = w->p->g->reduce;
+  int st = SP_OK;
+  for (size_t k = r->n; k-- > 0 && !st;)
+    if (r->buckets[k].weights) st = spread(w, k, err);
+  return st || !w->p->g->opts.checksums ? st : sp_planner_look(w, err);
 }

@@ -285,6 +285,7 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
                  .saved_buf = -1,
                  .scratch_buf = -1,
                  .scale_buf = -1,
+                 .sums_buf = -1,
                  .of_lane = -1};
   p->n_tasks++;
   p->lanes[lane].used = true;
@@ -297,7 +298,7 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
 }
 
 static char *call_name(const sp_planner *w, sp_task_kind kind, const sp_node *n) {
-  static const char *const words[] = {"forward", "backward", "update", "apply"};
+  static const char *const words[] = {"forward", "backward", "update", "apply", "survey", "look"};
   if ((kind == SP_TASK_BACKWARD || kind == SP_TASK_APPLY) && n->n_parts > 1)
     return sp_text("%s.%s[%u]", n->name, words[kind], w->part);
   return w->every > 1 ? sp_text("%s.%s (%d of %d)", n->name, words[kind], w->phase + 1, w->every)
@@ -426,23 +427,40 @@ static int part_of(const sp_weight_ref *r) { return (int)r->node->weights[r->i].
 
 int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r) { return w->dweight[r->node->index] + part_of(r); }
 
-/* The bucket's, or (NULL) all; of others the tensor has no data. */
-static int put_gradients(sp_planner *w, sp_task *t, const sp_bucket *b, bool (*next)(const sp_graph *, sp_weight_ref *),
-                         int mode, sp_err *err) {
+/* Those that shards add: the bucket's, or (NULL) all; of others the tensor has no data. */
+static int put_summed(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err) {
   int st = SP_OK;
-  for (sp_weight_ref r = {0}; !st && next(w->p->g, &r);) {
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_summed(w->p->g, &r);) {
     bool in = !b || sp_bucket_has(b, &r);
     st = sp_planner_tensor(t, &r.node->weights[r.i].spec, in ? r.node->dw[r.i].data : NULL, -1, false, err);
-    if (!st && in) st = sp_task_access(t, sp_planner_gradient(w, &r), mode, err);
+    if (!st && in) st = sp_task_access(t, sp_planner_gradient(w, &r), SP_READ | SP_WRITE, err);
   }
   return st;
 }
 
-static int put_trained(sp_planner *w, sp_task *t, sp_err *err) {
+/* Those that the optimizer sees, of which this rank may have a slice each. */
+static int put_gradients(sp_planner *w, sp_task *t, sp_err *err) {
+  const sp_graph *g = w->p->g;
+  size_t k = 0;
   int st = SP_OK;
-  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(w->p->g, &r);) {
-    st = sp_planner_tensor(t, &r.node->weights[r.i].spec, r.node->w[r.i].data, -1, false, err);
-    if (!st) st = sp_task_access(t, w->weight[r.node->index] + part_of(&r), SP_READ | SP_WRITE, err);
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
+    sp_tensor x = sp_graph_slice_tensor(g, k, &r.node->dw[r.i]);
+    st = sp_planner_tensor(t, &x.spec, x.data, -1, false, err);
+    if (!st) st = sp_task_access(t, sp_planner_gradient(w, &r), SP_READ, err);
+  }
+  return st;
+}
+
+/* mode 0: the call is told where they are, and leaves them alone. */
+static int put_trained(sp_planner *w, sp_task *t, bool whole, int mode, sp_err *err) {
+  const sp_graph *g = w->p->g;
+  size_t k = 0;
+  int st = SP_OK;
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
+    const sp_tensor *all = &r.node->w[r.i];
+    sp_tensor x = whole ? *all : sp_graph_slice_tensor(g, k, all);
+    st = sp_planner_tensor(t, &x.spec, x.data, -1, false, err);
+    if (!st && mode) st = sp_task_access(t, w->weight[r.node->index] + part_of(&r), mode, err);
   }
   return st;
 }
@@ -500,7 +518,7 @@ int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err) {
   int st = shards_call(w, n, &t, err);
   if (st) return st;
   begin_list(t, 0, n->in_specs[0].n);
-  st = put_gradients(w, t, b, sp_graph_next_summed, SP_READ | SP_WRITE, err);
+  st = put_summed(w, t, b, err);
   begin_list(t, 1, n->in_specs[1].n);
   if (!st) st = put_statistics(w, t, b, err);
   begin_list(t, 2, 1);
@@ -520,20 +538,37 @@ int sp_planner_scale(sp_planner *w, sp_err *err) {
   return SP_OK;
 }
 
-int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
-  sp_task *t;
+/* What the optimizer keeps; of what ranks have slices of this one's. */
+static int put_kept(sp_planner *w, sp_task *t, bool data, sp_err *err) {
+  const sp_node *opt = w->p->g->optimizer;
+  int st = SP_OK;
+  for (size_t i = 0; i < opt->n_weights && !st; i++) {
+    bool sliced = sp_node_sliced(opt, i);
+    const sp_spec *spec = sliced ? &opt->in_specs[0].spec[opt->weights[i].of - 1] : &opt->weights[i].spec;
+    st = sp_planner_tensor(t, spec, data ? opt->w[i].data : NULL, -1, false, err);
+  }
+  return st;
+}
+
+/* A call of the optimizer: gradients, weights, statistics and what it keeps. */
+static int optimizer_call(sp_planner *w, sp_task_kind kind, int mode, sp_task **out, sp_err *err) {
   sp_graph *g = w->p->g;
-  int st = sp_planner_call(w, SP_TASK_UPDATE, opt, &t, err);
+  sp_node *opt = g->optimizer;
+  sp_task *t;
+  int st = sp_planner_call(w, kind, opt, &t, err);
   if (st) return st;
+  *out = t;
   sp_planner_at_end(w, t);
   begin_list(t, 0, opt->in_specs[0].n);
-  st = put_gradients(w, t, NULL, sp_graph_next_trained, SP_READ, err);
+  st = put_gradients(w, t, err);
   begin_list(t, opt->n_in, opt->in_specs[0].n);
-  if (!st) st = put_trained(w, t, err);
-  if (!st && sp_graph_restores(g)) {
-    begin_list(t, 1, opt->in_specs[1].n);
-    st = put_statistics(w, t, NULL, err);
-  }
+  if (!st) st = put_trained(w, t, false, mode, err);
+  return st ? st : sp_task_access(t, w->self[opt->index], SP_READ | SP_WRITE, err);
+}
+
+static int put_optimizer_outputs(sp_planner *w, sp_task *t, sp_err *err) {
+  const sp_node *opt = w->p->g->optimizer;
+  int st = SP_OK;
   for (unsigned o = 1; o < opt->n_out && !st; o++) {
     begin_list(t, opt->n_in + o, opt->out_specs[o].n);
     for (uint32_t k = 0; k < opt->out_specs[o].n && !st; k++) {
@@ -542,11 +577,45 @@ int sp_planner_update(sp_planner *w, sp_node *opt, sp_err *err) {
       if (!st) st = sp_planner_tensor(t, &opt->out_specs[o].spec[k], NULL, buf, false, err);
     }
   }
+  return st;
+}
+
+static int end_weights(sp_planner *w, sp_task *t, sp_err *err) {
   t->first_weight = t->n_t;
-  for (size_t i = 0; i < opt->n_weights && !st; i++)
-    st = sp_planner_tensor(t, &opt->weights[i].spec, opt->w[i].data, -1, false, err);
+  int st = put_kept(w, t, true, err);
   t->first_dweight = t->n_t;
-  for (size_t i = 0; i < opt->n_weights && !st; i++)
-    st = sp_planner_tensor(t, &opt->weights[i].spec, NULL, -1, false, err);
-  return st ? st : sp_task_access(t, w->self[opt->index], SP_READ | SP_WRITE, err);
+  return st ? st : put_kept(w, t, false, err);
+}
+
+int sp_planner_survey_call(sp_planner *w, int sums, sp_err *err) {
+  sp_task *t;
+  int st = optimizer_call(w, SP_TASK_SURVEY, 0, &t, err);
+  if (st || (st = end_weights(w, t, err))) return st;
+  t->sums_buf = sums;
+  return sp_task_access(t, sums, SP_WRITE, err);
+}
+
+int sp_planner_update(sp_planner *w, sp_err *err) {
+  sp_task *t;
+  int st = optimizer_call(w, SP_TASK_UPDATE, SP_READ | SP_WRITE, &t, err);
+  if (!st && sp_graph_restores(w->p->g)) {
+    begin_list(t, 1, w->p->g->optimizer->in_specs[1].n);
+    st = put_statistics(w, t, NULL, err);
+  }
+  if (!st) st = put_optimizer_outputs(w, t, err);
+  if (st || (st = end_weights(w, t, err))) return st;
+  t->sums_buf = w->sums;
+  return sp_task_access(t, w->sums, SP_READ, err);
+}
+
+int sp_planner_look(sp_planner *w, sp_err *err) {
+  sp_node *opt = w->p->g->optimizer;
+  sp_task *t;
+  int st = sp_planner_call(w, SP_TASK_LOOK, opt, &t, err);
+  if (st) return st;
+  sp_planner_at_end(w, t);
+  begin_list(t, opt->n_in, opt->in_specs[0].n);
+  st = put_trained(w, t, true, SP_READ, err);
+  t->first_weight = t->first_dweight = t->n_t;
+  return st;
 }

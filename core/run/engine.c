@@ -238,6 +238,17 @@ int sp_engine_program(sp_engine *e, const sp_program **p, const sp_ops **ops, sp
   return SP_OK;
 }
 
+/* Other ranks have other bytes, so it is none of what they compare. */
+static void describe_shares(const sp_graph *g, sp_sb *out) {
+  uint64_t own = 0, all = 0;
+  for (size_t i = 0; i < g->optimizer->n_weights; i++) {
+    own += sp_node_weight_bytes(g->optimizer, i);
+    all += (uint64_t)sp_spec_bytes(&g->optimizer->weights[i].spec);
+  }
+  sp_sb_putf(out, "optimizer shards: rank %d keeps %" PRIu64 " of %" PRIu64 " bytes of '%s'\n", g->reduce->rank, own,
+             all, g->optimizer->name);
+}
+
 int sp_engine_describe(sp_engine *e, sp_sb *out, sp_err *err) {
   int st = sp_engine_plan(e, err);
   for (size_t i = 0; i < e->n && !st; i++) {
@@ -245,6 +256,7 @@ int sp_engine_describe(sp_engine *e, sp_sb *out, sp_err *err) {
     if (u->stand_in) sp_sb_putf(out, "\nevaluation on %s\n", u->stand_in->name);
     sp_describe(u->p, &u->m->ops, out);
   }
+  if (!st && e->g->sliced) describe_shares(e->g, out);
   return !st && out->broken ? sp_nomem(err, out->n, "a description") : st;
 }
 
@@ -461,8 +473,7 @@ int sp_engine_save(sp_engine *e, const char *path, unsigned what, sp_err *err) {
   int st = sp_engine_build(e, err);
   if (st) return st;
   sp_engine_drain(e, &ignored); /* weights are worth saving after a failure too */
-  if (!sp_graph_writes(e->g)) return SP_OK;
-  return sp_graph_save(e->g, path, what, err);
+  return sp_graph_writes(e->g) ? sp_graph_save(e->g, path, what, err) : sp_graph_join_snapshot(e->g, what, err);
 }
 
 int sp_engine_snapshot(sp_engine *e, sp_snapshot **out, unsigned what, const char *path, const sp_meta *meta,
@@ -470,7 +481,7 @@ int sp_engine_snapshot(sp_engine *e, sp_snapshot **out, unsigned what, const cha
   int st = sp_engine_build(e, err);
   *out = NULL;
   if (!st) st = sp_engine_drain(e, err);
-  if (!st && !sp_graph_writes(e->g)) return SP_OK;
+  if (!st && !sp_graph_writes(e->g)) return sp_graph_join_snapshot(e->g, what, err);
   return st ? st : sp_graph_snapshot(out, e->g, what, path, meta, n_meta, err);
 }
 

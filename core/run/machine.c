@@ -154,6 +154,7 @@ void sp_call_fill(sp_call *c, uint64_t step, uint32_t n) {
   }
   c->step = step;
   c->n = n;
+  if (t->sums_buf >= 0) c->io.sums = c->m->buf[t->sums_buf][0];
   if (t->scale_buf >= 0) c->io.dw_scale = c->m->buf[t->scale_buf][step % (uint64_t)p->bufs[t->scale_buf].slots];
   c->io.saved = t->saved_buf >= 0 ? c->m->buf[t->saved_buf][step % (uint64_t)p->bufs[t->saved_buf].slots] : NULL;
 }
@@ -168,7 +169,7 @@ static bool changes_when_training(const sp_node *n) {
 /* Where a call finds what it is told of its step: in its record, or in the block of its lane. */
 static void bind_block(sp_machine *m, sp_call *c, int slot) {
   const sp_lane *l = &m->p->lanes[c->task->lane];
-  bool told = !c->task->node->stepless && c->task->kind != SP_TASK_APPLY;
+  bool told = !c->task->node->stepless && sp_task_is_told(c->task->kind);
   if (l->block < 0) {
     c->io.step = told ? &c->block : NULL;
     c->io.ids = told && m->has_feed ? m->ids + (size_t)slot * m->batch : NULL;
@@ -211,6 +212,9 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
                   .scratch = m->streams[t->lane].scratch,
                   .consts = n->consts};
   if (t->scratch_buf >= 0) c->io.scratch = m->buf[t->scratch_buf] ? m->buf[t->scratch_buf][0] : NULL;
+  bool sums = t->kind == SP_TASK_UPDATE && t->sums_buf >= 0;
+  c->io.sum_at = sums ? g->reduce->sum_at : NULL;
+  c->io.n_sums = sums ? g->reduce->n_sums : 0;
   bind_block(m, c, slot);
   return SP_OK;
 }

@@ -72,7 +72,7 @@ static size_t data_bytes(const part *p) {
 }
 
 /* All ranks do the same. */
-static bool alike(sp_task_kind kind) { return kind == SP_TASK_UPDATE || kind == SP_TASK_APPLY; }
+static bool alike(sp_task_kind kind) { return kind == SP_TASK_UPDATE || kind == SP_TASK_APPLY || kind == SP_TASK_LOOK; }
 
 static int new_exchange(sp_shards *s, const sp_machine *m, sp_err *err) {
   const sp_reduce *r = sp_machine_shares(m);

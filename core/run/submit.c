@@ -110,6 +110,17 @@ static void tell(const sp_machine *m, uint64_t step, const sp_task *t, bool wait
 /* What moves gradients runs beside it. */
 static bool gives_gradients(const sp_task *t) { return t->kind == SP_TASK_BACKWARD || t->kind == SP_TASK_APPLY; }
 
+static int enter_stage(const sp_task *t, sp_call *c, uint64_t step, void *native) {
+  sp_inst *inst = t->node->inst;
+  switch (t->kind) {
+    case SP_TASK_BACKWARD: return sp_inst_backward(inst, &c->io, step, native, c, &c->err);
+    case SP_TASK_APPLY: return sp_inst_apply(inst, &c->io, step, native, c, &c->err);
+    case SP_TASK_SURVEY: return sp_inst_survey(inst, &c->io, step, native, c, &c->err);
+    case SP_TASK_LOOK: return SP_OK;
+    default: return sp_inst_forward(inst, &c->io, step, native, c, &c->err);
+  }
+}
+
 /* A failure stops its stream. Where ticks are graphs, one stream has the older steps of other lanes too, whose results
  * are to come first: there it is kept only, and what comes behind it does nothing. */
 static int run_call(void *arg, void *native) {
@@ -122,9 +133,7 @@ static int run_call(void *arg, void *native) {
   tell(c->m, c->step, t, false);
   sp_ranks *needed = c->m->g->reduce && gives_gradients(t) ? c->m->g->reduce->ranks : NULL;
   sp_ranks_work(needed, true);
-  int st = t->kind == SP_TASK_BACKWARD ? sp_inst_backward(t->node->inst, &c->io, step, native, c, &c->err)
-           : t->kind == SP_TASK_APPLY  ? sp_inst_apply(t->node->inst, &c->io, step, native, c, &c->err)
-                                       : sp_inst_forward(t->node->inst, &c->io, step, native, c, &c->err);
+  int st = enter_stage(t, c, step, native);
   sp_ranks_work(needed, false);
   sp_range_pop(c->m);
   if (st) sp_failure_keep(&c->m->failure, c->step, t->index, &c->err);

@@ -37,10 +37,7 @@ struct sp_trial {
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-static size_t bytes_of(const sp_node *n, size_t i) {
-  int64_t bytes = sp_spec_bytes(&n->weights[i].spec);
-  return bytes > 0 ? (size_t)bytes : 0;
-}
+static size_t bytes_of(const sp_node *n, size_t i) { return (size_t)sp_node_weight_bytes(n, i); }
 
 static int save_weights(sp_trial *t, sp_graph *g, sp_err *err) {
   size_t n = 0;

@@ -39,6 +39,13 @@
  *     for what follows from the weights alone: folded, cast, packed. prepare() fills all of it from io->weights, also when it
  *     is called again; other calls only read it. Where the host has changed weights it calls prepare() again before the next
  *     call.
+ * 11. Slices: where processes share what an optimizer keeps of weights, each updates but a slice of every weight. An
+ *     optimizer whose plan() gives `slice` is planned once more, with `slices`: gradients, and with them weights, are then
+ *     of one dimension, some of 0 elements; each is a slice of the one that it was, in its order in memory, and begins at a
+ *     multiple of `slice` elements. The stage's own weights are to be the same, but that those with `of` are as their
+ *     gradient is now. Element by element the update must have the bits that it has on the whole. What it has to know of
+ *     all gradients survey() says as one number for each `slice` elements of a gradient, the last ones fewer; the
+ *     forward() behind it finds those of all processes in io->sums.
  *
  * Brackets say who calls and when. [main & !running]: the thread that builds the graph, while no step is in flight.
  * [stream]: as rule 4. The host asserts it.
@@ -150,7 +157,8 @@ typedef struct sp_weight {
   int32_t init;
   double init_value;
   uint32_t part; /* TRAINED, where plan() gives n_parts: which call of backward() completes its gradient, from 0 */
-  uint32_t reserved0;
+  uint32_t of;   /* an OPTIMIZER's: the number, from 1, of the gradient whose spec it has and of each of whose elements it
+                    keeps something; 0: of none. See rule 11 */
   uint64_t reserved;
 } sp_weight;
 
@@ -166,6 +174,7 @@ typedef struct sp_attr {
 } sp_attr;
 
 #define SP_MAX_FACTORS 1024
+#define SP_MAX_SLICE (1 << 24)
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
 typedef struct sp_speclist {
@@ -214,6 +223,9 @@ typedef struct sp_plan {
   uint32_t n_factors;   /* out: 0 .. SP_MAX_FACTORS */
   const sp_factor *factors; /* out: as weights */
   size_t const_bytes;       /* out: 0 unless frozen, see rule 10 */
+  uint32_t slices;          /* in, of an OPTIMIZER: 1: gradients are slices, see rule 11 */
+  uint32_t slice;           /* out, of an OPTIMIZER: 0: it takes whole gradients only; else 1 .. SP_MAX_SLICE: its update takes
+                               slices that begin at multiples of so many elements, see rule 11 */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -262,6 +274,11 @@ typedef struct sp_io {
                                be written; prepare(), apply(): of all shards, shape[0] so many times. NULL in evaluations */
   uint32_t n_factors, reserved1;
   void *consts; /* const_bytes, aligned as scratch; NULL where 0 were asked */
+  double *sums; /* in the stage's memory, see rule 11. survey(): one for each `slice` elements of the gradients of input 0, to
+                   be written; forward() of slices: those of all processes, of which the k-th of the whole gradients, in
+                   their order, is sums[sum_at[k]]. Else NULL */
+  const uint32_t *sum_at; /* the same; [n_sums]; forward() only */
+  uint64_t n_sums;
 } sp_io;
 
 /* ---- stage type -------------------------------------------------------------------------------------------------- */
@@ -326,6 +343,10 @@ typedef struct sp_stage_type {
    * written to dweights, or, where that has no data, added to the weight. It gets neither inputs nor outputs, step nor ids
    * nor saved memory, but scratch. [stream] */
   int (*apply)(sp_ctx *ctx, void *self, const sp_io *io);
+
+  /* Optional, of an OPTIMIZER whose plan() gives `slice`: before each forward() of slices, with the same tensors, of which it
+   * reads the gradients alone, writes io->sums, see rule 11. [stream] */
+  int (*survey)(sp_ctx *ctx, void *self, const sp_io *io);
 } sp_stage_type;
 
 /* ---- plugin ------------------------------------------------------------------------------------------------------ */

@@ -22,6 +22,7 @@ local sp = {}
 ---@field run_ahead? integer
 ---@field shards? integer batches of a training step
 ---@field parts? integer calls that a stage's backward may be cut into
+---@field optimizer_shards? boolean each rank keeps the optimizer's moments of its share of the weights only
 ---@field prefetch? integer
 ---@field pinned? integer MiB
 ---@field memory_limit? integer MiB that the graph may take; 0: what the device has
@@ -343,7 +344,7 @@ function graph:frozen() end
 function graph:trained() end
 ---@param fmt string
 function graph:notice(fmt, ...) end
----@param t { [integer]: spcore.node|spcore.ref, optimizer: spcore.node, lr?: (fun(step: integer): number), accumulate?: integer }
+---@param t { [integer]: spcore.node|spcore.ref, optimizer: spcore.node, lr?: (fun(step: integer): number), accumulate?: integer, optimizer_shards?: boolean }
 function graph:train(t) end
 ---@param what string|spcore.lane[]|fun(g: spcore.graph): spcore.lane[]
 ---@param name? string

@@ -29,6 +29,7 @@ local common = {
   wire = { "fp32", "sums of gradients between ranks; bf16: half the bytes, rounded", choices = { "fp32", "bf16" } },
   bucket = { 8, "MiB of gradients that ranks add at a time; 0: each weight alone", min = 0, max = 4096 },
   factors = { true, "gradients of wide products are made of the rows of all shards at once; --no-factors: they are added, too" },
+  optimizer_shards = { false, "each rank keeps the optimizer's moments of its share of the weights only" },
   check_replicas = { 1000, "ranks compare their weights behind each so many steps; 0: never", min = 0, max = math.maxinteger },
   prefetch = { 2, "how many steps a reader is ahead", min = 1, max = 64 },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.1, max = 3600 },
@@ -63,7 +64,7 @@ local resuming = {
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth parts capture workers prefetch pinned " ..
   "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every comm bucket " ..
-  "check_replicas pictures"):gmatch "%S+" do
+  "optimizer_shards check_replicas pictures"):gmatch "%S+" do
   free[name] = true
 end
 
@@ -71,14 +72,14 @@ end
 local groups = {
   by_hand = { "check_races" }, -- no streams of its own
   run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
-  training = { "init", "shards", "parts", "comm", "wire", "bucket", "factors", "check_replicas" },
+  training = { "init", "shards", "parts", "comm", "wire", "bucket", "factors", "optimizer_shards", "check_replicas" },
   reading = { "workers", "prefetch", "pinned" },
   strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
   trace = { "trace", "trace_steps" },
   graph = { -- no sp.graph
     "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "shards", "parts", "comm", "wire", "bucket", "factors", "check_replicas", "memory_limit", "trace", "trace_steps", "out",
-    "checksums", "tensorboard", "log_every",
+    "shards", "parts", "comm", "wire", "bucket", "factors", "optimizer_shards", "check_replicas", "memory_limit", "trace",
+    "trace_steps", "out", "checksums", "tensorboard", "log_every",
   },
 }
 

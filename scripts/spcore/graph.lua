@@ -205,9 +205,9 @@ end
 
 -- ---- training ----
 
-local train_keys = { optimizer = true, lr = true, accumulate = true }
+local train_keys = { optimizer = true, lr = true, accumulate = true, optimizer_shards = true }
 
--- g:train{ loss, optimizer = g.sgd{}, lr = function(step) ... end, accumulate = k }
+-- g:train{ loss, optimizer = g.sgd{}, lr = function(step) ... end, accumulate = k, optimizer_shards = true }
 function graph:train(t)
   if type(t) ~= "table" or core.kind(t) then core.fail("g:train{ loss, optimizer = ... }: a table is wanted") end
   local losses = {}
@@ -227,8 +227,10 @@ function graph:train(t)
     core.fail(("g:train{}: 'lr' must be a function(step), got a %s; a fixed rate is the optimizer's lr"):format(
       type(t.lr)))
   end
-  self._raw:train { losses = losses, optimizer = t.optimizer, lr = t.lr, accumulate = t.accumulate }
+  self._raw:train { losses = losses, optimizer = t.optimizer, lr = t.lr, accumulate = t.accumulate,
+    optimizer_shards = t.optimizer_shards }
   self._optimizer = t.optimizer
+  self._opt.optimizer_shards = self._opt.optimizer_shards or t.optimizer_shards or false
   self._told[t.optimizer].accumulate = t.accumulate
   self._applied = false
 end
@@ -289,6 +291,7 @@ local function compare_ranks(self)
   for i, line in ipairs(checkpoint.describe(self)) do add("the graph, line " .. i, line) end
   for _, e in ipairs(self._evals) do add(("the steps between evaluations on '%s'"):format(e.data.name), e.every) end
   add("the seed (--seed)", self._opt.seed)
+  add("what they share of the optimizer (--optimizer-shards)", self._opt.optimizer_shards)
   add("the steps between comparisons (--check-replicas)", self._opt.check_replicas or "default")
   if self._opt.device == "cpu" then add("threads (--threads N takes N on each host)", core.env().threads) end
   core.same(names, values)
@@ -466,7 +469,7 @@ return function(opt)
   local raw = core.graph {
     device = device, precision = devices.precision(device, get "precision"), capture = get "capture", seed = get "seed",
     run_ahead = get "run_ahead", shards = get "shards", parts = get "parts", comm = get "comm", wire = get "wire", bucket = get "bucket",
-    factors = get "factors", check_replicas = get "check_replicas",
+    factors = get "factors", optimizer_shards = get "optimizer_shards", check_replicas = get "check_replicas",
     prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init",
     checksums = get "checksums", trace = trace_of(get "trace"), trace_steps = get "trace_steps", timing = get "timing",
   }
@@ -485,6 +488,7 @@ return function(opt)
       workers = devices.workers(device, get "workers"), pinned = get "pinned" or 1024,
       memory_limit = get "memory_limit" or 0, traced = (get "trace" or "") ~= "" or get "timing" == true,
       auto_budget = get "auto_budget" or 4.0, auto_again = get "auto_again" or false,
+      optimizer_shards = get "optimizer_shards" or false,
       explain = get "explain", check_replicas = get "check_replicas",
     },
     depth = get "depth" or 1,

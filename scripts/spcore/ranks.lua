@@ -12,4 +12,9 @@ function ranks.told(fn, ...)
   return core.broadcast(ranks.first and fn(...) or nil)
 end
 
+-- Averages of the weights of which each rank has a share (--optimizer-shards): a save with them takes all ranks.
+function ranks.share_averages(g)
+  return ranks.n > 1 and g._opt.optimizer_shards and g._raw:averages()
+end
+
 return ranks

@@ -313,7 +313,7 @@ local function new(t)
     dir = dir, first = first, again = again, wanted = rawget(opt, "tensorboard") ~= false,
     every = rawget(opt, "log_every") or 1, settings = settings, files = files,
   }
-  local pictures = ranks.first and t.samples and (rawget(opt, "pictures") or 4) or 0
+  local pictures = (ranks.first or t.graph._opt.optimizer_shards) and t.samples and (rawget(opt, "pictures") or 4) or 0
   if pictures > 0 then
     self.samples = samples.new { dir = dir, graph = t.graph, wire = t.samples, count = pictures, classes = self.classes,
       best = self.best and self.best.step }
@@ -464,9 +464,15 @@ function run:verdict(eval)
   return ("validation %s %.4f"):format(by_hits and "accuracy" or "mean IoU", v)
 end
 
--- With averages of the weights (`ema`) these are weights.safetensors, and the weights themselves lie beside them.
-local function save_into(self, dir)
+-- With averages of the weights (`ema`) these are weights.safetensors, and the weights themselves lie beside them. -> whether it
+-- did, why not, the file if it is another one. alone: it is not known whether the other ranks do this.
+local function save_into(self, dir, alone)
   local g = self.graph
+  if alone and ranks.share_averages(g) then
+    local path = dir .. "/weights-last.safetensors"
+    local ok, why = pcall(g.save, g, path)
+    return ok, why, path
+  end
   local ok, why = pcall(g.save, g, dir .. "/weights.safetensors", { averages = true })
   if ok and g._raw:averages() then ok, why = pcall(g.save, g, dir .. "/weights-last.safetensors") end
   return ok, why
@@ -474,16 +480,17 @@ end
 
 -- Returns nothing, or why the folder does not have the weights. A full disk, or a folder that is gone, does not cost
 -- what was learned: then they go into a new temporary folder, whose file is the second value.
-local function save(self)
+local function save(self, alone)
   self.unsaved = false -- also where it fails: __close does not try the same again
-  local ok, why = save_into(self, self.dir)
-  if ok then return end
+  local ok, why, path = save_into(self, self.dir, alone)
+  if ok then return nil, path end
   local line = core.where() .. ": " -- of the script: who passes the words on puts it before them
   why = tostring(why)
   if why:sub(1, #line) == line then why = why:sub(#line + 1) end
-  local dir = sys.mkdtemp()
-  if dir and save_into(self, dir) then
-    local path = dir .. "/weights.safetensors"
+  local dir, _ = sys.mkdtemp()
+  if dir then ok, _, path = save_into(self, dir, true) end
+  if dir and ok then
+    path = path or dir .. "/weights.safetensors"
     return ("%s; the weights are in %s instead"):format(why, path), path
   end
   if dir then os.remove(dir) end
@@ -495,7 +502,7 @@ function rescue(self)
   local words
   if not self.save_weights then words = "no weights are kept"
   else
-    local why, elsewhere = save(self)
+    local why, elsewhere = save(self, true)
     words = elsewhere and ("the weights are in %s"):format(elsewhere) or why and ("the weights are lost, too: %s"):format(why)
       or ("the weights are in %s/weights.safetensors"):format(self.dir)
   end
@@ -520,8 +527,8 @@ function run:__close(why)
   if self.board then self.board:close() end
   if self.samples then self.samples:close() end
   if why ~= nil and self.save_weights and self.unsaved then
-    local not_saved, elsewhere = save(self)
-    if elsewhere then core.log("error", not_saved) end
+    local not_saved, elsewhere = save(self, true)
+    if not_saved and elsewhere then core.log("error", not_saved) end
   end
   self.lock:close()
 end

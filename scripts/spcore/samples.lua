@@ -7,6 +7,7 @@ local core = require "spcore.core"
 local files = require "spcore.files"
 local graph = require "spcore.graph"
 local json = require "spcore.json"
+local ranks = require "spcore.ranks"
 local sys = require "spcore.sys"
 
 local SIDE <const> = 256 -- pixels, at most
@@ -22,7 +23,7 @@ function samples.new(t)
     dir = t.dir .. "/samples", graph = t.graph, wire = t.wire, count = math.min(t.count, samples.most), classes = t.classes,
     told = false,
   }, samples)
-  for _, name in ipairs(sys.list(self.dir) or {}) do
+  for _, name in ipairs(ranks.first and sys.list(self.dir) or {}) do
     if name:find "^weights%.safetensors" then os.remove(self.dir .. "/" .. name) end -- of a run that was killed
   end
   local old = t.best and json.read(self.dir .. "/samples.json")
@@ -151,8 +152,7 @@ local function tell_classes(self, board, step, list, predicted)
 end
 
 local function draw(self, step, best, board)
-  local ok, why, kind = sys.mkdir(self.dir)
-  if not ok and kind ~= "exists" then core.fail(why) end
+  sys.mkdir(self.dir) -- where there is none the save says so, in which all ranks may take part
   local weights <close> = setmetatable({ path = self.dir .. "/weights.safetensors" }, {
     __close = function(w) os.remove(w.path) end,
   })
@@ -177,7 +177,12 @@ end
 -- Behind the evaluation that came after `step`, with its weights; best: it is the best one so far. What goes wrong costs the
 -- pictures, not the training.
 function samples:draw(step, best, board)
-  if self.off or core.interrupted() then return end
+  local wanted = not self.off and not core.interrupted()
+  if ranks.share_averages(self.graph) then
+    wanted = ranks.told(tostring, wanted) == "true"
+    if wanted and not ranks.first then self.graph:save("", { averages = true }) end
+  end
+  if not wanted or not ranks.first then return end
   local ok, why = pcall(draw, self, step, best, board)
   if ok then return end
   self.off = true

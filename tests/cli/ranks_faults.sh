@@ -36,7 +36,7 @@ local val = g.reader { path = "shapes", batch = 2, size = 16, samples = 61, spli
 local net = g.layers { g.to_float { data.image, scale = true }, layers = { { "conv", 24, kernel = 3, pad = 1 }, { "relu" }, { "conv", 24, kernel = 3, pad = 1 },
   { "relu" }, { "conv", data.classes, kernel = 1 } } }
 local logits = g.mishap { net.features, rank = opt.who, at = opt.at, how = stage or "none" }
-local o = g.adamw { lr = 1e-3 }
+local o = g.adamw { lr = 1e-3, ema = opt.optimizer_shards and 0.9 or 0 }
 g:train { g.cross_entropy { logits, data.mask }, optimizer = o }
 g:evaluate { data = val, every = 50 }
 local run <close> = sp.run { graph = g, opt = opt, steps = 100000 }
@@ -142,6 +142,9 @@ lost() {
   rm -rf "$folder"
   set -- "$spcore" run job.lua --device cpu --threads 1 --comm "$comm" --how "$how" --at "$at" --who "$who" --out "$folder" \
     --quiet --no-tensorboard --checkpoint-every 5 --check-replicas 10
+  draw 2; shares=
+  # with shares a weight that is damaged is its owner's again behind the next update
+  [ "$drawn" = 1 ] || [ "$how" = "stage damage" ] || { set -- "$@" --optimizer-shards; shares=", shares"; }
   export SPCORE_SILENCE_TIMEOUT=1.5 SPCORE_STALL_TIMEOUT=20
   [ "$how" != stall ] || SPCORE_STALL_TIMEOUT=2
   begun=$(cut -d. -f1 /proc/uptime)
@@ -156,7 +159,7 @@ lost() {
   )
   got=$?
   took=$(($(cut -d. -f1 /proc/uptime) - begun))
-  case="$comm: $how on rank $who at step $at"
+  case="$comm: $how on rank $who at step $at$shares"
   [ "$got" -ne 0 ] || [ "$comm" = mpi ] || bad="exit status 0" # mpirun takes it for one that has recovered
   # five seconds are promised, of a machine that has the time
   late=

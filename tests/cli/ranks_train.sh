@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # A step of eight shards trained by 1, 2, 4 and 8 ranks: the same weights, metrics and checksums byte for byte, whatever the
-# strategy and the size of buckets, with a short step, evaluations between, and after a kill with another number of ranks.
+# strategy and the size of buckets and whether ranks share what the optimizer keeps, with a short step, evaluations between,
+# and after a kill with another number of ranks.
 # needs: onednn images
 set -u
 spcore=$top_builddir/spcore
@@ -68,6 +69,14 @@ else
   not_ok "buckets behind their parts: $(cat plan)"
 fi
 
+# ---- each rank keeps what the optimizer does of its share of the weights: the same bits, averages and evaluations too ----
+for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
+  # shellcheck disable=SC2086
+  set -- $way
+  train "share$1" "$seg" 18 --ranks "$1" --strategy "$2" --bucket "$3" --optimizer-shards || not_ok "shares, $way: exit status $?"
+  same "share$1" seg1
+done
+
 # ---- bfloat16 between ranks: other bits, the same on any number of them ----
 train half1 "$seg" 18 --wire bf16 || not_ok "bf16 on one rank: $(cat half1.log)"
 for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
@@ -76,6 +85,8 @@ for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
   train "half$1" "$seg" 18 --wire bf16 --ranks "$1" --strategy "$2" --bucket "$3" || not_ok "bf16, $way: exit status $?"
   same "half$1" half1
 done
+train halfshare "$seg" 18 --wire bf16 --ranks 4 --optimizer-shards || not_ok "bf16, shares: exit status $?"
+same halfshare half1
 if cmp -s half1/weights.safetensors seg1/weights.safetensors; then not_ok "bf16 rounds nothing"; fi
 
 # ---- products of the rows of all shards, which update weights in place or make gradients; shards without samples ----
@@ -91,6 +102,42 @@ for momentum in 0 0.9; do
     fi
   done
 done
+
+# ---- what the optimizer keeps, in shares, and the norm of all gradients, of which a rank has a part ----
+# wide NAME OPTIONS...: norms and the file NAME
+wide() {
+  name=$1; shift
+  timeout 60 "$spcore" run "$top_srcdir/tests/kit/wide.lua" --shards 8 --threads 1 --file "$PWD/$name.safetensors" "$@" >out 2>&1 ||
+    not_ok "wide $*: $(cat out)"
+  sed -n 's/.*\(step .*norm 0x\)/\1/p' out >"$name.out"
+}
+for how in "adamw --clip 0.5 --no-factors" "adamw --clip 0.5" "momentum 0.9 --nonfinite skip --clip 0.1"; do
+  # shellcheck disable=SC2086
+  wide one --$how
+  [ "$(wc -l <one.out)" = 7 ] || not_ok "no norms: $(cat out)"
+  for way in "2 0" "4 8" "8 1"; do
+    # shellcheck disable=SC2086
+    { set -- $way; wide many --$how --ranks "$1" --bucket "$2" --optimizer-shards; }
+    if cmp one.safetensors many.safetensors && cmp one.out many.out; then ok "shares, $how, $way"; else not_ok "shares, $how, $way"; fi
+  done
+done
+# a rank has its part of three for each weight, and no more
+cat >memory.lua <<'L'
+local sp = require "spcore"
+local opt = sp.args({}, {})
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "random", batch = 2, size = 8, classes = 3, samples = 37, target = "class" }
+local layers = { { "flatten" }, { "linear", 2048 }, { "relu" }, { "linear", 3 } }
+local net = g.layers { g.to_float { data.image, scale = true }, layers = layers }
+g:train { g.cross_entropy { net.features, data.label }, optimizer = g.adamw { ema = 0.5 }, optimizer_shards = true }
+print(("optimizer %d of %d"):format(g:memory().optimizer, 3 * 4 * (2048 * 192 + 2048 + 3 * 2048 + 3)))
+L
+"$spcore" run memory.lua --ranks 4 >out 2>&1
+if awk '{ n++; sum += $(NF - 2); if ($(NF - 2) > 0.29 * $NF) most = 1; all = $NF } END { exit !(n == 4 && !most && sum >= all && sum < 1.01 * all) }' out; then
+  ok "shares of what the optimizer keeps"
+else
+  not_ok "shares of what the optimizer keeps: $(cat out)"
+fi
 
 # ---- one trace of all, with evaluations in it ----
 train traced "$seg" 18 --ranks 2 --trace "$dir/all.json" --trace-steps 6 || not_ok "exit status $?"
@@ -184,31 +231,34 @@ fi
 
 # ---- killed, and on with other ranks ----
 train long1 "$seg" 150 || not_ok "150 steps on one rank: $(cat long1.log)"
-# killed RANKS SIGNAL: when there is a checkpoint, long before the end
+# killed RANKS SIGNAL OPTIONS...: when there is a checkpoint, long before the end
 killed() {
-  train "$1.$2" "$seg --checkpoint-every 10" 150 --ranks "$1" &
+  ranks=$1 signal=$2; shift 2
+  train "$ranks.$signal" "$seg --checkpoint-every 10" 150 --ranks "$ranks" "$@" &
   train=$!
-  while ! ls "$1.$2" 2>/dev/null | grep -q '^checkpoint-[2-9]0\.' && kill -0 $train 2>/dev/null; do sleep 0.01; done
-  pid=$(ps -eo pid=,args= | awk -v out="--out $1.$2 " 'index($0, "spcore run") && index($0, out) && !/timeout|awk/ { print $1; exit }')
-  [ -n "$pid" ] && kill "-$2" "$pid"
+  while ! ls "$ranks.$signal" 2>/dev/null | grep -q '^checkpoint-[2-9]0\.' && kill -0 $train 2>/dev/null; do sleep 0.01; done
+  pid=$(ps -eo pid=,args= | awk -v out="--out $ranks.$signal " 'index($0, "spcore run") && index($0, out) && !/timeout|awk/ { print $1; exit }')
+  [ -n "$pid" ] && kill "-$signal" "$pid"
   wait $train
   # its ranks die with the launcher, a moment later
   for look in 1 2 3 4 5 6 7 8 9 10; do
-    case $(ps -eo args=) in *"--out $1.$2 "*) sleep 0.5 ;; *) break ;; esac
+    case $(ps -eo args=) in *"--out $ranks.$signal "*) sleep 0.5 ;; *) break ;; esac
   done
-  [ ! -e "$1.$2/summary.json" ] || not_ok "$1.$2 was over before it was killed"
+  [ ! -e "$ranks.$signal/summary.json" ] || not_ok "$ranks.$signal was over before it was killed"
 }
-# on NAME RANKS
+# on NAME RANKS OPTIONS...
 on() {
+  name=$1 ranks=$2; shift 2
   # shellcheck disable=SC2086
-  timeout 100 "$spcore" run ${seg%% *} --resume "$1" --ranks "$2" --quiet >"$1.log" 2>&1 || not_ok "$1 with $2 ranks: $(cat "$1.log")"
-  same "$1" long1
+  timeout 100 "$spcore" run ${seg%% *} --resume "$name" --ranks "$ranks" --quiet "$@" >"$name.log" 2>&1 ||
+    not_ok "$name with $ranks ranks: $(cat "$name.log")"
+  same "$name" long1
 }
-killed 4 KILL
+killed 4 KILL --optimizer-shards
 on 4.KILL 2
 killed 2 TERM
 grep -q "go on with\|stopped after" 2.TERM.log || not_ok "SIGTERM: $(cat 2.TERM.log)"
-on 2.TERM 8
+on 2.TERM 8 --optimizer-shards
 
 # ---- what is said ----
 "$spcore" run train_cls.lua --device cpu --size 8 --samples 64 --batch 4 --steps 1 --ranks 2 --strategy auto --out told >told.log 2>&1
@@ -227,6 +277,31 @@ said "train: 6 shards on 4 ranks: each rank has as many, so take a multiple" \
   "$spcore" run $seg $common --steps 2 --ranks 4 --shards 6 --out no1
 # shellcheck disable=SC2086
 said "there is no communicator 'pigeon', only: local" "$spcore" run $seg $common --steps 2 --ranks 2 --comm pigeon --out no2
+cat >own.lua <<'L'
+local sp = require "spcore"
+local opt = sp.args({ what = { "toy_sgd", "an optimizer" }, one = { false, "a rank alone saves" } }, {})
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "random", batch = 2, size = 8, classes = 3, samples = 37, target = "class" }
+local net = g.layers { g.to_float { data.image, scale = true }, layers = { { "flatten" }, { "linear", 3 } } }
+g:train { g.cross_entropy { net.features, data.label }, optimizer = g[opt.what] { lr = 0.1 } }
+for _ in g:steps(2) do end
+if opt.one and sp.rank == 0 then g:save("one.safetensors", { optimizer = true }) end
+for _ in g:steps(2) do end
+print "trained"
+L
+said "train: optimizer_shards: optimizer 'toy_sgd' takes whole gradients only; leave --optimizer-shards away" \
+  "$spcore" run own.lua --ranks 2 --optimizer-shards
+said "rank 0 is stalled .*: it waits for 'exchange'" \
+  "$spcore" run own.lua --ranks 2 --comm-timeout 1 --optimizer-shards --what adamw --one
+for way in "2 --what sgd" "1"; do
+  # shellcheck disable=SC2086
+  "$spcore" run own.lua --optimizer-shards --ranks $way >out 2>&1 || not_ok "nothing to share: exit status $?"
+  if [ "$(grep -c "'sgd' keeps nothing of a weight that ranks could share" out)" = "$((${way%% *} - 1))" ] && grep -q trained out; then
+    ok "nothing to share, --ranks $way"
+  else
+    not_ok "nothing to share, --ranks $way: $(cat out)"
+  fi
+done
 # A graph that could not begin is asked again, and another one after it.
 cat >again.lua <<'L'
 local sp = require "spcore"

@@ -104,7 +104,7 @@ AT(sp_weight, flags, 96);
 AT(sp_weight, init, 100);
 AT(sp_weight, init_value, 104);
 AT(sp_weight, part, 112);
-AT(sp_weight, reserved0, 116);
+AT(sp_weight, of, 116);
 AT(sp_weight, reserved, 120);
 
 SIZE(sp_attr, 40);
@@ -125,7 +125,7 @@ AT(sp_factor, forward, 88);
 AT(sp_factor, part, 92);
 AT(sp_factor, reserved, 96);
 
-SIZE(sp_plan, 160);
+SIZE(sp_plan, 168);
 AT(sp_plan, size, 0);
 AT(sp_plan, training, 4);
 AT(sp_plan, n_in, 8);
@@ -154,6 +154,8 @@ AT(sp_plan, shards, 136);
 AT(sp_plan, n_factors, 140);
 AT(sp_plan, factors, 144);
 AT(sp_plan, const_bytes, 152);
+AT(sp_plan, slices, 160);
+AT(sp_plan, slice, 164);
 
 SIZE(sp_step, 96);
 AT(sp_step, step, 0);
@@ -167,7 +169,7 @@ AT(sp_step, batch, 68);
 AT(sp_step, shard, 72);
 AT(sp_step, reserved, 76);
 
-SIZE(sp_io, 152);
+SIZE(sp_io, 176);
 AT(sp_io, size, 0);
 AT(sp_io, training, 4);
 AT(sp_io, step, 8);
@@ -190,10 +192,13 @@ AT(sp_io, scratch, 112);
 AT(sp_io, saved, 120);
 AT(sp_io, factors, 128);
 AT(sp_io, n_factors, 136);
-AT(sp_io, consts, 144);
 AT(sp_io, reserved1, 140);
+AT(sp_io, consts, 144);
+AT(sp_io, sums, 152);
+AT(sp_io, sum_at, 160);
+AT(sp_io, n_sums, 168);
 
-SIZE(sp_stage_type, 128);
+SIZE(sp_stage_type, 136);
 AT(sp_stage_type, size, 0);
 AT(sp_stage_type, flags, 4);
 AT(sp_stage_type, name, 8);
@@ -211,6 +216,7 @@ AT(sp_stage_type, prepare, 96);
 AT(sp_stage_type, forward, 104);
 AT(sp_stage_type, backward, 112);
 AT(sp_stage_type, apply, 120);
+AT(sp_stage_type, survey, 128);
 
 SIZE(sp_plugin, 72);
 AT(sp_plugin, size, 0);
@@ -381,7 +387,7 @@ AT(sp_cuda, set_tuned, 80);
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 9); /* 0.9 */
+  ck_assert_uint_eq(SP_ABI, 10); /* 0.10 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

@@ -238,6 +238,14 @@ static const struct {
     {"restores", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set restores, but the type is no OPTIMIZER"},
     {"stepless", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "stepless 2, not 0 or 1"},
     {"averages", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "gave averages, but the type is no OPTIMIZER"},
+    {"slice",
+     {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}},
+     1,
+     "slices of 1 elements, but the type is no OPTIMIZER"},
+    {"of",
+     {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}},
+     1,
+     "weight 'kept' is of gradient 1, but has not its spec"},
 };
 
 START_TEST(plans_are_checked) {
@@ -437,6 +445,8 @@ static const char *const found[] = {
     "restores: plan() with small inputs",
     "stepless: plan() with small inputs",
     "averages: plan() with small inputs",
+    "slice: plan() with small inputs",
+    "of: plan() with small inputs",
 };
 
 START_TEST(the_conformance_suite_finds_each_fault) {

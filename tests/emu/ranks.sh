@@ -51,18 +51,27 @@ else
   exit 1
 fi
 
-# wide RANKS CAPTURE MOMENTUM PARTS PRECISION: products over the rows of all shards
+# wide RANKS CAPTURE OPTIMIZER PARTS PRECISION OPTIONS...: products over the rows of all shards
 wide() {
-  SPCORE_EMU_TIMING=late "$top_builddir/spcore" run "$top_srcdir/tests/kit/wide.lua" --device cuda --shards 4 --seed 3 --momentum "$3" \
-    --ranks "$1" --capture "$2" --parts "$4" --precision "$5" --file "$tmp/$3.$5.$1.safetensors" >"$tmp/log" 2>&1 &&
-    grep -q "^[12]$" "$tmp/log" && cmp "$tmp/$3.$5.$1.safetensors" "$tmp/$3.$5.1.safetensors" || {
-    echo "FAIL: wide $*: $(cat "$tmp/log")"
+  case $3 in adamw) how="--adamw --clip 0.5" ;; *) how="--momentum $3" ;; esac
+  ranks=$1 capture=$2 parts=$4 file=$tmp/$3.$5
+  shift 4
+  # shellcheck disable=SC2086
+  SPCORE_EMU_TIMING=late "$top_builddir/spcore" run "$top_srcdir/tests/kit/wide.lua" --device cuda --shards 4 --seed 3 $how --ranks "$ranks" \
+    --capture "$capture" --parts "$parts" --precision "$@" --file "$file.$ranks.safetensors" >"$tmp/log" 2>&1 &&
+    grep -q "^[12]$" "$tmp/log" && cmp "$file.$ranks.safetensors" "$file.1.safetensors" || {
+    echo "FAIL: wide $ranks $capture $how $*: $(cat "$tmp/log")"
     exit 1
   }
-  echo "ok - wide $*"
+  echo "ok - wide $ranks $capture $how $*"
 }
 wide 1 off 0 1 fp32
 wide 2 lane 0 2 fp32
 wide 1 off 0.9 1 bf16
 wide 2 step 0.9 1 bf16
 wide 4 off 0.9 2 bf16
+# each rank keeps what the optimizer does of its slices
+wide 2 lane 0.9 1 bf16 --optimizer-shards
+wide 1 off adamw 1 fp32
+wide 2 step adamw 2 fp32 --optimizer-shards
+wide 4 lane adamw 1 fp32 --optimizer-shards

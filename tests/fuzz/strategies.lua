@@ -89,7 +89,9 @@ local function ranked(case, rng, device)
     local own = shards // n
     if shards % n == 0 and own & (own - 1) == 0 then counts[#counts + 1] = n end
   end
-  case.ranked = { { device = device, capture = "off", ranks = rng.pick(counts), bucket = rng.pick { 0, 8 } } }
+  local ranks, bucket, share = rng.pick(counts), rng.pick { 0, 8 }, rng.chance(0.5)
+  for _, node in ipairs(case.nodes) do share = share and node.stage ~= "toy_sgd" end -- which takes whole gradients only
+  case.ranked = { { device = device, capture = "off", ranks = ranks, bucket = bucket, optimizer_shards = share } }
 end
 
 -- Toys that leave gradients of one weight or of both to the end of a step.

@@ -190,6 +190,7 @@ local function run(variant)
   local lines, opt = {}, {}
   for k, v in pairs(plan.opt) do opt[k] = v end
   opt.device, opt.capture, opt.bucket = variant.device, variant.capture, variant.bucket
+  opt.optimizer_shards = variant.optimizer_shards
   if variant.serialized and not sums then opt.parts = 1 end -- where the order of checksums is not compared
   if fuzz then fuzz.sim_seed(variant.sim or 0) end
   do
@@ -232,7 +233,8 @@ local function compare_ranks(first, v)
   local said = fuzz.ranks(v.ranks, function(rank)
     local ranks = require "spcore.ranks"
     ranks.rank, ranks.n, ranks.first = rank, v.ranks, rank == 0
-    local lines, status, why = run { device = v.device, capture = v.capture, rank = rank, bucket = v.bucket }
+    local lines, status, why = run { device = v.device, capture = v.capture, rank = rank, bucket = v.bucket,
+      optimizer_shards = v.optimizer_shards }
     local other = lines and difference(plain, lines)
     return not lines and status or other and "differs" or "same", why or other or ""
   end)

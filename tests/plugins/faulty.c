@@ -32,7 +32,9 @@ enum {
   IS_INPLACE,
   RESTORES,
   STEPLESS,
-  AVERAGES
+  AVERAGES,
+  SLICE,
+  OF
 };
 
 /* As a stage does that wants a bound, and as a compiler's -Ofast lets a file do that is loaded. */
@@ -75,6 +77,7 @@ static int w_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   static const sp_weight twins[] = {
       {.name = "0.weight", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {4}}, .flags = SP_WEIGHT_TRAINED},
       {.name = "0.weight", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {4}}, .flags = SP_WEIGHT_TRAINED}};
+  static const sp_weight kept[] = {{.name = "kept", .spec = {.dtype = SP_F32}, .flags = SP_WEIGHT_STATE, .of = 1}};
   wrong *w = self;
   plan->out[0].spec[0] = plan->in[0].spec[0];
   plan->scratch_bytes = 64;
@@ -87,6 +90,11 @@ static int w_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
     plan->weights = twins;
     plan->n_weights = 2;
   }
+  if (w->kind == OF) {
+    plan->weights = kept;
+    plan->n_weights = 1;
+  }
+  plan->slice = w->kind == SLICE;
   plan->length = w->kind == HAS_LENGTH;
   plan->inplace = w->kind == IS_INPLACE;
   plan->restores = w->kind == RESTORES;
@@ -204,14 +212,35 @@ STAGE(IS_INPLACE, is_inplace, w_forward, SP_STAGE_INPLACE_SGD)
 STAGE(RESTORES, restores, w_forward, 0)
 STAGE(STEPLESS, stepless, w_forward, 0)
 STAGE(AVERAGES, averages, w_forward, 0)
+STAGE(SLICE, slice, w_forward, 0)
+STAGE(OF, of, w_forward, 0)
 
-static const sp_stage_type *const stages[] = {
-    &stage_good,          &stage_good_reentrant, &stage_no_words,    &stage_no_status,
-    &stage_words_but_ok,  &stage_two_fails,      &stage_half_output, &stage_overrun,
-    &stage_changes_input, &stage_uses_scratch,   &stage_no_acc,      &stage_short_batch,
-    &stage_bad_dtype,     &stage_bad_extent,     &stage_two_weights, &stage_saved,
-    &stage_forgets,       &stage_rounds,         &stage_has_length,  &stage_is_inplace,
-    &stage_restores,      &stage_stepless,       &stage_averages,    NULL};
+static const sp_stage_type *const stages[] = {&stage_good,
+                                              &stage_good_reentrant,
+                                              &stage_no_words,
+                                              &stage_no_status,
+                                              &stage_words_but_ok,
+                                              &stage_two_fails,
+                                              &stage_half_output,
+                                              &stage_overrun,
+                                              &stage_changes_input,
+                                              &stage_uses_scratch,
+                                              &stage_no_acc,
+                                              &stage_short_batch,
+                                              &stage_bad_dtype,
+                                              &stage_bad_extent,
+                                              &stage_two_weights,
+                                              &stage_saved,
+                                              &stage_forgets,
+                                              &stage_rounds,
+                                              &stage_has_length,
+                                              &stage_is_inplace,
+                                              &stage_restores,
+                                              &stage_stepless,
+                                              &stage_averages,
+                                              &stage_slice,
+                                              &stage_of,
+                                              NULL};
 
 #undef SP_PLUGIN_VERSION
 #define SP_PLUGIN_VERSION "1.2"

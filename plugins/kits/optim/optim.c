@@ -66,6 +66,7 @@ static void name_state(optim *o, const sp_spec *spec, const sp_spec *statistics,
       w->name = name;
       w->spec = spec[i];
       w->flags = SP_WEIGHT_STATE;
+      w->of = i + 1;
     }
   if (o->groups) o->state[at++] = counter("step");
   if (o->p->nonfinite == OPTIM_SKIP) o->state[at++] = counter("skipped");
@@ -114,6 +115,7 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, cons
   out->n = in->n;
   list_outputs(p, plan);
   name_state(o, in->spec, plan->in[OPTIM_IN_STATISTICS].spec, kind_names);
+  plan->slice = (uint32_t)chunk; /* sums are made per chunk */
   plan->weights = o->state;
   plan->n_weights = o->n_state;
   if (optim_averages(o) && o->n) plan->averages = o->kinds * o->n + 1;

@@ -3,6 +3,7 @@
 #include "optim_cpu.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "../par.h"
 #include "../spec.h"
@@ -43,20 +44,31 @@ static int norm_chunk(void *arg, int64_t chunk, int worker) {
   return SP_OK;
 }
 
-static int clip(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass) {
-  norm_job j = {o, &io->in[OPTIM_IN_GRADIENTS], io->scratch};
-  int rc = par_run(ctx, optim_chunks(o), norm_chunk, &j);
-  if (rc) return rc;
-  double sum = 0;
-  for (int64_t i = 0; i < optim_chunks(o); i++) sum += j.part[i];
+static int sum_chunks(sp_ctx *ctx, const optim *o, const sp_io *io, double *part) {
+  norm_job j = {o, &io->in[OPTIM_IN_GRADIENTS], part};
+  return par_run(ctx, optim_chunks(o), norm_chunk, &j);
+}
+
+int optim_survey(sp_ctx *ctx, const optim *o, const sp_io *io) { return sum_chunks(ctx, o, io, io->sums); }
+
+/* Of all gradients; where this is a process of several, by what all of them found, in the order that it has where it is one. */
+static int sum_squares(sp_ctx *ctx, const optim *o, const sp_io *io, double *sum) {
+  const double *part = io->scratch;
+  *sum = 0;
+  for (uint64_t i = 0; io->sums && i < io->n_sums; i++) *sum += io->sums[io->sum_at[i]];
+  if (io->sums) return SP_OK;
+  int rc = sum_chunks(ctx, o, io, io->scratch);
+  for (int64_t i = 0; !rc && i < optim_chunks(o); i++) *sum += part[i];
+  return rc;
+}
+
+static void clip(const optim *o, const sp_io *io, double sum, optim_pass *pass) {
   float norm = (float)sqrt(sum);
   *(float *)io->out[OPTIM_OUT_NORM].t[0].data = norm;
-  optim_tell(pass, !isfinite(sum)); /* squares of floats can't overflow a double */
   if (o->p->clip_norm > 0) {
     float f = (float)o->p->clip_norm / (norm + 1e-6f);
     pass->clip = f > 1 ? 1 : f; /* NaN stays NaN: a broken gradient must not look like a clipped one */
   }
-  return SP_OK;
 }
 
 typedef struct scan_job {
@@ -127,13 +139,15 @@ static void keep_statistics(const optim *o, const sp_io *io, int put_back) {
 }
 
 int optim_begin(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass) {
-  int rc = SP_OK;
+  bool sums = optim_norm(o->p) || io->sums;
+  double sum = 0;
+  int rc = sums ? sum_squares(ctx, o, io, &sum) : SP_OK;
   pass->clip = 1;
   pass->skip = 0;
-  atomic_init(&pass->bad, 0);
-  if (optim_norm(o->p)) rc = clip(ctx, o, io, pass);
+  atomic_init(&pass->bad, !isfinite(sum)); /* squares of floats can't overflow a double */
+  if (!rc && optim_norm(o->p)) clip(o, io, sum, pass);
   if (rc || o->p->nonfinite != OPTIM_SKIP) return rc;
-  if (!optim_norm(o->p)) {
+  if (!sums) {
     scan_job j = {o, &io->in[OPTIM_IN_GRADIENTS], pass};
     if ((rc = par_run(ctx, optim_chunks(o), scan_chunk, &j))) return rc;
   }

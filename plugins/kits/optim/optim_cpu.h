@@ -25,6 +25,9 @@ typedef struct optim_pass {
 size_t optim_scratch(const optim *o);
 optim_span optim_find(const optim *o, int64_t chunk);
 
+/* What survey() writes: the sum of squares of each chunk. */
+int optim_survey(sp_ctx *ctx, const optim *o, const sp_io *io);
+
 /* Before the update: norm, clipping, and whether to skip. After it, unless it was skipped: the status output. */
 int optim_begin(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass);
 void optim_end(const optim *o, const sp_io *io, optim_pass *pass);

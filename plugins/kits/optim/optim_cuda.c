@@ -46,6 +46,18 @@ static int keep_statistics(sp_ctx *ctx, const optim *o, const sp_io *io, const o
   return rc;
 }
 
+static int sum_chunks(sp_ctx *ctx, const optim *o, const sp_io *io, double *part) {
+  int rc = SP_OK;
+  for (uint32_t from = 0; from < o->n && !rc;) {
+    opk_table t;
+    from = optim_cuda_table(o, io, from, &t);
+    rc = cuda_check(ctx, opk_squares(ctx->stream, &t, part), "computing the gradients' norm");
+  }
+  return rc;
+}
+
+int optim_cuda_survey(sp_ctx *ctx, const optim *o, const sp_io *io) { return sum_chunks(ctx, o, io, io->sums); }
+
 int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *r) {
   int rc = SP_OK;
   r->head = io->scratch;
@@ -61,11 +73,8 @@ int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *r)
     r->in_a_row = optim_in_a_row(o, io);
     r->skipped = io->out[OPTIM_OUT_SKIPPED].t[0].data;
   }
-  for (uint32_t from = 0; r->parts && from < o->n && !rc;) {
-    opk_table t;
-    from = optim_cuda_table(o, io, from, &t);
-    rc = cuda_check(ctx, opk_squares(ctx->stream, &t, r->part), "computing the gradients' norm");
-  }
+  if (io->sums) r->part = io->sums, r->parts = (int64_t)io->n_sums, r->part_at = io->sum_at;
+  else if (r->parts) rc = sum_chunks(ctx, o, io, r->part);
   if (!rc) rc = cuda_check(ctx, opk_begin(ctx->stream, r), "beginning an update");
   return rc ? rc : keep_statistics(ctx, o, io, r->head);
 }

@@ -10,6 +10,9 @@ size_t optim_cuda_scratch(const optim *o);
 /* Fills t with the tensors from `from` on; gives the first that did not fit. */
 uint32_t optim_cuda_table(const optim *o, const sp_io *io, uint32_t from, opk_table *t);
 
+/* What survey() writes: the sum of squares of each chunk. */
+int optim_cuda_survey(sp_ctx *ctx, const optim *o, const sp_io *io);
+
 /* Norm, clipping, whether to skip, step count: enqueued before the update. `rules` has the optimizer's own constants;
  * all else is filled in. The update reads rules->head. */
 int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *rules);

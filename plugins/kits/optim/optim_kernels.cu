@@ -25,7 +25,7 @@ static __global__ void squares(const opk_table t, double *part) {
 
 static __global__ void begin(const opk_rules r) {
   double sum = 0;
-  for (int64_t i = threadIdx.x; i < r.parts; i += OPK_THREADS) sum += r.part[i];
+  for (int64_t i = threadIdx.x; i < r.parts; i += OPK_THREADS) sum += r.part[r.part_at ? r.part_at[i] : i];
   sum = block_sum(sum);
   if (threadIdx.x) return;
 
@@ -41,6 +41,10 @@ static __global__ void begin(const opk_rules r) {
   if (r.norm) *r.norm = norm;
 
   r.status[0] = r.status[1] = r.status[2] = r.status[3] = 0;
+  if (bad && !r.limit) { /* of slices the update sees its own */
+    r.status[0] = SP_E_DATA;
+    r.status[2] = r.status[3] = 1;
+  }
   if (r.limit) {
     h.skip = bad;
     *r.skipped = bad;

@@ -34,8 +34,9 @@ typedef struct opk_head {
 } opk_head;
 
 typedef struct opk_rules {
-  double *part;  /* sums of squares, of opk_squares() */
-  int64_t parts; /* 0: not computed */
+  double *part;            /* sums of squares, of opk_squares() */
+  int64_t parts;           /* 0: not computed */
+  const uint32_t *part_at; /* where the i-th of them is; NULL: there */
   double clip_norm;
   int64_t limit; /* of updates skipped in a row; 0: they are not skipped */
   double dampening, b1, b2, weight_decay;

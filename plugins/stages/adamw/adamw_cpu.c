@@ -104,6 +104,8 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return rc;
 }
 
+static int survey(sp_ctx *ctx, void *self, const sp_io *io) { return optim_survey(ctx, &((adamw *)self)->o, io); }
+
 static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),
                                          .flags = SP_STAGE_OPTIMIZER,
                                          .name = "adamw",
@@ -117,7 +119,8 @@ static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),
                                          .create = adamw_create,
                                          .destroy = adamw_destroy,
                                          .plan = plan,
-                                         .forward = forward};
+                                         .forward = forward,
+                                         .survey = survey};
 static const sp_stage_type *const stages[] = {&adamw_type, NULL};
 
 SP_PLUGIN("adamw", ADAMW_DOC, stages);

@@ -31,6 +31,8 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return rc ? rc : optim_cuda_average(ctx, &a->o, io, rules.head);
 }
 
+static int survey(sp_ctx *ctx, void *self, const sp_io *io) { return optim_cuda_survey(ctx, &((adamw *)self)->o, io); }
+
 static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),
                                          .flags = SP_STAGE_OPTIMIZER | SP_STAGE_CAPTURABLE,
                                          .name = "adamw",
@@ -44,7 +46,8 @@ static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),
                                          .create = adamw_create,
                                          .destroy = adamw_destroy,
                                          .plan = plan,
-                                         .forward = forward};
+                                         .forward = forward,
+                                         .survey = survey};
 static const sp_stage_type *const stages[] = {&adamw_type, NULL};
 
 SP_PLUGIN("adamw_cuda", ADAMW_DOC, stages);

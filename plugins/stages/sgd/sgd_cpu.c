@@ -107,6 +107,8 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return rc;
 }
 
+static int survey(sp_ctx *ctx, void *self, const sp_io *io) { return optim_survey(ctx, &((sgd *)self)->o, io); }
+
 static const sp_stage_type sgd_type = {.size = sizeof(sp_stage_type),
                                        .flags = SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD,
                                        .name = "sgd",
@@ -120,7 +122,8 @@ static const sp_stage_type sgd_type = {.size = sizeof(sp_stage_type),
                                        .create = sgd_create,
                                        .destroy = sgd_destroy,
                                        .plan = plan,
-                                       .forward = forward};
+                                       .forward = forward,
+                                       .survey = survey};
 static const sp_stage_type *const stages[] = {&sgd_type, NULL};
 
 SP_PLUGIN("sgd", SGD_DOC, stages);

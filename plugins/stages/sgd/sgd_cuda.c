@@ -29,6 +29,8 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return rc ? rc : optim_cuda_average(ctx, &s->o, io, rules.head);
 }
 
+static int survey(sp_ctx *ctx, void *self, const sp_io *io) { return optim_cuda_survey(ctx, &((sgd *)self)->o, io); }
+
 static const sp_stage_type sgd_type = {.size = sizeof(sp_stage_type),
                                        .flags = SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD | SP_STAGE_CAPTURABLE,
                                        .name = "sgd",
@@ -42,7 +44,8 @@ static const sp_stage_type sgd_type = {.size = sizeof(sp_stage_type),
                                        .create = sgd_create,
                                        .destroy = sgd_destroy,
                                        .plan = plan,
-                                       .forward = forward};
+                                       .forward = forward,
+                                       .survey = survey};
 static const sp_stage_type *const stages[] = {&sgd_type, NULL};
 
 SP_PLUGIN("sgd_cuda", SGD_DOC, stages);
