@@ -392,7 +392,7 @@
 ---@field [1]? spcore.ref the input features
 ---@field features? spcore.ref N x C x H x W, the encoder's last map
 ---@field [2]? spcore.ref|spcore.ref[] the input skips
----@field skips? spcore.ref|spcore.ref[] the encoder's maps from full resolution on, joined to the maps of the same size; `layers` read them as "skips.1" ...
+---@field skips? spcore.ref|spcore.ref[] the encoder's maps from full resolution on, joined to the maps of the same size; in `layers` skips.1, skips.2 and so on name them
 ---@field classes integer how many classes (1..65536, required)
 ---@field model? "auto"|"plain"|"unet" plain: transposed convolutions down to `width` channels and a 3x3 convolution; unet: 3x3 convolutions with batch norm at every size; auto: unet where skips are wired (default "auto")
 ---@field layers? spcore.decoder.layers[] the layers in order, instead of a model; the last gives the classes (default {})

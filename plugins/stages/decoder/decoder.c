@@ -18,8 +18,9 @@ const sp_port decoder_inputs[] = {
      .dtypes = SP_DT(SP_F32),
      .ndim = 4,
      .flags = SP_PORT_LIST | SP_PORT_OPTIONAL,
-     .doc = "the encoder's maps from full resolution on, joined to the maps of the same size; `layers` read them as "
-            "\"skips.1\" ..."},
+     .doc = "the encoder's maps from full resolution on, joined to the maps of the same size; in `layers` skips.1, "
+            "skips.2 and so "
+            "on name them"},
     {.name = NULL}};
 const sp_port decoder_outputs[] = {{.name = "logits", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x classes x H x W"},
                                    {.name = NULL}};
