@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # needs: onednn
 """Random graphs of layers against PyTorch: what a value goes to, how often, and in which order in memory, is left to chance.
+Each is trained, and frozen: then batch norms with statistics of their own are folded into products, and sums too.
 
 graphs.py FIRST COUNT runs other ones than those of `make check`."""
 import random
@@ -13,14 +14,15 @@ torch = torch_or_skip()
 nn, F = torch.nn, torch.nn.functional
 r = Report()
 FIRST, COUNT = (int(a) for a in sys.argv[1:3]) if len(sys.argv) > 2 else (0, 60)
+CONVS = (nn.Conv2d, nn.ConvTranspose2d)
 ACTS = {"relu": F.relu, "silu": F.silu, "sigmoid": torch.sigmoid, "hard_swish": F.hardswish, "hard_sigmoid": F.hardsigmoid}
 
 
 class Graph:
     """A random list of layers, and PyTorch's values of it."""
 
-    def __init__(self, seed):
-        self.rnd, self.mods, self.spec, self.read = random.Random(seed), nn.ModuleDict(), [], set()
+    def __init__(self, seed, frozen):
+        self.frozen, self.rnd, self.mods, self.spec, self.read = frozen, random.Random(seed), nn.ModuleDict(), [], set()
         torch.manual_seed(seed)
         shape = [self.rnd.choice(c) for c in ((1, 2, 3), (1, 3, 4, 8), (4, 6, 8, 9), (4, 5, 8, 12))]
         self.x = torch.randn(shape).requires_grad_()
@@ -62,16 +64,31 @@ class Graph:
         return {1: kind, "from": [v[0] for v in vs]}, sum(ys) if kind == "add" else torch.cat(ys, 1)
 
     def one(self, name):
-        src, x = self.pick()
+        last, y = self.values[-1]
+        norm = last not in self.read and isinstance(self.mods[last] if last in self.mods else None, CONVS)
+        norm = norm and y[:, 0].numel() > 3 and self.rnd.random() < 0.4
+        norm = norm and y.std(dim=(0, 2, 3)).min() > 0.02  # or what a division makes of rounding is compared
+        src, x = self.pick(lambda v: v is y) if norm else self.pick()
         c, h, w = x.shape[1:]
         kinds = ["conv", "conv", "point", "depth", "mean", "dropout"] + list(ACTS)
         kinds += ["patch", "max_pool", "avg_pool"] if min(h, w) > 1 else []
         kinds += ["transposed", "upsample"] if h * w < 200 else []
         kinds += ["batch_norm"] if len(x) * h * w > 3 else []
-        layer, f = self.layer(self.rnd.choice(kinds), c)
+        layer, f = self.layer("batch_norm" if norm else self.rnd.choice(kinds), c)
         if isinstance(f, nn.Module):
             self.mods[name] = f
         return {"from": src, **layer}, f(x)
+
+    def norm(self, c):
+        mod = nn.BatchNorm2d(c)
+        with torch.no_grad():
+            mod.weight.uniform_(0.5, 2)
+            mod.bias.uniform_(-1, 1)  # the mean of what comes out is not where ReLU bends
+        if self.frozen:
+            mod.eval()
+            mod.running_mean.uniform_(-1, 1)
+            mod.running_var.uniform_(0.5, 2)
+        return mod
 
     def layer(self, kind, c):
         out, k, s, d = (self.rnd.choice(v) for v in ((2, 4, 6, 16), (1, 3), (1, 2), (1, 2)))
@@ -87,7 +104,7 @@ class Graph:
         if kind == "transposed":
             return {1: "conv_transpose", 2: 4}, nn.ConvTranspose2d(c, 4, 2, 2)
         if kind == "batch_norm":
-            return {1: kind}, nn.BatchNorm2d(c)
+            return {1: kind}, self.norm(c)
         if kind == "dropout":
             return {1: kind, "p": 0}, lambda v: v
         if kind == "upsample":
@@ -106,14 +123,16 @@ def wrong(ours, theirs, tol):
     return ours.shape != theirs.shape or not np.all(np.abs(ours - theirs) <= tol * max(1, np.max(np.abs(theirs))))
 
 
-def state(module):
-    return {k: v.numpy().copy() for k, v in module.state_dict().items() if k.endswith(("weight", "bias"))}
+def state(g):
+    words = ("weight", "bias", "running_mean", "running_var") if g.frozen else ("weight", "bias")
+    return {k: v.numpy().copy() for k, v in g.mods.state_dict().items() if k.endswith(words)}
 
 
-for seed in range(FIRST, FIRST + COUNT):
-    g = Graph(seed)
-    stage = Stage("layers", {"layers": g.spec}, inputs=[g.x.detach().numpy()], order=g.rnd.choice((ROW_MAJOR, CHANNELS_LAST)))
-    stage.set_weights(state(g.mods))
+def check(seed, frozen):
+    g = Graph(seed, frozen)
+    stage = Stage("layers", {"layers": g.spec}, inputs=[g.x.detach().numpy()], order=g.rnd.choice((ROW_MAJOR, CHANNELS_LAST)),
+                  frozen=frozen)
+    stage.set_weights(state(g))
     out, ys = stage.forward(), [g.values[-1][1]] + g.taps
     ours = [out["features"]] + (out["maps"] if isinstance(out["maps"], list) else [out["maps"]])
     bad = [f"output {i}" for i, (a, b) in enumerate(zip(ours, ys)) if wrong(a, b, 1e-4)]
@@ -121,6 +140,13 @@ for seed in range(FIRST, FIRST + COUNT):
     din, dw = stage.backward({"features": gs[0].numpy(), "maps": [v.numpy() for v in gs[1:]]})
     torch.autograd.backward(ys, gs)
     bad += ["din"] if wrong(din["image"], g.x.grad if g.x.grad is not None else torch.zeros(g.x.shape), 1e-3) else []
-    bad += [k for k, p in g.mods.named_parameters() if wrong(dw[k], p.grad if p.grad is not None else torch.zeros(p.shape), 1e-3)]
-    r.true(f"graph {seed}, {len(g.spec)} layers", not bad and len(ours) == len(ys), f"{bad} in {g.spec}")
+    for k, p in g.mods.named_parameters() if not frozen else ():
+        bad += [k] if wrong(dw[k], p.grad if p.grad is not None else torch.zeros(p.shape), 1e-3) else []
+    name = f"graph {seed}, {len(g.spec)} layers" + (", frozen" if frozen else "")
+    r.true(name, not bad and len(ours) == len(ys), f"{bad} in {g.spec}")
+
+
+for seed in range(FIRST, FIRST + COUNT):
+    check(seed, False)
+    check(seed, True)
 r.exit()
