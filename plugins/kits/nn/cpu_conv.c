@@ -80,7 +80,7 @@ int nn_convs_plan(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op) {
                            op->d.k[0], op->d.k[1], (long long)a->c, (long long)b->c, err);
   op->worker = nn_conv_scratch_bytes(op->conv, part_fwd(op));
   if (cpu->frozen) plan_constants(cpu, op);
-  op->tmp = cpu->frozen ? plain : align(nn_conv_packed_bytes(op->conv, part_fwd(op)));
+  op->tmp = !cpu->frozen ? align(nn_conv_packed_bytes(op->conv, part_fwd(op))) : op->d.norm ? plain : 0;
   if (!cpu->training) return SP_OK;
   op->worker = larger(op->worker, nn_conv_scratch_bytes(op->conv, NN_CONV_WEIGHTS));
   op->worker = larger(op->worker, align(nn_conv_scratch_bytes(op->conv, part_data(op))) +
