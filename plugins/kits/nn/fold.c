@@ -2,6 +2,8 @@
  * fold.c - what a network whose weights stay as they are can spare. */
 #include "lower.h"
 
+enum { FOLDED = -1 }; /* a kind of no op */
+
 static int is_product(const nn_op *op) {
   return op->kind == NN_OP_CONV || op->kind == NN_OP_CONVT || op->kind == NN_OP_LINEAR;
 }
@@ -45,14 +47,17 @@ static int fold_sum(nn_net *net, const nn_target *target, const nn_op *sum, cons
   return 1;
 }
 
-/* Once all norms are where they can be: a sum then finds the products behind them. */
+/* Once all norms are where they can be: a sum then finds the products behind them. What was folded is read by no search,
+ * so ops move up only at the end. */
 static void without(nn_net *net, const nn_target *target, const uint8_t *keep, int kind) {
   int n = 0;
   for (int i = 0; i < net->n_ops; i++) {
-    const nn_op op = net->ops[i];
-    net->ops[n] = op;
-    n += op.kind != kind || !(kind == NN_OP_ADD ? fold_sum(net, target, &op, keep) : fold_norm(net, &op, keep));
+    nn_op *op = &net->ops[i];
+    if (op->kind != kind || !(kind == NN_OP_ADD ? fold_sum(net, target, op, keep) : fold_norm(net, op, keep))) continue;
+    *op = (nn_op){.kind = FOLDED, .in = -1, .out = -1};
   }
+  for (int i = 0; i < net->n_ops; i++)
+    if (net->ops[i].kind != FOLDED) net->ops[n++] = net->ops[i];
   net->n_ops = n;
 }
 
