@@ -152,6 +152,12 @@ size_t nnk_narrow_weight_work(int k, const nnk_map *x, const nnk_map *dy);
 int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, int tf32,
                       void *work);
 
+/* ---- the first convolution of a network: 7x7 or 3x3 with pad (k-1)/2, stride 2, of three channels to 16, 32, 48 or 64;
+ * maps and w ([out][ky][kx][in]) in bfloat16, row-major pixels, images as wide as a multiple of four. nnk_first says whether
+ * the layer is such, and the current device can run it (pointers do not matter; they begin at 8 bytes, y's at 16). ---- */
+int nnk_first(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
+int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, const void *w, const float *bias, int relu);
+
 /* ---- matrix products with few rows, bound by reading the weights: y[m][n] = x[m][k] w[n][k], all row-major, m up to
  * NNK_SKINNY; sums in float32 (x, y of `elt`, w of welt) ---- */
 enum { NNK_SKINNY = 32 };
