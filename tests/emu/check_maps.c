@@ -289,7 +289,8 @@ START_TEST(norms) {
     for (int l = 0; l < 2; l++)
       for (int e = 0; e < 2; e++)
         for (int batch = 0; batch < 2; batch++) batch_norm(shapes[s], layouts[l], e, batch, 0.25);
-  batch_norm((shape){8, 6, 32, 32}, 0, NNK_F32, 1, 300); /* a mean far from 0 */
+  batch_norm((shape){8, 6, 32, 32}, 0, NNK_F32, 1, 300);                      /* a mean far from 0 */
+  for (int e = 0; e < 2; e++) batch_norm((shape){2, 31, 63, 65}, 0, e, 1, 3); /* as many pieces as there may be */
 }
 END_TEST
 
