@@ -315,9 +315,9 @@ int nnk_add(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, 
                        {y->p, a->p, b->p, y->elt, a->elt, b->elt, relu, nullptr, 0}, n);
 }
 
-int nnk_axpy(void *stream, nnk_sum dst, const float *src, int64_t n) {
-  int v = access(access(4, dst.p, NNK_F32, n), src, NNK_F32, n);
-  return run_flat<AXPY>(stream, v, {dst.p, src, nullptr, NNK_F32, NNK_F32, 0, dst.add, dst.scale, 0}, n);
+int nnk_axpy(void *stream, nnk_sum dst, int elt, const void *src, int64_t n) {
+  int v = access(access(4, dst.p, NNK_F32, n), src, elt, n);
+  return run_flat<AXPY>(stream, v, {dst.p, src, nullptr, NNK_F32, elt, 0, dst.add, dst.scale, 0}, n);
 }
 
 int nnk_concat(void *stream, const nnk_map *y, int n, const nnk_map *parts) {
