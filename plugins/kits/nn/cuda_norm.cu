@@ -132,7 +132,8 @@ struct apply_args {
   const void *mask; /* of y's type */
   const float *stats, *gamma, *beta;
   const float *means; /* backward over a batch: means of dy and of dy * normalised x */
-  int relu, add, planar;
+  int relu, add;
+  bool planar;
 };
 
 /* Channel of unit u; with channels innermost that of its first number. */
@@ -146,12 +147,15 @@ template <int V, typename I> __global__ void __launch_bounds__(THREADS) norm_for
   I u = static_cast<I>(blockIdx.x) * THREADS + threadIdx.x;
   if (u >= units) return;
   int64_t ch = channel_of<V, I>(u, p), at = static_cast<int64_t>(u) * V;
-  float v[V];
+  float v[V], mean[V], inv[V], gamma[V], beta[V];
   load<V>(v, p.x.p, p.x.elt, at);
+  of_channels<V>(mean, p.stats, ch, p.planar);
+  of_channels<V>(inv, p.stats, ch + p.y.c, p.planar);
+  of_channels<V>(gamma, p.gamma, ch, p.planar);
+  of_channels<V>(beta, p.beta, ch, p.planar);
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    int64_t k = p.planar ? ch : ch + j;
-    v[j] = fmaf(v[j] - p.stats[k], p.stats[p.y.c + k] * p.gamma[k], p.beta[k]);
+    v[j] = fmaf(v[j] - mean[j], inv[j] * gamma[j], beta[j]);
     if (p.relu) v[j] = relu_of(v[j]);
   }
   store<V>(p.y.p, p.y.elt, at, v);
@@ -161,16 +165,20 @@ template <int V, typename I> __global__ void __launch_bounds__(THREADS) norm_bac
   I u = static_cast<I>(blockIdx.x) * THREADS + threadIdx.x;
   if (u >= units) return;
   int64_t ch = channel_of<V, I>(u, p), at = static_cast<int64_t>(u) * V, c = p.y.c;
-  float g[V], x[V], t[V];
+  float g[V], x[V], t[V], inv[V], mean[V], a[V], b[V];
   load<V>(g, p.dy.p, p.dy.elt, at);
-  if (p.means) load<V>(x, p.x.p, p.x.elt, at);
+  of_channels<V>(inv, p.stats, ch + c, p.planar);
+  if (p.means) {
+    load<V>(x, p.x.p, p.x.elt, at);
+    of_channels<V>(mean, p.stats, ch, p.planar);
+    of_channels<V>(a, p.means, ch, p.planar);
+    of_channels<V>(b, p.means, ch + c, p.planar);
 #pragma unroll
-  for (int j = 0; j < V; j++) {
-    int64_t k = p.planar ? ch : ch + j;
-    float inv = p.stats[c + k];
-    if (p.means) g[j] = g[j] - p.means[k] - (x[j] - p.stats[k]) * inv * p.means[c + k];
-    g[j] *= p.gamma[k] * inv;
+    for (int j = 0; j < V; j++) g[j] = g[j] - a[j] - (x[j] - mean[j]) * inv[j] * b[j];
   }
+  of_channels<V>(t, p.gamma, ch, p.planar);
+#pragma unroll
+  for (int j = 0; j < V; j++) g[j] *= t[j] * inv[j];
   if (p.add) {
     load<V>(t, p.y.p, p.y.elt, at);
 #pragma unroll
@@ -195,11 +203,14 @@ template <int V, typename I> static int run_apply(void *stream, const apply_args
 static int apply(void *stream, apply_args p, bool forward) {
   int64_t n = elements(p.y), unit = p.y.layout == PLANAR ? pixels(p.y) : p.y.c;
   p.planar = p.y.layout == PLANAR;
-  int v = access(access(access(4, &p.y, unit), &p.x, unit), p.mask, p.y.elt, unit);
+  int v = access(access(access(widest(&p.y), &p.y, unit), &p.x, unit), p.mask, p.y.elt, unit);
   if (!forward) v = access(v, &p.dy, unit);
+  for (const float *of : {p.stats, p.gamma, p.beta, p.means})
+    if (!p.planar) v = access(v, of, NNK_F32, unit);
   if (n >= INT32_MAX - THREADS)
-    return v == 4 ? run_apply<4, uint64_t>(stream, p, forward) : run_apply<1, uint64_t>(stream, p, forward);
-  return v == 4   ? run_apply<4, uint32_t>(stream, p, forward)
+    return v >= 4 ? run_apply<4, uint64_t>(stream, p, forward) : run_apply<1, uint64_t>(stream, p, forward);
+  return v == 8   ? run_apply<8, uint32_t>(stream, p, forward)
+         : v == 4 ? run_apply<4, uint32_t>(stream, p, forward)
          : v == 2 ? run_apply<2, uint32_t>(stream, p, forward)
                   : run_apply<1, uint32_t>(stream, p, forward);
 }
@@ -292,7 +303,7 @@ int nnk_norm_forward(void *stream, const nnk_map *y, const nnk_map *x, const flo
                      const float *beta, int relu) {
   if (!same_order(y, x)) return refused();
   if (elements(*y) == 0) return cudaSuccess;
-  return apply(stream, {*y, *x, {}, nullptr, stats, gamma, beta, nullptr, relu, 0, 0}, true);
+  return apply(stream, {*y, *x, {}, nullptr, stats, gamma, beta, nullptr, relu, 0, false}, true);
 }
 
 int nnk_norm_backward(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, const float *stats,
@@ -312,7 +323,8 @@ int nnk_norm_backward(void *stream, const nnk_map *dx, const nnk_map *dy, const 
     if ((st = launched())) return st;
   }
   if (!dx->p) return cudaSuccess;
-  return apply(stream,
-               {*dx, *x, *dy, mask ? mask->p : nullptr, stats, gamma, nullptr, from_batch ? means : nullptr, 0, add, 0},
-               false);
+  return apply(
+      stream,
+      {*dx, *x, *dy, mask ? mask->p : nullptr, stats, gamma, nullptr, from_batch ? means : nullptr, 0, add, false},
+      false);
 }
