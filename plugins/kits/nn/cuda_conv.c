@@ -422,34 +422,30 @@ int nnc_conv_forward(nnc_call *c, const nn_xop *op) {
   return st ? st : nnc_check(c, op, run_pass(&a));
 }
 
-/* The gradient comes as bfloat16 and is added up as float32, slice by slice. */
-static int grad_of_bf16(nnc_call *c, const nn_xop *op, args *a, void *given, float *sum, int64_t count) {
-  nnk_map src = {given, NNK_BF16, 0, 1, count, 1, 1}, dst = {sum, NNK_F32, 0, 1, count, 1, 1};
-  int st = plan_of(c, op, a);
-  a->to = given;
+/* The gradient comes as bfloat16; slices of it are added up as float32 first. */
+static int grad_of_bf16(nnc_call *c, const nn_xop *op, args *a, nnk_sum g, int64_t count) {
+  float *sum = (float *)c->w.tmp;
+  int st = plan_of(c, op, a), whole = !st && a->p->by[BWD_WEIGHTS].n == a->p->samples;
+  a->to = c->w.tmp + nn_align((size_t)count * sizeof(float));
   for (int64_t first = 0; !st && first < a->p->samples; first += a->p->by[BWD_WEIGHTS].n) {
+    nnk_sum into = whole ? g : (nnk_sum){sum, NULL, first > 0};
     st = checked(a, run_slice(a, first, 0));
-    if (!st) st = nnc_check(c, op, nnk_copy(c->stream, &dst, &src, first > 0));
+    if (!st) st = nnc_check(c, op, nnk_axpy(c->stream, into, NNK_BF16, a->to, count));
   }
-  return st;
+  return st || whole ? st : nnc_check(c, op, nnk_axpy(c->stream, g, NNK_F32, sum, count));
 }
 
 /* Into float32 gradients cuDNN adds by itself; scaled ones, and those of bfloat16, come by way of tmp. */
 static int weight_grad(nnc_call *c, const nn_xop *op, nnk_sum g) {
   nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out);
   int64_t count = weights_of(&c->cuda->low, op);
-  float *sum = (float *)c->w.tmp;
-  void *given = c->w.tmp + nn_align((size_t)count * sizeof(float));
   args a = {.part = BWD_WEIGHTS, .from = transposed(op) ? dy.p : x.p, .w = transposed(op) ? x.p : dy.p};
   int st;
-  if (x.elt == NN_F32 && !g.scale) {
-    a.to = g.p;
-    a.add = g.add;
-    return call(c, op, &a);
-  }
-  a.to = sum;
-  st = x.elt == NN_F32 ? call(c, op, &a) : grad_of_bf16(c, op, &a, given, sum, count);
-  return st ? st : nnc_check(c, op, nnk_axpy(c->stream, g, sum, count));
+  if (x.elt != NN_F32) return grad_of_bf16(c, op, &a, g, count);
+  a.to = g.scale ? c->w.tmp : (char *)g.p;
+  a.add = !g.scale && g.add;
+  st = call(c, op, &a);
+  return st || !g.scale ? st : nnc_check(c, op, nnk_axpy(c->stream, g, NNK_F32, a.to, count));
 }
 
 int nnc_conv_backward(nnc_call *c, const nn_xop *op) {

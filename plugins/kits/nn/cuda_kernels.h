@@ -59,8 +59,8 @@ int nnk_mul(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, 
 int nnk_mul_sum(void *stream, const nnk_map *db, const nnk_map *dy, const nnk_map *a, const nnk_map *mask, int add);
 /* y = x + bias (c numbers, NULL: none) + plus (as y; NULL: nothing), then ReLU; x and y may be one. */
 int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, const nnk_map *plus, int relu);
-/* dst[i] as nnk_sum from src[i], float32. */
-int nnk_axpy(void *stream, nnk_sum dst, const float *src, int64_t n);
+/* dst[i] as nnk_sum from src[i], which is of elt. */
+int nnk_axpy(void *stream, nnk_sum dst, int elt, const void *src, int64_t n);
 /* p[i] = value */
 int nnk_fill(void *stream, float *p, float value, int64_t n);
 /* float32 to bfloat16, up to NNK_LIST arrays in one launch. */
