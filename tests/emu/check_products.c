@@ -30,9 +30,9 @@ static void convolve(const conv *s, const kit_value *x, const double *w, double 
             }
 }
 
-static void narrow(conv s, int lx, int ly, int e, int off, int tf32) {
+static void narrow(conv s, int lx, int ly, int e, int off, int precision) {
   int taps = s.k * s.k, relu = ly == 0;
-  double tol = tf32 ? 2e-3 : 2e-6;
+  double tol = precision == SP_PRECISION_FP32 ? 2e-6 : 2e-3;
   kit_value x = kit_random(s.n, s.in, s.h, s.w, e), dy = kit_random(s.n, s.out, s.h, s.w, e);
   kit_value w = kit_random(1, s.out * taps * s.in, 1, 1, NNK_F32), bias = kit_random(1, s.out, 1, 1, NNK_F32);
   kit_value old = kit_random(s.n, s.in, s.h, s.w, e), m = kit_random(s.n, s.in, s.h, s.w, e);
@@ -50,14 +50,14 @@ static void narrow(conv s, int lx, int ly, int e, int off, int tf32) {
     db.v[i / (s.h * s.w) % s.out] += dy.v[i];
   }
   ck_assert_int_eq(nnk_narrow(s.k, s.in, s.out), 1);
-  kit_ok(nnk_narrow_forward(NULL, s.k, &yd, &xd, wd.p, bd.p, relu, tf32));
+  kit_ok(nnk_narrow_forward(NULL, s.k, &yd, &xd, wd.p, bd.p, relu, precision));
   kit_near(&yd, &y, tol, "narrow forward");
   for (int64_t i = 0; i < dx.size; i++) dx.v[i] = relu && !(m.v[i] > 0) ? 0 : dx.v[i] + (relu ? old.v[i] : 0);
-  kit_ok(nnk_narrow_data(NULL, s.k, &dxd, &dyd, wd.p, relu ? &md : NULL, relu, tf32));
+  kit_ok(nnk_narrow_data(NULL, s.k, &dxd, &dyd, wd.p, relu ? &md : NULL, relu, precision));
   kit_near(&dxd, &dx, tol, "narrow data");
   for (int64_t i = 0; i < dw.size; i++) dw.v[i] = relu ? w.v[i] - 0.5 * dw.v[i] : dw.v[i];
   kit_ok(nnk_narrow_weight(NULL, s.k, (nnk_sum){dwd.p, relu ? sd.p : NULL, relu}, (nnk_sum){dbd.p, NULL, 0}, &xd, &dyd,
-                           tf32, work));
+                           precision, work));
   kit_near(&dwd, &dw, tol, "narrow weight");
   kit_near(&dbd, &db, 2e-5, "narrow bias");
   kit_free();
@@ -70,16 +70,17 @@ START_TEST(narrows) {
   static const int layouts[][2] = {{2, 0}, {-1, 2}, {0, 0}, {1, -1}};
   for (int s = 0; s < 9; s++)
     for (int l = 0; l < 4; l++)
-      for (int tf32 = 0; tf32 < 2; tf32++)
-        narrow(shapes[s], layouts[l][0], layouts[l][1], (s + l) % 3 == 2 ? NNK_BF16 : NNK_F32, (s + l) % 4 == 3, tf32);
+      for (int precision = SP_PRECISION_FP32; precision <= SP_PRECISION_TF32; precision++)
+        narrow(shapes[s], layouts[l][0], layouts[l][1], (s + l) % 3 == 2 ? NNK_BF16 : NNK_F32, (s + l) % 4 == 3,
+               precision);
 }
 END_TEST
 
 /* More tiles than blocks. */
 START_TEST(many_tiles) {
-  for (int tf32 = 0; tf32 < 2; tf32++) {
-    narrow((conv){3, 4, 2, 2, 272, 288}, 4, 0, NNK_F32, 0, tf32);
-    narrow((conv){1, 3, 4, 2, 272, 288}, -1, 4, NNK_F32, 0, tf32);
+  for (int precision = SP_PRECISION_FP32; precision <= SP_PRECISION_TF32; precision++) {
+    narrow((conv){3, 4, 2, 2, 272, 288}, 4, 0, NNK_F32, 0, precision);
+    narrow((conv){1, 3, 4, 2, 272, 288}, -1, 4, NNK_F32, 0, precision);
   }
 }
 END_TEST
