@@ -75,5 +75,8 @@ __device__ inline void ldmatrix_x4_trans(uint32_t r[4], const __nv_bfloat16 *row
 #endif
 }
 
+/* nnk_narrow_weight of 3x3 with up to 32 channels in and out, in bfloat16, with the same work. */
+int few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work);
+
 } // namespace nnk
 #endif
