@@ -105,9 +105,11 @@ static int upsample(void *stream, int mode, const nnk_map *y, const nnk_map *x, 
 using namespace nnk;
 
 int nnk_upsample_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x) {
+  if (nnk_zoom(mode, y, x)) return nnk_zoom_forward(stream, mode, y, x);
   return upsample(stream, mode, y, x, nullptr, 0, true);
 }
 
 int nnk_upsample_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add) {
+  if (nnk_zoom(mode, dy, dx)) return nnk_zoom_backward(stream, mode, dx, dy, mask, add);
   return upsample(stream, mode, dy, dx, mask, add, false);
 }
