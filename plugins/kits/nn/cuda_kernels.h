@@ -129,6 +129,8 @@ int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *d
 /* ---- to another size; layouts 0 only. mode: enum nn_resize of axis.h ---- */
 int nnk_upsample_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x);
 int nnk_upsample_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
+/* dst, of one pixel, = or += the sum over src's: what such a map had as its share of any larger one. */
+int nnk_sum_pixels(void *stream, const nnk_map *dst, const nnk_map *src, const nnk_map *mask, int add);
 /* The same for bilinear modes that enlarge maps of few channels; nnk_zoom says whether maps are such. */
 int nnk_zoom(int mode, const nnk_map *y, const nnk_map *x);
 int nnk_zoom_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x);

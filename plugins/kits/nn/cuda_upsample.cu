@@ -110,6 +110,7 @@ int nnk_upsample_forward(void *stream, int mode, const nnk_map *y, const nnk_map
 }
 
 int nnk_upsample_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add) {
+  if (dx->h * dx->w == 1) return nnk_sum_pixels(stream, dx, dy, mask, add);
   if (nnk_zoom(mode, dy, dx)) return nnk_zoom_backward(stream, mode, dx, dy, mask, add);
   return upsample(stream, mode, dy, dx, mask, add, false);
 }
