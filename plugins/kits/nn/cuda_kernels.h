@@ -154,6 +154,7 @@ int nnk_dropout(void *stream, const nnk_drop *d, const nnk_map *to, const nnk_ma
  * capability 8.0. ---- */
 int nnk_narrow(int k, int64_t in, int64_t out);
 int nnk_narrow_bf16(int k, int64_t in, int64_t out);
+int nnk_narrow_prepare(void); /* before the first call in bfloat16, and not into a capture */
 int nnk_narrow_forward(void *stream, int k, const nnk_map *y, const nnk_map *x, const float *w, const float *bias,
                        int relu, int precision);
 int nnk_narrow_data(void *stream, int k, const nnk_map *dx, const nnk_map *dy, const float *w, const nnk_map *mask,
