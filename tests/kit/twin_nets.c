@@ -128,6 +128,15 @@ static const struct net {
      3, 3, 12, 16, KINKS, 0, 0},
     {"layers", "upsampling alone", "{ layers = { { \"upsample\", size = { 3, 11 }, mode = \"bilinear\" } } }", 2, 5, 7,
      4, 0, 0, 0},
+    {"layers", "maps enlarged to be joined",
+     "{ layers = { { \"conv\", 8, pad = 1 }, { \"relu\" }, { \"upsample\", scale = 2, name = \"up\" },"
+     " { \"conv_transpose\", 8, from = \"input\" }, { \"concat\", from = { \"3\", \"up\" } }, { \"relu\", name = \"j\" "
+     "},"
+     " { \"concat\", from = { \"up\", \"j\", \"up\" } }, { \"upsample\", size = { 24, 12 }, tap = true, name = "
+     "\"seen\" },"
+     " { \"upsample\", size = { 24, 12 }, from = \"input\", name = \"x\" }, { \"concat\", from = { \"x\", \"seen\" } },"
+     " { \"conv\", 6, kernel = 2, stride = 2 } } }",
+     3, 8, 4, 6, KINKS, 0, 0},
     {"layers", "dropout",
      "{ layers = { { \"conv\", 8, pad = 1 }, { \"relu\" }, { \"dropout\", p = 0.3 }, { \"conv\", 6, kernel = 2, stride "
      "= 2 },"

@@ -47,7 +47,8 @@ int nnk_relu(void *stream, const nnk_map *y, const nnk_map *x);
 /* dx = or += mask > 0 ? dy : 0; dx and dy may be one, or of two layouts. mask NULL: a copy. */
 int nnk_mask(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
 int nnk_add(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, int relu);
-/* n maps, up to NNK_PARTS, all of one layout; c of y is theirs together. */
+/* n maps, up to NNK_PARTS, all of one layout; c of y is theirs together. With rows and columns that are so many times a
+ * part's, layout 0 only, each of the part's pixels is there as often; its gradient is the sum over these. */
 enum { NNK_PARTS = 16 };
 int nnk_concat(void *stream, const nnk_map *y, int n, const nnk_map *parts);
 /* Channels first .. first + dx->c - 1 of dy go to dx. */
