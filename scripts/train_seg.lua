@@ -34,6 +34,7 @@ local opt = sp.args({
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,
+  cache = backbone.options.cache,
   model = { "unet", "the head behind --backbone", choices = { "unet", "deeplabv3", "fcn" } },
   output_stride = {
     0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
@@ -49,10 +50,13 @@ if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
 backbone.check(opt, {
-  only = { weights = "", variant = "", model = "unet", output_stride = 0 },
+  only = { weights = "", variant = "", model = "unet", output_stride = 0, cache = "off" },
   no = { encoder = "", width = 8, levels = 3, reference = false },
   frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
 })
+if opt.cache ~= "off" and opt.train_encoder then
+  sp.usage("--cache %s: goes with a frozen backbone, not with --train-encoder", opt.cache)
+end
 if opt.model == "unet" and opt.output_stride ~= 0 then
   sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net needs maps of all sizes"
 end
@@ -130,7 +134,7 @@ local function behind_backbone(g, image, classes)
   local about = backbone.describe(opt, opt.model)
   local model = { backbone = about, head = opt.model, classes = classes, size = size }
   local logits = backbone.segment(g, image, model, {
-    encoder = { frozen = not opt.train_encoder, weights = opt.weights }, head = {}, dropout = opt.dropout,
+    encoder = { frozen = not opt.train_encoder, weights = opt.weights, cache = opt.cache }, head = {}, dropout = opt.dropout,
   })
   return logits, model
 end
