@@ -50,12 +50,12 @@ if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
 backbone.check(opt, {
-  only = { weights = "", variant = "", model = "unet", output_stride = 0, cache = "off" },
+  only = { weights = "", variant = "", model = "unet", output_stride = 0 },
   no = { encoder = "", width = 8, levels = 3, reference = false },
   frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
 })
 if opt.cache ~= "off" and opt.train_encoder then
-  sp.usage("--cache %s: goes with a frozen backbone, not with --train-encoder", opt.cache)
+  sp.usage("--cache %s: goes with a frozen encoder, not with --train-encoder", opt.cache)
 end
 if opt.model == "unet" and opt.output_stride ~= 0 then
   sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net needs maps of all sizes"
@@ -67,6 +67,7 @@ if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dro
     .. "--dropout out")
 end
 
+if opt.reference and opt.cache ~= "off" then sp.usage("--reference: computes the encoder in each step; leave --cache out") end
 if opt.reference and opt.val ~= "" then sp.usage("--reference: has no validation; leave --val out") end
 
 -- A value that depends on the workload, unless the command line has it.
@@ -123,7 +124,7 @@ local function small_unet(g, image, classes)
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
   local enc = g.encoder {
     g.to_float { image, scale = true }, model = "unet", width = opt.width, depth = opt.levels, convs = 2,
-    frozen = not opt.train_encoder, weights = weights,
+    frozen = not opt.train_encoder, weights = weights, cache = opt.cache,
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
   local dec = g.decoder { features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = classes }

@@ -360,8 +360,9 @@ int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {
   *res = NULL;
   if (e->failed) return failed(e, err);
   if (!e->n || !e->units[0].loop.running) return SP_OK;
+  const sp_loop *l = &e->units[0].loop;
   bool cut; /* weights may have been loaded since */
-  if (sp_engine_fill(e, e->g->train_source, false, &cut, err)) return halt(e, err);
+  if (l->delivered < l->end && sp_engine_fill(e, e->g->train_source, false, &cut, err)) return halt(e, err);
   if (sp_loop_next(&e->units[0].loop, res, err) || compare_replicas(e, *res, err)) return halt(e, err);
   return SP_OK;
 }

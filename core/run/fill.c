@@ -22,7 +22,7 @@ static void tell(const sp_engine *e, const sp_node *source) {
   static const char *const where[] = {"", "on the device", "in the host's memory"};
   for (size_t i = 0; i < e->g->n_nodes; i++) {
     const sp_node *n = e->g->nodes[i];
-    if (!n->cache || n->spared) continue;
+    if (!n->cache || n->spared || sp_ranks_opts(e->g->env->ranks)->rank) continue;
     sp_log(SP_LOG_INFO, "filling the cache of '%s' from '%s': %" PRIu64 " samples, %.1f MiB %s", n->name, source->name,
            source->length, (double)sp_cache_bytes(n, source) / 0x1p20, where[n->opts.cache]);
   }
@@ -47,8 +47,9 @@ int sp_engine_fill(sp_engine *e, sp_node *source, bool stops, bool *cut, sp_err 
   if (!source || sp_graph_filled(e->g, source)) return SP_OK;
   int st = sp_unit_new_fill(&u, e, source, err);
   if (st) return st;
+  const sp_machine *beside = e->units[0].m->built ? e->units[0].m : NULL;
   tell(e, source);
-  if (!(st = check_memory(e, &u, err)) && !(st = sp_choices_build(u.m, e->units[0].m, err)))
+  if (!(st = check_memory(e, &u, err)) && !(st = sp_choices_build(u.m, beside, err)))
     st = run(e, &u.loop, stops && !e->g->reduce, cut, err);
   if (!st && !*cut) sp_graph_set_filled(e->g, source);
   sp_unit_free(&u);

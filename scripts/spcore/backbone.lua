@@ -14,7 +14,7 @@ backbone.options = {
   backbone = { "", "a known network as the encoder, such as resnet34: docs/backbones.md", default = "none: a small one" },
   weights = { "", "safetensors file with the backbone's weights" },
   cache = {
-    "off", "where what the frozen backbone makes of each image is kept, so that it computes it once",
+    "off", "where what the frozen encoder makes of each image is kept, so that it computes it once",
     choices = { "device", "host", "off" },
   },
   variant = { "", "whose weights these are, such as timm_a1: numbers of the network and its images", default = "torchvision_v1" },

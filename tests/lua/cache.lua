@@ -106,6 +106,44 @@ do -- once all is kept no image is read, and a broken one is replaced by the sam
   t.eq(probe "device", plain)
 end
 
+do -- a run that is killed goes on, and one that is interrupted while a table is filled ends with no step
+  t.write(dir.path .. "/train.lua", [[
+local sp = require "spcore"
+local opt = sp.args({ cache = { "off", "of the encoder" }, at = { -1, "step behind which `command` runs" }, command = { "", "a command" },
+  ms = { 0, "that a batch of the encoder takes" } }, { checkpoints = true })
+local g <close> = sp.graph(opt)
+local function source(split)
+  return g.reader { path = "shapes", split = split, target = "class", size = 16, batch = 4, samples = 40, val_fraction = 0.25 }
+end
+local data, val = source "train", source "val"
+local x = g.sleep { g.to_float { data.image, scale = true }, ms = opt.ms }.y
+local enc = g.encoder { x, model = "unet", width = 4, depth = 2, frozen = true, cache = opt.cache }
+local head = g.classifier { enc.features, model = "pool", classes = data.classes }
+g:train { g.cross_entropy { head.logits, data.label }, optimizer = g.adamw { lr = 1e-2 } }
+g:evaluate { data = val, every = 6 }
+local run <close> = sp.run { graph = g, opt = opt, steps = 20 }
+for step, m in g:steps(run:rest()) do
+  run:step(step, m)
+  if step == opt.at then os.execute(opt.command) end
+end
+run:finish()
+]])
+  local function run(line)
+    return t.spcore(dir.path, "run train.lua --device cpu --threads 2 --quiet " .. line, "env --default-signal=INT")
+  end
+  local function weights(name) return t.read(("%s/%s/weights.safetensors"):format(dir.path, name)) end
+  t.eq(run "--out whole --checkpoint-every 8", 0)
+  t.eq(run "--out killed --checkpoint-every 8 --cache device --strategy pipelined --at 13 --command 'kill -KILL $PPID'", 137)
+  t.eq(run "--resume killed --cache device --at -1 --override", 0)
+  t.eq(weights "killed", weights "whole")
+  local began = sp.now()
+  local code, out = t.spcore(dir.path, "run train.lua --device cpu --cache host --ms 1000 --out cut",
+    "env --default-signal=INT timeout --preserve-status --foreground -s INT 1")
+  t.eq(code, 130)
+  t.ok(out:find("stopped after 0 steps", 1, true), out)
+  t.ok(sp.now() - began < 7, "not the whole table, which takes 8 s")
+end
+
 do -- what is refused
   local function graph(build)
     local g <close> = sp.graph { device = "cpu" }
