@@ -124,12 +124,14 @@ START_TEST(lists) {
   }
   kit_ok(nnk_cast(NULL, 4, half, src, count));
   kit_ok(nnk_repeat(NULL, 4, dst, src, count, period));
-  kit_ok(nnk_axpy(NULL, (nnk_sum){dst[1], src[0], 1}, src[2], 4001));
+  kit_ok(nnk_axpy(NULL, (nnk_sum){dst[1], src[0], 1}, NNK_F32, src[2], 4001));
+  kit_ok(nnk_axpy(NULL, (nnk_sum){dst[2], src[0], 1}, NNK_BF16, half[1], 4096));
   for (int k = 0; k < 4; k++) {
     kit_value want = kit_like(&x[k]);
     for (int64_t i = 0; i < count[k]; i++) {
       want.v[i] = x[k].v[i % period[k]];
       if (k == 1 && i < 4001) want.v[i] += x[0].v[0] * x[2].v[i];
+      if (k == 2) want.v[i] += x[0].v[0] * kit_round(x[1].v[i], NNK_BF16);
     }
     kit_near(&d[k], &want, 1e-6, "repeat");
     for (int64_t i = 0; i < count[k]; i++) want.v[i] = kit_round(x[k].v[i], NNK_BF16);
@@ -289,7 +291,8 @@ START_TEST(norms) {
     for (int l = 0; l < 2; l++)
       for (int e = 0; e < 2; e++)
         for (int batch = 0; batch < 2; batch++) batch_norm(shapes[s], layouts[l], e, batch, 0.25);
-  batch_norm((shape){8, 6, 32, 32}, 0, NNK_F32, 1, 300); /* a mean far from 0 */
+  batch_norm((shape){8, 6, 32, 32}, 0, NNK_F32, 1, 300);                      /* a mean far from 0 */
+  for (int e = 0; e < 2; e++) batch_norm((shape){2, 31, 63, 65}, 0, e, 1, 3); /* as many pieces as there may be */
 }
 END_TEST
 

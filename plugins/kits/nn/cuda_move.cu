@@ -6,7 +6,9 @@
 
 namespace nnk {
 
-enum { THREADS = 256, EACH = 4 }; /* units of V numbers a thread handles, so that loads are under way together */
+enum { THREADS = 256 };
+/* Units of V numbers a thread handles, so that loads are under way together. */
+__host__ __device__ constexpr int each(int v) { return v == 8 ? 2 : 4; }
 
 enum { RELU, ADD, GIVE, AXPY };
 
@@ -19,6 +21,7 @@ struct flat_args {
 };
 
 template <int OP, int V> __global__ void __launch_bounds__(THREADS) flat(flat_args p) {
+  constexpr int EACH = each(V);
   float a[EACH][V], b[EACH][V], y[EACH][V];
   int64_t first = static_cast<int64_t>(blockIdx.x) * (THREADS * EACH) + threadIdx.x;
 #pragma unroll
@@ -51,8 +54,9 @@ template <int OP, int V> __global__ void __launch_bounds__(THREADS) flat(flat_ar
 template <int OP> static int run_flat(void *stream, int v, flat_args p, int64_t n) {
   if (n == 0) return cudaSuccess;
   p.units = n / v;
-  unsigned grid = static_cast<unsigned>(up(p.units, THREADS * EACH));
-  if (v == 4) SP_LAUNCH((flat<OP, 4>), grid, THREADS, 0, stream, p);
+  unsigned grid = static_cast<unsigned>(up(p.units, THREADS * each(v)));
+  if (v == 8) SP_LAUNCH((flat<OP, 8>), grid, THREADS, 0, stream, p);
+  else if (v == 4) SP_LAUNCH((flat<OP, 4>), grid, THREADS, 0, stream, p);
   else if (v == 2) SP_LAUNCH((flat<OP, 2>), grid, THREADS, 0, stream, p);
   else SP_LAUNCH((flat<OP, 1>), grid, THREADS, 0, stream, p);
   return launched();
@@ -152,7 +156,7 @@ static int give(void *stream, const nnk_map *dst, const nnk_map *src, const nnk_
   if (n == 0) return cudaSuccess;
   if (same_order(dst, src)) {
     flat_args p = {dst->p, src->p, mask ? mask->p : nullptr, dst->elt, src->elt, dst->elt, add, nullptr, 0};
-    return run_flat<GIVE>(stream, access(access(access(4, dst, n), src, n), mask, n), p, n);
+    return run_flat<GIVE>(stream, access(access(access(widest(dst), dst, n), src, n), mask, n), p, n);
   }
   move_args p = {*dst, *src, mask ? mask->p : nullptr, add};
   if (dst->layout == PLANAR || src->layout == PLANAR) return run_transpose(stream, p);
@@ -214,14 +218,15 @@ template <int V, typename I>
 __global__ void __launch_bounds__(THREADS)
     bias_relu(nnk_map y, nnk_map x, const float *bias, const void *plus, int relu, I units, I plane) {
   I u = static_cast<I>(blockIdx.x) * THREADS + threadIdx.x, c = static_cast<I>(y.c);
-  float v[V], more[V];
+  float v[V], more[V], add[V];
   if (u >= units) return;
   load<V>(v, x.p, x.elt, static_cast<int64_t>(u) * V);
   if (plus) load<V>(more, plus, y.elt, static_cast<int64_t>(u) * V);
   I ch = plane ? u / plane % c : u % (c / V) * V; /* plane: units of a channel, 0 where channels are innermost */
+  if (bias) of_channels<V>(add, bias, static_cast<int64_t>(ch), plane != 0);
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    if (bias) v[j] += bias[plane ? ch : ch + j];
+    if (bias) v[j] += add[j];
     if (plus) v[j] += more[j];
     if (relu) v[j] = relu_of(v[j]);
   }
@@ -304,20 +309,20 @@ int nnk_mask(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *
 int nnk_relu(void *stream, const nnk_map *y, const nnk_map *x) {
   int64_t n = elements(*y);
   if (!same_order(y, x)) return refused();
-  return run_flat<RELU>(stream, access(access(4, y, n), x, n), {y->p, x->p, nullptr, y->elt, x->elt, 0, 0, nullptr, 0},
-                        n);
+  return run_flat<RELU>(stream, access(access(widest(y), y, n), x, n),
+                        {y->p, x->p, nullptr, y->elt, x->elt, 0, 0, nullptr, 0}, n);
 }
 
 int nnk_add(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, int relu) {
   int64_t n = elements(*y);
   if (!same_order(y, a) || !same_order(y, b)) return refused();
-  return run_flat<ADD>(stream, access(access(access(4, y, n), a, n), b, n),
+  return run_flat<ADD>(stream, access(access(access(widest(y), y, n), a, n), b, n),
                        {y->p, a->p, b->p, y->elt, a->elt, b->elt, relu, nullptr, 0}, n);
 }
 
-int nnk_axpy(void *stream, nnk_sum dst, const float *src, int64_t n) {
-  int v = access(access(4, dst.p, NNK_F32, n), src, NNK_F32, n);
-  return run_flat<AXPY>(stream, v, {dst.p, src, nullptr, NNK_F32, NNK_F32, 0, dst.add, dst.scale, 0}, n);
+int nnk_axpy(void *stream, nnk_sum dst, int elt, const void *src, int64_t n) {
+  int v = access(access(4, dst.p, NNK_F32, n), src, elt, n);
+  return run_flat<AXPY>(stream, v, {dst.p, src, nullptr, NNK_F32, elt, 0, dst.add, dst.scale, 0}, n);
 }
 
 int nnk_concat(void *stream, const nnk_map *y, int n, const nnk_map *parts) {
@@ -355,12 +360,14 @@ int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float 
   int64_t n = elements(*y), unit = y->layout == PLANAR ? pixels(*y) : y->c;
   if (!same_order(y, x) || (plus && (!same_order(y, plus) || plus->elt != y->elt))) return refused();
   if (n == 0) return cudaSuccess;
-  int v = access(access(access(4, y, unit), x, unit), plus, unit);
+  int v = access(access(access(widest(y), y, unit), x, unit), plus, unit);
+  if (y->layout != PLANAR) v = access(v, bias, NNK_F32, unit);
   const void *p = plus ? plus->p : nullptr;
   if (n >= INT32_MAX - THREADS)
-    return v == 4 ? run_bias<4, uint64_t>(stream, y, x, bias, p, relu)
+    return v >= 4 ? run_bias<4, uint64_t>(stream, y, x, bias, p, relu)
                   : run_bias<1, uint64_t>(stream, y, x, bias, p, relu);
-  return v == 4   ? run_bias<4, uint32_t>(stream, y, x, bias, p, relu)
+  return v == 8   ? run_bias<8, uint32_t>(stream, y, x, bias, p, relu)
+         : v == 4 ? run_bias<4, uint32_t>(stream, y, x, bias, p, relu)
          : v == 2 ? run_bias<2, uint32_t>(stream, y, x, bias, p, relu)
                   : run_bias<1, uint32_t>(stream, y, x, bias, p, relu);
 }

@@ -5,14 +5,19 @@
 
 namespace nnk {
 
-enum { THREADS = 256, LANES = 32, WHOLE = 16 /* pixels; of fewer a mean is a thread's work */ };
+enum {
+  THREADS = 256,
+  LANES = 32,
+  TOGETHER = 3, /* loads that are under way */
+  WHOLE = 16    /* pixels; of fewer a mean is a thread's work */
+};
 
 struct pool_args {
   nnk_map y, x; /* backward: dy and dx */
   const void *seen, *mask;
   int seen_elt, add;
   nnk_window w;
-  int64_t blocks; /* of a sample */
+  uint32_t blocks; /* of a sample */
 };
 
 struct span {
@@ -41,9 +46,9 @@ __device__ inline bool beats(float v, float best) { return v > best || (v != v &
 /* Unit of the thread in its sample; false: none. */
 template <int V>
 __device__ inline bool where(const pool_args &p, const nnk_map &m, int64_t *sample, int *y, int *x, int *ch) {
-  *sample = blockIdx.x / p.blocks;
-  uint32_t u = static_cast<uint32_t>(blockIdx.x - *sample * p.blocks) * THREADS + threadIdx.x;
+  uint32_t first = blockIdx.x / p.blocks, u = (blockIdx.x - first * p.blocks) * THREADS + threadIdx.x;
   uint32_t per = static_cast<uint32_t>(m.c / V), px = u / per, w = static_cast<uint32_t>(m.w), row = px / w;
+  *sample = first;
   *ch = static_cast<int>(u - px * per) * V;
   *y = static_cast<int>(row);
   *x = static_cast<int>(px - row * w);
@@ -55,15 +60,22 @@ template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_forwa
   int oy, ox, ch;
   if (!where<V>(p, p.y, &sample, &oy, &ox, &ch)) return;
   span rows = under(oy, p.w.k[0], p.w.s[0], p.w.p[0], p.x.h), cols = under(ox, p.w.k[1], p.w.s[1], p.w.p[1], p.x.w);
-  float out[V], v[V];
+  float out[V], v[TOGETHER][V];
   for (int j = 0; j < V; j++) out[j] = MAX ? -INFINITY : 0;
   for (int iy = rows.from; iy < rows.to; iy++)
-    for (int ix = cols.from; ix < cols.to; ix++) {
-      load<V>(v, p.x.p, p.x.elt, ((sample * p.x.h + iy) * p.x.w + ix) * p.x.c + ch);
+    for (int ix = cols.from; ix < cols.to; ix += TOGETHER) {
+      int64_t at = ((sample * p.x.h + iy) * p.x.w + ix) * p.x.c + ch;
 #pragma unroll
-      for (int j = 0; j < V; j++) {
-        if (!MAX) out[j] += v[j];
-        else if (beats(v[j], out[j])) out[j] = v[j];
+      for (int e = 0; e < TOGETHER; e++)
+        if (ix + e < cols.to) load<V>(v[e], p.x.p, p.x.elt, at + e * p.x.c);
+#pragma unroll
+      for (int e = 0; e < TOGETHER; e++) {
+        if (ix + e >= cols.to) break;
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+          if (!MAX) out[j] += v[e][j];
+          else if (beats(v[e][j], out[j])) out[j] = v[e][j];
+        }
       }
     }
   float part = 1 / static_cast<float>(p.w.k[0] * p.w.k[1]);
@@ -143,8 +155,8 @@ template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_backw
 
 template <int V> static int run_pool(void *stream, pool_args p, bool max, bool forward) {
   const nnk_map &m = forward ? p.y : p.x;
-  p.blocks = up(pixels(m) * (m.c / V), THREADS);
-  unsigned grid = static_cast<unsigned>(p.blocks * m.n);
+  p.blocks = static_cast<uint32_t>(up(pixels(m) * (m.c / V), THREADS));
+  unsigned grid = p.blocks * static_cast<unsigned>(m.n);
   if (forward && max) SP_LAUNCH((pool_forward<V, true>), grid, THREADS, 0, stream, p);
   else if (forward) SP_LAUNCH((pool_forward<V, false>), grid, THREADS, 0, stream, p);
   else if (max) SP_LAUNCH((pool_backward<V, true>), grid, THREADS, 0, stream, p);
@@ -156,8 +168,8 @@ template <int V> static int run_mean(void *stream, pool_args p) {
   int64_t units = p.x.c / V;
   int lanes = 1;
   while (lanes < LANES && lanes < units) lanes *= 2;
-  p.blocks = up(units, lanes);
-  SP_LAUNCH(mean_forward<V>, static_cast<unsigned>(p.blocks * p.x.n), THREADS, 0, stream, p, lanes);
+  p.blocks = static_cast<uint32_t>(up(units, lanes));
+  SP_LAUNCH(mean_forward<V>, p.blocks * static_cast<unsigned>(p.x.n), THREADS, 0, stream, p, lanes);
   return launched();
 }
 
@@ -175,9 +187,11 @@ int nnk_pool_forward(void *stream, int max, const nnk_map *y, const nnk_map *x, 
   if (!plain(y) || !plain(x)) return refused();
   if (elements(*y) == 0) return cudaSuccess;
   pool_args p = {*y, *x, nullptr, nullptr, 0, 0, w, 0};
-  int v = access(access(4, y, y->c), x, x->c);
-  if (is_mean(max, x, w)) return v == 4 ? run_mean<4>(stream, p) : run_mean<1>(stream, p);
-  return v == 4 ? run_pool<4>(stream, p, max, true) : run_pool<1>(stream, p, max, true);
+  int v = access(access(widest(x), y, y->c), x, x->c);
+  if (is_mean(max, x, w)) return v >= 4 ? run_mean<4>(stream, p) : run_mean<1>(stream, p);
+  return v == 8   ? run_pool<8>(stream, p, max, true)
+         : v == 4 ? run_pool<4>(stream, p, max, true)
+                  : run_pool<1>(stream, p, max, true);
 }
 
 int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, nnk_window w,
@@ -185,6 +199,8 @@ int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *d
   if (!plain(dx) || !plain(dy) || (max && !plain(x))) return refused();
   if (elements(*dx) == 0) return cudaSuccess;
   pool_args p = {*dy, *dx, max ? x->p : nullptr, mask ? mask->p : nullptr, max ? x->elt : 0, add, w, 0};
-  int v = access(access(access(access(4, dx, dx->c), dy, dy->c), max ? x : nullptr, dx->c), mask, dx->c);
-  return v == 4 ? run_pool<4>(stream, p, max, false) : run_pool<1>(stream, p, max, false);
+  int v = access(access(access(access(widest(dx), dx, dx->c), dy, dy->c), max ? x : nullptr, dx->c), mask, dx->c);
+  return v == 8   ? run_pool<8>(stream, p, max, false)
+         : v == 4 ? run_pool<4>(stream, p, max, false)
+                  : run_pool<1>(stream, p, max, false);
 }
