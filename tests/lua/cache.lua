@@ -49,6 +49,7 @@ do
   -- 13 and 5 samples: features of 16 x 4 x 4, maps of 4 x 16 x 16 and 8 x 8 x 8
   t.eq(memory.cache, 18 * 4 * (16 * 4 * 4 + 4 * 16 * 16 + 8 * 8 * 8))
   t.ok(words:find("encoder.cached", 1, true))
+  t.ok(words:find(("cache encoder: 13 x %d bytes, device\n"):format(memory.cache // 18), 1, true))
   t.ok(not words:find("encoder.forward", 1, true) and not words:find("normalize", 1, true), "what only the encoder needs is gone")
   for _, how in ipairs {
     { strategy = "pipelined" }, { strategy = "deep" }, { device = "mock" }, { device = "mock", strategy = "pipelined" },
@@ -136,6 +137,9 @@ run:finish()
   t.eq(run "--out killed --checkpoint-every 8 --cache device --strategy pipelined --at 13 --command 'kill -KILL $PPID'", 137)
   t.eq(run "--resume killed --cache device --at -1 --override", 0)
   t.eq(weights "killed", weights "whole")
+  t.eq(run "--out shards --shards 2", 0) -- each rank has all samples
+  t.eq(run "--out ranks --shards 2 --ranks 2 --cache device", 0)
+  t.eq(weights "ranks", weights "shards")
   local began = sp.now()
   local code, out = t.spcore(dir.path, "run train.lua --device cpu --cache host --ms 1000 --out cut",
     "env --default-signal=INT timeout --preserve-status --foreground -s INT 1")
@@ -168,11 +172,21 @@ do -- what is refused
   t.raises("stage 'other': cache = \"device\": it is a source", graph,
     function(g) return g.reader { path = "shapes", batch = 2, name = "other", cache = "device" }.image end)
 
-  local g <close> = sp.graph { device = "cpu", memory_limit = 4 }
-  local data = g.reader { path = "shapes", target = "class", size = 64, batch = 2, samples = 2000 }
-  local enc = g.encoder { g.to_float { data.image, scale = true }, model = "plain", width = 4, frozen = true, cache = "device" }
-  local head = g.classifier { enc.features, model = "pool", classes = data.classes }
-  g:train { g.cross_entropy { head.logits, data.label }, optimizer = g.sgd { lr = 0.1 } }
-  t.raises("the cache of 'encoder' needs [%d.]+ MiB of memory, %-%-memory%-limit allows [%d.]+: take cache = \"off\", or fewer samples",
-    function() for _ in g:steps(1) do end end)
+  local function too_large(options, reader, cache)
+    local g <close> = sp.graph(options)
+    local data = g.reader(reader)
+    local enc = g.encoder { g.to_float { data.image, scale = true }, model = "plain", width = 4, frozen = true, cache = cache }
+    local head = g.classifier { enc.features, model = "pool", classes = data.classes }
+    g:train { g.cross_entropy { head.logits, data.label }, optimizer = g.sgd { lr = 0.1 } }
+    for _ in g:steps(1) do end
+  end
+  local reader = { path = "shapes", target = "class", size = 64, batch = 2, samples = 2000 }
+  t.raises("the cache of 'encoder' needs 2[%d.]+ MiB of memory, %-%-memory%-limit allows [%d.]+: take cache = \"off\", or fewer",
+    too_large, { device = "cpu", memory_limit = 4 }, reader, "device")
+  t.raises("the cache of 'encoder' needs 2[%d.]+ MiB of memory, %-%-memory%-limit allows [%d.]+: take cache = \"host\" or \"off\"",
+    too_large, { device = "mock", memory_limit = 4 }, reader, "device")
+  too_large({ device = "mock", memory_limit = 4 }, { path = "shapes", target = "class", size = 64, batch = 2, samples = 100 }, "host")
+  reader.size, reader.samples = 4096, 2000000
+  t.raises("the cache of 'encoder' needs [%d.]+ GiB of memory, the host has [%d.]+: take cache = \"off\", or fewer samples",
+    too_large, { device = "mock" }, reader, "host")
 end
