@@ -235,6 +235,29 @@ START_TEST(frozen_as_open) {
 }
 END_TEST
 
+/* Sigmoid and SiLU over all that a float holds, to its last digits; SiLU of an infinite number as PyTorch has it. */
+START_TEST(smooth) {
+  enum { ALL = 4000 };
+  float x[ALL], y[2][ALL];
+  for (int i = 0; i < ALL; i++) x[i] = ldexpf((float)(i % 1000) / 1000 - 0.5f, i / 1000 * 3);
+  x[0] = NAN, x[1] = INFINITY, x[2] = -INFINITY, x[3] = 1e38f, x[4] = -1e38f, x[5] = 200, x[6] = -200;
+  spt *t = spt_new("layers", "{ layers = { { \"sigmoid\", tap = true }, { \"silu\", from = \"input\" } } }", 2);
+  ck_assert_msg(!spt_failed(t), "%s", spt_error(t));
+  spt_input_of(t, 0, SP_F32, 2, (int64_t[]){4, ALL / 4}, SP_ROW_MAJOR, x);
+  ck_assert_msg(!spt_plan(t, 0) && !spt_forward(t, 0), "%s", spt_error(t));
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 1, 0, y[0]), SP_OK);
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 0, 0, y[1]), SP_OK);
+  ck_assert(isnan(y[0][0]) && isnan(y[1][0]) && isnan(y[1][2]));
+  for (int i = 1; i < ALL; i++) {
+    double s = 1 / (1 + exp(-(double)x[i])), v = x[i] * s;
+    ck_assert_msg(fabs(y[0][i] - s) <= 3e-7 * s + 1e-37, "sigmoid(%g) is %g", (double)x[i], (double)y[0][i]);
+    ck_assert_msg(i < 3 || fabs(y[1][i] - v) <= 4e-7 * fabs(v) + 1e-36, "silu(%g) is %g", (double)x[i],
+                  (double)y[1][i]);
+  }
+  spt_free(t);
+}
+END_TEST
+
 static const struct bad {
   const char *layers, *words;
 } bads[] = {
@@ -317,6 +340,7 @@ int main(void) {
   tcase_add_test(c, taps);
   tcase_add_test(c, drops);
   tcase_add_test(c, frozen_as_open);
+  tcase_add_test(c, smooth);
   tcase_add_loop_test(c, errors, 0, (int)SP_ARRAY(bads));
   tcase_add_test(c, no_maps);
   suite_add_tcase(s, c);
