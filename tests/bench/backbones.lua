@@ -4,6 +4,7 @@ local sp = require "spcore"
 local opt = sp.args {
   head = { "probe", "what is trained", choices = { "probe", "unet", "deeplabv3", "fcn" } },
   backbone = { "resnet50", "what is frozen" }, output_stride = { 32, "of the backbone" },
+  cache = { "off", "where the backbone's maps are kept", choices = { "off", "device", "host" } },
   encoder_precision = { "", "of the backbone", default = "that of the run" },
   size = { 256, "pixels of a side" }, batch = { 8, "images a step" }, classes = { 21, "classes" },
   steps = { 200, "timed steps" }, warm_up = { 50, "steps before" },
@@ -16,7 +17,7 @@ local data = g.reader {
 local list = sp.models.get(opt.backbone, { output_stride = opt.output_stride ~= 32 and opt.output_stride or nil })
 local x = g.normalize { data.image, scale = true, mean = list.preprocess.mean, std = list.preprocess.std }.images
 local own = opt.encoder_precision ~= "" and opt.encoder_precision or nil
-local enc = g.encoder { x, layers = list, frozen = true, precision = own }
+local enc = g.encoder { x, layers = list, frozen = true, precision = own, cache = opt.cache }
 local logits
 if probe then
   logits = g.classifier { enc.features, layers = sp.models.probe { classes = opt.classes }, classes = opt.classes }.logits
