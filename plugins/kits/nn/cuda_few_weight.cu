@@ -23,6 +23,7 @@ enum { CHUNKS, RUN, SINGLES };
 struct few_map {
   nnk_map m;
   int how;
+  int64_t pitch; /* bytes from a row to the next, but in Z order */
 };
 
 /* A job is one tile of WIDE x `high` pixels and, of `halves`, 16 channels of x. */
@@ -48,13 +49,29 @@ __device__ inline job_place place_of_job(const few_args &p, int job) {
 }
 
 /* ---- on the way to shared memory ---- */
-/* Where a row of a sample begins, in numbers; of a channel, where the map is N,C,H,W. */
-__device__ inline int64_t row_at(const nnk_map &m, int sample, int y) {
+/* Where a row of a sample begins; of its first channel, where the map is N,C,H,W. */
+__device__ inline const char *row_of(const nnk_map &m, int sample, int y) {
+  bool planar = m.layout == PLANAR;
   uint32_t row = place_of(static_cast<uint32_t>(y), 0, m.layout, static_cast<uint32_t>(m.w));
-  return m.layout == PLANAR ? sample * pixels(m) * m.c + row : (sample * pixels(m) + row) * m.c;
+  int64_t first = sample * pixels(m) * m.c + static_cast<int>(row) * (planar ? 1 : m.c);
+  return static_cast<const char *>(m.p) + first * (m.elt == NNK_BF16 ? 2 : 4);
 }
 
-/* The chunks that a lane has of each row of a tile: column and channels, in numbers from the row's first; -1: zeros. */
+/* A map's rows, one after the other. */
+struct rows_of_tile {
+  const char *at;
+  int sample, y;
+
+  __device__ void aim(const few_map &f, int of, int first) { at = row_of(f.m, of, first), sample = of, y = first; }
+  __device__ bool there(const few_map &f) const { return y >= 0 && y < f.m.h; }
+  __device__ void next(const few_map &f) {
+    y++;
+    if (f.m.layout > 0) at = row_of(f.m, sample, y);
+    else at += f.pitch;
+  }
+};
+
+/* The chunks that a lane has of each row of a tile: column and channels, in numbers from the row's first; less than 0: zeros. */
 template <int WIDTH, int COUNT> struct chunk_loads {
   enum { EACH = (WIDTH * COUNT + 31) / 32 };
   int from[EACH];
@@ -65,18 +82,17 @@ template <int WIDTH, int COUNT> struct chunk_loads {
       int px = (lane + 32 * i) / COUNT, ch = (lane + 32 * i) % COUNT * 8 + c0, x = x0 + px;
       bool there = x >= 0 && x < m.w && ch < m.c;
       uint32_t place = place_of(0, static_cast<uint32_t>(x), m.layout, static_cast<uint32_t>(m.w));
-      from[i] = there ? static_cast<int>(place) * static_cast<int>(m.c) + ch : -1;
+      from[i] = there ? static_cast<int>(place) * static_cast<int>(m.c) + ch : -8;
     }
   }
 
-  __device__ void begin(__nv_bfloat16 *to, const nnk_map &m, int64_t row, bool there, int lane) const {
-    const __nv_bfloat16 *all = static_cast<const __nv_bfloat16 *>(m.p);
+  __device__ void begin(__nv_bfloat16 *to, const char *row, bool there, int lane) const {
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
       int q = lane + 32 * i;
-      bool valid = there && from[i] >= 0;
       if (q < WIDTH * COUNT)
-        copy_chunk(to + chunk_at<COUNT>(q / COUNT, q % COUNT), valid ? all + row + from[i] : all, valid);
+        copy_chunk(to + chunk_at<COUNT>(q / COUNT, q % COUNT), reinterpret_cast<const __nv_bfloat16 *>(row) + from[i],
+                   there && from[i] >= 0);
     }
   }
 };
@@ -84,7 +100,7 @@ template <int WIDTH, int COUNT> struct chunk_loads {
 /* The numbers of one row of WIDTH pixels and `count` channels from c0 on, four of a lane on their way at a time; put(pixel,
  * channel, number) stores them. */
 template <int WIDTH, class PUT>
-__device__ inline void singles(const nnk_map &m, int64_t row, bool there, int x0, int c0, int count, int lane,
+__device__ inline void singles(const nnk_map &m, const char *row, bool there, int x0, int c0, int count, int lane,
                                PUT put) {
   bool planar = m.layout == PLANAR;
   int64_t step = planar ? 1 : m.c, next = planar ? pixels(m) : 1;
@@ -95,8 +111,7 @@ __device__ inline void singles(const nnk_map &m, int64_t row, bool there, int x0
       int e = first + 32 * i, px = planar ? e % WIDTH : e / count, ch = planar ? e / WIDTH : e % count, x = x0 + px;
       uint32_t place = place_of(0, static_cast<uint32_t>(x), m.layout, static_cast<uint32_t>(m.w));
       v[i] = 0;
-      if (there && e < WIDTH * count && x >= 0 && x < m.w)
-        load<1>(&v[i], m.p, m.elt, row + place * step + (c0 + ch) * next);
+      if (there && e < WIDTH * count && x >= 0 && x < m.w) load<1>(&v[i], row, m.elt, place * step + (c0 + ch) * next);
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -106,14 +121,13 @@ __device__ inline void singles(const nnk_map &m, int64_t row, bool there, int x0
   }
 }
 
-/* A row of dy as it lies in memory; behind the map's last column zeros. */
-__device__ inline void begin_run(char *to, const nnk_map &m, int64_t row, int x0, int lane) {
-  int pixel = static_cast<int>(m.c) * (m.elt == NNK_BF16 ? 2 : 4), wide = min(WIDE, static_cast<int>(m.w) - x0);
-  const char *from = static_cast<const char *>(m.p) + (row + x0 * m.c) * (m.elt == NNK_BF16 ? 2 : 4);
-#pragma unroll 4
-  for (int at = lane * 16; at < WIDE * pixel; at += 32 * 16) {
-    bool valid = at < wide * pixel;
-    copy_chunk(to + at, valid ? from + at : static_cast<const char *>(m.p), valid);
+/* A row of dy, of up to 8 NT channels, as it lies in memory; behind the map's last column zeros. */
+template <int NT> __device__ inline void begin_run(char *to, const nnk_map &m, const char *row, int x0, int lane) {
+  int pixel = static_cast<int>(m.c) * (m.elt == NNK_BF16 ? 2 : 4), wide = static_cast<int>(m.w) - x0;
+#pragma unroll
+  for (int i = 0; i < NT; i++) {
+    int at = (lane + 32 * i) * 16;
+    if (at < WIDE * pixel) copy_chunk(to + at, row + static_cast<int64_t>(x0) * pixel + at, at < wide * pixel);
   }
 }
 
@@ -130,6 +144,7 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   /* on the way */
   int coming, row, slot;
   job_place to;
+  rows_of_tile x_rows, dy_rows;
   chunk_loads<SPAN, 2 * MT> x;
   chunk_loads<WIDE, TWISTED ? NT : 1> dy;
   /* computed */
@@ -156,6 +171,8 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
     row = 0;
     if (coming >= p.jobs) return;
     to = place_of_job(p, coming);
+    x_rows.aim(p.x, to.sample, to.y - 1);
+    dy_rows.aim(p.dy, to.sample, to.y);
     if (p.x.how == CHUNKS) x.aim(p.x.m, to.x - 1, c0, lane);
     if constexpr (TWISTED) dy.aim(p.dy.m, to.x, 0, lane);
   }
@@ -163,25 +180,24 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   __device__ void begin_x(char *stage) {
     const nnk_map &m = p.x.m;
     __nv_bfloat16 *at = reinterpret_cast<__nv_bfloat16 *>(stage);
-    int y = to.y + row - 1;
-    bool there = y >= 0 && y < m.h;
-    int64_t from = there ? row_at(m, to.sample, y) : 0;
+    bool there = x_rows.there(p.x);
     auto put = [at](int px, int ch, float v) { at[chunk_at<2 * MT>(px, ch / 8) + ch % 8] = __float2bfloat16_rn(v); };
-    if (p.x.how == CHUNKS) x.begin(at, m, from, there, lane);
-    else singles<SPAN>(m, from, there, to.x - 1, c0, min(static_cast<int>(m.c) - c0, MT * 16), lane, put);
+    if (p.x.how == CHUNKS) x.begin(at, x_rows.at, there, lane);
+    else singles<SPAN>(m, x_rows.at, there, to.x - 1, c0, min(static_cast<int>(m.c) - c0, MT * 16), lane, put);
+    x_rows.next(p.x);
   }
 
   __device__ void begin_dy(char *stage) {
     const nnk_map &m = p.dy.m;
-    int64_t from = row_at(m, to.sample, to.y + row);
     int c = static_cast<int>(m.c);
     auto put = [&](int px, int ch, float v) {
       if (m.elt == NNK_F32) reinterpret_cast<float *>(stage)[px * c + ch] = v;
       else reinterpret_cast<__nv_bfloat16 *>(stage)[px * c + ch] = __float2bfloat16_rn(v);
     };
-    if constexpr (TWISTED) dy.begin(reinterpret_cast<__nv_bfloat16 *>(stage), m, from, true, lane);
-    else if (p.dy.how == RUN) begin_run(stage, m, from, to.x, lane);
-    else singles<WIDE>(m, from, true, to.x, 0, c, lane, put);
+    if constexpr (TWISTED) dy.begin(reinterpret_cast<__nv_bfloat16 *>(stage), dy_rows.at, true, lane);
+    else if (p.dy.how == RUN) begin_run<NT>(stage, m, dy_rows.at, to.x, lane);
+    else singles<WIDE>(m, dy_rows.at, true, to.x, 0, c, lane, put);
+    dy_rows.next(p.dy);
   }
 
   /* Sets one more row on its way; of a tile x has one above and one below besides. */
@@ -263,21 +279,19 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   }
 
   __device__ void run() {
+    int job = coming, r = 0, rows = 0, early = STAGES - 1, now = 0;
+    if (job < p.jobs) rows = place_of_job(p, job).rows;
 #pragma unroll 1
-    for (int i = 0; i < STAGES - 1; i++) begin();
-    int now = 0;
-#pragma unroll 1
-    for (int job = static_cast<int>(blockIdx.x) * WARPS + static_cast<int>(threadIdx.x) / 32; job < p.jobs;
-         job += stride) {
-      int rows = place_of_job(p, job).rows;
-#pragma unroll 1
-      for (int r = 0; r < rows + 2; r++) {
-        wait_stage<STAGES - 2>();
-        __syncwarp(); /* for all lanes' parts, and until all have read the row whose place the next one takes */
-        begin();
-        take(ring + now * ROW, r, rows);
-        now = now + 1 < STAGES ? now + 1 : 0;
-      }
+    while (job < p.jobs) {
+      wait_stage<STAGES - 2>();
+      __syncwarp(); /* for all lanes' parts, and until all have read the row whose place the next one takes */
+      begin();
+      if (early && early--) continue;
+      take(ring + now * ROW, r, rows);
+      now = now + 1 < STAGES ? now + 1 : 0;
+      if (++r < rows + 2) continue;
+      job += stride, r = 0;
+      if (job < p.jobs) rows = place_of_job(p, job).rows;
     }
 #pragma unroll
     for (int nt = 0; nt < NT; nt++) {
@@ -354,9 +368,9 @@ static bool aligned(const nnk_map *m, int64_t bytes) {
 }
 
 static few_map few_of(const nnk_map *m, bool run) {
-  if (m->elt == NNK_BF16 && m->layout != PLANAR && aligned(m, m->c * 2)) return {*m, CHUNKS};
-  bool whole = m->layout == 0 && aligned(m, m->w * m->c * static_cast<int64_t>(bytes_of(m->elt)));
-  return {*m, run && whole ? RUN : SINGLES};
+  int64_t pitch = m->w * (m->layout == PLANAR ? 1 : m->c) * static_cast<int64_t>(bytes_of(m->elt));
+  if (m->elt == NNK_BF16 && m->layout != PLANAR && aligned(m, m->c * 2)) return {*m, CHUNKS, pitch};
+  return {*m, run && m->layout == 0 && aligned(m, pitch) ? RUN : SINGLES, pitch};
 }
 
 /* Tiles of that height which have the warps finish soonest: high ones share more rows, low ones more evenly. */
