@@ -48,6 +48,23 @@ __device__ inline job_place place_of_job(const few_args &p, int job) {
   return {sample, y, (tile - row * p.across) * WIDE, min(p.high, static_cast<int>(p.dy.m.h) - y)};
 }
 
+/* A place in shared memory of which the compiler does not know that it is there, or else it computes it anew each time. */
+__device__ inline char *hidden(char *s) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+l"(s));
+#endif
+  return s;
+}
+
+/* The same, of which it knows: for plain loads. */
+__device__ inline char *shown(char *s) {
+#ifdef __CUDA_ARCH__
+  return static_cast<char *>(__cvta_shared_to_generic(__cvta_generic_to_shared(s)));
+#else
+  return s;
+#endif
+}
+
 /* ---- on the way to shared memory ---- */
 /* Where a row of a sample begins; of its first channel, where the map is N,C,H,W. */
 __device__ inline const char *row_of(const nnk_map &m, int sample, int y) {
@@ -57,24 +74,17 @@ __device__ inline const char *row_of(const nnk_map &m, int sample, int y) {
   return static_cast<const char *>(m.p) + first * (m.elt == NNK_BF16 ? 2 : 4);
 }
 
-/* A map's rows, one after the other. */
-struct rows_of_tile {
-  const char *at;
-  int sample, y;
-
-  __device__ void aim(const few_map &f, int of, int first) { at = row_of(f.m, of, first), sample = of, y = first; }
-  __device__ bool there(const few_map &f) const { return y >= 0 && y < f.m.h; }
-  __device__ void next(const few_map &f) {
-    y++;
-    if (f.m.layout > 0) at = row_of(f.m, sample, y);
-    else at += f.pitch;
-  }
-};
-
-/* The chunks that a lane has of each row of a tile: column and channels, in numbers from the row's first; less than 0: zeros. */
+/* The chunks that a lane has of each row of a tile. from: column and channels, in numbers from the row's first; less than
+ * 0: zeros. to: bytes in shared memory. */
 template <int WIDTH, int COUNT> struct chunk_loads {
   enum { EACH = (WIDTH * COUNT + 31) / 32 };
-  int from[EACH];
+  int from[EACH], to[EACH];
+
+  __device__ void prepare(int lane) {
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+      to[i] = hidden(chunk_at<COUNT>((lane + 32 * i) / COUNT, (lane + 32 * i) % COUNT) * 2);
+  }
 
   __device__ void aim(const nnk_map &m, int x0, int c0, int lane) {
 #pragma unroll
@@ -86,14 +96,11 @@ template <int WIDTH, int COUNT> struct chunk_loads {
     }
   }
 
-  __device__ void begin(__nv_bfloat16 *to, const char *row, bool there, int lane) const {
+  __device__ void begin(char *stage, const char *row, bool there, int lane) const {
 #pragma unroll
-    for (int i = 0; i < EACH; i++) {
-      int q = lane + 32 * i;
-      if (q < WIDTH * COUNT)
-        copy_chunk(to + chunk_at<COUNT>(q / COUNT, q % COUNT), reinterpret_cast<const __nv_bfloat16 *>(row) + from[i],
-                   there && from[i] >= 0);
-    }
+    for (int i = 0; i < EACH; i++)
+      if (lane + 32 * i < WIDTH * COUNT)
+        copy_chunk(stage + to[i], reinterpret_cast<const __nv_bfloat16 *>(row) + from[i], there && from[i] >= 0);
   }
 };
 
@@ -140,11 +147,11 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   static_assert(SLABS <= WARPS * RING, "half of the warps' sums take the place of the rows");
   const few_args &p;
   char *ring;
-  int lane, c0, stride;
+  int lane, c0, stride, at[3]; /* at: of its part of x's factors, where a tile's row begins and one and two pixels on */
   /* on the way */
   int coming, row, slot;
   job_place to;
-  rows_of_tile x_rows, dy_rows;
+  const char *x_row, *dy_row;
   chunk_loads<SPAN, 2 * MT> x;
   chunk_loads<WIDE, TWISTED ? NT : 1> dy;
   /* computed */
@@ -154,10 +161,14 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   __device__ few_sums(const few_args &args, char *shared) : p(args) {
     int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
     lane = thread % 32;
-    ring = shared + warp * STAGES * ROW;
+    ring = hidden(shared + warp * STAGES * ROW);
     coming = static_cast<int>(blockIdx.x) * WARPS + warp, stride = static_cast<int>(gridDim.x) * WARPS;
     c0 = coming % p.halves * 16;
     slot = 0;
+    x.prepare(lane);
+    dy.prepare(lane);
+#pragma unroll
+    for (int kx = 0; kx < 3; kx++) at[kx] = hidden(chunk_at<2 * MT>(lane / 16 * 8 + lane % 8 + kx, lane / 8 % 2));
 #pragma unroll
     for (int i = 0; i < SUMS; i++) sums[i / (MT * NT * 4)][i / (NT * 4) % MT][i / 4 % NT][i % 4] = 0;
 #pragma unroll
@@ -171,20 +182,26 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
     row = 0;
     if (coming >= p.jobs) return;
     to = place_of_job(p, coming);
-    x_rows.aim(p.x, to.sample, to.y - 1);
-    dy_rows.aim(p.dy, to.sample, to.y);
+    x_row = row_of(p.x.m, to.sample, to.y - 1);
+    dy_row = row_of(p.dy.m, to.sample, to.y);
     if (p.x.how == CHUNKS) x.aim(p.x.m, to.x - 1, c0, lane);
     if constexpr (TWISTED) dy.aim(p.dy.m, to.x, 0, lane);
   }
 
+  __device__ const char *after(const char *at, const few_map &f, int y) const {
+    return f.m.layout > 0 ? row_of(f.m, to.sample, y) : at + f.pitch;
+  }
+
   __device__ void begin_x(char *stage) {
     const nnk_map &m = p.x.m;
-    __nv_bfloat16 *at = reinterpret_cast<__nv_bfloat16 *>(stage);
-    bool there = x_rows.there(p.x);
-    auto put = [at](int px, int ch, float v) { at[chunk_at<2 * MT>(px, ch / 8) + ch % 8] = __float2bfloat16_rn(v); };
-    if (p.x.how == CHUNKS) x.begin(at, x_rows.at, there, lane);
-    else singles<SPAN>(m, x_rows.at, there, to.x - 1, c0, min(static_cast<int>(m.c) - c0, MT * 16), lane, put);
-    x_rows.next(p.x);
+    int y = to.y + row - 1;
+    bool there = static_cast<uint32_t>(y) < static_cast<uint32_t>(m.h);
+    auto put = [stage](int px, int ch, float v) {
+      reinterpret_cast<__nv_bfloat16 *>(stage)[chunk_at<2 * MT>(px, ch / 8) + ch % 8] = __float2bfloat16_rn(v);
+    };
+    if (p.x.how == CHUNKS) x.begin(stage, x_row, there, lane);
+    else singles<SPAN>(m, x_row, there, to.x - 1, c0, min(static_cast<int>(m.c) - c0, MT * 16), lane, put);
+    x_row = after(x_row, p.x, y + 1);
   }
 
   __device__ void begin_dy(char *stage) {
@@ -194,24 +211,23 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
       if (m.elt == NNK_F32) reinterpret_cast<float *>(stage)[px * c + ch] = v;
       else reinterpret_cast<__nv_bfloat16 *>(stage)[px * c + ch] = __float2bfloat16_rn(v);
     };
-    if constexpr (TWISTED) dy.begin(reinterpret_cast<__nv_bfloat16 *>(stage), dy_rows.at, true, lane);
-    else if (p.dy.how == RUN) begin_run<NT>(stage, m, dy_rows.at, to.x, lane);
-    else singles<WIDE>(m, dy_rows.at, true, to.x, 0, c, lane, put);
-    dy_rows.next(p.dy);
+    if constexpr (TWISTED) dy.begin(stage, dy_row, true, lane);
+    else if (p.dy.how == RUN) begin_run<NT>(stage, m, dy_row, to.x, lane);
+    else singles<WIDE>(m, dy_row, true, to.x, 0, c, lane, put);
+    dy_row = after(dy_row, p.dy, to.y + row + 1);
   }
 
   /* Sets one more row on its way; of a tile x has one above and one below besides. */
   __device__ void begin() {
     if (coming < p.jobs) {
-      char *stage = ring + slot * ROW;
-      begin_x(stage);
-      if (row < to.rows) begin_dy(stage + X_BYTES);
+      begin_x(ring + slot);
+      if (row < to.rows) begin_dy(ring + slot + X_BYTES);
       if (++row == to.rows + 2) {
         coming += stride;
         aim();
       }
     }
-    slot = slot + 1 < STAGES ? slot + 1 : 0;
+    slot = slot + ROW < STAGES * ROW ? slot + ROW : 0;
     end_stage();
   }
 
@@ -246,15 +262,15 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
     }
   }
 
-  __device__ void take_dy(const char *stage) {
+  __device__ void take_dy(char *stage) {
     if constexpr (TWISTED) take_chunks(stage);
-    else if (p.dy.m.elt == NNK_F32) take_run(reinterpret_cast<const float *>(stage));
-    else take_run(reinterpret_cast<const __nv_bfloat16 *>(stage));
+    else if (p.dy.m.elt == NNK_F32) take_run(reinterpret_cast<const float *>(shown(stage)));
+    else take_run(reinterpret_cast<const __nv_bfloat16 *>(shown(stage)));
   }
 
   /* Row r of a tile's rows + 2 of x. */
-  __device__ void take(const char *stage, int r, int rows) {
-    const __nv_bfloat16 *at = reinterpret_cast<const __nv_bfloat16 *>(stage);
+  __device__ void take(char *stage, int r, int rows) {
+    const __nv_bfloat16 *from = reinterpret_cast<const __nv_bfloat16 *>(stage);
     uint32_t a[3][MT][4];
 #pragma unroll
     for (int i = 0; i < 2 * NT; i++) {
@@ -264,8 +280,8 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
     if (r < rows) take_dy(stage + X_BYTES);
 #pragma unroll
     for (int i = 0; i < 3 * MT; i++) {
-      int kx = i / MT, mt = i % MT, px = lane / 16 * 8 + lane % 8 + kx, chunk = mt * 2 + lane / 8 % 2;
-      ldmatrix_x4_trans(a[kx][mt], at + chunk_at<2 * MT>(px, chunk));
+      int kx = i / MT, mt = i % MT;
+      ldmatrix_x4_trans(a[kx][mt], from + (at[kx] ^ mt * 16)); /* however they are twisted */
     }
 #pragma unroll
     for (int ky = 0; ky < 3; ky++) {
@@ -287,8 +303,8 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
       __syncwarp(); /* for all lanes' parts, and until all have read the row whose place the next one takes */
       begin();
       if (early && early--) continue;
-      take(ring + now * ROW, r, rows);
-      now = now + 1 < STAGES ? now + 1 : 0;
+      take(ring + now, r, rows);
+      now = now + ROW < STAGES * ROW ? now + ROW : 0;
       if (++r < rows + 2) continue;
       job += stride, r = 0;
       if (job < p.jobs) rows = place_of_job(p, job).rows;
