@@ -11,10 +11,9 @@
 
 namespace nnk {
 
-enum { BLOCKS = 132, WARPS = 8, THREADS = WARPS * 32, WIDE = 16, SPAN = WIDE + 2, TAPS = 9 };
-enum {
-  RING = 12288
-}; /* bytes of a warp: with the other warps' what a block may have on any device of these products */
+enum { BLOCKS = 132, WIDE = 16, SPAN = WIDE + 2, TAPS = 9 };
+/* Bytes of shared memory that a block may have on any device of these products. */
+enum { SHARED = 98304 };
 
 /* How a row of a tile comes to shared memory: CHUNKS: of 8 channels each, twisted against bank conflicts. RUN: as it lies in
  * memory, where that is one run, in 16 bytes at a time. SINGLES: number by number, to either form. */
@@ -30,7 +29,7 @@ struct few_map {
 struct few_args {
   few_map x, dy;
   float *work; /* a piece: [out][taps][in], then [out] */
-  int high, down, across, halves, jobs;
+  int high, down, across, halves, jobs, pieces;
 };
 
 /* Chunks of 16 bytes, COUNT a pixel: any eight pixels in a row have banks of their own. */
@@ -142,9 +141,13 @@ template <int NT> __device__ inline void begin_run(char *to, const nnk_map &m, c
  * CHUNKS; else its pixels lie one after the other, in dy's own type. ---- */
 template <int MT, int NT, bool TWISTED> struct few_sums {
   enum { X_BYTES = SPAN * MT * 32, DY_BYTES = WIDE * NT * (TWISTED ? 16 : 32), ROW = X_BYTES + DY_BYTES };
-  enum { STAGES = RING / ROW, SUMS = TAPS * MT * NT * 4, SLAB = SUMS * 32 + NT * 8 };
-  enum { SHARED = WARPS * STAGES * ROW, SLABS = WARPS / 2 * SLAB * 4, BYTES = SHARED > SLABS ? SHARED : SLABS };
-  static_assert(SLABS <= WARPS * RING, "half of the warps' sums take the place of the rows");
+  enum {
+    WARPS = MT * NT > 2 ? 8 : 16,
+    STAGES = SHARED / WARPS / ROW,
+    SUMS = TAPS * MT * NT * 4,
+    SLAB = SUMS * 32 + NT * 8
+  };
+  static_assert(WARPS / 2 * SLAB * 4 <= SHARED, "half of the warps' sums take the place of the rows");
   const few_args &p;
   char *ring;
   int lane, c0, stride, at[3]; /* at: of its part of x's factors, where a tile's row begins and one and two pixels on */
@@ -336,7 +339,7 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   __device__ void leave_piece(const float *slabs) const {
     int cx = static_cast<int>(p.x.m.c), cy = static_cast<int>(p.dy.m.c), count = cy * TAPS * cx;
     float *piece = p.work + static_cast<int64_t>(blockIdx.x) * (count + cy);
-    for (int e = static_cast<int>(threadIdx.x); e < SLAB * p.halves; e += THREADS) {
+    for (int e = static_cast<int>(threadIdx.x); e < SLAB * p.halves; e += WARPS * 32) {
       int half = e / SLAB, i = e - half * SLAB, of = i % 32, which = i / 32;
       float sum = 0;
       for (int k = half; k < WARPS / 2; k += p.halves) sum += slabs[k * SLAB + i];
@@ -348,11 +351,10 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   }
 };
 
-template <int MT, int NT, bool TWISTED> __global__ void __launch_bounds__(THREADS, 1) few_weights(few_args p) {
-  typedef few_sums<MT, NT, TWISTED> W;
+template <class W> __global__ void __launch_bounds__(W::WARPS * 32, 1) few_weights(few_args p) {
   SP_DYNAMIC_SHARED(char, shared);
   float *slabs = reinterpret_cast<float *>(shared);
-  int warp = static_cast<int>(threadIdx.x) / 32, upper = warp - WARPS / 2;
+  int warp = static_cast<int>(threadIdx.x) / 32, upper = warp - W::WARPS / 2;
   W w(p, shared);
   w.run();
   wait_stage<0>();
@@ -367,18 +369,6 @@ template <int MT, int NT, bool TWISTED> __global__ void __launch_bounds__(THREAD
   w.leave_piece(slabs);
 }
 
-template <int MT, int NT, bool TWISTED> static int launch(void *stream, const few_args &p, unsigned blocks) {
-  enum { BYTES = few_sums<MT, NT, TWISTED>::BYTES };
-  cudaFuncSetAttribute(reinterpret_cast<const void *>(&few_weights<MT, NT, TWISTED>),
-                       cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
-  SP_LAUNCH((few_weights<MT, NT, TWISTED>), blocks, THREADS, BYTES, stream, p);
-  return launched();
-}
-
-template <int MT, int NT> static int launch(void *stream, const few_args &p, unsigned blocks) {
-  return p.dy.how == CHUNKS ? launch<MT, NT, true>(stream, p, blocks) : launch<MT, NT, false>(stream, p, blocks);
-}
-
 static bool aligned(const nnk_map *m, int64_t bytes) {
   return bytes % 16 == 0 && reinterpret_cast<uintptr_t>(m->p) % 16 == 0;
 }
@@ -390,16 +380,29 @@ static few_map few_of(const nnk_map *m, bool run) {
 }
 
 /* Tiles of that height which have the warps finish soonest: high ones share more rows, low ones more evenly. */
-static void cut(few_args *p) {
+static void cut(few_args *p, int warps) {
   const nnk_map &m = p->dy.m;
-  int64_t least = INT64_MAX;
+  int64_t least = INT64_MAX, most = BLOCKS * warps;
   for (int high = 8; high <= 64; high *= 2) {
-    int64_t jobs = m.n * up(m.h, high) * up(m.w, WIDE) * p->halves, rows = up(jobs, BLOCKS * WARPS) * (high + 2);
+    int64_t jobs = m.n * up(m.h, high) * up(m.w, WIDE) * p->halves, rows = up(jobs, most) * (high + 2);
     if (rows >= least) continue;
     least = rows;
     p->high = high, p->jobs = static_cast<int>(jobs), p->down = static_cast<int>(up(m.h, high));
+    p->pieces = static_cast<int>(up(jobs < most ? jobs : most, warps));
   }
   p->across = static_cast<int>(up(m.w, WIDE));
+}
+
+template <class W> static int launch(void *stream, few_args *p) {
+  cut(p, W::WARPS);
+  cudaFuncSetAttribute(reinterpret_cast<const void *>(&few_weights<W>), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       SHARED);
+  SP_LAUNCH(few_weights<W>, static_cast<unsigned>(p->pieces), W::WARPS * 32, SHARED, stream, *p);
+  return launched();
+}
+
+template <int MT, int NT> static int launch(void *stream, few_args *p) {
+  return p->dy.how == CHUNKS ? launch<few_sums<MT, NT, true>>(stream, p) : launch<few_sums<MT, NT, false>>(stream, p);
 }
 
 } // namespace nnk
@@ -409,12 +412,9 @@ using namespace nnk;
 int nnk::few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work) {
   if (x->c > 32 || dy->c > 32) return refused();
   bool two = x->c > 16; /* halves of x's channels: in one warp where its registers hold them */
-  few_args p = {few_of(x, false), few_of(dy, true), work, 0, 0, 0, two && dy->c > 16 ? 2 : 1, 0};
-  cut(&p);
-  int64_t pieces = up(p.jobs < BLOCKS * WARPS ? p.jobs : BLOCKS * WARPS, WARPS);
-  unsigned blocks = static_cast<unsigned>(pieces);
+  few_args p = {few_of(x, false), few_of(dy, true), work, 0, 0, 0, two && dy->c > 16 ? 2 : 1, 0, 0};
   int st;
-  if (dy->c <= 16) st = two ? launch<2, 2>(stream, p, blocks) : launch<1, 2>(stream, p, blocks);
-  else st = dy->c <= 24 ? launch<1, 3>(stream, p, blocks) : launch<1, 4>(stream, p, blocks);
-  return st ? st : sum_pieces(stream, dw, dy->c * TAPS * x->c, db, dy->c, work, pieces);
+  if (dy->c <= 16) st = two ? launch<2, 2>(stream, &p) : launch<1, 2>(stream, &p);
+  else st = dy->c <= 24 ? launch<1, 3>(stream, &p) : launch<1, 4>(stream, &p);
+  return st ? st : sum_pieces(stream, dw, dy->c * TAPS * x->c, db, dy->c, work, p.pieces);
 }
