@@ -22,7 +22,8 @@ enum { CHUNKS, RUN, SINGLES };
 struct few_map {
   nnk_map m;
   int how;
-  int64_t pitch; /* bytes from a row to the next, but in Z order */
+  int step;             /* bytes from a pixel to the next, */
+  int64_t pitch, whole; /* from a row to the next, but in Z order, and from a sample */
 };
 
 /* A job is one tile of WIDE x `high` pixels and, of `halves`, 16 channels of x. */
@@ -43,7 +44,7 @@ struct job_place {
 };
 
 __device__ inline job_place place_of_job(const few_args &p, int job) {
-  int tile = job / p.halves, row = tile / p.across, sample = row / p.down, y = (row - sample * p.down) * p.high;
+  int tile = job >> (p.halves - 1), row = tile / p.across, sample = row / p.down, y = (row - sample * p.down) * p.high;
   return {sample, y, (tile - row * p.across) * WIDE, min(p.high, static_cast<int>(p.dy.m.h) - y)};
 }
 
@@ -66,24 +67,16 @@ __device__ inline char *shown(char *s) {
 
 /* ---- on the way to shared memory ---- */
 /* Where a row of a sample begins; of its first channel, where the map is N,C,H,W. */
-__device__ inline const char *row_of(const nnk_map &m, int sample, int y) {
-  bool planar = m.layout == PLANAR;
-  uint32_t row = place_of(static_cast<uint32_t>(y), 0, m.layout, static_cast<uint32_t>(m.w));
-  int64_t first = sample * pixels(m) * m.c + static_cast<int>(row) * (planar ? 1 : m.c);
-  return static_cast<const char *>(m.p) + first * (m.elt == NNK_BF16 ? 2 : 4);
+__device__ inline const char *row_of(const few_map &f, int sample, int y) {
+  uint32_t row = place_of(static_cast<uint32_t>(y), 0, f.m.layout, static_cast<uint32_t>(f.m.w));
+  return static_cast<const char *>(f.m.p) + sample * f.whole + static_cast<int64_t>(static_cast<int>(row)) * f.step;
 }
 
 /* The chunks that a lane has of each row of a tile. from: column and channels, in numbers from the row's first; less than
- * 0: zeros. to: bytes in shared memory. */
+ * 0: zeros. */
 template <int WIDTH, int COUNT> struct chunk_loads {
   enum { EACH = (WIDTH * COUNT + 31) / 32 };
-  int from[EACH], to[EACH];
-
-  __device__ void prepare(int lane) {
-#pragma unroll
-    for (int i = 0; i < EACH; i++)
-      to[i] = hidden(chunk_at<COUNT>((lane + 32 * i) / COUNT, (lane + 32 * i) % COUNT) * 2);
-  }
+  int from[EACH];
 
   __device__ void aim(const nnk_map &m, int x0, int c0, int lane) {
 #pragma unroll
@@ -95,11 +88,12 @@ template <int WIDTH, int COUNT> struct chunk_loads {
     }
   }
 
-  __device__ void begin(char *stage, const char *row, bool there, int lane) const {
+  /* to: where the first one goes; however chunks are twisted, those of 32 on are as far behind. */
+  __device__ void begin(char *to, const char *row, bool there, int lane) const {
 #pragma unroll
     for (int i = 0; i < EACH; i++)
       if (lane + 32 * i < WIDTH * COUNT)
-        copy_chunk(stage + to[i], reinterpret_cast<const __nv_bfloat16 *>(row) + from[i], there && from[i] >= 0);
+        copy_chunk(to + 512 * i, reinterpret_cast<const __nv_bfloat16 *>(row) + from[i], there && from[i] >= 0);
   }
 };
 
@@ -137,12 +131,12 @@ template <int NT> __device__ inline void begin_run(char *to, const nnk_map &m, c
   }
 }
 
-/* ---- products: a warp's sums over 16 MT channels of x by 8 NT of dy, and what it has on its way. TWISTED: dy comes as
- * CHUNKS; else its pixels lie one after the other, in dy's own type. ---- */
-template <int MT, int NT, bool TWISTED> struct few_sums {
+/* ---- products: a warp's sums over 16 MT channels of x by 8 NT of dy, and what it has on its way. WHOLE: x comes
+ * as CHUNKS, else as SINGLES. TWISTED: dy comes as CHUNKS; else its pixels lie one after the other, in its own type. ---- */
+template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
   enum { X_BYTES = SPAN * MT * 32, DY_BYTES = WIDE * NT * (TWISTED ? 16 : 32), ROW = X_BYTES + DY_BYTES };
   enum {
-    WARPS = MT * NT > 2 ? 8 : 16,
+    WARPS = MT * NT > 2 || !WHOLE || !TWISTED ? 8 : 16,
     STAGES = SHARED / WARPS / ROW,
     SUMS = TAPS * MT * NT * 4,
     SLAB = SUMS * 32 + NT * 8
@@ -150,11 +144,12 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   static_assert(WARPS / 2 * SLAB * 4 <= SHARED, "half of the warps' sums take the place of the rows");
   const few_args &p;
   char *ring;
-  int lane, c0, stride, at[3]; /* at: of its part of x's factors, where a tile's row begins and one and two pixels on */
+  int lane, stride, at[3]; /* at: of its part of x's factors, where a tile's row begins and one and two pixels on */
   /* on the way */
   int coming, row, slot;
   job_place to;
   const char *x_row, *dy_row;
+  int x_place, dy_place; /* of a lane's first chunk */
   chunk_loads<SPAN, 2 * MT> x;
   chunk_loads<WIDE, TWISTED ? NT : 1> dy;
   /* computed */
@@ -166,12 +161,11 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
     lane = thread % 32;
     ring = hidden(shared + warp * STAGES * ROW);
     coming = static_cast<int>(blockIdx.x) * WARPS + warp, stride = static_cast<int>(gridDim.x) * WARPS;
-    c0 = coming % p.halves * 16;
     slot = 0;
-    x.prepare(lane);
-    dy.prepare(lane);
+    x_place = hidden(chunk_at<2 * MT>(lane / (2 * MT), lane % (2 * MT)) * 2);
+    dy_place = NT == 2 * MT ? x_place : hidden(chunk_at<NT>(lane / NT, lane % NT) * 2);
 #pragma unroll
-    for (int kx = 0; kx < 3; kx++) at[kx] = hidden(chunk_at<2 * MT>(lane / 16 * 8 + lane % 8 + kx, lane / 8 % 2));
+    for (int kx = 0; kx < 3; kx++) at[kx] = chunk_at<2 * MT>(lane / 16 * 8 + lane % 8 + kx, lane / 8 % 2);
 #pragma unroll
     for (int i = 0; i < SUMS; i++) sums[i / (MT * NT * 4)][i / (NT * 4) % MT][i / 4 % NT][i % 4] = 0;
 #pragma unroll
@@ -185,24 +179,24 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
     row = 0;
     if (coming >= p.jobs) return;
     to = place_of_job(p, coming);
-    x_row = row_of(p.x.m, to.sample, to.y - 1);
-    dy_row = row_of(p.dy.m, to.sample, to.y);
-    if (p.x.how == CHUNKS) x.aim(p.x.m, to.x - 1, c0, lane);
+    x_row = row_of(p.x, to.sample, to.y - 1);
+    dy_row = row_of(p.dy, to.sample, to.y);
+    if constexpr (WHOLE) x.aim(p.x.m, to.x - 1, (coming & (p.halves - 1)) * 16, lane);
     if constexpr (TWISTED) dy.aim(p.dy.m, to.x, 0, lane);
   }
 
   __device__ const char *after(const char *at, const few_map &f, int y) const {
-    return f.m.layout > 0 ? row_of(f.m, to.sample, y) : at + f.pitch;
+    return f.m.layout > 0 ? row_of(f, to.sample, y) : at + f.pitch;
   }
 
   __device__ void begin_x(char *stage) {
     const nnk_map &m = p.x.m;
-    int y = to.y + row - 1;
+    int y = to.y + row - 1, c0 = (coming & (p.halves - 1)) * 16;
     bool there = static_cast<uint32_t>(y) < static_cast<uint32_t>(m.h);
     auto put = [stage](int px, int ch, float v) {
       reinterpret_cast<__nv_bfloat16 *>(stage)[chunk_at<2 * MT>(px, ch / 8) + ch % 8] = __float2bfloat16_rn(v);
     };
-    if (p.x.how == CHUNKS) x.begin(stage, x_row, there, lane);
+    if constexpr (WHOLE) x.begin(stage + x_place, x_row, there, lane);
     else singles<SPAN>(m, x_row, there, to.x - 1, c0, min(static_cast<int>(m.c) - c0, MT * 16), lane, put);
     x_row = after(x_row, p.x, y + 1);
   }
@@ -214,7 +208,7 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
       if (m.elt == NNK_F32) reinterpret_cast<float *>(stage)[px * c + ch] = v;
       else reinterpret_cast<__nv_bfloat16 *>(stage)[px * c + ch] = __float2bfloat16_rn(v);
     };
-    if constexpr (TWISTED) dy.begin(stage, dy_row, true, lane);
+    if constexpr (TWISTED) dy.begin(stage + dy_place, dy_row, true, lane);
     else if (p.dy.how == RUN) begin_run<NT>(stage, m, dy_row, to.x, lane);
     else singles<WIDE>(m, dy_row, true, to.x, 0, c, lane, put);
     dy_row = after(dy_row, p.dy, to.y + row + 1);
@@ -271,41 +265,47 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
     else take_run(reinterpret_cast<const __nv_bfloat16 *>(shown(stage)));
   }
 
+  __device__ void load_x(uint32_t (*a)[4], const char *stage, int kx) const {
+#pragma unroll
+    for (int mt = 0; mt < MT; mt++) /* however they are twisted */
+      ldmatrix_x4_trans(a[mt], reinterpret_cast<const __nv_bfloat16 *>(stage) + (at[kx] ^ mt * 16));
+  }
+
   /* Row r of a tile's rows + 2 of x. */
   __device__ void take(char *stage, int r, int rows) {
-    const __nv_bfloat16 *from = reinterpret_cast<const __nv_bfloat16 *>(stage);
-    uint32_t a[3][MT][4];
+    uint32_t a[2][MT][4];
 #pragma unroll
     for (int i = 0; i < 2 * NT; i++) {
       b[2][i / 2][i % 2] = b[1][i / 2][i % 2];
       b[1][i / 2][i % 2] = b[0][i / 2][i % 2];
     }
     if (r < rows) take_dy(stage + X_BYTES);
+    load_x(a[0], stage, 0);
 #pragma unroll
-    for (int i = 0; i < 3 * MT; i++) {
-      int kx = i / MT, mt = i % MT;
-      ldmatrix_x4_trans(a[kx][mt], from + (at[kx] ^ mt * 16)); /* however they are twisted */
-    }
+    for (int kx = 0; kx < 3; kx++) {
+      if (kx < 2) load_x(a[(kx + 1) % 2], stage, kx + 1);
 #pragma unroll
-    for (int ky = 0; ky < 3; ky++) {
-      if (r < ky || r - ky >= rows) continue;
+      for (int ky = 0; ky < 3; ky++) {
+        if (r < ky || r - ky >= rows) continue;
 #pragma unroll
-      for (int i = 0; i < 3 * MT * NT; i++) {
-        int kx = i / (MT * NT), mt = i / NT % MT, nt = i % NT;
-        product16(sums[ky * 3 + kx][mt][nt], a[kx][mt], b[ky][nt]);
+        for (int i = 0; i < MT * NT; i++)
+          product16(sums[ky * 3 + kx][i / NT][i % NT], a[kx % 2][i / NT], b[ky][i % NT]);
       }
     }
   }
 
   __device__ void run() {
-    int job = coming, r = 0, rows = 0, early = STAGES - 1, now = 0;
+    int job = coming, r = 1 - STAGES, rows = 0, now = 0;
     if (job < p.jobs) rows = place_of_job(p, job).rows;
 #pragma unroll 1
     while (job < p.jobs) {
       wait_stage<STAGES - 2>();
       __syncwarp(); /* for all lanes' parts, and until all have read the row whose place the next one takes */
       begin();
-      if (early && early--) continue;
+      if (r < 0) {
+        r++;
+        continue;
+      }
       take(ring + now, r, rows);
       now = now + ROW < STAGES * ROW ? now + ROW : 0;
       if (++r < rows + 2) continue;
@@ -374,9 +374,11 @@ static bool aligned(const nnk_map *m, int64_t bytes) {
 }
 
 static few_map few_of(const nnk_map *m, bool run) {
-  int64_t pitch = m->w * (m->layout == PLANAR ? 1 : m->c) * static_cast<int64_t>(bytes_of(m->elt));
-  if (m->elt == NNK_BF16 && m->layout != PLANAR && aligned(m, m->c * 2)) return {*m, CHUNKS, pitch};
-  return {*m, run && m->layout == 0 && aligned(m, pitch) ? RUN : SINGLES, pitch};
+  int64_t number = static_cast<int64_t>(bytes_of(m->elt)), step = (m->layout == PLANAR ? 1 : m->c) * number;
+  few_map f = {*m, SINGLES, static_cast<int>(step), m->w * step, pixels(*m) * m->c * number};
+  if (m->elt == NNK_BF16 && m->layout != PLANAR && aligned(m, step)) f.how = CHUNKS;
+  else if (run && m->layout == 0 && aligned(m, f.pitch)) f.how = RUN;
+  return f;
 }
 
 /* Tiles of that height which have the warps finish soonest: high ones share more rows, low ones more evenly. */
@@ -401,8 +403,13 @@ template <class W> static int launch(void *stream, few_args *p) {
   return launched();
 }
 
+template <int MT, int NT, bool WHOLE> static int launch_for(void *stream, few_args *p) {
+  return p->dy.how == CHUNKS ? launch<few_sums<MT, NT, WHOLE, true>>(stream, p)
+                             : launch<few_sums<MT, NT, WHOLE, false>>(stream, p);
+}
+
 template <int MT, int NT> static int launch(void *stream, few_args *p) {
-  return p->dy.how == CHUNKS ? launch<few_sums<MT, NT, true>>(stream, p) : launch<few_sums<MT, NT, false>>(stream, p);
+  return p->x.how == CHUNKS ? launch_for<MT, NT, true>(stream, p) : launch_for<MT, NT, false>(stream, p);
 }
 
 } // namespace nnk
