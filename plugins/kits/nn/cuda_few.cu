@@ -27,7 +27,7 @@ enum { WALKERS = 132 * PER_SM }; /* blocks */
 enum way { CHUNKS, VECTORS = CHUNKS, RUNS, NUMBERS };
 
 struct walk_args {
-  few_args of;
+  few_layer of;
   way in, out;
   int v, pitch;          /* numbers of one access to runs of y, bytes of a run of x */
   int high, wide, count; /* tiles: `count` of n * high * wide */
@@ -167,7 +167,7 @@ template <int KC> __device__ inline void take(char *tile, const char *runs, cons
 /* ---- products ---- */
 /* Factors as they go into a product's b: [kx][kc][ky][nt][lane][2], each two channels of x. Channels of y are dealt so that
  * those that a lane has of a pixel's sums lie together. */
-template <int KC, int NT> __device__ inline void prepare(uint32_t *factor, float *bias, const few_args &p) {
+template <int KC, int NT> __device__ inline void prepare(uint32_t *factor, float *bias, const few_layer &p) {
   typedef sizes<KC, NT> S;
   int cx = static_cast<int>(p.x.c), cy = static_cast<int>(p.y.c);
 #pragma unroll 6
@@ -222,7 +222,7 @@ __device__ inline void multiply(float (*sums)[NT][4], const char *tile, const ui
 /* ---- sums to y ---- */
 /* A lane's sum j of OUT = 2 NT of a pixel, half: of row r's first or second eight pixels. */
 template <int NT>
-__device__ inline float sum_in(const few_args &p, const float (*sums)[NT][4], const float *bias, int r, int half,
+__device__ inline float sum_in(const few_layer &p, const float (*sums)[NT][4], const float *bias, int r, int half,
                                int j) {
   float v = sums[r][j / 2][half * 2 + j % 2] + bias[j];
   return p.relu ? relu_of(v) : v;
@@ -292,7 +292,7 @@ template <int NT> struct vectors {
 };
 
 /* V numbers of y, on top of what the maps hold there. */
-template <int V> __device__ inline void put_numbers(const few_args &p, int64_t at, float *v) {
+template <int V> __device__ inline void put_numbers(const few_layer &p, int64_t at, float *v) {
   float t[V];
   if (p.add) {
     load<V>(t, p.y.p, p.y.elt, at);
@@ -467,7 +467,7 @@ static size_t choose(walk_args &p, int kc, int nt) {
   return static_cast<size_t>(fixed);
 }
 
-int few(void *stream, const few_args &args) {
+int few(void *stream, const few_layer &args) {
   walk_args p = {args, CHUNKS, VECTORS, 0, 0, 0, 0, 0};
   if (args.x.c > FEW || args.y.c > FEW) return refused();
   if (elements(args.y) == 0) return cudaSuccess;
