@@ -171,6 +171,7 @@ static void few_forward(const few_conv *f, int plain) {
   nnk_map wd = kit_up(&w, NNK_F32, 0, 0), bd = kit_up(&bias, NNK_F32, 0, 0), yd = dyd;
   kit_value y = kit_like(&dy), dx = kit_like(&x), dw = kit_like(&w);
   convolve(s, &x, w.v, y.v, &dy, dw.v, dx.v);
+  ck_assert(nnk_narrow_bf16(3, s->in, s->out));
   kit_ok(nnk_narrow_data(NULL, 3, &dxd, &dyd, wd.p, plain ? NULL : &md, !plain, SP_PRECISION_BF16));
   for (int64_t i = 0; i < dx.size && !plain; i++) dx.v[i] = m.v[i] > 0 ? dx.v[i] + old.v[i] : 0;
   kit_near(&dxd, &dx, 2e-6, "data in bfloat16");
@@ -193,6 +194,7 @@ START_TEST(few_forwards) {
       {{3, 16, 8, 1, 10, 12}, B, 0, B, 1, 1},  {{3, 32, 8, 270, 2, 4}, B, 0, F, 0, 0} /* more tiles than blocks */
   };
   kit_ok(nnk_narrow_prepare());
+  ck_assert(!nnk_narrow_bf16(3, 33, 16) && !nnk_narrow_bf16(3, 16, 33) && !nnk_narrow_bf16(1, 32, 16));
   for (int i = 0; i < 16; i++) few_forward(&all[i], i % 2);
 }
 END_TEST

@@ -27,7 +27,7 @@ enum { WALKERS = 132 * PER_SM }; /* blocks */
 enum way { CHUNKS, VECTORS = CHUNKS, RUNS, NUMBERS };
 
 struct walk_args {
-  few_args of;
+  few_layer of;
   way in, out;
   int v, pitch;          /* numbers of one access to runs of y, bytes of a run of x */
   int high, wide, count; /* tiles: `count` of n * high * wide */
@@ -167,7 +167,7 @@ template <int KC> __device__ inline void take(char *tile, const char *runs, cons
 /* ---- products ---- */
 /* Factors as they go into a product's b: [kx][kc][ky][nt][lane][2], each two channels of x. Channels of y are dealt so that
  * those that a lane has of a pixel's sums lie together. */
-template <int KC, int NT> __device__ inline void prepare(uint32_t *factor, float *bias, const few_args &p) {
+template <int KC, int NT> __device__ inline void prepare(uint32_t *factor, float *bias, const few_layer &p) {
   typedef sizes<KC, NT> S;
   int cx = static_cast<int>(p.x.c), cy = static_cast<int>(p.y.c);
 #pragma unroll 6
@@ -185,10 +185,10 @@ template <int KC, int NT> __device__ inline void prepare(uint32_t *factor, float
   for (int i = static_cast<int>(threadIdx.x); i < S::BIAS; i += THREADS) bias[i] = p.bias && i < cy ? p.bias[i] : 0;
 }
 
-/* A warp's sums: ROWS rows from `top` on, 16 pixels from `left` on. What is loaded of x serves the three taps of a column. */
+/* A warp's sums. What is loaded of x serves the three taps of a column. */
 template <int KC, int NT>
-__device__ inline void multiply(float (*sums)[NT][4], const char *tile, const uint32_t *factor, int top, int left) {
-  int lane = static_cast<int>(threadIdx.x) % 32;
+__device__ inline void multiply(float (*sums)[NT][4], const char *tile, const uint32_t *factor) {
+  int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
   for (int i = 0; i < ROWS * NT * 4; i++) sums[i / (NT * 4)][i / 4 % NT][i % 4] = 0;
 #pragma unroll(KC *NT > 4 ? 1 : 3)
@@ -200,15 +200,20 @@ __device__ inline void multiply(float (*sums)[NT][4], const char *tile, const ui
       uint2 two = *reinterpret_cast<const uint2 *>(factor + ((step * 3 * NT + i) * 32 + lane) * 2);
       b[i / NT][i % NT][0] = two.x, b[i / NT][i % NT][1] = two.y;
     }
-    const char *from = tile + chunk_at<KC>(top, left + step / KC + lane % 16, step % KC * 2 + lane / 16);
+    const char *from =
+        tile + chunk_at<KC>(warp / 2 * ROWS, warp % 2 * 16 + step / KC + lane % 16, step % KC * 2 + lane / 16);
+    uint32_t a[2][4]; /* of a row and, on its way, the next one */
+    auto begin = [&](int r) {
+      ldmatrix_x4(a[r % 2], reinterpret_cast<const __nv_bfloat16 *>(from + r * sizes<KC, NT>::LINE));
+    };
+    begin(0);
 #pragma unroll
     for (int r = 0; r < ROWS + 2; r++) {
-      uint32_t a[4];
-      ldmatrix_x4(a, reinterpret_cast<const __nv_bfloat16 *>(from + r * sizes<KC, NT>::LINE));
+      if (r < ROWS + 1) begin(r + 1);
 #pragma unroll
       for (int i = 0; i < 3 * NT; i++) {
         int ky = i / NT, nt = i % NT;
-        if (r >= ky && r - ky < ROWS) product16(sums[r - ky][nt], a, b[ky][nt]);
+        if (r >= ky && r - ky < ROWS) product16(sums[r - ky][nt], a[r % 2], b[ky][nt]);
       }
     }
   }
@@ -217,7 +222,7 @@ __device__ inline void multiply(float (*sums)[NT][4], const char *tile, const ui
 /* ---- sums to y ---- */
 /* A lane's sum j of OUT = 2 NT of a pixel, half: of row r's first or second eight pixels. */
 template <int NT>
-__device__ inline float sum_in(const few_args &p, const float (*sums)[NT][4], const float *bias, int r, int half,
+__device__ inline float sum_in(const few_layer &p, const float (*sums)[NT][4], const float *bias, int r, int half,
                                int j) {
   float v = sums[r][j / 2][half * 2 + j % 2] + bias[j];
   return p.relu ? relu_of(v) : v;
@@ -287,7 +292,7 @@ template <int NT> struct vectors {
 };
 
 /* V numbers of y, on top of what the maps hold there. */
-template <int V> __device__ inline void put_numbers(const few_args &p, int64_t at, float *v) {
+template <int V> __device__ inline void put_numbers(const few_layer &p, int64_t at, float *v) {
   float t[V];
   if (p.add) {
     load<V>(t, p.y.p, p.y.elt, at);
@@ -349,33 +354,40 @@ __device__ inline void put_each(const walk_args &p, const float (*sums)[NT][4], 
   }
 }
 
-/* A tile: a warp has 16 columns of ROWS rows. The mask is on its way while the products are computed, where there are
- * registers for it. */
+/* Of tile i a warp has 16 columns of ROWS rows. */
+__device__ inline tile_at part_of(const walk_args &p, int i) {
+  tile_at at = tile_of(p, i);
+  int warp = static_cast<int>(threadIdx.x) / 32;
+  return {at.sample, at.y + warp / 2 * ROWS, at.x + warp % 2 * 16};
+}
+
+/* The mask is on its way while the products are computed, where there are registers for it; places are found anew behind
+ * them. */
 template <int KC, int NT, bool DIRECT>
-__device__ inline void compute(const walk_args &p, const char *tile, const uint32_t *factor, const float *bias,
-                               float *stage, const tile_at &at) {
-  enum { OUT = NT * 2, EARLY = NT <= 2, HELD = EARLY ? 2 : 1 };
-  int warp = static_cast<int>(threadIdx.x) / 32, top = warp / 2 * ROWS, left = warp % 2 * 16;
-  tile_at mine = {at.sample, at.y + top, at.x + left};
+__device__ inline void compute(const walk_args &p, int i, const char *tile, const uint32_t *factor, const float *bias,
+                               float *stage) {
+  enum { EARLY = NT <= 2, HELD = EARLY ? 2 : 1 };
   float sums[ROWS][NT][4];
+  tile_at mine = part_of(p, i);
+  bias += threadIdx.x % 4 * NT * 2;
   if (mine.y >= p.of.y.h || mine.x >= p.of.y.w) return;
-  const float *b = bias + threadIdx.x % 4 * OUT;
   if constexpr (DIRECT) {
     uint32_t mask[HELD][ROWS][NT];
 #pragma unroll
     for (int half = 0; half < 2; half++)
       if (EARLY && p.of.mask) vectors<NT>{p, mine}.look(mask[half % HELD], half);
-    multiply<KC, NT>(sums, tile, factor, top, left);
-    vectors<NT> to = {p, {hidden(at.sample), hidden(mine.y), hidden(mine.x)}};
+    multiply<KC, NT>(sums, tile, factor);
+    vectors<NT> to = {p, part_of(p, hidden(i))};
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       if (!EARLY && p.of.mask) to.look(mask[0], half);
-      to.put(sums, b, mask[half % HELD], half);
+      to.put(sums, bias, mask[half % HELD], half);
     }
   } else {
-    multiply<KC, NT>(sums, tile, factor, top, left);
-    if (p.out == RUNS) put_runs<NT>(p, sums, b, stage + warp * sizes<KC, NT>::STAGE / 4, mine);
-    else put_each<NT>(p, sums, b, mine);
+    multiply<KC, NT>(sums, tile, factor);
+    mine = part_of(p, hidden(i));
+    if (p.out == RUNS) put_runs<NT>(p, sums, bias, stage + threadIdx.x / 32 * (sizes<KC, NT>::STAGE / 4), mine);
+    else put_each<NT>(p, sums, bias, mine);
   }
 }
 
@@ -399,18 +411,17 @@ __global__ void __launch_bounds__(THREADS, DIRECT || NT < 4 ? PER_SM : 1) few_ti
   prepare<KC, NT>(factor, bias, p.of);
 #pragma unroll 1
   for (int i = static_cast<int>(blockIdx.x); i < p.count; i += static_cast<int>(gridDim.x)) {
-    tile_at at = tile_of(p, i);
     wait_stage<0>();
     __syncthreads();
     if constexpr (AHEAD) {
       char *done = tile;
       tile = next, next = done;
     } else {
-      take<KC>(tile, next, p, at);
+      take<KC>(tile, next, p, tile_of(p, i));
       __syncthreads();
     }
     begin(i + static_cast<int>(gridDim.x));
-    compute<KC, NT, DIRECT>(p, tile, factor, bias, reinterpret_cast<float *>(end), at);
+    compute<KC, NT, DIRECT>(p, i, tile, factor, bias, reinterpret_cast<float *>(end));
   }
 }
 
@@ -456,7 +467,7 @@ static size_t choose(walk_args &p, int kc, int nt) {
   return static_cast<size_t>(fixed);
 }
 
-int few(void *stream, const few_args &args) {
+int few(void *stream, const few_layer &args) {
   walk_args p = {args, CHUNKS, VECTORS, 0, 0, 0, 0, 0};
   if (args.x.c > FEW || args.y.c > FEW) return refused();
   if (elements(args.y) == 0) return cudaSuccess;
@@ -476,7 +487,7 @@ using namespace nnk;
 
 int nnk_narrow_prepare(void) {
   cudaError_t err = cudaSuccess;
-  for (int i = 0; i < 32 && !err; i++)
+  for (int i = 0; i < 32 && !err && has_tf32(); i++)
     err = cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel_of(i / 16 + 1, i / 4 % 4 + 1, i & 2, i & 1)),
                                cudaFuncAttributeMaxDynamicSharedMemorySize, LIMIT);
   return static_cast<int>(err);

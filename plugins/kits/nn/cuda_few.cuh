@@ -10,7 +10,7 @@ namespace nnk {
 
 enum { FEW = 32 }; /* channels at most, of either map */
 
-struct few_args {
+struct few_layer {
   nnk_map y, x; /* written and read */
   const float *w, *bias;
   const void *mask;
@@ -18,7 +18,7 @@ struct few_args {
 };
 
 /* A 3x3 convolution in bfloat16, on a device of compute capability 8.0. */
-int few(void *stream, const few_args &args);
+int few(void *stream, const few_layer &args);
 
 } // namespace nnk
 #endif

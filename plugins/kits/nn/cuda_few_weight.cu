@@ -11,10 +11,9 @@
 
 namespace nnk {
 
-enum { BLOCKS = 132, WARPS = 8, THREADS = WARPS * 32, WIDE = 16, SPAN = WIDE + 2, TAPS = 9 };
-enum {
-  RING = 12288
-}; /* bytes of a warp: with the other warps' what a block may have on any device of these products */
+enum { BLOCKS = 132, WIDE = 16, SPAN = WIDE + 2, TAPS = 9 };
+/* Bytes of shared memory that a block may have on any device of these products. */
+enum { SHARED = 98304 };
 
 /* How a row of a tile comes to shared memory: CHUNKS: of 8 channels each, twisted against bank conflicts. RUN: as it lies in
  * memory, where that is one run, in 16 bytes at a time. SINGLES: number by number, to either form. */
@@ -23,13 +22,15 @@ enum { CHUNKS, RUN, SINGLES };
 struct few_map {
   nnk_map m;
   int how;
+  int step;             /* bytes from a pixel to the next, */
+  int64_t pitch, whole; /* from a row to the next, but in Z order, and from a sample */
 };
 
 /* A job is one tile of WIDE x `high` pixels and, of `halves`, 16 channels of x. */
 struct few_args {
   few_map x, dy;
   float *work; /* a piece: [out][taps][in], then [out] */
-  int high, down, across, halves, jobs;
+  int high, down, across, halves, jobs, pieces;
 };
 
 /* Chunks of 16 bytes, COUNT a pixel: any eight pixels in a row have banks of their own. */
@@ -43,18 +44,36 @@ struct job_place {
 };
 
 __device__ inline job_place place_of_job(const few_args &p, int job) {
-  int tile = job / p.halves, row = tile / p.across, sample = row / p.down, y = (row - sample * p.down) * p.high;
+  int tile = job >> (p.halves - 1), row = tile / p.across, sample = row / p.down, y = (row - sample * p.down) * p.high;
   return {sample, y, (tile - row * p.across) * WIDE, min(p.high, static_cast<int>(p.dy.m.h) - y)};
 }
 
-/* ---- on the way to shared memory ---- */
-/* Where a row of a sample begins, in numbers; of a channel, where the map is N,C,H,W. */
-__device__ inline int64_t row_at(const nnk_map &m, int sample, int y) {
-  uint32_t row = place_of(static_cast<uint32_t>(y), 0, m.layout, static_cast<uint32_t>(m.w));
-  return m.layout == PLANAR ? sample * pixels(m) * m.c + row : (sample * pixels(m) + row) * m.c;
+/* A place in shared memory of which the compiler does not know that it is there, or else it computes it anew each time. */
+__device__ inline char *hidden(char *s) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+l"(s));
+#endif
+  return s;
 }
 
-/* The chunks that a lane has of each row of a tile: column and channels, in numbers from the row's first; -1: zeros. */
+/* The same, of which it knows: for plain loads. */
+__device__ inline char *shown(char *s) {
+#ifdef __CUDA_ARCH__
+  return static_cast<char *>(__cvta_shared_to_generic(__cvta_generic_to_shared(s)));
+#else
+  return s;
+#endif
+}
+
+/* ---- on the way to shared memory ---- */
+/* Where a row of a sample begins; of its first channel, where the map is N,C,H,W. */
+__device__ inline const char *row_of(const few_map &f, int sample, int y) {
+  uint32_t row = place_of(static_cast<uint32_t>(y), 0, f.m.layout, static_cast<uint32_t>(f.m.w));
+  return static_cast<const char *>(f.m.p) + sample * f.whole + static_cast<int64_t>(static_cast<int>(row)) * f.step;
+}
+
+/* The chunks that a lane has of each row of a tile. from: column and channels, in numbers from the row's first; less than
+ * 0: zeros. */
 template <int WIDTH, int COUNT> struct chunk_loads {
   enum { EACH = (WIDTH * COUNT + 31) / 32 };
   int from[EACH];
@@ -65,26 +84,23 @@ template <int WIDTH, int COUNT> struct chunk_loads {
       int px = (lane + 32 * i) / COUNT, ch = (lane + 32 * i) % COUNT * 8 + c0, x = x0 + px;
       bool there = x >= 0 && x < m.w && ch < m.c;
       uint32_t place = place_of(0, static_cast<uint32_t>(x), m.layout, static_cast<uint32_t>(m.w));
-      from[i] = there ? static_cast<int>(place) * static_cast<int>(m.c) + ch : -1;
+      from[i] = there ? static_cast<int>(place) * static_cast<int>(m.c) + ch : -8;
     }
   }
 
-  __device__ void begin(__nv_bfloat16 *to, const nnk_map &m, int64_t row, bool there, int lane) const {
-    const __nv_bfloat16 *all = static_cast<const __nv_bfloat16 *>(m.p);
+  /* to: where the first one goes; however chunks are twisted, those of 32 on are as far behind. */
+  __device__ void begin(char *to, const char *row, bool there, int lane) const {
 #pragma unroll
-    for (int i = 0; i < EACH; i++) {
-      int q = lane + 32 * i;
-      bool valid = there && from[i] >= 0;
-      if (q < WIDTH * COUNT)
-        copy_chunk(to + chunk_at<COUNT>(q / COUNT, q % COUNT), valid ? all + row + from[i] : all, valid);
-    }
+    for (int i = 0; i < EACH; i++)
+      if (lane + 32 * i < WIDTH * COUNT)
+        copy_chunk(to + 512 * i, reinterpret_cast<const __nv_bfloat16 *>(row) + from[i], there && from[i] >= 0);
   }
 };
 
 /* The numbers of one row of WIDTH pixels and `count` channels from c0 on, four of a lane on their way at a time; put(pixel,
  * channel, number) stores them. */
 template <int WIDTH, class PUT>
-__device__ inline void singles(const nnk_map &m, int64_t row, bool there, int x0, int c0, int count, int lane,
+__device__ inline void singles(const nnk_map &m, const char *row, bool there, int x0, int c0, int count, int lane,
                                PUT put) {
   bool planar = m.layout == PLANAR;
   int64_t step = planar ? 1 : m.c, next = planar ? pixels(m) : 1;
@@ -95,8 +111,7 @@ __device__ inline void singles(const nnk_map &m, int64_t row, bool there, int x0
       int e = first + 32 * i, px = planar ? e % WIDTH : e / count, ch = planar ? e / WIDTH : e % count, x = x0 + px;
       uint32_t place = place_of(0, static_cast<uint32_t>(x), m.layout, static_cast<uint32_t>(m.w));
       v[i] = 0;
-      if (there && e < WIDTH * count && x >= 0 && x < m.w)
-        load<1>(&v[i], m.p, m.elt, row + place * step + (c0 + ch) * next);
+      if (there && e < WIDTH * count && x >= 0 && x < m.w) load<1>(&v[i], row, m.elt, place * step + (c0 + ch) * next);
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -106,30 +121,35 @@ __device__ inline void singles(const nnk_map &m, int64_t row, bool there, int x0
   }
 }
 
-/* A row of dy as it lies in memory; behind the map's last column zeros. */
-__device__ inline void begin_run(char *to, const nnk_map &m, int64_t row, int x0, int lane) {
-  int pixel = static_cast<int>(m.c) * (m.elt == NNK_BF16 ? 2 : 4), wide = min(WIDE, static_cast<int>(m.w) - x0);
-  const char *from = static_cast<const char *>(m.p) + (row + x0 * m.c) * (m.elt == NNK_BF16 ? 2 : 4);
-#pragma unroll 4
-  for (int at = lane * 16; at < WIDE * pixel; at += 32 * 16) {
-    bool valid = at < wide * pixel;
-    copy_chunk(to + at, valid ? from + at : static_cast<const char *>(m.p), valid);
+/* A row of dy, of up to 8 NT channels, as it lies in memory; behind the map's last column zeros. */
+template <int NT> __device__ inline void begin_run(char *to, const nnk_map &m, const char *row, int x0, int lane) {
+  int pixel = static_cast<int>(m.c) * (m.elt == NNK_BF16 ? 2 : 4), wide = static_cast<int>(m.w) - x0;
+#pragma unroll
+  for (int i = 0; i < NT; i++) {
+    int at = (lane + 32 * i) * 16;
+    if (at < WIDE * pixel) copy_chunk(to + at, row + static_cast<int64_t>(x0) * pixel + at, at < wide * pixel);
   }
 }
 
-/* ---- products: a warp's sums over 16 MT channels of x by 8 NT of dy, and what it has on its way. TWISTED: dy comes as
- * CHUNKS; else its pixels lie one after the other, in dy's own type. ---- */
-template <int MT, int NT, bool TWISTED> struct few_sums {
+/* ---- products: a warp's sums over 16 MT channels of x by 8 NT of dy, and what it has on its way. WHOLE: x comes
+ * as CHUNKS, else as SINGLES. TWISTED: dy comes as CHUNKS; else its pixels lie one after the other, in its own type. ---- */
+template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
   enum { X_BYTES = SPAN * MT * 32, DY_BYTES = WIDE * NT * (TWISTED ? 16 : 32), ROW = X_BYTES + DY_BYTES };
-  enum { STAGES = RING / ROW, SUMS = TAPS * MT * NT * 4, SLAB = SUMS * 32 + NT * 8 };
-  enum { SHARED = WARPS * STAGES * ROW, SLABS = WARPS / 2 * SLAB * 4, BYTES = SHARED > SLABS ? SHARED : SLABS };
-  static_assert(SLABS <= WARPS * RING, "half of the warps' sums take the place of the rows");
+  enum {
+    WARPS = MT * NT > 2 || !WHOLE || !TWISTED ? 8 : 16,
+    STAGES = SHARED / WARPS / ROW,
+    SUMS = TAPS * MT * NT * 4,
+    SLAB = SUMS * 32 + NT * 8
+  };
+  static_assert(WARPS / 2 * SLAB * 4 <= SHARED, "half of the warps' sums take the place of the rows");
   const few_args &p;
   char *ring;
-  int lane, c0, stride;
+  int lane, stride, at[3]; /* at: of its part of x's factors, where a tile's row begins and one and two pixels on */
   /* on the way */
   int coming, row, slot;
   job_place to;
+  const char *x_row, *dy_row;
+  int x_place, dy_place; /* of a lane's first chunk */
   chunk_loads<SPAN, 2 * MT> x;
   chunk_loads<WIDE, TWISTED ? NT : 1> dy;
   /* computed */
@@ -139,10 +159,13 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   __device__ few_sums(const few_args &args, char *shared) : p(args) {
     int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
     lane = thread % 32;
-    ring = shared + warp * STAGES * ROW;
+    ring = hidden(shared + warp * STAGES * ROW);
     coming = static_cast<int>(blockIdx.x) * WARPS + warp, stride = static_cast<int>(gridDim.x) * WARPS;
-    c0 = coming % p.halves * 16;
     slot = 0;
+    x_place = hidden(chunk_at<2 * MT>(lane / (2 * MT), lane % (2 * MT)) * 2);
+    dy_place = NT == 2 * MT ? x_place : hidden(chunk_at<NT>(lane / NT, lane % NT) * 2);
+#pragma unroll
+    for (int kx = 0; kx < 3; kx++) at[kx] = chunk_at<2 * MT>(lane / 16 * 8 + lane % 8 + kx, lane / 8 % 2);
 #pragma unroll
     for (int i = 0; i < SUMS; i++) sums[i / (MT * NT * 4)][i / (NT * 4) % MT][i / 4 % NT][i % 4] = 0;
 #pragma unroll
@@ -156,46 +179,52 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
     row = 0;
     if (coming >= p.jobs) return;
     to = place_of_job(p, coming);
-    if (p.x.how == CHUNKS) x.aim(p.x.m, to.x - 1, c0, lane);
+    x_row = row_of(p.x, to.sample, to.y - 1);
+    dy_row = row_of(p.dy, to.sample, to.y);
+    if constexpr (WHOLE) x.aim(p.x.m, to.x - 1, (coming & (p.halves - 1)) * 16, lane);
     if constexpr (TWISTED) dy.aim(p.dy.m, to.x, 0, lane);
+  }
+
+  __device__ const char *after(const char *at, const few_map &f, int y) const {
+    return f.m.layout > 0 ? row_of(f, to.sample, y) : at + f.pitch;
   }
 
   __device__ void begin_x(char *stage) {
     const nnk_map &m = p.x.m;
-    __nv_bfloat16 *at = reinterpret_cast<__nv_bfloat16 *>(stage);
-    int y = to.y + row - 1;
-    bool there = y >= 0 && y < m.h;
-    int64_t from = there ? row_at(m, to.sample, y) : 0;
-    auto put = [at](int px, int ch, float v) { at[chunk_at<2 * MT>(px, ch / 8) + ch % 8] = __float2bfloat16_rn(v); };
-    if (p.x.how == CHUNKS) x.begin(at, m, from, there, lane);
-    else singles<SPAN>(m, from, there, to.x - 1, c0, min(static_cast<int>(m.c) - c0, MT * 16), lane, put);
+    int y = to.y + row - 1, c0 = (coming & (p.halves - 1)) * 16;
+    bool there = static_cast<uint32_t>(y) < static_cast<uint32_t>(m.h);
+    auto put = [stage](int px, int ch, float v) {
+      reinterpret_cast<__nv_bfloat16 *>(stage)[chunk_at<2 * MT>(px, ch / 8) + ch % 8] = __float2bfloat16_rn(v);
+    };
+    if constexpr (WHOLE) x.begin(stage + x_place, x_row, there, lane);
+    else singles<SPAN>(m, x_row, there, to.x - 1, c0, min(static_cast<int>(m.c) - c0, MT * 16), lane, put);
+    x_row = after(x_row, p.x, y + 1);
   }
 
   __device__ void begin_dy(char *stage) {
     const nnk_map &m = p.dy.m;
-    int64_t from = row_at(m, to.sample, to.y + row);
     int c = static_cast<int>(m.c);
     auto put = [&](int px, int ch, float v) {
       if (m.elt == NNK_F32) reinterpret_cast<float *>(stage)[px * c + ch] = v;
       else reinterpret_cast<__nv_bfloat16 *>(stage)[px * c + ch] = __float2bfloat16_rn(v);
     };
-    if constexpr (TWISTED) dy.begin(reinterpret_cast<__nv_bfloat16 *>(stage), m, from, true, lane);
-    else if (p.dy.how == RUN) begin_run(stage, m, from, to.x, lane);
-    else singles<WIDE>(m, from, true, to.x, 0, c, lane, put);
+    if constexpr (TWISTED) dy.begin(stage + dy_place, dy_row, true, lane);
+    else if (p.dy.how == RUN) begin_run<NT>(stage, m, dy_row, to.x, lane);
+    else singles<WIDE>(m, dy_row, true, to.x, 0, c, lane, put);
+    dy_row = after(dy_row, p.dy, to.y + row + 1);
   }
 
   /* Sets one more row on its way; of a tile x has one above and one below besides. */
   __device__ void begin() {
     if (coming < p.jobs) {
-      char *stage = ring + slot * ROW;
-      begin_x(stage);
-      if (row < to.rows) begin_dy(stage + X_BYTES);
+      begin_x(ring + slot);
+      if (row < to.rows) begin_dy(ring + slot + X_BYTES);
       if (++row == to.rows + 2) {
         coming += stride;
         aim();
       }
     }
-    slot = slot + 1 < STAGES ? slot + 1 : 0;
+    slot = slot + ROW < STAGES * ROW ? slot + ROW : 0;
     end_stage();
   }
 
@@ -230,54 +259,58 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
     }
   }
 
-  __device__ void take_dy(const char *stage) {
+  __device__ void take_dy(char *stage) {
     if constexpr (TWISTED) take_chunks(stage);
-    else if (p.dy.m.elt == NNK_F32) take_run(reinterpret_cast<const float *>(stage));
-    else take_run(reinterpret_cast<const __nv_bfloat16 *>(stage));
+    else if (p.dy.m.elt == NNK_F32) take_run(reinterpret_cast<const float *>(shown(stage)));
+    else take_run(reinterpret_cast<const __nv_bfloat16 *>(shown(stage)));
+  }
+
+  __device__ void load_x(uint32_t (*a)[4], const char *stage, int kx) const {
+#pragma unroll
+    for (int mt = 0; mt < MT; mt++) /* however they are twisted */
+      ldmatrix_x4_trans(a[mt], reinterpret_cast<const __nv_bfloat16 *>(stage) + (at[kx] ^ mt * 16));
   }
 
   /* Row r of a tile's rows + 2 of x. */
-  __device__ void take(const char *stage, int r, int rows) {
-    const __nv_bfloat16 *at = reinterpret_cast<const __nv_bfloat16 *>(stage);
-    uint32_t a[3][MT][4];
+  __device__ void take(char *stage, int r, int rows) {
+    uint32_t a[2][MT][4];
 #pragma unroll
     for (int i = 0; i < 2 * NT; i++) {
       b[2][i / 2][i % 2] = b[1][i / 2][i % 2];
       b[1][i / 2][i % 2] = b[0][i / 2][i % 2];
     }
     if (r < rows) take_dy(stage + X_BYTES);
+    load_x(a[0], stage, 0);
 #pragma unroll
-    for (int i = 0; i < 3 * MT; i++) {
-      int kx = i / MT, mt = i % MT, px = lane / 16 * 8 + lane % 8 + kx, chunk = mt * 2 + lane / 8 % 2;
-      ldmatrix_x4_trans(a[kx][mt], at + chunk_at<2 * MT>(px, chunk));
-    }
+    for (int kx = 0; kx < 3; kx++) {
+      if (kx < 2) load_x(a[(kx + 1) % 2], stage, kx + 1);
 #pragma unroll
-    for (int ky = 0; ky < 3; ky++) {
-      if (r < ky || r - ky >= rows) continue;
+      for (int ky = 0; ky < 3; ky++) {
+        if (r < ky || r - ky >= rows) continue;
 #pragma unroll
-      for (int i = 0; i < 3 * MT * NT; i++) {
-        int kx = i / (MT * NT), mt = i / NT % MT, nt = i % NT;
-        product16(sums[ky * 3 + kx][mt][nt], a[kx][mt], b[ky][nt]);
+        for (int i = 0; i < MT * NT; i++)
+          product16(sums[ky * 3 + kx][i / NT][i % NT], a[kx % 2][i / NT], b[ky][i % NT]);
       }
     }
   }
 
   __device__ void run() {
+    int job = coming, r = 1 - STAGES, rows = 0, now = 0;
+    if (job < p.jobs) rows = place_of_job(p, job).rows;
 #pragma unroll 1
-    for (int i = 0; i < STAGES - 1; i++) begin();
-    int now = 0;
-#pragma unroll 1
-    for (int job = static_cast<int>(blockIdx.x) * WARPS + static_cast<int>(threadIdx.x) / 32; job < p.jobs;
-         job += stride) {
-      int rows = place_of_job(p, job).rows;
-#pragma unroll 1
-      for (int r = 0; r < rows + 2; r++) {
-        wait_stage<STAGES - 2>();
-        __syncwarp(); /* for all lanes' parts, and until all have read the row whose place the next one takes */
-        begin();
-        take(ring + now * ROW, r, rows);
-        now = now + 1 < STAGES ? now + 1 : 0;
+    while (job < p.jobs) {
+      wait_stage<STAGES - 2>();
+      __syncwarp(); /* for all lanes' parts, and until all have read the row whose place the next one takes */
+      begin();
+      if (r < 0) {
+        r++;
+        continue;
       }
+      take(ring + now, r, rows);
+      now = now + ROW < STAGES * ROW ? now + ROW : 0;
+      if (++r < rows + 2) continue;
+      job += stride, r = 0;
+      if (job < p.jobs) rows = place_of_job(p, job).rows;
     }
 #pragma unroll
     for (int nt = 0; nt < NT; nt++) {
@@ -306,7 +339,7 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   __device__ void leave_piece(const float *slabs) const {
     int cx = static_cast<int>(p.x.m.c), cy = static_cast<int>(p.dy.m.c), count = cy * TAPS * cx;
     float *piece = p.work + static_cast<int64_t>(blockIdx.x) * (count + cy);
-    for (int e = static_cast<int>(threadIdx.x); e < SLAB * p.halves; e += THREADS) {
+    for (int e = static_cast<int>(threadIdx.x); e < SLAB * p.halves; e += WARPS * 32) {
       int half = e / SLAB, i = e - half * SLAB, of = i % 32, which = i / 32;
       float sum = 0;
       for (int k = half; k < WARPS / 2; k += p.halves) sum += slabs[k * SLAB + i];
@@ -318,11 +351,10 @@ template <int MT, int NT, bool TWISTED> struct few_sums {
   }
 };
 
-template <int MT, int NT, bool TWISTED> __global__ void __launch_bounds__(THREADS, 1) few_weights(few_args p) {
-  typedef few_sums<MT, NT, TWISTED> W;
+template <class W> __global__ void __launch_bounds__(W::WARPS * 32, 1) few_weights(few_args p) {
   SP_DYNAMIC_SHARED(char, shared);
   float *slabs = reinterpret_cast<float *>(shared);
-  int warp = static_cast<int>(threadIdx.x) / 32, upper = warp - WARPS / 2;
+  int warp = static_cast<int>(threadIdx.x) / 32, upper = warp - W::WARPS / 2;
   W w(p, shared);
   w.run();
   wait_stage<0>();
@@ -337,39 +369,47 @@ template <int MT, int NT, bool TWISTED> __global__ void __launch_bounds__(THREAD
   w.leave_piece(slabs);
 }
 
-template <int MT, int NT, bool TWISTED> static int launch(void *stream, const few_args &p, unsigned blocks) {
-  enum { BYTES = few_sums<MT, NT, TWISTED>::BYTES };
-  cudaFuncSetAttribute(reinterpret_cast<const void *>(&few_weights<MT, NT, TWISTED>),
-                       cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
-  SP_LAUNCH((few_weights<MT, NT, TWISTED>), blocks, THREADS, BYTES, stream, p);
-  return launched();
-}
-
-template <int MT, int NT> static int launch(void *stream, const few_args &p, unsigned blocks) {
-  return p.dy.how == CHUNKS ? launch<MT, NT, true>(stream, p, blocks) : launch<MT, NT, false>(stream, p, blocks);
-}
-
 static bool aligned(const nnk_map *m, int64_t bytes) {
   return bytes % 16 == 0 && reinterpret_cast<uintptr_t>(m->p) % 16 == 0;
 }
 
 static few_map few_of(const nnk_map *m, bool run) {
-  if (m->elt == NNK_BF16 && m->layout != PLANAR && aligned(m, m->c * 2)) return {*m, CHUNKS};
-  bool whole = m->layout == 0 && aligned(m, m->w * m->c * static_cast<int64_t>(bytes_of(m->elt)));
-  return {*m, run && whole ? RUN : SINGLES};
+  int64_t number = static_cast<int64_t>(bytes_of(m->elt)), step = (m->layout == PLANAR ? 1 : m->c) * number;
+  few_map f = {*m, SINGLES, static_cast<int>(step), m->w * step, pixels(*m) * m->c * number};
+  if (m->elt == NNK_BF16 && m->layout != PLANAR && aligned(m, step)) f.how = CHUNKS;
+  else if (run && m->layout == 0 && aligned(m, f.pitch)) f.how = RUN;
+  return f;
 }
 
 /* Tiles of that height which have the warps finish soonest: high ones share more rows, low ones more evenly. */
-static void cut(few_args *p) {
+static void cut(few_args *p, int warps) {
   const nnk_map &m = p->dy.m;
-  int64_t least = INT64_MAX;
+  int64_t least = INT64_MAX, most = BLOCKS * warps;
   for (int high = 8; high <= 64; high *= 2) {
-    int64_t jobs = m.n * up(m.h, high) * up(m.w, WIDE) * p->halves, rows = up(jobs, BLOCKS * WARPS) * (high + 2);
+    int64_t jobs = m.n * up(m.h, high) * up(m.w, WIDE) * p->halves, rows = up(jobs, most) * (high + 2);
     if (rows >= least) continue;
     least = rows;
     p->high = high, p->jobs = static_cast<int>(jobs), p->down = static_cast<int>(up(m.h, high));
+    p->pieces = static_cast<int>(up(jobs < most ? jobs : most, warps));
   }
   p->across = static_cast<int>(up(m.w, WIDE));
+}
+
+template <class W> static int launch(void *stream, few_args *p) {
+  cut(p, W::WARPS);
+  cudaFuncSetAttribute(reinterpret_cast<const void *>(&few_weights<W>), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       SHARED);
+  SP_LAUNCH(few_weights<W>, static_cast<unsigned>(p->pieces), W::WARPS * 32, SHARED, stream, *p);
+  return launched();
+}
+
+template <int MT, int NT, bool WHOLE> static int launch_for(void *stream, few_args *p) {
+  return p->dy.how == CHUNKS ? launch<few_sums<MT, NT, WHOLE, true>>(stream, p)
+                             : launch<few_sums<MT, NT, WHOLE, false>>(stream, p);
+}
+
+template <int MT, int NT> static int launch(void *stream, few_args *p) {
+  return p->x.how == CHUNKS ? launch_for<MT, NT, true>(stream, p) : launch_for<MT, NT, false>(stream, p);
 }
 
 } // namespace nnk
@@ -379,12 +419,9 @@ using namespace nnk;
 int nnk::few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work) {
   if (x->c > 32 || dy->c > 32) return refused();
   bool two = x->c > 16; /* halves of x's channels: in one warp where its registers hold them */
-  few_args p = {few_of(x, false), few_of(dy, true), work, 0, 0, 0, two && dy->c > 16 ? 2 : 1, 0};
-  cut(&p);
-  int64_t pieces = up(p.jobs < BLOCKS * WARPS ? p.jobs : BLOCKS * WARPS, WARPS);
-  unsigned blocks = static_cast<unsigned>(pieces);
+  few_args p = {few_of(x, false), few_of(dy, true), work, 0, 0, 0, two && dy->c > 16 ? 2 : 1, 0, 0};
   int st;
-  if (dy->c <= 16) st = two ? launch<2, 2>(stream, p, blocks) : launch<1, 2>(stream, p, blocks);
-  else st = dy->c <= 24 ? launch<1, 3>(stream, p, blocks) : launch<1, 4>(stream, p, blocks);
-  return st ? st : sum_pieces(stream, dw, dy->c * TAPS * x->c, db, dy->c, work, pieces);
+  if (dy->c <= 16) st = two ? launch<2, 2>(stream, &p) : launch<1, 2>(stream, &p);
+  else st = dy->c <= 24 ? launch<1, 3>(stream, &p) : launch<1, 4>(stream, &p);
+  return st ? st : sum_pieces(stream, dw, dy->c * TAPS * x->c, db, dy->c, work, p.pieces);
 }
