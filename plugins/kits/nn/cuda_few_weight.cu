@@ -56,12 +56,30 @@ __device__ inline char *hidden(char *s) {
   return s;
 }
 
-/* The same, of which it knows: for plain loads. */
-__device__ inline char *shown(char *s) {
+/* A number at such a place. */
+__device__ inline float number_at(const float *s) {
 #ifdef __CUDA_ARCH__
-  return static_cast<char *>(__cvta_shared_to_generic(__cvta_generic_to_shared(s)));
+  float v;
+  asm volatile("ld.shared.f32 %0, [%1];"
+               : "=f"(v)
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(s)))
+               : "memory");
+  return v;
 #else
-  return s;
+  return *s;
+#endif
+}
+
+__device__ inline float number_at(const __nv_bfloat16 *s) {
+#ifdef __CUDA_ARCH__
+  uint16_t v;
+  asm volatile("ld.shared.u16 %0, [%1];"
+               : "=h"(v)
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(s)))
+               : "memory");
+  return low_bf16(v);
+#else
+  return __bfloat162float(*s);
 #endif
 }
 
@@ -251,18 +269,16 @@ template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
 #pragma unroll
     for (int i = 0; i < 2 * NT; i++) {
       int nt = i / 2, px = i % 2 * 8;
-      float first, second;
-      load<1>(&first, at, px * c + nt * 8);
-      load<1>(&second, at, (px + 1) * c + nt * 8);
+      float first = number_at(at + px * c + nt * 8), second = number_at(at + (px + 1) * c + nt * 8);
       b[0][nt][i % 2] = two_bf16(first, second);
       bias[nt] += first + second;
     }
   }
 
-  __device__ void take_dy(char *stage) {
+  __device__ void take_dy(const char *stage) {
     if constexpr (TWISTED) take_chunks(stage);
-    else if (p.dy.m.elt == NNK_F32) take_run(reinterpret_cast<const float *>(shown(stage)));
-    else take_run(reinterpret_cast<const __nv_bfloat16 *>(shown(stage)));
+    else if (p.dy.m.elt == NNK_F32) take_run(reinterpret_cast<const float *>(stage));
+    else take_run(reinterpret_cast<const __nv_bfloat16 *>(stage));
   }
 
   __device__ void load_x(uint32_t (*a)[4], const char *stage, int kx) const {
@@ -272,7 +288,7 @@ template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
   }
 
   /* Row r of a tile's rows + 2 of x. */
-  __device__ void take(char *stage, int r, int rows) {
+  __device__ void take(const char *stage, int r, int rows) {
     uint32_t a[2][MT][4];
 #pragma unroll
     for (int i = 0; i < 2 * NT; i++) {
