@@ -2,10 +2,10 @@
  * cuda_few_weight.cu - gradients of the weights and the bias of 3x3 convolutions with few channels, in one pass of
  * products in bfloat16.
  *
- * Pixels are what a product sums over: 16 of a row. A warp has a tile of 16 columns by itself and walks down its rows: each
- * row of x is loaded once and meets, three times shifted, the last three rows of dy, which stay in registers. Rows are
- * on their way to a ring of the warp's own in shared memory while others are computed, so that warps wait for nobody. At
- * the end a block adds up its warps' sums and leaves a piece; the pieces are summed in a fixed order.
+ * Pixels are what a product sums over: 16 of a row. A warp has a tile of 16 columns by itself and walks down its rows:
+ * each row of x is loaded once and meets, three times shifted, the last three rows of dy, which stay in registers. Rows
+ * are on their way to a ring of the warp's own in shared memory while others are computed, so that warps wait for
+ * nobody. At the end a block adds up its warps' sums and leaves a piece; the pieces are summed in a fixed order.
  */
 #include "cuda_bf16.cuh"
 
@@ -15,8 +15,8 @@ enum { BLOCKS = 132, WIDE = 16, SPAN = WIDE + 2, TAPS = 9 };
 /* Bytes of shared memory that a block may have on any device of these products. */
 enum { SHARED = 98304 };
 
-/* How a row of a tile comes to shared memory: CHUNKS: of 8 channels each, twisted against bank conflicts. RUN: as it lies in
- * memory, where that is one run, in 16 bytes at a time. SINGLES: number by number, to either form. */
+/* How a row of a tile comes to shared memory: CHUNKS: of 8 channels each, twisted against bank conflicts. RUN: as it
+ * lies in memory, where that is one run, 16 bytes at a time. SINGLES: number by number, to either form. */
 enum { CHUNKS, RUN, SINGLES };
 
 struct few_map {
@@ -48,7 +48,7 @@ __device__ inline job_place place_of_job(const few_args &p, int job) {
   return {sample, y, (tile - row * p.across) * WIDE, min(p.high, static_cast<int>(p.dy.m.h) - y)};
 }
 
-/* A place in shared memory of which the compiler does not know that it is there, or else it computes it anew each time. */
+/* A place in shared memory of which the compiler does not know that it is there: else it computes it anew each time. */
 __device__ inline char *hidden(char *s) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+l"(s));
@@ -56,12 +56,30 @@ __device__ inline char *hidden(char *s) {
   return s;
 }
 
-/* The same, of which it knows: for plain loads. */
-__device__ inline char *shown(char *s) {
+/* A number at such a place. */
+__device__ inline float number_at(const float *s) {
 #ifdef __CUDA_ARCH__
-  return static_cast<char *>(__cvta_shared_to_generic(__cvta_generic_to_shared(s)));
+  float v;
+  asm volatile("ld.shared.f32 %0, [%1];"
+               : "=f"(v)
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(s)))
+               : "memory");
+  return v;
 #else
-  return s;
+  return *s;
+#endif
+}
+
+__device__ inline float number_at(const __nv_bfloat16 *s) {
+#ifdef __CUDA_ARCH__
+  uint16_t v;
+  asm volatile("ld.shared.u16 %0, [%1];"
+               : "=h"(v)
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(s)))
+               : "memory");
+  return low_bf16(v);
+#else
+  return __bfloat162float(*s);
 #endif
 }
 
@@ -72,8 +90,8 @@ __device__ inline const char *row_of(const few_map &f, int sample, int y) {
   return static_cast<const char *>(f.m.p) + sample * f.whole + static_cast<int64_t>(static_cast<int>(row)) * f.step;
 }
 
-/* The chunks that a lane has of each row of a tile. from: column and channels, in numbers from the row's first; less than
- * 0: zeros. */
+/* The chunks that a lane has of each row of a tile. from: column and channels, in numbers from the row's first; less
+ * than 0: zeros. */
 template <int WIDTH, int COUNT> struct chunk_loads {
   enum { EACH = (WIDTH * COUNT + 31) / 32 };
   int from[EACH];
@@ -97,8 +115,8 @@ template <int WIDTH, int COUNT> struct chunk_loads {
   }
 };
 
-/* The numbers of one row of WIDTH pixels and `count` channels from c0 on, four of a lane on their way at a time; put(pixel,
- * channel, number) stores them. */
+/* The numbers of one row of WIDTH pixels and `count` channels from c0 on, four of a lane on their way at a time;
+ * put(pixel, channel, number) stores them. */
 template <int WIDTH, class PUT>
 __device__ inline void singles(const nnk_map &m, const char *row, bool there, int x0, int c0, int count, int lane,
                                PUT put) {
@@ -131,8 +149,8 @@ template <int NT> __device__ inline void begin_run(char *to, const nnk_map &m, c
   }
 }
 
-/* ---- products: a warp's sums over 16 MT channels of x by 8 NT of dy, and what it has on its way. WHOLE: x comes
- * as CHUNKS, else as SINGLES. TWISTED: dy comes as CHUNKS; else its pixels lie one after the other, in its own type. ---- */
+/* ---- products: a warp's sums over 16 MT channels of x by 8 NT of dy, and what it has on its way. WHOLE: x comes as
+ * CHUNKS, else as SINGLES. TWISTED: dy comes as CHUNKS, else one pixel after the other in its own type. ---- */
 template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
   enum { X_BYTES = SPAN * MT * 32, DY_BYTES = WIDE * NT * (TWISTED ? 16 : 32), ROW = X_BYTES + DY_BYTES };
   enum {
@@ -251,18 +269,16 @@ template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
 #pragma unroll
     for (int i = 0; i < 2 * NT; i++) {
       int nt = i / 2, px = i % 2 * 8;
-      float first, second;
-      load<1>(&first, at, px * c + nt * 8);
-      load<1>(&second, at, (px + 1) * c + nt * 8);
+      float first = number_at(at + px * c + nt * 8), second = number_at(at + (px + 1) * c + nt * 8);
       b[0][nt][i % 2] = two_bf16(first, second);
       bias[nt] += first + second;
     }
   }
 
-  __device__ void take_dy(char *stage) {
+  __device__ void take_dy(const char *stage) {
     if constexpr (TWISTED) take_chunks(stage);
-    else if (p.dy.m.elt == NNK_F32) take_run(reinterpret_cast<const float *>(shown(stage)));
-    else take_run(reinterpret_cast<const __nv_bfloat16 *>(shown(stage)));
+    else if (p.dy.m.elt == NNK_F32) take_run(reinterpret_cast<const float *>(stage));
+    else take_run(reinterpret_cast<const __nv_bfloat16 *>(stage));
   }
 
   __device__ void load_x(uint32_t (*a)[4], const char *stage, int kx) const {
@@ -272,7 +288,7 @@ template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
   }
 
   /* Row r of a tile's rows + 2 of x. */
-  __device__ void take(char *stage, int r, int rows) {
+  __device__ void take(const char *stage, int r, int rows) {
     uint32_t a[2][MT][4];
 #pragma unroll
     for (int i = 0; i < 2 * NT; i++) {
