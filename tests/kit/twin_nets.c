@@ -87,6 +87,12 @@ static const struct net {
     {"layers", "residual blocks",
      "{ layers = { { \"residual\", 8 }, { \"residual\", 16, stride = 2 }, { \"residual\", 16 } } }", 2, 8, 10, 6, KINKS,
      0, 0},
+    {"layers", "taps far apart",
+     "{ layers = { { \"conv\", 8, pad = { 2, 7 }, dilation = { 2, 7 } }, { \"conv\", 16, pad = { 3, 1 }, dilation = { "
+     "3, 1 "
+     "} },"
+     " { \"conv\", 5, kernel = 1 } } }",
+     2, 8, 6, 7, 0, 0, 0},
     {"layers", "groups and dilation",
      "{ layers = { { \"conv\", 8, pad = 2, dilation = 2 }, { \"relu\" }, { \"conv\", 8, pad = 1, groups = 8 },"
      " { \"conv\", 12, kernel = 1, groups = 4, bias = false }, { \"relu\" },"

@@ -112,11 +112,14 @@ static int upsample(void *stream, int mode, const nnk_map *y, const nnk_map *x, 
 using namespace nnk;
 
 int nnk_upsample_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x) {
+  if (nnk_zoom(mode, y, x)) return nnk_zoom_forward(stream, mode, y, x);
   if (repeats(mode, y, x)) return nnk_concat(stream, y, 1, x);
   return upsample(stream, mode, y, x, nullptr, 0, true);
 }
 
 int nnk_upsample_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add) {
+  if (dx->h * dx->w == 1) return nnk_sum_pixels(stream, dx, dy, mask, add);
+  if (nnk_zoom(mode, dy, dx)) return nnk_zoom_backward(stream, mode, dx, dy, mask, add);
   if (repeats(mode, dy, dx)) return nnk_split(stream, dx, dy, 0, mask, add);
   return upsample(stream, mode, dy, dx, mask, add, false);
 }
