@@ -91,12 +91,16 @@ START_TEST(joined_unstored) {
   static const struct {
     const char *params;
     int channels; /* of 16 x 16, that are kept for the backward */
-  } nets[] = {{"{ layers = { { \"conv\", 4, kernel = 1 }, { \"concat\", from = { \"0\", \"input\" } } } }", 4 + 7},
+    size_t more;  /* bytes */
+  } nets[] = {{"{ layers = { { \"conv\", 4, kernel = 1 }, { \"concat\", from = { \"0\", \"input\" } } } }", 4 + 7, 0},
               {"{ layers = { { \"conv\", 4, kernel = 1 }, { \"avg_pool\" }, { \"upsample\", scale = 2 },"
                " { \"concat\", from = { \"2\", \"0\" } } } }",
-               4 + 1 + 8}};
+               4 + 1 + 8, 0},
+              {"{ layers = { { \"conv\", 4, kernel = 1 }, { \"mean\" }, { \"upsample\", like = \"0\" },"
+               " { \"concat\", from = { \"2\", \"0\" } } } }", /* but not of one pixel */
+               4 + 4 + 8, 256}};
   spt *t = batch_of(nets[_i].params, SP_PRECISION_BF16, 1, 3);
-  ck_assert_uint_eq(spt_bytes(t, 1), (size_t)nets[_i].channels * 2 * 16 * 16 * 2);
+  ck_assert_uint_eq(spt_bytes(t, 1), (size_t)nets[_i].channels * 2 * 16 * 16 * 2 + nets[_i].more);
   spt_free(t);
 }
 END_TEST
@@ -152,7 +156,7 @@ int main(void) {
   TCase *n = tcase_create("networks"), *t = tcase_create("turns"), *p = tcase_create("products");
   tcase_add_loop_test(n, networks, 0, 3 * twin_n_nets);
   tcase_add_loop_test(t, calls_in_turn, 0, 3 * (int)SP_ARRAY(interleaved));
-  tcase_add_loop_test(t, joined_unstored, 0, 2);
+  tcase_add_loop_test(t, joined_unstored, 0, 3);
   tcase_add_loop_test(t, parts, 0, 3 * (int)SP_ARRAY(interleaved));
   tcase_add_loop_test(t, factors, 0, 3 * factor_n_nets);
   suite_add_tcase(s, n);

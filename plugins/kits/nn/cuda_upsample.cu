@@ -13,15 +13,15 @@ struct up_args {
   const void *mask;
   int add;
   nn_axis ay, ax;
-  int64_t blocks; /* of a sample */
+  uint32_t blocks; /* of a sample */
 };
 
 /* Unit of the thread in its sample; false: none. */
 template <int V>
 __device__ inline bool unit_of(const up_args &p, const nnk_map &m, int64_t *sample, int *y, int *x, int *ch) {
-  *sample = blockIdx.x / p.blocks;
-  uint32_t u = static_cast<uint32_t>(blockIdx.x - *sample * p.blocks) * THREADS + threadIdx.x;
+  uint32_t first = blockIdx.x / p.blocks, u = (blockIdx.x - first * p.blocks) * THREADS + threadIdx.x;
   uint32_t per = static_cast<uint32_t>(m.c / V), px = u / per, w = static_cast<uint32_t>(m.w), row = px / w;
+  *sample = first;
   *ch = static_cast<int>(u - px * per) * V;
   *y = static_cast<int>(row);
   *x = static_cast<int>(px - row * w);
@@ -80,8 +80,8 @@ template <int V> __global__ void __launch_bounds__(THREADS) up_backward(up_args 
 
 template <int V> static int run_up(void *stream, up_args p, bool forward) {
   const nnk_map &m = forward ? p.y : p.x;
-  p.blocks = up(pixels(m) * (m.c / V), THREADS);
-  unsigned grid = static_cast<unsigned>(p.blocks * m.n);
+  p.blocks = static_cast<uint32_t>(up(pixels(m) * (m.c / V), THREADS));
+  unsigned grid = p.blocks * static_cast<unsigned>(m.n);
   if (forward) SP_LAUNCH(up_forward<V>, grid, THREADS, 0, stream, p);
   else SP_LAUNCH(up_backward<V>, grid, THREADS, 0, stream, p);
   return launched();

@@ -112,11 +112,12 @@ static int is_point(const nn_op *op) { /* 1x1, stride 1 */
 static int max2(int a, int b) { return a > b ? a : b; }
 
 /* ---- maps that are only enlarged to be joined to others ---- */
-/* Is op's result each pixel of what it reads some times over? */
+/* Is op's result each pixel of what it reads some times over? Of one pixel the gradient is a sum over the whole map, which is
+ * no thread's work. */
 static int repeats(const nn_net *net, const nn_op *up) {
   const nn_value *x = &net->values[up->in], *y = &net->values[up->out];
   nn_axis ay = nn_axis_of((int)x->h, (int)y->h, up->mode), ax = nn_axis_of((int)x->w, (int)y->w, up->mode);
-  return up->kind == NN_OP_UPSAMPLE && nn_axis_times(&ay) && nn_axis_times(&ax);
+  return up->kind == NN_OP_UPSAMPLE && x->h * x->w > 1 && nn_axis_times(&ay) && nn_axis_times(&ax);
 }
 
 static int only_joined(const nn_net *net, int value) {
