@@ -153,6 +153,50 @@ START_TEST(few_tiles) {
 }
 END_TEST
 
+/* ---- forward and data gradient in bfloat16 ---- */
+/* Numbers that bfloat16 holds, in a map of elements e. */
+static nnk_map exact(kit_value *x, const conv *s, int64_t c, int e, int layout, int off) {
+  *x = kit_random(s->n, c, s->h, s->w, NNK_BF16);
+  return kit_up(x, e, layout, off);
+}
+
+/* plain: without bias, ReLU, mask and sum. */
+static void few_forward(const few_conv *f, int plain) {
+  const conv *s = &f->s;
+  kit_value x, dy, old, m, w = kit_random(1, s->out * 9 * s->in, 1, 1, NNK_BF16), bias = kit_random(1, s->out, 1, 1, 0);
+  nnk_map xd = exact(&x, s, s->in, f->x_elt, f->x_layout, f->off),
+          dxd = exact(&old, s, s->in, f->x_elt, f->x_layout, f->off);
+  nnk_map md = exact(&m, s, s->in, f->x_elt, f->x_layout, f->off),
+          dyd = exact(&dy, s, s->out, f->dy_elt, f->dy_layout, f->off);
+  nnk_map wd = kit_up(&w, NNK_F32, 0, 0), bd = kit_up(&bias, NNK_F32, 0, 0), yd = dyd;
+  kit_value y = kit_like(&dy), dx = kit_like(&x), dw = kit_like(&w);
+  convolve(s, &x, w.v, y.v, &dy, dw.v, dx.v);
+  kit_ok(nnk_narrow_data(NULL, 3, &dxd, &dyd, wd.p, plain ? NULL : &md, !plain, SP_PRECISION_BF16));
+  for (int64_t i = 0; i < dx.size && !plain; i++) dx.v[i] = m.v[i] > 0 ? dx.v[i] + old.v[i] : 0;
+  kit_near(&dxd, &dx, 2e-6, "data in bfloat16");
+  kit_ok(nnk_narrow_forward(NULL, 3, &yd, &xd, wd.p, plain ? NULL : bd.p, !plain, SP_PRECISION_BF16));
+  for (int64_t i = 0; i < y.size && !plain; i++) y.v[i] = fmax(y.v[i] + bias.v[i / (s->h * s->w) % s->out], 0);
+  kit_near(&yd, &y, 2e-6, "forward in bfloat16");
+  kit_free();
+}
+
+START_TEST(few_forwards) {
+  enum { F = NNK_F32, B = NNK_BF16 };
+  static const few_conv all[] = {
+      {{3, 16, 16, 2, 20, 40}, B, 0, B, 0, 0}, {{3, 32, 16, 1, 17, 33}, B, 0, B, 0, 0},
+      {{3, 32, 32, 1, 36, 24}, B, 0, B, 0, 0}, {{3, 16, 21, 1, 19, 44}, B, 0, F, 0, 0},
+      {{3, 16, 21, 2, 6, 35}, B, 0, F, 0, 0},  {{3, 16, 24, 1, 8, 40}, B, 0, B, 3, 0},
+      {{3, 21, 16, 1, 18, 36}, B, 0, B, 0, 0}, {{3, 24, 8, 1, 20, 36}, F, -1, B, 1, 0},
+      {{3, 5, 7, 1, 9, 37}, F, 0, F, 0, 1},    {{3, 3, 32, 1, 24, 40}, F, -1, B, 0, 0},
+      {{3, 5, 7, 2, 8, 24}, B, 2, B, -1, 0},   {{3, 1, 1, 1, 1, 1}, F, 0, F, 0, 0},
+      {{3, 8, 24, 1, 16, 32}, B, 3, B, 0, 0},  {{3, 32, 30, 1, 12, 20}, F, 0, F, 0, 0},
+      {{3, 16, 8, 1, 10, 12}, B, 0, B, 1, 1},  {{3, 32, 8, 270, 2, 4}, B, 0, F, 0, 0} /* more tiles than blocks */
+  };
+  kit_ok(nnk_narrow_prepare());
+  for (int i = 0; i < 16; i++) few_forward(&all[i], i % 2);
+}
+END_TEST
+
 /* ---- skinny products ---- */
 static void skinny(int64_t m, int64_t n, int64_t k, int e, int we, int off) {
   int flag = (int)(m + n) % 2;
@@ -216,6 +260,7 @@ int main(void) {
   tcase_add_test(c, many_tiles);
   tcase_add_test(c, few_weights);
   tcase_add_test(c, few_tiles);
+  tcase_add_test(c, few_forwards);
   tcase_add_test(c, skinnies);
   tcase_add_test(c, work_sizes);
   suite_add_tcase(suite, c);

@@ -4,12 +4,8 @@
  * y[m][n] = x[m][k] w[n][k]: rows are pixels, w lies as [n][k]. cuBLASLt counts columns first, so that what is
  * row-major here is a transposed matrix there: y^T = w x^T, dx^T = w^T dy^T, dw^T = x^T dy. prepare() measures what
  * cuBLASLt offers, and for few rows kernels of our own; the choice is kept as text, so later runs compute the same. */
-#include "cuda_net.h"
+#include "cuda_lt.h"
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wstrict-prototypes" /* a declaration of cuBLASLt's own */
-#include <cublasLt.h>
-#pragma GCC diagnostic pop
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +13,6 @@
 
 enum kind { FORWARD, DATA, WEIGHT, UPDATE, BACKWARD }; /* UPDATE: w = or += *scale * dw; BACKWARD: all of it */
 enum how { FUSED, PLAIN, SKINNY, PATCH };              /* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN */
-enum { CANDIDATES = 8, ALIGNMENT = 16 };               /* bytes that every tensor is aligned to at least */
 
 struct nn_product {
   nn_product *next;
@@ -214,28 +209,34 @@ static int take(void *arg, const char *text) {
          r.workspaceSize <= a->c->cuda->ext->workspace_bytes;
 }
 
-static int offered(const args *a, nn_product *p, int fused, cublasLtMatmulHeuristicResult_t *list) {
+int nnc_lt_offers(const nnc_call *c, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                  cublasLtMatrixLayout_t d, cublasLtMatmulHeuristicResult_t *list) {
   cublasLtMatmulPreference_t pref;
-  size_t workspace = a->c->cuda->ext->workspace_bytes;
+  size_t workspace = c->cuda->ext->workspace_bytes;
   /* in place: partial sums meet in the order in which blocks finish */
-  uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, align = ALIGNMENT;
+  uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, align = 16;
   int n = 0, bad;
-  if (describe(p, a->c->cuda->precision, fused, a->lt_bias) || cublasLtMatmulPreferenceCreate(&pref)) return 0;
+  if (cublasLtMatmulPreferenceCreate(&pref)) return 0;
 #define PREFER(what, value) \
   cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_##what, &value, sizeof value)
   bad = PREFER(MAX_WORKSPACE_BYTES, workspace) || PREFER(REDUCTION_SCHEME_MASK, schemes) ||
         PREFER(MIN_ALIGNMENT_A_BYTES, align) || PREFER(MIN_ALIGNMENT_B_BYTES, align) ||
         PREFER(MIN_ALIGNMENT_C_BYTES, align) || PREFER(MIN_ALIGNMENT_D_BYTES, align) ||
-        cublasLtMatmulAlgoGetHeuristic(a->c->lt, &p->desc, p->a, p->b, p->d, p->d, pref, CANDIDATES, list, &n);
+        cublasLtMatmulAlgoGetHeuristic(c->lt, desc, a, b, d, d, pref, NNC_OFFERS, list, &n);
 #undef PREFER
   cublasLtMatmulPreferenceDestroy(pref);
   return bad ? 0 : n;
 }
 
+static int offered(const args *a, nn_product *p, int fused, cublasLtMatmulHeuristicResult_t *list) {
+  if (describe(p, a->c->cuda->precision, fused, a->lt_bias)) return 0;
+  return nnc_lt_offers(a->c, &p->desc, p->a, p->b, p->d, list);
+}
+
 static int measure(void *arg, const char *key, char *text, size_t bytes) {
   const args *a = arg;
   nn_product *p = a->choosing;
-  cublasLtMatmulHeuristicResult_t list[CANDIDATES];
+  cublasLtMatmulHeuristicResult_t list[NNC_OFFERS];
   double best = -1, ms;
   int fused = p->biased || p->relu, n = offered(a, p, fused, list);
   if (!n && fused) n = offered(a, p, fused = 0, list);

@@ -41,11 +41,14 @@ typedef struct nnk_sum {
 /* ---- moving and elementwise. `mask`, where not NULL, is a map of the same layout and type as the gradient that is
  * written: where it is not > 0 the gradient is 0 (a ReLU's output is its own mask). add: to what is there. ---- */
 int nnk_copy(void *stream, const nnk_map *dst, const nnk_map *src, int add); /* any layout and type to any */
+/* Pixel y, x of src where pixel y + down, x + right is inside, else 0; pixels of a multiple of 16 bytes, at 16 bytes. */
+int nnk_inside(void *stream, const nnk_map *dst, const nnk_map *src, int64_t down, int64_t right);
 int nnk_relu(void *stream, const nnk_map *y, const nnk_map *x);
 /* dx = or += mask > 0 ? dy : 0; dx and dy may be one, or of two layouts. mask NULL: a copy. */
 int nnk_mask(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
 int nnk_add(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, int relu);
-/* n maps, up to NNK_PARTS, all of one layout; c of y is theirs together. */
+/* n maps, up to NNK_PARTS, all of one layout; c of y is theirs together. With rows and columns that are so many times a
+ * part's, layout 0 only, each of the part's pixels is there as often; its gradient is the sum over these. */
 enum { NNK_PARTS = 16 };
 int nnk_concat(void *stream, const nnk_map *y, int n, const nnk_map *parts);
 /* Channels first .. first + dx->c - 1 of dy go to dx. */
@@ -127,6 +130,12 @@ int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *d
 /* ---- to another size; layouts 0 only. mode: enum nn_resize of axis.h ---- */
 int nnk_upsample_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x);
 int nnk_upsample_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
+/* dst, of one pixel, = or += the sum over src's: what such a map had as its share of any larger one. */
+int nnk_sum_pixels(void *stream, const nnk_map *dst, const nnk_map *src, const nnk_map *mask, int add);
+/* The same for bilinear modes that enlarge maps of few channels; nnk_zoom says whether maps are such. */
+int nnk_zoom(int mode, const nnk_map *y, const nnk_map *x);
+int nnk_zoom_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x);
+int nnk_zoom_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
 
 /* ---- dropout, as ../drop.h says; channels innermost. step and ids are of the device; step NULL, or not of a training:
  * nothing is dropped ---- */
@@ -146,6 +155,7 @@ int nnk_dropout(void *stream, const nnk_drop *d, const nnk_map *to, const nnk_ma
  * capability 8.0. ---- */
 int nnk_narrow(int k, int64_t in, int64_t out);
 int nnk_narrow_bf16(int k, int64_t in, int64_t out);
+int nnk_narrow_prepare(void); /* before the first call in bfloat16, and not into a capture */
 int nnk_narrow_forward(void *stream, int k, const nnk_map *y, const nnk_map *x, const float *w, const float *bias,
                        int relu, int precision);
 int nnk_narrow_data(void *stream, int k, const nnk_map *dx, const nnk_map *dy, const float *w, const nnk_map *mask,

@@ -2,6 +2,7 @@
  * cuda_narrow.cu - convolutions with few channels at full resolution, forward and data gradient, which is the same with
  * the kernel turned: blocks walk over tiles, and while a tile is computed the next one is on its way.
  */
+#include "cuda_few.cuh"
 #include "cuda_tile.cuh"
 
 namespace nnk {
@@ -286,6 +287,8 @@ static int run3(void *stream, const narrow_args &p, int precision) {
 }
 
 static int run(void *stream, int k, narrow_args p, const nnk_map *x, int precision) {
+  if (k == 3 && precision == SP_PRECISION_BF16 && has_tf32())
+    return few(stream, {p.y, *x, p.w, p.bias, p.mask, p.relu, p.add, p.turned});
   if (!nnk_narrow(k, x->c, p.y.c)) return refused();
   if (elements(p.y) == 0) return cudaSuccess;
   p.x = source_of(x, SIDE + k - 1);
@@ -300,7 +303,9 @@ using namespace nnk;
 
 int nnk_narrow(int k, int64_t in, int64_t out) { return (k == 1 || k == 3) && in <= MOST && out <= MOST; }
 
-int nnk_narrow_bf16(int k, int64_t in, int64_t out) { return nnk_narrow(k, in, out); }
+int nnk_narrow_bf16(int k, int64_t in, int64_t out) {
+  return k == 3 ? in <= FEW && out <= FEW : nnk_narrow(k, in, out);
+}
 
 int nnk_narrow_forward(void *stream, int k, const nnk_map *y, const nnk_map *x, const float *w, const float *bias,
                        int relu, int precision) {

@@ -30,7 +30,8 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   const sp_cuda *ext;
   nn_low *low = &cuda->low;
   size_t arena = 0, values;
-  nn_target target = {.conv_last = 1, .no_mask = 1u << NN_X_RELU | 1u << NN_X_COPY, .narrow = nnk_narrow};
+  nn_target target = {
+      .conv_last = 1, .enlarges = 1, .no_mask = 1u << NN_X_RELU | 1u << NN_X_COPY, .narrow = nnk_narrow};
   int st;
   nn_cuda_clear(cuda);
   cuda->precision = precision ? precision->precision : SP_PRECISION_FP32;

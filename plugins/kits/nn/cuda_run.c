@@ -322,6 +322,7 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
     if (st || cuda->low.vals[op->in].unstored) continue;
     if (op->x == NN_X_GEMM) st = nnc_gemm_prepare(&c, op);
     else if (op->x == NN_X_CONV) st = nnc_conv_prepare(&c, op);
+    else if (op->x == NN_X_NARROW) st = nnc_check(&c, op, nnk_narrow_prepare());
   }
   return st;
 }
