@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *const sp_cache_words[] = {"off", "device", "host", NULL};
 
@@ -205,13 +206,19 @@ uint64_t sp_cache_bytes(const sp_node *n, const sp_node *source) {
 /* Of the host a device reads what is pinned. */
 static void *alloc_rows(sp_node *n, size_t bytes, sp_err *err) {
   const sp_place *place = sp_node_place(n);
+  bool pinned = n->opts.cache == SP_CACHE_HOST;
   char what[128];
   void *rows = NULL;
-  snprintf(what, sizeof what, "the cache of '%.60s'", n->name);
-  if (n->opts.cache != SP_CACHE_HOST) return sp_graph_alloc(n->g, place, bytes, what, err);
   sp_ctx_holder h;
+  snprintf(what, sizeof what, "the cache of '%.60s'", n->name);
   n->g->allocations++;
-  return place->type->alloc(sp_ctx_for(&h, what, err), place->dev, SP_MEM_PINNED, bytes, &rows) ? NULL : rows;
+  int st = pinned ? place->type->alloc(sp_ctx_for(&h, what, err), place->dev, SP_MEM_PINNED, bytes, &rows)
+                  : sp_place_alloc(place, bytes, what, &rows, err);
+  if (!st) return rows;
+  size_t len = strlen(err->msg);
+  snprintf(err->msg + len, sizeof err->msg - len, "; take cache = %s\"off\"",
+           n->g->border && !pinned ? "\"host\" or " : "");
+  return NULL;
 }
 
 static int make_rows(sp_node *n, sp_table *t, sp_err *err) {

@@ -27,6 +27,16 @@ function makes.chain(how)
   return g
 end
 
+-- a frozen stage whose outputs are kept, so that rows are read in its place
+function makes.kept(how)
+  local g, data = graph(how)
+  local a = g.sleep { data.image, ms = 0.02, name = "a" }
+  local b = g.layers { a.y[1], layers = { { "conv", 4, kernel = 3, pad = 1 } }, name = "b", frozen = true, cache = "device" }
+  local c = g.layers { b.features, layers = { { "relu" } }, name = "c", frozen = true }
+  train(g, c.features, data)
+  return g
+end
+
 -- three branches of one step, joined
 function makes.diamond(how)
   local g, data = graph(how)
@@ -79,6 +89,7 @@ end
 local cases = {
   { "chain", "serialized" }, { "chain", "pipelined" }, { "chain", "pipelined", depth = 2 }, { "chain", "deep" },
   { "chain", "double_buffer" }, { "chain", by_hand }, { "chain", spread },
+  { "kept", "serialized" }, { "kept", "pipelined" },
   { "diamond", "branches" }, { "diamond", "pipelined" }, { "diamond", "deep" }, { "diamond", spread },
   { "back", "double_buffer" }, { "back", "deep" }, { "back", "replicas", depth = 3 },
 }

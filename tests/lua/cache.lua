@@ -16,8 +16,8 @@ local function losses(how)
   local list = {}
   local function put(x) list[#list + 1] = ("%.9g"):format(x) end
   local g <close> = sp.graph {
-    device = how.device, strategy = how.strategy, shards = how.shards, seed = how.seed or 1, threads = 2, run_ahead = how.run_ahead,
-    checksums = how.checksums,
+    device = how.device, strategy = how.strategy, shards = how.shards, seed = how.seed or 1, threads = 2,
+    run_ahead = how.run_ahead,
   }
   local function source(split)
     return g.reader { path = "shapes", split = split, size = 16, batch = how.batch or 4, samples = 18, val_fraction = 0.25 }
@@ -110,8 +110,8 @@ end
 do -- a run that is killed goes on, and one that is interrupted while a table is filled ends with no step
   t.write(dir.path .. "/train.lua", [[
 local sp = require "spcore"
-local opt = sp.args({ cache = { "off", "of the encoder" }, at = { -1, "step behind which `command` runs" }, command = { "", "a command" },
-  ms = { 0, "that a batch of the encoder takes" } }, { checkpoints = true })
+local opt = sp.args({ cache = { "off", "of the encoder" }, at = { -1, "step behind which `command` runs" },
+  command = { "", "a command" }, ms = { 0, "that a batch of the encoder takes" } }, { checkpoints = true })
 local g <close> = sp.graph(opt)
 local function source(split)
   return g.reader { path = "shapes", split = split, target = "class", size = 16, batch = 4, samples = 40, val_fraction = 0.25 }
@@ -157,7 +157,8 @@ do -- what is refused
     for _ in g:steps(1) do end
   end
   local function encoder(g, x, options)
-    local all = { x.dtype == "uint8" and g.to_float { x, scale = true } or x, model = "plain", width = 4, frozen = true, cache = "device" }
+    if x.dtype == "uint8" then x = g.to_float { x, scale = true } end
+    local all = { x, model = "plain", width = 4, frozen = true, cache = "device" }
     for k, v in pairs(options or {}) do all[k] = v end
     return g.encoder(all).features
   end
@@ -166,7 +167,9 @@ do -- what is refused
   t.raises("stage 'encoder': cache = \"host\": 'flip' draws random numbers, .*: leave it away, or take cache = \"off\"", graph,
     function(g, data) return encoder(g, g.flip { data.image }.images[1], { cache = "host" }) end)
   t.raises("stage 'encoder': cache = \"device\": 'layers' changes in training: set frozen = true there, or", graph,
-    function(g, data) return encoder(g, g.layers { g.to_float { data.image }, layers = { { "conv", 3, kernel = 1 } } }.features) end)
+    function(g, data)
+      return encoder(g, g.layers { g.to_float { data.image }, layers = { { "conv", 3, kernel = 1 } } }.features)
+    end)
   t.raises("cache 'disk': choose one of off, device, host", graph,
     function(g, data) return encoder(g, data.image, { cache = "disk" }) end)
   t.raises("stage 'other': cache = \"device\": it is a source", graph,
@@ -181,11 +184,12 @@ do -- what is refused
     for _ in g:steps(1) do end
   end
   local reader = { path = "shapes", target = "class", size = 64, batch = 2, samples = 2000 }
-  t.raises("the cache of 'encoder' needs 2[%d.]+ MiB of memory, %-%-memory%-limit allows [%d.]+: take cache = \"off\", or fewer",
-    too_large, { device = "cpu", memory_limit = 4 }, reader, "device")
-  t.raises("the cache of 'encoder' needs 2[%d.]+ MiB of memory, %-%-memory%-limit allows [%d.]+: take cache = \"host\" or \"off\"",
-    too_large, { device = "mock", memory_limit = 4 }, reader, "device")
-  too_large({ device = "mock", memory_limit = 4 }, { path = "shapes", target = "class", size = 64, batch = 2, samples = 100 }, "host")
+  local wanted = "the cache of 'encoder' needs 2[%d.]+ MiB of memory, %-%-memory%-limit allows [%d.]+: take cache = "
+  local small = { device = "cpu", memory_limit = 4 }
+  t.raises(wanted .. '"off", or fewer samples', too_large, small, reader, "device")
+  small.device = "mock"
+  t.raises(wanted .. '"host" or "off"', too_large, small, reader, "device")
+  too_large(small, reader, "host")
   reader.size, reader.samples = 4096, 2000000
   t.raises("the cache of 'encoder' needs [%d.]+ GiB of memory, the host has [%d.]+: take cache = \"off\", or fewer samples",
     too_large, { device = "mock" }, reader, "host")
