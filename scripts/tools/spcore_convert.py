@@ -356,7 +356,8 @@ class Onnx:
         from onnx import helper, numpy_helper, shape_inference
         graph = shape_inference.infer_shapes(onnx.load(path), data_prop=True).graph
         self.array, self.net = numpy_helper.to_array, Net()
-        self.sizes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim][2:] for v in [*graph.value_info, *graph.output]}
+        values = [*graph.input, *graph.value_info, *graph.output]
+        self.shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in values}
         self.known = {t.name: self.array(t) for t in graph.initializer}
         self.env, self.outs = {i.name: "input" for i in graph.input if i.name not in self.known}, [o.name for o in graph.output]
         for node in graph.node:
@@ -398,12 +399,12 @@ class Onnx:
                             pads, a.get("ceil_mode"), a.get("dilations", ones), a.get("count_include_pad"))
         if op == "Gemm" and w is not None and a.get("alpha", 1) == a.get("beta", 1) == 1 and not a.get("transA"):
             return net.linear(name, src, w if a.get("transB") else w.T, b)
-        if op == "Flatten" and a.get("axis", 1) == 1 or op == "Reshape" and w is not None and len(w) == 2 and w[1] == -1:
+        if op == "Flatten" and a.get("axis", 1) == 1 or op == "Reshape" and w is not None and self.flat(w, node.input[0]):
             return net.add(name, "flatten", [src])
-        if op == "ReduceMean":
-            return net.mean(name, src, a.get("axes", []), a.get("keepdims", 1))
+        if op == "ReduceMean":  # from opset 18 on the axes come in
+            return net.mean(name, src, a.get("axes", [] if w is None else list(w)), a.get("keepdims", 1))
         if op == "Resize":
-            return self.resize(name, src, a, given, self.sizes.get(node.output[0], []))
+            return self.resize(name, src, a, given, self.shapes.get(node.output[0], [])[2:])
         if op == "HardSigmoid" and (abs(a.get("alpha", 0.2) - 1 / 6) > 1e-6 or a.get("beta", 0.5) != 0.5):
             raise Refused("alpha and beta are 1/6 and 0.5")
         if op.lower() in PLAIN:
@@ -411,6 +412,10 @@ class Onnx:
         if op not in ("Identity", "Dropout") and not (op == "Pad" and w is not None and not w.any()):
             raise Refused("no layer does this, or not with these attributes")
         return src
+
+    def flat(self, to, value):
+        """Is a value of this new shape N x C H W?"""
+        return len(to) == 2 and (to[1] == -1 or to[1] == np.prod(self.shapes.get(value, [0, 0])[1:]))
 
     def resize(self, name, src, a, given, size):
         mode, how = a.get("mode", "nearest"), a.get("coordinate_transformation_mode", "half_pixel")
