@@ -279,8 +279,10 @@ def train(name, resnet, stride, head_of, expression, side=64, model="decoder", l
     before = state(own)
     save_file("head.safetensors", before)
     want = torch_run(Taps(backbone), head, images, labels, lr)
+    # on a GPU TF32 would be the default, whose rounding comes back magnified from batch norms of four values
     out = spcore("train.lua", resnet=resnet, os=stride, head=expression, model=model, steps=STEPS, batch=BATCH, lr=lr, side=side,
-                 data="labels" if model == "classifier" else "masks")
+                 data="labels" if model == "classifier" else "masks", device=os.environ.get("SP_TEST_DEVICE", "cpu"),
+                 precision=os.environ.get("SP_TEST_PRECISION", "fp32"))
     got = [float(line) for line in out.split()]
     after = load_file("after.safetensors")
     r.close(f"{name} losses", np.array(got), np.array(want), rtol=2e-4)
