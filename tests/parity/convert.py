@@ -154,7 +154,7 @@ def by_onnx(r, name, shape):
             warnings.simplefilter("ignore")
             torch.onnx.export(globals()[name](), torch.rand(1, *shape), "net.onnx", verbose=False, **opset)
     except ImportError as why:
-        print(f"left out: {name} by ONNX: {why} (Debian: apt install python3-onnx; later versions of PyTorch: pip install onnxscript)")
+        print(f"left out: {name} by ONNX: {why} (Debian: apt install python3-onnx; PyTorch 2: pip install onnxscript)")
         return
     said = convert("net.onnx", "-o", "net", "--tap", "nothing")
     wanted = "cannot be expressed in layers:\n  --tap nothing: there is no such"

@@ -153,7 +153,8 @@ for order, oname in ((ROW_MAJOR, "nchw"), (CHANNELS_LAST, "nhwc")):
         x = rand(3, c, *hw) + 2
         compare(f"group norm, {groups} of {c}, {hw}, {oname}", [layer("group_norm", groups, eps=1e-3)],
                 nn.Sequential(nn.GroupNorm(groups, c, eps=1e-3)), x, order)
-    compare(f"group norm between, {oname}", [conv(8, "0", pad=1), layer("group_norm", 4), layer("relu"), conv(5, "3", 2, stride=2)],
+    compare(f"group norm between, {oname}",
+            [conv(8, "0", pad=1), layer("group_norm", 4), layer("relu"), conv(5, "3", 2, stride=2)],
             nn.Sequential(nn.Conv2d(3, 8, 3, 1, 1, bias=False), nn.GroupNorm(4, 8), nn.ReLU(), nn.Conv2d(8, 5, 2, 2, bias=False)),
             rand(2, 3, 12, 10), order)
 compare("group norm of features", [layer("group_norm", 2)], nn.Sequential(nn.GroupNorm(2, 10)), rand(4, 10) + 1)
