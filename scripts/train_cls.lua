@@ -32,6 +32,7 @@ local opt = sp.args({
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,
+  cache = backbone.options.cache,
   probe = { false, "with --backbone: only the linear layer behind it is trained" },
   augment = {
     "auto", "where images are augmented; auto: where the training runs; none: nowhere",
@@ -49,10 +50,13 @@ if not opt.fused and (not opt.reference or opt.augment == "none") then
 end
 
 backbone.check(opt, {
-  only = { weights = "", variant = "", probe = false },
+  only = { weights = "", variant = "", probe = false, cache = "off" },
   no = { encoder = "", width = 8, levels = 3, reference = false },
   frozen = opt.probe, instead = "train it as well, without --probe",
 })
+if opt.cache ~= "off" and not (opt.probe and opt.augment == "none") then
+  sp.usage("--cache %s: goes with --probe and --augment none, since else an image is another in each epoch", opt.cache)
+end
 local known = opt.backbone ~= "" and backbone.describe(opt) or nil
 local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0
 if opt.reference and not plain then
@@ -151,7 +155,7 @@ end
 local function behind_backbone(g, image, classes)
   local model = { backbone = known, classes = classes }
   local logits = backbone.classify(g, augmented(g, image), model, {
-    encoder = { frozen = opt.probe, weights = opt.weights }, head = {}, dropout = opt.dropout,
+    encoder = { frozen = opt.probe, weights = opt.weights, cache = opt.cache }, head = {}, dropout = opt.dropout,
   })
   return logits, model
 end

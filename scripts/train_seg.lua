@@ -34,6 +34,7 @@ local opt = sp.args({
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,
+  cache = backbone.options.cache,
   model = { "unet", "the head behind --backbone", choices = { "unet", "fpn", "deeplabv3", "fcn" } },
   output_stride = {
     0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
@@ -53,6 +54,9 @@ backbone.check(opt, {
   no = { encoder = "", width = 8, levels = 3, reference = false },
   frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
 })
+if opt.cache ~= "off" and opt.train_encoder then
+  sp.usage("--cache %s: goes with a frozen encoder, not with --train-encoder", opt.cache)
+end
 if backbone.pyramids[opt.model] and opt.output_stride ~= 0 then
   sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net and an FPN need maps of all sizes"
 end
@@ -63,6 +67,7 @@ if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dro
     .. "--dropout out")
 end
 
+if opt.reference and opt.cache ~= "off" then sp.usage("--reference: computes the encoder in each step; leave --cache out") end
 if opt.reference and opt.val ~= "" then sp.usage("--reference: has no validation; leave --val out") end
 
 -- A value that depends on the workload, unless the command line has it.
@@ -119,7 +124,7 @@ local function small_unet(g, image, classes)
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
   local enc = g.encoder {
     g.to_float { image, scale = true }, model = "unet", width = opt.width, depth = opt.levels, convs = 2,
-    frozen = not opt.train_encoder, weights = weights,
+    frozen = not opt.train_encoder, weights = weights, cache = opt.cache,
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
   local dec = g.decoder { features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = classes }
@@ -130,7 +135,7 @@ local function behind_backbone(g, image, classes)
   local about = backbone.describe(opt, opt.model)
   local model = { backbone = about, head = opt.model, classes = classes, size = size }
   local logits = backbone.segment(g, image, model, {
-    encoder = { frozen = not opt.train_encoder, weights = opt.weights }, head = {}, dropout = opt.dropout,
+    encoder = { frozen = not opt.train_encoder, weights = opt.weights, cache = opt.cache }, head = {}, dropout = opt.dropout,
   })
   return logits, model
 end

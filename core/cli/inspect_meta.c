@@ -117,6 +117,7 @@ static const char head[] =
     "---@class spcore.node_options\n"
     "---@field name? string how the stage is called in messages and files (default: the stage's name)\n"
     "---@field frozen? boolean its weights are not trained (default false)\n"
+    "---@field cache? \"device\"|\"host\"|\"off\" where the outputs of a frozen stage are kept (default \"off\")\n"
     "---@field precision? \"fp32\"|\"tf32\"|\"bf16\" what its products compute with (default: the graph's)\n"
     "---@field on_cpu? boolean runs on the processor in a graph on a GPU (default false)\n"
     "---@field weights? string|spcore.weights file to load its weights from\n\n"

@@ -283,6 +283,7 @@ int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
     if ((st = sp_node_take_inputs(n, err)) || (st = sp_node_replan(n, true, err))) return st;
   }
   if (g->training && ((st = sp_graph_plan_optimizer(g, err)) || (st = sp_graph_plan_shards(g, err)))) return st;
+  if ((st = sp_graph_plan_caches(g, err))) return st;
   g->planned = true;
   return SP_OK;
 }

@@ -134,6 +134,7 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
 }
 
 static void free_node(sp_node *n) {
+  sp_cache_free(n);
   sp_node_drop_factors(n);
   sp_node_drop_weights(n);
   for (unsigned i = 0; n->in && i < n->n_in; i++) free(n->in[i].v);
@@ -340,6 +341,7 @@ int sp_graph_add_own(sp_graph *g, const char *stage, const sp_value *params, con
   if (!st)
     st = sp_inst_new(&n->inst, on_cpu ? &g->cpu_host : &g->host, n->name, type, file, params, &n->precision, err);
   if (!st) st = alloc_ports(n, err);
+  if (!st) st = sp_cache_new(n, err);
   if (!st) st = check_source(n, type->flags, err);
   if (st) {
     free_node(n);
@@ -360,7 +362,8 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   int st = sp_graph_stage_type(g, stage, opts && opts->on_cpu, &type, err);
   *out = NULL;
   if (!st && type->flags & SP_STAGE_SHARDS)
-    st = sp_fail(err, SP_E_INVALID, "stage '%s' is added by the graph itself, where a step has several shards", stage);
+    st = sp_fail(err, SP_E_INVALID, "stage '%s' is added by the graph itself, where a step has shards or a cache",
+                 stage);
   return st ? st : sp_graph_add_own(g, stage, params, opts, out, err);
 }
 
@@ -368,6 +371,7 @@ const char *sp_node_name(const sp_node *n) { return n->name; }
 const sp_stage_type *sp_node_type(const sp_node *n) { return n->inst->type; }
 const sp_inst *sp_node_inst(const sp_node *n) { return n->inst; }
 bool sp_node_frozen(const sp_node *n) { return n->frozen; }
+sp_cache_at sp_node_cache(const sp_node *n) { return n->opts.cache; }
 
 int sp_node_precision(const sp_node *n) { return n->precision.precision; }
 bool sp_node_on_cpu(const sp_node *n) { return n->on_cpu && n->g->border; }

@@ -37,6 +37,10 @@ typedef struct sp_graph_opts {
 /* What is recorded once and replayed: nothing, what a lane does between two waits, or all lanes of a tick together. */
 typedef enum { SP_CAPTURE_AUTO, SP_CAPTURE_OFF, SP_CAPTURE_LANE, SP_CAPTURE_STEP } sp_capture;
 
+/* Where a frozen stage's outputs are kept, so that it computes each sample once. */
+typedef enum { SP_CACHE_OFF, SP_CACHE_DEVICE, SP_CACHE_HOST } sp_cache_at;
+extern const char *const sp_cache_words[]; /* in that order; ended by NULL */
+
 typedef struct sp_node_opts {
   const char *name; /* NULL: the stage's name, with _2, _3 ... where taken */
   bool frozen;      /* its weights are not trained and its statistics not updated */
@@ -44,6 +48,7 @@ typedef struct sp_node_opts {
   bool no_shuffle;  /* sources: in index order every epoch */
   bool drop_last;   /* sources: a last short batch is left out */
   int precision;    /* SP_PRECISION_... + 1 of its products; 0: the graph's */
+  sp_cache_at cache;
   bool on_cpu; /* runs on the processor whatever the graph's device; sources always do where they exist for it only */
   /* sources of requests, see source/queue.h; 0: the default */
   uint32_t queue;     /* most requests that are not answered; default the larger of 256 and 4 batches */
@@ -80,6 +85,7 @@ const char *sp_node_name(const sp_node *node);
 const sp_stage_type *sp_node_type(const sp_node *node);
 const sp_inst *sp_node_inst(const sp_node *node);
 bool sp_node_frozen(const sp_node *node);
+sp_cache_at sp_node_cache(const sp_node *node);
 int sp_node_precision(const sp_node *node); /* SP_PRECISION_... of its products */
 bool sp_node_on_cpu(const sp_node *node);   /* its outputs lie on the processor's side of the graph's border */
 /* The k-th of the stages whose outputs it reads, each once, in the order of its inputs; NULL: there are no more. */

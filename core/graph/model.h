@@ -18,6 +18,22 @@ typedef struct sp_refs {
   size_t n, cap;
 } sp_refs;
 
+/* What a stage has given for the samples of one source: of each output tensor that is kept the rows, one a sample. */
+typedef struct sp_table {
+  const sp_node *source;
+  void **rows; /* [flat output tensor] NULL: it is not kept */
+  bool filled; /* with what the weights that are there now make */
+} sp_table;
+
+/* Instead of being called, a stage is read from a table: by a stage that the core calls in its place, whose outputs are the
+ * node's and whose weights the rows. */
+typedef struct sp_cache {
+  sp_inst *get, *put;
+  bool *kept; /* [flat output tensor] somebody reads it */
+  sp_table *tables;
+  size_t n, cap;
+} sp_cache;
+
 struct sp_node {
   sp_graph *g;
   size_t index; /* in order of construction */
@@ -63,6 +79,10 @@ struct sp_node {
   bool backward;   /* has a backward task */
   bool in_trained; /* see sp_graph_in_trained_part */
   bool inplace;    /* backward updates the weights itself, through dw_scale */
+  /* caches, see cache.c */
+  sp_cache *cache; /* NULL: it is called in every step */
+  bool fills;      /* a cache is filled with what it, or a stage behind it, gives */
+  bool spared;     /* nobody needs it but what reads a cache */
 };
 
 struct sp_graph {
@@ -156,6 +176,19 @@ bool sp_graph_restores(const sp_graph *g); /* the optimizer may put statistics b
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
 int sp_graph_plan_shards(sp_graph *g, sp_err *err); /* behind the optimizer; nothing where a step is one */
 void sp_graph_drop_lanes(sp_graph *g);
+
+/* cache.c */
+int sp_cache_new(sp_node *node, sp_err *err); /* as opts.cache says; the node has its instance */
+void sp_cache_free(sp_node *node);
+int sp_graph_plan_caches(sp_graph *g, sp_err *err);             /* behind the plans of all stages */
+bool sp_ref_is_read(const sp_graph *g, sp_ref r, bool filling); /* by a stage that runs, or as a result */
+sp_spec sp_table_spec(const sp_node *node, size_t flat, const sp_node *source); /* of the rows */
+uint64_t sp_cache_bytes(const sp_node *node, const sp_node *source);
+/* The node's table of a source, with its memory; NULL: there is none. */
+sp_table *sp_cache_table(sp_node *node, const sp_node *source, sp_err *err);
+bool sp_graph_filled(const sp_graph *g, const sp_node *source);
+void sp_graph_set_filled(sp_graph *g, const sp_node *source);
+void sp_graph_drop_filled(sp_graph *g, const sp_node *node); /* whose weights have changed; NULL: all */
 
 /* weights.c */
 int sp_node_lists(sp_node *node, sp_err *err);   /* w and dw, of which each has its memory later */

@@ -120,7 +120,8 @@ static int graph_outside(lua_State *L) {
   for (size_t i = 0; i < sp_graph_n_nodes(lg->g); i++) {
     const sp_port *p = sp_node_type(sp_graph_node(lg->g, i))->outputs;
     while (p && p->name && (p->flags & SP_PORT_OPTIONAL)) p++;
-    if ((p && p->name) || sp_node_is_shards(sp_graph_node(lg->g, i))) continue;
+    const sp_node *n = sp_graph_node(lg->g, i);
+    if ((p && p->name) || sp_node_is_shards(n) || sp_node_is_source(n)) continue;
     sp_lua_push_node(L, 1, sp_graph_node(lg->g, i));
     return 1;
   }
@@ -201,7 +202,7 @@ static int graph_tostring(lua_State *L) {
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
-/* g:add(stage, params, { name =, frozen =, precision =, batch =, shuffle =, drop_last = }) -> node */
+/* g:add(stage, params, { name =, frozen =, cache =, precision =, batch =, shuffle =, drop_last = }) -> node */
 static int graph_add(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *stage = luaL_checkstring(L, 2);
@@ -212,6 +213,7 @@ static int graph_add(lua_State *L) {
       .name = sp_lua_opt_str(L, 4, "name", NULL),
       .frozen = sp_lua_opt_bool(L, 4, "frozen", false),
       .precision = choice(L, 4, "precision", sp_lua_precisions, -1) + 1,
+      .cache = (sp_cache_at)choice(L, 4, "cache", sp_cache_words, SP_CACHE_OFF),
       .batch = sp_lua_opt_int(L, 4, "batch", 0, 1, 1 << 24),
       .no_shuffle = !sp_lua_opt_bool(L, 4, "shuffle", true),
       .drop_last = sp_lua_opt_bool(L, 4, "drop_last", false),
@@ -410,14 +412,16 @@ static int graph_memory(lua_State *L) {
   sp_mem m;
   sp_err err;
   if (sp_engine_memory(lg->e, &m, &err)) return sp_lua_raise(L, &err);
-  lua_createtable(L, 0, 7);
+  lua_createtable(L, 0, 9);
   sp_lua_set_int(L, "weights", m.weights);
   sp_lua_set_int(L, "gradients", m.gradients);
   sp_lua_set_int(L, "optimizer", m.optimizer);
   sp_lua_set_int(L, "activations", m.activations);
   sp_lua_set_int(L, "saved", m.saved);
   sp_lua_set_int(L, "scratch", m.scratch);
+  sp_lua_set_int(L, "cache", m.cache);
   sp_lua_set_int(L, "total", m.total);
+  sp_lua_set_int(L, "host", m.host);
   return 1;
 }
 

@@ -59,6 +59,7 @@ static const sp_node *reader_of(const sp_planner *w, const sp_node *n, int port,
         const sp_node *m = g->nodes[j];
         sp_ref r = m->in[i].v[k];
         if (r.node != n || r.port != port || (index >= 0 && r.index != index)) continue;
+        if (!w->p->fills && (m->spared || m->cache)) continue;
         if (m->on_cpu == cpu && (!found || lane_of(w, m)->props.delay < lane_of(w, found)->props.delay)) found = m;
       }
   return found;
@@ -198,7 +199,7 @@ static int lane_block(sp_planner *w, int lane, sp_err *err) {
 
 /* The learning rate of an update in place is in the block too. */
 bool sp_call_needs_block(const sp_program *p, const sp_node *n, sp_task_kind kind) {
-  return sp_task_is_told(kind) && (!n->stepless || sp_call_takes_lr(p, n, kind));
+  return sp_task_is_told(kind) && (!n->stepless || n->cache || sp_call_takes_lr(p, n, kind));
 }
 
 static bool lane_needs_block(const sp_planner *w, int lane) {

@@ -2,6 +2,8 @@
  * describe.c - see describe.h. */
 #include "plan/describe.h"
 
+#include <inttypes.h>
+
 static void put_lane(const sp_program *p, const sp_lane *l, sp_sb *out) {
   if (l->host) sp_sb_putf(out, "host: collects a step's metrics %d ticks after it began\n", p->collect_delay);
   else sp_sb_putf(out, "lane %s: delay %d\n", l->props.name, l->props.delay);
@@ -24,6 +26,15 @@ static void put_op(const sp_program *p, const sp_ops *ops, const sp_op *op, sp_s
   sp_sb_put(out, "\n");
 }
 
+static void put_caches(const sp_program *p, sp_sb *out) {
+  for (size_t i = 0; i < p->g->n_nodes; i++) {
+    const sp_node *n = p->g->nodes[i];
+    if (n->cache && !n->spared)
+      sp_sb_putf(out, "cache %s: %" PRIu64 " x %" PRIu64 " bytes, %s\n", n->name, p->length,
+                 sp_cache_bytes(n, p->source) / p->length, sp_cache_words[n->opts.cache]);
+  }
+}
+
 void sp_describe(const sp_program *p, const sp_ops *ops, sp_sb *out) {
   sp_sb_putf(out,
              "strategy %s: %zu lanes, %zu waits (%zu before those implied by others were left out), proved race-free\n",
@@ -35,4 +46,5 @@ void sp_describe(const sp_program *p, const sp_ops *ops, sp_sb *out) {
   for (size_t i = 0; i < p->n_bufs; i++)
     if (p->bufs[i].bytes)
       sp_sb_putf(out, "buffer %s: %d x %zu bytes\n", p->bufs[i].name, p->bufs[i].slots, p->bufs[i].bytes);
+  put_caches(p, out);
 }

@@ -171,7 +171,7 @@ static int copy_lane(sp_planner *w, sp_err *err) {
   for (size_t l = 0; l < p->n_lanes; l++) used += w->busy[l] && p->lanes[l].place == &g->main;
   for (size_t i = 0; i < g->n_nodes; i++) {
     const sp_node *n = g->nodes[i];
-    if (n->on_cpu || !sp_program_has(p, n)) continue;
+    if (n->on_cpu || !sp_program_calls(p, n)) continue;
     int delay = p->lanes[forward_lane(w, n)].props.delay;
     for (unsigned port = 0; port < n->n_in; port++)
       for (size_t k = 0; k < n->in[port].n; k++)

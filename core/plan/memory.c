@@ -38,12 +38,29 @@ static void count_program(const sp_program *p, sp_mem *m) {
   for (size_t i = 0; i < p->n_lanes; i++) tally(&m->scratch, p->lanes[i].scratch);
 }
 
+static bool is_first(const sp_program *const *progs, size_t k) {
+  for (size_t i = 0; i < k; i++)
+    if (progs[i]->source == progs[k]->source) return false;
+  return true;
+}
+
+/* Programs of one source share its tables. */
+static void count_caches(const sp_graph *g, const sp_program *const *progs, size_t n, sp_mem *m) {
+  for (size_t i = 0; i < g->n_nodes; i++) {
+    const sp_node *node = g->nodes[i];
+    bool apart = node->on_cpu || node->opts.cache == SP_CACHE_HOST;
+    for (size_t k = 0; node->cache && k < n; k++)
+      if (is_first(progs, k)) tally(g->border && apart ? &m->host : &m->cache, sp_cache_bytes(node, progs[k]->source));
+  }
+}
+
 void sp_memory_count(const sp_graph *g, const sp_program *const *progs, size_t n, sp_mem *m) {
   *m = (sp_mem){0};
   count_weights(g, m);
   for (size_t i = 0; i < n; i++) count_program(progs[i], m);
+  count_caches(g, progs, n, m);
   tally(&m->gradients, sp_reduce_bytes(g));
-  const uint64_t parts[] = {m->weights, m->gradients, m->optimizer, m->activations, m->saved, m->scratch};
+  const uint64_t parts[] = {m->weights, m->gradients, m->optimizer, m->activations, m->saved, m->scratch, m->cache};
   for (size_t i = 0; i < SP_ARRAY(parts); i++) tally(&m->total, parts[i]);
 }
 
@@ -59,12 +76,29 @@ static const char *largest(const sp_program *const *progs, size_t n) {
   return name;
 }
 
+static int too_large(const sp_graph *g, uint64_t bytes, const char *where, uint64_t most, double unit, const char *cure,
+                     sp_err *err) {
+  const sp_node *n = NULL;
+  for (size_t i = 0; i < g->n_nodes && !n; i++)
+    if (g->nodes[i]->cache) n = g->nodes[i];
+  return sp_fail(err, SP_E_NOMEM, "the cache of '%s' needs %.1f %s of memory, %s %.1f: %s", n->name,
+                 (double)bytes / unit, unit == 0x1p20 ? "MiB" : "GiB", where, (double)most / unit, cure);
+}
+
+static int check_host(const sp_graph *g, uint64_t bytes, sp_err *err) {
+  sp_device_info info = {.size = sizeof info};
+  int st = bytes ? sp_place_describe(&g->cpu, 0, &info, err) : SP_OK;
+  if (st || !bytes || !info.memory || bytes <= info.memory) return st;
+  return too_large(g, bytes, "the host has", info.memory, 0x1p30, "take cache = \"off\", or fewer samples", err);
+}
+
 int sp_memory_check(const sp_graph *g, const sp_program *const *progs, size_t n, sp_err *err) {
   sp_device_info info;
   sp_mem m;
   int st = sp_graph_device_info(g, &info, err);
   if (st) return st;
   sp_memory_count(g, progs, n, &m);
+  if ((st = check_host(g, m.host, err))) return st;
   bool asked = g->opts.memory && (!info.memory || g->opts.memory < info.memory);
   uint64_t most = asked ? g->opts.memory : info.memory;
   if (!most || m.total <= most) return SP_OK;
@@ -72,6 +106,9 @@ int sp_memory_check(const sp_graph *g, const sp_program *const *progs, size_t n,
   double unit = asked ? 0x1p20 : 0x1p30;
   char limit[96];
   snprintf(limit, sizeof limit, asked ? "--memory-limit allows" : "device '%.60s' has", g->opts.device);
+  if (m.cache && m.total - m.cache <= most)
+    return too_large(g, m.cache, limit, most - (m.total - m.cache), unit,
+                     g->border ? "take cache = \"host\" or \"off\"" : "take cache = \"off\", or fewer samples", err);
   return sp_fail(err, SP_E_NOMEM, "the graph needs %.1f %s of memory, %s %.1f; the largest part is '%s': %s",
                  (double)m.total / unit, asked ? "MiB" : "GiB", limit, (double)most / unit, largest(progs, n), cure);
 }

@@ -15,9 +15,13 @@ static bool has_shards(const sp_program *p, const sp_node *n) {
 
 bool sp_program_has(const sp_program *p, const sp_node *n) {
   if (n->source) return n == p->source;
+  if (p->fills) return n->fills;
+  if (n->spared) return false;
   if (n->shards && !has_shards(p, n)) return false;
   return !(sp_node_apart(n) && (!p->training || !p->g->training));
 }
+
+bool sp_program_calls(const sp_program *p, const sp_node *n) { return sp_program_has(p, n) && (p->fills || !n->cache); }
 
 size_t sp_program_streams(const sp_program *p) {
   size_t n = 0;
@@ -345,18 +349,12 @@ static int plan(sp_planner *w, sp_err *err) {
   return SP_OK;
 }
 
-int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err) {
+static int new_program(sp_program **out, const sp_program *what, sp_err *err) {
   sp_program *p = sp_calloc(1, sizeof *p);
   sp_planner w = {.p = p, .every = 1, .comm_lane = -1, .sums = -1};
   *out = NULL;
   if (!p) return sp_nomem(err, sizeof *p, "a program");
-  *p = (sp_program){.g = g,
-                    .training = !stand_in,
-                    .stand_in = stand_in,
-                    .source = stand_in ? stand_in : g->train_source,
-                    .micro = stand_in ? 1 : g->micro,
-                    .sharded = !stand_in && g->sharded,
-                    .capture = (sp_capture)g->opts.capture};
+  *p = *what;
   int st = plan(&w, err);
   free_planner(&w);
   if (st) {
@@ -365,6 +363,23 @@ int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err
   }
   *out = p;
   return SP_OK;
+}
+
+int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err) {
+  const sp_program what = {.g = g,
+                           .training = !stand_in,
+                           .stand_in = stand_in,
+                           .source = stand_in ? stand_in : g->train_source,
+                           .micro = stand_in ? 1 : g->micro,
+                           .sharded = !stand_in && g->sharded,
+                           .capture = (sp_capture)g->opts.capture};
+  return new_program(out, &what, err);
+}
+
+int sp_program_new_fill(sp_program **out, sp_graph *g, sp_node *source, sp_err *err) {
+  const sp_program what = {
+      .g = g, .fills = true, .stand_in = source, .source = source, .micro = 1, .capture = (sp_capture)g->opts.capture};
+  return new_program(out, &what, err);
 }
 
 static void free_task(sp_task *t) {

@@ -106,6 +106,7 @@ typedef struct sp_task {
   int of_lane;          /* FILL: whose block */
   const sp_node *moves; /* AWAIT, COPY: whose outputs; NULL: none of a stage */
   sp_move move;         /* COMM */
+  sp_inst *instead;     /* FORWARD: of the cache of its node, NULL: the node itself is called */
   bool always;          /* it runs where the pass has no samples, too */
   bool zeroes;          /* so does its call, which then sets factors to zero */
 } sp_task;
@@ -134,6 +135,7 @@ typedef struct sp_metric_slot {
 typedef struct sp_program {
   sp_graph *g;
   bool training;              /* io->training, backward and update tasks */
+  bool fills;                 /* it fills the caches, and has no other stages than those that takes */
   sp_node *source, *stand_in; /* what feeds it; the same, where it stands in for the training source */
   uint64_t length;            /* samples of the source, 0: there is none */
   int micro;                  /* passes over its tasks that a step has: here, and in all that runs it, they are steps */
@@ -159,10 +161,16 @@ typedef struct sp_program {
 
 /* Tasks, resources, lanes and schedule. stand_in NULL for the loop's own program. The graph is complete. */
 int sp_program_new(sp_program **prog, sp_graph *g, sp_node *stand_in, sp_err *err);
+/* That which fills the caches with all samples of a source. */
+int sp_program_new_fill(sp_program **prog, sp_graph *g, sp_node *source, sp_err *err);
 void sp_program_free(sp_program *prog);
+/* Whose call it is; t->node is not NULL. */
+static inline sp_inst *sp_task_inst(const sp_task *t) { return t->instead ? t->instead : t->node->inst; }
 /* A stage is called, and reads the step block. */
 static inline bool sp_task_is_told(sp_task_kind kind) { return kind != SP_TASK_APPLY && kind != SP_TASK_LOOK; }
 bool sp_program_has(const sp_program *prog, const sp_node *node); /* its tasks are in it */
+bool sp_program_calls(const sp_program *prog,
+                      const sp_node *node); /* and the stage itself is called: no cache is read */
 /* Calls find minus the learning rate in dw_scale. */
 bool sp_call_takes_lr(const sp_program *prog, const sp_node *node, sp_task_kind kind);
 size_t sp_program_streams(const sp_program *prog); /* lanes that have tasks, the host's aside */
@@ -170,7 +178,8 @@ const sp_place *sp_program_place(const sp_program *prog, const sp_buf *buf);
 
 /* memory.c */
 typedef struct sp_mem {
-  uint64_t weights, gradients, optimizer, activations, saved, scratch, total; /* bytes */
+  uint64_t weights, gradients, optimizer, activations, saved, scratch, cache, total; /* bytes */
+  uint64_t host; /* of caches, in none of these where the device has memory of its own */
 } sp_mem;
 /* What the weights and all of these programs take. */
 void sp_memory_count(const sp_graph *g, const sp_program *const *progs, size_t n, sp_mem *mem);

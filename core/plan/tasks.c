@@ -49,17 +49,6 @@ static char *tensor_name(const sp_node *n, int port, uint32_t k, const char *pre
                                   : sp_text("%s%s.%s", prefix, n->name, po->name);
 }
 
-static bool is_read(const sp_graph *g, const sp_node *n, int port, int index) {
-  if (sp_graph_is_result(g, n, port, index)) return true;
-  for (size_t j = 0; j < g->n_nodes; j++)
-    for (unsigned i = 0; i < g->nodes[j]->n_in; i++)
-      for (size_t k = 0; k < g->nodes[j]->in[i].n; k++) {
-        sp_ref r = g->nodes[j]->in[i].v[k];
-        if (r.node == n && r.port == port && r.index == index) return true;
-      }
-  return false;
-}
-
 /* One for each part of the node's backward, side by side; *out is the first. */
 static int part_resources(sp_planner *w, const sp_node *n, const char *what, int *out, sp_err *err) {
   int st = SP_OK, r;
@@ -83,10 +72,11 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
     for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
       size_t f = sp_node_flat(n, (int)o, (int)k);
       int64_t bytes = sp_spec_bytes(&n->out_specs[o].spec[k]);
-      const sp_node *read = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
+      sp_node *wired = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
       const sp_port *port = sp_node_out_port(n, o);
       bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL && !p->sharded);
-      if (port->flags & SP_PORT_OPTIONAL && !shown && !is_read(p->g, read, (int)o, (int)k)) {
+      bool spare = port->flags & SP_PORT_OPTIONAL || !sp_program_calls(p, n);
+      if (spare && !shown && !sp_ref_is_read(p->g, (sp_ref){wired, (int)o, (int)k}, p->fills)) {
         w->act[i][f] = -1; /* nobody reads it: the stage is given no memory for it */
         continue;
       }
@@ -98,6 +88,7 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
       p->bufs[w->act[i][f]].ring = n->optimizer && p->g->accumulate > 1 && !p->g->border;
     }
   for (size_t f = 0; f < n_flat(n); f++) w->grad[i][f] = -1;
+  if (!st && !sp_program_calls(p, n)) return sp_border_twins(w, n, err);
   if (!st && p->training && n->backward && n->saved)
     st = sp_planner_buf(w, sp_text("%s's saved values", n->name), n->saved, SP_BUF_SAVED, 0, 0, &w->saved[i], err);
   if (!st && (n == p->g->shard_count || n == p->g->shard_scale)) /* likewise */
@@ -305,6 +296,15 @@ static char *call_name(const sp_planner *w, sp_task_kind kind, const sp_node *n)
                       : sp_text("%s.%s", n->name, words[kind]);
 }
 
+/* What the call is told lies in its lane's block, where that has one. */
+static int tell_call(sp_planner *w, sp_task *t, sp_err *err) {
+  sp_lane *l = &w->p->lanes[t->lane];
+  if (l->block < 0 || !sp_call_needs_block(w->p, t->node, t->kind)) return SP_OK;
+  t->block = l->block_bytes;
+  l->block_bytes += sizeof(sp_block_task);
+  return sp_task_access(t, l->block, SP_READ, err);
+}
+
 /* A backward in parts has scratch memory apart from the lane's. */
 int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err) {
   bool back = kind == SP_TASK_BACKWARD || kind == SP_TASK_APPLY;
@@ -316,10 +316,7 @@ int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out,
   if (kind == SP_TASK_BACKWARD) (*out)->scratch_buf = w->carry[n->index];
   if ((*out)->scratch_buf < 0 && n->scratch > l->scratch) l->scratch = n->scratch;
   if ((st = sp_task_access(*out, (*out)->scratch_buf, w->part ? SP_READ | SP_WRITE : SP_WRITE, err))) return st;
-  if (l->block < 0 || !sp_call_needs_block(w->p, n, kind)) return SP_OK;
-  (*out)->block = l->block_bytes;
-  l->block_bytes += sizeof(sp_block_task);
-  return sp_task_access(*out, l->block, SP_READ, err);
+  return tell_call(w, *out, err);
 }
 
 /* What a forward or a backward does with it, and whether it is all there then. */
@@ -351,7 +348,25 @@ static int put_factors(sp_planner *w, sp_task *t, sp_err *err) {
   return st;
 }
 
-int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
+/* Between the node's outputs and its rows in a table: no program that reads one runs beside one that fills it. The machine
+ * has the table. */
+static int cache_call(sp_planner *w, sp_node *n, sp_inst *instead, const char *what, int mode, sp_err *err) {
+  char *name = w->every > 1 ? sp_text("%s.%s (%d of %d)", n->name, what, w->phase + 1, w->every)
+                            : sp_text("%s.%s", n->name, what);
+  sp_task *t;
+  int st = sp_planner_task(w, SP_TASK_FORWARD, n, name, w->lane[n->index][SP_LANE_FORWARD], &t, err);
+  if (st || (st = tell_call(w, t, err)) || (st = put_outputs(w, t, mode, err))) return st;
+  t->instead = instead;
+  t->first_weight = t->n_t;
+  for (size_t f = 0; f < n_flat(n) && !st; f++) {
+    sp_spec s = sp_table_spec(n, f, w->p->source);
+    st = sp_planner_tensor(t, &s, NULL, -1, false, err);
+  }
+  t->first_dweight = t->n_t;
+  return st;
+}
+
+static int node_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   sp_task *t;
   bool gives = sp_node_trained_on(n) && w->p->training && w->p->g->training;
   int st = sp_planner_call(w, SP_TASK_FORWARD, n, &t, err);
@@ -362,6 +377,12 @@ int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   t->saved_buf = w->saved[n->index];
   if ((st = sp_task_access(t, t->saved_buf, SP_WRITE, err))) return st;
   return sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
+}
+
+int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
+  if (!sp_program_calls(w->p, n)) return cache_call(w, n, n->cache->get, "cached", SP_WRITE, err);
+  int st = node_forward(w, n, written, err);
+  return st || !w->p->fills || !n->cache ? st : cache_call(w, n, n->cache->put, "keep", SP_READ, err);
 }
 
 static int backward_part(sp_planner *w, sp_node *n, bool *written, sp_err *err) {

@@ -103,15 +103,23 @@ static int check_memory(const sp_engine *e, sp_err *err) {
   return st;
 }
 
-int sp_unit_new(sp_unit *u, sp_engine *e, sp_node *stand_in, sp_err *err) {
-  *u = (sp_unit){.stand_in = stand_in};
-  int st = sp_program_new(&u->p, e->g, stand_in, err);
+static int new_unit(sp_unit *u, sp_engine *e, int st, sp_err *err) {
   if (!st) st = sp_machine_new(&u->m, u->p, e->pool, err);
   if (!st) sp_loop_init(&u->loop, u->m);
   else sp_unit_free(u);
   u->loop.asks = e->asks;
   u->loop.asks_arg = e->asks_arg;
   return st;
+}
+
+int sp_unit_new(sp_unit *u, sp_engine *e, sp_node *stand_in, sp_err *err) {
+  *u = (sp_unit){.stand_in = stand_in};
+  return new_unit(u, e, sp_program_new(&u->p, e->g, stand_in, err), err);
+}
+
+int sp_unit_new_fill(sp_unit *u, sp_engine *e, sp_node *source, sp_err *err) {
+  *u = (sp_unit){.stand_in = source};
+  return new_unit(u, e, sp_program_new_fill(&u->p, e->g, source, err), err);
 }
 
 static int add_unit(sp_engine *e, sp_node *stand_in, sp_err *err) {
@@ -306,8 +314,11 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
                    " step(s) before it would be missing; take a multiple",
                    first, e->g->accumulate, first % k);
   if (n > UINT64_MAX / 4096) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", n);
+  bool cut;
+  if (sp_engine_fill(e, e->g->train_source, true, &cut, err)) return halt(e, err);
   if ((st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(&e->units[0].loop, first, n * micro(e), err)))
     return st;
+  if (cut) sp_loop_cut(&e->units[0].loop, first);
   e->sought = false;
   sp_shards_pause(e->units[0].m->shards);
   return SP_OK;
@@ -349,6 +360,9 @@ int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {
   *res = NULL;
   if (e->failed) return failed(e, err);
   if (!e->n || !e->units[0].loop.running) return SP_OK;
+  const sp_loop *l = &e->units[0].loop;
+  bool cut; /* weights may have been loaded since */
+  if (l->delivered < l->end && sp_engine_fill(e, e->g->train_source, false, &cut, err)) return halt(e, err);
   if (sp_loop_next(&e->units[0].loop, res, err) || compare_replicas(e, *res, err)) return halt(e, err);
   return SP_OK;
 }
@@ -443,10 +457,13 @@ static int evaluate(sp_engine *e, sp_loop *l, int (*each)(void *arg, const sp_re
 int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, const sp_result *res, sp_err *err),
                        void *arg, sp_err *err) {
   size_t at;
+  bool cut;
   int st = e->failed ? failed(e, err) : sp_engine_build(e, err);
   if (st || (st = check_stand_in(e->g, source, err)) || (st = sp_engine_drain(e, err)) ||
       (st = find_unit(e, source, &at, err)))
     return st;
+  if (sp_engine_fill(e, source, true, &cut, err)) return halt(e, err);
+  if (cut) return sp_fail(err, SP_E_CANCELLED, "interrupted");
   if (sp_graph_swap_averages(e->g, err)) return halt(e, err);
   st = evaluate(e, &e->units[at].loop, each, arg, err);
   sp_shards_pause(e->units[0].m->shards);
@@ -465,6 +482,7 @@ int sp_engine_load(sp_engine *e, sp_node *node, const sp_load *from, sp_err *err
   if (!st && sp_graph_writes(e->g)) st = sp_graph_load(e->g, node, from, err);
   if (!st && e->g->initialised) st = sp_graph_share_weights(e->g, node, err);
   for (size_t i = 0; i < e->n && !st; i++) st = sp_machine_refresh(e->units[i].m, err);
+  sp_graph_drop_filled(e->g, node);
   return st;
 }
 

@@ -19,7 +19,7 @@ static int delay_of(const sp_machine *m, int task) { return m->p->sched.delay[ta
 
 static bool capturable(const sp_machine *m, const sp_task *t) {
   if (t->kind == SP_TASK_COMM) return m->g->reduce->type->flags & SP_COMM_CAPTURABLE;
-  return !t->node || t->node->inst->type->flags & SP_STAGE_CAPTURABLE;
+  return !t->node || sp_task_inst(t)->type->flags & SP_STAGE_CAPTURABLE;
 }
 
 /* ---- what goes around single calls ------------------------------------------------------------------------------- */

@@ -169,7 +169,7 @@ static bool changes_when_training(const sp_node *n) {
 /* Where a call finds what it is told of its step: in its record, or in the block of its lane. */
 static void bind_block(sp_machine *m, sp_call *c, int slot) {
   const sp_lane *l = &m->p->lanes[c->task->lane];
-  bool told = !c->task->node->stepless && sp_task_is_told(c->task->kind);
+  bool told = (!c->task->node->stepless || c->task->instead) && sp_task_is_told(c->task->kind);
   if (l->block < 0) {
     c->io.step = told ? &c->block : NULL;
     c->io.ids = told && m->has_feed ? m->ids + (size_t)slot * m->batch : NULL;
@@ -179,6 +179,15 @@ static void bind_block(sp_machine *m, sp_call *c, int slot) {
   c->io.step = told ? &((const sp_block_task *)(block + c->task->block))->step : NULL;
   c->io.ids = told && m->has_feed ? (const uint64_t *)(block + sizeof(sp_block_head)) : NULL;
   if (c->io.dw_scale) c->io.dw_scale = &((const sp_block_head *)block)->minus_lr;
+}
+
+/* The rows of its node, which programs of one source share. */
+static int bind_cache(sp_machine *m, sp_call *c, sp_err *err) {
+  const sp_table *table = sp_cache_table(c->task->node, m->p->source, err);
+  if (!table) return err->status;
+  c->io.n_weights = (uint32_t)(c->task->first_dweight - c->task->first_weight);
+  for (size_t f = 0; f < c->io.n_weights; f++) c->t[c->task->first_weight + f].data = table->rows[f];
+  return SP_OK;
 }
 
 static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
@@ -216,7 +225,7 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
   c->io.sum_at = sums ? g->reduce->sum_at : NULL;
   c->io.n_sums = sums ? g->reduce->n_sums : 0;
   bind_block(m, c, slot);
-  return SP_OK;
+  return t->instead ? bind_cache(m, c, err) : SP_OK;
 }
 
 static int make_events(sp_machine *m, const sp_task *t, sp_err *err) {
@@ -355,7 +364,7 @@ static int prepare(sp_machine *m, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) {
     const sp_task *t = &m->p->tasks[i];
-    if (t->kind != SP_TASK_FORWARD && t->kind != SP_TASK_UPDATE) continue;
+    if ((t->kind != SP_TASK_FORWARD && t->kind != SP_TASK_UPDATE) || t->instead) continue;
     if (m->g->reduce && !m->p->stand_in) sp_ranks_at(m->g->reduce->ranks, SP_RANKS_NO_STEP, t->name, NULL);
     for (int k = 0; k < 2 && sizes[k] && !st; k++) st = prepare_for(m, t, sizes[k], err);
     t->node->stale = false;
@@ -367,7 +376,7 @@ int sp_machine_refresh(sp_machine *m, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; m->built && i < m->p->n_tasks && !st; i++) {
     const sp_task *t = &m->p->tasks[i];
-    if (t->kind != SP_TASK_FORWARD || !t->node->stale || !t->node->consts) continue;
+    if (t->kind != SP_TASK_FORWARD || t->instead || !t->node->stale || !t->node->consts) continue;
     st = prepare_for(m, t, m->has_feed ? m->feed.sizes[0] : 1, err);
     t->node->stale = st;
   }
@@ -376,6 +385,7 @@ int sp_machine_refresh(sp_machine *m, sp_err *err) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* A cache is filled as its source is read: where that is in no order each sample may be in a full batch. */
 static int make_feed(sp_machine *m, sp_err *err) {
   const sp_program *p = m->p;
   const sp_node *s = p->source;
@@ -393,6 +403,7 @@ static int make_feed(sp_machine *m, sp_err *err) {
   const sp_reduce *r = sp_machine_shares(m);
   uint32_t own = (uint32_t)p->micro, ranks = r ? (uint32_t)r->n_ranks : 1, first = r ? (uint32_t)r->rank * own : 0;
   if (sp_sampler_share(&m->sampler, first, own, own * ranks, err)) return sp_prefix(err, "stage '%s'", s->name);
+  m->sampler.refill = p->fills && s == m->g->train_source && !s->opts.no_shuffle;
   sp_sampler_feed(&m->sampler, &m->feed);
   return SP_OK;
 }

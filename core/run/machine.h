@@ -135,9 +135,10 @@ int sp_machine_reopen(sp_machine *m, sp_err *err);
 int sp_machine_sync(sp_machine *m, sp_err *err);
 void sp_machine_free(sp_machine *m);
 
-/* Several ranks have the graph: batches are dealt to them, shards of a step, and those of an evaluation in turn. NULL: one. */
+/* Several ranks have the graph: batches are dealt to them, shards of a step, and those of an evaluation in turn. NULL: one, or
+ * each fills a cache with all samples. */
 static inline const sp_reduce *sp_machine_shares(const sp_machine *m) {
-  return m->p->sharded || m->p->stand_in ? m->g->reduce : NULL;
+  return m->p->sharded || (m->p->stand_in && !m->p->fills) ? m->g->reduce : NULL;
 }
 
 /* The step that a pass belongs to, as scripts and stages know it. */
@@ -186,7 +187,7 @@ bool sp_shards_of_rank(sp_shards *s, const sp_machine *m, int rank, sp_result *r
 /* checksum.c: what a checked run hashes of a task, in one order for names and values */
 /* Of what one rank adds up others see the whole. */
 static inline bool sp_checksum_wants(const sp_machine *m, const sp_task *t) {
-  return m->g->opts.checksums && t->node && !t->node->shards;
+  return m->g->opts.checksums && t->node && !t->node->shards && !m->p->fills;
 }
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err); /* fills the post's hashes */
 /* In the order of tasks; of a backward in parts as if it were one. Of replicas the first stands for all. */

@@ -149,7 +149,7 @@ static void record_row(row *r) {
   bool can =
       r->n && r->place == &r->l->m->g->main && r->l->m->g->border && d->flags & SP_DEVICE_CAPTURE && !r->l->m->g->sync;
   for (size_t i = 0; i < r->n; i++)
-    can = can && (!r->task[i]->node || r->task[i]->node->inst->type->flags & SP_STAGE_CAPTURABLE);
+    can = can && (!r->task[i]->node || sp_task_inst(r->task[i])->type->flags & SP_STAGE_CAPTURABLE);
   if (!can || d->capture_begin(sp_ctx_for(&h, "a measurement", &ignored), r->stream)) return;
   int st = submit_row(r, &ignored);
   void *graph = NULL;

@@ -94,11 +94,11 @@ int sp_trial_begin(sp_engine *e, sp_err *err) {
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "strategies are tried by one process: run it once without --ranks, and name the one that is found");
   if (e->n && e->units[0].m->built) return sp_fail(err, SP_E_STATE, "the graph runs already: nothing can be tried");
-  bool initialised = g->initialised;
+  bool initialised = g->initialised, cut;
   uint64_t allocations = g->allocations;
   int st = sp_engine_plan(e, err);
   if (!st && !g->initialised) st = sp_graph_init_weights(g, err);
-  if (st) return st;
+  if (st || (st = sp_engine_fill(e, g->train_source, true, &cut, err))) return st; /* what was filled stays */
   sp_trial *t = sp_calloc(1, sizeof *t);
   if (!t) return sp_nomem(err, sizeof *t, "a trial");
   t->initialised = initialised;

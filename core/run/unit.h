@@ -31,9 +31,13 @@ struct sp_engine {
 
 /* A program of the graph's lanes as they are now, and its list, proved; nothing of the device is taken. */
 int sp_unit_new(sp_unit *u, sp_engine *e, sp_node *stand_in, sp_err *err);
+int sp_unit_new_fill(sp_unit *u, sp_engine *e, sp_node *source, sp_err *err);
 void sp_unit_free(sp_unit *u);
 
 int sp_engine_new_pool(sp_engine *e, sp_err *err);
+/* fill.c: what caches lack of a source, with nothing in flight. `stops`: a signal ends it; *cut: it has. */
+int sp_engine_fill(sp_engine *e, sp_node *source, bool stops, bool *cut, sp_err *err);
+
 int sp_engine_plan(sp_engine *e,
                    sp_err *err);     /* programs for training and every evaluation; does nothing if there are */
 void sp_engine_unplan(sp_engine *e); /* as before; nothing is in flight */

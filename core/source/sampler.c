@@ -51,8 +51,11 @@ static uint64_t first_of(const sp_sampler *s, uint64_t step) {
   return pass / s->parts * of_all(s) + (s->first + pass % s->parts) * s->batch;
 }
 
+static bool refills(const sp_sampler *s) { return s->refill && s->length >= s->batch; }
+
 uint32_t sp_sampler_n(const sp_sampler *s, uint64_t step) {
   uint64_t first = first_of(s, step), left = s->length > first ? s->length - first : 0;
+  if (refills(s)) return s->batch;
   return left < s->batch ? (uint32_t)left : s->batch;
 }
 
@@ -76,7 +79,10 @@ uint32_t sp_sampler_ids(sp_sampler *s, uint64_t step, uint64_t *ids) {
   uint64_t epoch = step / s->steps, first = first_of(s, step);
   uint32_t n = sp_sampler_n(s, step);
   if (s->shuffle && s->epoch != epoch) shuffle(s, epoch);
-  for (uint32_t i = 0; i < n; i++) ids[i] = SP_ID(epoch, s->shuffle ? s->order[first + i] : first + i);
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t at = (first + i) % s->length;
+    ids[i] = SP_ID(epoch, s->shuffle ? s->order[at] : at);
+  }
   return n;
 }
 
@@ -84,7 +90,7 @@ static uint32_t take(void *self, uint64_t step, uint64_t *ids) { return sp_sampl
 
 /* Of the sizes that others of the `world` have too: what is chosen for them is to be the same everywhere. */
 void sp_sampler_feed(sp_sampler *s, sp_feed *feed) {
-  uint32_t rest = s->drop_last ? 0 : (uint32_t)(s->length % s->batch);
+  uint32_t rest = s->drop_last || refills(s) ? 0 : (uint32_t)(s->length % s->batch);
   *feed = (sp_feed){.self = s, .steps = s->steps, .take = take};
   feed->sizes[0] = s->length < s->batch ? rest : s->batch;
   feed->sizes[1] = s->length < s->batch ? 0 : rest;

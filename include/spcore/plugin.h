@@ -302,7 +302,8 @@ enum {
   SP_STAGE_REQUESTS = 1u << 7,    /* a SOURCE whose samples are requests (spcore/feed.h): plan() leaves length 0, and ids
                                     are those of requests, or SP_NO_REQUEST */
   SP_STAGE_SHARDS = 1u << 8       /* for the graph alone, which adds it where a step has several shards: inputs are changed
-                                    in place, and `saved` keeps its contents from call to call */
+                                    in place, and `saved` keeps its contents from call to call; or calls it in the place of
+                                    a stage whose outputs it keeps */
 };
 
 typedef struct sp_stage_type {

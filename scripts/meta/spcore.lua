@@ -306,7 +306,9 @@ function run:finish(text) end
 ---@field activations integer
 ---@field saved integer
 ---@field scratch integer
+---@field cache integer what frozen stages gave, kept
 ---@field total integer
+---@field host integer bytes of caches in the host's memory, where the device has its own; in none of the others
 
 ---Of the training.
 ---@class spcore.schedule
@@ -440,6 +442,7 @@ function graph:close() end
 ---@field name string
 ---@field stage string the stage's type
 ---@field frozen boolean
+---@field cache "off"|"device"|"host"
 ---@field source boolean
 ---@field length? integer samples of a source
 ---@field optimizer boolean

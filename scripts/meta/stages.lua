@@ -14,6 +14,7 @@
 ---@class spcore.node_options
 ---@field name? string how the stage is called in messages and files (default: the stage's name)
 ---@field frozen? boolean its weights are not trained (default false)
+---@field cache? "device"|"host"|"off" where the outputs of a frozen stage are kept (default "off")
 ---@field precision? "fp32"|"tf32"|"bf16" what its products compute with (default: the graph's)
 ---@field on_cpu? boolean runs on the processor in a graph on a GPU (default false)
 ---@field weights? string|spcore.weights file to load its weights from

@@ -13,6 +13,10 @@ local backbone = {}
 backbone.options = {
   backbone = { "", "a known network as the encoder, such as resnet34: docs/backbones.md", default = "none: a small one" },
   weights = { "", "safetensors file with the backbone's weights" },
+  cache = {
+    "off", "where what the frozen encoder makes of each image is kept, so that it computes it once",
+    choices = { "device", "host", "off" },
+  },
   variant = { "", "whose weights these are, such as timm_a1: numbers of the network and its images", default = "torchvision_v1" },
 }
 
@@ -53,11 +57,11 @@ function backbone.describe(opt, head)
 end
 
 local function with(stage, how)
-  stage.frozen, stage.weights = how.frozen, how.weights
+  stage.frozen, stage.weights, stage.cache = how.frozen, how.weights, how.cache
   return stage
 end
 
--- how: { encoder = { frozen =, weights = }, head = { frozen =, weights = }, dropout = of the features or nil }
+-- how: { encoder = { frozen =, weights =, cache = }, head = { frozen =, weights = }, dropout = of the features or nil }
 local function encode(g, image, model, how)
   local about = model.backbone
   if type(about.name) ~= "string" then core.fail "settings.json names no backbone" end

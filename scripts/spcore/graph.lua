@@ -20,7 +20,7 @@ for name, f in next, requests do graph[name] = f end
 -- What the host keeps of g.stage{...}; everything else is a wire or a parameter.
 local host_keys = {
   name = true, frozen = true, weights = true, batch = true, shuffle = true, drop_last = true, on_cpu = true, precision = true,
-  queue = true, queue_mb = true, wait_us = true, deadline_us = true,
+  cache = true, queue = true, queue_mb = true, wait_us = true, deadline_us = true,
 }
 
 local function is_wires(v)

@@ -142,10 +142,12 @@ local function print_header(s, dir)
   progress.print("spcore %s  %s", s.spcore, s.script)
   progress.wrapped("device %s, %s, capture %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device,
     s.precision, s.capture, s.strategy, #s.lanes, #s.lanes == 1 and "" or "s", s.depth, s.threads, s.seed)
-  progress.wrapped("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s",
+  local kept = s.memory.cache > 0 and (", cache %s"):format(size(s.memory.cache)) or ""
+  if s.memory.host > 0 then kept = (", cache %s of the host"):format(size(s.memory.host)) end
+  progress.wrapped("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s%s",
     size(s.memory.total), size(s.memory.weights), size(s.memory.gradients),
     size(s.memory.optimizer), size(s.memory.activations), size(s.memory.saved),
-    size(s.memory.scratch))
+    size(s.memory.scratch), kept)
   if s.device == "cpu" and s.ranks > 1 and s.options.threads == 0 then
     progress.wrapped("each of the %d ranks has %d threads, as many as there are processors: with a part of them (--threads) for each "
       .. "rank of a host it is faster; their number may change bits", s.ranks, s.threads)

@@ -36,6 +36,24 @@ START_TEST(each_sample_once_an_epoch) {
 }
 END_TEST
 
+/* A last batch begins at the first samples again, unless all of them are fewer than one. */
+START_TEST(refilled) {
+  sp_sampler s = make(1, 10, 4, false, false), few = make(1, 3, 4, false, false);
+  sp_feed feed;
+  uint64_t ids[4];
+  s.refill = few.refill = true;
+  sp_sampler_feed(&s, &feed);
+  ck_assert(feed.steps == 3 && feed.sizes[0] == 4 && feed.sizes[1] == 0);
+  ck_assert_uint_eq(sp_sampler_ids(&s, 2, ids), 4);
+  for (uint64_t i = 0; i < 4; i++) ck_assert_uint_eq(SP_ID_INDEX(ids[i]), (8 + i) % 10);
+  sp_sampler_feed(&few, &feed);
+  ck_assert(feed.steps == 1 && feed.sizes[0] == 3 && feed.sizes[1] == 0);
+  ck_assert_uint_eq(sp_sampler_ids(&few, 0, ids), 3);
+  sp_sampler_free(&s);
+  sp_sampler_free(&few);
+}
+END_TEST
+
 /* Any step's samples are known without going through the steps before, and differ by epoch and seed. */
 START_TEST(a_pure_function_of_the_step) {
   sp_sampler a = make(9, 1000, 8, true, false), b = make(9, 1000, 8, true, false), c = make(10, 1000, 8, true, false);
@@ -140,6 +158,7 @@ int main(void) {
   tcase_add_test(c, each_sample_once_an_epoch);
   tcase_add_test(c, a_pure_function_of_the_step);
   tcase_add_test(c, in_order_and_dropped);
+  tcase_add_test(c, refilled);
   tcase_add_test(c, ranks_share_a_step);
   tcase_add_test(c, sizes_are_those_of_all);
   tcase_add_test(c, refused);

@@ -86,6 +86,21 @@ START_TEST(calls_in_turn) {
 }
 END_TEST
 
+/* ---- what a concatenation reads itself: a port's float32, a map that is to be enlarged ---- */
+START_TEST(joined_unstored) {
+  static const struct {
+    const char *params;
+    int channels; /* of 16 x 16, that are kept for the backward */
+  } nets[] = {{"{ layers = { { \"conv\", 4, kernel = 1 }, { \"concat\", from = { \"0\", \"input\" } } } }", 4 + 7},
+              {"{ layers = { { \"conv\", 4, kernel = 1 }, { \"avg_pool\" }, { \"upsample\", scale = 2 },"
+               " { \"concat\", from = { \"2\", \"0\" } } } }",
+               4 + 1 + 8}};
+  spt *t = batch_of(nets[_i].params, SP_PRECISION_BF16, 1, 3);
+  ck_assert_uint_eq(spt_bytes(t, 1), (size_t)nets[_i].channels * 2 * 16 * 16 * 2);
+  spt_free(t);
+}
+END_TEST
+
 /* ---- gemm ---- */
 START_TEST(products) {
   static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 3}, {64, 32, 96}, {130, 70, 33}};
@@ -137,6 +152,7 @@ int main(void) {
   TCase *n = tcase_create("networks"), *t = tcase_create("turns"), *p = tcase_create("products");
   tcase_add_loop_test(n, networks, 0, 3 * twin_n_nets);
   tcase_add_loop_test(t, calls_in_turn, 0, 3 * (int)SP_ARRAY(interleaved));
+  tcase_add_loop_test(t, joined_unstored, 0, 2);
   tcase_add_loop_test(t, parts, 0, 3 * (int)SP_ARRAY(interleaved));
   tcase_add_loop_test(t, factors, 0, 3 * factor_n_nets);
   suite_add_tcase(s, n);

@@ -90,6 +90,38 @@ START_TEST(parts) {
 }
 END_TEST
 
+/* A part, of either type, of which each pixel is some of the whole; its gradient is their sum. */
+static void enlarge(int down, int right, int64_t c, int64_t rest, int e, int add) {
+  kit_value a = kit_random(2, rest, 4 * down, 3 * right, e), b = kit_random(2, c, 4, 3, !e);
+  kit_value y = kit_random(2, c + rest, a.h, a.w, NNK_BF16), m = kit_random(2, c, 4, 3, e), dx = kit_like(&b);
+  kit_value old = kit_random(2, c, 4, 3, e), want = kit_like(&y);
+  nnk_map ad = kit_up(&a, e, 0, 0), bd = kit_up(&b, !e, 0, 0), yd = kit_up(&y, NNK_BF16, 0, 0);
+  nnk_map dxd = kit_up(&old, e, 0, 0), md = kit_up(&m, e, 0, 0), dyd = kit_up(&y, NNK_BF16, 0, 0);
+  for (int64_t i = 0; i < y.size; i++) {
+    int64_t px = i % (y.h * y.w), ch = i / (y.h * y.w) % y.c, n = i / (y.h * y.w * y.c);
+    int64_t from = ((n * c + ch - rest) * 4 + px / y.w / down) * 3 + px % y.w / right;
+    want.v[i] = kit_round(ch < rest ? a.v[(n * rest + ch) * a.h * a.w + px] : b.v[from], NNK_BF16);
+    if (ch >= rest) dx.v[from] += y.v[i];
+  }
+  for (int64_t i = 0; i < dx.size; i++) dx.v[i] = add ? dx.v[i] + old.v[i] : m.v[i] > 0 ? dx.v[i] : 0;
+  kit_ok(nnk_concat(NULL, &yd, 2, (nnk_map[]){ad, bd}));
+  kit_near(&yd, &want, 0, "concat of a smaller map");
+  kit_ok(nnk_split(NULL, &dxd, &dyd, rest, add ? NULL : &md, add));
+  kit_near(&dxd, &dx, 1e-6, "its gradient");
+  ad.w--;
+  ck_assert_int_ne(nnk_concat(NULL, &yd, 2, (nnk_map[]){ad, bd}), cudaSuccess);
+  kit_free();
+}
+
+START_TEST(enlarged_parts) {
+  static const int by[][2] = {{1, 1}, {2, 2}, {3, 1}, {2, 3}, {4, 4}};
+  static const int64_t cs[][2] = {{8, 16}, {4, 8}, {6, 2}, {3, 5}};
+  for (int i = 0; i < 5; i++)
+    for (int k = 0; k < 4; k++)
+      for (int e = 0; e < 4; e++) enlarge(by[i][0], by[i][1], cs[k][0], cs[k][1], e % 2, e / 2);
+}
+END_TEST
+
 /* As many as there may be, of both types. */
 START_TEST(many_parts) {
   for (int l = 0; l < 3; l++) {
@@ -124,12 +156,14 @@ START_TEST(lists) {
   }
   kit_ok(nnk_cast(NULL, 4, half, src, count));
   kit_ok(nnk_repeat(NULL, 4, dst, src, count, period));
-  kit_ok(nnk_axpy(NULL, (nnk_sum){dst[1], src[0], 1}, src[2], 4001));
+  kit_ok(nnk_axpy(NULL, (nnk_sum){dst[1], src[0], 1}, NNK_F32, src[2], 4001));
+  kit_ok(nnk_axpy(NULL, (nnk_sum){dst[2], src[0], 1}, NNK_BF16, half[1], 4096));
   for (int k = 0; k < 4; k++) {
     kit_value want = kit_like(&x[k]);
     for (int64_t i = 0; i < count[k]; i++) {
       want.v[i] = x[k].v[i % period[k]];
       if (k == 1 && i < 4001) want.v[i] += x[0].v[0] * x[2].v[i];
+      if (k == 2) want.v[i] += x[0].v[0] * kit_round(x[1].v[i], NNK_BF16);
     }
     kit_near(&d[k], &want, 1e-6, "repeat");
     for (int64_t i = 0; i < count[k]; i++) want.v[i] = kit_round(x[k].v[i], NNK_BF16);
@@ -289,7 +323,8 @@ START_TEST(norms) {
     for (int l = 0; l < 2; l++)
       for (int e = 0; e < 2; e++)
         for (int batch = 0; batch < 2; batch++) batch_norm(shapes[s], layouts[l], e, batch, 0.25);
-  batch_norm((shape){8, 6, 32, 32}, 0, NNK_F32, 1, 300); /* a mean far from 0 */
+  batch_norm((shape){8, 6, 32, 32}, 0, NNK_F32, 1, 300);                      /* a mean far from 0 */
+  for (int e = 0; e < 2; e++) batch_norm((shape){2, 31, 63, 65}, 0, e, 1, 3); /* as many pieces as there may be */
 }
 END_TEST
 
@@ -349,6 +384,7 @@ int main(void) {
   tcase_add_test(c, copies);
   tcase_add_test(c, elementwise);
   tcase_add_test(c, parts);
+  tcase_add_test(c, enlarged_parts);
   tcase_add_test(c, lists);
   tcase_add_test(c, many_parts);
   tcase_add_test(c, bias_gradients);

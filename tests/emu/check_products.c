@@ -30,9 +30,9 @@ static void convolve(const conv *s, const kit_value *x, const double *w, double 
             }
 }
 
-static void narrow(conv s, int lx, int ly, int e, int off, int tf32) {
+static void narrow(conv s, int lx, int ly, int e, int off, int precision) {
   int taps = s.k * s.k, relu = ly == 0;
-  double tol = tf32 ? 2e-3 : 2e-6;
+  double tol = precision == SP_PRECISION_FP32 ? 2e-6 : 2e-3;
   kit_value x = kit_random(s.n, s.in, s.h, s.w, e), dy = kit_random(s.n, s.out, s.h, s.w, e);
   kit_value w = kit_random(1, s.out * taps * s.in, 1, 1, NNK_F32), bias = kit_random(1, s.out, 1, 1, NNK_F32);
   kit_value old = kit_random(s.n, s.in, s.h, s.w, e), m = kit_random(s.n, s.in, s.h, s.w, e);
@@ -50,14 +50,14 @@ static void narrow(conv s, int lx, int ly, int e, int off, int tf32) {
     db.v[i / (s.h * s.w) % s.out] += dy.v[i];
   }
   ck_assert_int_eq(nnk_narrow(s.k, s.in, s.out), 1);
-  kit_ok(nnk_narrow_forward(NULL, s.k, &yd, &xd, wd.p, bd.p, relu, tf32));
+  kit_ok(nnk_narrow_forward(NULL, s.k, &yd, &xd, wd.p, bd.p, relu, precision));
   kit_near(&yd, &y, tol, "narrow forward");
   for (int64_t i = 0; i < dx.size; i++) dx.v[i] = relu && !(m.v[i] > 0) ? 0 : dx.v[i] + (relu ? old.v[i] : 0);
-  kit_ok(nnk_narrow_data(NULL, s.k, &dxd, &dyd, wd.p, relu ? &md : NULL, relu, tf32));
+  kit_ok(nnk_narrow_data(NULL, s.k, &dxd, &dyd, wd.p, relu ? &md : NULL, relu, precision));
   kit_near(&dxd, &dx, tol, "narrow data");
   for (int64_t i = 0; i < dw.size; i++) dw.v[i] = relu ? w.v[i] - 0.5 * dw.v[i] : dw.v[i];
   kit_ok(nnk_narrow_weight(NULL, s.k, (nnk_sum){dwd.p, relu ? sd.p : NULL, relu}, (nnk_sum){dbd.p, NULL, 0}, &xd, &dyd,
-                           tf32, work));
+                           precision, work));
   kit_near(&dwd, &dw, tol, "narrow weight");
   kit_near(&dbd, &db, 2e-5, "narrow bias");
   kit_free();
@@ -70,17 +70,130 @@ START_TEST(narrows) {
   static const int layouts[][2] = {{2, 0}, {-1, 2}, {0, 0}, {1, -1}};
   for (int s = 0; s < 9; s++)
     for (int l = 0; l < 4; l++)
-      for (int tf32 = 0; tf32 < 2; tf32++)
-        narrow(shapes[s], layouts[l][0], layouts[l][1], (s + l) % 3 == 2 ? NNK_BF16 : NNK_F32, (s + l) % 4 == 3, tf32);
+      for (int precision = SP_PRECISION_FP32; precision <= SP_PRECISION_TF32; precision++)
+        narrow(shapes[s], layouts[l][0], layouts[l][1], (s + l) % 3 == 2 ? NNK_BF16 : NNK_F32, (s + l) % 4 == 3,
+               precision);
 }
 END_TEST
 
 /* More tiles than blocks. */
 START_TEST(many_tiles) {
-  for (int tf32 = 0; tf32 < 2; tf32++) {
-    narrow((conv){3, 4, 2, 2, 272, 288}, 4, 0, NNK_F32, 0, tf32);
-    narrow((conv){1, 3, 4, 2, 272, 288}, -1, 4, NNK_F32, 0, tf32);
+  for (int precision = SP_PRECISION_FP32; precision <= SP_PRECISION_TF32; precision++) {
+    narrow((conv){3, 4, 2, 2, 272, 288}, 4, 0, NNK_F32, 0, precision);
+    narrow((conv){1, 3, 4, 2, 272, 288}, -1, 4, NNK_F32, 0, precision);
   }
+}
+END_TEST
+
+/* ---- gradients of weights in bfloat16 ---- */
+typedef struct few_conv {
+  conv s;
+  int x_elt, x_layout, dy_elt, dy_layout, off;
+} few_conv;
+
+/* dw += dy * x in numbers of bfloat16, db += dy as it is. */
+static void few_sums(const conv *s, const kit_value *x, const kit_value *dy, double *dw, double *db) {
+  kit_value near_x = kit_like(x), near_dy = kit_like(dy), none = kit_like(x), y = kit_like(dy);
+  double *w = calloc((size_t)(s->out * 9 * s->in), sizeof *w);
+  for (int64_t i = 0; i < x->size; i++) near_x.v[i] = kit_round(x->v[i], NNK_BF16);
+  for (int64_t i = 0; i < dy->size; i++) {
+    near_dy.v[i] = kit_round(dy->v[i], NNK_BF16);
+    db[i / (s->h * s->w) % s->out] += dy->v[i];
+  }
+  convolve(s, &near_x, w, y.v, &near_dy, dw, none.v);
+  free(w);
+}
+
+/* Twice, which must give the same bits. */
+static void few_weight(few_conv f, int add) {
+  conv s = f.s;
+  kit_value x = kit_random(s.n, s.in, s.h, s.w, f.x_elt), dy = kit_random(s.n, s.out, s.h, s.w, f.dy_elt);
+  kit_value w = kit_random(1, s.out * 9 * s.in, 1, 1, NNK_F32), b = kit_random(1, s.out, 1, 1, NNK_F32);
+  kit_value dw = kit_like(&w), db = kit_like(&b), scale = kit_like(&b);
+  scale.v[0] = -0.5;
+  nnk_map xd = kit_up(&x, f.x_elt, f.x_layout, f.off), dyd = kit_up(&dy, f.dy_elt, f.dy_layout, f.off);
+  nnk_map sd = kit_up(&scale, NNK_F32, 0, 0), wd[2], bd[2];
+  void *work = kit_work(nnk_narrow_weight_work(3, &xd, &dyd));
+  char *first = calloc((size_t)w.size, 4), *second = calloc((size_t)w.size, 4);
+  few_sums(&s, &x, &dy, dw.v, db.v);
+  for (int i = 0; i < 2; i++) {
+    wd[i] = kit_up(&w, NNK_F32, 0, 0), bd[i] = kit_up(&b, NNK_F32, 0, 0);
+    nnk_sum to_w = {wd[i].p, add ? sd.p : NULL, add}, to_b = {bd[i].p, NULL, add};
+    kit_ok(nnk_narrow_weight(NULL, 3, to_w, to_b, &xd, &dyd, SP_PRECISION_BF16, work));
+  }
+  kit_bytes(first, wd[0].p, (size_t)w.size * 4);
+  kit_bytes(second, wd[1].p, (size_t)w.size * 4);
+  ck_assert_mem_eq(first, second, (size_t)w.size * 4);
+  for (int64_t i = 0; i < w.size && add; i++) dw.v[i] = w.v[i] - 0.5 * dw.v[i];
+  for (int64_t i = 0; i < b.size && add; i++) db.v[i] += b.v[i];
+  kit_near(&wd[0], &dw, 5e-6, "weights");
+  kit_near(&bd[0], &db, 5e-6, "bias");
+  free(first);
+  free(second);
+  kit_free();
+}
+
+START_TEST(few_weights) {
+  static const few_conv all[] = {
+      {{3, 16, 16, 1, 40, 48}, NNK_BF16, 0, NNK_BF16, 0, 0}, {{3, 32, 16, 2, 21, 19}, NNK_BF16, 0, NNK_BF16, 0, 0},
+      {{3, 16, 21, 1, 18, 40}, NNK_BF16, 0, NNK_F32, 0, 0},  {{3, 16, 21, 2, 12, 24}, NNK_BF16, 0, NNK_BF16, 0, 0},
+      {{3, 32, 32, 1, 17, 33}, NNK_BF16, 0, NNK_BF16, 0, 0}, {{3, 32, 24, 1, 9, 16}, NNK_BF16, 0, NNK_BF16, 0, 0},
+      {{3, 5, 7, 2, 11, 13}, NNK_BF16, 0, NNK_BF16, 0, 0},   {{3, 5, 7, 1, 11, 13}, NNK_F32, 0, NNK_F32, 0, 1},
+      {{3, 3, 16, 1, 20, 12}, NNK_F32, -1, NNK_BF16, 0, 0},  {{3, 20, 30, 1, 16, 20}, NNK_BF16, 2, NNK_F32, -1, 0},
+      {{3, 24, 8, 1, 24, 16}, NNK_BF16, 3, NNK_BF16, 2, 0},  {{3, 32, 16, 1, 8, 20}, NNK_BF16, -1, NNK_BF16, -1, 0},
+      {{3, 16, 16, 1, 12, 20}, NNK_F32, 0, NNK_F32, 0, 0},   {{3, 8, 17, 1, 1, 1}, NNK_BF16, 0, NNK_BF16, 0, 0}};
+  for (int i = 0; i < 14; i++) few_weight(all[i], i % 2);
+}
+END_TEST
+
+/* More tiles than warps, of which some have one tile more than others. */
+START_TEST(few_tiles) {
+  few_weight((few_conv){{3, 3, 2, 1, 3, 17000}, NNK_BF16, 0, NNK_BF16, 0, 0}, 0);
+  few_weight((few_conv){{3, 17, 17, 1, 2, 8600}, NNK_BF16, 0, NNK_BF16, 0, 0}, 1);
+}
+END_TEST
+
+/* ---- forward and data gradient in bfloat16 ---- */
+/* Numbers that bfloat16 holds, in a map of elements e. */
+static nnk_map exact(kit_value *x, const conv *s, int64_t c, int e, int layout, int off) {
+  *x = kit_random(s->n, c, s->h, s->w, NNK_BF16);
+  return kit_up(x, e, layout, off);
+}
+
+/* plain: without bias, ReLU, mask and sum. */
+static void few_forward(const few_conv *f, int plain) {
+  const conv *s = &f->s;
+  kit_value x, dy, old, m, w = kit_random(1, s->out * 9 * s->in, 1, 1, NNK_BF16), bias = kit_random(1, s->out, 1, 1, 0);
+  nnk_map xd = exact(&x, s, s->in, f->x_elt, f->x_layout, f->off),
+          dxd = exact(&old, s, s->in, f->x_elt, f->x_layout, f->off);
+  nnk_map md = exact(&m, s, s->in, f->x_elt, f->x_layout, f->off),
+          dyd = exact(&dy, s, s->out, f->dy_elt, f->dy_layout, f->off);
+  nnk_map wd = kit_up(&w, NNK_F32, 0, 0), bd = kit_up(&bias, NNK_F32, 0, 0), yd = dyd;
+  kit_value y = kit_like(&dy), dx = kit_like(&x), dw = kit_like(&w);
+  convolve(s, &x, w.v, y.v, &dy, dw.v, dx.v);
+  kit_ok(nnk_narrow_data(NULL, 3, &dxd, &dyd, wd.p, plain ? NULL : &md, !plain, SP_PRECISION_BF16));
+  for (int64_t i = 0; i < dx.size && !plain; i++) dx.v[i] = m.v[i] > 0 ? dx.v[i] + old.v[i] : 0;
+  kit_near(&dxd, &dx, 2e-6, "data in bfloat16");
+  kit_ok(nnk_narrow_forward(NULL, 3, &yd, &xd, wd.p, plain ? NULL : bd.p, !plain, SP_PRECISION_BF16));
+  for (int64_t i = 0; i < y.size && !plain; i++) y.v[i] = fmax(y.v[i] + bias.v[i / (s->h * s->w) % s->out], 0);
+  kit_near(&yd, &y, 2e-6, "forward in bfloat16");
+  kit_free();
+}
+
+START_TEST(few_forwards) {
+  enum { F = NNK_F32, B = NNK_BF16 };
+  static const few_conv all[] = {
+      {{3, 16, 16, 2, 20, 40}, B, 0, B, 0, 0}, {{3, 32, 16, 1, 17, 33}, B, 0, B, 0, 0},
+      {{3, 32, 32, 1, 36, 24}, B, 0, B, 0, 0}, {{3, 16, 21, 1, 19, 44}, B, 0, F, 0, 0},
+      {{3, 16, 21, 2, 6, 35}, B, 0, F, 0, 0},  {{3, 16, 24, 1, 8, 40}, B, 0, B, 3, 0},
+      {{3, 21, 16, 1, 18, 36}, B, 0, B, 0, 0}, {{3, 24, 8, 1, 20, 36}, F, -1, B, 1, 0},
+      {{3, 5, 7, 1, 9, 37}, F, 0, F, 0, 1},    {{3, 3, 32, 1, 24, 40}, F, -1, B, 0, 0},
+      {{3, 5, 7, 2, 8, 24}, B, 2, B, -1, 0},   {{3, 1, 1, 1, 1, 1}, F, 0, F, 0, 0},
+      {{3, 8, 24, 1, 16, 32}, B, 3, B, 0, 0},  {{3, 32, 30, 1, 12, 20}, F, 0, F, 0, 0},
+      {{3, 16, 8, 1, 10, 12}, B, 0, B, 1, 1},  {{3, 32, 8, 270, 2, 4}, B, 0, F, 0, 0} /* more tiles than blocks */
+  };
+  kit_ok(nnk_narrow_prepare());
+  for (int i = 0; i < 16; i++) few_forward(&all[i], i % 2);
 }
 END_TEST
 
@@ -145,6 +258,9 @@ int main(void) {
   tcase_set_timeout(c, 900);
   tcase_add_test(c, narrows);
   tcase_add_test(c, many_tiles);
+  tcase_add_test(c, few_weights);
+  tcase_add_test(c, few_tiles);
+  tcase_add_test(c, few_forwards);
   tcase_add_test(c, skinnies);
   tcase_add_test(c, work_sizes);
   suite_add_tcase(suite, c);

@@ -366,6 +366,9 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, cudn
                                                              cudnnConvolutionBwdFilterAlgo_t algo, size_t *bytes) {
   problem p;
   cudnnStatus_t status = make(&p, x, dw, c, dy);
+  /* as 9.14 for such channels-last maps */
+  if (!status && p.tf32 && (c->dilation_y > 1 || c->dilation_x > 1) && c->groups == 1 && p.x.c % 8 == 0)
+    return CUDNN_STATUS_NOT_SUPPORTED;
   return status ? status : workspace_size(algo, p, bytes);
 }
 

@@ -182,6 +182,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   bool wants_bias = e.what & (CUBLASLT_EPILOGUE_BIAS | 16 | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
   if (wants_bias && (!known(e.bias_type) || kind_of(e.bias, bytes_of(e.bias_type)) != memory_device))
     return CUBLAS_STATUS_INVALID_VALUE;
+  if (wants_bias && out.type == CUDA_R_16BF && e.bias_type != CUDA_R_16BF) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (e.what & 128 && (e.aux_ld < out.rows || e.aux_ld % 128 || kind_of(e.aux, 1) != memory_device))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (e.what & (CUBLASLT_EPILOGUE_GELU | 64) || (e.what != CUBLASLT_EPILOGUE_DEFAULT && ld.order != CUBLASLT_ORDER_COL))

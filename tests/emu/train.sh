@@ -37,6 +37,13 @@ if test -z "$(losses cpu)" || test "$(losses cpu)" != "$(losses fp32)"; then
   losses fp32
   failed=1
 fi
+# features that are kept, read by kernels from either memory
+run kept "" --device cuda --precision fp32 --cache device
+run kept_late "SPCORE_EMU_TIMING=late SPCORE_EMU_ORDER=reverse" --device cuda --precision fp32 --cache host --strategy pipelined
+for name in kept kept_late; do
+  grep -q "^spcore: filling the cache of 'encoder' from 'reader_2'" "$tmp/$name.log" || { cat "$tmp/$name.log"; failed=1; }
+  cmp "$tmp/fp32/weights.safetensors" "$tmp/$name/weights.safetensors" || failed=1
+done
 precisions="tf32 bf16"
 test "${SP_SANITIZERS-none}" = none || precisions=tf32 # the other takes as many minutes
 for precision in $precisions; do

@@ -95,6 +95,12 @@ static const struct net {
     {"layers", "residual blocks",
      "{ layers = { { \"residual\", 8 }, { \"residual\", 16, stride = 2 }, { \"residual\", 16 } } }", 2, 8, 10, 6, KINKS,
      0, 0},
+    {"layers", "taps far apart",
+     "{ layers = { { \"conv\", 8, pad = { 2, 7 }, dilation = { 2, 7 } }, { \"conv\", 16, pad = { 3, 1 }, dilation = { "
+     "3, 1 "
+     "} },"
+     " { \"conv\", 5, kernel = 1 } } }",
+     2, 8, 6, 7, 0, 0, 0},
     {"layers", "groups and dilation",
      "{ layers = { { \"conv\", 8, pad = 2, dilation = 2 }, { \"relu\" }, { \"conv\", 8, pad = 1, groups = 8 },"
      " { \"conv\", 12, kernel = 1, groups = 4, bias = false }, { \"relu\" },"
@@ -130,6 +136,15 @@ static const struct net {
      3, 3, 12, 16, KINKS, 0, 0},
     {"layers", "upsampling alone", "{ layers = { { \"upsample\", size = { 3, 11 }, mode = \"bilinear\" } } }", 2, 5, 7,
      4, 0, 0, 0},
+    {"layers", "maps enlarged to be joined",
+     "{ layers = { { \"conv\", 8, pad = 1 }, { \"relu\" }, { \"upsample\", scale = 2, name = \"up\" },"
+     " { \"conv_transpose\", 8, from = \"input\" }, { \"concat\", from = { \"3\", \"up\" } }, { \"relu\", name = \"j\" "
+     "},"
+     " { \"concat\", from = { \"up\", \"j\", \"up\" } }, { \"upsample\", size = { 24, 12 }, tap = true, name = "
+     "\"seen\" },"
+     " { \"upsample\", size = { 24, 12 }, from = \"input\", name = \"x\" }, { \"concat\", from = { \"x\", \"seen\" } },"
+     " { \"conv\", 6, kernel = 2, stride = 2 } } }",
+     3, 8, 4, 6, KINKS, 0, 0},
     {"layers", "dropout",
      "{ layers = { { \"conv\", 8, pad = 1 }, { \"relu\" }, { \"dropout\", p = 0.3 }, { \"conv\", 6, kernel = 2, stride "
      "= 2 },"

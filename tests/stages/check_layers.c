@@ -2,6 +2,7 @@
  * check_layers.c - `layers` as a graph: names, what reads what, taps; gradients, equal bits, words of errors. check_nn.c has
  * what all networks share. */
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +226,58 @@ START_TEST(alone) {
 }
 END_TEST
 
+/* Batch norm, a sum and ReLU within convolutions, some of them by other sums of products; all of a frozen network. */
+START_TEST(frozen_as_open) {
+  static const struct net net = {"{ layers = { { \"conv\", 32, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" "
+                                 "}, { \"conv\", 64, pad = 1 },"
+                                 " { \"residual\", 64 }, { \"conv\", 32, pad = 2, tap = true }, { \"conv\", 7 } } }",
+                                 5, 32, 13, 18};
+  spt *frozen[] = {make(&net, SP_CHANNELS_LAST, 1), make(&net, SP_ROW_MAJOR, 3)}, *open = make(&net, SP_ROW_MAJOR, 2);
+  ck_assert_msg(!spt_plan(open, 0) && !spt_forward(open, 0), "%s", spt_error(open));
+  for (int i = 0; i < 2; i++) {
+    spt_set_frozen(frozen[i], 1);
+    ck_assert_msg(!spt_plan(frozen[i], 0) && !spt_forward(frozen[i], 0), "%s", spt_error(frozen[i]));
+  }
+  for (int p = 0; p < 2; p++) {
+    int64_t n = sp_spec_count(spt_spec(open, SPT_OUT, p, 0));
+    float *a = malloc((size_t)n * sizeof *a), *b = malloc((size_t)n * sizeof *b), most = 0;
+    ck_assert(a && b);
+    ck_assert_int_eq(spt_get(open, SPT_OUT, p, 0, a), SP_OK);
+    ck_assert_int_eq(spt_get(frozen[0], SPT_OUT, p, 0, b), SP_OK);
+    same(frozen[0], frozen[1], SPT_OUT, p, 0);
+    for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf(a[i]));
+    for (int64_t i = 0; i < n; i++)
+      ck_assert_msg(fabsf(a[i] - b[i]) <= 1e-5f * most, "port %d: number %d is %g, open %g", p, (int)i, (double)b[i],
+                    (double)a[i]);
+    free(a), free(b);
+  }
+  spt_free(frozen[0]), spt_free(frozen[1]), spt_free(open);
+}
+END_TEST
+
+/* Sigmoid and SiLU over all that a float holds, to its last digits; SiLU of an infinite number as PyTorch has it. */
+START_TEST(smooth) {
+  enum { ALL = 4000 };
+  float x[ALL], y[2][ALL];
+  for (int i = 0; i < ALL; i++) x[i] = ldexpf((float)(i % 1000) / 1000 - 0.5f, i / 1000 * 3);
+  x[0] = NAN, x[1] = INFINITY, x[2] = -INFINITY, x[3] = 1e38f, x[4] = -1e38f, x[5] = 200, x[6] = -200;
+  spt *t = spt_new("layers", "{ layers = { { \"sigmoid\", tap = true }, { \"silu\", from = \"input\" } } }", 2);
+  ck_assert_msg(!spt_failed(t), "%s", spt_error(t));
+  spt_input_of(t, 0, SP_F32, 2, (int64_t[]){4, ALL / 4}, SP_ROW_MAJOR, x);
+  ck_assert_msg(!spt_plan(t, 0) && !spt_forward(t, 0), "%s", spt_error(t));
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 1, 0, y[0]), SP_OK);
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 0, 0, y[1]), SP_OK);
+  ck_assert(isnan(y[0][0]) && isnan(y[1][0]) && isnan(y[1][2]));
+  for (int i = 1; i < ALL; i++) {
+    double s = 1 / (1 + exp(-(double)x[i])), v = x[i] * s;
+    ck_assert_msg(fabs(y[0][i] - s) <= 3e-7 * s + 1e-37, "sigmoid(%g) is %g", (double)x[i], (double)y[0][i]);
+    ck_assert_msg(i < 3 || fabs(y[1][i] - v) <= 4e-7 * fabs(v) + 1e-36, "silu(%g) is %g", (double)x[i],
+                  (double)y[1][i]);
+  }
+  spt_free(t);
+}
+END_TEST
+
 static const struct bad {
   const char *layers, *words;
 } bads[] = {
@@ -310,6 +363,8 @@ int main(void) {
   tcase_add_test(c, taps);
   tcase_add_test(c, drops);
   tcase_add_test(c, alone);
+  tcase_add_test(c, frozen_as_open);
+  tcase_add_test(c, smooth);
   tcase_add_loop_test(c, errors, 0, (int)SP_ARRAY(bads));
   tcase_add_test(c, no_maps);
   suite_add_tcase(s, c);

@@ -43,6 +43,13 @@ NN_FN int nn_axis_first(const nn_axis *x, int i) {
   return o;
 }
 
+/* How often in a row each pixel is there, if that is all that happens; 0: it is not. (A scale that is rounded down may take
+ * a pixel from the one before.) */
+NN_FN int nn_axis_times(const nn_axis *x) {
+  int times = x->in > 0 ? x->out / x->in : 0;
+  return x->mode == NN_NEAREST && times * x->in == x->out && (double)x->scale * times >= 1 ? times : 0;
+}
+
 /* How much of pixel i is in it. */
 NN_FN float nn_share_of(const nn_pair *p, int i) { return (p->a == i ? 1 - p->share : 0) + (p->b == i ? p->share : 0); }
 

@@ -4,6 +4,7 @@
  *
  * A transposed convolution runs the parts of the convolution that it transposes: its input is that one's `dst`. */
 #include "cpu_net.h"
+#include "cpu_wino.h"
 
 #include <string.h>
 
@@ -27,6 +28,29 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static int part_fwd(const nn_xop *op) { return op->d.kind == NN_OP_CONVT ? NN_CONV_DATA : NN_CONV_FWD; }
 static int part_data(const nn_xop *op) { return op->d.kind == NN_OP_CONVT ? NN_CONV_FWD : NN_CONV_DATA; }
 
+static nn_conv_shape shape_of(const nn_cpu *cpu, const nn_xop *op) {
+  const nn_op *d = &op->d;
+  const nn_val *a = &cpu->vals[d->kind == NN_OP_CONVT ? op->out : op->in];
+  const nn_val *b = &cpu->vals[d->kind == NN_OP_CONVT ? op->in : op->out];
+  return (nn_conv_shape){a->c,
+                         a->h,
+                         a->w,
+                         b->c,
+                         b->h,
+                         b->w,
+                         {d->k[0], d->k[1]},
+                         {d->s[0], d->s[1]},
+                         {d->p[0], d->p[1]},
+                         {d->dil[0], d->dil[1]},
+                         d->groups};
+}
+
+/* Only weights that stay as they are are worth preparing. */
+static int is_wino(const nn_cpu *cpu, const nn_xop *op) {
+  nn_conv_shape sh = shape_of(cpu, op);
+  return cpu->frozen && op->d.kind == NN_OP_CONV && nn_wino_fits(&sh);
+}
+
 /* How many partial sums: as many as samples, within reason. Each has a place for the sum and one for the new term. */
 static int64_t groups(const nn_xop *op, int64_t n) {
   size_t one = 2 * align(nn_conv_packed_bytes(op->conv, NN_CONV_WEIGHTS));
@@ -37,17 +61,22 @@ static int64_t groups(const nn_xop *op, int64_t n) {
 }
 
 static void plan_constants(nn_cpu *cpu, nn_xop *op) {
-  op->off_w = nn_constant(cpu, nn_conv_packed_bytes(op->conv, part_fwd(op)));
+  nn_conv_shape sh = shape_of(cpu, op);
+  int wino = is_wino(cpu, op);
+  op->off_w = nn_constant(cpu, wino ? nn_wino_packed_bytes(&sh) : nn_conv_packed_bytes(op->conv, part_fwd(op)));
   if (op->d.norm) op->off_b = nn_constant(cpu, (size_t)cpu->vals[op->out].c * sizeof(float));
   if (cpu->training) op->off_back = nn_constant(cpu, nn_conv_packed_bytes(op->conv, part_data(op)));
 }
 
 int nn_convs_constants(sp_ctx *ctx, const nn_cpu *cpu, const nn_xop *op, const sp_io *io) {
   const float *w = io->weights[op->d.w].data;
+  nn_conv_shape sh = shape_of(cpu, op);
   char *consts = io->consts;
+  const char *err = NULL;
   if (op->d.norm) nn_fold_constants(cpu, op, io, io->scratch);
   if (op->d.norm) w = io->scratch;
-  const char *err = nn_conv_pack(op->conv, part_fwd(op), w, consts + op->off_w);
+  if (is_wino(cpu, op)) nn_wino_pack(&sh, w, (float *)(consts + op->off_w));
+  else err = nn_conv_pack(op->conv, part_fwd(op), w, consts + op->off_w);
   if (!err && cpu->training) err = nn_conv_pack(op->conv, part_data(op), w, consts + op->off_back);
   return err ? ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s: %s", nn_kind_name(op->d.kind), err) : SP_OK;
 }
@@ -59,26 +88,14 @@ static const char *packed(const nn_call *c, const nn_xop *op, int part, void **p
 }
 
 int nn_convs_plan(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op) {
-  const nn_val *a = &cpu->vals[op->d.kind == NN_OP_CONVT ? op->out : op->in];
-  const nn_val *b = &cpu->vals[op->d.kind == NN_OP_CONVT ? op->in : op->out];
-  const nn_op *d = &op->d;
-  nn_conv_shape sh = {a->c,
-                      a->h,
-                      a->w,
-                      b->c,
-                      b->h,
-                      b->w,
-                      {d->k[0], d->k[1]},
-                      {d->s[0], d->s[1]},
-                      {d->p[0], d->p[1]},
-                      {d->dil[0], d->dil[1]},
-                      d->groups};
-  const char *err = nn_conv_new(&op->conv, &sh);
-  size_t plain = align(nn_weight_bytes(cpu, d->w)), back;
+  nn_conv_shape sh = shape_of(cpu, op);
+  int wino = is_wino(cpu, op);
+  const char *err = wino && !cpu->training ? NULL : nn_conv_new(&op->conv, &sh);
+  size_t plain = align(nn_weight_bytes(cpu, op->d.w)), back;
   if (err)
     return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s %d x %d of %lld to %lld channels: %s", nn_kind_name(op->d.kind),
-                           op->d.k[0], op->d.k[1], (long long)a->c, (long long)b->c, err);
-  op->worker = nn_conv_scratch_bytes(op->conv, part_fwd(op));
+                           op->d.k[0], op->d.k[1], (long long)sh.c, (long long)sh.o, err);
+  op->worker = wino ? nn_wino_scratch_bytes(&sh) : nn_conv_scratch_bytes(op->conv, part_fwd(op));
   if (cpu->frozen) plan_constants(cpu, op);
   op->tmp = !cpu->frozen ? align(nn_conv_packed_bytes(op->conv, part_fwd(op))) : op->d.norm ? plain : 0;
   if (!cpu->training) return SP_OK;
@@ -93,7 +110,7 @@ int nn_convs_plan(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op) {
 
 int nn_convs_prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
   const int parts[] = {part_fwd(op), part_data(op), NN_CONV_WEIGHTS};
-  for (int i = 0; i < (cpu->training ? 3 : 1); i++) {
+  for (int i = is_wino(cpu, op); i < (cpu->training ? 3 : 1); i++) {
     int st = nn_room(ctx);
     if (st) return st;
     const char *err = nn_conv_prepare(op->conv, parts[i]);
@@ -130,9 +147,31 @@ static cv start(const nn_call *c, const nn_xop *op) {
               .dy = nn_dout(c, op->out)};
 }
 
+typedef struct wn {
+  const nn_call *c;
+  nn_wino w;
+} wn;
+
+static int wino_part(void *arg, int64_t i, int worker) {
+  wn *p = arg;
+  nn_wino_run(&p->w, i, nn_worker(p->c, worker));
+  return SP_OK;
+}
+
+static int wino_forward(const nn_call *c, const nn_xop *op) {
+  wn p = {c, {.sh = shape_of(c->w.low, op), .samples = c->w.n, .relu = op->d.relu}};
+  p.w.x = nn_data(c, op->in);
+  p.w.y = nn_data(c, op->out);
+  p.w.packed = (const float *)((const char *)c->w.io->consts + op->off_w);
+  p.w.bias = nn_product_bias(c, op);
+  p.w.plus = nn_product_plus(c, op);
+  return nn_run(&c->par, nn_wino_parts(&p.w), wino_part, &p);
+}
+
 int nn_convs_forward(const nn_call *c, const nn_xop *op) {
   cv p = start(c, op);
   const char *err;
+  if (is_wino(c->w.low, op)) return wino_forward(c, op);
   p.part = part_fwd(op);
   p.bias = nn_product_bias(c, op);
   p.plus = nn_product_plus(c, op);

@@ -4,8 +4,9 @@
  * A transposed convolution runs the parts of the convolution that it transposes: its input is that one's result. Only
  * algorithms that give the same bits every time are candidates; prepare() measures them, and the choice is kept. In a frozen
  * network a forward's candidates are also cuDNN's own bias, sum and ReLU in the same call, and its time includes what of
- * these is a pass behind it. */
-#include "cuda_net.h"
+ * these is a pass behind it; and of a convolution of images our own kernel. The gradient of weights that lie apart is also one
+ * of products (cuda_taps.c). */
+#include "cuda_lt.h"
 
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
@@ -20,7 +21,8 @@ enum part { FWD, BWD_DATA, BWD_WEIGHTS, PARTS };
 
 /* An algorithm may ask for more workspace than a lane has, the more the more samples: it is then run a slice at a time. */
 typedef struct slices {
-  int algo, fused;                /* fused: with bias, sum and ReLU */
+  int algo;
+  int fused, own;                 /* with bias, sum and ReLU; own: not cuDNN's, all samples */
   int64_t n;                      /* samples of a slice; the last one has the rest */
   cudnnTensorDescriptor_t a, b;   /* of the convolution a -> b: n samples */
   cudnnTensorDescriptor_t ra, rb; /* the rest; NULL: none */
@@ -35,6 +37,7 @@ struct nn_dconv {
   cudnnConvolutionDescriptor_t conv;
   cudnnTensorDescriptor_t bias; /* NULL: cuDNN's call with bias and ReLU is no candidate */
   cudnnActivationDescriptor_t act;
+  cublasLtMatmulAlgo_t products; /* BWD_WEIGHTS, own */
 };
 
 typedef struct args {
@@ -44,6 +47,8 @@ typedef struct args {
   int part, add;
   const void *from, *w; /* FWD: a. BWD_DATA: b. BWD_WEIGHTS: a, and w is b */
   void *to;
+  nnk_sum sum;     /* BWD_WEIGHTS, own: in place of `to` */
+  void *work;      /* the same */
   nnk_map y, plus; /* forward: the result, and what is added to it; p NULL: nothing */
 } args;
 
@@ -58,11 +63,13 @@ static int64_t weights_of(const nn_low *low, const nn_xop *op) {
 void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   nn_low *low = &cuda->low;
   const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
-  size_t sum = nn_align((size_t)weights_of(low, op) * sizeof(float));
+  size_t sum = nn_align((size_t)weights_of(low, op) * sizeof(float)), apart = 0;
   cuda->cops[op - low->ops].off_cast = nnc_fixed(cuda, in->elt != NN_F32 ? sum : 0);
   cuda->cops[op - low->ops].off_narrow = nnc_fixed(cuda, in->elt != NN_F32 && low->frozen ? (size_t)out->c * 2 : 0);
   if (low->training) op->tmp = 2 * sum; /* the gradient as cuDNN gives it, and as float32 */
-  *arena = nn_align(nnc_map_bytes(in, low->batch)) + nn_align(nnc_map_bytes(out, low->batch)) + sum;
+  if (low->training && nnc_taps_fit(low, op)) apart = nn_align(nnc_map_bytes(out, low->batch));
+  if (apart > op->tmp) op->tmp = apart;
+  *arena = nn_align(nnc_map_bytes(in, low->batch)) + nn_align(nnc_map_bytes(out, low->batch)) + sum + apart;
 }
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
@@ -166,6 +173,48 @@ static int run_fused(const args *a, int64_t first, cudnnTensorDescriptor_t da, c
                                                     p->bias, fused_bias(a), p->act, db, to);
 }
 
+/* ---- what is not cuDNN's ----------------------------------------------------------------------------------------- */
+static int has_kernel(const args *a) {
+  const nn_op *d = &a->op->d;
+  const nn_low *low = &a->c->cuda->low;
+  nnk_map x = nnc_map(&low->vals[a->op->in], a->p->samples), y = nnc_map(&low->vals[a->op->out], a->p->samples);
+  if (a->part != FWD || transposed(a->op) || !low->frozen || d->n_more || d->groups > 1 || d->dil[0] > 1 ||
+      d->dil[1] > 1)
+    return 0;
+  return nnk_first(&y, &x, d->k, d->s, d->p);
+}
+
+static int run_kernel(const args *a) {
+  const nn_op *d = &a->op->d;
+  nnk_map x = nnc_map(&a->c->cuda->low.vals[a->op->in], a->p->samples);
+  x.p = (void *)(uintptr_t)a->from;
+  return nnk_first_forward(a->c->stream, &a->y, &x, d->k[0], a->w, nnc_product_bias(a->c, a->op), d->relu);
+}
+
+static int has_taps(const args *a) { return a->part == BWD_WEIGHTS && nnc_taps_fit(&a->c->cuda->low, a->op); }
+
+static nnc_taps taps_of(const args *a) {
+  const nn_low *low = &a->c->cuda->low;
+  nnc_taps t = {.c = a->c, .op = a->op, .g = a->sum, .work = a->work, .algo = a->p->products};
+  t.x = nnc_map(&low->vals[a->op->in], a->p->samples);
+  t.x.p = (void *)(uintptr_t)a->from;
+  t.dy = nnc_map(&low->vals[a->op->out], a->p->samples);
+  t.dy.p = (void *)(uintptr_t)a->w;
+  return t;
+}
+
+/* 0, or what went wrong, as cuDNN's. */
+static int run_own(const args *a) {
+  int err;
+  if (a->part == FWD) err = run_kernel(a);
+  else {
+    nnc_taps t = taps_of(a);
+    err = nnc_taps_run(&t);
+  }
+  return err ? CUDNN_STATUS_EXECUTION_FAILED : 0;
+}
+
+/* ---- cuDNN's ----------------------------------------------------------------------------------------------------- */
 /* The slice whose first sample is `first`. */
 static int run_slice(const args *a, int64_t first, int add) {
   const nn_dconv *p = a->p;
@@ -196,6 +245,7 @@ static int run_slice(const args *a, int64_t first, int add) {
 static int run(void *arg) {
   const args *a = arg;
   int err = 0;
+  if (a->p->by[a->part].own) return run_own(a);
   for (int64_t first = 0; first < a->p->samples && !err; first += a->p->by[a->part].n)
     err = run_slice(a, first, a->add || (a->part == BWD_WEIGHTS && first));
   return err;
@@ -204,7 +254,7 @@ static int run(void *arg) {
 /* What comes behind a forward that is not fused; a cudaError_t. */
 static int run_pass(const args *a) {
   const float *bias = nnc_product_bias(a->c, a->op);
-  if (a->p->by[a->part].fused || !(bias || a->op->d.relu || a->plus.p)) return 0;
+  if (a->p->by[a->part].fused || a->p->by[a->part].own || !(bias || a->op->d.relu || a->plus.p)) return 0;
   return nnk_bias_relu(a->c->stream, &a->y, &a->y, bias, a->plus.p ? &a->plus : NULL, a->op->d.relu);
 }
 
@@ -245,11 +295,21 @@ static int usable(const args *a, int algo) {
 static const int counts[PARTS] = {CUDNN_CONVOLUTION_FWD_ALGO_COUNT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT,
                                   CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT};
 
-/* "1": algorithm 1 for all samples; "1/8": for 8 at a time; "f1", "f1/8": with bias, sum and ReLU. */
+#define TAPS "taps "
+
+static int take_own(const args *a, const char *text) {
+  if (strcmp(text, "own") == 0) return has_kernel(a);
+  return has_taps(a) && !nnc_unhex(a->p->products.data, text + strlen(TAPS), sizeof a->p->products.data);
+}
+
+/* "1": algorithm 1 for all samples; "1/8": for 8 at a time; "f1", "f1/8": with bias, sum and ReLU; "own"; "taps
+ * DIGITS": by that algorithm of cuBLASLt. */
 static int take(void *arg, const char *text) {
   args *a = arg;
   char *end;
   int fused = *text == 'f';
+  a->p->by[a->part].own = strcmp(text, "own") == 0 || strncmp(text, TAPS, strlen(TAPS)) == 0;
+  if (a->p->by[a->part].own) return take_own(a, text);
   if (fused && (a->part != FWD || !a->p->bias)) return 0;
   text += fused;
   long algo = strtol(text, &end, 10);
@@ -281,12 +341,46 @@ static int fastest(args *a, int64_t n, double *ms, char *text, size_t bytes) {
   return found;
 }
 
+/* Measures what is not cuDNN's: is it the fastest? */
+static int is_faster(args *a, int found, double *ms) {
+  double t;
+  a->p->by[a->part].own = 1;
+  t = nnc_measure(a->c, run_whole, a);
+  a->p->by[a->part].own = 0;
+  if (t < 0 || (found && t >= *ms)) return 0;
+  *ms = t;
+  return 1;
+}
+
+static int try_kernel(args *a, int found, double *ms, char *text, size_t bytes) {
+  if (!is_faster(a, found, ms)) return found;
+  snprintf(text, bytes, "own");
+  return 1;
+}
+
+static int try_taps(args *a, int found, double *ms, char *text, size_t bytes) {
+  cublasLtMatmulHeuristicResult_t list[NNC_OFFERS];
+  nnc_taps t = taps_of(a);
+  int n = nnc_taps_offers(&t, list);
+  for (int i = 0; i < n; i++) {
+    if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > a->c->cuda->ext->workspace_bytes) continue;
+    a->p->products = list[i].algo;
+    if (!is_faster(a, found, ms)) continue;
+    found = 1;
+    snprintf(text, bytes, TAPS);
+    nnc_hex(text + strlen(TAPS), a->p->products.data, sizeof a->p->products.data);
+  }
+  return found;
+}
+
 static int measure(void *arg, const char *key, char *text, size_t bytes) {
   args *a = arg;
   double ms = 0;
   int64_t n = a->p->samples;
   int found = fastest(a, n, &ms, text, bytes);
   for (; !found && n > 1; found = fastest(a, n, &ms, text, bytes)) n = (n + 1) / 2;
+  if (has_kernel(a)) found = try_kernel(a, found, &ms, text, bytes);
+  if (has_taps(a)) found = try_taps(a, found, &ms, text, bytes);
   if (!found) return nnc_no_choice(a->c, "cuDNN has no algorithm for", key);
   a->c->w.ctx->host->log(a->c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, algorithm %s", key, ms * 1e3, text);
   return SP_OK;
@@ -311,7 +405,7 @@ static int choose(nnc_call *c, const nn_xop *op, args *a) {
 
 static int handles(nnc_call *c) {
   int st = c->cudnn ? SP_OK : c->cuda->ext->cudnn(c->w.ctx, &c->cudnn);
-  return st ? st : nnc_workspace(c);
+  return st ? st : nnc_taps_handle(c);
 }
 
 static const void *weight(const nnc_call *c, const nn_xop *op) {
@@ -339,7 +433,11 @@ int nnc_conv_prepare(nnc_call *c, const nn_xop *op) {
     args r = {.c = c, .op = op, .p = p, .part = part, .w = weight(c, op)};
     if (part >= parts && part != part_forward(op)) continue;
     r.from = part == BWD_DATA ? b : a;
-    if (part == BWD_WEIGHTS) r.w = b;
+    if (part == BWD_WEIGHTS) {
+      r.w = b;
+      r.sum.p = (float *)g;
+      r.work = g + nn_align((size_t)weights_of(low, op) * sizeof(float));
+    }
     r.to = part == FWD ? b : part == BWD_DATA ? a : g;
     if (part == part_forward(op)) {
       r.y = nnc_map(&low->vals[op->out], c->w.n);
@@ -388,34 +486,35 @@ int nnc_conv_forward(nnc_call *c, const nn_xop *op) {
   return st ? st : nnc_check(c, op, run_pass(&a));
 }
 
-/* The gradient comes as bfloat16 and is added up as float32, slice by slice. */
-static int grad_of_bf16(nnc_call *c, const nn_xop *op, args *a, void *given, float *sum, int64_t count) {
-  nnk_map src = {given, NNK_BF16, 0, 1, count, 1, 1}, dst = {sum, NNK_F32, 0, 1, count, 1, 1};
-  int st = plan_of(c, op, a);
-  a->to = given;
+/* The gradient comes as bfloat16; slices of it are added up as float32 first. */
+static int grad_of_bf16(nnc_call *c, const nn_xop *op, args *a, nnk_sum g, int64_t count) {
+  float *sum = (float *)c->w.tmp;
+  int st = plan_of(c, op, a), whole = !st && a->p->by[BWD_WEIGHTS].n == a->p->samples;
+  a->to = c->w.tmp + nn_align((size_t)count * sizeof(float));
   for (int64_t first = 0; !st && first < a->p->samples; first += a->p->by[BWD_WEIGHTS].n) {
+    nnk_sum into = whole ? g : (nnk_sum){sum, NULL, first > 0};
     st = checked(a, run_slice(a, first, 0));
-    if (!st) st = nnc_check(c, op, nnk_copy(c->stream, &dst, &src, first > 0));
+    if (!st) st = nnc_check(c, op, nnk_axpy(c->stream, into, NNK_BF16, a->to, count));
   }
-  return st;
+  return st || whole ? st : nnc_check(c, op, nnk_axpy(c->stream, g, NNK_F32, sum, count));
 }
 
 /* Into float32 gradients cuDNN adds by itself; scaled ones, and those of bfloat16, come by way of tmp. */
 static int weight_grad(nnc_call *c, const nn_xop *op, nnk_sum g) {
   nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out);
   int64_t count = weights_of(&c->cuda->low, op);
-  float *sum = (float *)c->w.tmp;
-  void *given = c->w.tmp + nn_align((size_t)count * sizeof(float));
   args a = {.part = BWD_WEIGHTS, .from = transposed(op) ? dy.p : x.p, .w = transposed(op) ? x.p : dy.p};
-  int st;
-  if (x.elt == NN_F32 && !g.scale) {
-    a.to = g.p;
-    a.add = g.add;
-    return call(c, op, &a);
+  int st = plan_of(c, op, &a);
+  if (!st && a.p->by[BWD_WEIGHTS].own) {
+    a.sum = g;
+    a.work = c->w.tmp;
+    return checked(&a, run_own(&a));
   }
-  a.to = sum;
-  st = x.elt == NN_F32 ? call(c, op, &a) : grad_of_bf16(c, op, &a, given, sum, count);
-  return st ? st : nnc_check(c, op, nnk_axpy(c->stream, g, sum, count));
+  if (st || x.elt != NN_F32) return st ? st : grad_of_bf16(c, op, &a, g, count);
+  a.to = g.scale ? c->w.tmp : (char *)g.p;
+  a.add = !g.scale && g.add;
+  st = call(c, op, &a);
+  return st || !g.scale ? st : nnc_check(c, op, nnk_axpy(c->stream, g, NNK_F32, a.to, count));
 }
 
 int nnc_conv_backward(nnc_call *c, const nn_xop *op) {

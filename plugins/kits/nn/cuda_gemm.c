@@ -4,12 +4,8 @@
  * y[m][n] = x[m][k] w[n][k]: rows are pixels, w lies as [n][k]. cuBLASLt counts columns first, so that what is
  * row-major here is a transposed matrix there: y^T = w x^T, dx^T = w^T dy^T, dw^T = x^T dy. prepare() measures what
  * cuBLASLt offers, and for few rows kernels of our own; the choice is kept as text, so later runs compute the same. */
-#include "cuda_net.h"
+#include "cuda_lt.h"
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wstrict-prototypes" /* a declaration of cuBLASLt's own */
-#include <cublasLt.h>
-#pragma GCC diagnostic pop
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +13,6 @@
 
 enum kind { FORWARD, DATA, WEIGHT, UPDATE, BACKWARD }; /* UPDATE: w = or += *scale * dw; BACKWARD: all of it */
 enum how { FUSED, PLAIN, SKINNY, PATCH };              /* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN */
-enum { CANDIDATES = 8, ALIGNMENT = 16 };               /* bytes that every tensor is aligned to at least */
 
 struct nn_product {
   nn_product *next;
@@ -39,7 +34,8 @@ typedef struct args {
   void *d;
   const float *master; /* w as float32 */
   const float *bias;
-  nnk_map y, plus; /* FORWARD; plus.p NULL: nothing is added */
+  const void *lt_bias; /* the same in the type of the result, as cuBLASLt takes it */
+  nnk_map y, plus;     /* FORWARD; plus.p NULL: nothing is added */
   const void *mask;
   const float *scale;
   int add;
@@ -49,6 +45,10 @@ static cudaDataType_t type_of(int elt) { return elt == NN_F32 ? CUDA_R_32F : CUD
 
 int nnc_gemm_repeats(const nn_xop *op) {
   return op->x == NN_X_GEMM && op->d.kind == NN_OP_CONVT && nnc_has_bias(op) && op->d.k[0] * op->d.k[1] > 1;
+}
+
+int nnc_gemm_narrows(const nn_low *low, const nn_xop *op) {
+  return op->x == NN_X_GEMM && low->vals[op->out].elt != NN_F32 && nnc_has_bias(op);
 }
 
 /* Whether one pass may compute the whole backward, where shapes and device allow it. */
@@ -66,6 +66,7 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   nn_extents(low, op, low->batch, &m, &n, &k);
   cop->off_cast = nnc_fixed(cuda, cuda->precision == SP_PRECISION_BF16 ? (size_t)(n * k) * 2 : 0);
   cop->off_bias = nnc_fixed(cuda, nnc_gemm_repeats(op) ? (size_t)n * sizeof(float) : 0);
+  cop->off_narrow = nnc_fixed(cuda, nnc_gemm_narrows(low, op) ? (size_t)n * 2 : 0);
   for (int64_t s = 1; s <= low->batch; s++) {
     nn_extents(low, op, s, &m, &n, &k);
     if (m <= NNK_SKINNY && nnk_skinny_work(m, n, k) > op->tmp) op->tmp = nnk_skinny_work(m, n, k);
@@ -108,7 +109,7 @@ static int describe_product(cublasLtMatmulDesc_t desc, const nn_product *p, int 
                             const void *bias) {
   cublasComputeType_t compute = precision == SP_PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   int32_t ta = p->kind == FORWARD ? CUBLAS_OP_T : CUBLAS_OP_N, tb = p->kind >= WEIGHT ? CUBLAS_OP_T : CUBLAS_OP_N;
-  int32_t mode = p->kind == UPDATE ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST, f32 = CUDA_R_32F;
+  int32_t mode = p->kind == UPDATE ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   int bad;
   if (fused && p->biased) epilogue = p->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
@@ -117,9 +118,7 @@ static int describe_product(cublasLtMatmulDesc_t desc, const nn_product *p, int 
         set(desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb) ||
         set(desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode) ||
         set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-  if (bad || !fused || !p->biased) return bad;
-  bad = set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-  return bad || (p->d_elt != NN_F32 && set(desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &f32, sizeof f32));
+  return bad || (fused && p->biased && set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
 }
 
 static int describe(nn_product *p, int precision, int fused, const void *bias) {
@@ -154,9 +153,9 @@ static int run_lt(const args *a) {
     alpha = a->scale;
     beta = nnc_one(c);
   }
-  if (p->how == FUSED && p->biased && p->bias != a->bias) { /* repeated, in the scratch of this lane */
+  if (p->how == FUSED && p->biased && p->bias != a->lt_bias) { /* repeated, in the scratch of this lane */
     desc = &own;
-    if (describe_product(desc, p, c->cuda->precision, 1, a->bias)) return CUBLAS_STATUS_INTERNAL_ERROR;
+    if (describe_product(desc, p, c->cuda->precision, 1, a->lt_bias)) return CUBLAS_STATUS_INTERNAL_ERROR;
   }
   return (int)cublasLtMatmul(c->lt, desc, alpha, a->a, p->a, a->b, p->b, beta, from, p->d, a->d, p->d, &p->algo,
                              c->workspace, c->cuda->ext->workspace_bytes, c->stream);
@@ -205,33 +204,39 @@ static int take(void *arg, const char *text) {
       nnc_unhex(p->algo.data, text + 2, sizeof p->algo.data))
     return 0;
   p->how = text[0] == 'f' ? FUSED : PLAIN;
-  if (describe(p, a->c->cuda->precision, p->how == FUSED, a->bias)) return 0;
+  if (describe(p, a->c->cuda->precision, p->how == FUSED, a->lt_bias)) return 0;
   return !cublasLtMatmulAlgoCheck(a->c->lt, &p->desc, p->a, p->b, p->d, p->d, &p->algo, &r) &&
          r.workspaceSize <= a->c->cuda->ext->workspace_bytes;
 }
 
-static int offered(const args *a, nn_product *p, int fused, cublasLtMatmulHeuristicResult_t *list) {
+int nnc_lt_offers(const nnc_call *c, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                  cublasLtMatrixLayout_t d, cublasLtMatmulHeuristicResult_t *list) {
   cublasLtMatmulPreference_t pref;
-  size_t workspace = a->c->cuda->ext->workspace_bytes;
+  size_t workspace = c->cuda->ext->workspace_bytes;
   /* in place: partial sums meet in the order in which blocks finish */
-  uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, align = ALIGNMENT;
+  uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE, align = 16;
   int n = 0, bad;
-  if (describe(p, a->c->cuda->precision, fused, a->bias) || cublasLtMatmulPreferenceCreate(&pref)) return 0;
+  if (cublasLtMatmulPreferenceCreate(&pref)) return 0;
 #define PREFER(what, value) \
   cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_##what, &value, sizeof value)
   bad = PREFER(MAX_WORKSPACE_BYTES, workspace) || PREFER(REDUCTION_SCHEME_MASK, schemes) ||
         PREFER(MIN_ALIGNMENT_A_BYTES, align) || PREFER(MIN_ALIGNMENT_B_BYTES, align) ||
         PREFER(MIN_ALIGNMENT_C_BYTES, align) || PREFER(MIN_ALIGNMENT_D_BYTES, align) ||
-        cublasLtMatmulAlgoGetHeuristic(a->c->lt, &p->desc, p->a, p->b, p->d, p->d, pref, CANDIDATES, list, &n);
+        cublasLtMatmulAlgoGetHeuristic(c->lt, desc, a, b, d, d, pref, NNC_OFFERS, list, &n);
 #undef PREFER
   cublasLtMatmulPreferenceDestroy(pref);
   return bad ? 0 : n;
 }
 
+static int offered(const args *a, nn_product *p, int fused, cublasLtMatmulHeuristicResult_t *list) {
+  if (describe(p, a->c->cuda->precision, fused, a->lt_bias)) return 0;
+  return nnc_lt_offers(a->c, &p->desc, p->a, p->b, p->d, list);
+}
+
 static int measure(void *arg, const char *key, char *text, size_t bytes) {
   const args *a = arg;
   nn_product *p = a->choosing;
-  cublasLtMatmulHeuristicResult_t list[CANDIDATES];
+  cublasLtMatmulHeuristicResult_t list[NNC_OFFERS];
   double best = -1, ms;
   int fused = p->biased || p->relu, n = offered(a, p, fused, list);
   if (!n && fused) n = offered(a, p, fused = 0, list);
@@ -264,8 +269,13 @@ static const void *cast_weight(const nnc_call *c, const nn_xop *op) {
   return c->fixed + nnc_cop(c, op)->off_cast;
 }
 
-static const float *bias_of(const nnc_call *c, const nn_xop *op) {
+const float *nnc_gemm_bias(const nnc_call *c, const nn_xop *op) {
   return nnc_gemm_repeats(op) ? (float *)(c->fixed + nnc_cop(c, op)->off_bias) : nnc_product_bias(c, op);
+}
+
+static const void *lt_bias_of(const nnc_call *c, const nn_xop *op) {
+  if (nnc_gemm_narrows(&c->cuda->low, op)) return c->fixed + nnc_cop(c, op)->off_narrow;
+  return nnc_gemm_bias(c, op);
 }
 
 /* The product is measured on garbage behind the fixed part of scratch, the weights' gradient too; that of factors on them. */
@@ -304,7 +314,8 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
     p->relu = op->d.relu;
     p->biased = nnc_has_bias(op);
     p->sums = op->d.n_more;
-    a.bias = bias_of(c, op);
+    a.bias = nnc_gemm_bias(c, op);
+    a.lt_bias = lt_bias_of(c, op);
     a.y = nnc_map(out, c->w.n);
     a.y.p = y;
     if (p->sums) a.plus = a.y;
@@ -466,7 +477,8 @@ int nnc_gemm_forward(nnc_call *c, const nn_xop *op) {
             .b = nnc_data(c, op->in).p,
             .d = y.p,
             .master = nnc_product_weight(c, op),
-            .bias = bias_of(c, op),
+            .bias = nnc_gemm_bias(c, op),
+            .lt_bias = lt_bias_of(c, op),
             .y = y,
             .plus = nnc_product_plus(c, op)};
   int st = run(c, op, &a, FORWARD);

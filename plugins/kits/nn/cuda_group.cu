@@ -5,7 +5,7 @@
 
 namespace nnk {
 
-enum { THREADS = 256, BLOCKS = 64 /* of a sample, at least where it has so many pixels */ };
+enum { THREADS = 256, COLUMNS = 8, TEAM = 32, BLOCKS = 64 /* of a sample, at least where it has so many pixels */ };
 
 /* Pieces of each sample apart, a function of the map alone: a sample's bits do not depend on the batch. */
 static cut samples(const nnk_map *x, int v) {
@@ -20,7 +20,7 @@ static cut samples(const nnk_map *x, int v) {
 static size_t parts_bytes(const nnk_map *x) {
   nnk_map one = *x;
   one.n = 1;
-  return static_cast<size_t>(x->n * most_parts(&one, BLOCKS)) * 2 * sizeof(double);
+  return static_cast<size_t>(x->n * most_parts(&one, BLOCKS)) * sizeof(double2);
 }
 
 /* What one block adds up: a group of a sample. */
@@ -49,16 +49,15 @@ static slopes slopes_of(const nnk_map *x, void *work) {
 }
 
 __global__ void __launch_bounds__(THREADS)
-    group_stats(float *stats, slopes s, const double *work, cut q, int64_t groups, const float *gamma,
+    group_stats(float *stats, slopes s, const double2 *work, cut q, int64_t groups, const float *gamma,
                 const float *beta, double eps) {
   __shared__ moments parts[THREADS];
   int t = static_cast<int>(threadIdx.x);
   group g(q, groups);
   moments m = {0, 0, 0};
   for (int64_t i = t; i < g.parts; i += THREADS) {
-    int64_t piece = g.piece(q, i), at = (piece * q.c + g.channel(i)) * 2;
-    double n = static_cast<double>(min(q.each, q.run - i / g.width * q.each));
-    merge_moments(&m, {n, work[at], work[at + 1]});
+    double2 part = work[g.piece(q, i) * q.c + g.channel(i)];
+    merge_moments(&m, {static_cast<double>(min(q.each, q.run - i / g.width * q.each)), part.x, part.y});
   }
   parts[t] = m;
   for (int half = THREADS / 2; half > 0; half /= 2) {
@@ -91,15 +90,16 @@ struct group_back_sum : back_sum {
 };
 
 __global__ void __launch_bounds__(THREADS)
-    group_back(slopes s, const float *stats, const double *work, cut q, int64_t groups, const float *gamma) {
+    group_back(slopes s, const float *stats, const double2 *work, cut q, int64_t groups, const float *gamma) {
   __shared__ pair parts[THREADS];
   int t = static_cast<int>(threadIdx.x);
   group g(q, groups);
   pair m = {0, 0};
   for (int64_t i = t; i < g.parts; i += THREADS) {
-    int64_t ch = g.channel(i), at = (g.piece(q, i) * q.c + ch) * 2;
-    m.a += gamma[ch] * work[at];
-    m.b += gamma[ch] * work[at + 1];
+    int64_t ch = g.channel(i);
+    double2 part = work[g.piece(q, i) * q.c + ch];
+    m.a += gamma[ch] * part.x;
+    m.b += gamma[ch] * part.y;
   }
   parts[t] = m;
   for (int half = THREADS / 2; half > 0; half /= 2) {
@@ -115,6 +115,27 @@ __global__ void __launch_bounds__(THREADS)
     s.b[i] = static_cast<float>(-inv * slope);
     s.shift[i] = static_cast<float>(shift);
   }
+}
+
+/* Over the pieces of all samples. */
+__global__ void __launch_bounds__(COLUMNS *TEAM)
+    group_weights(nnk_sum dgamma, nnk_sum dbeta, const double2 *work, cut q) {
+  __shared__ pair parts[TEAM][COLUMNS];
+  int lane = static_cast<int>(threadIdx.x) % COLUMNS, member = static_cast<int>(threadIdx.x) / COLUMNS;
+  int64_t ch = static_cast<int64_t>(blockIdx.x) * COLUMNS + lane;
+  pair s = {0, 0};
+  for (int64_t k = member; k < q.pieces && ch < q.c; k += TEAM) {
+    double2 part = work[k * q.c + ch];
+    s.a += part.x, s.b += part.y;
+  }
+  parts[member][lane] = s;
+  for (int half = TEAM / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (member < half) back_sum::merge(&parts[member][lane], parts[member + half][lane]);
+  }
+  if (member || ch >= q.c) return;
+  if (dbeta.p) sum_into(dbeta, ch, static_cast<float>(parts[0][lane].a));
+  if (dgamma.p) sum_into(dgamma, ch, static_cast<float>(parts[0][lane].b));
 }
 
 struct group_args {
@@ -167,7 +188,7 @@ static bool is_planar(const nnk_map *x) { return x->layout == PLANAR && x->c > 1
 using namespace nnk;
 
 size_t nnk_group_work(const nnk_map *x) {
-  return parts_bytes(x) + static_cast<size_t>((3 * x->n + 2) * x->c) * sizeof(float);
+  return parts_bytes(x) + static_cast<size_t>(3 * x->n * x->c) * sizeof(float);
 }
 
 int nnk_group_forward(void *stream, const nnk_map *y, const nnk_map *x, int64_t groups, double eps, float *stats,
@@ -175,7 +196,7 @@ int nnk_group_forward(void *stream, const nnk_map *y, const nnk_map *x, int64_t 
   if (!same_order(y, x) || is_planar(x)) return refused();
   if (elements(*x) == 0) return cudaSuccess;
   cut q = samples(x, access(4, x, x->c));
-  stats_sum p = {x->p, x->elt, static_cast<double *>(work)};
+  stats_sum p = {x->p, x->elt, static_cast<double2 *>(work)};
   slopes s = slopes_of(x, work);
   int st = run_rows(stream, p, q);
   if (st) return st;
@@ -193,14 +214,15 @@ int nnk_group_backward(void *stream, const nnk_map *dx, const nnk_map *dy, const
   if (elements(*x) == 0) return cudaSuccess;
   cut q = samples(x, access(access(4, x, x->c), dy, x->c));
   group_back_sum p;
-  static_cast<back_sum &>(p) = {dy->p, x->p, dy->elt, x->elt, stats, static_cast<double *>(work), x->c};
+  static_cast<back_sum &>(p) = {dy->p, x->p, dy->elt, x->elt, stats, static_cast<double2 *>(work), x->c};
   p.width = x->c / groups;
   slopes s = slopes_of(x, work);
   int st = run_rows(stream, p, q);
   if (st) return st;
   SP_LAUNCH(group_back, static_cast<unsigned>(x->n * groups), THREADS, 0, stream, s, stats, p.work, q, groups, gamma);
-  st = launched();
-  if (!st && (dgamma.p || dbeta.p)) st = back_sums_end(stream, dgamma, dbeta, s.b + x->n * x->c, p.work, q);
-  if (st || !dx->p) return st;
+  if ((st = launched())) return st;
+  SP_LAUNCH(group_weights, static_cast<unsigned>(up(q.c, COLUMNS)), COLUMNS * TEAM, 0, stream, dgamma, dbeta, p.work,
+            q);
+  if ((st = launched()) || !dx->p) return st;
   return apply(stream, {*dx, *dy, *x, mask ? mask->p : nullptr, s, 0, add});
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <spcore/ext/precision.h>
 #include <spcore/plugin.h>
 
 #include "fold.h"
@@ -40,11 +41,14 @@ typedef struct nnk_sum {
 /* ---- moving and elementwise. `mask`, where not NULL, is a map of the same layout and type as the gradient that is
  * written: where it is not > 0 the gradient is 0 (a ReLU's output is its own mask). add: to what is there. ---- */
 int nnk_copy(void *stream, const nnk_map *dst, const nnk_map *src, int add); /* any layout and type to any */
+/* Pixel y, x of src where pixel y + down, x + right is inside, else 0; pixels of a multiple of 16 bytes, at 16 bytes. */
+int nnk_inside(void *stream, const nnk_map *dst, const nnk_map *src, int64_t down, int64_t right);
 int nnk_relu(void *stream, const nnk_map *y, const nnk_map *x);
 /* dx = or += mask > 0 ? dy : 0; dx and dy may be one, or of two layouts. mask NULL: a copy. */
 int nnk_mask(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
 int nnk_add(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, int relu);
-/* n maps, up to NNK_PARTS, all of one layout; c of y is theirs together. */
+/* n maps, up to NNK_PARTS, all of one layout; c of y is theirs together. With rows and columns that are so many times a
+ * part's, layout 0 only, each of the part's pixels is there as often; its gradient is the sum over these. */
 enum { NNK_PARTS = 16 };
 int nnk_concat(void *stream, const nnk_map *y, int n, const nnk_map *parts);
 /* Channels first .. first + dx->c - 1 of dy go to dx. */
@@ -59,8 +63,8 @@ int nnk_mul(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, 
 int nnk_mul_sum(void *stream, const nnk_map *db, const nnk_map *dy, const nnk_map *a, const nnk_map *mask, int add);
 /* y = x + bias (c numbers, NULL: none) + plus (as y; NULL: nothing), then ReLU; x and y may be one. */
 int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, const nnk_map *plus, int relu);
-/* dst[i] as nnk_sum from src[i], float32. */
-int nnk_axpy(void *stream, nnk_sum dst, const float *src, int64_t n);
+/* dst[i] as nnk_sum from src[i], which is of elt. */
+int nnk_axpy(void *stream, nnk_sum dst, int elt, const void *src, int64_t n);
 /* p[i] = value */
 int nnk_fill(void *stream, float *p, float value, int64_t n);
 /* float32 to bfloat16, up to NNK_LIST arrays in one launch. */
@@ -135,6 +139,12 @@ int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *d
 /* ---- to another size; layouts 0 only. mode: enum nn_resize of axis.h ---- */
 int nnk_upsample_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x);
 int nnk_upsample_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
+/* dst, of one pixel, = or += the sum over src's: what such a map had as its share of any larger one. */
+int nnk_sum_pixels(void *stream, const nnk_map *dst, const nnk_map *src, const nnk_map *mask, int add);
+/* The same for bilinear modes that enlarge maps of few channels; nnk_zoom says whether maps are such. */
+int nnk_zoom(int mode, const nnk_map *y, const nnk_map *x);
+int nnk_zoom_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x);
+int nnk_zoom_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
 
 /* ---- dropout, as ../drop.h says; channels innermost. step and ids are of the device; step NULL, or not of a training:
  * nothing is dropped ---- */
@@ -149,17 +159,26 @@ typedef struct nnk_drop {
 int nnk_dropout(void *stream, const nnk_drop *d, const nnk_map *to, const nnk_map *from, const nnk_map *mask, int add);
 
 /* ---- narrow convolutions: stride 1, kernel 1x1 or 3x3 with pad (k-1)/2, few channels, any layouts of in and output.
- * w: float32 [out][ky][kx][in]. tf32: products may round their factors to TF32. nnk_narrow says whether these kernels
- * take such a layer. ---- */
+ * w: float32 [out][ky][kx][in]. precision: SP_PRECISION_..., what products may round their factors to. nnk_narrow says
+ * whether these kernels take such a layer, nnk_narrow_bf16 whether they do with SP_PRECISION_BF16, on a device of compute
+ * capability 8.0. ---- */
 int nnk_narrow(int k, int64_t in, int64_t out);
+int nnk_narrow_bf16(int k, int64_t in, int64_t out);
+int nnk_narrow_prepare(void); /* before the first call in bfloat16, and not into a capture */
 int nnk_narrow_forward(void *stream, int k, const nnk_map *y, const nnk_map *x, const float *w, const float *bias,
-                       int relu, int tf32);
+                       int relu, int precision);
 int nnk_narrow_data(void *stream, int k, const nnk_map *dx, const nnk_map *dy, const float *w, const nnk_map *mask,
-                    int add, int tf32);
+                    int add, int precision);
 size_t nnk_narrow_weight_work(int k, const nnk_map *x, const nnk_map *dy);
 /* dW and the bias' gradient (db.p NULL: none) in one pass. */
-int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, int tf32,
+int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, int precision,
                       void *work);
+
+/* ---- the first convolution of a network: 7x7 or 3x3 with pad (k-1)/2, stride 2, of three channels to 16, 32, 48 or 64;
+ * maps and w ([out][ky][kx][in]) in bfloat16, row-major pixels, images as wide as a multiple of four. nnk_first says whether
+ * the layer is such, and the current device can run it (pointers do not matter; they begin at 8 bytes, y's at 16). ---- */
+int nnk_first(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
+int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, const void *w, const float *bias, int relu);
 
 /* ---- matrix products with few rows, bound by reading the weights: y[m][n] = x[m][k] w[n][k], all row-major, m up to
  * NNK_SKINNY; sums in float32 (x, y of `elt`, w of welt) ---- */

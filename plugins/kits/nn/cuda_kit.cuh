@@ -7,6 +7,7 @@
 #include "../cuda/launch.h"
 #include "cuda_kernels.h"
 
+#include <algorithm>
 #include <cuda_bf16.h>
 
 namespace nnk {
@@ -20,12 +21,16 @@ inline size_t bytes_of(int elt) { return elt == NNK_BF16 ? 2 : 4; }
 inline int launched() { return static_cast<int>(cudaPeekAtLastError()); }
 inline int refused() { return static_cast<int>(cudaErrorInvalidValue); }
 
-/* The most numbers (4, 2 or 1) that one access may move where runs of `unit` numbers begin at p. */
+/* How many numbers (at most v: 8, 4, 2 or 1) a thread may move at once where runs of `unit` numbers begin at p; 8 of
+ * float32 are two accesses. */
 inline int access(int v, const void *p, int elt, int64_t unit) {
-  while (v > 1 && (unit % v || reinterpret_cast<uintptr_t>(p) % (static_cast<size_t>(v) * bytes_of(elt)))) v /= 2;
+  auto bytes = [&] { return std::min(static_cast<size_t>(v) * bytes_of(elt), sizeof(float4)); };
+  while (v > 1 && (unit % v || reinterpret_cast<uintptr_t>(p) % bytes())) v /= 2;
   return v;
 }
 inline int access(int v, const nnk_map *m, int64_t unit) { return m ? access(v, m->p, m->elt, unit) : v; }
+/* What fills an access of such a map. */
+inline int widest(const nnk_map *m) { return m->elt == NNK_BF16 ? 8 : 4; }
 
 /* Whether two pixel orders are the same for this map. */
 inline bool same_order(const nnk_map *a, const nnk_map *b) {
@@ -42,7 +47,10 @@ __device__ inline uint32_t two_bf16(float a, float b) {
 }
 
 template <int V> __device__ inline void load(float *v, const float *p, int64_t i) {
-  if constexpr (V == 4) {
+  if constexpr (V == 8) {
+    load<4>(v, p, i);
+    load<4>(v + 4, p, i + 4);
+  } else if constexpr (V == 4) {
     float4 t = *reinterpret_cast<const float4 *>(p + i);
     v[0] = t.x, v[1] = t.y, v[2] = t.z, v[3] = t.w;
   } else if constexpr (V == 2) {
@@ -54,7 +62,11 @@ template <int V> __device__ inline void load(float *v, const float *p, int64_t i
 }
 
 template <int V> __device__ inline void load(float *v, const __nv_bfloat16 *p, int64_t i) {
-  if constexpr (V == 4) {
+  if constexpr (V == 8) {
+    uint4 t = *reinterpret_cast<const uint4 *>(p + i);
+    v[0] = low_bf16(t.x), v[1] = high_bf16(t.x), v[2] = low_bf16(t.y), v[3] = high_bf16(t.y);
+    v[4] = low_bf16(t.z), v[5] = high_bf16(t.z), v[6] = low_bf16(t.w), v[7] = high_bf16(t.w);
+  } else if constexpr (V == 4) {
     uint2 t = *reinterpret_cast<const uint2 *>(p + i);
     v[0] = low_bf16(t.x), v[1] = high_bf16(t.x), v[2] = low_bf16(t.y), v[3] = high_bf16(t.y);
   } else if constexpr (V == 2) {
@@ -73,15 +85,29 @@ template <int V> __device__ inline void load(float *v, const void *p, int elt, i
 template <int V> __device__ inline void store(void *p, int elt, int64_t i, const float *v) {
   if (elt == NNK_F32) {
     float *f = static_cast<float *>(p) + i;
-    if constexpr (V == 4) *reinterpret_cast<float4 *>(f) = make_float4(v[0], v[1], v[2], v[3]);
+    if constexpr (V == 8) {
+      *reinterpret_cast<float4 *>(f) = make_float4(v[0], v[1], v[2], v[3]);
+      *reinterpret_cast<float4 *>(f + 4) = make_float4(v[4], v[5], v[6], v[7]);
+    } else if constexpr (V == 4) *reinterpret_cast<float4 *>(f) = make_float4(v[0], v[1], v[2], v[3]);
     else if constexpr (V == 2) *reinterpret_cast<float2 *>(f) = make_float2(v[0], v[1]);
     else *f = v[0];
   } else {
     __nv_bfloat16 *h = static_cast<__nv_bfloat16 *>(p) + i;
-    if constexpr (V == 4) *reinterpret_cast<uint2 *>(h) = make_uint2(two_bf16(v[0], v[1]), two_bf16(v[2], v[3]));
+    if constexpr (V == 8)
+      *reinterpret_cast<uint4 *>(h) =
+          make_uint4(two_bf16(v[0], v[1]), two_bf16(v[2], v[3]), two_bf16(v[4], v[5]), two_bf16(v[6], v[7]));
+    else if constexpr (V == 4) *reinterpret_cast<uint2 *>(h) = make_uint2(two_bf16(v[0], v[1]), two_bf16(v[2], v[3]));
     else if constexpr (V == 2) *reinterpret_cast<uint32_t *>(h) = two_bf16(v[0], v[1]);
     else *h = __float2bfloat16_rn(v[0]);
   }
+}
+
+/* What p has for each of V numbers, of which the first is of channel ch; `one`: all are. */
+template <int V> __device__ inline void of_channels(float *v, const float *p, int64_t ch, bool one) {
+  if (!one) return load<V>(v, p, ch);
+  float t = p[ch];
+#pragma unroll
+  for (int j = 0; j < V; j++) v[j] = t;
 }
 
 __device__ inline float relu_of(float x) { /* NaN stays */

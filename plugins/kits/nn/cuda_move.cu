@@ -6,7 +6,9 @@
 
 namespace nnk {
 
-enum { THREADS = 256, EACH = 4 }; /* units of V numbers a thread handles, so that loads are under way together */
+enum { THREADS = 256 };
+/* Units of V numbers a thread handles, so that loads are under way together. */
+__host__ __device__ constexpr int each(int v) { return v == 8 ? 2 : 4; }
 
 enum { RELU, ADD, GIVE, AXPY };
 
@@ -19,6 +21,7 @@ struct flat_args {
 };
 
 template <int OP, int V> __global__ void __launch_bounds__(THREADS) flat(flat_args p) {
+  constexpr int EACH = each(V);
   float a[EACH][V], b[EACH][V], y[EACH][V];
   int64_t first = static_cast<int64_t>(blockIdx.x) * (THREADS * EACH) + threadIdx.x;
 #pragma unroll
@@ -51,8 +54,9 @@ template <int OP, int V> __global__ void __launch_bounds__(THREADS) flat(flat_ar
 template <int OP> static int run_flat(void *stream, int v, flat_args p, int64_t n) {
   if (n == 0) return cudaSuccess;
   p.units = n / v;
-  unsigned grid = static_cast<unsigned>(up(p.units, THREADS * EACH));
-  if (v == 4) SP_LAUNCH((flat<OP, 4>), grid, THREADS, 0, stream, p);
+  unsigned grid = static_cast<unsigned>(up(p.units, THREADS * each(v)));
+  if (v == 8) SP_LAUNCH((flat<OP, 8>), grid, THREADS, 0, stream, p);
+  else if (v == 4) SP_LAUNCH((flat<OP, 4>), grid, THREADS, 0, stream, p);
   else if (v == 2) SP_LAUNCH((flat<OP, 2>), grid, THREADS, 0, stream, p);
   else SP_LAUNCH((flat<OP, 1>), grid, THREADS, 0, stream, p);
   return launched();
@@ -152,7 +156,7 @@ static int give(void *stream, const nnk_map *dst, const nnk_map *src, const nnk_
   if (n == 0) return cudaSuccess;
   if (same_order(dst, src)) {
     flat_args p = {dst->p, src->p, mask ? mask->p : nullptr, dst->elt, src->elt, dst->elt, add, nullptr, 0};
-    return run_flat<GIVE>(stream, access(access(access(4, dst, n), src, n), mask, n), p, n);
+    return run_flat<GIVE>(stream, access(access(access(widest(dst), dst, n), src, n), mask, n), p, n);
   }
   move_args p = {*dst, *src, mask ? mask->p : nullptr, add};
   if (dst->layout == PLANAR || src->layout == PLANAR) return run_transpose(stream, p);
@@ -160,52 +164,106 @@ static int give(void *stream, const nnk_map *dst, const nnk_map *src, const nnk_
   return v == 4 ? run_reorder<4>(stream, p) : v == 2 ? run_reorder<2>(stream, p) : run_reorder<1>(stream, p);
 }
 
-/* ---- parts of the channels ---- */
-struct join_args {
-  nnk_map y;
-  const void *p[NNK_PARTS];
-  int elt[NNK_PARTS];
-  int64_t end[NNK_PARTS]; /* of each part's units in a row of y */
+/* ---- parts of the channels; a pixel of a part that is enlarged is `down` x `right` pixels of the whole ---- */
+/* In units of V numbers. */
+struct join_part {
+  const void *p;
+  int64_t units, c, first, w; /* all, those of a row, where they begin in a row of y; pixels of its width */
+  int elt, down, right;
+  uint32_t start; /* its first block */
 };
 
-template <int V, typename I> __global__ void __launch_bounds__(THREADS) join(join_args p, I rows, I wide) {
-  I u = static_cast<I>(blockIdx.x) * THREADS + threadIdx.x, row = u / wide, j = u - row * wide, first = 0;
-  float v[V];
-  int k = 0;
-  if (row >= rows) return;
-  while (j >= static_cast<I>(p.end[k])) first = static_cast<I>(p.end[k++]);
-  load<V>(v, p.p[k], p.elt[k], static_cast<int64_t>(row * (static_cast<I>(p.end[k]) - first) + (j - first)) * V);
-  store<V>(p.y.p, p.y.elt, static_cast<int64_t>(u) * V, v);
+struct join_args {
+  nnk_map y;
+  int64_t wide; /* units of a row of y */
+  int n;
+  join_part part[NNK_PARTS];
+};
+
+/* The first of the pixels that pixel `px` of a part of width w is. */
+template <typename I> __device__ inline I enlarged(I px, I w, I down, I right) {
+  I line = px / w;
+  return line * down * w * right + (px - line * w) * right;
 }
 
-template <int V, typename I>
-__global__ void __launch_bounds__(THREADS) split(move_args p, I rows, I c, I wide, I first) { /* in units */
-  I u = static_cast<I>(blockIdx.x) * THREADS + threadIdx.x, row = u / c, j = u - row * c;
+template <int V, typename I> __global__ void __launch_bounds__(THREADS) join(join_args p) {
+  int k = 0;
+  while (k + 1 < p.n && blockIdx.x >= p.part[k + 1].start) k++;
+  const join_part &q = p.part[k];
+  I u = static_cast<I>(blockIdx.x - q.start) * THREADS + threadIdx.x, c = static_cast<I>(q.c), row = u / c, to = row;
   float v[V];
-  if (row >= rows) return;
-  load<V>(v, p.src.p, p.src.elt, static_cast<int64_t>(row * wide + first + j) * V);
-  put<V>(p, static_cast<int64_t>(u) * V, v);
+  if (u >= static_cast<I>(q.units)) return;
+  load<V>(v, q.p, q.elt, static_cast<int64_t>(u) * V);
+  if (q.down > 1 || q.right > 1) to = enlarged<I>(row, static_cast<I>(q.w), q.down, q.right);
+  int64_t at = static_cast<int64_t>(to) * p.wide + q.first + (u - row * c), line = q.w * q.right * p.wide;
+  for (int y = 0; y < q.down; y++)
+    for (int x = 0; x < q.right; x++) store<V>(p.y.p, p.y.elt, (at + y * line + x * p.wide) * V, v);
+}
+
+struct split_args {
+  move_args move;
+  int64_t units, c, wide, first, w; /* as join_part and join_args have them, of dst in src */
+  int down, right;
+};
+
+/* BY: the pixels of src for each of dst are 1, 2 x 2, or, where it is 0, down x right. */
+template <int V, typename I, int BY> __global__ void __launch_bounds__(THREADS) split(split_args p) {
+  I u = static_cast<I>(blockIdx.x) * THREADS + threadIdx.x, c = static_cast<I>(p.c), row = u / c, from = row;
+  float v[V], t[3][V];
+  if (u >= static_cast<I>(p.units)) return;
+  if (BY != 1) from = enlarged<I>(row, static_cast<I>(p.w), p.down, p.right);
+  int64_t at = static_cast<int64_t>(from) * p.wide + p.first + (u - row * c), line = p.w * p.right * p.wide;
+  auto get = [&](float *to, int y, int x) {
+    load<V>(to, p.move.src.p, p.move.src.elt, (at + y * line + x * p.wide) * V);
+  };
+  get(v, 0, 0);
+  if (BY == 2) {
+    get(t[0], 0, 1), get(t[1], 1, 0), get(t[2], 1, 1);
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = v[j] + t[0][j] + t[1][j] + t[2][j];
+  }
+  for (int i = 1; BY == 0 && i < p.down * p.right; i++) {
+    get(t[0], i / p.right, i % p.right);
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] += t[0][j];
+  }
+  put<V>(p.move, static_cast<int64_t>(u) * V, v);
 }
 
 /* A map as rows of numbers: of channels, or of whole planes. */
-static int64_t rows_of(const nnk_map *m) { return m->layout == PLANAR ? m->n : m->n * pixels(*m); }
 static int64_t row_of(const nnk_map *m) { return m->layout == PLANAR ? m->c * pixels(*m) : m->c; }
 
+/* Whether a part lies as the whole does, or is enlarged to it. */
+static bool is_part(const nnk_map *whole, const nnk_map *m) {
+  if (whole->h == m->h && whole->w == m->w) return same_order(whole, m);
+  bool plain = whole->layout == 0 && (m->layout == 0 || pixels(*m) == 1);
+  return plain && whole->h % m->h == 0 && whole->w % m->w == 0;
+}
+
 template <int V, typename I> static int run_join(void *stream, const nnk_map *y, int n, const nnk_map *parts) {
-  unsigned grid = static_cast<unsigned>(up(elements(*y) / V, THREADS));
-  join_args p = {*y, {}, {}, {}};
+  join_args p = {*y, row_of(y) / V, n, {}};
+  int64_t first = 0;
+  uint32_t blocks = 0;
   for (int k = 0; k < n; k++) {
-    p.p[k] = parts[k].p, p.elt[k] = parts[k].elt;
-    p.end[k] = (k ? p.end[k - 1] : 0) + row_of(&parts[k]) / V;
+    const nnk_map &m = parts[k];
+    int64_t units = elements(m) / V, c = row_of(&m) / V;
+    int down = static_cast<int>(y->h / m.h), right = static_cast<int>(y->w / m.w);
+    p.part[k] = {m.p, units, c, first, m.w, m.elt, down, right, blocks};
+    first += c;
+    blocks += static_cast<uint32_t>(up(units, THREADS));
   }
-  SP_LAUNCH((join<V, I>), grid, THREADS, 0, stream, p, static_cast<I>(rows_of(y)), static_cast<I>(row_of(y) / V));
+  SP_LAUNCH((join<V, I>), blocks, THREADS, 0, stream, p);
   return launched();
 }
 
-template <int V, typename I> static int run_split(void *stream, const move_args &p, int64_t first) {
-  unsigned grid = static_cast<unsigned>(up(elements(p.dst) / V, THREADS));
-  SP_LAUNCH((split<V, I>), grid, THREADS, 0, stream, p, static_cast<I>(rows_of(&p.dst)),
-            static_cast<I>(row_of(&p.dst) / V), static_cast<I>(row_of(&p.src) / V), static_cast<I>(first / V));
+template <int V, typename I> static int run_split(void *stream, const move_args &m, int64_t first) {
+  int64_t units = elements(m.dst) / V;
+  int down = static_cast<int>(m.src.h / m.dst.h), right = static_cast<int>(m.src.w / m.dst.w);
+  split_args p = {m, units, row_of(&m.dst) / V, row_of(&m.src) / V, first / V, m.dst.w, down, right};
+  unsigned grid = static_cast<unsigned>(up(units, THREADS));
+  if (down == 1 && right == 1) SP_LAUNCH((split<V, I, 1>), grid, THREADS, 0, stream, p);
+  else if (down == 2 && right == 2) SP_LAUNCH((split<V, I, 2>), grid, THREADS, 0, stream, p);
+  else SP_LAUNCH((split<V, I, 0>), grid, THREADS, 0, stream, p);
   return launched();
 }
 
@@ -214,14 +272,15 @@ template <int V, typename I>
 __global__ void __launch_bounds__(THREADS)
     bias_relu(nnk_map y, nnk_map x, const float *bias, const void *plus, int relu, I units, I plane) {
   I u = static_cast<I>(blockIdx.x) * THREADS + threadIdx.x, c = static_cast<I>(y.c);
-  float v[V], more[V];
+  float v[V], more[V], add[V];
   if (u >= units) return;
   load<V>(v, x.p, x.elt, static_cast<int64_t>(u) * V);
   if (plus) load<V>(more, plus, y.elt, static_cast<int64_t>(u) * V);
   I ch = plane ? u / plane % c : u % (c / V) * V; /* plane: units of a channel, 0 where channels are innermost */
+  if (bias) of_channels<V>(add, bias, static_cast<int64_t>(ch), plane != 0);
 #pragma unroll
   for (int j = 0; j < V; j++) {
-    if (bias) v[j] += bias[plane ? ch : ch + j];
+    if (bias) v[j] += add[j];
     if (plus) v[j] += more[j];
     if (relu) v[j] = relu_of(v[j]);
   }
@@ -304,49 +363,51 @@ int nnk_mask(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *
 int nnk_relu(void *stream, const nnk_map *y, const nnk_map *x) {
   int64_t n = elements(*y);
   if (!same_order(y, x)) return refused();
-  return run_flat<RELU>(stream, access(access(4, y, n), x, n), {y->p, x->p, nullptr, y->elt, x->elt, 0, 0, nullptr, 0},
-                        n);
+  return run_flat<RELU>(stream, access(access(widest(y), y, n), x, n),
+                        {y->p, x->p, nullptr, y->elt, x->elt, 0, 0, nullptr, 0}, n);
 }
 
 int nnk_add(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, int relu) {
   int64_t n = elements(*y);
   if (!same_order(y, a) || !same_order(y, b)) return refused();
-  return run_flat<ADD>(stream, access(access(access(4, y, n), a, n), b, n),
+  return run_flat<ADD>(stream, access(access(access(widest(y), y, n), a, n), b, n),
                        {y->p, a->p, b->p, y->elt, a->elt, b->elt, relu, nullptr, 0}, n);
 }
 
-int nnk_axpy(void *stream, nnk_sum dst, const float *src, int64_t n) {
-  int v = access(access(4, dst.p, NNK_F32, n), src, NNK_F32, n);
-  return run_flat<AXPY>(stream, v, {dst.p, src, nullptr, NNK_F32, NNK_F32, 0, dst.add, dst.scale, 0}, n);
+int nnk_axpy(void *stream, nnk_sum dst, int elt, const void *src, int64_t n) {
+  int v = access(access(4, dst.p, NNK_F32, n), src, elt, n);
+  return run_flat<AXPY>(stream, v, {dst.p, src, nullptr, NNK_F32, elt, 0, dst.add, dst.scale, 0}, n);
 }
 
 int nnk_concat(void *stream, const nnk_map *y, int n, const nnk_map *parts) {
   int64_t size = elements(*y), wide = 0;
-  int v = 4;
+  int v = widest(y);
   if (n < 1 || n > NNK_PARTS) return refused();
   for (int k = 0; k < n; k++) {
-    if (!same_order(y, &parts[k])) return refused();
+    if (!is_part(y, &parts[k])) return refused();
     v = access(access(v, &parts[k], row_of(&parts[k])), y, row_of(&parts[k]));
     wide += parts[k].c;
   }
   if (wide != y->c) return refused();
   if (size == 0) return cudaSuccess;
   if (size >= INT32_MAX - THREADS)
-    return v == 4 ? run_join<4, uint64_t>(stream, y, n, parts) : run_join<1, uint64_t>(stream, y, n, parts);
-  return v == 4   ? run_join<4, uint32_t>(stream, y, n, parts)
+    return v >= 4 ? run_join<4, uint64_t>(stream, y, n, parts) : run_join<1, uint64_t>(stream, y, n, parts);
+  return v == 8   ? run_join<8, uint32_t>(stream, y, n, parts)
+         : v == 4 ? run_join<4, uint32_t>(stream, y, n, parts)
          : v == 2 ? run_join<2, uint32_t>(stream, y, n, parts)
                   : run_join<1, uint32_t>(stream, y, n, parts);
 }
 
 int nnk_split(void *stream, const nnk_map *dx, const nnk_map *dy, int64_t first, const nnk_map *mask, int add) {
-  if (!same_order(dy, dx) || first + dx->c > dy->c) return refused();
+  if (!is_part(dy, dx) || first + dx->c > dy->c) return refused();
   if (elements(*dx) == 0) return cudaSuccess;
   int64_t c = row_of(dx), wide = row_of(dy), from = dx->layout == PLANAR ? first * pixels(*dx) : first;
   move_args p = {*dx, *dy, mask ? mask->p : nullptr, add};
-  int v = access(access(access(access(access(4, dx, c), dy, wide), dy, c), dy, from), mask, c);
+  int v = access(access(access(access(access(widest(dy), dx, c), dy, wide), dy, c), dy, from), mask, c);
   if (elements(*dy) >= INT32_MAX - THREADS)
-    return v == 4 ? run_split<4, uint64_t>(stream, p, from) : run_split<1, uint64_t>(stream, p, from);
-  return v == 4   ? run_split<4, uint32_t>(stream, p, from)
+    return v >= 4 ? run_split<4, uint64_t>(stream, p, from) : run_split<1, uint64_t>(stream, p, from);
+  return v == 8   ? run_split<8, uint32_t>(stream, p, from)
+         : v == 4 ? run_split<4, uint32_t>(stream, p, from)
          : v == 2 ? run_split<2, uint32_t>(stream, p, from)
                   : run_split<1, uint32_t>(stream, p, from);
 }
@@ -355,12 +416,14 @@ int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float 
   int64_t n = elements(*y), unit = y->layout == PLANAR ? pixels(*y) : y->c;
   if (!same_order(y, x) || (plus && (!same_order(y, plus) || plus->elt != y->elt))) return refused();
   if (n == 0) return cudaSuccess;
-  int v = access(access(access(4, y, unit), x, unit), plus, unit);
+  int v = access(access(access(widest(y), y, unit), x, unit), plus, unit);
+  if (y->layout != PLANAR) v = access(v, bias, NNK_F32, unit);
   const void *p = plus ? plus->p : nullptr;
   if (n >= INT32_MAX - THREADS)
-    return v == 4 ? run_bias<4, uint64_t>(stream, y, x, bias, p, relu)
+    return v >= 4 ? run_bias<4, uint64_t>(stream, y, x, bias, p, relu)
                   : run_bias<1, uint64_t>(stream, y, x, bias, p, relu);
-  return v == 4   ? run_bias<4, uint32_t>(stream, y, x, bias, p, relu)
+  return v == 8   ? run_bias<8, uint32_t>(stream, y, x, bias, p, relu)
+         : v == 4 ? run_bias<4, uint32_t>(stream, y, x, bias, p, relu)
          : v == 2 ? run_bias<2, uint32_t>(stream, y, x, bias, p, relu)
                   : run_bias<1, uint32_t>(stream, y, x, bias, p, relu);
 }

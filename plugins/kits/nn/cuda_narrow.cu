@@ -2,6 +2,7 @@
  * cuda_narrow.cu - convolutions with few channels at full resolution, forward and data gradient, which is the same with
  * the kernel turned: blocks walk over tiles, and while a tile is computed the next one is on its way.
  */
+#include "cuda_few.cuh"
 #include "cuda_tile.cuh"
 
 namespace nnk {
@@ -271,9 +272,9 @@ template <class P> static int walk(void *stream, const narrow_args &p) {
   return launched();
 }
 
-static int run3(void *stream, const narrow_args &p, bool tf32) {
+static int run3(void *stream, const narrow_args &p, int precision) {
   bool wide = p.x.m.c > 8;
-  if (tf32 && has_tf32()) {
+  if (precision != SP_PRECISION_FP32 && has_tf32()) {
     if (wide) return p.y.c > 8 ? walk<tensor3<2, 2>>(stream, p) : walk<tensor3<2, 1>>(stream, p);
     return p.y.c > 8 ? walk<tensor3<1, 2>>(stream, p) : walk<tensor3<1, 1>>(stream, p);
   }
@@ -285,13 +286,15 @@ static int run3(void *stream, const narrow_args &p, bool tf32) {
   }
 }
 
-static int run(void *stream, int k, narrow_args p, const nnk_map *x, bool tf32) {
+static int run(void *stream, int k, narrow_args p, const nnk_map *x, int precision) {
+  if (k == 3 && precision == SP_PRECISION_BF16 && has_tf32())
+    return few(stream, {p.y, *x, p.w, p.bias, p.mask, p.relu, p.add, p.turned});
   if (!nnk_narrow(k, x->c, p.y.c)) return refused();
   if (elements(p.y) == 0) return cudaSuccess;
   p.x = source_of(x, SIDE + k - 1);
   p.vy = p.y.layout == PLANAR ? 1 : access(access(4, &p.y, p.y.c), p.mask, p.y.elt, p.y.c);
   p.tiles = tiling_of(&p.y);
-  return k == 3 ? run3(stream, p, tf32) : walk<point>(stream, p);
+  return k == 3 ? run3(stream, p, precision) : walk<point>(stream, p);
 }
 
 } // namespace nnk
@@ -300,12 +303,16 @@ using namespace nnk;
 
 int nnk_narrow(int k, int64_t in, int64_t out) { return (k == 1 || k == 3) && in <= MOST && out <= MOST; }
 
+int nnk_narrow_bf16(int k, int64_t in, int64_t out) {
+  return k == 3 ? in <= FEW && out <= FEW : nnk_narrow(k, in, out);
+}
+
 int nnk_narrow_forward(void *stream, int k, const nnk_map *y, const nnk_map *x, const float *w, const float *bias,
-                       int relu, int tf32) {
-  return run(stream, k, {*y, {}, w, bias, nullptr, relu, 0, 0, 0, {}}, x, tf32);
+                       int relu, int precision) {
+  return run(stream, k, {*y, {}, w, bias, nullptr, relu, 0, 0, 0, {}}, x, precision);
 }
 
 int nnk_narrow_data(void *stream, int k, const nnk_map *dx, const nnk_map *dy, const float *w, const nnk_map *mask,
-                    int add, int tf32) {
-  return run(stream, k, {*dx, {}, w, nullptr, mask ? mask->p : nullptr, 0, add, 1, 0, {}}, dy, tf32);
+                    int add, int precision) {
+  return run(stream, k, {*dx, {}, w, nullptr, mask ? mask->p : nullptr, 0, add, 1, 0, {}}, dy, precision);
 }

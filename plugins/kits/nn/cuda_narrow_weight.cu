@@ -2,7 +2,7 @@
  * cuda_narrow_weight.cu - gradients of the weights and the bias of convolutions with few channels, in one pass: each
  * block adds up some tiles and leaves a piece, and the pieces are summed in a fixed order.
  */
-#include "cuda_tile.cuh"
+#include "cuda_bf16.cuh"
 
 namespace nnk {
 
@@ -197,9 +197,9 @@ template <class P, int K> __global__ void __launch_bounds__(P::THREADS, 2) narro
   leave<K, THREADS>(p, s);
 }
 
-template <int K> static int run(void *stream, const weight_args &p, bool tf32) {
+template <int K> static int run(void *stream, const weight_args &p, int precision) {
   unsigned grid = static_cast<unsigned>(p.pieces);
-  if (!tf32 || !has_tf32())
+  if (precision == SP_PRECISION_FP32 || !has_tf32())
     SP_LAUNCH((narrow_weight<plain_weight<K>, K>), grid, plain_weight<K>::THREADS, 0, stream, p);
   else if (p.dy.m.c > 8)
     SP_LAUNCH((narrow_weight<tensor_weight<K, 2>, K>), grid, (tensor_weight<K, 2>::THREADS), 0, stream, p);
@@ -214,16 +214,18 @@ static int pieces_of(const tiling &t) { return t.count < PIECES ? t.count : PIEC
 using namespace nnk;
 
 size_t nnk_narrow_weight_work(int k, const nnk_map *x, const nnk_map *dy) {
-  int64_t piece = dy->c * k * k * x->c + dy->c;
+  int64_t piece = dy->c * k * k * x->c + dy->c; /* few_weight() leaves no more of them */
   return static_cast<size_t>(piece * pieces_of(tiling_of(dy))) * sizeof(float);
 }
 
-int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, int tf32,
+int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, int precision,
                       void *work) {
-  if (!nnk_narrow(k, x->c, dy->c)) return refused();
   if (elements(*dy) == 0) return cudaSuccess;
+  if (k == 3 && precision == SP_PRECISION_BF16 && has_tf32())
+    return few_weight(stream, dw, db, x, dy, static_cast<float *>(work));
+  if (!nnk_narrow(k, x->c, dy->c)) return refused();
   weight_args p = {source_of(x, SIDE + k - 1), source_of(dy, SIDE), 0, tiling_of(dy), static_cast<float *>(work)};
   p.pieces = pieces_of(p.tiles);
-  int st = k == 3 ? run<3>(stream, p, tf32) : run<1>(stream, p, tf32);
+  int st = k == 3 ? run<3>(stream, p, precision) : run<1>(stream, p, precision);
   return st ? st : sum_pieces(stream, dw, dy->c * k * k * x->c, db, dy->c, p.work, p.pieces);
 }

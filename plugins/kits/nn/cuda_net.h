@@ -17,7 +17,7 @@ typedef struct nn_cop {
   nn_product *products;
   nn_dconv *convs;
   size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
-  size_t off_narrow;   /* CONV of a frozen network: the bias likewise */
+  size_t off_narrow;   /* the bias likewise: GEMM whose result is of bfloat16, CONV of a frozen network */
   size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
   size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
@@ -122,6 +122,8 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena); /* arena: what pre
 int nnc_gemm_prepare(nnc_call *c, const nn_xop *op);
 int nnc_gemm_casts(const nnc_call *c, const nn_xop *op, int backward); /* does the call read its bfloat16 weights? */
 int nnc_gemm_repeats(const nn_xop *op);                                /* has its bias in off_bias */
+int nnc_gemm_narrows(const nn_low *low, const nn_xop *op);             /* and as bfloat16, in off_narrow */
+const float *nnc_gemm_bias(const nnc_call *c, const nn_xop *op);
 int nnc_gemm_forward(nnc_call *c, const nn_xop *op);
 int nnc_gemm_backward(nnc_call *c, const nn_xop *op);
 int nnc_gemm_apply(nnc_call *c, const nn_xop *op);

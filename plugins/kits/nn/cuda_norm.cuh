@@ -16,16 +16,16 @@ struct moments {
 __device__ inline void merge_moments(moments *a, const moments &b) {
   double n = a->count + b.count;
   if (b.count == 0) return;
-  double d = b.mean - a->mean;
-  a->squares += b.squares + d * d * (a->count * b.count / n);
-  a->mean += d * (b.count / n);
+  double d = b.mean - a->mean, step = d * (b.count / n); /* one division: they take longest */
+  a->squares += b.squares + d * a->count * step;
+  a->mean += step;
   a->count = n;
 }
 
 struct stats_sum {
   const void *x;
   int elt;
-  double *work; /* per piece and channel: mean, squares */
+  double2 *work; /* per piece and channel: mean, squares */
 
   typedef moments part;
   enum { EACH = 4, RESIDENT = 2 };
@@ -58,8 +58,7 @@ struct stats_sum {
   };
   static __device__ void merge(moments *a, const moments &b) { merge_moments(a, b); }
   __device__ void finish(const cut &q, int64_t piece, int64_t ch, const moments &m) const {
-    work[(piece * q.c + ch) * 2] = m.mean;
-    work[(piece * q.c + ch) * 2 + 1] = m.squares;
+    work[piece * q.c + ch] = make_double2(m.mean, m.squares);
   }
 };
 
@@ -72,7 +71,7 @@ struct back_sum {
   const void *dy, *x;
   int dy_elt, x_elt;
   const float *stats;
-  double *work;
+  double2 *work; /* per piece and channel: the sums */
   int64_t c;
 
   typedef pair part;
@@ -100,13 +99,9 @@ struct back_sum {
   };
   static __device__ void merge(pair *a, const pair &b) { a->a += b.a, a->b += b.b; }
   __device__ void finish(const cut &q, int64_t piece, int64_t ch, const pair &s) const {
-    work[(piece * q.c + ch) * 2] = s.a;
-    work[(piece * q.c + ch) * 2 + 1] = s.b;
+    work[piece * q.c + ch] = make_double2(s.a, s.b);
   }
 };
-
-/* Gradients of the weights from such sums; means: 2c floats, what a backward over a batch takes off. */
-int back_sums_end(void *stream, nnk_sum dgamma, nnk_sum dbeta, float *means, const double *work, const cut &q);
 
 } // namespace nnk
 #endif

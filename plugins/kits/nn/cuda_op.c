@@ -19,12 +19,10 @@ void nnc_op_size(nn_cuda *cuda, nn_xop *op) {
 }
 
 /* ---- narrow convolutions ----------------------------------------------------------------------------------------- */
-static int rounds(const nnc_call *c) { return c->cuda->precision != SP_PRECISION_FP32; }
-
 static int narrow_forward(nnc_call *c, const nn_xop *op) {
   nnk_map x = nnc_data(c, op->in), y = nnc_data(c, op->out);
   return nnk_narrow_forward(c->stream, op->d.k[0], &y, &x, nnc_product_weight(c, op), nnc_product_bias(c, op),
-                            op->d.relu, rounds(c));
+                            op->d.relu, c->cuda->precision);
 }
 
 static int narrow_backward(nnc_call *c, const nn_xop *op) {
@@ -34,8 +32,9 @@ static int narrow_backward(nnc_call *c, const nn_xop *op) {
   nnc_into in;
   nnc_din(c, op->in, &in);
   if (op->d.bias) db = nnc_grad_of(c, op->d.w + 1);
-  if (in.dx) err = nnk_narrow_data(c->stream, k, in.dx, &dy, nnc_product_weight(c, op), in.mask, in.add, rounds(c));
-  if (!err && dw.p) err = nnk_narrow_weight(c->stream, k, dw, db, &x, &dy, rounds(c), c->w.tmp);
+  if (in.dx)
+    err = nnk_narrow_data(c->stream, k, in.dx, &dy, nnc_product_weight(c, op), in.mask, in.add, c->cuda->precision);
+  if (!err && dw.p) err = nnk_narrow_weight(c->stream, k, dw, db, &x, &dy, c->cuda->precision, c->w.tmp);
   else if (!err && db.p) err = nnk_bias_grad(c->stream, db, &dy, c->w.tmp);
   return err;
 }

@@ -5,14 +5,21 @@
 
 namespace nnk {
 
-enum { THREADS = 256, LANES = 32, WHOLE = 16 /* pixels; of fewer a mean is a thread's work */ };
+enum {
+  THREADS = 256,
+  LANES = 32,
+  TOGETHER = 3, /* loads that are under way */
+  WHOLE = 16,   /* pixels; of fewer a mean is a thread's work */
+  EACH = 8,     /* pixels of a sum that a thread has under way */
+  MANY = 264    /* blocks */
+};
 
 struct pool_args {
   nnk_map y, x; /* backward: dy and dx */
   const void *seen, *mask;
   int seen_elt, add;
   nnk_window w;
-  int64_t blocks; /* of a sample */
+  uint32_t blocks; /* of a sample */
 };
 
 struct span {
@@ -41,9 +48,9 @@ __device__ inline bool beats(float v, float best) { return v > best || (v != v &
 /* Unit of the thread in its sample; false: none. */
 template <int V>
 __device__ inline bool where(const pool_args &p, const nnk_map &m, int64_t *sample, int *y, int *x, int *ch) {
-  *sample = blockIdx.x / p.blocks;
-  uint32_t u = static_cast<uint32_t>(blockIdx.x - *sample * p.blocks) * THREADS + threadIdx.x;
+  uint32_t first = blockIdx.x / p.blocks, u = (blockIdx.x - first * p.blocks) * THREADS + threadIdx.x;
   uint32_t per = static_cast<uint32_t>(m.c / V), px = u / per, w = static_cast<uint32_t>(m.w), row = px / w;
+  *sample = first;
   *ch = static_cast<int>(u - px * per) * V;
   *y = static_cast<int>(row);
   *x = static_cast<int>(px - row * w);
@@ -55,15 +62,22 @@ template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_forwa
   int oy, ox, ch;
   if (!where<V>(p, p.y, &sample, &oy, &ox, &ch)) return;
   span rows = under(oy, p.w.k[0], p.w.s[0], p.w.p[0], p.x.h), cols = under(ox, p.w.k[1], p.w.s[1], p.w.p[1], p.x.w);
-  float out[V], v[V];
+  float out[V], v[TOGETHER][V];
   for (int j = 0; j < V; j++) out[j] = MAX ? -INFINITY : 0;
   for (int iy = rows.from; iy < rows.to; iy++)
-    for (int ix = cols.from; ix < cols.to; ix++) {
-      load<V>(v, p.x.p, p.x.elt, ((sample * p.x.h + iy) * p.x.w + ix) * p.x.c + ch);
+    for (int ix = cols.from; ix < cols.to; ix += TOGETHER) {
+      int64_t at = ((sample * p.x.h + iy) * p.x.w + ix) * p.x.c + ch;
 #pragma unroll
-      for (int j = 0; j < V; j++) {
-        if (!MAX) out[j] += v[j];
-        else if (beats(v[j], out[j])) out[j] = v[j];
+      for (int e = 0; e < TOGETHER; e++)
+        if (ix + e < cols.to) load<V>(v[e], p.x.p, p.x.elt, at + e * p.x.c);
+#pragma unroll
+      for (int e = 0; e < TOGETHER; e++) {
+        if (ix + e >= cols.to) break;
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+          if (!MAX) out[j] += v[e][j];
+          else if (beats(v[e][j], out[j])) out[j] = v[e][j];
+        }
       }
     }
   float part = 1 / static_cast<float>(p.w.k[0] * p.w.k[1]);
@@ -71,22 +85,27 @@ template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_forwa
   store<V>(p.y.p, p.y.elt, ((sample * p.y.h + oy) * p.y.w + ox) * p.y.c + ch, out);
 }
 
-/* The mean over the whole map: a block takes `lanes` units of channels of a sample, side by side, and each of its teams
- * of lanes a share of the pixels; the shares are added as a tree. */
-template <int V> __global__ void __launch_bounds__(THREADS) mean_forward(pool_args p, int lanes) {
+/* `scale` times the sum over the whole map: a block takes `lanes` units of channels of a sample, side by side, and each of
+ * its teams of lanes a share of the pixels; the shares are added as a tree. */
+template <int V, class T> __global__ void __launch_bounds__(THREADS) sum_forward(pool_args p, int lanes, float scale) {
   __shared__ float part[V * THREADS];
-  int64_t sample = blockIdx.x / p.blocks, px = pixels(p.x);
-  int me = threadIdx.x, team = me / lanes, teams = THREADS / lanes;
-  int64_t ch = ((blockIdx.x - sample * p.blocks) * lanes + me % lanes) * V;
-  bool inside = ch < p.x.c;
-  float sum[V], v[V];
+  int64_t sample = blockIdx.x / p.blocks;
+  int me = static_cast<int>(threadIdx.x), team = me / lanes, teams = THREADS / lanes,
+      px = static_cast<int>(pixels(p.x));
+  int64_t ch = ((blockIdx.x - sample * p.blocks) * lanes + me % lanes) * V, c = p.x.c, to = sample * c + ch;
+  const T *from = static_cast<const T *>(p.x.p) + sample * px * c + ch;
+  bool inside = ch < c;
+  float sum[V], v[EACH][V];
   for (int j = 0; j < V; j++) sum[j] = 0;
-  if (inside) {
-#pragma unroll 4
-    for (int64_t i = team; i < px; i += teams) {
-      load<V>(v, p.x.p, p.x.elt, (sample * px + i) * p.x.c + ch);
+  for (int i = team; i < px && inside; i += teams * EACH) {
 #pragma unroll
-      for (int j = 0; j < V; j++) sum[j] += v[j];
+    for (int e = 0; e < EACH; e++)
+      if (i + e * teams < px) load<V>(v[e], from, (i + e * teams) * c);
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+      if (i + e * teams >= px) break;
+#pragma unroll
+      for (int j = 0; j < V; j++) sum[j] += v[e][j];
     }
   }
   for (int j = 0; j < V; j++) part[j * THREADS + me] = sum[j];
@@ -95,8 +114,12 @@ template <int V> __global__ void __launch_bounds__(THREADS) mean_forward(pool_ar
     for (int j = 0; j < V && team < n; j++) part[j * THREADS + me] += part[j * THREADS + me + n * lanes];
   }
   if (team || !inside) return;
-  for (int j = 0; j < V; j++) v[j] = part[j * THREADS + me] * (1 / static_cast<float>(px));
-  store<V>(p.y.p, p.y.elt, sample * p.y.c + ch, v);
+  for (int j = 0; j < V; j++) sum[j] = part[j * THREADS + me] * scale;
+  if (p.add) load<V>(v[0], p.y.p, p.y.elt, to);
+  for (int j = 0; j < V && p.add; j++) sum[j] += v[0][j];
+  if (p.mask) load<V>(v[0], p.mask, p.y.elt, to);
+  for (int j = 0; j < V && p.mask; j++) sum[j] = v[0][j] > 0 ? sum[j] : 0;
+  store<V>(p.y.p, p.y.elt, to, sum);
 }
 
 /* A thread gathers what the windows over its input give; for max it finds each window's winner again. */
@@ -143,8 +166,8 @@ template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_backw
 
 template <int V> static int run_pool(void *stream, pool_args p, bool max, bool forward) {
   const nnk_map &m = forward ? p.y : p.x;
-  p.blocks = up(pixels(m) * (m.c / V), THREADS);
-  unsigned grid = static_cast<unsigned>(p.blocks * m.n);
+  p.blocks = static_cast<uint32_t>(up(pixels(m) * (m.c / V), THREADS));
+  unsigned grid = p.blocks * static_cast<unsigned>(m.n);
   if (forward && max) SP_LAUNCH((pool_forward<V, true>), grid, THREADS, 0, stream, p);
   else if (forward) SP_LAUNCH((pool_forward<V, false>), grid, THREADS, 0, stream, p);
   else if (max) SP_LAUNCH((pool_backward<V, true>), grid, THREADS, 0, stream, p);
@@ -152,13 +175,23 @@ template <int V> static int run_pool(void *stream, pool_args p, bool max, bool f
   return launched();
 }
 
-template <int V> static int run_mean(void *stream, pool_args p) {
+/* So few lanes that there are blocks for all multiprocessors, but no fewer than read 64 bytes side by side. */
+template <int V, class T> static int run_sum(void *stream, pool_args p, float scale) {
   int64_t units = p.x.c / V;
-  int lanes = 1;
+  int lanes = 1, least = static_cast<int>(64 / (V * sizeof(T)));
   while (lanes < LANES && lanes < units) lanes *= 2;
-  p.blocks = up(units, lanes);
-  SP_LAUNCH(mean_forward<V>, static_cast<unsigned>(p.blocks * p.x.n), THREADS, 0, stream, p, lanes);
+  while (lanes > least && up(units, lanes) * p.x.n < MANY) lanes /= 2;
+  p.blocks = static_cast<uint32_t>(up(units, lanes));
+  SP_LAUNCH((sum_forward<V, T>), p.blocks * static_cast<unsigned>(p.x.n), THREADS, 0, stream, p, lanes, scale);
   return launched();
+}
+
+static int sum_over(void *stream, const pool_args &p, float scale) {
+  int v = access(access(access(widest(&p.x), &p.y, p.y.c), &p.x, p.x.c), p.mask, p.y.elt, p.y.c);
+  if (p.x.elt == NNK_F32) return v >= 4 ? run_sum<4, float>(stream, p, scale) : run_sum<1, float>(stream, p, scale);
+  return v == 8   ? run_sum<8, __nv_bfloat16>(stream, p, scale)
+         : v == 4 ? run_sum<4, __nv_bfloat16>(stream, p, scale)
+                  : run_sum<1, __nv_bfloat16>(stream, p, scale);
 }
 
 static bool is_mean(int max, const nnk_map *x, const nnk_window &w) {
@@ -175,9 +208,11 @@ int nnk_pool_forward(void *stream, int max, const nnk_map *y, const nnk_map *x, 
   if (!plain(y) || !plain(x)) return refused();
   if (elements(*y) == 0) return cudaSuccess;
   pool_args p = {*y, *x, nullptr, nullptr, 0, 0, w, 0};
-  int v = access(access(4, y, y->c), x, x->c);
-  if (is_mean(max, x, w)) return v == 4 ? run_mean<4>(stream, p) : run_mean<1>(stream, p);
-  return v == 4 ? run_pool<4>(stream, p, max, true) : run_pool<1>(stream, p, max, true);
+  int v = access(access(widest(x), y, y->c), x, x->c);
+  if (is_mean(max, x, w)) return sum_over(stream, p, 1 / static_cast<float>(pixels(*x)));
+  return v == 8   ? run_pool<8>(stream, p, max, true)
+         : v == 4 ? run_pool<4>(stream, p, max, true)
+                  : run_pool<1>(stream, p, max, true);
 }
 
 int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, nnk_window w,
@@ -185,6 +220,15 @@ int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *d
   if (!plain(dx) || !plain(dy) || (max && !plain(x))) return refused();
   if (elements(*dx) == 0) return cudaSuccess;
   pool_args p = {*dy, *dx, max ? x->p : nullptr, mask ? mask->p : nullptr, max ? x->elt : 0, add, w, 0};
-  int v = access(access(access(access(4, dx, dx->c), dy, dy->c), max ? x : nullptr, dx->c), mask, dx->c);
-  return v == 4 ? run_pool<4>(stream, p, max, false) : run_pool<1>(stream, p, max, false);
+  int v = access(access(access(access(widest(dx), dx, dx->c), dy, dy->c), max ? x : nullptr, dx->c), mask, dx->c);
+  return v == 8   ? run_pool<8>(stream, p, max, false)
+         : v == 4 ? run_pool<4>(stream, p, max, false)
+                  : run_pool<1>(stream, p, max, false);
+}
+
+int nnk_sum_pixels(void *stream, const nnk_map *dst, const nnk_map *src, const nnk_map *mask, int add) {
+  if (!plain(dst) || !plain(src) || pixels(*dst) != 1 || dst->c != src->c || pixels(*src) > INT32_MAX / 2)
+    return refused();
+  if (elements(*dst) == 0) return cudaSuccess;
+  return sum_over(stream, {*dst, *src, nullptr, mask ? mask->p : nullptr, 0, add, {}, 0}, 1);
 }

@@ -139,6 +139,15 @@ static int casts_for(const nnc_call *c, const nn_xop *op, int backward) {
   return backward ? c->w.at[op->in].need : c->w.at[op->out].wanted;
 }
 
+static int cast_bias(const nnc_call *c, casts *k, const nn_xop *op) {
+  const nn_low *low = &c->cuda->low;
+  int64_t count = low->vals[op->out].c;
+  size_t to = nnc_cop(c, op)->off_narrow;
+  if (nnc_gemm_repeats(op)) count *= op->d.k[0] * op->d.k[1];
+  if (nnc_gemm_narrows(low, op)) return cast(c, k, to, nnc_gemm_bias(c, op), count);
+  return low->frozen && op->x == NN_X_CONV && nnc_has_bias(op) ? cast(c, k, to, nnc_product_bias(c, op), count) : SP_OK;
+}
+
 static int cast_weights(const nnc_call *c, int backward) {
   const nn_low *low = &c->cuda->low;
   casts k = {.n = 0};
@@ -150,8 +159,7 @@ static int cast_weights(const nnc_call *c, int backward) {
     if (low->frozen ? op->x != NN_X_CONV && op->x != NN_X_GEMM : !casts_for(c, op, backward)) continue;
     st =
         cast(c, &k, cop->off_cast, nnc_product_weight(c, op), (int64_t)(nn_weight_bytes(low, op->d.w) / sizeof(float)));
-    if (!st && low->frozen && op->x == NN_X_CONV && nnc_has_bias(op))
-      st = cast(c, &k, cop->off_narrow, nnc_product_bias(c, op), low->vals[op->out].c);
+    if (!st && !backward) st = cast_bias(c, &k, op);
   }
   return st ? st : cast_all(c, &k);
 }
@@ -314,6 +322,7 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
     if (st || cuda->low.vals[op->in].unstored) continue;
     if (op->x == NN_X_GEMM) st = nnc_gemm_prepare(&c, op);
     else if (op->x == NN_X_CONV) st = nnc_conv_prepare(&c, op);
+    else if (op->x == NN_X_NARROW) st = nnc_check(&c, op, nnk_narrow_prepare());
   }
   return st;
 }

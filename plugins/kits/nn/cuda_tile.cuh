@@ -63,7 +63,7 @@ __device__ inline float4 rounded(float4 v) { return {factor_of(v.x), factor_of(v
 __device__ inline float4 four(const float *s) { return *reinterpret_cast<const float4 *>(s); }
 
 /* 16 bytes to shared memory, arriving later; zeros where not valid. */
-__device__ inline void copy_chunk(float *to, const float *from, bool valid) {
+__device__ inline void copy_chunk(void *to, const void *from, bool valid) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"

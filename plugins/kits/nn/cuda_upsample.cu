@@ -87,6 +87,13 @@ template <int V> static int run_up(void *stream, up_args p, bool forward) {
   return launched();
 }
 
+/* Whether y is x with each pixel some times over: the only part of a concatenation. */
+static bool repeats(int mode, const nnk_map *y, const nnk_map *x) {
+  nn_axis ay = nn_axis_of(static_cast<int>(x->h), static_cast<int>(y->h), mode);
+  nn_axis ax = nn_axis_of(static_cast<int>(x->w), static_cast<int>(y->w), mode);
+  return y->c == x->c && nn_axis_times(&ay) && nn_axis_times(&ax);
+}
+
 static int upsample(void *stream, int mode, const nnk_map *y, const nnk_map *x, const nnk_map *mask, int add,
                     bool forward) {
   if ((y->layout && pixels(*y) > 1) || (x->layout && pixels(*x) > 1) || y->c != x->c) return refused();
@@ -105,9 +112,14 @@ static int upsample(void *stream, int mode, const nnk_map *y, const nnk_map *x, 
 using namespace nnk;
 
 int nnk_upsample_forward(void *stream, int mode, const nnk_map *y, const nnk_map *x) {
+  if (nnk_zoom(mode, y, x)) return nnk_zoom_forward(stream, mode, y, x);
+  if (repeats(mode, y, x)) return nnk_concat(stream, y, 1, x);
   return upsample(stream, mode, y, x, nullptr, 0, true);
 }
 
 int nnk_upsample_backward(void *stream, int mode, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add) {
+  if (dx->h * dx->w == 1) return nnk_sum_pixels(stream, dx, dy, mask, add);
+  if (nnk_zoom(mode, dy, dx)) return nnk_zoom_backward(stream, mode, dx, dy, mask, add);
+  if (repeats(mode, dy, dx)) return nnk_split(stream, dx, dy, 0, mask, add);
   return upsample(stream, mode, dy, dx, mask, add, false);
 }

@@ -2,6 +2,8 @@
  * lower.c - lowers a network for a device: how each op is computed, the pixel order of each value, where it lies. */
 #include "lower.h"
 
+#include "axis.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,16 +68,27 @@ static int copy_of(sp_ctx *ctx, nn_low *low, int v, int layout, int elt) {
   return out;
 }
 
-/* The value of the net in `layout` and with elements `elt`; each may be ANY. */
-static int in_layout(sp_ctx *ctx, nn_low *low, int net, int layout, int elt) {
-  int any = -1;
+/* The value of the net that is there in `layout` and with elements `elt`, each of which may be ANY; -1: none is. */
+static int found(const nn_low *low, int net, int layout, int elt) {
   for (int i = 0; i < low->n_vals; i++) {
     const nn_val *v = &low->vals[i];
-    if (v->net != net) continue;
-    if ((v->layout == layout || layout == ANY || v->px == 1) && (v->elt == elt || elt == ANY)) return i;
-    if (any < 0) any = i;
+    if (v->net == net && (v->layout == layout || layout == ANY || v->px == 1) && (v->elt == elt || elt == ANY))
+      return i;
   }
+  return -1;
+}
+
+/* It, or a copy that is so. */
+static int in_layout(sp_ctx *ctx, nn_low *low, int net, int layout, int elt) {
+  int there = found(low, net, layout, elt), any = found(low, net, ANY, ANY);
+  if (there >= 0) return there;
   return copy_of(ctx, low, any, layout == ANY ? low->vals[any].layout : layout, elt == ANY ? low->vals[any].elt : elt);
+}
+
+/* What op x reads: the parts of a concatenation may be of any elements. */
+static int read_by(sp_ctx *ctx, nn_low *low, int x, int net, int layout, int elt) {
+  int cast = x == NN_X_CONCAT && found(low, net, layout, elt) < 0;
+  return in_layout(ctx, low, net, layout, cast && found(low, net, layout, ANY) >= 0 ? ANY : elt);
 }
 
 static int is_plain(const nn_op *op) { return op->groups == 1 && op->dil[0] == 1 && op->dil[1] == 1; }
@@ -98,11 +111,53 @@ static int is_point(const nn_op *op) { /* 1x1, stride 1 */
 
 static int max2(int a, int b) { return a > b ? a : b; }
 
+/* ---- maps that are only enlarged to be joined to others ---- */
+/* Is op's result each pixel of what it reads some times over? */
+static int repeats(const nn_net *net, const nn_op *up) {
+  const nn_value *x = &net->values[up->in], *y = &net->values[up->out];
+  nn_axis ay = nn_axis_of((int)x->h, (int)y->h, up->mode), ax = nn_axis_of((int)x->w, (int)y->w, up->mode);
+  return up->kind == NN_OP_UPSAMPLE && nn_axis_times(&ay) && nn_axis_times(&ax);
+}
+
+static int only_joined(const nn_net *net, int value) {
+  for (int i = 0; i < net->n_ops; i++)
+    for (int j = 0; j <= net->ops[i].n_more; j++)
+      if (NN_IN(&net->ops[i], j) == value && net->ops[i].kind != NN_OP_CONCAT) return 0;
+  return 1;
+}
+
+/* Concatenations read the smaller map itself, where nothing else sees the enlarged one. */
+static void spare_enlarged(nn_net *net, const uint8_t *keep) {
+  int n = 0;
+  for (int i = 0; i < net->n_ops; i++) {
+    nn_op up = net->ops[i];
+    if (!repeats(net, &up) || keep[up.out] || !only_joined(net, up.out)) {
+      net->ops[n++] = up;
+      continue;
+    }
+    for (int k = i + 1; k < net->n_ops; k++)
+      for (int j = 0; j <= net->ops[k].n_more; j++) {
+        int *in = j ? &net->ops[k].more[j - 1] : &net->ops[k].in;
+        if (*in == up.out) *in = up.in;
+      }
+  }
+  net->n_ops = n;
+}
+
+static int enlarges(const nn_net *net, const nn_op *op) {
+  const nn_value *y = &net->values[op->out];
+  for (int j = 0; j <= op->n_more && op->kind == NN_OP_CONCAT; j++) {
+    const nn_value *x = &net->values[NN_IN(op, j)];
+    if (x->h != y->h || x->w != y->w) return 1;
+  }
+  return 0;
+}
+
 /* The depth of Z order that the readers of each value would like best. */
 static void wishes(const nn_net *net, int *wish) {
   for (int i = net->n_ops - 1; i >= 0; i--) {
     const nn_op *op = &net->ops[i];
-    int d = wish[op->out];
+    int d = enlarges(net, op) ? 0 : wish[op->out];
     switch (op->kind) {
       case NN_OP_RELU:
       case NN_OP_BATCH_NORM:
@@ -181,20 +236,18 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
     default: x = NN_X_COPY; break;
   }
   layout = in < 0 ? 0 : low->vals[in].layout;
-  if (x == NN_X_CONV || x == NN_X_POOL || x == NN_X_UPSAMPLE) layout = 0;
+  if (x == NN_X_CONV || x == NN_X_POOL || x == NN_X_UPSAMPLE || enlarges(net, d)) layout = 0;
   else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONV && layout < 1) layout = max2(1, lo->wish[d->in]);
   else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH) layout = 0;
   else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_ACT && x != NN_X_NARROW)
     layout = lo->wish[d->in];
-  if (x != NN_X_NARROW && in >= 0) in = in_layout(ctx, low, d->in, layout, elt);
+  if (x != NN_X_NARROW && in >= 0) in = read_by(ctx, low, x, d->in, layout, elt);
   if (in < 0) return in;
   for (int j = 0; j < d->n_more; j++)
-    if ((more[j] = in_layout(ctx, low, d->more[j], layout, elt)) < 0) return more[j];
+    if ((more[j] = read_by(ctx, low, x, d->more[j], layout, elt)) < 0) return more[j];
   if (x == NN_X_GEMM && patch) layout += d->kind == NN_OP_CONV ? -1 : 1;
-  if (x == NN_X_NARROW) {
-    layout = lo->wish[d->out];
-    if (lo->leaves[d->out]) elt = NN_F32;
-  }
+  if (x == NN_X_NARROW) layout = lo->wish[d->out];
+  if ((x == NN_X_NARROW || x == NN_X_UPSAMPLE) && lo->leaves[d->out]) elt = NN_F32;
   op = new_op(ctx, low, x);
   if (!op) return SP_E_NOMEM;
   op->d = *d;
@@ -361,6 +414,7 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
   if (!keep) return nomem(ctx);
   for (int i = 0; i < n_out; i++) keep[out[i].value] = 1;
   nn_fuse(&low->net, keep);
+  if (target->enlarges) spare_enlarged(&low->net, keep);
   if (plan->frozen) nn_fold(&low->net, target, keep);
   free(keep);
   low->batch = n_in ? plan->in[in[0].port].spec[in[0].item].shape[0] : plan->batch;

@@ -31,12 +31,12 @@ static int random_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out
   sp_rng4 r = sp_rng(self->key, index, 0);
   uint64_t s = (uint64_t)r.v[0] << 32 | r.v[1], z;
   (void)w;
-  for (i = 0; i + 8 <= bytes; i += 8) {
+  for (i = 0; image && i + 8 <= bytes; i += 8) {
     z = htole64(next(&s));
     memcpy(image + i, &z, 8);
   }
   z = htole64(next(&s));
-  memcpy(image + i, &z, bytes - i);
+  if (image) memcpy(image + i, &z, bytes - i);
   uint32_t classes = (uint32_t)self->classes;
   if (self->gives & RD_LABEL) *out->label = (int32_t)sp_rng_below(sp_rng(self->key, index, 1).v[0], classes);
   if (!mask) return SP_OK;

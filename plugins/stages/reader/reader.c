@@ -175,7 +175,7 @@ typedef struct rd_batch {
   sp_ctx *ctx;
   rd_self *self;
   const uint64_t *ids;
-  uint8_t *image, *mask; /* all but image: NULL where nobody reads them */
+  uint8_t *image, *mask; /* NULL where nobody reads them */
   void *label;
   int32_t *origin;
   int wide, labelled; /* labelled: atomic: some pixel of some mask has a label */
@@ -222,7 +222,7 @@ static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, c
   *origin = rc ? -1 - (int32_t)index : (int32_t)index;
   if (!rc || rc == SP_E_NOMEM) return rc;
   size_t pixels = (size_t)self->h * (size_t)self->w;
-  memset(out->image, 0, pixels * 3);
+  if (out->image) memset(out->image, 0, pixels * 3);
   if (out->mask) memset(out->mask, 255, pixels);
   ctx->host->log(ctx, SP_LOG_WARN, "%s", w->why);
   return SP_OK;
@@ -238,7 +238,8 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
     memset(mask, 255, pixels);
     mask = NULL;
   }
-  rd_out out = {b->image + (size_t)i * pixels * 3, mask, &label, origin + 1};
+  uint8_t *image = b->image ? b->image + (size_t)i * pixels * 3 : NULL;
+  rd_out out = {image, mask, &label, b->origin ? origin + 1 : NULL};
   int rc =
       self->p->check ? check_sample(b->ctx, self, w, at, &out, origin) : fill_sample(b->ctx, self, w, at, &out, origin);
   if (b->origin) memcpy(b->origin + i * 3, origin, sizeof origin);
@@ -290,7 +291,11 @@ static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
 
 /* ---- description ---- */
 static const sp_port reader_outputs[] = {
-    {.name = "image", .dtypes = SP_DT(SP_U8), .ndim = 4, .flags = SP_PORT_NOGRAD, .doc = "RGB images, N x 3 x H x W"},
+    {.name = "image",
+     .dtypes = SP_DT(SP_U8),
+     .ndim = 4,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "RGB images, N x 3 x H x W"},
     {.name = "mask",
      .dtypes = SP_DT(SP_U8),
      .ndim = 3,

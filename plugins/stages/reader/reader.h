@@ -45,12 +45,13 @@ typedef struct rd_self rd_self;
 typedef struct rd_table rd_table;
 typedef struct rd_palette rd_palette;
 
-/* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. mask is NULL where nobody reads
- * it or the kind has none; label is always there, and stays as it is where the kind has none. */
+/* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. They are NULL where nobody reads
+ * them, mask also where the kind has none; label is always there, and stays as it is where the kind has none. */
 typedef struct rd_out {
   uint8_t *image, *mask;
   int32_t *label;
-  int32_t *size; /* [2] height and width of the file as decoded; stays as it is where there is no file */
+  int32_t
+      *size; /* [2] height and width of the file as decoded; stays as it is where there is no file. NULL: not asked */
 } rd_out;
 
 /* A kind of data. open() says how many samples and classes there are, what is offered (self->gives), and the names of

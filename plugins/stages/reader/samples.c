@@ -45,11 +45,12 @@ int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref) {
   return rd_fail(w, rc, "%s: %s", name, w->decoder.why);
 }
 
-/* The size that the image had goes to *iw and *ih. */
+/* The size that the image had goes to *iw and *ih; out NULL: that is all that is wanted. */
 static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint8_t *out, int *iw, int *ih) {
   int rc = rd_load(self->table, ref, w);
   if (rc) return rc;
   if ((rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, iw, ih))) return rd_blame(self->table, w, rc, ref);
+  if (!out) return SP_OK;
   if (!im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, *iw, *ih, out, self->w, self->h)) return SP_OK;
   snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
   return rd_blame(self->table, w, SP_E_NOMEM, ref);
@@ -118,20 +119,19 @@ static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, in
   int mw, mh, turned = self->p->orient && w->decoder.orientation >= 5;
   int rc = load_mask(self, w, &s->mask, &mw, &mh);
   if (rc) return rc;
-  if (iw != mw || ih != mh) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
+  if (iw && (iw != mw || ih != mh)) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
   if ((rc = check_labels(self, w, s, mw, mh))) return rc;
   im_fit_labels(&self->p->fit, w->mask.p, mw, mh, out, self->w, self->h);
   return SP_OK;
 }
 
-/* A mask that nobody reads is not looked at: that it is damaged or of another size is then not found. */
+/* What nobody reads is not looked at: that it is damaged, or a mask of another size than its image, is then not found. */
 static int samples_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out *out) {
   const rd_sample *s = &self->table->samples[index];
   int iw = 0, ih = 0;
   if (self->gives & RD_LABEL) *out->label = (int32_t)s->label;
-  int rc = fill_image(self, w, &s->image, out->image, &iw, &ih);
-  out->size[0] = ih;
-  out->size[1] = iw;
+  int rc = out->image || out->size ? fill_image(self, w, &s->image, out->image, &iw, &ih) : SP_OK;
+  if (out->size) out->size[0] = ih, out->size[1] = iw;
   return rc || !out->mask ? rc : fill_mask(self, w, s, iw, ih, out->mask);
 }
 

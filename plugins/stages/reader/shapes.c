@@ -274,6 +274,7 @@ static int shapes_fill(rd_self *self, rd_worker *worker, uint64_t index, const r
   (self->gives & RD_LABEL ? make_single : make_scene)(&d, &sc, (int32_t)((int64_t)w * ONE / short_side),
                                                       (int32_t)((int64_t)h * ONE / short_side));
   if (self->gives & RD_LABEL) *out->label = sc.shapes[0].label - 1;
+  if (!out->image && !out->mask) return SP_OK;
   for (int i = 0; i < h; i++)
     for (int j = 0; j < w; j++)
       colour_at(&sc.skins[0], at_pixel(j, short_side) - ONE / 2, at_pixel(i, short_side) - ONE / 2,
@@ -282,7 +283,7 @@ static int shapes_fill(rd_self *self, rd_worker *worker, uint64_t index, const r
   int32_t unit = ONE / short_side > 0 ? ONE / short_side : 1;
   for (int i = 0; i < sc.n; i++) paint(&sc.shapes[i], unit, h, w, short_side, rgb, out->mask);
   uint8_t *image = out->image;
-  for (int i = 0; i < h; i++)
+  for (int i = 0; image && i < h; i++)
     for (int j = 0; j < w; j++) {
       uint32_t g = hash3(sc.grain_seed, (uint32_t)j, (uint32_t)i);
       for (int k = 0; k < 3; k++, g >>= 8) {

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ * check_fold.c - a frozen network's batch norms and sums, several of each, are all folded; what may not be is not. */
+#include "plugins/kits/nn/lower.h"
+
+#include <check.h>
+#include <string.h>
+
+enum { C = 32, MAX = 16 };
+
+static nn_value values[MAX];
+static nn_op ops[MAX];
+static uint8_t keep[MAX];
+static sp_weight weights[MAX * 8];
+static const nn_target target = {0};
+
+static nn_net empty(void) {
+  nn_net net = {.values = values, .ops = ops, .weights = weights, .n_values = 1};
+  memset(keep, 0, sizeof keep);
+  for (int i = 0; i < MAX; i++) values[i] = (nn_value){C, 8, 8, 0};
+  return net;
+}
+
+static int add(nn_net *net, nn_op op) {
+  op.out = net->n_values++;
+  op.w = net->n_weights;
+  net->n_weights += op.kind == NN_OP_BATCH_NORM ? 5 : 1;
+  net->ops[net->n_ops++] = op;
+  return op.out;
+}
+
+static int conv(nn_net *net, int in) {
+  return add(net,
+             (nn_op){.kind = NN_OP_CONV, .in = in, .k = {3, 3}, .s = {1, 1}, .p = {1, 1}, .dil = {1, 1}, .groups = 1});
+}
+
+static int norm(nn_net *net, int in, int relu) {
+  return add(net, (nn_op){.kind = NN_OP_BATCH_NORM, .in = in, .relu = relu, .eps = 1e-5});
+}
+
+static int sum(nn_net *net, int a, int b) {
+  return add(net, (nn_op){.kind = NN_OP_ADD, .in = a, .more = {b}, .n_more = 1, .relu = 1});
+}
+
+START_TEST(blocks) { /* two residual blocks, the second one with a convolution beside */
+  nn_net net = empty();
+  int first = norm(&net, conv(&net, 0), 1), a = norm(&net, conv(&net, first), 0), one = sum(&net, a, first);
+  int b = norm(&net, conv(&net, one), 0), beside = norm(&net, conv(&net, one), 0), two = sum(&net, b, beside);
+  keep[two] = 1;
+  nn_fold(&net, &target, keep);
+  ck_assert_int_eq(net.n_ops, 4);
+  for (int i = 0; i < 4; i++) {
+    ck_assert_int_eq(net.ops[i].kind, NN_OP_CONV);
+    ck_assert_int_eq(net.ops[i].norm, net.ops[i].w + 2); /* from 1: the weight behind the convolution's */
+    ck_assert_int_eq(net.ops[i].relu, i != 2);
+  }
+  ck_assert_int_eq(net.ops[1].more[0], first);
+  ck_assert_int_eq(net.ops[1].out, one);
+  ck_assert_int_eq(net.ops[3].more[0], b);
+  ck_assert_int_eq(net.ops[3].out, two);
+}
+END_TEST
+
+START_TEST(stays) { /* a map that somebody else reads, before a norm, and before a sum */
+  nn_net net = empty();
+  int raw = conv(&net, 0), normed = norm(&net, raw, 0), more = conv(&net, normed), all = sum(&net, more, normed);
+  keep[raw] = keep[more] = keep[all] = 1;
+  nn_fold(&net, &target, keep);
+  ck_assert_int_eq(net.n_ops, 4);
+  for (int i = 0; i < 4; i++) ck_assert_int_eq(net.ops[i].norm, 0);
+}
+END_TEST
+
+int main(void) {
+  Suite *s = suite_create("fold");
+  TCase *t = tcase_create("fold");
+  tcase_add_test(t, blocks);
+  tcase_add_test(t, stays);
+  suite_add_tcase(s, t);
+  SRunner *r = srunner_create(s);
+  srunner_run_all(r, CK_ENV);
+  int failed = srunner_ntests_failed(r);
+  srunner_free(r);
+  return failed != 0;
+}
