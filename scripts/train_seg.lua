@@ -35,7 +35,7 @@ local opt = sp.args({
   weights = backbone.options.weights,
   variant = backbone.options.variant,
   cache = backbone.options.cache,
-  model = { "unet", "the head behind --backbone", choices = { "unet", "deeplabv3", "fcn" } },
+  model = { "unet", "the head behind --backbone", choices = { "unet", "fpn", "deeplabv3", "fcn" } },
   output_stride = {
     0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
     min = 0, max = 32,
@@ -57,8 +57,8 @@ backbone.check(opt, {
 if opt.cache ~= "off" and opt.train_encoder then
   sp.usage("--cache %s: goes with a frozen encoder, not with --train-encoder", opt.cache)
 end
-if opt.model == "unet" and opt.output_stride ~= 0 then
-  sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net needs maps of all sizes"
+if backbone.pyramids[opt.model] and opt.output_stride ~= 0 then
+  sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net and an FPN need maps of all sizes"
 end
 local known = opt.backbone ~= ""
 local plain = opt.rate == "cosine" and opt.loss == "cross_entropy" and opt.label_smoothing == 0

@@ -159,6 +159,11 @@ function sp.models.deeplabv3(t) end
 ---@return spcore.layers.layers[]
 function sp.models.unet(t) end
 
+---segmentation_models.pytorch's FPN decoder and head, as `layers` of decoder whose skips are the maps but the last.
+---@param t { classes: integer, pyramid?: integer, width?: integer, merge?: "add"|"cat", dropout?: number, size?: integer|integer[] }
+---@return spcore.layers.layers[]
+function sp.models.fpn(t) end
+
 ---A learning rate: up in a line, then down along a cosine.
 ---@param t { lr: number, steps: integer, warm_up?: integer, last?: number }
 ---@return fun(step: integer): number

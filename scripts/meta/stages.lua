@@ -231,9 +231,9 @@
 ---@field status spcore.ref bad values of the port of parameters
 
 ---@class spcore.classifier.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
----@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout"|"group_norm" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout"|"group_norm" the same as type
+---@field out? integer output channels (conv, conv_transpose, residual), features (linear) or groups (group_norm) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
@@ -252,7 +252,7 @@
 ---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
----@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
+---@field eps? number batch_norm, group_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
 
 ---What g.classifier is called with.
@@ -364,9 +364,9 @@
 ---@field total spcore.ref what the mean is over; of a step in shards its share of a full batch
 
 ---@class spcore.decoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
----@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout"|"group_norm" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout"|"group_norm" the same as type
+---@field out? integer output channels (conv, conv_transpose, residual), features (linear) or groups (group_norm) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
@@ -385,7 +385,7 @@
 ---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
----@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
+---@field eps? number batch_norm, group_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
 
 ---What g.decoder is called with.
@@ -436,9 +436,9 @@
 ---@field y spcore.ref 0, or x / (1 - p); x where nothing is trained
 
 ---@class spcore.encoder.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
----@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout"|"group_norm" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout"|"group_norm" the same as type
+---@field out? integer output channels (conv, conv_transpose, residual), features (linear) or groups (group_norm) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
@@ -457,7 +457,7 @@
 ---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
----@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
+---@field eps? number batch_norm, group_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
 
 ---What g.encoder is called with.
@@ -577,9 +577,9 @@
 ---@field pixels spcore.ref how many pixels of each mask have each label, N x C, without logits N x 256
 
 ---@class spcore.layers.layers
----@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" what the layer does (required)
----@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout" the same as type
----@field out? integer output channels (conv, conv_transpose, residual) or features (linear) (0..1048576, default 0)
+---@field type? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout"|"group_norm" what the layer does (required)
+---@field [1]? "conv"|"conv_transpose"|"max_pool"|"avg_pool"|"batch_norm"|"relu"|"linear"|"flatten"|"residual"|"add"|"concat"|"mul"|"mean"|"sigmoid"|"hard_sigmoid"|"hard_swish"|"silu"|"upsample"|"dropout"|"group_norm" the same as type
+---@field out? integer output channels (conv, conv_transpose, residual), features (linear) or groups (group_norm) (0..1048576, default 0)
 ---@field [2]? integer the same as out
 ---@field kernel? integer|integer[] kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling (0..1024 px, default {0})
 ---@field stride? integer|integer[] step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling (0..1024 px, default {0})
@@ -598,7 +598,7 @@
 ---@field from? string|string[] names of the earlier layers that it reads, "input", or in a decoder "skips.1" ...; none: the layer before (default {})
 ---@field tap? boolean its result is one of the stage's maps (default false)
 ---@field bias? boolean conv, conv_transpose, linear: with a bias (default true)
----@field eps? number batch_norm, residual: added to the variance (1e-12..1, default 1e-05)
+---@field eps? number batch_norm, group_norm, residual: added to the variance (1e-12..1, default 1e-05)
 ---@field momentum? number batch_norm, residual: weight of the new batch in the running statistics (0..1, default 0.1)
 
 ---What g.layers is called with.

@@ -72,12 +72,16 @@ local function encode(g, image, model, how)
   return dropped and g.dropout { enc.features, p = how.dropout, maps = true } or enc.features, enc.maps
 end
 
+-- Which read the maps of all sizes.
+backbone.pyramids = { unet = true, fpn = true }
+
 local heads = {
   unet = function(model) return models.unet { classes = model.classes, size = model.size } end,
   fcn = function(model, features)
     return models.fcn { classes = model.classes, size = model.size, channels = features.shape[2] }
   end,
   deeplabv3 = function(model) return models.deeplabv3 { classes = model.classes, size = model.size } end,
+  fpn = function(model) return models.fpn { classes = model.classes, size = model.size } end,
 }
 
 -- Bytes of images to scores of each pixel's classes.
@@ -85,7 +89,7 @@ function backbone.segment(g, image, model, how)
   local head = heads[model.head]
   if not head then words.unknown("settings.json: there is no head", model.head, heads) end
   local features, maps = encode(g, image, model, how)
-  local skips = model.head == "unet" and table.move(maps, 1, #maps - 1, 1, {}) or nil
+  local skips = backbone.pyramids[model.head] and table.move(maps, 1, #maps - 1, 1, {}) or nil
   local layers = head(model, features)
   return g.decoder(with({ features, skips = skips, layers = layers, classes = model.classes }, how.head)).logits
 end

@@ -104,6 +104,11 @@ class Net:
                    "running_mean": mean, "running_var": var, "num_batches_tracked": count}
         return self.add(name, "batch_norm", [src], weights=weights, eps=eps, momentum=momentum)
 
+    def group_norm(self, name, src, groups, channels, w, b, eps):
+        weights = {"weight": np.ones(channels, np.float32) if w is None else w,
+                   "bias": np.zeros(channels, np.float32) if b is None else b}
+        return self.add(name, "group_norm", [src], int(groups), weights, eps=eps)
+
     def pool(self, name, src, kind, kernel, stride, pads, ceil_mode, dilation, pads_count):
         if ceil_mode and pair(stride) != 1:  # with 1 there is nothing left over
             raise Refused("ceil_mode: pools leave out what does not fill a window")
@@ -272,6 +277,8 @@ class Torch:
         if what in ("batchnorm1d", "batchnorm2d") and m:
             return net.norm(name, src, w, b, state.get("running_mean"), state.get("running_var"), m.eps, m.momentum,
                             state.get("num_batches_tracked"))
+        if what == "groupnorm" and m:
+            return net.group_norm(name, src, m.num_groups, m.num_channels, w, b, m.eps)
         if what == "linear" and m and len(new) == 2:
             return net.linear(name, src, w, b)
         if what in ("maxpool2d", "avgpool2d") and not get(6, "divisor_override"):
@@ -356,8 +363,11 @@ class Onnx:
         from onnx import helper, numpy_helper, shape_inference
         graph = shape_inference.infer_shapes(onnx.load(path), data_prop=True).graph
         self.array, self.net = numpy_helper.to_array, Net()
-        self.sizes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim][2:] for v in [*graph.value_info, *graph.output]}
+        values = [*graph.input, *graph.value_info, *graph.output]
+        self.shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in values}
         self.known = {t.name: self.array(t) for t in graph.initializer}
+        self.reads = [n for node in graph.node for n in node.input]
+        self.grouped = {}  # inside of a group norm that is several nodes: value: what goes in, groups, or the layer
         self.env, self.outs = {i.name: "input" for i in graph.input if i.name not in self.known}, [o.name for o in graph.output]
         for node in graph.node:
             attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -380,6 +390,8 @@ class Onnx:
         if op == "Constant" or op == "Identity" and given[0] is not None:
             self.known[node.output[0]] = self.array(a["value"]) if op == "Constant" else given[0]
             return None
+        if op in ("Reshape", "InstanceNormalization", "Mul", "Add") and self.grouping(node, op, name, a, given):
+            return self.env.get(node.output[0])
         if op == "Shape" or not any(n in self.env for n in node.input):  # no maps but numbers: who reads them complains
             return None
         if op in ("Add", "Mul") or op == "Concat" and a["axis"] == 1:
@@ -393,17 +405,21 @@ class Onnx:
                             a.get("output_padding", [0, 0]) if op == "ConvTranspose" else None)
         if op == "BatchNormalization" and not a.get("training_mode"):
             return net.norm(name, src, *given[1:5], a.get("epsilon", 1e-5), 1 - a.get("momentum", 0.9))
+        if op == "GroupNormalization" and w is not None and b is not None:  # before opset 21 a number for each group
+            channels = self.shapes.get(node.input[0], [0, 0])[1]
+            w, b = (np.repeat(v, channels // len(v)) for v in (w, b))
+            return net.group_norm(name, src, a["num_groups"], channels, w, b, a.get("epsilon", 1e-5))
         if op in ("MaxPool", "AveragePool"):
             return net.pool(name, src, "max_pool" if op == "MaxPool" else "avg_pool", a["kernel_shape"], a.get("strides", ones),
                             pads, a.get("ceil_mode"), a.get("dilations", ones), a.get("count_include_pad"))
         if op == "Gemm" and w is not None and a.get("alpha", 1) == a.get("beta", 1) == 1 and not a.get("transA"):
             return net.linear(name, src, w if a.get("transB") else w.T, b)
-        if op == "Flatten" and a.get("axis", 1) == 1 or op == "Reshape" and w is not None and len(w) == 2 and w[1] == -1:
+        if op == "Flatten" and a.get("axis", 1) == 1 or op == "Reshape" and w is not None and self.flat(w, node.input[0]):
             return net.add(name, "flatten", [src])
-        if op == "ReduceMean":
-            return net.mean(name, src, a.get("axes", []), a.get("keepdims", 1))
+        if op == "ReduceMean":  # from opset 18 on the axes come in
+            return net.mean(name, src, a.get("axes", [] if w is None else list(w)), a.get("keepdims", 1))
         if op == "Resize":
-            return self.resize(name, src, a, given, self.sizes.get(node.output[0], []))
+            return self.resize(name, src, a, given, self.shapes.get(node.output[0], [])[2:])
         if op == "HardSigmoid" and (abs(a.get("alpha", 0.2) - 1 / 6) > 1e-6 or a.get("beta", 0.5) != 0.5):
             raise Refused("alpha and beta are 1/6 and 0.5")
         if op.lower() in PLAIN:
@@ -411,6 +427,35 @@ class Onnx:
         if op not in ("Identity", "Dropout") and not (op == "Pad" and w is not None and not w.any()):
             raise Refused("no layer does this, or not with these attributes")
         return src
+
+    def grouping(self, node, op, name, a, given):
+        """Takes a node of those that PyTorch makes of a group norm: N x C x H x W as N x groups x rest, normalized, as it was,
+        and, where nobody else reads that, times and plus a number for each channel."""
+        value, out, net = node.input[0], node.output[0], self.net
+        source, groups, layer = self.grouped.get(value, (value, 0, None))
+        if op == "Reshape" and value in self.env and given[1] is not None and list(given[1][[0, -1]]) == [0, -1]:
+            self.grouped[out] = (value, given[1][1], None)
+        elif op == "InstanceNormalization" and groups and not layer and (given[1] == 1).all() and (given[2] == 0).all():
+            layer = net.group_norm(name, self.env[source], groups, self.shapes[source][1], None, None, a.get("epsilon", 1e-5))
+            self.grouped[out] = (source, groups, layer)
+        elif op == "Reshape" and layer and self.shapes.get(out) == self.shapes.get(source):
+            self.env[out], self.grouped[out] = layer, (source, 0, layer)
+        elif op in ("Mul", "Add") and layer and not groups and given[1] is not None and self.reads.count(value) == 1:
+            weight, bias = f"{layer}.weight", f"{layer}.bias"
+            if given[1].size not in (1, len(net.weights[bias])):
+                return False
+            for key in (weight, bias) if op == "Mul" else (bias,):
+                v = given[1].reshape(-1)
+                net.weights[key] = net.weights[key] * v if op == "Mul" else net.weights[key] + v
+            self.env[out] = layer
+            self.grouped.update({out: (source, 0, layer)} if op == "Mul" else {})
+        else:
+            return False
+        return True
+
+    def flat(self, to, value):
+        """Is a value of this new shape N x C H W?"""
+        return len(to) == 2 and (to[1] == -1 or to[1] == np.prod(self.shapes.get(value, [0, 0])[1:]))
 
     def resize(self, name, src, a, given, size):
         mode, how = a.get("mode", "nearest"), a.get("coordinate_transformation_mode", "half_pixel")

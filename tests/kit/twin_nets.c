@@ -62,6 +62,14 @@ static const struct net {
      6, 3, 8, 12, 0, 0, 0},
     {"layers", "norm first", "{ layers = { { \"batch_norm\" }, { \"conv\", 5 }, { \"relu\" }, { \"batch_norm\" } } }",
      4, 7, 9, 5, KINKS, 0, 0},
+    {"layers", "group norm",
+     "{ layers = { { \"conv\", 8, pad = 1 }, { \"group_norm\", 4 }, { \"relu\" }, { \"conv\", 12, kernel = 2, stride = "
+     "2, bias = false },"
+     " { \"group_norm\", 12, eps = 0.01 }, { \"conv\", 8, kernel = 2, stride = 2 }, { \"group_norm\", 1, tap = true },"
+     " { \"flatten\" }, { \"linear\", 10 }, { \"group_norm\", 2 } } }",
+     3, 3, 16, 24, KINKS, 0, 0},
+    {"layers", "group norm first", "{ layers = { { \"group_norm\", 5 }, { \"conv\", 6 }, { \"group_norm\", 2 } } }", 4,
+     5, 31, 17, 0, 0, 0},
     {"layers", "odd sizes",
      "{ layers = { { \"conv\", 5, pad = 1, stride = 2 }, { \"conv\", 7 }, { \"conv\", 4, kernel = 5, pad = 2 },"
      " { \"conv\", 9, kernel = { 1, 3 }, pad = { 0, 1 } }, { \"conv\", 6, kernel = 2 } } }",

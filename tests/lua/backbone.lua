@@ -43,6 +43,7 @@ run "make_shapes.lua photos --samples 3 --size 70"
 for model, names in pairs {
   unet = { "blocks.0.conv1.0", "blocks.4.conv2.1", "segmentation_head.0" }, fcn = { "0", "4" },
   deeplabv3 = { "0.convs.4.1", "0.project.0", "4" },
+  fpn = { "p2.skip_conv", "seg_blocks.0.block.2.block.1", "segmentation_head.0" },
 } do
   run(seg .. weights .. "--model " .. model .. " --out " .. model)
   t.eq(same(model), 120, model)
@@ -106,7 +107,7 @@ refused("train_cls.lua --probe", "%-%-probe: goes with %-%-backbone NAME")
 refused(seg .. weights .. "--levels 2", "%-%-levels: is for the small network; leave it out with %-%-backbone")
 refused(cls .. weights .. "--encoder x", "%-%-encoder: is for the small network")
 refused(seg .. weights .. "--reference", "%-%-reference: is for the small network")
-refused(seg .. weights .. "--output-stride 8", "%-%-output%-stride: is for %-%-model deeplabv3 and fcn; a U%-Net needs")
+refused(seg .. weights .. "--output-stride 8", "%-%-output%-stride: is for %-%-model deeplabv3 and fcn; a U%-Net and an FPN")
 refused(seg .. weights .. "--model fcn --output-stride 4", "output_stride is 32, 16 or 8, not '4'", 1)
 refused(seg:gsub("size 64", "size 72") .. weights, "72 pixels of height are no multiple of 32; take 64 or 96", 1)
 refused(seg:gsub("batch 2", "batch 1") .. weights .. "--model deeplabv3",
@@ -115,8 +116,8 @@ refused("predict_seg.lua --weights unet --size 100 photos/images --device cpu", 
 refused("predict_seg.lua --weights probe photos/images", "probe/settings.json describes no model; is it a run of train_seg")
 refused("predict_cls.lua --weights unet photos/images", "unet/settings.json describes no model; is it a run of train_cls")
 local settings = t.read(at .. "/unet/settings.json")
-t.write(at .. "/unet/settings.json", (settings:gsub('"head": "unet"', '"head": "fpn"')))
-refused("predict_seg.lua --weights unet photos/images --device cpu", "settings.json: there is no head 'fpn'", 1)
+t.write(at .. "/unet/settings.json", (settings:gsub('"head": "unet"', '"head": "pspnet"')))
+refused("predict_seg.lua --weights unet photos/images --device cpu", "settings.json: there is no head 'pspnet'", 1)
 local code, _, err = t.spcore(at, "export fcn --torch out")
 t.eq(code, 2)
 t.one_line(err, "fcn: only the small networks have a module here; its weights.safetensors has torchvision's names")

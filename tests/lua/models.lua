@@ -163,12 +163,21 @@ t.eq(unet["blocks.4.cat"], nil) -- at the image's size there is no map
 t.eq(named(sp.models.deeplabv3 { classes = 3, size = 64 })["0.convs.3.0"].dilation, 36)
 t.eq(sp.models.fcn { classes = 3, size = 64, channels = 512 }[1][2], 128)
 t.eq(sp.models.probe { classes = 3 }[3].name, "fc")
+local fpn = named(sp.models.fpn { classes = 3, merge = "cat", width = 64, size = 64 })
+t.eq(fpn["p4.skip_conv"].from, "skips.4")
+t.eq(fpn.merge[1], "concat")
+t.eq(fpn["seg_blocks.0.block.2.block.0"][2], 64)
+t.eq(fpn["seg_blocks.3.block.0.up"], nil) -- it has the size already
 
 t.raises("sp.models.unet{}: 100 pixels of width are no multiple of 32; take 96 or 128", sp.models.unet,
   { classes = 3, size = { 64, 100 } })
 t.raises("unet{}: 8 pixels of height are no multiple of 32; take 32 or 64", sp.models.unet, { classes = 3, size = 8 })
 t.raises("unet{}: decoder is a list of numbers", sp.models.unet, { classes = 3, decoder = 5 })
 t.raises("unet{}: decoder is a number from 1 on, not '0'", sp.models.unet, { classes = 3, decoder = { 8, 0 } })
+t.raises("sp.models.fpn{}: 8 pixels of height are no multiple of 32; take 32 or 64", sp.models.fpn, { classes = 3, size = 8 })
+t.raises("sp.models.fpn{}: width is a multiple of 32, the groups of its norms, not 48", sp.models.fpn,
+  { classes = 3, width = 48 })
+t.raises("sp.models.fpn{}: merge is add or cat, not 'mul'", sp.models.fpn, { classes = 3, merge = "mul" })
 t.raises("sp.models.fcn{}: size is missing: the image's side in pixels", sp.models.fcn, { classes = 3 })
 t.raises("sp.models.fcn{}: channels is a number from 4 on, not '3'", sp.models.fcn, { classes = 3, size = 64, channels = 3 })
 t.raises("sp.models.deeplabv3{}: size is a list of 2 numbers", sp.models.deeplabv3, { classes = 3, size = { 64 } })

@@ -49,6 +49,12 @@ def googlenet():
     return shake(torchvision.models.googlenet, init_weights=False)
 
 
+def shifted(norm):
+    nn.init.uniform_(norm.weight, 0.5, 2)
+    nn.init.uniform_(norm.bias, -1, 1)
+    return norm
+
+
 class Mixed(nn.Module):
     """What the networks above lack."""
 
@@ -63,9 +69,10 @@ class Mixed(nn.Module):
         self.pool = nn.AvgPool2d(3, 2, 1)
         self.act = nn.SiLU(inplace=True)
         self.up = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+        self.gn, self.plain = shifted(nn.GroupNorm(4, 8, eps=1e-3)), nn.GroupNorm(2, 8, affine=False)
 
     def forward(self, x):
-        y = self.act(self.bn(self.c1(x)))
+        y = self.plain(self.gn(self.act(self.bn(self.c1(x)))))
         z = self.c2(y)
         before = z
         z += y
@@ -93,7 +100,7 @@ class Exported(Mixed):
         self.fc = nn.Linear(14, 5)
 
     def forward(self, x):
-        y = F.relu(self.c1(self.bn(x)))
+        y = self.plain(F.relu(self.gn(self.c1(self.bn(x)))))
         y = F.hardsigmoid(self.g(y.mean((2, 3), keepdim=True))) * y + self.c2(y)
         z = self.up(F.max_pool2d(F.hardswish(self.d(y)), 3, 2, 1))
         u = self.down(self.near(self.t(F.silu(z))))
@@ -140,14 +147,15 @@ def converted(r, name, n, *words):
 
 
 def by_onnx(r, name, shape):
+    opset = {"opset_version": 14} if torch.__version__ < "2" else {}  # later exporters know 18 and later sets alone
     try:
         import onnx  # noqa: F401
-    except ImportError:
-        print(f"left out: {name} by ONNX: onnx is not installed (Debian: apt install python3-onnx)")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(globals()[name](), torch.rand(1, *shape), "net.onnx", verbose=False, **opset)
+    except ImportError as why:
+        print(f"left out: {name} by ONNX: {why} (Debian: apt install python3-onnx; PyTorch 2: pip install onnxscript)")
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(globals()[name](), torch.rand(1, *shape), "net.onnx", opset_version=14)
     said = convert("net.onnx", "-o", "net", "--tap", "nothing")
     wanted = "cannot be expressed in layers:\n  --tap nothing: there is no such"
     r.true(f"{name} by ONNX: a tap that is not there", wanted in said, said)

@@ -7,7 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from spstage import CHANNELS_LAST, ROW_MAJOR, Report, Stage, torch_or_skip, torchvision_or_skip
+from spstage import CHANNELS_LAST, ROW_MAJOR, Report, Stage, pillow_bicubic, torch_or_skip, torchvision_or_skip
 
 import numpy as np
 
@@ -67,7 +67,7 @@ for (n, c, h, w), dtype, order in itertools.product(SIZES, (np.uint8, np.float32
     if dtype == np.uint8 and Image:
         params = {"size": [20, 15], "interpolation": "bicubic"}
         out = Stage("batch_resized_crop", params, [[x], [m], box], order=order).forward()
-        want = [[Image.fromarray(p).crop((b, a, b + d, a + e)).resize((15, 20), Image.BICUBIC) for p in x[i]]
+        want = [[pillow_bicubic(Image.fromarray(p).crop((b, a, b + d, a + e)), (15, 20)) for p in x[i]]
                 for i, (a, b, e, d) in enumerate(box)]
         r.same(f"batch_resized_crop {name}, bicubic", out["images"], np.array([[np.asarray(p) for p in i] for i in want]))
 

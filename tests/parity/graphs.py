@@ -74,23 +74,25 @@ class Graph:
         kinds += ["patch", "max_pool", "avg_pool"] if min(h, w) > 1 else []
         kinds += ["transposed", "upsample"] if h * w < 200 else []
         kinds += ["batch_norm"] if len(x) * h * w > 3 else []
-        layer, f = self.layer("batch_norm" if norm else self.rnd.choice(kinds), c)
+        groups = [n for n in range(1, c + 1) if c % n == 0 and c // n * h * w > 3 and
+                  x.reshape(len(x), n, -1).std(2).min() > 0.02]
+        kinds += ["group_norm"] if groups else []
+        layer, f = self.layer("batch_norm" if norm else self.rnd.choice(kinds), c, groups)
         if isinstance(f, nn.Module):
             self.mods[name] = f
         return {"from": src, **layer}, f(x)
 
-    def norm(self, c):
-        mod = nn.BatchNorm2d(c)
+    def norm(self, mod):
         with torch.no_grad():
             mod.weight.uniform_(0.5, 2)
             mod.bias.uniform_(-1, 1)  # the mean of what comes out is not where ReLU bends
-        if self.frozen:
+        if self.frozen and isinstance(mod, nn.BatchNorm2d):
             mod.eval()
             mod.running_mean.uniform_(-1, 1)
             mod.running_var.uniform_(0.5, 2)
         return mod
 
-    def layer(self, kind, c):
+    def layer(self, kind, c, groups):
         out, k, s, d = (self.rnd.choice(v) for v in ((2, 4, 6, 16), (1, 3), (1, 2), (1, 2)))
         if kind == "conv":
             return ({1: "conv", 2: out, "kernel": k, "stride": s, "pad": k // 2 * d, "dilation": d, "bias": False},
@@ -104,7 +106,10 @@ class Graph:
         if kind == "transposed":
             return {1: "conv_transpose", 2: 4}, nn.ConvTranspose2d(c, 4, 2, 2)
         if kind == "batch_norm":
-            return {1: kind}, self.norm(c)
+            return {1: kind}, self.norm(nn.BatchNorm2d(c))
+        if kind == "group_norm":
+            n = self.rnd.choice(groups)
+            return {1: kind, 2: n}, self.norm(nn.GroupNorm(n, c))
         if kind == "dropout":
             return {1: kind, "p": 0}, lambda v: v
         if kind == "upsample":

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # needs: onednn images jansson
 # once: what PyTorch computes, and the lists of layers, are the same in every build
-"""sp.models.fcn, deeplabv3, unet and probe: values, gradients of weights and inputs beside torchvision's heads and
-segmentation_models.pytorch's U-Net, and ten training steps of each behind a frozen ResNet, which stays as it is."""
+"""sp.models.fcn, deeplabv3, unet, fpn and probe: values, gradients of weights and inputs beside torchvision's heads and
+segmentation_models.pytorch's U-Net and FPN, and ten training steps of each behind a frozen ResNet, which stays as it is."""
+import inspect
 import json
 import os
 import subprocess
@@ -50,6 +51,47 @@ class UnetDecoder(nn.Module):
         for block, skip in zip(self.blocks, skips[::-1] + [None]):
             x = block(x, skip)
         return self.segmentation_head(x)
+
+
+class FpnDecoder(nn.Module):
+    """segmentation_models.pytorch's, and its head, under its names; as above."""
+
+    class Level(nn.Module):
+        def __init__(self, skip, pyramid):
+            super().__init__()
+            self.skip_conv = nn.Conv2d(skip, pyramid, 1)
+
+        def forward(self, x, skip):
+            return F.interpolate(x, scale_factor=2, mode="nearest") + self.skip_conv(skip)
+
+    class Block(nn.Module):
+        def __init__(self, c, out, up):
+            super().__init__()
+            self.block = nn.Sequential(nn.Conv2d(c, out, 3, padding=1, bias=False), nn.GroupNorm(32, out), nn.ReLU())
+            self.up = up
+
+        def forward(self, x):
+            x = self.block(x)
+            return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True) if self.up else x
+
+    def __init__(self, features, skips, classes, pyramid=256, width=128, merge="add"):
+        super().__init__()
+        self.p5 = nn.Conv2d(features, pyramid, 1)
+        self.p4, self.p3, self.p2 = (self.Level(c, pyramid) for c in skips[:0:-1])
+        self.seg_blocks = nn.ModuleList()
+        for ups in (3, 2, 1, 0):
+            block = nn.Module()
+            block.block = nn.Sequential(*[self.Block(width if i else pyramid, width, ups > 0) for i in range(max(ups, 1))])
+            self.seg_blocks.append(block)
+        self.segmentation_head = nn.Sequential(nn.Conv2d(width * (1 if merge == "add" else 4), classes, 1))
+        self.merge = sum if merge == "add" else lambda levels: torch.cat(levels, 1)
+
+    def forward(self, x, skips):
+        p = [self.p5(x)]
+        for level, skip in zip((self.p4, self.p3, self.p2), skips[:0:-1]):
+            p.append(level(p[-1], skip))
+        x = self.segmentation_head(self.merge([b.block(v) for b, v in zip(self.seg_blocks, p)]))
+        return F.interpolate(x, scale_factor=4, mode="bilinear", align_corners=True)
 
 
 LISTS = """
@@ -129,9 +171,10 @@ def state(module):
 
 def randomized(module):
     for m in module.modules():
-        if isinstance(m, nn.BatchNorm2d):
+        if isinstance(m, (nn.BatchNorm2d, nn.GroupNorm)):
             nn.init.uniform_(m.weight, 0.5, 1.5)
             nn.init.uniform_(m.bias, -0.5, 0.5)
+        if isinstance(m, nn.BatchNorm2d):
             m.running_mean.uniform_(-0.2, 0.2)
             m.running_var.uniform_(0.5, 2)
     return module
@@ -162,7 +205,8 @@ def compare(name, head, module, inputs, run, stage="decoder", classes=CLASSES):
     y.backward(torch.from_numpy(g))
     ours = [din["features" if stage == "decoder" else "image"]] + list(din.get("skips", []))
     for i, (a, t) in enumerate(zip(ours, tensors)):
-        r.near(f"{name} d input {i}", a, t.grad.numpy(), GRAD)
+        grad = torch.zeros_like(t) if t.grad is None else t.grad  # no layer reads it
+        r.near(f"{name} d input {i}", a, grad.numpy(), GRAD)
     for k, p in module.named_parameters():
         r.near(f"{name} d {k}", dw[k], p.grad.numpy(), GRAD)
     after = st.weights()
@@ -191,6 +235,11 @@ def heads():
     maps = [rand(2, 6, 16, 24), rand(2, 8, 8, 12), rand(2, 16, 4, 6)]
     compare("unet", f"unet {{ classes = {CLASSES}, decoder = {{ 16, 12, 8, 4 }}, size = {{ 32, 48 }} }}", unet,
             [rand(2, 32, 2, 3), maps], lambda x, *skips: unet(x, list(skips)))
+    for merge in ("add", "cat"):
+        fpn = randomized(FpnDecoder(32, [4, 6, 8, 16], CLASSES, 24, 32, merge))
+        maps = [rand(2, c, 32 >> i, 48 >> i) for i, c in enumerate([4, 6, 8, 16])]
+        compare(f"fpn, {merge}", f"fpn {{ classes = {CLASSES}, pyramid = 24, width = 32, merge = '{merge}', dropout = 0 }}", fpn,
+                [rand(2, 32, 2, 3), maps], lambda x, *skips: fpn(x, list(skips)))
     probe = nn.Sequential()
     probe.add_module("fc", nn.Linear(32, CLASSES))
     compare("probe", f"probe {{ classes = {CLASSES} }}", probe, [rand(3, 32, 4, 5)], lambda x: probe(x.mean((2, 3))),
@@ -279,8 +328,10 @@ def train(name, resnet, stride, head_of, expression, side=64, model="decoder", l
     before = state(own)
     save_file("head.safetensors", before)
     want = torch_run(Taps(backbone), head, images, labels, lr)
+    # on a GPU TF32 would be the default, whose rounding comes back magnified from batch norms of four values
     out = spcore("train.lua", resnet=resnet, os=stride, head=expression, model=model, steps=STEPS, batch=BATCH, lr=lr, side=side,
-                 data="labels" if model == "classifier" else "masks")
+                 data="labels" if model == "classifier" else "masks", device=os.environ.get("SP_TEST_DEVICE", "cpu"),
+                 precision=os.environ.get("SP_TEST_PRECISION", "fp32"))
     got = [float(line) for line in out.split()]
     after = load_file("after.safetensors")
     r.close(f"{name} losses", np.array(got), np.array(want), rtol=2e-4)
@@ -305,25 +356,40 @@ def segmentation(make, side):
     return head_of
 
 
-def unet_of():
+def smp_of(name, own, **options):
     """The package's own decoder and head where it is installed."""
     backbone = torchvision.models.resnet34(weights=None)
-    own = UnetDecoder(512, [64, 64, 128, 256], [256, 128, 64, 32, 16], CLASSES)
     own.logits = lambda maps: own(maps[-1], maps[:-1])
-    sys.path.pop(0)  # whose safetensors.py is not the package
+    here = sys.path.pop(0)  # whose safetensors.py is not the package
     try:
         import segmentation_models_pytorch as smp
     except ImportError:
-        print("segmentation_models_pytorch is not installed: a U-Net by hand in its place", flush=True)
+        print(f"segmentation_models_pytorch is not installed: its {name} by hand", flush=True)
         return backbone, randomized(own), own
-    m = smp.Unet("resnet34", encoder_weights=None, classes=CLASSES)
+    finally:
+        sys.path.insert(0, here)
+    m = getattr(smp, name)("resnet34", encoder_weights=None, classes=CLASSES, **options)
     theirs = {k: v for k, v in m.decoder.state_dict().items()}
     theirs.update({"segmentation_head." + k: v for k, v in m.segmentation_head.state_dict().items()})
-    r.true("segmentation_models.pytorch's names", sorted(theirs) == sorted(own.state_dict()), str(sorted(theirs)))
+    r.true(f"segmentation_models.pytorch's names of {name}", sorted(theirs) == sorted(own.state_dict()), str(sorted(theirs)))
     own = nn.Module()
-    own.blocks, own.segmentation_head = m.decoder.blocks, m.segmentation_head
-    own.logits = lambda maps: m.segmentation_head(m.decoder(None, *maps))
+    for part, module in [*m.decoder.named_children(), ("segmentation_head", m.segmentation_head)]:
+        own.add_module(part, module)
+    apart = "*features" in str(inspect.signature(m.decoder.forward))  # as it was below 0.5
+
+    def logits(maps):
+        features = [F.interpolate(maps[0], scale_factor=2), *maps]  # of the first, the image, the size alone is looked at
+        return m.segmentation_head(m.decoder(*features) if apart else m.decoder(features))
+    own.logits = logits
     return backbone, randomized(own), own
+
+
+def unet_of():
+    return smp_of("Unet", UnetDecoder(512, [64, 64, 128, 256], [256, 128, 64, 32, 16], CLASSES))
+
+
+def fpn_of():
+    return smp_of("FPN", FpnDecoder(512, [64, 64, 128, 256], CLASSES), decoder_dropout=0)
 
 
 def probe_of():
@@ -373,6 +439,7 @@ with tempfile.TemporaryDirectory() as folder:
     border()
     whole()
     train("unet, resnet34", 34, 32, unet_of, f"unet {{ classes = {CLASSES}, size = 64 }}")
+    train("fpn, resnet34", 34, 32, fpn_of, f"fpn {{ classes = {CLASSES}, size = 32, dropout = 0 }}", side=32)
     train("probe, resnet18", 18, 32, probe_of, f"probe {{ classes = {CLASSES} }}", model="classifier")
     segment = torchvision.models.segmentation
     for name, make in (("fcn", segment.fcn_resnet50), ("deeplabv3", segment.deeplabv3_resnet50)):

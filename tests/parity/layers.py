@@ -29,7 +29,7 @@ def compare(name, spec, module, x, order=ROW_MAJOR):
     """One training step of both with the same weights; module(x) gives the output, or it and the taps."""
     stage = Stage("layers", {"layers": spec}, inputs=[x], order=order)
     for m in module.modules():
-        if isinstance(m, nn.BatchNorm2d):
+        if isinstance(m, (nn.BatchNorm2d, nn.GroupNorm)):
             nn.init.uniform_(m.weight, 0.5, 1.5)
             nn.init.uniform_(m.bias, -0.5, 0.5)
     stage.set_weights(state(module))
@@ -146,6 +146,18 @@ for act, gate, f, g in (("hard_swish", "hard_sigmoid", F.hardswish, F.hardsigmoi
 for act, f in (("hard_swish", nn.Hardswish), ("hard_sigmoid", nn.Hardsigmoid), ("silu", nn.SiLU), ("sigmoid", nn.Sigmoid)):
     compare(act, [layer(act)], nn.Sequential(f()), rand(3, 5, 7, 9) * 4)
     compare(f"{act} of features", [layer(act)], nn.Sequential(f()), rand(3, 70) * 4)
+
+
+for order, oname in ((ROW_MAJOR, "nchw"), (CHANNELS_LAST, "nhwc")):
+    for groups, c, hw in ((1, 6, (5, 7)), (6, 6, (9, 4)), (2, 6, (1, 3)), (3, 12, (33, 40)), (32, 64, (8, 8))):
+        x = rand(3, c, *hw) + 2
+        compare(f"group norm, {groups} of {c}, {hw}, {oname}", [layer("group_norm", groups, eps=1e-3)],
+                nn.Sequential(nn.GroupNorm(groups, c, eps=1e-3)), x, order)
+    compare(f"group norm between, {oname}",
+            [conv(8, "0", pad=1), layer("group_norm", 4), layer("relu"), conv(5, "3", 2, stride=2)],
+            nn.Sequential(nn.Conv2d(3, 8, 3, 1, 1, bias=False), nn.GroupNorm(4, 8), nn.ReLU(), nn.Conv2d(8, 5, 2, 2, bias=False)),
+            rand(2, 3, 12, 10), order)
+compare("group norm of features", [layer("group_norm", 2)], nn.Sequential(nn.GroupNorm(2, 10)), rand(4, 10) + 1)
 
 
 class Resize(nn.Module):

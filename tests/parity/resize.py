@@ -6,7 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from spstage import CHANNELS_LAST, ROW_MAJOR, Report, Stage, torch_or_skip
+from spstage import CHANNELS_LAST, ROW_MAJOR, Report, Stage, pillow_bicubic, torch_or_skip
 
 import numpy as np
 
@@ -63,7 +63,7 @@ for i in range(600 if Image else 0):
         x = np.where(x < 128, 0, 255).astype(np.uint8)
     y = Stage("resize", {"size": [oh, ow], "interpolation": "bicubic"}, [x],
               order=(ROW_MAJOR, CHANNELS_LAST)[i % 2]).forward()["images"]
-    want = np.stack([np.asarray(Image.fromarray(p).resize((ow, oh), Image.BICUBIC)) for p in x[0]])
+    want = np.stack([np.asarray(pillow_bicubic(Image.fromarray(p), (ow, oh))) for p in x[0]])
     cases += 1
     if not np.array_equal(y[0], want):
         differ.append(f"{kinds[i % 3 == 0]} {h} x {w} to {oh} x {ow}: {(y[0] != want).sum()}")

@@ -352,6 +352,12 @@ class Report:
         sys.exit(1 if self.bad else 0)
 
 
+def pillow_bicubic(image, size):
+    """The width first, and rounded, as Pillow does up to 12; 13 begins with the axis that leaves less to do."""
+    from PIL import Image
+    return image.resize((size[0], image.height), Image.BICUBIC).resize(size, Image.BICUBIC)
+
+
 def torch_or_skip():
     try:
         import torch

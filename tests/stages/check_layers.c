@@ -46,6 +46,10 @@ static const struct net {
     {"{ layers = { { \"mean\" }, { \"upsample\", like = \"input\", mode = \"bilinear\" },"
      " { \"upsample\", size = { 1, 2 }, mode = \"bilinear\", align_corners = true } } }",
      2, 3, 4, 6},
+    {"{ layers = { { \"group_norm\", 3 }, { \"conv\", 6, pad = 1 }, { \"group_norm\", 2 }, { \"conv\", 4, kernel = 2, "
+     "stride = 2 },"
+     " { \"group_norm\", 1, eps = 0.01, tap = true }, { \"flatten\" }, { \"linear\", 6 }, { \"group_norm\", 2 } } }",
+     3, 3, 12, 14},
     {"{ layers = { { \"dropout\" }, { \"conv\", 6, kernel = 2, stride = 2 }, { \"dropout\", maps = true }, { "
      "\"flatten\" },"
      " { \"dropout\", p = 0.1 }, { \"linear\", 3 } } }",
@@ -206,6 +210,22 @@ START_TEST(drops) {
 }
 END_TEST
 
+/* A sample's groups are its own: it has the same bits in a batch and alone. */
+START_TEST(alone) {
+  enum { EACH = 6 * 20 * 15 };
+  static const char params[] = "{ layers = { { \"group_norm\", 2 } } }";
+  float *v[2];
+  for (int k = 0; k < 2; k++) {
+    spt *t = make(&(struct net){params, k ? 1 : 5, 6, 20, 15}, SP_CHANNELS_LAST, 2);
+    ck_assert_msg(!spt_plan(t, 0), "%s", spt_error(t));
+    v[k] = out(t);
+    spt_free(t);
+  }
+  ck_assert(!memcmp(v[0], v[1], EACH * sizeof **v));
+  free(v[0]), free(v[1]);
+}
+END_TEST
+
 /* Batch norm, a sum and ReLU within convolutions, some of them by other sums of products; all of a frozen network. */
 START_TEST(frozen_as_open) {
   static const struct net net = {"{ layers = { { \"conv\", 32, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" "
@@ -300,6 +320,9 @@ static const struct bad {
     {"{ \"relu\", p = 0.1 }", "layer 1 (relu): `p` is a parameter of dropout; take it out"},
     {"{ \"conv\", 6, groups = 2 }", "layer 1 (conv): 2 groups do not divide its 3 input channels"},
     {"{ \"conv\", 4, groups = 3 }", "layer 1 (conv): 3 groups do not divide its 4 output channels"},
+    {"{ \"group_norm\", 2 }", "layer 1 (group_norm): 2 groups do not divide its 3 input channels"},
+    {"{ \"group_norm\" }", "layer 1 (group_norm): `out` is missing; write { \"group_norm\", GROUPS }"},
+    {"{ \"group_norm\", groups = 3 }", "layer 1 (group_norm): `groups` is a parameter of conv and conv_transpose"},
     {"{ \"conv\", 4, pad = 1, dilation = { 1, 5 } }",
      "layer 1 (conv): kernel 3 of dilation 5 is larger than the map, 8 wide with pad 1"},
     {"{ \"relu\" }, { \"batch_norm\", dilation = 2 }",
@@ -339,6 +362,7 @@ int main(void) {
   tcase_add_test(c, names);
   tcase_add_test(c, taps);
   tcase_add_test(c, drops);
+  tcase_add_test(c, alone);
   tcase_add_test(c, frozen_as_open);
   tcase_add_test(c, smooth);
   tcase_add_loop_test(c, errors, 0, (int)SP_ARRAY(bads));

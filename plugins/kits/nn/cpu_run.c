@@ -26,6 +26,7 @@ static int forward_op(nn_walk *w, const nn_xop *op) {
     case NN_X_GEMM: return nn_gemm_forward(c, op);
     case NN_X_CONV: return nn_convs_forward(c, op);
     case NN_X_NORM: return nn_norm_forward(c, op);
+    case NN_X_GROUP: return nn_group_forward(c, op);
     case NN_X_POOL: return nn_pool_forward(c, op);
     case NN_X_UPSAMPLE: return nn_upsample_forward(c, op);
     case NN_X_ACT: return nn_act_forward(c, op);
@@ -41,6 +42,7 @@ static int backward_op(nn_walk *w, const nn_xop *op) {
     case NN_X_GEMM: return nn_gemm_backward(c, op);
     case NN_X_CONV: return nn_convs_backward(c, op);
     case NN_X_NORM: return nn_norm_backward(c, op);
+    case NN_X_GROUP: return nn_group_backward(c, op);
     case NN_X_POOL: return nn_pool_backward(c, op);
     case NN_X_UPSAMPLE: return nn_upsample_backward(c, op);
     case NN_X_ACT: return nn_act_backward(c, op);

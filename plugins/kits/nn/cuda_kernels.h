@@ -107,6 +107,15 @@ int nnk_norm_backward(void *stream, const nnk_map *dx, const nnk_map *dy, const 
                       const float *gamma, nnk_sum dgamma, nnk_sum dbeta, int batch, const nnk_map *mask, int add,
                       void *work);
 
+/* ---- group norm, channels innermost, as nn.GroupNorm. stats: mean and 1/sqrt(var + eps) of each sample's groups; else as
+ * batch norm over a batch ---- */
+size_t nnk_group_work(const nnk_map *x);
+int nnk_group_forward(void *stream, const nnk_map *y, const nnk_map *x, int64_t groups, double eps, float *stats,
+                      const float *gamma, const float *beta, int relu, void *work);
+int nnk_group_backward(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, int64_t groups,
+                       const float *stats, const float *gamma, nnk_sum dgamma, nnk_sum dbeta, const nnk_map *mask,
+                       int add, void *work);
+
 /* A batch norm of running statistics in the weights w (`count` of them, of the channels that fold.h says) and the bias (NULL:
  * none) of the product before it. */
 typedef struct nnk_folded {

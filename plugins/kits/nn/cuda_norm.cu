@@ -1,27 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * cuda_norm.cu - batch norm: means and variances are merged in double, in a fixed order.
  */
-#include "cuda_rows.cuh"
+#include "cuda_norm.cuh"
 
 namespace nnk {
 
 /* Pieces are added up by a team of threads for each channel, each of which holds its share of them at once. */
 enum { THREADS = 256, COLUMNS = 8, TEAM = 64, SHARE = ROW_BLOCKS / TEAM };
 static_assert(SHARE * TEAM == ROW_BLOCKS, "a team holds all pieces");
-
-/* `squares` is the sum of the squared distances from the mean. */
-struct moments {
-  double count, mean, squares;
-};
-
-__device__ inline void merge_moments(moments *a, const moments &b) {
-  double n = a->count + b.count;
-  if (b.count == 0) return;
-  double d = b.mean - a->mean, step = d * (b.count / n); /* one division: they take longest */
-  a->squares += b.squares + d * a->count * step;
-  a->mean += step;
-  a->count = n;
-}
 
 /* Of channel ch what pieces `member`, member + TEAM, ... have left; zeros where there is none. */
 __device__ inline void take_share(double2 *v, const double2 *work, const cut &q, int64_t ch, int member) {
@@ -45,46 +31,6 @@ __device__ inline double team_sum(double v) {
   __syncthreads();
   return sums[thread % COLUMNS];
 }
-
-struct stats_sum {
-  const void *x;
-  int elt;
-  double2 *work; /* per piece and channel: mean, squares */
-
-  typedef moments part;
-  enum { EACH = 4, RESIDENT = 2 };
-  template <int V> struct sum { /* sums of the distance from the first value: far less cancels than without */
-    struct item {
-      float v[V];
-    };
-    float first[V], s[V], s2[V];
-    int n;
-    __device__ void begin(const stats_sum &, int64_t) {
-      n = 0;
-      for (int j = 0; j < V; j++) first[j] = s[j] = s2[j] = 0;
-    }
-    __device__ void get(const stats_sum &p, int64_t at, item *i) const { load<V>(i->v, p.x, p.elt, at); }
-    __device__ void take(const stats_sum &, int64_t, const item &i) {
-#pragma unroll
-      for (int j = 0; j < V; j++) {
-        if (n == 0) first[j] = i.v[j];
-        float d = i.v[j] - first[j];
-        s[j] += d;
-        s2[j] = fmaf(d, d, s2[j]);
-      }
-      n++;
-    }
-    __device__ moments part_of(int j) const {
-      if (n == 0) return {0, 0, 0};
-      double m = static_cast<double>(s[j]) / n, q = s2[j] - m * s[j];
-      return {static_cast<double>(n), first[j] + m, q < 0 ? 0 : q};
-    }
-  };
-  static __device__ void merge(moments *a, const moments &b) { merge_moments(a, b); }
-  __device__ void finish(const cut &q, int64_t piece, int64_t ch, const moments &m) const {
-    work[piece * q.c + ch] = make_double2(m.mean, m.squares);
-  }
-};
 
 struct stats_out {
   float *stats, *mean, *var;
@@ -215,47 +161,7 @@ static int apply(void *stream, apply_args p, bool forward) {
                   : run_apply<1, uint32_t>(stream, p, forward);
 }
 
-/* ---- sums of dy and of dy * normalised x ---- */
-struct pair {
-  double a, b;
-};
-
-struct back_sum {
-  const void *dy, *x;
-  int dy_elt, x_elt;
-  const float *stats;
-  double2 *work; /* per piece and channel: the sums */
-  int64_t c;
-
-  typedef pair part;
-  enum { EACH = 4, RESIDENT = 2 };
-  template <int V> struct sum {
-    struct item {
-      float g[V], x[V];
-    };
-    float a[V], b[V], mean[V], inv[V];
-    __device__ void begin(const back_sum &p, int64_t ch) {
-      for (int j = 0; j < V; j++) a[j] = b[j] = 0, mean[j] = p.stats[ch + j], inv[j] = p.stats[p.c + ch + j];
-    }
-    __device__ void get(const back_sum &p, int64_t at, item *i) const {
-      load<V>(i->g, p.dy, p.dy_elt, at);
-      load<V>(i->x, p.x, p.x_elt, at);
-    }
-    __device__ void take(const back_sum &, int64_t, const item &i) {
-#pragma unroll
-      for (int j = 0; j < V; j++) {
-        a[j] += i.g[j];
-        b[j] = fmaf(i.g[j], i.x[j] - mean[j], b[j]);
-      }
-    }
-    __device__ pair part_of(int j) const { return {a[j], static_cast<double>(b[j]) * inv[j]}; }
-  };
-  static __device__ void merge(pair *a, const pair &b) { a->a += b.a, a->b += b.b; }
-  __device__ void finish(const cut &q, int64_t piece, int64_t ch, const pair &s) const {
-    work[piece * q.c + ch] = make_double2(s.a, s.b);
-  }
-};
-
+/* ---- gradients of the weights, and means, from the sums of dy and of dy * normalised x ---- */
 __global__ void __launch_bounds__(COLUMNS *TEAM)
     back_end(nnk_sum dgamma, nnk_sum dbeta, float *means, const double2 *work, cut q) {
   int member = static_cast<int>(threadIdx.x) / COLUMNS;

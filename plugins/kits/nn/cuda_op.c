@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * cuda_op.c - the ops that are neither products nor cuDNN's: narrow convolutions, two layers as one, batch norm, pooling,
+ * cuda_op.c - the ops that are neither products nor cuDNN's: narrow convolutions, two layers as one, norms, pooling,
  * moving maps. */
 #include "../drop.h"
 #include "cuda_net.h"
@@ -13,7 +13,8 @@ void nnc_op_size(nn_cuda *cuda, nn_xop *op) {
   for (int64_t n = 1; n <= low->batch; n++) { /* what a kernel needs may rise where the batch gets smaller */
     nnk_map x = nnc_map(&low->vals[op->in], n), y = nnc_map(&low->vals[op->out], n);
     if (op->x == NN_X_NARROW && low->training) op->tmp = larger(op->tmp, nnk_narrow_weight_work(op->d.k[0], &x, &y));
-    if (op->x == NN_X_NORM) op->tmp = larger(op->tmp, nn_align((size_t)x.c * 2 * sizeof(float)) + nnk_norm_work(&x));
+    if (op->x == NN_X_NORM) op->tmp = larger(op->tmp, nn_align(nn_stats_bytes(low, op)) + nnk_norm_work(&x));
+    if (op->x == NN_X_GROUP) op->tmp = larger(op->tmp, nn_align(nn_stats_bytes(low, op)) + nnk_group_work(&x));
   }
 }
 
@@ -119,17 +120,39 @@ int nnc_stem_backward(nnc_call *c, const nn_xop *op) {
   return st;
 }
 
-/* ---- batch norm: `saved`, or the front of tmp, has mean and 1/std; the kernels' own memory is behind it ---- */
+/* ---- norms: `saved`, or the front of tmp, has mean and 1/std; the kernels' own memory is behind it ---- */
+static float *stats_of(const nnc_call *c, const nn_xop *op) {
+  int keep = c->w.io->training && c->cuda->low.training;
+  return (float *)(keep ? (char *)c->w.io->saved + op->off_stats : c->w.tmp);
+}
+
+static char *norm_work(const nnc_call *c, const nn_xop *op) {
+  return c->w.tmp + nn_align(nn_stats_bytes(&c->cuda->low, op));
+}
+
+static int group_forward(nnc_call *c, const nn_xop *op) {
+  nnk_map x = nnc_data(c, op->in), y = nnc_data(c, op->out);
+  return nnk_group_forward(c->stream, &y, &x, op->d.groups, op->d.eps, stats_of(c, op), nnc_weight(c, op->d.w),
+                           nnc_weight(c, op->d.w + 1), op->d.relu, norm_work(c, op));
+}
+
+static int group_backward(nnc_call *c, const nn_xop *op) {
+  nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out), none = nnc_map(&c->w.low->vals[op->in], c->w.n);
+  const float *stats = (float *)((char *)c->w.io->saved + op->off_stats);
+  nnc_into in;
+  nnc_din(c, op->in, &in);
+  return nnk_group_backward(c->stream, in.dx ? in.dx : &none, &dy, &x, op->d.groups, stats, nnc_weight(c, op->d.w),
+                            nnc_grad_of(c, op->d.w), nnc_grad_of(c, op->d.w + 1), in.mask, in.add, norm_work(c, op));
+}
+
 static int norm_forward(nnc_call *c, const nn_xop *op) {
   nnk_map x = nnc_data(c, op->in), y = nnc_data(c, op->out);
   int w = op->d.w, err;
   float *mean = nnc_weight(c, w + 2), *var = nnc_weight(c, w + 3);
-  size_t stats_bytes = nn_align((size_t)x.c * 2 * sizeof(float));
-  int keep = c->w.io->training && c->cuda->low.training;
-  float *stats = (float *)(keep ? (char *)c->w.io->saved + op->off_stats : c->w.tmp);
+  float *stats = stats_of(c, op);
   if (c->w.batch_stats)
     err = nnk_norm_stats(c->stream, stats, &x, op->d.eps, op->d.momentum, mean, var, nnc_weight(c, w + 4),
-                         c->w.tmp + stats_bytes);
+                         norm_work(c, op));
   else err = nnk_norm_running(c->stream, stats, x.c, mean, var, op->d.eps);
   return err ? err : nnk_norm_forward(c->stream, &y, &x, stats, nnc_weight(c, w), nnc_weight(c, w + 1), op->d.relu);
 }
@@ -268,6 +291,7 @@ int nnc_op_forward(nnc_call *c, const nn_xop *op) {
       if (c->w.batch_stats && c->w.n * x.h * x.w < 2)
         return nnc_fail(c, op, SP_E_UNSUPPORTED, "more than one value per channel is needed for the statistics");
       return nnc_check(c, op, norm_forward(c, op));
+    case NN_X_GROUP: return nnc_check(c, op, group_forward(c, op));
     case NN_X_POOL:
       return nnc_check(c, op, nnk_pool_forward(c->stream, op->d.kind == NN_OP_MAX_POOL, &y, &x, window_of(op)));
     case NN_X_UPSAMPLE: return nnc_check(c, op, nnk_upsample_forward(c->stream, op->d.mode, &y, &x));
@@ -285,6 +309,7 @@ int nnc_op_backward(nnc_call *c, const nn_xop *op) {
   switch (op->x) {
     case NN_X_NARROW: return nnc_check(c, op, narrow_backward(c, op));
     case NN_X_NORM: return nnc_check(c, op, norm_backward(c, op));
+    case NN_X_GROUP: return nnc_check(c, op, group_backward(c, op));
     case NN_X_POOL: return nnc_check(c, op, pool_backward(c, op));
     case NN_X_UPSAMPLE: return nnc_check(c, op, upsample_backward(c, op));
     case NN_X_RELU: return nnc_check(c, op, relu_backward(c, op));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * cuda_rows.cuh - sums per channel over all pixels of a map, in pieces that depend on the shape alone.
  *
- * What is summed is a policy P: P::sum is one thread's state per channel, P::sum::item what it reads of a pixel,
- * P::EACH how many of them are under way together, P::part what threads merge in shared memory; P::RESIDENT blocks share
- * a multiprocessor.
+ * What is summed is a policy P: P::sum is one thread's state per channel (which begin() has as run * c + channel), P::sum::item
+ * what it reads of a pixel, P::EACH how many of them are under way together, P::part what threads merge in shared memory;
+ * P::RESIDENT blocks share a multiprocessor.
  */
 #ifndef NN_CUDA_ROWS_CUH
 #define NN_CUDA_ROWS_CUH
@@ -14,15 +14,17 @@ namespace nnk {
 
 enum { ROW_THREADS = 256, ROW_BLOCKS = 512 };
 
-/* A block takes `lanes` units of V channels; `rows` threads share the pixels of a piece. */
+/* A block takes `lanes` units of V channels; `rows` threads share the pixels of a piece. The pixels are one run, or one a
+ * sample, which is then cut by itself. */
 struct cut {
   int v, lanes, rows;
   int64_t columns, pieces, each; /* blocks side by side; pieces of the pixels; pixels of a piece */
+  int64_t run, per_run;          /* pixels of a run; its pieces */
   int64_t count, c, plane;       /* pixels; channels; pixels of a plane where the map is N,C,H,W, else 0 */
 };
 
 /* v: as access() gave it for what is read. */
-inline cut cut_of(const nnk_map *m, int v) {
+inline cut cut_of(const nnk_map *m, int v, int blocks = ROW_BLOCKS) {
   cut q = {};
   bool planar = m->layout == PLANAR;
   q.v = planar ? 1 : v;
@@ -33,17 +35,18 @@ inline cut cut_of(const nnk_map *m, int v) {
   q.lanes = planar ? 1 : static_cast<int>(units < 32 ? units : 32);
   q.rows = ROW_THREADS / q.lanes;
   q.columns = up(units, q.lanes);
-  int64_t most = up(ROW_BLOCKS, q.columns), wanted = up(q.count, q.rows * 2);
+  int64_t most = up(blocks, q.columns), wanted = up(q.count, q.rows * 2);
   q.pieces = wanted < most ? wanted : most;
   q.each = up(q.count, q.pieces);
-  q.pieces = up(q.count, q.each);
+  q.pieces = q.per_run = up(q.count, q.each);
+  q.run = q.count;
   return q;
 }
 
 /* At least pieces * c, whatever the alignment, for this batch and any smaller one. */
-inline int64_t most_parts(const nnk_map *m) {
+inline int64_t most_parts(const nnk_map *m, int blocks = ROW_BLOCKS) {
   int64_t side_by_side = m->layout == PLANAR ? m->c : up(m->c, 4 * 32); /* fewest blocks: the widest accesses */
-  int64_t pieces = up(ROW_BLOCKS, side_by_side), all = m->n * pixels(*m);
+  int64_t pieces = up(blocks, side_by_side), all = m->n * pixels(*m);
   return m->c * (pieces < all ? pieces : all);
 }
 
@@ -58,12 +61,13 @@ template <class P, int V> __global__ void __launch_bounds__(ROW_THREADS, P::RESI
   __shared__ typename P::part parts[V][ROW_THREADS];
   int thread = static_cast<int>(threadIdx.x), row = thread / q.lanes, lane = thread - row * q.lanes;
   int64_t piece = blockIdx.x / q.columns, ch = ((blockIdx.x - piece * q.columns) * q.lanes + lane) * V;
-  int64_t end = min(q.count, (piece + 1) * q.each);
+  int64_t run = piece / q.per_run, first = run * q.run + (piece - run * q.per_run) * q.each;
+  int64_t end = min(first + q.each, (run + 1) * q.run);
   bool mine = row < q.rows && ch < q.c;
   typename P::template sum<V> s;
   if (mine) {
-    s.begin(p, ch);
-    for (int64_t r = piece * q.each + row; r < end; r += P::EACH * q.rows) {
+    s.begin(p, run * q.c + ch);
+    for (int64_t r = first + row; r < end; r += P::EACH * q.rows) {
       typename P::template sum<V>::item items[P::EACH];
 #pragma unroll
       for (int e = 0; e < P::EACH; e++) {

@@ -162,6 +162,7 @@ static void wishes(const nn_net *net, int *wish) {
     switch (op->kind) {
       case NN_OP_RELU:
       case NN_OP_BATCH_NORM:
+      case NN_OP_GROUP_NORM:
       case NN_OP_ADD:
       case NN_OP_CONCAT:
       case NN_OP_MUL:
@@ -223,6 +224,7 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
     case NN_OP_AVG_POOL: x = NN_X_POOL; break;
     case NN_OP_UPSAMPLE: x = NN_X_UPSAMPLE; break;
     case NN_OP_BATCH_NORM: x = NN_X_NORM; break;
+    case NN_OP_GROUP_NORM: x = NN_X_GROUP; break;
     case NN_OP_RELU: x = NN_X_RELU; break;
     case NN_OP_ADD: x = NN_X_ADD; break;
     case NN_OP_CONCAT: x = NN_X_CONCAT; break;
@@ -288,6 +290,11 @@ static size_t pack(piece *p, int n) {
 
 static int own_memory(const nn_val *v) { return !v->unstored && v->in_port < 0 && (v->out_port < 0 || v->uses); }
 
+size_t nn_stats_bytes(const nn_low *low, const nn_xop *op) {
+  int64_t each = op->x == NN_X_NORM ? low->vals[op->out].c : op->x == NN_X_GROUP ? low->batch * op->d.groups : 0;
+  return (size_t)each * 2 * sizeof(float);
+}
+
 int nn_place(sp_ctx *ctx, nn_low *low) {
   piece *infer = calloc((size_t)low->n_vals * 2 + 1, sizeof *infer), *grad = infer ? infer + low->n_vals : NULL;
   if (!infer) return nomem(ctx);
@@ -310,11 +317,10 @@ int nn_place(sp_ctx *ctx, nn_low *low) {
   }
   low->grad_bytes = low->training ? pack(grad, low->n_vals) : 0;
   free(infer);
-  for (int i = 0; i < low->n_ops; i++)
-    if (low->ops[i].x == NN_X_NORM) {
-      low->ops[i].off_stats = low->saved_bytes;
-      low->saved_bytes += nn_align((size_t)low->vals[low->ops[i].out].c * 2 * sizeof(float));
-    }
+  for (int i = 0; i < low->n_ops; i++) {
+    low->ops[i].off_stats = low->saved_bytes;
+    low->saved_bytes += nn_align(nn_stats_bytes(low, &low->ops[i]));
+  }
   return SP_OK;
 }
 

@@ -31,6 +31,7 @@ enum nn_exec {
   NN_X_CONV,
   NN_X_NARROW,
   NN_X_NORM,
+  NN_X_GROUP,
   NN_X_POOL,
   NN_X_UPSAMPLE,
   NN_X_RELU,
@@ -49,7 +50,7 @@ typedef struct nn_xop {
   int from, to;                      /* COPY: layouts; flattening goes to NN_PLANAR */
   int part;                          /* of a backward */
   int together;                      /* CUDA: its backward is one with that of another op */
-  size_t off_stats;                  /* NORM: mean and 1/std in `saved` */
+  size_t off_stats;                  /* NORM, GROUP: mean and 1/std in `saved` */
   size_t off_w, off_b;               /* constants: with batch norm folded, or as the device has them */
   size_t off_back;                   /* CPU, CONV: likewise, packed for the gradient of what it reads */
   size_t tmp;                        /* bytes */
@@ -95,6 +96,8 @@ int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op);
 void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep);
 /* Where constants of so many bytes lie. */
 size_t nn_constant(nn_low *low, size_t bytes);
+/* Of a norm: mean and 1/std of each channel, or of each sample's groups. */
+size_t nn_stats_bytes(const nn_low *low, const nn_xop *op);
 /* Gives every value its place in scratch or saved memory. */
 int nn_place(sp_ctx *ctx, nn_low *low);
 /* Cuts a backward into runs of ops, once it is known which values are stored: the largest, by bytes of gradients, is as small

@@ -14,9 +14,9 @@
 #define MAX_NAME 96
 
 static const char *const types[] = {
-    "conv",         "conv_transpose", "max_pool", "avg_pool", "batch_norm", "relu", "linear",
-    "flatten",      "residual",       "add",      "concat",   "mul",        "mean", "sigmoid",
-    "hard_sigmoid", "hard_swish",     "silu",     "upsample", "dropout",    NULL};
+    "conv",         "conv_transpose", "max_pool", "avg_pool", "batch_norm", "relu",       "linear",
+    "flatten",      "residual",       "add",      "concat",   "mul",        "mean",       "sigmoid",
+    "hard_sigmoid", "hard_swish",     "silu",     "upsample", "dropout",    "group_norm", NULL};
 static const char *const modes[] = {"nearest", "bilinear", NULL};
 static const sp_param from_fields[] = {{.name = "name",
                                         .type = SP_PARAM_STRING,
@@ -46,7 +46,7 @@ const sp_param nn_layer_fields[] = {
      .offset = FIELD(out),
      .imin = 0,
      .imax = MAX_EXTENT,
-     .doc = "output channels (conv, conv_transpose, residual) or features (linear)"},
+     .doc = "output channels (conv, conv_transpose, residual), features (linear) or groups (group_norm)"},
     SIDES(kernel, "kernel size, or {height, width}; 0: 3 for conv, 2 for conv_transpose and pooling"),
     SIDES(stride, "step; 0: 1 for conv and residual, 2 for conv_transpose, the kernel for pooling"),
     SIDES(pad, "zeros added on each side"),
@@ -102,7 +102,7 @@ const sp_param nn_layer_fields[] = {
      .def = 1e-5,
      .min = 1e-12,
      .max = 1,
-     .doc = "batch_norm, residual: added to the variance"},
+     .doc = "batch_norm, group_norm, residual: added to the variance"},
     {.name = "momentum",
      .type = SP_PARAM_FLOAT,
      .offset = FIELD(momentum),
@@ -113,9 +113,10 @@ const sp_param nn_layer_fields[] = {
     {.name = NULL}};
 
 const char *nn_kind_name(int kind) {
-  static const char *const names[] = {"conv",         "conv_transpose", "max_pool", "avg_pool", "batch_norm", "relu",
-                                      "linear",       "flatten",        "add",      "concat",   "mul",        "sigmoid",
-                                      "hard_sigmoid", "hard_swish",     "silu",     "upsample", "dropout"};
+  static const char *const names[] = {"conv",     "conv_transpose", "max_pool",     "avg_pool",   "batch_norm",
+                                      "relu",     "linear",         "flatten",      "add",        "concat",
+                                      "mul",      "sigmoid",        "hard_sigmoid", "hard_swish", "silu",
+                                      "upsample", "dropout",        "group_norm"};
   return names[kind];
 }
 
@@ -210,8 +211,8 @@ static int need_map(sp_ctx *ctx, const nn_net *net, int in, const char *place, c
 
 static int need_out(sp_ctx *ctx, const nn_layer *l, const char *place) {
   if (l->out >= 1) return SP_OK;
-  return ctx->host->fail(ctx, SP_E_INVALID, "%s (%s): `out` is missing; write { \"%s\", CHANNELS }", place,
-                         types[l->type], types[l->type]);
+  return ctx->host->fail(ctx, SP_E_INVALID, "%s (%s): `out` is missing; write { \"%s\", %s }", place, types[l->type],
+                         types[l->type], l->type == NN_GROUP_NORM ? "GROUPS" : "CHANNELS");
 }
 
 static int check_size(sp_ctx *ctx, const char *place, const char *type, int64_t c, int64_t h, int64_t w) {
@@ -287,6 +288,17 @@ static int batch_norm(sp_ctx *ctx, nn_net *net, int in, double eps, double momen
       (st = add_param(ctx, net, name, "running_mean", 1, &v.c, SP_WEIGHT_STATE, SP_INIT_CONST, 0)) ||
       (st = add_param(ctx, net, name, "running_var", 1, &v.c, SP_WEIGHT_STATE, SP_INIT_CONST, 1)) ||
       (st = add_weight(ctx, net, name, "num_batches_tracked", &count)))
+    return st;
+  return make(ctx, net, &op, v);
+}
+
+static int group_norm(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place) {
+  nn_value v = net->values[in];
+  nn_op op = {
+      .kind = NN_OP_GROUP_NORM, .in = in, .w = has_weights(net), .bias = 1, .groups = (int)l->out, .eps = l->eps};
+  int st = check_groups(ctx, l->out, v.c, v.c, place, "group_norm");
+  if (st || (st = add_param(ctx, net, name, "weight", 1, &v.c, SP_WEIGHT_TRAINED, SP_INIT_CONST, 1)) ||
+      (st = add_param(ctx, net, name, "bias", 1, &v.c, SP_WEIGHT_TRAINED, SP_INIT_CONST, 0)))
     return st;
   return make(ctx, net, &op, v);
 }
@@ -439,6 +451,9 @@ int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char
         return ctx->host->fail(ctx, SP_E_SHAPE, "%s (batch_norm): made for %lld channels, the input has %lld", place,
                                (long long)l->out, (long long)v.c);
       return batch_norm(ctx, net, in, l->eps, l->momentum, name);
+    case NN_GROUP_NORM:
+      if ((st = need_out(ctx, l, place))) return st;
+      return group_norm(ctx, net, in, l, name, place);
     case NN_RELU: return relu(ctx, net, in);
     case NN_LINEAR:
       if ((st = need_out(ctx, l, place))) return st;
@@ -544,7 +559,7 @@ void nn_fuse(nn_net *net, const uint8_t *keep) {
       if (j >= i || j < n) uses += reads(&net->ops[j], op->in);
     if (op->kind == NN_OP_RELU && prev && uses == 1 && !keep[op->in] && !prev->relu &&
         (prev->kind == NN_OP_CONV || prev->kind == NN_OP_CONVT || prev->kind == NN_OP_BATCH_NORM ||
-         prev->kind == NN_OP_LINEAR || prev->kind == NN_OP_ADD)) {
+         prev->kind == NN_OP_GROUP_NORM || prev->kind == NN_OP_LINEAR || prev->kind == NN_OP_ADD)) {
       prev->relu = 1;
       prev->out = op->out;
       continue;

@@ -25,7 +25,8 @@ enum nn_type {
   NN_HARD_SWISH,
   NN_SILU,
   NN_UPSAMPLE,
-  NN_DROPOUT
+  NN_DROPOUT,
+  NN_GROUP_NORM
 };
 
 enum { NN_MAX_INS = 16 }; /* most values that one layer reads */
@@ -71,7 +72,8 @@ enum nn_kind { /* a residual block is lowered into these */
                NN_OP_HARD_SWISH,
                NN_OP_SILU,
                NN_OP_UPSAMPLE,
-               NN_OP_DROPOUT
+               NN_OP_DROPOUT,
+               NN_OP_GROUP_NORM
 };
 
 typedef struct nn_op {
@@ -82,8 +84,8 @@ typedef struct nn_op {
   int out;    /* the value that it makes */
   int relu;   /* ReLU is applied to the result */
   int k[2], s[2], p[2], op[2];
-  int dil[2], groups; /* CONV, CONVT */
-  int w;              /* index of the first weight, -1: none. CONV, CONVT, LINEAR: weight, bias.
+  int dil[2], groups; /* CONV, CONVT; GROUP_NORM has groups too */
+  int w;              /* index of the first weight, -1: none. CONV, CONVT, LINEAR, GROUP_NORM: weight, bias.
                        BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
   int bias;
   int norm; /* CONV, CONVT, LINEAR: the first weight, from 1, of the batch norm that is folded into it; 0: none */

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- What is trained behind an encoder, as lists of layers: sp.models.probe, fcn, deeplabv3 and unet. Names of weights are those of
--- torchvision's `classifier` and of segmentation_models.pytorch's Unet.
+-- What is trained behind an encoder, as lists of layers: sp.models.probe, fcn, deeplabv3, unet and fpn. Names of weights are
+-- those of torchvision's `classifier` and of segmentation_models.pytorch's Unet and FPN.
 local build = require "spcore.models.build"
 local core = require "spcore.core"
 local words = require "spcore.words"
@@ -97,11 +97,11 @@ function heads.deeplabv3(t)
 end
 
 -- Refuses an image that the encoder cannot halve so often.
-local function check_halvings(size, times)
+local function check_halvings(what, size, times)
   local stride = 1 << times
   for i, side in ipairs(size) do
     if side % stride ~= 0 then
-      bad("unet", "%d pixels of %s are no multiple of %d; take %d or %d", side, i == 1 and "height" or "width", stride,
+      bad(what, "%d pixels of %s are no multiple of %d; take %d or %d", side, i == 1 and "height" or "width", stride,
         math.max(1, side // stride) * stride, math.max(2, side // stride + 1) * stride)
     end
   end
@@ -113,7 +113,7 @@ end
 function heads.unet(t)
   words.check_keys("sp.models.unet{}", t, { classes = true, decoder = true, size = true })
   local decoder = numbers("unet", "decoder", t.decoder or { 256, 128, 64, 32, 16 })
-  if t.size ~= nil then check_halvings(size_of("unet", t.size), #decoder) end
+  if t.size ~= nil then check_halvings("unet", size_of("unet", t.size), #decoder) end
   local list = {}
   for i, channels in ipairs(decoder) do
     local name = "blocks." .. i - 1
@@ -125,6 +125,49 @@ function heads.unet(t)
     block(list, numbered(name .. ".conv2", 0), channels, 3)
   end
   build.add(list, { "conv", whole("unet", "classes", t.classes, 1), kernel = 3, pad = 1, name = "segmentation_head.0" })
+  return list
+end
+
+-- From the coarsest map to that of a quarter of the image's sides, each added to the one before, twice as large.
+local function top_down(list, channels)
+  build.add(list, { "conv", channels, kernel = 1, name = "p5" })
+  for level = 4, 2, -1 do
+    local name = "p" .. level
+    build.add(list, { "upsample", scale = 2, from = "p" .. level + 1, name = name .. ".up" },
+      { "conv", channels, kernel = 1, from = "skips." .. level, name = name .. ".skip_conv" },
+      { "add", from = { name .. ".up", name .. ".skip_conv" }, name = name })
+  end
+end
+
+-- A level of the pyramid in the size of the finest, `times` enlarged; returns what its result is called.
+local function enlarged(list, name, from, channels, times)
+  for i = 0, math.max(times, 1) - 1 do
+    local block = ("%s.block.%d"):format(name, i)
+    build.add(list, { "conv", channels, kernel = 3, pad = 1, bias = false, from = from, name = block .. ".block.0" },
+      { "group_norm", 32, name = block .. ".block.1" }, { "relu", name = block .. ".block.2" })
+    if times > 0 then
+      build.add(list, { "upsample", scale = 2, mode = "bilinear", align_corners = true, name = block .. ".up" })
+    end
+    from = list[#list].name
+  end
+  return from
+end
+
+-- fpn{ classes, pyramid = 256, width = 128, merge = "add", dropout = 0.2, size = of the image, where it is to be checked } ->
+-- segmentation_models.pytorch's FPNDecoder and head. `skips` are four maps, of 1/2 to 1/16 of the image's sides.
+function heads.fpn(t)
+  words.check_keys("sp.models.fpn{}", t,
+    { classes = true, pyramid = true, width = true, merge = true, dropout = true, size = true })
+  if t.size ~= nil then check_halvings("fpn", size_of("fpn", t.size), 5) end
+  local width, merge = whole("fpn", "width", t.width or 128, 1), build.choice("sp.models.fpn{}", t, "merge", { "add", "cat" })
+  if width % 32 ~= 0 then bad("fpn", "width is a multiple of 32, the groups of its norms, not %d", width) end
+  local list, levels = {}, {}
+  top_down(list, whole("fpn", "pyramid", t.pyramid or 256, 1))
+  for i = 0, 3 do levels[i + 1] = enlarged(list, "seg_blocks." .. i, "p" .. 5 - i, width, 3 - i) end
+  build.add(list, { merge == "add" and "add" or "concat", from = levels, name = "merge" },
+    { "dropout", p = part("fpn", "dropout", t.dropout or 0.2), maps = true, name = "dropout" },
+    { "conv", whole("fpn", "classes", t.classes, 1), kernel = 1, name = "segmentation_head.0" },
+    { "upsample", scale = 4, mode = "bilinear", align_corners = true, name = "segmentation_head.1" })
   return list
 end
 
