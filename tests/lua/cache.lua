@@ -190,7 +190,7 @@ do -- what is refused
   small.device = "mock"
   t.raises(wanted .. '"host" or "off"', too_large, small, reader, "device")
   too_large(small, reader, "host")
-  reader.size, reader.samples = 4096, 2000000
+  reader.size, reader.samples = 4096, 2000000000
   t.raises("the cache of 'encoder' needs [%d.]+ GiB of memory, the host has [%d.]+: take cache = \"off\", or fewer samples",
     too_large, { device = "mock" }, reader, "host")
 end
