@@ -110,7 +110,7 @@ static const struct net {
     {"layers", "squeeze and excitation",
      "{ layers = { { \"conv\", 12, pad = 1, bias = false }, { \"batch_norm\" }, { \"hard_swish\" }, { \"relu\", name = "
      "\"x\" },"
-     " { \"mean\" }, { \"conv\", 5, kernel = 1 }, { \"relu\" }, { \"conv\", 12, kernel = 1 }, { \"hard_sigmoid\", name "
+     " { \"mean\" }, { \"conv\", 5, kernel = 1 }, { \"silu\" }, { \"conv\", 12, kernel = 1 }, { \"hard_sigmoid\", name "
      "= \"s\" },"
      " { \"mul\", from = { \"x\", \"s\" } }, { \"silu\" }, { \"conv\", 6, kernel = 2, stride = 2 } } }",
      3, 3, 8, 12, KINKS, 0, 0},
