@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 # needs: onednn images
 """sp.models against torchvision's networks, with the same random weights, loaded from a file of its whole state_dict: every tap,
-or the head; what lists say of themselves; timm's names. SP_MODELS=all: all networks, at 224 x 224, 256 x 256 and 257 x 223."""
+or the head; what lists say of themselves; timm's names. SP_MODELS=all: all networks, at 224 x 224, 256 x 256 and 257 x 223.
+SP_TEST_DEVICE and, on a GPU, SP_TEST_PRECISION: where and how ours compute; in tf32 and bf16 a map may be off by twice what
+PyTorch's own is off there in that precision."""
+import copy
 import hashlib
 import json
 import os
@@ -22,6 +25,8 @@ except ImportError:
     timm = None
     print("timm is not there: its names are compared as it had them, its numbers are left out")
 r = Report()
+DEVICE, PRECISION = os.environ.get("SP_TEST_DEVICE", "cpu"), os.environ.get("SP_TEST_PRECISION", "fp32")
+PLACE = f'device = "{DEVICE}", ' + (f'precision = "{PRECISION}", ' if DEVICE != "cpu" else "")
 SPCORE = os.path.abspath(os.path.join(os.environ.get("top_builddir", "."), "spcore"))
 torch.manual_seed(8)
 for init in ("kaiming_normal_", "kaiming_uniform_", "normal_", "trunc_normal_", "uniform_"):
@@ -61,7 +66,7 @@ TIMM = {
 TAPS = """
 local sp = require "spcore"
 local layers = sp.models.get("%s", %s)
-local g <close> = sp.graph { device = "cpu", threads = 2 }
+local g <close> = sp.graph { %sthreads = 2 }
 local data = g.reader { path = "data", batch = 1, size = { %d, %d }, target = "class", shuffle = false }
 local x = g.to_float { data.image, scale = true }
 if #layers.taps == 0 then
@@ -174,7 +179,7 @@ def wanted(name, m, x, options):
     maps = smaller_maps(m, x)
     if name.startswith("resnet"):
         return [maps[-1]] + maps
-    plain = network(name, {k: v for k, v in options.items() if k != "dilated"}).eval()  # dilations leave taps where they are
+    plain = network(name, {k: v for k, v in options.items() if k != "dilated"}).eval().to(x.device)  # taps stay where they are
     sides = [y.shape[2] for y in smaller_maps(plain, x)]
     last = [i for i, side in enumerate(sides) if i + 1 == len(sides) or sides[i + 1] < side]
     return [maps[-1]] + [maps[i] for i in last]
@@ -189,6 +194,16 @@ def images(case, hw):
     return torch.from_numpy(x).float() / 255
 
 
+def rounding(name, m, x, options, ys):
+    """How much of its largest value each map of PyTorch's is off in the precision, on the device."""
+    if PRECISION == "fp32":
+        return [0] * len(ys)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    with torch.no_grad(), torch.autocast(DEVICE, torch.bfloat16, enabled=PRECISION == "bf16"):
+        theirs = wanted(name, copy.deepcopy(m).to(DEVICE), x.to(DEVICE), options)
+    return [float((a.float().cpu() - b).abs().max() / b.abs().max()) for a, b in zip(theirs, ys)]
+
+
 def compare(name, options, hw):
     case = f"{name} {json.dumps(options)}, {hw[0]} x {hw[1]}"
     x = images(case, hw)
@@ -197,9 +212,9 @@ def compare(name, options, hw):
     save_file("w.safetensors", {k: v.numpy() for k, v in m.state_dict().items()})
     with torch.no_grad():
         ys = wanted(name, m, x, options)
-    run(TAPS % (name, lua(options), *hw))
-    for i, y in enumerate(ys):
-        r.near(f"{case}, {f'tap {i}' if i else 'features'}", np.load(f"{i}.npy"), y.numpy(), 1e-4)
+    run(TAPS % (name, lua(options), PLACE, *hw))
+    for i, (y, off) in enumerate(zip(ys, rounding(name, m, x, options, ys))):
+        r.near(f"{case}, {f'tap {i}' if i else 'features'}", np.load(f"{i}.npy"), y.numpy(), max(1e-4, 2 * off))
     r.true(f"{case}: no other tap", not os.path.exists(f"{len(ys)}.npy"))
     for i in range(len(ys)):
         os.remove(f"{i}.npy")
