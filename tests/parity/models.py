@@ -26,7 +26,8 @@ except ImportError:
     print("timm is not there: its names are compared as it had them, its numbers are left out")
 r = Report()
 DEVICE, PRECISION = os.environ.get("SP_TEST_DEVICE", "cpu"), os.environ.get("SP_TEST_PRECISION", "fp32")
-PLACE = f'device = "{DEVICE}", ' + (f'precision = "{PRECISION}", ' if DEVICE != "cpu" else "")
+CPU = 'device = "cpu", '
+PLACE = f'device = "{DEVICE}", precision = "{PRECISION}", ' if DEVICE != "cpu" else CPU
 SPCORE = os.path.abspath(os.path.join(os.environ.get("top_builddir", "."), "spcore"))
 torch.manual_seed(8)
 for init in ("kaiming_normal_", "kaiming_uniform_", "normal_", "trunc_normal_", "uniform_"):
@@ -269,7 +270,7 @@ def check_installed_timm(case, name, about, tag, ours, names):
     state = {k: v.numpy() for k, v in m.state_dict().items()}
     save_file("w.safetensors", state)
     x = images("timm", (64, 96))
-    run(TAPS % (name, lua({"classes": 7, "variant": f"timm_{tag}"}), 64, 96))
+    run(TAPS % (name, lua({"classes": 7, "variant": f"timm_{tag}"}), CPU, 64, 96))
     with torch.no_grad():
         r.near(f"{case}: timm's logits", np.load("0.npy"), m(x).numpy(), 1e-4)
 
