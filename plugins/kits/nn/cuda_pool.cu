@@ -115,11 +115,7 @@ template <int V, class T> __global__ void __launch_bounds__(THREADS) sum_forward
   }
   if (team || !inside) return;
   for (int j = 0; j < V; j++) sum[j] = part[j * THREADS + me] * scale;
-  if (p.add) load<V>(v[0], p.y.p, p.y.elt, to);
-  for (int j = 0; j < V && p.add; j++) sum[j] += v[0][j];
-  if (p.mask) load<V>(v[0], p.mask, p.y.elt, to);
-  for (int j = 0; j < V && p.mask; j++) sum[j] = v[0][j] > 0 ? sum[j] : 0;
-  store<V>(p.y.p, p.y.elt, to, sum);
+  store_grad<V>(p.y.p, p.y.elt, to, sum, p.add, p.mask);
 }
 
 /* A thread gathers what the windows over its input give; for max it finds each window's winner again. */
@@ -153,15 +149,7 @@ template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_backw
     }
   float part = 1 / static_cast<float>(p.w.k[0] * p.w.k[1]);
   for (int j = 0; j < V && !MAX; j++) sum[j] *= part;
-  if (p.add) {
-    load<V>(v, p.x.p, p.x.elt, at);
-    for (int j = 0; j < V; j++) sum[j] += v[j];
-  }
-  if (p.mask) {
-    load<V>(v, p.mask, p.x.elt, at);
-    for (int j = 0; j < V; j++) sum[j] = v[j] > 0 ? sum[j] : 0;
-  }
-  store<V>(p.x.p, p.x.elt, at, sum);
+  store_grad<V>(p.x.p, p.x.elt, at, sum, p.add, p.mask);
 }
 
 template <int V> static int run_pool(void *stream, pool_args p, bool max, bool forward) {
