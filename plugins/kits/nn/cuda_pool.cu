@@ -8,10 +8,11 @@ namespace nnk {
 enum {
   THREADS = 256,
   LANES = 32,
-  TOGETHER = 3, /* loads that are under way */
-  WHOLE = 16,   /* pixels; of fewer a mean is a thread's work */
-  EACH = 8,     /* pixels of a sum that a thread has under way */
-  MANY = 264    /* blocks */
+  TOGETHER = 3,         /* loads that are under way */
+  WHOLE = 16,           /* pixels; of fewer a mean is a thread's work */
+  EACH = 8,             /* pixels of a sum that a thread has under way */
+  MOST = INT32_MAX / 2, /* of a sum */
+  MANY = 264            /* blocks */
 };
 
 struct pool_args {
@@ -183,7 +184,8 @@ static int sum_over(void *stream, const pool_args &p, float scale) {
 }
 
 static bool is_mean(int max, const nnk_map *x, const nnk_window &w) {
-  return !max && pixels(*x) > WHOLE && w.k[0] == x->h && w.k[1] == x->w && !w.p[0] && !w.p[1];
+  int64_t px = pixels(*x);
+  return !max && px > WHOLE && px <= MOST && w.k[0] == x->h && w.k[1] == x->w && !w.p[0] && !w.p[1];
 }
 
 static bool plain(const nnk_map *m) { return m->layout == 0 || pixels(*m) == 1; }
@@ -215,8 +217,7 @@ int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *d
 }
 
 int nnk_sum_pixels(void *stream, const nnk_map *dst, const nnk_map *src, const nnk_map *mask, int add) {
-  if (!plain(dst) || !plain(src) || pixels(*dst) != 1 || dst->c != src->c || pixels(*src) > INT32_MAX / 2)
-    return refused();
+  if (!plain(dst) || !plain(src) || pixels(*dst) != 1 || dst->c != src->c || pixels(*src) > MOST) return refused();
   if (elements(*dst) == 0) return cudaSuccess;
   return sum_over(stream, {*dst, *src, nullptr, mask ? mask->p : nullptr, 0, add, {}, 0}, 1);
 }
