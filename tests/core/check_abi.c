@@ -17,6 +17,8 @@
 #include <spcore/plugin.h>
 #include <spcore/rng.h>
 
+#include "tests/kit/suite.h"
+
 #define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "the size of " #type " is frozen")
 #define AT(type, member, bytes) \
   _Static_assert(offsetof(type, member) == (bytes), "the place of " #member " in " #type " is frozen")
@@ -417,9 +419,5 @@ int main(void) {
   tcase_add_test(tc, numbers_are_frozen);
   tcase_add_test(tc, random_numbers_are_frozen);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_run_all(sr, CK_NORMAL);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

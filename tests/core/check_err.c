@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * check_err.c - errors keep their words, a status has a name. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "tests/kit/suite.h"
 
 START_TEST(errors_keep_their_words) {
   sp_err err;
@@ -51,9 +51,5 @@ int main(void) {
   tcase_add_test(tc, long_words_are_cut);
   tcase_add_test(tc, status_has_name_and_words);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "run/engine.h"
+#include "tests/kit/suite.h"
 
 static sp_env *env;
 
@@ -367,9 +368,5 @@ int main(void) {
   tcase_add_test(c, refusals);
   tcase_add_test(c, memory_and_allocations);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -10,6 +10,7 @@
 
 #include "base/util.h"
 #include "graph/init.h"
+#include "tests/kit/suite.h"
 
 static sp_err err;
 
@@ -175,9 +176,5 @@ int main(void) {
   tcase_add_test(c, constants_of_every_type);
   tcase_add_test(c, refusals);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

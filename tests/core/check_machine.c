@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "run/loop.h"
+#include "tests/kit/suite.h"
 
 #define W 4
 #define STEPS 30
@@ -447,9 +448,5 @@ int main(void) {
   tcase_add_checked_fixture(c, setup, kit_teardown);
   for (size_t i = 0; i < SP_ARRAY(tests); i++) tcase_add_test(c, tests[i]);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

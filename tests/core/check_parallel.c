@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "host/parallel.h"
+#include "tests/kit/suite.h"
 
 enum { N = 2000, MAX = 16 };
 
@@ -193,9 +194,5 @@ int main(void) {
   tcase_add_test(tc, nested_calls_end);
   tcase_add_test(tc, refuses_sizes);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

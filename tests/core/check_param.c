@@ -2,12 +2,12 @@
  * check_param.c - parameter tables: what is filled in, what is refused and in which words. */
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "host/param.h"
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 typedef struct layer {
   int32_t kind;
@@ -334,9 +334,5 @@ int main(void) {
   tcase_add_loop_test(tc, wrong_tables_are_refused, 0, (int)SP_ARRAY(wrong_tables));
   tcase_add_test(tc, twins_and_overlaps_are_refused);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_run_all(sr, CK_NORMAL);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

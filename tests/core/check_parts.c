@@ -2,6 +2,7 @@
  * check_parts.c - the tasks of a backward in parts: what each of them reads and writes, what may begin behind one of them,
  * and the scratch memory that they share. */
 #include "tests/kit/graph_kit.h"
+#include "tests/kit/suite.h"
 
 static void setup(void) {
   sp_err err;
@@ -172,9 +173,5 @@ int main(void) {
   tcase_add_test(tc, scratch_is_kept_from_part_to_part);
   tcase_add_test(tc, what_needs_a_part_need_not_wait_for_the_next);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_run_all(sr, CK_NORMAL);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * check_pool.c - the pinned pool: reuse, sizes, cap, words. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/cpu.h"
 #include "device/pool.h"
 #include "host/stage.h"
+#include "tests/kit/suite.h"
 
 static const sp_device_type *type = &sp_device_cpu;
 static void *dev;
@@ -109,9 +109,5 @@ int main(void) {
   tcase_add_test(tc, at_the_cap_it_takes_a_larger_block_or_frees_smaller_ones);
   tcase_add_test(tc, exhausted_says_why);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

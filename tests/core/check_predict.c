@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "schedule/predict.h"
+#include "tests/kit/suite.h"
 
 enum { A, B, HOST, LANES };
 enum { FIRST, SECOND, COLLECT, TASKS };
@@ -126,9 +127,5 @@ int main(void) {
   tcase_add_test(tc, whole_ticks);
   tcase_add_test(tc, buffers);
   suite_add_tcase(s, tc);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

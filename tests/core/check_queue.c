@@ -11,6 +11,7 @@
 
 #include "source/histogram.h"
 #include "source/queue.h"
+#include "tests/kit/suite.h"
 
 typedef struct kept {
   int n, status;
@@ -320,9 +321,5 @@ int main(void) {
   tcase_add_test(c, each_is_answered_once);
   tcase_add_test(c, quantiles);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

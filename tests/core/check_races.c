@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "hand/races.h"
+#include "tests/kit/suite.h"
 
 enum { R = SP_RACE_READ, W = SP_RACE_WRITE };
 
@@ -309,9 +310,5 @@ int main(void) {
   tcase_set_timeout(random, 60);
   suite_add_tcase(s, c);
   suite_add_tcase(s, random);
-  SRunner *runner = srunner_create(s);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "tests/kit/ranks_kit.h"
+#include "tests/kit/suite.h"
 
 /* ---- exchange ---------------------------------------------------------------------------------------------------- */
 
@@ -438,9 +439,5 @@ int main(void) {
   tcase_add_test(join, the_port_is_taken);
   suite_add_tcase(suite, c);
   suite_add_tcase(suite, join);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "ranks/ranks.h"
+#include "tests/kit/suite.h"
 
 static const char *const all[] = {"RANK",
                                   "WORLD_SIZE",
@@ -162,9 +163,5 @@ int main(void) {
   tcase_add_test(c, a_port_for_each_job);
   tcase_add_test(c, times);
   suite_add_tcase(s, c);
-  SRunner *runner = srunner_create(s);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(s);
 }

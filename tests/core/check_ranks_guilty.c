@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "tests/kit/ranks_kit.h"
+#include "tests/kit/suite.h"
 
 static int guilty;
 
@@ -227,9 +228,5 @@ int main(void) {
   tcase_add_loop_test(c, a_connection_is_cut, 0, 2);
   tcase_add_test(c, garbage_from_a_rank);
   suite_add_tcase(suite, c);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed != 0;
+  return suite_run(suite);
 }

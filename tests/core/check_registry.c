@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "device/cpu.h"
 #include "host/registry.h"
+#include "tests/kit/suite.h"
 
 static const char *plugins = SP_TEST_BUILDDIR "/tests/plugins/.libs";
 static char dir[64];
@@ -387,9 +388,5 @@ int main(void) {
   tcase_add_test(tc, one_device_of_a_type);
   tcase_add_test(tc, names_that_are_no_device);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_run_all(sr, CK_NORMAL);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * check_sampler.c - which samples are in which step. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <spcore/plugin.h>
 
 #include "source/sampler.h"
+#include "tests/kit/suite.h"
 
 static sp_sampler make(uint64_t seed, uint64_t length, uint32_t batch, bool shuffle, bool drop) {
   sp_sampler s;
@@ -163,9 +163,5 @@ int main(void) {
   tcase_add_test(c, sizes_are_those_of_all);
   tcase_add_test(c, refused);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

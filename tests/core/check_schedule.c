@@ -3,6 +3,7 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* what is left out is 0 */
 #include "base/util.h"
 #include "tests/kit/sched_random.h"
+#include "tests/kit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -462,9 +463,5 @@ int main(void) {
   tcase_set_timeout(random, 60);
   suite_add_tcase(suite, hand);
   suite_add_tcase(suite, random);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

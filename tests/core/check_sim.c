@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "device/cpu.h"
 #include "tests/kit/sched_random.h"
+#include "tests/kit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -229,9 +230,5 @@ int main(void) {
   tcase_set_timeout(missing, 60);
   suite_add_tcase(suite, same);
   suite_add_tcase(suite, missing);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * check_spec.c - sizes, orders and copies of tensors. */
 #include <check.h>
-#include <stdlib.h>
 
 #include "base/spec.h"
+#include "tests/kit/suite.h"
 
 START_TEST(spec_sizes) {
   sp_spec s = {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 256, 256}};
@@ -82,9 +82,5 @@ int main(void) {
   tcase_add_test(tc, spec_orders);
   tcase_add_loop_test(tc, spec_copies, 0, 4);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -5,13 +5,13 @@
 #include <fenv.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <spcore/ext/parallel.h>
 
 #include "check/conformance.h"
 #include "host/stage.h"
+#include "tests/kit/suite.h"
 
 static sp_registry *reg;
 static const sp_plugin_file *file, *parts, *factors;
@@ -575,9 +575,5 @@ int main(void) {
   tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_factors);
   tcase_add_test(tc, the_conformance_suite_calls_apply);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_run_all(sr, CK_NORMAL);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 START_TEST(strings_grow) {
   sp_sb sb = {0};
@@ -94,9 +95,5 @@ int main(void) {
   tcase_add_test(tc, json_numbers);
   tcase_add_test(tc, nearest_word);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

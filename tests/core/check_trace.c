@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/trace.h"
+#include "tests/kit/suite.h"
 
 static sp_err err;
 static char dir[256], path[300];
@@ -418,9 +419,5 @@ int main(void) {
   tcase_add_checked_fixture(tc, set_up, tear_down);
   for (size_t i = 0; i < SP_ARRAY(tests); i++) tcase_add_test(tc, tests[i]);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? 1 : 0;
+  return suite_run(suite);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 START_TEST(growing_never_overflows) {
   int *a = NULL;
@@ -54,9 +55,5 @@ int main(void) {
   tcase_add_test(tc, growing_never_overflows);
   tcase_add_test(tc, a_log_line_is_one_line);
   suite_add_tcase(suite, tc);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

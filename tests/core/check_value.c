@@ -2,10 +2,10 @@
  * check_value.c - tables of values: growth, overwriting, ownership. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/value.h"
+#include "tests/kit/suite.h"
 
 START_TEST(nil_grows_into_a_table) {
   sp_value v = {0};
@@ -67,9 +67,5 @@ int main(void) {
   tcase_add_test(tc, fields_are_found_and_kept_once);
   tcase_add_test(tc, strings_are_copied);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_run_all(sr, CK_NORMAL);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

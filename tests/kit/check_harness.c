@@ -7,6 +7,7 @@
 #include <spcore/device.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 static const struct {
   const char *mistake, *words;
@@ -122,9 +123,5 @@ int main(void) {
   tcase_add_test(c, devices);
   tcase_add_test(c, tables);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -6,6 +6,7 @@
 
 #include "device/cpu.h"
 #include "tests/kit/device_kit.h"
+#include "tests/kit/suite.h"
 
 const int kit_many = 3000;
 
@@ -51,10 +52,4 @@ size_t kit_memory(void) {
 #endif
 }
 
-int kit_run(Suite *suite) {
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_NORMAL);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+int kit_run(Suite *suite) { return suite_run(suite); }

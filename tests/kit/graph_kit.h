@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "run/engine.h"
+#include "tests/kit/suite.h"
 
 #define KIT __attribute__((unused)) static /* not every test needs every word */
 
@@ -129,11 +130,7 @@ KIT int run_tests(const char *name, const TTest *const *tests, size_t n) {
   tcase_add_checked_fixture(c, kit_setup, kit_teardown);
   for (size_t i = 0; i < n; i++) tcase_add_test(c, tests[i]);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }
 
 #endif

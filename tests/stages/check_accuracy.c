@@ -10,6 +10,7 @@
 
 #include "tests/kit/harness.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 enum { LOGITS, LABELS };
 enum { TOP1, TOPK, COUNTED };
@@ -267,9 +268,5 @@ int main(void) {
   tcase_add_test(c, loss_of_rows);
   tcase_set_timeout(c, 600);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

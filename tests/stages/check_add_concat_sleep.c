@@ -6,6 +6,7 @@
 #include <check.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 static spt *t;
 
@@ -210,9 +211,5 @@ int main(void) {
   tcase_add_test(c, sleep_fails_at_its_step);
   tcase_set_timeout(c, 30);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

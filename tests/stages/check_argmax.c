@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * check_argmax.c - the stage `argmax`. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 static void ok(spt *t) { ck_assert_msg(!spt_failed(t), "%s", spt_error(t)); }
 
@@ -51,9 +51,5 @@ int main(void) {
   tcase_add_loop_test(c, test_argmax, 0, 2);
   tcase_add_test(c, test_argmax_refuses);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

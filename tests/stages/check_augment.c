@@ -2,6 +2,7 @@
  * check_augment.c - the stage augment against the stages that it puts together, which have tests of their own: the same
  * bits, with what was drawn exchanged. */
 #include "tests/kit/aug_kit.h"
+#include "tests/kit/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -362,9 +363,5 @@ int main(void) {
   tcase_add_test(c, refusals);
   tcase_add_test(c, bad_values);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

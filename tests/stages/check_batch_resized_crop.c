@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "plugins/stages/batch_resized_crop/batch_resized_crop.h"
+#include "tests/kit/suite.h"
 
 static const int dtypes[] = {SP_U8, SP_F32}, orders[] = {SP_ROW_MAJOR, SP_CHANNELS_LAST};
 
@@ -192,9 +193,5 @@ int main(void) {
   tcase_add_test(c, properties);
   tcase_add_test(c, refusals);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

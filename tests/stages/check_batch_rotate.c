@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_batch_rotate.c - the stage batch_rotate; tests/parity/rotate.py compares it with torchvision. */
 #include "tests/kit/aug_kit.h"
+#include "tests/kit/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -187,9 +188,5 @@ int main(void) {
   tcase_add_test(c, refusals);
   tcase_add_test(c, nan_as_parameter);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -8,6 +8,7 @@
 #include <check.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 enum { LOGITS, LABELS };
 enum { LOSS, STATUS, VALID };
@@ -188,9 +189,5 @@ int main(void) {
   tcase_add_loop_test(c, a_loss_that_is_not_finite_stops, 0, 2);
   tcase_add_test(c, shapes_that_do_not_fit);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -8,6 +8,7 @@
 
 #include "tests/kit/harness.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 static spt *make(const char *stage, const char *params, int threads, int order, int ndim, int64_t n, int64_t c,
                  int64_t h, int64_t w) {
@@ -320,9 +321,5 @@ int main(void) {
   tcase_add_test(c, short_batch);
   tcase_add_loop_test(c, errors, 0, (int)SP_ARRAY(bads));
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_color_jitter.c - the stage color_jitter. */
 #include "tests/kit/aug_kit.h"
+#include "tests/kit/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -294,9 +295,5 @@ int main(void) {
   tcase_add_test(c, orders_drawn);
   tcase_add_test(c, refusals);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -13,6 +13,7 @@
 #include "plugins/kits/image/image.h"
 #include "tests/kit/harness.h"
 #include "tests/kit/image_files.h"
+#include "tests/kit/suite.h"
 #include "base/util.h"
 
 enum { N = 2, H = 20, W = 30, OH = 24, OW = 36, EPOCHS = 2 };
@@ -425,10 +426,7 @@ int main(void) {
   tcase_add_loop_test(c, test_shapes_refused, 0, 4);
   tcase_add_test(c, test_write_fails);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
+  int failed = suite_run(s);
   im_buf_free(&px);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return failed;
 }

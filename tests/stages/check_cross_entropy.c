@@ -10,6 +10,7 @@
 #include <check.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 enum { LOGITS, LABELS };
 enum { LOSS, STATUS, VALID };
@@ -418,9 +419,5 @@ int main(void) {
   tcase_add_test(c, shapes_that_do_not_fit);
   tcase_set_timeout(c, 30);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

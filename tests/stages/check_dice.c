@@ -7,6 +7,7 @@
 #include <check.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 enum { LOGITS, LABELS };
 
@@ -108,9 +109,5 @@ int main(void) {
   tcase_add_loop_test(c, equals_the_formula, 0, 2);
   tcase_add_loop_test(c, gradient_is_the_slope, 0, 4);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

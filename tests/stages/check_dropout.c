@@ -6,6 +6,7 @@
 #include <check.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 enum { N = 4, C = 6, PX = 50 * 40, EACH = C * PX, ALL = N * EACH };
 
@@ -141,7 +142,6 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("dropout");
   TCase *c = tcase_create("dropout");
-  SRunner *sr;
   tcase_add_checked_fixture(c, NULL, teardown);
   tcase_add_test(c, a_share_is_dropped_and_the_rest_scaled);
   tcase_add_test(c, nothing_is_dropped_where_nothing_is_trained);
@@ -150,9 +150,5 @@ int main(void) {
   tcase_add_loop_test(c, gradients_pass_where_values_do, 0, 2);
   tcase_add_test(c, refusals);
   suite_add_tcase(s, c);
-  sr = srunner_create(s);
-  srunner_run_all(sr, CK_NORMAL);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? 1 : 0;
+  return suite_run(s);
 }

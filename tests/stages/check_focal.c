@@ -8,6 +8,7 @@
 #include <check.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 enum { LOGITS, LABELS };
 enum { LOSS, STATUS, VALID };
@@ -101,9 +102,5 @@ int main(void) {
   tcase_add_loop_test(c, gradient_is_the_slope, 0, 4);
   tcase_add_test(c, alpha_out_of_range);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -3,6 +3,7 @@
  * be joined, of any; what may not be is not. */
 #include "plugins/kits/nn/axis.h"
 #include "plugins/kits/nn/lower.h"
+#include "tests/kit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -111,9 +112,5 @@ int main(void) {
   tcase_add_test(t, stays);
   tcase_add_test(t, joined);
   suite_add_tcase(s, t);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -7,6 +7,7 @@
 #include <check.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 static spt *t;
 
@@ -106,9 +107,5 @@ int main(void) {
   tcase_add_test(c, one_factor);
   tcase_add_test(c, what_does_not_fit);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

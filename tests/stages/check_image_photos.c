@@ -9,6 +9,7 @@
 #include "plugins/kits/image/image.h"
 #include "tests/kit/image_files.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 #define MANY (INT64_C(1) << 22)
 
@@ -278,9 +279,5 @@ int main(void) {
   tcase_add_test(c, test_tiff_bombs);
 #endif
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <png.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "tests/kit/harness.h"
 #include "tests/kit/image_files.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 enum { N = 3, H = 12, W = 15 };
 static uint8_t image[N * 3 * H * W], mask[N * H * W]; /* row-major: planes */
@@ -384,9 +384,5 @@ int main(void) {
   tcase_add_test(c, test_classes_refused);
   tcase_add_test(c, test_sizes_must_fit);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 #include "base/util.h"
 
 static const struct net {
@@ -355,7 +356,6 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("layers");
   TCase *c = tcase_create("layers");
-  SRunner *r = srunner_create(s);
   tcase_set_timeout(c, 60);
   tcase_add_loop_test(c, gradients, 0, (int)SP_ARRAY(nets));
   tcase_add_loop_test(c, bits, 0, (int)SP_ARRAY(nets));
@@ -368,8 +368,5 @@ int main(void) {
   tcase_add_loop_test(c, errors, 0, (int)SP_ARRAY(bads));
   tcase_add_test(c, no_maps);
   suite_add_tcase(s, c);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

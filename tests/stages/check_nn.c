@@ -9,6 +9,7 @@
 
 #include "tests/kit/factor_nets.h"
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 #include "base/util.h"
 
 static const char mixed[] =
@@ -348,8 +349,6 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("nn");
   TCase *c = tcase_create("nn");
-  SRunner *r = srunner_create(s);
-  int failed;
   tcase_set_timeout(c, 60);
   tcase_add_loop_test(c, gradients, 0, 2);
   tcase_add_test(c, maps_gradients);
@@ -364,8 +363,5 @@ int main(void) {
   tcase_add_test(c, bad_skips);
   tcase_add_loop_test(c, skips_of_layers, 0, 2);
   suite_add_tcase(s, c);
-  srunner_run_all(r, CK_ENV);
-  failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? 1 : 0;
+  return suite_run(s);
 }

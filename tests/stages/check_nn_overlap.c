@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 #include "base/util.h"
 
 enum { THREADS = 3, ROUNDS = 6, N = 3 };
@@ -123,13 +124,8 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("nn_overlap");
   TCase *c = tcase_create("nn_overlap");
-  SRunner *r = srunner_create(s);
-  int failed;
   tcase_set_timeout(c, 60);
   tcase_add_loop_test(c, overlap, 0, (int)SP_ARRAY(nets));
   suite_add_tcase(s, c);
-  srunner_run_all(r, CK_ENV);
-  failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? 1 : 0;
+  return suite_run(s);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_normalize.c - the stage normalize. */
 #include "tests/kit/aug_kit.h"
+#include "tests/kit/suite.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -176,9 +177,5 @@ int main(void) {
   tcase_add_test(c, refusals);
   tcase_add_test(c, any_batch);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -2,12 +2,12 @@
  * check_optim.c - sgd and adamw: formulas, clipping, state, and the same bits for any team. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <check.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 enum { GRADIENTS = 0, WEIGHTS = 0, NORM = 1, SKIPPED = 2 };
 enum { BIG = 50001, SMALL = 5 };
@@ -471,9 +471,5 @@ int main(void) {
   tcase_add_test(c, refusals);
   tcase_set_timeout(c, 30);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

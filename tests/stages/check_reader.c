@@ -12,6 +12,7 @@
 #include "tests/kit/image_files.h"
 #include "tests/kit/reader_kit.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 static spt *reader(const char *more, int64_t n) {
   char params[1024];
@@ -619,9 +620,5 @@ int main(void) {
   tcase_add_test(c, test_first_failure_is_told);
   tcase_add_test(c, test_file_goes_away);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -9,6 +9,7 @@
 
 #include "tests/kit/image_files.h"
 #include "tests/kit/reader_kit.h"
+#include "tests/kit/suite.h"
 
 #define CLASS "target = \"class\""
 
@@ -297,9 +298,5 @@ int main(void) {
   tcase_add_test(c, test_headers_refused);
   tcase_add_test(c, test_file_becomes_shorter);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -11,6 +11,7 @@
 #include "tests/kit/image_files.h"
 #include "tests/kit/reader_kit.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 static char tree_dir[400];
 
@@ -403,9 +404,5 @@ int main(void) {
   tcase_add_test(c, test_file_goes_away);
   tcase_add_test(c, test_parameters_refused);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <png.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/kit/image_files.h"
 #include "tests/kit/reader_kit.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 /* NAME below if_dir, with the folders above it. */
 static const char *below(const char *name) {
@@ -438,9 +438,5 @@ int main(void) {
   tcase_add_test(c, test_val_path);
   tcase_add_test(c, test_val_path_of_masks);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

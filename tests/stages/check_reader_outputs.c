@@ -8,6 +8,7 @@
 #include "tests/kit/image_files.h"
 #include "tests/kit/reader_kit.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 static const char *const both_ways[] = {
     "{ path = \"random\", size = 16, samples = 9 }",
@@ -149,9 +150,5 @@ int main(void) {
   tcase_add_test(c, test_files_have_no_label);
   tcase_add_test(c, test_origin);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

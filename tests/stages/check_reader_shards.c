@@ -18,6 +18,7 @@
 
 #include "tests/kit/image_files.h"
 #include "tests/kit/reader_kit.h"
+#include "tests/kit/suite.h"
 
 static spt *reader(const char *path, const char *more, int64_t n) {
   char params[1024];
@@ -647,9 +648,5 @@ int main(void) {
   tcase_add_test(c, test_without_libarchive);
 #endif
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -11,6 +11,7 @@
 
 #include "host/stage.h"
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 static char dir[256], path[300];
 static sp_err err;
@@ -374,9 +375,5 @@ int main(void) {
   tcase_add_test(c, file_cut_while_open);
   tcase_set_timeout(c, 30);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_NORMAL);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -7,6 +7,7 @@
 
 #include "tests/kit/harness.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 #define CLASSES 6
 
@@ -170,9 +171,5 @@ int main(void) {
   tcase_add_test(c, test_colour_does_not_tell_the_class);
   tcase_add_test(c, test_random_is_flat);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

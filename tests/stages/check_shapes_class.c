@@ -6,6 +6,7 @@
 
 #include "tests/kit/reader_kit.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 static uint64_t hash_of(spt *t) {
   uint64_t h = SP_FNV64;
@@ -140,9 +141,5 @@ int main(void) {
   tcase_add_test(c, test_shapes);
   tcase_add_loop_test(c, test_any_size, 0, (int)SP_ARRAY(sizes));
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * check_to_float.c - the stage `to_float`. */
 #include <check.h>
-#include <stdlib.h>
 
 #include "tests/kit/harness.h"
 #include "base/util.h"
+#include "tests/kit/suite.h"
 
 static void ok(spt *t) { ck_assert_msg(!spt_failed(t), "%s", spt_error(t)); }
 
@@ -36,9 +36,5 @@ int main(void) {
   tcase_set_timeout(c, 60);
   tcase_add_loop_test(c, test_to_float, 0, 4);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

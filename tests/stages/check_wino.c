@@ -9,6 +9,7 @@
 
 #include "tests/kit/harness.h"
 #include "plugins/kits/nn/cpu_wino.c"
+#include "tests/kit/suite.h"
 
 enum { N = 3 };
 
@@ -196,9 +197,5 @@ int main(void) {
   tcase_add_loop_test(c, broken, 0, SETS);
   tcase_add_test(c, others);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int bad = srunner_ntests_failed(r);
-  srunner_free(r);
-  return bad != 0;
+  return suite_run(s);
 }

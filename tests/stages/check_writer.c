@@ -2,11 +2,11 @@
  * check_writer.c - the stage `writer`: rows by the samples' numbers, in any order; a file that is whole after each step. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/kit/harness.h"
+#include "tests/kit/suite.h"
 
 enum { N = 3, C = 2, H = 2, W = 4, ROW = C * H * W, HEADER = 256 };
 static char path[64];
@@ -127,9 +127,5 @@ int main(void) {
   tcase_add_test(c, test_training);
   tcase_add_test(c, test_refusals);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_run_all(r, CK_ENV);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }
