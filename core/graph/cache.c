@@ -14,12 +14,6 @@
 
 const char *const sp_cache_words[] = {"off", "device", "host", NULL};
 
-static size_t n_flat(const sp_node *n) {
-  size_t k = 0;
-  for (unsigned o = 0; o < n->n_out; o++) k += n->out_specs[o].n;
-  return k;
-}
-
 /* ---- making ---- */
 static int new_inst(const sp_node *n, bool put, sp_inst **out, sp_err *err) {
   const sp_stage_type *type;
@@ -47,7 +41,7 @@ int sp_cache_new(sp_node *n, sp_err *err) {
 
 static void free_rows(const sp_node *n, const sp_table *t) {
   const sp_place *place = sp_node_place(n);
-  for (size_t f = 0; t->rows && f < n_flat(n); f++) {
+  for (size_t f = 0; t->rows && f < sp_node_n_flat(n); f++) {
     if (!t->rows[f]) continue;
     if (n->opts.cache == SP_CACHE_HOST) place->type->free(place->dev, SP_MEM_PINNED, t->rows[f]);
     else sp_place_free(place, t->rows[f]);
@@ -163,8 +157,8 @@ static int check_outputs(const sp_node *n, sp_err *err) {
 static int find_kept(sp_node *n, sp_err *err) {
   size_t f = 0;
   free(n->cache->kept);
-  n->cache->kept = sp_calloc(n_flat(n) + 1, sizeof *n->cache->kept);
-  if (!n->cache->kept) return sp_nomem(err, n_flat(n), "a cache");
+  n->cache->kept = sp_calloc(sp_node_n_flat(n) + 1, sizeof *n->cache->kept);
+  if (!n->cache->kept) return sp_nomem(err, sp_node_n_flat(n), "a cache");
   for (unsigned o = 0; o < n->n_out; o++)
     for (uint32_t k = 0; k < n->out_specs[o].n; k++, f++)
       n->cache->kept[f] = !n->spared && sp_ref_is_read(n->g, (sp_ref){n, (int)o, (int)k}, false);
@@ -195,7 +189,7 @@ sp_spec sp_table_spec(const sp_node *n, size_t flat, const sp_node *source) {
 
 uint64_t sp_cache_bytes(const sp_node *n, const sp_node *source) {
   uint64_t all = 0;
-  for (size_t f = 0; f < n_flat(n); f++) {
+  for (size_t f = 0; f < sp_node_n_flat(n); f++) {
     sp_spec s = n->cache->kept[f] ? sp_table_spec(n, f, source) : (sp_spec){0};
     int64_t bytes = n->cache->kept[f] ? sp_spec_bytes(&s) : 0;
     if (bytes < 0 || __builtin_add_overflow(all, (uint64_t)bytes, &all)) return UINT64_MAX;
@@ -222,7 +216,7 @@ static void *alloc_rows(sp_node *n, size_t bytes, sp_err *err) {
 }
 
 static int make_rows(sp_node *n, sp_table *t, sp_err *err) {
-  size_t count = n_flat(n);
+  size_t count = sp_node_n_flat(n);
   t->rows = sp_graph_zalloc(n->g, count, sizeof *t->rows, "a cache", err);
   if (!t->rows) return err->status;
   for (size_t f = 0; f < count; f++) {

@@ -403,6 +403,14 @@ bool sp_graph_in_trained_part(sp_graph *g, const sp_node *n) {
 const sp_port *sp_node_in_port(const sp_node *n, unsigned i) { return &n->inst->type->inputs[i]; }
 const sp_port *sp_node_out_port(const sp_node *n, unsigned i) { return &n->inst->type->outputs[i]; }
 
+size_t sp_node_flat(const sp_node *n, int port, int index) {
+  size_t k = 0;
+  for (int i = 0; i < port; i++) k += n->out_specs[i].n;
+  return k + (size_t)index;
+}
+
+size_t sp_node_n_flat(const sp_node *n) { return sp_node_flat(n, (int)n->n_out, 0); }
+
 static int find_port(const sp_node *n, const sp_port *ports, unsigned count, const char *name, const char *kind,
                      sp_err *err) {
   const char *names[64], *near;

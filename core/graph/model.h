@@ -143,6 +143,9 @@ bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shap
 bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
 const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
 const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
+/* The tensors of all outputs in one row: which one, and how many. */
+size_t sp_node_flat(const sp_node *node, int port, int index);
+size_t sp_node_n_flat(const sp_node *node);
 sp_place *sp_node_place(const sp_node *node);
 bool sp_graph_is_result(const sp_graph *g, const sp_node *node, int port, int index);
 /* As sp_graph_add, for stages that scripts cannot add. */
@@ -180,8 +183,10 @@ void sp_graph_drop_lanes(sp_graph *g);
 /* cache.c */
 int sp_cache_new(sp_node *node, sp_err *err); /* as opts.cache says; the node has its instance */
 void sp_cache_free(sp_node *node);
-int sp_graph_plan_caches(sp_graph *g, sp_err *err);             /* behind the plans of all stages */
-bool sp_ref_is_read(const sp_graph *g, sp_ref r, bool filling); /* by a stage that runs, or as a result */
+int sp_graph_plan_caches(sp_graph *g, sp_err *err); /* behind the plans of all stages */
+/* As a result, or by a stage that runs; filling: by any stage, so that a source meets then what it cannot read, and has the
+ * same samples in its place as without a cache. */
+bool sp_ref_is_read(const sp_graph *g, sp_ref r, bool filling);
 sp_spec sp_table_spec(const sp_node *node, size_t flat, const sp_node *source); /* of the rows */
 uint64_t sp_cache_bytes(const sp_node *node, const sp_node *source);
 /* The node's table of a source, with its memory; NULL: there is none. */

@@ -112,7 +112,7 @@ static int new_twin(sp_planner *w, sp_node *n, int act, int lane, int *twin, sp_
  * and all of a pack have as many. */
 int sp_border_twins(sp_planner *w, sp_node *n, sp_err *err) {
   sp_program *p = w->p;
-  size_t i = n->index, count = sp_node_flat(n, (int)n->n_out, 0);
+  size_t i = n->index, count = sp_node_n_flat(n);
   int st, here = -1, there = -1, lane;
   if (!p->g->border) return SP_OK;
   lane = crossing_lane(w, n);
@@ -237,7 +237,7 @@ static int copy_buffers(sp_planner *w, sp_task *t, int from, int to, sp_err *err
 static int copy_tasks(sp_planner *w, sp_node *n, int lane, sp_err *err) {
   sp_program *p = w->p;
   const int *act = w->act[n->index], *twin = w->twin[n->index];
-  size_t count = sp_node_flat(n, (int)n->n_out, 0);
+  size_t count = sp_node_n_flat(n);
   sp_task *t;
   int st = sp_planner_task(w, SP_TASK_AWAIT, NULL, sp_text("host.await(%s)", n->name), p->host_lane, &t, err);
   if (st) return st;
@@ -255,7 +255,7 @@ static int copy_tasks(sp_planner *w, sp_node *n, int lane, sp_err *err) {
 int sp_border_after(sp_planner *w, sp_node *n, sp_err *err) {
   bool any = false;
   if (!w->p->g->border) return SP_OK;
-  for (size_t f = 0; f < sp_node_flat(n, (int)n->n_out, 0); f++) any = any || w->twin[n->index][f] >= 0;
+  for (size_t f = 0; f < sp_node_n_flat(n); f++) any = any || w->twin[n->index][f] >= 0;
   return any ? copy_tasks(w, n, crossing_lane(w, n), err) : SP_OK;
 }
 

@@ -79,10 +79,14 @@ static const char *largest(const sp_program *const *progs, size_t n) {
 static int too_large(const sp_graph *g, uint64_t bytes, const char *where, uint64_t most, double unit, const char *cure,
                      sp_err *err) {
   const sp_node *n = NULL;
-  for (size_t i = 0; i < g->n_nodes && !n; i++)
-    if (g->nodes[i]->cache) n = g->nodes[i];
-  return sp_fail(err, SP_E_NOMEM, "the cache of '%s' needs %.1f %s of memory, %s %.1f: %s", n->name,
-                 (double)bytes / unit, unit == 0x1p20 ? "MiB" : "GiB", where, (double)most / unit, cure);
+  char others[64] = "'";
+  int count = 0;
+  for (size_t i = 0; i < g->n_nodes; i++)
+    if (g->nodes[i]->cache && !count++) n = g->nodes[i];
+  if (count > 1) snprintf(others, sizeof others, "' and %d more", count - 1);
+  return sp_fail(err, SP_E_NOMEM, "the cache%s of '%s%s need%s %.1f %s of memory, %s %.1f: %s", count > 1 ? "s" : "",
+                 n->name, others, count > 1 ? "" : "s", (double)bytes / unit, unit == 0x1p20 ? "MiB" : "GiB", where,
+                 (double)most / unit, cure);
 }
 
 static int check_host(const sp_graph *g, uint64_t bytes, sp_err *err) {

@@ -38,7 +38,6 @@ int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, in
                    sp_err *err);
 int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *node, char *name, int lane, sp_task **out, sp_err *err);
 int sp_task_access(sp_task *task, int resource, int mode, sp_err *err);
-size_t sp_node_flat(const sp_node *node, int port, int index);
 
 bool sp_port_small(const sp_port *port); /* metric or status */
 sp_node *sp_program_producer(const sp_program *p,

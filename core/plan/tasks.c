@@ -29,14 +29,6 @@ char *sp_text(const char *fmt, ...) {
   return sp_strdup(buf);
 }
 
-size_t sp_node_flat(const sp_node *n, int port, int index) {
-  size_t k = 0;
-  for (int i = 0; i < port; i++) k += n->out_specs[i].n;
-  return k + (size_t)index;
-}
-
-static size_t n_flat(const sp_node *n) { return sp_node_flat(n, (int)n->n_out, 0); }
-
 bool sp_port_small(const sp_port *p) { return p->flags & (SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL); }
 
 sp_node *sp_program_producer(const sp_program *p, sp_node *n) {
@@ -65,8 +57,8 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
   size_t i = n->index;
   int st = SP_OK, group = 1 + (int)i * 2;
   sp_buf_at at = n->on_cpu ? SP_AT_CPU : SP_AT_MAIN;
-  w->act[i] = sp_calloc(n_flat(n) + 1, sizeof **w->act);
-  w->grad[i] = sp_calloc(n_flat(n) + 1, sizeof **w->grad);
+  w->act[i] = sp_calloc(sp_node_n_flat(n) + 1, sizeof **w->act);
+  w->grad[i] = sp_calloc(sp_node_n_flat(n) + 1, sizeof **w->grad);
   if (!w->act[i] || !w->grad[i]) return sp_nomem(err, 64, "resources");
   for (unsigned o = n->optimizer ? 1 : 0; o < n->n_out; o++) /* its first output is the weights themselves */
     for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) {
@@ -87,7 +79,7 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
       /* written by every k-th step, looked at behind each: no step may find another's place */
       p->bufs[w->act[i][f]].ring = n->optimizer && p->g->accumulate > 1 && !p->g->border;
     }
-  for (size_t f = 0; f < n_flat(n); f++) w->grad[i][f] = -1;
+  for (size_t f = 0; f < sp_node_n_flat(n); f++) w->grad[i][f] = -1;
   if (!st && !sp_program_calls(p, n)) return sp_border_twins(w, n, err);
   if (!st && p->training && n->backward && n->saved)
     st = sp_planner_buf(w, sp_text("%s's saved values", n->name), n->saved, SP_BUF_SAVED, 0, 0, &w->saved[i], err);
@@ -358,7 +350,7 @@ static int cache_call(sp_planner *w, sp_node *n, sp_inst *instead, const char *w
   if (st || (st = tell_call(w, t, err)) || (st = put_outputs(w, t, mode, err))) return st;
   t->instead = instead;
   t->first_weight = t->n_t;
-  for (size_t f = 0; f < n_flat(n) && !st; f++) {
+  for (size_t f = 0; f < sp_node_n_flat(n) && !st; f++) {
     sp_spec s = sp_table_spec(n, f, w->p->source);
     st = sp_planner_tensor(t, &s, NULL, -1, false, err);
   }

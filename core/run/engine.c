@@ -94,11 +94,12 @@ static int check_stand_in(const sp_graph *g, const sp_node *s, sp_err *err) {
   return SP_OK;
 }
 
-static int check_memory(const sp_engine *e, sp_err *err) {
+int sp_engine_check_memory(const sp_engine *e, const sp_program *beside, sp_err *err) {
   const sp_program **progs = sp_calloc(e->n + 1, sizeof *progs);
   if (!progs) return sp_nomem(err, e->n * sizeof *progs, "programs");
   for (size_t i = 0; i < e->n; i++) progs[i] = e->units[i].p;
-  int st = sp_memory_check(e->g, progs, e->n, err);
+  progs[e->n] = beside;
+  int st = sp_memory_check(e->g, progs, e->n + (beside != NULL), err);
   free(progs);
   return st;
 }
@@ -198,7 +199,7 @@ static int same_schedule(sp_engine *e, sp_err *err) {
 int sp_engine_build(sp_engine *e, sp_err *err) {
   int st = sp_engine_plan(e, err);
   if (st || e->units[0].m->built) return st;
-  st = check_memory(e, err);
+  st = sp_engine_check_memory(e, NULL, err);
   bool fresh = !e->g->initialised;
   if (!st && fresh) st = sp_graph_init_weights(e->g, err);
   if (!st && fresh) st = same_schedule(e, err);
@@ -428,7 +429,7 @@ int sp_engine_seek(sp_engine *e, uint64_t step, sp_err *err) {
 static int find_unit(sp_engine *e, sp_node *source, size_t *at, sp_err *err) {
   int st = SP_OK;
   for (*at = 1; *at < e->n && e->units[*at].stand_in != source;) ++*at;
-  if (*at == e->n && ((st = add_unit(e, source, err)) || (st = check_memory(e, err)))) {
+  if (*at == e->n && ((st = add_unit(e, source, err)) || (st = sp_engine_check_memory(e, NULL, err)))) {
     drop_units(e, *at);
     return st;
   }

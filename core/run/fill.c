@@ -2,27 +2,16 @@
  * fill.c - fills the caches of a graph with the samples of a source: once before the first step that reads them, and again
  * where weights have changed since. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "run/choices.h"
 #include "run/unit.h"
 
-/* Beside all that is there already; what this takes is given back. */
-static int check_memory(const sp_engine *e, const sp_unit *u, sp_err *err) {
-  const sp_program **progs = sp_calloc(e->n + 1, sizeof *progs);
-  if (!progs) return sp_nomem(err, e->n * sizeof *progs, "programs");
-  for (size_t i = 0; i < e->n; i++) progs[i] = e->units[i].p;
-  progs[e->n] = u->p;
-  int st = sp_memory_check(e->g, progs, e->n + 1, err);
-  free(progs);
-  return st;
-}
-
 static void tell(const sp_engine *e, const sp_node *source) {
   static const char *const where[] = {"", "on the device", "in the host's memory"};
+  if (sp_ranks_opts(e->g->env->ranks)->rank) return;
   for (size_t i = 0; i < e->g->n_nodes; i++) {
     const sp_node *n = e->g->nodes[i];
-    if (!n->cache || n->spared || sp_ranks_opts(e->g->env->ranks)->rank) continue;
+    if (!n->cache || n->spared) continue;
     sp_log(SP_LOG_INFO, "filling the cache of '%s' from '%s': %" PRIu64 " samples, %.1f MiB %s", n->name, source->name,
            source->length, (double)sp_cache_bytes(n, source) / 0x1p20, where[n->opts.cache]);
   }
@@ -49,7 +38,7 @@ int sp_engine_fill(sp_engine *e, sp_node *source, bool stops, bool *cut, sp_err 
   if (st) return st;
   const sp_machine *beside = e->units[0].m->built ? e->units[0].m : NULL;
   tell(e, source);
-  if (!(st = check_memory(e, &u, err)) && !(st = sp_choices_build(u.m, beside, err)))
+  if (!(st = sp_engine_check_memory(e, u.p, err)) && !(st = sp_choices_build(u.m, beside, err)))
     st = run(e, &u.loop, stops && !e->g->reduce, cut, err);
   if (!st && !*cut) sp_graph_set_filled(e->g, source);
   sp_unit_free(&u);

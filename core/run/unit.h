@@ -35,6 +35,8 @@ int sp_unit_new_fill(sp_unit *u, sp_engine *e, sp_node *source, sp_err *err);
 void sp_unit_free(sp_unit *u);
 
 int sp_engine_new_pool(sp_engine *e, sp_err *err);
+/* Of all units; beside: a program that takes its memory for a while, NULL: none. */
+int sp_engine_check_memory(const sp_engine *e, const sp_program *beside, sp_err *err);
 /* fill.c: what caches lack of a source, with nothing in flight. `stops`: a signal ends it; *cut: it has. */
 int sp_engine_fill(sp_engine *e, sp_node *source, bool stops, bool *cut, sp_err *err);
 

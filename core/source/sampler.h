@@ -14,8 +14,7 @@ typedef struct sp_sampler {
   uint32_t first, parts; /* of the `world` passes that a step has, those that are counted as steps here; 0, 1 */
   uint32_t world;        /* set behind init, 1 */
   bool shuffle, drop_last;
-  bool
-      refill; /* may be set behind init: a last batch that is short has the first samples once more, where they fill it */
+  bool refill;     /* may be set behind init: a short last batch has the first samples once more, where they fill it */
   uint64_t steps;  /* in one epoch */
   uint32_t *order; /* the permutation of `epoch`, when shuffling */
   uint64_t epoch;  /* whose order is there; UINT64_MAX: none */

@@ -143,7 +143,7 @@ local function print_header(s, dir)
   progress.wrapped("device %s, %s, capture %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device,
     s.precision, s.capture, s.strategy, #s.lanes, #s.lanes == 1 and "" or "s", s.depth, s.threads, s.seed)
   local kept = s.memory.cache > 0 and (", cache %s"):format(size(s.memory.cache)) or ""
-  if s.memory.host > 0 then kept = (", cache %s of the host"):format(size(s.memory.host)) end
+  if s.memory.host > 0 then kept = kept .. (", cache %s of the host"):format(size(s.memory.host)) end
   progress.wrapped("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s%s",
     size(s.memory.total), size(s.memory.weights), size(s.memory.gradients),
     size(s.memory.optimizer), size(s.memory.activations), size(s.memory.saved),

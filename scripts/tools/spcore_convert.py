@@ -392,6 +392,8 @@ class Onnx:
             return None
         if op in ("Reshape", "InstanceNormalization", "Mul", "Add") and self.grouping(node, op, name, a, given):
             return self.env.get(node.output[0])
+        for inside in [n for n in node.input if n in self.grouped and n not in self.env]:
+            self.src(inside)
         if op == "Shape" or not any(n in self.env for n in node.input):  # no maps but numbers: who reads them complains
             return None
         if op in ("Add", "Mul") or op == "Concat" and a["axis"] == 1:
@@ -433,16 +435,18 @@ class Onnx:
         and, where nobody else reads that, times and plus a number for each channel."""
         value, out, net = node.input[0], node.output[0], self.net
         source, groups, layer = self.grouped.get(value, (value, 0, None))
-        if op == "Reshape" and value in self.env and given[1] is not None and list(given[1][[0, -1]]) == [0, -1]:
-            self.grouped[out] = (value, given[1][1], None)
+        to = [] if given[1] is None else list(given[1].reshape(-1)) if op == "Reshape" else [1] * 4 + list(given[1].shape)
+        if op == "Reshape" and value in self.env and len(to) == 3 and to[::2] == [0, -1]:
+            self.grouped[out] = (value, to[1], None)
         elif op == "InstanceNormalization" and groups and not layer and (given[1] == 1).all() and (given[2] == 0).all():
             layer = net.group_norm(name, self.env[source], groups, self.shapes[source][1], None, None, a.get("epsilon", 1e-5))
             self.grouped[out] = (source, groups, layer)
         elif op == "Reshape" and layer and self.shapes.get(out) == self.shapes.get(source):
             self.env[out], self.grouped[out] = layer, (source, 0, layer)
         elif op in ("Mul", "Add") and layer and not groups and given[1] is not None and self.reads.count(value) == 1:
-            weight, bias = f"{layer}.weight", f"{layer}.bias"
-            if given[1].size not in (1, len(net.weights[bias])):
+            weight, bias, rank = f"{layer}.weight", f"{layer}.bias", len(self.shapes[source])
+            each = [len(net.weights[bias])] + [1] * (rank - 2)  # from the channels on
+            if given[1].size > 1 and (given[1].ndim > rank or to[1 - rank:] != each or to[-rank] != 1):
                 return False
             for key in (weight, bias) if op == "Mul" else (bias,):
                 v = given[1].reshape(-1)
@@ -470,6 +474,7 @@ class Onnx:
     def finish(self, taps):
         if len(self.outs) != 1:
             self.net.problems.append(f"output: {', '.join(self.outs)}: one is wanted")
+        self.net.problems += [f"output: {n} is no map" for n in self.outs if n not in self.env]
         return self.env.get(self.outs[0]), self.net.find(taps, {**{v: v for v in self.env.values()}, **self.env})
 
 

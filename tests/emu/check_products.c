@@ -134,6 +134,7 @@ static void few_weight(few_conv f, int add) {
 }
 
 START_TEST(few_weights) {
+  kit_ok(nnk_narrow_prepare());
   static const few_conv all[] = {
       {{3, 16, 16, 1, 40, 48}, NNK_BF16, 0, NNK_BF16, 0, 0}, {{3, 32, 16, 2, 21, 19}, NNK_BF16, 0, NNK_BF16, 0, 0},
       {{3, 16, 21, 1, 18, 40}, NNK_BF16, 0, NNK_F32, 0, 0},  {{3, 16, 21, 2, 12, 24}, NNK_BF16, 0, NNK_BF16, 0, 0},
@@ -148,6 +149,7 @@ END_TEST
 
 /* More tiles than warps, of which some have one tile more than others. */
 START_TEST(few_tiles) {
+  kit_ok(nnk_narrow_prepare());
   few_weight((few_conv){{3, 3, 2, 1, 3, 17000}, NNK_BF16, 0, NNK_BF16, 0, 0}, 0);
   few_weight((few_conv){{3, 17, 17, 1, 2, 8600}, NNK_BF16, 0, NNK_BF16, 0, 0}, 1);
 }

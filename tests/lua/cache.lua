@@ -107,6 +107,23 @@ do -- once all is kept no image is read, and a broken one is replaced by the sam
   t.eq(probe "device", plain)
 end
 
+do -- so is one whose mask is broken, though a filling needs no mask
+  t.eq(t.spcore(dir.path, "run make_shapes.lua masked --samples 12 --size 24 --quiet --device cpu"), 0)
+  t.write(dir.path .. "/masked/masks/00003.png", "broken")
+  t.write(dir.path .. "/masked/images/00005.jpg", "broken")
+  local function segment(cache)
+    local g <close> = sp.graph { device = "cpu", threads = 2 }
+    local data = g.reader { path = dir.path .. "/masked", size = 16, batch = 4, max_bad = 99 }
+    local enc = g.encoder { g.to_float { data.image, scale = true }, model = "plain", width = 4, frozen = true, cache = cache }
+    local dec = g.decoder { enc.features, layers = { { "conv", 6, kernel = 1 }, { "upsample", size = 16 } }, classes = 6 }
+    g:train { g.cross_entropy { dec.logits, data.mask }, optimizer = g.sgd { lr = 0.1 } }
+    local list = {}
+    for _, m in g:steps(6) do list[#list + 1] = ("%.9g"):format(m.loss) end
+    return table.concat(list, " ")
+  end
+  t.eq(segment "device", segment())
+end
+
 do -- a run that is killed goes on, and one that is interrupted while a table is filled ends with no step
   t.write(dir.path .. "/train.lua", [[
 local sp = require "spcore"
@@ -175,10 +192,11 @@ do -- what is refused
   t.raises("stage 'other': cache = \"device\": it is a source", graph,
     function(g) return g.reader { path = "shapes", batch = 2, name = "other", cache = "device" }.image end)
 
-  local function too_large(options, reader, cache)
+  local function too_large(options, reader, cache, first)
     local g <close> = sp.graph(options)
     local data = g.reader(reader)
-    local enc = g.encoder { g.to_float { data.image, scale = true }, model = "plain", width = 4, frozen = true, cache = cache }
+    local x = g.to_float { data.image, scale = true, frozen = true, cache = first }
+    local enc = g.encoder { x, model = "plain", width = 4, frozen = true, cache = cache }
     local head = g.classifier { enc.features, model = "pool", classes = data.classes }
     g:train { g.cross_entropy { head.logits, data.label }, optimizer = g.sgd { lr = 0.1 } }
     for _ in g:steps(1) do end
@@ -190,6 +208,7 @@ do -- what is refused
   small.device = "mock"
   t.raises(wanted .. '"host" or "off"', too_large, small, reader, "device")
   too_large(small, reader, "host")
+  t.raises("the caches of 'to_float' and 1 more need [%d.]+ MiB of memory, ", too_large, small, reader, "device", "device")
   reader.size, reader.samples = 4096, 2000000000
   t.raises("the cache of 'encoder' needs [%d.]+ GiB of memory, the host has [%d.]+: take cache = \"off\", or fewer samples",
     too_large, { device = "mock" }, reader, "host")

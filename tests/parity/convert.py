@@ -15,6 +15,7 @@ from spstage import Report, torch_or_skip, torchvision_or_skip
 torch = torch_or_skip()
 torchvision = torchvision_or_skip()
 sys.path.insert(0, os.path.join(os.environ.get("top_srcdir", "."), "scripts", "tools"))
+import numpy as np  # noqa: E402
 import spcore_convert  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
@@ -169,6 +170,36 @@ def by_onnx(r, name, shape):
     r.true(f"{name} by ONNX: values", out.getvalue().count("of the largest value") == 1, out.getvalue())
 
 
+def by_nodes(r):
+    """Graphs of ONNX that PyTorch does not write: what looks like a part of a group norm, and is none."""
+    try:
+        from onnx import TensorProto, helper, numpy_helper, save
+    except ImportError:
+        return
+
+    def said(*nodes, **known):
+        known.update(groups=np.int64([0, 2, -1]), whole=np.int64([1, 4, 4, 4]), flat=np.int64([0, -1]),
+                     one=np.ones(2, np.float32), none=np.zeros(2, np.float32), fc=np.ones((64, 5), np.float32))
+        io = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 4, 4, 4]), (nodes[-1][-1], None))]
+        graph = helper.make_graph([helper.make_node(n[0], list(n[1:-1]), [n[-1]], n[-1]) for n in nodes], "g", io[:1], io[1:],
+                                  [numpy_helper.from_array(v, k) for k, v in known.items()])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), "nodes.onnx")
+        return convert("nodes.onnx", "-o", "nodes")
+
+    norm = ("Reshape", "x", "groups", "a"), ("InstanceNormalization", "a", "one", "none", "b"), ("Reshape", "b", "whole", "c")
+    channels = (4, 1, 1), (1, 4, 1, 1), ()
+    for shape in (*channels, (4,), (4, 1), (1, 4, 1), (1, 1, 4, 1, 1)):
+        words = said(*norm, ("Mul", "c", "by", "y"), by=np.full(shape, 2, np.float32))
+        wanted = "1 layers; nodes.safetensors: 8 numbers" if shape in channels else "  y: Mul: it reads by, which is no map"
+        r.true(f"a group norm times numbers of shape {shape}", wanted in words, words)
+    words = said(("Reshape", "x", "flat", "a"), ("Gemm", "a", "fc", "y"))
+    r.true("a shape of 0, -1 is flat", words.startswith("nodes.lua: 2 layers"), words)
+    words = said(("Reshape", "x", "groups", "a"), ("Relu", "a", "b"), ("Reshape", "b", "whole", "y"))
+    r.true("groups without a norm", "  b: Relu: it reads a, which is no map" in words, words)
+    words = said(("Reshape", "x", "groups", "y"))
+    r.true("groups as the result", "  output: y is no map" in words, words)
+
+
 def refusals(r):
     said = convert(model("googlenet"), "-o", "no", "--input", "3x64x64")
     wanted = [f"  maxpool{i}: MaxPool2d: ceil_mode: pools leave out what does not fill a window\n" for i in (1, 2, 3, 4)]
@@ -207,6 +238,7 @@ def main():
         os.remove("no.safetensors")
         by_onnx(r, "mobilenet", (3, 64, 64))
         by_onnx(r, "exported", (3, 40, 48))
+        by_nodes(r)
         refusals(r)
         os.chdir("/")
     r.exit()

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * check_fold.c - a frozen network's batch norms and sums, several of each, are all folded; what may not be is not. */
+ * check_fold.c - a frozen network's batch norms and sums, several of each, are all folded, and so are maps that are enlarged to
+ * be joined, of any; what may not be is not. */
+#include "plugins/kits/nn/axis.h"
 #include "plugins/kits/nn/lower.h"
 
 #include <check.h>
@@ -46,7 +48,7 @@ START_TEST(blocks) { /* two residual blocks, the second one with a convolution b
   int first = norm(&net, conv(&net, 0), 1), a = norm(&net, conv(&net, first), 0), one = sum(&net, a, first);
   int b = norm(&net, conv(&net, one), 0), beside = norm(&net, conv(&net, one), 0), two = sum(&net, b, beside);
   keep[two] = 1;
-  nn_fold(&net, &target, keep);
+  nn_fold(&net, &target, keep, 1);
   ck_assert_int_eq(net.n_ops, 4);
   for (int i = 0; i < 4; i++) {
     ck_assert_int_eq(net.ops[i].kind, NN_OP_CONV);
@@ -64,9 +66,41 @@ START_TEST(stays) { /* a map that somebody else reads, before a norm, and before
   nn_net net = empty();
   int raw = conv(&net, 0), normed = norm(&net, raw, 0), more = conv(&net, normed), all = sum(&net, more, normed);
   keep[raw] = keep[more] = keep[all] = 1;
-  nn_fold(&net, &target, keep);
+  nn_fold(&net, &target, keep, 1);
   ck_assert_int_eq(net.n_ops, 4);
   for (int i = 0; i < 4; i++) ck_assert_int_eq(net.ops[i].norm, 0);
+}
+END_TEST
+
+static int twice(nn_net *net, int in, int last) {
+  int up = add(net, (nn_op){.kind = NN_OP_UPSAMPLE, .in = in, .mode = NN_NEAREST});
+  values[up].h = values[in].h * 2, values[up].w = values[in].w * 2;
+  return last ? add(net, (nn_op){.kind = NN_OP_CONCAT, .in = last, .more = {up}, .n_more = 1}) : up;
+}
+
+START_TEST(joined) { /* one that nobody else sees, one of two readers, one that is kept, one of a single pixel */
+  static const nn_target enlarges = {.enlarges = 1};
+  for (int frozen = 0; frozen < 2; frozen++) {
+    nn_net net = empty();
+    int a = conv(&net, 0), b = conv(&net, 0);
+    values[a].h = values[a].w = 4;
+    int one = twice(&net, a, b), seen = twice(&net, a, 0);
+    sum(&net, seen, one);
+    int two = add(&net, (nn_op){.kind = NN_OP_CONCAT, .in = b, .more = {seen}, .n_more = 1});
+    int kept = twice(&net, a, 0),
+        three = add(&net, (nn_op){.kind = NN_OP_CONCAT, .in = b, .more = {kept}, .n_more = 1});
+    keep[kept] = keep[two] = keep[three] = 1;
+    int point = conv(&net, 0);
+    values[point].h = values[point].w = 1;
+    twice(&net, point, b);
+    int before = net.n_ops;
+    nn_fold(&net, &target, keep, frozen);
+    ck_assert_int_eq(net.n_ops, before);
+    nn_fold(&net, &enlarges, keep, frozen);
+    ck_assert_int_eq(net.n_ops, before - 1);
+    ck_assert_int_eq(net.ops[2].kind, NN_OP_CONCAT);
+    ck_assert_int_eq(net.ops[2].more[0], a);
+  }
 }
 END_TEST
 
@@ -75,6 +109,7 @@ int main(void) {
   TCase *t = tcase_create("fold");
   tcase_add_test(t, blocks);
   tcase_add_test(t, stays);
+  tcase_add_test(t, joined);
   suite_add_tcase(s, t);
   SRunner *r = srunner_create(s);
   srunner_run_all(r, CK_ENV);

@@ -37,46 +37,46 @@ __device__ inline void product16(float *c, const uint32_t a[4], const uint32_t b
 }
 
 /* Four matrices of 8 x 8 numbers from shared memory: lane i names row i % 8 of matrix i / 8, of 16 bytes that begin at
- * 16 bytes. r[j] is (g, 2t ..) of matrix j. */
-__device__ inline void ldmatrix_x4(uint32_t r[4], const __nv_bfloat16 *row) {
+ * 16 bytes. r[j] is (g, 2t ..) of matrix j, or of it TRANSPOSED. */
+template <bool TRANSPOSED> __device__ inline void load_matrices(uint32_t r[4], const __nv_bfloat16 *row) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(place)
-               : "memory");
-#elif defined(__CUDACC__)
-  __trap();
-#else
-  int lane = static_cast<int>(threadIdx.x) % 32;
-  const __nv_bfloat16 *const *rows = sp_emu::gather(row);
-  for (int j = 0; j < 4; j++) std::memcpy(&r[j], rows[j * 8 + lane / 4] + lane % 4 * 2, 4);
-#endif
-}
-
-/* The same of the transposed matrices: r[j] is (2t, g) and (2t + 1, g) of matrix j. */
-__device__ inline void ldmatrix_x4_trans(uint32_t r[4], const __nv_bfloat16 *row) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(place)
-               : "memory");
+#define LDMATRIX(how)                                                                 \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0,%1,%2,%3}, [%4];" \
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                       \
+               : "r"(in_shared(row))                                                  \
+               : "memory")
+  if constexpr (TRANSPOSED) LDMATRIX(".trans");
+  else LDMATRIX("");
+#undef LDMATRIX
 #elif defined(__CUDACC__)
   __trap();
 #else
   int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   const __nv_bfloat16 *const *rows = sp_emu::gather(row);
-  for (int j = 0; j < 4; j++) {
-    uint32_t low = __bfloat16_as_ushort(rows[j * 8 + 2 * t][g]),
-             high = __bfloat16_as_ushort(rows[j * 8 + 2 * t + 1][g]);
+  auto at = [&](int y, int x) { return TRANSPOSED ? rows[x][y] : rows[y][x]; };
+  for (int j = 0; j < 4; j++, rows += 8) {
+    uint32_t low = __bfloat16_as_ushort(at(g, 2 * t)), high = __bfloat16_as_ushort(at(g, 2 * t + 1));
     r[j] = low | high << 16;
   }
 #endif
 }
 
-/* nnk_narrow_weight of 3x3 with up to 32 channels in and out, in bfloat16, with the same work. */
-int few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work);
+/* Which of a pixel's COUNT chunks of 16 bytes its chunk `chunk` takes in shared memory: so permuted, chunks of eight pixels
+ * side by side have banks of their own. */
+template <int COUNT> __device__ inline int permuted(int px, int chunk) {
+  return COUNT == 2 ? chunk ^ (px >> 2 & 1) : COUNT == 4 ? chunk ^ (px >> 1 & 3) : chunk;
+}
+
+/* N registers of two numbers each. */
+template <int N> __device__ inline void store_words(void *p, const uint32_t *w) {
+  if constexpr (N == 4) {
+    *static_cast<uint4 *>(p) = make_uint4(w[0], w[1], w[2], w[3]);
+  } else if constexpr (N == 2) {
+    *static_cast<uint2 *>(p) = make_uint2(w[0], w[1]);
+  } else {
+    *static_cast<uint32_t *>(p) = w[0];
+  }
+}
 
 } // namespace nnk
 #endif

@@ -29,30 +29,20 @@ enum way { CHUNKS, VECTORS = CHUNKS, RUNS, NUMBERS };
 struct walk_args {
   few_layer of;
   way in, out;
-  int v, pitch;          /* numbers of one access to runs of y, bytes of a run of x */
-  int high, wide, count; /* tiles: `count` of n * high * wide */
+  int v, pitch; /* numbers of one access to runs of y, bytes of a run of x */
+  tiling tiles;
 };
-
-struct tile_at {
-  int sample, y, x;
-};
-
-__device__ inline tile_at tile_of(const walk_args &p, int i) {
-  int row = i / p.wide, sample = row / p.high;
-  return {sample, (row - sample * p.high) * HIGH, (i - row * p.wide) * WIDE};
-}
 
 /* KC: sixteens of channels of x, NT: eights of those of y. */
 template <int KC, int NT> struct sizes {
-  enum { CHUNK = 16, PIXEL = KC * 32, LINE = SPAN_X * PIXEL, TILE = SPAN_Y * LINE };
+  enum { PIXEL = KC * 32, LINE = SPAN_X * PIXEL, TILE = SPAN_Y * LINE };
   enum { FACTORS = 9 * KC * NT * 64, BIAS = NT * 8, FRONT = (FACTORS + BIAS) * 4, STAGE = 16 * NT * 8 * 4 };
-  enum { OUT = NT * 2, WARPS = THREADS / 32 };
+  enum { OUT = NT * 2 };
 };
 
-/* Where 16 bytes of a pixel lie in a tile: so permuted, those of eight pixels side by side have banks of their own. */
+/* Where 16 bytes of a pixel lie in a tile. */
 template <int KC> __device__ inline int chunk_at(int row, int col, int chunk) {
-  int by = KC == 1 ? col >> 2 & 1 : col >> 1 & 3;
-  return (row * SPAN_X + col) * KC * 32 + (chunk ^ by) * 16;
+  return (row * SPAN_X + col) * KC * 32 + permuted<2 * KC>(col, chunk) * 16;
 }
 
 __device__ inline bool inside(const nnk_map &m, int y, int x) {
@@ -70,7 +60,7 @@ __device__ inline uint32_t pixel_of(const nnk_map &m, int y, int x) {
 }
 
 /* ---- x to a tile ---- */
-template <int KC> __device__ inline void begin_chunks(char *tile, const walk_args &p, const tile_at &at) {
+template <int KC> __device__ inline void begin_chunks(char *tile, const walk_args &p, const corner &at) {
   enum { PER = KC * 2, UNITS = SPAN_Y * SPAN_X * PER };
   const nnk_map &x = p.of.x;
   const char *from = static_cast<const char *>(x.p) + at.sample * pixels(x) * x.c * 2;
@@ -97,7 +87,7 @@ __device__ inline run run_of(const nnk_map &x, int left) {
   return {per, first, start - first};
 }
 
-__device__ inline void begin_runs(char *runs, const walk_args &p, const tile_at &at) {
+__device__ inline void begin_runs(char *runs, const walk_args &p, const corner &at) {
   const nnk_map &x = p.of.x;
   run of = run_of(x, at.x);
   int lane = static_cast<int>(threadIdx.x) % 32, bytes = 16 / of.per;
@@ -117,7 +107,7 @@ __device__ inline void begin_runs(char *runs, const walk_args &p, const tile_at 
 /* The whole tile, two channels at a time; what read(row, col, channel) gives of a pixel of the map. across: pixel after
  * pixel, else channel after channel of a pixel. */
 template <int KC, class READ>
-__device__ inline void take_pairs(char *tile, const walk_args &p, const tile_at &at, bool across, READ read) {
+__device__ inline void take_pairs(char *tile, const walk_args &p, const corner &at, bool across, READ read) {
   enum { PER = KC * 8, PIXELS = SPAN_Y * SPAN_X, UNITS = PIXELS * PER, EACH = 4 };
   int c = static_cast<int>(p.of.x.c);
   for (int begin = hidden(static_cast<int>(threadIdx.x)); begin < UNITS; begin += THREADS * EACH) {
@@ -140,7 +130,7 @@ __device__ inline void take_pairs(char *tile, const walk_args &p, const tile_at 
 }
 
 template <int KC, class T>
-__device__ inline void take_as(char *tile, const char *runs, const walk_args &p, const tile_at &at) {
+__device__ inline void take_as(char *tile, const char *runs, const walk_args &p, const corner &at) {
   const nnk_map &x = p.of.x;
   if (p.in == RUNS) {
     int lead = run_of(x, at.x).lead, c = static_cast<int>(x.c);
@@ -159,7 +149,7 @@ __device__ inline void take_as(char *tile, const char *runs, const walk_args &p,
   }
 }
 
-template <int KC> __device__ inline void take(char *tile, const char *runs, const walk_args &p, const tile_at &at) {
+template <int KC> __device__ inline void take(char *tile, const char *runs, const walk_args &p, const corner &at) {
   if (p.of.x.elt == NNK_F32) take_as<KC, float>(tile, runs, p, at);
   else take_as<KC, __nv_bfloat16>(tile, runs, p, at);
 }
@@ -204,7 +194,7 @@ __device__ inline void multiply(float (*sums)[NT][4], const char *tile, const ui
         tile + chunk_at<KC>(warp / 2 * ROWS, warp % 2 * 16 + step / KC + lane % 16, step % KC * 2 + lane / 16);
     uint32_t a[2][4]; /* of a row and, on its way, the next one */
     auto begin = [&](int r) {
-      ldmatrix_x4(a[r % 2], reinterpret_cast<const __nv_bfloat16 *>(from + r * sizes<KC, NT>::LINE));
+      load_matrices<false>(a[r % 2], reinterpret_cast<const __nv_bfloat16 *>(from + r * sizes<KC, NT>::LINE));
     };
     begin(0);
 #pragma unroll
@@ -240,21 +230,11 @@ template <int N> __device__ inline void load_words(uint32_t *w, const void *p) {
   }
 }
 
-template <int N> __device__ inline void store_words(void *p, const uint32_t *w) {
-  if constexpr (N == 4) {
-    *static_cast<uint4 *>(p) = make_uint4(w[0], w[1], w[2], w[3]);
-  } else if constexpr (N == 2) {
-    *static_cast<uint2 *>(p) = make_uint2(w[0], w[1]);
-  } else {
-    *static_cast<uint32_t *>(p) = w[0];
-  }
-}
-
 /* Where a lane's vectors go: of its pixel in half a row, in numbers; -1: nowhere. */
 template <int NT> struct vectors {
   enum { OUT = NT * 2 };
   const walk_args &p;
-  tile_at from; /* of the warp */
+  corner from; /* of the warp */
   __device__ int64_t at(int r, int half) const {
     const nnk_map &m = p.of.y;
     int lane = static_cast<int>(threadIdx.x) % 32, y = from.y + r, x = from.x + half * 8 + lane / 4;
@@ -291,26 +271,14 @@ template <int NT> struct vectors {
   }
 };
 
-/* V numbers of y, on top of what the maps hold there. */
 template <int V> __device__ inline void put_numbers(const few_layer &p, int64_t at, float *v) {
-  float t[V];
-  if (p.add) {
-    load<V>(t, p.y.p, p.y.elt, at);
-#pragma unroll
-    for (int j = 0; j < V; j++) v[j] += t[j];
-  }
-  if (p.mask) {
-    load<V>(t, p.mask, p.y.elt, at);
-#pragma unroll
-    for (int j = 0; j < V; j++) v[j] = t[j] > 0 ? v[j] : 0;
-  }
-  store<V>(p.y.p, p.y.elt, at, v);
+  store_grad<V>(p.y.p, p.y.elt, at, v, p.add, p.mask);
 }
 
 /* Each row through shared memory, where it lies as in y: so a warp's accesses lie side by side. */
 template <int NT>
 __device__ inline void put_runs(const walk_args &p, const float (*sums)[NT][4], const float *bias, float *stage,
-                                const tile_at &at) {
+                                const corner &at) {
   enum { OUT = NT * 2 };
   const nnk_map &m = p.of.y;
   int lane = static_cast<int>(threadIdx.x) % 32, c = static_cast<int>(m.c), first = lane % 4 * OUT;
@@ -328,16 +296,15 @@ __device__ inline void put_runs(const walk_args &p, const float (*sums)[NT][4], 
     int64_t to = ((at.sample * m.h + at.y + r) * m.w + at.x) * c;
     for (int i = lane * p.v; i < count; i += 32 * p.v) {
       float v[4];
-      load<1>(v, stage, i);
       if (p.v == 4) load<4>(v, stage, i), put_numbers<4>(p.of, to + i, v);
-      else put_numbers<1>(p.of, to + i, v);
+      else load<1>(v, stage, i), put_numbers<1>(p.of, to + i, v);
     }
     __syncwarp();
   }
 }
 
 template <int NT>
-__device__ inline void put_each(const walk_args &p, const float (*sums)[NT][4], const float *bias, const tile_at &at) {
+__device__ inline void put_each(const walk_args &p, const float (*sums)[NT][4], const float *bias, const corner &at) {
   enum { OUT = NT * 2 };
   const nnk_map &m = p.of.y;
   int lane = static_cast<int>(threadIdx.x) % 32, first = lane % 4 * OUT;
@@ -355,8 +322,8 @@ __device__ inline void put_each(const walk_args &p, const float (*sums)[NT][4], 
 }
 
 /* Of tile i a warp has 16 columns of ROWS rows. */
-__device__ inline tile_at part_of(const walk_args &p, int i) {
-  tile_at at = tile_of(p, i);
+__device__ inline corner part_of(const walk_args &p, int i) {
+  corner at = corner_of<HIGH, WIDE>(p.tiles, i);
   int warp = static_cast<int>(threadIdx.x) / 32;
   return {at.sample, at.y + warp / 2 * ROWS, at.x + warp % 2 * 16};
 }
@@ -368,7 +335,7 @@ __device__ inline void compute(const walk_args &p, int i, const char *tile, cons
                                float *stage) {
   enum { EARLY = NT <= 2, HELD = EARLY ? 2 : 1 };
   float sums[ROWS][NT][4];
-  tile_at mine = part_of(p, i);
+  corner mine = part_of(p, i);
   bias += threadIdx.x % 4 * NT * 2;
   if (mine.y >= p.of.y.h || mine.x >= p.of.y.w) return;
   if constexpr (DIRECT) {
@@ -401,23 +368,23 @@ __global__ void __launch_bounds__(THREADS, DIRECT || NT < 4 ? PER_SM : 1) few_ti
   float *bias = reinterpret_cast<float *>(factor + S::FACTORS);
   char *tile = shared + S::FRONT, *next = tile + S::TILE, *end = next + (AHEAD ? S::TILE : SPAN_Y * p.pitch);
   auto begin = [&](int i) {
-    if (i < p.count) {
-      if constexpr (AHEAD) begin_chunks<KC>(next, p, tile_of(p, i));
-      else if (p.in == RUNS) begin_runs(next, p, tile_of(p, i));
+    if (i < p.tiles.count) {
+      if constexpr (AHEAD) begin_chunks<KC>(next, p, corner_of<HIGH, WIDE>(p.tiles, i));
+      else if (p.in == RUNS) begin_runs(next, p, corner_of<HIGH, WIDE>(p.tiles, i));
     }
     end_stage();
   };
   begin(static_cast<int>(blockIdx.x));
   prepare<KC, NT>(factor, bias, p.of);
 #pragma unroll 1
-  for (int i = static_cast<int>(blockIdx.x); i < p.count; i += static_cast<int>(gridDim.x)) {
+  for (int i = static_cast<int>(blockIdx.x); i < p.tiles.count; i += static_cast<int>(gridDim.x)) {
     wait_stage<0>();
     __syncthreads();
     if constexpr (AHEAD) {
       char *done = tile;
       tile = next, next = done;
     } else {
-      take<KC>(tile, next, p, tile_of(p, i));
+      take<KC>(tile, next, p, corner_of<HIGH, WIDE>(p.tiles, i));
       __syncthreads();
     }
     begin(i + static_cast<int>(gridDim.x));
@@ -468,15 +435,13 @@ static size_t choose(walk_args &p, int kc, int nt) {
 }
 
 int few(void *stream, const few_layer &args) {
-  walk_args p = {args, CHUNKS, VECTORS, 0, 0, 0, 0, 0};
+  walk_args p = {args, CHUNKS, VECTORS, 0, 0, tiling_of<HIGH, WIDE>(&args.y)};
   if (args.x.c > FEW || args.y.c > FEW) return refused();
   if (elements(args.y) == 0) return cudaSuccess;
   int kc = static_cast<int>(up(args.x.c, 16)), nt = static_cast<int>(up(args.y.c, 8));
   size_t bytes = choose(p, kc, nt);
-  p.high = static_cast<int>(up(args.y.h, HIGH)), p.wide = static_cast<int>(up(args.y.w, WIDE));
-  p.count = static_cast<int>(args.y.n * p.high * p.wide);
   kernel tiles = kernel_of(kc, nt, p.in == CHUNKS, p.out == VECTORS);
-  unsigned grid = static_cast<unsigned>(p.count < WALKERS ? p.count : WALKERS);
+  unsigned grid = static_cast<unsigned>(p.tiles.count < WALKERS ? p.tiles.count : WALKERS);
   SP_LAUNCH(tiles, grid, THREADS, bytes, stream, p);
   return launched();
 }
@@ -487,8 +452,9 @@ using namespace nnk;
 
 int nnk_narrow_prepare(void) {
   cudaError_t err = cudaSuccess;
-  for (int i = 0; i < 32 && !err && has_tf32(); i++)
+  if (!has_tf32()) return cudaSuccess;
+  for (int i = 0; i < 32 && !err; i++)
     err = cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel_of(i / 16 + 1, i / 4 % 4 + 1, i & 2, i & 1)),
                                cudaFuncAttributeMaxDynamicSharedMemorySize, LIMIT);
-  return static_cast<int>(err);
+  return err ? static_cast<int>(err) : few_weight_prepare();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * cuda_few.cuh - what cuda_narrow.cu asks of cuda_few.cu.
+ * cuda_few.cuh - what narrow convolutions in bfloat16 are: 3x3 with up to 32 channels, on a device of which has_tf32() holds.
  */
 #ifndef NN_CUDA_FEW_CUH
 #define NN_CUDA_FEW_CUH
@@ -17,8 +17,12 @@ struct few_layer {
   int relu, add, turned; /* turned: w is [channels of x][taps][channels of y], taps from the last to the first */
 };
 
-/* A 3x3 convolution in bfloat16, on a device of compute capability 8.0. */
+/* Forward, or data gradient. */
 int few(void *stream, const few_layer &args);
+/* nnk_narrow_weight, with the same work. */
+int few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work);
+/* What nnk_narrow_prepare does for these, a cudaError_t. */
+int few_weight_prepare();
 
 } // namespace nnk
 #endif

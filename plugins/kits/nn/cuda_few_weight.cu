@@ -8,6 +8,7 @@
  * nobody. At the end a block adds up its warps' sums and leaves a piece; the pieces are summed in a fixed order.
  */
 #include "cuda_bf16.cuh"
+#include "cuda_few.cuh"
 
 namespace nnk {
 
@@ -15,7 +16,7 @@ enum { BLOCKS = 132, WIDE = 16, SPAN = WIDE + 2, TAPS = 9 };
 /* Bytes of shared memory that a block may have on any device of these products. */
 enum { SHARED = 98304 };
 
-/* How a row of a tile comes to shared memory: CHUNKS: of 8 channels each, twisted against bank conflicts. RUN: as it
+/* How a row of a tile comes to shared memory: CHUNKS: of 8 channels each, permuted. RUN: as it
  * lies in memory, where that is one run, 16 bytes at a time. SINGLES: number by number, to either form. */
 enum { CHUNKS, RUN, SINGLES };
 
@@ -33,10 +34,9 @@ struct few_args {
   int high, down, across, halves, jobs, pieces;
 };
 
-/* Chunks of 16 bytes, COUNT a pixel: any eight pixels in a row have banks of their own. */
+/* Where 8 numbers of a pixel lie in a row. */
 template <int COUNT> __device__ inline int chunk_at(int px, int chunk) {
-  int twisted = COUNT == 2 ? chunk ^ (px >> 2 & 1) : COUNT == 4 ? chunk ^ (px >> 1 & 3) : chunk;
-  return (px * COUNT + twisted) * 8;
+  return (px * COUNT + permuted<COUNT>(px, chunk)) * 8;
 }
 
 struct job_place {
@@ -60,10 +60,7 @@ __device__ inline char *hidden(char *s) {
 __device__ inline float number_at(const float *s) {
 #ifdef __CUDA_ARCH__
   float v;
-  asm volatile("ld.shared.f32 %0, [%1];"
-               : "=f"(v)
-               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(s)))
-               : "memory");
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(in_shared(s)) : "memory");
   return v;
 #else
   return *s;
@@ -73,10 +70,7 @@ __device__ inline float number_at(const float *s) {
 __device__ inline float number_at(const __nv_bfloat16 *s) {
 #ifdef __CUDA_ARCH__
   uint16_t v;
-  asm volatile("ld.shared.u16 %0, [%1];"
-               : "=h"(v)
-               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(s)))
-               : "memory");
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(in_shared(s)) : "memory");
   return low_bf16(v);
 #else
   return __bfloat162float(*s);
@@ -106,7 +100,7 @@ template <int WIDTH, int COUNT> struct chunk_loads {
     }
   }
 
-  /* to: where the first one goes; however chunks are twisted, those of 32 on are as far behind. */
+  /* to: where the first one goes; however chunks are permuted, those of 32 on are as far behind. */
   __device__ void begin(char *to, const char *row, bool there, int lane) const {
 #pragma unroll
     for (int i = 0; i < EACH; i++)
@@ -150,11 +144,11 @@ template <int NT> __device__ inline void begin_run(char *to, const nnk_map &m, c
 }
 
 /* ---- products: a warp's sums over 16 MT channels of x by 8 NT of dy, and what it has on its way. WHOLE: x comes as
- * CHUNKS, else as SINGLES. TWISTED: dy comes as CHUNKS, else one pixel after the other in its own type. ---- */
-template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
-  enum { X_BYTES = SPAN * MT * 32, DY_BYTES = WIDE * NT * (TWISTED ? 16 : 32), ROW = X_BYTES + DY_BYTES };
+ * CHUNKS, else as SINGLES. PERMUTED: dy comes as CHUNKS, else one pixel after the other in its own type. ---- */
+template <int MT, int NT, bool WHOLE, bool PERMUTED> struct few_sums {
+  enum { X_BYTES = SPAN * MT * 32, DY_BYTES = WIDE * NT * (PERMUTED ? 16 : 32), ROW = X_BYTES + DY_BYTES };
   enum {
-    WARPS = MT * NT > 2 || !WHOLE || !TWISTED ? 8 : 16,
+    WARPS = MT * NT > 2 || !WHOLE || !PERMUTED ? 8 : 16,
     STAGES = SHARED / WARPS / ROW,
     SUMS = TAPS * MT * NT * 4,
     SLAB = SUMS * 32 + NT * 8
@@ -169,7 +163,7 @@ template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
   const char *x_row, *dy_row;
   int x_place, dy_place; /* of a lane's first chunk */
   chunk_loads<SPAN, 2 * MT> x;
-  chunk_loads<WIDE, TWISTED ? NT : 1> dy;
+  chunk_loads<WIDE, PERMUTED ? NT : 1> dy;
   /* computed */
   float sums[TAPS][MT][NT][4], bias[NT];
   uint32_t b[3][NT][2]; /* the last rows of dy, the newest first */
@@ -200,7 +194,7 @@ template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
     x_row = row_of(p.x, to.sample, to.y - 1);
     dy_row = row_of(p.dy, to.sample, to.y);
     if constexpr (WHOLE) x.aim(p.x.m, to.x - 1, (coming & (p.halves - 1)) * 16, lane);
-    if constexpr (TWISTED) dy.aim(p.dy.m, to.x, 0, lane);
+    if constexpr (PERMUTED) dy.aim(p.dy.m, to.x, 0, lane);
   }
 
   __device__ const char *after(const char *at, const few_map &f, int y) const {
@@ -226,7 +220,7 @@ template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
       if (m.elt == NNK_F32) reinterpret_cast<float *>(stage)[px * c + ch] = v;
       else reinterpret_cast<__nv_bfloat16 *>(stage)[px * c + ch] = __float2bfloat16_rn(v);
     };
-    if constexpr (TWISTED) dy.begin(stage + dy_place, dy_row, true, lane);
+    if constexpr (PERMUTED) dy.begin(stage + dy_place, dy_row, true, lane);
     else if (p.dy.how == RUN) begin_run<NT>(stage, m, dy_row, to.x, lane);
     else singles<WIDE>(m, dy_row, true, to.x, 0, c, lane, put);
     dy_row = after(dy_row, p.dy, to.y + row + 1);
@@ -252,7 +246,7 @@ template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
     for (int nt = 0; nt < NT; nt += 2) {
       int chunk = nt + lane / 16 < NT ? nt + lane / 16 : nt;
       uint32_t r[4];
-      ldmatrix_x4_trans(r, at + chunk_at<NT>(lane % 16, chunk));
+      load_matrices<true>(r, at + chunk_at<NT>(lane % 16, chunk));
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         if (nt + i / 2 >= NT) continue;
@@ -276,15 +270,15 @@ template <int MT, int NT, bool WHOLE, bool TWISTED> struct few_sums {
   }
 
   __device__ void take_dy(const char *stage) {
-    if constexpr (TWISTED) take_chunks(stage);
+    if constexpr (PERMUTED) take_chunks(stage);
     else if (p.dy.m.elt == NNK_F32) take_run(reinterpret_cast<const float *>(stage));
     else take_run(reinterpret_cast<const __nv_bfloat16 *>(stage));
   }
 
   __device__ void load_x(uint32_t (*a)[4], const char *stage, int kx) const {
 #pragma unroll
-    for (int mt = 0; mt < MT; mt++) /* however they are twisted */
-      ldmatrix_x4_trans(a[mt], reinterpret_cast<const __nv_bfloat16 *>(stage) + (at[kx] ^ mt * 16));
+    for (int mt = 0; mt < MT; mt++) /* however they are permuted */
+      load_matrices<true>(a[mt], reinterpret_cast<const __nv_bfloat16 *>(stage) + (at[kx] ^ mt * 16));
   }
 
   /* Row r of a tile's rows + 2 of x. */
@@ -411,33 +405,44 @@ static void cut(few_args *p, int warps) {
   p->across = static_cast<int>(up(m.w, WIDE));
 }
 
-template <class W> static int launch(void *stream, few_args *p) {
-  cut(p, W::WARPS);
-  cudaFuncSetAttribute(reinterpret_cast<const void *>(&few_weights<W>), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       SHARED);
-  SP_LAUNCH(few_weights<W>, static_cast<unsigned>(p->pieces), W::WARPS * 32, SHARED, stream, *p);
-  return launched();
+/* ---- which kernel ---- */
+struct choice {
+  void (*kernel)(few_args p);
+  int warps;
+};
+
+template <class W> static choice choice_of() { return {&few_weights<W>, W::WARPS}; }
+
+template <int MT, int NT> static choice choice_by(bool whole, bool permutes) {
+  if (whole) return permutes ? choice_of<few_sums<MT, NT, true, true>>() : choice_of<few_sums<MT, NT, true, false>>();
+  return permutes ? choice_of<few_sums<MT, NT, false, true>>() : choice_of<few_sums<MT, NT, false, false>>();
 }
 
-template <int MT, int NT, bool WHOLE> static int launch_for(void *stream, few_args *p) {
-  return p->dy.how == CHUNKS ? launch<few_sums<MT, NT, WHOLE, true>>(stream, p)
-                             : launch<few_sums<MT, NT, WHOLE, false>>(stream, p);
+/* 16 or, with up to 16 of dy, 32 channels of x; nt: eights of dy's. */
+static choice choose(bool two, int nt, bool whole, bool permutes) {
+  if (nt <= 2) return two ? choice_by<2, 2>(whole, permutes) : choice_by<1, 2>(whole, permutes);
+  return nt == 3 ? choice_by<1, 3>(whole, permutes) : choice_by<1, 4>(whole, permutes);
 }
 
-template <int MT, int NT> static int launch(void *stream, few_args *p) {
-  return p->x.how == CHUNKS ? launch_for<MT, NT, true>(stream, p) : launch_for<MT, NT, false>(stream, p);
+int few_weight_prepare() {
+  cudaError_t err = cudaSuccess;
+  for (int i = 0; i < 32 && !err; i++) {
+    choice c = choose(i & 4, i / 8 + 1, i & 2, i & 1);
+    err = cudaFuncSetAttribute(reinterpret_cast<const void *>(c.kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               SHARED);
+  }
+  return static_cast<int>(err);
+}
+
+int few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work) {
+  if (x->c > FEW || dy->c > FEW) return refused();
+  bool two = x->c > 16; /* halves of x's channels: in one warp where its registers hold them */
+  few_args p = {few_of(x, false), few_of(dy, true), work, 0, 0, 0, two && dy->c > 16 ? 2 : 1, 0, 0};
+  choice c = choose(two, static_cast<int>(up(dy->c, 8)), p.x.how == CHUNKS, p.dy.how == CHUNKS);
+  cut(&p, c.warps);
+  SP_LAUNCH(c.kernel, static_cast<unsigned>(p.pieces), c.warps * 32, SHARED, stream, p);
+  int st = launched();
+  return st ? st : sum_pieces(stream, dw, dy->c * TAPS * x->c, db, dy->c, work, p.pieces);
 }
 
 } // namespace nnk
-
-using namespace nnk;
-
-int nnk::few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work) {
-  if (x->c > 32 || dy->c > 32) return refused();
-  bool two = x->c > 16; /* halves of x's channels: in one warp where its registers hold them */
-  few_args p = {few_of(x, false), few_of(dy, true), work, 0, 0, 0, two && dy->c > 16 ? 2 : 1, 0, 0};
-  int st;
-  if (dy->c <= 16) st = two ? launch<2, 2>(stream, &p) : launch<1, 2>(stream, &p);
-  else st = dy->c <= 24 ? launch<1, 3>(stream, &p) : launch<1, 4>(stream, &p);
-  return st ? st : sum_pieces(stream, dw, dy->c * TAPS * x->c, db, dy->c, work, p.pieces);
-}

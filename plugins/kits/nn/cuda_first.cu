@@ -6,7 +6,6 @@
  * at even places. A warp has a row of 32 pixels of y.
  */
 #include "cuda_bf16.cuh"
-#include "cuda_tile.cuh"
 
 namespace nnk {
 
@@ -16,7 +15,8 @@ struct first_args {
   nnk_map y, x;
   const __nv_bfloat16 *w; /* [c of y][K][K][3] */
   const float *bias;
-  int relu, high, wide, tiles; /* tiles of a sample, of all */
+  int relu;
+  tiling tiles;
 };
 
 /* A tile in shared memory begins four pixels before twice its first pixel: at 8 bytes in rows of images that are multiples
@@ -60,8 +60,10 @@ template <int K, int NT> __device__ inline void take_weights(uint32_t *factor, c
 
 __device__ inline void copy_half_chunk(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool valid) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" : : "r"(place), "l"(from), "r"(valid ? 8 : 0) : "memory");
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+               :
+               : "r"(in_shared(to)), "l"(from), "r"(valid ? 8 : 0)
+               : "memory");
 #else
   *reinterpret_cast<uint2 *>(to) = valid ? *reinterpret_cast<const uint2 *>(from) : make_uint2(0, 0);
 #endif
@@ -110,11 +112,6 @@ template <int K, int NT, int S> struct steps {
   }
 };
 
-template <int SIZE> __device__ inline void emit(__nv_bfloat16 *to, const uint32_t *two) {
-  if constexpr (SIZE == 4) *reinterpret_cast<uint4 *>(to) = make_uint4(two[0], two[1], two[2], two[3]);
-  else *reinterpret_cast<uint2 *>(to) = make_uint2(two[0], two[1]);
-}
-
 template <int NT>
 __device__ inline void leave(const first_args &p, const corner &at, float (*sums)[NT][4], const float *bias, int lane) {
   int y = at.y + static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
@@ -136,14 +133,9 @@ __device__ inline void leave(const first_args &p, const corner &at, float (*sums
     }
     __nv_bfloat16 *here = to + x * (NT * 8);
 #pragma unroll
-    for (int nt = 0; nt + 4 <= NT; nt += 4) emit<4>(here + channel_of<NT>(nt, t * 2), two + nt);
-    if constexpr (NT % 4 == 2) emit<2>(here + channel_of<NT>(NT - 2, t * 2), two + NT - 2);
+    for (int nt = 0; nt + 4 <= NT; nt += 4) store_words<4>(here + channel_of<NT>(nt, t * 2), two + nt);
+    if constexpr (NT % 4 == 2) store_words<2>(here + channel_of<NT>(NT - 2, t * 2), two + NT - 2);
   }
-}
-
-__device__ inline corner tile_at(const first_args &p, int tile) {
-  int row = tile / p.wide, sample = row / p.high;
-  return {sample, (row - sample * p.high) * HIGH, (tile - row * p.wide) * WIDE};
 }
 
 template <int K, int NT> __global__ void __launch_bounds__(THREADS, PER_SM) first(first_args p) {
@@ -153,13 +145,13 @@ template <int K, int NT> __global__ void __launch_bounds__(THREADS, PER_SM) firs
   __shared__ float bias[NT * 8];
   int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, t = lane % 4, stage = 0;
   int i = static_cast<int>(blockIdx.x);
-  fetch_tile<K>(tile[0], p, tile_at(p, i));
+  fetch_tile<K>(tile[0], p, corner_of<HIGH, WIDE>(p.tiles, i));
   end_stage();
   take_weights<K, NT>(factor, p);
   for (int j = static_cast<int>(threadIdx.x); j < NT * 8; j += THREADS) bias[j] = p.bias ? p.bias[j] : 0;
-  for (; i < p.tiles; i += static_cast<int>(gridDim.x), stage ^= 1) {
+  for (; i < p.tiles.count; i += static_cast<int>(gridDim.x), stage ^= 1) {
     int next = i + static_cast<int>(gridDim.x);
-    if (next < p.tiles) fetch_tile<K>(tile[stage ^ 1], p, tile_at(p, next));
+    if (next < p.tiles.count) fetch_tile<K>(tile[stage ^ 1], p, corner_of<HIGH, WIDE>(p.tiles, next));
     end_stage();
     wait_stage<1>();
     __syncthreads();
@@ -168,13 +160,13 @@ template <int K, int NT> __global__ void __launch_bounds__(THREADS, PER_SM) firs
     for (int j = 0; j < 8 * NT; j++) sums[j / (4 * NT)][j / 4 % NT][j % 4] = 0;
     steps<K, NT, 0>::run(sums, tile[stage] + 2 * warp * W::PITCH + W::START + 6 * (lane / 4),
                          reinterpret_cast<const uint2 *>(factor) + lane, t);
-    leave<NT>(p, tile_at(p, i), sums, bias, lane);
+    leave<NT>(p, corner_of<HIGH, WIDE>(p.tiles, i), sums, bias, lane);
     __syncthreads(); /* before the tile is overwritten */
   }
 }
 
 template <int K, int NT> static int run(void *stream, const first_args &p) {
-  unsigned grid = static_cast<unsigned>(p.tiles < BLOCKS ? p.tiles : BLOCKS);
+  unsigned grid = static_cast<unsigned>(p.tiles.count < BLOCKS ? p.tiles.count : BLOCKS);
   SP_LAUNCH((first<K, NT>), grid, THREADS, 0, stream, p);
   return launched();
 }
@@ -206,8 +198,6 @@ int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, c
   int ks[2] = {k, k}, stride[2] = {2, 2}, pad[2] = {(k - 1) / 2, (k - 1) / 2};
   if (!nnk_first(y, x, ks, stride, pad)) return refused();
   if (elements(*y) == 0) return cudaSuccess;
-  int high = static_cast<int>(up(y->h, HIGH)), wide = static_cast<int>(up(y->w, WIDE));
-  first_args p = {*y,   *x,   static_cast<const __nv_bfloat16 *>(w), bias, relu,
-                  high, wide, static_cast<int>(y->n) * high * wide};
+  first_args p = {*y, *x, static_cast<const __nv_bfloat16 *>(w), bias, relu, tiling_of<HIGH, WIDE>(y)};
   return k == 3 ? run_for<3>(stream, p) : run_for<7>(stream, p);
 }

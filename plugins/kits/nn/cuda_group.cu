@@ -150,20 +150,16 @@ template <int V, typename I> __global__ void __launch_bounds__(THREADS) group_ap
   if (u >= units) return;
   I c = static_cast<I>(p.s.c), px = static_cast<I>(pixels(p.to));
   int64_t at = static_cast<int64_t>(u) * V, i = static_cast<int64_t>(u / (px * (c / V)) * c + u % (c / V) * V);
-  float v[V], x[V], old[V], sign[V];
+  float v[V], x[V];
   load<V>(v, p.from.p, p.from.elt, at);
   if (p.x.p) load<V>(x, p.x.p, p.x.elt, at);
-  if (p.add) load<V>(old, p.to.p, p.to.elt, at);
-  if (p.mask) load<V>(sign, p.mask, p.to.elt, at);
 #pragma unroll
   for (int j = 0; j < V; j++) {
     float rest = p.x.p ? fmaf(p.s.b[i + j], x[j], p.s.shift[i + j]) : p.s.shift[i + j];
     v[j] = fmaf(p.s.a[i + j], v[j], rest);
-    if (p.add) v[j] += old[j];
     if (p.relu) v[j] = relu_of(v[j]);
-    if (p.mask) v[j] = sign[j] > 0 ? v[j] : 0;
   }
-  store<V>(p.to.p, p.to.elt, at, v);
+  store_grad<V>(p.to.p, p.to.elt, at, v, p.add, p.mask);
 }
 
 template <int V, typename I> static int run_apply(void *stream, const group_args &p) {
@@ -221,8 +217,9 @@ int nnk_group_backward(void *stream, const nnk_map *dx, const nnk_map *dy, const
   if (st) return st;
   SP_LAUNCH(group_back, static_cast<unsigned>(x->n * groups), THREADS, 0, stream, s, stats, p.work, q, groups, gamma);
   if ((st = launched())) return st;
-  SP_LAUNCH(group_weights, static_cast<unsigned>(up(q.c, COLUMNS)), COLUMNS * TEAM, 0, stream, dgamma, dbeta, p.work,
-            q);
+  if (dgamma.p || dbeta.p)
+    SP_LAUNCH(group_weights, static_cast<unsigned>(up(q.c, COLUMNS)), COLUMNS * TEAM, 0, stream, dgamma, dbeta, p.work,
+              q);
   if ((st = launched()) || !dx->p) return st;
   return apply(stream, {*dx, *dy, *x, mask ? mask->p : nullptr, s, 0, add});
 }

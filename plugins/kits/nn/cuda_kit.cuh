@@ -102,6 +102,22 @@ template <int V> __device__ inline void store(void *p, int elt, int64_t i, const
   }
 }
 
+/* V numbers of a gradient: on top of what is there, and 0 where the mask (NULL: none) is not above 0. */
+template <int V> __device__ inline void store_grad(void *p, int elt, int64_t i, float *v, int add, const void *mask) {
+  float t[V];
+  if (add) {
+    load<V>(t, p, elt, i);
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] += t[j];
+  }
+  if (mask) {
+    load<V>(t, mask, elt, i);
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = t[j] > 0 ? v[j] : 0;
+  }
+  store<V>(p, elt, i, v);
+}
+
 /* What p has for each of V numbers, of which the first is of channel ch; `one`: all are. */
 template <int V> __device__ inline void of_channels(float *v, const float *p, int64_t ch, bool one) {
   if (!one) return load<V>(v, p, ch);

@@ -2,7 +2,8 @@
  * cuda_narrow_weight.cu - gradients of the weights and the bias of convolutions with few channels, in one pass: each
  * block adds up some tiles and leaves a piece, and the pieces are summed in a fixed order.
  */
-#include "cuda_bf16.cuh"
+#include "cuda_few.cuh"
+#include "cuda_tile.cuh"
 
 namespace nnk {
 

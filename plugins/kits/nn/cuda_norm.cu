@@ -125,17 +125,7 @@ template <int V, typename I> __global__ void __launch_bounds__(THREADS) norm_bac
   of_channels<V>(t, p.gamma, ch, p.planar);
 #pragma unroll
   for (int j = 0; j < V; j++) g[j] *= t[j] * inv[j];
-  if (p.add) {
-    load<V>(t, p.y.p, p.y.elt, at);
-#pragma unroll
-    for (int j = 0; j < V; j++) g[j] += t[j];
-  }
-  if (p.mask) {
-    load<V>(t, p.mask, p.y.elt, at);
-#pragma unroll
-    for (int j = 0; j < V; j++) g[j] = t[j] > 0 ? g[j] : 0;
-  }
-  store<V>(p.y.p, p.y.elt, at, g);
+  store_grad<V>(p.y.p, p.y.elt, at, g, p.add, p.mask);
 }
 
 template <int V, typename I> static int run_apply(void *stream, const apply_args &p, bool forward) {

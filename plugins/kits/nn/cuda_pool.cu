@@ -8,10 +8,11 @@ namespace nnk {
 enum {
   THREADS = 256,
   LANES = 32,
-  TOGETHER = 3, /* loads that are under way */
-  WHOLE = 16,   /* pixels; of fewer a mean is a thread's work */
-  EACH = 8,     /* pixels of a sum that a thread has under way */
-  MANY = 264    /* blocks */
+  TOGETHER = 3,         /* loads that are under way */
+  WHOLE = 16,           /* pixels; of fewer a mean is a thread's work */
+  EACH = 8,             /* pixels of a sum that a thread has under way */
+  MOST = INT32_MAX / 2, /* of a sum */
+  MANY = 264            /* blocks */
 };
 
 struct pool_args {
@@ -115,11 +116,7 @@ template <int V, class T> __global__ void __launch_bounds__(THREADS) sum_forward
   }
   if (team || !inside) return;
   for (int j = 0; j < V; j++) sum[j] = part[j * THREADS + me] * scale;
-  if (p.add) load<V>(v[0], p.y.p, p.y.elt, to);
-  for (int j = 0; j < V && p.add; j++) sum[j] += v[0][j];
-  if (p.mask) load<V>(v[0], p.mask, p.y.elt, to);
-  for (int j = 0; j < V && p.mask; j++) sum[j] = v[0][j] > 0 ? sum[j] : 0;
-  store<V>(p.y.p, p.y.elt, to, sum);
+  store_grad<V>(p.y.p, p.y.elt, to, sum, p.add, p.mask);
 }
 
 /* A thread gathers what the windows over its input give; for max it finds each window's winner again. */
@@ -153,15 +150,7 @@ template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_backw
     }
   float part = 1 / static_cast<float>(p.w.k[0] * p.w.k[1]);
   for (int j = 0; j < V && !MAX; j++) sum[j] *= part;
-  if (p.add) {
-    load<V>(v, p.x.p, p.x.elt, at);
-    for (int j = 0; j < V; j++) sum[j] += v[j];
-  }
-  if (p.mask) {
-    load<V>(v, p.mask, p.x.elt, at);
-    for (int j = 0; j < V; j++) sum[j] = v[j] > 0 ? sum[j] : 0;
-  }
-  store<V>(p.x.p, p.x.elt, at, sum);
+  store_grad<V>(p.x.p, p.x.elt, at, sum, p.add, p.mask);
 }
 
 template <int V> static int run_pool(void *stream, pool_args p, bool max, bool forward) {
@@ -195,7 +184,8 @@ static int sum_over(void *stream, const pool_args &p, float scale) {
 }
 
 static bool is_mean(int max, const nnk_map *x, const nnk_window &w) {
-  return !max && pixels(*x) > WHOLE && w.k[0] == x->h && w.k[1] == x->w && !w.p[0] && !w.p[1];
+  int64_t px = pixels(*x);
+  return !max && px > WHOLE && px <= MOST && w.k[0] == x->h && w.k[1] == x->w && !w.p[0] && !w.p[1];
 }
 
 static bool plain(const nnk_map *m) { return m->layout == 0 || pixels(*m) == 1; }
@@ -227,8 +217,7 @@ int nnk_pool_backward(void *stream, int max, const nnk_map *dx, const nnk_map *d
 }
 
 int nnk_sum_pixels(void *stream, const nnk_map *dst, const nnk_map *src, const nnk_map *mask, int add) {
-  if (!plain(dst) || !plain(src) || pixels(*dst) != 1 || dst->c != src->c || pixels(*src) > INT32_MAX / 2)
-    return refused();
+  if (!plain(dst) || !plain(src) || pixels(*dst) != 1 || dst->c != src->c || pixels(*src) > MOST) return refused();
   if (elements(*dst) == 0) return cudaSuccess;
   return sum_over(stream, {*dst, *src, nullptr, mask ? mask->p : nullptr, 0, add, {}, 0}, 1);
 }

@@ -148,21 +148,13 @@ struct end_args {
 
 __global__ void __launch_bounds__(THREADS) skinny_end(end_args p) {
   int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x;
-  float v = 0, t;
+  float v = 0;
   if (i >= p.count) return;
 #pragma unroll 8
   for (int64_t piece = 0; piece < p.pieces; piece++) v += p.work[piece * p.count + i];
   if (p.bias) v += p.bias[i % p.n];
   if (p.relu) v = relu_of(v);
-  if (p.add) {
-    load<1>(&t, p.y, p.elt, i);
-    v += t;
-  }
-  if (p.mask) {
-    load<1>(&t, p.mask, p.elt, i);
-    v = t > 0 ? v : 0;
-  }
-  store<1>(p.y, p.elt, i, &v);
+  store_grad<1>(p.y, p.elt, i, &v, p.add, p.mask);
 }
 
 static int run_end(void *stream, const end_args &p) {

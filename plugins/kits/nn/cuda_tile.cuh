@@ -11,13 +11,13 @@ namespace nnk {
 /* SIDE: of a square tile. MOST: channels of a map. */
 enum { SIDE = 16, MOST = 16 };
 
-/* The tiles of a map: tile t of n * high * wide. */
+/* The tiles of a map, H x W pixels each: tile t of n * high * wide. */
 struct tiling {
   int high, wide, count;
 };
 
-inline tiling tiling_of(const nnk_map *m) {
-  int64_t high = up(m->h, SIDE), wide = up(m->w, SIDE);
+template <int H = SIDE, int W = SIDE> inline tiling tiling_of(const nnk_map *m) {
+  int64_t high = up(m->h, H), wide = up(m->w, W);
   return {static_cast<int>(high), static_cast<int>(wide), static_cast<int>(m->n * high * wide)};
 }
 
@@ -25,9 +25,9 @@ struct corner {
   int sample, y, x;
 };
 
-__device__ inline corner corner_of(const tiling &t, int tile) {
+template <int H = SIDE, int W = SIDE> __device__ inline corner corner_of(const tiling &t, int tile) {
   int row = tile / t.wide, sample = row / t.high;
-  return {sample, (row - sample * t.high) * SIDE, (tile - row * t.wide) * SIDE};
+  return {sample, (row - sample * t.high) * H, (tile - row * t.wide) * W};
 }
 
 /* Whether the current device multiplies TF32. */
@@ -62,13 +62,17 @@ __device__ inline float factor_of(float v) {
 __device__ inline float4 rounded(float4 v) { return {factor_of(v.x), factor_of(v.y), factor_of(v.z), factor_of(v.w)}; }
 __device__ inline float4 four(const float *s) { return *reinterpret_cast<const float4 *>(s); }
 
+#ifdef __CUDA_ARCH__
+/* A place in shared memory as instructions have it that know of no other. */
+__device__ inline uint32_t in_shared(const void *p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+#endif
+
 /* 16 bytes to shared memory, arriving later; zeros where not valid. */
 __device__ inline void copy_chunk(void *to, const void *from, bool valid) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
-               : "r"(place), "l"(from), "r"(valid ? 16 : 0)
+               : "r"(in_shared(to)), "l"(from), "r"(valid ? 16 : 0)
                : "memory");
 #else
   *reinterpret_cast<float4 *>(to) = valid ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);

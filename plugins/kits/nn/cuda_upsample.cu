@@ -71,11 +71,7 @@ template <int V> __global__ void __launch_bounds__(THREADS) up_backward(up_args 
       for (int j = 0; j < V; j++) sum[j] += part * v[j];
     }
   }
-  if (p.add) load<V>(v, p.x.p, p.x.elt, at);
-  for (int j = 0; j < V && p.add; j++) sum[j] += v[j];
-  if (p.mask) load<V>(v, p.mask, p.x.elt, at);
-  for (int j = 0; j < V && p.mask; j++) sum[j] = v[j] > 0 ? sum[j] : 0;
-  store<V>(p.x.p, p.x.elt, at, sum);
+  store_grad<V>(p.x.p, p.x.elt, at, sum, p.add, p.mask);
 }
 
 template <int V> static int run_up(void *stream, up_args p, bool forward) {

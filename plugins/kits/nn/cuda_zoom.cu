@@ -96,17 +96,13 @@ template <int V> __global__ void __launch_bounds__(THREADS) zoom_backward(zoom_a
   int64_t to = row_of(p.x, at.sample, at.row) + at.first * c;
   for (int i = static_cast<int>(threadIdx.x); i < (at.last - at.first) * c; i += THREADS) {
     int col = i / c, ch = i - col * c, ix = at.first + col;
-    float sum = 0, old;
+    float sum = 0;
     for (int ox = nn_axis_first(&p.ax, ix); ox < p.ax.out; ox++) {
       nn_pair px = nn_axis_at(&p.ax, ox);
       if (px.a > ix) break;
       sum = fmaf(nn_share_of(&px, ix), line[(ox - begin) * c + ch], sum);
     }
-    if (p.add) load<1>(&old, p.x.p, p.x.elt, to + i);
-    if (p.add) sum += old;
-    if (p.mask) load<1>(&old, p.mask, p.x.elt, to + i);
-    if (p.mask) sum = old > 0 ? sum : 0;
-    store<1>(p.x.p, p.x.elt, to + i, &sum);
+    store_grad<1>(p.x.p, p.x.elt, to + i, &sum, p.add, p.mask);
   }
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * fold.c - what a network whose weights stay as they are can spare. */
+ * fold.c - ops that others do besides: batch norms and sums of a network whose weights stay as they are, and maps that are only
+ * enlarged to be joined. */
 #include "lower.h"
+
+#include "axis.h"
 
 enum { FOLDED = -1 }; /* a kind of no op */
 
@@ -47,21 +50,55 @@ static int fold_sum(nn_net *net, const nn_target *target, const nn_op *sum, cons
   return 1;
 }
 
-/* Once all norms are where they can be: a sum then finds the products behind them. What was folded is read by no search,
- * so ops move up only at the end. */
+/* Is op's result each pixel of what it reads some times over? Of one pixel the gradient is a sum over the whole map, which is
+ * no thread's work. */
+static int repeats(const nn_net *net, const nn_op *up) {
+  const nn_value *x = &net->values[up->in], *y = &net->values[up->out];
+  nn_axis ay = nn_axis_of((int)x->h, (int)y->h, up->mode), ax = nn_axis_of((int)x->w, (int)y->w, up->mode);
+  return x->h * x->w > 1 && nn_axis_times(&ay) && nn_axis_times(&ax);
+}
+
+static int only_joined(const nn_net *net, int value) {
+  for (int i = 0; i < net->n_ops; i++)
+    for (int j = 0; j <= net->ops[i].n_more; j++)
+      if (NN_IN(&net->ops[i], j) == value && net->ops[i].kind != NN_OP_CONCAT) return 0;
+  return 1;
+}
+
+/* Concatenations read the smaller map itself, where nothing else sees the enlarged one. */
+static int fold_upsample(nn_net *net, const nn_op *up, const uint8_t *keep) {
+  if (!repeats(net, up) || keep[up->out] || !only_joined(net, up->out)) return 0;
+  for (int i = 0; i < net->n_ops; i++)
+    for (int j = 0; j <= net->ops[i].n_more; j++) {
+      int *in = j ? &net->ops[i].more[j - 1] : &net->ops[i].in;
+      if (*in == up->out) *in = up->in;
+    }
+  return 1;
+}
+
+static int fold(nn_net *net, const nn_target *target, const nn_op *op, const uint8_t *keep) {
+  switch (op->kind) {
+    case NN_OP_BATCH_NORM: return fold_norm(net, op, keep);
+    case NN_OP_ADD: return fold_sum(net, target, op, keep);
+    default: return fold_upsample(net, op, keep);
+  }
+}
+
+/* What was folded is read by no search, so ops move up only at the end. */
 static void without(nn_net *net, const nn_target *target, const uint8_t *keep, int kind) {
   int n = 0;
-  for (int i = 0; i < net->n_ops; i++) {
-    nn_op *op = &net->ops[i];
-    if (op->kind != kind || !(kind == NN_OP_ADD ? fold_sum(net, target, op, keep) : fold_norm(net, op, keep))) continue;
-    *op = (nn_op){.kind = FOLDED, .in = -1, .out = -1};
-  }
+  for (int i = 0; i < net->n_ops; i++)
+    if (net->ops[i].kind == kind && fold(net, target, &net->ops[i], keep))
+      net->ops[i] = (nn_op){.kind = FOLDED, .in = -1, .out = -1};
   for (int i = 0; i < net->n_ops; i++)
     if (net->ops[i].kind != FOLDED) net->ops[n++] = net->ops[i];
   net->n_ops = n;
 }
 
-void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep) {
+/* Sums once all norms are where they can be: they then find the products behind them. */
+void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep, int frozen) {
+  if (target->enlarges) without(net, target, keep, NN_OP_UPSAMPLE);
+  if (!frozen) return;
   without(net, target, keep, NN_OP_BATCH_NORM);
   without(net, target, keep, NN_OP_ADD);
 }

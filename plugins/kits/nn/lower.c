@@ -2,8 +2,6 @@
  * lower.c - lowers a network for a device: how each op is computed, the pixel order of each value, where it lies. */
 #include "lower.h"
 
-#include "axis.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,40 +109,7 @@ static int is_point(const nn_op *op) { /* 1x1, stride 1 */
 
 static int max2(int a, int b) { return a > b ? a : b; }
 
-/* ---- maps that are only enlarged to be joined to others ---- */
-/* Is op's result each pixel of what it reads some times over? Of one pixel the gradient is a sum over the whole map, which is
- * no thread's work. */
-static int repeats(const nn_net *net, const nn_op *up) {
-  const nn_value *x = &net->values[up->in], *y = &net->values[up->out];
-  nn_axis ay = nn_axis_of((int)x->h, (int)y->h, up->mode), ax = nn_axis_of((int)x->w, (int)y->w, up->mode);
-  return up->kind == NN_OP_UPSAMPLE && x->h * x->w > 1 && nn_axis_times(&ay) && nn_axis_times(&ax);
-}
-
-static int only_joined(const nn_net *net, int value) {
-  for (int i = 0; i < net->n_ops; i++)
-    for (int j = 0; j <= net->ops[i].n_more; j++)
-      if (NN_IN(&net->ops[i], j) == value && net->ops[i].kind != NN_OP_CONCAT) return 0;
-  return 1;
-}
-
-/* Concatenations read the smaller map itself, where nothing else sees the enlarged one. */
-static void spare_enlarged(nn_net *net, const uint8_t *keep) {
-  int n = 0;
-  for (int i = 0; i < net->n_ops; i++) {
-    nn_op up = net->ops[i];
-    if (!repeats(net, &up) || keep[up.out] || !only_joined(net, up.out)) {
-      net->ops[n++] = up;
-      continue;
-    }
-    for (int k = i + 1; k < net->n_ops; k++)
-      for (int j = 0; j <= net->ops[k].n_more; j++) {
-        int *in = j ? &net->ops[k].more[j - 1] : &net->ops[k].in;
-        if (*in == up.out) *in = up.in;
-      }
-  }
-  net->n_ops = n;
-}
-
+/* Does op, a concatenation, enlarge what it joins? */
 static int enlarges(const nn_net *net, const nn_op *op) {
   const nn_value *y = &net->values[op->out];
   for (int j = 0; j <= op->n_more && op->kind == NN_OP_CONCAT; j++) {
@@ -415,8 +380,7 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
   if (!keep) return nomem(ctx);
   for (int i = 0; i < n_out; i++) keep[out[i].value] = 1;
   nn_fuse(&low->net, keep);
-  if (target->enlarges) spare_enlarged(&low->net, keep);
-  if (plan->frozen) nn_fold(&low->net, target, keep);
+  nn_fold(&low->net, target, keep, plan->frozen);
   free(keep);
   low->batch = n_in ? plan->in[in[0].port].spec[in[0].item].shape[0] : plan->batch;
   low->training = plan->training != 0;

@@ -91,9 +91,10 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
              const nn_bind *out, int n_out);
 /* A product that adds a map to its result, by another op than a NARROW one. */
 int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op);
-/* fold.c: of a network whose weights stay as they are, batch norm behind a product goes into its weights, and a sum into the
- * last of the products that it adds. keep[v]: the value is seen from outside. */
-void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep);
+/* fold.c: of a network whose weights stay as they are (`frozen`), batch norm behind a product goes into its weights, and a sum
+ * into the last of the products that it adds; of any, where the target enlarges, a map that is enlarged for concatenations
+ * alone into these. keep[v]: the value is seen from outside. */
+void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep, int frozen);
 /* Where constants of so many bytes lie. */
 size_t nn_constant(nn_low *low, size_t bytes);
 /* Of a norm: mean and 1/std of each channel, or of each sample's groups. */

@@ -51,7 +51,7 @@ typedef struct rd_out {
   uint8_t *image, *mask;
   int32_t *label;
   int32_t
-      *size; /* [2] height and width of the file as decoded; stays as it is where there is no file. NULL: not asked */
+      *size; /* [2] height and width of the file as decoded; stays as it is where there is no file. NULL: not wanted */
 } rd_out;
 
 /* A kind of data. open() says how many samples and classes there are, what is offered (self->gives), and the names of
