@@ -342,13 +342,20 @@ cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t c, int 
 
 /* ---- convolutions ---- */
 
+/* Some channels-last maps cuDNN 9.14 takes without dilation only, or is slow with it. */
+static cudnnStatus_t workspace_of(int algo, const problem &p, cudnnConvolutionDescriptor_t c, size_t *bytes) {
+  if (p.tf32 && (c->dilation_y > 1 || c->dilation_x > 1) && c->groups == 1 && p.x.c % 8 == 0)
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  return workspace_size(algo, p, bytes);
+}
+
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t x,
                                                       cudnnFilterDescriptor_t w, cudnnConvolutionDescriptor_t c,
                                                       cudnnTensorDescriptor_t y, cudnnConvolutionFwdAlgo_t algo,
                                                       size_t *bytes) {
   problem p;
   cudnnStatus_t status = make(&p, x, w, c, y);
-  return status ? status : workspace_size(algo, p, bytes);
+  return status ? status : workspace_of(algo, p, c, bytes);
 }
 
 cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t, cudnnFilterDescriptor_t w,
@@ -357,7 +364,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t, cudnnF
                                                            cudnnConvolutionBwdDataAlgo_t algo, size_t *bytes) {
   problem p;
   cudnnStatus_t status = make(&p, dx, w, c, dy);
-  return status ? status : workspace_size(algo, p, bytes);
+  return status ? status : workspace_of(algo, p, c, bytes);
 }
 
 cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t x,
@@ -366,10 +373,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, cudn
                                                              cudnnConvolutionBwdFilterAlgo_t algo, size_t *bytes) {
   problem p;
   cudnnStatus_t status = make(&p, x, dw, c, dy);
-  /* as 9.14 for such channels-last maps */
-  if (!status && p.tf32 && (c->dilation_y > 1 || c->dilation_x > 1) && c->groups == 1 && p.x.c % 8 == 0)
-    return CUDNN_STATUS_NOT_SUPPORTED;
-  return status ? status : workspace_size(algo, p, bytes);
+  return status ? status : workspace_of(algo, p, c, bytes);
 }
 
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha, cudnnTensorDescriptor_t x,

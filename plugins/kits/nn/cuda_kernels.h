@@ -43,6 +43,15 @@ typedef struct nnk_sum {
 int nnk_copy(void *stream, const nnk_map *dst, const nnk_map *src, int add); /* any layout and type to any */
 /* Pixel y, x of src where pixel y + down, x + right is inside, else 0; pixels of a multiple of 16 bytes, at 16 bytes. */
 int nnk_inside(void *stream, const nnk_map *dst, const nnk_map *src, int64_t down, int64_t right);
+/* Of a map's rows every dy-th, of its columns every dx-th, beginning at each of the first so many: maps that lie apart, one
+ * behind the other in a batch, all as large as the largest; what is beyond the map's border is 0. Layout 0. */
+typedef struct nnk_lattice {
+  int64_t dy, dx, rows, cols;
+} nnk_lattice;
+nnk_lattice nnk_lattice_of(const int *every, const nnk_map *a, const nnk_map *b); /* for two maps, {y, x} */
+nnk_map nnk_apart(const nnk_map *m, nnk_lattice l);                              /* its shape, without a place */
+int nnk_space_to_batch(void *stream, const nnk_map *dst, const nnk_map *src, nnk_lattice l);
+int nnk_batch_to_space(void *stream, const nnk_map *dst, const nnk_map *src, nnk_lattice l, int add);
 int nnk_relu(void *stream, const nnk_map *y, const nnk_map *x);
 /* dx = or += mask > 0 ? dy : 0; dx and dy may be one, or of two layouts. mask NULL: a copy. */
 int nnk_mask(void *stream, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask, int add);
