@@ -93,7 +93,7 @@ static void find_before(const sp_node *n, bool *up) {
   }
 }
 
-/* Of a stage that nobody reads something else is wanted, or nothing. */
+/* All that read it are read from tables themselves. A metric is wanted for its own sake. */
 static bool is_spared(const sp_graph *g, const sp_node *n) {
   if (!n->fills || n->source || has_port(n, SP_PORT_METRIC)) return false;
   for (unsigned o = 0; o < n->n_out; o++)

@@ -301,9 +301,9 @@ enum {
                                     alone; plan() says with `inplace` whether its parameters make it so */
   SP_STAGE_REQUESTS = 1u << 7,    /* a SOURCE whose samples are requests (spcore/feed.h): plan() leaves length 0, and ids
                                     are those of requests, or SP_NO_REQUEST */
-  SP_STAGE_SHARDS = 1u << 8       /* for the graph alone, which adds it where a step has several shards: inputs are changed
-                                    in place, and `saved` keeps its contents from call to call; or calls it in the place of
-                                    a stage whose outputs it keeps */
+  SP_STAGE_SHARDS = 1u << 8       /* for the graph alone. It adds such stages where a step has several shards: their inputs
+                                    are changed in place, and `saved` keeps its contents from call to call. One it calls
+                                    in the place of a stage whose outputs are kept, to keep or to give them */
 };
 
 typedef struct sp_stage_type {
