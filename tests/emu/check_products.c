@@ -49,7 +49,7 @@ static void narrow(conv s, int lx, int ly, int e, int off, int precision) {
     if (relu && y.v[i] < 0) y.v[i] = 0;
     db.v[i / (s.h * s.w) % s.out] += dy.v[i];
   }
-  ck_assert_int_eq(nnk_narrow(s.k, s.in, s.out), 1);
+  ck_assert(precision == SP_PRECISION_FP32 ? nnk_narrow(s.k, s.in, s.out) : nnk_narrow_tf32(s.k, s.in, s.out));
   kit_ok(nnk_narrow_forward(NULL, s.k, &yd, &xd, wd.p, bd.p, relu, precision));
   kit_near(&yd, &y, tol, "narrow forward");
   for (int64_t i = 0; i < dx.size; i++) dx.v[i] = relu && !(m.v[i] > 0) ? 0 : dx.v[i] + (relu ? old.v[i] : 0);
@@ -66,11 +66,13 @@ static void narrow(conv s, int lx, int ly, int e, int off, int precision) {
 START_TEST(narrows) {
   static const conv shapes[] = {{3, 16, 10, 1, 32, 16}, {3, 3, 5, 2, 8, 24},    {1, 3, 16, 2, 16, 16},
                                 {1, 16, 10, 1, 40, 4},  {3, 10, 16, 1, 16, 36}, {3, 1, 1, 1, 4, 4},
-                                {3, 8, 8, 2, 20, 20},   {1, 7, 2, 2, 12, 4},    {3, 12, 11, 1, 28, 20}};
+                                {3, 8, 8, 2, 20, 20},   {1, 7, 2, 2, 12, 4},    {3, 12, 11, 1, 28, 20},
+                                {3, 32, 16, 1, 20, 20}, {3, 16, 21, 2, 12, 36}, {3, 21, 5, 1, 16, 20},
+                                {3, 7, 32, 1, 8, 36},   {3, 18, 8, 1, 16, 32}}; /* the last ones in TF32 alone */
   static const int layouts[][2] = {{2, 0}, {-1, 2}, {0, 0}, {1, -1}};
-  for (int s = 0; s < 9; s++)
+  for (int s = 0; s < 14; s++)
     for (int l = 0; l < 4; l++)
-      for (int precision = SP_PRECISION_FP32; precision <= SP_PRECISION_TF32; precision++)
+      for (int precision = s < 9 ? SP_PRECISION_FP32 : SP_PRECISION_TF32; precision <= SP_PRECISION_TF32; precision++)
         narrow(shapes[s], layouts[l][0], layouts[l][1], (s + l) % 3 == 2 ? NNK_BF16 : NNK_F32, (s + l) % 4 == 3,
                precision);
 }
@@ -82,6 +84,9 @@ START_TEST(many_tiles) {
     narrow((conv){3, 4, 2, 2, 272, 288}, 4, 0, NNK_F32, 0, precision);
     narrow((conv){1, 3, 4, 2, 272, 288}, -1, 4, NNK_F32, 0, precision);
   }
+  narrow((conv){3, 17, 2, 2, 272, 288}, 0, 0, NNK_F32, 0, SP_PRECISION_TF32);
+  ck_assert(!nnk_narrow(3, 17, 2) && !nnk_narrow_tf32(3, 17, 17) && !nnk_narrow_tf32(3, 33, 2) &&
+            !nnk_narrow_tf32(1, 17, 2));
 }
 END_TEST
 

@@ -169,9 +169,10 @@ int nnk_dropout(void *stream, const nnk_drop *d, const nnk_map *to, const nnk_ma
 
 /* ---- narrow convolutions: stride 1, kernel 1x1 or 3x3 with pad (k-1)/2, few channels, any layouts of in and output.
  * w: float32 [out][ky][kx][in]. precision: SP_PRECISION_..., what products may round their factors to. nnk_narrow says
- * whether these kernels take such a layer, nnk_narrow_bf16 whether they do with SP_PRECISION_BF16, on a device of compute
- * capability 8.0. ---- */
+ * whether these kernels take such a layer, the others whether they do with SP_PRECISION_TF32 and SP_PRECISION_BF16, on a
+ * device of compute capability 8.0. ---- */
 int nnk_narrow(int k, int64_t in, int64_t out);
+int nnk_narrow_tf32(int k, int64_t in, int64_t out);
 int nnk_narrow_bf16(int k, int64_t in, int64_t out);
 int nnk_narrow_prepare(void); /* before the first call in bfloat16, and not into a capture */
 int nnk_narrow_forward(void *stream, int k, const nnk_map *y, const nnk_map *x, const float *w, const float *bias,

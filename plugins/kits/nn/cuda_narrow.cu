@@ -7,8 +7,6 @@
 
 namespace nnk {
 
-enum { WALKERS = 528 }; /* blocks, four of which fit on a multiprocessor */
-
 struct narrow_args {
   nnk_map y; /* written */
   source x;  /* read */
@@ -65,8 +63,8 @@ __device__ inline void emit_by(const narrow_args &p, int sample, const int *plac
 
 template <int COUNT, int N, class T>
 __device__ inline void emit_as(const narrow_args &p, int sample, const int *place, int first, float (*v)[N]) {
-  if (N >= 4 && p.vy == 4) {
-    emit_by<COUNT, N, (N < 4 ? N : 4), T>(p, sample, place, first, v);
+  if (N % 4 == 0 && p.vy == 4) {
+    emit_by<COUNT, N, (N % 4 ? 2 : 4), T>(p, sample, place, first, v);
   } else if (p.vy >= 2) {
     emit_by<COUNT, N, 2, T>(p, sample, place, first, v);
   } else {
@@ -93,28 +91,39 @@ template <int SPAN, int STRIDE> struct rows_of {
   static __device__ int of(int y, int x, int ch) { return (y * SPAN + x) * STRIDE + ch; }
 };
 
-/* ---- 3x3 on tensor cores. KC, NT: eights of channels of x and y. A warp has four rows of the tile, 16 pixels to a
- * product; each piece of x that it loads serves the three taps of a column. Channels are dealt so that those a lane has
- * of x are one access to shared memory, with banks of its own, and those of y one access to y. ---- */
-template <int KC, int NT> struct tensor3 {
-  enum { THREADS = 128, PER_SM = 4, SPAN = SIDE + 2, WIDTH = KC * 8, STRIDE = WIDTH, FACTORS = 9 * NT * 64 * KC };
-  enum { ROUND = 1, ROWS = SIDE / (THREADS / 32), OWN = KC * 2, OUT = NT * 2 };
+/* ---- 3x3 on tensor cores. KC, NT: eights of channels of x, in each of its PARTS, and of y. A warp has four rows of the
+ * tile, 16 pixels to a product; each piece of x that it loads serves the three taps of a column. Channels are dealt so that
+ * those a lane has of x are one access to shared memory, with banks of its own, and those of y one access to y. ---- */
+template <int KC, int NT, int PARTS> struct tensor3 {
+  enum {
+    THREADS = 128,
+    PER_SM = NT > 2              ? 2
+             : KC *NT *PARTS > 4 ? 3
+                                 : 4,
+    SPAN = SIDE + 2,
+    WIDTH = KC * 8,
+    STRIDE = WIDTH,
+    OF_PART = 9 * NT * 64 * KC
+  };
+  enum { ROUND = 1, ROWS = SIDE / (THREADS / 32), OWN = KC * 2, OUT = NT * 2, FACTORS = PARTS * OF_PART };
+  float sums[ROWS][NT][4];
 
   static __device__ void prepare(float *factor, const narrow_args &p) {
 #pragma unroll 6
     for (int i = static_cast<int>(threadIdx.x); i < FACTORS; i += THREADS) {
-      int lane = i / OWN % 32, nt = i / (OWN * 32) % NT, from = lane % 4 * OWN + i % OWN, g = lane / 4;
-      factor[i] = tf32_of(weight_of(p, 9, i / (OWN * 32 * NT), from, g / 2 * OUT + nt * 2 + g % 2));
+      int lane = i / OWN % 32, nt = i / (OWN * 32) % NT, tap = i / (OWN * 32 * NT) % 9, g = lane / 4;
+      int from = i / OF_PART * WIDTH + lane % 4 * OWN + i % OWN;
+      factor[i] = tf32_of(weight_of(p, 9, tap, from, g / 2 * OUT + nt * 2 + g % 2));
     }
   }
 
-  static __device__ void run(const narrow_args &p, const float *tile, const float *factor, const places &to,
-                             int sample) {
+  __device__ void run(const narrow_args &p, const float *tile, const float *factor, const places &to, int sample,
+                      int part) {
     int lane = static_cast<int>(threadIdx.x) % 32, top = static_cast<int>(threadIdx.x) / 32 * ROWS;
     int g = lane / 4, t = lane % 4;
-    float sums[ROWS][NT][4];
 #pragma unroll
-    for (int i = 0; i < ROWS * NT * 4; i++) sums[i / (NT * 4)][i / 4 % NT][i % 4] = 0;
+    for (int i = 0; i < ROWS * NT * 4 && (PARTS == 1 || part == 0); i++) sums[i / (NT * 4)][i / 4 % NT][i % 4] = 0;
+    if (PARTS > 1) factor += part * OF_PART;
 #pragma unroll 1
     for (int kx = 0; kx < 3; kx++) {
       float b[3][NT][OWN];
@@ -138,6 +147,7 @@ template <int KC, int NT> struct tensor3 {
         }
       }
     }
+    if (part < PARTS - 1) return;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       int place[ROWS];
@@ -170,8 +180,7 @@ template <int KC, int ND> struct plain3 {
     plain_factors<9, WIDTH, TO, THREADS>(factor, p);
   }
 
-  static __device__ void run(const narrow_args &p, const float *tile, const float *factor, const places &to,
-                             int sample) {
+  __device__ void run(const narrow_args &p, const float *tile, const float *factor, const places &to, int sample, int) {
     int col = static_cast<int>(threadIdx.x) % SIDE, row = static_cast<int>(threadIdx.x) / SIDE * 2;
     float sums[ND][2][4];
 #pragma unroll
@@ -209,8 +218,7 @@ struct point {
     plain_factors<1, MOST, MOST, THREADS>(factor, p);
   }
 
-  static __device__ void run(const narrow_args &p, const float *tile, const float *factor, const places &to,
-                             int sample) {
+  __device__ void run(const narrow_args &p, const float *tile, const float *factor, const places &to, int sample, int) {
     int first = static_cast<int>(threadIdx.x) % 4 * 4;
 #pragma unroll 1
     for (int px = static_cast<int>(threadIdx.x) / 4; px < SIDE * SIDE; px += ASIDE * EACH) {
@@ -247,9 +255,10 @@ template <class P> __global__ void __launch_bounds__(P::THREADS, P::PER_SM) narr
   __shared__ places from[2], to; /* from: of the next tile, while the last one's may still be read */
   float held[HELD];
   corner at = {};
+  P sums;
   for (int j = static_cast<int>(threadIdx.x); j < TILE; j += THREADS) tile[j] = 0; /* channels that x does not have */
-  for (int i = static_cast<int>(blockIdx.x), turn = 0;; turn ^= 1) {
-    bool first = i == static_cast<int>(blockIdx.x), more = i < p.tiles.count;
+  for (int i = static_cast<int>(blockIdx.x), part = 0, done = -1, turn = 0;; turn ^= 1) {
+    bool first = done < 0, more = i < p.tiles.count;
     corner after = more ? corner_of(p.tiles, i) : at;
     __syncthreads();
     if (!first) {
@@ -258,16 +267,18 @@ template <class P> __global__ void __launch_bounds__(P::THREADS, P::PER_SM) narr
     }
     if (more) chart(&from[turn], 0, p.x.m, after.y - HALO, after.x - HALO);
     __syncthreads();
-    if (more) fetch<THREADS, SPAN, HELD>(held, p.x, from[turn], after.sample);
+    if (more) fetch<THREADS, SPAN, HELD>(held, p.x, from[turn], after.sample, part * MOST);
     if (first) P::prepare(factor, p);
-    else P::run(p, tile, factor, to, at.sample);
+    else sums.run(p, tile, factor, to, at.sample, done);
     if (!more) return;
-    at = after, i += static_cast<int>(gridDim.x);
+    at = after, done = part++;
+    if (part == p.x.parts) part = 0, i += static_cast<int>(gridDim.x);
   }
 }
 
 template <class P> static int walk(void *stream, const narrow_args &p) {
-  unsigned grid = static_cast<unsigned>(p.tiles.count < WALKERS ? p.tiles.count : WALKERS);
+  int walkers = 132 * P::PER_SM;
+  unsigned grid = static_cast<unsigned>(p.tiles.count < walkers ? p.tiles.count : walkers);
   SP_LAUNCH(narrow<P>, grid, P::THREADS, 0, stream, p);
   return launched();
 }
@@ -275,8 +286,10 @@ template <class P> static int walk(void *stream, const narrow_args &p) {
 static int run3(void *stream, const narrow_args &p, int precision) {
   bool wide = p.x.m.c > 8;
   if (precision != SP_PRECISION_FP32 && has_tf32()) {
-    if (wide) return p.y.c > 8 ? walk<tensor3<2, 2>>(stream, p) : walk<tensor3<2, 1>>(stream, p);
-    return p.y.c > 8 ? walk<tensor3<1, 2>>(stream, p) : walk<tensor3<1, 1>>(stream, p);
+    if (p.y.c > MOST) return p.y.c > 24 ? walk<tensor3<2, 4, 1>>(stream, p) : walk<tensor3<2, 3, 1>>(stream, p);
+    if (p.x.parts > 1) return p.y.c > 8 ? walk<tensor3<2, 2, 2>>(stream, p) : walk<tensor3<2, 1, 2>>(stream, p);
+    if (wide) return p.y.c > 8 ? walk<tensor3<2, 2, 1>>(stream, p) : walk<tensor3<2, 1, 1>>(stream, p);
+    return p.y.c > 8 ? walk<tensor3<1, 2, 1>>(stream, p) : walk<tensor3<1, 1, 1>>(stream, p);
   }
   switch (up(p.y.c, 4)) {
     case 1: return wide ? walk<plain3<2, 1>>(stream, p) : walk<plain3<1, 1>>(stream, p);
@@ -289,7 +302,7 @@ static int run3(void *stream, const narrow_args &p, int precision) {
 static int run(void *stream, int k, narrow_args p, const nnk_map *x, int precision) {
   if (k == 3 && precision == SP_PRECISION_BF16 && has_tf32())
     return few(stream, {p.y, *x, p.w, p.bias, p.mask, p.relu, p.add, p.turned});
-  if (!nnk_narrow(k, x->c, p.y.c)) return refused();
+  if (!takes(k, x->c, p.y.c, precision)) return refused();
   if (elements(p.y) == 0) return cudaSuccess;
   p.x = source_of(x, SIDE + k - 1);
   p.vy = p.y.layout == PLANAR ? 1 : access(access(4, &p.y, p.y.c), p.mask, p.y.elt, p.y.c);
@@ -302,6 +315,10 @@ static int run(void *stream, int k, narrow_args p, const nnk_map *x, int precisi
 using namespace nnk;
 
 int nnk_narrow(int k, int64_t in, int64_t out) { return (k == 1 || k == 3) && in <= MOST && out <= MOST; }
+
+int nnk_narrow_tf32(int k, int64_t in, int64_t out) {
+  return nnk_narrow(k, in, out) || (k == 3 && std::min(in, out) <= MOST && std::max(in, out) <= 2 * MOST);
+}
 
 int nnk_narrow_bf16(int k, int64_t in, int64_t out) {
   return k == 3 ? in <= FEW && out <= FEW : nnk_narrow(k, in, out);

@@ -32,13 +32,27 @@ template <int K> union weight_shared {
   } out;
 };
 
+/* The channels of x and of dy that a block has, MOST at most from the first ones on. */
+struct block_part {
+  int x, dy;
+};
+
+__device__ inline block_part part_of(const weight_args &p) {
+  int row = static_cast<int>(blockIdx.y), of_dy = row / p.x.parts;
+  return {(row - of_dy * p.x.parts) * MOST, of_dy * MOST};
+}
+
 template <int K, int THREADS> __device__ inline void leave(const weight_args &p, const weight_shared<K> &s) {
   int cx = static_cast<int>(p.x.m.c), cy = static_cast<int>(p.dy.m.c), count = cy * K * K * cx;
+  block_part part = part_of(p);
+  int wide = min(cx - part.x, static_cast<int>(MOST)), high = min(cy - part.dy, static_cast<int>(MOST));
   float *to = p.work + static_cast<int64_t>(blockIdx.x) * (count + cy);
-  for (int i = static_cast<int>(threadIdx.x); i < count + cy; i += THREADS) {
-    int o = i / (K * K * cx), rest = i - o * (K * K * cx);
-    to[i] = i < count ? s.out.w[rest / cx][rest % cx][o] : s.out.b[i - count];
+  for (int i = static_cast<int>(threadIdx.x); i < high * K * K * wide; i += THREADS) {
+    int o = i / (K * K * wide), rest = i - o * (K * K * wide), tap = rest / wide, ch = rest - tap * wide;
+    to[((part.dy + o) * K * K + tap) * cx + part.x + ch] = s.out.w[tap][ch][o];
   }
+  for (int i = static_cast<int>(threadIdx.x); i < high && part.x == 0; i += THREADS)
+    to[count + part.dy + i] = s.out.b[i];
 }
 
 /* On tensor cores: a product is 16 channels of x by 8 of dy over 8 pixels. A warp has one row of taps and some rows of
@@ -169,6 +183,7 @@ template <class P, int K> __global__ void __launch_bounds__(P::THREADS, 2) narro
   __shared__ __align__(16) weight_shared<K> s;
   __shared__ places from[2], to[2]; /* of the next tile, while the last one's may still be read */
   float x[HELD_X], dy[HELD_DY];
+  block_part part = part_of(p);
   P product;
   product.begin(p);
   for (int i = static_cast<int>(blockIdx.x), turn = 0;; turn ^= 1) {
@@ -186,8 +201,8 @@ template <class P, int K> __global__ void __launch_bounds__(P::THREADS, 2) narro
     }
     __syncthreads();
     if (more) {
-      fetch<THREADS, SPAN, HELD_X>(x, p.x, from[turn], at.sample);
-      fetch<THREADS, SIDE, HELD_DY>(dy, p.dy, to[turn], at.sample);
+      fetch<THREADS, SPAN, HELD_X>(x, p.x, from[turn], at.sample, part.x);
+      fetch<THREADS, SIDE, HELD_DY>(dy, p.dy, to[turn], at.sample, part.dy);
     }
     if (!first) product.take(s);
     if (!more) break;
@@ -199,7 +214,7 @@ template <class P, int K> __global__ void __launch_bounds__(P::THREADS, 2) narro
 }
 
 template <int K> static int run(void *stream, const weight_args &p, int precision) {
-  unsigned grid = static_cast<unsigned>(p.pieces);
+  dim3 grid(static_cast<unsigned>(p.pieces), static_cast<unsigned>(p.x.parts * p.dy.parts));
   if (precision == SP_PRECISION_FP32 || !has_tf32())
     SP_LAUNCH((narrow_weight<plain_weight<K>, K>), grid, plain_weight<K>::THREADS, 0, stream, p);
   else if (p.dy.m.c > 8)
@@ -224,7 +239,7 @@ int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map
   if (elements(*dy) == 0) return cudaSuccess;
   if (k == 3 && precision == SP_PRECISION_BF16 && has_tf32())
     return few_weight(stream, dw, db, x, dy, static_cast<float *>(work));
-  if (!nnk_narrow(k, x->c, dy->c)) return refused();
+  if (!takes(k, x->c, dy->c, precision)) return refused();
   weight_args p = {source_of(x, SIDE + k - 1), source_of(dy, SIDE), 0, tiling_of(dy), static_cast<float *>(work)};
   p.pieces = pieces_of(p.tiles);
   int st = k == 3 ? run<3>(stream, p, precision) : run<1>(stream, p, precision);

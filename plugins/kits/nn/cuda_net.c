@@ -37,7 +37,10 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   cuda->precision = precision ? precision->precision : SP_PRECISION_FP32;
   target.inner = cuda->precision == SP_PRECISION_BF16 ? NN_BF16 : NN_F32;
   ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
-  if (cuda->precision == SP_PRECISION_BF16 && ext && ext->capability >= 80) target.narrow = nnk_narrow_bf16;
+  if (ext && ext->capability >= 80) {
+    if (cuda->precision == SP_PRECISION_TF32) target.narrow = nnk_narrow_tf32;
+    if (cuda->precision == SP_PRECISION_BF16) target.narrow = nnk_narrow_bf16;
+  }
   if ((st = nn_lower(ctx, low, &target, plan, net, in, n_in, out, n_out))) return st;
   cuda->cops = calloc((size_t)low->n_ops + 1, sizeof *cuda->cops);
   if (!cuda->cops) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");

@@ -8,7 +8,7 @@
 
 namespace nnk {
 
-/* SIDE: of a square tile. MOST: channels of a map. */
+/* SIDE: of a square tile. MOST: channels of a tile; a map with more is read in parts, one after the other. */
 enum { SIDE = 16, MOST = 16 };
 
 /* The tiles of a map, H x W pixels each: tile t of n * high * wide. */
@@ -35,6 +35,11 @@ inline bool has_tf32() {
   int device = 0, major = 0;
   return cudaGetDevice(&device) == cudaSuccess &&
          cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 8;
+}
+
+/* Whether the current device's kernels for few channels take such a layer. */
+inline bool takes(int k, int64_t in, int64_t out, int precision) {
+  return precision == SP_PRECISION_TF32 && has_tf32() ? nnk_narrow_tf32(k, in, out) : nnk_narrow(k, in, out);
 }
 
 /* Rounds to the nearest number of TF32, ties away from 0. */
@@ -154,17 +159,21 @@ __device__ inline int place_in(const places &p, int y, int x) {
  * Between the two, other work hides the latency. ---- */
 
 /* A map read in squares of SPAN x SPAN pixels, in `units` of v numbers. `per` units are together: those of a pixel, or
- * of a channel where the map is N,C,H,W. inverse: 2^22 / per, rounded up, which divides units exactly. */
+ * of a channel where the map is N,C,H,W. inverse: 2^22 / per, rounded up, which divides units exactly. Each of `parts` has
+ * MOST channels, of which the last one may lack some: zeros. */
 struct source {
   nnk_map m;
-  int v, per, units;
+  int v, per, units, parts;
   uint32_t inverse;
 };
 
+inline int parts_of(const nnk_map *m) { return static_cast<int>(up(m->c, MOST)); }
+
 inline source source_of(const nnk_map *m, int span) {
   bool planar = m->layout == PLANAR;
-  int v = planar ? 1 : access(4, m, m->c), groups = static_cast<int>(m->c) / v, per = planar ? span * span : groups;
-  return {*m, v, per, span * span * groups, static_cast<uint32_t>(up(1 << 22, per))};
+  int v = planar ? 1 : access(4, m, m->c), groups = static_cast<int>(std::min<int64_t>(m->c, MOST)) / v;
+  int per = planar ? span * span : groups;
+  return {*m, v, per, span * span * groups, parts_of(m), static_cast<uint32_t>(up(1 << 22, per))};
 }
 
 /* Numbers that a thread holds for a square. */
@@ -193,7 +202,7 @@ __device__ inline int hidden(int v) {
 }
 
 template <int THREADS, int SPAN, int HELD, int V, class T>
-__device__ inline void fetch_by(float *held, const source &s, const places &at, int sample) {
+__device__ inline void fetch_by(float *held, const source &s, const places &at, int sample, int first) {
   int64_t c = s.m.c, size = pixels(s.m);
   bool planar = V == 1 && s.m.layout == PLANAR;
   int64_t step = planar ? 1 : c, next = planar ? size : 1;
@@ -207,20 +216,21 @@ __device__ inline void fetch_by(float *held, const source &s, const places &at, 
     int place = place_in(at, to.y, to.x);
 #pragma unroll
     for (int j = 0; j < V; j++) held[i * V + j] = 0;
-    if (place >= 0) load<V>(held + i * V, from, place * step + to.ch * next);
+    if (place >= 0 && first + to.ch < c) load<V>(held + i * V, from, place * step + (first + to.ch) * next);
   }
 }
 
+/* `first` channel of a part. */
 template <int THREADS, int SPAN, int HELD>
-__device__ inline void fetch(float *held, const source &s, const places &at, int sample) {
+__device__ inline void fetch(float *held, const source &s, const places &at, int sample, int first) {
   if (s.m.elt == NNK_F32) {
-    if (s.v == 4) fetch_by<THREADS, SPAN, HELD, 4, float>(held, s, at, sample);
-    else if (s.v == 2) fetch_by<THREADS, SPAN, HELD, 2, float>(held, s, at, sample);
-    else fetch_by<THREADS, SPAN, HELD, 1, float>(held, s, at, sample);
+    if (s.v == 4) fetch_by<THREADS, SPAN, HELD, 4, float>(held, s, at, sample, first);
+    else if (s.v == 2) fetch_by<THREADS, SPAN, HELD, 2, float>(held, s, at, sample, first);
+    else fetch_by<THREADS, SPAN, HELD, 1, float>(held, s, at, sample, first);
   } else {
-    if (s.v == 4) fetch_by<THREADS, SPAN, HELD, 4, __nv_bfloat16>(held, s, at, sample);
-    else if (s.v == 2) fetch_by<THREADS, SPAN, HELD, 2, __nv_bfloat16>(held, s, at, sample);
-    else fetch_by<THREADS, SPAN, HELD, 1, __nv_bfloat16>(held, s, at, sample);
+    if (s.v == 4) fetch_by<THREADS, SPAN, HELD, 4, __nv_bfloat16>(held, s, at, sample, first);
+    else if (s.v == 2) fetch_by<THREADS, SPAN, HELD, 2, __nv_bfloat16>(held, s, at, sample, first);
+    else fetch_by<THREADS, SPAN, HELD, 1, __nv_bfloat16>(held, s, at, sample, first);
   }
 }
 
