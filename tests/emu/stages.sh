@@ -13,8 +13,17 @@ done
 # Where the workspace that cuDNN asks for is more than a lane has, a batch of three is computed as two samples and one.
 if test -x "$top_builddir/tests/cuda/check_networks"; then
   for net in "odd sizes" transposed; do
-    SPCORE_EMU_CONV=30000000 SPCORE_EMU_PROTECT=0 SP_TEST_SMALL=1 SP_TEST_NET=$net SPCORE_CACHE=$tmp/slices \
+    SPCORE_EMU_CONV=30000000 SPCORE_EMU_PROTECT=0 SP_TEST_SMALL=1 SP_TEST_NET=$net \
       "$top_builddir/tests/cuda/check_networks" || failed=1
+  done
+fi
+# Products of all places of a kernel are one call, or one call each: what was faster, then the other.
+if test -x "$top_builddir/tests/cuda/check_networks"; then
+  for turn in 1 2; do
+    SPCORE_EMU_PROTECT=0 SP_TEST_PRECISION=tf32 SP_TEST_NET="places of an even kernel" SP_TEST_CACHE=$tmp/places \
+      "$top_builddir/tests/cuda/check_networks" || failed=1
+    grep -Eq "	(places|each) " "$tmp"/places/cuda-*.txt || failed=1
+    sed -i -E "s/(	)places /\1now /; s/(	)each /\1places /; s/(	)now /\1each /" "$tmp"/places/cuda-*.txt
   done
 fi
 SP_CUDA_MODULES=$emu sh "$top_srcdir/tests/cuda/conformance.sh" || failed=1

@@ -352,7 +352,8 @@ int twin_run(Suite *suite) {
   char why[1024];
   int failed = 0;
   if (getenv("SP_TEST_DEVICE")) twin_device = getenv("SP_TEST_DEVICE");
-  setenv("SPCORE_CACHE", "/dev/null", 1); /* what is measured here is kept in memory and leaves no file */
+  const char *kept = getenv("SP_TEST_CACHE"); /* else what is measured here is kept in memory and leaves no file */
+  setenv("SPCORE_CACHE", kept ? kept : "/dev/null", 1);
   const bool ready = !spt_device_ready(twin_device, why, sizeof why);
   if (ready) {
     srunner_set_fork_status(runner, CK_NOFORK);

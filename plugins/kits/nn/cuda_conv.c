@@ -21,7 +21,8 @@
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 enum part { FWD, BWD_DATA, BWD_WEIGHTS, PARTS };
-enum own { NONE, KERNEL, TAPS }; /* what is not cuDNN's, of all samples: a kernel, with bias and ReLU; cuda_taps.c */
+/* What is not cuDNN's, of all samples: a kernel, with bias and ReLU; cuda_taps.c, all places at a time or one by one. */
+enum own { NONE, KERNEL, TAPS, EACH_TAP };
 
 /* An algorithm may ask for more workspace than a lane has, the more the more samples: it is then run a slice at a time. */
 typedef struct slices {
@@ -43,7 +44,7 @@ struct nn_dconv {
   cudnnConvolutionDescriptor_t conv;
   cudnnTensorDescriptor_t bias; /* NULL: cuDNN's call with bias and ReLU is no candidate */
   cudnnActivationDescriptor_t act;
-  cublasLtMatmulAlgo_t products[PARTS]; /* of TAPS */
+  cublasLtMatmulAlgo_t products[PARTS]; /* of TAPS and EACH_TAP */
 };
 
 typedef struct args {
@@ -249,8 +250,12 @@ static int has_taps(const args *a) {
 }
 
 static nnc_taps taps_of(const args *a) {
-  nnc_taps t = {
-      .c = a->c, .op = a->op, .x = placed(a->p->a, a->from), .work = a->work, .algo = a->p->products[a->part]};
+  nnc_taps t = {.c = a->c,
+                .op = a->op,
+                .x = placed(a->p->a, a->from),
+                .work = a->work,
+                .each = a->p->by[a->part].own == EACH_TAP,
+                .algo = a->p->products[a->part]};
   t.y = placed(a->p->b, a->part == FWD ? a->to : a->w);
   if (a->part == FWD) t.w = a->w;
   else t.g = a->sum;
@@ -354,8 +359,9 @@ static nn_dconv *cudnn_plan(const args *a) { return a->p->by[a->part].apart ? a-
 /* What comes behind a forward that is not fused; a cudaError_t. */
 static int run_pass(const args *a) {
   const float *bias = nnc_product_bias(a->c, a->op);
-  if (cudnn_plan(a)->by[a->part].fused || a->p->by[a->part].own == KERNEL || !(bias || a->op->d.relu || a->plus.p))
-    return 0;
+  enum own own = a->p->by[a->part].own;
+  int done = own ? own == KERNEL : cudnn_plan(a)->by[a->part].fused;
+  if (done || !(bias || a->op->d.relu || a->plus.p)) return 0;
   return nnk_bias_relu(a->c->stream, &a->y, &a->y, bias, a->plus.p ? &a->plus : NULL, a->op->d.relu);
 }
 
@@ -396,25 +402,31 @@ static int usable(const args *a, int algo) {
 static const int counts[PARTS] = {CUDNN_CONVOLUTION_FWD_ALGO_COUNT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT,
                                   CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT};
 
-static const char places[] = "places ";
+static const char *const own_words[] = {"", "own", "places ", "each "};
+
+static enum own own_of(const char *text) {
+  for (enum own i = KERNEL; i <= EACH_TAP; i++)
+    if (strncmp(text, own_words[i], strlen(own_words[i])) == 0) return i;
+  return NONE;
+}
 
 static int take_own(const args *a, const char *text) {
   cublasLtMatmulAlgo_t *algo = &a->p->products[a->part];
   if (a->p->by[a->part].own == KERNEL) return has_kernel(a);
-  return has_taps(a) && !nnc_unhex(algo->data, text + strlen(places), sizeof algo->data);
+  return has_taps(a) && !nnc_unhex(algo->data, strchr(text, ' ') + 1, sizeof algo->data);
 }
 
 /* cuDNN's call with bias, sum and ReLU has no sum of maps that lie apart. */
 static int can_fuse(const args *a) { return a->part == FWD && a->p->bias && !(a->p->by[FWD].apart && a->plus.p); }
 
 /* "1": algorithm 1 for all samples; "1/8": for 8 at a time; "f1", "f1/8": with bias, sum and ReLU; "a1", "af1/8": of maps
- * that lie apart; "own"; "places DIGITS": by that algorithm of cuBLASLt. */
+ * that lie apart; "own"; "places DIGITS", "each DIGITS": by that algorithm of cuBLASLt. */
 static int take(void *arg, const char *text) {
   args *a = arg;
   slices *s = &a->p->by[a->part];
   char *end;
   int fused;
-  s->own = strcmp(text, "own") == 0 ? KERNEL : strncmp(text, places, strlen(places)) == 0 ? TAPS : NONE;
+  s->own = own_of(text);
   s->apart = !s->own && *text == 'a';
   if (s->own) return take_own(a, text);
   if (s->apart && !a->p->apart) return 0;
@@ -480,21 +492,22 @@ static int is_faster(args *a, enum own own, int found, double *ms) {
 
 static int try_kernel(args *a, int found, double *ms, char *text, size_t bytes) {
   if (!is_faster(a, KERNEL, found, ms)) return found;
-  snprintf(text, bytes, "own");
+  snprintf(text, bytes, "%s", own_words[KERNEL]);
   return 1;
 }
 
-static int try_taps(args *a, int found, double *ms, char *text, size_t bytes) {
+static int try_taps(args *a, enum own how, int found, double *ms, char *text, size_t bytes) {
   cublasLtMatmulHeuristicResult_t list[NNC_OFFERS];
   nnc_taps t = taps_of(a);
+  t.each = how == EACH_TAP;
   int n = nnc_taps_offers(&t, list);
   for (int i = 0; i < n; i++) {
     if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > a->c->cuda->ext->workspace_bytes) continue;
     a->p->products[a->part] = list[i].algo;
-    if (!is_faster(a, TAPS, found, ms)) continue;
+    if (!is_faster(a, how, found, ms)) continue;
     found = 1;
-    snprintf(text, bytes, "%s", places);
-    nnc_hex(text + strlen(places), list[i].algo.data, sizeof list[i].algo.data);
+    snprintf(text, bytes, "%s", own_words[how]);
+    nnc_hex(text + strlen(own_words[how]), list[i].algo.data, sizeof list[i].algo.data);
   }
   return found;
 }
@@ -505,7 +518,7 @@ static int measure(void *arg, const char *key, char *text, size_t bytes) {
   int found = try_cudnn(a, 0, 0, &ms, text, bytes);
   if (a->p->apart) found = try_cudnn(a, 1, found, &ms, text, bytes);
   if (has_kernel(a)) found = try_kernel(a, found, &ms, text, bytes);
-  if (has_taps(a)) found = try_taps(a, found, &ms, text, bytes);
+  for (enum own how = TAPS; how <= EACH_TAP && has_taps(a); how++) found = try_taps(a, how, found, &ms, text, bytes);
   if (!found) return nnc_no_choice(a->c, "cuDNN has no algorithm for", key);
   a->c->w.ctx->host->log(a->c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, algorithm %s", key, ms * 1e3, text);
   return SP_OK;

@@ -23,7 +23,8 @@ typedef struct nnc_taps {
   nnk_map x, y;  /* weights: y is the gradient */
   const void *w; /* forward: the weights; NULL: their gradient is wanted */
   nnk_sum g;
-  void *work; /* a map as y for each place, of float32 in a forward */
+  char *work; /* a map as y for each place */
+  int each;   /* one product after the other */
   cublasLtMatmulAlgo_t algo;
 } nnc_taps;
 size_t nnc_taps_work(const nn_low *low, const nn_xop *op, int64_t n, int forward); /* 0: not this way */

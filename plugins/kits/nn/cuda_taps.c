@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * cuda_taps.c - a convolution as products, place by place of its kernel, all in one call.
+ * cuda_taps.c - a convolution as products, place by place of its kernel, all in one call or one after the other.
  *
  * A place meets, at each pixel, one that lies as far away everywhere. So a forward is the product of all pixels with the
  * place's weights, summed over the places where the pixels meet; and the gradient of the place's weights is one product of all
@@ -28,24 +28,29 @@ int nnc_taps_handle(nnc_call *c) {
   return st ? st : nnc_workspace(c);
 }
 
+typedef struct side {
+  cublasLtMatrixLayoutOpaque_t layout;
+  size_t apart; /* bytes from a place's matrix to the next one's */
+} side;
+
 /* Of each place: forward y^T = w x^T, gradient dw^T = x^T y; a row of w being a part of a row of all places'. */
 typedef struct product {
   cublasLtMatmulDescOpaque_t desc;
-  cublasLtMatrixLayoutOpaque_t a, b, d;
+  side a, b, d;
 } product;
 
-/* apart: numbers from a place's matrix to the next one's. */
-static int layout(cublasLtMatrixLayout_t l, const nnc_taps *t, cudaDataType_t type, int64_t rows, int64_t cols,
-                  int64_t ld, int64_t apart) {
-  int32_t count = places(t->op);
-  return cublasLtMatrixLayoutInit(l, type, (uint64_t)rows, (uint64_t)cols, ld) ||
-         cublasLtMatrixLayoutSetAttribute(l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count) ||
-         cublasLtMatrixLayoutSetAttribute(l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart, sizeof apart);
+static int lay_out(side *s, const nnc_taps *t, int elt, int64_t rows, int64_t cols, int64_t ld, int64_t apart) {
+  int32_t count = t->each ? 1 : places(t->op);
+  cudaDataType_t type = elt == NNK_F32 ? CUDA_R_32F : CUDA_R_16BF;
+  s->apart = (size_t)apart * (elt == NNK_F32 ? 4 : 2);
+  return cublasLtMatrixLayoutInit(&s->layout, type, (uint64_t)rows, (uint64_t)cols, ld) ||
+         cublasLtMatrixLayoutSetAttribute(&s->layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count) ||
+         cublasLtMatrixLayoutSetAttribute(&s->layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart,
+                                          sizeof apart);
 }
 
 static int describe(product *p, const nnc_taps *t) {
-  cudaDataType_t type = t->x.elt == NNK_F32 ? CUDA_R_32F : CUDA_R_16BF;
-  int tf32 = t->c->cuda->precision == SP_PRECISION_TF32;
+  int tf32 = t->c->cuda->precision == SP_PRECISION_TF32, elt = t->x.elt;
   int32_t turned = CUBLAS_OP_T, mode = t->g.scale ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST;
   int64_t in = t->x.c, out = t->y.c, m = t->x.n * t->x.h * t->x.w, row = places(t->op) * in;
   if (cublasLtMatmulDescInit(&p->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F)) return 1;
@@ -54,22 +59,24 @@ static int describe(product *p, const nnc_taps *t) {
                                      &turned, sizeof turned))
     return 1;
   if (t->w)
-    return layout(&p->a, t, type, in, out, row, in) || layout(&p->b, t, type, in, m, in, 0) ||
-           layout(&p->d, t, CUDA_R_32F, out, m, out, m * out);
-  return layout(&p->a, t, type, in, m, in, 0) || layout(&p->b, t, type, out, m, out, m * out) ||
-         layout(&p->d, t, CUDA_R_32F, in, out, row, in);
+    return lay_out(&p->a, t, elt, in, out, row, in) || lay_out(&p->b, t, elt, in, m, in, 0) ||
+           lay_out(&p->d, t, NNK_F32, out, m, out, m * out);
+  return lay_out(&p->a, t, elt, in, m, in, 0) || lay_out(&p->b, t, elt, out, m, out, m * out) ||
+         lay_out(&p->d, t, NNK_F32, in, out, row, in);
 }
 
 int nnc_taps_offers(nnc_taps *t, cublasLtMatmulHeuristicResult_t *list) {
   product p;
-  return describe(&p, t) ? 0 : nnc_lt_offers(t->c, &p.desc, &p.a, &p.b, &p.d, list);
+  return describe(&p, t) ? 0 : nnc_lt_offers(t->c, &p.desc, &p.a.layout, &p.b.layout, &p.d.layout, list);
 }
 
-static int multiply(const nnc_taps *t, const void *alpha, const void *a, const void *b, const void *beta, void *d) {
+static int multiply(const nnc_taps *t, const void *alpha, const char *a, const char *b, const void *beta, char *d) {
   product p;
-  if (describe(&p, t)) return 1;
-  return (int)cublasLtMatmul(t->c->lt, &p.desc, alpha, a, &p.a, b, &p.b, beta, d, &p.d, d, &p.d, &t->algo,
-                             t->c->workspace, t->c->cuda->ext->workspace_bytes, t->c->stream);
+  int err = describe(&p, t);
+  for (int i = 0; i < (t->each ? places(t->op) : 1) && !err; i++, a += p.a.apart, b += p.b.apart, d += p.d.apart)
+    err = (int)cublasLtMatmul(t->c->lt, &p.desc, alpha, a, &p.a.layout, b, &p.b.layout, beta, d, &p.d.layout, d,
+                              &p.d.layout, &t->algo, t->c->workspace, t->c->cuda->ext->workspace_bytes, t->c->stream);
+  return err;
 }
 
 int nnc_taps_run(const nnc_taps *t) {
@@ -82,6 +89,6 @@ int nnc_taps_run(const nnc_taps *t) {
     return err ? err : nnk_shift_sum(t->c->stream, &t->y, t->work, &taps);
   }
   if ((err = nnk_shift(t->c->stream, t->work, &t->y, &taps))) return err;
-  if (!t->g.scale) return multiply(t, &one, t->x.p, t->work, &keep, t->g.p);
-  return multiply(t, t->g.scale, t->x.p, t->work, nnc_one(t->c), t->g.p);
+  if (!t->g.scale) return multiply(t, &one, t->x.p, t->work, &keep, (char *)t->g.p);
+  return multiply(t, t->g.scale, t->x.p, t->work, nnc_one(t->c), (char *)t->g.p);
 }
