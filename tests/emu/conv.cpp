@@ -343,10 +343,12 @@ cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t c, int 
 /* ---- convolutions ---- */
 
 /* Some channels-last maps cuDNN 9.14 takes without dilation only, or is slow with it. */
+static bool refused(const problem &p, cudnnConvolutionDescriptor_t c) {
+  return p.tf32 && (c->dilation_y > 1 || c->dilation_x > 1) && c->groups == 1 && p.x.c % 8 == 0;
+}
+
 static cudnnStatus_t workspace_of(int algo, const problem &p, cudnnConvolutionDescriptor_t c, size_t *bytes) {
-  if (p.tf32 && (c->dilation_y > 1 || c->dilation_x > 1) && c->groups == 1 && p.x.c % 8 == 0)
-    return CUDNN_STATUS_NOT_SUPPORTED;
-  return workspace_size(algo, p, bytes);
+  return refused(p, c) ? CUDNN_STATUS_NOT_SUPPORTED : workspace_size(algo, p, bytes);
 }
 
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t x,
@@ -364,7 +366,8 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t, cudnnF
                                                            cudnnConvolutionBwdDataAlgo_t algo, size_t *bytes) {
   problem p;
   cudnnStatus_t status = make(&p, dx, w, c, dy);
-  return status ? status : workspace_of(algo, p, c, bytes);
+  bool other = c->pad_y % c->dilation_y == 0 && c->pad_x % c->dilation_x == 0; /* there is a way without dilation */
+  return status ? status : other ? workspace_of(algo, p, c, bytes) : workspace_size(algo, p, bytes);
 }
 
 cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t x,

@@ -132,6 +132,7 @@ static void finish(const epilogue &e, std::vector<float> &v, int64_t m, int64_t 
 
 static bool inside(const void *p, const lt_layout &l, size_t outer, size_t inner) {
   size_t last = outer ? (outer - 1) * static_cast<size_t>(l.ld) + inner : 0;
+  if (l.batch > 1) last += static_cast<size_t>(l.batch - 1) * static_cast<size_t>(l.stride);
   return kind_of(p, last * bytes_of(static_cast<int>(l.type))) == memory_device;
 }
 
@@ -139,8 +140,14 @@ static bool fits(const void *p, const lt_layout &l) {
   bool by_column = l.order == CUBLASLT_ORDER_COL;
   if (!by_column && l.order != CUBLASLT_ORDER_ROW) return false;
   size_t outer = by_column ? l.cols : l.rows, inner = by_column ? l.rows : l.cols;
-  return l.batch == 1 && known(static_cast<int>(l.type)) && l.rows && l.cols && l.ld >= static_cast<int64_t>(inner) &&
-         inside(p, l, outer, inner);
+  return l.batch >= 1 && l.stride >= 0 && known(static_cast<int>(l.type)) && l.rows && l.cols &&
+         l.ld >= static_cast<int64_t>(inner) && inside(p, l, outer, inner);
+}
+
+/* Of matrix i of a batch. */
+static matrix in_batch(matrix m, const lt_layout &l, int i) {
+  m.p = static_cast<const char *>(m.p) + static_cast<size_t>(i * l.stride) * bytes_of(m.type);
+  return m;
 }
 
 } // namespace sp_emu
@@ -174,6 +181,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
       c.cols != out.cols || c.type != out.type)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (C == D && (lc.ld != ld.ld || lc.order != ld.order)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (la.batch != ld.batch || lb.batch != ld.batch || lc.batch != ld.batch) return CUBLAS_STATUS_INVALID_VALUE;
+  if (ld.batch > 1 && d.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_NOT_SUPPORTED;
   size_t needed = lt_workspace(algo.id);
   if (algo.id < 0 || algo.id >= lt_algos || algo.splitk < 1) return CUBLAS_STATUS_INVALID_VALUE;
   if (needed > workspace_bytes || (needed && kind_of(workspace, needed) != memory_device))
@@ -201,18 +210,22 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     float by = on_host ? host_alpha : *static_cast<const float *>(alpha);
     float keep = on_host ? host_beta : *static_cast<const float *>(beta);
     std::vector<float> sums;
-    product(sums, a, b, tf32, pieces);
     if (needed) memset(workspace, 0xcb, needed);
-    for (int64_t i = 0; i < out.rows; i++)
-      for (int64_t j = 0; j < out.cols; j++) {
-        float &x = sums[static_cast<size_t>(i * out.cols + j)];
-        x *= by;
-        if (keep != 0.0f) x += keep * number_at(c.p, c.type, i * c.down + j * c.right);
-      }
-    finish(e, sums, out.rows, out.cols, a, b);
-    for (int64_t i = 0; i < out.rows; i++)
-      for (int64_t j = 0; j < out.cols; j++)
-        put_number(D, out.type, i * out.down + j * out.right, sums[static_cast<size_t>(i * out.cols + j)]);
+    for (int of = 0; of < ld.batch; of++) {
+      matrix left = in_batch(a, la, of), right = in_batch(b, lb, of), old = in_batch(c, lc, of);
+      int64_t first = of * ld.stride;
+      product(sums, left, right, tf32, pieces);
+      for (int64_t i = 0; i < out.rows; i++)
+        for (int64_t j = 0; j < out.cols; j++) {
+          float &x = sums[static_cast<size_t>(i * out.cols + j)];
+          x *= by;
+          if (keep != 0.0f) x += keep * number_at(old.p, c.type, i * c.down + j * c.right);
+        }
+      finish(e, sums, out.rows, out.cols, left, right);
+      for (int64_t i = 0; i < out.rows; i++)
+        for (int64_t j = 0; j < out.cols; j++)
+          put_number(D, out.type, first + i * out.down + j * out.right, sums[static_cast<size_t>(i * out.cols + j)]);
+    }
   });
   return error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }

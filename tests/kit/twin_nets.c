@@ -101,6 +101,10 @@ static const struct net {
      "} },"
      " { \"conv\", 5, kernel = 1 } } }",
      2, 8, 6, 7, 0, 0, 0},
+    {"layers", "places of an even kernel",
+     "{ layers = { { \"conv\", 24 }, { \"conv\", 8, kernel = 2, pad = { 2, 1 }, dilation = { 4, 2 } }, { \"conv\", 3, "
+     "kernel = 1 } } }",
+     2, 8, 6, 9, 0, 0, 0},
     {"layers", "groups and dilation",
      "{ layers = { { \"conv\", 8, pad = 2, dilation = 2 }, { \"relu\" }, { \"conv\", 8, pad = 1, groups = 8 },"
      " { \"conv\", 12, kernel = 1, groups = 4, bias = false }, { \"relu\" },"

@@ -4,11 +4,11 @@
  * A transposed convolution runs the parts of the convolution that it transposes: its input is that one's result. Only
  * algorithms that give the same bits every time are candidates; prepare() measures them, and the choice is kept. In a frozen
  * network a forward's candidates are also cuDNN's own bias, sum and ReLU in the same call, and its time includes what of
- * these is a pass behind it; and of a convolution of images our own kernel.
+ * these is a pass behind it; and of a convolution of images our own kernel. Forwards and gradients of weights are also products
+ * (cuda_taps.c).
  *
  * A convolution with dilation is also one without, of more and smaller maps: every so many rows and columns of a map are one.
- * In TF32 cuDNN 9.14 takes 250 to 490 ms for what the other way takes 1.2. The gradient of weights that lie apart is also one
- * of products (cuda_taps.c). */
+ * In TF32 cuDNN 9.14 takes 250 to 490 ms for what the other way takes 1.2. */
 #include "cuda_lt.h"
 
 #include <cuda_runtime_api.h>
@@ -21,11 +21,13 @@
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 enum part { FWD, BWD_DATA, BWD_WEIGHTS, PARTS };
+enum own { NONE, KERNEL, TAPS }; /* what is not cuDNN's, of all samples: a kernel, with bias and ReLU; cuda_taps.c */
 
 /* An algorithm may ask for more workspace than a lane has, the more the more samples: it is then run a slice at a time. */
 typedef struct slices {
   int algo;
-  int fused, own, apart;          /* with bias, sum and ReLU; not cuDNN's, all samples; as nn_dconv.apart has it */
+  int fused, apart; /* with bias, sum and ReLU; as nn_dconv.apart has it */
+  enum own own;
   int64_t n;                      /* samples of a slice; the last one has the rest */
   cudnnTensorDescriptor_t a, b;   /* of the convolution a -> b: n samples */
   cudnnTensorDescriptor_t ra, rb; /* the rest; NULL: none */
@@ -41,7 +43,7 @@ struct nn_dconv {
   cudnnConvolutionDescriptor_t conv;
   cudnnTensorDescriptor_t bias; /* NULL: cuDNN's call with bias and ReLU is no candidate */
   cudnnActivationDescriptor_t act;
-  cublasLtMatmulAlgo_t products; /* BWD_WEIGHTS, own */
+  cublasLtMatmulAlgo_t products[PARTS]; /* of TAPS */
 };
 
 typedef struct args {
@@ -90,8 +92,8 @@ static size_t grad_bytes(const nn_low *low, const nn_xop *op) {
 
 static size_t work_bytes(const nn_low *low, const nn_xop *op) {
   nnk_map a, b, apart_a, apart_b;
-  size_t taps = low->training && nnc_taps_fit(low, op) ? nn_align(nnc_map_bytes(&low->vals[op->out], low->batch)) : 0;
-  size_t both = 0;
+  size_t forward = nnc_taps_work(low, op, low->batch, 1), both = 0;
+  size_t taps = low->training && !forward ? nnc_taps_work(low, op, low->batch, 0) : forward;
   shapes(low, op, low->batch, &a, &b);
   if (lie_apart(op, &a, &b, &apart_a, &apart_b)) both = nn_align(map_bytes(&apart_a)) + nn_align(map_bytes(&apart_b));
   return both > taps ? both : taps;
@@ -219,6 +221,11 @@ static int run_fused(const args *a, int64_t first, cudnnTensorDescriptor_t da, c
                                                     fused_bias(a), p->act, db, to);
 }
 
+static nnk_map placed(nnk_map m, const void *p) {
+  m.p = (void *)(uintptr_t)p;
+  return m;
+}
+
 /* ---- what is not cuDNN's ----------------------------------------------------------------------------------------- */
 static int has_kernel(const args *a) {
   const nn_op *d = &a->op->d;
@@ -237,24 +244,26 @@ static int run_kernel(const args *a) {
   return nnk_first_forward(a->c->stream, &a->y, &x, d->k[0], a->w, nnc_product_bias(a->c, a->op), d->relu);
 }
 
-static int has_taps(const args *a) { return a->part == BWD_WEIGHTS && nnc_taps_fit(&a->c->cuda->low, a->op); }
+static int has_taps(const args *a) {
+  return a->part != BWD_DATA && nnc_taps_work(&a->c->cuda->low, a->op, a->p->a.n, a->part == FWD) > 0;
+}
 
 static nnc_taps taps_of(const args *a) {
-  const nn_low *low = &a->c->cuda->low;
-  nnc_taps t = {.c = a->c, .op = a->op, .g = a->sum, .work = a->work, .algo = a->p->products};
-  t.x = nnc_map(&low->vals[a->op->in], a->p->a.n);
-  t.x.p = (void *)(uintptr_t)a->from;
-  t.dy = nnc_map(&low->vals[a->op->out], a->p->a.n);
-  t.dy.p = (void *)(uintptr_t)a->w;
+  nnc_taps t = {
+      .c = a->c, .op = a->op, .x = placed(a->p->a, a->from), .work = a->work, .algo = a->p->products[a->part]};
+  t.y = placed(a->p->b, a->part == FWD ? a->to : a->w);
+  if (a->part == FWD) t.w = a->w;
+  else t.g = a->sum;
   return t;
 }
 
 /* 0, or what went wrong, as cuDNN's. */
 static int run_own(const args *a) {
+  nnc_taps t;
   int err;
-  if (a->part == FWD) err = run_kernel(a);
+  if (a->p->by[a->part].own == KERNEL) err = run_kernel(a);
   else {
-    nnc_taps t = taps_of(a);
+    t = taps_of(a);
     err = nnc_taps_run(&t);
   }
   return err ? CUDNN_STATUS_EXECUTION_FAILED : 0;
@@ -296,11 +305,6 @@ static int run_slices(const args *a) {
 }
 
 /* ---- maps apart -------------------------------------------------------------------------------------------------- */
-static nnk_map placed(nnk_map m, const void *p) {
-  m.p = (void *)(uintptr_t)p;
-  return m;
-}
-
 static int to_batch(const args *a, const nnk_map *apart, const nnk_map *m, const void *from, char *to) {
   nnk_map dst = placed(*apart, to), src = placed(*m, from);
   return nnk_space_to_batch(a->c->stream, &dst, &src, nnk_lattice_of(a->op->d.dil, &a->p->a, &a->p->b));
@@ -350,7 +354,8 @@ static nn_dconv *cudnn_plan(const args *a) { return a->p->by[a->part].apart ? a-
 /* What comes behind a forward that is not fused; a cudaError_t. */
 static int run_pass(const args *a) {
   const float *bias = nnc_product_bias(a->c, a->op);
-  if (cudnn_plan(a)->by[a->part].fused || a->p->by[a->part].own || !(bias || a->op->d.relu || a->plus.p)) return 0;
+  if (cudnn_plan(a)->by[a->part].fused || a->p->by[a->part].own == KERNEL || !(bias || a->op->d.relu || a->plus.p))
+    return 0;
   return nnk_bias_relu(a->c->stream, &a->y, &a->y, bias, a->plus.p ? &a->plus : NULL, a->op->d.relu);
 }
 
@@ -391,24 +396,25 @@ static int usable(const args *a, int algo) {
 static const int counts[PARTS] = {CUDNN_CONVOLUTION_FWD_ALGO_COUNT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT,
                                   CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT};
 
-#define TAPS "taps "
+static const char places[] = "places ";
 
 static int take_own(const args *a, const char *text) {
-  if (strcmp(text, "own") == 0) return has_kernel(a);
-  return has_taps(a) && !nnc_unhex(a->p->products.data, text + strlen(TAPS), sizeof a->p->products.data);
+  cublasLtMatmulAlgo_t *algo = &a->p->products[a->part];
+  if (a->p->by[a->part].own == KERNEL) return has_kernel(a);
+  return has_taps(a) && !nnc_unhex(algo->data, text + strlen(places), sizeof algo->data);
 }
 
 /* cuDNN's call with bias, sum and ReLU has no sum of maps that lie apart. */
 static int can_fuse(const args *a) { return a->part == FWD && a->p->bias && !(a->p->by[FWD].apart && a->plus.p); }
 
 /* "1": algorithm 1 for all samples; "1/8": for 8 at a time; "f1", "f1/8": with bias, sum and ReLU; "a1", "af1/8": of maps
- * that lie apart; "own"; "taps DIGITS": by that algorithm of cuBLASLt. */
+ * that lie apart; "own"; "places DIGITS": by that algorithm of cuBLASLt. */
 static int take(void *arg, const char *text) {
   args *a = arg;
   slices *s = &a->p->by[a->part];
   char *end;
   int fused;
-  s->own = strcmp(text, "own") == 0 || strncmp(text, TAPS, strlen(TAPS)) == 0;
+  s->own = strcmp(text, "own") == 0 ? KERNEL : strncmp(text, places, strlen(places)) == 0 ? TAPS : NONE;
   s->apart = !s->own && *text == 'a';
   if (s->own) return take_own(a, text);
   if (s->apart && !a->p->apart) return 0;
@@ -453,7 +459,7 @@ static int fastest(args *a, int64_t n, int found, double *ms, char *text, size_t
 static int try_cudnn(args *a, int apart, int found, double *ms, char *text, size_t bytes) {
   slices *s = &a->p->by[a->part];
   int any;
-  s->own = 0;
+  s->own = NONE;
   s->apart = apart;
   int64_t n = cudnn_plan(a)->a.n;
   while (!(any = fastest(a, n, found, ms, text, bytes)) && n > 1) n = (n + 1) / 2;
@@ -462,18 +468,18 @@ static int try_cudnn(args *a, int apart, int found, double *ms, char *text, size
 }
 
 /* Measures what is not cuDNN's: is it the fastest? */
-static int is_faster(args *a, int found, double *ms) {
+static int is_faster(args *a, enum own own, int found, double *ms) {
   double t;
-  a->p->by[a->part].own = 1;
+  a->p->by[a->part].own = own;
   t = nnc_measure(a->c, run_whole, a);
-  a->p->by[a->part].own = 0;
+  a->p->by[a->part].own = NONE;
   if (t < 0 || (found && t >= *ms)) return 0;
   *ms = t;
   return 1;
 }
 
 static int try_kernel(args *a, int found, double *ms, char *text, size_t bytes) {
-  if (!is_faster(a, found, ms)) return found;
+  if (!is_faster(a, KERNEL, found, ms)) return found;
   snprintf(text, bytes, "own");
   return 1;
 }
@@ -484,11 +490,11 @@ static int try_taps(args *a, int found, double *ms, char *text, size_t bytes) {
   int n = nnc_taps_offers(&t, list);
   for (int i = 0; i < n; i++) {
     if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > a->c->cuda->ext->workspace_bytes) continue;
-    a->p->products = list[i].algo;
-    if (!is_faster(a, found, ms)) continue;
+    a->p->products[a->part] = list[i].algo;
+    if (!is_faster(a, TAPS, found, ms)) continue;
     found = 1;
-    snprintf(text, bytes, TAPS);
-    nnc_hex(text + strlen(TAPS), a->p->products.data, sizeof a->p->products.data);
+    snprintf(text, bytes, "%s", places);
+    nnc_hex(text + strlen(places), list[i].algo.data, sizeof list[i].algo.data);
   }
   return found;
 }

@@ -41,8 +41,15 @@ typedef struct nnk_sum {
 /* ---- moving and elementwise. `mask`, where not NULL, is a map of the same layout and type as the gradient that is
  * written: where it is not > 0 the gradient is 0 (a ReLU's output is its own mask). add: to what is there. ---- */
 int nnk_copy(void *stream, const nnk_map *dst, const nnk_map *src, int add); /* any layout and type to any */
-/* Pixel y, x of src where pixel y + down, x + right is inside, else 0; pixels of a multiple of 16 bytes, at 16 bytes. */
-int nnk_inside(void *stream, const nnk_map *dst, const nnk_map *src, int64_t down, int64_t right);
+/* Of a convolution of stride 1 whose maps are of one size: place ky, kx of its kernel meets, at pixel y, x, pixel
+ * y + ky dil - p and so on. Maps of layout 0, pixels of a multiple of 16 bytes, at 16 bytes. */
+typedef struct nnk_taps {
+  int k[2], dil[2], p[2]; /* {y, x} */
+} nnk_taps;
+/* For each place a map as `from`, in which what is at y, x is where the place meets it; 0 where none does. */
+int nnk_shift(void *stream, void *to, const nnk_map *from, const nnk_taps *taps);
+/* The sum over the places of what each meets in its own map; float32. */
+int nnk_shift_sum(void *stream, const nnk_map *to, const void *from, const nnk_taps *taps);
 /* Of a map's rows every dy-th, of its columns every dx-th, beginning at each of the first so many: maps that lie apart, one
  * behind the other in a batch, all as large as the largest; what is beyond the map's border is 0. Layout 0. */
 typedef struct nnk_lattice {

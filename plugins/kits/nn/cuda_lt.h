@@ -15,18 +15,19 @@ enum { NNC_OFFERS = 8 };
 int nnc_lt_offers(const nnc_call *c, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                   cublasLtMatrixLayout_t d, cublasLtMatmulHeuristicResult_t *list);
 
-/* cuda_taps.c: the gradient of the weights of a convolution with dilation, stride 1, and a result as large as what it
- * reads, as a product for each place in the kernel. */
+/* cuda_taps.c: a convolution of stride 1, with a result as large as what it reads, as a product for each place in its kernel:
+ * the forward in float32, and the gradient of the weights. */
 typedef struct nnc_taps {
   nnc_call *c;
   const nn_xop *op;
-  nnk_map x, dy;
+  nnk_map x, y;  /* weights: y is the gradient */
+  const void *w; /* forward: the weights; NULL: their gradient is wanted */
   nnk_sum g;
-  void *work; /* as large as dy */
+  void *work; /* a map as y for each place, of float32 in a forward */
   cublasLtMatmulAlgo_t algo;
 } nnc_taps;
-int nnc_taps_fit(const nn_low *low, const nn_xop *op);
-int nnc_taps_handle(nnc_call *c); /* before the others: a status */
+size_t nnc_taps_work(const nn_low *low, const nn_xop *op, int64_t n, int forward); /* 0: not this way */
+int nnc_taps_handle(nnc_call *c);                                                  /* before the others: a status */
 int nnc_taps_offers(nnc_taps *t, cublasLtMatmulHeuristicResult_t *list);
 int nnc_taps_run(const nnc_taps *t); /* 0: enqueued */
 
