@@ -135,13 +135,14 @@ local function put_segments(out, doc)
   put_rows(out, rows)
 end
 
-local kinds = { "weights", "gradients", "optimizer", "activations", "saved", "scratch", "cache", "total" }
+local kinds = { "weights", "gradients", "optimizer", "activations", "saved", "scratch", "cache", "total", "host" }
+local seldom = { cache = true, host = true }
 
 local function put_memory(out, doc)
   local m = doc.memory
   local rows = { { "", doc.strategy, "serialized" } }
   for _, kind in ipairs(kinds) do
-    if kind ~= "cache" or m.strategy.cache > 0 then rows[#rows + 1] = { kind, m.strategy[kind], m.serialized[kind] } end
+    if not seldom[kind] or m.strategy[kind] > 0 then rows[#rows + 1] = { kind, m.strategy[kind], m.serialized[kind] } end
   end
   out[#out + 1] = ""
   out[#out + 1] = ("memory in bytes, evaluations included: %.2f times that of serialized"):format(m.factor)

@@ -157,6 +157,8 @@ run:finish()
   t.eq(run "--out shards --shards 2", 0) -- each rank has all samples
   t.eq(run "--out ranks --shards 2 --ranks 2 --cache device", 0)
   t.eq(weights "ranks", weights "shards")
+  local _, table_of = t.spcore(dir.path, "schedule train.lua --device mock --cache host")
+  t.ok(table_of:find "\n  host +%d+ +%d+\n" and not table_of:find "\n  cache ", table_of)
   local began = sp.now()
   local code, out = t.spcore(dir.path, "run train.lua --device cpu --cache host --ms 1000 --out cut",
     "env --default-signal=INT timeout --preserve-status --foreground -s INT 1")
