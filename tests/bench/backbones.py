@@ -101,7 +101,7 @@ def report(work, precision, times):
     median = {name: statistics.median(t) for name, t in times.items()}
     for name, t in times.items():
         print(f"  {name:32} {median[name]:9.1f} [{min(t):.1f} .. {max(t):.1f}]")
-    ours = max((m for name, m in median.items() if name.startswith("spcore")), default=None)
+    ours = max((m for name, m in median.items() if name.startswith("spcore") and "backbone" not in name), default=None)
     theirs = max((m for name, m in median.items() if name.startswith("PyTorch")), default=None)
     if ours and theirs:
         print(f"  spcore / PyTorch's best: {ours / theirs:.2f} (asked {WORKS[work][6]}, goal {WORKS[work][7]})")

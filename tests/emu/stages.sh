@@ -20,7 +20,7 @@ fi
 # Products of all places of a kernel are one call, or one call each: what was faster, then the other.
 if test -x "$top_builddir/tests/cuda/check_networks"; then
   for turn in 1 2; do
-    SPCORE_EMU_PROTECT=0 SP_TEST_PRECISION=tf32 SP_TEST_NET="places of an even kernel" SP_TEST_CACHE=$tmp/places \
+    SPCORE_EMU_PROTECT=0 SP_TEST_SMALL=1 SP_TEST_PRECISION=tf32 SP_TEST_NET="places of an even kernel" SP_TEST_CACHE=$tmp/places \
       "$top_builddir/tests/cuda/check_networks" || failed=1
     grep -Eq "	(places|each) " "$tmp"/places/cuda-*.txt || failed=1
     sed -i -E "s/(	)places /\1now /; s/(	)each /\1places /; s/(	)now /\1each /" "$tmp"/places/cuda-*.txt

@@ -530,7 +530,7 @@ static int choose(nnc_call *c, const nn_xop *op, args *a) {
   const nn_op *d = &op->d;
   char key[SP_CUDA_KEY_MAX], apart[96] = "";
   if (a->y.p && c->cuda->low.frozen)
-    snprintf(apart, sizeof apart, "%s%s%s", nnc_has_bias(op) ? " bias" : "", a->plus.p ? " map" : "",
+    snprintf(apart, sizeof apart, " frozen%s%s%s", nnc_has_bias(op) ? " bias" : "", a->plus.p ? " map" : "",
              d->relu ? " relu" : "");
   if (d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1)
     snprintf(apart + strlen(apart), sizeof apart - strlen(apart), " d%dx%d g%d", d->dil[0], d->dil[1], d->groups);
