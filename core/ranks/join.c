@@ -17,7 +17,8 @@
 #include "ranks/impl.h"
 
 #define GUESTS 64   /* connections that have not said who they are; more wait to be accepted */
-#define PATIENCE 5  /* seconds until they must have */
+#define PATIENCE 5  /* seconds until they must have; */
+#define HURRY 0.3   /* where all places are taken, and another one waits */
 #define STRANGERS 8 /* of so many is told */
 
 typedef struct guest {
@@ -133,12 +134,18 @@ static void let_in(door *d) {
   if (g->fd >= 0) d->n_guests++;
 }
 
+/* All places are taken by who says nothing: the one that came first makes room. A rank speaks as soon as it is there. */
+static void make_room(door *d) {
+  if (sp_now() < d->guests[0].until - PATIENCE + HURRY) poll(NULL, 0, 10);
+  else stranger(d, &d->guests[0], "it did not say who it is, and others wait");
+}
+
 /* Whoever is at the door says something, leaves, or has taken too long. */
 static int serve(door *d, double until, sp_err *err) {
   struct pollfd p[GUESTS + 1];
   int n = d->n_guests, rc = SP_OK;
   for (int i = 0; i < n; i++) p[i] = (struct pollfd){.fd = d->guests[i].fd, .events = POLLIN};
-  p[n] = (struct pollfd){.fd = n < GUESTS ? d->listener : -1, .events = POLLIN};
+  p[n] = (struct pollfd){.fd = d->listener, .events = POLLIN};
   double left = until - sp_now();
   poll(p, (nfds_t)n + 1, left < 0 ? 0 : left > 0.5 ? 500 : (int)(left * 1000) + 1);
   for (int i = 0; i < n && !rc; i++) {
@@ -146,7 +153,8 @@ static int serve(door *d, double until, sp_err *err) {
     if (p[i].revents) rc = hear(d, g, err);
     if (g->fd >= 0 && sp_now() > g->until) stranger(d, g, "it did not say who it is");
   }
-  if (p[n].revents) let_in(d);
+  if (p[n].revents && n < GUESTS) let_in(d);
+  else if (p[n].revents && d->guests[0].fd >= 0) make_room(d);
   int kept = 0;
   for (int i = 0; i < d->n_guests; i++)
     if (d->guests[i].fd >= 0) d->guests[kept++] = d->guests[i];

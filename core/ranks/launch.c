@@ -23,8 +23,9 @@
 #define GRACE 5        /* seconds from the first failure for the others to end; then they are asked to, */
 #define LAST 2         /* and so many later they are ended */
 #define LINE (1 << 20) /* bytes of a line that are kept together */
+#define PIECE 4096     /* bytes that a pipe which has room takes without a wait (PIPE_BUF) */
 
-static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP};
+static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
 
 /* What a rank prints: whole lines go on. */
 typedef struct pipe_end {
@@ -44,7 +45,7 @@ typedef struct launcher {
   struct pollfd *polled;
   int signals; /* a signalfd */
   sigset_t old;
-  bool asked;    /* a signal has come from outside: they end in their own time */
+  int asked;     /* signals that have come from outside: they end in their own time, the second time at once */
   bool lost;     /* of what they print something could not be written */
   double failed; /* sp_now() of the first failure; 0: none */
   int sent;      /* the signal that has ended them, or 0 */
@@ -55,9 +56,24 @@ typedef struct launcher {
 
 /* ---- what they print --------------------------------------------------------------------------------------------- */
 
-static bool write_all(int fd, const char *text, size_t n) {
+static void hear_signals(launcher *l);
+
+/* Who reads our output may have stopped reading: meanwhile signals are passed on, and the second one ends the wait. */
+static bool wait_for_reader(launcher *l, int fd) {
+  struct pollfd p[] = {{.fd = fd, .events = POLLOUT}, {.fd = l->signals, .events = POLLIN}};
+  for (;;) {
+    poll(p, SP_ARRAY(p), l->asked < 2 ? -1 : 0);
+    if (p[0].revents || l->asked >= 2) return p[0].revents;
+    if (p[1].revents) hear_signals(l);
+  }
+}
+
+static bool write_all(launcher *l, int fd, const char *text, size_t n) {
   while (n) {
-    ssize_t w = write(fd, text, n);
+    size_t piece = n < PIECE ? n : PIECE;
+    const char *line = piece < n ? memrchr(text, '\n', piece) : NULL; /* whole ones, if they are no longer than that */
+    if (!wait_for_reader(l, fd)) return false;
+    ssize_t w = write(fd, text, line ? (size_t)(line + 1 - text) : piece);
     if (w < 0 && errno == EINTR) continue;
     if (w <= 0) return false;
     text += w;
@@ -66,7 +82,7 @@ static bool write_all(int fd, const char *text, size_t n) {
   return true;
 }
 
-/* The lines of text[0..n-1], which ends with one, in one call. */
+/* The lines of text[0..n-1], which ends with one. */
 static void print_lines(launcher *l, const pipe_end *p, const char *text, size_t n) {
   size_t lines = 0, at = 0;
   char mark[16] = "";
@@ -80,7 +96,7 @@ static void print_lines(launcher *l, const pipe_end *p, const char *text, size_t
     memcpy(all + at, text + i, next - i);
     at += next - i;
   }
-  if (!write_all(p->to, all ? all : text, all ? at : n)) l->lost = true;
+  if (!write_all(l, p->to, all ? all : text, all ? at : n) && l->asked < 2) l->lost = true;
   free(all);
 }
 
@@ -132,7 +148,7 @@ static void set_variables(int rank, int ranks, int port, const char *job) {
 }
 
 /* A group of its own: Ctrl-C comes to the launcher alone, which passes it on, and what a rank leaves behind can be ended. It
- * cannot read the terminal then, so none does. */
+ * cannot read the terminal then, so none does; rank 0 writes to it, also where `stty tostop` would stop who does that. */
 static void become_rank(launcher *l, int rank, pid_t parent) {
   const child *c = &l->children[rank];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -141,6 +157,7 @@ static void become_rank(launcher *l, int rank, pid_t parent) {
   int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (null >= 0) dup2(null, STDIN_FILENO);
   if (null > STDERR_FILENO) close(null);
+  if (rank == 0) signal(SIGTTOU, SIG_IGN);
   if (c->out.to >= 0) dup2(c->out.to, STDOUT_FILENO);
   if (c->err.to >= 0) dup2(c->err.to, STDERR_FILENO);
   sigprocmask(SIG_SETMASK, &l->old, NULL);
@@ -230,17 +247,30 @@ static void reap(launcher *l) {
   }
 }
 
+/* Ctrl-Z: the ranks and this process stop, and go on together. Where nobody could wake this process it does not stop. */
+static void stop(launcher *l) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTSTP);
+  kill_all(l, SIGSTOP);
+  raise(SIGTSTP);
+  sigprocmask(SIG_UNBLOCK, &set, NULL); /* here it stops */
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  kill_all(l, SIGCONT);
+}
+
 static void hear_signals(launcher *l) {
   struct signalfd_siginfo s;
   while (read(l->signals, &s, sizeof s) == (ssize_t)sizeof s) {
-    if (s.ssi_signo == SIGCHLD) continue;
-    l->asked = true;
+    if (s.ssi_signo == SIGTSTP) stop(l);
+    if (s.ssi_signo == SIGCHLD || s.ssi_signo == SIGTSTP) continue;
+    l->asked++;
     kill_all(l, (int)s.ssi_signo);
   }
 }
 
 static void end_late_ones(launcher *l) {
-  if (!(l->failed > 0) || l->asked) return;
+  if (!(l->failed > 0) || l->asked || l->sent == SIGKILL) return;
   double late = sp_now() - l->failed - GRACE;
   int sig = late > LAST ? SIGKILL : late > 0 ? SIGTERM : 0;
   if (sig == l->sent) return;
@@ -287,7 +317,6 @@ static void attend(launcher *l) {
 
 static int make_launcher(launcher *l, int ranks, sp_err *err) {
   sigset_t set;
-  struct sigaction hup;
   *l = (launcher){.ranks = ranks, .signals = -1};
   l->children = sp_calloc((size_t)ranks, sizeof *l->children);
   l->polled = sp_calloc((size_t)ranks * 2 + 1, sizeof *l->polled);
@@ -297,9 +326,12 @@ static int make_launcher(launcher *l, int ranks, sp_err *err) {
   for (int i = 0; i < ranks; i++) l->children[i].out.fd = l->children[i].err.fd = -1;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  sigaction(SIGHUP, NULL, &hup);
-  for (size_t i = 0; i < SP_ARRAY(passed_on); i++)
-    if (passed_on[i] != SIGHUP || hup.sa_handler != SIG_IGN) sigaddset(&set, passed_on[i]); /* nohup */
+  for (size_t i = 0; i < SP_ARRAY(passed_on); i++) {
+    struct sigaction now;
+    sigaction(passed_on[i], NULL, &now);
+    bool ignored = now.sa_handler == SIG_IGN && (passed_on[i] == SIGHUP || passed_on[i] == SIGTSTP); /* nohup */
+    if (!ignored) sigaddset(&set, passed_on[i]);
+  }
   sigprocmask(SIG_BLOCK, &set, &l->old);
   l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   return l->signals < 0 ? sp_fail(err, SP_E_IO, "starting ranks: %s", strerror(errno)) : SP_OK;
@@ -323,6 +355,13 @@ static void make_job(char job[33]) {
   for (size_t i = 0; i < sizeof bytes; i++) snprintf(job + 2 * i, 3, "%02x", bytes[i]);
 }
 
+static int cannot_start(int rank, sp_err *err) {
+  const char *cure = errno == EMFILE   ? " (ulimit -n says how many)"
+                     : errno == EAGAIN ? " (ulimit -u says how many)"
+                                       : "";
+  return sp_fail(err, SP_E_IO, "rank %d cannot be started: %s%s", rank, strerror(errno), cure);
+}
+
 int sp_ranks_launch(int ranks, sp_launch *launch, sp_err *err) {
   launcher l;
   char job[33];
@@ -334,7 +373,7 @@ int sp_ranks_launch(int ranks, sp_launch *launch, sp_err *err) {
   fflush(NULL);
   for (int i = 0; !rc && i < ranks; i++) {
     pid_t pid = start(&l, i);
-    if (pid < 0) rc = sp_fail(err, SP_E_IO, "rank %d cannot be started: %s", i, strerror(errno));
+    if (pid < 0) rc = cannot_start(i, err);
     if (pid) continue;
     set_variables(i, ranks, port, job);
     launch->is_rank = true;
@@ -344,8 +383,8 @@ int sp_ranks_launch(int ranks, sp_launch *launch, sp_err *err) {
     return SP_OK;
   }
   sp_net_close(&launch->listener);
-  signal(SIGPIPE, SIG_IGN); /* who reads our output may go away; the ranks go on */
-  if (rc) kill_all(&l, SIGKILL);
+  signal(SIGPIPE, SIG_IGN);               /* who reads our output may go away; the ranks go on */
+  if (rc) kill_all(&l, l.sent = SIGKILL); /* of which nothing is said */
   attend(&l);
   launch->code = l.code;
   if (l.led) munmap((void *)l.led, SP_LAUNCH_MAX);

@@ -290,6 +290,10 @@ local function compare_ranks(self)
   add("the script", core.checksum(files.read(core.env().script_path)))
   for i, line in ipairs(checkpoint.describe(self)) do add("the graph, line " .. i, line) end
   for _, e in ipairs(self._evals) do add(("the steps between evaluations on '%s'"):format(e.data.name), e.every) end
+  for _, path in ipairs(self._raw:plugins()) do
+    local name = path:match "[^/]*$"
+    add(("plugin %s (all have to load the same build)"):format(name), core.checksum(files.read(path)))
+  end
   add("the seed (--seed)", self._opt.seed)
   add("what they share of the optimizer (--optimizer-shards)", self._opt.optimizer_shards)
   add("the steps between comparisons (--check-replicas)", self._opt.check_replicas or "default")

@@ -71,8 +71,9 @@ static void fit(const rank *k, int kind, const double *n, const double *us, size
     double off = (a + slope * n[i]) / us[i] - 1;
     worst = off * off > worst * worst ? off : worst;
   }
-  printf("fit    %5d %-10s a %.1f us, b %.3f GB/s, at most %.0f %% off\n", k->n, names[kind], a, 1e-3 / slope,
-         worst * 100);
+  printf("fit    %5d %-10s ", k->n, names[kind]);
+  if (slope > 0) printf("a %.1f us, b %.3f GB/s, at most %.0f %% off\n", a, 1e-3 / slope, worst * 100);
+  else printf("no line: larger calls took no longer (other programs ran, too?)\n");
 }
 
 static void times(rank *k, int kind, size_t count) {

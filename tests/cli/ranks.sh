@@ -175,6 +175,66 @@ kill -9 "$launcher"
 wait $timeout 2>/dev/null
 all_gone "SIGKILL of the launcher"
 
+
+# Nobody reads what they print, so the launcher waits for a reader: it hears signals all the same.
+cat >loud.lua <<'L'
+local sp = require "spcore"
+local f <close> = assert(io.open("pid." .. sp.rank, "w"))
+f:write(io.open("/proc/self/stat"):read("n"), "\n")
+f:close()
+while true do print(("x"):rep(79)) end
+L
+mkfifo nobody
+exec 9<>nobody
+"$spcore" run --ranks 2 loud.lua >&9 2>err </dev/null &
+launcher=$!
+while [ "$(cat pid.* 2>/dev/null | wc -l)" != 2 ]; do sleep 0.05; done
+sleep 0.3 # a pipe is full by then
+kill -15 $launcher
+sleep 0.2
+kill -15 $launcher
+(sleep 20; kill -9 $launcher) 2>/dev/null &
+watchdog=$!
+wait $launcher 2>/dev/null
+got=$?
+kill $watchdog 2>/dev/null
+exec 9>&-
+[ $got = 143 ] || not_ok "two signals, and nobody reads: exit status $got"
+all_gone "two signals, and nobody reads"
+
+# states: of the launcher and three ranks, "TTTT" where all are stopped
+states() { for pid in "$launcher" $(cat pid.*); do sed 's/.*) \(.\).*/\1/' "/proc/$pid/stat" 2>/dev/null; done | tr -d '\n'; }
+# Ctrl-Z, where a shell can wake it
+if command -v bash >/dev/null; then
+  begin bash -c 'set -m; "$@" & while kill -0 $! 2>/dev/null; do sleep 0.1; done' bash "$spcore" run --ranks 3 waits.lua
+  kill -TSTP "$launcher"
+  for wait in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    [ "$(states)" = TTTT ] && break
+    sleep 0.1
+  done
+  stopped=$(states)
+  kill -CONT "$launcher"
+  sleep 0.3
+  awake=$(states)
+  kill -15 "$launcher"
+  wait $timeout
+  case $stopped,$awake in
+    *T*,*T*) not_ok "Ctrl-Z: after a stop they are $stopped, after a wake $awake" ;;
+    TTTT,*) ok "Ctrl-Z" ;;
+    *) not_ok "Ctrl-Z: after a stop they are $stopped, after a wake $awake" ;;
+  esac
+  all_gone "Ctrl-Z"
+fi
+# A terminal that stops who writes to it from the background, where rank 0 is
+if command -v script >/dev/null; then
+  SPCORE_SILENCE_TIMEOUT=1.5 run 0 5 script -qec "stty tostop; '$spcore' run --ranks 2 hello.lua" /dev/null
+  if grep -q "^hello${tab}0${tab}2" out; then ok "stty tostop"; else not_ok "stty tostop"; fi
+fi
+# Those that are there already are ended without a word.
+run 1 3 sh -c 'ulimit -n 16; exec "$@"' sh "$spcore" run --ranks 16 waits.lua
+printed err "spcore: rank $(sed 's/[^0-9]*\([0-9]*\).*/\1/;q' err) cannot be started: Too many open files (ulimit -n says how many)"
+rm -f pid.*
+
 # ---- started by others ----
 # each FAMILY: two ranks with these variables; $rank and $n are replaced
 each() {

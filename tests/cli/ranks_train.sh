@@ -184,6 +184,10 @@ differ "the ranks differ in the seed (--seed): '3' on rank 0, '4' on rank 1" tra
 differ "the ranks differ in threads (--threads N takes N on each host): '1' on rank 0, '2' on rank 1" train_cls.lua --threads 2
 differ "the ranks differ in the steps between evaluations on 'reader_2': '4' on rank 0, '3' on rank 1" train_cls.lua --eval-every 3
 differ "the ranks differ in the strategy: 'serialized' on rank 0, 'deep' on rank 1" train_cls.lua --strategy deep
+mkdir other
+{ cat "$top_builddir/.libs/cross_entropy.so"; echo; } >other/cross_entropy.so
+differ "the ranks differ in plugin cross_entropy.so (all have to load the same build): '[0-9a-f]*' on rank 0, '[0-9a-f]*' on rank 1" \
+  train_cls.lua --plugin "$PWD/other/cross_entropy.so"
 { cat "$top_srcdir/scripts/train_cls.lua"; echo "-- of another day"; } >train_cls2.lua
 differ "the ranks differ in the script: '[0-9a-f]*' on rank 0, '[0-9a-f]*' on rank 1" train_cls2.lua
 

@@ -199,6 +199,22 @@ START_TEST(strangers) {
 }
 END_TEST
 
+/* More of them than there are places: a rank does not have to wait until each has had its time. */
+START_TEST(strangers_in_a_crowd) {
+  int silent[300];
+  set_up(2);
+  opts.start = 8;
+  start(0, gather);
+  for (size_t i = 0; i < SP_ARRAY(silent); i++) {
+    silent[i] = call();
+    if (i % 2) ck_assert_int_eq(send(silent[i], SP_RANKS_MAGIC, 8, MSG_NOSIGNAL), 8);
+  }
+  start(1, gather);
+  ck_assert_int_eq(end_all(), 2);
+  for (size_t i = 0; i < SP_ARRAY(silent); i++) close(silent[i]);
+}
+END_TEST
+
 /* Bytes at random, of any length, some behind the right beginning, some all that a rank would say. */
 START_TEST(garbage) {
   set_up(2);
@@ -428,6 +444,7 @@ int main(void) {
   tcase_add_test(c, where_it_is_from_two_threads);
   tcase_add_test(c, how_long_it_waits);
   tcase_add_test(join, strangers);
+  tcase_add_test(join, strangers_in_a_crowd);
   tcase_add_loop_test(join, garbage, 0, 3);
   tcase_add_test(join, a_rank_of_another_job);
   tcase_add_loop_test(join, wrong_ranks, 0, (int)SP_ARRAY(wrong));
