@@ -206,7 +206,8 @@ all_gone "two signals, and nobody reads"
 states() { for pid in "$launcher" $(cat pid.*); do sed 's/.*) \(.\).*/\1/' "/proc/$pid/stat" 2>/dev/null; done | tr -d '\n'; }
 # Ctrl-Z, where a shell can wake it
 if command -v bash >/dev/null; then
-  begin bash -c 'set -m; "$@" & while kill -0 $! 2>/dev/null; do sleep 0.1; done' bash "$spcore" run --ranks 3 waits.lua
+  # no loop: bash leaves it when a job stops
+  begin bash -c 'set -m; "$@" & wait -f $!' bash "$spcore" run --ranks 3 waits.lua
   kill -TSTP "$launcher"
   for wait in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     [ "$(states)" = TTTT ] && break
