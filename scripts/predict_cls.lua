@@ -13,7 +13,7 @@ local opt, model, weights = predict.args("train_cls.lua", {
 
 local images = predict.images(opt, opt.out:gsub("%.[^./]*$", "") .. ".bad.txt", false)
 local g <close> = sp.graph(opt)
-local data = g.image_requests { size = { model.size, model.size }, batch = images.batch, decode = opt.decode }
+local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
 g:results { predict.classify(g, data.image, model, weights) }
 
 local names = predict.class_names(model, model.classes)

@@ -16,7 +16,7 @@ local opt, model, weights = predict.args("train_seg.lua", {
 local images = predict.images(opt, opt.out .. "/bad.txt", true)
 local g <close> = sp.graph(opt)
 if opt.size > 0 then model.size = opt.size end
-local data = g.image_requests { size = { model.size, model.size }, batch = images.batch, decode = opt.decode }
+local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
 local logits = predict.segment(g, data.image, model, weights)
 local names = predict.class_names(model, model.classes or model.decoder.classes)
 local files = g.image_writer {

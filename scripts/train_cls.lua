@@ -125,55 +125,60 @@ local function reference(g)
   run:finish(began and ended > began and ("%.3f steps/s"):format(timed / (ended - began)) or nil)
 end
 
--- Bytes until the end, so that little is moved. Validation takes the middle of each image and leaves the rest as it is.
-local function augmented(g, image)
+-- Bytes until the end, so that little is moved. Validation takes the middle of each image, `crop` pixels, and leaves the rest as
+-- it is.
+local function augmented(g, image, crop)
   local cpu = on_cpu(g)
   local x = image
-  if opt.augment ~= "none" then
-    x = g.batch_crop { x, size = size * 7 // 8, on_cpu = cpu }.images
+  if crop then
+    x = g.batch_crop { x, size = crop, on_cpu = cpu }.images
     x = g.flip { x, on_cpu = cpu }.images
     x = g.batch_rotate { x, degrees = 45, mode = "bilinear", fill = 127, on_cpu = cpu }.images
     x = g.color_jitter { x, brightness = 0.3, contrast = 0.3, saturation = 0.3, hue = 0.1, on_cpu = cpu }.images
     x = g.blur { x, kernel = 3, sigma = { 0.1, 1.0 }, on_cpu = cpu }.images
-    x = g.resize { x, size = size, on_cpu = cpu }.images
+    if crop ~= size then x = g.resize { x, size = size, on_cpu = cpu }.images end
   end
   return x, cpu
 end
 
--- Each gives the scores and what settings.json says of the model.
-local function small(g, image, classes)
-  local x, cpu = augmented(g, image)
+-- Each gives the scores and fills in what settings.json says of the model.
+local function small(g, image, model)
+  local x, cpu = augmented(g, image, model.crop)
   local enc = g.encoder {
     g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images, model = "unet", width = opt.width,
     depth = opt.levels, convs = 2, weights = opt.encoder,
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
-  local head = g.classifier { features, model = "pool", classes = classes }
-  return head.logits, { encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }, classes = classes }
+  model.encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }
+  return g.classifier { features, model = "pool", classes = model.classes }.logits
 end
 
-local function behind_backbone(g, image, classes)
-  local model = { backbone = known, classes = classes }
-  local logits = backbone.classify(g, augmented(g, image), model, {
+local function behind_backbone(g, image, model)
+  model.backbone = known
+  return backbone.classify(g, augmented(g, image, model.crop), model, {
     encoder = { frozen = opt.probe, weights = opt.weights, cache = opt.cache }, head = {}, dropout = opt.dropout,
   })
-  return logits, model
 end
 
 local function train(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 8192 or opt.samples
+  -- Behind a backbone the network sees the middle that its weights want of each image, which augmentation moves about; the small
+  -- one sees 7/8 of an image that may be squashed.
+  local cropped = opt.augment ~= "none"
+  local model = {
+    size = size, crop = cropped and (known and size or size * 7 // 8) or nil, read = known and backbone.reading(known, size, cropped),
+  }
   local function source(split, other) -- in the other graph: of one sample a step
-    return (other or g).reader {
-      path = opt.data, target = "class", split = split, size = { size, size }, batch = other and 1 or batch, samples = samples,
+    return (other or g).reader(predict.reading(model, {
+      path = opt.data, target = "class", split = split, batch = other and 1 or batch, samples = samples,
       default_val_fraction = 0.125, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
-    }
+    }))
   end
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
-  local logits, model = (known and behind_backbone or small)(g, data.image, data.classes)
-  model.size, model.crop = size, opt.augment ~= "none" and size * 7 // 8 or nil
-  model.class_names = data.class_names ~= "" and words.lines(data.class_names) or nil
+  model.classes, model.class_names = data.classes, data.class_names ~= "" and words.lines(data.class_names) or nil
+  local logits = (known and behind_backbone or small)(g, data.image, model)
   g.accuracy { logits, data.label, k = math.min(5, data.classes) }
   if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step
   g:train {

@@ -60,7 +60,7 @@ end
 if backbone.pyramids[opt.model] and opt.output_stride ~= 0 then
   sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net and an FPN need maps of all sizes"
 end
-local known = opt.backbone ~= ""
+local known = opt.backbone ~= "" and backbone.describe(opt, opt.model) or nil
 local plain = opt.rate == "cosine" and opt.loss == "cross_entropy" and opt.label_smoothing == 0
 if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0) then
   sp.usage("--reference: has its own loss and training; leave --rate, --loss, --label-smoothing, --epochs, --ema and "
@@ -113,13 +113,11 @@ local function reference(g)
   run:finish(rate and ("%.3f steps/s"):format(rate))
 end
 
--- Each gives the scores and what settings.json says of the model.
-local function small_unet(g, image, classes)
-  local model = {
-    encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 },
-    decoder = { model = "unet", width = opt.width, convs = 1, classes = classes },
-    scale = true,
-  }
+-- Each gives the scores and fills in what settings.json says of the model.
+local function small_unet(g, image, model, classes)
+  model.encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }
+  model.decoder = { model = "unet", width = opt.width, convs = 1, classes = classes }
+  model.scale = true
   local weights = opt.encoder
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
   local enc = g.encoder {
@@ -127,33 +125,30 @@ local function small_unet(g, image, classes)
     frozen = not opt.train_encoder, weights = weights, cache = opt.cache,
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
-  local dec = g.decoder { features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = classes }
-  return dec.logits, model
+  return g.decoder { features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = classes }.logits
 end
 
-local function behind_backbone(g, image, classes)
-  local about = backbone.describe(opt, opt.model)
-  local model = { backbone = about, head = opt.model, classes = classes, size = size }
-  local logits = backbone.segment(g, image, model, {
+local function behind_backbone(g, image, model, classes)
+  model.backbone, model.head, model.classes = known, opt.model, classes
+  return backbone.segment(g, image, model, {
     encoder = { frozen = not opt.train_encoder, weights = opt.weights, cache = opt.cache }, head = {}, dropout = opt.dropout,
   })
-  return logits, model
 end
 
 local function train(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and 4096 or opt.samples
+  local model = { size = size, read = known and backbone.reading_all(known) }
   local function source(split, other) -- in the other graph: of one sample a step
-    return (other or g).reader {
-      path = opt.data, split = split, size = { size, size }, batch = other and 1 or batch, samples = samples,
-      classes = opt.classes,
+    return (other or g).reader(predict.reading(model, {
+      path = opt.data, split = split, batch = other and 1 or batch, samples = samples, classes = opt.classes,
       default_val_fraction = 0.125, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
-    }
+    }))
   end
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
-  local logits, model = (known and behind_backbone or small_unet)(g, data.image, data.classes)
-  model.size, model.class_names = size, data.class_names ~= "" and words.lines(data.class_names) or nil
+  model.class_names = data.class_names ~= "" and words.lines(data.class_names) or nil
+  local logits = (known and behind_backbone or small_unet)(g, data.image, model, data.classes)
   local loss = loss_of(g, logits, data.mask)
   g.confusion { logits, data.mask, ignore_index = 255 }
 

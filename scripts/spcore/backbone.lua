@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What train_*.lua and predict_*.lua share of networks with a known backbone (sp.models) and a head behind it. A run's
 -- settings.json describes them as model = { backbone = { name =, variant =, output_stride =, mean =, std = }, head =,
--- classes =, size = }.
+-- classes =, size =, crop =, read = } with what reading() gives.
 local args = require "spcore.args"
 local core = require "spcore.core"
 local models = require "spcore.models"
@@ -54,6 +54,20 @@ function backbone.describe(opt, head)
   if stride == 0 then stride = dilated and 8 or nil end
   local want = list.preprocess
   return { name = opt.backbone, variant = variant, output_stride = stride, mean = want.mean, std = want.std }
+end
+
+-- How images are read as the weights want them, scaled to a network of `size` pixels, as parameters of reader and image_requests:
+-- nothing is squashed. crop: what is read is what `size` pixels are cut out of, the middle unless it is augmented
+function backbone.reading(known, size, crop)
+  local want = models.get(known.name, { variant = known.variant }).preprocess
+  local shorter = (size * want.size + want.crop // 2) // want.crop
+  if crop then return { size = shorter, resize = "crop", interpolation = want.interpolation } end
+  return { size = size, shorter = shorter, interpolation = want.interpolation }
+end
+
+-- The same of images with masks, all of which is kept.
+function backbone.reading_all(known)
+  return { interpolation = models.get(known.name, { variant = known.variant }).preprocess.interpolation }
 end
 
 local function with(stage, how)

@@ -66,6 +66,12 @@ local function with(params, wires)
   return wires
 end
 
+-- reading(model, stage): the parameters of a reader or image_requests, with those of how images were read in training
+function predict.reading(model, stage)
+  stage.size = model.size
+  return with(model.read or {}, stage)
+end
+
 local function trained(weights) return { frozen = true, weights = { weights, prefix = "" } } end
 
 function predict.segment(g, image, model, weights)
@@ -78,7 +84,8 @@ end
 function predict.classify(g, image, model, weights)
   local x = image
   if model.crop then -- as the validation does: the middle, at the size of training
-    x = g.resize { g.batch_crop { x, size = model.crop }.images, size = model.size }.images
+    x = g.batch_crop { x, size = model.crop }.images
+    if model.crop ~= model.size then x = g.resize { x, size = model.size }.images end
   end
   if model.backbone then return backbone.classify(g, x, model, { encoder = trained(weights), head = trained(weights) }) end
   x = g.normalize { x, scale = true, mean = 0.5, std = 0.25 }.images

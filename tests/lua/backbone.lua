@@ -58,23 +58,29 @@ run "predict_seg.lua --weights fcn --size 50 --out p50 photos/images --device cp
 run(seg .. "--train-encoder --out trained") -- from scratch
 t.ok(same "trained" < 120)
 
--- a probe: the linear layer alone; its probabilities are those of the graph that docs/backbones.md describes
-run "make_shapes.lua classes --target class --samples 12 --size 64 --format png"
-local cls = "train_cls.lua --backbone resnet18 --data classes --batch 2 --steps 2 --augment none " .. few
+-- a probe: the linear layer alone; its probabilities are those of the graph that docs/backbones.md describes, with and without
+-- augmentation of images that the weights' preprocessing scales to 256 and cuts 224 out of
+run "make_shapes.lua classes --target class --samples 12 --size 96 --format png"
+local both = "train_cls.lua --backbone resnet18 --data classes --batch 2 --steps 2 " .. few
+local cls = both .. "--augment none "
 run(cls .. weights .. "--probe --out probe")
 t.eq(same "probe", 120)
 run(cls .. weights .. "--variant timm_a1 --out tuned")
-t.eq(assert(sp.json.read(at .. "/tuned/settings.json")).model.backbone.variant, "timm_a1")
+local tuned = assert(sp.json.read(at .. "/tuned/settings.json")).model
+t.eq(tuned.backbone.variant, "timm_a1")
+t.eq(("%d of %d, %s"):format(tuned.read.size, tuned.read.shorter, tuned.read.interpolation), "64 of 67, bicubic")
 run "predict_cls.lua --weights tuned --out tuned.csv --device cpu classes/*"
 t.ok(same "tuned" < 120)
-run "predict_cls.lua --weights probe --out p.json --device cpu classes/*"
-do
+run(both .. weights .. "--probe --out augmented")
+for name, reading in pairs { probe = { size = 64, shorter = 73 }, augmented = { size = 73, resize = "crop", crop = 64 } } do
+  run(("predict_cls.lua --weights %s --out p.json --device cpu classes/*"):format(name))
   local told = assert(sp.json.read(at .. "/p.json"))
   local n = #told.classes
   local g <close> = sp.graph { device = "cpu" }
-  local data = g.image_requests { size = { 64, 64 }, batch = 1 }
-  local x = g.normalize { data.image, scale = true, mean = { 0.485, 0.456, 0.406 }, std = { 0.229, 0.224, 0.225 } }.images
-  local from = { at .. "/probe/weights.safetensors", prefix = "" }
+  local data = g.image_requests { size = reading.size, shorter = reading.shorter, resize = reading.resize, batch = 1 }
+  local image = reading.crop and g.batch_crop { data.image, size = reading.crop }.images or data.image
+  local x = g.normalize { image, scale = true, mean = { 0.485, 0.456, 0.406 }, std = { 0.229, 0.224, 0.225 } }.images
+  local from = { ("%s/%s/weights.safetensors"):format(at, name), prefix = "" }
   local enc = g.encoder { x, layers = sp.models.resnet { 18 }, frozen = true, weights = from }
   local head = g.classifier { enc.features, layers = sp.models.probe { classes = n }, classes = n, frozen = true, weights = from }
   g:results { head.logits }
