@@ -167,6 +167,7 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   n->restores = p.restores;
   n->averages = p.averages;
   n->slice = p.slice;
+  n->separate = p.separate;
   n->stepless = p.stepless;
   if (n->inst->type->flags & SP_STAGE_REQUESTS && (st = open_queue(n, p.request_max, err))) return st;
   if ((st = keep_weights(n, &p, err)) || (st = keep_factors(n, &p, err)) || (st = keep_attrs(n, &p, err))) return st;

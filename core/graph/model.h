@@ -68,6 +68,7 @@ struct sp_node {
   size_t n_attrs;
   uint64_t length;          /* of a source: samples */
   bool plain_sgd, restores; /* of an optimizer: what plan() said of its parameters */
+  bool separate;            /* the same: its update may be made in several calls */
   uint32_t slice;           /* the same: where slices may begin; 0: it takes none */
   uint32_t averages;        /* the same; the first of its weights that are averages, from 1; 0: it keeps none */
   bool stepless;            /* plan() said that calls read neither step nor ids */

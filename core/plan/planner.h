@@ -29,7 +29,8 @@ typedef struct sp_planner {
   int lag;          /* steps that the slowest lane runs behind the trained part */
   bool *busy;       /* [lane] has tasks of stages */
   int every, phase; /* of tasks that are made now: those of one replica of a lane */
-  uint32_t part;    /* of a call of a backward that is made now */
+  uint32_t part;    /* of a call of a backward, or of an update, that is made now */
+  uint32_t updates; /* calls that a step's update is made of */
   size_t before;    /* the task of the part before it */
 } sp_planner;
 
@@ -51,7 +52,8 @@ int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_keep(sp_planner *w, sp_err *err);                    /* before a shard's pass */
 int sp_planner_count(sp_planner *w, sp_err *err);                   /* behind its loss */
 int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err); /* behind its gradients; NULL: all */
-int sp_planner_update(sp_planner *w, sp_err *err);
+/* Those calls of a step's update that come before, or behind, products of factors. */
+int sp_planner_update(sp_planner *w, bool last, sp_err *err);
 int sp_planner_survey_call(sp_planner *w, int sums, sp_err *err);
 int sp_planner_look(sp_planner *w, sp_err *err);              /* at the trained weights, for their checksums */
 int sp_planner_scale(sp_planner *w, sp_err *err);             /* what apply() multiplies by */

@@ -284,18 +284,21 @@ static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
 
 /* Behind the backward of a pass, and at the end of a step. */
 static int plan_sums(sp_planner *w, sp_err *err) {
-  const sp_program *p = w->p;
+  sp_program *p = w->p;
   const sp_graph *g = p->g;
+  bool updates = p->training && g->training && g->optimizer->in_specs[0].n;
   int st = SP_OK;
   if (w->comm_lane >= 0) st = sp_planner_reduce_rest(w, err);
   else if (p->sharded && sp_program_has(p, g->shard_sum)) st = sp_planner_sum(w, NULL, err);
+  if (!st && updates) st = sp_planner_update(w, false, err);
   if (!st && g->shard_scale && sp_program_has(p, g->shard_scale)) st = sp_planner_scale(w, err);
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->n_factors) st = sp_planner_apply(w, g->topo[i], err);
-  bool updates = p->training && g->training && g->optimizer->in_specs[0].n;
   if (!st && updates && g->sliced) st = sp_planner_survey(w, err);
-  if (!st && updates) st = sp_planner_update(w, err);
-  return st || !updates || !g->sliced ? st : sp_planner_spread(w, err);
+  if (!st && updates) st = sp_planner_update(w, true, err);
+  if (!st && updates && g->sliced) st = sp_planner_spread(w, err);
+  p->looks = updates && (g->sliced || w->updates > 1) && g->opts.checksums;
+  return st || !p->looks ? st : sp_planner_look(w, err);
 }
 
 /* In serialized order. */

@@ -99,7 +99,7 @@ typedef struct sp_task {
   int saved_buf, scratch_buf; /* -1: none; the lane's */
   int scale_buf;              /* APPLY: what dw_scale points to */
   int sums_buf;               /* SURVEY, UPDATE: what sums points to; -1: nothing */
-  uint32_t part;              /* BACKWARD, APPLY: which of its node's */
+  uint32_t part;              /* BACKWARD, APPLY, UPDATE: which of its node's */
   sp_copy *copies;
   size_t n_copies, cap_copies;
   size_t block;         /* a call's: offset of its sp_step in its lane's block; 0: it is told nothing there */
@@ -140,6 +140,7 @@ typedef struct sp_program {
   uint64_t length;            /* samples of the source, 0: there is none */
   int micro;                  /* passes over its tasks that a step has: here, and in all that runs it, they are steps */
   bool sharded;               /* a step has several passes, here or on other ranks */
+  bool looks;                 /* no update has all weights: behind the last they are looked at for their checksums */
   sp_lane *lanes;
   size_t n_lanes;
   int host_lane, update_lane, collect_delay;

@@ -262,5 +262,5 @@ int sp_planner_spread(sp_planner *w, sp_err *err) {
   int st = SP_OK;
   for (size_t k = r->n; k-- > 0 && !st;)
     if (r->buckets[k].weights) st = spread(w, k, err);
-  return st || !w->p->g->opts.checksums ? st : sp_planner_look(w, err);
+  return st;
 }

@@ -284,6 +284,7 @@ static char *call_name(const sp_planner *w, sp_task_kind kind, const sp_node *n)
   static const char *const words[] = {"forward", "backward", "update", "apply", "survey", "look"};
   if ((kind == SP_TASK_BACKWARD || kind == SP_TASK_APPLY) && n->n_parts > 1)
     return sp_text("%s.%s[%u]", n->name, words[kind], w->part);
+  if (kind == SP_TASK_UPDATE && w->updates > 1) return sp_text("%s.update[%u]", n->name, w->part + 1); /* as buckets */
   return w->every > 1 ? sp_text("%s.%s (%d of %d)", n->name, words[kind], w->phase + 1, w->every)
                       : sp_text("%s.%s", n->name, words[kind]);
 }
@@ -451,6 +452,19 @@ static int put_summed(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err
   return st;
 }
 
+/* The optimizer's call that updates the weight: the first has those of the first bucket, and so on, the last one those of the
+ * last bucket and all that are in none. */
+static uint32_t update_with(const sp_planner *w, const sp_weight_ref *r) {
+  const sp_reduce *x = w->p->g->reduce;
+  uint32_t k = 0;
+  while (k + 1 < w->updates && !sp_bucket_has(&x->buckets[k], r)) k++;
+  return k;
+}
+
+static bool is_elsewhere(const sp_planner *w, const sp_task *t, const sp_weight_ref *r) {
+  return t->kind == SP_TASK_UPDATE && update_with(w, r) != t->part;
+}
+
 /* Those that the optimizer sees, of which this rank may have a slice each. */
 static int put_gradients(sp_planner *w, sp_task *t, sp_err *err) {
   const sp_graph *g = w->p->g;
@@ -458,8 +472,9 @@ static int put_gradients(sp_planner *w, sp_task *t, sp_err *err) {
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
     sp_tensor x = sp_graph_slice_tensor(g, k, &r.node->dw[r.i]);
-    st = sp_planner_tensor(t, &x.spec, x.data, -1, false, err);
-    if (!st) st = sp_task_access(t, sp_planner_gradient(w, &r), SP_READ, err);
+    bool here = !is_elsewhere(w, t, &r);
+    st = sp_planner_tensor(t, &x.spec, here ? x.data : NULL, -1, false, err);
+    if (!st && here) st = sp_task_access(t, sp_planner_gradient(w, &r), SP_READ, err);
   }
   return st;
 }
@@ -472,8 +487,9 @@ static int put_trained(sp_planner *w, sp_task *t, bool whole, int mode, sp_err *
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
     const sp_tensor *all = &r.node->w[r.i];
     sp_tensor x = whole ? *all : sp_graph_slice_tensor(g, k, all);
-    st = sp_planner_tensor(t, &x.spec, x.data, -1, false, err);
-    if (!st && mode) st = sp_task_access(t, w->weight[r.node->index] + part_of(&r), mode, err);
+    bool here = !is_elsewhere(w, t, &r);
+    st = sp_planner_tensor(t, &x.spec, here ? x.data : NULL, -1, false, err);
+    if (!st && mode && here) st = sp_task_access(t, w->weight[r.node->index] + part_of(&r), mode, err);
   }
   return st;
 }
@@ -586,7 +602,7 @@ static int put_optimizer_outputs(sp_planner *w, sp_task *t, sp_err *err) {
     begin_list(t, opt->n_in + o, opt->out_specs[o].n);
     for (uint32_t k = 0; k < opt->out_specs[o].n && !st; k++) {
       int buf = w->act[opt->index][sp_node_flat(opt, (int)o, (int)k)];
-      st = sp_task_access(t, buf, SP_WRITE, err);
+      st = sp_task_access(t, buf, t->part ? SP_READ | SP_WRITE : SP_WRITE, err);
       if (!st) st = sp_planner_tensor(t, &opt->out_specs[o].spec[k], NULL, buf, false, err);
     }
   }
@@ -608,7 +624,7 @@ int sp_planner_survey_call(sp_planner *w, int sums, sp_err *err) {
   return sp_task_access(t, sums, SP_WRITE, err);
 }
 
-int sp_planner_update(sp_planner *w, sp_err *err) {
+static int update_call(sp_planner *w, sp_err *err) {
   sp_task *t;
   int st = optimizer_call(w, SP_TASK_UPDATE, SP_READ | SP_WRITE, &t, err);
   if (!st && sp_graph_restores(w->p->g)) {
@@ -619,6 +635,23 @@ int sp_planner_update(sp_planner *w, sp_err *err) {
   if (st || (st = end_weights(w, t, err))) return st;
   t->sums_buf = w->sums;
   return sp_task_access(t, w->sums, SP_READ, err);
+}
+
+/* One a bucket, where a weight's update may go before other gradients are there. */
+static uint32_t count_updates(const sp_planner *w) {
+  const sp_graph *g = w->p->g;
+  uint32_t n = 0;
+  if (w->comm_lane < 0 || g->sliced || !g->optimizer->separate) return 1;
+  while (n < g->reduce->n && g->reduce->buckets[n].n_gradients) n++;
+  return n ? n : 1;
+}
+
+int sp_planner_update(sp_planner *w, bool last, sp_err *err) {
+  int st = SP_OK;
+  w->updates = count_updates(w);
+  for (w->part = last ? w->updates - 1 : 0; w->part + !last < w->updates && !st; w->part++) st = update_call(w, err);
+  w->part = 0;
+  return st;
 }
 
 int sp_planner_look(sp_planner *w, sp_err *err) {

@@ -43,8 +43,10 @@ static bool hashed_gradient(const sp_task *t, size_t i) {
          late == (t->kind == SP_TASK_APPLY);
 }
 
-/* All of what was updated; an update of slices has not. */
-static bool has_weights(const sp_task *t) { return t->kind == (t->node->g->sliced ? SP_TASK_LOOK : SP_TASK_UPDATE); }
+/* All of what was updated. */
+static bool has_weights(const sp_machine *m, const sp_task *t) {
+  return t->kind == (m->p->looks ? SP_TASK_LOOK : SP_TASK_UPDATE);
+}
 
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
   const sp_node *n = t->node;
@@ -59,7 +61,7 @@ int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
     if (hashed_state(n, i)) st = name_hash(post, n, n->weights[i].name, -1, err);
   for (size_t i = 0; i < n->n_weights && !st; i++)
     if (hashed_gradient(t, i)) st = name_gradient(post, t, i, err);
-  for (sp_weight_ref r = {0}; has_weights(t) && !st && sp_graph_next_trained(m->g, &r);)
+  for (sp_weight_ref r = {0}; has_weights(m, t) && !st && sp_graph_next_trained(m->g, &r);)
     st = name_hash(post, r.node, r.node->weights[r.i].name, -1, err);
   m->n_hashes += post->n_hashes;
   return st;
@@ -131,7 +133,7 @@ int sp_checksum_call(sp_call *c, void *stream, sp_err *err) {
   for (size_t i = 0; i < n->n_weights && !st; i++)
     if (hashed_gradient(t, i))
       st = hash_tensor(c, stream, in_place(t) ? &c->io.weights[i] : &c->io.dweights[i], &k, err);
-  for (uint32_t i = 0; has_weights(t) && i < c->io.out[0].n && !st; i++)
+  for (uint32_t i = 0; has_weights(c->m, t) && i < c->io.out[0].n && !st; i++)
     st = hash_tensor(c, stream, &c->io.out[0].t[i], &k, err);
   return st;
 }

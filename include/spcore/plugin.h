@@ -46,6 +46,10 @@
  *     gradient is now. Element by element the update must have the bits that it has on the whole. What it has to know of
  *     all gradients survey() says as one number for each `slice` elements of a gradient, the last ones fewer; the
  *     forward() behind it finds those of all processes in io->sums.
+ * 12. An update in calls: where gradients are complete one after another, an optimizer whose plan() sets `separate` may be called
+ *     several times a step, with io->part 0, 1 and so on. Each gradient and its weight are there in one of these calls, which
+ *     changes them and what the stage keeps of them; in the others their data is NULL. What counts steps does so in call 0, and
+ *     only that empties a METRIC or the STATUS. The bits are those of one call.
  *
  * Brackets say who calls and when. [main & !running]: the thread that builds the graph, while no step is in flight.
  * [stream]: as rule 4. The host asserts it.
@@ -226,6 +230,9 @@ typedef struct sp_plan {
   uint32_t slices;          /* in, of an OPTIMIZER: 1: gradients are slices, see rule 11 */
   uint32_t slice;           /* out, of an OPTIMIZER: 0: it takes whole gradients only; else 1 .. SP_MAX_SLICE: its update takes
                                slices that begin at multiples of so many elements, see rule 11 */
+  uint32_t separate;        /* out, of an OPTIMIZER: 1: with its parameters no weight's update looks at the gradients of others, and
+                               it may be made in several calls, see rule 12 */
+  uint32_t reserved1;
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -266,7 +273,8 @@ typedef struct sp_io {
   const sp_tensor *weights;      /* [n_weights] as planned */
   const sp_tensor *dweights;     /* [n_weights] backward(): data NULL: not wanted */
   uint32_t dw_acc;               /* 1: add to dweights; 0: overwrite */
-  uint32_t part;                 /* backward(): which of the n_parts calls this is, see rule 8 */
+  uint32_t part;                 /* backward(): which of the n_parts calls this is, see rule 8; an optimizer's forward():
+                                    rule 12 */
   const float *dw_scale; /* in the stage's memory. Not NULL: no dweights; do weights += *dw_scale * dW in place,
                                 after the layer's data gradient */
   void *scratch, *saved; /* 64-byte aligned, NULL where 0 bytes were asked */

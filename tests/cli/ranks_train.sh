@@ -68,6 +68,13 @@ if awk '/CALL .*comm.scatter|COMM .*comm.scatter/ { sent = 1 } /CALL .*decoder.b
 else
   not_ok "buckets behind their parts: $(cat plan)"
 fi
+# updates begin before the last buckets are there, each of which its own update waits for
+if awk '/^ *CALL .*adamw.update\[1\]/ { begun = 1 } /^ *WAIT .*adamw.update\[[0-9]*\] <- comm.gather/ { if (begun) late = 1 }
+  END { exit !late }' plan && ! grep -q 'CALL .*adamw.update$' plan; then
+  ok "updates bucket by bucket"
+else
+  not_ok "updates bucket by bucket: $(cat plan)"
+fi
 
 # ---- each rank keeps what the optimizer does of its share of the weights: the same bits, averages and evaluations too ----
 for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
@@ -90,12 +97,12 @@ same halfshare half1
 if cmp -s half1/weights.safetensors seg1/weights.safetensors; then not_ok "bf16 rounds nothing"; fi
 
 # ---- products of the rows of all shards, which update weights in place or make gradients; shards without samples ----
-for momentum in 0 0.9; do
-  for way in "1 1 serialized" "2 4 serialized" "4 1 pipelined" "8 2 serialized"; do
+for momentum in 0 0.9; do # with buckets of one weight, which are updated one by one, and with one bucket
+  for way in "1 1 serialized 8" "2 4 serialized 0" "4 1 pipelined 8" "8 2 serialized 0"; do
     # shellcheck disable=SC2086
     set -- $way
     timeout 60 "$spcore" run "$top_srcdir/tests/kit/wide.lua" --shards 8 --threads 1 --momentum "$momentum" --file "$PWD/$momentum.$1.safetensors" --ranks "$1" --parts "$2" \
-      --strategy "$3" >out 2>&1 || not_ok "wide $way: $(cat out)"
+      --strategy "$3" --bucket "$4" >out 2>&1 || not_ok "wide $way: $(cat out)"
     # so many parts have such weights
     if grep -q "^[12]$" out && cmp "$momentum.$1.safetensors" "$momentum.1.safetensors"; then ok "factors, momentum $momentum, $way"; else
       not_ok "factors, momentum $momentum, $way: $(cat out)"

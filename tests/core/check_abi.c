@@ -127,7 +127,7 @@ AT(sp_factor, forward, 88);
 AT(sp_factor, part, 92);
 AT(sp_factor, reserved, 96);
 
-SIZE(sp_plan, 168);
+SIZE(sp_plan, 176);
 AT(sp_plan, size, 0);
 AT(sp_plan, training, 4);
 AT(sp_plan, n_in, 8);
@@ -158,6 +158,8 @@ AT(sp_plan, factors, 144);
 AT(sp_plan, const_bytes, 152);
 AT(sp_plan, slices, 160);
 AT(sp_plan, slice, 164);
+AT(sp_plan, separate, 168);
+AT(sp_plan, reserved1, 172);
 
 SIZE(sp_step, 96);
 AT(sp_step, step, 0);
@@ -389,7 +391,7 @@ AT(sp_cuda, set_tuned, 80);
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 10); /* 0.10 */
+  ck_assert_uint_eq(SP_ABI, 11); /* 0.11 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

@@ -116,6 +116,7 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, cons
   list_outputs(p, plan);
   name_state(o, in->spec, plan->in[OPTIM_IN_STATISTICS].spec, kind_names);
   plan->slice = (uint32_t)chunk; /* sums are made per chunk */
+  plan->separate = !optim_norm(p) && p->nonfinite == OPTIM_STOP;
   plan->weights = o->state;
   plan->n_weights = o->n_state;
   if (optim_averages(o) && o->n) plan->averages = o->kinds * o->n + 1;

@@ -106,5 +106,7 @@ static inline uint32_t optim_statistics(const optim *o, const sp_io *io) {
 }
 /* What plan() says in `restores`, which asks the host for them. */
 static inline int optim_restores(const optim *o) { return o->n_kept > 0; }
+/* Is tensor i updated in this call? */
+static inline int optim_is_here(const sp_io *io, uint32_t i) { return io->in[OPTIM_IN_GRADIENTS].t[i].data != NULL; }
 
 #endif

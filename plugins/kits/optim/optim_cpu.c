@@ -120,9 +120,10 @@ void optim_average(const optim *o, const sp_io *io, const optim_span *s) {
   else memcpy(e, p, (size_t)s->n * sizeof *e);
 }
 
+/* Of the first call of an update, or of any that has something to tell. */
 static void put_status(const sp_io *io, int64_t in_a_row, int64_t limit) {
   int64_t *status = io->out[OPTIM_OUT_STATUS].t[0].data;
-  memset(status, 0, 4 * sizeof *status);
+  if (!io->part) memset(status, 0, 4 * sizeof *status);
   if (in_a_row < limit) return;
   status[0] = SP_E_DATA;
   status[2] = in_a_row;

@@ -32,6 +32,13 @@ int optim_survey(sp_ctx *ctx, const optim *o, const sp_io *io);
 int optim_begin(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass);
 void optim_end(const optim *o, const sp_io *io, optim_pass *pass);
 
+/* The number of this update, from 1, which its first call counts; 0 where nobody does. */
+static inline int64_t optim_count(const optim *o, const sp_io *io) {
+  int64_t *step = optim_step(o, io);
+  if (step && !io->part) ++*step;
+  return step ? *step : 0;
+}
+
 /* Behind the update of a span, whose step is counted: the averages of its weights, where such are kept. */
 void optim_average(const optim *o, const sp_io *io, const optim_span *s);
 

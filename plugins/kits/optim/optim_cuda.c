@@ -19,8 +19,8 @@ uint32_t optim_cuda_table(const optim *o, const sp_io *io, uint32_t from, opk_ta
   *t = (opk_table){.base = o->first[from], .n = end - from};
   for (uint32_t i = from; i < end; i++) {
     uint32_t k = i - from;
-    int64_t chunks = o->first[i + 1] - o->first[i];
-    t->first[k + 1] = (uint32_t)(o->first[i + 1] - o->first[from]);
+    int64_t chunks = optim_is_here(io, i) ? o->first[i + 1] - o->first[i] : 0;
+    t->first[k + 1] = t->first[k] + (uint32_t)chunks;
     t->tail[k] = chunks ? (uint32_t)(o->count[i] - (chunks - 1) * OPK_CHUNK) : 0;
     t->g[k] = io->in[OPTIM_IN_GRADIENTS].t[i].data;
     t->p[k] = io->out[OPTIM_OUT_WEIGHTS].t[i].data;
@@ -65,6 +65,7 @@ int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *r)
   r->parts = sums(o) ? optim_chunks(o) : 0;
   r->clip_norm = o->p->clip_norm;
   r->step = io->step;
+  r->first = !io->part;
   r->count = optim_step(o, io);
   r->status = io->out[OPTIM_OUT_STATUS].t[0].data;
   if (optim_norm(o->p)) r->norm = io->out[OPTIM_OUT_NORM].t[0].data;

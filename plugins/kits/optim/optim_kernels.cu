@@ -40,7 +40,7 @@ static __global__ void begin(const opk_rules r) {
   }
   if (r.norm) *r.norm = norm;
 
-  r.status[0] = r.status[1] = r.status[2] = r.status[3] = 0;
+  if (r.first) r.status[0] = r.status[1] = r.status[2] = r.status[3] = 0;
   if (bad && !r.limit) { /* of slices the update sees its own */
     r.status[0] = SP_E_DATA;
     r.status[2] = r.status[3] = 1;
@@ -57,7 +57,7 @@ static __global__ void begin(const opk_rules r) {
   }
 
   if (r.count && !h.skip) {
-    int64_t count = ++*r.count;
+    int64_t count = *r.count += r.first;
     double lr = h.lr;
     h.first = count == 1;
     h.keep = count > 1 ? (float)(1 - r.dampening) : 1.0f;

@@ -39,6 +39,7 @@ typedef struct opk_rules {
   const uint32_t *part_at; /* where the i-th of them is; NULL: there */
   double clip_norm;
   int64_t limit; /* of updates skipped in a row; 0: they are not skipped */
+  int32_t first; /* the first call of an update, which counts it and empties the status */
   double dampening, b1, b2, weight_decay;
   const sp_step *step;
   int64_t *count, *in_a_row; /* state; NULL: there is none */

@@ -69,6 +69,7 @@ static int update_chunk(void *arg, int64_t chunk, int worker) {
   adamw_job *j = arg;
   const optim *o = &j->a->o;
   optim_span s = optim_find(o, chunk);
+  if (!optim_is_here(j->io, s.tensor)) return SP_OK;
   const float *g = (const float *)j->io->in[OPTIM_IN_GRADIENTS].t[s.tensor].data + s.at;
   float *p = (float *)j->io->out[OPTIM_OUT_WEIGHTS].t[s.tensor].data + s.at;
   float *m = optim_moment(o, j->io, ADAMW_MOMENT_1, s.tensor) + s.at;
@@ -96,7 +97,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   int rc = optim_begin(ctx, &a->o, io, &j.pass);
   if (rc || j.pass.skip) return rc;
   j.clip = j.pass.clip;
-  double t = (double)++*optim_step(&a->o, io);
+  double t = (double)optim_count(&a->o, io);
   j.rate = (float)(lr / (1 - pow(b1, t)));
   j.root = (float)sqrt(1 - pow(b2, t));
   rc = par_run(ctx, optim_chunks(&a->o), update_chunk, &j);

@@ -75,6 +75,7 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
 static int update_chunk(void *arg, int64_t chunk, int worker) {
   sgd_job *j = arg;
   optim_span s = optim_find(&j->s->o, chunk);
+  if (!optim_is_here(j->io, s.tensor)) return SP_OK;
   const float *g = (const float *)j->io->in[OPTIM_IN_GRADIENTS].t[s.tensor].data + s.at;
   float *p = (float *)j->io->out[OPTIM_OUT_WEIGHTS].t[s.tensor].data + s.at;
   float *buf = j->momentum ? optim_moment(&j->s->o, j->io, 0, s.tensor) + s.at : NULL;
@@ -100,8 +101,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   int rc = optim_begin(ctx, &s->o, io, &j.pass);
   if (rc || j.pass.skip) return rc;
   j.clip = j.pass.clip;
-  int64_t *step = optim_step(&s->o, io);
-  if (step && ++*step > 1) j.keep = (float)(1 - p->dampening);
+  if (optim_count(&s->o, io) > 1) j.keep = (float)(1 - p->dampening);
   rc = par_run(ctx, optim_chunks(&s->o), update_chunk, &j);
   optim_end(&s->o, io, &j.pass);
   return rc;
