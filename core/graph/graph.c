@@ -191,12 +191,6 @@ sp_node *sp_graph_find(const sp_graph *g, const char *name) {
 }
 
 /* ---- nodes ---- */
-static unsigned count_ports(const sp_port *p) {
-  unsigned n = 0;
-  while (p && p[n].name) n++;
-  return n;
-}
-
 static bool valid_name(const char *s) {
   size_t n = strlen(s);
   if (!n || n > 64 || !((s[0] >= 'a' && s[0] <= 'z') || (s[0] >= 'A' && s[0] <= 'Z') || s[0] == '_')) return false;
@@ -212,8 +206,8 @@ static char *free_name(const sp_graph *g, const char *stage) {
 
 static int alloc_ports(sp_node *n, sp_err *err) {
   const sp_stage_type *t = n->inst->type;
-  n->n_in = count_ports(t->inputs);
-  n->n_out = count_ports(t->outputs);
+  n->n_in = sp_ports_count(t->inputs);
+  n->n_out = sp_ports_count(t->outputs);
   n->in = sp_calloc(n->n_in + 1, sizeof *n->in);
   n->in_specs = sp_calloc(n->n_in + 1, sizeof *n->in_specs);
   n->out_specs = sp_calloc(n->n_out + 1, sizeof *n->out_specs);

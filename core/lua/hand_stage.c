@@ -39,12 +39,6 @@ static sp_node *node_of(lua_State *L, int idx) {
 
 /* ---- ports ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t count_ports(const sp_port *p) {
-  uint32_t n = 0;
-  while (p && p[n].name) n++;
-  return n;
-}
-
 /* Room for the tensors of n ports, on the Lua stack. */
 static sp_hports new_ports(lua_State *L, uint32_t n) {
   size_t each = sizeof *((sp_hports *)0)->port;
@@ -81,7 +75,7 @@ static void put_port(lua_State *L, sp_hports *to, uint32_t i, const wanted *w) {
 }
 
 static uint32_t find_port(lua_State *L, const char *name, const wanted *w) {
-  uint32_t n = count_ports(w->ports);
+  uint32_t n = sp_ports_count(w->ports);
   const char **names = lua_newuserdatauv(L, (n + 1) * sizeof *names, 0);
   for (uint32_t i = 0; i < n; i++)
     if (!strcmp(w->ports[i].name, name)) {
@@ -121,7 +115,7 @@ static void put_in_order(lua_State *L, int idx, sp_hports *to, const wanted *w) 
 }
 
 static sp_hports take_ports(lua_State *L, int idx, const wanted *w) {
-  sp_hports to = new_ports(L, count_ports(w->ports));
+  sp_hports to = new_ports(L, sp_ports_count(w->ports));
   if (lua_isnoneornil(L, idx)) return to;
   if (luaL_testudata(L, idx, SP_LUA_TENSOR)) {
     if (!to.n) sp_lua_fail(L, "stage '%s' has no %s", w->stage, w->side);
