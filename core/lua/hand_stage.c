@@ -374,14 +374,6 @@ static int stage_get(lua_State *L) {
   return 1;
 }
 
-static void push_shape(lua_State *L, const sp_spec *s) {
-  lua_createtable(L, s->ndim, 0);
-  for (int i = 0; i < s->ndim; i++) {
-    lua_pushinteger(L, s->shape[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-}
-
 /* stage:weights() -> { { name =, shape = }, ... }; empty before the first run */
 static int stage_weights(lua_State *L) {
   const sp_node *n = node_of(L, 1);
@@ -390,7 +382,7 @@ static int stage_weights(lua_State *L) {
     const sp_weight *w = sp_node_weight_at(n, i);
     lua_createtable(L, 0, 2);
     sp_lua_set_str(L, "name", w->name);
-    push_shape(L, &w->spec);
+    sp_lua_push_shape(L, &w->spec);
     lua_setfield(L, -2, "shape");
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
@@ -415,7 +407,7 @@ static int stage_weight(lua_State *L) {
     lua_pushnumber(L, (double)v[i]);
     lua_rawseti(L, -2, i + 1);
   }
-  push_shape(L, &spec);
+  sp_lua_push_shape(L, &spec);
   lua_setfield(L, -2, "shape");
   return 1;
 }
