@@ -10,7 +10,7 @@ typedef struct sp_ctx_impl {
   const char *what;                                      /* begins log lines */
   const void *(*extension)(sp_ctx *ctx, const char *id); /* NULL: there are none */
   const void *arg;                                       /* for the extensions */
-  const void *call;                                      /* stage.c: the call that it is for; NULL: of another kind */
+  const void *call;                                      /* of a stage: the call that it is for; NULL: of another kind */
 } sp_ctx_impl;
 typedef struct sp_ctx_holder {
   sp_ctx ctx;

@@ -131,7 +131,7 @@ struct sp_graph {
   uint64_t allocations;
 };
 
-/* plan.c */
+/* complete.c */
 int sp_graph_sort(sp_graph *g, sp_err *err);         /* fills topo */
 int sp_node_take_inputs(sp_node *node, sp_err *err); /* specs of what comes in, as those before it say now */
 int sp_node_replan(sp_node *node, bool training, sp_err *err);
@@ -141,20 +141,28 @@ int sp_graph_complete(sp_graph *g, sp_err *err);              /* and a strategy,
 bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shape[0] of this output is N */
 
 /* graph.c */
-bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
+bool sp_graph_plays_gpu(const sp_graph *g); /* its stages are the processor's, though it is no host to the core */
+/* Device memory; counted. */
+void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err);
+void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */
+const sp_times *sp_graph_times(const sp_graph *g); /* of calls in its device's graphs; NULL: it tells of none */
+bool sp_graph_times_calls(const sp_graph *g); /* calls of the main device are over when they return, in a graph too */
+
+/* node.c */
+/* As sp_graph_add, for stages that scripts cannot add. */
+int sp_graph_add_own(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
+                     sp_err *err);
+void sp_node_free(sp_node *node);
 const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
 const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
 /* The tensors of all outputs in one row: which one, and how many. */
 size_t sp_node_flat(const sp_node *node, int port, int index);
 size_t sp_node_n_flat(const sp_node *node);
 sp_place *sp_node_place(const sp_node *node);
+
+/* wire.c */
+bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
 bool sp_graph_is_result(const sp_graph *g, const sp_node *node, int port, int index);
-/* As sp_graph_add, for stages that scripts cannot add. */
-int sp_graph_add_own(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
-                     sp_err *err);
-/* Device memory; counted. */
-void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err);
-void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */
 
 /* train.c */
 /* What sees the trained weights, not what is wired: the optimizer, and what adds shards. */
@@ -206,8 +214,6 @@ int sp_node_put_weight(sp_node *node, size_t i, const void *src, sp_err *err);
 int sp_node_get_weight(sp_node *node, size_t i, const void **data, void **owned, sp_err *err);
 uint64_t sp_node_weight_bytes(const sp_node *node, size_t i); /* that this process keeps */
 bool sp_node_has_dw(const sp_node *node, size_t i);
-const sp_times *sp_graph_times(const sp_graph *g); /* of calls in its device's graphs; NULL: it tells of none */
-bool sp_graph_times_calls(const sp_graph *g); /* calls of the main device are over when they return, in a graph too */
 int sp_graph_keep_statistics(sp_graph *g, sp_err *err); /* for an optimizer that restores them */
 /* What the optimizer keeps of a weight: the number of the average among its own weights, or -1. */
 long sp_graph_average_of(const sp_graph *g, const sp_node *node, size_t i);

@@ -57,6 +57,8 @@ int sp_inst_new(sp_inst **inst, const sp_stage_host *host, const char *name, con
                 const sp_plugin_file *file, const sp_value *params, const sp_precision *precision, sp_err *err);
 void sp_inst_free(sp_inst *inst);
 
+uint32_t sp_ports_count(const sp_port *ports); /* NULL: none */
+
 /* The words for a STATUS port that holds `status`. */
 void sp_status_text(const sp_stage_type *type, const int64_t status[4], sp_sb *out);
 

@@ -43,22 +43,6 @@ static void end_trace(lua_State *L, sp_lua_graph *lg) {
   lg->trace = NULL;
 }
 
-/* def -1: none, where nothing is said. */
-static int choice(lua_State *L, int table, const char *key, const char *const *words, int def) {
-  const char *s = sp_lua_opt_str(L, table, key, def < 0 ? NULL : words[def]);
-  if (!s) return -1;
-  for (int i = 0; words[i]; i++)
-    if (!strcmp(s, words[i])) return i;
-  luaL_Buffer list;
-  luaL_buffinit(L, &list);
-  for (int i = 0; words[i]; i++) {
-    if (i) luaL_addstring(&list, ", ");
-    luaL_addstring(&list, words[i]);
-  }
-  luaL_pushresult(&list);
-  return sp_lua_fail(L, "%s '%s': choose one of %s", key, s, lua_tostring(L, -1));
-}
-
 static bool stopped(void) { return sp_lua_interrupted() != 0; }
 
 static uint32_t asks(void *arg) {
@@ -77,7 +61,7 @@ int sp_lua_graph_new(lua_State *L) {
       .shards = (int)sp_lua_opt_int(L, 1, "shards", 0, 0, 1024),
       .parts = (int)sp_lua_opt_int(L, 1, "parts", 0, 0, SP_PARTS_MAX),
       .comm = sp_lua_opt_str(L, 1, "comm", NULL),
-      .wire_bf16 = choice(L, 1, "wire", wires, 0),
+      .wire_bf16 = sp_lua_opt_choice(L, 1, "wire", wires, 0),
       .optimizer_shards = sp_lua_opt_bool(L, 1, "optimizer_shards", false),
       .no_factors = !sp_lua_opt_bool(L, 1, "factors", true),
       .check = (uint64_t)sp_lua_opt_int(L, 1, "check_replicas", 1000, 0, LUA_MAXINTEGER),
@@ -85,8 +69,8 @@ int sp_lua_graph_new(lua_State *L) {
       .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
       .memory = (uint64_t)sp_lua_opt_int(L, 1, "memory_limit", 0, 0, 1 << 24) << 20,
       .init = sp_lua_opt_str(L, 1, "init", NULL),
-      .precision = choice(L, 1, "precision", sp_lua_precisions, SP_PRECISION_FP32),
-      .capture = choice(L, 1, "capture", captures, SP_CAPTURE_AUTO),
+      .precision = sp_lua_opt_choice(L, 1, "precision", sp_lua_precisions, SP_PRECISION_FP32),
+      .capture = sp_lua_opt_choice(L, 1, "capture", captures, SP_CAPTURE_AUTO),
       .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
   };
   const char *trace = sp_lua_opt_str(L, 1, "trace", "");
@@ -212,8 +196,8 @@ static int graph_add(lua_State *L) {
   sp_node_opts o = {
       .name = sp_lua_opt_str(L, 4, "name", NULL),
       .frozen = sp_lua_opt_bool(L, 4, "frozen", false),
-      .precision = choice(L, 4, "precision", sp_lua_precisions, -1) + 1,
-      .cache = (sp_cache_at)choice(L, 4, "cache", sp_cache_words, SP_CACHE_OFF),
+      .precision = sp_lua_opt_choice(L, 4, "precision", sp_lua_precisions, -1) + 1,
+      .cache = (sp_cache_at)sp_lua_opt_choice(L, 4, "cache", sp_cache_words, SP_CACHE_OFF),
       .batch = sp_lua_opt_int(L, 4, "batch", 0, 1, 1 << 24),
       .no_shuffle = !sp_lua_opt_bool(L, 4, "shuffle", true),
       .drop_last = sp_lua_opt_bool(L, 4, "drop_last", false),
@@ -322,69 +306,6 @@ static int graph_train(lua_State *L) {
   }
   if (sp_graph_train(lg->g, &o, &err)) return sp_lua_raise(L, &err);
   return 0;
-}
-
-/* A stage of a lane: a node for all of it, or { node, "forward", "backward", "copy" } for some of its parts. */
-static sp_node *check_part(lua_State *L, const sp_lua_graph *lg, uint8_t *parts) {
-  static const char *const words[] = {"forward", "backward", "copy", NULL};
-  *parts = SP_PART_ALL;
-  if (!lua_istable(L, -1)) return sp_lua_check_node(L, -1, lg);
-  *parts = 0;
-  for (lua_Integer i = 2; lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
-    const char *word = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : luaL_typename(L, -1);
-    int k = 0;
-    while (words[k] && strcmp(words[k], word)) k++;
-    if (!words[k]) sp_lua_fail(L, "a lane's part '%s': a stage has forward, backward and copy", word);
-    *parts |= (uint8_t)(1u << k);
-    lua_pop(L, 1);
-  }
-  lua_pop(L, 1);
-  lua_rawgeti(L, -1, 1);
-  sp_node *node = sp_lua_check_node(L, -1, lg);
-  lua_pop(L, 1);
-  return node;
-}
-
-/* The stages of the lane at index t, in memory that stays at the top of the stack. */
-static void check_stages(lua_State *L, const char *name, const sp_lua_graph *lg, int t, sp_lane_desc *lane) {
-  lua_getfield(L, t, "stages");
-  luaL_checktype(L, -1, LUA_TTABLE);
-  size_t k = lua_rawlen(L, -1);
-  if (k > 100000) sp_lua_fail(L, "strategy '%s': too many stages", name);
-  sp_node **nodes = lua_newuserdatauv(L, (k + 1) * (sizeof *nodes + 1), 0);
-  uint8_t *parts = (uint8_t *)(nodes + k + 1);
-  for (size_t j = 0; j < k; j++) {
-    lua_rawgeti(L, -2, (lua_Integer)j + 1);
-    nodes[j] = check_part(L, lg, &parts[j]);
-    lua_pop(L, 1);
-  }
-  lane->nodes = nodes;
-  lane->n_nodes = k;
-  lane->parts = parts;
-}
-
-sp_lane_desc *sp_lua_check_lanes(lua_State *L, const sp_lua_graph *lg, const char *name, int idx, size_t *count) {
-  luaL_checktype(L, idx, LUA_TTABLE);
-  lua_settop(L, idx);
-  size_t n = lua_rawlen(L, idx);
-  if (n > 1000) sp_lua_fail(L, "strategy '%s': more than 1000 lanes", name);
-  luaL_checkstack(L, (int)(2 * n) + 16, "too many lanes");
-  sp_lane_desc *lanes = lua_newuserdatauv(L, (n + 1) * sizeof *lanes, 0); /* idx + 1 */
-  for (size_t i = 0; i < n; i++) {
-    lua_rawgeti(L, idx, (lua_Integer)i + 1);
-    int t = lua_gettop(L);
-    luaL_checktype(L, t, LUA_TTABLE);
-    lanes[i].props = (sp_lane_props){.name = sp_lua_opt_str(L, t, "name", "lane"),
-                                     .delay = (int)sp_lua_opt_int(L, t, "delay", 0, 0, 1000),
-                                     .priority = (int)sp_lua_opt_int(L, t, "priority", 0, -1, 1),
-                                     .extra = (int)sp_lua_opt_int(L, t, "extra", 0, 0, 64),
-                                     .replicas = (int)sp_lua_opt_int(L, t, "replicas", 1, 1, 64)};
-    check_stages(L, name, lg, t, &lanes[i]);
-    lua_replace(L, t); /* the nodes stay alive there */
-    lua_settop(L, t);
-  }
-  *count = n;
-  return lanes;
 }
 
 /* g:lanes(strategy_name, { { name =, stages = { node | { node, part, ... }, ... }, delay =, priority = -1 | 0 | 1, extra =, replicas = }, ... }) */

@@ -59,7 +59,7 @@ int sp_lua_graph_new(lua_State *L);             /* graph{ options } -> graph */
 void sp_lua_open_graph(lua_State *L);           /* metatables of graphs, nodes and outputs */
 void sp_lua_open_node(lua_State *L);
 
-/* The list of lanes at `idx`, in memory that stays on the stack above it, which it becomes the top of. */
+/* lanes.c: the list of lanes at `idx`, in memory that stays on the stack above it, which it becomes the top of. */
 sp_lane_desc *sp_lua_check_lanes(lua_State *L, const sp_lua_graph *lg, const char *name, int idx, size_t *n);
 
 /* trial.c: functions of the graph object, ended by NULL */

@@ -68,19 +68,12 @@ const char *sp_lua_hand_where(lua_State *L, const sp_hand *h, bool always) {
 
 /* ---- the device -------------------------------------------------------------------------------------------------- */
 
-static int precision_of(lua_State *L) {
-  const char *s = sp_lua_opt_str(L, 1, "precision", "fp32");
-  for (int i = 0; sp_lua_precisions[i]; i++)
-    if (!strcmp(s, sp_lua_precisions[i])) return i;
-  return sp_lua_fail(L, "precision '%s': choose one of fp32, tf32, bf16", s);
-}
-
 /* hand{ device =, precision =, seed =, order =, init =, check_races = } */
 int sp_lua_hand_new(lua_State *L) {
   sp_err err;
   const sp_hand_opts o = {.device = sp_lua_opt_str(L, 1, "device", NULL),
                           .init = sp_lua_opt_str(L, 1, "init", NULL),
-                          .precision = precision_of(L),
+                          .precision = sp_lua_opt_choice(L, 1, "precision", sp_lua_precisions, SP_PRECISION_FP32),
                           .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
                           .order = (uint64_t)sp_lua_opt_int(L, 1, "order", 0, 0, LUA_MAXINTEGER),
                           .check_races = sp_lua_opt_bool(L, 1, "check_races", false)};

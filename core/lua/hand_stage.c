@@ -39,12 +39,6 @@ static sp_node *node_of(lua_State *L, int idx) {
 
 /* ---- ports ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t count_ports(const sp_port *p) {
-  uint32_t n = 0;
-  while (p && p[n].name) n++;
-  return n;
-}
-
 /* Room for the tensors of n ports, on the Lua stack. */
 static sp_hports new_ports(lua_State *L, uint32_t n) {
   size_t each = sizeof *((sp_hports *)0)->port;
@@ -81,7 +75,7 @@ static void put_port(lua_State *L, sp_hports *to, uint32_t i, const wanted *w) {
 }
 
 static uint32_t find_port(lua_State *L, const char *name, const wanted *w) {
-  uint32_t n = count_ports(w->ports);
+  uint32_t n = sp_ports_count(w->ports);
   const char **names = lua_newuserdatauv(L, (n + 1) * sizeof *names, 0);
   for (uint32_t i = 0; i < n; i++)
     if (!strcmp(w->ports[i].name, name)) {
@@ -121,7 +115,7 @@ static void put_in_order(lua_State *L, int idx, sp_hports *to, const wanted *w) 
 }
 
 static sp_hports take_ports(lua_State *L, int idx, const wanted *w) {
-  sp_hports to = new_ports(L, count_ports(w->ports));
+  sp_hports to = new_ports(L, sp_ports_count(w->ports));
   if (lua_isnoneornil(L, idx)) return to;
   if (luaL_testudata(L, idx, SP_LUA_TENSOR)) {
     if (!to.n) sp_lua_fail(L, "stage '%s' has no %s", w->stage, w->side);
@@ -380,14 +374,6 @@ static int stage_get(lua_State *L) {
   return 1;
 }
 
-static void push_shape(lua_State *L, const sp_spec *s) {
-  lua_createtable(L, s->ndim, 0);
-  for (int i = 0; i < s->ndim; i++) {
-    lua_pushinteger(L, s->shape[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-}
-
 /* stage:weights() -> { { name =, shape = }, ... }; empty before the first run */
 static int stage_weights(lua_State *L) {
   const sp_node *n = node_of(L, 1);
@@ -396,7 +382,7 @@ static int stage_weights(lua_State *L) {
     const sp_weight *w = sp_node_weight_at(n, i);
     lua_createtable(L, 0, 2);
     sp_lua_set_str(L, "name", w->name);
-    push_shape(L, &w->spec);
+    sp_lua_push_shape(L, &w->spec);
     lua_setfield(L, -2, "shape");
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
@@ -421,7 +407,7 @@ static int stage_weight(lua_State *L) {
     lua_pushnumber(L, (double)v[i]);
     lua_rawseti(L, -2, i + 1);
   }
-  push_shape(L, &spec);
+  sp_lua_push_shape(L, &spec);
   lua_setfield(L, -2, "shape");
   return 1;
 }

@@ -242,12 +242,7 @@ static int tensor_grad(lua_State *L) {
 }
 
 static int tensor_shape(lua_State *L) {
-  const sp_spec *s = sp_htensor_spec(sp_lua_check_tensor(L, 1));
-  lua_createtable(L, s->ndim, 0);
-  for (int i = 0; i < s->ndim; i++) {
-    lua_pushinteger(L, s->shape[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
+  sp_lua_push_shape(L, sp_htensor_spec(sp_lua_check_tensor(L, 1)));
   return 1;
 }
 

@@ -84,14 +84,6 @@ static int push_ref(lua_State *L, int node_idx, sp_ref ref) {
   return 1;
 }
 
-static void push_shape(lua_State *L, const sp_spec *s) {
-  lua_createtable(L, s->ndim, 0);
-  for (int i = 0; i < s->ndim; i++) {
-    lua_pushinteger(L, s->shape[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-}
-
 /* node:set(name, value) */
 static int node_set(lua_State *L) {
   sp_node *node = sp_lua_check_node(L, 1, NULL);
@@ -135,7 +127,7 @@ static int node_weights(lua_State *L) {
     lua_createtable(L, 0, 3);
     lua_pushstring(L, w->name);
     lua_setfield(L, -2, "name");
-    push_shape(L, &w->spec);
+    sp_lua_push_shape(L, &w->spec);
     lua_setfield(L, -2, "shape");
     lua_pushboolean(L, (w->flags & SP_WEIGHT_TRAINED) && !sp_node_frozen(node));
     lua_setfield(L, -2, "trained");
@@ -175,7 +167,7 @@ static int node_weight(lua_State *L) {
     lua_pushnumber(L, (double)v[i]);
     lua_rawseti(L, -2, i + 1);
   }
-  push_shape(L, &spec);
+  sp_lua_push_shape(L, &spec);
   lua_setfield(L, -2, "shape");
   return 1;
 }
@@ -354,7 +346,7 @@ static int ref_index(lua_State *L) {
       return sp_lua_fail(L, "output '%s' of stage '%s' is a list: say which, such as %s[1].%s", port,
                          sp_node_name(ref.node), port, key);
     const sp_spec *s = &ref_specs(L, ref)->spec[ref.index];
-    if (key[0] == 's') push_shape(L, s);
+    if (key[0] == 's') sp_lua_push_shape(L, s);
     else lua_pushstring(L, sp_dtype_name(s->dtype));
   } else {
     const char *near = sp_nearest(key, names);

@@ -99,6 +99,14 @@ void sp_lua_set_str(lua_State *L, const char *key, const char *v) {
   lua_setfield(L, -2, key);
 }
 
+void sp_lua_push_shape(lua_State *L, const sp_spec *s) {
+  lua_createtable(L, s->ndim, 0);
+  for (int i = 0; i < s->ndim; i++) {
+    lua_pushinteger(L, s->shape[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
 void sp_lua_set_int(lua_State *L, const char *key, lua_Integer v) {
   lua_pushinteger(L, v);
   lua_setfield(L, -2, key);
@@ -135,4 +143,19 @@ bool sp_lua_opt_bool(lua_State *L, int idx, const char *key, bool def) {
   bool v = type == LUA_TNIL ? def : lua_toboolean(L, -1);
   lua_pop(L, 1);
   return v;
+}
+
+int sp_lua_opt_choice(lua_State *L, int table, const char *key, const char *const *words, int def) {
+  const char *s = sp_lua_opt_str(L, table, key, def < 0 ? NULL : words[def]);
+  if (!s) return -1;
+  for (int i = 0; words[i]; i++)
+    if (!strcmp(s, words[i])) return i;
+  luaL_Buffer list;
+  luaL_buffinit(L, &list);
+  for (int i = 0; words[i]; i++) {
+    if (i) luaL_addstring(&list, ", ");
+    luaL_addstring(&list, words[i]);
+  }
+  luaL_pushresult(&list);
+  return sp_lua_fail(L, "%s '%s': choose one of %s", key, s, lua_tostring(L, -1));
 }

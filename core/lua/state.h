@@ -34,6 +34,7 @@ int sp_lua_exit(lua_State *L, int code);
 bool sp_lua_is_exit(lua_State *L, int idx); /* the error value there is sp_lua_exit's */
 int sp_lua_on_error(lua_State *L);          /* message handler: makes a string of any error value but that one */
 
+void sp_lua_push_shape(lua_State *L, const sp_spec *s); /* { 8, 3, 64, 64 } */
 /* Set a field of the table on top. */
 void sp_lua_set_str(lua_State *L, const char *key, const char *v); /* NULL: nil */
 void sp_lua_set_int(lua_State *L, const char *key, lua_Integer v);
@@ -43,5 +44,7 @@ extern const char *const sp_lua_precisions[]; /* in the order of SP_PRECISION_..
 const char *sp_lua_opt_str(lua_State *L, int idx, const char *key, const char *def); /* lives as long as the table */
 lua_Integer sp_lua_opt_int(lua_State *L, int idx, const char *key, lua_Integer def, lua_Integer min, lua_Integer max);
 bool sp_lua_opt_bool(lua_State *L, int idx, const char *key, bool def);
+/* Which of `words`, ended by NULL; -1, for a default of -1 alone: nothing is said. */
+int sp_lua_opt_choice(lua_State *L, int idx, const char *key, const char *const *words, int def);
 
 #endif

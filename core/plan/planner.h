@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * planner.h - what program.c, lanes.c and border.c know while they make a program; it is gone when they are done. */
+ * planner.h - what the files that make a program know while they do; it is gone when they are done. */
 #ifndef SP_CORE_PLANNER_H
 #define SP_CORE_PLANNER_H
 
@@ -20,7 +20,7 @@ typedef struct sp_planner {
   int *factor;                                  /* the same: one for each of its factors, side by side */
   int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
   int sums;         /* what all ranks find in a survey; -1: there is none */
-  int heads;        /* the totals of a step's shards, of all ranks */
+  int totals;       /* of the losses of a step's shards, of all ranks */
   int pieces, wire; /* what an all-to-all brings, and takes where gradients go as bfloat16 */
   bool *sent;       /* [bucket] its tasks are made */
   uint32_t *made;   /* [node index] parts of its backward that are made */
@@ -34,35 +34,51 @@ typedef struct sp_planner {
   size_t before;    /* the task of the part before it */
 } sp_planner;
 
-char *sp_text(const char *fmt, ...) SP_PRINTF(1, 2);
-int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
-                   sp_err *err);
-int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *node, char *name, int lane, sp_task **out, sp_err *err);
-int sp_task_access(sp_task *task, int resource, int mode, sp_err *err);
-
-bool sp_port_small(const sp_port *port); /* metric or status */
 sp_node *sp_program_producer(const sp_program *p,
                              sp_node *n); /* whose buffers a wire reads: the stand-in's for its source */
 int sp_pow2(int n);                       /* the least power of two that is not below n */
 
-/* tasks.c. `written` [buffer]: some task made so far writes that gradient. */
+/* buffers.c */
+char *sp_text(const char *fmt, ...) SP_PRINTF(1, 2);
+bool sp_port_small(const sp_port *port); /* metric or status */
+int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
+                   sp_err *err);
 int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err);
+int sp_planner_grad_buf(sp_planner *w, sp_ref r, int *out, sp_err *err); /* of an output to which a gradient is sent */
+
+/* tasks.c */
+int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *node, char *name, int lane, sp_task **out, sp_err *err);
+int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err); /* in its lane */
+char *sp_planner_call_name(const sp_planner *w, const sp_node *n, const char *what);
+/* What the call is told lies in its lane's block, where that has one. */
+int sp_planner_tell(sp_planner *w, sp_task *t, sp_err *err);
+void sp_planner_at_end(const sp_planner *w, sp_task *t); /* once a step, behind its last pass */
+int sp_task_access(sp_task *task, int resource, int mode, sp_err *err);
+/* One tensor of the call; buf -1: `data` stays, as it is for weights, or NULL. */
+int sp_task_tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool batch, sp_err *err);
+void sp_task_begin_list(sp_task *t, size_t list, uint32_t n); /* the n tensors that come next */
+void sp_task_no_weights(sp_task *t);                          /* no tensor comes behind those of the ports */
+int sp_task_totals(sp_task *t, size_t list, int totals, int shards, sp_err *err); /* of so many shards, from a buffer */
+int sp_planner_inputs(sp_planner *w, sp_task *t, sp_err *err);
+int sp_planner_outputs(sp_planner *w, sp_task *t, unsigned from_port, int mode, sp_err *err);
+int sp_planner_output_gradients(sp_planner *w, sp_task *t, sp_err *err); /* empty but in a backward */
+/* The instance and its saved values, which the call reads or writes. */
+int sp_planner_use(sp_planner *w, sp_task *t, int saved, sp_err *err);
+
+/* passes.c. `written` [buffer]: some task made so far writes that gradient. */
 int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
+int sp_planner_apply(sp_planner *w, sp_node *n, sp_err *err); /* all parts */
+
+/* update.c */
 int sp_planner_keep(sp_planner *w, sp_err *err);                    /* before a shard's pass */
 int sp_planner_count(sp_planner *w, sp_err *err);                   /* behind its loss */
 int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err); /* behind its gradients; NULL: all */
+int sp_planner_scale(sp_planner *w, sp_err *err);                   /* what apply() multiplies by */
 /* Those calls of a step's update that come before, or behind, products of factors. */
 int sp_planner_update(sp_planner *w, bool last, sp_err *err);
 int sp_planner_survey_call(sp_planner *w, int sums, sp_err *err);
-int sp_planner_look(sp_planner *w, sp_err *err);              /* at the trained weights, for their checksums */
-int sp_planner_scale(sp_planner *w, sp_err *err);             /* what apply() multiplies by */
-int sp_planner_apply(sp_planner *w, sp_node *n, sp_err *err); /* all parts */
-/* One tensor of the call; buf -1: `data` stays, as it is for weights, or NULL. */
-int sp_planner_tensor(sp_task *t, const sp_spec *spec, void *data, int buf, bool batch, sp_err *err);
-void sp_planner_at_end(const sp_planner *w, sp_task *t); /* once a step, behind its last pass */
-int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out, sp_err *err); /* in its lane */
-
+int sp_planner_look(sp_planner *w, sp_err *err);                      /* at the trained weights, for their checksums */
 int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r); /* the resource that it is part of */
 
 /* reduce.c: what ranks give to each other in a step's last pass: behind its forward, behind a part of a backward, and what is

@@ -23,6 +23,10 @@ bool sp_program_has(const sp_program *p, const sp_node *n) {
 
 bool sp_program_calls(const sp_program *p, const sp_node *n) { return sp_program_has(p, n) && (p->fills || !n->cache); }
 
+sp_node *sp_program_producer(const sp_program *p, sp_node *n) {
+  return p->stand_in && n == p->g->train_source ? p->stand_in : n;
+}
+
 size_t sp_program_streams(const sp_program *p) {
   size_t n = 0;
   for (size_t l = 0; l < p->n_lanes; l++) n += p->lanes[l].used && !p->lanes[l].host;

@@ -56,15 +56,15 @@ static int gather_factors(sp_planner *w, const sp_node *n, bool forward, sp_err 
   return st;
 }
 
-static int gather_heads(sp_planner *w, sp_err *err) {
+static int gather_totals(sp_planner *w, sp_err *err) {
   sp_task *t;
-  int own = w->heads, st = new_task(w, NULL, "totals", SIZE_MAX, &t, err);
+  int own = w->totals, st = new_task(w, NULL, "totals", SIZE_MAX, &t, err);
   size_t bytes = (size_t)w->p->g->opts.shards * 2 * sizeof(double);
-  if (st || (st = sp_planner_buf(w, sp_text("the totals of all ranks"), bytes, SP_BUF_SAVED, 1, 0, &w->heads, err)))
+  if (st || (st = sp_planner_buf(w, sp_text("the totals of all ranks"), bytes, SP_BUF_SAVED, 1, 0, &w->totals, err)))
     return st;
-  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to_buf = w->heads, .from_buf = own, .each = w->p->bufs[own].bytes};
+  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to_buf = w->totals, .from_buf = own, .each = w->p->bufs[own].bytes};
   st = sp_task_access(t, own, SP_READ, err);
-  return st ? st : sp_task_access(t, w->heads, SP_WRITE, err);
+  return st ? st : sp_task_access(t, w->totals, SP_WRITE, err);
 }
 
 /* ---- a bucket ---- */
@@ -84,15 +84,12 @@ static int access_moved(const sp_planner *w, sp_task *t, const sp_bucket *b, int
 
 /* One tensor, which alone is its list. */
 static int put_one(sp_task *t, size_t list, const sp_spec *spec, void *data, int buf, sp_err *err) {
-  t->lists[list].n = 1;
-  t->offset[list] = t->n_t;
-  return sp_planner_tensor(t, spec, data, buf, false, err);
+  sp_task_begin_list(t, list, 1);
+  return sp_task_tensor(t, spec, data, buf, false, err);
 }
 
-static int put_heads(sp_planner *w, sp_task *t, size_t list, sp_err *err) {
-  sp_spec spec = {.dtype = SP_F64, .ndim = 2, .shape = {w->p->g->opts.shards, 2}};
-  int st = put_one(t, list, &spec, NULL, w->heads, err);
-  return st ? st : sp_task_access(t, w->heads, SP_READ, err);
+static int put_totals(sp_planner *w, sp_task *t, size_t list, sp_err *err) {
+  return sp_task_totals(t, list, w->totals, w->p->g->opts.shards, err);
 }
 
 /* To bfloat16, or from there what is then divided: of all pieces, or where ranks have slices of the own one. */
@@ -107,9 +104,9 @@ static int convert(sp_planner *w, size_t k, bool back, sp_err *err) {
   sp_task *t;
   int st = new_task(w, w->p->g->shard_wire, back ? "unpack" : "pack", k, &t, err);
   if (st || (st = put_one(t, 0, back ? &half : &wide, back ? wire : from, -1, err))) return st;
-  if (back && (st = put_heads(w, t, 1, err))) return st;
+  if (back && (st = put_totals(w, t, 1, err))) return st;
   if ((st = put_one(t, 2, back ? &wide : &half, back ? from : wire, -1, err))) return st;
-  t->first_weight = t->first_dweight = t->n_t;
+  sp_task_no_weights(t);
   if ((st = sp_task_access(t, w->wire, back ? SP_READ : SP_WRITE, err))) return st;
   return touch(w, t, b, back ? SP_READ | SP_WRITE : SP_READ, err);
 }
@@ -142,14 +139,14 @@ static int add(sp_planner *w, size_t k, sp_err *err) {
   sp_spec means = {.dtype = SP_F32, .ndim = 1, .shape = {each - n}};
   sp_task *t;
   int st = new_task(w, w->p->g->shard_tree, "add", k, &t, err);
-  if (st || (st = put_one(t, 0, &pieces, r->pieces, -1, err)) || (st = put_heads(w, t, 1, err)) ||
+  if (st || (st = put_one(t, 0, &pieces, r->pieces, -1, err)) || (st = put_totals(w, t, 1, err)) ||
       (st = put_one(t, 2, &sums, own, -1, err)))
     return st;
   if (!half) {
     t->lists[2].n = 2;
-    if ((st = sp_planner_tensor(t, &means, own + n * (int64_t)sizeof(float), -1, false, err))) return st;
+    if ((st = sp_task_tensor(t, &means, own + n * (int64_t)sizeof(float), -1, false, err))) return st;
   }
-  t->first_weight = t->first_dweight = t->n_t;
+  sp_task_no_weights(t);
   if ((st = sp_task_access(t, w->pieces, SP_READ, err))) return st;
   return access_moved(w, t, b, SP_READ | SP_WRITE, err);
 }
@@ -180,7 +177,7 @@ int sp_planner_reduce(sp_planner *w, sp_err *err) {
   int st = sp_planner_buf(w, sp_text("pieces of all ranks"), 0, 0, 1, 0, &w->pieces, err);
   if (!st && g->shard_wire) st = sp_planner_buf(w, sp_text("gradients as bfloat16"), 0, 0, 1, 0, &w->wire, err);
   for (size_t k = 0; k < g->n_nodes && !st; k++) st = gather_factors(w, g->topo[k], true, err);
-  return st ? st : gather_heads(w, err);
+  return st ? st : gather_totals(w, err);
 }
 
 static bool is_complete(const sp_planner *w, const sp_bucket *b) {

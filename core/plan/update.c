@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ * update.c - what a step does with weights and gradients of all stages: shards kept and added up, the optimizer. */
+#include "graph/reduce.h"
+#include "plan/planner.h"
+
+/* ---- lists of them ---- */
+static int part_of(const sp_weight_ref *r) { return (int)r->node->weights[r->i].part; }
+
+int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r) { return w->dweight[r->node->index] + part_of(r); }
+
+/* Those that shards add: the bucket's, or (NULL) all; of others the tensor has no data. */
+static int put_summed(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err) {
+  int st = SP_OK;
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_summed(w->p->g, &r);) {
+    bool in = !b || sp_bucket_has(b, &r);
+    st = sp_task_tensor(t, &r.node->weights[r.i].spec, in ? r.node->dw[r.i].data : NULL, -1, false, err);
+    if (!st && in) st = sp_task_access(t, sp_planner_gradient(w, &r), SP_READ | SP_WRITE, err);
+  }
+  return st;
+}
+
+/* The optimizer's call that updates the weight: the first has those of the first bucket, and so on, the last one those of the
+ * last bucket and all that are in none. */
+static uint32_t update_with(const sp_planner *w, const sp_weight_ref *r) {
+  const sp_reduce *x = w->p->g->reduce;
+  uint32_t k = 0;
+  while (k + 1 < w->updates && !sp_bucket_has(&x->buckets[k], r)) k++;
+  return k;
+}
+
+static bool is_elsewhere(const sp_planner *w, const sp_task *t, const sp_weight_ref *r) {
+  return t->kind == SP_TASK_UPDATE && update_with(w, r) != t->part;
+}
+
+/* Those that the optimizer sees, of which this rank may have a slice each. */
+static int put_gradients(sp_planner *w, sp_task *t, sp_err *err) {
+  const sp_graph *g = w->p->g;
+  size_t k = 0;
+  int st = SP_OK;
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
+    sp_tensor x = sp_graph_slice_tensor(g, k, &r.node->dw[r.i]);
+    bool here = !is_elsewhere(w, t, &r);
+    st = sp_task_tensor(t, &x.spec, here ? x.data : NULL, -1, false, err);
+    if (!st && here) st = sp_task_access(t, sp_planner_gradient(w, &r), SP_READ, err);
+  }
+  return st;
+}
+
+/* mode 0: the call is told where they are, and leaves them alone. */
+static int put_trained(sp_planner *w, sp_task *t, bool whole, int mode, sp_err *err) {
+  const sp_graph *g = w->p->g;
+  size_t k = 0;
+  int st = SP_OK;
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
+    const sp_tensor *all = &r.node->w[r.i];
+    sp_tensor x = whole ? *all : sp_graph_slice_tensor(g, k, all);
+    bool here = !is_elsewhere(w, t, &r);
+    st = sp_task_tensor(t, &x.spec, here ? x.data : NULL, -1, false, err);
+    if (!st && mode && here) st = sp_task_access(t, w->weight[r.node->index] + part_of(&r), mode, err);
+  }
+  return st;
+}
+
+static int put_statistics(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err) {
+  int st = SP_OK;
+  for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(w->p->g, &r);) {
+    bool in = !b || sp_bucket_has(b, &r);
+    st = sp_task_tensor(t, &r.node->weights[r.i].spec, in ? r.node->w[r.i].data : NULL, -1, false, err);
+    if (!st && in) st = sp_task_access(t, w->state[r.node->index], SP_READ | SP_WRITE, err);
+  }
+  return st;
+}
+
+/* ---- shards ---- */
+/* In each pass, also one without samples. Its inputs change in place. */
+static int shards_call(sp_planner *w, sp_node *n, sp_task **t, sp_err *err) {
+  int st = sp_planner_call(w, SP_TASK_FORWARD, n, t, err);
+  if (st) return st;
+  (*t)->always = true;
+  return sp_planner_use(w, *t, SP_READ | SP_WRITE, err);
+}
+
+int sp_planner_keep(sp_planner *w, sp_err *err) {
+  sp_node *n = w->p->g->shard_keep;
+  sp_task *t;
+  int st = shards_call(w, n, &t, err);
+  if (st) return st;
+  sp_task_begin_list(t, 1, n->in_specs[1].n);
+  st = put_statistics(w, t, NULL, err);
+  sp_task_no_weights(t);
+  return st;
+}
+
+int sp_planner_count(sp_planner *w, sp_err *err) {
+  sp_task *t;
+  int st = shards_call(w, w->p->g->shard_count, &t, err);
+  if (!st) st = sp_planner_inputs(w, t, err);
+  if (!st) st = sp_planner_outputs(w, t, 0, SP_READ | SP_WRITE, err);
+  if (!st) sp_task_no_weights(t);
+  w->totals = w->act[w->p->g->shard_count->index][0];
+  return st;
+}
+
+int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err) {
+  sp_node *n = w->p->g->shard_sum;
+  sp_task *t;
+  int st = shards_call(w, n, &t, err);
+  if (st) return st;
+  sp_task_begin_list(t, 0, n->in_specs[0].n);
+  st = put_summed(w, t, b, err);
+  sp_task_begin_list(t, 1, n->in_specs[1].n);
+  if (!st) st = put_statistics(w, t, b, err);
+  if (!st) st = sp_task_totals(t, 2, w->act[w->p->g->shard_count->index][0], w->p->micro, err);
+  sp_task_no_weights(t);
+  return st;
+}
+
+int sp_planner_scale(sp_planner *w, sp_err *err) {
+  sp_task *t;
+  int st = sp_planner_call(w, SP_TASK_FORWARD, w->p->g->shard_scale, &t, err);
+  if (st) return st;
+  sp_planner_at_end(w, t);
+  st = sp_task_totals(t, 0, w->totals, w->p->g->opts.shards, err);
+  if (!st) st = sp_planner_outputs(w, t, 0, SP_WRITE, err);
+  sp_task_no_weights(t);
+  return st;
+}
+
+/* ---- the optimizer ---- */
+/* What the optimizer keeps; of what ranks have slices of this one's. */
+static int put_kept(sp_planner *w, sp_task *t, bool data, sp_err *err) {
+  const sp_node *opt = w->p->g->optimizer;
+  int st = SP_OK;
+  for (size_t i = 0; i < opt->n_weights && !st; i++) {
+    bool sliced = sp_node_sliced(opt, i);
+    const sp_spec *spec = sliced ? &opt->in_specs[0].spec[opt->weights[i].of - 1] : &opt->weights[i].spec;
+    st = sp_task_tensor(t, spec, data ? opt->w[i].data : NULL, -1, false, err);
+  }
+  return st;
+}
+
+/* A call of the optimizer: gradients, weights, statistics and what it keeps. */
+static int optimizer_call(sp_planner *w, sp_task_kind kind, int mode, sp_task **out, sp_err *err) {
+  sp_graph *g = w->p->g;
+  sp_node *opt = g->optimizer;
+  sp_task *t;
+  int st = sp_planner_call(w, kind, opt, &t, err);
+  if (st) return st;
+  *out = t;
+  sp_planner_at_end(w, t);
+  sp_task_begin_list(t, 0, opt->in_specs[0].n);
+  st = put_gradients(w, t, err);
+  sp_task_begin_list(t, opt->n_in, opt->in_specs[0].n);
+  if (!st) st = put_trained(w, t, false, mode, err);
+  return st ? st : sp_task_access(t, w->self[opt->index], SP_READ | SP_WRITE, err);
+}
+
+static int end_weights(sp_planner *w, sp_task *t, sp_err *err) {
+  t->first_weight = t->n_t;
+  int st = put_kept(w, t, true, err);
+  t->first_dweight = t->n_t;
+  return st ? st : put_kept(w, t, false, err);
+}
+
+int sp_planner_survey_call(sp_planner *w, int sums, sp_err *err) {
+  sp_task *t;
+  int st = optimizer_call(w, SP_TASK_SURVEY, 0, &t, err);
+  if (st || (st = end_weights(w, t, err))) return st;
+  t->sums_buf = sums;
+  return sp_task_access(t, sums, SP_WRITE, err);
+}
+
+static int update_call(sp_planner *w, sp_err *err) {
+  sp_task *t;
+  int st = optimizer_call(w, SP_TASK_UPDATE, SP_READ | SP_WRITE, &t, err);
+  if (!st && sp_graph_restores(w->p->g)) {
+    sp_task_begin_list(t, 1, w->p->g->optimizer->in_specs[1].n);
+    st = put_statistics(w, t, NULL, err);
+  }
+  if (!st) st = sp_planner_outputs(w, t, 1, t->part ? SP_READ | SP_WRITE : SP_WRITE, err);
+  if (st || (st = end_weights(w, t, err))) return st;
+  t->sums_buf = w->sums;
+  return sp_task_access(t, w->sums, SP_READ, err);
+}
+
+/* One a bucket, where a weight's update may go before other gradients are there. */
+static uint32_t count_updates(const sp_planner *w) {
+  const sp_graph *g = w->p->g;
+  uint32_t n = 0;
+  if (w->comm_lane < 0 || g->sliced || !g->optimizer->separate) return 1;
+  while (n < g->reduce->n && g->reduce->buckets[n].n_gradients) n++;
+  return n ? n : 1;
+}
+
+int sp_planner_update(sp_planner *w, bool last, sp_err *err) {
+  int st = SP_OK;
+  w->updates = count_updates(w);
+  for (w->part = last ? w->updates - 1 : 0; w->part + !last < w->updates && !st; w->part++) st = update_call(w, err);
+  w->part = 0;
+  return st;
+}
+
+int sp_planner_look(sp_planner *w, sp_err *err) {
+  sp_node *opt = w->p->g->optimizer;
+  sp_task *t;
+  int st = sp_planner_call(w, SP_TASK_LOOK, opt, &t, err);
+  if (st) return st;
+  sp_planner_at_end(w, t);
+  sp_task_begin_list(t, opt->n_in, opt->in_specs[0].n);
+  st = put_trained(w, t, true, SP_READ, err);
+  sp_task_no_weights(t);
+  return st;
+}
