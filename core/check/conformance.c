@@ -12,6 +12,7 @@
 #include "check/constants.h"
 #include "check/factors.h"
 #include "check/rig.h"
+#include "check/slices.h"
 
 #define POISON_A 0xFF /* NaN in every float format */
 #define POISON_B 0x55
@@ -509,6 +510,23 @@ static void check_pair(report *rep, const offer *o, const sp_stage_type *t, cons
   rig_close(&p.whole);
 }
 
+/* An optimizer that takes slices: one for the whole, and one for each rank. */
+static void check_slices(report *rep, const sp_stage_type *t, const sp_plugin_file *file, const services *s,
+                         sp_solo *solo) {
+  rig all[1 + SLICES_RANKS];
+  sp_err err;
+  int opened = 0, rc = SP_OK;
+  while (!rc && opened < 1 + SLICES_RANKS) {
+    rc = rig_open(&all[opened], &s->host, t, file, s->how->set, solo, &err);
+    if (!rc) opened++;
+  }
+  if (!rc) rc = rig_plan(&all[0], &err);
+  if (!rc) rc = slices_check(&all[0], &all[1], of_pair, rep, &err);
+  if (rc && err.status == SP_E_INTERNAL) bad(rep, "slices", err.msg);
+  else if (rc) notice(rep, "slices: not exercised", err.msg);
+  while (opened) rig_close(&all[--opened]);
+}
+
 static const offer offers[] = {{MOST_PARTS, 0, compare_parts},
                                {1, FACTORS_SHARDS, compare_factors},
                                {MOST_PARTS, FACTORS_SHARDS, compare_factors},
@@ -550,6 +568,7 @@ static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_fil
     int before = rep->failed; /* what is wrong is told once */
     for (size_t i = 0; i < SP_ARRAY(offers) && r.plan.n_weights && rep->failed == before; i++)
       if (t->backward || offers[i].compare == compare_constants) check_pair(rep, &offers[i], t, file, s, solo);
+    if (r.plan.slice) check_slices(rep, t, file, s, solo);
   }
   rig_close(&r);
   ok(rep, "destroy()");
