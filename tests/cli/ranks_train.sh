@@ -183,6 +183,10 @@ differ "the ranks differ in the graph, line .*lr = 0.006.* on rank 0, .*lr = 0.0
 differ "the ranks differ in the seed (--seed): '3' on rank 0, '4' on rank 1" train_cls.lua --seed 4
 differ "the ranks differ in threads (--threads N takes N on each host): '1' on rank 0, '2' on rank 1" train_cls.lua --threads 2
 differ "the ranks differ in the steps between evaluations on 'reader_2': '4' on rank 0, '3' on rank 1" train_cls.lua --eval-every 3
+differ "the ranks differ in the communicator (--comm): 'local' on rank 0, 'mpi' on rank 1" train_cls.lua --comm mpi
+differ "the ranks differ in the type that gradients are sent as (--wire): 'fp32' on rank 0, 'bf16' on rank 1" train_cls.lua --wire bf16
+differ "the ranks differ in the steps that metrics are late (--run-ahead): '2' on rank 0, '3' on rank 1" train_cls.lua --run-ahead 3
+differ "the ranks differ in whether there is a trace (--trace): 'false' on rank 0, 'true' on rank 1" train_cls.lua --trace t.json
 differ "the ranks differ in the strategy: 'serialized' on rank 0, 'deep' on rank 1" train_cls.lua --strategy deep
 mkdir other
 { cat "$top_builddir/.libs/cross_entropy.so"; echo; } >other/cross_entropy.so
