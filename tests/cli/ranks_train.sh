@@ -262,8 +262,23 @@ on() {
     not_ok "$name with $ranks ranks: $(cat "$name.log")"
   same "$name" long1
 }
+# apart NAME: on two ranks of different hosts, of which the second one has not the folder
+apart() {
+  mkdir elsewhere
+  for rank in 1 0; do
+    (
+      export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((22700 + $$ % 3000))
+      [ $rank = 0 ] || cd elsewhere
+      timeout 100 "$spcore" run "${seg%% *}" --resume "$1" --quiet >"$dir/$1$rank.log" 2>&1
+    ) &
+  done
+  wait
+  cat "$1"[01].log >"$1.log"
+  same "$1" long1
+  [ -z "$(ls elsewhere)" ] || not_ok "rank 1 wrote $(ls elsewhere)"
+}
 killed 4 KILL --optimizer-shards
-on 4.KILL 2
+apart 4.KILL
 killed 2 TERM
 grep -q "go on with\|stopped after" 2.TERM.log || not_ok "SIGTERM: $(cat 2.TERM.log)"
 on 2.TERM 8 --optimizer-shards
