@@ -13,6 +13,7 @@
 #include "check/passes.h"
 #include "check/report.h"
 #include "check/rig.h"
+#include "check/slices.h"
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
@@ -170,11 +171,6 @@ static void check_pair(report *rep, const offer *o, const sp_stage_type *t, cons
   rig_close(&p.whole);
 }
 
-static const offer offers[] = {{PARTS_MOST, 0, compare_parts},
-                               {1, FACTORS_SHARDS, compare_factors},
-                               {PARTS_MOST, FACTORS_SHARDS, compare_factors},
-                               {1, 0, compare_constants}};
-
 /* What a stage refuses by its own words is not exercised; what it answers against the rules is a failure. */
 static void refused(report *rep, const char *what, const sp_err *err) {
   char not_exercised[96];
@@ -182,6 +178,27 @@ static void refused(report *rep, const char *what, const sp_err *err) {
   if (err->status == SP_E_INTERNAL) report_bad(rep, what, err->msg);
   else report_notice(rep, not_exercised, err->msg);
 }
+
+/* An optimizer that takes slices: one for the whole, and one for each rank. */
+static void check_slices(report *rep, const sp_stage_type *t, const sp_plugin_file *file, const services *s,
+                         sp_solo *solo) {
+  rig all[1 + SLICES_RANKS];
+  sp_err err;
+  int opened = 0, rc = SP_OK;
+  while (!rc && opened < 1 + SLICES_RANKS) {
+    rc = rig_open(&all[opened], &s->host, t, file, s->how->set, solo, &err);
+    if (!rc) opened++;
+  }
+  if (!rc) rc = rig_plan(&all[0], &err);
+  if (!rc) rc = slices_check(&all[0], &all[1], of_pair, rep, &err);
+  if (rc) refused(rep, "slices", &err);
+  while (opened) rig_close(&all[--opened]);
+}
+
+static const offer offers[] = {{PARTS_MOST, 0, compare_parts},
+                               {1, FACTORS_SHARDS, compare_factors},
+                               {PARTS_MOST, FACTORS_SHARDS, compare_factors},
+                               {1, 0, compare_constants}};
 
 static void check_pairs(report *rep, const rig *r, const sp_plugin_file *file, const services *s, sp_solo *solo) {
   const sp_stage_type *t = r->inst->type;
@@ -206,6 +223,7 @@ static bool check_instance(report *rep, rig *r, const sp_plugin_file *file, cons
     if (!(t->flags & SP_STAGE_OPTIMIZER)) passes_check_short_batch(rep, r);
     if (t->backward) passes_check_backward(rep, r);
     check_pairs(rep, r, file, s, solo);
+    if (r->plan.slice) check_slices(rep, t, file, s, solo);
   }
   return true;
 }

@@ -116,7 +116,8 @@ static void list_free(rig *r, rig_list *list) {
 void rig_close(rig *r) {
   rig_list *lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights, &r->rows};
   for (size_t i = 0; i < SP_ARRAY(lists); i++) list_free(r, lists[i]);
-  rig_tensor *single[] = {&r->scratch, &r->saved, &r->consts, &r->step, &r->ids, &r->scale};
+  rig_tensor *single[] = {&r->scratch, &r->saved, &r->consts, &r->step,  &r->ids,
+                          &r->scale,   &r->own,   &r->sums,   &r->sum_at};
   for (size_t i = 0; i < SP_ARRAY(single); i++) tensor_free(r, single[i]);
   for (uint32_t i = 0; i < RIG_PORTS; i++) {
     free(r->in_specs[i].spec);
@@ -151,7 +152,7 @@ static sp_spec make_spec(const sp_port *p, const int64_t *image, bool integers) 
   return s;
 }
 
-static int plan_inputs(rig *r, sp_err *err) {
+int rig_replan(rig *r, sp_err *err) {
   r->plan = (sp_plan){.size = sizeof(sp_plan),
                       .training = 1,
                       .n_in = r->n_in,
@@ -161,7 +162,8 @@ static int plan_inputs(rig *r, sp_err *err) {
                       .in = r->in_specs,
                       .out = r->out_specs,
                       .max_parts = r->max_parts,
-                      .shards = r->shards};
+                      .shards = r->shards,
+                      .slices = r->slices};
   return sp_inst_plan(r->inst, &r->plan, err);
 }
 
@@ -174,7 +176,7 @@ static int try_plan(rig *r, const int64_t *image, bool integers, uint32_t list_n
     r->in_specs[i].n = n;
     for (uint32_t k = 0; k < n; k++) r->in_specs[i].spec[k] = make_spec(p, image, integers);
   }
-  return plan_inputs(r, err);
+  return rig_replan(r, err);
 }
 
 int rig_plan(rig *r, sp_err *err) {
@@ -205,7 +207,7 @@ int rig_plan_as(rig *r, const rig *other, sp_err *err) {
     r->in_specs[i].n = other->in_specs[i].n;
     memcpy(r->in_specs[i].spec, other->in_specs[i].spec, other->in_specs[i].n * sizeof *r->in_specs[i].spec);
   }
-  return plan_inputs(r, err);
+  return rig_replan(r, err);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -293,6 +295,9 @@ int rig_alloc(rig *r, sp_err *err) {
   if (!rc) rc = tensor_alloc(r, &r->step, sizeof(sp_step), true, err);
   if (!rc) rc = tensor_alloc(r, &r->ids, RIG_BATCH * sizeof(uint64_t), true, err);
   if (!rc) rc = tensor_alloc(r, &r->scale, sizeof(float), false, err);
+  if (!rc) rc = tensor_alloc(r, &r->own, r->n_own * sizeof(double), true, err);
+  if (!rc) rc = tensor_alloc(r, &r->sums, r->n_all * sizeof(double), true, err);
+  if (!rc) rc = tensor_alloc(r, &r->sum_at, r->n_sums * sizeof(uint32_t), true, err);
   void **data = rc ? NULL : sp_calloc(r->weights.n, sizeof *data);
   if (!rc && !data) rc = sp_nomem(err, r->weights.n * sizeof *data, "weights");
   if (rc) return rc;
@@ -369,7 +374,8 @@ static int move_list(rig *r, const rig_list *list, bool up, sp_err *err) {
 
 static int move_all(rig *r, bool up, sp_err *err) {
   const rig_list *const lists[] = {&r->in, &r->out, &r->dout, &r->din, &r->weights, &r->dweights, &r->rows};
-  const rig_tensor *const single[] = {&r->scratch, &r->saved, &r->consts, &r->step, &r->ids, &r->scale};
+  const rig_tensor *const single[] = {&r->scratch, &r->saved, &r->consts, &r->step,  &r->ids,
+                                      &r->scale,   &r->own,   &r->sums,   &r->sum_at};
   int rc = SP_OK;
   for (size_t i = 0; i < SP_ARRAY(lists) && !rc; i++) rc = move_list(r, lists[i], up, err);
   for (size_t i = 0; i < SP_ARRAY(single) && !rc; i++) rc = move(r, single[i], up, err);
@@ -447,6 +453,14 @@ static void put_step(rig *r, const rig_call *c) {
   memcpy(r->scale.data, &c->scale, sizeof c->scale);
 }
 
+static void put_sums(sp_io *io, const rig *r, const rig_call *c) {
+  if (c->kind == SP_SOLO_SURVEY) io->sums = lent(&r->own);
+  if (c->kind != SP_SOLO_FORWARD || !r->n_all || !r->inst->type->survey) return;
+  io->sums = lent(&r->sums);
+  io->sum_at = lent(&r->sum_at);
+  io->n_sums = r->n_sums;
+}
+
 static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
   const sp_stage_type *type = r->inst->type;
   bool apply = c->kind == SP_SOLO_APPLY, backward = c->kind == SP_SOLO_BACKWARD;
@@ -493,6 +507,7 @@ static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
                   .scratch = r->scratch.bytes ? lent(&r->scratch) : NULL,
                   .saved = r->saved.bytes && !apply ? lent(&r->saved) : NULL,
                   .consts = r->consts.bytes ? lent(&r->consts) : NULL};
+  put_sums(&v->io, r, c);
   return SP_OK;
 }
 
@@ -503,6 +518,9 @@ int rig_prepare(rig *r, int64_t n, sp_err *err) {
   if (rc) return rc;
   v.io.step = NULL;
   v.io.ids = NULL;
+  v.io.sums = NULL;
+  v.io.sum_at = NULL;
+  v.io.n_sums = 0;
   put_factors(v.factors, r, &c, true);
   if (r->solo) rc = move_all(r, true, err);
   if (!rc) rc = sp_inst_prepare(r->inst, &v.io, r->solo ? sp_solo_native(r->solo) : NULL, err);
@@ -535,6 +553,8 @@ static int look_at_guards(const rig *r, const char *what, sp_err *err) {
       memcmp(r->ids.copy, r->ids.data, r->ids.bytes))
     return sp_fail(err, SP_E_INTERNAL, "%s wrote to step or ids", what);
   if (!guards_intact(&r->scale)) return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind dw_scale", what);
+  if (!guards_intact(&r->own) || !guards_intact(&r->sums) || !guards_intact(&r->sum_at))
+    return sp_fail(err, SP_E_INTERNAL, "%s wrote before or behind sums", what);
   return SP_OK;
 }
 
@@ -547,7 +567,7 @@ static int run_on_device(rig *r, sp_solo_call *call, sp_err *err) {
 }
 
 int rig_run(rig *r, const rig_call *c, sp_err *err) {
-  static const char *const names[] = {"forward()", "backward()", "apply()"};
+  static const char *const names[] = {"forward()", "backward()", "apply()", "survey()"};
   view v;
   int rc = open_view(&v, r, c, err);
   if (rc) return rc;

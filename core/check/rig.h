@@ -32,12 +32,15 @@ typedef struct rig {
   sp_speclist in_specs[RIG_PORTS], out_specs[RIG_PORTS];
   uint32_t n_in, n_out;
   rig_list in, out, dout, din, weights, dweights;
-  rig_list rows; /* factors, of all shards */
+  rig_list rows;                /* factors, of all shards */
+  rig_tensor own, sums, sum_at; /* of slices: what survey() writes, and what forward() has of all */
   rig_tensor scratch, saved, consts, step, ids, scale;
-  uint32_t max_parts; /* that plan() is offered; 0 is 1 */
-  uint32_t shards;    /* the same: of a step; 0 is 1 */
-  bool frozen;        /* the same */
-  sp_solo *solo;      /* NULL: the stage is for the cpu */
+  uint32_t max_parts;          /* that plan() is offered; 0 is 1 */
+  uint32_t shards;             /* the same: of a step; 0 is 1 */
+  bool frozen;                 /* the same */
+  bool slices;                 /* the same */
+  size_t n_own, n_all, n_sums; /* numbers in own, sums and sum_at, before rig_alloc() */
+  sp_solo *solo;               /* NULL: the stage is for the cpu */
 } rig;
 
 /* solo: the device that the stage is for, NULL for the cpu. Makes the instance: parameters that are required and not in
@@ -48,6 +51,8 @@ void rig_close(rig *r);
 /* Looks for inputs that the stage accepts, and with shards for some of which it makes factors; where there are none it has no
  * plan, but n_factors is 0. err has the words of the first refusal. */
 int rig_plan(rig *r, sp_err *err);
+/* Once more, with what is in `in_specs` and the fields that plan() is offered. */
+int rig_replan(rig *r, sp_err *err);
 /* With the inputs of the other, which is of the same type. */
 int rig_plan_as(rig *r, const rig *other, sp_err *err);
 /* Memory for what was planned, inputs and weights filled. */

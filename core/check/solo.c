@@ -58,6 +58,7 @@ int sp_solo_call_here(sp_solo_call *c, void *native, sp_err *err) {
   switch (c->kind) {
     case SP_SOLO_FORWARD: return sp_inst_forward(c->inst, c->io, c->step, native, NULL, err);
     case SP_SOLO_BACKWARD: return sp_inst_backward(c->inst, c->io, c->step, native, NULL, err);
+    case SP_SOLO_SURVEY: return sp_inst_survey(c->inst, c->io, c->step, native, NULL, err);
     default: return sp_inst_apply(c->inst, c->io, c->step, native, NULL, err);
   }
 }

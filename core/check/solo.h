@@ -24,7 +24,7 @@ int sp_solo_copy(sp_solo *solo, void *dst, const void *src, size_t bytes, sp_err
 int sp_solo_sync(sp_solo *solo, sp_err *err);
 void *sp_solo_native(const sp_solo *solo);
 
-typedef enum { SP_SOLO_FORWARD, SP_SOLO_BACKWARD, SP_SOLO_APPLY } sp_solo_kind;
+typedef enum { SP_SOLO_FORWARD, SP_SOLO_BACKWARD, SP_SOLO_APPLY, SP_SOLO_SURVEY } sp_solo_kind;
 
 /* One call of a stage. It lives as long as a graph that was captured with it. */
 typedef struct sp_solo_call {

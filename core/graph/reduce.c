@@ -130,7 +130,10 @@ int sp_reduce_failed(const sp_reduce *x, const char *what, sp_err *err) {
   return err->status;
 }
 
-static const char *default_comm(const sp_graph *g) { return sp_place_is_host(&g->main) ? "local" : "nccl"; }
+static const char *comm_name(const sp_graph *g) {
+  if (g->opts.comm && *g->opts.comm) return g->opts.comm;
+  return sp_place_is_host(&g->main) ? "local" : "nccl";
+}
 
 /* torchrun, say, gives a job no name. */
 static int name_job(sp_ranks *ranks, char name[64], sp_err *err) {
@@ -143,7 +146,7 @@ static int name_job(sp_ranks *ranks, char name[64], sp_err *err) {
 }
 
 static int open_comm(sp_graph *g, sp_reduce *x, sp_err *err) {
-  const char *name = g->opts.comm && *g->opts.comm ? g->opts.comm : default_comm(g);
+  const char *name = comm_name(g);
   const char *memory = sp_place_is_host(&g->main) ? "cpu" : g->main.type->name;
   const sp_rank_opts *o = sp_ranks_opts(x->ranks);
   sp_ctx_holder h;
@@ -221,6 +224,24 @@ static int fill_bucket(sp_graph *g, sp_reduce *x, sp_bucket *b, sp_err *err) {
   return st ? st : place(g, b, err);
 }
 
+/* Before anybody waits for another in a communicator: which options make what they would do there differ. */
+static int same_options(const sp_graph *g, const sp_reduce *x, sp_err *err) {
+  const sp_graph_opts *o = &g->opts;
+  char shards[16], parts[16], bucket[32];
+  snprintf(shards, sizeof shards, "%d", o->shards);
+  snprintf(parts, sizeof parts, "%d", o->parts);
+  snprintf(bucket, sizeof bucket, "%g MB", o->bucket == 1 ? 0 : (double)o->bucket / (1 << 20)); /* 1: each alone */
+  const sp_rank_text texts[] = {
+      {"the shards of a step (--shards)", shards},
+      {"the communicator (--comm)", comm_name(g)},
+      {"the type that gradients are sent as (--wire)", o->wire_bf16 ? "bf16" : "fp32"},
+      {"the size of buckets (--bucket)", bucket},
+      {"the parts of a backward (--parts)", parts},
+      {"the use of factors (--no-factors)", o->no_factors ? "false" : "true"},
+      {"what they share of the optimizer (--optimizer-shards)", o->optimizer_shards ? "true" : "false"}};
+  return sp_ranks_same(x->ranks, texts, SP_ARRAY(texts), err);
+}
+
 int sp_graph_reduce(sp_graph *g, sp_err *err) {
   const sp_rank_opts *o = sp_ranks_opts(g->env->ranks);
   if (g->reduce && g->reduce->slices) return sp_graph_slice(g, err); /* the optimizer may have been planned again */
@@ -228,7 +249,8 @@ int sp_graph_reduce(sp_graph *g, sp_err *err) {
   sp_reduce *x = g->reduce = sp_calloc(1, sizeof *x);
   if (!x) return sp_nomem(err, sizeof *x, "a reduction");
   *x = (sp_reduce){.ranks = g->env->ranks, .rank = o->rank, .n_ranks = o->ranks};
-  int st = fill_buckets(g, x, err);
+  int st = same_options(g, x, err);
+  if (!st) st = fill_buckets(g, x, err);
   if (!st) st = open_comm(g, x, err);
   if (st) {
     sp_graph_free_reduce(g); /* nothing has a place in it yet */

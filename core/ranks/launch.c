@@ -384,7 +384,10 @@ int sp_ranks_launch(int ranks, sp_launch *launch, sp_err *err) {
   }
   sp_net_close(&launch->listener);
   signal(SIGPIPE, SIG_IGN);               /* who reads our output may go away; the ranks go on */
-  if (rc) kill_all(&l, l.sent = SIGKILL); /* of which nothing is said */
+  if (rc) { /* of which nothing is said: not by us, nor by one that sees another die */
+    kill_all(&l, SIGSTOP);
+    kill_all(&l, l.sent = SIGKILL);
+  }
   attend(&l);
   launch->code = l.code;
   if (l.led) munmap((void *)l.led, SP_LAUNCH_MAX);

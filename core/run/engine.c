@@ -178,16 +178,20 @@ int sp_engine_strategy(sp_engine *e, const char *name, const sp_lane_desc *lanes
 static int same_schedule(sp_engine *e, sp_err *err) {
   const sp_graph *g = e->g;
   sp_sb list = {0};
-  char buckets[96], schedule[32];
+  char run_ahead[16], prefetch[16], buckets[96], schedule[32];
   size_t n = 0;
   if (!g->reduce) return SP_OK;
   for (size_t i = 0; i < g->reduce->n; i++) n += g->reduce->buckets[i].bytes;
+  snprintf(run_ahead, sizeof run_ahead, "%d", g->opts.run_ahead);
+  snprintf(prefetch, sizeof prefetch, "%d", g->opts.prefetch);
   snprintf(buckets, sizeof buckets, "%zu of %zu bytes in all", g->reduce->n, n);
   sp_describe(e->units[0].p, &e->units[0].m->ops, &list);
   snprintf(schedule, sizeof schedule, "%016" PRIx64, sp_checksum(list.s, list.n));
   const sp_rank_text texts[] = {{"the device", g->main.type->name},
                                 {"the strategy", g->strategy},
-                                {"the communicator", g->reduce->type->name},
+                                {"the steps that metrics are late (--run-ahead)", run_ahead},
+                                {"the steps that a source is ahead (--prefetch)", prefetch},
+                                {"checksums (--checksums)", g->opts.checksums ? "true" : "false"},
                                 {"buckets of gradients", buckets},
                                 {"the schedule (spcore run --explain shows it)", schedule}};
   int st = list.broken ? sp_nomem(err, list.n, "a description") : SP_OK;

@@ -306,11 +306,22 @@ local function check_times(opt)
   if opt.override and opt.resume == "" then usage "--override goes with --resume" end
 end
 
+-- As rank 0 reads them: other hosts may not have the folder.
+local function settings_of(dir)
+  local json = require "spcore.json"
+  local told = (require "spcore.ranks").told(function()
+    local settings, why = (require "spcore.resume").settings(dir)
+    return json.encode { settings = settings, why = why }
+  end)
+  told = json.decode(told)
+  return told.settings, told.why
+end
+
 -- The options of the run that goes on, where the command line has none; what it has and the run had not is refused, or with
 -- --override said.
 local function take_over(opt, options, given)
   local dir = opt.resume:gsub("(.)/+$", "%1")
-  local settings, why = (require "spcore.resume").settings(dir)
+  local settings, why = settings_of(dir)
   if not settings then usage("--resume %s: %s", opt.resume, why) end
   if given.out then usage("--resume %s: the run has its folder; leave --out away", opt.resume) end
   if settings.script:match "[^/]*$" ~= script_name() then

@@ -288,6 +288,7 @@ local function compare_ranks(self)
   local names, values = {}, {}
   local function add(name, value) names[#names + 1], values[#names + 1] = name, tostring(value) end
   add("the script", core.checksum(files.read(core.env().script_path)))
+  add("the shards of a step (--shards)", self._opt.shards)
   for i, line in ipairs(checkpoint.describe(self)) do add("the graph, line " .. i, line) end
   for _, e in ipairs(self._evals) do add(("the steps between evaluations on '%s'"):format(e.data.name), e.every) end
   for _, path in ipairs(self._raw:plugins()) do
@@ -295,8 +296,8 @@ local function compare_ranks(self)
     add(("plugin %s (all have to load the same build)"):format(name), core.checksum(files.read(path)))
   end
   add("the seed (--seed)", self._opt.seed)
-  add("what they share of the optimizer (--optimizer-shards)", self._opt.optimizer_shards)
   add("the steps between comparisons (--check-replicas)", self._opt.check_replicas or "default")
+  add("whether there is a trace (--trace)", self._trace ~= false)
   if self._opt.device == "cpu" then add("threads (--threads N takes N on each host)", core.env().threads) end
   core.same(names, values)
   self._compared = true

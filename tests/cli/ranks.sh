@@ -157,7 +157,7 @@ L
 begin() {
   timeout -s KILL 60 "$@" >out 2>err </dev/null &
   timeout=$!
-  while [ "$(cat pid.* 2>/dev/null | wc -l)" != 3 ]; do sleep 0.05; done
+  while [ "$(cat pid.* 2>/dev/null | wc -l)" != 3 ] && kill -0 $timeout 2>/dev/null; do sleep 0.05; done
   launcher=$(ps -o ppid= -p "$(cat pid.0)" | tr -d ' ')
 }
 for signal in 2 15 1; do # SIGINT, SIGTERM, SIGHUP
@@ -188,16 +188,17 @@ mkfifo nobody
 exec 9<>nobody
 "$spcore" run --ranks 2 loud.lua >&9 2>err </dev/null &
 launcher=$!
-while [ "$(cat pid.* 2>/dev/null | wc -l)" != 2 ]; do sleep 0.05; done
+while [ "$(cat pid.* 2>/dev/null | wc -l)" != 2 ] && kill -0 $launcher 2>/dev/null; do sleep 0.05; done
 sleep 0.3 # a pipe is full by then
 kill -15 $launcher
 sleep 0.2
 kill -15 $launcher
-(sleep 20; kill -9 $launcher) 2>/dev/null &
-watchdog=$!
+# no watchdog beside it: a shell that is killed as soon as it is forked may still have our trap, which removes the folder
+look=0
+while kill -0 $launcher 2>/dev/null && [ $look -lt 200 ]; do look=$((look + 1)); sleep 0.1; done
+[ $look -lt 200 ] || kill -9 $launcher
 wait $launcher 2>/dev/null
 got=$?
-kill $watchdog 2>/dev/null
 exec 9>&-
 [ $got = 143 ] || not_ok "two signals, and nobody reads: exit status $got"
 all_gone "two signals, and nobody reads"
@@ -229,7 +230,8 @@ fi
 # A terminal that stops who writes to it from the background, where rank 0 is
 if command -v script >/dev/null; then
   SPCORE_SILENCE_TIMEOUT=1.5 run 0 5 script -qec "stty tostop; '$spcore' run --ranks 2 hello.lua" /dev/null
-  if grep -q "^hello${tab}0${tab}2" out; then ok "stty tostop"; else not_ok "stty tostop"; fi
+  # in the middle of a long line of rank 1, perhaps
+  if grep -q "hello${tab}0${tab}2" out; then ok "stty tostop"; else not_ok "stty tostop"; fi
 fi
 # Those that are there already are ended without a word.
 run 1 3 sh -c 'ulimit -n 16; exec "$@"' sh "$spcore" run --ranks 16 waits.lua

@@ -216,9 +216,9 @@ if [ -n "${SP_FAULTS-}" ]; then
 fi
 
 for comm in $comms; do
-  for how in KILL STOP exit "stage fail"; do lost $comm "$how"; done
+  for how in KILL STOP exit "stage fail" "stage loss" "stage cut" full; do lost $comm "$how"; done
 done
-for how in SEGV os stall error break more lr "stage loss" "stage gradient" "stage damage" "stage cut" "stage cut_data" full; do
+for how in SEGV os stall error break more lr "stage gradient" "stage damage" "stage cut_data"; do
   lost local "$how"
 done
 lost local lr 38 # of a step that has run, but is not told, when weights are compared before step 40

@@ -190,6 +190,10 @@ differ "the ranks differ in the graph, line .*lr = 0.006.* on rank 0, .*lr = 0.0
 differ "the ranks differ in the seed (--seed): '3' on rank 0, '4' on rank 1" train_cls.lua --seed 4
 differ "the ranks differ in threads (--threads N takes N on each host): '1' on rank 0, '2' on rank 1" train_cls.lua --threads 2
 differ "the ranks differ in the steps between evaluations on 'reader_2': '4' on rank 0, '3' on rank 1" train_cls.lua --eval-every 3
+differ "the ranks differ in the communicator (--comm): 'local' on rank 0, 'mpi' on rank 1" train_cls.lua --comm mpi
+differ "the ranks differ in the type that gradients are sent as (--wire): 'fp32' on rank 0, 'bf16' on rank 1" train_cls.lua --wire bf16
+differ "the ranks differ in the steps that metrics are late (--run-ahead): '2' on rank 0, '3' on rank 1" train_cls.lua --run-ahead 3
+differ "the ranks differ in whether there is a trace (--trace): 'false' on rank 0, 'true' on rank 1" train_cls.lua --trace t.json
 differ "the ranks differ in the strategy: 'serialized' on rank 0, 'deep' on rank 1" train_cls.lua --strategy deep
 mkdir other
 { cat "$top_builddir/.libs/cross_entropy.so"; echo; } >other/cross_entropy.so
@@ -265,8 +269,23 @@ on() {
     not_ok "$name with $ranks ranks: $(cat "$name.log")"
   same "$name" long1
 }
+# apart NAME: on two ranks of different hosts, of which the second one has not the folder
+apart() {
+  mkdir elsewhere
+  for rank in 1 0; do
+    (
+      export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((22700 + $$ % 3000))
+      [ $rank = 0 ] || cd elsewhere
+      timeout 100 "$spcore" run "${seg%% *}" --resume "$1" --quiet >"$dir/$1$rank.log" 2>&1
+    ) &
+  done
+  wait
+  cat "$1"[01].log >"$1.log"
+  same "$1" long1
+  [ -z "$(ls elsewhere)" ] || not_ok "rank 1 wrote $(ls elsewhere)"
+}
 killed 4 KILL --optimizer-shards
-on 4.KILL 2
+apart 4.KILL
 killed 2 TERM
 grep -q "go on with\|stopped after" 2.TERM.log || not_ok "SIGTERM: $(cat 2.TERM.log)"
 on 2.TERM 8 --optimizer-shards

@@ -14,7 +14,7 @@
 #include "tests/kit/suite.h"
 
 static sp_registry *reg;
-static const sp_plugin_file *file, *parts, *factors;
+static const sp_plugin_file *file, *parts, *factors, *slices;
 static sp_stage_host host = {.threads = 3};
 static sp_inst *inst;
 static sp_err err;
@@ -26,6 +26,8 @@ static void set_up(void) {
   rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/parts.so", &parts, &err);
   ck_assert_msg(rc == SP_OK, "%s", err.msg);
   rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/factors.so", &factors, &err);
+  ck_assert_msg(rc == SP_OK, "%s", err.msg);
+  rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/slices.so", &slices, &err);
   ck_assert_msg(rc == SP_OK, "%s", err.msg);
 }
 
@@ -548,6 +550,56 @@ START_TEST(the_conformance_suite_calls_apply) {
 }
 END_TEST
 
+#define PLANS "plan() of slices has the weights of the whole: "
+#define SURVEYS "survey() writes a number for each part of its slices, by gradients alone: "
+#define UPDATES "forward() of slices gives the bits of the whole: "
+
+static const char *const found_in_slices[] = {
+    "own_norm: " UPDATES "rank 0 of 3 leaves the weight of gradient 1 other than the whole does, in update 1",
+    "as_they_lie: " UPDATES "rank 0 of 3 leaves",
+    "blocks: " UPDATES "rank 1 of 3 leaves the weight of gradient 1",
+    "first_is_special: " UPDATES "rank 1 of 3 leaves the weight of gradient 1",
+    "forgets_moments: " UPDATES "rank 0 of 3 leaves its weight 'moment.0' other",
+    "counts_some: " UPDATES "rank 2 of 3 leaves its weight 'step' other",
+    "other_metric: " UPDATES "rank 0 of 3 leaves 'norm' other",
+    "silent: " UPDATES "no rank has a status, where the whole has one",
+    "short_survey: " SURVEYS "rank 1 does not write number 4 of 4",
+    "looks: " SURVEYS "rank 0 gives other bits again, with other values in scratch, weights and moments",
+    "spoils_gradients: " SURVEYS "rank 0 changes a gradient, a weight or what it keeps",
+    "overruns: " SURVEYS "survey() wrote before or behind sums",
+    "fails_to_survey: " SURVEYS "stage 'fails_to_survey' (slices.so) step 3: asked to fail",
+    "spends: " UPDATES "rank 0 changes sums or sum_at",
+    "other_slice: " PLANS "slice is 16, of the whole 8",
+    "other_names: " PLANS "weight 1 is 'slice.0', of the whole 'moment.0', or",
+    "fewer: " PLANS "there are 3 weights, of the whole 4",
+    "whole_moment: " PLANS "stage 'whole_moment' (slices.so): weight 'moment.0' is of gradient 1, but has not its spec",
+    "no_more: " PLANS "stage 'no_more' (slices.so): plan() gave slices of 0 elements",
+};
+
+START_TEST(the_conformance_suite_finds_what_is_wrong_with_slices) {
+  int failed = sp_conformance(slices, &(sp_conform){.host = &host}, line, NULL);
+  const char *text = sp_sb_str(&failures);
+  for (size_t i = 0; i < SP_ARRAY(found_in_slices); i++)
+    ck_assert_msg(strstr(text, found_in_slices[i]) != NULL, "not found: %s\nin:\n%s", found_in_slices[i], text);
+  ck_assert_msg(failed == (int)SP_ARRAY(found_in_slices), "others, too:\n%s", text);
+  sp_sb_free(&failures);
+}
+END_TEST
+
+/* Those that keep the rules are exercised. */
+static sp_sb sliced;
+static void list_sliced(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words) {
+  (void)arg, (void)words;
+  if (result == SP_CONFORM_OK && !strncmp(what, "forward() of slices", 19)) sp_sb_putf(&sliced, "%s ", stage);
+}
+
+START_TEST(the_conformance_suite_updates_slices) {
+  sp_conformance(slices, &(sp_conform){.host = &host}, list_sliced, NULL);
+  ck_assert_str_eq(sp_sb_str(&sliced), "clips clips_not ");
+  sp_sb_free(&sliced);
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("stage");
   TCase *tc = tcase_create("stage");
@@ -574,6 +626,8 @@ int main(void) {
   tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_parts);
   tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_factors);
   tcase_add_test(tc, the_conformance_suite_calls_apply);
+  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_slices);
+  tcase_add_test(tc, the_conformance_suite_updates_slices);
   suite_add_tcase(s, tc);
   return suite_run(s);
 }

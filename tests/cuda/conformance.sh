@@ -28,6 +28,13 @@ for so in "$modules"/*_cuda.so; do
     [ $code -eq 0 ] || failed=$((failed + 1))
   done
 done
+for so in "$modules"/sgd_cuda.so "$modules"/adamw_cuda.so; do # with all that they can keep
+  test -f "$so" || continue
+  "$spcore" check --quiet --set momentum=0.9 --set clip_norm=0.5 --set ema=0.9 --set nonfinite=skip "$so" >"$out/log" 2>&1 || {
+    failed=$((failed + 1))
+    cat "$out/log"
+  }
+done
 if [ "$n" -eq 0 ]; then
   echo 'skipped: this build is without CUDA'
   exit 77

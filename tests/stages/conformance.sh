@@ -17,6 +17,13 @@ for so in "$top_builddir"/.libs/*.so; do
     cat "$out/log"
   }
 done
+for stage in sgd adamw; do
+  "$spcore" check --quiet --set momentum=0.9 --set clip_norm=0.5 --set ema=0.9 --set nonfinite=skip \
+    "$top_builddir/.libs/$stage.so" >"$out/log" 2>&1 || {
+    failed=$((failed + 1))
+    cat "$out/log"
+  }
+done
 for stage in resize batch_resized_crop; do
   "$spcore" check --quiet --set size=16 --set interpolation=bicubic "$top_builddir/.libs/$stage.so" >"$out/log" 2>&1 || {
     failed=$((failed + 1))
