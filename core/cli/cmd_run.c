@@ -142,7 +142,7 @@ static int read_timeout(const char *text) {
   char *end;
   double s = strtod(text, &end);
   if (end == text || *end || !(s > 0 && s <= 1e6))
-    return sp_cmd_usage(&sp_cmd_run, "--comm-timeout %s: seconds above 0 are wanted", text);
+    return sp_cmd_usage(&sp_cmd_run, "--comm-timeout %s: seconds are wanted, more than 0 and at most 1000000", text);
   setenv("SPCORE_STALL_TIMEOUT", text, 1);
   return -1;
 }

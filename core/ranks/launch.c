@@ -383,8 +383,8 @@ int sp_ranks_launch(int ranks, sp_launch *launch, sp_err *err) {
     return SP_OK;
   }
   sp_net_close(&launch->listener);
-  signal(SIGPIPE, SIG_IGN);               /* who reads our output may go away; the ranks go on */
-  if (rc) { /* of which nothing is said: not by us, nor by one that sees another die */
+  signal(SIGPIPE, SIG_IGN); /* who reads our output may go away; the ranks go on */
+  if (rc) {                 /* of which nothing is said: not by us, nor by one that sees another die */
     kill_all(&l, SIGSTOP);
     kill_all(&l, l.sent = SIGKILL);
   }

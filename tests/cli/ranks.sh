@@ -89,6 +89,8 @@ for n in 0 x 257 ''; do
   run 2 2 "$spcore" run hello.lua --ranks=$n
   printed err "spcore: run: --ranks $n: a whole number from 1 to 256 is wanted (see spcore run --help)"
 done
+run 2 2 "$spcore" run --ranks 2 --comm-timeout 1e9 hello.lua
+printed err "spcore: run: --comm-timeout 1e9: seconds are wanted, more than 0 and at most 1000000 (see spcore run --help)"
 RANK=1 WORLD_SIZE=2 run 2 2 "$spcore" run --ranks 2 hello.lua
 printed err "spcore: run: --ranks 2: this is rank 1 of 2 already (WORLD_SIZE) (see spcore run --help)"
 RANK=1 run 1 2 "$spcore" run hello.lua
