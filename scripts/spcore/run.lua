@@ -11,6 +11,8 @@ local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
 local progress = require "spcore.progress"
 local ranks = require "spcore.ranks"
+local folder = require "spcore.run_folder"
+local run_settings = require "spcore.run_settings"
 local samples = require "spcore.samples"
 local summary = require "spcore.summary"
 local sys = require "spcore.sys"
@@ -20,141 +22,6 @@ local words = require "spcore.words"
 local run = {}
 run.__index = run
 run.__name = "run"
-
--- ---- the folder ----
-
--- What a folder holds that holds a run.
-local held = { "settings.json", "metrics.jsonl", "weights.safetensors", "checksums.jsonl" }
-
-local function refuse(dir)
-  if sys.locked(dir .. "/settings.json") then
-    core.fail(("--out: %s is written by another run, which is under way; name another folder"):format(dir))
-  end
-  core.fail(("--out: %s holds a run already; name another folder or remove it"):format(dir))
-end
-
--- A folder asked for may be there, but must not hold a run: nothing is overwritten.
-local function given_folder(path)
-  path = path:gsub("(.)/+$", "%1")
-  files.make_parents(path)
-  local ok, why, kind = sys.mkdir(path)
-  if ok then return path end
-  if kind ~= "exists" then core.fail("--out: " .. why) end
-  if sys.kind(path) ~= "dir" then core.fail(("--out: %s is not a folder"):format(path)) end
-  for _, file in ipairs(held) do
-    if sys.there(path .. "/" .. file) then refuse(path) end
-  end
-  return path
-end
-
--- runs/NAME-1, -2 ...: mkdir decides who gets a number when several runs begin at once.
-local function next_folder(name)
-  local ok, why, kind = sys.mkdir("runs")
-  if not ok and kind ~= "exists" then core.fail(why) end
-  for i = 1, math.maxinteger do
-    local path = ("runs/%s-%d"):format(name, i)
-    ok, why, kind = sys.mkdir(path)
-    if ok then return path end
-    if kind ~= "exists" then core.fail(why) end
-  end
-end
-
--- Of two runs that begin at once the one that makes settings.json has the folder; the file is whole from its first moment. It
--- stays open and locked while the run is under way, which is what the other is told; where a file system knows no locks, it
--- is told less.
-local function claim(dir, text)
-  local temporary = ("%s/settings.json.%s"):format(dir, core.checksum(text .. sys.now()):sub(1, 6))
-  local file, why = sys.create(temporary)
-  if not file then core.fail(why) end
-  sys.lock(file)
-  local ok, kind
-  ok, why = file:write(text, "\n")
-  if ok then ok, why = file:flush() end
-  if ok then ok, why, kind = sys.link(temporary, dir .. "/settings.json") end
-  os.remove(temporary)
-  if kind == "exists" then refuse(dir) end
-  if not ok then core.fail(("%s/settings.json: %s"):format(dir, why)) end
-  return file
-end
-
--- The lock of a run that is to go on.
-local function reclaim(dir)
-  local path = dir .. "/settings.json"
-  if sys.locked(path) then core.fail(("--resume %s: the run is under way"):format(dir)) end
-  local file, why = io.open(path, "r+b")
-  if not file then core.fail(why) end
-  if not sys.lock(file) and sys.locked(path) then core.fail(("--resume %s: the run is under way"):format(dir)) end
-  return file
-end
-
--- ---- settings ----
-
-local function options_of(opt)
-  local t = {}
-  for k, v in pairs(opt) do
-    if type(v) ~= "table" or #v > 0 then t[k] = v end
-  end
-  return t
-end
-
--- "448 train, 64 val, 5 classes, left out: 3 files of other endings", of a source that says it; nil: none does.
-local function data_of(g)
-  for _, node in ipairs(g:nodes()) do
-    local told, splits = pcall(function() return node.source and node.splits end)
-    local train, val = (told and splits or ""):match "^train (%d+) val (%d+)$"
-    if train then
-      local left = node.left_out:gsub(", such as .*", "")
-      return ("%s train, %s val, %d class%s%s"):format(train, val, node.classes, node.classes == 1 and "" or "es",
-        left ~= "" and ", left out: " .. left or "")
-    end
-  end
-end
-
-local function settings_of(g, opt, more)
-  local env, o, effect = core.env(), g._opt, g._raw:options()
-  local stages = {}
-  for i, node in ipairs(g:nodes()) do
-    stages[i] = { name = node.name, stage = node.stage, frozen = node.frozen }
-  end
-  local lanes, depth = g:lanes(), 0
-  for _, lane in ipairs(lanes) do depth = math.max(depth, lane.delay) end
-  local t = {
-    spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
-    device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed,
-    run_ahead = o.run_ahead, shards = o.shards, ranks = ranks.n,
-    parts = o.parts, prefetch = o.prefetch, init = o.init, checksums = o.checksums,
-    strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
-    options = options_of(opt), data = data_of(g),
-  }
-  for k, v in pairs(more) do t[k] = v end
-  return t
-end
-
-local function size(bytes)
-  local units, i = { "B", "KiB", "MiB", "GiB", "TiB" }, 1
-  while bytes >= 1024 and units[i + 1] do
-    bytes, i = bytes / 1024, i + 1
-  end
-  return (i == 1 and "%d %s" or "%.1f %s"):format(bytes, units[i])
-end
-
-local function print_header(s, dir)
-  progress.print("spcore %s  %s", s.spcore, s.script)
-  progress.wrapped("device %s, %s, capture %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device,
-    s.precision, s.capture, s.strategy, #s.lanes, #s.lanes == 1 and "" or "s", s.depth, s.threads, s.seed)
-  local kept = s.memory.cache > 0 and (", cache %s"):format(size(s.memory.cache)) or ""
-  if s.memory.host > 0 then kept = kept .. (", cache %s of the host"):format(size(s.memory.host)) end
-  progress.wrapped("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s%s",
-    size(s.memory.total), size(s.memory.weights), size(s.memory.gradients),
-    size(s.memory.optimizer), size(s.memory.activations), size(s.memory.saved),
-    size(s.memory.scratch), kept)
-  if s.device == "cpu" and s.ranks > 1 and s.options.threads == 0 then
-    progress.wrapped("each of the %d ranks has %d threads, as many as there are processors: with a part of them (--threads) for each "
-      .. "rank of a host it is faster; their number may change bits", s.ranks, s.threads)
-  end
-  if s.data then progress.wrapped("data %s%s", s.options.data and s.options.data .. ": " or "", s.data) end
-  progress.print("folder %s", dir)
-end
 
 local keys = {
   graph = true, opt = true, steps = true, epochs = true, classes = true, name = true, settings = true, every = true,
@@ -249,82 +116,89 @@ local function names_of(classes)
   return names[1] and names
 end
 
--- What other ranks than the first have in the place of a file.
-local function nowhere()
-  return io.open("/dev/null", "wb")
-end
-
 -- A new folder -> the lock, metrics.jsonl
 local function begin(dir, settings)
-  if not ranks.first then return nowhere(), nowhere() end
-  local lock = claim(dir, json.encode(settings, true))
+  if not ranks.first then return folder.nowhere(), folder.nowhere() end
+  local lock = folder.claim(dir, json.encode(settings, true))
   local metrics, why = sys.create(dir .. "/metrics.jsonl")
   if not metrics then core.fail(why) end
-  print_header(settings, dir)
+  run_settings.print(settings, dir)
   return lock, metrics
 end
 
 -- The folder of --resume, whose newest checkpoint the graph now holds -> the lock, metrics.jsonl
 local function go_on(t, dir, settings)
   if t.weights == false then core.fail(("--resume %s: this run keeps no weights"):format(dir)) end
-  local lock = ranks.first and reclaim(dir) or nowhere()
+  local lock = ranks.first and folder.reclaim(dir) or folder.nowhere()
   end_if_done(dir, t.opt)
-  print_header(settings, dir)
+  run_settings.print(settings, dir)
   local step = checkpoint.resume(t.graph, dir, t.opt.override)
-  if not ranks.first then return lock, nowhere() end
+  if not ranks.first then return lock, folder.nowhere() end
   note_resume(dir, step, args.changed)
   local metrics, why = io.open(dir .. "/metrics.jsonl", "ab")
   if not metrics then core.fail(why) end
   return lock, metrics
 end
 
+-- What cannot end well: better now than after the training.
+local function check(t)
+  words.check_keys("sp.run{}", t, keys)
+  if type(t.graph) ~= "table" or not rawget(t.graph, "_raw") then core.fail("sp.run{}: 'graph' is missing") end
+  if t.weights ~= false then
+    local ok, why = core.knows_format "weights.safetensors"
+    if not ok then core.fail(why) end
+  end
+  local patience = t.opt and rawget(t.opt, "patience") or 0
+  if patience > 0 and #t.graph._evals == 0 then
+    core.fail "--patience: there is no validation before the end; take a smaller --eval-every"
+  end
+end
+
+-- What writes beside metrics.jsonl: TensorBoard, samples, checkpoints.
+local function add_writers(self, t, opt, again)
+  local open = { self.metrics }
+  self.board = ranks.first and tensorboard.new {
+    dir = self.dir, first = self.first, again = again, wanted = rawget(opt, "tensorboard") ~= false,
+    every = rawget(opt, "log_every") or 1, settings = self.settings, files = open,
+  }
+  local pictures = (ranks.first or t.graph._opt.optimizer_shards) and t.samples and (rawget(opt, "pictures") or 4) or 0
+  if pictures > 0 then
+    self.samples = samples.new { dir = self.dir, graph = t.graph, wire = t.samples, count = pictures, classes = self.classes,
+      best = self.best and self.best.step }
+  end
+  if (rawget(opt, "checkpoint_every") or "") ~= "" and t.weights ~= false and t.graph._optimizer then
+    self.checkpoint = checkpoint.new { dir = self.dir, graph = t.graph, files = open, every = opt.checkpoint_every,
+      max_time = opt.max_time, total = t.steps }
+    t.graph._raw:hold(true)
+  end
+end
+
 -- run{ graph =, opt =, steps =, epochs =, classes =, name =, settings =, weights = false, samples = }: makes the folder, writes
 -- the settings and prints them. epochs: how many the steps are, which are then told, too; classes: their names, a list or a line
 -- each; settings: more of them; weights: whether they are saved at the end; samples: see samples.lua, how many opt.pictures says.
 local function new(t)
-  words.check_keys("sp.run{}", t, keys)
-  if type(t.graph) ~= "table" or not rawget(t.graph, "_raw") then core.fail("sp.run{}: 'graph' is missing") end
-  if t.weights ~= false then -- better now than after the training
-    local ok, why = core.knows_format "weights.safetensors"
-    if not ok then core.fail(why) end
-  end
+  check(t)
   local opt = t.opt or {}
-  if (rawget(opt, "patience") or 0) > 0 and #t.graph._evals == 0 then
-    core.fail "--patience: there is no validation before the end; take a smaller --eval-every"
-  end
   local function given(key) return rawget(opt, key) or "" end
-  local settings, again = settings_of(t.graph, opt, t.settings or {}), given "resume" ~= ""
+  local settings, again = run_settings.of(t.graph, opt, t.settings or {}), given "resume" ~= ""
   local name = t.name or core.env().script:match("[^/]*$"):gsub("%.lua$", "")
   local dir = again and opt.resume
-    or ranks.told(function() return given "out" ~= "" and given_folder(opt.out) or next_folder(name) end)
+    or ranks.told(function() return given "out" ~= "" and folder.given(opt.out) or folder.next(name) end)
   local lock, metrics
   if again then lock, metrics = go_on(t, dir, settings) else lock, metrics = begin(dir, settings) end
   if settings.checksums and ranks.first then t.graph:checksums(dir .. "/checksums.jsonl", again) end
   metrics:setvbuf "no"
   local first = t.graph:step()
   local self = setmetatable({
-    dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, metrics_bytes = metrics:seek "end", began = sys.now(), seen = 0, images = 0,
-    epochs = (t.epochs or 0) > 0 and t.epochs, classes = names_of(t.classes), unsaved = false, save_weights = t.weights ~= false, first = first,
+    dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, metrics_bytes = metrics:seek "end",
+    began = sys.now(), seen = 0, images = 0, first = first, unsaved = false, save_weights = t.weights ~= false,
+    epochs = (t.epochs or 0) > 0 and t.epochs, classes = names_of(t.classes),
     total = t.steps, best_by = rawget(opt, "best_by") or "auto", patience = rawget(opt, "patience") or 0,
     min_delta = rawget(opt, "min_delta") or 0.0, waited = 0,
     bar = progress.new { total = t.steps, every = t.every, first = first },
   }, run)
   if again then recall(self) end
-  local files = { metrics }
-  self.board = ranks.first and tensorboard.new {
-    dir = dir, first = first, again = again, wanted = rawget(opt, "tensorboard") ~= false,
-    every = rawget(opt, "log_every") or 1, settings = settings, files = files,
-  }
-  local pictures = (ranks.first or t.graph._opt.optimizer_shards) and t.samples and (rawget(opt, "pictures") or 4) or 0
-  if pictures > 0 then
-    self.samples = samples.new { dir = dir, graph = t.graph, wire = t.samples, count = pictures, classes = self.classes,
-      best = self.best and self.best.step }
-  end
-  if given "checkpoint_every" ~= "" and t.weights ~= false and t.graph._optimizer then
-    self.checkpoint = checkpoint.new { dir = dir, graph = t.graph, files = files, every = opt.checkpoint_every,
-      max_time = opt.max_time, total = t.steps }
-    t.graph._raw:hold(true)
-  end
+  add_writers(self, t, opt, again)
   if self.early then end_early(self) end
   return self
 end

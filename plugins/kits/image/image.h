@@ -117,8 +117,6 @@ void im_enlarger_free(im_enlarger *e);
 int im_enlarge_begin(im_enlarger *e, const im_scores *s, int dw, int dh);
 /* Row y, [classes][dw], until the next one. This function can't fail. */
 float *im_enlarge_row(im_enlarger *e, int y);
-/* The class of the largest in each column of [classes][w], the first of equals. This function can't fail. */
-void im_best(const float *row, int classes, int w, uint8_t *labels);
 /* Each column of [classes][w] becomes probabilities, which add up to 1. This function can't fail. */
 void im_softmax(float *row, int classes, int w);
 

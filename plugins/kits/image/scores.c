@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * scores.c - scores of classes enlarged row by row, and the class of the largest.
+ * scores.c - scores of classes enlarged row by row, and made probabilities.
  *
  * In float, without fused operations: of column k, v[k] = (1 - t) * above[k] + t * below[k]; then of pixel x,
  * (1 - u) * v[left] + u * v[right]. */
 #include <math.h>
-#include <string.h>
 
 #include <spcore/abi.h>
 
@@ -63,25 +62,6 @@ float *im_enlarge_row(im_enlarger *e, int y) {
   for (int c = 0; c < e->s.classes; c++, v += e->s.w, out += e->dw)
     for (int i = 0; i < e->dw; i++) out[i] = (1 - u[i]) * v[at[2 * i]] + u[i] * v[at[2 * i + 1]];
   return row;
-}
-
-void im_best(const float *row, int classes, int w, uint8_t *labels) {
-  enum { LANES = 256 };
-  float most[LANES];
-  for (int from = 0; from < w; from += LANES) {
-    int n = w - from < LANES ? w - from : LANES;
-    const float *x = row + from;
-    uint8_t *label = labels + from;
-    memcpy(most, x, (size_t)n * sizeof *x);
-    memset(label, 0, (size_t)n);
-    for (int c = 1; c < classes; c++) {
-      x += w;
-      for (int i = 0; i < n; i++) {
-        label[i] = x[i] > most[i] ? (uint8_t)c : label[i];
-        most[i] = x[i] > most[i] ? x[i] : most[i];
-      }
-    }
-  }
 }
 
 void im_softmax(float *row, int classes, int w) {

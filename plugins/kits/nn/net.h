@@ -29,7 +29,8 @@ enum nn_type {
   NN_GROUP_NORM
 };
 
-enum { NN_MAX_INS = 16 }; /* most values that one layer reads */
+enum { NN_MAX_INS = 16 };              /* most values that one layer reads */
+#define NN_MAX_EXTENT INT64_C(1048576) /* of channels, height and width each */
 
 typedef struct nn_layer {
   int32_t type; /* enum nn_type */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * argmax_cpu.c - the stage `argmax` on the CPU. */
-#include <string.h>
-
+#include "../../kits/best.h"
 #include "../../kits/par.h"
 #include "argmax.h"
 
 #define BLOCK 8192 /* pixels of one item of work */
-#define LANES 256  /* pixels that are compared side by side */
 
 typedef struct am_work {
   const float *in;
@@ -25,24 +23,6 @@ static void rows_of_channels(const am_work *w, const float *in, uint8_t *out, in
   }
 }
 
-static void planes(const am_work *w, const float *in, uint8_t *out, int64_t n) {
-  float most[LANES];
-  for (int64_t from = 0; from < n; from += LANES) {
-    int64_t m = n - from < LANES ? n - from : LANES;
-    const float *x = in + from;
-    uint8_t *label = out + from;
-    memcpy(most, x, (size_t)m * sizeof *x);
-    memset(label, 0, (size_t)m);
-    for (int64_t c = 1; c < w->classes; c++) {
-      x += w->pixels;
-      for (int64_t i = 0; i < m; i++) {
-        label[i] = x[i] > most[i] ? (uint8_t)c : label[i];
-        most[i] = x[i] > most[i] ? x[i] : most[i];
-      }
-    }
-  }
-}
-
 static int label_block(void *arg, int64_t item, int worker) {
   const am_work *w = arg;
   int64_t sample = item / w->blocks, from = item % w->blocks * BLOCK;
@@ -51,7 +31,7 @@ static int label_block(void *arg, int64_t item, int worker) {
   uint8_t *out = w->out + sample * w->pixels + from;
   (void)worker;
   if (w->channels_last) rows_of_channels(w, in + from * w->classes, out, n);
-  else planes(w, in + from, out, n);
+  else best_of_planes(in + from, w->classes, w->pixels, n, out);
   return SP_OK;
 }
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../../kits/best.h"
+
 #define FORM_PATH 1 /* a request of image_requests that is a file's name */
 
 /* Where one sample's files go. */
@@ -159,7 +161,7 @@ static int take_best(const iw_batch *b, iw_worker *w, int64_t i, const char *pro
   v->labels = labels;
   for (int y = 0; y < v->h && !rc; y++, labels += v->w) {
     float *row = im_enlarge_row(&w->enlarger, y);
-    im_best(row, scores.classes, v->w, labels);
+    best_of_planes(row, scores.classes, v->w, v->w, labels);
     if (*probabilities) rc = iw_probabilities_row(w, row, y);
   }
   return rc;

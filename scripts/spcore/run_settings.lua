@@ -1,0 +1,76 @@
+-- SPDX-License-Identifier: MIT
+-- What is known of a run before its first step, for settings.json; and the lines that a run begins with.
+local core = require "spcore.core"
+local progress = require "spcore.progress"
+local ranks = require "spcore.ranks"
+
+local settings = {}
+
+local function options_of(opt)
+  local t = {}
+  for k, v in pairs(opt) do
+    if type(v) ~= "table" or #v > 0 then t[k] = v end
+  end
+  return t
+end
+
+-- "448 train, 64 val, 5 classes, left out: 3 files of other endings", of a source that says it; nil: none does.
+local function data_of(g)
+  for _, node in ipairs(g:nodes()) do
+    local told, splits = pcall(function() return node.source and node.splits end)
+    local train, val = (told and splits or ""):match "^train (%d+) val (%d+)$"
+    if train then
+      local left = node.left_out:gsub(", such as .*", "")
+      return ("%s train, %s val, %d class%s%s"):format(train, val, node.classes, node.classes == 1 and "" or "es",
+        left ~= "" and ", left out: " .. left or "")
+    end
+  end
+end
+
+function settings.of(g, opt, more)
+  local env, o, effect = core.env(), g._opt, g._raw:options()
+  local stages = {}
+  for i, node in ipairs(g:nodes()) do
+    stages[i] = { name = node.name, stage = node.stage, frozen = node.frozen }
+  end
+  local lanes, depth = g:lanes(), 0
+  for _, lane in ipairs(lanes) do depth = math.max(depth, lane.delay) end
+  local t = {
+    spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+    device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed,
+    run_ahead = o.run_ahead, shards = o.shards, ranks = ranks.n,
+    parts = o.parts, prefetch = o.prefetch, init = o.init, checksums = o.checksums,
+    strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
+    options = options_of(opt), data = data_of(g),
+  }
+  for k, v in pairs(more) do t[k] = v end
+  return t
+end
+
+local function size(bytes)
+  local units, i = { "B", "KiB", "MiB", "GiB", "TiB" }, 1
+  while bytes >= 1024 and units[i + 1] do
+    bytes, i = bytes / 1024, i + 1
+  end
+  return (i == 1 and "%d %s" or "%.1f %s"):format(bytes, units[i])
+end
+
+function settings.print(s, dir)
+  progress.print("spcore %s  %s", s.spcore, s.script)
+  progress.wrapped("device %s, %s, capture %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device,
+    s.precision, s.capture, s.strategy, #s.lanes, #s.lanes == 1 and "" or "s", s.depth, s.threads, s.seed)
+  local kept = s.memory.cache > 0 and (", cache %s"):format(size(s.memory.cache)) or ""
+  if s.memory.host > 0 then kept = kept .. (", cache %s of the host"):format(size(s.memory.host)) end
+  progress.wrapped("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s%s",
+    size(s.memory.total), size(s.memory.weights), size(s.memory.gradients),
+    size(s.memory.optimizer), size(s.memory.activations), size(s.memory.saved),
+    size(s.memory.scratch), kept)
+  if s.device == "cpu" and s.ranks > 1 and s.options.threads == 0 then
+    progress.wrapped("each of the %d ranks has %d threads, as many as there are processors: with a part of them (--threads) "
+      .. "for each rank of a host it is faster; their number may change bits", s.ranks, s.threads)
+  end
+  if s.data then progress.wrapped("data %s%s", s.options.data and s.options.data .. ": " or "", s.data) end
+  progress.print("folder %s", dir)
+end
+
+return settings
