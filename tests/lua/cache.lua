@@ -205,7 +205,7 @@ do -- what is refused
   end
   local reader = { path = "shapes", target = "class", size = 64, batch = 2, samples = 2000 }
   local wanted = "the cache of 'encoder' needs 2[%d.]+ MiB of memory, %-%-memory%-limit allows [%d.]+: take cache = "
-  local small = { device = "cpu", memory_limit = 4 }
+  local small = { device = "cpu", memory_limit = 3 }
   t.raises(wanted .. '"off", or fewer samples', too_large, small, reader, "device")
   small.device = "mock"
   t.raises(wanted .. '"host" or "off"', too_large, small, reader, "device")

@@ -20,6 +20,17 @@ local function train(build, steps)
   return before, t.tensors(path)
 end
 
+-- The largest difference of the numbers of those that begin so.
+local function off(a, b, prefix)
+  local most = 0
+  for name, bytes in pairs(a) do
+    for i = 1, name:sub(1, #prefix) == prefix and #bytes or 0, 4 do
+      most = math.max(most, math.abs(("<f"):unpack(bytes, i) - ("<f"):unpack(b[name], i)))
+    end
+  end
+  return most
+end
+
 local function count(before, after, prefix)
   local same, other = 0, 0
   for name, bytes in pairs(after) do
@@ -42,9 +53,7 @@ do -- one step: where the encoder arrives does not depend on whether the decoder
   local same, other = count(start, both, "encoder.")
   t.eq(same, 0, "all of the encoder is trained")
   t.eq(other, 6)
-  same, other = count(both, alone, "encoder.")
-  t.eq(same, 6, "as with a trained decoder")
-  t.eq(other, 0)
+  t.ok(off(both, alone, "encoder.") < 1e-4 * off(start, both, "encoder."), "as with a trained decoder")
   same, other = count(start, alone, "decoder.")
   t.eq(same, 6, "the frozen decoder stays")
   t.eq(other, 0)

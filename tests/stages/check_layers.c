@@ -256,6 +256,44 @@ START_TEST(frozen_as_open) {
 }
 END_TEST
 
+/* What a frozen network gives for an image hangs on no other image of the batch, nor on its place there: a cache holds what came
+ * of another one. 3 images, and more than are few rows of a product. */
+START_TEST(neighbours) {
+  static const int counts[] = {3, 8, 35};
+  static const char params[] =
+      "{ layers = { { \"conv\", 24, kernel = 1 }, { \"batch_norm\" }, { \"relu\", tap = true },"
+      " { \"conv\", 40, kernel = 2, stride = 2, tap = true }, { \"conv\", 16, kernel = 1 },"
+      " { \"conv_transpose\", 8, tap = true }, { \"conv\", 8, pad = 1, groups = 8 }, { \"mean\" },"
+      " { \"conv\", 30, kernel = 1 }, { \"flatten\" }, { \"linear\", 10 } } }";
+  int n = counts[_i];
+  struct net net = {params, n, 9, 10, 14};
+  spt *t = make(&net, SP_CHANNELS_LAST, 2);
+  float x[9 * 10 * 14];
+  const int64_t each = sizeof x / sizeof *x;
+  spt_set_frozen(t, 1);
+  ck_assert_msg(!spt_plan(t, 0), "%s", spt_error(t));
+  float *all = malloc((size_t)n * sizeof x);
+  ck_assert_ptr_nonnull(all);
+  for (int64_t i = 0; i < each; i++) x[i] = sinf((float)(i * i));
+  for (int i = 0; i < n; i++) memcpy(all + i * each, x, sizeof x);
+  ck_assert_int_eq(spt_set(t, SPT_IN, 0, 0, all), SP_OK);
+  free(all);
+  ck_assert_msg(!spt_forward(t, 0), "%s", spt_error(t));
+  for (int p = 0; p < 2; p++)
+    for (int k = 0; k < spt_count(t, SPT_OUT, p); k++) {
+      int64_t size = sp_spec_count(spt_spec(t, SPT_OUT, p, k)) / n;
+      float *y = malloc((size_t)(n * size) * sizeof *y);
+      ck_assert_ptr_nonnull(y);
+      ck_assert_int_eq(spt_get(t, SPT_OUT, p, k, y), SP_OK);
+      for (int i = 1; i < n; i++)
+        ck_assert_msg(!memcmp(y, y + i * size, (size_t)size * sizeof *y), "port %d, item %d: image %d of %d", p, k, i,
+                      n);
+      free(y);
+    }
+  spt_free(t);
+}
+END_TEST
+
 /* Sigmoid and SiLU over all that a float holds, to its last digits; SiLU of an infinite number as PyTorch has it. */
 START_TEST(smooth) {
   enum { ALL = 4000 };
@@ -364,6 +402,7 @@ int main(void) {
   tcase_add_test(c, drops);
   tcase_add_test(c, alone);
   tcase_add_test(c, frozen_as_open);
+  tcase_add_loop_test(c, neighbours, 0, 3);
   tcase_add_test(c, smooth);
   tcase_add_loop_test(c, errors, 0, (int)SP_ARRAY(bads));
   tcase_add_test(c, no_maps);

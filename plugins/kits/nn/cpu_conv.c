@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * cpu_conv.c - convolutions of any kernel, and their transposes: one sample a call to oneDNN, samples spread over
- * threads.
+ * threads. In a frozen network those of one pixel as well, of which a sample may be several calls.
  *
  * A transposed convolution runs the parts of the convolution that it transposes: its input is that one's `dst`. */
 #include "cpu_net.h"
@@ -15,6 +15,7 @@ typedef struct cv {
   const nn_xop *op;
   const nn_val *in, *out;
   int part, acc;
+  int64_t n, in_px, out_px; /* calls of oneDNN, and the pixels of each */
   const float *x, *dy, *mask, *bias, *plus;
   float *y, *dx;
   void *packed;
@@ -28,21 +29,37 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static int part_fwd(const nn_xop *op) { return op->d.kind == NN_OP_CONVT ? NN_CONV_DATA : NN_CONV_FWD; }
 static int part_data(const nn_xop *op) { return op->d.kind == NN_OP_CONVT ? NN_CONV_FWD : NN_CONV_DATA; }
 
+/* Into how many equal parts each sample is cut, whatever there are of samples and threads. */
+static int64_t parts_of(const nn_cpu *cpu, const nn_xop *op) {
+  const nn_op *d = &op->d;
+  int64_t px = cpu->vals[op->in].px, n = 8;
+  for (int i = 0; i < 2; i++)
+    if (d->k[i] != 1 || d->s[i] != 1 || d->p[i]) return 1;
+  while (n > 1 && (px % n || px / n < 32)) n--;
+  return cpu->frozen ? n : 1;
+}
+
 static nn_conv_shape shape_of(const nn_cpu *cpu, const nn_xop *op) {
   const nn_op *d = &op->d;
+  int64_t parts = parts_of(cpu, op);
   const nn_val *a = &cpu->vals[d->kind == NN_OP_CONVT ? op->out : op->in];
   const nn_val *b = &cpu->vals[d->kind == NN_OP_CONVT ? op->in : op->out];
-  return (nn_conv_shape){a->c,
-                         a->h,
-                         a->w,
-                         b->c,
-                         b->h,
-                         b->w,
-                         {d->k[0], d->k[1]},
-                         {d->s[0], d->s[1]},
-                         {d->p[0], d->p[1]},
-                         {d->dil[0], d->dil[1]},
-                         d->groups};
+  nn_conv_shape sh = {a->c,
+                      a->h,
+                      a->w,
+                      b->c,
+                      b->h,
+                      b->w,
+                      {d->k[0], d->k[1]},
+                      {d->s[0], d->s[1]},
+                      {d->p[0], d->p[1]},
+                      {d->dil[0], d->dil[1]},
+                      d->groups};
+  if (parts > 1) {
+    sh.h = sh.oh = 1;
+    sh.w = sh.ow = a->px / parts;
+  }
+  return sh;
 }
 
 /* Only weights that stay as they are are worth preparing. */
@@ -128,20 +145,25 @@ static int run(const cv *p, int part, int worker, const float *x, void *packed, 
 
 static int forward_sample(void *arg, int64_t i, int worker) {
   cv *p = arg;
-  int64_t size = p->out->px * p->out->c;
+  int64_t size = p->out_px * p->out->c;
   float *y = p->y + i * size;
-  int st = run(p, p->part, worker, p->x + i * p->in->px * p->in->c, p->packed, y);
+  int st = run(p, p->part, worker, p->x + i * p->in_px * p->in->c, p->packed, y);
   if (!st)
-    nn_bias_relu(y, p->bias, p->plus ? p->plus + i * size : NULL, p->out->px, p->out->c, p->out->c, 0, p->out->c,
+    nn_bias_relu(y, p->bias, p->plus ? p->plus + i * size : NULL, p->out_px, p->out->c, p->out->c, 0, p->out->c,
                  p->op->d.relu);
   return st;
 }
 
 static cv start(const nn_call *c, const nn_xop *op) {
+  const nn_val *in = nn_val_of(c, op->in), *out = nn_val_of(c, op->out);
+  int64_t parts = parts_of(c->w.low, op);
   return (cv){.c = c,
               .op = op,
-              .in = nn_val_of(c, op->in),
-              .out = nn_val_of(c, op->out),
+              .in = in,
+              .out = out,
+              .n = c->w.n * parts,
+              .in_px = in->px / parts,
+              .out_px = out->px / parts,
               .x = nn_data(c, op->in),
               .y = nn_data(c, op->out),
               .dy = nn_dout(c, op->out)};
@@ -176,16 +198,16 @@ int nn_convs_forward(const nn_call *c, const nn_xop *op) {
   p.bias = nn_product_bias(c, op);
   p.plus = nn_product_plus(c, op);
   err = packed(c, op, p.part, &p.packed);
-  return err ? nn_fail(c, op, err) : nn_run(&c->par, c->w.n, forward_sample, &p);
+  return err ? nn_fail(c, op, err) : nn_run(&c->par, p.n, forward_sample, &p);
 }
 
 /* oneDNN overwrites; what is to be added goes through the worker's memory. */
 static int data_sample(void *arg, int64_t i, int worker) {
   cv *p = arg;
-  int64_t size = p->in->px * p->in->c;
+  int64_t size = p->in_px * p->in->c;
   float *dx = p->dx + i * size;
   float *to = p->acc ? (float *)(nn_worker(p->c, worker) + align(nn_conv_scratch_bytes(p->op->conv, p->part))) : dx;
-  int st = run(p, p->part, worker, to, p->packed, p->dy + i * p->out->px * p->out->c);
+  int st = run(p, p->part, worker, to, p->packed, p->dy + i * p->out_px * p->out->c);
   if (!st && p->acc) nn_axpy(dx, to, 1, 1, size);
   if (!st && p->mask) nn_mask(dx, p->mask + i * size, size);
   return st;
@@ -214,7 +236,7 @@ int nn_convs_backward(const nn_call *c, const nn_xop *op) {
   if (p.dx) {
     p.part = part_data(op);
     err = packed(c, op, p.part, &p.packed);
-    st = err ? nn_fail(c, op, err) : nn_run(&c->par, c->w.n, data_sample, &p);
+    st = err ? nn_fail(c, op, err) : nn_run(&c->par, p.n, data_sample, &p);
   }
   if (!st) st = nn_plus_backward(c, op);
   if (!st && op->d.bias)

@@ -3,7 +3,10 @@
  *
  * y[m][n] = x[m][k] w[n][k]: rows are pixels, w lies as [n][k] (k = kh,kw,c of a convolution; n = kh,kw,out of a
  * transposed one). Products are cut into a fixed grid of pieces; one thread computes a piece and finishes it while it
- * is in cache. */
+ * is in cache.
+ *
+ * The bits that oneDNN gives a row hang on where it is, since the last ones are computed otherwise. Where an image is in a
+ * batch must not be seen of a frozen network, so there a product has one row for each (nn_target.apart), and none is oneDNN's. */
 #include "cpu_net.h"
 
 #define SKINNY 32       /* rows up to which reading w bounds the product */
@@ -60,7 +63,8 @@ static int forward_piece(void *arg, int64_t i, int worker) {
   cell(p, i, p->n, &m0, &m1, &n0, &n1);
   if (n0 == n1) return SP_OK;
   y = p->y + m0 * p->n + n0;
-  if (p->m <= SKINNY) nn_skinny(p->y + m0 * p->n, p->x + m0 * p->k, p->w, m1 - m0, n0, n1, p->k, p->n);
+  if (p->m <= SKINNY || p->c->w.low->frozen)
+    nn_skinny(p->y + m0 * p->n, p->x + m0 * p->k, p->w, m1 - m0, n0, n1, p->k, p->n);
   else if (nn_gemm(0, 1, m1 - m0, n1 - n0, p->k, 1, p->x + m0 * p->k, p->k, p->w + n0 * p->k, p->k, 0, y, p->n))
     return nn_fail(p->c, p->op, "oneDNN refused the matrix product");
   nn_bias_relu(y, p->bias, p->plus ? p->plus + m0 * p->n + n0 : NULL, m1 - m0, n1 - n0, p->cols, n0 % p->cols, p->n,

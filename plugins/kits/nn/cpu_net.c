@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-static const nn_target target = {.inner = NN_F32, .no_mask = 1u << NN_X_RELU};
-
 static int32_t spread(int32_t v) { /* bit i to bit 2i */
   int32_t r = 0;
   for (int i = 0; i <= NN_MAX_DEPTH; i++) r |= (v >> i & 1) << (2 * i);
@@ -25,6 +23,7 @@ static int tables(sp_ctx *ctx, nn_val *v) {
 
 int nn_cpu_plan(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in, const nn_bind *out,
                 int n_out) {
+  nn_target target = {.inner = NN_F32, .no_mask = 1u << NN_X_RELU, .apart = plan->frozen};
   int st;
   nn_cpu_clear(cpu);
   if ((st = nn_lower(ctx, cpu, &target, plan, net, in, n_in, out, n_out))) return st;

@@ -107,6 +107,24 @@ static int is_point(const nn_op *op) { /* 1x1, stride 1 */
   return 1;
 }
 
+/* Of a product: more than one row for each sample? */
+static int has_rows(const nn_net *net, const nn_op *d) {
+  const nn_value *x = &net->values[d->in], *y = &net->values[d->out];
+  return x->h * x->w > 1 && y->h * y->w > 1;
+}
+
+/* Who computes a convolution, its transpose, or a linear layer. */
+static int exec_of(const nn_net *net, const nn_target *t, const nn_op *d) {
+  int point = is_point(d), same = d->kind == NN_OP_CONV && is_plain(d);
+  for (int i = 0; i < 2; i++)
+    if (d->k[i] != d->k[0] || d->s[i] != 1 || d->p[i] != (d->k[i] - 1) / 2 || d->k[i] % 2 == 0) same = 0;
+  if (t->narrow && (same || point) && d->kind != NN_OP_LINEAR &&
+      t->narrow(d->k[0], net->values[d->in].c, net->values[d->out].c))
+    return NN_X_NARROW;
+  if (t->apart && has_rows(net, d)) return NN_X_CONV;
+  return point || is_patch(net, d) ? NN_X_GEMM : NN_X_CONV;
+}
+
 static int max2(int a, int b) { return a > b ? a : b; }
 
 /* Does op, a concatenation, enlarge what it joins? */
@@ -120,7 +138,7 @@ static int enlarges(const nn_net *net, const nn_op *op) {
 }
 
 /* The depth of Z order that the readers of each value would like best. */
-static void wishes(const nn_net *net, int *wish) {
+static void wishes(const nn_net *net, const nn_target *t, int *wish) {
   for (int i = net->n_ops - 1; i >= 0; i--) {
     const nn_op *op = &net->ops[i];
     int d = enlarges(net, op) ? 0 : wish[op->out];
@@ -136,21 +154,12 @@ static void wishes(const nn_net *net, int *wish) {
       case NN_OP_HARD_SWISH:
       case NN_OP_SILU:
       case NN_OP_DROPOUT: break;
-      default: d = is_point(op) ? d : op->kind == NN_OP_CONV && is_patch(net, op) && d < NN_MAX_DEPTH ? d + 1 : 0;
+      default:
+        if (exec_of(net, t, op) == NN_X_CONV) d = 0;
+        else d = is_point(op) ? d : op->kind == NN_OP_CONV && is_patch(net, op) && d < NN_MAX_DEPTH ? d + 1 : 0;
     }
     for (int j = 0; j <= op->n_more; j++) wish[NN_IN(op, j)] = max2(wish[NN_IN(op, j)], d);
   }
-}
-
-/* Who computes a convolution, its transpose, or a linear layer. */
-static int exec_of(const nn_net *net, const nn_target *t, const nn_op *d) {
-  int point = is_point(d), same = d->kind == NN_OP_CONV && is_plain(d);
-  for (int i = 0; i < 2; i++)
-    if (d->k[i] != d->k[0] || d->s[i] != 1 || d->p[i] != (d->k[i] - 1) / 2 || d->k[i] % 2 == 0) same = 0;
-  if (t->narrow && (same || point) && d->kind != NN_OP_LINEAR &&
-      t->narrow(d->k[0], net->values[d->in].c, net->values[d->out].c))
-    return NN_X_NARROW;
-  return point || is_patch(net, d) ? NN_X_GEMM : NN_X_CONV;
 }
 
 int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op) {
@@ -329,7 +338,7 @@ static int is_input(const nn_bind *in, int n, int value) {
 static int lower(sp_ctx *ctx, nn_low *low, const lowering *lo, sp_plan *plan, const nn_bind *in, int n_in,
                  const nn_bind *out, int n_out) {
   int st = SP_OK;
-  wishes(&low->net, lo->wish);
+  wishes(&low->net, lo->target, lo->wish);
   for (int i = 0; i < n_out; i++) lo->leaves[out[i].value] = 1;
   for (int i = 0; i < low->net.n_ops; i++) {
     const nn_op *op = &low->net.ops[i];

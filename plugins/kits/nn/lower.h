@@ -63,6 +63,7 @@ typedef struct nn_target {
   int inner;                                     /* elements of values that are on no port */
   int conv_last;                                 /* CONV has its weights channels-last */
   int enlarges;                                  /* CONCAT repeats the pixels of a smaller map itself */
+  int apart;                                     /* no GEMM has rows of several samples, but one row each */
   unsigned no_mask;                              /* 1 << enum nn_exec: writes no masked gradient */
   int (*narrow)(int k, int64_t in, int64_t out); /* is there a kernel for so few channels? it reads and writes any
                                                     layout and element; NULL: there is none */
