@@ -14,6 +14,7 @@
 #include "check/report.h"
 #include "check/rig.h"
 #include "check/slices.h"
+#include "check/updates.h"
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
@@ -195,6 +196,21 @@ static void check_slices(report *rep, const sp_stage_type *t, const sp_plugin_fi
   while (opened) rig_close(&all[--opened]);
 }
 
+/* An optimizer whose update may be made in several calls. */
+static void check_updates(report *rep, const sp_stage_type *t, const sp_plugin_file *file, const services *s,
+                          sp_solo *solo) {
+  rig whole, cut;
+  sp_err err;
+  int rc = rig_open(&whole, &s->host, t, file, s->how->set, solo, &err);
+  if (!rc && !(rc = rig_open(&cut, &s->host, t, file, s->how->set, solo, &err))) {
+    rc = rig_plan(&whole, &err);
+    if (!rc) rc = updates_check(rep, &whole, &cut, &err);
+    rig_close(&cut);
+  }
+  if (rc) refused(rep, "forward() in several calls", &err);
+  rig_close(&whole);
+}
+
 static const offer offers[] = {{PARTS_MOST, 0, compare_parts},
                                {1, FACTORS_SHARDS, compare_factors},
                                {PARTS_MOST, FACTORS_SHARDS, compare_factors},
@@ -224,6 +240,7 @@ static bool check_instance(report *rep, rig *r, const sp_plugin_file *file, cons
     if (t->backward) passes_check_backward(rep, r);
     check_pairs(rep, r, file, s, solo);
     if (r->plan.slice) check_slices(rep, t, file, s, solo);
+    if (r->plan.separate) check_updates(rep, t, file, s, solo);
   }
   return true;
 }

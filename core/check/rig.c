@@ -422,12 +422,20 @@ static uint64_t ports_with_gradient(const sp_port *ports, const rig_list *list) 
   return bits;
 }
 
+/* Gradients, or weights, of other calls have no data. */
+static void leave_out(view *v, const sp_list *list, const rig_call *c) {
+  sp_tensor *t = v->t + (list->t - v->t);
+  for (uint32_t i = 0; i < list->n; i++)
+    if ((list->n - 1 - i) % c->calls != c->part) t[i].data = NULL;
+}
+
 static size_t put_ports(view *v, const rig *r, const rig_call *c) {
   const sp_stage_type *type = r->inst->type;
   uint64_t dout = type->flags & SP_STAGE_LOSS ? 1 : ports_with_gradient(type->outputs, &r->out);
   uint64_t din = c->want_din ? ports_with_gradient(type->inputs, &r->in) : 0;
   size_t at = put_lists(v, v->lists[0], &r->in, r->n_in, c->n, ~UINT64_C(0), 0);
   at = put_lists(v, v->lists[1], &r->out, r->n_out, c->n, ~UINT64_C(0), at);
+  if (c->calls > 1) leave_out(v, &v->lists[0][0], c), leave_out(v, &v->lists[1][0], c);
   at = put_lists(v, v->lists[2], &r->dout, r->n_out, c->n, dout, at);
   return put_lists(v, v->lists[3], &r->din, r->n_in, c->n, din, at);
 }
@@ -571,7 +579,7 @@ int rig_run(rig *r, const rig_call *c, sp_err *err) {
   view v;
   int rc = open_view(&v, r, c, err);
   if (rc) return rc;
-  if (!c->part || c->kind == SP_SOLO_APPLY) memset(r->scratch.data, c->poison, r->scratch.bytes);
+  if (!c->part || c->kind != SP_SOLO_BACKWARD) memset(r->scratch.data, c->poison, r->scratch.bytes);
   if (c->kind == SP_SOLO_FORWARD) memset(r->saved.data, c->poison, r->saved.bytes);
   sp_solo_call call = {.inst = r->inst, .io = &v.io, .step = 3, .kind = c->kind};
   rc = r->solo ? run_on_device(r, &call, err) : sp_solo_call_here(&call, NULL, err);

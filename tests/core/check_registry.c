@@ -267,7 +267,7 @@ START_TEST(a_broken_file_of_that_name_is_named) {
   ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
   ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, NULL, &err), SP_E_ABI);
   ck_assert_ptr_nonnull(strstr(err.msg, "stage 'good': "));
-  ck_assert_ptr_nonnull(strstr(err.msg, "ABI 0.11"));
+  ck_assert_ptr_nonnull(strstr(err.msg, "ABI 0.12"));
 }
 END_TEST
 

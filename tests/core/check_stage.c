@@ -14,7 +14,7 @@
 #include "tests/kit/suite.h"
 
 static sp_registry *reg;
-static const sp_plugin_file *file, *parts, *factors, *slices;
+static const sp_plugin_file *file, *parts, *factors, *slices, *updates;
 static sp_stage_host host = {.threads = 3};
 static sp_inst *inst;
 static sp_err err;
@@ -28,6 +28,8 @@ static void set_up(void) {
   rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/factors.so", &factors, &err);
   ck_assert_msg(rc == SP_OK, "%s", err.msg);
   rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/slices.so", &slices, &err);
+  ck_assert_msg(rc == SP_OK, "%s", err.msg);
+  rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/updates.so", &updates, &err);
   ck_assert_msg(rc == SP_OK, "%s", err.msg);
 }
 
@@ -238,7 +240,8 @@ static const struct {
      "plan() gave a length, but the type is no SOURCE"},
     {"is_inplace", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set inplace, but the type is no OPTIMIZER"},
     {"restores", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set restores, but the type is no OPTIMIZER"},
-    {"stepless", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "stepless 2, not 0 or 1"},
+    {"stepless", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "stepless 2 and separate 0, not 0 or 1"},
+    {"separate", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "plan() set separate, but the type is no OPTIMIZER"},
     {"averages", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "gave averages, but the type is no OPTIMIZER"},
     {"slice",
      {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}},
@@ -586,6 +589,25 @@ START_TEST(the_conformance_suite_finds_what_is_wrong_with_slices) {
 }
 END_TEST
 
+#define CALLS "forward() in several calls gives the bits of one: update "
+
+static const char *const found_in_updates[] = {
+    "counts_each: " CALLS "1 in 3 calls leaves 'weights' other",
+    "empties_status: " CALLS "3 in 3 calls leaves 'status' other than one call does; a gradient of the first is not finite",
+    "looks_at_all: " CALLS "1 in 3 calls leaves 'weights' other",
+    "counts_late: " CALLS "1 in 3 calls leaves 'weights' other",
+};
+
+START_TEST(the_conformance_suite_finds_what_is_wrong_with_updates_in_calls) {
+  int failed = sp_conformance(updates, &(sp_conform){.host = &host}, line, NULL);
+  const char *text = sp_sb_str(&failures);
+  for (size_t i = 0; i < SP_ARRAY(found_in_updates); i++)
+    ck_assert_msg(strstr(text, found_in_updates[i]) != NULL, "not found: %s\nin:\n%s", found_in_updates[i], text);
+  ck_assert_msg(failed == (int)SP_ARRAY(found_in_updates), "others, too:\n%s", text);
+  sp_sb_free(&failures);
+}
+END_TEST
+
 /* Those that keep the rules are exercised. */
 static sp_sb sliced;
 static void list_sliced(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words) {
@@ -628,6 +650,7 @@ int main(void) {
   tcase_add_test(tc, the_conformance_suite_calls_apply);
   tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_slices);
   tcase_add_test(tc, the_conformance_suite_updates_slices);
+  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_updates_in_calls);
   suite_add_tcase(s, tc);
   return suite_run(s);
 }

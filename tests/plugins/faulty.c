@@ -32,6 +32,7 @@ enum {
   IS_INPLACE,
   RESTORES,
   STEPLESS,
+  SEPARATE,
   AVERAGES,
   SLICE,
   OF
@@ -99,6 +100,7 @@ static int w_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   plan->inplace = w->kind == IS_INPLACE;
   plan->restores = w->kind == RESTORES;
   plan->stepless = w->kind == STEPLESS ? 2 : 0;
+  plan->separate = w->kind == SEPARATE;
   plan->averages = w->kind == AVERAGES;
   if (plan->in[0].spec[0].shape[1] > 100)
     return ctx->host->fail(ctx, SP_E_SHAPE, "at most 100 channels, got %d", (int)plan->in[0].spec[0].shape[1]);
@@ -211,6 +213,7 @@ STAGE(HAS_LENGTH, has_length, w_forward, 0)
 STAGE(IS_INPLACE, is_inplace, w_forward, SP_STAGE_INPLACE_SGD)
 STAGE(RESTORES, restores, w_forward, 0)
 STAGE(STEPLESS, stepless, w_forward, 0)
+STAGE(SEPARATE, separate, w_forward, 0)
 STAGE(AVERAGES, averages, w_forward, 0)
 STAGE(SLICE, slice, w_forward, 0)
 STAGE(OF, of, w_forward, 0)
@@ -237,6 +240,7 @@ static const sp_stage_type *const stages[] = {&stage_good,
                                               &stage_is_inplace,
                                               &stage_restores,
                                               &stage_stepless,
+                                              &stage_separate,
                                               &stage_averages,
                                               &stage_slice,
                                               &stage_of,
