@@ -131,6 +131,13 @@ end
 write("F32", "backbone.")
 loads(nil, { name = "backbone" })
 loads(nil, { name = "backbone", weights = ", prefix = ''" })
+for _, prefix in ipairs { "backbone.module.", "module.backbone.", "module.backbone.encoder.", "backbone.backbone." } do
+  write("F32", prefix) -- what a stage is called as may be one of several
+  loads(nil, { name = "backbone", weights = (", prefix = %q"):format(prefix) })
+  local _, out, said = load { name = "backbone" }
+  t.eq(out, plain, said)
+  t.one_line(said, "stage 'backbone' takes the entries behind '" .. prefix .. "'\n$")
+end
 write("F32", "", nil, { "net.x" })
 refused "does not fit stage 'net': 1 unexpected: net.x;"
 loads(nil, { weights = ", ignore = { 'net.*' }" })
