@@ -210,6 +210,10 @@ for _, weights in ipairs { { 1 }, { {} }, 3, { prefix = "" }, net } do
   t.raises("stage 'layers': ", function() g.layers { net.features, layers = { { "relu" } }, weights = weights } end)
 end
 t.raises("g:load: the path of a file is wanted", function() g:load "" end)
+t.write(dir.path .. "/w.pth", "")
+t.raises("w.pth: pickles of Python are not read; there, safetensors.torch.save_file%(.*%) makes", function()
+  g:load(dir.path .. "/w.pth")
+end)
 
 -- ---- a whole graph: what comes before all names and what is left out may be said, and wrappers are found ----
 
