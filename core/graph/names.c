@@ -174,8 +174,22 @@ static bool fits(sp_names *k, const sp_view *v, size_t *found) {
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
 
+/* A stage may be called as a wrapper's word. */
+static bool is_there(sp_names *k, const sp_view *v) {
+  char *before = sp_strdup(prefix_of(k, v, k->nodes[0]));
+  bool there = false;
+  for (size_t i = 0; before && i < k->n_views && !there; i++)
+    there = k->views[i].dialect == v->dialect && !strcmp(prefix_of(k, &k->views[i], k->nodes[0]), before);
+  free(before);
+  return there;
+}
+
 static int add_view(sp_names *k, const char *prefix, bool scoped, const sp_dialect *d, sp_err *err) {
   sp_view v = {.prefix = sp_strdup(prefix), .scoped = scoped, .dialect = d};
+  if (v.prefix && is_there(k, &v)) {
+    free(v.prefix);
+    return SP_OK;
+  }
   if (!v.prefix || !sp_grow(&k->views, &k->cap_views, k->n_views + 1, sizeof *k->views)) {
     free(v.prefix);
     return sp_nomem(err, sizeof v, "names");
@@ -198,7 +212,6 @@ static int add_wrapped(sp_names *k, const char *before, int depth, const sp_dial
   int st = SP_OK;
   for (size_t i = 0; i < SP_ARRAY(words) && !st && depth < 4; i++) {
     char prefix[64];
-    if (!k->whole && !strcmp(words[i], k->nodes[0]->name)) continue; /* that is the scoped view already */
     snprintf(prefix, sizeof prefix, "%s%s.", before, words[i]);
     if (!any(k, prefix)) continue;
     st = add_prefix(k, prefix, d, err);

@@ -256,6 +256,14 @@ static const sp_format_type *find_format(const sp_registry *reg, const char *pat
   return NULL;
 }
 
+/* What torch.save() writes. */
+static bool is_pickle(const char *dot) {
+  static const char *const dots[] = {".pth", ".pt", ".bin", ".ckpt", ".pkl"};
+  for (size_t i = 0; i < SP_ARRAY(dots); i++)
+    if (!strcmp(dot, dots[i])) return true;
+  return false;
+}
+
 int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type **type, sp_err *err) {
   sp_err why = {0};
   *type = find_format(reg, path);
@@ -272,6 +280,11 @@ int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type 
     *err = why;
     return sp_prefix(err, "%s", path);
   }
+  if (is_pickle(dot))
+    return sp_fail(err, SP_E_NOTFOUND,
+                   "%s: pickles of Python are not read; there, safetensors.torch.save_file(torch.load(FILE), "
+                   "\"NEW.safetensors\") makes of a state_dict a file that is",
+                   path);
   return sp_fail(err, SP_E_NOTFOUND, "%s: no plugin reads or writes '%s' files%s", path, dot, BUILT_WITHOUT);
 }
 

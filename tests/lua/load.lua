@@ -131,6 +131,13 @@ end
 write("F32", "backbone.")
 loads(nil, { name = "backbone" })
 loads(nil, { name = "backbone", weights = ", prefix = ''" })
+for _, prefix in ipairs { "backbone.module.", "module.backbone.", "module.backbone.encoder.", "backbone.backbone." } do
+  write("F32", prefix) -- what a stage is called as may be one of several
+  loads(nil, { name = "backbone", weights = (", prefix = %q"):format(prefix) })
+  local _, out, said = load { name = "backbone" }
+  t.eq(out, plain, said)
+  t.one_line(said, "stage 'backbone' takes the entries behind '" .. prefix .. "'\n$")
+end
 write("F32", "", nil, { "net.x" })
 refused "does not fit stage 'net': 1 unexpected: net.x;"
 loads(nil, { weights = ", ignore = { 'net.*' }" })
@@ -203,6 +210,10 @@ for _, weights in ipairs { { 1 }, { {} }, 3, { prefix = "" }, net } do
   t.raises("stage 'layers': ", function() g.layers { net.features, layers = { { "relu" } }, weights = weights } end)
 end
 t.raises("g:load: the path of a file is wanted", function() g:load "" end)
+t.write(dir.path .. "/w.pth", "")
+t.raises("w.pth: pickles of Python are not read; there, safetensors.torch.save_file%(.*%) makes", function()
+  g:load(dir.path .. "/w.pth")
+end)
 
 -- ---- a whole graph: what comes before all names and what is left out may be said, and wrappers are found ----
 

@@ -90,6 +90,30 @@ def mixed():
     return shake(Mixed)
 
 
+class Sharing(nn.Module):
+    """What changes in place is seen by all that share it, and by no copy; weights that are computed; names of others."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.add = nn.utils.weight_norm(nn.Conv2d(3, 8, 3, padding=1)), nn.Conv2d(8, 8, 1)
+        self.b = nn.utils.parametrizations.spectral_norm(nn.Conv2d(8, 8, 3, padding=1))
+        self.up = nn.UpsamplingBilinear2d(scale_factor=2)
+
+    def forward(self, x):
+        y = self.a(x)
+        same, copy = y, y.clone()
+        y += self.add(y)
+        z = F.relu(y, True) * self.b(same) + copy
+        z.add_(y)
+        z = self.up(z) * F.interpolate(copy, scale_factor=2)
+        p = z.mean((2, 3))
+        return torch.cat([p, torch.sigmoid(p)], -1)
+
+
+def sharing():
+    return shake(Sharing)
+
+
 class Exported(Mixed):
     """What ONNX has as a node of its own."""
 
@@ -118,12 +142,43 @@ class Refused(Mixed):
         a = self.c2(self.c2(torch.cat([a, a], 2)[:, :1].expand(-1, 8, -1, -1)))
         a = F.interpolate(F.pad(a, (1, 1)), scale_factor=1.5)
         a = F.interpolate(a, size=(8, 8), mode="bicubic")
+        self.t(a, output_size=(15, 15))
+        a = torch.add(F.dropout(a), a, alpha=2)
+        b = F.max_pool2d(self.c1(x), 2)
+        a = F.interpolate(F.interpolate(a, size=b.shape[2:]), size=(2 * x.shape[2], 2 * x.shape[3]))
+        F.relu_(a.flatten(1))
         return torch.cat([a, F.conv2d(a, self.c2.weight, padding=1, groups=2)], 1).softmax(1), a
 
 
 class Branches(nn.Module):
     def forward(self, x):
         return x if x.mean() > 0 else -x
+
+
+class Hooked(Mixed):
+    def __init__(self):
+        super().__init__()
+        self.c1.register_forward_hook(lambda m, x, y: 2 * y)
+        self.bn.eps = 0
+
+    def forward(self, x):
+        return self.bn(self.c1(x))
+
+
+class Unseen(Mixed):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return F.relu(self.c1(x)) if self.calls % 2 else self.c1(x)
+
+
+class Sized(Mixed):
+    def forward(self, x):
+        return F.interpolate(self.c1(x), size=F.max_pool2d(x, 2).shape[2:])
+
+
+five = 5
 
 
 def convert(*words):
@@ -177,13 +232,15 @@ def by_nodes(r):
     except ImportError:
         return
 
-    def said(*nodes, **known):
+    def said(*nodes, last=None, ins=("x",), **known):
         known.update(groups=np.int64([0, 2, -1]), whole=np.int64([1, 4, 4, 4]), flat=np.int64([0, -1]),
                      one=np.ones(2, np.float32), none=np.zeros(2, np.float32), fc=np.ones((64, 5), np.float32))
-        io = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 4, 4, 4]), (nodes[-1][-1], None))]
-        graph = helper.make_graph([helper.make_node(n[0], list(n[1:-1]), [n[-1]], n[-1]) for n in nodes], "g", io[:1], io[1:],
+        io = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+              for n, s in (*((n, [1, 4, 4, 4]) for n in ins), (nodes[-1][-1], None))]
+        made = [helper.make_node(n[0], list(n[1:-1]), [n[-1]], n[-1], **(last or {}) if n is nodes[-1] else {}) for n in nodes]
+        graph = helper.make_graph(made, "g", io[:-1], io[-1:],
                                   [numpy_helper.from_array(v, k) for k, v in known.items()])
-        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), "nodes.onnx")
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid("some", 1)]), "nodes.onnx")
         return convert("nodes.onnx", "-o", "nodes")
 
     norm = ("Reshape", "x", "groups", "a"), ("InstanceNormalization", "a", "one", "none", "b"), ("Reshape", "b", "whole", "c")
@@ -196,6 +253,25 @@ def by_nodes(r):
     r.true("a shape of 0, -1 is flat", words.startswith("nodes.lua: 2 layers"), words)
     words = said(("Reshape", "x", "groups", "a"), ("Relu", "a", "b"), ("Reshape", "b", "whole", "y"))
     r.true("groups without a norm", "  b: Relu: it reads a, which is no map" in words, words)
+    for words, nodes, known in (
+            ("y: Conv: bias is computed", (("Add", "one", "one", "bias"), ("Conv", "x", "w", "bias", "y")), {}),
+            ("f: Reshape: no layer", (("Reshape", "x", "four", "f"), ("Relu", "f", "y")), {}),
+            ("y: Add: of 1 x 4 x 4 x 4 and 1 x 4 x 1 x 1", (("GlobalAveragePool", "x", "m"), ("Add", "m", "x", "y")), {}),
+            ("y: Resize: of samples", (("Resize", "x", "", "scales", "y"),), {}),
+            ("y: ConvTranspose: output_shape = [9, 9]", (("ConvTranspose", "x", "w", "y"),), {"output_shape": [9, 9]}),
+            ("y: Relu: of the domain some", (("Relu", "x", "y"),), {"domain": "some"})):
+        told = said(*nodes, w=np.ones((4, 4, 1, 1), np.float32), four=np.int64([4, -1]), scales=np.float32([1, 2, 2, 2]),
+                    last=known)
+        r.true(f"refused: {words}", f"\n  {words}" in told, told)
+    words = said(("Reshape", "x", "flat", "a"), ("Gemm", "a", "fc", "b", "y"), b=np.ones((1, 1), np.float32))
+    r.true("a bias for all features", "2 layers; nodes.safetensors: 325 numbers" in words, words)
+    words = said(("Add", "x", "z", "y"), ins=("x", "z"))
+    r.true("two inputs", "\n  input: x, z: one is wanted" in words, words)
+    for name, data in (("empty", b""), ("damaged", b"\xff" * 99)):
+        with open(name + ".onnx", "wb") as f:
+            f.write(data)
+        words = convert(name + ".onnx", "-o", "no")
+        r.true(f"{name}.onnx", "input: none" in words or "onnx does not understand it" in words, words)
     words = said(("Reshape", "x", "groups", "y"))
     r.true("groups as the result", "  output: y is no map" in words, words)
 
@@ -209,14 +285,26 @@ def refusals(r):
                   "getitem: getitem: ", "expand: ", "c2_1: Conv2d: used more than once", "pad: pad: ",
                   "interpolate: interpolate: a scale of (1.5, 1.5)",
                   "interpolate_1: interpolate: bicubic", "c2_weight: c2.weight: a tensor", "conv2d: conv2d: ",
-                  "softmax: softmax: ", "output: no tensor, or several"):
+                  "softmax: softmax: ", "dropout: dropout: in evaluation, too", "t: ConvTranspose2d: called with more",
+                  "add_1: add: with an alpha", "interpolate_3: interpolate: to a size that is computed",
+                  "relu_: relu_: it changes a view of interpolate_3 in place", "output: no tensor, or several"):
         r.true(f"refused: {words}", f"\n  {words}" in said, said)
     r.true("nothing is written", not os.path.exists("no.lua") and not os.path.exists("no.safetensors"))
+    said = convert(model("Hooked"), "-o", "no", "--input", "3x32x32")
+    for words in ("c1: Conv2d: with a hook", "bn: BatchNorm2d: eps 0"):
+        r.true(f"refused: {words}", f"\n  {words}" in said, said)
+    for words, name in (("output: what torch.fx has followed gives another result", "Unseen"),
+                        ("interpolate: upsample: of max_pool2d nothing but the size is used", "Sized")):
+        said = convert(model(name), "-o", "no", "--input", "3x32x32")
+        r.true(f"refused: {words}", f"\n  {words}" in said, said)
     for words, args in (("torch.fx cannot follow the network: ", [model("Branches")]), ("none: KeyError", [model("none")]),
+                        (":five: neither a torch.nn.Module nor a function", [model("five")]),
+                        (":converted: converted() missing 3 required", [model("converted")]),
+                        ("no/such: ", [model("resnet18"), "-o", "no/such"]),
                         ("FileNotFoundError", ["none.py:net"]),
                         ("does not take an input of 1 x 32 x 32", [model("mixed"), "--input", "1x32x32"]),
                         ("--tap layer: there is no such module or layer, but layer", [model("resnet18"), "--tap", "layer"])):
-        said = convert(*args, "-o", "no")
+        said = convert(*args[:1], "-o", "no", *args[1:])
         r.true(f"refused: {words}", words in said and said.count("\n") <= 2, said)
 
 
@@ -229,10 +317,16 @@ def main():
         converted(r, "resnet18", 4, "--input", "3x64x64", *taps)
         converted(r, "mobilenet", 1, "--input", "3x64x64")
         converted(r, "densenet", 1, "--input", "3x64x64")
+        converted(r, "sharing", 1, "--input", "3x16x16")
+        with open("sharing.lua", encoding="utf-8") as f:
+            r.true("a module keeps its name", 'name = "add" }' in f.read())
         converted(r, "mixed", 3, "--input", "3x40x48", "--tap", "c2", "--tap", "up")
         values, spcore_convert.Torch.values = spcore_convert.Torch.values, lambda self, x: [1.001 * v for v in values(self, x)]
         said = convert(model("mixed"), "-o", "no", "--check", "--input", "3x40x48")
         r.true("--check finds what differs", "--check: that is more than 1e-4" in said, said)
+        spcore_convert.Torch.values = lambda self, x: [float("nan") * v for v in values(self, x)]
+        said = convert(model("mixed"), "-o", "no", "--check", "--input", "3x40x48")
+        r.true("--check finds NaN", "--check: that is more than 1e-4" in said, said)
         spcore_convert.Torch.values = values
         os.remove("no.lua")
         os.remove("no.safetensors")
