@@ -425,8 +425,6 @@ int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char
       pair(&l->out_pad, 0, op.op);
       pair(&l->dilation, 1, op.dil);
       op.groups = (int)l->groups;
-      if (l->type == NN_CONV && (op.op[0] || op.op[1]))
-        return ctx->host->fail(ctx, SP_E_INVALID, "%s (conv): out_pad is for conv_transpose only", place);
       return conv(ctx, net, in, &op, l->out, name, place);
     case NN_MAX_POOL:
     case NN_AVG_POOL:
