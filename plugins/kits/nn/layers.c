@@ -252,8 +252,6 @@ static int conv_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const
   pair(&l->pad, 0, op.p);
   pair(&l->out_pad, 0, op.op);
   pair(&l->dilation, 1, op.dil);
-  if (plain && (op.op[0] || op.op[1]))
-    return ctx->host->fail(ctx, SP_E_INVALID, "%s (conv): out_pad is for conv_transpose only", place);
   return nn_add_conv(ctx, net, in, &op, l->out, name, place);
 }
 

@@ -140,26 +140,55 @@ static int given(const sp_ints *v) {
   return 0;
 }
 
+/* "conv, max_pool and linear": the types whose bit is set. */
+static const char *type_list(uint32_t types, char *buf, size_t size) {
+  size_t n = 0;
+  for (int t = 0; types; t++) {
+    if (!(types >> t & 1)) continue;
+    types &= ~(1u << t);
+    n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? types ? ", " : " and " : "", nn_type_name(t));
+  }
+  return buf;
+}
+
 /* Refuses parameters of other types, which would be left aside without a word. */
 static int check_params(const wiring *w, int i) {
+  enum {
+    CONVS = 1u << NN_CONV | 1u << NN_CONVT,
+    POOLS = 1u << NN_MAX_POOL | 1u << NN_AVG_POOL,
+    NORMS = 1u << NN_BATCH_NORM | 1u << NN_RESIDUAL,
+    GROUP = 1u << NN_GROUP_NORM,
+    LINEAR = 1u << NN_LINEAR,
+    UPSAMPLE = 1u << NN_UPSAMPLE,
+    DROPOUT = 1u << NN_DROPOUT
+  };
   const nn_layer *l = &w->l[i];
   const struct {
     const char *name;
-    int given, types[2]; /* of these types it is */
-  } params[] = {{"groups", l->groups > 1, {NN_CONV, NN_CONVT}},
-                {"dilation", given(&l->dilation), {NN_CONV, NN_CONVT}},
-                {"scale", given(&l->scale), {NN_UPSAMPLE, NN_UPSAMPLE}},
-                {"size", given(&l->size), {NN_UPSAMPLE, NN_UPSAMPLE}},
-                {"like", *l->like != 0, {NN_UPSAMPLE, NN_UPSAMPLE}},
-                {"mode", l->mode != 0, {NN_UPSAMPLE, NN_UPSAMPLE}},
-                {"align_corners", l->align_corners, {NN_UPSAMPLE, NN_UPSAMPLE}},
-                {"p", l->p != 0.5, {NN_DROPOUT, NN_DROPOUT}},
-                {"maps", l->maps, {NN_DROPOUT, NN_DROPOUT}}};
+    int given;
+    uint32_t types; /* of these types it is */
+  } params[] = {{"out", l->out != 0, CONVS | NORMS | GROUP | LINEAR},
+                {"kernel", given(&l->kernel), CONVS | POOLS},
+                {"stride", given(&l->stride), CONVS | POOLS | 1u << NN_RESIDUAL},
+                {"pad", given(&l->pad), CONVS | POOLS},
+                {"out_pad", given(&l->out_pad), 1u << NN_CONVT},
+                {"dilation", given(&l->dilation), CONVS},
+                {"groups", l->groups > 1, CONVS},
+                {"bias", !l->bias, CONVS | LINEAR},
+                {"eps", l->eps != 1e-5, NORMS | GROUP},
+                {"momentum", l->momentum != 0.1, NORMS},
+                {"scale", given(&l->scale), UPSAMPLE},
+                {"size", given(&l->size), UPSAMPLE},
+                {"like", *l->like != 0, UPSAMPLE},
+                {"mode", l->mode != 0, UPSAMPLE},
+                {"align_corners", l->align_corners, UPSAMPLE},
+                {"p", l->p != 0.5, DROPOUT},
+                {"maps", l->maps, DROPOUT}};
   for (size_t k = 0; k < sizeof params / sizeof *params; k++) {
-    int a = params[k].types[0], b = params[k].types[1];
-    if (params[k].given && l->type != a && l->type != b)
-      return bad(w, i, "`%s` is a parameter of %s%s%s; take it out", params[k].name, nn_type_name(a),
-                 a == b ? "" : " and ", a == b ? "" : nn_type_name(b));
+    char types[160];
+    if (params[k].given && !(params[k].types >> l->type & 1))
+      return bad(w, i, "`%s` is a parameter of %s; take it out", params[k].name,
+                 type_list(params[k].types, types, sizeof types));
   }
   return SP_OK;
 }
