@@ -8,7 +8,7 @@ if test ! -f "$emu/comm_nccl.so"; then
   echo "skipped: there is no header of NCCL"
   exit 77
 fi
-options="--size 16 --samples 61 --device cuda --threads 1 --seed 3 --batch 2 --shards 4 --eval-every 4 --quiet --checksums
+options="--size 16 --width 4 --levels 2 --samples 61 --device cuda --threads 1 --seed 3 --batch 2 --shards 4 --eval-every 4 --quiet --checksums
   --no-tensorboard --steps 8"
 run() { # run RANKS STRATEGY CAPTURE TIMING [WIRE]
   wire=${5-fp32} bucket=$1
