@@ -24,7 +24,7 @@ local nets = {
   scores = function(g, image, classes) return g.classifier { image, model = "plain", width = 4, classes = classes }.logits end,
   residual = function(g, image, classes)
     local layers = {
-      { "conv", 6, kernel = 3, pad = 1 }, { "relu" }, { "residual", 6 }, { "relu" }, { "max_pool", 2 }, { "flatten" },
+      { "conv", 6, kernel = 3, pad = 1 }, { "relu" }, { "residual", 6 }, { "relu" }, { "max_pool", kernel = 2 }, { "flatten" },
       { "linear", 12 }, { "relu" }, { "linear", classes },
     }
     return g.layers { image, layers = layers }.features
