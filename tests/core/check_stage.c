@@ -560,7 +560,7 @@ END_TEST
 static const char *const found_in_slices[] = {
     "own_norm: " UPDATES "rank 0 of 3 leaves the weight of gradient 1 other than the whole does, in update 1",
     "as_they_lie: " UPDATES "rank 0 of 3 leaves",
-    "blocks: " UPDATES "rank 1 of 3 leaves the weight of gradient 1",
+    "in_blocks: " UPDATES "rank 1 of 3 leaves the weight of gradient 1",
     "first_is_special: " UPDATES "rank 1 of 3 leaves the weight of gradient 1",
     "forgets_moments: " UPDATES "rank 0 of 3 leaves its weight 'moment.0' other",
     "counts_some: " UPDATES "rank 2 of 3 leaves its weight 'step' other",

@@ -185,7 +185,7 @@ STAGE(PLAIN, clips_not)
 STAGE(WHOLE, takes_none)
 STAGE(OWN_NORM, own_norm)
 STAGE(AS_THEY_LIE, as_they_lie)
-STAGE(BLOCKS, blocks)
+STAGE(BLOCKS, in_blocks)
 STAGE(FIRST, first_is_special)
 STAGE(FORGETS, forgets_moments)
 STAGE(COUNTS, counts_some)
@@ -208,7 +208,7 @@ static const sp_stage_type *const stages[] = {&stage_clips,
                                               &stage_takes_none,
                                               &stage_own_norm,
                                               &stage_as_they_lie,
-                                              &stage_blocks,
+                                              &stage_in_blocks,
                                               &stage_first_is_special,
                                               &stage_forgets_moments,
                                               &stage_counts_some,
