@@ -59,6 +59,18 @@ do -- one step: where the encoder arrives does not depend on whether the decoder
   t.eq(other, 0)
 end
 
+do -- weights that are loaded before anything is known to be trained lie as they will for the training
+  local function plain(g, image, classes)
+    local enc = g.encoder { image, model = "plain", width = 8, depth = 2, weights = path }
+    return g.decoder { enc.features, model = "plain", width = 8, classes = classes, weights = path, frozen = true }.logits
+  end
+  local before, after = train(plain, 1)
+  local same, other = count(before, after, "decoder.")
+  t.eq(same, 6)
+  t.eq(other, 0)
+  t.ok(off(before, after, "encoder.") > 1e-6)
+end
+
 do -- batch norm: a frozen one counts no statistics, also where a gradient goes through it
   local function unet(encoder, decoder)
     return function(g, image, classes)

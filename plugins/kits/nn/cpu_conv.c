@@ -54,7 +54,8 @@ static nn_conv_shape shape_of(const nn_cpu *cpu, const nn_xop *op) {
                       {d->s[0], d->s[1]},
                       {d->p[0], d->p[1]},
                       {d->dil[0], d->dil[1]},
-                      d->groups};
+                      d->groups,
+                      cpu->net.weights[d->w].spec.order};
   if (parts > 1) {
     sh.h = sh.oh = 1;
     sh.w = sh.ow = a->px / parts;

@@ -111,8 +111,14 @@ static placing placing_of(const nn_conv_shape *sh) {
   return at;
 }
 
+/* [o][c / groups][kh][kw] as the shape's weights lie. */
+static dnnl_format_tag_t tag_of(const nn_conv_shape *sh) {
+  if (sh->groups > 1) return dnnl_goihw; /* oneDNN has the groups as a dimension */
+  return sh->order == SP_ROW_MAJOR ? dnnl_oihw : sh->order == SP_CHANNELS_LAST ? dnnl_ohwi : dnnl_hwio;
+}
+
 static const char *describe(nn_conv *c, const nn_conv_shape *sh, dnnl_primitive_attr_t attr) {
-  int g = sh->groups, apart = g > 1; /* oneDNN has the groups as a dimension of the weights */
+  int g = sh->groups, apart = g > 1;
   dnnl_dims_t dims[3] = {{1, sh->c, sh->h, sh->w}, {sh->o, sh->c, sh->k[0], sh->k[1]}, {1, sh->o, sh->oh, sh->ow}};
   dnnl_dims_t parts = {g, sh->o / g, sh->c / g, sh->k[0], sh->k[1]};
   static const dnnl_format_tag_t tags[3] = {dnnl_nhwc, dnnl_format_tag_any, dnnl_nhwc};
@@ -122,7 +128,7 @@ static const char *describe(nn_conv *c, const nn_conv_shape *sh, dnnl_primitive_
   const char *err;
   int n = 0;
   if (apart) memcpy(dims[1], parts, sizeof parts);
-  TRY(MD_TAG(c->plain_md, 4 + apart, dims[1], apart ? dnnl_goihw : dnnl_oihw));
+  TRY(MD_TAG(c->plain_md, 4 + apart, dims[1], tag_of(sh)));
   c->plain = MD_REF(c->plain_md);
   while (n < 3 && (status = MD_TAG(md[n], n == 1 ? 4 + apart : 4, dims[n], tags[n])) == dnnl_success) n++;
   err = n < 3 ? words(status) : create_parts(c, MD_REF(md[0]), MD_REF(md[1]), MD_REF(md[2]), &at, attr);

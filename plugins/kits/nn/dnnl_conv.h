@@ -22,6 +22,7 @@ int nn_room(sp_ctx *ctx);
 typedef struct nn_conv_shape {
   int64_t c, h, w, o, oh, ow;
   int k[2], s[2], p[2], d[2], groups;
+  int order; /* of the weights in memory: row-major; without groups also o,kh,kw,c and kh,kw,c,o */
 } nn_conv_shape;
 
 enum nn_conv_part { NN_CONV_FWD = 0, NN_CONV_DATA = 1, NN_CONV_WEIGHTS = 2 };
@@ -36,9 +37,9 @@ void nn_conv_free(nn_conv *conv);
 size_t nn_conv_packed_bytes(const nn_conv *conv, int part);
 size_t nn_conv_scratch_bytes(const nn_conv *conv, int part); /* of one call */
 /* From here on the convolution is only read, so calls may overlap.
- * Row-major [o][c / groups][kh][kw] to the packed form of FWD or DATA. */
+ * Weights in the shape's order to the packed form of FWD or DATA. */
 const char *nn_conv_pack(const nn_conv *conv, int part, const float *weights, void *packed);
-/* The packed gradient back to row-major. */
+/* The packed gradient back to that order. */
 const char *nn_conv_unpack(const nn_conv *conv, const void *packed, float *weights);
 /* FWD: dst = src * packed. DATA: src = dst * packed. WEIGHTS: packed = src, dst. */
 const char *nn_conv_run(const nn_conv *conv, int part, void *src, void *packed, void *dst, void *scratch);

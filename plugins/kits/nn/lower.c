@@ -113,16 +113,21 @@ static int has_rows(const nn_net *net, const nn_op *d) {
   return x->h * x->w > 1 && y->h * y->w > 1;
 }
 
-/* Who computes a convolution, its transpose, or a linear layer. */
-static int exec_of(const nn_net *net, const nn_target *t, const nn_op *d) {
+/* Who computes a convolution, its transpose, or a linear layer: what the order of its weights goes by, since a stage may be
+ * planned as a frozen one and as one that is trained. */
+static int usual_exec(const nn_net *net, const nn_target *t, const nn_op *d) {
   int point = is_point(d), same = d->kind == NN_OP_CONV && is_plain(d);
   for (int i = 0; i < 2; i++)
     if (d->k[i] != d->k[0] || d->s[i] != 1 || d->p[i] != (d->k[i] - 1) / 2 || d->k[i] % 2 == 0) same = 0;
   if (t->narrow && (same || point) && d->kind != NN_OP_LINEAR &&
       t->narrow(d->k[0], net->values[d->in].c, net->values[d->out].c))
     return NN_X_NARROW;
-  if (t->apart && has_rows(net, d)) return NN_X_CONV;
   return point || is_patch(net, d) ? NN_X_GEMM : NN_X_CONV;
+}
+
+static int exec_of(const nn_net *net, const nn_target *t, const nn_op *d) {
+  int x = usual_exec(net, t, d);
+  return x == NN_X_GEMM && t->apart && has_rows(net, d) ? NN_X_CONV : x;
 }
 
 static int max2(int a, int b) { return a > b ? a : b; }
@@ -192,7 +197,7 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
     case NN_OP_CONVT:
     case NN_OP_LINEAR:
       x = exec_of(net, t, d);
-      order_weight(net, t, d, x);
+      order_weight(net, t, d, usual_exec(net, t, d));
       break;
     case NN_OP_MAX_POOL:
     case NN_OP_AVG_POOL: x = NN_X_POOL; break;
