@@ -43,8 +43,13 @@ static void begin_step(pair *p, int step) {
 static int update(rig *r, uint32_t calls, sp_err *err) {
   int rc = SP_OK;
   for (uint32_t k = 0; k < calls && !rc; k++)
-    rc = rig_run(
-        r, &(rig_call){.n = RIG_BATCH, .kind = SP_SOLO_FORWARD, .poison = POISON_A + (int)k, .part = k, .calls = calls}, err);
+    rc = rig_run(r,
+                 &(rig_call){.n = RIG_BATCH,
+                             .kind = SP_SOLO_FORWARD,
+                             .poison = k ? POISON_B : POISON_A,
+                             .part = k,
+                             .calls = calls},
+                 err);
   return rc;
 }
 
@@ -56,8 +61,8 @@ static bool same_list(pair *p, int step, const rig_list *one, const rig_list *se
     const char *name = one == &r->weights ? r->plan.weights[i].name
                        : one == &r->in    ? r->inst->type->inputs[port].name
                                           : r->inst->type->outputs[port].name;
-    snprintf(p->words, sizeof p->words, "update %d in %d calls leaves '%s' other than one call does%s", step + 1, CALLS, name,
-             step == STEPS - 1 ? "; a gradient of the first is not finite" : "");
+    snprintf(p->words, sizeof p->words, "update %d in %d calls leaves '%s' other than one call does%s", step + 1, CALLS,
+             name, step == STEPS - 1 ? "; a gradient of the first is not finite" : "");
     return false;
   }
   return true;
