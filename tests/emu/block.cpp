@@ -320,8 +320,8 @@ void launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes, void
   }
   cudaError_t error = usable(s);
   if (!error)
-    error =
-        submit(s, [grid, block, shared_bytes, body = std::move(body)] { run_grid(grid, block, shared_bytes, body); });
+    error = submit(
+        s, opened([grid, block, shared_bytes, body = std::move(body)] { run_grid(grid, block, shared_bytes, body); }));
   note(error);
 }
 

@@ -7,6 +7,7 @@
 #include <cublasLt.h>
 #include <cudnn.h>
 
+#include <csetjmp>
 #include <csignal>
 #include <cstdlib>
 #include <vector>
@@ -396,6 +397,65 @@ START_TEST(memory) {
 }
 END_TEST
 
+static sigjmp_buf caught;
+static void on_fault(int) { siglongjmp(caught, 1); }
+
+/* Does a look at memory of the device end the program here? */
+static bool is_shut(const float *p) {
+  struct sigaction act = {}, old;
+  act.sa_handler = on_fault;
+  sigaction(SIGSEGV, &act, &old);
+  bool shut = sigsetjmp(caught, 1);
+  if (!shut) *static_cast<const volatile float *>(p);
+  sigaction(SIGSEGV, &old, nullptr);
+  return shut;
+}
+
+struct looks {
+  const float *p;
+  int calls, shut;
+};
+
+static void look(void *arg) {
+  looks *l = static_cast<looks *>(arg);
+  l->calls++;
+  l->shut += is_shut(l->p);
+}
+
+static __global__ void more(float *p, const float *q) { *p += *q; }
+
+START_TEST(shut_to_the_host) { /* _i: work is late */
+  setenv("SPCORE_EMU_PROTECT", "1", 1);
+  setenv("SPCORE_EMU_TIMING", _i ? "late" : "", 1);
+  on_device<float> a(std::vector<float>{1}), b(std::vector<float>{2});
+  looks l = {a.p, 0, 0};
+  cudaStream_t s;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, 0);
+  ck_assert(is_shut(a.p) && is_shut(b.p));
+  for (int capture = 0; capture < 2; capture++) {
+    if (capture) cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal);
+    SP_LAUNCH(more, 1, 1, 0, s, a.p, b.p);
+    cudaLaunchHostFunc(s, look, &l);
+    SP_LAUNCH(more, 1, 1, 0, s, a.p, b.p);
+    if (capture) ck_assert_int_eq(cudaStreamEndCapture(s, &graph), cudaSuccess);
+  }
+  ck_assert_int_eq(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+  ck_assert_int_eq(cudaGraphLaunch(exec, s), cudaSuccess);
+  ck_assert(is_shut(a.p));
+  ck_assert_int_eq(cudaStreamSynchronize(s), cudaSuccess);
+  ck_assert(is_shut(a.p) && is_shut(b.p));
+  ck_assert_int_eq(l.calls, 2);
+  ck_assert_int_eq(l.shut, 2);
+  ck_assert_float_eq(a.get()[0], 9);
+  ck_assert(is_shut(a.p));
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(s);
+}
+END_TEST
+
 START_TEST(device_says_what_it_is) {
   cudaDeviceProp p;
   ck_assert_int_eq(cudaGetDeviceProperties(&p, 0), cudaSuccess);
@@ -571,6 +631,7 @@ int main() {
   tcase_add_test(c, captures_refused);
   tcase_add_test(c, events_and_host_functions);
   tcase_add_test(c, memory);
+  tcase_add_loop_test(c, shut_to_the_host, 0, 2);
   tcase_add_test(c, device_says_what_it_is);
   tcase_add_loop_test(c, gemm, 0, 4);
   tcase_add_test(c, convolutions);

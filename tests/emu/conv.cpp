@@ -226,11 +226,11 @@ static cudnnStatus_t enqueue(cudnnHandle_t handle, const problem &p, part which,
   if (needed > bytes || (needed && kind_of(workspace, needed) != memory_device)) return CUDNN_STATUS_BAD_PARAM;
   if (!lies_there(p.x, x) || !lies_there(p.w, w) || !lies_there(p.y, y)) return CUDNN_STATUS_BAD_PARAM;
   if (usable(handle->stream)) return CUDNN_STATUS_EXECUTION_FAILED;
-  cudaError_t error = submit(handle->stream, [=] {
-    static int calls;
-    if (needed) memset(workspace, 0xcb, needed);
-    what(deterministic(which, algo) ? 1 + algo : 1 + calls++ % 4);
-  });
+  cudaError_t error = submit(handle->stream, opened([=] {
+                               static int calls;
+                               if (needed) memset(workspace, 0xcb, needed);
+                               what(deterministic(which, algo) ? 1 + algo : 1 + calls++ % 4);
+                             }));
   return error ? CUDNN_STATUS_EXECUTION_FAILED : CUDNN_STATUS_SUCCESS;
 }
 

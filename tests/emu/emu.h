@@ -61,8 +61,13 @@ void drain();                      /* runs what is queued */
 enum memory_kind { memory_unknown, memory_device, memory_pinned };
 memory_kind kind_of(const void *p, size_t bytes);
 /* Between them the host may touch device memory; they nest. */
+/* Opens all of the device's memory to this process, and shuts it once as often as it was opened; opened() does so around an
+ * operation. Between pause and resume it is shut, however often it was opened. */
 void memory_open();
 void memory_shut();
+int memory_pause();
+void memory_resume(int paused);
+operation opened(operation what);
 void memory_check(); /* guards of every allocation */
 
 size_t shared_limit(const void *kernel); /* most dynamic shared memory that the kernel was allowed */

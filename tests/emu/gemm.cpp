@@ -206,27 +206,29 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   bool tf32 = allows_tf32(d.compute, a.type);
   int pieces = algo.splitk * (algo.id == 1 ? 3 : 1);
   if (usable(stream)) return CUBLAS_STATUS_EXECUTION_FAILED;
-  cudaError_t error = submit(stream, [=] {
-    float by = on_host ? host_alpha : *static_cast<const float *>(alpha);
-    float keep = on_host ? host_beta : *static_cast<const float *>(beta);
-    std::vector<float> sums;
-    if (needed) memset(workspace, 0xcb, needed);
-    for (int of = 0; of < ld.batch; of++) {
-      matrix left = in_batch(a, la, of), right = in_batch(b, lb, of), old = in_batch(c, lc, of);
-      int64_t first = of * ld.stride;
-      product(sums, left, right, tf32, pieces);
-      for (int64_t i = 0; i < out.rows; i++)
-        for (int64_t j = 0; j < out.cols; j++) {
-          float &x = sums[static_cast<size_t>(i * out.cols + j)];
-          x *= by;
-          if (keep != 0.0f) x += keep * number_at(old.p, c.type, i * c.down + j * c.right);
-        }
-      finish(e, sums, out.rows, out.cols, left, right);
-      for (int64_t i = 0; i < out.rows; i++)
-        for (int64_t j = 0; j < out.cols; j++)
-          put_number(D, out.type, first + i * out.down + j * out.right, sums[static_cast<size_t>(i * out.cols + j)]);
-    }
-  });
+  cudaError_t error = submit(stream, opened([=] {
+                               float by = on_host ? host_alpha : *static_cast<const float *>(alpha);
+                               float keep = on_host ? host_beta : *static_cast<const float *>(beta);
+                               std::vector<float> sums;
+                               if (needed) memset(workspace, 0xcb, needed);
+                               for (int of = 0; of < ld.batch; of++) {
+                                 matrix left = in_batch(a, la, of), right = in_batch(b, lb, of),
+                                        old = in_batch(c, lc, of);
+                                 int64_t first = of * ld.stride;
+                                 product(sums, left, right, tf32, pieces);
+                                 for (int64_t i = 0; i < out.rows; i++)
+                                   for (int64_t j = 0; j < out.cols; j++) {
+                                     float &x = sums[static_cast<size_t>(i * out.cols + j)];
+                                     x *= by;
+                                     if (keep != 0.0f) x += keep * number_at(old.p, c.type, i * c.down + j * c.right);
+                                   }
+                                 finish(e, sums, out.rows, out.cols, left, right);
+                                 for (int64_t i = 0; i < out.rows; i++)
+                                   for (int64_t j = 0; j < out.cols; j++)
+                                     put_number(D, out.type, first + i * out.down + j * out.right,
+                                                sums[static_cast<size_t>(i * out.cols + j)]);
+                               }
+                             }));
   return error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 

@@ -94,6 +94,55 @@ void memory_shut() {
   for (auto &it : pieces) protect(it.second, PROT_NONE);
 }
 
+int memory_pause() {
+  int depth = open_depth;
+  if (depth) open_depth = 1, memory_shut();
+  return depth;
+}
+
+void memory_resume(int paused) {
+  if (paused) memory_open();
+  open_depth = paused;
+}
+
+operation opened(operation what) {
+  return [what = std::move(what)] {
+    memory_open();
+    what();
+    memory_shut();
+  };
+}
+
+static std::map<uintptr_t, piece>::iterator holding(const void *at) {
+  auto it = pieces.upper_bound(reinterpret_cast<uintptr_t>(at));
+  return it == pieces.begin() ? pieces.end() : std::prev(it);
+}
+
+/* Opens what holds an address, and no other memory. */
+class piece_open {
+public:
+  explicit piece_open(const void *at) : it(open_depth || !protecting() ? pieces.end() : holding(at)) {
+    if (it != pieces.end()) protect(it->second, PROT_READ | PROT_WRITE);
+  }
+  ~piece_open() {
+    if (it != pieces.end()) protect(it->second, PROT_NONE);
+  }
+  piece_open(const piece_open &) = delete;
+
+private:
+  std::map<uintptr_t, piece>::iterator it;
+};
+
+static void copy(void *to, const void *from, size_t bytes) {
+  piece_open a(to), b(from);
+  memmove(to, from, bytes);
+}
+
+static void fill(void *to, int byte, size_t bytes) {
+  piece_open a(to);
+  memset(to, byte, bytes);
+}
+
 static void check(uintptr_t at, const piece &p) {
   const unsigned char *start = reinterpret_cast<const unsigned char *>(p.map + page());
   const unsigned char *data = reinterpret_cast<const unsigned char *>(at);
@@ -127,6 +176,8 @@ static cudaError_t take(void **out, size_t bytes, memory_kind kind) {
   if (map == MAP_FAILED) return note(cudaErrorMemoryAllocation);
   p.map = static_cast<char *>(map);
   if (mprotect(p.map + page(), inner, PROT_READ | PROT_WRITE)) die("mprotect: %s", strerror(errno));
+  madvise(p.map + page(), inner,
+          MADV_DONTDUMP); /* unlike its neighbours, so that the kernel never joins or parts them */
   char *data = p.map + page() + inner - room;
   memset(p.map + page(), guard_byte, inner - room);
   memset(data + bytes, guard_byte, room - bytes);
@@ -147,9 +198,10 @@ static cudaError_t give(void *data, memory_kind kind) {
   auto it = pieces.find(reinterpret_cast<uintptr_t>(data));
   if (it == pieces.end() || it->second.kind != kind) return note(cudaErrorInvalidValue);
   piece p = it->second;
-  memory_open();
-  check(it->first, p);
-  memory_shut();
+  {
+    piece_open open(data);
+    check(it->first, p);
+  }
   pieces.erase(it);
   if (kind == memory_device) taken -= (p.bytes + align - 1) / align * align;
   munmap(p.map, p.mapped);
@@ -159,9 +211,8 @@ static cudaError_t give(void *data, memory_kind kind) {
 memory_kind kind_of(const void *at, size_t bytes) {
   entered in;
   uintptr_t p = reinterpret_cast<uintptr_t>(at);
-  auto it = pieces.upper_bound(p);
-  if (it == pieces.begin()) return memory_unknown;
-  --it;
+  auto it = holding(at);
+  if (it == pieces.end()) return memory_unknown;
   return p - it->first <= it->second.bytes && bytes <= it->second.bytes - (p - it->first) ? it->second.kind
                                                                                           : memory_unknown;
 }
@@ -221,7 +272,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
   activity is = in ? activity_in : out ? activity_out : activity_copy;
   if (!error)
     error = submit(
-        stream, [=] { memmove(to, from, bytes); }, is);
+        stream, [=] { copy(to, from, bytes); }, is);
   return note(error);
 }
 
@@ -229,7 +280,7 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t strea
   cudaError_t error = bytes && kind_of(to, bytes) == memory_unknown ? cudaErrorInvalidValue : usable(stream);
   if (!error)
     error = submit(
-        stream, [=] { memset(to, byte, bytes); }, activity_fill);
+        stream, [=] { fill(to, byte, bytes); }, activity_fill);
   return note(error);
 }
 
@@ -239,9 +290,7 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind 
   if (!error) error = copy_error(to, from, bytes, kind);
   if (error) return note(error);
   drain();
-  memory_open();
-  memmove(to, from, bytes);
-  memory_shut();
+  copy(to, from, bytes);
   return note(cudaSuccess);
 }
 
@@ -251,9 +300,7 @@ cudaError_t cudaMemset(void *to, int byte, size_t bytes) {
   if (!error && bytes && kind_of(to, bytes) == memory_unknown) error = cudaErrorInvalidValue;
   if (error) return note(error);
   drain();
-  memory_open();
-  memset(to, byte, bytes);
-  memory_shut();
+  fill(to, byte, bytes);
   return note(cudaSuccess);
 }
 

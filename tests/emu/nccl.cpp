@@ -122,7 +122,7 @@ ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, std::vector<transfer> 
   c->in_progress = slow;
   c->launching = true;
   std::thread([=] {
-    if (sp_emu::submit(stream, [c, list] { move_all(*c, list); })) sp_emu::die("a collective cannot be submitted");
+    if (sp_emu::submit(stream, sp_emu::opened([c, list] { move_all(*c, list); }))) sp_emu::die("a collective cannot be submitted");
     c->launching = false;
   }).detach();
   return ncclInProgress;

@@ -88,9 +88,7 @@ static void run(const operation &what) {
   static long count;
   if (fails && ++count == fails) fall_sick(cudaErrorIllegalAddress);
   if (fails && count >= fails) return;
-  memory_open();
   what();
-  memory_shut();
 }
 
 static bool run_one() {
@@ -103,7 +101,10 @@ static bool run_one() {
 
 void drain() {
   entered in;
+  if (queue.empty()) return;
+  memory_open();
   while (run_one()) {}
+  memory_shut();
 }
 
 cudaError_t usable(cudaStream_t s) {
@@ -229,9 +230,9 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t s, cudaHostFn_t fn, void *arg) {
   cudaError_t error = usable(s);
   if (error) return note(error);
   return note(submit(s, [=] {
-    memory_shut(); /* a host function sees what the host sees */
+    int paused = memory_pause(); /* a host function sees what the host sees */
     fn(arg);
-    memory_open();
+    memory_resume(paused);
   }));
 }
 
@@ -455,13 +456,13 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
   static unsigned launches;
   unsigned number = ++launches;
   if (watcher) watcher->launch(number);
-  return note(submit(s, [list = exec->list, number] {
-    for (auto &node : *list) {
-      uint64_t begin = watcher ? watcher->now() : 0;
-      node->what();
-      if (watcher) watcher->ran({node->id, begin, watcher->now(), number, node->is});
-    }
-  }));
+  return note(submit(s, opened([list = exec->list, number] {
+                       for (auto &node : *list) {
+                         uint64_t begin = watcher ? watcher->now() : 0;
+                         node->what();
+                         if (watcher) watcher->ran({node->id, begin, watcher->now(), number, node->is});
+                       }
+                     })));
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
