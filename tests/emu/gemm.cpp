@@ -50,6 +50,12 @@ static std::vector<float> packed(const matrix &m, bool tf32) {
   return out;
 }
 
+/* At -O2 GCC makes vectors of no loop whose count it does not know. */
+__attribute__((optimize("O3"))) static void add_times(float *__restrict sum, const float *__restrict x, float by,
+                                                      size_t n) {
+  for (size_t j = 0; j < n; j++) sum[j] += by * x[j];
+}
+
 void product(std::vector<float> &out, const matrix &a, const matrix &b, bool tf32, int pieces) {
   size_t m = static_cast<size_t>(a.rows), n = static_cast<size_t>(b.cols), k = static_cast<size_t>(a.cols);
   std::vector<float> left = packed(a, tf32), right = packed(b, tf32), part(n);
@@ -60,12 +66,8 @@ void product(std::vector<float> &out, const matrix &a, const matrix &b, bool tf3
     for (size_t from = 0; from < k; from += each) {
       size_t to = from + each < k ? from + each : k;
       part.assign(n, 0.0f);
-      for (size_t l = from; l < to; l++) {
-        float factor = left[i * k + l];
-        const float *other = &right[l * n];
-        for (size_t j = 0; j < n; j++) part[j] += factor * other[j];
-      }
-      for (size_t j = 0; j < n; j++) row[j] += part[j];
+      for (size_t l = from; l < to; l++) add_times(part.data(), &right[l * n], left[i * k + l], n);
+      add_times(row, part.data(), 1, n);
     }
   }
 }

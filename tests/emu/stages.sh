@@ -13,7 +13,7 @@ done
 # Where the workspace that cuDNN asks for is more than a lane has, a batch of three is computed as two samples and one.
 if test -x "$top_builddir/tests/cuda/check_networks"; then
   for net in "odd sizes" transposed; do
-    SPCORE_EMU_CONV=30000000 SPCORE_EMU_PROTECT=0 SP_TEST_SMALL=1 SP_TEST_NET=$net \
+    SPCORE_EMU_SLOWER=1 SPCORE_EMU_CONV=30000000 SPCORE_EMU_PROTECT=0 SP_TEST_SMALL=1 SP_TEST_NET=$net \
       "$top_builddir/tests/cuda/check_networks" || failed=1
   done
 fi

@@ -3,6 +3,7 @@
 # it a graph is one slice, and that is said.
 set -u
 . "${top_srcdir:?}/tests/emu/env.sh"
+unset SPCORE_EMU_SLOWER # times of the timeline are compared with those of the host
 cat >"$tmp/graph.lua" <<'END'
 local sp = require "spcore"
 local opt = sp.args { steps = { 12, "steps" }, fails = { -1, "the step that does" } }
