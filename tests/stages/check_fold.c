@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * check_fold.c - a frozen network's batch norms and sums, several of each, are all folded, and so are maps that are enlarged to
+ * check_fold.c - a frozen network's batch norms, sums and activations, several of each, are all folded, and so are maps that are enlarged to
  * be joined, of any; what may not be is not. */
 #include "plugins/kits/nn/axis.h"
 #include "plugins/kits/nn/lower.h"
@@ -105,12 +105,36 @@ START_TEST(joined) { /* one that nobody else sees, one of two readers, one that 
 }
 END_TEST
 
+static int act(nn_net *net, int kind, int in) { return add(net, (nn_op){.kind = kind, .in = in}); }
+
+START_TEST(acts) { /* all of which only those behind a convolution, read by nobody else, are folded */
+  static const nn_target can = {.acts = 1, .apart = 1};
+  for (int on = 0; on < 2; on++) {
+    nn_net net = empty();
+    int a = conv(&net, 0), b = act(&net, NN_OP_SILU, a);
+    int c = act(&net, NN_OP_HARD_SWISH, norm(&net, conv(&net, b), 0));
+    int read = conv(&net, c), both = sum(&net, act(&net, NN_OP_SILU, read), read);
+    int other = act(&net, NN_OP_SIGMOID, conv(&net, both)), again = act(&net, NN_OP_SILU, other);
+    int lit = act(&net, NN_OP_SILU, norm(&net, conv(&net, again), 1));
+    keep[lit] = 1;
+    int before = net.n_ops;
+    nn_fold(&net, on ? &can : &target, keep, 1);
+    ck_assert_int_eq(net.n_ops, before - 2 - 2 * on); /* two norms */
+    ck_assert_int_eq(net.ops[0].act, on ? NN_OP_SILU : 0);
+    ck_assert_int_eq(net.ops[0].out, on ? b : a);
+    ck_assert_int_eq(net.ops[2 - on].act, on ? NN_OP_HARD_SWISH : 0);
+    for (int i = 4 - 2 * on; i < net.n_ops; i++) ck_assert_int_eq(net.ops[i].act, 0);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("fold");
   TCase *t = tcase_create("fold");
   tcase_add_test(t, blocks);
   tcase_add_test(t, stays);
   tcase_add_test(t, joined);
+  tcase_add_test(t, acts);
   suite_add_tcase(s, t);
   return suite_run(s);
 }

@@ -227,12 +227,21 @@ START_TEST(alone) {
 }
 END_TEST
 
-/* Batch norm, a sum and ReLU within convolutions, some of them by other sums of products; all of a frozen network. */
+/* Batch norm, a sum, ReLU and other activations within convolutions, some of them by other sums of products; all of a frozen
+ * network. */
 START_TEST(frozen_as_open) {
-  static const struct net net = {"{ layers = { { \"conv\", 32, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" "
-                                 "}, { \"conv\", 64, pad = 1 },"
-                                 " { \"residual\", 64 }, { \"conv\", 32, pad = 2, tap = true }, { \"conv\", 7 } } }",
-                                 5, 32, 13, 18};
+  static const struct net all[] = {
+      {"{ layers = { { \"conv\", 32, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" }, { \"conv\", 64, pad = "
+       "1 },"
+       " { \"residual\", 64 }, { \"conv\", 32, pad = 2, tap = true }, { \"conv\", 7 } } }",
+       5, 32, 13, 18},
+      {"{ layers = { { \"conv\", 36, pad = 1, stride = 2, bias = false }, { \"batch_norm\" }, { \"hard_swish\" },"
+       " { \"conv\", 36, pad = 2, kernel = 5, groups = 36, bias = false }, { \"batch_norm\" }, { \"silu\", tap = true "
+       "},"
+       " { \"conv\", 32, kernel = 1 }, { \"silu\" }, { \"conv\", 64, pad = 1 }, { \"hard_swish\" },"
+       " { \"conv\", 11, kernel = 1, bias = false }, { \"silu\" } } }",
+       5, 6, 26, 31}};
+  const struct net net = all[_i];
   spt *frozen[] = {make(&net, SP_CHANNELS_LAST, 1), make(&net, SP_ROW_MAJOR, 3)}, *open = make(&net, SP_ROW_MAJOR, 2);
   ck_assert_msg(!spt_plan(open, 0) && !spt_forward(open, 0), "%s", spt_error(open));
   for (int i = 0; i < 2; i++) {
@@ -256,6 +265,31 @@ START_TEST(frozen_as_open) {
 }
 END_TEST
 
+/* What is no number stays so within a convolution that applies what is behind it. */
+START_TEST(frozen_nan) {
+  static const struct net net = {"{ layers = { { \"conv\", 9, kernel = 1 }, { \"hard_swish\", tap = true },"
+                                 " { \"conv\", 9, kernel = 1, from = \"input\" }, { \"relu\", tap = true },"
+                                 " { \"conv\", 9, kernel = 1, from = \"input\" }, { \"silu\" } } }",
+                                 1, 2, 3, 4};
+  enum { PIXELS = 12, CHANNELS = 9, BROKEN = 7 };
+  spt *t = make(&net, SP_CHANNELS_LAST, 1);
+  float x[2 * PIXELS], y[PIXELS * CHANNELS];
+  spt_set_frozen(t, 1);
+  ck_assert_msg(!spt_plan(t, 0), "%s", spt_error(t));
+  for (int i = 0; i < 2 * PIXELS; i++) x[i] = i % PIXELS == BROKEN ? NAN : 0.5f;
+  ck_assert_int_eq(spt_set(t, SPT_IN, 0, 0, x), SP_OK);
+  ck_assert_msg(!spt_forward(t, 0), "%s", spt_error(t));
+  for (int p = 0; p < 2; p++)
+    for (int k = 0; k < spt_count(t, SPT_OUT, p); k++) {
+      ck_assert_int_eq(spt_get(t, SPT_OUT, p, k, y), SP_OK);
+      for (int i = 0; i < PIXELS * CHANNELS; i++)
+        ck_assert_msg(isnan(y[i]) == (i % PIXELS == BROKEN), "port %d, item %d: number %d is %g", p, k, i,
+                      (double)y[i]);
+    }
+  spt_free(t);
+}
+END_TEST
+
 /* What a frozen network gives for an image hangs on no other image of the batch, nor on its place there: a cache holds what came
  * of another one. 3 images, and more than are few rows of a product. */
 START_TEST(neighbours) {
@@ -263,7 +297,8 @@ START_TEST(neighbours) {
   static const char params[] =
       "{ layers = { { \"conv\", 24, kernel = 1 }, { \"batch_norm\" }, { \"relu\", tap = true },"
       " { \"conv\", 40, kernel = 2, stride = 2, tap = true }, { \"conv\", 16, kernel = 1 },"
-      " { \"conv_transpose\", 8, tap = true }, { \"conv\", 8, pad = 1, groups = 8 }, { \"mean\" },"
+      " { \"conv_transpose\", 8, tap = true }, { \"conv\", 8, pad = 1, groups = 8 }, { \"silu\" },"
+      " { \"conv\", 12, kernel = 1 }, { \"hard_swish\" }, { \"mean\" },"
       " { \"conv\", 30, kernel = 1 }, { \"flatten\" }, { \"linear\", 10 } } }";
   int n = counts[_i];
   struct net net = {params, n, 9, 10, 14};
@@ -414,7 +449,8 @@ int main(void) {
   tcase_add_test(c, taps);
   tcase_add_test(c, drops);
   tcase_add_test(c, alone);
-  tcase_add_test(c, frozen_as_open);
+  tcase_add_loop_test(c, frozen_as_open, 0, 2);
+  tcase_add_test(c, frozen_nan);
   tcase_add_loop_test(c, neighbours, 0, 3);
   tcase_add_test(c, smooth);
   tcase_add_loop_test(c, errors, 0, (int)SP_ARRAY(bads));

@@ -64,7 +64,7 @@ static float *numbers(int64_t n, uint64_t seed) {
 
 static job job_of(const struct net *t) {
   int64_t oh = t->h + 2 * t->pad - 2, ow = t->w + 2 * t->pad - 2;
-  nn_conv_shape sh = {t->c, t->h, t->w, t->o, oh, ow, {3, 3}, {1, 1}, {t->pad, t->pad}, {1, 1}, 1, 0};
+  nn_conv_shape sh = {t->c, t->h, t->w, t->o, oh, ow, {3, 3}, {1, 1}, {t->pad, t->pad}, {1, 1}, 1, 0, 0, 0};
   job j = {.in = t->h * t->w * t->c, .out = oh * ow * t->o};
   ck_assert(nn_wino_fits(&sh));
   j.x = numbers(N * j.in, 1);
@@ -178,7 +178,7 @@ END_TEST
 
 /* What gains nothing, or is something else, is left to oneDNN. */
 START_TEST(others) {
-  const nn_conv_shape good = {64, 14, 14, 64, 14, 14, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 0};
+  const nn_conv_shape good = {64, 14, 14, 64, 14, 14, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, 0, 0, 0};
   nn_conv_shape sh[] = {good, good, good, good, good, good, good, good};
   sh[0].k[1] = 5, sh[1].s[0] = 2, sh[2].d[1] = 2, sh[3].groups = 2, sh[4].c = 72, sh[5].o = 48;
   sh[6].oh = sh[6].h = 1;

@@ -53,7 +53,7 @@ NN_VEC static void slopes(int act, float *y, const float *x, const float *dy, in
   }
 }
 
-static int act_of(const ac *p) { return p->op->d.kind - NN_OP_SIGMOID; }
+static int act_of(const ac *p) { return (p->op->d.act ? p->op->d.act : p->op->d.kind) - NN_OP_SIGMOID; }
 
 static int act_chunk(void *arg, int64_t i, int worker) {
   ac *p = arg;
@@ -81,6 +81,12 @@ static int act_back_chunk(void *arg, int64_t i, int worker) {
 int nn_act_forward(const nn_call *c, const nn_xop *op) {
   ac p = start(c, op);
   return nn_run(&c->par, NN_CHUNKS, act_chunk, &p);
+}
+
+int nn_act_behind(const nn_call *c, const nn_xop *op) {
+  ac p = start(c, op);
+  p.x = p.y;
+  return op->d.act ? nn_run(&c->par, NN_CHUNKS, act_chunk, &p) : SP_OK;
 }
 
 int nn_act_backward(const nn_call *c, const nn_xop *op) {

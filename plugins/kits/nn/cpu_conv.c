@@ -44,22 +44,24 @@ static nn_conv_shape shape_of(const nn_cpu *cpu, const nn_xop *op) {
   int64_t parts = parts_of(cpu, op);
   const nn_val *a = &cpu->vals[d->kind == NN_OP_CONVT ? op->out : op->in];
   const nn_val *b = &cpu->vals[d->kind == NN_OP_CONVT ? op->in : op->out];
-  nn_conv_shape sh = {a->c,
-                      a->h,
-                      a->w,
-                      b->c,
-                      b->h,
-                      b->w,
-                      {d->k[0], d->k[1]},
-                      {d->s[0], d->s[1]},
-                      {d->p[0], d->p[1]},
-                      {d->dil[0], d->dil[1]},
-                      d->groups,
-                      cpu->net.weights[d->w].spec.order};
+  nn_conv_shape sh = {.c = a->c,
+                      .h = a->h,
+                      .w = a->w,
+                      .o = b->c,
+                      .oh = b->h,
+                      .ow = b->w,
+                      .k = {d->k[0], d->k[1]},
+                      .s = {d->s[0], d->s[1]},
+                      .p = {d->p[0], d->p[1]},
+                      .d = {d->dil[0], d->dil[1]},
+                      .groups = d->groups,
+                      .order = cpu->net.weights[d->w].spec.order};
   if (parts > 1) {
     sh.h = sh.oh = 1;
     sh.w = sh.ow = a->px / parts;
   }
+  if (d->act) sh.act = 1 + d->act - NN_OP_SIGMOID;
+  sh.bias = d->act && (d->bias || d->norm);
   return sh;
 }
 
@@ -140,7 +142,7 @@ int nn_convs_prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
 static int run(const cv *p, int part, int worker, const float *x, void *packed, const float *y) {
   int t = p->op->d.kind == NN_OP_CONVT;
   void *src = (void *)(uintptr_t)(t ? y : x), *dst = (void *)(uintptr_t)(t ? x : y);
-  const char *err = nn_conv_run(p->op->conv, part, src, packed, dst, nn_worker(p->c, worker));
+  const char *err = nn_conv_run(p->op->conv, part, src, packed, dst, nn_worker(p->c, worker), p->bias);
   return err ? nn_fail(p->c, p->op, err) : SP_OK;
 }
 
@@ -149,7 +151,7 @@ static int forward_sample(void *arg, int64_t i, int worker) {
   int64_t size = p->out_px * p->out->c;
   float *y = p->y + i * size;
   int st = run(p, p->part, worker, p->x + i * p->in_px * p->in->c, p->packed, y);
-  if (!st)
+  if (!st && !p->op->d.act)
     nn_bias_relu(y, p->bias, p->plus ? p->plus + i * size : NULL, p->out_px, p->out->c, p->out->c, 0, p->out->c,
                  p->op->d.relu);
   return st;
@@ -182,13 +184,15 @@ static int wino_part(void *arg, int64_t i, int worker) {
 }
 
 static int wino_forward(const nn_call *c, const nn_xop *op) {
+  int st;
   wn p = {c, {.sh = shape_of(c->w.low, op), .samples = c->w.n, .relu = op->d.relu}};
   p.w.x = nn_data(c, op->in);
   p.w.y = nn_data(c, op->out);
   p.w.packed = (const float *)((const char *)c->w.io->consts + op->off_w);
   p.w.bias = nn_product_bias(c, op);
   p.w.plus = nn_product_plus(c, op);
-  return nn_run(&c->par, nn_wino_parts(&p.w), wino_part, &p);
+  st = nn_run(&c->par, nn_wino_parts(&p.w), wino_part, &p);
+  return st ? st : nn_act_behind(c, op);
 }
 
 int nn_convs_forward(const nn_call *c, const nn_xop *op) {

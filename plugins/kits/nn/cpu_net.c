@@ -23,7 +23,7 @@ static int tables(sp_ctx *ctx, nn_val *v) {
 
 int nn_cpu_plan(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in, const nn_bind *out,
                 int n_out) {
-  nn_target target = {.inner = NN_F32, .no_mask = 1u << NN_X_RELU, .apart = plan->frozen};
+  nn_target target = {.inner = NN_F32, .no_mask = 1u << NN_X_RELU, .apart = plan->frozen, .acts = !plan->training};
   int st;
   nn_cpu_clear(cpu);
   if ((st = nn_lower(ctx, cpu, &target, plan, net, in, n_in, out, n_out))) return st;

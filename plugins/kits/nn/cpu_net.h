@@ -78,6 +78,8 @@ int nn_upsample_backward(const nn_call *c, const nn_xop *op);
 int nn_drop_forward(const nn_call *c, const nn_xop *op);
 int nn_drop_backward(const nn_call *c, const nn_xop *op);
 int nn_act_forward(const nn_call *c, const nn_xop *op);
+/* The activation of a product, on what it has written. */
+int nn_act_behind(const nn_call *c, const nn_xop *op);
 int nn_act_backward(const nn_call *c, const nn_xop *op);
 int nn_mul_forward(const nn_call *c, const nn_xop *op);
 int nn_mul_backward(const nn_call *c, const nn_xop *op);

@@ -4,6 +4,8 @@
  * Memory objects and streams say what one call works on, so they are made for it: that takes a microsecond. */
 #include "dnnl_conv.h"
 
+#include "act.h"
+
 #include <dnnl.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -16,13 +18,12 @@ typedef const_dnnl_memory_desc_t md_ref;
 typedef const dnnl_memory_desc_t *md_ref;
 #endif
 
-enum { ARGS = 4 }; /* src, weights, dst, scratchpad */
+enum { ARGS = 5 }; /* src, weights, dst, scratchpad, bias */
 
 typedef struct part {
   dnnl_primitive_desc_t pd;
   dnnl_primitive_t prim;
-  md_ref md[ARGS];
-  int arg[ARGS];
+  md_ref md[ARGS]; /* NULL: it has none */
   dnnl_primitive_t reorder;
 } part;
 
@@ -73,21 +74,31 @@ typedef struct placing {
   dnnl_dims_t st, dil, pl, pr;
 } placing;
 
-static const char *create_parts(nn_conv *c, md_ref src, md_ref w, md_ref dst, const placing *at,
-                                dnnl_primitive_attr_t attr) {
-  dnnl_primitive_desc_t *f = &c->parts[0].pd, *bd = &c->parts[1].pd, *bw = &c->parts[2].pd;
+static const char *create_forward(nn_conv *c, const md_ref *md, const placing *at, dnnl_primitive_attr_t attr) {
+  dnnl_primitive_desc_t *f = &c->parts[0].pd;
 #if DNNL_VERSION_MAJOR >= 3
-  TRY(dnnl_convolution_forward_primitive_desc_create(f, c->engine, dnnl_forward_training, dnnl_convolution_direct, src,
-                                                     w, NULL, dst, at->st, at->dil, at->pl, at->pr, attr));
+  TRY(dnnl_convolution_forward_primitive_desc_create(f, c->engine, dnnl_forward_training, dnnl_convolution_direct,
+                                                     md[0], md[1], md[3], md[2], at->st, at->dil, at->pl, at->pr,
+                                                     attr));
+#else
+  dnnl_convolution_desc_t d;
+  TRY(dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, md[0], md[1],
+                                                 md[3], md[2], at->st, at->dil, at->pl, at->pr));
+  TRY(dnnl_primitive_desc_create(f, &d, attr, c->engine, NULL));
+#endif
+  return NULL;
+}
+
+static const char *create_backward(nn_conv *c, const md_ref *md, const placing *at, dnnl_primitive_attr_t attr) {
+  dnnl_primitive_desc_t *f = &c->parts[0].pd, *bd = &c->parts[1].pd, *bw = &c->parts[2].pd;
+  md_ref src = md[0], w = md[1], dst = md[2];
+#if DNNL_VERSION_MAJOR >= 3
   TRY(dnnl_convolution_backward_data_primitive_desc_create(bd, c->engine, dnnl_convolution_direct, src, w, dst, at->st,
                                                            at->dil, at->pl, at->pr, *f, attr));
   TRY(dnnl_convolution_backward_weights_primitive_desc_create(bw, c->engine, dnnl_convolution_direct, src, w, NULL, dst,
                                                               at->st, at->dil, at->pl, at->pr, *f, attr));
 #else
   dnnl_convolution_desc_t d;
-  TRY(dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, src, w, NULL, dst,
-                                                 at->st, at->dil, at->pl, at->pr));
-  TRY(dnnl_primitive_desc_create(f, &d, attr, c->engine, NULL));
   TRY(dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, src, w, dst, at->st, at->dil,
                                                        at->pl, at->pr));
   TRY(dnnl_primitive_desc_create(bd, &d, attr, c->engine, *f));
@@ -117,33 +128,59 @@ static dnnl_format_tag_t tag_of(const nn_conv_shape *sh) {
   return sh->order == SP_ROW_MAJOR ? dnnl_oihw : sh->order == SP_CHANNELS_LAST ? dnnl_ohwi : dnnl_hwio;
 }
 
+/* oneDNN's activation of the same formula. */
+static const char *add_act(dnnl_primitive_attr_t attr, int act) {
+  dnnl_post_ops_t ops = NULL;
+  dnnl_status_t status = dnnl_post_ops_create(&ops);
+  if (status) return words(status);
+#if DNNL_VERSION_MAJOR >= 3
+#define APPEND(alg, a, b) dnnl_post_ops_append_eltwise(ops, alg, a, b)
+#else
+#define APPEND(alg, a, b) dnnl_post_ops_append_eltwise(ops, 1, alg, a, b)
+#endif
+  switch (act) {
+    case NN_ACT_HARD_SWISH: status = APPEND(dnnl_eltwise_hardswish, 1.0f / 6, 0.5f); break;
+    case NN_ACT_SILU: status = APPEND(dnnl_eltwise_swish, 1, 0); break;
+    default: status = dnnl_unimplemented;
+  }
+  if (!status) status = dnnl_primitive_attr_set_post_ops(attr, ops);
+  dnnl_post_ops_destroy(ops);
+  return status ? words(status) : NULL;
+}
+
 static const char *describe(nn_conv *c, const nn_conv_shape *sh, dnnl_primitive_attr_t attr) {
   int g = sh->groups, apart = g > 1;
-  dnnl_dims_t dims[3] = {{1, sh->c, sh->h, sh->w}, {sh->o, sh->c, sh->k[0], sh->k[1]}, {1, sh->o, sh->oh, sh->ow}};
+  dnnl_dims_t dims[4] = {
+      {1, sh->c, sh->h, sh->w}, {sh->o, sh->c, sh->k[0], sh->k[1]}, {1, sh->o, sh->oh, sh->ow}, {sh->o}};
   dnnl_dims_t parts = {g, sh->o / g, sh->c / g, sh->k[0], sh->k[1]};
-  static const dnnl_format_tag_t tags[3] = {dnnl_nhwc, dnnl_format_tag_any, dnnl_nhwc};
+  static const dnnl_format_tag_t tags[4] = {dnnl_nhwc, dnnl_format_tag_any, dnnl_nhwc, dnnl_a};
+  const int ranks[4] = {4, 4 + apart, 4, 1};
   placing at = placing_of(sh);
-  dnnl_memory_desc_t md[3];
+  dnnl_memory_desc_t md[4];
+  md_ref ref[4] = {NULL};
   dnnl_status_t status = dnnl_success;
-  const char *err;
-  int n = 0;
+  const char *err = sh->act ? add_act(attr, sh->act - 1) : NULL;
+  int n = 0, all = sh->bias ? 4 : 3;
+  if (err) return err;
   if (apart) memcpy(dims[1], parts, sizeof parts);
   TRY(MD_TAG(c->plain_md, 4 + apart, dims[1], tag_of(sh)));
   c->plain = MD_REF(c->plain_md);
-  while (n < 3 && (status = MD_TAG(md[n], n == 1 ? 4 + apart : 4, dims[n], tags[n])) == dnnl_success) n++;
-  err = n < 3 ? words(status) : create_parts(c, MD_REF(md[0]), MD_REF(md[1]), MD_REF(md[2]), &at, attr);
+  while (n < all && (status = MD_TAG(md[n], ranks[n], dims[n], tags[n])) == dnnl_success) ref[n] = MD_REF(md[n]), n++;
+  err = n < all ? words(status) : create_forward(c, ref, &at, attr);
+  if (!err && !sh->act) err = create_backward(c, ref, &at, attr);
   for (int i = 0; i < n; i++) MD_DROP(md[i]);
   return err;
 }
 
-const char *nn_conv_new(nn_conv **conv, const nn_conv_shape *shape) {
-  static const dnnl_query_t q[3][ARGS] = {
-      {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md, dnnl_query_scratchpad_md},
-      {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md, dnnl_query_scratchpad_md},
-      {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md, dnnl_query_scratchpad_md}};
-  static const int arg[3][ARGS] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD},
+static const dnnl_query_t queries[3][ARGS - 1] = {
+    {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md, dnnl_query_scratchpad_md},
+    {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md, dnnl_query_scratchpad_md},
+    {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md, dnnl_query_scratchpad_md}};
+static const int roles[3][ARGS] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD, DNNL_ARG_BIAS},
                                    {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_SCRATCHPAD},
                                    {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST, DNNL_ARG_SCRATCHPAD}};
+
+const char *nn_conv_new(nn_conv **conv, const nn_conv_shape *shape) {
   nn_conv *c = calloc(1, sizeof *c);
   dnnl_primitive_attr_t attr = NULL;
   const char *err = NULL;
@@ -161,11 +198,11 @@ const char *nn_conv_new(nn_conv **conv, const nn_conv_shape *shape) {
     nn_conv_free(c);
     return err;
   }
-  for (int i = 0; i < 3; i++)
-    for (int j = 0; j < ARGS; j++) {
-      c->parts[i].md[j] = dnnl_primitive_desc_query_md(c->parts[i].pd, q[i][j], 0);
-      c->parts[i].arg[j] = arg[i][j];
-    }
+  for (int i = 0; i < 3 && c->parts[i].pd; i++)
+    for (int j = 0; j < ARGS - 1; j++)
+      c->parts[i].md[j] = dnnl_primitive_desc_query_md(c->parts[i].pd, queries[i][j], 0);
+  if (shape->bias)
+    c->parts[NN_CONV_FWD].md[ARGS - 1] = dnnl_primitive_desc_query_md(c->parts[0].pd, dnnl_query_weights_md, 1);
   *conv = c;
   return NULL;
 }
@@ -242,10 +279,11 @@ const char *nn_conv_unpack(const nn_conv *c, const void *packed, float *weights)
   return execute(c->engine, c->parts[NN_CONV_WEIGHTS].reorder, 2, arg, md, data);
 }
 
-const char *nn_conv_run(const nn_conv *c, int which, void *src, void *packed, void *dst, void *scratch) {
+const char *nn_conv_run(const nn_conv *c, int which, void *src, void *packed, void *dst, void *scratch,
+                        const float *bias) {
   const part *p = &c->parts[which];
-  void *data[ARGS] = {src, packed, dst, scratch};
-  return execute(c->engine, p->prim, ARGS, p->arg, p->md, data);
+  void *data[ARGS] = {src, packed, dst, scratch, (void *)(uintptr_t)bias};
+  return execute(c->engine, p->prim, p->md[ARGS - 1] ? ARGS : ARGS - 1, roles[which], p->md, data);
 }
 
 int nn_gemm(int ta, int tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,

@@ -23,6 +23,9 @@ typedef struct nn_conv_shape {
   int64_t c, h, w, o, oh, ow;
   int k[2], s[2], p[2], d[2], groups;
   int order; /* of the weights in memory: row-major; without groups also o,kh,kw,c and kh,kw,c,o */
+  /* What FWD does to its result, which then is the only part: an activation, 1 + enum nn_act, 0 for none; before it a bias is
+   * added. ReLU is not among them: oneDNN's makes 0 of NaN, and is no faster than a pass over a sample in cache. */
+  int act, bias;
 } nn_conv_shape;
 
 enum nn_conv_part { NN_CONV_FWD = 0, NN_CONV_DATA = 1, NN_CONV_WEIGHTS = 2 };
@@ -41,8 +44,9 @@ size_t nn_conv_scratch_bytes(const nn_conv *conv, int part); /* of one call */
 const char *nn_conv_pack(const nn_conv *conv, int part, const float *weights, void *packed);
 /* The packed gradient back to that order. */
 const char *nn_conv_unpack(const nn_conv *conv, const void *packed, float *weights);
-/* FWD: dst = src * packed. DATA: src = dst * packed. WEIGHTS: packed = src, dst. */
-const char *nn_conv_run(const nn_conv *conv, int part, void *src, void *packed, void *dst, void *scratch);
+/* FWD: dst = src * packed. DATA: src = dst * packed. WEIGHTS: packed = src, dst. bias: of the shape's act, else NULL. */
+const char *nn_conv_run(const nn_conv *conv, int part, void *src, void *packed, void *dst, void *scratch,
+                        const float *bias);
 
 /* c[m][n] = alpha op(a) op(b) + beta c, row-major; op transposes where ta, tb. Not 0: refused. */
 int nn_gemm(int ta, int tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,

@@ -50,6 +50,14 @@ static int fold_sum(nn_net *net, const nn_target *target, const nn_op *sum, cons
   return 1;
 }
 
+static int fold_act(nn_net *net, const nn_target *target, const nn_op *act, const uint8_t *keep) {
+  nn_op *op = made_for_one(net, act->in, keep);
+  if (!op || !is_product(op) || op->relu || op->n_more || !nn_may_act(net, target, op, act->kind)) return 0;
+  op->act = act->kind;
+  op->out = act->out;
+  return 1;
+}
+
 /* Is op's result each pixel of what it reads some times over? Of one pixel the gradient is a sum over the whole map, which is
  * no thread's work. */
 static int repeats(const nn_net *net, const nn_op *up) {
@@ -80,6 +88,8 @@ static int fold(nn_net *net, const nn_target *target, const nn_op *op, const uin
   switch (op->kind) {
     case NN_OP_BATCH_NORM: return fold_norm(net, op, keep);
     case NN_OP_ADD: return fold_sum(net, target, op, keep);
+    case NN_OP_HARD_SWISH:
+    case NN_OP_SILU: return fold_act(net, target, op, keep);
     default: return fold_upsample(net, op, keep);
   }
 }
@@ -101,6 +111,8 @@ void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep, int froz
   if (!frozen) return;
   without(net, target, keep, NN_OP_BATCH_NORM);
   without(net, target, keep, NN_OP_ADD);
+  without(net, target, keep, NN_OP_HARD_SWISH);
+  without(net, target, keep, NN_OP_SILU);
 }
 
 nn_channels nn_channels_of(const nn_low *low, const nn_xop *op) {

@@ -171,6 +171,11 @@ int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op) {
   return !is_patch(net, op) && exec_of(net, target, op) != NN_X_NARROW;
 }
 
+int nn_may_act(const nn_net *net, const nn_target *target, const nn_op *op, int act) {
+  return target->acts && (act == NN_OP_HARD_SWISH || act == NN_OP_SILU) && op->kind == NN_OP_CONV &&
+         exec_of(net, target, op) == NN_X_CONV;
+}
+
 /* Order of a weight in memory. A product has w as [n][k]: k = kh,kw,in of a convolution, n = kh,kw,out of a transposed
  * one. */
 static void order_weight(nn_net *net, const nn_target *t, const nn_op *op, int x) {

@@ -60,11 +60,12 @@ typedef struct nn_xop {
 
 /* What differs between devices. */
 typedef struct nn_target {
-  int inner;                                     /* elements of values that are on no port */
-  int conv_last;                                 /* CONV has its weights channels-last */
-  int enlarges;                                  /* CONCAT repeats the pixels of a smaller map itself */
-  int apart;                                     /* no GEMM has rows of several samples, but one row each */
-  unsigned no_mask;                              /* 1 << enum nn_exec: writes no masked gradient */
+  int inner;        /* elements of values that are on no port */
+  int conv_last;    /* CONV has its weights channels-last */
+  int enlarges;     /* CONCAT repeats the pixels of a smaller map itself */
+  int apart;        /* no GEMM has rows of several samples, but one row each */
+  int acts;         /* CONV applies hard-swish and SiLU: no backward asks for what they read */
+  unsigned no_mask; /* 1 << enum nn_exec: writes no masked gradient */
   int (*narrow)(int k, int64_t in, int64_t out); /* is there a kernel for so few channels? it reads and writes any
                                                     layout and element; NULL: there is none */
 } nn_target;
@@ -92,8 +93,10 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
              const nn_bind *out, int n_out);
 /* A product that adds a map to its result, by another op than a NARROW one. */
 int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op);
-/* fold.c: of a network whose weights stay as they are (`frozen`), batch norm behind a product goes into its weights, and a sum
- * into the last of the products that it adds; of any, where the target enlarges, a map that is enlarged for concatenations
+/* Likewise a product that applies an activation to its result. */
+int nn_may_act(const nn_net *net, const nn_target *target, const nn_op *op, int act);
+/* fold.c: of a network whose weights stay as they are (`frozen`), batch norm behind a product goes into its weights, a sum into
+ * the last of the products that it adds, and an activation into the product before it; of any, where the target enlarges, a map that is enlarged for concatenations
  * alone into these. keep[v]: the value is seen from outside. */
 void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep, int frozen);
 /* Where constants of so many bytes lie. */

@@ -90,6 +90,7 @@ typedef struct nn_op {
                        BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
   int bias;
   int norm; /* CONV, CONVT, LINEAR: the first weight, from 1, of the batch norm that is folded into it; 0: none */
+  int act;  /* CONV: the kind of the activation, but ReLU, that is applied to its result; 0: none */
   double eps, momentum;
   int mode;    /* UPSAMPLE: enum nn_resize */
   double drop; /* DROPOUT: how probable */
