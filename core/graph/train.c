@@ -12,6 +12,15 @@ static int total_port(const sp_node *loss) {
   return -1;
 }
 
+/* Halves of halves are sums of the tree over the shards, thirds are not. */
+static void tell_other_bits(int shards, const sp_rank_opts *r) {
+  if (r->rank == 0 && r->ranks & (r->ranks - 1) && shards != r->ranks)
+    sp_log(SP_LOG_WARN,
+           "train: %d shards on %d ranks are added in another order than on 1, 2, 4, 8 ...: the last bits differ from "
+           "theirs",
+           shards, r->ranks);
+}
+
 static int check_shards(const sp_graph *g, const sp_train_opts *o, sp_err *err) {
   const sp_node *loss = o->losses[0].node;
   if (o->accumulate > 1)
@@ -27,6 +36,7 @@ static int check_shards(const sp_graph *g, const sp_train_opts *o, sp_err *err) 
     return sp_fail(err, SP_E_INVALID,
                    "train: %d shards on %d ranks: each rank has as many, so take a multiple of the ranks as shards",
                    g->opts.shards, sp_ranks_opts(g->env->ranks)->ranks);
+  tell_other_bits(g->opts.shards, sp_ranks_opts(g->env->ranks));
   if (total_port(loss) < 0)
     return sp_fail(err, SP_E_UNSUPPORTED, "train: %d shards, but loss '%s' has no TOTAL output by which they are added",
                    g->opts.shards, loss->name);

@@ -96,6 +96,24 @@ train halfshare "$seg" 18 --wire bf16 --ranks 4 --optimizer-shards || not_ok "bf
 same halfshare half1
 if cmp -s half1/weights.safetensors seg1/weights.safetensors; then not_ok "bf16 rounds nothing"; fi
 
+# ---- any number of shards: the tree halves them, and so do 2 and 4 ranks; 3 do not, which is said, but one shard each is ----
+for wire in fp32 bf16; do
+  train "twelve1.$wire" "$cls" 6 --shards 12 --wire "$wire" || not_ok "12 shards: $(cat "twelve1.$wire.log")"
+  for ranks in 2 4 12; do
+    train "twelve$ranks.$wire" "$cls" 6 --shards 12 --wire "$wire" --ranks "$ranks" || not_ok "12 shards, $ranks ranks: exit status $?"
+    same "twelve$ranks.$wire" "twelve1.$wire"
+  done
+done
+loud=$(echo "$common" | sed 's/--quiet//')
+for ranks in 2 3; do
+  # shellcheck disable=SC2086
+  timeout 100 "$spcore" run $cls $loud --steps 6 --shards 12 --ranks $ranks --out "loud$ranks" >"loud$ranks.log" 2>&1 ||
+    not_ok "12 shards, $ranks ranks: exit status $?"
+done
+[ "$(grep -c "12 shards on 3 ranks are added in another order" loud3.log)" = 1 ] || not_ok "3 ranks: not said once: $(cat loud3.log)"
+if cmp -s loud3/weights.safetensors twelve1.fp32/weights.safetensors; then not_ok "3 ranks add as one does, and it is denied"; fi
+if grep "another order" loud2.log; then not_ok "2 ranks add as one does, and it is denied"; fi
+
 # ---- products of the rows of all shards, which update weights in place or make gradients; shards without samples ----
 for momentum in 0 0.9; do # with buckets of one weight, which are updated one by one, and with one bucket
   for way in "1 1 serialized 8" "2 4 serialized 0" "4 1 pipelined 8" "8 2 serialized 0"; do

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * shard_sum.h - the sum of a step's shards: what every device shares.
  *
- * A step may have several shards, batches that are computed one after another. Their gradients are added in the balanced
- * binary tree over the shards, pairs from the left, so that a process that computes a subtree has its sum whatever
- * others compute: shard m is added to the sums of as many levels as m has ones at its end, and kept at the next level. */
+ * A step may have several shards, batches that are computed one after another. Their gradients are added in the binary tree
+ * that halves the shards again and again, the larger half first: a process that computes one of 2, 4, 8 ... equal blocks has
+ * the sum of a subtree, whatever others compute. Level d holds the sum of the first half of a node at depth d. */
 #ifndef SHARD_SUM_H
 #define SHARD_SUM_H
 
@@ -99,17 +99,26 @@ SHARD_FN int shard_levels(int64_t shards) {
   return levels;
 }
 
-/* Whether what came out of shard m is added to what `level` holds; the last shard completes all that is left. */
-SHARD_FN int shard_adds(int64_t m, int64_t shards, int level) {
-  int64_t below = ((int64_t)1 << level) - 1;
-  return (m >> level & 1) && (m == shards - 1 || (m & below) == below);
-}
+/* What came out of a shard is added to what the levels from - 1, from - 2 ... keep hold, in this order, and then kept there;
+ * keep -1: it was the last, and the sum is complete. */
+typedef struct shard_turn {
+  int from, keep;
+} shard_turn;
 
-/* The level that keeps the sum after shard m, which is not the last. */
-SHARD_FN int shard_level(int64_t m) {
-  int level = 0;
-  while (m >> level & 1) level++;
-  return level;
+SHARD_FN shard_turn shard_turn_of(int64_t m, int64_t shards) {
+  shard_turn t = {0, -1};
+  while (shards > 1) {
+    int64_t first = shards - shards / 2;
+    if (m < first) {
+      shards = first;
+      t.keep = t.from;
+    } else {
+      m -= first;
+      shards -= first;
+    }
+    t.from++;
+  }
+  return t;
 }
 
 /* The head of all shards, in their order, which is the same however many ranks they are on. */

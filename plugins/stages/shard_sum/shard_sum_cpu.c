@@ -38,7 +38,7 @@ static void round_all(float *v, int64_t n) {
 static int add_chunk(void *arg, int64_t chunk, int worker) {
   const job *j = arg;
   const shard_sum *s = j->s;
-  int64_t shards = s->p->shards, m = j->m;
+  shard_turn turn = shard_turn_of(j->m, s->p->shards);
   uint32_t i = tensor_of(s, chunk);
   int bf16 = s->p->bf16 && i < s->gradients;
   int64_t at = (chunk - s->first[i]) * CHUNK, left = s->count[i] - at, n = left < CHUNK ? left : CHUNK;
@@ -49,13 +49,12 @@ static int add_chunk(void *arg, int64_t chunk, int worker) {
   if (j->io->step->n) memcpy(v, own, (size_t)n * sizeof *v);
   else memset(v, 0, (size_t)n * sizeof *v);
   if (bf16) round_all(v, n);
-  for (int level = 0; m >> level; level++) {
-    if (!shard_adds(m, shards, level)) continue;
+  for (int level = turn.from - 1; level > turn.keep; level--) {
     const float *sum = level_of(j, level, i) + at;
     for (int64_t x = 0; x < n; x++) v[x] = sum[x] + v[x];
     if (bf16) round_all(v, n);
   }
-  if (m < shards - 1) memcpy(level_of(j, shard_level(m), i) + at, v, (size_t)n * sizeof *v);
+  if (turn.keep >= 0) memcpy(level_of(j, turn.keep, i) + at, v, (size_t)n * sizeof *v);
   else
     for (int64_t x = 0; x < n; x++) own[x] = v[x] * k;
   return SP_OK;
@@ -97,10 +96,11 @@ static int tree_chunk(void *arg, int64_t chunk, int worker) {
   for (int64_t x = at; x < at + n; x += TREE_BLOCK) {
     int some = (int)(at + n - x < TREE_BLOCK ? at + n - x : TREE_BLOCK);
     for (int64_t m = 0; m < t->ranks; m++) {
+      shard_turn turn = shard_turn_of(m, t->ranks);
       memcpy(v, t->pieces + m * t->each + x, (size_t)some * sizeof *v);
-      for (int level = 0; m >> level; level++)
-        for (int i = 0; shard_adds(m, t->ranks, level) && i < some; i++) v[i] = levels[level][i] + v[i];
-      if (m < t->ranks - 1) memcpy(levels[shard_level(m)], v, (size_t)some * sizeof *v);
+      for (int level = turn.from - 1; level > turn.keep; level--)
+        for (int i = 0; i < some; i++) v[i] = levels[level][i] + v[i];
+      if (turn.keep >= 0) memcpy(levels[turn.keep], v, (size_t)some * sizeof *v);
     }
     for (int i = 0; i < some; i++) t->out[x + i] = v[i] * (x + i < t->gradients ? t->scale : t->mean);
   }
@@ -115,10 +115,10 @@ static int tree_half(void *arg, int64_t chunk, int worker) {
   (void)worker;
   for (int64_t x = at; x < end; x++) {
     for (int64_t m = 0; m < t->ranks; m++) {
+      shard_turn turn = shard_turn_of(m, t->ranks);
       v = shard_float(((const uint16_t *)t->pieces)[m * t->each + x]);
-      for (int level = 0; m >> level; level++)
-        if (shard_adds(m, t->ranks, level)) v = shard_rounded(levels[level] + v);
-      if (m < t->ranks - 1) levels[shard_level(m)] = v;
+      for (int level = turn.from - 1; level > turn.keep; level--) v = shard_rounded(levels[level] + v);
+      if (turn.keep >= 0) levels[turn.keep] = v;
     }
     ((uint16_t *)t->out)[x] = shard_bf16(v);
   }

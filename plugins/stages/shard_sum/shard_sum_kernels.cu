@@ -24,17 +24,16 @@ static __device__ inline float times(float a, float k) { return __fmul_rn(a, k);
 
 /* Elements from..n - 1 of a block, as Ts. Levels are aligned; the tensor may not be. */
 template <typename T>
-static __device__ void add_some(float *own, float *levels, int64_t floats, int from, int n, int64_t m, int64_t shards,
-                                bool some, bool bf16, float k) {
+static __device__ void add_some(float *own, float *levels, int64_t floats, int from, int n, shard_turn turn, bool some,
+                                bool bf16, float k) {
   for (int i = from + threadIdx.x; i < n; i += THREADS) {
     T v = some ? ((const T *)own)[i] : T{};
     if (bf16) v = rounded(v);
-    for (int level = 0; m >> level; level++) {
-      if (!shard_adds(m, shards, level)) continue;
+    for (int level = turn.from - 1; level > turn.keep; level--) {
       v = plus(((const T *)(levels + level * floats))[i], v);
       if (bf16) v = rounded(v);
     }
-    if (m < shards - 1) ((T *)(levels + shard_level(m) * floats))[i] = v;
+    if (turn.keep >= 0) ((T *)(levels + turn.keep * floats))[i] = v;
     else ((T *)own)[i] = times(v, k);
   }
 }
@@ -61,8 +60,9 @@ static __global__ void __launch_bounds__(THREADS) add(const shardk_table t, cons
   int quads = (uintptr_t)own % sizeof(float4) ? 0 : n / 4;
   levels += t.at[lo] + at;
   bf16 = bf16 && lo < t.gradients;
-  add_some<float4>(own, levels, floats, 0, quads, m, shards, step->n, bf16, k);
-  add_some<float>(own, levels, floats, quads * 4, n, m, shards, step->n, bf16, k);
+  shard_turn turn = shard_turn_of(m, shards);
+  add_some<float4>(own, levels, floats, 0, quads, turn, step->n, bf16, k);
+  add_some<float>(own, levels, floats, quads * 4, n, turn, step->n, bf16, k);
 }
 
 /* One block a tensor: statistics are small. */
@@ -85,10 +85,10 @@ static __global__ void __launch_bounds__(THREADS) add_ranks(const shardk_tree t)
   __syncthreads();
   if (i >= quads) return;
   for (int64_t m = 0; m < t.ranks; m++) {
+    shard_turn turn = shard_turn_of(m, t.ranks);
     v = ((const float4 *)t.pieces)[m * quads + i];
-    for (int level = 0; m >> level; level++)
-      if (shard_adds(m, t.ranks, level)) v = plus(levels[level], v);
-    if (m < t.ranks - 1) levels[shard_level(m)] = v;
+    for (int level = turn.from - 1; level > turn.keep; level--) v = plus(levels[level], v);
+    if (turn.keep >= 0) levels[turn.keep] = v;
   }
   ((float4 *)t.out)[i] = times(v, i * 4 < t.gradients ? h.scale : h.mean);
 }
@@ -105,10 +105,10 @@ static __global__ void __launch_bounds__(THREADS) add_ranks_half(const shardk_tr
   int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, quads = t.each / 4;
   if (i >= quads) return;
   for (int64_t m = 0; m < t.ranks; m++) {
+    shard_turn turn = shard_turn_of(m, t.ranks);
     v = wide(((const ushort4 *)t.pieces)[m * quads + i]);
-    for (int level = 0; m >> level; level++)
-      if (shard_adds(m, t.ranks, level)) v = rounded(plus(levels[level], v));
-    if (m < t.ranks - 1) levels[shard_level(m)] = v;
+    for (int level = turn.from - 1; level > turn.keep; level--) v = rounded(plus(levels[level], v));
+    if (turn.keep >= 0) levels[turn.keep] = v;
   }
   ((ushort4 *)t.out)[i] = narrow(v);
 }
