@@ -308,6 +308,8 @@ static void look_at_weights(sp_names *k, const sp_view *v, const sp_node *n, lis
     if (e) used[e - k->entries] = true;
     if (hidden) note(&to[MISSING], "%s (ignore '%s' leaves it out)", sp_sb_str(&k->key), hidden);
     else if (!e && !may_be_missing(n->weights[i].name)) note(&to[MISSING], "%s", sp_sb_str(&k->key));
+    else if (e && !e->spec.dtype)
+      note(&to[BAD], "%s is of a type that is not taken, wanted %s", e->name, sp_spec_str(&want, b, sizeof b));
     else if (e && !same(&e->spec, want))
       note(&to[BAD], "%s is %s, wanted %s", e->name, sp_spec_str(&e->spec, a, sizeof a),
            sp_spec_str(&want, b, sizeof b));

@@ -150,7 +150,7 @@ static int add_up(const sp_format_type *type, void *file, const sp_entry *entrie
   sp_ctx_holder h;
   int st = SP_OK;
   for (size_t i = 0; i < n && !st; i++) {
-    size_t bytes = (size_t)sp_spec_bytes(&entries[i].spec);
+    size_t bytes = entries[i].spec.dtype ? (size_t)sp_spec_bytes(&entries[i].spec) : 0; /* which is refused */
     void *data = sp_calloc(1, bytes ? bytes : 1);
     if (!data) return sp_nomem(err, bytes, entries[i].name);
     st = type->read(sp_ctx_for(&h, type->name, err), file, i, data, bytes);

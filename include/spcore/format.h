@@ -14,7 +14,7 @@ extern "C" {
 
 typedef struct sp_entry {
   const char *name; /* "encoder.0.weight" */
-  sp_spec spec;     /* row-major */
+  sp_spec spec;     /* row-major; dtype 0: one that is none of ours, so that the others of a file can be read */
   void *data;       /* write(): the bytes; read side: NULL */
 } sp_entry;
 
@@ -32,7 +32,7 @@ typedef struct sp_format_type {
   int (*open)(sp_ctx *, const char *path, void **file);
   /* What is in it, in file order; lives until close(). [main & !running] */
   int (*entries)(void *file, const sp_entry **entries, size_t *n, const sp_meta **meta, size_t *n_meta);
-  /* Reads entry i; `bytes` must be its size. [main & !running] */
+  /* Reads entry i; `bytes` must be its size. One of dtype 0 is refused, by its name and type. [main & !running] */
   int (*read)(sp_ctx *, void *file, size_t i, void *dst, size_t bytes);
   void (*close)(void *file); /* [main & !running] */
 

@@ -28,17 +28,20 @@ end
 local packs = {
   F32 = function(v) return ("<f"):pack(v) end, F64 = function(v) return ("<d"):pack(v) end,
   I32 = function() return ("<i4"):pack(0) end,
+  BOOL = function() return "\1" end,
   F16 = function(v) return ("<I2"):pack(half(v)) end, BF16 = function(v) return ("<f"):pack(v):sub(3) end,
 }
 
--- `name`: what comes before the names, or a function of them, which may give several or none. `others`: names of single numbers.
+-- `name`: what comes before the names, or a function of them, which may give several or none. `others`: names of single
+-- numbers, or { name, type }.
 local function write(dtype, name, change, others)
   local g <close>, net = build()
   local header, data, size, k = {}, {}, 0, 0
-  local function put(own, shape, n)
-    header[own] = { dtype = dtype, shape = json.list(shape), data_offsets = json.list { size } }
+  local function put(own, shape, n, as)
+    as = as or dtype
+    header[own] = { dtype = as, shape = json.list(shape), data_offsets = json.list { size } }
     for i = 1, n do
-      data[#data + 1] = packs[dtype](change and change(own, i) or (k + i) % 9 / 2 - 2)
+      data[#data + 1] = packs[as](change and change(own, i) or (k + i) % 9 / 2 - 2)
       size = size + #data[#data]
     end
     header[own].data_offsets[2] = size
@@ -50,7 +53,10 @@ local function write(dtype, name, change, others)
     for _, own in ipairs(type(names) == "string" and { names } or names) do put(own, w.shape, n) end
     k = k + n
   end
-  for _, own in ipairs(others or {}) do put(own, { 1 }, 1) end
+  for _, own in ipairs(others or {}) do
+    local one = type(own) == "table" and own or { own }
+    put(one[1], { 1 }, 1, one[2])
+  end
   local text = json.encode(header)
   t.write(path, ("<I8"):pack(#text) .. text .. table.concat(data))
 end
@@ -160,6 +166,12 @@ loads(nil, { weights = ", ignore = { 'fc.*' }" })
 loads(nil, { weights = ", ignore = 'fc.*'" })
 loads(nil, { weights = ", ignore = { 'f?.weight', '[ef]c.bi*', 'fc.*' }, prefix = ''" })
 loads(" leaves out fc.weight, fc.bias %(the classifier, which its layers do not have%)", { carries = ", head = { 'fc.*' }" })
+write("F32", "", nil, { { "fc.mask", "BOOL" }, "fc.bias" }) -- of a type that we have not
+loads(nil, { weights = ", ignore = 'fc.*'" })
+refused("2 unexpected: fc.mask, fc.bias; what is another's may be left out")
+write("BOOL", "")
+refused("4 of another shape: 0.weight is of a type that is not taken, wanted float32%[3,4%]")
+write("F32", "", nil, { "fc.weight", "fc.bias" })
 refused("4 missing: 0.weight %(ignore '%*' leaves it out%)", { weights = ", ignore = { '*' }" })
 refused("w.safetensors: ignore 'head.%*' is the name of no entry\n$", { weights = ", ignore = { 'fc.*', 'head.*' }" })
 refused("1 missing: 1.weight %(ignore '1.w%*' leaves it out%); 2 unexpected", { weights = ", ignore = { '1.w*' }" })

@@ -264,7 +264,7 @@ def load_file(path):
             e = _Entry()
             if _lib.spt_file_read(f, i, ctypes.byref(e), None, 0):
                 raise StageError(_lib.spt_file_error().decode())
-            a = np.empty(tuple(e.spec.shape[:e.spec.ndim]), _DTYPES[e.spec.dtype])
+            a = np.empty(tuple(e.spec.shape[:e.spec.ndim]), _DTYPES.get(e.spec.dtype, np.uint8))
             if _lib.spt_file_read(f, i, ctypes.byref(e), a.ctypes.data, a.nbytes):
                 raise StageError(_lib.spt_file_error().decode())
             r[e.name.decode()] = a

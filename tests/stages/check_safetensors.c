@@ -283,6 +283,25 @@ START_TEST(well_formed) {
 }
 END_TEST
 
+/* The others of such a file can be read, and places are checked all the same. */
+START_TEST(types_that_we_have_not) {
+  static const struct {
+    const char *word, *end;
+    size_t bytes;
+  } types[] = {{"BOOL", "3", 3},  {"U16", "6", 6},     {"I16", "6", 6},     {"U32", "12", 12},  {"U64", "24", 24},
+               {"C64", "24", 24}, {"F8_E4M3", "3", 3}, {"F8_E5M2", "3", 3}, {"F8_E8M0", "3", 3}};
+  for (size_t i = 0; i < SP_ARRAY(types); i++) {
+    char header[160];
+    snprintf(header, sizeof header, "{\"a\":{\"dtype\":\"%s\",\"shape\":[3],\"data_offsets\":[0,%s]}}", types[i].word,
+             types[i].end);
+    put_header(header, types[i].bytes);
+    ck_assert_msg(!try_open(), "%s: %s", header, err.msg);
+    put_header(header, types[i].bytes + 1);
+    refused("1 bytes at the end belong to no tensor");
+  }
+}
+END_TEST
+
 START_TEST(what_can_not_be_opened) {
   unlink(path);
   ck_assert_int_eq(try_open(), SP_E_NOTFOUND);
@@ -369,6 +388,7 @@ int main(void) {
   tcase_add_loop_test(c, malformed_headers, 0, (int)SP_ARRAY(malformed));
   tcase_add_test(c, deeply_nested);
   tcase_add_test(c, well_formed);
+  tcase_add_test(c, types_that_we_have_not);
   tcase_add_test(c, what_can_not_be_opened);
   tcase_add_test(c, a_failed_write_leaves_the_old_file);
   tcase_add_test(c, write_replaces_and_obeys_umask);

@@ -24,6 +24,19 @@ int st_dtype_of(const char *word) {
   return 0;
 }
 
+/* Those of the format that we have not, of whole bytes. */
+static const struct {
+  const char *word;
+  size_t size;
+} others[] = {{"BOOL", 1},    {"U16", 2},     {"I16", 2},     {"U32", 4}, {"U64", 8},
+              {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"C64", 8}};
+
+size_t st_other_size(const char *word) {
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (!strcmp(others[i].word, word)) return others[i].size;
+  return 0;
+}
+
 size_t st_dtype_size(int dtype) {
   switch (dtype) {
 #define ST_SIZE(name, value, bytes, word) \
@@ -34,8 +47,8 @@ size_t st_dtype_size(int dtype) {
   }
 }
 
-int st_bytes(const sp_spec *spec, uint64_t *bytes) {
-  uint64_t n = st_dtype_size(spec->dtype);
+int st_bytes(const sp_spec *spec, size_t each, uint64_t *bytes) {
+  uint64_t n = each;
   for (int d = 0; d < spec->ndim; d++)
     if (spec->shape[d] < 0 || __builtin_mul_overflow(n, (uint64_t)spec->shape[d], &n)) return 0;
   *bytes = n;

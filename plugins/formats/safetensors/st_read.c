@@ -14,6 +14,7 @@
 typedef struct span {
   sp_entry entry;
   uint64_t begin, end;
+  const char *type; /* as the file calls it */
 } span;
 
 typedef struct st_file {
@@ -122,13 +123,16 @@ static int take_tensor(sp_ctx *ctx, const st_file *f, span *s, const json_t *v) 
   const char *word = json_string_value(json_object_get(v, "dtype"));
   const json_t *pair = json_object_get(v, "data_offsets");
   uint64_t bytes;
+  size_t each;
   int rc;
   if (!json_is_object(v)) return BAD(ctx, "%s: tensor '%s' is not described by an object", f->path, e->name);
   if (!word) return BAD(ctx, "%s: tensor '%s': no dtype", f->path, e->name);
   e->spec.dtype = st_dtype_of(word);
-  if (!e->spec.dtype) return BAD(ctx, "%s: tensor '%s': unknown dtype '%s'", f->path, e->name, word);
+  s->type = word;
+  each = e->spec.dtype ? st_dtype_size(e->spec.dtype) : st_other_size(word);
+  if (!each) return BAD(ctx, "%s: tensor '%s': unknown dtype '%s'", f->path, e->name, word);
   if ((rc = take_shape(ctx, f, e, json_object_get(v, "shape")))) return rc;
-  if (!st_bytes(&e->spec, &bytes)) return BAD(ctx, "%s: tensor '%s': impossibly large shape", f->path, e->name);
+  if (!st_bytes(&e->spec, each, &bytes)) return BAD(ctx, "%s: tensor '%s': impossibly large shape", f->path, e->name);
   if (!json_is_array(pair) || json_array_size(pair) != 2 || !take_offset(pair, 0, &s->begin) ||
       !take_offset(pair, 1, &s->end) || s->end < s->begin)
     return BAD(ctx, "%s: tensor '%s': data_offsets is not [begin, end]", f->path, e->name);
@@ -223,6 +227,9 @@ int st_read(sp_ctx *ctx, void *file, size_t i, void *dst, size_t bytes) {
   const st_file *f = file;
   if (i >= f->n) return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: has no entry %zu", f->path, i);
   const span *s = &f->spans[i];
+  if (!s->entry.spec.dtype)
+    return ctx->host->fail(ctx, SP_E_DTYPE, "%s: tensor '%s': dtype '%s' is not taken", f->path, s->entry.name,
+                           s->type);
   if (bytes != s->end - s->begin)
     return ctx->host->fail(ctx, SP_E_SHAPE, "%s: tensor '%s' has %llu bytes, not %zu", f->path, s->entry.name,
                            (unsigned long long)(s->end - s->begin), bytes);
