@@ -227,8 +227,10 @@ end
 
 -- ---- going on ----
 
--- The newest checkpoint that is whole and whose metrics are all there -> step, path, what it says; nil: there is none.
+-- The newest checkpoint that is whole and whose metrics are all there -> step, path, what it says; nil: there is none, and
+-- what the newest of those lacks that are there.
 local function newest(dir, lines)
+  local newer = {} -- what they lack
   for _, name in ipairs(sys.list(dir) or {}) do
     if name:match "%.safetensors%.%w%w%w%w%w%w$" then os.remove(dir .. "/" .. name) end -- of a save that was cut short
   end
@@ -243,10 +245,12 @@ local function newest(dir, lines)
     elseif meta and lines < step then
       why = ("%s: metrics.jsonl has %d of the %d lines before it"):format(path, lines, step)
     elseif meta then
+      for _, words in ipairs(newer) do core.log("warn", words .. "; an older one is taken") end
       return step, path, about
     end
-    core.log("warn", why .. "; an older one is taken")
+    newer[#newer + 1] = why
   end
+  return nil, newer[1]
 end
 
 -- Bytes of the lines of steps before `step`, and their number; nil: there is no such file.
@@ -265,13 +269,17 @@ end
 local function find(dir)
   local _, lines = lines_before(dir .. "/metrics.jsonl", math.maxinteger)
   local step, path, about = newest(dir, lines or 0)
-  return json.encode { step = step, path = path, about = about }
+  return json.encode(step and { step = step, path = path, about = about } or { lacks = path })
 end
 
 -- Loads the newest checkpoint of dir into g, which goes on at its step, and cuts what is told of later ones. -> the step
 function checkpoint.resume(g, dir, override)
   local found = json.decode(ranks.told(find, dir))
   local step, path, about = found.step, found.path, found.about
+  if found.lacks then
+    core.fail(("--resume %s: no checkpoint there can be gone on with: %s; remove its checkpoint-*.safetensors to begin at step 0, or start another run")
+      :format(dir, found.lacks))
+  end
   if step then
     local old, new = difference(about.graph, checkpoint.describe(g))
     if old and not override then

@@ -141,6 +141,19 @@ t.write(dir.path .. "/lines/metrics.jsonl", text:match(("[^\n]*\n"):rep(20)) .. 
 code, out, err = run "--resume lines --override --at -1"
 t.one_line(err, "checkpoint%-24.safetensors: metrics.jsonl has 20 of the 24 lines before it; an older one is taken\n$")
 same("whole", "lines")
+killed "none" -- of whose checkpoints none can be gone on with: nothing is begun anew, nor is a line lost
+for step = 8, 24, 8 do
+  path = ("%s/none/checkpoint-%d.safetensors"):format(dir.path, step)
+  if sys.there(path) then t.write(path, text:sub(1, 100)) end
+end
+text = t.read(dir.path .. "/none/metrics.jsonl")
+code, out, err = run "--resume none --override --at -1 --quiet"
+t.eq(code, 1)
+t.one_line(err, "%-%-resume %S*none: no checkpoint there can be gone on with: %S*checkpoint%-24.safetensors: .*; remove its")
+t.eq(t.read(dir.path .. "/none/metrics.jsonl"), text)
+os.execute("rm " .. dir.path .. "/none/checkpoint-*.safetensors")
+t.match(select(2, run "--resume none --override --at -1"), "resumed at step 0: %S*none has no checkpoint yet")
+same("whole", "none")
 t.eq(run "--out full --at 4 --command 'mkdir -p full/checkpoint-16.safetensors/x' --checkpoint-every 8 --quiet", 0)
 code, out, err = run "--out full2 --at 4 --command 'mkdir -p full2/checkpoint-16.safetensors/x' --checkpoint-every 8"
 t.eq(code, 0)
