@@ -188,8 +188,9 @@ static int choose_lane(fz *f, rs *g) {
 }
 
 int main(int argc, char **argv) {
+  const char *sanitizers = getenv("SP_SANITIZERS");
   fz f;
-  long rounds = fz_begin(&f, argc, argv, 2000), played = 0, spoiled = 0, still = 0;
+  long rounds = fz_begin(&f, argc, argv, sanitizers && strcmp(sanitizers, "none") ? 2000 : 10000), played = 0, spoiled = 0, still = 0;
   static rs g;
   for (long round = 0; round < rounds; round++) {
     sp_schedule s = {0};
