@@ -191,46 +191,53 @@ typedef struct lowering {
   uint8_t *leaves; /* is an output that nothing else reads */
 } lowering;
 
-static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo) {
-  nn_net *net = &low->net;
-  const nn_target *t = lo->target;
-  int patch = is_patch(net, d), in = in_layout(ctx, low, d->in, ANY, ANY), more[NN_MAX_INS - 1] = {0}, layout;
-  int x = NN_X_GEMM, elt = t->inner;
-  nn_xop *op;
+/* Who runs an op. */
+static int runner(const nn_net *net, const nn_target *t, const nn_op *d) {
   switch (d->kind) {
     case NN_OP_CONV:
     case NN_OP_CONVT:
-    case NN_OP_LINEAR:
-      x = exec_of(net, t, d);
-      order_weight(net, t, d, usual_exec(net, t, d));
-      break;
+    case NN_OP_LINEAR: return exec_of(net, t, d);
     case NN_OP_MAX_POOL:
-    case NN_OP_AVG_POOL: x = NN_X_POOL; break;
-    case NN_OP_UPSAMPLE: x = NN_X_UPSAMPLE; break;
-    case NN_OP_BATCH_NORM: x = NN_X_NORM; break;
-    case NN_OP_GROUP_NORM: x = NN_X_GROUP; break;
-    case NN_OP_RELU: x = NN_X_RELU; break;
-    case NN_OP_ADD: x = NN_X_ADD; break;
-    case NN_OP_CONCAT: x = NN_X_CONCAT; break;
-    case NN_OP_MUL: x = NN_X_MUL; break;
-    case NN_OP_DROPOUT: x = NN_X_DROP; break;
+    case NN_OP_AVG_POOL: return NN_X_POOL;
+    case NN_OP_UPSAMPLE: return NN_X_UPSAMPLE;
+    case NN_OP_BATCH_NORM: return NN_X_NORM;
+    case NN_OP_GROUP_NORM: return NN_X_GROUP;
+    case NN_OP_RELU: return NN_X_RELU;
+    case NN_OP_ADD: return NN_X_ADD;
+    case NN_OP_CONCAT: return NN_X_CONCAT;
+    case NN_OP_MUL: return NN_X_MUL;
+    case NN_OP_DROPOUT: return NN_X_DROP;
     case NN_OP_SIGMOID:
     case NN_OP_HARD_SIGMOID:
     case NN_OP_HARD_SWISH:
-    case NN_OP_SILU: x = NN_X_ACT; break;
-    default: x = NN_X_COPY; break;
+    case NN_OP_SILU: return NN_X_ACT;
+    default: return NN_X_COPY;
   }
-  layout = in < 0 ? 0 : low->vals[in].layout;
-  if (x == NN_X_CONV || x == NN_X_POOL || x == NN_X_UPSAMPLE || enlarges(net, d)) layout = 0;
-  else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONV && layout < 1) layout = max2(1, lo->wish[d->in]);
-  else if (x == NN_X_GEMM && patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH) layout = 0;
-  else if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_ACT && x != NN_X_NARROW)
-    layout = lo->wish[d->in];
-  if (x != NN_X_NARROW && in >= 0) in = read_by(ctx, low, x, d->in, layout, elt);
+}
+
+/* The pixel order in which x reads what lies in `layout`; a patch is read in tiles of its own size. */
+static int read_layout(const nn_net *net, const nn_op *d, int x, int layout, const int *wish) {
+  int patch = x == NN_X_GEMM && is_patch(net, d);
+  if (x == NN_X_CONV || x == NN_X_POOL || x == NN_X_UPSAMPLE || enlarges(net, d)) return 0;
+  if (patch && d->kind == NN_OP_CONV && layout < 1) return max2(1, wish[d->in]);
+  if (patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH) return 0;
+  if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_ACT && x != NN_X_NARROW) return wish[d->in];
+  return layout;
+}
+
+static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo) {
+  nn_net *net = &low->net;
+  int x = runner(net, lo->target, d), in = in_layout(ctx, low, d->in, ANY, ANY), more[NN_MAX_INS - 1] = {0};
+  int elt = lo->target->inner, layout, out;
+  nn_xop *op;
   if (in < 0) return in;
+  if (d->kind == NN_OP_CONV || d->kind == NN_OP_CONVT || d->kind == NN_OP_LINEAR)
+    order_weight(net, lo->target, d, usual_exec(net, lo->target, d));
+  layout = read_layout(net, d, x, low->vals[in].layout, lo->wish);
+  if (x != NN_X_NARROW && (in = read_by(ctx, low, x, d->in, layout, elt)) < 0) return in;
   for (int j = 0; j < d->n_more; j++)
     if ((more[j] = read_by(ctx, low, x, d->more[j], layout, elt)) < 0) return more[j];
-  if (x == NN_X_GEMM && patch) layout += d->kind == NN_OP_CONV ? -1 : 1;
+  if (x == NN_X_GEMM && is_patch(net, d)) layout += d->kind == NN_OP_CONV ? -1 : 1;
   if (x == NN_X_NARROW) layout = lo->wish[d->out];
   if ((x == NN_X_NARROW || x == NN_X_UPSAMPLE) && lo->leaves[d->out]) elt = NN_F32;
   op = new_op(ctx, low, x);
@@ -240,9 +247,9 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
   memcpy(op->more, more, sizeof more);
   op->from = low->vals[in].layout;
   op->to = NN_PLANAR;
-  in = new_val(ctx, low, d->out, x == NN_X_COPY ? 0 : layout, elt);
-  if (in < 0) return in;
-  low->ops[low->n_ops - 1].out = in;
+  out = new_val(ctx, low, d->out, x == NN_X_COPY ? 0 : layout, elt);
+  if (out < 0) return out;
+  low->ops[low->n_ops - 1].out = out;
   return SP_OK;
 }
 
