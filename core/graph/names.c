@@ -296,6 +296,8 @@ static void put_list(sp_sb *sb, const listed *l) {
   if (l->n > MAX_LISTED) sp_sb_put(sb, " ...");
 }
 
+#define NOT_TAKEN "of a type that is not taken"
+
 enum { MISSING, EXTRA, BAD, OF_HEAD, OUTSIDE, N_LISTS };
 
 /* The weights' side; used[entry] becomes true. */
@@ -309,7 +311,7 @@ static void look_at_weights(sp_names *k, const sp_view *v, const sp_node *n, lis
     if (hidden) note(&to[MISSING], "%s (ignore '%s' leaves it out)", sp_sb_str(&k->key), hidden);
     else if (!e && !may_be_missing(n->weights[i].name)) note(&to[MISSING], "%s", sp_sb_str(&k->key));
     else if (e && !e->spec.dtype)
-      note(&to[BAD], "%s is of a type that is not taken, wanted %s", e->name, sp_spec_str(&want, b, sizeof b));
+      note(&to[BAD], "%s is " NOT_TAKEN ", wanted %s", e->name, sp_spec_str(&want, b, sizeof b));
     else if (e && !same(&e->spec, want))
       note(&to[BAD], "%s is %s, wanted %s", e->name, sp_spec_str(&e->spec, a, sizeof a),
            sp_spec_str(&want, b, sizeof b));
@@ -395,13 +397,15 @@ static void put_cure(sp_names *k, const sp_view *v, const listed *lists, sp_sb *
     sp_sb_putf(sb, "; no entry begins with '%s', but with ", v->prefix);
     put_first_words(k, sb);
     put_other_prefix(k, sb);
+  } else if (strstr(sp_sb_str(&lists[BAD].list), NOT_TAKEN)) {
+    sp_sb_put(sb, "; save it as float32");
   } else if (lists[BAD].n || !put_other_prefix(k, sb)) {
     put_settings(sb, k->path);
   }
 }
 
 static int refuse(sp_names *k, const sp_view *v, const listed *lists, sp_err *err) {
-  static const char *const words[] = {"missing", "unexpected", "of another shape"};
+  static const char *const words[] = {"missing", "unexpected", "of another shape or type"};
   sp_sb sb = {0};
   put_who(k, &sb);
   if (v->dialect || strcmp(v->prefix, k->from->prefix) != 0) put_view(k, &sb, v);

@@ -106,12 +106,12 @@ for dtype, word in pairs { F16 = "float16", BF16 = "bfloat16", F64 = "float64" }
   t.one_line(said, "w.safetensors: 4 tensors are " .. word .. " and become float32\n$")
 end
 write("I32", "")
-refused "4 of another shape: .*0.bias is int32%[3%], wanted float32%[3%]"
+refused "4 of another shape or type: .*0.bias is int32%[3%], wanted float32%[3%]"
 write("F32", "", function(name, i) return name == "1.weight" and i == 2 and 0 / 0 end)
 code, _, err = load()
 t.eq(code, 0)
 t.one_line(err, "1 tensors have values that are not finite, '1.weight' the first: all that is computed from them is nan\n$")
-refused("3 of another shape: .*; make the stages with the parameters that it was trained with\n$", { width = 4 })
+refused("3 of another shape or type: .*; make the stages with the parameters that it was trained with\n$", { width = 4 })
 t.write(dir.path .. "/settings.json", "{}")
 refused("trained with, which .*/settings.json tells\n$", { width = 4 })
 os.remove(dir.path .. "/settings.json")
@@ -170,7 +170,7 @@ write("F32", "", nil, { { "fc.mask", "BOOL" }, "fc.bias" }) -- of a type that we
 loads(nil, { weights = ", ignore = 'fc.*'" })
 refused("2 unexpected: fc.mask, fc.bias; what is another's may be left out")
 write("BOOL", "")
-refused("4 of another shape: 0.weight is of a type that is not taken, wanted float32%[3,4%]")
+refused("4 of another shape or type: 0.weight is of a type that is not taken, wanted float32%[3,4%].*; save it as float32\n$")
 write("F32", "", nil, { "fc.weight", "fc.bias" })
 refused("4 missing: 0.weight %(ignore '%*' leaves it out%)", { weights = ", ignore = { '*' }" })
 refused("w.safetensors: ignore 'head.%*' is the name of no entry\n$", { weights = ", ignore = { 'fc.*', 'head.*' }" })
@@ -193,7 +193,7 @@ write("F32", timm)
 loads(nil, { weights = ", names = " .. names })
 loads(" takes the entries with names in the dialect 'timm'", { carries = dialects })
 refused("4 missing: 0.weight", {})
-refused("with names in the dialect 'timm': 3 of another shape: stem.conv", { carries = dialects, width = 4 })
+refused("with names in the dialect 'timm': 3 of another shape or type: stem.conv", { carries = dialects, width = 4 })
 refused("4 missing: o.weight", { carries = dialects, weights = ", names = { ['0'] = 'o', ['1'] = 'p' }" })
 refused("fits stage 'net' with names in the dialect 'same' and with names in the dialect 'timm': say which",
   { carries = (dialects:gsub("other = ", "same = " .. names .. ", other = ")) })

@@ -288,8 +288,9 @@ START_TEST(types_that_we_have_not) {
   static const struct {
     const char *word, *end;
     size_t bytes;
-  } types[] = {{"BOOL", "3", 3},  {"U16", "6", 6},     {"I16", "6", 6},     {"U32", "12", 12},  {"U64", "24", 24},
-               {"C64", "24", 24}, {"F8_E4M3", "3", 3}, {"F8_E5M2", "3", 3}, {"F8_E8M0", "3", 3}};
+  } types[] = {{"BOOL", "3", 3},    {"U16", "6", 6},         {"I16", "6", 6},     {"U32", "12", 12},
+               {"U64", "24", 24},   {"C64", "24", 24},       {"F8_E4M3", "3", 3}, {"F8_E5M2", "3", 3},
+               {"F8_E8M0", "3", 3}, {"F8_E4M3FNUZ", "3", 3}, {"F4", "2", 2},      {"F6_E2M3", "3", 3}};
   for (size_t i = 0; i < SP_ARRAY(types); i++) {
     char header[160];
     snprintf(header, sizeof header, "{\"a\":{\"dtype\":\"%s\",\"shape\":[3],\"data_offsets\":[0,%s]}}", types[i].word,

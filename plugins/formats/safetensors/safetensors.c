@@ -24,16 +24,19 @@ int st_dtype_of(const char *word) {
   return 0;
 }
 
-/* Those of the format that we have not, of whole bytes. */
+/* Those of the format that we have not. */
 static const struct {
   const char *word;
-  size_t size;
-} others[] = {{"BOOL", 1},    {"U16", 2},     {"I16", 2},     {"U32", 4}, {"U64", 8},
-              {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"C64", 8}};
+  unsigned bits;
+} others[] = {{"BOOL", 8},        {"U16", 16},    {"I16", 16},    {"U32", 32},    {"U64", 64},
+              {"C64", 64},        {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+              {"F8_E5M2FNUZ", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}};
 
-size_t st_other_size(const char *word) {
+unsigned st_bits(const char *word) {
+  int dtype = st_dtype_of(word);
+  if (dtype) return (unsigned)st_dtype_size(dtype) * 8;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (!strcmp(others[i].word, word)) return others[i].size;
+    if (!strcmp(others[i].word, word)) return others[i].bits;
   return 0;
 }
 
@@ -47,12 +50,12 @@ size_t st_dtype_size(int dtype) {
   }
 }
 
-int st_bytes(const sp_spec *spec, size_t each, uint64_t *bytes) {
-  uint64_t n = each;
+int st_bytes(const sp_spec *spec, unsigned bits, uint64_t *bytes) {
+  uint64_t n = 1;
   for (int d = 0; d < spec->ndim; d++)
     if (spec->shape[d] < 0 || __builtin_mul_overflow(n, (uint64_t)spec->shape[d], &n)) return 0;
-  *bytes = n;
-  return n <= INT64_MAX;
+  if (__builtin_mul_overflow(n / 8, (uint64_t)bits, bytes)) return 0;
+  return !__builtin_add_overflow(*bytes, (n % 8 * bits + 7) / 8, bytes) && *bytes <= INT64_MAX;
 }
 
 static const sp_format_type st_format = {.size = sizeof(sp_format_type),

@@ -14,10 +14,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensor data is copied
 const char *st_dtype_word(int dtype);
 int st_dtype_of(const char *word);
 size_t st_dtype_size(int dtype);
-/* Bytes of an element of a type that the format has and we have not, or 0. */
-size_t st_other_size(const char *word);
-/* Bytes of a tensor of elements of `each` bytes; false where they overflow or an extent is negative. */
-int st_bytes(const sp_spec *spec, size_t each, uint64_t *bytes);
+/* Of an element of any type of the format, also of those that we have not; 0: there is no such type. */
+unsigned st_bits(const char *word);
+/* Bytes of a tensor of elements of so many bits; false where they overflow or an extent is negative. */
+int st_bytes(const sp_spec *spec, unsigned bits, uint64_t *bytes);
 
 int st_open(sp_ctx *ctx, const char *path, void **file);
 int st_entries(void *file, const sp_entry **entries, size_t *n, const sp_meta **meta, size_t *n_meta);

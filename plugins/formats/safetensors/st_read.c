@@ -123,16 +123,16 @@ static int take_tensor(sp_ctx *ctx, const st_file *f, span *s, const json_t *v) 
   const char *word = json_string_value(json_object_get(v, "dtype"));
   const json_t *pair = json_object_get(v, "data_offsets");
   uint64_t bytes;
-  size_t each;
+  unsigned bits;
   int rc;
   if (!json_is_object(v)) return BAD(ctx, "%s: tensor '%s' is not described by an object", f->path, e->name);
   if (!word) return BAD(ctx, "%s: tensor '%s': no dtype", f->path, e->name);
   e->spec.dtype = st_dtype_of(word);
   s->type = word;
-  each = e->spec.dtype ? st_dtype_size(e->spec.dtype) : st_other_size(word);
-  if (!each) return BAD(ctx, "%s: tensor '%s': unknown dtype '%s'", f->path, e->name, word);
+  bits = st_bits(word);
+  if (!bits) return BAD(ctx, "%s: tensor '%s': unknown dtype '%s'", f->path, e->name, word);
   if ((rc = take_shape(ctx, f, e, json_object_get(v, "shape")))) return rc;
-  if (!st_bytes(&e->spec, each, &bytes)) return BAD(ctx, "%s: tensor '%s': impossibly large shape", f->path, e->name);
+  if (!st_bytes(&e->spec, bits, &bytes)) return BAD(ctx, "%s: tensor '%s': impossibly large shape", f->path, e->name);
   if (!json_is_array(pair) || json_array_size(pair) != 2 || !take_offset(pair, 0, &s->begin) ||
       !take_offset(pair, 1, &s->end) || s->end < s->begin)
     return BAD(ctx, "%s: tensor '%s': data_offsets is not [begin, end]", f->path, e->name);

@@ -29,7 +29,8 @@ static int check_entry(sp_ctx *ctx, const char *path, const sp_entry *e) {
     return ctx->host->fail(ctx, SP_E_DTYPE, "%s: tensor '%s' has no known dtype", path, e->name);
   if (e->spec.order != SP_ROW_MAJOR)
     return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s: tensor '%s' is not row-major", path, e->name);
-  if (e->spec.ndim < 0 || e->spec.ndim > SP_MAX_DIMS || !st_bytes(&e->spec, st_dtype_size(e->spec.dtype), &bytes))
+  if (e->spec.ndim < 0 || e->spec.ndim > SP_MAX_DIMS ||
+      !st_bytes(&e->spec, 8 * (unsigned)st_dtype_size(e->spec.dtype), &bytes))
     return ctx->host->fail(ctx, SP_E_SHAPE, "%s: tensor '%s' has an impossible shape", path, e->name);
   if (bytes && !e->data) return ctx->host->fail(ctx, SP_E_INVALID, "%s: tensor '%s' has no data", path, e->name);
   return SP_OK;
@@ -58,7 +59,7 @@ static int make_header(sp_ctx *ctx, const char *path, const sp_entry *const *sor
   if (n_meta && !rc) json_object_set(root, ST_META, m);
   json_decref(m);
   for (size_t i = 0; i < n && !rc; i++, at += bytes) {
-    st_bytes(&sorted[i]->spec, st_dtype_size(sorted[i]->spec.dtype), &bytes);
+    st_bytes(&sorted[i]->spec, 8 * (unsigned)st_dtype_size(sorted[i]->spec.dtype), &bytes);
     if (json_object_get(root, sorted[i]->name))
       rc = ctx->host->fail(ctx, SP_E_INVALID, "%s: two tensors are named '%s'", path, sorted[i]->name);
     else if (json_object_set_new(root, sorted[i]->name, describe(sorted[i], at, at + bytes)))
@@ -95,7 +96,7 @@ static int put_file(sp_ctx *ctx, const char *path, int fd, const char *header, c
       (rc = put(ctx, path, fd, "       ", padded - len)))
     return rc;
   for (size_t i = 0; i < n; i++) {
-    st_bytes(&sorted[i]->spec, st_dtype_size(sorted[i]->spec.dtype), &bytes);
+    st_bytes(&sorted[i]->spec, 8 * (unsigned)st_dtype_size(sorted[i]->spec.dtype), &bytes);
     if ((rc = put(ctx, path, fd, sorted[i]->data, bytes))) return rc;
   }
   mode_t mask = umask(0);
