@@ -425,6 +425,8 @@ static void look(void *arg) {
 static __global__ void more(float *p, const float *q) { *p += *q; }
 
 START_TEST(shut_to_the_host) { /* _i: work is late */
+  const char *fork = getenv("CK_FORK");
+  if (fork && !strcmp(fork, "no")) return; /* the emulator has looked at the variables already */
   setenv("SPCORE_EMU_PROTECT", "1", 1);
   setenv("SPCORE_EMU_TIMING", _i ? "late" : "", 1);
   on_device<float> a(std::vector<float>{1}), b(std::vector<float>{2});

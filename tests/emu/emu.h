@@ -60,7 +60,6 @@ void drain();                      /* runs what is queued */
 /* Whether all bytes lie in one piece of memory of the kind. */
 enum memory_kind { memory_unknown, memory_device, memory_pinned };
 memory_kind kind_of(const void *p, size_t bytes);
-/* Between them the host may touch device memory; they nest. */
 /* Opens all of the device's memory to this process, and shuts it once as often as it was opened; opened() does so around an
  * operation. Between pause and resume it is shut, however often it was opened. */
 void memory_open();

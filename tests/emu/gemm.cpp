@@ -51,8 +51,12 @@ static std::vector<float> packed(const matrix &m, bool tf32) {
 }
 
 /* At -O2 GCC makes vectors of no loop whose count it does not know. */
-__attribute__((optimize("O3"))) static void add_times(float *__restrict sum, const float *__restrict x, float by,
-                                                      size_t n) {
+#if defined(__GNUC__) && !defined(__clang__)
+#define VECTORS __attribute__((optimize("O3")))
+#else
+#define VECTORS
+#endif
+VECTORS static void add_times(float *__restrict sum, const float *__restrict x, float by, size_t n) {
   for (size_t j = 0; j < n; j++) sum[j] += by * x[j];
 }
 

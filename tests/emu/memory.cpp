@@ -118,10 +118,11 @@ static std::map<uintptr_t, piece>::iterator holding(const void *at) {
   return it == pieces.begin() ? pieces.end() : std::prev(it);
 }
 
-/* Opens what holds an address, and no other memory. */
+/* Opens the piece that an address is in, and no other memory; none where it is the host's. */
 class piece_open {
 public:
   explicit piece_open(const void *at) : it(open_depth || !protecting() ? pieces.end() : holding(at)) {
+    if (it != pieces.end() && at >= it->second.map + it->second.mapped) it = pieces.end();
     if (it != pieces.end()) protect(it->second, PROT_READ | PROT_WRITE);
   }
   ~piece_open() {

@@ -51,7 +51,7 @@ for precision in $precisions; do
   run reverse SPCORE_EMU_ORDER=reverse --device cuda --precision $precision --strategy serialized --capture off
   run late SPCORE_EMU_TIMING=late --device cuda --precision $precision --strategy pipelined --capture off
   run captured "" --device cuda --precision $precision --strategy pipelined
-  run auto "" --device cuda --precision $precision --strategy auto --auto-budget 0.5
+  run auto SPCORE_EMU_SLOWER=1 --device cuda --precision $precision --strategy auto --auto-budget 0.5
   grep -q '^strategy auto: ' "$tmp/auto.log" || { echo "auto says nothing:"; cat "$tmp/auto.log"; failed=1; }
   for other in reverse late captured auto; do same plain $other; done
   rm -rf "$tmp/plain" "$tmp/reverse" "$tmp/late" "$tmp/captured" "$tmp/auto"
