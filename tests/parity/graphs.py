@@ -151,7 +151,20 @@ def check(seed, frozen):
     r.true(name, not bad and len(ours) == len(ys), f"{bad} in {g.spec}")
 
 
+def frozen_forward(seed):
+    """Where no gradient is asked for, more is done within the convolutions."""
+    g = Graph(seed, True)
+    stage = Stage("layers", {"layers": g.spec}, inputs=[g.x.detach().numpy()], order=g.rnd.choice((ROW_MAJOR, CHANNELS_LAST)),
+                  frozen=True, training=False)
+    stage.set_weights(state(g))
+    out, ys = stage.forward(), [g.values[-1][1]] + g.taps
+    ours = [out["features"]] + (out["maps"] if isinstance(out["maps"], list) else [out["maps"]])
+    bad = [f"output {i}" for i, (a, b) in enumerate(zip(ours, ys)) if wrong(a, b, 1e-4)]
+    r.true(f"graph {seed}, {len(g.spec)} layers, frozen, forward only", not bad and len(ours) == len(ys), f"{bad} in {g.spec}")
+
+
 for seed in range(FIRST, FIRST + COUNT):
     check(seed, False)
     check(seed, True)
+    frozen_forward(seed)
 r.exit()

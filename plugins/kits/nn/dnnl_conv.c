@@ -212,10 +212,12 @@ static const char *compile(nn_conv *c, int which) {
   dnnl_primitive_desc_t rd;
   md_ref from = which == NN_CONV_WEIGHTS ? p->md[1] : c->plain, to = which == NN_CONV_WEIGHTS ? c->plain : p->md[1];
   dnnl_status_t st;
-  TRY(dnnl_reorder_primitive_desc_create(&rd, from, c->engine, to, c->engine, NULL));
-  st = dnnl_primitive_create(&p->reorder, rd);
-  dnnl_primitive_desc_destroy(rd);
-  TRY(st);
+  if (!p->reorder) { /* else the primitive failed when it was tried before */
+    TRY(dnnl_reorder_primitive_desc_create(&rd, from, c->engine, to, c->engine, NULL));
+    st = dnnl_primitive_create(&p->reorder, rd);
+    dnnl_primitive_desc_destroy(rd);
+    TRY(st);
+  }
   TRY(dnnl_primitive_create(&p->prim, p->pd));
   return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * fold.c - ops that others do besides: batch norms and sums of a network whose weights stay as they are, and maps that are only
- * enlarged to be joined. */
+ * fold.c - ops that others do besides: batch norms, sums and activations of a network whose weights stay as they are, and maps
+ * that are only enlarged to be joined. */
 #include "lower.h"
 
 #include "axis.h"
@@ -105,7 +105,7 @@ static void without(nn_net *net, const nn_target *target, const uint8_t *keep, i
   net->n_ops = n;
 }
 
-/* Sums once all norms are where they can be: they then find the products behind them. */
+/* Sums once all norms are where they can be, activations once all sums are: they then find the products behind them. */
 void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep, int frozen) {
   if (target->enlarges) without(net, target, keep, NN_OP_UPSAMPLE);
   if (!frozen) return;
