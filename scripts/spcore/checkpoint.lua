@@ -268,8 +268,8 @@ end
 
 local function find(dir)
   local _, lines = lines_before(dir .. "/metrics.jsonl", math.maxinteger)
-  local step, path, about = newest(dir, lines or 0)
-  return json.encode(step and { step = step, path = path, about = about } or { lacks = path })
+  local step, path_or_lack, about = newest(dir, lines or 0)
+  return json.encode(step and { step = step, path = path_or_lack, about = about } or { lacks = path_or_lack })
 end
 
 -- Loads the newest checkpoint of dir into g, which goes on at its step, and cuts what is told of later ones. -> the step
@@ -277,8 +277,8 @@ function checkpoint.resume(g, dir, override)
   local found = json.decode(ranks.told(find, dir))
   local step, path, about = found.step, found.path, found.about
   if found.lacks then
-    core.fail(("--resume %s: no checkpoint there can be gone on with: %s; remove its checkpoint-*.safetensors to begin at step 0, or start another run")
-      :format(dir, found.lacks))
+    core.fail(("--resume %s: no checkpoint there can be gone on with: %s; remove its checkpoint-*.safetensors to begin at step 0, "
+      .. "or start another run"):format(dir, found.lacks))
   end
   if step then
     local old, new = difference(about.graph, checkpoint.describe(g))

@@ -105,7 +105,6 @@ local function end_if_done(dir, opt)
     if ranks.first then io.stdout:write(dir, ": the run is complete; with --override and other options it goes on\n") end
     core.exit(0)
   end
-  if ranks.first then os.remove(dir .. "/summary.json") end
 end
 
 -- A list of names as it is, or of a line each; nil where there are none.
@@ -134,6 +133,7 @@ local function go_on(t, dir, settings)
   run_settings.print(settings, dir)
   local step = checkpoint.resume(t.graph, dir, t.opt.override)
   if not ranks.first then return lock, folder.nowhere() end
+  os.remove(dir .. "/summary.json") -- of a run that was complete, with --override
   note_resume(dir, step, args.changed)
   local metrics, why = io.open(dir .. "/metrics.jsonl", "ab")
   if not metrics then core.fail(why) end

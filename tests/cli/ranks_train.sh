@@ -320,6 +320,9 @@ said() {
   words=$1; shift
   if "$@" >out 2>&1; then not_ok "$*: no failure"; elif grep -q "$words" out; then ok "$words"; else not_ok "$(cat out)"; fi
 }
+for file in 4.KILL/checkpoint-*.safetensors; do truncate -s 100 "$file"; done
+said "no checkpoint there can be gone on with: 4.KILL/checkpoint-" "$spcore" run "${seg%% *}" --resume 4.KILL --override --ranks 2 --quiet
+[ "$(grep -c "no checkpoint there can" out)" = 2 ] && [ -s 4.KILL/summary.json ] || not_ok "one line a rank, and nothing removed: $(cat out)"
 # shellcheck disable=SC2086
 said "train: 6 shards on 4 ranks: each rank has as many, so take a multiple" \
   "$spcore" run $seg $common --steps 2 --ranks 4 --shards 6 --out no1
