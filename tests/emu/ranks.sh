@@ -31,6 +31,17 @@ run 2 pipelined step late
 run 1 serialized off early bf16
 run 4 pipelined lane late bf16
 
+# six shards are halved twice: once by two ranks
+options=$(echo "$options" | sed 's/--shards 4/--shards 6/; s/--steps 8/--steps 3/')
+for wire in fp32 bf16; do
+  rm -rf "$tmp"/[124].*."$wire"
+  run 1 serialized off early $wire
+  run 2 pipelined step late $wire
+done
+options=$(echo "$options" | sed 's/--shards 6/--shards 4/; s/--steps 3/--steps 8/')
+rm -rf "$tmp/1.serialized.off.fp32"
+run 1 serialized off early
+
 # The second rank has other algorithms in its file, whose bits are others, and those of a third of the network not at all.
 tuned=$(ls "$tmp"/cuda-*.txt)
 mkdir "$tmp/other"
