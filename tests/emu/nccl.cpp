@@ -3,8 +3,10 @@
  *
  * Each pair of ranks has a box in shared memory for each direction; a collective is a set of sends and receives, and one
  * operation of its stream. Communicators are non-blocking: connecting takes until all ranks have come, and every call on
- * one is in progress for a while: a thread launches it, so that a stream which runs at once holds up nobody. What NCCL refuses is refused: windows of other memory than ncclMemAlloc's, or off their
- * alignment, and every call on a communicator that is gone ends the program.
+ * one is in progress for a while: a thread launches it, so that a stream which runs at once holds up nobody. An abort ends
+ * what is in flight, and returns when no graph has a call of the communicator any more. What NCCL refuses is refused:
+ * windows of other memory than ncclMemAlloc's, or off their alignment, and every call on a communicator that is gone ends
+ * the program.
  */
 #include "emu.h"
 
@@ -58,6 +60,7 @@ struct ncclComm {
   bool connected = false;
   int in_progress = slow;
   std::atomic<bool> launching{false}; /* a thread hands the stream its operation */
+  std::shared_ptr<int> graphs = std::make_shared<int>(); /* every operation that was captured has it, too */
 };
 
 namespace {
@@ -121,8 +124,10 @@ ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, std::vector<transfer> 
   if (!c->connected || c->in_progress) return ncclInvalidUsage;
   c->in_progress = slow;
   c->launching = true;
+  auto graph = sp_emu::capturing(stream) ? c->graphs : nullptr;
   std::thread([=] {
-    if (sp_emu::submit(stream, sp_emu::opened([c, list] { move_all(*c, list); }))) sp_emu::die("a collective cannot be submitted");
+    if (sp_emu::submit(stream, sp_emu::opened([c, list, graph] { move_all(*c, list); })))
+      sp_emu::die("a collective cannot be submitted");
     c->launching = false;
   }).detach();
   return ncclInProgress;
@@ -186,7 +191,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  known(comm, "ncclCommAbort")->aborted = true;
+  auto c = known(comm, "ncclCommAbort");
+  c->aborted = true;
+  while (c->graphs.use_count() > 1) nap();
   std::lock_guard<std::mutex> in(lock);
   comms.erase(comm);
   return ncclSuccess;

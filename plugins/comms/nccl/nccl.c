@@ -45,6 +45,9 @@ typedef struct nccl_comm {
   int rank, ranks;
   pthread_mutex_t lock; /* whoever uses `native`, which abort() frees */
   ncclComm_t native;    /* NULL: aborted */
+  ncclComm_t made;      /* NCCL's threads write it, as long as it opens: until `ending` is through */
+  pthread_t ending;     /* ends what abort() has taken from `native` */
+  bool ends;            /* it is there */
   char failed[256];     /* words; empty: not */
   nccl_block *blocks;
 } nccl_comm;
@@ -168,14 +171,31 @@ static int nccl_poll(sp_ctx *ctx, void *comm) {
   return rc;
 }
 
-/* NCCL ends what is in flight, and frees its communicator when that has happened. */
+static void *end(void *native) {
+  ncclCommAbort(native);
+  return NULL;
+}
+
+/* NCCL's abort first ends what is in flight, then waits for every graph that has captured a call to be destroyed, which is
+ * for the thread to do that has been waiting: so it is on a thread of its own. */
 static void nccl_abort(void *comm) {
   nccl_comm *c = comm;
   pthread_mutex_lock(&c->lock);
   ncclComm_t native = c->native;
   c->native = NULL;
+  if (native) c->ends = pthread_create(&c->ending, NULL, end, native) == 0;
+  bool here = native && !c->ends;
   pthread_mutex_unlock(&c->lock);
-  if (native) ncclCommAbort(native);
+  if (here) end(native);
+}
+
+/* No graph has calls of it any more. */
+static void await_end(nccl_comm *c) {
+  pthread_mutex_lock(&c->lock);
+  bool ends = c->ends;
+  c->ends = false;
+  pthread_mutex_unlock(&c->lock);
+  if (ends) pthread_join(c->ending, NULL);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
@@ -207,11 +227,10 @@ static int nccl_alloc(sp_ctx *ctx, void *comm, size_t bytes, void **ptr) {
   if (rc) return rc;
   nccl_block *b = calloc(1, sizeof *b);
   if (!b) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for an allocation's record");
-  rc = take(ctx, b, whole);
-  if (!rc && (rc = register_window(ctx, c, b, whole))) ncclMemFree(b->ptr);
-  if (rc) return free(b), rc;
+  if ((rc = take(ctx, b, whole))) return free(b), rc;
   b->next = c->blocks;
   c->blocks = b;
+  if ((rc = register_window(ctx, c, b, whole))) return rc; /* NCCL may be about to write it: close() frees it */
   *ptr = b->ptr;
   return SP_OK;
 }
@@ -233,6 +252,7 @@ static void nccl_free(void *comm, void *ptr) {
   sp_ctx ctx = {.size = sizeof ctx, .host = &no_words};
   if (b->window && !enter(&ctx, c)) leave(&ctx, c, ncclCommWindowDeregister(c->native, b->window), "free");
 #endif
+  await_end(c);
   ncclMemFree(b->ptr);
   free(b);
 }
@@ -248,6 +268,8 @@ static void nccl_close(void *comm) {
     pthread_mutex_unlock(&c->lock);
   }
   nccl_abort(c);
+  while (c->blocks) nccl_free(c, c->blocks->ptr);
+  await_end(c);
   pthread_mutex_destroy(&c->lock);
   free(c);
 }
@@ -275,7 +297,8 @@ static int connect_all(sp_ctx *ctx, nccl_comm *c, ncclUniqueId id) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   pthread_mutex_lock(&c->lock);
-  ncclResult_t rc = ncclCommInitRankConfig(&c->native, c->ranks, id, c->rank, &config);
+  ncclResult_t rc = ncclCommInitRankConfig(&c->made, c->ranks, id, c->rank, &config);
+  c->native = c->made;
   int status = settle(ctx, c, rc, OPEN_SECONDS, "open");
   pthread_mutex_unlock(&c->lock);
   return status;
