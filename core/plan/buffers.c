@@ -117,14 +117,51 @@ static void keep_totals(sp_planner *w, const sp_node *n) {
 }
 
 /* ---- turns: what two calls must not touch at the same time ---- */
-/* One for each part of the node's backward, side by side; *out is the first. */
-static int part_turns(sp_planner *w, const sp_node *n, const char *what, int *out, sp_err *err) {
+static char *part_name(const sp_node *n, const char *what, uint32_t part) {
+  return n->n_parts > 1 ? sp_text("the %s of '%s', part %u", what, n->name, part)
+                        : sp_text("the %s of '%s'", what, n->name);
+}
+
+/* One for each part of the node's backward, side by side; w->weight has the first. */
+static int weight_turns(sp_planner *w, const sp_node *n, sp_err *err) {
   int st = SP_OK, r;
-  for (uint32_t part = 0; part < n->n_parts && !st; part++) {
-    char *name = n->n_parts > 1 ? sp_text("the %s of '%s', part %u", what, n->name, part)
-                                : sp_text("the %s of '%s'", what, n->name);
-    if (!(st = add_turn(w, name, &r, err)) && !part) *out = r;
+  for (uint32_t part = 0; part < n->n_parts && !st; part++)
+    if (!(st = add_turn(w, part_name(n, "weights", part), &r, err)) && !part) w->weight[n->index] = r;
+  return st;
+}
+
+/* Which of the ranks' buckets it is sent in, from 1 on; 0: in none. */
+static size_t bucket_of(sp_node *n, size_t i) {
+  const sp_reduce *x = n->g->reduce;
+  const sp_weight_ref r = {.node = n, .i = i};
+  for (size_t b = 0; x && b < x->n; b++)
+    if (sp_bucket_has(&x->buckets[b], &r)) return b + 1;
+  return 0;
+}
+
+static int gradient_turn(sp_planner *w, const sp_node *n, uint32_t part, size_t bucket, int *out, sp_err *err) {
+  char *name = part_name(n, "weight gradients", part), *more;
+  if (!name || !bucket) return add_turn(w, name, out, err);
+  more = sp_text("%s, bucket %zu", name, bucket);
+  free(name);
+  return add_turn(w, more, out, err);
+}
+
+/* One for those of a part that are sent in one bucket, or in none: what is done with them waits for no other bucket. */
+static int gradient_turns(sp_planner *w, sp_node *n, sp_err *err) {
+  int *of = w->dweight[n->index] = sp_calloc(n->n_weights + 1, sizeof *of), st = SP_OK;
+  size_t *bucket = sp_calloc(n->n_weights + 1, sizeof *bucket);
+  if (!of || !bucket) st = sp_nomem(err, n->n_weights * sizeof *bucket, "resources");
+  for (size_t i = 0; i < n->n_weights && !st; i++) {
+    uint32_t part = n->weights[i].part;
+    of[i] = -1;
+    if (!sp_node_has_dw(n, i)) continue;
+    bucket[i] = bucket_of(n, i);
+    for (size_t k = 0; k < i && of[i] < 0; k++)
+      if (n->weights[k].part == part && bucket[k] == bucket[i]) of[i] = of[k];
+    if (of[i] < 0) st = gradient_turn(w, n, part, bucket[i], &of[i], err);
   }
+  free(bucket);
   return st;
 }
 
@@ -136,15 +173,15 @@ static int factor_turns(sp_planner *w, const sp_node *n, sp_err *err) {
   return st;
 }
 
-static int turns(sp_planner *w, const sp_node *n, sp_err *err) {
+static int turns(sp_planner *w, sp_node *n, sp_err *err) {
   size_t i = n->index;
   bool weights = n->n_weights && !n->optimizer, gradients = w->p->training && n->trained && !n->inplace;
   int st = SP_OK;
   if (!(n->inst->type->flags & SP_STAGE_REENTRANT))
     st = add_turn(w, sp_text("the instance '%s'", n->name), &w->self[i], err);
-  if (!st && weights) st = part_turns(w, n, "weights", &w->weight[i], err);
+  if (!st && weights) st = weight_turns(w, n, err);
   if (!st && weights) st = add_turn(w, sp_text("the statistics of '%s'", n->name), &w->state[i], err);
-  if (!st && gradients) st = part_turns(w, n, "weight gradients", &w->dweight[i], err);
+  if (!st && gradients) st = gradient_turns(w, n, err);
   return st ? st : factor_turns(w, n, err);
 }
 

@@ -47,17 +47,19 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   for (size_t i = 0; i < n->n_weights && !st; i++)
     st = sp_task_tensor(t, &n->weights[i].spec, n->w[i].data, -1, false, err);
   t->first_dweight = t->n_t;
-  for (size_t i = 0; i < n->n_weights && !st; i++)
-    st = sp_task_tensor(t, &n->weights[i].spec,
-                        want_dw && sp_node_has_dw(n, i) && sp_node_sums(n, i) != apply ? n->dw[i].data : NULL, -1,
-                        false, err);
+  for (size_t i = 0; i < n->n_weights && !st; i++) {
+    bool gives = want_dw && sp_node_has_dw(n, i) && sp_node_sums(n, i) != apply;
+    st = sp_task_tensor(t, &n->weights[i].spec, gives ? n->dw[i].data : NULL, -1, false, err);
+    sp_weight_ref r = {.node = n, .i = i};
+    if (!st && gives && n->weights[i].part == t->part)
+      st = sp_task_access(t, sp_planner_gradient(w, &r), SP_READ | SP_WRITE, err);
+  }
   for (uint32_t part = t->part; !st && n->n_weights && part < n->n_parts; part++) {
     bool changes = (t->kind == SP_TASK_BACKWARD ? n->inplace : apply && n->g->applied) && part == t->part;
     st = sp_task_access(t, w->weight[n->index] + (int)part, changes ? SP_READ | SP_WRITE : SP_READ, err);
   }
   if (!st && n->n_weights)
     st = sp_task_access(t, w->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
-  if (!st && want_dw) st = sp_task_access(t, w->dweight[n->index] + (int)t->part, SP_READ | SP_WRITE, err);
   return st;
 }
 

@@ -15,8 +15,9 @@ typedef struct sp_planner {
   int (*lane)[SP_LANE_PARTS];                   /* [node index], -1: none yet */
   int **act, **grad;                            /* [node index][flat output tensor] -> buffer, -1: none */
   int **twin;                                   /* as act: its copy on the other side of the border */
-  int *saved, *self, *weight, *state, *dweight; /* [node index] -> resource, -1: none; of weight and dweight the first:
-                                                   each part of a backward has one of both */
+  int **dweight;                                /* [node index][weight] -> resource, -1: no gradient is kept */
+  int *saved, *self, *weight, *state;           /* [node index] -> resource, -1: none; of weight the first: each part of a
+                                                   backward has one */
   int *factor;                                  /* the same: one for each of its factors, side by side */
   int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
   int sums;         /* what all ranks find in a survey; -1: there is none */

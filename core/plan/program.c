@@ -234,14 +234,15 @@ static int find_length(sp_program *p, sp_err *err) {
 
 static int new_maps(sp_planner *w, sp_err *err) {
   size_t n = w->p->g->n_nodes;
-  int **maps[] = {&w->saved, &w->self, &w->weight, &w->state, &w->dweight, &w->carry, &w->factor};
+  int **maps[] = {&w->saved, &w->self, &w->weight, &w->state, &w->carry, &w->factor};
   w->act = sp_calloc(n + 1, sizeof *w->act);
   w->grad = sp_calloc(n + 1, sizeof *w->grad);
   w->twin = sp_calloc(n + 1, sizeof *w->twin);
+  w->dweight = sp_calloc(n + 1, sizeof *w->dweight);
   w->lane = sp_calloc(n + 1, sizeof *w->lane);
   w->made = sp_calloc(n + 1, sizeof *w->made);
   w->sent = sp_calloc((w->p->g->reduce ? w->p->g->reduce->n : 0) + 1, sizeof *w->sent);
-  if (!w->act || !w->grad || !w->twin || !w->lane || !w->made || !w->sent)
+  if (!w->act || !w->grad || !w->twin || !w->dweight || !w->lane || !w->made || !w->sent)
     return sp_nomem(err, n * sizeof *w->act, "resources");
   for (size_t i = 0; i < n; i++)
     for (int k = 0; k < SP_LANE_PARTS; k++) w->lane[i][k] = -1;
@@ -257,6 +258,7 @@ static void free_planner(sp_planner *w) {
     if (w->act) free(w->act[i]);
     if (w->grad) free(w->grad[i]);
     if (w->twin) free(w->twin[i]);
+    if (w->dweight) free(w->dweight[i]);
   }
   free(w->act);
   free(w->grad);

@@ -6,7 +6,10 @@
 /* ---- lists of them ---- */
 static int part_of(const sp_weight_ref *r) { return (int)r->node->weights[r->i].part; }
 
-int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r) { return w->dweight[r->node->index] + part_of(r); }
+int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r) {
+  const int *of = w->dweight[r->node->index];
+  return of ? of[r->i] : -1;
+}
 
 /* Those that shards add: the bucket's, or (NULL) all; of others the tensor has no data. */
 static int put_summed(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err) {

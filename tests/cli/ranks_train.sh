@@ -75,6 +75,15 @@ if awk '/^ *CALL .*adamw.update\[1\]/ { begun = 1 } /^ *WAIT .*adamw.update\[[0-
 else
   not_ok "updates bucket by bucket: $(cat plan)"
 fi
+# gradients of one part in several buckets: what is done with one of them waits for no other one
+# shellcheck disable=SC2086
+"$spcore" run $cls $common --steps 1 --ranks 2 --parts 1 --bucket 0 --explain --out no00 >plan 2>&1
+if awk -F '[][]' '/WAIT .*shard_sum.forward <- comm/ { late = 1 } /WAIT .*update.* <- comm.gather/ { seen = 1; late += $(NF - 3) != $(NF - 1) }
+  END { exit late || !seen }' plan; then
+  ok "buckets of one part"
+else
+  not_ok "buckets of one part: $(cat plan)"
+fi
 
 # ---- each rank keeps what the optimizer does of its share of the weights: the same bits, averages and evaluations too ----
 for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
