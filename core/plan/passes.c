@@ -136,18 +136,26 @@ static int backward_part(sp_planner *w, sp_node *n, bool *written, sp_err *err) 
   return st;
 }
 
+static bool has_factors(const sp_node *n, uint32_t part) {
+  for (size_t i = 0; n->n_factors && i < n->n_weights; i++)
+    if (n->weights[i].flags & SP_WEIGHT_FACTORS && n->weights[i].part == part) return true;
+  return false;
+}
+
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   int st = SP_OK;
   for (w->part = 0; w->part < n->n_parts && !st; w->part++) {
     st = backward_part(w, n, written, err);
+    if (!st && has_factors(n, w->part)) st = sp_planner_end(w, n, w->part, err);
     if (!st && w->comm_lane >= 0) st = sp_planner_reduce_part(w, n, err);
   }
   w->part = 0;
   return st;
 }
 
-static int apply_part(sp_planner *w, sp_node *n, sp_err *err) {
+int sp_planner_apply(sp_planner *w, sp_node *n, uint32_t part, sp_err *err) {
   sp_task *t;
+  w->part = part;
   int st = sp_planner_call(w, SP_TASK_APPLY, n, &t, err);
   if (st || (st = put_weights(w, t, err))) return st;
   sp_planner_at_end(w, t);
@@ -155,23 +163,11 @@ static int apply_part(sp_planner *w, sp_node *n, sp_err *err) {
   for (size_t i = 0; i < n->n_factors && !st; i++) {
     const sp_factor *f = &n->factors[i];
     st = sp_task_tensor(t, &n->rows[i].spec, n->rows[i].data, -1, false, err);
-    if (!st && (f->forward || f->part <= w->part)) st = sp_task_access(t, w->factor[n->index] + (int)i, SP_READ, err);
+    if (!st && (f->forward || f->part <= part)) st = sp_task_access(t, w->factor[n->index] + (int)i, SP_READ, err);
   }
   t->scale_buf = w->act[w->p->g->shard_scale->index][0];
   if (!st) st = sp_task_access(t, t->scale_buf, SP_READ, err);
+  w->part = 0;
   return st ? st : sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
 }
 
-static bool has_factors(const sp_node *n, uint32_t part) {
-  for (size_t i = 0; i < n->n_weights; i++)
-    if (n->weights[i].flags & SP_WEIGHT_FACTORS && n->weights[i].part == part) return true;
-  return false;
-}
-
-int sp_planner_apply(sp_planner *w, sp_node *n, sp_err *err) {
-  int st = SP_OK;
-  for (w->part = 0; w->part < n->n_parts && !st; w->part++)
-    if (has_factors(n, w->part)) st = apply_part(w, n, err);
-  w->part = 0;
-  return st;
-}

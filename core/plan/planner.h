@@ -9,6 +9,12 @@
 /* Whose lane: of a stage's forward (of an optimizer: its update), its backward, the copy of its outputs. */
 enum { SP_LANE_FORWARD, SP_LANE_BACKWARD, SP_LANE_COPY, SP_LANE_PARTS };
 
+/* What ends a step, as soon as it has come from all ranks: apply() of a part of the node, or (NULL) that part of the update. */
+typedef struct sp_end {
+  sp_node *node;
+  uint32_t part;
+} sp_end;
+
 typedef struct sp_planner {
   sp_program *p;
   size_t cap_tasks, cap_bufs, cap_packs, cap_metrics;
@@ -24,6 +30,7 @@ typedef struct sp_planner {
   int totals;       /* of the losses of a step's shards, of all ranks */
   int pieces, wire; /* what an all-to-all brings, and takes where gradients go as bfloat16 */
   bool *sent;       /* [bucket] its tasks are made */
+  uint32_t ended;   /* buckets, the first ones, that are among the ends */
   uint32_t *made;   /* [node index] parts of its backward that are made */
   int copy_lane;    /* batches on their way to the device; -1: in the lane of who reads them */
   int comm_lane;    /* all that moves between ranks, and adds it up; -1: there is one rank */
@@ -32,6 +39,8 @@ typedef struct sp_planner {
   int every, phase; /* of tasks that are made now: those of one replica of a lane */
   uint32_t part;    /* of a call of a backward, or of an update, that is made now */
   uint32_t updates; /* calls that a step's update is made of */
+  sp_end *ends;     /* in the order in which what they need is there; without the last call of the update */
+  size_t n_ends, cap_ends;
   size_t before;    /* the task of the part before it */
 } sp_planner;
 
@@ -69,15 +78,16 @@ int sp_planner_use(sp_planner *w, sp_task *t, int saved, sp_err *err);
 /* passes.c. `written` [buffer]: some task made so far writes that gradient. */
 int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
-int sp_planner_apply(sp_planner *w, sp_node *n, sp_err *err); /* all parts */
+int sp_planner_apply(sp_planner *w, sp_node *n, uint32_t part, sp_err *err);
 
 /* update.c */
 int sp_planner_keep(sp_planner *w, sp_err *err);                    /* before a shard's pass */
 int sp_planner_count(sp_planner *w, sp_err *err);                   /* behind its loss */
 int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err); /* behind its gradients; NULL: all */
 int sp_planner_scale(sp_planner *w, sp_err *err);                   /* what apply() multiplies by */
-/* Those calls of a step's update that come before, or behind, products of factors. */
-int sp_planner_update(sp_planner *w, bool last, sp_err *err);
+int sp_planner_end(sp_planner *w, sp_node *n, uint32_t part, sp_err *err); /* it is the next of w->ends */
+int sp_planner_ends(sp_planner *w, bool updates, sp_err *err);              /* all of them */
+int sp_planner_update(sp_planner *w, uint32_t part, sp_err *err);           /* of w->updates */
 int sp_planner_survey_call(sp_planner *w, int sums, sp_err *err);
 int sp_planner_look(sp_planner *w, sp_err *err);                      /* at the trained weights, for their checksums */
 int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r); /* the resource that it is part of */

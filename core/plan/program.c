@@ -274,6 +274,7 @@ static void free_planner(sp_planner *w) {
   free(w->factor);
   free(w->made);
   free(w->sent);
+  free(w->ends);
 }
 
 static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
@@ -296,12 +297,10 @@ static int plan_sums(sp_planner *w, sp_err *err) {
   int st = SP_OK;
   if (w->comm_lane >= 0) st = sp_planner_reduce_rest(w, err);
   else if (p->sharded && sp_program_has(p, g->shard_sum)) st = sp_planner_sum(w, NULL, err);
-  if (!st && updates) st = sp_planner_update(w, false, err);
   if (!st && g->shard_scale && sp_program_has(p, g->shard_scale)) st = sp_planner_scale(w, err);
-  for (size_t i = g->n_nodes; i-- > 0 && !st;)
-    if (p->training && g->topo[i]->n_factors) st = sp_planner_apply(w, g->topo[i], err);
+  if (!st) st = sp_planner_ends(w, updates, err);
   if (!st && updates && g->sliced) st = sp_planner_survey(w, err);
-  if (!st && updates) st = sp_planner_update(w, true, err);
+  if (!st && updates) st = sp_planner_update(w, w->updates - 1, err);
   if (!st && updates && g->sliced) st = sp_planner_spread(w, err);
   p->looks = updates && (g->sliced || w->updates > 1) && g->opts.checksums;
   return st || !p->looks ? st : sp_planner_look(w, err);

@@ -188,6 +188,14 @@ static bool is_complete(const sp_planner *w, const sp_bucket *b) {
   return true;
 }
 
+/* The update of each bucket behind those of the buckets before it. */
+static int end_buckets(sp_planner *w, sp_err *err) {
+  int st = SP_OK;
+  for (; w->ended < w->p->g->reduce->n && w->sent[w->ended] && !st; w->ended++)
+    st = sp_planner_end(w, NULL, w->ended, err);
+  return st;
+}
+
 /* Sums of this rank in every pass, those of all in the last. */
 static int send(sp_planner *w, size_t k, sp_err *err) {
   const sp_bucket *b = &w->p->g->reduce->buckets[k];
@@ -198,7 +206,8 @@ static int send(sp_planner *w, size_t k, sp_err *err) {
   if (!st && is_half(w, b)) st = convert(w, k, false, err);
   bool all = !w->p->g->sliced || !b->n_gradients; /* what only this rank updates only it needs */
   if (st || (st = scatter(w, k, err)) || (st = add(w, k, err)) || (all && (st = gather(w, k, err)))) return st;
-  return is_half(w, b) ? convert(w, k, true, err) : SP_OK;
+  if (is_half(w, b)) st = convert(w, k, true, err);
+  return st ? st : end_buckets(w, err);
 }
 
 int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err) {

@@ -195,11 +195,27 @@ static uint32_t count_updates(const sp_planner *w) {
   return n ? n : 1;
 }
 
-int sp_planner_update(sp_planner *w, bool last, sp_err *err) {
-  int st = SP_OK;
-  w->updates = count_updates(w);
-  for (w->part = last ? w->updates - 1 : 0; w->part + !last < w->updates && !st; w->part++) st = update_call(w, err);
+int sp_planner_end(sp_planner *w, sp_node *n, uint32_t part, sp_err *err) {
+  if (!sp_grow(&w->ends, &w->cap_ends, w->n_ends + 1, sizeof *w->ends)) return sp_nomem(err, 64, "a task");
+  w->ends[w->n_ends++] = (sp_end){.node = n, .part = part};
+  return SP_OK;
+}
+
+int sp_planner_update(sp_planner *w, uint32_t part, sp_err *err) {
+  w->part = part;
+  int st = update_call(w, err);
   w->part = 0;
+  return st;
+}
+
+int sp_planner_ends(sp_planner *w, bool updates, sp_err *err) {
+  int st = SP_OK;
+  if (updates) w->updates = count_updates(w);
+  for (size_t i = 0; i < w->n_ends && !st; i++) {
+    const sp_end *e = &w->ends[i];
+    if (e->node) st = sp_planner_apply(w, e->node, e->part, err);
+    else if (updates && e->part + 1 < w->updates) st = sp_planner_update(w, e->part, err);
+  }
   return st;
 }
 

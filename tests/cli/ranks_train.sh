@@ -75,6 +75,13 @@ if awk '/^ *CALL .*adamw.update\[1\]/ { begun = 1 } /^ *WAIT .*adamw.update\[[0-
 else
   not_ok "updates bucket by bucket: $(cat plan)"
 fi
+# products of factors are made where their rows are there, between the updates
+if awk -F '[][]' '/COMM .*comm.gather/ { bucket = $2 } /COMM .*comm.rows.decoder.2/ { first = bucket } /CALL .*adamw.update/ { update = $2 }
+  /CALL .*decoder.apply/ { right = update == first && first > 1 } END { exit !right || update <= first }' plan; then
+  ok "products between updates"
+else
+  not_ok "products between updates: $(cat plan)"
+fi
 # gradients of one part in several buckets: what is done with one of them waits for no other one
 # shellcheck disable=SC2086
 "$spcore" run $cls $common --steps 1 --ranks 2 --parts 1 --bucket 0 --explain --out no00 >plan 2>&1
