@@ -32,13 +32,23 @@ struct option;
 int sp_cmd_bad_option(const sp_cmd *cmd, int what, char *const *argv, const struct option *options);
 /* Prints "spcore: " and err's words; returns SP_EXIT_FAILED. */
 int sp_cmd_failed(const sp_err *err);
-/* cmd_run.c: runs a script in a Lua state, with everything of the process around it; argv[0] is the script. `schedule`: as
- * sp_lua has it. Returns the exit code. */
+/* cmd_run.c: runs a script in a Lua state, with everything of the process around it. `schedule`: as sp_lua has it. Returns the
+ * exit code. */
 struct sp_env;
 struct sp_env_opts;
 /* In this env, which is freed at the end; argv are the script's words. */
 int sp_cmd_run_in(struct sp_env *env, bool debug, const char *schedule, const char *script, int argc, char **argv);
-int sp_cmd_run_script(const struct sp_env_opts *opts, bool debug, const char *schedule, int argc, char **argv);
+typedef struct sp_cmd_script {
+  const sp_cmd *cmd; /* who is told where options make no sense */
+  const struct sp_env_opts *env;
+  bool debug;
+  const char *schedule;
+  int ranks; /* 0: as many as the script's words, or the environment, say */
+} sp_cmd_script;
+/* argv[0] is the script. By all ranks of a job, of which this process is one or starts all. */
+int sp_cmd_run_script(sp_cmd_script *s, int argc, char **argv);
+/* What stands behind --ranks; -1, or the exit code. */
+int sp_cmd_read_ranks(sp_cmd_script *s, const char *text);
 /* cmd_lua.c: runs scripts/spcore/commands/NAME.lua, where argv[0] is NAME. Returns the exit code. */
 int sp_cmd_lua(int argc, char **argv);
 bool sp_cmd_debug(void); /* SPCORE_DEBUG is set, and not to 0 */

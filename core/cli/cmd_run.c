@@ -60,11 +60,11 @@ int sp_cmd_run_in(sp_env *env, bool debug, const char *schedule, const char *scr
   return code;
 }
 
-int sp_cmd_run_script(const sp_env_opts *opts, bool debug, const char *schedule, int argc, char **argv) {
+static int run_alone(const sp_cmd_script *s, int argc, char **argv) {
   sp_env *env;
   sp_err err;
-  if (sp_env_new(&env, opts, &err)) return sp_cmd_failed(&err);
-  return sp_cmd_run_in(env, debug, schedule, argv[0], argc - 1, argv + 1);
+  if (sp_env_new(&env, s->env, &err)) return sp_cmd_failed(&err);
+  return sp_cmd_run_in(env, s->debug, s->schedule, argv[0], argc - 1, argv + 1);
 }
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static int leave_ranks(sp_ranks *r, int code) {
 }
 
 /* One rank of several: they are connected before there is anything else. */
-static int run_rank(sp_rank_opts *ro, const sp_env_opts *opts, bool debug, int argc, char **argv) {
+static int run_rank(sp_rank_opts *ro, const sp_cmd_script *s, int argc, char **argv) {
   sp_ranks *r;
   sp_env *env;
   sp_err err;
@@ -101,48 +101,46 @@ static int run_rank(sp_rank_opts *ro, const sp_env_opts *opts, bool debug, int a
   ro->grace = GRACE;
   ro->failed = rank_failed;
   if (sp_ranks_open(&r, ro, &err)) return sp_cmd_failed(&err);
-  if (sp_env_new(&env, opts, &err)) {
+  if (sp_env_new(&env, s->env, &err)) {
     code = sp_cmd_failed(&err);
     sp_ranks_fail(r, &err);
   } else {
     env->ranks = r;
-    code = sp_cmd_run_in(env, debug, NULL, argv[0], argc - 1, argv + 1);
+    code = sp_cmd_run_in(env, s->debug, s->schedule, argv[0], argc - 1, argv + 1);
   }
   return leave_ranks(r, code);
 }
 
-/* `ranks` 0: as many as the environment says. */
-static int run_script(int ranks, const sp_env_opts *opts, bool debug, int argc, char **argv) {
+static int run_ranks(const sp_cmd_script *s, int argc, char **argv) {
   sp_rank_opts ro;
   sp_launch launch = {.is_rank = true, .listener = -1};
   sp_err err;
   if (sp_ranks_find(&ro, &err)) return sp_cmd_failed(&err);
-  if (ranks && *ro.origin)
-    return sp_cmd_usage(&sp_cmd_run, "--ranks %d: this is rank %d of %d already (%s)", ranks, ro.rank, ro.ranks,
-                        ro.origin);
-  if (ranks > 1 && sp_ranks_launch(ranks, &launch, &err)) return sp_cmd_failed(&err);
+  if (s->ranks && *ro.origin)
+    return sp_cmd_usage(s->cmd, "--ranks %d: this is rank %d of %d already (%s)", s->ranks, ro.rank, ro.ranks, ro.origin);
+  if (s->ranks > 1 && sp_ranks_launch(s->ranks, &launch, &err)) return sp_cmd_failed(&err);
   if (!launch.is_rank) return launch.code;
-  if (ranks > 1 && sp_ranks_find(&ro, &err)) return sp_cmd_failed(&err);
+  if (s->ranks > 1 && sp_ranks_find(&ro, &err)) return sp_cmd_failed(&err);
   ro.listener = launch.listener;
   ro.arg = launch.led;
-  return ro.ranks > 1 ? run_rank(&ro, opts, debug, argc, argv) : sp_cmd_run_script(opts, debug, NULL, argc, argv);
+  return ro.ranks > 1 ? run_rank(&ro, s, argc, argv) : run_alone(s, argc, argv);
 }
 
-static int read_ranks(const char *text, int *ranks) {
+int sp_cmd_read_ranks(sp_cmd_script *s, const char *text) {
   char *end;
   long n = strtol(text, &end, 10);
   if (end == text || *end || n < 1 || n > SP_LAUNCH_MAX)
-    return sp_cmd_usage(&sp_cmd_run, "--ranks %s: a whole number from 1 to %d is wanted", text, SP_LAUNCH_MAX);
-  *ranks = (int)n;
+    return sp_cmd_usage(s->cmd, "--ranks %s: a whole number from 1 to %d is wanted", text, SP_LAUNCH_MAX);
+  s->ranks = (int)n;
   return -1;
 }
 
 /* Of all ranks, which find it in their environment. */
-static int read_timeout(const char *text) {
+static int read_timeout(const sp_cmd_script *script, const char *text) {
   char *end;
   double s = strtod(text, &end);
   if (end == text || *end || !(s > 0 && s <= 1e6))
-    return sp_cmd_usage(&sp_cmd_run, "--comm-timeout %s: seconds are wanted, more than 0 and at most 1000000", text);
+    return sp_cmd_usage(script->cmd, "--comm-timeout %s: seconds are wanted, more than 0 and at most 1000000", text);
   setenv("SPCORE_STALL_TIMEOUT", text, 1);
   return -1;
 }
@@ -156,25 +154,29 @@ static bool is_option(const char *name, int argc, char **argv, int *i, const cha
 }
 
 /* Taken out of what follows the script, where all its options are; not behind "--". */
-static int take_ranks(int *argc, char **argv, int *ranks) {
+static int take_ranks(sp_cmd_script *s, int *argc, char **argv) {
   int n = 1, code = -1;
   bool plain = false;
   for (int i = 1; i < *argc && code < 0; i++) {
     const char *value;
     plain = plain || strcmp(argv[i], "--") == 0;
-    if (!plain && is_option("--ranks", *argc, argv, &i, &value)) code = read_ranks(value, ranks);
-    else if (!plain && is_option("--comm-timeout", *argc, argv, &i, &value)) code = read_timeout(value);
+    if (!plain && is_option("--ranks", *argc, argv, &i, &value)) code = sp_cmd_read_ranks(s, value);
+    else if (!plain && is_option("--comm-timeout", *argc, argv, &i, &value)) code = read_timeout(s, value);
     else argv[n++] = argv[i];
   }
   *argc = n;
   return code;
 }
 
+int sp_cmd_run_script(sp_cmd_script *s, int argc, char **argv) {
+  int code = take_ranks(s, &argc, argv);
+  return code < 0 ? run_ranks(s, argc, argv) : code;
+}
+
 static int run_main(int argc, char **argv) {
-  bool debug = sp_cmd_debug();
-  int ranks = 0;
   const char **plugins = sp_calloc((size_t)argc, sizeof *plugins);
   sp_env_opts opts = {.plugins = plugins};
+  sp_cmd_script s = {.cmd = &sp_cmd_run, .env = &opts, .debug = sp_cmd_debug()};
   sp_err err;
   if (!plugins) {
     sp_nomem(&err, (size_t)argc * sizeof *plugins, "the command line");
@@ -183,16 +185,14 @@ static int run_main(int argc, char **argv) {
   int code = -1;
   for (int c; code < 0 && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {
     if (c == OPT_PLUGIN) plugins[opts.n_plugins++] = optarg;
-    else if (c == OPT_RANKS) code = read_ranks(optarg, &ranks);
-    else if (c == OPT_TIMEOUT) code = read_timeout(optarg);
-    else if (c == OPT_DEBUG) debug = true;
+    else if (c == OPT_RANKS) code = sp_cmd_read_ranks(&s, optarg);
+    else if (c == OPT_TIMEOUT) code = read_timeout(&s, optarg);
+    else if (c == OPT_DEBUG) s.debug = true;
     else if (c == OPT_HELP || c == 'h') code = help();
     else code = sp_cmd_bad_option(&sp_cmd_run, c, argv, options);
   }
   if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_run, "a script is wanted, such as train_seg.lua");
-  int left = argc - optind;
-  if (code < 0) code = take_ranks(&left, argv + optind, &ranks);
-  if (code < 0) code = run_script(ranks, &opts, debug, left, argv + optind);
+  if (code < 0) code = sp_cmd_run_script(&s, argc - optind, argv + optind);
   free(plugins);
   return code;
 }

@@ -9,10 +9,12 @@
 static int schedule_main(int argc, char **argv) {
   static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {"dot", no_argument, NULL, 'd'},
                                           {"svg", no_argument, NULL, 's'},  {"plugin", required_argument, NULL, 'p'},
+                                          {"ranks", required_argument, NULL, 'r'},
                                           {"help", no_argument, NULL, 'h'}, {0}};
   const char **plugins = sp_calloc((size_t)argc, sizeof *plugins);
   int form = 0;
   sp_env_opts opts = {.plugins = plugins};
+  sp_cmd_script s = {.cmd = &sp_cmd_schedule, .env = &opts, .debug = sp_cmd_debug()};
   sp_err err;
   if (!plugins) {
     sp_nomem(&err, (size_t)argc * sizeof *plugins, "the command line");
@@ -24,12 +26,13 @@ static int schedule_main(int argc, char **argv) {
     if (asked && form && form != c) code = sp_cmd_usage(&sp_cmd_schedule, "one of --json, --dot and --svg");
     else if (asked) form = c;
     else if (c == 'p') plugins[opts.n_plugins++] = optarg;
+    else if (c == 'r') code = sp_cmd_read_ranks(&s, optarg);
     else if (c == 'h') code = sp_cmd_help(&sp_cmd_schedule);
     else code = sp_cmd_bad_option(&sp_cmd_schedule, c, argv, options);
   }
   if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_schedule, "a script is wanted, such as train_seg.lua");
-  const char *word = form == 'j' ? "json" : form == 'd' ? "dot" : form == 's' ? "svg" : "text";
-  if (code < 0) code = sp_cmd_run_script(&opts, sp_cmd_debug(), word, argc - optind, argv + optind);
+  s.schedule = form == 'j' ? "json" : form == 'd' ? "dot" : form == 's' ? "svg" : "text";
+  if (code < 0) code = sp_cmd_run_script(&s, argc - optind, argv + optind);
   free(plugins);
   return code;
 }
@@ -42,6 +45,7 @@ const sp_cmd sp_cmd_schedule = {
             "  --dot             as a graph for Graphviz: spcore schedule --dot SCRIPT | dot -Tsvg\n"
             "  --svg             as a picture of the first steps: a row for each lane, a column for each tick\n"
             "  --plugin FILE.so  load this plugin first; may be repeated\n"
+            "  --ranks N         that of N ranks of one job, of which each has the same; behind SCRIPT, too\n"
             "  --help            this text\n"
             "\n"
             "Runs SCRIPT as spcore run does until its graph is about to run, prints lanes, edges, waits, segments and "

@@ -261,14 +261,10 @@ local function apply(self)
   self._raw:lanes(name, lanes)
   self._lanes, self._applied = lanes, true
   local form = core.env().schedule
-  if form then
-    io.write(schedule.show(self, form))
-    core.exit(0)
-  end
-  if self._opt.explain then
-    io.write(self._raw:describe())
-    core.exit(0)
-  end
+  if not (form or self._opt.explain) then return end
+  local text = form and schedule.show(self, form) or self._raw:describe()
+  if core.env().rank == 0 then io.write(text) end -- the other ranks have the same tasks
+  core.exit(0)
 end
 
 graph._apply = apply

@@ -91,6 +91,15 @@ if awk -F '[][]' '/WAIT .*shard_sum.forward <- comm/ { late = 1 } /WAIT .*update
 else
   not_ok "buckets of one part: $(cat plan)"
 fi
+# rank 0 alone prints a schedule, which is that of several ranks
+# shellcheck disable=SC2086
+"$spcore" schedule --ranks 2 $cls $common --bucket 0 >schedule 2>&1 && "$spcore" schedule --json $cls $common --ranks 2 --bucket 0 >schedule.json 2>&1
+if [ "$(grep -c "^lane comm:\|^strategy .* capture" plan schedule | tr '\n' ' ')" = "plan:1 schedule:1 " ] && grep -q "comm.gather.24. " schedule &&
+  [ "$(grep -c '"device": "cpu"' schedule.json)" = 1 ] && grep -q '"comm.gather.24."' schedule.json; then
+  ok "schedules of ranks"
+else
+  not_ok "schedules of ranks: $(cat schedule schedule.json)"
+fi
 
 # ---- each rank keeps what the optimizer does of its share of the weights: the same bits, averages and evaluations too ----
 for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
