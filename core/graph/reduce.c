@@ -13,7 +13,7 @@
 
 #define VERDICT 3 /* seconds in which the job says why a call of the communicator failed */
 
-enum { ALIGN = 256 }; /* of a tensor in its bucket, and of a piece */
+enum { ALIGN = 256, BLOCK = 4096 }; /* of a tensor in its bucket, and of a piece; of a bucket */
 
 static size_t rounded(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -216,12 +216,35 @@ static int place(sp_graph *g, const sp_bucket *b, sp_err *err) {
   return st;
 }
 
-static int fill_bucket(sp_graph *g, sp_reduce *x, sp_bucket *b, sp_err *err) {
+/* Lays out the bucket, and adds what it takes. */
+static int measure(const sp_graph *g, sp_reduce *x, sp_bucket *b, sp_err *err) {
   int st = lay_out(g, x, b, err);
-  if (!st && !b->factors) st = take(x, b->bytes, &b->memory, err);
-  if (!st && g->sliced && b->n_gradients) st = take(x, b->bytes, &b->weights, err);
+  if (st) return st;
+  if (!b->factors) x->bytes += rounded(b->bytes, BLOCK);
+  if (g->sliced && b->n_gradients) x->bytes += rounded(b->bytes, BLOCK);
   if (b->bytes > x->room && !b->factors) x->room = b->bytes;
-  return st ? st : place(g, b, err);
+  return SP_OK;
+}
+
+static char *cut(char **rest, size_t bytes) {
+  char *here = *rest;
+  *rest += rounded(bytes, BLOCK);
+  return here;
+}
+
+/* All buckets lie in one block: a communicator's memory may come in pieces of 2 MiB, and a window of all ranks takes long. */
+static int make_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
+  int st = SP_OK;
+  for (size_t i = 0; i < x->n && !st; i++) st = measure(g, x, &x->buckets[i], err);
+  if (!st && x->bytes) st = take(x, x->bytes, &x->memory, err);
+  char *rest = x->memory;
+  for (size_t i = 0; i < x->n && !st; i++) {
+    sp_bucket *b = &x->buckets[i];
+    if (!b->factors) b->memory = cut(&rest, b->bytes);
+    if (g->sliced && b->n_gradients) b->weights = cut(&rest, b->bytes);
+    st = place(g, b, err);
+  }
+  return st;
 }
 
 /* Before anybody waits for another in a communicator: which options make what they would do there differ. */
@@ -257,7 +280,7 @@ int sp_graph_reduce(sp_graph *g, sp_err *err) {
     return st;
   }
   if (g->sliced) x->room = (size_t)x->n_ranks << 12; /* sp_slices_gather() has it, too */
-  for (size_t i = 0; i < x->n && !st; i++) st = fill_bucket(g, x, &x->buckets[i], err);
+  st = make_buckets(g, x, err);
   if (!st) st = take(x, x->room, &x->pieces, err);
   if (!st && g->shard_wire) st = take(x, x->room / 2, &x->wire, err);
   return st || !g->sliced ? st : sp_graph_slice(g, err);
@@ -304,12 +327,11 @@ void sp_graph_free_reduce(sp_graph *g) {
   if (!x) return;
   if (x->comm) sp_ranks_remove_abort(x->ranks, &x->abort);
   for (size_t i = 0; i < x->n; i++) {
-    if (x->buckets[i].memory) x->type->free(x->comm, x->buckets[i].memory);
-    if (x->buckets[i].weights) x->type->free(x->comm, x->buckets[i].weights);
     free(x->buckets[i].parts);
     free(x->buckets[i].at);
   }
   sp_reduce_free_slices(g);
+  if (x->memory) x->type->free(x->comm, x->memory);
   if (x->pieces) x->type->free(x->comm, x->pieces);
   if (x->wire) x->type->free(x->comm, x->wire);
   if (x->comm) x->type->close(x->comm);
@@ -318,17 +340,10 @@ void sp_graph_free_reduce(sp_graph *g) {
   g->reduce = NULL;
 }
 
-static bool lies_in(const char *data, const char *block, size_t bytes) {
-  return block && data >= block && data < block + bytes;
-}
-
 bool sp_reduce_owns(const sp_graph *g, const void *data) {
   const sp_reduce *x = g->reduce;
-  for (size_t i = 0; x && i < x->n; i++) {
-    const sp_bucket *b = &x->buckets[i];
-    if (lies_in(data, b->memory, b->bytes) || lies_in(data, b->weights, b->bytes)) return true;
-  }
-  return false;
+  const char *at = data;
+  return x && x->memory && at >= x->memory && at < x->memory + x->bytes;
 }
 
 uint64_t sp_reduce_bytes(const sp_graph *g) {

@@ -15,7 +15,7 @@
 #include "graph/model.h"
 
 typedef struct sp_bucket {
-  char *memory;  /* of the communicator, `bytes`; NULL: gradients are products of factors, which lie apart */
+  char *memory;  /* `bytes` of the reduction's; NULL: gradients are products of factors, which lie apart */
   char *weights; /* the same of the weights, in the places of their gradients; NULL: they lie apart */
   size_t bytes;  /* ranks * each */
   size_t each;
@@ -46,6 +46,8 @@ struct sp_reduce {
   sp_rank_abort abort; /* ends what waits in the communicator when the job has failed */
   sp_bucket *buckets;
   size_t n, cap;
+  char *memory; /* the communicator's, of all buckets */
+  size_t bytes;
   atomic_bool waits; /* a call of the communicator is under way */
   char *pieces;      /* what all_to_all brings, as large as the largest bucket */
   size_t room;       /* its bytes */
@@ -66,7 +68,7 @@ int sp_graph_reduce(sp_graph *g, sp_err *err);
  * the second time. Behind sp_graph_reduce; collective as that is. */
 int sp_graph_make_factors(sp_graph *g, sp_err *err);
 void sp_node_drop_factors(sp_node *node); /* before the communicator's memory */
-void sp_graph_free_reduce(sp_graph *g);   /* before the weights, of which it owns some, and the devices */
+void sp_graph_free_reduce(sp_graph *g);   /* behind the nodes, of whose weights it owns some; before the devices */
 bool sp_reduce_owns(const sp_graph *g, const void *data);
 /* A call of the communicator has failed, as err says: completes the words; err's status. */
 int sp_reduce_failed(const sp_reduce *x, const char *what, sp_err *err);

@@ -68,7 +68,11 @@ namespace {
 std::mutex lock;
 std::map<ncclComm_t, std::shared_ptr<ncclComm>> comms;
 std::set<void *> blocks;              /* of ncclMemAlloc */
-std::map<void *, ncclComm_t> windows; /* by their begin */
+struct window {
+  ncclComm_t comm;
+  size_t bytes;
+};
+std::map<void *, window> windows; /* by their begin */
 
 struct group {
   int depth = 0;
@@ -136,7 +140,8 @@ ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, std::vector<transfer> 
 /* Windows: both sides of a call in some, or none. */
 bool in_window(ncclComm_t comm, const void *p) {
   auto it = windows.upper_bound(const_cast<void *>(p));
-  return it != windows.begin() && (--it)->second == comm;
+  if (it == windows.begin() || (--it)->second.comm != comm) return false;
+  return static_cast<const char *>(p) < static_cast<char *>(it->first) + it->second.bytes;
 }
 
 ncclResult_t check(ncclComm_t comm, const void *a, const void *b, size_t bytes) {
@@ -206,12 +211,14 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   for (auto &w : windows)
-    if (w.second == comm) sp_emu::die("ncclCommDestroy: a window is still registered");
+    if (w.second.comm == comm) sp_emu::die("ncclCommDestroy: a window is still registered");
   return ncclCommAbort(comm);
 }
 
+/* What ranks map lies in pieces of 2 MiB. */
 ncclResult_t ncclMemAlloc(void **out, size_t bytes) {
-  if (cudaMalloc(out, (bytes + 4095) / 4096 * 4096)) return ncclUnhandledCudaError;
+  constexpr size_t unit = 2 << 20;
+  if (cudaMalloc(out, (bytes + unit - 1) / unit * unit)) return ncclUnhandledCudaError;
   blocks.insert(*out);
   return ncclSuccess;
 }
@@ -226,7 +233,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *p, size_t bytes, nccl
   auto c = known(comm, "ncclCommWindowRegister");
   bool aligned = reinterpret_cast<uintptr_t>(p) % NCCL_WIN_REQUIRED_ALIGNMENT == 0 && bytes % 4096 == 0;
   if (!blocks.count(p) || !aligned || flags != NCCL_WIN_COLL_SYMMETRIC) return ncclInvalidArgument;
-  windows[p] = comm;
+  windows[p] = {comm, bytes};
   *window = reinterpret_cast<ncclWindow_t>(p);
   c->in_progress = slow;
   return ncclInProgress;

@@ -10,11 +10,12 @@ if test ! -f "$emu/comm_nccl.so"; then
 fi
 options="--size 16 --width 4 --levels 2 --samples 61 --device cuda --threads 1 --seed 3 --batch 2 --shards 4 --eval-every 4 --quiet --checksums
   --no-tensorboard --steps 8"
+# The memory: 64 MiB of it are workspace, and what NCCL allocates takes 2 MiB at least, which 24 buckets cannot have each.
 run() { # run RANKS STRATEGY CAPTURE TIMING [WIRE]
   wire=${5-fp32} bucket=$1
   [ "$1" != 2 ] || bucket=0 # a weight in each, and an update of each
   # shellcheck disable=SC2086
-  SPCORE_EMU_TIMING=$4 "$top_builddir/spcore" run train_cls.lua $options --ranks "$1" --strategy "$2" --capture "$3" --bucket "$bucket" \
+  SPCORE_EMU_MEMORY=90000000 SPCORE_EMU_TIMING=$4 "$top_builddir/spcore" run train_cls.lua $options --ranks "$1" --strategy "$2" --capture "$3" --bucket "$bucket" \
     --wire "$wire" --out "$tmp/$1.$2.$3.$wire" >"$tmp/log" 2>&1 || {
     echo "FAIL: $*: $(cat "$tmp/log")"
     exit 1
