@@ -139,8 +139,14 @@ function sp.models.efficientnet(t) end
 ---@return spcore.model
 function sp.models.get(name, options) end
 
----A linear layer behind the mean over the map, as `layers` of classifier.
----@param t { classes: integer }
+---The network, or any list of layers, with the mean over its last map behind it.
+---@generic T
+---@param list T
+---@return T
+function sp.models.pooled(list) end
+
+---A linear layer behind the mean over the map, as `layers` of classifier; pooled: of features that are that mean already.
+---@param t { classes: integer, pooled?: boolean }
 ---@return spcore.layers.layers[]
 function sp.models.probe(t) end
 

@@ -75,11 +75,13 @@ local function with(stage, how)
   return stage
 end
 
--- how: { encoder = { frozen =, weights =, cache = }, head = { frozen =, weights = }, dropout = of the features or nil }
-local function encode(g, image, model, how)
+-- how: { encoder = { frozen =, weights =, cache = }, head = { frozen =, weights = }, dropout = of the features or nil }; pooled: what
+-- comes is the mean over the last map
+local function encode(g, image, model, how, pooled)
   local about = model.backbone
   if type(about.name) ~= "string" then core.fail "settings.json names no backbone" end
   local list = models.get(about.name, { output_stride = about.output_stride, variant = about.variant })
+  if pooled then list = models.pooled(list) end
   local x = g.normalize { image, scale = true, mean = about.mean, std = about.std }.images
   local enc = g.encoder(with({ x, layers = list }, how.encoder))
   local dropped = (how.dropout or 0) > 0
@@ -108,10 +110,10 @@ function backbone.segment(g, image, model, how)
   return g.decoder(with({ features, skips = skips, layers = layers, classes = model.classes }, how.head)).logits
 end
 
--- Bytes of images to scores of their classes.
+-- Bytes of images to scores of their classes. The mean is the backbone's, so that a cache keeps no more than that.
 function backbone.classify(g, image, model, how)
-  local features = encode(g, image, model, how)
-  local layers = models.probe { classes = model.classes }
+  local features = encode(g, image, model, how, true)
+  local layers = models.probe { classes = model.classes, pooled = true }
   return g.classifier(with({ features, layers = layers, classes = model.classes }, how.head)).logits
 end
 

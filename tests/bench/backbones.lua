@@ -17,10 +17,10 @@ local data = g.reader {
 local list = sp.models.get(opt.backbone, { output_stride = opt.output_stride ~= 32 and opt.output_stride or nil })
 local x = g.normalize { data.image, scale = true, mean = list.preprocess.mean, std = list.preprocess.std }.images
 local own = opt.encoder_precision ~= "" and opt.encoder_precision or nil
-local enc = g.encoder { x, layers = list, frozen = true, precision = own, cache = opt.cache }
+local enc = g.encoder { x, layers = probe and sp.models.pooled(list) or list, frozen = true, precision = own, cache = opt.cache }
 local logits
 if probe then
-  logits = g.classifier { enc.features, layers = sp.models.probe { classes = opt.classes }, classes = opt.classes }.logits
+  logits = g.classifier { enc.features, layers = sp.models.probe { classes = opt.classes, pooled = true }, classes = opt.classes }.logits
 else
   local skips = opt.head == "unet" and { table.unpack(enc.maps, 1, #list.taps - 1) } or nil
   local layers = sp.models[opt.head] { classes = opt.classes, size = opt.size }

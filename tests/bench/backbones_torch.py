@@ -58,7 +58,7 @@ class Probe(nn.Module):
         self.fc = nn.Linear(c, classes)
 
     def forward(self, maps):
-        return self.fc(maps[-1].mean((2, 3)))
+        return self.fc(maps[-1])
 
 
 class Dense(nn.Module):
@@ -73,13 +73,13 @@ class Dense(nn.Module):
 
 
 class Backbone(nn.Module):
-    def __init__(self, name, stride, all_maps):
+    def __init__(self, name, stride, head):
         super().__init__()
         more = {} if stride == 32 else {"replace_stride_with_dilation": [False, stride == 8, True]}
         net = getattr(torchvision.models, name)(weights=None, **more)
         self.stem = nn.Sequential(net.conv1, net.bn1, net.relu)
         self.pool, self.layers = net.maxpool, nn.ModuleList([net.layer1, net.layer2, net.layer3, net.layer4])
-        self.all_maps = all_maps
+        self.head = head
 
     def forward(self, x):
         maps = [self.stem(x)]
@@ -87,7 +87,9 @@ class Backbone(nn.Module):
         for layer in self.layers:
             x = layer(x)
             maps.append(x)
-        return maps if self.all_maps else maps[-1:]
+        if self.head == "probe":
+            return [x.mean((2, 3))]
+        return maps if self.head == "unet" else maps[-1:]
 
 
 class Work:
@@ -98,7 +100,7 @@ class Work:
         self.a, self.device, last = a, torch.device(a.device), torch.channels_last
         wide = 4 if a.backbone in ("resnet50", "resnet101") else 1
         taps = [64] + [64 * wide << i for i in range(4)]
-        self.enc = Backbone(a.backbone, a.output_stride, a.head == "unet").eval().requires_grad_(False)
+        self.enc = Backbone(a.backbone, a.output_stride, a.head).eval().requires_grad_(False)
         if a.head == "probe":
             self.head = Probe(taps[-1], a.classes)
         elif a.head == "unet":

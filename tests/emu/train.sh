@@ -57,6 +57,27 @@ for precision in $precisions; do
   rm -rf "$tmp/plain" "$tmp/reverse" "$tmp/late" "$tmp/captured" "$tmp/auto"
 done
 
+# means over maps of bfloat16 are not rounded to it
+cat >"$tmp/mean.lua" <<'L'
+local sp = require "spcore"
+local opt = sp.args({}, {})
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "random", batch = 2, size = 9, classes = 3, samples = 8, target = "class" }
+local net = g.layers { g.to_float { data.image, scale = true }, layers = { { "conv", 16, kernel = 3 }, { "mean" } }, frozen = true }
+local head = g.classifier { net.features, layers = sp.models.probe { classes = 3, pooled = true }, classes = 3 }
+g:train { g.cross_entropy { head.logits, data.label }, optimizer = g.sgd { lr = 0.1 } }
+g:results { net.features }
+local rounded, n = 0, 0
+local function look(v)
+  if type(v) == "table" then for _, x in ipairs(v) do look(x) end return end
+  n, rounded = n + 1, rounded + (string.unpack("<I4", string.pack("<f", v)) & 0xffff == 0 and 1 or 0)
+end
+for _, m in g:steps(1) do look(m.features) end
+print(n == 32 and rounded < 4 and "float32" or ("%d of %d are bfloat16"):format(rounded, n))
+L
+means=$("$top_builddir/spcore" run "$tmp/mean.lua" --device cuda --precision bf16 --quiet 2>&1)
+test "$means" = float32 || { echo "mean: $means"; failed=1; }
+
 # augmentation on the device draws what the cpu draws
 script=train_cls.lua
 run cpu_cls "" --device cpu

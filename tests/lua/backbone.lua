@@ -65,6 +65,11 @@ local both = "train_cls.lua --backbone resnet18 --data classes --batch 2 --steps
 local cls = both .. "--augment none "
 run(cls .. weights .. "--probe --out probe")
 t.eq(same "probe", 120)
+-- a cache has the means over the map, 2 KiB an image, not the map of 2 x 2 pixels
+local _, told = run(cls .. weights .. "--probe --cache host --out kept")
+local samples, mib = told:match "filling the cache of 'encoder' from 'reader': (%d+) samples, ([%d.]+) MiB"
+t.eq(mib, samples and ("%.1f"):format(samples * 512 * 4 / 2 ^ 20), told)
+t.eq(t.read(at .. "/kept/weights.safetensors"), t.read(at .. "/probe/weights.safetensors"))
 run(cls .. weights .. "--variant timm_a1 --out tuned")
 local tuned = assert(sp.json.read(at .. "/tuned/settings.json")).model
 t.eq(tuned.backbone.variant, "timm_a1")

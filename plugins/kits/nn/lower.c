@@ -239,7 +239,7 @@ static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo
     if ((more[j] = read_by(ctx, low, x, d->more[j], layout, elt)) < 0) return more[j];
   if (x == NN_X_GEMM && is_patch(net, d)) layout += d->kind == NN_OP_CONV ? -1 : 1;
   if (x == NN_X_NARROW) layout = lo->wish[d->out];
-  if ((x == NN_X_NARROW || x == NN_X_UPSAMPLE) && lo->leaves[d->out]) elt = NN_F32;
+  if ((x == NN_X_NARROW || x == NN_X_UPSAMPLE || x == NN_X_POOL) && lo->leaves[d->out]) elt = NN_F32;
   op = new_op(ctx, low, x);
   if (!op) return SP_E_NOMEM;
   op->d = *d;

@@ -52,10 +52,14 @@ local function to_image(list, what, t)
   return list
 end
 
--- probe{ classes } -> a linear layer behind the mean over the map, for `classifier`
+-- probe{ classes, pooled = false } -> a linear layer behind the mean over the map, for `classifier`; pooled: of what is that mean
+-- already, as pooled() has it
 function heads.probe(t)
-  words.check_keys("sp.models.probe{}", t, { classes = true })
-  return { { "mean" }, { "flatten" }, { "linear", whole("probe", "classes", t.classes, 1), name = "fc" } }
+  words.check_keys("sp.models.probe{}", t, { classes = true, pooled = true })
+  if t.pooled ~= nil and type(t.pooled) ~= "boolean" then bad("probe", "pooled is true or false, not '%s'", tostring(t.pooled)) end
+  local list = { { "flatten" }, { "linear", whole("probe", "classes", t.classes, 1), name = "fc" } }
+  if not t.pooled then table.insert(list, 1, { "mean" }) end
+  return list
 end
 
 -- fcn{ classes, size = of the image, channels = of the features (2048), dropout = 0.1 } -> torchvision's FCNHead
