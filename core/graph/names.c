@@ -278,7 +278,7 @@ static int choose(sp_names *k, size_t from, size_t to, const sp_view **best, siz
 #define MAX_LISTED 8
 typedef struct listed {
   sp_sb list;
-  size_t n;
+  size_t n, of_type; /* whose shape is the wanted one, and the type is not */
 } listed;
 
 static void note(listed *l, const char *fmt, ...) SP_PRINTF(2, 3);
@@ -292,11 +292,8 @@ static void note(listed *l, const char *fmt, ...) {
 }
 
 static void put_list(sp_sb *sb, const listed *l) {
-  sp_sb_put(sb, sp_sb_str(&l->list));
-  if (l->n > MAX_LISTED) sp_sb_put(sb, " ...");
+  sp_sb_putf(sb, "%s%s", sp_sb_str(&l->list), l->n > MAX_LISTED ? " ..." : "");
 }
-
-#define NOT_TAKEN "of a type that is not taken"
 
 enum { MISSING, EXTRA, BAD, OF_HEAD, OUTSIDE, N_LISTS };
 
@@ -306,15 +303,15 @@ static void look_at_weights(sp_names *k, const sp_view *v, const sp_node *n, lis
   for (size_t i = 0; i < n->n_weights; i++) {
     const char *hidden;
     const sp_entry *e = find(k, v, n, i, &hidden);
-    sp_spec want = wanted(n, i);
+    sp_spec want = wanted(n, i), like = e ? e->spec : want;
+    like.dtype = want.dtype;
     if (e) used[e - k->entries] = true;
     if (hidden) note(&to[MISSING], "%s (ignore '%s' leaves it out)", sp_sb_str(&k->key), hidden);
     else if (!e && !may_be_missing(n->weights[i].name)) note(&to[MISSING], "%s", sp_sb_str(&k->key));
-    else if (e && !e->spec.dtype)
-      note(&to[BAD], "%s is " NOT_TAKEN ", wanted %s", e->name, sp_spec_str(&want, b, sizeof b));
-    else if (e && !same(&e->spec, want))
-      note(&to[BAD], "%s is %s, wanted %s", e->name, sp_spec_str(&e->spec, a, sizeof a),
-           sp_spec_str(&want, b, sizeof b));
+    if (!e || same(&e->spec, want)) continue;
+    const char *has = e->spec.dtype ? sp_spec_str(&e->spec, a, sizeof a) : "of a type that is not taken";
+    note(&to[BAD], "%s is %s, wanted %s", e->name, has, sp_spec_str(&want, b, sizeof b));
+    to[BAD].of_type += sp_spec_equal(&like, &want);
   }
 }
 
@@ -397,8 +394,8 @@ static void put_cure(sp_names *k, const sp_view *v, const listed *lists, sp_sb *
     sp_sb_putf(sb, "; no entry begins with '%s', but with ", v->prefix);
     put_first_words(k, sb);
     put_other_prefix(k, sb);
-  } else if (strstr(sp_sb_str(&lists[BAD].list), NOT_TAKEN)) {
-    sp_sb_put(sb, "; save it as float32");
+  } else if (lists[BAD].n && lists[BAD].of_type == lists[BAD].n) {
+    sp_sb_put(sb, "; save it with the types that are wanted");
   } else if (lists[BAD].n || !put_other_prefix(k, sb)) {
     put_settings(sb, k->path);
   }

@@ -106,7 +106,7 @@ for dtype, word in pairs { F16 = "float16", BF16 = "bfloat16", F64 = "float64" }
   t.one_line(said, "w.safetensors: 4 tensors are " .. word .. " and become float32\n$")
 end
 write("I32", "")
-refused "4 of another shape or type: .*0.bias is int32%[3%], wanted float32%[3%]"
+refused "4 of another shape or type: .*0.bias is int32%[3%], wanted float32%[3%].*; save it with the types that are wanted\n$"
 write("F32", "", function(name, i) return name == "1.weight" and i == 2 and 0 / 0 end)
 code, _, err = load()
 t.eq(code, 0)
@@ -170,7 +170,7 @@ write("F32", "", nil, { { "fc.mask", "BOOL" }, "fc.bias" }) -- of a type that we
 loads(nil, { weights = ", ignore = 'fc.*'" })
 refused("2 unexpected: fc.mask, fc.bias; what is another's may be left out")
 write("BOOL", "")
-refused("4 of another shape or type: 0.weight is of a type that is not taken, wanted float32%[3,4%].*; save it as float32\n$")
+refused("4 of another shape or type: 0.weight is of a type that is not taken, wanted float32%[3,4%].*; save it with the types that are wanted\n$")
 write("F32", "", nil, { "fc.weight", "fc.bias" })
 refused("4 missing: 0.weight %(ignore '%*' leaves it out%)", { weights = ", ignore = { '*' }" })
 refused("w.safetensors: ignore 'head.%*' is the name of no entry\n$", { weights = ", ignore = { 'fc.*', 'head.*' }" })

@@ -228,8 +228,9 @@ static const struct {
     {"{\"a\":" T("F32", "[\"1\"]", "0", "4") "}", 4, "shape[0] is not a number from 0 on"},
     {"{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, "9 dimensions, at most 8 are taken"},
     {"{\"a\":" T("F32", "[99999999999999999999]", "0", "4") "}", 4, "header is not proper JSON"},
-    {"{\"a\":" T("F32", "[4294967296,4294967296]", "0", "0") "}", 0, "impossibly large shape"},
-    {"{\"a\":" T("F64", "[2305843009213693952]", "0", "0") "}", 0, "impossibly large shape"},
+    {"{\"a\":" T("F32", "[4294967296,4294967296]", "0", "0") "}", 0, "impossible shape of type F32"},
+    {"{\"a\":" T("F64", "[2305843009213693952]", "0", "0") "}", 0, "impossible shape of type F64"},
+    {"{\"a\":" T("F4", "[3]", "0", "2") "}", 2, "impossible shape of type F4"}, /* no whole bytes */
     {"{\"a\":" T("U8", "[9223372036854775807,1]", "0", "9223372036854775807") "}", 8, "truncated: tensor 'a' ends"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets is not [begin, end]"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "data_offsets is not [begin, end]"},
@@ -288,12 +289,12 @@ START_TEST(types_that_we_have_not) {
   static const struct {
     const char *word, *end;
     size_t bytes;
-  } types[] = {{"BOOL", "3", 3},    {"U16", "6", 6},         {"I16", "6", 6},     {"U32", "12", 12},
-               {"U64", "24", 24},   {"C64", "24", 24},       {"F8_E4M3", "3", 3}, {"F8_E5M2", "3", 3},
-               {"F8_E8M0", "3", 3}, {"F8_E4M3FNUZ", "3", 3}, {"F4", "2", 2},      {"F6_E2M3", "3", 3}};
+  } types[] = {{"BOOL", "4", 4},    {"U16", "8", 8},         {"I16", "8", 8},     {"U32", "16", 16},
+               {"U64", "32", 32},   {"C64", "32", 32},       {"F8_E4M3", "4", 4}, {"F8_E5M2", "4", 4},
+               {"F8_E8M0", "4", 4}, {"F8_E4M3FNUZ", "4", 4}, {"F4", "2", 2},      {"F6_E2M3", "3", 3}};
   for (size_t i = 0; i < SP_ARRAY(types); i++) {
     char header[160];
-    snprintf(header, sizeof header, "{\"a\":{\"dtype\":\"%s\",\"shape\":[3],\"data_offsets\":[0,%s]}}", types[i].word,
+    snprintf(header, sizeof header, "{\"a\":{\"dtype\":\"%s\",\"shape\":[4],\"data_offsets\":[0,%s]}}", types[i].word,
              types[i].end);
     put_header(header, types[i].bytes);
     ck_assert_msg(!try_open(), "%s: %s", header, err.msg);

@@ -54,8 +54,8 @@ int st_bytes(const sp_spec *spec, unsigned bits, uint64_t *bytes) {
   uint64_t n = 1;
   for (int d = 0; d < spec->ndim; d++)
     if (spec->shape[d] < 0 || __builtin_mul_overflow(n, (uint64_t)spec->shape[d], &n)) return 0;
-  if (__builtin_mul_overflow(n / 8, (uint64_t)bits, bytes)) return 0;
-  return !__builtin_add_overflow(*bytes, (n % 8 * bits + 7) / 8, bytes) && *bytes <= INT64_MAX;
+  if (n % 8 * bits % 8 || __builtin_mul_overflow(n / 8, (uint64_t)bits, bytes)) return 0;
+  return !__builtin_add_overflow(*bytes, n % 8 * bits / 8, bytes) && *bytes <= INT64_MAX;
 }
 
 static const sp_format_type st_format = {.size = sizeof(sp_format_type),

@@ -132,7 +132,8 @@ static int take_tensor(sp_ctx *ctx, const st_file *f, span *s, const json_t *v) 
   bits = st_bits(word);
   if (!bits) return BAD(ctx, "%s: tensor '%s': unknown dtype '%s'", f->path, e->name, word);
   if ((rc = take_shape(ctx, f, e, json_object_get(v, "shape")))) return rc;
-  if (!st_bytes(&e->spec, bits, &bytes)) return BAD(ctx, "%s: tensor '%s': impossibly large shape", f->path, e->name);
+  if (!st_bytes(&e->spec, bits, &bytes))
+    return BAD(ctx, "%s: tensor '%s': impossible shape of type %s", f->path, e->name, word);
   if (!json_is_array(pair) || json_array_size(pair) != 2 || !take_offset(pair, 0, &s->begin) ||
       !take_offset(pair, 1, &s->end) || s->end < s->begin)
     return BAD(ctx, "%s: tensor '%s': data_offsets is not [begin, end]", f->path, e->name);
