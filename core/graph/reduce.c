@@ -189,29 +189,47 @@ static int take(sp_reduce *x, size_t bytes, void *to, sp_err *err) {
 }
 
 /* ---- the whole ---- */
-/* A weight goes there, with what a file gave. */
-static int place_weight(sp_graph *g, const sp_weight_ref *r, char *to, sp_err *err) {
-  sp_tensor *t = &r->node->w[r->i];
-  void *given = t->data, *copy = NULL;
+/* The part's weight lies in the bucket, too. */
+static bool has_weight(const sp_bucket *b, size_t i) { return i >= b->n_gradients || b->weights_too; }
+
+/* What lies elsewhere makes room for the bucket: gradients of before are for nobody, what a file gave comes to the host. */
+static int lift(sp_graph *g, sp_bucket *b, sp_err *err) {
   const void *data;
-  int st = given ? sp_node_get_weight(r->node, r->i, &data, &copy, err) : SP_OK;
-  t->data = to;
-  if (given && !st) st = sp_node_put_weight(r->node, r->i, data, err);
-  free(copy);
-  sp_place_free(&g->main, given);
+  int st = SP_OK;
+  if (!(b->given = sp_calloc(b->n + 1, sizeof *b->given))) return sp_nomem(err, b->n * sizeof *b->given, "buckets");
+  for (size_t i = 0; i < b->n && !st; i++) {
+    const sp_weight_ref *r = &b->parts[i];
+    if ((st = sp_node_lists(r->node, err))) break;
+    sp_tensor *w = &r->node->w[r->i], *dw = &r->node->dw[r->i];
+    if (i < b->n_gradients && !b->factors) sp_place_free(&g->main, dw->data), dw->data = NULL;
+    if (!has_weight(b, i) || !w->data || sp_place_is_host(&g->main)) continue;
+    st = sp_node_get_weight(r->node, r->i, &data, &b->given[i], err);
+    sp_place_free(&g->main, w->data);
+    w->data = NULL;
+  }
   return st;
 }
 
-static int place(sp_graph *g, const sp_bucket *b, sp_err *err) {
+/* A weight goes there, with what a file gave. */
+static int place_weight(sp_graph *g, const sp_weight_ref *r, char *to, const void *given, sp_err *err) {
+  sp_tensor *t = &r->node->w[r->i];
+  void *old = t->data;
+  const void *from = given ? given : old;
+  t->data = to;
+  int st = from ? sp_node_put_weight(r->node, r->i, from, err) : SP_OK;
+  sp_place_free(&g->main, old);
+  return st;
+}
+
+static int place(sp_graph *g, sp_bucket *b, sp_err *err) {
   int st = SP_OK;
-  for (size_t i = 0; i < b->n && !st; i++) st = sp_node_lists(b->parts[i].node, err);
   for (size_t i = 0; i < b->n && !st; i++) {
     const sp_weight_ref *r = &b->parts[i];
-    if (i >= b->n_gradients) st = place_weight(g, r, b->memory + b->at[i], err);
-    if (i < b->n_gradients && b->weights) st = place_weight(g, r, b->weights + b->at[i], err);
-    if (i >= b->n_gradients || !b->memory) continue;
-    sp_place_free(&g->main, r->node->dw[r->i].data);
-    r->node->dw[r->i].data = b->memory + b->at[i];
+    char *to = (i < b->n_gradients ? b->weights : b->memory) + b->at[i];
+    if (has_weight(b, i)) st = place_weight(g, r, to, b->given[i], err);
+    if (i < b->n_gradients && b->memory) r->node->dw[r->i].data = b->memory + b->at[i];
+    free(b->given[i]);
+    b->given[i] = NULL;
   }
   return st;
 }
@@ -220,8 +238,9 @@ static int place(sp_graph *g, const sp_bucket *b, sp_err *err) {
 static int measure(const sp_graph *g, sp_reduce *x, sp_bucket *b, sp_err *err) {
   int st = lay_out(g, x, b, err);
   if (st) return st;
+  b->weights_too = g->sliced && b->n_gradients;
   if (!b->factors) x->bytes += rounded(b->bytes, BLOCK);
-  if (g->sliced && b->n_gradients) x->bytes += rounded(b->bytes, BLOCK);
+  if (b->weights_too) x->bytes += rounded(b->bytes, BLOCK);
   if (b->bytes > x->room && !b->factors) x->room = b->bytes;
   return SP_OK;
 }
@@ -236,12 +255,13 @@ static char *cut(char **rest, size_t bytes) {
 static int make_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < x->n && !st; i++) st = measure(g, x, &x->buckets[i], err);
+  for (size_t i = 0; i < x->n && !st; i++) st = lift(g, &x->buckets[i], err);
   if (!st && x->bytes) st = take(x, x->bytes, &x->memory, err);
   char *rest = x->memory;
   for (size_t i = 0; i < x->n && !st; i++) {
     sp_bucket *b = &x->buckets[i];
     if (!b->factors) b->memory = cut(&rest, b->bytes);
-    if (g->sliced && b->n_gradients) b->weights = cut(&rest, b->bytes);
+    if (b->weights_too) b->weights = cut(&rest, b->bytes);
     st = place(g, b, err);
   }
   return st;
@@ -265,8 +285,17 @@ static int same_options(const sp_graph *g, const sp_reduce *x, sp_err *err) {
   return sp_ranks_same(x->ranks, texts, SP_ARRAY(texts), err);
 }
 
+static int make_memory(sp_graph *g, sp_reduce *x, sp_err *err) {
+  if (g->sliced) x->room = (size_t)x->n_ranks << 12; /* sp_slices_gather() has it, too */
+  int st = make_buckets(g, x, err);
+  if (!st) st = take(x, x->room, &x->pieces, err);
+  if (!st && g->shard_wire) st = take(x, x->room / 2, &x->wire, err);
+  return st || !g->sliced ? st : sp_graph_slice(g, err);
+}
+
 int sp_graph_reduce(sp_graph *g, sp_err *err) {
   const sp_rank_opts *o = sp_ranks_opts(g->env->ranks);
+  if (g->reduce && g->reduce->failure.status) return *err = g->reduce->failure, err->status;
   if (g->reduce && g->reduce->slices) return sp_graph_slice(g, err); /* the optimizer may have been planned again */
   if (g->reduce || o->ranks == 1 || !g->training) return SP_OK;
   sp_reduce *x = g->reduce = sp_calloc(1, sizeof *x);
@@ -279,11 +308,8 @@ int sp_graph_reduce(sp_graph *g, sp_err *err) {
     sp_graph_free_reduce(g); /* nothing has a place in it yet */
     return st;
   }
-  if (g->sliced) x->room = (size_t)x->n_ranks << 12; /* sp_slices_gather() has it, too */
-  st = make_buckets(g, x, err);
-  if (!st) st = take(x, x->room, &x->pieces, err);
-  if (!st && g->shard_wire) st = take(x, x->room / 2, &x->wire, err);
-  return st || !g->sliced ? st : sp_graph_slice(g, err);
+  if ((st = make_memory(g, x, err))) x->failure = *err;
+  return st;
 }
 
 /* ---- factors ---- */
@@ -327,6 +353,8 @@ void sp_graph_free_reduce(sp_graph *g) {
   if (!x) return;
   if (x->comm) sp_ranks_remove_abort(x->ranks, &x->abort);
   for (size_t i = 0; i < x->n; i++) {
+    for (size_t k = 0; x->buckets[i].given && k < x->buckets[i].n; k++) free(x->buckets[i].given[k]);
+    free(x->buckets[i].given);
     free(x->buckets[i].parts);
     free(x->buckets[i].at);
   }

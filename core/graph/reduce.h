@@ -22,9 +22,11 @@ typedef struct sp_bucket {
   size_t gradients;     /* bytes; statistics follow */
   sp_weight_ref *parts; /* what lies in it */
   size_t *at;           /* [n] and where */
+  void **given;         /* [n] weights on their way there, of the host */
   size_t n, n_gradients, cap;
-  bool factors; /* of these */
-  bool counts;  /* what is not float32, and only counted: rank 0's, whose first shard has samples in every step */
+  bool factors;     /* of these */
+  bool weights_too; /* `weights` is there, too */
+  bool counts;      /* what is not float32, and only counted: rank 0's, whose first shard has samples in every step */
 } sp_bucket;
 
 static inline bool sp_bucket_has(const sp_bucket *b, const sp_weight_ref *r) {
@@ -48,6 +50,7 @@ struct sp_reduce {
   size_t n, cap;
   char *memory; /* the communicator's, of all buckets */
   size_t bytes;
+  sp_err failure;    /* of its memory: weights have no place, so it is not tried again */
   atomic_bool waits; /* a call of the communicator is under way */
   char *pieces;      /* what all_to_all brings, as large as the largest bucket */
   size_t room;       /* its bytes */

@@ -115,6 +115,9 @@ int sp_node_get_weight(sp_node *n, size_t i, const void **data, void **owned, sp
     *data = given ? n->whole[i] : *owned;
     return st;
   }
+  if (!n->w[i].data)
+    return sp_fail(err, SP_E_INVALID, "stage '%s': weight '%s' has no memory, since its graph could not be made", n->name,
+                   n->weights[i].name);
   if (sp_place_is_host(place)) return SP_OK;
   if (!(*owned = sp_calloc(1, bytes ? bytes : 1))) return sp_nomem(err, bytes, n->weights[i].name);
   *data = *owned;

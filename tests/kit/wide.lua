@@ -8,6 +8,7 @@ local opt = sp.args({
   clip = { 0.0, "the norm of gradients to clip to", min = 0.0 },
   nonfinite = { "stop", "the optimizer's" },
   file = { "", "for the weights" },
+  load = { "", "weights to begin with" },
 }, {})
 local g <close> = sp.graph(opt)
 local data = g.reader { path = "random", batch = 2, size = 8, classes = 3, samples = 37, target = "class" }
@@ -16,6 +17,7 @@ local net = g.layers { g.to_float { data.image, scale = true }, layers = layers 
 local params = { lr = 0.02, clip_norm = opt.clip, nonfinite = opt.nonfinite }
 if opt.adamw then params.ema = 0.8 else params.momentum = opt.momentum end
 g:train { g.cross_entropy { net.features, data.label }, optimizer = g[opt.adamw and "adamw" or "sgd"](params) }
+if opt.load ~= "" then g:load(opt.load) end
 for step, m in g:steps(7) do
   if opt.clip > 0 and sp.rank == sp.ranks - 1 then print(("step %d: norm %a"):format(step, m.grad_norm)) end
 end
