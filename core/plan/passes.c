@@ -52,7 +52,7 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
     st = sp_task_tensor(t, &n->weights[i].spec, gives ? n->dw[i].data : NULL, -1, false, err);
     sp_weight_ref r = {.node = n, .i = i};
     if (!st && gives && n->weights[i].part == t->part)
-      st = sp_task_access(t, sp_planner_gradient(w, &r), SP_READ | SP_WRITE, err);
+      st = sp_planner_touch_gradient(w, t, &r, SP_READ | SP_WRITE, err);
   }
   for (uint32_t part = t->part; !st && n->n_weights && part < n->n_parts; part++) {
     bool changes = (t->kind == SP_TASK_BACKWARD ? n->inplace : apply && n->g->applied) && part == t->part;
@@ -170,4 +170,3 @@ int sp_planner_apply(sp_planner *w, sp_node *n, uint32_t part, sp_err *err) {
   w->part = 0;
   return st ? st : sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);
 }
-

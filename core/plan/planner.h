@@ -9,7 +9,8 @@
 /* Whose lane: of a stage's forward (of an optimizer: its update), its backward, the copy of its outputs. */
 enum { SP_LANE_FORWARD, SP_LANE_BACKWARD, SP_LANE_COPY, SP_LANE_PARTS };
 
-/* What ends a step, as soon as it has come from all ranks: apply() of a part of the node, or (NULL) that part of the update. */
+/* What ends a step, as soon as it has come from all ranks: apply() of a part of the node, or (NULL) what updates that
+ * bucket. */
 typedef struct sp_end {
   sp_node *node;
   uint32_t part;
@@ -18,13 +19,13 @@ typedef struct sp_end {
 typedef struct sp_planner {
   sp_program *p;
   size_t cap_tasks, cap_bufs, cap_packs, cap_metrics;
-  int (*lane)[SP_LANE_PARTS];                   /* [node index], -1: none yet */
-  int **act, **grad;                            /* [node index][flat output tensor] -> buffer, -1: none */
-  int **twin;                                   /* as act: its copy on the other side of the border */
-  int **dweight;                                /* [node index][weight] -> resource, -1: no gradient is kept */
-  int *saved, *self, *weight, *state;           /* [node index] -> resource, -1: none; of weight the first: each part of a
+  int (*lane)[SP_LANE_PARTS];         /* [node index], -1: none yet */
+  int **act, **grad;                  /* [node index][flat output tensor] -> buffer, -1: none */
+  int **twin;                         /* as act: its copy on the other side of the border */
+  int **dweight;                      /* [node index][weight] -> resource, -1: no gradient is kept */
+  int *saved, *self, *weight, *state; /* [node index] -> resource, -1: none; of weight the first: each part of a
                                                    backward has one */
-  int *factor;                                  /* the same: one for each of its factors, side by side */
+  int *factor;                        /* the same: one for each of its factors, side by side */
   int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
   int sums;         /* what all ranks find in a survey; -1: there is none */
   int totals;       /* of the losses of a step's shards, of all ranks */
@@ -37,11 +38,11 @@ typedef struct sp_planner {
   int lag;          /* steps that the slowest lane runs behind the trained part */
   bool *busy;       /* [lane] has tasks of stages */
   int every, phase; /* of tasks that are made now: those of one replica of a lane */
-  uint32_t part;    /* of a call of a backward, or of an update, that is made now */
+  uint32_t part;    /* of a call of a backward, an apply() or an update that is made now */
   uint32_t updates; /* calls that a step's update is made of */
-  sp_end *ends;     /* in the order in which what they need is there; without the last call of the update */
+  sp_end *ends;     /* in the order in which what they need is there */
   size_t n_ends, cap_ends;
-  size_t before;    /* the task of the part before it */
+  size_t before; /* the task of the part before it */
 } sp_planner;
 
 sp_node *sp_program_producer(const sp_program *p,
@@ -81,16 +82,17 @@ int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err);
 int sp_planner_apply(sp_planner *w, sp_node *n, uint32_t part, sp_err *err);
 
 /* update.c */
-int sp_planner_keep(sp_planner *w, sp_err *err);                    /* before a shard's pass */
-int sp_planner_count(sp_planner *w, sp_err *err);                   /* behind its loss */
-int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err); /* behind its gradients; NULL: all */
-int sp_planner_scale(sp_planner *w, sp_err *err);                   /* what apply() multiplies by */
+int sp_planner_keep(sp_planner *w, sp_err *err);                           /* before a shard's pass */
+int sp_planner_count(sp_planner *w, sp_err *err);                          /* behind its loss */
+int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err);        /* behind its gradients; NULL: all */
+int sp_planner_scale(sp_planner *w, sp_err *err);                          /* what apply() multiplies by */
 int sp_planner_end(sp_planner *w, sp_node *n, uint32_t part, sp_err *err); /* it is the next of w->ends */
-int sp_planner_ends(sp_planner *w, bool updates, sp_err *err);              /* all of them */
-int sp_planner_update(sp_planner *w, uint32_t part, sp_err *err);           /* of w->updates */
+int sp_planner_ends(sp_planner *w, bool updates, sp_err *err);    /* all of them but the last call of the update */
+int sp_planner_update(sp_planner *w, uint32_t part, sp_err *err); /* of w->updates */
 int sp_planner_survey_call(sp_planner *w, int sums, sp_err *err);
-int sp_planner_look(sp_planner *w, sp_err *err);                      /* at the trained weights, for their checksums */
-int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r); /* the resource that it is part of */
+int sp_planner_look(sp_planner *w, sp_err *err); /* at the trained weights, for their checksums */
+/* The task does so with the gradient of the weight, where one is kept. */
+int sp_planner_touch_gradient(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err);
 
 /* reduce.c: what ranks give to each other in a step's last pass: behind its forward, behind a part of a backward, and what is
  * left behind all */

@@ -29,7 +29,8 @@ static int touch(const sp_planner *w, sp_task *t, const sp_bucket *b, int mode, 
   int st = SP_OK;
   for (size_t i = 0; i < b->n && !st; i++) {
     const sp_weight_ref *r = &b->parts[i];
-    st = sp_task_access(t, i < b->n_gradients ? sp_planner_gradient(w, r) : w->state[r->node->index], mode, err);
+    if (i < b->n_gradients) st = sp_planner_touch_gradient(w, t, r, mode, err);
+    else st = sp_task_access(t, w->state[r->node->index], mode, err);
   }
   return st;
 }

@@ -6,9 +6,13 @@
 /* ---- lists of them ---- */
 static int part_of(const sp_weight_ref *r) { return (int)r->node->weights[r->i].part; }
 
-int sp_planner_gradient(const sp_planner *w, const sp_weight_ref *r) {
+int sp_planner_touch_gradient(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err) {
   const int *of = w->dweight[r->node->index];
-  return of ? of[r->i] : -1;
+  int resource = of ? of[r->i] : -1;
+  if (resource < 0 && r->node->dw[r->i].data)
+    return sp_fail(err, SP_E_INTERNAL, "'%s': nobody takes turns at the gradient of '%s.%s'", t->name, r->node->name,
+                   r->node->weights[r->i].name);
+  return sp_task_access(t, resource, mode, err);
 }
 
 /* Those that shards add: the bucket's, or (NULL) all; of others the tensor has no data. */
@@ -17,7 +21,7 @@ static int put_summed(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err
   for (sp_weight_ref r = {0}; !st && sp_graph_next_summed(w->p->g, &r);) {
     bool in = !b || sp_bucket_has(b, &r);
     st = sp_task_tensor(t, &r.node->weights[r.i].spec, in ? r.node->dw[r.i].data : NULL, -1, false, err);
-    if (!st && in) st = sp_task_access(t, sp_planner_gradient(w, &r), SP_READ | SP_WRITE, err);
+    if (!st && in) st = sp_planner_touch_gradient(w, t, &r, SP_READ | SP_WRITE, err);
   }
   return st;
 }
@@ -44,7 +48,7 @@ static int put_gradients(sp_planner *w, sp_task *t, sp_err *err) {
     sp_tensor x = sp_graph_slice_tensor(g, k, &r.node->dw[r.i]);
     bool here = !is_elsewhere(w, t, &r);
     st = sp_task_tensor(t, &x.spec, here ? x.data : NULL, -1, false, err);
-    if (!st && here) st = sp_task_access(t, sp_planner_gradient(w, &r), SP_READ, err);
+    if (!st && here) st = sp_planner_touch_gradient(w, t, &r, SP_READ, err);
   }
   return st;
 }
