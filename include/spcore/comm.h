@@ -61,7 +61,7 @@ typedef struct sp_comm_type {
    * then nothing is kept, and close() is not called. Collective. [main & !running] */
   int (*open)(sp_ctx *, const sp_comm_boot *boot, void *dev, void **comm);
 
-  /* Frees it, after its memory; no call is in flight. It waits for no other rank, which may still read what this one
+  /* Frees it, after its memory; no call is in flight, and no graph has one captured. It waits for no other rank, which may still read what this one
    * has sent. This function can't fail. [main & !running] */
   void (*close)(void *comm);
 
@@ -74,7 +74,8 @@ typedef struct sp_comm_type {
   /* Memory of the device, aligned to 256 bytes at least, holding garbage. Equal bytes on all ranks; 0 gives a pointer,
    * too. Collective: where one rank has too little, the others may wait until abort(). [main & !running] */
   int (*alloc)(sp_ctx *, void *comm, size_t bytes, void **ptr);
-  /* Also after abort(). Not collective; this function can't fail. [main & !running] */
+  /* Also after abort(), when no graph has a captured call any more. Not collective; this function can't fail.
+   * [main & !running] */
   void (*free)(void *comm, void *ptr);
 
   /* Piece r of dst is piece `rank` of rank r's src; both have ranks * each bytes and do not overlap. [stream] */

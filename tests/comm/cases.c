@@ -189,6 +189,22 @@ static void abort_waiting(rank *k) {
   end(k);
 }
 
+/* Rank 0 takes no memory, which the others wait for: of communicators whose ranks map each other's. */
+static void abort_alloc(rank *k) {
+  pthread_t thread;
+  void *p = NULL;
+  begin(k);
+  watcher w = {.k = k, .at = sp_now() + 0.3};
+  barrier(k);
+  WANT(k, pthread_create(&thread, NULL, watch, &w) == 0, "no thread");
+  if (k->r) WANT(k, k->type->alloc(ctx_of(k), k->comm, 4096, &p) != SP_OK, "alloc does not wait for rank 0");
+  double ended = sp_now();
+  pthread_join(thread, NULL);
+  WANT(k, ended - atomic_load(&w.aborted) < 1, "alloc ended %.1f s after abort()", ended - w.aborted);
+  barrier(k);
+  end(k);
+}
+
 /* One rank aborts, the others notice by themselves: of communicators that share memory. */
 static void abort_of_one(rank *k) {
   begin(k);
@@ -297,5 +313,6 @@ static void one_host(rank *k) {
   not_opened(k, boot, SP_E_UNSUPPORTED, "'local' is for the ranks of one host: there are 2, 1 of them here");
 }
 
-const test_case cases[] = {{"moves", moves}, {"abort", abort_waiting}, {"abort_of_one", abort_of_one}, {"kill", killed},
-                           {"wrong", wrong}, {"differ", differ},       {"one_host", one_host},         {NULL, NULL}};
+const test_case cases[] = {{"moves", moves},   {"abort", abort_waiting},     {"abort_of_one", abort_of_one},
+                           {"kill", killed},   {"abort_alloc", abort_alloc}, {"wrong", wrong},
+                           {"differ", differ}, {"one_host", one_host},       {NULL, NULL}};

@@ -2,11 +2,12 @@
  * nccl.cpp - the calls of NCCL that comm_nccl.so makes, between processes on the emulator.
  *
  * Each pair of ranks has a box in shared memory for each direction; a collective is a set of sends and receives, and one
- * operation of its stream. Communicators are non-blocking: connecting takes until all ranks have come, and every call on
- * one is in progress for a while: a thread launches it, so that a stream which runs at once holds up nobody. An abort ends
- * what is in flight, and returns when no graph has a call of the communicator any more. What NCCL refuses is refused:
- * windows of other memory than ncclMemAlloc's, or off their alignment, and every call on a communicator that is gone ends
- * the program.
+ * operation of its stream. Communicators are non-blocking: connecting takes until all ranks have come, registering a
+ * window until all have, and every call on one is in progress for a while: a thread launches it, so that a stream which
+ * runs at once holds up nobody. What the caller gets is written by such a thread, too, at the end or within an abort. An
+ * abort ends what is in flight, and returns when no graph has a call of the communicator any more. What NCCL refuses is
+ * refused: windows of other memory than ncclMemAlloc's, or off their alignment; every call on a communicator that is
+ * gone, and memory that is freed as long as it is a window of one that is there, end the program.
  */
 #include "emu.h"
 
@@ -40,8 +41,8 @@ struct box {
 };
 
 struct segment {
-  std::atomic<int> arrived;
-  box of[most_ranks][most_ranks]; /* [from][to] */
+  std::atomic<int> arrived, windows; /* ranks; registered by all of them */
+  box of[most_ranks][most_ranks];    /* [from][to] */
 };
 
 struct transfer {
@@ -59,15 +60,18 @@ struct ncclComm {
   std::atomic<bool> aborted{false};
   bool connected = false;
   int in_progress = slow;
-  std::atomic<bool> launching{false}; /* a thread hands the stream its operation */
+  std::atomic<bool> launching{false};                    /* a thread hands the stream its operation */
   std::shared_ptr<int> graphs = std::make_shared<int>(); /* every operation that was captured has it, too */
+  int windows = 0;                                       /* that it has asked for */
+  std::thread writer;                                    /* of what the caller gets */
+  std::atomic<bool> written{false};
 };
 
 namespace {
 
 std::mutex lock;
 std::map<ncclComm_t, std::shared_ptr<ncclComm>> comms;
-std::set<void *> blocks;              /* of ncclMemAlloc */
+std::set<void *> blocks; /* of ncclMemAlloc */
 struct window {
   ncclComm_t comm;
   size_t bytes;
@@ -137,17 +141,30 @@ ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, std::vector<transfer> 
   return ncclInProgress;
 }
 
-/* Windows: both sides of a call in some, or none. */
-bool in_window(ncclComm_t comm, const void *p) {
+/* Windows: both sides of a call in some, or none, with all their bytes. */
+bool in_window(ncclComm_t comm, const void *p, size_t bytes) {
   auto it = windows.upper_bound(const_cast<void *>(p));
   if (it == windows.begin() || (--it)->second.comm != comm) return false;
-  return static_cast<const char *>(p) < static_cast<char *>(it->first) + it->second.bytes;
+  return static_cast<const char *>(p) + bytes <= static_cast<char *>(it->first) + it->second.bytes;
 }
 
-ncclResult_t check(ncclComm_t comm, const void *a, const void *b, size_t bytes) {
-  for (const void *p : {a, b})
-    if (sp_emu::kind_of(p, bytes) != sp_emu::memory_device) return ncclInvalidArgument;
-  return in_window(comm, a) == in_window(comm, b) ? ncclSuccess : ncclInvalidUsage;
+ncclResult_t check(ncclComm_t comm, const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  if (sp_emu::kind_of(a, a_bytes) != sp_emu::memory_device || sp_emu::kind_of(b, b_bytes) != sp_emu::memory_device)
+    return ncclInvalidArgument;
+  return in_window(comm, a, a_bytes) == in_window(comm, b, b_bytes) ? ncclSuccess : ncclInvalidUsage;
+}
+
+bool all_there(const ncclComm &c) { return c.shared->arrived == c.ranks && c.shared->windows >= c.windows * c.ranks; }
+
+/* Runs `write` when all ranks are where this one is, or it aborts. */
+template <class F> void later(ncclComm &c, F write) {
+  if (c.writer.joinable()) c.writer.join();
+  c.written = false;
+  c.writer = std::thread([&c, write] {
+    while (!c.aborted && !all_there(c)) nap();
+    write();
+    c.written = true;
+  });
 }
 
 char *piece(const void *p, size_t n, size_t i) { return static_cast<char *>(const_cast<void *>(p)) + n * i; }
@@ -184,12 +201,13 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
   std::lock_guard<std::mutex> in(lock);
   comms[c.get()] = c;
   *comm = c.get();
+  later(*c, [comm, native = c.get()] { *comm = native; });
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   auto c = known(comm, "ncclCommGetAsyncError");
-  c->connected = c->shared->arrived == c->ranks;
+  c->connected = c->written;
   if (c->connected && c->in_progress && !c->launching) c->in_progress--;
   *error = c->connected && !c->in_progress ? ncclSuccess : ncclInProgress;
   return ncclSuccess;
@@ -198,6 +216,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   auto c = known(comm, "ncclCommAbort");
   c->aborted = true;
+  if (c->writer.joinable()) c->writer.join();
   while (c->graphs.use_count() > 1) nap();
   std::lock_guard<std::mutex> in(lock);
   comms.erase(comm);
@@ -225,6 +244,8 @@ ncclResult_t ncclMemAlloc(void **out, size_t bytes) {
 
 ncclResult_t ncclMemFree(void *p) {
   if (!blocks.erase(p)) return ncclInvalidArgument;
+  auto w = windows.find(p);
+  if (w != windows.end() && comms.count(w->second.comm)) sp_emu::die("ncclMemFree: it is a window of a communicator");
   windows.erase(p);
   return cudaFree(p) ? ncclUnhandledCudaError : ncclSuccess;
 }
@@ -234,7 +255,9 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *p, size_t bytes, nccl
   bool aligned = reinterpret_cast<uintptr_t>(p) % NCCL_WIN_REQUIRED_ALIGNMENT == 0 && bytes % 4096 == 0;
   if (!blocks.count(p) || !aligned || flags != NCCL_WIN_COLL_SYMMETRIC) return ncclInvalidArgument;
   windows[p] = {comm, bytes};
-  *window = reinterpret_cast<ncclWindow_t>(p);
+  c->windows++;
+  c->shared->windows++;
+  later(*c, [window, p] { *window = reinterpret_cast<ncclWindow_t>(p); });
   c->in_progress = slow;
   return ncclInProgress;
 }
@@ -276,7 +299,7 @@ ncclResult_t ncclAlltoAll(const void *from, void *to, size_t n, ncclDataType_t, 
   auto c = known(comm, "ncclAlltoAll");
   size_t ranks = static_cast<size_t>(c->ranks);
   std::vector<transfer> list;
-  ncclResult_t rc = check(comm, from, to, n * ranks);
+  ncclResult_t rc = check(comm, from, n * ranks, to, n * ranks);
   for (size_t r = 0; r < ranks; r++) {
     list.push_back({true, static_cast<int>(r), piece(from, n, r), n});
     list.push_back({false, static_cast<int>(r), piece(to, n, r), n});
@@ -287,7 +310,7 @@ ncclResult_t ncclAlltoAll(const void *from, void *to, size_t n, ncclDataType_t, 
 ncclResult_t ncclAllGather(const void *from, void *to, size_t n, ncclDataType_t, ncclComm_t comm, cudaStream_t stream) {
   auto c = known(comm, "ncclAllGather");
   std::vector<transfer> list;
-  ncclResult_t rc = check(comm, from, to, n);
+  ncclResult_t rc = check(comm, from, n, to, n * static_cast<size_t>(c->ranks));
   for (int r = 0; r < c->ranks; r++) {
     list.push_back({true, r, piece(from, 0, 0), n});
     list.push_back({false, r, piece(to, n, static_cast<size_t>(r)), n});
@@ -299,7 +322,7 @@ ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t,
                            cudaStream_t stream) {
   auto c = known(comm, "ncclBroadcast");
   std::vector<transfer> list;
-  ncclResult_t rc = check(comm, from, to, n);
+  ncclResult_t rc = check(comm, from, n, to, n);
   for (int r = 0; r < c->ranks && c->rank == root; r++) list.push_back({true, r, piece(from, 0, 0), n});
   list.push_back({false, root, piece(to, 0, 0), n});
   return rc ? rc : submit(comm, stream, std::move(list));

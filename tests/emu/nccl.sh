@@ -8,6 +8,7 @@ if test ! -f "$emu/comm_nccl.so"; then
 fi
 for n in 1 2 4 8; do ranks nccl moves $n; done
 ranks nccl abort 3
+ranks nccl abort_alloc 3
 ranks nccl kill 3
 ranks nccl wrong 2
 SPCORE_EMU_TIMING=late

@@ -176,7 +176,7 @@ static void *end(void *native) {
   return NULL;
 }
 
-/* NCCL's abort first ends what is in flight, then waits for every graph that has captured a call to be destroyed, which is
+/* NCCL's abort first ends what is in flight, then waits until every graph that has captured a call is destroyed, which is
  * for the thread to do that has been waiting: so it is on a thread of its own. */
 static void nccl_abort(void *comm) {
   nccl_comm *c = comm;
@@ -242,16 +242,24 @@ static int ignore(sp_ctx *ctx, int status, const char *fmt, ...) {
 }
 static const sp_host no_words = {.size = sizeof(sp_host), .abi = SP_ABI, .fail = ignore};
 
+static ncclResult_t deregister(const nccl_comm *c, const nccl_block *b) {
+#if HAVE_WINDOWS
+  return b->window ? ncclCommWindowDeregister(c->native, b->window) : ncclSuccess;
+#else
+  (void)c, (void)b;
+  return ncclSuccess;
+#endif
+}
+
 static void nccl_free(void *comm, void *ptr) {
   nccl_comm *c = comm;
   nccl_block **at = &c->blocks, *b;
   while (*at && (*at)->ptr != ptr) at = &(*at)->next;
   if (!(b = *at)) return;
   *at = b->next;
-#if HAVE_WINDOWS
   sp_ctx ctx = {.size = sizeof ctx, .host = &no_words};
-  if (b->window && !enter(&ctx, c)) leave(&ctx, c, ncclCommWindowDeregister(c->native, b->window), "free");
-#endif
+  if (enter(&ctx, c)) nccl_abort(c); /* it is at its end, and its windows with it */
+  else leave(&ctx, c, deregister(c, b), "free");
   await_end(c);
   ncclMemFree(b->ptr);
   free(b);
