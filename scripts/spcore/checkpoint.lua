@@ -277,8 +277,8 @@ function checkpoint.resume(g, dir, override)
   local found = json.decode(ranks.told(find, dir))
   local step, path, about = found.step, found.path, found.about
   if found.lacks then
-    core.fail(("--resume %s: no checkpoint there can be gone on with: %s; remove its checkpoint-*.safetensors to begin at step 0, "
-      .. "or start another run"):format(dir, found.lacks))
+    core.fail(("--resume %s: no checkpoint there can be gone on with: %s; remove its checkpoint-*.safetensors to begin at "
+      .. "step 0, or start another run"):format(dir, found.lacks))
   end
   if step then
     local old, new = difference(about.graph, checkpoint.describe(g))
@@ -298,6 +298,7 @@ function checkpoint.resume(g, dir, override)
     step = 0
     progress.print("resumed at step 0: %s has no checkpoint yet", dir)
   end
+  if ranks.first then os.remove(dir .. "/summary.json") end -- of a run that was complete: no longer, once its metrics are cut
   for _, name in ipairs(ranks.first and { "metrics.jsonl", "checksums.jsonl" } or {}) do
     local bytes = lines_before(dir .. "/" .. name, step)
     if bytes then

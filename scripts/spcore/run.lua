@@ -133,7 +133,6 @@ local function go_on(t, dir, settings)
   run_settings.print(settings, dir)
   local step = checkpoint.resume(t.graph, dir, t.opt.override)
   if not ranks.first then return lock, folder.nowhere() end
-  os.remove(dir .. "/summary.json") -- of a run that was complete, with --override
   note_resume(dir, step, args.changed)
   local metrics, why = io.open(dir .. "/metrics.jsonl", "ab")
   if not metrics then core.fail(why) end
