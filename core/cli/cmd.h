@@ -32,8 +32,8 @@ struct option;
 int sp_cmd_bad_option(const sp_cmd *cmd, int what, char *const *argv, const struct option *options);
 /* Prints "spcore: " and err's words; returns SP_EXIT_FAILED. */
 int sp_cmd_failed(const sp_err *err);
-/* cmd_run.c: runs a script in a Lua state, with everything of the process around it. `schedule`: as sp_lua has it. Returns the
- * exit code. */
+/* cmd_run.c: runs a script in a Lua state, with everything of the process around it. `schedule`: as sp_lua has it. Returns
+ * the exit code. */
 struct sp_env;
 struct sp_env_opts;
 /* In this env, which is freed at the end; argv are the script's words. */
@@ -47,8 +47,9 @@ typedef struct sp_cmd_script {
 } sp_cmd_script;
 /* argv[0] is the script. By all ranks of a job, of which this process is one or starts all. */
 int sp_cmd_run_script(sp_cmd_script *s, int argc, char **argv);
-/* What stands behind --ranks; -1, or the exit code. */
+/* What stands behind --ranks, and behind --comm-timeout, which all ranks find in their environment; -1, or the exit code. */
 int sp_cmd_read_ranks(sp_cmd_script *s, const char *text);
+int sp_cmd_read_timeout(const sp_cmd_script *s, const char *text);
 /* cmd_lua.c: runs scripts/spcore/commands/NAME.lua, where argv[0] is NAME. Returns the exit code. */
 int sp_cmd_lua(int argc, char **argv);
 bool sp_cmd_debug(void); /* SPCORE_DEBUG is set, and not to 0 */

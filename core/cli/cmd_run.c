@@ -115,9 +115,11 @@ static int run_ranks(const sp_cmd_script *s, int argc, char **argv) {
   sp_rank_opts ro;
   sp_launch launch = {.is_rank = true, .listener = -1};
   sp_err err;
+  if (s->schedule && s->ranks <= 1) return run_alone(s, argc, argv); /* within a job, too */
   if (sp_ranks_find(&ro, &err)) return sp_cmd_failed(&err);
   if (s->ranks && *ro.origin)
-    return sp_cmd_usage(s->cmd, "--ranks %d: this is rank %d of %d already (%s)", s->ranks, ro.rank, ro.ranks, ro.origin);
+    return sp_cmd_usage(s->cmd, "--ranks %d: this is rank %d of %d already (%s)", s->ranks, ro.rank, ro.ranks,
+                        ro.origin);
   if (s->ranks > 1 && sp_ranks_launch(s->ranks, &launch, &err)) return sp_cmd_failed(&err);
   if (!launch.is_rank) return launch.code;
   if (s->ranks > 1 && sp_ranks_find(&ro, &err)) return sp_cmd_failed(&err);
@@ -135,8 +137,7 @@ int sp_cmd_read_ranks(sp_cmd_script *s, const char *text) {
   return -1;
 }
 
-/* Of all ranks, which find it in their environment. */
-static int read_timeout(const sp_cmd_script *script, const char *text) {
+int sp_cmd_read_timeout(const sp_cmd_script *script, const char *text) {
   char *end;
   double s = strtod(text, &end);
   if (end == text || *end || !(s > 0 && s <= 1e6))
@@ -161,7 +162,7 @@ static int take_ranks(sp_cmd_script *s, int *argc, char **argv) {
     const char *value;
     plain = plain || strcmp(argv[i], "--") == 0;
     if (!plain && is_option("--ranks", *argc, argv, &i, &value)) code = sp_cmd_read_ranks(s, value);
-    else if (!plain && is_option("--comm-timeout", *argc, argv, &i, &value)) code = read_timeout(s, value);
+    else if (!plain && is_option("--comm-timeout", *argc, argv, &i, &value)) code = sp_cmd_read_timeout(s, value);
     else argv[n++] = argv[i];
   }
   *argc = n;
@@ -186,7 +187,7 @@ static int run_main(int argc, char **argv) {
   for (int c; code < 0 && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {
     if (c == OPT_PLUGIN) plugins[opts.n_plugins++] = optarg;
     else if (c == OPT_RANKS) code = sp_cmd_read_ranks(&s, optarg);
-    else if (c == OPT_TIMEOUT) code = read_timeout(&s, optarg);
+    else if (c == OPT_TIMEOUT) code = sp_cmd_read_timeout(&s, optarg);
     else if (c == OPT_DEBUG) s.debug = true;
     else if (c == OPT_HELP || c == 'h') code = help();
     else code = sp_cmd_bad_option(&sp_cmd_run, c, argv, options);

@@ -7,10 +7,11 @@
 #include "host/env.h"
 
 static int schedule_main(int argc, char **argv) {
-  static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {"dot", no_argument, NULL, 'd'},
-                                          {"svg", no_argument, NULL, 's'},  {"plugin", required_argument, NULL, 'p'},
-                                          {"ranks", required_argument, NULL, 'r'},
-                                          {"help", no_argument, NULL, 'h'}, {0}};
+  static const struct option options[] = {
+      {"json", no_argument, NULL, 'j'},        {"dot", no_argument, NULL, 'd'},
+      {"svg", no_argument, NULL, 's'},         {"plugin", required_argument, NULL, 'p'},
+      {"ranks", required_argument, NULL, 'r'}, {"comm-timeout", required_argument, NULL, 't'},
+      {"help", no_argument, NULL, 'h'},        {0}};
   const char **plugins = sp_calloc((size_t)argc, sizeof *plugins);
   int form = 0;
   sp_env_opts opts = {.plugins = plugins};
@@ -27,6 +28,7 @@ static int schedule_main(int argc, char **argv) {
     else if (asked) form = c;
     else if (c == 'p') plugins[opts.n_plugins++] = optarg;
     else if (c == 'r') code = sp_cmd_read_ranks(&s, optarg);
+    else if (c == 't') code = sp_cmd_read_timeout(&s, optarg);
     else if (c == 'h') code = sp_cmd_help(&sp_cmd_schedule);
     else code = sp_cmd_bad_option(&sp_cmd_schedule, c, argv, options);
   }
@@ -46,6 +48,7 @@ const sp_cmd sp_cmd_schedule = {
             "  --svg             as a picture of the first steps: a row for each lane, a column for each tick\n"
             "  --plugin FILE.so  load this plugin first; may be repeated\n"
             "  --ranks N         that of N ranks of one job, of which each has the same; behind SCRIPT, too\n"
+            "  --comm-timeout S  as of spcore run; behind SCRIPT, too\n"
             "  --help            this text\n"
             "\n"
             "Runs SCRIPT as spcore run does until its graph is about to run, prints lanes, edges, waits, segments and "

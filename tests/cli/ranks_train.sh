@@ -91,6 +91,13 @@ if awk -F '[][]' '/WAIT .*shard_sum.forward <- comm/ { late = 1 } /WAIT .*update
 else
   not_ok "buckets of one part: $(cat plan)"
 fi
+# refused, and by itself within a job
+"$spcore" schedule train_cls.lua --ranks 0 >out 2>&1
+[ $? = 2 ] && grep -q "^spcore: schedule: --ranks 0: a whole number from 1 to 256 is wanted" out || not_ok "schedule --ranks 0: $(cat out)"
+RANK=1 WORLD_SIZE=2 "$spcore" schedule --ranks 2 train_cls.lua >out 2>&1
+[ $? = 2 ] && grep -q "^spcore: schedule: --ranks 2: this is rank 1 of 2 already" out || not_ok "schedule of a rank: $(cat out)"
+RANK=1 WORLD_SIZE=2 "$spcore" schedule $cls --comm-timeout 5 >out 2>&1
+[ $? = 0 ] && ! grep -q comm.gather out || not_ok "schedule within a job: $(cat out)"
 # rank 0 alone prints a schedule, which is that of several ranks
 # shellcheck disable=SC2086
 "$spcore" schedule --ranks 2 $cls $common --bucket 0 >schedule 2>&1 && "$spcore" schedule --json $cls $common --ranks 2 --bucket 0 >schedule.json 2>&1
