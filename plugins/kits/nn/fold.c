@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * fold.c - ops that others do besides: batch norms, sums and activations of a network whose weights stay as they are, and maps
- * that are only enlarged to be joined. */
+ * fold.c - ops that others do besides: batch norms, sums and activations of a network whose weights stay as they are, and
+ * maps that are only enlarged to be joined. */
 #include "lower.h"
 
 #include "axis.h"

@@ -95,9 +95,9 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
 int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op);
 /* Likewise a product that applies an activation to its result. */
 int nn_may_act(const nn_net *net, const nn_target *target, const nn_op *op, int act);
-/* fold.c: of a network whose weights stay as they are (`frozen`), batch norm behind a product goes into its weights, a sum into
- * the last of the products that it adds, and an activation into the product before it; of any, where the target enlarges, a map that is enlarged for concatenations
- * alone into these. keep[v]: the value is seen from outside. */
+/* fold.c: of a network whose weights stay as they are (`frozen`), batch norm behind a product goes into its weights, a sum
+ * into the last of the products that it adds, and an activation into the product before it; of any, where the target
+ * enlarges, a map that is enlarged for concatenations alone into these. keep[v]: the value is seen from outside. */
 void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep, int frozen);
 /* Where constants of so many bytes lie. */
 size_t nn_constant(nn_low *low, size_t bytes);
