@@ -10,6 +10,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
+#include <time.h>
 #include <vector>
 
 /* ---- help ---- */
@@ -377,6 +378,30 @@ START_TEST(events_and_host_functions) {
 }
 END_TEST
 
+static void sleep_2_ms(void *) {
+  const timespec time = {0, 2000000};
+  nanosleep(&time, nullptr);
+}
+
+START_TEST(events_that_tell_more) {
+  const char *fork = getenv("CK_FORK");
+  if (fork && !strcmp(fork, "no")) return; /* the emulator has looked at the variable already */
+  setenv("SPCORE_EMU_SLOWER", "1000", 1);
+  cudaStream_t s;
+  cudaEvent_t from, to;
+  float ms = 0;
+  cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, -1);
+  cudaEventCreate(&from);
+  cudaEventCreate(&to);
+  cudaEventRecord(from, s);
+  cudaLaunchHostFunc(s, sleep_2_ms, nullptr);
+  cudaEventRecord(to, s);
+  cudaEventSynchronize(to);
+  ck_assert_int_eq(cudaEventElapsedTime(&ms, from, to), cudaSuccess);
+  ck_assert(ms >= 2000);
+}
+END_TEST
+
 /* ---- memory ---- */
 
 START_TEST(memory) {
@@ -632,6 +657,7 @@ int main() {
   tcase_add_test(c, fork_and_join);
   tcase_add_test(c, captures_refused);
   tcase_add_test(c, events_and_host_functions);
+  tcase_add_test(c, events_that_tell_more);
   tcase_add_test(c, memory);
   tcase_add_loop_test(c, shut_to_the_host, 0, 2);
   tcase_add_test(c, device_says_what_it_is);
