@@ -36,9 +36,15 @@ function models.get(name, options)
   return models[known[1]](t)
 end
 
--- pooled(list): the network with the mean over its last map behind it, which is 49 times smaller where the map has 7 x 7 pixels.
+-- pooled(list): the network with the mean over its last map behind it, which is 49 times smaller where that has 7 x 7 pixels.
 function models.pooled(list)
-  if type(list) ~= "table" or #list == 0 then core.fail "sp.models.pooled: a list of layers is wanted, such as sp.models.resnet{ 50 }" end
+  if type(list) ~= "table" or #list == 0 then
+    core.fail "sp.models.pooled: a list of layers is wanted, such as sp.models.resnet{ 50 }"
+  end
+  local last = type(list[#list]) == "table" and list[#list][1]
+  if last == "flatten" or last == "linear" then
+    core.fail(("sp.models.pooled: the list ends in '%s', and a mean is over a map: leave 'classes' out"):format(last))
+  end
   local out = {}
   for k, v in next, list do out[k] = v end
   out[#out + 1] = { "mean" }

@@ -170,6 +170,8 @@ t.eq(#pooled, #plain + 1)
 t.eq(pooled[#pooled][1], "mean")
 t.eq(pooled.preprocess, plain.preprocess)
 t.raises("sp.models.pooled: a list of layers is wanted, such as sp.models.resnet{ 50 }", sp.models.pooled, "resnet50")
+t.raises("sp.models.pooled: the list ends in 'linear', and a mean is over a map: leave 'classes' out", sp.models.pooled,
+  sp.models.resnet { 18, classes = 3 })
 t.raises("sp.models.probe{}: pooled is true or false, not '1'", sp.models.probe, { classes = 3, pooled = 1 })
 local fpn = named(sp.models.fpn { classes = 3, merge = "cat", width = 64, size = 64 })
 t.eq(fpn["p4.skip_conv"].from, "skips.4")
