@@ -92,6 +92,8 @@ void sp_trace_begin(sp_trace *t, uint16_t program, bool evaluation, uint64_t fir
   if (want && !t->n_windows++) t->first = w->first;
 }
 
+bool sp_trace_begun(const sp_trace *t) { return t->loops > 0; }
+
 void sp_trace_put(sp_trace *t, const sp_slice *slice) {
   size_t at = atomic_fetch_add_explicit(&t->n, 1, memory_order_relaxed);
   if (at < t->max) t->slices[at] = *slice;

@@ -120,6 +120,7 @@ int sp_trace_over(sp_trace *trace, const sp_trace_window *window, uint64_t step,
 
 /* Writes the file, if it is not there yet, or waits until it is. [main, nothing is running] */
 int sp_trace_write(sp_trace *trace, sp_err *err);
+bool sp_trace_begun(const sp_trace *trace); /* a loop of steps, or an evaluation, was traced */
 
 /* Per stage and call: calls, median, total, share; per lane: how much of the time from first to last call it was busy; which
  * steps. Out of memory sets out->broken. [main, nothing is running] */

@@ -30,12 +30,12 @@ sp_lua_graph *sp_lua_check_graph(lua_State *L, int idx) {
   return lg;
 }
 
-/* The trace is written when the graph is closed: only then is nothing in flight for certain. A failure there is no
- * error of the script, which goes on to save what it has, but one of the program in the end. */
+/* The trace is written when the graph is closed: only then is nothing in flight for certain. Where nothing ran, an older file
+ * stays. A failure there is no error of the script, which goes on to save what it has, but one of the program in the end. */
 static void end_trace(lua_State *L, sp_lua_graph *lg) {
   sp_err err;
   if (!lg->trace) return; /* close() and the collector both come here */
-  if (lg->trace_file && sp_trace_write(lg->trace, &err)) {
+  if (lg->trace_file && sp_trace_begun(lg->trace) && sp_trace_write(lg->trace, &err)) {
     sp_log(SP_LOG_ERROR, "%s", err.msg);
     sp_lua_of(L)->lost = true;
   }
