@@ -115,7 +115,8 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   g->optimizer = o->optimizer;
   g->accumulate = o->accumulate ? o->accumulate : 1;
   g->opts.optimizer_shards |= o->optimizer_shards;
-  if (g->opts.shards > 1 && (st = add_shards(g, o, err))) return st;
+  if (sp_ranks_opts(g->env->ranks)->ranks > 1 || g->opts.shards > 1)
+    if ((st = add_shards(g, o, err))) return st;
   g->lr = o->lr;
   g->lr_arg = o->lr_arg;
   g->training = true;

@@ -356,6 +356,9 @@ for file in 4.KILL/checkpoint-*.safetensors; do truncate -s 100 "$file"; done
 said "no checkpoint there can be gone on with: 4.KILL/checkpoint-" "$spcore" run "${seg%% *}" --resume 4.KILL --override --ranks 2 --quiet
 [ "$(grep -c "no checkpoint there can" out)" = 2 ] && [ -s 4.KILL/summary.json ] || not_ok "one line a rank, and nothing removed: $(cat out)"
 # shellcheck disable=SC2086
+said "train: 1 shards on 2 ranks: each rank has as many, so take a multiple" \
+  "$spcore" run $seg $common --steps 2 --ranks 2 --shards 1 --out no1
+# shellcheck disable=SC2086
 said "train: 6 shards on 4 ranks: each rank has as many, so take a multiple" \
   "$spcore" run $seg $common --steps 2 --ranks 4 --shards 6 --out no1
 # shellcheck disable=SC2086
