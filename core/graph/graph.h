@@ -201,6 +201,8 @@ int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, unsigned what, const char 
 int sp_graph_join_snapshot(sp_graph *g, unsigned what, sp_err *err);
 int sp_snapshot_write(const sp_snapshot *s, const char *path, sp_err *err); /* replaces the file as a whole */
 void sp_snapshot_free(sp_snapshot *s);
+/* Whether the tensors of an open file are those that were written, where its metadata tells. */
+int sp_snapshot_check(const sp_format_type *type, void *file, const char *path, sp_err *err);
 /* Reads all of a file; fails where it is damaged. Then `each` is called for every entry of its metadata. */
 int sp_snapshot_examine(sp_registry *reg, const char *path, void (*each)(void *arg, const char *key, const char *value),
                         void *arg, sp_err *err);

@@ -54,6 +54,7 @@ static int open_file(sp_graph *g, const char *path, weight_file *f, sp_err *err)
              !(st = f->type->open(sp_ctx_for(&h, f->type->name, err), f->path, &f->file))) {
     st = f->type->entries(f->file, &f->entries, &f->n, &meta, &n_meta);
     if (st) sp_fail(err, st, "%s: its entries cannot be listed", f->path);
+    else st = sp_snapshot_check(f->type, f->file, f->path, err);
   }
   if (st) close_file(f);
   return st;
