@@ -62,7 +62,7 @@ local function quoted(text)
   return text:find '[",\n\r]' and '"' .. text:gsub('"', '""') .. '"' or text
 end
 
-local out = as_json and predict.json(opt.out, names) or predict.output(opt.out)
+local out = as_json and predict.json(g, opt.out, names) or predict.output(g, opt.out)
 if not as_json then out:write "file,class,name,probability\n" end
 local done = predict.each(g, images, function(answer)
   local path = answer.request.path

@@ -26,7 +26,7 @@ local files = g.image_writer {
 }
 g:results { files.size, files.pixels }
 
-local out = predict.json(opt.out .. "/predictions.json", names)
+local out = predict.json(g, opt.out .. "/predictions.json", names)
 local done = predict.each(g, images, function(answer)
   local ask, size = answer.request, answer.size
   if answer.error then return out:add { file = ask.path, error = answer.error } end

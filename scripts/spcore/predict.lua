@@ -126,15 +126,17 @@ function output:close()
   if not ok then core.fail(("%s: %s"):format(self.path, why)) end
 end
 
--- output(path) -> a text file; json(path, names) -> a JSON document, {"classes":[...],"images":[ENTRY, ...]}
-function predict.output(path)
+-- output(g, path) -> a text file of what g gives; json(g, path, names) -> a JSON document, {"classes":[...],"images":[ENTRY, ...]}.
+-- A file that is there stays where g only shows its schedule.
+function predict.output(g, path)
+  g:_apply()
   local file, why = io.open(path, "w")
   if not file then core.fail(why) end
   return setmetatable({ path = path, file = file, n = 0, json = false }, output)
 end
 
-function predict.json(path, names)
-  local self = predict.output(path)
+function predict.json(g, path, names)
+  local self = predict.output(g, path)
   self.json = true
   self:write('{"classes":', json.encode(json.list(names)), ',"images":[\n')
   return self

@@ -32,10 +32,11 @@ local function scalars(m, prefix)
   return parts
 end
 
--- A line, above the bar if there is one; nothing with --quiet.
+-- A line, above the bar if there is one; nothing with --quiet. Standard output is the schedule's where that is asked for.
 function progress.print(fmt, ...)
   if progress.quiet then return end
-  print(select("#", ...) > 0 and fmt:format(...) or fmt)
+  local line = select("#", ...) > 0 and fmt:format(...) or fmt
+  if core.env().schedule then io.stderr:write(line, "\n") else print(line) end
 end
 
 -- The same of a long line: on a terminal it is broken between words.

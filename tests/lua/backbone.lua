@@ -76,6 +76,10 @@ t.eq(tuned.backbone.variant, "timm_a1")
 t.eq(("%d of %d, %s"):format(tuned.read.size, tuned.read.shorter, tuned.read.interpolation), "64 of 67, bicubic")
 run "predict_cls.lua --weights tuned --out tuned.csv --device cpu classes/*"
 t.ok(same "tuned" < 120)
+local told = t.read(at .. "/tuned.csv") -- stays where nothing is predicted
+t.eq(t.spcore(at, "schedule predict_cls.lua --weights tuned --out tuned.csv --device cpu classes/*"), 0)
+run "predict_cls.lua --weights tuned --out tuned.csv --device cpu --explain classes/*"
+t.eq(t.read(at .. "/tuned.csv"), told)
 run(both .. weights .. "--probe --out augmented")
 for name, reading in pairs { probe = { size = 64, shorter = 73 }, augmented = { size = 73, resize = "crop", crop = 64 } } do
   run(("predict_cls.lua --weights %s --out p.json --device cpu classes/*"):format(name))
