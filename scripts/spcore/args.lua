@@ -64,8 +64,14 @@ local resuming = {
 local free = {}
 for name in ("resume override out checkpoint_every max_time quiet debug strategy depth parts capture workers prefetch pinned " ..
   "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every comm bucket " ..
-  "optimizer_shards check_replicas pictures"):gmatch "%S+" do
+  "optimizer_shards check_replicas pictures cache"):gmatch "%S+" do
   free[name] = true
+end
+-- Of these, what is a session's own: how it is looked at, and what it runs on.
+local own = {}
+for name in ("resume override out max_time quiet debug memory_limit auto_again trace trace_steps explain check_races comm workers")
+  :gmatch "%S+" do
+  own[name] = true
 end
 
 -- What a script may say that it does not do, and which common options go with that.
@@ -331,16 +337,17 @@ local function take_over(opt, options, given)
   local changed = {}
   for name, option in pairs(options) do
     local old = settings.options[name]
-    if free[name] or old == nil then goto continue end
+    if old == nil or own[name] or name == "depth" and given.strategy then goto continue end
     if math.type(option[1]) == "float" and type(old) == "number" then old = old + 0.0 end
     if type(old) ~= type(option[1]) then usage("--resume %s: settings.json: %s is a %s", opt.resume, name, type(old)) end
     local mine = given[name] or given[option.instead_of] -- then this one is not in its place any more
-    if mine and opt[name] ~= old then changed[#changed + 1] = { name, old, opt[name] } else opt[name] = old end
+    if mine and opt[name] ~= old then changed[#changed + 1] = { name, old, opt[name], free = free[name] }
+    else opt[name] = old end
     ::continue::
   end
   table.sort(changed, function(a, b) return a[1] < b[1] end)
   for _, c in ipairs(changed) do
-    if not opt.override and given[c[1]] then
+    if not opt.override and given[c[1]] and not c.free then
       usage("--resume %s: %s was %s and is %s; leave it away, or take --override", opt.resume, dashed(c[1]), c[2], c[3])
     end
   end
@@ -383,6 +390,7 @@ function args.parse(spec, how)
   end
   check_pairs(options, given)
   if not options.device.unused then opt.device = check_device(opt.device) end
+  if given.resume and opt.resume == "" then usage "--resume: the folder of a run is wanted" end
   if how.checkpoints and opt.resume ~= "" then take_over(opt, options, given) end
   if how.checkpoints then check_times(opt) end
   if how.rest then opt.rest = rest end

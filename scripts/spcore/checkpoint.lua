@@ -272,13 +272,17 @@ local function find(dir)
   return json.encode(step and { step = step, path = path_or_lack, about = about } or { lacks = path_or_lack })
 end
 
--- Loads the newest checkpoint of dir into g, which goes on at its step, and cuts what is told of later ones. -> the step
-function checkpoint.resume(g, dir, override)
+-- Loads the newest checkpoint of dir into g, which goes on at its step, and cuts what is told of later ones. steps: of the whole
+-- run. -> the step
+function checkpoint.resume(g, dir, override, steps)
   local found = json.decode(ranks.told(find, dir))
   local step, path, about = found.step, found.path, found.about
   if found.lacks then
     core.fail(("--resume %s: no checkpoint there can be gone on with: %s; remove its checkpoint-*.safetensors to begin at "
       .. "step 0, or start another run"):format(dir, found.lacks))
+  end
+  if step and steps and step > steps then
+    core.fail(("--resume %s: the run is to have %d steps, and its checkpoint is at step %d: take more"):format(dir, steps, step))
   end
   if step then
     local old, new = difference(about.graph, checkpoint.describe(g))

@@ -91,7 +91,7 @@ local function note_resume(dir, step, changed)
   local t = { step = step, date = os.date("!%Y-%m-%dT%H:%M:%SZ"), changed = {} }
   for _, c in ipairs(changed) do
     t.changed[c[1]] = c[3]
-    progress.print("--override: %s was %s and is %s", c[1], c[2], c[3])
+    if not c.free then progress.print("--override: %s was %s and is %s", c[1], c[2], c[3]) end
   end
   local file, why = io.open(dir .. "/resumed.jsonl", "ab")
   local ok = file and file:write(json.encode(t), "\n")
@@ -131,7 +131,7 @@ local function go_on(t, dir, settings)
   local lock = ranks.first and folder.reclaim(dir) or folder.nowhere()
   end_if_done(dir, t.opt)
   run_settings.print(settings, dir)
-  local step = checkpoint.resume(t.graph, dir, t.opt.override)
+  local step = checkpoint.resume(t.graph, dir, t.opt.override, t.steps)
   if not ranks.first then return lock, folder.nowhere() end
   note_resume(dir, step, args.changed)
   local metrics, why = io.open(dir .. "/metrics.jsonl", "ab")

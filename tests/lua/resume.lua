@@ -58,7 +58,9 @@ for i, step in ipairs { 3, 11, 20, 21, 38 } do
   local code, out, err = run(("--resume %s --at -1"):format(name))
   t.eq(code, 2) -- --at is an option as others are
   code, out, err = run(("--resume %s --at -1 --override"):format(name))
-  t.eq(code .. err, "0", out)
+  t.eq(code, 0, out .. err)
+  t.match(out, "strategy " .. strategy) -- as it was, and as often saved
+  t.eq(checkpoints(name), "24 32")
   t.eq(out:match "resumed at step (%d+)" % 8, 0)
   same("whole", name)
 end
@@ -67,6 +69,21 @@ t.eq(checkpoints "acc", "30 36") -- gradients between two updates are in no file
 t.eq(run "--out acc2 --quiet --checkpoint-every 5 --accumulate 3 --at 33 --command 'kill -KILL $PPID'", 137)
 t.eq(run "--resume acc2 --override --at -1 --quiet", 0)
 same("acc", "acc2")
+
+-- ---- what cannot be gone on with ----
+for words, cure in pairs { ["--resume="] = "%-%-resume: the folder of a run is wanted", ["--resume ''"] = "the folder of a run is wanted" } do
+  local code, _, err = run(words)
+  t.eq(code, 2)
+  t.one_line(err, cure)
+end
+do
+  local before = t.read(dir.path .. "/whole/metrics.jsonl")
+  local code, _, err = run "--resume whole --override --steps 20"
+  t.eq(code, 1)
+  t.one_line(err, "%-%-resume whole: the run is to have 20 steps, and its checkpoint is at step 32: take more")
+  t.eq(t.read(dir.path .. "/whole/metrics.jsonl"), before)
+  t.ok(sys.there(dir.path .. "/whole/summary.json"))
+end
 
 -- ---- signals, and time that is over ----
 for signal, status in pairs { INT = 130, TERM = 143, HUP = 129 } do
