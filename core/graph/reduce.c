@@ -165,8 +165,11 @@ static int open_comm(sp_graph *g, sp_reduce *x, sp_err *err) {
   int st = sp_registry_comm(g->env->reg, name, &x->type, err);
   if (st) return st;
   if (strcmp(x->type->device, memory))
-    return sp_fail(err, SP_E_UNSUPPORTED, "communicator '%s' moves memory of '%s', not of device '%s'", name,
-                   x->type->device, g->opts.device);
+    return sp_fail(
+        err, SP_E_UNSUPPORTED,
+        "communicator '%s' moves memory of '%s', not of device '%s': ranks train on cpu or cuda; leave --comm "
+        "out, and the right one is taken",
+        name, x->type->device, g->opts.device);
   if ((st = name_job(x->ranks, job, err))) return st;
   void *dev = sp_place_is_host(&g->main) ? NULL : g->main.dev;
   st = x->type->open(sp_ctx_for(&h, name, err), &b, dev, &x->comm);

@@ -257,6 +257,12 @@ if opt.save ~= "" then g:save(opt.save) end
 E
 "$spcore" run small.lua --quiet --save w.safetensors || { echo "not ok - weights are not saved"; failed=1; }
 expect 1 "w.safetensors" "encoder" "of another shape or type" -- "$spcore" run small.lua --quiet --width 8 --load w.safetensors
+{ head -c -1 w.safetensors; tail -c 1 w.safetensors | tr '\000-\377' '\001-\377\000'; } > bad.safetensors
+expect 1 "bad.safetensors: damaged: its tensors have the checksum" -- "$spcore" run small.lua --quiet --load bad.safetensors
+traced="train_cls.lua --size 16 --samples 16 --batch 2 --steps 2 --device cpu --trace t.json"
+# shellcheck disable=SC2086
+"$spcore" run $traced --quiet --out traced >out && cp t.json t0.json && "$spcore" schedule $traced >out &&
+  "$spcore" run $traced --explain >out && cmp t.json t0.json || { echo "not ok - a trace of no step replaces one"; failed=1; }
 head -c 100 w.safetensors > cut.safetensors
 expect 1 "cut.safetensors" -- "$spcore" run small.lua --quiet --load cut.safetensors
 expect 1 "no.safetensors" -- "$spcore" run small.lua --quiet --load no.safetensors
