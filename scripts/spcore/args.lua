@@ -323,6 +323,11 @@ local function settings_of(dir)
   return told.settings, told.why
 end
 
+local function differ(a, b)
+  if type(a) == "table" then return table.concat(a, "\n") ~= table.concat(b, "\n") end
+  return a ~= b
+end
+
 -- The options of the run that goes on, where the command line has none; what it has and the run had not is refused, or with
 -- --override said.
 local function take_over(opt, options, given)
@@ -339,9 +344,11 @@ local function take_over(opt, options, given)
     local old = settings.options[name]
     if old == nil or own[name] or name == "depth" and given.strategy then goto continue end
     if math.type(option[1]) == "float" and type(old) == "number" then old = old + 0.0 end
-    if type(old) ~= type(option[1]) then usage("--resume %s: settings.json: %s is a %s", opt.resume, name, type(old)) end
+    if type(old) ~= (option.list and "table" or type(option[1])) then
+      usage("--resume %s: settings.json: %s is a %s", opt.resume, name, type(old))
+    end
     local mine = given[name] or given[option.instead_of] -- then this one is not in its place any more
-    if mine and opt[name] ~= old then changed[#changed + 1] = { name, old, opt[name], free = free[name] }
+    if mine and differ(opt[name], old) then changed[#changed + 1] = { name, old, opt[name], free = free[name] }
     else opt[name] = old end
     ::continue::
   end

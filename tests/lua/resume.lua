@@ -64,6 +64,12 @@ for i, step in ipairs { 3, 11, 20, 21, 38 } do
   t.eq(out:match "resumed at step (%d+)" % 8, 0)
   same("whole", name)
 end
+local plugin = ("--plugin '%s/toy.so' "):format(os.getenv "SP_TEST_PLUGINS") -- a list of one
+t.eq(run("--out plug --quiet --checkpoint-every 8 --at 11 --command 'kill -KILL $PPID' " .. plugin), 137)
+t.eq(run "--resume plug --at 21 --override --prefetch 3 --quiet", 137)
+t.eq(run("--resume plug --at -1 --override --quiet " .. plugin), 0)
+t.match(t.read(dir.path .. "/plug/resumed.jsonl"), '"changed":{"at":21,"prefetch":3}.*"changed":{"at":%-1}')
+same("whole", "plug")
 t.eq(run "--out acc --quiet --checkpoint-every 5 --accumulate 3", 0)
 t.eq(checkpoints "acc", "30 36") -- gradients between two updates are in no file
 t.eq(run "--out acc2 --quiet --checkpoint-every 5 --accumulate 3 --at 33 --command 'kill -KILL $PPID'", 137)
