@@ -228,8 +228,8 @@ static int place(sp_graph *g, sp_bucket *b, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < b->n && !st; i++) {
     const sp_weight_ref *r = &b->parts[i];
-    char *to = (i < b->n_gradients ? b->weights : b->memory) + b->at[i];
-    if (has_weight(b, i)) st = place_weight(g, r, to, b->given[i], err);
+    char *weights = i < b->n_gradients ? b->weights : b->memory;
+    if (has_weight(b, i)) st = place_weight(g, r, weights + b->at[i], b->given[i], err);
     if (i < b->n_gradients && b->memory) r->node->dw[r->i].data = b->memory + b->at[i];
     free(b->given[i]);
     b->given[i] = NULL;
