@@ -76,6 +76,9 @@ else
   not_ok "updates bucket by bucket: $(cat plan)"
 fi
 # products of factors are made where their rows are there, between the updates
+# shellcheck disable=SC2086
+"$spcore" run train_seg.lua --size 16 --width 8 --levels 4 --train-encoder --samples 124 $common --steps 1 --ranks 2 --bucket 0 --explain \
+  --out no00 >plan 2>&1
 if awk -F '[][]' '/COMM .*comm.gather/ { bucket = $2 } /COMM .*comm.rows.decoder.2/ { first = bucket } /CALL .*adamw.update/ { update = $2 }
   /CALL .*decoder.apply/ { right = update == first && first > 1 } END { exit !right || update <= first }' plan; then
   ok "products between updates"
