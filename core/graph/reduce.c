@@ -192,8 +192,8 @@ static int take(sp_reduce *x, size_t bytes, void *to, sp_err *err) {
 }
 
 /* ---- the whole ---- */
-/* The part's weight lies in the bucket, too. */
-static bool has_weight(const sp_bucket *b, size_t i) { return i >= b->n_gradients || b->weights_too; }
+/* The part's weight lies in the bucket: a statistic, or beside its gradient. */
+static bool has_weight(const sp_graph *g, const sp_bucket *b, size_t i) { return i >= b->n_gradients || g->sliced; }
 
 /* What lies elsewhere makes room for the bucket: gradients of before are for nobody, what a file gave comes to the host. */
 static int lift(sp_graph *g, sp_bucket *b, sp_err *err) {
@@ -205,7 +205,7 @@ static int lift(sp_graph *g, sp_bucket *b, sp_err *err) {
     if ((st = sp_node_lists(r->node, err))) break;
     sp_tensor *w = &r->node->w[r->i], *dw = &r->node->dw[r->i];
     if (i < b->n_gradients && !b->factors) sp_place_free(&g->main, dw->data), dw->data = NULL;
-    if (!has_weight(b, i) || !w->data || sp_place_is_host(&g->main)) continue;
+    if (!has_weight(g, b, i) || !w->data || sp_place_is_host(&g->main)) continue;
     st = sp_node_get_weight(r->node, r->i, &data, &b->given[i], err);
     sp_place_free(&g->main, w->data);
     w->data = NULL;
@@ -229,7 +229,7 @@ static int place(sp_graph *g, sp_bucket *b, sp_err *err) {
   for (size_t i = 0; i < b->n && !st; i++) {
     const sp_weight_ref *r = &b->parts[i];
     char *weights = i < b->n_gradients ? b->weights : b->memory;
-    if (has_weight(b, i)) st = place_weight(g, r, weights + b->at[i], b->given[i], err);
+    if (has_weight(g, b, i)) st = place_weight(g, r, weights + b->at[i], b->given[i], err);
     if (i < b->n_gradients && b->memory) r->node->dw[r->i].data = b->memory + b->at[i];
     free(b->given[i]);
     b->given[i] = NULL;
@@ -241,9 +241,8 @@ static int place(sp_graph *g, sp_bucket *b, sp_err *err) {
 static int measure(const sp_graph *g, sp_reduce *x, sp_bucket *b, sp_err *err) {
   int st = lay_out(g, x, b, err);
   if (st) return st;
-  b->weights_too = g->sliced && b->n_gradients;
   if (!b->factors) x->bytes += rounded(b->bytes, BLOCK);
-  if (b->weights_too) x->bytes += rounded(b->bytes, BLOCK);
+  if (g->sliced && b->n_gradients) x->bytes += rounded(b->bytes, BLOCK);
   if (b->bytes > x->room && !b->factors) x->room = b->bytes;
   return SP_OK;
 }
@@ -264,7 +263,7 @@ static int make_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
   for (size_t i = 0; i < x->n && !st; i++) {
     sp_bucket *b = &x->buckets[i];
     if (!b->factors) b->memory = cut(&rest, b->bytes);
-    if (b->weights_too) b->weights = cut(&rest, b->bytes);
+    if (g->sliced && b->n_gradients) b->weights = cut(&rest, b->bytes);
     st = place(g, b, err);
   }
   return st;

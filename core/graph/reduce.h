@@ -24,9 +24,8 @@ typedef struct sp_bucket {
   size_t *at;           /* [n] and where */
   void **given;         /* [n] weights on their way there, of the host */
   size_t n, n_gradients, cap;
-  bool factors;     /* of these */
-  bool weights_too; /* `weights` is there, too */
-  bool counts;      /* what is not float32, and only counted: rank 0's, whose first shard has samples in every step */
+  bool factors; /* of these */
+  bool counts;  /* what is not float32, and only counted: rank 0's, whose first shard has samples in every step */
 } sp_bucket;
 
 static inline bool sp_bucket_has(const sp_bucket *b, const sp_weight_ref *r) {

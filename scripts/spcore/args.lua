@@ -68,10 +68,10 @@ for name in ("resume override out checkpoint_every max_time quiet debug strategy
   free[name] = true
 end
 -- Of these, what is a session's own: how it is looked at, and what it runs on.
-local own = {}
+local of_session = {}
 for name in ("resume override out max_time quiet debug memory_limit auto_again trace trace_steps explain check_races comm workers")
   :gmatch "%S+" do
-  own[name] = true
+  of_session[name] = true
 end
 
 -- What a script may say that it does not do, and which common options go with that.
@@ -342,7 +342,7 @@ local function take_over(opt, options, given)
   local changed = {}
   for name, option in pairs(options) do
     local old = settings.options[name]
-    if old == nil or own[name] or name == "depth" and given.strategy then goto continue end
+    if old == nil or of_session[name] or name == "depth" and given.strategy then goto continue end
     if math.type(option[1]) == "float" and type(old) == "number" then old = old + 0.0 end
     if type(old) ~= (option.list and "table" or type(option[1])) then
       usage("--resume %s: settings.json: %s is a %s", opt.resume, name, type(old))
