@@ -259,7 +259,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *p, size_t bytes, nccl
   c->shared->windows++;
   later(*c, [window, p] { *window = reinterpret_cast<ncclWindow_t>(p); });
   c->in_progress = slow;
-  return ncclInProgress;
+  return ncclSuccess; /* as NCCL 2.28 does, which has only begun */
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {

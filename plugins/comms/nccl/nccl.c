@@ -83,18 +83,24 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Waits without the lock until NCCL has done what it was asked for; a launch is done in a few microseconds. */
+static ncclResult_t state_in_nccl(const nccl_comm *c) {
+  ncclResult_t state, asked = ncclCommGetAsyncError(c->native, &state);
+  return asked ? asked : state;
+}
+
+/* Waits without the lock until NCCL has done what it was asked for; a launch is done in a few microseconds. It is asked
+ * whatever the call returned: ncclCommWindowRegister returns ncclSuccess when a thread of NCCL's has only just begun. */
 static int settle(sp_ctx *ctx, nccl_comm *c, ncclResult_t rc, double seconds, const char *what) {
   const struct timespec nap = {.tv_nsec = NAP_NS};
   double begun = now();
+  if (rc == ncclSuccess) rc = state_in_nccl(c);
   for (int turns = 0; rc == ncclInProgress; turns++) {
     pthread_mutex_unlock(&c->lock);
     if (turns < SHORT_TURNS) sched_yield();
     else nanosleep(&nap, NULL);
     pthread_mutex_lock(&c->lock);
     if (!c->native) return state_of(ctx, c);
-    ncclResult_t asked = ncclCommGetAsyncError(c->native, &rc);
-    if (asked) rc = asked;
+    rc = state_in_nccl(c);
     if (rc == ncclInProgress && now() - begun > seconds)
       return ctx->host->fail(ctx, SP_E_DEVICE, "%s: not done after %.0f s", what, seconds);
   }
@@ -161,11 +167,9 @@ static int nccl_broadcast(sp_ctx *ctx, void *comm, void *buf, size_t bytes, int 
 
 static int nccl_poll(sp_ctx *ctx, void *comm) {
   nccl_comm *c = comm;
-  ncclResult_t state;
   int rc = enter(ctx, c);
   if (rc) return rc;
-  ncclResult_t asked = ncclCommGetAsyncError(c->native, &state);
-  if (asked) state = asked;
+  ncclResult_t state = state_in_nccl(c);
   if (state != ncclSuccess && state != ncclInProgress) rc = failed(ctx, c, state, "poll");
   pthread_mutex_unlock(&c->lock);
   return rc;
