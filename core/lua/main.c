@@ -161,8 +161,17 @@ static int load_script(lua_State *L) {
   return 0;
 }
 
-/* An error has ended the script. If it is this rank's own, the others hear of it; if another rank has failed before, that is
- * why, whatever the error says, and in the same words everywhere: without a line of this script. */
+/* The job has failed for another reason than this: so that is said, too. */
+static void say_why(sp_ranks *r, const char *msg) {
+  sp_err err;
+  size_t line = strcspn(msg, "\n");
+  if (sp_ranks_failed(r, &err) && !memmem(err.msg, strlen(err.msg), msg, line < 200 ? line : 200))
+    sp_log(SP_LOG_ERROR, "%s", err.msg);
+}
+
+/* An error has ended the script. If it is this rank's own, the others hear of it, and it may turn out that a rank which died
+ * has brought it about; if another rank has failed before, that is why, whatever the error says, and in the same words
+ * everywhere: without a line of this script. */
 static void say_error(const sp_lua *lua, const char *msg) {
   sp_err err;
   bool other = sp_ranks_failed(lua->env->ranks, &err), same = other && strstr(msg, err.msg);
@@ -172,6 +181,7 @@ static void say_error(const sp_lua *lua, const char *msg) {
   if (other || sp_lua_interrupted()) return;
   sp_fail(&err, SP_E_CANCELLED, "%s", msg);
   sp_ranks_fail(lua->env->ranks, &err);
+  say_why(lua->env->ranks, msg);
 }
 
 #define EXIT_DEVICE 75 /* EX_TEMPFAIL: the same run may succeed on a device that works */

@@ -144,7 +144,11 @@ killed() {
   wait $launcher 2>/dev/null
   code=$? named=$(grep -c "rank $1 died" "$tmp/kill.log")
   printf 'kill: rank %d, %-10s all gone after %5d ms, named in %d lines, exit status %d\n' "$1" "$2," $took "$named" $code
-  [ $took -le 5000 ] && [ "$named" -gt 0 ] && [ $code -ne 0 ] || { echo 'kill: FAILED'; status=1; }
+  [ $took -le 5000 ] && [ "$named" -gt 0 ] && [ $code -ne 0 ] || {
+    echo 'kill: FAILED'
+    tail -n 4 "$tmp/kill.log"
+    status=1
+  }
 }
 
 part_kill() {

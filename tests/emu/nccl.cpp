@@ -6,7 +6,8 @@
  * window until all have, and every call on one is in progress for a while: a thread launches it, so that a stream which
  * runs at once holds up nobody. What the caller gets is written by such a thread, too, at the end or within an abort. An
  * abort ends what is in flight, and returns when no graph has a call of the communicator any more. What NCCL refuses is
- * refused: windows of other memory than ncclMemAlloc's, or off their alignment; every call on a communicator that is
+ * refused: windows of other memory than ncclMemAlloc's, or off their alignment; and what it does wrong (all-gathers in
+ * windows, of other sizes than multiples of 8, before 2.28.7); every call on a communicator that is
  * gone, and memory that is freed as long as it is a window of one that is there, end the program.
  */
 #include "emu.h"
@@ -311,6 +312,7 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t n, ncclDataType_t,
   auto c = known(comm, "ncclAllGather");
   std::vector<transfer> list;
   ncclResult_t rc = check(comm, from, n, to, n * static_cast<size_t>(c->ranks));
+  if (n % 8 && in_window(comm, from, n)) rc = ncclInvalidUsage;
   for (int r = 0; r < c->ranks; r++) {
     list.push_back({true, r, piece(from, 0, 0), n});
     list.push_back({false, r, piece(to, n, static_cast<size_t>(r)), n});

@@ -124,19 +124,34 @@ static int refused(nccl_comm *c, int status) {
 
 /* ---- calls -------------------------------------------------------------------------------------------------------- */
 
-static ncclResult_t to_all(const nccl_comm *c, void *dst, const void *src, size_t each, cudaStream_t stream) {
-#if HAVE_ALL_TO_ALL
-  return ncclAlltoAll(src, dst, each, ncclUint8, c->native, stream);
-#else
+/* As sends and receives: a piece of `src` for each rank, or all of it for everybody. In place there is none for oneself. */
+static ncclResult_t grouped(const nccl_comm *c, void *dst, const void *src, size_t each, bool same,
+                            cudaStream_t stream) {
+  bool own = !same || src != (const char *)dst + (size_t)c->rank * each;
   ncclResult_t rc = ncclGroupStart(), ended;
-  for (size_t r = 0; !rc && r < (size_t)c->ranks; r++) {
-    rc = ncclSend((const char *)src + r * each, each, ncclUint8, (int)r, c->native, stream);
-    if (!rc || rc == ncclInProgress) rc = ncclRecv((char *)dst + r * each, each, ncclUint8, (int)r, c->native, stream);
+  for (int r = 0; !rc && r < c->ranks; r++) {
+    size_t at = (size_t)r * each;
+    if (r == c->rank && !own) continue;
+    rc = ncclSend((const char *)src + (same ? 0 : at), each, ncclUint8, r, c->native, stream);
+    if (!rc || rc == ncclInProgress) rc = ncclRecv((char *)dst + at, each, ncclUint8, r, c->native, stream);
     if (rc == ncclInProgress) rc = ncclSuccess; /* the group's end says it for all */
   }
   ended = ncclGroupEnd();
   return rc ? rc : ended;
+}
+
+static ncclResult_t to_all(const nccl_comm *c, void *dst, const void *src, size_t each, cudaStream_t stream) {
+#if HAVE_ALL_TO_ALL
+  return ncclAlltoAll(src, dst, each, ncclUint8, c->native, stream);
+#else
+  return grouped(c, dst, src, each, false, stream);
 #endif
+}
+
+/* Before NCCL 2.28.7 its kernel for windows gives wrong bytes where `each` is no multiple of 8. */
+static ncclResult_t gather(const nccl_comm *c, void *dst, const void *src, size_t each, cudaStream_t stream) {
+  if (each % 8) return grouped(c, dst, src, each, true, stream);
+  return ncclAllGather(src, dst, each, ncclUint8, c->native, stream);
 }
 
 static int nccl_all_to_all(sp_ctx *ctx, void *comm, void *dst, const void *src, size_t each) {
@@ -152,8 +167,7 @@ static int nccl_all_gather(sp_ctx *ctx, void *comm, void *dst, const void *src, 
   int rc = comm_check_gather(ctx, c->rank, c->ranks, dst, src, each);
   if (rc) return refused(c, rc);
   if ((rc = enter(ctx, c))) return rc;
-  ncclResult_t asked = each ? ncclAllGather(src, dst, each, ncclUint8, c->native, ctx->stream) : ncclSuccess;
-  return leave(ctx, c, asked, "all_gather");
+  return leave(ctx, c, each ? gather(c, dst, src, each, ctx->stream) : ncclSuccess, "all_gather");
 }
 
 static int nccl_broadcast(sp_ctx *ctx, void *comm, void *buf, size_t bytes, int root) {
