@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * calls.c - what a rank does with a communicator: its calls, on a stream of the device, and memory for them. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ranks.h"
+
+/* With SP_TELL set, what a rank is about to do, which a hang does not say by itself. */
+static void tell(const rank *k, const char *what, size_t bytes) {
+  if (getenv("SP_TELL")) fprintf(stderr, "rank %d: %s %zu\n", k->r, what, bytes);
+}
 
 static int op_call(void *arg, void *native) {
   call *c = arg;
@@ -25,6 +32,7 @@ void enqueue(call *c) {
 }
 
 int make(rank *k, call *c, int kind, void *dst, const void *src, size_t bytes, int root) {
+  tell(k, kind == ALL_TO_ALL ? "all_to_all" : kind == ALL_GATHER ? "all_gather" : "broadcast", bytes);
   *c = (call){.k = k, .kind = kind, .dst = dst, .src = src, .bytes = bytes, .root = root};
   enqueue(c);
   int rc = k->device->stream_sync(ctx_of(k), k->stream);
@@ -38,6 +46,7 @@ int try_open(rank *k) {
 }
 
 void begin(rank *k) {
+  tell(k, "open", 0);
   WANT(k, try_open(k) == SP_OK, "open: %s", k->err.msg);
   WANT(k, k->type->poll(ctx_of(k), k->comm) == SP_OK, "poll: %s", k->err.msg);
   WANT(k, k->device->stream_open(ctx_of(k), k->dev, "comm", 1, &k->stream) == SP_OK, "%s", k->err.msg);
@@ -45,11 +54,13 @@ void begin(rank *k) {
 }
 
 void end(rank *k) {
+  tell(k, "close", 0);
   k->device->stream_close(k->stream);
   k->type->close(k->comm);
 }
 
 memory take(rank *k, bool own, size_t bytes) {
+  tell(k, own ? "alloc" : "memory of the device", bytes);
   void *p = NULL;
   int rc = own ? k->type->alloc(ctx_of(k), k->comm, bytes, &p)
                : k->device->alloc(ctx_of(k), k->dev, SP_MEM_DEVICE, bytes + 3, &p);
@@ -59,6 +70,7 @@ memory take(rank *k, bool own, size_t bytes) {
 }
 
 void give(rank *k, memory m) {
+  tell(k, "free", 0);
   if (m.own) k->type->free(k->comm, m.base);
   else k->device->free(k->dev, SP_MEM_DEVICE, m.base);
 }

@@ -6,8 +6,8 @@
  * window until all have, and every call on one is in progress for a while: a thread launches it, so that a stream which
  * runs at once holds up nobody. What the caller gets is written by such a thread, too, at the end or within an abort. An
  * abort ends what is in flight, and returns when no graph has a call of the communicator any more. What NCCL refuses is
- * refused: windows of other memory than ncclMemAlloc's, or off their alignment; and what it does wrong (all-gathers in
- * windows, of other sizes than multiples of 8, before 2.28.7); every call on a communicator that is
+ * refused: windows of other memory than ncclMemAlloc's, or off their alignment; and what it does wrong in 2.28.3
+ * (in windows: all-gathers of other sizes than multiples of 8, broadcasts); every call on a communicator that is
  * gone, and memory that is freed as long as it is a window of one that is there, end the program.
  */
 #include "emu.h"
@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -253,6 +254,8 @@ ncclResult_t ncclMemFree(void *p) {
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *p, size_t bytes, ncclWindow_t *window, int flags) {
   auto c = known(comm, "ncclCommWindowRegister");
+  const char *enable = getenv("NCCL_WIN_ENABLE");
+  if (enable && strcmp(enable, "0") == 0) sp_emu::die("ncclCommWindowRegister: registered only, its rings would hang");
   bool aligned = reinterpret_cast<uintptr_t>(p) % NCCL_WIN_REQUIRED_ALIGNMENT == 0 && bytes % 4096 == 0;
   if (!blocks.count(p) || !aligned || flags != NCCL_WIN_COLL_SYMMETRIC) return ncclInvalidArgument;
   windows[p] = {comm, bytes};
@@ -281,7 +284,8 @@ ncclResult_t ncclGroupEnd(void) {
 }
 
 static ncclResult_t add(bool send, void *at, size_t bytes, int peer, ncclComm_t comm, cudaStream_t stream) {
-  if (!grouped.depth || sp_emu::kind_of(at, bytes) != sp_emu::memory_device) return ncclInvalidUsage;
+  if (sp_emu::kind_of(at, bytes) != sp_emu::memory_device) return ncclInvalidUsage;
+  if (!grouped.depth) return submit(comm, stream, {{send, peer, static_cast<char *>(at), bytes}});
   grouped.comm = comm;
   grouped.stream = stream;
   grouped.list.push_back({send, peer, static_cast<char *>(at), bytes});
@@ -325,6 +329,7 @@ ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t,
   auto c = known(comm, "ncclBroadcast");
   std::vector<transfer> list;
   ncclResult_t rc = check(comm, from, n, to, n);
+  if (in_window(comm, from, n)) rc = ncclInvalidUsage;
   for (int r = 0; r < c->ranks && c->rank == root; r++) list.push_back({true, r, piece(from, 0, 0), n});
   list.push_back({false, root, piece(to, 0, 0), n});
   return rc ? rc : submit(comm, stream, std::move(list));

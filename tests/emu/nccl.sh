@@ -11,6 +11,11 @@ ranks nccl abort 3
 ranks nccl abort_alloc 3
 ranks nccl kill 3
 ranks nccl wrong 2
+(
+  export NCCL_WIN_ENABLE=0
+  ranks nccl moves 2
+  ranks nccl moves 3
+) || exit 1
 SPCORE_EMU_TIMING=late
 export SPCORE_EMU_TIMING
 ranks nccl moves 2

@@ -35,7 +35,8 @@
 
 typedef struct nccl_block {
   struct nccl_block *next;
-  void *ptr;
+  char *ptr;
+  size_t bytes;
 #if HAVE_WINDOWS
   ncclWindow_t window;
 #endif
@@ -43,6 +44,7 @@ typedef struct nccl_block {
 
 typedef struct nccl_comm {
   int rank, ranks;
+  bool windows;         /* blocks lie in some */
   pthread_mutex_t lock; /* whoever uses `native`, which abort() frees */
   ncclComm_t native;    /* NULL: aborted */
   ncclComm_t made;      /* NCCL's threads write it, as long as it opens: until `ending` is through */
@@ -170,13 +172,27 @@ static int nccl_all_gather(sp_ctx *ctx, void *comm, void *dst, const void *src, 
   return leave(ctx, c, each ? gather(c, dst, src, each, ctx->stream) : ncclSuccess, "all_gather");
 }
 
+/* NCCL's ring waits for ever where memory lies in a window and 3 MiB are sent (2.28.3), and everywhere else does not. */
+static ncclResult_t from_one(const nccl_comm *c, void *buf, size_t bytes, int root, cudaStream_t stream) {
+  const nccl_block *b = c->windows ? c->blocks : NULL;
+  while (b && ((char *)buf < b->ptr || (char *)buf >= b->ptr + b->bytes)) b = b->next;
+  if (!b) return ncclBroadcast(buf, buf, bytes, ncclUint8, root, c->native, stream);
+  if (c->rank != root) return ncclRecv(buf, bytes, ncclUint8, root, c->native, stream);
+  ncclResult_t rc = ncclGroupStart(), ended;
+  for (int r = 0; !rc && r < c->ranks; r++) {
+    if (r != root) rc = ncclSend(buf, bytes, ncclUint8, r, c->native, stream);
+    if (rc == ncclInProgress) rc = ncclSuccess;
+  }
+  ended = ncclGroupEnd();
+  return rc ? rc : ended;
+}
+
 static int nccl_broadcast(sp_ctx *ctx, void *comm, void *buf, size_t bytes, int root) {
   nccl_comm *c = comm;
   int rc = comm_check_broadcast(ctx, c->ranks, buf, bytes, root);
   if (rc) return refused(c, rc);
   if ((rc = enter(ctx, c))) return rc;
-  ncclResult_t asked = bytes ? ncclBroadcast(buf, buf, bytes, ncclUint8, root, c->native, ctx->stream) : ncclSuccess;
-  return leave(ctx, c, asked, "broadcast");
+  return leave(ctx, c, bytes ? from_one(c, buf, bytes, root, ctx->stream) : ncclSuccess, "broadcast");
 }
 
 static int nccl_poll(sp_ctx *ctx, void *comm) {
@@ -218,21 +234,33 @@ static void await_end(nccl_comm *c) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
-static int register_window(sp_ctx *ctx, nccl_comm *c, nccl_block *b, size_t bytes) {
+/* NCCL_WIN_ENABLE=0 is NCCL's own. Without windows blocks are plain memory: what is only registered goes by the ring above. */
+static bool has_windows(void) {
+  const char *enable = getenv("NCCL_WIN_ENABLE");
+  return HAVE_WINDOWS && !(enable && strcmp(enable, "0") == 0);
+}
+
+static int register_window(sp_ctx *ctx, nccl_comm *c, nccl_block *b) {
 #if HAVE_WINDOWS
-  int rc = enter(ctx, c);
-  if (rc) return rc;
-  return leave(ctx, c, ncclCommWindowRegister(c->native, b->ptr, bytes, &b->window, NCCL_WIN_COLL_SYMMETRIC), "alloc");
+  int rc = c->windows ? enter(ctx, c) : SP_OK;
+  if (rc || !c->windows) return rc;
+  return leave(ctx, c, ncclCommWindowRegister(c->native, b->ptr, b->bytes, &b->window, NCCL_WIN_COLL_SYMMETRIC),
+               "alloc");
 #else
-  (void)ctx, (void)c, (void)b, (void)bytes;
+  (void)ctx, (void)c, (void)b;
   return SP_OK;
 #endif
 }
 
-static int take(sp_ctx *ctx, nccl_block *b, size_t bytes) {
+static int take(sp_ctx *ctx, const nccl_comm *c, nccl_block *b, size_t bytes) {
   size_t free_bytes = 0, all;
-  ncclResult_t rc = bytes < SIZE_MAX / 2 ? ncclMemAlloc(&b->ptr, bytes) : ncclInvalidArgument;
-  if (rc == ncclSuccess) return SP_OK;
+  void *p = NULL;
+  bool fits = bytes < SIZE_MAX / 2;
+  if (fits && (c->windows ? ncclMemAlloc(&p, bytes) == ncclSuccess : cudaMalloc(&p, bytes) == cudaSuccess)) {
+    b->ptr = p;
+    b->bytes = bytes;
+    return SP_OK;
+  }
   cudaMemGetInfo(&free_bytes, &all);
   (void)cudaGetLastError();
   return ctx->host->fail(ctx, SP_E_NOMEM, "no memory of %zu bytes on the GPU, %zu are free", bytes, free_bytes);
@@ -245,10 +273,10 @@ static int nccl_alloc(sp_ctx *ctx, void *comm, size_t bytes, void **ptr) {
   if (rc) return rc;
   nccl_block *b = calloc(1, sizeof *b);
   if (!b) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for an allocation's record");
-  if ((rc = take(ctx, b, whole))) return free(b), rc;
+  if ((rc = take(ctx, c, b, whole))) return free(b), rc;
   b->next = c->blocks;
   c->blocks = b;
-  if ((rc = register_window(ctx, c, b, whole))) return rc; /* NCCL may be about to write it: close() frees it */
+  if ((rc = register_window(ctx, c, b))) return rc; /* NCCL may be about to write it: close() frees it */
   *ptr = b->ptr;
   return SP_OK;
 }
@@ -279,7 +307,8 @@ static void nccl_free(void *comm, void *ptr) {
   if (enter(&ctx, c)) nccl_abort(c); /* it is at its end, and its windows with it */
   else leave(&ctx, c, deregister(c, b), "free");
   await_end(c);
-  ncclMemFree(b->ptr);
+  if (c->windows) ncclMemFree(b->ptr);
+  else cudaFree(b->ptr);
   free(b);
 }
 
@@ -336,6 +365,7 @@ static int make(sp_ctx *ctx, const sp_comm_boot *boot, nccl_comm **c, nccl_note 
   if (!*c || !*all) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %d ranks", boot->ranks);
   (*c)->rank = boot->rank;
   (*c)->ranks = boot->ranks;
+  (*c)->windows = has_windows();
   pthread_mutex_init(&(*c)->lock, NULL);
   return SP_OK;
 }
