@@ -110,7 +110,7 @@ static bool wrote_its_own(trial *t, bool forward, uint32_t part, const char *who
     const rig_tensor *rows = &r->rows.t[i];
     const sp_factor *f = &r->plan.factors[i];
     size_t each = rows->bytes / FACTORS_SHARDS, from = t->shard * each;
-    bool may = f->forward ? forward : !forward && part <= f->part;
+    bool may = f->forward ? forward : !forward && part <= f->part - f->early;
     if (memcmp(rows->data, rows->copy, from) ||
         memcmp(rows->data + from + each, rows->copy + from + each, rows->bytes - from - each))
       return fault(t, "%s wrote rows of factor %u that are another pass's", who, i + 1);
@@ -119,7 +119,7 @@ static bool wrote_its_own(trial *t, bool forward, uint32_t part, const char *who
                    f->forward ? "forward() is to write"
                    : forward  ? "backward() is to write"
                               : "was complete");
-    bool last = f->forward ? forward : !forward && part == f->part;
+    bool last = f->forward ? forward : !forward && part == f->part - f->early;
     if (last && !complete(t, i, who)) return false;
   }
   return true;

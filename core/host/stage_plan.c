@@ -173,7 +173,7 @@ static int check_factors(const sp_inst *inst, const sp_plan *plan, sp_err *err) 
     if (check_spec(&any, "factor", i, &f->spec, 1, err)) return err->status;
     if (__builtin_mul_overflow(all.shape[0], (int64_t)plan->shards, &all.shape[0]) || sp_spec_bytes(&all) < 0 ||
         (f->spec.dtype != SP_F32 && f->spec.dtype != SP_BF16) || f->spec.order || f->forward > 1 ||
-        f->part >= plan->n_parts || f->reserved[0] || f->reserved[1])
+        f->part >= plan->n_parts || f->early > (f->forward ? 0 : f->part) || f->reserved)
       return sp_fail(err, SP_E_INTERNAL,
                      "factor %u is not row-major float32 or bfloat16, or has a part or a flag that is none", i + 1);
   }

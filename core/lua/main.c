@@ -161,11 +161,13 @@ static int load_script(lua_State *L) {
   return 0;
 }
 
-/* The job has failed for another reason than this: so that is said, too. */
+/* The job has failed for another reason than this, which a script's line may stand before: so that is said, too. */
 static void say_why(sp_ranks *r, const char *msg) {
   sp_err err;
-  size_t line = strcspn(msg, "\n");
-  if (sp_ranks_failed(r, &err) && !memmem(err.msg, strlen(err.msg), msg, line < 200 ? line : 200))
+  const char *line = strstr(msg, ": ");
+  if (line) msg = line;
+  size_t n = strcspn(msg, "\n");
+  if (sp_ranks_failed(r, &err) && !memmem(err.msg, strlen(err.msg), msg, n < 200 ? n : 200))
     sp_log(SP_LOG_ERROR, "%s", err.msg);
 }
 

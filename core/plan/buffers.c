@@ -165,11 +165,18 @@ static int gradient_turns(sp_planner *w, sp_node *n, sp_err *err) {
   return st;
 }
 
-/* Likewise one for each factor. */
+int sp_planner_factor(const sp_planner *w, const sp_node *n, size_t i, bool all) {
+  bool several = w->comm_lane >= 0;
+  return all && !several ? -1 : w->factor[n->index] + (int)i * (several ? 2 : 1) + all;
+}
+
+/* Likewise one for each factor, and for the rows of all ranks another: the own ones are read while the others come. */
 static int factor_turns(sp_planner *w, const sp_node *n, sp_err *err) {
   int st = SP_OK, r;
-  for (size_t k = 0; w->p->training && k < n->n_factors && !st; k++)
+  for (size_t k = 0; w->p->training && k < n->n_factors && !st; k++) {
     if (!(st = add_turn(w, sp_text("factor %zu of '%s'", k + 1, n->name), &r, err)) && !k) w->factor[n->index] = r;
+    if (!st && w->comm_lane >= 0) st = add_turn(w, sp_text("factor %zu of '%s' of all ranks", k + 1, n->name), &r, err);
+  }
   return st;
 }
 

@@ -106,6 +106,9 @@ static int comm_lane(sp_planner *w, int update, sp_err *err) {
       add_lane(w, &(sp_lane_props){.name = "comm", .delay = delay, .priority = 1}, &p->g->main, &w->comm_lane, err);
   set_lanes(w, p->g->shard_tree, SP_PART_ALL, w->comm_lane);
   if (p->g->shard_wire) set_lanes(w, p->g->shard_wire, SP_PART_ALL, w->comm_lane);
+  /* Where ranks have a shard each what it gives is for that lane: the other one need not be cut in two for it. */
+  if (p->g->shard_scale) set_lanes(w, p->g->shard_scale, SP_PART_ALL, w->comm_lane);
+  if (p->micro == 1) set_lanes(w, p->g->shard_sum, SP_PART_ALL, w->comm_lane);
   return st;
 }
 

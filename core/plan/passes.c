@@ -63,12 +63,13 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   return st;
 }
 
-/* What a forward or a backward does with it, and whether it is all there then. */
+/* What a forward or a backward does with it, and whether it is all there then: later parts only read it. */
 static int factor_mode(const sp_factor *f, const sp_task *t, bool *completes) {
   bool forward = t->kind == SP_TASK_FORWARD;
-  *completes = f->forward ? forward : !forward && f->part == t->part;
+  *completes = f->forward ? forward : !forward && f->part - f->early == t->part;
   if (f->forward) return forward ? SP_WRITE : SP_READ;
-  return !forward && t->part <= f->part ? SP_READ | SP_WRITE : 0; /* parts before it may begin it */
+  if (forward) return 0;
+  return t->part <= f->part - f->early ? SP_READ | SP_WRITE : SP_READ; /* parts before may begin it */
 }
 
 /* Those of the pass. */
@@ -87,7 +88,7 @@ static int put_factors(sp_planner *w, sp_task *t, sp_err *err) {
         sp_task_tensor(t, &f->spec, (char *)n->rows[i].data + (size_t)rank * (size_t)w->p->micro * each, 0, false, err);
     if (st) break;
     t->binds[t->n_binds - 1] = (sp_bind){.tensor = (uint32_t)t->n_t - 1, .buf = -1, .each = each};
-    if (mode) st = sp_task_access(t, w->factor[n->index] + (int)i, mode, err);
+    if (mode) st = sp_task_access(t, sp_planner_factor(w, n, i, false), mode, err);
   }
   return st;
 }
@@ -142,11 +143,31 @@ static bool has_factors(const sp_node *n, uint32_t part) {
   return false;
 }
 
+/* The call that completes the last of what apply() of the part may read. */
+static uint32_t arrival(const sp_node *n, uint32_t part) {
+  uint32_t last = 0;
+  bool any = false;
+  for (size_t i = 0; i < n->n_factors; i++) {
+    const sp_factor *f = &n->factors[i];
+    if (f->forward || f->part > part) continue;
+    any = true;
+    if (f->part - f->early > last) last = f->part - f->early;
+  }
+  return any ? last : part;
+}
+
+static int end_parts(sp_planner *w, sp_node *n, sp_err *err) {
+  int st = SP_OK;
+  for (uint32_t part = w->part; part < n->n_parts && !st; part++)
+    if (has_factors(n, part) && arrival(n, part) == w->part) st = sp_planner_end(w, n, part, err);
+  return st;
+}
+
 int sp_planner_backward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   int st = SP_OK;
   for (w->part = 0; w->part < n->n_parts && !st; w->part++) {
     st = backward_part(w, n, written, err);
-    if (!st && has_factors(n, w->part)) st = sp_planner_end(w, n, w->part, err);
+    if (!st) st = end_parts(w, n, err);
     if (!st && w->comm_lane >= 0) st = sp_planner_reduce_part(w, n, err);
   }
   w->part = 0;
@@ -163,7 +184,8 @@ int sp_planner_apply(sp_planner *w, sp_node *n, uint32_t part, sp_err *err) {
   for (size_t i = 0; i < n->n_factors && !st; i++) {
     const sp_factor *f = &n->factors[i];
     st = sp_task_tensor(t, &n->rows[i].spec, n->rows[i].data, -1, false, err);
-    if (!st && (f->forward || f->part <= part)) st = sp_task_access(t, w->factor[n->index] + (int)i, SP_READ, err);
+    for (int all = 0; all < 2 && !st && (f->forward || f->part <= part); all++)
+      st = sp_task_access(t, sp_planner_factor(w, n, i, all), SP_READ, err);
   }
   t->scale_buf = w->act[w->p->g->shard_scale->index][0];
   if (!st) st = sp_task_access(t, t->scale_buf, SP_READ, err);

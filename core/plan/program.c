@@ -297,7 +297,7 @@ static int plan_sums(sp_planner *w, sp_err *err) {
   int st = SP_OK;
   if (w->comm_lane >= 0) st = sp_planner_reduce_rest(w, err);
   else if (p->sharded && sp_program_has(p, g->shard_sum)) st = sp_planner_sum(w, NULL, err);
-  if (!st && g->shard_scale && sp_program_has(p, g->shard_scale)) st = sp_planner_scale(w, err);
+  if (!st && w->comm_lane < 0 && g->shard_scale && sp_program_has(p, g->shard_scale)) st = sp_planner_scale(w, err);
   if (!st) st = sp_planner_ends(w, updates, err);
   if (!st && updates && g->sliced) st = sp_planner_survey(w, err);
   if (!st && updates) st = sp_planner_update(w, w->updates - 1, err);

@@ -45,14 +45,17 @@ static int gather_rows(sp_planner *w, const sp_node *n, size_t i, sp_err *err) {
   int st = new_task(w, NULL, name, i, &t, err);
   if (st) return st;
   t->move = (sp_move){.kind = SP_MOVE_GATHER, .to = rows, .from = rows + (size_t)r->rank * each, .each = each};
-  return sp_task_access(t, w->factor[n->index] + (int)i, SP_READ | SP_WRITE, err);
+  st = sp_task_access(t, sp_planner_factor(w, n, i, false), SP_READ, err);
+  return st ? st : sp_task_access(t, sp_planner_factor(w, n, i, true), SP_WRITE, err);
 }
 
+/* Of what a part completes the last comes first, as its apply() does. */
 static int gather_factors(sp_planner *w, const sp_node *n, bool forward, sp_err *err) {
   int st = SP_OK;
-  for (size_t i = 0; i < n->n_factors && !st; i++) {
+  for (size_t k = 0; k < n->n_factors && !st; k++) {
+    size_t i = forward ? k : n->n_factors - 1 - k;
     const sp_factor *f = &n->factors[i];
-    if (f->forward ? forward : !forward && f->part == w->part) st = gather_rows(w, n, i, err);
+    if (f->forward ? forward : !forward && f->part - f->early == w->part) st = gather_rows(w, n, i, err);
   }
   return st;
 }
@@ -173,12 +176,15 @@ static int broadcast(sp_planner *w, size_t k, sp_err *err) {
   return touch(w, t, b, SP_READ | SP_WRITE, err);
 }
 
+/* The totals come first: the rows of forward() are for the end of the step, and have all of the backward to come in. */
 int sp_planner_reduce(sp_planner *w, sp_err *err) {
   const sp_graph *g = w->p->g;
   int st = sp_planner_buf(w, sp_text("pieces of all ranks"), 0, 0, 1, 0, &w->pieces, err);
   if (!st && g->shard_wire) st = sp_planner_buf(w, sp_text("gradients as bfloat16"), 0, 0, 1, 0, &w->wire, err);
+  if (!st) st = gather_totals(w, err);
+  if (!st && g->shard_scale && sp_program_has(w->p, g->shard_scale)) st = sp_planner_scale(w, err);
   for (size_t k = 0; k < g->n_nodes && !st; k++) st = gather_factors(w, g->topo[k], true, err);
-  return st ? st : gather_totals(w, err);
+  return st;
 }
 
 static bool is_complete(const sp_planner *w, const sp_bucket *b) {

@@ -82,7 +82,8 @@ typedef struct sp_comm_type {
   int (*all_to_all)(sp_ctx *, void *comm, void *dst, const void *src, size_t each);
 
   /* Piece r of dst is rank r's src, of `each` bytes. In place where src is dst + rank * each, which is the same on all
-   * ranks; else they do not overlap. [stream] */
+   * ranks; the own piece then holds what it holds all the time, and others may read it meanwhile. Else they do not overlap.
+   * [stream] */
   int (*all_gather)(sp_ctx *, void *comm, void *dst, const void *src, size_t each);
 
   /* buf of all ranks gets what rank `root` has in it. [stream] */

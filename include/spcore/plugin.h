@@ -192,7 +192,9 @@ typedef struct sp_factor {
   uint32_t forward; /* 1: forward() writes it, and nobody else; 0: backward() does */
   uint32_t part;    /* where backward() does: which call of it completes it, as earlier ones may begin; apply() of this part and
                        later ones may read it */
-  uint32_t reserved[2];
+  uint32_t early;   /* so many calls before that one it is complete already: from there on calls only read it, and it may be
+                       on its way to other processes */
+  uint32_t reserved;
 } sp_factor;
 
 typedef struct sp_plan {

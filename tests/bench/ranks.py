@@ -45,9 +45,9 @@ def moved(path, ranks):
     steps = sum(e["name"] == "comm totals" and e["pid"] == 1 for e in lane)
     if not steps:
         return None
-    moves, bytes_, sums = {}, 0, 0  # what brings no bytes computes
+    moves, bytes_, sums = {}, 0, 0  # what brings no bytes, or is a stage's call, computes
     for e in lane:
-        if not e["args"]["bytes"]:
+        if not e["args"]["bytes"] or not e["args"]["stage"].startswith("comm"):
             sums += e["dur"]
             continue
         key = e["args"]["step"], e["name"]

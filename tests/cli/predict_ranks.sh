@@ -37,7 +37,7 @@ sent() {
   tr '{' '\n' <"$tmp/t.json" | awk -v want="$("$top_builddir/spcore" run "$script" sent size=32 batch=2 ranks=2 wire=$wire |
     sed -n "s/^$script_ $how //p")" -v what="$script_ $how" '
     /"pid":1,/ { steps += /"name":"comm totals"/ }
-    /"lane":"comm"/ && match($0, /"bytes":[0-9]+/) { bytes += substr($0, RSTART + 8, RLENGTH - 8) }
+    /"stage":"comm.*"lane":"comm"/ && match($0, /"bytes":[0-9]+/) { bytes += substr($0, RSTART + 8, RLENGTH - 8) }
     /"pid":2,/ { exit }
     END { sent = steps ? bytes / steps / 2 : -1; print what ": " sent " bytes, predicted " want; exit sent != want }' || {
     fail "$script_ $how: other bytes"

@@ -145,6 +145,24 @@ SPCORE_SILENCE_TIMEOUT=1.5 run 1 7 "$spcore" run --ranks 4 fails.lua STOP
 stopped="rank 2 was silent for 1.5 s (stopped, or its host is gone) before its first step"
 same "$stopped" "[r2] spcore: $stopped" # it is woken up, and hears of it
 
+# A rank whose own error comes of another one's death, as a device's may, says both.
+cat >own.lua <<'L'
+local sp = require "spcore"
+if sp.rank == 0 then
+  assert(io.open("of0", "w")):write((io.open "/proc/self/stat":read "n"), "\n"):close()
+  os.execute "(sleep 0.4; kill -KILL $PPID) & kill -STOP $PPID" -- it decides nothing more, and dies a little later
+end
+local function stands()
+  local f = io.open("of0")
+  local pid = f and f:read "n"
+  return pid and io.open("/proc/" .. pid .. "/stat"):read("a"):find "%) T "
+end
+while not stands() do require "spcore.sys".sleep(0.001) end
+error "its own words"
+L
+run 137 3 "$spcore" run --ranks 2 own.lua
+printed err "[r1] spcore: own.lua:12: its own words" "[r1] spcore: rank 0 died before its first step" "spcore: rank 0 was ended by SIGKILL"
+
 
 # ---- signals ----
 cat >waits.lua <<'L'

@@ -333,6 +333,8 @@ static const struct {
      "stage 'it' (factors.so): factor 1 is not row-major float32 or bfloat16, or has a part or a flag that is none"},
     {"no_part", 2,
      "stage 'it' (factors.so): factor 2 is not row-major float32 or bfloat16, or has a part or a flag that is none"},
+    {"too_early", 2,
+     "stage 'it' (factors.so): factor 2 is not row-major float32 or bfloat16, or has a part or a flag that is none"},
 };
 
 START_TEST(factors_are_checked) {
@@ -506,7 +508,7 @@ static const char *const found_in_factors[] = {
     "counts: " ROWS "backward() wrote the gradient of weight 'shift'",
     "half_rows: " ROWS "forward() leaves row 0 of factor 1 unwritten, with 6 of 6 samples",
     "early_rows: " ROWS "forward() wrote factor 2, which backward() is to write",
-    "other_part: " ROWS_IN_PARTS "part 1 of backward() wrote factor 2, which was complete",
+    "other_part: " ROWS_IN_PARTS "part 1 of backward() wrote factor 1, which was complete",
     "other_pass: " ROWS "forward() wrote rows of factor 1 that are another pass's",
     "other_shift: " ROWS "backward() gives weight 'shift' another gradient than without factors",
     "adds: " MAKES "apply() gives the gradient of weight 'weight' other than dw_scale times the sum of the plain",
@@ -525,6 +527,7 @@ static const char *const found_in_factors[] = {
     "untrained: " PLAN,
     "doubles: " PLAN,
     "no_part: " PLAN,
+    "too_early: " PLAN,
     "too_many_factors: " PLAN,
     "nowhere: " PLAN,
     "two_sides: " PLAN,
@@ -549,7 +552,7 @@ static void count_applied(void *arg, sp_conform_result result, const char *stage
 
 START_TEST(the_conformance_suite_calls_apply) {
   sp_conformance(factors, &(sp_conform){.host = &host}, count_applied, NULL);
-  ck_assert_int_eq(applied, 4 * 4);
+  ck_assert_int_eq(applied, 5 * 4);
 }
 END_TEST
 

@@ -12,13 +12,14 @@ enum {
   LATE,        /* good: the last part of backward() copies x */
   WIDE,        /* good: small samples have no factors */
   NARROW,      /* good: the rows of x are bfloat16 */
+  AHEAD,       /* good: those that part 1 of apply() reads are complete in part 0 */
   STALE_ROWS,  /* samples that are not there keep their rows of x */
   NO_ROWS,     /* nothing is done without samples */
   BUSY,        /* without samples there is an output all the same */
   COUNTS,      /* and a gradient */
   HALF,        /* a row of x is not written */
   EARLY,       /* forward() writes the rows of dy */
-  OTHER_PART,  /* part 1 writes the rows of part 0 */
+  OTHER_PART,  /* part 1 writes rows that were complete in part 0 */
   OTHER_PASS,  /* a row of the next pass is written */
   OTHER_SHIFT, /* the gradient of `shift` is another one than without factors */
   ADDS,        /* apply() adds to dweights */
@@ -37,6 +38,7 @@ enum {
   UNTRAINED,   /* a statistic has FACTORS */
   DOUBLES,     /* a factor is float64 */
   NO_PART,     /* a factor is in a part that there is not */
+  TOO_EARLY,   /* it is complete before the first part */
   TOO_MANY,    /* more factors than a stage may have */
   NOWHERE,     /* factors at NULL */
   TWO_SIDES    /* `forward` is 2 */
@@ -77,16 +79,18 @@ static void plan_weights(product *s, int asked, int two) {
 }
 
 static void plan_factors(product *s, sp_plan *plan, int two) {
-  int late = s->kind == LATE || s->kind == READS_LATER;
+  int ahead = s->kind == AHEAD || s->kind == OTHER_PART, late = s->kind == LATE || s->kind == READS_LATER || ahead;
   s->f[X] = (sp_factor){.spec = {.dtype = s->kind == NARROW    ? SP_BF16
                                           : s->kind == DOUBLES ? SP_F64
                                                                : SP_F32,
                                  .ndim = 2,
                                  .shape = {plan->batch, s->k}},
                         .forward = s->kind == TWO_SIDES ? 2 : !late,
-                        .part = late ? (uint32_t)two : 0};
+                        .part = late ? (uint32_t)two : 0,
+                        .early = ahead ? (uint32_t)two : 0};
   s->f[DY] = (sp_factor){.spec = {.dtype = SP_F32, .ndim = 2, .shape = {plan->batch, OUT}},
-                         .part = s->kind == NO_PART ? (uint32_t)two + 1 : 0};
+                         .part = s->kind == NO_PART ? (uint32_t)two + 1 : 0,
+                         .early = s->kind == TOO_EARLY};
   plan->factors = s->kind == NOWHERE ? NULL : s->f;
   plan->n_factors = s->kind == UNLISTED ? 0 : s->kind == TOO_MANY ? SP_MAX_FACTORS + 1 : FACTORS;
 }
@@ -205,8 +209,8 @@ static int f_backward(sp_ctx *ctx, void *self, const sp_io *io) {
   int64_t n = io->in[0].t[0].spec.shape[0];
   (void)ctx;
   for (int i = 0; i < (int)io->n_factors; i++)
-    if (!s->f[i].forward && (s->f[i].part == io->part || (s->kind == OTHER_PART && i == DY)))
-      put_rows(s, &io->factors[i], i == X ? io->in[0].t[0].data : io->part ? NULL : dy, n);
+    if (!s->f[i].forward && (s->f[i].part - s->f[i].early == io->part || (s->kind == OTHER_PART && i == X)))
+      put_rows(s, &io->factors[i], s->kind == OTHER_PART && io->part ? NULL : i == X ? io->in[0].t[0].data : dy, n);
   if (!io->part) sums(s, io, dy, n, BIAS), shifts(s, io, dy, n);
   if (io->part == s->w[WEIGHT].part) sums(s, io, dy, n, WEIGHT), inputs(s, io, dy, n);
   return SP_OK;
@@ -261,6 +265,7 @@ STAGE(GOOD, product)
 STAGE(LATE, product_late)
 STAGE(WIDE, product_wide)
 STAGE(NARROW, product_narrow)
+STAGE(AHEAD, product_ahead)
 STAGE(STALE_ROWS, stale_rows)
 STAGE(NO_ROWS, no_rows)
 STAGE(BUSY, busy)
@@ -286,20 +291,18 @@ STAGE(UNLISTED, unlisted)
 STAGE(UNTRAINED, untrained)
 STAGE(DOUBLES, doubles)
 STAGE(NO_PART, no_part)
+STAGE(TOO_EARLY, too_early)
 STAGE(TOO_MANY, too_many_factors)
 STAGE(NOWHERE, nowhere)
 STAGE(TWO_SIDES, two_sides)
 
-static const sp_stage_type *const stages[] = {&stage_product,        &stage_product_late,   &stage_product_wide,
-                                              &stage_product_narrow, &stage_stale_rows,     &stage_no_rows,
-                                              &stage_busy,           &stage_counts,         &stage_half_rows,
-                                              &stage_early_rows,     &stage_other_part,     &stage_other_pass,
-                                              &stage_other_shift,    &stage_adds,           &stage_no_scale,
-                                              &stage_one_pass,       &stage_all_weights,    &stage_reads_later,
-                                              &stage_spoils,         &stage_too_much,       &stage_unsteady,
-                                              &stage_overwrites,     &stage_fails_to_apply, &stage_no_apply,
-                                              &stage_not_asked,      &stage_unlisted,       &stage_untrained,
-                                              &stage_doubles,        &stage_no_part,        &stage_too_many_factors,
-                                              &stage_nowhere,        &stage_two_sides,      NULL};
+static const sp_stage_type *const stages[] = {
+    &stage_product,    &stage_product_late,     &stage_product_wide, &stage_product_narrow, &stage_product_ahead,
+    &stage_stale_rows, &stage_no_rows,          &stage_busy,         &stage_counts,         &stage_half_rows,
+    &stage_early_rows, &stage_other_part,       &stage_other_pass,   &stage_other_shift,    &stage_adds,
+    &stage_no_scale,   &stage_one_pass,         &stage_all_weights,  &stage_reads_later,    &stage_spoils,
+    &stage_too_much,   &stage_unsteady,         &stage_overwrites,   &stage_fails_to_apply, &stage_no_apply,
+    &stage_not_asked,  &stage_unlisted,         &stage_untrained,    &stage_doubles,        &stage_no_part,
+    &stage_too_early,  &stage_too_many_factors, &stage_nowhere,      &stage_two_sides,      NULL};
 
 SP_PLUGIN("factors", "for tests", stages);

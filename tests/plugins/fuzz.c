@@ -103,6 +103,7 @@ static void plan_factors(toy *t, sp_plan *p) {
   t->w[0].flags = SP_WEIGHT_TRAINED | (of & FACTORS_W ? SP_WEIGHT_FACTORS : 0u);
   t->w[2].flags = SP_WEIGHT_TRAINED | (of & FACTORS_B ? SP_WEIGHT_FACTORS : 0u);
   t->f[DY] = (sp_factor){.spec = rows, .part = late};
+  if (!(of & FACTORS_B)) t->f[DY].part = (uint32_t)t->parts - 1, t->f[DY].early = t->f[DY].part - late;
   t->f[X] = (sp_factor){.spec = rows, .forward = !(of & FACTORS_LATE)};
   if (!t->f[X].forward) t->f[X].part = (uint32_t)t->parts - 1;
   p->factors = t->f;
@@ -201,7 +202,7 @@ static void give(const sp_io *io, int i, const float *dw) {
 static void give_factors(const toy *t, const sp_io *io, const float *dy) {
   const float *saved = io->saved;
   if (!io->n_factors) return;
-  if (t->f[DY].part == io->part) put_rows(&io->factors[DY], dy, 1, io->step->n);
+  if (t->f[DY].part - t->f[DY].early == io->part) put_rows(&io->factors[DY], dy, 1, io->step->n);
   if (io->n_factors > X && !t->f[X].forward && t->f[X].part == io->part)
     put_rows(&io->factors[X], io->step->n ? saved + 1 : NULL, io->step->n ? saved[0] : 0, io->step->n);
 }

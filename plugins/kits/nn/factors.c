@@ -55,7 +55,10 @@ int nn_find_factors(sp_ctx *ctx, nn_low *low, const sp_plan *plan) {
 void nn_give_factors(nn_low *low, sp_plan *plan) {
   for (int i = 0; i < low->n_ops; i++) {
     const nn_xop *op = &low->ops[i];
-    if (nn_has_factors(low, op)) low->factors[low->vals[op->out].drows - 1].part = (uint32_t)op->part;
+    if (!nn_has_factors(low, op)) continue;
+    sp_factor *f = &low->factors[low->vals[op->out].drows - 1];
+    f->part = (uint32_t)op->part;
+    f->early = (uint32_t)(op->part - op->arrives);
   }
   plan->n_factors = (uint32_t)low->n_factors;
   plan->factors = low->factors;

@@ -481,6 +481,16 @@ static int cut(nn_low *low, uint64_t most) {
   return part + 1;
 }
 
+/* The gradient of what op computes is there when the last op that reads it is through, which may be a part before op's own:
+ * rows that other processes wait for go then. */
+static int arrives_in(const nn_low *low, const nn_xop *op) {
+  int part = -1;
+  for (int i = 0; i < low->n_ops && nn_has_factors(low, op); i++)
+    for (int j = 0; j <= low->ops[i].d.n_more; j++)
+      if (NN_IN(&low->ops[i], j) == op->out && low->ops[i].part > part) part = low->ops[i].part;
+  return part < 0 ? op->part : part;
+}
+
 void nn_cut(nn_low *low, sp_plan *plan) {
   uint64_t least = plan->part_bytes, most = 0;
   int max = low->training && !low->frozen ? (int)plan->max_parts : 1;
@@ -491,6 +501,7 @@ void nn_cut(nn_low *low, sp_plan *plan) {
     else most = middle;
   }
   low->n_parts = cut(low, least);
+  for (int i = 0; i < low->n_ops; i++) low->ops[i].arrives = arrives_in(low, &low->ops[i]);
   plan->n_parts = (uint32_t)low->n_parts;
 }
 

@@ -48,7 +48,7 @@ typedef struct nn_xop {
   int x;                             /* enum nn_exec */
   int in, more[NN_MAX_INS - 1], out; /* as many as d has */
   int from, to;                      /* COPY: layouts; flattening goes to NN_PLANAR */
-  int part;                          /* of a backward */
+  int part, arrives;                 /* of a backward: its own, and the one that completes the gradient of `out` */
   int together;                      /* CUDA: its backward is one with that of another op */
   size_t off_stats;                  /* NORM, GROUP: mean and 1/std in `saved` */
   size_t off_w, off_b;               /* constants: with batch norm folded, or as the device has them */

@@ -79,7 +79,7 @@ static int zero_rows(nn_walk *w, const nn_device *device, int forward) {
   for (int i = 0; w->n < low->batch && i < low->n_factors && !st; i++) {
     const sp_factor *f = &low->factors[i];
     size_t each = (size_t)(f->spec.shape[0] / low->batch * f->spec.shape[1]) * (f->spec.dtype == SP_F32 ? 4 : 2);
-    if (forward != (int)f->forward || (!forward && f->part != w->io->part)) continue;
+    if (forward != (int)f->forward || (!forward && f->part - f->early != w->io->part)) continue;
     st = device->zero(w, (char *)nn_factor(w, i + 1) + (size_t)w->n * each, (size_t)(low->batch - w->n) * each);
   }
   return st;
@@ -159,22 +159,24 @@ static int zero_dweights(nn_walk *w, const nn_device *device, const nn_op *op) {
 static int nothing_came(nn_walk *w, const nn_device *device, const nn_xop *op) {
   const nn_xop *with = nn_with(w->low, op);
   int st = zero_dweights(w, device, &op->d);
-  if (!st && nn_has_factors(w->low, op)) {
-    const nn_val *out = &w->low->vals[op->out];
-    st = device->zero(w, w->at[op->out].grad, (size_t)(w->n * out->px * out->c) * (out->elt == NN_F32 ? 4 : 2));
-  }
   return st || !with ? st : zero_dweights(w, device, &with->d);
 }
 
-/* The gradient of what op computes, complete and masked by its ReLU; *there 0: there is none. */
-static int arrive(nn_walk *w, const nn_device *device, const nn_xop *op, int *there) {
+/* There is a gradient of what op computes. */
+static int came(const nn_walk *w, const nn_xop *op) {
+  return w->at[op->out].gset || out_data(w->io->dout, &w->low->vals[op->out]);
+}
+
+/* Complete, and masked by its ReLU; rows of a factor are 0 where none came. */
+static int arrive(nn_walk *w, const nn_device *device, const nn_xop *op) {
   const nn_val *v = &w->low->vals[op->out];
   nn_at *at = &w->at[op->out];
   int relu = op->d.relu && !v->masked;
   void *dout = out_data(w->io->dout, v);
-  *there = at->gset || dout;
+  if (!came(w, op) && nn_has_factors(w->low, op))
+    return device->zero(w, at->grad, (size_t)(w->n * v->px * v->c) * (v->elt == NN_F32 ? 4 : 2));
   if (dout && !v->uses && !relu && !v->drows) at->grad = dout;
-  else if (*there && (dout || relu)) return device->arrive(w, op, dout, relu);
+  else if (came(w, op) && (dout || relu)) return device->arrive(w, op, dout, relu);
   return SP_OK;
 }
 
@@ -192,25 +194,21 @@ static int zero_din(nn_walk *w, const nn_device *device) {
 static void ran(nn_walk *w, const nn_xop *op) {
   const nn_xop *with = nn_with(w->low, op);
   const nn_xop *reader = with ? with : op;
-  if (!w->at[op->out].gset && !out_data(w->io->dout, &w->low->vals[op->out])) return;
+  if (!came(w, op)) return;
   for (int j = 0; j <= reader->d.n_more; j++)
     if (w->at[NN_IN(reader, j)].need) w->at[NN_IN(reader, j)].gset = 1;
 }
 
-/* The ops of the call's part, once it is known what those before it have done. */
+/* The ops of the call's part, once it is known what those before it have done, and what they complete of later ones'. */
 static int run_part(nn_walk *w, const nn_device *device) {
   const nn_low *low = w->low;
   int st = SP_OK, part = (int)w->io->part;
-  for (int i = low->n_ops - 1; i >= 0 && low->ops[i].part <= part && !st; i--) {
+  for (int i = low->n_ops - 1; i >= 0 && !st; i--) {
     const nn_xop *op = &low->ops[i];
-    int there;
     if (!w->at[op->out].need || low->vals[op->out].unstored) continue;
-    if (op->part < part) {
-      ran(w, op);
-      continue;
-    }
-    st = arrive(w, device, op, &there);
-    if (!st) st = there ? device->backward(w, op) : nothing_came(w, device, op);
+    if (op->arrives == part) st = arrive(w, device, op);
+    if (op->part < part) ran(w, op);
+    else if (op->part == part && !st) st = came(w, op) ? device->backward(w, op) : nothing_came(w, device, op);
   }
   return st;
 }
