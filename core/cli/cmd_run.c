@@ -11,7 +11,9 @@
 #include "lua/signals.h"
 #include "ranks/launch.h"
 
-#define GRACE 4 /* seconds for a script to end when another rank has failed; a launcher has more patience */
+/* Seconds for a script to end when another rank has failed. A process whose GPU waits for that rank may take a second to be gone
+ * from there on; a launcher has more patience. */
+#define GRACE 3
 
 enum { OPT_PLUGIN = 256, OPT_RANKS, OPT_TIMEOUT, OPT_DEBUG, OPT_HELP };
 
