@@ -172,7 +172,7 @@ static int nccl_all_gather(sp_ctx *ctx, void *comm, void *dst, const void *src, 
   return leave(ctx, c, each ? gather(c, dst, src, each, ctx->stream) : ncclSuccess, "all_gather");
 }
 
-/* NCCL's ring waits for ever where memory lies in a window and 3 MiB are sent (2.28.3), and everywhere else does not. */
+/* NCCL's ring kernels wait for ever where 3 MiB lie in registered memory, as windows are (2.28.3); sends and receives do not. */
 static ncclResult_t from_one(const nccl_comm *c, void *buf, size_t bytes, int root, cudaStream_t stream) {
   const nccl_block *b = c->windows ? c->blocks : NULL;
   while (b && ((char *)buf < b->ptr || (char *)buf >= b->ptr + b->bytes)) b = b->next;
@@ -234,7 +234,8 @@ static void await_end(nccl_comm *c) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
-/* NCCL_WIN_ENABLE=0 is NCCL's own. Without windows blocks are plain memory: what is only registered goes by the ring above. */
+/* NCCL_WIN_ENABLE=0 is NCCL's own, and leaves memory registered without a window, for which see from_one(): then blocks are
+ * plain memory. */
 static bool has_windows(void) {
   const char *enable = getenv("NCCL_WIN_ENABLE");
   return HAVE_WINDOWS && !(enable && strcmp(enable, "0") == 0);
