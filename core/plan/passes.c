@@ -143,7 +143,7 @@ static bool has_factors(const sp_node *n, uint32_t part) {
   return false;
 }
 
-/* The call that completes the last of what apply() of the part may read. */
+/* The call that completes the last of what apply() of the part may read; not before those of earlier parts. */
 static uint32_t arrival(const sp_node *n, uint32_t part) {
   uint32_t last = 0;
   bool any = false;
@@ -153,7 +153,10 @@ static uint32_t arrival(const sp_node *n, uint32_t part) {
     any = true;
     if (f->part - f->early > last) last = f->part - f->early;
   }
-  return any ? last : part;
+  if (!any) return part;
+  for (uint32_t before = 0; before < part; before++)
+    if (has_factors(n, before) && arrival(n, before) > last) last = arrival(n, before);
+  return last;
 }
 
 static int end_parts(sp_planner *w, sp_node *n, sp_err *err) {

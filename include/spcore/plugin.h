@@ -33,7 +33,7 @@
  *     and less time between processes, than gradients where rows are few. plan() lists such X and dY (sp_plan.factors), of one
  *     shard each, and gives the weights SP_WEIGHT_FACTORS; it decides by shards and shapes alone. In each pass forward() and
  *     backward() then write the pass's factors to io->factors: all rows of a full batch, zeros for samples that are not
- *     there, also where N is 0, for which they are called and do nothing else. dweights of these weights are NULL. Behind
+ *     there, also where N is 0, for which they are called and do nothing else; once complete they stay as they are. dweights of these weights are NULL. Behind
  *     the last pass apply() gets the rows of all shards, in the order of shards.
  * 10. Constants: where weights will not be trained (plan->frozen) plan() may ask for memory of the instance's own, const_bytes,
  *     for what follows from the weights alone: folded, cast, packed. prepare() fills all of it from io->weights, also when it
@@ -190,10 +190,9 @@ typedef struct sp_speclist {
 typedef struct sp_factor {
   sp_spec spec;     /* of one shard: float32 or bfloat16, row-major, shape[0] rows of all samples of a full batch, in order */
   uint32_t forward; /* 1: forward() writes it, and nobody else; 0: backward() does */
-  uint32_t part;    /* where backward() does: which call of it completes it, as earlier ones may begin; apply() of this part and
-                       later ones may read it */
-  uint32_t early;   /* so many calls before that one it is complete already: from there on calls only read it, and it may be
-                       on its way to other processes */
+  uint32_t part;    /* where backward() does: apply() of this part and later ones may read it */
+  uint32_t early;   /* call part - early of backward() completes it, as earlier ones may begin: later ones only read it, since it
+                       may be on its way to other processes */
   uint32_t reserved;
 } sp_factor;
 

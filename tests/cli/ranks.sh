@@ -150,7 +150,7 @@ cat >own.lua <<'L'
 local sp = require "spcore"
 if sp.rank == 0 then
   assert(io.open("of0", "w")):write((io.open "/proc/self/stat":read "n"), "\n"):close()
-  os.execute "(sleep 0.4; kill -KILL $PPID) & kill -STOP $PPID" -- it decides nothing more, and dies a little later
+  os.execute "(sleep 0.1; kill -KILL $PPID) & kill -STOP $PPID" -- it decides nothing more, and dies a little later
 end
 local function stands()
   local f = io.open("of0")

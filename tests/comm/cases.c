@@ -62,13 +62,16 @@ static void move_to_all(rank *k, const sides *m, size_t each, unsigned salt) {
 typedef struct reader {
   const char *at, *want;
   size_t bytes;
-  atomic_bool over;
+  atomic_bool begun, over;
   bool differs;
 } reader;
 
 static void *read_on(void *arg) {
   reader *r = arg;
-  while (!atomic_load(&r->over)) r->differs |= memcmp(r->at, r->want, r->bytes) != 0;
+  do {
+    r->differs |= memcmp(r->at, r->want, r->bytes) != 0;
+    atomic_store(&r->begun, true);
+  } while (!atomic_load(&r->over));
   return NULL;
 }
 
@@ -80,6 +83,7 @@ static void move_gather(rank *k, const sides *m, size_t each, unsigned salt, boo
   fill(m->host, each, k->r, 0, salt);
   copy(k, src, m->host, each);
   WANT(k, !read || pthread_create(&thread, NULL, read_on, &own) == 0, "no thread");
+  while (read && !atomic_load(&own.begun)) usleep(10);
   must(k, ALL_GATHER, m->dst.at, src, each, 0);
   atomic_store(&own.over, true);
   if (read) pthread_join(thread, NULL);

@@ -255,7 +255,8 @@ ncclResult_t ncclMemFree(void *p) {
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *p, size_t bytes, ncclWindow_t *window, int flags) {
   auto c = known(comm, "ncclCommWindowRegister");
   const char *enable = getenv("NCCL_WIN_ENABLE");
-  if (enable && strcmp(enable, "0") == 0) sp_emu::die("ncclCommWindowRegister: registered only, its rings would hang");
+  if (getenv("SP_LOCAL_RANKS") || (enable && strcmp(enable, "0") == 0))
+    sp_emu::die("ncclCommWindowRegister: it would be registered only, and its rings hang");
   bool aligned = reinterpret_cast<uintptr_t>(p) % NCCL_WIN_REQUIRED_ALIGNMENT == 0 && bytes % 4096 == 0;
   if (!blocks.count(p) || !aligned || flags != NCCL_WIN_COLL_SYMMETRIC) return ncclInvalidArgument;
   windows[p] = {comm, bytes};

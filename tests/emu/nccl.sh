@@ -11,10 +11,14 @@ ranks nccl abort 3
 ranks nccl abort_alloc 3
 ranks nccl kill 3
 ranks nccl wrong 2
-(
+( # without windows
   export NCCL_WIN_ENABLE=0
   ranks nccl moves 2
   ranks nccl moves 3
+) || exit 1
+( # of several hosts there are none
+  export SP_LOCAL_RANKS=1
+  ranks nccl moves 2
 ) || exit 1
 SPCORE_EMU_TIMING=late
 export SPCORE_EMU_TIMING

@@ -234,13 +234,6 @@ static void await_end(nccl_comm *c) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
-/* NCCL_WIN_ENABLE=0 is NCCL's own, and leaves memory registered without a window, for which see from_one(): then blocks are
- * plain memory. */
-static bool has_windows(void) {
-  const char *enable = getenv("NCCL_WIN_ENABLE");
-  return HAVE_WINDOWS && !(enable && strcmp(enable, "0") == 0);
-}
-
 static int register_window(sp_ctx *ctx, nccl_comm *c, nccl_block *b) {
 #if HAVE_WINDOWS
   int rc = c->windows ? enter(ctx, c) : SP_OK;
@@ -332,7 +325,7 @@ static void nccl_close(void *comm) {
 
 typedef struct nccl_note {
   ncclUniqueId id;
-  int32_t status;
+  int32_t status, windows;
 } nccl_note;
 
 /* Rank 0's id for all. */
@@ -360,13 +353,25 @@ static int connect_all(sp_ctx *ctx, nccl_comm *c, ncclUniqueId id) {
   return status;
 }
 
+/* Where NCCL has none, of several hosts or with its NCCL_WIN_ENABLE=0, it registers memory all the same, for which see
+ * from_one(): then blocks are plain memory, on all ranks. NCCL has read its files of variables by now. */
+static int agree_windows(sp_ctx *ctx, const sp_comm_boot *boot, nccl_comm *c, nccl_note *all) {
+  const char *enable = getenv("NCCL_WIN_ENABLE");
+  nccl_note mine = {.windows = HAVE_WINDOWS && boot->local_ranks == boot->ranks};
+  if (enable && *enable && strtol(enable, NULL, 0) == 0) mine.windows = 0;
+  int status = boot->exchange(boot, &mine, sizeof mine, all);
+  if (status) return ctx->host->fail(ctx, status, "the ranks have not agreed on windows");
+  c->windows = true;
+  for (int r = 0; r < c->ranks; r++) c->windows = c->windows && all[r].windows;
+  return SP_OK;
+}
+
 static int make(sp_ctx *ctx, const sp_comm_boot *boot, nccl_comm **c, nccl_note **all) {
   *all = calloc((size_t)boot->ranks, sizeof **all);
   *c = calloc(1, sizeof **c);
   if (!*c || !*all) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %d ranks", boot->ranks);
   (*c)->rank = boot->rank;
   (*c)->ranks = boot->ranks;
-  (*c)->windows = has_windows();
   pthread_mutex_init(&(*c)->lock, NULL);
   return SP_OK;
 }
@@ -381,6 +386,7 @@ static int nccl_open(sp_ctx *ctx, const sp_comm_boot *boot, void *dev, void **co
   rc = comm_agree(ctx, boot, make(ctx, boot, &c, &all));
   if (!rc) rc = share_id(ctx, boot, all, &id);
   if (!rc) rc = comm_agree(ctx, boot, connect_all(ctx, c, id));
+  if (!rc) rc = agree_windows(ctx, boot, c, all);
   free(all);
   if (!rc) *comm = c;
   else if (c) nccl_abort(c), nccl_close(c);
