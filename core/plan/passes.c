@@ -143,7 +143,7 @@ static bool has_factors(const sp_node *n, uint32_t part) {
   return false;
 }
 
-/* The call that completes the last of what apply() of the part may read; not before those of earlier parts. */
+/* The call that completes the last of what apply() of the part may read. */
 static uint32_t arrival(const sp_node *n, uint32_t part) {
   uint32_t last = 0;
   bool any = false;
@@ -153,16 +153,19 @@ static uint32_t arrival(const sp_node *n, uint32_t part) {
     any = true;
     if (f->part - f->early > last) last = f->part - f->early;
   }
-  if (!any) return part;
-  for (uint32_t before = 0; before < part; before++)
-    if (has_factors(n, before) && arrival(n, before) > last) last = arrival(n, before);
-  return last;
+  return any ? last : part;
 }
 
+/* What the part that was just made completes; no apply() comes before that of an earlier part. */
 static int end_parts(sp_planner *w, sp_node *n, sp_err *err) {
+  uint32_t last = 0;
   int st = SP_OK;
-  for (uint32_t part = w->part; part < n->n_parts && !st; part++)
-    if (has_factors(n, part) && arrival(n, part) == w->part) st = sp_planner_end(w, n, part, err);
+  for (uint32_t part = 0; part < n->n_parts && !st; part++) {
+    if (!has_factors(n, part)) continue;
+    uint32_t own = arrival(n, part);
+    if (own > last) last = own;
+    if (last == w->part) st = sp_planner_end(w, n, part, err);
+  }
   return st;
 }
 

@@ -49,8 +49,7 @@ static double time_of(rank *k, int kind, const memory m[2], size_t bytes, double
   double us[RUNS];
   n = n < 1 ? 1 : n > MOST_CALLS ? MOST_CALLS : n;
   for (size_t i = 0; i < n; i++) fill_in(k, &calls[i], kind, m, bytes);
-  double w = row_of(k, calls, n > 2 ? n / 2 : 1);
-  if (getenv("SP_TELL")) fprintf(stderr, "rank %d warm %zu: %g us\n", k->r, bytes, w);
+  row_of(k, calls, n > 2 ? n / 2 : 1);
   for (int i = 0; i < RUNS; i++) us[i] = row_of(k, calls, n);
   qsort(us, RUNS, sizeof *us, by_value);
   double mid = us[RUNS / 2];
