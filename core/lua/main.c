@@ -171,19 +171,36 @@ static void say_why(sp_ranks *r, const char *msg) {
     sp_log(SP_LOG_ERROR, "%s", err.msg);
 }
 
-/* An error has ended the script. If it is this rank's own, the others hear of it, and it may turn out that a rank which died
- * has brought it about; if another rank has failed before, that is why, whatever the error says, and in the same words
- * everywhere: without a line of this script. */
+/* An error has ended the script. If it is this rank's own, it may turn out that a rank which died has brought it about; if another
+ * rank has failed before, that is why, whatever the error says, and in the same words everywhere: without a line of this
+ * script. */
 static void say_error(const sp_lua *lua, const char *msg) {
   sp_err err;
-  bool other = sp_ranks_failed(lua->env->ranks, &err), same = other && strstr(msg, err.msg);
+  bool other = sp_ranks_failed(lua->env->ranks, &err) && !lua->told, same = other && strstr(msg, err.msg);
   if (lua->debug) fprintf(stderr, "spcore: %s\n", msg); /* the traceback has lines of its own */
   else sp_log(SP_LOG_ERROR, "%s", same ? err.msg : msg);
   if (other && !same) sp_log(SP_LOG_ERROR, "%s", err.msg);
-  if (other || sp_lua_interrupted()) return;
-  sp_fail(&err, SP_E_CANCELLED, "%s", msg);
+  if (lua->told) say_why(lua->env->ranks, msg);
+}
+
+/* The others hear of this rank's error, or of an exit that is none of success. */
+static void tell_ranks(sp_lua *lua, const char *msg) {
+  sp_err err;
+  if (lua->told || sp_ranks_failed(lua->env->ranks, &err) || sp_lua_interrupted()) return;
+  if (msg) sp_fail(&err, SP_E_CANCELLED, "%s", msg);
+  else sp_fail(&err, SP_E_CANCELLED, "it ended with exit status %d", lua->exit_code);
+  lua->told = true;
   sp_ranks_fail(lua->env->ranks, &err);
-  say_why(lua->env->ranks, msg);
+}
+
+/* They hear of it before anything is closed: that may wait for them, as NCCL's ncclCommDestroy does, while they wait for what
+ * this rank will never do. */
+static int on_error(lua_State *L) {
+  sp_lua *lua = sp_lua_of(L);
+  int n = sp_lua_on_error(L);
+  bool exits = sp_lua_is_exit(L, -1);
+  if (!exits || lua->exit_code) tell_ranks(lua, exits ? NULL : lua_tostring(L, -1));
+  return n;
 }
 
 #define EXIT_DEVICE 75 /* EX_TEMPFAIL: the same run may succeed on a device that works */
@@ -200,7 +217,7 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
     return 2;
   }
   lua_settop(L, 0);
-  lua_pushcfunction(L, sp_lua_on_error);
+  lua_pushcfunction(L, on_error);
   lua_pushcfunction(L, load_script);
   sp_lua_watch(L);
   int status = lua_pcall(L, 0, 0, 1);
@@ -210,11 +227,13 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
   if (status != LUA_OK && sp_lua_is_exit(L, -1)) {
     sp_err err;
     code = lua->exit_code; /* where it is 0 the end of the ranks says why it does not stay so */
-    if (code && sp_ranks_failed(lua->env->ranks, &err)) sp_log(SP_LOG_ERROR, "%s", err.msg);
+    if (code && !lua->told && sp_ranks_failed(lua->env->ranks, &err)) sp_log(SP_LOG_ERROR, "%s", err.msg);
   } else if (status != LUA_OK) {
     const char *msg = lua_tostring(L, -1);
+    if (!msg) msg = "unknown error";
     code = lua->device_failed ? EXIT_DEVICE : 1;
-    say_error(lua, msg ? msg : "unknown error");
+    tell_ranks(lua, msg); /* where memory was out, without the handler */
+    say_error(lua, msg);
   } else if (lua->schedule) { /* printing it ends the script */
     sp_log(SP_LOG_ERROR, "script '%s' runs no graph, so there is no schedule", script);
     code = 1;

@@ -20,6 +20,7 @@ typedef struct sp_lua {
   bool debug;           /* errors come with a traceback */
   bool device_failed;   /* an error that was raised is a device's */
   bool lost;            /* a file that was asked for is not complete; said, but raised to nobody */
+  bool told;            /* the other ranks have heard that this one ends, and why */
   int exit_code;        /* of sp_lua_exit */
 } sp_lua;
 

@@ -43,8 +43,8 @@ struct box {
 };
 
 struct segment {
-  std::atomic<int> arrived, windows; /* ranks; registered by all of them */
-  box of[most_ranks][most_ranks];    /* [from][to] */
+  std::atomic<int> arrived, windows, ended; /* ranks; registered by all of them; ranks that destroy or abort */
+  box of[most_ranks][most_ranks];           /* [from][to] */
 };
 
 struct transfer {
@@ -215,8 +215,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  auto c = known(comm, "ncclCommAbort");
+static ncclResult_t end(ncclComm_t comm) {
+  auto c = known(comm, "its end");
   c->aborted = true;
   if (c->writer.joinable()) c->writer.join();
   while (c->graphs.use_count() > 1) nap();
@@ -225,15 +225,24 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclSuccess;
 }
 
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  known(comm, "ncclCommAbort")->shared->ended++;
+  return end(comm);
+}
+
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   known(comm, "ncclCommFinalize")->in_progress = slow;
   return ncclInProgress;
 }
 
+/* NCCL 2.28 waits there for the other ranks, where there are windows. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   for (auto &w : windows)
     if (w.second.comm == comm) sp_emu::die("ncclCommDestroy: a window is still registered");
-  return ncclCommAbort(comm);
+  auto c = known(comm, "ncclCommDestroy");
+  c->shared->ended++;
+  while (c->shared->ended < c->ranks) nap();
+  return end(comm);
 }
 
 /* What ranks map lies in pieces of 2 MiB. */

@@ -96,21 +96,36 @@ wide 2 lane adamw 1 fp32 --load "$tmp/given.safetensors" --optimizer-shards
 # NCCL's abort waits for the graphs that have calls of it, which the script's own end destroys: so that must come
 cat >"$tmp/lost.lua" <<'L'
 local sp = require "spcore"
-local opt = sp.args({}, {})
+local opt = sp.args({ fails = { false, "an error in the place of a death" } }, {})
 local told <close> = setmetatable({}, { __close = function() io.stderr:write("rank ", sp.rank, " ends by itself\n") end })
 local g <close> = sp.graph(opt) -- which is closed before that
 local data = g.reader { path = "shapes", batch = 2, size = 16, samples = 61 }
 local net = g.layers { g.to_float { data.image, scale = true }, layers = { { "conv", data.classes, kernel = 3, pad = 1 } } }
 g:train { g.cross_entropy { net.features, data.mask }, optimizer = g.sgd { lr = 0.1 } }
 for step in g:steps(1000) do
-  if step == 6 and sp.rank == 1 then os.execute "kill -KILL $PPID" end
+  if step == 6 and sp.rank == 1 then
+    if opt.fails then error "its own words" end
+    os.execute "kill -KILL $PPID"
+  end
   while step == 6 do require "spcore.sys".sleep(0.05) end
 end
 L
-timeout 60 "$top_builddir/spcore" run "$tmp/lost.lua" --device cuda --threads 1 --capture step --ranks 2 --shards 2 --quiet >"$tmp/log" 2>&1
+lost() {
+  timeout 60 "$top_builddir/spcore" run "$tmp/lost.lua" --device cuda --threads 1 --capture step --ranks 2 --shards 2 --quiet "$@" >"$tmp/log" 2>&1
+}
+lost
 if grep -q "rank 1 died at step" "$tmp/log" && grep -q "rank 0 ends by itself" "$tmp/log"; then
   echo "ok - a rank with graphs ends when another one dies"
 else
   echo "FAIL: a rank with graphs does not end when another one dies: $(cat "$tmp/log")"
+  exit 1
+fi
+# and ncclCommDestroy for all ranks, of which one has failed and the other waits for it
+lost --fails
+if grep -q "^spcore: rank 1 failed at step .* its own words" "$tmp/log" && grep -q "rank 0 ends by itself" "$tmp/log" &&
+  grep -q "rank 1 ends by itself" "$tmp/log"; then
+  echo "ok - a rank with graphs ends when it fails"
+else
+  echo "FAIL: a rank with graphs does not end when it fails: $(cat "$tmp/log")"
   exit 1
 fi
