@@ -217,6 +217,31 @@ static int send(sp_planner *w, size_t k, sp_err *err) {
   return st ? st : end_buckets(w, err);
 }
 
+/* Gradients, which are sent when they are complete. */
+static bool waits(const sp_planner *w, size_t k) {
+  const sp_bucket *b = &w->p->g->reduce->buckets[k];
+  return !w->sent[k] && b->n_gradients && !b->factors;
+}
+
+/* The backward has yet to make rows of factors. */
+static bool rows_come(const sp_planner *w) {
+  const sp_graph *g = w->p->g;
+  for (size_t i = 0; i < g->n_nodes; i++) {
+    const sp_node *n = g->nodes[i];
+    for (size_t k = 0; n->backward && sp_program_has(w->p, n) && k < n->n_factors; k++)
+      if (!n->factors[k].forward && n->factors[k].part - n->factors[k].early >= w->made[n->index]) return true;
+  }
+  return false;
+}
+
+/* The last bucket goes behind the rows that are to come: of what is still to be sent they are wanted first, by an apply(), and
+ * all calls of apply() have yet to be made when the update wants the bucket. A bucket before it has the backward to itself. */
+static bool comes_last(const sp_planner *w, size_t bucket) {
+  for (size_t k = 0; k < w->p->g->reduce->n; k++)
+    if (k != bucket && waits(w, k)) return false;
+  return rows_come(w);
+}
+
 int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err) {
   const sp_reduce *r = w->p->g->reduce;
   uint32_t part = w->part;
@@ -224,8 +249,7 @@ int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err) {
   w->made[n->index] = part + 1;
   w->part = 0; /* calls that are made now are none of the node's */
   for (size_t k = 0; k < r->n && !st; k++)
-    if (!w->sent[k] && r->buckets[k].n_gradients && !r->buckets[k].factors && is_complete(w, &r->buckets[k]))
-      st = send(w, k, err);
+    if (waits(w, k) && is_complete(w, &r->buckets[k]) && !comes_last(w, k)) st = send(w, k, err);
   w->part = part;
   return st;
 }

@@ -89,6 +89,14 @@ if awk '/^ *CALL .*adamw.update\[1\]/ { begun = 1 } /^ *WAIT .*adamw.update\[[0-
 else
   not_ok "updates bucket by bucket: $(cat plan)"
 fi
+# rows that are wanted as soon as they come do not wait for the last bucket, which is wanted behind all of them
+"$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu --ranks 2 --parts 4 >plan1 2>&1
+if grep -q '^  comm .*comm.rows.decoder.6., comm.rows.decoder.4., comm.rows.decoder.2., shard_sum.forward, comm.scatter.1.' plan1 &&
+  grep -q 'comm.rows.decoder.4.  *<-  all *decoder.backward.1.' plan1; then
+  ok "the last bucket behind rows"
+else
+  not_ok "the last bucket behind rows: $(cat plan1)"
+fi
 # products of factors are made where their rows are there, between the updates
 # shellcheck disable=SC2086
 "$spcore" run train_seg.lua --size 16 --width 8 --levels 4 --train-encoder --samples 124 $common --steps 1 --ranks 2 --bucket 0 --explain \
