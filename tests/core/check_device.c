@@ -63,6 +63,33 @@ START_TEST(copies) {
 }
 END_TEST
 
+/* How a device copies may hang on size and alignment. */
+START_TEST(copies_a_little) {
+  set_up(devices[_i]);
+  enum { N = 70000, EDGE = 16 };
+  static const size_t sizes[] = {1, 3, 4, 16, 100, 4096, 16384, 16385, 65536};
+  void *s = stream_new("copy");
+  unsigned char *d = memory(SP_MEM_DEVICE, N), *a = memory(SP_MEM_PINNED, N), *b = memory(SP_MEM_PINNED, N);
+  for (int i = 0; i < N; i++) a[i] = (unsigned char)(i * 7 + i / 256);
+  ck_assert_int_eq(type->stream_copy(ctx, s, d, a, N), SP_OK);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (size_t to = 0; to <= 4; to += to ? 3 : 1)
+      for (size_t from = 0; from <= 4; from += from ? 3 : 1) {
+        sync_ok(s);
+        memset(b, 0xee, N);
+        ck_assert_int_eq(type->stream_copy(ctx, s, b + EDGE + to, d + from, sizes[i]), SP_OK);
+        sync_ok(s);
+        ck_assert_mem_eq(b + EDGE + to, a + from, sizes[i]);
+        for (size_t k = 0; k < EDGE; k++) ck_assert(b[to + k] == 0xee && b[EDGE + to + sizes[i] + k] == 0xee);
+      }
+  type->stream_close(s);
+  type->free(dev, SP_MEM_DEVICE, d);
+  type->free(dev, SP_MEM_PINNED, a);
+  type->free(dev, SP_MEM_PINNED, b);
+  tear_down();
+}
+END_TEST
+
 START_TEST(refuses_impossible_memory) {
   set_up(devices[_i]);
   void *p = NULL;
@@ -527,6 +554,7 @@ int main(void) {
   tcase_set_timeout(all, 30);
   tcase_add_loop_test(all, describes_itself, 0, n);
   tcase_add_loop_test(all, copies, 0, n);
+  tcase_add_loop_test(all, copies_a_little, 0, n);
   tcase_add_loop_test(all, refuses_impossible_memory, 0, n);
   tcase_add_loop_test(all, runs_in_order, 0, n);
   tcase_add_loop_test(all, close_waits_for_all, 0, n);

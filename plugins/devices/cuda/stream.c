@@ -5,10 +5,13 @@
  * behind it is never submitted. A failure on the device itself ends the context; whoever synchronizes next meets it. */
 #include "dev.h"
 
+#include "give.h"
 #include "hash.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define GIVEN 16384 /* bytes that a kernel copies from the device */
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
@@ -73,11 +76,23 @@ int sp_cuda_stream_submit(sp_ctx *ctx, void *stream, sp_op_fn fn, void *arg) {
   return SP_OK;
 }
 
+static bool is_of(const void *p, enum cudaMemoryType type) {
+  struct cudaPointerAttributes a;
+  return cudaPointerGetAttributes(&a, p) == cudaSuccess && a.type == type;
+}
+
+/* On an H100 a copy of 64 bytes from the device takes 12.3 us between two kernels, 1.3 us as a kernel; the other way there is
+ * nothing to gain. */
+static bool is_given(const void *dst, const void *src, size_t bytes) {
+  return bytes <= GIVEN && is_of(dst, cudaMemoryTypeHost) && is_of(src, cudaMemoryTypeDevice);
+}
+
 int sp_cuda_stream_copy(sp_ctx *ctx, void *stream, void *dst, const void *src, size_t bytes) {
   cuda_stream *s = stream;
   int status = sp_cuda_enter(ctx, s->dev);
   if (status || !bytes || *status_of(s)) return status;
-  cudaError_t rc = cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s->native);
+  cudaError_t rc = is_given(dst, src, bytes) ? (cudaError_t)sp_cuda_give(s->native, dst, src, bytes)
+                                             : cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, s->native);
   return rc == cudaSuccess ? SP_OK : call_failed(ctx, s, rc, "a copy");
 }
 
