@@ -39,3 +39,56 @@ run 1 step
 run 2 off
 run 2 lane
 run 2 step
+
+# Killed, and on with the other number of ranks.
+long() { # long NAME RANKS: in the background
+  "$top_builddir/spcore" run train_cls.lua --device cuda --ranks "$2" --shards 4 --size 32 --batch 2 --samples 61 --eval-every 400 \
+    --steps 2400 --checkpoint-every 200 --seed 3 --checksums --no-tensorboard --quiet --out "$tmp/$1" >"$tmp/$1.log" 2>&1 &
+}
+long whole 1
+wait $! || {
+  echo "FAIL: 2400 steps on one rank: $(cat "$tmp/whole.log")"
+  exit 1
+}
+under_way() { # under_way NAME: it has a checkpoint, long before its end
+  while ! ls "$tmp/$1" 2>/dev/null | grep -q '^checkpoint-[1-9]' && kill -0 $first 2>/dev/null; do sleep 0.01; done
+}
+again() { # again RANKS THEN
+  long "$1.then.$2" "$1"
+  first=$!
+  under_way "$1.then.$2"
+  kill -KILL $first
+  wait $first 2>/dev/null
+  sleep 1 # its ranks die with the launcher, a moment later
+  if test -e "$tmp/$1.then.$2/summary.json"; then
+    echo "FAIL: $1 ranks were through before they were killed"
+    exit 1
+  fi
+  timeout 120 "$top_builddir/spcore" run train_cls.lua --resume "$tmp/$1.then.$2" --ranks "$2" --quiet >"$tmp/log" 2>&1 &&
+    cmp "$tmp/$1.then.$2/checksums.jsonl" "$tmp/whole/checksums.jsonl" &&
+    cmp "$tmp/$1.then.$2/weights.safetensors" "$tmp/whole/weights.safetensors" || {
+    echo "FAIL: $1 ranks, then $2: $(cat "$tmp/log")"
+    exit 1
+  }
+  echo "ok - $1, then $2"
+}
+again 2 1
+again 1 2
+
+# The other rank names the one that is killed, whichever it is.
+killed() {
+  long "killed.$1" 2
+  first=$!
+  under_way "killed.$1"
+  # shellcheck disable=SC2046
+  set -- "$1" $(cat /proc/$first/task/*/children | tr ' ' '\n' | sort -n)
+  eval "kill -KILL \"\$$(($1 + 2))\""
+  wait $first 2>/dev/null
+  grep -q "rank $1 died at step" "$tmp/killed.$1.log" || {
+    echo "FAIL: rank $1 is killed: $(cat "$tmp/killed.$1.log")"
+    exit 1
+  }
+  echo "ok - rank $1 is killed"
+}
+killed 0
+killed 1

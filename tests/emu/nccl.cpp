@@ -65,6 +65,7 @@ struct ncclComm {
   std::atomic<bool> launching{false};                    /* a thread hands the stream its operation */
   std::shared_ptr<int> graphs = std::make_shared<int>(); /* every operation that was captured has it, too */
   int windows = 0;                                       /* that it has asked for */
+  bool registered = false;                               /* memory, for sends and receives */
   std::thread writer;                                    /* of what the caller gets */
   std::atomic<bool> written{false};
 };
@@ -150,6 +151,17 @@ bool in_window(ncclComm_t comm, const void *p, size_t bytes) {
   return static_cast<const char *>(p) + bytes <= static_cast<char *>(it->first) + it->second.bytes;
 }
 
+bool is_off(const char *variable) {
+  const char *value = getenv(variable);
+  return value && strcmp(value, "0") == 0;
+}
+
+/* What NCCL does of itself with memory in windows, and with all that a graph sends or receives. */
+void sends(ncclComm &c, const void *at, size_t bytes, cudaStream_t stream) {
+  bool local = !is_off("NCCL_LOCAL_REGISTER") && in_window(&c, at, bytes);
+  if (local || (!is_off("NCCL_GRAPH_REGISTER") && sp_emu::capturing(stream))) c.registered = true;
+}
+
 ncclResult_t check(ncclComm_t comm, const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
   if (sp_emu::kind_of(a, a_bytes) != sp_emu::memory_device || sp_emu::kind_of(b, b_bytes) != sp_emu::memory_device)
     return ncclInvalidArgument;
@@ -225,8 +237,11 @@ static ncclResult_t end(ncclComm_t comm) {
   return ncclSuccess;
 }
 
+/* NCCL 2.28 then uses a socket that it has freed. */
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  known(comm, "ncclCommAbort")->shared->ended++;
+  auto c = known(comm, "ncclCommAbort");
+  if (c->registered) sp_emu::die("ncclCommAbort: memory is registered for sends and receives");
+  c->shared->ended++;
   return end(comm);
 }
 
@@ -295,6 +310,7 @@ ncclResult_t ncclGroupEnd(void) {
 
 static ncclResult_t add(bool send, void *at, size_t bytes, int peer, ncclComm_t comm, cudaStream_t stream) {
   if (sp_emu::kind_of(at, bytes) != sp_emu::memory_device) return ncclInvalidUsage;
+  sends(*known(comm, "ncclSend or ncclRecv"), at, bytes, stream);
   if (!grouped.depth) return submit(comm, stream, {{send, peer, static_cast<char *>(at), bytes}});
   grouped.comm = comm;
   grouped.stream = stream;
@@ -314,6 +330,7 @@ ncclResult_t ncclAlltoAll(const void *from, void *to, size_t n, ncclDataType_t, 
   auto c = known(comm, "ncclAlltoAll");
   size_t ranks = static_cast<size_t>(c->ranks);
   std::vector<transfer> list;
+  sends(*c, from, n * ranks, stream);
   ncclResult_t rc = check(comm, from, n * ranks, to, n * ranks);
   for (size_t r = 0; r < ranks; r++) {
     list.push_back({true, static_cast<int>(r), piece(from, n, r), n});
