@@ -6,7 +6,7 @@
 
 namespace nnk {
 
-enum { COLUMNS = 32, TEAM = 32 };
+enum { COLUMNS = 32, TEAM = 32, FEW = 32 * TEAM };
 
 struct pieces_args {
   nnk_pieces list[NNK_LIST];
@@ -162,6 +162,13 @@ int nnk_mask_pieces(void *stream, const nnk_map *dx, const nnk_map *dy, const nn
 
 int nnk_bias_grad(void *stream, nnk_sum g, const nnk_map *dy, void *work) {
   nnk_pieces p = {g, static_cast<float *>(work), dy->c, dy->c, 0};
+  int64_t rows = dy->n * pixels(*dy);
+  bool apart = dy->layout == PLANAR && pixels(*dy) > 1;
+  if (dy->elt == NNK_F32 && rows <= FEW && !apart) { /* each is a piece: one launch in the place of two */
+    p.parts = static_cast<const float *>(dy->p);
+    p.pieces = rows;
+    return nnk_add_pieces(stream, 1, &p);
+  }
   int st = nnk_bias_pieces(stream, dy, static_cast<float *>(work), &p.pieces);
   return st ? st : nnk_add_pieces(stream, 1, &p);
 }
