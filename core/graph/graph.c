@@ -115,7 +115,7 @@ static int take_opts(sp_graph *g, const sp_graph_opts *opts, sp_err *err) {
   o->init = g->init = sp_strdup(o->init ? o->init : "philox");
   o->comm = g->comm = comm ? sp_strdup(o->comm) : NULL;
   if (o->prefetch < 1) o->prefetch = 1;
-  if (!o->bucket) o->bucket = (size_t)8 << 20;
+  if (!o->bucket) o->bucket = (size_t)16 << 20;
   if (!o->shards) o->shards = sp_ranks_opts(g->env->ranks)->ranks;
   return g->device && g->init && (g->comm || !comm) ? SP_OK : sp_nomem(err, 64, "a graph");
 }

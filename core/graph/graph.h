@@ -27,7 +27,7 @@ typedef struct sp_graph_opts {
                      about one a bucket, else 1 */
   const char *comm; /* which communicator moves gradients between ranks; NULL: the device's own */
   uint64_t check;   /* ranks compare their weights behind each so many steps, and at the end of a loop; 0: never */
-  size_t bucket;    /* bytes of gradients that ranks add at a time, about; 0: 8 MiB */
+  size_t bucket;    /* bytes of gradients that ranks add at a time, about; 0: 16 MiB */
   bool wire_bf16;   /* sums of gradients go to other ranks as bfloat16, and are rounded so wherever they are added */
   bool optimizer_shards; /* each rank keeps what the optimizer does of a slice of every weight */
   bool no_factors;       /* gradients of all weights are added, also where rows of all shards are fewer bytes */

@@ -76,7 +76,7 @@ int sp_lua_graph_new(lua_State *L) {
   const char *trace = sp_lua_opt_str(L, 1, "trace", "");
   uint64_t steps = (uint64_t)sp_lua_opt_int(L, 1, "trace_steps", 100, 1, 1000000);
   bool timing = sp_lua_opt_bool(L, 1, "timing", false);
-  lua_Integer bucket = sp_lua_opt_int(L, 1, "bucket", 8, 0, 4096);
+  lua_Integer bucket = sp_lua_opt_int(L, 1, "bucket", 16, 0, 4096);
   o.bucket = bucket ? (size_t)bucket << 20 : 1; /* 0: every weight is one */
   sp_lua_graph *lg = lua_newuserdatauv(L, sizeof *lg, 4);
   memset(lg, 0, sizeof *lg);

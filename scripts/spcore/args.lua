@@ -27,7 +27,7 @@ local common = {
     default = "1; where ranks add gradients about one a bucket", min = 0, max = 64 },
   comm = { "", "what moves gradients between ranks: local, mpi, nccl", default = "local; on a GPU nccl" },
   wire = { "fp32", "sums of gradients between ranks; bf16: half the bytes, rounded", choices = { "fp32", "bf16" } },
-  bucket = { 8, "MiB of gradients that ranks add at a time; 0: each weight alone", min = 0, max = 4096 },
+  bucket = { 16, "MiB of gradients that ranks add at a time; 0: each weight alone", min = 0, max = 4096 },
   factors = { true, "gradients of wide products are made of the rows of all shards at once; --no-factors: they are added, too" },
   optimizer_shards = { false, "each rank keeps the optimizer's moments of its share of the weights only" },
   check_replicas = { 1000, "ranks compare their weights behind each so many steps; 0: never", min = 0, max = math.maxinteger },

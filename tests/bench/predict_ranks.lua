@@ -23,13 +23,14 @@ local set = {
   host = 8, -- GPUs of a host; assumed, as is all of the network:
   net = 40, -- GB/s of each GPU's own way out of the host
   net_latency = 10, -- us a call, each time that the number of hosts doubles
-  bucket = 8 * 1024 * 1024,
+  bucket = 16 * 1024 * 1024,
   wire = 4, -- bytes of an element of a sum as it is sent; 2 with --wire bf16
   size = 256, batch = 8, ranks = 2, -- of `sent` alone
 }
 -- Two processors, serialized, one thread a rank, 64 x 64, batch 8, communicator `local`: docs/scale-out.md says how.
 local cpu = {
   processors = 2,
+  bucket = 8 * 1024 * 1024, -- of those runs
   scatter = {
     [2] = { { 262144, 27.6 }, { 2.8e6, 369.3 }, { 33.6e6, 5805.5 } },
     [4] = { { 262144, 34.7 }, { 2.8e6, 418.7 }, { 33.6e6, 8522.0 } },
@@ -89,10 +90,10 @@ local function rounded(n) return math.ceil(n / 256) * 256 end
 
 -- Buckets of what is reduced, from the end of the network, filled as core/graph/reduce.c does; and the factors, of which the
 -- gradient of the bias is made as well: lists of bytes of the whole, in the order in which backward completes them.
-local function pieces(w, ranks, shards, factors)
+local function pieces(w, ranks, shards, factors, most)
   local buckets, gathered, open = {}, {}, 0
   local function add(bytes)
-    if open > 0 and open + bytes > set.bucket then
+    if open > 0 and open + bytes > (most or set.bucket) then
       buckets[#buckets + 1], open = open, 0
     end
     open = open + bytes
@@ -258,7 +259,7 @@ local function cpu_step(w, ranks, way)
   local compute = ((one - apply) / 8 * shards / ranks + apply) * turns * cpu.slower[w.name]
   local scatter, gather = fit(cpu.scatter[ranks], ranks), fit(cpu.gather[ranks], ranks)
   local moves, sums, part = gather.a, 0, (ranks - 1) / ranks
-  local buckets, gathered = pieces(w, ranks, shards, factors)
+  local buckets, gathered = pieces(w, ranks, shards, factors, cpu.bucket)
   for _, bytes in ipairs(buckets) do
     moves = moves + scatter.a + gather.a + part * bytes * (1 / scatter.b + 1 / gather.b)
     sums = sums + turns * bytes / cpu.sums
