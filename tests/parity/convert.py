@@ -159,7 +159,7 @@ class Hooked(Mixed):
     def __init__(self):
         super().__init__()
         self.c1.register_forward_hook(lambda m, x, y: 2 * y)
-        self.bn.eps = 0
+        self.bn.eps = 2
 
     def forward(self, x):
         return self.bn(self.c1(x))
@@ -291,7 +291,7 @@ def refusals(r):
         r.true(f"refused: {words}", f"\n  {words}" in said, said)
     r.true("nothing is written", not os.path.exists("no.lua") and not os.path.exists("no.safetensors"))
     said = convert(model("Hooked"), "-o", "no", "--input", "3x32x32")
-    for words in ("c1: Conv2d: with a hook", "bn: BatchNorm2d: eps 0"):
+    for words in ("c1: Conv2d: with a hook", "bn: BatchNorm2d: eps 2"):
         r.true(f"refused: {words}", f"\n  {words}" in said, said)
     for words, name in (("output: what torch.fx has followed gives another result", "Unseen"),
                         ("interpolate: upsample: of max_pool2d nothing but the size is used", "Sized")):
