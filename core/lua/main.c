@@ -171,35 +171,27 @@ static void say_why(sp_ranks *r, const char *msg) {
     sp_log(SP_LOG_ERROR, "%s", err.msg);
 }
 
-/* An error has ended the script. If it is this rank's own, it may turn out that a rank which died has brought it about; if another
- * rank has failed before, that is why, whatever the error says, and in the same words everywhere: without a line of this
- * script. */
-static void say_error(const sp_lua *lua, const char *msg) {
+/* An error has ended the script. If it is this rank's own, the others hear of it, and it may turn out that a rank which died
+ * has brought it about; if another rank has failed before, that is why, whatever the error says, and in the same words
+ * everywhere: without a line of this script. */
+static void say_error(sp_lua *lua, const char *msg) {
   sp_err err;
-  bool other = sp_ranks_failed(lua->env->ranks, &err) && !lua->told, same = other && strstr(msg, err.msg);
+  bool other = !lua->told && sp_ranks_failed(lua->env->ranks, &err), same = other && strstr(msg, err.msg);
   if (lua->debug) fprintf(stderr, "spcore: %s\n", msg); /* the traceback has lines of its own */
   else sp_log(SP_LOG_ERROR, "%s", same ? err.msg : msg);
   if (other && !same) sp_log(SP_LOG_ERROR, "%s", err.msg);
+  sp_lua_tell_ranks(lua);
   if (lua->told) say_why(lua->env->ranks, msg);
 }
 
-/* The others hear of this rank's error, or of an exit that is none of success. */
-static void tell_ranks(sp_lua *lua, const char *msg) {
-  sp_err err;
-  if (lua->told || sp_ranks_failed(lua->env->ranks, &err) || sp_lua_interrupted()) return;
-  if (msg) sp_fail(&err, SP_E_CANCELLED, "%s", msg);
-  else sp_fail(&err, SP_E_CANCELLED, "it ended with exit status %d", lua->exit_code);
-  lua->told = true;
-  sp_ranks_fail(lua->env->ranks, &err);
-}
-
-/* They hear of it before anything is closed: that may wait for them, as NCCL's ncclCommDestroy does, while they wait for what
- * this rank will never do. */
+/* Why the script ends: the first error, or an exit that is none of success. Who closes a graph tells the other ranks. */
 static int on_error(lua_State *L) {
   sp_lua *lua = sp_lua_of(L);
   int n = sp_lua_on_error(L);
   bool exits = sp_lua_is_exit(L, -1);
-  if (!exits || lua->exit_code) tell_ranks(lua, exits ? NULL : lua_tostring(L, -1));
+  if (lua->why.status) return n;
+  if (!exits) sp_fail(&lua->why, SP_E_CANCELLED, "%s", lua_tostring(L, -1));
+  else if (lua->exit_code) sp_fail(&lua->why, SP_E_CANCELLED, "it ended with exit status %d", lua->exit_code);
   return n;
 }
 
@@ -232,7 +224,7 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
     const char *msg = lua_tostring(L, -1);
     if (!msg) msg = "unknown error";
     code = lua->device_failed ? EXIT_DEVICE : 1;
-    tell_ranks(lua, msg); /* where memory was out, without the handler */
+    if (!lua->why.status) sp_fail(&lua->why, SP_E_CANCELLED, "%s", msg); /* memory was out, for the handler too */
     say_error(lua, msg);
   } else if (lua->schedule) { /* printing it ends the script */
     sp_log(SP_LOG_ERROR, "script '%s' runs no graph, so there is no schedule", script);

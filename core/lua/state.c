@@ -54,6 +54,14 @@ int sp_lua_exit(lua_State *L, int code) {
 
 bool sp_lua_is_exit(lua_State *L, int idx) { return lua_touserdata(L, idx) == &exit_mark; }
 
+void sp_lua_tell_ranks(sp_lua *lua) {
+  sp_err err;
+  sp_ranks *r = lua->env->ranks;
+  if (!r || !lua->why.status || lua->told || sp_ranks_failed(r, &err) || sp_lua_interrupted()) return;
+  lua->told = true;
+  sp_ranks_fail(r, &lua->why);
+}
+
 /* ":12: " is somewhere in it. */
 static bool has_line(const char *msg) {
   for (const char *p = msg; (p = strchr(p, ':')); p++) {

@@ -20,8 +20,9 @@ typedef struct sp_lua {
   bool debug;           /* errors come with a traceback */
   bool device_failed;   /* an error that was raised is a device's */
   bool lost;            /* a file that was asked for is not complete; said, but raised to nobody */
-  bool told;            /* the other ranks have heard that this one ends, and why */
   int exit_code;        /* of sp_lua_exit */
+  sp_err why;           /* the script ends without success; status SP_OK: it does not */
+  bool told;            /* the other ranks have heard of that */
 } sp_lua;
 
 sp_lua *sp_lua_of(lua_State *L);
@@ -33,7 +34,10 @@ void sp_lua_where(lua_State *L); /* pushes "train.lua:12: ", or "" */
 /* Unwinds to sp_lua_run, which returns `code`. Does not return. */
 int sp_lua_exit(lua_State *L, int code);
 bool sp_lua_is_exit(lua_State *L, int idx); /* the error value there is sp_lua_exit's */
-int sp_lua_on_error(lua_State *L);          /* message handler: makes a string of any error value but that one */
+/* The other ranks hear why the script of this one ends, if it does so without success and by itself. From then on nothing
+ * that needs them comes to its end. */
+void sp_lua_tell_ranks(sp_lua *lua);
+int sp_lua_on_error(lua_State *L); /* message handler: makes a string of any error value but that one */
 
 void sp_lua_push_shape(lua_State *L, const sp_spec *s); /* { 8, 3, 64, 64 } */
 /* Set a field of the table on top. */

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-# ranks.sh - ranks over NCCL, with a GPU each: the conformance suite of communicators, and the checksums of one process,
-# eager and recorded. What a host with one GPU skips runs over the emulator: tests/emu/nccl.sh, tests/emu/ranks.sh.
+# ranks.sh - ranks over NCCL, with a GPU each: the conformance suite of communicators, the checksums of one process, eager and
+# recorded, also where a job is killed and goes on with other ranks, and who is named when a rank is killed. What a host with
+# one GPU skips runs over the emulator: tests/emu/nccl.sh, tests/emu/ranks.sh.
 set -u
 . "${top_srcdir:?}/tests/comm/suite.sh"
 tmp=${TMPDIR:-/tmp}/spcore-cuda_ranks.$$
-trap 'rm -rf "$tmp"' EXIT
+first=
+trap '[ -z "$first" ] || kill -KILL $first 2>/dev/null; rm -rf "$tmp"' EXIT
 mkdir "$tmp" || exit 99
 if test ! -f "$top_builddir/.libs/comm_nccl.so"; then
   echo 'skipped: this build has no communicator nccl'
@@ -41,24 +43,37 @@ run 2 lane
 run 2 step
 
 # Killed, and on with the other number of ranks.
-long() { # long NAME RANKS: in the background
+long() { # long NAME RANKS: in the background, as `first`
   "$top_builddir/spcore" run train_cls.lua --device cuda --ranks "$2" --shards 4 --size 32 --batch 2 --samples 61 --eval-every 400 \
     --steps 2400 --checkpoint-every 200 --seed 3 --checksums --no-tensorboard --quiet --out "$tmp/$1" >"$tmp/$1.log" 2>&1 &
+  first=$!
+}
+# over SECONDS: waits for `first` so long, then ends it; its exit status
+over() {
+  looks=$(($1 * 10))
+  while kill -0 $first 2>/dev/null && [ $((looks -= 1)) -gt 0 ]; do sleep 0.1; done
+  [ $looks -gt 0 ] || kill -KILL $first
+  wait $first 2>/dev/null
+  status=$?
+  first=
+  return $status
+}
+under_way() { # under_way NAME: it has a checkpoint, long before its end
+  looks=6000
+  while ! ls "$tmp/$1" 2>/dev/null | grep -q '^checkpoint-[1-9]' && kill -0 $first 2>/dev/null && [ $((looks -= 1)) -gt 0 ]; do
+    sleep 0.01
+  done
 }
 long whole 1
-wait $! || {
+over 120 || {
   echo "FAIL: 2400 steps on one rank: $(cat "$tmp/whole.log")"
   exit 1
 }
-under_way() { # under_way NAME: it has a checkpoint, long before its end
-  while ! ls "$tmp/$1" 2>/dev/null | grep -q '^checkpoint-[1-9]' && kill -0 $first 2>/dev/null; do sleep 0.01; done
-}
 again() { # again RANKS THEN
   long "$1.then.$2" "$1"
-  first=$!
   under_way "$1.then.$2"
   kill -KILL $first
-  wait $first 2>/dev/null
+  over 10
   sleep 1 # its ranks die with the launcher, a moment later
   if test -e "$tmp/$1.then.$2/summary.json"; then
     echo "FAIL: $1 ranks were through before they were killed"
@@ -78,12 +93,11 @@ again 1 2
 # The other rank names the one that is killed, whichever it is.
 killed() {
   long "killed.$1" 2
-  first=$!
   under_way "killed.$1"
   # shellcheck disable=SC2046
-  set -- "$1" $(cat /proc/$first/task/*/children | tr ' ' '\n' | sort -n)
+  set -- "$1" $(cat /proc/$first/task/*/children) # in the order in which they were started
   eval "kill -KILL \"\$$(($1 + 2))\""
-  wait $first 2>/dev/null
+  over 20
   grep -q "rank $1 died at step" "$tmp/killed.$1.log" || {
     echo "FAIL: rank $1 is killed: $(cat "$tmp/killed.$1.log")"
     exit 1

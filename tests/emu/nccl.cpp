@@ -250,7 +250,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ncclInProgress;
 }
 
-/* NCCL 2.28 waits there for the other ranks, where there are windows. */
+/* NCCL 2.28 waits there for the other ranks. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   for (auto &w : windows)
     if (w.second.comm == comm) sp_emu::die("ncclCommDestroy: a window is still registered");

@@ -377,7 +377,7 @@ static int make(sp_ctx *ctx, const sp_comm_boot *boot, nccl_comm **c, nccl_note 
 }
 
 /* NCCL's abort crashes where it has registered memory for sends and receives: it asks a proxy to forget it, over a socket that
- * it has freed before (2.28.3 and 2.28.9). These are read once, by the first call of NCCL. */
+ * it has freed before (2.28.3, and that of PyTorch 2.11). These are read once, by the first call of NCCL. */
 static void register_nothing(void) {
   setenv("NCCL_LOCAL_REGISTER", "0", 0);
   setenv("NCCL_GRAPH_REGISTER", "0", 0);
