@@ -171,7 +171,7 @@ static int graph_close(lua_State *L) {
   }
   /* Behind an error what closes before it, a run, has saved what it has. The communicator's end may wait for the other ranks, as
    * NCCL's ncclCommDestroy does, which wait for what this one will never do. */
-  sp_lua_tell_ranks(sp_lua_of(L));
+  if (sp_engine_is_shared(lg->e)) sp_lua_tell_ranks(sp_lua_of(L));
   sp_engine_free(lg->e);
   lg->e = NULL;
   lg->g = NULL;

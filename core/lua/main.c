@@ -176,12 +176,11 @@ static void say_why(sp_ranks *r, const char *msg) {
  * everywhere: without a line of this script. */
 static void say_error(sp_lua *lua, const char *msg) {
   sp_err err;
-  bool other = !lua->told && sp_ranks_failed(lua->env->ranks, &err), same = other && strstr(msg, err.msg);
+  bool same = !lua->told && sp_ranks_failed(lua->env->ranks, &err) && strstr(msg, err.msg);
   if (lua->debug) fprintf(stderr, "spcore: %s\n", msg); /* the traceback has lines of its own */
   else sp_log(SP_LOG_ERROR, "%s", same ? err.msg : msg);
-  if (other && !same) sp_log(SP_LOG_ERROR, "%s", err.msg);
   sp_lua_tell_ranks(lua);
-  if (lua->told) say_why(lua->env->ranks, msg);
+  if (!same) say_why(lua->env->ranks, msg);
 }
 
 /* Why the script ends: the first error, or an exit that is none of success. Who closes a graph tells the other ranks. */
@@ -224,7 +223,7 @@ int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv) {
     const char *msg = lua_tostring(L, -1);
     if (!msg) msg = "unknown error";
     code = lua->device_failed ? EXIT_DEVICE : 1;
-    if (!lua->why.status) sp_fail(&lua->why, SP_E_CANCELLED, "%s", msg); /* memory was out, for the handler too */
+    if (!lua->why.status) sp_fail(&lua->why, SP_E_CANCELLED, "%s", msg); /* memory was out: no handler */
     say_error(lua, msg);
   } else if (lua->schedule) { /* printing it ends the script */
     sp_log(SP_LOG_ERROR, "script '%s' runs no graph, so there is no schedule", script);
