@@ -89,6 +89,10 @@ static int leave_ranks(sp_ranks *r, int code) {
     sp_fail(&err, SP_E_CANCELLED, "it ended with exit status %d", code);
     sp_ranks_fail(r, &err);
   }
+  /* The launcher's exit status is that of the guilty one, which may be the last to be gone. */
+  const sp_rank_opts *o = sp_ranks_opts(r);
+  int guilty = sp_ranks_guilty(r);
+  if (o->arg && guilty >= 0 && guilty != o->rank) *(volatile bool *)o->arg = true;
   if (!sp_ranks_close(r, &err) || code) return code;
   sp_log(SP_LOG_ERROR, "%s", err.msg);
   return SP_EXIT_FAILED;

@@ -107,6 +107,7 @@ struct sp_ranks {
   bool own;       /* this rank has said itself that it cannot go on */
   bool closing, done;
   sp_err failure; /* status SP_OK: none */
+  int guilty;     /* whose it is; -1: nobody's */
 
   pthread_mutex_t aborting; /* held while they run */
   sp_rank_abort *aborts;
@@ -117,7 +118,7 @@ struct sp_ranks {
 int sp_ranks_join(sp_ranks *r, sp_err *err);
 /* The job has failed: calls between ranks end, and what was added to be aborted runs before it can be removed. The data
  * connection of a rank that has lost the other one stands: by that it knows that rank 0 is there. */
-void sp_ranks_set_failure(sp_ranks *r, const sp_err *why);
+void sp_ranks_set_failure(sp_ranks *r, int guilty, const sp_err *why);
 /* watch.c: the thread that owns the control connections. */
 int sp_ranks_watch(sp_ranks *r, sp_err *err);
 /* Where this rank is, as the others are told. */

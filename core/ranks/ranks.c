@@ -45,6 +45,7 @@ static int make(sp_ranks **out, const sp_rank_opts *o, sp_err *err) {
   sp_ranks *r = sp_calloc(1, sizeof *r);
   if (!r) return sp_nomem(err, sizeof *r, "the ranks of a job");
   r->o = *o;
+  r->guilty = -1;
   r->n_peers = o->rank == 0 ? o->ranks : 1;
   make_lock(r);
   r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -137,6 +138,13 @@ double sp_ranks_waited(sp_ranks *r) { return r ? count(r, 0, 0) : 0; }
 
 int sp_ranks_failed(sp_ranks *r, sp_err *err) { return sp_ranks_await_failure(r, 0, err); }
 
+int sp_ranks_guilty(sp_ranks *r) {
+  pthread_mutex_lock(&r->lock);
+  int guilty = r->guilty;
+  pthread_mutex_unlock(&r->lock);
+  return guilty;
+}
+
 struct timespec sp_ranks_time(double seconds) {
   struct timespec at;
   clock_gettime(CLOCK_MONOTONIC, &at);
@@ -206,10 +214,11 @@ void sp_ranks_remove_abort(sp_ranks *r, sp_rank_abort *a) {
   pthread_mutex_unlock(&r->aborting);
 }
 
-void sp_ranks_set_failure(sp_ranks *r, const sp_err *why) {
+void sp_ranks_set_failure(sp_ranks *r, int guilty, const sp_err *why) {
   pthread_mutex_lock(&r->aborting);
   pthread_mutex_lock(&r->lock);
   r->failure = *why;
+  r->guilty = guilty;
   pthread_cond_broadcast(&r->changed);
   pthread_mutex_unlock(&r->lock);
   for (sp_rank_abort *a = r->aborts; a; a = a->next) a->abort(a->arg);

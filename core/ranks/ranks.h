@@ -70,6 +70,7 @@ void sp_ranks_fail(sp_ranks *r, const sp_err *why);
  * the words stay as they are. *err becomes the failure of the job. */
 int sp_ranks_blame(sp_ranks *r, int rank, const sp_err *why, sp_err *err);
 int sp_ranks_failed(sp_ranks *r, sp_err *err); /* SP_OK, or the failure of the job */
+int sp_ranks_guilty(sp_ranks *r);              /* the rank whose failure it is; -1: there is none */
 /* The same, but waits for it, `seconds` at most. */
 int sp_ranks_await_failure(sp_ranks *r, double seconds, sp_err *err);
 /* What waits for other ranks by means of its own: it is ended, once, when the job fails, by the watcher's thread or, where the

@@ -122,11 +122,11 @@ static void suspect_at(sp_ranks *r, int rank, const sp_rank_place *at, bool deat
   sp_sb_free(&text);
 }
 
-static void fail_here(sp_ranks *r, const sp_err *why) {
+static void fail_here(sp_ranks *r, int guilty, const sp_err *why) {
   pthread_mutex_lock(&r->lock);
   bool own = r->own;
   pthread_mutex_unlock(&r->lock);
-  sp_ranks_set_failure(r, why);
+  sp_ranks_set_failure(r, guilty, why);
   if (r->o.failed && !own) r->o.failed(r->o.arg, why, false);
 }
 
@@ -138,7 +138,7 @@ static void declare(sp_ranks *r) {
   note.status = v->err.status;
   snprintf(note.words, sizeof note.words, "%.1023s", v->err.msg);
   send_all(r, &note);
-  fail_here(r, &v->err);
+  fail_here(r, v->rank, &v->err);
 }
 
 /* ---- what others say --------------------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static void hear_failure(sp_ranks *r, sp_rank_peer *p, sp_note *note, double now
   bool known = note->rank >= 0 && note->rank < r->o.ranks; /* one may find out that another one is guilty */
   note->words[sizeof note->words - 1] = 0;
   sp_fail(&err, note->status, "%s", note->words);
-  if (!is_hub(r)) fail_here(r, &err);                                      /* rank 0 has decided */
+  if (!is_hub(r)) fail_here(r, note->rank, &err);                          /* rank 0 has decided */
   else if (note->rank == 0) suspect(r, 0, true, now, err.status, err.msg); /* this process was silent for too long */
   else suspect(r, known ? note->rank : rank_of(r, p), false, now + MOMENT, err.status, err.msg);
 }
