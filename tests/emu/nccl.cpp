@@ -237,7 +237,7 @@ static ncclResult_t end(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-/* NCCL 2.28 then uses a socket that it has freed. */
+/* Where memory is registered NCCL 2.28 uses a socket there that it has freed. */
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   auto c = known(comm, "ncclCommAbort");
   if (c->registered) sp_emu::die("ncclCommAbort: memory is registered for sends and receives");
