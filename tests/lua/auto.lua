@@ -251,15 +251,16 @@ do -- what limits a step, in words
     "waits", "^each step waits for the one before$")
 end
 
-do -- the bench prints every strategy and how far auto is from the best
+do -- the bench prints every strategy and how far auto is from the best; which one that is, is for a quiet machine to say
   local bench = assert(os.getenv "top_srcdir") .. "/tests/bench/auto.lua"
   local code, out, err = t.spcore(dir.path, ("run '%s' --device cpu --threads 2 --mixes sleep,gemm,infer --seconds 0.02 --turns 1 "):format(bench)
     .. "--auto-budget 0.3 --size 16 --batches 2", "SPCORE_CACHE=bench")
   t.eq(code, 0, err)
   t.match(out, "^sleep\nstrategy auto on cpu: steps a second\n")
   t.match(out, "\n  replicas, depth 8 +[%d.]+ steps/s %([%d.]+ %.%. [%d.]+%) +[%d.]+ of the best\n")
-  t.match(out, "\n  auto took replicas, depth [48] in [%d.]+ s; best replicas, depth [48]\n")
-  t.match(out, "\nsleep +replicas, depth [48] +replicas, depth [48] +%-?[%d.]+ %%")
+  local took, best = out:match "\n  auto took (%l[%l_]*[, %w]-) in [%d.]+ s; best (%l[%l_]*[, %w]-)\n"
+  t.ok(took, out)
+  t.match(out, "\nsleep +" .. took .. " +" .. best .. " +%-?[%d.]+ %%")
 end
 
 -- Requests are not there to be tried on.
