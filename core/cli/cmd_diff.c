@@ -16,7 +16,7 @@
 enum { SAME = 0, DIFFERENT = 1, TROUBLE = 2 };
 
 typedef struct sum {
-  const char *name, *hash; /* in the line's text */
+  const char *name, *hash; /* in the line's text; no hash: the run does not compute it */
 } sum;
 
 /* One side: the file and the step that was read last. */
@@ -35,7 +35,8 @@ typedef struct side {
 
 typedef struct tally {
   uint64_t steps, differing, only[2];
-  size_t edges;
+  size_t edges;    /* compared in a step */
+  size_t alone[2]; /* computed by one run, which the other one knows and spares */
   bool shown;
 } tally;
 
@@ -79,7 +80,7 @@ static char *take_string(char **p) {
   return begin;
 }
 
-/* {"step":12,"hashes":{"encoder.features":"0123456789abcdef",...}}. NULL, or what is wrong. */
+/* {"step":12,"hashes":{"encoder.features":"0123456789abcdef","encoder.maps[1]":null,...}}. NULL, or what is wrong. */
 static const char *parse(side *s, sp_err *err) {
   char *p = s->text;
   s->n = 0;
@@ -90,8 +91,8 @@ static const char *parse(side *s, sp_err *err) {
   if (!take(&p, ",\"hashes\":{")) return "no hashes";
   while (*p == '"' || (s->n && *p == ',')) {
     if (*p == ',') p++;
-    char *name = take_string(&p), *hash = name && take(&p, ":") ? take_string(&p) : NULL;
-    if (!hash) return "a broken hash";
+    char *name = take_string(&p), *hash = NULL;
+    if (!name || !take(&p, ":") || (!take(&p, "null") && !(hash = take_string(&p)))) return "a broken hash";
     if (!sp_grow(&s->sums, &s->cap_sums, s->n + 1, sizeof *s->sums)) {
       sp_nomem(err, (s->n + 1) * sizeof *s->sums, s->path);
       return "out of memory";
@@ -167,13 +168,20 @@ static void show_edge(const side *a, const side *b, const sum *x, const sum *y) 
 /* Whether the step at hand differs; the first difference is shown. */
 static bool step_differs(const side *a, const side *b, tally *t) {
   bool differs = false;
+  size_t edges = 0, alone[2] = {0, 0};
   for (size_t i = 0; i < a->n; i++) {
-    const sum *y = find(b, a->sums[i].name, i);
-    if (y && strcmp(y->hash, a->sums[i].hash) == 0) continue;
+    const sum *x = &a->sums[i], *y = find(b, x->name, i);
+    if (y && (!x->hash || !y->hash)) {
+      alone[0] += x->hash != NULL;
+      alone[1] += y->hash != NULL;
+      continue;
+    }
+    edges++;
+    if (y && strcmp(y->hash, x->hash) == 0) continue;
     differs = true;
     if (t->shown) continue;
-    if (y) show_edge(a, b, &a->sums[i], y);
-    else printf("edge '%s' is only in %s (step %" PRIu64 ")\n", a->sums[i].name, a->run, a->step);
+    if (y) show_edge(a, b, x, y);
+    else printf("edge '%s' is only in %s (step %" PRIu64 ")\n", x->name, a->run, a->step);
     t->shown = y != NULL;
   }
   for (size_t i = 0; i < b->n; i++) {
@@ -181,7 +189,9 @@ static bool step_differs(const side *a, const side *b, tally *t) {
     differs = true;
     if (!t->shown) printf("edge '%s' is only in %s (step %" PRIu64 ")\n", b->sums[i].name, b->run, b->step);
   }
-  if (a->n > t->edges) t->edges = a->n;
+  if (edges > t->edges) t->edges = edges;
+  for (int k = 0; k < 2; k++)
+    if (alone[k] > t->alone[k]) t->alone[k] = alone[k];
   return differs;
 }
 
@@ -219,7 +229,10 @@ static int diff_runs(const char *run_a, const char *run_b) {
     printf("\n");
   } else {
     code = SAME;
-    printf("same bits: %" PRIu64 " steps, %zu edges\n", t.steps, t.edges);
+    printf("same bits: %" PRIu64 " steps, %zu edges", t.steps, t.edges);
+    for (int k = 0; k < 2; k++)
+      if (t.alone[k]) printf("; %zu only %s computes", t.alone[k], k ? run_b : run_a);
+    printf("\n");
   }
   close_side(&a);
   close_side(&b);

@@ -110,8 +110,8 @@ void sp_lua_close_sums(sp_lua_graph *lg) {
   lg->sums_path = NULL;
 }
 
-/* g:checksums(path): from now on each step writes a line {"step":0,"hashes":{"encoder.features":"0123456789abcdef"}} into
- * a new file: what is there already is another run's. */
+/* g:checksums(path): from now on each step writes a line {"step":0,"hashes":{"encoder.features":"0123456789abcdef",
+ * "encoder.maps[1]":null}} into a new file: what is there already is another run's. */
 static int steps_checksums(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *path = luaL_checkstring(L, 2);
@@ -129,6 +129,11 @@ static int write_sums(sp_lua_graph *lg, const sp_result *r, sp_err *err) {
     if (i) sp_sb_put(&line, ",");
     sp_sb_json(&line, r->hashes[i].name);
     sp_sb_putf(&line, ":\"%016" PRIx64 "\"", r->hashes[i].hash);
+  }
+  for (size_t i = 0; i < r->n_absent; i++) {
+    if (i || r->n_hashes) sp_sb_put(&line, ",");
+    sp_sb_json(&line, r->absent[i]);
+    sp_sb_put(&line, ":null");
   }
   sp_sb_put(&line, "}}\n");
   int rc = SP_OK;

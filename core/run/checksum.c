@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * checksum.c - what a checked run hashes of a call: outputs and statistics of a forward, gradients of a backward (weights,
- * where it updates them in place), weights of an update, where ranks have slices of them when they are whole again; of what is made of factors the same. */
+ * where it updates them in place), weights of an update, where ranks have slices of them when they are whole again; of what is
+ * made of factors the same. And which outputs have no hash, since nobody reads them or a cache spares their stage. */
 #include "run/machine.h"
 
 #include <spcore/checksum.h>
@@ -18,11 +19,37 @@ static int add_hash(sp_post *post, char *name, sp_err *err) {
   return SP_OK;
 }
 
-static int name_hash(sp_post *post, const sp_node *n, const char *what, int index, sp_err *err) {
+static char *edge_name(const sp_node *n, const char *what, int index) {
   char buf[256];
   if (index < 0) snprintf(buf, sizeof buf, "%s.%s", n->name, what);
   else snprintf(buf, sizeof buf, "%s.%s[%d]", n->name, what, index + 1);
-  return add_hash(post, sp_strdup(buf), err);
+  return sp_strdup(buf);
+}
+
+static int name_hash(sp_post *post, const sp_node *n, const char *what, int index, sp_err *err) {
+  return add_hash(post, edge_name(n, what, index), err);
+}
+
+static char *output_name(const sp_node *n, unsigned o, uint32_t k) {
+  const sp_port *port = sp_node_out_port(n, o);
+  return edge_name(n, port->name, port->flags & SP_PORT_LIST ? (int)k : -1);
+}
+
+static int add_absent(sp_machine *m, char *name, sp_err *err) {
+  if (!name || !sp_grow(&m->absent, &m->cap_absent, m->n_absent + 1, sizeof *m->absent)) {
+    free(name);
+    return sp_nomem(err, 64, "a name");
+  }
+  m->absent[m->n_absent++] = name;
+  return SP_OK;
+}
+
+/* An output that nobody reads has no memory. */
+static bool is_given(const sp_task *t, unsigned o, uint32_t k) {
+  size_t tensor = t->offset[t->node->n_in + o] + k;
+  for (size_t i = 0; i < t->n_binds; i++)
+    if (t->binds[i].tensor == tensor) return t->binds[i].buf >= 0;
+  return false;
 }
 
 /* The call updates the weights that it makes the gradients of. */
@@ -48,15 +75,24 @@ static bool has_weights(const sp_machine *m, const sp_task *t) {
   return t->kind == (m->p->looks ? SP_TASK_LOOK : SP_TASK_UPDATE);
 }
 
+static bool is_replica(const sp_machine *m, const sp_task *t) {
+  return m->p->lanes[t->lane].props.replicas > 1 && t->phase;
+}
+
+static int name_outputs(sp_machine *m, const sp_task *t, sp_err *err) {
+  const sp_node *n = t->node;
+  int st = SP_OK;
+  for (unsigned o = 0; o < n->n_out; o++)
+    for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++)
+      if (is_given(t, o, k)) st = add_hash(&m->posts[t->index], output_name(n, o, k), err);
+      else if (!is_replica(m, t)) st = add_absent(m, output_name(n, o, k), err);
+  return st;
+}
+
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
   const sp_node *n = t->node;
   sp_post *post = &m->posts[t->index];
-  int st = SP_OK;
-  if (t->kind == SP_TASK_FORWARD)
-    for (unsigned o = 0; o < n->n_out; o++)
-      for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++)
-        st = name_hash(post, n, sp_node_out_port(n, o)->name,
-                       sp_node_out_port(n, o)->flags & SP_PORT_LIST ? (int)k : -1, err);
+  int st = t->kind == SP_TASK_FORWARD ? name_outputs(m, t, err) : SP_OK;
   for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
     if (hashed_state(n, i)) st = name_hash(post, n, n->weights[i].name, -1, err);
   for (size_t i = 0; i < n->n_weights && !st; i++)
@@ -67,10 +103,6 @@ int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
   return st;
 }
 
-static bool is_replica(const sp_machine *m, const sp_task *t) {
-  return m->p->lanes[t->lane].props.replicas > 1 && t->phase;
-}
-
 /* Whose part the weight is in: one of the node's calls of this kind, of which the first is given. */
 static const sp_task *part_with(const sp_machine *m, const sp_task *first, size_t weight) {
   for (size_t i = (size_t)first->index; i < m->p->n_tasks; i++) {
@@ -78,6 +110,17 @@ static const sp_task *part_with(const sp_machine *m, const sp_task *first, size_
     if (t->node == first->node && t->kind == first->kind && hashed_gradient(t, weight)) return t;
   }
   return NULL;
+}
+
+static int name_spared(sp_machine *m, sp_err *err) {
+  int st = SP_OK;
+  if (!m->g->opts.checksums || m->p->fills) return SP_OK;
+  for (size_t i = 0; i < m->g->n_nodes; i++) {
+    const sp_node *n = m->g->nodes[i];
+    for (unsigned o = 0; n->spared && o < n->n_out; o++)
+      for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) st = add_absent(m, output_name(n, o, k), err);
+  }
+  return st;
 }
 
 int sp_checksum_order(sp_machine *m, sp_err *err) {
@@ -97,7 +140,7 @@ int sp_checksum_order(sp_machine *m, sp_err *err) {
   }
   m->n_hashes = k;
   free(used);
-  return m->hash_of ? SP_OK : err->status;
+  return m->hash_of ? name_spared(m, err) : err->status;
 }
 
 /* ---- values ---- */
@@ -127,7 +170,8 @@ int sp_checksum_call(sp_call *c, void *stream, sp_err *err) {
   int st = SP_OK;
   if (t->kind == SP_TASK_FORWARD)
     for (unsigned o = 0; o < n->n_out; o++)
-      for (uint32_t i = 0; i < c->io.out[o].n && !st; i++) st = hash_tensor(c, stream, &c->io.out[o].t[i], &k, err);
+      for (uint32_t i = 0; i < c->io.out[o].n && !st; i++)
+        if (is_given(t, o, i)) st = hash_tensor(c, stream, &c->io.out[o].t[i], &k, err);
   for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
     if (hashed_state(n, i)) st = hash_tensor(c, stream, &c->io.weights[i], &k, err);
   for (size_t i = 0; i < n->n_weights && !st; i++)

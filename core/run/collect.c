@@ -96,6 +96,8 @@ static void collect_hashes(sp_loop *l, uint64_t step) {
   }
   l->result.hashes = m->hashes;
   l->result.n_hashes = m->n_hashes;
+  l->result.absent = (const char *const *)m->absent;
+  l->result.n_absent = m->n_absent;
 }
 
 static int add_shard(sp_loop *l, uint64_t pass, sp_pass_told *told, sp_err *err) {

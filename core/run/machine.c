@@ -464,6 +464,8 @@ void sp_machine_free(sp_machine *m) {
   free(m->result_names);
   free(m->hashes);
   free(m->hash_of);
+  for (size_t i = 0; i < m->n_absent; i++) free(m->absent[i]);
+  free(m->absent);
   sp_sampler_free(&m->sampler);
   sp_ops_free(&m->ops);
   sp_failure_destroy(&m->failure);

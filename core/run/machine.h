@@ -114,6 +114,8 @@ typedef struct sp_machine {
   sp_hash *hashes;
   size_t n_hashes;
   sp_hash_of *hash_of; /* [n_hashes] whose each of them is, in their order */
+  char **absent;       /* [n_absent] names of outputs that no step computes */
+  size_t n_absent, cap_absent;
   void *sums;          /* moves: the checksums of all call records, which the device writes */
   sp_failure failure;  /* moves */
   uint16_t traced;     /* its program's number in the trace */
@@ -190,7 +192,8 @@ static inline bool sp_checksum_wants(const sp_machine *m, const sp_task *t) {
   return m->g->opts.checksums && t->node && !t->node->shards && !m->p->fills;
 }
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err); /* fills the post's hashes */
-/* In the order of tasks; of a backward in parts as if it were one. Of replicas the first stands for all. */
+/* In the order of tasks; of a backward in parts as if it were one. Of replicas the first stands for all. Then all absent ones
+ * are known. */
 int sp_checksum_order(sp_machine *m, sp_err *err);
 /* On the stream of the call, which it is behind; where the device has no stream_hash the call must be over. */
 int sp_checksum_call(sp_call *c, void *stream, sp_err *err);

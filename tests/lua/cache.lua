@@ -154,13 +154,21 @@ run:finish()
   t.eq(run "--out killed --checkpoint-every 8 --cache device --strategy pipelined --at 13 --command 'kill -KILL $PPID'", 137)
   t.eq(run "--resume killed --cache device --at -1 --override", 0)
   t.eq(weights "killed", weights "whole")
+  t.eq(run "--checksums --out plain", 0)
+  t.eq(run "--checksums --out cached --cache device", 0)
+  local code, out = t.spcore(dir.path, "diff plain cached")
+  t.eq(code, 0, out) -- images, as floats, behind the sleep
+  t.match(out, "^same bits: 20 steps, %d+ edges; 3 only plain computes\n$")
+  t.match(t.read(dir.path .. "/cached/checksums.jsonl"), '^[^\n]+"reader%.image":null')
+  code, out = t.spcore(dir.path, "diff cached plain")
+  t.match(code .. out, "^0same bits: .*; 3 only plain computes\n$")
   t.eq(run "--out shards --shards 2", 0) -- each rank has all samples
   t.eq(run "--out ranks --shards 2 --ranks 2 --cache device", 0)
   t.eq(weights "ranks", weights "shards")
   local _, table_of = t.spcore(dir.path, "schedule train.lua --device mock --cache host")
   t.ok(table_of:find "\n  host +%d+ +%d+\n" and not table_of:find "\n  cache ", table_of)
   local began = sp.now()
-  local code, out = t.spcore(dir.path, "run train.lua --device cpu --cache host --ms 1000 --out cut",
+  code, out = t.spcore(dir.path, "run train.lua --device cpu --cache host --ms 1000 --out cut",
     "env --default-signal=INT timeout --preserve-status --foreground -s INT 1")
   t.eq(code, 130)
   t.ok(out:find("stopped after 0 steps", 1, true), out)

@@ -239,6 +239,8 @@ code, out, err = changed('{"step":2', '{"stp":2')
 t.eq(code, 1)
 t.one_line(err, "x.jsonl:3: line left out: no step")
 t.match(out, "^step 2 is only in one\n")
+code, out = changed('"last%.y":"%x+"', '"last.y":null') -- in one step one run does not compute it
+t.match(code .. out, "^0same bits: 7 steps, %d+ edges; 1 only one computes\n$")
 code, out = changed('"last%.y":"%x+",', "")
 t.match(out, "^edge 'last.y' is only in one %(step 0%)\n")
 for _, bad in ipairs {
