@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <lualib.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -85,10 +86,19 @@ static int saver_poll(lua_State *L) {
   return push_outcome(L, s);
 }
 
+/* Other ranks may come to wait for this one, and be told what it is at; what is in flight still says where it is, too. */
+static void say_busy(const saver *s, sp_ranks *ranks) {
+  const char *name = strrchr(s->path, '/');
+  char text[64];
+  snprintf(text, sizeof text, "the save of %.48s", name ? name + 1 : s->path);
+  for (; ranks && !atomic_load(&s->over); usleep(10000)) sp_ranks_busy(ranks, text);
+}
+
 /* s:wait() -> true | false, why */
 static int saver_wait(lua_State *L) {
   saver *s = check(L);
   if (!s->started) return sp_lua_fail(L, "a snapshot that nobody writes");
+  say_busy(s, sp_lua_of(L)->env->ranks);
   join(s);
   return push_outcome(L, s);
 }

@@ -110,6 +110,10 @@ void sp_ranks_at(sp_ranks *r, uint64_t step, const char *stage, const char *wait
   atomic_store_explicit(&r->place_seq, seq + 2, memory_order_release);
 }
 
+void sp_ranks_busy(sp_ranks *r, const char *with) {
+  if (r) sp_ranks_at(r, sp_ranks_place(r).step, with, NULL);
+}
+
 /* ---- how long it waits ------------------------------------------------------------------------------------------- */
 
 static double count(sp_ranks *r, int waits, int works) {

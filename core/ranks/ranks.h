@@ -58,6 +58,8 @@ int sp_ranks_same(sp_ranks *r, const sp_rank_text *texts, size_t n, sp_err *err)
 /* What this rank is at from now on, and what of the others it waits for, or NULL: some nanoseconds, no lock. Of two threads
  * that say so at once one is heard. Of the texts 63 bytes are copied. */
 void sp_ranks_at(sp_ranks *r, uint64_t step, const char *stage, const char *waiting_for);
+/* The same at the step where it is, of what is no stage's: "the save of weights.safetensors". */
+void sp_ranks_busy(sp_ranks *r, const char *with);
 /* A thread of this rank begins to wait for others, or has waited; calls between ranks say so themselves. And one begins with
  * what others need, or is through: meanwhile the rank does not wait, whatever other threads do. */
 void sp_ranks_wait(sp_ranks *r, bool begins);

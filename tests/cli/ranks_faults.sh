@@ -61,6 +61,11 @@ for step, m in g:steps(100000) do
     if how == "exit" then sp.exit(3) end
     if how == "os" then os.exit(4) end
     if how == "lr" then o:set("lr", 0.5) end
+    if how == "save" then
+      local s = g._raw:snapshot("some/x.crash", "a", "b")
+      s:start()
+      s:wait()
+    end
     if how == "stall" then while true do sys.sleep(0.1) end end
     if how == "more" then g:evaluate { data = val } end
     if how == "KILL" or how == "STOP" or how == "SEGV" then
@@ -100,6 +105,7 @@ expect() {
     STOP) words="rank WHO was silent for 1.5 s (stopped, or its host is gone) $place" most=7 ;;
     moment) words="rank WHO died \(at step [0-9]* in\|before its first step in\) stage '.*" ;;
     'moment stop') words="rank WHO was silent for 1.5 s (stopped, or its host is gone) \(at step\|before its first step\).*" most=7 ;;
+    save) words="rank 0 is stalled (no rank got on for 2 s) at step [0-9]* in stage 'the save of x.crash': rank [0-3] waits for '.*" most=7 ;;
     stall) words="rank WHO is stalled (no rank got on for 2 s) $place: rank [0-3] waits for '.*" most=7 ;;
     exit) words="rank WHO failed $place: it ended with exit status 3" ;;
     error) words="rank WHO failed $place: .*no more" ;;
@@ -136,6 +142,7 @@ lost() {
   draw 4; who=$((drawn - 1))
   expect "$how"
   case $how in
+    save) who=0 ;;
     full) who=0 blocks=12000 ;; # of 512 bytes; the memory of comm_local is a file of 4 MiB
     limit) who=0 ;;
     space) who=0 folder=small/run ;;
@@ -148,7 +155,9 @@ lost() {
   # with shares a weight that is damaged is its owner's again behind the next update
   [ "$drawn" = 1 ] || [ "$how" = "stage damage" ] || { set -- "$@" --optimizer-shards; shares=", shares"; }
   export SPCORE_SILENCE_TIMEOUT=1.5 SPCORE_STALL_TIMEOUT=20
-  [ "$how" != stall ] || SPCORE_STALL_TIMEOUT=2
+  case $how in stall | save) SPCORE_STALL_TIMEOUT=2 ;; esac
+  unset SP_TEST_END
+  [ "$how" != save ] || { SP_TEST_END=never; export SP_TEST_END; set -- "$@" --plugin "$SP_TEST_PLUGINS/crash.so"; }
   begun=$(cut -d. -f1 /proc/uptime)
   (
     ulimit -f $blocks
@@ -218,7 +227,7 @@ fi
 for comm in $comms; do
   for how in KILL STOP exit "stage fail" "stage loss" "stage cut" full; do lost $comm "$how"; done
 done
-for how in SEGV os stall error break more lr "stage gradient" "stage damage" "stage cut_data"; do
+for how in SEGV os stall save error break more lr "stage gradient" "stage damage" "stage cut_data"; do
   lost local "$how"
 done
 lost local lr 38 # of a step that has run, but is not told, when weights are compared before step 40

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * crash.c - a stage that ends the program: how, and from where, its parameters say. With SP_TEST_CRASH=HOW in the
- * environment the file does so as it is loaded; with SP_TEST_END=HOW its format does when a file is written or opened. */
+ * environment the file does so as it is loaded; with SP_TEST_END=HOW its format does when a file is written or opened, and with
+ * SP_TEST_END=never it never ends writing. */
 #include <spcore/ext/parallel.h>
 #include <spcore/format.h>
 #include <spcore/plugin.h>
@@ -153,6 +154,8 @@ static int file_write(sp_ctx *ctx, const char *path, const sp_entry *entries, si
                       size_t n_meta) {
   (void)ctx, (void)path, (void)entries, (void)n, (void)meta, (void)n_meta;
   end_here();
+  const char *how = getenv("SP_TEST_END");
+  while (how && strcmp(how, "never") == 0) nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
   return SP_OK;
 }
 
