@@ -20,6 +20,7 @@
 #define PATIENCE 5  /* seconds until they must have; */
 #define HURRY 0.3   /* where all places are taken, and another one waits */
 #define STRANGERS 8 /* of so many is told */
+#define LINGER 0.5  /* seconds for those who are at the door of a job that has ended to take its words */
 
 typedef struct guest {
   int fd;
@@ -58,10 +59,10 @@ static void answer(int fd, const sp_err *err) {
 
 /* ---- rank 0: who comes ------------------------------------------------------------------------------------------- */
 
-static void send_away(int fd, const sp_err *err) {
+static void send_away(int fd, const sp_err *err, double until) {
   answer(fd, err);
   shutdown(fd, SHUT_WR);
-  sp_net_drain(fd, 0);
+  sp_net_drain(fd, until);
   sp_net_close(&fd);
 }
 
@@ -70,7 +71,7 @@ static int stranger(door *d, guest *g, const char *what) {
   sp_fail(&err, SP_E_INVALID, "port %d of this host is a job's of spcore, and you are none of its ranks: %s",
           d->r->o.port, what);
   if (d->strangers++ < STRANGERS) sp_log(SP_LOG_WARN, "a stranger from %s was sent away: %s", g->from, what);
-  send_away(g->fd, &err);
+  send_away(g->fd, &err, 0);
   g->fd = -1;
   return SP_OK;
 }
@@ -106,7 +107,7 @@ static int judge(door *d, guest *g, sp_err *err) {
   if (h->order != SP_RANKS_ORDER || !texts_end(h)) return stranger(d, g, "it is of another kind of machine");
   if (strcmp(h->job, d->r->o.job) != 0) return stranger(d, g, "it is of another job (SPCORE_JOB)");
   int rc = check_rank(d, g, err);
-  if (rc) send_away(g->fd, err);
+  if (rc) send_away(g->fd, err, 0);
   else {
     d->r->peers[h->rank].fd[h->link] = g->fd;
     memcpy(d->hosts[h->rank], h->host, sizeof h->host);
@@ -190,6 +191,17 @@ static void raise_files(int ranks) {
   setrlimit(RLIMIT_NOFILE, &l);
 }
 
+/* Who is at the door, not heard yet or not even let in, may be a rank: it hears why there is no job. */
+static void tell_guests(door *d, const sp_err *err) {
+  double until = sp_now() + LINGER;
+  for (int before = -1; before < d->n_guests && d->n_guests < GUESTS;) {
+    before = d->n_guests;
+    let_in(d);
+  }
+  for (int i = 0; i < d->n_guests; i++) send_away(d->guests[i].fd, err, until);
+  d->n_guests = 0;
+}
+
 static int wait_for_all(door *d, sp_err *err) {
   sp_ranks *r = d->r;
   double until = sp_now() + r->o.start;
@@ -199,6 +211,7 @@ static int wait_for_all(door *d, sp_err *err) {
   for (int i = 1; i < r->o.ranks; i++)
     for (int k = 0; k < SP_LINKS; k++)
       if (r->peers[i].fd[k] >= 0) answer(r->peers[i].fd[k], rc ? err : NULL);
+  if (rc) tell_guests(d, err);
   for (int i = 0; i < d->n_guests; i++) sp_net_close(&d->guests[i].fd);
   return rc;
 }

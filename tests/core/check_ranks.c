@@ -153,6 +153,19 @@ static int call(void) {
   return fd;
 }
 
+/* Until so many connections to rank 0 stand, taken or not. */
+static void await_calls(int n) {
+  for (int found = 0; found < n; usleep(1000)) {
+    char line[256];
+    unsigned port, state;
+    FILE *f = fopen("/proc/net/tcp", "r");
+    ck_assert_ptr_nonnull(f);
+    for (found = 0; fgets(line, sizeof line, f);)
+      found += sscanf(line, " %*d: %*x:%x %*x:%*x %x", &port, &state) == 2 && port == (unsigned)s->port && state == 1;
+    fclose(f);
+  }
+}
+
 static sp_hello good_hello(int rank) {
   sp_hello h = {.order = SP_RANKS_ORDER, .protocol = SP_RANKS_PROTOCOL, .rank = rank, .ranks = s->ranks, .pid = 4711};
   memcpy(h.magic, SP_RANKS_MAGIC, 8);
@@ -287,11 +300,29 @@ START_TEST(wrong_ranks) {
   strcpy(h.version, wrong[_i].version);
   start(0, gather);
   start(1, gather);
-  usleep(100000); /* that rank 1 hears of it as one that is there already */
+  await_calls(1); /* rank 1 is at the door */
   ck_assert_str_eq(say(&h, sizeof h), wrong[_i].words);
   ck_assert_int_eq(end_all(), 0);
   ck_assert_str_eq(s->words[0], wrong[_i].words);
   ck_assert_str_eq(s->words[1], wrong[_i].words);
+}
+END_TEST
+
+/* Who has not said anything yet may be a rank, too. */
+START_TEST(those_at_the_door_are_told) {
+  sp_welcome w;
+  int fd[10];
+  set_up(3);
+  sp_hello h = good_hello(3);
+  start(0, gather);
+  for (size_t i = 0; i < SP_ARRAY(fd); i++) fd[i] = call();
+  const char *why = say(&h, sizeof h);
+  for (size_t i = 0; i < SP_ARRAY(fd); i++) {
+    ck_assert_int_eq(recv(fd[i], &w, sizeof w, MSG_WAITALL), (ssize_t)sizeof w);
+    ck_assert_str_eq(w.words, why);
+    close(fd[i]);
+  }
+  ck_assert_int_eq(end_all(), 0);
 }
 END_TEST
 
@@ -448,6 +479,7 @@ int main(void) {
   tcase_add_loop_test(join, garbage, 0, 3);
   tcase_add_test(join, a_rank_of_another_job);
   tcase_add_loop_test(join, wrong_ranks, 0, (int)SP_ARRAY(wrong));
+  tcase_add_test(join, those_at_the_door_are_told);
   tcase_add_test(join, the_same_rank_twice);
   tcase_add_test(join, ranks_that_do_not_come);
   tcase_add_test(join, nobody_listens);
