@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/line.h"
 #include "lua/core.h"
@@ -43,9 +44,27 @@ static void set_path(lua_State *L, const char *field, const char *first) {
   lua_pop(L, 2);
 }
 
+/* os.exit([code [, close]]). Without `close` lanes may be at work: exit() would have libraries free what stages use, so that
+ * they crash on the way out. */
+static int os_exit(lua_State *L) {
+  int code = EXIT_SUCCESS;
+  if (!lua_isboolean(L, 1)) code = (int)luaL_optinteger(L, 1, EXIT_SUCCESS);
+  else if (!lua_toboolean(L, 1)) code = EXIT_FAILURE;
+  if (lua_toboolean(L, 2)) {
+    lua_close(L);
+    exit(code);
+  }
+  fflush(NULL);
+  _exit(code);
+}
+
 static int open_all(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
   luaL_openlibs(L);
+  lua_getglobal(L, LUA_OSLIBNAME);
+  lua_pushcfunction(L, os_exit);
+  lua_setfield(L, -2, "exit");
+  lua_pop(L, 1);
   lua_register(L, "print", sp_lua_print);
   sp_lua_hook_coroutines(L);
   lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", lua->env->script_dir, lua->env->script_dir);
@@ -98,7 +117,7 @@ void sp_lua_free(sp_lua *lua) {
 static void not_found(const sp_lua *lua, const char *script) {
   char *near = sp_script_near(lua->env, script);
   sp_sb where = {0}, hint = {0};
-  if (script[0] == '/') sp_sb_put(&where, "neither with nor without .lua");
+  if (sp_script_is_path(script)) sp_sb_put(&where, "neither with nor without .lua");
   else sp_sb_putf(&where, "looked here and in %s", lua->env->script_dir);
   sp_sb_put(&hint, near ? "did you mean: spcore run " : "shipped are ");
   if (near) sp_sb_put(&hint, near);
@@ -126,6 +145,8 @@ static void push_script(lua_State *L, const sp_lua *lua) {
   if (bad) luaL_error(L, "%s: cannot be read", lua->script_path);
   luaL_pushresult(&b);
   const char *text = lua_tolstring(L, -1, &n), *end = NULL;
+  if (*text == LUA_SIGNATURE[0])
+    luaL_error(L, "%s is compiled, as luac does it, or no script: give the source", lua->script);
   if (*text == '#') end = memchr(text, '\n', n);
   if (end) {
     n -= (size_t)(end - text);

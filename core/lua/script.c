@@ -14,11 +14,15 @@ static bool is_file(const char *path) {
   return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+bool sp_script_is_path(const char *script) {
+  return script[0] == '/' || !strncmp(script, "./", 2) || !strncmp(script, "../", 3);
+}
+
 char *sp_script_find(const sp_env *env, const char *script) {
   const char *dirs[] = {"", env->script_dir};
   const char *ends[] = {"", ".lua"};
   for (size_t d = 0; d < SP_ARRAY(dirs); d++) {
-    if (dirs[d][0] && script[0] == '/') continue;
+    if (dirs[d][0] && sp_script_is_path(script)) continue;
     for (size_t e = 0; e < SP_ARRAY(ends); e++) {
       sp_sb path = {0};
       sp_sb_putf(&path, "%s%s%s%s", dirs[d], dirs[d][0] ? "/" : "", script, ends[e]);

@@ -45,6 +45,9 @@ try 0 'branches.lua, by_hand_cls.lua' help run
 try 2 'a script is wanted, such as train_seg.lua' run
 try 2 "/scripts; did you mean: spcore run train_seg.lua" run scripts/train_sge
 try 2 "script 'nosuch.lua' not found, looked here and in " run nosuch.lua
+printf '\033Lua' > "$tmp/compiled.lua"
+try 1 "compiled.lua is compiled, as luac does it, or no script" run "$tmp/compiled.lua"
+try 2 "script './train_seg.lua' not found, neither with nor without .lua; did you mean: spcore run train_seg.lua" run ./train_seg.lua
 try 2 "; shipped are branches.lua, " run nosuch.lua
 try 2 "there is no command 'insepct', did you mean 'inspect'?" insepct
 try 2 "there is no command 'xyzzy' (see" xyzzy

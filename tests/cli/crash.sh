@@ -83,6 +83,31 @@ ended 1 "spcore: $file: loading it $left" env SP_TEST_CRASH=exit "$spcore" check
 ended 1 "spcore: stage 'crash' (crash.so) step 3: forward() $left" \
   "$spcore" check "$file" --set how=exit --set at=forward --set step=3
 
+# os.exit() ends the program beside stages that work, so nothing is freed beneath them, as at the script's own end
+cat > leaves.lua <<'L'
+local sp = require "spcore"
+local opt = sp.args { how = { "", "how" } }
+local g <close> = sp.graph(opt)
+local data = g.toy_source { batch = 8 }
+g:train { g.toy_loss { g.crash { g.toy_mul { data.x }.y, at = "forward", step = 100 }.y }, optimizer = g.toy_sgd {} }
+local f = io.open("left.txt", "w")
+for step in g:steps(6) do
+  if step == 2 and opt.how ~= "" then
+    f:write "buffered"
+    if opt.how == "true" then os.exit(true) elseif opt.how == "false" then os.exit(false) elseif opt.how == "close" then os.exit(5, true) end
+    os.exit(tonumber(opt.how))
+  end
+end
+L
+export SP_TEST_ENDED=1
+ended 0 "crash.so is gone" "$spcore" run leaves.lua --quiet
+ended 3 "" "$spcore" run leaves.lua --quiet --how 3
+[ "$(cat left.txt)" = buffered ] || { echo "not ok - os.exit() loses what was written"; failed=1; }
+ended 0 "" "$spcore" run leaves.lua --quiet --how true
+ended 1 "" "$spcore" run leaves.lua --quiet --how false
+ended 5 "crash.so is gone" "$spcore" run leaves.lua --quiet --how close
+unset SP_TEST_ENDED
+
 # where no stage is called, the file is found on the stack
 cat > format.lua <<'L'
 local sp = require "spcore"

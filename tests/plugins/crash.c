@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * crash.c - a stage that ends the program: how, and from where, its parameters say. With SP_TEST_CRASH=HOW in the
  * environment the file does so as it is loaded; with SP_TEST_END=HOW its format does when a file is written or opened, and with
- * SP_TEST_END=never it never ends writing. */
+ * SP_TEST_END=never it never ends writing. With SP_TEST_ENDED it says when it is unloaded. */
 #include <spcore/ext/parallel.h>
 #include <spcore/format.h>
 #include <spcore/plugin.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -45,6 +46,11 @@ __attribute__((constructor)) static void loaded(void) {
   const char *how = getenv("SP_TEST_CRASH");
   for (int i = 0; how && ways[i]; i++)
     if (strcmp(how, ways[i]) == 0) end(i);
+}
+
+/* As those of a library, which frees what its calls use. */
+__attribute__((destructor)) static void ended(void) {
+  if (getenv("SP_TEST_ENDED")) fputs("crash.so is gone\n", stderr);
 }
 
 static int create(sp_ctx *ctx, const void *params, void **self) {
