@@ -54,6 +54,7 @@ local function measure(o, f)
     local began = sp.now()
     for n = 0, opt.batches - 1 do f(n) end
     sync(o)
+    if sp.interrupted() then sp.exit(128 + sp.interrupted()) end
     if turn > 0 then times[turn] = (sp.now() - began) / opt.batches * 1e3 end
   end
   return median(times)

@@ -10,6 +10,7 @@
 
 #include "base/thread.h"
 #include "lua/graph.h"
+#include "lua/signals.h"
 
 #define SP_LUA_SNAPSHOT "spcore.snapshot"
 #define MAX_FILES 4
@@ -100,6 +101,7 @@ static int saver_wait(lua_State *L) {
   if (!s->started) return sp_lua_fail(L, "a snapshot that nobody writes");
   say_busy(s, sp_lua_of(L)->env->ranks);
   join(s);
+  sp_lua_interrupted(); /* noticed: what a run does behind its last save comes to its end, too */
   return push_outcome(L, s);
 }
 

@@ -8,12 +8,18 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lua/state.h"
 
-#define GRACE 100000000 /* instructions that a script may take to its next step, or to ask: about a second's */
+/* What a script may take from a signal to its next step, or until it asks: so many instructions, about a second's; or, since one
+ * that waits in calls takes few of them, so many seconds. */
+#define GRACE 100000000
+#define PATIENCE 3
+#define LOOK 10000 /* instructions between two looks whether that is over */
 
-static volatile sig_atomic_t caught, noticed;
+static volatile sig_atomic_t caught, noticed, late;
+static int looks;
 static lua_State *volatile running;
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -22,7 +28,7 @@ static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 static atomic_bool failed, ready, told;
 static pthread_t script_thread;
 
-/* Called GRACE instructions after a signal, in a coroutine after its own, and again each time that as many have passed. */
+/* Called each LOOK instructions behind a signal, in a coroutine after its own. */
 static void on_late(lua_State *L, lua_Debug *ar) {
   sp_err err;
   (void)ar;
@@ -32,14 +38,22 @@ static void on_late(lua_State *L, lua_Debug *ar) {
   }
   if (!caught) return;
   if (noticed) lua_sethook(L, NULL, 0, 0);
-  else sp_lua_fail(L, "interrupted by SIG%s", sigabbrev_np(caught));
+  else if (late || ++looks >= GRACE / LOOK) sp_lua_fail(L, "interrupted by SIG%s", sigabbrev_np(caught));
+}
+
+/* PATIENCE is over: the next instruction is the last, where nobody has asked by then. */
+static void on_alarm(int sig) {
+  (void)sig;
+  late = 1;
+  if (running && !noticed) lua_sethook(running, on_late, LUA_MASKCOUNT, 1);
 }
 
 /* The next one, of any kind, finds the default action. A hook is what a signal handler may set. */
 static void on_signal(int sig) {
   caught = sig;
   for (size_t i = 0; i < SP_ARRAY(signals); i++) signal(signals[i], SIG_DFL);
-  if (running) lua_sethook(running, on_late, LUA_MASKCOUNT, GRACE);
+  if (running) lua_sethook(running, on_late, LUA_MASKCOUNT, LOOK);
+  alarm(PATIENCE);
 }
 
 static void on_wake(int sig) {
@@ -65,6 +79,8 @@ void sp_lua_catch_signals(void) {
   sa.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &sa, NULL);
   sigaction(SIGXFSZ, &sa, NULL);
+  sa.sa_handler = on_alarm;
+  sigaction(SIGALRM, &sa, NULL);
   sa.sa_handler = on_wake;
   sigaction(WAKE, &sa, NULL);
   script_thread = pthread_self();
@@ -106,12 +122,12 @@ static int make_coroutine(lua_State *L) {
   lua_Hook hook = lua_gethook(L);
   int mask = lua_gethookmask(L), count = lua_gethookcount(L);
   luaL_checktype(L, 1, LUA_TFUNCTION);
-  lua_sethook(L, on_late, LUA_MASKCOUNT, GRACE);
+  lua_sethook(L, on_late, LUA_MASKCOUNT, LOOK);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, 1);
   lua_call(L, 1, 1);
   lua_sethook(L, hook, mask, count);
-  if (caught) lua_sethook(L, on_late, LUA_MASKCOUNT, GRACE); /* what the handler set meanwhile */
+  if (caught) lua_sethook(L, on_late, LUA_MASKCOUNT, LOOK); /* what the handler set meanwhile */
   return 1;
 }
 

@@ -248,6 +248,7 @@ static int steps_next(lua_State *L) {
     lg->looping = false;
     return 0;
   }
+  sp_lua_interrupted(); /* noticed, however long the step took: the next call ends the loop */
   take_asked(lg, r);
   if (lg->sums && write_sums(lg, r, &err)) return sp_lua_raise(L, &err);
   lua_pushinteger(L, (lua_Integer)r->step);

@@ -29,6 +29,7 @@ local function run(loop, make, opt)
   local o = make(h)
   local last, began = opt.warm_up + opt.steps, nil
   for step = 0, last - 1 + loop.behind do
+    if core.interrupted() then core.exit(128 + core.interrupted()) end
     loop.step(o, step, step >= last)
     if step == opt.warm_up - 1 + loop.behind then
       o.sync()

@@ -209,6 +209,22 @@ signals() {
   [ "$(cat got)" = "$want" ] && [ "$(tail -n 1 err)" = "$line" ] ||
     { echo "not ok - ended with $(cat got), wanted $want and: $line"; sed 's/^/    /' err; failed=1; }
 }
+# a script that waits in calls takes few instructions; a step that takes longer than that patience ends well
+signals 130 "spcore: stuck.lua:3: interrupted by SIGINT" INT << 'E'
+local sys = require "spcore.sys"
+io.stderr:write("on\n")
+while true do sys.sleep(0.2) end
+E
+signals 130 "one step" INT << 'E'
+local g <close> = require "spcore".graph { device = "cpu", run_ahead = 0 }
+g.sleep { g.toy_source { batch = 8 }.x, ms = 3500 }
+io.stderr:write("on\n")
+for step in g:steps(9) do
+  local n = 0
+  for i = 1, 20000 do n = n + i end
+  io.stderr:write(step == 0 and "one step\n" or "another step\n")
+end
+E
 # ThreadSanitizer holds signals back until the next system call, which these loops never make.
 case ${SP_SANITIZERS-} in
   *thread*) ;;
