@@ -383,13 +383,27 @@ static void put_settings(sp_sb *sb, const char *path) {
   sp_sb_free(&settings);
 }
 
-static void put_cure(sp_names *k, const sp_view *v, const listed *lists, sp_sb *sb) {
+/* The entries behind the prefix that are taken: whether one begins so. */
+static bool is_taken(const sp_names *k, const char *prefix, const bool *used, const char *begin, size_t len) {
+  for (size_t i = 0; i < k->n; i++)
+    if (used[i] && begins(k->entries[i].name, prefix) && !strncmp(k->entries[i].name + strlen(prefix), begin, len))
+      return true;
+  return false;
+}
+
+/* A pattern for the first of the entries that are too many, and for as many of its neighbours as may go with it. */
+static void put_ignore(const sp_names *k, const sp_view *v, const bool *used, const char *extra, sp_sb *sb) {
+  const char *prefix = common_prefix(k, v);
+  size_t end = strcspn(extra, ","), len = strcspn(extra, ".,");
+  while (len < end && is_taken(k, prefix, used, extra, len + 1)) len += 1 + strcspn(extra + len + 1, ".,");
+  sp_sb_putf(sb, "; what is another's may be left out: weights = { FILE, ignore = { \"%.*s%s\" } }", (int)len, extra,
+             len < end ? ".*" : "");
+}
+
+static void put_cure(sp_names *k, const sp_view *v, const listed *lists, const bool *used, sp_sb *sb) {
   size_t behind = strlen(common_prefix(k, v));
   if (!lists[MISSING].n && !lists[BAD].n && !k->whole && behind < lists[EXTRA].list.n) {
-    const char *first = lists[EXTRA].list.s + behind;
-    size_t len = strcspn(first, ".,");
-    sp_sb_putf(sb, "; what is another's may be left out: weights = { FILE, ignore = { \"%.*s%s\" } }", (int)len, first,
-               first[len] == '.' ? ".*" : "");
+    put_ignore(k, v, used, lists[EXTRA].list.s + behind, sb);
   } else if (*v->prefix && !any(k, v->prefix)) {
     sp_sb_putf(sb, "; no entry begins with '%s', but with ", v->prefix);
     put_first_words(k, sb);
@@ -401,7 +415,7 @@ static void put_cure(sp_names *k, const sp_view *v, const listed *lists, sp_sb *
   }
 }
 
-static int refuse(sp_names *k, const sp_view *v, const listed *lists, sp_err *err) {
+static int refuse(sp_names *k, const sp_view *v, const listed *lists, const bool *used, sp_err *err) {
   static const char *const words[] = {"missing", "unexpected", "of another shape or type"};
   sp_sb sb = {0};
   put_who(k, &sb);
@@ -411,7 +425,7 @@ static int refuse(sp_names *k, const sp_view *v, const listed *lists, sp_err *er
     sp_sb_putf(&sb, "%s%zu %s: ", n++ ? "; " : ": ", lists[i].n, words[i]);
     put_list(&sb, &lists[i]);
   }
-  put_cure(k, v, lists, &sb);
+  put_cure(k, v, lists, used, &sb);
   int st = sp_fail(err, SP_E_SHAPE, "%s does not fit %s", k->path, sp_sb_str(&sb));
   sp_sb_free(&sb);
   return st;
@@ -467,7 +481,7 @@ static int look(sp_names *k, const sp_view *best, sp_err *err) {
     if (have(k, v, k->nodes[j])) look_at_weights(k, v, k->nodes[j], lists, used);
   if (!st) look_at_entries(k, v, lists, used);
   if (!st && k->view) st = check_ignore(k, err);
-  if (!st && (lists[MISSING].n || lists[EXTRA].n || lists[BAD].n)) st = refuse(k, v, lists, err);
+  if (!st && (lists[MISSING].n || lists[EXTRA].n || lists[BAD].n)) st = refuse(k, v, lists, used, err);
   if (!st) put_notice(k, lists);
   for (size_t i = 0; i < N_LISTS; i++) sp_sb_free(&lists[i].list);
   free(used);

@@ -169,6 +169,12 @@ loads(" leaves out fc.weight, fc.bias %(the classifier, which its layers do not 
 write("F32", "", nil, { { "fc.mask", "BOOL" }, "fc.bias" }) -- of a type that we have not
 loads(nil, { weights = ", ignore = 'fc.*'" })
 refused("2 unexpected: fc.mask, fc.bias; what is another's may be left out")
+-- only what is too many: 0.weight is taken
+write("F32", "", nil, { "0.more.x", "0.more.y" })
+refused("2 unexpected: 0.more.x, 0.more.y; .* ignore = { \"0%.more%.%*\" } }\n$")
+loads(nil, { weights = ", ignore = { '0.more.*' }" })
+write("F32", "", nil, { "0.gain" })
+refused("1 unexpected: 0.gain; .* ignore = { \"0%.gain\" } }\n$")
 write("BOOL", "")
 local meta, why = require("spcore.core").examine(dir.path .. "/w.safetensors")
 t.eq(meta, nil)
