@@ -4,6 +4,7 @@
 -- checkpoints, and resumed.jsonl a line each time that the run went on.
 local accuracy = require "spcore.accuracy"
 local args = require "spcore.args"
+local best = require "spcore.best"
 local checkpoint = require "spcore.checkpoint"
 local core = require "spcore.core"
 local files = require "spcore.files"
@@ -30,19 +31,9 @@ local keys = {
 
 -- ---- a run that goes on ----
 
--- The metric of validations that is the better the larger it is, or the smaller.
-local function worth(by, eval)
-  if by == "auto" then
-    by = type(eval.iou) == "number" and "iou" or type(eval.accuracy) == "number" and "accuracy" or "loss"
-  end
-  local v = eval[by]
-  if type(v) ~= "number" or v ~= v then return end
-  return by:find "loss$" and -v or v, by, v
-end
-
 -- A validation, with the weights before the step `boundary`; whether it is the best so far.
 local function consider(self, step, eval, boundary)
-  local value, by, v = worth(self.best_by, eval)
+  local value, by, v = best.worth(self.best_by, eval)
   self.last_eval, self.eval_boundary = eval, boundary
   if not value or (self.best and value <= self.best.worth) then return false end
   self.best = { worth = value, metric = by, value = v, step = step }
@@ -53,7 +44,7 @@ end
 -- where the steps end that have begun. Those that were done before it went on stay done: with less patience than it had
 -- before it ends behind a later validation.
 local function loses_patience(self, step, eval)
-  local value = worth(self.best_by, eval)
+  local value = best.worth(self.best_by, eval)
   if self.early then return false end
   if value and (not self.hoped or value > self.hoped + self.min_delta) then self.hoped, self.waited = value, 0
   else self.waited = self.waited + 1 end
@@ -147,7 +138,9 @@ local function check(t)
     local ok, why = core.knows_format "weights.safetensors"
     if not ok then core.fail(why) end
   end
-  local patience = t.opt and rawget(t.opt, "patience") or 0
+  local opt = t.opt or {}
+  if rawget(opt, "best_by") then best.check(opt.best_by, t.graph) end
+  local patience = rawget(opt, "patience") or 0
   if patience > 0 and #t.graph._evals == 0 then
     core.fail "--patience: there is no validation before the end; take a smaller --eval-every"
   end
@@ -260,11 +253,10 @@ local function figure(name, v)
 end
 
 local function note_eval(self, step, eval)
+  best.demand(self.best_by, eval, self.patience > 0)
   local is_best = consider(self, step, eval, self.graph._raw:boundary())
-  local best = self.best
-  if is_best and self.checkpoint then
-    self.checkpoint:best { metric = best.metric, value = best.value, step = step }
-  end
+  local b = self.best
+  if is_best and self.checkpoint then self.checkpoint:best { metric = b.metric, value = b.value, step = step } end
   if self.samples then self.samples:draw(step, is_best, self.board) end
 end
 
@@ -410,14 +402,14 @@ end
 
 -- Seconds and images are of this session alone where the run went on.
 local function summary_of(self)
-  local best, eval, seconds = self.best, {}, sys.now() - self.began
+  local b, eval, seconds = self.best, {}, sys.now() - self.began
   for k, v in pairs(self.last_eval or {}) do
     if k ~= "counts" then eval[k] = v end
   end
   local s = {
     steps = self.first + self.seen, seconds = seconds, images_per_second = self.images / seconds, loss = self.loss,
     evaluation = self.last_eval and eval, weights = self.save_weights and "weights.safetensors" or nil,
-    best = best and { metric = best.metric, value = best.value, step = best.step }, stopped_early = self.early,
+    best = b and { metric = b.metric, value = b.value, step = b.step }, stopped_early = self.early,
   }
   local counts = self.last_eval and self.last_eval.counts
   if type(counts) ~= "table" then return s end
@@ -428,10 +420,10 @@ end
 
 -- "stopped early at step 749: no better iou for 3 validations, best 0.8123 at step 599"
 local function words_of_early(self)
-  local early, best = self.early, self.best
+  local early, b = self.early, self.best
   return ("stopped early at step %d: no better %s for %d validation%s%s"):format(early.step,
-    best and best.metric or self.best_by, early.validations, early.validations == 1 and "" or "s",
-    best and (", best %.4f at step %d"):format(best.value, best.step) or "")
+    b and b.metric or self.best_by, early.validations, early.validations == 1 and "" or "s",
+    b and (", best %.4f at step %d"):format(b.value, b.step) or "")
 end
 
 -- Saves the weights and closes the folder. The last line, printed also with --quiet, names the folder; `text` follows.

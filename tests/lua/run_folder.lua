@@ -169,6 +169,30 @@ t.match(told, "IoU of the worst 20 of 30 classes:\n  class 0   0.0169\n")
 t.eq(#sum.classes, 30)
 t.ok(not report("quick", "loss = 1", "nil"):find "IoU")
 
+-- validations without anything that one can be better by: of no use to --patience; a name that one of several stages has
+t.write(dir.path .. "/judged.lua", [[
+local sp = require "spcore"
+local opt = sp.args({ eval = { "size", "what a validation has" } }, { checkpoints = true })
+local g <close> = sp.graph(opt)
+local x = g.toy_mul { g.toy_source { batch = 8 }.x }.y
+g:train { g.toy_loss { x, name = "one" }, g.toy_loss { x, name = "two" }, optimizer = g.toy_sgd {} }
+g:evaluate { data = g.toy_source { batch = 8 }, every = 1 }
+local run <close> = sp.run { graph = g, opt = opt, steps = 2 }
+for step = 0, 1 do run:step(step, { time = 1.0, n = 8, eval = { n = 8, batches = 1, [opt.eval] = 3 - step } }) end
+run:finish()
+]])
+local function judged(line) return t.spcore(dir.path, "run judged.lua --quiet --device cpu " .. line) end
+t.eq(judged "--out judged1", 0)
+code, out, err = judged "--out judged2 --patience 2"
+t.eq(code, 1)
+t.one_line(err, "judged.lua:8: %-%-best%-by auto: validations have no such metric; they have size\n$")
+code, out, err = judged "--out judged3 --best-by three.loss"
+t.eq(code, 2)
+t.one_line(err, "%-%-best%-by three.loss: validations have no such metric; they have one.loss, two.loss; did you mean 'one.loss'%?")
+t.eq(sys.kind(dir.path .. "/judged3"), nil)
+t.eq(judged "--out judged3 --best-by two.loss --eval two.loss", 0)
+t.match(t.read(dir.path .. "/judged3/summary.json"), '"metric": "two.loss",\n *"step": 1,\n *"value": 2')
+
 -- scripts that are not there or do not parse
 code, out, err = t.spcore(dir.path, "run nothing")
 t.eq(code, 2)

@@ -1,0 +1,69 @@
+-- SPDX-License-Identifier: MIT
+-- The metric of validations by which the best one is chosen, and --patience judges (--best-by).
+local args = require "spcore.args"
+local core = require "spcore.core"
+local words = require "spcore.words"
+
+local best = {}
+
+-- What a validation is worth by a metric, the more the better -> that, the metric's name, its value; nil: it has no such number, or
+-- nothing was measured.
+function best.worth(by, eval)
+  if by == "auto" then
+    by = type(eval.iou) == "number" and "iou" or type(eval.accuracy) == "number" and "accuracy" or "loss"
+  end
+  local v = eval[by]
+  if type(v) ~= "number" or v ~= v then return end
+  return by:find "loss$" and -v or v, by, v
+end
+
+local function refusal(by, names)
+  return ("--best-by %s: validations have no such metric; they have %s%s"):format(by,
+    names[1] and table.concat(names, ", ") or "none", words.near(by, names))
+end
+
+-- The stages with an output of that name; an evaluation runs no optimizer.
+local function stages_with(g, output)
+  local list = {}
+  for _, node in ipairs(g:nodes()) do
+    local ok, v = pcall(function() return not node.optimizer and node[output] end)
+    if ok and core.kind(v) == "output" then list[#list + 1] = node end
+  end
+  return list
+end
+
+-- What validations are chosen by most of the time: of the outputs of stages nobody knows which are numbers.
+local function usual(g)
+  local names = {}
+  if #stages_with(g, "counted") == 1 then names[1] = "accuracy"
+  elseif #stages_with(g, "counts") == 1 then names[1] = "iou" end
+  local losses = stages_with(g, "loss")
+  for i, node in ipairs(losses) do names[#names + 1] = #losses == 1 and "loss" or losses[i].name .. ".loss" end
+  return names
+end
+
+-- Ends with a line where no stage of the graph has what `by` names: before a step is done.
+function best.check(by, g)
+  local stage, port = by:match "^([^.]+)%.([^.]+)$"
+  local names = usual(g)
+  for _, name in ipairs(names) do
+    if name == by then return end
+  end
+  for _, node in ipairs(stages_with(g, port or by)) do
+    if not stage or node.name == stage then return end
+  end
+  if by ~= "auto" then args.usage("%s", refusal(by, names)) end
+end
+
+-- Raises the same where a validation does not have it as a number. needed: "auto" is to find one, too.
+function best.demand(by, eval, needed)
+  if by == "auto" and not needed then return end
+  local names = {}
+  for _, name in ipairs(words.keys(eval)) do
+    if type(eval[name]) == "number" and name ~= "n" and name ~= "batches" then names[#names + 1] = name end
+    if name == by and type(eval[name]) == "number" then return end
+  end
+  if by ~= "auto" or not (eval.iou or eval.accuracy or eval.loss) then core.fail(refusal(by, names)) end
+end
+
+return best
