@@ -8,15 +8,16 @@ local words = require "spcore.words"
 
 local opt = sp.args({
   data = {
-    "shapes", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; .tar; .npy; shapes, random",
+    "auto", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; .tar; .npy; shapes, random",
+    default = "shapes; with --reference random",
   },
   val = { "", "folder with the images for validation", default = "part of --data" },
-  size = { 0, "pixels of a side", default = "64; with --backbone 224, with --reference 256", min = 0, max = 4096 },
+  size = { -1, "pixels of a side", default = "64; with --backbone 224, with --reference 256", min = 1, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },
-  steps = { 0, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 0 },
-  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
+  steps = { -1, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 1 },
+  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
     instead_of = "steps" },
-  lr = { 0.0, "highest learning rate", default = "6e-3; with --backbone and --reference 1e-3", min = 0.0 },
+  lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone and --reference 1e-3", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
     default = "none" },
@@ -25,7 +26,7 @@ local opt = sp.args({
     choices = { "cosine", "step", "one_cycle" },
   },
   label_smoothing = { 0.0, "part of a label that goes to all classes", min = 0.0, max = 0.999 },
-  samples = { 0, "images of the data", default = "all of a folder, 8192 of a built-in set", min = 0 },
+  samples = { 0, "images of the data", default = "all of a folder, 8192 of a built-in set", min = 1 },
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   encoder = { "", "weights that the encoder begins with" },
@@ -39,7 +40,7 @@ local opt = sp.args({
     choices = { "auto", "cpu", "gpu", "none" },
   },
   fused = { true, "with --reference: one stage for all of the augmentation; --no-fused: six, one after another" },
-  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each" },
+  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
   pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
@@ -63,11 +64,20 @@ if opt.reference and not plain then
   sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs, --ema and --dropout out"
 end
 
-if opt.reference and opt.val ~= "" then sp.usage("--reference: has no validation; leave --val out") end
+if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
+local idle = { -- with --reference, and why
+  data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
+  patience = { 0, "has no validation" }, best_by = { "auto", "has no validation" },
+  width = { 8, "has a network of its own" }, levels = { 3, "has a network of its own" },
+}
+for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
+  if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
+end
+if not opt.reference and opt.warm_up ~= 10 then sp.usage "--warm-up: goes with --reference" end
 
--- A value that depends on the workload, unless the command line has it.
+-- A value that depends on the workload, unless the command line has it, where none is below 0.
 local function pick(value, usual, reference)
-  if value ~= 0 then return value end
+  if value >= 0 then return value end
   return opt.reference and reference or usual
 end
 
@@ -93,7 +103,7 @@ end
 -- The workload that others are measured on: see docs. The numbers it learns from are random.
 local function reference(g)
   local data = g.reader {
-    path = "random", target = "class", batch = batch, size = { size, size }, classes = 10, samples = opt.samples,
+    path = opt.data, target = "class", batch = batch, size = { size, size }, classes = 10, samples = opt.samples,
   }
   local cpu = on_cpu(g)
   local x = data.image

@@ -7,16 +7,17 @@ local words = require "spcore.words"
 
 local opt = sp.args({
   data = {
-    "shapes", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; VOC; .csv; .tar; .npy; shapes, random",
+    "auto", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; VOC; .csv; .tar; .npy; shapes, random",
+    default = "shapes; with --reference random",
   },
   val = { "", "folder with the images and masks for validation", default = "part of --data" },
-  classes = { 0, "classes of a folder without classes.txt", default = "none", min = 0, max = 255 },
-  size = { 0, "pixels of a side", default = "64; with --backbone and --reference 256", min = 0, max = 4096 },
+  classes = { 0, "classes of a folder without classes.txt", default = "none", min = 1, max = 255 },
+  size = { -1, "pixels of a side", default = "64; with --backbone and --reference 256", min = 1, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 65536 },
-  steps = { 0, "optimizer steps", default = "1000; with --train-encoder 2000, with --reference 100 timed ones", min = 0 },
-  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 0, max = 1000000,
+  steps = { -1, "optimizer steps", default = "1000; with --train-encoder 2000, with --reference 100 timed ones", min = 1 },
+  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
     instead_of = "steps" },
-  lr = { 0.0, "highest learning rate", default = "6e-3; with --backbone and --reference 1e-3", min = 0.0 },
+  lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone and --reference 1e-3", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
     default = "none" },
@@ -26,7 +27,7 @@ local opt = sp.args({
   },
   loss = { "cross_entropy", "the loss", choices = { "cross_entropy", "dice", "focal" } },
   label_smoothing = { 0.0, "part of a label, for cross_entropy, that goes to all classes", min = 0.0, max = 0.999 },
-  samples = { 0, "images of the data", default = "all of a folder, 4096 of a built-in set", min = 0 },
+  samples = { 0, "images of the data", default = "all of a folder, 4096 of a built-in set", min = 1 },
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   train_encoder = { false, "train the encoder as well, from scratch or from --weights" },
@@ -38,9 +39,9 @@ local opt = sp.args({
   model = { "unet", "the head behind --backbone", choices = { "unet", "fpn", "deeplabv3", "fcn" } },
   output_stride = {
     0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
-    min = 0, max = 32,
+    min = 1, max = 32,
   },
-  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each" },
+  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
   pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
@@ -67,12 +68,21 @@ if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dro
     .. "--dropout out")
 end
 
-if opt.reference and opt.cache ~= "off" then sp.usage("--reference: computes the encoder in each step; leave --cache out") end
-if opt.reference and opt.val ~= "" then sp.usage("--reference: has no validation; leave --val out") end
+if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
+local idle = { -- with --reference, and why
+  data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
+  patience = { 0, "has no validation" }, best_by = { "auto", "has no validation" },
+  width = { 8, "has a network of its own" }, levels = { 3, "has a network of its own" },
+  classes = { 0, "has ten classes" }, cache = { "off", "computes the encoder in each step" },
+}
+for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
+  if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
+end
+if not opt.reference and opt.warm_up ~= 10 then sp.usage "--warm-up: goes with --reference" end
 
--- A value that depends on the workload, unless the command line has it.
+-- A value that depends on the workload, unless the command line has it, where none is below 0.
 local function pick(value, usual, reference)
-  if value ~= 0 then return value end
+  if value >= 0 then return value end
   return opt.reference and reference or usual
 end
 
@@ -103,7 +113,7 @@ end
 
 -- The workload that others are measured on: see docs. The numbers it learns from are random.
 local function reference(g)
-  local data = g.reader { path = "random", batch = batch, size = { size, size }, classes = 10, samples = opt.samples }
+  local data = g.reader { path = opt.data, batch = batch, size = { size, size }, classes = 10, samples = opt.samples }
   local image = g.to_float { data.image }
   local enc = g.encoder { image, model = "plain", frozen = not opt.train_encoder, weights = opt.encoder }
   local dec = g.decoder { enc.features, model = "plain", classes = data.classes }

@@ -303,13 +303,14 @@ local function check_pairs(options, given)
   end
 end
 
-local function check_times(opt)
+local function check_resuming(opt, given)
   for _, name in ipairs { "checkpoint_every", "max_time" } do
     local steps, _, why = (require "spcore.checkpoint").interval(opt[name])
     if steps and name == "max_time" then why = ("'%s': a time such as 90s, 5m, 2h is wanted"):format(opt[name]) end
     if why then usage("%s %s", dashed(name), why) end
   end
   if opt.override and opt.resume == "" then usage "--override goes with --resume" end
+  if given.min_delta and opt.patience == 0 then usage "--min-delta goes with --patience" end
 end
 
 -- As rank 0 reads them: other hosts may not have the folder.
@@ -399,7 +400,7 @@ function args.parse(spec, how)
   if not options.device.unused then opt.device = check_device(opt.device) end
   if given.resume and opt.resume == "" then usage "--resume: the folder of a run is wanted" end
   if how.checkpoints and opt.resume ~= "" then take_over(opt, options, given) end
-  if how.checkpoints then check_times(opt) end
+  if how.checkpoints then check_resuming(opt, given) end
   if how.rest then opt.rest = rest end
   if opt.debug then core.set_debug(true) end
   if opt.quiet then core.log_level("error") end

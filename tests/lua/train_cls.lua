@@ -76,10 +76,11 @@ local pipe <close> = io.popen(("cd %s && timeout -s INT 2 %s/spcore run train_cl
 local said = pipe:read "a"
 t.ok((tonumber(said:match "([%d.]+) steps/s") or 0) < 1e6, said)
 
-local function refused(options, words)
-  local code, _, err = t.spcore(dir.path, "run train_cls.lua --quiet " .. options)
+local function refused(options, words, script)
+  local code, _, err = t.spcore(dir.path, ("run train_%s.lua --quiet %s"):format(script or "cls", options))
   t.ok(code ~= 0, options)
   t.match(err, words)
+  return code
 end
 refused("--augment gpu --device cpu", "^spcore: .-%-%-augment gpu: the training runs on the cpu; take %-%-device cuda")
 refused("--augment gpus", "%-%-augment gpus: choose one of auto, cpu, gpu, none; did you mean 'gpu'%?")
@@ -88,5 +89,44 @@ refused("--epochs 2 --reference", "%-%-reference: .* leave .* %-%-epochs, %-%-em
 refused("--resume epochs --steps 20", "%-%-steps was 16 and is 20; leave it away, or take %-%-override")
 refused("--patience 2 --size 16 --samples 64 --steps 4 --eval-every 4", "%-%-patience: there is no validation before the end")
 refused("--data nowhere", "nowhere")
+refused("--min-delta 1", "train_cls.lua: %-%-min%-delta goes with %-%-patience\n$")
 refused("--no-fused", "%-%-no%-fused: goes with %-%-reference, and not with %-%-augment none")
 refused("--reference --size 1", "'crop': 0 is below 1 px")
+
+-- what is no value is not taken for the default; the reference workload refuses what it has no use for
+for _, script in ipairs { "seg", "cls" } do
+  for option, least in pairs {
+    steps = 1, epochs = 1, size = 1, samples = 1, ["eval-every"] = 1, lr = 0.0, classes = script == "seg" and 1 or nil,
+    ["output-stride"] = script == "seg" and 1 or nil,
+  } do
+    local none = least == 0 and -1 or 0
+    t.eq(refused(("--%s %d"):format(option, none), ("%d: the value must be at least %s"):format(none, least), script), 2, option)
+  end
+  for options, why in pairs {
+    ["--data shapes"] = "trains on random data; leave %-%-data out\n$", ["--width 4"] = "has a network of its own; leave %-%-width out",
+    ["--levels 2"] = "has a network of its own; leave %-%-levels out", ["--eval-every 5"] = "has no validation; leave %-%-eval%-every out",
+    ["--patience 2"] = "has no validation; leave %-%-patience out", ["--best-by loss"] = "has no validation; leave %-%-best%-by out",
+    ["--classes 3"] = script == "seg" and "has ten classes; leave %-%-classes out" or nil,
+  } do
+    t.eq(refused("--reference " .. options, "%-%-reference: " .. why, script), 2, options)
+  end
+  t.eq(refused("--warm-up 5", "%-%-warm%-up: goes with %-%-reference\n$", script), 2)
+  t.match(run(("run train_%s.lua --reference --data random --size 16 --batch 4 --steps 1 --warm-up 1 --threads 2 --out %s_reference")
+    :format(script, script)), "\ndata random: ")
+  t.match(t.read(("%s/%s_reference/settings.json"):format(dir.path, script)), '"data": "random",')
+end
+run(small .. "--steps 2 --lr 0 --out still --quiet") -- says what it means
+t.ok(not t.read(dir.path .. "/still/metrics.jsonl"):find '"lr":[^0]')
+
+-- --best-by: what no stage gives is refused before there is a folder; what is no number, at the first validation
+local best = small:sub(5) .. "--steps 4 --eval-every 2 --patience 1 --out best --best-by "
+local code, _, err = t.spcore(dir.path, "run " .. best .. "acuracy")
+t.eq(code, 2)
+t.one_line(err, "^spcore: train_cls.lua: %-%-best%-by acuracy: validations have no such metric; they have accuracy, loss; "
+  .. "did you mean 'accuracy'%?\n$")
+code, _, err = t.spcore(dir.path, "run " .. best .. "logits")
+t.eq(code, 1)
+t.one_line(err, "train_cls.lua:%d+: %-%-best%-by logits: validations have no such metric; they have accuracy, counted, loss, top1,")
+t.eq(#t.read(dir.path .. "/best/metrics.jsonl"):gsub("[^\n]", ""), 2)
+run("run " .. best:gsub("best %-%-best", "best2 --best") .. "top1 --quiet")
+t.match(t.read(dir.path .. "/best2/summary.json"), '"metric": "top1"')
