@@ -3,6 +3,7 @@
 local sp = require "spcore"
 local files = require "spcore.files"
 local npy = require "spcore.npy"
+local outputs = require "spcore.outputs"
 local sys = require "spcore.sys"
 local tar = require "spcore.tar"
 local words = require "spcore.words"
@@ -29,8 +30,10 @@ local opt = sp.args({
   without = { "by_hand", "run", "training", "precision", "capture", "seed" },
 })
 
-local dir = opt.rest[1]
+outputs.alone()
 if #opt.rest ~= 1 then sp.usage("one folder to write to is wanted, got %d", #opt.rest) end
+local place <close> = outputs.place(opt, opt.rest[1])
+local dir = place.path
 
 local by_class = opt.target == "class" or opt.target == "auto" and opt.layout == "classes"
 local layout = opt.layout ~= "auto" and opt.layout ~= "splits" and opt.layout or by_class and "classes" or "pairs"
@@ -164,7 +167,7 @@ end
 -- The graph writes files into a folder beside the shards; each step's are moved into a shard.
 function layouts.webdataset(g, data, part)
   local temp, name, shard, n = dir .. "/.parts", part == "all" and "shapes" or part, nil, 0
-  check_free(dir, { name .. "-000000.tar" })
+  for k = 0, (data.length - 1) // opt.shard_size do check_free(dir, { ("%s-%06d.tar"):format(name, k) }) end
   writer(g, data, temp, "*", "*.seg.png")
   if by_class then g:results { data.label, raw = true } end
   run(g, data, function(m, first, last)
@@ -204,6 +207,7 @@ function layouts.npy(g, data, part)
   values:close()
 end
 
+if layout ~= "classes" then check_free(dir, { "classes.txt" }) end
 local counts, names = {}, nil
 for _, part in ipairs(parts) do
   if not sp.interrupted() then

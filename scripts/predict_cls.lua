@@ -11,14 +11,17 @@ local opt, model, weights = predict.args("train_cls.lua", {
   top = { 0, "with NAME.json: so many classes, the most probable ones first", default = "all, by number", min = 0 },
 }, "Classifies images: writes the most probable class of each.")
 
+local HEAD <const> = "file,class,name,probability\n"
+local as_json = opt.out:match "%.json$" ~= nil
+if opt.top > 0 and not as_json then sp.usage("--top: goes with --out NAME.json") end
+predict.check_file(opt.out, not as_json and HEAD or nil)
+
 local images = predict.images(opt, opt.out:gsub("%.[^./]*$", "") .. ".bad.txt", false)
 local g <close> = sp.graph(opt)
 local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
 g:results { predict.classify(g, data.image, model, weights) }
 
 local names = predict.class_names(model, model.classes)
-local as_json = opt.out:match "%.json$" ~= nil
-if opt.top > 0 and not as_json then sp.usage("--top: goes with --out NAME.json") end
 
 -- Probabilities, and the number of the largest, from 1.
 local function softmax(logits)
@@ -63,7 +66,7 @@ local function quoted(text)
 end
 
 local out = as_json and predict.json(g, opt.out, names) or predict.output(g, opt.out)
-if not as_json then out:write "file,class,name,probability\n" end
+if not as_json then out:write(HEAD) end
 local done = predict.each(g, images, function(answer)
   local path = answer.request.path
   if answer.error then return as_json and out:add { file = path, error = answer.error } end

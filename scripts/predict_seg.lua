@@ -2,6 +2,7 @@
 -- Segments images with the weights of a run of train_seg.lua. Images are requests: there may be any number of them, and
 -- one that cannot be read is named while the others go on.
 local sp = require "spcore"
+local outputs = require "spcore.outputs"
 local predict = require "spcore.predict"
 
 local opt, model, weights = predict.args("train_seg.lua", {
@@ -13,6 +14,8 @@ local opt, model, weights = predict.args("train_seg.lua", {
   size = { 0, "pixels of a side that the network sees", default = "as in training", min = 0, max = 4096 },
 }, "Segments images: writes a mask and an overlay, of the image's own size, for each.")
 
+predict.check_folder(opt.out, { "masks", "overlays", "bad.txt", opt.probabilities ~= "none" and "probabilities" or nil })
+local dir <close> = outputs.place(opt, opt.out)
 local images = predict.images(opt, opt.out .. "/bad.txt", true)
 local g <close> = sp.graph(opt)
 if opt.size > 0 then model.size = opt.size end
@@ -20,7 +23,7 @@ local data = g.image_requests(predict.reading(model, { batch = images.batch, dec
 local logits = predict.segment(g, data.image, model, weights)
 local names = predict.class_names(model, model.classes or model.decoder.classes)
 local files = g.image_writer {
-  image = data.image, logits = logits, dir = opt.out, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
+  image = data.image, logits = logits, dir = dir.path, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
   probabilities = opt.probabilities ~= "none" and "probabilities/*." .. opt.probabilities or "",
   legend = table.concat(names, "\n"), restore = true,
 }

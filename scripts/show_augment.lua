@@ -3,6 +3,7 @@
 -- parameters that were drawn for it.
 local sp = require "spcore"
 local files = require "spcore.files"
+local outputs = require "spcore.outputs"
 local sys = require "spcore.sys"
 
 local opt = sp.args({
@@ -30,6 +31,7 @@ local opt = sp.args({
     .. "images/ and masks/, or a folder of images for each class, or is one of the built-in sets shapes and random.",
   without = { "by_hand", "run", "training", "precision" },
 })
+outputs.alone()
 
 -- ---- the command line ----
 
@@ -288,13 +290,14 @@ local original, original_mask = fit(data.image, masked and data.mask or nil)
 image, mask = fit(image, mask)
 
 local one = #opt.rest == 1 and opt.rest[1] or ("%d images"):format(rows)
-files.make_parents(opt.out)
+local sheet <close> = outputs.place(opt, opt.out)
+files.make_parents(sheet.path)
 g.contact_sheet {
   image = image, mask = mask, original = original, original_mask = original_mask,
   values = #values > 0 and values or nil, captions = captions,
   label = params.target == "class" and data.label or nil,
   class_names = params.target == "class" and data.class_names or "", mask_names = mask_names(), names = names,
-  rows = rows, columns = opt.variants, zoom = zoom, text = opt.text, file = opt.out, on_cpu = true,
+  rows = rows, columns = opt.variants, zoom = zoom, text = opt.text, file = sheet.path, on_cpu = true,
   title = ("%s\nread at %s px · %sseed %d"):format(one, of_size(size),
     #settings > 0 and table.concat(settings, " · ") .. " · " or "no augmentation · ", opt.seed),
 }

@@ -4,12 +4,14 @@ local args = require "spcore.args"
 local backbone = require "spcore.backbone"
 local core = require "spcore.core"
 local json = require "spcore.json"
+local outputs = require "spcore.outputs"
 local pictures = require "spcore.pictures"
 local progress = require "spcore.progress"
 local sys = require "spcore.sys"
 
 local predict = {}
 
+local JSON <const> = '{"classes":' -- how a document of predictions begins
 local SHOWN = 20 -- images that cannot be read, by name on the terminal
 
 local function file_of(opt)
@@ -48,6 +50,7 @@ function predict.args(script, spec, doc)
     rest = "IMAGE|FOLDER|@LIST...", doc = doc,
     without = { "by_hand", "run", "training", "reading", "seed", "auto_budget", "auto_again" },
   })
+  outputs.alone()
   if opt.weights == "" then args.usage("--weights RUN is missing: the folder of a run of %s", script) end
   if opt.list ~= "" then table.insert(opt.rest, "@" .. opt.list) end
   if #opt.rest == 0 then args.usage "no image is given" end
@@ -126,6 +129,24 @@ function output:close()
   if not ok then core.fail(("%s: %s"):format(self.path, why)) end
 end
 
+-- Ends the program where the file --out, a document or one that begins with `head`, is another program's.
+function predict.check_file(path, head) outputs.check_file(path, head or JSON) end
+
+-- The same of a folder of which `names` will be written, or removed, beside predictions.json: who has written those has that, too.
+function predict.check_folder(dir, names)
+  local doc = dir .. "/predictions.json"
+  outputs.check_file(doc, JSON)
+  if sys.kind(doc) then return end
+  for _, name in ipairs(names) do
+    local path = dir .. "/" .. name
+    local kind = sys.kind(path)
+    if kind and not (kind == "dir" and #(sys.names(path) or {}) == 0) then
+      args.usage("--out %s: %s is there without predictions.json beside it, so this script did not write it; name another folder",
+        dir, path)
+    end
+  end
+end
+
 -- output(g, path) -> a text file of what g gives; json(g, path, names) -> a JSON document, {"classes":[...],"images":[ENTRY, ...]}.
 -- A file that is there stays where g only shows its schedule.
 function predict.output(g, path)
@@ -138,7 +159,7 @@ end
 function predict.json(g, path, names)
   local self = predict.output(g, path)
   self.json = true
-  self:write('{"classes":', json.encode(json.list(names)), ',"images":[\n')
+  self:write(JSON, json.encode(json.list(names)), ',"images":[\n')
   return self
 end
 

@@ -3,6 +3,7 @@
 -- same weights; and what it refuses.
 -- needs: onednn images jansson archive
 local sp = require "spcore"
+local sys = require "spcore.sys"
 local t = require "check"
 
 local dir <close> = t.folder()
@@ -93,3 +94,9 @@ refused("--layout tar x", "%-%-layout tar: choose one of auto, pairs, classes, s
 for _, layout in ipairs { "voc", "csv", "webdataset", "npy" } do
   refused(("--layout %s mask_%s"):format(layout, layout), "is there already")
 end
+assert(sys.mkdir(dir.path .. "/mine"))
+t.write(dir.path .. "/mine/shapes-000001.tar", "mine")
+refused("--layout webdataset --shard-size 256 --samples 512 mine", "mine/shapes%-000001.tar is there already")
+t.write(dir.path .. "/mine/classes.txt", "mine")
+refused("mine", "mine/classes.txt is there already")
+t.eq(t.read(dir.path .. "/mine/shapes-000001.tar") .. t.read(dir.path .. "/mine/classes.txt"), "minemine")

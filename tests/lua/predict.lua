@@ -195,3 +195,43 @@ if sys.there "/dev/full" then
     t.one_line(err, name .. ": No space left on device")
   end
 end
+
+-- what somebody else wrote stays: masks to train on, a list of bad images, a table, a picture
+for line, words in pairs {
+  ["predict_seg.lua --weights seg --out photos"] = "%-%-out photos: photos/masks is there without predictions.json beside it",
+  ["predict_seg.lua --weights seg --out mine"] = "%-%-out mine: mine/bad.txt is there without",
+  ["predict_seg.lua --weights seg --out other"] = "%-%-out: other/predictions.json is there, and this script did not write it",
+  ["predict_cls.lua --weights cls --out mine/labels.csv"] = "%-%-out: mine/labels.csv is there, and this script did not",
+  ["predict_cls.lua --weights cls --out a.csv.json"] = "%-%-out: a.csv.json is there",
+  ["predict_cls.lua --weights cls --out photos/images/00001.jpg"] = "00001.jpg is there",
+} do
+  os.execute(("cd '%s' && mkdir -p mine other && cp a.csv a.csv.json && echo x >mine/bad.txt && echo x >mine/labels.csv && "
+    .. "echo '{}' >other/predictions.json && find photos mine other a.csv.json -type f | sort | xargs cat >before"):format(at))
+  _, err = run(line .. " photos/images/00001.jpg --device cpu", 2)
+  t.one_line(err, words)
+  t.ok(os.execute(("cd '%s' && find photos mine other a.csv.json -type f | sort | xargs cat | cmp -s - before"):format(at)), line)
+end
+assert(sys.mkdir(at .. "/fresh") and sys.mkdir(at .. "/fresh/masks"))
+t.write(at .. "/fresh.csv", "")
+for _ = 1, 2 do -- an empty folder is nobody's, and what it wrote itself it writes again
+  run "predict_seg.lua --weights seg --out fresh photos/images/00001.jpg --device cpu --quiet"
+  run "predict_cls.lua --weights cls --out fresh.csv photos/images/00001.jpg --device cpu --quiet"
+end
+
+-- what only shows its schedule writes nothing; ranks would each do all of it
+for _, line in ipairs {
+  "predict_seg.lua --weights seg --out new photos/images/00001.jpg", "predict_cls.lua --weights cls --out new.csv shapes/disc",
+  "make_shapes.lua new", "make_shapes.lua new --layout npy", "make_shapes.lua new --layout webdataset",
+  "show_augment.lua photos --out new/new.png",
+} do
+  for _, how in ipairs { "schedule %s", "run %s --explain" } do
+    local code, out, words = t.spcore(at, how:format(line) .. " --device cpu", "TMPDIR=empty")
+    t.eq(code, 0, line .. ": " .. words)
+    t.ok(#out > 100, line)
+  end
+  local code, out, words = t.spcore(at, "run " .. line .. " --device cpu --ranks 2")
+  t.eq(code .. out, "2", line)
+  t.one_line(words, "^spcore: %w+_%w+%.lua: it does not train: each of the 2 ranks of this job would do all of it; start it once, without")
+  t.ok(not sys.there(at .. "/new") and not sys.there(at .. "/new.csv"), line)
+  t.eq(#sys.list(at .. "/empty"), 0, line)
+end
