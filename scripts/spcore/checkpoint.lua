@@ -72,6 +72,12 @@ function checkpoint.new(t)
   self.until_time = max_seconds and sys.now() + max_seconds
   if max_steps then core.fail(("--max-time %s: a time such as 90s, 5m, 2h is wanted"):format(t.max_time)) end
   self.raw, self.accumulate = t.graph._raw, t.graph._told[t.graph._optimizer].accumulate or 1
+  local k, ahead = self.accumulate, t.graph._opt.run_ahead
+  local least = (ahead + k) // k * k -- one is kept until its metrics are written; then the weights are so many steps further
+  if self.each_steps and self.each_steps < least and ranks.first then
+    core.log("warn", ("--checkpoint-every %d: with --run-ahead %d%s a checkpoint is saved each %d steps"):format(self.each_steps,
+      ahead, k > 1 and (" and %d steps an update"):format(k) or "", least))
+  end
   self.last_time, self.last_step, self.told = sys.now(), self.raw:step(), 0
   self.safe = self.last_step -- of a run that goes on: the file that it was read from stays with the next one
   self.about = json.encode { form = FORM, seed = t.graph._opt.seed, script = core.env().script:match "[^/]*$",
@@ -269,7 +275,8 @@ end
 local function find(dir)
   local _, lines = lines_before(dir .. "/metrics.jsonl", math.maxinteger)
   local step, path_or_lack, about = newest(dir, lines or 0)
-  return json.encode(step and { step = step, path = path_or_lack, about = about } or { lacks = path_or_lack })
+  if step then return json.encode { step = step, path = path_or_lack, about = about } end
+  return json.encode { lacks = path_or_lack, lines = lines or 0, complete = sys.there(dir .. "/summary.json") }
 end
 
 -- Loads the newest checkpoint of dir into g, which goes on at its step, and cuts what is told of later ones. steps: of the whole
@@ -280,6 +287,10 @@ function checkpoint.resume(g, dir, override, steps)
   if found.lacks then
     core.fail(("--resume %s: no checkpoint there can be gone on with: %s; remove its checkpoint-*.safetensors to begin at "
       .. "step 0, or start another run"):format(dir, found.lacks))
+  end
+  if found.complete then
+    core.fail(("--resume %s: the run is complete and has no checkpoint to go on from; begin another, with a --checkpoint-every "
+      .. "that saves some before its end"):format(dir))
   end
   if step and steps and step > steps then
     core.fail(("--resume %s: the run is to have %d steps, and its checkpoint is at step %d: take more"):format(dir, steps, step))
@@ -300,7 +311,9 @@ function checkpoint.resume(g, dir, override, steps)
     progress.print("resumed at step %d: %s", step, path)
   else
     step = 0
-    progress.print("resumed at step 0: %s has no checkpoint yet", dir)
+    local n = found.lines
+    progress.print("resumed at step 0: %s has no checkpoint yet%s", dir,
+      n > 0 and ("; its %d step%s done again"):format(n, n == 1 and " is" or "s are") or "")
   end
   if ranks.first then os.remove(dir .. "/summary.json") end -- of a run that was complete: no longer, once its metrics are cut
   for _, name in ipairs(ranks.first and { "metrics.jsonl", "checksums.jsonl" } or {}) do

@@ -42,7 +42,7 @@ t.match(run "run train_cls.lua --data set --size 16 --batch 4 --width 4 --levels
 
 -- epochs in place of steps; a run that goes on takes the one or the other
 local short = small:gsub("64", "24") -- 21 for training: 5 steps an epoch, and one image is left out
-t.match(run(short .. "--epochs 2 --out epochs"), "\nstep 10/10  epoch 2/2  loss ")
+t.match(run(short .. "--epochs 2 --checkpoint-every 5 --out epochs"), "\nstep 10/10  epoch 2/2  loss ")
 t.match(run(short .. "--epochs 2 --shards 2 --out shards"), "\nstep 4/4  epoch 2/2  loss ")
 local function of_epochs(pattern) t.match(t.read(dir.path .. "/epochs/settings.json"), pattern) end
 of_epochs '"epochs": 2'
