@@ -238,7 +238,9 @@ if opt.torch == "" then args.usage "--torch DIR is wanted: the folder to write t
 local run, dir = opt.rest[1]:gsub("(.)/+$", "%1"), opt.torch:gsub("(.)/+$", "%1")
 local model, weights = predict.run { weights = run, best = opt.best }
 check(model, run)
-if sys.there(dir .. "/model.py") then args.usage("%s/model.py is there already; name another folder, or remove it", dir) end
+for _, name in ipairs { "model.py", "model.safetensors" } do
+  if sys.there(dir .. "/" .. name) then args.usage("%s/%s is there already; name another folder, or remove it", dir, name) end
+end
 files.make_parents(dir .. "/")
 save(model, weights, dir .. "/model.safetensors")
 files.write(dir .. "/model.py", module_of(model, run))
