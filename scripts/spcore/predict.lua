@@ -14,11 +14,21 @@ local predict = {}
 local JSON <const> = '{"classes":' -- how a document of predictions begins
 local SHOWN = 20 -- images that cannot be read, by name on the terminal
 
+-- Why a run's folder has no weights of that kind, and what to do. summary: of a run that has ended.
+local function why_none(run, best, summary)
+  local other = sys.there(("%s/%s.safetensors"):format(run, best and "weights" or "best"))
+  if summary and not summary.weights then return "its run has ended, and was one that keeps none, as with --reference" end
+  local instead = not other and "" or best and "; leave --best out" or "; take --best"
+  if summary and (not best or summary.best) then return "it has been removed since its run ended" .. instead end
+  if best then return ("its run has made no validation that was the best%s%s"):format(summary and "" or " so far", instead) end
+  return ("its run has not ended; go on with it, --resume %s%s"):format(run, other and ", or take --best" or "")
+end
+
 local function file_of(opt)
   local name = opt.best and "best.safetensors" or "weights.safetensors"
   if sys.there(opt.weights .. "/" .. name) then return opt.weights .. "/" .. name end
-  args.usage("%s has no %s, its run has %s", opt.weights, name, opt.best and "made no validation; leave --best out" or
-    ("not ended; go on with it, --resume %s, or take --best"):format(opt.weights))
+  local summary = json.read(opt.weights .. "/summary.json")
+  args.usage("%s has no %s: %s", opt.weights, name, why_none(opt.weights, opt.best, type(summary) == "table" and summary))
 end
 
 -- run{ weights = RUN, best = false } -> the model that settings.json describes, the file of its weights

@@ -79,18 +79,22 @@ run "run train_cls.lua --width 5 --levels 1 --size 16 --steps 2 --out cropped --
 run "export cropped --torch cropped_torch"
 t.ok(t.read(at .. "/cropped_torch/model.py"):find("[:, :14, :14]", 1, true))
 
+assert(sys.mkdir(at .. "/downloaded"))
+t.write(at .. "/downloaded/model.safetensors", "as it came")
 for line, words in pairs {
   ["export"] = "a run folder is wanted", ["export seg"] = "%-%-torch DIR is wanted", ["export seg cls --torch d"] = "one run at a time",
   ["export seg --torhc d"] = "did you mean '%-%-torch'%?", ["export seg --torch"] = "%-%-torch needs a value",
   ["export seg --torch c"] = "c/model.py is there already; name another folder",
   ["export nowhere --torch d"] = "nowhere/settings.json: No such file",
-  ["export reference --torch d"] = "reference has no weights.safetensors",
+  ["export reference --torch d"] = "reference has no weights.safetensors: its run has ended, and was one that keeps none",
+  ["export seg --torch downloaded"] = "downloaded/model.safetensors is there already; name another folder",
 } do
   t.one_line(select(2, run(line, 2)), words)
 end
 t.write(at .. "/reference/weights.safetensors", "")
 t.one_line(select(2, run("export reference --torch d", 2)), "reference/settings.json describes no U%-Net; is it a run of train_seg.lua")
 os.remove(at .. "/cls/best.safetensors")
-t.one_line(select(2, run("export cls --torch d --best", 2)), "cls has no best.safetensors, its run has made no validation")
+t.one_line(select(2, run("export cls --torch d --best", 2)), "cls has no best.safetensors: it has been removed since its run ended")
+t.eq(t.read(at .. "/downloaded/model.safetensors"), "as it came")
 t.eq(sys.kind(at .. "/d"), nil)
 t.one_line(select(2, run("export seg --torch seg/settings.json/x", 1)), "seg/settings.json")

@@ -98,10 +98,29 @@ run "train_cls.lua --data shapes --size 16 --batch 4 --steps 4 --eval-every 1 --
 os.rename(at .. "/best/weights.safetensors", at .. "/last")
 run "predict_cls.lua --weights best --best --out c.csv shapes/disc --device cpu"
 _, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cpu", 2)
-t.one_line(err, "best has no weights.safetensors, its run has not ended; go on with it, %-%-resume best, or take %-%-best")
+t.one_line(err, "best has no weights.safetensors: it has been removed since its run ended; take %-%-best\n$")
+os.rename(at .. "/best/summary.json", at .. "/summary")
+_, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cpu", 2)
+t.one_line(err, "best has no weights.safetensors: its run has not ended; go on with it, %-%-resume best, or take %-%-best\n$")
 os.remove(at .. "/best/best.safetensors")
+_, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cpu", 2)
+t.one_line(err, ": its run has not ended; go on with it, %-%-resume best\n$")
 _, err = run("predict_cls.lua --weights best --best --out c.csv shapes/disc --device cpu", 2)
-t.one_line(err, "best has no best.safetensors, its run has made no validation")
+t.one_line(err, "best has no best.safetensors: its run has made no validation that was the best so far\n$")
+os.rename(at .. "/last", at .. "/best/weights.safetensors")
+os.rename(at .. "/summary", at .. "/best/summary.json")
+_, err = run("predict_cls.lua --weights best --best --out c.csv shapes/disc --device cpu", 2)
+t.one_line(err, "best has no best.safetensors: it has been removed since its run ended; leave %-%-best out\n$")
+run "train_cls.lua --data shapes --size 16 --batch 4 --steps 1 --out never --quiet --device cpu"
+os.remove(at .. "/never/best.safetensors")
+t.write(at .. "/never/summary.json", (t.read(at .. "/never/summary.json"):gsub('"best": %b{},', "")))
+_, err = run("predict_cls.lua --weights never --best --out c.csv shapes/disc --device cpu", 2)
+t.one_line(err, "never has no best.safetensors: its run has made no validation that was the best; leave %-%-best out\n$")
+run "train_cls.lua --reference --size 16 --steps 1 --warm-up 1 --out none_kept --quiet --device cpu"
+for _, how in ipairs { "", "--best" } do
+  _, err = run(("predict_cls.lua --weights none_kept %s --out c.csv shapes/disc --device cpu"):format(how), 2)
+  t.one_line(err, "none_kept has no %w+.safetensors: its run has ended, and was one that keeps none, as with %-%-reference\n$")
+end
 for i, how in ipairs { "--batch 1 --strategy replicas --depth 3", "--batch 5 --device mock" } do
   run(("predict_seg.lua --weights seg --out masks%d photos/images %s"):format(i, how))
   for _, kind in ipairs { "masks", "overlays" } do
