@@ -245,20 +245,29 @@ static bool check_instance(report *rep, rig *r, const sp_plugin_file *file, cons
   return true;
 }
 
+static bool is_set(const sp_stage_type *t, const sp_value *set) {
+  for (const sp_param *p = t->params; set && p && p->name; p++)
+    if (sp_value_get(set, p->name)) return true;
+  return false;
+}
+
 static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_file *file, services *s) {
   rig r;
   sp_err err;
   sp_solo *solo;
+  const char *create =
+      is_set(t, s->how->set) ? "create() with the parameters of --set" : "create() with default parameters";
   check_docs(rep, t);
   if (find_device(s, t->device, &solo, &err)) {
     report_notice(rep, "create, plan, forward, backward: not exercised", err.msg);
     return;
   }
   if (rig_open(&r, &s->host, t, file, s->how->set, solo, &err)) {
-    refused(rep, "create() with default parameters", &err);
+    if (is_set(t, s->how->set)) report_bad(rep, create, err.msg); /* what is asked for is to be tried */
+    else refused(rep, create, &err);
     return;
   }
-  report_ok(rep, "create() with default parameters");
+  report_ok(rep, create);
   if (t->flags & SP_STAGE_SHARDS)
     report_notice(rep, "plan, forward: not exercised", "a graph adds it itself, and gives it its own gradients");
   bool planned = !(t->flags & SP_STAGE_SHARDS) && check_instance(rep, &r, file, s, solo);

@@ -57,19 +57,68 @@ static bool set_precision(int *precision, const char *text) {
   return false;
 }
 
-static int check_files(const sp_conform *how, char *const *files, int n, tap *t, sp_err *err) {
+static int load_files(sp_registry *reg, char *const *paths, size_t n, const sp_plugin_file ***files, sp_err *err) {
+  int rc = SP_OK;
+  *files = sp_calloc(n, sizeof **files);
+  if (!*files) return sp_nomem(err, n * sizeof **files, "the list of files");
+  for (size_t i = 0; i < n && !rc; i++) rc = sp_registry_load(reg, paths[i], &(*files)[i], err);
+  return rc;
+}
+
+/* The parameters of all stages, `most` at most; how many they are. */
+static size_t list_params(const sp_plugin_file *const *files, size_t n, const char **names, size_t most) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; i++)
+    for (size_t k = 0; k < files[i]->n_stages; k++)
+      for (const sp_param *p = files[i]->stages[k].params; p && p->name; p++, count++)
+        if (count < most) names[count] = p->name;
+  return count;
+}
+
+/* What no stage has is a slip of the pen, which would be tried on none. */
+static int check_settings(const sp_value *set, const sp_plugin_file *const *files, size_t n) {
+  size_t count = list_params(files, n, NULL, 0), k;
+  const char **names = sp_calloc(count + 1, sizeof *names);
+  int code = 0;
+  if (names) list_params(files, n, names, count);
+  for (size_t i = 0; names && i < set->n_fields && !code; i++) {
+    const char *key = set->fields[i].key;
+    for (k = 0; names[k] && strcmp(names[k], key) != 0;) k++;
+    if (names[k]) continue;
+    const char *near = sp_nearest(key, names);
+    code = sp_cmd_usage(&sp_cmd_check, "--set %s: no stage that is checked has such a parameter%s%s%s", key,
+                        near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "");
+  }
+  free(names);
+  return code;
+}
+
+static int check_files(const sp_conform *how, char *const *paths, const sp_plugin_file *const *files, size_t n,
+                       tap *t) {
   int failed = 0;
-  for (int i = 0; i < n; i++) {
-    const sp_plugin_file *file;
-    int rc = sp_registry_load(how->reg, files[i], &file, err);
-    if (rc) return rc;
-    sp_sb_putf(&t->out, "# %s\n", files[i]);
-    if (!file->n_stages) sp_sb_put(&t->out, "# no stages in it\n");
-    failed += sp_conformance(file, how, tap_line, t);
+  for (size_t i = 0; i < n; i++) {
+    sp_sb_putf(&t->out, "# %s\n", paths[i]);
+    if (!files[i]->n_stages) sp_sb_put(&t->out, "# no stages in it\n");
+    failed += sp_conformance(files[i], how, tap_line, t);
   }
   sp_sb_putf(&t->out, "1..%d\n", t->n);
-  if (!failed) return SP_OK;
-  return sp_fail(err, SP_E_INTERNAL, "%d of %d checks failed", failed, t->n);
+  return failed;
+}
+
+static int check_all(const sp_conform *how, char *const *paths, size_t n, tap *t) {
+  const sp_plugin_file **files;
+  sp_err err;
+  int code = load_files(how->reg, paths, n, &files, &err) ? sp_cmd_failed(&err) : check_settings(how->set, files, n);
+  if (!code) {
+    int failed = check_files(how, paths, files, n, t);
+    code = sp_cmd_print(&t->out);
+    if (failed) {
+      sp_fail(&err, SP_E_INTERNAL, "%d of %d checks failed", failed, t->n);
+      code = sp_cmd_failed(&err);
+    }
+  }
+  free(files);
+  return code;
 }
 
 static int check_main(int argc, char **argv) {
@@ -114,9 +163,7 @@ static int check_main(int argc, char **argv) {
   if (sp_env_new(&env, &opt, &err)) return sp_cmd_failed(&err);
   how.host = &env->host;
   how.reg = env->reg;
-  int rc = check_files(&how, argv + optind, argc - optind, &t, &err);
-  int code = sp_cmd_print(&t.out);
-  if (rc) code = sp_cmd_failed(&err);
+  int code = check_all(&how, argv + optind, (size_t)(argc - optind), &t);
   sp_sb_free(&t.out);
   sp_value_free(&set);
   sp_env_free(env);
