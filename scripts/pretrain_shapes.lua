@@ -2,6 +2,8 @@
 -- Makes scripts/shapes_encoder.safetensors: trains encoder and decoder of train_seg.lua on the set `shapes` of another
 -- seed, so that train_seg.lua's images, those for validation too, are new to the encoder; keeps the encoder alone.
 local sp = require "spcore"
+local core = require "spcore.core"
+local sys = require "spcore.sys"
 
 local opt = sp.args({
   size = { 64, "pixels of a side", min = 8, max = 4096 },
@@ -15,6 +17,22 @@ local opt = sp.args({
   to = { "shapes_encoder.safetensors", "file to write" },
 }, { doc = "Pretrains the encoder of train_seg.lua on the built-in set `shapes`.", without = { "by_hand" } })
 
+-- What is written at the end could be written now: better to know it before the training.
+local function check_target(path)
+  local known, why = core.knows_format(path)
+  if not known then sp.usage("--to: %s", why) end
+  local folder = path:match "^(.*)/" or "."
+  if sys.kind(folder == "" and "/" or folder) ~= "dir" then sp.usage("--to %s: there is no folder %s", path, folder) end
+  if sys.kind(path) == "dir" then sp.usage("--to %s: that is a folder; name a file", path) end
+  local file, because, kind = sys.create(path .. ".tried")
+  if not file and kind ~= "exists" then sp.usage("--to: no file can be made there: %s", because) end
+  if file then
+    file:close()
+    os.remove(path .. ".tried")
+  end
+end
+
+check_target(opt.to)
 local g <close> = sp.graph(opt)
 
 local function source(split)

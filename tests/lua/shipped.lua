@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The shipped encoder: it is small, loads into the encoder of train_seg.lua, and what is loaded is what is in the file.
+-- The shipped encoder: it is small, loads into the encoder of train_seg.lua, and what is loaded is what is in the file. The script that
+-- made it.
 -- needs: onednn images jansson
 local sp = require "spcore"
 local t = require "check"
@@ -33,4 +34,23 @@ do -- train_seg.lua as it is by default
   t.match(out, "validation mean IoU 0%.%d+")
   local file, run = t.tensors(shipped), t.tensors(dir.path .. "/run/weights.safetensors")
   for name, bytes in pairs(file) do t.ok(run[name] == bytes, name .. " stays, being frozen") end
+end
+
+do -- pretrain_shapes.lua, which made it, knows before the training whether it can write at the end
+  local tiny = "run pretrain_shapes.lua --size 16 --batch 4 --samples 64 --width 2 --levels 2 --steps 2 --threads 1 --quiet --to "
+  assert(os.execute(("mkdir '%s/made.safetensors'"):format(dir.path)))
+  for to, why in pairs {
+    ["nodir/x.safetensors"] = "%-%-to nodir/x.safetensors: there is no folder nodir\n$",
+    ["x.txt"] = "%-%-to: x.txt: no plugin reads or writes '.txt' files", ["made.safetensors"] = "that is a folder; name a file\n$",
+    ["/proc/x.safetensors"] = "%-%-to: no file can be made there: /proc/x.safetensors.tried: ",
+  } do
+    local code, out, err = t.spcore(dir.path, tiny .. to)
+    t.eq(code .. out, "2", to)
+    t.one_line(err, why)
+  end
+  local code, out, err = t.spcore(dir.path, tiny .. "x.safetensors")
+  t.eq(code .. err, "0")
+  t.match(out, ": x.safetensors, validation mean IoU ")
+  t.ok(t.tensors(dir.path .. "/x.safetensors")["encoder.levels.0.0.weight"])
+  t.ok(not io.open(dir.path .. "/x.safetensors.tried"))
 end
