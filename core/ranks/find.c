@@ -71,10 +71,15 @@ static const struct starter *find_starter(void) {
   return NULL;
 }
 
+/* Two variables that say something together. NULL: there is none of that name. */
+static int check_pair(const char *a, const char *b, sp_err *err) {
+  const char *has = variable(a) ? a : b, *lacks = has == a ? b : a;
+  if (!lacks || !variable(has) || variable(lacks)) return SP_OK;
+  return sp_fail(err, SP_E_INVALID, "%s=%.64s is set, but %s is not", has, variable(has), lacks);
+}
+
 static int check_ranks(const struct starter *s, sp_rank_opts *o, sp_err *err) {
-  const char *lacks = !variable(s->rank) ? s->rank : !variable(s->ranks) ? s->ranks : NULL;
-  const char *has = lacks == s->rank ? s->ranks : s->rank;
-  if (lacks) return sp_fail(err, SP_E_INVALID, "%s=%.64s is set, but %s is not", has, variable(has), lacks);
+  if (check_pair(s->rank, s->ranks, err) || (s->locals && check_pair(s->local, s->locals, err))) return err->status;
   if (o->rank >= o->ranks)
     return sp_fail(err, SP_E_RANGE, "%s=%d of %s=%d: ranks count from 0", s->rank, o->rank, s->ranks, o->ranks);
   if (o->local_ranks > o->ranks)
