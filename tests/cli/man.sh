@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Every option that the program prints in its help stands in the man page, command by command, and the other way round;
-# so do the commands themselves and the options that all scripts share.
+# so do the commands themselves, the options that all scripts share, and those of scripts with checkpoints.
 # once: words in the program and on a page
 set -u
 page=${top_srcdir:?}/docs/spcore.1
@@ -67,4 +67,11 @@ printf 'local sp = require "spcore"\nsp.args({}, { doc = "none" })\n' >"$dir/emp
 help_options <"$dir/help" >"$dir/program"
 section 'OPTIONS OF EVERY SCRIPT' | page_options >"$dir/page"
 same 'options of every script' some
+
+cp "$dir/program" "$dir/common"
+printf 'local sp = require "spcore"\nsp.args({}, { checkpoints = true })\n' >"$dir/resumes.lua"
+"$spcore" run "$dir/resumes.lua" --help >"$dir/help" || { echo "FAIL: spcore run resumes.lua --help"; status=1; }
+help_options <"$dir/help" | grep -vxF -f "$dir/common" >"$dir/program"
+section 'OPTIONS OF SCRIPTS WITH CHECKPOINTS' | page_options >"$dir/page"
+same 'options of scripts with checkpoints' some
 exit $status

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The shipped encoder: it is small, loads into the encoder of train_seg.lua, and what is loaded is what is in the file. The script that
--- made it.
+-- The shipped encoder: it is small, loads into the encoder of train_seg.lua, and what is loaded is what is in the file. The
+-- script that made it.
 -- needs: onednn images jansson
 local sp = require "spcore"
 local t = require "check"
