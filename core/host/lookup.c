@@ -169,6 +169,9 @@ static int no_stage(sp_registry *reg, const char *name, const char *device, sp_e
   if (other)
     return sp_fail(err, SP_E_NOTFOUND, "stage '%s' does not exist for device '%s', only for '%s'", name, device,
                    other->device);
+  char path[PATH_MAX];
+  if (find_file(reg, name, path)) /* which was opened: a communicator's, a device's, a format's */
+    return sp_fail(err, SP_E_NOTFOUND, "%s has no stage '%s'; spcore inspect lists what it has", path, name);
   names all = stage_names(reg);
   const char *near = all.n ? sp_nearest(name, all.v) : NULL;
   if (near) {

@@ -68,6 +68,7 @@ try 0 'plugin   faulty, version 1.2, licence MIT' inspect good --plugin "$faulty
 try 0 "communicator 'local' (cpu, comm_local.so): Between ranks" inspect
 try 0 '"comms":["local"]' inspect --json
 try 1 "unknown stage 'comm_loca': no plugin folder has comm_loca.so" inspect comm_loca
+try 1 "comm_local.so has no stage 'comm_local'; spcore inspect lists what it has" inspect comm_local
 try 0 '# no stages in it' check "$top_builddir/.libs/comm_local.so"
 try 1 "unknown stage 'goood', did you mean 'good'?" inspect goood --plugin "$faulty"
 try 1 "does not exist for device 'cuda'" inspect good --device cuda --plugin "$faulty"
