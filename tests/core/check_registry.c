@@ -39,8 +39,8 @@ static const char *plugin(const char *name) {
 }
 
 static void tear_down(void) {
-  const char *names[] = {"faulty.so", "good.so",        "aaa.so",        "text.so", "folder.so", "toy.so",
-                         "other.so",  "toy_mul_gpu.so", "device_gpu.so", "marks",   "toy_mul.so"};
+  const char *names[] = {"faulty.so", "good.so",    "aaa.so",         "text.so",       "folder.so", "toy.so",
+                         "other.so",  "toy_gpu.so", "toy_mul_gpu.so", "device_gpu.so", "marks",     "toy_mul.so"};
   sp_registry_free(reg);
   for (size_t i = 0; i < SP_ARRAY(names); i++) remove(in_dir(names[i]));
   rmdir(dir);
