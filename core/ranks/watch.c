@@ -26,8 +26,8 @@
 #define MOMENT 0.1  /* seconds from a rank's own words to the verdict of rank 0, for a dead one to be seen; */
 #define UNHEARD 1.0 /* of another rank, for rank 0 to answer */
 #define CUT 0.3     /* seconds from the end of a control connection for the other one to end, too: the rank is dead; */
-#define OWN_CUT 0.6 /* of the rank itself, whose words end the other one: rank 0 has seen it stand by then */
-#define PARTING 1.0 /* seconds for the others to take the last note before the connections go */
+#define OWN_CUT 1.5 /* of the rank itself, whose words end the other one: rank 0 has seen it stand by then, and lets it */
+#define PARTING 2.5 /* seconds for the others to take the last note, or find out by themselves, before the connections go */
 
 static bool is_hub(const sp_ranks *r) { return r->o.rank == 0; }
 static int rank_of(const sp_ranks *r, const sp_rank_peer *p) { return is_hub(r) ? (int)(p - r->peers) : 0; }
@@ -384,10 +384,11 @@ static void part(sp_ranks *r) {
   if (cut && (left = until - sp_now()) > 0) poll(NULL, 0, (int)(left * 1000));
 }
 
-/* The job has failed, and this process does not end. */
-static void await_close(sp_ranks *r) {
+/* The job has failed, at `since`, and this process does not end. */
+static void await_close(sp_ranks *r, double since) {
   if (!r->o.failed || r->o.grace <= 0) return;
-  struct timespec at = sp_ranks_time(r->o.grace);
+  double left = since + r->o.grace - sp_now();
+  struct timespec at = sp_ranks_time(left > 0 ? left : 0);
   int over = 0;
   pthread_mutex_lock(&r->lock);
   while (!r->closing && !over) over = pthread_cond_timedwait(&r->changed, &r->lock, &at);
@@ -410,8 +411,9 @@ static void *watch(void *arg) {
     beat(r, now);
     judge(r, now);
   }
+  double since = sp_now();
   part(r);
-  if (!r->done) await_close(r);
+  if (!r->done) await_close(r, since);
   return NULL;
 }
 
