@@ -327,30 +327,39 @@ START_TEST(those_at_the_door_are_told) {
 END_TEST
 
 START_TEST(the_same_rank_twice) {
-  char host[64] = "", words[512];
+  const char *words = "two processes say that they are rank 1 of 3: one on nearby, one on elsewhere (process 4711)";
+  sp_welcome w;
+  int fd[SP_LINKS];
   set_up(3);
-  sp_hello h = good_hello(1);
+  sp_hello first = good_hello(1), second = good_hello(1);
+  strcpy(first.host, "nearby");
   start(0, gather);
-  start(1, gather);
-  usleep(100000);
-  gethostname(host, sizeof host - 1);
-  snprintf(words, sizeof words,
-           "two processes say that they are rank 1 of 3: one on %s, one on elsewhere (process 4711)", host);
-  ck_assert_str_eq(say(&h, sizeof h), words);
+  for (first.link = 0; first.link < SP_LINKS; first.link++) {
+    fd[first.link] = call();
+    ck_assert_int_eq(send(fd[first.link], &first, sizeof first, MSG_NOSIGNAL), (ssize_t)sizeof first);
+  }
+  ck_assert_str_eq(say(&second, sizeof second), words);
+  for (int i = 0; i < SP_LINKS; i++) {
+    ck_assert_int_eq(recv(fd[i], &w, sizeof w, MSG_WAITALL), (ssize_t)sizeof w);
+    ck_assert_str_eq(w.words, words);
+    close(fd[i]);
+  }
   ck_assert_int_eq(end_all(), 0);
   ck_assert_str_eq(s->words[0], words);
-  ck_assert_str_eq(s->words[1], words);
 }
 END_TEST
 
 START_TEST(ranks_that_do_not_come) {
   char words[256];
   set_up(5);
-  opts.start = 0.5;
-  for (int i = 0; i < 3; i++) start(i, gather);
+  opts.start = 1;
+  start(1, gather);
+  start(2, gather);
+  await_calls(2 * SP_LINKS); /* rank 0 finds them at the door */
+  start(0, gather);
   ck_assert_int_eq(end_all(), 0);
   snprintf(words, sizeof words,
-           "ranks 3, 4 did not come to 127.0.0.1 port %d within 0.5 s, where rank 0 waits (WORLD_SIZE=5)", s->port);
+           "ranks 3, 4 did not come to 127.0.0.1 port %d within 1 s, where rank 0 waits (WORLD_SIZE=5)", s->port);
   for (int i = 0; i < 3; i++) ck_assert_str_eq(s->words[i], words);
 }
 END_TEST
@@ -371,6 +380,7 @@ END_TEST
 START_TEST(no_such_host) {
   set_up(2);
   strcpy(opts.address, "256.1.1.1");
+  setenv("RES_OPTIONS", "timeout:1 attempts:1", 1); /* a server of names that does not answer is not waited for */
   start(1, gather);
   ck_assert_int_eq(end_all(), 0);
   const char *words = "'256.1.1.1', where rank 0 should be: ", *cure = " (SPCORE_ADDR says another host)";
@@ -419,11 +429,11 @@ static void *say_often(void *arg) {
 
 static int two_threads(sp_ranks *r, sp_err *err) {
   pthread_t other;
-  double t = sp_now();
+  (void)err;
   pthread_create(&other, NULL, say_often, r);
   say_often(r);
   pthread_join(other, NULL);
-  return sp_now() - t < 5 ? SP_OK : sp_fail(err, SP_E_LATE, "%g s", sp_now() - t);
+  return SP_OK;
 }
 
 START_TEST(where_it_is_from_two_threads) {
@@ -434,26 +444,44 @@ END_TEST
 
 /* ---- how long it waits ------------------------------------------------------------------------------------------- */
 
+/* More than no time, or `least`, and no more than went by around it. */
+static int waited_within(double waited, double least, double most, sp_err *err) {
+  if (waited > 0 && waited >= least && waited <= most) return SP_OK;
+  return sp_fail(err, SP_E_INTERNAL, "waited %.9g s of %.9g to %.9g s", waited, least, most);
+}
+
 /* Two waits at once are one, and beside work there is none; a call between ranks is one, too. */
 static int wait_and_work(sp_ranks *r, sp_err *err) {
-  double before = sp_ranks_waited(r), waited;
+  double before = sp_ranks_waited(r), outer = sp_now(), inner, again, waited;
   sp_ranks_wait(r, true);
+  inner = sp_now();
   sp_ranks_wait(r, true);
   usleep(100000);
   sp_ranks_wait(r, false);
+  inner = sp_now() - inner;
   sp_ranks_work(r, true);
-  usleep(400000);
+  outer = sp_now() - outer;
+  usleep(100000);
+  again = sp_now();
   sp_ranks_work(r, false);
   sp_ranks_wait(r, false);
-  usleep(400000);
+  outer += sp_now() - again;
+  usleep(100000);
   waited = sp_ranks_waited(r) - before;
-  if (waited < 0.09 || waited > 0.35) return sp_fail(err, SP_E_INTERNAL, "waited %g s", waited);
-  if (sp_ranks_opts(r)->rank == 1) usleep(300000);
-  before = sp_ranks_waited(r);
-  if (sp_ranks_exchange(r, NULL, 0, NULL, err)) return err->status;
-  waited = sp_ranks_waited(r) - before;
-  if (sp_ranks_opts(r)->rank == 0 && waited < 0.1) return sp_fail(err, SP_E_INTERNAL, "waited %g s", waited);
-  return SP_OK;
+  if (waited_within(waited, inner, outer, err)) return err->status;
+  /* Rank 0 waits for rank 1, most of the time that a call takes: in one at least, of a machine that may be busy. */
+  char seen = 0, all[2] = {0};
+  for (int turn = 0; turn < 50 && !all[0]; turn++) {
+    if (sp_ranks_opts(r)->rank == 1) usleep(20000);
+    before = sp_ranks_waited(r);
+    outer = sp_now();
+    if (sp_ranks_exchange(r, &seen, 1, all, err)) return err->status;
+    outer = sp_now() - outer;
+    waited = sp_ranks_waited(r) - before;
+    if (waited_within(waited, 0, outer, err)) return err->status;
+    seen = waited > outer / 2;
+  }
+  return all[0] ? SP_OK : sp_fail(err, SP_E_INTERNAL, "rank 0 never waits for a call between ranks");
 }
 
 START_TEST(how_long_it_waits) {

@@ -15,8 +15,9 @@ static int guilty;
 
 static void arrive(sp_ranks *r) {
   int rank = sp_ranks_opts(r)->rank;
+  sp_err err;
   sp_ranks_at(r, 41, "decoder.backward", rank == guilty ? NULL : "gather");
-  usleep(500000); /* so that it is known: a rank says so 5 times a second */
+  sp_ranks_exchange(r, NULL, 0, NULL, &err); /* so that it is known: each says it with the call */
   atomic_fetch_add(&s->ready, 1);
 }
 
@@ -76,7 +77,7 @@ START_TEST(a_rank_dies) {
   ck_assert_int_eq(end_all(), 0);
   snprintf(words, sizeof words, "rank %d died at step 41 in stage 'decoder.backward'", guilty);
   all_say(words, guilty);
-  ck_assert(sp_now() - t < 2);
+  ck_assert(sp_now() - t < 15); /* and not a timeout, which is 20 */
   ck_assert_int_eq(s->called, 3);
 }
 END_TEST
@@ -84,7 +85,7 @@ END_TEST
 START_TEST(a_rank_is_stopped) {
   char words[256];
   set_up(4);
-  opts.silence = 1.5;
+  opts.silence = 4;
   guilty = 0; /* tests/cli/ranks.sh stops another one */
   for (int i = 0; i < 4; i++) start(i, wait_in_step);
   while (s->ready < 4) usleep(1000);
@@ -93,7 +94,7 @@ START_TEST(a_rank_is_stopped) {
   pids[guilty] = 0;
   ck_assert_int_eq(end_all(), 0);
   snprintf(words, sizeof words,
-           "rank %d was silent for 1.5 s (stopped, or its host is gone) at step 41 in stage 'decoder.backward'",
+           "rank %d was silent for 4 s (stopped, or its host is gone) at step 41 in stage 'decoder.backward'",
            guilty);
   all_say(words, guilty);
   kill(stopped, SIGKILL);
@@ -105,14 +106,14 @@ END_TEST
 START_TEST(a_rank_is_stalled) {
   char words[256];
   set_up(4);
-  opts.timeout = 1;
+  opts.timeout = 3;
   guilty = 3;
   for (int i = 0; i < 4; i++) start(i, wait_in_step);
   pid_t stalled = pids[guilty];
   pids[guilty] = 0;
   ck_assert_int_eq(end_all(), 0);
   snprintf(words, sizeof words,
-           "rank %d is stalled (no rank got on for 1 s) at step 41 in stage 'decoder.backward': rank %d waits for "
+           "rank %d is stalled (no rank got on for 3 s) at step 41 in stage 'decoder.backward': rank %d waits for "
            "'exchange'",
            guilty, guilty ? 0 : 1);
   all_say(words, guilty);
@@ -124,13 +125,15 @@ END_TEST
 /* Nobody waits for anybody: however long it takes, nobody is stalled. */
 static int slow(sp_ranks *r, sp_err *err) {
   sp_ranks_at(r, 1, "evaluate", NULL);
-  usleep(800000);
+  usleep(1200000);
+  atomic_fetch_add(&s->ready, 1);
+  while (s->ready < 2) usleep(1000); /* they come to the call together */
   return sp_ranks_exchange(r, NULL, 0, NULL, err);
 }
 
 START_TEST(slow_ranks_are_not_stalled) {
   set_up(2);
-  opts.timeout = 0.3;
+  opts.timeout = 1;
   for (int i = 0; i < 2; i++) start(i, slow);
   ck_assert_int_eq(end_all(), 2);
 }
@@ -156,7 +159,7 @@ START_TEST(a_rank_leaves) {
       snprintf(words, sizeof words, "rank %d ended its script at step 41 in stage 'decoder.backward': rank ", guilty);
   ck_assert_msg(strncmp(s->words[0], words, (size_t)n) == 0, "%s", s->words[0]);
   ck_assert_str_eq(s->words[0] + n + 1,
-                   " waits for it in call 1 between ranks"); /* whichever of them was heard first */
+                   " waits for it in call 2 between ranks"); /* whichever of them was heard first */
   all_say(s->words[0], 0);
 }
 END_TEST
@@ -195,7 +198,7 @@ START_TEST(a_connection_is_cut) {
   all_say("rank 2 lost its control connection to rank 0 at step 41 in stage 'decoder.backward': both processes live, "
           "something else has ended it",
           -1);
-  ck_assert(sp_now() - t < 4);
+  ck_assert(sp_now() - t < 15);
 }
 END_TEST
 
