@@ -22,7 +22,12 @@ local sp = {}
 ---@field run_ahead? integer
 ---@field shards? integer batches of a training step
 ---@field parts? integer calls that a stage's backward may be cut into
+---@field comm? string what moves gradients between ranks: "local", "mpi", "nccl"
+---@field wire? "fp32"|"bf16" as what sums of gradients go to other ranks
+---@field bucket? integer MiB of gradients that ranks add at a time; 0: each weight alone
+---@field factors? boolean gradients of wide products are made of the rows of all shards at once
 ---@field optimizer_shards? boolean each rank keeps the optimizer's moments of its share of the weights only
+---@field check_replicas? integer ranks compare their weights behind each so many steps; 0: never
 ---@field prefetch? integer
 ---@field pinned? integer MiB
 ---@field memory_limit? integer MiB that the graph may take; 0: what the device has
@@ -42,11 +47,13 @@ local sp = {}
 ---@field debug? boolean
 ---@field check_races? boolean of what a script does with streams by hand
 ---@field rest? string[]
----@field resume? string of a script with checkpoints, as the next four
+---@field resume? string of a script with checkpoints, as the next six
 ---@field override? boolean
 ---@field checkpoint_every? string
 ---@field max_time? string
 ---@field best_by? string
+---@field patience? integer
+---@field min_delta? number
 ---@field [string] any
 
 ---@class spcore.option
@@ -56,6 +63,7 @@ local sp = {}
 ---@field max? number
 ---@field choices? string[]
 ---@field default? string what help says in place of the default value
+---@field instead_of? string the option in whose place it stands
 
 ---Reads the script's command line. Wrong use ends the program with exit code 2.
 ---@param spec table<string, spcore.option>
@@ -252,8 +260,20 @@ local progress = {}
 function progress:step(words) end
 function progress:close() end
 
+---@class spcore.run_options
+---@field graph spcore.graph
+---@field opt? spcore.options
+---@field steps? integer
+---@field epochs? integer how many the steps are
+---@field classes? string|string[] their names, a list or a line each
+---@field name? string instead of the script's
+---@field settings? table added to settings.json
+---@field every? integer steps between plain lines
+---@field weights? boolean false: not saved at the end
+---@field samples? fun(g: spcore.graph, weights: string): table puts the network into a graph, for samples of the validation
+
 ---The folder of a run: settings.json, metrics.jsonl, weights.safetensors, summary.json; checkpoints where sp.args was told of them.
----@param t { graph: spcore.graph, opt?: spcore.options, steps?: integer, name?: string, settings?: table, every?: integer, weights?: boolean, samples?: fun(g: spcore.graph, weights: string): table }
+---@param t spcore.run_options
 ---@return spcore.run
 function sp.run(t) end
 
@@ -276,8 +296,12 @@ function run:image(step, name, path) end
 function run:rest() end
 ---Like g:evaluate behind the loop; the result goes to summary.json. nil where the run ends before its last step.
 ---@param source spcore.node
----@return spcore.metrics?
+---@return table?
 function run:evaluate(source) end
+---"validation mean IoU 0.8123" of what run:evaluate gave; nil of nil.
+---@param eval? table
+---@return string?
+function run:verdict(eval) end
 ---Saves, and prints the last line.
 ---@param text? string
 function run:finish(text) end
@@ -290,6 +314,9 @@ function run:finish(text) end
 ---@field updated boolean the optimizer ran
 ---@field time number when it was seen complete, as sp.now()
 ---@field lr? number
+---@field slowest_rank? integer of several ranks on processors, as the next two
+---@field slowest_ms? number by which it was behind
+---@field comm_share? number of the step, that this rank waited for others
 ---@field eval? table what g:evaluate{ every = k } found
 ---@field [string] any
 
@@ -330,6 +357,9 @@ function run:finish(text) end
 ---@field depth integer
 local graph = {}
 
+---The device that it runs on: "cpu", "cuda", "cuda:1".
+---@return string
+function graph:device() end
 ---Adds a stage by name.
 ---@param name string
 ---@param t? table
@@ -438,7 +468,7 @@ function graph:timings() end
 ---@return { name: string, delay: integer, priority: -1|0|1, extra: integer, replicas: integer, stages: string[] }[]
 function graph:lanes() end
 ---@param path string
----@param options? { optimizer?: boolean }
+---@param options? { optimizer?: boolean, averages?: boolean } with its moments; its averages in the place of the weights
 function graph:save(path, options) end
 ---@param from string|spcore.weights a file or the folder of a run
 function graph:load(from) end
@@ -449,6 +479,7 @@ function graph:close() end
 ---@field stage string the stage's type
 ---@field frozen boolean
 ---@field cache "off"|"device"|"host"
+---@field precision "auto"|"fp32"|"tf32"|"bf16" of its products
 ---@field source boolean
 ---@field length? integer samples of a source
 ---@field optimizer boolean
@@ -479,6 +510,16 @@ function node:weights() end
 function node:weight(name) end
 ---@return { name: string, list: boolean, optional: boolean, dtypes?: table<string, boolean> }[]
 function node:inputs() end
+
+---The attributes of reader; its outputs are in stages.lua.
+---@class spcore.reader: spcore.node
+---@field classes integer
+---@field class_names string one a line; "" where they have none
+---@field layout string
+---@field splits string "train 448 val 64"
+---@field counts string samples of this split for each class, blanks between
+---@field left_out string
+---@field files integer how many; data:item("files", i) is one
 
 ---@class spcore.ref
 ---@field shape integer[]
@@ -516,7 +557,7 @@ function node:inputs() end
 ---@field init? "philox"|"torch"
 ---@field check_races? boolean
 
----@param opt? spcore.hand_options
+---@param opt? spcore.hand_options|spcore.options
 ---@return spcore.hand
 function sp.hand(opt) end
 ---@param t? spcore.stream_options
