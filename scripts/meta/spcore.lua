@@ -479,7 +479,7 @@ function graph:close() end
 ---@field stage string the stage's type
 ---@field frozen boolean
 ---@field cache "off"|"device"|"host"
----@field precision "auto"|"fp32"|"tf32"|"bf16" of its products
+---@field precision "fp32"|"tf32"|"bf16" of its products
 ---@field source boolean
 ---@field length? integer samples of a source
 ---@field optimizer boolean
