@@ -38,10 +38,20 @@ end
 
 -- ---- one run ----
 
-local windows = 10
+local MOST <const>, FEWEST <const> = 10, 3 -- windows of a run
+local NARROWEST <const> = 3 -- steps of a window
 
--- By the times in metrics.jsonl at which steps were complete, the first how.skip left out (0: a tenth, at least 3): the median
--- of ten windows of equal length, how.mean: the mean over all of them -> { rate =, mean =, images = a step } | nil, why
+-- How many of the last steps come back in a burst, when none follow for which lanes and host would have to wait.
+local function in_flight(dir)
+  local settings, delay = json.read(dir .. "/settings.json"), 0
+  if type(settings) ~= "table" then return 0 end -- a script that writes its times itself
+  for _, lane in ipairs(settings.lanes or {}) do delay = math.max(delay, lane.delay or 0) end
+  return (settings.run_ahead or 0) + delay
+end
+
+-- By the times in metrics.jsonl at which steps were complete, the first how.skip left out (0: a tenth, at least 3) and those
+-- that are in flight at the end: the median of at most ten windows of equal length, how.mean: the mean over all of them
+-- -> { rate =, images = a step } | nil, why, the least number of steps where these are too few
 function bench.of_run(dir, how)
   local times, images = {}, 0
   for line in bench.read(dir .. "/metrics.jsonl"):gmatch "[^\n]+" do
@@ -49,16 +59,21 @@ function bench.of_run(dir, how)
     if type(m.time) ~= "number" then return nil, "metrics.jsonl: a line without a time" end
     times[#times + 1], images = m.time, math.max(images, m.n or 0)
   end
-  local skip = how.skip > 0 and how.skip or math.max(3, #times // 10)
-  if #times - skip < 1 then return nil, ("%d steps are too few where the first %d are left out"):format(#times, skip) end
-  local width, rates = math.max(1, (#times - skip) // windows), {}
-  for at = skip, #times - width, width do
+  local function skipped(n) return how.skip > 0 and how.skip or math.max(3, n // 10) end
+  local tail, skip = in_flight(dir), skipped(#times)
+  local narrowest, last, least = math.max(NARROWEST, tail), #times - tail, #times
+  if (last - skip) // narrowest < FEWEST then
+    while least - tail - skipped(least) < FEWEST * narrowest do least = least + 1 end
+    return nil, ("%d step%s too few: at least %d are wanted, of which the first %d%s are left out"):format(#times,
+      #times == 1 and " is" or "s are", least, skipped(least), tail > 0 and " and the last " .. tail or ""), least
+  end
+  local width, rates = (last - skip) // math.min(MOST, (last - skip) // narrowest), {}
+  for at = skip, last - width, width do
     local took = times[at + width] - times[at]
     if took > 0 then rates[#rates + 1] = width / took end
   end
   if #rates == 0 then return nil, "its steps took no time" end
-  local mean = (#times - skip) / (times[#times] - times[skip])
-  return { rate = how.mean and mean or median(rates), images = images }
+  return { rate = how.mean and (last - skip) / (times[last] - times[skip]) or median(rates), images = images }
 end
 
 -- The last "N steps/s" or "steps_per_s": N that a twin prints.
@@ -124,7 +139,7 @@ function bench.table(result)
     lines[i] = (table.concat(out, "  ") .. (line.words and "  " .. line.words or "")):gsub(" +$", "")
   end
   lines[#lines + 1] = ("medians of %d turn%s; a run's steps/s: %s"):format(result.turns, result.turns == 1 and "" or "s",
-    result.mean and "the mean over its steps, as the other program's" or "the median of ten parts of its steps")
+    result.mean and "the mean over its steps, as the other program's" or "the median of at most ten parts of its steps")
   return table.concat(lines, "\n")
 end
 

@@ -92,9 +92,26 @@ t.match(out, "\n   16  serialized .*\n   16  broken            %- .* 2 of 2 fail
 t.match(out, "\n    8  killed            %- .* 2 of 2 failed: killed by signal 9\n")
 t.match(out, "\n    8  broken        76%.")
 t.match(t.read(path "t.csv"), "\n16,broken,,,,,,2,fake.lua:10: no room for 16\n")
-code, out = bench "fake.lua --strategy serialized --repeat 1 --steps 3"
-t.match(out, "1 of 1 failed: 3 steps are too few where the first 3 are left out\n")
-t.match(select(2, bench "nothing.lua --strategy serialized --repeat 1"), "1 of 1 failed: script 'nothing.lua' not found")
+-- nothing that would be better in another turn: one line, after one run of each
+t.write(path "mine.csv", "mine")
+for line, message in pairs {
+  ["fake.lua --steps 11 --csv mine.csv --svg new.svg"] = "bench: 11 steps are too few: at least 12 are wanted, of which the first 3 are left",
+  ["fake.lua --steps 43 --skip 35"] = "bench: 43 steps are too few: at least 44 are wanted, of which the first 35 are left out\n",
+  ["fake.lua --nonsense 3"] = "bench: fake.lua: unknown option '%-%-nonsense'", ["nothing.lua"] = "bench: script 'nothing.lua' not found",
+} do
+  code, out, err = bench(line)
+  t.eq(code .. out, "2", line)
+  t.one_line(err, message)
+  if line:find "steps" then t.eq(t.read(path "log"), "serialized 8 \npipelined 8 \n", line) end
+end
+t.eq(t.read(path "mine.csv"), "mine")
+t.ok(not sys.there(path "new.svg"))
+code, out, err = bench "fake.lua --batch 16 --strategy broken"
+t.eq(code .. out, "1")
+t.one_line(err, "bench: fake.lua:10: no room for 16\n$")
+code, out, err = bench "fake.lua --batch 16 --strategy broken,killed --repeat 2" -- each its own words
+t.eq(code .. err, "1")
+t.match(out, "16  broken +%- +1 of 1 failed: fake.lua:10: no room for 16\n.* 1 of 1 failed: killed by signal 9\n")
 for line, message in pairs {
   [""] = "a script is wanted first",
   ["--steps 3"] = "a script is wanted first",
@@ -161,4 +178,23 @@ run:finish()
 code, out, err = bench "toy.lua --batch 2,4 --repeat 1 --device cpu"
 t.eq(code .. err, "0", out)
 t.match(out, "\n    4  pipelined +%d+%.?%d* ")
+code, out, err = bench "toy.lua --batch 4 --device cpu --steps 14 --run-ahead 3"
+t.eq(code .. out, "2")
+t.one_line(err, "bench: 14 steps are too few: at least 15 are wanted, of which the first 3 and the last 3 are left out\n$")
+
+do -- the last steps, which are in flight together, come back at once
+  local lines, of_run = {}, require "spcore.bench".of_run
+  sys.mkdir(path "burst")
+  t.write(path "burst/settings.json", '{"run_ahead":3,"lanes":[{"delay":0},{"delay":1}]}')
+  for step = 0, 18 do lines[#lines + 1] = ('{"time":%g,"n":2}\n'):format(math.min(step, 15) / 100 + step / 1e6) end
+  for _, mean in ipairs { false, true } do
+    t.write(path "burst/metrics.jsonl", table.concat(lines))
+    t.ok(math.abs(of_run(path "burst", { skip = 0, mean = mean }).rate - 100) < 0.1)
+    t.write(path "burst/metrics.jsonl", table.concat(lines, "", 2))
+    local got, why, least = of_run(path "burst", { skip = 0, mean = mean })
+    t.eq(got, nil)
+    t.eq(least, 19)
+    t.match(why, "18 steps are too few: at least 19 are wanted, of which the first 3 and the last 4 are left out")
+  end
+end
 t.ok(not sys.there(path "runs"), "folders of the runs are temporary")

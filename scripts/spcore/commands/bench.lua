@@ -46,9 +46,12 @@ if opt.against ~= "" and #batches > 1 and not by_batch then sp.usage "--against:
 if by_batch and not batches[1] then sp.usage "--against: which {batch}? take --batch" end
 
 for _, name in ipairs { "csv", "json", "svg" } do -- better now than after an hour
-  local file, why = io.open(opt[name] ~= "" and opt[name] or "/dev/null", "a")
+  local path = opt[name] ~= "" and opt[name] or "/dev/null"
+  local there = sys.there(path)
+  local file, why = io.open(path, "a")
   if not file then sp.usage("--%s: %s", name, why) end
   file:close()
+  if not there then os.remove(path) end
 end
 
 local dir = assert(sys.mkdtemp())
@@ -72,44 +75,70 @@ end
 
 local how = { skip = opt.skip, mean = opt.against ~= "" }
 
--- Once -> false where a signal ended it
+-- Once -> false where a signal ended it; else true, what it measured | true, nil, why not
 local function run(row)
   local out, err = dir .. "/out", dir .. "/err"
   row.command.out, row.command.err = out, err
   local ended, code = sys.run(row.command)
   if not ended and not code then return false end
-  local got, why
+  local got, why, least
   if ended == "exit" and code == 0 then
-    if row.twin then got, why = bench.of_text(bench.read(out)) else got, why = bench.of_run(dir .. "/run", how) end
+    if row.twin then got, why = bench.of_text(bench.read(out)) else got, why, least = bench.of_run(dir .. "/run", how) end
   else
     why = ended and bench.last_line(bench.read(err)) or code
     if why == "" then why = ended == "exit" and "exit code " .. code or "killed by signal " .. code end
   end
-  if got then table.insert(row.runs, got) else table.insert(row.failures, why) end
+  if got then table.insert(row.runs, got) else
+    table.insert(row.failures, why)
+    row.usage, row.least = least ~= nil or ended == "exit" and code == 2, least
+  end
   sys.run { "rm", "-rf", dir .. "/run" }
   return true, got, why
 end
 
-local function turns(bar)
+-- Where every first run fails in the same way no other would do better: that is said in one line, and nothing before it.
+local function refuse()
+  local first = rows[1]
+  for _, row in ipairs(rows) do
+    if row.least and first.least and row.least > first.least then first = row end
+  end
+  local why = first.failures[1]
+  for _, row in ipairs(rows) do
+    if not (row.least and first.least) and row.failures[1] ~= why then return end
+  end
+  if first.usage then sp.usage("%s", why) end
+  core.log("error", "bench: " .. why)
+  sp.exit(1)
+end
+
+local words = table.concat(opt.rest, " ")
+
+local function turns()
+  local failed, bar = 0, nil
+  local function begin() -- late, so that a mistake is told alone; runs that failed until then are in the table
+    sp.print("%s: %d strateg%s, %d batch size%s%s, %d turn%s", words, #strategies, #strategies == 1 and "y" or "ies", #batches,
+      #batches == 1 and "" or "s", how.mean and ", and " .. bench.name_of(opt.against) or "", opt["repeat"],
+      opt["repeat"] == 1 and "" or "s")
+    bar = sp.progress { total = #rows * opt["repeat"], first = failed, every = 1, unit = "run" }
+  end
+  local ended <close> = setmetatable({}, { __close = function() return bar and bar:close() end })
   for turn = 1, opt["repeat"] do
     for i = 1, #rows do
       local row = rows[turn % 2 == 1 and i or #rows + 1 - i]
       local there, got, why = run(row)
-      if not there or core.interrupted() then return end
-      bar:step { bench.title(row), got and ("%.2f steps/s"):format(got.rate) or why }
+      if not there or core.interrupted() then return bar or begin() end
+      if got and not bar then begin() end
+      if bar then bar:step { bench.title(row), got and ("%.2f steps/s"):format(got.rate) or why } else failed = failed + 1 end
+    end
+    if not bar then
+      refuse()
+      return begin()
     end
   end
 end
 
 for _, row in ipairs(rows) do row.runs, row.failures = {}, {} end
-local words = table.concat(opt.rest, " ")
-sp.print("%s: %d strateg%s, %d batch size%s%s, %d turn%s", words, #strategies, #strategies == 1 and "y" or "ies", #batches,
-  #batches == 1 and "" or "s", how.mean and ", and " .. bench.name_of(opt.against) or "", opt["repeat"],
-  opt["repeat"] == 1 and "" or "s")
-do
-  local bar <close> = sp.progress { total = #rows * opt["repeat"], every = 1, unit = "run" }
-  turns(bar)
-end
+turns()
 
 local result = bench.result(rows, { script = words, turns = opt["repeat"], mean = how.mean })
 sp.print("%s", bench.table(result))
