@@ -10,6 +10,9 @@ for suite in stages labels optim networks; do
   # protection costs by the number of tensors, of which there are many here; the other suite has it
   SPCORE_EMU_PROTECT=0 SP_TEST_SMALL=1 "$top_builddir/tests/cuda/check_$suite" || failed=1
 done
+# Of single networks, without the other cases of that program.
+CK_RUN_CASE=networks
+export CK_RUN_CASE
 # Where the workspace that cuDNN asks for is more than a lane has, a batch of three is computed as two samples and one.
 if test -x "$top_builddir/tests/cuda/check_networks"; then
   for net in "odd sizes" transposed; do
@@ -26,5 +29,6 @@ if test -x "$top_builddir/tests/cuda/check_networks"; then
     sed -i -E "s/(	)places /\1now /; s/(	)each /\1places /; s/(	)now /\1each /" "$tmp"/places/cuda-*.txt
   done
 fi
+unset CK_RUN_CASE
 SP_CUDA_MODULES=$emu sh "$top_srcdir/tests/cuda/conformance.sh" || failed=1
 exit $failed
