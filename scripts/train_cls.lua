@@ -3,6 +3,7 @@
 -- training runs.
 local sp = require "spcore"
 local backbone = require "spcore.backbone"
+local data_defaults = require "spcore.data_defaults"
 local predict = require "spcore.predict"
 local words = require "spcore.words"
 
@@ -172,7 +173,7 @@ end
 
 local function train(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
-  local samples = opt.samples == 0 and built_in and 8192 or opt.samples
+  local samples = opt.samples == 0 and built_in and data_defaults.samples.class or opt.samples
   -- Behind a backbone the network sees the middle that its weights want of each image, which augmentation moves about; the small
   -- one sees 7/8 of an image that may be squashed.
   local cropped = opt.augment ~= "none"
@@ -182,7 +183,7 @@ local function train(g)
   local function source(split, other) -- in the other graph: of one sample a step
     return (other or g).reader(predict.reading(model, {
       path = opt.data, target = "class", split = split, batch = other and 1 or batch, samples = samples,
-      default_val_fraction = 0.125, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
+      default_val_fraction = data_defaults.val_fraction, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     }))
   end
   local data, val = source "train", source "val"

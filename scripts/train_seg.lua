@@ -2,6 +2,7 @@
 -- Trains a segmentation decoder behind a frozen encoder, on the CPU too: a small U-Net, or a head behind a known backbone.
 local sp = require "spcore"
 local backbone = require "spcore.backbone"
+local data_defaults = require "spcore.data_defaults"
 local predict = require "spcore.predict"
 local words = require "spcore.words"
 
@@ -147,12 +148,12 @@ end
 
 local function train(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
-  local samples = opt.samples == 0 and built_in and 4096 or opt.samples
+  local samples = opt.samples == 0 and built_in and data_defaults.samples.mask or opt.samples
   local model = { size = size, read = known and backbone.reading_all(known) }
   local function source(split, other) -- in the other graph: of one sample a step
     return (other or g).reader(predict.reading(model, {
       path = opt.data, split = split, batch = other and 1 or batch, samples = samples, classes = opt.classes,
-      default_val_fraction = 0.125, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
+      default_val_fraction = data_defaults.val_fraction, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     }))
   end
   local data, val = source "train", source "val"

@@ -17,7 +17,7 @@ make("m", "--format png")
 t.write(at "m/images/notes.txt", "")
 local code, out, err = run "data m"
 t.eq(code .. err, "0")
-t.eq(out, "m: layout pairs, target mask\n  36 train, 4 val, 6 classes: ground, disc, square, triangle, ring, cross\n"
+t.eq(out, "m: layout pairs, target mask\n  35 train, 5 val, 6 classes: ground, disc, square, triangle, ring, cross\n"
   .. "  left out: 1 file of another ending, such as images/notes.txt\n")
 
 code, out, err = run "data m --check"
@@ -74,7 +74,8 @@ t.match(out, "\n  train: cross %d+, disc %d+, .*\n  val: cross ")
 t.match(out, "1 of 41 samples cannot be used; what is wrong is said above\n$")
 
 -- ---- other places ----
-t.match(select(2, run "data shapes"), "^shapes: layout shapes, target mask\n  1843 train, 205 val, 6 classes: ground")
+t.match(select(2, run "data shapes"), "^shapes: layout shapes, target mask\n  3584 train, 512 val, 6 classes: ground")
+t.match(select(2, run "data shapes --target class"), "^shapes: layout shapes, target class\n  7168 train, 1024 val, 5 classes: cross")
 t.match(select(2, run "data c/train --val c/val"), "target class\n  37 train, 4 val, 5 classes")
 sys.mkdir(at "none")
 for line, words in pairs {
@@ -87,8 +88,53 @@ for line, words in pairs {
   t.one_line(err, words)
 end
 
+-- ---- a mistake in a set is told as one of its own target, whatever the other one's reader says ----
+local function cut(path, bytes) t.write(path, t.read(path):sub(1, bytes)) end
+for layout, spoil in pairs {
+  classes = { "class", function(name) sys.mkdir(at(name .. "/bare")) end, "/bare holds no" },
+  csv = { "mask class", function(name) t.write(at(name .. "/labels.csv"), t.read(at(name .. "/labels.csv")) .. "x\n") end,
+    "/labels.csv line 42: 1 fields, but the header has 2" },
+  npy = { "mask class", function(name)
+    for _, file in ipairs { "masks", "labels" } do
+      if sys.there(at(("%s/%s.npy"):format(name, file))) then cut(at(("%s/%s.npy"):format(name, file)), 60) end
+    end
+  end, "/%a+s.npy: it ends within its header" },
+  webdataset = { "mask class", function(name)
+    local path = at(name .. "/shapes-000000.tar")
+    t.write(path, (t.read(path):gsub("00000%.%a[%a.]+\0", function(member)
+      return member:find "jpg" and member or "00000." .. ("x"):rep(#member - 7) .. "\0" -- a broken sum of its header, too
+    end, 2)))
+  end, "/shapes%-000000.tar" },
+  pairs = { "mask", function(name) os.execute(("rm -r '%s/masks'"):format(at(name))) end, "/masks" },
+  voc = { "mask", function(name) os.execute(("rm '%s'/ImageSets/*/*"):format(at(name))) end, "/ImageSets/Segmentation" },
+} do
+  for target in spoil[1]:gmatch "%a+" do
+    local name = layout .. "_" .. target
+    make(name, ("--layout %s --target %s"):format(layout, target))
+    t.match(select(2, run("data " .. name)), ("target %s\n  35 train, 5 val, "):format(target))
+    spoil[2](name)
+    local _, _, wanted = run(("data %s --target %s"):format(name, target))
+    code, out, err = run("data " .. name)
+    t.eq(code .. out, "1", name)
+    t.one_line(err, name .. spoil[3])
+    t.eq(err, wanted, name)
+  end
+end
+
 -- ---- the beginning of a run: said once, though two readers see it ----
 code, out, err = run "run train_cls.lua --data c --steps 1 --size 16 --batch 4 --width 4 --levels 2"
 t.eq(code, 0)
 t.match(out, "\ndata c: 37 train, 4 val, 5 classes, left out: 1 file of another ending\n")
 t.eq(select(2, err:gsub("left out", "")), 1)
+
+-- ---- and of one whose data do not say what is for validation: as many as here ----
+make("own", "--target class")
+make("masked", "")
+for script, names in pairs { seg = { "masked", "shapes" }, cls = { "own", "shapes" } } do
+  for _, name in ipairs(names) do
+    code, out, err = run(("run train_%s.lua --data %s --steps 1 --size 16 --batch 4"):format(script, name))
+    t.eq(code .. err, "0")
+    t.eq(select(2, run(("data %s --target %s"):format(name, script == "seg" and "mask" or "class"))):match "%d+ train, %d+ val",
+      out:match(("\ndata %s: (%%d+ train, %%d+ val)"):format(name)), script .. name)
+  end
+end

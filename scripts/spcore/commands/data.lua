@@ -2,6 +2,8 @@
 -- spcore data: what a folder of data holds, as the reader sees it, and what is wrong with it.
 local sp = require "spcore"
 local core = require "spcore.core"
+local data_defaults = require "spcore.data_defaults"
+local data_target = require "spcore.data_target"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
 
@@ -26,7 +28,8 @@ local function open(split, target, more)
   local g = sp.graph { device = "cpu", workers = opt.workers > 0 and opt.workers or nil }
   local t = {
     path = dir, split = split, target = target, classes = opt.classes, val_path = opt.val ~= "" and opt.val or nil, size = SIZE,
-    batch = 16, shuffle = false, drop_last = false,
+    batch = 16, shuffle = false, drop_last = false, default_val_fraction = data_defaults.val_fraction,
+    samples = (dir == "shapes" or dir == "random") and data_defaults.samples[target] or nil,
   }
   for k, v in pairs(more or {}) do t[k] = v end
   local ok, data = pcall(g.reader, t)
@@ -35,9 +38,11 @@ local function open(split, target, more)
   error(data, 0)
 end
 
--- The first target for which the folder is laid out; where there is none, why it is none for masks.
+-- What the folder is laid out for, whatever is wrong in it; where its names do not say so, what can be read; else why it is
+-- nothing for masks.
 local function find_target()
-  if opt.target ~= "auto" then return opt.target end
+  local target = opt.target ~= "auto" and opt.target or data_target(dir)
+  if target then return target end
   local why
   core.log_level "error"
   for _, target in ipairs { "mask", "class" } do

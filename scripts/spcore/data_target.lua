@@ -1,0 +1,101 @@
+-- SPDX-License-Identifier: MIT
+-- For which target data are laid out, by names alone: what a reader of that target says of them is then what is wrong with them,
+-- and not that they are no data for the other one.
+local files = require "spcore.files"
+local sys = require "spcore.sys"
+
+local function is_dir(path) return sys.kind(path) == "dir" end
+
+-- What lies in a folder and `fits` takes, as paths, sorted; hidden names are left out; none where it is no folder.
+local function within(dir, fits)
+  local list = {}
+  for _, name in ipairs(is_dir(dir) and sys.list(dir) or {}) do
+    if name:sub(1, 1) ~= "." and fits(name) then list[#list + 1] = dir .. "/" .. name end
+  end
+  table.sort(list)
+  return list
+end
+
+local function is_csv(name) return name:lower():find "%.csv$" end
+
+local function is_tar(name)
+  name = name:lower()
+  return name:find "%.tar$" or name:find "%.tgz$" or name:find "%.tzst$" or name:find "%.tar%.gz$" or name:find "%.tar%.zst$"
+end
+
+-- file, or the one in the folder; nil: there is none, or several
+local function the_one(path, is)
+  if not is_dir(path) then return is(path) and sys.kind(path) == "file" and path or nil end
+  local found = within(path, is)
+  return #found == 1 and found[1] or nil
+end
+
+-- The columns that a .csv file has, as a set.
+local function columns(path)
+  local set, file = {}, path and io.open(path, "rb")
+  local line = file and file:read "l" or ""
+  if file then file:close() end
+  for field in line:gsub("^\u{feff}", ""):lower():gmatch "[^,\r]+" do set[field:match '^%s*"?(.-)"?%s*$'] = true end
+  return set
+end
+
+-- What the first members of a tar file are, "mask" or "class"; nil where they are neither, or compressed.
+local function of_members(file)
+  for _ = 1, 64 do
+    local head = file:read(512) or ""
+    local size = #head == 512 and tonumber(head:match("^[0-7]+", 125), 8)
+    if not size then return end
+    local name = head:match "^[^\0]*":lower()
+    if name:find "%.cls$" then return "class" end
+    if name:find "%.seg%.png$" or name:find "%.mask%.png$" then return "mask" end
+    file:seek("cur", (size + 511) // 512 * 512)
+  end
+end
+
+local function of_shards(path)
+  local shard = is_dir(path) and within(path, is_tar)[1] or is_tar(path) and path
+  local file = shard and sys.kind(shard) == "file" and io.open(shard, "rb")
+  if not file then return end
+  local target = of_members(file)
+  file:close()
+  return target
+end
+
+-- images/ and masks/. One of them alone may be a class beside others.
+local function is_pairs(dir)
+  local images, masks = is_dir(dir .. "/images"), is_dir(dir .. "/masks")
+  if images and masks then return true end
+  return (images or masks) and #within(dir, function(name) return is_dir(dir .. "/" .. name) end) == 1
+end
+
+-- PASCAL VOC's folders.
+local function is_voc(dir)
+  return is_dir(dir .. "/JPEGImages") and (is_dir(dir .. "/SegmentationClass") or is_dir(dir .. "/ImageSets") or is_dir(dir .. "/Annotations"))
+end
+
+local function is_classes(dir)
+  for _, folder in ipairs(within(dir, function(name) return is_dir(dir .. "/" .. name) end)) do
+    if within(folder, files.is_picture)[1] then return true end
+  end
+  return false
+end
+
+-- data_target(path) -> "mask", "class", or nil: nothing that a reader knows by its name. In the reader's order; as it does, a folder
+-- that would do for both is for masks.
+return function(path)
+  if path == "shapes" or path == "random" then return "mask" end
+  local has, parts = columns(the_one(path, is_csv)), { path, path .. "/train", path .. "/val" }
+  local function any(is)
+    for _, part in ipairs(parts) do
+      if is(part) then return true end
+    end
+    return false
+  end
+  local function npy(name)
+    return any(function(part) return sys.there(part .. "/" .. name) end) or sys.there(("%s/train_%s"):format(path, name))
+      or sys.there(("%s/val_%s"):format(path, name))
+  end
+  local shards = of_shards(path) or of_shards(parts[2]) or of_shards(parts[3])
+  if has.mask or is_voc(path) or any(is_pairs) or npy "masks.npy" or shards == "mask" then return "mask" end
+  return (has.label or any(is_classes) or npy "labels.npy" or shards == "class") and "class" or nil
+end
