@@ -120,6 +120,19 @@ static int core_knows_format(lua_State *L) {
   return 1;
 }
 
+/* knows_comm(name) -> true | nil, message */
+static int core_knows_comm(lua_State *L) {
+  const sp_comm_type *type;
+  sp_err err;
+  if (sp_registry_comm(sp_lua_of(L)->env->reg, luaL_checkstring(L, 1), &type, &err)) {
+    lua_pushnil(L);
+    lua_pushstring(L, err.msg);
+    return 2;
+  }
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* write_picture(path, svg): as the format of that extension */
 static int core_write_picture(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
@@ -283,6 +296,7 @@ static const luaL_Reg core_functions[] = {
     {"count_device", core_count_device},
     {"device_name", core_device_name},
     {"knows_format", core_knows_format},
+    {"knows_comm", core_knows_comm},
     {"write_picture", core_write_picture},
     {"nearest", core_nearest},
     {"checksum", core_checksum},

@@ -216,6 +216,7 @@ local function print_help(options, how)
   if how.doc then print(words.wrap(how.doc, columns, 0)) end
   help_of("options of " .. name .. ":", options, true, columns)
   help_of("common options:", options, false, columns)
+  if not options.comm.unused then print "\nand --ranks N and --comm-timeout S, of spcore run itself: spcore run --help" end
 end
 
 local function convert(name, option, text)
@@ -409,6 +410,10 @@ function args.parse(spec, how)
   for _, path in ipairs(opt.plugin) do
     local ok, why = core.load_plugin(path)
     if not ok then usage("--plugin: %s", why) end
+  end
+  if given.comm then -- with one rank, which has no use for it, too
+    local ok, why = core.knows_comm(opt.comm)
+    if not ok then usage("--comm: %s", why) end
   end
   args.last = setmetatable(opt, parsed)
   return opt

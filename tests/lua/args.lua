@@ -46,6 +46,7 @@ t.match(out, "\n  %-%-size N +pixels of a side of what is read %(64; with %-%-fa
 t.match(out, "\n  %-%-mode a|b +which %(a%)\n")
 t.match(out, "\n  %-%-sort automatic|by_name|auto\n   +which order %(auto%)\n")
 t.match(out, "\n  %-%-seed N +another default %(7%)\n.*\ncommon options:\n")
+t.match(out, "\nand %-%-ranks N and %-%-comm%-timeout S, of spcore run itself: spcore run %-%-help\n$")
 for _, name in ipairs { "out", "checksums", "check-races", "depth" } do
   t.ok(not out:find("\n  --" .. name .. " ", 1, true), name .. " is left out")
 end
@@ -77,6 +78,7 @@ for line, message in pairs {
   ["--device gpu"] = "no such device; did you mean 'cuda'%?",
   ["--init other"] = "choose one of philox, torch",
   ["--plugin nothing.so"] = "nothing.so",
+  ["--comm pigeon"] = "%-%-comm: there is no communicator 'pigeon', only: .*local",
   ["--out x"] = "%-%-out: this script has no use for it %(%-%-help lists all%)",
   ["--no-checksums"] = "%-%-no%-checksums: this script has no use for it",
 } do
