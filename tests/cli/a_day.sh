@@ -46,7 +46,7 @@ kill -9 $pid
 wait $pid 2>/dev/null
 [ ! -f run/weights.safetensors ] || fail 'it ended before it was killed'
 spcore run predict_seg.lua --weights run --out early photos/images >log 2>&1
-says 'go on with it, --resume run, or take --best'
+says 'its run has not ended; go on with it, --resume run'
 train --resume run || fail 'train_seg.lua --resume'
 grep -q '"stopped_early"' run/summary.json || fail 'it did not end early'
 cmp whole/weights.safetensors run/weights.safetensors || fail 'the run that was killed learned something else'
