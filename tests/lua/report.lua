@@ -3,6 +3,7 @@
 -- needs: onednn images jansson
 local json = require "spcore.json"
 local plot = require "spcore.plot"
+local sys = require "spcore.sys"
 local t = require "check"
 
 local dir <close> = t.folder()
@@ -74,6 +75,21 @@ t.match(check_page "seg", "<td>triangle</td>.*confusion")
 local code, out, err = run "report seg/ --out page.html --quiet"
 t.eq(code .. out .. err, "0")
 t.ok(#t.read(dir.path .. "/page.html") > 1000)
+do -- what cannot be written leaves nothing behind
+  local code, out, err = run "report seg --out seg/samples/"
+  t.eq(code .. out, "2")
+  t.one_line(err, "report: seg/samples/ is a folder; %-%-out names a file, such as seg/samples/report.html\n$")
+  os.execute(("ln -s /dev/full '%s/full.html.new'"):format(dir.path))
+  code, out, err = run "report seg --out full.html"
+  t.eq(code .. out, "1")
+  t.one_line(err, "full.html.new: No space left on device")
+  for _, name in ipairs { "seg/samples.new", "seg/samples/.new", "full.html.new", "full.html" } do
+    t.ok(not sys.there(dir.path .. "/" .. name), name)
+  end
+  os.execute(("cd '%s' && echo old >linked && ln -s linked link.html"):format(dir.path))
+  t.eq((run "report seg --out link.html"), 0)
+  t.match(t.read(dir.path .. "/linked"), "^<!DOCTYPE html>") -- as /dev/stdout is one
+end
 
 -- With a trace: what each stage takes, how far lanes overlap, a picture.
 t.eq((run "run train_seg.lua --steps 20 --eval-every 30 --size 32 --batch 4 --samples 64 --quiet --out traced --trace traced.json"), 0)

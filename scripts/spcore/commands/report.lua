@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- spcore report: a run's folder as one page.
 local sp = require "spcore"
+local files = require "spcore.files"
 local findings = require "spcore.report.findings"
 local page = require "spcore.report.page"
 local read = require "spcore.report.read"
@@ -30,12 +31,25 @@ local function read_run()
   return run, findings.of(run)
 end
 
--- Under another name first: who reads the page while it is written sees the old one.
+-- A pipe, or a link such as /dev/stdout: what is there is written to, and not replaced.
+local function in_place(path)
+  local parent, name = path:match "^(.*/)([^/]*)$"
+  local real, folder = sys.realpath(path), sys.realpath(parent or ".")
+  return real and (sys.kind(path) ~= "file" or real ~= folder:gsub("/$", "") .. "/" .. (name or path))
+end
+
+-- Under another name first: who reads the page while it is written sees the old one. What fails leaves nothing of that name.
 local function write(path, text)
-  local files = require "spcore.files"
-  files.write(path .. ".new", text)
-  local ok, why = os.rename(path .. ".new", path)
-  if not ok then sp.fail(why) end
+  if in_place(path) then return files.write(path, text) end
+  local new = path .. ".new"
+  local ok, why = pcall(files.write, new, text)
+  if ok then
+    ok, why = os.rename(new, path)
+    why = not ok and ("%s: %s"):format(path, why)
+  end
+  if ok then return end
+  os.remove(new)
+  error(why, 0)
 end
 
 local run, found = read_run()
@@ -54,6 +68,7 @@ if opt.json then
 end
 
 local path = opt.out ~= "" and opt.out or run.dir .. "/report.html"
+if sys.kind(path) == "dir" then sp.usage("%s is a folder; --out names a file, such as %s/report.html", path, path:gsub("/+$", "")) end
 repeat
   local again = opt.follow and run.state == "under way"
   write(path, page(run, found, again and EACH))
