@@ -28,10 +28,10 @@ end
 local function load(path)
   local file, why = io.open(path, "rb")
   if not file then core.fail(why) end
-  local text = file:read "a"
+  local text, doc
+  text, why = file:read "a"
   file:close()
-  if not text then bad(path, "cannot be read") end
-  local doc
+  if not text then bad(path, "%s", why) end
   doc, why = json.decode(text)
   if not doc then bad(path, "this is no trace: %s", why) end
   local head = type(doc) == "table" and doc.otherData
@@ -51,7 +51,7 @@ function timeline.read(path, rank)
   local doc, head = load(path)
   local ranks = math.type(head.ranks) == "integer" and head.ranks or 1
   local of_rank = ranks > 1 and (", rank %d"):format(rank or 0) or ""
-  local trace = { path = path .. of_rank, of_rank = of_rank, ranks = ranks, strategy = tostring(head.strategy), device = tostring(head.device),
+  local trace = { path = path .. of_rank, file = path, rank = rank or 0, of_rank = of_rank, ranks = ranks, strategy = tostring(head.strategy), device = tostring(head.device),
     capture = tostring(head.capture), hidden = head.no_single_calls, lanes = {}, slices = {}, arrows = {}, pauses = {},
     first = math.huge, last = -math.huge }
   local tracks, lane_of, used, starts, loop = {}, {}, {}, {}, head.loop
@@ -160,22 +160,27 @@ local function ms(v)
 end
 timeline.ms = ms
 
--- What a step of the trace that is given beside it took: the gain.
+-- What a step of the trace that is given beside it took: the gain. Ranks of one job wait for each other in each step.
 local function gain(trace, f, serialized)
-  local other = serialized and serialized ~= trace and timeline.figures(serialized).step
+  local other = serialized and serialized.file ~= trace.file and timeline.figures(serialized).step
   if not other or serialized.device ~= trace.device then return end
   return ("a step of %s, serialized, took %s: this is %.2f times as fast"):format(serialized.path, ms(other), other / f.step)
 end
 
--- The first trace of strategy serialized among these; nil: there is none.
-function timeline.serialized(traces)
-  for _, trace in ipairs(traces) do
-    if trace.strategy == "serialized" then return trace end
+-- The first trace of strategy serialized among these, of several ranks that of the same one as `trace`; nil: there is none.
+local function serialized_of(traces, trace)
+  local first
+  for _, other in ipairs(traces) do
+    if other.strategy == "serialized" then
+      first = first or other
+      if other.file == first.file and other.rank == trace.rank then return other end
+    end
   end
+  return first
 end
 
--- The same in words, a line each; serialized: the trace of that strategy which this one is beside, or nil.
-function timeline.words(trace, serialized)
+-- The same in words, a line each; traces: those that this one is beside, among which may be one of strategy serialized.
+function timeline.words(trace, traces)
   local f = timeline.figures(trace)
   if not f.step then return { "one step alone says nothing of overlap" } end
   local lines = { ("%s a step, mean of %d"):format(ms(f.step), f.steps) }
@@ -190,7 +195,7 @@ function timeline.words(trace, serialized)
     lines[3] = ("of the others' %s, %s passed beside it (%.0f %%); lanes slow each other down, so this is not the gain"):format(
       ms(others), ms(f.overlap * others), 100 * f.overlap)
   end
-  lines[#lines + 1] = gain(trace, f, serialized)
+  lines[#lines + 1] = gain(trace, f, serialized_of(traces, trace))
   return lines
 end
 

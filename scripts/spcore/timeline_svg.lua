@@ -123,7 +123,7 @@ local function put_panel(c, trace, part, y)
   put_grid(c, top - 3, y - 4)
   for _, lane in ipairs(trace.lanes) do put_row(c, part, lane, at[lane]) end
   put_waits(c, part, at)
-  for _, text in ipairs(timeline.words(trace, c.serialized)) do
+  for _, text in ipairs(timeline.words(trace, c.traces)) do
     for _, line in ipairs(wrapped(text, 122)) do
       c.put('<text class="dim" x="8" y="%d">%s</text>', y + 10, escape(line))
       y = y + 15
@@ -176,7 +176,7 @@ end
 return function(traces, parts)
   local out, length = {}, 0
   for _, part in ipairs(parts) do length = math.max(length, part.length) end
-  local c = { scale = (look.width - head - tail - 6) / length, drawn = {}, serialized = timeline.serialized(traces) }
+  local c = { scale = (look.width - head - tail - 6) / length, drawn = {}, traces = traces }
   function c.put(fmt, ...) out[#out + 1] = select("#", ...) > 0 and fmt:format(...) or fmt end
   local names
   c.fills, names = colours_of(parts)

@@ -45,7 +45,7 @@ for _, path in ipairs(opt.rest) do
 end
 for _, trace in ipairs(traces) do
   print(("%s: %s on %s, steps %d to %d"):format(trace.path, trace.strategy, trace.device, trace.first, trace.last))
-  for _, line in ipairs(timeline.words(trace, timeline.serialized(traces))) do print("  " .. line) end
+  for _, line in ipairs(timeline.words(trace, traces)) do print("  " .. line) end
   if trace.hidden then print("  " .. trace.hidden) end
 end
 if form == "svg" then files.write(opt.out, picture(traces, parts)) end
