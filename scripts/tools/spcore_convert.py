@@ -15,6 +15,7 @@ operation. A size that the network states, and the part of an adaptive pool, are
 import argparse
 import difflib
 import importlib
+import importlib.util
 import json
 import operator
 import os
@@ -27,7 +28,10 @@ import sys
 import tempfile
 import traceback
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    np = None  # --help does without, and demand() says it
 
 MOST = 16  # values that one layer reads
 SAME = ("identity", "contiguous", "clone", "stochasticdepth")  # in evaluation
@@ -638,6 +642,13 @@ def check(network, shape, out, taps):
         sys.exit("--check: that is more than 1e-4")
 
 
+def demand(*packages):
+    """Ends with a line that names the package which is not there."""
+    for name in packages:
+        if importlib.util.find_spec(name) is None:
+            sys.exit(f"spcore_convert.py: the Python package {name} is missing: python3 -m pip install {name}")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model", metavar="MODEL")
@@ -652,6 +663,7 @@ def main():
     if ":" not in opt.model and not opt.model.endswith(".onnx") or opt.check and opt.model.endswith(".onnx"):
         p.error(f"{opt.model}: FILE.py:NAME, MODULE:NAME or FILE.onnx is wanted; --check is not for the last")
     shape = tuple(map(int, opt.input.split("x")))
+    demand("numpy", "onnx" if opt.model.endswith(".onnx") else "torch")
     try:
         network = Onnx(opt.model) if opt.model.endswith(".onnx") else Torch(opt.model, shape)
     except (ImportError, OSError, KeyError, AttributeError) as why:
