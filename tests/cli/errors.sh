@@ -203,7 +203,11 @@ signals() {
   while [ $# -gt 0 ]; do
     kill "-$1" "$(cat pid)"
     shift
-    [ $# = 0 ] || sleep 0.3
+    # two of which the first is not heard yet are one; who has heard it, catches no SIGTERM
+    for _ in $(seq 200); do
+      [ $# != 0 ] && grep -q '^SigCgt:.*[4-7c-f]...$' "/proc/$(cat pid)/status" 2> /dev/null || break
+      sleep 0.1
+    done
   done
   wait $!
   [ "$(cat got)" = "$want" ] && [ "$(tail -n 1 err)" = "$line" ] ||

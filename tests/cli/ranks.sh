@@ -45,7 +45,9 @@ printed() {
 
 # all_gone: of the processes whose numbers are in pid.* none is left; a moment is given to what was killed
 all_gone() {
-  for wait in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  wait=0
+  while [ $wait -lt 200 ]; do
+    wait=$((wait + 1))
     left=
     for pid in $(cat pid.*); do
       case $(cat "/proc/$pid/stat" 2>/dev/null) in '' | *') Z '*) ;; *) left="$left $pid" ;; esac
@@ -141,8 +143,8 @@ run 4 3 "$spcore" run --ranks 4 fails.lua os
 same "rank 2 died before its first step"
 run 137 3 "$spcore" run --ranks 4 fails.lua KILL
 same "rank 2 died before its first step" "spcore: rank 2 was ended by SIGKILL"
-SPCORE_SILENCE_TIMEOUT=1.5 run 1 7 "$spcore" run --ranks 4 fails.lua STOP
-stopped="rank 2 was silent for 1.5 s (stopped, or its host is gone) before its first step"
+SPCORE_SILENCE_TIMEOUT=4 run 1 10 "$spcore" run --ranks 4 fails.lua STOP
+stopped="rank 2 was silent for 4 s (stopped, or its host is gone) before its first step"
 same "$stopped" "[r2] spcore: $stopped" # it is woken up, and hears of it
 
 # A rank whose own error comes of another one's death, as a device's may, says both.
@@ -150,7 +152,8 @@ cat >own.lua <<'L'
 local sp = require "spcore"
 if sp.rank == 0 then
   assert(io.open("of0", "w")):write((io.open "/proc/self/stat":read "n"), "\n"):close()
-  os.execute "(sleep 0.1; kill -KILL $PPID) & kill -STOP $PPID" -- it decides nothing more, and dies a little later
+  -- it decides nothing more, and dies a little later
+  os.execute "(for _ in $(seq 600); do [ -e seen ] && break; sleep 0.05; done; sleep 0.3; kill -KILL $PPID) & kill -STOP $PPID"
 end
 local function stands()
   local f = io.open("of0")
@@ -158,10 +161,11 @@ local function stands()
   return pid and io.open("/proc/" .. pid .. "/stat"):read("a"):find "%) T "
 end
 while not stands() do require "spcore.sys".sleep(0.001) end
+io.open("seen", "w"):close()
 error "its own words"
 L
 run 137 3 "$spcore" run --ranks 2 own.lua
-printed err "[r1] spcore: own.lua:12: its own words" "[r1] spcore: rank 0 died before its first step" "spcore: rank 0 was ended by SIGKILL"
+printed err "[r1] spcore: own.lua:14: its own words" "[r1] spcore: rank 0 died before its first step" "spcore: rank 0 was ended by SIGKILL"
 
 
 # ---- signals ----
@@ -211,7 +215,14 @@ launcher=$!
 while [ "$(cat pid.* 2>/dev/null | wc -l)" != 2 ] && kill -0 $launcher 2>/dev/null; do sleep 0.05; done
 sleep 0.3 # a pipe is full by then
 kill -15 $launcher
-sleep 0.2
+# two of which the first is not heard yet are one; who has heard it, catches no other
+heard() {
+  for pid in $(cat pid.*); do
+    case $(sed -n 's/^SigCgt:.*\(.\)...$/\1/p' "/proc/$pid/status") in [4-7c-f]) return 1 ;; esac
+  done
+}
+look=0
+until heard || [ $look = 200 ]; do look=$((look + 1)); sleep 0.1; done
 kill -15 $launcher
 # no watchdog beside it: a shell that is killed as soon as it is forked may still have our trap, which removes the folder
 look=0
@@ -230,14 +241,16 @@ if command -v bash >/dev/null; then
   # no loop: bash leaves it when a job stops
   begin bash -c 'set -m; "$@" & wait -f $!' bash "$spcore" run --ranks 3 waits.lua
   kill -TSTP "$launcher"
-  for wait in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    [ "$(states)" = TTTT ] && break
+  for wait in $(seq 200); do
+    stopped=$(states)
+    [ "$stopped" = TTTT ] && break
     sleep 0.1
   done
-  stopped=$(states)
   kill -CONT "$launcher"
-  sleep 0.3
-  awake=$(states)
+  for wait in $(seq 200); do
+    awake=$(states)
+    case $awake in *T*) sleep 0.1 ;; *) break ;; esac
+  done
   kill -15 "$launcher"
   wait $timeout
   case $stopped,$awake in
@@ -249,7 +262,7 @@ if command -v bash >/dev/null; then
 fi
 # A terminal that stops who writes to it from the background, where rank 0 is
 if command -v script >/dev/null; then
-  SPCORE_SILENCE_TIMEOUT=1.5 run 0 5 script -qec "stty tostop; '$spcore' run --ranks 2 hello.lua" /dev/null
+  run 0 5 script -qec "stty tostop; '$spcore' run --ranks 2 hello.lua" /dev/null
   # in the middle of a long line of rank 1, perhaps
   if grep -q "hello${tab}0${tab}2" out; then ok "stty tostop"; else not_ok "stty tostop"; fi
 fi
