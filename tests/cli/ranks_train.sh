@@ -294,7 +294,7 @@ local opt = sp.args({}, { checkpoints = false })
 local g <close> = sp.graph(opt)
 local data = g.reader { path = "random", batch = 4, size = 8, classes = 3, samples = 640, target = "class" }
 local val = g.reader { path = "random", batch = 4, size = 8, classes = 3, samples = 640, target = "class", split = "val" }
-local x = g.mishap { g.to_float { data.image, scale = true }, rank = 2, ms = 20, how = "slow" }
+local x = g.mishap { g.to_float { data.image, scale = true }, rank = 2, ms = 40, how = "slow" }
 local net = g.layers { x, layers = { { "flatten" }, { "linear", 3 } } }
 g:train { g.cross_entropy { net.features, data.label }, optimizer = g.sgd { lr = 0.1 } }
 g:evaluate { data = val, every = 15 }
@@ -310,11 +310,15 @@ L
 tail -1 slow/metrics.jsonl >>slow.log
 ms=$(sed -n 's/.*"slowest_ms":\([0-9]*\).*"slowest_rank":2.*/\1/p' slow/metrics.jsonl | tail -1)
 share=$(sed -n 's/.*"comm_share":0\.\([0-9]\).*/\1/p' slow/metrics.jsonl | tail -1)
-# the others wait for it: three quarters of the time of all, but for what a busy machine adds
-if [ "${ms:-0}" -ge 10 ] && [ "$ms" -le 40 ] && [ "${share:-0}" -ge 3 ] &&
-  grep -q "^step 40/40 .*  rank 2 slowest: +[0-9.]* ms a step  [0-9]* % in comm" slow.log &&
-  grep -q "^Rank 2 is the slowest: +[0-9.]* of [0-9.]* ms a step" slow.log && grep -q "rank 2 is the slowest" slow/report.html; then
-  ok "a slow rank: +$ms ms, 0.$share of the time in comm"
+lines=$(grep -c '"slowest_rank":' slow/metrics.jsonl) of2=$(grep -c '"slowest_rank":2' slow/metrics.jsonl)
+who=$(sed -n 's/.*"slowest_rank":\([0-9]\).*/\1/p' slow/metrics.jsonl | tail -1)
+# A busy machine adds to all of them, so that another one may be the slowest of a few steps, and of the last; the others wait.
+# What is exact is in tests/core/check_pace.c.
+if [ "${ms:-0}" -ge 10 ] && [ "${share:-0}" -ge 1 ] && [ $((2 * of2)) -gt "$lines" ] &&
+  grep -q "^step 40/40 .*  rank $who slowest: +[0-9.]* ms a step  [0-9]* % in comm" slow.log &&
+  grep -q "^Rank 2 is the slowest: +[0-9.]* of [0-9.]* ms a step\|^Ranks wait for each other [0-9.]* % of the time" slow.log &&
+  grep -q "rank 2 is the slowest" slow/report.html; then
+  ok "a slow rank: +$ms ms in $of2 of $lines lines, 0.$share of the time in comm"
 else
   not_ok "a slow rank: $(cat slow.log)"
 fi
@@ -348,20 +352,24 @@ fi
 
 # ---- killed, and on with other ranks ----
 train long1 "$seg" 150 || not_ok "150 steps on one rank: $(cat long1.log)"
-# killed RANKS SIGNAL OPTIONS...: when there is a checkpoint, long before the end
+# killed RANKS SIGNAL OPTIONS...: when there is a checkpoint, long before the end; once more where nobody looked in time
 killed() {
   ranks=$1 signal=$2; shift 2
-  train "$ranks.$signal" "$seg --checkpoint-every 10" 150 --ranks "$ranks" "$@" &
-  train=$!
-  while ! ls "$ranks.$signal" 2>/dev/null | grep -q '^checkpoint-[2-9]0\.' && kill -0 $train 2>/dev/null; do sleep 0.01; done
-  pid=$(ps -eo pid=,args= | awk -v out="--out $ranks.$signal " 'index($0, "spcore run") && index($0, out) && !/timeout|awk/ { print $1; exit }')
-  [ -n "$pid" ] && kill "-$signal" "$pid"
-  wait $train
-  # its ranks die with the launcher, a moment later
-  for look in 1 2 3 4 5 6 7 8 9 10; do
-    case $(ps -eo args=) in *"--out $ranks.$signal "*) sleep 0.5 ;; *) break ;; esac
+  for turn in 1 2 3; do
+    rm -rf "$ranks.$signal"
+    train "$ranks.$signal" "$seg --checkpoint-every 10" 150 --ranks "$ranks" "$@" &
+    train=$!
+    while ! ls "$ranks.$signal" 2>/dev/null | grep -q '^checkpoint-\([2-9]\|1[0-4]\)0\.' && kill -0 $train 2>/dev/null; do sleep 0.01; done
+    pid=$(ps -eo pid=,args= | awk -v out="--out $ranks.$signal " 'index($0, "spcore run") && index($0, out) && !/timeout|awk/ { print $1; exit }')
+    [ -n "$pid" ] && kill "-$signal" "$pid"
+    wait $train
+    # its ranks die with the launcher, a moment later
+    for look in $(seq 100); do
+      case $(ps -eo args=) in *"--out $ranks.$signal "*) sleep 0.1 ;; *) break ;; esac
+    done
+    [ -e "$ranks.$signal/summary.json" ] || return
   done
-  [ ! -e "$ranks.$signal/summary.json" ] || not_ok "$ranks.$signal was over before it was killed"
+  not_ok "$ranks.$signal was over before it was killed"
 }
 # on NAME RANKS OPTIONS...
 on() {
@@ -430,7 +438,7 @@ L
 said "train: optimizer_shards: optimizer 'toy_sgd' takes whole gradients only; leave --optimizer-shards away" \
   "$spcore" run own.lua --ranks 2 --optimizer-shards
 said "rank 0 is stalled .*: it waits for 'exchange'" \
-  "$spcore" run own.lua --ranks 2 --comm-timeout 1 --optimizer-shards --what adamw --one
+  "$spcore" run own.lua --ranks 2 --comm-timeout 4 --optimizer-shards --what adamw --one
 for way in "2 --what sgd" "1"; do
   # shellcheck disable=SC2086
   "$spcore" run own.lua --optimizer-shards --ranks $way >out 2>&1 || not_ok "nothing to share: exit status $?"

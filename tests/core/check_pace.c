@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ * check_pace.c - which rank is the slowest, by how much, and how long ranks wait: of times that are told. */
+#include <check.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "run/pace.h"
+#include "tests/kit/suite.h"
+
+#define RANKS 4
+
+static double own[RANKS], sorted[RANKS];
+static sp_pacer pacer;
+
+static void set_up(void) {
+  memset(own, 0, sizeof own);
+  pacer = (sp_pacer){.n_ranks = RANKS, .own = own, .sorted = sorted};
+}
+
+static const sp_rank_time *of_rank(const void *arg, int rank) { return (const sp_rank_time *)arg + rank; }
+
+static const sp_pace *add(double a, double b, double c, double d, double waited) {
+  const sp_rank_time t[RANKS] = {{a, waited}, {b, waited}, {c, waited}, {d, waited}};
+  return sp_pace_add(&pacer, of_rank, t);
+}
+
+static void is(const sp_pace *p, int slowest, double behind, double waited) {
+  ck_assert_ptr_nonnull(p);
+  ck_assert_msg(p->slowest == slowest && fabs(p->behind - behind) < 1e-9 && fabs(p->waited - waited) < 1e-9,
+                "rank %d, %.12g behind, %.12g waited", p->slowest, p->behind, p->waited);
+}
+
+START_TEST(means_over_steps) {
+  set_up();
+  ck_assert_ptr_null(add(1, 1, 0, 1, 1)); /* one of them knows nothing yet */
+  is(add(1, 1, 3, 1, 2), 2, 2, 8.0 / 14);
+  is(add(2, 1, 1, 1, 0), 2, 1, 4 / 9.5); /* own: 1.5, 1, 2, 1 */
+  is(add(9, 9, 9, 0, 9), 2, 1, 4 / 9.5); /* of a step that one does not know nothing is taken */
+  is(add(6, 1, 2, 4, 0), 0, 1, 0.25);
+}
+END_TEST
+
+/* The median is the lower one of the two in the middle, so the second slowest counts for nothing. */
+START_TEST(behind_the_median) {
+  set_up();
+  is(add(5, 1, 2, 9, 0), 3, 7, 0);
+  set_up();
+  is(add(2, 2, 2, 2, 6), 0, 0, 0.75);
+}
+END_TEST
+
+/* What was long ago fades: a step counts for a twentieth. */
+START_TEST(old_steps_fade) {
+  set_up();
+  for (int i = 0; i < 100; i++) is(add(1, 2, 1, 1, 0), 1, 1, 0);
+  add(21, 2, 1, 1, 0);
+  ck_assert_double_eq_tol(own[0], 2, 1e-9);
+  is(add(20, 2, 1, 1, 0), 0, 1.9, 0);
+}
+END_TEST
+
+START_TEST(own_time) {
+  set_up();
+  double outer = sp_now(), inner;
+  sp_rank_time t = sp_pace_take(&pacer, NULL); /* one process waits for nobody */
+  inner = sp_now();
+  ck_assert(t.own == 0 && t.waited == 0);
+  usleep(1000);
+  inner = sp_now() - inner;
+  t = sp_pace_take(&pacer, NULL);
+  outer = sp_now() - outer;
+  ck_assert_msg(t.own >= inner - 1e-6 && t.own <= outer + 1e-6 && t.waited == 0, "%g s of %g to %g", t.own, inner, outer);
+  pacer.last = 0; /* a pause */
+  ck_assert(sp_pace_take(&pacer, NULL).own == 0);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("pace");
+  TCase *c = tcase_create("pace");
+  tcase_add_test(c, means_over_steps);
+  tcase_add_test(c, behind_the_median);
+  tcase_add_test(c, old_steps_fade);
+  tcase_add_test(c, own_time);
+  suite_add_tcase(suite, c);
+  return suite_run(suite);
+}
