@@ -9,7 +9,7 @@ t.write(dir.path .. "/toy.lua", [[
 local sp = require "spcore"
 local opt = sp.args({
   at = { -1, "step behind which `command` runs" }, command = { "", "a command" }, steps = { 40, "steps" },
-  accumulate = { 1, "steps of an update" }, drift = { 3, "of the data" }, wait = { 0.0, "seconds behind it" },
+  accumulate = { 1, "steps of an update" }, drift = { 3, "of the data" }, wait = { 0.0, "seconds behind it, or a signal" },
 }, { checkpoints = true })
 local g <close> = sp.graph(opt)
 local function source(samples) return g.toy_source { batch = 4, samples = samples, drift = opt.drift } end
@@ -24,12 +24,17 @@ for step, m in g:steps(run:rest()) do
   if step == 20 then sgd:set("lr", 0.02) end
   if step == opt.at then os.execute(opt.command) end
   local till = sp.now() + (step == opt.at and opt.wait or 0)
-  while sp.now() < till do end
+  if sp.now() < till then io.open("waits", "w"):close() end -- os.execute hears no SIGINT
+  while sp.now() < till and not sp.interrupted() do require "spcore.sys".sleep(0.01) end
 end
 run:evaluate(val)
 run:finish()
 ]])
 t.write(dir.path .. "/other.lua", t.read(dir.path .. "/toy.lua"))
+-- `command` when that file is there
+local function when(path, command)
+  return ("for _ in $(seq 1000); do [ ! -e %s ] || break; sleep 0.02; done; %s"):format(path, command)
+end
 -- Under nohup, or in the background of a script, a process inherits signals that are ignored.
 local function run(line, script)
   return t.spcore(dir.path, ("run %s --device cpu %s"):format(script or "toy.lua", line), "env --default-signal=INT,TERM,HUP")
@@ -93,7 +98,8 @@ end
 
 -- ---- signals, and time that is over ----
 for signal, status in pairs { INT = 130, TERM = 143, HUP = 129 } do
-  local code, out, err = run(("--out %s --at 13 --wait 0.2 --command '(sleep 0.1; kill -%s $PPID) &'"):format(signal, signal))
+  os.remove(dir.path .. "/waits")
+  local code, out, err = run(("--out %s --at 13 --wait 30 --command '(%s) &'"):format(signal, when("waits", "kill -" .. signal .. " $PPID")))
   t.eq(code .. err, status .. "", out)
   t.match(out, "saved step 1[678]: ")
   t.match(out, "go on with: spcore run toy.lua %-%-resume " .. signal)
@@ -132,7 +138,12 @@ for i, step in ipairs { 9, 16, 17, 18, 19 } do
 end
 t.eq(run "--resume early --override --patience 0 --quiet", 0) -- whoever changes their mind
 same("whole", "early")
-t.eq(run "--out late_early --quiet --checkpoint-every 8 --at 30 --command 'sleep 0.2; kill -KILL $PPID'", 137)
+local function killed(name)
+  local path = name .. "/checkpoint-24.safetensors"
+  t.eq(run(("--out %s --quiet --checkpoint-every 8 --at 30 --command '%s'"):format(name, when(path, "kill -KILL $PPID"))), 137)
+  return dir.path .. "/" .. path
+end
+killed "late_early"
 t.match(select(2, run "--resume late_early --at -1 --override --patience 2 --min-delta 0.5"), -- from step 24
   "\nstopped early at step 23: no better loss for 3 validations")
 t.match(t.read(dir.path .. "/late_early/summary.json"), '"steps": 26')
@@ -141,10 +152,6 @@ same("whole", "never")
 t.ok(not t.read(dir.path .. "/never/summary.json"):find "early")
 
 -- ---- what is damaged, and what cannot be saved ----
-local function killed(name)
-  t.eq(run(("--out %s --quiet --checkpoint-every 8 --at 30 --command 'sleep 0.2; kill -KILL $PPID'"):format(name)), 137)
-  return ("%s/%s/checkpoint-24.safetensors"):format(dir.path, name)
-end
 local path = killed "flipped"
 local text = t.read(path)
 t.write(path, text:sub(1, -2) .. string.char(text:byte(-1) ~ 1))
