@@ -16,7 +16,7 @@ log:write(opt.strategy, " ", opt.batch, " ", opt.note, "\n")
 log:close()
 if opt.hang then
   sp.write_file("pid", tostring(io.open "/proc/self/stat":read "n"))
-  os.execute "sleep 5 & echo $! >grandchild; wait"
+  os.execute "sleep 90 & echo $! >grandchild.new; mv grandchild.new grandchild; wait"
 end
 if opt.strategy == "broken" and opt.batch == 16 then sp.fail "no room for 16" end
 if opt.strategy == "killed" then os.execute "kill -KILL $PPID" end
@@ -130,7 +130,7 @@ end
 
 -- ---- signals: no child is left ----
 local function pid_of_child()
-  local till = sp.now() + 10
+  local till = sp.now() + 30
   while sp.now() < till do
     local file = io.open(path "pid")
     local pid = file and file:read "n"
@@ -142,18 +142,20 @@ local function pid_of_child()
 end
 local function interrupt(signal)
   for _, name in ipairs { "pid", "grandchild", "log" } do os.remove(path(name)) end
-  os.execute(("cd '%s' && { env --default-signal=INT,TERM TMPDIR=. '%s' bench fake.lua --batch 8 --hang >sig.out 2>sig.err; echo $? >code; } & "
+  os.execute(("cd '%s' && { env --default-signal=INT,TERM TMPDIR=. '%s' bench fake.lua --batch 8 --hang >sig.out 2>sig.err; echo $? >code.new; mv code.new code; } & "
     .. "echo $! >%s/shell"):format(dir.path, t.program, dir.path))
   local child = pid_of_child()
   local parent = tonumber(t.read(("/proc/%d/stat"):format(child)):match "^%d+ %b() %a (%d+)")
   os.execute(("kill -%s %d"):format(signal, parent))
-  local till = sp.now() + 10
+  local till = sp.now() + 30
   local function gone(pid)
     while sys.there("/proc/" .. pid) and sp.now() < till do os.execute "sleep 0.02" end
     t.ok(not sys.there("/proc/" .. pid), "a process is left behind SIG" .. signal)
   end
   gone(child)
-  if signal ~= "KILL" then gone(io.open(path "grandchild"):read "n") end -- else the kernel ends the child alone
+  local grandchild = io.open(path "grandchild"):read "n"
+  if signal == "KILL" then os.execute("kill " .. grandchild) end -- the kernel ends the child alone
+  gone(grandchild)
   while not sys.there(path "code") and sp.now() < till do os.execute "sleep 0.02" end
   local status = tonumber(t.read(path "code"))
   os.remove(path "code")
