@@ -422,6 +422,7 @@ static int graph_load(lua_State *L) {
   if (!st) st = sp_params_fill(&from, sp_load_params, sizeof(sp_load), v, &err);
   if (st) sp_prefix(&err, "weights");
   else st = sp_engine_load(lg->e, node, from.data, &err);
+  sp_lua_was_long(L);
   sp_params_free(&from);
   return st ? sp_lua_raise(L, &err) : 0;
 }
@@ -431,7 +432,9 @@ static int graph_save(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   unsigned what = (lua_toboolean(L, 3) ? SP_SAVE_OPTIMIZER : 0) | (lua_toboolean(L, 4) ? SP_SAVE_AVERAGES : 0);
   sp_err err;
-  if (sp_engine_save(lg->e, luaL_checkstring(L, 2), what, &err)) return sp_lua_raise(L, &err);
+  int st = sp_engine_save(lg->e, luaL_checkstring(L, 2), what, &err);
+  sp_lua_was_long(L);
+  if (st) return sp_lua_raise(L, &err);
   return 0;
 }
 

@@ -101,7 +101,7 @@ static int saver_wait(lua_State *L) {
   if (!s->started) return sp_lua_fail(L, "a snapshot that nobody writes");
   say_busy(s, sp_lua_of(L)->env->ranks);
   join(s);
-  sp_lua_interrupted(); /* noticed: what a run does behind its last save comes to its end, too */
+  sp_lua_was_long(L);
   return push_outcome(L, s);
 }
 
@@ -139,7 +139,9 @@ int sp_lua_snapshot(lua_State *L) {
   lua_setmetatable(L, -2);
   if (!(s->path = sp_strdup(path))) return sp_lua_fail(L, "no memory for a path");
   unsigned what = SP_SAVE_OPTIMIZER | (lua_toboolean(L, 5) ? SP_SAVE_AVERAGES : 0);
-  if (sp_engine_snapshot(lg->e, &s->snapshot, what, path, &meta, 1, &err)) return sp_lua_raise(L, &err);
+  int rc = sp_engine_snapshot(lg->e, &s->snapshot, what, path, &meta, 1, &err);
+  sp_lua_was_long(L);
+  if (rc) return sp_lua_raise(L, &err);
   return 1;
 }
 
@@ -154,7 +156,9 @@ int sp_lua_examine(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   sp_err err;
   lua_newtable(L);
-  if (!sp_snapshot_examine(sp_lua_of(L)->env->reg, path, add_entry, L, &err)) return 1;
+  int rc = sp_snapshot_examine(sp_lua_of(L)->env->reg, path, add_entry, L, &err);
+  sp_lua_was_long(L);
+  if (!rc) return 1;
   lua_pushnil(L);
   lua_pushstring(L, err.msg);
   return 2;

@@ -18,8 +18,7 @@
 #define PATIENCE 3
 #define LOOK 10000 /* instructions between two looks whether that is over */
 
-static volatile sig_atomic_t caught, noticed, late;
-static int looks;
+static volatile sig_atomic_t caught, noticed, late, looks;
 static lua_State *volatile running;
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -27,6 +26,16 @@ static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 #define WAKE SIGURG /* nobody minds it where it comes late */
 static atomic_bool failed, ready, told;
 static pthread_t script_thread;
+
+static void on_late(lua_State *L, lua_Debug *ar);
+
+/* From now on a script has its time once more. Of a coroutine seconds do not count, since the alarm does not know which one runs. */
+static void be_patient(lua_State *L) {
+  late = looks = 0;
+  lua_sethook(L, on_late, LUA_MASKCOUNT, LOOK);
+  if (running && running != L) lua_sethook(running, on_late, LUA_MASKCOUNT, LOOK);
+  alarm(PATIENCE);
+}
 
 /* Called each LOOK instructions behind a signal, in a coroutine after its own. */
 static void on_late(lua_State *L, lua_Debug *ar) {
@@ -38,7 +47,14 @@ static void on_late(lua_State *L, lua_Debug *ar) {
   }
   if (!caught) return;
   if (noticed) lua_sethook(L, NULL, 0, 0);
-  else if (late || ++looks >= GRACE / LOOK) sp_lua_fail(L, "interrupted by SIG%s", sigabbrev_np(caught));
+  else if (late || ++looks >= GRACE / LOOK) {
+    be_patient(L); /* what closes behind it has time, too */
+    sp_lua_fail(L, "interrupted by SIG%s", sigabbrev_np(caught));
+  }
+}
+
+void sp_lua_was_long(lua_State *L) {
+  if (caught && !noticed) be_patient(L);
 }
 
 /* PATIENCE is over: the next instruction is the last, where nobody has asked by then. */

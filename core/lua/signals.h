@@ -9,6 +9,8 @@
  * on for long without either is ended by an error. The second signal ends the program at once. */
 void sp_lua_catch_signals(void);
 int sp_lua_interrupted(void);
+/* A call is over that may have taken as long: what is behind it has its time before that error. */
+void sp_lua_was_long(lua_State *L);
 /* Several ranks train a graph: from now on interrupted() is what they have agreed on, and caught() what came here. */
 void sp_lua_share_signals(void);
 int sp_lua_caught(void);

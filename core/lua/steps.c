@@ -248,7 +248,7 @@ static int steps_next(lua_State *L) {
     lg->looping = false;
     return 0;
   }
-  sp_lua_interrupted(); /* noticed, however long the step took: the next call ends the loop */
+  sp_lua_was_long(L);
   take_asked(lg, r);
   if (lg->sums && write_sums(lg, r, &err)) return sp_lua_raise(L, &err);
   lua_pushinteger(L, (lua_Integer)r->step);
@@ -413,6 +413,7 @@ static int steps_evaluate(lua_State *L) {
   sp_err err;
   enter(L, lg, 1);
   int rc = sp_engine_evaluate(lg->e, source, each, &a, &err);
+  sp_lua_was_long(L);
   leave(lg);
   share(lg);
   if (rc) {

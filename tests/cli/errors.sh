@@ -214,11 +214,21 @@ signals() {
     { echo "not ok - ended with $(cat got), wanted $want and: $line"; sed 's/^/    /' err; failed=1; }
 }
 # a script that waits in calls takes few instructions; a step that takes longer than that patience ends well
-signals 130 "spcore: stuck.lua:3: interrupted by SIGINT" INT << 'E'
+signals 130 "spcore: stuck.lua:10: interrupted by SIGINT" INT << 'E'
 local sys = require "spcore.sys"
 io.stderr:write("on\n")
-while true do sys.sleep(0.2) end
+local closed <close> = setmetatable({}, { __close = function()
+  local n = 0
+  for i = 1, 20000 do n = n + i end
+  local f <close> = io.open("closed.txt", "w")
+  f:write(n)
+end })
+local function wait()
+  while true do sys.sleep(0.2) end
+end
+wait()
 E
+[ "$(cat closed.txt)" = 200010000 ] || { echo "not ok - what is open is not closed behind a signal"; failed=1; }
 signals 130 "one step" INT << 'E'
 local g <close> = require "spcore".graph { device = "cpu", run_ahead = 0 }
 g.sleep { g.toy_source { batch = 8 }.x, ms = 3500 }
