@@ -114,6 +114,14 @@ static int sys_there(lua_State *L) {
   return 1;
 }
 
+/* is_stdout(path) -> whether what is written to that file goes where print() writes to */
+static int sys_is_stdout(lua_State *L) {
+  struct stat a, b;
+  bool both = !stat(luaL_checkstring(L, 1), &a) && !fstat(STDOUT_FILENO, &b);
+  lua_pushboolean(L, both && a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+  return 1;
+}
+
 /* list(path) -> names in no order, "." and ".." left out | nil, message */
 static int sys_list(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
@@ -206,6 +214,7 @@ static const luaL_Reg functions[] = {
     {"create", sys_create},
     {"lock", sys_lock},
     {"locked", sys_locked},
+    {"is_stdout", sys_is_stdout},
     {"kind", sys_kind},
     {"there", sys_there},
     {"list", sys_list},

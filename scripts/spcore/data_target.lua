@@ -43,8 +43,9 @@ end
 local function of_members(file)
   for _ = 1, 64 do
     local head = file:read(512) or ""
-    local size = #head == 512 and tonumber(head:match("^[0-7]+", 125), 8)
-    if not size then return end
+    local digits = #head == 512 and head:match("^ *([0-7]+)", 125)
+    if not digits then return end
+    local size = tonumber(digits, 8)
     local name = head:match "^[^\0]*":lower()
     if name:find "%.cls$" then return "class" end
     if name:find "%.seg%.png$" or name:find "%.mask%.png$" then return "mask" end

@@ -121,6 +121,11 @@ for layout, spoil in pairs {
   end
 end
 
+-- compressed, what is in it is not looked at before
+make("packed", "--layout webdataset --target class")
+os.execute(("gzip '%s'"):format(at "packed/shapes-000000.tar"))
+t.match(select(2, run "data packed"), "layout webdataset, target class\n  35 train, 5 val, ")
+
 -- ---- the beginning of a run: said once, though two readers see it ----
 code, out, err = run "run train_cls.lua --data c --steps 1 --size 16 --batch 4 --width 4 --levels 2"
 t.eq(code, 0)

@@ -88,7 +88,14 @@ do -- what cannot be written leaves nothing behind
   end
   os.execute(("cd '%s' && echo old >linked && ln -s linked link.html"):format(dir.path))
   t.eq((run "report seg --out link.html"), 0)
-  t.match(t.read(dir.path .. "/linked"), "^<!DOCTYPE html>") -- as /dev/stdout is one
+  t.match(t.read(dir.path .. "/linked"), "^<!DOCTYPE html>")
+  os.execute(("ln -s /proc/self/fd/1 '%s/out.html'"):format(dir.path)) -- as /dev/stdout is one
+  code, out = run "report seg --out out.html" -- a file
+  t.eq(code, 0)
+  t.match(out, "^<!DOCTYPE html>.*</html>%s*$")
+  os.execute(("cd '%s' && '%s/spcore' report seg --out out.html | cat >piped"):format(dir.path, os.getenv "top_builddir"))
+  t.eq(t.read(dir.path .. "/piped"), out)
+  t.ok(os.execute(("test -L '%s/out.html'"):format(dir.path)), "the link is still one")
 end
 
 -- With a trace: what each stage takes, how far lanes overlap, a picture.

@@ -31,11 +31,12 @@ local function read_run()
   return run, findings.of(run)
 end
 
--- A pipe, or a link such as /dev/stdout: what is there is written to, and not replaced.
+-- A pipe, or a link such as /dev/stdout: what it leads to is written, and it is not replaced.
 local function in_place(path)
+  if not sys.there(path) then return false end
   local parent, name = path:match "^(.*/)([^/]*)$"
   local real, folder = sys.realpath(path), sys.realpath(parent or ".")
-  return real and (sys.kind(path) ~= "file" or real ~= folder:gsub("/$", "") .. "/" .. (name or path))
+  return sys.kind(path) ~= "file" or real ~= folder:gsub("/$", "") .. "/" .. (name or path)
 end
 
 -- Under another name first: who reads the page while it is written sees the old one. What fails leaves nothing of that name.
@@ -76,6 +77,7 @@ repeat
   if again and not sp.interrupted() then run, found = read_run() end
 until not again or sp.interrupted()
 if sp.interrupted() then write(path, page(run, found)) end -- which nobody writes again
+if sys.is_stdout(path) then return end -- the page alone
 sp.print("%s: %s, %d step%s, %d finding%s", path, run.state, run.steps, run.steps == 1 and "" or "s", #found,
   #found == 1 and "" or "s")
 for _, f in ipairs(found) do sp.print("%s %s", f.text, f.cure) end
