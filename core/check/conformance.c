@@ -263,8 +263,13 @@ static void check_stage(report *rep, const sp_stage_type *t, const sp_plugin_fil
     return;
   }
   if (rig_open(&r, &s->host, t, file, s->how->set, solo, &err)) {
-    if (is_set(t, s->how->set)) report_bad(rep, create, err.msg); /* what is asked for is to be tried */
-    else refused(rep, create, &err);
+    sp_err other; /* what is refused as well without --set, for want of a parameter, is not due to it */
+    if (!is_set(t, s->how->set) || rig_open(&r, &s->host, t, file, NULL, solo, &other)) {
+      refused(rep, create, &err);
+    } else {
+      report_bad(rep, create, err.msg);
+      rig_close(&r);
+    }
     return;
   }
   report_ok(rep, create);

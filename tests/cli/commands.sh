@@ -122,6 +122,8 @@ try 2 'a plugin FILE.so is wanted' check
 try 2 '--threads 0' check --threads 0 x.so
 try 2 '--set x: NAME=VALUE is wanted' check --set x x.so
 try 2 "--set P: no stage that is checked has such a parameter, did you mean 'p'?" check "$top_builddir/.libs/dropout.so" --set P=0.1
+[ ! -f "$top_builddir/.libs/reader.so" ] || # which lacks a path, with and without a size
+  try 0 "reader: create() with the parameters of --set: not exercised" check "$top_builddir/.libs/reader.so" --set size=16
 "$spcore" check "$top_builddir/.libs/dropout.so" --set p=2 >"$tmp/out" 2>&1
 test $? -eq 1 && grep -q "^not ok .* dropout: create() with the parameters of --set$" "$tmp/out" ||
   { failed=$((failed + 1)); cat "$tmp/out"; }
