@@ -171,9 +171,9 @@ static bool step_differs(const side *a, const side *b, tally *t) {
   size_t edges = 0, alone[2] = {0, 0};
   for (size_t i = 0; i < a->n; i++) {
     const sum *x = &a->sums[i], *y = find(b, x->name, i);
-    if (y && (!x->hash || !y->hash)) {
+    if (!x->hash || (y && !y->hash)) {
       alone[0] += x->hash != NULL;
-      alone[1] += y->hash != NULL;
+      alone[1] += y && y->hash;
       continue;
     }
     edges++;
@@ -185,7 +185,7 @@ static bool step_differs(const side *a, const side *b, tally *t) {
     t->shown = y != NULL;
   }
   for (size_t i = 0; i < b->n; i++) {
-    if (find(a, b->sums[i].name, i)) continue;
+    if (!b->sums[i].hash || find(a, b->sums[i].name, i)) continue;
     differs = true;
     if (!t->shown) printf("edge '%s' is only in %s (step %" PRIu64 ")\n", b->sums[i].name, b->run, b->step);
   }
@@ -220,6 +220,9 @@ static int diff_runs(const char *run_a, const char *run_b) {
   sp_err err;
   int code = TROUBLE;
   if (open_side(&a, run_a, &err) || open_side(&b, run_b, &err) || compare(&a, &b, &t, &err)) {
+    sp_cmd_failed(&err);
+  } else if (!t.edges) {
+    sp_fail(&err, SP_E_DATA, "%s and %s: no edge has a checksum in both", run_a, run_b);
     sp_cmd_failed(&err);
   } else if (t.differing || t.only[0] || t.only[1]) {
     code = DIFFERENT;

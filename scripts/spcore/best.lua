@@ -42,17 +42,29 @@ local function usual(g)
   return names
 end
 
--- Ends with a line where no stage of the graph has what `by` names: before a step is done.
+-- Whether an output of a stage is one number.
+local function is_number(output)
+  local n = 1
+  for _, size in ipairs(output.shape) do n = n * size end
+  return n == 1
+end
+
+-- Ends with a line, before a step is done, where `by` is an output that is no number, or nearly the name of one that is. Another
+-- name may be of what the script itself puts into validations.
 function best.check(by, g)
   local stage, port = by:match "^([^.]+)%.([^.]+)$"
   local names = usual(g)
   for _, name in ipairs(names) do
     if name == by then return end
   end
+  local found
   for _, node in ipairs(stages_with(g, port or by)) do
-    if not stage or node.name == stage then return end
+    if not stage or node.name == stage then
+      found = true
+      if is_number(node[port or by]) then return end
+    end
   end
-  if by ~= "auto" then args.usage("%s", refusal(by, names)) end
+  if by ~= "auto" and (found or words.near(by, names) ~= "") then args.usage("%s", refusal(by, names)) end
 end
 
 -- Raises the same where a validation does not have it as a number. needed: "auto" is to find one, too.

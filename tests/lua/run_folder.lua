@@ -192,6 +192,11 @@ t.one_line(err, "%-%-best%-by three.loss: validations have no such metric; they 
 t.eq(sys.kind(dir.path .. "/judged3"), nil)
 t.eq(judged "--out judged3 --best-by two.loss --eval two.loss", 0)
 t.match(t.read(dir.path .. "/judged3/summary.json"), '"metric": "two.loss",\n *"step": 1,\n *"value": 2')
+t.eq(judged "--out judged4 --best-by f1 --eval f1", 0) -- which the script puts there
+t.match(t.read(dir.path .. "/judged4/summary.json"), '"metric": "f1",')
+code, out, err = judged "--out judged5 --best-by f1"
+t.eq(code, 1)
+t.one_line(err, "judged.lua:8: %-%-best%-by f1: validations have no such metric; they have size\n$")
 
 -- scripts that are not there or do not parse
 code, out, err = t.spcore(dir.path, "run nothing")
@@ -265,6 +270,12 @@ t.one_line(err, "x.jsonl:3: line left out: no step")
 t.match(out, "^step 2 is only in one\n")
 code, out = changed('"last%.y":"%x+"', '"last.y":null') -- in one step one run does not compute it
 t.match(code .. out, "^0same bits: 7 steps, %d+ edges; 1 only one computes\n$")
+code, out = changed('"last%.y":"%x+"', '"last.y":null,"unknown.y":null')
+t.match(code .. out, "^0same bits: 7 steps, %d+ edges; 1 only one computes\n$")
+t.write(dir.path .. "/x.jsonl", (text:gsub('"%x+"', "null")))
+code, out, err = diff "one x.jsonl"
+t.eq(code .. out, "2")
+t.one_line(err, "one and x.jsonl: no edge has a checksum in both")
 code, out = changed('"last%.y":"%x+",', "")
 t.match(out, "^edge 'last.y' is only in one %(step 0%)\n")
 for _, bad in ipairs {
