@@ -24,6 +24,7 @@ local function check_target(path)
   local folder = path:match "^(.*)/" or "."
   if sys.kind(folder == "" and "/" or folder) ~= "dir" then sp.usage("--to %s: there is no folder %s", path, folder) end
   if sys.kind(path) == "dir" then sp.usage("--to %s: that is a folder; name a file", path) end
+  if core.env().schedule or opt.explain then return end -- nothing is written
   local file, because, kind = sys.create(path .. ".tried")
   if not file and kind ~= "exists" then sp.usage("--to: no file can be made there: %s", because) end
   if file then
@@ -32,7 +33,7 @@ local function check_target(path)
   end
 end
 
-check_target(opt.to)
+if sp.rank == 0 then check_target(opt.to) end -- who writes it
 local g <close> = sp.graph(opt)
 
 local function source(split)
@@ -60,7 +61,7 @@ for step, m in g:steps(opt.steps) do run:step(step, m) end
 local result = g:evaluate { data = val }
 run:save()
 
-if result then
+if result and sp.rank == 0 then
   -- a graph that has no weights but the encoder's
   local part <close> = sp.graph { threads = opt.threads }
   part.encoder {
