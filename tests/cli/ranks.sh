@@ -232,6 +232,8 @@ wait $launcher 2>/dev/null
 got=$?
 exec 9>&-
 [ $got = 143 ] || not_ok "two signals, and nobody reads: exit status $got"
+cp err out
+! grep -q "interrupted by" err || not_ok "two signals, and nobody reads: the second one was not heard"
 all_gone "two signals, and nobody reads"
 
 # states: of the launcher and three ranks, "TTTT" where all are stopped
