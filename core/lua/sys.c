@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -122,6 +123,17 @@ static int sys_is_stdout(lua_State *L) {
   return 1;
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {
+  (void)st, (void)kind, (void)at;
+  return remove(path);
+}
+
+/* remove_all(path): a folder with all that is in it, as far as that can be removed; links are not followed */
+static int sys_remove_all(lua_State *L) {
+  nftw(luaL_checkstring(L, 1), remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  return 0;
+}
+
 /* list(path) -> names in no order, "." and ".." left out | nil, message */
 static int sys_list(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
@@ -221,6 +233,7 @@ static const luaL_Reg functions[] = {
     {"names", sp_lua_names},
     {"distinct", sp_lua_distinct},
     {"realpath", sys_realpath},
+    {"remove_all", sys_remove_all},
     {"isatty", sys_isatty},
     {"width", sys_width},
     {"now", sys_now},

@@ -22,7 +22,7 @@ function outputs.place(opt, path)
   if not (core.env().schedule or opt.explain) then return setmetatable({ path = path }, { __close = function() end }) end
   local temp = assert(sys.mkdtemp())
   return setmetatable({ path = temp .. "/shown" .. (path:match "%.%w+$" or "") },
-    { __close = function() sys.run { "rm", "-rf", temp } end })
+    { __close = function() sys.remove_all(temp) end })
 end
 
 -- What is at `path`: "none" (nothing, or an empty file), "own" (a file that begins with `head`), "other"; pipes are "none".

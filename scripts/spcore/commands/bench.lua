@@ -55,7 +55,7 @@ for _, name in ipairs { "csv", "json", "svg" } do -- better now than after an ho
 end
 
 local dir = assert(sys.mkdtemp())
-local clean <close> = setmetatable({}, { __close = function() sys.run { "rm", "-rf", dir } end })
+local clean <close> = setmetatable({}, { __close = function() sys.remove_all(dir) end })
 local program = assert(sys.realpath "/proc/self/exe")
 
 -- What is compared, in the order of the first turn.
@@ -92,7 +92,7 @@ local function run(row)
     table.insert(row.failures, why)
     row.usage, row.least = least ~= nil or ended == "exit" and code == 2, least
   end
-  sys.run { "rm", "-rf", dir .. "/run" }
+  sys.remove_all(dir .. "/run")
   return true, got, why
 end
 
