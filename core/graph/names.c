@@ -127,8 +127,14 @@ const sp_entry *sp_names_find(sp_names *k, const sp_node *n, size_t i) {
   return find(k, k->view, n, i, &hidden);
 }
 
+/* An optimizer's moments may be missing; so they are where `ignore` leaves all of them out. */
 static bool have(sp_names *k, const sp_view *v, const sp_node *n) {
-  return !n->optimizer || any(k, prefix_of(k, v, n));
+  const char *prefix = prefix_of(k, v, n);
+  size_t behind = strlen(k->whole ? v->prefix : prefix);
+  if (!n->optimizer) return true;
+  for (size_t i = place(k, prefix); i < k->n && begins(k->sorted[i]->name, prefix); i++)
+    if (!match(&k->from->ignore, k->sorted[i]->name + behind)) return true;
+  return false;
 }
 
 bool sp_names_have(sp_names *k, const sp_node *n) { return have(k, k->view, n); }
@@ -392,7 +398,7 @@ static bool is_taken(const sp_names *k, const char *prefix, const bool *used, co
 }
 
 /* A pattern for the first of the entries that are too many, and for as many of its neighbours as may go with it. */
-static void put_ignore(const sp_names *k, const sp_view *v, const bool *used, const char *extra, sp_sb *sb) {
+static void put_ignore(sp_names *k, const sp_view *v, const bool *used, const char *extra, sp_sb *sb) {
   const char *prefix = common_prefix(k, v);
   size_t end = strcspn(extra, ","), len = strcspn(extra, ".,");
   while (len < end && is_taken(k, prefix, used, extra, len + 1)) len += 1 + strcspn(extra + len + 1, ".,");

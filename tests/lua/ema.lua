@@ -122,6 +122,12 @@ do
   g:load(path)
   same(tensors(g, { averages = true }), averages, "they begin again")
   same(tensors(other, { averages = true }), averages, "without averages the weights are meant")
+  local all = dir.path .. "/all.safetensors"
+  g:save(all, { optimizer = true }) -- of which the moments can be left out, but not a part of them
+  for _ in other:steps(2) do end
+  other:load { all, ignore = { "adamw.*" } }
+  same(tensors(other), tensors(g), "without its moments")
+  t.raises("missing: adamw.ema.0 %(ignore 'adamw.ema.%*' leaves it out%)", function() g:load { all, ignore = { "adamw.ema.*" } } end)
 end
 
 -- a run: the averages are its weights, and the last ones lie beside
