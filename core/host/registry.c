@@ -56,13 +56,15 @@ int sp_registry_add_device(sp_registry *reg, const sp_device_type *type, sp_err 
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-static void log_duplicates(const sp_registry *reg, const sp_plugin_file *f) {
+/* Who names two files may want the second one. */
+static void log_duplicates(const sp_registry *reg, const sp_plugin_file *f, bool given) {
   for (size_t i = 0; i < f->n_stages; i++)
     for (size_t k = 0; k < reg->n_files; k++)
       for (size_t s = 0; s < reg->files[k]->file.n_stages; s++) {
         const sp_stage_type *t = &reg->files[k]->file.stages[s];
         if (strcmp(t->name, f->stages[i].name) == 0 && strcmp(t->device, f->stages[i].device) == 0)
-          sp_log(SP_LOG_DEBUG, "stage '%s' (%s) of %s is already there, from %s", t->name, t->device, f->path,
+          sp_log(given && reg->files[k]->given ? SP_LOG_WARN : SP_LOG_DEBUG,
+                 "stage '%s' (%s) of %s is already there, from %s, which is used", t->name, t->device, f->path,
                  reg->files[k]->file.path);
       }
 }
@@ -95,7 +97,7 @@ static int load(sp_registry *reg, const char *path, bool given, const sp_plugin_
   l->dev = st.st_dev;
   l->ino = st.st_ino;
   l->given = given;
-  log_duplicates(reg, &l->file);
+  log_duplicates(reg, &l->file, given);
   reg->files[reg->n_files++] = l;
   if (file) *file = &l->file;
   return SP_OK;

@@ -71,6 +71,10 @@ try 1 "unknown stage 'comm_loca': no plugin folder has comm_loca.so" inspect com
 try 1 "comm_local.so has no stage 'comm_local'; spcore inspect lists what it has" inspect comm_local
 try 0 '# no stages in it' check "$top_builddir/.libs/comm_local.so"
 try 1 "unknown stage 'goood', did you mean 'good'?" inspect goood --plugin "$faulty"
+cp "$faulty" "$tmp/copy.so" # rebuilt, say
+"$spcore" inspect good --plugin "$faulty" --plugin "$tmp/copy.so" >"$tmp/out" 2>"$tmp/err"
+test $? -eq 0 && grep -q "^spcore: stage 'good' (cpu) of .*/copy.so is already there, from .*/faulty.so, which is used$" "$tmp/err" ||
+  { failed=$((failed + 1)); cat "$tmp/err"; }
 try 1 "does not exist for device 'cuda'" inspect good --device cuda --plugin "$faulty"
 try 1 "$SP_TEST_PLUGINS/bad_symbol.so: unresolved symbol 'sp_test_nowhere'" inspect --plugin "$SP_TEST_PLUGINS/bad_symbol.so"
 try 1 'nowhere.so: No such file' inspect --plugin nowhere.so
