@@ -6,9 +6,10 @@
 #include "../labels/labels.h"
 
 /* The second line is for SP_E_RANGE, see LOSS_NOT_FINITE. */
-#define LOSS_STATUS_DOC                                 \
-  "sample %sample: label %value is outside 0..%limit\n" \
-  "the loss is not finite: lower the learning rate, or set nonfinite = \"ignore\" here and \"skip\" in the optimizer"
+#define LOSS_STATUS_DOC                                                                                          \
+  "sample %sample: label %value is outside 0..%limit\n"                                                          \
+  "the loss is not finite: lower the learning rate, at the first steps look at what is read and at the weights " \
+  "that were loaded, or set nonfinite = \"ignore\" here and \"skip\" in the optimizer"
 
 enum { LOSS_BAD_LABEL = SP_E_DATA, LOSS_NOT_FINITE = SP_E_RANGE }; /* of the STATUS output */
 enum { LOSS_STOP, LOSS_IGNORE };                                   /* loss_params.nonfinite */
