@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- JSON: encode(value), list(table), decode(text).
+local core = require "spcore.core"
+
 local json = {}
 
 local escapes = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
@@ -25,12 +27,29 @@ local list = {}
 
 -- Marks a table as a list, which is then [] where it is empty; returns it.
 function json.list(t)
+  if type(t) ~= "table" then core.fail(("sp.json.list(t): a table is wanted, got a %s"):format(type(t))) end
   return setmetatable(t, list)
 end
 
 local put
 
+-- What JSON has no place for is refused: keys beside the items, items that are missing.
+local function check_list(v, n)
+  local count = 0
+  for k in next, v do
+    if math.type(k) ~= "integer" or k < 1 or k > n then
+      core.fail(("JSON: a list of %d item%s has the key '%s' as well"):format(n, n == 1 and "" or "s", tostring(k)))
+    end
+    count = count + 1
+  end
+  if count == n then return end
+  for i = 1, n do
+    if rawget(v, i) == nil then core.fail(("JSON: item %d of a list of %d is nil"):format(i, n)) end
+  end
+end
+
 local function put_list(out, v, depth)
+  check_list(v, #v)
   out[#out + 1] = "["
   for i = 1, #v do
     if i > 1 then out[#out + 1] = "," end
@@ -42,7 +61,9 @@ end
 local function put_object(out, v, depth, indent)
   local keys = {}
   for k in pairs(v) do
-    if type(k) ~= "string" then error("JSON: a key of type " .. type(k) .. " in a table that is no list", 0) end
+    if type(k) ~= "string" then
+      core.fail(("JSON: the key '%s', a %s, in a table that is no list"):format(tostring(k), type(k)))
+    end
     keys[#keys + 1] = k
   end
   table.sort(keys)
@@ -57,7 +78,7 @@ end
 
 function put(out, v, depth, indent)
   local t = type(v)
-  if depth > 64 then error("JSON: nested deeper than 64", 0) end
+  if depth > 64 then core.fail "JSON: nested deeper than 64" end
   if t == "table" then
     if #v > 0 or getmetatable(v) == list then put_list(out, v, depth + 1) else put_object(out, v, depth + 1, indent) end
   elseif t == "string" then
@@ -69,7 +90,7 @@ function put(out, v, depth, indent)
   elseif v == nil then
     out[#out + 1] = "null"
   else
-    error("JSON: a " .. t .. " cannot be written", 0)
+    core.fail(("JSON: a %s cannot be written"):format(t))
   end
 end
 
@@ -130,6 +151,7 @@ local function read_string(s, at)
 end
 
 local read
+local NAN <const> = 0 / 0 -- what null is in a list, as encode has it: without a value it would shorten the list
 
 local function skip(s, at)
   return s:find("[^ \t\r\n]", at) or #s + 1
@@ -164,11 +186,15 @@ function read(s, at, depth)
     end, depth)
   elseif c == "[" then
     local n = 0
-    return read_members(s, at, "]", function(t, i)
+    local t, behind = read_members(s, at, "]", function(t, i)
+      local value
+      value, i = read(s, i, depth + 1)
       n = n + 1
-      t[n], i = read(s, i, depth + 1)
+      if value == nil then value = NAN end
+      t[n] = value
       return i
     end, depth)
+    return setmetatable(t, list), behind
   elseif c == '"' then
     return read_string(s, at)
   end
@@ -178,12 +204,13 @@ function read(s, at, depth)
   if s:sub(at, at + 3) == "null" then return nil, at + 4 end
   local text = s:match("^-?%d+%.?%d*[eE]?[+-]?%d*", at)
   local v = text and tonumber(text)
-  if not v then bad(s, at, "no value") end
+  if not v or text:find "^%-?0%d" or text:find(".", 1, true) and not text:find "%.%d" then bad(s, at, "no value") end
   return v, at + #text
 end
 
--- decode(text) -> value | nil, message
+-- decode(text) -> value | nil, message. Lists are marked as such; null is nan in them, in objects it is left out.
 function json.decode(s)
+  if type(s) ~= "string" then core.fail(("sp.json.decode(text): a text is wanted, got a %s"):format(type(s))) end
   local ok, v, at = pcall(read, s, skip(s, 1), 1)
   if not ok then
     if type(v) == "table" and v.json then return nil, v.json end
@@ -195,6 +222,7 @@ end
 
 -- read(path) -> value | nil, message
 function json.read(path)
+  if type(path) ~= "string" then core.fail(("sp.json.read(path): a text is wanted, got a %s"):format(type(path))) end
   local file, why = io.open(path, "rb")
   if not file then return nil, why end
   local text = file:read("a")

@@ -14,8 +14,12 @@ t.eq(json.encode(1 / 3), "0.3333333333333333")
 t.eq(json.encode { 0 / 0, { a = -(0 / 0) } }, '[null,{"a":null}]')
 t.eq(json.encode(math.huge), '"inf"')
 t.eq(json.encode({ a = { b = 1 } }, true), '{\n  "a": {\n    "b": 1\n  }\n}')
-t.ok(not pcall(json.encode, { [1.5] = 2 }), "a key that is no string")
-t.ok(not pcall(json.encode, { f = print }), "a function")
+t.raises("JSON: the key '1.5', a number, in a table that is no list", json.encode, { [1.5] = 2 })
+t.raises("JSON: a list of 2 items has the key 'best' as well", json.encode, { 10, 20, best = 3 })
+t.raises("JSON: a list of 0 items has the key 'a' as well", json.encode, { x = json.list { a = 1 } })
+t.raises("JSON: item 2 of a list of 3 is nil", json.encode, { 1, nil, 3 })
+t.raises("JSON: a function cannot be written", json.encode, { f = print })
+t.raises("list%(t%): a table is wanted, got a number", json.list, 5)
 
 local v = json.decode ' { "a" : [ 1 , -2.5e1, "\\u00e9\\ud83d\\ude00\\n" , true, null ], "b": {} } '
 t.eq(math.type(v.a[1]), "integer")
@@ -23,6 +27,12 @@ t.eq(v.a[2], -25.0)
 t.eq(v.a[3], "\u{e9}\u{1F600}\n")
 t.eq(v.a[4], true)
 t.eq(next(v.b), nil)
+for _, text in ipairs { "[1,null,3]", "[null]", "[[],{}]", '{"a":[],"b":{}}', "[0,-1.5,100,0.5]" } do
+  t.eq(json.encode(json.decode(text)), text)
+end
+t.eq(#json.decode "[null,2,null]", 3)
+t.eq(json.decode "[null]"[1], 0 / 0)
+t.eq(next(json.decode '{"a":null}'), nil)
 for i = 1, 200 do
   local x = (i * 0.37) ^ 5 / 3
   t.eq(json.decode(json.encode(x)), x)
@@ -32,11 +42,14 @@ for text, message in pairs {
   [""] = "no value", ["{"] = "name in quotes", ["[1"] = "is missing", ["[1 2]"] = "is missing", ['{"a" 1}'] = "':' is",
   ['"abc'] = "without end", ['"\\x"'] = "unknown escape", ['"\\u12"'] = "broken", ['"\\ud800x"'] = "surrogate",
   ["1 2"] = "follows", ["\n\nx"] = "line 3", ["-"] = "no value", [("["):rep(100)] = "deeper than 64",
+  ["01"] = "no value", ["-01"] = "no value", ["1."] = "no value", ["[1.e5]"] = "no value",
 } do
   local got, why = json.decode(text)
   t.eq(got, nil, text)
   t.match(why, message)
 end
+t.raises("decode%(text%): a text is wanted, got a number", json.decode, 5)
+t.raises("read%(path%): a text is wanted, got a nil", json.read)
 local got, why = json.read("/nowhere/x.json")
 t.eq(got, nil)
 t.match(why, "/nowhere/x.json")
