@@ -5,6 +5,7 @@ local sp = require "spcore"
 local backbone = require "spcore.backbone"
 local data_defaults = require "spcore.data_defaults"
 local predict = require "spcore.predict"
+local first_weights = (require "spcore.checkpoint").first_weights
 local words = require "spcore.words"
 
 local opt = sp.args({
@@ -157,7 +158,7 @@ local function small(g, image, model)
   local x, cpu = augmented(g, image, model.crop)
   local enc = g.encoder {
     g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images, model = "unet", width = opt.width,
-    depth = opt.levels, convs = 2, weights = opt.encoder,
+    depth = opt.levels, convs = 2, weights = first_weights(opt, opt.encoder),
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
   model.encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }
@@ -167,7 +168,7 @@ end
 local function behind_backbone(g, image, model)
   model.backbone = known
   return backbone.classify(g, augmented(g, image, model.crop), model, {
-    encoder = { frozen = opt.probe, weights = opt.weights, cache = opt.cache }, head = {}, dropout = opt.dropout,
+    encoder = { frozen = opt.probe, weights = first_weights(opt, opt.weights), cache = opt.cache }, head = {}, dropout = opt.dropout,
   })
 end
 

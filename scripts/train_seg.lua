@@ -4,6 +4,7 @@ local sp = require "spcore"
 local backbone = require "spcore.backbone"
 local data_defaults = require "spcore.data_defaults"
 local predict = require "spcore.predict"
+local first_weights = (require "spcore.checkpoint").first_weights
 local words = require "spcore.words"
 
 local opt = sp.args({
@@ -133,7 +134,7 @@ local function small_unet(g, image, model, classes)
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
   local enc = g.encoder {
     g.to_float { image, scale = true }, model = "unet", width = opt.width, depth = opt.levels, convs = 2,
-    frozen = not opt.train_encoder, weights = weights, cache = opt.cache,
+    frozen = not opt.train_encoder, weights = first_weights(opt, weights), cache = opt.cache,
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
   return g.decoder { features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = classes }.logits
@@ -142,7 +143,7 @@ end
 local function behind_backbone(g, image, model, classes)
   model.backbone, model.head, model.classes = known, opt.model, classes
   return backbone.segment(g, image, model, {
-    encoder = { frozen = not opt.train_encoder, weights = opt.weights, cache = opt.cache }, head = {}, dropout = opt.dropout,
+    encoder = { frozen = not opt.train_encoder, weights = first_weights(opt, opt.weights), cache = opt.cache }, head = {}, dropout = opt.dropout,
   })
 end
 

@@ -109,6 +109,14 @@ local function saved_steps(dir)
   return steps
 end
 
+-- The weights that a stage begins with: a run that goes on from a checkpoint has them all from there, whether the file of its
+-- beginning is still somewhere or not.
+function checkpoint.first_weights(opt, path)
+  if opt.resume == "" or path == "" then return path end
+  local any = ranks.told(function() return #saved_steps(opt.resume) > 0 and "any" or "" end)
+  return any == "any" and "" or path
+end
+
 -- All but the newest and the one before it go.
 local function tidy(self, newest)
   if not ranks.first then return end

@@ -130,3 +130,19 @@ t.one_line(err, "train_cls.lua: %-%-best%-by logits: validations have no such me
 t.ok(not require("spcore.sys").there(dir.path .. "/best"))
 run("run " .. best:gsub("best %-%-best", "best2 --best") .. "top1 --quiet")
 t.match(t.read(dir.path .. "/best2/summary.json"), '"metric": "top1"')
+
+do -- a run that goes on needs the file of its beginning no more
+  local sys = require "spcore.sys"
+  local function path(name) return dir.path .. "/" .. name end
+  t.write(path "begin.safetensors", t.read(require "spcore".shipped "shapes_encoder.safetensors"))
+  run("run train_seg.lua --encoder begin.safetensors --size 16 --batch 2 --samples 16 --steps 8 --eval-every 8 --pictures 0 "
+    .. "--checkpoint-every 4 --threads 1 --quiet --out begun")
+  local weights = t.read(path "begun/weights.safetensors")
+  for _, name in ipairs { "begin", "begun/checkpoint-8", "begun/weights", "begun/summary" } do
+    os.remove(path(name .. ".safetensors"))
+    os.remove(path(name .. ".json"))
+  end
+  t.ok(sys.there(path "begun/checkpoint-4.safetensors"))
+  run "run train_seg.lua --resume begun --quiet"
+  t.ok(t.read(path "begun/weights.safetensors") == weights, "the same weights")
+end
