@@ -255,6 +255,7 @@ end
 
 -- Lanes are derived once all stages are there; again if one was added since.
 local function apply(self)
+  strategy.refuse_within()
   if self._applied then return end
   check_wires(self)
   local lanes, name = strategy.lanes(self, self._strategy, self._strategy_name or nil)
@@ -460,6 +461,7 @@ end
 
 -- graph(opt): opt as sp.args gives it, or any table with device, seed, threads, strategy ...; all have defaults.
 return function(opt)
+  strategy.refuse_within()
   opt = opt or {}
   if type(opt) ~= "table" then core.fail(("sp.graph: a table of options is wanted, got a %s"):format(type(opt))) end
   local get = function(key) return rawget(opt, key) end

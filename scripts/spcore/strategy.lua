@@ -34,10 +34,30 @@ local function path_of(name)
   return path
 end
 
+-- ---- a strategy that runs a graph ----
+
+local making = false -- the name of the strategy whose lanes are made at this moment
+
+-- Called by all that makes or runs a graph: in a strategy it would need the lanes that are not there yet, without end.
+function strategy.refuse_within()
+  if making then
+    core.fail(("strategy '%s' makes or runs a graph itself: a list of lanes, or a function from the graph to one, is "
+      .. "wanted"):format(making))
+  end
+end
+
+-- One may ask for another's lanes, as auto does.
+local function within(name)
+  local outer = making
+  making = name
+  return setmetatable({}, { __close = function() making = outer end })
+end
+
 -- What a strategy is given as -> its lanes as the author wrote them, and its name, which a function may give as well.
 local function lanes_of(g, what, name)
+  if type(what) == "string" then name = name or what end
+  local _ <close> = within(name or "custom")
   if type(what) == "string" then
-    name = name or what
     local chunk, why = loadfile(path_of(what), "t")
     if not chunk then error(why, 0) end
     what = chunk()

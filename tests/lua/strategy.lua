@@ -105,6 +105,30 @@ end]])
   refused("must return a function or a list of lanes, not a number", dir.path .. "/number.lua")
 end
 
+-- one that runs a graph would need its own lanes for it: a function, and a file that is a script
+local runs = "strategy 'custom' makes or runs a graph itself: a list of lanes, or a function from the graph to one, is wanted"
+refused(runs, function(h) for _ in h:steps(1) do end end)
+refused(runs, function(h) return h:lanes() end)
+refused(runs, function(h) return { { stages = h:stages() }, h:memory() } end)
+refused(runs, function() return sp.graph {} end)
+g:strategy(function(h) -- refused within it only
+  t.raises(runs, h.schedule, h)
+  return { { name = "mine", stages = h:stages() } }
+end)
+t.eq(g:lanes()[1].name, "mine")
+do
+  local dir <close> = t.folder()
+  t.write(dir.path .. "/small.lua", [[
+local sp = require "spcore"
+local g <close> = sp.graph(sp.args {})
+g.toy_mul { g.toy_source { batch = 8 }.x }
+for _ in g:steps(1) do end]])
+  local limit = (os.getenv "SP_SANITIZERS" or "none") == "none" and "ulimit -v 8000000;" or ""
+  local code, _, err = t.spcore(dir.path, "run small.lua --device cpu --strategy ./small.lua", limit)
+  t.eq(code, 1)
+  t.one_line(err, "^spcore: ./small.lua:2: strategy '%./small.lua' makes or runs a graph itself")
+end
+
 -- the same bits every way, frozen or not, with a last short batch
 local function weights(opt, frozen, lanes)
   local h <close>, _, last = make(opt, frozen)
