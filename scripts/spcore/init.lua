@@ -7,13 +7,29 @@ local env = core.env()
 local hand = require "spcore.hand"
 local rates = require "spcore.rates"
 
+-- f(fmt, ...) of a script, whose words may not fit its format.
+local function formatted(name, f)
+  return function(fmt, ...)
+    local ok, text = pcall(string.format, fmt, ...)
+    if not ok then core.fail(("%s: %s"):format(name, text:gsub(" to '[%w.]+'", ""))) end
+    f("%s", text)
+  end
+end
+
+local function text_of(name, message)
+  if type(message) == "string" or type(message) == "number" then return message end
+  core.fail(("%s(message): a text is wanted, got a %s"):format(name, type(message)))
+end
+
+local say = formatted("sp.print", progress.print)
+
 local sp = {
   version = env.version,
   script_dir = env.script_dir,
   rank = env.rank,
   ranks = env.ranks,
   args = (require "spcore.args").parse,
-  usage = (require "spcore.args").usage,
+  usage = formatted("sp.usage", (require "spcore.args").usage),
   graph = require "spcore.graph",
   hand = hand.new,
   stream = hand.stream,
@@ -30,14 +46,16 @@ local sp = {
   mean_iou = require "spcore.iou",
   json = require "spcore.json",
   log = progress.log,
-  print = progress.print,
+  print = function(text, ...)
+    if select("#", ...) > 0 then say(text, ...) else progress.print("%s", tostring(text)) end
+  end,
   pictures = require "spcore.pictures",
   progress = progress.new,
   now = (require "spcore.sys").now,
   interrupted = core.interrupted,
   exit = core.exit,
-  fail = core.fail,
-  warn = function(words) core.log("warn", words) end,
+  fail = function(message) core.fail(text_of("sp.fail", message)) end,
+  warn = function(message) core.log("warn", text_of("sp.warn", message)) end,
 }
 
 -- The path of a file that is shipped beside the scripts.

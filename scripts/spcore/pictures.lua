@@ -74,9 +74,11 @@ end
 -- like another: it is answered with the reason. options.names = false: without names, which cost some bytes for each image.
 return function(paths, options)
   words.check_keys("sp.pictures", options or {}, { names = true })
+  if type(paths) ~= "table" then core.fail(("sp.pictures: a list of paths is wanted, got a %s"):format(type(paths))) end
   local sources, total = {}, 0
   for i, path in ipairs(paths) do
     local count
+    if type(path) ~= "string" then core.fail(("sp.pictures: path %d is a %s, not a text"):format(i, type(path))) end
     sources[i], count = source(path)
     total = total and count and total + count
   end

@@ -51,7 +51,12 @@ end
 function requests:submit(t) return submit(self, t) end
 
 -- g:cancel(ticket) -> true | nil, why
-function requests:cancel(ticket) return self._raw:cancel(ticket) end
+function requests:cancel(ticket)
+  if math.type(ticket) ~= "integer" then
+    core.fail(("g:cancel(ticket): the number that g:submit gave is wanted, got a %s"):format(type(ticket)))
+  end
+  return self._raw:cancel(ticket)
+end
 
 -- Counts, times in seconds and the histogram of answers; { clear = true }: they begin anew.
 function requests:request_stats(t)

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- JSON there and back, what is no JSON, mean IoU and accuracy.
+-- JSON there and back, what is no JSON, mean IoU and accuracy, misuse of these and other small functions.
 local sp = require "spcore"
 local t = require "check"
 local json = sp.json
@@ -62,9 +62,24 @@ t.eq(per_class[3], false)
 t.eq(mean, 0.3)
 t.eq((sp.mean_iou({ { 6, 2 }, { 2, 0 } }, { ignore = { 1 } })), 0.6)
 t.eq((sp.mean_iou { { 0, 0 }, { 0, 0 } }), 0 / 0)
+for _, counts in ipairs { 5, {}, { 1, 2 }, { { 1, 2 }, { 3 } }, { { 1, "a" }, { 3, 4 } } } do
+  t.raises("mean_iou: a square matrix of counts is wanted", sp.mean_iou, counts)
+end
+local square = { { 1, 2 }, { 3, 4 } }
+t.raises("mean_iou: ignore: a list of classes such as { 0 } is wanted, got a number", sp.mean_iou, square, { ignore = 0 })
+t.raises("mean_iou: ignore: there is no class 5 %(0 to 1%)", sp.mean_iou, square, { ignore = { 5 } })
+t.raises("no option 'ignor'; did you mean 'ignore'", sp.mean_iou, square, { ignor = { 0 } })
 
 local top1, topk = sp.accuracy { top1 = 3, topk = 7, counted = 8 }
 t.eq(top1, 0.375)
 t.eq(topk, 0.875)
 t.eq((sp.accuracy({ ["a.top1"] = 1, ["a.topk"] = 2, ["a.counted"] = 4 }, "a")), 0.25)
 t.eq((sp.accuracy { top1 = 0, topk = 0, counted = 0 }), 0 / 0)
+
+-- Other small functions with what they do not take.
+t.raises("sp.print: bad argument #2 %(number expected, got string%)", sp.print, "%d", "a")
+t.raises("sp.usage: bad argument #2", sp.usage, "%d")
+t.raises("sp.pictures: a list of paths is wanted, got a number", sp.pictures, 5)
+t.raises("sp.pictures: path 1 is a number, not a text", sp.pictures, { 5 })
+t.raises("^[^:]*:%d+: sp.fail%(message%): a text is wanted, got a nil$", sp.fail)
+t.raises("^[^:]*:%d+: so$", sp.fail, "so")

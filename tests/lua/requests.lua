@@ -93,6 +93,8 @@ do
   t.eq(word, "refused")
   t.match(why, "a request of 3 bytes, where 4 are wanted")
   t.eq(g:cancel(tickets[2]), true)
+  t.raises("g:cancel%(ticket%): the number that g:submit gave is wanted, got a string", g.cancel, g, "x")
+  t.raises("g:cancel%(ticket%): .*, got a nil", g.cancel, g)
   ok, why = g:cancel(tickets[2])
   t.eq(ok, nil)
   t.eq(why, "it was answered, or there is no such request")
