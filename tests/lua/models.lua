@@ -204,5 +204,6 @@ t.raises("output_stride is 32, 16 or 8, not '4'", sp.models.resnet, { 18, output
 t.raises("dilation is torchvision or smp, not 'timm'", sp.models.resnet, { 18, dilation = "timm" })
 t.raises("of ResNet%-18 there is no variant 'torchvision_v2'; did you mean 'torchvision_v1'%?", sp.models.resnet,
   { 18, variant = "torchvision_v2" })
+t.raises("of ResNet%-18 there is no variant 'nope'; it has timm_a1, .*torchvision_v1", sp.models.resnet, { 18, variant = "nope" })
 t.raises("no option 'output_strid'; did you mean 'output_stride'?", sp.models.resnet, { 18, output_strid = 8 })
 t.raises("sp.models.resnet{}: a table of options is wanted", sp.models.resnet, 18)

@@ -38,7 +38,12 @@ end
 function build.list(what, t, about, variants)
   check_classes(what, t.classes)
   local variant = t.variant or "torchvision_v1"
-  if not variants[variant] then words.unknown(("%s: of %s there is no variant"):format(what, about.title), variant, variants) end
+  if not variants[variant] then
+    local names = words.keys(variants)
+    local near = words.near(variant, names)
+    core.fail(("%s: of %s there is no variant '%s'%s %s"):format(what, about.title, tostring(variant),
+      near == "" and "; it has" or near .. " It has", table.concat(names, ", ")))
+  end
   local list = { taps = {}, variants = variants, variant = variant, preprocess = variants[variant] }
   for k, v in next, about do list[k] = v end
   return list
