@@ -130,6 +130,9 @@ local function check_lane(where, i, lane, taken, names)
   words.check_keys(("%s: lane %d"):format(where, i), lane, lane_keys)
   local name = lane.name or ("lane%d"):format(i)
   if type(name) ~= "string" or name == "" then core.fail(("%s: lane %d: 'name' must be a string"):format(where, i)) end
+  if name:find "%c" then
+    core.fail(("%s: lane %d: 'name' must not hold line breaks or other control characters"):format(where, i))
+  end
   if names[name] then core.fail(("%s: two lanes are named '%s'"):format(where, name)) end
   names[name] = true
   where = ("%s: lane '%s'"):format(where, name)
