@@ -272,14 +272,6 @@ graph._apply = apply
 
 -- ---- running ----
 
-local function evaluation_due(self, step)
-  local due
-  for _, e in ipairs(self._evals) do
-    if (step + 1) % e.every == 0 then due = e end
-  end
-  return due
-end
-
 -- What the ranks compute must be the same: a script that they have in two versions would find it out much later.
 local function compare_ranks(self)
   local names, values = {}, {}
@@ -305,6 +297,21 @@ local function evaluated(raw, data)
   return raw:evaluate(data, progress.validating)
 end
 
+-- What is due behind the step, into its metrics: m.eval is of the source that was named first; of several m.evals has each by
+-- the source's name.
+local function evaluate_due(self, step, m)
+  for i, e in ipairs(self._evals) do
+    if (step + 1) % e.every == 0 then
+      local eval = evaluated(self._raw, e.data)
+      if i == 1 then m.eval = eval end
+      if #self._evals > 1 then
+        m.evals = m.evals or {}
+        m.evals[e.data.name] = eval
+      end
+    end
+  end
+end
+
 -- One that was left by an error where there are several ranks.
 local function end_loop(self)
   if self._left then self._raw:stop() end
@@ -328,14 +335,13 @@ function graph:steps(n)
   if #self._evals == 0 then return raw.next, raw, nil, self._stopper end
   return function()
     local step, m = raw:next()
-    local due = step and evaluation_due(self, step)
-    if due then m.eval = evaluated(raw, due.data) end
+    if step then evaluate_due(self, step, m) end
     return step, m
   end, nil, nil, self._stopper
 end
 
 -- g:evaluate{ data = source } -> means and sums over all of it | nil, "interrupted". With every = k it is run by
--- g:steps after each k steps, as m.eval.
+-- g:steps after each k steps, as m.eval; of several sources as m.evals.NAME, and m.eval is that of the first.
 function graph:evaluate(t)
   words.check_keys("g:evaluate{}", t, { data = true, every = true })
   if core.kind(t.data) ~= "node" or not t.data.source then
@@ -348,6 +354,11 @@ function graph:evaluate(t)
   local every = math.tointeger(t.every)
   if not every or every < 1 then
     core.fail(("g:evaluate{}: 'every' must be a whole number of at least 1, got %s"):format(tostring(t.every)))
+  end
+  for _, e in ipairs(self._evals) do
+    if e.data == t.data then
+      core.fail(("g:evaluate{}: '%s' is evaluated each %d steps already"):format(e.data.name, e.every))
+    end
   end
   self._evals[#self._evals + 1] = { data = t.data, every = every }
 end
@@ -370,7 +381,15 @@ end
 -- Time per stage and lane in words; nil unless the graph was made with trace = FILE or timing = true.
 function graph:timings() return self._raw:timings() end
 function graph:allocations() return self._raw:allocations() end
-function graph:checksums(path, append) self._raw:checksums(path, append) end
+
+-- append: the file of a run that goes on.
+function graph:checksums(path, append)
+  if type(path) ~= "string" then core.fail(("g:checksums: the path of a file is wanted, got a %s"):format(type(path))) end
+  if not self._opt.checksums then
+    core.fail "g:checksums: this graph computes none; make the graph with checksums = true"
+  end
+  self._raw:checksums(path, append)
+end
 
 -- Bytes that the run and its evaluations will take, by kind; known before they do.
 function graph:memory()
@@ -410,6 +429,7 @@ end
 -- Weights of all stages to a safetensors file; options.optimizer: its moments too; options.averages: in the place of trained
 -- weights the moving averages that the optimizer keeps (`ema`), where it does.
 function graph:save(path, options)
+  if type(path) ~= "string" then core.fail(("g:save: the path of a file is wanted, got a %s"):format(type(path))) end
   options = options or {}
   words.check_keys("g:save", options, { optimizer = true, averages = true })
   apply(self)

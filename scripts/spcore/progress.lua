@@ -45,12 +45,15 @@ function progress.wrapped(fmt, ...)
   progress.print("%s", sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 2) or text)
 end
 
--- "step 50  loss 0.5231  lr 0.0010"
+-- "step 50  loss 0.5231  lr 0.0010"; evaluations of several sources with their names
 function progress.log(step, m)
   if type(m) ~= "table" then core.fail("sp.log(step, m): m is what the step loop gives") end
   local parts = scalars(m, "")
-  if type(m.eval) == "table" then
-    for _, part in ipairs(scalars(m.eval, "val ")) do parts[#parts + 1] = part end
+  local evals = type(m.evals) == "table" and m.evals or { val = m.eval }
+  for _, name in ipairs(words.keys(evals)) do
+    for _, part in ipairs(type(evals[name]) == "table" and scalars(evals[name], name .. " ") or {}) do
+      parts[#parts + 1] = part
+    end
   end
   progress.print(("step %d  %s"):format(step, table.concat(parts, "  ")))
 end

@@ -36,13 +36,17 @@ do -- messages stand above the bar, which is there again behind each
     print("two", 2)
     sp.print "three %%"
     sp.log(4, { loss = 0.25 })
+    local val, more = { loss = 1.0, n = 4 }, { loss = 2.0 }
+    sp.log(5, { eval = val, lr = 0.5 })
+    sp.log(6, { eval = val, evals = { val = val, more = more }, lr = 0.5 })
     bar:close()
     print "end"
   ]])
   local line = "[#-----------------------------]  1/50  loss 0.5"
   local above = "\r\27[K%s\n" .. line
-  local wanted = ("\r" .. line .. "\27[K" .. above .. above .. above .. above .. "\r\27[Kend\n"):format(
-    "spcore: one", "two\t2", "three %%", "step 4  loss 0.2500")
+  local wanted = ("\r" .. line .. "\27[K" .. above:rep(6) .. "\r\27[Kend\n"):format("spcore: one", "two\t2",
+    "three %%", "step 4  loss 0.2500", "step 5  lr 0.5000  val loss 1.0000",
+    "step 6  lr 0.5000  more loss 2.0000  val loss 1.0000")
   t.ok(out:find(wanted, 1, true), ("%q"):format(out))
 end
 

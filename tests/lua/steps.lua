@@ -146,12 +146,28 @@ do -- evaluation: weighted mean over all samples, training unharmed
   t.eq(evals, 2)
 end
 
+do -- of two sources: both, also where they are due behind the same step
+  local g <close> = make { seed = 5 }
+  local val, more = g.toy_source { batch = 8, samples = 10, name = "val" }, g.toy_source { batch = 8, samples = 5, name = "more" }
+  g:evaluate { data = val, every = 2 }
+  g:evaluate { data = more, every = 3 }
+  t.raises("'val' is evaluated each 2 steps already", function() g:evaluate { data = val, every = 5 } end)
+  local seen = {}
+  for step, m in g:steps(6) do
+    local evals = m.evals or {}
+    t.eq(m.eval, evals.val)
+    seen[step + 1] = ("%s %s"):format(evals.val and evals.val.n, evals.more and evals.more.n)
+  end
+  t.eq(table.concat(seen, ", "), "nil nil, 10 nil, nil 5, 10 nil, nil nil, 10 5")
+end
+
 do -- save and load
   local dir <close> = t.folder()
   local path = dir.path .. "/w.safetensors"
   local g <close>, mul = make { seed = 5 }
   for _ in g:steps(5) do end
   g:save(path)
+  t.raises("g:save: the path of a file is wanted, got a nil", function() g:save() end)
   local h <close>, other = make { seed = 6 }
   h:load(path)
   t.eq(table.concat(other:weight "w", " "), table.concat(mul:weight "w", " "))
@@ -167,6 +183,19 @@ do -- save and load
   t.raises("'other'.*missing", function() k.toy_mul { source.x, name = "other", weights = path } end)
   local loaded = k.toy_mul { source.x, weights = path, frozen = true }
   t.eq(table.concat(loaded:weight "w", " "), table.concat(mul:weight "w", " "))
+end
+
+do -- checksums
+  local dir <close> = t.folder()
+  local path = dir.path .. "/c.jsonl"
+  local g <close> = make {}
+  t.raises("make the graph with checksums = true", function() g:checksums(path) end)
+  t.eq(io.open(path), nil)
+  local h <close> = make { checksums = true }
+  t.raises("g:checksums: the path of a file is wanted, got a nil", function() h:checksums() end)
+  h:checksums(path)
+  for _ in h:steps(1) do end
+  t.match(t.read(path), '^{"step":0,')
 end
 
 -- Two stages fail in one step: the first in serialized order is told, though its lane lags behind the other's; by the loop
