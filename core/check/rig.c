@@ -5,13 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <spcore/rng.h>
 
 #include "graph/init.h"
 
 #define GUARD 256
-#define GUARD_BYTE 0xA5
+#define OUTSIDE (1u << 18)    /* bytes, at least, on both sides of a block's pages that nobody may touch */
+#define UNWRITTEN 0xA5        /* what memory holds at first */
 #define MEMORY_MAX (1u << 28) /* of one tensor: what is larger is not exercised */
 #define KEY 42
 
@@ -101,9 +104,24 @@ int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const
   return rc;
 }
 
+/* In an mmap of its own: pages that nobody may touch, then those of the block, which ends where they end, and others that
+ * nobody may touch. What is written far from the block crashes in the callback that does it. */
+typedef struct extent {
+  size_t block, pages, outside; /* bytes */
+} extent;
+
+static extent extent_of(const rig_tensor *t) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  extent e = {.block = (t->bytes + 2 * GUARD + GUARD - 1) / GUARD * GUARD};
+  e.pages = (e.block + page - 1) / page * page;
+  e.outside = (e.pages + OUTSIDE + page - 1) / page * page; /* as far as the next batch, too */
+  return e;
+}
+
 static void tensor_free(rig *r, rig_tensor *t) {
+  extent e = extent_of(t);
   if (t->twin) sp_solo_free(r->solo, t->twin);
-  free(t->block);
+  if (t->block) munmap(t->block + e.block - e.pages - e.outside, e.pages + 2 * e.outside);
   free(t->copy);
 }
 
@@ -212,28 +230,52 @@ int rig_plan_as(rig *r, const rig *other, sp_err *err) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static size_t block_bytes(const rig_tensor *t) { return (t->bytes + 2 * GUARD + GUARD - 1) / GUARD * GUARD; }
+/* Other bytes for each tensor and each place, `at` bytes from its data: what is copied from one guard into another is seen.
+ * No byte of poison, no zero, and no part of a float's NaN, which arithmetic would change. */
+static unsigned char guard_byte(const rig_tensor *t, ptrdiff_t at) {
+  uint32_t h = (uint32_t)at * 0x9E3779B1u;
+  h = (h ^ h >> 15) * 0x85EBCA77u;
+  return (unsigned char)(0x81 + ((h >> 16) + t->number) % 126);
+}
+
+static char *map_block(const extent *e) {
+  size_t all = e->pages + 2 * e->outside;
+  char *from = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (from == MAP_FAILED) return NULL;
+  if (mprotect(from + e->outside, e->pages, PROT_READ | PROT_WRITE) == 0)
+    return from + e->outside + e->pages - e->block;
+  munmap(from, all);
+  return NULL;
+}
 
 static int tensor_alloc(rig *r, rig_tensor *t, size_t bytes, bool keeps, sp_err *err) {
   t->bytes = bytes;
   if (bytes > MEMORY_MAX)
     return sp_fail(err, SP_E_UNSUPPORTED, "a tensor of %zu bytes is too large to be exercised", bytes);
-  size_t all = block_bytes(t);
-  t->block = aligned_alloc(GUARD, all);
+  extent e = extent_of(t);
+  t->block = map_block(&e);
   t->copy = keeps ? sp_calloc(1, bytes) : NULL;
-  if (!t->block || (keeps && !t->copy)) return sp_nomem(err, all, "a tensor");
-  memset(t->block, GUARD_BYTE, all);
+  if (!t->block || (keeps && !t->copy)) return sp_nomem(err, e.pages, "a tensor");
   t->data = t->block + GUARD;
+  t->number = r->n_tensors++;
+  char *first = t->block + e.block - e.pages, *end = t->block + e.block;
+  for (char *p = first; p < t->data; p++) *p = (char)guard_byte(t, p - t->data);
+  memset(t->data, UNWRITTEN, bytes);
+  for (char *p = t->data + bytes; p < end; p++) *p = (char)guard_byte(t, p - t->data);
   void *twin = NULL;
-  int rc = r->solo ? sp_solo_alloc(r->solo, all, &twin, err) : SP_OK;
+  int rc = r->solo ? sp_solo_alloc(r->solo, e.block, &twin, err) : SP_OK;
   t->twin = twin;
   return rc;
 }
 
 static bool guards_intact(const rig_tensor *t) {
   if (!t->block) return true;
-  for (size_t i = 0; i < GUARD; i++)
-    if ((unsigned char)t->block[i] != GUARD_BYTE || (unsigned char)t->data[t->bytes + i] != GUARD_BYTE) return false;
+  extent e = extent_of(t);
+  const char *first = t->block + e.block - e.pages, *end = t->block + e.block;
+  for (const char *p = first; p < t->data; p++)
+    if ((unsigned char)*p != guard_byte(t, p - t->data)) return false;
+  for (const char *p = t->data + t->bytes; p < end; p++)
+    if ((unsigned char)*p != guard_byte(t, p - t->data)) return false;
   return true;
 }
 
@@ -363,7 +405,7 @@ void rig_restore(rig_list *list) {
 
 static int move(rig *r, const rig_tensor *t, bool up, sp_err *err) {
   if (!t->twin) return SP_OK;
-  return sp_solo_copy(r->solo, up ? t->twin : t->block, up ? t->block : t->twin, block_bytes(t), err);
+  return sp_solo_copy(r->solo, up ? t->twin : t->block, up ? t->block : t->twin, extent_of(t).block, err);
 }
 
 static int move_list(rig *r, const rig_list *list, bool up, sp_err *err) {

@@ -15,7 +15,8 @@ typedef struct rig_tensor {
   uint32_t port;
   bool batch; /* shape[0] is N */
   size_t bytes;
-  char *block; /* guard, data, guard */
+  uint32_t number; /* among those of its rig: guards differ by it */
+  char *block;     /* guard, data, guard */
   char *data;
   char *twin; /* on a device: the block there, to which a call brings this one, and from where it takes it back */
   char *copy; /* bytes: what keep() kept */
@@ -35,6 +36,7 @@ typedef struct rig {
   rig_list rows;                /* factors, of all shards */
   rig_tensor own, sums, sum_at; /* of slices: what survey() writes, and what forward() has of all */
   rig_tensor scratch, saved, consts, step, ids, scale;
+  uint32_t n_tensors;          /* that have memory */
   uint32_t max_parts;          /* that plan() is offered; 0 is 1 */
   uint32_t shards;             /* the same: of a step; 0 is 1 */
   bool frozen;                 /* the same */

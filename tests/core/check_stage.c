@@ -440,6 +440,7 @@ static const char *const found[] = {
     "no_status: forward() succeeds",
     "half_output: forward() writes all of its output",
     "overrun: forward() succeeds and stays within its buffers: forward() wrote before or behind an output (number 1)",
+    "copies_on: forward() succeeds and stays within its buffers: forward() wrote before or behind an output (number 1)",
     "changes_input: forward() leaves its inputs as they are",
     "uses_scratch: forward() gives the same bits again",
     "no_acc: din_acc adds to what is there",
