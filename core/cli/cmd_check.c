@@ -11,10 +11,16 @@
 #include "host/env.h"
 
 typedef struct tap {
-  sp_sb out;
-  int n;
+  sp_sb out; /* what is not printed yet */
+  int n, code;
   bool quiet;
 } tap;
+
+/* At once: whatever a stage does next, what was found before is told. */
+static void tap_print(tap *t) {
+  if (!t->code) t->code = sp_cmd_print(&t->out);
+  sp_sb_free(&t->out);
+}
 
 static void tap_line(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words) {
   tap *t = arg;
@@ -24,6 +30,7 @@ static void tap_line(void *arg, sp_conform_result result, const char *stage, con
   if (result == SP_CONFORM_NOTICE) sp_sb_putf(&t->out, " # SKIP %s", words);
   else if (*words) sp_sb_putf(&t->out, "\n# %s", words);
   sp_sb_put(&t->out, "\n");
+  tap_print(t);
 }
 
 /* NAME=VALUE; a value that reads as a number, true or false is one. */
@@ -99,9 +106,11 @@ static int check_files(const sp_conform *how, char *const *paths, const sp_plugi
   for (size_t i = 0; i < n; i++) {
     sp_sb_putf(&t->out, "# %s\n", paths[i]);
     if (!files[i]->n_stages) sp_sb_put(&t->out, "# no stages in it\n");
+    tap_print(t);
     failed += sp_conformance(files[i], how, tap_line, t);
   }
   sp_sb_putf(&t->out, "1..%d\n", t->n);
+  tap_print(t);
   return failed;
 }
 
@@ -111,7 +120,7 @@ static int check_all(const sp_conform *how, char *const *paths, size_t n, tap *t
   int code = load_files(how->reg, paths, n, &files, &err) ? sp_cmd_failed(&err) : check_settings(how->set, files, n);
   if (!code) {
     int failed = check_files(how, paths, files, n, t);
-    code = sp_cmd_print(&t->out);
+    code = t->code;
     if (failed) {
       sp_fail(&err, SP_E_INTERNAL, "%d of %d checks failed", failed, t->n);
       code = sp_cmd_failed(&err);
@@ -164,7 +173,6 @@ static int check_main(int argc, char **argv) {
   how.host = &env->host;
   how.reg = env->reg;
   int code = check_all(&how, argv + optind, (size_t)(argc - optind), &t);
-  sp_sb_free(&t.out);
   sp_value_free(&set);
   sp_env_free(env);
   return code;

@@ -69,6 +69,13 @@ for how in nowhere stack; do
   ended 139 "spcore: stage 'crash' (crash.so) step 3: forward() $words" \
     "$spcore" check "$file" --set how=$how --set at=forward --set step=3
 done
+# far from its buffers, where a heap would be damaged or nothing be hit; what was found before is printed
+for mistake in far_behind far_before; do
+  ended 139 "spcore: stage 'mistakes' (mistakes.so) step 3: forward() $memory" \
+    "$spcore" check "$SP_TEST_PLUGINS/mistakes.so" --set mistake=$mistake
+  tail -n 1 out | grep -q '^ok [0-9]* - mistakes: plan() gives the same a second time$' ||
+    { echo "not ok - lines before the crash of $mistake:"; cat out; failed=1; }
+done
 ended 139 "spcore: $file: loading it $memory" env SP_TEST_CRASH=nowhere "$spcore" inspect --plugin "$file" crash
 ended 134 "spcore: $file: loading it $abort" env SP_TEST_CRASH=abort "$spcore" check "$file"
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * mistakes.c - a stage y = w * x + b that can be told to make one mistake, to test the harness. */
+ * mistakes.c - a stage y = w * x + b that can be told to make one mistake, to test the harness, and `spcore check` with those
+ * that end the program. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <spcore/plugin.h>
 
-enum { GOOD, DIN, DW, ACC, STEP, OVERRUN, SCRATCH, INPUT, WEIGHT, UNWRITTEN, STALE };
-static const char *const names[] = {"none",   "input_gradient", "weight_gradient", "accumulation",
-                                    "update", "overrun",        "scratch",         "input",
-                                    "weight", "unwritten",      "stale_scratch",   NULL};
+enum { GOOD, DIN, DW, ACC, STEP, OVERRUN, SCRATCH, INPUT, WEIGHT, UNWRITTEN, STALE, FAR_BEHIND, FAR_BEFORE };
+static const char *const names[] = {
+    "none",  "input_gradient", "weight_gradient", "accumulation",  "update",     "overrun",    "scratch",
+    "input", "weight",         "unwritten",       "stale_scratch", "far_behind", "far_before", NULL};
 
 typedef struct params {
   int32_t mistake;
@@ -60,6 +61,8 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   (void)ctx;
   for (int64_t i = 0; i < n - (mistake == UNWRITTEN); i++) y[i] = *w * x[i] + *b;
   if (mistake == OVERRUN) y[n] = 1;
+  for (int64_t i = n; mistake == FAR_BEHIND && i < n + 2000; i++) y[i] = 1;
+  for (int64_t i = -2000; mistake == FAR_BEFORE && i < 0; i++) y[i] = 1;
   if (mistake == SCRATCH) ((float *)io->scratch)[1] = 1;
   if (mistake == INPUT) x[0] += 1;
   if (mistake == WEIGHT) *w += 1;
