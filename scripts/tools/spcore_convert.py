@@ -248,7 +248,10 @@ class Torch:
         except Exception as why:
             sys.exit(f"torch.fx cannot follow the network: {where(why)}")
         self.torch, self.net, self.env, self.made, self.used = torch, Net(), {}, {}, set()
-        x = torch.rand(1, *shape)
+        try:  # of any kind again: for a size there may be no memory, or no number
+            x = torch.rand(1, *shape)
+        except Exception as why:
+            sys.exit(f"--input {'x'.join(map(str, shape))}: " + str(why).strip().split("\n")[0])
         try:
             kept, self.changed = self.run(x)
             same = self.is_same(module, x, kept)
@@ -630,7 +633,11 @@ def check(network, shape, out, taps):
             shutil.copy(out + end, folder + "/net" + end)
         with open(folder + "/check.lua", "w", encoding="utf-8") as f:
             f.write(CHECK.replace("HEIGHT", str(shape[1])).replace("WIDTH", str(shape[2])).replace("TAPS", str(taps)))
-        if subprocess.run([os.path.abspath(program), "run", "check.lua"], cwd=folder, check=False).returncode:
+        try:
+            failed = subprocess.run([os.path.abspath(program), "run", "check.lua"], cwd=folder, check=False).returncode
+        except OSError as why:
+            sys.exit(f"--check: the program {program} cannot be run: {why.strerror}")
+        if failed:
             sys.exit("--check: spcore cannot run what was written")
         for i, y in enumerate(network.values(images.astype(np.float32) / 255)):
             ours = np.load(f"{folder}/{i}.npy")
@@ -660,6 +667,8 @@ def main():
     opt = p.parse_args()
     if not re.fullmatch(r"[1-9]\d*x[1-9]\d*x[1-9]\d*", opt.input):
         p.error(f"--input {opt.input}: such as 3x224x224 is wanted")
+    if os.path.basename(opt.out) in ("", ".", ".."):
+        p.error(f"-o '{opt.out}': the name of what is written, without .lua, is wanted")
     if ":" not in opt.model and not opt.model.endswith(".onnx") or opt.check and opt.model.endswith(".onnx"):
         p.error(f"{opt.model}: FILE.py:NAME, MODULE:NAME or FILE.onnx is wanted; --check is not for the last")
     shape = tuple(map(int, opt.input.split("x")))

@@ -17,6 +17,11 @@ bare() { "$PYTHON" -I -S "$script" "$@" >"$tmp/out" 2>"$tmp/err"; } # -S: withou
 bare --help && grep -q '^usage: spcore_convert.py' "$tmp/out" && [ ! -s "$tmp/err" ] || fail --help
 bare net.onnx -o net && fail "net.onnx is converted"
 [ "$(cat "$tmp/err")" = 'spcore_convert.py: the Python package numpy is missing: python3 -m pip install numpy' ] || fail numpy
+for out in '' . "$tmp/"; do
+  bare net.onnx -o "$out"
+  [ $? = 2 ] && [ "$(tail -n 1 "$tmp/err")" = "spcore_convert.py: error: -o '$out': the name of what is written, without .lua, is wanted" ] ||
+    fail "-o '$out'"
+done
 mkdir "$tmp/numpy" && : >"$tmp/numpy/__init__.py" || exit 99
 for model in net.onnx net.py:make; do
   PYTHONPATH=$tmp "$PYTHON" -S "$script" $model -o net >"$tmp/out" 2>"$tmp/err" && fail "$model is converted"

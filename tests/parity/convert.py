@@ -301,6 +301,7 @@ def refusals(r):
                         (":five: neither a torch.nn.Module nor a function", [model("five")]),
                         (":converted: converted() missing 3 required", [model("converted")]),
                         ("no/such: ", [model("resnet18"), "-o", "no/such"]),
+                        ("--input 3x1000000000x1000000000: ", [model("mixed"), "--input", "3x1000000000x1000000000"]),
                         ("FileNotFoundError", ["none.py:net"]),
                         ("does not take an input of 1 x 32 x 32", [model("mixed"), "--input", "1x32x32"]),
                         ("--tap layer: there is no such module or layer, but layer", [model("resnet18"), "--tap", "layer"])):
@@ -328,6 +329,12 @@ def main():
         said = convert(model("mixed"), "-o", "no", "--check", "--input", "3x40x48")
         r.true("--check finds NaN", "--check: that is more than 1e-4" in said, said)
         spcore_convert.Torch.values = values
+        program = os.environ["SPCORE"]
+        for os.environ["SPCORE"], why in (("/none", "No such file or directory"), (folder, "Permission denied")):
+            said = convert(model("mixed"), "-o", "no", "--check", "--input", "3x40x48")
+            wanted = f"\n--check: the program {os.environ['SPCORE']} cannot be run: {why}\n"
+            r.true(f"--check by {os.environ['SPCORE']}", said.endswith(wanted) and said.count("\n") == 2, said)
+        os.environ["SPCORE"] = program
         os.remove("no.lua")
         os.remove("no.safetensors")
         by_onnx(r, "mobilenet", (3, 64, 64))
