@@ -63,7 +63,7 @@ local text = t.read(at .. "/new/s/model.py")
 t.ok(not text:find "${" and not text:find "nil")
 for line in text:gmatch "[^\n]+" do t.ok(#line <= 130, line) end
 for _, words in ipairs { 'SIZE = 16 ', 'CLASSES = ["ground","disc","square","triangle","ring","cross"]', "width=4, depth=2, count=2",
-  "width=4, depth=2, count=1", "multiples of 4", "from seg." } do
+  "width=4, depth=2, count=1", "multiples of 4", "from seg.", "main(*given())" } do
   t.ok(text:find(words, 1, true), words)
 end
 
@@ -74,7 +74,7 @@ wanted[#wanted + 1] = "classifier.2.bias 5"
 table.sort(wanted)
 t.eq(table.concat(names(at .. "/c/model.safetensors"), "\n"), table.concat(wanted, "\n"))
 text = t.read(at .. "/c/model.py")
-t.ok(not text:find("${", 1, true) and text:find("nn.Linear(10, len(CLASSES))", 1, true) and not text:find "SIZE %- ")
+t.ok(text:find("main(given()[1])", 1, true) and not text:find("${", 1, true) and text:find("nn.Linear(10, len(CLASSES))", 1, true) and not text:find "SIZE %- ")
 run "run train_cls.lua --width 5 --levels 1 --size 16 --steps 2 --out cropped --quiet --device cpu"
 run "export cropped --torch cropped_torch"
 t.ok(t.read(at .. "/cropped_torch/model.py"):find("[:, :14, :14]", 1, true))

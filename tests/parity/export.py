@@ -50,6 +50,14 @@ def compare(name, script, *options):
     return subprocess.run([sys.executable, os.path.join(to, "model.py"), "image.png"], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def refused(to):
+    """What is no use of model.py: its status and one line."""
+    for words, status, wanted in (([], 2, f"usage: python3 {to}/model.py IMAGE\n"), (["none.png"], 1, "none.png: No such file or directory\n"),
+                                  (["logits.lua"], 1, "logits.lua: cannot identify image file 'logits.lua'\n")):
+        done = subprocess.run([sys.executable, f"{to}/model.py", *words], check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        r.true(f"{to}: {words}", done.returncode == status and done.stderr == wanted and not done.stdout, done.stderr)
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     rng = np.random.default_rng(3)
@@ -71,6 +79,8 @@ with tempfile.TemporaryDirectory() as folder:
     with open("c.csv", encoding="utf-8") as f:
         row = list(csv.DictReader(f))[0]
     p, name = out.split("\n")[0].split("  ")
+    refused("seg_torch")
+    refused("cls_torch")
     r.true("classes", name == row["name"] and abs(float(p) - float(row["probability"])) < 2e-4, f"{out}, {row}")
     os.chdir("/")
 r.exit()

@@ -127,6 +127,19 @@ def read(path):
     image = ImageOps.exif_transpose(Image.open(path)).convert("RGB")
     x = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
     return x.reshape(image.height, image.width, 3).permute(2, 0, 1)
+
+
+def given():
+    """The path on the command line and its image."""
+    if len(sys.argv) != 2:
+        print(f"usage: python3 {sys.argv[0]} IMAGE", file=sys.stderr)
+        sys.exit(2)
+    try:
+        return sys.argv[1], read(sys.argv[1])
+    except ImportError as why:
+        sys.exit(f"{sys.argv[0]}: {why}")
+    except Exception as why:  # Pillow has many for a file that is damaged, or no image
+        sys.exit(f"{sys.argv[1]}: {getattr(why, 'strerror', None) or why}")
 ]==]
 
 local seg_main = [==[
@@ -137,9 +150,8 @@ def prepare(x):
     return ${prepared}[None]
 
 
-def main(path):
+def main(path, x):
     from PIL import Image
-    x = read(path)
     with torch.no_grad():
         logits = load()(prepare(x))
     logits = F.interpolate(logits, size=x.shape[1:], mode="bilinear", align_corners=False)
@@ -152,7 +164,7 @@ def main(path):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*given())
 ]==]
 
 local cls_main = [==[
@@ -164,15 +176,15 @@ def prepare(x):
 ${crop}    return ((x.float() / 255 - 0.5) / 0.25)[None]
 
 
-def main(path):
+def main(x):
     with torch.no_grad():
-        p = load()(prepare(read(path)))[0].softmax(0)
+        p = load()(prepare(x))[0].softmax(0)
     for i in p.argsort(descending=True).tolist():
         print(f"{p[i]:.4f}  {CLASSES[i]}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(given()[1])
 ]==]
 
 -- As the validation does it: the middle, at the size of training.
