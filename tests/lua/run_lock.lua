@@ -88,6 +88,6 @@ t.eq(select(3, sys.create(dir.path .. "/none/own")), "missing")
 
 -- Checksums too are no other run's.
 local sp = require "spcore"
-local g <close> = sp.graph { device = "cpu" }
+local g <close> = sp.graph { device = "cpu", checksums = true }
 t.raises("own: File exists", g.checksums, g, path)
 t.eq(t.read(path), "text")
