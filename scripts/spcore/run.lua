@@ -107,9 +107,9 @@ local function names_of(classes)
 end
 
 -- A new folder -> the lock, metrics.jsonl
-local function begin(dir, settings)
+local function begin(dir, settings, text)
   if not ranks.first then return folder.nowhere(), folder.nowhere() end
-  local lock = folder.claim(dir, json.encode(settings, true))
+  local lock = folder.claim(dir, text)
   local metrics, why = sys.create(dir .. "/metrics.jsonl")
   if not metrics then core.fail(why) end
   run_settings.print(settings, dir)
@@ -130,10 +130,56 @@ local function go_on(t, dir, settings)
   return lock, metrics
 end
 
--- What cannot end well: better now than after the training.
+-- A whole number of at least `least`, or nil where none is given.
+local function whole(key, v, least)
+  if v == nil then return end
+  local n = type(v) == "number" and math.tointeger(v)
+  if not n or n < least then
+    core.fail(("sp.run{}: '%s' must be a whole number of at least %d, got %s"):format(key, least,
+      type(v) == "number" and v or type(v) == "string" and "'" .. v .. "'" or "a " .. type(v)))
+  end
+  return n
+end
+
+local function typed(key, v, wanted, words_for)
+  if v ~= nil and type(v) ~= wanted then
+    core.fail(("sp.run{}: '%s' must be %s, got a %s"):format(key, words_for, core.kind(v) or type(v)))
+  end
+end
+
+local function check_fields(t)
+  typed("opt", t.opt, "table", "the options that sp.args gives")
+  for _, key in ipairs { "out", "resume" } do
+    local v = t.opt and rawget(t.opt, key)
+    if v and type(v) ~= "string" then core.fail(("sp.run{}: opt.%s must be the path of a folder, got a %s"):format(key, type(v))) end
+  end
+  typed("settings", t.settings, "table", "a table that is added to settings.json")
+  typed("weights", t.weights, "boolean", "true or false")
+  typed("samples", t.samples or nil, "function", "a function(g, weights)")
+  typed("name", t.name, "string", "the name of a folder")
+  if t.name and (t.name == "" or t.name:find "[/%c]") then
+    core.fail(("sp.run{}: 'name' must be the name of a folder in runs, got '%s'; --out takes a path"):format(
+      (t.name:gsub("%c", "?"))))
+  end
+  local classes = t.classes
+  if classes == nil or type(classes) == "string" then return end
+  typed("classes", classes, "table", "a list of names, or text with a line each")
+  for i = 1, #classes do
+    if type(classes[i]) ~= "string" then
+      core.fail(("sp.run{}: 'classes' must be a list of names, got a %s at place %d"):format(type(classes[i]), i))
+    end
+  end
+end
+
+-- What cannot end well: better now than after the training. -> the fields, numbers as integers
 local function check(t)
   words.check_keys("sp.run{}", t, keys)
   if type(t.graph) ~= "table" or not rawget(t.graph, "_raw") then core.fail("sp.run{}: 'graph' is missing") end
+  check_fields(t)
+  local fields = {}
+  for k, v in next, t do fields[k] = v end
+  fields.steps, fields.epochs = whole("steps", t.steps, 0), whole("epochs", t.epochs, 0)
+  fields.every = whole("every", t.every, 1)
   if t.weights ~= false then
     local ok, why = core.knows_format "weights.safetensors"
     if not ok then core.fail(why) end
@@ -144,6 +190,7 @@ local function check(t)
   if patience > 0 and #t.graph._evals == 0 then
     core.fail "--patience: there is no validation before the end; take a smaller --eval-every"
   end
+  return fields
 end
 
 -- What writes beside metrics.jsonl: TensorBoard, samples, checkpoints.
@@ -169,15 +216,16 @@ end
 -- the settings and prints them. epochs: how many the steps are, which are then told, too; classes: their names, a list or a line
 -- each; settings: more of them; weights: whether they are saved at the end; samples: see samples.lua, how many opt.pictures says.
 local function new(t)
-  check(t)
+  t = check(t)
   local opt = t.opt or {}
   local function given(key) return rawget(opt, key) or "" end
   local settings, again = run_settings.of(t.graph, opt, t.settings or {}), given "resume" ~= ""
+  local text = json.encode(settings, true) -- what cannot be written is refused before there is a folder
   local name = t.name or core.env().script:match("[^/]*$"):gsub("%.lua$", "")
   local dir = again and opt.resume
     or ranks.told(function() return given "out" ~= "" and folder.given(opt.out) or folder.next(name) end)
   local lock, metrics
-  if again then lock, metrics = go_on(t, dir, settings) else lock, metrics = begin(dir, settings) end
+  if again then lock, metrics = go_on(t, dir, settings) else lock, metrics = begin(dir, settings, text) end
   if settings.checksums and ranks.first then t.graph:checksums(dir .. "/checksums.jsonl", again) end
   metrics:setvbuf "no"
   local first = t.graph:step()
@@ -195,8 +243,22 @@ local function new(t)
   return self
 end
 
+-- run.step(...) and run:step(...) are easily mixed up.
+local function own(self, call)
+  if getmetatable(self) ~= run then core.fail(("run:%s is called with a colon"):format(call)) end
+end
+
+-- The same of what a run does until its end.
+local function own_open(self, name, call)
+  own(self, call)
+  if self.finished then core.fail(("run:%s was called after run:finish"):format(name)) end
+end
+
 -- How many of the run's steps are still to be done: for g:steps.
-function run:rest() return self.total and math.max(0, self.total - self.first) end
+function run:rest()
+  own(self, "rest()")
+  return self.total and math.max(0, self.total - self.first)
+end
 
 -- ---- steps ----
 
@@ -260,8 +322,28 @@ local function note_eval(self, step, eval)
   if self.samples then self.samples:draw(step, is_best, self.board) end
 end
 
+-- A step comes once, and later than those before it: behind a loop that was left with `break` some may be missing.
+local function check_step(self, step, m)
+  own_open(self, "step", "step(step, m)")
+  if math.type(step) ~= "integer" or type(m) ~= "table" then
+    core.fail(("run:step(step, m): the step and the metrics that g:steps gives are wanted, got a %s and a %s"):format(
+      type(step), type(m)))
+  end
+  for key, v in pairs { time = m.time or false, n = m.n } do
+    if type(v) ~= "number" then core.fail(("run:step(step, m): m is what g:steps gives; its '%s' is no number"):format(key)) end
+  end
+  if m.step ~= nil and m.step ~= step then
+    core.fail(("run:step: the step is %d, but the metrics are of step %s"):format(step, tostring(m.step)))
+  end
+  local least = self.last and self.last + 1 or self.first
+  if step < least then
+    core.fail(("run:step: step %d was there already; the next one is %d"):format(step, least))
+  end
+end
+
 -- Writes the step to metrics.jsonl and shows it. Call it for every step.
 function run:step(step, m)
+  check_step(self, step, m)
   local counts = m.counts
   if has_hits(m) then fade_hits_in(self, m)
   elseif type(counts) == "table" then fade_in(self, counts) end
@@ -269,6 +351,9 @@ function run:step(step, m)
   if type(eval) == "table" then
     judge(eval)
     self.iou, self.accuracy = eval.iou, eval.accuracy
+  end
+  for _, more in pairs(type(m.evals) == "table" and m.evals or {}) do
+    if type(more) == "table" then judge(more) end
   end
   local line = {}
   for k, v in pairs(m) do
@@ -303,6 +388,7 @@ end
 -- The whole of a source, with the weights as they are behind the loop; what was done with these weights is not done again.
 -- nil: the run ends before its last step.
 function run:evaluate(source)
+  own_open(self, "evaluate", "evaluate(source)")
   if self.checkpoint and (self.checkpoint.stopped or core.interrupted()) then return end
   if self.eval_boundary and self.eval_boundary == self.total then return self.last_eval end
   local eval = self.graph:evaluate { data = source }
@@ -315,13 +401,17 @@ end
 
 -- The picture in a PNG or JPEG file, for TensorBoard.
 function run:image(step, name, path)
-  if self.finished then core.fail "run:image was called after run:finish" end
+  own_open(self, "image", "image(step, name, path)")
   if self.board then self.board:image(step, name, path) end
 end
 
 -- "validation mean IoU 0.8123" of what run:evaluate gave; nil of nil.
 function run:verdict(eval)
+  own(self, "verdict(result)")
   if not eval then return end
+  if type(eval) ~= "table" then
+    core.fail(("run:verdict: what run:evaluate gives is wanted, got a %s"):format(type(eval)))
+  end
   local by_hits = has_hits(eval)
   if not by_hits and type(eval.counts) ~= "table" then
     core.fail "run:verdict: metrics of a graph with stage 'confusion' or 'accuracy' are wanted"
@@ -379,7 +469,7 @@ end
 
 -- Saves the weights as they are now, as often as it is called: the file is replaced whole, so the last ones are there.
 function run:save()
-  if self.finished then core.fail "run:save was called after run:finish" end
+  own_open(self, "save", "save()")
   local why = save(self)
   if why then core.fail(why) end
 end
@@ -428,7 +518,11 @@ end
 
 -- Saves the weights and closes the folder. The last line, printed also with --quiet, names the folder; `text` follows.
 function run:finish(text)
+  own(self, "finish(text)")
   if self.finished then core.fail("run:finish was called before") end
+  if text ~= nil and type(text) ~= "string" and type(text) ~= "number" then
+    core.fail(("run:finish: a text is wanted, got a %s"):format(type(text)))
+  end
   self.finished = true
   self.bar:close()
   local c = self.checkpoint

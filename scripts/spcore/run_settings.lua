@@ -43,7 +43,13 @@ function settings.of(g, opt, more)
     strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
     options = options_of(opt), data = data_of(g),
   }
-  for k, v in pairs(more) do t[k] = v end
+  for k, v in pairs(more) do
+    if type(k) ~= "string" then core.fail("sp.run{}: 'settings' must have names, such as settings = { model = ... }") end
+    if t[k] ~= nil or k == "data" then
+      core.fail(("sp.run{}: 'settings' has '%s', which settings.json has of its own"):format(k))
+    end
+    t[k] = v
+  end
   return t
 end
 

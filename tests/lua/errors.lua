@@ -106,6 +106,69 @@ local long = {}
 for i = 1, 100001 do long[i] = i end
 t.raises("more than 100000 values", function() local _ = g.toy_mul { data.x, drift = long } end)
 
+-- A run: its fields before there is a folder, then its methods.
+do
+  local dir <close> = t.folder()
+  local out = dir.path .. "/run"
+  local h <close> = sp.graph {}
+  local val = h.toy_source { batch = 2, samples = 4, name = "val" }
+  h:train { h.toy_loss { h.toy_mul { h.toy_source { batch = 2 }.x }.y }, optimizer = h.toy_sgd {} }
+  local function run(fields)
+    fields.graph, fields.weights = h, false
+    fields.opt = fields.opt or { out = out, tensorboard = false }
+    return sp.run(fields)
+  end
+  local whole = "sp.run{}: '%s' must be a whole number of at least %d, got %s"
+  t.raises(whole:format("steps", 0, "'2'"), run, { steps = "2" })
+  t.raises(whole:format("steps", 0, "%-1"), run, { steps = -1 })
+  t.raises(whole:format("steps", 0, "2.5"), run, { steps = 2.5 })
+  t.raises(whole:format("every", 1, "0"), run, { every = 0 })
+  t.raises(whole:format("every", 1, "'a'"), run, { every = "a" })
+  t.raises(whole:format("epochs", 0, "a table"), run, { epochs = {} })
+  t.raises("'opt' must be the options that sp.args gives, got a number", run, { opt = 5 })
+  t.raises("opt.out must be the path of a folder, got a number", run, { opt = { out = 5 } })
+  t.raises("'settings' must be a table that is added to settings.json, got a number", run, { settings = 5 })
+  t.raises("'settings' has 'options', which settings.json has of its own", run, { settings = { options = 3 } })
+  t.raises("'settings' has 'data', which", run, { settings = { data = 3 } })
+  t.raises("'settings' must have names", run, { settings = { "model" } })
+  t.raises("JSON", run, { settings = { model = print } })
+  t.raises("'samples' must be a function%(g, weights%), got a number", run, { samples = 5 })
+  t.raises("'classes' must be a list of names, or text with a line each, got a number", run, { classes = 5 })
+  t.raises("'classes' must be a list of names, got a number at place 2", run, { classes = { "a", 2 } })
+  t.raises("'name' must be the name of a folder, got a number", run, { name = 5 })
+  for _, name in ipairs { "../../evil", "", "a\nb" } do
+    t.raises("'name' must be the name of a folder in runs, got '[^\n]*'; %-%-out takes a path$", run, { name = name })
+  end
+  t.raises("'weights' must be true or false, got a string", sp.run, { graph = h, weights = "no" })
+  t.eq(io.open(out .. "/settings.json"), nil)
+  t.ok(not os.remove(out), "there is no folder yet")
+
+  local r <close> = run { steps = 4.0, every = 3, settings = { model = { 1 } } }
+  t.raises("the step and the metrics that g:steps gives are wanted, got a number and a nil", function() r:step(0) end)
+  t.raises("are wanted, got a table and a nil", function() r:step {} end)
+  t.raises("m is what g:steps gives; its 'time' is no number", function() r:step(0, {}) end)
+  t.raises("run:step%(step, m%) is called with a colon", function() r.step(0, {}) end)
+  t.raises("run:rest%(%) is called with a colon", function() r.rest() end)
+  t.raises("run:verdict: what run:evaluate gives is wanted, got a number", function() r:verdict(5) end)
+  t.raises("run:finish: a text is wanted, got a table", function() r:finish {} end)
+  local last
+  for step, m in h:steps(r:rest()) do
+    local again = ("run:step: step %d was there already; the next one is %d"):format(step, step + 1)
+    t.raises(("run:step: the step is 7, but the metrics are of step %d"):format(step), r.step, r, 7, m)
+    r:step(step, m)
+    t.raises(again, r.step, r, step, m)
+    last = m
+  end
+  t.raises("step 2 was there already; the next one is 4", function() r:step(2, { time = 1.0 }) end)
+  local n = 0
+  for _ in io.lines(out .. "/metrics.jsonl") do n = n + 1 end
+  t.eq(n, 4)
+  r:finish()
+  t.raises("run:step was called after run:finish", function() r:step(4, last) end)
+  t.raises("run:evaluate was called after run:finish", function() r:evaluate(val) end)
+  t.raises("run:finish was called before", function() r:finish() end)
+end
+
 -- A build without a library says so where its stages are missed, and before a run instead of at its end.
 local left_out = os.getenv "SP_LEFT_OUT" or ""
 if left_out:find "onednn" then t.raises("unknown stage 'encoder'.*built without[^)]*onednn", function() g.encoder {} end) end
