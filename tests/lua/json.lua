@@ -17,6 +17,8 @@ t.eq(json.encode({ a = { b = 1 } }, true), '{\n  "a": {\n    "b": 1\n  }\n}')
 t.raises("JSON: the key '1.5', a number, in a table that is no list", json.encode, { [1.5] = 2 })
 t.raises("JSON: a list of 2 items has the key 'best' as well", json.encode, { 10, 20, best = 3 })
 t.raises("JSON: a list of 0 items has the key 'a' as well", json.encode, { x = json.list { a = 1 } })
+t.eq(json.encode { 1, 2, shape = { 2, 1 } }, "[1,2]") -- as g:weight gives it
+t.raises("JSON: a list of 2 items has the key 'shape' as well", json.encode, { 1, 2, shape = { 3 } })
 t.raises("JSON: item 2 of a list of 3 is nil", json.encode, { 1, nil, 3 })
 t.raises("JSON: a function cannot be written", json.encode, { f = print })
 t.raises("list%(t%): a table is wanted, got a number", json.list, 5)
