@@ -155,7 +155,9 @@ do
   for step, m in h:steps(r:rest()) do
     local again = ("run:step: step %d was there already; the next one is %d"):format(step, step + 1)
     t.raises(("run:step: the step is 7, but the metrics are of step %d"):format(step), r.step, r, 7, m)
+    m.evals = { val = { n = 2, counts = { { 1, 0 }, { 0, 1 } } } } -- of several sources: what their counts come to is told
     r:step(step, m)
+    t.eq(m.evals.val.iou, 1.0)
     t.raises(again, r.step, r, step, m)
     last = m
   end
