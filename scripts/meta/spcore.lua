@@ -317,7 +317,8 @@ function run:finish(text) end
 ---@field slowest_rank? integer of several ranks on processors, as the next two
 ---@field slowest_ms? number by which it was behind
 ---@field comm_share? number of the step, that this rank waited for others
----@field eval? table what g:evaluate{ every = k } found
+---@field eval? table what g:evaluate{ every = k } found; of several sources the one that was named first
+---@field evals? table<string, table> of several sources what each found, by its name
 ---@field [string] any
 
 ---A stage, with forward and backward, or a stage and the names of its parts that the lane has.

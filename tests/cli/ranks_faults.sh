@@ -167,8 +167,8 @@ lost() {
   set -- "$spcore" run job.lua --device cpu --threads 1 --comm "$comm" --how "$how" --at "$at" --who "$who" --out "$folder" \
     --quiet --no-tensorboard --checkpoint-every 5 --check-replicas 10
   draw 2; shares=
-  # with shares a weight that is damaged is its owner's again behind the next update
-  [ "$drawn" = 1 ] || [ "$how" = "stage damage" ] || { set -- "$@" --optimizer-shards; shares=", shares"; }
+  # with shares a weight that is damaged is its owner's again behind the next update, and a save takes all ranks
+  [ "$drawn" = 1 ] || [ "$how" = "stage damage" ] || [ "$how" = save ] || { set -- "$@" --optimizer-shards; shares=", shares"; }
   export SPCORE_SILENCE_TIMEOUT=$silence SPCORE_STALL_TIMEOUT=20
   case $how in stall | save) SPCORE_STALL_TIMEOUT=4 ;; esac
   unset SP_TEST_END
