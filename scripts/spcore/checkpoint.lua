@@ -293,8 +293,8 @@ function checkpoint.resume(g, dir, override, steps)
   local found = json.decode(ranks.told(find, dir))
   local step, path, about = found.step, found.path, found.about
   if found.lacks then
-    core.fail(("--resume %s: no checkpoint there can be gone on with: %s; remove its checkpoint-*.safetensors to begin at "
-      .. "step 0, or start another run"):format(dir, found.lacks))
+    core.fail(("--resume %s: no checkpoint there can be gone on with: %s; %sstart another run"):format(dir, found.lacks,
+      found.complete and "" or "remove its checkpoint-*.safetensors to begin at step 0, or "))
   end
   if found.complete then
     core.fail(("--resume %s: the run is complete and has no checkpoint to go on from; begin another, with a --checkpoint-every "

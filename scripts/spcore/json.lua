@@ -41,27 +41,27 @@ local function is_shape(key, shape, n)
   return count == n
 end
 
--- What JSON has no place for is refused: keys beside the items, items that are missing.
+-- Refuses what JSON has no place for: keys beside the items, items that are missing.
 local function check_list(v, n)
-  local count = 0
   for k in next, v do
-    if math.type(k) == "integer" and k >= 1 and k <= n then
-      count = count + 1
-    elseif not is_shape(k, v[k], n) then
+    local item = math.type(k) == "integer" and k >= 1 and k <= n
+    if not item and not is_shape(k, v[k], n) then
       core.fail(("JSON: a list of %d item%s has the key '%s' as well"):format(n, n == 1 and "" or "s", tostring(k)))
     end
   end
-  if count == n then return end
   for i = 1, n do
     if rawget(v, i) == nil then core.fail(("JSON: item %d of a list of %d is nil"):format(i, n)) end
   end
 end
 
 local function put_list(out, v, depth)
-  check_list(v, #v)
+  local n, count = #v, 0
+  for _ in next, v do count = count + 1 end
+  if count ~= n then check_list(v, n) end
   out[#out + 1] = "["
-  for i = 1, #v do
+  for i = 1, n do
     if i > 1 then out[#out + 1] = "," end
+    if v[i] == nil then check_list(v, n) end -- beside as many keys
     put(out, v[i], depth)
   end
   out[#out + 1] = "]"

@@ -329,9 +329,8 @@ local function check_step(self, step, m)
     core.fail(("run:step(step, m): the step and the metrics that g:steps gives are wanted, got a %s and a %s"):format(
       type(step), type(m)))
   end
-  for key, v in pairs { time = m.time or false, n = m.n } do
-    if type(v) ~= "number" then core.fail(("run:step(step, m): m is what g:steps gives; its '%s' is no number"):format(key)) end
-  end
+  local wrong = type(m.time) ~= "number" and "time" or m.n ~= nil and type(m.n) ~= "number" and "n"
+  if wrong then core.fail(("run:step(step, m): m is what g:steps gives; its '%s' is no number"):format(wrong)) end
   if m.step ~= nil and m.step ~= step then
     core.fail(("run:step: the step is %d, but the metrics are of step %s"):format(step, tostring(m.step)))
   end

@@ -31,6 +31,10 @@ t.one_line(err, "%-%-resume over: the run is complete and has no checkpoint to g
   .. "that saves some before its end\n$")
 t.eq(read "over/metrics.jsonl", metrics)
 t.ok(read "over/weights.safetensors" == weights and sys.there(dir.path .. "/over/summary.json"))
+t.write(dir.path .. "/over/checkpoint-3.safetensors", "damaged")
+code, out, err = run "--resume over --override --steps 9"
+t.eq(code, 1)
+t.one_line(err, "no checkpoint there can be gone on with: .*; start another run\n$") -- which would not begin at step 0 either
 for at, words in pairs { [0] = "1 step is", [4] = "5 steps are" } do
   local name = "cut" .. at
   t.eq(run(("--out %s --quiet --at %d"):format(name, at)), 137)

@@ -20,6 +20,7 @@ t.raises("JSON: a list of 0 items has the key 'a' as well", json.encode, { x = j
 t.eq(json.encode { 1, 2, shape = { 2, 1 } }, "[1,2]") -- as g:weight gives it
 t.raises("JSON: a list of 2 items has the key 'shape' as well", json.encode, { 1, 2, shape = { 3 } })
 t.raises("JSON: item 2 of a list of 3 is nil", json.encode, { 1, nil, 3 })
+t.raises("JSON: a list of 3 items has the key 'x' as well", json.encode, { 1, nil, 3, x = 1 }) -- as many keys as items
 t.raises("JSON: a function cannot be written", json.encode, { f = print })
 t.raises("list%(t%): a table is wanted, got a number", json.list, 5)
 

@@ -276,6 +276,10 @@ t.write(dir.path .. "/x.jsonl", (text:gsub('"%x+"', "null")))
 code, out, err = diff "one x.jsonl"
 t.eq(code .. out, "2")
 t.one_line(err, "one and x.jsonl: no edge has a checksum in both")
+t.write(dir.path .. "/x.jsonl", (text:gsub('"step":(%d)', '"step":1%1')))
+code, out = diff "one x.jsonl" -- no step is in both
+t.eq(code, 1)
+t.match(out, "\n0 of 0 common steps differ; 7 steps only in one; 7 steps only in x.jsonl\n$")
 code, out = changed('"last%.y":"%x+",', "")
 t.match(out, "^edge 'last.y' is only in one %(step 0%)\n")
 for _, bad in ipairs {
