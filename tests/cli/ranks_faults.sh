@@ -144,7 +144,9 @@ whole() {
   done
   ! tail -c 1 "$1/metrics.jsonl" | grep -q . || bad="$bad, a line of metrics.jsonl is cut"
   case $how in moment*) return ;; esac # which may have come before the first
-  [ "$at" -lt 7 ] || [ -e "$1/checkpoint-5.safetensors" ] || ls "$1" | grep -q "^checkpoint-[0-9]*5\.\|^checkpoint-[0-9]*0\." ||
+  # The save of step 5 begins as the script is told of step 4 and may take its time; that of step 10 waits for it, and a stage is
+  # up to three steps ahead of the script.
+  [ "$at" -lt 14 ] || [ -e "$1/checkpoint-5.safetensors" ] || ls "$1" | grep -q "^checkpoint-[0-9]*5\.\|^checkpoint-[0-9]*0\." ||
     bad="$bad, there is no checkpoint"
 }
 
@@ -177,10 +179,11 @@ lost() {
   (
     ulimit -f $blocks
     if [ "$comm" = mpi ]; then
-      TMPDIR=$dir timeout -s KILL 60 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 \
+      # a folder for each of two at once: Open MPI makes one of its own there, which fails now and then where both begin to
+      TMPDIR=$PWD timeout -s KILL 60 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 \
         --enable-recovery --tag-output "$@" >out 2>&1 </dev/null
     else
-      TMPDIR=$dir timeout -s KILL 60 "$@" --ranks 4 >out 2>&1 </dev/null
+      TMPDIR=$PWD timeout -s KILL 60 "$@" --ranks 4 >out 2>&1 </dev/null
     fi
   )
   got=$?
