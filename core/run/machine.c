@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * machine.c - the only place that allocates for a program: buffers, streams, events, call records. */
 #include "graph/reduce.h"
+#include "run/comm_clock.h"
 #include "run/machine.h"
 
 #include <math.h>
@@ -433,6 +434,7 @@ int sp_machine_build(sp_machine *m, const sp_machine *beside, sp_err *err) {
   if (!st) st = make_streams(m, beside, err);
   if (!st) st = make_posts(m, err);
   if (!st) st = make_ops(m, err);
+  if (!st) st = sp_comm_clock_new(&m->clock, m, err);
   if (!st) st = prepare(m, err);
   if (!st) st = sp_timeline_tell(m, err);
   m->built = !st;
@@ -444,6 +446,7 @@ void sp_machine_free(sp_machine *m) {
   if (!m) return;
   if (m->built) sp_machine_sync(m, &ignored); /* a graph in flight is not freed */
   free_ops(m);
+  sp_comm_clock_free(m->clock, m);
   free_streams(m);
   for (size_t i = 0; m->posts && i < m->p->n_tasks; i++) free_post(m, &m->p->tasks[i]);
   for (size_t i = 0; m->streams && i < m->p->n_lanes; i++)

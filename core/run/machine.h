@@ -84,6 +84,7 @@ typedef struct sp_known {
 } sp_known;
 
 typedef struct sp_shards sp_shards;
+typedef struct sp_comm_clock sp_comm_clock;
 
 typedef struct sp_machine {
   sp_graph *g;
@@ -107,6 +108,7 @@ typedef struct sp_machine {
   void ***graph;           /* moves: [LAUNCH][ring], NULL: not recorded yet */
   uint64_t *ids;           /* moves: [ring][batch] */
   sp_known *known;         /* moves: [ring] */
+  sp_comm_clock *clock;    /* moves; NULL: nothing is told of it */
   sp_shards *shards;       /* moves: what the passes of a step come to; NULL: there is one */
   sp_metric *shown;        /* moves: what a result points to */
   sp_tensor *results;      /* moves: of a step, for the answers to its requests */
@@ -116,9 +118,9 @@ typedef struct sp_machine {
   sp_hash_of *hash_of; /* [n_hashes] whose each of them is, in their order */
   char **absent;       /* [n_absent] names of outputs that no step computes */
   size_t n_absent, cap_absent;
-  void *sums;          /* moves: the checksums of all call records, which the device writes */
-  sp_failure failure;  /* moves */
-  uint16_t traced;     /* its program's number in the trace */
+  void *sums;         /* moves: the checksums of all call records, which the device writes */
+  sp_failure failure; /* moves */
+  uint16_t traced;    /* its program's number in the trace */
   sp_launched *launched;
   const sp_ranges *ranges; /* for a profiler of the device that is attached; NULL: none is */
   const sp_times *times;   /* the device's, of calls in graphs; NULL: it has none, or no trace wants them */

@@ -21,6 +21,21 @@ sp_rank_time sp_pace_take(sp_pacer *p, sp_ranks *ranks) {
   return t;
 }
 
+sp_rank_time sp_pace_take_device(sp_pacer *p, double waited) {
+  double now = sp_now();
+  sp_rank_time t = {0};
+  if (p->last > 0) p->apart += now - p->last, p->gaps++;
+  p->last = now;
+  if (waited <= 0 || !p->gaps) return t;
+  t = (sp_rank_time){fmax(p->apart / p->gaps - waited, 1e-9), waited};
+  p->apart = p->gaps = 0;
+  return t;
+}
+
+void sp_pace_begin(sp_pacer *p) {
+  if (!p->steps) p->apart = p->gaps = 0;
+}
+
 static int by_time(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);

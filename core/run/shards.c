@@ -3,6 +3,7 @@
  * order of shards, so that the numbers are those of the step. Where a job has several ranks they first give each other the
  * results of all passes: scripts see the same numbers everywhere, and what they decide by them is found out if it differs. */
 #include "graph/reduce.h"
+#include "run/comm_clock.h"
 #include "run/machine.h"
 #include "run/pace.h"
 
@@ -299,10 +300,17 @@ void sp_shards_pause(sp_shards *s) {
   if (s) s->pacer.last = 0;
 }
 
-/* What a device waits for by itself the host does not see. */
 static void take_time(sp_shards *s, const sp_machine *m) {
   packed *last = (packed *)place_of(s, m, s->rank, m->p->micro - 1);
-  if (!m->p->stand_in && sp_place_is_host(&m->g->main)) last->time = sp_pace_take(&s->pacer, s->ranks);
+  double waited = 0;
+  if (m->p->stand_in) return;
+  if (sp_place_is_host(&m->g->main)) {
+    last->time = sp_pace_take(&s->pacer, s->ranks);
+    return;
+  }
+  sp_clock_word word = sp_comm_clock_read(m->clock, m, last->step, &waited);
+  last->time = sp_pace_take_device(&s->pacer, word == SP_CLOCK_TELLS ? waited : 0);
+  if (word == SP_CLOCK_LOOKS) sp_pace_begin(&s->pacer);
 }
 
 typedef struct all_times {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * submit.c - what an operation does: calls, copies, waits and records on streams, and what stages are told of a step. */
 #include "graph/reduce.h"
+#include "run/comm_clock.h"
 #include "run/loop.h"
 
 #include <inttypes.h>
@@ -359,7 +360,9 @@ static int launch_lane(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, 
   if (!full(l, step) || (!*graph && step == l->first)) return SP_OK;
   if (!*graph && (st = record_segment(l, op, step, stream, graph, err))) return st;
   for (int i = 1; i <= op->n; i++) renew_call(l, &op[i], step);
-  return launch_graph(l, pos, op, step, *graph, err);
+  if ((st = sp_comm_clock_mark(l->m->clock, l, op, step, 0, err))) return st;
+  st = launch_graph(l, pos, op, step, *graph, err);
+  return st ? st : sp_comm_clock_mark(l->m->clock, l, op, step, 1, err);
 }
 
 /* ---- graphs of a tick -------------------------------------------------------------------------------------------- */
@@ -505,8 +508,11 @@ bool sp_submit_ready(const sp_loop *l, int task, uint64_t step) {
 }
 
 static int work_single(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err *err) {
+  sp_comm_clock *clock = l->m->clock;
   int st = sp_timeline_mark_single(l, op, step, 0, err);
+  if (!st) st = sp_comm_clock_mark(clock, l, op, step, 0, err);
   if (!st) st = work(l, op, step, stream, err);
+  if (!st) st = sp_comm_clock_mark(clock, l, op, step, 1, err);
   return st ? st : sp_timeline_mark_single(l, op, step, 1, err);
 }
 

@@ -314,7 +314,7 @@ function run:finish(text) end
 ---@field updated boolean the optimizer ran
 ---@field time number when it was seen complete, as sp.now()
 ---@field lr? number
----@field slowest_rank? integer of several ranks on processors, as the next two
+---@field slowest_rank? integer of several ranks, as the next two; on GPUs from about the 20th step on
 ---@field slowest_ms? number by which it was behind
 ---@field comm_share? number of the step, that this rank waited for others
 ---@field eval? table what g:evaluate{ every = k } found; of several sources the one that was named first

@@ -376,7 +376,7 @@ function run:step(step, m)
     if self.accuracy then parts[#parts + 1] = figure("val accuracy", self.accuracy) end
     if self.iou then parts[#parts + 1] = figure("val IoU", self.iou) end
     if m.slowest_rank then
-      parts[#parts + 1] = ("rank %d slowest: +%.1f ms a step"):format(m.slowest_rank, m.slowest_ms)
+      parts[#parts + 1] = ("rank %d slowest: +%s ms a step"):format(m.slowest_rank, words.ms(m.slowest_ms))
       parts[#parts + 1] = ("%.0f %% in comm"):format(100 * m.comm_share)
     end
     return parts

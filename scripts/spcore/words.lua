@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- Words of error messages: the nearest name, lists of names.
+-- Words of messages: the nearest name, lists of names, milliseconds.
 local core = require "spcore.core"
 
 local words = {}
@@ -31,6 +31,9 @@ function words.check_keys(what, t, known)
     if not known[k] then words.unknown(what .. " has no option", k, known) end
   end
 end
+
+-- Milliseconds as "3.12", of a step of a GPU as "0.0312".
+function words.ms(v) return v < 0.001 and "0" or (v >= 100 and "%.0f" or "%.3g"):format(v) end
 
 -- The lines of a text that are not empty, as a list.
 function words.lines(text)

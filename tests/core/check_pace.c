@@ -71,9 +71,34 @@ START_TEST(own_time) {
   inner = sp_now() - inner;
   t = sp_pace_take(&pacer, NULL);
   outer = sp_now() - outer;
-  ck_assert_msg(t.own >= inner - 1e-6 && t.own <= outer + 1e-6 && t.waited == 0, "%g s of %g to %g", t.own, inner, outer);
+  ck_assert_msg(t.own >= inner - 1e-6 && t.own <= outer + 1e-6 && t.waited == 0, "%g s of %g to %g", t.own, inner,
+                outer);
   pacer.last = 0; /* a pause */
   ck_assert(sp_pace_take(&pacer, NULL).own == 0);
+}
+END_TEST
+
+/* A device tells later how long it waited in one step; what that is a part of is the mean of the steps since it told of one. */
+START_TEST(time_of_a_device) {
+  set_up();
+  ck_assert(sp_pace_take_device(&pacer, 0.001).own == 0); /* there was no step before */
+  pacer.last = sp_now() - 100;                            /* a first step, that takes long */
+  ck_assert(sp_pace_take_device(&pacer, 0).own == 0);
+  sp_pace_begin(&pacer);
+  for (int i = 1; i <= 2; i++) {
+    pacer.last = sp_now() - i;
+    sp_rank_time t = sp_pace_take_device(&pacer, i == 2 ? 0.5 : 0);
+    ck_assert_msg(i == 1 ? t.own == 0 : t.own > 0.99 && t.own < 60 && t.waited == 0.5, "%g s, waited %g", t.own,
+                  t.waited);
+  }
+  is(add(1, 1, 1, 1, 0), 0, 0, 0);
+  pacer.last = sp_now() - 4;
+  sp_pace_begin(&pacer); /* nothing is left out any more */
+  ck_assert(sp_pace_take_device(&pacer, 0).own == 0);
+  pacer.last = 0; /* a pause */
+  ck_assert(sp_pace_take_device(&pacer, 0).own == 0);
+  sp_rank_time t = sp_pace_take_device(&pacer, 10);
+  ck_assert_msg(t.own > 0 && t.waited == 10, "%g s", t.own); /* more than a step: never nothing */
 }
 END_TEST
 
@@ -84,6 +109,7 @@ int main(void) {
   tcase_add_test(c, behind_the_median);
   tcase_add_test(c, old_steps_fade);
   tcase_add_test(c, own_time);
+  tcase_add_test(c, time_of_a_device);
   suite_add_tcase(suite, c);
   return suite_run(suite);
 }

@@ -130,7 +130,7 @@ t.eq((run "report cls --quiet"), 0)
 t.match(check_page "cls", "&lt;b&gt;&quot;x&quot;&amp;&lt;/b&gt;")
 
 -- What the figures say: made-up runs of 200 steps.
-local function made_up(name, loss, more)
+local function made_up(name, loss, more, device)
   sys.mkdir(dir.path .. "/" .. name)
   local out, time = {}, 0
   for step = 0, 199 do
@@ -142,7 +142,7 @@ local function made_up(name, loss, more)
   end
   t.write(("%s/%s/metrics.jsonl"):format(dir.path, name), table.concat(out, "\n") .. "\n")
   t.write(("%s/%s/settings.json"):format(dir.path, name), json.encode {
-    script = "x.lua", options = { steps = 200, batch = 4 }, strategy = "serialized", run_ahead = 2,
+    script = "x.lua", device = device, options = { steps = 200, batch = 4 }, strategy = "serialized", run_ahead = 2,
     stages = { { name = "encoder", frozen = true } },
   })
   t.write(("%s/%s/summary.json"):format(dir.path, name), json.encode {
@@ -167,6 +167,16 @@ local validated = made_up("late", falls, function(step)
 end)
 t.match(validated, "Validations took %d+ %% of the time")
 t.match(validated, "The best iou, 0.9, was at step 49; at the end it was 0.5")
+
+-- Ranks: of a GPU what lane comm takes may have something beside it, who is slow is slow.
+local function of_ranks(ms)
+  return function() return { slowest_rank = 1, slowest_ms = ms, comm_share = 0.4 } end
+end
+t.match(made_up("waits", falls, of_ranks(0.1), "cpu"), "Ranks wait for each other 40 %% of the time")
+t.match(t.read(dir.path .. "/waits/report.html"), "40 %%.-of the time ranks wait for each other")
+t.ok(not made_up("beside", falls, of_ranks(0.0123), "cuda:0"):find "Rank")
+t.match(t.read(dir.path .. "/beside/report.html"), "%+0%.0123 ms.-40 %%.-of the time lane comm is at work")
+t.match(made_up("slow", falls, of_ranks(2), "cuda:0"), "Rank 1 is the slowest: %+2 of 10 ms a step, for which the others wait")
 
 -- ---- what is no run ----
 local function refused(line, pattern)

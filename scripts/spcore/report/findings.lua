@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What a run's figures say, in words, each with what to do.
+local words = require "spcore.words"
+
 local findings = {}
 
 local function percent(part, all) return ("%.0f %%"):format(100 * part / all) end
@@ -67,9 +69,10 @@ local function of_ranks(run, add)
   local step = s and run.speed.median and 1000 / run.speed.median
   if not step then return end
   if s.often > 0.8 and s.ms > 0.1 * step then
-    add("note", ("Rank %d is the slowest: +%.1f of %.1f ms a step, for which the others wait."):format(s.rank, s.ms, step),
+    add("note", ("Rank %d is the slowest: +%s of %s ms a step, for which the others wait."):format(s.rank,
+      words.ms(s.ms), words.ms(step)),
       "Look at what else its host or its processors do; --trace FILE shows all ranks.")
-  elseif s.comm > 0.3 then
+  elseif s.comm > 0.3 and not tostring(run.settings.device):find "^cuda" then -- of a GPU it says nothing of what runs beside it
     add("note", ("Ranks wait for each other %s of the time."):format(percent(s.comm, 1)),
       "A larger --batch has fewer exchanges; on one host give each rank its part of the processors: --threads.")
   end

@@ -4,6 +4,7 @@ local mean_iou = require "spcore.iou"
 local look = require "spcore.look"
 local plot = require "spcore.plot"
 local timeline = require "spcore.timeline"
+local words = require "spcore.words"
 
 local style = look.variables() .. [[
 :root { color-scheme: light dark; }
@@ -84,8 +85,9 @@ local function put_tiles(put, run)
   end
   local slowest = run.slowest
   if slowest then
-    tile(("+%.3g ms"):format(slowest.ms), ("a step: rank %d is the slowest"):format(slowest.rank))
-    tile(("%.0f %%"):format(100 * slowest.comm), "of the time ranks wait for each other")
+    tile(("+%s ms"):format(words.ms(slowest.ms)), ("a step: rank %d is the slowest"):format(slowest.rank))
+    tile(("%.0f %%"):format(100 * slowest.comm), tostring(run.settings.device):find "^cuda" and
+      "of the time lane comm is at work" or "of the time ranks wait for each other")
   end
   tile(duration(run.summary and run.summary.seconds or run.seconds), "in all")
   local loss = run.curves.loss

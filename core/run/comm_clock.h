@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ * comm_clock.h - of a device: how long in a step a rank's lane of collectives is at work, and in them it waits for other ranks.
+ *
+ * A device waits by itself, so its own events have to tell when it began and was done. They cost it about a microsecond each, so
+ * one step in 16 is looked at, the same on all ranks, and what its events say is read some steps later, when it is over anyhow. In
+ * a step that is one graph there is no place for them, and nothing is told. */
+#ifndef SP_CORE_COMM_CLOCK_H
+#define SP_CORE_COMM_CLOCK_H
+
+#include "run/loop.h"
+
+typedef enum sp_clock_word { SP_CLOCK_NOTHING, SP_CLOCK_LOOKS, SP_CLOCK_TELLS } sp_clock_word;
+
+/* *clock is NULL where nothing is to be told: one rank, or the host sees how long it waits; not a training. */
+int sp_comm_clock_new(sp_comm_clock **clock, const sp_machine *m, sp_err *err);
+void sp_comm_clock_free(sp_comm_clock *clock, const sp_machine *m);
+
+/* Before (`behind` 0) and behind an operation that is submitted for a pass. NULL: does nothing. */
+int sp_comm_clock_mark(sp_comm_clock *clock, const sp_loop *l, const sp_op *op, uint64_t pass, int behind, sp_err *err);
+/* At the end of each step, which may be one that is looked at, or the one where *seconds of such are told, once. */
+sp_clock_word sp_comm_clock_read(sp_comm_clock *clock, const sp_machine *m, uint64_t step, double *seconds);
+
+#endif
