@@ -3,9 +3,8 @@
 set -u
 spcore=$top_builddir/spcore
 faulty=$SP_TEST_PLUGINS/faulty.so
-tmp=${TMPDIR:-/tmp}/spcore-commands.$$
+tmp=$(mktemp -d) || exit 99
 failed=0
-mkdir "$tmp" || exit 99
 trap 'rm -rf "$tmp"' EXIT
 
 # try CODE TEXT ARGS...: the exit code, and TEXT somewhere in what is printed; on failure one line on stderr, that begins

@@ -10,10 +10,11 @@ spcore=$top_builddir/spcore
 dir=$(mktemp -d) || exit 99
 trap 'umount "$dir/small" 2>/dev/null; rm -rf "$dir"' EXIT
 cd "$dir" || exit 99
+ulimit -c 0
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT SPCORE_ADDR SPCORE_PORT SPCORE_JOB
 case ${SP_SANITIZERS:-none} in
-  none) timed=yes ;;
-  *) timed=no ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"; export ASAN_OPTIONS ;;
+  none) timed=yes short=4 ;; # seconds of silence, and without any rank that gets on
+  *) timed=no short=8 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"; export ASAN_OPTIONS ;;
 esac
 seed=${SP_FAULTS_SEED:-${SP_FAULTS:+$(date +%s)}}
 seed=${seed:-1795466742} # which once found weights that differ before it was told why
@@ -118,8 +119,8 @@ expect() {
     STOP) words="rank WHO was silent for $silence s (stopped, or its host is gone) $place" most=10 ;;
     moment) words="rank WHO died \(at step [0-9]* in\|before its first step in\) stage '.*" ;;
     'moment stop') words="rank WHO was silent for $silence s (stopped, or its host is gone) \(at step\|before its first step\).*" most=10 ;;
-    save) words="rank 0 is stalled (no rank got on for 4 s) at step [0-9]* in stage 'the save of x.crash': rank [0-3] waits for '.*" most=10 ;;
-    stall) words="rank WHO is stalled (no rank got on for 4 s) $place: rank [0-3] waits for '.*" most=10 ;;
+    save) words="rank 0 is stalled (no rank got on for $short s) at step [0-9]* in stage 'the save of x.crash': rank [0-3] waits for '.*" most=10 ;;
+    stall) words="rank WHO is stalled (no rank got on for $short s) $place: rank [0-3] waits for '.*" most=10 ;;
     exit) words="rank WHO failed $place: it ended with exit status 3" ;;
     error) words="rank WHO failed $place: .*no more" ;;
     break) words="the script of rank WHO stops at step [0-9]*, others go on: all ranks have to decide alike.*" who_says=all ;;
@@ -156,7 +157,7 @@ lost() {
   draw 40; at=${3-$drawn}
   draw 4; who=$((drawn - 1))
   silence=20 # a rank that nobody stops may have to wait for a processor
-  case $how in *STOP | *stop) silence=4 ;; esac
+  case $how in *STOP | *stop) silence=$short ;; esac
   expect "$how"
   case $how in
     save) who=0 ;;
@@ -172,7 +173,7 @@ lost() {
   # with shares a weight that is damaged is its owner's again behind the next update, and a save takes all ranks
   [ "$drawn" = 1 ] || [ "$how" = "stage damage" ] || [ "$how" = save ] || { set -- "$@" --optimizer-shards; shares=", shares"; }
   export SPCORE_SILENCE_TIMEOUT=$silence SPCORE_STALL_TIMEOUT=20
-  case $how in stall | save) SPCORE_STALL_TIMEOUT=4 ;; esac
+  case $how in stall | save) SPCORE_STALL_TIMEOUT=$short ;; esac
   unset SP_TEST_END
   [ "$how" != save ] || { SP_TEST_END=never; export SP_TEST_END; set -- "$@" --plugin "$SP_TEST_PLUGINS/crash.so"; }
   begun=$(cut -d. -f1 /proc/uptime)
@@ -180,10 +181,10 @@ lost() {
     ulimit -f $blocks
     if [ "$comm" = mpi ]; then
       # a folder for each of two at once: Open MPI makes one of its own there, which fails now and then where both begin to
-      TMPDIR=$PWD timeout -s KILL 60 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 \
+      TMPDIR=$PWD timeout -s KILL 120 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 \
         --enable-recovery --tag-output "$@" >out 2>&1 </dev/null
     else
-      TMPDIR=$PWD timeout -s KILL 60 "$@" --ranks 4 >out 2>&1 </dev/null
+      TMPDIR=$PWD timeout -s KILL 120 "$@" --ranks 4 >out 2>&1 </dev/null
     fi
   )
   got=$?

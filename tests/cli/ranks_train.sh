@@ -16,6 +16,13 @@ not_ok() {
   failed=1
 }
 
+# left_out WAY KEPT...: the stage check of .ci/run compares the bits of each; for memory and threads some have to do.
+left_out() {
+  [ -n "${SP_SKIP_ONCE-}" ] || return 1
+  that=$1; shift
+  for kept; do [ "$kept" != "$that" ] || return 1; done
+}
+
 net="--width 8 --levels 4" # products of few rows, which have factors
 case ${SP_SANITIZERS-} in *thread*) net="--width 4 --levels 2" ;; esac # that takes minutes there
 seg="train_seg.lua --size 16 $net --train-encoder --samples 124 --ema 0.9 --dropout 0.1"
@@ -26,7 +33,7 @@ common="--device cpu --threads 1 --seed 3 --batch 2 --shards 8 --eval-every 4 --
 train() {
   name=$1 script=$2 steps=$3; shift 3
   # shellcheck disable=SC2086
-  timeout 100 "$spcore" run $script $common --steps "$steps" --out "$name" "$@" >"$name${RANK-}.log" 2>&1
+  timeout 600 "$spcore" run $script $common --steps "$steps" --out "$name" "$@" >"$name${RANK-}.log" 2>&1
 }
 
 # What of a folder must be the same: time is not, nor who of several ranks takes the longest.
@@ -50,6 +57,7 @@ same() {
 train seg1 "$seg" 18 || not_ok "seg on one rank: $(cat seg1.log)"
 train cls1 "$cls" 18 || not_ok "cls on one rank: $(cat cls1.log)"
 for way in "seg 2 serialized 8" "cls 8 pipelined 0" "seg 4 pipelined 0" "cls 4 deep 1" "seg 8 branches 1" "cls 2 double_buffer 8"; do
+  left_out "$way" "cls 8 pipelined 0" "seg 4 pipelined 0" "cls 4 deep 1" && continue
   # shellcheck disable=SC2086
   set -- $way
   eval "script=\$$1"
@@ -135,6 +143,7 @@ fi
 
 # ---- each rank keeps what the optimizer does of its share of the weights: the same bits, averages and evaluations too ----
 for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
+  left_out "$way" "4 pipelined 0" && continue
   # shellcheck disable=SC2086
   set -- $way
   train "share$1" "$seg" 18 --ranks "$1" --strategy "$2" --bucket "$3" --optimizer-shards || not_ok "shares, $way: exit status $?"
@@ -144,6 +153,7 @@ done
 # ---- bfloat16 between ranks: other bits, the same on any number of them ----
 train half1 "$seg" 18 --wire bf16 || not_ok "bf16 on one rank: $(cat half1.log)"
 for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
+  left_out "$way" "4 pipelined 0" && continue
   # shellcheck disable=SC2086
   set -- $way
   train "half$1" "$seg" 18 --wire bf16 --ranks "$1" --strategy "$2" --bucket "$3" || not_ok "bf16, $way: exit status $?"
@@ -157,6 +167,7 @@ if cmp -s half1/weights.safetensors seg1/weights.safetensors; then not_ok "bf16 
 for wire in fp32 bf16; do
   train "twelve1.$wire" "$cls" 6 --shards 12 --wire "$wire" || not_ok "12 shards: $(cat "twelve1.$wire.log")"
   for ranks in 2 4 12; do
+    left_out "$wire $ranks" "fp32 12" "bf16 4" && continue
     train "twelve$ranks.$wire" "$cls" 6 --shards 12 --wire "$wire" --ranks "$ranks" || not_ok "12 shards, $ranks ranks: exit status $?"
     same "twelve$ranks.$wire" "twelve1.$wire"
   done
@@ -164,7 +175,7 @@ done
 loud=$(echo "$common" | sed 's/--quiet//')
 for ranks in 2 3; do
   # shellcheck disable=SC2086
-  timeout 100 "$spcore" run $cls $loud --steps 6 --shards 12 --ranks $ranks --out "loud$ranks" >"loud$ranks.log" 2>&1 ||
+  timeout 600 "$spcore" run $cls $loud --steps 6 --shards 12 --ranks $ranks --out "loud$ranks" >"loud$ranks.log" 2>&1 ||
     not_ok "12 shards, $ranks ranks: exit status $?"
 done
 [ "$(grep -c "12 shards on 3 ranks are added in another order" loud3.log)" = 1 ] || not_ok "3 ranks: not said once: $(cat loud3.log)"
@@ -174,9 +185,10 @@ if grep "another order" loud2.log; then not_ok "2 ranks add as one does, and it 
 # ---- products of the rows of all shards, which update weights in place or make gradients; shards without samples ----
 for momentum in 0 0.9; do # with buckets of one weight, which are updated one by one, and with one bucket
   for way in "1 1 serialized 8" "2 4 serialized 0" "4 1 pipelined 8" "8 2 serialized 0"; do
+    left_out "$way" "1 1 serialized 8" "4 1 pipelined 8" && continue
     # shellcheck disable=SC2086
     set -- $way
-    timeout 60 "$spcore" run "$top_srcdir/tests/kit/wide.lua" --shards 8 --threads 1 --momentum "$momentum" --file "$PWD/$momentum.$1.safetensors" --ranks "$1" --parts "$2" \
+    timeout 600 "$spcore" run "$top_srcdir/tests/kit/wide.lua" --shards 8 --threads 1 --momentum "$momentum" --file "$PWD/$momentum.$1.safetensors" --ranks "$1" --parts "$2" \
       --strategy "$3" --bucket "$4" >out 2>&1 || not_ok "wide $way: $(cat out)"
     # so many parts have such weights
     if grep -q "^[12]$" out && cmp "$momentum.$1.safetensors" "$momentum.1.safetensors"; then ok "factors, momentum $momentum, $way"; else
@@ -189,7 +201,7 @@ done
 # wide NAME OPTIONS...: norms and the file NAME
 wide() {
   name=$1; shift
-  timeout 60 "$spcore" run "$top_srcdir/tests/kit/wide.lua" --shards 8 --threads 1 --file "$PWD/$name.safetensors" "$@" >out 2>&1 ||
+  timeout 600 "$spcore" run "$top_srcdir/tests/kit/wide.lua" --shards 8 --threads 1 --file "$PWD/$name.safetensors" "$@" >out 2>&1 ||
     not_ok "wide $*: $(cat out)"
   sed -n 's/.*\(step .*norm 0x\)/\1/p' out >"$name.out"
 }
@@ -198,6 +210,7 @@ for how in "adamw --clip 0.5 --no-factors" "adamw --clip 0.5" "momentum 0.9 --no
   wide one --$how
   [ "$(wc -l <one.out)" = 7 ] || not_ok "no norms: $(cat out)"
   for way in "2 0" "4 8" "8 1"; do
+    left_out "$way" "4 8" && continue
     # shellcheck disable=SC2086
     { set -- $way; wide many --$how --ranks "$1" --bucket "$2" --optimizer-shards; }
     if cmp one.safetensors many.safetensors && cmp one.out many.out; then ok "shares, $how, $way"; else not_ok "shares, $how, $way"; fi
@@ -237,7 +250,7 @@ fi
 # torchrun's variables, and no name of the job
 for rank in 1 0; do
   (
-    export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((28700 + $$ % 3000))
+    export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((29600 + $$ % 450 * 2))
     train torchrun "$cls" 18
   ) &
 done
@@ -249,7 +262,7 @@ differ() {
   rm -rf differ
   for rank in 1 0; do
     (
-      export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((25700 + $$ % 3000))
+      export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((30500 + $$ % 450 * 2))
       if [ $rank = 0 ]; then train differ "$cls" 18; else train differ "$script1 ${cls#* }" 18 "$@"; fi
     ) &
   done
@@ -282,7 +295,7 @@ if [ -f "$top_builddir/.libs/comm_mpi.so" ] && command -v mpirun >/dev/null && c
   ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0" # MPI's own
   export ASAN_OPTIONS
   # shellcheck disable=SC2086
-  TMPDIR=$dir timeout 100 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 "$spcore" run $cls $common \
+  TMPDIR=$dir timeout 600 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 "$spcore" run $cls $common \
     --steps 18 --comm mpi --strategy pipelined --out cls.4.mpi >cls.4.mpi.log 2>&1 || not_ok "mpirun: exit status $?"
   same cls.4.mpi cls1
 fi
@@ -340,7 +353,7 @@ for step, m in g:steps(40) do
 end
 L
 for ranks in 1 2; do
-  timeout 100 "$spcore" run fails.lua --device cpu --threads 1 --ranks $ranks --shards 2 --bucket 0 --strategy pipelined --no-tensorboard --quiet \
+  timeout 600 "$spcore" run fails.lua --device cpu --threads 1 --ranks $ranks --shards 2 --bucket 0 --strategy pipelined --no-tensorboard --quiet \
     --out fails$ranks >fails$ranks.log 2>&1 && not_ok "fails.lua on $ranks ranks does not fail"
 done
 if cmp fails1/weights.safetensors fails2/weights.safetensors && grep -q "^spcore: fails.lua:12: its own words" fails2.log &&
@@ -375,7 +388,7 @@ killed() {
 on() {
   name=$1 ranks=$2; shift 2
   # shellcheck disable=SC2086
-  timeout 100 "$spcore" run ${seg%% *} --resume "$name" --ranks "$ranks" --quiet "$@" >"$name.log" 2>&1 ||
+  timeout 600 "$spcore" run ${seg%% *} --resume "$name" --ranks "$ranks" --quiet "$@" >"$name.log" 2>&1 ||
     not_ok "$name with $ranks ranks: $(cat "$name.log")"
   same "$name" long1
 }
@@ -384,9 +397,9 @@ apart() {
   mkdir elsewhere
   for rank in 1 0; do
     (
-      export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((22700 + $$ % 3000))
+      export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((31400 + $$ % 450 * 2))
       [ $rank = 0 ] || cd elsewhere
-      timeout 100 "$spcore" run "${seg%% *}" --resume "$1" --quiet >"$dir/$1$rank.log" 2>&1
+      timeout 600 "$spcore" run "${seg%% *}" --resume "$1" --quiet >"$dir/$1$rank.log" 2>&1
     ) &
   done
   wait
@@ -438,7 +451,7 @@ L
 said "train: optimizer_shards: optimizer 'toy_sgd' takes whole gradients only; leave --optimizer-shards away" \
   "$spcore" run own.lua --ranks 2 --optimizer-shards
 said "rank 0 is stalled .*: it waits for 'exchange'" \
-  "$spcore" run own.lua --ranks 2 --comm-timeout 4 --optimizer-shards --what adamw --one
+  "$spcore" run own.lua --ranks 2 --comm-timeout 8 --optimizer-shards --what adamw --one
 for way in "2 --what sgd" "1"; do
   # shellcheck disable=SC2086
   "$spcore" run own.lua --optimizer-shards --ranks $way >out 2>&1 || not_ok "nothing to share: exit status $?"

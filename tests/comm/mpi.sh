@@ -37,5 +37,5 @@ mpi 3 abort 3 --enable-recovery
 mpi 3 kill 2 --enable-recovery
 
 # without mpirun
-"$top_builddir/tests/comm/ranks" mpi moves 2 >"$tmp/out" 2>&1 && { echo "FAIL: two ranks without mpirun"; exit 1; }
+SP_TMPDIRS=$tmp "$top_builddir/tests/comm/ranks" mpi moves 2 >"$tmp/out" 2>&1 && { echo "FAIL: two ranks without mpirun"; exit 1; }
 grep -q 'MPI has 1 rank, the job 2: start it with mpirun -np 2' "$tmp/out" || { echo "FAIL: what it says:"; cat "$tmp/out"; exit 1; }

@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE 30 /* seconds */
+#define PATIENCE 150 /* seconds, of a machine that may be slow: what hangs ends all the same */
 
 void die(const rank *k, const char *fmt, ...) {
   char words[2048];
@@ -98,13 +99,26 @@ static void kill_all(const pid_t *pid, int n) {
   for (int i = 0; i < n; i++) kill(pid[i], SIGKILL);
 }
 
+/* Open MPI makes a folder in TMPDIR, which fails now and then where two processes that nobody has started begin at once. */
+static void own_folder(int r) {
+  const char *in = getenv("SP_TMPDIRS");
+  char path[4096];
+  if (!in) return;
+  snprintf(path, sizeof path, "%s/%d", in, r);
+  mkdir(path, 0700);
+  setenv("TMPDIR", path, 1);
+}
+
 /* A rank that the case has killed is no failure, but the others must hear of it. */
 static int fork_all(board *b, int n) {
   pid_t pid[RANKS];
   int failed = 0, status;
   for (int r = 0; r < n; r++) {
     pid[r] = fork();
-    if (pid[r] == 0) exit(one_process(b, r, n));
+    if (pid[r] == 0) {
+      own_folder(r);
+      exit(one_process(b, r, n));
+    }
     if (pid[r] < 0) return perror("fork"), kill_all(pid, r), 1;
   }
   for (int i = 0; i < n; i++) {

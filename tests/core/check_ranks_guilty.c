@@ -94,8 +94,7 @@ START_TEST(a_rank_is_stopped) {
   pids[guilty] = 0;
   ck_assert_int_eq(end_all(), 0);
   snprintf(words, sizeof words,
-           "rank %d was silent for 4 s (stopped, or its host is gone) at step 41 in stage 'decoder.backward'",
-           guilty);
+           "rank %d was silent for 4 s (stopped, or its host is gone) at step 41 in stage 'decoder.backward'", guilty);
   all_say(words, guilty);
   kill(stopped, SIGKILL);
   waitpid(stopped, NULL, 0);
@@ -106,14 +105,14 @@ END_TEST
 START_TEST(a_rank_is_stalled) {
   char words[256];
   set_up(4);
-  opts.timeout = 3;
+  opts.timeout = 5;
   guilty = 3;
   for (int i = 0; i < 4; i++) start(i, wait_in_step);
   pid_t stalled = pids[guilty];
   pids[guilty] = 0;
   ck_assert_int_eq(end_all(), 0);
   snprintf(words, sizeof words,
-           "rank %d is stalled (no rank got on for 3 s) at step 41 in stage 'decoder.backward': rank %d waits for "
+           "rank %d is stalled (no rank got on for 5 s) at step 41 in stage 'decoder.backward': rank %d waits for "
            "'exchange'",
            guilty, guilty ? 0 : 1);
   all_say(words, guilty);

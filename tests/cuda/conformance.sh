@@ -4,9 +4,8 @@
 set -u
 spcore=${top_builddir:?}/spcore
 modules=${SP_CUDA_MODULES-$top_builddir/.libs}
-out=${TMPDIR:-/tmp}/spcore-cuda_conformance.$$
+out=$(mktemp -d) || exit 99
 trap 'rm -rf "$out"' EXIT
-mkdir "$out" || exit 99
 n=0
 failed=0
 set --

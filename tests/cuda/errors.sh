@@ -3,9 +3,8 @@
 # the GPU, which is as broken for the process as it gets. Then a stage that fails at the host, while it is recorded too.
 set -u
 spcore=${top_builddir:?}/spcore
-tmp=${TMPDIR:-/tmp}/spcore-cuda_errors.$$
+tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
-mkdir "$tmp" || exit 99
 if test ! -f "$top_builddir/.libs/device_cuda.so"; then
   echo 'skipped: this build is without CUDA'
   exit 77

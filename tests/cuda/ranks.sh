@@ -4,10 +4,9 @@
 # one GPU skips runs over the emulator: tests/emu/nccl.sh, tests/emu/ranks.sh.
 set -u
 . "${top_srcdir:?}/tests/comm/suite.sh"
-tmp=${TMPDIR:-/tmp}/spcore-cuda_ranks.$$
+tmp=$(mktemp -d) || exit 99
 first=
 trap '[ -z "$first" ] || kill -KILL $first 2>/dev/null; rm -rf "$tmp"' EXIT
-mkdir "$tmp" || exit 99
 if test ! -f "$top_builddir/.libs/comm_nccl.so"; then
   echo 'skipped: this build has no communicator nccl'
   exit 77

@@ -50,10 +50,10 @@ awk -F'\t' -v OFS='\t' 'NR % 3 { if ($1 ~ /^conv/) $2 = ($2 + 1) % 4; print }' "
 cp "$tmp/other/${tuned##*/}" "$tmp/before"
 for rank in 1 0; do
   (
-    export RANK=$rank WORLD_SIZE=2 SPCORE_PORT=$((20000 + $$ % 8000)) SPCORE_JOB=$$
+    export RANK=$rank WORLD_SIZE=2 SPCORE_PORT=$((32300 + $$ % 400)) SPCORE_JOB=$$
     [ $rank = 0 ] || SPCORE_CACHE=$tmp/other
     # shellcheck disable=SC2086
-    timeout 100 "$top_builddir/spcore" run train_cls.lua $options --out "$tmp/chosen" >"$tmp/chosen.$rank" 2>&1 || echo "status $?" >>"$tmp/chosen.$rank"
+    timeout 600 "$top_builddir/spcore" run train_cls.lua $options --out "$tmp/chosen" >"$tmp/chosen.$rank" 2>&1 || echo "status $?" >>"$tmp/chosen.$rank"
   ) &
 done
 wait
@@ -111,7 +111,7 @@ for step in g:steps(1000) do
 end
 L
 lost() {
-  timeout 60 "$top_builddir/spcore" run "$tmp/lost.lua" --device cuda --threads 1 --capture step --ranks 2 --shards 2 --quiet "$@" >"$tmp/log" 2>&1
+  timeout 600 "$top_builddir/spcore" run "$tmp/lost.lua" --device cuda --threads 1 --capture step --ranks 2 --shards 2 --quiet "$@" >"$tmp/log" 2>&1
 }
 lost
 if grep -q "rank 1 died at step" "$tmp/log" && grep -q "rank 0 ends by itself" "$tmp/log"; then
@@ -148,7 +148,7 @@ end
 if sp.rank == 0 then print(last and ("from %d: rank %d, %.3f ms, %.3f"):format(first, last.slowest_rank, last.slowest_ms, last.comm_share) or "nothing") end
 L
 for capture in off lane step; do
-  said=$(SPCORE_EMU_SLOWER=1 timeout 60 "$top_builddir/spcore" run "$tmp/slow.lua" --device cuda --threads 1 --ranks 2 --capture $capture --quiet 2>&1)
+  said=$(SPCORE_EMU_SLOWER=1 timeout 600 "$top_builddir/spcore" run "$tmp/slow.lua" --device cuda --threads 1 --ranks 2 --capture $capture --quiet 2>&1)
   # a step is 20 ms longer on rank 1, of which what the other one does meanwhile is not waiting
   if echo "$said" | awk -v capture=$capture '
     /nothing$/ { ok = capture == "step" }

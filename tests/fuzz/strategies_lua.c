@@ -106,7 +106,7 @@ static void be_rank(lua_State *L, const sp_rank_opts *o, int pipe) {
   sp_err err;
   char answer[ANSWER + 64];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  alarm(60);
+  alarm(600);                        /* as a case may take with a sanitizer */
   if (new_env(&env, &err)) _exit(1); /* threads of the one there was are not in this process */
   sp_lua_of(L)->env = env;
   if (sp_ranks_open(&env->ranks, o, &err)) {

@@ -17,7 +17,10 @@ for _, device in ipairs { "cpu", "mock" } do
   local sequential, streamed, faster, ideal, efficiency = lines[3]:match(row)
   t.ok(sequential, lines[3])
   t.eq(ideal, "1.40")
-  t.ok(math.abs(tonumber(faster) - sequential / streamed) < 0.02, "the speed-up is of these two")
+  -- steps that are seen in one go take next to nothing: three digits of that are a range
+  local s, m, half = tonumber(sequential), tonumber(streamed), 0.0006
+  t.ok(faster + 0.006 >= (s - half) / (m + half) and faster - 0.006 <= (s + half) / math.max(m - half, 1e-9),
+    "the speed-up is of these two")
   t.ok(math.abs(efficiency - 100 * faster / ideal) < 2, "the efficiency is of these two")
 end
 for _, bad in ipairs { "x", "1,,2", "0", "-1", "1e9", ("1,"):rep(16) .. "1" } do

@@ -70,9 +70,10 @@ do
   local data = g.requests { tensors = { { "uint8", shape = { 4 } } }, batch = 1 }
   g:results { g.sleep { g.to_float { data.data }, ms = 100, frozen = true } }
   for k = 1, 4 do t.ok(g:submit { bytes(k) }) end
-  local began = os.clock()
+  local began, clock = os.clock(), sp.now()
   for answer in g:answers() do t.eq(answer.status, "ok") end
-  t.ok(os.clock() - began < 0.1, ("%.2f s of a processor"):format(os.clock() - began))
+  local busy, took = os.clock() - began, sp.now() - clock -- who waits busily takes all of it
+  t.ok(busy < 0.5 * took, ("%.2f s of a processor in %.2f s"):format(busy, took))
 end
 
 -- Submitted by hand: the queue is bounded; what was cancelled, is late, or does not fit is answered in its turn.

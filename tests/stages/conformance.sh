@@ -2,9 +2,8 @@
 # conformance.sh - every plugin of ours passes the stage conformance suite.
 set -u
 spcore=$top_builddir/spcore
-out=${TMPDIR:-/tmp}/spcore-conformance.$$
+out=$(mktemp -d) || exit 99
 trap 'rm -rf "$out"' EXIT
-mkdir "$out" || exit 99
 failed=0
 check() { # check --set ... FILE...
   "$spcore" check --quiet "$@" >"$out/log" 2>&1 || { failed=1; cat "$out/log"; }
