@@ -24,7 +24,8 @@ left_out() {
 }
 
 net="--width 8 --levels 4" # products of few rows, which have factors
-case ${SP_SANITIZERS-} in *thread*) net="--width 4 --levels 2" ;; esac # that takes minutes there
+long=150 # steps of a run that is killed after 20
+case ${SP_SANITIZERS-} in *thread*) net="--width 4 --levels 2" long=60 ;; esac # that takes minutes there
 seg="train_seg.lua --size 16 $net --train-encoder --samples 124 --ema 0.9 --dropout 0.1"
 cls="train_cls.lua --size 16 --samples 124"
 common="--device cpu --threads 1 --seed 3 --batch 2 --shards 8 --eval-every 4 --quiet --checksums --no-tensorboard"
@@ -364,13 +365,13 @@ else
 fi
 
 # ---- killed, and on with other ranks ----
-train long1 "$seg" 150 || not_ok "150 steps on one rank: $(cat long1.log)"
+train long1 "$seg" $long || not_ok "$long steps on one rank: $(cat long1.log)"
 # killed RANKS SIGNAL OPTIONS...: when there is a checkpoint, long before the end; once more where nobody looked in time
 killed() {
   ranks=$1 signal=$2; shift 2
   for turn in 1 2 3; do
     rm -rf "$ranks.$signal"
-    train "$ranks.$signal" "$seg --checkpoint-every 10" 150 --ranks "$ranks" "$@" &
+    train "$ranks.$signal" "$seg --checkpoint-every 10" $long --ranks "$ranks" "$@" &
     train=$!
     while ! ls "$ranks.$signal" 2>/dev/null | grep -q '^checkpoint-\([2-9]\|1[0-4]\)0\.' && kill -0 $train 2>/dev/null; do sleep 0.01; done
     pid=$(ps -eo pid=,args= | awk -v out="--out $ranks.$signal " 'index($0, "spcore run") && index($0, out) && !/timeout|awk/ { print $1; exit }')
