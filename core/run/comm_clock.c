@@ -7,12 +7,15 @@
 #include <stdlib.h>
 
 #define EVERY 16 /* steps */
+#define LAG 2    /* steps from the one that is looked at, whose events are over with it, to when it is told */
 
 struct sp_comm_clock {
   void **event; /* [cap] in pairs */
   size_t n, cap;
-  uint64_t every, lag; /* steps: which are looked at, and how much later they are read */
-  uint64_t step;       /* 1 + the one that the events are of; 0: none */
+  uint64_t every;  /* steps, of which the last is looked at */
+  uint64_t step;   /* 1 + the one that the events are of; 0: none */
+  uint64_t behind; /* 1 + the first one behind a pause */
+  bool paused;
 };
 
 /* What a lane launches is of that lane alone. */
@@ -39,9 +42,10 @@ int sp_comm_clock_new(sp_comm_clock **out, const sp_machine *m, sp_err *err) {
   if (!n) return SP_OK;
   sp_comm_clock *c = *out = sp_graph_zalloc(m->g, 1, sizeof *c, "times", err);
   if (!c || !(c->event = sp_graph_zalloc(m->g, n, sizeof *c->event, "times", err))) return err->status;
-  /* a step ends in the last of its ticks, one a pass */
-  c->lag = (uint64_t)m->p->sched.depth / (uint64_t)m->p->micro + 2;
-  for (c->every = EVERY; c->every < 2 * c->lag;) c->every *= 2;
+  c->paused = true;
+  /* so many steps have begun while one ends, and none of them may be the next that is looked at */
+  uint64_t ahead = (uint64_t)m->p->sched.depth / (uint64_t)m->p->micro + 1;
+  for (c->every = EVERY; c->every <= ahead + LAG;) c->every *= 2;
   for (; c->cap < n && !st; c->cap += !st)
     st = sp_place_event(&m->g->main, SP_EVENT_TIMING, "times", &c->event[c->cap], err);
   return st;
@@ -53,11 +57,17 @@ void sp_comm_clock_free(sp_comm_clock *c, const sp_machine *m) {
   free(c);
 }
 
+void sp_comm_clock_pause(sp_comm_clock *c) {
+  if (c) c->paused = true;
+}
+
 int sp_comm_clock_mark(sp_comm_clock *c, const sp_loop *l, const sp_op *op, uint64_t pass, int behind, sp_err *err) {
   const sp_machine *m = l->m;
   if (!c) return SP_OK;
   uint64_t step = pass / (uint64_t)m->p->micro;
-  if (step % c->every != c->every - 1 || !has_comm(op)) return SP_OK;
+  if (!has_comm(op)) return SP_OK;
+  if (c->paused) c->paused = false, c->behind = step + 1, c->step = c->step > step ? 0 : c->step;
+  if (step % c->every != c->every - 1 || c->behind == step + 1) return SP_OK;
   if (c->step != step + 1) c->n = 0;
   c->step = step + 1;
   if (c->n % 2 != (size_t)behind || c->n == c->cap) return SP_OK; /* of a step that was broken off, and began again */
@@ -74,7 +84,7 @@ static bool read_pair(void *const *event, const sp_device_type *d, double *ms) {
 
 sp_clock_word sp_comm_clock_read(sp_comm_clock *c, const sp_machine *m, uint64_t step, double *seconds) {
   if (!c || !c->step) return SP_CLOCK_NOTHING;
-  if (step + 1 < c->step + c->lag) return step + 1 == c->step ? SP_CLOCK_LOOKS : SP_CLOCK_NOTHING;
+  if (step + 1 < c->step + LAG) return step + 1 == c->step ? SP_CLOCK_LOOKS : SP_CLOCK_NOTHING;
   bool known = c->n > 0 && c->n % 2 == 0;
   *seconds = 0;
   for (size_t i = 0; i < c->n && known; i += 2) {

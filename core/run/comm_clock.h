@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * comm_clock.h - of a device: how long in a step a rank's lane of collectives is at work, and in them it waits for other ranks.
+ * comm_clock.h - of a device: how long a rank's lane of collectives is at work in a step, in which it waits for others.
  *
- * A device waits by itself, so its own events have to tell when it began and was done. They cost it about a microsecond each, so
- * one step in 16 is looked at, the same on all ranks, and what its events say is read some steps later, when it is over anyhow. In
- * a step that is one graph there is no place for them, and nothing is told. */
+ * A device waits by itself, so its own events have to tell when it began and was done. They take some of its time, so
+ * one step in 16 is looked at, the same on all ranks, and what its events say is read two steps later: it is over then,
+ * and those steps are timed. In a step that is one graph there is no place for events, and nothing is told. */
 #ifndef SP_CORE_COMM_CLOCK_H
 #define SP_CORE_COMM_CLOCK_H
 
@@ -15,6 +15,8 @@ typedef enum sp_clock_word { SP_CLOCK_NOTHING, SP_CLOCK_LOOKS, SP_CLOCK_TELLS } 
 int sp_comm_clock_new(sp_comm_clock **clock, const sp_machine *m, sp_err *err);
 void sp_comm_clock_free(sp_comm_clock *clock, const sp_machine *m);
 
+/* What ranks do from here on is waited for in the next step, which is not looked at. NULL: does nothing. */
+void sp_comm_clock_pause(sp_comm_clock *clock);
 /* Before (`behind` 0) and behind an operation that is submitted for a pass. NULL: does nothing. */
 int sp_comm_clock_mark(sp_comm_clock *clock, const sp_loop *l, const sp_op *op, uint64_t pass, int behind, sp_err *err);
 /* At the end of each step, which may be one that is looked at, or the one where *seconds of such are told, once. */

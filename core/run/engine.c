@@ -325,7 +325,7 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
     return st;
   if (cut) sp_loop_cut(&e->units[0].loop, first);
   e->sought = false;
-  sp_shards_pause(e->units[0].m->shards);
+  sp_shards_pause(e->units[0].m);
   return SP_OK;
 }
 
@@ -471,7 +471,7 @@ int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, con
   if (cut) return sp_fail(err, SP_E_CANCELLED, "interrupted");
   if (sp_graph_swap_averages(e->g, err)) return halt(e, err);
   st = evaluate(e, &e->units[at].loop, each, arg, err);
-  sp_shards_pause(e->units[0].m->shards);
+  sp_shards_pause(e->units[0].m);
   sp_err back;
   if (sp_graph_swap_averages(e->g, &back) && !st) {
     *err = back;

@@ -183,8 +183,8 @@ typedef struct sp_pass_told {
  * ranks. */
 int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, const sp_pass_told *told, sp_result *res,
                   sp_err *err);
-/* What comes before the next step is none of a step's time. NULL: does nothing. */
-void sp_shards_pause(sp_shards *s);
+/* What comes before the next step is none of a step's time. */
+void sp_shards_pause(const sp_machine *m);
 /* Of an evaluation: *res becomes that of the batch that this rank had beside the own one; false: there is no such rank. */
 bool sp_shards_of_rank(sp_shards *s, const sp_machine *m, int rank, sp_result *res);
 

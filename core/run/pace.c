@@ -27,7 +27,8 @@ sp_rank_time sp_pace_take_device(sp_pacer *p, double waited) {
   if (p->last > 0) p->apart += now - p->last, p->gaps++;
   p->last = now;
   if (waited <= 0 || !p->gaps) return t;
-  t = (sp_rank_time){fmax(p->apart / p->gaps - waited, 1e-9), waited};
+  double mean = p->apart / p->gaps; /* which a single step may be longer than */
+  t = (sp_rank_time){fmax(mean - waited, 1e-9), fmin(waited, mean)};
   p->apart = p->gaps = 0;
   return t;
 }

@@ -296,8 +296,9 @@ static int look_for_bad(sp_shards *s, const sp_machine *m, sp_err *err) {
 }
 
 /* ---- how long ranks wait for each other ---- */
-void sp_shards_pause(sp_shards *s) {
-  if (s) s->pacer.last = 0;
+void sp_shards_pause(const sp_machine *m) {
+  if (m->shards) m->shards->pacer.last = 0;
+  sp_comm_clock_pause(m->clock);
 }
 
 static void take_time(sp_shards *s, const sp_machine *m) {

@@ -314,9 +314,9 @@ function run:finish(text) end
 ---@field updated boolean the optimizer ran
 ---@field time number when it was seen complete, as sp.now()
 ---@field lr? number
----@field slowest_rank? integer of several ranks, as the next two; on GPUs from about the 20th step on
+---@field slowest_rank? integer of several ranks, as the next two; on GPUs from step 17 on
 ---@field slowest_ms? number by which it was behind
----@field comm_share? number of the step, that this rank waited for others
+---@field comm_share? number of the time, that ranks waited for others, the mean of all; on GPUs, that lane comm was at work
 ---@field eval? table what g:evaluate{ every = k } found; of several sources the one that was named first
 ---@field evals? table<string, table> of several sources what each found, by its name
 ---@field [string] any

@@ -97,8 +97,11 @@ START_TEST(time_of_a_device) {
   ck_assert(sp_pace_take_device(&pacer, 0).own == 0);
   pacer.last = 0; /* a pause */
   ck_assert(sp_pace_take_device(&pacer, 0).own == 0);
-  sp_rank_time t = sp_pace_take_device(&pacer, 10);
-  ck_assert_msg(t.own > 0 && t.waited == 10, "%g s", t.own); /* more than a step: never nothing */
+  sp_rank_time t = sp_pace_take_device(&pacer, 0.5); /* two gaps, of 4 s and of none */
+  ck_assert_msg(t.own > 1.4 && t.own < 60 && t.waited == 0.5, "%g s", t.own);
+  pacer.last = sp_now() - 1;
+  t = sp_pace_take_device(&pacer, 1000); /* of one step, which may be longer than the others */
+  ck_assert_msg(t.own > 0 && t.own < 1e-6 && t.waited > 0.99 && t.waited < 60, "%g s, waited %g", t.own, t.waited);
 }
 END_TEST
 
