@@ -34,7 +34,9 @@ run 4 pipelined lane late bf16
 
 # six shards are halved twice: once by two ranks
 options=$(echo "$options" | sed 's/--shards 4/--shards 6/; s/--steps 8/--steps 3/')
+few=${SP_SKIP_ONCE+yes} # the stage check of .ci/run compares the bits of each way; for memory some have to do
 for wire in fp32 bf16; do
+  [ "$few$wire" != yesfp32 ] || continue
   rm -rf "$tmp"/[124].*."$wire"
   run 1 serialized off early $wire
   run 2 pipelined step late $wire
@@ -81,13 +83,13 @@ wide() {
 wide 1 off 0 1 fp32
 wide 2 lane 0 2 fp32
 wide 1 off 0.9 1 bf16
-wide 2 step 0.9 1 bf16
-wide 4 off 0.9 2 bf16
+[ "$few" ] || wide 2 step 0.9 1 bf16
+[ "$few" ] || wide 4 off 0.9 2 bf16
 # each rank keeps what the optimizer does of its slices
 wide 2 lane 0.9 1 bf16 --optimizer-shards
 wide 1 off adamw 1 fp32
 wide 2 step adamw 2 fp32 --optimizer-shards
-wide 4 lane adamw 1 fp32 --optimizer-shards
+[ "$few" ] || wide 4 lane adamw 1 fp32 --optimizer-shards
 # what a file gave moves to where ranks give each other weights
 cp "$tmp/adamw.fp32.1.safetensors" "$tmp/given.safetensors"
 wide 1 off adamw 1 fp32 --load "$tmp/given.safetensors"
@@ -141,7 +143,7 @@ local net = g.layers { g.to_float { data.image, scale = true }, layers = { { "fl
 g:train { g.cross_entropy { net.features, data.label }, optimizer = g.sgd { lr = 0.1 } }
 g:evaluate { data = val, every = 5 }
 local first, last
-for step, m in g:steps(70) do
+for step, m in g:steps(34) do
   if sp.rank == 1 then require "spcore.sys".sleep(0.06) end
   if m.slowest_rank then first, last = first or step, m end
 end
@@ -149,6 +151,7 @@ if sp.rank == 0 then print(last and ("from %d: rank %d, %.3f ms, %.3f"):format(f
 L
 # a step is 60 ms longer on rank 1; with four shards each rank has two passes a step, whose collectives are made one by one
 for capture in off lane step "lane --shards 4"; do
+  [ "$few" ] && [ "$capture" != lane ] && continue
   # shellcheck disable=SC2086
   said=$(SPCORE_EMU_SLOWER=1 timeout 600 "$top_builddir/spcore" run "$tmp/slow.lua" --device cuda --threads 1 --ranks 2 --capture $capture --quiet 2>&1) ||
     said="exit status $?: $said"
