@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * pace.h - which of several ranks takes the longest for a step of its own, and how long they wait for each other.
  *
- * Between two steps a rank's own time is all but that in which it waits for other ranks and has nothing to do that they need. All
- * are told it with the step's metrics, so all say the same. How long a device has waited by itself it tells later, of some steps. */
+ * Between two steps a rank's own time is all but that in which it waits for other ranks and has nothing to do that they
+ * need. All are told it with the step's metrics, so all say the same. A device, which waits by itself, tells later how
+ * long, and of some steps only. */
 #ifndef SP_CORE_PACE_H
 #define SP_CORE_PACE_H
 
