@@ -73,6 +73,7 @@ size_t shared_limit(const void *kernel); /* most dynamic shared memory that the 
 void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const operation &body);
 bool reversed(); /* SPCORE_EMU_ORDER=reverse: blocks and threads run from the last to the first */
 
+constexpr unsigned char fresh_byte = 0xcb; /* of memory that nobody has written yet */
 constexpr size_t shared_most = 227 << 10, shared_default = 48 << 10;
 
 } // namespace sp_emu

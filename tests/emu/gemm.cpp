@@ -156,6 +156,11 @@ static matrix in_batch(matrix m, const lt_layout &l, int i) {
   return m;
 }
 
+static bool is_fresh(const void *number) {
+  const unsigned char *byte = static_cast<const unsigned char *>(number);
+  return byte[0] == fresh_byte && byte[1] == fresh_byte && byte[2] == fresh_byte && byte[3] == fresh_byte;
+}
+
 } // namespace sp_emu
 
 using namespace sp_emu;
@@ -213,6 +218,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   int pieces = algo.splitk * (algo.id == 1 ? 3 : 1);
   if (usable(stream)) return CUBLAS_STATUS_EXECUTION_FAILED;
   cudaError_t error = submit(stream, opened([=] {
+                               if (!on_host && (is_fresh(alpha) || is_fresh(beta)))
+                                 die("cublasLtMatmul scales by a number on the device that was never written");
                                float by = on_host ? host_alpha : *static_cast<const float *>(alpha);
                                float keep = on_host ? host_beta : *static_cast<const float *>(beta);
                                std::vector<float> sums;

@@ -38,7 +38,7 @@ static std::atomic<cudaError_t> sick{cudaSuccess};
 static std::recursive_mutex calls;
 
 constexpr size_t align = 256, large = 8 << 20;
-constexpr unsigned char guard_byte = 0xa5, fresh_byte = 0xcb;
+constexpr unsigned char guard_byte = 0xa5;
 
 [[noreturn]] void die(const char *format, ...) {
   va_list args;

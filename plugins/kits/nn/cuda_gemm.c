@@ -465,6 +465,7 @@ static int run(nnc_call *c, const nn_xop *op, args *a, int kind) {
   a->p = find(c, op, kind);
   if (!a->p) return nnc_fail(c, op, SP_E_STATE, "a batch of this size was not prepared");
   if (a->p->how == SKINNY) return nnc_check(c, op, run_skinny(a));
+  if (kind == UPDATE && (st = nnc_beta(c, a->add))) return st;
   err = run_lt(a);
   return err ? nnc_fail(c, op, SP_E_DEVICE, cublasLtGetStatusString((cublasStatus_t)err)) : SP_OK;
 }

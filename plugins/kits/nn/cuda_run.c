@@ -222,6 +222,12 @@ int nnc_bias_grad(nnc_call *c, const nn_xop *op) {
   return st ? st : nnc_add_later(c, &p);
 }
 
+int nnc_beta(nnc_call *c, int add) {
+  if (c->beta == 1 + add) return SP_OK;
+  c->beta = 1 + add;
+  return check(c, (cudaError_t)nnk_fill(c->stream, nnc_one(c), (float)add, 1), "a constant");
+}
+
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 static void bind(nn_walk *w) { nnc_stem_choose((const nnc_call *)w); }
 
@@ -230,7 +236,6 @@ static int start(nn_walk *w, int backward) {
   int st = SP_OK;
   if (c->cuda->low.frozen) return SP_OK;
   if (!backward) st = repeat_biases(c);
-  else if (c->w.io->dw_scale) st = check(c, (cudaError_t)nnk_fill(c->stream, nnc_one(c), 1, 1), "a constant");
   return st ? st : cast_weights(c, backward);
 }
 
@@ -316,6 +321,7 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   if (!cuda->ext) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the device has no extension %s", SP_EXT_CUDA);
   st = nn_walk_batch(&c.w);
   if (!st && cuda->low.frozen) st = make_constants(&c);
+  else if (!st) st = nnc_beta(&c, 1); /* what is measured is to read the weights, too */
   for (int i = 0; i < cuda->low.n_ops && !st; i++) {
     const nn_xop *op = &cuda->low.ops[i];
     if (cuda->cops[i].first) st = nnc_stem_prepare(&c, op);
@@ -345,12 +351,7 @@ int nn_cuda_backward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io) {
   return st;
 }
 
-/* What products in place have as beta is 0 where they are to overwrite: none of their weights is updated, or all are. */
 int nn_cuda_apply(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io) {
   nnc_call c = call_of(ctx, cuda, io, NULL);
-  int add = 0;
-  for (int i = 0; i < cuda->low.net.n_weights; i++)
-    if (cuda->low.net.weights[i].flags & SP_WEIGHT_FACTORS) nn_applied(&c.w, i, &add);
-  int st = check(&c, (cudaError_t)nnk_fill(c.stream, nnc_one(&c), (float)add, 1), "a constant");
-  return st ? st : nn_apply(&c.w, &device);
+  return nn_apply(&c.w, &device);
 }
