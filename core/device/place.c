@@ -4,8 +4,12 @@
 
 #include "base/ctx.h"
 #include "base/fpmode.h"
+#include "base/util.h"
 #include "device/cpu.h"
 
+#include <spcore/checksum.h>
+
+#include <stdlib.h>
 #include <string.h>
 
 int sp_place_open(sp_place *p, const sp_device_type *type, int index, sp_err *err) {
@@ -28,6 +32,7 @@ int sp_place_open_cpu(sp_place *p, const sp_place *main, sp_err *err) {
 void sp_place_close(sp_place *p) {
   if (!p->dev) return;
   if (p->transfer) p->type->stream_close(p->transfer);
+  if (p->sum) p->type->free(p->dev, SP_MEM_PINNED, p->sum);
   if (!p->borrowed) p->type->close(p->dev);
   *p = (sp_place){0};
 }
@@ -69,6 +74,35 @@ int sp_place_upload(sp_place *p, void *dst, const void *src, size_t bytes, sp_er
 
 int sp_place_download(sp_place *p, void *dst, const void *src, size_t bytes, sp_err *err) {
   return transfer(p, dst, src, bytes, err);
+}
+
+static int hash_copy(sp_place *p, const void *data, size_t bytes, const char *what, uint64_t *sum, sp_err *err) {
+  void *copy = sp_calloc(1, bytes + 1);
+  if (!copy) return sp_nomem(err, bytes, what);
+  int st = sp_place_download(p, copy, data, bytes, err);
+  if (!st) *sum = sp_checksum(copy, bytes);
+  free(copy);
+  return st;
+}
+
+int sp_place_checksum(sp_place *p, const void *data, size_t bytes, const char *what, uint64_t *sum, sp_err *err) {
+  sp_ctx_holder h;
+  void *word = NULL;
+  int st = SP_OK;
+  *sum = 0;
+  if (sp_place_is_host(p)) {
+    *sum = sp_checksum(data, bytes);
+    return SP_OK;
+  }
+  if (!p->type->stream_hash) return hash_copy(p, data, bytes, what, sum, err);
+  if (!p->sum) st = p->type->alloc(sp_ctx_for(&h, what, err), p->dev, SP_MEM_PINNED, sizeof *p->sum, &word);
+  if (st) return st;
+  if (word) p->sum = word;
+  if (!p->transfer) st = sp_place_stream(p, "transfer", 0, &p->transfer, err);
+  if (!st) st = sp_place_hash(p, p->transfer, data, bytes, p->sum, what, err);
+  if (!st) st = sp_place_sync(p, p->transfer, what, err);
+  if (!st) *sum = *p->sum;
+  return st;
 }
 
 int sp_place_stream(const sp_place *p, const char *name, int priority, void **stream, sp_err *err) {

@@ -12,7 +12,8 @@
 typedef struct sp_place {
   const sp_device_type *type;
   void *dev;      /* NULL: closed */
-  void *transfer; /* stream for upload and download, opened when first needed */
+  void *transfer; /* stream for upload, download and checksums, opened when first needed */
+  uint64_t *sum;  /* pinned, for checksums; as above */
   bool borrowed;  /* dev is another place's, which closes it */
 } sp_place;
 
@@ -31,6 +32,9 @@ void sp_place_free(const sp_place *place, void *ptr);
 int sp_place_upload(sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err);
 int sp_place_download(sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err);
 
+/* The checksum of the place's memory, when it is there: made by the device where it can, else of a copy. */
+int sp_place_checksum(sp_place *place, const void *data, size_t bytes, const char *what, uint64_t *sum, sp_err *err);
+
 /* Streams and events of the place, with `what` for the message. */
 int sp_place_stream(const sp_place *place, const char *name, int priority, void **stream, sp_err *err);
 int sp_place_event(const sp_place *place, uint32_t flags, const char *what, void **event, sp_err *err);
@@ -39,7 +43,7 @@ int sp_place_wait(const sp_place *place, void *stream, void *event, const char *
 int sp_place_sync(const sp_place *place, void *stream, const char *what, sp_err *err); /* a stream */
 int sp_place_sync_event(const sp_place *place, void *event, const char *what, sp_err *err);
 int sp_place_submit(const sp_place *place, void *stream, sp_op_fn fn, void *arg, const char *what, sp_err *err);
-/* The checksum of the place's memory; where the type has stream_hash. */
+/* The same, enqueued; where the type has stream_hash. */
 int sp_place_hash(const sp_place *place, void *stream, const void *data, size_t bytes, uint64_t *sum, const char *what,
                   sp_err *err);
 int sp_place_copy(const sp_place *place, void *stream, void *dst, const void *src, size_t bytes, const char *what,

@@ -212,6 +212,8 @@ int sp_node_put_weight(sp_node *node, size_t i, const void *src, sp_err *err);
 /* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. Of one that ranks have slices of
  * the whole: collective. */
 int sp_node_get_weight(sp_node *node, size_t i, const void **data, void **owned, sp_err *err);
+/* Fails: weight i has no memory, since its graph could not be made. */
+int sp_node_no_weight(const sp_node *node, size_t i, sp_err *err);
 uint64_t sp_node_weight_bytes(const sp_node *node, size_t i); /* that this process keeps */
 bool sp_node_has_dw(const sp_node *node, size_t i);
 int sp_graph_keep_statistics(sp_graph *g, sp_err *err); /* for an optimizer that restores them */

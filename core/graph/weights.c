@@ -104,6 +104,11 @@ int sp_node_put_weight(sp_node *n, size_t i, const void *src, sp_err *err) {
                          err);
 }
 
+int sp_node_no_weight(const sp_node *n, size_t i, sp_err *err) {
+  return sp_fail(err, SP_E_INVALID, "stage '%s': weight '%s' has no memory, since its graph could not be made", n->name,
+                 n->weights[i].name);
+}
+
 int sp_node_get_weight(sp_node *n, size_t i, const void **data, void **owned, sp_err *err) {
   sp_place *place = sp_node_place(n);
   size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
@@ -115,9 +120,7 @@ int sp_node_get_weight(sp_node *n, size_t i, const void **data, void **owned, sp
     *data = given ? n->whole[i] : *owned;
     return st;
   }
-  if (!n->w[i].data)
-    return sp_fail(err, SP_E_INVALID, "stage '%s': weight '%s' has no memory, since its graph could not be made", n->name,
-                   n->weights[i].name);
+  if (!n->w[i].data) return sp_node_no_weight(n, i, err);
   if (sp_place_is_host(place)) return SP_OK;
   if (!(*owned = sp_calloc(1, bytes ? bytes : 1))) return sp_nomem(err, bytes, n->weights[i].name);
   *data = *owned;

@@ -4,8 +4,6 @@
  * made of factors the same. And which outputs have no hash, since nobody reads them or a cache spares their stage. */
 #include "run/machine.h"
 
-#include <spcore/checksum.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -144,22 +142,12 @@ int sp_checksum_order(sp_machine *m, sp_err *err) {
 }
 
 /* ---- values ---- */
-/* Memory of a device that makes no checksums itself: a copy is hashed, and the call is over. */
-static int hash_copy(sp_place *place, const void *data, size_t bytes, uint64_t *hash, sp_err *err) {
-  void *copy = sp_calloc(1, bytes + 1);
-  if (!copy) return sp_nomem(err, bytes, "a checksum");
-  int st = sp_place_download(place, copy, data, bytes, err);
-  *hash = st ? 0 : sp_checksum(copy, bytes);
-  free(copy);
-  return st;
-}
-
 static int hash_tensor(sp_call *c, void *stream, const sp_tensor *t, size_t *k, sp_err *err) {
   sp_place *place = sp_node_place(c->task->node);
   int64_t of_spec = sp_spec_bytes(&t->spec);
   size_t bytes = t->data && of_spec > 0 ? (size_t)of_spec : 0;
   uint64_t *hash = &c->hash[(*k)++];
-  if (!place->type->stream_hash) return hash_copy(place, t->data, bytes, hash, err);
+  if (!place->type->stream_hash) return sp_place_checksum(place, t->data, bytes, c->task->name, hash, err);
   return sp_place_hash(place, stream, t->data, bytes, hash, c->task->name, err);
 }
 

@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "device/cpu.h"
+#include "device/place.h"
 #include "tests/kit/device_kit.h"
+
+#include <spcore/checksum.h>
 
 static uint64_t order_of(uint64_t seed) {
   sp_device_sim_seed(seed);
@@ -104,12 +107,39 @@ START_TEST(a_cycle_is_named) {
 }
 END_TEST
 
+/* Of memory that the host cannot read: the device's own, and that of a copy where it makes none. */
+START_TEST(checksums_of_a_place) {
+  enum { N = 70001 };
+  static unsigned char data[N];
+  for (int i = 0; i < N; i++) data[i] = (unsigned char)(i * 7 + i / 251);
+  for (int own = 0; own < 2; own++) {
+    sp_device_type copy = sp_device_simmock;
+    sp_place place;
+    sp_err why;
+    uint64_t sum[2];
+    void *memory;
+    if (!own) copy.stream_hash = NULL;
+    ck_assert_int_eq(sp_place_open(&place, &copy, 0, &why), SP_OK);
+    ck_assert(!sp_place_is_host(&place));
+    ck_assert_int_eq(sp_place_alloc(&place, N, "weights", &memory, &why), SP_OK);
+    ck_assert_int_eq(sp_place_upload(&place, memory, data, N, &why), SP_OK);
+    ck_assert_int_eq(sp_place_checksum(&place, memory, N, "weights", &sum[0], &why), SP_OK);
+    ck_assert_int_eq(sp_place_checksum(&place, memory, 5, "weights", &sum[1], &why), SP_OK);
+    ck_assert_uint_eq(sum[0], sp_checksum(data, N));
+    ck_assert_uint_eq(sum[1], sp_checksum(data, 5));
+    sp_place_free(&place, memory);
+    sp_place_close(&place);
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("device sim");
   TCase *sim = tcase_create("sim");
   tcase_add_test(sim, a_seed_is_a_timing);
   tcase_add_test(sim, a_cycle_is_named);
   tcase_add_test(sim, behind_a_border_an_operation_waits_in_its_stream);
+  tcase_add_test(sim, checksums_of_a_place);
   suite_add_tcase(suite, sim);
   return kit_run(suite);
 }

@@ -7,7 +7,7 @@
 
 #include <spcore/checksum.h>
 
-enum { THREADS = 1024, EACH = 4 }; /* words of a thread, which are on their way together */
+enum { THREADS = 1024, EACH = 8 }; /* words of a thread, which are on their way together */
 
 /* The words [0, words) of memory that is aligned to T, low parts first. */
 template <typename T> static __device__ __forceinline__ uint64_t load(const void *data, size_t i) {
