@@ -32,7 +32,7 @@ void sp_place_free(const sp_place *place, void *ptr);
 int sp_place_upload(sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err);
 int sp_place_download(sp_place *place, void *dst, const void *src, size_t bytes, sp_err *err);
 
-/* The checksum of the place's memory, when it is there: made by the device where it can, else of a copy. */
+/* The checksum of the place's memory, which is complete: made by the device where it can, else of a copy. It waits. */
 int sp_place_checksum(sp_place *place, const void *data, size_t bytes, const char *what, uint64_t *sum, sp_err *err);
 
 /* Streams and events of the place, with `what` for the message. */
@@ -43,7 +43,7 @@ int sp_place_wait(const sp_place *place, void *stream, void *event, const char *
 int sp_place_sync(const sp_place *place, void *stream, const char *what, sp_err *err); /* a stream */
 int sp_place_sync_event(const sp_place *place, void *event, const char *what, sp_err *err);
 int sp_place_submit(const sp_place *place, void *stream, sp_op_fn fn, void *arg, const char *what, sp_err *err);
-/* The same, enqueued; where the type has stream_hash. */
+/* As sp_place_checksum(), enqueued, into pinned memory; where the type has stream_hash. */
 int sp_place_hash(const sp_place *place, void *stream, const void *data, size_t bytes, uint64_t *sum, const char *what,
                   sp_err *err);
 int sp_place_copy(const sp_place *place, void *stream, void *dst, const void *src, size_t bytes, const char *what,

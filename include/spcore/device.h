@@ -91,7 +91,7 @@ typedef struct sp_device_type {
   /* Optional. *sum becomes the checksum (spcore/checksum.h) of `bytes` bytes of DEVICE memory, of any alignment, as they
    * are when the stream gets there: one operation of the stream, which may be captured. `sum` is PINNED memory, aligned
    * to 8 bytes, and is read behind an event or a sync. data may be NULL where bytes is 0. Without it a run with
-   * --checksums waits behind every stage and captures nothing. [main] */
+   * --checksums waits behind every stage and captures nothing, and ranks compare copies of their weights. [main] */
   int (*stream_hash)(sp_ctx *, void *stream, const void *data, size_t bytes, uint64_t *sum);
 } sp_device_type;
 

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { FORWARD, DATA, WEIGHT, UPDATE, BACKWARD }; /* UPDATE: w = or += *scale * dw; BACKWARD: all of it */
-enum how { FUSED, PLAIN, SKINNY, PATCH };              /* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN */
+/* UPDATE: w += *scale * dw; APPLY: the same to the gradient's own memory, which it overwrites; BACKWARD: all of it */
+enum kind { FORWARD, DATA, WEIGHT, UPDATE, APPLY, BACKWARD };
+enum how { FUSED, PLAIN, SKINNY, PATCH }; /* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN */
 
 struct nn_product {
   nn_product *next;
@@ -104,12 +105,15 @@ static int set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what, c
   return cublasLtMatmulDescSetAttribute(desc, what, value, bytes) != CUBLAS_STATUS_SUCCESS;
 }
 
+/* By numbers on the device. */
+static int is_scaled(int kind) { return kind == UPDATE || kind == APPLY; }
+
 /* What the product is, over maps and weights. Not 0: cuBLASLt refuses. */
 static int describe_product(cublasLtMatmulDesc_t desc, const nn_product *p, int precision, int fused,
                             const void *bias) {
   cublasComputeType_t compute = precision == SP_PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   int32_t ta = p->kind == FORWARD ? CUBLAS_OP_T : CUBLAS_OP_N, tb = p->kind >= WEIGHT ? CUBLAS_OP_T : CUBLAS_OP_N;
-  int32_t mode = p->kind == UPDATE ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST;
+  int32_t mode = is_scaled(p->kind) ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   int bad;
   if (fused && p->biased) epilogue = p->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
@@ -149,9 +153,9 @@ static int run_lt(const args *a) {
   const void *from = a->plus.p ? a->plus.p : a->d;
   const void *alpha = &host_alpha, *beta = &host_beta;
   cublasLtMatmulDescOpaque_t own, *desc = (cublasLtMatmulDescOpaque_t *)(uintptr_t)&p->desc; /* only read */
-  if (p->kind == UPDATE) {
+  if (is_scaled(p->kind)) {
     alpha = a->scale;
-    beta = nnc_one(c);
+    beta = &nnc_numbers(c)->beta;
   }
   if (p->how == FUSED && p->biased && p->bias != a->lt_bias) { /* repeated, in the scratch of this lane */
     desc = &own;
@@ -184,7 +188,7 @@ static int run_either(void *arg) {
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 static void key_of(const nn_product *p, const nn_cuda *cuda, char *key) {
-  static const char *const kinds[] = {"forward", "data", "weight", "update"};
+  static const char *const kinds[] = {"forward", "data", "weight", "in place", "applied"};
   static const char *const precisions[] = {"fp32", "tf32", "bf16"};
   snprintf(key, SP_CUDA_KEY_MAX, "product %s m%lld n%lld k%lld %s%s%s %s to %s ws%zu", kinds[p->kind], (long long)p->m,
            (long long)p->n, (long long)p->k, p->biased ? "bias" : "-", p->sums ? "+map" : "", p->relu ? "+relu" : "",
@@ -288,13 +292,13 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   char *x = c->w.tmp, *y = x + nn_align(nnc_map_bytes(in, c->w.n)), *g = y + nn_align(nnc_map_bytes(out, c->w.n)),
        *work = g;
   char key[SP_CUDA_KEY_MAX];
+  int all = is_scaled(kind) && nn_has_factors(low, op), st = is_scaled(kind) ? nnc_beta(c, kind == UPDATE) : SP_OK;
   nnc_call at = *c;
-  int all = kind == UPDATE && nn_has_factors(low, op);
   args a = {.c = &at,
             .master = nnc_product_weight(c, op),
-            .scale = kind == UPDATE ? nnc_one(c) : NULL,
+            .scale = is_scaled(kind) ? &nnc_numbers(c)->one : NULL,
             .add = kind == UPDATE};
-  int st;
+  if (st) return st;
   if (all) {
     if (!c->w.io->factors) return SP_OK; /* an evaluation */
     at.w.n = low->batch * low->shards;
@@ -419,10 +423,11 @@ static int prepare_whole(nnc_call *c, const nn_xop *op) {
   b.work = (char *)b.dx.p + nn_align(nnc_map_bytes(in, c->w.n));
   b.data = (args){.c = c, .p = data, .a = nnc_weight(c, op->d.w), .b = b.dy.p, .d = b.dx.p};
   b.data.master = b.data.a;
-  b.update = (args){.c = c, .p = update, .a = b.x.p, .b = b.dy.p, .d = g, .scale = nnc_one(c), .add = 1};
+  b.update = (args){.c = c, .p = update, .a = b.x.p, .b = b.dy.p, .d = g, .scale = &nnc_numbers(c)->one, .add = 1};
   st = nnc_check(c, op, nnk_patch_prepare(data->n, data->k));
+  if (!st) st = nnc_beta(c, 1);
   if (st) return st;
-  snprintf(key, sizeof key, "backward m%lld n%lld k%lld %s %s tf32", (long long)data->m, (long long)data->n,
+  snprintf(key, sizeof key, "backward in place m%lld n%lld k%lld %s %s tf32", (long long)data->m, (long long)data->n,
            (long long)data->k, b.biased ? "bias" : "-", b.relu ? "mask" : "-");
   st = nnc_tuned(c, key, take_whole, measure_whole, &b);
   if (st) return st;
@@ -443,11 +448,13 @@ static int handles(nnc_call *c) {
 
 int nnc_gemm_prepare(nnc_call *c, const nn_xop *op) {
   const nn_low *low = &c->cuda->low;
-  int st = handles(c), trained = low->training && !low->frozen, at_once = trained && !nn_has_factors(low, op);
+  int st = handles(c), trained = low->training && !low->frozen, factors = nn_has_factors(low, op);
+  int at_once = trained && !factors;
   if (!st) st = prepare(c, op, FORWARD);
   if (!st && low->training) st = prepare(c, op, DATA);
   if (!st && at_once) st = prepare(c, op, WEIGHT);
   if (!st && trained) st = prepare(c, op, UPDATE);
+  if (!st && trained && factors) st = prepare(c, op, APPLY);
   if (!st && at_once) st = prepare_whole(c, op);
   return st;
 }
@@ -465,7 +472,7 @@ static int run(nnc_call *c, const nn_xop *op, args *a, int kind) {
   a->p = find(c, op, kind);
   if (!a->p) return nnc_fail(c, op, SP_E_STATE, "a batch of this size was not prepared");
   if (a->p->how == SKINNY) return nnc_check(c, op, run_skinny(a));
-  if (kind == UPDATE && (st = nnc_beta(c, a->add))) return st;
+  if (is_scaled(kind) && (st = nnc_beta(c, a->add))) return st;
   err = run_lt(a);
   return err ? nnc_fail(c, op, SP_E_DEVICE, cublasLtGetStatusString((cublasStatus_t)err)) : SP_OK;
 }
@@ -533,5 +540,5 @@ int nnc_gemm_apply(nnc_call *c, const nn_xop *op) {
     void *work = c->w.more + nnc_cop(c, op)->off_pieces;
     st = nnc_check(c, op, nnk_bias_grad(c->stream, nnc_applied(c, op->d.w + 1), &dy, work));
   }
-  return st ? st : run(c, op, &a, UPDATE);
+  return st ? st : run(c, op, &a, a.add ? UPDATE : APPLY);
 }

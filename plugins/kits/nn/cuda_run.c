@@ -225,7 +225,7 @@ int nnc_bias_grad(nnc_call *c, const nn_xop *op) {
 int nnc_beta(nnc_call *c, int add) {
   if (c->beta == 1 + add) return SP_OK;
   c->beta = 1 + add;
-  return check(c, (cudaError_t)nnk_fill(c->stream, nnc_one(c), (float)add, 1), "a constant");
+  return check(c, (cudaError_t)nnk_fill(c->stream, &nnc_numbers(c)->beta, (float)add, 1), "a constant");
 }
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
@@ -321,7 +321,7 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   if (!cuda->ext) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the device has no extension %s", SP_EXT_CUDA);
   st = nn_walk_batch(&c.w);
   if (!st && cuda->low.frozen) st = make_constants(&c);
-  else if (!st) st = nnc_beta(&c, 1); /* what is measured is to read the weights, too */
+  else if (!st) st = check(&c, (cudaError_t)nnk_fill(c.stream, &nnc_numbers(&c)->one, 1, 1), "a constant");
   for (int i = 0; i < cuda->low.n_ops && !st; i++) {
     const nn_xop *op = &cuda->low.ops[i];
     if (cuda->cops[i].first) st = nnc_stem_prepare(&c, op);
