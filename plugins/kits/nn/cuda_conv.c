@@ -262,8 +262,7 @@ static int weight_grad(nnc_call *c, const nn_xop *op, nnk_sum g) {
   int st = plan_of(c, op, &a);
   if (!st && a.p->by[BWD_WEIGHTS].own) {
     a.sum = g;
-    if (g.scale && a.p->by[BWD_WEIGHTS].own != KERNEL) st = nnc_beta(c, g.add);
-    return st ? st : checked(&a, nnc_conv_run(&a));
+    return checked(&a, nnc_conv_run(&a));
   }
   if (st || x.elt != NN_F32) return st ? st : grad_of_bf16(c, op, &a, g, count);
   a.to = g.scale ? c->w.tmp : (char *)g.p;

@@ -155,7 +155,7 @@ static int run_lt(const args *a) {
   cublasLtMatmulDescOpaque_t own, *desc = (cublasLtMatmulDescOpaque_t *)(uintptr_t)&p->desc; /* only read */
   if (is_scaled(p->kind)) {
     alpha = a->scale;
-    beta = &nnc_numbers(c)->beta;
+    beta = &c->cuda->numbers[a->add];
   }
   if (p->how == FUSED && p->biased && p->bias != a->lt_bias) { /* repeated, in the scratch of this lane */
     desc = &own;
@@ -292,13 +292,12 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   char *x = c->w.tmp, *y = x + nn_align(nnc_map_bytes(in, c->w.n)), *g = y + nn_align(nnc_map_bytes(out, c->w.n)),
        *work = g;
   char key[SP_CUDA_KEY_MAX];
-  int all = is_scaled(kind) && nn_has_factors(low, op), st = is_scaled(kind) ? nnc_beta(c, kind == UPDATE) : SP_OK;
+  int all = is_scaled(kind) && nn_has_factors(low, op), st;
   nnc_call at = *c;
   args a = {.c = &at,
             .master = nnc_product_weight(c, op),
-            .scale = is_scaled(kind) ? &nnc_numbers(c)->one : NULL,
+            .scale = is_scaled(kind) ? &cuda->numbers[1] : NULL,
             .add = kind == UPDATE};
-  if (st) return st;
   if (all) {
     if (!c->w.io->factors) return SP_OK; /* an evaluation */
     at.w.n = low->batch * low->shards;
@@ -423,9 +422,8 @@ static int prepare_whole(nnc_call *c, const nn_xop *op) {
   b.work = (char *)b.dx.p + nn_align(nnc_map_bytes(in, c->w.n));
   b.data = (args){.c = c, .p = data, .a = nnc_weight(c, op->d.w), .b = b.dy.p, .d = b.dx.p};
   b.data.master = b.data.a;
-  b.update = (args){.c = c, .p = update, .a = b.x.p, .b = b.dy.p, .d = g, .scale = &nnc_numbers(c)->one, .add = 1};
+  b.update = (args){.c = c, .p = update, .a = b.x.p, .b = b.dy.p, .d = g, .scale = &cuda->numbers[1], .add = 1};
   st = nnc_check(c, op, nnk_patch_prepare(data->n, data->k));
-  if (!st) st = nnc_beta(c, 1);
   if (st) return st;
   snprintf(key, sizeof key, "backward in place m%lld n%lld k%lld %s %s tf32", (long long)data->m, (long long)data->n,
            (long long)data->k, b.biased ? "bias" : "-", b.relu ? "mask" : "-");
@@ -472,7 +470,6 @@ static int run(nnc_call *c, const nn_xop *op, args *a, int kind) {
   a->p = find(c, op, kind);
   if (!a->p) return nnc_fail(c, op, SP_E_STATE, "a batch of this size was not prepared");
   if (a->p->how == SKINNY) return nnc_check(c, op, run_skinny(a));
-  if (is_scaled(kind) && (st = nnc_beta(c, a->add))) return st;
   err = run_lt(a);
   return err ? nnc_fail(c, op, SP_E_DEVICE, cublasLtGetStatusString((cublasStatus_t)err)) : SP_OK;
 }

@@ -81,8 +81,8 @@ int nnk_mul_sum(void *stream, const nnk_map *db, const nnk_map *dy, const nnk_ma
 int nnk_bias_relu(void *stream, const nnk_map *y, const nnk_map *x, const float *bias, const nnk_map *plus, int relu);
 /* dst[i] as nnk_sum from src[i], which is of elt. */
 int nnk_axpy(void *stream, nnk_sum dst, int elt, const void *src, int64_t n);
-/* p[i] = value */
-int nnk_fill(void *stream, float *p, float value, int64_t n);
+/* Where 0 and 1 lie on the current GPU, as long as the plugin is loaded. Not while a stream is captured. */
+int nnk_numbers(const float **numbers);
 /* float32 to bfloat16, up to NNK_LIST arrays in one launch. */
 enum { NNK_LIST = 32 };
 int nnk_cast(void *stream, int n, void *const *dst, const float *const *src, const int64_t *count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * cuda_net.c - plans a network for CUDA: what each op needs of scratch, and how scratch is cut.
  *
- * Scratch: the fixed part (nnc_constants, repeated biases, weights as bfloat16), which a frozen network has as
+ * Scratch: the fixed part (repeated biases, weights as bfloat16), which a frozen network has as
  * constants, then the values of an inference or the gradients, then an op's own memory, then pieces of the biases'
  * gradients. prepare() measures products on all that is behind the fixed part. */
 #include "cuda_net.h"
@@ -46,7 +46,6 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   if (!cuda->cops) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
   if (cuda->precision == SP_PRECISION_TF32 && ext && ext->capability >= 80) nnc_stem_find(cuda);
   if ((st = nn_find_factors(ctx, low, plan))) return st;
-  nnc_fixed(cuda, sizeof(nnc_constants));
   for (int i = 0; i < low->n_ops; i++) {
     nn_xop *op = &low->ops[i];
     if (op->d.norm) {

@@ -37,9 +37,9 @@ typedef struct nn_cuda {
   const sp_cuda *ext;
   int precision;
   size_t pieces_bytes;
-  /* Front of scratch, or the constants of a frozen network: nnc_constants, biases, weights as bfloat16 or with batch
-   * norm folded. */
+  /* Front of scratch, or the constants of a frozen network: biases, weights as bfloat16 or with batch norm folded. */
   size_t fixed_bytes;
+  const float *numbers; /* 0 and 1 on the device: what products there add to what they find is this many times it */
 } nn_cuda;
 
 int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
@@ -62,19 +62,11 @@ typedef struct nnc_call {
                       * gradient; -1: they lie elsewhere and are to be added up already */
   nnk_pieces later[NNK_LIST]; /* sums of this backward that are still to be added up */
   int n_later;
-  int beta; /* 1 + the number that nnc_beta() has put there; 0: none yet */
 } nnc_call;
 
 static inline size_t nnc_index(const nnc_call *c, const nn_xop *op) { return (size_t)(op - c->cuda->low.ops); }
 static inline const nn_cop *nnc_cop(const nnc_call *c, const nn_xop *op) { return &c->cuda->cops[nnc_index(c, op)]; }
 static inline void *nnc_weight(const nnc_call *c, int w) { return nn_weight_of(&c->w, w); }
-/* What products read on the device, at the front of `fixed`. beta: 1 where they are to add to what is there, 0 where
- * they are to overwrite it, as nnc_beta() was asked for last. one: put there by prepare(), which measures with it. */
-typedef struct nnc_constants {
-  float beta, one;
-} nnc_constants;
-static inline nnc_constants *nnc_numbers(const nnc_call *c) { return (nnc_constants *)c->fixed; }
-int nnc_beta(nnc_call *c, int add);
 size_t nnc_fixed(nn_cuda *cuda, size_t bytes); /* where so many bytes of it lie */
 /* Of a product, in float32 and with batch norm where it is folded; the bias may be NULL. */
 const float *nnc_product_weight(const nnc_call *c, const nn_xop *op);

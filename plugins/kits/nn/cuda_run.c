@@ -222,12 +222,6 @@ int nnc_bias_grad(nnc_call *c, const nn_xop *op) {
   return st ? st : nnc_add_later(c, &p);
 }
 
-int nnc_beta(nnc_call *c, int add) {
-  if (c->beta == 1 + add) return SP_OK;
-  c->beta = 1 + add;
-  return check(c, (cudaError_t)nnk_fill(c->stream, &nnc_numbers(c)->beta, (float)add, 1), "a constant");
-}
-
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 static void bind(nn_walk *w) { nnc_stem_choose((const nnc_call *)w); }
 
@@ -320,8 +314,8 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   cuda->ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
   if (!cuda->ext) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the device has no extension %s", SP_EXT_CUDA);
   st = nn_walk_batch(&c.w);
+  if (!st) st = check(&c, (cudaError_t)nnk_numbers(&cuda->numbers), "constants");
   if (!st && cuda->low.frozen) st = make_constants(&c);
-  else if (!st) st = check(&c, (cudaError_t)nnk_fill(c.stream, &nnc_numbers(&c)->one, 1, 1), "a constant");
   for (int i = 0; i < cuda->low.n_ops && !st; i++) {
     const nn_xop *op = &cuda->low.ops[i];
     if (cuda->cops[i].first) st = nnc_stem_prepare(&c, op);

@@ -90,5 +90,5 @@ int nnc_taps_run(const nnc_taps *t) {
   }
   if ((err = nnk_shift(t->c->stream, t->work, &t->y, &taps))) return err;
   if (!t->g.scale) return multiply(t, &one, t->x.p, t->work, &keep, (char *)t->g.p);
-  return multiply(t, t->g.scale, t->x.p, t->work, &nnc_numbers(t->c)->beta, (char *)t->g.p);
+  return multiply(t, t->g.scale, t->x.p, t->work, &t->c->cuda->numbers[t->g.add], (char *)t->g.p);
 }
