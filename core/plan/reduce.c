@@ -12,6 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static int add_move(sp_task *t, sp_move move, sp_err *err) {
+  if (!sp_grow(&t->move, &t->cap_moves, t->n_moves + 1, sizeof *t->move)) return sp_nomem(err, 64, "a move");
+  t->move[t->n_moves++] = move;
+  return SP_OK;
+}
+
 /* A call of a stage that the graph has added, or (NULL) of the communicator. */
 static int new_task(sp_planner *w, sp_node *node, const char *what, size_t bucket, sp_task **t, sp_err *err) {
   char *name = bucket == SIZE_MAX ? sp_text("comm.%s", what) : sp_text("comm.%s[%zu]", what, bucket + 1);
@@ -35,28 +41,38 @@ static int touch(const sp_planner *w, sp_task *t, const sp_bucket *b, int mode, 
   return st;
 }
 
-/* The rows of all shards of one factor. */
-static int gather_rows(sp_planner *w, const sp_node *n, size_t i, sp_err *err) {
+/* The rows of all shards of a factor, which the task moves, too. */
+static int gather_rows(sp_planner *w, sp_task *t, const sp_node *n, size_t i, sp_err *err) {
   const sp_reduce *r = w->p->g->reduce;
   size_t each = (size_t)sp_spec_bytes(&n->factors[i].spec) * (size_t)w->p->micro;
-  char *rows = n->rows[i].data, name[96];
-  sp_task *t;
-  snprintf(name, sizeof name, "rows.%s", n->name);
-  int st = new_task(w, NULL, name, i, &t, err);
-  if (st) return st;
-  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to = rows, .from = rows + (size_t)r->rank * each, .each = each};
-  st = sp_task_access(t, sp_planner_factor(w, n, i, false), SP_READ, err);
+  char *rows = n->rows[i].data;
+  int st = add_move(t, (sp_move){SP_MOVE_GATHER, rows, rows + (size_t)r->rank * each, -1, -1, each}, err);
+  if (!st) st = sp_task_access(t, sp_planner_factor(w, n, i, false), SP_READ, err);
   return st ? st : sp_task_access(t, sp_planner_factor(w, n, i, true), SP_WRITE, err);
 }
 
-/* Of what a part completes the last comes first, as its apply() does. */
+/* Those of forward(), or those that the part of the backward completes. */
+static bool is_gathered(const sp_planner *w, const sp_factor *f, bool forward) {
+  return f->forward ? forward : !forward && f->part - f->early == w->part;
+}
+
+/* All of them at once: a call of the communicator takes longer than such bytes do. Of what a part completes the last comes
+ * first, as its apply() does. */
 static int gather_factors(sp_planner *w, const sp_node *n, bool forward, sp_err *err) {
-  int st = SP_OK;
-  for (size_t k = 0; k < n->n_factors && !st; k++) {
+  char name[160];
+  size_t used = (size_t)snprintf(name, sizeof name, "rows.%.64s", n->name), list[SP_MAX_FACTORS], count = 0;
+  sp_task *t;
+  for (size_t k = 0; k < n->n_factors; k++) {
     size_t i = forward ? k : n->n_factors - 1 - k;
-    const sp_factor *f = &n->factors[i];
-    if (f->forward ? forward : !forward && f->part - f->early == w->part) st = gather_rows(w, n, i, err);
+    if (!is_gathered(w, &n->factors[i], forward)) continue;
+    if (used < sizeof name - 16)
+      used += (size_t)snprintf(name + used, sizeof name - used, "%c%zu", count ? ',' : '[', i + 1);
+    list[count++] = i;
   }
+  if (!count) return SP_OK;
+  snprintf(name + used, sizeof name - used, used < sizeof name - 16 ? "]" : ",..]");
+  int st = new_task(w, NULL, name, SIZE_MAX, &t, err);
+  for (size_t k = 0; k < count && !st; k++) st = gather_rows(w, t, n, list[k], err);
   return st;
 }
 
@@ -66,8 +82,9 @@ static int gather_totals(sp_planner *w, sp_err *err) {
   size_t bytes = (size_t)w->p->g->opts.shards * 2 * sizeof(double);
   if (st || (st = sp_planner_buf(w, sp_text("the totals of all ranks"), bytes, SP_BUF_SAVED, 1, 0, &w->totals, err)))
     return st;
-  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to_buf = w->totals, .from_buf = own, .each = w->p->bufs[own].bytes};
-  st = sp_task_access(t, own, SP_READ, err);
+  st = add_move(
+      t, (sp_move){.kind = SP_MOVE_GATHER, .to_buf = w->totals, .from_buf = own, .each = w->p->bufs[own].bytes}, err);
+  if (!st) st = sp_task_access(t, own, SP_READ, err);
   return st ? st : sp_task_access(t, w->totals, SP_WRITE, err);
 }
 
@@ -123,8 +140,8 @@ static int scatter(sp_planner *w, size_t k, sp_err *err) {
   char *memory = moved(w, b, &each);
   int st = new_task(w, NULL, "scatter", k, &t, err);
   if (st) return st;
-  t->move = (sp_move){.to = r->pieces, .from = memory, .each = each};
-  st = access_moved(w, t, b, SP_READ, err);
+  st = add_move(t, (sp_move){.to = r->pieces, .from = memory, .each = each}, err);
+  if (!st) st = access_moved(w, t, b, SP_READ, err);
   return st ? st : sp_task_access(t, w->pieces, SP_WRITE, err);
 }
 
@@ -163,8 +180,9 @@ static int gather(sp_planner *w, size_t k, sp_err *err) {
   char *memory = moved(w, b, &each);
   int st = new_task(w, NULL, "gather", k, &t, err);
   if (st) return st;
-  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to = memory, .from = memory + (size_t)r->rank * each, .each = each};
-  return access_moved(w, t, b, SP_READ | SP_WRITE, err);
+  st = add_move(
+      t, (sp_move){.kind = SP_MOVE_GATHER, .to = memory, .from = memory + (size_t)r->rank * each, .each = each}, err);
+  return st ? st : access_moved(w, t, b, SP_READ | SP_WRITE, err);
 }
 
 static int broadcast(sp_planner *w, size_t k, sp_err *err) {
@@ -172,8 +190,8 @@ static int broadcast(sp_planner *w, size_t k, sp_err *err) {
   sp_task *t;
   int st = new_task(w, NULL, "counts", SIZE_MAX, &t, err);
   if (st) return st;
-  t->move = (sp_move){.kind = SP_MOVE_FIRST, .to = b->memory, .from = b->memory, .each = b->bytes};
-  return touch(w, t, b, SP_READ | SP_WRITE, err);
+  st = add_move(t, (sp_move){.kind = SP_MOVE_FIRST, .to = b->memory, .from = b->memory, .each = b->bytes}, err);
+  return st ? st : touch(w, t, b, SP_READ | SP_WRITE, err);
 }
 
 /* The totals come first: the rows of forward() are for the end of the step, and have all of the backward to come in. */
@@ -273,8 +291,8 @@ int sp_planner_survey(sp_planner *w, sp_err *err) {
                            &w->sums, err)) ||
       (st = sp_planner_survey_call(w, own, err)) || (st = new_task(w, NULL, "sums", SIZE_MAX, &t, err)))
     return st;
-  t->move = (sp_move){.kind = SP_MOVE_GATHER, .to_buf = w->sums, .from_buf = own, .each = each};
-  st = sp_task_access(t, own, SP_READ, err);
+  st = add_move(t, (sp_move){.kind = SP_MOVE_GATHER, .to_buf = w->sums, .from_buf = own, .each = each}, err);
+  if (!st) st = sp_task_access(t, own, SP_READ, err);
   return st ? st : sp_task_access(t, w->sums, SP_WRITE, err);
 }
 
@@ -284,8 +302,8 @@ static int spread(sp_planner *w, size_t k, sp_err *err) {
   sp_task *t;
   int st = new_task(w, NULL, "weights", k, &t, err);
   if (st) return st;
-  t->move = (sp_move){
-      .kind = SP_MOVE_GATHER, .to = b->weights, .from = b->weights + (size_t)r->rank * b->each, .each = b->each};
+  sp_move all = {SP_MOVE_GATHER, b->weights, b->weights + (size_t)r->rank * b->each, -1, -1, b->each};
+  st = add_move(t, all, err);
   for (size_t i = 0; i < b->n_gradients && !st; i++) {
     const sp_node *n = b->parts[i].node;
     st = sp_task_access(t, w->weight[n->index] + (int)n->weights[b->parts[i].i].part, SP_READ | SP_WRITE, err);

@@ -161,15 +161,42 @@ static int copy(sp_loop *l, const sp_task *t, uint64_t step, void *stream, sp_er
   return st;
 }
 
+static void *moved_to(const sp_machine *m, const sp_move *v) { return v->to ? v->to : m->buf[v->to_buf][0]; }
+static const void *moved_from(const sp_machine *m, const sp_move *v) {
+  return v->from ? v->from : m->buf[v->from_buf][0];
+}
+
+static int move_one(sp_ctx *ctx, const sp_machine *m, const sp_move *v) {
+  const sp_reduce *r = m->g->reduce;
+  void *to = moved_to(m, v);
+  const void *from = moved_from(m, v);
+  switch (v->kind) {
+    case SP_MOVE_GATHER: return r->type->all_gather(ctx, r->comm, to, from, v->each);
+    case SP_MOVE_FIRST: return r->type->broadcast(ctx, r->comm, to, v->each, 0);
+    default: return r->type->all_to_all(ctx, r->comm, to, from, v->each);
+  }
+}
+
+/* Several are gathers. */
+static int move_all(sp_ctx *ctx, const sp_machine *m, const sp_task *t) {
+  const sp_reduce *r = m->g->reduce;
+  sp_comm_gather list[SP_MAX_FACTORS];
+  int st = SP_OK;
+  if (t->n_moves > 1 && r->type->all_gather_list) {
+    for (size_t i = 0; i < t->n_moves; i++)
+      list[i] = (sp_comm_gather){moved_to(m, &t->move[i]), moved_from(m, &t->move[i]), t->move[i].each};
+    return r->type->all_gather_list(ctx, r->comm, list, t->n_moves);
+  }
+  for (size_t i = 0; i < t->n_moves && !st; i++) st = move_one(ctx, m, &t->move[i]);
+  return st;
+}
+
 /* On the stream of the lane, as calls are. Where another rank has failed the words are that failure's. */
 static int run_comm(void *arg, void *native) {
   sp_call *c = arg;
   sp_machine *m = c->m;
   const sp_task *t = c->task;
   const sp_reduce *r = m->g->reduce;
-  const sp_move *v = &t->move;
-  void *to = v->to ? v->to : m->buf[v->to_buf][0];
-  const void *from = v->from ? v->from : m->buf[v->from_buf][0];
   bool shared = m->launch != SIZE_MAX;
   sp_ctx_holder h;
   sp_ctx *ctx = sp_ctx_for(&h, t->name, &c->err);
@@ -179,9 +206,7 @@ static int run_comm(void *arg, void *native) {
   sp_range_push(m, t->name, c->step);
   tell(m, c->step, t, true);
   sp_ranks_wait(r->ranks, true);
-  int st = v->kind == SP_MOVE_GATHER  ? r->type->all_gather(ctx, r->comm, to, from, v->each)
-           : v->kind == SP_MOVE_FIRST ? r->type->broadcast(ctx, r->comm, to, v->each, 0)
-                                      : r->type->all_to_all(ctx, r->comm, to, from, v->each);
+  int st = move_all(ctx, m, t);
   sp_ranks_wait(r->ranks, false);
   tell(m, c->step, t, false);
   sp_range_pop(m);

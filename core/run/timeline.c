@@ -41,8 +41,11 @@ static bool name_task(const sp_task *t, bool host, sp_trace_task *out) {
 }
 
 /* What arrives in all, the rank's own piece too. */
-static size_t moved(const sp_program *p, const sp_move *v) {
-  return v->kind == SP_MOVE_FIRST ? v->each : v->each * (size_t)p->g->reduce->n_ranks;
+static size_t moved(const sp_program *p, const sp_task *t) {
+  size_t all = 0;
+  for (size_t i = 0; i < t->n_moves; i++)
+    all += t->move[i].each * (t->move[i].kind == SP_MOVE_FIRST ? 1 : (size_t)p->g->reduce->n_ranks);
+  return all;
 }
 
 /* Of what a task writes: where it has several buffers, the slots of the largest. */
@@ -57,7 +60,7 @@ static void measure_task(const sp_program *p, const sp_task *t, sp_trace_task *o
     most = b->bytes;
     out->slots = b->slots;
   }
-  if (t->kind == SP_TASK_COMM) out->bytes = moved(p, &t->move);
+  if (t->kind == SP_TASK_COMM) out->bytes = moved(p, t);
 }
 
 static char *track_of(const sp_program *p, const sp_task *t) {

@@ -51,6 +51,13 @@ enum {
   SP_COMM_THREADS = 1u << 1     /* ranks may be threads of one process, each with a communicator of its own */
 };
 
+/* One all_gather(). */
+typedef struct sp_comm_gather {
+  void *dst;
+  const void *src;
+  size_t each;
+} sp_comm_gather;
+
 typedef struct sp_comm_type {
   uint32_t size, flags;
   const char *name;   /* "nccl"; its file is comm_NAME.so */
@@ -91,6 +98,10 @@ typedef struct sp_comm_type {
 
   /* SP_OK, or the communicator's failure, with its words. Waits for nothing. [any thread] */
   int (*poll)(sp_ctx *, void *comm);
+
+  /* May be NULL. all_gather() of each of the n, in this order, for a communicator to which one call costs less than n; no
+   * dst is part of another's. [stream] */
+  int (*all_gather_list)(sp_ctx *, void *comm, const sp_comm_gather *list, size_t n);
 } sp_comm_type;
 
 #ifdef __cplusplus

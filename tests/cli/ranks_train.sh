@@ -109,6 +109,13 @@ if grep -q '^  comm .*comm.rows.decoder.6., comm.rows.decoder.4., comm.rows.deco
 else
   not_ok "the last bucket behind rows: $(cat plan1)"
 fi
+# what of it comes at once goes at once
+if "$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu --ranks 2 --parts 2 >plan2 2>&1 &&
+  grep -q '^  comm .*comm.rows.decoder.1,3,5., comm.rows.decoder.6,4,2., shard_sum' plan2; then
+  ok "rows in one call"
+else
+  not_ok "rows in one call: $(cat plan2)"
+fi
 # products of factors are made where their rows are there, between the updates
 # shellcheck disable=SC2086
 "$spcore" run train_seg.lua --size 16 --width 8 --levels 4 --train-encoder --samples 124 $common --steps 1 --ranks 2 --bucket 0 --explain \

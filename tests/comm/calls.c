@@ -19,6 +19,7 @@ static int op_call(void *arg, void *native) {
   switch (c->kind) {
     case ALL_TO_ALL: c->status = t->all_to_all(ctx, c->k->comm, c->dst, c->src, c->bytes); break;
     case ALL_GATHER: c->status = t->all_gather(ctx, c->k->comm, c->dst, c->src, c->bytes); break;
+    case ALL_GATHER_LIST: c->status = t->all_gather_list(ctx, c->k->comm, c->src, c->bytes); break;
     default: c->status = t->broadcast(ctx, c->k->comm, c->dst, c->bytes, c->root);
   }
   return SP_OK; /* the stream goes on: what has failed, c says */
@@ -32,7 +33,8 @@ void enqueue(call *c) {
 }
 
 int make(rank *k, call *c, int kind, void *dst, const void *src, size_t bytes, int root) {
-  tell(k, kind == ALL_TO_ALL ? "all_to_all" : kind == ALL_GATHER ? "all_gather" : "broadcast", bytes);
+  static const char *const names[] = {"all_to_all", "all_gather", "broadcast", "all_gather_list"};
+  tell(k, names[kind], bytes);
   *c = (call){.k = k, .kind = kind, .dst = dst, .src = src, .bytes = bytes, .root = root};
   enqueue(c);
   int rc = k->device->stream_sync(ctx_of(k), k->stream);

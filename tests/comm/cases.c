@@ -100,6 +100,38 @@ static void move_broadcast(rank *k, const sides *m, size_t bytes, unsigned salt,
   check(k, m->host, bytes, root, 1, salt);
 }
 
+enum { LISTED = 5 };
+
+/* Several gathers in one call, in place but the third of `out`. */
+static void move_list(rank *k, const sides *m, const size_t *each, bool out, unsigned salt) {
+  sp_comm_gather list[LISTED];
+  size_t at[LISTED], room = 0;
+  for (size_t i = 0; i < LISTED; room += ((size_t)k->n * each[i] + 15) / 16 * 16, i++) at[i] = room;
+  WANT(k, room <= m->cap, "there is room for %zu bytes, not for %zu", m->cap, room);
+  for (size_t i = 0; i < LISTED; i++) {
+    char *dst = m->dst.at + at[i], *src = out && i == 2 ? m->src.at : dst + (size_t)k->r * each[i];
+    list[i] = (sp_comm_gather){dst, src, each[i]};
+    fill(m->host, each[i], k->r, (int)i, salt);
+    if (each[i]) copy(k, src, m->host, each[i]);
+  }
+  must(k, ALL_GATHER_LIST, NULL, list, LISTED, 0);
+  for (size_t i = 0; i < LISTED; i++) {
+    if (each[i]) copy(k, m->host, m->dst.at + at[i], (size_t)k->n * each[i]);
+    for (int r = 0; r < k->n; r++) check(k, m->host + (size_t)r * each[i], each[i], r, (int)i, salt);
+  }
+}
+
+static void move_lists(rank *k, const sides *m, unsigned salt) {
+  static const size_t lists[][LISTED] = {{4096, 0, 24, 70000, 255},
+                                         {70000, 70000, 70000, 70000, 70000},
+                                         {255, 255, 255, 255, 255},
+                                         {1u << 20, 2u << 20},
+                                         {0}};
+  for (size_t i = 0; k->type->all_gather_list && i < sizeof lists / sizeof *lists; i++)
+    move_list(k, m, lists[i], i == 0, salt + (unsigned)i);
+  if (k->type->all_gather_list) must(k, ALL_GATHER_LIST, NULL, NULL, 0, 0);
+}
+
 static void move_all(rank *k, bool own, const size_t *sizes, size_t n_sizes) {
   unsigned salt = own ? 1000 : 0;
   sides m = {.cap = (size_t)k->n * sizes[n_sizes - 1]};
@@ -115,6 +147,7 @@ static void move_all(rank *k, bool own, const size_t *sizes, size_t n_sizes) {
     move_broadcast(k, &m, sizes[i], ++salt, 0);
     move_broadcast(k, &m, sizes[i], ++salt, k->n - 1);
   }
+  if (own) move_lists(k, &m, salt + 1);
   k->device->free(k->dev, SP_MEM_PINNED, host);
   give(k, m.src);
   give(k, m.dst);
@@ -279,6 +312,21 @@ static void refused(rank *k, int kind, size_t at, size_t bytes, int root, const 
   end(k);
 }
 
+/* One of a list, of which the others are right. */
+static void refused_in_list(rank *k) {
+  call c;
+  begin(k);
+  memory m = take(k, true, 4096);
+  sp_comm_gather list[] = {{m.at, m.at + 8 * k->r, 8}, {m.at + 1024, NULL, 8}};
+  barrier(k);
+  WANT(k, make(k, &c, ALL_GATHER_LIST, NULL, list, 2, 0) == SP_E_INVALID, "a list with NULL is not refused");
+  WANT(k, strstr(c.err.msg, "8 bytes at NULL"), "%s", c.err.msg);
+  failed_for_good(k, m);
+  give(k, m);
+  barrier(k);
+  end(k);
+}
+
 static int no_exchange(const sp_comm_boot *boot, const void *mine, size_t bytes, void *all) {
   (void)mine, (void)bytes, (void)all;
   return sp_fail(&((rank *)boot->impl)->err, SP_E_IO, "rank 3 is gone");
@@ -300,6 +348,7 @@ static void wrong(rank *k) {
   refused(k, ALL_GATHER, 0, 8, 0, "8 bytes at NULL");
   refused(k, ALL_TO_ALL, 0, SIZE_MAX / 2, 0, "NULL");
   refused(k, ALL_GATHER, 8, SIZE_MAX / 2, 0, "are too many");
+  if (k->type->all_gather_list) refused_in_list(k);
   boot.rank = k->n;
   not_opened(k, boot, SP_E_INVALID, "there is no rank");
   boot = k->boot;

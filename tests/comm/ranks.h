@@ -47,14 +47,14 @@ int exchange(const sp_comm_boot *boot, const void *mine, size_t bytes, void *all
 sp_ctx *ctx_of(rank *k); /* with empty words in k->err */
 
 /* calls.c: a call of the communicator, and memory for it: the communicator's, or the device's off any alignment. */
-enum { ALL_TO_ALL, ALL_GATHER, BROADCAST };
+enum { ALL_TO_ALL, ALL_GATHER, BROADCAST, ALL_GATHER_LIST };
 
 typedef struct call {
   rank *k;
   int kind, root;
   void *dst;
   const void *src;
-  size_t bytes;
+  size_t bytes; /* ALL_GATHER_LIST: how many src points to */
   int status; /* when the stream is through with it */
   sp_ctx_holder holder;
   sp_err err;

@@ -308,7 +308,12 @@ AT(sp_comm_boot, job, 24);
 AT(sp_comm_boot, impl, 32);
 AT(sp_comm_boot, exchange, 40);
 
-SIZE(sp_comm_type, 104);
+SIZE(sp_comm_gather, 24);
+AT(sp_comm_gather, dst, 0);
+AT(sp_comm_gather, src, 8);
+AT(sp_comm_gather, each, 16);
+
+SIZE(sp_comm_type, 112);
 AT(sp_comm_type, size, 0);
 AT(sp_comm_type, flags, 4);
 AT(sp_comm_type, name, 8);
@@ -323,6 +328,7 @@ AT(sp_comm_type, all_to_all, 72);
 AT(sp_comm_type, all_gather, 80);
 AT(sp_comm_type, broadcast, 88);
 AT(sp_comm_type, poll, 96);
+AT(sp_comm_type, all_gather_list, 104);
 
 SIZE(sp_parallel, 24);
 AT(sp_parallel, size, 0);
@@ -392,7 +398,7 @@ AT(sp_cuda, set_tuned, 80);
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 13); /* 0.13 */
+  ck_assert_uint_eq(SP_ABI, 14); /* 0.14 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

@@ -7,7 +7,7 @@
  * runs at once holds up nobody. What the caller gets is written by such a thread, too, at the end or within an abort. An
  * abort ends what is in flight, and returns when no graph has a call of the communicator any more. What NCCL refuses is
  * refused: windows of other memory than ncclMemAlloc's, or off their alignment; and what it does wrong in 2.28.3
- * (in windows: all-gathers of other sizes than multiples of 8, broadcasts); every call on a communicator that is
+ * (in windows: all-gathers of other sizes than multiples of 8, or of several sizes in a group, broadcasts); every call on a communicator that is
  * gone, and memory that is freed as long as it is a window of one that is there, end the program.
  */
 #include "emu.h"
@@ -85,6 +85,7 @@ struct group {
   int depth = 0;
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
+  size_t gathers = 0; /* bytes of each of those in windows; 0: there is none yet */
   std::vector<transfer> list = {};
 };
 thread_local group grouped;
@@ -117,13 +118,22 @@ bool progress(ncclComm &c, transfer &t) {
   return true;
 }
 
+/* Of what goes the same way, as of a group's calls, one comes behind the other. */
+bool is_next(const std::vector<transfer> &list, const transfer &t) {
+  for (const transfer &before : list) {
+    if (&before == &t) break;
+    if (before.send == t.send && before.peer == t.peer && before.done < before.bytes) return false;
+  }
+  return true;
+}
+
 /* What the stream does: until all is moved, or the communicator is aborted. */
 void move_all(ncclComm &c, std::vector<transfer> list) {
   for (size_t left = 1; left && !c.aborted;) {
     bool moved = false;
     left = 0;
     for (transfer &t : list) {
-      moved = progress(c, t) || moved;
+      moved = (is_next(list, t) && progress(c, t)) || moved;
       left += t.bytes - t.done;
     }
     if (!moved && left) nap();
@@ -308,14 +318,19 @@ ncclResult_t ncclGroupEnd(void) {
   return all.list.empty() ? ncclSuccess : submit(all.comm, all.stream, std::move(all.list));
 }
 
+/* Now, or with the rest of a group. */
+static ncclResult_t join(ncclComm_t comm, cudaStream_t stream, std::vector<transfer> list) {
+  if (!grouped.depth) return submit(comm, stream, std::move(list));
+  grouped.comm = comm;
+  grouped.stream = stream;
+  grouped.list.insert(grouped.list.end(), list.begin(), list.end());
+  return ncclSuccess;
+}
+
 static ncclResult_t add(bool send, void *at, size_t bytes, int peer, ncclComm_t comm, cudaStream_t stream) {
   if (sp_emu::kind_of(at, bytes) != sp_emu::memory_device) return ncclInvalidUsage;
   sends(*known(comm, "ncclSend or ncclRecv"), at, bytes, stream);
-  if (!grouped.depth) return submit(comm, stream, {{send, peer, static_cast<char *>(at), bytes}});
-  grouped.comm = comm;
-  grouped.stream = stream;
-  grouped.list.push_back({send, peer, static_cast<char *>(at), bytes});
-  return ncclSuccess;
+  return join(comm, stream, {{send, peer, static_cast<char *>(at), bytes}});
 }
 
 ncclResult_t ncclSend(const void *at, size_t n, ncclDataType_t, int peer, ncclComm_t comm, cudaStream_t stream) {
@@ -336,19 +351,22 @@ ncclResult_t ncclAlltoAll(const void *from, void *to, size_t n, ncclDataType_t, 
     list.push_back({true, static_cast<int>(r), piece(from, n, r), n});
     list.push_back({false, static_cast<int>(r), piece(to, n, r), n});
   }
-  return rc ? rc : submit(comm, stream, std::move(list));
+  return rc ? rc : join(comm, stream, std::move(list));
 }
 
 ncclResult_t ncclAllGather(const void *from, void *to, size_t n, ncclDataType_t, ncclComm_t comm, cudaStream_t stream) {
   auto c = known(comm, "ncclAllGather");
   std::vector<transfer> list;
   ncclResult_t rc = check(comm, from, n, to, n * static_cast<size_t>(c->ranks));
-  if (n % 8 && in_window(comm, from, n)) rc = ncclInvalidUsage;
+  if (in_window(comm, from, n)) {
+    if (n % 8 || (grouped.gathers && grouped.gathers != n)) rc = ncclInvalidUsage;
+    grouped.gathers = grouped.depth ? n : 0;
+  }
   for (int r = 0; r < c->ranks; r++) {
     list.push_back({true, r, piece(from, 0, 0), n});
     list.push_back({false, r, piece(to, n, static_cast<size_t>(r)), n});
   }
-  return rc ? rc : submit(comm, stream, std::move(list));
+  return rc ? rc : join(comm, stream, std::move(list));
 }
 
 ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t, int root, ncclComm_t comm,
@@ -359,6 +377,6 @@ ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t,
   if (in_window(comm, from, n)) rc = ncclInvalidUsage;
   for (int r = 0; r < c->ranks && c->rank == root; r++) list.push_back({true, r, piece(from, 0, 0), n});
   list.push_back({false, root, piece(to, 0, 0), n});
-  return rc ? rc : submit(comm, stream, std::move(list));
+  return rc ? rc : join(comm, stream, std::move(list));
 }
 }

@@ -33,6 +33,10 @@
 
 #define BLOCK 4096 /* windows begin and end with one */
 
+/* Bytes of a rank that are sent and received in one call rather than gathered in windows in several, which takes more bytes a
+ * second: train_seg on two H200s is 1 % faster with up to 1.5 MiB, train_cls 1 % slower with 3. */
+#define TOGETHER (2u << 20)
+
 typedef struct nccl_block {
   struct nccl_block *next;
   char *ptr;
@@ -170,6 +174,39 @@ static int nccl_all_gather(sp_ctx *ctx, void *comm, void *dst, const void *src, 
   if (rc) return refused(c, rc);
   if ((rc = enter(ctx, c))) return rc;
   return leave(ctx, c, each ? gather(c, dst, src, each, ctx->stream) : ncclSuccess, "all_gather");
+}
+
+/* One kernel for all. That for windows leaves bytes out where sizes differ (2.28.3), which sends and receives do not. */
+static ncclResult_t gather_all(const nccl_comm *c, const sp_comm_gather *list, size_t n, bool alike,
+                               cudaStream_t stream) {
+  ncclResult_t rc = ncclGroupStart(), ended;
+  for (size_t i = 0; !rc && i < n; i++) {
+    const sp_comm_gather *g = &list[i];
+    if (!g->each) continue;
+    rc = alike ? gather(c, g->dst, g->src, g->each, stream) : grouped(c, g->dst, g->src, g->each, true, stream);
+    if (rc == ncclInProgress) rc = ncclSuccess; /* the group's end says it for all */
+  }
+  ended = ncclGroupEnd();
+  return rc ? rc : ended;
+}
+
+static int nccl_all_gather_list(sp_ctx *ctx, void *comm, const sp_comm_gather *list, size_t n) {
+  nccl_comm *c = comm;
+  bool alike = true;
+  size_t all = 0;
+  int rc = SP_OK;
+  for (size_t i = 0; i < n && !rc; i++) {
+    rc = comm_check_gather(ctx, c->rank, c->ranks, list[i].dst, list[i].src, list[i].each);
+    alike = alike && list[i].each == list[0].each;
+    all += rc ? 0 : list[i].each;
+  }
+  if (rc) return refused(c, rc);
+  if (!alike && all > TOGETHER) {
+    for (size_t i = 0; i < n && !rc; i++) rc = nccl_all_gather(ctx, c, list[i].dst, list[i].src, list[i].each);
+    return rc;
+  }
+  if ((rc = enter(ctx, c))) return rc;
+  return leave(ctx, c, gather_all(c, list, n, alike, ctx->stream), "all_gather_list");
 }
 
 /* NCCL's ring kernels wait for ever where 3 MiB lie in registered memory, as windows are (2.28.3); sends and receives do not. */
@@ -414,6 +451,7 @@ static const sp_comm_type nccl = {.size = sizeof(sp_comm_type),
                                   .all_to_all = nccl_all_to_all,
                                   .all_gather = nccl_all_gather,
                                   .broadcast = nccl_broadcast,
-                                  .poll = nccl_poll};
+                                  .poll = nccl_poll,
+                                  .all_gather_list = nccl_all_gather_list};
 static const sp_comm_type *const comms[] = {&nccl, NULL};
 SP_PLUGIN_ALL("comm_nccl", "Ranks on NVIDIA GPUs", NULL, NULL, NULL, comms);
