@@ -520,8 +520,11 @@ static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
   if (!v->t) return sp_nomem(err, n_t * sizeof *v->t, "tensors");
   if (!apply) at = put_ports(v, r, c);
   sp_tensor *w = v->t + at;
-  for (uint32_t i = 0; i < r->weights.n; i++, at++)
-    v->t[at] = (sp_tensor){r->weights.t[i].spec, lent(&r->weights.t[i])};
+  for (uint32_t i = 0; i < r->weights.n; i++, at++) {
+    const sp_weight *own = &r->plan.weights[i];
+    bool there = !apply || (own->flags & SP_WEIGHT_FACTORS && own->part == c->part);
+    v->t[at] = (sp_tensor){r->weights.t[i].spec, there ? lent(&r->weights.t[i]) : NULL};
+  }
   sp_tensor *dw = v->t + at;
   for (uint32_t i = 0; i < r->weights.n; i++, at++) {
     uint32_t flags = r->plan.weights[i].flags;

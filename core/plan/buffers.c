@@ -122,12 +122,26 @@ static char *part_name(const sp_node *n, const char *what, uint32_t part) {
                         : sp_text("the %s of '%s'", what, n->name);
 }
 
-/* One for each part of the node's backward, side by side; w->weight has the first. */
+/* One for each part of the node's backward, side by side, and of each another for weights of apply(), which leaves the others
+ * alone; w->weight has the first. */
 static int weight_turns(sp_planner *w, const sp_node *n, sp_err *err) {
   int st = SP_OK, r;
-  for (uint32_t part = 0; part < n->n_parts && !st; part++)
+  for (uint32_t part = 0; part < n->n_parts && !st; part++) {
     if (!(st = add_turn(w, part_name(n, "weights", part), &r, err)) && !part) w->weight[n->index] = r;
+    if (!st && n->n_factors) st = add_turn(w, part_name(n, "products' weights", part), &r, err);
+  }
   return st;
+}
+
+int sp_planner_weight(const sp_planner *w, const sp_node *n, uint32_t part, bool product) {
+  int each = n->n_factors ? 2 : 1;
+  if (w->weight[n->index] < 0) return -1;
+  return w->weight[n->index] + each * (int)part + (each > 1 && product);
+}
+
+int sp_planner_touch_weight(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err) {
+  const sp_weight *of = &r->node->weights[r->i];
+  return sp_task_access(t, sp_planner_weight(w, r->node, of->part, of->flags & SP_WEIGHT_FACTORS), mode, err);
 }
 
 /* Which of the ranks' buckets it is sent in, from 1 on; 0: in none. */

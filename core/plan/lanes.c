@@ -97,6 +97,12 @@ static int evaluation_lanes(sp_planner *w, sp_err *err) {
 
 static int forward_lane(const sp_planner *w, const sp_node *n) { return w->lane[n->index][SP_LANE_FORWARD]; }
 
+static bool has_one_bucket(const sp_reduce *r) {
+  size_t n = 0;
+  for (size_t i = 0; i < r->n; i++) n += r->buckets[i].n_gradients && !r->buckets[i].factors;
+  return n == 1;
+}
+
 /* All that ranks give to each other is in one lane, which no strategy has: its order is the same on all of them. */
 static int comm_lane(sp_planner *w, int update, sp_err *err) {
   sp_program *p = w->p;
@@ -106,14 +112,19 @@ static int comm_lane(sp_planner *w, int update, sp_err *err) {
       add_lane(w, &(sp_lane_props){.name = "comm", .delay = delay, .priority = 1}, &p->g->main, &w->comm_lane, err);
   set_lanes(w, p->g->shard_tree, SP_PART_ALL, w->comm_lane);
   if (p->g->shard_wire) set_lanes(w, p->g->shard_wire, SP_PART_ALL, w->comm_lane);
-  /* Where ranks have a shard each what it gives is for that lane: the other one need not be cut in two for it. */
   if (p->g->shard_scale) set_lanes(w, p->g->shard_scale, SP_PART_ALL, w->comm_lane);
+  /* Where ranks have a shard each what these give is for that lane: the other one need not be cut in two for them. */
   if (p->micro == 1) set_lanes(w, p->g->shard_sum, SP_PART_ALL, w->comm_lane);
+  if (p->micro == 1) set_lanes(w, p->g->shard_count, SP_PART_ALL, w->comm_lane);
+  /* What updates those weights alone that no apply() makes follows their gradients there, beside the calls of apply(). Of several
+   * buckets each would wait for the last. */
+  if (p->g->applied && forward_lane(w, p->g->optimizer) == update && has_one_bucket(p->g->reduce))
+    set_lanes(w, p->g->optimizer, SP_PART_ALL, w->comm_lane);
   return st;
 }
 
-/* What no lane lists: a source has its own, the optimizer goes where the last trained stage is, a backward where the
- * forward is. */
+/* What no lane lists: a source has its own, the optimizer goes where the last trained stage is, or from there to lane "comm", a
+ * backward where the forward is. */
 static int give_lanes(sp_planner *w, int update, sp_err *err) {
   sp_program *p = w->p;
   sp_graph *g = p->g;

@@ -44,8 +44,10 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   bool updates_state = t->kind == SP_TASK_FORWARD && w->p->training && !n->frozen;
   int st = SP_OK;
   t->first_weight = t->n_t;
-  for (size_t i = 0; i < n->n_weights && !st; i++)
-    st = sp_task_tensor(t, &n->weights[i].spec, n->w[i].data, -1, false, err);
+  for (size_t i = 0; i < n->n_weights && !st; i++) {
+    bool there = !apply || (n->weights[i].flags & SP_WEIGHT_FACTORS && n->weights[i].part == t->part);
+    st = sp_task_tensor(t, &n->weights[i].spec, there ? n->w[i].data : NULL, -1, false, err);
+  }
   t->first_dweight = t->n_t;
   for (size_t i = 0; i < n->n_weights && !st; i++) {
     bool gives = want_dw && sp_node_has_dw(n, i) && sp_node_sums(n, i) != apply;
@@ -54,11 +56,14 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
     if (!st && gives && n->weights[i].part == t->part)
       st = sp_planner_touch_gradient(w, t, &r, SP_READ | SP_WRITE, err);
   }
-  for (uint32_t part = t->part; !st && n->n_weights && part < n->n_parts; part++) {
-    bool changes = (t->kind == SP_TASK_BACKWARD ? n->inplace : apply && n->g->applied) && part == t->part;
-    st = sp_task_access(t, w->weight[n->index] + (int)part, changes ? SP_READ | SP_WRITE : SP_READ, err);
+  for (uint32_t part = t->part; !st && n->n_weights && part < n->n_parts && !apply; part++) {
+    int mode = t->kind == SP_TASK_BACKWARD && n->inplace && part == t->part ? SP_READ | SP_WRITE : SP_READ;
+    st = sp_task_access(t, sp_planner_weight(w, n, part, false), mode, err);
+    if (!st && n->n_factors) st = sp_task_access(t, sp_planner_weight(w, n, part, true), mode, err);
   }
-  if (!st && n->n_weights)
+  if (!st && apply && n->g->applied)
+    st = sp_task_access(t, sp_planner_weight(w, n, t->part, true), SP_READ | SP_WRITE, err);
+  if (!st && n->n_weights && !apply)
     st = sp_task_access(t, w->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
   return st;
 }

@@ -23,8 +23,8 @@ typedef struct sp_planner {
   int **act, **grad;                  /* [node index][flat output tensor] -> buffer, -1: none */
   int **twin;                         /* as act: its copy on the other side of the border */
   int **dweight;                      /* [node index][weight] -> resource, -1: no gradient is kept */
-  int *saved, *self, *weight, *state; /* [node index] -> resource, -1: none; of weight the first: each part of a
-                                                   backward has one */
+  int *saved, *self, *weight, *state; /* [node index] -> resource, -1: none; of weight the first:
+                                         see sp_planner_weight() */
   int *factor;                        /* the same: see sp_planner_factor() */
   int *carry;       /* the same: scratch that is kept from one part to the next, -1: backward is one */
   int sums;         /* what all ranks find in a survey; -1: there is none */
@@ -54,6 +54,9 @@ char *sp_text(const char *fmt, ...) SP_PRINTF(1, 2);
 bool sp_port_small(const sp_port *port); /* metric or status */
 int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
                    sp_err *err);
+/* The turn at weights of a part: those of apply(), or all others. */
+int sp_planner_weight(const sp_planner *w, const sp_node *n, uint32_t part, bool product);
+int sp_planner_touch_weight(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err);
 /* Of factor i: the rows of this rank, or those of all, of which the communicator brings the others. -1: there is one rank. */
 int sp_planner_factor(const sp_planner *w, const sp_node *n, size_t i, bool all);
 int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err);

@@ -304,10 +304,8 @@ static int spread(sp_planner *w, size_t k, sp_err *err) {
   if (st) return st;
   sp_move all = {SP_MOVE_GATHER, b->weights, b->weights + (size_t)r->rank * b->each, -1, -1, b->each};
   st = add_move(t, all, err);
-  for (size_t i = 0; i < b->n_gradients && !st; i++) {
-    const sp_node *n = b->parts[i].node;
-    st = sp_task_access(t, w->weight[n->index] + (int)n->weights[b->parts[i].i].part, SP_READ | SP_WRITE, err);
-  }
+  for (size_t i = 0; i < b->n_gradients && !st; i++)
+    st = sp_planner_touch_weight(w, t, &b->parts[i], SP_READ | SP_WRITE, err);
   return st;
 }
 

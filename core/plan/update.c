@@ -4,8 +4,6 @@
 #include "plan/planner.h"
 
 /* ---- lists of them ---- */
-static int part_of(const sp_weight_ref *r) { return (int)r->node->weights[r->i].part; }
-
 int sp_planner_touch_gradient(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err) {
   const int *of = w->dweight[r->node->index];
   int resource = of ? of[r->i] : -1;
@@ -63,7 +61,7 @@ static int put_trained(sp_planner *w, sp_task *t, bool whole, int mode, sp_err *
     sp_tensor x = whole ? *all : sp_graph_slice_tensor(g, k, all);
     bool here = !is_elsewhere(w, t, &r);
     st = sp_task_tensor(t, &x.spec, here ? x.data : NULL, -1, false, err);
-    if (!st && mode && here) st = sp_task_access(t, w->weight[r.node->index] + part_of(&r), mode, err);
+    if (!st && mode && here) st = sp_planner_touch_weight(w, t, &r, mode, err);
   }
   return st;
 }

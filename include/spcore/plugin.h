@@ -351,7 +351,7 @@ typedef struct sp_stage_type {
 
   /* Optional, with weights that have FACTORS: of those of part io->part the gradient, over io->factors, times *io->dw_scale, is
    * written to dweights, or, where that has no data, added to the weight. It gets neither inputs nor outputs, step nor ids
-   * nor saved memory, but scratch. [stream] */
+   * nor saved memory, but scratch; other weights have no data either, since they may be updated meanwhile. [stream] */
   int (*apply)(sp_ctx *ctx, void *self, const sp_io *io);
 
   /* Optional, of an OPTIMIZER whose plan() gives `slice`: before each forward() of slices, with the same tensors, of which it

@@ -116,6 +116,20 @@ if "$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu
 else
   not_ok "rows in one call: $(cat plan2)"
 fi
+# what plain SGD updates behind its sum waits for no product of factors, and is made beside them
+if grep -q '^  comm .*comm.gather.1., sgd.update$' plan2 && ! grep -q 'sgd.update .*<- .*apply' plan2 &&
+  grep -q 'decoder.forward  *<-  comm  *sgd.update  *1 step back' plan2; then
+  ok "updates beside products"
+else
+  not_ok "updates beside products: $(cat plan2)"
+fi
+# but of several buckets each where it is there
+if "$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu --ranks 2 --parts 2 --bucket 0 >plan2 2>&1 &&
+  grep -q '^  all .*sgd.update.1., .*sgd.update.2.' plan2; then
+  ok "updates of several buckets"
+else
+  not_ok "updates of several buckets: $(cat plan2)"
+fi
 # products of factors are made where their rows are there, between the updates
 # shellcheck disable=SC2086
 "$spcore" run train_seg.lua --size 16 --width 8 --levels 4 --train-encoder --samples 124 $common --steps 1 --ranks 2 --bucket 0 --explain \

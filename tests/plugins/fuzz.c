@@ -238,9 +238,16 @@ static void apply_to(const sp_io *io, int w, const sp_tensor *dy, const sp_tenso
   for (int k = 0; k < W; k++) to[k] = (g ? 0 : to[k]) + *io->dw_scale * sum[k];
 }
 
+/* Weights that are not this call's may be changing meanwhile, so it does not see them. */
+static int sees_others(const toy *t, const sp_io *io) {
+  for (int i = 0; i < 3; i++)
+    if (io->weights[i].data && !(has_factors(t, i) && t->w[i].part == io->part)) return 1;
+  return 0;
+}
+
 static int mix_apply(sp_ctx *c, void *self, const sp_io *io) {
   const toy *t = self;
-  (void)c;
+  if (sees_others(t, io)) return c->host->fail(c, SP_E_INTERNAL, "apply() sees weights that are not its own");
   rest(t->p->drift / 2);
   if (has_factors(t, 2) && t->w[2].part == io->part) apply_to(io, 2, &io->factors[DY], NULL);
   if (has_factors(t, 0) && t->w[0].part == io->part) apply_to(io, 0, &io->factors[DY], &io->factors[X]);
