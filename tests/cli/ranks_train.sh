@@ -123,6 +123,27 @@ if grep -q '^  comm .*comm.gather.1., sgd.update$' plan2 && ! grep -q 'sgd.updat
 else
   not_ok "updates beside products: $(cat plan2)"
 fi
+# nor does a product wait for running statistics, which come with that sum
+cat >norm.lua <<'EOF'
+local sp = require "spcore"
+local g <close> = sp.graph { shards = 2 }
+local data = g.reader { path = "shapes", size = 16, batch = 2, samples = 20 }
+local net = g.layers {
+  g.to_float { data.image, scale = true },
+  layers = {
+    { "conv", 16, kernel = 4, stride = 4 }, { "batch_norm" }, { "relu" }, { "conv", 64, kernel = 4, stride = 4 }, { "relu" },
+    { "conv", 64, kernel = 1 }, { "relu" }, { "conv_transpose", data.classes, kernel = 16, stride = 16 },
+  },
+}
+g:train { g.cross_entropy { net.features, data.mask }, optimizer = g.sgd { lr = 0.01 } }
+for _ in g:steps(2) do end
+EOF
+if "$spcore" schedule norm.lua --ranks 2 >plan2 2>&1 && grep -q '^  comm .*comm.gather.1., comm.counts, sgd.update$' plan2 &&
+  grep -q 'layers.apply  *<-  comm  *comm.rows' plan2 && ! grep -q 'layers.apply .*<- .*comm.\(gather\|counts\)' plan2; then
+  ok "statistics beside products"
+else
+  not_ok "statistics beside products: $(cat plan2)"
+fi
 # but of several buckets each where it is there
 if "$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu --ranks 2 --parts 2 --bucket 0 >plan2 2>&1 &&
   grep -q '^  all .*sgd.update.1., .*sgd.update.2.' plan2; then
