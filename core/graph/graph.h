@@ -146,8 +146,8 @@ typedef struct sp_lane_props {
 } sp_lane_props;
 
 /* A lane of a strategy. Every stage but the sources and the optimizer must be in exactly one; the optimizer, where not
- * listed, goes to the lane of the last trained stage, and from that lane, listed or not, plain SGD may go to the one in which ranks
- * add gradients up. A source not listed has a lane of its own, `prefetch` steps ahead.
+ * listed, goes to the lane of the last trained stage, and from that lane, listed or not, plain SGD may go to the one in
+ * which ranks add gradients up. A source not listed has a lane of its own, `prefetch` steps ahead.
  * A backward that no lane lists goes to its forward's lane; a copy up to the device to the lane of who reads it first, or,
  * of batches, to one of its own, a copy down from it to the stage's. */
 typedef struct sp_lane_desc {

@@ -400,7 +400,7 @@ static void free_task(sp_task *t) {
   free(t->offset);
   free(t->binds);
   free(t->copies);
-  free(t->move);
+  free(t->calls);
 }
 
 void sp_program_free(sp_program *p) {

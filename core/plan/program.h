@@ -68,7 +68,7 @@ typedef struct sp_copy {
   size_t bytes;
 } sp_copy;
 
-/* A call of the communicator; several gathers may be one. Memory that stays, or (NULL) buffers, of which one alone has a
+/* A call of the communicator; a task has one, or several gathers. Memory that stays, or (NULL) buffers, of which one alone has a
  * slot. */
 typedef struct sp_move {
   enum { SP_MOVE_TO_ALL, SP_MOVE_GATHER, SP_MOVE_FIRST } kind; /* FIRST: a broadcast of rank 0's `to` */
@@ -106,8 +106,8 @@ typedef struct sp_task {
   size_t block;         /* a call's: offset of its sp_step in its lane's block; 0: it is told nothing there */
   int of_lane;          /* FILL: whose block */
   const sp_node *moves; /* AWAIT, COPY: whose outputs; NULL: none of a stage */
-  sp_move *move;        /* COMM */
-  size_t n_moves, cap_moves;
+  sp_move *calls;       /* COMM: of the communicator */
+  size_t n_calls, cap_calls;
   sp_inst *instead;     /* FORWARD: of the cache of its node, NULL: the node itself is called */
   bool always;          /* it runs where the pass has no samples, too */
   bool zeroes;          /* so does its call, which then sets factors to zero */

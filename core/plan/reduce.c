@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 static int add_move(sp_task *t, sp_move move, sp_err *err) {
-  if (!sp_grow(&t->move, &t->cap_moves, t->n_moves + 1, sizeof *t->move)) return sp_nomem(err, 64, "a move");
-  t->move[t->n_moves++] = move;
+  if (!sp_grow(&t->calls, &t->cap_calls, t->n_calls + 1, sizeof *t->calls)) return sp_nomem(err, 64, "a call");
+  t->calls[t->n_calls++] = move;
   return SP_OK;
 }
 

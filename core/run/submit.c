@@ -182,12 +182,12 @@ static int move_all(sp_ctx *ctx, const sp_machine *m, const sp_task *t) {
   const sp_reduce *r = m->g->reduce;
   sp_comm_gather list[SP_MAX_FACTORS];
   int st = SP_OK;
-  if (t->n_moves > 1 && r->type->all_gather_list) {
-    for (size_t i = 0; i < t->n_moves; i++)
-      list[i] = (sp_comm_gather){moved_to(m, &t->move[i]), moved_from(m, &t->move[i]), t->move[i].each};
-    return r->type->all_gather_list(ctx, r->comm, list, t->n_moves);
+  if (t->n_calls > 1 && r->type->all_gather_list) {
+    for (size_t i = 0; i < t->n_calls; i++)
+      list[i] = (sp_comm_gather){moved_to(m, &t->calls[i]), moved_from(m, &t->calls[i]), t->calls[i].each};
+    return r->type->all_gather_list(ctx, r->comm, list, t->n_calls);
   }
-  for (size_t i = 0; i < t->n_moves && !st; i++) st = move_one(ctx, m, &t->move[i]);
+  for (size_t i = 0; i < t->n_calls && !st; i++) st = move_one(ctx, m, &t->calls[i]);
   return st;
 }
 

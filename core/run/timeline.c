@@ -43,8 +43,8 @@ static bool name_task(const sp_task *t, bool host, sp_trace_task *out) {
 /* What arrives in all, the rank's own piece too. */
 static size_t moved(const sp_program *p, const sp_task *t) {
   size_t all = 0;
-  for (size_t i = 0; i < t->n_moves; i++)
-    all += t->move[i].each * (t->move[i].kind == SP_MOVE_FIRST ? 1 : (size_t)p->g->reduce->n_ranks);
+  for (size_t i = 0; i < t->n_calls; i++)
+    all += t->calls[i].each * (t->calls[i].kind == SP_MOVE_FIRST ? 1 : (size_t)p->g->reduce->n_ranks);
   return all;
 }
 

@@ -109,7 +109,7 @@ if grep -q '^  comm .*comm.rows.decoder.6., comm.rows.decoder.4., comm.rows.deco
 else
   not_ok "the last bucket behind rows: $(cat plan1)"
 fi
-# what of it comes at once goes at once
+# rows that come together go in one call
 if "$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu --ranks 2 --parts 2 >plan2 2>&1 &&
   grep -q '^  comm .*comm.rows.decoder.1,3,5., comm.rows.decoder.6,4,2., shard_sum' plan2; then
   ok "rows in one call"
@@ -144,7 +144,7 @@ if "$spcore" schedule norm.lua --ranks 2 >plan2 2>&1 && grep -q '^  comm .*comm.
 else
   not_ok "statistics beside products: $(cat plan2)"
 fi
-# but of several buckets each where it is there
+# but the update of several buckets is on the trained lane, each part where its bucket is there
 if "$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu --ranks 2 --parts 2 --bucket 0 >plan2 2>&1 &&
   grep -q '^  all .*sgd.update.1., .*sgd.update.2.' plan2; then
   ok "updates of several buckets"

@@ -214,15 +214,17 @@ static cudaError_t give(void *data, memory_kind kind) {
 static std::set<const char *> symbols;
 
 static bool in_symbol(const void *at, size_t bytes) {
-  constexpr ptrdiff_t most = 64;
+  constexpr size_t most = 64;
   const char *p = static_cast<const char *>(at);
   auto it = symbols.upper_bound(p);
-  return it != symbols.begin() && p - *--it <= most - static_cast<ptrdiff_t>(bytes);
+  if (it == symbols.begin()) return false;
+  size_t from = static_cast<size_t>(p - *--it);
+  return from <= most && bytes <= most - from;
 }
 
 memory_kind kind_of(const void *at, size_t bytes) {
   entered in;
-  if (bytes <= 64 && in_symbol(at, bytes)) return memory_device;
+  if (in_symbol(at, bytes)) return memory_device;
   uintptr_t p = reinterpret_cast<uintptr_t>(at);
   auto it = holding(at);
   if (it == pieces.end()) return memory_unknown;
