@@ -42,9 +42,14 @@ inline bool takes(int k, int64_t in, int64_t out, int precision) {
   return precision == SP_PRECISION_TF32 && has_tf32() ? nnk_narrow_tf32(k, in, out) : nnk_narrow(k, in, out);
 }
 
-/* Rounds to the nearest number of TF32, ties away from 0. */
+/* Rounds to the nearest number of TF32; of two to the even one from 9.0 on, where that is one instruction, before it
+ * away from 0. */
 __device__ inline float tf32_of(float v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  uint32_t r;
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
+  return __uint_as_float(r);
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   uint32_t r;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
   return __uint_as_float(r);
@@ -57,7 +62,7 @@ __device__ inline float tf32_of(float v) {
 /* As tf32_of, for factors: tensor cores ignore the bits below those of TF32. cvt.rna is several instructions that
  * change a register in place, which costs as many moves again; here NaNs are what must not overflow. */
 __device__ inline float factor_of(float v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && __CUDA_ARCH__ < 900
   int bits = min(__float_as_int(v), 0x7fffefff);
   return __uint_as_float(min(static_cast<uint32_t>(bits), 0xffffefffu) + 0x1000u);
 #else
