@@ -136,6 +136,8 @@ enum {
   SP_PART_ALL = SP_PART_FORWARD | SP_PART_BACKWARD | SP_PART_COPY
 };
 
+#define SP_PRIORITY_COMM 2 /* of lane comm: what other ranks wait for goes before all else, the trained lane too */
+
 /* What a lane is asked to be, from the script to the stream. */
 typedef struct sp_lane_props {
   const char *name;

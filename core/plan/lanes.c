@@ -108,8 +108,8 @@ static int comm_lane(sp_planner *w, int update, sp_err *err) {
   sp_program *p = w->p;
   if (p->stand_in || !p->g->shard_tree || !sp_program_has(p, p->g->shard_tree)) return SP_OK;
   int delay = p->lanes[update].props.delay;
-  int st =
-      add_lane(w, &(sp_lane_props){.name = "comm", .delay = delay, .priority = 1}, &p->g->main, &w->comm_lane, err);
+  int st = add_lane(w, &(sp_lane_props){.name = "comm", .delay = delay, .priority = SP_PRIORITY_COMM}, &p->g->main,
+                    &w->comm_lane, err);
   set_lanes(w, p->g->shard_tree, SP_PART_ALL, w->comm_lane);
   if (p->g->shard_wire) set_lanes(w, p->g->shard_wire, SP_PART_ALL, w->comm_lane);
   if (p->g->shard_scale) set_lanes(w, p->g->shard_scale, SP_PART_ALL, w->comm_lane);

@@ -58,7 +58,8 @@ typedef struct sp_device_type {
   int (*alloc)(sp_ctx *, void *dev, int kind, size_t bytes, void **ptr); /* [main & !running] */
   void (*free)(void *dev, int kind, void *ptr);                          /* [main & !running] */
 
-  /* priority: -1 low, 0 normal, 1 high. `name` is copied. */
+  /* priority: -1 low, 0 normal, 1 high, 2 above all, which lane comm has: what waits for other ranks is not to wait for what
+   * this one computes, too. `name` is copied. */
   int (*stream_open)(sp_ctx *, void *dev, const char *name, int priority, void **stream); /* [main & !running] */
   void (*stream_close)(void *stream); /* [main & !running] waits for what was submitted */
   int (*stream_submit)(sp_ctx *, void *stream, sp_op_fn fn, void *arg); /* [main] arg lives until fn ran */

@@ -9,7 +9,7 @@ local schedule = {}
 
 -- ---- the table ----
 
-local priorities = { [-1] = "low", [0] = "normal", [1] = "high" }
+local priorities = { [-1] = "low", [0] = "normal", [1] = "high", [2] = "highest" }
 
 local function map(list, f)
   local out = {}

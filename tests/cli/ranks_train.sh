@@ -116,6 +116,12 @@ if "$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu
 else
   not_ok "rows in one call: $(cat plan2)"
 fi
+# what other ranks wait for goes before what this one computes: on a GPU the trained lane would keep it waiting
+if grep -q '^  comm  *delay  *[0-9]  *highest ' plan2 && [ "$(grep -c highest plan2)" = 1 ]; then
+  ok "lane comm before all"
+else
+  not_ok "lane comm before all: $(cat plan2)"
+fi
 # what plain SGD updates behind its sum waits for no product of factors, and is made beside them
 if grep -q '^  comm .*comm.gather.1., sgd.update$' plan2 && ! grep -q 'sgd.update .*<- .*apply' plan2 &&
   grep -q 'decoder.forward  *<-  comm  *sgd.update  *1 step back' plan2; then

@@ -26,7 +26,8 @@ int sp_cuda_stream_open(sp_ctx *ctx, void *d, const char *name, int priority, vo
     return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for stream '%s'", name);
   }
   s->dev = dev;
-  int of_cuda = priority < 0 ? dev->least : priority > 0 ? dev->most : (dev->least + dev->most) / 2;
+  /* the most urgent is the lowest number; where there are two in all, high is the higher one */
+  int of_cuda = dev->least - ((dev->least - dev->most) * (priority + 1) + (priority > 0 ? 2 : 0)) / 3;
   cudaError_t rc = cudaStreamCreateWithPriority(&s->native, cudaStreamNonBlocking, of_cuda);
   if (rc != cudaSuccess) {
     free(s->name);
