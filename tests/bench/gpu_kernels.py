@@ -86,13 +86,13 @@ def group_of(event, calls, updates):
         return PATCH
     if has(frames, "narrow"):
         return NARROW
-    if has(frames, "nnk_") and not has(frames, "nnk_skinny", "nnk_stem"):
+    if has(frames, "nnk_") and not has(frames, "nnk_skinny", "nnk_outer", "nnk_stem"):
         return ELEMENTS
     if stage == "encoder":
         return ENCODER
     if not has(frames, "backward"):
         return FORWARD
-    return WEIGHT if has(frames, "nnk_skinny_weight") or tuple(frames) in updates else DATA
+    return WEIGHT if has(frames, "nnk_skinny_weight", "nnk_outer") or tuple(frames) in updates else DATA
 
 
 def plain(name):

@@ -247,6 +247,51 @@ START_TEST(skinnies) {
 }
 END_TEST
 
+/* ---- large weights over few rows ---- */
+typedef struct large {
+  int64_t m, n, k, cols; /* 0: without the sums of columns */
+  int add, scaled;
+} large;
+
+/* Factors that bfloat16 holds are not rounded to TF32, so that only the order of the sums differs. */
+static void outer(large s, int exact) {
+  int e = exact ? NNK_BF16 : NNK_F32;
+  double tol = exact ? 3e-6 : 2e-3, scale = s.scaled ? -0.25 : 1;
+  kit_value x = kit_random(1, s.m * s.k, 1, 1, e), dy = kit_random(1, s.m * s.n, 1, 1, e);
+  kit_value dw = kit_random(1, s.n * s.k, 1, 1, NNK_F32), db = kit_random(1, s.cols ? s.cols : 1, 1, 1, NNK_F32);
+  kit_value by = kit_like(&db);
+  by.v[0] = scale;
+  nnk_map xd = kit_up(&x, NNK_F32, 0, 0), dyd = kit_up(&dy, NNK_F32, 0, 0), dwd = kit_up(&dw, NNK_F32, 0, 0),
+          dbd = kit_up(&db, NNK_F32, 0, 0), sd = kit_up(&by, NNK_F32, 0, 0);
+  for (int64_t i = 0; i < dw.size && !s.add; i++) dw.v[i] = 0;
+  for (int64_t i = 0; i < s.cols && !s.add; i++) db.v[i] = 0;
+  for (int64_t i = 0; i < s.m; i++)
+    for (int64_t o = 0; o < s.n; o++) {
+      double g = scale * dy.v[i * s.n + o];
+      if (s.cols) db.v[o % s.cols] += g;
+      for (int64_t c = 0; c < s.k; c++) dw.v[o * s.k + c] += g * x.v[i * s.k + c];
+    }
+  nnk_outer of = {dyd.p, xd.p, s.m, s.n, s.k, {dwd.p, s.scaled ? sd.p : NULL, s.add}, {NULL, NULL, 0}, s.cols};
+  if (s.cols) of.db = (nnk_sum){dbd.p, s.scaled ? sd.p : NULL, s.add};
+  ck_assert(nnk_outer_takes(s.m, s.n, s.k, NNK_F32, 1));
+  kit_ok(nnk_outer_weight(NULL, &of));
+  kit_near(&dwd, &dw, tol, "large weight");
+  kit_near(&dbd, &db, tol, "sums of columns");
+  kit_free();
+}
+
+START_TEST(outers) {
+  static const large all[] = {
+      {1, 64, 64, 64, 1, 1},  {8, 64, 192, 0, 0, 0},   {33, 128, 64, 32, 1, 0}, {64, 192, 128, 12, 0, 1},
+      {97, 64, 64, 16, 1, 1}, {256, 64, 128, 4, 1, 1}, {32, 64, 64, 8, 0, 0},
+  };
+  ck_assert(!nnk_outer_takes(16, 96, 64, NNK_F32, 1) && !nnk_outer_takes(16, 64, 32, NNK_F32, 1));
+  ck_assert(!nnk_outer_takes(NNK_OUTER + 1, 64, 64, NNK_F32, 1) && !nnk_outer_takes(0, 64, 64, NNK_F32, 1));
+  ck_assert(!nnk_outer_takes(16, 64, 64, NNK_BF16, 1) && !nnk_outer_takes(16, 64, 64, NNK_F32, 0));
+  for (int i = 0; i < 14; i++) outer(all[i / 2], i % 2);
+}
+END_TEST
+
 /* Memory that is planned for a batch serves smaller ones. */
 START_TEST(work_sizes) {
   for (int64_t m = 1; m < NNK_SKINNY; m++)
@@ -271,6 +316,7 @@ int main(void) {
   tcase_add_test(c, few_tiles);
   tcase_add_test(c, few_forwards);
   tcase_add_test(c, skinnies);
+  tcase_add_test(c, outers);
   tcase_add_test(c, work_sizes);
   suite_add_tcase(suite, c);
   return kit_run(suite);

@@ -13,11 +13,13 @@
 
 /* UPDATE: w += *scale * dw; APPLY: the same to the gradient's own memory, which it overwrites; BACKWARD: all of it */
 enum kind { FORWARD, DATA, WEIGHT, UPDATE, APPLY, BACKWARD };
-enum how { FUSED, PLAIN, SKINNY, PATCH }; /* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN */
+/* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN. OUTER: cuda_outer.cu, which sums the columns of dy too */
+enum how { FUSED, PLAIN, SKINNY, PATCH, OUTER };
 
 struct nn_product {
   nn_product *next;
   int kind, how, relu, biased, sums; /* sums: FORWARD adds a map to its result */
+  int columns;                       /* the sums of dy's columns are wanted with it, the bias' gradient */
   int elt, d_elt;                    /* of both factors (but w in SKINNY), and of the result */
   int64_t samples, m, n, k;
   cublasLtMatmulDescOpaque_t desc;
@@ -40,6 +42,9 @@ typedef struct args {
   const void *mask;
   const float *scale;
   int add;
+  nnk_sum db; /* from dy; p NULL: not wanted */
+  nnk_map dy;
+  void *pieces; /* for these sums, where the product does not make them on its way */
 } args;
 
 static cudaDataType_t type_of(int elt) { return elt == NN_F32 ? CUDA_R_32F : CUDA_R_16BF; }
@@ -77,6 +82,10 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   cuda->pieces_bytes += nn_align(patch);
   *arena = nn_align(nnc_map_bytes(in, low->batch)) + nn_align(nnc_map_bytes(out, low->batch)) + nn_align(op->tmp);
   if (low->training) *arena += nn_align((size_t)(n * k) * sizeof(float));
+  if (nn_has_factors(low, op)) {
+    nnk_map dy = nnc_map(out, low->batch * low->shards);
+    *arena += nn_align((size_t)dy.c * sizeof(float)) + nn_align(nnk_bias_grad_work(&dy));
+  }
   if (patch) {
     nnk_map dy = nnc_map(out, low->batch);
     *arena += nn_align(nnc_map_bytes(in, low->batch)) + patch + nnk_bias_grad_work(&dy);
@@ -181,29 +190,60 @@ static int run_skinny(const args *a) {
   }
 }
 
+static int run_outer(const args *a) {
+  const nn_product *p = a->p;
+  nnk_outer of = {.dy = a->b,
+                  .x = a->a,
+                  .m = p->m,
+                  .n = p->n,
+                  .k = p->k,
+                  .dw = {a->d, a->scale, a->add},
+                  .db = a->db,
+                  .cols = a->dy.c};
+  return nnk_outer_weight(a->c->stream, &of);
+}
+
+static int run_own(const args *a) { return a->p->how == SKINNY ? run_skinny(a) : run_outer(a); }
+
+static int is_own(const nn_product *p) { return p->how == SKINNY || p->how == OUTER; }
+
+static int run_columns(const args *a) {
+  return a->db.p && a->p->how != OUTER ? nnk_bias_grad(a->c->stream, a->db, &a->dy, a->pieces) : cudaSuccess;
+}
+
 static int run_either(void *arg) {
   const args *a = arg;
-  return a->p->how == SKINNY ? run_skinny(a) : run_lt(a);
+  int err = run_columns(a);
+  return err ? err : is_own(a->p) ? run_own(a) : run_lt(a);
+}
+
+static int may(const args *a, const nn_product *p, int how) {
+  if (how == SKINNY) return p->m <= NNK_SKINNY;
+  return p->kind >= WEIGHT && nnk_outer_takes(p->m, p->n, p->k, p->elt, a->c->cuda->precision == SP_PRECISION_TF32);
 }
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 static void key_of(const nn_product *p, const nn_cuda *cuda, char *key) {
-  static const char *const kinds[] = {"forward", "data", "weight", "in place", "applied"};
+  static const char *const kinds[] = {"forward", "data", "weight", "in place cold", "applied cold"};
   static const char *const precisions[] = {"fp32", "tf32", "bf16"};
-  snprintf(key, SP_CUDA_KEY_MAX, "product %s m%lld n%lld k%lld %s%s%s %s to %s ws%zu", kinds[p->kind], (long long)p->m,
-           (long long)p->n, (long long)p->k, p->biased ? "bias" : "-", p->sums ? "+map" : "", p->relu ? "+relu" : "",
-           precisions[cuda->precision], p->d_elt == NN_F32 ? "f32" : "bf16", cuda->ext->workspace_bytes);
+  snprintf(key, SP_CUDA_KEY_MAX, "product %s m%lld n%lld k%lld %s%s%s%s %s to %s ws%zu", kinds[p->kind],
+           (long long)p->m, (long long)p->n, (long long)p->k, p->biased ? "bias" : "-", p->sums ? "+map" : "",
+           p->relu ? "+relu" : "", p->columns ? "+columns" : "", precisions[cuda->precision],
+           p->d_elt == NN_F32 ? "f32" : "bf16", cuda->ext->workspace_bytes);
 }
+
+static const struct {
+  int how;
+  const char *text;
+} own[] = {{SKINNY, "skinny"}, {OUTER, "outer"}};
 
 /* 0: it is none of this library's. */
 static int take(void *arg, const char *text) {
   const args *a = arg;
   nn_product *p = a->choosing;
   cublasLtMatmulHeuristicResult_t r;
-  if (!strcmp(text, "skinny")) {
-    p->how = SKINNY;
-    return p->m <= NNK_SKINNY;
-  }
+  for (int i = 0; i < 2; i++)
+    if (!strcmp(text, own[i].text)) return may(a, p, p->how = own[i].how);
   if (strlen(text) < 2 || (text[0] != 'f' && text[0] != 'p') || text[1] != ' ' ||
       nnc_unhex(p->algo.data, text + 2, sizeof p->algo.data))
     return 0;
@@ -237,34 +277,48 @@ static int offered(const args *a, nn_product *p, int fused, cublasLtMatmulHeuris
   return nnc_lt_offers(a->c, &p->desc, p->a, p->b, p->d, list);
 }
 
+/* In milliseconds; below 0: it cannot. In place: the weights come from memory, since a step reads them once. */
+static double time_of(args *a, const char *key, const char *text) {
+  sp_ctx *ctx = a->c->w.ctx;
+  double ms = is_scaled(a->p->kind) ? nnc_measure_cold(a->c, run_either, a) : nnc_measure(a->c, run_either, a);
+  ctx->host->log(ctx, SP_LOG_DEBUG, "%s: %.2f us, %.24s", key, ms * 1e3, text);
+  return ms;
+}
+
+/* A product of factors runs beside calls of the communicator, which cannot begin before cuBLASLt's kernels end: these fill the
+ * multiprocessors for as long as they take, so that a step takes longer with one that is faster by itself. */
+#define AHEAD 0.85
+
 static int measure(void *arg, const char *key, char *text, size_t bytes) {
-  const args *a = arg;
+  args *a = arg;
   nn_product *p = a->choosing;
   cublasLtMatmulHeuristicResult_t list[NNC_OFFERS];
-  double best = -1, ms;
+  char way[SP_CUDA_VALUE_MAX];
+  double best = -1;
   int fused = p->biased || p->relu, n = offered(a, p, fused, list);
   if (!n && fused) n = offered(a, p, fused = 0, list);
-  p->how = fused ? FUSED : PLAIN;
-  for (int i = 0; i < n; i++) {
-    if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > a->c->cuda->ext->workspace_bytes) continue;
-    p->algo = list[i].algo;
-    ms = nnc_measure(a->c, run_either, arg);
+  for (int i = 0; i < n + 2; i++) {
+    double ms;
+    if (i < n) {
+      if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > a->c->cuda->ext->workspace_bytes) continue;
+      p->algo = list[i].algo;
+      p->how = fused ? FUSED : PLAIN;
+      way[0] = fused ? 'f' : 'p';
+      way[1] = ' ';
+      nnc_hex(way + 2, p->algo.data, sizeof p->algo.data);
+    } else {
+      p->how = own[i - n].how;
+      if (!may(a, p, p->how)) continue;
+      snprintf(way, sizeof way, "%s", own[i - n].text);
+    }
+    ms = time_of(a, key, way);
+    if (p->columns && p->how == OUTER) ms *= AHEAD;
     if (ms < 0 || (best >= 0 && ms >= best)) continue;
     best = ms;
-    text[0] = fused ? 'f' : 'p';
-    text[1] = ' ';
-    nnc_hex(text + 2, p->algo.data, sizeof p->algo.data);
-  }
-  if (p->m <= NNK_SKINNY) {
-    p->how = SKINNY;
-    ms = nnc_measure(a->c, run_either, arg);
-    if (ms >= 0 && (best < 0 || ms < best)) {
-      best = ms;
-      snprintf(text, bytes, "skinny");
-    }
+    snprintf(text, bytes, "%s", way);
   }
   if (best < 0) return nnc_no_choice(a->c, "cuBLASLt has no algorithm for", key);
-  a->c->w.ctx->host->log(a->c->w.ctx, SP_LOG_DEBUG, "%s: %.2f us, %.24s", key, best * 1e3, text);
+  a->c->w.ctx->host->log(a->c->w.ctx, SP_LOG_DEBUG, "%s: chosen %.24s", key, text);
   return SP_OK;
 }
 
@@ -303,6 +357,8 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
     at.w.n = low->batch * low->shards;
     x = nn_factor(&c->w, in->rows);
     y = nn_factor(&c->w, out->drows);
+    a.dy = nnc_map(out, at.w.n);
+    a.dy.p = y;
   }
   for (p = cop->products; p; p = p->next)
     if (p->kind == kind && p->samples == at.w.n) return SP_OK;
@@ -325,6 +381,11 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   }
   if (low->training) work = g + nn_align((size_t)(p->n * p->k) * sizeof(float));
   at.w.tmp = work;
+  if (all && op->d.bias) {
+    p->columns = 1;
+    a.db = (nnk_sum){(float *)(work + nn_align(op->tmp)), a.scale, a.add};
+    a.pieces = (char *)a.db.p + nn_align((size_t)a.dy.c * sizeof(float));
+  }
   a.p = a.choosing = p;
   a.a = kind >= WEIGHT ? x : cast_weight(c, op);
   a.b = kind == FORWARD ? x : y;
@@ -469,7 +530,8 @@ static int run(nnc_call *c, const nn_xop *op, args *a, int kind) {
   a->c = c;
   a->p = find(c, op, kind);
   if (!a->p) return nnc_fail(c, op, SP_E_STATE, "a batch of this size was not prepared");
-  if (a->p->how == SKINNY) return nnc_check(c, op, run_skinny(a));
+  st = nnc_check(c, op, run_columns(a));
+  if (st || is_own(a->p)) return st ? st : nnc_check(c, op, run_own(a));
   err = run_lt(a);
   return err ? nnc_fail(c, op, SP_E_DEVICE, cublasLtGetStatusString((cublasStatus_t)err)) : SP_OK;
 }
@@ -528,14 +590,16 @@ int nnc_gemm_backward(nnc_call *c, const nn_xop *op) {
 }
 
 int nnc_gemm_apply(nnc_call *c, const nn_xop *op) {
-  nnk_map dy = nnc_map(&c->w.low->vals[op->out], c->w.n);
+  const nn_low *low = c->w.low;
   nnk_sum g = nnc_applied(c, op->d.w);
-  int st = SP_OK;
-  dy.p = nn_factor(&c->w, c->w.low->vals[op->out].drows);
-  args a = {.a = nn_factor(&c->w, c->w.low->vals[op->in].rows), .b = dy.p, .d = g.p, .scale = g.scale, .add = g.add};
-  if (op->d.bias) {
-    void *work = c->w.more + nnc_cop(c, op)->off_pieces;
-    st = nnc_check(c, op, nnk_bias_grad(c->stream, nnc_applied(c, op->d.w + 1), &dy, work));
-  }
-  return st ? st : run(c, op, &a, a.add ? UPDATE : APPLY);
+  args a = {.a = nn_factor(&c->w, low->vals[op->in].rows),
+            .b = nn_factor(&c->w, low->vals[op->out].drows),
+            .d = g.p,
+            .scale = g.scale,
+            .add = g.add,
+            .dy = nnc_map(&low->vals[op->out], c->w.n),
+            .pieces = c->w.more + nnc_cop(c, op)->off_pieces};
+  a.dy.p = (void *)(uintptr_t)a.b;
+  if (op->d.bias) a.db = nnc_applied(c, op->d.w + 1);
+  return run(c, op, &a, a.add ? UPDATE : APPLY);
 }

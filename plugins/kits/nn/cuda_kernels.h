@@ -56,7 +56,7 @@ typedef struct nnk_lattice {
   int64_t dy, dx, rows, cols;
 } nnk_lattice;
 nnk_lattice nnk_lattice_of(const int *every, const nnk_map *a, const nnk_map *b); /* for two maps, {y, x} */
-nnk_map nnk_apart(const nnk_map *m, nnk_lattice l);                              /* its shape, without a place */
+nnk_map nnk_apart(const nnk_map *m, nnk_lattice l);                               /* its shape, without a place */
 int nnk_space_to_batch(void *stream, const nnk_map *dst, const nnk_map *src, nnk_lattice l);
 int nnk_batch_to_space(void *stream, const nnk_map *dst, const nnk_map *src, nnk_lattice l, int add);
 int nnk_relu(void *stream, const nnk_map *y, const nnk_map *x);
@@ -195,7 +195,8 @@ int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map
  * maps and w ([out][ky][kx][in]) in bfloat16, row-major pixels, images as wide as a multiple of four. nnk_first says whether
  * the layer is such, and the current device can run it (pointers do not matter; they begin at 8 bytes, y's at 16). ---- */
 int nnk_first(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
-int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, const void *w, const float *bias, int relu);
+int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, const void *w, const float *bias,
+                      int relu);
 
 /* ---- matrix products with few rows, bound by reading the weights: y[m][n] = x[m][k] w[n][k], all row-major, m up to
  * NNK_SKINNY; sums in float32 (x, y of `elt`, w of welt) ---- */
@@ -210,6 +211,19 @@ int nnk_skinny_data(void *stream, int elt, void *dx, const void *dy, int welt, c
 /* dw[n][k] as nnk_sum from dy[m][n] x[m][k] */
 int nnk_skinny_weight(void *stream, int elt, nnk_sum dw, const void *dy, const void *x, int64_t m, int64_t n,
                       int64_t k);
+
+/* ---- the gradient of large weights over up to NNK_OUTER rows, float32, factors rounded to TF32, n and k multiples of 64:
+ * nnk_outer_takes says whether the current device can ---- */
+enum { NNK_OUTER = 256 };
+typedef struct nnk_outer {
+  const float *dy, *x; /* [m][n], [m][k]; these and dw begin at 16 bytes */
+  int64_t m, n, k;
+  nnk_sum dw;   /* [n][k] */
+  nnk_sum db;   /* p NULL: not wanted; else the sums of dy's columns i, i + cols, ... for each i < cols */
+  int64_t cols; /* divides n */
+} nnk_outer;
+int nnk_outer_takes(int64_t m, int64_t n, int64_t k, int elt, int tf32);
+int nnk_outer_weight(void *stream, const nnk_outer *of);
 
 /* ---- the whole backward of a product y[m][n] = x[m][k] w[n][k] with many rows and small weights, all row-major and
  * float32, factors rounded to TF32, in one pass over dy and x. nnk_patch says whether there is a kernel that the

@@ -52,6 +52,33 @@ double nnc_measure(const nnc_call *c, int (*fn)(void *arg), void *arg) {
   return bad ? -1 : best;
 }
 
+typedef struct cold {
+  const nnc_call *c;
+  int (*fn)(void *arg); /* NULL: only what drives all out of the cache */
+  void *arg;
+  size_t bytes;
+} cold;
+
+static int run_cold(void *arg) {
+  const cold *p = arg;
+  int bad = cudaMemsetAsync(p->c->workspace, 0, p->bytes, p->c->stream) != cudaSuccess;
+  return bad || !p->fn ? bad : p->fn(p->arg);
+}
+
+double nnc_measure_cold(const nnc_call *c, int (*fn)(void *arg), void *arg) {
+  cold p = {.c = c, .arg = arg, .bytes = c->cuda->ext->workspace_bytes};
+  double alone, both;
+  int device = 0, cache = 0;
+  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device)) cache = 0;
+  (void)cudaGetLastError();
+  if ((size_t)cache + (size_t)cache / 4 < p.bytes) p.bytes = (size_t)cache + (size_t)cache / 4;
+  alone = nnc_measure(c, run_cold, &p);
+  p.fn = fn;
+  both = nnc_measure(c, run_cold, &p);
+  if (alone < 0 || both < 0) return -1;
+  return both > alone ? both - alone : 0;
+}
+
 int nnc_tuned(const nnc_call *c, const char *key, int (*take)(void *arg, const char *text),
               int (*measure)(void *arg, const char *key, char *text, size_t bytes), void *arg) {
   const sp_cuda *ext = c->cuda->ext;
