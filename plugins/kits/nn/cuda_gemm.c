@@ -190,25 +190,22 @@ static int run_skinny(const args *a) {
   }
 }
 
-static int run_outer(const args *a) {
+static int run_outer(const args *a, int product) {
   const nn_product *p = a->p;
-  nnk_outer of = {.dy = a->b,
-                  .x = a->a,
-                  .m = p->m,
-                  .n = p->n,
-                  .k = p->k,
-                  .dw = {a->d, a->scale, a->add},
-                  .db = a->db,
-                  .cols = a->dy.c};
+  nnk_outer of = {.dy = a->b, .x = a->a, .m = p->m, .n = p->n, .k = p->k, .db = a->db, .cols = a->dy.c};
+  if (product) of.dw = (nnk_sum){a->d, a->scale, a->add};
   return nnk_outer_weight(a->c->stream, &of);
 }
 
-static int run_own(const args *a) { return a->p->how == SKINNY ? run_skinny(a) : run_outer(a); }
+static int run_own(const args *a) { return a->p->how == SKINNY ? run_skinny(a) : run_outer(a, 1); }
 
 static int is_own(const nn_product *p) { return p->how == SKINNY || p->how == OUTER; }
 
+/* In small blocks where they can be: large ones wait until others leave half a multiprocessor. */
 static int run_columns(const args *a) {
-  return a->db.p && a->p->how != OUTER ? nnk_bias_grad(a->c->stream, a->db, &a->dy, a->pieces) : cudaSuccess;
+  if (!a->db.p || a->p->how == OUTER) return cudaSuccess;
+  if (a->p->elt == NN_F32) return run_outer(a, 0);
+  return nnk_bias_grad(a->c->stream, a->db, &a->dy, a->pieces);
 }
 
 static int run_either(void *arg) {

@@ -218,7 +218,7 @@ enum { NNK_OUTER = 256 };
 typedef struct nnk_outer {
   const float *dy, *x; /* [m][n], [m][k]; these and dw begin at 16 bytes */
   int64_t m, n, k;
-  nnk_sum dw;   /* [n][k] */
+  nnk_sum dw;   /* [n][k]; p NULL: not wanted, and n and k are any */
   nnk_sum db;   /* p NULL: not wanted; else the sums of dy's columns i, i + cols, ... for each i < cols */
   int64_t cols; /* divides n */
 } nnk_outer;

@@ -27,7 +27,7 @@ static_assert(BYTES <= 48 << 10, "more shared memory must be asked for");
 
 struct outer_args {
   nnk_outer of;
-  unsigned sums, across; /* blocks in front that sum columns of dy; blocks side by side */
+  unsigned sums, across; /* blocks in front that sum columns of dy; blocks side by side, of which there may be none */
 };
 
 /* Permutes chunks of x so that eight lanes have banks of their own where they read two chunks of four rows each, and so
@@ -159,12 +159,12 @@ int nnk_outer_takes(int64_t m, int64_t n, int64_t k, int elt, int tf32) {
 }
 
 int nnk_outer_weight(void *stream, const nnk_outer *of) {
-  if (of->m <= 0 || !fits(of->n, of->k) || !aligned(of->dw.p) || !aligned(of->dy) || !aligned(of->x) ||
-      (of->db.p && (of->cols <= 0 || of->n % of->cols)))
-    return refused();
+  bool cannot = of->dw.p && (!fits(of->n, of->k) || !aligned(of->dw.p) || !aligned(of->dy) || !aligned(of->x));
+  if (of->m <= 0 || cannot || (of->db.p && (of->cols <= 0 || of->n % of->cols))) return refused();
   unsigned sums = of->db.p ? static_cast<unsigned>(up(of->cols, LANES)) : 0;
-  outer_args p = {*of, sums, static_cast<unsigned>(of->k / EDGE)};
-  unsigned blocks = sums + static_cast<unsigned>(of->n / EDGE) * p.across;
+  outer_args p = {*of, sums, of->dw.p ? static_cast<unsigned>(of->k / EDGE) : 0};
+  unsigned blocks = sums + (of->dw.p ? static_cast<unsigned>(of->n / EDGE) * p.across : 0);
+  if (!blocks) return cudaSuccess;
   SP_LAUNCH(outer_weight, blocks, THREADS, BYTES, stream, p);
   return launched();
 }
