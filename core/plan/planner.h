@@ -99,8 +99,9 @@ int sp_planner_look(sp_planner *w, sp_err *err); /* at the trained weights, for 
 /* The task does so with the gradient of the weight, where one is kept. */
 int sp_planner_touch_gradient(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err);
 
-/* reduce.c: what ranks give to each other in a step's last pass: behind its forward, behind a part of a backward, and what is
- * left behind all */
+/* reduce.c: what ranks give to each other in a step's last pass: behind its forward, first rows of factors, then the totals of
+ * losses; behind a part of a backward; and what is left behind all */
+int sp_planner_reduce_rows(sp_planner *w, sp_err *err);
 int sp_planner_reduce(sp_planner *w, sp_err *err);
 int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err);
 int sp_planner_reduce_rest(sp_planner *w, sp_err *err);

@@ -322,6 +322,7 @@ static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
     w->every = 1;
     w->phase = 0;
   }
+  if (!st && w->comm_lane >= 0) st = sp_planner_reduce_rows(w, err);
   if (!st && p->sharded) st = sp_planner_count(w, err);
   if (!st && w->comm_lane >= 0) st = sp_planner_reduce(w, err);
   for (size_t i = g->n_nodes; i-- > 0 && !st;)

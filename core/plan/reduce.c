@@ -194,14 +194,21 @@ static int broadcast(sp_planner *w, size_t k, sp_err *err) {
   return st ? st : touch(w, t, b, SP_READ | SP_WRITE, err);
 }
 
-/* The totals come first: the rows of forward() are for the end of the step, and have all of the backward to come in. */
+/* Before the totals, which no backward waits for: so rows come beside the loss and the small calls behind it, not beside
+ * products that would share the device with them. */
+int sp_planner_reduce_rows(sp_planner *w, sp_err *err) {
+  const sp_graph *g = w->p->g;
+  int st = SP_OK;
+  for (size_t k = 0; k < g->n_nodes && !st; k++) st = gather_factors(w, g->topo[k], true, err);
+  return st;
+}
+
 int sp_planner_reduce(sp_planner *w, sp_err *err) {
   const sp_graph *g = w->p->g;
   int st = sp_planner_buf(w, sp_text("pieces of all ranks"), 0, 0, 1, 0, &w->pieces, err);
   if (!st && g->shard_wire) st = sp_planner_buf(w, sp_text("gradients as bfloat16"), 0, 0, 1, 0, &w->wire, err);
   if (!st) st = gather_totals(w, err);
   if (!st && g->shard_scale && sp_program_has(w->p, g->shard_scale)) st = sp_planner_scale(w, err);
-  for (size_t k = 0; k < g->n_nodes && !st; k++) st = gather_factors(w, g->topo[k], true, err);
   return st;
 }
 

@@ -111,8 +111,8 @@ else
 fi
 # rows that come together go in one call
 if "$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu --ranks 2 --parts 2 >plan2 2>&1 &&
-  grep -q '^  comm .*comm.rows.decoder.1,3,5., comm.rows.decoder.6,4,2., shard_sum' plan2; then
-  ok "rows in one call"
+  grep -q '^  comm .*comm.rows.decoder.1,3,5., shard_count.forward, .*comm.rows.decoder.6,4,2., shard_sum' plan2; then
+  ok "rows in one call, those of the forward before the totals"
 else
   not_ok "rows in one call: $(cat plan2)"
 fi
