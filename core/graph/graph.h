@@ -142,7 +142,7 @@ enum {
 typedef struct sp_lane_props {
   const char *name;
   int delay;    /* >= 0; steps behind the newest batch */
-  int priority; /* -1, 0, 1 */
+  int priority; /* -1, 0, 1; of lane comm SP_PRIORITY_COMM */
   int extra;    /* 0..64: so many buffers more than the delays ask for, of what its stages give to other lanes */
   int replicas; /* 0..64; more than 1: so many lanes, of which step t takes t mod replicas. Without training only */
 } sp_lane_props;

@@ -15,6 +15,12 @@
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
+/* The most urgent is the lowest number. A GPU may have one, two or six of them. */
+static int of_cuda(const cuda_dev *dev, int priority) {
+  int most = dev->least - dev->most, up = priority == 0 ? most / 3 : priority == 1 ? most - (most > 1) : most;
+  return priority < 0 ? dev->least : dev->least - up;
+}
+
 int sp_cuda_stream_open(sp_ctx *ctx, void *d, const char *name, int priority, void **out) {
   cuda_dev *dev = d;
   int status = sp_cuda_enter(ctx, dev);
@@ -26,9 +32,7 @@ int sp_cuda_stream_open(sp_ctx *ctx, void *d, const char *name, int priority, vo
     return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for stream '%s'", name);
   }
   s->dev = dev;
-  /* the most urgent is the lowest number; where there are two in all, high is the higher one */
-  int of_cuda = dev->least - ((dev->least - dev->most) * (priority + 1) + (priority > 0 ? 2 : 0)) / 3;
-  cudaError_t rc = cudaStreamCreateWithPriority(&s->native, cudaStreamNonBlocking, of_cuda);
+  cudaError_t rc = cudaStreamCreateWithPriority(&s->native, cudaStreamNonBlocking, of_cuda(dev, priority));
   if (rc != cudaSuccess) {
     free(s->name);
     free(s);
