@@ -95,6 +95,25 @@ cp "$tmp/adamw.fp32.1.safetensors" "$tmp/given.safetensors"
 wide 1 off adamw 1 fp32 --load "$tmp/given.safetensors"
 wide 2 lane adamw 1 fp32 --load "$tmp/given.safetensors" --optimizer-shards
 
+# the kernel for large weights over few rows, made the choice wherever factors are of its shapes: the losses of the others, and
+# the bits of one rank on two
+wide 1 off 0 1 tf32 --fit
+grep ^loss "$tmp/log" >"$tmp/measured"
+awk -F'\t' -v OFS='\t' '/^product (in place|applied) cold .* n(192|256) k(192|256) -.rows.columns tf32/ { $2 = "outer"; n++ } { print } END { exit n != 4 }' \
+  "$tuned" >"$tmp/before" && cp "$tmp/before" "$tuned" || {
+  echo "FAIL: no products of factors: $(grep ^product "$tuned")"
+  exit 1
+}
+wide 1 off 0 1 tf32 --fit
+grep ^loss "$tmp/log" >"$tmp/outer"
+wide 2 lane 0 2 tf32 --fit
+if cmp "$tmp/before" "$tuned" && paste "$tmp/measured" "$tmp/outer" | awk '{ d = $2 / $4 - 1; if (d * d > 1e-6) exit 1 } END { exit NR != 7 }'; then
+  echo "ok - large weights over few rows"
+else
+  echo "FAIL: large weights over few rows: $(paste "$tmp/measured" "$tmp/outer")"
+  exit 1
+fi
+
 # NCCL's abort waits for the graphs that have calls of it, which the script's own end destroys: so that must come
 cat >"$tmp/lost.lua" <<'L'
 local sp = require "spcore"

@@ -9,16 +9,18 @@ local opt = sp.args({
   nonfinite = { "stop", "the optimizer's" },
   file = { "", "for the weights" },
   load = { "", "weights to begin with" },
+  fit = { false, "layers as wide as multiples of 64, and the losses are printed" },
 }, {})
 local g <close> = sp.graph(opt)
 local data = g.reader { path = "random", batch = 2, size = 8, classes = 3, samples = 37, target = "class" }
-local layers = { { "flatten" }, { "linear", 300 }, { "relu" }, { "linear", 200 }, { "relu" }, { "linear", 3 } }
+local layers = { { "flatten" }, { "linear", opt.fit and 256 or 300 }, { "relu" }, { "linear", opt.fit and 192 or 200 }, { "relu" }, { "linear", 3 } }
 local net = g.layers { g.to_float { data.image, scale = true }, layers = layers }
 local params = { lr = 0.02, clip_norm = opt.clip, nonfinite = opt.nonfinite }
 if opt.adamw then params.ema = 0.8 else params.momentum = opt.momentum end
 g:train { g.cross_entropy { net.features, data.label }, optimizer = g[opt.adamw and "adamw" or "sgd"](params) }
 if opt.load ~= "" then g:load(opt.load) end
 for step, m in g:steps(7) do
+  if opt.fit and sp.rank == 0 then print(("loss %.9g"):format(m.loss)) end
   if opt.clip > 0 and sp.rank == sp.ranks - 1 then print(("step %d: norm %a"):format(step, m.grad_norm)) end
 end
 if sp.rank == 0 then print(select(2, g:describe():gsub("CALL +%S+ +layers.apply", ""))) end

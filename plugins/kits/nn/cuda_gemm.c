@@ -19,8 +19,9 @@ enum how { FUSED, PLAIN, SKINNY, PATCH, OUTER };
 struct nn_product {
   nn_product *next;
   int kind, how, relu, biased, sums; /* sums: FORWARD adds a map to its result */
-  int columns;                       /* the sums of dy's columns are wanted with it, the bias' gradient */
-  int elt, d_elt;                    /* of both factors (but w in SKINNY), and of the result */
+  int rows,
+      columns;    /* it is over the rows of factors; the sums of dy's columns are wanted with it, the bias' gradient */
+  int elt, d_elt; /* of both factors (but w in SKINNY), and of the result */
   int64_t samples, m, n, k;
   cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayout_t a, b, d;
@@ -221,11 +222,11 @@ static int may(const args *a, const nn_product *p, int how) {
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 static void key_of(const nn_product *p, const nn_cuda *cuda, char *key) {
-  static const char *const kinds[] = {"forward", "data", "weight", "in place cold", "applied cold"};
+  static const char *const kinds[] = {"forward", "data", "weights", "in place cold", "applied cold"};
   static const char *const precisions[] = {"fp32", "tf32", "bf16"};
-  snprintf(key, SP_CUDA_KEY_MAX, "product %s m%lld n%lld k%lld %s%s%s%s %s to %s ws%zu", kinds[p->kind],
+  snprintf(key, SP_CUDA_KEY_MAX, "product %s m%lld n%lld k%lld %s%s%s%s%s %s to %s ws%zu", kinds[p->kind],
            (long long)p->m, (long long)p->n, (long long)p->k, p->biased ? "bias" : "-", p->sums ? "+map" : "",
-           p->relu ? "+relu" : "", p->columns ? "+columns" : "", precisions[cuda->precision],
+           p->relu ? "+relu" : "", p->rows ? "+rows" : "", p->columns ? "+columns" : "", precisions[cuda->precision],
            p->d_elt == NN_F32 ? "f32" : "bf16", cuda->ext->workspace_bytes);
 }
 
@@ -282,8 +283,9 @@ static double time_of(args *a, const char *key, const char *text) {
   return ms;
 }
 
-/* A product of factors runs beside calls of the communicator, which cannot begin before cuBLASLt's kernels end: these fill the
- * multiprocessors for as long as they take, so that a step takes longer with one that is faster by itself. */
+/* A product over the rows of factors runs beside calls of the communicator, if there are several ranks, which cannot begin
+ * before cuBLASLt's kernels end: these fill the multiprocessors for as long as they take, so that a step takes longer with one
+ * that is faster by itself. Not of one rank, but the choice is not to hang on how many there are, since bits hang on it. */
 #define AHEAD 0.85
 
 static int measure(void *arg, const char *key, char *text, size_t bytes) {
@@ -309,7 +311,7 @@ static int measure(void *arg, const char *key, char *text, size_t bytes) {
       snprintf(way, sizeof way, "%s", own[i - n].text);
     }
     ms = time_of(a, key, way);
-    if (p->columns && p->how == OUTER) ms *= AHEAD;
+    if (p->rows && p->how == OUTER) ms *= AHEAD;
     if (ms < 0 || (best >= 0 && ms >= best)) continue;
     best = ms;
     snprintf(text, bytes, "%s", way);
@@ -378,6 +380,7 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   }
   if (low->training) work = g + nn_align((size_t)(p->n * p->k) * sizeof(float));
   at.w.tmp = work;
+  p->rows = all;
   if (all && op->d.bias) {
     p->columns = 1;
     a.db = (nnk_sum){(float *)(work + nn_align(op->tmp)), a.scale, a.add};

@@ -107,7 +107,8 @@ int nnc_workspace(nnc_call *c); /* asks for it */
 
 /* cuda_tune.c: the mean time of fn, which enqueues something on the call's stream; negative: fn fails. */
 double nnc_measure(const nnc_call *c, int (*fn)(void *arg), void *arg);
-/* The same where nothing of it is in the cache any more, as weights are that a step reads once. The workspace must be there. */
+/* The same where nothing of it is in the cache any more, as weights are that a step reads once; as far as the workspace, which
+ * must be there, is larger than the cache. */
 double nnc_measure_cold(const nnc_call *c, int (*fn)(void *arg), void *arg);
 /* Takes the choice that holds for key: one that was kept, if take() can use it (1), else what measure() writes, or what
  * another process has stored meanwhile. Both get arg; measure() gives a status. */

@@ -27,7 +27,7 @@ static_assert(BYTES <= 48 << 10, "more shared memory must be asked for");
 
 struct outer_args {
   nnk_outer of;
-  unsigned sums, across; /* blocks in front that sum columns of dy; blocks side by side, of which there may be none */
+  unsigned sums, across; /* blocks in front that sum columns of dy; blocks side by side */
 };
 
 /* Permutes chunks of x so that eight lanes have banks of their own where they read two chunks of four rows each, and so
@@ -61,6 +61,11 @@ __device__ inline void sum_columns(const nnk_outer &p, float *s) {
     if (member < half) s[threadIdx.x] += s[static_cast<int>(threadIdx.x) + half * LANES];
   }
   if (member == 0 && column < p.cols) sum_into(p.db, column, s[lane]);
+}
+
+__global__ void __launch_bounds__(THREADS) outer_columns(nnk_outer of) {
+  __shared__ float s[THREADS];
+  sum_columns(of, s);
 }
 
 /* A warp's products over a stage: lane (g, t) = (lane / 4, lane % 4). */
@@ -162,9 +167,9 @@ int nnk_outer_weight(void *stream, const nnk_outer *of) {
   bool cannot = of->dw.p && (!fits(of->n, of->k) || !aligned(of->dw.p) || !aligned(of->dy) || !aligned(of->x));
   if (of->m <= 0 || cannot || (of->db.p && (of->cols <= 0 || of->n % of->cols))) return refused();
   unsigned sums = of->db.p ? static_cast<unsigned>(up(of->cols, LANES)) : 0;
-  outer_args p = {*of, sums, of->dw.p ? static_cast<unsigned>(of->k / EDGE) : 0};
-  unsigned blocks = sums + (of->dw.p ? static_cast<unsigned>(of->n / EDGE) * p.across : 0);
-  if (!blocks) return cudaSuccess;
-  SP_LAUNCH(outer_weight, blocks, THREADS, BYTES, stream, p);
+  outer_args p = {*of, sums, static_cast<unsigned>(of->k / EDGE)};
+  if (of->dw.p)
+    SP_LAUNCH(outer_weight, sums + static_cast<unsigned>(of->n / EDGE) * p.across, THREADS, BYTES, stream, p);
+  else if (sums) SP_LAUNCH(outer_columns, sums, THREADS, 0, stream, *of);
   return launched();
 }
