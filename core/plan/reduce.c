@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * reduce.c - what ranks give to each other in the last pass of a step: the totals of their losses, the rows of factors, and
+ * reduce.c - what ranks give to each other in the last pass of a step: rows of factors, the totals of their losses, and
  * bucket by bucket the pieces of their gradients, the sums of those, and the sums of all; each behind what makes it, while
  * the backward goes on. Where each updates slices, weights go in the place of sums, behind the update.
  *

@@ -80,7 +80,7 @@ if awk '/CALL .*comm.scatter|COMM .*comm.scatter/ { sent = 1 } /CALL .*decoder.b
 else
   not_ok "buckets behind their parts: $(cat plan)"
 fi
-# rows of forward() come in during the backward, which waits for none
+# rows of forward() come in behind it, and no backward waits for them
 if ! grep -q "WAIT .*backward.* <- comm" plan && case $net in *"levels 2") ;; *) grep -q "COMM .*comm.rows" plan ;; esac; then
   ok "no backward waits for rows"
 else
