@@ -19,9 +19,9 @@ enum how { FUSED, PLAIN, SKINNY, PATCH, OUTER };
 struct nn_product {
   nn_product *next;
   int kind, how, relu, biased, sums; /* sums: FORWARD adds a map to its result */
-  int rows,
-      columns;    /* it is over the rows of factors; the sums of dy's columns are wanted with it, the bias' gradient */
-  int elt, d_elt; /* of both factors (but w in SKINNY), and of the result */
+  int rows;                          /* it is over the rows of factors */
+  int columns;                       /* the sums of dy's columns, the bias' gradient, are wanted with it */
+  int elt, d_elt;                    /* of both factors (but w in SKINNY), and of the result */
   int64_t samples, m, n, k;
   cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayout_t a, b, d;
