@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * cuda_outer.cu - the gradient of large weights over few rows, dW = dy' x, added to them in place: bound by reading and
- * writing the weights. Blocks are small and short, so that several share a multiprocessor, one waiting for memory while
- * another computes, and so that kernels of a stream of higher priority, a communicator's above all, need not wait until
- * the product ends.
+ * cuda_outer.cu - the gradient of large weights over few rows, dW = dy' x, added to them in place: bound by reading
+ * and writing the weights. Blocks are small and short, so that several share a multiprocessor, one waiting for memory
+ * while another computes, and so that kernels of a stream of higher priority, a communicator's above all, need not
+ * wait until the product ends.
  *
- * The sum may run over rows in any order that both factors share, and the numbering of dW's rows and columns is free too:
- * here four numbers that lie together always belong to one lane, so that all of shared memory is read by 16 bytes.
+ * Tensor cores take factors from registers that lie together: two columns of x of two rows each, and one column of dy
+ * of two rows. They are read from shared memory as that, so that no register is moved.
  */
 #include "cuda_tile.cuh"
 
@@ -30,21 +30,34 @@ struct outer_args {
   unsigned sums, across; /* blocks in front that sum columns of dy; blocks side by side */
 };
 
-/* Permutes chunks of x so that eight lanes have banks of their own where they read two chunks of four rows each, and so
- * that of dW four lanes have 64 bytes that lie together. */
-__device__ inline int spread(int g, int t) { return (g >> 1 | (g & 1) << 2) ^ t; }
+/* Where chunks of 16 bytes lie within a row, so that lanes that read two chunks of each of four rows have banks of
+ * their own. */
+__device__ inline int twist_rows(int row) { return (row & 3) << 1; }
 
-/* Rows of dy or x from `first` on; from m on they become zeros and are not read. `from`: the block's first column. */
-template <class TWIST>
-__device__ inline void fetch_rows(float *s, const float *from, int64_t width, int64_t first, int64_t m, TWIST twisted) {
-#pragma unroll
-  for (int i = static_cast<int>(threadIdx.x); i < ROWS * EDGE / 4; i += THREADS) {
-    int row = i / (EDGE / 4), chunk = i % (EDGE / 4);
-    bool there = first + row < m;
-    copy_chunk(s + row * EDGE + (chunk ^ twisted(row)) * 4, from + (there ? first + row : 0) * width + chunk * 4,
-               there);
+/* What a thread brings to shared memory, a stage a call: a chunk of every so manieth row of dy and of x; zeros from
+ * row m on. */
+struct fetcher {
+  enum { LINE = EDGE / 4, STEP = THREADS / LINE };
+  static_assert(STEP % 4 == 0, "a thread's chunks are twisted alike");
+  const float *dy, *x;
+  int left, to; /* rows that are there, from the thread's next one on */
+
+  __device__ fetcher(const nnk_outer &of, int64_t n0, int64_t k0) {
+    int row = static_cast<int>(threadIdx.x) / LINE, chunk = static_cast<int>(threadIdx.x) % LINE;
+    dy = of.dy + row * of.n + n0 + chunk * 4;
+    x = of.x + row * of.k + k0 + chunk * 4;
+    left = static_cast<int>(of.m) - row;
+    to = row * EDGE + (chunk ^ twist_rows(row)) * 4;
   }
-}
+  __device__ void fetch(float *s, const nnk_outer &of) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i += STEP, dy += STEP * of.n, x += STEP * of.k) {
+      copy_chunk(s + to + i * EDGE, i < left ? dy : of.dy, i < left);
+      copy_chunk(s + to + (ROWS + i) * EDGE, i < left ? x : of.x, i < left);
+    }
+    left -= ROWS;
+  }
+};
 
 /* Sums of LANES columns of dy, taken as m n / cols rows of so many. */
 __device__ inline void sum_columns(const nnk_outer &p, float *s) {
@@ -68,43 +81,53 @@ __global__ void __launch_bounds__(THREADS) outer_columns(nnk_outer of) {
   sum_columns(of, s);
 }
 
-/* A warp's products over a stage: lane (g, t) = (lane / 4, lane % 4). */
+__device__ inline float2 two(const float *s) { return *reinterpret_cast<const float2 *>(s); }
+
+/* A warp's products over a stage, dW transposed: lane (g, t) = (lane / 4, lane % 4) has columns 2 g and 2 g + 1 of
+ * each 16 of x and g of each 8 of dy, of rows t and t + 4 of each 8. */
 __device__ inline void multiply_stage(float (*sums)[4][4], const float *dy, const float *x, int lane) {
   int g = lane / 4, t = lane % 4;
-  dy += t * EDGE + (g ^ twist(t)) * 4;
-  x += t * EDGE + spread(g, t) * 4;
-#pragma unroll 2
+  dy += t * EDGE + g % 4;
+  x += t * EDGE + g % 2 * 2;
+#pragma unroll
   for (int row = 0; row < ROWS; row += 8) {
-    float4 top = rounded(four(x + row * EDGE)), bottom = rounded(four(x + (row + 4) * EDGE));
-    float4 u = rounded(four(dy + row * EDGE)), v = rounded(four(dy + (row + 4) * EDGE));
-    const float b[4][2] = {{top.x, bottom.x}, {top.y, bottom.y}, {top.z, bottom.z}, {top.w, bottom.w}};
-    const float even[4] = {u.x, u.y, v.x, v.y}, odd[4] = {u.z, u.w, v.z, v.w};
+    float a[2][4], b[4][2];
+#pragma unroll
+    for (int f = 0; f < 2; f++) {
+      int column = ((4 * f + g / 2) ^ 2 * t) * 4;
+      float2 top = two(x + row * EDGE + column), bottom = two(x + (row + 4) * EDGE + column);
+      a[f][0] = factor_of(top.x), a[f][1] = factor_of(top.y);
+      a[f][2] = factor_of(bottom.x), a[f][3] = factor_of(bottom.y);
+    }
 #pragma unroll
     for (int c = 0; c < 4; c++) {
-      product(sums[0][c], even, b[c]);
-      product(sums[1][c], odd, b[c]);
+      int column = ((2 * c + g / 4) ^ 2 * t) * 4;
+      b[c][0] = factor_of(dy[row * EDGE + column]), b[c][1] = factor_of(dy[(row + 4) * EDGE + column]);
+    }
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+      product(sums[0][c], a[0], b[c]);
+      product(sums[1][c], a[1], b[c]);
     }
   }
 }
 
-/* What a lane has of dW: rows 4 g + r, and of the warp's columns 4 t .. 4 t + 3 and 16 more on. They are read and written
- * once, and are not to drive out of the caches what others need. */
+/* What a lane has of dW: rows 8 c + 2 t and 8 c + 2 t + 1, and of the warp's columns 2 g and 2 g + 1 and 16 more on.
+ * They are read and written once, and are not to drive out of the caches what others need. */
 struct weights {
-  float4 old[8];
+  float2 old[16];
 
-  static __device__ float *at(float *w, int64_t k, int i) { return w + i / 2 * k + i % 2 * 16; }
+  static __device__ float *at(float *w, int64_t k, int i) { return w + (i / 4 * 8 + i / 2 % 2) * k + i % 2 * 16; }
   __device__ void get(float *w, int64_t k) {
 #pragma unroll
-    for (int i = 0; i < 8; i++) old[i] = __ldcs(reinterpret_cast<const float4 *>(at(w, k, i)));
+    for (int i = 0; i < 16; i++) old[i] = __ldcs(reinterpret_cast<const float2 *>(at(w, k, i)));
   }
   __device__ void put(float *w, int64_t k, float (*sums)[4][4], float alpha, int add) {
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-      float(*of)[4] = sums[i / 4];
-      int e = i % 4;
-      __stcs(reinterpret_cast<float4 *>(at(w, k, i)),
-             make_float4(sum_of(alpha, of[0][e], add, old[i].x), sum_of(alpha, of[1][e], add, old[i].y),
-                         sum_of(alpha, of[2][e], add, old[i].z), sum_of(alpha, of[3][e], add, old[i].w)));
+    for (int i = 0; i < 16; i++) {
+      const float *of = sums[i % 2][i / 4] + i / 2 % 2;
+      __stcs(reinterpret_cast<float2 *>(at(w, k, i)),
+             make_float2(sum_of(alpha, of[0], add, old[i].x), sum_of(alpha, of[2], add, old[i].y)));
     }
   }
 };
@@ -121,17 +144,14 @@ __global__ void __launch_bounds__(THREADS, PER_SM) outer_weight(outer_args p) {
   int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   int64_t n0 = static_cast<int64_t>(down) * EDGE, k0 = static_cast<int64_t>(block - down * p.across) * EDGE;
   int n = warp / 2 * 32, k = warp % 2 * 32, stage = 0;
+  fetcher from(of, n0, k0);
   auto begin = [&](int64_t row, int to) {
-    float *s = shared + to * STAGE;
-    if (row < of.m) {
-      fetch_rows(s, of.dy + n0, of.n, row, of.m, [](int r) { return twist(r); });
-      fetch_rows(s + ROWS * EDGE, of.x + k0, of.k, row, of.m, [](int r) { return r & 3; });
-    }
+    if (row < of.m) from.fetch(shared + to * STAGE, of);
     end_stage();
   };
 #pragma unroll
   for (int i = 0; i < STAGES - 1; i++) begin(i * ROWS, i);
-  float *w = of.dw.p + (n0 + n + lane / 4 * 4) * of.k + k0 + k + lane % 4 * 4;
+  float *w = of.dw.p + (n0 + n + lane % 4 * 2) * of.k + k0 + k + lane / 4 * 2;
   float sums[2][4][4], alpha = of.dw.scale ? *of.dw.scale : 1;
   weights all;
   if (of.dw.add) all.get(w, of.k);

@@ -2,8 +2,9 @@
  * cuda_patch.cu - the whole backward of a product with many rows and small weights in one pass over dy and x: each
  * block takes some tiles of rows, writes their dx and leaves a piece of dW and of the sums of dy's and dx's columns.
  *
- * The sum of a product may run in any order that both factors share, and so may the numbering of its rows and columns:
- * here four numbers that lie together always belong to one lane, so that all of shared memory is read by 16 bytes.
+ * Tensor cores take factors from registers that lie together, two of the one and four of the other. The sum of a
+ * product may run in any order that both factors share, and so may the numbering of its rows and columns: here they
+ * are read from shared memory as they are taken, so that no register is moved.
  */
 #include "cuda_tile.cuh"
 
@@ -41,8 +42,13 @@ template <int N, int K> struct patch {
   static_assert(GROUPS * SUMS <= GROUPS * STAGES * STAGE, "the sums take the tiles' place");
 
   /* What a warp adds up over all its tiles; lane (g, t) = (lane / 4, lane % 4). */
-  float sums[SN / 16][SK / 8][4], bias[SN / 32][4], data[PARTS][XK / 16][4];
+  float sums[SN / 16][SK / 8][4], bias[SN / 16][2], data[PARTS][XK / 16][2];
 };
+
+/* Where the 16 byte chunks of a tile's rows lie, so that lanes that read together have banks of their own: two
+ * chunks of each of the rows t or t + 4, four chunks of a row and of the fourth one behind it. It is linear in the
+ * bits of the row. */
+__host__ __device__ constexpr int twist_tile(int row) { return (row & 1) << 2 ^ (row & 2) ^ (row & 4); }
 
 /* Until all warps of the group are here. */
 template <int GROUP> __device__ inline void meet(int group) {
@@ -59,108 +65,102 @@ template <int GROUP> __device__ inline void meet(int group) {
 /* Rows are twisted; from `rows` on they become zeros and are not read. */
 template <int WIDTH, int THREADS> __device__ inline void fetch(float *s, const float *from, int rows, int thread) {
   enum { CHUNKS = WIDTH / 4, STEP = THREADS / CHUNKS };
-  static_assert(THREADS % CHUNKS == 0 && STEP % 2 == 0, "twist() of a thread's rows alternates between two numbers");
-  int row = thread / CHUNKS, chunk = thread % CHUNKS ^ twist(row);
+  static_assert(THREADS % CHUNKS == 0 && (STEP & (STEP - 1)) == 0, "a thread's rows differ in other bits");
+  int row = thread / CHUNKS, chunk = thread % CHUNKS ^ twist_tile(row);
   from += thread * 4;
 #pragma unroll
   for (int i = 0; i < TILE / STEP; i++)
-    copy_chunk(s + (row + i * STEP) * WIDTH + (chunk ^ (i * STEP & 2)) * 4, from + i * THREADS * 4,
+    copy_chunk(s + (row + i * STEP) * WIDTH + (chunk ^ twist_tile(i * STEP)) * 4, from + i * THREADS * 4,
                row + i * STEP < rows);
 }
 
-/* w for the products of dx: [n / 16][k / 8][lane][4], lane (g, t) with rows 4 t .. 4 t + 3 of one column; columns 2 j
- * and 2 j + 1 of an even and an odd eight are neighbours. */
+/* w for the products of dx, transposed: [k / 16][n / 16][2][lane][4], lane (g, t) with columns 2 g and 2 g + 1 of
+ * rows 4 t and 4 t + 1, then of the next two. */
 template <int N, int K> __device__ inline void take_weights(float *s, const float *w) {
   for (int u = static_cast<int>(threadIdx.x); u < N * K / 4; u += patch<N, K>::THREADS) {
-    int row = u % N, c = u / N, to = row / 16 * (K / 8) + c / 4 * 2, t = row % 16 / 4;
-    float4 v = rounded(four(w + row * K + c * 4));
-    const float all[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++) s[((to + i / 2) * 32 + (c % 4 * 2 + i % 2) * 4 + t) * 4 + row % 4] = all[i];
+    int row = u % N, k = u / N * 4, to = (k / 16 * (N / 16) + row / 16) * 256 + row % 4 / 2 * 128;
+    float4 v = rounded(four(w + row * K + k));
+    float *lane = s + to + (k % 16 / 2 * 4 + row % 16 / 4) * 4 + row % 2 * 2;
+    put_shared<2>(lane, &v.x);
+    put_shared<2>(lane + 16, &v.z);
   }
 }
 
-/* ---- dW and the bias: the rows of dy^T are numbered 4 g + i, the columns of x too ---- */
+__device__ inline float2 two(const float *s) { return *reinterpret_cast<const float2 *>(s); }
+
+/* ---- dW and the bias: a lane has columns 2 g and 2 g + 1 of each 16 of dy and g of each 8 of x ---- */
 template <int N, int K>
 __device__ inline void add_weights(patch<N, K> &a, const float *dy, const float *x, int n0, int k0, int lane) {
   enum { SN = patch<N, K>::SN, SK = patch<N, K>::SK };
-  int g = lane / 4, t = lane % 4, chunk = (g ^ twist(t)) * 4;
-  dy += t * N + n0 + chunk;
-  x += t * K + k0 + chunk;
+  int g = lane / 4, t = lane % 4, top = twist_tile(t);
+  dy += t * N + n0 + g % 2 * 2;
+  x += t * K + k0 + g % 4;
 #pragma unroll 2
   for (int row = 0; row < TILE; row += 8) {
-    float4 top[SK / 32], bottom[SK / 32];
+    float of_x[SK / 8][2];
 #pragma unroll
-    for (int i = 0; i < SK / 32; i++) {
-      top[i] = rounded(four(x + row * K + i * 32));
-      bottom[i] = rounded(four(x + (row + 4) * K + i * 32));
+    for (int c = 0; c < SK / 8; c++) {
+      int chunk = 2 * c + g / 4;
+      of_x[c][0] = factor_of(x[row * K + (chunk ^ top) * 4]);
+      of_x[c][1] = factor_of(x[(row + 4) * K + (chunk ^ top ^ 4) * 4]);
     }
 #pragma unroll
-    for (int i = 0; i < SN / 32; i++) {
-      float4 u = four(dy + row * N + i * 32), v = four(dy + (row + 4) * N + i * 32);
-      a.bias[i][0] += u.x + v.x, a.bias[i][1] += u.y + v.y, a.bias[i][2] += u.z + v.z, a.bias[i][3] += u.w + v.w;
-      u = rounded(u), v = rounded(v);
-      const float even[4] = {u.x, u.y, v.x, v.y}, odd[4] = {u.z, u.w, v.z, v.w};
+    for (int i = 0; i < SN / 16; i++) {
+      int chunk = 4 * i + g / 2;
+      float2 u = two(dy + row * N + (chunk ^ top) * 4), v = two(dy + (row + 4) * N + (chunk ^ top ^ 4) * 4);
+      a.bias[i][0] += u.x + v.x, a.bias[i][1] += u.y + v.y;
+      const float of_dy[4] = {factor_of(u.x), factor_of(u.y), factor_of(v.x), factor_of(v.y)};
 #pragma unroll
-      for (int j = 0; j < SK / 32; j++) {
-        const float b[4][2] = {
-            {top[j].x, bottom[j].x}, {top[j].y, bottom[j].y}, {top[j].z, bottom[j].z}, {top[j].w, bottom[j].w}};
-#pragma unroll
-        for (int c = 0; c < 4; c++) {
-          product(a.sums[2 * i][4 * j + c], even, b[c]);
-          product(a.sums[2 * i + 1][4 * j + c], odd, b[c]);
-        }
-      }
+      for (int c = 0; c < SK / 8; c++) product(a.sums[i][c], of_dy, of_x[c]);
     }
   }
 }
 
-/* ---- dx: columns k0 .. k0 + XK - 1 of the tile's rows ---- */
+/* ---- dx, transposed: columns k0 .. k0 + XK - 1 of the tile's rows, of which a lane has t and t + 4 of each 8 ---- */
 template <int N, int K>
 __device__ inline void write_data(const patch_args &p, const float *dy, const float *x, const float *w, int64_t first,
-                                  int rows, int k0, int lane, float (*columns)[4]) {
-  enum { NT = patch<N, K>::XK / 8 };
-  int g = lane / 4, t = lane % 4, flip = twist(g);
-  float sums[2][NT][4];
+                                  int rows, int k0, int lane, float (*columns)[2]) {
+  enum { WIDE = patch<N, K>::XK / 16 };
+  int g = lane / 4, t = lane % 4, mine = g / 2 + g % 2 * 4;
+  float sums[WIDE][TILE / 8][4];
 #pragma unroll
-  for (int i = 0; i < 2 * NT * 4; i++) sums[i / (NT * 4)][i / 4 % NT][i % 4] = 0;
-  w += (k0 / 8 * 32 + lane) * 4;
+  for (int i = 0; i < WIDE * TILE / 2; i++) sums[i / (TILE / 2)][i / 4 % (TILE / 8)][i % 4] = 0;
+  w += k0 * N + lane * 4;
+  dy += mine * N;
 #pragma unroll 4
   for (int nb = 0; nb < N / 16; nb++) {
-    float4 a[4];
+    float4 of_dy[TILE / 8];
 #pragma unroll
-    for (int i = 0; i < 4; i++) a[i] = rounded(four(dy + (8 * i + g) * N + ((4 * nb + t) ^ flip) * 4));
+    for (int i = 0; i < TILE / 8; i++) of_dy[i] = rounded(four(dy + 8 * i * N + ((4 * nb + t) ^ twist_tile(mine)) * 4));
 #pragma unroll
-    for (int nt = 0; nt < NT; nt++) {
-      float4 b = four(w + (nb * (K / 8) + nt) * 128);
-      const float left[2] = {b.x, b.y}, right[2] = {b.z, b.w};
+    for (int f = 0; f < WIDE; f++) {
+      float4 begin = four(w + (f * (N / 16) + nb) * 256), end = four(w + (f * (N / 16) + nb) * 256 + 128);
 #pragma unroll
-      for (int i = 0; i < 2; i++) {
-        const float4 &u = a[2 * i], &v = a[2 * i + 1];
-        const float begin[4] = {u.x, v.x, u.y, v.y}, end[4] = {u.z, v.z, u.w, v.w};
-        product(sums[i][nt], begin, left);
-        product(sums[i][nt], end, right);
-      }
+      for (int i = 0; i < TILE / 8; i++) product(sums[f][i], &begin.x, &of_dy[i].x);
+#pragma unroll
+      for (int i = 0; i < TILE / 8; i++) product(sums[f][i], &end.x, &of_dy[i].z);
     }
   }
 #pragma unroll
-  for (int i = 0; i < 4 * (NT / 2); i++) {
-    int part = i / (NT / 2), nt = i % (NT / 2) * 2, row = part * 8 + g, k = k0 + nt * 8 + t * 4, c = part % 2 * 2;
-    const float *even = sums[part / 2][nt] + c, *odd = sums[part / 2][nt + 1] + c;
-    float4 v = {even[0], even[1], odd[0], odd[1]};
+  for (int i = 0; i < TILE / 4; i++) {
+    int row = i / 2 * 8 + i % 2 * 4 + t, twisted = twist_tile(t) ^ twist_tile(i % 2 * 4);
     if (row >= rows) continue;
-    float4 *to = reinterpret_cast<float4 *>(p.dx + (first + row) * K + k);
-    if (p.add) {
-      float4 old = *to;
-      v.x += old.x, v.y += old.y, v.z += old.z, v.w += old.w;
+#pragma unroll
+    for (int f = 0; f < WIDE; f++) {
+      int k = k0 + 16 * f + 2 * g;
+      float2 v = {sums[f][i / 2][i % 2], sums[f][i / 2][i % 2 + 2]};
+      float2 *to = reinterpret_cast<float2 *>(p.dx + (first + row) * K + k);
+      if (p.add) {
+        float2 old = *to;
+        v.x += old.x, v.y += old.y;
+      }
+      if (p.relu) {
+        float2 m = two(x + row * K + (k / 4 ^ twisted) * 4 + g % 2 * 2);
+        v.x = m.x > 0 ? v.x : 0, v.y = m.y > 0 ? v.y : 0;
+      }
+      *to = v;
+      columns[f][0] += v.x, columns[f][1] += v.y;
     }
-    if (p.relu) {
-      float4 m = four(x + row * K + (k / 4 ^ flip) * 4);
-      v.x = m.x > 0 ? v.x : 0, v.y = m.y > 0 ? v.y : 0, v.z = m.z > 0 ? v.z : 0, v.w = m.w > 0 ? v.w : 0;
-    }
-    *to = v;
-    float *of = columns[nt / 2];
-    of[0] += v.x, of[1] += v.y, of[2] += v.z, of[3] += v.w;
   }
 }
 
@@ -171,30 +171,24 @@ template <int N, int K> __device__ inline void put_sums(patch<N, K> &a, float *s
 #pragma unroll
   for (int i = 0; i < SN / 16; i++)
 #pragma unroll
-    for (int j = 0; j < SK / 32; j++)
-#pragma unroll
-      for (int c = 0; c < 4; c++) {
-        int n = n0 + i / 2 * 32 + 4 * g + i % 2 * 2 + c / 2, k = k0 + j * 32 + 8 * t + c % 2 * 4;
-        const float v[4] = {a.sums[i][4 * j][c], a.sums[i][4 * j + 1][c], a.sums[i][4 * j + 2][c],
-                            a.sums[i][4 * j + 3][c]};
-        put_shared<4>(s + n * K + k, v);
-      }
-#pragma unroll
-  for (int i = 0; i < SN / 32; i++)
-#pragma unroll
-    for (int c = 0; c < 4; c++) {
-      float v = a.bias[i][c];
-      v += __shfl_xor_sync(0xffffffffu, v, 1);
-      v += __shfl_xor_sync(0xffffffffu, v, 2);
-      if (t == 0 && k0 == 0) s[N * K + n0 + i * 32 + 4 * g + c] = v;
+    for (int c = 0; c < SK / 8; c++) {
+      float *to = s + (n0 + 16 * i + 2 * g) * K + k0 + 8 * c + 2 * t;
+      put_shared<2>(to, a.sums[i][c]);
+      put_shared<2>(to + K, a.sums[i][c] + 2);
     }
 #pragma unroll
-  for (int i = 0; i < PARTS * XK / 4; i++) {
-    float v = a.data[i * 4 / XK][i / 4 % (XK / 16)][i % 4];
-    v += __shfl_xor_sync(0xffffffffu, v, 4);
-    v += __shfl_xor_sync(0xffffffffu, v, 8);
-    v += __shfl_xor_sync(0xffffffffu, v, 16);
-    if (g == 0) s[N * K + N + warp * PARTS * XK + i / 4 * 16 + 4 * t + i % 4] = v;
+  for (int i = 0; i < SN / 8; i++) {
+    float v = a.bias[i / 2][i % 2];
+    v += __shfl_xor_sync(0xffffffffu, v, 1);
+    v += __shfl_xor_sync(0xffffffffu, v, 2);
+    if (t == 0 && k0 == 0) s[N * K + n0 + i / 2 * 16 + 2 * g + i % 2] = v;
+  }
+#pragma unroll
+  for (int i = 0; i < PARTS * XK / 8; i++) {
+    float v = a.data[i * 8 / XK][i / 2 % (XK / 16)][i % 2];
+    v += __shfl_xor_sync(0xffffffffu, v, 1);
+    v += __shfl_xor_sync(0xffffffffu, v, 2);
+    if (t == 0) s[N * K + N + warp * PARTS * XK + i / 2 * 16 + 2 * g + i % 2] = v;
   }
 }
 
@@ -233,9 +227,9 @@ __global__ void __launch_bounds__(patch<N, K>::THREADS, patch<N, K>::AT_ONCE) pa
 #pragma unroll
   for (int i = 0; i < P::SN / 16 * (P::SK / 8) * 4; i++) sums.sums[i / 4 / (P::SK / 8)][i / 4 % (P::SK / 8)][i % 4] = 0;
 #pragma unroll
-  for (int i = 0; i < P::SN / 8; i++) sums.bias[i / 4][i % 4] = 0;
+  for (int i = 0; i < P::SN / 8; i++) sums.bias[i / 2][i % 2] = 0;
 #pragma unroll
-  for (int i = 0; i < P::PARTS * P::XK / 4; i++) sums.data[i * 4 / P::XK][i / 4 % (P::XK / 16)][i % 4] = 0;
+  for (int i = 0; i < P::PARTS * P::XK / 8; i++) sums.data[i * 8 / P::XK][i / 2 % (P::XK / 16)][i % 2] = 0;
 
   auto tile_of = [&](int step) { return (static_cast<int64_t>(step) * gridDim.x + blockIdx.x) * P::GROUPS + group; };
   auto rows_of = [&](int64_t tile) {
