@@ -60,7 +60,7 @@ def update_paths(calls):
     functions, but from another place in nnc_gemm_backward, and that of the weights is the later one."""
     paths = {}
     for frames in calls.values():
-        if has(frames, "nnk_"):
+        if has(frames, "nnk_") and not has(frames, "nnk_masked"):
             continue
         at = next((int(offset, 16) for _, function, offset in frames if function.startswith("nnc_gemm_backward")), None)
         if at is not None:
@@ -86,7 +86,7 @@ def group_of(event, calls, updates):
         return PATCH
     if has(frames, "narrow"):
         return NARROW
-    if has(frames, "nnk_") and not has(frames, "nnk_skinny", "nnk_outer", "nnk_stem"):
+    if has(frames, "nnk_") and not has(frames, "nnk_skinny", "nnk_outer", "nnk_masked", "nnk_stem"):
         return ELEMENTS
     if stage == "encoder":
         return ENCODER

@@ -293,6 +293,54 @@ START_TEST(outers) {
 }
 END_TEST
 
+/* ---- gradients of a product's input, masked ---- */
+typedef struct masking {
+  int64_t m, n, k, cols;
+  int rows, sums;
+} masking;
+
+static void masked(masking s, int exact) {
+  int e = exact ? NNK_BF16 : NNK_F32;
+  double tol = exact ? 3e-6 : 2e-3;
+  kit_value dy = kit_random(1, s.m * s.n, 1, 1, e), w = kit_random(1, s.n * s.k, 1, 1, e);
+  kit_value x = kit_random(1, s.m * s.k, 1, 1, NNK_F32), dx = kit_random(1, s.m * s.k, 1, 1, NNK_F32);
+  kit_value sums = kit_random(1, s.cols, 1, 1, NNK_F32);
+  nnk_map dyd = kit_up(&dy, NNK_F32, 0, 0), wd = kit_up(&w, NNK_F32, 0, 0), xd = kit_up(&x, NNK_F32, 0, 0),
+          dxd = kit_up(&dx, NNK_F32, 0, 0), sd = kit_up(&sums, NNK_F32, 0, 0);
+  size_t bytes = nnk_masked_work(s.m, s.n, s.k, s.cols);
+  nnk_masked of = {dxd.p, dyd.p, wd.p, xd.p, s.m, s.n, s.k, s.cols, s.sums ? kit_work(bytes) : NULL};
+  nnk_pieces all = {{sd.p, NULL, 0}, of.sums, s.cols, s.cols, 0};
+  for (int64_t j = 0; j < s.cols && s.sums; j++) sums.v[j] = 0;
+  for (int64_t i = 0; i < s.m; i++)
+    for (int64_t c = 0; c < s.k; c++) {
+      double v = 0;
+      for (int64_t o = 0; o < s.n; o++) v += dy.v[i * s.n + o] * w.v[o * s.k + c];
+      if (!(x.v[i * s.k + c] > 0)) v = 0;
+      dx.v[i * s.k + c] = v;
+      if (s.sums) sums.v[c % s.cols] += v;
+    }
+  ck_assert(nnk_masked_takes(s.m, s.n, s.k, s.cols, NNK_F32, 1));
+  kit_ok(nnk_masked_prepare());
+  kit_ok(nnk_masked_data(NULL, s.rows, &of, &all.pieces));
+  ck_assert_uint_le((size_t)(all.pieces * s.cols) * sizeof(float), bytes);
+  if (s.sums) kit_ok(nnk_add_pieces(NULL, 1, &all));
+  kit_near(&dxd, &dx, tol, "masked data");
+  kit_near(&sd, &sums, tol, "sums of its columns");
+  kit_free();
+}
+
+START_TEST(masks) {
+  static const masking all[] = {{64, 32, 128, 32, 64, 1},     {64, 64, 128, 128, 128, 1}, {200, 96, 256, 64, 64, 1},
+                                {200, 32, 512, 256, 128, 1},  {130, 32, 384, 128, 64, 1}, {300, 160, 128, 1, 64, 1},
+                                {129, 128, 384, 128, 128, 0}, {65, 32, 128, 64, 64, 0}};
+  ck_assert(!nnk_masked_takes(63, 32, 128, 32, NNK_F32, 1) && !nnk_masked_takes(64, 48, 128, 32, NNK_F32, 1));
+  ck_assert(!nnk_masked_takes(64, 32, 192, 64, NNK_F32, 1) && !nnk_masked_takes(64, 32, 384, 96, NNK_F32, 1));
+  ck_assert(!nnk_masked_takes(64, 32, 128, 32, NNK_BF16, 1) && !nnk_masked_takes(64, 32, 128, 32, NNK_F32, 0));
+  for (int i = 0; i < 16; i++) masked(all[i / 2], i % 2);
+  ck_assert_uint_eq(nnk_masked_work(64, 48, 128, 32), 0);
+}
+END_TEST
+
 /* Memory that is planned for a batch serves smaller ones. */
 START_TEST(work_sizes) {
   for (int64_t m = 1; m < NNK_SKINNY; m++)
@@ -318,6 +366,7 @@ int main(void) {
   tcase_add_test(c, few_forwards);
   tcase_add_test(c, skinnies);
   tcase_add_test(c, outers);
+  tcase_add_test(c, masks);
   tcase_add_test(c, work_sizes);
   suite_add_tcase(suite, c);
   return kit_run(suite);

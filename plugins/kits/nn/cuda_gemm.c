@@ -21,7 +21,7 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   nn_low *low = &cuda->low;
   nn_cop *cop = &cuda->cops[op - low->ops];
   const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
-  size_t patch = 0;
+  size_t patch = 0, sums = 0;
   int64_t m, n, k;
   nn_extents(low, op, low->batch, &m, &n, &k);
   cop->off_cast = nnc_fixed(cuda, cuda->precision == SP_PRECISION_BF16 ? (size_t)(n * k) * 2 : 0);
@@ -40,9 +40,14 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
     nnk_map dy = nnc_map(out, low->batch * low->shards);
     *arena += nn_align((size_t)dy.c * sizeof(float)) + nn_align(nnk_bias_grad_work(&dy));
   }
+  if (low->training && in->masked) {
+    nnk_map dx = nnc_map(in, low->batch);
+    sums = nn_align(nnc_sums_work(cuda, op->in, &dx));
+    *arena += nn_align(nnc_map_bytes(in, low->batch)) + sums;
+  }
   if (patch) {
     nnk_map dy = nnc_map(out, low->batch);
-    *arena += nn_align(nnc_map_bytes(in, low->batch)) + patch + nnk_bias_grad_work(&dy);
+    *arena += nn_align(nnc_map_bytes(in, low->batch)) + nn_align(patch) + nn_align(nnk_bias_grad_work(&dy)) + sums;
   }
 }
 
@@ -82,9 +87,10 @@ static int run(nnc_call *c, const nn_xop *op, nnc_gemm *a, int kind) {
   a->p = nnc_gemm_find(c, op, kind);
   if (!a->p) return nnc_fail(c, op, SP_E_STATE, "a batch of this size was not prepared");
   st = nnc_check(c, op, nnc_gemm_columns(a));
-  if (st || nnc_gemm_is_own(a->p)) return st ? st : nnc_check(c, op, nnc_gemm_own(a));
-  err = nnc_gemm_lt(a);
-  return err ? nnc_fail(c, op, SP_E_DEVICE, cublasLtGetStatusString((cublasStatus_t)err)) : SP_OK;
+  if (st) return st;
+  if (nnc_gemm_is_own(a->p)) st = nnc_check(c, op, nnc_gemm_own(a));
+  else if ((err = nnc_gemm_lt(a))) return nnc_fail(c, op, SP_E_DEVICE, cublasLtGetStatusString((cublasStatus_t)err));
+  return st ? st : nnc_check(c, op, nnc_gemm_mask(a));
 }
 
 /* The map is added by the product itself, whether fused or plain. */
@@ -128,10 +134,13 @@ int nnc_gemm_backward(nnc_call *c, const nn_xop *op) {
   if (in.dx && g.p && all && all->how == PATCH) return patch_backward(c, op, in.dx, in.add, in.mask != NULL);
   if (in.dx) {
     a.d = in.dx->p;
-    a.mask = in.mask ? in.mask->p : NULL;
+    a.dx = *in.dx;
     a.add = in.add;
+    if (in.mask) {
+      a.sign = *in.mask;
+      a.pieces = nnc_mask_sums(c, op->in, &a.n_pieces);
+    }
     st = run(c, op, &a, DATA);
-    if (!st && in.mask && a.p->how != SKINNY) st = nnc_check(c, op, nnc_mask(c, op->in, in.dx, in.dx, in.mask));
   }
   if (!st) st = nnc_plus_backward(c, op);
   if (!st) st = nnc_bias_grad(c, op);

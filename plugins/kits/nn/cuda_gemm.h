@@ -8,15 +8,18 @@
 
 /* UPDATE: w += *scale * dw; APPLY: the same to the gradient's own memory, which it overwrites; BACKWARD: all of it */
 enum kind { FORWARD, DATA, WEIGHT, UPDATE, APPLY, BACKWARD };
-/* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN. OUTER: cuda_outer.cu, which sums the columns of dy too */
-enum how { FUSED, PLAIN, SKINNY, PATCH, OUTER };
+/* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN. OUTER: cuda_outer.cu, which sums the columns of dy too. MASKED:
+ * cuda_masked.cu, which masks dx and sums its columns */
+enum how { FUSED, PLAIN, SKINNY, PATCH, OUTER, MASKED };
 
 struct nn_product {
   nn_product *next;
   int kind, how, relu, biased, sums; /* sums: FORWARD adds a map to its result */
   int rows;                          /* it is over the rows of factors */
-  int columns;                       /* the sums of dy's columns, the bias' gradient, are wanted with it */
-  int elt, d_elt;                    /* of both factors (but w in SKINNY), and of the result */
+  int masks;                         /* DATA: by the sign of what is read, a map of so many channels; 0: not */
+  int tall;                          /* MASKED: rows of a tile */
+  int columns;    /* the sums of dy's columns, of dx' in DATA, a bias' gradient, are wanted with it */
+  int elt, d_elt; /* of both factors (but w in SKINNY), and of the result */
   int64_t samples, m, n, k;
   cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayout_t a, b, d;
@@ -35,17 +38,20 @@ typedef struct nnc_gemm {
   const float *bias;
   const void *lt_bias; /* the same in the type of the result, as cuBLASLt takes it */
   nnk_map y, plus;     /* FORWARD; plus.p NULL: nothing is added */
-  const void *mask;
+  nnk_map dx, sign;    /* DATA; sign.p NULL: it is not masked */
   const float *scale;
   int add;
   nnk_sum db; /* from dy; p NULL: not wanted */
   nnk_map dy;
-  void *pieces; /* for these sums, where the product does not make them on its way */
+  void *pieces; /* for these sums, where the product does not make them on its way; DATA: for those of dx, if wanted */
+  int64_t *n_pieces; /* DATA: how many there are then */
 } nnc_gemm;
 
 /* By numbers on the device. */
 static inline int nnc_gemm_is_scaled(int kind) { return kind == UPDATE || kind == APPLY; }
-static inline int nnc_gemm_is_own(const nn_product *p) { return p->how == SKINNY || p->how == OUTER; }
+static inline int nnc_gemm_is_own(const nn_product *p) {
+  return p->how == SKINNY || p->how == OUTER || p->how == MASKED;
+}
 
 /* The backward in one pass, or product by product. */
 typedef struct nnc_whole {
@@ -61,7 +67,9 @@ int nnc_gemm_describe(nn_product *p, int precision, int fused, const void *bias)
 void nnc_gemm_close(nn_product *p); /* undoes that */
 int nnc_gemm_lt(const nnc_gemm *a);
 int nnc_gemm_own(const nnc_gemm *a);
-int nnc_gemm_columns(const nnc_gemm *a); /* the sums of columns, unless the product makes them on its way */
+int nnc_gemm_columns(const nnc_gemm *a); /* the sums of dy's columns, unless the product makes them on its way */
+int nnc_gemm_mask(const nnc_gemm *a);    /* dx' mask and the sums of its columns, likewise */
+int nnc_gemm_whole(const nnc_gemm *a);   /* the product with both */
 int nnc_gemm_may(const nnc_gemm *a, const nn_product *p, int how); /* 1: a kernel of our own can */
 /* In one pass; dw, db and the sums of dx are what is to be added up. */
 int nnc_gemm_patch(const nnc_whole *b, float *work, nnk_pieces *dw, nnk_pieces *db, nnk_pieces *data);

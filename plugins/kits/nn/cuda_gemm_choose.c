@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * cuda_gemm_choose.c - how a product is computed: prepare() measures what cuBLASLt offers, and kernels of our own where they
- * take its shapes; the choice is kept as text, so later runs compute the same. */
+ * cuda_gemm_choose.c - how a product is computed: prepare() measures what cuBLASLt offers, and kernels of our own
+ * where they take its shapes; the choice is kept as text, so later runs compute the same.
+ */
 #include "cuda_gemm.h"
 
 #include <stdio.h>
@@ -10,30 +11,38 @@
 static void key_of(const nn_product *p, const nn_cuda *cuda, char *key) {
   static const char *const kinds[] = {"forward", "data", "weights", "in place cold", "applied cold"};
   static const char *const precisions[] = {"fp32", "tf32", "bf16"};
-  snprintf(key, SP_CUDA_KEY_MAX, "product %s m%lld n%lld k%lld %s%s%s%s%s %s to %s ws%zu", kinds[p->kind],
+  char mask[24] = "";
+  if (p->masks) snprintf(mask, sizeof mask, "+mask%d", p->masks);
+  snprintf(key, SP_CUDA_KEY_MAX, "product %s m%lld n%lld k%lld %s%s%s%s%s%s %s to %s ws%zu", kinds[p->kind],
            (long long)p->m, (long long)p->n, (long long)p->k, p->biased ? "bias" : "-", p->sums ? "+map" : "",
-           p->relu ? "+relu" : "", p->rows ? "+rows" : "", p->columns ? "+columns" : "", precisions[cuda->precision],
-           p->d_elt == NN_F32 ? "f32" : "bf16", cuda->ext->workspace_bytes);
+           p->relu ? "+relu" : "", mask, p->rows ? "+rows" : "", p->columns ? "+columns" : "",
+           precisions[cuda->precision], p->d_elt == NN_F32 ? "f32" : "bf16", cuda->ext->workspace_bytes);
 }
 
 static const struct {
-  int how;
+  int how, tall;
   const char *text;
-} own[] = {{SKINNY, "skinny"}, {OUTER, "outer"}};
+} own[] = {{SKINNY, 0, "skinny"},
+           {OUTER, 0, "outer"},
+           {MASKED, NNK_MASKED_LESS, "masked 64"},
+           {MASKED, NNK_MASKED_MORE, "masked 128"}};
+enum { OWN = sizeof own / sizeof *own };
 
-static int run_either(void *arg) {
-  const nnc_gemm *a = arg;
-  int err = nnc_gemm_columns(a);
-  return err ? err : nnc_gemm_is_own(a->p) ? nnc_gemm_own(a) : nnc_gemm_lt(a);
+static int is_own(const nnc_gemm *a, nn_product *p, int i) {
+  p->how = own[i].how;
+  p->tall = own[i].tall;
+  return nnc_gemm_may(a, p, p->how);
 }
+
+static int run(void *arg) { return nnc_gemm_whole(arg); }
 
 /* 0: it is none of this library's. */
 static int take(void *arg, const char *text) {
   const nnc_gemm *a = arg;
   nn_product *p = a->choosing;
   cublasLtMatmulHeuristicResult_t r;
-  for (int i = 0; i < 2; i++)
-    if (!strcmp(text, own[i].text)) return nnc_gemm_may(a, p, p->how = own[i].how);
+  for (int i = 0; i < OWN; i++)
+    if (!strcmp(text, own[i].text)) return is_own(a, p, i);
   if (strlen(text) < 2 || (text[0] != 'f' && text[0] != 'p') || text[1] != ' ' ||
       nnc_unhex(p->algo.data, text + 2, sizeof p->algo.data))
     return 0;
@@ -70,7 +79,7 @@ static int offered(const nnc_gemm *a, nn_product *p, int fused, cublasLtMatmulHe
 /* In milliseconds; below 0: it cannot. In place: the weights come from memory, since a step reads them once. */
 static double time_of(nnc_gemm *a, const char *key, const char *text) {
   sp_ctx *ctx = a->c->w.ctx;
-  double ms = nnc_gemm_is_scaled(a->p->kind) ? nnc_measure_cold(a->c, run_either, a) : nnc_measure(a->c, run_either, a);
+  double ms = nnc_gemm_is_scaled(a->p->kind) ? nnc_measure_cold(a->c, run, a) : nnc_measure(a->c, run, a);
   ctx->host->log(ctx, SP_LOG_DEBUG, "%s: %.2f us, %.24s", key, ms * 1e3, text);
   return ms;
 }
@@ -88,7 +97,7 @@ static int measure(void *arg, const char *key, char *text, size_t bytes) {
   double best = -1;
   int fused = p->biased || p->relu, n = offered(a, p, fused, list);
   if (!n && fused) n = offered(a, p, fused = 0, list);
-  for (int i = 0; i < n + 2; i++) {
+  for (int i = 0; i < n + OWN; i++) {
     double ms;
     if (i < n) {
       if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > a->c->cuda->ext->workspace_bytes) continue;
@@ -98,8 +107,7 @@ static int measure(void *arg, const char *key, char *text, size_t bytes) {
       way[1] = ' ';
       nnc_hex(way + 2, p->algo.data, sizeof p->algo.data);
     } else {
-      p->how = own[i - n].how;
-      if (!nnc_gemm_may(a, p, p->how)) continue;
+      if (!is_own(a, p, i - n)) continue;
       snprintf(way, sizeof way, "%s", own[i - n].text);
     }
     ms = time_of(a, key, way);
@@ -113,6 +121,20 @@ static int measure(void *arg, const char *key, char *text, size_t bytes) {
   return SP_OK;
 }
 
+/* Of dx, a map of value `in`: its sign and the sums of its columns, behind what the product itself needs. */
+static int prepare_mask(const nnc_call *c, const nn_xop *op, nnc_gemm *a, nn_product *p, char *place) {
+  const nn_low *low = &c->cuda->low;
+  const nn_val *in = &low->vals[op->in];
+  if (!in->masked) return SP_OK;
+  p->masks = (int)in->c;
+  p->columns = !low->frozen && nnc_sums_bias(&low->ops[in->producer]);
+  a->dx = a->sign = nnc_map(in, c->w.n);
+  a->dx.p = a->d;
+  a->sign.p = place;
+  if (p->columns) a->pieces = place + nn_align(nnc_map_bytes(in, c->w.n));
+  return nnc_check(c, op, nnc_gemm_may(a, p, MASKED) ? nnk_masked_prepare() : 0);
+}
+
 /* The product is measured on garbage behind the fixed part of scratch, the weights' gradient too; that of factors on them. */
 static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   const nn_cuda *cuda = c->cuda;
@@ -123,12 +145,14 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   char *x = c->w.tmp, *y = x + nn_align(nnc_map_bytes(in, c->w.n)), *g = y + nn_align(nnc_map_bytes(out, c->w.n)),
        *work = g;
   char key[SP_CUDA_KEY_MAX];
-  int all = nnc_gemm_is_scaled(kind) && nn_has_factors(low, op), st;
+  int all = nnc_gemm_is_scaled(kind) && nn_has_factors(low, op), st = SP_OK;
+  int64_t pieces;
   nnc_call at = *c;
   nnc_gemm a = {.c = &at,
                 .master = nnc_product_weight(c, op),
                 .scale = nnc_gemm_is_scaled(kind) ? &cuda->numbers[1] : NULL,
-                .add = kind == UPDATE};
+                .add = kind == UPDATE,
+                .n_pieces = &pieces};
   if (all) {
     if (!c->w.io->factors) return SP_OK; /* an evaluation */
     at.w.n = low->batch * low->shards;
@@ -168,8 +192,9 @@ static int prepare(nnc_call *c, const nn_xop *op, int kind) {
   a.a = kind >= WEIGHT ? x : nnc_gemm_weight(c, op);
   a.b = kind == FORWARD ? x : y;
   a.d = kind == FORWARD ? y : kind == DATA ? x : g;
+  if (kind == DATA) st = prepare_mask(c, op, &a, p, work + nn_align(op->tmp));
   key_of(p, cuda, key);
-  st = nnc_tuned(c, key, take, measure, &a);
+  if (!st) st = nnc_tuned(c, key, take, measure, &a);
   if (st) {
     nnc_gemm_free(p);
     return st;
@@ -191,8 +216,7 @@ static int run_separate(void *arg) {
   void *stream = b->data.c->stream;
   int64_t pieces;
   nnk_sum g = {b->work, NULL, 0};
-  int err = nnc_gemm_lt(&b->data);
-  if (!err && b->relu) err = nnk_mask(stream, &b->dx, &b->dx, &b->x, 0);
+  int err = nnc_gemm_whole(&b->data);
   if (!err && b->biased) err = nnk_bias_pieces(stream, &b->dy, b->work, &pieces);
   if (!err && b->biased) err = nnk_add_pieces(stream, 1, &(nnk_pieces){g, b->work, b->dy.c, b->dy.c, pieces});
   return err ? err : nnc_gemm_lt(&b->update);
@@ -230,6 +254,7 @@ static int prepare_whole(nnc_call *c, const nn_xop *op) {
   nn_product *p;
   nnc_whole b = {.x = nnc_map(in, c->w.n), .dx = nnc_map(in, c->w.n), .dy = nnc_map(out, c->w.n)};
   char key[SP_CUDA_KEY_MAX], *g;
+  int64_t pieces;
   int st;
   if (nnc_gemm_find(c, op, BACKWARD) || !nnc_gemm_may_patch(cuda, op) ||
       !nnk_patch(data->m, data->n, data->k, data->elt, 1))
@@ -243,10 +268,16 @@ static int prepare_whole(nnc_call *c, const nn_xop *op) {
   b.work = (char *)b.dx.p + nn_align(nnc_map_bytes(in, c->w.n));
   b.data = (nnc_gemm){.c = c, .p = data, .a = nnc_weight(c, op->d.w), .b = b.dy.p, .d = b.dx.p};
   b.data.master = b.data.a;
+  b.data.dx = b.dx;
+  b.data.n_pieces = &pieces;
+  if (b.relu) b.data.sign = b.x;
+  if (data->columns) /* see nnc_gemm_size() */
+    b.data.pieces =
+        (char *)b.work + nn_align(nnk_patch_work(data->m, data->n, data->k)) + nn_align(nnk_bias_grad_work(&b.dy));
   b.update = (nnc_gemm){.c = c, .p = update, .a = b.x.p, .b = b.dy.p, .d = g, .scale = &cuda->numbers[1], .add = 1};
   st = nnc_check(c, op, nnk_patch_prepare(data->n, data->k));
   if (st) return st;
-  snprintf(key, sizeof key, "backward in place m%lld n%lld k%lld %s %s tf32", (long long)data->m, (long long)data->n,
+  snprintf(key, sizeof key, "whole backward m%lld n%lld k%lld %s %s tf32", (long long)data->m, (long long)data->n,
            (long long)data->k, b.biased ? "bias" : "-", b.relu ? "mask" : "-");
   st = nnc_tuned(c, key, take_whole, measure_whole, &b);
   if (st) return st;

@@ -87,7 +87,7 @@ static int run_skinny(const nnc_gemm *a) {
                                p->m, p->n, p->k, a->c->w.tmp);
       return err || !a->plus.p ? err : nnk_add(a->c->stream, &a->y, &a->y, &a->plus, p->relu);
     case DATA:
-      return nnk_skinny_data(a->c->stream, p->elt, a->d, a->b, NNK_F32, a->master, a->mask, a->add, p->m, p->n, p->k,
+      return nnk_skinny_data(a->c->stream, p->elt, a->d, a->b, NNK_F32, a->master, a->sign.p, a->add, p->m, p->n, p->k,
                              a->c->w.tmp);
     default: return nnk_skinny_weight(a->c->stream, p->elt, sum, a->b, a->a, p->m, p->n, p->k);
   }
@@ -100,7 +100,16 @@ static int run_outer(const nnc_gemm *a, int product) {
   return nnk_outer_weight(a->c->stream, &of);
 }
 
-int nnc_gemm_own(const nnc_gemm *a) { return a->p->how == SKINNY ? run_skinny(a) : run_outer(a, 1); }
+static int run_masked(const nnc_gemm *a) {
+  const nn_product *p = a->p;
+  nnk_masked of = {a->d, a->b, a->master, a->sign.p, p->m, p->n, p->k, a->dx.c, a->pieces};
+  int64_t pieces;
+  return nnk_masked_data(a->c->stream, p->tall, &of, a->n_pieces ? a->n_pieces : &pieces);
+}
+
+int nnc_gemm_own(const nnc_gemm *a) {
+  return a->p->how == SKINNY ? run_skinny(a) : a->p->how == MASKED ? run_masked(a) : run_outer(a, 1);
+}
 
 /* In small blocks where they can be: large ones wait until others leave half a multiprocessor. */
 int nnc_gemm_columns(const nnc_gemm *a) {
@@ -109,9 +118,25 @@ int nnc_gemm_columns(const nnc_gemm *a) {
   return nnk_bias_grad(a->c->stream, a->db, &a->dy, a->pieces);
 }
 
+int nnc_gemm_mask(const nnc_gemm *a) {
+  void *stream = a->c->stream;
+  if (!a->sign.p || a->p->how == MASKED) return cudaSuccess;
+  if (a->p->how == SKINNY) return a->pieces ? nnk_bias_pieces(stream, &a->dx, a->pieces, a->n_pieces) : cudaSuccess;
+  if (!a->pieces) return nnk_mask(stream, &a->dx, &a->dx, &a->sign, 0);
+  return nnk_mask_pieces(stream, &a->dx, &a->dx, &a->sign, a->pieces, a->n_pieces);
+}
+
+int nnc_gemm_whole(const nnc_gemm *a) {
+  int err = nnc_gemm_columns(a);
+  if (!err) err = nnc_gemm_is_own(a->p) ? nnc_gemm_own(a) : nnc_gemm_lt(a);
+  return err ? err : nnc_gemm_mask(a);
+}
+
 int nnc_gemm_may(const nnc_gemm *a, const nn_product *p, int how) {
+  int tf32 = a->c->cuda->precision == SP_PRECISION_TF32;
   if (how == SKINNY) return p->m <= NNK_SKINNY;
-  return p->kind >= WEIGHT && nnk_outer_takes(p->m, p->n, p->k, p->elt, a->c->cuda->precision == SP_PRECISION_TF32);
+  if (how == MASKED) return p->masks && nnk_masked_takes(p->m, p->n, p->k, a->dx.c, p->elt, tf32);
+  return p->kind >= WEIGHT && nnk_outer_takes(p->m, p->n, p->k, p->elt, tf32);
 }
 
 int nnc_gemm_patch(const nnc_whole *b, float *work, nnk_pieces *dw, nnk_pieces *db, nnk_pieces *data) {

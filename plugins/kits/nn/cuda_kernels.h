@@ -225,6 +225,22 @@ typedef struct nnk_outer {
 int nnk_outer_takes(int64_t m, int64_t n, int64_t k, int elt, int tf32);
 int nnk_outer_weight(void *stream, const nnk_outer *of);
 
+/* ---- dx[m][k] = dy[m][n] w[n][k], 0 where x is not > 0, float32, factors rounded to TF32, with the sums of dx's
+ * columns; by tiles of NNK_MASKED_LESS or NNK_MASKED_MORE rows. nnk_masked_takes says whether the shapes are such
+ * and the current device can; nnk_masked_prepare() goes before the first call, and not into a capture. ---- */
+enum { NNK_MASKED_LESS = 64, NNK_MASKED_MORE = 128 };
+typedef struct nnk_masked {
+  float *dx;
+  const float *dy, *w, *x; /* x: [m][k], as dx; all begin at 16 bytes */
+  int64_t m, n, k, cols;
+  float *sums; /* NULL: not wanted; else pieces of the sums of dx's columns i, i + cols, ..., cols numbers each */
+} nnk_masked;
+int nnk_masked_takes(int64_t m, int64_t n, int64_t k, int64_t cols, int elt, int tf32);
+int nnk_masked_prepare(void);
+/* Bytes of `sums`, for fewer rows, too; 0: it takes no such shapes. */
+size_t nnk_masked_work(int64_t m, int64_t n, int64_t k, int64_t cols);
+int nnk_masked_data(void *stream, int rows, const nnk_masked *of, int64_t *pieces);
+
 /* ---- the whole backward of a product y[m][n] = x[m][k] w[n][k] with many rows and small weights, all row-major and
  * float32, factors rounded to TF32, in one pass over dy and x. nnk_patch says whether there is a kernel that the
  * current device can run; nnk_patch_prepare() goes before the first call, and not into a capture. ---- */

@@ -60,10 +60,10 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
     else if (!together) nnc_op_size(cuda, op);
     arena = larger(arena, own);
     low->tmp_bytes = larger(low->tmp_bytes, nn_align(op->tmp));
-    if (low->training && op->d.bias && (op->x == NN_X_GEMM || op->x == NN_X_CONV)) {
+    if (low->training && nnc_sums_bias(op)) {
       nnk_map dy = nnc_map(&low->vals[op->out], nn_has_factors(low, op) ? low->batch * low->shards : low->batch);
       cuda->cops[i].off_pieces = cuda->pieces_bytes;
-      cuda->pieces_bytes += nn_align(nnk_bias_grad_work(&dy));
+      cuda->pieces_bytes += nn_align(nnc_sums_work(cuda, op->out, &dy));
     }
   }
   if ((st = nn_place(ctx, low))) return st;
@@ -76,6 +76,20 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   plan->scratch_bytes = (low->frozen ? 0 : cuda->fixed_bytes) + larger(values, arena);
   plan->const_bytes = low->frozen ? cuda->fixed_bytes : 0;
   return SP_OK;
+}
+
+size_t nnc_sums_work(const nn_cuda *cuda, int v, const nnk_map *dx) {
+  const nn_low *low = &cuda->low;
+  size_t work = nnk_bias_grad_work(dx);
+  if (!low->vals[v].masked || low->vals[v].elt != NN_F32 || cuda->precision != SP_PRECISION_TF32) return work;
+  for (int i = 0; i < low->n_ops; i++) {
+    const nn_xop *reader = &low->ops[i];
+    int64_t m, n, k;
+    if (reader->in != v || reader->x != NN_X_GEMM) continue;
+    nn_extents(low, reader, low->batch, &m, &n, &k);
+    work = larger(work, nnk_masked_work(m, n, k, low->vals[v].c));
+  }
+  return work;
 }
 
 void nn_cuda_clear(nn_cuda *cuda) {

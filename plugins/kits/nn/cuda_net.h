@@ -9,7 +9,7 @@
 #include "cuda_kernels.h"
 #include "walk.h"
 
-typedef struct nn_product nn_product; /* cuda_gemm.c: a matrix product for one N */
+typedef struct nn_product nn_product; /* cuda_gemm.h: a matrix product for one N */
 typedef struct nn_dconv nn_dconv;     /* cuda_conv.c: a convolution for one N */
 
 /* Of each op, beside its nn_xop. Offsets, and those of constants there, are into the fixed part. */
@@ -96,6 +96,12 @@ void nnc_din(const nnc_call *c, int v, nnc_into *into);
 int nnc_mask(nnc_call *c, int v, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask);
 /* The same where these are the sums of the complete gradient of value v; their dst is found here. */
 int nnc_bias_later(nnc_call *c, int v, nnk_pieces sums);
+/* Where another pass that masks it leaves pieces of these sums and says how many; NULL: they are not wanted. */
+float *nnc_mask_sums(nnc_call *c, int v, int64_t **pieces);
+/* Has the op a bias whose gradient is such sums? */
+static inline int nnc_sums_bias(const nn_xop *op) { return op->d.bias && (op->x == NN_X_GEMM || op->x == NN_X_CONV); }
+/* Bytes of the pieces, of value v's gradient dx, whichever pass leaves them. */
+size_t nnc_sums_work(const nn_cuda *cuda, int v, const nnk_map *dx);
 /* The gradient of op's bias, if it has one and it is wanted; it is there at the end of the backward. */
 int nnc_bias_grad(nnc_call *c, const nn_xop *op);
 /* Adds up pieces at the end of the backward; until then they must stay, so they do not lie in tmp. */

@@ -175,18 +175,25 @@ static int make_constants(const nnc_call *c) {
 
 /* ---- gradients of biases ----------------------------------------------------------------------------------------- */
 static nnk_sum bias_sum(const nnc_call *c, const nn_xop *op) {
-  int has = op->d.bias && (op->x == NN_X_GEMM || op->x == NN_X_CONV);
-  return has ? nnc_grad_of(c, op->d.w + 1) : (nnk_sum){NULL, NULL, 0};
+  return nnc_sums_bias(op) ? nnc_grad_of(c, op->d.w + 1) : (nnk_sum){NULL, NULL, 0};
 }
 
 static float *pieces_of(const nnc_call *c, const nn_xop *op) {
   return (float *)(c->w.more + nnc_cop(c, op)->off_pieces);
 }
 
-int nnc_mask(nnc_call *c, int v, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask) {
+float *nnc_mask_sums(nnc_call *c, int v, int64_t **pieces) {
   const nn_xop *made = &c->cuda->low.ops[c->cuda->low.vals[v].producer];
-  if (!bias_sum(c, made).p) return nnk_mask(c->stream, dx, dy, mask, 0);
-  return nnk_mask_pieces(c->stream, dx, dy, mask, pieces_of(c, made), &c->pieces[nnc_index(c, made)]);
+  if (!bias_sum(c, made).p) return NULL;
+  *pieces = &c->pieces[nnc_index(c, made)];
+  return pieces_of(c, made);
+}
+
+int nnc_mask(nnc_call *c, int v, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask) {
+  int64_t *pieces;
+  float *sums = nnc_mask_sums(c, v, &pieces);
+  if (!sums) return nnk_mask(c->stream, dx, dy, mask, 0);
+  return nnk_mask_pieces(c->stream, dx, dy, mask, sums, pieces);
 }
 
 static int add_up(nnc_call *c) {
