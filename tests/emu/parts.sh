@@ -35,13 +35,15 @@ run 1 # finds out which products are fast
 cp "$tmp/1" "$tmp/measured"
 sed -i "s/^\(whole backward .*\)separate\$/\1patch/" "$tmp"/*.txt
 grep -q '^whole backward m4096 n64 k32 .*patch$' "$tmp"/*.txt || { echo "no layer has a backward in one pass"; cat "$tmp/1"; failed=1; }
-for rows in 128 64; do # a kernel that masks, and leaves the sums of a bias before it
+tiles="128 64"
+test "${SP_SANITIZERS-none}" = none || tiles=64
+for rows in $tiles; do # a kernel that masks, and leaves the sums of a bias before it
   sed -i "s/^\(product data m1024 n32 k256 -+mask64+columns tf32 .*\)\t.*/\1\tmasked $rows/" "$tmp"/*.txt
   run 1
   grep -q "^product data m1024 n32 k256 .*masked $rows\$" "$tmp"/*.txt || { echo "no layer has a masked gradient"; cat "$tmp/1"; failed=1; }
   "$top_builddir/spcore" run "$tmp/near.lua" "$tmp/measured" "$tmp/1" || { echo "masked $rows: other losses"; paste "$tmp/measured" "$tmp/1"; failed=1; }
 done
-for parts in 1 2 3; do
+for parts in 2 3; do
   run $parts || { cat "$tmp/$parts"; failed=1; }
   cmp "$tmp/1" "$tmp/$parts" && cmp "$tmp/1.safetensors" "$tmp/$parts.safetensors" || failed=1
 done
