@@ -77,8 +77,6 @@ template <int DOWN> struct fetcher {
   }
 };
 
-__device__ inline float2 two(const float *s) { return *reinterpret_cast<const float2 *>(s); }
-
 /* A warp's products over a stage: lane (g, t) = (lane / 4, lane % 4) has columns 4 t .. 4 t + 3 of each 16 of dy, of
  * every eighth row, and of those four rows of w two columns of each 16. */
 template <int DOWN> __device__ inline void multiply(tile<DOWN> &a, const float *dy, const float *w, int lane) {

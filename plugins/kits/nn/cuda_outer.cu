@@ -81,8 +81,6 @@ __global__ void __launch_bounds__(THREADS) outer_columns(nnk_outer of) {
   sum_columns(of, s);
 }
 
-__device__ inline float2 two(const float *s) { return *reinterpret_cast<const float2 *>(s); }
-
 /* A warp's products over a stage, dW transposed: lane (g, t) = (lane / 4, lane % 4) has columns 2 g and 2 g + 1 of
  * each 16 of x and g of each 8 of dy, of rows t and t + 4 of each 8. */
 __device__ inline void multiply_stage(float (*sums)[4][4], const float *dy, const float *x, int lane) {

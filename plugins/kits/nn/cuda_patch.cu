@@ -86,8 +86,6 @@ template <int N, int K> __device__ inline void take_weights(float *s, const floa
   }
 }
 
-__device__ inline float2 two(const float *s) { return *reinterpret_cast<const float2 *>(s); }
-
 /* ---- dW and the bias: a lane has columns 2 g and 2 g + 1 of each 16 of dy and g of each 8 of x ---- */
 template <int N, int K>
 __device__ inline void add_weights(patch<N, K> &a, const float *dy, const float *x, int n0, int k0, int lane) {

@@ -71,6 +71,7 @@ __device__ inline float factor_of(float v) {
 }
 __device__ inline float4 rounded(float4 v) { return {factor_of(v.x), factor_of(v.y), factor_of(v.z), factor_of(v.w)}; }
 __device__ inline float4 four(const float *s) { return *reinterpret_cast<const float4 *>(s); }
+__device__ inline float2 two(const float *s) { return *reinterpret_cast<const float2 *>(s); }
 
 #ifdef __CUDA_ARCH__
 /* A place in shared memory as instructions have it that know of no other. */
