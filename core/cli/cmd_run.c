@@ -11,9 +11,11 @@
 #include "lua/signals.h"
 #include "ranks/launch.h"
 
-/* Seconds for a script to end when another rank has failed. A process whose GPU waits for that rank may take a second to be gone
- * from there on; a launcher has more patience. */
+/* Seconds for a script to end when another rank has failed; a launcher has more patience. And for a GPU, of which abort() takes
+ * one at most: NCCL's kernels that read windows of a rank do not end when that rank is gone, and to end a process with such
+ * a one takes the driver two seconds and more. */
 #define GRACE 3
+#define STUCK 1
 
 enum { OPT_PLUGIN = 256, OPT_RANKS, OPT_TIMEOUT, OPT_DEBUG, OPT_HELP };
 
@@ -105,6 +107,7 @@ static int run_rank(sp_rank_opts *ro, const sp_cmd_script *s, int argc, char **a
   sp_err err;
   int code;
   ro->grace = GRACE;
+  ro->stuck = STUCK;
   ro->failed = rank_failed;
   if (sp_ranks_open(&r, ro, &err)) return sp_cmd_failed(&err);
   if (sp_env_new(&env, s->env, &err)) {

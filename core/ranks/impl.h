@@ -93,6 +93,8 @@ struct sp_ranks {
   double since;     /* when these numbers were others; */
   double waited;    /* until then, in seconds */
 
+  atomic_uint blocks; /* of sp_ranks_block(): another number with each; odd, the script waits for its device */
+
   /* the watcher's own */
   sp_rank_verdict verdict; /* not yet told to anybody */
   double beat;             /* sp_now() of the last one */

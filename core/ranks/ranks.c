@@ -136,6 +136,12 @@ void sp_ranks_work(sp_ranks *r, bool begins) {
   if (r) count(r, 0, begins ? 1 : -1);
 }
 
+void sp_ranks_block(sp_ranks *r, bool begins) {
+  if (!r) return;
+  unsigned n = atomic_load_explicit(&r->blocks, memory_order_relaxed) | 1; /* another number each time */
+  atomic_store_explicit(&r->blocks, n + (begins ? 2 : 1), memory_order_relaxed);
+}
+
 double sp_ranks_waited(sp_ranks *r) { return r ? count(r, 0, 0) : 0; }
 
 /* ---- failure ----------------------------------------------------------------------------------------------------- */

@@ -27,10 +27,11 @@ typedef struct sp_rank_opts {
   double start;       /* seconds until all must be there */
   double silence;     /* seconds without a word, after which a rank is stopped, or its host gone */
   double timeout;     /* seconds in which no rank gets on while one waits, after which they are stalled */
-  double grace;       /* seconds from a failure until `failed` is called again; 0: never */
+  double grace;       /* seconds from a failure until `failed` is called again; 0: never; */
+  double stuck;       /* fewer, while which the script waits for its device, see sp_ranks_block() */
   int listener;       /* of rank 0: a socket that listens on `port` already; -1: none. It is closed */
   /* Called on the watcher's thread when the job has failed, but on the rank that has said so itself: for what must be
-   * aborted. Once more, with `late`, where the ranks are still not closed `grace` seconds later. May be NULL. */
+   * aborted. Once more, with `late`, where the ranks are still not closed after `grace` or `stuck`. May be NULL. */
   void (*failed)(void *arg, const sp_err *why, bool late);
   void *arg;
 } sp_rank_opts;
@@ -65,6 +66,9 @@ void sp_ranks_busy(sp_ranks *r, const char *with);
 void sp_ranks_wait(sp_ranks *r, bool begins);
 void sp_ranks_work(sp_ranks *r, bool begins);
 double sp_ranks_waited(sp_ranks *r); /* seconds in which it waited */
+/* The thread of the script begins to wait for its device, or has waited. What is added below to be aborted ends the device's own
+ * waits for other ranks, but not all devices let it: one that does not come back is waiting for a rank that is gone. A few ns. */
+void sp_ranks_block(sp_ranks *r, bool begins);
 /* This rank cannot go on. Returns when the others know it, or a second has passed. The first failure of a job is the one
  * that counts. */
 void sp_ranks_fail(sp_ranks *r, const sp_err *why);

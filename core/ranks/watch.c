@@ -384,17 +384,31 @@ static void part(sp_ranks *r) {
   if (cut && (left = until - sp_now()) > 0) poll(NULL, 0, (int)(left * 1000));
 }
 
-/* The job has failed, at `since`, and this process does not end. */
-static void await_close(sp_ranks *r, double since) {
-  if (!r->o.failed || r->o.grace <= 0) return;
-  double left = since + r->o.grace - sp_now();
+/* True when it does, at `until` at the latest. */
+static bool closes(sp_ranks *r, double until) {
+  double left = until - sp_now();
   struct timespec at = sp_ranks_time(left > 0 ? left : 0);
   int over = 0;
   pthread_mutex_lock(&r->lock);
   while (!r->closing && !over) over = pthread_cond_timedwait(&r->changed, &r->lock, &at);
-  bool late = !r->closing;
+  bool closing = r->closing;
   pthread_mutex_unlock(&r->lock);
-  if (late) r->o.failed(r->o.arg, &r->failure, true);
+  return closing;
+}
+
+/* The job has failed, at `since`, and what waited for other ranks was aborted. This process has `grace` to end, but a wait for
+ * its device that began before a time of `stuck` and lasts still will not. */
+static void await_close(sp_ranks *r, double since) {
+  unsigned blocks = atomic_load(&r->blocks), now;
+  double begun = sp_now(), until = since + r->o.grace;
+  if (!r->o.failed || r->o.grace <= 0) return;
+  for (bool stuck = false; !stuck && sp_now() < until;) {
+    if (closes(r, fmin(sp_now() + LOOK, until))) return;
+    now = atomic_load(&r->blocks);
+    if (now != blocks) blocks = now, begun = sp_now();
+    stuck = r->o.stuck > 0 && blocks % 2 && sp_now() - begun > r->o.stuck;
+  }
+  r->o.failed(r->o.arg, &r->failure, true);
 }
 
 static void *watch(void *arg) {

@@ -129,13 +129,19 @@ int sp_machine_reopen(sp_machine *m, sp_err *err) {
   return st ? st : complete_events(m, err);
 }
 
+void sp_machine_block(const sp_machine *m, const sp_place *place, bool begins) {
+  if (m->g->reduce && !sp_place_is_host(place)) sp_ranks_block(m->g->reduce->ranks, begins);
+}
+
 int sp_machine_sync(sp_machine *m, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < m->p->n_lanes; i++) {
     const sp_stream *s = sp_machine_stream(m, (int)i);
     sp_err mine;
     if (!s->place || !s->own) continue;
+    sp_machine_block(m, s->place, true);
     int failed = sp_place_sync(s->place, s->own, s->name, &mine);
+    sp_machine_block(m, s->place, false);
     if (failed && !st) *err = mine, st = failed;
   }
   return st;

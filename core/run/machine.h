@@ -137,6 +137,8 @@ int sp_machine_refresh(sp_machine *m, sp_err *err);
 int sp_machine_reopen(sp_machine *m, sp_err *err);
 /* All streams; the first failure that one of them reports. */
 int sp_machine_sync(sp_machine *m, sp_err *err);
+/* The script's thread begins to wait for a stream there, or has waited: what other ranks have in it may never come. */
+void sp_machine_block(const sp_machine *m, const sp_place *place, bool begins);
 void sp_machine_free(sp_machine *m);
 
 /* Several ranks have the graph: batches are dealt to them, shards of a step, and those of an evaluation in turn. NULL: one, or

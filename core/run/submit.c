@@ -292,7 +292,9 @@ static int sync(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
   const sp_place *place = l->m->p->lanes[l->m->p->tasks[op->from].lane].place;
   bool traced = event && sp_trace_wants(&l->m->watch, step);
   double since = l->timed || traced ? sp_now() : 0;
+  if (event) sp_machine_block(l->m, place, true);
   int st = event ? sp_place_sync_event(place, event, "the step loop", err) : SP_OK;
+  if (event) sp_machine_block(l->m, place, false);
   if (l->timed) l->blocked += sp_now() - since;
   if (traced) trace_sync(l, op, step, since);
   return st;

@@ -82,6 +82,46 @@ START_TEST(a_rank_dies) {
 }
 END_TEST
 
+/* Rank 1 waits for a device that does not come back, rank 2 for one that does, again and again; neither ends its script. */
+static int wait_for_device(sp_ranks *r, sp_err *err) {
+  arrive(r);
+  sp_ranks_block(r, true);
+  for (;; usleep(1000)) {
+    if (sp_ranks_opts(r)->rank != 2) continue;
+    sp_ranks_block(r, false);
+    sp_ranks_block(r, true);
+  }
+  return err->status;
+}
+
+static void end_late(void *arg, const sp_err *why, bool late) {
+  (void)arg, (void)why;
+  if (late) _exit(9);
+}
+
+START_TEST(a_device_is_stuck) {
+  int status;
+  set_up(3);
+  opts.failed = end_late;
+  opts.grace = 2;
+  opts.stuck = 0.3;
+  guilty = 0;
+  for (int i = 0; i < 3; i++) start(i, wait_for_device);
+  while (s->ready < 3) usleep(1000);
+  kill(pids[0], SIGKILL);
+  ck_assert_int_eq(waitpid(pids[1], &status, 0), pids[1]);
+  ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 9);
+  ck_assert_int_eq(waitpid(pids[2], &status, WNOHANG), 0);
+  pids[1] = 0;
+  double t = sp_now();
+  ck_assert_int_eq(waitpid(pids[2], &status, 0), pids[2]);
+  ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 9);
+  ck_assert(sp_now() - t > 0.7); /* it has its 2 s */
+  pids[2] = 0;
+  ck_assert_int_eq(end_all(), 0);
+}
+END_TEST
+
 START_TEST(a_rank_is_stopped) {
   char words[256];
   set_up(4);
@@ -221,6 +261,7 @@ int main(void) {
   TCase *c = tcase_create("guilty");
   tcase_set_timeout(c, 60);
   tcase_add_loop_test(c, a_rank_dies, 0, 2);
+  tcase_add_test(c, a_device_is_stuck);
   tcase_add_test(c, a_rank_is_stopped);
   tcase_add_test(c, a_rank_is_stalled);
   tcase_add_loop_test(c, a_rank_fails, 0, 2);
