@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * cmd_run.c - spcore run: a script in a Lua state, with everything of the process around it. */
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -117,7 +118,10 @@ static int run_rank(sp_rank_opts *ro, const sp_cmd_script *s, int argc, char **a
     env->ranks = r;
     code = sp_cmd_run_in(env, s->debug, s->schedule, argv[0], argc - 1, argv + 1);
   }
-  return leave_ranks(r, code);
+  if (!(code = leave_ranks(r, code))) return code;
+  /* Without the ends of libraries, of which a thread may still be at work on what a rank that is gone has left. */
+  fflush(NULL);
+  _exit(code);
 }
 
 static int run_ranks(const sp_cmd_script *s, int argc, char **argv) {

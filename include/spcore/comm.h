@@ -81,8 +81,8 @@ typedef struct sp_comm_type {
   /* Memory of the device, aligned to 256 bytes at least, holding garbage. Equal bytes on all ranks; 0 gives a pointer,
    * too. Collective: where one rank has too little, the others may wait until abort(). [main & !running] */
   int (*alloc)(sp_ctx *, void *comm, size_t bytes, void **ptr);
-  /* Also after abort(), when no graph has a captured call any more. Not collective; this function can't fail.
-   * [main & !running] */
+  /* Also after abort(), when no graph has a captured call any more; what that is still at work on then stays the process's until
+   * its end. Not collective; this function can't fail. [main & !running] */
   void (*free)(void *comm, void *ptr);
 
   /* Piece r of dst is piece `rank` of rank r's src; both have ranks * each bytes and do not overlap. [stream] */

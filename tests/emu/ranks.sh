@@ -141,6 +141,14 @@ else
   echo "FAIL: a rank with graphs does not end when another one dies: $(cat "$tmp/log")"
   exit 1
 fi
+# also where that abort takes its time
+SPCORE_EMU_NCCL_SLOW=1 lost
+if grep -q "rank 1 died at step" "$tmp/log" && grep -q "rank 0 ends by itself" "$tmp/log"; then
+  echo "ok - nobody waits for a slow abort"
+else
+  echo "FAIL: a rank waits for a slow abort: $(cat "$tmp/log")"
+  exit 1
+fi
 # and ncclCommDestroy for all ranks, of which one has failed and the other waits for it
 lost --fails
 if grep -q "^spcore: rank 1 failed at step .* its own words" "$tmp/log" && grep -q "rank 0 ends by itself" "$tmp/log" &&
