@@ -59,10 +59,12 @@ if [ "$wanted" = all ]; then
   ptx=$(printf '%s\n' "$known" | tail -n 1)
 fi
 
+# What only 9.0 has is in code for 9.0a, which runs on all of 9.0; toolkits before 12.0 make none.
 options=
 for target in $targets; do
-  options="$options -gencode arch=compute_$target,code=sm_$target"
-  last=$target
+  last=$target own=$target
+  [ "$target" != 90 ] || ! "$nvcc" -arch=sm_90a --dryrun -c -x cu /dev/null >/dev/null 2>&1 || own=90a
+  options="$options -gencode arch=compute_$own,code=sm_$own"
 done
 [ -n "$options" ] || die "$nvcc --list-gpu-arch names no target from 75 on"
 printf '%s\n' "${options# } -gencode arch=compute_${ptx:-$last},code=compute_${ptx:-$last}"
