@@ -100,10 +100,10 @@ done
 # a frozen encoder whose batch norms are folded and whose sums are products' own, in another precision than what is trained
 cat >"$tmp/own.lua" <<'L'
 local sp = require "spcore"
-local opt = sp.args({ encoder = { "", "its precision" } }, { checkpoints = true })
+local opt = sp.args({ encoder = { "", "its precision" }, channels = { 16, "of its maps" }, size = { 32, "of images" } }, { checkpoints = true })
 local g <close> = sp.graph(opt)
-local data = g.reader { path = "shapes", batch = 2, size = 32, samples = 16 }
-local conv = function(name, from, k, s) return { "conv", 16, kernel = k, stride = s or 1, pad = k // 2, bias = false, name = name, from = from } end
+local data = g.reader { path = "shapes", batch = 2, size = opt.size, samples = 16 }
+local conv = function(name, from, k, s) return { "conv", opt.channels, kernel = k, stride = s or 1, pad = k // 2, bias = false, name = name, from = from } end
 local enc = g.layers {
   g.to_float { data.image, scale = true }, name = "enc", frozen = true, precision = opt.encoder ~= "" and opt.encoder or nil,
   layers = { conv("a", nil, 7, 2), { "batch_norm" }, { "relu", name = "x" }, conv("b", nil, 3), { "batch_norm" }, { "relu" },
@@ -135,6 +135,18 @@ same own_both own_late
 same own_both own_step
 test -n "$(losses own_cpu)" && test "$(losses own_cpu)" = "$(losses own_fp32)" || { echo "frozen: the losses are not the cpu's"; failed=1; }
 weights() { cksum <"$tmp/$1/weights.safetensors"; }
+# the kernels for many channels, made the choice where they are one
+tuned=$tmp/many
+own own_f SPCORE_CACHE="$tuned" --device cuda --precision bf16 --channels 64 --size 16
+awk -F'\t' -v OFS='\t' '$1 ~ / wide/ { $2 = "own" } { print }' "$tuned"/*.txt >"$tmp/chosen" && cp "$tmp/chosen" "$tuned"/*.txt
+own own_wide SPCORE_CACHE="$tuned" --device cuda --precision bf16 --channels 64 --size 16
+if [ "$(grep -c ' wide.*own$' "$tmp/chosen")" = 3 ] && cmp "$tmp/chosen" "$tuned"/*.txt && losses own_f >"$tmp/f" && losses own_wide >"$tmp/wide" &&
+  paste "$tmp/f" "$tmp/wide" | awk '{ d = $2 / $4 - 1; if (d * d > 1e-5) exit 1 }'; then
+  echo "ok - convolutions of many channels"
+else
+  echo "FAIL: convolutions of many channels: $(cat "$tmp/chosen") $(paste "$tmp/f" "$tmp/wide")"
+  failed=1
+fi
 for other in own_tf32 own_bf16; do
   test "$(weights own_both)" != "$(weights $other)" || { echo "precision = bf16 on the encoder computes as $other"; failed=1; }
 done

@@ -33,21 +33,28 @@ static nnk_map placed(nnk_map m, const void *p) {
 }
 
 /* ---- what is not cuDNN's ----------------------------------------------------------------------------------------- */
+static int is_first(const nnc_conv *a, const nnk_map *x) {
+  const nn_op *d = &a->op->d;
+  return !d->n_more && nnk_first(&a->y, x, d->k, d->s, d->p);
+}
+
 int nnc_conv_has_kernel(const nnc_conv *a) {
   const nn_op *d = &a->op->d;
   const nn_low *low = &a->c->cuda->low;
-  nnk_map x = nnc_map(&low->vals[a->op->in], a->p->a.n), y = nnc_map(&low->vals[a->op->out], a->p->a.n);
-  if (a->part != FWD || nnc_conv_transposed(a->op) || !low->frozen || d->n_more || d->groups > 1 || d->dil[0] > 1 ||
-      d->dil[1] > 1)
+  nnk_map x = nnc_map(&low->vals[a->op->in], a->p->a.n);
+  if (a->part != FWD || nnc_conv_transposed(a->op) || !low->frozen || d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1)
     return 0;
-  return nnk_first(&y, &x, d->k, d->s, d->p);
+  return is_first(a, &x) || nnk_wide(&a->y, &x, d->k, d->s, d->p);
 }
 
 static int run_kernel(const nnc_conv *a) {
   const nn_op *d = &a->op->d;
+  const float *bias = nnc_product_bias(a->c, a->op);
   nnk_map x = nnc_map(&a->c->cuda->low.vals[a->op->in], a->p->a.n);
   x.p = (void *)(uintptr_t)a->from;
-  return nnk_first_forward(a->c->stream, &a->y, &x, d->k[0], a->w, nnc_product_bias(a->c, a->op), d->relu);
+  if (is_first(a, &x)) return nnk_first_forward(a->c->stream, &a->y, &x, d->k[0], a->w, bias, d->relu);
+  return nnk_wide_forward(a->c->stream, &a->y, &x, d->k[0], d->s[0], a->c->fixed + nnc_cop(a->c, a->op)->off_wide, bias,
+                          a->plus.p ? &a->plus : NULL, d->relu);
 }
 
 int nnc_conv_has_taps(const nnc_conv *a) {

@@ -193,10 +193,23 @@ int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map
 
 /* ---- the first convolution of a network: 7x7 or 3x3 with pad (k-1)/2, stride 2, of three channels to 16, 32, 48 or 64;
  * maps and w ([out][ky][kx][in]) in bfloat16, row-major pixels, images as wide as a multiple of four. nnk_first says whether
- * the layer is such, and the current device can run it (pointers do not matter; they begin at 8 bytes, y's at 16). ---- */
+ * the layer is such, and the current device can run it (pointers do not matter; they begin at 8 bytes, y's at 16). As with
+ * nnk_wide_forward() w and bias have to be there when the call is made. ---- */
 int nnk_first(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
 int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, const void *w, const float *bias,
                       int relu);
+
+/* ---- convolutions of many channels in a frozen network, in bfloat16 on compute capability 9.0: 3x3 with pad 1, stride 1 or 2, and
+ * 1x1 with stride 2; from a multiple of 64 channels to one of 32 (1x1: 64); row-major pixels; bias may be NULL, plus (as y) too.
+ * nnk_wide_shape says whether the layer is such, nnk_wide also whether the current device can run it. ---- */
+int nnk_wide_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
+int nnk_wide(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
+int nnk_wide_prepare(void); /* before the first call, and not into a capture */
+/* What nnk_wide_forward() takes for w ([out][ky][kx][in]), of the same size, at 16 bytes. A call may read it before kernels ahead
+ * of it in the stream have ended, so that it has to be there when the call is made. */
+int nnk_wide_pack(void *stream, void *to, const void *w, int64_t out, int k, int64_t in);
+int nnk_wide_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, int stride, const void *w, const float *bias,
+                     const nnk_map *plus, int relu);
 
 /* ---- matrix products with few rows, bound by reading the weights: y[m][n] = x[m][k] w[n][k], all row-major, m up to
  * NNK_SKINNY; sums in float32 (x, y of `elt`, w of welt) ---- */

@@ -36,7 +36,7 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   nn_cuda_clear(cuda);
   cuda->precision = precision ? precision->precision : SP_PRECISION_FP32;
   target.inner = cuda->precision == SP_PRECISION_BF16 ? NN_BF16 : NN_F32;
-  ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
+  cuda->ext = ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
   if (ext && ext->capability >= 80) {
     if (cuda->precision == SP_PRECISION_TF32) target.narrow = nnk_narrow_tf32;
     if (cuda->precision == SP_PRECISION_BF16) target.narrow = nnk_narrow_bf16;

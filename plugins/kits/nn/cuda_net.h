@@ -19,6 +19,7 @@ typedef struct nn_cop {
   size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
   size_t off_narrow;   /* the bias likewise: GEMM whose result is of bfloat16, CONV of a frozen network */
   size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
+  size_t off_wide;     /* CONV of a frozen network: the weights as cuda_wide.cu takes them, where they can be such */
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
   size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
   const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */
@@ -142,6 +143,7 @@ int nnc_conv_prepare(nnc_call *c, const nn_xop *op);
 int nnc_conv_forward(nnc_call *c, const nn_xop *op);
 int nnc_conv_backward(nnc_call *c, const nn_xop *op);
 void nnc_conv_free(nn_dconv *p);
+int nnc_conv_pack(const nnc_call *c, const nn_xop *op); /* makes off_wide of off_cast */
 /* Two ops that one kernel computes, found by nnc_stem_find(); `op` is the second. Their gradients' pieces are in its
  * off_patch. nnc_stem_choose() finds in a call whether somebody wants the value between all the same. */
 void nnc_stem_find(nn_cuda *cuda);

@@ -170,7 +170,10 @@ static int make_constants(const nnc_call *c) {
   for (int i = 0; i < low->n_ops && !st; i++)
     if (low->ops[i].d.norm) st = fold_norm(c, &low->ops[i]);
   if (!st) st = repeat_biases(c);
-  return st ? st : cast_weights(c, 0);
+  if (!st) st = cast_weights(c, 0);
+  for (int i = 0; i < low->n_ops && !st; i++)
+    if (low->ops[i].x == NN_X_CONV) st = nnc_conv_pack(c, &low->ops[i]);
+  return st;
 }
 
 /* ---- gradients of biases ----------------------------------------------------------------------------------------- */
@@ -322,6 +325,8 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   if (!cuda->ext) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the device has no extension %s", SP_EXT_CUDA);
   st = nn_walk_batch(&c.w);
   if (!st) st = check(&c, (cudaError_t)nnk_numbers(&cuda->numbers), "constants");
+  if (!st && cuda->low.frozen && cuda->ext->capability == 90)
+    st = check(&c, (cudaError_t)nnk_wide_prepare(), "kernels");
   if (!st && cuda->low.frozen) st = make_constants(&c);
   for (int i = 0; i < cuda->low.n_ops && !st; i++) {
     const nn_xop *op = &cuda->low.ops[i];
