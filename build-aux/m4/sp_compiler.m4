@@ -6,7 +6,8 @@
 # and are then the only source of optimisation flags.
 AC_DEFUN([SP_DEFAULT_CFLAGS],
 [AC_BEFORE([$0], [AC_PROG_CC])dnl
-AS_IF([test "${CFLAGS+set}" = set], [sp_own_opt=no], [CFLAGS=-g sp_own_opt=yes])])
+AS_IF([test "${CFLAGS+set}" = set], [sp_own_opt=no], [CFLAGS=-g sp_own_opt=yes])
+AS_IF([test "${CXXFLAGS+set}" = set], [sp_own_cxx_opt=no], [sp_own_cxx_opt=yes])])
 
 # SP_TRY_FLAGS(VARIABLE, FLAG...)
 # Appends to VARIABLE those flags that the compiler and the linker take.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The CUDA emulator of the tests (tests/emu): a C++ compiler and CUDA's headers; no GPU, and none of its libraries.
 
-# Needs AC_PROG_CXX, SP_CUDA, SP_NCCL, SP_CUPTI and SP_NVTX before, which need not be able to build for a GPU. Autoconf's default of "-g -O2" for C++ is kept.
+# Needs AC_PROG_CXX, SP_CUDA, SP_NCCL, SP_CUPTI and SP_NVTX before, which need not be able to build for a GPU. Autoconf's
+# default of "-g -O2" for C++ is kept where there are no sanitizers.
 AC_DEFUN([SP_EMU],
 [sp_emu="no: no CUDA toolkit"
 SP_CXXFLAGS="-std=gnu++17 -ffp-contract=off -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas"
@@ -28,6 +29,11 @@ AS_IF([test "x$sp_cuda_found" = xyes],
         AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])], [SP_CXXFLAGS="$SP_CXXFLAGS $sp_flag"; break])
       done
       CXXFLAGS=$sp_saved_CXXFLAGS])
+   # Sanitized kernels take more than twice as long to compile at -O2 -g, and run no faster than at -O1 with calls inlined.
+   AS_IF([test "x$sp_san" != xnone && test "x$sp_own_cxx_opt" = xyes],
+     [sp_flag="-g1 -O1 -finline-small-functions -finline-functions -findirect-inlining"
+      CXXFLAGS="-Werror $sp_flag"
+      AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])], [CXXFLAGS=$sp_flag], [CXXFLAGS=$sp_saved_CXXFLAGS])])
    AC_LANG_POP([C++])])
 AC_SUBST([SP_CXXFLAGS])
 AC_SUBST([SP_EMU_CPPFLAGS])
