@@ -29,6 +29,14 @@ AS_IF([test "x$sp_cuda_found" = xyes],
         AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])], [SP_CXXFLAGS="$SP_CXXFLAGS $sp_flag"; break])
       done
       CXXFLAGS=$sp_saved_CXXFLAGS])
+   # The emulator's inner loops do without, but tell ASan of their stacks, for which __SANITIZE_ADDRESS__ must stay.
+   SP_EMU_HOT_CXXFLAGS=
+   AS_IF([test "x$enable_asan" = xyes],
+     [sp_flag="--param=asan-instrument-reads=0 --param=asan-instrument-writes=0 --param=asan-stack=0 --param=asan-globals=0"
+      sp_flag="$sp_flag -fno-sanitize=undefined"
+      CXXFLAGS="$sp_saved_CXXFLAGS -Werror $SP_SAN_CFLAGS $sp_flag"
+      AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])], [SP_EMU_HOT_CXXFLAGS=$sp_flag])
+      CXXFLAGS=$sp_saved_CXXFLAGS])
    # Sanitized kernels take more than twice as long to compile at -O2 -g, and run no faster than at -O1 with calls inlined.
    AS_IF([test "x$sp_san" != xnone && test "x$sp_own_cxx_opt" = xyes],
      [sp_flag="-g1 -O1 -finline-small-functions -finline-functions -findirect-inlining"
@@ -37,6 +45,7 @@ AS_IF([test "x$sp_cuda_found" = xyes],
    AC_LANG_POP([C++])])
 AC_SUBST([SP_CXXFLAGS])
 AC_SUBST([SP_EMU_CPPFLAGS])
+AC_SUBST([SP_EMU_HOT_CXXFLAGS])
 AM_CONDITIONAL([HAVE_EMU], [test "x$sp_emu" = xyes])
 AM_CONDITIONAL([HAVE_EMU_CUPTI], [test "x$sp_emu" = xyes && test "x$sp_cupti" = xyes])
 AM_CONDITIONAL([HAVE_EMU_NVTX], [test "x$sp_emu" = xyes && test "x$sp_nvtx" = xyes])

@@ -85,7 +85,7 @@ static void set_ready(unsigned t) {
 static bool warp_complete(unsigned t) {
   warp &w = warps[t / 32];
   unsigned first = t & ~31u, ballot = 0;
-  const thread mine = threads[t];
+  const thread &mine = threads[t];
   unsigned lanes = mine.mask & w.alive;
   if ((w.waiting & lanes) != lanes) return false;
   for (unsigned rest = lanes; rest; rest &= rest - 1) {

@@ -69,13 +69,20 @@ __asm__(".text\n"
         ".size sp_emu_switch, .-sp_emu_switch\n");
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+/* Not of a switch between two threads of a block: none has a fake stack that would have to be exchanged, and it costs more than
+ * the switch itself. */
+static bool told(const fiber *from, const fiber *to) { return !from->entry || !to->entry; }
+#endif
+
 static void arrived(fiber *to) {
 #if defined(__SANITIZE_ADDRESS__)
+  if (!told(came_from, to)) return;
   /* The bounds of the host's stack are learned as it is first left. */
   const void *bottom = nullptr;
   size_t bytes = 0;
   __sanitizer_finish_switch_fiber(to->fake, &bottom, &bytes);
-  if (came_from && !came_from->stack) {
+  if (!came_from->stack) {
     came_from->stack = const_cast<void *>(bottom);
     came_from->bytes = bytes;
   }
@@ -131,7 +138,7 @@ void fiber_switch(fiber *from, fiber *to) {
   starting = to;
   came_from = from;
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(&from->fake, to->stack, to->bytes);
+  if (told(from, to)) __sanitizer_start_switch_fiber(&from->fake, to->stack, to->bytes);
 #endif
 #if defined(__SANITIZE_THREAD__)
   __tsan_switch_to_fiber(to->race_fiber, 0);
