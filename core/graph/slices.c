@@ -168,9 +168,11 @@ static int gather(sp_graph *g, char *to, size_t each, sp_err *err) {
   sp_reduce *x = g->reduce;
   gathering c = {.x = x, .to = to, .each = each};
   int st = sp_place_submit(&g->main, x->stream, run_gather, &c, "gather", err);
-  sp_ranks_block(x->ranks, !sp_place_is_host(&g->main));
-  if (!st) st = sp_place_sync(&g->main, x->stream, "gather", err);
-  sp_ranks_block(x->ranks, false);
+  if (!st) {
+    sp_ranks_block(x->ranks, !sp_place_is_host(&g->main));
+    st = sp_place_sync(&g->main, x->stream, "gather", err);
+    sp_ranks_block(x->ranks, false);
+  }
   if (st && c.err.status) *err = c.err;
   return st;
 }

@@ -28,7 +28,7 @@ typedef struct sp_rank_opts {
   double silence;     /* seconds without a word, after which a rank is stopped, or its host gone */
   double timeout;     /* seconds in which no rank gets on while one waits, after which they are stalled */
   double grace;       /* seconds from a failure until `failed` is called again; 0: never; */
-  double stuck;       /* fewer, while which the script waits for its device, see sp_ranks_block() */
+  double stuck;       /* the same, where a wait of the script for its device lasts so long, see sp_ranks_block() */
   int listener;       /* of rank 0: a socket that listens on `port` already; -1: none. It is closed */
   /* Called on the watcher's thread when the job has failed, but on the rank that has said so itself: for what must be
    * aborted. Once more, with `late`, where the ranks are still not closed after `grace` or `stuck`. May be NULL. */

@@ -396,11 +396,11 @@ static bool closes(sp_ranks *r, double until) {
   return closing;
 }
 
-/* The job has failed, at `since`, and what waited for other ranks was aborted. This process has `grace` to end, but a wait for
+/* The job has failed, at `since`, when r->blocks was `blocks`, and what waited for other ranks was aborted. This process has `grace` to end, but a wait for
  * its device that began before a time of `stuck` and lasts still will not. */
-static void await_close(sp_ranks *r, double since) {
-  unsigned blocks = atomic_load(&r->blocks), now;
-  double begun = sp_now(), until = since + r->o.grace;
+static void await_close(sp_ranks *r, double since, unsigned blocks) {
+  unsigned now;
+  double begun = since, until = since + r->o.grace;
   if (!r->o.failed || r->o.grace <= 0) return;
   for (bool stuck = false; !stuck && sp_now() < until;) {
     if (closes(r, fmin(sp_now() + LOOK, until))) return;
@@ -426,8 +426,9 @@ static void *watch(void *arg) {
     judge(r, now);
   }
   double since = sp_now();
+  unsigned blocks = atomic_load(&r->blocks);
   part(r);
-  if (!r->done) await_close(r, since);
+  if (!r->done) await_close(r, since, blocks);
   return NULL;
 }
 

@@ -141,7 +141,7 @@ own own_f SPCORE_CACHE="$tuned" --device cuda --precision bf16 --channels 64 --s
 awk -F'\t' -v OFS='\t' '$1 ~ / wide/ { $2 = "own" } { print }' "$tuned"/*.txt >"$tmp/chosen" && cp "$tmp/chosen" "$tuned"/*.txt
 own own_wide SPCORE_CACHE="$tuned" --device cuda --precision bf16 --channels 64 --size 16
 if [ "$(grep -c ' wide.*own$' "$tmp/chosen")" = 3 ] && cmp "$tmp/chosen" "$tuned"/*.txt && losses own_f >"$tmp/f" && losses own_wide >"$tmp/wide" &&
-  paste "$tmp/f" "$tmp/wide" | awk '{ d = $2 / $4 - 1; if (d * d > 1e-5) exit 1 }'; then
+  paste "$tmp/f" "$tmp/wide" | awk '{ d = $2 / $4 - 1; if (d * d > 1e-5) bad = 1 } END { exit bad || NR != 4 }'; then
   echo "ok - convolutions of many channels"
 else
   echo "FAIL: convolutions of many channels: $(cat "$tmp/chosen") $(paste "$tmp/f" "$tmp/wide")"

@@ -9,7 +9,7 @@
 #include <cudnn.h>
 
 enum part { FWD, BWD_DATA, BWD_WEIGHTS, PARTS };
-/* What is not cuDNN's, of all samples: a kernel, with bias and ReLU; cuda_taps.c, all places at a time or one by one. */
+/* What is not cuDNN's, of all samples: a kernel, with bias, sum and ReLU; cuda_taps.c, all places at a time or one by one. */
 enum own { NONE, KERNEL, TAPS, EACH_TAP };
 
 /* An algorithm may ask for more workspace than a lane has, the more the more samples: it is then run a slice at a time. */

@@ -44,7 +44,7 @@ int nnc_conv_has_kernel(const nnc_conv *a) {
   nnk_map x = nnc_map(&low->vals[a->op->in], a->p->a.n);
   if (a->part != FWD || nnc_conv_transposed(a->op) || !low->frozen || d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1)
     return 0;
-  return is_first(a, &x) || nnk_wide(&a->y, &x, d->k, d->s, d->p);
+  return is_first(a, &x) || (nnc_cop(a->c, a->op)->off_wide && nnk_wide(&a->y, &x, d->k, d->s, d->p));
 }
 
 static int run_kernel(const nnc_conv *a) {

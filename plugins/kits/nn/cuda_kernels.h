@@ -199,8 +199,9 @@ int nnk_first(const nnk_map *y, const nnk_map *x, const int *k, const int *strid
 int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, const void *w, const float *bias,
                       int relu);
 
-/* ---- convolutions of many channels in a frozen network, in bfloat16 on compute capability 9.0: 3x3 with pad 1, stride 1 or 2, and
- * 1x1 with stride 2; from a multiple of 64 channels to one of 32 (1x1: 64); row-major pixels; bias may be NULL, plus (as y) too.
+/* ---- convolutions of many channels in a frozen network, in bfloat16 on compute capability 9.0: 3x3 with pad 1, stride 1
+ * or 2, and 1x1 with stride 2; from a multiple of 64 channels to one of 32 (1x1: 64); row-major pixels at 16 bytes; bias
+ * may be NULL, plus (as y) too.
  * nnk_wide_shape says whether the layer is such, nnk_wide also whether the current device can run it. ---- */
 int nnk_wide_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
 int nnk_wide(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);

@@ -19,7 +19,7 @@ typedef struct nn_cop {
   size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
   size_t off_narrow;   /* the bias likewise: GEMM whose result is of bfloat16, CONV of a frozen network */
   size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
-  size_t off_wide;     /* CONV of a frozen network: the weights as cuda_wide.cu takes them, where they can be such */
+  size_t off_wide;     /* CONV of a frozen network: the weights as cuda_wide.cu takes them, if they can be such; 0: not */
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
   size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
   const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */

@@ -20,10 +20,16 @@ enum {
   GROUP = 128,
   FETCHERS = 224,
   THREADS = GROUP + 32 + FETCHERS, /* the 32 fetch weights */
-  CHUNKS = DEPTH / 8,              /* of 16 bytes of a row */
-  FEW_BLOCKS = 100,                /* fewer leave multiprocessors idle: blocks of fewer channels are better */
-  PROCESSORS = 132
+  CHUNKS = DEPTH / 8               /* of 16 bytes of a row */
 };
+#ifdef __CUDACC__
+enum {
+  FEW_BLOCKS = 100, /* fewer leave multiprocessors idle: blocks of fewer channels are better */
+  PROCESSORS = 132  /* of an H200; on fewer some blocks come later */
+};
+#else
+enum { FEW_BLOCKS = 4, PROCESSORS = 3 }; /* so that tests of few tiles go all ways */
+#endif
 
 struct wide_args {
   nnk_map y, x;
@@ -388,8 +394,8 @@ using namespace nnk;
 int nnk_wide_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad) {
   for (int i = 0; i < 2; i++)
     if (k[i] != k[0] || stride[i] != stride[0] || pad[i] != (k[i] - 1) / 2) return 0;
-  return x->c % DEPTH == 0 && choose(y, k[0], stride[0]) != NULL && x->elt == NNK_BF16 && y->elt == NNK_BF16 &&
-         x->layout == 0 && y->layout == 0 && elements(*x) < INT32_MAX && elements(*y) < INT32_MAX;
+  return x->c > 0 && x->c % DEPTH == 0 && choose(y, k[0], stride[0]) != NULL && x->elt == NNK_BF16 &&
+         y->elt == NNK_BF16 && x->layout == 0 && y->layout == 0 && elements(*x) < INT32_MAX && elements(*y) < INT32_MAX;
 }
 
 int nnk_wide(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad) {
