@@ -38,7 +38,7 @@
  * 10. Constants: where weights will not be trained (plan->frozen) plan() may ask for memory of the instance's own, const_bytes,
  *     for what follows from the weights alone: folded, cast, packed. prepare() fills all of it from io->weights, also when it
  *     is called again; other calls only read it. Where the host has changed weights it calls prepare() again before the next
- *     call.
+ *     call. What prepare() has enqueued is over when the next call is made.
  * 11. Slices: where processes share what an optimizer keeps of weights, each updates but a slice of every weight. An
  *     optimizer whose plan() gives `slice` is planned once more, with `slices`: gradients, and with them weights, are then
  *     of one dimension, some of 0 elements; each is a slice of the one that it was, in its order in memory, and begins at a
