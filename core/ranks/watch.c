@@ -396,8 +396,8 @@ static bool closes(sp_ranks *r, double until) {
   return closing;
 }
 
-/* The job has failed, at `since`, when r->blocks was `blocks`, and what waited for other ranks was aborted. This process has `grace` to end, but a wait for
- * its device that began before a time of `stuck` and lasts still will not. */
+/* The job has failed, at `since`, when r->blocks was `blocks`, and what waited for other ranks was aborted. This process has
+ * `grace` to end; one wait for its device that lasts for `stuck` has no end. */
 static void await_close(sp_ranks *r, double since, unsigned blocks) {
   unsigned now;
   double begun = since, until = since + r->o.grace;

@@ -287,14 +287,19 @@ static void trace_sync(const sp_loop *l, const sp_op *op, uint64_t step, double 
   if (task_of(l, op)->kind == SP_TASK_AWAIT) sp_timeline_host(l, SP_SLICE_TASK, op->task, step, now, sp_now());
 }
 
+static int await(const sp_loop *l, const sp_place *place, void *event, sp_err *err) {
+  sp_machine_block(l->m, place, true);
+  int st = sp_place_sync_event(place, event, "the step loop", err);
+  sp_machine_block(l->m, place, false);
+  return st;
+}
+
 static int sync(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
   void *event = event_of(l, op, step);
   const sp_place *place = l->m->p->lanes[l->m->p->tasks[op->from].lane].place;
   bool traced = event && sp_trace_wants(&l->m->watch, step);
   double since = l->timed || traced ? sp_now() : 0;
-  if (event) sp_machine_block(l->m, place, true);
-  int st = event ? sp_place_sync_event(place, event, "the step loop", err) : SP_OK;
-  if (event) sp_machine_block(l->m, place, false);
+  int st = event ? await(l, place, event, err) : SP_OK;
   if (l->timed) l->blocked += sp_now() - since;
   if (traced) trace_sync(l, op, step, since);
   return st;

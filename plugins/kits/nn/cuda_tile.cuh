@@ -79,12 +79,14 @@ __device__ inline uint32_t in_shared(const void *p) { return static_cast<uint32_
 #endif
 
 /* 16 bytes to shared memory, arriving later; zeros where not valid. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+__device__ inline void copy_chunk(uint32_t to, const void *from, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
+}
+#endif
 __device__ inline void copy_chunk(void *to, const void *from, bool valid) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :
-               : "r"(in_shared(to)), "l"(from), "r"(valid ? 16 : 0)
-               : "memory");
+  copy_chunk(in_shared(to), from, valid);
 #else
   *reinterpret_cast<float4 *>(to) = valid ? *reinterpret_cast<const float4 *>(from) : make_float4(0, 0, 0, 0);
 #endif

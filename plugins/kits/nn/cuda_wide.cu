@@ -200,11 +200,7 @@ template <typename T, int K, int S, int N, int PLACES, int STAGES, int BUFFERS> 
 #pragma unroll
         for (int k = 0; k < T::FETCHES; k++) {
           bool inside = f[k].from >= 0;
-          if (f[k].to < 0) continue;
-          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                       :
-                       : "r"(to + f[k].to), "l"(x + (inside ? f[k].from + chunk * DEPTH : 0)), "r"(inside ? 16 : 0)
-                       : "memory");
+          if (f[k].to >= 0) copy_chunk(to + f[k].to, x + (inside ? f[k].from + chunk * DEPTH : 0), inside);
         }
         barrier_arrive_later(there + buffer * 8);
       }
