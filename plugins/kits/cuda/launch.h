@@ -57,6 +57,13 @@ static __device__ __forceinline__ void sp_launch_wait(void) {
 #endif
 }
 
+/* The next kernel of the stream, if launched early, may begin as soon as all blocks of this one have. */
+static __device__ __forceinline__ void sp_launch_next(void) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 #define SP_DYNAMIC_SHARED(type, name)                                 \
   extern __shared__ __align__(128) unsigned char sp_dynamic_shared[]; \
   type *name = reinterpret_cast<type *>(sp_dynamic_shared)
@@ -70,6 +77,7 @@ static __device__ __forceinline__ void sp_launch_wait(void) {
 
 #define SP_LAUNCH_EARLY SP_LAUNCH
 static inline void sp_launch_wait(void) {}
+static inline void sp_launch_next(void) {}
 
 #define SP_DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(sp_emu::dynamic_shared())
 

@@ -86,6 +86,55 @@ template <int V, bool MAX> __global__ void __launch_bounds__(THREADS) pool_forwa
   store<V>(p.y.p, p.y.elt, ((sample * p.y.h + oy) * p.y.w + ox) * p.y.c + ch, out);
 }
 
+/* The larger of each of two numbers; NaN, where one is. */
+__device__ inline uint32_t larger_two(uint32_t a, uint32_t b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
+  return a;
+#else
+  float low = beats(low_bf16(b), low_bf16(a)) ? low_bf16(b) : low_bf16(a);
+  return two_bf16(low, beats(high_bf16(b), high_bf16(a)) ? high_bf16(b) : high_bf16(a));
+#endif
+}
+
+/* The largest of 3x3, whose loads are all under way at once: what is beyond the border is a pixel that counts anyway. */
+template <int V, class T> __global__ void __launch_bounds__(THREADS) max_of_nine(pool_args p) {
+  int64_t sample;
+  int oy, ox, ch;
+  sp_launch_next();
+  sp_launch_wait();
+  if (!where<V>(p, p.y, &sample, &oy, &ox, &ch)) return;
+  span rows = under(oy, 3, p.w.s[0], p.w.p[0], p.x.h), cols = under(ox, 3, p.w.s[1], p.w.p[1], p.x.w);
+  const T *line[3], *x = static_cast<const T *>(p.x.p) + sample * p.x.h * p.x.w * p.x.c + ch;
+  int64_t col[3], to = ((sample * p.y.h + oy) * p.y.w + ox) * p.y.c + ch;
+#pragma unroll
+  for (int i = 0; i < 3; i++) {
+    line[i] = x + min(rows.from + i, rows.to - 1) * p.x.w * p.x.c;
+    col[i] = min(cols.from + i, cols.to - 1) * p.x.c;
+  }
+  if constexpr (V == 8 && sizeof(T) == 2) {
+    uint4 v[9];
+#pragma unroll
+    for (int e = 0; e < 9; e++) v[e] = *reinterpret_cast<const uint4 *>(line[e / 3] + col[e % 3]);
+#pragma unroll
+    for (int e = 1; e < 9; e++) {
+      v[0].x = larger_two(v[0].x, v[e].x), v[0].y = larger_two(v[0].y, v[e].y);
+      v[0].z = larger_two(v[0].z, v[e].z), v[0].w = larger_two(v[0].w, v[e].w);
+    }
+    *reinterpret_cast<uint4 *>(static_cast<T *>(p.y.p) + to) = v[0];
+  } else {
+    float v[9][V];
+#pragma unroll
+    for (int e = 0; e < 9; e++) load<V>(v[e], line[e / 3], col[e % 3]);
+#pragma unroll
+    for (int j = 0; j < V; j++)
+#pragma unroll
+      for (int e = 1; e < 9; e++)
+        if (beats(v[e][j], v[0][j])) v[0][j] = v[e][j];
+    store<V>(p.y.p, p.y.elt, to, v[0]);
+  }
+}
+
 /* `scale` times the sum over the whole map: a block takes `lanes` units of channels of a sample, side by side, and each of
  * its teams of lanes a share of the pixels; the shares are added as a tree. */
 template <int V, class T> __global__ void __launch_bounds__(THREADS) sum_forward(pool_args p, int lanes, float scale) {
@@ -98,6 +147,8 @@ template <int V, class T> __global__ void __launch_bounds__(THREADS) sum_forward
   bool inside = ch < c;
   float sum[V], v[EACH][V];
   for (int j = 0; j < V; j++) sum[j] = 0;
+  sp_launch_next();
+  sp_launch_wait();
   for (int i = team; i < px && inside; i += teams * EACH) {
 #pragma unroll
     for (int e = 0; e < EACH; e++)
@@ -157,7 +208,10 @@ template <int V> static int run_pool(void *stream, pool_args p, bool max, bool f
   const nnk_map &m = forward ? p.y : p.x;
   p.blocks = static_cast<uint32_t>(up(pixels(m) * (m.c / V), THREADS));
   unsigned grid = p.blocks * static_cast<unsigned>(m.n);
-  if (forward && max) SP_LAUNCH((pool_forward<V, true>), grid, THREADS, 0, stream, p);
+  bool nine = forward && max && p.w.k[0] == 3 && p.w.k[1] == 3 && p.w.p[0] < 2 && p.w.p[1] < 2 && p.x.elt == p.y.elt;
+  if (nine && p.x.elt == NNK_F32) SP_LAUNCH_EARLY((max_of_nine<V, float>), grid, THREADS, 0, stream, p);
+  else if (nine) SP_LAUNCH_EARLY((max_of_nine<V, __nv_bfloat16>), grid, THREADS, 0, stream, p);
+  else if (forward && max) SP_LAUNCH((pool_forward<V, true>), grid, THREADS, 0, stream, p);
   else if (forward) SP_LAUNCH((pool_forward<V, false>), grid, THREADS, 0, stream, p);
   else if (max) SP_LAUNCH((pool_backward<V, true>), grid, THREADS, 0, stream, p);
   else SP_LAUNCH((pool_backward<V, false>), grid, THREADS, 0, stream, p);
@@ -171,7 +225,7 @@ template <int V, class T> static int run_sum(void *stream, pool_args p, float sc
   while (lanes < LANES && lanes < units) lanes *= 2;
   while (lanes > least && up(units, lanes) * p.x.n < MANY) lanes /= 2;
   p.blocks = static_cast<uint32_t>(up(units, lanes));
-  SP_LAUNCH((sum_forward<V, T>), p.blocks * static_cast<unsigned>(p.x.n), THREADS, 0, stream, p, lanes, scale);
+  SP_LAUNCH_EARLY((sum_forward<V, T>), p.blocks * static_cast<unsigned>(p.x.n), THREADS, 0, stream, p, lanes, scale);
   return launched();
 }
 
