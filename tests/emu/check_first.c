@@ -25,6 +25,12 @@ static void convolve(kit_value *y, const kit_value *x, const kit_value *w, const
   }
 }
 
+static const void *packed(const nnk_map *w, int k, int64_t out) {
+  void *to = kit_work(nnk_first_bytes(k, out));
+  kit_ok(nnk_first_pack(NULL, to, w->p, k, out));
+  return to;
+}
+
 static void forward(image s) {
   kit_value x = kit_random(s.n, 3, s.h, s.w, NNK_BF16), w = kit_random(s.out, 3, s.k, s.k, NNK_BF16);
   kit_value b = kit_random(1, s.out, 1, 1, NNK_F32), none = {s.n, s.out, (s.h + 1) / 2, s.w / 2, 0, NULL};
@@ -35,7 +41,7 @@ static void forward(image s) {
   nnk_map yd = kit_up(&y, NNK_BF16, 0, 0);
   convolve(&y, &x, &w, &b, &s);
   ck_assert_int_eq(nnk_first(&yd, &xd, k, stride, pad), 1);
-  kit_ok(nnk_first_forward(NULL, &yd, &xd, s.k, wd.p, s.bias ? bd.p : NULL, s.relu));
+  kit_ok(nnk_first_forward(NULL, &yd, &xd, s.k, packed(&wd, s.k, s.out), s.bias ? bd.p : NULL, s.relu));
   kit_near(&yd, &y, 2e-6, "first convolution");
   kit_free();
 }
@@ -61,7 +67,7 @@ START_TEST(nans) {
     int wrong = 0;
     x.v[1 * 24 * 32 + 11 * 32 + 13] = NAN;
     nnk_map xd = kit_up(&x, NNK_BF16, 0, 0), wd = kit_up(&w, NNK_BF16, 0, 0), yd = kit_up(&y, NNK_BF16, 0, 0);
-    kit_ok(nnk_first_forward(NULL, &yd, &xd, k, wd.p, NULL, 1));
+    kit_ok(nnk_first_forward(NULL, &yd, &xd, k, packed(&wd, k, 16), NULL, 1));
     kit_bytes(got, yd.p, sizeof got);
     for (int i = 0; i < 16 * 12 * 16; i++) {
       int col = i / 16 % 16 * 2, row = i / 256 * 2, reach = (k - 1) / 2;
@@ -89,6 +95,8 @@ START_TEST(choices) {
   other = y, other.c = 40;
   ck_assert_int_eq(nnk_first(&other, &x, seven, two, three), 0);
   ck_assert_int_ne(nnk_first_forward(NULL, &other, &x, 7, NULL, NULL, 0), cudaSuccess);
+  ck_assert_int_ne(nnk_first_pack(NULL, NULL, NULL, 5, 64), cudaSuccess);
+  ck_assert_int_ne(nnk_first_pack(NULL, NULL, NULL, 7, 80), cudaSuccess);
 }
 END_TEST
 

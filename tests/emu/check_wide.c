@@ -38,19 +38,22 @@ static void forward(layer s) {
   convolve(&y, &x, &f, &b, &z, &s);
   ck_assert_int_eq(nnk_wide(&yd, &xd, k, stride, pad), 1);
   kit_ok(nnk_wide_prepare());
-  kit_ok(nnk_wide_pack(NULL, pd.p, fd.p, s.out, s.k, s.in));
+  kit_ok(nnk_wide_pack(NULL, pd.p, fd.p, s.out, s.k, s.in, 0));
   kit_ok(nnk_wide_forward(NULL, &yd, &xd, s.k, s.stride, pd.p, s.bias ? bd.p : NULL, s.plus ? &zd : NULL, s.relu));
   kit_near(&yd, &y, 2e-6, "wide convolution");
   kit_free();
 }
 
-/* Each kernel: blocks of 32, 64 and 128 channels, which the number of tiles decides. The emulator has few multiprocessors, so that
+/* Each kernel: blocks of 32, 64 and 128 channels, of one tile and of two, which the number of tiles decides. The emulator has few multiprocessors, so that
  * blocks of the larger ones have several tiles. */
 static const layer all[] = {
-    {1, 9, 13, 64, 32, 3, 1, 1, 0, 1},    {1, 8, 8, 128, 96, 3, 1, 0, 1, 0},  {1, 17, 15, 64, 64, 3, 1, 1, 0, 1},
-    {1, 16, 18, 128, 128, 3, 1, 0, 1, 1}, {2, 17, 9, 64, 32, 3, 2, 1, 1, 1},  {1, 30, 33, 128, 64, 3, 2, 1, 0, 0},
-    {2, 31, 17, 64, 128, 3, 2, 1, 0, 1},  {1, 15, 17, 64, 64, 1, 2, 1, 1, 1}, {2, 16, 9, 128, 192, 1, 2, 0, 0, 1},
-    {1, 33, 31, 128, 128, 1, 2, 1, 1, 1},
+    {1, 9, 13, 64, 32, 3, 1, 1, 0, 1},    {1, 8, 8, 128, 96, 3, 1, 0, 1, 0},   {1, 17, 15, 64, 64, 3, 1, 1, 0, 1},
+    {1, 16, 18, 128, 128, 3, 1, 0, 1, 1}, {2, 17, 9, 64, 32, 3, 2, 1, 1, 1},   {1, 30, 33, 128, 64, 3, 2, 1, 0, 0},
+    {2, 31, 17, 64, 128, 3, 2, 1, 0, 1},  {1, 15, 17, 64, 64, 1, 2, 1, 1, 1},  {2, 16, 9, 128, 192, 1, 2, 0, 0, 1},
+    {1, 33, 31, 128, 128, 1, 2, 1, 1, 1}, {1, 20, 17, 64, 64, 3, 1, 1, 1, 1},  {1, 40, 35, 64, 128, 1, 2, 1, 1, 1},
+    {1, 9, 7, 128, 32, 1, 1, 1, 1, 1},    {1, 8, 13, 64, 64, 1, 1, 0, 1, 1},   {1, 19, 30, 64, 64, 1, 1, 1, 0, 0},
+    {1, 8, 30, 128, 128, 1, 1, 1, 1, 0},  {1, 37, 29, 64, 128, 1, 1, 1, 1, 1}, {1, 8, 30, 64, 64, 3, 1, 0, 1, 1},
+    {1, 16, 60, 64, 128, 1, 2, 1, 0, 1},  {1, 8, 30, 64, 64, 1, 1, 1, 1, 1},
 };
 
 START_TEST(shapes) { forward(all[_i]); }
@@ -62,13 +65,14 @@ START_TEST(choices) {
   ck_assert_int_eq(nnk_wide(&y, &x, three, one, one), 1);
   ck_assert_int_eq(nnk_wide(&half, &x, three, two, one), 1);
   ck_assert_int_eq(nnk_wide(&half, &x, one, two, none), 1);
-  ck_assert_int_eq(nnk_wide(&y, &x, one, one, none), 0);   /* a product */
+  ck_assert_int_eq(nnk_wide(&y, &x, one, one, none), 1);
+  ck_assert_int_eq(nnk_wide(&y, &x, three, one, two), 0);
   ck_assert_int_eq(nnk_wide(&y, &x, three, one, none), 0); /* without border */
   ck_assert_int_eq(nnk_wide(&y, &x, three, mixed, one), 0);
   other = x, other.c = 96;
   ck_assert_int_eq(nnk_wide(&y, &other, three, one, one), 0);
   ck_assert_int_ne(nnk_wide_forward(NULL, &y, &other, 3, 1, NULL, NULL, NULL, 0), cudaSuccess);
-  ck_assert_int_ne(nnk_wide_pack(NULL, NULL, NULL, 256, 3, 96), cudaSuccess);
+  ck_assert_int_ne(nnk_wide_pack(NULL, NULL, NULL, 256, 3, 96, 0), cudaSuccess);
   other = y, other.c = 48;
   ck_assert_int_eq(nnk_wide(&other, &x, three, one, one), 0);
   other = half, other.c = 32;

@@ -140,13 +140,84 @@ tuned=$tmp/many
 own own_f SPCORE_CACHE="$tuned" --device cuda --precision bf16 --channels 64 --size 16
 awk -F'\t' -v OFS='\t' '$1 ~ / wide/ { $2 = "own" } { print }' "$tuned"/*.txt >"$tmp/chosen" && cp "$tmp/chosen" "$tuned"/*.txt
 own own_wide SPCORE_CACHE="$tuned" --device cuda --precision bf16 --channels 64 --size 16
-if [ "$(grep -c ' wide.*own$' "$tmp/chosen")" = 3 ] && cmp "$tmp/chosen" "$tuned"/*.txt && losses own_f >"$tmp/f" && losses own_wide >"$tmp/wide" &&
+if [ "$(grep -c ' wide.*own$' "$tmp/chosen")" = 4 ] && cmp "$tmp/chosen" "$tuned"/*.txt && losses own_f >"$tmp/f" && losses own_wide >"$tmp/wide" &&
   paste "$tmp/f" "$tmp/wide" | awk '{ d = $2 / $4 - 1; if (d * d > 1e-5) bad = 1 } END { exit bad || NR != 4 }'; then
   echo "ok - convolutions of many channels"
 else
   echo "FAIL: convolutions of many channels: $(cat "$tmp/chosen") $(paste "$tmp/f" "$tmp/wide")"
   failed=1
 fi
+# what lies between two blocks of bottlenecks: apart, and as one kernel, also where a map in between goes out, in time another
+# value could lie where its results go, and the last batch is smaller. What the first convolution of a block is added to is a
+# product behind the last one (resnet), or before it (before); not as one where somebody else reads the 3x3's result (read)
+cat >"$tmp/neck.lua" <<'L'
+local sp = require "spcore"
+local opt = sp.args({ kind = { "resnet", "of network", choices = { "resnet", "before", "read" } } }, { checkpoints = true })
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "shapes", batch = 2, size = 40, samples = 15 }
+local list = {}
+if opt.kind == "resnet" then
+  for i, l in ipairs(sp.models.get "resnet50") do
+    list[i] = l
+    if l.name == "layer2.0.bn1" then list[i + 1] = { "relu" } break end
+  end
+else
+  local function add(name, channels, kernel, from, stride)
+    list[#list + 1] = { "conv", channels, kernel = kernel, pad = kernel // 2, stride = stride, from = from, name = name .. "0" }
+    list[#list + 1] = { "relu", name = name }
+  end
+  add("a", 64, 7, nil, 4)
+  list[#list].tap = true
+  add("b", 64, 1)
+  add("i", 64, 3)
+  list[#list + 1] = { "conv", 256, kernel = 1, from = "a", name = "s" }
+  list[#list + 1] = { "conv", 256, kernel = 1, from = "i", name = "o" }
+  list[#list + 1] = { "add", from = { "o", "s" } }
+  list[#list + 1] = { "relu", tap = true }
+  add("z", 64, 1)
+  if opt.kind == "read" then list[#list + 1] = { "add", from = { "z", "i" } } end
+end
+local enc = g.encoder { g.to_float { data.image, scale = true }, name = "enc", frozen = true, layers = list }
+local last = g.layers { enc.maps[2], name = "last", layers = { { "conv", 8, kernel = 1 }, { "relu" } } }
+local head = g.decoder { enc.features, skips = { last.features }, layers = { { "conv", data.classes, kernel = 1, name = "x" },
+  { "conv", data.classes, kernel = 1, from = "skips.1", name = "y" }, { "add", from = { "x", "y" } }, { "upsample", scale = 4 } },
+  classes = data.classes }
+g:train { g.cross_entropy { head.logits, data.mask }, optimizer = g.sgd { lr = 0.1 } }
+local run <close> = sp.run { graph = g, opt = opt, steps = 8 }
+for step, m in g:steps(8) do run:step(step, m) end
+run:finish()
+L
+neck() {
+  name=$1 kind=$2
+  shift 2
+  SPCORE_CACHE="$tmp/$kind" "$top_builddir/spcore" run "$tmp/neck.lua" --kind "$kind" --device cuda --precision bf16 --checksums \
+    --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 && return 0
+  echo "$name:"
+  cat "$tmp/$name.log"
+  failed=1
+}
+# necks KIND HOW: makes it the choice of all of them
+necks() {
+  awk -F'\t' -v OFS='\t' -v how="$2" '$1 ~ /^neck / { $2 = how } { print }' "$tmp/$1"/*.txt >"$tmp/chosen" && cp "$tmp/chosen" "$tmp/$1"/*.txt
+}
+for want in resnet:6 before:2 read:0; do
+  kind=${want%:*}
+  neck "found_$kind" "$kind"
+  necks "$kind" apart
+  neck "apart_$kind" "$kind"
+  necks "$kind" one
+  neck "one_$kind" "$kind"
+  if [ "$(grep -c '^neck .*one$' "$tmp/chosen")" = "${want#*:}" ] && cmp "$tmp/chosen" "$tmp/$kind"/*.txt && losses "apart_$kind" >"$tmp/f" &&
+    losses "one_$kind" >"$tmp/wide" && paste "$tmp/f" "$tmp/wide" | awk '{ d = $2 / $4 - 1; if (d * d > 1e-6) bad = 1 } END { exit bad || NR != 8 }'; then
+    echo "ok - blocks of bottlenecks, $kind"
+  else
+    echo "FAIL: blocks of bottlenecks, $kind: $(cat "$tmp/chosen") $(paste "$tmp/f" "$tmp/wide")"
+    failed=1
+  fi
+done
+cmp -s "$tmp/apart_resnet/weights.safetensors" "$tmp/one_resnet/weights.safetensors" && { echo "the choice changes nothing"; failed=1; }
+neck late resnet --strategy pipelined
+same one_resnet late
 for other in own_tf32 own_bf16; do
   test "$(weights own_both)" != "$(weights $other)" || { echo "precision = bf16 on the encoder computes as $other"; failed=1; }
 done

@@ -53,30 +53,13 @@ static size_t work_bytes(const nn_low *low, const nn_xop *op) {
   return both > taps ? both : taps;
 }
 
-/* Is our own kernel for many channels a candidate, if the device can run it? */
-static int may_wide(const nn_cuda *cuda, const nn_xop *op) {
-  const nn_low *low = &cuda->low;
-  const nn_op *d = &op->d;
-  nnk_map x = nnc_map(&low->vals[op->in], low->batch), y = nnc_map(&low->vals[op->out], low->batch);
-  return low->frozen && !nnc_conv_transposed(op) && d->groups == 1 && d->dil[0] == 1 && d->dil[1] == 1 && cuda->ext &&
-         cuda->ext->capability == 90 && nnk_wide_shape(&y, &x, d->k, d->s, d->p);
-}
-
-int nnc_conv_pack(const nnc_call *c, const nn_xop *op) {
-  const nn_cop *cop = nnc_cop(c, op);
-  const nn_val *in = &c->cuda->low.vals[op->in], *out = &c->cuda->low.vals[op->out];
-  if (!cop->off_wide) return SP_OK;
-  return nnc_check(
-      c, op, nnk_wide_pack(c->stream, c->fixed + cop->off_wide, c->fixed + cop->off_cast, out->c, op->d.k[0], in->c));
-}
-
 void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   nn_low *low = &cuda->low;
   const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
   size_t sum = nn_align((size_t)weights_of(low, op) * sizeof(float)), work = work_bytes(low, op);
   cuda->cops[op - low->ops].off_cast = nnc_fixed(cuda, in->elt != NN_F32 ? sum : 0);
   cuda->cops[op - low->ops].off_narrow = nnc_fixed(cuda, in->elt != NN_F32 && low->frozen ? (size_t)out->c * 2 : 0);
-  if (may_wide(cuda, op)) cuda->cops[op - low->ops].off_wide = nnc_fixed(cuda, (size_t)weights_of(low, op) * 2);
+  nnc_wide_size(cuda, op);
   op->tmp = grad_bytes(low, op) + work;
   *arena = nn_align(nnc_map_bytes(in, low->batch)) + nn_align(nnc_map_bytes(out, low->batch)) + sum + work;
 }

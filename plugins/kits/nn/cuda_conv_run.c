@@ -44,17 +44,17 @@ int nnc_conv_has_kernel(const nnc_conv *a) {
   nnk_map x = nnc_map(&low->vals[a->op->in], a->p->a.n);
   if (a->part != FWD || nnc_conv_transposed(a->op) || !low->frozen || d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1)
     return 0;
-  return is_first(a, &x) || (nnc_cop(a->c, a->op)->off_wide && nnk_wide(&a->y, &x, d->k, d->s, d->p));
+  return nnc_cop(a->c, a->op)->off_wide && (is_first(a, &x) || nnk_wide(&a->y, &x, d->k, d->s, d->p));
 }
 
 static int run_kernel(const nnc_conv *a) {
   const nn_op *d = &a->op->d;
   const float *bias = nnc_product_bias(a->c, a->op);
+  const void *w = a->c->fixed + nnc_cop(a->c, a->op)->off_wide;
   nnk_map x = nnc_map(&a->c->cuda->low.vals[a->op->in], a->p->a.n);
   x.p = (void *)(uintptr_t)a->from;
-  if (is_first(a, &x)) return nnk_first_forward(a->c->stream, &a->y, &x, d->k[0], a->w, bias, d->relu);
-  return nnk_wide_forward(a->c->stream, &a->y, &x, d->k[0], d->s[0], a->c->fixed + nnc_cop(a->c, a->op)->off_wide, bias,
-                          a->plus.p ? &a->plus : NULL, d->relu);
+  if (is_first(a, &x)) return nnk_first_forward(a->c->stream, &a->y, &x, d->k[0], w, bias, d->relu);
+  return nnk_wide_forward(a->c->stream, &a->y, &x, d->k[0], d->s[0], w, bias, a->plus.p ? &a->plus : NULL, d->relu);
 }
 
 int nnc_conv_has_taps(const nnc_conv *a) {

@@ -13,7 +13,7 @@ enum { THREADS = 256, HIGH = THREADS / 32, WIDE = 32, CHANNELS = 3, PER_SM = 2, 
 
 struct first_args {
   nnk_map y, x;
-  const __nv_bfloat16 *w; /* [c of y][K][K][3] */
+  const uint32_t *w; /* as the product takes them: [step][nt][lane][2] */
   const float *bias;
   int relu;
   tiling tiles;
@@ -39,24 +39,29 @@ template <int NT> __device__ inline int channel_of(int nt, int g) {
   return group * 32 + g / 2 * 2 * size + nt % 4 * 2 + g % 2;
 }
 
-template <int K, int NT> __device__ inline uint32_t weights_of(const first_args &p, int channel, int k) {
+/* Two numbers of the depth, of w as [channel][K][K][3]. */
+template <int K> __device__ inline uint32_t weights_of(const __nv_bfloat16 *w, int channel, int k) {
   typedef window<K> W;
   uint32_t two[2];
   for (int i = 0; i < 2; i++) {
     int row = (k + i) / W::RUN, j = (k + i) % W::RUN;
     bool none = j == 0 || k + i >= W::DEPTH;
-    two[i] = none ? 0 : __bfloat16_as_ushort(p.w[(channel * K + row) * K * CHANNELS + j - 1]);
+    two[i] = none ? 0 : __bfloat16_as_ushort(w[(channel * K + row) * K * CHANNELS + j - 1]);
   }
   return two[0] | two[1] << 16;
 }
 
-/* [step][nt][lane][2] */
-template <int K, int NT> __device__ inline void take_weights(uint32_t *factor, const first_args &p) {
-#pragma unroll 10 /* so that many numbers are under way: one after the other they take 9 us */
+template <int K, int NT> __global__ void __launch_bounds__(THREADS) pack_first(uint32_t *to, const __nv_bfloat16 *w) {
   for (int i = static_cast<int>(threadIdx.x); i < window<K>::STEPS * NT * 64; i += THREADS) {
     int lane = i / 2 % 32, nt = i / 64 % NT, step = i / (64 * NT);
-    factor[i] = weights_of<K, NT>(p, channel_of<NT>(nt, lane / 4), step * 16 + lane % 4 * 2 + i % 2 * 8);
+    to[i] = weights_of<K>(w, channel_of<NT>(nt, lane / 4), step * 16 + lane % 4 * 2 + i % 2 * 8);
   }
+}
+
+/* They arrive with the first tile. */
+template <int K, int NT> __device__ inline void take_weights(uint32_t *factor, const first_args &p) {
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < window<K>::STEPS * NT * 64; i += THREADS * 4)
+    copy_chunk(factor + i, p.w + i, true);
 }
 
 __device__ inline void copy_half_chunk(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool valid) {
@@ -146,6 +151,7 @@ template <int K, int NT> __global__ void __launch_bounds__(THREADS, PER_SM) firs
   __shared__ float bias[NT * 8];
   int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, t = lane % 4, stage = 0;
   int i = static_cast<int>(blockIdx.x);
+  sp_launch_next();
   take_weights<K, NT>(factor, p);
   for (int j = static_cast<int>(threadIdx.x); j < NT * 8; j += THREADS) bias[j] = p.bias ? p.bias[j] : 0;
   sp_launch_wait();
@@ -182,17 +188,41 @@ template <int K> static int run_for(void *stream, const first_args &p) {
   }
 }
 
+template <int K> static void pack_for(void *stream, uint32_t *to, const __nv_bfloat16 *w, int64_t out) {
+  switch (out) {
+    case 16: SP_LAUNCH((pack_first<K, 2>), 1, THREADS, 0, stream, to, w); break;
+    case 32: SP_LAUNCH((pack_first<K, 4>), 1, THREADS, 0, stream, to, w); break;
+    case 48: SP_LAUNCH((pack_first<K, 6>), 1, THREADS, 0, stream, to, w); break;
+    default: SP_LAUNCH((pack_first<K, 8>), 1, THREADS, 0, stream, to, w);
+  }
+}
+
 } // namespace nnk
 
 using namespace nnk;
 
-int nnk_first(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad) {
+int nnk_first_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad) {
   for (int i = 0; i < 2; i++)
     if ((k[i] != 3 && k[i] != 7) || k[i] != k[0] || stride[i] != 2 || pad[i] != (k[i] - 1) / 2) return 0;
   int64_t tiles = y->n * up(y->h, HIGH) * up(y->w, WIDE);
   return x->c == CHANNELS && y->c % 16 == 0 && y->c <= 64 && x->elt == NNK_BF16 && y->elt == NNK_BF16 &&
-         x->layout == 0 && y->layout == 0 && x->w % 4 == 0 && x->w < 1 << 20 && x->h < 1 << 20 && tiles < INT32_MAX &&
-         has_tf32();
+         x->layout == 0 && y->layout == 0 && x->w % 4 == 0 && x->w < 1 << 20 && x->h < 1 << 20 && tiles < INT32_MAX;
+}
+
+int nnk_first(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad) {
+  return nnk_first_shape(y, x, k, stride, pad) && has_tf32();
+}
+
+size_t nnk_first_bytes(int k, int64_t out) {
+  int steps = k == 3 ? static_cast<int>(window<3>::STEPS) : static_cast<int>(window<7>::STEPS);
+  return static_cast<size_t>(steps * out) * 32;
+}
+
+int nnk_first_pack(void *stream, void *to, const void *w, int k, int64_t out) {
+  if ((k != 3 && k != 7) || out % 16 || out < 16 || out > 64) return refused();
+  if (k == 3) pack_for<3>(stream, static_cast<uint32_t *>(to), static_cast<const __nv_bfloat16 *>(w), out);
+  else pack_for<7>(stream, static_cast<uint32_t *>(to), static_cast<const __nv_bfloat16 *>(w), out);
+  return launched();
 }
 
 int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, const void *w, const float *bias,
@@ -200,6 +230,6 @@ int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, c
   int ks[2] = {k, k}, stride[2] = {2, 2}, pad[2] = {(k - 1) / 2, (k - 1) / 2};
   if (!nnk_first(y, x, ks, stride, pad)) return refused();
   if (elements(*y) == 0) return cudaSuccess;
-  first_args p = {*y, *x, static_cast<const __nv_bfloat16 *>(w), bias, relu, tiling_of<HIGH, WIDE>(y)};
+  first_args p = {*y, *x, static_cast<const uint32_t *>(w), bias, relu, tiling_of<HIGH, WIDE>(y)};
   return k == 3 ? run_for<3>(stream, p) : run_for<7>(stream, p);
 }

@@ -27,6 +27,7 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   cop->off_cast = nnc_fixed(cuda, cuda->precision == SP_PRECISION_BF16 ? (size_t)(n * k) * 2 : 0);
   cop->off_bias = nnc_fixed(cuda, nnc_gemm_repeats(op) ? (size_t)n * sizeof(float) : 0);
   cop->off_narrow = nnc_fixed(cuda, nnc_gemm_narrows(low, op) ? (size_t)n * 2 : 0);
+  nnc_wide_size(cuda, op);
   for (int64_t s = 1; s <= low->batch; s++) {
     nn_extents(low, op, s, &m, &n, &k);
     if (m <= NNK_SKINNY && nnk_skinny_work(m, n, k) > op->tmp) op->tmp = nnk_skinny_work(m, n, k);
@@ -74,6 +75,10 @@ const void *nnc_gemm_lt_bias(const nnc_call *c, const nn_xop *op) {
   return nnc_gemm_bias(c, op);
 }
 
+const void *nnc_gemm_wide(const nnc_call *c, const nn_xop *op) {
+  return nnc_cop(c, op)->off_wide ? c->fixed + nnc_cop(c, op)->off_wide : NULL;
+}
+
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 int nnc_gemm_casts(const nnc_call *c, const nn_xop *op, int backward) {
   const nn_product *p = nnc_gemm_find(c, op, backward ? DATA : FORWARD);
@@ -104,7 +109,8 @@ int nnc_gemm_forward(nnc_call *c, const nn_xop *op) {
                 .bias = nnc_gemm_bias(c, op),
                 .lt_bias = nnc_gemm_lt_bias(c, op),
                 .y = y,
-                .plus = nnc_product_plus(c, op)};
+                .plus = nnc_product_plus(c, op),
+                .wide = nnc_gemm_wide(c, op)};
   int st = run(c, op, &a, FORWARD);
   if (st || a.p->how != PLAIN || !(bias || op->d.relu)) return st;
   return nnc_check(c, op, nnk_bias_relu(c->stream, &y, &y, bias, NULL, op->d.relu));

@@ -9,8 +9,8 @@
 /* UPDATE: w += *scale * dw; APPLY: the same to the gradient's own memory, which it overwrites; BACKWARD: all of it */
 enum kind { FORWARD, DATA, WEIGHT, UPDATE, APPLY, BACKWARD };
 /* FUSED: with bias and ReLU. BACKWARD: PATCH or PLAIN. OUTER: cuda_outer.cu, which sums the columns of dy too. MASKED:
- * cuda_masked.cu, which masks dx and sums its columns */
-enum how { FUSED, PLAIN, SKINNY, PATCH, OUTER, MASKED };
+ * cuda_masked.cu, which masks dx and sums its columns. WIDE: cuda_wide.cu, with bias, sum and ReLU */
+enum how { FUSED, PLAIN, SKINNY, PATCH, OUTER, MASKED, WIDE };
 
 struct nn_product {
   nn_product *next;
@@ -18,6 +18,7 @@ struct nn_product {
   int rows;                          /* it is over the rows of factors */
   int masks;                         /* DATA: by the sign of what is read, a map of so many channels; 0: not */
   int tall;                          /* MASKED: rows of a tile */
+  int h, w;                          /* FORWARD: of its map, where WIDE is a candidate; 0: not */
   int columns;    /* the sums of dy's columns, of dx' in DATA, a bias' gradient, are wanted with it */
   int elt, d_elt; /* of both factors (but w in SKINNY), and of the result */
   int64_t samples, m, n, k;
@@ -38,6 +39,7 @@ typedef struct nnc_gemm {
   const float *bias;
   const void *lt_bias; /* the same in the type of the result, as cuBLASLt takes it */
   nnk_map y, plus;     /* FORWARD; plus.p NULL: nothing is added */
+  const void *wide;    /* FORWARD: w as cuda_wide.cu takes it; NULL: it does not */
   nnk_map dx, sign;    /* DATA; sign.p NULL: it is not masked */
   const float *scale;
   int add;
@@ -50,7 +52,7 @@ typedef struct nnc_gemm {
 /* By numbers on the device. */
 static inline int nnc_gemm_is_scaled(int kind) { return kind == UPDATE || kind == APPLY; }
 static inline int nnc_gemm_is_own(const nn_product *p) {
-  return p->how == SKINNY || p->how == OUTER || p->how == MASKED;
+  return p->how == SKINNY || p->how == OUTER || p->how == MASKED || p->how == WIDE;
 }
 
 /* The backward in one pass, or product by product. */
@@ -84,5 +86,6 @@ int nnc_gemm_handles(nnc_call *c); /* what cuBLASLt needs; a status */
 int nnc_gemm_may_patch(const nn_cuda *cuda, const nn_xop *op);
 const void *nnc_gemm_weight(const nnc_call *c, const nn_xop *op);  /* in the type of the maps */
 const void *nnc_gemm_lt_bias(const nnc_call *c, const nn_xop *op); /* in that of the result */
+const void *nnc_gemm_wide(const nnc_call *c, const nn_xop *op);
 
 #endif

@@ -107,8 +107,27 @@ static int run_masked(const nnc_gemm *a) {
   return nnk_masked_data(a->c->stream, p->tall, &of, a->n_pieces ? a->n_pieces : &pieces);
 }
 
+/* What the product is read from, as a map. */
+static nnk_map rows_of(const nnc_gemm *a, const nn_product *p) {
+  nnk_map x = a->y;
+  x.c = p->k;
+  x.elt = p->elt;
+  x.p = (void *)(uintptr_t)a->b;
+  return x;
+}
+
+static int run_wide(const nnc_gemm *a) {
+  nnk_map x = rows_of(a, a->p);
+  return nnk_wide_forward(a->c->stream, &a->y, &x, 1, 1, a->wide, a->bias, a->plus.p ? &a->plus : NULL, a->p->relu);
+}
+
 int nnc_gemm_own(const nnc_gemm *a) {
-  return a->p->how == SKINNY ? run_skinny(a) : a->p->how == MASKED ? run_masked(a) : run_outer(a, 1);
+  switch (a->p->how) {
+    case SKINNY: return run_skinny(a);
+    case MASKED: return run_masked(a);
+    case WIDE: return run_wide(a);
+    default: return run_outer(a, 1);
+  }
 }
 
 /* In small blocks where they can be: large ones wait until others leave half a multiprocessor. */
@@ -134,6 +153,9 @@ int nnc_gemm_whole(const nnc_gemm *a) {
 
 int nnc_gemm_may(const nnc_gemm *a, const nn_product *p, int how) {
   int tf32 = a->c->cuda->precision == SP_PRECISION_TF32;
+  static const int one[2] = {1, 1}, none[2] = {0, 0};
+  nnk_map x = rows_of(a, p);
+  if (how == WIDE) return p->kind == FORWARD && a->wide && nnk_wide(&a->y, &x, one, one, none);
   if (how == SKINNY) return p->m <= NNK_SKINNY;
   if (how == MASKED) return p->masks && nnk_masked_takes(p->m, p->n, p->k, a->dx.c, p->elt, tf32);
   return p->kind >= WEIGHT && nnk_outer_takes(p->m, p->n, p->k, p->elt, tf32);

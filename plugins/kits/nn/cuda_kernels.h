@@ -192,25 +192,45 @@ int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map
                       void *work);
 
 /* ---- the first convolution of a network: 7x7 or 3x3 with pad (k-1)/2, stride 2, of three channels to 16, 32, 48 or 64;
- * maps and w ([out][ky][kx][in]) in bfloat16, row-major pixels, images as wide as a multiple of four. nnk_first says whether
- * the layer is such, and the current device can run it (pointers do not matter; they begin at 8 bytes, y's at 16). As with
- * nnk_wide_forward() w and bias have to be there when the call is made. ---- */
+ * maps in bfloat16, row-major pixels, images as wide as a multiple of four. nnk_first_shape says whether the layer is such,
+ * nnk_first also whether the current device can run it (pointers do not matter; they begin at 8 bytes, y's and w at 16).
+ * nnk_first_pack() makes of w ([out][ky][kx][in]) the nnk_first_bytes() that the call takes; as with nnk_wide_forward() they
+ * and bias have to be there when it is made. ---- */
+int nnk_first_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
 int nnk_first(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
+size_t nnk_first_bytes(int k, int64_t out);
+int nnk_first_pack(void *stream, void *to, const void *w, int k, int64_t out);
 int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, const void *w, const float *bias,
                       int relu);
 
-/* ---- convolutions of many channels in a frozen network, in bfloat16 on compute capability 9.0: 3x3 with pad 1, stride 1
- * or 2, and 1x1 with stride 2; from a multiple of 64 channels to one of 32 (1x1: 64); row-major pixels at 16 bytes; bias
+/* ---- convolutions of many channels in a frozen network, in bfloat16 on compute capability 9.0: 3x3 with pad 1 and 1x1,
+ * stride 1 or 2; from a multiple of 64 channels to one of 32 (1x1 with stride 2: 64); row-major pixels at 16 bytes; bias
  * may be NULL, plus (as y) too.
  * nnk_wide_shape says whether the layer is such, nnk_wide also whether the current device can run it. ---- */
 int nnk_wide_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
 int nnk_wide(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
 int nnk_wide_prepare(void); /* before the first call, and not into a capture */
-/* What nnk_wide_forward() takes for w ([out][ky][kx][in]), of the same size, at 16 bytes. A call may read it before kernels ahead
+/* What nnk_wide_forward() takes for w ([out][ky][kx][in], out a multiple of 32), of the same size, at 16 bytes;
+ * `own_order`: its depth is in the order in which a kernel's own sums are. A call may read it before kernels ahead
  * of it in the stream have ended, so that it has to be there when the call is made. */
-int nnk_wide_pack(void *stream, void *to, const void *w, int64_t out, int k, int64_t in);
+int nnk_wide_pack(void *stream, void *to, const void *w, int64_t out, int k, int64_t in, int own_order);
 int nnk_wide_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, int stride, const void *w, const float *bias,
                      const nnk_map *plus, int relu);
+
+/* ---- of a frozen residual network, from the 3x3 convolution of a block to the first 1x1 one of the next, at once; in
+ * bfloat16 on compute capability 9.0, row-major pixels at 16 bytes:
+ *   i = ReLU(3x3 of x, 64 to 64 channels), y = ReLU(1x1 of i, to 256 + plus), z = ReLU(1x1 of y, to 64 or 128),
+ * where with w[2] `plus` is not as y, but has 64 channels and a 1x1 convolution of its own (z: 64). Weights are
+ * nnk_wide_pack()'s, w[1] to w[3] in their own order; biases may be NULL. They have to be there when the call is made. ---- */
+typedef struct nnk_neck {
+  nnk_map x, plus, y, z;
+  const void *w[4];     /* of x, of i, of `plus` or NULL, of y */
+  const float *bias[4]; /* likewise */
+} nnk_neck;
+int nnk_neck_shape(const nnk_neck *of); /* is it such a part? of pointers only w[2] matters, and whether it is NULL */
+int nnk_neck_runs(const nnk_neck *of);  /* and can the current device run it? */
+int nnk_neck_prepare(void);             /* before the first call, and not into a capture */
+int nnk_neck_forward(void *stream, const nnk_neck *of);
 
 /* ---- matrix products with few rows, bound by reading the weights: y[m][n] = x[m][k] w[n][k], all row-major, m up to
  * NNK_SKINNY; sums in float32 (x, y of `elt`, w of welt) ---- */

@@ -45,7 +45,7 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   cuda->cops = calloc((size_t)low->n_ops + 1, sizeof *cuda->cops);
   if (!cuda->cops) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
   if (cuda->precision == SP_PRECISION_TF32 && ext && ext->capability >= 80) nnc_stem_find(cuda);
-  if ((st = nn_find_factors(ctx, low, plan))) return st;
+  if ((st = nnc_neck_find(ctx, cuda)) || (st = nn_find_factors(ctx, low, plan))) return st;
   for (int i = 0; i < low->n_ops; i++) {
     nn_xop *op = &low->ops[i];
     if (op->d.norm) {
@@ -66,6 +66,7 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
       cuda->pieces_bytes += nn_align(nnc_sums_work(cuda, op->out, &dy));
     }
   }
+  nnc_neck_size(cuda, &arena);
   if ((st = nn_place(ctx, low))) return st;
   nn_cut(low, plan);
   nn_give_factors(low, plan);
@@ -97,6 +98,7 @@ void nn_cuda_clear(nn_cuda *cuda) {
     nnc_gemm_free(cuda->cops[i].products);
     nnc_conv_free(cuda->cops[i].convs);
   }
+  nnc_neck_free(cuda);
   free(cuda->cops);
   free(cuda->left);
   nn_low_clear(&cuda->low);

@@ -11,6 +11,7 @@
 
 typedef struct nn_product nn_product; /* cuda_gemm.h: a matrix product for one N */
 typedef struct nn_dconv nn_dconv;     /* cuda_conv.c: a convolution for one N */
+typedef struct nnc_neck nnc_neck;     /* cuda_frozen.c: ops that one kernel can compute */
 
 /* Of each op, beside its nn_xop. Offsets, and those of constants there, are into the fixed part. */
 typedef struct nn_cop {
@@ -19,10 +20,12 @@ typedef struct nn_cop {
   size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
   size_t off_narrow;   /* the bias likewise: GEMM whose result is of bfloat16, CONV of a frozen network */
   size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
-  size_t off_wide;     /* CONV of a frozen network: the weights as cuda_wide.cu takes them, if they can be such; 0: not */
+  size_t off_wide;     /* frozen GEMM, CONV: the weights as cuda_wide.cu or cuda_first.cu takes them; 0: neither does */
+  size_t off_neck;     /* GEMM of a neck: as cuda_neck.cu takes them */
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
   size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
   const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */
+  nnc_neck *neck;      /* of which it is a part, or NULL */
 } nn_cop;
 
 /* What a part of a backward leaves for later ones of an op's bias' gradient. */
@@ -34,6 +37,8 @@ typedef struct nnc_left {
 typedef struct nn_cuda {
   nn_low low;
   nn_cop *cops;
+  nnc_neck *necks; /* n_necks of them */
+  int n_necks;
   nnc_left *left; /* of each op; NULL: a backward is one call. Else calls of a backward write it */
   const sp_cuda *ext;
   int precision;
@@ -92,8 +97,8 @@ typedef struct nnc_into {
   int add;                  /* to what is there */
 } nnc_into;
 void nnc_din(const nnc_call *c, int v, nnc_into *into);
-/* dx = masked dy, complete; dx is the gradient of value v. Where the op that made v wants its bias' gradient its sums are
- * taken in the same pass. */
+/* dx = masked dy, complete; dx is the gradient of value v. Where the op that made v wants its bias' gradient its
+ * sums are taken in the same pass. */
 int nnc_mask(nnc_call *c, int v, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask);
 /* The same where these are the sums of the complete gradient of value v; their dst is found here. */
 int nnc_bias_later(nnc_call *c, int v, nnk_pieces sums);
@@ -114,8 +119,8 @@ int nnc_workspace(nnc_call *c); /* asks for it */
 
 /* cuda_tune.c: the mean time of fn, which enqueues something on the call's stream; negative: fn fails. */
 double nnc_measure(const nnc_call *c, int (*fn)(void *arg), void *arg);
-/* The same where nothing of it is in the cache any more, as weights are that a step reads once; as far as the workspace, which
- * must be there, is larger than the cache. */
+/* The same where nothing of it is in the cache any more, as weights are that a step reads once; as far as the
+ * workspace, which must be there, is larger than the cache. */
 double nnc_measure_cold(const nnc_call *c, int (*fn)(void *arg), void *arg);
 /* Takes the choice that holds for key: one that was kept, if take() can use it (1), else what measure() writes, or what
  * another process has stored meanwhile. Both get arg; measure() gives a status. */
@@ -143,7 +148,9 @@ int nnc_conv_prepare(nnc_call *c, const nn_xop *op);
 int nnc_conv_forward(nnc_call *c, const nn_xop *op);
 int nnc_conv_backward(nnc_call *c, const nn_xop *op);
 void nnc_conv_free(nn_dconv *p);
-int nnc_conv_pack(const nnc_call *c, const nn_xop *op); /* makes off_wide of off_cast */
+/* Has op, of a frozen network, weights in off_wide? size: the place for them; pack: makes them of off_cast. */
+void nnc_wide_size(nn_cuda *cuda, const nn_xop *op);
+int nnc_wide_pack(const nnc_call *c, const nn_xop *op);
 /* Two ops that one kernel computes, found by nnc_stem_find(); `op` is the second. Their gradients' pieces are in its
  * off_patch. nnc_stem_choose() finds in a call whether somebody wants the value between all the same. */
 void nnc_stem_find(nn_cuda *cuda);
@@ -152,6 +159,16 @@ void nnc_stem_size(nn_cuda *cuda, const nn_xop *op);
 int nnc_stem_prepare(nnc_call *c, const nn_xop *op);
 int nnc_stem_forward(nnc_call *c, const nn_xop *op);
 int nnc_stem_backward(nnc_call *c, const nn_xop *op);
+/* What lies between two blocks' first convolutions in a frozen residual network, where one kernel can compute it:
+ * measured beside its ops. Found before values have their places, since its results are there from the first of its
+ * ops on. */
+int nnc_neck_find(sp_ctx *ctx, nn_cuda *cuda);    /* a status */
+void nnc_neck_size(nn_cuda *cuda, size_t *arena); /* once its ops have their sizes */
+int nnc_neck_pack(const nnc_call *c);             /* makes off_neck of off_cast */
+int nnc_neck_prepare(nnc_call *c);                /* once its ops are prepared */
+/* In place of a forward of op: 1, where the kernel is the choice; *st is a status. */
+int nnc_neck_forward(nnc_call *c, const nn_xop *op, int *st);
+void nnc_neck_free(nn_cuda *cuda);
 /* Everything else. */
 void nnc_op_size(nn_cuda *cuda, nn_xop *op);
 int nnc_op_forward(nnc_call *c, const nn_xop *op);

@@ -172,8 +172,8 @@ static int make_constants(const nnc_call *c) {
   if (!st) st = repeat_biases(c);
   if (!st) st = cast_weights(c, 0);
   for (int i = 0; i < low->n_ops && !st; i++)
-    if (low->ops[i].x == NN_X_CONV) st = nnc_conv_pack(c, &low->ops[i]);
-  return st;
+    if (c->cuda->cops[i].off_wide) st = nnc_wide_pack(c, &low->ops[i]);
+  return st ? st : nnc_neck_pack(c);
 }
 
 /* ---- gradients of biases ----------------------------------------------------------------------------------------- */
@@ -245,7 +245,9 @@ static int start(nn_walk *w, int backward) {
 
 static int forward_op(nn_walk *w, const nn_xop *op) {
   nnc_call *c = (nnc_call *)w;
+  int st;
   if (nnc_cop(c, op)->first && !w->at[op->in].wanted) return nnc_stem_forward(c, op);
+  if (nnc_neck_forward(c, op, &st)) return st;
   switch (op->x) {
     case NN_X_GEMM: return nnc_gemm_forward(c, op);
     case NN_X_CONV: return nnc_conv_forward(c, op);
@@ -336,7 +338,7 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
     else if (op->x == NN_X_CONV) st = nnc_conv_prepare(&c, op);
     else if (op->x == NN_X_NARROW && cuda->precision == SP_PRECISION_BF16) st = nnc_check(&c, op, nnk_narrow_prepare());
   }
-  return st;
+  return st ? st : nnc_neck_prepare(&c);
 }
 
 int nn_cuda_forward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io) {

@@ -20,8 +20,28 @@ namespace nnk {
 
 enum { ROW = 128, ROWS = 8, DEPTH = 64 }; /* bytes of a row; rows until places repeat; numbers of a row */
 
+/* A lane of a product has two columns in every eight. So that these are eight channels side by side, 16 bytes of a
+ * map, weights lie in such an order of their rows, and where such sums are factors, also of their depth: place i has
+ * this channel. Of every 32, lane t has 8 t to 8 t + 7. */
+__host__ __device__ inline int channel_of(int i) { return (i & ~31) | (i >> 1 & 3) << 3 | (i >> 3 & 3) << 1 | (i & 1); }
+
 /* Where chunk `chunk` of a row is, in bytes. */
 __host__ __device__ inline int chunk_at(int row, int chunk) { return row * ROW + (chunk ^ row % ROWS) * 16; }
+
+/* Whether the current device has what this is for, and the code of `kernel`, which without it has static shared
+ * memory, is made for it. */
+inline bool has_warp_groups(const void *kernel) {
+  int device = 0, major = 0, minor = 0;
+  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ||
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) || major != 9 || minor)
+    return false;
+#ifdef __CUDACC__
+  cudaFuncAttributes about = {};
+  return !cudaFuncGetAttributes(&about, kernel) && !about.sharedSizeBytes;
+#else
+  return kernel != NULL;
+#endif
+}
 
 #if HAS_WGMMA
 
@@ -66,8 +86,8 @@ __device__ inline uint64_t factor_at(uint32_t at, int stride) {
   return static_cast<uint64_t>(at >> 4 & 0x3fff) | 1ull << 16 | static_cast<uint64_t>(stride >> 4) << 32 | 1ull << 62;
 }
 
-/* d += (or, not `add`, =) a (64 x 16) b (N x 16) transposed. Lane (g, t) of warp w has of rows 16 w + g and 8 below them columns
- * 8 j + 2 t and the next: d[4 j ..]. */
+/* d += (or, not `add`, =) a (64 x 16) b (N x 16) transposed. Lane (g, t) of warp w has of rows 16 w + g and 8 below
+ * them columns 8 j + 2 t and the next: d[4 j ..]. */
 template <int N> struct group_product;
 #define EIGHT(i)                                                                                              \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
@@ -97,6 +117,17 @@ template <> struct group_product<64> {
         : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24)
         : "l"(a), "l"(b), "r"(add));
   }
+  static __device__ inline void run(float *d, const uint32_t *a, uint64_t b, int add) {
+    asm volatile("{\n"
+                 ".reg .pred add;\n"
+                 "setp.ne.b32 add, %37, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%"
+                 "27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, add, 1, 1, 0;\n"
+                 "}"
+                 : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+  }
 };
 template <> struct group_product<128> {
   static __device__ inline void run(float *d, uint64_t a, uint64_t b, int add) {
@@ -112,6 +143,18 @@ template <> struct group_product<128> {
         : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56)
         : "l"(a), "l"(b), "r"(add));
   }
+  static __device__ inline void run(float *d, const uint32_t *a, uint64_t b, int add) {
+    asm volatile("{\n"
+                 ".reg .pred add;\n"
+                 "setp.ne.b32 add, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%"
+                 "27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%"
+                 "52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, {%64,%65,%66,%67}, %68, add, 1, 1, 0;\n"
+                 "}"
+                 : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+  }
 };
 #undef EIGHT
 
@@ -119,6 +162,10 @@ template <> struct group_product<128> {
 template <int N> __device__ inline void hold(float *d) {
 #pragma unroll
   for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i]) : : "memory");
+}
+template <int N> __device__ inline void hold(uint32_t *a) { /* factors in registers */
+#pragma unroll
+  for (int i = 0; i < N; i++) asm volatile("" : "+r"(a[i]) : : "memory");
 }
 template <int N> __device__ inline void products_begin(float *d) {
   hold<N>(d);
@@ -133,9 +180,6 @@ template <int LEFT, int N> __device__ inline void products_wait(float *d) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(LEFT) : "memory");
   hold<N>(d);
 }
-
-/* The next kernel of the stream, if launched early, may begin as soon as all blocks of this one have. */
-__device__ inline void let_next_begin(void) { asm volatile("griddepcontrol.launch_dependents;" : : : "memory"); }
 
 #endif
 } // namespace nnk

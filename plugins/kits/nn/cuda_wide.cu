@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT
- * cuda_wide.cu - convolutions of many channels in a frozen network, in bfloat16 on compute capability 9.0: 3x3, and 1x1 with
- * stride 2, with bias, a sum and ReLU.
+ * cuda_wide.cu - convolutions of many channels in a frozen network, in bfloat16 on compute capability 9.0: 3x3 and 1x1,
+ * with stride 1 or 2, bias, a sum and ReLU.
  *
- * A block has tiles of 8 x 8 pixels of y and some of its channels: a warp group multiplies, seven warps fetch what of x the tile
- * meets, 64 channels at a time, and one thread fetches weights. A place of the kernel meets eight pixels side by side for each
- * eight of the tile, so that all places read one copy of x in shared memory, each from another row on: x comes once and not nine
- * times, which on small maps takes longer than the products. With stride 2 the rows of shared memory are in four planes, by
- * whether pixels are even or odd.
+ * A block has tiles of y, of 8 x 8 pixels for each of its warp groups, and some of its channels: one or two groups
+ * multiply, seven warps fetch what of x the tile meets, 64 channels at a time, and one thread fetches weights. A place
+ * of the kernel meets eight pixels side by side for each eight of the tile, so that all places read one copy of x in
+ * shared memory, each from another row on: x comes once and not nine times, which on small maps takes longer than the
+ * products. With stride 2 the rows of shared memory are in four planes, by whether pixels are even or odd.
  *
- * Weights are constants, made once in the order in which they are fetched; a block fetches them while the kernel ahead of this one
- * still runs. What remains in shared memory is fetched once for all tiles of a block. */
+ * Weights are constants, made once in the order in which they are fetched; a block fetches them while the kernel ahead
+ * of this one still runs. What remains in shared memory is fetched once for all tiles of a block. */
 #include "cuda_bf16.cuh"
 #include "cuda_wgmma.cuh"
 
 namespace nnk {
 
 enum {
-  HIGH = 8,
+  HIGH = 8, /* pixels of a side of what a warp group multiplies */
   GROUP = 128,
   FETCHERS = 224,
-  THREADS = GROUP + 32 + FETCHERS, /* the 32 fetch weights */
-  CHUNKS = DEPTH / 8               /* of 16 bytes of a row */
+  CHUNKS = DEPTH / 8 /* of 16 bytes of a row */
 };
 #ifdef __CUDACC__
 enum {
@@ -40,15 +39,20 @@ struct wide_args {
   tiling tiles;
 };
 
-/* K: places of a side; S: stride; N: channels of a block. Weights come in STAGES of so many PLACES, what x has in BUFFERS. */
-template <int K, int S, int N, int PLACES, int STAGES, int BUFFERS> struct wide_shape {
+/* K: places of a side; S: stride; N: channels of a block; TALL: warp groups, with tiles one below the other. Weights come in
+ * STAGES of so many PLACES, what x has in BUFFERS. */
+template <int K, int S, int N, int TALL, int PLACES, int STAGES, int BUFFERS> struct wide_shape {
   enum {
     ALL = K * K,
-    WINDOW = K == 1 ? HIGH : (HIGH - 1) * S + K, /* pixels of a side that a tile meets; 1x1 skips those between */
-    PLANES = K == 1 ? 1 : S,                     /* each way */
+    WINDOW = K == 1 ? HIGH : (HIGH - 1) * S + K, /* pixels of a row that a tile meets; 1x1 skips those between */
+    LINES = K == 1 ? HIGH * TALL : (HIGH * TALL - 1) * S + K,
+    PLANES = K == 1 ? 1 : S, /* each way */
     PLANE = (WINDOW + PLANES - 1) / PLANES,
-    FETCHES = (WINDOW * WINDOW * CHUNKS + FETCHERS - 1) / FETCHERS, /* of a thread */
-    BUFFER = (PLANE * PLANE * PLANES * PLANES + ROWS - 1) / ROWS * ROWS * ROW,
+    PLANE_LINES = (LINES + PLANES - 1) / PLANES,
+    GROUPS = GROUP * TALL,
+    THREADS = GROUPS + 32 + FETCHERS,                              /* the 32 fetch weights */
+    FETCHES = (WINDOW * LINES * CHUNKS + FETCHERS - 1) / FETCHERS, /* of a thread */
+    BUFFER = (PLANE * PLANE_LINES * PLANES * PLANES + ROWS - 1) / ROWS * ROWS * ROW,
     OF_PLACE = N * ROW,
     STAGE = OF_PLACE * PLACES
   };
@@ -65,7 +69,7 @@ template <int K, int S, int N, int PLACES, int STAGES, int BUFFERS> struct wide_
   /* The row of the first pixel that place (dy, dx) meets, or that of pixel (dy, dx) of the window. */
   static __host__ __device__ constexpr int row_of(int dy, int dx) {
     if (PLANES == 1) return dy * PLANE + dx;
-    return ((dy % 2 * 2 + dx % 2) * PLANE + dy / 2) * PLANE + dx / 2;
+    return ((dy % 2 * 2 + dx % 2) * PLANE_LINES + dy / 2) * PLANE + dx / 2;
   }
 };
 
@@ -79,7 +83,7 @@ __device__ inline chunk_fetch fetch_of(const wide_args &p, const corner &at, int
   int pixel = i / CHUNKS, chunk = i % CHUNKS, r = pixel / T::WINDOW, q = pixel - r * T::WINDOW, pad = (K - 1) / 2;
   int y = K == 1 ? (at.y + r) * S : at.y * S + r - pad, x = K == 1 ? (at.x + q) * S : at.x * S + q - pad;
   int h = static_cast<int>(p.x.h), w = static_cast<int>(p.x.w), c = static_cast<int>(p.x.c);
-  if (r >= T::WINDOW) return {-1, -1};
+  if (r >= T::LINES) return {-1, -1};
   bool inside = y >= 0 && y < h && x >= 0 && x < w;
   return {inside ? ((at.sample * h + y) * w + x) * c + chunk * 8 : -1, chunk_at(T::row_of(r, q), chunk)};
 }
@@ -90,7 +94,8 @@ struct lane_pixels {
 };
 
 __device__ inline lane_pixels pixels_of(const wide_args &p, const corner &at, int first) {
-  int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  int warp = static_cast<int>(threadIdx.x) / 32,
+      lane = static_cast<int>(threadIdx.x) % 32; /* four warps of each group */
   lane_pixels all;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
@@ -110,19 +115,6 @@ template <int N> __device__ inline void take_plus(uint4 (*plus)[N / 32], const w
                                            : make_uint4(0, 0, 0, 0);
 }
 
-/* v[j] of lane t becomes v[t] of lane j, among four lanes. */
-__device__ inline void exchange_four(float *v, int t) {
-#pragma unroll
-  for (int by = 1; by < 4; by *= 2)
-#pragma unroll
-    for (int j = 0; j < 4; j++)
-      if (!(j & by)) {
-        float give = t & by ? v[j] : v[j + by], got = __shfl_xor_sync(0xffffffffu, give, by);
-        if (t & by) v[j] = got;
-        else v[j + by] = got;
-      }
-}
-
 /* Eight channels of a pixel at a time, in one store. */
 template <int N>
 __device__ inline void leave(const wide_args &p, const lane_pixels &to, const float *d, const uint4 (*plus)[N / 32],
@@ -132,16 +124,11 @@ __device__ inline void leave(const wide_args &p, const lane_pixels &to, const fl
   for (int i = 0; i < 2; i++)
 #pragma unroll
     for (int j = 0; j < N / 32; j++) {
-      float even[4], odd[4];
       uint32_t two[4], z[4] = {plus[i][j].x, plus[i][j].y, plus[i][j].z, plus[i][j].w};
 #pragma unroll
-      for (int k = 0; k < 4; k++) even[k] = d[(j * 4 + k) * 4 + i * 2], odd[k] = d[(j * 4 + k) * 4 + i * 2 + 1];
-      exchange_four(even, t);
-      exchange_four(odd, t);
-#pragma unroll
       for (int k = 0; k < 4; k++) {
-        const float *b = bias + j * 32 + t * 8 + k * 2;
-        float v = even[k] + b[0] + low_bf16(z[k]), u = odd[k] + b[1] + high_bf16(z[k]);
+        const float *b = bias + j * 32 + t * 8 + k * 2, *sums = d + (j * 4 + k) * 4 + i * 2;
+        float v = sums[0] + b[0] + low_bf16(z[k]), u = sums[1] + b[1] + high_bf16(z[k]);
         two[k] = p.relu ? two_bf16(relu_of(v), relu_of(u)) : two_bf16(v, u);
       }
       if (to.at[i] >= 0) store_words<4>(static_cast<__nv_bfloat16 *>(p.y.p) + to.at[i] + j * 32, two);
@@ -154,7 +141,7 @@ __device__ inline const __nv_bfloat16 *weights_of(const wide_args &p, int all, i
 
 #if HAS_WGMMA
 
-template <typename T, int K, int S, int N, int PLACES, int STAGES, int BUFFERS> struct roles {
+template <typename T, int K, int S, int N, int TALL, int PLACES, int STAGES, int BUFFERS> struct roles {
   const wide_args &p;
   uint32_t base, full, empty, there, free; /* barriers: stages of weights are full, empty; buffers likewise */
   int chunks, steps, first;
@@ -166,8 +153,8 @@ template <typename T, int K, int S, int N, int PLACES, int STAGES, int BUFFERS> 
         first(static_cast<int>(blockIdx.y) * N), remain(steps <= STAGES) {}
 
   __device__ void init() {
-    for (int i = 0; i < STAGES; i++) barrier_init(full + i * 8, 1), barrier_init(empty + i * 8, GROUP / 32);
-    for (int i = 0; i < BUFFERS; i++) barrier_init(there + i * 8, FETCHERS), barrier_init(free + i * 8, GROUP / 32);
+    for (int i = 0; i < STAGES; i++) barrier_init(full + i * 8, 1), barrier_init(empty + i * 8, T::GROUPS / 32);
+    for (int i = 0; i < BUFFERS; i++) barrier_init(there + i * 8, FETCHERS), barrier_init(free + i * 8, T::GROUPS / 32);
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
 
@@ -189,7 +176,7 @@ template <typename T, int K, int S, int N, int PLACES, int STAGES, int BUFFERS> 
     const __nv_bfloat16 *x = static_cast<const __nv_bfloat16 *>(p.x.p);
     sp_launch_wait();
     for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles.count; tile += static_cast<int>(gridDim.x)) {
-      corner at = corner_of<HIGH, HIGH>(p.tiles, tile);
+      corner at = corner_of<HIGH * TALL, HIGH>(p.tiles, tile);
       chunk_fetch f[T::FETCHES];
 #pragma unroll
       for (int k = 0; k < T::FETCHES; k++) f[k] = fetch_of<T, K, S>(p, at, me + k * FETCHERS);
@@ -210,7 +197,8 @@ template <typename T, int K, int S, int N, int PLACES, int STAGES, int BUFFERS> 
 
   /* Products of a stage: PLACES from `place` on. */
   __device__ void multiply(float *d, int buffer, int stage, int place, bool add) {
-    uint32_t x = base + buffer * T::BUFFER, w = base + T::WEIGHTS + stage * T::STAGE;
+    uint32_t x = base + buffer * T::BUFFER + static_cast<int>(threadIdx.x) / GROUP * HIGH * T::PLANE * ROW,
+             w = base + T::WEIGHTS + stage * T::STAGE;
     products_begin<N / 2>(d);
 #pragma unroll
     for (int j = 0; j < PLACES; j++) {
@@ -228,7 +216,7 @@ template <typename T, int K, int S, int N, int PLACES, int STAGES, int BUFFERS> 
     int done = 0, got = 0, lane = static_cast<int>(threadIdx.x) % 32;
     sp_launch_wait();
     for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles.count; tile += static_cast<int>(gridDim.x)) {
-      lane_pixels to = pixels_of(p, corner_of<HIGH, HIGH>(p.tiles, tile), first);
+      lane_pixels to = pixels_of(p, corner_of<HIGH * TALL, HIGH>(p.tiles, tile), first);
       float d[N / 2];
       uint4 plus[2][N / 32];
       int read = -1; /* a stage */
@@ -258,7 +246,7 @@ template <typename T, int K, int S, int N, int PLACES, int STAGES, int BUFFERS> 
 #elif !defined(__CUDACC__)
 
 /* The same sums from the same places of shared memory, for the emulator. */
-template <typename T, int K, int S, int N>
+template <typename T, int K, int S, int N, int TALL>
 __device__ void plain(const wide_args &p, unsigned char *base, const float *bias) {
   int me = static_cast<int>(threadIdx.x), lane = me % 32, first = static_cast<int>(blockIdx.y) * N;
   const __nv_bfloat16 *x = static_cast<const __nv_bfloat16 *>(p.x.p);
@@ -271,36 +259,36 @@ __device__ void plain(const wide_args &p, unsigned char *base, const float *bias
     return sum;
   };
   for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles.count; tile += static_cast<int>(gridDim.x)) {
-    corner at = corner_of<HIGH, HIGH>(p.tiles, tile);
+    corner at = corner_of<HIGH * TALL, HIGH>(p.tiles, tile);
     lane_pixels to = pixels_of(p, at, first);
     float d[N / 2] = {};
     uint4 plus[2][N / 32];
-    if (me < GROUP) take_plus<N>(plus, p, to);
+    if (me < T::GROUPS) take_plus<N>(plus, p, to);
     for (int chunk = 0; chunk < p.x.c / DEPTH; chunk++)
       for (int place = 0; place < T::ALL; place++) {
-        for (int i = me; place == 0 && i < T::FETCHES * FETCHERS; i += THREADS) {
+        for (int i = me; place == 0 && i < T::FETCHES * FETCHERS; i += T::THREADS) {
           chunk_fetch f = fetch_of<T, K, S>(p, at, i);
           if (f.to >= 0) copy_chunk(base + f.to, x + (f.from >= 0 ? f.from + chunk * DEPTH : 0), f.from >= 0);
         }
-        for (int i = me; i < T::OF_PLACE / 16; i += THREADS)
+        for (int i = me; i < T::OF_PLACE / 16; i += T::THREADS)
           copy_chunk(base + T::WEIGHTS + i * 16, weights_of(p, T::ALL, chunk, place, first) + i * 8, true);
         __syncthreads();
-        for (int i = 0; me < GROUP && i < N / 2; i++) {
+        for (int i = 0; me < T::GROUPS && i < N / 2; i++) {
           int m = me / 32 * 16 + lane / 4 + i / 2 % 2 * 8, n = i / 4 * 8 + lane % 4 * 2 + i % 2;
           int row = T::row_of(place / K, place % K) + m / HIGH * T::PLANE + m % HIGH;
           d[i] = dot(d[i], row, n);
         }
         __syncthreads();
       }
-    if (me < GROUP) leave<N>(p, to, d, plus, bias);
+    if (me < T::GROUPS) leave<N>(p, to, d, plus, bias);
   }
 }
 
 #endif
 
-template <int K, int S, int N, int PLACES, int STAGES, int BUFFERS>
-__global__ void __launch_bounds__(THREADS) wide(wide_args p) {
-  typedef wide_shape<K, S, N, PLACES, STAGES, BUFFERS> T;
+template <int K, int S, int N, int TALL, int PLACES, int STAGES, int BUFFERS>
+__global__ void __launch_bounds__(GROUP *TALL + 32 + FETCHERS) wide(wide_args p) {
+  typedef wide_shape<K, S, N, TALL, PLACES, STAGES, BUFFERS> T;
 #if HAS_WGMMA || !defined(__CUDACC__)
   SP_DYNAMIC_SHARED(unsigned char, shared);
   int me = static_cast<int>(threadIdx.x);
@@ -310,18 +298,18 @@ __global__ void __launch_bounds__(THREADS) wide(wide_args p) {
   unsigned char *begin = shared;
 #endif
   float *bias = reinterpret_cast<float *>(begin + T::BIAS);
-  for (int i = me; i < N; i += THREADS) bias[i] = p.bias ? p.bias[blockIdx.y * N + i] : 0;
+  for (int i = me; i < N; i += T::THREADS) bias[i] = p.bias ? p.bias[blockIdx.y * N + i] : 0;
 #if HAS_WGMMA
-  roles<T, K, S, N, PLACES, STAGES, BUFFERS> r(p, in_shared(begin));
-  if (me == GROUP) r.init();
+  roles<T, K, S, N, TALL, PLACES, STAGES, BUFFERS> r(p, in_shared(begin));
+  if (me == T::GROUPS) r.init();
   __syncthreads();
-  let_next_begin();
-  if (me < GROUP) r.group(bias);
-  else if (me >= GROUP + 32) r.fetch_x(me - GROUP - 32);
-  else if (me == GROUP) r.fetch_weights();
+  sp_launch_next();
+  if (me < T::GROUPS) r.group(bias);
+  else if (me >= T::GROUPS + 32) r.fetch_x(me - T::GROUPS - 32);
+  else if (me == T::GROUPS) r.fetch_weights();
 #else
   __syncthreads();
-  plain<T, K, S, N>(p, begin, bias);
+  plain<T, K, S, N, TALL>(p, begin, bias);
 #endif
 #else
   __shared__ volatile int cannot; /* by which the host knows */
@@ -333,54 +321,46 @@ __global__ void __launch_bounds__(THREADS) wide(wide_args p) {
 /* ---- which of them ---- */
 typedef void (*wide_kernel)(wide_args);
 struct wide_choice {
-  int k, s, n, bytes;
+  int k, s, n, tall, bytes;
   wide_kernel kernel;
 };
-template <int K, int S, int N, int PLACES, int STAGES, int BUFFERS> static constexpr wide_choice choice() {
-  return {K, S, N, wide_shape<K, S, N, PLACES, STAGES, BUFFERS>::ALLOCATED, wide<K, S, N, PLACES, STAGES, BUFFERS>};
+template <int K, int S, int N, int TALL, int PLACES, int STAGES, int BUFFERS> static constexpr wide_choice choice() {
+  return {K,
+          S,
+          N,
+          TALL,
+          wide_shape<K, S, N, TALL, PLACES, STAGES, BUFFERS>::ALLOCATED,
+          wide<K, S, N, TALL, PLACES, STAGES, BUFFERS>};
 }
-/* The more channels a block has the less is fetched. */
-static const wide_choice choices[] = {choice<3, 1, 128, 3, 3, 2>(), choice<3, 1, 64, 3, 4, 4>(),
-                                      choice<3, 1, 32, 9, 3, 6>(),  choice<3, 2, 128, 1, 8, 2>(),
-                                      choice<3, 2, 64, 3, 4, 3>(),  choice<3, 2, 32, 3, 8, 3>(),
-                                      choice<1, 2, 128, 1, 6, 6>(), choice<1, 2, 64, 1, 8, 8>()};
+/* The more channels and pixels a block has the less is fetched. */
+static const wide_choice choices[] = {
+    choice<3, 1, 128, 1, 3, 3, 2>(), choice<3, 1, 64, 2, 3, 4, 3>(),   choice<3, 1, 64, 1, 3, 4, 4>(),
+    choice<3, 1, 32, 1, 9, 3, 6>(),  choice<3, 2, 128, 1, 1, 8, 2>(),  choice<3, 2, 64, 1, 3, 4, 3>(),
+    choice<3, 2, 32, 1, 3, 8, 3>(),  choice<1, 2, 128, 2, 1, 6, 4>(),  choice<1, 2, 128, 1, 1, 6, 6>(),
+    choice<1, 2, 64, 1, 1, 8, 8>(),  choice<1, 1, 128, 2, 1, 6, 5>(),  choice<1, 1, 128, 1, 1, 8, 8>(),
+    choice<1, 1, 64, 2, 1, 6, 6>(),  choice<1, 1, 64, 1, 1, 12, 12>(), choice<1, 1, 32, 1, 1, 16, 16>()};
+
+static int64_t tiles_of(const nnk_map *y, int tall) { return y->n * up(y->h, HIGH * tall) * up(y->w, HIGH); }
 
 static const wide_choice *choose(const nnk_map *y, int k, int s) {
   const wide_choice *found = NULL;
-  int64_t tiles = y->n * up(y->h, HIGH) * up(y->w, HIGH);
   for (const wide_choice &c : choices) {
-    if (c.k != k || c.s != s || y->c % c.n) continue;
+    if (c.k != k || c.s != s || y->c % c.n || (c.tall > 1 && y->h <= HIGH)) continue;
     found = &c;
-    if (tiles * (y->c / c.n) >= FEW_BLOCKS) break;
+    if (tiles_of(y, c.tall) * (y->c / c.n) >= FEW_BLOCKS) break;
   }
   return found;
 }
 
-/* Whether the kernels' code is that of 9.0a: other code cannot do it. */
-static bool has_code() {
-#ifdef __CUDACC__
-  cudaFuncAttributes about = {};
-  return !cudaFuncGetAttributes(&about, reinterpret_cast<const void *>(choices[0].kernel)) && !about.sharedSizeBytes;
-#else
-  return true;
-#endif
-}
-
-static bool can_run() {
-  int device = 0, major = 0, minor = 0;
-  return !cudaGetDevice(&device) && !cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) &&
-         !cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) && major == 9 && minor == 0 &&
-         has_code();
-}
-
-static __global__ void pack(__nv_bfloat16 *to, const __nv_bfloat16 *w, int64_t count, int out, int places, int in) {
-  int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; /* a chunk of 8 numbers of w */
+/* Two numbers a thread. */
+static __global__ void pack(uint32_t *to, const uint32_t *w, int64_t count, int out, int places, int in, bool depth) {
+  int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
-  int64_t chunks = in / 8, part = i % chunks, place = i / chunks % places, o = i / chunks / places;
-  int64_t row = (part / CHUNKS * places + place) * out + o;
-  int chunk = static_cast<int>(part % CHUNKS);
-  *reinterpret_cast<uint4 *>(to + row * DEPTH + (chunk ^ static_cast<int>(o % ROWS)) * 8) =
-      *reinterpret_cast<const uint4 *>(w + i * 8);
+  int pair = static_cast<int>(i % (DEPTH / 2)) * 2;
+  int64_t row = i / (DEPTH / 2), place = row / out % places, chunk = row / out / places;
+  int o = static_cast<int>(row % out), k = depth ? channel_of(pair) : pair;
+  int64_t from = (channel_of(o) * places + place) * in + chunk * DEPTH + k;
+  to[row * (ROW / 4) + (pair / 8 ^ o % ROWS) * 4 + pair / 2 % 4] = w[from / 2];
 }
 
 } // namespace nnk
@@ -395,7 +375,7 @@ int nnk_wide_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *
 }
 
 int nnk_wide(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad) {
-  return nnk_wide_shape(y, x, k, stride, pad) && can_run();
+  return nnk_wide_shape(y, x, k, stride, pad) && has_warp_groups(reinterpret_cast<const void *>(choices[0].kernel));
 }
 
 int nnk_wide_prepare(void) {
@@ -407,11 +387,12 @@ int nnk_wide_prepare(void) {
   return static_cast<int>(err);
 }
 
-int nnk_wide_pack(void *stream, void *to, const void *w, int64_t out, int k, int64_t in) {
-  int64_t count = out * k * k * in / 8;
-  if (in % DEPTH) return refused();
-  SP_LAUNCH(pack, static_cast<unsigned>(up(count, 256)), 256, 0, stream, static_cast<__nv_bfloat16 *>(to),
-            static_cast<const __nv_bfloat16 *>(w), count, static_cast<int>(out), k * k, static_cast<int>(in));
+int nnk_wide_pack(void *stream, void *to, const void *w, int64_t out, int k, int64_t in, int own_order) {
+  int64_t count = out * k * k * in / 2;
+  if (in % DEPTH || out % 32) return refused();
+  SP_LAUNCH(pack, static_cast<unsigned>(up(count, 256)), 256, 0, stream, static_cast<uint32_t *>(to),
+            static_cast<const uint32_t *>(w), count, static_cast<int>(out), k * k, static_cast<int>(in),
+            own_order != 0);
   return launched();
 }
 
@@ -421,10 +402,16 @@ int nnk_wide_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, in
   if (!nnk_wide_shape(y, x, ks, strides, pad)) return refused();
   if (elements(*y) == 0) return cudaSuccess;
   const wide_choice *c = choose(y, k, stride);
-  wide_args p = {*y, *x, NULL, static_cast<const __nv_bfloat16 *>(w), bias, relu, tiling_of<HIGH, HIGH>(y)};
+  wide_args p = {*y,
+                 *x,
+                 NULL,
+                 static_cast<const __nv_bfloat16 *>(w),
+                 bias,
+                 relu,
+                 c->tall == 2 ? tiling_of<2 * HIGH, HIGH>(y) : tiling_of<HIGH, HIGH>(y)};
   if (plus) p.plus = static_cast<const __nv_bfloat16 *>(plus->p);
   unsigned blocks = static_cast<unsigned>(y->c / c->n), most = std::max(1u, PROCESSORS / blocks);
   dim3 grid(std::min(static_cast<unsigned>(p.tiles.count), most), blocks, 1);
-  SP_LAUNCH_EARLY(c->kernel, grid, THREADS, c->bytes, stream, p);
+  SP_LAUNCH_EARLY(c->kernel, grid, static_cast<unsigned>(GROUP * c->tall + 32 + FETCHERS), c->bytes, stream, p);
   return launched();
 }
