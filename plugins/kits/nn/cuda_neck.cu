@@ -204,7 +204,7 @@ __device__ inline void fetch_window(const neck_args &p, rows_at to, const corner
 
 /* Weights, in three parts, each of which counts for a barrier of its own. */
 template <typename T, bool MORE> __device__ inline void fetch_weights(const neck_args &p, unsigned char *begin) {
-  const int at[5] = {0, T::W_INNER, T::W_INNER + T::OF_INNER, T::W_Y, T::WINDOWS};
+  const int at[4] = {0, T::W_INNER, T::W_INNER + T::OF_INNER, T::W_Y};
 #if HAS_WGMMA
   uint32_t bar = in_shared(begin + T::BARRIERS);
   if (threadIdx.x) return;
