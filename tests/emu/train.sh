@@ -116,14 +116,16 @@ local run <close> = sp.run { graph = g, opt = opt, steps = 4 }
 for step, m in g:steps(4) do run:step(step, m) end
 run:finish()
 L
-own() {
-  name=$1 vars=$2
-  shift 2
-  env $vars "$top_builddir/spcore" run "$tmp/own.lua" --checksums --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 && return 0
+# here FILE NAME "VARIABLE=VALUE ..." OPTION...: runs $tmp/FILE.lua
+here() {
+  file=$1 name=$2 vars=$3
+  shift 3
+  env $vars "$top_builddir/spcore" run "$tmp/$file.lua" --checksums --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 && return 0
   echo "$name:"
   cat "$tmp/$name.log"
   failed=1
 }
+own() { here own "$@"; }
 own own_cpu "" --device cpu
 own own_fp32 "" --device cuda --precision fp32
 own own_tf32 "" --device cuda --precision tf32
@@ -190,11 +192,7 @@ L
 neck() {
   name=$1 kind=$2
   shift 2
-  SPCORE_CACHE="$tmp/$kind" "$top_builddir/spcore" run "$tmp/neck.lua" --kind "$kind" --device cuda --precision bf16 --checksums \
-    --out "$tmp/$name" "$@" >"$tmp/$name.log" 2>&1 && return 0
-  echo "$name:"
-  cat "$tmp/$name.log"
-  failed=1
+  here neck "$name" "SPCORE_CACHE=$tmp/$kind" --kind "$kind" --device cuda --precision bf16 "$@"
 }
 # necks KIND HOW: makes it the choice of all of them
 necks() {

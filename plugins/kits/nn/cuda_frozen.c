@@ -46,7 +46,6 @@ enum { INNER, OUTER, MORE, NEXT, PARTS }; /* its ops, as the kernel has their we
 struct nnc_neck {
   int op[PARTS];           /* MORE: -1: none */
   int x, plus, y, z;       /* values */
-  int last;                /* of OUTER and MORE the one that adds: the other one's result is added */
   unsigned char *is_whole; /* of each N that was prepared: one kernel */
 };
 
@@ -80,7 +79,7 @@ static int reader_of(const nn_low *low, int v) {
 static int find_sum(const nn_low *low, nnc_neck *k, int64_t outer) {
   int i = k->op[INNER], reader = reader_of(low, low->ops[i].out), other;
   int64_t inner = low->vals[low->ops[i].out].c;
-  const nn_xop *op = reader < 0 ? NULL : &low->ops[reader], *sum = op;
+  const nn_xop *op = reader < 0 ? NULL : &low->ops[reader], *sum = op; /* which of both adds the other one's result */
   if (!op) return 0;
   k->op[OUTER] = reader;
   k->op[MORE] = -1;
@@ -100,7 +99,6 @@ static int find_sum(const nn_low *low, nnc_neck *k, int64_t outer) {
       k->plus = low->ops[other].in;
     }
   }
-  k->last = (int)(sum - low->ops);
   k->y = sum->out;
   return low->vals[k->plus].producer < i; /* it is there by then */
 }
@@ -121,7 +119,7 @@ static int find_at(const nn_cuda *cuda, nnc_neck *k, int i) {
   nnk_neck of;
   *k = (nnc_neck){.op = {i}, .x = op->in};
   if (!is_inner(op) || !find_sum(low, k, 4 * low->vals[op->out].c)) return 0;
-  for (int j = k->last + 1; j < low->n_ops && !k->op[NEXT]; j++)
+  for (int j = low->vals[k->y].producer + 1; j < low->n_ops && !k->op[NEXT]; j++)
     if (low->ops[j].in == k->y && is_product(low, &low->ops[j], low->vals[k->y].c, low->vals[low->ops[j].out].c, 1, 0))
       k->op[NEXT] = j;
   if (!k->op[NEXT]) return 0;
@@ -160,7 +158,7 @@ void nnc_neck_free(nn_cuda *cuda) {
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 /* Its values, in a call that measures: behind `at`, if given; returns their bytes. */
 static size_t lay_out(const nn_low *low, const nnc_neck *k, int64_t n, char *memory, nn_at *at) {
-  int values[4 + PARTS] = {k->x, k->plus}, count = 2;
+  int values[2 + PARTS] = {k->x, k->plus}, count = 2;
   size_t bytes = 0;
   for (int i = 0; i < PARTS; i++)
     if (k->op[i] >= 0) values[count++] = low->ops[k->op[i]].out;

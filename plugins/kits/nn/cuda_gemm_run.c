@@ -154,8 +154,11 @@ int nnc_gemm_whole(const nnc_gemm *a) {
 int nnc_gemm_may(const nnc_gemm *a, const nn_product *p, int how) {
   int tf32 = a->c->cuda->precision == SP_PRECISION_TF32;
   static const int one[2] = {1, 1}, none[2] = {0, 0};
-  nnk_map x = rows_of(a, p);
-  if (how == WIDE) return p->kind == FORWARD && a->wide && nnk_wide(&a->y, &x, one, one, none);
+  nnk_map x;
+  if (how == WIDE) {
+    x = rows_of(a, p);
+    return p->kind == FORWARD && a->wide && nnk_wide(&a->y, &x, one, one, none);
+  }
   if (how == SKINNY) return p->m <= NNK_SKINNY;
   if (how == MASKED) return p->masks && nnk_masked_takes(p->m, p->n, p->k, a->dx.c, p->elt, tf32);
   return p->kind >= WEIGHT && nnk_outer_takes(p->m, p->n, p->k, p->elt, tf32);

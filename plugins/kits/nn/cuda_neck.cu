@@ -18,6 +18,8 @@ enum {
   SIDE8 = 8, /* pixels of a side of a tile */
   WINDOW = SIDE8 + 2,
   GROUP = 128,
+  GROUPS = 2,
+  THREADS = GROUP * GROUPS,
   INNER = DEPTH, /* channels between */
   OUTER = 256,
   PIECE = 64, /* of OUTER at a time */
@@ -41,9 +43,8 @@ struct neck_args {
 };
 
 /* N: channels of z; MORE: `plus` goes through a product. */
-template <int N, bool MORE, int GROUPS> struct neck_shape {
+template <int N, bool MORE> struct neck_shape {
   enum {
-    THREADS = GROUP * GROUPS,
     OF_X = PLACES * INNER * ROW,
     OF_INNER = OUTER * ROW,
     OF_Y = PIECES * N * ROW,
@@ -218,7 +219,7 @@ template <typename T, bool MORE> __device__ inline void fetch_weights(const neck
 #if HAS_WGMMA
     copy_bytes(in_shared(begin + at[i]), p.w[i], bytes, bar + (i + 1) / 2 * 8);
 #else
-    for (int j = static_cast<int>(threadIdx.x) * 16; j < bytes; j += T::THREADS * 16)
+    for (int j = static_cast<int>(threadIdx.x) * 16; j < bytes; j += THREADS * 16)
       copy_chunk(begin + at[i] + j, reinterpret_cast<const unsigned char *>(p.w[i]) + j, true);
 #endif
   }
@@ -232,8 +233,8 @@ template <typename T> __device__ inline void weights_there(unsigned char *begin,
 template <typename T> __device__ inline void weights_there(unsigned char *, int) {}
 #endif
 
-template <int N, bool MORE, int GROUPS> __device__ inline void neck_tiles(const neck_args &p, unsigned char *begin) {
-  typedef neck_shape<N, MORE, GROUPS> T;
+template <int N, bool MORE> __device__ inline void neck_tiles(const neck_args &p, unsigned char *begin) {
+  typedef neck_shape<N, MORE> T;
   int group = static_cast<int>(threadIdx.x) / GROUP, step = static_cast<int>(gridDim.x) * GROUPS;
   const float *bias = reinterpret_cast<const float *>(begin + T::BIAS);
   rows_at window = rows_of(begin + T::WINDOWS + group * T::FETCHED), w_x = rows_of(begin);
@@ -308,9 +309,9 @@ template <int N, bool MORE, int GROUPS> __device__ inline void neck_tiles(const 
   }
 }
 
-template <int N, bool MORE, int GROUPS> __global__ void __launch_bounds__(GROUP *GROUPS, 1) neck(neck_args p) {
+template <int N, bool MORE> __global__ void __launch_bounds__(THREADS, 1) neck(neck_args p) {
 #if HAS_WGMMA || !defined(__CUDACC__)
-  typedef neck_shape<N, MORE, GROUPS> T;
+  typedef neck_shape<N, MORE> T;
   SP_DYNAMIC_SHARED(unsigned char, shared);
   int me = static_cast<int>(threadIdx.x);
 #if HAS_WGMMA
@@ -323,7 +324,7 @@ template <int N, bool MORE, int GROUPS> __global__ void __launch_bounds__(GROUP 
   unsigned char *begin = shared;
 #endif
   float *bias = reinterpret_cast<float *>(begin + T::BIAS);
-  for (int i = me; i < INNER + OUTER + N; i += T::THREADS) {
+  for (int i = me; i < INNER + OUTER + N; i += THREADS) {
     int of = i < INNER ? 0 : i < INNER + OUTER ? 1 : 3, channel = i - (of == 0 ? 0 : of == 1 ? INNER : INNER + OUTER);
     float b = p.bias[of] ? p.bias[of][channel] : 0;
     bias[i] = of == 1 && MORE && p.bias[2] ? b + p.bias[2][channel] : b;
@@ -337,7 +338,7 @@ template <int N, bool MORE, int GROUPS> __global__ void __launch_bounds__(GROUP 
   __syncthreads();
 #endif
   sp_launch_wait();
-  neck_tiles<N, MORE, GROUPS>(p, begin);
+  neck_tiles<N, MORE>(p, begin);
 #else
   __shared__ volatile int cannot; /* by which the host knows */
   cannot = 1;
@@ -348,13 +349,13 @@ template <int N, bool MORE, int GROUPS> __global__ void __launch_bounds__(GROUP 
 /* ---- which of them ---- */
 typedef void (*neck_kernel)(neck_args);
 struct neck_choice {
-  int n, more, groups, bytes;
+  int n, more, bytes;
   neck_kernel kernel;
 };
-template <int N, bool MORE, int GROUPS> static constexpr neck_choice choice() {
-  return {N, MORE, GROUPS, neck_shape<N, MORE, GROUPS>::ALLOCATED, neck<N, MORE, GROUPS>};
+template <int N, bool MORE> static constexpr neck_choice choice() {
+  return {N, MORE, neck_shape<N, MORE>::ALLOCATED, neck<N, MORE>};
 }
-static const neck_choice choices[] = {choice<64, false, 2>(), choice<64, true, 2>(), choice<128, false, 2>()};
+static const neck_choice choices[] = {choice<64, false>(), choice<64, true>(), choice<128, false>()};
 
 static const neck_choice *choose(const nnk_neck *of) {
   for (const neck_choice &c : choices)
@@ -396,8 +397,7 @@ int nnk_neck_forward(void *stream, const nnk_neck *of) {
   neck_args p = {
       of->x, of->y, of->z, static_cast<const __nv_bfloat16 *>(of->plus.p), {}, {}, tiling_of<SIDE8, SIDE8>(&of->y)};
   for (int i = 0; i < 4; i++) p.w[i] = static_cast<const __nv_bfloat16 *>(of->w[i]), p.bias[i] = of->bias[i];
-  int blocks = static_cast<int>(std::min<int64_t>(up(p.tiles.count, c->groups), PROCESSORS));
-  SP_LAUNCH_EARLY(c->kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(GROUP * c->groups), c->bytes, stream,
-                  p);
+  int blocks = static_cast<int>(std::min<int64_t>(up(p.tiles.count, GROUPS), PROCESSORS));
+  SP_LAUNCH_EARLY(c->kernel, static_cast<unsigned>(blocks), THREADS, c->bytes, stream, p);
   return launched();
 }
