@@ -92,26 +92,11 @@ def overlap(b, augment, rates, pairs):
     except (gc.Failed, OSError, ValueError) as e:
         print(f"ideal overlap, augment {augment}: failed: {e}")
         return
-    parts = {"copies": 0.0, "augmentation": 0.0, "training": 0.0}
-    for name, us in times.items():
-        stage, call = re.sub(r"_[0-9]+$", "", name.split()[0]), name.split()[-1]
-        if call in ("copy", "block", "metrics"):
-            parts["copies"] += us
-        elif stage in AHEAD:
-            parts["augmentation"] += us
-        elif stage != "reader":
-            parts["training"] += us
-    words = ", ".join(f"{n} {us:.0f}" for n, us in sorted(times.items(), key=lambda t: -t[1]))
-    print(f"augment {augment}, serialized, us: {words}")
-    if not parts["augmentation"] or not parts["training"]:
-        print(f"ideal overlap, augment {augment}: the trace has no augmentation or no training")
+    print(f"augment {augment}, serialized, us: {gc.longest_first(times)}")
+    ideal, words = gc.ideal_overlap(times, AHEAD, ("augmentation", "training"))
+    print(f"ideal overlap, augment {augment}: {words}")
+    if not ideal:
         return
-    ideal = sum(parts.values()) / max(parts.values())
-    print(
-        f"ideal overlap, augment {augment}: ("
-        + " + ".join(f"{part} {us:.0f}" for part, us in parts.items())
-        + f") / the largest = {ideal:.3f}"
-    )
     b.raw.append({"section": "cls", "augment": augment, "stages_us": times, "ideal_overlap": ideal})
     for fast, slow in pairs:
         if rates.get(fast) and rates.get(slow):

@@ -218,12 +218,35 @@ def verdict(what, value, target, unit, least=True):
 
 
 def stage_times(trace):
-    """Median us of each call, by its name, from a trace."""
+    """Median us of each call of a stage and each copy, by its name, from a trace. What the host itself does (its tracks are
+    of other categories: the step loop, waits, reader workers) is no work that could run beside a lane."""
     with open(trace, encoding="utf-8") as f:
-        events = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X"]
+        events = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X" and e.get("cat") == "call"]
+    if not events:
+        raise Failed(f"{trace}: no call of a stage in it")
     last = max(e["args"]["step"] for e in events)
     times = {}
     for e in events:
         if e["args"]["step"] >= last // 2:  # the warm-up is over by then
             times.setdefault(e["name"], []).append(e["dur"])
     return {name: statistics.median(t) for name, t in times.items()}
+
+
+def ideal_overlap(times, ahead, names):
+    """How many times as fast a step could be if the stages `ahead`, the rest and the copies ran beside each other, and
+    that in words. `names`: what to call the two halves. None where one half is missing."""
+    parts = dict.fromkeys((*names, "copies"), 0.0)
+    for name, us in times.items():
+        stage, call = re.sub(r"_[0-9]+$", "", name.split()[0]), name.split()[-1]
+        if call in ("copy", "block", "metrics"):
+            parts["copies"] += us
+        elif stage != "reader":  # a thread of its own reads ahead in every strategy
+            parts[names[0] if stage in ahead else names[1]] += us
+    if not parts[names[0]] or not parts[names[1]]:
+        return None, f"the trace has no {names[0]} or no {names[1]}"
+    ideal = sum(parts.values()) / max(parts.values())
+    return ideal, f"({' + '.join(f'{part} {us:.0f}' for part, us in parts.items())}) / the largest = {ideal:.3f}"
+
+
+def longest_first(times):
+    return ", ".join(f"{name} {us:.0f}" for name, us in sorted(times.items(), key=lambda t: -t[1]))

@@ -119,26 +119,11 @@ def overlap(b, rates):
     except (gc.Failed, OSError, ValueError) as e:
         print(f"ideal overlap: failed: {e}")
         return
-    parts = {"copies": 0.0, "encoder": 0.0, "rest": 0.0}
-    for name, us in sorted(times.items(), key=lambda t: -t[1]):
-        stage, call = name.split()[0], name.split()[-1]
-        if call in ("copy", "block", "metrics"):
-            parts["copies"] += us
-        elif stage in ("encoder", "to_float"):
-            parts["encoder"] += us
-        elif stage != "reader":
-            parts["rest"] += us
-    print("serialized, us: " + ", ".join(f"{n} {us:.0f}" for n, us in sorted(times.items(), key=lambda t: -t[1])))
-    ahead, rest = parts["encoder"], parts["rest"]
-    whole = ahead + rest + parts["copies"]
-    if not ahead or not rest:
-        print("ideal overlap: the trace has no encoder and decoder")
+    print("serialized, us: " + gc.longest_first(times))
+    ideal, words = gc.ideal_overlap(times, ("encoder", "to_float"), ("encoder", "rest"))
+    print(f"ideal overlap: {words}")
+    if not ideal:
         return
-    ideal = whole / max(ahead, rest, parts["copies"])
-    print(
-        f"ideal overlap: (encoder {ahead:.0f} + rest {rest:.0f} + copies {parts['copies']:.0f}) / the largest = "
-        f"{ideal:.3f}"
-    )
     b.raw.append({"section": "main", "stages_us": times, "ideal_overlap": ideal})
     for ours, base in ((OURS[2], OURS[0]), (OURS[3], OURS[1]), (OURS[4], OURS[1])):
         fast, slow = rates.get("spcore " + ours[0]), rates.get("spcore " + base[0])
