@@ -6,8 +6,8 @@ set -u
 LC_ALL=C
 export LC_ALL
 list=plugins/stages.list out=plugins/stages.am
-stages=plugins/stages kits=plugins/kits
-n=0 known='' all_kits=' '
+stages=plugins/stages kits=plugins/kits modules=plugins/modules
+n=0 known='' all_kits=' ' all_modules=' '
 
 die() {
   echo "$list:$n: $*" >&2
@@ -101,16 +101,27 @@ emu_objects() {
   done
 }
 
+# A module's words are kept until all of its stages are known: module_rules.
+module() {
+  name=${1-}
+  [ -n "$name" ] || die "module: the name is missing"
+  [ -d "$modules/$name" ] || die "module '$name': there is no folder $modules/$name"
+  shift
+  take_words "module '$name'" "$modules/$name" "$@"
+  eval "module_$name=\"\$*\" condition_of_$name=\$condition module_line_$name=$n"
+  for list_of in stages cuda_stages c both cuda_c cu other; do eval "${list_of}_of_$name=''"; done
+  all_modules="$all_modules$name "
+}
+
+# What WORDS say, into libs, cflags ...; 'mine' is DIR and the folders of kits whose sources are compiled with it. A stage
+# in a module leaves flags and libraries to the module's line.
 # SC2086: lists of words, all through.
 # shellcheck disable=SC2086
-stage() {
-  name=$1 dir=$stages/$1
-  libs='' cflags='' condition='' cpu_la='' cuda_la='' cuda_libs='' emu_la='' test_la='' test_c='' other='' other_cpu='' mine="$dir"
-  case $name in [!a-z]* | *[!a-z0-9_]*) die "the name '$name' is not [a-z][a-z0-9_]*" ;; esac
-  case " $known " in *" $name "*) die "stage '$name' is there twice" ;; esac
-  [ -f "$dir/$name.c" ] || [ -n "$(files "$dir" '*.c')" ] || die "stage '$name': there is no file $dir/$name.c"
-  known="$known $name"
-  shift
+take_words() {
+  what=$1 folder_of=$2 mine=$2
+  shift 2
+  libs='' cflags='' condition='' cpu_la='' cuda_la='' cuda_libs='' emu_la='' test_la='' test_c='' other='' other_cpu=''
+  module=''
   for word; do
     case $all_kits in
       *" $word "*)
@@ -119,11 +130,28 @@ stage() {
           take_word "$kit_word" || die "kit '$word': what is '$kit_word'?"
         done
         [ "$la" != "$cpu_la$cuda_la" ] || mine="$mine $kits/$word"
+        continue
         ;;
-      *) take_word "$word" || die "stage '$name': '$word' is no kit of this list, file, flag or library" ;;
+    esac
+    case $what:$all_modules in
+      stage*" $word "*)
+        [ -z "$module" ] || die "$what: is it in $module.so or in $word.so?"
+        module=$word
+        ;;
+      *) take_word "$word" || die "$what: '$word' is no kit or module of this list, file, flag or library" ;;
     esac
   done
-  for file in $other $other_cpu $test_c; do [ -f "$file" ] || die "stage '$name': there is no file $file"; done
+  for file in $other $other_cpu $test_c; do [ -f "$file" ] || die "$what: there is no file $file"; done
+  if [ -n "$module" ]; then
+    [ -z "$libs$cflags$condition$cpu_la$cuda_la$cuda_libs$emu_la$other_cpu" ] && [ "$mine" = "$folder_of" ] ||
+      die "$what: kits, flags and libraries of a stage in $module.so are in the line \`module $module\`"
+    eval "condition=\$condition_of_$module"
+  fi
+}
+
+# The sources in 'mine', into c, both, cuda_c, cu.
+# shellcheck disable=SC2086
+take_sources() {
   c='' both='' cuda_c='' cu=''
   for folder in $mine; do
     base=${folder##*/}
@@ -132,15 +160,66 @@ stage() {
     cuda_c="$cuda_c $(files "$folder" "${base}_cuda.c")"
     cu="$cu $(files "$folder" '*.cu')"
   done
+}
+
+# shellcheck disable=SC2086
+stage() {
+  name=$1 dir=$stages/$1
+  case $name in [!a-z]* | *[!a-z0-9_]*) die "the name '$name' is not [a-z][a-z0-9_]*" ;; esac
+  case " $known " in *" $name "*) die "stage '$name' is there twice" ;; esac
+  [ -f "$dir/$name.c" ] || [ -n "$(files "$dir" '*.c')" ] || die "stage '$name': there is no file $dir/$name.c"
+  known="$known $name"
+  shift
+  take_words "stage '$name'" "$dir" "$@"
+  take_sources
   echo
   echo "# ---- $name ----"
   rule "EXTRA_DIST +=" $(files "$dir" '*.h' '*.cuh' '*.inc')
-  [ -z "$condition" ] || echo "if $condition"
-  cpu_rules
-  [ -z "$condition" ] || echo "endif"
-  [ ! -f "$dir/${name}_cuda.c" ] || cuda_rules
+  if [ -n "$module" ]; then
+    for list_of in c both cuda_c cu other; do eval "${list_of}_of_$module=\"\$${list_of}_of_$module \$$list_of\""; done
+    eval "stages_of_$module=\"\$stages_of_$module $name\""
+    [ ! -f "$dir/${name}_cuda.c" ] || eval "cuda_stages_of_$module=\"\$cuda_stages_of_$module $name\""
+  else
+    [ -z "$condition" ] || echo "if $condition"
+    cpu_rules
+    [ -z "$condition" ] || echo "endif"
+    [ ! -f "$dir/${name}_cuda.c" ] || cuda_rules
+  fi
   kernels "$dir"
   test_rules
+}
+
+# links VARIABLE MODULE SUFFIX STAGE...: by STAGE.so the host finds the module.
+links() {
+  variable=$1 to=$2 suffix=$3
+  shift 3
+  # shellcheck disable=SC2046
+  rule "$variable +=" $(for linked; do echo "$to:$linked$suffix"; done)
+}
+
+# shellcheck disable=SC2086
+module_rules() {
+  name=$1 dir=$modules/$1
+  eval "n=\$module_line_$name"
+  eval "take_words \"module '$name'\" \"$dir\" \$module_$name"
+  take_sources
+  for list_of in c both cuda_c cu other; do eval "$list_of=\"\$$list_of \$${list_of}_of_$name\""; done
+  eval "in_it=\$stages_of_$name in_cuda=\$cuda_stages_of_$name"
+  [ -n "$in_it" ] || die "module '$name': no stage is in it"
+  echo
+  echo "# ---- module $name ----"
+  [ -z "$condition" ] || echo "if $condition"
+  cpu_rules
+  links plugin_links "$name" '' $in_it
+  [ -z "$condition" ] || echo "endif"
+  [ -n "$in_cuda" ] || return 0
+  cuda_rules
+  echo "if HAVE_CUDA"
+  links plugin_links "${name}_cuda" _cuda $in_cuda
+  echo "endif"
+  echo "if HAVE_EMU_KERNELS"
+  links emu_links "${name}_cuda" _cuda $in_cuda
+  echo "endif"
 }
 
 # shellcheck disable=SC2086
@@ -195,9 +274,11 @@ while read -r first rest; do
   case $first in
     '' | '#'*) ;;
     kit) kit $rest ;;
+    module) module $rest ;;
     *) stage "$first" $rest ;;
   esac
 done <"$list"
+for one in $all_modules; do module_rules "$one"; done
 set +f
 for folder in "$stages"/*; do
   name=${folder##*/}

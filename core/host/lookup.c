@@ -98,16 +98,24 @@ static void names_free(names *a) {
   free(a->v);
 }
 
+/* Is a file linked to by others of its folder? These are named after its stages, it is not. */
+static bool has_links(const char *dir, struct dirent *const *list, int n, const char *file) {
+  char target[NAME_MAX + 1];
+  for (int i = 0; i < n; i++)
+    if (sp_registry_link_beside(dir, list[i]->d_name, target) && strcmp(target, file) == 0) return true;
+  return false;
+}
+
 /* Of the files in the folders, without ".so". */
 static names file_names(const sp_registry *reg) {
   names all = {0};
   for (size_t i = 0; i < reg->n_dirs; i++) {
+    const char *dir = reg->dirs[i].path;
     struct dirent **list = NULL;
-    int n = sp_registry_list_dir(reg->dirs[i].path, &list);
-    for (int k = 0; k < n; k++) {
-      names_add(&all, list[k]->d_name, strlen(list[k]->d_name) - 3);
-      free(list[k]);
-    }
+    int n = sp_registry_list_dir(dir, &list);
+    for (int k = 0; k < n; k++)
+      if (!has_links(dir, list, n, list[k]->d_name)) names_add(&all, list[k]->d_name, strlen(list[k]->d_name) - 3);
+    for (int k = 0; k < n; k++) free(list[k]);
     free(list);
   }
   return all;

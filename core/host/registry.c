@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/util.h"
 #include "host/registry_impl.h"
@@ -122,6 +123,17 @@ static int by_name(const struct dirent **a, const struct dirent **b) { return st
 
 int sp_registry_list_dir(const char *dir, struct dirent ***names) { return scandir(dir, names, is_module, by_name); }
 
+bool sp_registry_link_beside(const char *dir, const char *name, char target[NAME_MAX + 1]) {
+  char path[PATH_MAX];
+  struct stat st;
+  int len = snprintf(path, sizeof path, "%s/%s", dir, name);
+  if (len < 0 || (size_t)len >= sizeof path) return false;
+  ssize_t n = readlink(path, target, NAME_MAX + 1);
+  if (n <= 0 || n > NAME_MAX) return false;
+  target[n] = 0;
+  return !strchr(target, '/') && strcmp(target, name) != 0 && stat(path, &st) == 0;
+}
+
 static int keep_bad(sp_reg_folder *d, const char *path, const sp_err *why) {
   char *copy = sp_strdup(path);
   if (!copy || !sp_grow(&d->bad, &d->cap_bad, d->n_bad + 1, sizeof *d->bad)) {
@@ -138,11 +150,12 @@ static int scan_folder(sp_registry *reg, sp_reg_folder *d, sp_err *err) {
   int rc = SP_OK;
   if (n < 0) n = 0; /* a missing folder holds nothing */
   for (int i = 0; i < n; i++) {
-    char path[PATH_MAX];
+    char path[PATH_MAX], target[NAME_MAX + 1];
     sp_err why;
     int len = snprintf(path, sizeof path, "%s/%s", d->path, names[i]->d_name);
+    bool linked = sp_registry_link_beside(d->path, names[i]->d_name, target); /* which has a turn of its own */
     free(names[i]);
-    if (rc || len < 0 || (size_t)len >= sizeof path) continue;
+    if (rc || linked || len < 0 || (size_t)len >= sizeof path) continue;
     if (sp_registry_load_found(reg, path, &why) && keep_bad(d, path, &why))
       rc = sp_nomem(err, sizeof why, "a folder's files");
   }

@@ -18,9 +18,10 @@ int sp_registry_load(sp_registry *reg, const char *path, const sp_plugin_file **
 /* A stage by name and device: from files loaded already, then from the one in the folders that its name says, of the
  * first folder that has it: for "cpu" NAME.so, or where there is none what is named after its first words; for another
  * device NAME_DEVICE.so likewise, then as for "cpu". So toy_mul for "cuda" is in toy_mul_cuda.so, else in toy_cuda.so,
- * else in toy_mul.so, else in toy.so; no other file is opened. The error offers the nearest name, also of files that are
- * not opened, and says so where the stage exists for another device only. SP_E_NOTFOUND: no file has it; one that does not
- * load, for want of a library too, is another error. */
+ * else in toy_mul.so, else in toy.so; no other file is opened. A file of several stages has a link of each one's name
+ * beside it, encoder.so -> networks.so, and is loaded once. The error offers the nearest name, also of files that are
+ * not opened, and says so where the stage exists for another device only. SP_E_NOTFOUND: no file has it; one that does
+ * not load, for want of a library too, is another error. */
 int sp_registry_stage(sp_registry *reg, const char *name, const char *device, const sp_stage_type **type,
                       const sp_plugin_file **file, sp_err *err);
 /* Opens what NAME says for every device there is, as if it was asked for each. What does not load is passed over, since

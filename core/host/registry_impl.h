@@ -6,6 +6,7 @@
 #include "host/registry.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <sys/types.h>
 
 typedef struct sp_reg_file {
@@ -40,5 +41,8 @@ struct sp_registry {
 int sp_registry_load_found(sp_registry *reg, const char *path, sp_err *err);
 /* scandir() of the folder's FILE.so, sorted by name: below 0 where there is no such folder. */
 int sp_registry_list_dir(const char *dir, struct dirent ***names);
+/* Is the folder's file `name` a link to another file of the folder, which is there? So a module of several stages has
+ * the names of all of them. */
+bool sp_registry_link_beside(const char *dir, const char *name, char target[NAME_MAX + 1]);
 
 #endif

@@ -65,8 +65,24 @@ has 'tests/emu/cu/stages/twice/twice_kernels.lo'
 has 'plugins/stages/twice/twice.h$'
 has '^check_c += tests/stages/check_twice$'
 
+# In a module with another it takes that one's flags, and is found by a link.
+cp plugins/stages.list list
+cp -R plugins/stages/twice plugins/stages/twins
+cp -R plugins/stages/twice plugins/stages/thrice
+mkdir plugins/modules/twos
+sed -i 's/^twice$/module twos aug\ntwins twos\nthrice twos\ntwice/' plugins/stages.list
+quietly sh build-aux/stages.sh
+has '^twos_la_CFLAGS = .*-fno-trapping-math$'
+has '^  twos:thrice$'
+grep -q 'twos_cuda' plugins/stages.am && fail 'a module for CUDA without a stage for CUDA'
+sed -i 's/^twins twos$/twins twos -lm/' plugins/stages.list
+out=$(sh build-aux/stages.sh 2>&1) && fail 'flags of a stage in a module are dropped'
+case $out in *"are in the line \`module twos\`") ;; *) fail "of a library beside a module it says: $out" ;; esac
+mv list plugins/stages.list
+rm -r plugins/stages/twins plugins/stages/thrice plugins/modules/twos
+
 # Mistakes in the list are named, with their line.
-for line in 'nowhere' 'twice' 'Twice' 'add2 aug nokit' 'kit nowhere'; do
+for line in 'nowhere' 'twice' 'Twice' 'add2 aug nokit' 'kit nowhere' 'module nowhere aug'; do
   cp plugins/stages.list list
   echo "$line" >>plugins/stages.list
   out=$(sh build-aux/stages.sh 2>&1) && fail "'$line' is taken"

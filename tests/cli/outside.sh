@@ -27,6 +27,7 @@ cd / || exit 99
 rm -rf "$dir/build"
 spcore=$dir/prefix/bin/spcore plugins=$dir/prefix/lib/spcore
 [ -x "$spcore" ] || fail "no $spcore after make install"
+[ -z "$(find "$dir/prefix" -xtype l)" ] || fail "links to modules that were not built are installed"
 [ -z "$(find "$dir/prefix" -name '*.la')" ] || fail "libtool's .la files are installed"
 
 PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig

@@ -40,7 +40,8 @@ static const char *plugin(const char *name) {
 
 static void tear_down(void) {
   const char *names[] = {"faulty.so", "good.so",    "aaa.so",         "text.so",       "folder.so", "toy.so",
-                         "other.so",  "toy_gpu.so", "toy_mul_gpu.so", "device_gpu.so", "marks",     "toy_mul.so"};
+                         "other.so",  "toy_gpu.so", "toy_mul_gpu.so", "device_gpu.so", "marks",     "toy_mul.so",
+                         "toy_two.so"};
   sp_registry_free(reg);
   for (size_t i = 0; i < SP_ARRAY(names); i++) remove(in_dir(names[i]));
   rmdir(dir);
@@ -177,6 +178,62 @@ START_TEST(a_lookup_opens_what_its_name_says) {
   ck_assert_int_eq(sp_registry_stage(reg, "toy_mul", "gpu", &t, &f, &err), SP_E_NOTFOUND);
   ck_assert_str_eq(err.msg, "stage 'toy_mul' does not exist for device 'gpu', only for 'cpu'");
   ck_assert_str_eq(opened(), "toy.so toy_mul_gpu.so ");
+}
+END_TEST
+
+/* other.so holds what toy.so does; its links are its stages' names. */
+START_TEST(a_file_of_several_stages_has_a_link_for_each) {
+  const sp_stage_type *t;
+  const sp_plugin_file *f, *g;
+  setenv("SP_TEST_MARKS", in_dir("marks"), 1);
+  put_toy("other.so");
+  ck_assert_int_eq(symlink("other.so", in_dir("toy_mul.so")), 0);
+  ck_assert_int_eq(symlink("other.so", in_dir("toy.so")), 0);
+  ck_assert_int_eq(symlink("nowhere.so", in_dir("toy_two.so")), 0);
+  ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
+  ck_assert_int_eq(sp_registry_stage(reg, "othe", "cpu", &t, NULL, &err), SP_E_NOTFOUND);
+  ck_assert_ptr_null(strstr(err.msg, "did you mean")); /* which is no stage */
+  ck_assert_int_eq(sp_registry_stage(reg, "toy_mu", "cpu", &t, NULL, &err), SP_E_NOTFOUND);
+  ck_assert_ptr_nonnull(strstr(err.msg, "did you mean 'toy_mul'?"));
+  ck_assert_str_eq(opened(), "other.so ");
+  ck_assert_int_eq(sp_registry_stage(reg, "toy_mul", "cpu", &t, &f, &err), SP_OK);
+  ck_assert_int_eq(sp_registry_stage(reg, "toy_sgd", "cpu", &t, &g, &err), SP_OK);
+  ck_assert_ptr_eq(f, g);
+  ck_assert_ptr_nonnull(strstr(f->path, "/other.so"));
+  ck_assert_str_eq(opened(), "other.so ");
+}
+END_TEST
+
+static void any_bad(void *arg, const char *path, const sp_err *why) {
+  (void)path;
+  (void)why;
+  ++*(int *)arg;
+}
+
+static void one_bad(void *arg, const char *path, const sp_err *why) {
+  (void)why;
+  ck_assert_ptr_nonnull(strstr(path, "toy_two.so"));
+  ++*(int *)arg;
+}
+
+/* Each is loaded by its own name only; a link to what is gone is said to be one. */
+START_TEST(a_scan_passes_links_over) {
+  int bad = 0;
+  put_toy("other.so");
+  ck_assert_int_eq(symlink("other.so", in_dir("toy_mul.so")), 0);
+  ck_assert_int_eq(symlink("nowhere.so", in_dir("toy_two.so")), 0);
+  ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
+  ck_assert_int_eq(sp_registry_scan(reg, one_bad, &bad, &err), SP_OK);
+  ck_assert_int_eq(bad, 1);
+  ck_assert_uint_eq(sp_registry_count(reg), 1);
+  ck_assert_int_eq(remove(in_dir("other.so")), 0);
+  ck_assert_int_eq(symlink(plugin("bad_abi"), in_dir("other.so")), 0);
+  sp_registry_free(reg);
+  ck_assert_int_eq(sp_registry_new(&reg, &err), SP_OK);
+  ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
+  bad = 0;
+  ck_assert_int_eq(sp_registry_scan(reg, any_bad, &bad, &err), SP_OK);
+  ck_assert_int_eq(bad, 2); /* and not once more for its link */
 }
 END_TEST
 
@@ -377,6 +434,8 @@ int main(void) {
   tcase_add_test(tc, a_file_leaves_no_floating_point_mode);
   tcase_add_test(tc, a_stage_is_found_by_its_file);
   tcase_add_test(tc, a_lookup_opens_what_its_name_says);
+  tcase_add_test(tc, a_file_of_several_stages_has_a_link_for_each);
+  tcase_add_test(tc, a_scan_passes_links_over);
   tcase_add_test(tc, a_broken_family_is_not_in_the_way);
   tcase_add_test(tc, a_missing_library_is_no_missing_stage);
   tcase_add_test(tc, all_devices_of_a_name_are_opened_for_it);

@@ -19,6 +19,6 @@ int nn_stage_forward(sp_ctx *ctx, void *self, const sp_io *io);
 int nn_stage_backward(sp_ctx *ctx, void *self, const sp_io *io);
 int nn_stage_apply(sp_ctx *ctx, void *self, const sp_io *io);
 
-#define NN_CPU_STAGE(id, words) NN_STAGE(id, words, "cpu", 0, nn_stage)
+#define NN_CPU_STAGE(id, words) NN_STAGE(id, words, cpu, 0, nn_stage)
 
 #endif

@@ -19,6 +19,6 @@ int nnc_stage_forward(sp_ctx *ctx, void *self, const sp_io *io);
 int nnc_stage_backward(sp_ctx *ctx, void *self, const sp_io *io);
 int nnc_stage_apply(sp_ctx *ctx, void *self, const sp_io *io);
 
-#define NN_CUDA_STAGE(id, words) NN_STAGE(id, words, "cuda", SP_STAGE_CAPTURABLE, nnc_stage)
+#define NN_CUDA_STAGE(id, words) NN_STAGE(id, words, cuda, SP_STAGE_CAPTURABLE, nnc_stage)
 
 #endif

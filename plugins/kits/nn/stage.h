@@ -36,29 +36,26 @@ int nn_bind_taps(sp_ctx *ctx, const sp_plan *plan, const nn_taps *taps, nn_binds
 /* Fills `net`, the binds of its inputs and outputs, and how many tensors plan->out has. */
 typedef int (*nn_builder)(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);
 
-/* The stage `id` on a device as a plugin: the table is the same for all of them. It takes id_inputs, id_outputs,
- * id_param_table, id_params and id_build from the stage's header, and the callbacks kit_create ... from the device's half
- * of this kit. */
-#define NN_STAGE(id, words, where, more, kit)                                                                        \
-  static int plan(sp_ctx *ctx, void *self, sp_plan *pl) { return kit##_plan(ctx, self, pl, id##_build); }            \
-  static const sp_stage_type id##_type = {.size = sizeof(sp_stage_type),                                             \
-                                          .flags = SP_STAGE_REENTRANT | SP_STAGE_INPLACE_SGD | SP_STAGE_STOCHASTIC | \
-                                                   (more),                                                           \
-                                          .name = #id,                                                               \
-                                          .device = where,                                                           \
-                                          .doc = words,                                                              \
-                                          .inputs = id##_inputs,                                                     \
-                                          .outputs = id##_outputs,                                                   \
-                                          .params = id##_param_table,                                                \
-                                          .params_size = sizeof(id##_params),                                        \
-                                          .create = kit##_create,                                                    \
-                                          .destroy = kit##_destroy,                                                  \
-                                          .plan = plan,                                                              \
-                                          .prepare = kit##_prepare,                                                  \
-                                          .forward = kit##_forward,                                                  \
-                                          .backward = kit##_backward,                                                \
-                                          .apply = kit##_apply};                                                     \
-  static const sp_stage_type *const stages[] = {&id##_type, NULL};                                                   \
-  SP_PLUGIN(#id, words, stages)
+/* The stage type id_DEVICE: the table is the same for all of them. It takes id_inputs, id_outputs, id_param_table,
+ * id_params and id_build from the stage's header, and the callbacks kit_create ... from the device's half of this kit. */
+#define NN_STAGE(id, words, where, more, kit)                                                                      \
+  static int plan(sp_ctx *ctx, void *self, sp_plan *pl) { return kit##_plan(ctx, self, pl, id##_build); }          \
+  const sp_stage_type id##_##where = {.size = sizeof(sp_stage_type),                                               \
+                                      .flags = SP_STAGE_REENTRANT | SP_STAGE_INPLACE_SGD | SP_STAGE_STOCHASTIC |   \
+                                               (more),                                                             \
+                                      .name = #id,                                                                 \
+                                      .device = #where,                                                            \
+                                      .doc = words,                                                                \
+                                      .inputs = id##_inputs,                                                       \
+                                      .outputs = id##_outputs,                                                     \
+                                      .params = id##_param_table,                                                  \
+                                      .params_size = sizeof(id##_params),                                          \
+                                      .create = kit##_create,                                                      \
+                                      .destroy = kit##_destroy,                                                    \
+                                      .plan = plan,                                                                \
+                                      .prepare = kit##_prepare,                                                    \
+                                      .forward = kit##_forward,                                                    \
+                                      .backward = kit##_backward,                                                  \
+                                      .apply = kit##_apply}
 
 #endif

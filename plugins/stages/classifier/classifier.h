@@ -16,6 +16,7 @@ typedef struct classifier_params {
 
 extern const sp_port classifier_inputs[], classifier_outputs[];
 extern const sp_param classifier_param_table[];
+extern const sp_stage_type classifier_cpu, classifier_cuda;
 
 int classifier_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);
 

@@ -15,6 +15,7 @@ typedef struct decoder_params {
 
 extern const sp_port decoder_inputs[], decoder_outputs[];
 extern const sp_param decoder_param_table[];
+extern const sp_stage_type decoder_cpu, decoder_cuda;
 
 /* Input binds: features, then the skips. */
 int decoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);

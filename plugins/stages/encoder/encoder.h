@@ -16,6 +16,7 @@ typedef struct encoder_params {
 
 extern const sp_port encoder_inputs[], encoder_outputs[];
 extern const sp_param encoder_param_table[];
+extern const sp_stage_type encoder_cpu, encoder_cuda;
 
 /* Output binds: features, then the maps. */
 int encoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);

@@ -29,6 +29,7 @@ typedef struct gemm_call {
 
 extern const sp_port gemm_inputs[], gemm_outputs[];
 extern const sp_param gemm_param_table[];
+extern const sp_stage_type gemm_cpu, gemm_cuda;
 
 int gemm_create(sp_ctx *ctx, const void *params, void **self);
 void gemm_destroy(void *self);

@@ -47,20 +47,17 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return rc;
 }
 
-static const sp_stage_type gemm_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                        .name = "gemm",
-                                        .device = "cuda",
-                                        .doc = GEMM_DOC,
-                                        .inputs = gemm_inputs,
-                                        .outputs = gemm_outputs,
-                                        .params = gemm_param_table,
-                                        .params_size = sizeof(gemm_params),
-                                        .create = gemm_create,
-                                        .destroy = gemm_destroy,
-                                        .plan = gemm_plan,
-                                        .prepare = prepare,
-                                        .forward = forward};
-static const sp_stage_type *const stages[] = {&gemm_type, NULL};
-
-SP_PLUGIN("gemm_cuda", "A matrix product, on CUDA", stages);
+const sp_stage_type gemm_cuda = {.size = sizeof(sp_stage_type),
+                                 .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
+                                 .name = "gemm",
+                                 .device = "cuda",
+                                 .doc = GEMM_DOC,
+                                 .inputs = gemm_inputs,
+                                 .outputs = gemm_outputs,
+                                 .params = gemm_param_table,
+                                 .params_size = sizeof(gemm_params),
+                                 .create = gemm_create,
+                                 .destroy = gemm_destroy,
+                                 .plan = gemm_plan,
+                                 .prepare = prepare,
+                                 .forward = forward};

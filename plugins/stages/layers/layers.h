@@ -13,6 +13,7 @@ typedef struct layers_params {
 
 extern const sp_port layers_inputs[], layers_outputs[];
 extern const sp_param layers_param_table[];
+extern const sp_stage_type layers_cpu, layers_cuda;
 
 int layers_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);
 
