@@ -113,8 +113,8 @@ module() {
   all_modules="$all_modules$name "
 }
 
-# What WORDS say, into libs, cflags ...; 'mine' is DIR and the folders of kits whose sources are compiled with it. A stage
-# in a module leaves flags and libraries to the module's line.
+# take_words WHAT DIR WORDS...: what they say, into libs, cflags ...; 'mine' is DIR and the folders of kits whose sources
+# are compiled with it. A stage in a module leaves flags and libraries to the module's line.
 # SC2086: lists of words, all through.
 # shellcheck disable=SC2086
 take_words() {
@@ -143,6 +143,7 @@ take_words() {
   done
   for file in $other $other_cpu $test_c; do [ -f "$file" ] || die "$what: there is no file $file"; done
   if [ -n "$module" ]; then
+    # shellcheck disable=SC2015
     [ -z "$libs$cflags$condition$cpu_la$cuda_la$cuda_libs$emu_la$other_cpu" ] && [ "$mine" = "$folder_of" ] ||
       die "$what: kits, flags and libraries of a stage in $module.so are in the line \`module $module\`"
     eval "condition=\$condition_of_$module"

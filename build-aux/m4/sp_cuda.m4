@@ -163,6 +163,7 @@ AS_IF([test "x$sp_why" = x],
 SP_NVCC_WERROR=
 AS_IF([test "x$enable_werror" = xyes], [SP_NVCC_WERROR="-Werror all-warnings"])
 AC_SUBST([SP_GENCODE])
+AC_SUBST([SP_CUDA_FOUND], [$sp_cuda])
 AC_CONFIG_COMMANDS([build-aux/gpu_targets],
   [AS_ECHO(["$SP_GENCODE"]) >conftest.gpu
    cmp -s conftest.gpu build-aux/gpu_targets || cp conftest.gpu build-aux/gpu_targets
