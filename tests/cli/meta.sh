@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# meta.sh - scripts/meta/stages.lua is what `spcore inspect --meta` prints today.
+# meta.sh - the build makes scripts/meta/stages.lua for editors: what `spcore inspect --meta` prints, of every stage.
 # needs: onednn images jansson
 # once: words in the plugins and in a file
 set -u
@@ -8,6 +8,10 @@ unset SPCORE_PLUGIN_PATH
 now=${TMPDIR:-/tmp}/meta.$$.lua
 trap 'rm -f "$now"' EXIT
 "$top_builddir/spcore" inspect --meta >"$now" || exit 1
-diff -u "$top_srcdir/scripts/meta/stages.lua" "$now" && exit 0
-echo "stale: run ./spcore inspect --meta >scripts/meta/stages.lua in the build folder's tree"
-exit 1
+made=$top_builddir/scripts/meta/stages.lua
+diff -u "$made" "$now" || { echo "stale: make did not make $made anew"; exit 1; }
+for line in '@class spcore.encoder.params' '@field kernel? ' '@field encoder fun(' '@field reader fun('; do
+  grep -qF -- "---$line" "$made" || { echo "$made has no line $line"; exit 1; }
+done
+[ ! -e "$top_srcdir/scripts/meta/stages.lua" ] || [ "$top_srcdir" -ef "$top_builddir" ] ||
+  { echo "$top_srcdir/scripts/meta/stages.lua is from before the build made it: remove it"; exit 1; }
