@@ -7,9 +7,8 @@
 
 #include "../../kits/feed.h"
 #include "../../kits/image/image.h"
+#include "../../kits/image/rows.h"
 #include "../../kits/image/work.h"
-
-#define MAX_SIZE 16384 /* pixels of a side of the output */
 
 enum { FORM_FILE, FORM_PATH }; /* a request's form */
 enum { DECODE_FULL, DECODE_SCALED };
@@ -143,66 +142,26 @@ static const sp_port outputs[] = {
      .doc = "RGB images, N x 3 x H x W; black where a step has more places than requests"},
     {.name = NULL}};
 
-static const char *const resize_choices[] = IM_FITS, *const interpolation_choices[] = IM_INTERPOLATIONS;
 static const char *const decode_choices[] = {"full", "scaled", NULL};
 
-#define AT(member) .offset = offsetof(ir_params, member)
-static const sp_param params[] = {{.name = "size",
-                                   .type = SP_PARAM_INTS,
-                                   AT(size),
-                                   .def_str = "256",
-                                   .imin = 1,
-                                   .imax = MAX_SIZE,
-                                   .min_n = 1,
-                                   .max_n = 2,
-                                   .unit = "px",
-                                   .doc = "height and width that images are resized to; one number: square"},
-                                  {.name = "resize",
-                                   .type = SP_PARAM_CHOICE,
-                                   AT(fit.how),
-                                   .idef = IM_SQUASH,
-                                   .choices = resize_choices,
-                                   .doc = "how images of another shape than size are fitted, as the reader does it"},
-                                  {.name = "shorter",
-                                   .type = SP_PARAM_INT,
-                                   AT(fit.shorter),
-                                   .idef = 0,
-                                   .imin = 0,
-                                   .imax = MAX_SIZE,
-                                   .unit = "px",
-                                   .doc = "as the reader has it"},
-                                  {.name = "interpolation",
-                                   .type = SP_PARAM_CHOICE,
-                                   AT(fit.interpolation),
-                                   .idef = IM_BILINEAR,
-                                   .choices = interpolation_choices,
-                                   .doc = "as the reader has it"},
-                                  {.name = "orient",
-                                   .type = SP_PARAM_BOOL,
-                                   AT(orient),
-                                   .idef = 1,
-                                   .doc = "images are turned upright as their EXIF orientation says; false: as stored"},
+#define OFFSET(member) offsetof(ir_params, member)
+#define AT(member) .offset = OFFSET(member)
+static const sp_param params[] = {IM_SIZE_ROW(OFFSET(size), "height and width that images are resized to; one "
+                                                            "number: square"),
+                                  IM_RESIZE_ROW(OFFSET(fit.how), "how images of another shape than size are fitted, "
+                                                                 "as the reader does it"),
+                                  IM_SHORTER_ROW(OFFSET(fit.shorter), "as the reader has it"),
+                                  IM_INTERPOLATION_ROW(OFFSET(fit.interpolation), "as the reader has it"),
+                                  IM_ORIENT_ROW(OFFSET(orient), "images are turned upright as their EXIF orientation "
+                                                                "says; false: as stored"),
                                   {.name = "decode",
                                    .type = SP_PARAM_CHOICE,
                                    AT(decode),
                                    .choices = decode_choices,
                                    .doc = "scaled: a JPEG is decoded at a half, a quarter or an eighth of its sides "
                                           "where they are not below size: faster, other bits"},
-                                  {.name = "workers",
-                                   .type = SP_PARAM_INT,
-                                   AT(workers),
-                                   .idef = 2,
-                                   .imin = 1,
-                                   .imax = 64,
-                                   .doc = "threads that decode one batch"},
-                                  {.name = "max_pixels",
-                                   .type = SP_PARAM_INT,
-                                   AT(max_pixels),
-                                   .idef = 64 << 20,
-                                   .imin = 1,
-                                   .imax = 1 << 30,
-                                   .unit = "px",
-                                   .doc = "an image whose header says more is refused"},
+                                  IM_WORKERS_ROW(OFFSET(workers), "threads that decode one batch"),
+                                  IM_MAX_PIXELS_ROW(OFFSET(max_pixels), "an image whose header says more is refused"),
                                   {.name = "max_bytes",
                                    .type = SP_PARAM_INT,
                                    AT(max_bytes),

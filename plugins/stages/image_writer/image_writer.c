@@ -319,14 +319,7 @@ static const sp_param image_writer_params[] = {
          "folders by class, one a line, as reader's class_names; they come before the last part of images, masks and "
          "overlays; without them the class's number"},
     {.name = "quality", .type = SP_PARAM_INT, AT(quality), .idef = 92, .imin = 1, .imax = 100, .doc = "of JPEG files"},
-    {.name = "max_pixels",
-     .type = SP_PARAM_INT,
-     AT(max_pixels),
-     .idef = 64 << 20,
-     .imin = 1,
-     .imax = 1 << 30,
-     .unit = "px",
-     .doc = "an original whose header says more is refused"},
+    IM_MAX_PIXELS_ROW(offsetof(iw_params, max_pixels), "an original whose header says more is refused"),
     {.name = NULL}};
 
 static const sp_stage_type image_writer_type = {

@@ -9,6 +9,7 @@
 
 #include "../../kits/feed.h"
 #include "../../kits/image/image.h"
+#include "../../kits/image/rows.h"
 #include "../../kits/image/work.h"
 #include "../../kits/npy/npy.h"
 

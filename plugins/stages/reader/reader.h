@@ -6,9 +6,9 @@
 #include <spcore/plugin.h>
 
 #include "../../kits/image/image.h"
+#include "../../kits/image/rows.h"
 #include "../../kits/image/work.h"
 
-#define RD_MAX_SIZE 16384                       /* pixels of a side of the output */
 #define RD_ENDINGS "jpg|jpeg|png|webp|tif|tiff" /* rd_is_picture */
 #define RD_VAL_FRACTION 0.1
 #define RD_REPLACEMENTS 64 /* tries for a broken sample, before giving up */
