@@ -167,6 +167,12 @@ anew "$none" 'no: no device "cuda": no CUDA toolkit: no nvcc'
 boot 0 run x.lua
 called all-but-cuda
 says 'no NVIDIA GPU and no CUDA toolkit here: the stages for CUDA are not built'
+anew "$none" 'no: --without-cuda'
+boot 0 run x.lua
+silent CUDA
+anew "$none" 'no: no device "cuda": nvcc does not compile: no g++' # which --with-cuda installs
+boot 0 run x.lua
+says "$left_out"
 anew "$none" 'no: no device "cuda": no CUDA toolkit: no nvcc'
 boot 1 --with-cuda run x.lua
 says '--with-cuda: no device "cuda": no CUDA toolkit: no nvcc'
