@@ -128,10 +128,10 @@ do -- a run that is killed goes on, and one that is interrupted while a table is
   t.write(dir.path .. "/train.lua", [[
 local sp = require "spcore"
 local opt = sp.args({ cache = { "off", "of the encoder" }, at = { -1, "step behind which `command` runs" },
-  command = { "", "a command" }, ms = { 0, "that a batch of the encoder takes" } }, { checkpoints = true })
+  command = { "", "a command" }, ms = { 0, "that a batch of the encoder takes" }, samples = { 40, "" } }, { checkpoints = true })
 local g <close> = sp.graph(opt)
 local function source(split)
-  return g.reader { path = "shapes", split = split, target = "class", size = 16, batch = 4, samples = 40, val_fraction = 0.25 }
+  return g.reader { path = "shapes", split = split, target = "class", size = 16, batch = 4, samples = opt.samples, val_fraction = 0.25 }
 end
 local data, val = source "train", source "val"
 local x = g.sleep { g.to_float { data.image, scale = true }, ms = opt.ms }.y
@@ -167,12 +167,10 @@ run:finish()
   t.eq(weights "ranks", weights "shards")
   local _, table_of = t.spcore(dir.path, "schedule train.lua --device mock --cache host")
   t.ok(table_of:find "\n  host +%d+ +%d+\n" and not table_of:find "\n  cache ", table_of)
-  local began = sp.now()
-  code, out = t.spcore(dir.path, "run train.lua --device cpu --cache host --ms 1000 --out cut",
-    "env --default-signal=INT timeout --preserve-status --foreground -s INT 2")
+  -- the whole table takes hours
+  code, out = t.interrupted(dir.path, "run train.lua --device cpu --cache host --samples 400000 --ms 100 --out cut", "filling the cache")
   t.eq(code, 130)
   t.ok(out:find("stopped after 0 steps", 1, true), out)
-  t.ok(sp.now() - began < 8, "not the whole table, which takes 8 s")
 end
 
 do -- what is refused

@@ -77,6 +77,19 @@ function t.spcore(dir, line, env)
   return how == "signal" and 128 + code or code, t.read(dir .. "/.out"), t.read(dir .. "/.err")
 end
 
+-- As t.spcore, but sends SIGINT as soon as the program has printed a line, or written one to `file`, that the extended regular
+-- expression matches, whenever that is. A shell's background jobs ignore SIGINT, which env undoes; timeout passes signals on, and is for a program that hangs.
+function t.interrupted(dir, line, regex, file)
+  t.write(dir .. "/.interrupt", ([[
+env --default-signal=INT timeout -s KILL 600 '%s' %s >.out 2>.err &
+until grep -qsE '%s' %s || ! kill -0 $! 2>/dev/null; do sleep 0.02; done
+kill -INT $!
+wait $!
+]]):format(t.program, line, regex, file or ".out .err"))
+  local _, how, code = os.execute(("cd '%s' && sh .interrupt"):format(dir))
+  return how == "signal" and 128 + code or code, t.read(dir .. "/.out"), t.read(dir .. "/.err")
+end
+
 -- Exactly one line that matches.
 function t.one_line(text, pattern)
   if select(2, text:gsub("\n", "")) ~= 1 then t.fail(2, "%s is not one line", show(text)) end

@@ -263,7 +263,7 @@ each(function(h, device)
     end
     b:sync()
     ms = ms * 5
-  until seen or ms > 2000
+  until seen or ms > 60000
   t.ok(seen, device .. ": the time of an event that is not complete yet is told")
   t.ok(b:query() and a:query(), device)
   t.ok(a:elapsed(b) >= 0, device)
