@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-# What .ci/run prints of a stage: sums of its tests, seconds by stage, the slowest tests, one line of sums at the end.
-# The stage is `check` with a bootstrap that runs two tests.
+# What .ci/run prints of a stage: sums of its tests, seconds by stage, the slowest tests, one line of sums at the end; which
+# tests a stage has by .ci/tests; that kernels which have passed are not compiled again. The stage `check` has a bootstrap that
+# runs two tests, the others a configure whose Makefile writes down what is asked of it, and an nvcc that only says its name.
 # once: a shell script, and nothing that is built
 set -u
 command -v bash >/dev/null || { echo 'skipped: no bash'; exit 77; }
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-ci.XXXXXX") || exit 99
 trap 'rm -rf "$dir"' EXIT
-unset SP_SECONDS SP_SKIP_ONCE SPCORE_CONFIGURE
+unset SP_SECONDS SP_SKIP_ONCE SPCORE_CONFIGURE MAKEFLAGS MFLAGS MAKELEVEL # of the make that runs this test
 status=0
 mkdir -p "$dir/.ci" "$dir/tests" "$dir/build-py"
 cp "${top_srcdir:?}/.ci/run" "$dir/.ci/"
@@ -29,7 +30,7 @@ says() { grep -qxE -- "$1" "${2-$dir/out}" || { echo "FAIL: no line: $1"; status
 
 code=1 bash "$dir/.ci/run" check >"$dir/out" 2>&1
 [ $? -eq 1 ] || { echo 'FAIL: a stage failed, and not .ci/run'; status=1; }
-says 'check --with-cuda-arch=90 ' "$dir/asked"
+says 'check --with-cuda-arch=90  ?(NVCCFLAGS=--Ofast-compile=max)? ' "$dir/asked"
 says 'stage +clock +processors +of these in tests'
 says 'check +[0-9]+ +[0-9]+ +[0-9]+'
 says 'all +[0-9]+ +[0-9]+ +[0-9]+'
@@ -37,6 +38,82 @@ says 'check +[0-9.]+ +[0-9.]+  tests/quick.sh'
 [ "$(grep -A 2 'slowest tests' "$dir/out" | tail -n 1 | sed 's/.* //')" = tests/busy.sh ] ||
   { echo 'FAIL: the slowest test is not the first'; status=1; }
 [ "$(tail -n 1 "$dir/out")" = '2 passed, 1 failed, 1 skipped' ] || { echo 'FAIL: the last line'; status=1; }
+
+# all stages, where no tests but these are built
+command -v git >/dev/null || { echo 'skipped: no git'; exit 77; }
+mkdir -p "$dir/plugins" "$dir/include/spcore" "$dir/build-aux/m4" "$dir/bin"
+touch "$dir/build-aux/cuda.am" "$dir/build-aux/cuda_arch.sh" "$dir/build-aux/m4/sp_cuda.m4" "$dir/plugins/other.h"
+printf '#include "a.cuh"\n' >"$dir/plugins/a.cu"
+printf '#include <spcore/a.h>\n' >"$dir/plugins/a.cuh"
+touch "$dir/include/spcore/a.h"
+cat >"$dir/bin/nvcc" <<'END'
+#!/bin/sh
+case $1 in
+  --version) echo 'Cuda compilation tools, release 12.9, V12.9.1' ;;
+  --list-gpu-arch) printf 'compute_%d\n' 50 75 80 120 ;;
+  --help) echo --Ofast-compile ;;
+esac
+END
+cat >"$dir/configure" <<'END'
+#!/bin/sh
+pwd >>"$(dirname "$0")/configured"
+cat >Makefile <<'M'
+TESTS = tests/core/check_abi tests/core/check_graph tests/comm/local.sh tests/lua/wires.lua tests/parity/nn.py
+check_PROGRAMS = tests/core/check_abi tests/core/check_graph tests/comm/ranks tests/bench/bench_core
+check:
+	@echo $(TESTS) / $(check_PROGRAMS) >asked-check
+distcheck: check
+	@tar -cJf spcore-1.tar.xz -T /dev/null
+kernels:
+	@:
+M
+END
+chmod +x "$dir/bin/nvcc" "$dir/configure"
+cat >"$dir/.ci/tests" <<'END'
+# a comment
+asan tests/*/*
+asan !tests/parity/*
+asan !tests/bench/*
+tsan tests/core/*
+tsan !tests/core/check_abi
+tsan tests/comm/*
+dist tests/lua/wires.lua
+least tests/*/*.sh
+END
+# run_all: as CI runs it, with the compiler of kernels that is here in $dir/bin
+run_all() {
+  rm -f "$dir/configured"
+  PATH=$dir/bin:$PATH bash "$dir/.ci/run" >"$dir/out" 2>&1
+}
+run_all
+says 'tests/core/check_abi tests/core/check_graph tests/comm/local.sh tests/lua/wires.lua / tests/core/check_abi tests/core/check_graph tests/comm/ranks' \
+  "$dir/build-asan/asked-check"
+if [ -f "$dir/build-tsan/asked-check" ]; then # this machine runs programs of ThreadSanitizer
+  says 'tests/core/check_graph tests/comm/local.sh / tests/core/check_graph tests/comm/ranks' "$dir/build-tsan/asked-check"
+fi
+says 'tests/lua/wires.lua /' "$dir/build-dist/asked-check"
+says 'tests/comm/local.sh /' "$dir/build-dist/least/asked-check"
+says "ci: all: kernels, or how they are compiled, have changed .*" && says '.*/build-all/90' "$dir/configured" && says 'ci: all: passed, .*'
+run_all
+says 'ci: all: left out, .*'
+! grep -q build-all "$dir/configured" 2>/dev/null || { echo 'FAIL: kernels that have passed are compiled'; status=1; }
+echo '/* */' >>"$dir/plugins/other.h"
+run_all
+says 'ci: all: left out, .*'
+echo '/* */' >>"$dir/include/spcore/a.h" # that a kernel includes, by way of another file
+run_all
+says 'ci: all: kernels, or how they are compiled, have changed .*'
+SP_CI_ALL=no run_all
+sed -i s/12.9/13.0/ "$dir/bin/nvcc"
+SP_CI_ALL=no run_all
+says 'ci: SP_CI_ALL=no: .*'
+
+# what the list of this tree names is there
+sed -nE 's/^[a-z]+ !?//p' "$top_srcdir/.ci/tests" | sort -u | while read -r name; do
+  # shellcheck disable=SC2086
+  ls -d "$top_srcdir"/$name* >/dev/null 2>&1 || grep -q "$name" "$top_srcdir"/tests/*/*.am || echo "FAIL: .ci/tests names $name"
+done >"$dir/out"
+[ ! -s "$dir/out" ] || { cat "$dir/out"; status=1; }
 
 # what is marked `once:` is skipped where it is asked for
 SP_SKIP_ONCE=1 sh "$top_srcdir/tests/kit/run.sh" sh "$dir/tests/quick.sh" >"$dir/skip"

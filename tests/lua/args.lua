@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Command lines of scripts: values, types, help, wrong use.
+-- once: functions of Lua
 local core = require "spcore.core"
 local t = require "check"
 

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- `spcore bench`: turns, rates, medians, gains, files, another program beside, what fails, and that no child is left behind.
+-- once: a command in Lua, and processes
 local sp = require "spcore"
 local sys = require "spcore.sys"
 local t = require "check"

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- branches.lua: its table on every device, and the same bits in both strategies.
 -- needs: onednn images
+-- once: a script, whose strategies same_bits.lua has
 local t = require "check"
 local dir <close> = t.folder()
 

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- spcore data: what it says of folders, with and without mistakes in them; and what a run says at its beginning.
 -- needs: onednn images jansson
+-- once: words; check_reader and its like have the stage
 local json = require "spcore.json"
 local sys = require "spcore.sys"
 local t = require "check"

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- No file of ours, and no function of it that a run calls, touches a global that Lua itself does not have.
 -- needs: jansson
+-- once: sources
 local t = require "check"
 local sys = require "spcore.sys"
 

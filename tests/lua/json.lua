@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- JSON there and back, what is no JSON, mean IoU and accuracy, misuse of these and other small functions.
+-- once: functions of Lua
 local sp = require "spcore"
 local t = require "check"
 local json = sp.json

@@ -2,6 +2,7 @@
 -- make_shapes.lua in every layout, read back: the same samples in the same order on the same side of the split, so the
 -- same weights; and what it refuses.
 -- needs: onednn images jansson archive
+-- once: a script; check_reader_layouts has what is read
 local sp = require "spcore"
 local sys = require "spcore.sys"
 local t = require "check"

@@ -2,6 +2,7 @@
 -- A small U-Net learns a few pictures by heart, all of it or the decoder alone. Where only the last bias learns, the mean
 -- IoU stays below 0.15: that of "all is ground".
 -- needs: onednn images jansson
+-- once: a training, of stages that each have a test
 local sp = require "spcore"
 local t = require "check"
 

@@ -2,6 +2,7 @@
 -- prefetch.lua: a row for each number of workers and of steps ahead, on the built-in images, on files and where both
 -- only sleep; what it refuses. What the figures are is for a quiet machine to say.
 -- needs: onednn images
+-- once: a script
 local t = require "check"
 local dir <close> = t.folder()
 

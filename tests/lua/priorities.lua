@@ -2,6 +2,7 @@
 -- priorities.lua: two loops driven in turns by one script, with the same bits in all ways, and its table; that
 -- nothing is claimed where a device has no priorities.
 -- needs: onednn images
+-- once: a script
 local t = require "check"
 local dir <close> = t.folder()
 

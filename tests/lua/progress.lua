@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What stands on a terminal: a bar that gives way to messages, keeps its place in a line that is narrow, and says how far a
 -- validation is; lines that break between words.
+-- once: functions of Lua
 local sp = require "spcore"
 local sys = require "spcore.sys"
 local t = require "check"

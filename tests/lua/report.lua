@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- spcore report: the figures of finished, short, running, killed and damaged runs, and that the page is one whole.
 -- needs: onednn images jansson
+-- once: a command in Lua, and files
 local json = require "spcore.json"
 local plot = require "spcore.plot"
 local sys = require "spcore.sys"

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The folder of a run, what the terminal shows, Ctrl-C, exit codes, and `spcore diff` on two of them.
 -- needs: jansson
+-- once: files that are written in Lua
 local sp = require "spcore"
 local t = require "check"
 local sys = require "spcore.sys"

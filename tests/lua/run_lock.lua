@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- A run folder has one run: of several that begin at once one, and nothing that is there already is written to.
 -- needs: jansson
+-- once: files that are written in Lua
 local t = require "check"
 local sys = require "spcore.sys"
 

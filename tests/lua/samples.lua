@@ -2,6 +2,7 @@
 -- Pictures of validation samples: what they show is what prediction makes of the same picture and weights, training has the
 -- same bits with and without them, the report and TensorBoard have them; what goes wrong with them costs them alone.
 -- needs: onednn images jansson
+-- once: a library in Lua; check_contact_sheet has the stage
 local json = require "spcore.json"
 local sys = require "spcore.sys"
 local t = require "check"

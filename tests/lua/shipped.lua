@@ -2,6 +2,7 @@
 -- The shipped encoder: it is small, loads into the encoder of train_seg.lua, and what is loaded is what is in the file. The
 -- script that made it.
 -- needs: onednn images jansson
+-- once: a script and a file
 local sp = require "spcore"
 local t = require "check"
 

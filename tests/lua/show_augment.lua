@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- show_augment.lua: a sheet of every kind of data, the same for the same seed; what is wrong is said in one line.
 -- needs: images
+-- once: a script
 local sys = require "spcore.sys"
 local t = require "check"
 

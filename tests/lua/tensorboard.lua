@@ -2,6 +2,7 @@
 -- What a run tells TensorBoard, read back by a strict parser and, where it is there, by TensorBoard's own reader: scalars,
 -- settings, pictures; a run that goes on tells no step twice; a file that cannot be written ends no training.
 -- needs: jansson
+-- once: files that are written in Lua
 local sp = require "spcore"
 local sys = require "spcore.sys"
 local t = require "check"

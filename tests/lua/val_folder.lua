@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Another folder for validation trains to the same bytes as train/ and val/ in one; samples have the names of their files.
 -- needs: onednn images
+-- once: a script; check_reader_layouts has the stage
 local t = require "check"
 
 local dir <close> = t.folder()
