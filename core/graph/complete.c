@@ -291,5 +291,5 @@ int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
 
 int sp_graph_complete(sp_graph *g, sp_err *err) {
   int st = sp_graph_plan_stages(g, err);
-  return st || (g->n_lanes && !g->default_lanes) ? st : default_strategy(g, err);
+  return st || (g->strategy && g->strategy->n && !g->default_lanes) ? st : default_strategy(g, err);
 }

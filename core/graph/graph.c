@@ -146,8 +146,7 @@ void sp_graph_free(sp_graph *g) {
   free(g->topo);
   free(g->losses.v);
   free(g->results.v);
-  free(g->strategy);
-  sp_graph_drop_lanes(g);
+  sp_strategy_free(g->strategy);
   sp_graph_free_reduce(g);
   sp_place_close(&g->cpu);
   sp_place_close(&g->main);

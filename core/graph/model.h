@@ -86,6 +86,12 @@ struct sp_node {
   bool spared;     /* nobody needs it but what reads a cache */
 };
 
+typedef struct sp_strategy {
+  char *name;
+  sp_lane_desc *lanes; /* copies */
+  size_t n;
+} sp_strategy;
+
 struct sp_graph {
   sp_env *env;
   sp_graph_opts opts;
@@ -121,12 +127,10 @@ struct sp_graph {
   sp_reduce *reduce;               /* NULL: not yet, or one rank */
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
   void *lr_arg;
-  char *strategy;
-  sp_lane_desc *lanes; /* copies */
-  size_t n_lanes;
-  bool default_lanes;
+  sp_strategy *strategy; /* of the programs that the loop and evaluations run; NULL: not given yet */
+  bool default_lanes;    /* it is the one that follows from no strategy */
   sp_node *train_source;
-  bool fixed;       /* it has been turned into programs: no stage, wire or strategy may change any more */
+  size_t n_programs; /* made of it, and not freed: while there are any, no stage, wire or strategy may change */
   bool initialised; /* weights */
   uint64_t allocations;
 };
@@ -187,7 +191,11 @@ int sp_graph_analyse(sp_graph *g, sp_err *err);
 bool sp_graph_restores(const sp_graph *g); /* the optimizer may put statistics back */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
 int sp_graph_plan_shards(sp_graph *g, sp_err *err); /* behind the optimizer; nothing where a step is one */
-void sp_graph_drop_lanes(sp_graph *g);
+
+/* strategy.c: lanes that are checked against the graph, of which it changes nothing else than what follows from its wires */
+int sp_strategy_new(sp_strategy **out, sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n,
+                    sp_err *err);
+void sp_strategy_free(sp_strategy *strategy);
 
 /* cache.c */
 int sp_cache_new(sp_node *node, sp_err *err); /* as opts.cache says; the node has its instance */

@@ -187,7 +187,7 @@ int sp_graph_add_own(sp_graph *g, const char *stage, const sp_value *params, con
   bool asked = opts && opts->on_cpu, on_cpu, queue = false;
   int st = SP_OK;
   *out = NULL;
-  if (g->fixed) return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; add stages before", stage);
+  if (g->n_programs) return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; add stages before", stage);
   if (opts && opts->name) st = check_name(g, opts->name, err);
   if (st || (st = find_stage(g, stage, asked, &type, &file, &on_cpu, err))) return st;
   if (on_cpu && !asked && !(type->flags & SP_STAGE_SOURCE))
@@ -315,7 +315,7 @@ int sp_node_set_live(sp_node *n, const char *param, double value, sp_err *err) {
                    p->max);
   /* A stage ahead of the trained part, or behind it, is at another step in another strategy: the same script would give
    * other bits there. So is a loss that is only watched. */
-  if (n->g->fixed && !n->backward && !n->optimizer && !sp_node_trained_on(n))
+  if (n->g->n_programs && !n->backward && !n->optimizer && !sp_node_trained_on(n))
     return sp_fail(err, SP_E_STATE,
                    "stage '%s': parameter '%s' may change before the first step only: the stage may run "
                    "ahead of the trained part or behind it",

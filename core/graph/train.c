@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * train.c - what is trained, where gradients flow, and which lanes the strategy wants. */
+ * train.c - what is trained, where gradients flow, and what the optimizer sees. */
 #include "graph/model.h"
 
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static int add_shards(sp_graph *g, const sp_train_opts *o, sp_err *err) {
 
 int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   int st;
-  if (g->fixed) return sp_fail(err, SP_E_STATE, "train: the graph has run already");
+  if (g->n_programs) return sp_fail(err, SP_E_STATE, "train: the graph has run already");
   if (g->training) return sp_fail(err, SP_E_STATE, "train: called twice");
   if (!o->n_losses) return sp_fail(err, SP_E_INVALID, "train: no loss is given");
   if (!o->optimizer || !o->optimizer->optimizer)
@@ -304,126 +304,4 @@ int sp_graph_plan_shards(sp_graph *g, sp_err *err) {
   if (!st && g->shard_scale) st = sp_node_replan(g->shard_scale, true, err);
   if (!st && g->shard_wire) st = sp_node_replan(g->shard_wire, true, err);
   return st || !g->shard_tree ? st : sp_node_replan(g->shard_tree, true, err);
-}
-
-/* ---- strategy ---- */
-void sp_graph_drop_lanes(sp_graph *g) {
-  for (size_t i = 0; i < g->n_lanes; i++) {
-    free((char *)g->lanes[i].props.name);
-    free((sp_node **)g->lanes[i].nodes);
-    free((uint8_t *)g->lanes[i].parts);
-  }
-  free(g->lanes);
-  g->lanes = NULL;
-  g->n_lanes = 0;
-}
-
-static unsigned parts_of(const sp_lane_desc *d, size_t k) { return d->parts ? d->parts[k] : SP_PART_ALL; }
-
-/* Whether an earlier entry has the node's parts already. */
-static int check_once(const sp_lane_desc *all, size_t i, size_t k, sp_err *err) {
-  const sp_lane_desc *d = &all[i];
-  for (size_t j = 0; j <= i; j++)
-    for (size_t m = 0; m < (j == i ? k : all[j].n_nodes); m++)
-      if (all[j].nodes[m] == d->nodes[k] && parts_of(&all[j], m) & parts_of(d, k))
-        return sp_fail(err, SP_E_INVALID,
-                       "stage '%s' is in lane '%s' (delay %d) and in lane '%s' (delay %d): once only",
-                       d->nodes[k]->name, all[j].props.name, all[j].props.delay, d->props.name, d->props.delay);
-  return SP_OK;
-}
-
-static int check_lane(const sp_graph *g, const sp_lane_desc *d, size_t i, const sp_lane_desc *all, sp_err *err) {
-  const sp_lane_props *p = &d->props;
-  if (!p->name || !*p->name) return sp_fail(err, SP_E_INVALID, "lane %zu has no name", i + 1);
-  if (p->delay < 0 || p->delay > 64)
-    return sp_fail(err, SP_E_RANGE, "lane '%s': delay %d is outside 0..64", p->name, p->delay);
-  if (p->extra < 0 || p->extra > 64)
-    return sp_fail(err, SP_E_RANGE, "lane '%s': extra %d is outside 0..64", p->name, p->extra);
-  if (p->replicas < 0 || p->replicas > 64)
-    return sp_fail(err, SP_E_RANGE, "lane '%s': replicas %d is outside 1..64", p->name, p->replicas);
-  if (p->replicas > 1 && g->training)
-    return sp_fail(
-        err, SP_E_INVALID,
-        "lane '%s': %d replicas in a graph that is trained: a step needs the weights of the one before; take "
-        "replicas without g:train{}",
-        p->name, p->replicas);
-  if (p->priority < -1 || p->priority > 1)
-    return sp_fail(err, SP_E_RANGE, "lane '%s': priority %d is outside -1..1", p->name, p->priority);
-  for (size_t k = 0; k < i; k++)
-    if (!strcmp(all[k].props.name, p->name)) return sp_fail(err, SP_E_INVALID, "two lanes are named '%s'", p->name);
-  for (size_t k = 0; k < d->n_nodes; k++) {
-    int st;
-    if (d->nodes[k]->g != g)
-      return sp_fail(err, SP_E_INVALID, "lane '%s': stage '%s' belongs to another graph", p->name, d->nodes[k]->name);
-    if (!(parts_of(d, k) & SP_PART_ALL) || parts_of(d, k) & ~SP_PART_ALL)
-      return sp_fail(err, SP_E_INVALID, "lane '%s': parts of stage '%s' that are none", p->name, d->nodes[k]->name);
-    if ((st = check_once(all, i, k, err))) return st;
-  }
-  return SP_OK;
-}
-
-/* Weights that one trained stage updates at step s are read at step s + 1; two delays among trained stages would make the
- * gradients of one step meet weights of another. And wherever a run is evaluated, saved or stopped, all that training has
- * changed must be of one step, in every strategy. */
-static int check_trained(const sp_lane_desc *lanes, size_t n, sp_err *err) {
-  const sp_node *first = NULL;
-  const sp_lane_props *at = NULL;
-  for (size_t i = 0; i < n; i++)
-    for (size_t k = 0; k < lanes[i].n_nodes; k++) {
-      const sp_node *node = lanes[i].nodes[k];
-      if (!sp_node_changes(node) || parts_of(&lanes[i], k) == SP_PART_COPY) continue;
-      if (first && at->delay != lanes[i].props.delay)
-        return sp_fail(err, SP_E_RACE,
-                       "stages '%s' (lane '%s', delay %d) and '%s' (lane '%s', delay %d) have two delays, but training "
-                       "changes both: they would be at two steps; give both one delay",
-                       first->name, at->name, at->delay, node->name, lanes[i].props.name, lanes[i].props.delay);
-      first = node;
-      at = &lanes[i].props;
-    }
-  return SP_OK;
-}
-
-static bool is_listed(const sp_lane_desc *lanes, size_t n, const sp_node *node) {
-  for (size_t l = 0; l < n; l++)
-    for (size_t k = 0; k < lanes[l].n_nodes; k++)
-      if (lanes[l].nodes[k] == node && parts_of(&lanes[l], k) & SP_PART_FORWARD) return true;
-  return false;
-}
-
-static int copy_lane_desc(sp_lane_desc *to, const sp_lane_desc *from, sp_err *err) {
-  sp_node **nodes = sp_calloc(from->n_nodes + 1, sizeof *nodes);
-  uint8_t *parts = sp_calloc(from->n_nodes + 1, sizeof *parts);
-  *to = (sp_lane_desc){.props = from->props, .nodes = nodes, .n_nodes = from->n_nodes, .parts = parts};
-  to->props.name = sp_strdup(from->props.name);
-  if (!nodes || !parts || !to->props.name) return sp_nomem(err, from->n_nodes * sizeof *nodes, "a lane");
-  for (size_t k = 0; k < from->n_nodes; k++) {
-    nodes[k] = from->nodes[k];
-    parts[k] = (uint8_t)parts_of(from, k);
-  }
-  return SP_OK;
-}
-
-int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err) {
-  int st;
-  if (g->fixed) return sp_fail(err, SP_E_STATE, "strategy '%s': the graph has run already", name);
-  if (n > 256) return sp_fail(err, SP_E_RANGE, "strategy '%s' has %zu lanes; at most 256 are possible", name, n);
-  for (size_t i = 0; i < n; i++)
-    if ((st = check_lane(g, &lanes[i], i, lanes, err))) return sp_prefix(err, "strategy '%s'", name);
-  if (!g->planned && (st = sp_graph_analyse(g, err))) return st;
-  if (check_trained(lanes, n, err)) return sp_prefix(err, "strategy '%s'", name);
-  for (size_t i = 0; i < g->n_nodes; i++)
-    if (!g->nodes[i]->source && !sp_node_apart(g->nodes[i]) && !is_listed(lanes, n, g->nodes[i]))
-      return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", name, g->nodes[i]->name);
-  sp_graph_drop_lanes(g);
-  g->default_lanes = false;
-  free(g->strategy);
-  g->strategy = sp_strdup(name);
-  g->lanes = sp_calloc(n + 1, sizeof *g->lanes); /* none in a graph that only reads */
-  st = g->strategy && g->lanes ? SP_OK : sp_nomem(err, n * sizeof *g->lanes, "a strategy");
-  while (!st && g->n_lanes < n) {
-    st = copy_lane_desc(&g->lanes[g->n_lanes], &lanes[g->n_lanes], err);
-    g->n_lanes++;
-  }
-  if (st) sp_graph_drop_lanes(g); /* not half of one */
-  return st;
 }

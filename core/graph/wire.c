@@ -17,7 +17,7 @@ int sp_graph_result(sp_graph *g, sp_ref from, sp_err *err) {
   uint32_t first = from.index < 0 ? 0 : (uint32_t)from.index, count = from.index < 0 ? specs->n : 1;
   char words[128];
   int st = SP_OK;
-  if (g->fixed) return sp_fail(err, SP_E_STATE, "result '%s.%s': the graph has run already", n->name, port);
+  if (g->n_programs) return sp_fail(err, SP_E_STATE, "result '%s.%s': the graph has run already", n->name, port);
   if (!n->planned || first + count > specs->n)
     return sp_fail(err, SP_E_INVALID, "result '%s.%s': stage '%s' is not wired yet", n->name, port, n->name);
   if (g->results.n + count > SP_QUEUE_MAX_PARTS)
@@ -81,7 +81,7 @@ static int check_wire(const sp_graph *g, const sp_node *node, int in_port, sp_re
   if (node->optimizer)
     return sp_fail(err, SP_E_INVALID, "stage '%s' is an optimizer: it is wired by train{ optimizer = ... }",
                    node->name);
-  if (g->fixed)
+  if (g->n_programs)
     return sp_fail(err, SP_E_STATE, "stage '%s': the graph has run already; wire stages before", node->name);
   return SP_OK;
 }

@@ -114,7 +114,7 @@ int sp_lua_plan_info(lua_State *L) {
   sp_err err;
   if (sp_engine_program(lg->e, &p, &ops, &err)) return sp_lua_raise(L, &err);
   lua_createtable(L, 0, 9);
-  sp_lua_set_str(L, "strategy", p->g->strategy);
+  sp_lua_set_str(L, "strategy", p->strategy);
   sp_lua_set_int(L, "phases", p->ring);
   push_lanes(L, p);
   lua_setfield(L, -2, "lanes");

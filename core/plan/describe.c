@@ -38,7 +38,7 @@ static void put_caches(const sp_program *p, sp_sb *out) {
 void sp_describe(const sp_program *p, const sp_ops *ops, sp_sb *out) {
   sp_sb_putf(out,
              "strategy %s: %zu lanes, %zu waits (%zu before those implied by others were left out), proved race-free\n",
-             p->stand_in ? "serialized" : p->g->strategy, sp_program_streams(p), p->sched.n_waits, p->sched.n_derived);
+             p->strategy, sp_program_streams(p), p->sched.n_waits, p->sched.n_derived);
   for (size_t l = 0; l < p->n_lanes; l++)
     if (p->lanes[l].used) put_lane(p, &p->lanes[l], out);
   sp_sb_putf(out, "a tick, %zu operations:\n", ops->n);

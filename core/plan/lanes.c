@@ -67,15 +67,15 @@ static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *up
 }
 
 static int strategy_lanes(sp_planner *w, int *update, sp_err *err) {
-  sp_graph *g = w->p->g;
-  int st = SP_OK, *first = sp_calloc(g->n_lanes + 1, sizeof *first);
-  if (!first) return sp_nomem(err, g->n_lanes * sizeof *first, "lanes");
-  for (size_t l = 0; l < g->n_lanes && !st; l++) {
-    sp_lane_props props = g->lanes[l].props;
+  const sp_strategy *s = w->strategy;
+  int st = SP_OK, *first = sp_calloc(s->n + 1, sizeof *first);
+  if (!first) return sp_nomem(err, s->n * sizeof *first, "lanes");
+  for (size_t l = 0; l < s->n && !st; l++) {
+    sp_lane_props props = s->lanes[l].props;
     props.delay = delay_of(w, props.delay);
-    st = add_lanes(w, &props, &g->main, &first[l], err);
+    st = add_lanes(w, &props, &w->p->g->main, &first[l], err);
   }
-  for (size_t l = 0; l < g->n_lanes && !st; l++) st = strategy_lane(w, &g->lanes[l], first[l], update, err);
+  for (size_t l = 0; l < s->n && !st; l++) st = strategy_lane(w, &s->lanes[l], first[l], update, err);
   free(first);
   return st;
 }
@@ -141,7 +141,7 @@ static int give_lanes(sp_planner *w, int update, sp_err *err) {
     const sp_node *n = g->nodes[i];
     if (!sp_program_has(p, n)) continue;
     if (forward_lane(w, n) < 0)
-      return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", g->strategy, n->name);
+      return sp_fail(err, SP_E_INVALID, "strategy '%s': stage '%s' is in no lane", p->strategy, n->name);
     if (w->lane[i][SP_LANE_BACKWARD] < 0) w->lane[i][SP_LANE_BACKWARD] = forward_lane(w, n);
   }
   return SP_OK;
@@ -218,8 +218,10 @@ int sp_planner_lanes(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
   int update = -1, st;
   size_t n = 7; /* those that no strategy lists */
-  for (size_t l = 0; l < p->g->n_lanes; l++)
-    n += 2 * (size_t)(p->g->lanes[l].props.replicas > 1 ? p->g->lanes[l].props.replicas : 1);
+  for (size_t l = 0; w->strategy && l < w->strategy->n; l++) {
+    int replicas = w->strategy->lanes[l].props.replicas;
+    n += 2 * (size_t)(replicas > 1 ? replicas : 1);
+  }
   p->lanes = sp_calloc(n, sizeof *p->lanes);
   if (!p->lanes) return sp_nomem(err, 64, "lanes");
   if ((st = p->stand_in ? evaluation_lanes(w, err) : strategy_lanes(w, &update, err))) return st;

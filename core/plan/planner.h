@@ -18,6 +18,7 @@ typedef struct sp_end {
 
 typedef struct sp_planner {
   sp_program *p;
+  const sp_strategy *strategy; /* NULL: a program that needs none */
   size_t cap_tasks, cap_bufs, cap_packs, cap_metrics;
   int (*lane)[SP_LANE_PARTS];         /* [node index], -1: none yet */
   int **act, **grad;                  /* [node index][flat output tensor] -> buffer, -1: none */

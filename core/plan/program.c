@@ -160,7 +160,7 @@ static int derive_once(sp_program *p, bool rounded, sp_err *err) {
   }
   sp_schedule_free(&p->sched);
   int st = sp_schedule_derive(&p->sched, &p->in, err);
-  if (st && p->g->strategy) sp_prefix(err, "strategy '%s'", p->g->strategy);
+  if (st) sp_prefix(err, "strategy '%s'", p->strategy);
   return st;
 }
 
@@ -354,17 +354,19 @@ static int plan(sp_planner *w, sp_err *err) {
     return sp_fail(err, SP_E_RANGE,
                    "strategy '%s': a lane runs %d steps behind the trained part; metrics come back %d late: take "
                    "run_ahead = %d",
-                   p->g->strategy, w->lag, sp_graph_run_ahead(p->g), (w->lag + p->micro - 1) / p->micro);
+                   p->strategy, w->lag, sp_graph_run_ahead(p->g), (w->lag + p->micro - 1) / p->micro);
   return SP_OK;
 }
 
-static int new_program(sp_program **out, const sp_program *what, sp_err *err) {
+static int new_program(sp_program **out, const sp_program *what, const sp_strategy *strategy, sp_err *err) {
   sp_program *p = sp_calloc(1, sizeof *p);
-  sp_planner w = {.p = p, .every = 1, .comm_lane = -1, .sums = -1};
+  sp_planner w = {.p = p, .strategy = strategy, .every = 1, .comm_lane = -1, .sums = -1};
   *out = NULL;
   if (!p) return sp_nomem(err, sizeof *p, "a program");
   *p = *what;
-  int st = plan(&w, err);
+  p->g->n_programs++;
+  p->strategy = sp_strdup(strategy ? strategy->name : "serialized");
+  int st = p->strategy ? plan(&w, err) : sp_nomem(err, 64, "a program");
   free_planner(&w);
   if (st) {
     sp_program_free(p);
@@ -374,7 +376,7 @@ static int new_program(sp_program **out, const sp_program *what, sp_err *err) {
   return SP_OK;
 }
 
-int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err) {
+int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, const sp_strategy *strategy, sp_err *err) {
   const sp_program what = {.g = g,
                            .training = !stand_in,
                            .stand_in = stand_in,
@@ -382,13 +384,13 @@ int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, sp_err *err
                            .micro = stand_in ? 1 : g->micro,
                            .sharded = !stand_in && g->sharded,
                            .capture = (sp_capture)g->opts.capture};
-  return new_program(out, &what, err);
+  return new_program(out, &what, stand_in ? NULL : strategy, err);
 }
 
 int sp_program_new_fill(sp_program **out, sp_graph *g, sp_node *source, sp_err *err) {
   const sp_program what = {
       .g = g, .fills = true, .stand_in = source, .source = source, .micro = 1, .capture = (sp_capture)g->opts.capture};
-  return new_program(out, &what, err);
+  return new_program(out, &what, NULL, err);
 }
 
 static void free_task(sp_task *t) {
@@ -406,6 +408,7 @@ static void free_task(sp_task *t) {
 
 void sp_program_free(sp_program *p) {
   if (!p) return;
+  p->g->n_programs--;
   sp_schedule_free(&p->sched);
   for (size_t i = 0; i < p->n_tasks; i++) free_task(&p->tasks[i]);
   for (size_t i = 0; i < p->n_lanes; i++) free((char *)p->lanes[i].props.name);
@@ -419,5 +422,6 @@ void sp_program_free(sp_program *p) {
   free(p->bufs);
   free(p->packs);
   free(p->metrics);
+  free(p->strategy);
   free(p);
 }

@@ -135,7 +135,8 @@ typedef struct sp_metric_slot {
 } sp_metric_slot;
 
 typedef struct sp_program {
-  sp_graph *g;
+  sp_graph *g;                /* which outlives it */
+  char *strategy;             /* its name, for messages */
   bool training;              /* io->training, backward and update tasks */
   bool fills;                 /* it fills the caches, and has no other stages than those that takes */
   sp_node *source, *stand_in; /* what feeds it; the same, where it stands in for the training source */
@@ -162,8 +163,9 @@ typedef struct sp_program {
   sp_capture capture; /* that the ring allows */
 } sp_program;
 
-/* Tasks, resources, lanes and schedule. stand_in NULL for the loop's own program. The graph is complete. */
-int sp_program_new(sp_program **prog, sp_graph *g, sp_node *stand_in, sp_err *err);
+/* Tasks, resources, lanes and schedule. The graph is complete. stand_in NULL: the loop's own program, with the lanes of the
+ * strategy; else an evaluation, which has lanes of its own. Programs of several strategies may be there side by side. */
+int sp_program_new(sp_program **prog, sp_graph *g, sp_node *stand_in, const sp_strategy *strategy, sp_err *err);
 /* That which fills the caches with all samples of a source. */
 int sp_program_new_fill(sp_program **prog, sp_graph *g, sp_node *source, sp_err *err);
 void sp_program_free(sp_program *prog);

@@ -113,9 +113,9 @@ static int new_unit(sp_unit *u, sp_engine *e, int st, sp_err *err) {
   return st;
 }
 
-int sp_unit_new(sp_unit *u, sp_engine *e, sp_node *stand_in, sp_err *err) {
+int sp_unit_new(sp_unit *u, sp_engine *e, sp_node *stand_in, const sp_strategy *strategy, sp_err *err) {
   *u = (sp_unit){.stand_in = stand_in};
-  return new_unit(u, e, sp_program_new(&u->p, e->g, stand_in, err), err);
+  return new_unit(u, e, sp_program_new(&u->p, e->g, stand_in, strategy, err), err);
 }
 
 int sp_unit_new_fill(sp_unit *u, sp_engine *e, sp_node *source, sp_err *err) {
@@ -125,7 +125,7 @@ int sp_unit_new_fill(sp_unit *u, sp_engine *e, sp_node *source, sp_err *err) {
 
 static int add_unit(sp_engine *e, sp_node *stand_in, sp_err *err) {
   if (!sp_grow(&e->units, &e->cap, e->n + 1, sizeof *e->units)) return sp_nomem(err, sizeof(sp_unit), "a program");
-  int st = sp_unit_new(&e->units[e->n], e, stand_in, err);
+  int st = sp_unit_new(&e->units[e->n], e, stand_in, e->g->strategy, err);
   if (!st) e->n++;
   return st;
 }
@@ -156,7 +156,6 @@ int sp_engine_plan(sp_engine *e, sp_err *err) {
     drop_units(e, 0); /* may be tried again */
     return st;
   }
-  g->fixed = true;
   e->units[0].loop.next = e->start * micro(e);
   e->units[0].loop.stopped = e->stopped;
   return SP_OK;
@@ -166,7 +165,6 @@ void sp_engine_unplan(sp_engine *e) {
   if (!e->n) return;
   e->start = e->units[0].loop.next / micro(e);
   drop_units(e, 0);
-  e->g->fixed = false;
 }
 
 int sp_engine_strategy(sp_engine *e, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err) {
@@ -188,7 +186,7 @@ static int same_schedule(sp_engine *e, sp_err *err) {
   sp_describe(e->units[0].p, &e->units[0].m->ops, &list);
   snprintf(schedule, sizeof schedule, "%016" PRIx64, sp_checksum(list.s, list.n));
   const sp_rank_text texts[] = {{"the device", g->main.type->name},
-                                {"the strategy", g->strategy},
+                                {"the strategy", e->units[0].p->strategy},
                                 {"the steps that metrics are late (--run-ahead)", run_ahead},
                                 {"the steps that a source is ahead (--prefetch)", prefetch},
                                 {"checksums (--checksums)", g->opts.checksums ? "true" : "false"},
@@ -230,7 +228,7 @@ int sp_engine_schedule_info(sp_engine *e, sp_schedule_info *info, sp_err *err) {
   int st = sp_engine_plan(e, err);
   if (st) return st;
   const sp_unit *u = training(e);
-  *info = (sp_schedule_info){.strategy = e->g->strategy,
+  *info = (sp_schedule_info){.strategy = u->p->strategy,
                              .n_lanes = sp_program_streams(u->p),
                              .n_tasks = u->p->n_tasks,
                              .n_waits = u->p->sched.n_waits,

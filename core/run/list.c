@@ -288,7 +288,7 @@ static int pass_marks(const sp_machine *m, const sp_ops *in, sp_ops *out, sp_err
 
 static int prove(const sp_machine *m, const sp_ops *ops, sp_err *err) {
   int st = sp_ops_prove(ops, &m->p->in, m->p->sched.slots, err);
-  return st && m->g->strategy ? sp_prefix(err, "strategy '%s'", m->g->strategy) : st;
+  return st ? sp_prefix(err, "strategy '%s'", m->p->strategy) : st;
 }
 
 static void notice_single(const sp_machine *m) {

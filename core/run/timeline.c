@@ -125,7 +125,7 @@ static bool tell_edges(const sp_program *p, sp_trace_program *d) {
 
 static bool tell_head(const sp_machine *m, const char *why, sp_trace_program *d) {
   static const char *const captures[] = {"auto", "off", "lane", "step"};
-  d->strategy = sp_strdup(m->g->strategy ? m->g->strategy : "serialized");
+  d->strategy = sp_strdup(m->p->strategy);
   d->device = sp_strdup(m->g->device);
   d->capture = sp_strdup(captures[m->capture]);
   if (*why)

@@ -176,10 +176,10 @@ int sp_trial_add(sp_engine *e, const char *name, const sp_lane_desc *lanes, size
     free(c);
     return sp_nomem(err, sizeof *c, "a candidate");
   }
-  e->g->fixed = false; /* the programs that there are keep their own lanes */
-  int st = sp_graph_strategy(e->g, name, lanes, n, err);
-  e->g->fixed = true;
-  if (!st) st = sp_unit_new(&c->u, e, NULL, err);
+  sp_strategy *strategy;
+  int st = sp_strategy_new(&strategy, e->g, name, lanes, n, err);
+  if (!st) st = sp_unit_new(&c->u, e, NULL, strategy, err);
+  sp_strategy_free(strategy);
   for (*index = 0; !st && *index < t->n; ++*index)
     if (same(&t->all[*index]->u, &c->u)) break;
   if (!st && *index == t->n) t->all[t->n++] = c;

@@ -14,7 +14,7 @@ typedef struct sp_trial sp_trial;
 
 /* The graph must not be built yet. Weights are made, or loaded, as build would, and kept in host memory. */
 int sp_trial_begin(sp_engine *e, sp_err *err);
-/* Drops all candidates: the engine is as it was, of whatever strategy it had last; it fails where weights cannot be put back.
+/* Drops all candidates: the engine is as it was, and has the strategy that it had; it fails where weights cannot be put back.
  * Does nothing where no trial is under way. */
 int sp_trial_end(sp_engine *e, sp_err *err);
 

@@ -29,8 +29,8 @@ struct sp_engine {
   sp_err failure;
 };
 
-/* A program of the graph's lanes as they are now, and its list, proved; nothing of the device is taken. */
-int sp_unit_new(sp_unit *u, sp_engine *e, sp_node *stand_in, sp_err *err);
+/* A program of the strategy's lanes and its list, proved; nothing of the device is taken. */
+int sp_unit_new(sp_unit *u, sp_engine *e, sp_node *stand_in, const sp_strategy *strategy, sp_err *err);
 int sp_unit_new_fill(sp_unit *u, sp_engine *e, sp_node *source, sp_err *err);
 void sp_unit_free(sp_unit *u);
 

@@ -390,7 +390,7 @@ static outcome with_gaps(setting s, bool gap, uint64_t steps) {
   ck_assert_msg(!sp_graph_complete(g, &err), "%s", err.msg);
   for (size_t i = 0; i < g->n_nodes; i++) ck_assert(!sp_node_storage(g->nodes[i], &err));
   ck_assert(!sp_pool_new(&pool, g->main.type, g->main.dev, (size_t)1 << 30, "--pinned", &err));
-  ck_assert_msg(!sp_program_new(&p, g, NULL, &err), "%s", err.msg);
+  ck_assert_msg(!sp_program_new(&p, g, NULL, g->strategy, &err), "%s", err.msg);
   ck_assert_msg(!sp_machine_new(&m, p, pool, &err), "%s", err.msg);
   gaps feed = {m->feed, gap};
   m->feed.self = &feed;

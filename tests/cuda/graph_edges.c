@@ -386,7 +386,7 @@ static bool drop_wait(sp_machine *m, int k) {
 static int make(sp_graph *g, sp_program **p, sp_pool **pool, sp_machine **m, sp_err *err) {
   int st = sp_graph_complete(g, err);
   for (size_t i = 0; i < g->n_nodes && !st; i++) st = sp_node_storage(g->nodes[i], err);
-  if (!st) st = sp_program_new(p, g, NULL, err);
+  if (!st) st = sp_program_new(p, g, NULL, g->strategy, err);
   if (!st) st = sp_pool_new(pool, g->main.type, g->main.dev, (size_t)1 << 30, "--pinned", err);
   if (!st) st = sp_machine_new(m, *p, *pool, err);
   return st;

@@ -48,7 +48,7 @@ static int make_unit(unit *u, sp_graph *g, lua_Integer k, sp_err *err) {
   int st = sp_graph_complete(g, err);
   if (!st) st = sp_graph_make_factors(g, err);
   for (size_t i = 0; i < g->n_nodes && !st; i++) st = sp_node_storage(g->nodes[i], err);
-  if (!st) st = sp_program_new(&u->p, g, stand_in(g, k), err);
+  if (!st) st = sp_program_new(&u->p, g, stand_in(g, k), g->strategy, err);
   if (!st) st = sp_pool_new(&u->pool, g->main.type, g->main.dev, (size_t)1 << 30, "--pinned", err);
   if (!st) st = sp_machine_new(&u->m, u->p, u->pool, err);
   if (st) free_unit(u);
