@@ -6,12 +6,13 @@ set -u
 LC_ALL=C
 export LC_ALL
 list=plugins/stages.list out=plugins/stages.am
+new=$out.$$ # of this process: make and aclocal may both be at it
 stages=plugins/stages kits=plugins/kits modules=plugins/modules
 n=0 known='' all_kits=' ' all_modules=' '
 
 die() {
   echo "$list:$n: $*" >&2
-  rm -f "$out.new"
+  rm -f "$new"
   exit 1
 }
 
@@ -267,7 +268,7 @@ test_rules() {
 
 set -f
 [ -f "$list" ] || { echo "$0: there is no $list here" >&2; exit 1; }
-exec 3>&1 >"$out.new" || exit 1
+exec 3>&1 >"$new" || exit 1
 echo "# Made from $list by build-aux/stages.sh; change those."
 while read -r first rest; do
   n=$((n + 1))
@@ -287,4 +288,4 @@ for folder in "$stages"/*; do
   [ -z "$(files "$folder" '*.c')" ] || die "$folder holds a stage that has no line here"
 done
 exec >&3
-if cmp -s "$out.new" "$out"; then rm -f "$out.new"; else mv -f "$out.new" "$out"; fi
+if cmp -s "$new" "$out"; then rm -f "$new"; else mv -f "$new" "$out"; fi
