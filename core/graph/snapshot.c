@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define SUM "checksum" /* metadata: of all tensors and their names, whatever their order */
+#define META_SUM "checksum.metadata" /* of all other metadata, SUM among it; files of spcore before 0.16 have none */
 
 struct sp_snapshot {
   const sp_format_type *type;
@@ -23,6 +24,16 @@ struct sp_snapshot {
 static uint64_t sum_of(const char *name, const void *data, const sp_spec *spec) {
   int64_t bytes = sp_spec_bytes(spec);
   return sp_checksum_mix(sp_checksum(name, strlen(name)) ^ sp_checksum(data, bytes > 0 ? (size_t)bytes : 0));
+}
+
+static uint64_t sum_of_meta(const sp_meta *meta, size_t n) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (!strcmp(meta[i].key, META_SUM)) continue;
+    uint64_t value = sp_checksum_mix(sp_checksum(meta[i].value, strlen(meta[i].value)));
+    sum += sp_checksum_mix(sp_checksum(meta[i].key, strlen(meta[i].key)) ^ value);
+  }
+  return sum;
 }
 
 /* ---- taking it --------------------------------------------------------------------------------------------------- */
@@ -123,15 +134,17 @@ void sp_snapshot_free(sp_snapshot *s) {
 
 int sp_snapshot_write(const sp_snapshot *s, const char *path, sp_err *err) {
   sp_ctx_holder h;
-  char hex[17];
+  char hex[17], meta_hex[17];
   uint64_t sum = 0;
-  sp_meta *meta = sp_calloc(s->n_meta + 1, sizeof *meta);
+  sp_meta *meta = sp_calloc(s->n_meta + 2, sizeof *meta);
   if (!meta) return sp_nomem(err, 64, "metadata");
   for (size_t i = 0; i < s->n; i++) sum += sum_of(s->entries[i].name, s->entries[i].data, &s->entries[i].spec);
   snprintf(hex, sizeof hex, "%016" PRIx64, sum);
   memcpy(meta, s->meta, s->n_meta * sizeof *meta);
   meta[s->n_meta] = (sp_meta){SUM, hex};
-  int st = s->type->write(sp_ctx_for(&h, s->type->name, err), path, s->entries, s->n, meta, s->n_meta + 1);
+  snprintf(meta_hex, sizeof meta_hex, "%016" PRIx64, sum_of_meta(meta, s->n_meta + 1));
+  meta[s->n_meta + 1] = (sp_meta){META_SUM, meta_hex};
+  int st = s->type->write(sp_ctx_for(&h, s->type->name, err), path, s->entries, s->n, meta, s->n_meta + 2);
   free(meta);
   return st;
 }
@@ -161,8 +174,20 @@ static int add_up(const sp_format_type *type, void *file, const sp_entry *entrie
 }
 
 /* Another tool's metadata may have the key, too. */
-static bool is_sum(const sp_meta *m) {
-  return !strcmp(m->key, SUM) && strlen(m->value) == 16 && strspn(m->value, "0123456789abcdef") == 16;
+static bool is_sum(const sp_meta *m, const char *key) {
+  return !strcmp(m->key, key) && strlen(m->value) == 16 && strspn(m->value, "0123456789abcdef") == 16;
+}
+
+static int check_meta(const sp_meta *meta, size_t n, const char *path, sp_err *err) {
+  size_t at = 0;
+  char hex[17];
+  while (at < n && !is_sum(&meta[at], META_SUM)) at++;
+  snprintf(hex, sizeof hex, "%016" PRIx64, sum_of_meta(meta, n));
+  if (at == n || !strcmp(meta[at].value, hex)) return SP_OK;
+  return sp_fail(err, SP_E_FORMAT,
+                 "%s: damaged: its metadata has the checksum %s, not %s (who has changed it on purpose leaves '" META_SUM
+                 "' out)",
+                 path, hex, meta[at].value);
 }
 
 /* all: of a file that does not tell, whether all of it can be read. */
@@ -174,7 +199,8 @@ static int check(const sp_format_type *type, void *file, const char *path, bool 
   char hex[17];
   int st = type->entries(file, &entries, &n, &meta, &n_meta);
   if (st) return sp_fail(err, st, "%s: its entries cannot be listed", path);
-  while (at < n_meta && !is_sum(&meta[at])) at++;
+  if ((st = check_meta(meta, n_meta, path, err))) return st;
+  while (at < n_meta && !is_sum(&meta[at], SUM)) at++;
   if (at == n_meta && !all) return SP_OK;
   if ((st = add_up(type, file, entries, n, &sum, err))) return st;
   snprintf(hex, sizeof hex, "%016" PRIx64, sum);
