@@ -100,6 +100,26 @@ static int sys_truncate(lua_State *L) {
   return 1;
 }
 
+/* sync(path) -> true | nil, message: what the file or folder holds survives a power cut */
+static int sys_sync(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return failed(L, path, errno);
+  int code = fsync(fd) ? errno : 0;
+  close(fd);
+  if (code && code != EINVAL && code != EROFS) return failed(L, path, code); /* some file systems cannot */
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* changed(path) -> when that file was written last, in ns since 1970; nil of what is no file, also of a link to one */
+static int sys_changed(lua_State *L) {
+  struct stat st;
+  if (lstat(luaL_checkstring(L, 1), &st) != 0 || !S_ISREG(st.st_mode)) lua_pushnil(L);
+  else lua_pushinteger(L, (lua_Integer)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec);
+  return 1;
+}
+
 /* kind(path) -> "file", "dir", "other" or nil */
 static int sys_kind(lua_State *L) {
   struct stat st;
@@ -242,6 +262,8 @@ static const luaL_Reg functions[] = {
     {"erase", sys_erase},
     {"link", sys_link},
     {"truncate", sys_truncate},
+    {"sync", sys_sync},
+    {"changed", sys_changed},
     {"run", sp_lua_child},
     {NULL, NULL},
 };

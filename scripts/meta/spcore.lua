@@ -521,6 +521,7 @@ function node:inputs() end
 ---@field counts string samples of this split for each class, blanks between
 ---@field left_out string
 ---@field files integer how many; data:item("files", i) is one
+---@field digest integer 2; data:item("digest", 0) is a hash of names, sizes and labels, item 1 one of times
 
 ---@class spcore.ref
 ---@field shape integer[]

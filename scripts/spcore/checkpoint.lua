@@ -3,6 +3,7 @@
 -- two steps and kept until the metrics of all steps before it are in metrics.jsonl; then a thread writes it beside the
 -- training. RUN/checkpoint-STEP.safetensors: the two newest; RUN/best.safetensors: of the best validation.
 local core = require "spcore.core"
+local identity = require "spcore.identity"
 local json = require "spcore.json"
 local progress = require "spcore.progress"
 local ranks = require "spcore.ranks"
@@ -16,30 +17,6 @@ local checkpoint = {}
 checkpoint.__index = checkpoint
 
 -- ---- what makes two graphs the same ----
-
-local function plain(v, depth)
-  if type(v) ~= "table" then return type(v) == "string" and v or tostring(v) end
-  local keys, out = {}, {}
-  for k in next, v do keys[#keys + 1] = k end
-  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
-  for i, k in ipairs(keys) do out[i] = ("%s = %s"):format(k, depth < 16 and plain(v[k], depth + 1) or "...") end
-  return "{ " .. table.concat(out, ", ") .. " }"
-end
-
--- Stage by stage: what it is, its parameters, whose outputs it reads; of a source how many steps an epoch has.
-function checkpoint.describe(g)
-  local list = {}
-  for i, node in ipairs(g:nodes()) do
-    local from, told = {}, {}
-    for k, producer in ipairs(node:producers()) do from[k] = producer.name end
-    for k, v in next, g._told[node] do told[k == 1 and "parameters" or k] = v end
-    if told.parameters then told.parameters.workers = nil end -- threads do not change what is computed
-    list[i] = ("%s: %s%s of %s, %s"):format(node.name, node.frozen and "frozen " or "", node.stage,
-      #from > 0 and table.concat(from, " ") or "nobody", plain(told, 0))
-  end
-  list[#list + 1] = ("an epoch: %d steps"):format(g:epoch_steps())
-  return list
-end
 
 -- The first line in which they differ.
 local function difference(old, new)
@@ -64,6 +41,27 @@ end
 
 -- ---- taking and writing ----
 
+-- The steps of which there are files, the newest first.
+local function saved_steps(dir)
+  local steps = {}
+  for _, name in ipairs(sys.list(dir) or {}) do
+    local step = math.tointeger(tonumber(name:match "^checkpoint%-(%d+)%.safetensors$"))
+    if step and name == ("checkpoint-%d.safetensors"):format(step) then steps[#steps + 1] = step end -- "-08" is another's
+  end
+  table.sort(steps, function(a, b) return a > b end)
+  return steps
+end
+
+-- The steps that the run has saved before it went on: what lay in the folder before the run began is not its own.
+local function own_steps(dir)
+  local own, began = {}, sys.changed(dir .. "/settings.json")
+  for _, step in ipairs(saved_steps(dir)) do
+    local changed = sys.changed(("%s/checkpoint-%d.safetensors"):format(dir, step))
+    if began and changed and changed >= began then own[step] = true end
+  end
+  return own
+end
+
 -- new{ dir =, graph =, files = { metrics, ... }, every = text, max_time = text, total = steps or nil }
 function checkpoint.new(t)
   local self = setmetatable(t, checkpoint)
@@ -79,9 +77,10 @@ function checkpoint.new(t)
       ahead, k > 1 and (" and %d steps an update"):format(k) or "", least))
   end
   self.last_time, self.last_step, self.told = sys.now(), self.raw:step(), 0
+  self.saved, self.tried, self.written = own_steps(t.dir), 0, 0
   self.safe = self.last_step -- of a run that goes on: the file that it was read from stays with the next one
   self.about = json.encode { form = FORM, seed = t.graph._opt.seed, script = core.env().script:match "[^/]*$",
-    graph = checkpoint.describe(t.graph) }
+    graph = identity.describe(t.graph), same = identity.of(t.graph) }
   return self
 end
 
@@ -98,17 +97,6 @@ local function snapshot(self, path, step, extra, averages)
   return pcall(self.raw.snapshot, self.raw, path, KEY, json.encode(about), averages)
 end
 
--- The steps of which there are files, the newest first.
-local function saved_steps(dir)
-  local steps = {}
-  for _, name in ipairs(sys.list(dir) or {}) do
-    local step = math.tointeger(tonumber(name:match "^checkpoint%-(%d+)%.safetensors$"))
-    if step then steps[#steps + 1] = step end
-  end
-  table.sort(steps, function(a, b) return a > b end)
-  return steps
-end
-
 -- The weights that a stage begins with: a run that goes on from a checkpoint has them all from there, whether the file of its
 -- beginning is still somewhere or not.
 function checkpoint.first_weights(opt, path)
@@ -117,20 +105,30 @@ function checkpoint.first_weights(opt, path)
   return any == "any" and "" or path
 end
 
--- All but the newest and the one before it go.
+-- Of those that this run has saved all but the newest and the one before it go.
 local function tidy(self, newest)
-  if not ranks.first then return end
-  for _, step in ipairs(saved_steps(self.dir)) do
-    if step ~= newest and step ~= self.safe then os.remove(file_of(self, step)) end
+  self.saved[newest] = true
+  for step in pairs(self.saved) do
+    if step ~= newest and step ~= self.safe then
+      if ranks.first then os.remove(file_of(self, step)) end
+      self.saved[step] = nil
+    end
   end
   self.safe = newest
+end
+
+-- Standard error has it with --quiet, too: whoever trusts in checkpoints has to know that there is none.
+local function not_saved(self, step, words)
+  core.log("error", ("step %d was not saved%s"):format(step, words))
 end
 
 local function outcome(self, ok, why)
   local w = self.writing
   self.writing = nil
+  if w.best then self.best_written = ok end
+  self.written = self.written + (ok and 1 or 0)
   if not ok then
-    core.log("warn", ("step %d was not saved, what was saved before is still there: %s"):format(w.step, why))
+    not_saved(self, w.step, ", what was saved before is still there: " .. why)
   elseif not w.best then
     tidy(self, w.step)
     progress.print("saved step %d: %s", w.step, w.path)
@@ -158,9 +156,9 @@ local function take(self, boundary)
   if boundary % self.accumulate ~= 0 then return false end
   local path = file_of(self, boundary)
   local ok, got = snapshot(self, path, boundary)
-  self.last_time, self.last_step = sys.now(), boundary
+  self.last_time, self.last_step, self.tried = sys.now(), boundary, self.tried + 1
   if not ok then
-    core.log("warn", ("step %d was not saved: %s"):format(boundary, got))
+    not_saved(self, boundary, ": " .. got)
     return false
   end
   self.pending = { snapshot = got, path = path, step = boundary }
@@ -213,13 +211,39 @@ end
 -- The weights with which the step's evaluation was made are the best so far.
 function checkpoint:best(value)
   local path, step = self.dir .. "/best.safetensors", self.raw:boundary()
+  self.best_under_way, self.best_written, self.tried = true, false, self.tried + 1
   local ok, got = snapshot(self, path, step, { best = value }, true)
   if not ok then
-    core.log("warn", ("step %d was not saved: %s"):format(step, got))
+    not_saved(self, step, ": " .. got)
     return
   end
   write(self, { snapshot = got, path = path, step = step, best = true })
 end
+
+-- Whether the best weights that were saved last are on the disk; nil: that was asked before. The first rank writes them, and all
+-- have to know.
+function checkpoint:best_is_there()
+  if not self.best_under_way then return end
+  self.best_under_way = false
+  if self.writing and self.writing.best then poll(self, true) end
+  return ranks.told(function() return tostring(self.best_written) end) == "true"
+end
+
+-- What the best weights of a run that goes on say of the validation that chose them; nil: there are none.
+function checkpoint.best_of(dir)
+  local text = ranks.told(function()
+    local path = dir .. "/best.safetensors"
+    local meta = sys.there(path) and core.examine(path)
+    return meta and meta[KEY] or ""
+  end)
+  local about = json.decode(text)
+  local b = type(about) == "table" and about.best
+  if type(b) ~= "table" or math.type(b.step) ~= "integer" or type(b.value) ~= "number" or type(b.metric) ~= "string" then return end
+  return b
+end
+
+-- Whether saves were tried and none has worked.
+function checkpoint:failed() return self.tried > 0 and self.written == 0 end
 
 -- Behind the loop: what is under way is waited for; all of a run that is to end early is saved where it was not yet.
 function checkpoint:close(seen)
@@ -243,11 +267,8 @@ end
 
 -- The newest checkpoint that is whole and whose metrics are all there -> step, path, what it says; nil: there is none, and
 -- what the newest of those lacks that are there.
-local function newest(dir, lines)
+local function newest(dir, lines, damage)
   local newer = {} -- what they lack
-  for _, name in ipairs(sys.list(dir) or {}) do
-    if name:match "%.safetensors%.%w%w%w%w%w%w$" then os.remove(dir .. "/" .. name) end -- of a save that was cut short
-  end
   for _, step in ipairs(saved_steps(dir)) do
     local path = ("%s/checkpoint-%d.safetensors"):format(dir, step)
     local meta, why = core.examine(path)
@@ -257,7 +278,8 @@ local function newest(dir, lines)
     elseif meta and about.form ~= FORM then
       why = path .. ": another version of spcore wrote it"
     elseif meta and lines < step then
-      why = ("%s: metrics.jsonl has %d of the %d lines before it"):format(path, lines, step)
+      why = damage and ("%s: it is of step %d, but %s"):format(path, step, damage)
+        or ("%s: metrics.jsonl has %d of the %d lines before it"):format(path, lines, step)
     elseif meta then
       for _, words in ipairs(newer) do core.log("warn", words .. "; an older one is taken") end
       return step, path, about
@@ -267,22 +289,30 @@ local function newest(dir, lines)
   return nil, newer[1]
 end
 
--- Bytes of the lines of steps before `step`, and their number; nil: there is no such file.
+-- Bytes of the lines of steps before `step`, their number, and what is wrong with the line behind them where it is whole and
+-- damaged; nil: there is no such file. A last line without its end is of a run that was killed.
 local function lines_before(path, step)
-  local file, bytes, n = io.open(path, "rb"), 0, 0
+  local file, bytes, n, last, damage = io.open(path, "rb"), 0, 0, -1, nil
   if not file then return end
   for line in file:lines "L" do
-    local number = math.tointeger(tonumber(line:match '"step": ?(%d+)[,}]'))
-    if not number or number >= step or line:sub(-1) ~= "\n" then break end
-    bytes, n = bytes + #line, n + 1
+    if line:sub(-1) ~= "\n" then break end
+    local m, why = json.decode(line)
+    local number = type(m) == "table" and math.type(m.step) == "integer" and m.step
+    if not number or number <= last then
+      damage = ("%s: line %d is damaged: %s"):format(path, n + 1, type(m) ~= "table" and (why or "it is no object")
+        or number and ("step %d stands behind step %d"):format(number, last) or "it names no step")
+      break
+    end
+    if number >= step then break end
+    bytes, n, last = bytes + #line, n + 1, number
   end
   file:close()
-  return bytes, n
+  return bytes, n, damage
 end
 
 local function find(dir)
-  local _, lines = lines_before(dir .. "/metrics.jsonl", math.maxinteger)
-  local step, path_or_lack, about = newest(dir, lines or 0)
+  local _, lines, damage = lines_before(dir .. "/metrics.jsonl", math.maxinteger)
+  local step, path_or_lack, about = newest(dir, lines or 0, damage)
   if step then return json.encode { step = step, path = path_or_lack, about = about } end
   return json.encode { lacks = path_or_lack, lines = lines or 0, complete = sys.there(dir .. "/summary.json") }
 end
@@ -304,12 +334,16 @@ function checkpoint.resume(g, dir, override, steps)
     core.fail(("--resume %s: the run is to have %d steps, and its checkpoint is at step %d: take more"):format(dir, steps, step))
   end
   if step then
-    local old, new = difference(about.graph, checkpoint.describe(g))
+    local old, new = difference(about.graph, identity.describe(g))
     if old and not override then
       core.fail(("--resume %s: the graph is another one: it was '%s' and is '%s'; --override goes on all the same"):format(dir,
         old, new))
     end
     if old then progress.print("--override: '%s' becomes '%s'", old, new) end
+    -- Other data, or another script, is nothing to be silent about, with --quiet neither.
+    for _, line in ipairs(type(about.same) == "table" and identity.differences(about.same, identity.of(g)) or {}) do
+      if ranks.first then core.log("error", ("--resume %s: %s"):format(dir, line)) end
+    end
     g:load { path, prefix = "" }
     g:seek(step)
     for name, live in pairs(type(about.live) == "table" and about.live or {}) do

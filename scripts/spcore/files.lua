@@ -35,6 +35,40 @@ function files.write(path, text)
   if not ok or not closed then core.fail(("%s: %s"):format(path, why or why_closed)) end
 end
 
+-- Names of files that are not yet whole. Nobody but spcore makes such names, so what a killed process leaves can be removed.
+function files.temporary(path)
+  local parent, name = path:match "^(.*/)([^/]*)$"
+  return ("%s.%s.spcore-%s"):format(parent or "", name or path, core.checksum(path .. sys.now()):sub(1, 6))
+end
+
+-- Replaces a whole file: who reads it meanwhile sees the old one, and what a link of that name points to stays as it is.
+function files.replace(path, text)
+  local new = files.temporary(path)
+  local file, why = sys.create(new)
+  if not file then core.fail(why) end
+  local ok, closed, why_closed
+  ok, why = file:write(text)
+  closed, why_closed = file:close()
+  ok, why = ok and closed, why or why_closed
+  if ok then ok, why = os.rename(new, path) end
+  if ok then return end
+  os.remove(new)
+  core.fail(("%s: %s"):format(path, why))
+end
+
+-- Removes what saves that were cut short have left in a folder: files of names that `files.temporary` and formats of weights
+-- give to one of `names` (patterns), none older than the file `since`.
+function files.tidy(dir, names, since)
+  local least = sys.changed(since)
+  for _, name in ipairs(sys.list(dir) or {}) do
+    local of, path = name:match "^%.(.+)%.spcore%-%w%w%w%w%w%w$", dir .. "/" .. name
+    local changed = of and least and sys.changed(path)
+    for _, pattern in ipairs(changed and changed >= least and names or {}) do
+      if of:find("^" .. pattern .. "$") then os.remove(path) end
+    end
+  end
+end
+
 local pictures = { jpg = true, jpeg = true, png = true, webp = true, tif = true, tiff = true }
 
 -- Does a name end as those of the images do that stages read?

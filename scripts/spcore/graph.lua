@@ -1,9 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- The graph as a script sees it: g.stage{...} adds a stage, g:train, g:steps, g:evaluate ... run it.
-local checkpoint = require "spcore.checkpoint"
 local core = require "spcore.core"
 local devices = require "spcore.device"
-local files = require "spcore.files"
+local identity = require "spcore.identity"
 local progress = require "spcore.progress"
 local merge_traces = require "spcore.rank_traces"
 local models = require "spcore.models"
@@ -276,18 +275,12 @@ graph._apply = apply
 local function compare_ranks(self)
   local names, values = {}, {}
   local function add(name, value) names[#names + 1], values[#names + 1] = name, tostring(value) end
-  add("the script", core.checksum(files.read(core.env().script_path)))
-  add("the shards of a step (--shards)", self._opt.shards)
-  for i, line in ipairs(checkpoint.describe(self)) do add("the graph, line " .. i, line) end
-  for _, e in ipairs(self._evals) do add(("the steps between evaluations on '%s'"):format(e.data.name), e.every) end
-  for _, path in ipairs(self._raw:plugins()) do
-    local name = path:match "[^/]*$"
-    add(("plugin %s (all have to load the same build)"):format(name), core.checksum(files.read(path)))
+  for _, e in ipairs(identity.of(self)) do
+    local kind, what, value = table.unpack(e)
+    if kind ~= "times" then add(kind == "plugin" and what .. " (all have to load the same build)" or what, value) end
   end
-  add("the seed (--seed)", self._opt.seed)
   add("the steps between comparisons (--check-replicas)", self._opt.check_replicas or "default")
   add("whether there is a trace (--trace)", self._trace ~= false)
-  if self._opt.device == "cpu" then add("threads (--threads N takes N on each host)", core.env().threads) end
   core.same(names, values)
   self._compared = true
 end

@@ -76,6 +76,13 @@ local function recall(self)
     end
   end
   self.loss = last and json.decode(last).loss
+  -- Where the save of a validation's weights failed, the best one is that whose weights there are.
+  if not self.best or (rawget(self.opt, "checkpoint_every") or "") == "" then return end
+  local b = checkpoint.best_of(self.dir)
+  if not b then self.best = nil
+  elseif b.metric == self.best.metric and b.step < self.best.step then
+    self.best = { worth = best.worth(b.metric, { [b.metric] = b.value }), metric = b.metric, value = b.value, step = b.step }
+  end
 end
 
 local function note_resume(dir, step, changed)
@@ -87,6 +94,9 @@ local function note_resume(dir, step, changed)
   local file, why = io.open(dir .. "/resumed.jsonl", "ab")
   local ok = file and file:write(json.encode(t), "\n")
   if file and not file:close() or not ok then core.fail(("%s/resumed.jsonl: %s"):format(dir, why or "writing failed")) end
+  ok, why = sys.sync(dir .. "/resumed.jsonl")
+  if not ok then core.fail(why) end
+  sys.sync(dir)
 end
 
 -- There is nothing to do where the run has come to its end.
@@ -122,6 +132,7 @@ local function go_on(t, dir, settings)
   local lock = ranks.first and folder.reclaim(dir) or folder.nowhere()
   end_if_done(dir, t.opt)
   run_settings.print(settings, dir)
+  if ranks.first then folder.tidy(dir) end
   local step = checkpoint.resume(t.graph, dir, t.opt.override, t.steps)
   if not ranks.first then return lock, folder.nowhere() end
   note_resume(dir, step, args.changed)
@@ -230,7 +241,7 @@ local function new(t)
   metrics:setvbuf "no"
   local first = t.graph:step()
   local self = setmetatable({
-    dir = dir, settings = settings, graph = t.graph, lock = lock, metrics = metrics, metrics_bytes = metrics:seek "end",
+    dir = dir, opt = opt, settings = settings, graph = t.graph, lock = lock, metrics = metrics, metrics_bytes = metrics:seek "end",
     began = sys.now(), seen = 0, images = 0, first = first, unsaved = false, save_weights = t.weights ~= false,
     epochs = (t.epochs or 0) > 0 and t.epochs, classes = names_of(t.classes),
     total = t.steps, best_by = rawget(opt, "best_by") or "auto", patience = rawget(opt, "patience") or 0,
@@ -314,8 +325,15 @@ local function figure(name, v)
   return name .. (v == v and (" %.3f"):format(v) or " -")
 end
 
+-- The best validation is one whose weights there are: where their save failed, it is the one before.
+local function settle_best(self)
+  if self.checkpoint and self.checkpoint:best_is_there() == false then self.best = self.best_before end
+end
+
 local function note_eval(self, step, eval)
   best.demand(self.best_by, eval, self.patience > 0)
+  settle_best(self)
+  self.best_before = self.best
   local is_best = consider(self, step, eval, self.graph._raw:boundary())
   local b = self.best
   if is_best and self.checkpoint then self.checkpoint:best { metric = b.metric, value = b.value, step = step } end
@@ -526,13 +544,14 @@ function run:finish(text)
   self.bar:close()
   local c = self.checkpoint
   if c then c:close(self.last and self.last + 1 or self.first) end
+  settle_best(self)
   self.metrics:close()
   if self.board then self.board:close() end
   if self.samples then self.samples:close() end
   local why = self.save_weights and save(self)
   local cut_short = core.interrupted() or (c and c.stopped)
   local told = not cut_short and not why and summary_of(self)
-  if told and ranks.first then files.write(self.dir .. "/summary.json", json.encode(told, true) .. "\n") end
+  if told and ranks.first then files.replace(self.dir .. "/summary.json", json.encode(told, true) .. "\n") end
   self.lock:close()
   if c then self.graph._raw:hold(false) end
   if why then core.fail(why) end
@@ -544,6 +563,9 @@ function run:finish(text)
   if cut_short and c then progress.print("go on with: spcore run %s --resume %s", core.env().script, self.dir) end
   if ranks.first then io.stdout:write(self.dir, text and ": " .. text or "", "\n") end
   io.stdout:flush()
+  if c and c:failed() and ranks.first then
+    core.fail(("%s: no checkpoint of %d could be saved; see the lines before for the reasons"):format(self.dir, c.tried))
+  end
 end
 
 return new

@@ -7,14 +7,31 @@ local sys = require "spcore.sys"
 
 local folder = {}
 
--- What a folder holds that holds a run.
-local held = { "settings.json", "metrics.jsonl", "weights.safetensors", "checksums.jsonl" }
+-- What a run makes in its folder, as patterns.
+local made = {
+  "settings%.json", "metrics%.jsonl", "weights%.safetensors", "weights%-last%.safetensors", "best%.safetensors",
+  "checkpoint%-%d+%.safetensors", "checksums%.jsonl", "resumed%.jsonl", "summary%.json", "samples", "events%.out%.tfevents%..*",
+}
 
-local function refuse(dir)
+-- Whose content a run that goes on adds to, or cuts.
+local added_to = { "settings.json", "metrics.jsonl", "checksums.jsonl", "resumed.jsonl" }
+
+local function refuse(dir, name)
   if sys.locked(dir .. "/settings.json") then
     core.fail(("--out: %s is written by another run, which is under way; name another folder"):format(dir))
   end
-  core.fail(("--out: %s holds a run already; name another folder or remove it"):format(dir))
+  core.fail(("--out: %s holds %s of a run already; name another folder or remove it"):format(dir, name))
+end
+
+-- The first name in a folder that a run would give to a file of its own, also that of a link which leads nowhere.
+local function of_a_run(dir)
+  local names = sys.list(dir) or {}
+  table.sort(names)
+  for _, name in ipairs(names) do
+    for _, pattern in ipairs(made) do
+      if name:find("^" .. pattern .. "$") then return name end
+    end
+  end
 end
 
 -- A folder asked for may be there, but must not hold a run: nothing is overwritten.
@@ -25,9 +42,8 @@ function folder.given(path)
   if ok then return path end
   if kind ~= "exists" then core.fail("--out: " .. why) end
   if sys.kind(path) ~= "dir" then core.fail(("--out: %s is not a folder"):format(path)) end
-  for _, file in ipairs(held) do
-    if sys.there(path .. "/" .. file) then refuse(path) end
-  end
+  local name = of_a_run(path)
+  if name then refuse(path, name) end
   return path
 end
 
@@ -47,17 +63,20 @@ end
 -- stays open and locked while the run is under way, which is what the other is told; where a file system knows no locks, it
 -- is told less.
 function folder.claim(dir, text)
-  local temporary = ("%s/settings.json.%s"):format(dir, core.checksum(text .. sys.now()):sub(1, 6))
+  local temporary = files.temporary(dir .. "/settings.json")
   local file, why = sys.create(temporary)
   if not file then core.fail(why) end
   sys.lock(file)
   local ok, kind
   ok, why = file:write(text, "\n")
   if ok then ok, why = file:flush() end
+  if ok then ok, why = sys.sync(temporary) end
   if ok then ok, why, kind = sys.link(temporary, dir .. "/settings.json") end
   os.remove(temporary)
-  if kind == "exists" then refuse(dir) end
+  if kind == "exists" then refuse(dir, "settings.json") end
   if not ok then core.fail(("%s/settings.json: %s"):format(dir, why)) end
+  sys.sync(dir) -- where a file system cannot sync folders, its files are whole all the same
+  sys.sync(dir .. "/..")
   return file
 end
 
@@ -68,11 +87,19 @@ function folder.reclaim(dir)
     if sys.locked(path) then core.fail(("--resume %s: the run is under way"):format(dir)) end
   end
   refuse_locked()
+  for _, name in ipairs(added_to) do
+    if sys.there(dir .. "/" .. name) and not sys.changed(dir .. "/" .. name) then
+      core.fail(("--resume %s: %s there is a link, or no file; put the file itself there"):format(dir, name))
+    end
+  end
   local file, why = io.open(path, "r+b")
   if not file then core.fail(why) end
   if not sys.lock(file) then refuse_locked() end
   return file
 end
+
+-- Removes what a process left that was killed while it saved.
+function folder.tidy(dir) files.tidy(dir, made, dir .. "/settings.json") end
 
 -- What other ranks than the first have in the place of a file.
 function folder.nowhere()

@@ -23,9 +23,7 @@ function samples.new(t)
     dir = t.dir .. "/samples", graph = t.graph, wire = t.wire, count = math.min(t.count, samples.most), classes = t.classes,
     told = false,
   }, samples)
-  for _, name in ipairs(ranks.first and sys.list(self.dir) or {}) do
-    if name:find "^weights%.safetensors" then os.remove(self.dir .. "/" .. name) end -- of a run that was killed
-  end
+  if ranks.first then files.tidy(self.dir, { "weights%.safetensors", "%w+%-%d+%.png", "samples%.json" }, t.dir .. "/settings.json") end
   local old = t.best and json.read(self.dir .. "/samples.json")
   if type(old) == "table" and type(old.best) == "table" and old.best.step == t.best then self.best = old.best end
   return self
@@ -120,12 +118,7 @@ end
 
 -- ---- files ----
 
--- Another name first: who reads the file while it is written sees the old one.
-local function replace(path, bytes)
-  files.write(path .. ".new", bytes)
-  local ok, why = os.rename(path .. ".new", path)
-  if not ok then core.fail(why) end
-end
+local replace = files.replace
 
 local function name_of(self, class) return self.classes and self.classes[class + 1] or tostring(class) end
 

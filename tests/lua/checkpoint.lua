@@ -63,3 +63,19 @@ for line, wanted in pairs {
   table.sort(steps)
   t.eq(table.concat(steps, " "), wanted[1], line)
 end
+
+-- ---- what makes a folder a run's is on the disk before anything is said of it ----
+t.write(dir.path .. "/synced.lua", [[
+local sys = require "spcore.sys"
+local sync = sys.sync
+function sys.sync(path)
+  local file <close> = assert(io.open("synced", "a"))
+  file:write(path:gsub("spcore%-%w+$", "spcore"), "\n")
+  return assert(sync(path))
+end
+]] .. read "toy.lua")
+t.eq(t.spcore(dir.path, "run synced.lua --device cpu --no-tensorboard --quiet --out disk --at 4"), 137)
+t.eq(read "synced", "disk/.settings.json.spcore\ndisk\ndisk/..\n")
+t.eq(t.spcore(dir.path, "run synced.lua --device cpu --no-tensorboard --quiet --resume disk --override --at -1"), 0)
+t.match(read "synced", "disk/%.%.\ndisk/resumed.jsonl\ndisk\n$")
+t.eq(select("#", sys.sync(dir.path .. "/nowhere")), 3)

@@ -161,9 +161,17 @@ t.one_line(err, "flipped/checkpoint%-24.safetensors: damaged: .*; an older one i
 t.match(out, "resumed at step 16")
 same("whole", "flipped")
 t.write(killed "short", text:sub(1, 200))
-t.write(dir.path .. "/short/checkpoint-16.safetensors.abcdef", "of a save that was cut short")
+local cut_short, older = "/short/.checkpoint-16.safetensors.spcore-abcdef", "/short/.best.safetensors.spcore-abcdef"
+t.write(dir.path .. cut_short, "of a save that was cut short")
+t.write(dir.path .. older, "older than the run")
+os.execute("touch -d 2001-01-01 " .. dir.path .. older)
+local users = { "/short/best.safetensors.backup", "/short/best.safetensors.sha256", "/short/weights.safetensors.readme",
+  "/short/checkpoint-08.safetensors", "/short/.notes.spcore-abcdef" }
+for _, name in ipairs(users) do t.write(dir.path .. name, "of the user") end
 t.match(select(2, run "--resume short --override --at -1"), "resumed at step 16")
-t.ok(not sys.there(dir.path .. "/short/checkpoint-16.safetensors.abcdef"))
+t.ok(not sys.there(dir.path .. cut_short))
+t.eq(t.read(dir.path .. older), "older than the run")
+for _, name in ipairs(users) do t.eq(t.read(dir.path .. name), "of the user", name) end
 same("whole", "short")
 killed "lines"
 text = t.read(dir.path .. "/lines/metrics.jsonl")
@@ -171,6 +179,20 @@ t.write(dir.path .. "/lines/metrics.jsonl", text:match(("[^\n]*\n"):rep(20)) .. 
 code, out, err = run "--resume lines --override --at -1"
 t.one_line(err, "checkpoint%-24.safetensors: metrics.jsonl has 20 of the 24 lines before it; an older one is taken\n$")
 same("whole", "lines")
+path = killed "damage"
+text = t.read(path)
+t.ok(text:find('\\"lr\\":0.0199', 1, true), "what is live is in the metadata")
+t.write(path, (text:gsub('(\\"lr\\":)0.0199', "%19.0199", 1)))
+code, out, err = run "--resume damage --override --at -1"
+t.one_line(err, "checkpoint%-24.safetensors: damaged: its metadata has the checksum .*; an older one is taken\n$")
+same("whole", "damage")
+killed "bytes"
+text = t.read(dir.path .. "/bytes/metrics.jsonl")
+local begin = #text:match(("[^\n]*\n"):rep(20))
+t.write(dir.path .. "/bytes/metrics.jsonl", text:sub(1, begin) .. text:sub(begin + 1):gsub('"loss":', '"loss";', 1))
+code, out, err = run "--resume bytes --override --at -1"
+t.one_line(err, "checkpoint%-24.safetensors: it is of step 24, but bytes/metrics.jsonl: line 21 is damaged: .*; an older one is taken\n$")
+same("whole", "bytes")
 killed "none" -- of whose checkpoints none can be gone on with: nothing is begun anew, nor is a line lost
 for step = 8, 24, 8 do
   path = ("%s/none/checkpoint-%d.safetensors"):format(dir.path, step)
@@ -188,6 +210,15 @@ t.eq(run "--out full --at 4 --command 'mkdir -p full/checkpoint-16.safetensors/x
 code, out, err = run "--out full2 --at 4 --command 'mkdir -p full2/checkpoint-16.safetensors/x' --checkpoint-every 8"
 t.eq(code, 0)
 t.one_line(err, "step 16 was not saved, what was saved before is still there: .*checkpoint%-16")
+-- Names that no save can replace: each failure is told with --quiet, too, and a run without any save ends with an error.
+local taken = {}
+for step = 8, 32, 8 do taken[#taken + 1] = ("full3/checkpoint-%d.safetensors/x"):format(step) end
+local all = table.concat(taken, " ")
+code, out, err = run("--out full3 --at 0 --command 'mkdir -p " .. all .. " full3/best.safetensors/x' --checkpoint-every 8 --quiet")
+t.eq(code, 1)
+t.match(err, "step 8 was not saved, .*step 32 was not saved, .*full3: no checkpoint of %d+ could be saved")
+t.ok(not t.read(dir.path .. "/full3/summary.json"):find '"best"', "weights of the best validation are nowhere")
+t.ok(sys.there(dir.path .. "/full3/weights.safetensors"))
 
 -- ---- what is refused ----
 local function refused(line, pattern, status, script)
@@ -207,7 +238,8 @@ refused("--max-time 100", "%-%-max%-time '100': a time such as 90s, 5m, 2h is wa
 t.write(dir.path .. "/toy.lua", (t.read(dir.path .. "/toy.lua"):gsub("momentum = 0.5", "momentum = 0.75")))
 refused("--resume r", "the graph is another one: it was 'sgd: sgd of .*0.5.*' and is 'sgd: sgd of .*0.75.*'; %-%-override goes on", 1)
 code, out, err = run "--resume r --override --at -1 --steps 44"
-t.eq(code .. err, "0")
+t.eq(code, 0)
+t.one_line(err, "%-%-resume r: the script: not as the checkpoint knows it: ")
 t.match(out, "%-%-override: steps was 40 and is 44\n")
 t.match(out, "%-%-override: 'sgd: ")
 t.match(t.read(dir.path .. "/r/summary.json"), '"steps": 44')

@@ -80,7 +80,7 @@ t.eq(lines("a/b/c/metrics.jsonl"), 7)
 local err
 code, out, err = run "--quiet --out a/b/c"
 t.eq(code, 1)
-t.one_line(err, "a/b/c holds a run already")
+t.one_line(err, "a/b/c holds %S+ of a run already")
 t.write(dir.path .. "/file", "")
 code, out, err = run "--out file"
 t.one_line(err, "file is not a folder")

@@ -37,7 +37,7 @@ end
 local function other(out) -- a run beside the one under test
   return ("'%s' run toy.lua --quiet --device cpu --seed 2 --out %s 2>second"):format(t.program, out)
 end
-local holds = "%-%-out: %w+ holds a run already; name another folder or remove it\n$"
+local holds = "%-%-out: %w+ holds %S+ of a run already; name another folder or remove it\n$"
 
 -- Under way, over, and killed: what the next run is told.
 t.eq(run(('--out one --during "%s"'):format(other "one")), 0)
@@ -63,11 +63,12 @@ for _, name in ipairs { "new", "empty" } do
 end
 
 -- Links that lead nowhere are not followed.
-for _, name in ipairs { "settings.json", "metrics.jsonl", "weights.safetensors", "checksums.jsonl" } do
+for _, name in ipairs { "settings.json", "metrics.jsonl", "weights.safetensors", "checksums.jsonl", "summary.json", "samples",
+  "best.safetensors", "checkpoint-7.safetensors", "weights-last.safetensors", "resumed.jsonl" } do
   assert(os.execute(("mkdir '%s/%s' && ln -s ../target '%s/%s/%s'"):format(dir.path, name, dir.path, name, name)))
   code, out, err = run("--checksums --out " .. name)
   t.eq(code, 1, name)
-  t.one_line(err, "%-%-out: " .. name:gsub("%.", "%%.") .. " holds a run already")
+  t.one_line(err, "%-%-out: " .. name:gsub("[.-]", "%%%0") .. " holds " .. name:gsub("[.-]", "%%%0") .. " of a run already")
   t.eq(sys.kind(dir.path .. "/target"), nil, "what " .. name .. " leads to")
 end
 

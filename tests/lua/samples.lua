@@ -59,9 +59,11 @@ end
 
 -- A run that goes on: the best one is that of its file, or there is none yet.
 train(seg .. "--out again --checkpoint-every 8")
-t.write(file "again/samples/weights.safetensors.Ab12Cd", "of a process that was killed")
+t.write(file "again/samples/.weights.safetensors.spcore-Ab12Cd", "of a process that was killed")
+t.write(file "again/samples/weights.safetensors.backup", "of the user")
 train "train_seg.lua --resume again --override --steps 30 --lr 1e-9"
-t.eq(sys.there(file "again/samples/weights.safetensors.Ab12Cd"), false)
+t.eq(sys.there(file "again/samples/.weights.safetensors.spcore-Ab12Cd"), false)
+t.eq(t.read(file "again/samples/weights.safetensors.backup"), "of the user")
 told = json.read(file "again/samples/samples.json")
 t.eq(told.last.step, 29)
 same_masks("again", "last", "")

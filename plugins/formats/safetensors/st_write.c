@@ -118,11 +118,12 @@ static void sync_folder(const char *path) {
 }
 
 static int write_sorted(sp_ctx *ctx, const char *path, const char *header, const sp_entry *const *sorted, size_t n) {
-  size_t cap = strlen(path) + 16;
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  size_t cap = strlen(path) + 32;
   char *temp = malloc(cap);
   int fd, rc;
   if (!temp) return ctx->host->fail(ctx, SP_E_NOMEM, "%s: no memory", path);
-  snprintf(temp, cap, "%s.XXXXXX", path);
+  snprintf(temp, cap, "%.*s.%s.spcore-XXXXXX", (int)(name - path), path, name); /* a name that nobody else gives */
   fd = mkstemp(temp);
   if (fd < 0) {
     rc = ctx->host->fail(ctx, SP_E_IO, "%s: can't be written: %s", path, strerror(errno));

@@ -152,7 +152,8 @@ int im_save(im_encoder *e, const char *path) {
   char temp[4096];
   if (snprintf(temp, sizeof temp, "%s.part-%ld", path, (long)getpid()) >= (int)sizeof temp)
     return say(e, SP_E_INVALID, "the path is longer than %zu bytes", sizeof temp);
-  int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  unlink(temp); /* of a process with this number that was killed; a link that somebody has put there is not followed */
+  int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return say(e, SP_E_IO, "%s", strerror(errno));
   int rc = put(e, fd);
   if (close(fd) && !rc) rc = say(e, SP_E_IO, "%s", strerror(errno));

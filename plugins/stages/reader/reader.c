@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * reader.c - the stage `reader`: samples by their ids, from a folder or made up, filled by several threads at once. */
+#include "digest.h"
 #include "table.h"
 
 #include <inttypes.h>
@@ -106,6 +107,7 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[5] = (sp_attr){.name = "splits", .text = self->splits};
   self->attrs[6] = (sp_attr){
       .name = "files", .value = self->table ? (double)self->total : 0, .item = self->table ? file_item : NULL};
+  self->attrs[7] = (sp_attr){.name = "digest", .value = self->table ? 2 : 0, .item = self->table ? rd_digest : NULL};
   return SP_OK;
 }
 

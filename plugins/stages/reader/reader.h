@@ -92,7 +92,7 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[512], splits[64];
-  sp_attr attrs[7];
+  sp_attr attrs[8];
   int warned; /* of an output that the data does not have */
   im_work work;
 };
