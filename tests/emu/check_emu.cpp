@@ -489,6 +489,16 @@ START_TEST(device_says_what_it_is) {
   ck_assert_str_eq(p.name, "CUDA emulator (tests)");
   ck_assert_int_eq(cudaSetDevice(1), cudaErrorInvalidDevice);
   ck_assert_str_eq(cudaGetErrorName(cudaGetLastError()), "cudaErrorInvalidDevice");
+  ck_assert_int_eq(p.major * 10 + p.minor, 90);
+  ck_assert_int_eq(p.multiProcessorCount, 4);
+  setenv("SPCORE_EMU_CAPABILITY", "100", 1);
+  setenv("SPCORE_EMU_MULTIPROCESSORS", "132", 1);
+  ck_assert_int_eq(cudaGetDeviceProperties(&p, 0), cudaSuccess);
+  unsetenv("SPCORE_EMU_CAPABILITY");
+  unsetenv("SPCORE_EMU_MULTIPROCESSORS");
+  ck_assert_int_eq(p.major, 10);
+  ck_assert_int_eq(p.minor, 0);
+  ck_assert_int_eq(p.multiProcessorCount, 132);
 }
 END_TEST
 

@@ -3,6 +3,8 @@
  */
 #include "kernel_kit.h"
 
+#include <stdlib.h>
+
 typedef struct layer {
   int64_t n, h, w, in, out;
   int k, stride, bias, plus, relu;
@@ -86,12 +88,31 @@ START_TEST(choices) {
 }
 END_TEST
 
+/* Groups of warps multiply on 9.0 alone: neither an older device nor a newer one takes the layer. */
+START_TEST(devices) {
+  static const struct {
+    const char *capability;
+    int takes;
+  } all_devices[] = {{"75", 0}, {"80", 0}, {"89", 0}, {"90", 1}, {"100", 0}, {"120", 0}};
+  nnk_map x = {NULL, NNK_BF16, 0, 8, 256, 16, 16};
+  int three[2] = {3, 3}, one[2] = {1, 1};
+  for (size_t i = 0; i < sizeof all_devices / sizeof *all_devices; i++) {
+    ck_assert_int_eq(setenv("SPCORE_EMU_CAPABILITY", all_devices[i].capability, 1), 0);
+    ck_assert_msg(nnk_wide(&x, &x, three, one, one) == all_devices[i].takes, "capability %s",
+                  all_devices[i].capability);
+    ck_assert_int_eq(nnk_wide_shape(&x, &x, three, one, one), 1);
+  }
+  ck_assert_int_eq(unsetenv("SPCORE_EMU_CAPABILITY"), 0);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("wide");
   TCase *c = tcase_create("forward");
   tcase_set_timeout(c, 300);
   tcase_add_loop_test(c, shapes, 0, sizeof all / sizeof *all);
   tcase_add_test(c, choices);
+  tcase_add_test(c, devices);
   suite_add_tcase(suite, c);
   return kit_run(suite);
 }
