@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,18 +18,22 @@
 #include "base/util.h"
 
 static _Thread_local const sp_crash_call *current;
+static _Thread_local sp_crash_call copy; /* of *current: that lies in a frame, which is gone when the thread has ended */
 static _Thread_local uintptr_t stack_top; /* about where this thread's stack begins; 0: not known */
+
+void sp_crash_adopt(const sp_crash_call *call) {
+  current = call;
+  if (call) copy = *call;
+}
 
 void sp_crash_enter(sp_crash_call *call) {
   call->outer = current;
-  current = call;
+  sp_crash_adopt(call);
 }
 
-void sp_crash_leave(void) { current = current->outer; }
+void sp_crash_leave(void) { sp_crash_adopt(current->outer); }
 
 const sp_crash_call *sp_crash_current(void) { return current; }
-
-void sp_crash_adopt(const sp_crash_call *call) { current = call; }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
@@ -136,7 +141,10 @@ static const struct {
              {SIGBUS, "a bad memory access (SIGBUS)"},
              {SIGILL, "an illegal instruction (SIGILL)"},
              {SIGFPE, "an integer division by zero or overflow (SIGFPE)"},
-             {SIGABRT, "abort() (SIGABRT)"}};
+             {SIGABRT, "abort() (SIGABRT)"},
+             {SIGTRAP, "a trap (SIGTRAP)"}, /* what __builtin_trap() is on ARM */
+             {SIGSYS, "a system call that is not allowed (SIGSYS)"}};
+static bool watched[SP_ARRAY(fatal)]; /* its handler is ours; others, such as a sanitizer's, are left alone */
 
 static uintptr_t stack_bytes; /* of the largest stack that a thread of ours has */
 
@@ -167,19 +175,54 @@ static void on_crash(int sig, siginfo_t *info, void *context) {
   raise(sig);
 }
 
-/* Called by exit(), on the thread that called it. */
-static void on_exit_call(void) {
+/* Ends the program where a plugin's code took a way out that returns to nobody. */
+static void end_program(const char *left) {
   words w = {.n = 0};
   const char *file = current ? NULL : file_on_stack();
-  if (!current && !file) return;
+  char thread[16] = "";
   add(&w, "spcore: ");
-  if (current) add_call(&w, current);
-  else add(&w, file);
-  add(&w, " called exit(), which ends the whole program: a plugin returns a status instead");
+  if (current) {
+    add_call(&w, current);
+  } else if (file) {
+    add(&w, file);
+  } else {
+    add(&w, "a plugin's code on thread '");
+    add(&w, pthread_getname_np(pthread_self(), thread, sizeof thread) ? "?" : thread);
+    add(&w, "'");
+  }
+  add(&w, left);
+  add(&w, ": a plugin returns a status instead");
   fflush(stdout);
   print(&w);
   _exit(1);
 }
+
+/* Called by exit() and quick_exit(), on the thread that called it. */
+static void on_exit_call(void) {
+  if (current || file_on_stack()) end_program(" called exit(), which ends the whole program");
+}
+
+/* ---- threads that end -------------------------------------------------------------------------------------------- */
+
+static pthread_key_t thread_key; /* not NULL: this thread ends by returning from its function, or not at all */
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static bool have_thread_key;
+
+static void on_thread_end(void *arg) {
+  (void)arg;
+  if (current) current = &copy;
+  end_program(" ended its thread, by pthread_exit() or pthread_cancel(), which would leave the program waiting for ever");
+}
+
+static void make_thread_key(void) { have_thread_key = !pthread_key_create(&thread_key, on_thread_end); }
+
+void sp_crash_thread(bool stays) {
+  static char any;
+  pthread_once(&thread_once, make_thread_key);
+  if (have_thread_key) pthread_setspecific(thread_key, stays ? &any : NULL);
+}
+
+/* ---- watching ---------------------------------------------------------------------------------------------------- */
 
 void sp_crash_stack(void *stack) {
   static _Thread_local bool ours;
@@ -190,20 +233,42 @@ void sp_crash_stack(void *stack) {
   stack_top = ours ? (uintptr_t)__builtin_frame_address(0) : 0;
 }
 
+static void watch_signal(int sig) {
+  struct sigaction sa;
+  memset(&sa, 0, sizeof sa);
+  sa.sa_sigaction = on_crash;
+  sa.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigfillset(&sa.sa_mask); /* a crash in here ends the program at once */
+  sigaction(sig, &sa, NULL);
+}
+
 void sp_crash_watch(void) {
   static char stack[SP_CRASH_STACK];
   struct rlimit limit;
   bool limited = !getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < (rlim_t)1 << 30;
   stack_bytes = (limited ? (uintptr_t)limit.rlim_cur : (uintptr_t)8 << 20) + SP_CRASH_STACK;
   sp_crash_stack(stack);
+  sp_crash_thread(true);
   atexit(on_exit_call);
+  at_quick_exit(on_exit_call);
   for (size_t i = 0; i < SP_ARRAY(fatal); i++) {
-    struct sigaction sa, old;
+    struct sigaction old;
     if (sigaction(fatal[i].sig, NULL, &old) || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL) continue;
-    memset(&sa, 0, sizeof sa);
-    sa.sa_sigaction = on_crash;
-    sa.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    sigfillset(&sa.sa_mask); /* a crash in here ends the program at once */
-    sigaction(fatal[i].sig, &sa, NULL);
+    watched[i] = true;
+    watch_signal(fatal[i].sig);
+  }
+}
+
+void sp_crash_keep(const char *who) {
+  for (size_t i = 0; i < SP_ARRAY(fatal); i++) {
+    struct sigaction now;
+    if (!watched[i] || sigaction(fatal[i].sig, NULL, &now) || now.sa_sigaction == on_crash) continue;
+    if (!(now.sa_flags & SA_SIGINFO) && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)) {
+      watch_signal(fatal[i].sig);
+      continue;
+    }
+    watched[i] = false;
+    sp_log(SP_LOG_WARN, "%s: handles %s itself, so a crash may end the program without a line that names the stage", who,
+           fatal[i].words);
   }
 }

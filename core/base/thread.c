@@ -21,7 +21,9 @@ static void *thread_main(void *arg) {
   start *s = arg;
   sp_crash_stack(s->crash_stack);
   fesetenv(FE_DFL_ENV); /* not that of the thread that started it */
+  sp_crash_thread(true);
   void *result = s->fn(s->arg);
+  sp_crash_thread(false);
   sp_crash_stack(NULL);
   free(s);
   return result;

@@ -264,6 +264,7 @@ static int open_object(sp_plugin_file *f, const char *path, sp_err *err) {
   void *so = dlopen(f->path, RTLD_NOW | RTLD_LOCAL);
   if (!so) return dl_failure(path, f->path, dlerror(), err);
   sp_crash_file(path, so);
+  sp_crash_keep(path);
   const sp_plugin *p = enter(path, so, err);
   if (!p || check_abi(path, p, err)) return err->status;
   if (take_plugin(f, p, err)) return sp_prefix(err, "%s", path);

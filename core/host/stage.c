@@ -148,6 +148,7 @@ int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, cons
     go_in(&door, inst, "create", NO_STEP);
     rc = type->create(ctx, inst->params.data, &inst->self);
     come_out(&door);
+    sp_crash_keep(inst->label);
     rc = outcome("create", rc, err);
   }
   if (!rc) {

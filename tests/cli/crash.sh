@@ -49,6 +49,8 @@ abort="crashed the program: abort() (SIGABRT)"
 case $(uname -m) in x86_64 | i?86) traps=yes ;; *) traps= ;; esac # elsewhere an integer division by zero gives 0
 
 crash 134 ": create() $abort" --
+crash 133 " step 3: forward() crashed the program: a trap (SIGTRAP)" -- --how trap --at forward
+crash 159 " step 3: forward() crashed the program: a system call that is not allowed (SIGSYS)" -- --how system --at forward
 crash 139 ": create() $stack" -- --how stack
 crash 139 ": plan() $memory" -- --how nowhere --at plan
 crash 139 ": what plan() returned $memory" -- --at planned
@@ -89,6 +91,30 @@ done
 ended 1 "spcore: $file: loading it $left" env SP_TEST_CRASH=exit "$spcore" check "$file"
 ended 1 "spcore: stage 'crash' (crash.so) step 3: forward() $left" \
   "$spcore" check "$file" --set how=exit --set at=forward --set step=3
+
+crash 1 " step 3: forward() $left" -- --how quick_exit --at forward
+
+# a thread that ends leaves whoever waits for it waiting
+left_thread="ended its thread, by pthread_exit() or pthread_cancel(), which would leave the program waiting for ever"
+left_thread="$left_thread: a plugin returns a status instead"
+for how in thread_exit cancel; do
+  crash 1 ": create() $left_thread" -- --how $how
+  for where in forward backward helper; do
+    call=forward; [ $where != backward ] || call=backward
+    crash 1 " step 3: $call() $left_thread" -- --how $how --at $where --strategy pipelined
+  done
+  ended 1 "spcore: $file: loading it $left_thread" env SP_TEST_CRASH=$how "$spcore" inspect --plugin "$file" crash
+  ended 1 "spcore: stage 'crash' (crash.so) step 3: forward() $left_thread" \
+    "$spcore" check "$file" --set how=$how --set at=forward --set step=3
+done
+
+# handlers that a plugin takes away are put back; one of its own is named
+export SP_TEST_HANDLER=default
+crash 139 " step 3: forward() $memory" -- --how nowhere --at forward
+SP_TEST_HANDLER=own
+words="handles a bad memory access (SIGSEGV) itself, so a crash may end the program without a line that names the stage"
+ended 99 "spcore: stage 'bad': $words" "$spcore" run crash.lua --threads 4 --how nowhere --at forward
+unset SP_TEST_HANDLER
 
 # os.exit() ends the program beside stages that work, so nothing is freed beneath them, as at the script's own end
 cat > leaves.lua <<'L'

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT
  * crash.c - a stage that ends the program: how, and from where, its parameters say. With SP_TEST_CRASH=HOW in the
  * environment the file does so as it is loaded; with SP_TEST_END=HOW its format does when a file is written or opened, and with
- * SP_TEST_END=never it never ends writing. With SP_TEST_ENDED it says when it is unloaded. */
+ * SP_TEST_END=never it never ends writing. With SP_TEST_ENDED it says when it is unloaded. With SP_TEST_HANDLER=default
+ * it resets the handler of SIGSEGV as it is loaded, with =own it sets its own in create(). */
 #include <spcore/ext/parallel.h>
 #include <spcore/format.h>
 #include <spcore/plugin.h>
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { ABORT, NOWHERE, ZERO, STACK, EXIT };
-static const char *const ways[] = {"abort", "nowhere", "zero", "stack", "exit", NULL};
+enum { ABORT, NOWHERE, ZERO, STACK, EXIT, QUICK_EXIT, TRAP, SYSTEM, THREAD_EXIT, CANCEL };
+static const char *const ways[] = {"abort", "nowhere", "zero", "stack", "exit", "quick_exit", "trap",
+                                   "system", "thread_exit", "cancel", NULL};
 enum { CREATE, PLAN, PLANNED, FORWARD, BACKWARD, HELPER };
 static const char *const places[] = {"create", "plan", "planned", "forward", "backward", "helper", NULL};
 
@@ -39,10 +44,25 @@ static void end(int how) {
     case ZERO: zero = depth / zero; break;
     case STACK: zero = recurse(depth); break;
     case EXIT: exit(0);
+    case QUICK_EXIT: quick_exit(0);
+    case TRAP: raise(SIGTRAP); break;
+    case SYSTEM: raise(SIGSYS); break;
+    case THREAD_EXIT: pthread_exit(NULL);
+    case CANCEL:
+      pthread_cancel(pthread_self());
+      pthread_testcancel();
   }
 }
 
+static void own_handler(int sig) { _exit(sig == SIGSEGV ? 99 : 98); }
+
+static void set_handler(const char *when, void (*handler)(int)) {
+  const char *which = getenv("SP_TEST_HANDLER");
+  if (which && strcmp(which, when) == 0) signal(SIGSEGV, handler);
+}
+
 __attribute__((constructor)) static void loaded(void) {
+  set_handler("default", SIG_DFL);
   const char *how = getenv("SP_TEST_CRASH");
   for (int i = 0; how && ways[i]; i++)
     if (strcmp(how, ways[i]) == 0) end(i);
@@ -57,6 +77,7 @@ static int create(sp_ctx *ctx, const void *params, void **self) {
   const crash_params *p = params;
   (void)ctx;
   *self = (void *)(uintptr_t)p;
+  set_handler("own", own_handler);
   if (p->at == CREATE) end(p->how);
   return SP_OK;
 }
@@ -74,12 +95,12 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *p) {
   return SP_OK;
 }
 
-/* The caller stays in its item: the helpers end the program, all of them at once; exit() is for one thread alone. */
+/* The caller stays in its item: the helpers end the program, all of them at once; what only one thread may do, one does. */
 static int item(void *arg, int64_t i, int worker) {
   static const struct timespec while_more = {0, 1000000};
   int how = ((const crash_params *)arg)->how;
   (void)i;
-  if (how == EXIT ? worker == 1 : worker > 0) end(how);
+  if (how == EXIT || how == QUICK_EXIT ? worker == 1 : worker > 0) end(how);
   for (;;) nanosleep(&while_more, NULL);
   return SP_OK;
 }
