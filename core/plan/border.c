@@ -59,7 +59,7 @@ static const sp_node *reader_of(const sp_planner *w, const sp_node *n, int port,
         const sp_node *m = g->nodes[j];
         sp_ref r = m->in[i].v[k];
         if (r.node != n || r.port != port || (index >= 0 && r.index != index)) continue;
-        if (!w->p->fills && (m->spared || m->cache)) continue;
+        if (!sp_program_calls(w->p, m)) continue;
         if (m->on_cpu == cpu && (!found || lane_of(w, m)->props.delay < lane_of(w, found)->props.delay)) found = m;
       }
   return found;

@@ -68,35 +68,30 @@ static size_t segment(const sp_machine *m, const sp_ops *in, size_t i, size_t *l
   return single ? 0 : n;
 }
 
-static int put_segment(const sp_ops *in, size_t first, size_t last, size_t n, sp_ops *out, sp_err *err) {
+static int put_segment(const sp_ops *in, size_t first, size_t last, sp_ops *out, sp_err *err) {
   const sp_op *f = &in->op[first];
-  int st = sp_ops_put(
-      out, (sp_op){.kind = SP_OP_LAUNCH, .lane = f->lane, .task = f->task, .from = out->n_launch, .n = (int)n}, err);
-  out->n_launch++;
+  int st = sp_ops_launch(out, f->lane, f->task, err);
   for (size_t k = first; k <= last && !st; k++)
     if (in->op[k].lane == f->lane) st = sp_ops_put(out, in->op[k], err);
+  sp_ops_close(out);
   return st;
 }
 
 static int pass_lane(sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *err) {
   size_t *first = sp_calloc(in->n + 1, sizeof *first), last = 0; /* at a segment's last: 1 + its first */
   bool *inner = sp_calloc(in->n + 1, sizeof *inner);
-  size_t *count = sp_calloc(in->n + 1, sizeof *count);
-  int st = first && inner && count ? SP_OK : sp_nomem(err, in->n * sizeof *first, "the list of operations");
+  int st = first && inner ? SP_OK : sp_nomem(err, in->n * sizeof *first, "the list of operations");
   for (size_t i = 0; i < in->n && !st; i++) {
     if (inner[i] || !may_record(m, &in->op[i])) continue;
-    size_t n = segment(m, in, i, &last);
-    if (!n) continue;
+    if (!segment(m, in, i, &last)) continue;
     first[last] = i + 1;
-    count[last] = n;
     for (size_t k = i; k <= last; k++) inner[k] = inner[k] || in->op[k].lane == in->op[i].lane;
   }
   for (size_t i = 0; i < in->n && !st; i++)
-    if (first[i]) st = put_segment(in, first[i] - 1, i, count[i], out, err);
+    if (first[i]) st = put_segment(in, first[i] - 1, i, out, err);
     else if (!inner[i]) st = sp_ops_put(out, in->op[i], err);
   free(first);
   free(inner);
-  free(count);
   return st;
 }
 
@@ -166,15 +161,16 @@ static int root_lane(const sp_machine *m) {
 }
 
 static int put_tick(sp_machine *m, const sp_ops *in, const bool *after, sp_ops *out, sp_err *err) {
-  int n = 0, root = root_lane(m), st = SP_OK;
-  for (size_t i = 0; i < in->n; i++) n += on_main(m, in->op[i].lane);
+  int root = root_lane(m), st = SP_OK;
+  bool any = false;
+  for (size_t i = 0; i < in->n; i++) any = any || on_main(m, in->op[i].lane);
   for (size_t i = 0; i < in->n && !st; i++)
     if (!on_main(m, in->op[i].lane) && !after[i]) st = sp_ops_put(out, in->op[i], err);
-  if (n && !st)
-    st = sp_ops_put(out, (sp_op){.kind = SP_OP_LAUNCH, .lane = root, .task = -1, .from = out->n_launch++, .n = n}, err);
+  if (any && !st) st = sp_ops_launch(out, root, -1, err);
   for (size_t i = 0; i < in->n && !st; i++)
     if (on_main(m, in->op[i].lane)) st = sp_ops_put(out, in->op[i], err);
-  out->tick_ring = n ? events_of_ticks(m, in) : 0;
+  sp_ops_close(out);
+  out->tick_ring = any ? events_of_ticks(m, in) : 0;
   if (out->tick_ring && !st) st = sp_ops_put(out, (sp_op){.kind = SP_OP_RECORD, .lane = root, .task = -1}, err);
   for (size_t i = 0; i < in->n && !st; i++)
     if (after[i]) st = sp_ops_put(out, in->op[i], err);
@@ -229,28 +225,32 @@ static bool waited_for(const sp_ops *o, int task) {
   return false;
 }
 
-/* None is in a body: those of lanes hold no records, and lanes of the cpu are in none. */
 static void drop_record(sp_ops *o, int task) {
-  size_t n = 0;
-  for (size_t i = 0; i < o->n; i++)
-    if (o->op[i].kind != SP_OP_RECORD || o->op[i].task != task) o->op[n++] = o->op[i];
-  o->n = n;
+  for (size_t i = o->n; i-- > 0;)
+    if (o->op[i].kind == SP_OP_RECORD && o->op[i].task == task) sp_ops_remove(o, i);
 }
 
 /* Whether the next wait implies this one the proof says. */
-static void pass_implied(const sp_machine *m, sp_ops *o) {
+static int pass_implied(const sp_machine *m, sp_ops *o, sp_err *err) {
+  sp_op *kept = sp_calloc(o->n + 1, sizeof *kept);
+  if (!kept) return sp_nomem(err, o->n * sizeof *kept, "the list of operations");
   for (size_t i = o->n; i-- > 0;) {
-    sp_op op = o->op[i];
+    int from = o->op[i].from;
+    size_t n = o->n;
     sp_err ignored;
     if (!may_be_implied(m, o, i)) continue;
-    memmove(o->op + i, o->op + i + 1, (--o->n - i) * sizeof op);
+    memcpy(kept, o->op, n * sizeof *kept);
+    sp_ops_remove(o, i);
     if (sp_ops_prove(o, &m->p->in, m->p->sched.slots, &ignored) == SP_OK) {
-      if (!waited_for(o, op.from)) drop_record(o, op.from);
+      if (!waited_for(o, from)) drop_record(o, from);
+      if (i > o->n) i = o->n;
       continue;
     }
-    memmove(o->op + i + 1, o->op + i, (o->n++ - i) * sizeof op);
-    o->op[i] = op;
+    memcpy(o->op, kept, n * sizeof *kept);
+    o->n = n;
   }
+  free(kept);
+  return SP_OK;
 }
 
 /* ---- timing ------------------------------------------------------------------------------------------------------ */
@@ -274,12 +274,13 @@ static int put_marked(const sp_op *op, sp_ops *out, sp_err *err) {
 static int pass_marks(const sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *err) {
   int body = 0, st = new_list(m, in, out, err);
   out->tick_ring = in->tick_ring;
-  out->n_launch = in->n_launch;
   for (size_t i = 0; i < in->n && !st; i++) {
     const sp_op *op = &in->op[i];
     bool timed = !body && sp_op_works(op->kind) && op->kind != SP_OP_HASH && sp_timeline_watches(m, task_of(m, op));
-    st = timed ? put_marked(op, out, err) : sp_ops_put(out, *op, err);
+    if (op->kind == SP_OP_LAUNCH) st = sp_ops_launch(out, op->lane, op->task, err);
+    else st = timed ? put_marked(op, out, err) : sp_ops_put(out, *op, err);
     body = op->kind == SP_OP_LAUNCH ? op->n : body - (body > 0);
+    if (!body) sp_ops_close(out);
   }
   return st;
 }
@@ -331,7 +332,7 @@ int sp_list_make(sp_machine *m, sp_err *err) {
   m->capture = m->p->capture;
   if (!st && m->capture != SP_CAPTURE_OFF) {
     st = pass_capture(m, &around, &m->ops, err);
-    if (!st) pass_implied(m, &m->ops);
+    if (!st) st = pass_implied(m, &m->ops, err);
     sp_ops_free(&around);
   } else m->ops = around;
   if (!st && m->g->opts.trace) st = add_marks(m, err);

@@ -11,7 +11,6 @@ enum {
   MAX_PERIOD = 4096,
   MAX_SPAN = 1 << 15
 };
-#define MAX_WORK (INT64_C(1) << 31) /* clock components touched in one play: seconds */
 
 static int check_task(const sp_sched_input *in, size_t i, sp_err *err) {
   const sp_sched_task *t = &in->tasks[i];
@@ -92,7 +91,7 @@ int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, in
     }
   }
   int64_t steps = 4 * (int64_t)*period + 3 * (int64_t)*span + 4 * MAX_DELAY;
-  if (steps * (int64_t)in->n_tasks * (int64_t)(in->n_lanes + 1) > MAX_WORK)
+  if (steps * (int64_t)in->n_tasks * (int64_t)(in->n_lanes + 1) > SP_SCHED_MAX_WORK)
     return sp_fail(err, SP_E_RANGE, "schedule: %zu tasks on %zu lanes over %lld steps are too many to prove",
                    in->n_tasks, in->n_lanes, (long long)steps);
   return SP_OK;

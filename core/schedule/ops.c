@@ -16,7 +16,35 @@ const char *sp_op_name(int kind) {
 int sp_ops_put(sp_ops *o, sp_op op, sp_err *err) {
   if (!sp_grow(&o->op, &o->cap, o->n + 1, sizeof *o->op)) return sp_nomem(err, sizeof op, "the list of operations");
   o->op[o->n++] = op;
+  if (o->open) o->op[o->open - 1].n++;
   return SP_OK;
+}
+
+int sp_ops_launch(sp_ops *o, int lane, int task, sp_err *err) {
+  sp_op launch = {.kind = SP_OP_LAUNCH, .lane = lane, .task = task, .from = o->n_launch};
+  int status = sp_ops_put(o, launch, err);
+  if (status) return status;
+  o->n_launch++;
+  o->open = o->n;
+  return SP_OK;
+}
+
+void sp_ops_close(sp_ops *o) { o->open = 0; }
+
+size_t sp_ops_body(const sp_ops *o, size_t i) {
+  for (size_t k = 0; k < i; k++) {
+    if (o->op[k].kind != SP_OP_LAUNCH) continue;
+    if (i - k <= (size_t)o->op[k].n) return k;
+    k += (size_t)o->op[k].n;
+  }
+  return SIZE_MAX;
+}
+
+void sp_ops_remove(sp_ops *o, size_t i) {
+  size_t launch = sp_ops_body(o, i);
+  if (launch != SIZE_MAX) o->op[launch].n--;
+  memmove(o->op + i, o->op + i + 1, (o->n - i - 1) * sizeof *o->op);
+  o->n--;
 }
 
 static int lower_task(sp_ops *o, const sp_schedule *s, const sp_sched_input *in, int task, sp_err *err) {

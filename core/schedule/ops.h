@@ -38,7 +38,7 @@ typedef struct sp_op {
   int kind, lane; /* the lane whose stream, or the host's */
   int task;       /* -1: done in every tick */
   int from, back; /* WAIT, SYNC: as sp_sched_wait; LAUNCH: `from` is its number */
-  int n;          /* LAUNCH: operations of the body */
+  int n;          /* LAUNCH: operations of the body, counted by sp_ops_put and sp_ops_remove */
 } sp_op;
 
 typedef struct sp_ops {
@@ -47,6 +47,7 @@ typedef struct sp_ops {
   int *ring;     /* [task] events of it */
   int tick_ring; /* events of launched ticks */
   int n_launch;
+  size_t open; /* 1 + the index of the LAUNCH whose body is being put; 0: none */
 } sp_ops;
 
 const char *sp_op_name(int kind); /* "WAIT" */
@@ -57,13 +58,21 @@ static inline bool sp_op_works(int kind) {
 
 /* The list of a schedule: in the order of submission each task's waits, itself, its record. */
 int sp_ops_lower(sp_ops *ops, const sp_schedule *s, const sp_sched_input *in, sp_err *err);
-int sp_ops_put(sp_ops *ops, sp_op op, sp_err *err); /* appends */
+int sp_ops_put(sp_ops *ops, sp_op op, sp_err *err); /* appends, to the body that is open */
+/* A LAUNCH on `lane`, for `task` or -1, with the next number. What is put until sp_ops_close is its body. */
+int sp_ops_launch(sp_ops *ops, int lane, int task, sp_err *err);
+void sp_ops_close(sp_ops *ops);
+/* Takes operation i out; of a body, one less is launched. With it, nobody else keeps count of a body. */
+void sp_ops_remove(sp_ops *ops, size_t i);
+size_t sp_ops_body(const sp_ops *ops, size_t i); /* the LAUNCH whose body operation i is part of; SIZE_MAX: none */
 void sp_ops_free(sp_ops *ops);
 
-/* Plays fill, at least two periods, drain and refill with vector clocks, from the declared accesses and the list alone,
+/* Refuses a list of any other form than the above with SP_E_INVALID: indices, lanes, bodies, numbers of LAUNCHes. Then
+ * plays fill, at least two periods, drain and refill with vector clocks, from the declared accesses and the list alone,
  * and fails with SP_E_RACE naming both tasks, the resource and the missing wait, if any two conflicting accesses are
  * unordered or in the wrong order, or an event is recorded again too early. Where whole ticks may be launched they are
- * played so, so again with ticks between them that are not, as short batches make them, and with none launched. */
+ * played so, so again with ticks between them that are not, as short batches make them, and with none launched; and
+ * drained at each phase of the period. */
 int sp_ops_prove(const sp_ops *ops, const sp_sched_input *in, const int *slots, sp_err *err);
 
 static inline int sp_sched_delay(const sp_sched_input *in, int task) {

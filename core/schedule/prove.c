@@ -18,7 +18,7 @@
  *
  * Launched ticks carry what the newest step knew to older steps of the next tick, along the root's stream. A drain makes
  * ticks that are not launched, all behind what was; the ticks before it are the same with and without it. So here the
- * drain itself is played, at each phase of the period, and mixtures of both kinds of ticks. A switch from one kind to the
+ * drain itself is played, ending at each phase of the period, and mixtures of both kinds of ticks. A switch from one kind to the
  * other orders all lanes of the place, and so hides waits that are missing: ticks of which none is launched are played
  * too, as in a run of fewer steps than the depth. */
 #include "schedule/ops.h"
@@ -60,7 +60,10 @@ typedef struct play {
   int *late;       /* [event][lane]: access before which that lane's thread looks at it; NULL: one place */
   size_t *buffer;  /* [resource] index of slot 0 */
   touch *writer;   /* [buffer] */
-  touch *reader;   /* [buffer][comp] since that write; of the host's, the last in program order */
+  /* [buffer][comp] since that write: the reader that is last in the program, which the next writer must not come before, and
+   * the one that was submitted last, which it must come behind. A lane may run two readers in another order than the program. */
+  touch *reader, *latest_reader;
+  int n_launch; /* LAUNCHes of the list met by check_form */
 } play;
 
 static void free_play(play *p) {
@@ -81,6 +84,7 @@ static void free_play(play *p) {
   free(p->buffer);
   free(p->writer);
   free(p->reader);
+  free(p->latest_reader);
 }
 
 static const char *name(const play *p, int task) { return p->in->tasks[task].name; }
@@ -93,48 +97,86 @@ static bool runs(const sp_sched_task *t, int step) { return step >= t->phase && 
 
 static bool index_ok(int i, size_t n) { return i >= 0 && (size_t)i < n; }
 
-static int check_op(const play *p, const sp_op *op, const sp_op *launch) {
-  bool of_task = op->task >= 0, waits = op->kind == SP_OP_WAIT || op->kind == SP_OP_SYNC;
-  const char *bad = NULL;
-  if (op->kind < 0 || op->kind >= SP_OP_KINDS || op->kind == SP_OP_NONE) bad = "is of no kind";
-  else if (!index_ok(op->lane, p->lanes) || (of_task && !index_ok(op->task, p->tasks)))
-    bad = "names a lane or a task that is not there";
-  else if (!of_task && op->kind != SP_OP_LAUNCH && op->kind != SP_OP_RECORD) bad = "belongs to no task";
-  else if (waits && (!index_ok(op->from, p->tasks) || op->back < 0 || op->back > 1 << 16)) bad = "waits for nothing";
-  else if ((op->kind == SP_OP_SYNC) != p->in->lanes[op->lane].host && waits) bad = "is on the wrong side";
-  else if (launch && op->kind == SP_OP_LAUNCH) bad = "is within another";
-  else if (launch && launch->task >= 0 &&
-           (op->lane != launch->lane || waits || op->kind == SP_OP_RECORD || op->kind == SP_OP_FINISH))
-    bad = "cannot be part of a lane's graph";
-  else if (launch && (p->in->lanes[op->lane].host || p->in->lanes[op->lane].place != p->in->lanes[launch->lane].place))
-    bad = "cannot be part of a tick's graph";
-  if (!bad && op->kind == SP_OP_RECORD && (of_task ? p->ops->ring[op->task] : p->ops->tick_ring) < 1)
+static bool waits(const sp_op *op) { return op->kind == SP_OP_WAIT || op->kind == SP_OP_SYNC; }
+
+static bool is_host(const play *p, const sp_op *op) { return p->in->lanes[op->lane].host; }
+
+/* What is wrong with an operation wherever it stands, or NULL. Indices come first: the rest reads what they name. */
+static const char *fault_of(const play *p, const sp_op *op) {
+  bool tick = op->kind == SP_OP_LAUNCH || op->kind == SP_OP_RECORD;
+  if (op->kind < 0 || op->kind >= SP_OP_KINDS || op->kind == SP_OP_NONE) return "is of no kind";
+  if (!index_ok(op->lane, p->lanes)) return "names a lane that is not there";
+  if (!index_ok(op->task, p->tasks) && !(tick && op->task == -1)) return "belongs to no task";
+  if (op->task >= 0 && op->lane != p->in->tasks[op->task].lane) return "is on another lane than its task";
+  if (waits(op) && (!index_ok(op->from, p->tasks) || op->back < 0 || op->back > 1 << 16)) return "waits for nothing";
+  if (waits(op) && (op->kind == SP_OP_SYNC) != is_host(p, op)) return "is on the wrong side";
+  if (tick && is_host(p, op)) return "is on the host's lane";
+  if (op->kind == SP_OP_MARK && op->back != 0 && op->back != 1) return "is neither before its task nor behind it";
+  if (op->kind < SP_OP_WAIT && op->kind != p->in->tasks[op->task].op) return "is not what its task does";
+  return NULL;
+}
+
+/* What keeps an operation out of the body of `launch`, or NULL. */
+static const char *fault_in_body(const play *p, const sp_op *op, const sp_op *launch) {
+  if (op->kind == SP_OP_LAUNCH) return "is within another";
+  if (op->task < 0) return "belongs to no task, so it cannot be part of a graph";
+  if (op->kind == SP_OP_FINISH || op->kind == SP_OP_MARK) return "cannot be part of a graph";
+  if (launch->task >= 0)
+    return op->lane != launch->lane || !sp_op_works(op->kind) ? "cannot be part of a lane's graph" : NULL;
+  bool there = !is_host(p, op) && p->in->lanes[op->lane].place == p->in->lanes[launch->lane].place;
+  return there ? NULL : "cannot be part of a tick's graph";
+}
+
+/* What is wrong with a LAUNCH, or with a tick's RECORD, where it stands; or NULL. */
+static const char *fault_of_tick(const play *p, const sp_op *op, bool recorded, size_t behind) {
+  if (op->kind == SP_OP_LAUNCH) {
+    if (op->from != p->n_launch || op->from >= p->ops->n_launch) return "has a number out of turn";
+    if (op->n < 1 || (size_t)op->n > behind) return "has no body";
+    return op->task < 0 && p->root >= 0 ? "launches a tick a second time" : NULL;
+  }
+  if (p->root < 0 || op->lane != p->root) return "records a tick that was not launched";
+  return recorded ? "records a tick a second time" : NULL;
+}
+
+static int check_op(const play *p, size_t i, const sp_op *launch, bool recorded) {
+  const sp_op *op = &p->ops->op[i];
+  const char *fault = fault_of(p, op);
+  if (!fault && launch) fault = fault_in_body(p, op, launch);
+  if (!fault && (op->kind == SP_OP_LAUNCH || op->task < 0)) fault = fault_of_tick(p, op, recorded, p->ops->n - i - 1);
+  if (!fault && op->kind == SP_OP_RECORD && (op->task >= 0 ? p->ops->ring[op->task] : p->ops->tick_ring) < 1)
     return sp_fail(p->err, SP_E_RACE, "'%s' records an event, but has 0 events: it needs 1",
-                   of_task ? name(p, op->task) : "a tick");
-  if (!bad) return SP_OK;
-  return sp_fail(p->err, SP_E_INVALID, "schedule: an operation %s (lane %d, task %d) %s", sp_op_name(op->kind),
-                 op->lane, op->task, bad);
+                   op->task >= 0 ? name(p, op->task) : "a tick");
+  if (!fault) return SP_OK;
+  return sp_fail(p->err, SP_E_INVALID, "schedule: operation %zu of %zu, %s (lane %d, task %d), %s", i, p->ops->n,
+                 sp_op_name(op->kind), op->lane, op->task, fault);
 }
 
 static int check_form(play *p) {
   const sp_op *launch = NULL;
   size_t left = 0;
+  bool recorded = false;
   p->root = -1;
   for (size_t i = 0; i < p->ops->n; i++) {
     const sp_op *op = &p->ops->op[i];
-    int st = check_op(p, op, left ? launch : NULL);
-    if (st) return st;
+    int status = check_op(p, i, left ? launch : NULL, recorded);
+    if (status) return status;
+    recorded = recorded || (op->kind == SP_OP_RECORD && op->task < 0);
     if (left) left--;
     if (op->kind != SP_OP_LAUNCH) continue;
     launch = op;
     left = (size_t)op->n;
-    if (op->n < 1 || i + left >= p->ops->n || (op->task < 0 && p->root >= 0))
-      return sp_fail(p->err, SP_E_INVALID, "schedule: a LAUNCH of %d operations at %zu of %zu", op->n, i, p->ops->n);
+    p->n_launch++;
     if (op->task < 0) p->root = op->lane;
   }
-  for (size_t i = 0; i < p->in->n_resources; i++)
-    if (p->slots[i] < 1)
-      return sp_fail(p->err, SP_E_INVALID, "schedule: '%s' has %d slots", p->in->resources[i].name, p->slots[i]);
+  if (p->n_launch == p->ops->n_launch) return SP_OK;
+  return sp_fail(p->err, SP_E_INVALID, "schedule: a list of %d LAUNCHes has %d", p->ops->n_launch, p->n_launch);
+}
+
+static int check_slots(const sp_sched_input *in, const int *slots, sp_err *err) {
+  for (size_t i = 0; i < in->n_resources; i++)
+    if (slots[i] < 1 || slots[i] > SP_SCHED_MAX_SLOTS)
+      return sp_fail(err, SP_E_INVALID, "schedule: '%s' has %d slots: 1 to %d are possible", in->resources[i].name,
+                     slots[i], SP_SCHED_MAX_SLOTS);
   return SP_OK;
 }
 
@@ -167,7 +209,7 @@ static int count_cells(play *p, size_t *buffers) {
     *buffers += (size_t)p->slots[i];
   }
   cells = (p->events + p->window + p->tasks + 2 * p->lanes) * p->comps;
-  if (cells <= SP_SCHED_MAX_CELLS && *buffers <= SP_SCHED_MAX_CELLS / (p->comps + 1)) return SP_OK;
+  if (cells <= SP_SCHED_MAX_CELLS && 2 * *buffers <= SP_SCHED_MAX_CELLS / (p->comps + 1)) return SP_OK;
   return sp_fail(p->err, SP_E_RANGE,
                  "schedule: %zu tasks on %zu lanes with %zu buffers are too many to prove: use fewer slots or smaller "
                  "delays",
@@ -200,8 +242,10 @@ static int new_play(play *p) {
   p->late = places_differ(p) ? sp_calloc(p->events * lanes + 1, sizeof *p->late) : NULL;
   p->writer = sp_calloc(buffers + 1, sizeof *p->writer);
   p->reader = sp_calloc(buffers * p->comps + 1, sizeof *p->reader);
+  p->latest_reader = sp_calloc(buffers * p->comps + 1, sizeof *p->latest_reader);
   if (!p->stream || !p->part || !p->cut || !p->known || !p->count || !p->latest || !p->now || !p->clock || !p->run ||
-      !p->holds || !p->again || !p->held || (!p->late && places_differ(p)) || !p->writer || !p->reader)
+      !p->holds || !p->again || !p->held || (!p->late && places_differ(p)) || !p->writer || !p->reader ||
+      !p->latest_reader)
     return sp_nomem(p->err, (p->events + buffers) * p->comps * sizeof *p->reader, "the proof");
   for (size_t i = 0; i < p->tasks; i++) p->latest[i] = -1;
   for (size_t i = 0; i < p->events; i++) p->run[i] = -1, p->holds[i] = i;
@@ -245,14 +289,15 @@ static int ring_small(const play *p, const sp_op *op, int step, int run, int aga
                  name(p, op->from), p->ops->ring[op->from], again, name(p, op->task), step, run, again + 1);
 }
 
-/* The event that a wait or sync of step `step` looks at; *none where there is nothing to wait for. */
+/* The event that a wait or sync of step `step` looks at, SIZE_MAX: none; *none where there is nothing to wait for. */
 static int look_up(const play *p, const sp_op *op, int step, size_t *event, bool *none) {
   const sp_sched_task *src = &p->in->tasks[op->from];
   int run = step - op->back;
   if (run >= src->phase) run -= (run - src->phase) % src->every;
   *none = run < p->base || run < src->phase; /* before the first step, or before the drain: done */
+  *event = run < src->phase ? SIZE_MAX : event_of(p, op->from, run);
   if (*none) return SP_OK;
-  size_t e = *event = event_of(p, op->from, run);
+  size_t e = *event;
   if (p->latest[op->from] < run) return too_late(p, op, step, run);
   if (p->run[e] > run) return ring_small(p, op, step, run, (p->run[e] - run) / src->every);
   if (p->run[e] == run && p->again[p->holds[e]] != p->held[e])
@@ -266,9 +311,10 @@ static int play_wait(play *p, const sp_op *op, int step) {
   size_t e;
   bool none;
   int st = look_up(p, op, step, &e, &none);
-  if (st || none) return st;
-  join(p, of_stream(p, op->lane), of_event(p, e));
-  if (p->late && p->in->lanes[op->lane].place != p->in->lanes[p->in->tasks[op->from].lane].place)
+  if (st) return st;
+  if (!none) join(p, of_stream(p, op->lane), of_event(p, e));
+  /* A thread looks at the event of a run before the drain too: it must not find a newer record there. */
+  if (p->late && e != SIZE_MAX && p->in->lanes[op->lane].place != p->in->lanes[p->in->tasks[op->from].lane].place)
     p->late[p->holds[e] * p->lanes + (size_t)op->lane] = p->count[op->lane] + 1;
   return SP_OK;
 }
@@ -337,21 +383,24 @@ static int check_access(const play *p, int task, int step, int resource, int mod
   size_t b = p->buffer[resource] + (size_t)(step % p->slots[resource]);
   int st = check_pair(p, &p->writer[b], SP_WRITE, task, step, mode, resource);
   if (!(mode & SP_WRITE)) return st;
-  for (size_t l = 0; l < p->comps && !st; l++)
-    st = check_pair(p, &p->reader[b * p->comps + l], SP_READ, task, step, mode, resource);
+  for (size_t l = b * p->comps; l < (b + 1) * p->comps && !st; l++) {
+    st = check_pair(p, &p->reader[l], SP_READ, task, step, mode, resource);
+    if (!st) st = check_pair(p, &p->latest_reader[l], SP_READ, task, step, mode, resource);
+  }
   return st;
 }
 
 static void note_access(play *p, const touch *t, int resource, int mode) {
-  size_t b = p->buffer[resource] + (size_t)(t->step % p->slots[resource]);
-  touch *r = &p->reader[b * p->comps];
+  size_t b = p->buffer[resource] + (size_t)(t->step % p->slots[resource]), first = b * p->comps;
   if (mode & SP_WRITE) {
     p->writer[b] = *t;
-    memset(r, 0, p->comps * sizeof *r);
+    memset(p->reader + first, 0, p->comps * sizeof *p->reader);
+    memset(p->latest_reader + first, 0, p->comps * sizeof *p->latest_reader);
     return;
   }
-  r += t->comp;
+  touch *r = &p->reader[first + (size_t)t->comp];
   if (!r->index || t->step > r->step || (t->step == r->step && t->task > r->task)) *r = *t;
+  p->latest_reader[first + (size_t)t->comp] = *t;
 }
 
 /* A task with the clock `p->now`; the clock behind it is there afterwards. Checksums are the task once more: who reads what
@@ -517,23 +566,45 @@ static int play_steps(play *p, int n) {
   return SP_OK;
 }
 
-enum { MOST_DRAINS = 16 }; /* of launched ticks, at different phases of the period */
+/* At least `least` steps, so many that the next one after the drain is at this phase of the period. */
+static int play_to_phase(play *p, int least, int phase, int period) {
+  int behind = (p->base + least - phase) % period;
+  return play_steps(p, least + (behind ? period - behind : 0));
+}
+
+/* Drains of launched ticks, and of a mixture of both kinds, at each phase. */
+static int play_phases(play *p, int span, int period) {
+  int status = SP_OK;
+  for (int phase = 0; phase < period && !status; phase++)
+    for (p->quarters = 4; p->quarters > 0 && !status; p->quarters = p->quarters == 4 ? 3 : p->quarters - 2)
+      status = play_to_phase(p, p->depth + span + (p->quarters == 4 ? 0 : p->depth + period), phase, period);
+  p->quarters = 4;
+  return status;
+}
+
+/* What sp_schedule_span allows for a few plays, here for three at each phase. */
+static int check_phases(const play *p, int span, int period) {
+  int64_t steps = 3 * (int64_t)period * (2 * p->depth + span + 2 * period), ops = (int64_t)p->ops->n;
+  if (p->root < 0 || steps * ops * (int64_t)p->comps <= SP_SCHED_MAX_WORK) return SP_OK;
+  return sp_fail(p->err, SP_E_RANGE,
+                 "the pattern of steps repeats only after %d of them, which is too long for a graph of whole steps: choose "
+                 "capture = \"lane\" (--capture lane), or fewer batches to accumulate",
+                 period);
+}
 
 int sp_ops_prove(const sp_ops *ops, const sp_sched_input *in, const int *slots, sp_err *err) {
   play p = {.ops = ops, .in = in, .slots = slots, .err = err, .quarters = 4};
-  int period, span, st = sp_schedule_check(in, err);
-  if (st || (st = sp_schedule_span(in, slots, &period, &span, err))) return st;
-  st = new_play(&p);
-  if (!st) st = play_steps(&p, p.depth + span + 2 * period + 1);
-  if (!st) st = play_steps(&p, p.depth + span + period + 1);
-  for (int k = 0; k < period && k < MOST_DRAINS && p.root >= 0 && !st; k++) {
-    st = play_steps(&p, p.depth + span + period + k);
-    for (p.quarters = 3; p.quarters > 0 && !st; p.quarters -= 2)
-      st = play_steps(&p, 2 * p.depth + span + 2 * period + k);
-    p.quarters = 4;
-  }
+  int period, span, status = sp_schedule_check(in, err);
+  if (!status) status = check_slots(in, slots, err);
+  if (!status) status = sp_schedule_span(in, slots, &period, &span, err);
+  if (status) return status;
+  status = new_play(&p);
+  if (!status) status = check_phases(&p, span, period);
+  if (!status) status = play_steps(&p, p.depth + span + 2 * period + 1);
+  if (!status) status = play_steps(&p, p.depth + span + period + 1);
+  if (!status && p.root >= 0) status = play_phases(&p, span, period);
   p.quarters = 0;
-  if (p.root >= 0 && !st) st = play_steps(&p, p.depth + span + 2 * period + 1);
+  if (!status && p.root >= 0) status = play_steps(&p, p.depth + span + 2 * period + 1);
   free_play(&p);
-  return st;
+  return status;
 }

@@ -99,6 +99,7 @@ typedef struct sp_schedule {
 /* Most slots of a resource, and most clock components or buffers that a derivation or proof keeps. */
 #define SP_SCHED_MAX_SLOTS 4096
 #define SP_SCHED_MAX_CELLS ((size_t)1 << 26)
+#define SP_SCHED_MAX_WORK (INT64_C(1) << 31) /* clock components touched in a proof: seconds */
 
 static inline int sp_gcd(int a, int b) {
   while (b) {

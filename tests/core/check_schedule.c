@@ -2,6 +2,8 @@
  * check_schedule.c - slots, waits and rings derived by hand and at random; what the proof accepts and refuses. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* what is left out is 0 */
 #include "base/util.h"
+#include "schedule/ops.h"
+#include "tests/kit/sched_oracle.h"
 #include "tests/kit/sched_random.h"
 #include "tests/kit/suite.h"
 
@@ -370,6 +372,173 @@ START_TEST(proof_catches_wrong_order) {
 }
 END_TEST
 
+/* A lane may run two readers in another order than the program. The writer then waits for the one that the lane runs last. */
+START_TEST(a_writer_waits_for_the_reader_that_its_lane_runs_last) {
+  sp_sched_input in = {LANES({"host", 0, true}, {"a", 0}, {"b", 0}),
+                       TASKS({"writer", 1, -1, 1, 0, USES({0, W})}, {"first reader", 2, -1, 1, 0, USES({0, R})},
+                             {"second reader", 2, -1, 1, 0, USES({0, R})}),
+                       RES({"x", 1})};
+  sp_schedule s = derived(&in);
+  sp_ops ops;
+  sp_err err;
+  ck_assert_int_eq(sp_ops_lower(&ops, &s, &in, &err), SP_OK);
+  ck_assert_int_eq(sp_ops_prove(&ops, &in, s.slots, &err), SP_OK);
+  size_t first = 0, second = 0;
+  for (size_t i = 0; i < ops.n; i++) {
+    if (ops.op[i].kind == SP_OP_CALL && ops.op[i].task == 1) first = i;
+    if (ops.op[i].kind == SP_OP_CALL && ops.op[i].task == 2) second = i;
+  }
+  sp_op call = ops.op[first], record = ops.op[second + 1];
+  ck_assert(second == first + 1 && record.kind == SP_OP_RECORD && record.task == 2);
+  ops.op[first] = ops.op[second]; /* the second, its record, then the first, which nobody waits for */
+  ops.op[first + 1] = record;
+  ops.op[first + 2] = call;
+  ck_assert_int_eq(so_judge(&ops, &in, s.slots, 1, &err), SO_RACES);
+  ck_assert_int_eq(sp_ops_prove(&ops, &in, s.slots, &err), SP_E_RACE);
+  ck_has(err.msg, "'writer' must wait for 'first reader'");
+  sp_ops_free(&ops);
+  sp_schedule_free(&s);
+}
+END_TEST
+
+/* ---- lists that are none ----------------------------------------------------------------------------------------- */
+
+enum { HOST, A, B, FAR }; /* lanes of the list below; FAR is of another place */
+enum { FILL, FIRST, SECOND, THIRD, AWAY };
+
+/* Without its last member a list is one that the proof takes. */
+static const struct malformed {
+  const char *words;
+  sp_op op;     /* is put in the place of operation `at` */
+  size_t at;
+  int launches; /* added to how many the list says it has */
+} malformed[] = {
+    {"is of no kind", {-1, A, FIRST}, 3, 0},
+    {"is of no kind", {SP_OP_KINDS, A, FIRST}, 3, 0},
+    {"is of no kind", {SP_OP_NONE, A, FIRST}, 3, 0},
+    {"names a lane that is not there", {SP_OP_CALL, 4, FIRST}, 3, 0},
+    {"names a lane that is not there", {SP_OP_CALL, -1, FIRST}, 3, 0},
+    {"belongs to no task", {SP_OP_CALL, A, 5}, 3, 0},
+    {"belongs to no task", {SP_OP_CALL, A, -1}, 3, 0},
+    {"belongs to no task", {SP_OP_RECORD, A, -2}, 3, 0},
+    {"is on another lane than its task", {SP_OP_CALL, B, FIRST}, 3, 0},
+    {"waits for nothing", {SP_OP_WAIT, B, SECOND, 5, 0}, 3, 0},
+    {"waits for nothing", {SP_OP_WAIT, B, SECOND, -1, 0}, 3, 0},
+    {"waits for nothing", {SP_OP_WAIT, B, SECOND, FIRST, -1}, 3, 0},
+    {"waits for nothing", {SP_OP_WAIT, B, SECOND, FIRST, (1 << 16) + 1}, 3, 0},
+    {"is on the wrong side", {SP_OP_SYNC, B, SECOND, FIRST, 0}, 3, 0},
+    {"is on the wrong side", {SP_OP_WAIT, HOST, FILL, FIRST, 0}, 0, 0},
+    {"is on the host's lane", {SP_OP_LAUNCH, HOST, FILL, 0, 0, 1}, 0, 0},
+    {"is on the host's lane", {SP_OP_RECORD, HOST, FILL}, 0, 0},
+    {"is neither before its task nor behind it", {SP_OP_MARK, A, FIRST, 0, 2}, 2, 0},
+    {"is not what its task does", {SP_OP_COPY, A, FIRST}, 3, 0},
+    {"is within another", {SP_OP_LAUNCH, A, -1, 1, 0, 1}, 3, 0},
+    {"cannot be part of a graph", {SP_OP_RECORD, A, -1}, 4, 0},
+    {"cannot be part of a graph", {SP_OP_FINISH, A, FIRST}, 3, 0},
+    {"cannot be part of a graph", {SP_OP_MARK, A, FIRST}, 3, 0},
+    {"cannot be part of a tick's graph", {SP_OP_CALL, HOST, FILL}, 3, 0},
+    {"cannot be part of a tick's graph", {SP_OP_CALL, FAR, AWAY}, 3, 0},
+    {"cannot be part of a lane's graph", {SP_OP_LAUNCH, A, FIRST, 0, 0, 4}, 2, 0},
+    {"has a number out of turn", {SP_OP_LAUNCH, A, -1, 1, 0, 6}, 2, 0},
+    {"has a number out of turn", {SP_OP_LAUNCH, A, -1, -1, 0, 6}, 2, 0},
+    {"has a number out of turn", {SP_OP_LAUNCH, A, -1, 0, 0, 6}, 2, -1},
+    {"has no body", {SP_OP_LAUNCH, A, -1, 0, 0, 0}, 2, 0},
+    {"has no body", {SP_OP_LAUNCH, A, -1, 0, 0, -7}, 2, 0},
+    {"has no body", {SP_OP_LAUNCH, A, -1, 0, 0, 10}, 2, 0},
+    {"a list of 2 LAUNCHes has 1", {SP_OP_LAUNCH, A, -1, 0, 0, 6}, 2, 1},
+    {"records a tick that was not launched", {SP_OP_RECORD, A, -1}, 1, 0},
+    {"records a tick that was not launched", {SP_OP_RECORD, B, -1}, 9, 0},
+    {"records a tick a second time", {SP_OP_RECORD, A, -1}, 10, 0},
+};
+
+/* FILL SYNC | LAUNCH of six: FIRST RECORD WAIT SECOND RECORD THIRD | the tick's RECORD, WAIT AWAY, AWAY */
+static const sp_sched_input *five_tasks(void) {
+  static const sp_sched_lane lanes[] = {{"host", 0, true}, {"a", 0}, {"b", 0}, {"far", 0, false, 1}};
+  static const sp_sched_access fill[] = {{0, W}}, first[] = {{0, R}, {1, W}}, second[] = {{1, R}, {2, W}}, third[] = {{1, R}},
+                               away[] = {{2, R}};
+  static const sp_sched_task tasks[] = {{"fill", HOST, -1, 1, 0, fill, 1},
+                                        {"first", A, -1, 1, 0, first, 2},
+                                        {"second", B, -1, 1, 0, second, 2},
+                                        {"third", A, -1, 1, 0, third, 1},
+                                        {"away", FAR, -1, 1, 0, away, 1}};
+  static const sp_sched_resource res[] = {{"f", 1}, {"x", 1}, {"y", 1}};
+  static const sp_sched_input in = {lanes, 4, tasks, 5, res, 3, 0, 4};
+  return &in;
+}
+
+START_TEST(malformed_lists_are_refused) {
+  const sp_sched_input *in = five_tasks();
+  const sp_op good[] = {
+      {SP_OP_SYNC, HOST, FILL, THIRD, 1},  {SP_OP_CALL, HOST, FILL},   {SP_OP_LAUNCH, A, -1, 0, 0, 6},
+      {SP_OP_CALL, A, FIRST},              {SP_OP_RECORD, A, FIRST},   {SP_OP_WAIT, B, SECOND, FIRST, 0},
+      {SP_OP_CALL, B, SECOND},             {SP_OP_RECORD, B, SECOND},  {SP_OP_CALL, A, THIRD},
+      {SP_OP_RECORD, A, -1},               {SP_OP_WAIT, FAR, AWAY, SECOND, 0},
+      {SP_OP_CALL, FAR, AWAY}};
+  int slots[] = {1, 1, 1}, ring[] = {9, 9, 9, 9, 9};
+  const struct malformed *m = &malformed[_i];
+  sp_op op[SP_ARRAY(good)];
+  sp_err err = {0};
+  memcpy(op, good, sizeof op);
+  sp_ops ops = {.op = op, .n = SP_ARRAY(op), .ring = ring, .tick_ring = 9, .n_launch = 1 + m->launches};
+  op[m->at] = m->op;
+  ck_assert_int_eq(sp_ops_prove(&ops, in, slots, &err), SP_E_INVALID);
+  ck_has(err.msg, m->words);
+  /* Only of this: the list that it was made of has the form. */
+  memcpy(op, good, sizeof op);
+  ops.n_launch = 1;
+  ck_assert_int_ne(sp_ops_prove(&ops, in, slots, &err), SP_E_INVALID);
+  for (int bad = -1; bad <= SP_SCHED_MAX_SLOTS + 1; bad += SP_SCHED_MAX_SLOTS + 2) {
+    slots[1] = bad;
+    ck_assert_int_eq(sp_ops_prove(&ops, in, slots, &err), SP_E_INVALID);
+    ck_has(err.msg, "slots");
+  }
+}
+END_TEST
+
+/* Whoever takes an operation out of a body launches one less; elsewhere the body stays as it is. */
+START_TEST(bodies_are_counted_where_lists_are_changed) {
+  sp_ops ops = {0};
+  sp_err err;
+  sp_op call = {.kind = SP_OP_CALL, .lane = 1};
+  ck_assert_int_eq(sp_ops_put(&ops, call, &err), SP_OK);
+  ck_assert_int_eq(sp_ops_launch(&ops, 1, 0, &err), SP_OK);
+  for (int i = 0; i < 3; i++) ck_assert_int_eq(sp_ops_put(&ops, call, &err), SP_OK);
+  sp_ops_close(&ops);
+  ck_assert_int_eq(sp_ops_put(&ops, call, &err), SP_OK);
+  ck_assert_int_eq(ops.op[1].n, 3);
+  ck_assert(sp_ops_body(&ops, 0) == SIZE_MAX && sp_ops_body(&ops, 1) == SIZE_MAX && sp_ops_body(&ops, 5) == SIZE_MAX);
+  for (size_t i = 2; i < 5; i++) ck_assert_uint_eq(sp_ops_body(&ops, i), 1);
+  sp_ops_remove(&ops, 5);
+  sp_ops_remove(&ops, 0);
+  ck_assert_int_eq(ops.op[0].n, 3);
+  sp_ops_remove(&ops, 2);
+  ck_assert_int_eq(ops.op[0].n, 2);
+  ck_assert_uint_eq(ops.n, 3);
+  sp_ops_free(&ops);
+}
+END_TEST
+
+/* All phases of a period are played where ticks are launched, so a period that would take too long is refused. */
+START_TEST(a_period_too_long_for_launched_ticks) {
+  const sp_sched_input *like = five_tasks();
+  sp_sched_task tasks[5];
+  sp_sched_input in = *like;
+  sp_op op[] = {{SP_OP_CALL, HOST, FILL},   {SP_OP_LAUNCH, A, -1, 0, 0, 2}, {SP_OP_CALL, A, FIRST},
+                {SP_OP_CALL, A, THIRD},     {SP_OP_CALL, B, SECOND},        {SP_OP_CALL, FAR, AWAY}};
+  int slots[] = {1, 1, 1}, ring[5] = {0};
+  sp_ops ops = {.op = op, .n = SP_ARRAY(op), .ring = ring, .n_launch = 1};
+  sp_err err;
+  memcpy(tasks, like->tasks, sizeof tasks);
+  in.tasks = tasks;
+  tasks[THIRD].every = 4096;
+  ck_assert_int_eq(sp_ops_prove(&ops, &in, slots, &err), SP_E_RANGE);
+  ck_has(err.msg, "repeats only after 4096 of them");
+  ck_has(err.msg, "--capture lane");
+  tasks[THIRD].every = 64;
+  ck_assert_int_ne(sp_ops_prove(&ops, &in, slots, &err), SP_E_RANGE);
+}
+END_TEST
+
 static void every_wait_is_needed(sp_schedule *s, const sp_sched_input *in, uint64_t seed) {
   sp_err err;
   for (size_t t = 0; t < s->n_items; t++)
@@ -459,6 +628,10 @@ int main(void) {
   tcase_add_test(hand, bad_input);
   tcase_add_test(hand, proof_catches_tampering);
   tcase_add_test(hand, proof_catches_wrong_order);
+  tcase_add_test(hand, a_writer_waits_for_the_reader_that_its_lane_runs_last);
+  tcase_add_loop_test(hand, malformed_lists_are_refused, 0, SP_ARRAY(malformed));
+  tcase_add_test(hand, bodies_are_counted_where_lists_are_changed);
+  tcase_add_test(hand, a_period_too_long_for_launched_ticks);
   tcase_add_loop_test(random, random_schedules_are_right_and_minimal, 0, 10);
   tcase_set_timeout(random, 60);
   suite_add_tcase(suite, hand);

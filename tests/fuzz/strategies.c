@@ -42,13 +42,13 @@ typedef struct failure {
 } failure;
 
 typedef struct totals {
-  uint64_t cases, same, refused, failed, devices[8], captures[4], mutants[7];
+  uint64_t cases, same, refused, failed, devices[8], captures[4], mutants[9];
   failure list[256];
 } totals;
 
 static const char *const captures[] = {"off", "lane", "step", "auto"};
 static sf_opts opt = {
-    .cases = 300, .seed = 1, .jobs = 1, .swaps = 2, .waits = 1, .devices = "cpu,sim,mock", .limit = 60};
+    .cases = 300, .seed = 1, .jobs = 1, .swaps = 2, .waits = 1, .changes = 30, .devices = "cpu,sim,mock", .limit = 60};
 static totals sum;
 
 /* ---- one worker -------------------------------------------------------------------------------------------------- */
@@ -292,7 +292,8 @@ static void print_totals(double seconds) {
            (unsigned long long)m[0], (unsigned long long)m[1], (unsigned long long)m[2], (unsigned long long)m[3],
            (unsigned long long)m[4]);
   if (opt.mutate)
-    printf("%llu of %llu trainings without a wait gave other bits under some seed\n", (unsigned long long)m[6],
+    printf("%llu random changes, of which %llu are proved and do not race\n%llu of %llu trainings without a wait gave other bits under some seed\n", (unsigned long long)m[7],
+           (unsigned long long)m[8], (unsigned long long)m[6],
            (unsigned long long)m[5]);
 }
 
@@ -308,7 +309,7 @@ static const struct option options[] = {
     {"jobs", required_argument, NULL, 'j'},  {"device", required_argument, NULL, 'd'},
     {"limit", required_argument, NULL, 'l'}, {"no-shrink", no_argument, NULL, 'q'},
     {"print", no_argument, NULL, 'p'},       {"mutate", no_argument, NULL, 'm'},
-    {"swaps", required_argument, NULL, 'w'}, {"waits", required_argument, NULL, 'W'},
+    {"swaps", required_argument, NULL, 'w'}, {"waits", required_argument, NULL, 'W'}, {"changes", required_argument, NULL, 'C'},
     {"verbose", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0},
 };
 
@@ -325,6 +326,7 @@ static int usage(const char *program) {
           "  --mutate         change the lists of operations: the proof must notice\n"
           "  --swaps N        of those that it lets through so many a program are played (2)\n"
           "  --waits N        without each of so many waits a training is played: some order gives other bits (1)\n"
+          "  --changes N      so many random changes of each list, one or two at once: what is proved must not race (30)\n"
           "  --verbose        a line a case\n",
           program);
   return 2;
@@ -351,6 +353,7 @@ static bool arguments(int argc, char **argv) {
       case 'm': opt.mutate = true, opt.shrink = false; break;
       case 'w': opt.swaps = atoi(optarg); break;
       case 'W': opt.waits = atoi(optarg); break;
+      case 'C': opt.changes = atoi(optarg); break;
       case 'v': opt.verbose = true; break;
       default: return false;
     }

@@ -16,6 +16,7 @@ typedef struct sf_opts {
   bool mutate; /* change lists of operations in the place of comparing runs */
   int swaps;   /* of each program, that are played */
   int waits;   /* of each training, without each of which it is played */
+  int changes; /* random ones of each program's list, that the proof is compared with an oracle for */
 } sf_opts;
 
 typedef struct sf_state sf_state;
@@ -31,8 +32,9 @@ sf_state *sf_open(const sf_opts *opts);
 void sf_close(sf_state *s);
 
 /* One case -> "same", "refused", or how it failed: "differs", "refusal" (in one capture alone), "error", "useless"
- * (serialized refuses it). With --mutate the words of "same" are seven numbers: programs, deletions refused, swaps tried,
- * let through, played; lists without a wait played, and which of them gave other bits. Words without line breaks; device and captures ("off+lane") live until the next call. */
+ * (serialized refuses it). With --mutate the words of "same" are nine numbers: programs, deletions refused, swaps tried,
+ * let through, played; lists without a wait played, and which of them gave other bits; random changes, and those that the
+ * proof holds for. Words without line breaks; device and captures ("off+lane") live until the next call. */
 const char *sf_case(sf_state *s, uint64_t seed, const char **device, const char **captures, char *words, size_t n);
 const char *sf_script(sf_state *s, const char *text, char *words, size_t n);
 

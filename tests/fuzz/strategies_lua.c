@@ -199,6 +199,8 @@ static void add_fuzz(lua_State *L, const sf_opts *opts) {
   lua_setfield(L, -2, "swaps");
   lua_pushinteger(L, opts->waits);
   lua_setfield(L, -2, "waits");
+  lua_pushinteger(L, opts->changes);
+  lua_setfield(L, -2, "changes");
   sf_add_ops(L);
   lua_setglobal(L, "fuzz");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * strategies_ops.c - changed lists of operations. Without any one WAIT, RECORD or SYNC the proof of a program's final
  * list must fail; with two neighbours of one lane swapped it must fail, or the list must be as good: what it lets
- * through is played, and strategies_ops.lua compares what came of it with `serialized`. */
+ * through is played, and strategies_ops.lua compares what came of it with `serialized`. With one or two random changes
+ * (operations that move or change places, other events, smaller rings) it must fail, or the oracle finds no race. */
 #include "strategies.h"
 #include "strategies_races.h"
 
@@ -13,6 +14,7 @@
 #include "graph/reduce.h"
 #include "lua/graph.h"
 #include "run/loop.h"
+#include "tests/kit/sched_oracle.h"
 
 /* A program of a graph, made as the engine makes it, but with a list that can be changed before it is built. */
 typedef struct unit {
@@ -57,22 +59,12 @@ static int make_unit(unit *u, sp_graph *g, lua_Integer k, sp_err *err) {
 
 /* ---- changed lists ----------------------------------------------------------------------------------------------- */
 
-/* Index of the LAUNCH whose body has operation i, SIZE_MAX: none. */
-static size_t body_of(const sp_ops *o, size_t i) {
-  for (size_t k = 0; k < i; k++) {
-    if (o->op[k].kind != SP_OP_LAUNCH) continue;
-    if (i - k <= (size_t)o->op[k].n) return k;
-    k += (size_t)o->op[k].n;
-  }
-  return SIZE_MAX;
-}
-
 /* The next operation of i's lane, in the same body; SIZE_MAX: none, or it is a graph. */
 static size_t neighbour(const sp_ops *o, size_t i) {
-  size_t k = i + 1, body = body_of(o, i);
+  size_t k = i + 1, body = sp_ops_body(o, i);
   while (k < o->n && o->op[k].lane != o->op[i].lane) k++;
   bool graph = o->op[i].kind == SP_OP_LAUNCH || k >= o->n || o->op[k].kind == SP_OP_LAUNCH;
-  return graph || body_of(o, k) != body ? SIZE_MAX : k;
+  return graph || sp_ops_body(o, k) != body ? SIZE_MAX : k;
 }
 
 static void swap(sp_ops *o, size_t i, size_t k) {
@@ -86,20 +78,13 @@ static bool proved(const unit *u, const sp_ops *o) {
   return !sp_ops_prove(o, &u->p->in, u->p->sched.slots, &ignored);
 }
 
-static void take_out(sp_ops *o, size_t i) {
-  size_t body = body_of(o, i);
-  if (body != SIZE_MAX) o->op[body].n--;
-  memmove(o->op + i, o->op + i + 1, (o->n - i - 1) * sizeof *o->op);
-  o->n--;
-}
-
 /* What the proof and --check-races say without operation i. `room` has place for all operations. */
 static bool proved_without(const unit *u, size_t i, sp_op *room, sp_err *races) {
   sp_ops less = u->m->ops;
   sp_err proof;
   memcpy(room, less.op, less.n * sizeof *room);
   less.op = room;
-  take_out(&less, i);
+  sp_ops_remove(&less, i);
   int st = sp_ops_prove(&less, &u->p->in, u->p->sched.slots, &proof);
   *races = (sp_err){.status = SP_E_RACE};
   if (st == SP_E_RACE) sf_races(&less, &u->p->in, u->p->sched.slots, races);
@@ -169,6 +154,24 @@ static lua_Integer try_swaps(lua_State *L, const unit *u, lua_Integer which) {
   return n;
 }
 
+/* What is proved with one or two changes must not race. Returns words, or NULL; *proved counts. */
+static const char *try_changes(const unit *u, lua_Integer n, lua_Integer which, lua_Integer *held, sp_err *err) {
+  const sp_sched_input *in = &u->p->in;
+  uint64_t state = (uint64_t)u->m->ops.n * 7919 + (uint64_t)which;
+  for (lua_Integer k = 0; k < n; k++) {
+    sp_ops changed;
+    sp_err ignored;
+    if (!so_copy(&changed, &u->m->ops, in)) return "no memory for a list";
+    for (uint32_t left = 1 + so_below(&state, 2); left > 0; left--) so_change(&changed, in, &state);
+    bool holds = !sp_ops_prove(&changed, in, u->p->sched.slots, &ignored);
+    bool races = holds && so_judge(&changed, in, u->p->sched.slots, state, err) == SO_RACES;
+    *held += holds;
+    sp_ops_free(&changed);
+    if (races) return err->msg;
+  }
+  return NULL;
+}
+
 /* The waits of training's list into the table on top, from its middle on. */
 static void list_waits(lua_State *L, const unit *u) {
   size_t n = u->m->ops.n;
@@ -180,8 +183,12 @@ static void list_waits(lua_State *L, const unit *u) {
   }
 }
 
+typedef struct sums {
+  lua_Integer deleted, swapped, changed, held;
+} sums;
+
 /* One program's; pushes words where something is wrong. */
-static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Integer *deleted, lua_Integer *swapped) {
+static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Integer changes, sums *sum) {
   unit u;
   sp_err err;
   if (make_unit(&u, g, which, &err)) {
@@ -189,15 +196,20 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
     return false;
   }
   sp_op *room = sp_calloc(u.m->ops.n + 1, sizeof *room);
-  const char *who = "";
-  size_t i = room ? unnoticed(&u, room, deleted, &who) : 0;
+  const char *who = "", *race = try_changes(&u, changes, which, &sum->held, &err);
+  sum->changed += changes;
+  size_t i = room ? unnoticed(&u, room, &sum->deleted, &who) : 0;
   sp_sb words = {0};
-  if (sf_races(&u.m->ops, &u.p->in, u.p->sched.slots, &err)) {
+  if (race) {
+    sp_sb_putf(&words, "program %d: proved with random changes, but %s", (int)which, race);
+    lua_pushstring(L, sp_sb_str(&words));
+    i = 0;
+  } else if (sf_races(&u.m->ops, &u.p->in, u.p->sched.slots, &err)) {
     sp_sb_putf(&words, "program %d: --check-races finds in what the proof holds for: %s", (int)which, err.msg);
     lua_pushstring(L, sp_sb_str(&words));
     i = 0;
   } else if (i == SIZE_MAX) {
-    *swapped += try_swaps(L, &u, which);
+    sum->swapped += try_swaps(L, &u, which);
     lua_pushvalue(L, -3);
     if (which == 0) list_waits(L, &u);
     lua_pop(L, 1);
@@ -212,23 +224,25 @@ static bool mutate_unit(lua_State *L, sp_graph *g, lua_Integer which, lua_Intege
   return i == SIZE_MAX;
 }
 
-/* mutants(graph) -> nil, words | the waits of training's list, swaps of two waits that the proof lets through, other
- * swaps, deletions that it does not, swaps tried */
+/* mutants(graph, changes) -> nil, words | the waits of training's list, swaps of two waits that the proof lets through,
+ * other swaps, deletions that it does not, swaps tried, random changes, those that it lets through */
 static int fuzz_mutants(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
-  lua_Integer deleted = 0, swapped = 0, n = count_units(lg->g);
+  lua_Integer changes = luaL_checkinteger(L, 2), n = count_units(lg->g);
+  sums sum = {0};
+  lua_settop(L, 1);
   lua_newtable(L);
   lua_newtable(L);
   lua_newtable(L);
   for (lua_Integer k = 0; k < n; k++) {
-    if (mutate_unit(L, lg->g, k, &deleted, &swapped)) continue;
+    if (mutate_unit(L, lg->g, k, changes, &sum)) continue;
     lua_pushnil(L);
     lua_insert(L, -2);
     return 2;
   }
-  lua_pushinteger(L, deleted);
-  lua_pushinteger(L, swapped);
-  return 5;
+  const lua_Integer counts[] = {sum.deleted, sum.swapped, sum.changed, sum.held};
+  for (size_t i = 0; i < SP_ARRAY(counts); i++) lua_pushinteger(L, counts[i]);
+  return 7;
 }
 
 /* ---- running them ------------------------------------------------------------------------------------------------ */
@@ -280,7 +294,7 @@ static int fuzz_play(lua_State *L) {
   sp_err err = {0};
   int st = make_unit(&u, lg->g, luaL_checkinteger(L, 2), &err);
   if (st) return sp_lua_raise(L, &err);
-  if (k < 0) take_out(&u.m->ops, (size_t)i);
+  if (k < 0) sp_ops_remove(&u.m->ops, (size_t)i);
   else if (i != k) swap(&u.m->ops, (size_t)i, (size_t)k);
   lg->L = L;
   lg->self = 1;

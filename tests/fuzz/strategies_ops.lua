@@ -63,7 +63,7 @@ local function mutate(v, sum)
   local status, words = fuzz.build(g._raw)
   if status ~= "ok" then return status == "refused" and status or "error", words end
   local g <close> = assert(made(v, 0))
-  local all, waits, others, deleted, swapped = fuzz.mutants(g._raw)
+  local all, waits, others, deleted, swapped, changed, held = fuzz.mutants(g._raw, fuzz.changes)
   if not all then return "differs", waits end
   local list = some_of(waits, others)
   for _, swap in ipairs(list) do
@@ -72,13 +72,13 @@ local function mutate(v, sum)
   end
   local played, shown = math.min(fuzz.waits, #all), 0
   for i = 1, played do shown = shown + (shows(v, all[i]) and 1 or 0) end
-  local add = { 1, deleted, swapped, #waits + #others, #list, played, shown }
+  local add = { 1, deleted, swapped, #waits + #others, #list, played, shown, changed, held }
   for i, x in ipairs(add) do sum[i] = sum[i] + x end
   return "same"
 end
 
 main = function()
-  local sum, done = { 0, 0, 0, 0, 0, 0, 0 }, {}
+  local sum, done = { 0, 0, 0, 0, 0, 0, 0, 0, 0 }, {}
   for _, v in ipairs(plan.variants) do
     local name = ("device %s, capture %s"):format(v.device, v.capture)
     local status, why = "same"
