@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * queue.c - see queue.h. A slot holds a request from submit() until its answer; those that wait are in a ring in the order in
- * which they came. A slot keeps its memory, so that a server that runs allocates nothing. */
+ * which they came. A slot keeps its memory for the next request of that size, so that a server of samples allocates nothing.
+ *
+ * What bounds the queue is what requests use that are open. What idle slots keep counts too, but it gives way: it is freed
+ * before a request is refused. So a request that fits an empty queue is accepted by an empty queue, whatever was before. */
 #include "source/queue.h"
 
 #include <errno.h>
@@ -27,8 +30,8 @@ typedef struct slot {
   slot_state state;
   bool cancelled;
   uint64_t generation;
-  void *memory;
-  size_t cap;
+  void *memory; /* of `bytes`: those of the request, or where the slot is idle of the last one */
+  size_t bytes;
   sp_part *parts; /* [q->max_parts] into memory */
   uint32_t n_parts, form;
   char name[SP_REQUEST_NAME];
@@ -53,7 +56,7 @@ struct sp_queue {
   uint32_t *ring, first, n_waiting; /* slots that wait */
   uint32_t n_marked;                /* of them cancelled */
   double next_deadline;             /* none of them is late before */
-  size_t bytes;
+  size_t used, kept; /* bytes of requests that are open; that idle slots keep. Together at most o.bytes */
   sp_queue_stats counts;
   sp_histogram waited, took;
   const char *close_words;
@@ -152,34 +155,53 @@ static int check_parts(const sp_queue *q, const sp_request *r, size_t *bytes, ch
   return SP_OK;
 }
 
-/* A free slot with the memory promised to it. Locked. */
+static void drop_memory(slot *s) {
+  free(s->memory);
+  s->memory = NULL;
+  s->bytes = 0;
+}
+
+/* Idle slots keep at most so many bytes from now on. Those used last are on top, and keep theirs longest. Locked. */
+static void keep_at_most(sp_queue *q, size_t most) {
+  for (uint32_t i = 0; i < q->n_idle && q->kept > most; i++) {
+    slot *s = &q->slots[q->idle[i]];
+    q->kept -= s->bytes;
+    drop_memory(s);
+  }
+}
+
+/* A free slot with the memory promised to it: its own if it has just as much, else none yet. Locked. */
 static int reserve(sp_queue *q, size_t bytes, slot **out, char *why, size_t n) {
   if (q->closed) return refuse(why, n, SP_E_STATE, "the queue is closed: %s", q->close_words);
+  if (bytes > q->o.bytes)
+    return refuse(why, n, SP_E_RANGE,
+                  "a request of %zu bytes is larger than the whole queue of %zu: give the source queue_mb = %zu or more", bytes,
+                  q->o.bytes, (bytes + (1 << 20) - 1) >> 20);
   if (!q->n_idle)
     return refuse(why, n, SP_E_FULL, "the queue is full: %u requests are not answered yet (queue = %u)", q->o.capacity,
                   q->o.capacity);
-  slot *s = &q->slots[q->idle[q->n_idle - 1]];
-  size_t more = bytes > s->cap ? bytes - s->cap : 0;
-  if (more > q->o.bytes || q->bytes > q->o.bytes - more)
-    return refuse(why, n, SP_E_FULL, "the queue is full: it holds %zu bytes of at most %zu (queue_mb)", q->bytes,
-                  q->o.bytes);
-  q->bytes += more;
-  q->n_idle--;
+  if (bytes > q->o.bytes - q->used)
+    return refuse(why, n, SP_E_FULL, "the queue is full: requests that are not answered yet hold %zu bytes of at most %zu (queue_mb)",
+                  q->used, q->o.bytes);
+  slot *s = &q->slots[q->idle[--q->n_idle]];
+  q->kept -= s->bytes;
+  if (s->bytes != bytes) drop_memory(s);
+  q->used += bytes;
+  keep_at_most(q, q->o.bytes - q->used);
   s->state = FILLING;
   *out = s;
   return SP_OK;
 }
 
 static bool fill(const sp_queue *q, slot *s, size_t bytes, const sp_request *r) {
-  if (bytes > s->cap) {
-    free(s->memory);
-    s->cap = 0;
-    if (posix_memalign(&s->memory, 64, bytes)) s->memory = NULL;
-    if (!s->memory) return false;
-    s->cap = bytes;
+  if (!s->memory && posix_memalign(&s->memory, 64, bytes)) s->memory = NULL;
+  if (!s->parts) s->parts = sp_calloc(q->max_parts, sizeof *s->parts);
+  if (!s->memory || !s->parts) {
+    drop_memory(s);
+    return false;
   }
-  if (!s->parts && !(s->parts = sp_calloc(q->max_parts, sizeof *s->parts))) return false;
   char *at = s->memory;
+  s->bytes = bytes;
   for (uint32_t i = 0; i < r->n_parts; i++) {
     memcpy(at, r->parts[i].data, r->parts[i].bytes);
     s->parts[i] = (sp_part){at, r->parts[i].bytes};
@@ -203,9 +225,12 @@ static slot *find(const sp_queue *q, uint64_t id) {
   return s->generation % GENERATIONS == id >> SLOT_BITS ? s : NULL;
 }
 
-static void put_back(sp_queue *q, slot *s) {
+/* `bytes`: what it was promised. Locked. */
+static void put_back(sp_queue *q, slot *s, size_t bytes) {
   s->state = FREE;
   s->generation++;
+  q->used -= bytes;
+  q->kept += s->bytes;
   q->idle[q->n_idle++] = (uint32_t)(s - q->slots);
 }
 
@@ -223,15 +248,13 @@ int sp_queue_submit(sp_queue *q, const sp_request *r, uint64_t *ticket, char *wh
   if (st) q->counts.refused++;
   pthread_mutex_unlock(&q->lock);
   if (st) return st;
-  size_t cap = s->cap;
   bool filled = fill(q, s, bytes, r);
   double now = sp_now();
   int64_t us = r->deadline_us ? r->deadline_us : q->o.deadline_us;
   pthread_mutex_lock(&q->lock);
   if (!filled || q->closed) {
-    if (bytes > cap && s->cap < bytes) q->bytes -= bytes; /* what it had is gone too */
     q->counts.refused++;
-    put_back(q, s);
+    put_back(q, s, bytes);
     st = filled ? refuse(why, n, SP_E_STATE, "the queue is closed: %s", q->close_words)
                 : refuse(why, n, SP_E_NOMEM, "no memory for a request of %zu bytes", bytes);
     pthread_mutex_unlock(&q->lock);
@@ -309,7 +332,7 @@ static void give(sp_queue *q, slot *s, sp_answer a) {
   pthread_mutex_lock(&q->lock);
   a.ticket = id_of(q, s);
   count(q, &a);
-  put_back(q, s);
+  put_back(q, s, s->bytes);
   pthread_mutex_unlock(&q->lock);
   answer(arg, &a);
   free(words);
@@ -481,7 +504,7 @@ void sp_queue_get_stats(sp_queue *q, sp_queue_stats *out) {
   pthread_mutex_lock(&q->lock);
   *out = q->counts;
   out->open = out->accepted - out->done - out->failed - out->cancelled - out->late;
-  out->bytes = q->bytes;
+  out->bytes = q->used + q->kept;
   out->waited = times(&q->waited);
   out->took = times(&q->took);
   pthread_mutex_unlock(&q->lock);

@@ -15,7 +15,7 @@
 typedef struct sp_queue_opts {
   uint32_t batch;      /* most requests of a step */
   uint32_t capacity;   /* most requests that are not answered; 1..1048576 */
-  size_t bytes;        /* most memory for what was submitted */
+  size_t bytes;        /* most memory for what was submitted; of a single request too */
   int64_t wait_us;     /* how long the oldest waits for a full batch; 0: steps begin with what is there */
   int64_t deadline_us; /* of requests that have none of their own; 0: none */
 } sp_queue_opts;
@@ -60,7 +60,7 @@ typedef struct sp_queue_stats {
   uint64_t accepted, refused;             /* by submit() */
   uint64_t done, failed, cancelled, late; /* answers; together with `open` they are the accepted */
   uint64_t open, steps;                   /* not answered yet; steps that were taken */
-  size_t bytes;                           /* of memory held for requests */
+  size_t bytes;                           /* of requests that are open, and kept for the next ones */
   sp_queue_times waited, took;            /* of those that are done: until a step took them; until they were answered */
 } sp_queue_stats;
 void sp_queue_get_stats(sp_queue *q, sp_queue_stats *stats);

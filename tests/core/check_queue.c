@@ -224,7 +224,7 @@ START_TEST(what_is_refused) {
   ck_assert_int_eq(sp_queue_submit(q, &r, NULL, why, sizeof why), SP_OK); /* 32 of the 64 bytes */
   ck_assert_int_eq(sp_queue_submit(q, &r, NULL, why, sizeof why), SP_OK);
   ck_assert_int_eq(sp_queue_submit(q, &r, NULL, why, sizeof why), SP_E_FULL);
-  ck_assert_str_eq(why, "the queue is full: it holds 64 bytes of at most 64 (queue_mb)");
+  ck_assert_str_eq(why, "the queue is full: requests that are not answered yet hold 64 bytes of at most 64 (queue_mb)");
   ck_assert(!sp_queue_open(q, bytes, 2, 100, &err)); /* one part of the source's own */
   parts[0].bytes = 101;
   r.n_parts = 1;
@@ -232,6 +232,56 @@ START_TEST(what_is_refused) {
   ck_assert_str_eq(why, "a request of 101 bytes, where 1 to 100 are wanted");
   sp_queue_free(q);
   ck_assert_int_eq(k.n, 2);
+}
+END_TEST
+
+/* ---- any history ---- */
+
+/* Of random sizes, in any order of submission and answer: a request is accepted if, and only if, it fits beside those that
+ * are open, and no more memory is held than the queue may. In between all are answered, and one of the largest size fits. */
+START_TEST(what_fits_is_accepted_after_any_history) {
+  enum { BYTES = 1 << 16, CAPACITY = 5 };
+  static char data[BYTES];
+  sp_queue_opts o = {.batch = 1, .capacity = CAPACITY, .bytes = BYTES};
+  const size_t sample = 16;
+  size_t open[CAPACITY], n_open = 0, used = 0;
+  uint64_t state = (uint64_t)_i + 1;
+  char why[256];
+  sp_queue *q;
+  sp_err err;
+  kept k = {0};
+  ck_assert(!sp_queue_new(&q, &o, &err));
+  ck_assert(!sp_queue_open(q, &sample, 1, 2 * BYTES, &err));
+  for (int round = 0; round < 2000; round++) {
+    uint64_t id;
+    sp_queue_stats stats;
+    state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    uint32_t draw = (uint32_t)(state >> 33);
+    bool empty_it = draw % 61 == 0;
+    while (n_open && (empty_it || draw % 3 == 0)) {
+      ck_assert_uint_eq(sp_queue_take(q, &id), 1);
+      sp_queue_answer(q, &id, 1, 0, NULL, NULL, 0);
+      used -= open[0];
+      memmove(open, open + 1, --n_open * sizeof *open);
+      if (!empty_it) break;
+    }
+    size_t bytes = empty_it ? BYTES : (draw >> 8) % (draw % 5 ? BYTES / 3 : BYTES) + 1, rounded = (bytes + 15) / 16 * 16;
+    sp_part part = {data, bytes};
+    sp_request r = {.size = sizeof r, .n_parts = 1, .parts = &part, .answer = keep, .arg = &k};
+    int status = sp_queue_submit(q, &r, NULL, why, sizeof why);
+    bool fits = n_open < CAPACITY && used + rounded <= BYTES;
+    ck_assert_msg(status == (fits ? SP_OK : SP_E_FULL), "round %d: %zu bytes beside %zu of %zu requests: %d, %s", round, bytes, used,
+                  n_open, status, status ? why : "");
+    if (fits) used += open[n_open++] = rounded;
+    sp_queue_get_stats(q, &stats);
+    ck_assert_uint_eq(stats.open, n_open);
+    ck_assert(stats.bytes >= used && stats.bytes <= BYTES);
+  }
+  sp_part part = {data, BYTES + 1};
+  sp_request r = {.size = sizeof r, .n_parts = 1, .parts = &part, .answer = keep, .arg = &k};
+  ck_assert_int_eq(sp_queue_submit(q, &r, NULL, why, sizeof why), SP_E_RANGE);
+  ck_assert_str_eq(why, "a request of 65552 bytes is larger than the whole queue of 65536: give the source queue_mb = 1 or more");
+  sp_queue_free(q);
 }
 END_TEST
 
@@ -318,6 +368,7 @@ int main(void) {
   tcase_add_test(c, cancelled_and_late);
   tcase_add_test(c, closing_answers_all);
   tcase_add_test(c, what_is_refused);
+  tcase_add_loop_test(c, what_fits_is_accepted_after_any_history, 0, 4);
   tcase_add_test(c, each_is_answered_once);
   tcase_add_test(c, quantiles);
   suite_add_tcase(s, c);

@@ -254,3 +254,23 @@ for _, line in ipairs {
   t.ok(not sys.there(at .. "/new") and not sys.there(at .. "/new.csv"), line)
   t.eq(#sys.list(at .. "/empty"), 0, line)
 end
+
+-- Requests of any size get through a queue that takes them one by one, after smaller ones have left it memory that is too
+-- small: all are answered, here as no images. One that is larger than the whole queue is refused and named, and the others go on.
+do
+  local g <close> = sp.graph { device = "cpu", threads = 1 }
+  local ask = g.image_requests { size = 8, batch = 2, queue = 4, queue_mb = 1, max_bytes = 2000000, workers = 1 }
+  g:results { ask.image, raw = true }
+  local sizes, k, answered = { 500000, 500000, 900000, 100, 1500000, 1000000, 700000, 200000, 16 }, 0, {}
+  for a in g:answers(function()
+    k = k + 1
+    return sizes[k] and { "x" .. ("\0"):rep(sizes[k] - 1), tag = k } or nil
+  end) do
+    answered[#answered + 1] = ("%d %s"):format(a.request.tag, a.status)
+    if a.request.tag == 5 then
+      t.eq(a.error, "a request of 1500000 bytes is larger than the whole queue of 1048576: give the source queue_mb = 2 or more")
+    end
+  end
+  t.eq(table.concat(answered, ", "),
+    "1 failed, 2 failed, 3 failed, 4 failed, 5 refused, 6 failed, 7 failed, 8 failed, 9 failed")
+end
