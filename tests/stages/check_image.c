@@ -4,9 +4,11 @@
 #include <math.h>
 #include <png.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <turbojpeg.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <spcore/abi.h>
@@ -477,17 +479,27 @@ START_TEST(test_encode_and_back) {
 }
 END_TEST
 
+/* A file that may have ten bytes stands in for a full disk. A link where the temporary file goes is not followed. */
 START_TEST(test_disk_full) {
   uint8_t rgb[3] = {1, 2, 3};
   im_encoder e = {.tj = NULL};
+  struct rlimit before, ten;
   ck_assert_int_eq(im_to_png(&e, rgb, 1, 1), SP_OK);
   char part[64];
   snprintf(part, sizeof part, "x.png.part-%ld", (long)getpid());
-  ck_assert_int_eq(symlink("/dev/full", if_path(part)), 0);
-  ck_assert_int_eq(im_save(&e, if_path("x.png")), SP_E_IO);
-  ck_assert_ptr_nonnull(strstr(e.why, "No space left"));
+  ck_assert_int_eq(symlink(if_path("of_somebody"), if_path(part)), 0);
+  ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+  ten = (struct rlimit){10, before.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &ten), 0);
+  int status = im_save(&e, if_path("x.png"));
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, SIG_DFL);
+  ck_assert_int_eq(status, SP_E_IO);
+  ck_assert_ptr_nonnull(strstr(e.why, "File too large"));
   ck_assert_int_ne(access(if_path("x.png"), F_OK), 0);
   ck_assert_int_ne(access(if_path(part), F_OK), 0);
+  ck_assert_int_ne(access(if_path("of_somebody"), F_OK), 0);
   im_encoder_free(&e);
 }
 END_TEST
