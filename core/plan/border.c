@@ -132,7 +132,8 @@ int sp_border_twins(sp_planner *w, sp_node *n, sp_err *err) {
   return st;
 }
 
-/* Metrics of a lane lie side by side and come back in one copy; those that somebody else reads too lie alone. */
+/* Metrics and results of a lane lie side by side and come back in one copy; those that somebody else reads too lie alone.
+ * A result was in the group of its stage's outputs, which go to other lanes and need slots of their own number. */
 static int lane_metrics(sp_planner *w, int lane, sp_err *err) {
   sp_program *p = w->p;
   int here = -1, there = -1, st = SP_OK;
@@ -147,6 +148,7 @@ static int lane_metrics(sp_planner *w, int lane, sp_err *err) {
     if (reader_of(w, m->node, m->port, (int)m->index, false) || reader_of(w, m->node, m->port, (int)m->index, true))
       continue;
     p->bufs[m->buf].slots = p->lanes[lane].props.replicas; /* the copy back is in the same lane */
+    p->bufs[m->buf].group = 0;
     if (!(st = put_in_pack(w, m->buf, &here, err))) st = put_in_pack(w, m->seen, &there, err);
   }
   return st;

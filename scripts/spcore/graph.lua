@@ -507,7 +507,7 @@ return function(opt)
       optimizer_shards = get "optimizer_shards" or false,
       explain = get "explain", check_replicas = get "check_replicas",
     },
-    depth = get "depth" or 1,
+    depth = get "depth" or 1, run_ahead = get "run_ahead" or 2,
   }
   g._stopper = setmetatable({}, { __close = function(_, why)
     if why == nil or ranks.n == 1 then raw:stop()

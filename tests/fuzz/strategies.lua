@@ -108,6 +108,7 @@ local function make(seed, devices, images)
   local case = { nodes = {}, losses = {}, accumulate = 1, sources = {}, evals = {}, events = {}, opt = options(rng) }
   local device = rng.pick(devices)
   graph.make(case, rng, device, images)
+  graph.between(case, random(seed + 0xbe7ee0))
   if case.fails then case.opt.checksums = nil end
   local shards, whole = random(seed + 0x5a4d03), false
   for _, node in ipairs(case.nodes) do whole = whole or node.params and node.params.drop_last end -- perhaps there is none
@@ -119,6 +120,7 @@ local function make(seed, devices, images)
   if parts.chance(0.5) then case.opt.parts = 2 + parts.below(4) end
   lanes.make(case, rng)
   lanes.more(case, random(seed + 0x51ed27), seed)
+  graph.results(case, random(seed + 0x4e5017))
   loops(case, rng)
   events(case, rng)
   variants(case, rng, device)

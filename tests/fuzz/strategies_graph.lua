@@ -322,6 +322,68 @@ local function train(b)
   end
 end
 
+-- ---- results ----
+
+-- Outputs with a row for each sample, and that of them which may be read instead of the first.
+local rows = {
+  toy_source = { "x" }, fuzz_mix = { "y", "side" }, toy_spoil = { "x" }, sleep = { "y[1]" }, add = { "y" },
+  reader = { "image" }, to_float = { "image" }, normalize = { "images[1]" }, flip = { "images[1]" }, argmax = { "mask" },
+  layers = { "features", "maps[1]" }, encoder = { "features" }, decoder = { "logits" }, classifier = { "logits" },
+}
+
+-- The first layer of a frozen network, or 1 - y of a toy, as an output of its own.
+local function second_output(node, learns)
+  if node.stage == "fuzz_mix" then return "side" end
+  if node.stage ~= "layers" or learns[node.name] then return end
+  node.params.layers = node.params.layers:gsub(" }", ", tap = true }", 1)
+  return "maps[1]"
+end
+
+-- Readers that get no gradient back read another output of some stages, the first of which nobody may read then. Some
+-- outputs come back as results: so a stage gives one to a lane and another one to the script.
+function graph.results(case, rng)
+  local learns, second, list = flow.learning(case), {}, {}
+  if case.opt.shards or not rng.chance(0.5) then return end
+  for _, node in ipairs(case.nodes) do
+    local has = rows[node.stage]
+    local other = has and has[2] and rng.chance(0.6) and second_output(node, learns)
+    if other then
+      second[node.name .. "." .. has[1]] = other
+      node.alias[other] = node.alias[has[1]]
+    end
+    for _, input in ipairs(learns[node.name] and {} or node.ins) do
+      for i, ref in ipairs(input) do
+        if second[ref] and rng.chance(0.7) then input[i] = ref:match "^[%w_]+%." .. second[ref] end
+      end
+    end
+    for _, port in ipairs(has or {}) do
+      local there = (port == has[1] or port == other) and (not node.source or node.name == "data")
+      if there and rng.chance(0.4) then list[#list + 1] = node.name .. "." .. port end
+    end
+  end
+  case.results = #list > 0 and list or nil
+end
+
+-- ---- the processor between two trained stages ----
+
+-- A stage without gradients reads one that learns and makes a factor of a later one.
+function graph.between(case, rng)
+  local learns, learned = flow.learning(case), {}
+  if not rng.chance(0.4) then return end
+  for i, node in ipairs(case.nodes) do
+    if learns[node.name] and node.stage == "fuzz_mix" then
+      if #learned > 0 and #node.ins == 1 then
+        local between = { name = "between", stage = "fuzz_watch", ins = { { rng.pick(learned) } }, params = {} }
+        if rng.chance(0.8) then between.params.on_cpu = "true" end
+        node.ins[2] = { "between.digest", port = "scale", nograd = true }
+        table.insert(case.nodes, i, between)
+        return
+      end
+      learned[#learned + 1] = node.name .. ".y"
+    end
+  end
+end
+
 -- images: those stages are there. Toy stages exist for the cpu alone, so on cuda nothing of them is trained.
 function graph.make(case, rng, device, with_images)
   local b = begin(case, rng)

@@ -48,7 +48,7 @@ local function delays(case, rng)
   for _, node in ipairs(case.nodes) do
     if not node.source and not delay[node.name] and not node.optimizer then
       local d = math.max(least(node), train)
-      delay[node.name] = math.min(train + room, d + (rng.chance(0.4) and rng.below(room + 1) or 0))
+      delay[node.name] = math.max(d, math.min(train + room, d + (rng.chance(0.4) and rng.below(room + 1) or 0)))
     end
   end
   return delay, train
@@ -91,6 +91,7 @@ function lanes.make(case, rng)
   if rng.chance(0.3) then delay.data = reader_delay(case, delay, rng) end
   if #case.losses > 0 and rng.chance(0.5) then delay.opt = train end
   if rng.chance(0.05) then -- most of these are refused
+    case.wild = true
     local name = rng.pick(case.nodes).name
     if delay[name] then delay[name] = rng.below(delay[name] + 2) end
   end
@@ -123,6 +124,7 @@ local function parts(case, rng)
       end
       if #fit > 0 and not (node.source and part == "backward") then
         list[#list + 1] = { node = node.name, part = part, lane = rng.pick(fit) }
+        case.wild = case.wild or part == "copy" -- who reads it may be ahead of that lane
       end
     end
   end

@@ -58,6 +58,7 @@ local function without_node(case, i)
   drop(case.events, function(e) return gone[e.node] or gone[e.source] end)
   drop(case.evals, function(e) return gone[e.source] end)
   drop(case.sources, function(name) return gone[name] end)
+  drop(case.results or {}, function(ref) return gone[ref:match "^[%w_]+"] end)
   drop_from_lanes(case, gone)
   if not gone.data and (#case.losses > 0 or not case.trained) then return case end
 end
@@ -85,6 +86,11 @@ local function fewer_stages(case, _, yield)
     local c = node.name ~= "data" and not node.optimizer and without_node(case, i)
     if c then yield(c) end
   end
+end
+
+local function fewer_results(case, with)
+  if case.results then with(function(c) c.results = nil end) end
+  for i = 1, #(case.results or {}) do with(function(c) table.remove(c.results, i) end) end
 end
 
 local function less_training(case, with)
@@ -118,6 +124,7 @@ local function merged(i, k)
 end
 
 local function simpler_lanes(case, with)
+  if case.kind == "refusal" and case.lanes then return end -- others may be refused for a reason
   for i in ipairs(case.parts or {}) do with(function(c) table.remove(c.parts, i) end) end
   if case.strategy then with(function(c) c.strategy, c.lanes = "serialized", {} end) end
   for i, lane in ipairs(case.lanes or {}) do
@@ -182,7 +189,7 @@ local function simpler_stages(case, with)
 end
 
 local passes = {
-  fewer_variants, fewer_stages, less_training, fewer_steps, simpler_lanes, simpler_options, simpler_stages,
+  fewer_variants, fewer_stages, fewer_results, less_training, fewer_steps, simpler_lanes, simpler_options, simpler_stages,
 }
 
 local function candidates(case, yield)

@@ -50,9 +50,12 @@ t.eq(lanes({ strategy = "double_buffer" }, true), "all 0: a p b c loss q d sgd")
 t.eq(lanes({ strategy = "double_buffer", device = "mock" }, true), [[
 up0 0: toy_source.copy
 work1 1: a.forward.backward p.forward.backward b.forward.backward c.forward.backward loss.forward.backward q.forward.backward
-down2 2: a.copy p.copy b.copy c.copy loss.copy q.copy
-work2 2: d.forward.backward
-up2 2: d.copy]])
+down2 2: c.copy
+work2 2: d.forward.backward]])
+t.eq(lanes({ strategy = "double_buffer", device = "mock", run_ahead = 0 }, true), [[
+up0 0: toy_source.copy
+work1 1: a.forward.backward p.forward.backward b.forward.backward c.forward.backward loss.forward.backward q.forward.backward d.forward.backward
+down1 1: c.copy]])
 
 do -- without training: every stage may work ahead
   local g <close> = sp.graph { strategy = "deep" }
@@ -60,6 +63,63 @@ do -- without training: every stage may work ahead
   local a = g.toy_mul { data.x, name = "a" }
   g.toy_mul { a.y, name = "b" }
   t.eq(lanes_of(g), "ahead1 0: a\nahead2 1: b")
+end
+
+-- A stage on the processor between two of the trained part: they stay at one step.
+local function between(opt)
+  opt.threads, opt.seed = 2, 5
+  local g = sp.graph(opt)
+  local data = g.toy_source { batch = 8, samples = 40 }
+  local one = g.fuzz_mix { data.x, name = "one" }
+  local guess = g.fuzz_mix { one.y, learn = 0, name = "guess", on_cpu = opt.device and true }
+  local two = g.fuzz_mix { one.y, scale = guess.y, name = "two" }
+  g:train { g.fuzz_loss { two.y, name = "loss" }, optimizer = g.toy_sgd { name = "sgd", lr = 0.05 } }
+  return g
+end
+do
+  local g <close> = between { strategy = "double_buffer", device = "mock" }
+  t.eq(lanes_of(g), [[
+up0 0: toy_source.copy
+work1 1: one.forward.backward guess.forward.backward two.forward.backward loss.forward.backward
+down1 1: one.copy
+up1 1: guess.copy]])
+end
+
+-- What comes back as a result has the slots of its copy, another output of its stage those that the lanes ask for.
+local function gives_back(opt)
+  opt.threads, opt.seed = 2, 5
+  local g = sp.graph(opt)
+  local data = g.toy_source { batch = 8, samples = 40 }
+  local a = g.fuzz_mix { data.x, learn = 0, name = "a" }
+  local b = g.fuzz_mix { a.side, learn = 0, name = "b" }
+  g:results { a.y, b.y }
+  return g
+end
+for depth = 1, 3 do
+  local g <close> = gives_back { strategy = "deep", device = "mock", depth = depth }
+  t.match(g:describe(), ("buffer a%%.side: %d x "):format(depth + 1))
+  t.match(g:describe(), "buffer a%.y: 1 x ")
+end
+
+-- more rows of stages, and more crossings of the border, than the delays of lanes allow
+do
+  local function row(opt, n)
+    local g = sp.graph(opt)
+    local x = g.toy_source { batch = 8 }.x
+    for i = 1, n do
+      x = g.fuzz_mix { x, learn = 0, name = "m" .. i, on_cpu = opt.device and i % 2 == 0 or nil }.y
+    end
+    g:results { x }
+    return g
+  end
+  for _, case in ipairs { { "deep", 1, 64 }, { "deep", 5, 12 }, { "deep", 64, 1 }, { "double_buffer", 1, 64, "mock" } } do
+    local name, depth, rows, device = table.unpack(case)
+    local g <close> = row({ strategy = name, depth = depth, device = device }, 70)
+    local largest = 0
+    for _, lane in ipairs(g:lanes()) do largest = math.max(largest, lane.delay) end
+    t.eq(largest, device and rows or depth * (rows - 1), name .. depth)
+      t.match(g:describe(), "proved race%-free")
+  end
 end
 
 -- so many buffers more of what a lane gives to another, none of what stays in it
@@ -160,6 +220,28 @@ for _, frozen in ipairs { true, false } do
     for _, how in ipairs { "cpu off", "sim off", "mock off", "mock lane", "mock step", "simmock step" } do
       local device, capture = how:match "(%S+) (%S+)"
       t.eq(weights({ strategy = name, device = device, capture = capture, depth = 2 }, frozen), want, name .. ", " .. how)
+    end
+  end
+end
+
+local function all_of(make, opt, steps)
+  local g <close> = make(opt)
+  local lines = {}
+  for _, m in g:steps(steps) do
+    for name, v in pairs(m) do
+      if name ~= "time" then lines[#lines + 1] = name .. sp.json.encode(v) end
+    end
+  end
+  table.sort(lines)
+  return table.concat(lines, "\n")
+end
+for _, case in ipairs { between, gives_back } do
+  local want = all_of(case, {}, 12)
+  for _, name in ipairs { "pipelined", "deep", "branches", "double_buffer" } do
+    for _, how in ipairs { "mock off 0", "mock lane 1", "mock step 6", "simmock lane 2", "simmock step 6" } do
+      local device, capture, ahead = how:match "(%S+) (%S+) (%d)"
+      local opt = { strategy = name, device = device, capture = capture, depth = 2, run_ahead = tonumber(ahead) }
+      t.eq(all_of(case, opt, 12), want, name .. ", " .. how)
     end
   end
 end

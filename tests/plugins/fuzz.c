@@ -92,7 +92,13 @@ static const sp_port mix_in[] = {
      .flags = SP_PORT_LIST | SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
      .doc = "anything: its bytes make a factor"},
     {.name = NULL}};
-static const sp_port mix_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "N x 4"}, {.name = NULL}};
+static const sp_port mix_out[] = {{.name = "y", .dtypes = SP_DT(SP_F32), .ndim = 2, .doc = "N x 4"},
+                                  {.name = "side",
+                                   .dtypes = SP_DT(SP_F32),
+                                   .ndim = 2,
+                                   .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+                                   .doc = "N x 4: 1 - y"},
+                                  {.name = NULL}};
 
 static int has_factors(const toy *t, int w) { return (t->w[w].flags & SP_WEIGHT_FACTORS) != 0; }
 
@@ -113,7 +119,7 @@ static void plan_factors(toy *t, sp_plan *p) {
 static int mix_plan(sp_ctx *c, void *self, sp_plan *p) {
   toy *t = self;
   (void)c;
-  p->out[0].spec[0] = p->in[0].spec[0];
+  p->out[0].spec[0] = p->out[1].spec[0] = p->in[0].spec[0];
   t->frozen = p->frozen;
   p->weights = t->w;
   p->n_weights = t->p->learn ? 3 : 0;
@@ -160,7 +166,7 @@ static void put_rows(const sp_tensor *to, const float *from, float by, uint32_t 
 static int mix_forward(sp_ctx *c, void *self, const sp_io *io) {
   const toy *t = self;
   const float *w = t->p->learn ? io->weights[0].data : NULL, *b = w ? io->weights[2].data : NULL;
-  float *y = io->out[0].t[0].data, *saved = io->saved, f = factor(io);
+  float *y = io->out[0].t[0].data, *side = io->out[1].t[0].data, *saved = io->saved, f = factor(io);
   int gives = io->factors && has_factors(t, 0) && t->f[X].forward;
   if (!io->step->n) {
     if (gives) put_rows(&io->factors[X], NULL, 0, 0);
@@ -178,6 +184,7 @@ static int mix_forward(sp_ctx *c, void *self, const sp_io *io) {
     x /= (float)io->in[0].n;
     if (io->training && saved) saved[1 + i] = x;
     y[i] = x * f * (w ? w[i % W] : 1) + (b ? b[i % W] : 0);
+    if (side) side[i] = 1 - y[i];
   }
   if (gives) put_rows(&io->factors[X], saved + 1, f, io->step->n);
   return SP_OK;
