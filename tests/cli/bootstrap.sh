@@ -5,7 +5,7 @@
 set -u
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-bootstrap.XXXXXX") || exit 99
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
-unset CI
+unset CI SPCORE_CONFIGURE CC CFLAGS CPPFLAGS LDFLAGS NVCC NVCCFLAGS
 status=0
 
 # expect CODE TEXT COMMAND...: the exit code, and TEXT in one line on stderr

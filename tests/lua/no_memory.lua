@@ -38,7 +38,7 @@ for mib = 4, 64, 4 do
   local what = ("%d MiB more: status %d, %s%s"):format(mib, code, out, err)
   t.ok(code == 0 and err == "" or code == 1 or code == 75, what) -- 75: no thread could be started
   if code ~= 0 then t.one_line(err, "^spcore: it.lua:%d+: ") end
-  if err:find "stage '%l+coder' %(%l+coder.so%): out of memory: oneDNN wants 16 MiB to compile in" then compiler = compiler + 1 end
+  if err:find "stage '%l+coder' %(networks.so%): out of memory: oneDNN wants 16 MiB to compile in" then compiler = compiler + 1 end
   if code == 0 then through = through + 1 end
 end
 t.ok(compiler > 0, "never the compiler")
