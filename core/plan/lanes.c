@@ -16,8 +16,9 @@ static int add_lane(sp_planner *w, const sp_lane_props *props, sp_place *place, 
   return SP_OK;
 }
 
-/* All of its replicas, side by side; *out is the first. */
-static int add_lanes(sp_planner *w, const sp_lane_props *props, sp_place *place, int *out, sp_err *err) {
+/* All of its replicas, side by side; *out is the first. asked: the strategy's name of it. */
+static int add_lanes(sp_planner *w, const sp_lane_props *props, const char *asked, sp_place *place, int *out,
+                     sp_err *err) {
   int n = props->replicas > 1 ? props->replicas : 1, lane, st = SP_OK;
   *out = (int)w->p->n_lanes;
   for (int i = 0; i < n && !st; i++) {
@@ -25,7 +26,9 @@ static int add_lanes(sp_planner *w, const sp_lane_props *props, sp_place *place,
     sp_lane_props one = *props;
     snprintf(name, sizeof name, n > 1 ? "%.120s%d" : "%.120s", props->name, i + 1);
     one.name = name;
-    if (!(st = add_lane(w, &one, place, &lane, err))) w->p->lanes[lane].replica = i;
+    if ((st = add_lane(w, &one, place, &lane, err))) break;
+    w->p->lanes[lane].replica = i;
+    if (!(w->p->lanes[lane].asked = sp_strdup(asked))) st = sp_nomem(err, 64, "a lane");
   }
   return st;
 }
@@ -55,7 +58,7 @@ static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *up
       snprintf(name, sizeof name, "%.100s (cpu)", d->props.name);
       beside.name = name;
       beside.delay = p->lanes[lane].props.delay;
-      st = add_lanes(w, &beside, &p->g->cpu, &cpu, err);
+      st = add_lanes(w, &beside, d->props.name, &p->g->cpu, &cpu, err);
       mine = cpu;
     }
     /* a copy is the device's, wherever the stage runs */
@@ -73,7 +76,7 @@ static int strategy_lanes(sp_planner *w, int *update, sp_err *err) {
   for (size_t l = 0; l < s->n && !st; l++) {
     sp_lane_props props = s->lanes[l].props;
     props.delay = delay_of(w, props.delay);
-    st = add_lanes(w, &props, &w->p->g->main, &first[l], err);
+    st = add_lanes(w, &props, props.name, &w->p->g->main, &first[l], err);
   }
   for (size_t l = 0; l < s->n && !st; l++) st = strategy_lane(w, &s->lanes[l], first[l], update, err);
   free(first);

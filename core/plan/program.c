@@ -146,7 +146,7 @@ static int derive_once(sp_program *p, bool rounded, sp_err *err) {
   p->in.in_flight = p->ring;
   for (size_t i = 0; i < p->n_lanes; i++) {
     const sp_lane *l = &p->lanes[i];
-    lanes[i] = (sp_sched_lane){l->props.name, l->props.delay, l->host, l->place == &p->g->cpu};
+    lanes[i] = (sp_sched_lane){l->props.name, l->props.delay, l->host, l->place == &p->g->cpu, l->asked};
   }
   for (size_t i = 0; i < p->n_tasks; i++) {
     const sp_task *t = &p->tasks[i];
@@ -160,6 +160,10 @@ static int derive_once(sp_program *p, bool rounded, sp_err *err) {
   }
   sp_schedule_free(&p->sched);
   int st = sp_schedule_derive(&p->sched, &p->in, err);
+  if (st == SP_E_INVALID) { /* strategies are checked before: what they became is wrong */
+    err->status = st = SP_E_INTERNAL;
+    sp_prefix(err, "internal error");
+  }
   if (st) sp_prefix(err, "strategy '%s'", p->strategy);
   return st;
 }
@@ -411,7 +415,10 @@ void sp_program_free(sp_program *p) {
   p->g->n_programs--;
   sp_schedule_free(&p->sched);
   for (size_t i = 0; i < p->n_tasks; i++) free_task(&p->tasks[i]);
-  for (size_t i = 0; i < p->n_lanes; i++) free((char *)p->lanes[i].props.name);
+  for (size_t i = 0; i < p->n_lanes; i++) {
+    free((char *)p->lanes[i].props.name);
+    free(p->lanes[i].asked);
+  }
   for (size_t i = 0; i < p->n_bufs; i++) free(p->bufs[i].name);
   for (size_t i = 0; i < p->n_metrics; i++) free(p->metrics[i].name);
   free((void *)p->in.lanes);

@@ -115,6 +115,7 @@ typedef struct sp_task {
 
 typedef struct sp_lane {
   sp_lane_props props; /* name is owned; delay: behind the newest batch, sources included */
+  char *asked;         /* the lane of the strategy that it is, or is one of or beside; NULL: none */
   int replica;         /* which of props.replicas, at least 1, it is; they lie side by side */
   bool host;
   bool used;       /* has tasks: all that a strategy lists for it may belong elsewhere */

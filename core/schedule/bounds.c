@@ -76,7 +76,7 @@ int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, in
     if (p > MAX_PERIOD)
       return sp_fail(err, SP_E_RANGE,
                      "schedule: with '%s' every %d steps the pattern of steps repeats only after %lld: "
-                     "let the intervals be multiples of each other (at most %d)",
+                     "choose numbers of replicas that are multiples of each other (at most %d)",
                      t->name, t->every, (long long)p, MAX_PERIOD);
     *period = (int)p;
     for (size_t a = 0; a < t->n_acc; a++) {
@@ -85,14 +85,14 @@ int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, in
       if (back > MAX_SPAN)
         return sp_fail(err, SP_E_RANGE,
                        "schedule: '%s' (every %d steps) meets a slot of '%s' (%d slots) again only after "
-                       "%lld steps: use fewer slots",
+                       "%lld steps: use smaller delays, fewer replicas or less extra",
                        t->name, t->every, in->resources[t->acc[a].resource].name, n, (long long)back);
       if (back > *span) *span = (int)back;
     }
   }
   int64_t steps = 4 * (int64_t)*period + 3 * (int64_t)*span + 4 * MAX_DELAY;
   if (steps * (int64_t)in->n_tasks * (int64_t)(in->n_lanes + 1) > SP_SCHED_MAX_WORK)
-    return sp_fail(err, SP_E_RANGE, "schedule: %zu tasks on %zu lanes over %lld steps are too many to prove",
+    return sp_fail(err, SP_E_RANGE, "schedule: %zu tasks on %zu lanes over %lld steps are too many to prove: use fewer lanes or replicas",
                    in->n_tasks, in->n_lanes, (long long)steps);
   return SP_OK;
 }

@@ -182,6 +182,11 @@ static int nearest_back(const sp_sched_task *x, const sp_sched_task *y, int slot
     if ((int64_t)j * slots % g == want) return j * slots;
 }
 
+static const char *asked(const work *w, const sp_sched_task *t) {
+  const sp_sched_lane *lane = &w->in->lanes[t->lane];
+  return lane->asked ? lane->asked : lane->name;
+}
+
 static int refuse(const work *w, size_t r, const user *x, const user *y, int back, sp_err *err) {
   const sp_sched_task *tx = &w->in->tasks[x->task], *ty = &w->in->tasks[y->task];
   int dx = w->out->delay[x->task] - w->in->shift, dy = w->out->delay[y->task] - w->in->shift, slots = w->out->slots[r];
@@ -189,18 +194,18 @@ static int refuse(const work *w, size_t r, const user *x, const user *y, int bac
   if (back == 0)
     return sp_fail(err, SP_E_RACE,
                    "'%s' (lane '%s', delay %d) needs '%s' (lane '%s', delay %d) of the same step, for '%s': "
-                   "give the consumer a delay of at least %d",
-                   ty->name, ly, dy, tx->name, lx, dx, res, dx);
+                   "give lane '%s' a delay of at least %d",
+                   ty->name, ly, dy, tx->name, lx, dx, res, asked(w, ty), dx);
   if (!(x->mode & SP_WRITE) && w->in->resources[r].slots > 1)
     return sp_fail(err, SP_E_RACE,
                    "'%s' (lane '%s', delay %d) would overwrite '%s' before '%s' (lane '%s', delay %d) of %d "
-                   "steps before has read it: give it at least %d slots, or the writer a delay of at least %d",
-                   ty->name, ly, dy, res, tx->name, lx, dx, back, dx - dy, dx - back);
+                   "steps before has read it: give it at least %d slots, or lane '%s' a delay of at least %d",
+                   ty->name, ly, dy, res, tx->name, lx, dx, back, dx - dy, asked(w, ty), dx - back);
   return sp_fail(err, SP_E_RACE,
                  "'%s' (lane '%s', delay %d) comes after '%s' (lane '%s', delay %d) of %d step%s before, "
-                 "which is submitted later; both use '%s' (%d slot%s): give '%s' a delay of at least %d",
+                 "which is submitted later; both use '%s' (%d slot%s): give lane '%s' a delay of at least %d",
                  ty->name, ly, dy, tx->name, lx, dx, back, back == 1 ? "" : "s", res, slots, slots == 1 ? "" : "s",
-                 ty->name, dx - back);
+                 asked(w, ty), dx - back);
 }
 
 static int depend(work *w, size_t r, const user *x, const user *y, sp_err *err) {
@@ -217,6 +222,27 @@ static int depend(work *w, size_t r, const user *x, const user *y, sp_err *err) 
   return SP_OK;
 }
 
+static bool is_host(const work *w, const user *u) { return w->in->lanes[w->in->tasks[u->task].lane].host; }
+
+/* All pairs of users of a resource, those of one step or of two. A refusal that names the host is kept only where there is no
+ * other: nobody gives the host a delay. */
+static int find_pairs(work *w, bool later, sp_err *err) {
+  int kept = SP_OK;
+  for (size_t r = 0; r < w->in->n_resources; r++)
+    for (size_t i = w->first[r]; i < w->first[r + 1]; i++)
+      for (size_t j = i + 1; j < w->first[r + 1]; j++) {
+        const user *a = &w->users[i], *b = &w->users[j];
+        sp_err here = {0};
+        if (!((a->mode | b->mode) & SP_WRITE)) continue;
+        int status = later ? depend(w, r, b, a, &here) : depend(w, r, a, b, &here);
+        bool host = status && (is_host(w, a) || is_host(w, b));
+        if (status && !(host && kept)) *err = here;
+        if (status && !host) return status;
+        if (!kept) kept = status;
+      }
+  return kept;
+}
+
 /* Pairs of one step first: they give the message that says most. */
 static int find_deps(work *w, sp_err *err) {
   size_t n = w->in->n_tasks;
@@ -224,15 +250,10 @@ static int find_deps(work *w, sp_err *err) {
   w->dep_first = sp_calloc(n + 1, sizeof *w->dep_first);
   if (!w->key || !w->dep_first) return sp_nomem(err, n * n * sizeof *w->key, "the schedule");
   for (size_t i = 0; i < n * n; i++) w->key[i] = -1;
-  for (int later = 0; later < 2; later++)
-    for (size_t r = 0; r < w->in->n_resources; r++)
-      for (size_t i = w->first[r]; i < w->first[r + 1]; i++)
-        for (size_t j = i + 1; j < w->first[r + 1]; j++) {
-          const user *a = &w->users[i], *b = &w->users[j];
-          if (!((a->mode | b->mode) & SP_WRITE)) continue;
-          int st = later ? depend(w, r, b, a, err) : depend(w, r, a, b, err);
-          if (st) return st;
-        }
+  for (int later = 0; later < 2; later++) {
+    int status = find_pairs(w, later, err);
+    if (status) return status;
+  }
   size_t count = 0;
   for (size_t i = 0; i < n * n; i++) count += w->key[i] >= 0;
   w->deps = sp_calloc(count + 1, sizeof *w->deps);
@@ -277,8 +298,8 @@ static int clocks_new(clocks *c, const work *w, int max_every, sp_err *err) {
   c->window = (size_t)(w->out->depth + w->max_back + max_every + 2);
   size_t n = c->window * c->tasks * c->lanes;
   if (n > SP_SCHED_MAX_CELLS)
-    return sp_fail(err, SP_E_RANGE, "schedule: %zu tasks on %zu lanes over %zu steps are too many to prove", c->tasks,
-                   c->lanes, c->window);
+    return sp_fail(err, SP_E_RANGE, "schedule: %zu tasks on %zu lanes over %zu steps are too many to prove: use fewer lanes or smaller delays",
+                   c->tasks, c->lanes, c->window);
   c->run = sp_calloc(n + 1, sizeof *c->run);
   c->lane = sp_calloc(c->lanes * c->lanes + 1, sizeof *c->lane);
   c->known = sp_calloc(c->window * c->lanes + 1, sizeof *c->known);

@@ -253,7 +253,7 @@ START_TEST(consumer_before_producer) {
   const char *m = refused(&in, SP_E_RACE);
   ck_assert_str_eq(m,
                    "'train.forward' (lane 'a', delay 0) needs 'encoder.forward' (lane 'b', delay 1) of the same step, "
-                   "for 'features': give the consumer a delay of at least 1");
+                   "for 'features': give lane 'a' a delay of at least 1");
 }
 END_TEST
 
@@ -263,7 +263,7 @@ START_TEST(weights_come_back_too_late) {
                        RES({"weights", 1, 0, 0})};
   const char *m = refused(&in, SP_E_RACE);
   ck_has(m, "'enc' (lane 'a', delay 0) comes after 'update' (lane 'b', delay 2) of 1 step before");
-  ck_has(m, "'weights' (1 slot): give 'enc' a delay of at least 1");
+  ck_has(m, "'weights' (1 slot): give lane 'a' a delay of at least 1");
 }
 END_TEST
 

@@ -69,8 +69,27 @@ refused("'delay' must be a whole number of at least 0, got 0.5", { { stages = { 
 refused("'delay' must be", { { stages = { a, b, loss }, delay = "1" } })
 refused("'priority' must be high, normal or low, got 'hi'", { { stages = { a, b, loss }, priority = "hi" } })
 refused("'foo' is no place in a list", { foo = { stages = { a, b, loss } } })
-refused("a", { { stages = { b, loss } }, { stages = { a }, delay = 1 } }) -- consumer first
+refused("'b.forward' %(lane 'x', delay 0%) needs 'a.forward' %(lane 'y', delay 1%) of the same step, for 'a.y': give lane 'x' a delay of at least 1$",
+  { { name = "x", stages = { b, loss } }, { name = "y", stages = { a }, delay = 1 } }) -- consumer first
 t.raises("a name, a file, a function or a list", function() g:strategy(3) end)
+
+-- behind a border too what can be changed is named: a lane of the strategy, not the host, who waits there
+do
+  local g <close> = sp.graph { device = "mock" }
+  local data = g.toy_source { batch = 8 }
+  local slow = g.fuzz_watch { data.x, name = "slow", on_cpu = true }
+  local reader = g.fuzz_mix { data.x, scale = slow.digest, learn = 0, name = "reader" }
+  for _, n in ipairs { 0, 2 } do
+    local replicas = n > 0 and n or nil
+    g:strategy {
+      { name = "ahead", stages = { reader }, replicas = replicas },
+      { name = "behind", stages = { slow }, delay = 3, replicas = replicas },
+    }
+    t.raises(": give lane 'ahead' a delay of at least 3$", g.describe, g)
+  end
+  g:strategy { { name = "ahead", stages = { slow } }, { name = "behind", stages = { reader }, delay = 3 } }
+  t.match(g:describe(), "proved race%-free")
+end
 
 -- parts of stages that are refused
 refused("has no part 'upward': it has forward, backward, copy",
