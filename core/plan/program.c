@@ -42,6 +42,14 @@ const sp_place *sp_program_place(const sp_program *p, const sp_buf *b) {
   return b->at == SP_AT_CPU ? &p->g->cpu : &p->g->main;
 }
 
+/* Steps up to those of the updates run before a script looks at weights (sp_loop_reach), on lanes behind too, whose metrics are
+ * not collected before: they keep as many as the lane of the updates does. */
+static void keep_behind(const sp_planner *w, const sp_metric_slot *m) {
+  const sp_program *p = w->p;
+  int behind = p->lanes[w->lane[m->node->index][SP_LANE_FORWARD]].props.delay - p->lanes[p->update_lane].props.delay;
+  if (behind > 0) p->bufs[m->seen].extra += behind;
+}
+
 /* The host takes a step's metrics when all of the step is done, collect_delay ticks after it began. That is also what
  * bounds the steps in flight, and so the calls that must be kept. */
 static int collect_task(sp_planner *w, sp_err *err) {
@@ -51,7 +59,10 @@ static int collect_task(sp_planner *w, sp_err *err) {
   int st = sp_planner_task(w, SP_TASK_COLLECT, NULL, sp_text("%s", "host.collect"), p->host_lane, &t, err);
   if (st) return st;
   t->delay = p->collect_delay;
-  for (size_t i = 0; i < p->n_metrics && !st; i++) st = sp_task_access(t, p->metrics[i].seen, SP_READ, err);
+  for (size_t i = 0; i < p->n_metrics && !st; i++) {
+    keep_behind(w, &p->metrics[i]);
+    st = sp_task_access(t, p->metrics[i].seen, SP_READ, err);
+  }
   for (size_t i = 0; i < before && !st; i++) {
     int r;
     if (p->tasks[i].lane == p->host_lane) continue;

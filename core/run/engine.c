@@ -343,16 +343,24 @@ static int better_reason(sp_engine *e, sp_err *err) {
   return SP_OK;
 }
 
+/* Steps up to R behind the last that was seen run in every strategy before the script may look at what they changed. A
+ * failure of one of them is told then, one of a stage further ahead only when its step comes. */
+static int reach(sp_engine *e, sp_err *err) {
+  sp_unit *u = training(e);
+  uint64_t bound = u->loop.delivered + run_ahead(e);
+  int st = sp_loop_reach(&u->loop, bound, err);
+  if (st || sp_failure_step(&u->m->failure) >= bound) return st;
+  sp_failure_get(&u->m->failure, err);
+  return err->status;
+}
+
 /* All ranks have submitted as much when they are here, so what they wait for comes to its end; but of a step in which a stage
  * has failed here they wait for this rank. */
 static int compare_replicas(sp_engine *e, const sp_result *res, sp_err *err) {
   uint64_t each = e->g->opts.check, step = res ? res->step + 1 : sp_engine_step(e);
   if (!e->g->reduce || !each || (res && step % each)) return SP_OK;
-  const sp_unit *u = training(e);
-  int st = res ? sp_loop_settle(&e->units[0].loop, err) : SP_OK;
+  int st = res ? reach(e, err) : SP_OK;
   if (st) return st;
-  if (sp_failure_step(&u->m->failure) < u->loop.delivered + run_ahead(e) && sp_failure_get(&u->m->failure, err))
-    return err->status;
   int guilty;
   st = sp_graph_compare_weights(e->g, step, &guilty, err);
   if (guilty < 0 || (st = better_reason(e, err))) return st;
@@ -392,19 +400,11 @@ void sp_engine_cut(sp_engine *e) {
   if (u && u->loop.running) sp_loop_cut(&u->loop, sp_engine_boundary(e) * micro(e));
 }
 
-/* Steps up to R behind the last that was seen have run in every strategy, and what they changed is there to be looked at. So
- * a failure of one of them is told now; one of a stage further ahead only when its step comes. */
 int sp_engine_drain(sp_engine *e, sp_err *err) {
   if (e->failed) return failed(e, err);
   sp_unit *u = training(e);
   if (!u || !u->m->built) return SP_OK;
-  int st = sp_loop_settle(&u->loop, err);
-  if (!st && sp_failure_step(&u->m->failure) < u->loop.delivered + run_ahead(e)) {
-    sp_loop_find_first(&u->loop);
-    sp_failure_get(&u->m->failure, err);
-    st = err->status;
-  }
-  return st ? halt(e, err) : SP_OK;
+  return reach(e, err) ? halt(e, err) : SP_OK;
 }
 
 uint64_t sp_engine_step(const sp_engine *e) { return e->n ? e->units[0].loop.next / micro(e) : e->start; }

@@ -13,6 +13,7 @@ int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
   l->first = l->next = l->tick = l->delivered = first;
   l->end = n ? first + n : UINT64_MAX;
   l->pos = 0;
+  l->early = first;
   if (sp_timeline_begin(l, n, err)) return err->status;
   l->running = true;
   l->lr_step = 0;
@@ -40,7 +41,8 @@ bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step) {
   const sp_task *t = &l->m->p->tasks[task];
   uint64_t delay = (uint64_t)l->m->p->sched.delay[task];
   *step = l->tick - delay;
-  return l->tick >= l->first + delay && *step < l->end && !sp_failure_before(&l->m->failure, *step, task) &&
+  bool over = *step < l->early && t->kind != SP_TASK_COLLECT;
+  return l->tick >= l->first + delay && *step < l->end && !over && !sp_failure_before(&l->m->failure, *step, task) &&
          (t->every == 1 || *step % (uint64_t)t->every == (uint64_t)t->phase);
 }
 
@@ -108,19 +110,35 @@ static int perform(sp_loop *l, const sp_op *op, bool *over, sp_err *err) {
   return SP_OK;
 }
 
-void sp_loop_find_first(sp_loop *l) {
-  uint64_t last = sp_failure_step(&l->m->failure) + (uint64_t)l->m->p->collect_delay, step;
-  sp_err ignored;
-  for (int st = SP_OK; l->tick <= last && !st; l->tick++, l->pos = 0) {
-    if (l->pos == 0 && l->tick < l->end) begin_step(l, l->tick);
+/* What lanes behind the last that has run still lack of the steps before `bound`, as at the end of a loop, but nothing is
+ * collected: the host only waits where it would. A tick that is launched has later steps too, so here its calls are made one
+ * by one. */
+static int play_behind(sp_loop *l, uint64_t bound, sp_err *err) {
+  const sp_program *p = l->m->p;
+  const sp_loop now = *l;
+  int st = SP_OK;
+  l->end = bound;
+  for (; l->tick < bound + (uint64_t)p->sched.depth && !st; l->tick++, l->pos = 0)
     while (l->pos < l->m->ops.n && !st) {
       const sp_op *op = &l->m->ops.op[l->pos++];
-      step = l->tick;
-      if (op->kind == SP_OP_COLLECT || (op->task >= 0 && !sp_loop_runs(l, op->task, &step))) continue;
-      st = sp_submit(l, &l->pos, op, step, &ignored);
+      uint64_t step;
+      if (op->task < 0 || op->kind == SP_OP_COLLECT || !sp_loop_runs(l, op->task, &step)) continue;
+      st = sp_submit(l, &l->pos, op, step, err);
+      if (step >= end_of(l)) st = SP_OK; /* the failure is kept; what comes before it goes on */
     }
-  }
-  sp_machine_sync(l->m, &ignored);
+  l->tick = now.tick;
+  l->pos = now.pos;
+  l->end = now.end;
+  return st;
+}
+
+int sp_loop_reach(sp_loop *l, uint64_t bound, sp_err *err) {
+  int st = sp_loop_settle(l, err); /* nothing looks late at an event that is recorded early */
+  if (bound > l->end) bound = l->end;
+  if (st || !l->running || l->delivered == l->first || bound <= l->early) return st;
+  st = play_behind(l, bound, err);
+  l->early = bound;
+  return st ? st : sp_loop_settle(l, err);
 }
 
 /* What is left of the tick, up to the end of a step. */

@@ -14,6 +14,7 @@ typedef struct sp_loop {
   size_t pos;         /* next operation of the tick */
   uint64_t next;      /* step that a loop begins with */
   uint64_t delivered; /* steps collected in this machine's life, absolute */
+  uint64_t early;     /* all tasks of the steps before have run, but for their collection: lanes behind were played */
   bool whole, joined; /* this tick was launched; the latest was, so that all of it is behind the root's stream */
   uint64_t lr_step;   /* the step whose lr was asked last, + 1 */
   double lr;          /* of the last update that was collected, NaN: none */
@@ -39,9 +40,9 @@ int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err);
 void sp_loop_cut(sp_loop *l, uint64_t end);
 /* Waits until nothing is in flight; streams that a failure stopped begin anew, and the failure is kept for its step. */
 int sp_loop_settle(sp_loop *l, sp_err *err);
-/* The failure that is there is told before its step comes: what that step still lacks in lanes behind is done, since it
- * may fail too and come first. No step is collected any more. */
-void sp_loop_find_first(sp_loop *l);
+/* All of the steps before `bound` has run, also on lanes behind, and nothing is in flight; a failure is kept as by
+ * sp_loop_settle, the first of them in serialized order. Which steps are collected when stays the same. */
+int sp_loop_reach(sp_loop *l, uint64_t bound, sp_err *err);
 bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step); /* in this tick */
 
 /* requests.c: what a step of requests is made of: known[] and ids of `step`. May wait; where there is no further step it ends

@@ -427,12 +427,12 @@ static bool has_part(const sp_loop *l, int task, uint64_t *step) {
   return *step % (uint64_t)t->every == (uint64_t)t->phase;
 }
 
-/* Every task of the body has its step in the loop, and a full batch; and nothing has failed. */
+/* Every task of the body has its step in the loop, which has not run yet, and a full batch; and nothing has failed. */
 static bool may_launch(const sp_loop *l, const sp_op *launch) {
   if (sp_failure_step(&l->m->failure) != SP_NO_STEP) return false;
   for (int i = 1; i <= launch->n; i++) {
     uint64_t delay = (uint64_t)l->m->p->sched.delay[launch[i].task], step = l->tick - delay;
-    if (l->tick < l->first + delay || step >= l->end || !full(l, step)) return false;
+    if (l->tick < l->first + delay || step < l->early || step >= l->end || !full(l, step)) return false;
   }
   return l->m->graph[launch->from][slot(l, l->tick)] || l->tick > l->first + (uint64_t)l->m->p->sched.depth;
 }

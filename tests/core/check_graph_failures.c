@@ -139,6 +139,43 @@ START_TEST(first_failure_is_told) {
 }
 END_TEST
 
+/* A stage on a lane behind the trained part fails at step 8. Whoever looks at weights gets that when 6 steps were seen, as the
+ * steps up to 8 have run then, whatever the lane's delay is; whoever does not when step 8 comes. */
+START_TEST(a_failure_on_a_lane_behind_is_told_where_serialized_tells_it) {
+  static const struct {
+    const char *device;
+    sp_capture capture;
+  } on_device[] = {{"cpu", SP_CAPTURE_OFF}, {"mock", SP_CAPTURE_OFF}, {"mock", SP_CAPTURE_LANE}, {"mock", SP_CAPTURE_STEP}};
+  enum { AHEAD = 3, AT = 8 };
+  for (int k = 0; k < 4 * 4 * 2; k++) {
+    int lag = k % 4, looks = k / 4 % 2, seen = 0, status = SP_OK;
+    sp_graph *g = new_graph((sp_graph_opts){
+        .run_ahead = AHEAD, .device = on_device[k / 8].device, .capture = on_device[k / 8].capture});
+    sp_node *dec = wire(g, mul(g, "dec", false), source(g, "data", 22)), *l = loss_of(g, "l", dec);
+    sp_node *late = wire(g, add2(g, "toy_mul", "late", (sp_node_opts){.frozen = true}, "fail_at", AT, NULL, 0), dec);
+    sp_node *watch = wire(g, add1(g, "toy_probe", "watch", NULL, 0), dec);
+    sp_node *t[] = {dec, l}, *b[] = {late, watch};
+    sp_lane_desc d[] = {{{.name = "train", .delay = 1}, t, 2, NULL}, {{.name = "behind", .delay = 1 + lag}, b, 2, NULL}};
+    const sp_result *r;
+    float w[W];
+    sp_spec spec;
+    sp_err err;
+    train(g, l, NULL, 0);
+    ck_assert_msg(!sp_graph_strategy(g, "split", d, 2, &err), "%s", err.msg);
+    ck_assert_msg(!sp_engine_begin(on(g), 20, &err), "%s", err.msg);
+    while (!status && !(status = sp_engine_next(on(g), &r, &err))) {
+      ck_assert_msg(r != NULL, "%s, %d behind: no failure in 20 steps", on_device[k / 8].device, lag);
+      ck_assert_uint_eq(r->step, seen++);
+      if (looks) status = sp_engine_weight(on(g), dec, "w", &spec, w, sizeof w, &err);
+    }
+    ck_assert_int_eq(status, SP_E_DATA);
+    ck_assert_msg(strstr(err.msg, "'late'") && strstr(err.msg, "step 8: asked to fail"), "%s", err.msg);
+    ck_assert_int_eq(seen, looks ? AT - AHEAD + 1 : AT);
+    free_graph(g);
+  }
+}
+END_TEST
+
 START_TEST(two_evaluations_in_turns_allocate_once) {
   sp_graph *g = new_graph((sp_graph_opts){0});
   sp_node *data = source(g, "data", 8), *a = source(g, "a", 8), *b = source(g, "b", 10);
@@ -166,6 +203,7 @@ int main(void) {
                                 build_that_fails_can_be_tried_again,
                                 evaluation_fails_in_a_loop,
                                 first_failure_is_told,
+                                a_failure_on_a_lane_behind_is_told_where_serialized_tells_it,
                                 two_evaluations_in_turns_allocate_once};
   return run_tests("graph_failures", tests, sizeof tests / sizeof *tests);
 }
