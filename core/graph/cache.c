@@ -124,7 +124,7 @@ static int check_before(const sp_node *n, const sp_node *m, sp_err *err) {
                       : "reads the step or the ids of samples, so a sample may give something else in each epoch: "
                         "leave it away",
                   err);
-  return m->in_trained ? refuse(n, m, "changes in training: set frozen = true there", err) : SP_OK;
+  return m->flow.in_trained ? refuse(n, m, "changes in training: set frozen = true there", err) : SP_OK;
 }
 
 static int check_all_before(const sp_node *n, sp_err *err) {

@@ -62,15 +62,15 @@ static int open_file(sp_graph *g, const char *path, weight_file *f, sp_err *err)
 
 /* Values in the order of `spec` into weight i. */
 static int store(sp_node *n, size_t i, const sp_spec *spec, const void *values, sp_err *err) {
-  const sp_spec *own = &n->weights[i].spec;
+  const sp_spec *own = &n->params.weights[i].spec;
   size_t bytes = (size_t)sp_spec_bytes(own);
   void *tmp;
   int st;
   if (sp_place_is_host(sp_node_place(n)) && !sp_node_sliced(n, i)) {
-    sp_spec_copy(own, n->w[i].data, spec, values);
+    sp_spec_copy(own, n->params.w[i].data, spec, values);
     return SP_OK;
   }
-  if (!(tmp = sp_calloc(1, bytes ? bytes : 1))) return sp_nomem(err, bytes, n->weights[i].name);
+  if (!(tmp = sp_calloc(1, bytes ? bytes : 1))) return sp_nomem(err, bytes, n->params.weights[i].name);
   sp_spec_copy(own, tmp, spec, values);
   st = sp_node_put_weight(n, i, tmp, err);
   free(tmp);
@@ -115,30 +115,30 @@ static void look_for_nan(weight_file *f, const char *name, const sp_spec *spec, 
 /* Entry e, or zeros without one, into weight i. */
 static int read_weight(weight_file *f, sp_node *n, size_t i, const sp_entry *e, sp_err *err) {
   sp_ctx_holder h;
-  sp_spec spec = e ? e->spec : n->weights[i].spec;
+  sp_spec spec = e ? e->spec : n->params.weights[i].spec;
   size_t bytes = (size_t)sp_spec_bytes(&spec);
   void *data = sp_calloc(1, bytes ? bytes : 1);
-  int st = data ? SP_OK : sp_nomem(err, bytes, n->weights[i].name);
+  int st = data ? SP_OK : sp_nomem(err, bytes, n->params.weights[i].name);
   if (!st && e) st = f->type->read(sp_ctx_for(&h, f->type->name, err), f->file, (size_t)(e - f->entries), data, bytes);
-  if (!st && spec.dtype != n->weights[i].spec.dtype) {
+  if (!st && spec.dtype != n->params.weights[i].spec.dtype) {
     void *given = data;
     f->n_converted++;
     f->converted = spec.dtype;
     data = converted(&spec, given);
     spec.dtype = SP_F32;
     free(given);
-    if (!data) st = sp_nomem(err, 2 * bytes, n->weights[i].name);
+    if (!data) st = sp_nomem(err, 2 * bytes, n->params.weights[i].name);
   }
   if (!st) look_for_nan(f, e ? e->name : "", &spec, data);
   if (!st) st = store(n, i, &spec, data, err);
-  if (!st) n->loaded[i] = true;
+  if (!st) n->params.loaded[i] = true;
   free(data);
   return st;
 }
 
 static int read_node(weight_file *f, sp_names *names, sp_node *n, sp_err *err) {
   int st = sp_node_storage(n, err);
-  for (size_t i = 0; i < n->n_weights && !st; i++) st = read_weight(f, n, i, sp_names_find(names, n, i), err);
+  for (size_t i = 0; i < n->params.n_weights && !st; i++) st = read_weight(f, n, i, sp_names_find(names, n, i), err);
   return st;
 }
 

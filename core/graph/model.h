@@ -34,6 +34,39 @@ typedef struct sp_cache {
   size_t n, cap;
 } sp_cache;
 
+/* The parameters of a stage: what plan() said of them, and the memory that holds them from the first program on. */
+typedef struct sp_node_params {
+  sp_weight *weights; /* copies; names are owned */
+  size_t n_weights;
+  sp_factor *factors; /* copies */
+  size_t n_factors;
+  size_t const_bytes;
+  sp_tensor *w, *dw; /* [n_weights] data NULL until needed */
+  sp_tensor *rows;   /* [n_factors] of all shards of a step; NULL until needed */
+  void *consts;      /* what prepare() makes of weights; NULL until needed */
+  bool stale;        /* it has yet to make it, of the weights that are there now */
+  bool *loaded;      /* [n_weights] came from a file */
+  void **whole;      /* [n_weights] of which ranks have slices: what rank 0 was given, in host memory, until all have
+                        theirs; NULL: nothing */
+} sp_node_params;
+
+/* What plan() of an optimizer said. */
+typedef struct sp_node_update {
+  bool plain_sgd, restores;
+  bool separate;     /* its update may be made in several calls */
+  uint32_t slice;    /* where slices may begin; 0: it takes none */
+  uint32_t averages; /* the first of its weights that are averages, from 1; 0: it keeps none */
+} sp_node_update;
+
+/* Who is trained and where gradients flow: all of it follows from the wires, in sp_graph_analyse. */
+typedef struct sp_node_flow {
+  bool trained;    /* has weights that are trained */
+  bool needs_grad; /* trained, or depends on a trained node through gradient ports */
+  bool backward;   /* has a backward task */
+  bool in_trained; /* see sp_graph_in_trained_part */
+  bool inplace;    /* backward updates the weights itself, through dw_scale */
+} sp_node_flow;
+
 struct sp_node {
   sp_graph *g;
   size_t index; /* in order of construction */
@@ -51,37 +84,17 @@ struct sp_node {
   bool batched; /* shape[0] is N, which comes from the source */
   sp_speclist *in_specs, *out_specs;
   size_t scratch, saved;
-  size_t const_bytes;
-  void *consts;       /* what prepare() makes of weights; NULL until needed */
-  bool stale;         /* it has yet to make it, of the weights that are there now */
-  uint32_t n_parts;   /* calls of its backward in a step */
-  sp_weight *weights; /* copies; names are owned */
-  size_t n_weights;
-  sp_tensor *w, *dw;  /* storage; NULL data until needed */
-  sp_factor *factors; /* copies */
-  size_t n_factors;
-  sp_tensor *rows; /* [n_factors] of all shards of a step; NULL until needed */
-  bool *loaded;    /* per weight: came from a file */
-  void **
-      whole; /* per weight that ranks have slices of: host memory, what rank 0 was given until all have theirs; NULL: nothing */
+  sp_node_params params;
+  uint32_t n_parts; /* calls of its backward in a step */
   sp_attr *attrs;
   size_t n_attrs;
-  uint64_t length;          /* of a source: samples */
-  bool plain_sgd, restores; /* of an optimizer: what plan() said of its parameters */
-  bool separate;            /* the same: its update may be made in several calls */
-  uint32_t slice;           /* the same: where slices may begin; 0: it takes none */
-  uint32_t averages;        /* the same; the first of its weights that are averages, from 1; 0: it keeps none */
-  bool stepless;            /* plan() said that calls read neither step nor ids */
+  uint64_t length;       /* of a source: samples */
+  sp_node_update update; /* of an optimizer */
+  bool stepless;         /* plan() said that calls read neither step nor ids */
   float live[SP_MAX_LIVE];
   int n_live;
-  /* set by sp_graph_analyse */
-  bool trained;    /* has weights that are trained */
-  bool needs_grad; /* trained, or depends on a trained node through gradient ports */
-  bool backward;   /* has a backward task */
-  bool in_trained; /* see sp_graph_in_trained_part */
-  bool inplace;    /* backward updates the weights itself, through dw_scale */
-  /* caches, see cache.c */
-  sp_cache *cache; /* NULL: it is called in every step */
+  sp_node_flow flow;
+  sp_cache *cache; /* NULL: it is called in every step; see cache.c */
   bool fills;      /* a cache is filled with what it, or a stage behind it, gives */
   bool spared;     /* nobody needs it but what reads a cache */
 };
@@ -131,7 +144,7 @@ struct sp_graph {
   bool default_lanes;    /* it is the one that follows from no strategy */
   sp_node *train_source;
   size_t n_programs; /* made of it, and not freed: while there are any, no stage, wire or strategy may change */
-  bool initialised; /* weights */
+  bool initialised;  /* weights */
   uint64_t allocations;
 };
 
@@ -193,8 +206,7 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
 int sp_graph_plan_shards(sp_graph *g, sp_err *err); /* behind the optimizer; nothing where a step is one */
 
 /* strategy.c: lanes that are checked against the graph, of which it changes nothing else than what follows from its wires */
-int sp_strategy_new(sp_strategy **out, sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n,
-                    sp_err *err);
+int sp_strategy_new(sp_strategy **out, sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);
 void sp_strategy_free(sp_strategy *strategy);
 
 /* cache.c */

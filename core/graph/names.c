@@ -114,7 +114,7 @@ static const char *common_prefix(sp_names *k, const sp_view *v) {
 /* The entry that a weight has by its name, in k->key; *hidden: by the pattern of `ignore` that leaves it out. */
 static const sp_entry *find(sp_names *k, const sp_view *v, const sp_node *n, size_t i, const char **hidden) {
   size_t behind = strlen(prefix_of(k, v, n)), at;
-  put_translated(&k->key, v->dialect, n->weights[i].name, false);
+  put_translated(&k->key, v->dialect, n->params.weights[i].name, false);
   const char *name = sp_sb_str(&k->key);
   *hidden = NULL;
   if ((at = place(k, name)) == k->n || strcmp(k->sorted[at]->name, name) != 0) return NULL;
@@ -149,7 +149,7 @@ static bool may_be_missing(const char *name) {
 }
 
 static sp_spec wanted(const sp_node *n, size_t i) {
-  sp_spec want = n->weights[i].spec;
+  sp_spec want = n->params.weights[i].spec;
   want.order = SP_ROW_MAJOR;
   return want;
 }
@@ -169,10 +169,10 @@ static bool fits(sp_names *k, const sp_view *v, size_t *found) {
   *found = 0;
   for (size_t j = 0; j < k->n_nodes; j++) {
     const sp_node *n = k->nodes[j];
-    for (size_t i = 0; have(k, v, n) && i < n->n_weights; i++) {
+    for (size_t i = 0; have(k, v, n) && i < n->params.n_weights; i++) {
       const sp_entry *e = find(k, v, n, i, &hidden);
       *found += e != NULL;
-      all = all && (e ? same(&e->spec, wanted(n, i)) : !hidden && may_be_missing(n->weights[i].name));
+      all = all && (e ? same(&e->spec, wanted(n, i)) : !hidden && may_be_missing(n->params.weights[i].name));
     }
   }
   return all;
@@ -306,14 +306,14 @@ enum { MISSING, EXTRA, BAD, OF_HEAD, OUTSIDE, N_LISTS };
 /* The weights' side; used[entry] becomes true. */
 static void look_at_weights(sp_names *k, const sp_view *v, const sp_node *n, listed *to, bool *used) {
   char a[128], b[128];
-  for (size_t i = 0; i < n->n_weights; i++) {
+  for (size_t i = 0; i < n->params.n_weights; i++) {
     const char *hidden;
     const sp_entry *e = find(k, v, n, i, &hidden);
     sp_spec want = wanted(n, i), like = e ? e->spec : want;
     like.dtype = want.dtype;
     if (e) used[e - k->entries] = true;
     if (hidden) note(&to[MISSING], "%s (ignore '%s' leaves it out)", sp_sb_str(&k->key), hidden);
-    else if (!e && !may_be_missing(n->weights[i].name)) note(&to[MISSING], "%s", sp_sb_str(&k->key));
+    else if (!e && !may_be_missing(n->params.weights[i].name)) note(&to[MISSING], "%s", sp_sb_str(&k->key));
     if (!e || same(&e->spec, want)) continue;
     const char *has = e->spec.dtype ? sp_spec_str(&e->spec, a, sizeof a) : "of a type that is not taken";
     note(&to[BAD], "%s is %s, wanted %s", e->name, has, sp_spec_str(&want, b, sizeof b));
@@ -360,9 +360,9 @@ static void put_first_words(const sp_names *k, sp_sb *sb) {
 static bool put_other_prefix(sp_names *k, sp_sb *sb) {
   const sp_node *n = k->nodes[0];
   size_t first = 0, found, tries = 0;
-  while (first < n->n_weights && may_be_missing(n->weights[first].name)) first++;
-  if (k->whole || first == n->n_weights) return false;
-  const char *word = n->weights[first].name;
+  while (first < n->params.n_weights && may_be_missing(n->params.weights[first].name)) first++;
+  if (k->whole || first == n->params.n_weights) return false;
+  const char *word = n->params.weights[first].name;
   for (size_t i = 0; i < k->n && tries < 16; i++) {
     const char *name = k->entries[i].name;
     size_t len = strlen(name), behind = strlen(word);

@@ -252,7 +252,7 @@ bool sp_node_is_shards(const sp_node *n) { return n->shards; }
 bool sp_graph_in_trained_part(sp_graph *g, const sp_node *n) {
   sp_err ignored;                                 /* build() says it again */
   if (!g->planned) sp_graph_analyse(g, &ignored); /* stages may have come since train() */
-  return n->in_trained;
+  return n->flow.in_trained;
 }
 
 const sp_port *sp_node_in_port(const sp_node *n, unsigned i) { return &n->inst->type->inputs[i]; }
@@ -315,7 +315,7 @@ int sp_node_set_live(sp_node *n, const char *param, double value, sp_err *err) {
                    p->max);
   /* A stage ahead of the trained part, or behind it, is at another step in another strategy: the same script would give
    * other bits there. So is a loss that is only watched. */
-  if (n->g->n_programs && !n->backward && !n->optimizer && !sp_node_trained_on(n))
+  if (n->g->n_programs && !n->flow.backward && !n->optimizer && !sp_node_trained_on(n))
     return sp_fail(err, SP_E_STATE,
                    "stage '%s': parameter '%s' may change before the first step only: the stage may run "
                    "ahead of the trained part or behind it",

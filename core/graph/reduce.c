@@ -17,13 +17,13 @@ static size_t rounded(size_t n, size_t unit) { return (n + unit - 1) / unit * un
 
 /* Slices begin where pieces do, and where the optimizer wants them to. */
 static size_t unit_of(const sp_graph *g, const sp_bucket *b) {
-  size_t unit = g->sliced && b->n_gradients ? g->optimizer->slice * sizeof(float) : ALIGN;
+  size_t unit = g->sliced && b->n_gradients ? g->optimizer->update.slice * sizeof(float) : ALIGN;
   while (unit % ALIGN) unit *= 2; /* which is a power of two */
   return unit;
 }
 
 static size_t bytes_of(const sp_weight_ref *r) {
-  return rounded((size_t)sp_spec_bytes(&r->node->weights[r->i].spec), ALIGN);
+  return rounded((size_t)sp_spec_bytes(&r->node->params.weights[r->i].spec), ALIGN);
 }
 
 /* ---- buckets ---- */
@@ -72,7 +72,7 @@ static int fill_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
   if (!st && alone && x->buckets[x->n - 1].n) st = new_bucket(x, err);
   for (int counts = 0; counts < 2 && !st; counts++)
     for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(g, &r);) {
-      if ((r.node->weights[r.i].spec.dtype != SP_F32) != counts) continue;
+      if ((r.node->params.weights[r.i].spec.dtype != SP_F32) != counts) continue;
       if (counts && !x->buckets[x->n - 1].counts && !(st = new_bucket(x, err))) x->buckets[x->n - 1].counts = true;
       if (!st) st = add_part(x, &r, false, err);
     }
@@ -201,7 +201,7 @@ static int lift(sp_graph *g, sp_bucket *b, sp_err *err) {
   for (size_t i = 0; i < b->n && !st; i++) {
     const sp_weight_ref *r = &b->parts[i];
     if ((st = sp_node_lists(r->node, err))) break;
-    sp_tensor *w = &r->node->w[r->i], *dw = &r->node->dw[r->i];
+    sp_tensor *w = &r->node->params.w[r->i], *dw = &r->node->params.dw[r->i];
     if (i < b->n_gradients && !b->factors) sp_place_free(&g->main, dw->data), dw->data = NULL;
     if (!has_weight(g, b, i) || !w->data || sp_place_is_host(&g->main)) continue;
     st = sp_node_get_weight(r->node, r->i, &data, &b->given[i], err);
@@ -213,7 +213,7 @@ static int lift(sp_graph *g, sp_bucket *b, sp_err *err) {
 
 /* A weight goes there, with what a file gave. */
 static int place_weight(sp_graph *g, const sp_weight_ref *r, char *to, const void *given, sp_err *err) {
-  sp_tensor *t = &r->node->w[r->i];
+  sp_tensor *t = &r->node->params.w[r->i];
   void *old = t->data;
   const void *from = given ? given : old;
   t->data = to;
@@ -228,7 +228,7 @@ static int place(sp_graph *g, sp_bucket *b, sp_err *err) {
     const sp_weight_ref *r = &b->parts[i];
     char *weights = i < b->n_gradients ? b->weights : b->memory;
     if (has_weight(g, b, i)) st = place_weight(g, r, weights + b->at[i], b->given[i], err);
-    if (i < b->n_gradients && b->memory) r->node->dw[r->i].data = b->memory + b->at[i];
+    if (i < b->n_gradients && b->memory) r->node->params.dw[r->i].data = b->memory + b->at[i];
     free(b->given[i]);
     b->given[i] = NULL;
   }
@@ -315,8 +315,8 @@ int sp_graph_reduce(sp_graph *g, sp_err *err) {
 /* ---- factors ---- */
 static int make_rows(sp_node *n, size_t i, sp_err *err) {
   sp_graph *g = n->g;
-  sp_tensor *t = &n->rows[i];
-  t->spec = n->factors[i].spec;
+  sp_tensor *t = &n->params.rows[i];
+  t->spec = n->params.factors[i].spec;
   t->spec.shape[0] *= g->opts.shards;
   size_t bytes = (size_t)sp_spec_bytes(&t->spec);
   if (g->reduce) return take(g->reduce, bytes, &t->data, err);
@@ -328,24 +328,25 @@ int sp_graph_make_factors(sp_graph *g, sp_err *err) {
   int st = SP_OK;
   for (size_t k = 0; k < g->n_nodes && !st; k++) {
     sp_node *n = g->nodes[k];
-    if (!n->n_factors || n->rows) continue;
-    if (!(n->rows = sp_calloc(n->n_factors, sizeof *n->rows))) return sp_nomem(err, n->n_factors, "factors");
-    for (size_t i = 0; i < n->n_factors && !st; i++) st = make_rows(n, i, err);
+    if (!n->params.n_factors || n->params.rows) continue;
+    if (!(n->params.rows = sp_calloc(n->params.n_factors, sizeof *n->params.rows)))
+      return sp_nomem(err, n->params.n_factors, "factors");
+    for (size_t i = 0; i < n->params.n_factors && !st; i++) st = make_rows(n, i, err);
   }
   return st;
 }
 
 void sp_node_drop_factors(sp_node *n) {
-  for (size_t i = 0; n->rows && i < n->n_factors; i++) {
-    void *data = n->rows[i].data;
+  for (size_t i = 0; n->params.rows && i < n->params.n_factors; i++) {
+    void *data = n->params.rows[i].data;
     if (data && n->g->reduce) n->g->reduce->type->free(n->g->reduce->comm, data);
     else sp_place_free(sp_node_place(n), data);
   }
-  free(n->rows);
-  free(n->factors);
-  n->rows = NULL;
-  n->factors = NULL;
-  n->n_factors = 0;
+  free(n->params.rows);
+  free(n->params.factors);
+  n->params.rows = NULL;
+  n->params.factors = NULL;
+  n->params.n_factors = 0;
 }
 
 void sp_graph_free_reduce(sp_graph *g) {
@@ -386,12 +387,12 @@ static bool is_shared(const sp_graph *g) { return g->training && sp_ranks_opts(g
 
 /* What ranks have slices of goes to all where rank 0 was given it. */
 static int is_given(sp_node *n, size_t i, uint8_t *given, sp_err *err) {
-  *given = !sp_node_sliced(n, i) || (n->whole && n->whole[i]);
+  *given = !sp_node_sliced(n, i) || (n->params.whole && n->params.whole[i]);
   return sp_node_sliced(n, i) ? sp_ranks_broadcast(n->g->env->ranks, given, sizeof *given, err) : SP_OK;
 }
 
 static int share_weight(sp_node *n, size_t i, sp_err *err) {
-  size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
+  size_t bytes = (size_t)sp_spec_bytes(&n->params.weights[i].spec);
   bool first = sp_ranks_opts(n->g->env->ranks)->rank == 0;
   const void *data = NULL;
   void *copy = NULL;
@@ -399,11 +400,11 @@ static int share_weight(sp_node *n, size_t i, sp_err *err) {
   int st = is_given(n, i, &given, err);
   if (st || !given) return st;
   if (first) st = sp_node_get_weight(n, i, &data, &copy, err);
-  if (!first && !(copy = sp_calloc(1, bytes ? bytes : 1))) st = sp_nomem(err, bytes, n->weights[i].name);
+  if (!first && !(copy = sp_calloc(1, bytes ? bytes : 1))) st = sp_nomem(err, bytes, n->params.weights[i].name);
   if (!st) st = sp_ranks_broadcast(n->g->env->ranks, first ? (void *)data : copy, bytes, err);
   if (!st && !first) st = sp_node_put_weight(n, i, copy, err);
   free(copy);
-  if (n->whole) free(n->whole[i]), n->whole[i] = NULL;
+  if (n->params.whole) free(n->params.whole[i]), n->params.whole[i] = NULL;
   return st;
 }
 
@@ -411,17 +412,17 @@ int sp_graph_share_weights(sp_graph *g, const sp_node *node, sp_err *err) {
   int st = SP_OK;
   for (size_t k = 0; is_shared(g) && k < g->n_nodes && !st; k++) {
     sp_node *n = g->nodes[k];
-    if (node && n != node && !(n->optimizer && g->optimizer->averages)) continue;
-    for (size_t i = 0; i < n->n_weights && !st; i++) st = share_weight(n, i, err);
+    if (node && n != node && !(n->optimizer && g->optimizer->update.averages)) continue;
+    for (size_t i = 0; i < n->params.n_weights && !st; i++) st = share_weight(n, i, err);
   }
   return st;
 }
 
 /* On the device: to copy all weights of the reference networks to the host and to hash them there took 0.4 s. */
 static int hash_weight(sp_node *n, size_t i, uint64_t *hash, sp_err *err) {
-  const sp_weight *w = &n->weights[i];
-  if (!n->w[i].data) return sp_node_no_weight(n, i, err);
-  return sp_place_checksum(sp_node_place(n), n->w[i].data, (size_t)sp_spec_bytes(&w->spec), w->name, hash, err);
+  const sp_weight *w = &n->params.weights[i];
+  if (!n->params.w[i].data) return sp_node_no_weight(n, i, err);
+  return sp_place_checksum(sp_node_place(n), n->params.w[i].data, (size_t)sp_spec_bytes(&w->spec), w->name, hash, err);
 }
 
 /* Of what ranks have that of most of them, of the first where as many have another one. */
@@ -440,14 +441,14 @@ static int differ(const sp_graph *g, const uint64_t *all, size_t n, uint64_t ste
   int ranks = sp_ranks_opts(g->env->ranks)->ranks;
   size_t at = 0;
   for (size_t k = 0; k < g->n_nodes; k++)
-    for (size_t i = 0; i < g->nodes[k]->n_weights; i++, at++)
+    for (size_t i = 0; i < g->nodes[k]->params.n_weights; i++, at++)
       for (int r = 1; r < ranks; r++) {
         if (all[(size_t)r * n + at] == all[at]) continue;
         int most = most_have(all + at, n, ranks), guilty = most ? 0 : r;
         sp_fail(err, SP_E_DATA,
                 "weight '%s.%s' is not the same on rank %d as on rank %d before step %" PRIu64
                 ": memory is damaged, or a stage does not compute the same twice",
-                g->nodes[k]->name, g->nodes[k]->weights[i].name, guilty, most, step);
+                g->nodes[k]->name, g->nodes[k]->params.weights[i].name, guilty, most, step);
         return guilty;
       }
   return -1;
@@ -458,11 +459,11 @@ int sp_graph_compare_weights(sp_graph *g, uint64_t step, int *guilty, sp_err *er
   int st = SP_OK;
   *guilty = -1;
   if (!is_shared(g)) return SP_OK;
-  for (size_t k = 0; k < g->n_nodes; k++) n += g->nodes[k]->n_weights;
+  for (size_t k = 0; k < g->n_nodes; k++) n += g->nodes[k]->params.n_weights;
   uint64_t *mine = sp_calloc(n + 1, sizeof *mine), *all = sp_calloc(ranks * n + 1, sizeof *all);
   if (!mine || !all) st = sp_nomem(err, ranks * n * sizeof *all, "hashes of weights");
   for (size_t k = 0; k < g->n_nodes && !st; k++)
-    for (size_t i = 0; i < g->nodes[k]->n_weights && !st; i++, at++)
+    for (size_t i = 0; i < g->nodes[k]->params.n_weights && !st; i++, at++)
       if (!sp_node_sliced(g->nodes[k], i)) st = hash_weight(g->nodes[k], i, &mine[at], err);
   if (!st) st = sp_ranks_exchange(g->env->ranks, mine, n * sizeof *mine, all, err);
   if (!st) *guilty = differ(g, all, n, step, err);

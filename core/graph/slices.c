@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool sp_node_sliced(const sp_node *n, size_t i) { return n->g->sliced && n == n->g->optimizer && n->weights[i].of; }
+bool sp_node_sliced(const sp_node *n, size_t i) {
+  return n->g->sliced && n == n->g->optimizer && n->params.weights[i].of;
+}
 
 const sp_extent *sp_graph_slice_of(const sp_graph *g, int rank, size_t trained) {
   return &g->reduce->slices[(size_t)rank * g->reduce->n_trained + trained];
@@ -37,8 +39,9 @@ static int cut(sp_graph *g, const sp_weight_ref *r, size_t k, sp_err *err) {
   size_t at = 0;
   const sp_bucket *b = find_bucket(x, r, &at);
   if (!b)
-    return sp_fail(err, SP_E_INTERNAL, "weight '%s.%s' is in no bucket", r->node->name, r->node->weights[r->i].name);
-  int64_t count = sp_spec_count(&r->node->weights[r->i].spec), each = (int64_t)(b->each / sizeof(float));
+    return sp_fail(err, SP_E_INTERNAL, "weight '%s.%s' is in no bucket", r->node->name,
+                   r->node->params.weights[r->i].name);
+  int64_t count = sp_spec_count(&r->node->params.weights[r->i].spec), each = (int64_t)(b->each / sizeof(float));
   for (int rank = 0; rank < x->n_ranks; rank++) {
     int64_t first = rank * each - (int64_t)(at / sizeof(float));
     sp_extent *s = &x->slices[(size_t)rank * x->n_trained + k];
@@ -50,7 +53,7 @@ static int cut(sp_graph *g, const sp_weight_ref *r, size_t k, sp_err *err) {
 }
 
 static size_t blocks_of(const sp_graph *g, const sp_extent *s) {
-  int64_t each = g->optimizer->slice;
+  int64_t each = g->optimizer->update.slice;
   return (size_t)((s->n + each - 1) / each);
 }
 
@@ -95,9 +98,9 @@ static int place_sums(sp_graph *g, sp_err *err) {
 
 /* The optimizer as it is planned for this rank's slices has the weights that it has for the whole. */
 static int check_planned(const sp_node *opt, const sp_plan *p, sp_err *err) {
-  bool same = p->n_weights == opt->n_weights;
-  for (size_t i = 0; same && i < opt->n_weights; i++) {
-    const sp_weight *a = &opt->weights[i], *b = &p->weights[i];
+  bool same = p->n_weights == opt->params.n_weights;
+  for (size_t i = 0; same && i < opt->params.n_weights; i++) {
+    const sp_weight *a = &opt->params.weights[i], *b = &p->weights[i];
     same = !strcmp(a->name, b->name) && a->of == b->of && (a->of || sp_spec_equal(&a->spec, &b->spec));
   }
   return same ? SP_OK : sp_fail(err, SP_E_INTERNAL, "optimizer '%s' has other weights for slices", opt->name);
@@ -108,7 +111,7 @@ static int plan_optimizer(sp_graph *g, sp_err *err) {
   sp_plan p = {.training = 1, .slices = 1};
   size_t k = 0;
   for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r); k++)
-    opt->in_specs[0].spec[k] = sp_graph_slice_tensor(g, k, &r.node->w[r.i]).spec;
+    opt->in_specs[0].spec[k] = sp_graph_slice_tensor(g, k, &r.node->params.w[r.i]).spec;
   int st = sp_node_ask_plan(opt, &p, err);
   if (!st) st = check_planned(opt, &p, err);
   if (!st) opt->scratch = p.scratch_bytes;
@@ -201,9 +204,9 @@ static size_t part_of(const sp_extent *s, size_t at, size_t most) {
 static int gather_part(sp_node *n, size_t i, size_t at, size_t each, char *whole, sp_err *err) {
   sp_graph *g = n->g;
   sp_reduce *x = g->reduce;
-  size_t k = n->weights[i].of - 1;
+  size_t k = n->params.weights[i].of - 1;
   size_t own = part_of(sp_graph_slice_of(g, x->rank, k), at, each);
-  char *to = x->pieces + (size_t)x->rank * each, *from = (char *)n->w[i].data + at;
+  char *to = x->pieces + (size_t)x->rank * each, *from = (char *)n->params.w[i].data + at;
   int st = own ? sp_place_copy(&g->main, x->stream, to, from, own, "gather", err) : SP_OK;
   if (!st) st = gather(g, x->pieces, each, err);
   for (int rank = 0; rank < x->n_ranks && !st; rank++) {
@@ -219,14 +222,15 @@ static int gather_part(sp_node *n, size_t i, size_t at, size_t each, char *whole
 int sp_slices_gather(sp_node *n, size_t i, void **whole, sp_err *err) {
   sp_graph *g = n->g;
   const sp_reduce *x = g->reduce;
-  size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec), each = x->room / (size_t)x->n_ranks / 256 * 256, most = 0;
+  size_t bytes = (size_t)sp_spec_bytes(&n->params.weights[i].spec), each = x->room / (size_t)x->n_ranks / 256 * 256,
+         most = 0;
   for (int rank = 0; rank < x->n_ranks; rank++) {
-    size_t one = part_of(sp_graph_slice_of(g, rank, n->weights[i].of - 1), 0, SIZE_MAX);
+    size_t one = part_of(sp_graph_slice_of(g, rank, n->params.weights[i].of - 1), 0, SIZE_MAX);
     if (one > most) most = one;
   }
-  int st = agree(g, n->weights[i].name, err);
+  int st = agree(g, n->params.weights[i].name, err);
   if (!st) st = open_stream(g, err);
-  if (!(*whole = sp_calloc(1, bytes + 1))) return sp_nomem(err, bytes, n->weights[i].name);
+  if (!(*whole = sp_calloc(1, bytes + 1))) return sp_nomem(err, bytes, n->params.weights[i].name);
   for (size_t at = 0; at < most && !st; at += each) {
     if (most - at < each) each = (most - at + 255) / 256 * 256;
     st = gather_part(n, i, at, each, *whole, err);

@@ -45,12 +45,14 @@ static sp_node *taken_of(sp_node *n, size_t i, bool averages, size_t *k) {
   return at < 0 ? n : n->g->optimizer;
 }
 
-static bool is_taken(const sp_node *n, unsigned what) { return n->w && (what & SP_SAVE_OPTIMIZER || !n->optimizer); }
+static bool is_taken(const sp_node *n, unsigned what) {
+  return n->params.w && (what & SP_SAVE_OPTIMIZER || !n->optimizer);
+}
 
 int sp_graph_join_snapshot(sp_graph *g, unsigned what, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < g->n_nodes && g->sliced && !st; i++)
-    for (size_t j = 0; j < g->nodes[i]->n_weights && is_taken(g->nodes[i], what) && !st; j++) {
+    for (size_t j = 0; j < g->nodes[i]->params.n_weights && is_taken(g->nodes[i], what) && !st; j++) {
       size_t k;
       sp_node *from = taken_of(g->nodes[i], j, what & SP_SAVE_AVERAGES, &k);
       void *whole = NULL;
@@ -62,24 +64,24 @@ int sp_graph_join_snapshot(sp_graph *g, unsigned what, sp_err *err) {
 
 /* One node's entries, row-major whatever the order in memory. */
 static int take_node(sp_snapshot *s, sp_node *n, bool averages, sp_err *err) {
-  for (size_t i = 0; i < n->n_weights; i++) {
+  for (size_t i = 0; i < n->params.n_weights; i++) {
     size_t k;
     sp_node *from = taken_of(n, i, averages, &k);
     sp_entry *e = &s->entries[s->n++];
     sp_sb name = {0};
-    size_t bytes = (size_t)sp_spec_bytes(&n->weights[i].spec);
-    e->spec = n->weights[i].spec;
+    size_t bytes = (size_t)sp_spec_bytes(&n->params.weights[i].spec);
+    e->spec = n->params.weights[i].spec;
     e->spec.order = SP_ROW_MAJOR;
     e->data = sp_calloc(1, bytes ? bytes : 1);
-    sp_sb_putf(&name, "%s.%s", n->name, n->weights[i].name);
+    sp_sb_putf(&name, "%s.%s", n->name, n->params.weights[i].name);
     e->name = name.s;
-    if (!e->data || name.broken) return sp_nomem(err, bytes, n->weights[i].name);
+    if (!e->data || name.broken) return sp_nomem(err, bytes, n->params.weights[i].name);
     const void *data;
     void *copy;
     int st = sp_node_get_weight(from, k, &data, &copy, err);
-    if (!st) sp_spec_copy(&e->spec, e->data, &n->weights[i].spec, data);
+    if (!st) sp_spec_copy(&e->spec, e->data, &n->params.weights[i].spec, data);
     free(copy);
-    if (st) return sp_prefix(err, "stage '%s': weight '%s'", n->name, n->weights[i].name);
+    if (st) return sp_prefix(err, "stage '%s': weight '%s'", n->name, n->params.weights[i].name);
   }
   return SP_OK;
 }
@@ -105,7 +107,7 @@ int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, unsigned what, const char 
   sp_snapshot *s = sp_calloc(1, sizeof *s);
   if (!s) return sp_nomem(err, sizeof *s, "a copy of the weights");
   s->type = type;
-  for (size_t i = 0; i < g->n_nodes; i++) total += g->nodes[i]->n_weights;
+  for (size_t i = 0; i < g->n_nodes; i++) total += g->nodes[i]->params.n_weights;
   s->entries = sp_calloc(total + 1, sizeof *s->entries);
   int st = s->entries ? take_meta(s, meta, n_meta, err) : sp_nomem(err, 64, "the list of weights");
   for (size_t i = 0; i < g->n_nodes && !st; i++)

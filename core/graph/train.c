@@ -129,14 +129,14 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
 }
 
 static bool has_weight(const sp_node *n, uint32_t flag) {
-  for (size_t i = 0; i < n->n_weights; i++)
-    if (n->weights[i].flags & flag) return true;
+  for (size_t i = 0; i < n->params.n_weights; i++)
+    if (n->params.weights[i].flags & flag) return true;
   return false;
 }
 
 bool sp_node_changes(const sp_node *n) {
   return n->g->training &&
-         (n->trained || sp_node_apart(n) || (!n->frozen && !n->source && has_weight(n, SP_WEIGHT_STATE)));
+         (n->flow.trained || sp_node_apart(n) || (!n->frozen && !n->source && has_weight(n, SP_WEIGHT_STATE)));
 }
 
 bool sp_node_trained_on(const sp_node *n) {
@@ -149,16 +149,16 @@ bool sp_node_trained_on(const sp_node *n) {
 static void mark_forward(sp_graph *g) {
   for (size_t t = 0; t < g->n_nodes; t++) {
     sp_node *n = g->topo[t];
-    n->trained = n->needs_grad = n->in_trained = false;
+    n->flow.trained = n->flow.needs_grad = n->flow.in_trained = false;
     if (n->source) continue;
-    n->trained = g->training && !n->frozen && !sp_node_apart(n) && has_weight(n, SP_WEIGHT_TRAINED);
-    n->needs_grad = n->trained;
-    n->in_trained = sp_node_apart(n) || sp_node_changes(n);
+    n->flow.trained = g->training && !n->frozen && !sp_node_apart(n) && has_weight(n, SP_WEIGHT_TRAINED);
+    n->flow.needs_grad = n->flow.trained;
+    n->flow.in_trained = sp_node_apart(n) || sp_node_changes(n);
     for (unsigned i = 0; i < n->n_in; i++)
       for (size_t k = 0; k < n->in[i].n; k++) {
         sp_ref r = n->in[i].v[k];
-        if (r.node->needs_grad && sp_ref_grad(n, (int)i, r)) n->needs_grad = true;
-        if (r.node->in_trained) n->in_trained = true;
+        if (r.node->flow.needs_grad && sp_ref_grad(n, (int)i, r)) n->flow.needs_grad = true;
+        if (r.node->flow.in_trained) n->flow.in_trained = true;
       }
   }
 }
@@ -170,20 +170,20 @@ static int mark_backward(sp_graph *g, sp_err *err) {
   for (size_t t = g->n_nodes; t-- > 0 && !st;) {
     sp_node *n = g->topo[t];
     bool loss = sp_node_trained_on(n);
-    n->backward = !loss && leads[n->index] && n->needs_grad;
-    if (n->backward && !n->inst->type->backward)
+    n->flow.backward = !loss && leads[n->index] && n->flow.needs_grad;
+    if (n->flow.backward && !n->inst->type->backward)
       st = sp_fail(err, SP_E_UNSUPPORTED,
                    "stage '%s' passes no gradient, but what is before it is to be trained: set frozen = "
                    "true there",
                    n->name);
-    if (!st && n->trained && !n->backward)
+    if (!st && n->flow.trained && !n->flow.backward)
       st = sp_fail(err, SP_E_INVALID, "stage '%s' has weights to train but leads to no loss: set frozen = true on it",
                    n->name);
-    if (loss && !n->needs_grad)
+    if (loss && !n->flow.needs_grad)
       st = sp_fail(err, SP_E_INVALID,
                    "nothing that loss '%s' depends on is trained: every stage with weights before it is frozen",
                    n->name);
-    if (!loss && !n->backward) continue;
+    if (!loss && !n->flow.backward) continue;
     for (unsigned i = 0; i < n->n_in; i++)
       for (size_t k = 0; k < n->in[i].n; k++)
         if (sp_ref_grad(n, (int)i, n->in[i].v[k])) leads[n->in[i].v[k].node->index] = true;
@@ -196,7 +196,7 @@ int sp_graph_analyse(sp_graph *g, sp_err *err) {
   int st = sp_graph_sort(g, err);
   if (st) return st;
   mark_forward(g);
-  for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->backward = g->nodes[i]->inplace = false;
+  for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->flow.backward = g->nodes[i]->flow.inplace = false;
   g->applied = false;
   return g->training ? mark_backward(g, err) : SP_OK;
 }
@@ -205,17 +205,17 @@ int sp_graph_analyse(sp_graph *g, sp_err *err) {
 static bool is_trained(const sp_node *n, size_t i) { return sp_node_has_dw(n, i); }
 
 bool sp_node_sums(const sp_node *n, size_t i) {
-  return sp_node_has_dw(n, i) && !(n->weights[i].flags & SP_WEIGHT_FACTORS);
+  return sp_node_has_dw(n, i) && !(n->params.weights[i].flags & SP_WEIGHT_FACTORS);
 }
 
 static bool is_statistic(const sp_node *n, size_t i) {
-  return sp_node_changes(n) && !n->optimizer && !n->frozen && n->weights[i].flags & SP_WEIGHT_STATE;
+  return sp_node_changes(n) && !n->optimizer && !n->frozen && n->params.weights[i].flags & SP_WEIGHT_STATE;
 }
 
 static bool next_weight(const sp_graph *g, sp_weight_ref *at, bool (*wanted)(const sp_node *, size_t)) {
   size_t node = at->node ? at->node->index : 0, i = at->node ? at->i + 1 : 0;
   for (; node < g->n_nodes; node++, i = 0)
-    for (; i < g->nodes[node]->n_weights; i++)
+    for (; i < g->nodes[node]->params.n_weights; i++)
       if (wanted(g->nodes[node], i)) {
         *at = (sp_weight_ref){g->nodes[node], i};
         return true;
@@ -236,21 +236,21 @@ static int list_weights(const sp_graph *g, bool (*next)(const sp_graph *, sp_wei
   free(in->spec);
   *in = (sp_speclist){.spec = sp_calloc(n + 1, sizeof(sp_spec)), .cap = (uint32_t)n};
   if (!in->spec) return sp_nomem(err, n * sizeof(sp_spec), "the optimizer's list");
-  for (sp_weight_ref at = {0}; next(g, &at);) in->spec[in->n++] = at.node->weights[at.i].spec;
+  for (sp_weight_ref at = {0}; next(g, &at);) in->spec[in->n++] = at.node->params.weights[at.i].spec;
   return SP_OK;
 }
 
 bool sp_graph_has_factors(const sp_graph *g) {
   for (size_t i = 0; i < g->n_nodes; i++)
-    if (g->nodes[i]->n_factors) return true;
+    if (g->nodes[i]->params.n_factors) return true;
   return false;
 }
 
-bool sp_graph_restores(const sp_graph *g) { return g->training && g->optimizer->restores; }
+bool sp_graph_restores(const sp_graph *g) { return g->training && g->optimizer->update.restores; }
 
 static bool keeps_of_weights(const sp_node *opt) {
-  for (size_t i = 0; i < opt->n_weights; i++)
-    if (opt->weights[i].of) return true;
+  for (size_t i = 0; i < opt->params.n_weights; i++)
+    if (opt->params.weights[i].of) return true;
   return false;
 }
 
@@ -260,7 +260,7 @@ static int slice_optimizer(sp_graph *g, sp_err *err) {
   const sp_rank_opts *o = sp_ranks_opts(g->env->ranks);
   g->sliced = false;
   if (!g->opts.optimizer_shards || o->ranks == 1) return SP_OK;
-  if (!opt->slice && opt->n_weights)
+  if (!opt->update.slice && opt->params.n_weights)
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "train: optimizer_shards: optimizer '%s' takes whole gradients only; leave --optimizer-shards away",
                    opt->name);
@@ -282,11 +282,11 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
         (st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
       return st;
     if ((st = sp_node_replan(opt, true, err))) return st;
-    if (pass || !opt->plain_sgd || (g->accumulate != 1 && !g->sharded)) return slice_optimizer(g, err);
+    if (pass || !opt->update.plain_sgd || (g->accumulate != 1 && !g->sharded)) return slice_optimizer(g, err);
     g->applied = g->sharded && sp_graph_has_factors(g);
     for (size_t i = 0; i < g->n_nodes; i++)
-      g->nodes[i]->inplace =
-          !g->sharded && g->nodes[i]->trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
+      g->nodes[i]->flow.inplace =
+          !g->sharded && g->nodes[i]->flow.trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
   }
   return SP_OK;
 }

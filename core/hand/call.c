@@ -36,8 +36,8 @@ hand_layout hand_layout_of(const sp_hstage *st) {
   l.dout = l.out + st->n_out;
   l.din = l.dout + st->n_out;
   l.w = l.din + st->n_in;
-  l.dw = l.w + st->n->n_weights;
-  l.saved = l.dw + st->n->n_weights;
+  l.dw = l.w + st->n->params.n_weights;
+  l.saved = l.dw + st->n->params.n_weights;
   l.scratch = l.saved + 1;
   l.state = l.scratch + 1;
   l.n = l.state + 1;
@@ -103,7 +103,7 @@ static hand_call *new_call(sp_hstage *st, const hand_arg *args, bool backward, b
                   .training = training,
                   .n_in = n->n_in,
                   .n_out = n->n_out,
-                  .n_weights = (uint32_t)n->n_weights,
+                  .n_weights = (uint32_t)n->params.n_weights,
                   .in = in,
                   .out = out,
                   .dout = backward ? dout : NULL,
@@ -113,7 +113,7 @@ static hand_call *new_call(sp_hstage *st, const hand_arg *args, bool backward, b
                   .dweights = backward ? c->t + l.dw : NULL,
                   .dw_acc = accumulate,
                   .scratch = data_of(&args[l.scratch]),
-                  .consts = st->n->consts,
+                  .consts = st->n->params.consts,
                   .saved = data_of(&args[l.saved])};
   return c;
 }

@@ -192,10 +192,10 @@ static hand_arg *new_args(const sp_hstage *st, bool backward, bool training) {
       if (out_batched(st, i, &out->spec)) out->spec.shape[0] = st->samples;
       dout->spec = out->spec;
     }
-  for (size_t i = 0; i < n->n_weights; i++) {
-    bool changes = !backward && (n->optimizer || (training && n->weights[i].flags & SP_WEIGHT_STATE));
-    a[l.w + i] = of_block(st->w[i], &n->weights[i].spec, changes ? SP_RACE_WRITE : SP_RACE_READ);
-    a[l.dw + i].spec = n->weights[i].spec;
+  for (size_t i = 0; i < n->params.n_weights; i++) {
+    bool changes = !backward && (n->optimizer || (training && n->params.weights[i].flags & SP_WEIGHT_STATE));
+    a[l.w + i] = of_block(st->w[i], &n->params.weights[i].spec, changes ? SP_RACE_WRITE : SP_RACE_READ);
+    a[l.dw + i].spec = n->params.weights[i].spec;
   }
   a[l.saved] = of_block(st->saved, NULL, backward ? SP_RACE_READ : SP_RACE_WRITE);
   a[l.state] = of_block(st->state, NULL, SP_RACE_WRITE);
@@ -319,8 +319,8 @@ int sp_hstage_backward(sp_hstage *st, sp_hstream *s, const sp_hrun *how, const c
   if (!a) return sp_nomem(err, sizeof *a, "a call");
   int rc = take_gradients(st, a, err);
   if (!rc && how->inputs) rc = want_inputs(st, a, where, err);
-  for (size_t i = 0; i < st->n->n_weights; i++)
-    if (st->dw[i]) a[l.dw + i] = of_block(st->dw[i], &st->n->weights[i].spec, SP_RACE_WRITE);
+  for (size_t i = 0; i < st->n->params.n_weights; i++)
+    if (st->dw[i]) a[l.dw + i] = of_block(st->dw[i], &st->n->params.weights[i].spec, SP_RACE_WRITE);
   sp_hrun again = st->how;
   again.accumulate = how->accumulate;
   if (!rc) rc = hand_call_submit(st, s, a, &again, true, where, err);
@@ -333,7 +333,7 @@ int sp_hstage_backward(sp_hstage *st, sp_hstream *s, const sp_hrun *how, const c
 /* The i-th weight with a gradient of those stages; false: there are no more. */
 static bool next_weight(sp_hstage *const *stages, size_t n, size_t *stage, size_t *w) {
   for (; *stage < n; ++*stage, *w = 0)
-    for (; *w < stages[*stage]->n->n_weights; ++*w)
+    for (; *w < stages[*stage]->n->params.n_weights; ++*w)
       if (stages[*stage]->dw[*w]) return true;
   return false;
 }
@@ -348,13 +348,14 @@ static int plan_update(sp_hstage *opt, sp_hstage *const *stages, size_t n, sp_er
                    opt->n->name, total, SP_MAX_LIST);
   for (unsigned i = 0; i < opt->n->n_in; i++)
     if (hand_room_for_specs(&opt->n->in_specs[i], i ? 0 : total, err)) return err->status;
-  for (at = w = 0; next_weight(stages, n, &at, &w); w++) opt->n->in_specs[0].spec[k++] = stages[at]->n->weights[w].spec;
+  for (at = w = 0; next_weight(stages, n, &at, &w); w++)
+    opt->n->in_specs[0].spec[k++] = stages[at]->n->params.weights[w].spec;
   opt->updates = sp_calloc(n + 1, sizeof *opt->updates);
   if (!opt->updates) return sp_nomem(err, n * sizeof *opt->updates, "an optimizer");
   memcpy(opt->updates, stages, n * sizeof *stages);
   opt->n_updates = n;
   int rc = hand_stage_plan(opt, err);
-  if (!rc && opt->n->restores) {
+  if (!rc && opt->n->update.restores) {
     hand_stage_unplan(opt);
     rc = sp_fail(err, SP_E_UNSUPPORTED,
                  "optimizer '%s' puts statistics back where it skips an update, which only a graph can do",
@@ -400,7 +401,7 @@ int sp_hstage_update(sp_hstage *opt, sp_hstream *s, sp_hstage *const *stages, si
   hand_arg *a = new_args(opt, false, true);
   if (!a) return sp_nomem(err, sizeof *a, "a call");
   for (; next_weight(stages, n, &at, &w); w++, k++) {
-    const sp_spec *spec = &stages[at]->n->weights[w].spec;
+    const sp_spec *spec = &stages[at]->n->params.weights[w].spec;
     a[l.in + opt->first_in[0] + k] = of_block(stages[at]->dw[w], spec, SP_RACE_READ);
     a[l.out + opt->first_out[0] + k] = of_block(stages[at]->w[w], spec, SP_RACE_WRITE);
   }

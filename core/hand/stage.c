@@ -79,8 +79,8 @@ static void drop_blocks(hand_block **b, size_t n) {
 /* As before the first run, which failed half way. */
 void hand_stage_unplan(sp_hstage *st) {
   hand_stage_let_go(st);
-  drop_blocks(st->w, st->n->n_weights);
-  drop_blocks(st->dw, st->n->n_weights);
+  drop_blocks(st->w, st->n->params.n_weights);
+  drop_blocks(st->dw, st->n->params.n_weights);
   hand_block_drop(st->saved);
   hand_block_drop(st->state);
   free(st->in);
@@ -98,8 +98,8 @@ void hand_stage_unplan(sp_hstage *st) {
 }
 
 static bool has_weight(const sp_node *n, uint32_t flag) {
-  for (size_t i = 0; i < n->n_weights; i++)
-    if (n->weights[i].flags & flag) return true;
+  for (size_t i = 0; i < n->params.n_weights; i++)
+    if (n->params.weights[i].flags & flag) return true;
   return false;
 }
 
@@ -117,15 +117,15 @@ static int make_weights(sp_hstage *st, sp_err *err) {
   int rc = sp_node_storage(n, err);
   if (!rc && st->from.data) rc = sp_graph_load(n->g, n, st->from.data, err);
   bool all = true;
-  for (size_t i = 0; !rc && i < n->n_weights; i++) all = all && n->loaded[i];
-  if (!rc && n->n_weights && (!all || st->h->by_torch))
+  for (size_t i = 0; !rc && i < n->params.n_weights; i++) all = all && n->params.loaded[i];
+  if (!rc && n->params.n_weights && (!all || st->h->by_torch))
     rc = sp_node_init_weights(n, st->h->by_torch ? &st->h->torch : NULL, err);
-  st->w = sp_calloc(n->n_weights + 1, sizeof *st->w);
-  st->dw = sp_calloc(n->n_weights + 1, sizeof *st->dw);
-  if (!rc && (!st->w || !st->dw)) rc = sp_nomem(err, n->n_weights * sizeof *st->w, "weights");
-  for (size_t i = 0; !rc && i < n->n_weights; i++) {
-    rc = borrow(st, &n->w[i], n->weights[i].name, "", &st->w[i], err);
-    if (!rc) rc = borrow(st, &n->dw[i], n->weights[i].name, "the gradient of ", &st->dw[i], err);
+  st->w = sp_calloc(n->params.n_weights + 1, sizeof *st->w);
+  st->dw = sp_calloc(n->params.n_weights + 1, sizeof *st->dw);
+  if (!rc && (!st->w || !st->dw)) rc = sp_nomem(err, n->params.n_weights * sizeof *st->w, "weights");
+  for (size_t i = 0; !rc && i < n->params.n_weights; i++) {
+    rc = borrow(st, &n->params.w[i], n->params.weights[i].name, "", &st->w[i], err);
+    if (!rc) rc = borrow(st, &n->params.dw[i], n->params.weights[i].name, "the gradient of ", &st->dw[i], err);
   }
   return rc;
 }
@@ -183,7 +183,7 @@ int hand_stage_plan(sp_hstage *st, sp_err *err) {
   st->trains = !n->frozen && (type->backward || n->loss);
   int rc = sp_node_replan(n, st->trains, err);
   if (!st->batch) st->batch = 1;
-  n->trained = !rc && st->trains && !n->loss && has_weight(n, SP_WEIGHT_TRAINED);
+  n->flow.trained = !rc && st->trains && !n->loss && has_weight(n, SP_WEIGHT_TRAINED);
   if (!rc) rc = make_weights(st, err);
   if (!rc) rc = make_state(st, err);
   if (!rc) rc = make_ports(st, err);
@@ -208,8 +208,8 @@ int sp_hstage_weight(sp_hstage *st, const char *name, sp_spec *spec, void *dst, 
   const hand_use *use;
   if (hand_stage_open(st, err)) return err->status;
   if (!st->planned) return sp_fail(err, SP_E_STATE, "stage '%s' has no weights before its first run", st->n->name);
-  for (size_t i = 0; dst && i < st->n->n_weights; i++)
-    if (!strcmp(st->n->weights[i].name, name) && st->w[i] && hand_block_busy(st->w[i], &use))
+  for (size_t i = 0; dst && i < st->n->params.n_weights; i++)
+    if (!strcmp(st->n->params.weights[i].name, name) && st->w[i] && hand_block_busy(st->w[i], &use))
       return sp_fail(err, SP_E_STATE, "weight '%s.%s' is in use by stream '%s': sync it first", st->n->name, name,
                      hand_thread_name(st->h, use->thread));
   return sp_node_weight(st->n, name, spec, dst, bytes, err);

@@ -80,7 +80,8 @@ static int crossing_lane(const sp_planner *w, const sp_node *n) {
 }
 
 static int check_node(const sp_node *n, sp_err *err) {
-  if (!n->on_cpu || !(n->backward || n->trained || n->optimizer || (n->loss && n->needs_grad))) return SP_OK;
+  if (!n->on_cpu || !(n->flow.backward || n->flow.trained || n->optimizer || (n->loss && n->flow.needs_grad)))
+    return SP_OK;
   return sp_fail(err, SP_E_UNSUPPORTED,
                  "stage '%s' runs on the cpu, but it is to be trained on device '%s' or passes a gradient there: take "
                  "--device cpu, or a stage that exists for the device",
@@ -212,7 +213,7 @@ static bool lane_needs_block(const sp_planner *w, int lane) {
     if (!sp_program_has(p, n) || n->on_cpu) continue;
     int first = lane - p->lanes[lane].replica; /* of the lane's replicas, to which its stages were given */
     needs = (w->lane[i][SP_LANE_FORWARD] == first && sp_call_needs_block(p, n, SP_TASK_FORWARD)) ||
-            (n->backward && w->lane[i][SP_LANE_BACKWARD] == first && sp_call_needs_block(p, n, SP_TASK_BACKWARD));
+            (n->flow.backward && w->lane[i][SP_LANE_BACKWARD] == first && sp_call_needs_block(p, n, SP_TASK_BACKWARD));
   }
   return needs;
 }

@@ -98,7 +98,7 @@ static int saved_buffer(sp_planner *w, const sp_node *n, sp_err *err) {
   const sp_program *p = w->p;
   int *out = &w->saved[n->index];
   if (n->saved && n->shards) return add_kept(w, n, sp_text("what '%s' keeps", n->name), n->saved, 1, out, err);
-  if (!n->saved || !p->training || !n->backward) return SP_OK;
+  if (!n->saved || !p->training || !n->flow.backward) return SP_OK;
   return add_kept(w, n, sp_text("%s's saved values", n->name), n->saved, 0, out, err);
 }
 
@@ -128,19 +128,19 @@ static int weight_turns(sp_planner *w, const sp_node *n, sp_err *err) {
   int st = SP_OK, r;
   for (uint32_t part = 0; part < n->n_parts && !st; part++) {
     if (!(st = add_turn(w, part_name(n, "weights", part), &r, err)) && !part) w->weight[n->index] = r;
-    if (!st && n->n_factors) st = add_turn(w, part_name(n, "products' weights", part), &r, err);
+    if (!st && n->params.n_factors) st = add_turn(w, part_name(n, "products' weights", part), &r, err);
   }
   return st;
 }
 
 int sp_planner_weight(const sp_planner *w, const sp_node *n, uint32_t part, bool product) {
-  int each = n->n_factors ? 2 : 1;
+  int each = n->params.n_factors ? 2 : 1;
   if (w->weight[n->index] < 0) return -1;
   return w->weight[n->index] + each * (int)part + (each > 1 && product);
 }
 
 int sp_planner_touch_weight(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err) {
-  const sp_weight *of = &r->node->weights[r->i];
+  const sp_weight *of = &r->node->params.weights[r->i];
   return sp_task_access(t, sp_planner_weight(w, r->node, of->part, of->flags & SP_WEIGHT_FACTORS), mode, err);
 }
 
@@ -163,16 +163,16 @@ static int gradient_turn(sp_planner *w, const sp_node *n, uint32_t part, size_t 
 
 /* One for those of a part that are sent in one bucket, or in none: what is done with them waits for no other bucket. */
 static int gradient_turns(sp_planner *w, sp_node *n, sp_err *err) {
-  int *of = w->dweight[n->index] = sp_calloc(n->n_weights + 1, sizeof *of), st = SP_OK;
-  size_t *bucket = sp_calloc(n->n_weights + 1, sizeof *bucket);
-  if (!of || !bucket) st = sp_nomem(err, n->n_weights * sizeof *bucket, "resources");
-  for (size_t i = 0; i < n->n_weights && !st; i++) {
-    uint32_t part = n->weights[i].part;
+  int *of = w->dweight[n->index] = sp_calloc(n->params.n_weights + 1, sizeof *of), st = SP_OK;
+  size_t *bucket = sp_calloc(n->params.n_weights + 1, sizeof *bucket);
+  if (!of || !bucket) st = sp_nomem(err, n->params.n_weights * sizeof *bucket, "resources");
+  for (size_t i = 0; i < n->params.n_weights && !st; i++) {
+    uint32_t part = n->params.weights[i].part;
     of[i] = -1;
     if (!sp_node_has_dw(n, i)) continue;
     bucket[i] = bucket_of(n, i);
     for (size_t k = 0; k < i && of[i] < 0; k++)
-      if (n->weights[k].part == part && bucket[k] == bucket[i]) of[i] = of[k];
+      if (n->params.weights[k].part == part && bucket[k] == bucket[i]) of[i] = of[k];
     if (of[i] < 0) st = gradient_turn(w, n, part, bucket[i], &of[i], err);
   }
   free(bucket);
@@ -187,7 +187,7 @@ int sp_planner_factor(const sp_planner *w, const sp_node *n, size_t i, bool all)
 /* Likewise one for each factor, and for the rows of all ranks another: the own ones are read while the others come. */
 static int factor_turns(sp_planner *w, const sp_node *n, sp_err *err) {
   int st = SP_OK, r;
-  for (size_t k = 0; w->p->training && k < n->n_factors && !st; k++) {
+  for (size_t k = 0; w->p->training && k < n->params.n_factors && !st; k++) {
     if (!(st = add_turn(w, sp_text("factor %zu of '%s'", k + 1, n->name), &r, err)) && !k) w->factor[n->index] = r;
     if (!st && w->comm_lane >= 0) st = add_turn(w, sp_text("factor %zu of '%s' of all ranks", k + 1, n->name), &r, err);
   }
@@ -196,7 +196,8 @@ static int factor_turns(sp_planner *w, const sp_node *n, sp_err *err) {
 
 static int turns(sp_planner *w, sp_node *n, sp_err *err) {
   size_t i = n->index;
-  bool weights = n->n_weights && !n->optimizer, gradients = w->p->training && n->trained && !n->inplace;
+  bool weights = n->params.n_weights && !n->optimizer,
+       gradients = w->p->training && n->flow.trained && !n->flow.inplace;
   int st = SP_OK;
   if (!(n->inst->type->flags & SP_STAGE_REENTRANT))
     st = add_turn(w, sp_text("the instance '%s'", n->name), &w->self[i], err);

@@ -64,7 +64,7 @@ static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *up
     /* a copy is the device's, wherever the stage runs */
     set_lanes(w, n, d->parts[k] & ~SP_PART_COPY, mine);
     if (d->parts[k] != SP_PART_ALL) set_lanes(w, n, d->parts[k] & SP_PART_COPY, lane);
-    if (n->trained && d->parts[k] != SP_PART_COPY) *update = lane;
+    if (n->flow.trained && d->parts[k] != SP_PART_COPY) *update = lane;
   }
   return st;
 }

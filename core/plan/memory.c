@@ -13,16 +13,16 @@ static void tally(uint64_t *sum, uint64_t bytes) {
 
 static void count_weights(const sp_graph *g, sp_mem *m) {
   for (size_t i = 0; i < g->n_nodes; i++)
-    for (size_t k = 0; k < g->nodes[i]->n_weights; k++) {
+    for (size_t k = 0; k < g->nodes[i]->params.n_weights; k++) {
       const sp_node *n = g->nodes[i];
       uint64_t bytes = sp_node_weight_bytes(n, k);
       tally(n->optimizer ? &m->optimizer : &m->weights, bytes);
       if (sp_node_has_dw(n, k)) tally(&m->gradients, bytes);
     }
-  for (size_t i = 0; i < g->n_nodes; i++) tally(&m->weights, g->nodes[i]->const_bytes);
+  for (size_t i = 0; i < g->n_nodes; i++) tally(&m->weights, g->nodes[i]->params.const_bytes);
   for (size_t i = 0; i < g->n_nodes; i++)
-    for (size_t k = 0; k < g->nodes[i]->n_factors; k++)
-      tally(&m->gradients, (uint64_t)sp_spec_bytes(&g->nodes[i]->factors[k].spec) * (uint64_t)g->opts.shards);
+    for (size_t k = 0; k < g->nodes[i]->params.n_factors; k++)
+      tally(&m->gradients, (uint64_t)sp_spec_bytes(&g->nodes[i]->params.factors[k].spec) * (uint64_t)g->opts.shards);
 }
 
 static void count_program(const sp_program *p, sp_mem *m) {

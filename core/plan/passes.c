@@ -30,7 +30,8 @@ static int put_input_gradients(sp_planner *w, sp_task *t, bool wanted, bool *wri
     for (size_t k = 0; k < n->in[i].n && !st; k++) {
       sp_ref r = n->in[i].v[k];
       int buf = -1;
-      if (wanted && r.node->backward && sp_ref_grad(n, (int)i, r)) st = send_gradient(w, t, i, k, written, &buf, err);
+      if (wanted && r.node->flow.backward && sp_ref_grad(n, (int)i, r))
+        st = send_gradient(w, t, i, k, written, &buf, err);
       const sp_spec *s = &n->in_specs[i].spec[k];
       if (!st) st = sp_task_tensor(t, s, NULL, buf, sp_node_batch_out(r.node, r.port, s), err);
     }
@@ -40,30 +41,31 @@ static int put_input_gradients(sp_planner *w, sp_task *t, bool wanted, bool *wri
 
 static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   sp_node *n = t->node;
-  bool apply = t->kind == SP_TASK_APPLY, want_dw = (t->kind == SP_TASK_BACKWARD && n->trained && !n->inplace) || apply;
+  bool apply = t->kind == SP_TASK_APPLY,
+       want_dw = (t->kind == SP_TASK_BACKWARD && n->flow.trained && !n->flow.inplace) || apply;
   bool updates_state = t->kind == SP_TASK_FORWARD && w->p->training && !n->frozen;
   int st = SP_OK;
   t->first_weight = t->n_t;
-  for (size_t i = 0; i < n->n_weights && !st; i++) {
-    bool there = !apply || (n->weights[i].flags & SP_WEIGHT_FACTORS && n->weights[i].part == t->part);
-    st = sp_task_tensor(t, &n->weights[i].spec, there ? n->w[i].data : NULL, -1, false, err);
+  for (size_t i = 0; i < n->params.n_weights && !st; i++) {
+    bool there = !apply || (n->params.weights[i].flags & SP_WEIGHT_FACTORS && n->params.weights[i].part == t->part);
+    st = sp_task_tensor(t, &n->params.weights[i].spec, there ? n->params.w[i].data : NULL, -1, false, err);
   }
   t->first_dweight = t->n_t;
-  for (size_t i = 0; i < n->n_weights && !st; i++) {
+  for (size_t i = 0; i < n->params.n_weights && !st; i++) {
     bool gives = want_dw && sp_node_has_dw(n, i) && sp_node_sums(n, i) != apply;
-    st = sp_task_tensor(t, &n->weights[i].spec, gives ? n->dw[i].data : NULL, -1, false, err);
+    st = sp_task_tensor(t, &n->params.weights[i].spec, gives ? n->params.dw[i].data : NULL, -1, false, err);
     sp_weight_ref r = {.node = n, .i = i};
-    if (!st && gives && n->weights[i].part == t->part)
+    if (!st && gives && n->params.weights[i].part == t->part)
       st = sp_planner_touch_gradient(w, t, &r, SP_READ | SP_WRITE, err);
   }
-  for (uint32_t part = t->part; !st && n->n_weights && part < n->n_parts && !apply; part++) {
-    int mode = t->kind == SP_TASK_BACKWARD && n->inplace && part == t->part ? SP_READ | SP_WRITE : SP_READ;
+  for (uint32_t part = t->part; !st && n->params.n_weights && part < n->n_parts && !apply; part++) {
+    int mode = t->kind == SP_TASK_BACKWARD && n->flow.inplace && part == t->part ? SP_READ | SP_WRITE : SP_READ;
     st = sp_task_access(t, sp_planner_weight(w, n, part, false), mode, err);
-    if (!st && n->n_factors) st = sp_task_access(t, sp_planner_weight(w, n, part, true), mode, err);
+    if (!st && n->params.n_factors) st = sp_task_access(t, sp_planner_weight(w, n, part, true), mode, err);
   }
   if (!st && apply && n->g->applied)
     st = sp_task_access(t, sp_planner_weight(w, n, t->part, true), SP_READ | SP_WRITE, err);
-  if (!st && n->n_weights && !apply)
+  if (!st && n->params.n_weights && !apply)
     st = sp_task_access(t, w->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
   return st;
 }
@@ -81,16 +83,16 @@ static int factor_mode(const sp_factor *f, const sp_task *t, bool *completes) {
 static int put_factors(sp_planner *w, sp_task *t, sp_err *err) {
   const sp_node *n = t->node;
   int st = SP_OK, rank = n->g->reduce ? n->g->reduce->rank : 0;
-  if (!w->p->training || !n->n_factors) return SP_OK;
+  if (!w->p->training || !n->params.n_factors) return SP_OK;
   t->first_factor = t->n_t;
-  for (size_t i = 0; i < n->n_factors && !st; i++) {
-    const sp_factor *f = &n->factors[i];
+  for (size_t i = 0; i < n->params.n_factors && !st; i++) {
+    const sp_factor *f = &n->params.factors[i];
     size_t each = (size_t)sp_spec_bytes(&f->spec);
     bool completes;
     int mode = factor_mode(f, t, &completes);
     t->zeroes |= completes;
-    st =
-        sp_task_tensor(t, &f->spec, (char *)n->rows[i].data + (size_t)rank * (size_t)w->p->micro * each, 0, false, err);
+    st = sp_task_tensor(t, &f->spec, (char *)n->params.rows[i].data + (size_t)rank * (size_t)w->p->micro * each, 0,
+                        false, err);
     if (st) break;
     t->binds[t->n_binds - 1] = (sp_bind){.tensor = (uint32_t)t->n_t - 1, .buf = -1, .each = each};
     if (mode) st = sp_task_access(t, sp_planner_factor(w, n, i, false), mode, err);
@@ -143,8 +145,8 @@ static int backward_part(sp_planner *w, sp_node *n, bool *written, sp_err *err) 
 }
 
 static bool has_factors(const sp_node *n, uint32_t part) {
-  for (size_t i = 0; n->n_factors && i < n->n_weights; i++)
-    if (n->weights[i].flags & SP_WEIGHT_FACTORS && n->weights[i].part == part) return true;
+  for (size_t i = 0; n->params.n_factors && i < n->params.n_weights; i++)
+    if (n->params.weights[i].flags & SP_WEIGHT_FACTORS && n->params.weights[i].part == part) return true;
   return false;
 }
 
@@ -152,8 +154,8 @@ static bool has_factors(const sp_node *n, uint32_t part) {
 static uint32_t arrival(const sp_node *n, uint32_t part) {
   uint32_t last = 0;
   bool any = false;
-  for (size_t i = 0; i < n->n_factors; i++) {
-    const sp_factor *f = &n->factors[i];
+  for (size_t i = 0; i < n->params.n_factors; i++) {
+    const sp_factor *f = &n->params.factors[i];
     if (f->forward || f->part > part) continue;
     any = true;
     if (f->part - f->early > last) last = f->part - f->early;
@@ -192,9 +194,9 @@ int sp_planner_apply(sp_planner *w, sp_node *n, uint32_t part, sp_err *err) {
   if (st || (st = put_weights(w, t, err))) return st;
   sp_planner_at_end(w, t);
   t->first_factor = t->n_t;
-  for (size_t i = 0; i < n->n_factors && !st; i++) {
-    const sp_factor *f = &n->factors[i];
-    st = sp_task_tensor(t, &n->rows[i].spec, n->rows[i].data, -1, false, err);
+  for (size_t i = 0; i < n->params.n_factors && !st; i++) {
+    const sp_factor *f = &n->params.factors[i];
+    st = sp_task_tensor(t, &n->params.rows[i].spec, n->params.rows[i].data, -1, false, err);
     for (int all = 0; all < 2 && !st && (f->forward || f->part <= part); all++)
       st = sp_task_access(t, sp_planner_factor(w, n, i, all), SP_READ, err);
   }

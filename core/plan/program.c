@@ -35,7 +35,7 @@ size_t sp_program_streams(const sp_program *p) {
 
 bool sp_call_takes_lr(const sp_program *p, const sp_node *n, sp_task_kind kind) {
   if (!p->training || !p->g->training) return false;
-  return (kind == SP_TASK_BACKWARD && n->inplace) || (n == p->g->shard_scale && p->g->applied);
+  return (kind == SP_TASK_BACKWARD && n->flow.inplace) || (n == p->g->shard_scale && p->g->applied);
 }
 
 const sp_place *sp_program_place(const sp_program *p, const sp_buf *b) {
@@ -341,7 +341,7 @@ static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
   if (!st && p->sharded) st = sp_planner_count(w, err);
   if (!st && w->comm_lane >= 0) st = sp_planner_reduce(w, err);
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
-    if (p->training && g->topo[i]->backward) st = sp_planner_backward(w, g->topo[i], written, err);
+    if (p->training && g->topo[i]->flow.backward) st = sp_planner_backward(w, g->topo[i], written, err);
   if (!st) st = plan_sums(w, err);
   if (!st) st = sp_border_end(w, err);
   return st ? st : collect_task(w, err);

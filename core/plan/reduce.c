@@ -44,8 +44,8 @@ static int touch(const sp_planner *w, sp_task *t, const sp_bucket *b, int mode, 
 /* The rows of all shards of a factor, which the task moves, too. */
 static int gather_rows(sp_planner *w, sp_task *t, const sp_node *n, size_t i, sp_err *err) {
   const sp_reduce *r = w->p->g->reduce;
-  size_t each = (size_t)sp_spec_bytes(&n->factors[i].spec) * (size_t)w->p->micro;
-  char *rows = n->rows[i].data;
+  size_t each = (size_t)sp_spec_bytes(&n->params.factors[i].spec) * (size_t)w->p->micro;
+  char *rows = n->params.rows[i].data;
   int st = add_move(t, (sp_move){SP_MOVE_GATHER, rows, rows + (size_t)r->rank * each, -1, -1, each}, err);
   if (!st) st = sp_task_access(t, sp_planner_factor(w, n, i, false), SP_READ, err);
   return st ? st : sp_task_access(t, sp_planner_factor(w, n, i, true), SP_WRITE, err);
@@ -62,9 +62,9 @@ static int gather_factors(sp_planner *w, const sp_node *n, bool forward, sp_err 
   char name[160];
   size_t used = (size_t)snprintf(name, sizeof name, "rows.%.64s", n->name), list[SP_MAX_FACTORS], count = 0;
   sp_task *t;
-  for (size_t k = 0; k < n->n_factors; k++) {
-    size_t i = forward ? k : n->n_factors - 1 - k;
-    if (!is_gathered(w, &n->factors[i], forward)) continue;
+  for (size_t k = 0; k < n->params.n_factors; k++) {
+    size_t i = forward ? k : n->params.n_factors - 1 - k;
+    if (!is_gathered(w, &n->params.factors[i], forward)) continue;
     if (used < sizeof name - 16)
       used += (size_t)snprintf(name + used, sizeof name - used, "%c%zu", count ? ',' : '[', i + 1);
     list[count++] = i;
@@ -215,7 +215,7 @@ int sp_planner_reduce(sp_planner *w, sp_err *err) {
 static bool is_complete(const sp_planner *w, const sp_bucket *b) {
   for (size_t i = 0; i < b->n_gradients; i++) {
     const sp_node *n = b->parts[i].node;
-    if (n->weights[b->parts[i].i].part >= w->made[n->index]) return false;
+    if (n->params.weights[b->parts[i].i].part >= w->made[n->index]) return false;
   }
   return true;
 }
@@ -253,8 +253,9 @@ static bool rows_come(const sp_planner *w) {
   const sp_graph *g = w->p->g;
   for (size_t i = 0; i < g->n_nodes; i++) {
     const sp_node *n = g->nodes[i];
-    for (size_t k = 0; n->backward && sp_program_has(w->p, n) && k < n->n_factors; k++)
-      if (!n->factors[k].forward && n->factors[k].part - n->factors[k].early >= w->made[n->index]) return true;
+    for (size_t k = 0; n->flow.backward && sp_program_has(w->p, n) && k < n->params.n_factors; k++)
+      if (!n->params.factors[k].forward && n->params.factors[k].part - n->params.factors[k].early >= w->made[n->index])
+        return true;
   }
   return false;
 }

@@ -7,9 +7,9 @@
 int sp_planner_touch_gradient(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err) {
   const int *of = w->dweight[r->node->index];
   int resource = of ? of[r->i] : -1;
-  if (resource < 0 && r->node->dw[r->i].data)
+  if (resource < 0 && r->node->params.dw[r->i].data)
     return sp_fail(err, SP_E_INTERNAL, "'%s': nobody takes turns at the gradient of '%s.%s'", t->name, r->node->name,
-                   r->node->weights[r->i].name);
+                   r->node->params.weights[r->i].name);
   return sp_task_access(t, resource, mode, err);
 }
 
@@ -18,7 +18,7 @@ static int put_summed(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_summed(w->p->g, &r);) {
     bool in = !b || sp_bucket_has(b, &r);
-    st = sp_task_tensor(t, &r.node->weights[r.i].spec, in ? r.node->dw[r.i].data : NULL, -1, false, err);
+    st = sp_task_tensor(t, &r.node->params.weights[r.i].spec, in ? r.node->params.dw[r.i].data : NULL, -1, false, err);
     if (!st && in) st = sp_planner_touch_gradient(w, t, &r, SP_READ | SP_WRITE, err);
   }
   return st;
@@ -43,7 +43,7 @@ static int put_gradients(sp_planner *w, sp_task *t, sp_err *err) {
   size_t k = 0;
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
-    sp_tensor x = sp_graph_slice_tensor(g, k, &r.node->dw[r.i]);
+    sp_tensor x = sp_graph_slice_tensor(g, k, &r.node->params.dw[r.i]);
     bool here = !is_elsewhere(w, t, &r);
     st = sp_task_tensor(t, &x.spec, here ? x.data : NULL, -1, false, err);
     if (!st && here) st = sp_planner_touch_gradient(w, t, &r, SP_READ, err);
@@ -57,7 +57,7 @@ static int put_trained(sp_planner *w, sp_task *t, bool whole, int mode, sp_err *
   size_t k = 0;
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
-    const sp_tensor *all = &r.node->w[r.i];
+    const sp_tensor *all = &r.node->params.w[r.i];
     sp_tensor x = whole ? *all : sp_graph_slice_tensor(g, k, all);
     bool here = !is_elsewhere(w, t, &r);
     st = sp_task_tensor(t, &x.spec, here ? x.data : NULL, -1, false, err);
@@ -70,7 +70,7 @@ static int put_statistics(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err 
   int st = SP_OK;
   for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(w->p->g, &r);) {
     bool in = !b || sp_bucket_has(b, &r);
-    st = sp_task_tensor(t, &r.node->weights[r.i].spec, in ? r.node->w[r.i].data : NULL, -1, false, err);
+    st = sp_task_tensor(t, &r.node->params.weights[r.i].spec, in ? r.node->params.w[r.i].data : NULL, -1, false, err);
     if (!st && in) st = sp_task_access(t, w->state[r.node->index], SP_READ | SP_WRITE, err);
   }
   return st;
@@ -136,10 +136,10 @@ int sp_planner_scale(sp_planner *w, sp_err *err) {
 static int put_kept(sp_planner *w, sp_task *t, bool data, sp_err *err) {
   const sp_node *opt = w->p->g->optimizer;
   int st = SP_OK;
-  for (size_t i = 0; i < opt->n_weights && !st; i++) {
+  for (size_t i = 0; i < opt->params.n_weights && !st; i++) {
     bool sliced = sp_node_sliced(opt, i);
-    const sp_spec *spec = sliced ? &opt->in_specs[0].spec[opt->weights[i].of - 1] : &opt->weights[i].spec;
-    st = sp_task_tensor(t, spec, data ? opt->w[i].data : NULL, -1, false, err);
+    const sp_spec *spec = sliced ? &opt->in_specs[0].spec[opt->params.weights[i].of - 1] : &opt->params.weights[i].spec;
+    st = sp_task_tensor(t, spec, data ? opt->params.w[i].data : NULL, -1, false, err);
   }
   return st;
 }
@@ -192,7 +192,7 @@ static int update_call(sp_planner *w, sp_err *err) {
 static uint32_t count_updates(const sp_planner *w) {
   const sp_graph *g = w->p->g;
   uint32_t n = 0;
-  if (w->comm_lane < 0 || g->sliced || !g->optimizer->separate) return 1;
+  if (w->comm_lane < 0 || g->sliced || !g->optimizer->update.separate) return 1;
   while (n < g->reduce->n && g->reduce->buckets[n].n_gradients) n++;
   return n ? n : 1;
 }

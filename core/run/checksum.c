@@ -51,20 +51,24 @@ static bool is_given(const sp_task *t, unsigned o, uint32_t k) {
 }
 
 /* The call updates the weights that it makes the gradients of. */
-static bool in_place(const sp_task *t) { return t->kind == SP_TASK_APPLY ? t->node->g->applied : t->node->inplace; }
+static bool in_place(const sp_task *t) {
+  return t->kind == SP_TASK_APPLY ? t->node->g->applied : t->node->flow.inplace;
+}
 
 static int name_gradient(sp_post *post, const sp_task *t, size_t i, sp_err *err) {
   const sp_node *n = t->node;
   char grad[160];
-  snprintf(grad, sizeof grad, "%s%s", n->weights[i].name, in_place(t) ? "" : ".grad");
+  snprintf(grad, sizeof grad, "%s%s", n->params.weights[i].name, in_place(t) ? "" : ".grad");
   return name_hash(post, n, grad, -1, err);
 }
 
-static bool hashed_state(const sp_node *n, size_t i) { return !n->frozen && n->weights[i].flags & SP_WEIGHT_STATE; }
+static bool hashed_state(const sp_node *n, size_t i) {
+  return !n->frozen && n->params.weights[i].flags & SP_WEIGHT_STATE;
+}
 static bool hashed_gradient(const sp_task *t, size_t i) {
-  const sp_weight *w = &t->node->weights[i];
+  const sp_weight *w = &t->node->params.weights[i];
   bool made = t->kind == SP_TASK_BACKWARD || t->kind == SP_TASK_APPLY, late = w->flags & SP_WEIGHT_FACTORS;
-  return made && t->node->trained && w->flags & SP_WEIGHT_TRAINED && w->part == t->part &&
+  return made && t->node->flow.trained && w->flags & SP_WEIGHT_TRAINED && w->part == t->part &&
          late == (t->kind == SP_TASK_APPLY);
 }
 
@@ -91,12 +95,12 @@ int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
   const sp_node *n = t->node;
   sp_post *post = &m->posts[t->index];
   int st = t->kind == SP_TASK_FORWARD ? name_outputs(m, t, err) : SP_OK;
-  for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
-    if (hashed_state(n, i)) st = name_hash(post, n, n->weights[i].name, -1, err);
-  for (size_t i = 0; i < n->n_weights && !st; i++)
+  for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->params.n_weights && !st; i++)
+    if (hashed_state(n, i)) st = name_hash(post, n, n->params.weights[i].name, -1, err);
+  for (size_t i = 0; i < n->params.n_weights && !st; i++)
     if (hashed_gradient(t, i)) st = name_gradient(post, t, i, err);
   for (sp_weight_ref r = {0}; has_weights(m, t) && !st && sp_graph_next_trained(m->g, &r);)
-    st = name_hash(post, r.node, r.node->weights[r.i].name, -1, err);
+    st = name_hash(post, r.node, r.node->params.weights[r.i].name, -1, err);
   m->n_hashes += post->n_hashes;
   return st;
 }
@@ -129,7 +133,7 @@ int sp_checksum_order(sp_machine *m, sp_err *err) {
     const sp_task *t = &m->p->tasks[i];
     if (!m->posts[i].n_hashes || is_replica(m, t)) continue;
     bool parts = t->node->n_parts > 1 && (t->kind == SP_TASK_BACKWARD || t->kind == SP_TASK_APPLY);
-    for (size_t weight = 0; parts && weight < t->node->n_weights; weight++) {
+    for (size_t weight = 0; parts && weight < t->node->params.n_weights; weight++) {
       const sp_task *of = part_with(m, t, weight);
       if (of && used[of->index] < m->posts[of->index].n_hashes)
         m->hash_of[k++] = (sp_hash_of){(size_t)of->index, used[of->index]++};
@@ -160,9 +164,9 @@ int sp_checksum_call(sp_call *c, void *stream, sp_err *err) {
     for (unsigned o = 0; o < n->n_out; o++)
       for (uint32_t i = 0; i < c->io.out[o].n && !st; i++)
         if (is_given(t, o, i)) st = hash_tensor(c, stream, &c->io.out[o].t[i], &k, err);
-  for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->n_weights && !st; i++)
+  for (size_t i = 0; t->kind == SP_TASK_FORWARD && i < n->params.n_weights && !st; i++)
     if (hashed_state(n, i)) st = hash_tensor(c, stream, &c->io.weights[i], &k, err);
-  for (size_t i = 0; i < n->n_weights && !st; i++)
+  for (size_t i = 0; i < n->params.n_weights && !st; i++)
     if (hashed_gradient(t, i))
       st = hash_tensor(c, stream, in_place(t) ? &c->io.weights[i] : &c->io.dweights[i], &k, err);
   for (uint32_t i = 0; has_weights(c->m, t) && i < c->io.out[0].n && !st; i++)

@@ -252,9 +252,9 @@ int sp_engine_program(sp_engine *e, const sp_program **p, const sp_ops **ops, sp
 /* Other ranks have other bytes, so it is none of what they compare. */
 static void describe_shares(const sp_graph *g, sp_sb *out) {
   uint64_t own = 0, all = 0;
-  for (size_t i = 0; i < g->optimizer->n_weights; i++) {
+  for (size_t i = 0; i < g->optimizer->params.n_weights; i++) {
     own += sp_node_weight_bytes(g->optimizer, i);
-    all += (uint64_t)sp_spec_bytes(&g->optimizer->weights[i].spec);
+    all += (uint64_t)sp_spec_bytes(&g->optimizer->params.weights[i].spec);
   }
   sp_sb_putf(out, "optimizer shards: rank %d keeps %" PRIu64 " of %" PRIu64 " bytes of '%s'\n", g->reduce->rank, own,
              all, g->optimizer->name);

@@ -168,8 +168,9 @@ void sp_call_fill(sp_call *c, uint64_t step, uint32_t n) {
 
 /* A frozen stage too, if it passes a gradient on: its forward() keeps what its backward() needs. */
 static bool changes_when_training(const sp_node *n) {
-  bool yes = n->backward || n->loss || n->optimizer;
-  for (size_t i = 0; !n->frozen && i < n->n_weights; i++) yes = yes || n->weights[i].flags & SP_WEIGHT_STATE;
+  bool yes = n->flow.backward || n->loss || n->optimizer;
+  for (size_t i = 0; !n->frozen && i < n->params.n_weights; i++)
+    yes = yes || n->params.weights[i].flags & SP_WEIGHT_STATE;
   return yes;
 }
 
@@ -213,7 +214,7 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
                   .training = m->p->training && g->training && changes_when_training(n),
                   .n_in = n->n_in,
                   .n_out = n->n_out,
-                  .n_weights = (uint32_t)n->n_weights,
+                  .n_weights = (uint32_t)n->params.n_weights,
                   .in = c->lists,
                   .out = c->lists + n->n_in,
                   .dout = c->lists + n->n_in + n->n_out,
@@ -224,9 +225,9 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
                   .dw_scale = sp_call_takes_lr(m->p, n, t->kind) ? &c->dw_scale : NULL,
                   .part = t->part,
                   .factors = t->first_factor ? c->t + t->first_factor : NULL,
-                  .n_factors = t->first_factor ? (uint32_t)n->n_factors : 0,
+                  .n_factors = t->first_factor ? (uint32_t)n->params.n_factors : 0,
                   .scratch = m->streams[t->lane].scratch,
-                  .consts = n->consts};
+                  .consts = n->params.consts};
   if (t->scratch_buf >= 0) c->io.scratch = m->buf[t->scratch_buf] ? m->buf[t->scratch_buf][0] : NULL;
   bool sums = t->kind == SP_TASK_UPDATE && t->sums_buf >= 0;
   c->io.sum_at = sums ? g->reduce->sum_at : NULL;
@@ -359,7 +360,7 @@ static int prepare_for(sp_machine *m, const sp_task *t, uint32_t n, sp_err *err)
   sp_io io = c->io;
   io.step = NULL;
   io.ids = NULL;
-  if (io.factors) io.factors = t->node->rows; /* those that apply() will have */
+  if (io.factors) io.factors = t->node->params.rows; /* those that apply() will have */
   int st = sp_inst_prepare(t->node->inst, &io, s->place->type->stream_native(s->own), err);
   return st ? st : sp_place_sync(s->place, s->own, t->name, err);
 }
@@ -374,7 +375,7 @@ static int prepare(sp_machine *m, sp_err *err) {
     if ((t->kind != SP_TASK_FORWARD && t->kind != SP_TASK_UPDATE) || t->instead) continue;
     if (m->g->reduce && !m->p->stand_in) sp_ranks_at(m->g->reduce->ranks, SP_RANKS_NO_STEP, t->name, NULL);
     for (int k = 0; k < 2 && sizes[k] && !st; k++) st = prepare_for(m, t, sizes[k], err);
-    t->node->stale = false;
+    t->node->params.stale = false;
   }
   return st;
 }
@@ -383,9 +384,9 @@ int sp_machine_refresh(sp_machine *m, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; m->built && i < m->p->n_tasks && !st; i++) {
     const sp_task *t = &m->p->tasks[i];
-    if (t->kind != SP_TASK_FORWARD || t->instead || !t->node->stale || !t->node->consts) continue;
+    if (t->kind != SP_TASK_FORWARD || t->instead || !t->node->params.stale || !t->node->params.consts) continue;
     st = prepare_for(m, t, m->has_feed ? m->feed.sizes[0] : 1, err);
-    t->node->stale = st;
+    t->node->params.stale = st;
   }
   return st;
 }

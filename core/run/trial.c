@@ -42,14 +42,14 @@ static size_t bytes_of(const sp_node *n, size_t i) { return (size_t)sp_node_weig
 static int save_weights(sp_trial *t, sp_graph *g, sp_err *err) {
   size_t n = 0;
   int st = SP_OK;
-  for (size_t i = 0; i < g->n_nodes; i++) n += g->nodes[i]->n_weights;
+  for (size_t i = 0; i < g->n_nodes; i++) n += g->nodes[i]->params.n_weights;
   if (!(t->saved = sp_calloc(n + 1, sizeof *t->saved)))
     return sp_nomem(err, n * sizeof *t->saved, "a copy of the weights");
   for (size_t i = 0; i < g->n_nodes && !st; i++)
-    for (size_t k = 0; k < g->nodes[i]->n_weights && !st; k++) {
+    for (size_t k = 0; k < g->nodes[i]->params.n_weights && !st; k++) {
       const sp_node *node = g->nodes[i];
       void *copy = t->saved[t->n_saved++] = sp_calloc(1, bytes_of(node, k) + 1);
-      st = copy ? sp_place_download(sp_node_place(node), copy, node->w[k].data, bytes_of(node, k), err)
+      st = copy ? sp_place_download(sp_node_place(node), copy, node->params.w[k].data, bytes_of(node, k), err)
                 : sp_nomem(err, bytes_of(node, k), "a copy of the weights");
     }
   return st;
@@ -59,9 +59,9 @@ static int restore_weights(const sp_trial *t, sp_graph *g, sp_err *err) {
   size_t at = 0;
   int st = SP_OK;
   for (size_t i = 0; i < g->n_nodes && !st; i++)
-    for (size_t k = 0; k < g->nodes[i]->n_weights && at < t->n_saved && !st; k++, at++)
-      st = sp_place_upload(sp_node_place(g->nodes[i]), g->nodes[i]->w[k].data, t->saved[at], bytes_of(g->nodes[i], k),
-                           err);
+    for (size_t k = 0; k < g->nodes[i]->params.n_weights && at < t->n_saved && !st; k++, at++)
+      st = sp_place_upload(sp_node_place(g->nodes[i]), g->nodes[i]->params.w[k].data, t->saved[at],
+                           bytes_of(g->nodes[i], k), err);
   return st;
 }
 

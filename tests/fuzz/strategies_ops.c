@@ -258,8 +258,8 @@ static uint64_t add_result(uint64_t h, const sp_result *r) {
 static int add_weights(const sp_graph *g, uint64_t *h, sp_err *err) {
   int st = SP_OK;
   for (size_t i = 0; i < g->n_nodes && !st; i++)
-    for (size_t k = 0; k < g->nodes[i]->n_weights && !st; k++) {
-      const sp_weight *w = &g->nodes[i]->weights[k];
+    for (size_t k = 0; k < g->nodes[i]->params.n_weights && !st; k++) {
+      const sp_weight *w = &g->nodes[i]->params.weights[k];
       size_t bytes = sp_spec_bytes(&w->spec);
       sp_spec spec;
       void *data = sp_calloc(bytes + 1, 1);
