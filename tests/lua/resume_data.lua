@@ -44,3 +44,35 @@ warned("table", "sed -i '2d' table/labels.csv", "the files of 'reader.*images, l
 made("tar", "--layout webdataset --target class --shard-size 8")
 warned("tar", ("'%s' run make_shapes.lua --quiet --samples 16 --size 16 --format png --layout webdataset "
   .. "--target class --shard-size 8 --data-seed 1 other >/dev/null && cp other/*.tar tar"):format(t.program), "the files of 'reader")
+
+-- ---- a sample stays on its side of the split when others come, go or are renamed ----
+sh "mkdir grows && find photos -name '*.png' | sort | head -n 1 | xargs -I F cp F one.png"
+local function put(from, to)
+  for i = from, to do sh(("mkdir grows/c%03d && cp one.png grows/c%03d/x%d.png"):format(i, i, i)) end
+end
+-- A class of one file each, so its count says on which side that file is.
+local function sides()
+  local g <close> = require "spcore".graph { device = "cpu" }
+  local data = g.reader { path = dir.path .. "/grows", target = "class", split = "val", val_fraction = 0.3, size = 8, batch = 1 }
+  local counts, of, n = {}, {}, 0
+  for count in data.counts:gmatch "%d+" do counts[#counts + 1] = count end
+  for name in data.class_names:gmatch "[^\n]+" do
+    n = n + 1
+    of[name] = counts[n]
+  end
+  return of
+end
+put(1, 60)
+local before = sides()
+for _, change in ipairs { function() put(61, 90) end, function() sh "rm -r grows/c00*" end,
+  function() sh "for i in 1 2 3 4 5 6 7 8 9; do mv grows/c01$i grows/z$i; done" end } do
+  change()
+  local after, kept = sides(), 0
+  for name, side in pairs(before) do
+    if after[name] then
+      kept = kept + 1
+      t.eq(after[name], side, name)
+    end
+  end
+  t.ok(kept > 30)
+end

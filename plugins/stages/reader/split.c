@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * split.c - which samples are for training and which for validation.
  *
- * Samples are ranked by a hash of their name or number; the first round(val_fraction * total) are for validation. So
- * the count is exact, and neither seed nor order of reading has a part in it. Of a set with splits of its own the one
- * that is asked for is taken. */
+ * A hash of its name decides on a sample's side, and nothing else: files that come, go or are renamed move no other sample.
+ * So the count is about val_fraction * total. Where all would be on one side, the nearest one changes it. Sets that are made
+ * up do not grow: they are ranked by a hash of the number, and the first round(val_fraction * total) are for validation. Of
+ * a set with splits of its own the one that is asked for is taken. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -52,9 +53,20 @@ static int add(sp_ctx *ctx, rd_self *self, uint64_t from, uint64_t to) {
   return most < n && self->gives & RD_LABEL ? keep_ranks(ctx, self, list, n, CHOICE, 0, most) : SP_OK;
 }
 
+/* How many of the samples have a hash in the lower part of the range; the ranks below are theirs. */
+static uint64_t count_below(const rd_self *self, double fraction) {
+  const double range = 18446744073709551616.0;
+  uint64_t n = 0;
+  if (self->length == 1) return fraction >= 0.5; /* there is nothing to divide */
+  for (uint64_t i = 0; i < self->length; i++) n += (double)self->kind->hash(self, self->list[i]) < fraction * range;
+  if (n == 0 && fraction > 0) return 1;
+  return n == self->length && fraction < 1 ? n - 1 : n;
+}
+
 static int part(sp_ctx *ctx, rd_self *self) {
   double fraction = self->p->val_fraction.n ? self->p->val_fraction.v[0] : self->p->default_val_fraction;
-  uint64_t all = self->length, n_val = (uint64_t)((double)all * fraction + 0.5);
+  uint64_t all = self->length;
+  uint64_t n_val = self->table ? count_below(self, fraction) : (uint64_t)((double)all * fraction + 0.5);
   uint64_t from = self->p->split == RD_VAL ? 0 : n_val, to = self->p->split == RD_VAL ? n_val : all;
   self->n_split[0] = all - n_val;
   self->n_split[1] = n_val;
