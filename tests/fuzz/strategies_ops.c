@@ -154,7 +154,8 @@ static lua_Integer try_swaps(lua_State *L, const unit *u, lua_Integer which) {
   return n;
 }
 
-/* What is proved with one or two changes must not race. Returns words, or NULL; *proved counts. */
+/* What is proved with one or two changes must not race. Returns words, or NULL; *held counts what does not, without lists too
+ * large for the oracle. */
 static const char *try_changes(const unit *u, lua_Integer n, lua_Integer which, lua_Integer *held, sp_err *err) {
   const sp_sched_input *in = &u->p->in;
   uint64_t state = (uint64_t)u->m->ops.n * 7919 + (uint64_t)which;
@@ -164,10 +165,10 @@ static const char *try_changes(const unit *u, lua_Integer n, lua_Integer which, 
     if (!so_copy(&changed, &u->m->ops, in)) return "no memory for a list";
     for (uint32_t left = 1 + so_below(&state, 2); left > 0; left--) so_change(&changed, in, &state);
     bool holds = !sp_ops_prove(&changed, in, u->p->sched.slots, &ignored);
-    bool races = holds && so_judge(&changed, in, u->p->sched.slots, state, err) == SO_RACES;
-    *held += holds;
+    so_verdict verdict = holds ? so_judge(&changed, in, u->p->sched.slots, state, err) : SO_TOO_LARGE;
+    *held += verdict == SO_FINE;
     sp_ops_free(&changed);
-    if (races) return err->msg;
+    if (verdict == SO_RACES) return err->msg;
   }
   return NULL;
 }
