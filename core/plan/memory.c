@@ -64,16 +64,31 @@ void sp_memory_count(const sp_graph *g, const sp_program *const *progs, size_t n
   for (size_t i = 0; i < SP_ARRAY(parts); i++) tally(&m->total, parts[i]);
 }
 
-static const char *largest(const sp_program *const *progs, size_t n) {
-  const char *name = "weights";
-  double most = 0;
+typedef struct part {
+  const char *what, *name;
+  double bytes;
+} part;
+
+static void larger(part *most, const char *what, const char *name, double bytes) {
+  if (bytes > most->bytes) *most = (part){what, name, bytes};
+}
+
+/* Of buffers, what stages need beside them, and weights: the one to begin with when it is too much. */
+static part largest(const sp_graph *g, const sp_program *const *progs, size_t n) {
+  part most = {"", "weights", 0};
   for (size_t k = 0; k < n; k++)
     for (size_t i = 0; i < progs[k]->n_bufs; i++) {
       const sp_buf *b = &progs[k]->bufs[i];
-      double bytes = (double)b->bytes * b->slots;
-      if (bytes > most) most = bytes, name = b->name;
+      larger(&most, "", b->name, (double)b->bytes * b->slots);
     }
-  return name;
+  for (size_t i = 0; i < g->n_nodes; i++) {
+    const sp_node *node = g->nodes[i];
+    double weights = 0;
+    for (size_t k = 0; k < node->params.n_weights; k++) weights += (double)sp_node_weight_bytes(node, k);
+    larger(&most, "the scratch memory of ", node->name, (double)node->scratch);
+    larger(&most, node->optimizer ? "the moments of " : "the weights of ", node->name, weights);
+  }
+  return most;
 }
 
 static int too_large(const sp_graph *g, uint64_t bytes, const char *where, uint64_t most, double unit, const char *cure,
@@ -113,6 +128,7 @@ int sp_memory_check(const sp_graph *g, const sp_program *const *progs, size_t n,
   if (m.cache && m.total - m.cache <= most)
     return too_large(g, m.cache, limit, most - (m.total - m.cache), unit,
                      g->border ? "take cache = \"host\" or \"off\"" : "take cache = \"off\", or fewer samples", err);
-  return sp_fail(err, SP_E_NOMEM, "the graph needs %.1f %s of memory, %s %.1f; the largest part is '%s': %s",
-                 (double)m.total / unit, asked ? "MiB" : "GiB", limit, (double)most / unit, largest(progs, n), cure);
+  part worst = largest(g, progs, n);
+  return sp_fail(err, SP_E_NOMEM, "the graph needs %.1f %s of memory, %s %.1f; the largest part is %s'%s': %s",
+                 (double)m.total / unit, asked ? "MiB" : "GiB", limit, (double)most / unit, worst.what, worst.name, cure);
 }

@@ -108,6 +108,11 @@ for how in thread_exit cancel; do
     "$spcore" check "$file" --set how=$how --set at=forward --set step=3
 done
 
+# what is too much is named, also where it is no buffer
+ended 1 "spcore: crash.lua:8: the graph needs 1048576.0 MiB of memory, --memory-limit allows 100.0; the largest part is the scratch \
+memory of 'bad': take a smaller batch or size, or a higher limit" \
+  env SP_TEST_SCRATCH=1099511627776 "$spcore" run crash.lua --quiet --at forward --memory-limit 100
+
 # handlers that a plugin takes away are put back; one of its own is named
 export SP_TEST_HANDLER=default
 crash 139 " step 3: forward() $memory" -- --how nowhere --at forward

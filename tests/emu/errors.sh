@@ -55,7 +55,7 @@ expect "a measurement fails" 75 "SPCORE_EMU_FAIL=200 SPCORE_CACHE=$tmp/none" -- 
 expect "weights do not fit" 1 "SPCORE_EMU_MEMORY=100000" -- \
   "stage 'encoder'" "out of memory on cuda:0: 73728 bytes asked for" " of 100000 bytes are free" "--batch"
 expect "tensors do not fit" 1 "SPCORE_EMU_MEMORY=1000000" -- \
-  "the graph needs " "device 'cuda' has " "the largest part is '" "take a smaller batch or size"
+  "the graph needs " "device 'cuda' has " "the largest part is " "take a smaller batch or size"
 expect "the workspace does not fit" 1 "SPCORE_EMU_MEMORY=40000000" -- "stage 'encoder' (networks_cuda.so): " \
   "67108864 bytes asked for" " of 40000000 bytes are free" "--batch"
 "$top_builddir/spcore" run "$top_srcdir/tests/cuda/record_fails.lua" || failed=1

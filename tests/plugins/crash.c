@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * crash.c - a stage that ends the program: how, and from where, its parameters say. With SP_TEST_CRASH=HOW in the
  * environment the file does so as it is loaded; with SP_TEST_END=HOW its format does when a file is written or opened, and with
- * SP_TEST_END=never it never ends writing. With SP_TEST_ENDED it says when it is unloaded. With SP_TEST_HANDLER=default
+ * SP_TEST_END=never it never ends writing. With SP_TEST_ENDED it says when it is unloaded. With SP_TEST_SCRATCH=BYTES
+ * it asks for so much scratch memory. With SP_TEST_HANDLER=default
  * it resets the handler of SIGSEGV as it is loaded, with =own it sets its own in create(). */
 #include <spcore/ext/parallel.h>
 #include <spcore/format.h>
@@ -88,6 +89,7 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *p) {
   const crash_params *params = self;
   (void)ctx;
   p->out[0].spec[0] = p->in[0].spec[0];
+  if (getenv("SP_TEST_SCRATCH")) p->scratch_bytes = strtoull(getenv("SP_TEST_SCRATCH"), NULL, 10);
   if (params->at == PLAN) end(params->how);
   if (params->at != PLANNED) return SP_OK;
   p->weights = (const sp_weight *)(uintptr_t)64;

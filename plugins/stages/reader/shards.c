@@ -193,6 +193,7 @@ static int take_group(const shard *s, const member *v, const member *end, group 
 /* Labels and masks without an image are left out. */
 static int take_groups(shard *s, group *groups, size_t *n_groups) {
   *n_groups = 0;
+  if (!s->n) return SP_OK; /* a tar without samples has no list either */
   qsort(s->v, s->n, sizeof *s->v, by_key);
   for (size_t i = 0, n; i < s->n; i += n) {
     group *g = &groups[*n_groups];
