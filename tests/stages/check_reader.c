@@ -321,6 +321,10 @@ START_TEST(test_names_of_masks) {
   t = open_set(params, 1);
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "one\ntwo");
   spt_free(t);
+  if_put("classes.txt", "one\nt\033[2Jwo\n", 12);
+  t = spt_new("reader", params, 1);
+  says(t, SP_E_DATA, "the name of class 2 has the control character 0x1b: take it out of classes.txt");
+  spt_free(t);
   t = open_set("{ path = \"shapes\", size = 4 }", 1);
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "ground\ndisc\nsquare\ntriangle\nring\ncross");
   spt_free(t);

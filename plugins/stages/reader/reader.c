@@ -91,6 +91,18 @@ static int file_item(const void *arg, uint64_t i, char *to, size_t size) {
   return rd_name(self->table, &self->table->samples[i].image, to, size);
 }
 
+/* Names of classes reach terminals, file names and logs, where a control character would be obeyed. */
+static int check_names(sp_ctx *ctx, const rd_self *self) {
+  int line = 1;
+  for (const char *p = self->class_names; p && *p; line += *p++ == '\n')
+    if (*p != '\n' && ((unsigned char)*p < ' ' || *p == 127))
+      return ctx->host->fail(ctx, SP_E_DATA,
+                             "%s: the name of class %d has the control character 0x%02x: take it out of classes.txt, or rename "
+                             "what the class is named after",
+                             self->p->path, line, (unsigned)(unsigned char)*p);
+  return SP_OK;
+}
+
 /* What a script may ask. Labels of masks are known only when they are read, and those of a set that is made up when it is
  * made. */
 static int set_attrs(sp_ctx *ctx, rd_self *self) {
@@ -117,6 +129,7 @@ static int reader_create(sp_ctx *ctx, const void *params, void **out) {
   self->p = params;
   im_work_init(&self->work);
   int rc = set_up(ctx, self);
+  if (!rc) rc = check_names(ctx, self);
   if (!rc) rc = set_attrs(ctx, self);
   if (rc) {
     reader_destroy(self);
