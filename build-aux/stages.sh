@@ -70,18 +70,40 @@ kit() {
   shift
   eval "kit_$name=\"\$*\""
   all_kits="$all_kits$name "
-  # shellcheck disable=SC2046
-  headers=$(files "$kits/$name" '*.h' '*.cuh' '*.inc')
+  folders=$(find "$kits/$name" -type d | sort)
   echo
   echo "# ---- kit $name ----"
+  # shellcheck disable=SC2046
+  rule "EXTRA_DIST +=" $(for in_it in $folders; do files "$in_it" '*.h' '*.cuh' '*.inc' '*.list' README.md; done)
   # shellcheck disable=SC2086
-  rule "EXTRA_DIST +=" $headers
-  kernels "$kits/$name"
+  kernels $folders
+  [ ! -d "$kits/$name/cpu" ] || kit_lists
 }
 
-# Dependency files of nvcc's, and what the emulator's compiler makes of them.
+# The sources of a kit that has folders, for its libraries: NAME_c is what all devices share, NAME_cpu_c and NAME_cuda_c what
+# one has, NAME_cu kernels and NAME_emu_cu the emulator's.
+kit_lists() {
+  shared='' cpu='' cuda=''
+  for in_it in $folders; do
+    case $in_it/ in
+      "$kits/$name/cpu/"*) cpu="$cpu $(files "$in_it" '*.c')" ;;
+      "$kits/$name/cuda/"*) cuda="$cuda $(files "$in_it" '*.c')" ;;
+      *) shared="$shared $(files "$in_it" '*.c')" ;;
+    esac
+  done
+  # shellcheck disable=SC2086
+  {
+    rule "${name}_c =" $shared
+    rule "${name}_cpu_c =" $cpu
+    rule "${name}_cuda_c =" $cuda
+    rule "${name}_cu =" $cu
+    rule "${name}_emu_cu =" $(emu_objects $cu)
+  }
+}
+
+# kernels FOLDER...: dependency files of nvcc's, and what the emulator's compiler makes of them.
 kernels() {
-  cu=$(files "$1" '*.cu')
+  cu=$(for in_it; do files "$in_it" '*.cu'; done)
   [ -n "$cu" ] || return 0
   # shellcheck disable=SC2086
   rule "EXTRA_DIST +=" $cu

@@ -2,7 +2,7 @@
  * check_acts.c - activations and products of maps on CUDA, run by the emulator, against plain loops in double.
  */
 #include "kernel_kit.h"
-#include "../../plugins/kits/nn/act.h"
+#include "../../plugins/kits/nn/ops/act.h"
 
 static const int layouts[] = {-1, 0, 1};
 static const int channels[] = {1, 6, 8, 70};

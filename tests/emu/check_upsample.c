@@ -2,7 +2,7 @@
  * check_upsample.c - maps to another size on CUDA, run by the emulator, against plain loops in double.
  */
 #include "kernel_kit.h"
-#include "../../plugins/kits/nn/axis.h"
+#include "../../plugins/kits/nn/ops/axis.h"
 
 /* Places are float32: of 40 pixels a share is off by some 1e-6. */
 static const struct {

@@ -4,7 +4,7 @@
 #ifndef KERNEL_KIT_H
 #define KERNEL_KIT_H
 
-#include "../../plugins/kits/nn/cuda_kernels.h"
+#include "../../plugins/kits/nn/cuda/kernels.h"
 
 #include <check.h>
 #include <cuda_runtime.h>

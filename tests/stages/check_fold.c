@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * check_fold.c - a frozen network's batch norms, sums and activations, several of each, are all folded, and so are maps that
  * are enlarged to be joined, of any; what may not be is not. */
-#include "plugins/kits/nn/axis.h"
-#include "plugins/kits/nn/lower.h"
+#include "plugins/kits/nn/ops/axis.h"
+#include "plugins/kits/nn/lower/lower.h"
 #include "tests/kit/suite.h"
 
 #include <check.h>

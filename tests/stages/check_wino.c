@@ -8,7 +8,7 @@
 #include <check.h>
 
 #include "tests/kit/harness.h"
-#include "plugins/kits/nn/cpu_wino.c"
+#include "plugins/kits/nn/cpu/wino.c"
 #include "tests/kit/suite.h"
 
 enum { N = 3 };

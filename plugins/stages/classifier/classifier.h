@@ -3,7 +3,7 @@
 #ifndef CLASSIFIER_H
 #define CLASSIFIER_H
 
-#include "../../kits/nn/stage.h"
+#include "../../kits/nn/net/stage.h"
 
 #define CLASSIFIER_DOC "a network from an image, or from an encoder's features, to one score per class"
 

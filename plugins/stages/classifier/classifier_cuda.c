@@ -2,6 +2,6 @@
  * classifier_cuda.c - the stage `classifier` on CUDA. */
 #include "classifier.h"
 
-#include "../../kits/nn/cuda_stage.h"
+#include "../../kits/nn/cuda/cuda_stage.h"
 
 NN_CUDA_STAGE(classifier, CLASSIFIER_DOC);

@@ -3,7 +3,7 @@
 #ifndef DECODER_H
 #define DECODER_H
 
-#include "../../kits/nn/stage.h"
+#include "../../kits/nn/net/stage.h"
 
 #define DECODER_DOC "a network of transposed convolutions from features to class scores per pixel"
 

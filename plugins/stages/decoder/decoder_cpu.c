@@ -2,6 +2,6 @@
  * decoder_cpu.c - the stage `decoder` on the CPU. */
 #include "decoder.h"
 
-#include "../../kits/nn/cpu_stage.h"
+#include "../../kits/nn/cpu/cpu_stage.h"
 
 NN_CPU_STAGE(decoder, DECODER_DOC);

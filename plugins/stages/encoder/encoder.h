@@ -3,7 +3,7 @@
 #ifndef ENCODER_H
 #define ENCODER_H
 
-#include "../../kits/nn/stage.h"
+#include "../../kits/nn/net/stage.h"
 
 #define ENCODER_DOC "a convolutional network from an image to features, with its maps at every resolution"
 

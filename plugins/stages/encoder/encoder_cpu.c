@@ -2,6 +2,6 @@
  * encoder_cpu.c - the stage `encoder` on the CPU. */
 #include "encoder.h"
 
-#include "../../kits/nn/cpu_stage.h"
+#include "../../kits/nn/cpu/cpu_stage.h"
 
 NN_CPU_STAGE(encoder, ENCODER_DOC);

@@ -2,6 +2,6 @@
  * encoder_cuda.c - the stage `encoder` on CUDA. */
 #include "encoder.h"
 
-#include "../../kits/nn/cuda_stage.h"
+#include "../../kits/nn/cuda/cuda_stage.h"
 
 NN_CUDA_STAGE(encoder, ENCODER_DOC);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * gemm_cpu.c - the stage `gemm` on the CPU: blocks of a fixed grid, each by oneDNN on one thread. */
-#include "../../kits/nn/dnnl_conv.h"
+#include "../../kits/nn/cpu/dnnl_conv.h"
 #include "../../kits/par.h"
 #include "gemm.h"
 

@@ -3,7 +3,7 @@
 #ifndef LAYERS_H
 #define LAYERS_H
 
-#include "../../kits/nn/stage.h"
+#include "../../kits/nn/net/stage.h"
 
 #define LAYERS_DOC "a list or graph of layers, named as PyTorch's nn.Sequential names them unless they say"
 

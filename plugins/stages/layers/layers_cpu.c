@@ -2,6 +2,6 @@
  * layers_cpu.c - the stage `layers` on the CPU. */
 #include "layers.h"
 
-#include "../../kits/nn/cpu_stage.h"
+#include "../../kits/nn/cpu/cpu_stage.h"
 
 NN_CPU_STAGE(layers, LAYERS_DOC);

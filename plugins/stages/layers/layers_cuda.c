@@ -2,6 +2,6 @@
  * layers_cuda.c - the stage `layers` on CUDA. */
 #include "layers.h"
 
-#include "../../kits/nn/cuda_stage.h"
+#include "../../kits/nn/cuda/cuda_stage.h"
 
 NN_CUDA_STAGE(layers, LAYERS_DOC);

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+ * cuda_net.h - runs a lowered network on CUDA. */
+#ifndef NN_CUDA_NET_H
+#define NN_CUDA_NET_H
+
+#include <spcore/ext/cuda.h>
+#include <spcore/ext/precision.h>
+
+#include "kernels.h"
+#include "../lower/walk.h"
+
+typedef struct nn_product nn_product; /* cuda/ways/gemm.h: a matrix product for one N */
+typedef struct nn_dconv nn_dconv;     /* cuda/ways/conv.c: a convolution for one N */
+typedef struct nnc_neck nnc_neck;     /* cuda/ways/frozen.c: ops that one kernel can compute */
+
+/* Of each op, beside its nn_xop. Offsets, and those of constants there, are into the fixed part. */
+typedef struct nn_cop {
+  nn_product *products;
+  nn_dconv *convs;
+  size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
+  size_t off_narrow;   /* the bias likewise: GEMM whose result is of bfloat16, CONV of a frozen network */
+  size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
+  size_t off_wide;     /* frozen GEMM, CONV: the weights as cuda/ways/wide.cu or cuda/ways/first.cu takes them; 0: neither does */
+  size_t off_neck;     /* GEMM of a neck: as cuda/ways/neck.cu takes them */
+  size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
+  size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
+  const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */
+  nnc_neck *neck;      /* of which it is a part, or NULL */
+} nn_cop;
+
+/* What a part of a backward leaves for later ones of an op's bias' gradient. */
+typedef struct nnc_left {
+  int64_t pieces;  /* as nnc_call.pieces */
+  nnk_pieces sums; /* pieces -1: what is to be added up */
+} nnc_left;
+
+typedef struct nn_cuda {
+  nn_low low;
+  nn_cop *cops;
+  nnc_neck *necks; /* n_necks of them */
+  int n_necks;
+  nnc_left *left; /* of each op; NULL: a backward is one call. Else calls of a backward write it */
+  const sp_cuda *ext;
+  int precision;
+  size_t pieces_bytes;
+  /* Front of scratch, or the constants of a frozen network: biases, weights as bfloat16 or with batch norm folded. */
+  size_t fixed_bytes;
+  const float *numbers; /* 0 and 1 on the device: what products there add to what they find is this many times it */
+} nn_cuda;
+
+int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
+                 const nn_bind *out, int n_out);
+int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io);
+int nn_cuda_forward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io);
+int nn_cuda_backward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io);
+int nn_cuda_apply(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io);
+void nn_cuda_clear(nn_cuda *cuda);
+
+/* ---- for the ops ------------------------------------------------------------------------------------------------- */
+typedef struct nnc_call {
+  nn_walk w; /* w.more: pieces, as nn_cop says; prepare(): w.tmp is all behind `fixed` */
+  const nn_cuda *cuda;
+  void *stream;
+  char *fixed;      /* as nn_cuda.fixed_bytes says */
+  void *lt, *cudnn; /* handles, NULL: not asked for yet */
+  void *workspace;  /* NULL: not asked for yet */
+  int64_t *pieces; /* backward, of each op: so many of its bias' gradient are there, left by the pass that completed the
+                      * gradient; -1: they lie elsewhere and are to be added up already */
+  nnk_pieces later[NNK_LIST]; /* sums of this backward that are still to be added up */
+  int n_later;
+} nnc_call;
+
+static inline size_t nnc_index(const nnc_call *c, const nn_xop *op) { return (size_t)(op - c->cuda->low.ops); }
+static inline const nn_cop *nnc_cop(const nnc_call *c, const nn_xop *op) { return &c->cuda->cops[nnc_index(c, op)]; }
+static inline void *nnc_weight(const nnc_call *c, int w) { return nn_weight_of(&c->w, w); }
+size_t nnc_fixed(nn_cuda *cuda, size_t bytes); /* where so many bytes of it lie */
+/* Of a product, in float32 and with batch norm where it is folded; the bias may be NULL. */
+const float *nnc_product_weight(const nnc_call *c, const nn_xop *op);
+const float *nnc_product_bias(const nnc_call *c, const nn_xop *op);
+static inline int nnc_has_bias(const nn_xop *op) { return op->d.bias || op->d.norm; }
+/* What it adds to its result, p NULL: nothing; and the backward of that. */
+nnk_map nnc_product_plus(const nnc_call *c, const nn_xop *op);
+int nnc_plus_backward(nnc_call *c, const nn_xop *op);
+/* Value v for n samples, without a place. */
+nnk_map nnc_map(const nn_val *v, int64_t n);
+size_t nnc_map_bytes(const nn_val *v, int64_t n);
+/* Where the gradient of weight w goes; p NULL: nowhere. Of apply(), see nn_applied(). */
+nnk_sum nnc_applied(const nnc_call *c, int w);
+nnk_sum nnc_grad_of(const nnc_call *c, int w);
+/* Value v in this call, and its gradient. */
+nnk_map nnc_data(const nnc_call *c, int v);
+nnk_map nnc_grad(const nnc_call *c, int v);
+/* Where the gradient of a value goes; not to be copied, since it points into itself. */
+typedef struct nnc_into {
+  nnk_map map, sign;
+  const nnk_map *dx, *mask; /* NULL: nowhere; whose sign decides, or NULL */
+  int add;                  /* to what is there */
+} nnc_into;
+void nnc_din(const nnc_call *c, int v, nnc_into *into);
+/* dx = masked dy, complete; dx is the gradient of value v. Where the op that made v wants its bias' gradient its
+ * sums are taken in the same pass. */
+int nnc_mask(nnc_call *c, int v, const nnk_map *dx, const nnk_map *dy, const nnk_map *mask);
+/* The same where these are the sums of the complete gradient of value v; their dst is found here. */
+int nnc_bias_later(nnc_call *c, int v, nnk_pieces sums);
+/* Where another pass that masks it leaves pieces of these sums and says how many; NULL: they are not wanted. */
+float *nnc_mask_sums(nnc_call *c, int v, int64_t **pieces);
+/* Has the op a bias whose gradient is such sums? */
+static inline int nnc_sums_bias(const nn_xop *op) { return op->d.bias && (op->x == NN_X_GEMM || op->x == NN_X_CONV); }
+/* Bytes of the pieces, of value v's gradient dx, whichever pass leaves them. */
+size_t nnc_sums_work(const nn_cuda *cuda, int v, const nnk_map *dx);
+/* The gradient of op's bias, if it has one and it is wanted; it is there at the end of the backward. */
+int nnc_bias_grad(nnc_call *c, const nn_xop *op);
+/* Adds up pieces at the end of the backward; until then they must stay, so they do not lie in tmp. */
+int nnc_add_later(nnc_call *c, const nnk_pieces *p);
+/* Fails with CUDA's words if err is not 0. */
+int nnc_check(const nnc_call *c, const nn_xop *op, int err);
+int nnc_fail(const nnc_call *c, const nn_xop *op, int status, const char *words);
+int nnc_workspace(nnc_call *c); /* asks for it */
+
+/* cuda/ways/tune.c: the mean time of fn, which enqueues something on the call's stream; negative: fn fails. */
+double nnc_measure(const nnc_call *c, int (*fn)(void *arg), void *arg);
+/* The same where nothing of it is in the cache any more, as weights are that a step reads once; as far as the
+ * workspace, which must be there, is larger than the cache. */
+double nnc_measure_cold(const nnc_call *c, int (*fn)(void *arg), void *arg);
+/* Takes the choice that holds for key: one that was kept, if take() can use it (1), else what measure() writes, or what
+ * another process has stored meanwhile. Both get arg; measure() gives a status. */
+int nnc_tuned(const nnc_call *c, const char *key, int (*take)(void *arg, const char *text),
+              int (*measure)(void *arg, const char *key, char *text, size_t bytes), void *arg);
+/* Fails where every candidate did: with these words about the key, or the device's if it is the one that failed. */
+int nnc_no_choice(const nnc_call *c, const char *words, const char *key);
+void nnc_hex(char *text, const void *bytes, size_t n);  /* 2 n digits and a 0 */
+int nnc_unhex(void *bytes, const char *text, size_t n); /* 0: done */
+
+/* Products: linear, 1x1 and patch convolutions and their transposes. */
+void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena); /* arena: what prepare() needs behind `fixed` */
+int nnc_gemm_prepare(nnc_call *c, const nn_xop *op);
+int nnc_gemm_casts(const nnc_call *c, const nn_xop *op, int backward); /* does the call read its bfloat16 weights? */
+int nnc_gemm_repeats(const nn_xop *op);                                /* has its bias in off_bias */
+int nnc_gemm_narrows(const nn_low *low, const nn_xop *op);             /* and as bfloat16, in off_narrow */
+const float *nnc_gemm_bias(const nnc_call *c, const nn_xop *op);
+int nnc_gemm_forward(nnc_call *c, const nn_xop *op);
+int nnc_gemm_backward(nnc_call *c, const nn_xop *op);
+int nnc_gemm_apply(nnc_call *c, const nn_xop *op);
+void nnc_gemm_free(nn_product *p);
+/* All other convolutions, through cuDNN. */
+void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena);
+int nnc_conv_prepare(nnc_call *c, const nn_xop *op);
+int nnc_conv_forward(nnc_call *c, const nn_xop *op);
+int nnc_conv_backward(nnc_call *c, const nn_xop *op);
+void nnc_conv_free(nn_dconv *p);
+/* Has op, of a frozen network, weights in off_wide? size: the place for them; pack: makes them of off_cast. */
+void nnc_wide_size(nn_cuda *cuda, const nn_xop *op);
+int nnc_wide_pack(const nnc_call *c, const nn_xop *op);
+/* Two ops that one kernel computes, found by nnc_stem_find(); `op` is the second. Their gradients' pieces are in its
+ * off_patch. nnc_stem_choose() finds in a call whether somebody wants the value between all the same. */
+void nnc_stem_find(nn_cuda *cuda);
+void nnc_stem_choose(const nnc_call *c);
+void nnc_stem_size(nn_cuda *cuda, const nn_xop *op);
+int nnc_stem_prepare(nnc_call *c, const nn_xop *op);
+int nnc_stem_forward(nnc_call *c, const nn_xop *op);
+int nnc_stem_backward(nnc_call *c, const nn_xop *op);
+/* What lies between two blocks' first convolutions in a frozen residual network, where one kernel can compute it:
+ * measured beside its ops. Found before values have their places, since its results are there from the first of its
+ * ops on. */
+int nnc_neck_find(sp_ctx *ctx, nn_cuda *cuda);    /* a status */
+void nnc_neck_size(nn_cuda *cuda, size_t *arena); /* once its ops have their sizes */
+int nnc_neck_pack(const nnc_call *c);             /* makes off_neck of off_cast */
+int nnc_neck_prepare(nnc_call *c);                /* once its ops are prepared */
+/* In place of a forward of op: 1, where the kernel is the choice; *st is a status. */
+int nnc_neck_forward(nnc_call *c, const nn_xop *op, int *st);
+void nnc_neck_free(nn_cuda *cuda);
+/* Everything else. */
+void nnc_op_size(nn_cuda *cuda, nn_xop *op);
+int nnc_op_forward(nnc_call *c, const nn_xop *op);
+int nnc_op_backward(nnc_call *c, const nn_xop *op);
+
+#endif
