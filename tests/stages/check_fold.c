@@ -26,22 +26,22 @@ static nn_net empty(void) {
 static int add(nn_net *net, nn_op op) {
   op.out = net->n_values++;
   op.w = net->n_weights;
-  net->n_weights += op.kind == NN_OP_BATCH_NORM ? 5 : 1;
+  net->n_weights += op.kind == NN_BATCH_NORM ? 5 : 1;
   net->ops[net->n_ops++] = op;
   return op.out;
 }
 
 static int conv(nn_net *net, int in) {
   return add(net,
-             (nn_op){.kind = NN_OP_CONV, .in = in, .k = {3, 3}, .s = {1, 1}, .p = {1, 1}, .dil = {1, 1}, .groups = 1});
+             (nn_op){.kind = NN_CONV, .in = in, .k = {3, 3}, .s = {1, 1}, .p = {1, 1}, .dil = {1, 1}, .groups = 1});
 }
 
 static int norm(nn_net *net, int in, int relu) {
-  return add(net, (nn_op){.kind = NN_OP_BATCH_NORM, .in = in, .relu = relu, .eps = 1e-5});
+  return add(net, (nn_op){.kind = NN_BATCH_NORM, .in = in, .relu = relu, .eps = 1e-5});
 }
 
 static int sum(nn_net *net, int a, int b) {
-  return add(net, (nn_op){.kind = NN_OP_ADD, .in = a, .more = {b}, .n_more = 1, .relu = 1});
+  return add(net, (nn_op){.kind = NN_ADD, .in = a, .more = {b}, .n_more = 1, .relu = 1});
 }
 
 START_TEST(blocks) { /* two residual blocks, the second one with a convolution beside */
@@ -52,7 +52,7 @@ START_TEST(blocks) { /* two residual blocks, the second one with a convolution b
   nn_fold(&net, &target, keep, 1);
   ck_assert_int_eq(net.n_ops, 4);
   for (int i = 0; i < 4; i++) {
-    ck_assert_int_eq(net.ops[i].kind, NN_OP_CONV);
+    ck_assert_int_eq(net.ops[i].kind, NN_CONV);
     ck_assert_int_eq(net.ops[i].norm, net.ops[i].w + 2); /* from 1: the weight behind the convolution's */
     ck_assert_int_eq(net.ops[i].relu, i != 2);
   }
@@ -74,9 +74,9 @@ START_TEST(stays) { /* a map that somebody else reads, before a norm, and before
 END_TEST
 
 static int twice(nn_net *net, int in, int last) {
-  int up = add(net, (nn_op){.kind = NN_OP_UPSAMPLE, .in = in, .mode = NN_NEAREST});
+  int up = add(net, (nn_op){.kind = NN_UPSAMPLE, .in = in, .mode = NN_NEAREST});
   values[up].h = values[in].h * 2, values[up].w = values[in].w * 2;
-  return last ? add(net, (nn_op){.kind = NN_OP_CONCAT, .in = last, .more = {up}, .n_more = 1}) : up;
+  return last ? add(net, (nn_op){.kind = NN_CONCAT, .in = last, .more = {up}, .n_more = 1}) : up;
 }
 
 START_TEST(joined) { /* one that nobody else sees, one of two readers, one that is kept, one of a single pixel */
@@ -87,9 +87,8 @@ START_TEST(joined) { /* one that nobody else sees, one of two readers, one that 
     values[a].h = values[a].w = 4;
     int one = twice(&net, a, b), seen = twice(&net, a, 0);
     sum(&net, seen, one);
-    int two = add(&net, (nn_op){.kind = NN_OP_CONCAT, .in = b, .more = {seen}, .n_more = 1});
-    int kept = twice(&net, a, 0),
-        three = add(&net, (nn_op){.kind = NN_OP_CONCAT, .in = b, .more = {kept}, .n_more = 1});
+    int two = add(&net, (nn_op){.kind = NN_CONCAT, .in = b, .more = {seen}, .n_more = 1});
+    int kept = twice(&net, a, 0), three = add(&net, (nn_op){.kind = NN_CONCAT, .in = b, .more = {kept}, .n_more = 1});
     keep[kept] = keep[two] = keep[three] = 1;
     int point = conv(&net, 0);
     values[point].h = values[point].w = 1;
@@ -99,33 +98,48 @@ START_TEST(joined) { /* one that nobody else sees, one of two readers, one that 
     ck_assert_int_eq(net.n_ops, before);
     nn_fold(&net, &enlarges, keep, frozen);
     ck_assert_int_eq(net.n_ops, before - 1);
-    ck_assert_int_eq(net.ops[2].kind, NN_OP_CONCAT);
+    ck_assert_int_eq(net.ops[2].kind, NN_CONCAT);
     ck_assert_int_eq(net.ops[2].more[0], a);
   }
 }
 END_TEST
 
-static int act(nn_net *net, int kind, int in) { return add(net, (nn_op){.kind = kind, .in = in}); }
+#define ACT(net, ID, from) add(net, (nn_op){.kind = NN_##ID, .act = NN_ACT_##ID, .in = from})
 
 START_TEST(acts) { /* only those behind a convolution, which nobody else reads and no port shows, are folded */
   static const nn_target can = {.acts = 1, .apart = 1};
   for (int on = 0; on < 2; on++) {
     nn_net net = empty();
-    int a = conv(&net, 0), b = act(&net, NN_OP_SILU, a);
-    int c = act(&net, NN_OP_HARD_SWISH, norm(&net, conv(&net, b), 0));
-    int read = conv(&net, c), both = sum(&net, act(&net, NN_OP_SILU, read), read);
-    int other = act(&net, NN_OP_SIGMOID, conv(&net, both)), again = act(&net, NN_OP_SILU, other);
-    int lit = act(&net, NN_OP_SILU, norm(&net, conv(&net, again), 1));
+    int a = conv(&net, 0), b = ACT(&net, SILU, a);
+    int c = ACT(&net, HARD_SWISH, norm(&net, conv(&net, b), 0));
+    int read = conv(&net, c), both = sum(&net, ACT(&net, SILU, read), read);
+    int other = ACT(&net, SIGMOID, conv(&net, both)), again = ACT(&net, SILU, other);
+    int lit = ACT(&net, SILU, norm(&net, conv(&net, again), 1));
     int shown = conv(&net, lit);
-    keep[shown] = keep[act(&net, NN_OP_SILU, shown)] = 1;
+    keep[shown] = keep[ACT(&net, SILU, shown)] = 1;
     int before = net.n_ops;
     nn_fold(&net, on ? &can : &target, keep, 1);
     ck_assert_int_eq(net.n_ops, before - 2 - 2 * on); /* two norms */
-    ck_assert_int_eq(net.ops[0].act, on ? NN_OP_SILU : 0);
+    ck_assert_int_eq(net.ops[0].act, on ? NN_ACT_SILU : NN_ACT_NONE);
     ck_assert_int_eq(net.ops[0].out, on ? b : a);
-    ck_assert_int_eq(net.ops[2 - on].act, on ? NN_OP_HARD_SWISH : 0);
-    for (int i = 4 - 2 * on; i < net.n_ops; i++) ck_assert_int_eq(net.ops[i].act, 0);
+    ck_assert_int_eq(net.ops[2 - on].act, on ? NN_ACT_HARD_SWISH : NN_ACT_NONE);
+    for (int i = 4 - 2 * on; i < net.n_ops; i++) ck_assert(net.ops[i].kind != NN_CONV || net.ops[i].act == NN_ACT_NONE);
   }
+}
+END_TEST
+
+START_TEST(acts_in_a_row) { /* a convolution applies one */
+  static const nn_target can = {.acts = 1, .apart = 1};
+  nn_net net = empty();
+  int first = ACT(&net, HARD_SWISH, conv(&net, 0)), second = ACT(&net, SILU, first), third = ACT(&net, SILU, second);
+  keep[third] = 1;
+  nn_fold(&net, &can, keep, 1);
+  ck_assert_int_eq(net.n_ops, 3);
+  ck_assert_int_eq(net.ops[0].act, NN_ACT_HARD_SWISH);
+  ck_assert_int_eq(net.ops[0].out, first);
+  ck_assert_int_eq(net.ops[1].in, first);
+  ck_assert_int_eq(net.ops[1].out, second);
+  ck_assert_int_eq(net.ops[2].out, third);
 }
 END_TEST
 
@@ -136,6 +150,7 @@ int main(void) {
   tcase_add_test(t, stays);
   tcase_add_test(t, joined);
   tcase_add_test(t, acts);
+  tcase_add_test(t, acts_in_a_row);
   suite_add_tcase(s, t);
   return suite_run(s);
 }

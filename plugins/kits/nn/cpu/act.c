@@ -30,37 +30,34 @@ static ac start(const nn_call *c, const nn_xop *op) {
 }
 
 /* ---- activations, one chunk of all values ---- */
-#define EACH(act, value)                          \
-  case act:                                       \
-    for (int64_t i = 0; i < n; i++) y[i] = value; \
-    break
-
-NN_VEC static void values(int act, float *y, const float *x, int64_t n) {
+NN_VEC static void values(enum nn_act act, float *y, const float *x, int64_t n) {
   switch (act) {
-    EACH(NN_ACT_SIGMOID, nn_act(NN_ACT_SIGMOID, x[i]));
-    EACH(NN_ACT_HARD_SIGMOID, nn_act(NN_ACT_HARD_SIGMOID, x[i]));
-    EACH(NN_ACT_HARD_SWISH, nn_act(NN_ACT_HARD_SWISH, x[i]));
-    EACH(NN_ACT_SILU, nn_act(NN_ACT_SILU, x[i]));
+    case NN_ACT_NONE: break;
+#define NN_ACT(ID)                                                    \
+  case NN_ACT_##ID:                                                   \
+    for (int64_t i = 0; i < n; i++) y[i] = nn_act(NN_ACT_##ID, x[i]); \
+    break;
+#include "../ops/ops.list"
   }
 }
 
-NN_VEC static void slopes(int act, float *y, const float *x, const float *dy, int64_t n) {
+NN_VEC static void slopes(enum nn_act act, float *y, const float *x, const float *dy, int64_t n) {
   switch (act) {
-    EACH(NN_ACT_SIGMOID, dy[i] * nn_slope(NN_ACT_SIGMOID, x[i]));
-    EACH(NN_ACT_HARD_SIGMOID, dy[i] * nn_slope(NN_ACT_HARD_SIGMOID, x[i]));
-    EACH(NN_ACT_HARD_SWISH, dy[i] * nn_slope(NN_ACT_HARD_SWISH, x[i]));
-    EACH(NN_ACT_SILU, dy[i] * nn_slope(NN_ACT_SILU, x[i]));
+    case NN_ACT_NONE: break;
+#define NN_ACT(ID)                                                              \
+  case NN_ACT_##ID:                                                             \
+    for (int64_t i = 0; i < n; i++) y[i] = dy[i] * nn_slope(NN_ACT_##ID, x[i]); \
+    break;
+#include "../ops/ops.list"
   }
 }
-
-static int act_of(const ac *p) { return (p->op->d.act ? p->op->d.act : p->op->d.kind) - NN_OP_SIGMOID; }
 
 static int act_chunk(void *arg, int64_t i, int worker) {
   ac *p = arg;
   int64_t b, e;
   (void)worker;
   nn_piece(p->n * p->px * p->c, 64, NN_CHUNKS, i, &b, &e);
-  values(act_of(p), p->y + b, p->x + b, e - b);
+  values(p->op->d.act, p->y + b, p->x + b, e - b);
   return SP_OK;
 }
 
@@ -72,13 +69,13 @@ static int act_back_chunk(void *arg, int64_t i, int worker) {
   nn_piece(p->n * p->px * p->c, 64, NN_CHUNKS, i, &b, &e);
   for (; b < e; b += STEP) {
     int64_t n = e - b < STEP ? e - b : STEP;
-    slopes(act_of(p), d, p->x + b, p->dy + b, n);
+    slopes(p->op->d.act, d, p->x + b, p->dy + b, n);
     nn_give(p->y + b, d, p->mask ? p->mask + b : NULL, n, p->acc);
   }
   return SP_OK;
 }
 
-int nn_act_forward(const nn_call *c, const nn_xop *op) {
+static int act_forward(const nn_call *c, const nn_xop *op) {
   ac p = start(c, op);
   return nn_run(&c->par, NN_CHUNKS, act_chunk, &p);
 }
@@ -89,7 +86,7 @@ int nn_act_behind(const nn_call *c, const nn_xop *op) {
   return op->d.act ? nn_run(&c->par, NN_CHUNKS, act_chunk, &p) : SP_OK;
 }
 
-int nn_act_backward(const nn_call *c, const nn_xop *op) {
+static int act_backward(const nn_call *c, const nn_xop *op) {
   ac p = start(c, op);
   p.y = nn_din(c, op->in, &p.acc, &p.mask);
   return p.y ? nn_run(&c->par, NN_CHUNKS, act_back_chunk, &p) : SP_OK;
@@ -145,14 +142,14 @@ static int mul_sum_piece(void *arg, int64_t i, int worker) {
   return SP_OK;
 }
 
-int nn_mul_forward(const nn_call *c, const nn_xop *op) {
+static int mul_forward(const nn_call *c, const nn_xop *op) {
   ac p = start(c, op);
   p.by = nn_data(c, op->more[0]);
   p.each = nn_val_of(c, op->more[0])->px == p.px;
   return nn_run(&c->par, pieces(&p), mul_piece, &p);
 }
 
-int nn_mul_backward(const nn_call *c, const nn_xop *op) {
+static int mul_backward(const nn_call *c, const nn_xop *op) {
   ac p = start(c, op);
   int each = nn_val_of(c, op->more[0])->px == p.px, st = SP_OK;
   for (int i = 0; i < 2 && !st; i++) { /* of a value by itself the second adds to the first */
@@ -164,3 +161,6 @@ int nn_mul_backward(const nn_call *c, const nn_xop *op) {
   }
   return st;
 }
+
+const nn_cpu_op nn_cpu_act = {.forward = act_forward, .backward = act_backward};
+const nn_cpu_op nn_cpu_mul = {.forward = mul_forward, .backward = mul_backward};

@@ -26,8 +26,8 @@ typedef struct cv {
 
 static size_t align(size_t n) { return (n + 255) & ~(size_t)255; }
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-static int part_fwd(const nn_xop *op) { return op->d.kind == NN_OP_CONVT ? NN_CONV_DATA : NN_CONV_FWD; }
-static int part_data(const nn_xop *op) { return op->d.kind == NN_OP_CONVT ? NN_CONV_FWD : NN_CONV_DATA; }
+static int part_fwd(const nn_xop *op) { return op->d.kind == NN_CONVT ? NN_CONV_DATA : NN_CONV_FWD; }
+static int part_data(const nn_xop *op) { return op->d.kind == NN_CONVT ? NN_CONV_FWD : NN_CONV_DATA; }
 
 /* Into how many equal parts each sample is cut, whatever there are of samples and threads. */
 static int64_t parts_of(const nn_cpu *cpu, const nn_xop *op) {
@@ -42,8 +42,8 @@ static int64_t parts_of(const nn_cpu *cpu, const nn_xop *op) {
 static nn_conv_shape shape_of(const nn_cpu *cpu, const nn_xop *op) {
   const nn_op *d = &op->d;
   int64_t parts = parts_of(cpu, op);
-  const nn_val *a = &cpu->vals[d->kind == NN_OP_CONVT ? op->out : op->in];
-  const nn_val *b = &cpu->vals[d->kind == NN_OP_CONVT ? op->in : op->out];
+  const nn_val *a = &cpu->vals[d->kind == NN_CONVT ? op->out : op->in];
+  const nn_val *b = &cpu->vals[d->kind == NN_CONVT ? op->in : op->out];
   nn_conv_shape sh = {.c = a->c,
                       .h = a->h,
                       .w = a->w,
@@ -60,7 +60,7 @@ static nn_conv_shape shape_of(const nn_cpu *cpu, const nn_xop *op) {
     sh.h = sh.oh = 1;
     sh.w = sh.ow = a->px / parts;
   }
-  if (d->act) sh.act = 1 + d->act - NN_OP_SIGMOID;
+  if (d->act) sh.act = d->act;
   sh.bias = d->act && (d->bias || d->norm);
   return sh;
 }
@@ -68,7 +68,7 @@ static nn_conv_shape shape_of(const nn_cpu *cpu, const nn_xop *op) {
 /* Only weights that stay as they are are worth preparing. */
 static int is_wino(const nn_cpu *cpu, const nn_xop *op) {
   nn_conv_shape sh = shape_of(cpu, op);
-  return cpu->frozen && op->d.kind == NN_OP_CONV && nn_wino_fits(&sh);
+  return cpu->frozen && op->d.kind == NN_CONV && nn_wino_fits(&sh);
 }
 
 /* How many partial sums: as many as samples, within reason. Each has a place for the sum and one for the new term. */
@@ -88,7 +88,7 @@ static void plan_constants(nn_cpu *cpu, nn_xop *op) {
   if (cpu->training) op->off_back = nn_constant(cpu, nn_conv_packed_bytes(op->conv, part_data(op)));
 }
 
-int nn_convs_constants(sp_ctx *ctx, const nn_cpu *cpu, const nn_xop *op, const sp_io *io) {
+static int constants(sp_ctx *ctx, const nn_cpu *cpu, const nn_xop *op, const sp_io *io) {
   const float *w = io->weights[op->d.w].data;
   nn_conv_shape sh = shape_of(cpu, op);
   char *consts = io->consts;
@@ -107,7 +107,7 @@ static const char *packed(const nn_call *c, const nn_xop *op, int part, void **p
   return c->w.low->frozen ? NULL : nn_conv_pack(op->conv, part, nn_weight(c, op->d.w), *p);
 }
 
-int nn_convs_plan(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op) {
+static int size(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op) {
   nn_conv_shape sh = shape_of(cpu, op);
   int wino = is_wino(cpu, op);
   const char *err = wino && !cpu->training ? NULL : nn_conv_new(&op->conv, &sh);
@@ -128,7 +128,7 @@ int nn_convs_plan(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op) {
   return SP_OK;
 }
 
-int nn_convs_prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
+static int prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
   const int parts[] = {part_fwd(op), part_data(op), NN_CONV_WEIGHTS};
   for (int i = is_wino(cpu, op); i < (cpu->training ? 3 : 1); i++) {
     int st = nn_room(ctx);
@@ -140,7 +140,7 @@ int nn_convs_prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op) {
 }
 
 static int run(const cv *p, int part, int worker, const float *x, void *packed, const float *y) {
-  int t = p->op->d.kind == NN_OP_CONVT;
+  int t = p->op->d.kind == NN_CONVT;
   void *src = (void *)(uintptr_t)(t ? y : x), *dst = (void *)(uintptr_t)(t ? x : y);
   const char *err = nn_conv_run(p->op->conv, part, src, packed, dst, nn_worker(p->c, worker), p->bias);
   return err ? nn_fail(p->c, p->op, err) : SP_OK;
@@ -195,7 +195,7 @@ static int wino_forward(const nn_call *c, const nn_xop *op) {
   return st ? st : nn_act_behind(c, op);
 }
 
-int nn_convs_forward(const nn_call *c, const nn_xop *op) {
+static int forward(const nn_call *c, const nn_xop *op) {
   cv p = start(c, op);
   const char *err;
   if (is_wino(c->w.low, op)) return wino_forward(c, op);
@@ -232,7 +232,7 @@ static int group_sum(void *arg, int64_t i, int worker) {
   return SP_OK;
 }
 
-int nn_convs_backward(const nn_call *c, const nn_xop *op) {
+static int backward(const nn_call *c, const nn_xop *op) {
   cv p = start(c, op);
   nn_grad g;
   const char *err;
@@ -264,3 +264,6 @@ int nn_convs_backward(const nn_call *c, const nn_xop *op) {
   }
   return st;
 }
+
+const nn_cpu_op nn_cpu_conv = {
+    .forward = forward, .backward = backward, .size = size, .prepare = prepare, .constants = constants};

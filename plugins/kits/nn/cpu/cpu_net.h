@@ -53,37 +53,25 @@ static inline char *nn_worker(const nn_call *c, int worker) {
 int nn_bias_grad(const nn_call *c, nn_grad g, const float *x, int64_t rows, int64_t cols, int fold, float *tmp);
 size_t nn_bias_bytes(int64_t cols, int fold);
 
-/* tmp and worker bytes are kept in the op. Only plan() and prepare() change a plan. */
-void nn_gemm_size(nn_cpu *cpu, nn_xop *op);
-int nn_gemm_forward(const nn_call *c, const nn_xop *op);
-int nn_gemm_backward(const nn_call *c, const nn_xop *op);
-int nn_gemm_apply(const nn_call *c, const nn_xop *op);
-int nn_convs_plan(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op);
-int nn_convs_prepare(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op);
-/* Constants of a frozen network; tmp: room for the op's weights. */
+/* Constants of a frozen network: weights with batch norm folded. */
 void nn_fold_constants(const nn_cpu *cpu, const nn_xop *op, const sp_io *io, float *weights);
-int nn_convs_constants(sp_ctx *ctx, const nn_cpu *cpu, const nn_xop *op, const sp_io *io);
-int nn_convs_forward(const nn_call *c, const nn_xop *op);
-int nn_convs_backward(const nn_call *c, const nn_xop *op);
-void nn_norm_size(const nn_cpu *cpu, nn_xop *op);
-int nn_norm_forward(const nn_call *c, const nn_xop *op);
-int nn_norm_backward(const nn_call *c, const nn_xop *op);
-void nn_group_size(const nn_cpu *cpu, nn_xop *op);
-int nn_group_forward(const nn_call *c, const nn_xop *op);
-int nn_group_backward(const nn_call *c, const nn_xop *op);
-int nn_pool_forward(const nn_call *c, const nn_xop *op);
-int nn_pool_backward(const nn_call *c, const nn_xop *op);
-int nn_upsample_forward(const nn_call *c, const nn_xop *op);
-int nn_upsample_backward(const nn_call *c, const nn_xop *op);
-int nn_drop_forward(const nn_call *c, const nn_xop *op);
-int nn_drop_backward(const nn_call *c, const nn_xop *op);
-int nn_act_forward(const nn_call *c, const nn_xop *op);
 /* The activation of a product, on what it has written. */
 int nn_act_behind(const nn_call *c, const nn_xop *op);
-int nn_act_backward(const nn_call *c, const nn_xop *op);
-int nn_mul_forward(const nn_call *c, const nn_xop *op);
-int nn_mul_backward(const nn_call *c, const nn_xop *op);
-int nn_move_forward(const nn_call *c, const nn_xop *op); /* RELU, ADD, CONCAT, COPY */
-int nn_move_backward(const nn_call *c, const nn_xop *op);
+
+/* What the CPU does for a line of ops.list; NULL where there is nothing to do. Only plan() and prepare() change a plan.
+ */
+typedef struct nn_cpu_op {
+  int (*forward)(const nn_call *c, const nn_xop *op);
+  int (*backward)(const nn_call *c, const nn_xop *op);
+  int (*size)(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op); /* tmp and worker bytes, which are kept in the op */
+  int (*prepare)(sp_ctx *ctx, const nn_cpu *cpu, nn_xop *op);
+  int (*constants)(sp_ctx *ctx, const nn_cpu *cpu, const nn_xop *op, const sp_io *io); /* of a frozen network */
+  int (*apply)(const nn_call *c, const nn_xop *op); /* products that may leave their gradients to the end of a step */
+} nn_cpu_op;
+
+#define NN_EXEC(ID, row, is) extern const nn_cpu_op nn_cpu_##row;
+#define NN_EXEC_CUDA(ID, row, is)
+#include "../ops/ops.list"
+extern const nn_cpu_op *const nn_cpu_ops[NN_EXECS]; /* NULL: the CPU has no such kernel */
 
 #endif

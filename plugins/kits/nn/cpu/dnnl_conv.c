@@ -35,7 +35,7 @@ struct nn_conv {
 };
 
 static const char *words(dnnl_status_t s) {
-  switch (s) {
+  switch ((int)s) {
     case dnnl_out_of_memory: return "oneDNN: out of memory";
     case dnnl_unimplemented: return "oneDNN has no such convolution";
     default: return "oneDNN refused the convolution";
@@ -129,7 +129,7 @@ static dnnl_format_tag_t tag_of(const nn_conv_shape *sh) {
 }
 
 /* oneDNN's activation of the same formula. */
-static const char *add_act(dnnl_primitive_attr_t attr, int act) {
+static const char *add_act(dnnl_primitive_attr_t attr, enum nn_act act) {
   dnnl_post_ops_t ops = NULL;
   dnnl_status_t status = dnnl_post_ops_create(&ops);
   if (status) return words(status);
@@ -138,11 +138,9 @@ static const char *add_act(dnnl_primitive_attr_t attr, int act) {
 #else
 #define APPEND(alg, a, b) dnnl_post_ops_append_eltwise(ops, 1, alg, a, b)
 #endif
-  switch (act) {
-    case NN_ACT_HARD_SWISH: status = APPEND(dnnl_eltwise_hardswish, 1.0f / 6, 0.5f); break;
-    case NN_ACT_SILU: status = APPEND(dnnl_eltwise_swish, 1, 0); break;
-    default: status = dnnl_unimplemented;
-  }
+  if (act == NN_ACT_HARD_SWISH) status = APPEND(dnnl_eltwise_hardswish, 1.0f / 6, 0.5f);
+  else if (act == NN_ACT_SILU) status = APPEND(dnnl_eltwise_swish, 1, 0);
+  else status = dnnl_unimplemented;
   if (!status) status = dnnl_primitive_attr_set_post_ops(attr, ops);
   dnnl_post_ops_destroy(ops);
   return status ? words(status) : NULL;
@@ -159,7 +157,7 @@ static const char *describe(nn_conv *c, const nn_conv_shape *sh, dnnl_primitive_
   dnnl_memory_desc_t md[4];
   md_ref ref[4] = {NULL};
   dnnl_status_t status = dnnl_success;
-  const char *err = sh->act ? add_act(attr, sh->act - 1) : NULL;
+  const char *err = sh->act ? add_act(attr, sh->act) : NULL;
   int n = 0, all = sh->bias ? 4 : 3;
   if (err) return err;
   if (apart) memcpy(dims[1], parts, sizeof parts);

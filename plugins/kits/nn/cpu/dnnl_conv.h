@@ -11,6 +11,8 @@
 
 #include <spcore/plugin.h>
 
+#include "../ops/kinds.h"
+
 typedef struct nn_conv nn_conv;
 
 /* Whether oneDNN has memory for the machine code that it writes: where its own allocation fails it writes to address 0,
@@ -23,9 +25,10 @@ typedef struct nn_conv_shape {
   int64_t c, h, w, o, oh, ow;
   int k[2], s[2], p[2], d[2], groups;
   int order; /* of the weights in memory: row-major; without groups also o,kh,kw,c and kh,kw,c,o */
-  /* What FWD does to its result, which then is the only part: an activation, 1 + enum nn_act, 0 for none; before it a bias is
+  /* What FWD does to its result, which then is the only part: an activation that folds; before it a bias is
    * added. ReLU is not among them: oneDNN's makes 0 of NaN, and is no faster than a pass over a sample in cache. */
-  int act, bias;
+  enum nn_act act;
+  int bias;
 } nn_conv_shape;
 
 enum nn_conv_part { NN_CONV_FWD = 0, NN_CONV_DATA = 1, NN_CONV_WEIGHTS = 2 };

@@ -50,14 +50,16 @@ static int run(dr *p) {
   return nn_run(&p->c->par, p->c->w.n * p->v->h, draws ? put_row : pass_row, p);
 }
 
-int nn_drop_forward(const nn_call *c, const nn_xop *op) {
+static int forward(const nn_call *c, const nn_xop *op) {
   return run(
       &(dr){.c = c, .d = &op->d, .v = nn_val_of(c, op->out), .from = nn_data(c, op->in), .to = nn_data(c, op->out)});
 }
 
 /* What was dropped is drawn again. */
-int nn_drop_backward(const nn_call *c, const nn_xop *op) {
+static int backward(const nn_call *c, const nn_xop *op) {
   dr p = {.c = c, .d = &op->d, .v = nn_val_of(c, op->out), .from = nn_dout(c, op->out)};
   p.to = nn_din(c, op->in, &p.acc, &p.mask);
   return p.to ? run(&p) : SP_OK;
 }
+
+const nn_cpu_op nn_cpu_drop = {.forward = forward, .backward = backward};

@@ -44,7 +44,7 @@ static void cell(const mm *p, int64_t i, int64_t columns, int64_t *m0, int64_t *
   nn_piece(columns, 16, p->nt, i % p->nt, n0, n1);
 }
 
-void nn_gemm_size(nn_cpu *cpu, nn_xop *op) {
+static int size(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op) {
   mm p;
   dims(cpu, op, cpu->batch, &p);
   if (op->d.norm) {
@@ -53,6 +53,8 @@ void nn_gemm_size(nn_cpu *cpu, nn_xop *op) {
   }
   op->tmp = nn_bias_bytes(p.n, 1);
   if (p.n * p.k < TILED) op->tmp += (size_t)(p.n * p.k * NN_CHUNKS) * sizeof(float);
+  (void)ctx;
+  return SP_OK;
 }
 
 static int forward_piece(void *arg, int64_t i, int worker) {
@@ -72,7 +74,7 @@ static int forward_piece(void *arg, int64_t i, int worker) {
   return SP_OK;
 }
 
-int nn_gemm_forward(const nn_call *c, const nn_xop *op) {
+static int forward(const nn_call *c, const nn_xop *op) {
   mm p = {.c = c, .op = op};
   dims(c->w.low, op, c->w.n, &p);
   p.x = nn_data(c, op->in);
@@ -138,7 +140,7 @@ static int weight_grad(const nn_call *c, mm *p) {
   return SP_OK;
 }
 
-int nn_gemm_backward(const nn_call *c, const nn_xop *op) {
+static int backward(const nn_call *c, const nn_xop *op) {
   mm p = {.c = c, .op = op};
   int fold, st = SP_OK;
   dims(c->w.low, op, c->w.n, &p);
@@ -165,7 +167,7 @@ static nn_grad applied(const nn_call *c, int w) {
   return (nn_grad){p, *c->w.io->dw_scale, (float)add};
 }
 
-int nn_gemm_apply(const nn_call *c, const nn_xop *op) {
+static int apply(const nn_call *c, const nn_xop *op) {
   mm p = {.c = c, .op = op};
   int st = SP_OK;
   dims(c->w.low, op, c->w.n, &p);
@@ -177,3 +179,12 @@ int nn_gemm_apply(const nn_call *c, const nn_xop *op) {
   p.part = (float *)(c->w.tmp + nn_bias_bytes(p.n, 1));
   return st ? st : weight_grad(c, &p);
 }
+
+static int constants(sp_ctx *ctx, const nn_cpu *cpu, const nn_xop *op, const sp_io *io) {
+  (void)ctx;
+  if (op->d.norm) nn_fold_constants(cpu, op, io, (float *)((char *)io->consts + op->off_w));
+  return SP_OK;
+}
+
+const nn_cpu_op nn_cpu_gemm = {
+    .forward = forward, .backward = backward, .size = size, .constants = constants, .apply = apply};

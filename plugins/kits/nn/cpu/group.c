@@ -23,11 +23,13 @@ static int64_t pieces_of(int64_t px) {
   return pieces < NN_CHUNKS ? pieces : NN_CHUNKS;
 }
 
-void nn_group_size(const nn_cpu *cpu, nn_xop *op) {
+static int size(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op) {
   const nn_val *v = &cpu->vals[op->out];
   size_t sums = (size_t)(pieces_of(v->px) * v->c) * 2 * sizeof(double);
   size_t floats = (size_t)(v->c * VECTORS + op->d.groups * 2) * sizeof(float);
   op->tmp = (size_t)cpu->batch * (sums + floats);
+  (void)ctx;
+  return SP_OK;
 }
 
 static gn start(const nn_call *c, const nn_xop *op) {
@@ -106,7 +108,7 @@ static int apply_piece(void *arg, int64_t i, int worker) {
   return SP_OK;
 }
 
-int nn_group_forward(const nn_call *c, const nn_xop *op) {
+static int forward(const nn_call *c, const nn_xop *op) {
   gn p = start(c, op);
   int st = nn_run(&c->par, p.n * p.pieces, sum_piece, &p);
   if (!st) st = nn_run(&c->par, p.n, end_sample, &p);
@@ -178,7 +180,7 @@ static void weight_grad(const gn *p, nn_grad g, int half) {
 }
 
 /* In place gamma is changed at the end: what the gradient of x needs of it is in the vectors. */
-int nn_group_backward(const nn_call *c, const nn_xop *op) {
+static int backward(const nn_call *c, const nn_xop *op) {
   gn p = start(c, op);
   int st;
   p.stats = (float *)((char *)c->w.io->saved + op->off_stats);
@@ -193,3 +195,5 @@ int nn_group_backward(const nn_call *c, const nn_xop *op) {
   weight_grad(&p, nn_grad_of(c, op->d.w + 1), 0);
   return SP_OK;
 }
+
+const nn_cpu_op nn_cpu_group = {.forward = forward, .backward = backward, .size = size};

@@ -142,27 +142,55 @@ static int split_row(void *arg, int64_t i, int worker) {
   return SP_OK;
 }
 
-int nn_move_forward(const nn_call *c, const nn_xop *op) {
-  mv p = start(c, op);
-  switch (op->x) {
-    case NN_X_COPY: return nn_run(&c->par, c->w.n * p.in[0].v->h, copy_row, &p);
-    case NN_X_CONCAT: return nn_run(&c->par, c->w.n * p.out->h, join_row, &p);
-    default: return nn_run(&c->par, NN_CHUNKS, chunk, &p);
+/* ---- the ops ---- */
+/* Finds where gradients go; of a value that is read twice the second adds to the first. Wanted at all? */
+static int wanted(const nn_call *c, mv *p) {
+  int any = 0;
+  for (int i = 0; i < p->n_in; i++) {
+    p->in[i].d = nn_din(c, NN_IN(p->op, i), &p->in[i].acc, &p->in[i].mask);
+    any |= p->in[i].d != NULL;
   }
+  return any;
 }
 
-int nn_move_backward(const nn_call *c, const nn_xop *op) {
+#define ROWS(p) (c->w.n * (p).in[0].v->h)
+
+static int copy_forward(const nn_call *c, const nn_xop *op) {
   mv p = start(c, op);
-  int wanted = 0;
-  for (int i = 0; i < p.n_in; i++) { /* of a value that is read twice the second adds to the first */
-    p.in[i].d = nn_din(c, NN_IN(op, i), &p.in[i].acc, &p.in[i].mask);
-    wanted |= p.in[i].d != NULL;
-  }
-  if (!wanted) return SP_OK;
-  switch (op->x) {
-    case NN_X_COPY: return nn_run(&c->par, c->w.n * p.in[0].v->h, copy_back_row, &p);
-    case NN_X_CONCAT: return nn_run(&c->par, c->w.n * p.out->h, split_row, &p);
-    case NN_X_RELU: return nn_run(&c->par, NN_CHUNKS, relu_back_chunk, &p);
-    default: return nn_run(&c->par, NN_CHUNKS, add_back_chunk, &p);
-  }
+  return nn_run(&c->par, ROWS(p), copy_row, &p);
 }
+
+static int copy_backward(const nn_call *c, const nn_xop *op) {
+  mv p = start(c, op);
+  return wanted(c, &p) ? nn_run(&c->par, ROWS(p), copy_back_row, &p) : SP_OK;
+}
+
+static int concat_forward(const nn_call *c, const nn_xop *op) {
+  mv p = start(c, op);
+  return nn_run(&c->par, c->w.n * p.out->h, join_row, &p);
+}
+
+static int concat_backward(const nn_call *c, const nn_xop *op) {
+  mv p = start(c, op);
+  return wanted(c, &p) ? nn_run(&c->par, c->w.n * p.out->h, split_row, &p) : SP_OK;
+}
+
+static int chunk_forward(const nn_call *c, const nn_xop *op) {
+  mv p = start(c, op);
+  return nn_run(&c->par, NN_CHUNKS, chunk, &p);
+}
+
+static int relu_backward(const nn_call *c, const nn_xop *op) {
+  mv p = start(c, op);
+  return wanted(c, &p) ? nn_run(&c->par, NN_CHUNKS, relu_back_chunk, &p) : SP_OK;
+}
+
+static int add_backward(const nn_call *c, const nn_xop *op) {
+  mv p = start(c, op);
+  return wanted(c, &p) ? nn_run(&c->par, NN_CHUNKS, add_back_chunk, &p) : SP_OK;
+}
+
+const nn_cpu_op nn_cpu_copy = {.forward = copy_forward, .backward = copy_backward};
+const nn_cpu_op nn_cpu_concat = {.forward = concat_forward, .backward = concat_backward};
+const nn_cpu_op nn_cpu_relu = {.forward = chunk_forward, .backward = relu_backward};
+const nn_cpu_op nn_cpu_add = {.forward = chunk_forward, .backward = add_backward};

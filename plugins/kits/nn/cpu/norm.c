@@ -16,9 +16,11 @@ typedef struct bn {
   const float *mask;
 } bn;
 
-void nn_norm_size(const nn_cpu *cpu, nn_xop *op) {
+static int size(sp_ctx *ctx, nn_cpu *cpu, nn_xop *op) {
   size_t ch = (size_t)cpu->vals[op->out].c;
   op->tmp = ch * (2 * NN_CHUNKS * sizeof(double) + 8 * sizeof(float));
+  (void)ctx;
+  return SP_OK;
 }
 
 static bn start(const nn_call *c, const nn_xop *op) {
@@ -60,7 +62,7 @@ static void add_chunks(bn *p) {
     for (int64_t j = 0; j < 2 * p->ch; j++) p->sums[j] += p->sums[2 * i * p->ch + j];
 }
 
-int nn_norm_forward(const nn_call *c, const nn_xop *op) {
+static int forward(const nn_call *c, const nn_xop *op) {
   bn p = start(c, op);
   int w = op->d.w, keep = c->w.io->training && c->w.low->training;
   const float *gamma = nn_weight(c, w), *beta = nn_weight(c, w + 1);
@@ -113,7 +115,7 @@ static int back_apply_chunk(void *arg, int64_t i, int worker) {
   return SP_OK;
 }
 
-int nn_norm_backward(const nn_call *c, const nn_xop *op) {
+static int backward(const nn_call *c, const nn_xop *op) {
   bn p = start(c, op);
   const float *gamma = nn_weight(c, op->d.w);
   nn_grad gg = nn_grad_of(c, op->d.w), gb = nn_grad_of(c, op->d.w + 1);
@@ -139,3 +141,5 @@ int nn_norm_backward(const nn_call *c, const nn_xop *op) {
   }
   return SP_OK;
 }
+
+const nn_cpu_op nn_cpu_norm = {.forward = forward, .backward = backward, .size = size};

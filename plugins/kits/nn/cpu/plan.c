@@ -32,10 +32,7 @@ int nn_cpu_plan(sp_ctx *ctx, nn_cpu *cpu, sp_plan *plan, nn_net *net, const nn_b
     if (cpu->vals[i].layout >= 0) st = tables(ctx, &cpu->vals[i]);
   for (int i = 0; i < cpu->n_ops && !st; i++) {
     nn_xop *op = &cpu->ops[i];
-    if (op->x == NN_X_GEMM) nn_gemm_size(cpu, op);
-    if (op->x == NN_X_NORM) nn_norm_size(cpu, op);
-    if (op->x == NN_X_GROUP) nn_group_size(cpu, op);
-    if (op->x == NN_X_CONV) st = nn_convs_plan(ctx, cpu, op);
+    if (nn_cpu_ops[op->x]->size) st = nn_cpu_ops[op->x]->size(ctx, cpu, op);
     if (nn_align(op->tmp) > cpu->tmp_bytes) cpu->tmp_bytes = nn_align(op->tmp);
     if (nn_align(op->worker) > cpu->worker_bytes) cpu->worker_bytes = nn_align(op->worker);
   }

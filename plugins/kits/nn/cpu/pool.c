@@ -58,15 +58,15 @@ static int forward_row(void *arg, int64_t i, int worker) {
       for (int64_t ix = w.x0; ix < w.x1; ix++) {
         const float *s = x + (iy * p->in->w + ix) * c;
         if (iy == w.y0 && ix == w.x0) continue;
-        if (p->op->d.kind == NN_OP_MAX_POOL) max_into(y, s, c);
+        if (p->op->d.kind == NN_MAX_POOL) max_into(y, s, c);
         else nn_axpy(y, s, 1, 1, c);
       }
-    if (p->op->d.kind == NN_OP_AVG_POOL) scale(y, 1 / (float)(p->op->d.k[0] * p->op->d.k[1]), c);
+    if (p->op->d.kind == NN_AVG_POOL) scale(y, 1 / (float)(p->op->d.k[0] * p->op->d.k[1]), c);
   }
   return SP_OK;
 }
 
-int nn_pool_forward(const nn_call *c, const nn_xop *op) {
+static int forward(const nn_call *c, const nn_xop *op) {
   pl p = start(c, op);
   return nn_run(&c->par, c->w.n * p.out->h, forward_row, &p);
 }
@@ -97,7 +97,7 @@ static int backward_sample(void *arg, int64_t n, int worker) {
       for (int64_t iy = w.y0; iy < w.y1; iy++)
         for (int64_t ix = w.x0; ix < w.x1; ix++) {
           int64_t at = (iy * p->in->w + ix) * c + j;
-          if (p->op->d.kind == NN_OP_MAX_POOL) give(dx + at, g, x + at, y + j, m);
+          if (p->op->d.kind == NN_MAX_POOL) give(dx + at, g, x + at, y + j, m);
           else nn_axpy(dx + at, g, part, 1, m);
         }
     }
@@ -106,8 +106,10 @@ static int backward_sample(void *arg, int64_t n, int worker) {
   return SP_OK;
 }
 
-int nn_pool_backward(const nn_call *c, const nn_xop *op) {
+static int backward(const nn_call *c, const nn_xop *op) {
   pl p = start(c, op);
   p.dx = nn_din(c, op->in, &p.acc, &p.mask);
   return p.dx ? nn_run(&c->par, c->w.n, backward_sample, &p) : SP_OK;
 }
+
+const nn_cpu_op nn_cpu_pool = {.forward = forward, .backward = backward};

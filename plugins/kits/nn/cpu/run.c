@@ -20,37 +20,15 @@ float *nn_din(const nn_call *c, int v, int *acc, const float **mask) {
   return wanted ? c->w.at[v].grad : NULL;
 }
 
-static int forward_op(nn_walk *w, const nn_xop *op) {
-  const nn_call *c = (const nn_call *)w;
-  switch (op->x) {
-    case NN_X_GEMM: return nn_gemm_forward(c, op);
-    case NN_X_CONV: return nn_convs_forward(c, op);
-    case NN_X_NORM: return nn_norm_forward(c, op);
-    case NN_X_GROUP: return nn_group_forward(c, op);
-    case NN_X_POOL: return nn_pool_forward(c, op);
-    case NN_X_UPSAMPLE: return nn_upsample_forward(c, op);
-    case NN_X_ACT: return nn_act_forward(c, op);
-    case NN_X_MUL: return nn_mul_forward(c, op);
-    case NN_X_DROP: return nn_drop_forward(c, op);
-    default: return nn_move_forward(c, op);
-  }
-}
+const nn_cpu_op *const nn_cpu_ops[NN_EXECS] = {
+#define NN_EXEC(ID, row, is) [NN_X_##ID] = &nn_cpu_##row,
+#define NN_EXEC_CUDA(ID, row, is) [NN_X_##ID] = NULL,
+#include "../ops/ops.list"
+};
 
-static int backward_op(nn_walk *w, const nn_xop *op) {
-  const nn_call *c = (const nn_call *)w;
-  switch (op->x) {
-    case NN_X_GEMM: return nn_gemm_backward(c, op);
-    case NN_X_CONV: return nn_convs_backward(c, op);
-    case NN_X_NORM: return nn_norm_backward(c, op);
-    case NN_X_GROUP: return nn_group_backward(c, op);
-    case NN_X_POOL: return nn_pool_backward(c, op);
-    case NN_X_UPSAMPLE: return nn_upsample_backward(c, op);
-    case NN_X_ACT: return nn_act_backward(c, op);
-    case NN_X_MUL: return nn_mul_backward(c, op);
-    case NN_X_DROP: return nn_drop_backward(c, op);
-    default: return nn_move_backward(c, op);
-  }
-}
+static int forward_op(nn_walk *w, const nn_xop *op) { return nn_cpu_ops[op->x]->forward((const nn_call *)w, op); }
+static int backward_op(nn_walk *w, const nn_xop *op) { return nn_cpu_ops[op->x]->backward((const nn_call *)w, op); }
+static int apply_op(nn_walk *w, const nn_xop *op) { return nn_cpu_ops[op->x]->apply((const nn_call *)w, op); }
 
 typedef struct seed {
   float *d;
@@ -98,8 +76,6 @@ static int copy(nn_walk *w, void *to, const void *from, size_t bytes) {
   memcpy(to, from, bytes);
   return SP_OK;
 }
-
-static int apply_op(nn_walk *w, const nn_xop *op) { return nn_gemm_apply((const nn_call *)w, op); }
 
 static const nn_device device = {
     .forward = forward_op, .backward = backward_op, .arrive = arrive, .zero = zero, .copy = copy, .apply = apply_op};
@@ -162,8 +138,7 @@ static int make_constants(sp_ctx *ctx, const nn_cpu *cpu, const sp_io *io) {
   int st = SP_OK;
   for (int i = 0; i < cpu->n_ops && !st; i++) {
     const nn_xop *op = &cpu->ops[i];
-    if (op->x == NN_X_CONV) st = nn_convs_constants(ctx, cpu, op, io);
-    else if (op->d.norm) nn_fold_constants(cpu, op, io, (float *)((char *)io->consts + op->off_w));
+    if (nn_cpu_ops[op->x]->constants) st = nn_cpu_ops[op->x]->constants(ctx, cpu, op, io);
   }
   return st;
 }
@@ -177,7 +152,7 @@ int nn_cpu_prepare(sp_ctx *ctx, nn_cpu *cpu, const sp_io *io) {
   st = st ? st : nn_gemm(1, 0, 64, 64, 64, 1, a, 64, b, 64, 1, c, 64);
   if (st) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "oneDNN refused a matrix product");
   for (int i = 0; i < cpu->n_ops && !st; i++)
-    if (cpu->ops[i].x == NN_X_CONV) st = nn_convs_prepare(ctx, cpu, &cpu->ops[i]);
+    if (nn_cpu_ops[cpu->ops[i].x]->prepare) st = nn_cpu_ops[cpu->ops[i].x]->prepare(ctx, cpu, &cpu->ops[i]);
   return st || !cpu->frozen ? st : make_constants(ctx, cpu, io);
 }
 

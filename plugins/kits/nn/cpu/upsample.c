@@ -47,7 +47,7 @@ static int forward_row(void *arg, int64_t i, int worker) {
   return SP_OK;
 }
 
-int nn_upsample_forward(const nn_call *c, const nn_xop *op) {
+static int forward(const nn_call *c, const nn_xop *op) {
   up p = start(c, op);
   return nn_run(&c->par, c->w.n * p.out->h, forward_row, &p);
 }
@@ -75,8 +75,10 @@ static int backward_row(void *arg, int64_t i, int worker) {
   return SP_OK;
 }
 
-int nn_upsample_backward(const nn_call *c, const nn_xop *op) {
+static int backward(const nn_call *c, const nn_xop *op) {
   up p = start(c, op);
   p.dx = nn_din(c, op->in, &p.acc, &p.mask);
   return p.dx ? nn_run(&c->par, c->w.n * p.in->h, backward_row, &p) : SP_OK;
 }
+
+const nn_cpu_op nn_cpu_upsample = {.forward = forward, .backward = backward};

@@ -18,7 +18,8 @@ struct act_args {
 };
 
 template <int OP> __device__ inline float act_of(const act_args &p, float a, float b) {
-  return OP == VALUE ? nn_act(p.act, a) : OP == SLOPE ? a * nn_slope(p.act, b) : a * b;
+  enum nn_act f = static_cast<enum nn_act>(p.act);
+  return OP == VALUE ? nn_act(f, a) : OP == SLOPE ? a * nn_slope(f, b) : a * b;
 }
 
 /* Where b's unit for unit u of a lies; a division of 64 bits takes far longer. */

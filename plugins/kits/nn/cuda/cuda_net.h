@@ -169,9 +169,21 @@ int nnc_neck_prepare(nnc_call *c);                /* once its ops are prepared *
 /* In place of a forward of op: 1, where the kernel is the choice; *st is a status. */
 int nnc_neck_forward(nnc_call *c, const nn_xop *op, int *st);
 void nnc_neck_free(nn_cuda *cuda);
-/* Everything else. */
-void nnc_op_size(nn_cuda *cuda, nn_xop *op);
-int nnc_op_forward(nnc_call *c, const nn_xop *op);
-int nnc_op_backward(nnc_call *c, const nn_xop *op);
+/* norm.c: mean and 1/std in this call, and the memory of the kernels of both norms */
+float *nnc_stats_of(const nnc_call *c, const nn_xop *op);
+char *nnc_norm_work(const nnc_call *c, const nn_xop *op);
+
+/* What CUDA does for a line of ops.list; NULL where there is nothing to do. */
+typedef struct nnc_op {
+  int (*forward)(nnc_call *c, const nn_xop *op);
+  int (*backward)(nnc_call *c, const nn_xop *op);
+  void (*size)(nn_cuda *cuda, nn_xop *op, size_t *arena); /* op->tmp; arena: what prepare() needs behind `fixed` */
+  int (*prepare)(nnc_call *c, const nn_xop *op);
+  int (*apply)(nnc_call *c, const nn_xop *op); /* products that may leave their gradients to the end of a step */
+} nnc_op;
+
+#define NN_EXEC(ID, row, is) extern const nnc_op nnc_row_##row;
+#include "../ops/ops.list"
+extern const nnc_op *const nnc_ops[NN_EXECS];
 
 #endif

@@ -55,9 +55,7 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
     size_t own = 0;
     int together = low->vals[op->in].unstored || low->vals[op->out].unstored;
     if (cuda->cops[i].first) nnc_stem_size(cuda, op);
-    if (op->x == NN_X_GEMM && !together) nnc_gemm_size(cuda, op, &own);
-    else if (op->x == NN_X_CONV) nnc_conv_size(cuda, op, &own);
-    else if (!together) nnc_op_size(cuda, op);
+    if (!together && nnc_ops[op->x]->size) nnc_ops[op->x]->size(cuda, op, &own);
     arena = larger(arena, own);
     low->tmp_bytes = larger(low->tmp_bytes, nn_align(op->tmp));
     if (low->training && nnc_sums_bias(op)) {

@@ -232,6 +232,20 @@ int nnc_bias_grad(nnc_call *c, const nn_xop *op) {
   return st ? st : nnc_add_later(c, &p);
 }
 
+/* ---- the ops ----------------------------------------------------------------------------------------------------- */
+const nnc_op nnc_row_gemm = {.forward = nnc_gemm_forward,
+                             .backward = nnc_gemm_backward,
+                             .size = nnc_gemm_size,
+                             .prepare = nnc_gemm_prepare,
+                             .apply = nnc_gemm_apply};
+const nnc_op nnc_row_conv = {
+    .forward = nnc_conv_forward, .backward = nnc_conv_backward, .size = nnc_conv_size, .prepare = nnc_conv_prepare};
+
+const nnc_op *const nnc_ops[NN_EXECS] = {
+#define NN_EXEC(ID, row, is) [NN_X_##ID] = &nnc_row_##row,
+#include "../ops/ops.list"
+};
+
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 static void bind(nn_walk *w) { nnc_stem_choose((const nnc_call *)w); }
 
@@ -248,11 +262,7 @@ static int forward_op(nn_walk *w, const nn_xop *op) {
   int st;
   if (nnc_cop(c, op)->first && !w->at[op->in].wanted) return nnc_stem_forward(c, op);
   if (nnc_neck_forward(c, op, &st)) return st;
-  switch (op->x) {
-    case NN_X_GEMM: return nnc_gemm_forward(c, op);
-    case NN_X_CONV: return nnc_conv_forward(c, op);
-    default: return nnc_op_forward(c, op);
-  }
+  return nnc_ops[op->x]->forward(c, op);
 }
 
 /* Sums of op's bias' gradient that an earlier part has taken. */
@@ -266,11 +276,7 @@ static int backward_op(nn_walk *w, const nn_xop *op) {
   int st = add_left(c, op);
   if (st) return st;
   if (nnc_cop(c, op)->first) return nnc_stem_backward(c, op);
-  switch (op->x) {
-    case NN_X_GEMM: return nnc_gemm_backward(c, op);
-    case NN_X_CONV: return nnc_conv_backward(c, op);
-    default: return nnc_op_backward(c, op);
-  }
+  return nnc_ops[op->x]->backward(c, op);
 }
 
 static int arrive(nn_walk *w, const nn_xop *op, const void *dout, int relu) {
@@ -293,7 +299,7 @@ static int copy(nn_walk *w, void *to, const void *from, size_t bytes) {
   return check(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, c->stream), "a factor");
 }
 
-static int apply_op(nn_walk *w, const nn_xop *op) { return nnc_gemm_apply((nnc_call *)w, op); }
+static int apply_op(nn_walk *w, const nn_xop *op) { return nnc_ops[op->x]->apply((nnc_call *)w, op); }
 
 static int finish(nn_walk *w) { return add_up((nnc_call *)w); }
 
@@ -334,9 +340,7 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
     const nn_xop *op = &cuda->low.ops[i];
     if (cuda->cops[i].first) st = nnc_stem_prepare(&c, op);
     if (st || cuda->low.vals[op->in].unstored) continue;
-    if (op->x == NN_X_GEMM) st = nnc_gemm_prepare(&c, op);
-    else if (op->x == NN_X_CONV) st = nnc_conv_prepare(&c, op);
-    else if (op->x == NN_X_NARROW && cuda->precision == SP_PRECISION_BF16) st = nnc_check(&c, op, nnk_narrow_prepare());
+    if (nnc_ops[op->x]->prepare) st = nnc_ops[op->x]->prepare(&c, op);
   }
   return st ? st : nnc_neck_prepare(&c);
 }

@@ -10,8 +10,8 @@
 
 void nn_extents(const nn_low *low, const nn_xop *op, int64_t samples, int64_t *m, int64_t *n, int64_t *k) {
   const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
-  int64_t kk = op->d.kind == NN_OP_LINEAR ? 1 : (int64_t)op->d.k[0] * op->d.k[1];
-  int t = op->d.kind == NN_OP_CONVT;
+  int64_t kk = op->d.kind == NN_LINEAR ? 1 : (int64_t)op->d.k[0] * op->d.k[1];
+  int t = op->d.kind == NN_CONVT;
   *m = samples * (t ? in->px : out->px);
   *n = t ? kk * out->c : out->c;
   *k = t ? in->c : kk * in->c;

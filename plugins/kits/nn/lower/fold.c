@@ -4,12 +4,9 @@
 #include "lower.h"
 
 #include "../ops/axis.h"
+#include "../ops/row.h"
 
-enum { FOLDED = -1 }; /* a kind of no op */
-
-static int is_product(const nn_op *op) {
-  return op->kind == NN_OP_CONV || op->kind == NN_OP_CONVT || op->kind == NN_OP_LINEAR;
-}
+static int is_product(const nn_op *op) { return nn_is(op->kind, NN_PRODUCT); }
 
 /* The op that makes value v, for one reader only; NULL: there is none. */
 static nn_op *made_for_one(nn_net *net, int v, const uint8_t *keep) {
@@ -52,8 +49,8 @@ static int fold_sum(nn_net *net, const nn_target *target, const nn_op *sum, cons
 
 static int fold_act(nn_net *net, const nn_target *target, const nn_op *act, const uint8_t *keep) {
   nn_op *op = made_for_one(net, act->in, keep);
-  if (!op || !is_product(op) || op->relu || op->n_more || !nn_may_act(net, target, op, act->kind)) return 0;
-  op->act = act->kind;
+  if (!op || !is_product(op) || op->relu || op->act || op->n_more || !nn_may_act(net, target, op)) return 0;
+  op->act = act->act;
   op->out = act->out;
   return 1;
 }
@@ -69,7 +66,7 @@ static int repeats(const nn_net *net, const nn_op *up) {
 static int only_joined(const nn_net *net, int value) {
   for (int i = 0; i < net->n_ops; i++)
     for (int j = 0; j <= net->ops[i].n_more; j++)
-      if (NN_IN(&net->ops[i], j) == value && net->ops[i].kind != NN_OP_CONCAT) return 0;
+      if (NN_IN(&net->ops[i], j) == value && net->ops[i].kind != NN_CONCAT) return 0;
   return 1;
 }
 
@@ -85,41 +82,41 @@ static int fold_upsample(nn_net *net, const nn_op *up, const uint8_t *keep) {
 }
 
 static int fold(nn_net *net, const nn_target *target, const nn_op *op, const uint8_t *keep) {
-  switch (op->kind) {
-    case NN_OP_BATCH_NORM: return fold_norm(net, op, keep);
-    case NN_OP_ADD: return fold_sum(net, target, op, keep);
-    case NN_OP_HARD_SWISH:
-    case NN_OP_SILU: return fold_act(net, target, op, keep);
-    default: return fold_upsample(net, op, keep);
+  switch (nn_rows[op->kind]->folds) {
+    case NN_FOLDS_ENLARGING: return fold_upsample(net, op, keep);
+    case NN_FOLDS_NORM: return fold_norm(net, op, keep);
+    case NN_FOLDS_SUM: return fold_sum(net, target, op, keep);
+    case NN_FOLDS_ACT: return fold_act(net, target, op, keep);
+    case NN_STAYS: break;
   }
+  return 0;
 }
 
-/* What was folded is read by no search, so ops move up only at the end. */
-static void without(nn_net *net, const nn_target *target, const uint8_t *keep, int kind) {
+/* What was folded is read by no search, so ops move up only at the end: in = out = -1 till then. */
+static void without(nn_net *net, const nn_target *target, const uint8_t *keep, enum nn_folds what) {
   int n = 0;
   for (int i = 0; i < net->n_ops; i++)
-    if (net->ops[i].kind == kind && fold(net, target, &net->ops[i], keep))
-      net->ops[i] = (nn_op){.kind = FOLDED, .in = -1, .out = -1};
+    if (nn_rows[net->ops[i].kind]->folds == what && fold(net, target, &net->ops[i], keep))
+      net->ops[i] = (nn_op){.in = -1, .out = -1};
   for (int i = 0; i < net->n_ops; i++)
-    if (net->ops[i].kind != FOLDED) net->ops[n++] = net->ops[i];
+    if (net->ops[i].out >= 0) net->ops[n++] = net->ops[i];
   net->n_ops = n;
 }
 
 /* Sums once all norms are where they can be, activations once all sums are: they then find the products behind them. */
 void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep, int frozen) {
-  if (target->enlarges) without(net, target, keep, NN_OP_UPSAMPLE);
+  if (target->enlarges) without(net, target, keep, NN_FOLDS_ENLARGING);
   if (!frozen) return;
-  without(net, target, keep, NN_OP_BATCH_NORM);
-  without(net, target, keep, NN_OP_ADD);
-  without(net, target, keep, NN_OP_HARD_SWISH);
-  without(net, target, keep, NN_OP_SILU);
+  without(net, target, keep, NN_FOLDS_NORM);
+  without(net, target, keep, NN_FOLDS_SUM);
+  without(net, target, keep, NN_FOLDS_ACT);
 }
 
 nn_channels nn_channels_of(const nn_low *low, const nn_xop *op) {
   const nn_op *d = &op->d;
   const sp_spec *w = &low->net.weights[d->w].spec;
   int64_t all = (int64_t)(nn_weight_bytes(low, d->w) / sizeof(float)), out = low->vals[op->out].c, in;
-  if (d->kind != NN_OP_CONVT) return (nn_channels){all / out, out, all};
+  if (d->kind != NN_CONVT) return (nn_channels){all / out, out, all};
   in = low->vals[op->in].c;
   if (w->order == SP_ORDER4(2, 3, 1, 0)) return (nn_channels){in, out, all};
   return (nn_channels){w->order == SP_CHANNELS_LAST ? 1 : (int64_t)d->k[0] * d->k[1], out / d->groups, all / d->groups};

@@ -5,8 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../ops/row.h"
+#include "product.h"
+
 #define MAX_BYTES ((int64_t)1 << 40)
 #define ANY (NN_PLANAR - 1) /* of pixel orders, and of elements */
+
+/* NN_ROWS_ONLY ... */
+static const unsigned execs[NN_EXECS] = {
+#define NN_EXEC(ID, row, is) [NN_X_##ID] = is,
+#include "../ops/ops.list"
+};
 
 static int nomem(sp_ctx *ctx) { return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan"); }
 
@@ -42,7 +51,7 @@ static int new_val(sp_ctx *ctx, nn_low *low, int net, int layout, int elt) {
   return low->n_vals++;
 }
 
-static nn_xop *new_op(sp_ctx *ctx, nn_low *low, int x) {
+static nn_xop *new_op(sp_ctx *ctx, nn_low *low, enum nn_exec x) {
   nn_xop *op = grown(low->ops, &low->cap_ops, (size_t)low->n_ops + 1, sizeof *op);
   if (!op) {
     nomem(ctx);
@@ -83,59 +92,18 @@ static int in_layout(sp_ctx *ctx, nn_low *low, int net, int layout, int elt) {
   return copy_of(ctx, low, any, layout == ANY ? low->vals[any].layout : layout, elt == ANY ? low->vals[any].elt : elt);
 }
 
-/* What op x reads: the parts of a concatenation may be of any elements. */
-static int read_by(sp_ctx *ctx, nn_low *low, int x, int net, int layout, int elt) {
-  int cast = x == NN_X_CONCAT && found(low, net, layout, elt) < 0;
+/* What x reads. */
+static int read_by(sp_ctx *ctx, nn_low *low, enum nn_exec x, int net, int layout, int elt) {
+  int cast = execs[x] & NN_ANY_ELEMENTS && found(low, net, layout, elt) < 0;
   return in_layout(ctx, low, net, layout, cast && found(low, net, layout, ANY) >= 0 ? ANY : elt);
-}
-
-static int is_plain(const nn_op *op) { return op->groups == 1 && op->dil[0] == 1 && op->dil[1] == 1; }
-
-static int is_patch(const nn_net *net, const nn_op *op) { /* 2x2, stride 2, nothing padded or left over */
-  const nn_value *fine = &net->values[op->kind == NN_OP_CONVT ? op->out : op->in];
-  if ((op->kind != NN_OP_CONV && op->kind != NN_OP_CONVT) || !is_plain(op)) return 0;
-  for (int i = 0; i < 2; i++)
-    if (op->k[i] != 2 || op->s[i] != 2 || op->p[i] || op->op[i]) return 0;
-  return fine->h % 2 == 0 && fine->w % 2 == 0;
-}
-
-static int is_point(const nn_op *op) { /* 1x1, stride 1 */
-  if (op->kind != NN_OP_CONV && op->kind != NN_OP_CONVT) return op->kind == NN_OP_LINEAR;
-  if (!is_plain(op)) return 0;
-  for (int i = 0; i < 2; i++)
-    if (op->k[i] != 1 || op->s[i] != 1 || op->p[i] || op->op[i]) return 0;
-  return 1;
-}
-
-/* Of a product: more than one row for each sample? */
-static int has_rows(const nn_net *net, const nn_op *d) {
-  const nn_value *x = &net->values[d->in], *y = &net->values[d->out];
-  return x->h * x->w > 1 && y->h * y->w > 1;
-}
-
-/* Who computes a convolution, its transpose, or a linear layer: what the order of its weights goes by, since a stage may be
- * planned as a frozen one and as one that is trained. */
-static int usual_exec(const nn_net *net, const nn_target *t, const nn_op *d) {
-  int point = is_point(d), same = d->kind == NN_OP_CONV && is_plain(d);
-  for (int i = 0; i < 2; i++)
-    if (d->k[i] != d->k[0] || d->s[i] != 1 || d->p[i] != (d->k[i] - 1) / 2 || d->k[i] % 2 == 0) same = 0;
-  if (t->narrow && (same || point) && d->kind != NN_OP_LINEAR &&
-      t->narrow(d->k[0], net->values[d->in].c, net->values[d->out].c))
-    return NN_X_NARROW;
-  return point || is_patch(net, d) ? NN_X_GEMM : NN_X_CONV;
-}
-
-static int exec_of(const nn_net *net, const nn_target *t, const nn_op *d) {
-  int x = usual_exec(net, t, d);
-  return x == NN_X_GEMM && t->apart && has_rows(net, d) ? NN_X_CONV : x;
 }
 
 static int max2(int a, int b) { return a > b ? a : b; }
 
-/* Does op, a concatenation, enlarge what it joins? */
+/* Does op enlarge what it joins? */
 static int enlarges(const nn_net *net, const nn_op *op) {
   const nn_value *y = &net->values[op->out];
-  for (int j = 0; j <= op->n_more && op->kind == NN_OP_CONCAT; j++) {
+  for (int j = 0; j <= op->n_more && nn_is(op->kind, NN_ENLARGES); j++) {
     const nn_value *x = &net->values[NN_IN(op, j)];
     if (x->h != y->h || x->w != y->w) return 1;
   }
@@ -147,41 +115,10 @@ static void wishes(const nn_net *net, const nn_target *t, int *wish) {
   for (int i = net->n_ops - 1; i >= 0; i--) {
     const nn_op *op = &net->ops[i];
     int d = enlarges(net, op) ? 0 : wish[op->out];
-    switch (op->kind) {
-      case NN_OP_RELU:
-      case NN_OP_BATCH_NORM:
-      case NN_OP_GROUP_NORM:
-      case NN_OP_ADD:
-      case NN_OP_CONCAT:
-      case NN_OP_MUL:
-      case NN_OP_SIGMOID:
-      case NN_OP_HARD_SIGMOID:
-      case NN_OP_HARD_SWISH:
-      case NN_OP_SILU:
-      case NN_OP_DROPOUT: break;
-      default:
-        if (exec_of(net, t, op) == NN_X_CONV) d = 0;
-        else d = is_point(op) ? d : op->kind == NN_OP_CONV && is_patch(net, op) && d < NN_MAX_DEPTH ? d + 1 : 0;
-    }
+    if (nn_is(op->kind, NN_PRODUCT)) d = nn_product_wish(net, t, op, d);
+    else if (!nn_is(op->kind, NN_PIXELWISE)) d = 0;
     for (int j = 0; j <= op->n_more; j++) wish[NN_IN(op, j)] = max2(wish[NN_IN(op, j)], d);
   }
-}
-
-int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op) {
-  return !is_patch(net, op) && exec_of(net, target, op) != NN_X_NARROW;
-}
-
-int nn_may_act(const nn_net *net, const nn_target *target, const nn_op *op, int act) {
-  return target->acts && (act == NN_OP_HARD_SWISH || act == NN_OP_SILU) && op->kind == NN_OP_CONV &&
-         exec_of(net, target, op) == NN_X_CONV;
-}
-
-/* Order of a weight in memory. A product has w as [n][k]: k = kh,kw,in of a convolution, n = kh,kw,out of a transposed
- * one. */
-static void order_weight(nn_net *net, const nn_target *t, const nn_op *op, int x) {
-  if (op->kind == NN_OP_LINEAR) return;
-  if (x == NN_X_CONV) net->weights[op->w].spec.order = t->conv_last ? SP_CHANNELS_LAST : SP_ROW_MAJOR;
-  else net->weights[op->w].spec.order = op->kind == NN_OP_CONV ? SP_CHANNELS_LAST : SP_ORDER4(2, 3, 1, 0);
 }
 
 /* What lowering needs to know beside the net. */
@@ -192,54 +129,35 @@ typedef struct lowering {
 } lowering;
 
 /* Who runs an op. */
-static int runner(const nn_net *net, const nn_target *t, const nn_op *d) {
-  switch (d->kind) {
-    case NN_OP_CONV:
-    case NN_OP_CONVT:
-    case NN_OP_LINEAR: return exec_of(net, t, d);
-    case NN_OP_MAX_POOL:
-    case NN_OP_AVG_POOL: return NN_X_POOL;
-    case NN_OP_UPSAMPLE: return NN_X_UPSAMPLE;
-    case NN_OP_BATCH_NORM: return NN_X_NORM;
-    case NN_OP_GROUP_NORM: return NN_X_GROUP;
-    case NN_OP_RELU: return NN_X_RELU;
-    case NN_OP_ADD: return NN_X_ADD;
-    case NN_OP_CONCAT: return NN_X_CONCAT;
-    case NN_OP_MUL: return NN_X_MUL;
-    case NN_OP_DROPOUT: return NN_X_DROP;
-    case NN_OP_SIGMOID:
-    case NN_OP_HARD_SIGMOID:
-    case NN_OP_HARD_SWISH:
-    case NN_OP_SILU: return NN_X_ACT;
-    default: return NN_X_COPY;
-  }
+static enum nn_exec runner(const nn_net *net, const nn_target *t, const nn_op *d) {
+  return nn_is(d->kind, NN_PRODUCT) ? nn_product_exec(net, t, d) : nn_rows[d->kind]->exec;
 }
 
 /* The pixel order in which x reads what lies in `layout`; a patch is read in tiles of its own size. */
-static int read_layout(const nn_net *net, const nn_op *d, int x, int layout, const int *wish) {
-  int patch = x == NN_X_GEMM && is_patch(net, d);
-  if (x == NN_X_CONV || x == NN_X_POOL || x == NN_X_UPSAMPLE || enlarges(net, d)) return 0;
-  if (patch && d->kind == NN_OP_CONV && layout < 1) return max2(1, wish[d->in]);
-  if (patch && d->kind == NN_OP_CONVT && layout >= NN_MAX_DEPTH) return 0;
-  if (layout < 0 && x != NN_X_COPY && x != NN_X_RELU && x != NN_X_ACT && x != NN_X_NARROW) return wish[d->in];
+static int read_layout(const nn_net *net, const nn_op *d, enum nn_exec x, int layout, const int *wish) {
+  int patch = x == NN_X_GEMM && nn_is_patch(net, d);
+  if (execs[x] & NN_ROWS_ONLY || enlarges(net, d)) return 0;
+  if (patch && d->kind == NN_CONV && layout < 1) return max2(1, wish[d->in]);
+  if (patch && d->kind == NN_CONVT && layout >= NN_MAX_DEPTH) return 0;
+  if (layout < 0 && !(execs[x] & NN_PLANAR_TOO)) return wish[d->in];
   return layout;
 }
 
 static int lower_op(sp_ctx *ctx, nn_low *low, const nn_op *d, const lowering *lo) {
   nn_net *net = &low->net;
-  int x = runner(net, lo->target, d), in = in_layout(ctx, low, d->in, ANY, ANY), more[NN_MAX_INS - 1] = {0};
+  enum nn_exec x = runner(net, lo->target, d);
+  int in = in_layout(ctx, low, d->in, ANY, ANY), more[NN_MAX_INS - 1] = {0};
   int elt = lo->target->inner, layout, out;
   nn_xop *op;
   if (in < 0) return in;
-  if (d->kind == NN_OP_CONV || d->kind == NN_OP_CONVT || d->kind == NN_OP_LINEAR)
-    order_weight(net, lo->target, d, usual_exec(net, lo->target, d));
+  if (nn_is(d->kind, NN_PRODUCT)) nn_order_weight(net, lo->target, d);
   layout = read_layout(net, d, x, low->vals[in].layout, lo->wish);
   if (x != NN_X_NARROW && (in = read_by(ctx, low, x, d->in, layout, elt)) < 0) return in;
   for (int j = 0; j < d->n_more; j++)
     if ((more[j] = read_by(ctx, low, x, d->more[j], layout, elt)) < 0) return more[j];
-  if (x == NN_X_GEMM && is_patch(net, d)) layout += d->kind == NN_OP_CONV ? -1 : 1;
+  if (x == NN_X_GEMM && nn_is_patch(net, d)) layout += d->kind == NN_CONV ? -1 : 1;
   if (x == NN_X_NARROW) layout = lo->wish[d->out];
-  if ((x == NN_X_NARROW || x == NN_X_UPSAMPLE || x == NN_X_POOL) && lo->leaves[d->out]) elt = NN_F32;
+  if (execs[x] & NN_FLOAT_LEAF && lo->leaves[d->out]) elt = NN_F32;
   op = new_op(ctx, low, x);
   if (!op) return SP_E_NOMEM;
   op->d = *d;
@@ -282,8 +200,8 @@ static size_t pack(piece *p, int n) {
 static int own_memory(const nn_val *v) { return !v->unstored && v->in_port < 0 && (v->out_port < 0 || v->uses); }
 
 size_t nn_stats_bytes(const nn_low *low, const nn_xop *op) {
-  int64_t each = op->x == NN_X_NORM ? low->vals[op->out].c : op->x == NN_X_GROUP ? low->batch * op->d.groups : 0;
-  return (size_t)each * 2 * sizeof(float);
+  int64_t (*pairs)(const nn_op *, int64_t, int64_t) = nn_rows[op->d.kind]->stats;
+  return pairs ? (size_t)pairs(&op->d, low->batch, low->vals[op->out].c) * 2 * sizeof(float) : 0;
 }
 
 int nn_place(sp_ctx *ctx, nn_low *low) {
@@ -424,7 +342,7 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
   free(lo.leaves);
   if (st || (st = check_sizes(ctx, low))) return st;
   uses(low, target->no_mask);
-  for (int i = 0; i < low->n_ops && !low->frozen; i++) low->draws |= low->ops[i].x == NN_X_DROP;
+  for (int i = 0; i < low->n_ops && !low->frozen; i++) low->draws |= nn_is(low->ops[i].d.kind, NN_DRAWS);
   plan->stepless = !low->draws;
   plan->weights = low->net.weights;
   plan->n_weights = (uint32_t)low->net.n_weights;
@@ -432,7 +350,7 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
 }
 
 /* ---- parts of a backward ----------------------------------------------------------------------------------------- */
-int nn_has_weight(const nn_op *op, int w) { return op->w >= 0 && (w == 0 || op->bias || op->kind == NN_OP_BATCH_NORM); }
+int nn_has_weight(const nn_op *op, int w) { return op->w >= 0 && (w == 0 || op->bias || nn_is(op->kind, NN_AFFINE)); }
 
 const nn_xop *nn_with(const nn_low *low, const nn_xop *op) {
   const nn_val *in = &low->vals[op->in];

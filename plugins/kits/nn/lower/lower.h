@@ -26,26 +26,9 @@ typedef struct nn_val {
   int32_t *yo, *xo; /* CPU: place of pixel y, x is yo[y] + xo[x] */
 } nn_val;
 
-enum nn_exec {
-  NN_X_GEMM,
-  NN_X_CONV,
-  NN_X_NARROW,
-  NN_X_NORM,
-  NN_X_GROUP,
-  NN_X_POOL,
-  NN_X_UPSAMPLE,
-  NN_X_RELU,
-  NN_X_ACT,
-  NN_X_ADD,
-  NN_X_CONCAT,
-  NN_X_MUL,
-  NN_X_DROP,
-  NN_X_COPY
-};
-
 typedef struct nn_xop {
   nn_op d;
-  int x;                             /* enum nn_exec */
+  enum nn_exec x;
   int in, more[NN_MAX_INS - 1], out; /* as many as d has */
   int from, to;                      /* COPY: layouts; flattening goes to NN_PLANAR */
   int part, arrives;                 /* of a backward: its own, and the one that completes the gradient of `out` */
@@ -64,7 +47,7 @@ typedef struct nn_target {
   int conv_last;    /* CONV has its weights channels-last */
   int enlarges;     /* CONCAT repeats the pixels of a smaller map itself */
   int apart;        /* no GEMM has rows of several samples, but one row each */
-  int acts;         /* CONV applies hard-swish and SiLU: no backward asks for what they read */
+  int acts;         /* CONV applies activations that fold (NN_FOLDS_ACT): no backward asks for what they read */
   unsigned no_mask; /* 1 << enum nn_exec: writes no masked gradient */
   int (*narrow)(int k, int64_t in, int64_t out); /* is there a kernel for so few channels? it reads and writes any
                                                     layout and element; NULL: there is none */
@@ -93,8 +76,8 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
              const nn_bind *out, int n_out);
 /* A product that adds a map to its result, by another op than a NARROW one. */
 int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op);
-/* Likewise a product that applies an activation to its result. */
-int nn_may_act(const nn_net *net, const nn_target *target, const nn_op *op, int act);
+/* A product that applies an activation that folds to its result. */
+int nn_may_act(const nn_net *net, const nn_target *target, const nn_op *op);
 /* fold.c: of a network whose weights stay as they are (`frozen`), batch norm behind a product goes into its weights, a sum
  * into the last of the products that it adds, and an activation into the product before it; of any, where the target
  * enlarges, a map that is enlarged for concatenations alone into these. keep[v]: the value is seen from outside. */

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * fields.c - what a script may say of a layer, and what layers and ops are called. */
+ * fields.c - what a script may say of a layer. */
 #include "net.h"
 
-static const char *const types[] = {
-    "conv",         "conv_transpose", "max_pool", "avg_pool", "batch_norm", "relu",       "linear",
-    "flatten",      "residual",       "add",      "concat",   "mul",        "mean",       "sigmoid",
-    "hard_sigmoid", "hard_swish",     "silu",     "upsample", "dropout",    "group_norm", NULL};
 static const char *const modes[] = {"nearest", "bilinear", NULL};
 static const sp_param from_fields[] = {{.name = "name",
                                         .type = SP_PARAM_STRING,
@@ -27,7 +23,7 @@ const sp_param nn_layer_fields[] = {
      .type = SP_PARAM_CHOICE,
      .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
      .offset = FIELD(type),
-     .choices = types,
+     .choices = nn_words,
      .doc = "what the layer does"},
     {.name = "out",
      .type = SP_PARAM_INT,
@@ -100,13 +96,3 @@ const sp_param nn_layer_fields[] = {
      .max = 1,
      .doc = "batch_norm, residual: weight of the new batch in the running statistics"},
     {.name = NULL}};
-
-const char *nn_kind_name(int kind) {
-  static const char *const names[] = {"conv",     "conv_transpose", "max_pool",     "avg_pool",   "batch_norm",
-                                      "relu",     "linear",         "flatten",      "add",        "concat",
-                                      "mul",      "sigmoid",        "hard_sigmoid", "hard_swish", "silu",
-                                      "upsample", "dropout",        "group_norm"};
-  return names[kind];
-}
-
-const char *nn_type_name(int type) { return types[type]; }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix) {
-  nn_op c3 = {.kind = NN_OP_CONV, .k = {3, 3}, .s = {1, 1}, .p = {1, 1}};
+  nn_op c3 = {.kind = NN_CONV, .k = {3, 3}, .s = {1, 1}, .p = {1, 1}};
   for (int i = 0; i < count && in >= 0; i++) {
     char name[NN_MAX_NAME];
     snprintf(name, sizeof name, "%s.%d", prefix, 3 * i);

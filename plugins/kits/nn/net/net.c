@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * net.c - the list of ops of a network, its values and weights: appended, fused, described, freed. */
-#include "net_impl.h"
+#include "../ops/row.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,9 +91,7 @@ void nn_fuse(nn_net *net, const uint8_t *keep) {
       if (net->ops[j].out == op->in) prev = &net->ops[j];
     for (int j = 0; j < net->n_ops; j++)
       if (j >= i || j < n) uses += reads(&net->ops[j], op->in);
-    if (op->kind == NN_OP_RELU && prev && uses == 1 && !keep[op->in] && !prev->relu &&
-        (prev->kind == NN_OP_CONV || prev->kind == NN_OP_CONVT || prev->kind == NN_OP_BATCH_NORM ||
-         prev->kind == NN_OP_GROUP_NORM || prev->kind == NN_OP_LINEAR || prev->kind == NN_OP_ADD)) {
+    if (op->kind == NN_RELU && prev && uses == 1 && !keep[op->in] && !prev->relu && nn_is(prev->kind, NN_TAKES_RELU)) {
       prev->relu = 1;
       prev->out = op->out;
       continue;

@@ -5,35 +5,14 @@
 
 #include <spcore/plugin.h>
 
-/* ---- the parameter `layers` -------------------------------------------------------------------------------------- */
-enum nn_type {
-  NN_CONV,
-  NN_CONVT,
-  NN_MAX_POOL,
-  NN_AVG_POOL,
-  NN_BATCH_NORM,
-  NN_RELU,
-  NN_LINEAR,
-  NN_FLATTEN,
-  NN_RESIDUAL,
-  NN_ADD,
-  NN_CONCAT,
-  NN_MUL,
-  NN_MEAN,
-  NN_SIGMOID, /* the activations as in act.h */
-  NN_HARD_SIGMOID,
-  NN_HARD_SWISH,
-  NN_SILU,
-  NN_UPSAMPLE,
-  NN_DROPOUT,
-  NN_GROUP_NORM
-};
+#include "../ops/kinds.h"
 
+/* ---- the parameter `layers` -------------------------------------------------------------------------------------- */
 enum { NN_MAX_INS = 16 };              /* most values that one layer reads */
 #define NN_MAX_EXTENT INT64_C(1048576) /* of channels, height and width each */
 
 typedef struct nn_layer {
-  int32_t type; /* enum nn_type */
+  int32_t type; /* enum nn_kind */
   int32_t bias, tap;
   const char *name;                               /* "": its number */
   sp_structs from;                                /* names, const char * each; none: the layer before */
@@ -56,29 +35,8 @@ typedef struct nn_value {
   int flat;
 } nn_value;
 
-enum nn_kind { /* a residual block is lowered into these */
-               NN_OP_CONV,
-               NN_OP_CONVT,
-               NN_OP_MAX_POOL,
-               NN_OP_AVG_POOL,
-               NN_OP_BATCH_NORM,
-               NN_OP_RELU,
-               NN_OP_LINEAR,
-               NN_OP_FLATTEN,
-               NN_OP_ADD,
-               NN_OP_CONCAT,
-               NN_OP_MUL,
-               NN_OP_SIGMOID,
-               NN_OP_HARD_SIGMOID,
-               NN_OP_HARD_SWISH,
-               NN_OP_SILU,
-               NN_OP_UPSAMPLE,
-               NN_OP_DROPOUT,
-               NN_OP_GROUP_NORM
-};
-
 typedef struct nn_op {
-  int kind; /* enum nn_kind */
+  enum nn_kind kind;
   int in, more[NN_MAX_INS - 1],
       n_more; /* values that it reads; more than one: ADD, CONCAT, MUL, and a product that adds
                                            more[0] to its result */
@@ -90,7 +48,7 @@ typedef struct nn_op {
                        BATCH_NORM: weight, bias, running_mean, running_var, num_batches_tracked */
   int bias;
   int norm; /* CONV, CONVT, LINEAR: the first weight, from 1, of the batch norm that is folded into it; 0: none */
-  int act;  /* CONV: the kind of the activation, but ReLU, that is applied to its result; 0: none */
+  enum nn_act act; /* an activation but ReLU: which one; CONV: what is applied to its result */
   double eps, momentum;
   int mode;    /* UPSAMPLE: enum nn_resize */
   double drop; /* DROPOUT: how probable */
@@ -120,8 +78,12 @@ typedef struct nn_bind {
 int nn_input(sp_ctx *ctx, nn_net *net, const sp_spec *spec);
 /* Appends layer l, with in -> the returned value. `place` names it in messages, e.g. "layer 3". */
 int nn_add_layer(sp_ctx *ctx, nn_net *net, int in, const nn_layer *l, const char *name, const char *place);
-/* The sum, the product, or the channels side by side, of n values: type NN_ADD, NN_MUL (of two) or NN_CONCAT. */
-int nn_add_joined(sp_ctx *ctx, nn_net *net, int type, const int *in, int n, const char *place);
+/* The same of a layer that reads n values. */
+int nn_add_joining(sp_ctx *ctx, nn_net *net, const int *in, int n, const nn_layer *l, const char *name,
+                   const char *place);
+/* No layer of a script: the sum, the product, or the channels side by side, of n values: NN_ADD, NN_MUL (of two) or
+ * NN_CONCAT. */
+int nn_add_joined(sp_ctx *ctx, nn_net *net, enum nn_kind kind, const int *in, int n, const char *place);
 /* The values of layers with `tap`, in the order of the list. */
 typedef struct nn_taps {
   int n, value[SP_MAX_LIST];
@@ -150,7 +112,7 @@ void nn_fuse(nn_net *net, const uint8_t *keep);
 /* Spec of a value for n samples, float32, row-major. */
 void nn_spec(const nn_net *net, int v, int64_t n, sp_spec *spec);
 void nn_clear(nn_net *net);
-const char *nn_kind_name(int kind);
-const char *nn_type_name(int type);
+const char *nn_kind_name(enum nn_kind kind);
+extern const char *const nn_words[]; /* of all kinds, and NULL */
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * wires.c - the parameter `layers` as a graph: what layers are called, what each reads, which results are tapped. */
+#include "../ops/row.h"
 #include "stage.h"
 
 #include <limits.h>
@@ -41,8 +42,7 @@ static int __attribute__((format(printf, 3, 4))) bad(const wiring *w, int i, con
   va_start(ap, fmt);
   vsnprintf(words, sizeof words, fmt, ap);
   va_end(ap);
-  return w->ctx->host->fail(w->ctx, SP_E_INVALID, "%s (%s): %s", place_of(w, i, place), nn_type_name(w->l[i].type),
-                            words);
+  return w->ctx->host->fail(w->ctx, SP_E_INVALID, "%s (%s): %s", place_of(w, i, place), nn_words[w->l[i].type], words);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ static int holds(const wiring *w, int a, int b) {
   char x[16], y[16];
   const char *block = name_of(w, a, x), *name = name_of(w, b, y);
   size_t n = strlen(block);
-  return w->l[a].type == NN_RESIDUAL && !strncmp(block, name, n) && name[n] == '.';
+  return nn_rows[w->l[a].type]->holds && !strncmp(block, name, n) && name[n] == '.';
 }
 
 static int check_names(const wiring *w) {
@@ -140,66 +140,57 @@ static int given(const sp_ints *v) {
   return 0;
 }
 
-/* "conv, max_pool and linear": the types whose bit is set. */
-static const char *type_list(uint32_t types, char *buf, size_t size) {
+/* "conv, max_pool and linear": the types that have the field. */
+static const char *types_with(unsigned field, char *buf, size_t size) {
   size_t n = 0;
-  for (int t = 0; types; t++) {
-    if (!(types >> t & 1)) continue;
-    types &= ~(1u << t);
-    n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? types ? ", " : " and " : "", nn_type_name(t));
-  }
+  int left = 0;
+  for (int t = 0; t < NN_KINDS; t++) left += (nn_rows[t]->fields & field) != 0;
+  for (int t = 0; t < NN_KINDS; t++)
+    if (nn_rows[t]->fields & field)
+      n += (size_t)snprintf(buf + n, size - n, "%s%s", !n ? "" : left > 1 ? ", " : " and ", nn_words[t]), left--;
   return buf;
 }
 
-/* Refuses parameters of other types, which would be left aside without a word. */
-static int check_params(const wiring *w, int i) {
-  enum {
-    CONVS = 1u << NN_CONV | 1u << NN_CONVT,
-    POOLS = 1u << NN_MAX_POOL | 1u << NN_AVG_POOL,
-    NORMS = 1u << NN_BATCH_NORM | 1u << NN_RESIDUAL,
-    GROUP = 1u << NN_GROUP_NORM,
-    LINEAR = 1u << NN_LINEAR,
-    UPSAMPLE = 1u << NN_UPSAMPLE,
-    DROPOUT = 1u << NN_DROPOUT
-  };
+/* Refuses fields of other types, which would be left aside without a word. */
+static int check_fields(const wiring *w, int i) {
   const nn_layer *l = &w->l[i];
   const struct {
     const char *name;
     int given;
-    uint32_t types; /* of these types it is */
-  } params[] = {{"out", l->out != 0, CONVS | NORMS | GROUP | LINEAR},
-                {"kernel", given(&l->kernel), CONVS | POOLS},
-                {"stride", given(&l->stride), CONVS | POOLS | 1u << NN_RESIDUAL},
-                {"pad", given(&l->pad), CONVS | POOLS},
-                {"out_pad", given(&l->out_pad), 1u << NN_CONVT},
-                {"dilation", given(&l->dilation), CONVS},
-                {"groups", l->groups > 1, CONVS},
-                {"bias", !l->bias, CONVS | LINEAR},
-                {"eps", l->eps != 1e-5, NORMS | GROUP},
-                {"momentum", l->momentum != 0.1, NORMS},
-                {"scale", given(&l->scale), UPSAMPLE},
-                {"size", given(&l->size), UPSAMPLE},
-                {"like", *l->like != 0, UPSAMPLE},
-                {"mode", l->mode != 0, UPSAMPLE},
-                {"align_corners", l->align_corners, UPSAMPLE},
-                {"p", l->p != 0.5, DROPOUT},
-                {"maps", l->maps, DROPOUT}};
-  for (size_t k = 0; k < sizeof params / sizeof *params; k++) {
+    enum nn_field field;
+  } fields[] = {{"out", l->out != 0, NN_F_OUT},
+                {"kernel", given(&l->kernel), NN_F_KERNEL},
+                {"stride", given(&l->stride), NN_F_STRIDE},
+                {"pad", given(&l->pad), NN_F_PAD},
+                {"out_pad", given(&l->out_pad), NN_F_OUT_PAD},
+                {"dilation", given(&l->dilation), NN_F_DILATION},
+                {"groups", l->groups > 1, NN_F_GROUPS},
+                {"bias", !l->bias, NN_F_BIAS},
+                {"eps", l->eps != 1e-5, NN_F_EPS},
+                {"momentum", l->momentum != 0.1, NN_F_MOMENTUM},
+                {"scale", given(&l->scale), NN_F_SIZE},
+                {"size", given(&l->size), NN_F_SIZE},
+                {"like", *l->like != 0, NN_F_SIZE},
+                {"mode", l->mode != 0, NN_F_SIZE},
+                {"align_corners", l->align_corners, NN_F_SIZE},
+                {"p", l->p != 0.5, NN_F_DROP},
+                {"maps", l->maps, NN_F_DROP}};
+  for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
     char types[160];
-    if (params[k].given && !(params[k].types >> l->type & 1))
-      return bad(w, i, "`%s` is a parameter of %s; take it out", params[k].name,
-                 type_list(params[k].types, types, sizeof types));
+    if (fields[k].given && !(nn_rows[l->type]->fields & fields[k].field))
+      return bad(w, i, "`%s` is a parameter of %s; take it out", fields[k].name,
+                 types_with(fields[k].field, types, sizeof types));
   }
   return SP_OK;
 }
 
 /* How many values layer i may read. */
 static int check_count(const wiring *w, int i, int n) {
-  int type = w->l[i].type, joins = type >= NN_ADD && type <= NN_MUL;
-  if (joins && (n < 2 || (type == NN_MUL && n > 2)))
+  const nn_row *row = nn_rows[w->l[i].type];
+  if (row->most > 1 && (n < row->least || n > row->most))
     return bad(w, i, "it reads %d value%s; name two%s with from = { \"A\", \"B\" }", n, n > 1 ? "s" : "",
-               type == NN_MUL ? "" : " or more");
-  if (!joins && n > 1)
+               row->most > 2 ? " or more" : "");
+  if (row->most <= 1 && n > 1)
     return bad(w, i, "it reads one value, `from` names %d; put { \"add\" } or { \"concat\" } before it", n);
   return SP_OK;
 }
@@ -208,9 +199,9 @@ static int add_layer(wiring *w, int i) {
   nn_layer l = w->l[i];
   int in[NN_MAX_INS], n = sources(w, i, in), st, j;
   int64_t size[2];
-  char buf[16], place[PLACE + 16];
+  char buf[16], place[PLACE];
   if (n < 0) return n;
-  if ((st = check_params(w, i)) || (st = check_count(w, i, n))) return st;
+  if ((st = check_fields(w, i)) || (st = check_count(w, i, n))) return st;
   place_of(w, i, place);
   if (*l.like) {
     if ((st = named(w, i, "like", l.like, &j))) return st;
@@ -219,9 +210,7 @@ static int add_layer(wiring *w, int i) {
     size[1] = w->net->values[value_of(w, j)].w;
     l.size = (sp_ints){size, 2, 0};
   }
-  if (n == 1) return nn_add_layer(w->ctx, w->net, in[0], &l, name_of(w, i, buf), place);
-  snprintf(place + strlen(place), 16, " (%s)", nn_type_name(l.type));
-  return nn_add_joined(w->ctx, w->net, l.type, in, n, place);
+  return nn_add_joining(w->ctx, w->net, in, n, &l, name_of(w, i, buf), place);
 }
 
 /* ---- the whole list ---------------------------------------------------------------------------------------------- */

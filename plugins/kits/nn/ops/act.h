@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "fn.h"
-
-enum nn_act { NN_ACT_SIGMOID, NN_ACT_HARD_SIGMOID, NN_ACT_HARD_SWISH, NN_ACT_SILU };
+#include "kinds.h"
 
 #ifdef __CUDACC__
 NN_FN float nn_exp(float x) { return expf(x); }
@@ -37,24 +36,28 @@ NN_FN float nn_exp(float x) {
 NN_FN float nn_sigmoid(float x) { return 1 / (1 + nn_exp(-x)); }
 NN_FN float nn_to_six(float x) { return x < 0 ? 0 : x > 6 ? 6 : x; }
 
-NN_FN float nn_act(int act, float x) {
+NN_FN float nn_act(enum nn_act act, float x) {
   switch (act) {
+    case NN_ACT_NONE: break;
     case NN_ACT_SIGMOID: return nn_sigmoid(x);
     case NN_ACT_HARD_SIGMOID: return nn_to_six(x + 3) / 6;
     case NN_ACT_HARD_SWISH: return x * nn_to_six(x + 3) / 6;
-    default: return x * nn_sigmoid(x);
+    case NN_ACT_SILU: return x * nn_sigmoid(x);
   }
+  return x;
 }
 
 /* The derivative at x. */
-NN_FN float nn_slope(int act, float x) {
+NN_FN float nn_slope(enum nn_act act, float x) {
   float s;
   switch (act) {
+    case NN_ACT_NONE: break;
     case NN_ACT_SIGMOID: s = nn_sigmoid(x); return s * (1 - s);
     case NN_ACT_HARD_SIGMOID: return x <= -3 || x >= 3 ? 0 : 1.0f / 6;
     case NN_ACT_HARD_SWISH: return x < -3 ? 0 : x > 3 ? 1 : x / 3 + 0.5f;
-    default: s = nn_sigmoid(x); return s * (1 + x * (1 - s));
+    case NN_ACT_SILU: s = nn_sigmoid(x); return s * (1 + x * (1 - s));
   }
+  return 1;
 }
 
 #endif

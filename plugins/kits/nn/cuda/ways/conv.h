@@ -47,7 +47,7 @@ typedef struct nnc_conv {
   nnk_map y, plus; /* forward: the result, and what is added to it; p NULL: nothing */
 } nnc_conv;
 
-static inline int nnc_conv_transposed(const nn_xop *op) { return op->d.kind == NN_OP_CONVT; }
+static inline int nnc_conv_transposed(const nn_xop *op) { return op->d.kind == NN_CONVT; }
 
 static inline size_t nnc_sample_bytes(const nnk_map *m) {
   return (size_t)(m->c * m->h * m->w) * (m->elt == NNK_F32 ? 4 : 2);

@@ -19,7 +19,7 @@ void nnc_wide_size(nn_cuda *cuda, const nn_xop *op) {
   nnk_map x = nnc_map(&low->vals[op->in], low->batch), y = nnc_map(&low->vals[op->out], low->batch);
   int capability = cuda->ext ? cuda->ext->capability : 0;
   size_t bytes = 0;
-  if (!low->frozen || d->kind != NN_OP_CONV || d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1) return;
+  if (!low->frozen || d->kind != NN_CONV || d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1) return;
   if (capability >= 80 && nnk_first_shape(&y, &x, d->k, d->s, d->p)) bytes = nnk_first_bytes(d->k[0], y.c);
   else if (capability == 90 && nnk_wide_shape(&y, &x, d->k, d->s, d->p)) bytes = nn_weight_bytes(low, d->w) / 2;
   if (bytes) cuda->cops[op - low->ops].off_wide = nnc_fixed(cuda, bytes);
@@ -52,7 +52,7 @@ struct nnc_neck {
 /* A 1x1 convolution in bfloat16 of as many channels. */
 static int is_product(const nn_low *low, const nn_xop *op, int64_t in, int64_t out, int relu, int more) {
   const nn_op *d = &op->d;
-  return op->x == NN_X_GEMM && d->kind == NN_OP_CONV && d->k[0] == 1 && d->k[1] == 1 && low->vals[op->in].c == in &&
+  return op->x == NN_X_GEMM && d->kind == NN_CONV && d->k[0] == 1 && d->k[1] == 1 && low->vals[op->in].c == in &&
          low->vals[op->out].c == out && d->relu == relu && d->n_more == more;
 }
 
@@ -60,7 +60,7 @@ static int is_inner(const nn_xop *op) {
   const nn_op *d = &op->d;
   for (int i = 0; i < 2; i++)
     if (d->k[i] != 3 || d->s[i] != 1 || d->p[i] != 1 || d->dil[i] != 1) return 0;
-  return op->x == NN_X_CONV && d->kind == NN_OP_CONV && d->groups == 1 && d->relu && !d->n_more;
+  return op->x == NN_X_CONV && d->kind == NN_CONV && d->groups == 1 && d->relu && !d->n_more;
 }
 
 /* The one op that reads value v; -1: none, or several. */

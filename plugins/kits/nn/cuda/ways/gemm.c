@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 int nnc_gemm_repeats(const nn_xop *op) {
-  return op->x == NN_X_GEMM && op->d.kind == NN_OP_CONVT && nnc_has_bias(op) && op->d.k[0] * op->d.k[1] > 1;
+  return op->x == NN_X_GEMM && op->d.kind == NN_CONVT && nnc_has_bias(op) && op->d.k[0] * op->d.k[1] > 1;
 }
 
 int nnc_gemm_narrows(const nn_low *low, const nn_xop *op) {

@@ -18,7 +18,7 @@ size_t nnc_taps_work(const nn_low *low, const nn_xop *op, int64_t n, int forward
   const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
   const nn_op *d = &op->d;
   int alone = in->elt == NN_F32 ? 4 : 8; /* numbers of 16 bytes */
-  if (d->kind != NN_OP_CONV || d->groups > 1 || places(op) == 1 || (forward && in->elt != NN_F32)) return 0;
+  if (d->kind != NN_CONV || d->groups > 1 || places(op) == 1 || (forward && in->elt != NN_F32)) return 0;
   if (d->s[0] > 1 || d->s[1] > 1 || in->h != out->h || in->w != out->w || in->c % alone || out->c % alone) return 0;
   return places(op) * out->c > MOST * in->c ? 0 : (size_t)places(op) * nnc_map_bytes(out, n);
 }
