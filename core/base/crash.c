@@ -154,13 +154,19 @@ static bool past_stack(int sig, const siginfo_t *info) {
   return sig == SIGSEGV && info->si_code > 0 && at < stack_top && stack_top - at <= stack_bytes;
 }
 
-static void on_crash(int sig, siginfo_t *info, void *context) {
+/* Several threads may end the program in one call at once. The first does; its line must be out before. */
+static void be_first(void) {
   static atomic_flag told = ATOMIC_FLAG_INIT;
+  static _Thread_local bool mine; /* what ends it may crash, too */
+  if (!mine && atomic_flag_test_and_set(&told))
+    for (;;) pause();
+  mine = true;
+}
+
+static void on_crash(int sig, siginfo_t *info, void *context) {
   words w = {.n = 0};
   (void)context;
-  /* Several threads may crash in one call at once. The first ends the program; its line must be out before. */
-  if (atomic_flag_test_and_set(&told))
-    for (;;) pause();
+  be_first();
   add(&w, "spcore: ");
   const char *file = current ? NULL : file_on_stack();
   if (current) add_call(&w, current);
@@ -180,6 +186,7 @@ static void end_program(const char *left) {
   words w = {.n = 0};
   const char *file = current ? NULL : file_on_stack();
   char thread[16] = "";
+  be_first();
   add(&w, "spcore: ");
   if (current) {
     add_call(&w, current);

@@ -117,7 +117,7 @@ if "$spcore" run make_shapes.lua "$dir/set" --quiet --samples 24 --size 32 > out
   for f in big/masks/*; do cp "$f" othersize/masks/; done
   expect 1 "othersize/" "32" "40" -- train_seg --data "$dir/othersize" --size 32
   cp -r set range && echo background > range/classes.txt && echo disc >> range/classes.txt
-  expect 1 "range/masks/" ": label 2 at x = " "there are 2 classes (0 to 1, and 255: no label)" -- train_seg --data "$dir/range" --size 32
+  expect 1 "range/masks/" ": label " "there are 2 classes (0 to 1, and 255: no label)" -- train_seg --data "$dir/range" --size 32
   cp -r set broken
   for f in broken/images/*; do head -c 300 "$f" > cut && cp cut "$f"; done
   expect 1 "max_bad" "broken/images/" -- train_seg --data "$dir/broken" --size 32
