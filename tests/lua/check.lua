@@ -78,10 +78,12 @@ function t.spcore(dir, line, env)
 end
 
 -- As t.spcore, but sends SIGINT as soon as the program has printed a line, or written one to `file`, that the extended regular
--- expression matches, whenever that is. A shell's background jobs ignore SIGINT, which env undoes; timeout passes signals on, and is for a program that hangs.
+-- expression matches, whenever that is. A shell's background jobs ignore SIGINT, which env undoes. timeout is for a program that
+-- hangs; in the foreground, it passes a signal on once: otherwise to its whole group as well, and a second SIGINT kills.
 function t.interrupted(dir, line, regex, file)
   t.write(dir .. "/.interrupt", ([[
-env --default-signal=INT timeout -s KILL 600 '%s' %s >.out 2>.err &
+rm -f .out .err
+env --default-signal=INT timeout --foreground -s KILL 600 '%s' %s >.out 2>.err &
 until grep -qsE '%s' %s || ! kill -0 $! 2>/dev/null; do sleep 0.02; done
 kill -INT $!
 wait $!
