@@ -66,7 +66,7 @@ bool sp_ref_is_read(const sp_graph *g, sp_ref r, bool filling) {
   if (sp_graph_is_result(g, r.node, r.port, r.index)) return true;
   for (size_t j = 0; j < g->n_nodes; j++) {
     const sp_node *m = g->nodes[j];
-    if (!filling && (m->spared || m->cache)) continue;
+    if (!filling && (m->flow.spared || m->cache)) continue;
     for (unsigned i = 0; i < m->n_in; i++)
       for (size_t k = 0; k < m->in[i].n; k++) {
         sp_ref x = m->in[i].v[k];
@@ -95,7 +95,7 @@ static void find_before(const sp_node *n, bool *up) {
 
 /* All that read it are read from tables themselves. A metric is wanted for its own sake. */
 static bool is_spared(const sp_graph *g, const sp_node *n) {
-  if (!n->fills || n->source || has_port(n, SP_PORT_METRIC)) return false;
+  if (!n->flow.fills || n->source || has_port(n, SP_PORT_METRIC)) return false;
   for (unsigned o = 0; o < n->n_out; o++)
     for (uint32_t k = 0; k < n->out_specs[o].n; k++)
       if (sp_ref_is_read(g, (sp_ref){(sp_node *)n, (int)o, (int)k}, false)) return false;
@@ -134,7 +134,7 @@ static int check_all_before(const sp_node *n, sp_err *err) {
   if (up) find_before(n, up);
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     if (!up[i]) continue;
-    g->nodes[i]->fills = true;
+    g->nodes[i]->flow.fills = true;
     st = check_before(n, g->nodes[i], err);
   }
   free(up);
@@ -161,16 +161,16 @@ static int find_kept(sp_node *n, sp_err *err) {
   if (!n->cache->kept) return sp_nomem(err, sp_node_n_flat(n), "a cache");
   for (unsigned o = 0; o < n->n_out; o++)
     for (uint32_t k = 0; k < n->out_specs[o].n; k++, f++)
-      n->cache->kept[f] = !n->spared && sp_ref_is_read(n->g, (sp_ref){n, (int)o, (int)k}, false);
+      n->cache->kept[f] = !n->flow.spared && sp_ref_is_read(n->g, (sp_ref){n, (int)o, (int)k}, false);
   return SP_OK;
 }
 
 int sp_graph_plan_caches(sp_graph *g, sp_err *err) {
   int st = SP_OK;
-  for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->fills = g->nodes[i]->spared = false;
+  for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->flow.fills = g->nodes[i]->flow.spared = false;
   for (size_t i = 0; i < g->n_nodes && !st; i++)
     if (g->nodes[i]->cache) st = check_all_before(g->nodes[i], err);
-  for (size_t t = g->n_nodes; t-- > 0;) g->topo[t]->spared = is_spared(g, g->topo[t]);
+  for (size_t t = g->n_nodes; t-- > 0;) g->topo[t]->flow.spared = is_spared(g, g->topo[t]);
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     sp_node *n = g->nodes[i];
     if (n->cache && !(st = find_kept(n, err))) st = check_outputs(n, err);
@@ -254,7 +254,7 @@ bool sp_graph_filled(const sp_graph *g, const sp_node *source) {
   for (size_t i = 0; i < g->n_nodes; i++) {
     const sp_node *n = g->nodes[i];
     const sp_table *t = find_table(n, source);
-    if (n->cache && !n->spared && !(t && t->filled)) return false;
+    if (n->cache && !n->flow.spared && !(t && t->filled)) return false;
   }
   return true;
 }
@@ -268,7 +268,7 @@ void sp_graph_set_filled(sp_graph *g, const sp_node *source) {
 
 /* Another stage's weights change none of what is kept. */
 void sp_graph_drop_filled(sp_graph *g, const sp_node *node) {
-  for (size_t i = 0; i < g->n_nodes && (!node || node->fills); i++)
+  for (size_t i = 0; i < g->n_nodes && (!node || node->flow.fills); i++)
     for (size_t k = 0; g->nodes[i]->cache && k < g->nodes[i]->cache->n; k++)
       g->nodes[i]->cache->tables[k].filled = false;
 }

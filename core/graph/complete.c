@@ -134,7 +134,7 @@ int sp_node_ask_plan(sp_node *n, sp_plan *p, sp_err *err) {
   p->size = sizeof *p;
   p->n_in = n->n_in;
   p->n_out = n->n_out;
-  p->frozen = n->frozen || (!n->g->training && !p->training);
+  p->frozen = n->frozen || (!n->g->train.on && !p->training);
   p->batch = n->opts.batch = find_batch(n);
   for (unsigned i = 0; i < n->n_out; i++) {
     n->out_specs[i].n = sp_node_out_port(n, i)->flags & SP_PORT_LIST ? 0 : 1;
@@ -152,8 +152,8 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   int st;
   if (training && n->flow.trained) {
     p.max_parts = (uint32_t)n->g->opts.parts;
-    if (!p.max_parts && n->g->shard_tree) p.max_parts = SP_PARTS_MAX, p.part_bytes = n->g->opts.bucket;
-    p.shards = n->g->sharded && !n->g->opts.no_factors ? (uint32_t)n->g->opts.shards : 0;
+    if (!p.max_parts && n->g->shards.tree) p.max_parts = SP_PARTS_MAX, p.part_bytes = n->g->opts.bucket;
+    p.shards = n->g->shards.on && !n->g->opts.no_factors ? (uint32_t)n->g->opts.shards : 0;
   }
   if ((st = sp_node_ask_plan(n, &p, err))) return st;
   n->scratch = p.scratch_bytes;
@@ -239,21 +239,21 @@ int sp_graph_sort(sp_graph *g, sp_err *err) {
 
 /* ---- the graph ---- */
 static int find_source(sp_graph *g, sp_err *err) {
-  g->train_source = NULL;
+  g->train.source = NULL;
   for (size_t i = 0; i < g->n_nodes; i++) {
     sp_node *n = g->nodes[i];
     for (unsigned p = 0; p < n->n_in; p++)
       for (size_t k = 0; k < n->in[p].n; k++) {
         sp_node *s = n->in[p].v[k].node;
-        if (!s->source || s == g->train_source) continue;
-        if (g->train_source)
+        if (!s->source || s == g->train.source) continue;
+        if (g->train.source)
           return sp_fail(err, SP_E_UNSUPPORTED, "'%s' and '%s' both feed the graph; one source is possible",
-                         g->train_source->name, s->name);
-        g->train_source = s;
+                         g->train.source->name, s->name);
+        g->train.source = s;
       }
   }
-  for (size_t i = 0; i < g->n_nodes && !g->train_source; i++) /* a source alone, nothing after it */
-    if (g->nodes[i]->source) g->train_source = g->nodes[i];
+  for (size_t i = 0; i < g->n_nodes && !g->train.source; i++) /* a source alone, nothing after it */
+    if (g->nodes[i]->source) g->train.source = g->nodes[i];
   return SP_OK;
 }
 
@@ -285,7 +285,7 @@ int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
     if (sp_node_apart(n) || !(n->flow.backward || n->flow.needs_grad)) continue;
     if ((st = sp_node_take_inputs(n, err)) || (st = sp_node_replan(n, true, err))) return st;
   }
-  if (g->training && ((st = sp_graph_plan_optimizer(g, err)) || (st = sp_graph_plan_shards(g, err)))) return st;
+  if (g->train.on && ((st = sp_graph_plan_optimizer(g, err)) || (st = sp_graph_plan_shards(g, err)))) return st;
   if ((st = sp_graph_plan_caches(g, err))) return st;
   g->planned = true;
   return SP_OK;

@@ -125,7 +125,7 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
   *out = NULL;
   if (!g) return sp_nomem(err, sizeof *g, "a graph");
   g->env = env;
-  g->accumulate = g->micro = 1;
+  g->train.accumulate = g->train.micro = 1;
   g->host = env->host;
   int st = take_opts(g, opts, err);
   if (st || (st = check_opts(&g->opts, err)) || (st = open_places(g, err)) || (st = settle(g, err))) {
@@ -144,7 +144,7 @@ void sp_graph_free(sp_graph *g) {
   sp_queue_free(g->queue);
   free(g->nodes);
   free(g->topo);
-  free(g->losses.v);
+  free(g->train.losses.v);
   free(g->results.v);
   sp_strategy_free(g->strategy);
   sp_graph_free_reduce(g);

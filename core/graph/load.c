@@ -165,7 +165,7 @@ static int read_all(weight_file *f, sp_names *names, sp_err *err) {
 /* Averages that the file does not have begin again. */
 static int restart_averages(sp_graph *g, const sp_node *n, sp_names *names, sp_err *err) {
   if (n) return sp_graph_restart_averages(g, n, err);
-  return g->training && !sp_names_have(names, g->optimizer) ? sp_graph_restart_averages(g, NULL, err) : SP_OK;
+  return g->train.on && !sp_names_have(names, g->train.optimizer) ? sp_graph_restart_averages(g, NULL, err) : SP_OK;
 }
 
 int sp_graph_load(sp_graph *g, sp_node *n, const sp_load *from, sp_err *err) {

@@ -58,13 +58,16 @@ typedef struct sp_node_update {
   uint32_t averages; /* the first of its weights that are averages, from 1; 0: it keeps none */
 } sp_node_update;
 
-/* Who is trained and where gradients flow: all of it follows from the wires, in sp_graph_analyse. */
+/* Who is trained, where gradients flow, what caches need: all of it follows from the wires, in sp_graph_analyse and
+ * sp_graph_plan_caches. */
 typedef struct sp_node_flow {
   bool trained;    /* has weights that are trained */
   bool needs_grad; /* trained, or depends on a trained node through gradient ports */
   bool backward;   /* has a backward task */
   bool in_trained; /* see sp_graph_in_trained_part */
   bool inplace;    /* backward updates the weights itself, through dw_scale */
+  bool fills;      /* a cache is filled with what it, or a stage behind it, gives */
+  bool spared;     /* nobody needs it but what reads a cache */
 } sp_node_flow;
 
 struct sp_node {
@@ -95,8 +98,6 @@ struct sp_node {
   int n_live;
   sp_node_flow flow;
   sp_cache *cache; /* NULL: it is called in every step; see cache.c */
-  bool fills;      /* a cache is filled with what it, or a stage behind it, gives */
-  bool spared;     /* nobody needs it but what reads a cache */
 };
 
 typedef struct sp_strategy {
@@ -104,6 +105,28 @@ typedef struct sp_strategy {
   sp_lane_desc *lanes; /* copies */
   size_t n;
 } sp_strategy;
+
+/* What sp_graph_train was given. */
+typedef struct sp_training {
+  bool on; /* the graph is trained */
+  sp_refs losses;
+  sp_node *optimizer;
+  sp_node *source; /* of the steps; known once stages are planned, with or without training */
+  int accumulate;  /* passes of an update: of as many steps, or the shards of one */
+  int micro;       /* passes of a step: its shards on this rank, 1 without training */
+  int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
+  void *lr_arg;
+} sp_training;
+
+/* The stages that the graph adds itself where a step has several shards, of this rank or of others. */
+typedef struct sp_shard_stages {
+  bool on;
+  sp_node *keep, *sum; /* before and behind a pass */
+  sp_node *count;      /* behind the loss */
+  sp_node *tree;       /* adds what the ranks have; NULL: there is one rank */
+  sp_node *wire;       /* sums of gradients as bfloat16; NULL: as they are */
+  sp_node *scale;      /* of what apply() makes */
+} sp_shard_stages;
 
 struct sp_graph {
   sp_env *env;
@@ -123,28 +146,17 @@ struct sp_graph {
   size_t n_nodes, cap_nodes;
   sp_node **topo; /* n_nodes, producers first; by index where free */
   bool planned;   /* all stages, since the last wire */
-  bool training;
-  sp_refs losses, results;
-  sp_queue *queue; /* of the source of requests, NULL: there is none */
-  sp_node *optimizer;
-  int accumulate;                  /* passes of an update: of as many steps, or the shards of one */
-  int micro;                       /* passes of a step: its shards on this rank, 1 without training */
-  bool sharded;                    /* a step has several shards, of this rank or of others */
-  sp_node *shard_keep, *shard_sum; /* before and behind a pass; NULL where a step is one */
-  sp_node *shard_count;            /* behind the loss; likewise */
-  sp_node *shard_tree;             /* adds what the ranks have; NULL: there is one */
-  sp_node *shard_wire;             /* sums of gradients as bfloat16; NULL: as they are */
-  sp_node *shard_scale;            /* of what apply() makes; NULL where a step is one shard */
-  bool sliced;                     /* ranks have slices of what the optimizer keeps */
-  bool applied;                    /* apply() updates weights itself: the optimizer does not see them */
-  sp_reduce *reduce;               /* NULL: not yet, or one rank */
-  int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
-  void *lr_arg;
+  sp_training train;
+  sp_shard_stages shards;
+  sp_refs results;
+  sp_queue *queue;       /* of the source of requests, NULL: there is none */
+  bool sliced;           /* ranks have slices of what the optimizer keeps */
+  bool applied;          /* apply() updates weights itself: the optimizer does not see them */
+  sp_reduce *reduce;     /* NULL: not yet, or one rank */
   sp_strategy *strategy; /* of the programs that the loop and evaluations run; NULL: not given yet */
   bool default_lanes;    /* it is the one that follows from no strategy */
-  sp_node *train_source;
-  size_t n_programs; /* made of it, and not freed: while there are any, no stage, wire or strategy may change */
-  bool initialised;  /* weights */
+  size_t n_programs;     /* made of it, and not freed: while there are any, no stage, wire or strategy may change */
+  bool initialised;      /* weights */
   uint64_t allocations;
 };
 
@@ -185,7 +197,7 @@ bool sp_graph_is_result(const sp_graph *g, const sp_node *node, int port, int in
 /* What sees the trained weights, not what is wired: the optimizer, and what adds shards. */
 static inline bool sp_node_apart(const sp_node *node) { return node->optimizer || node->shards; }
 /* Passes that the host is behind when it collects one. */
-static inline int sp_graph_run_ahead(const sp_graph *g) { return g->opts.run_ahead * g->micro; }
+static inline int sp_graph_run_ahead(const sp_graph *g) { return g->opts.run_ahead * g->train.micro; }
 bool sp_node_changes(const sp_node *node);    /* training changes its weights or statistics */
 bool sp_node_trained_on(const sp_node *node); /* it is one of the losses that are minimised */
 /* The trained weights that an optimizer sees, and the statistics, each in order of construction: calls of next() with *at 0

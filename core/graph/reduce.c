@@ -17,7 +17,7 @@ static size_t rounded(size_t n, size_t unit) { return (n + unit - 1) / unit * un
 
 /* Slices begin where pieces do, and where the optimizer wants them to. */
 static size_t unit_of(const sp_graph *g, const sp_bucket *b) {
-  size_t unit = g->sliced && b->n_gradients ? g->optimizer->update.slice * sizeof(float) : ALIGN;
+  size_t unit = g->sliced && b->n_gradients ? g->train.optimizer->update.slice * sizeof(float) : ALIGN;
   while (unit % ALIGN) unit *= 2; /* which is a power of two */
   return unit;
 }
@@ -68,7 +68,7 @@ static void drop_empty(sp_reduce *x) {
 
 static int fill_buckets(sp_graph *g, sp_reduce *x, sp_err *err) {
   int st = fill_gradients(g, x, false, err);
-  bool alone = g->shard_wire || g->sliced; /* statistics go as they are, and all ranks want them */
+  bool alone = g->shards.wire || g->sliced; /* statistics go as they are, and all ranks want them */
   if (!st && alone && x->buckets[x->n - 1].n) st = new_bucket(x, err);
   for (int counts = 0; counts < 2 && !st; counts++)
     for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(g, &r);) {
@@ -289,7 +289,7 @@ static int make_memory(sp_graph *g, sp_reduce *x, sp_err *err) {
   if (g->sliced) x->room = (size_t)x->n_ranks << 12; /* sp_slices_gather() has it, too */
   int st = make_buckets(g, x, err);
   if (!st) st = take(x, x->room, &x->pieces, err);
-  if (!st && g->shard_wire) st = take(x, x->room / 2, &x->wire, err);
+  if (!st && g->shards.wire) st = take(x, x->room / 2, &x->wire, err);
   return st || !g->sliced ? st : sp_graph_slice(g, err);
 }
 
@@ -297,7 +297,7 @@ int sp_graph_reduce(sp_graph *g, sp_err *err) {
   const sp_rank_opts *o = sp_ranks_opts(g->env->ranks);
   if (g->reduce && g->reduce->failure.status) return *err = g->reduce->failure, err->status;
   if (g->reduce && g->reduce->slices) return sp_graph_slice(g, err); /* the optimizer may have been planned again */
-  if (g->reduce || o->ranks == 1 || !g->training) return SP_OK;
+  if (g->reduce || o->ranks == 1 || !g->train.on) return SP_OK;
   sp_reduce *x = g->reduce = sp_calloc(1, sizeof *x);
   if (!x) return sp_nomem(err, sizeof *x, "a reduction");
   *x = (sp_reduce){.ranks = g->env->ranks, .rank = o->rank, .n_ranks = o->ranks};
@@ -377,13 +377,13 @@ bool sp_reduce_owns(const sp_graph *g, const void *data) {
 
 uint64_t sp_reduce_bytes(const sp_graph *g) {
   size_t room = g->reduce ? g->reduce->room : 0;
-  return g->shard_wire ? room + room / 2 : room;
+  return g->shards.wire ? room + room / 2 : room;
 }
 
 /* ---- weights that are the same everywhere ---- */
-bool sp_graph_writes(const sp_graph *g) { return sp_ranks_opts(g->env->ranks)->rank == 0 || !g->training; }
+bool sp_graph_writes(const sp_graph *g) { return sp_ranks_opts(g->env->ranks)->rank == 0 || !g->train.on; }
 
-static bool is_shared(const sp_graph *g) { return g->training && sp_ranks_opts(g->env->ranks)->ranks > 1; }
+static bool is_shared(const sp_graph *g) { return g->train.on && sp_ranks_opts(g->env->ranks)->ranks > 1; }
 
 /* What ranks have slices of goes to all where rank 0 was given it. */
 static int is_given(sp_node *n, size_t i, uint8_t *given, sp_err *err) {
@@ -412,7 +412,7 @@ int sp_graph_share_weights(sp_graph *g, const sp_node *node, sp_err *err) {
   int st = SP_OK;
   for (size_t k = 0; is_shared(g) && k < g->n_nodes && !st; k++) {
     sp_node *n = g->nodes[k];
-    if (node && n != node && !(n->optimizer && g->optimizer->update.averages)) continue;
+    if (node && n != node && !(n->optimizer && g->train.optimizer->update.averages)) continue;
     for (size_t i = 0; i < n->params.n_weights && !st; i++) st = share_weight(n, i, err);
   }
   return st;

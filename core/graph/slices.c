@@ -7,7 +7,7 @@
 #include <string.h>
 
 bool sp_node_sliced(const sp_node *n, size_t i) {
-  return n->g->sliced && n == n->g->optimizer && n->params.weights[i].of;
+  return n->g->sliced && n == n->g->train.optimizer && n->params.weights[i].of;
 }
 
 const sp_extent *sp_graph_slice_of(const sp_graph *g, int rank, size_t trained) {
@@ -53,7 +53,7 @@ static int cut(sp_graph *g, const sp_weight_ref *r, size_t k, sp_err *err) {
 }
 
 static size_t blocks_of(const sp_graph *g, const sp_extent *s) {
-  int64_t each = g->optimizer->update.slice;
+  int64_t each = g->train.optimizer->update.slice;
   return (size_t)((s->n + each - 1) / each);
 }
 
@@ -107,7 +107,7 @@ static int check_planned(const sp_node *opt, const sp_plan *p, sp_err *err) {
 }
 
 static int plan_optimizer(sp_graph *g, sp_err *err) {
-  sp_node *opt = g->optimizer;
+  sp_node *opt = g->train.optimizer;
   sp_plan p = {.training = 1, .slices = 1};
   size_t k = 0;
   for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r); k++)

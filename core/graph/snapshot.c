@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUM "checksum" /* metadata: of all tensors and their names, whatever their order */
+#define SUM "checksum"               /* metadata: of all tensors and their names, whatever their order */
 #define META_SUM "checksum.metadata" /* of all other metadata, SUM among it; files of spcore before 0.16 have none */
 
 struct sp_snapshot {
@@ -42,7 +42,7 @@ static uint64_t sum_of_meta(const sp_meta *meta, size_t n) {
 static sp_node *taken_of(sp_node *n, size_t i, bool averages, size_t *k) {
   long at = averages ? sp_graph_average_of(n->g, n, i) : -1;
   *k = at < 0 ? i : (size_t)at;
-  return at < 0 ? n : n->g->optimizer;
+  return at < 0 ? n : n->g->train.optimizer;
 }
 
 static bool is_taken(const sp_node *n, unsigned what) {
@@ -186,10 +186,10 @@ static int check_meta(const sp_meta *meta, size_t n, const char *path, sp_err *e
   while (at < n && !is_sum(&meta[at], META_SUM)) at++;
   snprintf(hex, sizeof hex, "%016" PRIx64, sum_of_meta(meta, n));
   if (at == n || !strcmp(meta[at].value, hex)) return SP_OK;
-  return sp_fail(err, SP_E_FORMAT,
-                 "%s: damaged: its metadata has the checksum %s, not %s (who has changed it on purpose leaves '" META_SUM
-                 "' out)",
-                 path, hex, meta[at].value);
+  return sp_fail(
+      err, SP_E_FORMAT,
+      "%s: damaged: its metadata has the checksum %s, not %s (who has changed it on purpose leaves '" META_SUM "' out)",
+      path, hex, meta[at].value);
 }
 
 /* all: of a file that does not tell, whether all of it can be read. */

@@ -40,7 +40,7 @@ static int check_lane(const sp_graph *g, const sp_lane_desc *d, size_t i, const 
     return sp_fail(err, SP_E_RANGE, "lane '%s': extra %d is outside 0..64", p->name, p->extra);
   if (p->replicas < 0 || p->replicas > 64)
     return sp_fail(err, SP_E_RANGE, "lane '%s': replicas %d is outside 1..64", p->name, p->replicas);
-  if (p->replicas > 1 && g->training)
+  if (p->replicas > 1 && g->train.on)
     return sp_fail(
         err, SP_E_INVALID,
         "lane '%s': %d replicas in a graph that is trained: a step needs the weights of the one before; take "

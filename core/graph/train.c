@@ -71,25 +71,25 @@ static int add_shards(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   sp_node *loss = o->losses[0].node;
   bool part = own_shards(g) < g->opts.shards;
   int st = check_shards(g, o, err);
-  if (st || (st = add_shard_stage(g, "shard_sum", "shard_keep", true, part, &g->shard_keep, err)) ||
-      (st = add_shard_stage(g, "shard_sum", "shard_sum", false, part, &g->shard_sum, err)) ||
-      (st = add_shard_stage(g, "shard_count", "shard_count", false, false, &g->shard_count, err)))
+  if (st || (st = add_shard_stage(g, "shard_sum", "shard_keep", true, part, &g->shards.keep, err)) ||
+      (st = add_shard_stage(g, "shard_sum", "shard_sum", false, part, &g->shards.sum, err)) ||
+      (st = add_shard_stage(g, "shard_count", "shard_count", false, false, &g->shards.count, err)))
     return st;
-  st = sp_graph_wire(g, g->shard_count, 0, (sp_ref){loss, total_port(loss), 0}, err);
-  if (!st) st = sp_graph_add_own(g, "shard_scale", NULL, &(sp_node_opts){.name = "shard_scale"}, &g->shard_scale, err);
+  st = sp_graph_wire(g, g->shards.count, 0, (sp_ref){loss, total_port(loss), 0}, err);
+  if (!st) st = sp_graph_add_own(g, "shard_scale", NULL, &(sp_node_opts){.name = "shard_scale"}, &g->shards.scale, err);
   if (!st && part && g->opts.wire_bf16)
-    st = sp_graph_add_own(g, "shard_wire", NULL, &(sp_node_opts){.name = "shard_wire"}, &g->shard_wire, err);
+    st = sp_graph_add_own(g, "shard_wire", NULL, &(sp_node_opts){.name = "shard_wire"}, &g->shards.wire, err);
   if (!st && part)
-    st = sp_graph_add_own(g, "shard_tree", NULL, &(sp_node_opts){.name = "shard_tree"}, &g->shard_tree, err);
-  if (!st) g->accumulate = g->micro = own_shards(g);
-  g->sharded = !st;
+    st = sp_graph_add_own(g, "shard_tree", NULL, &(sp_node_opts){.name = "shard_tree"}, &g->shards.tree, err);
+  if (!st) g->train.accumulate = g->train.micro = own_shards(g);
+  g->shards.on = !st;
   return st;
 }
 
 int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   int st;
   if (g->n_programs) return sp_fail(err, SP_E_STATE, "train: the graph has run already");
-  if (g->training) return sp_fail(err, SP_E_STATE, "train: called twice");
+  if (g->train.on) return sp_fail(err, SP_E_STATE, "train: called twice");
   if (!o->n_losses) return sp_fail(err, SP_E_INVALID, "train: no loss is given");
   if (!o->optimizer || !o->optimizer->optimizer)
     return sp_fail(err, SP_E_INVALID, "train: '%s' is not an optimizer; take g.sgd{} or g.adamw{}",
@@ -109,22 +109,23 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
       if (o->losses[k].node == r.node)
         return sp_fail(err, SP_E_INVALID, "train: loss '%s' is given twice", r.node->name);
   }
-  if (!sp_grow(&g->losses.v, &g->losses.cap, o->n_losses, sizeof *g->losses.v)) return sp_nomem(err, 0, "losses");
-  memcpy(g->losses.v, o->losses, o->n_losses * sizeof *o->losses);
-  g->losses.n = o->n_losses;
-  g->optimizer = o->optimizer;
-  g->accumulate = o->accumulate ? o->accumulate : 1;
+  if (!sp_grow(&g->train.losses.v, &g->train.losses.cap, o->n_losses, sizeof *g->train.losses.v))
+    return sp_nomem(err, 0, "losses");
+  memcpy(g->train.losses.v, o->losses, o->n_losses * sizeof *o->losses);
+  g->train.losses.n = o->n_losses;
+  g->train.optimizer = o->optimizer;
+  g->train.accumulate = o->accumulate ? o->accumulate : 1;
   g->opts.optimizer_shards |= o->optimizer_shards;
   if (sp_ranks_opts(g->env->ranks)->ranks > 1 || g->opts.shards > 1)
     if ((st = add_shards(g, o, err))) return st;
-  g->lr = o->lr;
-  g->lr_arg = o->lr_arg;
-  g->training = true;
+  g->train.lr = o->lr;
+  g->train.lr_arg = o->lr_arg;
+  g->train.on = true;
   g->planned = false;
   for (size_t i = 0; i < g->n_nodes; i++)
     if (!g->nodes[i]->planned && !sp_node_apart(g->nodes[i])) return SP_OK; /* analysed when all is wired */
   st = sp_graph_analyse(g, err);
-  g->training = !st;
+  g->train.on = !st;
   return st;
 }
 
@@ -135,13 +136,13 @@ static bool has_weight(const sp_node *n, uint32_t flag) {
 }
 
 bool sp_node_changes(const sp_node *n) {
-  return n->g->training &&
+  return n->g->train.on &&
          (n->flow.trained || sp_node_apart(n) || (!n->frozen && !n->source && has_weight(n, SP_WEIGHT_STATE)));
 }
 
 bool sp_node_trained_on(const sp_node *n) {
-  for (size_t i = 0; i < n->g->losses.n; i++)
-    if (n->g->losses.v[i].node == n) return true;
+  for (size_t i = 0; i < n->g->train.losses.n; i++)
+    if (n->g->train.losses.v[i].node == n) return true;
   return false;
 }
 
@@ -151,7 +152,7 @@ static void mark_forward(sp_graph *g) {
     sp_node *n = g->topo[t];
     n->flow.trained = n->flow.needs_grad = n->flow.in_trained = false;
     if (n->source) continue;
-    n->flow.trained = g->training && !n->frozen && !sp_node_apart(n) && has_weight(n, SP_WEIGHT_TRAINED);
+    n->flow.trained = g->train.on && !n->frozen && !sp_node_apart(n) && has_weight(n, SP_WEIGHT_TRAINED);
     n->flow.needs_grad = n->flow.trained;
     n->flow.in_trained = sp_node_apart(n) || sp_node_changes(n);
     for (unsigned i = 0; i < n->n_in; i++)
@@ -198,7 +199,7 @@ int sp_graph_analyse(sp_graph *g, sp_err *err) {
   mark_forward(g);
   for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->flow.backward = g->nodes[i]->flow.inplace = false;
   g->applied = false;
-  return g->training ? mark_backward(g, err) : SP_OK;
+  return g->train.on ? mark_backward(g, err) : SP_OK;
 }
 
 /* ---- what the optimizer sees ---- */
@@ -246,7 +247,7 @@ bool sp_graph_has_factors(const sp_graph *g) {
   return false;
 }
 
-bool sp_graph_restores(const sp_graph *g) { return g->training && g->optimizer->update.restores; }
+bool sp_graph_restores(const sp_graph *g) { return g->train.on && g->train.optimizer->update.restores; }
 
 static bool keeps_of_weights(const sp_node *opt) {
   for (size_t i = 0; i < opt->params.n_weights; i++)
@@ -256,7 +257,7 @@ static bool keeps_of_weights(const sp_node *opt) {
 
 /* Where ranks are to share what it keeps. */
 static int slice_optimizer(sp_graph *g, sp_err *err) {
-  const sp_node *opt = g->optimizer;
+  const sp_node *opt = g->train.optimizer;
   const sp_rank_opts *o = sp_ranks_opts(g->env->ranks);
   g->sliced = false;
   if (!g->opts.optimizer_shards || o->ranks == 1) return SP_OK;
@@ -274,7 +275,7 @@ static int slice_optimizer(sp_graph *g, sp_err *err) {
  * and not summed over steps is left to the stages themselves, where those can do it while the gradient is at hand: it
  * saves a buffer as large as the weights, and a pass over it. Where steps have shards, those are weights of apply(). The outcome of this choice depends on the graph alone. */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
-  sp_node *opt = g->optimizer;
+  sp_node *opt = g->train.optimizer;
   int st;
   for (int pass = 0; pass < 2; pass++) {
     if ((st = list_weights(g, sp_graph_next_trained, "weights to train", &opt->in_specs[0], err))) return st;
@@ -282,26 +283,26 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
         (st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
       return st;
     if ((st = sp_node_replan(opt, true, err))) return st;
-    if (pass || !opt->update.plain_sgd || (g->accumulate != 1 && !g->sharded)) return slice_optimizer(g, err);
-    g->applied = g->sharded && sp_graph_has_factors(g);
+    if (pass || !opt->update.plain_sgd || (g->train.accumulate != 1 && !g->shards.on)) return slice_optimizer(g, err);
+    g->applied = g->shards.on && sp_graph_has_factors(g);
     for (size_t i = 0; i < g->n_nodes; i++)
       g->nodes[i]->flow.inplace =
-          !g->sharded && g->nodes[i]->flow.trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
+          !g->shards.on && g->nodes[i]->flow.trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
   }
   return SP_OK;
 }
 
 int sp_graph_plan_shards(sp_graph *g, sp_err *err) {
-  sp_node *both[] = {g->shard_keep, g->shard_sum};
+  sp_node *both[] = {g->shards.keep, g->shards.sum};
   int st = SP_OK;
-  for (size_t i = 0; g->shard_sum && i < SP_ARRAY(both) && !st; i++) {
+  for (size_t i = 0; g->shards.sum && i < SP_ARRAY(both) && !st; i++) {
     if (i) st = list_weights(g, sp_graph_next_summed, "weights to train", &both[i]->in_specs[0], err);
     if (!st) st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &both[i]->in_specs[1], err);
     if (!st) st = sp_node_replan(both[i], true, err);
   }
-  if (!st && g->shard_count) st = sp_node_take_inputs(g->shard_count, err);
-  if (!st && g->shard_count) st = sp_node_replan(g->shard_count, true, err);
-  if (!st && g->shard_scale) st = sp_node_replan(g->shard_scale, true, err);
-  if (!st && g->shard_wire) st = sp_node_replan(g->shard_wire, true, err);
-  return st || !g->shard_tree ? st : sp_node_replan(g->shard_tree, true, err);
+  if (!st && g->shards.count) st = sp_node_take_inputs(g->shards.count, err);
+  if (!st && g->shards.count) st = sp_node_replan(g->shards.count, true, err);
+  if (!st && g->shards.scale) st = sp_node_replan(g->shards.scale, true, err);
+  if (!st && g->shards.wire) st = sp_node_replan(g->shards.wire, true, err);
+  return st || !g->shards.tree ? st : sp_node_replan(g->shards.tree, true, err);
 }

@@ -172,16 +172,16 @@ int sp_graph_init_weights(sp_graph *g, sp_err *err) {
     if (n->params.n_weights && !all) st = sp_node_init_weights(n, torch ? &mt : NULL, err);
   }
   g->initialised = !st;
-  bool resumed = sp_graph_averages(g) && g->optimizer->params.loaded[g->optimizer->update.averages - 1];
+  bool resumed = sp_graph_averages(g) && g->train.optimizer->params.loaded[g->train.optimizer->update.averages - 1];
   return st || resumed ? st : sp_graph_restart_averages(g, NULL, err);
 }
 
 /* ---- averages that the optimizer keeps ---- */
 
-bool sp_graph_averages(const sp_graph *g) { return g->training && g->optimizer->update.averages; }
+bool sp_graph_averages(const sp_graph *g) { return g->train.on && g->train.optimizer->update.averages; }
 
 long sp_graph_average_of(const sp_graph *g, const sp_node *node, size_t i) {
-  long at = sp_graph_averages(g) ? (long)g->optimizer->update.averages - 1 : 0;
+  long at = sp_graph_averages(g) ? (long)g->train.optimizer->update.averages - 1 : 0;
   if (!sp_graph_averages(g)) return -1;
   for (sp_weight_ref r = {0}; sp_graph_next_trained(g, &r); at++)
     if (r.node == node && r.i == i) return at;
@@ -189,7 +189,7 @@ long sp_graph_average_of(const sp_graph *g, const sp_node *node, size_t i) {
 }
 
 int sp_graph_restart_averages(sp_graph *g, const sp_node *node, sp_err *err) {
-  sp_node *opt = g->optimizer;
+  sp_node *opt = g->train.optimizer;
   int st = SP_OK;
   if (!sp_graph_averages(g) || !g->initialised) return SP_OK;
   size_t at = opt->update.averages - 1;
@@ -213,7 +213,7 @@ static int swap_bytes(sp_place *a, char *at, sp_place *b, char *with, size_t byt
 
 /* Of a weight that ranks have slices of each changes its own, and has those of the others from them. */
 int sp_graph_swap_averages(sp_graph *g, sp_err *err) {
-  sp_node *opt = g->optimizer;
+  sp_node *opt = g->train.optimizer;
   size_t most = 1, k = 0;
   int st = SP_OK;
   if (!sp_graph_averages(g)) return SP_OK;
@@ -234,7 +234,7 @@ int sp_graph_swap_averages(sp_graph *g, sp_err *err) {
 
 /* The last weights of the optimizer become what the statistics are now. Nothing is in flight. */
 int sp_graph_keep_statistics(sp_graph *g, sp_err *err) {
-  sp_node *opt = g->optimizer;
+  sp_node *opt = g->train.optimizer;
   int st = SP_OK;
   size_t at;
   if (!sp_graph_restores(g)) return SP_OK;

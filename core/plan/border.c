@@ -52,7 +52,7 @@ static const sp_lane *lane_of(const sp_planner *w, const sp_node *n) {
 static const sp_node *reader_of(const sp_planner *w, const sp_node *n, int port, int index, bool cpu) {
   const sp_graph *g = w->p->g;
   const sp_node *found = NULL;
-  if (n == w->p->stand_in) n = g->train_source; /* wires name the one it stands in for */
+  if (n == w->p->stand_in) n = g->train.source; /* wires name the one it stands in for */
   for (size_t j = 0; j < g->n_nodes; j++)
     for (unsigned i = 0; i < g->nodes[j]->n_in; i++)
       for (size_t k = 0; k < g->nodes[j]->in[i].n; k++) {

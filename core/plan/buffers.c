@@ -43,7 +43,7 @@ static char *tensor_name(const sp_node *n, int port, uint32_t k, const char *pre
 static bool is_wanted(const sp_planner *w, sp_node *n, unsigned o, uint32_t k) {
   const sp_program *p = w->p;
   const sp_port *port = sp_node_out_port(n, o);
-  sp_node *wired = n == p->stand_in ? p->g->train_source : n; /* wires name the one it stands in for */
+  sp_node *wired = n == p->stand_in ? p->g->train.source : n; /* wires name the one it stands in for */
   bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL && !p->sharded);
   bool spare = port->flags & SP_PORT_OPTIONAL || !sp_program_calls(p, n);
   return shown || !spare || sp_ref_is_read(p->g, (sp_ref){wired, (int)o, (int)k}, p->fills);
@@ -58,7 +58,7 @@ static int output_buffer(sp_planner *w, sp_node *n, unsigned o, uint32_t k, sp_e
   w->act[n->index][sp_node_flat(n, (int)o, (int)k)] = r;
   p->bufs[r].at = n->source && !p->g->border ? SP_AT_PINNED : n->on_cpu ? SP_AT_CPU : SP_AT_MAIN;
   /* written by every k-th step, looked at behind each: no step may find another's place */
-  p->bufs[r].ring = n->optimizer && p->g->accumulate > 1 && !p->g->border;
+  p->bufs[r].ring = n->optimizer && p->g->train.accumulate > 1 && !p->g->border;
   return SP_OK;
 }
 
@@ -110,7 +110,7 @@ static int carry_buffer(sp_planner *w, const sp_node *n, sp_err *err) {
 
 /* The totals of a step's shards, and what they come to, stay from one pass to the next. */
 static void keep_totals(sp_planner *w, const sp_node *n) {
-  if (n != w->p->g->shard_count && n != w->p->g->shard_scale) return;
+  if (n != w->p->g->shards.count && n != w->p->g->shards.scale) return;
   sp_buf *b = &w->p->bufs[w->act[n->index][0]];
   b->slots = 1;
   b->group = 0;

@@ -29,7 +29,7 @@ static void put_op(const sp_program *p, const sp_ops *ops, const sp_op *op, sp_s
 static void put_caches(const sp_program *p, sp_sb *out) {
   for (size_t i = 0; i < p->g->n_nodes; i++) {
     const sp_node *n = p->g->nodes[i];
-    if (n->cache && !n->spared)
+    if (n->cache && !n->flow.spared)
       sp_sb_putf(out, "cache %s: %" PRIu64 " x %" PRIu64 " bytes, %s\n", n->name, p->length,
                  sp_cache_bytes(n, p->source) / p->length, sp_cache_words[n->opts.cache]);
   }

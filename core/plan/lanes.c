@@ -109,20 +109,20 @@ static bool has_one_bucket(const sp_reduce *r) {
 /* All that ranks give to each other is in one lane, which no strategy has: its order is the same on all of them. */
 static int comm_lane(sp_planner *w, int update, sp_err *err) {
   sp_program *p = w->p;
-  if (p->stand_in || !p->g->shard_tree || !sp_program_has(p, p->g->shard_tree)) return SP_OK;
+  if (p->stand_in || !p->g->shards.tree || !sp_program_has(p, p->g->shards.tree)) return SP_OK;
   int delay = p->lanes[update].props.delay;
   int st = add_lane(w, &(sp_lane_props){.name = "comm", .delay = delay, .priority = SP_PRIORITY_COMM}, &p->g->main,
                     &w->comm_lane, err);
-  set_lanes(w, p->g->shard_tree, SP_PART_ALL, w->comm_lane);
-  if (p->g->shard_wire) set_lanes(w, p->g->shard_wire, SP_PART_ALL, w->comm_lane);
-  if (p->g->shard_scale) set_lanes(w, p->g->shard_scale, SP_PART_ALL, w->comm_lane);
+  set_lanes(w, p->g->shards.tree, SP_PART_ALL, w->comm_lane);
+  if (p->g->shards.wire) set_lanes(w, p->g->shards.wire, SP_PART_ALL, w->comm_lane);
+  if (p->g->shards.scale) set_lanes(w, p->g->shards.scale, SP_PART_ALL, w->comm_lane);
   /* Where ranks have a shard each what these give is for that lane: the other one need not be cut in two for them. */
-  if (p->micro == 1) set_lanes(w, p->g->shard_sum, SP_PART_ALL, w->comm_lane);
-  if (p->micro == 1) set_lanes(w, p->g->shard_count, SP_PART_ALL, w->comm_lane);
+  if (p->micro == 1) set_lanes(w, p->g->shards.sum, SP_PART_ALL, w->comm_lane);
+  if (p->micro == 1) set_lanes(w, p->g->shards.count, SP_PART_ALL, w->comm_lane);
   /* What updates those weights alone that no apply() makes follows their gradients there, beside the calls of apply(). Of several
    * buckets each would wait for the last. */
-  if (p->g->applied && forward_lane(w, p->g->optimizer) == update && has_one_bucket(p->g->reduce))
-    set_lanes(w, p->g->optimizer, SP_PART_ALL, w->comm_lane);
+  if (p->g->applied && forward_lane(w, p->g->train.optimizer) == update && has_one_bucket(p->g->reduce))
+    set_lanes(w, p->g->train.optimizer, SP_PART_ALL, w->comm_lane);
   return st;
 }
 

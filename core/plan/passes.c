@@ -131,7 +131,7 @@ static int pass(sp_planner *w, sp_task_kind kind, sp_node *n, bool gives, bool *
 
 int sp_planner_forward(sp_planner *w, sp_node *n, bool *written, sp_err *err) {
   if (!sp_program_calls(w->p, n)) return cache_call(w, n, n->cache->get, "cached", SP_WRITE, err);
-  bool gives = sp_node_trained_on(n) && w->p->training && w->p->g->training;
+  bool gives = sp_node_trained_on(n) && w->p->training && w->p->g->train.on;
   sp_task *t;
   int st = pass(w, SP_TASK_FORWARD, n, gives, written, &t, err);
   return st || !w->p->fills || !n->cache ? st : cache_call(w, n, n->cache->put, "keep", SP_READ, err);
@@ -200,7 +200,7 @@ int sp_planner_apply(sp_planner *w, sp_node *n, uint32_t part, sp_err *err) {
     for (int all = 0; all < 2 && !st && (f->forward || f->part <= part); all++)
       st = sp_task_access(t, sp_planner_factor(w, n, i, all), SP_READ, err);
   }
-  t->scale_buf = w->act[w->p->g->shard_scale->index][0];
+  t->scale_buf = w->act[w->p->g->shards.scale->index][0];
   if (!st) st = sp_task_access(t, t->scale_buf, SP_READ, err);
   w->part = 0;
   return st ? st : sp_task_access(t, w->self[n->index], SP_READ | SP_WRITE, err);

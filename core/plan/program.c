@@ -8,23 +8,23 @@
 /* Nothing is there to do where nothing is trained, or kept from one pass to the next. */
 static bool has_shards(const sp_program *p, const sp_node *n) {
   const sp_graph *g = p->g;
-  if (n == g->shard_keep) return n->in_specs[1].n && p->micro > 1;
-  if (n == g->shard_scale) return sp_graph_has_factors(g);
-  return n != g->shard_sum || n->in_specs[0].n || n->in_specs[1].n;
+  if (n == g->shards.keep) return n->in_specs[1].n && p->micro > 1;
+  if (n == g->shards.scale) return sp_graph_has_factors(g);
+  return n != g->shards.sum || n->in_specs[0].n || n->in_specs[1].n;
 }
 
 bool sp_program_has(const sp_program *p, const sp_node *n) {
   if (n->source) return n == p->source;
-  if (p->fills) return n->fills;
-  if (n->spared) return false;
+  if (p->fills) return n->flow.fills;
+  if (n->flow.spared) return false;
   if (n->shards && !has_shards(p, n)) return false;
-  return !(sp_node_apart(n) && (!p->training || !p->g->training));
+  return !(sp_node_apart(n) && (!p->training || !p->g->train.on));
 }
 
 bool sp_program_calls(const sp_program *p, const sp_node *n) { return sp_program_has(p, n) && (p->fills || !n->cache); }
 
 sp_node *sp_program_producer(const sp_program *p, sp_node *n) {
-  return p->stand_in && n == p->g->train_source ? p->stand_in : n;
+  return p->stand_in && n == p->g->train.source ? p->stand_in : n;
 }
 
 size_t sp_program_streams(const sp_program *p) {
@@ -34,8 +34,8 @@ size_t sp_program_streams(const sp_program *p) {
 }
 
 bool sp_call_takes_lr(const sp_program *p, const sp_node *n, sp_task_kind kind) {
-  if (!p->training || !p->g->training) return false;
-  return (kind == SP_TASK_BACKWARD && n->flow.inplace) || (n == p->g->shard_scale && p->g->applied);
+  if (!p->training || !p->g->train.on) return false;
+  return (kind == SP_TASK_BACKWARD && n->flow.inplace) || (n == p->g->shards.scale && p->g->applied);
 }
 
 const sp_place *sp_program_place(const sp_program *p, const sp_buf *b) {
@@ -181,7 +181,7 @@ static int derive_once(sp_program *p, bool rounded, sp_err *err) {
 
 /* Graphs hold addresses: one serves every step that finds the same slots and the same place between updates. 0: too many. */
 static int phases(const sp_program *p) {
-  int64_t all = p->g->training && p->training ? p->g->accumulate : 1;
+  int64_t all = p->g->train.on && p->training ? p->g->train.accumulate : 1;
   for (size_t i = 0; i < p->n_lanes && all <= SP_PHASES_MAX; i++)
     all = all / sp_gcd((int)all, p->lanes[i].props.replicas) * p->lanes[i].props.replicas;
   for (size_t i = 0; i < p->n_bufs && all <= SP_PHASES_MAX; i++)
@@ -195,7 +195,7 @@ static int too_many_graphs(sp_program *p, sp_err *err) {
         err, SP_E_RANGE,
         "capture: more than %d graphs would be needed for all combinations of slots and of the steps between "
         "updates (%s = %d); use smaller delays, or --capture auto or off",
-        SP_PHASES_MAX, p->sharded ? "shards" : "accumulate", p->g->accumulate);
+        SP_PHASES_MAX, p->sharded ? "shards" : "accumulate", p->g->train.accumulate);
   sp_log(SP_LOG_WARN, "capture: more than %d graphs would be needed; calls are made one by one", SP_PHASES_MAX);
   p->capture = SP_CAPTURE_OFF;
   return SP_OK;
@@ -239,7 +239,7 @@ static int find_length(sp_program *p, sp_err *err) {
   sp_node *s = p->source;
   if (!s) return SP_OK;
   if (s->inst->type->flags & SP_STAGE_REQUESTS)
-    return p->g->training
+    return p->g->train.on
                ? sp_fail(err, SP_E_INVALID, "stage '%s': a graph that is trained reads data, not requests", s->name)
                : SP_OK;
   if (!s->length) return sp_fail(err, SP_E_DATA, "stage '%s' has no samples", s->name);
@@ -308,11 +308,11 @@ static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
 static int plan_sums(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
   const sp_graph *g = p->g;
-  bool updates = p->training && g->training && g->optimizer->in_specs[0].n;
+  bool updates = p->training && g->train.on && g->train.optimizer->in_specs[0].n;
   int st = SP_OK;
   if (w->comm_lane >= 0) st = sp_planner_reduce_rest(w, err);
-  else if (p->sharded && sp_program_has(p, g->shard_sum)) st = sp_planner_sum(w, NULL, err);
-  if (!st && w->comm_lane < 0 && g->shard_scale && sp_program_has(p, g->shard_scale)) st = sp_planner_scale(w, err);
+  else if (p->sharded && sp_program_has(p, g->shards.sum)) st = sp_planner_sum(w, NULL, err);
+  if (!st && w->comm_lane < 0 && g->shards.scale && sp_program_has(p, g->shards.scale)) st = sp_planner_scale(w, err);
   if (!st) st = sp_planner_ends(w, updates, err);
   if (!st && updates && g->sliced) st = sp_planner_survey(w, err);
   if (!st && updates) st = sp_planner_update(w, w->updates - 1, err);
@@ -325,11 +325,11 @@ static int plan_sums(sp_planner *w, sp_err *err) {
 static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
   sp_program *p = w->p;
   sp_graph *g = p->g;
-  int st = p->sharded && sp_program_has(p, g->shard_keep) ? sp_planner_keep(w, err) : SP_OK;
+  int st = p->sharded && sp_program_has(p, g->shards.keep) ? sp_planner_keep(w, err) : SP_OK;
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     /* a stand-in comes where the source itself would, before all that read it */
     sp_node *n = sp_program_producer(p, g->topo[i]);
-    bool again = g->topo[i] == p->stand_in && p->stand_in != g->train_source;
+    bool again = g->topo[i] == p->stand_in && p->stand_in != g->train.source;
     if (again || !sp_program_has(p, n) || sp_node_apart(n)) continue;
     w->every = sp_planner_replicas(w, n);
     for (w->phase = 0; w->phase < w->every && !st; w->phase++)
@@ -395,9 +395,9 @@ int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, const sp_st
   const sp_program what = {.g = g,
                            .training = !stand_in,
                            .stand_in = stand_in,
-                           .source = stand_in ? stand_in : g->train_source,
-                           .micro = stand_in ? 1 : g->micro,
-                           .sharded = !stand_in && g->sharded,
+                           .source = stand_in ? stand_in : g->train.source,
+                           .micro = stand_in ? 1 : g->train.micro,
+                           .sharded = !stand_in && g->shards.on,
                            .capture = (sp_capture)g->opts.capture};
   return new_program(out, &what, stand_in ? NULL : strategy, err);
 }

@@ -90,7 +90,7 @@ static int gather_totals(sp_planner *w, sp_err *err) {
 
 /* ---- a bucket ---- */
 /* It goes as bfloat16, as which it lies in memory of its own on the way. */
-static bool is_half(const sp_planner *w, const sp_bucket *b) { return w->p->g->shard_wire && b->n_gradients; }
+static bool is_half(const sp_planner *w, const sp_bucket *b) { return w->p->g->shards.wire && b->n_gradients; }
 
 /* What the communicator moves of a bucket: all of its pieces, of so many bytes each. */
 static char *moved(const sp_planner *w, const sp_bucket *b, size_t *each) {
@@ -123,7 +123,7 @@ static int convert(sp_planner *w, size_t k, bool back, sp_err *err) {
   int64_t n = (int64_t)((own ? b->each : b->bytes) / sizeof(float));
   sp_spec wide = {.dtype = SP_F32, .ndim = 1, .shape = {n}}, half = {.dtype = SP_BF16, .ndim = 1, .shape = {n}};
   sp_task *t;
-  int st = new_task(w, w->p->g->shard_wire, back ? "unpack" : "pack", k, &t, err);
+  int st = new_task(w, w->p->g->shards.wire, back ? "unpack" : "pack", k, &t, err);
   if (st || (st = put_one(t, 0, back ? &half : &wide, back ? wire : from, -1, err))) return st;
   if (back && (st = put_totals(w, t, 1, err))) return st;
   if ((st = put_one(t, 2, back ? &wide : &half, back ? from : wire, -1, err))) return st;
@@ -159,7 +159,7 @@ static int add(sp_planner *w, size_t k, sp_err *err) {
   sp_spec sums = {.dtype = pieces.dtype, .ndim = 1, .shape = {n}};
   sp_spec means = {.dtype = SP_F32, .ndim = 1, .shape = {each - n}};
   sp_task *t;
-  int st = new_task(w, w->p->g->shard_tree, "add", k, &t, err);
+  int st = new_task(w, w->p->g->shards.tree, "add", k, &t, err);
   if (st || (st = put_one(t, 0, &pieces, r->pieces, -1, err)) || (st = put_totals(w, t, 1, err)) ||
       (st = put_one(t, 2, &sums, own, -1, err)))
     return st;
@@ -206,9 +206,9 @@ int sp_planner_reduce_rows(sp_planner *w, sp_err *err) {
 int sp_planner_reduce(sp_planner *w, sp_err *err) {
   const sp_graph *g = w->p->g;
   int st = sp_planner_buf(w, sp_text("pieces of all ranks"), 0, 0, 1, 0, &w->pieces, err);
-  if (!st && g->shard_wire) st = sp_planner_buf(w, sp_text("gradients as bfloat16"), 0, 0, 1, 0, &w->wire, err);
+  if (!st && g->shards.wire) st = sp_planner_buf(w, sp_text("gradients as bfloat16"), 0, 0, 1, 0, &w->wire, err);
   if (!st) st = gather_totals(w, err);
-  if (!st && g->shard_scale && sp_program_has(w->p, g->shard_scale)) st = sp_planner_scale(w, err);
+  if (!st && g->shards.scale && sp_program_has(w->p, g->shards.scale)) st = sp_planner_scale(w, err);
   return st;
 }
 
@@ -293,7 +293,7 @@ int sp_planner_survey(sp_planner *w, sp_err *err) {
   size_t each = r->sums * sizeof(double);
   sp_task *t;
   int own, st;
-  if (!w->p->g->optimizer->inst->type->survey) return SP_OK;
+  if (!w->p->g->train.optimizer->inst->type->survey) return SP_OK;
   if ((st = sp_planner_buf(w, sp_text("sums of slices"), each, SP_BUF_SAVED, 1, 0, &own, err)) ||
       (st = sp_planner_buf(w, sp_text("sums of the slices of all ranks"), each * (size_t)r->n_ranks, SP_BUF_SAVED, 1, 0,
                            &w->sums, err)) ||

@@ -117,8 +117,8 @@ int sp_planner_task(sp_planner *w, sp_task_kind kind, sp_node *n, char *name, in
 }
 
 void sp_planner_at_end(const sp_planner *w, sp_task *t) {
-  t->every = w->p->g->accumulate;
-  t->phase = w->p->g->accumulate - 1;
+  t->every = w->p->g->train.accumulate;
+  t->phase = w->p->g->train.accumulate - 1;
   t->always = w->p->sharded;
 }
 

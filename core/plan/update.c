@@ -86,7 +86,7 @@ static int shards_call(sp_planner *w, sp_node *n, sp_task **t, sp_err *err) {
 }
 
 int sp_planner_keep(sp_planner *w, sp_err *err) {
-  sp_node *n = w->p->g->shard_keep;
+  sp_node *n = w->p->g->shards.keep;
   sp_task *t;
   int st = shards_call(w, n, &t, err);
   if (st) return st;
@@ -98,16 +98,16 @@ int sp_planner_keep(sp_planner *w, sp_err *err) {
 
 int sp_planner_count(sp_planner *w, sp_err *err) {
   sp_task *t;
-  int st = shards_call(w, w->p->g->shard_count, &t, err);
+  int st = shards_call(w, w->p->g->shards.count, &t, err);
   if (!st) st = sp_planner_inputs(w, t, err);
   if (!st) st = sp_planner_outputs(w, t, 0, SP_READ | SP_WRITE, err);
   if (!st) sp_task_no_weights(t);
-  w->totals = w->act[w->p->g->shard_count->index][0];
+  w->totals = w->act[w->p->g->shards.count->index][0];
   return st;
 }
 
 int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err) {
-  sp_node *n = w->p->g->shard_sum;
+  sp_node *n = w->p->g->shards.sum;
   sp_task *t;
   int st = shards_call(w, n, &t, err);
   if (st) return st;
@@ -115,14 +115,14 @@ int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err) {
   st = put_summed(w, t, b, err);
   sp_task_begin_list(t, 1, n->in_specs[1].n);
   if (!st) st = put_statistics(w, t, b, err);
-  if (!st) st = sp_task_totals(t, 2, w->act[w->p->g->shard_count->index][0], w->p->micro, err);
+  if (!st) st = sp_task_totals(t, 2, w->act[w->p->g->shards.count->index][0], w->p->micro, err);
   sp_task_no_weights(t);
   return st;
 }
 
 int sp_planner_scale(sp_planner *w, sp_err *err) {
   sp_task *t;
-  int st = sp_planner_call(w, SP_TASK_FORWARD, w->p->g->shard_scale, &t, err);
+  int st = sp_planner_call(w, SP_TASK_FORWARD, w->p->g->shards.scale, &t, err);
   if (st) return st;
   sp_planner_at_end(w, t);
   st = sp_task_totals(t, 0, w->totals, w->p->g->opts.shards, err);
@@ -134,7 +134,7 @@ int sp_planner_scale(sp_planner *w, sp_err *err) {
 /* ---- the optimizer ---- */
 /* What the optimizer keeps; of what ranks have slices of this one's. */
 static int put_kept(sp_planner *w, sp_task *t, bool data, sp_err *err) {
-  const sp_node *opt = w->p->g->optimizer;
+  const sp_node *opt = w->p->g->train.optimizer;
   int st = SP_OK;
   for (size_t i = 0; i < opt->params.n_weights && !st; i++) {
     bool sliced = sp_node_sliced(opt, i);
@@ -147,7 +147,7 @@ static int put_kept(sp_planner *w, sp_task *t, bool data, sp_err *err) {
 /* A call of the optimizer: gradients, weights, statistics and what it keeps. */
 static int optimizer_call(sp_planner *w, sp_task_kind kind, int mode, sp_task **out, sp_err *err) {
   sp_graph *g = w->p->g;
-  sp_node *opt = g->optimizer;
+  sp_node *opt = g->train.optimizer;
   sp_task *t;
   int st = sp_planner_call(w, kind, opt, &t, err);
   if (st) return st;
@@ -179,7 +179,7 @@ static int update_call(sp_planner *w, sp_err *err) {
   sp_task *t;
   int st = optimizer_call(w, SP_TASK_UPDATE, SP_READ | SP_WRITE, &t, err);
   if (!st && sp_graph_restores(w->p->g)) {
-    sp_task_begin_list(t, 1, w->p->g->optimizer->in_specs[1].n);
+    sp_task_begin_list(t, 1, w->p->g->train.optimizer->in_specs[1].n);
     st = put_statistics(w, t, NULL, err);
   }
   if (!st) st = sp_planner_outputs(w, t, 1, t->part ? SP_READ | SP_WRITE : SP_WRITE, err);
@@ -192,7 +192,7 @@ static int update_call(sp_planner *w, sp_err *err) {
 static uint32_t count_updates(const sp_planner *w) {
   const sp_graph *g = w->p->g;
   uint32_t n = 0;
-  if (w->comm_lane < 0 || g->sliced || !g->optimizer->update.separate) return 1;
+  if (w->comm_lane < 0 || g->sliced || !g->train.optimizer->update.separate) return 1;
   while (n < g->reduce->n && g->reduce->buckets[n].n_gradients) n++;
   return n ? n : 1;
 }
@@ -222,7 +222,7 @@ int sp_planner_ends(sp_planner *w, bool updates, sp_err *err) {
 }
 
 int sp_planner_look(sp_planner *w, sp_err *err) {
-  sp_node *opt = w->p->g->optimizer;
+  sp_node *opt = w->p->g->train.optimizer;
   sp_task *t;
   int st = sp_planner_call(w, SP_TASK_LOOK, opt, &t, err);
   if (st) return st;

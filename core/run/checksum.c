@@ -119,7 +119,7 @@ static int name_spared(sp_machine *m, sp_err *err) {
   if (!m->g->opts.checksums || m->p->fills) return SP_OK;
   for (size_t i = 0; i < m->g->n_nodes; i++) {
     const sp_node *n = m->g->nodes[i];
-    for (unsigned o = 0; n->spared && o < n->n_out; o++)
+    for (unsigned o = 0; n->flow.spared && o < n->n_out; o++)
       for (uint32_t k = 0; k < n->out_specs[o].n && !st; k++) st = add_absent(m, output_name(n, o, k), err);
   }
   return st;

@@ -32,7 +32,7 @@ void sp_collect_suspect(const sp_loop *l, sp_err *err) {
 }
 
 static bool updates(const sp_loop *l, uint64_t step) {
-  return step % (uint64_t)l->m->g->accumulate == (uint64_t)l->m->g->accumulate - 1;
+  return step % (uint64_t)l->m->g->train.accumulate == (uint64_t)l->m->g->train.accumulate - 1;
 }
 
 /* What a stage says of its data is a failure of this step, the optimizer's words behind those of others, whose gradients it
@@ -117,7 +117,7 @@ int sp_collect(sp_loop *l, uint64_t step, sp_err *err) {
   if (l->end != UINT64_MAX) l->result.of = step_of(l, l->end - l->first) * m->stride;
   if ((known->n || m->shards) && (st = collect_metrics(l, step, known, &told, err))) return st;
   collect_hashes(l, step);
-  if (m->p->training && m->g->training) {
+  if (m->p->training && m->g->train.on) {
     l->result.updated = updates(l, step);
     if (l->result.updated) l->lr = known->lr;
     l->result.lr = l->lr;

@@ -18,7 +18,7 @@
 static sp_unit *training(const sp_engine *e) { return e->n ? &e->units[0] : NULL; }
 
 /* Passes of a step: loops count passes, who calls the engine steps. */
-static uint64_t micro(const sp_engine *e) { return (uint64_t)e->g->micro; }
+static uint64_t micro(const sp_engine *e) { return (uint64_t)e->g->train.micro; }
 static uint64_t run_ahead(const sp_engine *e) { return (uint64_t)sp_graph_run_ahead(e->g); }
 
 int sp_engine_new_pool(sp_engine *e, sp_err *err) {
@@ -76,7 +76,7 @@ sp_graph_opts sp_engine_options(const sp_engine *e) {
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static int check_stand_in(const sp_graph *g, const sp_node *s, sp_err *err) {
-  const sp_node *t = g->train_source;
+  const sp_node *t = g->train.source;
   char a[128], b[128];
   if (!s->source) return sp_fail(err, SP_E_INVALID, "evaluate: '%s' is not a source", s->name);
   if (!t) return sp_fail(err, SP_E_INVALID, "evaluate: the graph has no source that '%s' could stand in for", s->name);
@@ -136,7 +136,7 @@ static int add_evaluations(sp_engine *e, sp_err *err) {
   for (size_t i = 0; i < e->g->n_nodes && !st; i++) {
     sp_node *n = e->g->nodes[i];
     sp_err ignored;
-    if (n->source && n != e->g->train_source && !check_stand_in(e->g, n, &ignored)) st = add_unit(e, n, err);
+    if (n->source && n != e->g->train.source && !check_stand_in(e->g, n, &ignored)) st = add_unit(e, n, err);
   }
   return st;
 }
@@ -252,12 +252,12 @@ int sp_engine_program(sp_engine *e, const sp_program **p, const sp_ops **ops, sp
 /* Other ranks have other bytes, so it is none of what they compare. */
 static void describe_shares(const sp_graph *g, sp_sb *out) {
   uint64_t own = 0, all = 0;
-  for (size_t i = 0; i < g->optimizer->params.n_weights; i++) {
-    own += sp_node_weight_bytes(g->optimizer, i);
-    all += (uint64_t)sp_spec_bytes(&g->optimizer->params.weights[i].spec);
+  for (size_t i = 0; i < g->train.optimizer->params.n_weights; i++) {
+    own += sp_node_weight_bytes(g->train.optimizer, i);
+    all += (uint64_t)sp_spec_bytes(&g->train.optimizer->params.weights[i].spec);
   }
   sp_sb_putf(out, "optimizer shards: rank %d keeps %" PRIu64 " of %" PRIu64 " bytes of '%s'\n", g->reduce->rank, own,
-             all, g->optimizer->name);
+             all, g->train.optimizer->name);
 }
 
 int sp_engine_describe(sp_engine *e, sp_sb *out, sp_err *err) {
@@ -310,15 +310,15 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   if (e->failed) return sp_fail(err, SP_E_STATE, "the graph has failed before: %s", e->failure.msg);
   int st = sp_engine_build(e, err);
   if (st) return st;
-  uint64_t first = e->units[0].loop.next, k = (uint64_t)e->g->accumulate;
+  uint64_t first = e->units[0].loop.next, k = (uint64_t)e->g->train.accumulate;
   if (e->sought && first % k)
     return sp_fail(err, SP_E_RANGE,
                    "step %" PRIu64 " is no place to begin: with accumulate = %d the gradients of the %" PRIu64
                    " step(s) before it would be missing; take a multiple",
-                   first, e->g->accumulate, first % k);
+                   first, e->g->train.accumulate, first % k);
   if (n > UINT64_MAX / 4096) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", n);
   bool cut;
-  if (sp_engine_fill(e, e->g->train_source, true, &cut, err)) return halt(e, err);
+  if (sp_engine_fill(e, e->g->train.source, true, &cut, err)) return halt(e, err);
   if ((st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(&e->units[0].loop, first, n * micro(e), err)))
     return st;
   if (cut) sp_loop_cut(&e->units[0].loop, first);
@@ -373,7 +373,7 @@ int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {
   if (!e->n || !e->units[0].loop.running) return SP_OK;
   const sp_loop *l = &e->units[0].loop;
   bool cut; /* weights may have been loaded since */
-  if (l->delivered < l->end && sp_engine_fill(e, e->g->train_source, false, &cut, err)) return halt(e, err);
+  if (l->delivered < l->end && sp_engine_fill(e, e->g->train.source, false, &cut, err)) return halt(e, err);
   if (sp_loop_next(&e->units[0].loop, res, err) || compare_replicas(e, *res, err)) return halt(e, err);
   return SP_OK;
 }

@@ -11,7 +11,7 @@ static void tell(const sp_engine *e, const sp_node *source) {
   if (sp_ranks_opts(e->g->env->ranks)->rank) return;
   for (size_t i = 0; i < e->g->n_nodes; i++) {
     const sp_node *n = e->g->nodes[i];
-    if (!n->cache || n->spared) continue;
+    if (!n->cache || n->flow.spared) continue;
     sp_log(SP_LOG_INFO, "filling the cache of '%s' from '%s': %" PRIu64 " samples, %.1f MiB %s", n->name, source->name,
            source->length, (double)sp_cache_bytes(n, source) / 0x1p20, where[n->opts.cache]);
   }

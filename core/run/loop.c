@@ -7,7 +7,7 @@
 void sp_loop_init(sp_loop *l, sp_machine *m) { *l = (sp_loop){.m = m, .lr = NAN}; }
 
 int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
-  const sp_node *opt = l->m->g->optimizer;
+  const sp_node *opt = l->m->g->train.optimizer;
   if (l->running) return sp_fail(err, SP_E_STATE, "a loop is under way already");
   if (sp_machine_refresh(l->m, err)) return err->status;
   l->first = l->next = l->tick = l->delivered = first;
@@ -18,7 +18,7 @@ int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
   l->running = true;
   l->lr_step = 0;
   l->open = 0;
-  if (l->m->g->training && isnan(l->lr)) { /* what is told until the first update */
+  if (l->m->g->train.on && isnan(l->lr)) { /* what is told until the first update */
     int i = sp_params_find_live(opt->inst->type->params, "lr", NULL);
     if (i >= 0) l->lr = (double)opt->live[i];
   }

@@ -211,7 +211,7 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
   memcpy(c->t, t->proto, t->n_t * sizeof *c->t);
   for (size_t i = 0; i < t->n_lists; i++) c->lists[i] = (sp_list){.n = t->lists[i].n, .t = c->t + t->offset[i]};
   c->io = (sp_io){.size = sizeof c->io,
-                  .training = m->p->training && g->training && changes_when_training(n),
+                  .training = m->p->training && g->train.on && changes_when_training(n),
                   .n_in = n->n_in,
                   .n_out = n->n_out,
                   .n_weights = (uint32_t)n->params.n_weights,
@@ -411,7 +411,7 @@ static int make_feed(sp_machine *m, sp_err *err) {
   const sp_reduce *r = sp_machine_shares(m);
   uint32_t own = (uint32_t)p->micro, ranks = r ? (uint32_t)r->n_ranks : 1, first = r ? (uint32_t)r->rank * own : 0;
   if (sp_sampler_share(&m->sampler, first, own, own * ranks, err)) return sp_prefix(err, "stage '%s'", s->name);
-  m->sampler.refill = p->fills && s == m->g->train_source && !s->opts.no_shuffle;
+  m->sampler.refill = p->fills && s == m->g->train.source && !s->opts.no_shuffle;
   sp_sampler_feed(&m->sampler, &m->feed);
   return SP_OK;
 }

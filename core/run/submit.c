@@ -20,13 +20,14 @@ static uint64_t step_of(const sp_loop *l, uint64_t pass) { return sp_machine_ste
 static int step_lr(sp_loop *l, uint64_t step, double *lr, sp_err *err) {
   sp_graph *g = l->m->g;
   double *kept = &l->m->known[slot(l, step)].lr;
-  int i = sp_params_find_live(g->optimizer->inst->type->params, "lr", NULL), st;
+  int i = sp_params_find_live(g->train.optimizer->inst->type->params, "lr", NULL), st;
   if (l->lr_step != step + 1) {
-    *kept = i >= 0 ? (double)g->optimizer->live[i] : NAN;
-    if (g->lr) {
-      if ((st = g->lr(g->lr_arg, step_of(l, step), kept, err))) return st;
-      if (i < 0) return sp_fail(err, SP_E_INVALID, "optimizer '%s' has no learning rate to set", g->optimizer->name);
-      if ((st = sp_node_set_live(g->optimizer, "lr", *kept, err)))
+    *kept = i >= 0 ? (double)g->train.optimizer->live[i] : NAN;
+    if (g->train.lr) {
+      if ((st = g->train.lr(g->train.lr_arg, step_of(l, step), kept, err))) return st;
+      if (i < 0)
+        return sp_fail(err, SP_E_INVALID, "optimizer '%s' has no learning rate to set", g->train.optimizer->name);
+      if ((st = sp_node_set_live(g->train.optimizer, "lr", *kept, err)))
         return sp_prefix(err, "step %" PRIu64, step_of(l, step));
     }
     l->lr_step = step + 1;
@@ -42,15 +43,15 @@ static void fill_block(const sp_loop *l, const sp_task *t, uint64_t step, sp_ste
                      .epoch = m->feed.steps ? step / m->feed.steps : 0,
                      .key = n->key,
                      .n = n->batched || n->shards ? m->known[slot(l, step)].n : (uint32_t)n->opts.batch,
-                     .training = m->p->training && m->g->training,
-                     .loss_scale = m->p->sharded ? 1.0f : 1.0f / (float)m->g->accumulate,
+                     .training = m->p->training && m->g->train.on,
+                     .loss_scale = m->p->sharded ? 1.0f : 1.0f / (float)m->g->train.accumulate,
                      .batch = m->p->sharded ? (uint32_t)m->batch : 0,
                      .shard = (uint32_t)(step % (uint64_t)m->p->micro)};
   memcpy(block->live, n->live, sizeof block->live);
 }
 
 static bool wants_lr(const sp_loop *l, const sp_task *t) {
-  return l->m->p->training && l->m->g->training && t->node &&
+  return l->m->p->training && l->m->g->train.on && t->node &&
          (t->node->optimizer || sp_call_takes_lr(l->m->p, t->node, t->kind));
 }
 
@@ -61,7 +62,7 @@ static int keep(sp_loop *l, const sp_task *t, uint64_t step, const sp_err *err) 
 static int fill_call(sp_loop *l, const sp_task *t, sp_call *c, uint64_t step, sp_err *err) {
   double lr = NAN;
   sp_call_fill(c, step, l->m->known[slot(l, step)].n);
-  c->io.dw_acc = !l->m->p->sharded && step % (uint64_t)l->m->g->accumulate != 0;
+  c->io.dw_acc = !l->m->p->sharded && step % (uint64_t)l->m->g->train.accumulate != 0;
   if (l->m->p->lanes[t->lane].block >= 0) return SP_OK; /* its block is filled for the whole lane */
   if (wants_lr(l, t)) {
     if (step_lr(l, step, &lr, err)) return keep(l, t, step, err);

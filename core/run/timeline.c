@@ -28,8 +28,8 @@ static bool on_main(const sp_machine *m, int lane) { return m->p->lanes[lane].pl
 /* "decoder", "backward"; "image", "copy"; "host", "fill(train)" */
 static bool name_task(const sp_task *t, bool host, sp_trace_task *out) {
   const char *dot = host ? strchr(t->name, '.') : strrchr(t->name, '.');
-  bool comm = t->node && (t->node == t->node->g->shard_tree ||
-                          t->node == t->node->g->shard_wire); /* "comm.add[1]", as what is around it */
+  bool comm = t->node && (t->node == t->node->g->shards.tree ||
+                          t->node == t->node->g->shards.wire); /* "comm.add[1]", as what is around it */
   const char *of = t->node && !comm    ? t->node->name
                    : t->moves && !host ? t->moves->name
                                        : NULL,

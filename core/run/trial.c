@@ -68,8 +68,8 @@ static int restore_weights(const sp_trial *t, sp_graph *g, sp_err *err) {
 /* ---- begin and end ----------------------------------------------------------------------------------------------- */
 
 static void set_quiet(sp_trial *t, sp_graph *g, bool quiet) {
-  if (quiet) t->lr = g->lr, t->trace = g->opts.trace;
-  g->lr = quiet ? NULL : t->lr;
+  if (quiet) t->lr = g->train.lr, t->trace = g->opts.trace;
+  g->train.lr = quiet ? NULL : t->lr;
   g->opts.trace = quiet ? NULL : t->trace;
 }
 
@@ -98,7 +98,7 @@ int sp_trial_begin(sp_engine *e, sp_err *err) {
   uint64_t allocations = g->allocations;
   int st = sp_engine_plan(e, err);
   if (!st && !g->initialised) st = sp_graph_init_weights(g, err);
-  if (st || (st = sp_engine_fill(e, g->train_source, true, &cut, err))) return st; /* what was filled stays */
+  if (st || (st = sp_engine_fill(e, g->train.source, true, &cut, err))) return st; /* what was filled stays */
   sp_trial *t = sp_calloc(1, sizeof *t);
   if (!t) return sp_nomem(err, sizeof *t, "a trial");
   t->initialised = initialised;
@@ -231,7 +231,7 @@ static uint64_t steps_before(const candidate *c) {
 
 /* Steps may be seen complete in bunches: of all replicas, or between two updates. */
 static uint64_t bunch(const sp_graph *g, const sp_program *p) {
-  int n = g->training ? g->accumulate : 1;
+  int n = g->train.on ? g->train.accumulate : 1;
   for (size_t i = 0; i < p->n_tasks && n < 1024; i++) n = n / sp_gcd(n, p->tasks[i].every) * p->tasks[i].every;
   return (uint64_t)n;
 }

@@ -35,7 +35,7 @@ static void free_unit(unit *u) {
 /* The k-th source that training does not read, or NULL: k 0 is training itself. */
 static sp_node *stand_in(const sp_graph *g, lua_Integer k) {
   for (size_t i = 0; i < g->n_nodes && k > 0; i++)
-    if (g->nodes[i]->source && g->nodes[i] != g->train_source && --k == 0) return g->nodes[i];
+    if (g->nodes[i]->source && g->nodes[i] != g->train.source && --k == 0) return g->nodes[i];
   return NULL;
 }
 
