@@ -10,7 +10,7 @@
 
 #include <spcore/rng.h>
 
-#include "graph/init.h"
+#include "params/params.h"
 
 #define GUARD 256
 #define OUTSIDE (1u << 18)    /* bytes, at least, on both sides of a block's pages that nobody may touch */

@@ -205,7 +205,7 @@ static void *alloc_rows(sp_node *n, size_t bytes, sp_err *err) {
   void *rows = NULL;
   sp_ctx_holder h;
   snprintf(what, sizeof what, "the cache of '%.60s'", n->name);
-  n->g->allocations++;
+  n->g->store.allocations++;
   int st = pinned ? place->type->alloc(sp_ctx_for(&h, what, err), place->dev, SP_MEM_PINNED, bytes, &rows)
                   : sp_place_alloc(place, bytes, what, &rows, err);
   if (!st) return rows;

@@ -1,61 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * complete.c - what stages say of their outputs, weights and memory: one by one as they are wired, and the whole graph. */
 #include "graph/model.h"
-#include "graph/reduce.h"
+#include "params/params.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- one stage ---- */
-static int keep_weights(sp_node *n, const sp_plan *p, sp_err *err) {
-  if (n->params.weights) { /* planned before: the storage stands, so must the list */
-    bool same = p->n_weights == n->params.n_weights;
-    for (size_t i = 0; same && i < n->params.n_weights; i++)
-      same = !strcmp(n->params.weights[i].name, p->weights[i].name) &&
-             sp_spec_equal(&n->params.weights[i].spec, &p->weights[i].spec);
-    for (size_t i = 0; same && i < n->params.n_weights; i++)
-      n->params.weights[i].part = p->weights[i].part, n->params.weights[i].flags = p->weights[i].flags,
-      n->params.weights[i].of = p->weights[i].of;
-    if (same) return SP_OK;
-    for (size_t i = 0; n->params.loaded && i < n->params.n_weights; i++)
-      if (n->params.loaded[i])
-        return sp_fail(err, SP_E_STATE,
-                       "stage '%s' has other weights since those of a file were loaded: load them after all its "
-                       "inputs are wired",
-                       n->name);
-    sp_node_drop_weights(n);
-  }
-  n->params.n_weights = p->n_weights;
-  if (!p->n_weights) return SP_OK;
-  n->params.weights = sp_calloc(p->n_weights, sizeof *n->params.weights);
-  if (!n->params.weights) {
-    n->params.n_weights = 0;
-    return sp_nomem(err, p->n_weights * sizeof *n->params.weights, "the list of weights");
-  }
-  for (uint32_t i = 0; i < p->n_weights; i++) {
-    n->params.weights[i] = p->weights[i];
-    n->params.weights[i].name = sp_strdup(p->weights[i].name);
-    if (!n->params.weights[i].name) {
-      sp_node_drop_weights(n);
-      return sp_nomem(err, 64, "a name");
-    }
-  }
-  return SP_OK;
-}
-
-static int keep_factors(sp_node *n, const sp_plan *p, sp_err *err) {
-  size_t bytes = p->n_factors * sizeof *n->params.factors;
-  if (n->params.n_factors == p->n_factors && (!bytes || !memcmp(n->params.factors, p->factors, bytes)))
-    return SP_OK; /* rows stand */
-  sp_node_drop_factors(n);
-  n->params.factors = sp_calloc(p->n_factors + 1, sizeof *n->params.factors);
-  if (!n->params.factors) return sp_nomem(err, bytes, "factors");
-  n->params.n_factors = p->n_factors;
-  memcpy(n->params.factors, p->factors, bytes);
-  return SP_OK;
-}
-
 static int keep_attrs(sp_node *n, const sp_plan *p, sp_err *err) {
   for (size_t i = 0; i < n->n_attrs; i++) {
     free((char *)n->attrs[i].name);
@@ -150,7 +102,7 @@ int sp_node_ask_plan(sp_node *n, sp_plan *p, sp_err *err) {
 int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   sp_plan p = {.training = training};
   int st;
-  if (training && n->flow.trained) {
+  if (training && n->params.trained) {
     p.max_parts = (uint32_t)n->g->opts.parts;
     if (!p.max_parts && n->g->shards.tree) p.max_parts = SP_PARTS_MAX, p.part_bytes = n->g->opts.bucket;
     p.shards = n->g->shards.on && !n->g->opts.no_factors ? (uint32_t)n->g->opts.shards : 0;
@@ -158,21 +110,11 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   if ((st = sp_node_ask_plan(n, &p, err))) return st;
   n->scratch = p.scratch_bytes;
   n->saved = p.saved_bytes;
-  if (n->params.const_bytes != p.const_bytes) {
-    sp_place_free(sp_node_place(n), n->params.consts);
-    n->params.consts = NULL;
-    n->params.const_bytes = p.const_bytes;
-  }
   n->n_parts = p.n_parts;
   n->length = p.length;
-  n->update.plain_sgd = p.inplace;
-  n->update.restores = p.restores;
-  n->update.averages = p.averages;
-  n->update.slice = p.slice;
-  n->update.separate = p.separate;
   n->stepless = p.stepless;
   if (n->inst->type->flags & SP_STAGE_REQUESTS && (st = open_queue(n, p.request_max, err))) return st;
-  if ((st = keep_weights(n, &p, err)) || (st = keep_factors(n, &p, err)) || (st = keep_attrs(n, &p, err))) return st;
+  if ((st = sp_weights_keep(&n->params, &p, err)) || (st = keep_attrs(n, &p, err))) return st;
   n->planned = true;
   return SP_OK;
 }

@@ -2,7 +2,7 @@
  * graph.c - a graph as a whole: its device, its options, its memory. */
 #include "device/cpu.h"
 #include "graph/model.h"
-#include "graph/reduce.h"
+#include "params/params.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,23 +10,11 @@
 
 /* ---- memory ---- */
 void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err) {
-  void *p = sp_calloc(n ? n : 1, size);
-  if (!p) sp_nomem(err, n * size, what);
-  g->allocations++;
-  return p;
+  return sp_store_zalloc(&g->store, n, size, what, err);
 }
 
 void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err) {
-  void *p;
-  if (sp_place_alloc(place, bytes, what, &p, err)) {
-    if (err->status == SP_E_NOMEM && place == &g->main && g->border) {
-      size_t len = strlen(err->msg);
-      snprintf(err->msg + len, sizeof err->msg - len, "; take a smaller --batch or --depth");
-    }
-    return NULL;
-  }
-  g->allocations++;
-  return p;
+  return sp_store_alloc(&g->store, place, bytes, what, err);
 }
 
 /* ---- the graph ---- */
@@ -120,6 +108,19 @@ static int take_opts(sp_graph *g, const sp_graph_opts *opts, sp_err *err) {
   return g->device && g->init && (g->comm || !comm) ? SP_OK : sp_nomem(err, 64, "a graph");
 }
 
+static void fill_store(sp_graph *g) {
+  const sp_graph_opts *o = &g->opts;
+  g->store = (sp_store){.env = g->env,
+                        .main = &g->main,
+                        .border = g->border,
+                        .device = o->device,
+                        .comm = o->comm,
+                        .seed = o->seed,
+                        .torch = !strcmp(o->init, "torch"),
+                        .shards = o->shards,
+                        .bucket = o->bucket};
+}
+
 int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err *err) {
   sp_graph *g = sp_calloc(1, sizeof *g);
   *out = NULL;
@@ -132,6 +133,7 @@ int sp_graph_new(sp_graph **out, sp_env *env, const sp_graph_opts *opts, sp_err 
     sp_graph_free(g);
     return st;
   }
+  fill_store(g);
   *out = g;
   return SP_OK;
 }
@@ -147,7 +149,7 @@ void sp_graph_free(sp_graph *g) {
   free(g->train.losses.v);
   free(g->results.v);
   sp_strategy_free(g->strategy);
-  sp_graph_free_reduce(g);
+  sp_store_free(&g->store);
   sp_place_close(&g->cpu);
   sp_place_close(&g->main);
   free(g->device);
@@ -155,6 +157,8 @@ void sp_graph_free(sp_graph *g) {
   free(g->comm);
   free(g);
 }
+
+sp_store *sp_graph_store(sp_graph *g) { return &g->store; }
 
 const sp_graph_opts *sp_graph_options(const sp_graph *g) { return &g->opts; }
 

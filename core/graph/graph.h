@@ -5,6 +5,7 @@
 
 #include "host/env.h"
 #include "host/trace.h"
+#include "params/params.h"
 
 typedef struct sp_graph sp_graph;
 typedef struct sp_node sp_node;
@@ -160,60 +161,10 @@ typedef struct sp_lane_desc {
 } sp_lane_desc;
 int sp_graph_strategy(sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);
 
-/* ---- weights (weights.c): nothing is in flight ---- */
-/* A file and how its names are to be understood; sp_params_fill of sp_load_params makes it of what a script says. */
-typedef struct sp_pair {
-  const char *ours, *file; /* "features.0.0" is "conv_stem" in the file: whole components that names begin with */
-} sp_pair;
-typedef struct sp_dialect {
-  const char *name;
-  sp_structs names; /* of sp_pair: of those that fit the longest counts */
-} sp_dialect;
-typedef struct sp_load {
-  const char *file;    /* or the folder of a run: its weights.safetensors */
-  const char *prefix;  /* only entries that begin with it are looked at, and "backbone.0.weight" is "0.weight" */
-  int32_t tried;       /* where names do not fit as they are: the prefixes of wrappers, if one of them fits */
-  sp_structs ignore;   /* of const char *: globs; such entries, behind the prefix, are not there */
-  sp_structs head;     /* the same of those that a notice says to be left out, where no weight has their name */
-  sp_structs names;    /* of sp_pair: the file's names */
-  sp_structs dialects; /* of sp_dialect: tried where our names do not fit, if there are no `names` */
-} sp_load;
-extern const sp_param sp_load_params[];
-
-/* Loads what the node needs from a file by name: "NODE.0.weight", or "0.weight" where those under the node's name do not fit
- * or are not there. Missing, unexpected and mis-shaped entries are all listed in the message. Before or after the first
- * step. NULL: all nodes, of whose weights every one must be there and nothing else. */
+/* ---- parameters ---- */
+sp_store *sp_graph_store(sp_graph *g); /* of all its stages, see params.h */
+const sp_weights *sp_node_params(const sp_node *node);
+/* sp_store_load of one stage, whose inputs are wired, or (NULL) of all. Before or after the first step. */
 int sp_graph_load(sp_graph *g, sp_node *node, const sp_load *from, sp_err *err);
-
-/* The optimizer keeps moving averages of the trained weights (known once the stages are planned). */
-bool sp_graph_averages(const sp_graph *g);
-/* They and the weights change places; the same again ends that. */
-int sp_graph_swap_averages(sp_graph *g, sp_err *err);
-
-/* ---- a copy of them (snapshot.c), which can be written while the graph goes on, on a thread of its own */
-typedef struct sp_snapshot sp_snapshot;
-enum {
-  SP_SAVE_OPTIMIZER = 1u << 0, /* its moments too */
-  SP_SAVE_AVERAGES = 1u << 1   /* the averages that it keeps, where there are such, in the place of the weights */
-};
-/* Weights and statistics of all nodes, in host memory, `what`: SP_SAVE_ bits, for a file whose format `path` names, with
- * entries of metadata: text in UTF-8. */
-int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, unsigned what, const char *path, const sp_meta *meta,
-                      size_t n_meta, sp_err *err);
-/* Of ranks whose business files are not: what the one that takes it needs of them. */
-int sp_graph_join_snapshot(sp_graph *g, unsigned what, sp_err *err);
-int sp_snapshot_write(const sp_snapshot *s, const char *path, sp_err *err); /* replaces the file as a whole */
-void sp_snapshot_free(sp_snapshot *s);
-/* Whether the tensors of an open file are those that were written, where its metadata tells. */
-int sp_snapshot_check(const sp_format_type *type, void *file, const char *path, sp_err *err);
-/* Reads all of a file; fails where it is damaged. Then `each` is called for every entry of its metadata. */
-int sp_snapshot_examine(sp_registry *reg, const char *path, void (*each)(void *arg, const char *key, const char *value),
-                        void *arg, sp_err *err);
-/* Takes and writes one. */
-int sp_graph_save(sp_graph *g, const char *path, unsigned what, sp_err *err);
-/* One weight by name ("0.weight"), copied out in row-major order; for scripts and tests. */
-int sp_node_weight(sp_node *node, const char *name, sp_spec *spec, void *dst, size_t bytes, sp_err *err);
-size_t sp_node_n_weights(const sp_node *node);
-const sp_weight *sp_node_weight_at(const sp_node *node, size_t i);
 
 #endif

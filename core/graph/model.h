@@ -9,9 +9,7 @@
 
 #include "graph/graph.h"
 #include "device/place.h"
-
-struct sp_mt19937;
-typedef struct sp_reduce sp_reduce;
+#include "params/params.h"
 
 typedef struct sp_refs {
   sp_ref *v;
@@ -34,38 +32,12 @@ typedef struct sp_cache {
   size_t n, cap;
 } sp_cache;
 
-/* The parameters of a stage: what plan() said of them, and the memory that holds them from the first program on. */
-typedef struct sp_node_params {
-  sp_weight *weights; /* copies; names are owned */
-  size_t n_weights;
-  sp_factor *factors; /* copies */
-  size_t n_factors;
-  size_t const_bytes;
-  sp_tensor *w, *dw; /* [n_weights] data NULL until needed */
-  sp_tensor *rows;   /* [n_factors] of all shards of a step; NULL until needed */
-  void *consts;      /* what prepare() makes of weights; NULL until needed */
-  bool stale;        /* it has yet to make it, of the weights that are there now */
-  bool *loaded;      /* [n_weights] came from a file */
-  void **whole;      /* [n_weights] of which ranks have slices: what rank 0 was given, in host memory, until all have
-                        theirs; NULL: nothing */
-} sp_node_params;
-
-/* What plan() of an optimizer said. */
-typedef struct sp_node_update {
-  bool plain_sgd, restores;
-  bool separate;     /* its update may be made in several calls */
-  uint32_t slice;    /* where slices may begin; 0: it takes none */
-  uint32_t averages; /* the first of its weights that are averages, from 1; 0: it keeps none */
-} sp_node_update;
-
 /* Who is trained, where gradients flow, what caches need: all of it follows from the wires, in sp_graph_analyse and
  * sp_graph_plan_caches. */
 typedef struct sp_node_flow {
-  bool trained;    /* has weights that are trained */
   bool needs_grad; /* trained, or depends on a trained node through gradient ports */
   bool backward;   /* has a backward task */
   bool in_trained; /* see sp_graph_in_trained_part */
-  bool inplace;    /* backward updates the weights itself, through dw_scale */
   bool fills;      /* a cache is filled with what it, or a stage behind it, gives */
   bool spared;     /* nobody needs it but what reads a cache */
 } sp_node_flow;
@@ -87,13 +59,12 @@ struct sp_node {
   bool batched; /* shape[0] is N, which comes from the source */
   sp_speclist *in_specs, *out_specs;
   size_t scratch, saved;
-  sp_node_params params;
-  uint32_t n_parts; /* calls of its backward in a step */
+  sp_weights params; /* index, name and place are the stage's */
+  uint32_t n_parts;  /* calls of its backward in a step */
   sp_attr *attrs;
   size_t n_attrs;
-  uint64_t length;       /* of a source: samples */
-  sp_node_update update; /* of an optimizer */
-  bool stepless;         /* plan() said that calls read neither step nor ids */
+  uint64_t length; /* of a source: samples */
+  bool stepless;   /* plan() said that calls read neither step nor ids */
   float live[SP_MAX_LIVE];
   int n_live;
   sp_node_flow flow;
@@ -146,18 +117,14 @@ struct sp_graph {
   size_t n_nodes, cap_nodes;
   sp_node **topo; /* n_nodes, producers first; by index where free */
   bool planned;   /* all stages, since the last wire */
+  sp_store store; /* the parameters of all stages */
   sp_training train;
   sp_shard_stages shards;
   sp_refs results;
   sp_queue *queue;       /* of the source of requests, NULL: there is none */
-  bool sliced;           /* ranks have slices of what the optimizer keeps */
-  bool applied;          /* apply() updates weights itself: the optimizer does not see them */
-  sp_reduce *reduce;     /* NULL: not yet, or one rank */
   sp_strategy *strategy; /* of the programs that the loop and evaluations run; NULL: not given yet */
   bool default_lanes;    /* it is the one that follows from no strategy */
   size_t n_programs;     /* made of it, and not freed: while there are any, no stage, wire or strategy may change */
-  bool initialised;      /* weights */
-  uint64_t allocations;
 };
 
 /* complete.c */
@@ -200,22 +167,11 @@ static inline bool sp_node_apart(const sp_node *node) { return node->optimizer |
 static inline int sp_graph_run_ahead(const sp_graph *g) { return g->opts.run_ahead * g->train.micro; }
 bool sp_node_changes(const sp_node *node);    /* training changes its weights or statistics */
 bool sp_node_trained_on(const sp_node *node); /* it is one of the losses that are minimised */
-/* The trained weights that an optimizer sees, and the statistics, each in order of construction: calls of next() with *at 0
- * at first; false when there are no more. */
-typedef struct sp_weight_ref {
-  sp_node *node;
-  size_t i;
-} sp_weight_ref;
-bool sp_graph_next_trained(const sp_graph *g, sp_weight_ref *at);
-bool sp_graph_next_summed(const sp_graph *g,
-                          sp_weight_ref *at);     /* trained weights whose gradients are added over shards */
-bool sp_node_sums(const sp_node *node, size_t i); /* it is one of those */
-bool sp_graph_has_factors(const sp_graph *g);
-bool sp_graph_next_statistic(const sp_graph *g, sp_weight_ref *at);
 int sp_graph_analyse(sp_graph *g, sp_err *err);
-bool sp_graph_restores(const sp_graph *g); /* the optimizer may put statistics back */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
 int sp_graph_plan_shards(sp_graph *g, sp_err *err); /* behind the optimizer; nothing where a step is one */
+/* sp_store_reduce, and the plan of an optimizer that has slices. Collective. */
+int sp_graph_reduce(sp_graph *g, sp_err *err);
 
 /* strategy.c: lanes that are checked against the graph, of which it changes nothing else than what follows from its wires */
 int sp_strategy_new(sp_strategy **out, sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);
@@ -235,27 +191,5 @@ sp_table *sp_cache_table(sp_node *node, const sp_node *source, sp_err *err);
 bool sp_graph_filled(const sp_graph *g, const sp_node *source);
 void sp_graph_set_filled(sp_graph *g, const sp_node *source);
 void sp_graph_drop_filled(sp_graph *g, const sp_node *node); /* whose weights have changed; NULL: all */
-
-/* weights.c */
-int sp_node_lists(sp_node *node, sp_err *err);   /* w and dw, of which each has its memory later */
-int sp_node_storage(sp_node *node, sp_err *err); /* and what memory they lack */
-/* A weight in its order in memory, from host memory; of what ranks have slices of the whole, too. */
-int sp_node_put_weight(sp_node *node, size_t i, const void *src, sp_err *err);
-/* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. Of one that ranks have slices of
- * the whole: collective. */
-int sp_node_get_weight(sp_node *node, size_t i, const void **data, void **owned, sp_err *err);
-/* Fails: weight i has no memory, since its graph could not be made. */
-int sp_node_no_weight(const sp_node *node, size_t i, sp_err *err);
-uint64_t sp_node_weight_bytes(const sp_node *node, size_t i); /* that this process keeps */
-bool sp_node_has_dw(const sp_node *node, size_t i);
-int sp_graph_keep_statistics(sp_graph *g, sp_err *err); /* for an optimizer that restores them */
-/* What the optimizer keeps of a weight: the number of the average among its own weights, or -1. */
-long sp_graph_average_of(const sp_graph *g, const sp_node *node, size_t i);
-/* Averages, of one node or (NULL) of all, begin again with the weights as they are now. */
-int sp_graph_restart_averages(sp_graph *g, const sp_node *node, sp_err *err);
-int sp_graph_init_weights(sp_graph *g, sp_err *err);
-/* One node's; torch NULL: by seed and name. */
-int sp_node_init_weights(sp_node *node, struct sp_mt19937 *torch, sp_err *err);
-void sp_node_drop_weights(sp_node *node);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * node.c - stages of a graph: added to it, and what may be asked of one. */
 #include "graph/model.h"
-#include "graph/reduce.h"
+#include "params/params.h"
 
 #include <spcore/rng.h>
 
@@ -13,8 +13,7 @@
 /* ---- added ---- */
 void sp_node_free(sp_node *n) {
   sp_cache_free(n);
-  sp_node_drop_factors(n);
-  sp_node_drop_weights(n);
+  sp_weights_free(&n->params);
   for (unsigned i = 0; n->in && i < n->n_in; i++) free(n->in[i].v);
   free(n->in);
   for (unsigned i = 0; n->in_specs && i < n->n_in; i++) free(n->in_specs[i].spec);
@@ -160,6 +159,12 @@ static sp_node *new_node(sp_graph *g, const char *stage, const sp_stage_type *ty
   n->optimizer = type->flags & SP_STAGE_OPTIMIZER;
   n->loss = type->flags & SP_STAGE_LOSS;
   n->shards = type->flags & SP_STAGE_SHARDS;
+  n->params = (sp_weights){.store = &g->store,
+                           .name = n->name,
+                           .place = sp_node_place(n),
+                           .index = n->index,
+                           .optimizer = n->optimizer,
+                           .keeps_statistics = !n->source && !n->optimizer && !n->frozen};
   if (n->name) return n;
   sp_node_free(n);
   return NULL;
@@ -195,7 +200,9 @@ int sp_graph_add_own(sp_graph *g, const char *stage, const sp_value *params, con
   if (!sp_grow(&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof *g->nodes)) return sp_nomem(err, 64, "a stage");
   sp_node *n = new_node(g, stage, type, opts, on_cpu);
   if (!n) return sp_nomem(err, sizeof *n, "a stage");
-  if ((st = make_instance(n, type, file, params, &queue, err))) {
+  st = make_instance(n, type, file, params, &queue, err);
+  if (!st) st = sp_store_add(&g->store, &n->params, err);
+  if (st) {
     sp_node_free(n);
     if (queue) drop_queue(g); /* behind the instance, which may have it */
     return st;
@@ -220,6 +227,8 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
 }
 
 /* ---- asked ---- */
+const sp_weights *sp_node_params(const sp_node *n) { return &n->params; }
+
 sp_place *sp_node_place(const sp_node *n) { return n->on_cpu && n->g->border ? &n->g->cpu : &n->g->main; }
 
 const char *sp_node_name(const sp_node *n) { return n->name; }

@@ -2,6 +2,7 @@
  * train.c - what is trained, where gradients flow, and what the optimizer sees. */
 #include "graph/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,11 +80,17 @@ static int add_shards(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   if (!st) st = sp_graph_add_own(g, "shard_scale", NULL, &(sp_node_opts){.name = "shard_scale"}, &g->shards.scale, err);
   if (!st && part && g->opts.wire_bf16)
     st = sp_graph_add_own(g, "shard_wire", NULL, &(sp_node_opts){.name = "shard_wire"}, &g->shards.wire, err);
+  g->store.half = g->shards.wire;
   if (!st && part)
     st = sp_graph_add_own(g, "shard_tree", NULL, &(sp_node_opts){.name = "shard_tree"}, &g->shards.tree, err);
   if (!st) g->train.accumulate = g->train.micro = own_shards(g);
   g->shards.on = !st;
   return st;
+}
+
+static void set_training(sp_graph *g, bool on) {
+  g->train.on = on;
+  g->store.optimizer = on ? &g->train.optimizer->params : NULL;
 }
 
 int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
@@ -120,24 +127,18 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
     if ((st = add_shards(g, o, err))) return st;
   g->train.lr = o->lr;
   g->train.lr_arg = o->lr_arg;
-  g->train.on = true;
+  set_training(g, true);
   g->planned = false;
   for (size_t i = 0; i < g->n_nodes; i++)
     if (!g->nodes[i]->planned && !sp_node_apart(g->nodes[i])) return SP_OK; /* analysed when all is wired */
   st = sp_graph_analyse(g, err);
-  g->train.on = !st;
+  set_training(g, !st);
   return st;
 }
 
-static bool has_weight(const sp_node *n, uint32_t flag) {
-  for (size_t i = 0; i < n->params.n_weights; i++)
-    if (n->params.weights[i].flags & flag) return true;
-  return false;
-}
-
 bool sp_node_changes(const sp_node *n) {
-  return n->g->train.on &&
-         (n->flow.trained || sp_node_apart(n) || (!n->frozen && !n->source && has_weight(n, SP_WEIGHT_STATE)));
+  return n->g->train.on && (n->params.trained || sp_node_apart(n) ||
+                            (!n->frozen && !n->source && sp_weights_have(&n->params, SP_WEIGHT_STATE)));
 }
 
 bool sp_node_trained_on(const sp_node *n) {
@@ -150,10 +151,11 @@ bool sp_node_trained_on(const sp_node *n) {
 static void mark_forward(sp_graph *g) {
   for (size_t t = 0; t < g->n_nodes; t++) {
     sp_node *n = g->topo[t];
-    n->flow.trained = n->flow.needs_grad = n->flow.in_trained = false;
+    n->params.trained = n->flow.needs_grad = n->flow.in_trained = false;
     if (n->source) continue;
-    n->flow.trained = g->train.on && !n->frozen && !sp_node_apart(n) && has_weight(n, SP_WEIGHT_TRAINED);
-    n->flow.needs_grad = n->flow.trained;
+    n->params.trained =
+        g->train.on && !n->frozen && !sp_node_apart(n) && sp_weights_have(&n->params, SP_WEIGHT_TRAINED);
+    n->flow.needs_grad = n->params.trained;
     n->flow.in_trained = sp_node_apart(n) || sp_node_changes(n);
     for (unsigned i = 0; i < n->n_in; i++)
       for (size_t k = 0; k < n->in[i].n; k++) {
@@ -177,7 +179,7 @@ static int mark_backward(sp_graph *g, sp_err *err) {
                    "stage '%s' passes no gradient, but what is before it is to be trained: set frozen = "
                    "true there",
                    n->name);
-    if (!st && n->flow.trained && !n->flow.backward)
+    if (!st && n->params.trained && !n->flow.backward)
       st = sp_fail(err, SP_E_INVALID, "stage '%s' has weights to train but leads to no loss: set frozen = true on it",
                    n->name);
     if (loss && !n->flow.needs_grad)
@@ -197,57 +199,24 @@ int sp_graph_analyse(sp_graph *g, sp_err *err) {
   int st = sp_graph_sort(g, err);
   if (st) return st;
   mark_forward(g);
-  for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->flow.backward = g->nodes[i]->flow.inplace = false;
-  g->applied = false;
+  for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->flow.backward = g->nodes[i]->params.inplace = false;
+  g->store.applied = false;
   return g->train.on ? mark_backward(g, err) : SP_OK;
 }
 
 /* ---- what the optimizer sees ---- */
-static bool is_trained(const sp_node *n, size_t i) { return sp_node_has_dw(n, i); }
-
-bool sp_node_sums(const sp_node *n, size_t i) {
-  return sp_node_has_dw(n, i) && !(n->params.weights[i].flags & SP_WEIGHT_FACTORS);
-}
-
-static bool is_statistic(const sp_node *n, size_t i) {
-  return sp_node_changes(n) && !n->optimizer && !n->frozen && n->params.weights[i].flags & SP_WEIGHT_STATE;
-}
-
-static bool next_weight(const sp_graph *g, sp_weight_ref *at, bool (*wanted)(const sp_node *, size_t)) {
-  size_t node = at->node ? at->node->index : 0, i = at->node ? at->i + 1 : 0;
-  for (; node < g->n_nodes; node++, i = 0)
-    for (; i < g->nodes[node]->params.n_weights; i++)
-      if (wanted(g->nodes[node], i)) {
-        *at = (sp_weight_ref){g->nodes[node], i};
-        return true;
-      }
-  return false;
-}
-
-bool sp_graph_next_trained(const sp_graph *g, sp_weight_ref *at) { return next_weight(g, at, is_trained); }
-bool sp_graph_next_summed(const sp_graph *g, sp_weight_ref *at) { return next_weight(g, at, sp_node_sums); }
-bool sp_graph_next_statistic(const sp_graph *g, sp_weight_ref *at) { return next_weight(g, at, is_statistic); }
-
-/* The specs of those weights, as an input of the optimizer. */
-static int list_weights(const sp_graph *g, bool (*next)(const sp_graph *, sp_weight_ref *), const char *what,
+/* The specs of some weights, as an input of the optimizer. */
+static int list_weights(const sp_store *store, bool (*next)(const sp_store *, sp_weight_ref *), const char *what,
                         sp_speclist *in, sp_err *err) {
   size_t n = 0;
-  for (sp_weight_ref at = {0}; next(g, &at);) n++;
+  for (sp_weight_ref at = {0}; next(store, &at);) n++;
   if (n > SP_MAX_LIST) return sp_fail(err, SP_E_RANGE, "%zu %s: an optimizer takes at most %d", n, what, SP_MAX_LIST);
   free(in->spec);
   *in = (sp_speclist){.spec = sp_calloc(n + 1, sizeof(sp_spec)), .cap = (uint32_t)n};
   if (!in->spec) return sp_nomem(err, n * sizeof(sp_spec), "the optimizer's list");
-  for (sp_weight_ref at = {0}; next(g, &at);) in->spec[in->n++] = at.node->params.weights[at.i].spec;
+  for (sp_weight_ref at = {0}; next(store, &at);) in->spec[in->n++] = at.of->weights[at.i].spec;
   return SP_OK;
 }
-
-bool sp_graph_has_factors(const sp_graph *g) {
-  for (size_t i = 0; i < g->n_nodes; i++)
-    if (g->nodes[i]->params.n_factors) return true;
-  return false;
-}
-
-bool sp_graph_restores(const sp_graph *g) { return g->train.on && g->train.optimizer->update.restores; }
 
 static bool keeps_of_weights(const sp_node *opt) {
   for (size_t i = 0; i < opt->params.n_weights; i++)
@@ -259,14 +228,14 @@ static bool keeps_of_weights(const sp_node *opt) {
 static int slice_optimizer(sp_graph *g, sp_err *err) {
   const sp_node *opt = g->train.optimizer;
   const sp_rank_opts *o = sp_ranks_opts(g->env->ranks);
-  g->sliced = false;
+  g->store.sliced = false;
   if (!g->opts.optimizer_shards || o->ranks == 1) return SP_OK;
-  if (!opt->update.slice && opt->params.n_weights)
+  if (!opt->params.update.slice && opt->params.n_weights)
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "train: optimizer_shards: optimizer '%s' takes whole gradients only; leave --optimizer-shards away",
                    opt->name);
-  g->sliced = keeps_of_weights(opt);
-  if (!g->sliced && !o->rank)
+  g->store.sliced = keeps_of_weights(opt);
+  if (!g->store.sliced && !o->rank)
     sp_log(SP_LOG_WARN, "optimizer_shards: '%s' keeps nothing of a weight that ranks could share", opt->name);
   return SP_OK;
 }
@@ -278,16 +247,17 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
   sp_node *opt = g->train.optimizer;
   int st;
   for (int pass = 0; pass < 2; pass++) {
-    if ((st = list_weights(g, sp_graph_next_trained, "weights to train", &opt->in_specs[0], err))) return st;
+    if ((st = list_weights(&g->store, sp_store_next_trained, "weights to train", &opt->in_specs[0], err))) return st;
     if (opt->n_in > 1 &&
-        (st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
+        (st = list_weights(&g->store, sp_store_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
       return st;
     if ((st = sp_node_replan(opt, true, err))) return st;
-    if (pass || !opt->update.plain_sgd || (g->train.accumulate != 1 && !g->shards.on)) return slice_optimizer(g, err);
-    g->applied = g->shards.on && sp_graph_has_factors(g);
+    if (pass || !opt->params.update.plain_sgd || (g->train.accumulate != 1 && !g->shards.on))
+      return slice_optimizer(g, err);
+    g->store.applied = g->shards.on && sp_store_has_factors(&g->store);
     for (size_t i = 0; i < g->n_nodes; i++)
-      g->nodes[i]->flow.inplace =
-          !g->shards.on && g->nodes[i]->flow.trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
+      g->nodes[i]->params.inplace =
+          !g->shards.on && g->nodes[i]->params.trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
   }
   return SP_OK;
 }
@@ -296,8 +266,9 @@ int sp_graph_plan_shards(sp_graph *g, sp_err *err) {
   sp_node *both[] = {g->shards.keep, g->shards.sum};
   int st = SP_OK;
   for (size_t i = 0; g->shards.sum && i < SP_ARRAY(both) && !st; i++) {
-    if (i) st = list_weights(g, sp_graph_next_summed, "weights to train", &both[i]->in_specs[0], err);
-    if (!st) st = list_weights(g, sp_graph_next_statistic, "statistics of trained stages", &both[i]->in_specs[1], err);
+    if (i) st = list_weights(&g->store, sp_store_next_summed, "weights to train", &both[i]->in_specs[0], err);
+    if (!st)
+      st = list_weights(&g->store, sp_store_next_statistic, "statistics of trained stages", &both[i]->in_specs[1], err);
     if (!st) st = sp_node_replan(both[i], true, err);
   }
   if (!st && g->shards.count) st = sp_node_take_inputs(g->shards.count, err);
@@ -305,4 +276,57 @@ int sp_graph_plan_shards(sp_graph *g, sp_err *err) {
   if (!st && g->shards.scale) st = sp_node_replan(g->shards.scale, true, err);
   if (!st && g->shards.wire) st = sp_node_replan(g->shards.wire, true, err);
   return st || !g->shards.tree ? st : sp_node_replan(g->shards.tree, true, err);
+}
+
+/* ---- what ranks add together ---- */
+/* Before anybody waits for another in a communicator: which options make what they would do there differ. */
+static int same_options(const sp_graph *g, sp_err *err) {
+  const sp_graph_opts *o = &g->opts;
+  char shards[16], parts[16], bucket[32];
+  snprintf(shards, sizeof shards, "%d", o->shards);
+  snprintf(parts, sizeof parts, "%d", o->parts);
+  snprintf(bucket, sizeof bucket, "%g MB", o->bucket == 1 ? 0 : (double)o->bucket / (1 << 20)); /* 1: each alone */
+  const sp_rank_text texts[] = {
+      {"the shards of a step (--shards)", shards},
+      {"the communicator (--comm)", sp_store_comm_name(&g->store)},
+      {"the type that gradients are sent as (--wire)", o->wire_bf16 ? "bf16" : "fp32"},
+      {"the size of buckets (--bucket)", bucket},
+      {"the parts of a backward (--parts)", parts},
+      {"the use of factors (--no-factors)", o->no_factors ? "false" : "true"},
+      {"what they share of the optimizer (--optimizer-shards)", o->optimizer_shards ? "true" : "false"}};
+  return sp_ranks_same(g->env->ranks, texts, SP_ARRAY(texts), err);
+}
+
+/* The optimizer as it is planned for this rank's slices has the weights that it has for the whole. */
+static int check_planned(const sp_node *opt, const sp_plan *p, sp_err *err) {
+  bool same = p->n_weights == opt->params.n_weights;
+  for (size_t i = 0; same && i < opt->params.n_weights; i++) {
+    const sp_weight *a = &opt->params.weights[i], *b = &p->weights[i];
+    same = !strcmp(a->name, b->name) && a->of == b->of && (a->of || sp_spec_equal(&a->spec, &b->spec));
+  }
+  return same ? SP_OK : sp_fail(err, SP_E_INTERNAL, "optimizer '%s' has other weights for slices", opt->name);
+}
+
+/* Whenever it was planned for the whole: it may have been since the last time. */
+static int plan_slices(sp_graph *g, sp_err *err) {
+  sp_node *opt = g->train.optimizer;
+  sp_plan p = {.training = 1, .slices = 1};
+  size_t k = 0;
+  for (sp_weight_ref r = {0}; sp_store_next_trained(&g->store, &r); k++)
+    opt->in_specs[0].spec[k] = sp_store_slice_tensor(&g->store, k, &r.of->w[r.i]).spec;
+  int status = sp_node_ask_plan(opt, &p, err);
+  if (!status) status = check_planned(opt, &p, err);
+  if (!status) opt->scratch = p.scratch_bytes;
+  return status;
+}
+
+int sp_graph_reduce(sp_graph *g, sp_err *err) {
+  sp_store *store = &g->store;
+  bool several = g->train.on && sp_ranks_opts(g->env->ranks)->ranks > 1, fresh = !store->reduce;
+  int status = several && fresh ? same_options(g, err) : SP_OK;
+  if (!status) status = sp_store_reduce(store, err);
+  if (status || !several || !store->sliced) return status;
+  status = plan_slices(g, err);
+  if (status && fresh) store->reduce->failure = *err;
+  return status;
 }

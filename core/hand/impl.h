@@ -3,7 +3,7 @@
 #ifndef SP_CORE_HAND_IMPL_H
 #define SP_CORE_HAND_IMPL_H
 
-#include "graph/init.h"
+#include "params/params.h"
 #include "graph/model.h"
 #include "hand/hand.h"
 #include "hand/races.h"

@@ -355,7 +355,7 @@ static int plan_update(sp_hstage *opt, sp_hstage *const *stages, size_t n, sp_er
   memcpy(opt->updates, stages, n * sizeof *stages);
   opt->n_updates = n;
   int rc = hand_stage_plan(opt, err);
-  if (!rc && opt->n->update.restores) {
+  if (!rc && opt->n->params.update.restores) {
     hand_stage_unplan(opt);
     rc = sp_fail(err, SP_E_UNSUPPORTED,
                  "optimizer '%s' puts statistics back where it skips an update, which only a graph can do",

@@ -114,12 +114,12 @@ static int borrow(sp_hstage *st, sp_tensor *t, const char *weight, const char *w
 
 static int make_weights(sp_hstage *st, sp_err *err) {
   sp_node *n = st->n;
-  int rc = sp_node_storage(n, err);
+  int rc = sp_weights_storage(&n->params, err);
   if (!rc && st->from.data) rc = sp_graph_load(n->g, n, st->from.data, err);
   bool all = true;
   for (size_t i = 0; !rc && i < n->params.n_weights; i++) all = all && n->params.loaded[i];
   if (!rc && n->params.n_weights && (!all || st->h->by_torch))
-    rc = sp_node_init_weights(n, st->h->by_torch ? &st->h->torch : NULL, err);
+    rc = sp_weights_init(&n->params, st->h->by_torch ? &st->h->torch : NULL, err);
   st->w = sp_calloc(n->params.n_weights + 1, sizeof *st->w);
   st->dw = sp_calloc(n->params.n_weights + 1, sizeof *st->dw);
   if (!rc && (!st->w || !st->dw)) rc = sp_nomem(err, n->params.n_weights * sizeof *st->w, "weights");
@@ -183,7 +183,7 @@ int hand_stage_plan(sp_hstage *st, sp_err *err) {
   st->trains = !n->frozen && (type->backward || n->loss);
   int rc = sp_node_replan(n, st->trains, err);
   if (!st->batch) st->batch = 1;
-  n->flow.trained = !rc && st->trains && !n->loss && has_weight(n, SP_WEIGHT_TRAINED);
+  n->params.trained = !rc && st->trains && !n->loss && has_weight(n, SP_WEIGHT_TRAINED);
   if (!rc) rc = make_weights(st, err);
   if (!rc) rc = make_state(st, err);
   if (!rc) rc = make_ports(st, err);
@@ -212,5 +212,5 @@ int sp_hstage_weight(sp_hstage *st, const char *name, sp_spec *spec, void *dst, 
     if (!strcmp(st->n->params.weights[i].name, name) && st->w[i] && hand_block_busy(st->w[i], &use))
       return sp_fail(err, SP_E_STATE, "weight '%s.%s' is in use by stream '%s': sync it first", st->n->name, name,
                      hand_thread_name(st->h, use->thread));
-  return sp_node_weight(st->n, name, spec, dst, bytes, err);
+  return sp_weights_read(&st->n->params, name, spec, dst, bytes, err);
 }

@@ -440,7 +440,7 @@ static int graph_save(lua_State *L) {
 
 /* g:averages() -> whether the optimizer keeps averages of the weights; of a graph that is planned */
 static int graph_averages(lua_State *L) {
-  lua_pushboolean(L, sp_graph_averages(sp_lua_check_graph(L, 1)->g));
+  lua_pushboolean(L, sp_store_averages(sp_graph_store(sp_lua_check_graph(L, 1)->g)));
   return 1;
 }
 

@@ -376,10 +376,10 @@ static int stage_get(lua_State *L) {
 
 /* stage:weights() -> { { name =, shape = }, ... }; empty before the first run */
 static int stage_weights(lua_State *L) {
-  const sp_node *n = node_of(L, 1);
-  lua_createtable(L, (int)sp_node_n_weights(n), 0);
-  for (size_t i = 0; i < sp_node_n_weights(n); i++) {
-    const sp_weight *w = sp_node_weight_at(n, i);
+  const sp_weights *of = sp_node_params(node_of(L, 1));
+  lua_createtable(L, (int)of->n_weights, 0);
+  for (size_t i = 0; i < of->n_weights; i++) {
+    const sp_weight *w = &of->weights[i];
     lua_createtable(L, 0, 2);
     sp_lua_set_str(L, "name", w->name);
     sp_lua_push_shape(L, &w->spec);
@@ -415,15 +415,15 @@ static int stage_weight(lua_State *L) {
 /* stage:checksum() -> a hash of all weights and statistics, as text */
 static int stage_checksum(lua_State *L) {
   sp_hstage *st = sp_lua_check_hstage(L, 1);
-  const sp_node *n = node_of(L, 1);
+  const sp_weights *of = sp_node_params(node_of(L, 1));
   uint64_t h = SP_FNV64;
   char text[32];
-  for (size_t i = 0; i < sp_node_n_weights(n); i++) {
+  for (size_t i = 0; i < of->n_weights; i++) {
     sp_spec spec;
     sp_err err;
-    size_t bytes = (size_t)sp_spec_bytes(&sp_node_weight_at(n, i)->spec);
+    size_t bytes = (size_t)sp_spec_bytes(&of->weights[i].spec);
     void *data = lua_newuserdatauv(L, bytes + 1, 0);
-    if (sp_hstage_weight(st, sp_node_weight_at(n, i)->name, &spec, data, bytes, &err)) return sp_lua_raise(L, &err);
+    if (sp_hstage_weight(st, of->weights[i].name, &spec, data, bytes, &err)) return sp_lua_raise(L, &err);
     h = sp_fnv64(h, data, bytes);
     lua_pop(L, 1);
   }

@@ -120,10 +120,10 @@ static void push_live(lua_State *L, const sp_node *node) {
 /* node:weights() -> { { name =, shape =, trained = }, ... } */
 static int node_weights(lua_State *L) {
   sp_node *node = sp_lua_check_node(L, 1, NULL);
-  size_t n = sp_node_n_weights(node);
-  lua_createtable(L, (int)n, 0);
-  for (size_t i = 0; i < n; i++) {
-    const sp_weight *w = sp_node_weight_at(node, i);
+  const sp_weights *of = sp_node_params(node);
+  lua_createtable(L, (int)of->n_weights, 0);
+  for (size_t i = 0; i < of->n_weights; i++) {
+    const sp_weight *w = &of->weights[i];
     lua_createtable(L, 0, 3);
     lua_pushstring(L, w->name);
     lua_setfield(L, -2, "name");
@@ -137,11 +137,12 @@ static int node_weights(lua_State *L) {
 }
 
 static const sp_weight *find_weight(lua_State *L, sp_node *node, const char *name) {
-  size_t n = sp_node_n_weights(node);
+  const sp_weights *of = sp_node_params(node);
+  size_t n = of->n_weights;
   for (size_t i = 0; i < n; i++)
-    if (strcmp(sp_node_weight_at(node, i)->name, name) == 0) return sp_node_weight_at(node, i);
+    if (strcmp(of->weights[i].name, name) == 0) return &of->weights[i];
   const char **names = lua_newuserdatauv(L, (n + 1) * sizeof *names, 0);
-  for (size_t i = 0; i < n; i++) names[i] = sp_node_weight_at(node, i)->name;
+  for (size_t i = 0; i < n; i++) names[i] = of->weights[i].name;
   names[n] = NULL;
   const char *near = sp_nearest(name, names);
   sp_lua_fail(L, "stage '%s' has no weight '%s'%s%s%s", sp_node_name(node), name, near ? "; did you mean '" : "",

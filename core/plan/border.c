@@ -80,7 +80,7 @@ static int crossing_lane(const sp_planner *w, const sp_node *n) {
 }
 
 static int check_node(const sp_node *n, sp_err *err) {
-  if (!n->on_cpu || !(n->flow.backward || n->flow.trained || n->optimizer || (n->loss && n->flow.needs_grad)))
+  if (!n->on_cpu || !(n->flow.backward || n->params.trained || n->optimizer || (n->loss && n->flow.needs_grad)))
     return SP_OK;
   return sp_fail(err, SP_E_UNSUPPORTED,
                  "stage '%s' runs on the cpu, but it is to be trained on device '%s' or passes a gradient there: take "

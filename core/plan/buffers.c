@@ -133,21 +133,21 @@ static int weight_turns(sp_planner *w, const sp_node *n, sp_err *err) {
   return st;
 }
 
-int sp_planner_weight(const sp_planner *w, const sp_node *n, uint32_t part, bool product) {
-  int each = n->params.n_factors ? 2 : 1;
-  if (w->weight[n->index] < 0) return -1;
-  return w->weight[n->index] + each * (int)part + (each > 1 && product);
+int sp_planner_weight(const sp_planner *w, const sp_weights *stage, uint32_t part, bool product) {
+  int each = stage->n_factors ? 2 : 1;
+  if (w->weight[stage->index] < 0) return -1;
+  return w->weight[stage->index] + each * (int)part + (each > 1 && product);
 }
 
 int sp_planner_touch_weight(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err) {
-  const sp_weight *of = &r->node->params.weights[r->i];
-  return sp_task_access(t, sp_planner_weight(w, r->node, of->part, of->flags & SP_WEIGHT_FACTORS), mode, err);
+  const sp_weight *of = &r->of->weights[r->i];
+  return sp_task_access(t, sp_planner_weight(w, r->of, of->part, of->flags & SP_WEIGHT_FACTORS), mode, err);
 }
 
 /* Which of the ranks' buckets it is sent in, from 1 on; 0: in none. */
 static size_t bucket_of(sp_node *n, size_t i) {
-  const sp_reduce *x = n->g->reduce;
-  const sp_weight_ref r = {.node = n, .i = i};
+  const sp_reduce *x = n->g->store.reduce;
+  const sp_weight_ref r = {.of = &n->params, .i = i};
   for (size_t b = 0; x && b < x->n; b++)
     if (sp_bucket_has(&x->buckets[b], &r)) return b + 1;
   return 0;
@@ -169,7 +169,7 @@ static int gradient_turns(sp_planner *w, sp_node *n, sp_err *err) {
   for (size_t i = 0; i < n->params.n_weights && !st; i++) {
     uint32_t part = n->params.weights[i].part;
     of[i] = -1;
-    if (!sp_node_has_dw(n, i)) continue;
+    if (!sp_weights_has_dw(&n->params, i)) continue;
     bucket[i] = bucket_of(n, i);
     for (size_t k = 0; k < i && of[i] < 0; k++)
       if (n->params.weights[k].part == part && bucket[k] == bucket[i]) of[i] = of[k];
@@ -197,7 +197,7 @@ static int factor_turns(sp_planner *w, const sp_node *n, sp_err *err) {
 static int turns(sp_planner *w, sp_node *n, sp_err *err) {
   size_t i = n->index;
   bool weights = n->params.n_weights && !n->optimizer,
-       gradients = w->p->training && n->flow.trained && !n->flow.inplace;
+       gradients = w->p->training && n->params.trained && !n->params.inplace;
   int st = SP_OK;
   if (!(n->inst->type->flags & SP_STAGE_REENTRANT))
     st = add_turn(w, sp_text("the instance '%s'", n->name), &w->self[i], err);

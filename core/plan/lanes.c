@@ -64,7 +64,7 @@ static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *up
     /* a copy is the device's, wherever the stage runs */
     set_lanes(w, n, d->parts[k] & ~SP_PART_COPY, mine);
     if (d->parts[k] != SP_PART_ALL) set_lanes(w, n, d->parts[k] & SP_PART_COPY, lane);
-    if (n->flow.trained && d->parts[k] != SP_PART_COPY) *update = lane;
+    if (n->params.trained && d->parts[k] != SP_PART_COPY) *update = lane;
   }
   return st;
 }
@@ -121,7 +121,7 @@ static int comm_lane(sp_planner *w, int update, sp_err *err) {
   if (p->micro == 1) set_lanes(w, p->g->shards.count, SP_PART_ALL, w->comm_lane);
   /* What updates those weights alone that no apply() makes follows their gradients there, beside the calls of apply(). Of several
    * buckets each would wait for the last. */
-  if (p->g->applied && forward_lane(w, p->g->train.optimizer) == update && has_one_bucket(p->g->reduce))
+  if (p->g->store.applied && forward_lane(w, p->g->train.optimizer) == update && has_one_bucket(p->g->store.reduce))
     set_lanes(w, p->g->train.optimizer, SP_PART_ALL, w->comm_lane);
   return st;
 }

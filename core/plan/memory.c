@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "device/pool.h"
-#include "graph/reduce.h"
+#include "params/params.h"
 
 static void tally(uint64_t *sum, uint64_t bytes) {
   if (__builtin_add_overflow(*sum, bytes, sum)) *sum = UINT64_MAX;
@@ -15,9 +15,9 @@ static void count_weights(const sp_graph *g, sp_mem *m) {
   for (size_t i = 0; i < g->n_nodes; i++)
     for (size_t k = 0; k < g->nodes[i]->params.n_weights; k++) {
       const sp_node *n = g->nodes[i];
-      uint64_t bytes = sp_node_weight_bytes(n, k);
+      uint64_t bytes = sp_weights_bytes(&n->params, k);
       tally(n->optimizer ? &m->optimizer : &m->weights, bytes);
-      if (sp_node_has_dw(n, k)) tally(&m->gradients, bytes);
+      if (sp_weights_has_dw(&n->params, k)) tally(&m->gradients, bytes);
     }
   for (size_t i = 0; i < g->n_nodes; i++) tally(&m->weights, g->nodes[i]->params.const_bytes);
   for (size_t i = 0; i < g->n_nodes; i++)
@@ -59,7 +59,7 @@ void sp_memory_count(const sp_graph *g, const sp_program *const *progs, size_t n
   count_weights(g, m);
   for (size_t i = 0; i < n; i++) count_program(progs[i], m);
   count_caches(g, progs, n, m);
-  tally(&m->gradients, sp_reduce_bytes(g));
+  tally(&m->gradients, sp_reduce_bytes(&g->store));
   const uint64_t parts[] = {m->weights, m->gradients, m->optimizer, m->activations, m->saved, m->scratch, m->cache};
   for (size_t i = 0; i < SP_ARRAY(parts); i++) tally(&m->total, parts[i]);
 }
@@ -84,7 +84,7 @@ static part largest(const sp_graph *g, const sp_program *const *progs, size_t n)
   for (size_t i = 0; i < g->n_nodes; i++) {
     const sp_node *node = g->nodes[i];
     double weights = 0;
-    for (size_t k = 0; k < node->params.n_weights; k++) weights += (double)sp_node_weight_bytes(node, k);
+    for (size_t k = 0; k < node->params.n_weights; k++) weights += (double)sp_weights_bytes(&node->params, k);
     larger(&most, "the scratch memory of ", node->name, (double)node->scratch);
     larger(&most, node->optimizer ? "the moments of " : "the weights of ", node->name, weights);
   }
@@ -130,5 +130,6 @@ int sp_memory_check(const sp_graph *g, const sp_program *const *progs, size_t n,
                      g->border ? "take cache = \"host\" or \"off\"" : "take cache = \"off\", or fewer samples", err);
   part worst = largest(g, progs, n);
   return sp_fail(err, SP_E_NOMEM, "the graph needs %.1f %s of memory, %s %.1f; the largest part is %s'%s': %s",
-                 (double)m.total / unit, asked ? "MiB" : "GiB", limit, (double)most / unit, worst.what, worst.name, cure);
+                 (double)m.total / unit, asked ? "MiB" : "GiB", limit, (double)most / unit, worst.what, worst.name,
+                 cure);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * passes.c - the calls that a stage's forward, its backward and what that makes of factors are. */
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "plan/planner.h"
 
 /* The gradient that the k-th tensor of input i sends to where it comes from. The first to write one, in serialized order,
@@ -42,7 +42,7 @@ static int put_input_gradients(sp_planner *w, sp_task *t, bool wanted, bool *wri
 static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   sp_node *n = t->node;
   bool apply = t->kind == SP_TASK_APPLY,
-       want_dw = (t->kind == SP_TASK_BACKWARD && n->flow.trained && !n->flow.inplace) || apply;
+       want_dw = (t->kind == SP_TASK_BACKWARD && n->params.trained && !n->params.inplace) || apply;
   bool updates_state = t->kind == SP_TASK_FORWARD && w->p->training && !n->frozen;
   int st = SP_OK;
   t->first_weight = t->n_t;
@@ -52,19 +52,19 @@ static int put_weights(sp_planner *w, sp_task *t, sp_err *err) {
   }
   t->first_dweight = t->n_t;
   for (size_t i = 0; i < n->params.n_weights && !st; i++) {
-    bool gives = want_dw && sp_node_has_dw(n, i) && sp_node_sums(n, i) != apply;
+    bool gives = want_dw && sp_weights_has_dw(&n->params, i) && sp_weights_sums(&n->params, i) != apply;
     st = sp_task_tensor(t, &n->params.weights[i].spec, gives ? n->params.dw[i].data : NULL, -1, false, err);
-    sp_weight_ref r = {.node = n, .i = i};
+    sp_weight_ref r = {.of = &n->params, .i = i};
     if (!st && gives && n->params.weights[i].part == t->part)
       st = sp_planner_touch_gradient(w, t, &r, SP_READ | SP_WRITE, err);
   }
   for (uint32_t part = t->part; !st && n->params.n_weights && part < n->n_parts && !apply; part++) {
-    int mode = t->kind == SP_TASK_BACKWARD && n->flow.inplace && part == t->part ? SP_READ | SP_WRITE : SP_READ;
-    st = sp_task_access(t, sp_planner_weight(w, n, part, false), mode, err);
-    if (!st && n->params.n_factors) st = sp_task_access(t, sp_planner_weight(w, n, part, true), mode, err);
+    int mode = t->kind == SP_TASK_BACKWARD && n->params.inplace && part == t->part ? SP_READ | SP_WRITE : SP_READ;
+    st = sp_task_access(t, sp_planner_weight(w, &n->params, part, false), mode, err);
+    if (!st && n->params.n_factors) st = sp_task_access(t, sp_planner_weight(w, &n->params, part, true), mode, err);
   }
-  if (!st && apply && n->g->applied)
-    st = sp_task_access(t, sp_planner_weight(w, n, t->part, true), SP_READ | SP_WRITE, err);
+  if (!st && apply && n->g->store.applied)
+    st = sp_task_access(t, sp_planner_weight(w, &n->params, t->part, true), SP_READ | SP_WRITE, err);
   if (!st && n->params.n_weights && !apply)
     st = sp_task_access(t, w->state[n->index], updates_state ? SP_READ | SP_WRITE : SP_READ, err);
   return st;
@@ -82,7 +82,7 @@ static int factor_mode(const sp_factor *f, const sp_task *t, bool *completes) {
 /* Those of the pass. */
 static int put_factors(sp_planner *w, sp_task *t, sp_err *err) {
   const sp_node *n = t->node;
-  int st = SP_OK, rank = n->g->reduce ? n->g->reduce->rank : 0;
+  int st = SP_OK, rank = n->g->store.reduce ? n->g->store.reduce->rank : 0;
   if (!w->p->training || !n->params.n_factors) return SP_OK;
   t->first_factor = t->n_t;
   for (size_t i = 0; i < n->params.n_factors && !st; i++) {

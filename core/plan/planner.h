@@ -3,7 +3,7 @@
 #ifndef SP_CORE_PLANNER_H
 #define SP_CORE_PLANNER_H
 
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "plan/program.h"
 
 /* Whose lane: of a stage's forward (of an optimizer: its update), its backward, the copy of its outputs. */
@@ -56,7 +56,7 @@ bool sp_port_small(const sp_port *port); /* metric or status */
 int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
                    sp_err *err);
 /* The turn at weights of a part: those of apply(), or all others. */
-int sp_planner_weight(const sp_planner *w, const sp_node *n, uint32_t part, bool product);
+int sp_planner_weight(const sp_planner *w, const sp_weights *stage, uint32_t part, bool product);
 int sp_planner_touch_weight(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err);
 /* Of factor i: the rows of this rank, or those of all, of which the communicator brings the others. -1: there is one rank. */
 int sp_planner_factor(const sp_planner *w, const sp_node *n, size_t i, bool all);

@@ -9,7 +9,7 @@
 static bool has_shards(const sp_program *p, const sp_node *n) {
   const sp_graph *g = p->g;
   if (n == g->shards.keep) return n->in_specs[1].n && p->micro > 1;
-  if (n == g->shards.scale) return sp_graph_has_factors(g);
+  if (n == g->shards.scale) return sp_store_has_factors(&g->store);
   return n != g->shards.sum || n->in_specs[0].n || n->in_specs[1].n;
 }
 
@@ -35,7 +35,7 @@ size_t sp_program_streams(const sp_program *p) {
 
 bool sp_call_takes_lr(const sp_program *p, const sp_node *n, sp_task_kind kind) {
   if (!p->training || !p->g->train.on) return false;
-  return (kind == SP_TASK_BACKWARD && n->flow.inplace) || (n == p->g->shards.scale && p->g->applied);
+  return (kind == SP_TASK_BACKWARD && n->params.inplace) || (n == p->g->shards.scale && p->g->store.applied);
 }
 
 const sp_place *sp_program_place(const sp_program *p, const sp_buf *b) {
@@ -256,7 +256,7 @@ static int new_maps(sp_planner *w, sp_err *err) {
   w->dweight = sp_calloc(n + 1, sizeof *w->dweight);
   w->lane = sp_calloc(n + 1, sizeof *w->lane);
   w->made = sp_calloc(n + 1, sizeof *w->made);
-  w->sent = sp_calloc((w->p->g->reduce ? w->p->g->reduce->n : 0) + 1, sizeof *w->sent);
+  w->sent = sp_calloc((w->p->g->store.reduce ? w->p->g->store.reduce->n : 0) + 1, sizeof *w->sent);
   if (!w->act || !w->grad || !w->twin || !w->dweight || !w->lane || !w->made || !w->sent)
     return sp_nomem(err, n * sizeof *w->act, "resources");
   for (size_t i = 0; i < n; i++)
@@ -314,10 +314,10 @@ static int plan_sums(sp_planner *w, sp_err *err) {
   else if (p->sharded && sp_program_has(p, g->shards.sum)) st = sp_planner_sum(w, NULL, err);
   if (!st && w->comm_lane < 0 && g->shards.scale && sp_program_has(p, g->shards.scale)) st = sp_planner_scale(w, err);
   if (!st) st = sp_planner_ends(w, updates, err);
-  if (!st && updates && g->sliced) st = sp_planner_survey(w, err);
+  if (!st && updates && g->store.sliced) st = sp_planner_survey(w, err);
   if (!st && updates) st = sp_planner_update(w, w->updates - 1, err);
-  if (!st && updates && g->sliced) st = sp_planner_spread(w, err);
-  p->looks = updates && (g->sliced || w->updates > 1) && g->opts.checksums;
+  if (!st && updates && g->store.sliced) st = sp_planner_spread(w, err);
+  p->looks = updates && (g->store.sliced || w->updates > 1) && g->opts.checksums;
   return st || !p->looks ? st : sp_planner_look(w, err);
 }
 

@@ -6,7 +6,7 @@
  * These tasks are a list that hangs on the graph, the shards and the ranks alone, so it is the same on every rank, and one
  * lane runs them in that order. So the k-th call of the communicator is the same everywhere, and what it waits for on a rank
  * is older than what waits for it: ranks cannot wait for each other in a circle. */
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "plan/planner.h"
 
 #include <stdio.h>
@@ -36,14 +36,14 @@ static int touch(const sp_planner *w, sp_task *t, const sp_bucket *b, int mode, 
   for (size_t i = 0; i < b->n && !st; i++) {
     const sp_weight_ref *r = &b->parts[i];
     if (i < b->n_gradients) st = sp_planner_touch_gradient(w, t, r, mode, err);
-    else st = sp_task_access(t, w->state[r->node->index], mode, err);
+    else st = sp_task_access(t, w->state[r->of->index], mode, err);
   }
   return st;
 }
 
 /* The rows of all shards of a factor, which the task moves, too. */
 static int gather_rows(sp_planner *w, sp_task *t, const sp_node *n, size_t i, sp_err *err) {
-  const sp_reduce *r = w->p->g->reduce;
+  const sp_reduce *r = w->p->g->store.reduce;
   size_t each = (size_t)sp_spec_bytes(&n->params.factors[i].spec) * (size_t)w->p->micro;
   char *rows = n->params.rows[i].data;
   int st = add_move(t, (sp_move){SP_MOVE_GATHER, rows, rows + (size_t)r->rank * each, -1, -1, each}, err);
@@ -94,7 +94,7 @@ static bool is_half(const sp_planner *w, const sp_bucket *b) { return w->p->g->s
 
 /* What the communicator moves of a bucket: all of its pieces, of so many bytes each. */
 static char *moved(const sp_planner *w, const sp_bucket *b, size_t *each) {
-  const sp_reduce *r = w->p->g->reduce;
+  const sp_reduce *r = w->p->g->store.reduce;
   *each = is_half(w, b) ? b->each / 2 : b->each;
   return is_half(w, b) ? r->wire : b->memory;
 }
@@ -115,9 +115,9 @@ static int put_totals(sp_planner *w, sp_task *t, size_t list, sp_err *err) {
 
 /* To bfloat16, or from there what is then divided: of all pieces, or where ranks have slices of the own one. */
 static int convert(sp_planner *w, size_t k, bool back, sp_err *err) {
-  const sp_reduce *r = w->p->g->reduce;
+  const sp_reduce *r = w->p->g->store.reduce;
   const sp_bucket *b = &r->buckets[k];
-  bool own = back && w->p->g->sliced;
+  bool own = back && w->p->g->store.sliced;
   size_t at = own ? (size_t)r->rank * b->each : 0;
   char *from = b->memory + at, *wire = r->wire + at / 2;
   int64_t n = (int64_t)((own ? b->each : b->bytes) / sizeof(float));
@@ -133,7 +133,7 @@ static int convert(sp_planner *w, size_t k, bool back, sp_err *err) {
 }
 
 static int scatter(sp_planner *w, size_t k, sp_err *err) {
-  const sp_reduce *r = w->p->g->reduce;
+  const sp_reduce *r = w->p->g->store.reduce;
   const sp_bucket *b = &r->buckets[k];
   sp_task *t;
   size_t each;
@@ -147,7 +147,7 @@ static int scatter(sp_planner *w, size_t k, sp_err *err) {
 
 /* The own piece, of which the part that is gradients comes first. What is bfloat16 is divided when it is float32 again. */
 static int add(sp_planner *w, size_t k, sp_err *err) {
-  const sp_reduce *r = w->p->g->reduce;
+  const sp_reduce *r = w->p->g->store.reduce;
   const sp_bucket *b = &r->buckets[k];
   bool half = is_half(w, b);
   size_t first = (size_t)r->rank * b->each, left = b->gradients > first ? b->gradients - first : 0, bytes;
@@ -173,7 +173,7 @@ static int add(sp_planner *w, size_t k, sp_err *err) {
 }
 
 static int gather(sp_planner *w, size_t k, sp_err *err) {
-  const sp_reduce *r = w->p->g->reduce;
+  const sp_reduce *r = w->p->g->store.reduce;
   const sp_bucket *b = &r->buckets[k];
   sp_task *t;
   size_t each;
@@ -186,7 +186,7 @@ static int gather(sp_planner *w, size_t k, sp_err *err) {
 }
 
 static int broadcast(sp_planner *w, size_t k, sp_err *err) {
-  const sp_bucket *b = &w->p->g->reduce->buckets[k];
+  const sp_bucket *b = &w->p->g->store.reduce->buckets[k];
   sp_task *t;
   int st = new_task(w, NULL, "counts", SIZE_MAX, &t, err);
   if (st) return st;
@@ -214,8 +214,8 @@ int sp_planner_reduce(sp_planner *w, sp_err *err) {
 
 static bool is_complete(const sp_planner *w, const sp_bucket *b) {
   for (size_t i = 0; i < b->n_gradients; i++) {
-    const sp_node *n = b->parts[i].node;
-    if (n->params.weights[b->parts[i].i].part >= w->made[n->index]) return false;
+    const sp_weight_ref *r = &b->parts[i];
+    if (r->of->weights[r->i].part >= w->made[r->of->index]) return false;
   }
   return true;
 }
@@ -223,20 +223,20 @@ static bool is_complete(const sp_planner *w, const sp_bucket *b) {
 /* The update of each bucket behind those of the buckets before it. */
 static int end_buckets(sp_planner *w, sp_err *err) {
   int st = SP_OK;
-  for (; w->ended < w->p->g->reduce->n && w->sent[w->ended] && !st; w->ended++)
+  for (; w->ended < w->p->g->store.reduce->n && w->sent[w->ended] && !st; w->ended++)
     st = sp_planner_end(w, NULL, w->ended, err);
   return st;
 }
 
 /* Sums of this rank in every pass, those of all in the last. */
 static int send(sp_planner *w, size_t k, sp_err *err) {
-  const sp_bucket *b = &w->p->g->reduce->buckets[k];
+  const sp_bucket *b = &w->p->g->store.reduce->buckets[k];
   int st;
   w->sent[k] = true;
   if (b->counts) return broadcast(w, k, err);
   st = sp_planner_sum(w, b, err);
   if (!st && is_half(w, b)) st = convert(w, k, false, err);
-  bool all = !w->p->g->sliced || !b->n_gradients; /* what only this rank updates only it needs */
+  bool all = !w->p->g->store.sliced || !b->n_gradients; /* what only this rank updates only it needs */
   if (st || (st = scatter(w, k, err)) || (st = add(w, k, err)) || (all && (st = gather(w, k, err)))) return st;
   if (is_half(w, b)) st = convert(w, k, true, err);
   return st ? st : end_buckets(w, err);
@@ -244,7 +244,7 @@ static int send(sp_planner *w, size_t k, sp_err *err) {
 
 /* Gradients, which are sent when they are complete. */
 static bool waits(const sp_planner *w, size_t k) {
-  const sp_bucket *b = &w->p->g->reduce->buckets[k];
+  const sp_bucket *b = &w->p->g->store.reduce->buckets[k];
   return !w->sent[k] && b->n_gradients && !b->factors;
 }
 
@@ -263,13 +263,13 @@ static bool rows_come(const sp_planner *w) {
 /* The last bucket goes behind the rows that are to come: of what is still to be sent they are wanted first, by an apply(), and
  * all calls of apply() have yet to be made when the update wants the bucket. A bucket before it has the backward to itself. */
 static bool comes_last(const sp_planner *w, size_t bucket) {
-  for (size_t k = 0; k < w->p->g->reduce->n; k++)
+  for (size_t k = 0; k < w->p->g->store.reduce->n; k++)
     if (k != bucket && waits(w, k)) return false;
   return rows_come(w);
 }
 
 int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err) {
-  const sp_reduce *r = w->p->g->reduce;
+  const sp_reduce *r = w->p->g->store.reduce;
   uint32_t part = w->part;
   int st = gather_factors(w, n, false, err);
   w->made[n->index] = part + 1;
@@ -282,14 +282,14 @@ int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err) {
 
 int sp_planner_reduce_rest(sp_planner *w, sp_err *err) {
   int st = SP_OK;
-  for (size_t k = 0; k < w->p->g->reduce->n && !st; k++)
-    if (!w->sent[k] && !w->p->g->reduce->buckets[k].factors) st = send(w, k, err);
+  for (size_t k = 0; k < w->p->g->store.reduce->n && !st; k++)
+    if (!w->sent[k] && !w->p->g->store.reduce->buckets[k].factors) st = send(w, k, err);
   return st;
 }
 
 /* ---- slices ---- */
 int sp_planner_survey(sp_planner *w, sp_err *err) {
-  const sp_reduce *r = w->p->g->reduce;
+  const sp_reduce *r = w->p->g->store.reduce;
   size_t each = r->sums * sizeof(double);
   sp_task *t;
   int own, st;
@@ -305,7 +305,7 @@ int sp_planner_survey(sp_planner *w, sp_err *err) {
 }
 
 static int spread(sp_planner *w, size_t k, sp_err *err) {
-  const sp_reduce *r = w->p->g->reduce;
+  const sp_reduce *r = w->p->g->store.reduce;
   const sp_bucket *b = &r->buckets[k];
   sp_task *t;
   int st = new_task(w, NULL, "weights", k, &t, err);
@@ -319,7 +319,7 @@ static int spread(sp_planner *w, size_t k, sp_err *err) {
 
 /* The weights that the next step wants first are in the last buckets. */
 int sp_planner_spread(sp_planner *w, sp_err *err) {
-  const sp_reduce *r = w->p->g->reduce;
+  const sp_reduce *r = w->p->g->store.reduce;
   int st = SP_OK;
   for (size_t k = r->n; k-- > 0 && !st;)
     if (r->buckets[k].weights) st = spread(w, k, err);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
  * update.c - what a step does with weights and gradients of all stages: shards kept and added up, the optimizer. */
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "plan/planner.h"
 
 /* ---- lists of them ---- */
 int sp_planner_touch_gradient(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err) {
-  const int *of = w->dweight[r->node->index];
+  const int *of = w->dweight[r->of->index];
   int resource = of ? of[r->i] : -1;
-  if (resource < 0 && r->node->params.dw[r->i].data)
-    return sp_fail(err, SP_E_INTERNAL, "'%s': nobody takes turns at the gradient of '%s.%s'", t->name, r->node->name,
-                   r->node->params.weights[r->i].name);
+  if (resource < 0 && r->of->dw[r->i].data)
+    return sp_fail(err, SP_E_INTERNAL, "'%s': nobody takes turns at the gradient of '%s.%s'", t->name, r->of->name,
+                   r->of->weights[r->i].name);
   return sp_task_access(t, resource, mode, err);
 }
 
 /* Those that shards add: the bucket's, or (NULL) all; of others the tensor has no data. */
 static int put_summed(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err) {
   int st = SP_OK;
-  for (sp_weight_ref r = {0}; !st && sp_graph_next_summed(w->p->g, &r);) {
+  for (sp_weight_ref r = {0}; !st && sp_store_next_summed(&w->p->g->store, &r);) {
     bool in = !b || sp_bucket_has(b, &r);
-    st = sp_task_tensor(t, &r.node->params.weights[r.i].spec, in ? r.node->params.dw[r.i].data : NULL, -1, false, err);
+    st = sp_task_tensor(t, &r.of->weights[r.i].spec, in ? r.of->dw[r.i].data : NULL, -1, false, err);
     if (!st && in) st = sp_planner_touch_gradient(w, t, &r, SP_READ | SP_WRITE, err);
   }
   return st;
@@ -27,7 +27,7 @@ static int put_summed(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err
 /* The optimizer's call that updates the weight: the first has those of the first bucket, and so on, the last one those of the
  * last bucket and all that are in none. */
 static uint32_t update_with(const sp_planner *w, const sp_weight_ref *r) {
-  const sp_reduce *x = w->p->g->reduce;
+  const sp_reduce *x = w->p->g->store.reduce;
   uint32_t k = 0;
   while (k + 1 < w->updates && !sp_bucket_has(&x->buckets[k], r)) k++;
   return k;
@@ -42,8 +42,8 @@ static int put_gradients(sp_planner *w, sp_task *t, sp_err *err) {
   const sp_graph *g = w->p->g;
   size_t k = 0;
   int st = SP_OK;
-  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
-    sp_tensor x = sp_graph_slice_tensor(g, k, &r.node->params.dw[r.i]);
+  for (sp_weight_ref r = {0}; !st && sp_store_next_trained(&g->store, &r); k++) {
+    sp_tensor x = sp_store_slice_tensor(&g->store, k, &r.of->dw[r.i]);
     bool here = !is_elsewhere(w, t, &r);
     st = sp_task_tensor(t, &x.spec, here ? x.data : NULL, -1, false, err);
     if (!st && here) st = sp_planner_touch_gradient(w, t, &r, SP_READ, err);
@@ -56,9 +56,9 @@ static int put_trained(sp_planner *w, sp_task *t, bool whole, int mode, sp_err *
   const sp_graph *g = w->p->g;
   size_t k = 0;
   int st = SP_OK;
-  for (sp_weight_ref r = {0}; !st && sp_graph_next_trained(g, &r); k++) {
-    const sp_tensor *all = &r.node->params.w[r.i];
-    sp_tensor x = whole ? *all : sp_graph_slice_tensor(g, k, all);
+  for (sp_weight_ref r = {0}; !st && sp_store_next_trained(&g->store, &r); k++) {
+    const sp_tensor *all = &r.of->w[r.i];
+    sp_tensor x = whole ? *all : sp_store_slice_tensor(&g->store, k, all);
     bool here = !is_elsewhere(w, t, &r);
     st = sp_task_tensor(t, &x.spec, here ? x.data : NULL, -1, false, err);
     if (!st && mode && here) st = sp_planner_touch_weight(w, t, &r, mode, err);
@@ -68,10 +68,10 @@ static int put_trained(sp_planner *w, sp_task *t, bool whole, int mode, sp_err *
 
 static int put_statistics(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err) {
   int st = SP_OK;
-  for (sp_weight_ref r = {0}; !st && sp_graph_next_statistic(w->p->g, &r);) {
+  for (sp_weight_ref r = {0}; !st && sp_store_next_statistic(&w->p->g->store, &r);) {
     bool in = !b || sp_bucket_has(b, &r);
-    st = sp_task_tensor(t, &r.node->params.weights[r.i].spec, in ? r.node->params.w[r.i].data : NULL, -1, false, err);
-    if (!st && in) st = sp_task_access(t, w->state[r.node->index], SP_READ | SP_WRITE, err);
+    st = sp_task_tensor(t, &r.of->weights[r.i].spec, in ? r.of->w[r.i].data : NULL, -1, false, err);
+    if (!st && in) st = sp_task_access(t, w->state[r.of->index], SP_READ | SP_WRITE, err);
   }
   return st;
 }
@@ -137,7 +137,7 @@ static int put_kept(sp_planner *w, sp_task *t, bool data, sp_err *err) {
   const sp_node *opt = w->p->g->train.optimizer;
   int st = SP_OK;
   for (size_t i = 0; i < opt->params.n_weights && !st; i++) {
-    bool sliced = sp_node_sliced(opt, i);
+    bool sliced = sp_weights_sliced(&opt->params, i);
     const sp_spec *spec = sliced ? &opt->in_specs[0].spec[opt->params.weights[i].of - 1] : &opt->params.weights[i].spec;
     st = sp_task_tensor(t, spec, data ? opt->params.w[i].data : NULL, -1, false, err);
   }
@@ -178,7 +178,7 @@ int sp_planner_survey_call(sp_planner *w, int sums, sp_err *err) {
 static int update_call(sp_planner *w, sp_err *err) {
   sp_task *t;
   int st = optimizer_call(w, SP_TASK_UPDATE, SP_READ | SP_WRITE, &t, err);
-  if (!st && sp_graph_restores(w->p->g)) {
+  if (!st && sp_store_restores(&w->p->g->store)) {
     sp_task_begin_list(t, 1, w->p->g->train.optimizer->in_specs[1].n);
     st = put_statistics(w, t, NULL, err);
   }
@@ -192,8 +192,8 @@ static int update_call(sp_planner *w, sp_err *err) {
 static uint32_t count_updates(const sp_planner *w) {
   const sp_graph *g = w->p->g;
   uint32_t n = 0;
-  if (w->comm_lane < 0 || g->sliced || !g->train.optimizer->update.separate) return 1;
-  while (n < g->reduce->n && g->reduce->buckets[n].n_gradients) n++;
+  if (w->comm_lane < 0 || g->store.sliced || !g->train.optimizer->params.update.separate) return 1;
+  while (n < g->store.reduce->n && g->store.reduce->buckets[n].n_gradients) n++;
   return n ? n : 1;
 }
 

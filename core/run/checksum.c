@@ -52,7 +52,7 @@ static bool is_given(const sp_task *t, unsigned o, uint32_t k) {
 
 /* The call updates the weights that it makes the gradients of. */
 static bool in_place(const sp_task *t) {
-  return t->kind == SP_TASK_APPLY ? t->node->g->applied : t->node->flow.inplace;
+  return t->kind == SP_TASK_APPLY ? t->node->g->store.applied : t->node->params.inplace;
 }
 
 static int name_gradient(sp_post *post, const sp_task *t, size_t i, sp_err *err) {
@@ -68,7 +68,7 @@ static bool hashed_state(const sp_node *n, size_t i) {
 static bool hashed_gradient(const sp_task *t, size_t i) {
   const sp_weight *w = &t->node->params.weights[i];
   bool made = t->kind == SP_TASK_BACKWARD || t->kind == SP_TASK_APPLY, late = w->flags & SP_WEIGHT_FACTORS;
-  return made && t->node->flow.trained && w->flags & SP_WEIGHT_TRAINED && w->part == t->part &&
+  return made && t->node->params.trained && w->flags & SP_WEIGHT_TRAINED && w->part == t->part &&
          late == (t->kind == SP_TASK_APPLY);
 }
 
@@ -99,8 +99,8 @@ int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err) {
     if (hashed_state(n, i)) st = name_hash(post, n, n->params.weights[i].name, -1, err);
   for (size_t i = 0; i < n->params.n_weights && !st; i++)
     if (hashed_gradient(t, i)) st = name_gradient(post, t, i, err);
-  for (sp_weight_ref r = {0}; has_weights(m, t) && !st && sp_graph_next_trained(m->g, &r);)
-    st = name_hash(post, r.node, r.node->params.weights[r.i].name, -1, err);
+  for (sp_weight_ref r = {0}; has_weights(m, t) && !st && sp_store_next_trained(&m->g->store, &r);)
+    st = name_hash(post, m->g->nodes[r.of->index], r.of->weights[r.i].name, -1, err);
   m->n_hashes += post->n_hashes;
   return st;
 }

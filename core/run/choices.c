@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graph/reduce.h"
+#include "params/params.h"
 
 typedef struct shared {
   const sp_choices *ext;
@@ -67,7 +67,7 @@ static int compare(shared *s, sp_err *err) {
 
 int sp_choices_build(sp_machine *m, const sp_machine *beside, sp_err *err) {
   const sp_place *main = &m->g->main;
-  const sp_reduce *r = m->g->reduce;
+  const sp_reduce *r = m->g->store.reduce;
   shared s = {.dev = main->dev};
   if (r && main->type->extension) s.ext = main->type->extension(main->dev, SP_EXT_CHOICES);
   if (!s.ext) return sp_machine_build(m, beside, err);

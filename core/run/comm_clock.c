@@ -2,7 +2,7 @@
  * comm_clock.c - see comm_clock.h. */
 #include "run/comm_clock.h"
 
-#include "graph/reduce.h"
+#include "params/params.h"
 
 #include <stdlib.h>
 

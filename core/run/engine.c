@@ -9,7 +9,7 @@
 
 #include <spcore/checksum.h>
 
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "plan/describe.h"
 #include "run/choices.h"
 #include "run/trial.h"
@@ -148,9 +148,9 @@ int sp_engine_plan(sp_engine *e, sp_err *err) {
     return sp_fail(err, SP_E_STATE, "strategies are being tried: the graph cannot be used until that is over");
   if (e->n) return SP_OK;
   if ((st = sp_graph_complete(g, err)) || (st = sp_memory_check(g, NULL, 0, err))) return st;
-  if ((st = sp_graph_reduce(g, err)) || (st = sp_graph_make_factors(g, err))) return st;
+  if ((st = sp_graph_reduce(g, err)) || (st = sp_store_make_factors(&g->store, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++)
-    if ((st = sp_node_storage(g->nodes[i], err))) return st;
+    if ((st = sp_weights_storage(&g->nodes[i]->params, err))) return st;
   if (!(st = add_unit(e, NULL, err))) st = add_evaluations(e, err);
   if (st) {
     drop_units(e, 0); /* may be tried again */
@@ -178,11 +178,11 @@ static int same_schedule(sp_engine *e, sp_err *err) {
   sp_sb list = {0};
   char run_ahead[16], prefetch[16], buckets[96], schedule[32];
   size_t n = 0;
-  if (!g->reduce) return SP_OK;
-  for (size_t i = 0; i < g->reduce->n; i++) n += g->reduce->buckets[i].bytes;
+  if (!g->store.reduce) return SP_OK;
+  for (size_t i = 0; i < g->store.reduce->n; i++) n += g->store.reduce->buckets[i].bytes;
   snprintf(run_ahead, sizeof run_ahead, "%d", g->opts.run_ahead);
   snprintf(prefetch, sizeof prefetch, "%d", g->opts.prefetch);
-  snprintf(buckets, sizeof buckets, "%zu of %zu bytes in all", g->reduce->n, n);
+  snprintf(buckets, sizeof buckets, "%zu of %zu bytes in all", g->store.reduce->n, n);
   sp_describe(e->units[0].p, &e->units[0].m->ops, &list);
   snprintf(schedule, sizeof schedule, "%016" PRIx64, sp_checksum(list.s, list.n));
   const sp_rank_text texts[] = {{"the device", g->main.type->name},
@@ -193,7 +193,7 @@ static int same_schedule(sp_engine *e, sp_err *err) {
                                 {"buckets of gradients", buckets},
                                 {"the schedule (spcore run --explain shows it)", schedule}};
   int st = list.broken ? sp_nomem(err, list.n, "a description") : SP_OK;
-  if (!st) st = sp_ranks_same(g->reduce->ranks, texts, SP_ARRAY(texts), err);
+  if (!st) st = sp_ranks_same(g->store.reduce->ranks, texts, SP_ARRAY(texts), err);
   sp_sb_free(&list);
   return st;
 }
@@ -202,10 +202,10 @@ int sp_engine_build(sp_engine *e, sp_err *err) {
   int st = sp_engine_plan(e, err);
   if (st || e->units[0].m->built) return st;
   st = sp_engine_check_memory(e, NULL, err);
-  bool fresh = !e->g->initialised;
-  if (!st && fresh) st = sp_graph_init_weights(e->g, err);
+  bool fresh = !e->g->store.initialised;
+  if (!st && fresh) st = sp_store_init(&e->g->store, err);
   if (!st && fresh) st = same_schedule(e, err);
-  if (!st && fresh) st = sp_graph_share_weights(e->g, NULL, err);
+  if (!st && fresh) st = sp_store_share(&e->g->store, NULL, err);
   if (!st) st = sp_choices_build(e->units[0].m, NULL, err);
   if (st) sp_engine_unplan(e);
   return st;
@@ -253,11 +253,11 @@ int sp_engine_program(sp_engine *e, const sp_program **p, const sp_ops **ops, sp
 static void describe_shares(const sp_graph *g, sp_sb *out) {
   uint64_t own = 0, all = 0;
   for (size_t i = 0; i < g->train.optimizer->params.n_weights; i++) {
-    own += sp_node_weight_bytes(g->train.optimizer, i);
+    own += sp_weights_bytes(&g->train.optimizer->params, i);
     all += (uint64_t)sp_spec_bytes(&g->train.optimizer->params.weights[i].spec);
   }
-  sp_sb_putf(out, "optimizer shards: rank %d keeps %" PRIu64 " of %" PRIu64 " bytes of '%s'\n", g->reduce->rank, own,
-             all, g->train.optimizer->name);
+  sp_sb_putf(out, "optimizer shards: rank %d keeps %" PRIu64 " of %" PRIu64 " bytes of '%s'\n", g->store.reduce->rank,
+             own, all, g->train.optimizer->name);
 }
 
 int sp_engine_describe(sp_engine *e, sp_sb *out, sp_err *err) {
@@ -267,7 +267,7 @@ int sp_engine_describe(sp_engine *e, sp_sb *out, sp_err *err) {
     if (u->stand_in) sp_sb_putf(out, "\nevaluation on %s\n", u->stand_in->name);
     sp_describe(u->p, &u->m->ops, out);
   }
-  if (!st && e->g->sliced) describe_shares(e->g, out);
+  if (!st && e->g->store.sliced) describe_shares(e->g, out);
   return !st && out->broken ? sp_nomem(err, out->n, "a description") : st;
 }
 
@@ -284,9 +284,9 @@ void sp_engine_ask(sp_engine *e, uint32_t (*asks)(void *arg), void *arg) {
   e->asks_arg = arg;
 }
 
-bool sp_engine_is_shared(const sp_engine *e) { return e->g->reduce; }
+bool sp_engine_is_shared(const sp_engine *e) { return e->g->store.reduce; }
 
-uint64_t sp_engine_allocations(const sp_engine *e) { return e->g->allocations; }
+uint64_t sp_engine_allocations(const sp_engine *e) { return e->g->store.allocations; }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
@@ -319,7 +319,8 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   if (n > UINT64_MAX / 4096) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", n);
   bool cut;
   if (sp_engine_fill(e, e->g->train.source, true, &cut, err)) return halt(e, err);
-  if ((st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(&e->units[0].loop, first, n * micro(e), err)))
+  if ((st = sp_store_keep_statistics(&e->g->store, err)) ||
+      (st = sp_loop_begin(&e->units[0].loop, first, n * micro(e), err)))
     return st;
   if (cut) sp_loop_cut(&e->units[0].loop, first);
   e->sought = false;
@@ -358,11 +359,11 @@ static int reach(sp_engine *e, sp_err *err) {
  * has failed here they wait for this rank. */
 static int compare_replicas(sp_engine *e, const sp_result *res, sp_err *err) {
   uint64_t each = e->g->opts.check, step = res ? res->step + 1 : sp_engine_step(e);
-  if (!e->g->reduce || !each || (res && step % each)) return SP_OK;
+  if (!e->g->store.reduce || !each || (res && step % each)) return SP_OK;
   int st = res ? reach(e, err) : SP_OK;
   if (st) return st;
   int guilty;
-  st = sp_graph_compare_weights(e->g, step, &guilty, err);
+  st = sp_store_compare(&e->g->store, step, &guilty, err);
   if (guilty < 0 || (st = better_reason(e, err))) return st;
   return sp_ranks_blame(e->g->env->ranks, guilty, err, err);
 }
@@ -467,11 +468,11 @@ int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, con
     return st;
   if (sp_engine_fill(e, source, true, &cut, err)) return halt(e, err);
   if (cut) return sp_fail(err, SP_E_CANCELLED, "interrupted");
-  if (sp_graph_swap_averages(e->g, err)) return halt(e, err);
+  if (sp_store_swap_averages(&e->g->store, err)) return halt(e, err);
   st = evaluate(e, &e->units[at].loop, each, arg, err);
   sp_shards_pause(e->units[0].m);
   sp_err back;
-  if (sp_graph_swap_averages(e->g, &back) && !st) {
+  if (sp_store_swap_averages(&e->g->store, &back) && !st) {
     *err = back;
     st = halt(e, err);
   }
@@ -482,8 +483,8 @@ int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, con
 
 int sp_engine_load(sp_engine *e, sp_node *node, const sp_load *from, sp_err *err) {
   int st = sp_engine_drain(e, err);
-  if (!st && sp_graph_writes(e->g)) st = sp_graph_load(e->g, node, from, err);
-  if (!st && e->g->initialised) st = sp_graph_share_weights(e->g, node, err);
+  if (!st && sp_store_writes(&e->g->store)) st = sp_graph_load(e->g, node, from, err);
+  if (!st && e->g->store.initialised) st = sp_store_share(&e->g->store, node ? &node->params : NULL, err);
   for (size_t i = 0; i < e->n && !st; i++) st = sp_machine_refresh(e->units[i].m, err);
   sp_graph_drop_filled(e->g, node);
   return st;
@@ -494,7 +495,8 @@ int sp_engine_save(sp_engine *e, const char *path, unsigned what, sp_err *err) {
   int st = sp_engine_build(e, err);
   if (st) return st;
   sp_engine_drain(e, &ignored); /* weights are worth saving after a failure too */
-  return sp_graph_writes(e->g) ? sp_graph_save(e->g, path, what, err) : sp_graph_join_snapshot(e->g, what, err);
+  return sp_store_writes(&e->g->store) ? sp_store_save(&e->g->store, path, what, err)
+                                       : sp_store_join_snapshot(&e->g->store, what, err);
 }
 
 int sp_engine_snapshot(sp_engine *e, sp_snapshot **out, unsigned what, const char *path, const sp_meta *meta,
@@ -502,13 +504,13 @@ int sp_engine_snapshot(sp_engine *e, sp_snapshot **out, unsigned what, const cha
   int st = sp_engine_build(e, err);
   *out = NULL;
   if (!st) st = sp_engine_drain(e, err);
-  if (!st && !sp_graph_writes(e->g)) return sp_graph_join_snapshot(e->g, what, err);
-  return st ? st : sp_graph_snapshot(out, e->g, what, path, meta, n_meta, err);
+  if (!st && !sp_store_writes(&e->g->store)) return sp_store_join_snapshot(&e->g->store, what, err);
+  return st ? st : sp_store_snapshot(out, &e->g->store, what, path, meta, n_meta, err);
 }
 
 int sp_engine_weight(sp_engine *e, sp_node *node, const char *name, sp_spec *spec, void *dst, size_t bytes,
                      sp_err *err) {
   int st = dst ? sp_engine_build(e, err) : SP_OK;
   if (!st && dst) st = sp_engine_drain(e, err);
-  return st ? st : sp_node_weight(node, name, spec, dst, bytes, err);
+  return st ? st : sp_weights_read(&node->params, name, spec, dst, bytes, err);
 }

@@ -39,7 +39,7 @@ int sp_engine_fill(sp_engine *e, sp_node *source, bool stops, bool *cut, sp_err 
   const sp_machine *beside = e->units[0].m->built ? e->units[0].m : NULL;
   tell(e, source);
   if (!(st = sp_engine_check_memory(e, u.p, err)) && !(st = sp_choices_build(u.m, beside, err)))
-    st = run(e, &u.loop, stops && !e->g->reduce, cut, err);
+    st = run(e, &u.loop, stops && !e->g->store.reduce, cut, err);
   if (!st && !*cut) sp_graph_set_filled(e->g, source);
   sp_unit_free(&u);
   return st ? sp_prefix(err, "filling the caches from '%s'", source->name) : SP_OK;

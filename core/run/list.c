@@ -6,7 +6,7 @@
  * LAUNCH, where the last of them was. Capture of a step: all operations of the main device become one body; those of the
  * host and of the cpu's lanes come before it, but for what waits for an event of this very tick, and all that follows in its
  * lane. Neither knows whether the new order is right: the proof does. */
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "run/machine.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static bool is_host(const sp_machine *m, int lane) { return m->p->lanes[lane].ho
 static int delay_of(const sp_machine *m, int task) { return m->p->sched.delay[task]; }
 
 static bool capturable(const sp_machine *m, const sp_task *t) {
-  if (t->kind == SP_TASK_COMM) return m->g->reduce->type->flags & SP_COMM_CAPTURABLE;
+  if (t->kind == SP_TASK_COMM) return m->g->store.reduce->type->flags & SP_COMM_CAPTURABLE;
   return !t->node || sp_task_inst(t)->type->flags & SP_STAGE_CAPTURABLE;
 }
 
@@ -128,7 +128,7 @@ static const char *obstacle(const sp_machine *m, const sp_ops *in, const bool *a
     const sp_task *t = task_of(m, op);
     *name = t->name;
     if (!capturable(m, t)) {
-      *name = t->node ? t->node->name : m->g->reduce->type->name;
+      *name = t->node ? t->node->name : m->g->store.reduce->type->name;
       return "its calls cannot be recorded";
     }
     if (!late) continue;

@@ -56,7 +56,7 @@ static void begin_step(sp_loop *l, uint64_t step) {
   }
   k->n = m->has_feed ? m->feed.take(m->feed.self, step, m->ids + step % (uint64_t)m->p->ring * m->batch) : 1;
   k->real = k->n;
-  k->full = !m->has_feed || (m->g->reduce ? sp_sampler_full(&m->sampler, step) : k->n == m->batch);
+  k->full = !m->has_feed || (m->g->store.reduce ? sp_sampler_full(&m->sampler, step) : k->n == m->batch);
 }
 
 int sp_loop_settle(sp_loop *l, sp_err *err) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * machine.c - the only place that allocates for a program: buffers, streams, events, call records. */
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "run/comm_clock.h"
 #include "run/machine.h"
 
@@ -130,7 +130,7 @@ int sp_machine_reopen(sp_machine *m, sp_err *err) {
 }
 
 void sp_machine_block(const sp_machine *m, const sp_place *place, bool begins) {
-  if (m->g->reduce && !sp_place_is_host(place)) sp_ranks_block(m->g->reduce->ranks, begins);
+  if (m->g->store.reduce && !sp_place_is_host(place)) sp_ranks_block(m->g->store.reduce->ranks, begins);
 }
 
 int sp_machine_sync(sp_machine *m, sp_err *err) {
@@ -230,8 +230,8 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
                   .consts = n->params.consts};
   if (t->scratch_buf >= 0) c->io.scratch = m->buf[t->scratch_buf] ? m->buf[t->scratch_buf][0] : NULL;
   bool sums = t->kind == SP_TASK_UPDATE && t->sums_buf >= 0;
-  c->io.sum_at = sums ? g->reduce->sum_at : NULL;
-  c->io.n_sums = sums ? g->reduce->n_sums : 0;
+  c->io.sum_at = sums ? g->store.reduce->sum_at : NULL;
+  c->io.n_sums = sums ? g->store.reduce->n_sums : 0;
   bind_block(m, c, slot);
   return t->instead ? bind_cache(m, c, err) : SP_OK;
 }
@@ -373,7 +373,7 @@ static int prepare(sp_machine *m, sp_err *err) {
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) {
     const sp_task *t = &m->p->tasks[i];
     if ((t->kind != SP_TASK_FORWARD && t->kind != SP_TASK_UPDATE) || t->instead) continue;
-    if (m->g->reduce && !m->p->stand_in) sp_ranks_at(m->g->reduce->ranks, SP_RANKS_NO_STEP, t->name, NULL);
+    if (m->g->store.reduce && !m->p->stand_in) sp_ranks_at(m->g->store.reduce->ranks, SP_RANKS_NO_STEP, t->name, NULL);
     for (int k = 0; k < 2 && sizes[k] && !st; k++) st = prepare_for(m, t, sizes[k], err);
     t->node->params.stale = false;
   }

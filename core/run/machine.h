@@ -144,7 +144,7 @@ void sp_machine_free(sp_machine *m);
 /* Several ranks have the graph: batches are dealt to them, shards of a step, and those of an evaluation in turn. NULL: one, or
  * each fills a cache with all samples. */
 static inline const sp_reduce *sp_machine_shares(const sp_machine *m) {
-  return m->p->sharded || (m->p->stand_in && !m->p->fills) ? m->g->reduce : NULL;
+  return m->p->sharded || (m->p->stand_in && !m->p->fills) ? m->g->store.reduce : NULL;
 }
 
 /* The step that a pass belongs to, as scripts and stages know it. */

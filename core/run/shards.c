@@ -2,7 +2,7 @@
  * shards.c - the results of a step's passes, put together: counts add up, means are weighted by what they are over, in the
  * order of shards, so that the numbers are those of the step. Where a job has several ranks they first give each other the
  * results of all passes: scripts see the same numbers everywhere, and what they decide by them is found out if it differs. */
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "run/comm_clock.h"
 #include "run/machine.h"
 #include "run/pace.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * submit.c - what an operation does: calls, copies, waits and records on streams, and what stages are told of a step. */
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "run/comm_clock.h"
 #include "run/loop.h"
 
@@ -103,7 +103,7 @@ static int fill(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
 
 /* What this rank is at, for the others. While one of its threads waits for them, that is what counts. */
 static void tell(const sp_machine *m, uint64_t step, const sp_task *t, bool waits) {
-  sp_reduce *r = m->g->reduce;
+  sp_reduce *r = m->g->store.reduce;
   if (!r) return;
   if (t->kind == SP_TASK_COMM) atomic_store(&r->waits, waits);
   sp_ranks_at(r->ranks, step / (uint64_t)m->p->micro, t->name, atomic_load(&r->waits) ? "the other ranks" : NULL);
@@ -133,7 +133,7 @@ static int run_call(void *arg, void *native) {
   uint64_t step = sp_machine_step(c->m, c->step);
   sp_range_push(c->m, t->name, c->step);
   tell(c->m, c->step, t, false);
-  sp_ranks *needed = c->m->g->reduce && gives_gradients(t) ? c->m->g->reduce->ranks : NULL;
+  sp_ranks *needed = c->m->g->store.reduce && gives_gradients(t) ? c->m->g->store.reduce->ranks : NULL;
   sp_ranks_work(needed, true);
   int st = enter_stage(t, c, step, native);
   sp_ranks_work(needed, false);
@@ -168,7 +168,7 @@ static const void *moved_from(const sp_machine *m, const sp_move *v) {
 }
 
 static int move_one(sp_ctx *ctx, const sp_machine *m, const sp_move *v) {
-  const sp_reduce *r = m->g->reduce;
+  const sp_reduce *r = m->g->store.reduce;
   void *to = moved_to(m, v);
   const void *from = moved_from(m, v);
   switch (v->kind) {
@@ -180,7 +180,7 @@ static int move_one(sp_ctx *ctx, const sp_machine *m, const sp_move *v) {
 
 /* Several are gathers. */
 static int move_all(sp_ctx *ctx, const sp_machine *m, const sp_task *t) {
-  const sp_reduce *r = m->g->reduce;
+  const sp_reduce *r = m->g->store.reduce;
   sp_comm_gather list[SP_MAX_FACTORS];
   int st = SP_OK;
   if (t->n_calls > 1 && r->type->all_gather_list) {
@@ -197,7 +197,7 @@ static int run_comm(void *arg, void *native) {
   sp_call *c = arg;
   sp_machine *m = c->m;
   const sp_task *t = c->task;
-  const sp_reduce *r = m->g->reduce;
+  const sp_reduce *r = m->g->store.reduce;
   bool shared = m->launch != SIZE_MAX;
   sp_ctx_holder h;
   sp_ctx *ctx = sp_ctx_for(&h, t->name, &c->err);

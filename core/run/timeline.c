@@ -8,7 +8,7 @@
  * step before, so that no difference grows large and loses digits. */
 #include <spcore/ext/counters.h>
 
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "plan/planner.h"
 #include "run/loop.h"
 
@@ -44,7 +44,7 @@ static bool name_task(const sp_task *t, bool host, sp_trace_task *out) {
 static size_t moved(const sp_program *p, const sp_task *t) {
   size_t all = 0;
   for (size_t i = 0; i < t->n_calls; i++)
-    all += t->calls[i].each * (t->calls[i].kind == SP_MOVE_FIRST ? 1 : (size_t)p->g->reduce->n_ranks);
+    all += t->calls[i].each * (t->calls[i].kind == SP_MOVE_FIRST ? 1 : (size_t)p->g->store.reduce->n_ranks);
   return all;
 }
 

@@ -37,7 +37,7 @@ struct sp_trial {
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-static size_t bytes_of(const sp_node *n, size_t i) { return (size_t)sp_node_weight_bytes(n, i); }
+static size_t bytes_of(const sp_node *n, size_t i) { return (size_t)sp_weights_bytes(&n->params, i); }
 
 static int save_weights(sp_trial *t, sp_graph *g, sp_err *err) {
   size_t n = 0;
@@ -94,10 +94,10 @@ int sp_trial_begin(sp_engine *e, sp_err *err) {
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "strategies are tried by one process: run it once without --ranks, and name the one that is found");
   if (e->n && e->units[0].m->built) return sp_fail(err, SP_E_STATE, "the graph runs already: nothing can be tried");
-  bool initialised = g->initialised, cut;
-  uint64_t allocations = g->allocations;
+  bool initialised = g->store.initialised, cut;
+  uint64_t allocations = g->store.allocations;
   int st = sp_engine_plan(e, err);
-  if (!st && !g->initialised) st = sp_graph_init_weights(g, err);
+  if (!st && !g->store.initialised) st = sp_store_init(&g->store, err);
   if (st || (st = sp_engine_fill(e, g->train.source, true, &cut, err))) return st; /* what was filled stays */
   sp_trial *t = sp_calloc(1, sizeof *t);
   if (!t) return sp_nomem(err, sizeof *t, "a trial");
@@ -125,8 +125,8 @@ int sp_trial_end(sp_engine *e, sp_err *err) {
   for (size_t i = 0; i < t->n; i++) sp_trial_drop(e, i);
   int st = restore_weights(t, e->g, err);
   set_quiet(t, e->g, false);
-  e->g->initialised = t->initialised;
-  e->g->allocations = t->allocations;
+  e->g->store.initialised = t->initialised;
+  e->g->store.allocations = t->allocations;
   free_trial(t);
   e->trial = NULL;
   sp_engine_unplan(e);
@@ -242,7 +242,7 @@ static int play(sp_engine *e, candidate *c, uint64_t steps, double *seconds, dou
   uint64_t first = e->units[0].loop.next;
   const sp_result *res;
   int st = restore_weights(e->trial, e->g, err);
-  if (st || (st = sp_graph_keep_statistics(e->g, err)) || (st = sp_loop_begin(l, first, steps, err))) return st;
+  if (st || (st = sp_store_keep_statistics(&e->g->store, err)) || (st = sp_loop_begin(l, first, steps, err))) return st;
   l->timed = true;
   double begun = sp_now(), before = l->blocked;
   do {

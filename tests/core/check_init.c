@@ -9,7 +9,7 @@
 #include <spcore/rng.h>
 
 #include "base/util.h"
-#include "graph/init.h"
+#include "params/params.h"
 #include "tests/kit/suite.h"
 
 static sp_err err;

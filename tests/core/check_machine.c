@@ -388,14 +388,14 @@ static outcome with_gaps(setting s, bool gap, uint64_t steps) {
   outcome o = {0};
   int seen = 0;
   ck_assert_msg(!sp_graph_complete(g, &err), "%s", err.msg);
-  for (size_t i = 0; i < g->n_nodes; i++) ck_assert(!sp_node_storage(g->nodes[i], &err));
+  for (size_t i = 0; i < g->n_nodes; i++) ck_assert(!sp_weights_storage(&g->nodes[i]->params, &err));
   ck_assert(!sp_pool_new(&pool, g->main.type, g->main.dev, (size_t)1 << 30, "--pinned", &err));
   ck_assert_msg(!sp_program_new(&p, g, NULL, g->strategy, &err), "%s", err.msg);
   ck_assert_msg(!sp_machine_new(&m, p, pool, &err), "%s", err.msg);
   gaps feed = {m->feed, gap};
   m->feed.self = &feed;
   m->feed.take = take;
-  ck_assert_msg(!sp_graph_init_weights(g, &err) && !sp_machine_build(m, NULL, &err), "%s", err.msg);
+  ck_assert_msg(!sp_store_init(&g->store, &err) && !sp_machine_build(m, NULL, &err), "%s", err.msg);
   sp_loop loop;
   const sp_result *r;
   sp_loop_init(&loop, m);
@@ -406,8 +406,8 @@ static outcome with_gaps(setting s, bool gap, uint64_t steps) {
   }
   ck_assert_msg(!err.status && loop.delivered == steps, "%s", err.msg);
   sp_spec spec;
-  ck_assert(!sp_node_weight(n.dec, "w", &spec, o.w, sizeof o.w, &err));
-  ck_assert(!sp_node_weight(n.dec, "steps", &spec, &o.calls, sizeof o.calls, &err));
+  ck_assert(!sp_weights_read(&n.dec->params, "w", &spec, o.w, sizeof o.w, &err));
+  ck_assert(!sp_weights_read(&n.dec->params, "steps", &spec, &o.calls, sizeof o.calls, &err));
   sp_machine_free(m);
   sp_program_free(p);
   sp_pool_free(pool);

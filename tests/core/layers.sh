@@ -12,13 +12,14 @@ below() {
     base) ;;
     device | schedule | source | ranks) echo base ;;
     host) echo device source ranks base ;;
-    graph) echo host device source ranks base ;;
-    plan) echo graph host device schedule source ranks base ;;
-    run) echo plan graph host device schedule source ranks base ;;
-    hand) echo graph host device source ranks base ;;
-    lua) echo run hand plan graph host device schedule source ranks base ;;
-    check) echo graph host device source ranks base ;;
-    cli) echo lua check run hand plan graph host device schedule source ranks base ;;
+    params) echo host device source ranks base ;;
+    graph) echo params host device source ranks base ;;
+    plan) echo graph params host device schedule source ranks base ;;
+    run) echo plan graph params host device schedule source ranks base ;;
+    hand) echo graph params host device source ranks base ;;
+    lua) echo run hand plan graph params host device schedule source ranks base ;;
+    check) echo params host device source ranks base ;;
+    cli) echo lua check run hand plan graph params host device schedule source ranks base ;;
     *) fail "core/$1 is in none of the layers of tests/core/layers.sh" ;;
   esac
 }
@@ -52,6 +53,8 @@ done
 for object in "$top_builddir"/core/*/.libs/*.o "$top_builddir"/core/*/*.o; do
   [ -f "$object" ] || continue
   folder=${object#"$top_builddir"/core/} folder=${folder%%/*}
+  source=$(basename "$object" .o).c
+  [ -f "$top_srcdir/core/$folder/${source#*-}" ] || continue # left there by a build of before its source went
   nm "$object" | awk -v folder="$folder" -v object="$(basename "$object")" '
     NF == 3 && $2 ~ /^[TDBRV]$/ { print "has", $3, folder, object }
     NF == 2 && $1 == "U" { print "takes", $2, folder, object }'

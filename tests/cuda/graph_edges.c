@@ -385,7 +385,7 @@ static bool drop_wait(sp_machine *m, int k) {
 /* As the engine makes them, but with a list that can be changed. */
 static int make(sp_graph *g, sp_program **p, sp_pool **pool, sp_machine **m, sp_err *err) {
   int st = sp_graph_complete(g, err);
-  for (size_t i = 0; i < g->n_nodes && !st; i++) st = sp_node_storage(g->nodes[i], err);
+  for (size_t i = 0; i < g->n_nodes && !st; i++) st = sp_weights_storage(&g->nodes[i]->params, err);
   if (!st) st = sp_program_new(p, g, NULL, g->strategy, err);
   if (!st) st = sp_pool_new(pool, g->main.type, g->main.dev, (size_t)1 << 30, "--pinned", err);
   if (!st) st = sp_machine_new(m, *p, *pool, err);
@@ -404,9 +404,9 @@ static lua_Integer all_graphs(const sp_machine *m) {
 static int play(sp_machine *m, int steps, sp_err *err) {
   sp_loop loop;
   const sp_result *r = NULL;
-  int st = sp_graph_init_weights(m->g, err);
+  int st = sp_store_init(&m->g->store, err);
   if (!st) st = sp_machine_build(m, NULL, err);
-  if (!st) st = sp_graph_keep_statistics(m->g, err);
+  if (!st) st = sp_store_keep_statistics(&m->g->store, err);
   if (st) return st;
   sp_loop_init(&loop, m);
   st = sp_loop_begin(&loop, 0, (uint64_t)steps, err);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/reduce.h"
+#include "params/params.h"
 #include "lua/graph.h"
 #include "run/loop.h"
 #include "tests/kit/sched_oracle.h"
@@ -48,8 +48,8 @@ static lua_Integer count_units(const sp_graph *g) {
 static int make_unit(unit *u, sp_graph *g, lua_Integer k, sp_err *err) {
   *u = (unit){.g = g};
   int st = sp_graph_complete(g, err);
-  if (!st) st = sp_graph_make_factors(g, err);
-  for (size_t i = 0; i < g->n_nodes && !st; i++) st = sp_node_storage(g->nodes[i], err);
+  if (!st) st = sp_store_make_factors(&g->store, err);
+  for (size_t i = 0; i < g->n_nodes && !st; i++) st = sp_weights_storage(&g->nodes[i]->params, err);
   if (!st) st = sp_program_new(&u->p, g, stand_in(g, k), g->strategy, err);
   if (!st) st = sp_pool_new(&u->pool, g->main.type, g->main.dev, (size_t)1 << 30, "--pinned", err);
   if (!st) st = sp_machine_new(&u->m, u->p, u->pool, err);
@@ -264,7 +264,8 @@ static int add_weights(const sp_graph *g, uint64_t *h, sp_err *err) {
       size_t bytes = sp_spec_bytes(&w->spec);
       sp_spec spec;
       void *data = sp_calloc(bytes + 1, 1);
-      st = data ? sp_node_weight(g->nodes[i], w->name, &spec, data, bytes, err) : sp_nomem(err, bytes, w->name);
+      st = data ? sp_weights_read(&g->nodes[i]->params, w->name, &spec, data, bytes, err)
+                : sp_nomem(err, bytes, w->name);
       if (!st) *h = sp_fnv64(*h, data, bytes);
       free(data);
     }
@@ -275,9 +276,9 @@ static int add_weights(const sp_graph *g, uint64_t *h, sp_err *err) {
 static int play(unit *u, uint64_t steps, uint64_t *h, sp_err *err) {
   const sp_result *r = NULL;
   sp_loop loop;
-  int st = u->g->initialised ? SP_OK : sp_graph_init_weights(u->g, err);
+  int st = u->g->store.initialised ? SP_OK : sp_store_init(&u->g->store, err);
   if (!st) st = sp_machine_build(u->m, NULL, err);
-  if (!st) st = sp_graph_keep_statistics(u->g, err);
+  if (!st) st = sp_store_keep_statistics(&u->g->store, err);
   if (st) return st;
   sp_loop_init(&loop, u->m);
   if ((st = sp_loop_begin(&loop, 0, u->p->training ? steps : u->m->feed.steps, err))) return st;

@@ -61,7 +61,7 @@ void spt_set_shards(spt *t, int shards);
 void spt_set_shard(spt *t, int shard);
 void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does after torch.manual_seed(seed) */
 
-/* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/graph/init.h), prepares. May be called
+/* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/params/params.h), prepares. May be called
  * again. */
 int spt_plan(spt *t, int training);
 

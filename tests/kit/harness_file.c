@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "graph/init.h"
+#include "params/params.h"
 #include "host/stage.h"
 
 static sp_err last;

@@ -7,7 +7,7 @@
 
 #include <spcore/rng.h>
 
-#include "graph/init.h"
+#include "params/params.h"
 
 #define FAIL SPT_FAIL
 #define MAX_WEIGHTS SPT_WEIGHTS

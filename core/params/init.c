@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * init.c - first values of weights: constants, Philox uniforms, and PyTorch's generator bit for bit. */
-#include "graph/init.h"
+#include "params/params.h"
 
 #include "base/spec.h"
 
@@ -124,4 +124,47 @@ int sp_init_weights(const sp_weight *w, size_t n, void *const *data, const char 
     if (rc) return rc;
   }
   return SP_OK;
+}
+
+/* ---- of a stage, of a graph ---- */
+/* It lies in host memory as a whole. */
+static bool is_direct(const sp_weights *stage, size_t i) {
+  return sp_place_is_host(stage->place) && !sp_weights_sliced(stage, i);
+}
+
+/* First values are made in host memory, and what no file gave is taken from there: PyTorch's generator draws for every
+ * weight, whether a file replaces it later or not. */
+int sp_weights_init(sp_weights *stage, sp_mt19937 *torch, sp_err *err) {
+  void **data = sp_calloc(stage->n_weights, sizeof *data);
+  int status = data ? SP_OK : sp_nomem(err, 64, "first values");
+  for (size_t i = 0; i < stage->n_weights && !status; i++) {
+    size_t bytes = (size_t)sp_spec_bytes(&stage->weights[i].spec);
+    data[i] = stage->w[i].data;
+    if ((stage->loaded[i] || !is_direct(stage, i)) && !(data[i] = sp_calloc(1, bytes ? bytes : 1)))
+      status = sp_nomem(err, bytes, "first values");
+  }
+  if (!status)
+    status = sp_init_weights(stage->weights, stage->n_weights, data, stage->name, stage->store->seed, torch, err);
+  for (size_t i = 0; i < stage->n_weights && !status; i++)
+    if (!stage->loaded[i] && !is_direct(stage, i)) status = sp_weights_put(stage, i, data[i], err);
+  for (size_t i = 0; data && i < stage->n_weights; i++)
+    if (data[i] != stage->w[i].data) free(data[i]);
+  free(data);
+  return status ? sp_prefix(err, "stage '%s'", stage->name) : SP_OK;
+}
+
+int sp_store_init(sp_store *store, sp_err *err) {
+  bool torch = store->torch;
+  sp_mt19937 mt;
+  int status = SP_OK;
+  if (torch) sp_mt19937_seed(&mt, store->seed);
+  for (size_t i = 0; i < store->n_stages && !status; i++) {
+    sp_weights *stage = store->stages[i];
+    bool all = !torch;
+    for (size_t k = 0; k < stage->n_weights; k++) all = all && stage->loaded[k];
+    if (stage->n_weights && !all) status = sp_weights_init(stage, torch ? &mt : NULL, err);
+  }
+  store->initialised = !status;
+  bool resumed = sp_store_averages(store) && store->optimizer->loaded[store->optimizer->update.averages - 1];
+  return status || resumed ? status : sp_store_restart_averages(store, NULL, err);
 }

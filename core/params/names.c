@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * names.c - which entry of a file is which weight: prefixes that wrappers put before all names, dialects, what may be left
  * out; and words for what does not fit. */
-#include "graph/names.h"
+#include "params/names.h"
 
 #include <fnmatch.h>
 #include <stddef.h>
@@ -99,22 +99,22 @@ static void put_translated(sp_sb *sb, const sp_dialect *d, const char *name, boo
 }
 
 /* What names of this stage's weights begin with; in k->key. */
-static const char *prefix_of(sp_names *k, const sp_view *v, const sp_node *n) {
+static const char *prefix_of(sp_names *k, const sp_view *v, const sp_weights *stage) {
   k->key.n = 0;
   if (k->key.s) *k->key.s = 0;
-  sp_sb_putf(&k->key, "%s%s%s", v->prefix, v->scoped ? n->name : "", v->scoped ? "." : "");
+  sp_sb_putf(&k->key, "%s%s%s", v->prefix, v->scoped ? stage->name : "", v->scoped ? "." : "");
   return sp_sb_str(&k->key);
 }
 
 /* What names begin with that are of these stages: an `ignore` has what comes behind. */
 static const char *common_prefix(sp_names *k, const sp_view *v) {
-  return k->whole ? v->prefix : prefix_of(k, v, k->nodes[0]);
+  return k->whole ? v->prefix : prefix_of(k, v, k->stages[0]);
 }
 
 /* The entry that a weight has by its name, in k->key; *hidden: by the pattern of `ignore` that leaves it out. */
-static const sp_entry *find(sp_names *k, const sp_view *v, const sp_node *n, size_t i, const char **hidden) {
-  size_t behind = strlen(prefix_of(k, v, n)), at;
-  put_translated(&k->key, v->dialect, n->params.weights[i].name, false);
+static const sp_entry *find(sp_names *k, const sp_view *v, const sp_weights *stage, size_t i, const char **hidden) {
+  size_t behind = strlen(prefix_of(k, v, stage)), at;
+  put_translated(&k->key, v->dialect, stage->weights[i].name, false);
   const char *name = sp_sb_str(&k->key);
   *hidden = NULL;
   if ((at = place(k, name)) == k->n || strcmp(k->sorted[at]->name, name) != 0) return NULL;
@@ -122,22 +122,22 @@ static const sp_entry *find(sp_names *k, const sp_view *v, const sp_node *n, siz
   return *hidden ? NULL : k->sorted[at];
 }
 
-const sp_entry *sp_names_find(sp_names *k, const sp_node *n, size_t i) {
+const sp_entry *sp_names_find(sp_names *k, const sp_weights *stage, size_t i) {
   const char *hidden;
-  return find(k, k->view, n, i, &hidden);
+  return find(k, k->view, stage, i, &hidden);
 }
 
 /* An optimizer's moments may be missing; so they are where `ignore` leaves all of them out. */
-static bool have(sp_names *k, const sp_view *v, const sp_node *n) {
-  const char *prefix = prefix_of(k, v, n);
+static bool have(sp_names *k, const sp_view *v, const sp_weights *stage) {
+  const char *prefix = prefix_of(k, v, stage);
   size_t behind = strlen(k->whole ? v->prefix : prefix);
-  if (!n->optimizer) return true;
+  if (!stage->optimizer) return true;
   for (size_t i = place(k, prefix); i < k->n && begins(k->sorted[i]->name, prefix); i++)
     if (!match(&k->from->ignore, k->sorted[i]->name + behind)) return true;
   return false;
 }
 
-bool sp_names_have(sp_names *k, const sp_node *n) { return have(k, k->view, n); }
+bool sp_names_have(sp_names *k, const sp_weights *stage) { return have(k, k->view, stage); }
 
 /* ---- does it fit? ------------------------------------------------------------------------------------------------ */
 
@@ -148,8 +148,8 @@ static bool may_be_missing(const char *name) {
   return len >= sizeof word - 1 && !strcmp(name + len - (sizeof word - 1), word);
 }
 
-static sp_spec wanted(const sp_node *n, size_t i) {
-  sp_spec want = n->params.weights[i].spec;
+static sp_spec wanted(const sp_weights *stage, size_t i) {
+  sp_spec want = stage->weights[i].spec;
   want.order = SP_ROW_MAJOR;
   return want;
 }
@@ -167,12 +167,12 @@ static bool fits(sp_names *k, const sp_view *v, size_t *found) {
   const char *hidden;
   bool all = true;
   *found = 0;
-  for (size_t j = 0; j < k->n_nodes; j++) {
-    const sp_node *n = k->nodes[j];
-    for (size_t i = 0; have(k, v, n) && i < n->params.n_weights; i++) {
-      const sp_entry *e = find(k, v, n, i, &hidden);
+  for (size_t j = 0; j < k->n_stages; j++) {
+    const sp_weights *stage = k->stages[j];
+    for (size_t i = 0; have(k, v, stage) && i < stage->n_weights; i++) {
+      const sp_entry *e = find(k, v, stage, i, &hidden);
       *found += e != NULL;
-      all = all && (e ? same(&e->spec, wanted(n, i)) : !hidden && may_be_missing(n->params.weights[i].name));
+      all = all && (e ? same(&e->spec, wanted(stage, i)) : !hidden && may_be_missing(stage->weights[i].name));
     }
   }
   return all;
@@ -182,10 +182,10 @@ static bool fits(sp_names *k, const sp_view *v, size_t *found) {
 
 /* A stage may be called as a wrapper's word. */
 static bool is_there(sp_names *k, const sp_view *v) {
-  char *before = sp_strdup(prefix_of(k, v, k->nodes[0]));
+  char *before = sp_strdup(prefix_of(k, v, k->stages[0]));
   bool there = false;
   for (size_t i = 0; before && i < k->n_views && !there; i++)
-    there = k->views[i].dialect == v->dialect && !strcmp(prefix_of(k, &k->views[i], k->nodes[0]), before);
+    there = k->views[i].dialect == v->dialect && !strcmp(prefix_of(k, &k->views[i], k->stages[0]), before);
   free(before);
   return there;
 }
@@ -206,38 +206,38 @@ static int add_view(sp_names *k, const char *prefix, bool scoped, const sp_diale
 
 static int add_prefix(sp_names *k, const char *prefix, const sp_dialect *d, sp_err *err) {
   sp_view scoped = {.prefix = (char *)prefix, .scoped = true};
-  int st = SP_OK;
-  if (k->whole || any(k, prefix_of(k, &scoped, k->nodes[0]))) st = add_view(k, prefix, true, d, err);
-  if (!st && !k->whole) st = add_view(k, prefix, false, d, err);
-  return st;
+  int status = SP_OK;
+  if (k->whole || any(k, prefix_of(k, &scoped, k->stages[0]))) status = add_view(k, prefix, true, d, err);
+  if (!status && !k->whole) status = add_view(k, prefix, false, d, err);
+  return status;
 }
 
 /* What the wrappers of others put before all names, one behind another, where the file has it so. */
 static int add_wrapped(sp_names *k, const char *before, int depth, const sp_dialect *d, sp_err *err) {
   static const char *const words[] = {"module", "_orig_mod", "encoder", "backbone"};
-  int st = SP_OK;
-  for (size_t i = 0; i < SP_ARRAY(words) && !st && depth < 4; i++) {
+  int status = SP_OK;
+  for (size_t i = 0; i < SP_ARRAY(words) && !status && depth < 4; i++) {
     char prefix[64];
     snprintf(prefix, sizeof prefix, "%s%s.", before, words[i]);
     if (!any(k, prefix)) continue;
-    st = add_prefix(k, prefix, d, err);
-    if (!st) st = add_wrapped(k, prefix, depth + 1, d, err);
+    status = add_prefix(k, prefix, d, err);
+    if (!status) status = add_wrapped(k, prefix, depth + 1, d, err);
   }
-  return st;
+  return status;
 }
 
 static int add_views(sp_names *k, sp_err *err) {
   const sp_load *from = k->from;
   const sp_dialect *ours = from->names.n ? &k->given : NULL, *d = from->dialects.v;
-  int st = add_prefix(k, from->prefix, ours, err);
+  int status = add_prefix(k, from->prefix, ours, err);
   k->n_as_is = k->n_views;
-  if (!st && from->tried) st = add_wrapped(k, "", 0, ours, err);
+  if (!status && from->tried) status = add_wrapped(k, "", 0, ours, err);
   k->n_plain = k->n_views;
-  for (uint32_t i = 0; !ours && i < from->dialects.n && !st; i++) {
-    st = add_prefix(k, from->prefix, &d[i], err);
-    if (!st && from->tried) st = add_wrapped(k, "", 0, &d[i], err);
+  for (uint32_t i = 0; !ours && i < from->dialects.n && !status; i++) {
+    status = add_prefix(k, from->prefix, &d[i], err);
+    if (!status && from->tried) status = add_wrapped(k, "", 0, &d[i], err);
   }
-  return st;
+  return status;
 }
 
 static void put_view(sp_names *k, sp_sb *sb, const sp_view *v) {
@@ -249,7 +249,7 @@ static void put_view(sp_names *k, sp_sb *sb, const sp_view *v) {
 
 static void put_who(const sp_names *k, sp_sb *sb) {
   if (k->whole) sp_sb_put(sb, "the graph");
-  else sp_sb_putf(sb, "stage '%s'", k->nodes[0]->name);
+  else sp_sb_putf(sb, "stage '%s'", k->stages[0]->name);
 }
 
 static int both_fit(sp_names *k, const sp_view *a, const sp_view *b, sp_err *err) {
@@ -258,11 +258,11 @@ static int both_fit(sp_names *k, const sp_view *a, const sp_view *b, sp_err *err
   put_view(k, &sb, a);
   sp_sb_put(&sb, " and");
   put_view(k, &sb, b);
-  int st =
+  int status =
       sp_fail(err, SP_E_SHAPE, "%s fits %s: say which with prefix or names, as in weights = { FILE, prefix = \"%s\" }",
               k->path, sp_sb_str(&sb), common_prefix(k, a));
   sp_sb_free(&sb);
-  return st;
+  return status;
 }
 
 /* The one of views[from] to views[to - 1] that fits becomes k->view; *best: the one that most names are found in. */
@@ -304,16 +304,16 @@ static void put_list(sp_sb *sb, const listed *l) {
 enum { MISSING, EXTRA, BAD, OF_HEAD, OUTSIDE, N_LISTS };
 
 /* The weights' side; used[entry] becomes true. */
-static void look_at_weights(sp_names *k, const sp_view *v, const sp_node *n, listed *to, bool *used) {
+static void look_at_weights(sp_names *k, const sp_view *v, const sp_weights *stage, listed *to, bool *used) {
   char a[128], b[128];
-  for (size_t i = 0; i < n->params.n_weights; i++) {
+  for (size_t i = 0; i < stage->n_weights; i++) {
     const char *hidden;
-    const sp_entry *e = find(k, v, n, i, &hidden);
-    sp_spec want = wanted(n, i), like = e ? e->spec : want;
+    const sp_entry *e = find(k, v, stage, i, &hidden);
+    sp_spec want = wanted(stage, i), like = e ? e->spec : want;
     like.dtype = want.dtype;
     if (e) used[e - k->entries] = true;
     if (hidden) note(&to[MISSING], "%s (ignore '%s' leaves it out)", sp_sb_str(&k->key), hidden);
-    else if (!e && !may_be_missing(n->params.weights[i].name)) note(&to[MISSING], "%s", sp_sb_str(&k->key));
+    else if (!e && !may_be_missing(stage->weights[i].name)) note(&to[MISSING], "%s", sp_sb_str(&k->key));
     if (!e || same(&e->spec, want)) continue;
     const char *has = e->spec.dtype ? sp_spec_str(&e->spec, a, sizeof a) : "of a type that is not taken";
     note(&to[BAD], "%s is %s, wanted %s", e->name, has, sp_spec_str(&want, b, sizeof b));
@@ -358,11 +358,11 @@ static void put_first_words(const sp_names *k, sp_sb *sb) {
 
 /* A prefix that nobody knows, behind which all names are: found by the first weight. */
 static bool put_other_prefix(sp_names *k, sp_sb *sb) {
-  const sp_node *n = k->nodes[0];
+  const sp_weights *stage = k->stages[0];
   size_t first = 0, found, tries = 0;
-  while (first < n->params.n_weights && may_be_missing(n->params.weights[first].name)) first++;
-  if (k->whole || first == n->params.n_weights) return false;
-  const char *word = n->params.weights[first].name;
+  while (first < stage->n_weights && may_be_missing(stage->weights[first].name)) first++;
+  if (k->whole || first == stage->n_weights) return false;
+  const char *word = stage->weights[first].name;
   for (size_t i = 0; i < k->n && tries < 16; i++) {
     const char *name = k->entries[i].name;
     size_t len = strlen(name), behind = strlen(word);
@@ -381,11 +381,11 @@ static bool put_other_prefix(sp_names *k, sp_sb *sb) {
 /* Where a run left its weights it says beside them what model they are of. */
 static void put_settings(sp_sb *sb, const char *path) {
   const char *slash = strrchr(path, '/');
-  struct stat st;
+  struct stat status;
   sp_sb settings = {0};
   sp_sb_putf(&settings, "%.*ssettings.json", slash ? (int)(slash - path) + 1 : 0, path);
   sp_sb_put(sb, "; make the stages with the parameters that it was trained with");
-  if (!settings.broken && !stat(settings.s, &st)) sp_sb_putf(sb, ", which %s tells", settings.s);
+  if (!settings.broken && !stat(settings.s, &status)) sp_sb_putf(sb, ", which %s tells", settings.s);
   sp_sb_free(&settings);
 }
 
@@ -432,9 +432,9 @@ static int refuse(sp_names *k, const sp_view *v, const listed *lists, const bool
     put_list(&sb, &lists[i]);
   }
   put_cure(k, v, lists, used, &sb);
-  int st = sp_fail(err, SP_E_SHAPE, "%s does not fit %s", k->path, sp_sb_str(&sb));
+  int status = sp_fail(err, SP_E_SHAPE, "%s does not fit %s", k->path, sp_sb_str(&sb));
   sp_sb_free(&sb);
-  return st;
+  return status;
 }
 
 /* One of `ignore` that nothing is left out by is a slip of the pen. */
@@ -482,16 +482,16 @@ static int look(sp_names *k, const sp_view *best, sp_err *err) {
   const sp_view *v = k->view ? k->view : best;
   listed lists[N_LISTS] = {0};
   bool *used = sp_calloc(k->n + 1, sizeof *used);
-  int st = used ? SP_OK : sp_nomem(err, k->n, "names");
-  for (size_t j = 0; !st && j < k->n_nodes; j++)
-    if (have(k, v, k->nodes[j])) look_at_weights(k, v, k->nodes[j], lists, used);
-  if (!st) look_at_entries(k, v, lists, used);
-  if (!st && k->view) st = check_ignore(k, err);
-  if (!st && (lists[MISSING].n || lists[EXTRA].n || lists[BAD].n)) st = refuse(k, v, lists, used, err);
-  if (!st) put_notice(k, lists);
+  int status = used ? SP_OK : sp_nomem(err, k->n, "names");
+  for (size_t j = 0; !status && j < k->n_stages; j++)
+    if (have(k, v, k->stages[j])) look_at_weights(k, v, k->stages[j], lists, used);
+  if (!status) look_at_entries(k, v, lists, used);
+  if (!status && k->view) status = check_ignore(k, err);
+  if (!status && (lists[MISSING].n || lists[EXTRA].n || lists[BAD].n)) status = refuse(k, v, lists, used, err);
+  if (!status) put_notice(k, lists);
   for (size_t i = 0; i < N_LISTS; i++) sp_sb_free(&lists[i].list);
   free(used);
-  return st;
+  return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ */
@@ -503,12 +503,12 @@ int sp_names_match(sp_names *k, sp_err *err) {
   if (!(k->sorted = sp_calloc(k->n + 1, sizeof *k->sorted))) return sp_nomem(err, k->n * sizeof *k->sorted, "names");
   for (size_t i = 0; i < k->n; i++) k->sorted[i] = &k->entries[i];
   if (k->n) qsort(k->sorted, k->n, sizeof *k->sorted, by_name);
-  int st = add_views(k, err);
-  if (!st) st = choose(k, 0, k->n_as_is, &best, &most, err);
-  if (!st && !k->view) st = choose(k, k->n_as_is, k->n_plain, &best, &most, err);
-  if (!st && !k->view) st = choose(k, k->n_plain, k->n_views, &best, &most, err);
-  if (!st) st = look(k, best, err);
-  return st || !k->key.broken ? st : sp_nomem(err, k->key.n, "names");
+  int status = add_views(k, err);
+  if (!status) status = choose(k, 0, k->n_as_is, &best, &most, err);
+  if (!status && !k->view) status = choose(k, k->n_as_is, k->n_plain, &best, &most, err);
+  if (!status && !k->view) status = choose(k, k->n_plain, k->n_views, &best, &most, err);
+  if (!status) status = look(k, best, err);
+  return status || !k->key.broken ? status : sp_nomem(err, k->key.n, "names");
 }
 
 void sp_names_free(sp_names *k) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * snapshot.c - the weights as they are at one moment, written to a file; and whether a file is whole. */
-#include "graph/model.h"
-#include "graph/reduce.h"
+#include "params/params.h"
 
 #include <spcore/checksum.h>
 
@@ -38,50 +37,50 @@ static uint64_t sum_of_meta(const sp_meta *meta, size_t n) {
 
 /* ---- taking it --------------------------------------------------------------------------------------------------- */
 
-/* The weight that is taken in the place of weight i: weight k of the node that is given. */
-static sp_node *taken_of(sp_node *n, size_t i, bool averages, size_t *k) {
-  long at = averages ? sp_graph_average_of(n->g, n, i) : -1;
+/* The weight that is taken instead of weight i: weight k of the stage that is returned. */
+static sp_weights *taken_of(sp_weights *stage, size_t i, bool averages, size_t *k) {
+  long at = averages ? sp_store_average_of(stage->store, stage, i) : -1;
   *k = at < 0 ? i : (size_t)at;
-  return at < 0 ? n : n->g->train.optimizer;
+  return at < 0 ? stage : stage->store->optimizer;
 }
 
-static bool is_taken(const sp_node *n, unsigned what) {
-  return n->params.w && (what & SP_SAVE_OPTIMIZER || !n->optimizer);
+static bool is_taken(const sp_weights *stage, unsigned what) {
+  return stage->w && (what & SP_SAVE_OPTIMIZER || !stage->optimizer);
 }
 
-int sp_graph_join_snapshot(sp_graph *g, unsigned what, sp_err *err) {
-  int st = SP_OK;
-  for (size_t i = 0; i < g->n_nodes && g->sliced && !st; i++)
-    for (size_t j = 0; j < g->nodes[i]->params.n_weights && is_taken(g->nodes[i], what) && !st; j++) {
+int sp_store_join_snapshot(sp_store *store, unsigned what, sp_err *err) {
+  int status = SP_OK;
+  for (size_t i = 0; i < store->n_stages && store->sliced && !status; i++)
+    for (size_t j = 0; j < store->stages[i]->n_weights && is_taken(store->stages[i], what) && !status; j++) {
       size_t k;
-      sp_node *from = taken_of(g->nodes[i], j, what & SP_SAVE_AVERAGES, &k);
+      sp_weights *from = taken_of(store->stages[i], j, what & SP_SAVE_AVERAGES, &k);
       void *whole = NULL;
-      if (sp_node_sliced(from, k)) st = sp_slices_gather(from, k, &whole, err);
+      if (sp_weights_sliced(from, k)) status = sp_slices_gather(from, k, &whole, err);
       free(whole);
     }
-  return st;
+  return status;
 }
 
-/* One node's entries, row-major whatever the order in memory. */
-static int take_node(sp_snapshot *s, sp_node *n, bool averages, sp_err *err) {
-  for (size_t i = 0; i < n->params.n_weights; i++) {
+/* One stage's entries, row-major whatever the order in memory. */
+static int take_stage(sp_snapshot *s, sp_weights *stage, bool averages, sp_err *err) {
+  for (size_t i = 0; i < stage->n_weights; i++) {
     size_t k;
-    sp_node *from = taken_of(n, i, averages, &k);
+    sp_weights *from = taken_of(stage, i, averages, &k);
     sp_entry *e = &s->entries[s->n++];
     sp_sb name = {0};
-    size_t bytes = (size_t)sp_spec_bytes(&n->params.weights[i].spec);
-    e->spec = n->params.weights[i].spec;
+    size_t bytes = (size_t)sp_spec_bytes(&stage->weights[i].spec);
+    e->spec = stage->weights[i].spec;
     e->spec.order = SP_ROW_MAJOR;
     e->data = sp_calloc(1, bytes ? bytes : 1);
-    sp_sb_putf(&name, "%s.%s", n->name, n->params.weights[i].name);
+    sp_sb_putf(&name, "%s.%s", stage->name, stage->weights[i].name);
     e->name = name.s;
-    if (!e->data || name.broken) return sp_nomem(err, bytes, n->params.weights[i].name);
+    if (!e->data || name.broken) return sp_nomem(err, bytes, stage->weights[i].name);
     const void *data;
     void *copy;
-    int st = sp_node_get_weight(from, k, &data, &copy, err);
-    if (!st) sp_spec_copy(&e->spec, e->data, &n->params.weights[i].spec, data);
+    int status = sp_weights_get(from, k, &data, &copy, err);
+    if (!status) sp_spec_copy(&e->spec, e->data, &stage->weights[i].spec, data);
     free(copy);
-    if (st) return sp_prefix(err, "stage '%s': weight '%s'", n->name, n->params.weights[i].name);
+    if (status) return sp_prefix(err, "stage '%s': weight '%s'", stage->name, stage->weights[i].name);
   }
   return SP_OK;
 }
@@ -98,23 +97,23 @@ static int take_meta(sp_snapshot *s, const sp_meta *meta, size_t n, sp_err *err)
   return SP_OK;
 }
 
-int sp_graph_snapshot(sp_snapshot **out, sp_graph *g, unsigned what, const char *path, const sp_meta *meta,
+int sp_store_snapshot(sp_snapshot **out, sp_store *store, unsigned what, const char *path, const sp_meta *meta,
                       size_t n_meta, sp_err *err) {
   const sp_format_type *type;
   size_t total = 0;
   *out = NULL;
-  if (sp_registry_format(g->env->reg, path, &type, err)) return err->status;
+  if (sp_registry_format(store->env->reg, path, &type, err)) return err->status;
   sp_snapshot *s = sp_calloc(1, sizeof *s);
   if (!s) return sp_nomem(err, sizeof *s, "a copy of the weights");
   s->type = type;
-  for (size_t i = 0; i < g->n_nodes; i++) total += g->nodes[i]->params.n_weights;
+  for (size_t i = 0; i < store->n_stages; i++) total += store->stages[i]->n_weights;
   s->entries = sp_calloc(total + 1, sizeof *s->entries);
-  int st = s->entries ? take_meta(s, meta, n_meta, err) : sp_nomem(err, 64, "the list of weights");
-  for (size_t i = 0; i < g->n_nodes && !st; i++)
-    if (is_taken(g->nodes[i], what)) st = take_node(s, g->nodes[i], what & SP_SAVE_AVERAGES, err);
-  if (st) sp_snapshot_free(s);
+  int status = s->entries ? take_meta(s, meta, n_meta, err) : sp_nomem(err, 64, "the list of weights");
+  for (size_t i = 0; i < store->n_stages && !status; i++)
+    if (is_taken(store->stages[i], what)) status = take_stage(s, store->stages[i], what & SP_SAVE_AVERAGES, err);
+  if (status) sp_snapshot_free(s);
   else *out = s;
-  return st;
+  return status;
 }
 
 void sp_snapshot_free(sp_snapshot *s) {
@@ -146,33 +145,33 @@ int sp_snapshot_write(const sp_snapshot *s, const char *path, sp_err *err) {
   meta[s->n_meta] = (sp_meta){SUM, hex};
   snprintf(meta_hex, sizeof meta_hex, "%016" PRIx64, sum_of_meta(meta, s->n_meta + 1));
   meta[s->n_meta + 1] = (sp_meta){META_SUM, meta_hex};
-  int st = s->type->write(sp_ctx_for(&h, s->type->name, err), path, s->entries, s->n, meta, s->n_meta + 2);
+  int status = s->type->write(sp_ctx_for(&h, s->type->name, err), path, s->entries, s->n, meta, s->n_meta + 2);
   free(meta);
-  return st;
+  return status;
 }
 
-int sp_graph_save(sp_graph *g, const char *path, unsigned what, sp_err *err) {
+int sp_store_save(sp_store *store, const char *path, unsigned what, sp_err *err) {
   sp_snapshot *s;
-  int st = sp_graph_snapshot(&s, g, what, path, NULL, 0, err);
-  if (st) return st;
-  st = sp_snapshot_write(s, path, err);
+  int status = sp_store_snapshot(&s, store, what, path, NULL, 0, err);
+  if (status) return status;
+  status = sp_snapshot_write(s, path, err);
   sp_snapshot_free(s);
-  return st;
+  return status;
 }
 
 static int add_up(const sp_format_type *type, void *file, const sp_entry *entries, size_t n, uint64_t *sum,
                   sp_err *err) {
   sp_ctx_holder h;
-  int st = SP_OK;
-  for (size_t i = 0; i < n && !st; i++) {
+  int status = SP_OK;
+  for (size_t i = 0; i < n && !status; i++) {
     size_t bytes = entries[i].spec.dtype ? (size_t)sp_spec_bytes(&entries[i].spec) : 0; /* which is refused */
     void *data = sp_calloc(1, bytes ? bytes : 1);
     if (!data) return sp_nomem(err, bytes, entries[i].name);
-    st = type->read(sp_ctx_for(&h, type->name, err), file, i, data, bytes);
-    if (!st) *sum += sum_of(entries[i].name, data, &entries[i].spec);
+    status = type->read(sp_ctx_for(&h, type->name, err), file, i, data, bytes);
+    if (!status) *sum += sum_of(entries[i].name, data, &entries[i].spec);
     free(data);
   }
-  return st;
+  return status;
 }
 
 /* Another tool's metadata may have the key, too. */
@@ -199,12 +198,12 @@ static int check(const sp_format_type *type, void *file, const char *path, bool 
   size_t n, n_meta, at = 0;
   uint64_t sum = 0;
   char hex[17];
-  int st = type->entries(file, &entries, &n, &meta, &n_meta);
-  if (st) return sp_fail(err, st, "%s: its entries cannot be listed", path);
-  if ((st = check_meta(meta, n_meta, path, err))) return st;
+  int status = type->entries(file, &entries, &n, &meta, &n_meta);
+  if (status) return sp_fail(err, status, "%s: its entries cannot be listed", path);
+  if ((status = check_meta(meta, n_meta, path, err))) return status;
   while (at < n_meta && !is_sum(&meta[at], SUM)) at++;
   if (at == n_meta && !all) return SP_OK;
-  if ((st = add_up(type, file, entries, n, &sum, err))) return st;
+  if ((status = add_up(type, file, entries, n, &sum, err))) return status;
   snprintf(hex, sizeof hex, "%016" PRIx64, sum);
   if (at == n_meta || !strcmp(meta[at].value, hex)) return SP_OK;
   return sp_fail(
@@ -223,10 +222,10 @@ static int examine(const sp_format_type *type, void *file, const char *path,
   const sp_entry *entries;
   const sp_meta *meta;
   size_t n, n_meta = 0;
-  int st = check(type, file, path, true, err);
-  if (!st) st = type->entries(file, &entries, &n, &meta, &n_meta);
-  for (size_t i = 0; i < n_meta && !st; i++) each(arg, meta[i].key, meta[i].value);
-  return st;
+  int status = check(type, file, path, true, err);
+  if (!status) status = type->entries(file, &entries, &n, &meta, &n_meta);
+  for (size_t i = 0; i < n_meta && !status; i++) each(arg, meta[i].key, meta[i].value);
+  return status;
 }
 
 int sp_snapshot_examine(sp_registry *reg, const char *path, void (*each)(void *arg, const char *key, const char *value),
@@ -234,9 +233,9 @@ int sp_snapshot_examine(sp_registry *reg, const char *path, void (*each)(void *a
   const sp_format_type *type;
   sp_ctx_holder h;
   void *file;
-  int st = sp_registry_format(reg, path, &type, err);
-  if (st || (st = type->open(sp_ctx_for(&h, type->name, err), path, &file))) return st;
-  st = examine(type, file, path, each, arg, err);
+  int status = sp_registry_format(reg, path, &type, err);
+  if (status || (status = type->open(sp_ctx_for(&h, type->name, err), path, &file))) return status;
+  status = examine(type, file, path, each, arg, err);
   type->close(file);
-  return st;
+  return status;
 }

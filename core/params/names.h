@@ -5,7 +5,7 @@
 
 #include <spcore/format.h>
 
-#include "graph/model.h"
+#include "params/params.h"
 
 /* One way to understand the file's names: what comes before ours, and which of ours are others there. */
 typedef struct sp_view {
@@ -17,8 +17,8 @@ typedef struct sp_view {
 typedef struct sp_names {
   const sp_load *from;
   const char *path;
-  sp_node *const *nodes;
-  size_t n_nodes;
+  sp_weights *const *stages;
+  size_t n_stages;
   bool whole; /* of a graph: every entry has a stage's name */
   const sp_entry *entries, **sorted;
   size_t n;
@@ -33,8 +33,8 @@ typedef struct sp_names {
 int sp_names_match(sp_names *names, sp_err *err);
 void sp_names_free(sp_names *names);
 /* The entry of weight i; NULL: there is none, and it is zero. */
-const sp_entry *sp_names_find(sp_names *names, const sp_node *node, size_t i);
+const sp_entry *sp_names_find(sp_names *names, const sp_weights *stage, size_t i);
 /* An optimizer need not be in the file. */
-bool sp_names_have(sp_names *names, const sp_node *node);
+bool sp_names_have(sp_names *names, const sp_weights *stage);
 
 #endif

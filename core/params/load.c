@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * load.c - weights from a file: their values, some of another type. */
-#include "graph/names.h"
-#include "graph/reduce.h"
+#include "params/names.h"
+#include "params/params.h"
 
 #include <errno.h>
 #include <math.h>
@@ -40,41 +40,41 @@ static void close_file(weight_file *f) {
   free(f->path);
 }
 
-static int open_file(sp_graph *g, const char *path, weight_file *f, sp_err *err) {
+static int open_file(sp_store *store, const char *path, weight_file *f, sp_err *err) {
   const sp_meta *meta;
   size_t n_meta;
   sp_ctx_holder h;
   struct stat sb;
-  int st;
+  int status;
   *f = (weight_file){.path = weights_file(path, err)};
   if (!f->path) return err->status;
   if (stat(f->path, &sb)) {
-    st = sp_fail(err, SP_E_IO, "%s: %s", f->path, strerror(errno));
-  } else if (!(st = sp_registry_format(g->env->reg, f->path, &f->type, err)) &&
-             !(st = f->type->open(sp_ctx_for(&h, f->type->name, err), f->path, &f->file))) {
-    st = f->type->entries(f->file, &f->entries, &f->n, &meta, &n_meta);
-    if (st) sp_fail(err, st, "%s: its entries cannot be listed", f->path);
-    else st = sp_snapshot_check(f->type, f->file, f->path, err);
+    status = sp_fail(err, SP_E_IO, "%s: %s", f->path, strerror(errno));
+  } else if (!(status = sp_registry_format(store->env->reg, f->path, &f->type, err)) &&
+             !(status = f->type->open(sp_ctx_for(&h, f->type->name, err), f->path, &f->file))) {
+    status = f->type->entries(f->file, &f->entries, &f->n, &meta, &n_meta);
+    if (status) sp_fail(err, status, "%s: its entries cannot be listed", f->path);
+    else status = sp_snapshot_check(f->type, f->file, f->path, err);
   }
-  if (st) close_file(f);
-  return st;
+  if (status) close_file(f);
+  return status;
 }
 
 /* Values in the order of `spec` into weight i. */
-static int store(sp_node *n, size_t i, const sp_spec *spec, const void *values, sp_err *err) {
-  const sp_spec *own = &n->params.weights[i].spec;
+static int store(sp_weights *stage, size_t i, const sp_spec *spec, const void *values, sp_err *err) {
+  const sp_spec *own = &stage->weights[i].spec;
   size_t bytes = (size_t)sp_spec_bytes(own);
   void *tmp;
-  int st;
-  if (sp_place_is_host(sp_node_place(n)) && !sp_node_sliced(n, i)) {
-    sp_spec_copy(own, n->params.w[i].data, spec, values);
+  int status;
+  if (sp_place_is_host(stage->place) && !sp_weights_sliced(stage, i)) {
+    sp_spec_copy(own, stage->w[i].data, spec, values);
     return SP_OK;
   }
-  if (!(tmp = sp_calloc(1, bytes ? bytes : 1))) return sp_nomem(err, bytes, n->params.weights[i].name);
+  if (!(tmp = sp_calloc(1, bytes ? bytes : 1))) return sp_nomem(err, bytes, stage->weights[i].name);
   sp_spec_copy(own, tmp, spec, values);
-  st = sp_node_put_weight(n, i, tmp, err);
+  status = sp_weights_put(stage, i, tmp, err);
   free(tmp);
-  return st;
+  return status;
 }
 
 static float of_half(uint16_t h) {
@@ -113,33 +113,35 @@ static void look_for_nan(weight_file *f, const char *name, const sp_spec *spec, 
 }
 
 /* Entry e, or zeros without one, into weight i. */
-static int read_weight(weight_file *f, sp_node *n, size_t i, const sp_entry *e, sp_err *err) {
+static int read_weight(weight_file *f, sp_weights *stage, size_t i, const sp_entry *e, sp_err *err) {
   sp_ctx_holder h;
-  sp_spec spec = e ? e->spec : n->params.weights[i].spec;
+  sp_spec spec = e ? e->spec : stage->weights[i].spec;
   size_t bytes = (size_t)sp_spec_bytes(&spec);
   void *data = sp_calloc(1, bytes ? bytes : 1);
-  int st = data ? SP_OK : sp_nomem(err, bytes, n->params.weights[i].name);
-  if (!st && e) st = f->type->read(sp_ctx_for(&h, f->type->name, err), f->file, (size_t)(e - f->entries), data, bytes);
-  if (!st && spec.dtype != n->params.weights[i].spec.dtype) {
+  int status = data ? SP_OK : sp_nomem(err, bytes, stage->weights[i].name);
+  if (!status && e)
+    status = f->type->read(sp_ctx_for(&h, f->type->name, err), f->file, (size_t)(e - f->entries), data, bytes);
+  if (!status && spec.dtype != stage->weights[i].spec.dtype) {
     void *given = data;
     f->n_converted++;
     f->converted = spec.dtype;
     data = converted(&spec, given);
     spec.dtype = SP_F32;
     free(given);
-    if (!data) st = sp_nomem(err, 2 * bytes, n->params.weights[i].name);
+    if (!data) status = sp_nomem(err, 2 * bytes, stage->weights[i].name);
   }
-  if (!st) look_for_nan(f, e ? e->name : "", &spec, data);
-  if (!st) st = store(n, i, &spec, data, err);
-  if (!st) n->params.loaded[i] = true;
+  if (!status) look_for_nan(f, e ? e->name : "", &spec, data);
+  if (!status) status = store(stage, i, &spec, data, err);
+  if (!status) stage->loaded[i] = true;
   free(data);
-  return st;
+  return status;
 }
 
-static int read_node(weight_file *f, sp_names *names, sp_node *n, sp_err *err) {
-  int st = sp_node_storage(n, err);
-  for (size_t i = 0; i < n->params.n_weights && !st; i++) st = read_weight(f, n, i, sp_names_find(names, n, i), err);
-  return st;
+static int read_stage(weight_file *f, sp_names *names, sp_weights *stage, sp_err *err) {
+  int status = sp_weights_storage(stage, err);
+  for (size_t i = 0; i < stage->n_weights && !status; i++)
+    status = read_weight(f, stage, i, sp_names_find(names, stage, i), err);
+  return status;
 }
 
 /* What a user should know of a file that was taken. */
@@ -156,34 +158,31 @@ static void remark(const weight_file *f) {
 }
 
 static int read_all(weight_file *f, sp_names *names, sp_err *err) {
-  int st = sp_names_match(names, err);
-  for (size_t i = 0; i < names->n_nodes && !st; i++)
-    if (sp_names_have(names, names->nodes[i])) st = read_node(f, names, names->nodes[i], err);
-  return st;
+  int status = sp_names_match(names, err);
+  for (size_t i = 0; i < names->n_stages && !status; i++)
+    if (sp_names_have(names, names->stages[i])) status = read_stage(f, names, names->stages[i], err);
+  return status;
 }
 
 /* Averages that the file does not have begin again. */
-static int restart_averages(sp_graph *g, const sp_node *n, sp_names *names, sp_err *err) {
-  if (n) return sp_graph_restart_averages(g, n, err);
-  return g->train.on && !sp_names_have(names, g->train.optimizer) ? sp_graph_restart_averages(g, NULL, err) : SP_OK;
+static int restart_averages(sp_store *store, const sp_weights *stage, sp_names *names, sp_err *err) {
+  if (stage) return sp_store_restart_averages(store, stage, err);
+  return store->optimizer && !sp_names_have(names, store->optimizer) ? sp_store_restart_averages(store, NULL, err)
+                                                                     : SP_OK;
 }
 
-int sp_graph_load(sp_graph *g, sp_node *n, const sp_load *from, sp_err *err) {
+int sp_store_load(sp_store *store, sp_weights *stage, const sp_load *from, sp_err *err) {
   weight_file f;
-  int st;
-  if (n && !n->planned)
-    return sp_fail(err, SP_E_STATE, "stage '%s': wire its inputs before weights are loaded", n->name);
-  /* The optimizer's list of weights is known only when all stages are planned. */
-  if (!n && sp_graph_plan_stages(g, err)) return err->status;
-  if ((st = open_file(g, from->file, &f, err))) return st;
-  sp_names names = {.from = from, .path = f.path, .entries = f.entries, .n = f.n, .whole = !n};
-  names.nodes = n ? &n : g->nodes;
-  names.n_nodes = n ? 1 : g->n_nodes;
-  st = read_all(&f, &names, err);
-  if (!st) st = restart_averages(g, n, &names, err);
-  if (!st && names.notice.n) sp_log(SP_LOG_WARN, "%s", names.notice.s);
-  if (!st) remark(&f);
+  int status = open_file(store, from->file, &f, err);
+  if (status) return status;
+  sp_names names = {.from = from, .path = f.path, .entries = f.entries, .n = f.n, .whole = !stage};
+  names.stages = stage ? &stage : store->stages;
+  names.n_stages = stage ? 1 : store->n_stages;
+  status = read_all(&f, &names, err);
+  if (!status) status = restart_averages(store, stage, &names, err);
+  if (!status && names.notice.n) sp_log(SP_LOG_WARN, "%s", names.notice.s);
+  if (!status) remark(&f);
   sp_names_free(&names);
   close_file(&f);
-  return st;
+  return status;
 }
