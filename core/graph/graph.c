@@ -2,6 +2,7 @@
  * graph.c - a graph as a whole: its device, its options, its memory. */
 #include "device/cpu.h"
 #include "graph/model.h"
+#include "graph/option.h"
 #include "params/params.h"
 
 #include <stdio.h>
@@ -56,7 +57,6 @@ static bool sees_calls(sp_graph *g) {
 
 /* What of the options depends on the device. */
 static int settle(sp_graph *g, sp_err *err) {
-  static const char *const words[] = {"auto", "off", "lane", "step"};
   sp_graph_opts *o = &g->opts;
   bool sync = getenv("SPCORE_SYNC") && strcmp(getenv("SPCORE_SYNC"), "0");
   bool can = g->border && g->main.type->flags & SP_DEVICE_CAPTURE;
@@ -71,7 +71,7 @@ static int settle(sp_graph *g, sp_err *err) {
   if (o->precision != SP_PRECISION_FP32 && !strcmp(g->stages, "cpu"))
     return sp_fail(err, SP_E_INVALID, "precision: device '%s' computes in fp32 only", g->device);
   if (why && o->capture > SP_CAPTURE_OFF)
-    return sp_fail(err, SP_E_INVALID, "capture %s on device '%s': %s; take capture off or auto", words[o->capture],
+    return sp_fail(err, SP_E_INVALID, "capture %s on device '%s': %s; take capture off or auto", sp_capture_words[o->capture],
                    g->device, why);
   g->capture_asked = o->capture;
   if (o->capture == SP_CAPTURE_AUTO) o->capture = why || !sees_calls(g) ? SP_CAPTURE_OFF : SP_CAPTURE_LANE;
@@ -80,17 +80,9 @@ static int settle(sp_graph *g, sp_err *err) {
   return SP_OK;
 }
 
-static int check_range(const char *what, int value, int least, int most, sp_err *err) {
-  if (value >= least && value <= most) return SP_OK;
-  return sp_fail(err, SP_E_RANGE, "%s %d is outside %d..%d", what, value, least, most);
-}
-
 static int check_opts(const sp_graph_opts *o, sp_err *err) {
-  int st = check_range("run_ahead", o->run_ahead, 0, 64, err);
-  if (!st && (o->shards < 0 || o->shards > 1024)) st = check_range("shards", o->shards, 1, 1024, err);
-  if (!st && (o->parts < 0 || o->parts > SP_PARTS_MAX)) st = check_range("parts", o->parts, 1, SP_PARTS_MAX, err);
-  if (!st) st = check_range("prefetch", o->prefetch, 1, 64, err);
-  if (st || !strcmp(o->init, "philox") || !strcmp(o->init, "torch")) return st;
+  int status = sp_option_check(sp_graph_rows, o, err);
+  if (status || !strcmp(o->init, "philox") || !strcmp(o->init, "torch")) return status;
   return sp_fail(err, SP_E_INVALID, "init '%s': philox and torch are there", o->init);
 }
 

@@ -12,6 +12,7 @@ typedef struct sp_node sp_node;
 
 #define SP_PARTS_MAX 64
 
+/* option.c has a row for each that a script gives. */
 typedef struct sp_graph_opts {
   const char *device; /* "cuda", "cuda:1"; NULL: "cpu" */
   uint64_t seed;
@@ -37,6 +38,7 @@ typedef struct sp_graph_opts {
 
 /* What is recorded once and replayed: nothing, what a lane does between two waits, or all lanes of a tick together. */
 typedef enum { SP_CAPTURE_AUTO, SP_CAPTURE_OFF, SP_CAPTURE_LANE, SP_CAPTURE_STEP } sp_capture;
+extern const char *const sp_capture_words[]; /* in that order; ended by NULL */
 
 /* Where a frozen stage's outputs are kept, so that it computes each sample once. */
 typedef enum { SP_CACHE_OFF, SP_CACHE_DEVICE, SP_CACHE_HOST } sp_cache_at;
@@ -139,13 +141,13 @@ enum {
 
 #define SP_PRIORITY_COMM 2 /* of lane comm: what other ranks wait for goes before all else, the trained lane too */
 
-/* What a lane is asked to be, from the script to the stream. */
+/* What a lane is asked to be, from the script to the stream. Ranges: the rows in option.c. */
 typedef struct sp_lane_props {
   const char *name;
-  int delay;    /* >= 0; steps behind the newest batch */
+  int delay;    /* steps behind the newest batch */
   int priority; /* -1, 0, 1; of lane comm SP_PRIORITY_COMM */
-  int extra;    /* 0..64: so many buffers more than the delays ask for, of what its stages give to other lanes */
-  int replicas; /* 0..64; more than 1: so many lanes, of which step t takes t mod replicas. Without training only */
+  int extra;    /* so many buffers more than the delays ask for, of what its stages give to other lanes */
+  int replicas; /* more than 1: so many lanes, of which step t takes t mod replicas. Without training only */
 } sp_lane_props;
 
 /* A lane of a strategy. Every stage but the sources and the optimizer must be in exactly one; the optimizer, where not

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/option.h"
+
 void sp_strategy_free(sp_strategy *s) {
   if (!s) return;
   for (size_t i = 0; i < s->n; i++) {
@@ -34,20 +36,13 @@ static int check_once(const sp_lane_desc *all, size_t i, size_t k, sp_err *err) 
 static int check_lane(const sp_graph *g, const sp_lane_desc *d, size_t i, const sp_lane_desc *all, sp_err *err) {
   const sp_lane_props *p = &d->props;
   if (!p->name || !*p->name) return sp_fail(err, SP_E_INVALID, "lane %zu has no name", i + 1);
-  if (p->delay < 0 || p->delay > 64)
-    return sp_fail(err, SP_E_RANGE, "lane '%s': delay %d is outside 0..64", p->name, p->delay);
-  if (p->extra < 0 || p->extra > 64)
-    return sp_fail(err, SP_E_RANGE, "lane '%s': extra %d is outside 0..64", p->name, p->extra);
-  if (p->replicas < 0 || p->replicas > 64)
-    return sp_fail(err, SP_E_RANGE, "lane '%s': replicas %d is outside 1..64", p->name, p->replicas);
+  if (sp_option_check(sp_lane_rows, p, err)) return sp_prefix(err, "lane '%s'", p->name);
   if (p->replicas > 1 && g->train.on)
     return sp_fail(
         err, SP_E_INVALID,
         "lane '%s': %d replicas in a graph that is trained: a step needs the weights of the one before; take "
         "replicas without g:train{}",
         p->name, p->replicas);
-  if (p->priority < -1 || p->priority > 1)
-    return sp_fail(err, SP_E_RANGE, "lane '%s': priority %d is outside -1..1", p->name, p->priority);
   for (size_t k = 0; k < i; k++)
     if (!strcmp(all[k].props.name, p->name)) return sp_fail(err, SP_E_INVALID, "two lanes are named '%s'", p->name);
   for (size_t k = 0; k < d->n_nodes; k++) {

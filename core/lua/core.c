@@ -289,6 +289,7 @@ static const luaL_Reg core_functions[] = {
     {"graph", sp_lua_graph_new},
     {"hand", sp_lua_hand_new},
     {"env", core_env},
+    {"rows", sp_lua_rows},
     {"argv", core_argv},
     {"set_threads", core_set_threads},
     {"set_debug", core_set_debug},

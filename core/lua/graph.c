@@ -7,16 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/option.h"
 #include "lua/signals.h"
 #include "lua/value.h"
 
 #define MAX_LOSSES 16
 #define MAX_SLICES 100000     /* of a trace's file: about 30 MB */
 #define MAX_TIMINGS (1 << 20) /* calls behind timings() without one */
-
-/* In the order of enum sp_capture. */
-static const char *const captures[] = {"auto", "off", "lane", "step", NULL};
-static const char *const wires[] = {"fp32", "bf16", NULL};
 
 /* ---- the object -------------------------------------------------------------------------------------------------- */
 
@@ -50,34 +47,17 @@ static uint32_t asks(void *arg) {
   return (uint32_t)sp_lua_caught() | lg->asks << 8;
 }
 
-/* graph{ device =, precision =, capture =, seed =, run_ahead =, shards =, parts =, comm =, wire =, bucket =, factors =,
- * optimizer_shards =, check_replicas =, prefetch =, pinned =, memory_limit =, init =, checksums =, trace = file or "", trace_steps =, timing = } */
+/* graph{ device =, precision =, trace = file or "", trace_steps =, timing =, and all that has a row in graph/option.c } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
       .device = sp_lua_opt_str(L, 1, "device", NULL),
-      .seed = (uint64_t)sp_lua_opt_int(L, 1, "seed", 1, 0, LUA_MAXINTEGER),
-      .run_ahead = (int)sp_lua_opt_int(L, 1, "run_ahead", 2, 0, 64),
-      .shards = (int)sp_lua_opt_int(L, 1, "shards", 0, 0, 1024),
-      .parts = (int)sp_lua_opt_int(L, 1, "parts", 0, 0, SP_PARTS_MAX),
-      .comm = sp_lua_opt_str(L, 1, "comm", NULL),
-      .wire_bf16 = sp_lua_opt_choice(L, 1, "wire", wires, 0),
-      .optimizer_shards = sp_lua_opt_bool(L, 1, "optimizer_shards", false),
-      .no_factors = !sp_lua_opt_bool(L, 1, "factors", true),
-      .check = (uint64_t)sp_lua_opt_int(L, 1, "check_replicas", 1000, 0, LUA_MAXINTEGER),
-      .prefetch = (int)sp_lua_opt_int(L, 1, "prefetch", 2, 1, 64),
-      .pinned = (size_t)sp_lua_opt_int(L, 1, "pinned", 1024, 1, 1 << 20) << 20,
-      .memory = (uint64_t)sp_lua_opt_int(L, 1, "memory_limit", 0, 0, 1 << 24) << 20,
-      .init = sp_lua_opt_str(L, 1, "init", NULL),
       .precision = sp_lua_opt_choice(L, 1, "precision", sp_lua_precisions, SP_PRECISION_FP32),
-      .capture = sp_lua_opt_choice(L, 1, "capture", captures, SP_CAPTURE_AUTO),
-      .checksums = sp_lua_opt_bool(L, 1, "checksums", false),
   };
+  sp_lua_read_rows(L, 1, sp_graph_rows, &o);
   const char *trace = sp_lua_opt_str(L, 1, "trace", "");
   uint64_t steps = (uint64_t)sp_lua_opt_int(L, 1, "trace_steps", 100, 1, 1000000);
   bool timing = sp_lua_opt_bool(L, 1, "timing", false);
-  lua_Integer bucket = sp_lua_opt_int(L, 1, "bucket", 16, 0, 4096);
-  o.bucket = bucket ? (size_t)bucket << 20 : 1; /* 0: every weight is one */
   sp_lua_graph *lg = lua_newuserdatauv(L, sizeof *lg, 4);
   memset(lg, 0, sizeof *lg);
   luaL_setmetatable(L, SP_LUA_GRAPH);
@@ -148,7 +128,7 @@ static int graph_options(lua_State *L) {
   lua_setfield(L, -2, "device");
   lua_pushstring(L, sp_lua_precisions[o.precision]);
   lua_setfield(L, -2, "precision");
-  lua_pushstring(L, captures[o.capture]);
+  lua_pushstring(L, sp_capture_words[o.capture]);
   lua_setfield(L, -2, "capture");
   return 1;
 }

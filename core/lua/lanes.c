@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "graph/option.h"
+
 /* A stage of a lane: a node for all of it, or { node, "forward", "backward", "copy" } for some of its parts. */
 static sp_node *check_part(lua_State *L, const sp_lua_graph *lg, uint8_t *parts) {
   static const char *const words[] = {"forward", "backward", "copy", NULL};
@@ -54,11 +56,8 @@ sp_lane_desc *sp_lua_check_lanes(lua_State *L, const sp_lua_graph *lg, const cha
     lua_rawgeti(L, idx, (lua_Integer)i + 1);
     int t = lua_gettop(L);
     luaL_checktype(L, t, LUA_TTABLE);
-    lanes[i].props = (sp_lane_props){.name = sp_lua_opt_str(L, t, "name", "lane"),
-                                     .delay = (int)sp_lua_opt_int(L, t, "delay", 0, 0, 1000),
-                                     .priority = (int)sp_lua_opt_int(L, t, "priority", 0, -1, 1),
-                                     .extra = (int)sp_lua_opt_int(L, t, "extra", 0, 0, 64),
-                                     .replicas = (int)sp_lua_opt_int(L, t, "replicas", 1, 1, 64)};
+    lanes[i].props = (sp_lane_props){.name = sp_lua_opt_str(L, t, "name", "lane")};
+    sp_lua_read_rows(L, t, sp_lane_rows, &lanes[i].props);
     check_stages(L, name, lg, t, &lanes[i]);
     lua_replace(L, t); /* the nodes stay alive there */
     lua_settop(L, t);

@@ -52,4 +52,10 @@ bool sp_lua_opt_bool(lua_State *L, int idx, const char *key, bool def);
 /* Which of `words`, ended by NULL; -1, for a default of -1 alone: nothing is said. */
 int sp_lua_opt_choice(lua_State *L, int idx, const char *key, const char *const *words, int def);
 
+/* options.c: all fields of the table at `idx` that have a row (graph/option.h), checked and kept in the struct `to`. Strings
+ * live as long as the table. */
+struct sp_option;
+void sp_lua_read_rows(lua_State *L, int idx, const struct sp_option *rows, void *to);
+int sp_lua_rows(lua_State *L); /* rows("graph" | "lane") -> a list of the rows */
+
 #endif

@@ -124,10 +124,9 @@ static bool tell_edges(const sp_program *p, sp_trace_program *d) {
 }
 
 static bool tell_head(const sp_machine *m, const char *why, sp_trace_program *d) {
-  static const char *const captures[] = {"auto", "off", "lane", "step"};
   d->strategy = sp_strdup(m->p->strategy);
   d->device = sp_strdup(m->g->device);
-  d->capture = sp_strdup(captures[m->capture]);
+  d->capture = sp_strdup(sp_capture_words[m->capture]);
   if (*why)
     d->single =
         sp_text("device '%s' has no times of single calls in a recorded graph: %s; each graph is one slice, and "

@@ -1,6 +1,7 @@
 ---@meta spcore
 -- SPDX-License-Identifier: MIT
--- The API of `require "spcore"`, for editors that know LuaLS annotations. The stages are in stages.lua.
+-- The API of `require "spcore"`, for editors that know LuaLS annotations. What the build makes of tables is beside it: options and
+-- lanes in options.lua, stages in stages.lua.
 
 ---@class spcore
 ---@field version string
@@ -11,49 +12,8 @@ local sp = {}
 
 ---The parameters that all scripts have; others come with the script's own options.
 ---@class spcore.options
----@field device? string "auto", "cpu", "cuda", "cuda:1"
----@field precision? "auto"|"fp32"|"tf32"|"bf16" of products
----@field capture? "auto"|"off"|"lane"|"step" what a GPU replays as one call
----@field strategy? string a shipped one, a file, or "auto"
----@field depth? integer
----@field threads? integer 0: all processors
----@field workers? integer 0: 2, on a GPU as many as threads, at most 4
----@field seed? integer
----@field run_ahead? integer
----@field shards? integer batches of a training step
----@field parts? integer calls that a stage's backward may be cut into
----@field comm? string what moves gradients between ranks: "local", "mpi", "nccl"
----@field wire? "fp32"|"bf16" as what sums of gradients go to other ranks
----@field bucket? integer MiB of gradients that ranks add at a time; 0: each weight alone
----@field factors? boolean gradients of wide products are made of the rows of all shards at once
----@field optimizer_shards? boolean each rank keeps the optimizer's moments of its share of the weights only
----@field check_replicas? integer ranks compare their weights behind each so many steps; 0: never
----@field prefetch? integer
----@field pinned? integer MiB
----@field memory_limit? integer MiB that the graph may take; 0: what the device has
----@field auto_budget? number seconds that strategy auto may measure
----@field auto_again? boolean strategy auto measures, whatever it remembers
----@field init? "philox"|"torch"
----@field checksums? boolean
----@field trace? string
----@field trace_steps? integer of so many steps
 ---@field timing? boolean keep the times of stages, for g:timings()
----@field plugin? string[]
----@field out? string
----@field tensorboard? boolean an event file in the run's folder
----@field log_every? integer TensorBoard gets the scalars of each so many steps
----@field quiet? boolean
----@field explain? boolean
----@field debug? boolean
----@field check_races? boolean of what a script does with streams by hand
 ---@field rest? string[]
----@field resume? string of a script with checkpoints, as the next six
----@field override? boolean
----@field checkpoint_every? string
----@field max_time? string
----@field best_by? string
----@field patience? integer
----@field min_delta? number
 ---@field [string] any
 
 ---@class spcore.option
@@ -63,6 +23,7 @@ local sp = {}
 ---@field max? number
 ---@field choices? string[]
 ---@field default? string what help says in place of the default value
+---@field value? string what help calls the value: "FILE", "DIR"
 ---@field instead_of? string the option in whose place it stands
 
 ---Reads the script's command line. Wrong use ends the program with exit code 2.
@@ -328,10 +289,6 @@ function run:finish(text) end
 ---@class spcore.lane
 ---@field name? string default "lane1", "lane2" ...
 ---@field stages spcore.item[] empty: the lane is dropped
----@field delay? integer steps behind the newest batch, 0 to 64
----@field priority? "high"|"normal"|"low"
----@field replicas? integer so many lanes, of which step t takes t mod replicas; without training only
----@field extra? integer buffers more than the delays ask for, of what it gives to other lanes
 
 ---@class spcore.memory
 ---@field weights integer
@@ -466,7 +423,7 @@ function graph:describe() end
 ---@return string?
 function graph:timings() end
 ---The strategy's lanes; parts of a stage as "decoder.forward".
----@return { name: string, delay: integer, priority: -1|0|1, extra: integer, replicas: integer, stages: string[] }[]
+---@return { name: string, delay: integer, priority: "high"|"normal"|"low", extra: integer, replicas: integer, stages: string[] }[]
 function graph:lanes() end
 ---@param path string
 ---@param options? { optimizer?: boolean, averages?: boolean } with its moments; its averages in the place of the weights

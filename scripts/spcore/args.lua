@@ -2,92 +2,11 @@
 -- The command line of a script: its own options and those common to all scripts.
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local rows = require "spcore.options"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
 
-local common = {
-  device = { "auto", "where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1 ..." },
-  precision = {
-    "auto", "of products; auto: tf32 on a GPU, fp32 on the cpu",
-    choices = { "auto", "fp32", "tf32", "bf16" },
-  },
-  capture = {
-    "auto", "calls that a GPU replays as one; auto: lane", choices = { "auto", "off", "lane", "step" },
-  },
-  strategy = { "serialized", "which stages overlap: a name or a file.lua" },
-  depth = { 1, "how many steps a strategy works ahead", min = 1, max = 64 },
-  threads = { 0, "threads of the arithmetic", default = "all processors", min = 0, max = 1024 },
-  workers = {
-    0, "threads that read data", default = "2; on a GPU as many as --threads, but at most 4", min = 0, max = 1024,
-  },
-  seed = { 1, "of weights, order and augmentation", min = 0, max = math.maxinteger },
-  run_ahead = { 2, "metrics come back so many steps late", min = 0, max = 64 },
-  shards = { core.env().ranks, "batches of a step whose gradients are added", default = "one a rank", min = 1, max = 1024 },
-  parts = { 0, "calls that a stage's backward may be cut into, each with the gradients of some weights",
-    default = "1; where ranks add gradients about one a bucket", min = 0, max = 64 },
-  comm = { "", "what moves gradients between ranks: local, mpi, nccl", default = "local; on a GPU nccl" },
-  wire = { "fp32", "sums of gradients between ranks; bf16: half the bytes, rounded", choices = { "fp32", "bf16" } },
-  bucket = { 16, "MiB of gradients that ranks add at a time; 0: each weight alone", min = 0, max = 4096 },
-  factors = { true, "gradients of wide products are made of the rows of all shards at once; --no-factors: they are added, too" },
-  optimizer_shards = { false, "each rank keeps the optimizer's moments of its share of the weights only" },
-  check_replicas = { 1000, "ranks compare their weights behind each so many steps; 0: never", min = 0, max = math.maxinteger },
-  prefetch = { 2, "how many steps a reader is ahead", min = 1, max = 64 },
-  auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.1, max = 3600 },
-  auto_again = { false, "strategy auto measures again, whatever it remembers" },
-  memory_limit = { 0, "most MiB that a graph may take", default = "what the device has", min = 0, max = 16777216 },
-  pinned = { 1024, "most MiB of memory that readers fill", min = 1, max = 1048576 },
-  init = { "philox", "first weights", choices = { "philox", "torch" } },
-  checksums = { false, "write a hash of every edge and step, for spcore diff" },
-  trace = { "", "write what ran when to this file, for Perfetto, chrome://tracing and spcore timeline" },
-  trace_steps = { 100, "of so many steps, the first behind warm-up", min = 1, max = 1000000 },
-  plugin = { "", "load this stage file.so; may be repeated", list = true },
-  out = { "", "folder of the run", default = "runs/NAME-1, -2 ..." },
-  tensorboard = { true, "an event file for TensorBoard in the run's folder; --no-tensorboard: none" },
-  log_every = { 1, "TensorBoard gets the scalars of each so many steps", min = 1, max = math.maxinteger },
-  quiet = { false, "print errors and the last line only" },
-  explain = { false, "print the schedule and its proof, and stop" },
-  debug = { false, "print a traceback with errors" },
-  check_races = { false, "check what a script does with streams by hand, and name a wait that is missing" },
-}
-
--- Of a script that says `checkpoints = true`: its runs can be interrupted and go on.
-local resuming = {
-  resume = { "", "go on with the run in this folder, with its options, from its newest checkpoint" },
-  override = { false, "with --resume: other options than the run's, or another graph, are taken" },
-  checkpoint_every = { "5m", "save all that --resume needs each so many steps, or 90s, 5m, 2h; 0: at a signal only" },
-  max_time = { "0", "after 90s, 5m, 2h ... save a checkpoint and end", default = "never" },
-  best_by = { "auto", "metric of validations by which best.safetensors is chosen: accuracy, iou, loss ..." },
-  patience = { 0, "end after so many validations without a better one by --best-by", default = "never", min = 0 },
-  min_delta = { 0.0, "with --patience: better is what is better by more than this", min = 0.0 },
-}
--- What may differ when a run goes on: none of it changes a bit of the result, or where it is kept.
-local free = {}
-for name in ("resume override out checkpoint_every max_time quiet debug strategy depth parts capture workers prefetch pinned " ..
-  "memory_limit auto_budget auto_again plugin trace trace_steps explain check_races tensorboard log_every comm bucket " ..
-  "optimizer_shards check_replicas pictures cache"):gmatch "%S+" do
-  free[name] = true
-end
--- Of these, what is a session's own: how it is looked at, and what it runs on.
-local of_session = {}
-for name in ("resume override out max_time quiet debug memory_limit auto_again trace trace_steps explain check_races comm workers")
-  :gmatch "%S+" do
-  of_session[name] = true
-end
-
--- What a script may say that it does not do, and which common options go with that.
-local groups = {
-  by_hand = { "check_races" }, -- no streams of its own
-  run = { "out", "checksums", "tensorboard", "log_every" }, -- no sp.run
-  training = { "init", "shards", "parts", "comm", "wire", "bucket", "factors", "optimizer_shards", "check_replicas" },
-  reading = { "workers", "prefetch", "pinned" },
-  strategy = { "strategy", "depth", "auto_budget", "auto_again", "explain" }, -- its own lanes
-  trace = { "trace", "trace_steps" },
-  graph = { -- no sp.graph
-    "workers", "prefetch", "pinned", "strategy", "depth", "auto_budget", "auto_again", "explain", "capture", "run_ahead",
-    "shards", "parts", "comm", "wire", "bucket", "factors", "optimizer_shards", "check_replicas", "memory_limit", "trace",
-    "trace_steps", "out", "checksums", "tensorboard", "log_every",
-  },
-}
+local common = rows.common
 
 local function dashed(name)
   return "--" .. name:gsub("_", "-")
@@ -118,6 +37,7 @@ local function placeholder(option)
   local default = option[1]
   if type(default) == "boolean" then return nil end
   if option.choices then return table.concat(option.choices, "|") end
+  if option.value then return option.value end
   return type(default) == "string" and "TEXT" or math.type(default) == "integer" and "N" or "X"
 end
 
@@ -158,7 +78,7 @@ local function merge(spec, more)
     options[name] = {
       option[1], option[2] or base[2] or "", own = true, default = option.default,
       min = option.min or base.min, max = option.max or base.max, choices = option.choices or base.choices,
-      instead_of = option.instead_of,
+      value = option.value or base.value, instead_of = option.instead_of,
     }
   end
   return options
@@ -173,11 +93,14 @@ local function leave_out(options, without, only)
     for _, name in ipairs(only) do kept[name] = common[name] or words.unknown("args: 'only' knows no", name, common) end
     for name in pairs(common) do without[#without + 1] = not kept[name] and name or nil end
   end
-  for name in pairs(common) do known[name] = { name } end
-  for name, list in pairs(groups) do known[name] = list end
   for _, word in ipairs(without) do
-    if not known[word] then words.unknown("args: 'without' knows no", word, known) end
-    for _, name in ipairs(known[word]) do
+    local names = rows.named(word)
+    if not names then
+      for name in pairs(common) do known[name] = true end
+      for name in pairs(rows.groups) do known[name] = true end
+      words.unknown("args: 'without' knows no", word, known)
+    end
+    for _, name in ipairs(names) do
       if not options[name].own then options[name] = { common[name][1], list = common[name].list, unused = true } end
     end
   end
@@ -344,13 +267,14 @@ local function take_over(opt, options, given)
   local changed = {}
   for name, option in pairs(options) do
     local old = settings.options[name]
-    if old == nil or of_session[name] or name == "depth" and given.strategy then goto continue end
+    if old == nil or rows.resume(name) == "session" or name == "depth" and given.strategy then goto continue end
     if math.type(option[1]) == "float" and type(old) == "number" then old = old + 0.0 end
     if type(old) ~= (option.list and "table" or type(option[1])) then
       usage("--resume %s: settings.json: %s is a %s", opt.resume, name, type(old))
     end
     local mine = given[name] or given[option.instead_of] -- then this one is not in its place any more
-    if mine and differ(opt[name], old) then changed[#changed + 1] = { name, old, opt[name], free = free[name] }
+    if mine and differ(opt[name], old) then
+      changed[#changed + 1] = { name, old, opt[name], free = rows.resume(name) ~= nil }
     else opt[name] = old end
     ::continue::
   end
@@ -371,7 +295,7 @@ end
 function args.parse(spec, how)
   how = how or {}
   words.check_keys("args", how, { rest = true, doc = true, without = true, only = true, checkpoints = true, others = true })
-  local options, opt, rest, given = merge(spec or {}, how.checkpoints and resuming or {}), {}, {}, {}
+  local options, opt, rest, given = merge(spec or {}, how.checkpoints and rows.resuming or {}), {}, {}, {}
   leave_out(options, how.without or {}, how.only)
   for name, option in pairs(options) do
     opt[name] = option[1]

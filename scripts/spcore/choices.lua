@@ -4,6 +4,7 @@
 local core = require "spcore.core"
 local files = require "spcore.files"
 local json = require "spcore.json"
+local depth = require "spcore.options".common.depth
 local sys = require "spcore.sys"
 
 local FORM = 1 -- of the files
@@ -76,7 +77,7 @@ end
 local function valid(t)
   local function positive(v) return type(v) == "number" and v > 0 and v < math.huge end
   return type(t) == "table" and t.form == FORM and type(t.strategy) == "string" and t.strategy:match "^[%l_]+$" and
-    t.strategy ~= "auto" and math.type(t.depth) == "integer" and t.depth >= 1 and t.depth <= 64 and
+    t.strategy ~= "auto" and math.type(t.depth) == "integer" and t.depth >= depth.min and t.depth <= depth.max and
     type(t.gain) == "number" and type(t.date) == "string" and positive(t.steps_per_second) and
     (t.because == nil or type(t.because) == "string") and (t.strategy ~= "serialized" or t.because ~= nil)
 end

@@ -6,6 +6,7 @@ local identity = require "spcore.identity"
 local progress = require "spcore.progress"
 local merge_traces = require "spcore.rank_traces"
 local models = require "spcore.models"
+local options = require "spcore.options"
 local ranks = require "spcore.ranks"
 local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
@@ -279,7 +280,7 @@ local function compare_ranks(self)
     local kind, what, value = table.unpack(e)
     if kind ~= "times" then add(kind == "plugin" and what .. " (all have to load the same build)" or what, value) end
   end
-  add("the steps between comparisons (--check-replicas)", self._opt.check_replicas or "default")
+  add("the steps between comparisons (--check-replicas)", self._opt.check_replicas)
   add("whether there is a trace (--trace)", self._trace ~= false)
   core.same(names, values)
   self._compared = true
@@ -401,8 +402,8 @@ function graph:describe()
   return self._raw:describe()
 end
 
--- The lanes of the strategy: { { name =, delay =, priority =, extra =, replicas =, stages = { name, ... } }, ... }; parts of a stage as
--- "decoder.forward".
+-- The lanes of the strategy: { { name =, stages = { name, ... }, all that has a row in spcore.options }, ... }; parts of a stage
+-- as "decoder.forward".
 function graph:lanes()
   apply(self)
   local lanes = {}
@@ -411,8 +412,8 @@ function graph:lanes()
     for j, item in ipairs(lane.stages) do
       stages[j] = core.kind(item) == "node" and item.name or item[1].name .. "." .. table.concat(item, ".", 2)
     end
-    lanes[i] = { name = lane.name, delay = lane.delay, priority = lane.priority, extra = lane.extra,
-      replicas = lane.replicas, stages = stages }
+    lanes[i] = { name = lane.name, stages = stages }
+    for _, row in ipairs(options.lane) do lanes[i][row.name] = lane[row.name] end
   end
   return lanes
 end
@@ -477,37 +478,25 @@ return function(opt)
   strategy.refuse_within()
   opt = opt or {}
   if type(opt) ~= "table" then core.fail(("sp.graph: a table of options is wanted, got a %s"):format(type(opt))) end
-  local get = function(key) return rawget(opt, key) end
-  local threads = get "threads"
-  if threads and threads > 0 then core.set_threads(threads) end
-  local device, why = devices.find(get "device" or "cpu")
+  local got, asked = {}, {} -- all that has a row, and what of it the core is asked for
+  for name, row in pairs(options.of_graph) do got[name] = options.checked("sp.graph", row, name, rawget(opt, name)) end
+  if got.threads > 0 then core.set_threads(got.threads) end
+  local device, why = devices.find(rawget(opt, "device") or "cpu")
   if not device then core.fail(("sp.graph: device '%s': %s"):format(opt.device, why)) end
-  local raw = core.graph {
-    device = device, precision = devices.precision(device, get "precision"), capture = get "capture", seed = get "seed",
-    run_ahead = get "run_ahead", shards = get "shards", parts = get "parts", comm = get "comm", wire = get "wire", bucket = get "bucket",
-    factors = get "factors", optimizer_shards = get "optimizer_shards", check_replicas = get "check_replicas",
-    prefetch = get "prefetch", pinned = get "pinned", memory_limit = get "memory_limit", init = get "init",
-    checksums = get "checksums", trace = trace_of(get "trace"), trace_steps = get "trace_steps", timing = get "timing",
-  }
-  local traced = trace_of(get "trace")
+  for _, row in ipairs(options.graph) do asked[row.name] = rawget(opt, row.name) end
+  asked.device, asked.precision = device, devices.precision(device, got.precision)
+  asked.trace, asked.trace_steps, asked.timing = trace_of(got.trace), got.trace_steps, rawget(opt, "timing")
+  local raw = core.graph(asked)
+  got.device, got.workers = device, devices.workers(device, got.workers)
+  got.traced = got.trace ~= "" or rawget(opt, "timing") == true
   local g = {
-    _trace = traced ~= "" and traced or false,
+    _trace = asked.trace ~= "" and asked.trace,
     _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {},
     _applied = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
     _compared = false, _left = false, _lanes = false, _optimizer = false, _strategy_name = false,
-    _strategy = get "strategy" or "serialized",
-    _opt = {
-      device = device, seed = get "seed" or 1, run_ahead = get "run_ahead" or 2,
-      shards = get "shards" or ranks.n, parts = get "parts" or 0, prefetch = get "prefetch" or 2,
-      init = get "init" or "philox", checksums = get "checksums" or false,
-      workers = devices.workers(device, get "workers"), pinned = get "pinned" or 1024,
-      memory_limit = get "memory_limit" or 0, traced = (get "trace" or "") ~= "" or get "timing" == true,
-      auto_budget = get "auto_budget" or 4.0, auto_again = get "auto_again" or false,
-      optimizer_shards = get "optimizer_shards" or false,
-      explain = get "explain", check_replicas = get "check_replicas",
-    },
-    depth = get "depth" or 1, run_ahead = get "run_ahead" or 2,
+    _strategy = rawget(opt, "strategy") or "serialized",
+    _opt = got, depth = got.depth, run_ahead = got.run_ahead,
   }
   g._stopper = setmetatable({}, { __close = function(_, why)
     if why == nil or ranks.n == 1 then raw:stop()

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Strategies: found by name or file, run, and checked before the core sees them.
 local core = require "spcore.core"
+local options = require "spcore.options"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
 
@@ -78,8 +79,8 @@ function strategy.written(g, name)
   return lanes_of(g, name)
 end
 
-local lane_keys = { name = true, stages = true, delay = true, priority = true, extra = true, replicas = true }
-local priorities = { high = 1, normal = 0, low = -1 }
+local lane_keys = { name = true, stages = true }
+for _, row in ipairs(options.lane) do lane_keys[row.name] = true end
 
 local part_names = { "forward", "backward", "copy" }
 
@@ -136,25 +137,10 @@ local function check_lane(where, i, lane, taken, names)
   if names[name] then core.fail(("%s: two lanes are named '%s'"):format(where, name)) end
   names[name] = true
   where = ("%s: lane '%s'"):format(where, name)
-  local delay = lane.delay == nil and 0 or type(lane.delay) == "number" and math.tointeger(lane.delay)
-  if not delay or delay < 0 then
-    core.fail(("%s: 'delay' must be a whole number of at least 0, got %s"):format(where, tostring(lane.delay)))
-  end
-  local priority = priorities[lane.priority or "normal"]
-  if not priority then
-    core.fail(("%s: 'priority' must be high, normal or low, got '%s'"):format(where, tostring(lane.priority)))
-  end
-  local extra = lane.extra == nil and 0 or type(lane.extra) == "number" and math.tointeger(lane.extra)
-  if not extra or extra < 0 or extra > 64 then
-    core.fail(("%s: 'extra' must be a whole number from 0 to 64, got %s"):format(where, tostring(lane.extra)))
-  end
-  local replicas = lane.replicas == nil and 1 or type(lane.replicas) == "number" and math.tointeger(lane.replicas)
-  if not replicas or replicas < 1 or replicas > 64 then
-    core.fail(("%s: 'replicas' must be a whole number from 1 to 64, got %s"):format(where, tostring(lane.replicas)))
-  end
   check_stages(where, lane, taken, name)
-  return { name = name, stages = lane.stages, delay = delay, priority = priority, extra = extra,
-    replicas = replicas }
+  local checked = { name = name, stages = lane.stages }
+  for _, row in ipairs(options.lane) do checked[row.name] = options.checked(where, row, row.name, lane[row.name]) end
+  return checked
 end
 
 -- lanes(g, what, name) -> checked lanes, name. A lane without stages, as of a frozen part where nothing is frozen, is

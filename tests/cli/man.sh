@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Every option that the program prints in its help stands in the man page, command by command, and the other way round;
-# so do the commands themselves, the options that all scripts share, and those of scripts with checkpoints.
+# so do the commands themselves, the options that all scripts share, and those of scripts with checkpoints. And the tables of
+# options in the guides are as the rows of today make them.
 # once: words in the program and on a page
 set -u
-page=${top_srcdir:?}/docs/spcore.1
+page=${top_builddir:?}/docs/spcore.1
 spcore=${top_builddir:?}/spcore
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-man.XXXXXX") || exit 99
 trap 'rm -rf "$dir"' EXIT
@@ -20,7 +21,7 @@ same() {
   elif diff "$dir/program.sorted" "$dir/page.sorted" >"$dir/diff"; then
     echo "ok: $1: $(wc -l <"$dir/page.sorted")"
   else
-    echo "FAIL: $1: '<' is in the program's help only, '>' in docs/spcore.1 only"
+    echo "FAIL: $1: '<' is in the program's help only, '>' in docs/spcore.1.in only"
     cat "$dir/diff"
     status=1
   fi
@@ -74,4 +75,14 @@ printf 'local sp = require "spcore"\nsp.args({}, { checkpoints = true })\n' >"$d
 help_options <"$dir/help" | grep -vxF -f "$dir/common" >"$dir/program"
 section 'OPTIONS OF SCRIPTS WITH CHECKPOINTS' | page_options >"$dir/page"
 same 'options of scripts with checkpoints' some
+
+for guide in lua strategies; do
+  made=$top_srcdir/docs/$guide.md
+  "$spcore" run "$top_srcdir/build-aux/options.lua" guide "$made" | diff "$made" - ||
+    { echo "FAIL: docs/$guide.md: the tables of options are not as their rows: make guides"; status=1; }
+done
+"$spcore" run "$top_srcdir/build-aux/options.lua" man "$top_srcdir/docs/spcore.1.in" | diff "$page" - ||
+  { echo "FAIL: make did not make $page anew"; status=1; }
+"$spcore" run "$top_srcdir/build-aux/options.lua" meta | diff "$top_builddir/scripts/meta/options.lua" - ||
+  { echo "FAIL: make did not make scripts/meta/options.lua anew"; status=1; }
 exit $status

@@ -312,6 +312,9 @@ START_TEST(refusals) {
                 "%s", err.msg);
   ck_assert_int_eq(sp_graph_strategy(n.g, "mine", missing, 1, &err), SP_E_INVALID);
   ck_assert_msg(strstr(err.msg, "'enc' is in no lane"), "%s", err.msg);
+  missing[0].props.delay = 65;
+  ck_assert_int_eq(sp_graph_strategy(n.g, "mine", missing, 1, &err), SP_E_RANGE);
+  ck_assert_msg(strstr(err.msg, "strategy 'mine': lane 'train': delay 65 is outside 0..64"), "%s", err.msg);
   ck_assert_int_eq(sp_graph_wire(n.g, n.enc, 0, (sp_ref){n.dec, 0, -1}, &err), SP_E_INVALID);
   ck_assert_msg(strstr(err.msg, "cycle: enc -> dec -> enc"), "%s", err.msg);
   ck_assert_int_eq(sp_graph_add(n.g, "toy_mul", NULL, &(sp_node_opts){.name = "dec"}, &x, &err), SP_E_INVALID);

@@ -41,7 +41,7 @@ t.eq(code, 0)
 t.match(out, "^usage: spcore run s.lua %[options%] FILE...\n")
 t.match(out, "\n  %-%-batch N +images %(8%)\n")
 t.match(out, "\n  %-%-no%-flip +flip\n")
-t.match(out, "\n  %-%-strategy TEXT ")
+t.match(out, "\n  %-%-strategy NAME|FILE ")
 t.match(out, "\nSays what [^\n]* words\nand not within one.\n")
 t.match(out, "\n  %-%-size N +pixels of a side of what is read %(64; with %-%-fast 256%)\n")
 t.match(out, "\n  %-%-mode a|b +which %(a%)\n")
@@ -52,7 +52,7 @@ for _, name in ipairs { "out", "checksums", "check-races", "depth" } do
   t.ok(not out:find("\n  --" .. name .. " ", 1, true), name .. " is left out")
 end
 for line in out:gmatch "[^\n]+" do t.ok(#line <= 80, line) end
-t.match(out, "\n  %-%-workers N +threads that read data %(2; on a GPU as many as %-%-threads,\n +but at most 4%)\n")
+t.match(out, "\n  %-%-workers N +threads that read data %(2; on a GPU as many as\n +%-%-threads, but at least 2 and at most 4%)\n")
 
 for line, message in pairs {
   ["--bacth 3"] = "unknown option '%-%-bacth'; did you mean '%-%-batch'%?",
@@ -126,6 +126,10 @@ end
 
 -- wrong tables are the script's fault, not the user's
 local sp = require "spcore"
+t.raises("sp.graph: 'run_ahead' must be a whole number from 0 to 64, got 65", sp.graph, { run_ahead = 65 })
+t.raises("sp.graph: 'depth' must be a whole number from 1 to 64, got 1.5", sp.graph, { depth = 1.5 })
+t.raises("sp.graph: 'auto_budget' must be a number from 0.1 to 3600, got %-?nan", sp.graph, { auto_budget = 0 / 0 })
+t.raises("sp.graph: 'factors' must be true or false, got a string", sp.graph, { factors = "no" })
 t.raises("option 'Batch': names", sp.args, { Batch = { 1 } })
 t.raises("option 'a': write", sp.args, { a = 1 })
 t.raises("option 'a': write", sp.args, { a = {} })

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- scripts/meta/spcore.lua, for editors, has what scripts can use: all of `sp`, methods, options, keys of tables.
+-- scripts/meta, for editors, has what scripts can use: all of `sp`, methods, options, keys of tables.
 -- once: words in scripts and in a file
 local sp = require "spcore"
 local t = require "check"
@@ -9,11 +9,13 @@ local meta = assert(loadfile(path, "t", {}))()
 
 -- The words before each function, by its name, and the fields of each class.
 local functions, classes = {}, {}
-do
+for _, file in ipairs { path, os.getenv "top_builddir" .. "/scripts/meta/options.lua" } do
   local words, fields = {}, nil
-  for line in io.lines(path) do
+  for line in io.lines(file) do
     local class, field = line:match "^%-%-%-@class ([%w_.]+)", line:match "^%-%-%-@field ([%w_]+)"
-    if class then fields = {}; classes[class] = fields
+    if class then
+      fields = classes[class] or {}
+      classes[class] = fields
     elseif field then fields[field] = true end
     if line:find "^%-%-%-" then words[#words + 1] = line
     else

@@ -34,7 +34,7 @@ do
   t.eq(#lanes, 2)
   t.eq(lanes[1].name, "ahead")
   t.eq(lanes[2].delay, 1)
-  t.eq(lanes[2].priority, 1)
+  t.eq(lanes[2].priority, "high")
   t.match(g:describe(), "proved race%-free")
 end
 do
@@ -64,10 +64,11 @@ refused("stage 'a' is listed twice, first in lane 'x'", { { name = "x", stages =
 refused("lane 1: 'name' must not hold line breaks", { { name = "two\nlines", stages = { a, b, loss } } })
 refused("two lanes are named 'x'", { { name = "x", stages = { a } }, { name = "x", stages = { b, loss } } })
 refused("stage 'loss' is in no lane", { { stages = { a, b } } })
-refused("'delay' must be a whole number of at least 0, got %-1", { { stages = { a, b, loss }, delay = -1 } })
-refused("'delay' must be a whole number of at least 0, got 0.5", { { stages = { a, b, loss }, delay = 0.5 } })
+refused("'delay' must be a whole number from 0 to 64, got %-1", { { stages = { a, b, loss }, delay = -1 } })
+refused("'delay' must be a whole number from 0 to 64, got 0.5", { { stages = { a, b, loss }, delay = 0.5 } })
 refused("'delay' must be", { { stages = { a, b, loss }, delay = "1" } })
-refused("'priority' must be high, normal or low, got 'hi'", { { stages = { a, b, loss }, priority = "hi" } })
+refused("'delay' must be a whole number from 0 to 64, got 65", { { stages = { a, b, loss }, delay = 65 } })
+refused("priority 'hi': choose one of low, normal, high", { { stages = { a, b, loss }, priority = "hi" } })
 refused("'foo' is no place in a list", { foo = { stages = { a, b, loss } } })
 refused("'b.forward' %(lane 'x', delay 0%) needs 'a.forward' %(lane 'y', delay 1%) of the same step, for 'a.y': give lane 'x' a delay of at least 1$",
   { { name = "x", stages = { b, loss } }, { name = "y", stages = { a }, delay = 1 } }) -- consumer first

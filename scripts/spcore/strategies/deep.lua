@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The frozen stages in a row of lanes, each --depth steps ahead of the next, the training behind the last of them; without
--- training the last stages themselves. A lane's delay is at most 64: where there are more rows, the last ones share a lane.
-local longest = 64
+-- training the last stages themselves. A lane's delay has a limit: where there are more rows, the last ones share a lane.
+local longest = require "spcore.options".lane.delay.max
 
 return function(g)
   local level, lanes, most, rows = {}, {}, 0, math.max(longest // math.max(g.depth, 1), 1)

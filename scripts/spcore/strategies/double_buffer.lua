@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Copies beside the work: the batch of step n + 1 goes to the device while step n computes, and what step n - 1 gave to
 -- stages on the processor comes back.
+local longest = require "spcore.options".lane.delay.max
 
 -- Who reads each stage.
 local function readers_of(g)
@@ -45,8 +46,6 @@ local function at_one_step(g, readers)
   for stage in pairs(after) do path[stage] = path[stage] or before[stage] end
   return path
 end
-
-local longest = 64 -- the largest delay of a lane
 
 -- The step of each stage: a crossing of the border is a step later, but between two of the path. No stage is more than
 -- `room` steps behind the path. Also whether anything crosses, and what was too small for a step of each crossing.

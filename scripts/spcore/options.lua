@@ -1,0 +1,180 @@
+-- SPDX-License-Identifier: MIT
+-- The options that all scripts have, a row each: those of a graph, which the core has rows of (core/graph/option.c), and here
+-- the others. --help, the man page, the annotations for editors and the table in docs/lua.md are made of them.
+--
+-- A row: { default, help, min =, max =, choices =, default = words in place of the default, value = what help calls it,
+-- more = what the man page says instead of help (*word* is bold, _word_ italic),
+-- groups = words: a script that has no use for one of these has no use for the option,
+-- resume = "free": may differ when a run goes on, since it changes no bit of the result, or where that is kept; "session":
+-- and is not taken over from the run, since it says how a session is looked at and what it runs on }
+local core = require "spcore.core"
+
+local options = {}
+
+-- What a script may lack, in words of sp.args{}, { without = { ... } }.
+options.groups = {
+  by_hand = "streams by hand",
+  run = "`sp.run`",
+  training = "training",
+  reading = "a reader",
+  strategy = "lanes that a strategy makes",
+  trace = "traces",
+  graph = "`sp.graph`",
+}
+
+options.common = {
+  device = { "auto", "where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1 ...", value = "NAME",
+    more = "Where to compute: *auto* (the first GPU, or the processor where there is none), *cpu*, *cuda* or *cuda:N*. "
+      .. "*spcore devices* lists them." },
+  precision = { "auto", "of products; auto: tf32 on a GPU, fp32 on the cpu", choices = { "auto", "fp32", "tf32", "bf16" },
+    more = "What products are computed with: *fp32*, *tf32*, *bf16* (bfloat16 activations and products; weights, their "
+      .. "gradients and losses stay float32) or *auto*: tf32 on a GPU, fp32 on the processor, which has no other." },
+  strategy = { "serialized", "which stages overlap: a name or a file.lua", value = "NAME|FILE", groups = "strategy graph",
+    resume = "free", more = "A shipped strategy (*spcore strategies* lists them; *auto* measures which is the fastest), or a "
+      .. "Lua file." },
+  depth = { 1, "how many steps a strategy works ahead", min = 1, groups = "strategy graph", resume = "free" },
+  threads = { 0, "threads of the arithmetic", default = "all processors", min = 0, max = 1024,
+    more = "Threads of the arithmetic. Recorded in _settings.json_, since another number may change bits." },
+  workers = { 0, "threads that read data", default = "2; on a GPU as many as --threads, but at least 2 and at most 4",
+    min = 0, max = 1024, groups = "reading graph", resume = "session" },
+  auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.1, max = 3600, value = "SECONDS",
+    groups = "strategy graph", resume = "free",
+    more = "About how long strategy *auto* may measure. Steps that are slow are done at least a few times each." },
+  auto_again = { false, "strategy auto measures again, whatever it remembers", groups = "strategy graph",
+    resume = "session", more = "Strategy *auto* measures again, whatever it remembers." },
+  trace = { "", "write what ran when to this file, for Perfetto, chrome://tracing and spcore timeline", value = "FILE",
+    groups = "trace graph", resume = "session",
+    more = "Write what ran when as JSON for Perfetto, chrome://tracing and *spcore timeline*, and print a table at the end. "
+      .. "A thread writes the file when the last of *--trace-steps* is over, else it is written at the end of the run, and "
+      .. "replaces an older one when it is whole: a run that is killed before leaves none." },
+  trace_steps = { 100, "of so many steps, the first behind warm-up", min = 1, max = 1000000, groups = "trace graph",
+    resume = "session",
+    more = "Of how many steps the trace is: the first behind warm-up, or all of a run that has no more; and of each "
+      .. "evaluation between them the first N. It holds at most 100000 slices, about 30 MB; what is left out is said." },
+  plugin = { "", "load this stage file.so; may be repeated", list = true, value = "FILE.so", resume = "free",
+    more = "Load this plugin. May be repeated." },
+  out = { "", "folder of the run", default = "the first of runs/NAME-1, -2 ... that is free", value = "DIR", groups = "run",
+    resume = "session",
+    more = "Folder of the run. A folder that holds a file of a run is refused, one that another run is writing to at the "
+      .. "moment too." },
+  tensorboard = { true, "an event file for TensorBoard in the run's folder; --no-tensorboard: none", groups = "run",
+    resume = "free", more = "No event file for TensorBoard in the run's folder." },
+  log_every = { 1, "TensorBoard gets the scalars of each so many steps", min = 1, max = math.maxinteger,
+    groups = "run", resume = "free",
+    more = "TensorBoard gets the scalars of each so many steps; validations always. _metrics.jsonl_ has a line a step all "
+      .. "the same." },
+  quiet = { false, "print errors and the last line only", resume = "session" },
+  explain = { false, "print the schedule and its proof, and stop", groups = "strategy graph", resume = "session",
+    more = "Print lanes, the operations of a tick as they are executed, and buffers, of the training and of each "
+      .. "evaluation, and stop." },
+  debug = { false, "print a traceback with errors", resume = "session" },
+  check_races = { false, "check what a script does with streams by hand, and name a wait that is missing",
+    groups = "by_hand", resume = "session",
+    more = "Check what the script does with streams by hand before it is submitted: where nothing orders two operations "
+      .. "that use the same bytes, end with both, their streams, their lines and the wait that is missing." },
+}
+
+-- Of a script that says `checkpoints = true`: its runs can be interrupted and go on.
+options.resuming = {
+  resume = { "", "go on with the run in this folder, with its options, from its newest checkpoint", value = "RUN",
+    resume = "session",
+    more = "Go on with the run in that folder, with its options, from its newest checkpoint: weights, and metrics but for "
+      .. "times, are those of a run in one piece, byte for byte. A damaged checkpoint is named, and the one before it taken; "
+      .. "without any the run begins at step 0 again. Of a run that is complete it says so." },
+  override = { false, "with --resume: other options than the run's, or another graph, are taken", resume = "session",
+    more = "With *--resume*: take options of the command line that are others than the run's, or another graph, and say "
+      .. "so." },
+  checkpoint_every = { "5m", "save all that --resume needs each so many steps, or 90s, 5m, 2h; 0: at a signal only",
+    value = "N|TIME", resume = "free",
+    more = "Save all that *--resume* needs each so many steps, or after 90s, 5m, 2h; 0: only where a signal or *--max-time* "
+      .. "ends the run. There is at most one in *--run-ahead* + 1 steps. The two newest checkpoints stay." },
+  max_time = { "0", "after 90s, 5m, 2h ... save a checkpoint and end", default = "never", value = "TIME",
+    resume = "session", more = "After 90s, 5m, 2h save a checkpoint and end, with status 0." },
+  best_by = { "auto", "metric of validations by which best.safetensors is chosen: accuracy, iou, loss ...",
+    value = "METRIC",
+    more = "The metric of validations by which _best.safetensors_ is chosen: *auto* (*iou*, else *accuracy*, else the least "
+      .. "*loss*), or another that validations have; the least of those whose names end in *loss*." },
+  patience = { 0, "end after so many validations without a better one by --best-by", default = "never", min = 0,
+    more = "End the run, as one that is complete, after so many validations of which none was better by *--best-by* than "
+      .. "the best before." },
+  min_delta = { 0.0, "with --patience: better is what is better by more than this", min = 0.0,
+    more = "With *--patience*: a validation is better where it is so by more than this." },
+}
+
+-- What scripts of their own may have, which changes no bit, either.
+local of_scripts = { pictures = "free", cache = "free" }
+
+options.graph = {} -- the core's rows, in order
+for _, row in ipairs(core.rows "graph") do
+  options.graph[#options.graph + 1] = row
+  options.common[row.name] = row
+end
+options.lane = {}
+for _, row in ipairs(core.rows "lane") do
+  options.lane[#options.lane + 1] = row
+  options.lane[row.name] = row
+end
+local shards = options.common.shards -- the core has 0 for it
+shards[1], shards.min = core.env().ranks, 1
+options.common.depth.max = options.lane.delay.max
+
+local function is_of(row, group) return (" " .. (row.groups or "") .. " "):find(" " .. group .. " ", 1, true) ~= nil end
+
+-- What of sp.graph{ ... } has a row.
+options.of_graph = {}
+for name, row in pairs(options.common) do
+  if is_of(row, "graph") then options.of_graph[name] = row end
+end
+for _, row in ipairs(options.graph) do options.of_graph[row.name] = row end
+for _, name in ipairs { "device", "precision", "threads" } do options.of_graph[name] = options.common[name] end
+options.of_graph.strategy = nil -- may also be a function or lanes: see spcore.strategy
+
+-- The names of the common options that a word of `without` leaves out; nil: there is no such word. Without a graph there is no
+-- run, either.
+function options.named(word)
+  if not options.groups[word] then return options.common[word] and { word } end
+  local names = {}
+  for name, row in pairs(options.common) do
+    if is_of(row, word) or word == "graph" and is_of(row, "run") then names[#names + 1] = name end
+  end
+  return names
+end
+
+-- "free", "session" or nil, see above.
+function options.resume(name)
+  local row = options.common[name] or options.resuming[name]
+  return row and row.resume or of_scripts[name]
+end
+
+-- The value that a table has of a row, or its default. Raises where it is of another type, or outside of its range.
+function options.checked(where, row, name, value)
+  local first = row[1]
+  if value == nil then return first end
+  local wanted = type(first)
+  if type(value) ~= wanted then
+    local words = { boolean = "true or false", string = "a string", number = options.range(row) }
+    core.fail(("%s: '%s' must be %s, got a %s"):format(where, name, words[wanted], type(value)))
+  end
+  if row.choices then
+    for _, word in ipairs(row.choices) do
+      if word == value then return value end
+    end
+    core.fail(("%s: %s '%s': choose one of %s"):format(where, name, value, table.concat(row.choices, ", ")))
+  end
+  if wanted ~= "number" then return value end
+  local number = value
+  if math.type(first) == "integer" then number = math.tointeger(value) end
+  if not number or row.min and not (number >= row.min) or row.max and not (number <= row.max) then
+    core.fail(("%s: '%s' must be %s, got %s"):format(where, name, options.range(row), tostring(value)))
+  end
+  return number
+end
+
+-- "a whole number from 0 to 64"
+function options.range(row)
+  local text = math.type(row[1]) == "integer" and "a whole number" or "a number"
+  if row.max and row.max < math.maxinteger then return ("%s from %s to %s"):format(text, row.min, row.max) end
+  return row.min and ("%s of at least %s"):format(text, row.min) or text
+end
+
+return options
