@@ -217,7 +217,7 @@ static void *alloc_rows(sp_node *n, size_t bytes, sp_err *err) {
 
 static int make_rows(sp_node *n, sp_table *t, sp_err *err) {
   size_t count = sp_node_n_flat(n);
-  t->rows = sp_graph_zalloc(n->g, count, sizeof *t->rows, "a cache", err);
+  t->rows = sp_store_zalloc(&n->g->store, count, sizeof *t->rows, "a cache", err);
   if (!t->rows) return err->status;
   for (size_t f = 0; f < count; f++) {
     if (!n->cache->kept[f]) continue;

@@ -3,7 +3,6 @@
 #include "device/cpu.h"
 #include "graph/model.h"
 #include "graph/option.h"
-#include "params/params.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +23,6 @@ static const void *extension_of(const sp_graph *g, const char *id) {
 }
 
 static const void *extension(void *arg, const char *id) { return extension_of(arg, id); }
-
-bool sp_graph_plays_gpu(const sp_graph *g) {
-  return g->main.type == &sp_device_mock || g->main.type == &sp_device_simmock;
-}
 
 const sp_times *sp_graph_times(const sp_graph *g) { return extension_of(g, SP_EXT_TIMES); }
 
@@ -150,20 +145,7 @@ void sp_graph_free(sp_graph *g) {
   free(g);
 }
 
-sp_store *sp_graph_store(sp_graph *g) { return &g->store; }
-
-const sp_graph_opts *sp_graph_options(const sp_graph *g) { return &g->opts; }
-
 int sp_graph_device_info(const sp_graph *g, sp_device_info *info, sp_err *err) {
   *info = (sp_device_info){.size = sizeof *info};
   return sp_place_describe(&g->main, g->index, info, err);
-}
-
-size_t sp_graph_n_nodes(const sp_graph *g) { return g->n_nodes; }
-sp_node *sp_graph_node(const sp_graph *g, size_t i) { return i < g->n_nodes ? g->nodes[i] : NULL; }
-
-sp_node *sp_graph_find(const sp_graph *g, const char *name) {
-  for (size_t i = 0; i < g->n_nodes; i++)
-    if (!strcmp(g->nodes[i]->name, name)) return g->nodes[i];
-  return NULL;
 }

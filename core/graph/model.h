@@ -127,21 +127,29 @@ struct sp_graph {
   size_t n_programs;     /* made of it, and not freed: while there are any, no stage, wire or strategy may change */
 };
 
-/* complete.c */
-int sp_graph_sort(sp_graph *g, sp_err *err);         /* fills topo */
-int sp_node_take_inputs(sp_node *node, sp_err *err); /* specs of what comes in, as those before it say now */
-int sp_node_replan(sp_node *node, bool training, sp_err *err);
-int sp_node_ask_plan(sp_node *node, sp_plan *p, sp_err *err); /* with what is set in p already; nothing of it is kept */
-int sp_graph_plan_stages(sp_graph *g, sp_err *err);           /* all of them, and the optimizer */
-int sp_graph_complete(sp_graph *g, sp_err *err);              /* and a strategy, where none was given */
+/* query.c */
+bool sp_graph_plays_gpu(const sp_graph *g); /* its stages are the processor's, though it is no host to the core */
+bool sp_graph_is_result(const sp_graph *g, const sp_node *node, int port, int index);
+const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
+const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
+/* The tensors of all outputs in one row: which one, and how many. */
+size_t sp_node_flat(const sp_node *node, int port, int index);
+size_t sp_node_n_flat(const sp_node *node);
+sp_place *sp_node_place(const sp_node *node);
 bool sp_node_batch_out(const sp_node *node, int port, const sp_spec *s); /* shape[0] of this output is N */
+bool sp_node_changes(const sp_node *node);                           /* training changes its weights or statistics */
+bool sp_node_trained_on(const sp_node *node);                        /* it is one of the losses that are minimised */
+bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
+/* What sees the trained weights, not what is wired: the optimizer, and what adds shards. */
+static inline bool sp_node_apart(const sp_node *node) { return node->optimizer || node->shards; }
+/* Passes that the host is behind when it collects one. */
+static inline int sp_graph_run_ahead(const sp_graph *g) { return g->opts.run_ahead * g->train.micro; }
 
 /* graph.c */
-bool sp_graph_plays_gpu(const sp_graph *g); /* its stages are the processor's, though it is no host to the core */
 /* Device memory; counted. */
 void *sp_graph_alloc(sp_graph *g, const sp_place *place, size_t bytes, const char *what, sp_err *err);
 void *sp_graph_zalloc(sp_graph *g, size_t n, size_t size, const char *what, sp_err *err); /* host memory; counted */
-const sp_times *sp_graph_times(const sp_graph *g); /* of calls in its device's graphs; NULL: it tells of none */
+const sp_times *sp_graph_times(const sp_graph *g); /* of calls in its device's graphs; NULL: it has none */
 bool sp_graph_times_calls(const sp_graph *g); /* calls of the main device are over when they return, in a graph too */
 
 /* node.c */
@@ -149,29 +157,25 @@ bool sp_graph_times_calls(const sp_graph *g); /* calls of the main device are ov
 int sp_graph_add_own(sp_graph *g, const char *stage, const sp_value *params, const sp_node_opts *opts, sp_node **out,
                      sp_err *err);
 void sp_node_free(sp_node *node);
-const sp_port *sp_node_in_port(const sp_node *node, unsigned i);
-const sp_port *sp_node_out_port(const sp_node *node, unsigned i);
-/* The tensors of all outputs in one row: which one, and how many. */
-size_t sp_node_flat(const sp_node *node, int port, int index);
-size_t sp_node_n_flat(const sp_node *node);
-sp_place *sp_node_place(const sp_node *node);
 
-/* wire.c */
-bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from); /* a gradient may flow back along this edge */
-bool sp_graph_is_result(const sp_graph *g, const sp_node *node, int port, int index);
+/* plan.c: one stage */
+int sp_node_take_inputs(sp_node *node, sp_err *err); /* specs of what comes in, as those before it say now */
+int sp_node_replan(sp_node *node, bool training, sp_err *err);
+int sp_node_ask_plan(sp_node *node, sp_plan *p, sp_err *err); /* with what is set in p already; nothing of it is kept */
 
-/* train.c */
-/* What sees the trained weights, not what is wired: the optimizer, and what adds shards. */
-static inline bool sp_node_apart(const sp_node *node) { return node->optimizer || node->shards; }
-/* Passes that the host is behind when it collects one. */
-static inline int sp_graph_run_ahead(const sp_graph *g) { return g->opts.run_ahead * g->train.micro; }
-bool sp_node_changes(const sp_node *node);    /* training changes its weights or statistics */
-bool sp_node_trained_on(const sp_node *node); /* it is one of the losses that are minimised */
+/* analyse.c */
+int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
 int sp_graph_analyse(sp_graph *g, sp_err *err);
+
+/* optimizer.c */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
 int sp_graph_plan_shards(sp_graph *g, sp_err *err); /* behind the optimizer; nothing where a step is one */
 /* sp_store_reduce, and the plan of an optimizer that has slices. Collective. */
 int sp_graph_reduce(sp_graph *g, sp_err *err);
+
+/* complete.c: the whole graph */
+int sp_graph_plan_stages(sp_graph *g, sp_err *err); /* all of them, and the optimizer */
+int sp_graph_complete(sp_graph *g, sp_err *err);    /* and a strategy, where none was given */
 
 /* strategy.c: lanes that are checked against the graph, of which it changes nothing else than what follows from its wires */
 int sp_strategy_new(sp_strategy **out, sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * node.c - stages of a graph: added to it, and what may be asked of one. */
+ * node.c - stages of a graph: added to it, and their live parameters. */
 #include "graph/model.h"
-#include "params/params.h"
 
 #include <spcore/rng.h>
 
@@ -10,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- added ---- */
 void sp_node_free(sp_node *n) {
   sp_cache_free(n);
   sp_weights_free(&n->params);
@@ -226,93 +224,7 @@ int sp_graph_add(sp_graph *g, const char *stage, const sp_value *params, const s
   return st ? st : sp_graph_add_own(g, stage, params, opts, out, err);
 }
 
-/* ---- asked ---- */
-const sp_weights *sp_node_params(const sp_node *n) { return &n->params; }
-
-sp_place *sp_node_place(const sp_node *n) { return n->on_cpu && n->g->border ? &n->g->cpu : &n->g->main; }
-
-const char *sp_node_name(const sp_node *n) { return n->name; }
-const sp_stage_type *sp_node_type(const sp_node *n) { return n->inst->type; }
-const sp_inst *sp_node_inst(const sp_node *n) { return n->inst; }
-bool sp_node_frozen(const sp_node *n) { return n->frozen; }
-sp_cache_at sp_node_cache(const sp_node *n) { return n->opts.cache; }
-
-int sp_node_precision(const sp_node *n) { return n->precision.precision; }
-bool sp_node_on_cpu(const sp_node *n) { return n->on_cpu && n->g->border; }
-
-/* A wire of n before the one at (port, item) comes from the same stage. */
-static bool read_before(const sp_node *n, unsigned port, size_t item) {
-  const sp_node *from = n->in[port].v[item].node;
-  for (unsigned i = 0; i <= port; i++)
-    for (size_t j = 0; j < (i < port ? n->in[i].n : item); j++)
-      if (n->in[i].v[j].node == from) return true;
-  return false;
-}
-
-sp_node *sp_node_producer(const sp_node *n, size_t k) {
-  for (unsigned i = 0; i < n->n_in; i++)
-    for (size_t j = 0; j < n->in[i].n; j++)
-      if (!read_before(n, i, j) && k-- == 0) return n->in[i].v[j].node;
-  return NULL;
-}
-bool sp_node_is_source(const sp_node *n) { return n->source; }
-bool sp_node_is_shards(const sp_node *n) { return n->shards; }
-
-bool sp_graph_in_trained_part(sp_graph *g, const sp_node *n) {
-  sp_err ignored;                                 /* build() says it again */
-  if (!g->planned) sp_graph_analyse(g, &ignored); /* stages may have come since train() */
-  return n->flow.in_trained;
-}
-
-const sp_port *sp_node_in_port(const sp_node *n, unsigned i) { return &n->inst->type->inputs[i]; }
-const sp_port *sp_node_out_port(const sp_node *n, unsigned i) { return &n->inst->type->outputs[i]; }
-
-size_t sp_node_flat(const sp_node *n, int port, int index) {
-  size_t k = 0;
-  for (int i = 0; i < port; i++) k += n->out_specs[i].n;
-  return k + (size_t)index;
-}
-
-size_t sp_node_n_flat(const sp_node *n) { return sp_node_flat(n, (int)n->n_out, 0); }
-
-static int find_port(const sp_node *n, const sp_port *ports, unsigned count, const char *name, const char *kind,
-                     sp_err *err) {
-  const char *names[64], *near;
-  unsigned k = 0;
-  for (unsigned i = 0; i < count; i++) {
-    if (!strcmp(ports[i].name, name)) return (int)i;
-    if (k < 63) names[k++] = ports[i].name;
-  }
-  names[k] = NULL;
-  near = sp_nearest(name, names);
-  if (near)
-    return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no %s port '%s'; did you mean '%s'?", n->name, kind, name, near);
-  return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no %s port '%s' (see: spcore inspect %s)", n->name, kind, name,
-                 n->inst->type->name);
-}
-
-int sp_node_find_in(const sp_node *n, const char *port, sp_err *err) {
-  return find_port(n, n->inst->type->inputs, n->n_in, port, "input", err);
-}
-
-int sp_node_find_out(const sp_node *n, const char *port, sp_err *err) {
-  return find_port(n, n->inst->type->outputs, n->n_out, port, "output", err);
-}
-
-const sp_speclist *sp_node_out_specs(const sp_node *n, int port) { return &n->out_specs[port]; }
-
-uint64_t sp_node_length(const sp_node *n) { return n->length; }
-
-const sp_attr *sp_node_attr(const sp_node *n, const char *name) {
-  for (size_t i = 0; i < n->n_attrs; i++)
-    if (!strcmp(n->attrs[i].name, name)) return &n->attrs[i];
-  return NULL;
-}
-
-int sp_node_item(const sp_node *n, const sp_attr *attr, uint64_t i, char *to, size_t size, sp_err *err) {
-  return sp_inst_item(n->inst, attr, i, to, size, err);
-}
-
+/* ---- live parameters ---- */
 int sp_node_set_live(sp_node *n, const char *param, double value, sp_err *err) {
   const sp_param *p = NULL;
   int i = sp_params_find_live(n->inst->type->params, param, &p);

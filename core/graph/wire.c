@@ -33,16 +33,6 @@ int sp_graph_result(sp_graph *g, sp_ref from, sp_err *err) {
   return st;
 }
 
-bool sp_graph_is_result(const sp_graph *g, const sp_node *n, int port, int index) {
-  for (size_t i = 0; i < g->results.n; i++) {
-    sp_ref r = g->results.v[i];
-    if (r.node == n && r.port == port && r.index == index) return true;
-  }
-  return false;
-}
-
-sp_queue *sp_graph_queue(const sp_graph *g) { return g->queue; }
-
 /* Is `goal` upstream of `n`, or n itself? Writes the way into `way`. `seen` keeps diamonds from being walked twice. */
 static bool upstream(const sp_node *n, const sp_node *goal, bool *seen, sp_sb *way) {
   if (n == goal) {
@@ -109,10 +99,4 @@ int sp_graph_wire(sp_graph *g, sp_node *node, int in_port, sp_ref from, sp_err *
   node->planned = g->planned = false;
   for (uint32_t i = 0; i < n && !st; i++) st = add_ref(r, (sp_ref){from.node, from.port, (int)(first + i)}, err);
   return st;
-}
-
-bool sp_ref_grad(const sp_node *consumer, int in_port, sp_ref from) {
-  return !(
-      (sp_node_in_port(consumer, (unsigned)in_port)->flags | sp_node_out_port(from.node, (unsigned)from.port)->flags) &
-      (SP_PORT_NOGRAD | SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL));
 }

@@ -12,12 +12,6 @@
 
 static size_t rounded(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-int sp_pow2(int n) {
-  int p = 1;
-  while (p < n) p *= 2;
-  return p;
-}
-
 static int new_pack(sp_planner *w, int first, int *out, sp_err *err) {
   sp_program *p = w->p;
   if (!sp_grow(&p->packs, &w->cap_packs, p->n_packs + 1, sizeof *p->packs)) return sp_nomem(err, 64, "a resource");
@@ -201,10 +195,6 @@ static int lane_block(sp_planner *w, int lane, sp_err *err) {
 }
 
 /* The learning rate of an update in place is in the block too. */
-bool sp_call_needs_block(const sp_program *p, const sp_node *n, sp_task_kind kind) {
-  return sp_task_is_told(kind) && (!n->stepless || n->cache || sp_call_takes_lr(p, n, kind));
-}
-
 static bool lane_needs_block(const sp_planner *w, int lane) {
   const sp_program *p = w->p;
   bool needs = false;

@@ -2,7 +2,6 @@
  * buffers.c - the resources of a program: what the calls of a stage read, write and keep to themselves. */
 #include "plan/planner.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
@@ -21,17 +20,6 @@ int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, in
 static int add_turn(sp_planner *w, char *name, int *out, sp_err *err) {
   return sp_planner_buf(w, name, 0, 0, 1, 0, out, err);
 }
-
-char *sp_text(const char *fmt, ...) {
-  char buf[256];
-  va_list ap;
-  va_start(ap, fmt);
-  vsnprintf(buf, sizeof buf, fmt, ap);
-  va_end(ap);
-  return sp_strdup(buf);
-}
-
-bool sp_port_small(const sp_port *p) { return p->flags & (SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL); }
 
 static char *tensor_name(const sp_node *n, int port, uint32_t k, const char *prefix) {
   const sp_port *po = sp_node_out_port(n, (unsigned)port);
@@ -213,5 +201,5 @@ int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err) {
     keep_totals(w, n);
     if ((st = saved_buffer(w, n, err)) || (st = turns(w, n, err)) || (st = carry_buffer(w, n, err))) return st;
   }
-  return st ? st : sp_border_twins(w, n, err);
+  return st;
 }

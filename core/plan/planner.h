@@ -46,13 +46,15 @@ typedef struct sp_planner {
   size_t before; /* the task of the part before it */
 } sp_planner;
 
-sp_node *sp_program_producer(const sp_program *p,
-                             sp_node *n); /* whose buffers a wire reads: the stand-in's for its source */
-int sp_pow2(int n);                       /* the least power of two that is not below n */
-
-/* buffers.c */
+/* query.c */
+/* Whose buffers a wire reads: the stand-in's for its source. */
+sp_node *sp_program_producer(const sp_program *p, sp_node *n);
+bool sp_call_needs_block(const sp_program *p, const sp_node *n, sp_task_kind kind); /* it reads its lane's step block */
+int sp_pow2(int n); /* the least power of two that is not below n */
 char *sp_text(const char *fmt, ...) SP_PRINTF(1, 2);
 bool sp_port_small(const sp_port *port); /* metric or status */
+
+/* buffers.c */
 int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, int slots, int group, int *out,
                    sp_err *err);
 /* The turn at weights of a part: those of apply(), or all others. */
@@ -93,11 +95,10 @@ int sp_planner_count(sp_planner *w, sp_err *err);                          /* be
 int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err);        /* behind its gradients; NULL: all */
 int sp_planner_scale(sp_planner *w, sp_err *err);                          /* what apply() multiplies by */
 int sp_planner_end(sp_planner *w, sp_node *n, uint32_t part, sp_err *err); /* it is the next of w->ends */
-int sp_planner_ends(sp_planner *w, bool updates, sp_err *err);    /* all of them but the last call of the update */
-int sp_planner_update(sp_planner *w, uint32_t part, sp_err *err); /* of w->updates */
+int sp_planner_update(sp_planner *w, uint32_t part, sp_err *err);          /* of w->updates */
 int sp_planner_survey_call(sp_planner *w, int sums, sp_err *err);
 int sp_planner_look(sp_planner *w, sp_err *err); /* at the trained weights, for their checksums */
-/* The task does so with the gradient of the weight, where one is kept. */
+/* The task reads or writes the gradient of the weight, where one is kept. */
 int sp_planner_touch_gradient(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err);
 
 /* reduce.c: what ranks give to each other in a step's last pass: behind its forward, first rows of factors, then the totals of
@@ -110,6 +111,9 @@ int sp_planner_reduce_rest(sp_planner *w, sp_err *err);
 int sp_planner_survey(sp_planner *w, sp_err *err);
 int sp_planner_spread(sp_planner *w, sp_err *err);
 
+/* ends.c */
+int sp_planner_ends(sp_planner *w, bool updates, sp_err *err); /* all of w->ends but the last call of the update */
+
 /* lanes.c */
 int sp_planner_lanes(sp_planner *w, sp_err *err);
 int sp_planner_replicas(const sp_planner *w, const sp_node *n); /* of its forward's lane, at least 1 */
@@ -117,8 +121,6 @@ int sp_planner_replicas(const sp_planner *w, const sp_node *n); /* of its forwar
 /* border.c: what lies between the cpu's memory and the main device's. None of it does anything without a border. */
 int sp_border_twins(sp_planner *w, sp_node *node, sp_err *err); /* after the node's own buffers */
 int sp_border_metrics(sp_planner *w, sp_err *err);
-/* Its calls read the step block of their lane. */
-bool sp_call_needs_block(const sp_program *p, const sp_node *n, sp_task_kind kind);
 int sp_border_begin(sp_planner *w, sp_err *err);                /* tasks before all others */
 int sp_border_after(sp_planner *w, sp_node *node, sp_err *err); /* tasks behind a node's forward */
 int sp_border_end(sp_planner *w, sp_err *err);                  /* tasks after all of a step */

@@ -5,43 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nothing is there to do where nothing is trained, or kept from one pass to the next. */
-static bool has_shards(const sp_program *p, const sp_node *n) {
-  const sp_graph *g = p->g;
-  if (n == g->shards.keep) return n->in_specs[1].n && p->micro > 1;
-  if (n == g->shards.scale) return sp_store_has_factors(&g->store);
-  return n != g->shards.sum || n->in_specs[0].n || n->in_specs[1].n;
-}
-
-bool sp_program_has(const sp_program *p, const sp_node *n) {
-  if (n->source) return n == p->source;
-  if (p->fills) return n->flow.fills;
-  if (n->flow.spared) return false;
-  if (n->shards && !has_shards(p, n)) return false;
-  return !(sp_node_apart(n) && (!p->training || !p->g->train.on));
-}
-
-bool sp_program_calls(const sp_program *p, const sp_node *n) { return sp_program_has(p, n) && (p->fills || !n->cache); }
-
-sp_node *sp_program_producer(const sp_program *p, sp_node *n) {
-  return p->stand_in && n == p->g->train.source ? p->stand_in : n;
-}
-
-size_t sp_program_streams(const sp_program *p) {
-  size_t n = 0;
-  for (size_t l = 0; l < p->n_lanes; l++) n += p->lanes[l].used && !p->lanes[l].host;
-  return n;
-}
-
-bool sp_call_takes_lr(const sp_program *p, const sp_node *n, sp_task_kind kind) {
-  if (!p->training || !p->g->train.on) return false;
-  return (kind == SP_TASK_BACKWARD && n->params.inplace) || (n == p->g->shards.scale && p->g->store.applied);
-}
-
-const sp_place *sp_program_place(const sp_program *p, const sp_buf *b) {
-  return b->at == SP_AT_CPU ? &p->g->cpu : &p->g->main;
-}
-
 /* Steps up to those of the updates run before a script looks at weights (sp_loop_reach), on lanes behind too, whose metrics are
  * not collected before: they keep as many as the lane of the updates does. */
 static void keep_behind(const sp_planner *w, const sp_metric_slot *m) {
@@ -298,7 +261,9 @@ static int plan_resources(sp_planner *w, size_t *gradients, sp_err *err) {
   for (size_t i = 0; i < g->n_nodes && !st; i++) {
     sp_node *n = g->topo[i];
     *gradients += sp_node_flat(n, (int)n->n_out, 0);
-    if (sp_program_has(w->p, n) && !(st = sp_planner_resources(w, n, err))) st = add_metrics(w, n, err);
+    if (!sp_program_has(w->p, n)) continue;
+    if ((st = sp_planner_resources(w, n, err)) || (st = sp_border_twins(w, n, err))) break;
+    st = add_metrics(w, n, err);
   }
   if (!st) st = name_metrics(w->p, err);
   return st ? st : sp_border_metrics(w, err);

@@ -108,9 +108,9 @@ typedef struct sp_task {
   const sp_node *moves; /* AWAIT, COPY: whose outputs; NULL: none of a stage */
   sp_move *calls;       /* COMM: of the communicator */
   size_t n_calls, cap_calls;
-  sp_inst *instead;     /* FORWARD: of the cache of its node, NULL: the node itself is called */
-  bool always;          /* it runs where the pass has no samples, too */
-  bool zeroes;          /* so does its call, which then sets factors to zero */
+  sp_inst *instead; /* FORWARD: of the cache of its node, NULL: the node itself is called */
+  bool always;      /* it runs where the pass has no samples, too */
+  bool zeroes;      /* so does its call, which then sets factors to zero */
 } sp_task;
 
 typedef struct sp_lane {

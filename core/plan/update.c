@@ -188,15 +188,6 @@ static int update_call(sp_planner *w, sp_err *err) {
   return sp_task_access(t, w->sums, SP_READ, err);
 }
 
-/* One a bucket, where a weight's update may go before other gradients are there. */
-static uint32_t count_updates(const sp_planner *w) {
-  const sp_graph *g = w->p->g;
-  uint32_t n = 0;
-  if (w->comm_lane < 0 || g->store.sliced || !g->train.optimizer->params.update.separate) return 1;
-  while (n < g->store.reduce->n && g->store.reduce->buckets[n].n_gradients) n++;
-  return n ? n : 1;
-}
-
 int sp_planner_end(sp_planner *w, sp_node *n, uint32_t part, sp_err *err) {
   if (!sp_grow(&w->ends, &w->cap_ends, w->n_ends + 1, sizeof *w->ends)) return sp_nomem(err, 64, "a task");
   w->ends[w->n_ends++] = (sp_end){.node = n, .part = part};
@@ -207,17 +198,6 @@ int sp_planner_update(sp_planner *w, uint32_t part, sp_err *err) {
   w->part = part;
   int st = update_call(w, err);
   w->part = 0;
-  return st;
-}
-
-int sp_planner_ends(sp_planner *w, bool updates, sp_err *err) {
-  int st = SP_OK;
-  if (updates) w->updates = count_updates(w);
-  for (size_t i = 0; i < w->n_ends && !st; i++) {
-    const sp_end *e = &w->ends[i];
-    if (e->node) st = sp_planner_apply(w, e->node, e->part, err);
-    else if (updates && e->part + 1 < w->updates) st = sp_planner_update(w, e->part, err);
-  }
   return st;
 }
 

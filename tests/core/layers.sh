@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Arrows between the folders of core point down only: what a file includes, and what its object takes from others.
+# Arrows between the folders of core point down only: what a file includes, and what its object takes from others. Within a
+# folder no two files call each other, directly or by way of others: small queries are in a leaf such as graph/query.c.
 # once: it reads sources, and objects that are the same in every build
 set -u
 fail() { echo "FAIL: $*"; exit 1; }
@@ -66,6 +67,18 @@ awk '$1 == "has" && !($2 in at) { at[$2] = $3 } { line[NR] = $0 }
 while read -r from to symbol object; do
   may "$from" "$to" || fail "$object of core/$from takes $symbol from core/$to, which is above it or beside it"
 done <"$work/arrows"
+
+# ---- circles of files ----
+# hand, host, lua, ranks, run and schedule have some.
+awk '$1 == "has" { if (!($2 in at)) at[$2] = $3 "/" $4 } { line[NR] = $0 }
+  END { for (i = 1; i <= NR; i++) { split(line[i], f, " "); if (f[1] == "takes" && f[2] in at) print f[3] "/" f[4], at[f[2]] } }' \
+  "$work/all" | sed 's/libspcore_la-//g; s/\.o//g' | sort -u >"$work/calls"
+for folder in base device source params graph plan check cli; do
+  awk -v folder="$folder/" 'index($1, folder) == 1 && index($2, folder) == 1 && $1 != $2' "$work/calls" >"$work/within"
+  tsort "$work/within" >/dev/null 2>"$work/circle" || fail "files of core/$folder call each other in a circle:
+$(sed 's/^tsort: //' "$work/circle")"
+done
+[ "$(grep -c '^graph/.* graph/' "$work/calls")" -gt 10 ] || fail "few calls within core/graph: are these the right objects?"
 
 # ---- core/lua ----
 # main.c makes the state and opens the bindings; what they stand on is below it, in state.c.
