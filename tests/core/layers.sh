@@ -87,4 +87,11 @@ awk '$1 == "has" && $3 == "lua" && $4 ~ /main\.o$/ { main[$2] } { line[NR] = $0 
   END { for (i = 1; i <= NR; i++) { split(line[i], f, " "); if (f[1] == "takes" && f[3] == "lua" && f[2] in main) print f[4], f[2] } }' \
   "$work/all" >"$work/top"
 while read -r object symbol; do fail "$object takes $symbol of lua/main.c, which is above all else of core/lua"; done <"$work/top"
+# ---- kits/nn ----
+# What a compute capability means is in device.c alone, and no kernel is made for a number of multiprocessors.
+nn=$top_srcdir/plugins/kits/nn
+[ -f "$nn/cuda/ways/device.c" ] || fail "$nn/cuda/ways/device.c is not there: is this test looking at the right files?"
+grep -rnE '\b132\b|(capability|major|minor) *[!=<>]=? *[0-9]|has_tf32' "$nn" --include='*.[ch]' --include='*.cu' --include='*.cuh' |
+  grep -v '/cuda/ways/device\.c:' >"$work/facts"
+[ -s "$work/facts" ] && fail "a fact of a device outside of cuda/ways/device.c: $(cat "$work/facts")"
 echo "$includes includes and $(wc -l <"$work/arrows") symbols point down"

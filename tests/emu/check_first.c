@@ -35,14 +35,20 @@ static void forward(image s) {
   kit_value x = kit_random(s.n, 3, s.h, s.w, NNK_BF16), w = kit_random(s.out, 3, s.k, s.k, NNK_BF16);
   kit_value b = kit_random(1, s.out, 1, 1, NNK_F32), none = {s.n, s.out, (s.h + 1) / 2, s.w / 2, 0, NULL};
   none.size = none.n * none.c * none.h * none.w;
+  const char *first = NULL;
   kit_value y = kit_random(none.n, none.c, none.h, none.w, NNK_BF16);
   int k[2] = {s.k, s.k}, stride[2] = {2, 2}, pad[2] = {(s.k - 1) / 2, (s.k - 1) / 2};
   nnk_map xd = kit_up(&x, NNK_BF16, 0, 0), wd = kit_up(&w, NNK_BF16, 0, 0), bd = kit_up(&b, NNK_F32, 0, 0);
   nnk_map yd = kit_up(&y, NNK_BF16, 0, 0);
   convolve(&y, &x, &w, &b, &s);
-  ck_assert_int_eq(nnk_first(&yd, &xd, k, stride, pad), 1);
-  kit_ok(nnk_first_forward(NULL, &yd, &xd, s.k, packed(&wd, s.k, s.out), s.bias ? bd.p : NULL, s.relu));
-  kit_near(&yd, &y, 2e-6, "first convolution");
+  ck_assert_int_eq(nnk_first_shape(&yd, &xd, k, stride, pad), 1);
+  for (int i = 0; i < KIT_DEVICES; i++) {
+    kit_ok(
+        nnk_first_forward(NULL, &yd, &xd, s.k, packed(&wd, s.k, s.out), s.bias ? bd.p : NULL, s.relu, kit_devices[i]));
+    kit_near(&yd, &y, 2e-6, "first convolution");
+    if (i) kit_same(&yd, first, "first convolution");
+    else first = kit_copy(&yd);
+  }
   kit_free();
 }
 
@@ -55,7 +61,7 @@ START_TEST(shapes) {
 END_TEST
 
 /* So many tiles that blocks take several. */
-START_TEST(turns) { forward((image){3, 34, 1600, 16, 3, 1, 1}); }
+START_TEST(turns) { forward((image){2, 34, 320, 16, 3, 1, 1}); }
 END_TEST
 
 /* A NaN reaches the pixels whose windows have it, and no others, although the product's depth has numbers of other pixels. */
@@ -67,7 +73,7 @@ START_TEST(nans) {
     int wrong = 0;
     x.v[1 * 24 * 32 + 11 * 32 + 13] = NAN;
     nnk_map xd = kit_up(&x, NNK_BF16, 0, 0), wd = kit_up(&w, NNK_BF16, 0, 0), yd = kit_up(&y, NNK_BF16, 0, 0);
-    kit_ok(nnk_first_forward(NULL, &yd, &xd, k, packed(&wd, k, 16), NULL, 1));
+    kit_ok(nnk_first_forward(NULL, &yd, &xd, k, packed(&wd, k, 16), NULL, 1, KIT_SMS));
     kit_bytes(got, yd.p, sizeof got);
     for (int i = 0; i < 16 * 12 * 16; i++) {
       int col = i / 16 % 16 * 2, row = i / 256 * 2, reach = (k - 1) / 2;
@@ -82,19 +88,19 @@ END_TEST
 START_TEST(choices) {
   nnk_map x = {NULL, NNK_BF16, 0, 8, 3, 64, 64}, y = {NULL, NNK_BF16, 0, 8, 64, 32, 32}, other;
   int seven[2] = {7, 7}, five[2] = {5, 5}, two[2] = {2, 2}, one[2] = {1, 1}, three[2] = {3, 3};
-  ck_assert_int_eq(nnk_first(&y, &x, seven, two, three), 1);
-  ck_assert_int_eq(nnk_first(&y, &x, five, two, two), 0);
-  ck_assert_int_eq(nnk_first(&y, &x, seven, one, three), 0);
-  ck_assert_int_eq(nnk_first(&y, &x, seven, two, two), 0);
+  ck_assert_int_eq(nnk_first_shape(&y, &x, seven, two, three), 1);
+  ck_assert_int_eq(nnk_first_shape(&y, &x, five, two, two), 0);
+  ck_assert_int_eq(nnk_first_shape(&y, &x, seven, one, three), 0);
+  ck_assert_int_eq(nnk_first_shape(&y, &x, seven, two, two), 0);
   other = x, other.c = 4;
-  ck_assert_int_eq(nnk_first(&y, &other, seven, two, three), 0);
+  ck_assert_int_eq(nnk_first_shape(&y, &other, seven, two, three), 0);
   other = x, other.w = 66;
-  ck_assert_int_eq(nnk_first(&y, &other, seven, two, three), 0);
+  ck_assert_int_eq(nnk_first_shape(&y, &other, seven, two, three), 0);
   other = x, other.elt = NNK_F32;
-  ck_assert_int_eq(nnk_first(&y, &other, seven, two, three), 0);
+  ck_assert_int_eq(nnk_first_shape(&y, &other, seven, two, three), 0);
   other = y, other.c = 40;
-  ck_assert_int_eq(nnk_first(&other, &x, seven, two, three), 0);
-  ck_assert_int_ne(nnk_first_forward(NULL, &other, &x, 7, NULL, NULL, 0), cudaSuccess);
+  ck_assert_int_eq(nnk_first_shape(&other, &x, seven, two, three), 0);
+  ck_assert_int_ne(nnk_first_forward(NULL, &other, &x, 7, NULL, NULL, 0, KIT_SMS), cudaSuccess);
   ck_assert_int_ne(nnk_first_pack(NULL, NULL, NULL, 5, 64), cudaSuccess);
   ck_assert_int_ne(nnk_first_pack(NULL, NULL, NULL, 7, 80), cudaSuccess);
 }

@@ -54,6 +54,7 @@ static void forward(neck s) {
                     weights(s.out, OUTER, 1)};
   kit_value b[4], i = kit_like(&x), y = kit_random(s.n, OUTER, s.h, s.w, NNK_BF16), added = kit_like(&y);
   kit_value z = kit_random(s.n, s.out, s.h, s.w, NNK_BF16);
+  const char *first = NULL;
   nnk_neck of = {.x = kit_up(&x, NNK_BF16, 0, 0), .plus = kit_up(&plus, NNK_BF16, 0, 0)};
   for (int k = 0; k < 4; k++) {
     b[k] = kit_random(1, w[k].n, 1, 1, NNK_F32);
@@ -70,12 +71,16 @@ static void forward(neck s) {
   rectify(&y, s.more ? &added : &plus);
   convolve(&z, &y, &w[3], s.biased ? &b[3] : NULL, 1);
   rectify(&z, NULL);
-  ck_assert_int_eq(nnk_neck_runs(&of), 1);
+  ck_assert_int_eq(nnk_neck_shape(&of), 1);
   kit_ok(nnk_neck_prepare());
-  kit_ok(nnk_neck_forward(NULL, &of));
-  /* a sum beside a border of bfloat16 is rounded to the other side, and what comes of it differs by as much */
-  kit_near(&of.y, &y, 2e-3, "sum of a block");
-  kit_near(&of.z, &z, 4e-3, "first convolution of the next block");
+  for (int k = 0; k < KIT_DEVICES; k++) {
+    kit_ok(nnk_neck_forward(NULL, &of, kit_devices[k]));
+    /* a sum beside a border of bfloat16 is rounded to the other side, and what comes of it differs by as much */
+    kit_near(&of.y, &y, 2e-3, "sum of a block");
+    kit_near(&of.z, &z, 4e-3, "first convolution of the next block");
+    if (k) kit_same(&of.z, first, "first convolution of the next block");
+    else first = kit_copy(&of.z);
+  }
   kit_free();
 }
 
@@ -91,28 +96,28 @@ START_TEST(choices) {
   nnk_neck of, other;
   y.c = OUTER;
   of = (nnk_neck){.x = x, .plus = y, .y = y, .z = z};
-  ck_assert_int_eq(nnk_neck_runs(&of), 1);
+  ck_assert_int_eq(nnk_neck_shape(&of), 1);
   other = of, other.z.c = 128;
-  ck_assert_int_eq(nnk_neck_runs(&other), 1);
+  ck_assert_int_eq(nnk_neck_shape(&other), 1);
   other.z.c = 96;
-  ck_assert_int_eq(nnk_neck_runs(&other), 0);
+  ck_assert_int_eq(nnk_neck_shape(&other), 0);
   other = of, other.plus = x;
-  ck_assert_int_eq(nnk_neck_runs(&other), 0);
+  ck_assert_int_eq(nnk_neck_shape(&other), 0);
   other.w[2] = "";
-  ck_assert_int_eq(nnk_neck_runs(&other), 1);
+  ck_assert_int_eq(nnk_neck_shape(&other), 1);
   other.z.c = 128; /* no shared memory for all of these weights */
-  ck_assert_int_eq(nnk_neck_runs(&other), 0);
+  ck_assert_int_eq(nnk_neck_shape(&other), 0);
   other = of, other.x.c = 128;
-  ck_assert_int_eq(nnk_neck_runs(&other), 0);
-  ck_assert_int_ne(nnk_neck_forward(NULL, &other), cudaSuccess);
+  ck_assert_int_eq(nnk_neck_shape(&other), 0);
+  ck_assert_int_ne(nnk_neck_forward(NULL, &other, KIT_SMS), cudaSuccess);
   other = of, other.y.elt = NNK_F32;
-  ck_assert_int_eq(nnk_neck_runs(&other), 0);
+  ck_assert_int_eq(nnk_neck_shape(&other), 0);
   other = of, other.plus.layout = 1;
-  ck_assert_int_eq(nnk_neck_runs(&other), 0);
+  ck_assert_int_eq(nnk_neck_shape(&other), 0);
   other = of, other.z.w = 32;
-  ck_assert_int_eq(nnk_neck_runs(&other), 0);
+  ck_assert_int_eq(nnk_neck_shape(&other), 0);
   other.x.n = other.plus.n = other.y.n = other.z.n = 3000, other.z.w = 64;
-  ck_assert_int_eq(nnk_neck_runs(&other), 0); /* more numbers than an int counts */
+  ck_assert_int_eq(nnk_neck_shape(&other), 0); /* more numbers than an int counts */
   ck_assert_int_ne(nnk_wide_pack(NULL, NULL, NULL, 48, 1, 64, 1), cudaSuccess);
 }
 END_TEST

@@ -13,7 +13,7 @@ typedef struct product {
 static void backward(product s, int exact) {
   int e = exact ? NNK_BF16 : NNK_F32;
   int64_t stride = s.n * s.k + s.cols + s.data_cols, pieces = 0;
-  size_t bytes = nnk_patch_work(s.m, s.n, s.k);
+  size_t bytes = nnk_patch_work(s.m, s.n, s.k, KIT_SMS);
   float *work = kit_work(bytes);
   double tol = exact ? 3e-6 : 2e-3;
   kit_value x = kit_random(1, s.m * s.k, 1, 1, e), dy = kit_random(1, s.m * s.n, 1, 1, e);
@@ -46,7 +46,7 @@ static void backward(product s, int exact) {
   for (int64_t i = 0; i < db.size; i++) db.v[i] = s.bias ? (s.scaled ? b.v[i] : 0) + scale.v[0] * db.v[i] : b.v[i];
   kit_ok(nnk_patch_prepare(s.n, s.k));
   kit_ok(nnk_patch_backward(NULL, dxd.p, s.add, s.relu, dyd.p, xd.p, wd.p, s.cols, s.data_cols, s.m, s.n, s.k, work,
-                            &pieces));
+                            &pieces, KIT_SMS));
   ck_assert_uint_le((size_t)(pieces * stride) * sizeof(float), bytes);
   nnk_pieces sums[] = {{{dwd.p, s.scaled ? sd.p : NULL, s.scaled}, work, s.n * s.k, stride, pieces},
                        {{bd.p, s.scaled ? sd.p : NULL, s.scaled}, work + s.n * s.k, s.cols, stride, pieces},
@@ -73,22 +73,23 @@ END_TEST
 
 /* So many rows that blocks take several tiles, and not all as many. */
 START_TEST(steps) {
-  backward((product){2 * 264 * 4 * 32 + 321, 64, 32, 16, 8, 1, 0, 1, 1}, 1);
-  backward((product){264 * 4 * 32 + 5, 32, 64, 32, 64, 1, 0, 1, 0}, 1);
-  backward((product){3 * 132 * 2 * 32 + 77, 128, 64, 32, 64, 1, 0, 1, 0}, 1);
-  backward((product){132 * 2 * 32 + 77, 64, 128, 64, 32, 1, 1, 1, 1}, 1);
+  backward((product){2 * 8 * 4 * 32 + 321, 64, 32, 16, 8, 1, 0, 1, 1}, 1);
+  backward((product){8 * 4 * 32 + 5, 32, 64, 32, 64, 1, 0, 1, 0}, 1);
+  backward((product){3 * KIT_SMS * 2 * 32 + 77, 128, 64, 32, 64, 1, 0, 1, 0}, 1);
+  backward((product){KIT_SMS * 2 * 32 + 77, 64, 128, 64, 32, 1, 1, 1, 1}, 1);
 }
 END_TEST
 
 START_TEST(choices) {
-  ck_assert_int_eq(nnk_patch(131072, 64, 32, NNK_F32, 1), 1);
-  ck_assert_int_eq(nnk_patch(32768, 128, 64, NNK_F32, 1), 1);
-  ck_assert_int_eq(nnk_patch(131072, 64, 32, NNK_F32, 0), 0);
-  ck_assert_int_eq(nnk_patch(131072, 64, 32, NNK_BF16, 1), 0);
-  ck_assert_int_eq(nnk_patch(131072, 64, 64, NNK_F32, 1), 0);
-  ck_assert_int_eq(nnk_patch(1000, 64, 32, NNK_F32, 1), 0);
+  ck_assert_int_eq(nnk_patch(131072, 64, 32, NNK_F32, 1, KIT_SHARED), 1);
+  ck_assert_int_eq(nnk_patch(32768, 128, 64, NNK_F32, 1, KIT_SHARED), 1);
+  ck_assert_int_eq(nnk_patch(131072, 64, 32, NNK_F32, 0, KIT_SHARED), 0);
+  ck_assert_int_eq(nnk_patch(131072, 64, 32, NNK_BF16, 1, KIT_SHARED), 0);
+  ck_assert_int_eq(nnk_patch(131072, 64, 64, NNK_F32, 1, KIT_SHARED), 0);
+  ck_assert_int_eq(nnk_patch(1000, 64, 32, NNK_F32, 1, KIT_SHARED), 0);
+  ck_assert_int_eq(nnk_patch(32768, 128, 64, NNK_F32, 1, 48 << 10), 0);
   ck_assert_int_ne(nnk_patch_prepare(64, 64), cudaSuccess);
-  ck_assert_uint_eq(nnk_patch_work(131072, 64, 64), 0);
+  ck_assert_uint_eq(nnk_patch_work(131072, 64, 64, KIT_SMS), 0);
 }
 END_TEST
 

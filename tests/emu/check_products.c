@@ -42,7 +42,8 @@ static void narrow(conv s, int lx, int ly, int e, int off, int precision) {
   nnk_map md = kit_up(&m, e, lx, off), dwd = kit_up(&w, NNK_F32, 0, 0), dbd = kit_up(&bias, NNK_F32, 0, 0);
   scale.v[0] = -0.5;
   nnk_map sd = kit_up(&scale, NNK_F32, 0, 0);
-  void *work = kit_work(nnk_narrow_weight_work(s.k, &xd, &dyd));
+  const char *first = NULL;
+  void *work = kit_work(nnk_narrow_weight_work(s.k, &xd, &dyd, KIT_SMS));
   convolve(&s, &x, w.v, y.v, &dy, dw.v, dx.v);
   for (int64_t i = 0; i < y.size; i++) {
     y.v[i] += bias.v[i / (s.h * s.w) % s.out];
@@ -50,14 +51,18 @@ static void narrow(conv s, int lx, int ly, int e, int off, int precision) {
     db.v[i / (s.h * s.w) % s.out] += dy.v[i];
   }
   ck_assert(precision == SP_PRECISION_FP32 ? nnk_narrow(s.k, s.in, s.out) : nnk_narrow_tf32(s.k, s.in, s.out));
-  kit_ok(nnk_narrow_forward(NULL, s.k, &yd, &xd, wd.p, bd.p, relu, precision));
+  for (int i = 0; i < KIT_DEVICES; i++) {
+    kit_ok(nnk_narrow_forward(NULL, s.k, &yd, &xd, wd.p, bd.p, relu, precision, kit_devices[i]));
+    if (i) kit_same(&yd, first, "narrow forward");
+    else first = kit_copy(&yd);
+  }
   kit_near(&yd, &y, tol, "narrow forward");
   for (int64_t i = 0; i < dx.size; i++) dx.v[i] = relu && !(m.v[i] > 0) ? 0 : dx.v[i] + (relu ? old.v[i] : 0);
-  kit_ok(nnk_narrow_data(NULL, s.k, &dxd, &dyd, wd.p, relu ? &md : NULL, relu, precision));
+  kit_ok(nnk_narrow_data(NULL, s.k, &dxd, &dyd, wd.p, relu ? &md : NULL, relu, precision, KIT_SMS));
   kit_near(&dxd, &dx, tol, "narrow data");
   for (int64_t i = 0; i < dw.size; i++) dw.v[i] = relu ? w.v[i] - 0.5 * dw.v[i] : dw.v[i];
   kit_ok(nnk_narrow_weight(NULL, s.k, (nnk_sum){dwd.p, relu ? sd.p : NULL, relu}, (nnk_sum){dbd.p, NULL, 0}, &xd, &dyd,
-                           precision, work));
+                           precision, work, KIT_SMS));
   kit_near(&dwd, &dw, tol, "narrow weight");
   kit_near(&dbd, &db, 2e-5, "narrow bias");
   kit_free();
@@ -81,10 +86,10 @@ END_TEST
 /* More tiles than blocks. */
 START_TEST(many_tiles) {
   for (int precision = SP_PRECISION_FP32; precision <= SP_PRECISION_TF32; precision++) {
-    narrow((conv){3, 4, 2, 2, 272, 288}, 4, 0, NNK_F32, 0, precision);
-    narrow((conv){1, 3, 4, 2, 272, 288}, -1, 4, NNK_F32, 0, precision);
+    narrow((conv){3, 4, 2, 2, 80, 96}, 4, 0, NNK_F32, 0, precision);
+    narrow((conv){1, 3, 4, 2, 80, 96}, -1, 4, NNK_F32, 0, precision);
   }
-  narrow((conv){3, 17, 2, 2, 272, 288}, 0, 0, NNK_F32, 0, SP_PRECISION_TF32);
+  narrow((conv){3, 17, 2, 2, 80, 96}, 0, 0, NNK_F32, 0, SP_PRECISION_TF32);
   ck_assert(!nnk_narrow(3, 17, 2) && !nnk_narrow_tf32(3, 17, 17) && !nnk_narrow_tf32(3, 33, 2) &&
             !nnk_narrow_tf32(1, 17, 2));
 }
@@ -118,13 +123,13 @@ static void few_weight(few_conv f, int add) {
   scale.v[0] = -0.5;
   nnk_map xd = kit_up(&x, f.x_elt, f.x_layout, f.off), dyd = kit_up(&dy, f.dy_elt, f.dy_layout, f.off);
   nnk_map sd = kit_up(&scale, NNK_F32, 0, 0), wd[2], bd[2];
-  void *work = kit_work(nnk_narrow_weight_work(3, &xd, &dyd));
+  void *work = kit_work(nnk_narrow_weight_work(3, &xd, &dyd, KIT_SMS));
   char *first = calloc((size_t)w.size, 4), *second = calloc((size_t)w.size, 4);
   few_sums(&s, &x, &dy, dw.v, db.v);
   for (int i = 0; i < 2; i++) {
     wd[i] = kit_up(&w, NNK_F32, 0, 0), bd[i] = kit_up(&b, NNK_F32, 0, 0);
     nnk_sum to_w = {wd[i].p, add ? sd.p : NULL, add}, to_b = {bd[i].p, NULL, add};
-    kit_ok(nnk_narrow_weight(NULL, 3, to_w, to_b, &xd, &dyd, SP_PRECISION_BF16, work));
+    kit_ok(nnk_narrow_weight(NULL, 3, to_w, to_b, &xd, &dyd, SP_PRECISION_BF16, work, KIT_SMS));
   }
   kit_bytes(first, wd[0].p, (size_t)w.size * 4);
   kit_bytes(second, wd[1].p, (size_t)w.size * 4);
@@ -155,8 +160,8 @@ END_TEST
 /* More tiles than warps, of which some have one tile more than others. */
 START_TEST(few_tiles) {
   kit_ok(nnk_narrow_prepare());
-  few_weight((few_conv){{3, 3, 2, 1, 3, 17000}, NNK_BF16, 0, NNK_BF16, 0, 0}, 0);
-  few_weight((few_conv){{3, 17, 17, 1, 2, 8600}, NNK_BF16, 0, NNK_BF16, 0, 0}, 1);
+  few_weight((few_conv){{3, 3, 2, 1, 3, 560}, NNK_BF16, 0, NNK_BF16, 0, 0}, 0);
+  few_weight((few_conv){{3, 17, 17, 1, 2, 288}, NNK_BF16, 0, NNK_BF16, 0, 0}, 1);
 }
 END_TEST
 
@@ -179,10 +184,10 @@ static void few_forward(const few_conv *f, int plain) {
   kit_value y = kit_like(&dy), dx = kit_like(&x), dw = kit_like(&w);
   convolve(s, &x, w.v, y.v, &dy, dw.v, dx.v);
   ck_assert(nnk_narrow_bf16(3, s->in, s->out));
-  kit_ok(nnk_narrow_data(NULL, 3, &dxd, &dyd, wd.p, plain ? NULL : &md, !plain, SP_PRECISION_BF16));
+  kit_ok(nnk_narrow_data(NULL, 3, &dxd, &dyd, wd.p, plain ? NULL : &md, !plain, SP_PRECISION_BF16, KIT_SMS));
   for (int64_t i = 0; i < dx.size && !plain; i++) dx.v[i] = m.v[i] > 0 ? dx.v[i] + old.v[i] : 0;
   kit_near(&dxd, &dx, 2e-6, "data in bfloat16");
-  kit_ok(nnk_narrow_forward(NULL, 3, &yd, &xd, wd.p, plain ? NULL : bd.p, !plain, SP_PRECISION_BF16));
+  kit_ok(nnk_narrow_forward(NULL, 3, &yd, &xd, wd.p, plain ? NULL : bd.p, !plain, SP_PRECISION_BF16, KIT_SMS));
   for (int64_t i = 0; i < y.size && !plain; i++) y.v[i] = fmax(y.v[i] + bias.v[i / (s->h * s->w) % s->out], 0);
   kit_near(&yd, &y, 2e-6, "forward in bfloat16");
   kit_free();
@@ -198,7 +203,7 @@ START_TEST(few_forwards) {
       {{3, 5, 7, 1, 9, 37}, F, 0, F, 0, 1},    {{3, 3, 32, 1, 24, 40}, F, -1, B, 0, 0},
       {{3, 5, 7, 2, 8, 24}, B, 2, B, -1, 0},   {{3, 1, 1, 1, 1, 1}, F, 0, F, 0, 0},
       {{3, 8, 24, 1, 16, 32}, B, 3, B, 0, 0},  {{3, 32, 30, 1, 12, 20}, F, 0, F, 0, 0},
-      {{3, 16, 8, 1, 10, 12}, B, 0, B, 1, 1},  {{3, 32, 8, 270, 2, 4}, B, 0, F, 0, 0} /* more tiles than blocks */
+      {{3, 16, 8, 1, 10, 12}, B, 0, B, 1, 1},  {{3, 32, 8, 12, 2, 4}, B, 0, F, 0, 0} /* more tiles than blocks */
   };
   kit_ok(nnk_narrow_prepare());
   ck_assert(!nnk_narrow_bf16(3, 33, 16) && !nnk_narrow_bf16(3, 16, 33) && !nnk_narrow_bf16(1, 32, 16));
@@ -319,7 +324,7 @@ static void masked(masking s, int exact) {
       dx.v[i * s.k + c] = v;
       if (s.sums) sums.v[c % s.cols] += v;
     }
-  ck_assert(nnk_masked_takes(s.m, s.n, s.k, s.cols, NNK_F32, 1));
+  ck_assert(nnk_masked_takes(s.m, s.n, s.k, s.cols, NNK_F32, 1, KIT_SHARED));
   kit_ok(nnk_masked_prepare());
   kit_ok(nnk_masked_data(NULL, s.rows, &of, &all.pieces));
   ck_assert_uint_le((size_t)(all.pieces * s.cols) * sizeof(float), bytes);
@@ -333,9 +338,13 @@ START_TEST(masks) {
   static const masking all[] = {{64, 32, 128, 32, 64, 1},     {64, 64, 128, 128, 128, 1}, {200, 96, 256, 64, 64, 1},
                                 {200, 32, 512, 256, 128, 1},  {130, 32, 384, 128, 64, 1}, {300, 160, 128, 1, 64, 1},
                                 {129, 128, 384, 128, 128, 0}, {65, 32, 128, 64, 64, 0}};
-  ck_assert(!nnk_masked_takes(63, 32, 128, 32, NNK_F32, 1) && !nnk_masked_takes(64, 48, 128, 32, NNK_F32, 1));
-  ck_assert(!nnk_masked_takes(64, 32, 192, 64, NNK_F32, 1) && !nnk_masked_takes(64, 32, 384, 96, NNK_F32, 1));
-  ck_assert(!nnk_masked_takes(64, 32, 128, 32, NNK_BF16, 1) && !nnk_masked_takes(64, 32, 128, 32, NNK_F32, 0));
+  ck_assert(!nnk_masked_takes(63, 32, 128, 32, NNK_F32, 1, KIT_SHARED) &&
+            !nnk_masked_takes(64, 48, 128, 32, NNK_F32, 1, KIT_SHARED));
+  ck_assert(!nnk_masked_takes(64, 32, 192, 64, NNK_F32, 1, KIT_SHARED) &&
+            !nnk_masked_takes(64, 32, 384, 96, NNK_F32, 1, KIT_SHARED));
+  ck_assert(!nnk_masked_takes(64, 32, 128, 32, NNK_BF16, 1, KIT_SHARED) &&
+            !nnk_masked_takes(64, 32, 128, 32, NNK_F32, 0, KIT_SHARED));
+  ck_assert(!nnk_masked_takes(64, 32, 128, 32, NNK_F32, 1, 48 << 10));
   for (int i = 0; i < 16; i++) masked(all[i / 2], i % 2);
   ck_assert_uint_eq(nnk_masked_work(64, 48, 128, 32), 0);
 }
@@ -350,7 +359,7 @@ START_TEST(work_sizes) {
     more.n = n + 1;
     ck_assert_uint_le(nnk_bias_grad_work(&few), nnk_bias_grad_work(&more));
     ck_assert_uint_le(nnk_norm_work(&few), nnk_norm_work(&more));
-    ck_assert_uint_le(nnk_narrow_weight_work(3, &few, &few), nnk_narrow_weight_work(3, &more, &more));
+    ck_assert_uint_le(nnk_narrow_weight_work(3, &few, &few, KIT_SMS), nnk_narrow_weight_work(3, &more, &more, KIT_SMS));
   }
 }
 END_TEST

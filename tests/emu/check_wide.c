@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_wide.c - convolutions of many channels in a frozen network, run by the emulator, against plain loops in double.
  */
+#include "../../plugins/kits/nn/cuda/ways/way.h"
 #include "kernel_kit.h"
 
 #include <stdlib.h>
@@ -34,20 +35,25 @@ static void forward(layer s) {
   kit_value x = kit_random(s.n, s.in, s.h, s.w, NNK_BF16), f = kit_random(s.out, s.in, s.k, s.k, NNK_BF16);
   kit_value b = kit_random(1, s.out, 1, 1, NNK_F32), z = kit_random(s.n, s.out, h, w, NNK_BF16);
   kit_value y = kit_random(s.n, s.out, h, w, NNK_BF16), packed = kit_random(s.out, s.in, s.k, s.k, NNK_BF16);
+  const char *first = NULL;
   int k[2] = {s.k, s.k}, stride[2] = {s.stride, s.stride}, pad[2] = {(s.k - 1) / 2, (s.k - 1) / 2};
   nnk_map xd = kit_up(&x, NNK_BF16, 0, 0), fd = kit_up(&f, NNK_BF16, 0, 0), bd = kit_up(&b, NNK_F32, 0, 0);
   nnk_map zd = kit_up(&z, NNK_BF16, 0, 0), yd = kit_up(&y, NNK_BF16, 0, 0), pd = kit_up(&packed, NNK_BF16, 0, 0);
   convolve(&y, &x, &f, &b, &z, &s);
-  ck_assert_int_eq(nnk_wide(&yd, &xd, k, stride, pad), 1);
+  ck_assert_int_eq(nnk_wide_shape(&yd, &xd, k, stride, pad), 1);
   kit_ok(nnk_wide_prepare());
   kit_ok(nnk_wide_pack(NULL, pd.p, fd.p, s.out, s.k, s.in, 0));
-  kit_ok(nnk_wide_forward(NULL, &yd, &xd, s.k, s.stride, pd.p, s.bias ? bd.p : NULL, s.plus ? &zd : NULL, s.relu));
-  kit_near(&yd, &y, 2e-6, "wide convolution");
+  for (int i = 0; i < KIT_DEVICES; i++) {
+    kit_ok(nnk_wide_forward(NULL, &yd, &xd, s.k, s.stride, pd.p, s.bias ? bd.p : NULL, s.plus ? &zd : NULL, s.relu,
+                            kit_devices[i]));
+    kit_near(&yd, &y, 2e-6, "wide convolution");
+    if (i) kit_same(&yd, first, "wide convolution");
+    else first = kit_copy(&yd);
+  }
   kit_free();
 }
 
-/* Each kernel: blocks of 32, 64 and 128 channels, of one tile and of two, which the number of tiles decides. The emulator has few multiprocessors, so that
- * blocks of the larger ones have several tiles. */
+/* Each kernel: blocks of 32, 64 and 128 channels, of one tile and of two, which the number of tiles decides. */
 static const layer all[] = {
     {1, 9, 13, 64, 32, 3, 1, 1, 0, 1},    {1, 8, 8, 128, 96, 3, 1, 0, 1, 0},   {1, 17, 15, 64, 64, 3, 1, 1, 0, 1},
     {1, 16, 18, 128, 128, 3, 1, 0, 1, 1}, {2, 17, 9, 64, 32, 3, 2, 1, 1, 1},   {1, 30, 33, 128, 64, 3, 2, 1, 0, 0},
@@ -64,45 +70,46 @@ END_TEST
 START_TEST(choices) {
   nnk_map x = {NULL, NNK_BF16, 0, 8, 256, 16, 16}, y = x, other, half = {NULL, NNK_BF16, 0, 8, 512, 8, 8};
   int one[2] = {1, 1}, two[2] = {2, 2}, three[2] = {3, 3}, none[2] = {0, 0}, mixed[2] = {1, 2};
-  ck_assert_int_eq(nnk_wide(&y, &x, three, one, one), 1);
-  ck_assert_int_eq(nnk_wide(&half, &x, three, two, one), 1);
-  ck_assert_int_eq(nnk_wide(&half, &x, one, two, none), 1);
-  ck_assert_int_eq(nnk_wide(&y, &x, one, one, none), 1);
-  ck_assert_int_eq(nnk_wide(&y, &x, three, one, two), 0);
-  ck_assert_int_eq(nnk_wide(&y, &x, three, one, none), 0); /* without border */
-  ck_assert_int_eq(nnk_wide(&y, &x, three, mixed, one), 0);
+  ck_assert_int_eq(nnk_wide_shape(&y, &x, three, one, one), 1);
+  ck_assert_int_eq(nnk_wide_shape(&half, &x, three, two, one), 1);
+  ck_assert_int_eq(nnk_wide_shape(&half, &x, one, two, none), 1);
+  ck_assert_int_eq(nnk_wide_shape(&y, &x, one, one, none), 1);
+  ck_assert_int_eq(nnk_wide_shape(&y, &x, three, one, two), 0);
+  ck_assert_int_eq(nnk_wide_shape(&y, &x, three, one, none), 0); /* without border */
+  ck_assert_int_eq(nnk_wide_shape(&y, &x, three, mixed, one), 0);
   other = x, other.c = 96;
-  ck_assert_int_eq(nnk_wide(&y, &other, three, one, one), 0);
-  ck_assert_int_ne(nnk_wide_forward(NULL, &y, &other, 3, 1, NULL, NULL, NULL, 0), cudaSuccess);
+  ck_assert_int_eq(nnk_wide_shape(&y, &other, three, one, one), 0);
+  ck_assert_int_ne(nnk_wide_forward(NULL, &y, &other, 3, 1, NULL, NULL, NULL, 0, KIT_SMS), cudaSuccess);
   ck_assert_int_ne(nnk_wide_pack(NULL, NULL, NULL, 256, 3, 96, 0), cudaSuccess);
   other = y, other.c = 48;
-  ck_assert_int_eq(nnk_wide(&other, &x, three, one, one), 0);
+  ck_assert_int_eq(nnk_wide_shape(&other, &x, three, one, one), 0);
   other = half, other.c = 32;
-  ck_assert_int_eq(nnk_wide(&other, &x, one, two, none), 0);
+  ck_assert_int_eq(nnk_wide_shape(&other, &x, one, two, none), 0);
   other = x, other.elt = NNK_F32;
-  ck_assert_int_eq(nnk_wide(&y, &other, three, one, one), 0);
+  ck_assert_int_eq(nnk_wide_shape(&y, &other, three, one, one), 0);
   other = x, other.layout = 2;
-  ck_assert_int_eq(nnk_wide(&y, &other, three, one, one), 0);
+  ck_assert_int_eq(nnk_wide_shape(&y, &other, three, one, one), 0);
   other = x, other.n = 40000;
-  ck_assert_int_eq(nnk_wide(&y, &other, three, one, one), 0); /* more numbers than an int counts */
+  ck_assert_int_eq(nnk_wide_shape(&y, &other, three, one, one), 0); /* more numbers than an int counts */
 }
 END_TEST
 
-/* Groups of warps multiply on 9.0 alone: neither an older device nor a newer one takes the layer. */
+/* Groups of warps multiply on 9.0 alone: neither on an older device nor on a newer one. */
 START_TEST(devices) {
+  enum { TWO = NNC_HAS_TF32 | NNC_HAS_BF16 };
   static const struct {
-    const char *capability;
-    int takes;
-  } all_devices[] = {{"75", 0}, {"80", 0}, {"89", 0}, {"90", 1}, {"100", 0}, {"120", 0}};
-  nnk_map x = {NULL, NNK_BF16, 0, 8, 256, 16, 16};
-  int three[2] = {3, 3}, one[2] = {1, 1};
+    int capability;
+    unsigned has;
+  } all_devices[] = {{75, 0}, {80, TWO}, {89, TWO}, {90, TWO | NNC_HAS_WARP_GROUPS}, {100, TWO}, {120, TWO}};
   for (size_t i = 0; i < sizeof all_devices / sizeof *all_devices; i++) {
-    ck_assert_int_eq(setenv("SPCORE_EMU_CAPABILITY", all_devices[i].capability, 1), 0);
-    ck_assert_msg(nnk_wide(&x, &x, three, one, one) == all_devices[i].takes, "capability %s",
-                  all_devices[i].capability);
-    ck_assert_int_eq(nnk_wide_shape(&x, &x, three, one, one), 1);
+    nnc_device device = nnc_device_of(&(sp_cuda){.capability = all_devices[i].capability, .multiprocessors = 7});
+    nnc_device_code(&device);
+    ck_assert_msg(device.has == all_devices[i].has, "capability %d", all_devices[i].capability);
+    ck_assert_int_eq(device.multiprocessors, 7);
+    ck_assert_int_eq(nnc_device_rounds(&device, SP_PRECISION_TF32), i ? SP_PRECISION_TF32 : SP_PRECISION_FP32);
+    ck_assert_int_eq(nnc_device_rounds(&device, SP_PRECISION_BF16), i ? SP_PRECISION_BF16 : SP_PRECISION_FP32);
   }
-  ck_assert_int_eq(unsetenv("SPCORE_EMU_CAPABILITY"), 0);
+  ck_assert_uint_eq(nnc_device_of(NULL).has, 0);
 }
 END_TEST
 

@@ -112,6 +112,21 @@ void kit_near(const nnk_map *got, const kit_value *want, double tol, const char 
   }
 }
 
+static size_t bytes_of(const nnk_map *m) { return (size_t)(m->n * m->c * m->h * m->w) * (m->elt == NNK_BF16 ? 2 : 4); }
+
+const char *kit_copy(const nnk_map *m) {
+  char *bytes = keep_host(bytes_of(m));
+  kit_bytes(bytes, m->p, bytes_of(m));
+  return bytes;
+}
+
+void kit_same(const nnk_map *m, const char *bytes, const char *what) {
+  ck_assert_msg(memcmp(kit_copy(m), bytes, bytes_of(m)) == 0, "%s: other bits on another number of multiprocessors",
+                what);
+}
+
+const int kit_devices[KIT_DEVICES] = {KIT_SMS, 1, 132};
+
 int kit_run(Suite *suite) {
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

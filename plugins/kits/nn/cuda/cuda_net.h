@@ -7,6 +7,7 @@
 #include <spcore/ext/precision.h>
 
 #include "kernels.h"
+#include "ways/way.h"
 #include "../lower/walk.h"
 
 typedef struct nn_product nn_product; /* cuda/ways/gemm.h: a matrix product for one N */
@@ -41,6 +42,7 @@ typedef struct nn_cuda {
   int n_necks;
   nnc_left *left; /* of each op; NULL: a backward is one call. Else calls of a backward write it */
   const sp_cuda *ext;
+  nnc_device device; /* as it was planned for */
   int precision;
   size_t pieces_bytes;
   /* Front of scratch, or the constants of a frozen network: biases, weights as bfloat16 or with batch norm folded. */
@@ -73,6 +75,8 @@ typedef struct nnc_call {
 static inline size_t nnc_index(const nnc_call *c, const nn_xop *op) { return (size_t)(op - c->cuda->low.ops); }
 static inline const nn_cop *nnc_cop(const nnc_call *c, const nn_xop *op) { return &c->cuda->cops[nnc_index(c, op)]; }
 static inline void *nnc_weight(const nnc_call *c, int w) { return nn_weight_of(&c->w, w); }
+/* What products of the network round to, SP_PRECISION_... */
+static inline int nnc_rounds(const nn_cuda *cuda) { return nnc_device_rounds(&cuda->device, cuda->precision); }
 size_t nnc_fixed(nn_cuda *cuda, size_t bytes); /* where so many bytes of it lie */
 /* Of a product, in float32 and with batch norm where it is folded; the bias may be NULL. */
 const float *nnc_product_weight(const nnc_call *c, const nn_xop *op);
@@ -142,6 +146,8 @@ int nnc_gemm_forward(nnc_call *c, const nn_xop *op);
 int nnc_gemm_backward(nnc_call *c, const nn_xop *op);
 int nnc_gemm_apply(nnc_call *c, const nn_xop *op);
 void nnc_gemm_free(nn_product *p);
+/* Convolutions of few channels: which of them the kernels take, as nn_target.narrow. */
+int (*nnc_narrow_takes(int rounds))(int k, int64_t in, int64_t out);
 /* All other convolutions, through cuDNN. */
 void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena);
 int nnc_conv_prepare(nnc_call *c, const nn_xop *op);

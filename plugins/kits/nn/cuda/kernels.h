@@ -4,8 +4,10 @@
  * Maps lie as n x pixels x channels (channels innermost) in the pixel order `layout` of lower.h: NN_PLANAR is N,C,H,W;
  * 0 is row-major pixels; d > 0 has the pixels of each 2^d x 2^d tile in Z order. Pixel y, x of a map of width w is at
  *   (((y >> d) * (w >> d) + (x >> d)) << 2 d) + interleave(y & (2^d - 1), x & (2^d - 1)),  x in the even bits.
- * All results are deterministic: sums are cut in pieces that depend on shapes alone and added in a fixed order; no
- * floating-point atomics. `work` is garbage memory of the size that the NAME_work function gives (0: none needed).
+ * All results are deterministic: sums are cut in pieces that depend on shapes, and where a function takes them on the number
+ * of multiprocessors, and are added in a fixed order; no floating-point atomics. `work` is garbage memory of the size that the
+ * NAME_work function gives (0: none needed), for the same number of multiprocessors. What a kernel needs of the device the
+ * caller knows (ways/way.h): TF32 or bfloat16 products, warp groups.
  * Every function returns a cudaError_t as int, never synchronizes and never allocates, so it may be captured.
  */
 #ifndef NN_CUDA_KERNELS_H
@@ -175,50 +177,49 @@ typedef struct nnk_drop {
 int nnk_dropout(void *stream, const nnk_drop *d, const nnk_map *to, const nnk_map *from, const nnk_map *mask, int add);
 
 /* ---- narrow convolutions: stride 1, kernel 1x1 or 3x3 with pad (k-1)/2, few channels, any layouts of in and output.
- * w: float32 [out][ky][kx][in]. precision: SP_PRECISION_..., what products may round their factors to. nnk_narrow says
- * whether these kernels take such a layer, the others whether they do with SP_PRECISION_TF32 and SP_PRECISION_BF16, on a
- * device of compute capability 8.0. ---- */
+ * w: float32 [out][ky][kx][in]. precision: SP_PRECISION_..., what products round their factors to. nnk_narrow says whether
+ * these kernels take such a layer with SP_PRECISION_FP32, the others whether they do with SP_PRECISION_TF32 and _BF16. ---- */
 int nnk_narrow(int k, int64_t in, int64_t out);
 int nnk_narrow_tf32(int k, int64_t in, int64_t out);
 int nnk_narrow_bf16(int k, int64_t in, int64_t out);
 int nnk_narrow_prepare(void); /* before the first call in bfloat16, and not into a capture */
 int nnk_narrow_forward(void *stream, int k, const nnk_map *y, const nnk_map *x, const float *w, const float *bias,
-                       int relu, int precision);
+                       int relu, int precision, int multiprocessors);
 int nnk_narrow_data(void *stream, int k, const nnk_map *dx, const nnk_map *dy, const float *w, const nnk_map *mask,
-                    int add, int precision);
-size_t nnk_narrow_weight_work(int k, const nnk_map *x, const nnk_map *dy);
+                    int add, int precision, int multiprocessors);
+size_t nnk_narrow_weight_work(int k, const nnk_map *x, const nnk_map *dy, int multiprocessors);
 /* dW and the bias' gradient (db.p NULL: none) in one pass. */
 int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, int precision,
-                      void *work);
+                      void *work, int multiprocessors);
 
 /* ---- the first convolution of a network: 7x7 or 3x3 with pad (k-1)/2, stride 2, of three channels to 16, 32, 48 or 64;
- * maps in bfloat16, row-major pixels, images as wide as a multiple of four. nnk_first_shape says whether the layer is such,
- * nnk_first also whether the current device can run it (pointers do not matter; they begin at 8 bytes, y's and w at 16).
+ * maps in bfloat16, row-major pixels, images as wide as a multiple of four. nnk_first_shape says whether the layer is such
+ * (pointers do not matter; they begin at 8 bytes, y's and w at 16).
  * nnk_first_pack() makes of w ([out][ky][kx][in]) the nnk_first_bytes() that the call takes; as with nnk_wide_forward() they
  * and bias have to be there when it is made. ---- */
 int nnk_first_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
-int nnk_first(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
 size_t nnk_first_bytes(int k, int64_t out);
 int nnk_first_pack(void *stream, void *to, const void *w, int k, int64_t out);
 int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, const void *w, const float *bias,
-                      int relu);
+                      int relu, int multiprocessors);
 
-/* ---- convolutions of many channels in a frozen network, in bfloat16 on compute capability 9.0: 3x3 with pad 1 and 1x1,
+/* ---- convolutions of many channels in a frozen network, in bfloat16 by warp groups: 3x3 with pad 1 and 1x1,
  * stride 1 or 2; from a multiple of 64 channels to one of 32 (1x1 with stride 2: 64); row-major pixels at 16 bytes; bias
  * may be NULL, plus (as y) too.
- * nnk_wide_shape says whether the layer is such, nnk_wide also whether the current device can run it. ---- */
+ * nnk_wide_shape says whether the layer is such, nnk_has_warp_groups whether this module has the code for the current
+ * device's. ---- */
 int nnk_wide_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
-int nnk_wide(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
+int nnk_has_warp_groups(void);
 int nnk_wide_prepare(void); /* before the first call, and not into a capture */
 /* What nnk_wide_forward() takes for w ([out][ky][kx][in], out a multiple of 32), of the same size, at 16 bytes;
  * `own_order`: its depth is in the order in which a kernel's own sums are. A call may read it before kernels ahead
  * of it in the stream have ended, so that it has to be there when the call is made. */
 int nnk_wide_pack(void *stream, void *to, const void *w, int64_t out, int k, int64_t in, int own_order);
 int nnk_wide_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, int stride, const void *w, const float *bias,
-                     const nnk_map *plus, int relu);
+                     const nnk_map *plus, int relu, int multiprocessors);
 
 /* ---- of a frozen residual network, from the 3x3 convolution of a block to the first 1x1 one of the next, at once; in
- * bfloat16 on compute capability 9.0, row-major pixels at 16 bytes:
+ * bfloat16 by warp groups, row-major pixels at 16 bytes:
  *   i = ReLU(3x3 of x, 64 to 64 channels), y = ReLU(1x1 of i, to 256 + plus), z = ReLU(1x1 of y, to 64 or 128),
  * where with w[2] `plus` is not as y, but has 64 channels and a 1x1 convolution of its own (z: 64). Weights are
  * nnk_wide_pack()'s, w[1] to w[3] in their own order; biases may be NULL. They have to be there when the call is made. ---- */
@@ -228,9 +229,8 @@ typedef struct nnk_neck {
   const float *bias[4]; /* likewise */
 } nnk_neck;
 int nnk_neck_shape(const nnk_neck *of); /* is it such a part? of pointers only w[2] matters, and whether it is NULL */
-int nnk_neck_runs(const nnk_neck *of);  /* and can the current device run it? */
 int nnk_neck_prepare(void);             /* before the first call, and not into a capture */
-int nnk_neck_forward(void *stream, const nnk_neck *of);
+int nnk_neck_forward(void *stream, const nnk_neck *of, int multiprocessors);
 
 /* ---- matrix products with few rows, bound by reading the weights: y[m][n] = x[m][k] w[n][k], all row-major, m up to
  * NNK_SKINNY; sums in float32 (x, y of `elt`, w of welt) ---- */
@@ -247,7 +247,7 @@ int nnk_skinny_weight(void *stream, int elt, nnk_sum dw, const void *dy, const v
                       int64_t k);
 
 /* ---- the gradient of large weights over up to NNK_OUTER rows, float32, factors rounded to TF32, n and k multiples of 64:
- * nnk_outer_takes says whether the current device can ---- */
+ * nnk_outer_takes; tf32: they may be, and the device can ---- */
 enum { NNK_OUTER = 256 };
 typedef struct nnk_outer {
   const float *dy, *x; /* [m][n], [m][k]; these and dw begin at 16 bytes */
@@ -261,7 +261,7 @@ int nnk_outer_weight(void *stream, const nnk_outer *of);
 
 /* ---- dx[m][k] = dy[m][n] w[n][k], 0 where x is not > 0, float32, factors rounded to TF32, with the sums of dx's
  * columns; by tiles of NNK_MASKED_LESS or NNK_MASKED_MORE rows. nnk_masked_takes says whether the shapes are such
- * and the current device can; nnk_masked_prepare() goes before the first call, and not into a capture. ---- */
+ * and blocks have so much shared memory; nnk_masked_prepare() goes before the first call, and not into a capture. ---- */
 enum { NNK_MASKED_LESS = 64, NNK_MASKED_MORE = 128 };
 typedef struct nnk_masked {
   float *dx;
@@ -269,23 +269,24 @@ typedef struct nnk_masked {
   int64_t m, n, k, cols;
   float *sums; /* NULL: not wanted; else pieces of the sums of dx's columns i, i + cols, ..., cols numbers each */
 } nnk_masked;
-int nnk_masked_takes(int64_t m, int64_t n, int64_t k, int64_t cols, int elt, int tf32);
+int nnk_masked_takes(int64_t m, int64_t n, int64_t k, int64_t cols, int elt, int tf32, size_t shared_bytes);
 int nnk_masked_prepare(void);
 /* Bytes of `sums`, for fewer rows, too; 0: it takes no such shapes. */
 size_t nnk_masked_work(int64_t m, int64_t n, int64_t k, int64_t cols);
 int nnk_masked_data(void *stream, int rows, const nnk_masked *of, int64_t *pieces);
 
 /* ---- the whole backward of a product y[m][n] = x[m][k] w[n][k] with many rows and small weights, all row-major and
- * float32, factors rounded to TF32, in one pass over dy and x. nnk_patch says whether there is a kernel that the
- * current device can run; nnk_patch_prepare() goes before the first call, and not into a capture. ---- */
-int nnk_patch(int64_t m, int64_t n, int64_t k, int elt, int tf32);
+ * float32, factors rounded to TF32, in one pass over dy and x. nnk_patch says whether there is a kernel and
+ * blocks have so much shared memory; nnk_patch_prepare() goes before the first call, and not into a capture. ---- */
+int nnk_patch(int64_t m, int64_t n, int64_t k, int elt, int tf32, size_t shared_bytes);
 int nnk_patch_prepare(int64_t n, int64_t k);
 /* dx[m][k] = (+=) dy w; relu: 0 where x is not > 0. work: pieces of n * k + cols + data_cols numbers, first of
  * dw = dy^T x, then of the sums of dy's columns i, i + cols, ... for each i < cols, then of those of dx, by data_cols.
  * All maps and w begin at 16 bytes. */
-size_t nnk_patch_work(int64_t m, int64_t n, int64_t k);
+size_t nnk_patch_work(int64_t m, int64_t n, int64_t k, int multiprocessors);
 int nnk_patch_backward(void *stream, float *dx, int add, int relu, const float *dy, const float *x, const float *w,
-                       int64_t cols, int64_t data_cols, int64_t m, int64_t n, int64_t k, float *work, int64_t *pieces);
+                       int64_t cols, int64_t data_cols, int64_t m, int64_t n, int64_t k, float *work, int64_t *pieces,
+                       int multiprocessors);
 
 /* ---- a 1x1 convolution to 16 channels with ReLU and a patch convolution of that to 32, in one pass that does not store
  * the map between; x of 1 or 3 channels, row-major or channels-last, y in Z order, all float32, factors rounded to TF32.
@@ -298,11 +299,11 @@ typedef struct nnk_layers {
 } nnk_layers;
 int nnk_stem(const nnk_map *x, int64_t middle, const nnk_map *y);
 int nnk_stem_prepare(void);
-int nnk_stem_forward(void *stream, const nnk_map *y, const nnk_map *x, const nnk_layers *s);
-size_t nnk_stem_work(const nnk_map *x, const nnk_map *y);
+int nnk_stem_forward(void *stream, const nnk_map *y, const nnk_map *x, const nnk_layers *s, int multiprocessors);
+size_t nnk_stem_work(const nnk_map *x, const nnk_map *y, int multiprocessors);
 /* dx NULL: not wanted. sums: pieces of the gradients of w1, b1, w0, b0; their dst is the caller's. */
 int nnk_stem_backward(void *stream, const nnk_map *dx, int add, const nnk_map *dy, const nnk_map *x,
-                      const nnk_layers *s, float *work, nnk_pieces *sums);
+                      const nnk_layers *s, float *work, nnk_pieces *sums, int multiprocessors);
 
 #ifdef __cplusplus
 }

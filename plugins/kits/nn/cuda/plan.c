@@ -27,24 +27,20 @@ size_t nnc_fixed(nn_cuda *cuda, size_t bytes) {
 int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const nn_bind *in, int n_in,
                  const nn_bind *out, int n_out) {
   const sp_precision *precision = ctx->host->get_extension(ctx, SP_EXT_PRECISION);
-  const sp_cuda *ext;
   nn_low *low = &cuda->low;
   size_t arena = 0, values;
-  nn_target target = {
-      .conv_last = 1, .enlarges = 1, .no_mask = 1u << NN_X_RELU | 1u << NN_X_COPY, .narrow = nnk_narrow};
+  nn_target target = {.conv_last = 1, .enlarges = 1, .no_mask = 1u << NN_X_RELU | 1u << NN_X_COPY};
   int st;
   nn_cuda_clear(cuda);
   cuda->precision = precision ? precision->precision : SP_PRECISION_FP32;
   target.inner = cuda->precision == SP_PRECISION_BF16 ? NN_BF16 : NN_F32;
-  cuda->ext = ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
-  if (ext && ext->capability >= 80) {
-    if (cuda->precision == SP_PRECISION_TF32) target.narrow = nnk_narrow_tf32;
-    if (cuda->precision == SP_PRECISION_BF16) target.narrow = nnk_narrow_bf16;
-  }
+  cuda->ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
+  cuda->device = nnc_device_of(cuda->ext);
+  target.narrow = nnc_narrow_takes(nnc_rounds(cuda));
   if ((st = nn_lower(ctx, low, &target, plan, net, in, n_in, out, n_out))) return st;
   cuda->cops = calloc((size_t)low->n_ops + 1, sizeof *cuda->cops);
   if (!cuda->cops) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
-  if (cuda->precision == SP_PRECISION_TF32 && ext && ext->capability >= 80) nnc_stem_find(cuda);
+  nnc_stem_find(cuda);
   if ((st = nnc_neck_find(ctx, cuda)) || (st = nn_find_factors(ctx, low, plan))) return st;
   for (int i = 0; i < low->n_ops; i++) {
     nn_xop *op = &low->ops[i];

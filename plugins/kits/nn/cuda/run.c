@@ -323,6 +323,19 @@ static nnc_call call_of(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io, nn_at
       .fixed = apart ? io->consts : io->scratch};
 }
 
+/* Scratch was cut for the device of plan(); the code of this module may be made for less than it has. */
+static int same_device(sp_ctx *ctx, nn_cuda *cuda) {
+  nnc_device is = nnc_device_of(cuda->ext);
+  if (is.capability != cuda->device.capability || is.multiprocessors != cuda->device.multiprocessors)
+    return ctx->host->fail(
+        ctx, SP_E_STATE,
+        "planned for a GPU of compute capability %d.%d with %d multiprocessors, this one has %d.%d and %d",
+        cuda->device.capability / 10, cuda->device.capability % 10, cuda->device.multiprocessors, is.capability / 10,
+        is.capability % 10, is.multiprocessors);
+  nnc_device_code(&cuda->device);
+  return SP_OK;
+}
+
 int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   nn_at at[cuda->low.n_vals];
   nnc_call c = call_of(ctx, cuda, io, at);
@@ -331,9 +344,10 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   c.w.tmp = c.w.values;
   cuda->ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
   if (!cuda->ext) return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the device has no extension %s", SP_EXT_CUDA);
-  st = nn_walk_batch(&c.w);
+  st = same_device(ctx, cuda);
+  if (!st) st = nn_walk_batch(&c.w);
   if (!st) st = check(&c, (cudaError_t)nnk_numbers(&cuda->numbers), "constants");
-  if (!st && cuda->low.frozen && cuda->ext->capability == 90)
+  if (!st && cuda->low.frozen && cuda->device.has & NNC_HAS_WARP_GROUPS)
     st = check(&c, (cudaError_t)nnk_wide_prepare(), "kernels");
   if (!st && cuda->low.frozen) st = make_constants(&c);
   for (int i = 0; i < cuda->low.n_ops && !st; i++) {

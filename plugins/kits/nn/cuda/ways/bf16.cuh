@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * bf16.cuh - products of tensor cores in bfloat16, and the loads of their factors from shared memory. For devices
- * of which has_tf32() holds. With g = lane / 4 and t = lane % 4 as in tile.cuh.
+ * that has them. With g = lane / 4 and t = lane % 4 as in tile.cuh.
  */
 #ifndef NN_CUDA_BF16_CUH
 #define NN_CUDA_BF16_CUH

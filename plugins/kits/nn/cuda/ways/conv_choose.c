@@ -172,7 +172,7 @@ int nnc_conv_choose(nnc_call *c, const nn_xop *op, nnc_conv *a) {
   if (a->y.p && c->cuda->low.frozen)
     snprintf(apart, sizeof apart, " frozen%s%s%s", nnc_has_bias(op) ? " bias" : "", a->plus.p ? " map" : "",
              d->relu ? " relu" : "");
-  if (a->y.p && nnk_wide(&a->y, x, d->k, d->s, d->p) && nnc_conv_has_kernel(a)) strcat(apart, " wide");
+  if (a->y.p && nnk_wide_shape(&a->y, x, d->k, d->s, d->p) && nnc_conv_has_kernel(a)) strcat(apart, " wide");
   if (d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1)
     snprintf(apart + strlen(apart), sizeof apart - strlen(apart), " d%dx%d g%d", d->dil[0], d->dil[1], d->groups);
   snprintf(key, sizeof key, "conv %s n%lld %lldx%lldx%lld to %lldx%lldx%lld k%dx%d s%dx%d p%dx%d%s %s ws%zu",

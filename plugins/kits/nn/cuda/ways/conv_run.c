@@ -35,7 +35,7 @@ static nnk_map placed(nnk_map m, const void *p) {
 /* ---- what is not cuDNN's ----------------------------------------------------------------------------------------- */
 static int is_first(const nnc_conv *a, const nnk_map *x) {
   const nn_op *d = &a->op->d;
-  return !d->n_more && nnk_first(&a->y, x, d->k, d->s, d->p);
+  return !d->n_more && nnk_first_shape(&a->y, x, d->k, d->s, d->p);
 }
 
 int nnc_conv_has_kernel(const nnc_conv *a) {
@@ -44,7 +44,9 @@ int nnc_conv_has_kernel(const nnc_conv *a) {
   nnk_map x = nnc_map(&low->vals[a->op->in], a->p->a.n);
   if (a->part != FWD || nnc_conv_transposed(a->op) || !low->frozen || d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1)
     return 0;
-  return nnc_cop(a->c, a->op)->off_wide && (is_first(a, &x) || nnk_wide(&a->y, &x, d->k, d->s, d->p));
+  if (!nnc_cop(a->c, a->op)->off_wide) return 0;
+  return is_first(a, &x) ||
+         (a->c->cuda->device.has & NNC_HAS_WARP_GROUPS && nnk_wide_shape(&a->y, &x, d->k, d->s, d->p));
 }
 
 static int run_kernel(const nnc_conv *a) {
@@ -52,9 +54,11 @@ static int run_kernel(const nnc_conv *a) {
   const float *bias = nnc_product_bias(a->c, a->op);
   const void *w = a->c->fixed + nnc_cop(a->c, a->op)->off_wide;
   nnk_map x = nnc_map(&a->c->cuda->low.vals[a->op->in], a->p->a.n);
+  int multiprocessors = a->c->cuda->device.multiprocessors;
   x.p = (void *)(uintptr_t)a->from;
-  if (is_first(a, &x)) return nnk_first_forward(a->c->stream, &a->y, &x, d->k[0], w, bias, d->relu);
-  return nnk_wide_forward(a->c->stream, &a->y, &x, d->k[0], d->s[0], w, bias, a->plus.p ? &a->plus : NULL, d->relu);
+  if (is_first(a, &x)) return nnk_first_forward(a->c->stream, &a->y, &x, d->k[0], w, bias, d->relu, multiprocessors);
+  return nnk_wide_forward(a->c->stream, &a->y, &x, d->k[0], d->s[0], w, bias, a->plus.p ? &a->plus : NULL, d->relu,
+                          multiprocessors);
 }
 
 int nnc_conv_has_taps(const nnc_conv *a) {

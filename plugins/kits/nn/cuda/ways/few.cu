@@ -19,7 +19,6 @@ enum {
   ROWS = 4,
   LIMIT = 99 << 10
 };
-enum { WALKERS = 132 * PER_SM }; /* blocks */
 
 /* How x comes to its tile: as chunks of 16 bytes as it lies; as runs, rows of pixels that lie together, which are rounded
  * and dealt out in shared memory; number by number. How y goes: as vectors, all that a lane has of a pixel in one piece; as
@@ -434,14 +433,15 @@ static size_t choose(walk_args &p, int kc, int nt) {
   return static_cast<size_t>(fixed);
 }
 
-int few(void *stream, const few_layer &args) {
+int few(void *stream, const few_layer &args, int multiprocessors) {
   walk_args p = {args, CHUNKS, VECTORS, 0, 0, tiling_of<HIGH, WIDE>(&args.y)};
   if (args.x.c > FEW || args.y.c > FEW) return refused();
   if (elements(args.y) == 0) return cudaSuccess;
   int kc = static_cast<int>(up(args.x.c, 16)), nt = static_cast<int>(up(args.y.c, 8));
   size_t bytes = choose(p, kc, nt);
   kernel tiles = kernel_of(kc, nt, p.in == CHUNKS, p.out == VECTORS);
-  unsigned grid = static_cast<unsigned>(p.tiles.count < WALKERS ? p.tiles.count : WALKERS);
+  int walkers = multiprocessors * PER_SM;
+  unsigned grid = static_cast<unsigned>(p.tiles.count < walkers ? p.tiles.count : walkers);
   SP_LAUNCH(tiles, grid, THREADS, bytes, stream, p);
   return launched();
 }
@@ -452,7 +452,6 @@ using namespace nnk;
 
 int nnk_narrow_prepare(void) {
   cudaError_t err = cudaSuccess;
-  if (!has_tf32()) return cudaSuccess;
   for (int i = 0; i < 32 && !err; i++)
     err = cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel_of(i / 16 + 1, i / 4 % 4 + 1, i & 2, i & 1)),
                                cudaFuncAttributeMaxDynamicSharedMemorySize, LIMIT);

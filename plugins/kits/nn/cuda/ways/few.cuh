@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * few.cuh - what narrow convolutions in bfloat16 are: 3x3 with up to 32 channels, on a device of which has_tf32() holds.
+ * few.cuh - what narrow convolutions in bfloat16 are: 3x3 with up to 32 channels, on a device that multiplies bfloat16.
  */
 #ifndef NN_CUDA_FEW_CUH
 #define NN_CUDA_FEW_CUH
@@ -18,9 +18,10 @@ struct few_layer {
 };
 
 /* Forward, or data gradient. */
-int few(void *stream, const few_layer &args);
+int few(void *stream, const few_layer &args, int multiprocessors);
 /* nnk_narrow_weight, with the same work. */
-int few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work);
+int few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work,
+               int multiprocessors);
 /* What nnk_narrow_prepare does for these, a cudaError_t. */
 int few_weight_prepare();
 

@@ -12,7 +12,7 @@
 
 namespace nnk {
 
-enum { BLOCKS = 132, WIDE = 16, SPAN = WIDE + 2, TAPS = 9 };
+enum { WIDE = 16, SPAN = WIDE + 2, TAPS = 9 };
 /* Bytes of shared memory that a block may have on any device of these products. */
 enum { SHARED = 98304 };
 
@@ -392,9 +392,9 @@ static few_map few_of(const nnk_map *m, bool run) {
 }
 
 /* Tiles of that height which have the warps finish soonest: high ones share more rows, low ones more evenly. */
-static void cut(few_args *p, int warps) {
+static void cut(few_args *p, int warps, int multiprocessors) {
   const nnk_map &m = p->dy.m;
-  int64_t least = INT64_MAX, most = BLOCKS * warps;
+  int64_t least = INT64_MAX, most = static_cast<int64_t>(multiprocessors) * warps;
   for (int high = 8; high <= 64; high *= 2) {
     int64_t jobs = m.n * up(m.h, high) * up(m.w, WIDE) * p->halves, rows = up(jobs, most) * (high + 2);
     if (rows >= least) continue;
@@ -434,12 +434,13 @@ int few_weight_prepare() {
   return static_cast<int>(err);
 }
 
-int few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work) {
+int few_weight(void *stream, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, float *work,
+               int multiprocessors) {
   if (x->c > FEW || dy->c > FEW) return refused();
   bool two = x->c > 16; /* halves of x's channels: in one warp where its registers hold them */
   few_args p = {few_of(x, false), few_of(dy, true), work, 0, 0, 0, two && dy->c > 16 ? 2 : 1, 0, 0};
   choice c = choose(two, static_cast<int>(up(dy->c, 8)), p.x.how == CHUNKS, p.dy.how == CHUNKS);
-  cut(&p, c.warps);
+  cut(&p, c.warps, multiprocessors);
   SP_LAUNCH(c.kernel, static_cast<unsigned>(p.pieces), c.warps * 32, SHARED, stream, p);
   int st = launched();
   return st ? st : sum_pieces(stream, dw, dy->c * TAPS * x->c, db, dy->c, work, p.pieces);

@@ -9,7 +9,7 @@
 
 namespace nnk {
 
-enum { THREADS = 256, HIGH = THREADS / 32, WIDE = 32, CHANNELS = 3, PER_SM = 2, BLOCKS = 132 * PER_SM, STAGES = 2 };
+enum { THREADS = 256, HIGH = THREADS / 32, WIDE = 32, CHANNELS = 3, PER_SM = 2, STAGES = 2 };
 
 struct first_args {
   nnk_map y, x;
@@ -173,18 +173,19 @@ template <int K, int NT> __global__ void __launch_bounds__(THREADS, PER_SM) firs
   }
 }
 
-template <int K, int NT> static int run(void *stream, const first_args &p) {
-  unsigned grid = static_cast<unsigned>(p.tiles.count < BLOCKS ? p.tiles.count : BLOCKS);
+template <int K, int NT> static int run(void *stream, const first_args &p, int multiprocessors) {
+  int most = multiprocessors * PER_SM;
+  unsigned grid = static_cast<unsigned>(p.tiles.count < most ? p.tiles.count : most);
   SP_LAUNCH_EARLY((first<K, NT>), grid, THREADS, 0, stream, p);
   return launched();
 }
 
-template <int K> static int run_for(void *stream, const first_args &p) {
+template <int K> static int run_for(void *stream, const first_args &p, int multiprocessors) {
   switch (p.y.c) {
-    case 16: return run<K, 2>(stream, p);
-    case 32: return run<K, 4>(stream, p);
-    case 48: return run<K, 6>(stream, p);
-    default: return run<K, 8>(stream, p);
+    case 16: return run<K, 2>(stream, p, multiprocessors);
+    case 32: return run<K, 4>(stream, p, multiprocessors);
+    case 48: return run<K, 6>(stream, p, multiprocessors);
+    default: return run<K, 8>(stream, p, multiprocessors);
   }
 }
 
@@ -209,10 +210,6 @@ int nnk_first_shape(const nnk_map *y, const nnk_map *x, const int *k, const int 
          x->layout == 0 && y->layout == 0 && x->w % 4 == 0 && x->w < 1 << 20 && x->h < 1 << 20 && tiles < INT32_MAX;
 }
 
-int nnk_first(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad) {
-  return nnk_first_shape(y, x, k, stride, pad) && has_tf32();
-}
-
 size_t nnk_first_bytes(int k, int64_t out) {
   int steps = k == 3 ? static_cast<int>(window<3>::STEPS) : static_cast<int>(window<7>::STEPS);
   return static_cast<size_t>(steps * out) * 32;
@@ -226,10 +223,10 @@ int nnk_first_pack(void *stream, void *to, const void *w, int k, int64_t out) {
 }
 
 int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, const void *w, const float *bias,
-                      int relu) {
+                      int relu, int multiprocessors) {
   int ks[2] = {k, k}, stride[2] = {2, 2}, pad[2] = {(k - 1) / 2, (k - 1) / 2};
-  if (!nnk_first(y, x, ks, stride, pad)) return refused();
+  if (!nnk_first_shape(y, x, ks, stride, pad)) return refused();
   if (elements(*y) == 0) return cudaSuccess;
   first_args p = {*y, *x, static_cast<const uint32_t *>(w), bias, relu, tiling_of<HIGH, WIDE>(y)};
-  return k == 3 ? run_for<3>(stream, p) : run_for<7>(stream, p);
+  return k == 3 ? run_for<3>(stream, p, multiprocessors) : run_for<7>(stream, p, multiprocessors);
 }

@@ -17,11 +17,12 @@ void nnc_wide_size(nn_cuda *cuda, const nn_xop *op) {
   const nn_low *low = &cuda->low;
   const nn_op *d = &op->d;
   nnk_map x = nnc_map(&low->vals[op->in], low->batch), y = nnc_map(&low->vals[op->out], low->batch);
-  int capability = cuda->ext ? cuda->ext->capability : 0;
   size_t bytes = 0;
   if (!low->frozen || d->kind != NN_CONV || d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1) return;
-  if (capability >= 80 && nnk_first_shape(&y, &x, d->k, d->s, d->p)) bytes = nnk_first_bytes(d->k[0], y.c);
-  else if (capability == 90 && nnk_wide_shape(&y, &x, d->k, d->s, d->p)) bytes = nn_weight_bytes(low, d->w) / 2;
+  if (cuda->device.has & NNC_HAS_BF16 && nnk_first_shape(&y, &x, d->k, d->s, d->p))
+    bytes = nnk_first_bytes(d->k[0], y.c);
+  else if (cuda->device.has & NNC_HAS_WARP_GROUPS && nnk_wide_shape(&y, &x, d->k, d->s, d->p))
+    bytes = nn_weight_bytes(low, d->w) / 2;
   if (bytes) cuda->cops[op - low->ops].off_wide = nnc_fixed(cuda, bytes);
 }
 
@@ -135,8 +136,8 @@ static int nomem(sp_ctx *ctx) { return ctx->host->fail(ctx, SP_E_NOMEM, "out of 
 int nnc_neck_find(sp_ctx *ctx, nn_cuda *cuda) {
   nn_low *low = &cuda->low;
   nnc_neck k;
-  if (!low->frozen || low->training || cuda->precision != SP_PRECISION_BF16 || !cuda->ext ||
-      cuda->ext->capability != 90)
+  if (!low->frozen || low->training || cuda->precision != SP_PRECISION_BF16 ||
+      !(cuda->device.has & NNC_HAS_WARP_GROUPS))
     return SP_OK;
   if (!(cuda->necks = calloc((size_t)low->n_ops + 1, sizeof *cuda->necks))) return nomem(ctx);
   for (int i = 0; i < low->n_ops; i++) {
@@ -209,7 +210,7 @@ static int run_whole(void *arg) {
     of.w[i] = c->fixed + (i == INNER ? nnc_cop(c, op)->off_wide : nnc_cop(c, op)->off_neck);
     of.bias[i] = nnc_product_bias(c, op);
   }
-  return nnk_neck_forward(c->stream, &of);
+  return nnk_neck_forward(c->stream, &of, c->cuda->device.multiprocessors);
 }
 
 /* A status; the ops in the order in which they lie. */
@@ -250,7 +251,7 @@ static int prepare(nnc_call *c, nnc_neck *k) {
   neck_call a = {&own, k};
   nnk_neck of = shape_of(low, k, c->w.n);
   char key[SP_CUDA_KEY_MAX];
-  if (!nnk_neck_runs(&of)) return SP_OK;
+  if (!(c->cuda->device.has & NNC_HAS_WARP_GROUPS) || !nnk_neck_shape(&of)) return SP_OK;
   memcpy(at, c->w.at, sizeof at);
   own.w.at = at;
   own.w.tmp = c->w.tmp + lay_out(low, k, c->w.n, c->w.tmp, at);

@@ -31,7 +31,8 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   for (int64_t s = 1; s <= low->batch; s++) {
     nn_extents(low, op, s, &m, &n, &k);
     if (m <= NNK_SKINNY && nnk_skinny_work(m, n, k) > op->tmp) op->tmp = nnk_skinny_work(m, n, k);
-    if (nnc_gemm_may_patch(cuda, op) && nnk_patch_work(m, n, k) > patch) patch = nnk_patch_work(m, n, k);
+    size_t whole = nnc_gemm_may_patch(cuda, op) ? nnk_patch_work(m, n, k, cuda->device.multiprocessors) : 0;
+    if (whole > patch) patch = whole;
   }
   cop->off_patch = cuda->pieces_bytes;
   cuda->pieces_bytes += nn_align(patch);

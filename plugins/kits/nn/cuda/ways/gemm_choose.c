@@ -267,7 +267,8 @@ static int prepare_whole(nnc_call *c, const nn_xop *op) {
   int64_t pieces;
   int st;
   if (nnc_gemm_find(c, op, BACKWARD) || !nnc_gemm_may_patch(cuda, op) ||
-      !nnk_patch(data->m, data->n, data->k, data->elt, 1))
+      !nnk_patch(data->m, data->n, data->k, data->elt, nnc_rounds(cuda) == SP_PRECISION_TF32,
+                 cuda->device.shared_bytes))
     return SP_OK;
   b.relu = in->masked;
   b.biased = op->d.bias;
@@ -282,8 +283,8 @@ static int prepare_whole(nnc_call *c, const nn_xop *op) {
   b.data.n_pieces = &pieces;
   if (b.relu) b.data.sign = b.x;
   if (data->columns) /* see nnc_gemm_size() */
-    b.data.pieces =
-        (char *)b.work + nn_align(nnk_patch_work(data->m, data->n, data->k)) + nn_align(nnk_bias_grad_work(&b.dy));
+    b.data.pieces = (char *)b.work + nn_align(nnk_patch_work(data->m, data->n, data->k, cuda->device.multiprocessors)) +
+                    nn_align(nnk_bias_grad_work(&b.dy));
   b.update = (nnc_gemm){.c = c, .p = update, .a = b.x.p, .b = b.dy.p, .d = g, .scale = &cuda->numbers[1], .add = 1};
   st = nnc_check(c, op, nnk_patch_prepare(data->n, data->k));
   if (st) return st;

@@ -118,7 +118,8 @@ static nnk_map rows_of(const nnc_gemm *a, const nn_product *p) {
 
 static int run_wide(const nnc_gemm *a) {
   nnk_map x = rows_of(a, a->p);
-  return nnk_wide_forward(a->c->stream, &a->y, &x, 1, 1, a->wide, a->bias, a->plus.p ? &a->plus : NULL, a->p->relu);
+  return nnk_wide_forward(a->c->stream, &a->y, &x, 1, 1, a->wide, a->bias, a->plus.p ? &a->plus : NULL, a->p->relu,
+                          a->c->cuda->device.multiprocessors);
 }
 
 int nnc_gemm_own(const nnc_gemm *a) {
@@ -152,23 +153,26 @@ int nnc_gemm_whole(const nnc_gemm *a) {
 }
 
 int nnc_gemm_may(const nnc_gemm *a, const nn_product *p, int how) {
-  int tf32 = a->c->cuda->precision == SP_PRECISION_TF32;
+  const nnc_device *device = &a->c->cuda->device;
+  int tf32 = nnc_rounds(a->c->cuda) == SP_PRECISION_TF32;
   static const int one[2] = {1, 1}, none[2] = {0, 0};
   nnk_map x;
   if (how == WIDE) {
     x = rows_of(a, p);
-    return p->kind == FORWARD && a->wide && nnk_wide(&a->y, &x, one, one, none);
+    return p->kind == FORWARD && a->wide && device->has & NNC_HAS_WARP_GROUPS &&
+           nnk_wide_shape(&a->y, &x, one, one, none);
   }
   if (how == SKINNY) return p->m <= NNK_SKINNY;
-  if (how == MASKED) return p->masks && nnk_masked_takes(p->m, p->n, p->k, a->dx.c, p->elt, tf32);
+  if (how == MASKED) return p->masks && nnk_masked_takes(p->m, p->n, p->k, a->dx.c, p->elt, tf32, device->shared_bytes);
   return p->kind >= WEIGHT && nnk_outer_takes(p->m, p->n, p->k, p->elt, tf32);
 }
 
 int nnc_gemm_patch(const nnc_whole *b, float *work, nnk_pieces *dw, nnk_pieces *db, nnk_pieces *data) {
   const nn_product *p = b->data.p;
   int64_t pieces = 0, count = p->n * p->k, stride = count + b->dy.c + b->x.c;
-  int err = nnk_patch_backward(b->data.c->stream, b->dx.p, b->data.add, b->relu, b->dy.p, b->x.p, b->data.master,
-                               b->dy.c, b->x.c, p->m, p->n, p->k, work, &pieces);
+  int err =
+      nnk_patch_backward(b->data.c->stream, b->dx.p, b->data.add, b->relu, b->dy.p, b->x.p, b->data.master, b->dy.c,
+                         b->x.c, p->m, p->n, p->k, work, &pieces, b->data.c->cuda->device.multiprocessors);
   *dw = (nnk_pieces){dw->dst, work, count, stride, pieces};
   *db = (nnk_pieces){db->dst, work + count, b->dy.c, stride, pieces};
   *data = (nnk_pieces){{NULL, NULL, 0}, work + count + b->dy.c, b->x.c, stride, pieces};

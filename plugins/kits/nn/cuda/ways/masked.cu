@@ -215,10 +215,8 @@ static bool fits(int64_t m, int64_t n, int64_t k, int64_t cols) {
 
 using namespace nnk;
 
-int nnk_masked_takes(int64_t m, int64_t n, int64_t k, int64_t cols, int elt, int tf32) {
-  int device = 0, most = 0;
-  return fits(m, n, k, cols) && elt == NNK_F32 && tf32 && has_tf32() && !cudaGetDevice(&device) &&
-         !cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) && tile<MORE>::BYTES <= most;
+int nnk_masked_takes(int64_t m, int64_t n, int64_t k, int64_t cols, int elt, int tf32, size_t shared_bytes) {
+  return fits(m, n, k, cols) && elt == NNK_F32 && tf32 && tile<MORE>::BYTES <= shared_bytes;
 }
 
 int nnk_masked_prepare(void) {

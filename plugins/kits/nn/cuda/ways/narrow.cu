@@ -276,38 +276,40 @@ template <class P> __global__ void __launch_bounds__(P::THREADS, P::PER_SM) narr
   }
 }
 
-template <class P> static int walk(void *stream, const narrow_args &p) {
-  int walkers = 132 * P::PER_SM;
+template <class P> static int walk(void *stream, const narrow_args &p, int multiprocessors) {
+  int walkers = multiprocessors * P::PER_SM;
   unsigned grid = static_cast<unsigned>(p.tiles.count < walkers ? p.tiles.count : walkers);
   SP_LAUNCH(narrow<P>, grid, P::THREADS, 0, stream, p);
   return launched();
 }
 
-static int run3(void *stream, const narrow_args &p, int precision) {
+static int run3(void *stream, const narrow_args &p, int precision, int sms) {
   bool wide = p.x.m.c > 8;
-  if (precision != SP_PRECISION_FP32 && has_tf32()) {
-    if (p.y.c > MOST) return p.y.c > 24 ? walk<tensor3<2, 4, 1>>(stream, p) : walk<tensor3<2, 3, 1>>(stream, p);
-    if (p.x.parts > 1) return p.y.c > 8 ? walk<tensor3<2, 2, 2>>(stream, p) : walk<tensor3<2, 1, 2>>(stream, p);
-    if (wide) return p.y.c > 8 ? walk<tensor3<2, 2, 1>>(stream, p) : walk<tensor3<2, 1, 1>>(stream, p);
-    return p.y.c > 8 ? walk<tensor3<1, 2, 1>>(stream, p) : walk<tensor3<1, 1, 1>>(stream, p);
+  if (precision != SP_PRECISION_FP32) {
+    if (p.y.c > MOST)
+      return p.y.c > 24 ? walk<tensor3<2, 4, 1>>(stream, p, sms) : walk<tensor3<2, 3, 1>>(stream, p, sms);
+    if (p.x.parts > 1)
+      return p.y.c > 8 ? walk<tensor3<2, 2, 2>>(stream, p, sms) : walk<tensor3<2, 1, 2>>(stream, p, sms);
+    if (wide) return p.y.c > 8 ? walk<tensor3<2, 2, 1>>(stream, p, sms) : walk<tensor3<2, 1, 1>>(stream, p, sms);
+    return p.y.c > 8 ? walk<tensor3<1, 2, 1>>(stream, p, sms) : walk<tensor3<1, 1, 1>>(stream, p, sms);
   }
   switch (up(p.y.c, 4)) {
-    case 1: return wide ? walk<plain3<2, 1>>(stream, p) : walk<plain3<1, 1>>(stream, p);
-    case 2: return wide ? walk<plain3<2, 2>>(stream, p) : walk<plain3<1, 2>>(stream, p);
-    case 3: return wide ? walk<plain3<2, 3>>(stream, p) : walk<plain3<1, 3>>(stream, p);
-    default: return wide ? walk<plain3<2, 4>>(stream, p) : walk<plain3<1, 4>>(stream, p);
+    case 1: return wide ? walk<plain3<2, 1>>(stream, p, sms) : walk<plain3<1, 1>>(stream, p, sms);
+    case 2: return wide ? walk<plain3<2, 2>>(stream, p, sms) : walk<plain3<1, 2>>(stream, p, sms);
+    case 3: return wide ? walk<plain3<2, 3>>(stream, p, sms) : walk<plain3<1, 3>>(stream, p, sms);
+    default: return wide ? walk<plain3<2, 4>>(stream, p, sms) : walk<plain3<1, 4>>(stream, p, sms);
   }
 }
 
-static int run(void *stream, int k, narrow_args p, const nnk_map *x, int precision) {
-  if (k == 3 && precision == SP_PRECISION_BF16 && has_tf32())
-    return few(stream, {p.y, *x, p.w, p.bias, p.mask, p.relu, p.add, p.turned});
+static int run(void *stream, int k, narrow_args p, const nnk_map *x, int precision, int sms) {
+  if (k == 3 && precision == SP_PRECISION_BF16)
+    return few(stream, {p.y, *x, p.w, p.bias, p.mask, p.relu, p.add, p.turned}, sms);
   if (!takes(k, x->c, p.y.c, precision)) return refused();
   if (elements(p.y) == 0) return cudaSuccess;
   p.x = source_of(x, SIDE + k - 1);
   p.vy = p.y.layout == PLANAR ? 1 : access(access(4, &p.y, p.y.c), p.mask, p.y.elt, p.y.c);
   p.tiles = tiling_of(&p.y);
-  return k == 3 ? run3(stream, p, precision) : walk<point>(stream, p);
+  return k == 3 ? run3(stream, p, precision, sms) : walk<point>(stream, p, sms);
 }
 
 } // namespace nnk
@@ -325,11 +327,12 @@ int nnk_narrow_bf16(int k, int64_t in, int64_t out) {
 }
 
 int nnk_narrow_forward(void *stream, int k, const nnk_map *y, const nnk_map *x, const float *w, const float *bias,
-                       int relu, int precision) {
-  return run(stream, k, {*y, {}, w, bias, nullptr, relu, 0, 0, 0, {}}, x, precision);
+                       int relu, int precision, int multiprocessors) {
+  return run(stream, k, {*y, {}, w, bias, nullptr, relu, 0, 0, 0, {}}, x, precision, multiprocessors);
 }
 
 int nnk_narrow_data(void *stream, int k, const nnk_map *dx, const nnk_map *dy, const float *w, const nnk_map *mask,
-                    int add, int precision) {
-  return run(stream, k, {*dx, {}, w, nullptr, mask ? mask->p : nullptr, 0, add, 1, 0, {}}, dy, precision);
+                    int add, int precision, int multiprocessors) {
+  return run(stream, k, {*dx, {}, w, nullptr, mask ? mask->p : nullptr, 0, add, 1, 0, {}}, dy, precision,
+             multiprocessors);
 }

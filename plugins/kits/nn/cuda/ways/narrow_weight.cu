@@ -7,7 +7,7 @@
 
 namespace nnk {
 
-enum { PIECES = 264 }; /* a piece is one block, two of which fit on a multiprocessor */
+enum { PIECES_PER_SM = 2 }; /* a piece is one block, two of which fit on a multiprocessor */
 
 struct weight_args {
   source x, dy;
@@ -215,7 +215,7 @@ template <class P, int K> __global__ void __launch_bounds__(P::THREADS, 2) narro
 
 template <int K> static int run(void *stream, const weight_args &p, int precision) {
   dim3 grid(static_cast<unsigned>(p.pieces), static_cast<unsigned>(p.x.parts * p.dy.parts));
-  if (precision == SP_PRECISION_FP32 || !has_tf32())
+  if (precision == SP_PRECISION_FP32)
     SP_LAUNCH((narrow_weight<plain_weight<K>, K>), grid, plain_weight<K>::THREADS, 0, stream, p);
   else if (p.dy.m.c > 8)
     SP_LAUNCH((narrow_weight<tensor_weight<K, 2>, K>), grid, (tensor_weight<K, 2>::THREADS), 0, stream, p);
@@ -223,25 +223,28 @@ template <int K> static int run(void *stream, const weight_args &p, int precisio
   return launched();
 }
 
-static int pieces_of(const tiling &t) { return t.count < PIECES ? t.count : PIECES; }
+static int pieces_of(const tiling &t, int multiprocessors) {
+  int most = multiprocessors * PIECES_PER_SM;
+  return t.count < most ? t.count : most;
+}
 
 } // namespace nnk
 
 using namespace nnk;
 
-size_t nnk_narrow_weight_work(int k, const nnk_map *x, const nnk_map *dy) {
+size_t nnk_narrow_weight_work(int k, const nnk_map *x, const nnk_map *dy, int multiprocessors) {
   int64_t piece = dy->c * k * k * x->c + dy->c; /* few_weight() leaves no more of them */
-  return static_cast<size_t>(piece * pieces_of(tiling_of(dy))) * sizeof(float);
+  return static_cast<size_t>(piece * pieces_of(tiling_of(dy), multiprocessors)) * sizeof(float);
 }
 
 int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, int precision,
-                      void *work) {
+                      void *work, int multiprocessors) {
   if (elements(*dy) == 0) return cudaSuccess;
-  if (k == 3 && precision == SP_PRECISION_BF16 && has_tf32())
-    return few_weight(stream, dw, db, x, dy, static_cast<float *>(work));
+  if (k == 3 && precision == SP_PRECISION_BF16)
+    return few_weight(stream, dw, db, x, dy, static_cast<float *>(work), multiprocessors);
   if (!takes(k, x->c, dy->c, precision)) return refused();
   weight_args p = {source_of(x, SIDE + k - 1), source_of(dy, SIDE), 0, tiling_of(dy), static_cast<float *>(work)};
-  p.pieces = pieces_of(p.tiles);
+  p.pieces = pieces_of(p.tiles, multiprocessors);
   int st = k == 3 ? run<3>(stream, p, precision) : run<1>(stream, p, precision);
   return st ? st : sum_pieces(stream, dw, dy->c * k * k * x->c, db, dy->c, p.work, p.pieces);
 }

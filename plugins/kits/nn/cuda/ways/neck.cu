@@ -28,11 +28,6 @@ enum {
   CHUNKS = DEPTH / 8,
   FETCHES = (WINDOW * WINDOW * CHUNKS + GROUP - 1) / GROUP /* of a thread */
 };
-#ifdef __CUDACC__
-enum { PROCESSORS = 132 }; /* of an H200; on fewer some blocks come later */
-#else
-enum { PROCESSORS = 2 }; /* so that few tiles are several for a group */
-#endif
 
 struct neck_args {
   nnk_map x, y, z;
@@ -377,10 +372,6 @@ int nnk_neck_shape(const nnk_neck *of) {
          is_map(of->plus, of->x, of->w[2] ? INNER : OUTER) && choose(of) != NULL;
 }
 
-int nnk_neck_runs(const nnk_neck *of) {
-  return nnk_neck_shape(of) && has_warp_groups(reinterpret_cast<const void *>(choices[0].kernel));
-}
-
 int nnk_neck_prepare(void) {
   cudaError_t err = cudaSuccess;
   for (const neck_choice &c : choices)
@@ -390,14 +381,14 @@ int nnk_neck_prepare(void) {
   return static_cast<int>(err);
 }
 
-int nnk_neck_forward(void *stream, const nnk_neck *of) {
+int nnk_neck_forward(void *stream, const nnk_neck *of, int multiprocessors) {
   if (!nnk_neck_shape(of)) return refused();
   if (elements(of->y) == 0) return cudaSuccess;
   const neck_choice *c = choose(of);
   neck_args p = {
       of->x, of->y, of->z, static_cast<const __nv_bfloat16 *>(of->plus.p), {}, {}, tiling_of<SIDE8, SIDE8>(&of->y)};
   for (int i = 0; i < 4; i++) p.w[i] = static_cast<const __nv_bfloat16 *>(of->w[i]), p.bias[i] = of->bias[i];
-  int blocks = static_cast<int>(std::min<int64_t>(up(p.tiles.count, GROUPS), PROCESSORS));
+  int blocks = static_cast<int>(std::min<int64_t>(up(p.tiles.count, GROUPS), multiprocessors));
   SP_LAUNCH_EARLY(c->kernel, static_cast<unsigned>(blocks), THREADS, c->bytes, stream, p);
   return launched();
 }

@@ -178,7 +178,7 @@ static bool fits(int64_t n, int64_t k) {
 using namespace nnk;
 
 int nnk_outer_takes(int64_t m, int64_t n, int64_t k, int elt, int tf32) {
-  return m > 0 && m <= NNK_OUTER && elt == NNK_F32 && tf32 && has_tf32() && fits(n, k);
+  return m > 0 && m <= NNK_OUTER && elt == NNK_F32 && tf32 && fits(n, k);
 }
 
 int nnk_outer_weight(void *stream, const nnk_outer *of) {

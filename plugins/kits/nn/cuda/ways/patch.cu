@@ -29,8 +29,7 @@ template <int N, int K> struct patch {
     GROUP_THREADS = GROUP * 32,
     THREADS = GROUPS * GROUP_THREADS,
     AT_ONCE = GROUP == 1 ? 2 : 1, /* blocks on a multiprocessor */
-    MOST_BLOCKS = 132 * AT_ONCE,
-    SN = N < 64 ? N : 64, /* of dW: a warp has SN x SK */
+    SN = N < 64 ? N : 64,         /* of dW: a warp has SN x SK */
     SK = 2048 / SN,
     XK = K / GROUP < 32 ? K / GROUP : 32, /* of dx: a warp has PARTS times a tile's rows by XK */
     PARTS = K / GROUP / XK,
@@ -273,12 +272,12 @@ __global__ void __launch_bounds__(patch<N, K>::THREADS, patch<N, K>::AT_ONCE) pa
 struct shape {
   int64_t n, k;
   void (*kernel)(patch_args p);
-  int threads, bytes, groups, most_blocks;
+  int threads, bytes, groups, at_once;
 };
 
 template <int N, int K> static shape shape_as() {
   typedef patch<N, K> P;
-  return {N, K, &patch_backward<N, K>, P::THREADS, P::BYTES, P::GROUPS, P::MOST_BLOCKS};
+  return {N, K, &patch_backward<N, K>, P::THREADS, P::BYTES, P::GROUPS, P::AT_ONCE};
 }
 
 /* n 0: there is no kernel. */
@@ -296,8 +295,9 @@ struct cutting {
 };
 
 /* As few blocks as take the tiles in as many steps. */
-static cutting cutting_of(const shape &s, int64_t m) {
-  int64_t tiles = up(m, TILE), steps = up(tiles, static_cast<int64_t>(s.most_blocks) * s.groups);
+static cutting cutting_of(const shape &s, int64_t m, int multiprocessors) {
+  int64_t most = std::max<int64_t>(1, multiprocessors) * s.at_once;
+  int64_t tiles = up(m, TILE), steps = up(tiles, most * s.groups);
   return {tiles, static_cast<int>(steps), static_cast<int>(up(tiles, steps * s.groups))};
 }
 
@@ -307,11 +307,9 @@ static bool aligned(const void *p) { return reinterpret_cast<uintptr_t>(p) % 16 
 
 using namespace nnk;
 
-int nnk_patch(int64_t m, int64_t n, int64_t k, int elt, int tf32) {
+int nnk_patch(int64_t m, int64_t n, int64_t k, int elt, int tf32, size_t shared_bytes) {
   shape s = shape_of(n, k);
-  int device = 0, most = 0;
-  return s.n && m >= FEWEST && elt == NNK_F32 && tf32 && has_tf32() && !cudaGetDevice(&device) &&
-         !cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) && s.bytes <= most;
+  return s.n && m >= FEWEST && elt == NNK_F32 && tf32 && static_cast<size_t>(s.bytes) <= shared_bytes;
 }
 
 /* All that a multiprocessor has: two blocks are to fit where they can. */
@@ -325,18 +323,20 @@ int nnk_patch_prepare(int64_t n, int64_t k) {
                                                     cudaSharedmemCarveoutMaxShared));
 }
 
-size_t nnk_patch_work(int64_t m, int64_t n, int64_t k) {
+size_t nnk_patch_work(int64_t m, int64_t n, int64_t k, int multiprocessors) {
   shape s = shape_of(n, k);
-  return s.n && m > 0 ? static_cast<size_t>(cutting_of(s, m).blocks * (n * k + n + k)) * sizeof(float) : 0;
+  if (!s.n || m <= 0) return 0;
+  return static_cast<size_t>(cutting_of(s, m, multiprocessors).blocks * (n * k + n + k)) * sizeof(float);
 }
 
 int nnk_patch_backward(void *stream, float *dx, int add, int relu, const float *dy, const float *x, const float *w,
-                       int64_t cols, int64_t data_cols, int64_t m, int64_t n, int64_t k, float *work, int64_t *pieces) {
+                       int64_t cols, int64_t data_cols, int64_t m, int64_t n, int64_t k, float *work, int64_t *pieces,
+                       int multiprocessors) {
   shape s = shape_of(n, k);
   if (!s.n || m <= 0 || cols <= 0 || n % cols || data_cols <= 0 || k % data_cols || !aligned(dx) || !aligned(dy) ||
       !aligned(x) || !aligned(w))
     return refused();
-  cutting c = cutting_of(s, m);
+  cutting c = cutting_of(s, m, multiprocessors);
   patch_args p = {dx, dy,      x,       w,   relu, add, static_cast<int>(cols), static_cast<int>(data_cols),
                   m,  c.tiles, c.steps, work};
   SP_LAUNCH(s.kernel, static_cast<unsigned>(c.blocks), static_cast<unsigned>(s.threads), static_cast<size_t>(s.bytes),

@@ -18,6 +18,7 @@ static int read_besides(const nn_low *low, const nn_xop *op, const nn_at *at) {
 
 void nnc_stem_find(nn_cuda *cuda) {
   nn_low *low = &cuda->low;
+  if (nnc_rounds(cuda) != SP_PRECISION_TF32) return;
   for (int i = 0; i < low->n_ops; i++) {
     const nn_xop *op = &low->ops[i], *first;
     nn_val *between = &low->vals[op->in], *out = &low->vals[op->out];
@@ -45,7 +46,7 @@ void nnc_stem_size(nn_cuda *cuda, const nn_xop *op) {
   nn_cop *cop = &cuda->cops[op - low->ops];
   nnk_map x = nnc_map(&low->vals[cop->first->in], low->batch), y = nnc_map(&low->vals[op->out], low->batch);
   cop->off_patch = cuda->pieces_bytes;
-  if (low->training) cuda->pieces_bytes += nn_align(nnk_stem_work(&x, &y));
+  if (low->training) cuda->pieces_bytes += nn_align(nnk_stem_work(&x, &y, cuda->device.multiprocessors));
 }
 
 int nnc_stem_prepare(nnc_call *c, const nn_xop *op) { return nnc_check(c, op, nnk_stem_prepare()); }
@@ -59,7 +60,7 @@ static nnk_layers layers_of(const nnc_call *c, const nn_xop *op) {
 int nnc_stem_forward(nnc_call *c, const nn_xop *op) {
   nnk_layers layers = layers_of(c, op);
   nnk_map x = nnc_data(c, nnc_cop(c, op)->first->in), y = nnc_data(c, op->out);
-  return nnc_check(c, op, nnk_stem_forward(c->stream, &y, &x, &layers));
+  return nnc_check(c, op, nnk_stem_forward(c->stream, &y, &x, &layers, c->cuda->device.multiprocessors));
 }
 
 int nnc_stem_backward(nnc_call *c, const nn_xop *op) {
@@ -72,7 +73,9 @@ int nnc_stem_backward(nnc_call *c, const nn_xop *op) {
   int there = c->pieces[nnc_index(c, op)] < 0, st; /* of op's bias: they came with the gradient */
   nnc_into in;
   nnc_din(c, first->in, &in);
-  st = nnc_check(c, op, nnk_stem_backward(c->stream, in.dx, in.add, &dy, &x, &layers, work, sums));
+  st = nnc_check(
+      c, op,
+      nnk_stem_backward(c->stream, in.dx, in.add, &dy, &x, &layers, work, sums, c->cuda->device.multiprocessors));
   for (int i = 0; i < 4 && !st; i++) {
     const nn_op *d = of[i / 2];
     if (i % 2 && (!d->bias || (i == 1 && there))) continue;

@@ -12,7 +12,7 @@
 namespace nnk {
 
 enum { MID = 16, OUT = 32, TAPS = 4, DEPTH = TAPS * MID, ROWS = 32, GROUPS = ROWS / 8 };
-enum { THREADS = 128, WARPS = THREADS / 32, FORWARD_PER_SM = 3, BACKWARD_PER_SM = 2, SMS = 132 };
+enum { THREADS = 128, WARPS = THREADS / 32, FORWARD_PER_SM = 3, BACKWARD_PER_SM = 2 };
 /* Of shared memory: floats from a pixel to the next of the map between, so that eight lanes that read have banks of
  * their own; and from a line of x to the next, of a tile's 16 x 8 pixels. */
 enum { PITCH = DEPTH + 8, HIGH = 8, WIDE = 16, LINE = WIDE + 4 };
@@ -376,8 +376,8 @@ static kernel backward_of(int64_t c, bool planar, bool dx) {
   return dx ? &stem_backward<3, false, true> : &stem_backward<3, false, false>;
 }
 
-static unsigned blocks_of(const nnk_map *y, int per_sm) {
-  int64_t wanted = up(y->n * pixels(*y) / ROWS, WARPS), most = SMS * per_sm;
+static unsigned blocks_of(const nnk_map *y, int64_t most) {
+  int64_t wanted = up(y->n * pixels(*y) / ROWS, WARPS);
   return static_cast<unsigned>(wanted < most ? wanted : most);
 }
 
@@ -415,21 +415,22 @@ int nnk_stem_prepare(void) {
   return static_cast<int>(err);
 }
 
-int nnk_stem_forward(void *stream, const nnk_map *y, const nnk_map *x, const nnk_layers *s) {
+int nnk_stem_forward(void *stream, const nnk_map *y, const nnk_map *x, const nnk_layers *s, int multiprocessors) {
   if (!nnk_stem(x, MID, y) || !aligned(x->p) || !aligned(y->p) || !aligned(s->w1)) return refused();
   stem_args p = args_of(x, y, s);
   p.y = static_cast<float *>(y->p);
   kernel run = forward_of(x->c, x->layout == PLANAR);
-  SP_LAUNCH(run, blocks_of(y, FORWARD_PER_SM), THREADS, 0, stream, p);
+  SP_LAUNCH(run, blocks_of(y, int64_t{multiprocessors} * FORWARD_PER_SM), THREADS, 0, stream, p);
   return launched();
 }
 
-size_t nnk_stem_work(const nnk_map *x, const nnk_map *y) {
-  return static_cast<size_t>(blocks_of(y, BACKWARD_PER_SM)) * static_cast<size_t>(piece_of(static_cast<int>(x->c))) * 4;
+size_t nnk_stem_work(const nnk_map *x, const nnk_map *y, int multiprocessors) {
+  size_t blocks = blocks_of(y, int64_t{multiprocessors} * BACKWARD_PER_SM);
+  return blocks * static_cast<size_t>(piece_of(static_cast<int>(x->c))) * 4;
 }
 
 int nnk_stem_backward(void *stream, const nnk_map *dx, int add, const nnk_map *dy, const nnk_map *x,
-                      const nnk_layers *s, float *work, nnk_pieces *sums) {
+                      const nnk_layers *s, float *work, nnk_pieces *sums, int multiprocessors) {
   if (!nnk_stem(x, MID, dy) || !aligned(x->p) || !aligned(dy->p)) return refused();
   stem_args p = args_of(x, dy, s);
   int c = static_cast<int>(x->c);
@@ -438,7 +439,7 @@ int nnk_stem_backward(void *stream, const nnk_map *dx, int add, const nnk_map *d
   p.add = add;
   p.work = work;
   kernel run = backward_of(c, x->layout == PLANAR, dx != nullptr);
-  unsigned blocks = blocks_of(dy, BACKWARD_PER_SM);
+  unsigned blocks = blocks_of(dy, int64_t{multiprocessors} * BACKWARD_PER_SM);
   SP_LAUNCH(run, blocks, THREADS, BACKWARD_BYTES, stream, p);
   const int64_t counts[] = {OUT * DEPTH, OUT, MID * c, MID};
   for (int i = 0; i < 4; work += counts[i++]) {

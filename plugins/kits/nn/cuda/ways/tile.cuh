@@ -30,16 +30,9 @@ template <int H = SIDE, int W = SIDE> __device__ inline corner corner_of(const t
   return {sample, (row - sample * t.high) * H, (tile - row * t.wide) * W};
 }
 
-/* Whether the current device multiplies TF32. */
-inline bool has_tf32() {
-  int device = 0, major = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 8;
-}
-
-/* Whether the current device's kernels for few channels take such a layer. */
+/* Whether the kernels for few channels take such a layer. */
 inline bool takes(int k, int64_t in, int64_t out, int precision) {
-  return precision == SP_PRECISION_TF32 && has_tf32() ? nnk_narrow_tf32(k, in, out) : nnk_narrow(k, in, out);
+  return precision == SP_PRECISION_TF32 ? nnk_narrow_tf32(k, in, out) : nnk_narrow(k, in, out);
 }
 
 /* Rounds to the nearest number of TF32; of two to the even one from 9.0 on, where that is one instruction, before it
@@ -119,7 +112,7 @@ __device__ inline void product(float *c, const float *a, const float *b) {
       : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
         "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
 #elif defined(__CUDACC__)
-  __trap(); /* has_tf32() is false there */
+  __trap(); /* devices without TF32 are not given these kernels */
 #else
   int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   const float4 *all_a = sp_emu::gather(make_float4(a[0], a[1], a[2], a[3]));

@@ -28,13 +28,8 @@ __host__ __device__ inline int channel_of(int i) { return (i & ~31) | (i >> 1 & 
 /* Where chunk `chunk` of a row is, in bytes. */
 __host__ __device__ inline int chunk_at(int row, int chunk) { return row * ROW + (chunk ^ row % ROWS) * 16; }
 
-/* Whether the current device has what this is for, and the code of `kernel`, which without it has static shared
- * memory, is made for it. */
+/* Whether the code of `kernel`, which without warp groups has static shared memory, is made for the current device's. */
 inline bool has_warp_groups(const void *kernel) {
-  int device = 0, major = 0, minor = 0;
-  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ||
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) || major != 9 || minor)
-    return false;
 #ifdef __CUDACC__
   cudaFuncAttributes about = {};
   return !cudaFuncGetAttributes(&about, kernel) && !about.sharedSizeBytes;

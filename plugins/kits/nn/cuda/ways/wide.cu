@@ -21,14 +21,6 @@ enum {
   FETCHERS = 224,
   CHUNKS = DEPTH / 8 /* of 16 bytes of a row */
 };
-#ifdef __CUDACC__
-enum {
-  FEW_BLOCKS = 100, /* fewer leave multiprocessors idle: blocks of fewer channels are better */
-  PROCESSORS = 132  /* of an H200; on fewer some blocks come later */
-};
-#else
-enum { FEW_BLOCKS = 4, PROCESSORS = 3 }; /* so that tests of few tiles go all ways */
-#endif
 
 struct wide_args {
   nnk_map y, x;
@@ -342,12 +334,16 @@ static const wide_choice choices[] = {
 
 static int64_t tiles_of(const nnk_map *y, int tall) { return y->n * up(y->h, HIGH * tall) * up(y->w, HIGH); }
 
-static const wide_choice *choose(const nnk_map *y, int k, int s) {
+/* Fewer blocks than on three of four multiprocessors leave too many idle: blocks of fewer channels are better. On an H200
+ * the border that was measured is 100. */
+static int few_blocks(int multiprocessors) { return (multiprocessors * 25 + 32) / 33; }
+
+static const wide_choice *choose(const nnk_map *y, int k, int s, int multiprocessors) {
   const wide_choice *found = NULL;
   for (const wide_choice &c : choices) {
     if (c.k != k || c.s != s || y->c % c.n || (c.tall > 1 && y->h <= HIGH)) continue;
     found = &c;
-    if (tiles_of(y, c.tall) * (y->c / c.n) >= FEW_BLOCKS) break;
+    if (tiles_of(y, c.tall) * (y->c / c.n) >= few_blocks(multiprocessors)) break;
   }
   return found;
 }
@@ -370,13 +366,11 @@ using namespace nnk;
 int nnk_wide_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad) {
   for (int i = 0; i < 2; i++)
     if (k[i] != k[0] || stride[i] != stride[0] || pad[i] != (k[i] - 1) / 2) return 0;
-  return x->c > 0 && x->c % DEPTH == 0 && choose(y, k[0], stride[0]) != NULL && x->elt == NNK_BF16 &&
+  return x->c > 0 && x->c % DEPTH == 0 && choose(y, k[0], stride[0], 1) != NULL && x->elt == NNK_BF16 &&
          y->elt == NNK_BF16 && x->layout == 0 && y->layout == 0 && elements(*x) < INT32_MAX && elements(*y) < INT32_MAX;
 }
 
-int nnk_wide(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad) {
-  return nnk_wide_shape(y, x, k, stride, pad) && has_warp_groups(reinterpret_cast<const void *>(choices[0].kernel));
-}
+int nnk_has_warp_groups(void) { return has_warp_groups(reinterpret_cast<const void *>(choices[0].kernel)); }
 
 int nnk_wide_prepare(void) {
   cudaError_t err = cudaSuccess;
@@ -397,11 +391,11 @@ int nnk_wide_pack(void *stream, void *to, const void *w, int64_t out, int k, int
 }
 
 int nnk_wide_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, int stride, const void *w,
-                     const float *bias, const nnk_map *plus, int relu) {
+                     const float *bias, const nnk_map *plus, int relu, int multiprocessors) {
   int ks[2] = {k, k}, strides[2] = {stride, stride}, pad[2] = {(k - 1) / 2, (k - 1) / 2};
   if (!nnk_wide_shape(y, x, ks, strides, pad)) return refused();
   if (elements(*y) == 0) return cudaSuccess;
-  const wide_choice *c = choose(y, k, stride);
+  const wide_choice *c = choose(y, k, stride, multiprocessors);
   wide_args p = {*y,
                  *x,
                  NULL,
@@ -410,7 +404,8 @@ int nnk_wide_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, in
                  relu,
                  c->tall == 2 ? tiling_of<2 * HIGH, HIGH>(y) : tiling_of<HIGH, HIGH>(y)};
   if (plus) p.plus = static_cast<const __nv_bfloat16 *>(plus->p);
-  unsigned blocks = static_cast<unsigned>(y->c / c->n), most = std::max(1u, PROCESSORS / blocks);
+  unsigned blocks = static_cast<unsigned>(y->c / c->n),
+           most = std::max(1u, static_cast<unsigned>(multiprocessors) / blocks);
   dim3 grid(std::min(static_cast<unsigned>(p.tiles.count), most), blocks, 1);
   SP_LAUNCH_EARLY(c->kernel, grid, static_cast<unsigned>(GROUP * c->tall + 32 + FETCHERS), c->bytes, stream, p);
   return launched();
