@@ -10,7 +10,7 @@
 
 static int forward(rig *r, sp_err *err) {
   rig_poison(&r->out, POISON_A);
-  return rig_run(r, &(rig_call){.n = RIG_BATCH, .kind = SP_SOLO_FORWARD, .poison = POISON_B}, err);
+  return rig_run(r, &(rig_call){.n = RIG_BATCH, .kind = SP_CALL_FORWARD, .poison = POISON_B}, err);
 }
 
 static int prepared(rig *r, int poison, sp_err *err) {
@@ -49,7 +49,7 @@ void constants_check(rig *one, rig *other, constants_fn line, void *arg) {
   line(arg, same_outputs(one, other), "prepare() fills its constants", "results hang on what was there before");
   line(arg, rig_same(&consts), "forward() leaves constants as they are", "one was changed");
   if (one->inst->type->backward) {
-    ran = !rig_run(one, &(rig_call){.n = RIG_BATCH, .kind = SP_SOLO_BACKWARD, .want_din = true, .poison = POISON_A},
+    ran = !rig_run(one, &(rig_call){.n = RIG_BATCH, .kind = SP_CALL_BACKWARD, .want_din = true, .poison = POISON_A},
                    &err);
     line(arg, ran && rig_same(&consts), "backward() leaves constants as they are", ran ? "one was changed" : err.msg);
   }

@@ -136,7 +136,7 @@ static bool inputs_stand(trial *t, const char *who) {
 
 /* ---- one pass ---------------------------------------------------------------------------------------------------- */
 
-static rig_call call_of(const trial *t, sp_solo_kind kind, uint32_t part) {
+static rig_call call_of(const trial *t, sp_call_kind kind, uint32_t part) {
   return (rig_call){.n = samples[t->shard],
                     .kind = kind,
                     .want_din = true,
@@ -160,7 +160,7 @@ static void begin(rig *r, uint32_t shard) {
 
 static bool plain(trial *t) {
   rig *r = t->whole;
-  rig_call forward = call_of(t, SP_SOLO_FORWARD, 0), backward = call_of(t, SP_SOLO_BACKWARD, 0);
+  rig_call forward = call_of(t, SP_CALL_FORWARD, 0), backward = call_of(t, SP_CALL_BACKWARD, 0);
   begin(r, t->shard);
   if (!samples[t->shard]) return true;
   if (rig_prepare(r, samples[t->shard], &t->err) || rig_run(r, &forward, &t->err) || rig_run(r, &backward, &t->err))
@@ -174,7 +174,7 @@ static bool plain(trial *t) {
 static bool forward(trial *t) {
   rig *r = t->cut;
   int64_t n = samples[t->shard];
-  rig_call call = call_of(t, SP_SOLO_FORWARD, 0);
+  rig_call call = call_of(t, SP_CALL_FORWARD, 0);
   begin(r, t->shard);
   if ((n && rig_prepare(r, n, &t->err)) || rig_run(r, &call, &t->err)) return fault(t, "%.500s", t->err.msg);
   if (!wrote_its_own(t, true, 0, "forward()") || !inputs_stand(t, "forward()")) return false;
@@ -206,7 +206,7 @@ static bool other_gradients(trial *t, uint32_t part, const char *who) {
 static bool backward(trial *t, uint32_t part) {
   rig *r = t->cut;
   const char *who = call_words(t, "backward()", part);
-  rig_call call = call_of(t, SP_SOLO_BACKWARD, part);
+  rig_call call = call_of(t, SP_CALL_BACKWARD, part);
   rig_keep(&r->rows);
   rig_keep(&r->dweights);
   rig_keep(&r->out);
@@ -287,7 +287,7 @@ static bool apply_part(trial *t, uint32_t part, bool in_place) {
   const char *who = call_words(t, "apply()", part);
   for (int again = 0; again < 2; again++) {
     int poison = again ? POISON_B : POISON_A;
-    rig_call call = {.kind = SP_SOLO_APPLY, .want_dw = !in_place, .part = part, .poison = poison, .scale = SCALE};
+    rig_call call = {.kind = SP_CALL_APPLY, .want_dw = !in_place, .part = part, .poison = poison, .scale = SCALE};
     hide_later_rows(r, part);
     rig_restore(&r->weights);
     rig_poison(&r->dweights, poison);

@@ -107,7 +107,7 @@ void passes_check_short_batch(report *rep, rig *r) {
 int passes_backward(rig *r, int poison, bool acc, uint32_t part, sp_err *err) {
   return rig_run(r,
                  &(rig_call){.n = RIG_BATCH,
-                             .kind = SP_SOLO_BACKWARD,
+                             .kind = SP_CALL_BACKWARD,
                              .want_din = true,
                              .want_dw = true,
                              .acc = acc,
@@ -227,7 +227,7 @@ void passes_check_backward(report *rep, rig *r) {
   if (!report_check(rep, !rc, "backward() succeeds a second time", err.msg)) return;
   check_gradients(rep, r, &r->din, &of_inputs);
   check_gradients(rep, r, &r->dweights, &of_weights);
-  rc = rig_run(r, &(rig_call){.n = RIG_BATCH, .kind = SP_SOLO_BACKWARD, .poison = POISON_B}, &err);
+  rc = rig_run(r, &(rig_call){.n = RIG_BATCH, .kind = SP_CALL_BACKWARD, .poison = POISON_B}, &err);
   report_check(rep, !rc, "backward() bears that no gradient is wanted", err.msg);
   check_accumulation(rep, r);
 }

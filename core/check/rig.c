@@ -431,7 +431,7 @@ static void *lent(const rig_tensor *t) { return (t->twin ? t->twin : t->block) +
 typedef struct view { /* an sp_io and what it points to */
   sp_io io;
   sp_tensor *t, *factors;
-  sp_list lists[4][RIG_PORTS];
+  sp_list lists[4 * RIG_PORTS]; /* as sp_io_parts has them */
   const uint8_t *acc_of[RIG_PORTS];
   uint8_t acc[RIG_LIST];
 } view;
@@ -471,15 +471,21 @@ static void leave_out(view *v, const sp_list *list, const rig_call *c) {
     if ((list->n - 1 - i) % c->calls != c->part) t[i].data = NULL;
 }
 
+static bool gives_din(const rig *r, const rig_call *c) {
+  const sp_stage_type *type = r->inst->type;
+  return c->kind == SP_CALL_BACKWARD || (c->kind != SP_CALL_APPLY && type->flags & SP_STAGE_LOSS && !type->backward);
+}
+
 static size_t put_ports(view *v, const rig *r, const rig_call *c) {
   const sp_stage_type *type = r->inst->type;
   uint64_t dout = type->flags & SP_STAGE_LOSS ? 1 : ports_with_gradient(type->outputs, &r->out);
-  uint64_t din = c->want_din ? ports_with_gradient(type->inputs, &r->in) : 0;
-  size_t at = put_lists(v, v->lists[0], &r->in, r->n_in, c->n, ~UINT64_C(0), 0);
-  at = put_lists(v, v->lists[1], &r->out, r->n_out, c->n, ~UINT64_C(0), at);
-  if (c->calls > 1) leave_out(v, &v->lists[0][0], c), leave_out(v, &v->lists[1][0], c);
-  at = put_lists(v, v->lists[2], &r->dout, r->n_out, c->n, dout, at);
-  return put_lists(v, v->lists[3], &r->din, r->n_in, c->n, din, at);
+  uint64_t din = c->want_din && gives_din(r, c) ? ports_with_gradient(type->inputs, &r->in) : 0;
+  sp_list *in = v->lists, *out = in + r->n_in, *grads = out + r->n_out;
+  size_t at = put_lists(v, in, &r->in, r->n_in, c->n, ~UINT64_C(0), 0);
+  at = put_lists(v, out, &r->out, r->n_out, c->n, ~UINT64_C(0), at);
+  if (c->calls > 1) leave_out(v, in, c), leave_out(v, out, c);
+  at = put_lists(v, grads, &r->dout, r->n_out, c->n, dout, at);
+  return put_lists(v, grads + r->n_out, &r->din, r->n_in, c->n, din, at);
 }
 
 /* all: of all shards, else of the call's. */
@@ -503,17 +509,9 @@ static void put_step(rig *r, const rig_call *c) {
   memcpy(r->scale.data, &c->scale, sizeof c->scale);
 }
 
-static void put_sums(sp_io *io, const rig *r, const rig_call *c) {
-  if (c->kind == SP_SOLO_SURVEY) io->sums = lent(&r->own);
-  if (c->kind != SP_SOLO_FORWARD || !r->n_all || !r->inst->type->survey) return;
-  io->sums = lent(&r->sums);
-  io->sum_at = lent(&r->sum_at);
-  io->n_sums = r->n_sums;
-}
-
 static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
   const sp_stage_type *type = r->inst->type;
-  bool apply = c->kind == SP_SOLO_APPLY, backward = c->kind == SP_SOLO_BACKWARD;
+  bool apply = c->kind == SP_CALL_APPLY;
   memset(v, 0, sizeof *v);
   size_t n_t = 2 * ((size_t)r->in.n + r->out.n + r->weights.n) + r->rows.n, at = 0;
   v->t = sp_calloc(n_t, sizeof *v->t);
@@ -532,49 +530,43 @@ static int open_view(view *v, rig *r, const rig_call *c, sp_err *err) {
     v->t[at] = (sp_tensor){r->dweights.t[i].spec, give ? lent(&r->dweights.t[i]) : NULL};
   }
   v->factors = v->t + at;
-  put_factors(v->factors, r, c, apply);
+  put_factors(v->factors, r, c, apply || c->kind == SP_CALL_PREPARE);
   memset(v->acc, c->acc, sizeof v->acc);
   for (uint32_t i = 0; i < RIG_PORTS; i++) v->acc_of[i] = v->acc;
   put_step(r, c);
-  bool give_din = backward || (!apply && type->flags & SP_STAGE_LOSS && !type->backward);
-  bool told = !r->plan.stepless && !apply;
-  v->io = (sp_io){.size = sizeof(sp_io),
-                  .training = 1,
-                  .step = told ? lent(&r->step) : NULL,
-                  .ids = told ? lent(&r->ids) : NULL,
-                  .n_in = r->n_in,
-                  .n_out = r->n_out,
-                  .n_weights = r->weights.n,
-                  .in = v->lists[0],
-                  .out = v->lists[1],
-                  .weights = w,
-                  .din = give_din ? v->lists[3] : NULL,
-                  .din_acc = give_din ? v->acc_of : NULL,
-                  .dout = backward ? v->lists[2] : NULL,
-                  .dweights = backward || apply ? dw : NULL,
-                  .dw_acc = c->acc,
-                  .part = c->part,
-                  .dw_scale = apply ? lent(&r->scale) : NULL,
-                  .factors = r->rows.n ? v->factors : NULL,
-                  .n_factors = r->rows.n,
-                  .scratch = r->scratch.bytes ? lent(&r->scratch) : NULL,
-                  .saved = r->saved.bytes && !apply ? lent(&r->saved) : NULL,
-                  .consts = r->consts.bytes ? lent(&r->consts) : NULL};
-  put_sums(&v->io, r, c);
+  bool sums = c->kind == SP_CALL_FORWARD && r->n_all && type->survey;
+  const sp_io_parts parts = {.training = true,
+                             .n_in = r->n_in,
+                             .n_out = r->n_out,
+                             .lists = v->lists,
+                             .din_acc = gives_din(r, c) ? v->acc_of : NULL,
+                             .n_weights = r->weights.n,
+                             .n_factors = r->rows.n,
+                             .weights = w,
+                             .dweights = dw,
+                             .factors = v->factors,
+                             .dw_acc = c->acc,
+                             .part = c->part,
+                             .dw_scale = apply ? lent(&r->scale) : NULL,
+                             .step = r->plan.stepless ? NULL : lent(&r->step),
+                             .ids = r->plan.stepless ? NULL : lent(&r->ids),
+                             .scratch = r->scratch.bytes ? lent(&r->scratch) : NULL,
+                             .saved = r->saved.bytes ? lent(&r->saved) : NULL,
+                             .consts = r->consts.bytes ? lent(&r->consts) : NULL,
+                             .sums = sums                        ? lent(&r->sums)
+                                     : c->kind == SP_CALL_SURVEY ? lent(&r->own)
+                                                                 : NULL,
+                             .sum_at = sums ? lent(&r->sum_at) : NULL,
+                             .n_sums = sums ? r->n_sums : 0};
+  sp_io_fill(&v->io, c->kind, &parts);
   return SP_OK;
 }
 
 int rig_prepare(rig *r, int64_t n, sp_err *err) {
   view v;
-  const rig_call c = {.n = n};
+  const rig_call c = {.n = n, .kind = SP_CALL_PREPARE};
   int rc = open_view(&v, r, &c, err);
   if (rc) return rc;
-  v.io.step = NULL;
-  v.io.ids = NULL;
-  v.io.sums = NULL;
-  v.io.sum_at = NULL;
-  v.io.n_sums = 0;
-  put_factors(v.factors, r, &c, true);
   if (r->solo) rc = move_all(r, true, err);
   if (!rc) rc = sp_inst_prepare(r->inst, &v.io, r->solo ? sp_solo_native(r->solo) : NULL, err);
   free(v.t);
@@ -624,10 +616,10 @@ int rig_run(rig *r, const rig_call *c, sp_err *err) {
   view v;
   int rc = open_view(&v, r, c, err);
   if (rc) return rc;
-  if (!c->part || c->kind != SP_SOLO_BACKWARD) memset(r->scratch.data, c->poison, r->scratch.bytes);
-  if (c->kind == SP_SOLO_FORWARD) memset(r->saved.data, c->poison, r->saved.bytes);
+  if (!c->part || c->kind != SP_CALL_BACKWARD) memset(r->scratch.data, c->poison, r->scratch.bytes);
+  if (c->kind == SP_CALL_FORWARD) memset(r->saved.data, c->poison, r->saved.bytes);
   sp_solo_call call = {.inst = r->inst, .io = &v.io, .step = 3, .kind = c->kind};
-  rc = r->solo ? run_on_device(r, &call, err) : sp_solo_call_here(&call, NULL, err);
+  rc = r->solo ? run_on_device(r, &call, err) : sp_inst_call(r->inst, c->kind, &v.io, call.step, NULL, NULL, err);
   free(v.t);
   int guards = look_at_guards(r, names[c->kind], rc ? &(sp_err){0} : err);
   return rc ? rc : guards;

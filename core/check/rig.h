@@ -68,12 +68,13 @@ void rig_restore(rig_list *list);
 
 typedef struct rig_call {
   int64_t n; /* samples */
-  sp_solo_kind kind;
+  sp_call_kind kind;
   bool want_din, want_dw;
   bool acc;   /* add to din, dweights */
   int poison; /* of scratch, but in a part behind the first; of saved too in forward() */
   uint32_t part;
-  uint32_t calls; /* of an optimizer's update, of which this is `part`: every so many-th gradient is there, from the last one
+  uint32_t
+      calls; /* of an optimizer's update, of which this is `part`: every so many-th gradient is there, from the last one
                      on; 0 or 1: all */
   bool sharded; /* it is one of a step's passes */
   uint32_t shard;

@@ -147,7 +147,7 @@ static bool survey_again(trial *t, rig *r, int rank) {
   rig_poison(&r->out, POISON_A); /* gradients alone are read */
   rig_poison(&r->weights, POISON_A);
   memset(r->own.data, POISON_B, r->own.bytes);
-  rig_call call = {.n = RIG_BATCH, .kind = SP_SOLO_SURVEY, .poison = POISON_A};
+  rig_call call = {.n = RIG_BATCH, .kind = SP_CALL_SURVEY, .poison = POISON_A};
   if (rig_run(r, &call, &t->err)) return fault(t, "%.500s", t->err.msg);
   for (size_t b = 0; b < r->own.bytes; b++)
     if ((unsigned char)r->own.copy[b] == POISON_A && (unsigned char)r->own.data[b] == POISON_B)
@@ -165,7 +165,7 @@ static bool survey(trial *t, int rank) {
   rig_list *const kept[] = {&r->in, &r->out, &r->weights};
   for (size_t i = 0; i < SP_ARRAY(kept); i++) rig_keep(kept[i]);
   rig_poison(&own, POISON_A);
-  rig_call call = {.n = RIG_BATCH, .kind = SP_SOLO_SURVEY, .poison = POISON_B};
+  rig_call call = {.n = RIG_BATCH, .kind = SP_CALL_SURVEY, .poison = POISON_B};
   if (rig_run(r, &call, &t->err)) return fault(t, "%.500s", t->err.msg);
   for (size_t i = 0; i < SP_ARRAY(kept); i++)
     if (!rig_same(kept[i])) return fault(t, "rank %d changes a gradient, a weight or what it keeps", rank);
@@ -203,7 +203,7 @@ static bool survey_all(trial *t) {
 /* ---- forward() --------------------------------------------------------------------------------------------------- */
 
 static int update(rig *r, int poison, sp_err *err) {
-  return rig_run(r, &(rig_call){.n = RIG_BATCH, .kind = SP_SOLO_FORWARD, .poison = poison}, err);
+  return rig_run(r, &(rig_call){.n = RIG_BATCH, .kind = SP_CALL_FORWARD, .poison = poison}, err);
 }
 
 static bool is_status(const rig *r, const rig_list *list, uint32_t i) {

@@ -54,19 +54,10 @@ int sp_solo_sync(sp_solo *s, sp_err *err) {
 
 void *sp_solo_native(const sp_solo *s) { return s->type->stream_native(s->stream); }
 
-int sp_solo_call_here(sp_solo_call *c, void *native, sp_err *err) {
-  switch (c->kind) {
-    case SP_SOLO_FORWARD: return sp_inst_forward(c->inst, c->io, c->step, native, NULL, err);
-    case SP_SOLO_BACKWARD: return sp_inst_backward(c->inst, c->io, c->step, native, NULL, err);
-    case SP_SOLO_SURVEY: return sp_inst_survey(c->inst, c->io, c->step, native, NULL, err);
-    default: return sp_inst_apply(c->inst, c->io, c->step, native, NULL, err);
-  }
-}
-
 /* A stage's failure stays in the call: the stream is to serve the next one. */
 static int run_call(void *arg, void *native) {
   sp_solo_call *c = arg;
-  c->rc = sp_solo_call_here(c, native, &c->err);
+  c->rc = sp_inst_call(c->inst, c->kind, c->io, c->step, native, NULL, &c->err);
   return SP_OK;
 }
 

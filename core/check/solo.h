@@ -24,20 +24,16 @@ int sp_solo_copy(sp_solo *solo, void *dst, const void *src, size_t bytes, sp_err
 int sp_solo_sync(sp_solo *solo, sp_err *err);
 void *sp_solo_native(const sp_solo *solo);
 
-typedef enum { SP_SOLO_FORWARD, SP_SOLO_BACKWARD, SP_SOLO_APPLY, SP_SOLO_SURVEY } sp_solo_kind;
-
 /* One call of a stage. It lives as long as a graph that was captured with it. */
 typedef struct sp_solo_call {
   sp_inst *inst;
   const sp_io *io;
   uint64_t step;
-  sp_solo_kind kind;
+  sp_call_kind kind;
   int rc; /* out */
   sp_err err;
 } sp_solo_call;
 
-/* The call without a device, on this thread. */
-int sp_solo_call_here(sp_solo_call *call, void *native, sp_err *err);
 /* Submits the call and waits for it. */
 int sp_solo_run(sp_solo *solo, sp_solo_call *call, sp_err *err);
 /* Keeps the call as a graph, which sp_solo_launch() runs and waits for, any number of times. */

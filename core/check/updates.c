@@ -43,13 +43,11 @@ static void begin_step(pair *p, int step) {
 static int update(rig *r, uint32_t calls, sp_err *err) {
   int rc = SP_OK;
   for (uint32_t k = 0; k < calls && !rc; k++)
-    rc = rig_run(r,
-                 &(rig_call){.n = RIG_BATCH,
-                             .kind = SP_SOLO_FORWARD,
-                             .poison = k ? POISON_B : POISON_A,
-                             .part = k,
-                             .calls = calls},
-                 err);
+    rc = rig_run(
+        r,
+        &(rig_call){
+            .n = RIG_BATCH, .kind = SP_CALL_FORWARD, .poison = k ? POISON_B : POISON_A, .part = k, .calls = calls},
+        err);
   return rc;
 }
 

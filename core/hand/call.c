@@ -16,7 +16,7 @@ struct hand_call {
   hand_call *next;
   sp_hstage *st;
   int done; /* atomic */
-  bool backward;
+  sp_call_kind kind;
   sp_io io;
   sp_step block;
   uint64_t *ids;
@@ -77,13 +77,14 @@ static void put_lists(hand_call *c, sp_list *lists, const uint32_t *first, uint3
 
 static const uint8_t overwrite[SP_MAX_LIST];
 
-static hand_call *new_call(sp_hstage *st, const hand_arg *args, bool backward, bool training, bool accumulate) {
+static hand_call *new_call(sp_hstage *st, const hand_arg *args, sp_call_kind kind, bool training, bool accumulate) {
+  bool backward = kind == SP_CALL_BACKWARD;
   const sp_node *n = st->n;
   hand_layout l = hand_layout_of(st);
   hand_call *c = sp_calloc(1, sizeof *c);
   if (!c) return NULL;
   c->st = st;
-  c->backward = backward;
+  c->kind = kind;
   c->t = sp_calloc(l.saved + 1, sizeof *c->t);
   c->lists = sp_calloc(2 * ((size_t)n->n_in + n->n_out) + 1, sizeof *c->lists);
   c->acc = sp_calloc((size_t)n->n_in + 1, sizeof *c->acc);
@@ -99,22 +100,20 @@ static hand_call *new_call(sp_hstage *st, const hand_arg *args, bool backward, b
   put_lists(c, din, st->first_in, n->n_in, l.din);
   for (unsigned i = 0; i < n->n_in; i++) c->acc[i] = overwrite;
   bool gives = backward || (n->loss && training);
-  c->io = (sp_io){.size = sizeof c->io,
-                  .training = training,
-                  .n_in = n->n_in,
-                  .n_out = n->n_out,
-                  .n_weights = (uint32_t)n->params.n_weights,
-                  .in = in,
-                  .out = out,
-                  .dout = backward ? dout : NULL,
-                  .din = gives ? din : NULL,
-                  .din_acc = gives ? c->acc : NULL,
-                  .weights = c->t + l.w,
-                  .dweights = backward ? c->t + l.dw : NULL,
-                  .dw_acc = accumulate,
-                  .scratch = data_of(&args[l.scratch]),
-                  .consts = st->n->params.consts,
-                  .saved = data_of(&args[l.saved])};
+  for (size_t i = l.din; !gives && i < l.w; i++) c->t[i].data = NULL;
+  const sp_io_parts parts = {.training = training,
+                             .n_in = n->n_in,
+                             .n_out = n->n_out,
+                             .lists = c->lists,
+                             .din_acc = gives ? c->acc : NULL,
+                             .n_weights = (uint32_t)n->params.n_weights,
+                             .weights = c->t + l.w,
+                             .dweights = c->t + l.dw,
+                             .dw_acc = accumulate,
+                             .scratch = data_of(&args[l.scratch]),
+                             .saved = data_of(&args[l.saved]),
+                             .consts = n->params.consts};
+  sp_io_fill(&c->io, kind, &parts);
   return c;
 }
 
@@ -143,9 +142,8 @@ static int check_status(const sp_hstage *st, uint64_t step, const int64_t *statu
 static int run_call(void *arg, void *native) {
   hand_call *c = arg;
   sp_inst *inst = c->st->n->inst;
-  c->rc = c->backward ? sp_inst_backward(inst, &c->io, c->block.step, native, NULL, &c->err)
-                      : sp_inst_forward(inst, &c->io, c->block.step, native, NULL, &c->err);
-  if (!c->rc && c->status && !c->backward) c->rc = check_status(c->st, c->block.step, c->status, &c->err);
+  c->rc = sp_inst_call(inst, c->kind, &c->io, c->block.step, native, NULL, &c->err);
+  if (!c->rc && c->status && c->kind == SP_CALL_FORWARD) c->rc = check_status(c->st, c->block.step, c->status, &c->err);
   int rc = c->rc;
   __atomic_store_n(&c->done, 1, __ATOMIC_RELEASE); /* from here on it may be gone */
   return rc;
@@ -329,7 +327,8 @@ int hand_call_submit(sp_hstage *st, sp_hstream *s, hand_arg *args, const sp_hrun
   hand_slot *slot = NULL;
   uint64_t number;
   if (fit_scratch(st, s, &args[l.scratch], err)) return err->status;
-  hand_call *c = new_call(st, args, backward, training || st->n->optimizer, how->accumulate);
+  hand_call *c =
+      new_call(st, args, backward ? SP_CALL_BACKWARD : SP_CALL_FORWARD, training || st->n->optimizer, how->accumulate);
   if (!c) return sp_nomem(err, sizeof *c, "a call");
   fill_block(&c->block, st, how);
   int rc = border ? SP_OK : fill_own(c, st, how, status, err);
@@ -357,7 +356,7 @@ int hand_call_prepare(sp_hstage *st, sp_hstream *s, hand_arg *args, int64_t n, b
   if (fit_scratch(st, s, &args[l.scratch], err)) return err->status;
   hand_quiet(st->h);
   if (hand_stream_ready(s, err)) return err->status; /* it has failed meanwhile */
-  hand_call *c = new_call(st, args, false, training, false);
+  hand_call *c = new_call(st, args, SP_CALL_PREPARE, training, false);
   if (!c) return sp_nomem(err, sizeof *c, "a call");
   int rc = sp_inst_prepare(st->n->inst, &c->io, hand_place(st->h)->type->stream_native(s->own), err);
   free_call(c);

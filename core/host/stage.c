@@ -305,3 +305,13 @@ int sp_inst_apply(sp_inst *inst, const sp_io *io, uint64_t step, void *native, v
 int sp_inst_survey(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err) {
   return run(inst, "survey", inst->type->survey, io, step, native, caller, err);
 }
+
+int sp_inst_call(sp_inst *inst, sp_call_kind kind, const sp_io *io, uint64_t step, void *native, void *caller,
+                 sp_err *err) {
+  switch (kind) {
+    case SP_CALL_BACKWARD: return sp_inst_backward(inst, io, step, native, caller, err);
+    case SP_CALL_APPLY: return sp_inst_apply(inst, io, step, native, caller, err);
+    case SP_CALL_SURVEY: return sp_inst_survey(inst, io, step, native, caller, err);
+    default: return sp_inst_forward(inst, io, step, native, caller, err);
+  }
+}

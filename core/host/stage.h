@@ -8,6 +8,7 @@
 #include <spcore/ext/precision.h>
 
 #include "base/ctx.h"
+#include "host/io.h"
 #include "host/param.h"
 #include "host/parallel.h"
 #include "host/registry.h"
@@ -74,6 +75,10 @@ int sp_inst_backward(sp_inst *inst, const sp_io *io, uint64_t step, void *native
 /* Of a type that has it. */
 int sp_inst_apply(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err);
 int sp_inst_survey(sp_inst *inst, const sp_io *io, uint64_t step, void *native, void *caller, sp_err *err);
+
+/* Any of them but prepare(). */
+int sp_inst_call(sp_inst *inst, sp_call_kind kind, const sp_io *io, uint64_t step, void *native, void *caller,
+                 sp_err *err);
 
 /* The context of a call into the stage, which has its log prefix and its extensions; as sp_ctx_for. */
 sp_ctx *sp_inst_ctx(sp_ctx_holder *holder, const sp_inst *inst, void *native, sp_err *err);

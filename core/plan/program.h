@@ -172,6 +172,12 @@ int sp_program_new_fill(sp_program **prog, sp_graph *g, sp_node *source, sp_err 
 void sp_program_free(sp_program *prog);
 /* Whose call it is; t->node is not NULL. */
 static inline sp_inst *sp_task_inst(const sp_task *t) { return t->instead ? t->instead : t->node->inst; }
+static inline sp_call_kind sp_task_call(sp_task_kind kind) {
+  return kind == SP_TASK_BACKWARD ? SP_CALL_BACKWARD
+         : kind == SP_TASK_APPLY  ? SP_CALL_APPLY
+         : kind == SP_TASK_SURVEY ? SP_CALL_SURVEY
+                                  : SP_CALL_FORWARD;
+}
 /* A stage is called, and reads the step block. */
 static inline bool sp_task_is_told(sp_task_kind kind) { return kind != SP_TASK_APPLY && kind != SP_TASK_LOOK; }
 bool sp_program_has(const sp_program *prog, const sp_node *node); /* its tasks are in it */

@@ -210,28 +210,25 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
   if (!c->t || !c->lists) return err->status;
   memcpy(c->t, t->proto, t->n_t * sizeof *c->t);
   for (size_t i = 0; i < t->n_lists; i++) c->lists[i] = (sp_list){.n = t->lists[i].n, .t = c->t + t->offset[i]};
-  c->io = (sp_io){.size = sizeof c->io,
-                  .training = m->p->training && g->train.on && changes_when_training(n),
-                  .n_in = n->n_in,
-                  .n_out = n->n_out,
-                  .n_weights = (uint32_t)n->params.n_weights,
-                  .in = c->lists,
-                  .out = c->lists + n->n_in,
-                  .dout = c->lists + n->n_in + n->n_out,
-                  .din = c->lists + n->n_in + 2 * n->n_out,
-                  .din_acc = (const uint8_t *const *)t->din_acc,
-                  .weights = c->t + t->first_weight,
-                  .dweights = c->t + t->first_dweight,
-                  .dw_scale = sp_call_takes_lr(m->p, n, t->kind) ? &c->dw_scale : NULL,
-                  .part = t->part,
-                  .factors = t->first_factor ? c->t + t->first_factor : NULL,
-                  .n_factors = t->first_factor ? (uint32_t)n->params.n_factors : 0,
-                  .scratch = m->streams[t->lane].scratch,
-                  .consts = n->params.consts};
-  if (t->scratch_buf >= 0) c->io.scratch = m->buf[t->scratch_buf] ? m->buf[t->scratch_buf][0] : NULL;
   bool sums = t->kind == SP_TASK_UPDATE && t->sums_buf >= 0;
-  c->io.sum_at = sums ? g->store.reduce->sum_at : NULL;
-  c->io.n_sums = sums ? g->store.reduce->n_sums : 0;
+  void *kept = t->scratch_buf >= 0 && m->buf[t->scratch_buf] ? m->buf[t->scratch_buf][0] : NULL;
+  const sp_io_parts parts = {.training = m->p->training && g->train.on && changes_when_training(n),
+                             .n_in = n->n_in,
+                             .n_out = n->n_out,
+                             .lists = c->lists,
+                             .din_acc = (const uint8_t *const *)t->din_acc,
+                             .n_weights = (uint32_t)n->params.n_weights,
+                             .n_factors = t->first_factor ? (uint32_t)n->params.n_factors : 0,
+                             .weights = c->t + t->first_weight,
+                             .dweights = c->t + t->first_dweight,
+                             .factors = c->t + t->first_factor,
+                             .part = t->part,
+                             .dw_scale = sp_call_takes_lr(m->p, n, t->kind) ? &c->dw_scale : NULL,
+                             .scratch = t->scratch_buf >= 0 ? kept : m->streams[t->lane].scratch,
+                             .consts = n->params.consts,
+                             .sum_at = sums ? g->store.reduce->sum_at : NULL,
+                             .n_sums = sums ? g->store.reduce->n_sums : 0};
+  sp_io_fill(&c->io, sp_task_call(t->kind), &parts);
   bind_block(m, c, slot);
   return t->instead ? bind_cache(m, c, err) : SP_OK;
 }

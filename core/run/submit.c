@@ -113,14 +113,8 @@ static void tell(const sp_machine *m, uint64_t step, const sp_task *t, bool wait
 static bool gives_gradients(const sp_task *t) { return t->kind == SP_TASK_BACKWARD || t->kind == SP_TASK_APPLY; }
 
 static int enter_stage(const sp_task *t, sp_call *c, uint64_t step, void *native) {
-  sp_inst *inst = sp_task_inst(t);
-  switch (t->kind) {
-    case SP_TASK_BACKWARD: return sp_inst_backward(inst, &c->io, step, native, c, &c->err);
-    case SP_TASK_APPLY: return sp_inst_apply(inst, &c->io, step, native, c, &c->err);
-    case SP_TASK_SURVEY: return sp_inst_survey(inst, &c->io, step, native, c, &c->err);
-    case SP_TASK_LOOK: return SP_OK;
-    default: return sp_inst_forward(inst, &c->io, step, native, c, &c->err);
-  }
+  if (t->kind == SP_TASK_LOOK) return SP_OK;
+  return sp_inst_call(sp_task_inst(t), sp_task_call(t->kind), &c->io, step, native, c, &c->err);
 }
 
 /* A failure stops its stream. Where ticks are graphs, one stream has the older steps of other lanes too, whose results

@@ -241,7 +241,10 @@ static const struct {
     {"is_inplace", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set inplace, but the type is no OPTIMIZER"},
     {"restores", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "set restores, but the type is no OPTIMIZER"},
     {"stepless", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "stepless 2 and separate 0, not 0 or 1"},
-    {"separate", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "plan() set separate, but the type is no OPTIMIZER"},
+    {"separate",
+     {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}},
+     1,
+     "plan() set separate, but the type is no OPTIMIZER"},
     {"averages", {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}}, 1, "gave averages, but the type is no OPTIMIZER"},
     {"slice",
      {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}},
@@ -400,6 +403,43 @@ static int count_item(void *arg, int64_t i, int worker) {
   __atomic_fetch_add((int64_t *)arg, i, __ATOMIC_RELAXED);
   return 0;
 }
+
+/* As plugin.h says of the members of sp_io: of all that a stage has a call is given what is of its kind. */
+START_TEST(calls_are_given_what_is_of_their_kind) {
+  static const struct {
+    sp_call_kind kind;
+    bool ports, told, dout, dweights, saved, sums;
+  } all[] = {{SP_CALL_FORWARD, true, true, false, false, true, true},
+             {SP_CALL_BACKWARD, true, true, true, true, true, false},
+             {SP_CALL_APPLY, false, false, false, true, false, false},
+             {SP_CALL_SURVEY, true, true, false, false, true, true},
+             {SP_CALL_PREPARE, true, false, false, false, true, false}};
+  sp_list lists[8];
+  sp_tensor w, dw, f;
+  sp_step told;
+  uint64_t ids;
+  char memory[3];
+  double sums;
+  uint32_t sum_at;
+  float scale;
+  const uint8_t acc = 1, *const acc_of[] = {&acc};
+  const sp_io_parts given = {true, 1,      3,     lists, acc_of,     1,          1,          &w,    &dw,     &f, true,
+                             2,    &scale, &told, &ids,  &memory[0], &memory[1], &memory[2], &sums, &sum_at, 7};
+  for (size_t i = 0; i < SP_ARRAY(all); i++) {
+    sp_io io;
+    sp_io_fill(&io, all[i].kind, &given);
+    ck_assert(io.size == sizeof io && io.training && io.n_weights == 1 && io.weights == &w && io.part == 2);
+    ck_assert(io.n_in == (all[i].ports ? 1 : 0) && io.n_out == (all[i].ports ? 3 : 0));
+    ck_assert(io.in == (all[i].ports ? lists : NULL) && io.out == (all[i].ports ? lists + 1 : NULL));
+    ck_assert(io.dout == (all[i].dout ? lists + 4 : NULL) && io.din == (all[i].ports ? lists + 7 : NULL));
+    ck_assert(io.din_acc == (all[i].ports ? acc_of : NULL) && io.dw_acc && io.dw_scale == &scale);
+    ck_assert(io.step == (all[i].told ? &told : NULL) && io.ids == (all[i].told ? &ids : NULL));
+    ck_assert(io.dweights == (all[i].dweights ? &dw : NULL) && io.factors == &f && io.n_factors == 1);
+    ck_assert(io.scratch == &memory[0] && io.saved == (all[i].saved ? &memory[1] : NULL) && io.consts == &memory[2]);
+    ck_assert(io.sums == (all[i].sums ? &sums : NULL) && io.n_sums == (all[i].sums ? 7 : 0));
+  }
+}
+END_TEST
 
 START_TEST(the_parallel_extension) {
   sp_stage_host with = {.threads = 3};
@@ -597,7 +637,8 @@ END_TEST
 
 static const char *const found_in_updates[] = {
     "counts_each: " CALLS "1 in 3 calls leaves 'weights' other",
-    "empties_status: " CALLS "3 in 3 calls leaves 'status' other than one call does; a gradient of the first is not finite",
+    "empties_status: " CALLS
+    "3 in 3 calls leaves 'status' other than one call does; a gradient of the first is not finite",
     "looks_at_all: " CALLS "1 in 3 calls leaves 'weights' other",
     "counts_late: " CALLS "1 in 3 calls leaves 'weights' other",
 };
@@ -647,6 +688,7 @@ int main(void) {
   tcase_add_loop_test(tc, factors_are_checked, 0, (int)SP_ARRAY(unfit));
   tcase_add_test(tc, a_part_is_named);
   tcase_add_test(tc, calls_are_timed_for_an_observer);
+  tcase_add_test(tc, calls_are_given_what_is_of_their_kind);
   tcase_add_test(tc, the_parallel_extension);
   tcase_add_test(tc, the_conformance_suite_finds_each_fault);
   tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_parts);

@@ -110,10 +110,7 @@ spt *spt_new(const char *stage, const char *params, int threads) { return spt_ne
 
 static void call_free(call *c) {
   if (!c) return;
-  free(c->in);
-  free(c->out);
-  free(c->dout);
-  free(c->din);
+  free(c->lists);
   free(c->acc);
   free(c->store);
   free(c);
@@ -218,12 +215,12 @@ static sp_list lend(const spt *t, const port *p, sp_tensor **store, bool shorten
   return l;
 }
 
-/* The gradient list has one element per tensor of its port, data NULL where there is none. */
-static sp_list lend_grad(const spt *t, const port *grad, const port *of, sp_tensor **store) {
+/* The gradient list has one element per tensor of its port, data NULL where there is none, or none is wanted. */
+static sp_list lend_grad(const spt *t, const port *grad, const port *of, bool wanted, sp_tensor **store) {
   sp_list l = {of->n, 0, *store};
   for (uint32_t i = 0; i < of->n; i++, ++*store) {
     **store = shorten(t, of->t[i]);
-    (*store)->data = i < grad->n && !grad->hidden[i] ? lent(grad, i) : NULL;
+    (*store)->data = wanted && i < grad->n && !grad->hidden[i] ? lent(grad, i) : NULL;
   }
   return l;
 }
@@ -236,80 +233,67 @@ static void lend_rows(const spt *t, call *c, bool all) {
     c->factors[i].spec.shape[0] /= t->shards;
     c->factors[i].data = (char *)c->factors[i].data + t->step.shard * (size_t)sp_spec_bytes(&c->factors[i].spec);
   }
-  c->io.factors = t->rows.n ? c->factors : NULL;
-  c->io.n_factors = t->rows.n;
 }
 
-static int call_new(spt *t, call **out, bool grads, bool prepare) {
-  call *c = *out = sp_calloc(1, sizeof *c);
-  if (!c) return spt_oops(t, sp_nomem(&t->err, sizeof *c, "a test call"));
-  size_t n_in = (size_t)t->n_in + 1, n_out = (size_t)t->n_out + 1, all = 2 * (n_in + n_out) * SP_MAX_LIST;
-  c->in = sp_calloc(n_in, sizeof(sp_list)), c->din = sp_calloc(n_in, sizeof(sp_list));
-  c->out = sp_calloc(n_out, sizeof(sp_list)), c->dout = sp_calloc(n_out, sizeof(sp_list));
-  c->acc = sp_calloc(n_in, sizeof(uint8_t *)), c->store = sp_calloc(all, sizeof(sp_tensor));
-  if (!c->in || !c->din || !c->out || !c->dout || !c->acc || !c->store)
-    return spt_oops(t, sp_nomem(&t->err, all * sizeof(sp_tensor), "a test call"));
+static int lend_ports(spt *t, call *c, bool grads) {
+  size_t n_in = (size_t)t->n_in, n_out = (size_t)t->n_out, lists = 2 * (n_in + n_out), all = lists * SP_MAX_LIST;
+  c->lists = sp_calloc(lists + 1, sizeof *c->lists);
+  c->acc = sp_calloc(n_in + 1, sizeof *c->acc), c->store = sp_calloc(all + 1, sizeof *c->store);
+  if (!c->lists || !c->acc || !c->store) return spt_oops(t, sp_nomem(&t->err, all * sizeof(sp_tensor), "a test call"));
   memset(c->flags, t->din_acc, sizeof c->flags);
   sp_tensor *store = c->store;
-  for (int p = 0; p < t->n_in; p++) {
-    c->in[p] = lend(t, &t->in[p], &store, true);
+  sp_list *in = c->lists, *out = in + n_in, *dout = out + n_out, *din = dout + n_out;
+  for (size_t p = 0; p < n_in; p++) {
+    in[p] = lend(t, &t->in[p], &store, true);
     c->acc[p] = c->flags;
-    if (grads) c->din[p] = lend_grad(t, &t->din[p], &t->in[p], &store);
+    din[p] = lend_grad(t, &t->din[p], &t->in[p], grads, &store);
   }
-  for (int p = 0; p < t->n_out; p++) {
+  for (size_t p = 0; p < n_out; p++) {
     bool small = t->type->outputs[p].flags & (SP_PORT_METRIC | SP_PORT_STATUS | SP_PORT_TOTAL);
-    c->out[p] = lend(t, &t->out[p], &store, !small);
-    if (grads) c->dout[p] = lend_grad(t, &t->dout[p], &t->out[p], &store);
+    out[p] = lend(t, &t->out[p], &store, !small);
+    dout[p] = lend_grad(t, &t->dout[p], &t->out[p], grads, &store);
   }
-  float scale = 0;
-  if (spt_buf_data(&t->scale_mem)) memcpy(&scale, spt_buf_data(&t->scale_mem), sizeof scale);
-  for (uint32_t i = 0; i < t->n_w; i++) {
-    c->weights[i] = (sp_tensor){t->weight.t[i].spec, lent(&t->weight, i)};
-    c->dweights[i] = (sp_tensor){t->dweight.t[i].spec, lent(&t->dweight, i)};
-    if (t->dweight.hidden[i] || scale != 0 || t->w[i].flags & SP_WEIGHT_FACTORS) c->dweights[i].data = NULL;
-  }
-  c->io = (sp_io){.size = sizeof(sp_io),
-                  .training = (uint32_t)t->training,
-                  .step = prepare || t->stepless ? NULL : spt_buf_lent(&t->step_mem),
-                  .ids = prepare || t->stepless ? NULL : spt_buf_lent(&t->ids_mem),
-                  .n_in = (uint32_t)t->n_in,
-                  .n_out = (uint32_t)t->n_out,
-                  .n_weights = t->n_w,
-                  .in = c->in,
-                  .out = c->out,
-                  .dout = grads ? c->dout : NULL,
-                  .din = grads ? c->din : NULL,
-                  .din_acc = grads ? c->acc : NULL,
-                  .weights = c->weights,
-                  .dweights = c->dweights,
-                  .dw_acc = (uint32_t)t->dw_acc,
-                  .part = t->part,
-                  .dw_scale = scale != 0 ? spt_buf_lent(&t->scale_mem) : NULL,
-                  .scratch = spt_buf_lent(&t->scratch),
-                  .saved = spt_buf_lent(&t->saved),
-                  .consts = spt_buf_lent(&t->consts)};
-  lend_rows(t, c, prepare);
   return SP_OK;
 }
 
-/* apply() gets no ports, neither step nor ids nor saved memory. */
-static int call_apply(spt *t, call **out, bool in_place) {
-  call *c = *out = sp_calloc(1, sizeof *c);
-  if (!c) return spt_oops(t, sp_nomem(&t->err, sizeof *c, "a test call"));
+/* Gradients of weights that are made of factors come from apply(), those of all others from backward(). */
+static void lend_weights(const spt *t, call *c, bool apply, bool in_place) {
   for (uint32_t i = 0; i < t->n_w; i++) {
-    bool gives = t->w[i].flags & SP_WEIGHT_FACTORS && !in_place && !t->dweight.hidden[i];
+    bool product = t->w[i].flags & SP_WEIGHT_FACTORS, gives = product == apply && !in_place && !t->dweight.hidden[i];
     c->weights[i] = (sp_tensor){t->weight.t[i].spec, lent(&t->weight, i)};
     c->dweights[i] = (sp_tensor){t->dweight.t[i].spec, gives ? lent(&t->dweight, i) : NULL};
   }
-  c->io = (sp_io){.size = sizeof(sp_io),
-                  .training = 1,
-                  .n_weights = t->n_w,
-                  .weights = c->weights,
-                  .dweights = c->dweights,
-                  .part = t->part,
-                  .dw_scale = spt_buf_lent(&t->scale_mem),
-                  .scratch = spt_buf_lent(&t->scratch)};
-  lend_rows(t, c, true);
+}
+
+/* in_place, of apply(): weights are updated. */
+static int call_new(spt *t, call **out, sp_call_kind kind, bool grads, bool in_place) {
+  bool apply = kind == SP_CALL_APPLY;
+  call *c = *out = sp_calloc(1, sizeof *c);
+  if (!c) return spt_oops(t, sp_nomem(&t->err, sizeof *c, "a test call"));
+  if (!apply && lend_ports(t, c, grads)) return t->msg.status;
+  float scale = 0;
+  if (spt_buf_data(&t->scale_mem)) memcpy(&scale, spt_buf_data(&t->scale_mem), sizeof scale);
+  lend_weights(t, c, apply, apply ? in_place : scale != 0);
+  lend_rows(t, c, apply || kind == SP_CALL_PREPARE);
+  const sp_io_parts parts = {.training = apply || t->training,
+                             .n_in = (uint32_t)t->n_in,
+                             .n_out = (uint32_t)t->n_out,
+                             .lists = c->lists,
+                             .din_acc = grads ? c->acc : NULL,
+                             .n_weights = t->n_w,
+                             .n_factors = t->rows.n,
+                             .weights = c->weights,
+                             .dweights = c->dweights,
+                             .factors = c->factors,
+                             .dw_acc = !apply && t->dw_acc,
+                             .part = t->part,
+                             .dw_scale = apply || scale != 0 ? spt_buf_lent(&t->scale_mem) : NULL,
+                             .step = t->stepless ? NULL : spt_buf_lent(&t->step_mem),
+                             .ids = t->stepless ? NULL : spt_buf_lent(&t->ids_mem),
+                             .scratch = spt_buf_lent(&t->scratch),
+                             .saved = spt_buf_lent(&t->saved),
+                             .consts = spt_buf_lent(&t->consts)};
+  sp_io_fill(&c->io, kind, &parts);
   return SP_OK;
 }
 
@@ -339,7 +323,8 @@ int spt_prepare(spt *t) {
   uint64_t before = t->consts_of = hash_weights(t);
   void *native = t->solo ? sp_solo_native(t->solo) : NULL;
   if ((rc = spt_upload(t))) return rc;
-  if (!(rc = call_new(t, &c, t->training, true))) rc = spt_oops(t, sp_inst_prepare(t->inst, &c->io, native, &t->err));
+  if (!(rc = call_new(t, &c, SP_CALL_PREPARE, t->training, false)))
+    rc = spt_oops(t, sp_inst_prepare(t->inst, &c->io, native, &t->err));
   call_free(c);
   if (rc || (rc = spt_download(t, true))) return rc;
   if (hash_weights(t) == before) return SP_OK;
@@ -435,12 +420,12 @@ static int run_on_device(spt *t, call *c) {
   return rc ? rc : sp_solo_launch(t->solo, &c->solo, t->graph[k], &t->err);
 }
 
-static int replay(spt *t, sp_solo_kind k) {
+static int replay(spt *t, sp_call_kind k) {
   if (!t->graph[k]) return sp_fail(&t->err, SP_E_STATE, "harness: there is nothing to replay");
   return sp_solo_launch(t->solo, &t->kept[k]->solo, t->graph[k], &t->err);
 }
 
-static int run(spt *t, sp_solo_kind kind, bool grads, bool in_place) {
+static int run(spt *t, sp_call_kind kind, bool grads, bool in_place) {
   call *c = NULL;
   int rc;
   memcpy(spt_buf_data(&t->step_mem), &t->step, sizeof t->step);
@@ -449,10 +434,12 @@ static int run(spt *t, sp_solo_kind kind, bool grads, bool in_place) {
     if ((rc = spt_upload(t)) || (rc = spt_oops(t, replay(t, kind)))) return rc;
     return spt_download(t, false);
   }
-  rc = kind == SP_SOLO_APPLY ? call_apply(t, &c, in_place) : call_new(t, &c, grads, false);
+  rc = call_new(t, &c, kind, grads, in_place);
   if (!rc) c->solo = (sp_solo_call){.inst = t->inst, .io = &c->io, .step = t->step.step, .kind = kind};
   if (!rc) rc = spt_upload(t);
-  if (!rc) rc = spt_oops(t, t->solo ? run_on_device(t, c) : sp_solo_call_here(&c->solo, NULL, &t->err));
+  if (!rc)
+    rc = spt_oops(t, t->solo ? run_on_device(t, c)
+                             : sp_inst_call(t->inst, kind, &c->io, t->step.step, NULL, NULL, &t->err));
   if (c != t->kept[kind]) call_free(c);
   return rc ? rc : spt_download(t, false);
 }
@@ -470,7 +457,7 @@ int spt_forward(spt *t, uint64_t step) {
   spt_buf_poison(&t->scratch);
   spt_buf_poison(&t->saved);
   uint64_t before = hash_fixed(t, true);
-  if ((rc = run(t, SP_SOLO_FORWARD, loss, false)) || (rc = check_guards(t))) return rc;
+  if ((rc = run(t, SP_CALL_FORWARD, loss, false)) || (rc = check_guards(t))) return rc;
   if (hash_fixed(t, true) != before)
     return FAIL(t, SP_E_INTERNAL, "stage '%s' changed an input or a trained weight in forward()", t->inst->name);
   t->forwarded = 1;
@@ -480,7 +467,7 @@ int spt_forward(spt *t, uint64_t step) {
 static int run_parts(spt *t) {
   int rc = SP_OK;
   if (t->n_parts > 1 && t->capture) return FAIL(t, SP_E_UNSUPPORTED, "harness: a backward in parts is not captured");
-  for (t->part = 0; t->part < t->n_parts && !rc; t->part++) rc = run(t, SP_SOLO_BACKWARD, true, false);
+  for (t->part = 0; t->part < t->n_parts && !rc; t->part++) rc = run(t, SP_CALL_BACKWARD, true, false);
   t->part = 0;
   return rc;
 }
@@ -512,7 +499,7 @@ int spt_apply(spt *t, float scale, int in_place) {
   uint64_t before = hash_port(SP_FNV64, &t->rows), weights = hash_weights(t);
   for (t->part = 0; t->part < t->n_parts && !rc; t->part++) {
     spt_buf_poison(&t->scratch);
-    if (applies(t, t->part)) rc = run(t, SP_SOLO_APPLY, false, in_place);
+    if (applies(t, t->part)) rc = run(t, SP_CALL_APPLY, false, in_place);
   }
   t->part = 0;
   spt_set_dw_scale(t, 0);

@@ -30,7 +30,7 @@ typedef struct spt_port {
 /* One sp_io and what it points to. */
 typedef struct spt_call {
   sp_io io;
-  sp_list *in, *out, *dout, *din;
+  sp_list *lists; /* as sp_io_parts has them */
   const uint8_t **acc;
   uint8_t flags[SP_MAX_LIST];
   sp_tensor *store;
