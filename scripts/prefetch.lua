@@ -60,7 +60,7 @@ local function training(g, x, data)
     return
   end
   local image = g.normalize { x, scale = true, mean = 0.5, std = 0.25 }.images
-  local enc = g.encoder { image, model = "unet", width = opt.width, depth = 3, convs = 2 }
+  local enc = g.encoder { image, model = "unet", width = opt.width, levels = 3, convs = 2 }
   local head = g.classifier { enc.features, model = "pool", classes = data.classes }
   g:train { g.cross_entropy { head.logits, data.label }, optimizer = g.sgd { lr = 1e-3 } }
 end

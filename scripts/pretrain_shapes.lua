@@ -45,7 +45,7 @@ end
 
 local data, val = source "train", source "val"
 local image = g.to_float { data.image, scale = true }
-local enc = g.encoder { image, name = "encoder", model = "unet", width = opt.width, depth = opt.levels, convs = 2 }
+local enc = g.encoder { image, name = "encoder", model = "unet", width = opt.width, levels = opt.levels, convs = 2 }
 local dec = g.decoder {
   enc.features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = data.classes,
 }
@@ -66,7 +66,7 @@ if result and sp.rank == 0 then
   local part <close> = sp.graph { threads = opt.threads }
   part.encoder {
     part.to_float { part.reader { path = "shapes", size = { opt.size, opt.size }, batch = 1 }.image, scale = true },
-    name = "encoder", model = "unet", width = opt.width, depth = opt.levels, convs = 2, weights = run.dir,
+    name = "encoder", model = "unet", width = opt.width, levels = opt.levels, convs = 2, weights = run.dir,
   }
   part:save(opt.to)
 end

@@ -158,10 +158,10 @@ local function small(g, image, model)
   local x, cpu = augmented(g, image, model.crop)
   local enc = g.encoder {
     g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images, model = "unet", width = opt.width,
-    depth = opt.levels, convs = 2, weights = first_weights(opt, opt.encoder),
+    levels = opt.levels, convs = 2, weights = first_weights(opt, opt.encoder),
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
-  model.encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }
+  model.encoder = { model = "unet", width = opt.width, levels = opt.levels, convs = 2 }
   return g.classifier { features, model = "pool", classes = model.classes }.logits
 end
 

@@ -127,13 +127,13 @@ end
 
 -- Each gives the scores and fills in what settings.json says of the model.
 local function small_unet(g, image, model, classes)
-  model.encoder = { model = "unet", width = opt.width, depth = opt.levels, convs = 2 }
+  model.encoder = { model = "unet", width = opt.width, levels = opt.levels, convs = 2 }
   model.decoder = { model = "unet", width = opt.width, convs = 1, classes = classes }
   model.scale = true
   local weights = opt.encoder
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
   local enc = g.encoder {
-    g.to_float { image, scale = true }, model = "unet", width = opt.width, depth = opt.levels, convs = 2,
+    g.to_float { image, scale = true }, model = "unet", width = opt.width, levels = opt.levels, convs = 2,
     frozen = not opt.train_encoder, weights = first_weights(opt, weights), cache = opt.cache,
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features

@@ -312,10 +312,36 @@ static const sp_param *positional(const sp_param *table, size_t i) {
   return NULL;
 }
 
+/* A parameter that a script gives by the name that it had is said once. */
+static void tell_old(const sp_param *e) {
+  static const sp_param *told[16];
+  size_t i = 0;
+  while (i < SP_ARRAY(told) && told[i] && told[i] != e) i++;
+  if (i == SP_ARRAY(told) || told[i]) return;
+  told[i] = e;
+  sp_log(SP_LOG_WARN, "parameter '%s' is called '%s' now; the old name still works", e->old, e->name);
+}
+
+/* What the table says of a parameter, by its name or an old one. */
+static int find_given(filler *f, const sp_param *e, const sp_value *v, const sp_value **given) {
+  *given = v ? sp_value_get(v, e->name) : NULL;
+  const sp_value *old = v && e->old ? sp_value_get(v, e->old) : NULL;
+  if (!old || old->type == SP_V_NIL) return SP_OK;
+  if (*given && (*given)->type != SP_V_NIL)
+    return sp_fail(f->err, SP_E_INVALID, "parameter '%s' is given twice: '%s' is its old name", e->name, e->old);
+  tell_old(e);
+  *given = old;
+  return SP_OK;
+}
+
+static bool is_called(const sp_param *e, const char *name) {
+  return !strcmp(e->name, name) || (e->old && !strcmp(e->old, name));
+}
+
 static int fill_struct(filler *f, const sp_param *table, char *dst, const sp_value *v, const char *base) {
   for (size_t i = 0; v && i < v->n_fields; i++) {
     const sp_param *e = table;
-    while (e && e->name && strcmp(e->name, v->fields[i].key) != 0) e++;
+    while (e && e->name && !is_called(e, v->fields[i].key)) e++;
     if (!e || !e->name) return unknown_key(f, table, base, v->fields[i].key);
   }
   for (size_t i = 0; v && i < v->n_items; i++) {
@@ -333,7 +359,8 @@ static int fill_struct(filler *f, const sp_param *table, char *dst, const sp_val
   size_t first = 0;
   for (const sp_param *e = table; e && e->name; e++) {
     path at = path_of(base, e->name);
-    const sp_value *given = v ? sp_value_get(v, e->name) : NULL;
+    const sp_value *given;
+    if (find_given(f, e, v, &given)) return f->err->status;
     if (e->flags & SP_PARAM_FIRST) {
       if (v && (!given || given->type == SP_V_NIL) && first < v->n_items) given = &v->items[first];
       first++;
@@ -450,7 +477,8 @@ static int check_element(const sp_param *e, size_t size, const char *base, int d
     BAD("%s': unknown flags 0x%x", at.s, e->flags);
   if ((e->flags & SP_PARAM_LIVE) && (e->type != SP_PARAM_FLOAT || depth)) BAD("%s': only a FLOAT can be LIVE", at.s);
   if ((e->flags & SP_PARAM_FIRST) && !depth) BAD("%s': only a parameter in `fields` can be FIRST", at.s);
-  if (e->reserved[0] || e->reserved[1]) BAD("%s': the reserved words are not 0", at.s);
+  if (e->old && (!name_ok(e->old) || depth)) BAD("%s': `old` is no name, or of a parameter in `fields`", at.s);
+  if (e->reserved[0]) BAD("%s': the reserved words are not 0", at.s);
   if (check_bounds(e, at.s, err)) return err->status;
   if (e->max_n && e->min_n > e->max_n) BAD("%s': min_n %u is above max_n %u", at.s, e->min_n, e->max_n);
   if (e->max_n > 1u << 20) BAD("%s': max_n %u is above %u", at.s, e->max_n, 1u << 20);
@@ -476,7 +504,7 @@ static int check_table(const sp_param *table, size_t size, const char *base, int
     int rc = check_element(e, size, base, depth, err);
     if (rc) return rc;
     for (const sp_param *o = table; o < e; o++) {
-      if (strcmp(o->name, e->name) == 0)
+      if (is_called(o, e->name) || (e->old && is_called(o, e->old)))
         return sp_fail(err, SP_E_INVALID, "parameter '%s' is there twice", path_of(base, e->name).s);
       if (o->offset < e->offset + type_size(e->type) && e->offset < o->offset + type_size(o->type))
         return sp_fail(err, SP_E_INVALID, "parameters '%s' and '%s' overlap in the struct", path_of(base, o->name).s,

@@ -342,7 +342,7 @@ static int graph_schedule(lua_State *L) {
   sp_lua_set_int(L, "waits", s.n_waits);
   sp_lua_set_int(L, "derived", s.n_derived);
   sp_lua_set_int(L, "operations", s.n_ops);
-  sp_lua_set_int(L, "depth", s.depth);
+  sp_lua_set_int(L, "delay", s.depth);
   return 1;
 }
 

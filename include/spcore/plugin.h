@@ -113,7 +113,8 @@ typedef struct sp_param {
   const struct sp_param *fields; /* LIST: the element's table */
   size_t fields_size;            /* LIST: the element's bytes */
   uint32_t min_n, max_n;         /* INTS, FLOATS, LIST: how many; max_n 0: no limit but 1024 */
-  uint64_t reserved[2];
+  const char *old;               /* a name that it had: still taken, with a notice; NULL: none */
+  uint64_t reserved[1];
 } sp_param;
 
 /* ---- ports -------------------------------------------------------------------------------------------------------

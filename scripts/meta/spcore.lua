@@ -309,7 +309,7 @@ function run:finish(text) end
 ---@field waits integer
 ---@field derived integer waits before those implied by others were left out
 ---@field operations integer of a tick, as they are executed
----@field depth integer the longest delay in ticks, the host's among them
+---@field delay integer the longest in ticks, the host's among them
 
 ---@class spcore.graph
 ---@field depth integer

@@ -391,9 +391,16 @@ function graph:memory()
   return self._raw:memory()
 end
 
+-- An old name of a field.
+local schedule_names = { __index = function(t, key)
+  if key ~= "depth" then return nil end
+  core.log("warn", "g:schedule(): 'depth' is called 'delay' now; the old name still works")
+  return t.delay
+end }
+
 function graph:schedule()
   apply(self)
-  return self._raw:schedule()
+  return setmetatable(self._raw:schedule(), schedule_names)
 end
 
 -- What --explain prints: lanes, the operations of a tick as they are executed, buffers; the same of each evaluation.

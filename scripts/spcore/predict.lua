@@ -35,7 +35,10 @@ end
 function predict.run(opt)
   local settings, why = json.read(opt.weights .. "/settings.json")
   if not settings then args.usage("%s", why) end
-  return type(settings.model) == "table" and settings.model or {}, file_of(opt)
+  local model = type(settings.model) == "table" and settings.model or {}
+  local encoder = type(model.encoder) == "table" and model.encoder or {}
+  encoder.levels, encoder.depth = encoder.levels or encoder.depth, nil -- as runs before 0.16 of the ABI called it
+  return model, file_of(opt)
 end
 
 -- Does settings.json describe a model that segments, or one that classifies?

@@ -33,14 +33,14 @@ function settings.of(g, opt, more)
   for i, node in ipairs(g:nodes()) do
     stages[i] = { name = node.name, stage = node.stage, frozen = node.frozen }
   end
-  local lanes, depth = g:lanes(), 0
-  for _, lane in ipairs(lanes) do depth = math.max(depth, lane.delay) end
+  local lanes, delay = g:lanes(), 0 -- the longest
+  for _, lane in ipairs(lanes) do delay = math.max(delay, lane.delay) end
   local t = {
     spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
     device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed,
     run_ahead = o.run_ahead, shards = o.shards, ranks = ranks.n,
     parts = o.parts, prefetch = o.prefetch, init = o.init, checksums = o.checksums,
-    strategy = g:schedule().strategy, depth = depth, lanes = lanes, memory = g:memory(), stages = stages,
+    strategy = g:schedule().strategy, delay = delay, lanes = lanes, memory = g:memory(), stages = stages,
     options = options_of(opt), data = data_of(g),
   }
   for k, v in pairs(more) do
@@ -63,8 +63,8 @@ end
 
 function settings.print(s, dir)
   progress.print("spcore %s  %s", s.spcore, s.script)
-  progress.wrapped("device %s, %s, capture %s  strategy %s (%d lane%s, depth %d)  threads %d  seed %d", s.device,
-    s.precision, s.capture, s.strategy, #s.lanes, #s.lanes == 1 and "" or "s", s.depth, s.threads, s.seed)
+  progress.wrapped("device %s, %s, capture %s  strategy %s (%d lane%s, delay %d)  threads %d  seed %d", s.device,
+    s.precision, s.capture, s.strategy, #s.lanes, #s.lanes == 1 and "" or "s", s.delay, s.threads, s.seed)
   local kept = s.memory.cache > 0 and (", cache %s"):format(size(s.memory.cache)) or ""
   if s.memory.host > 0 then kept = kept .. (", cache %s of the host"):format(size(s.memory.host)) end
   progress.wrapped("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s%s",

@@ -16,7 +16,7 @@ local function make(trace)
   own.trace, own.trace_steps = trace, trace and 1000000
   local g = sp.graph(own)
   local data = g.reader { path = "shapes", batch = 8, size = opt.size, samples = 512 }
-  local enc = g.encoder { g.to_float { data.image, scale = true }, model = "unet", width = opt.width, depth = 3, frozen = true }
+  local enc = g.encoder { g.to_float { data.image, scale = true }, model = "unet", width = opt.width, levels = 3, frozen = true }
   local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", classes = data.classes }
   g:train { g.cross_entropy { dec.logits, data.mask }, optimizer = g.adamw { lr = 1e-3 } }
   return g

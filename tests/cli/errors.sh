@@ -82,7 +82,7 @@ E
 lua shape 1 "decoder" "skips" <<'E'
 local d = g.reader { path = "shapes", size = 16, batch = 2 }
 local f = g.to_float { d.image }
-local e = g.encoder { f, model = "unet", width = 4, depth = 2 }
+local e = g.encoder { f, model = "unet", width = 4, levels = 2 }
 local c = g.decoder { e.features, skips = f.image, model = "unet", classes = 3 }
 E
 lua race 1 "encoder" "decoder" <<E
@@ -178,7 +178,7 @@ local sp = require "spcore"
 local opt = sp.args {}
 local g <close> = sp.graph(opt)
 local d = g.reader { path = "shapes", size = 16, batch = 2 }
-local e = g.encoder { g.to_float { d.image }, model = "unet", width = 4, depth = 2 }
+local e = g.encoder { g.to_float { d.image }, model = "unet", width = 4, levels = 2 }
 local run <close> = sp.run { graph = g, opt = opt, steps = 2 }
 for step, m in g:steps(2) do run:step(step, m) end
 os.execute("rm -r gone") -- as bad as a full disk
@@ -282,7 +282,7 @@ local sp = require "spcore"
 local opt = sp.args { width = { 4, "channels" }, load = { "", "weights" }, save = { "", "weights" } }
 local g <close> = sp.graph(opt)
 local d = g.reader { path = "shapes", size = 16, batch = 2 }
-local e = g.encoder { g.to_float { d.image }, model = "unet", width = opt.width, depth = 2, weights = opt.load }
+local e = g.encoder { g.to_float { d.image }, model = "unet", width = opt.width, levels = 2, weights = opt.load }
 if opt.save ~= "" then g:save(opt.save) end
 E
 "$spcore" run small.lua --quiet --save w.safetensors || { echo "not ok - weights are not saved"; failed=1; }

@@ -88,7 +88,8 @@ AT(sp_param, fields, 104);
 AT(sp_param, fields_size, 112);
 AT(sp_param, min_n, 120);
 AT(sp_param, max_n, 124);
-AT(sp_param, reserved, 128);
+AT(sp_param, old, 128);
+AT(sp_param, reserved, 136);
 
 SIZE(sp_port, 48);
 AT(sp_port, name, 0);
@@ -398,7 +399,7 @@ AT(sp_cuda, set_tuned, 80);
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 15); /* 0.15 */
+  ck_assert_uint_eq(SP_ABI, 16); /* 0.16 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

@@ -267,6 +267,7 @@ static const struct {
     {{.name = "x", .type = SP_PARAM_CHOICE, .choices = kinds, .idef = 2}, "expected an index of `choices`, got 2"},
     {{.name = "x", .type = SP_PARAM_INTS, .def_str = "1,a"}, "is no list of numbers"},
     {{.name = "x", .type = SP_PARAM_LIST}, "`fields` is empty"},
+    {{.name = "x", .old = "X", .type = SP_PARAM_INT}, "`old` is no name"},
     {{.name = "x", .type = SP_PARAM_INT, .reserved = {1}}, "the reserved words are not 0"},
 };
 
@@ -310,10 +311,29 @@ START_TEST(whole_numbers_are_exact) {
 }
 END_TEST
 
+START_TEST(an_old_name_is_taken) {
+  const sp_param t[] = {{.name = "levels", .old = "depth", .type = SP_PARAM_INT, .imax = 20}, {0}};
+  sp_params p;
+  sp_value v = {.type = SP_V_TABLE};
+  *sp_value_put(&v, "depth") = (sp_value){.type = SP_V_INT, .i = 3};
+  ck_assert_msg(!sp_params_fill(&p, t, sizeof(int64_t), &v, &err), "%s", err.msg);
+  ck_assert_int_eq(*(int64_t *)p.data, 3);
+  sp_params_free(&p);
+  *sp_value_put(&v, "levels") = (sp_value){.type = SP_V_INT, .i = 3};
+  ck_assert_int_eq(sp_params_fill(&p, t, sizeof(int64_t), &v, &err), SP_E_INVALID);
+  ck_assert_str_eq(err.msg, "parameter 'levels' is given twice: 'depth' is its old name");
+  sp_value_free(&v);
+}
+END_TEST
+
 START_TEST(twins_and_overlaps_are_refused) {
   const sp_param twins[] = {{.name = "x", .type = SP_PARAM_INT}, {.name = "x", .type = SP_PARAM_INT, .offset = 8}, {0}};
   ck_assert_int_lt(sp_params_check_table(twins, 16, &err), 0);
   ck_assert_str_eq(err.msg, "parameter 'x' is there twice");
+  const sp_param old[] = {
+      {.name = "x", .type = SP_PARAM_INT}, {.name = "y", .old = "x", .type = SP_PARAM_INT, .offset = 8}, {0}};
+  ck_assert_int_lt(sp_params_check_table(old, 16, &err), 0);
+  ck_assert_str_eq(err.msg, "parameter 'y' is there twice");
   const sp_param over[] = {{.name = "x", .type = SP_PARAM_INT}, {.name = "y", .type = SP_PARAM_BOOL, .offset = 4}, {0}};
   ck_assert_int_lt(sp_params_check_table(over, 16, &err), 0);
   ck_assert_str_eq(err.msg, "parameters 'x' and 'y' overlap in the struct");
@@ -332,6 +352,7 @@ int main(void) {
   tcase_add_test(tc, the_table_itself_is_right);
   tcase_add_test(tc, whole_numbers_are_exact);
   tcase_add_loop_test(tc, wrong_tables_are_refused, 0, (int)SP_ARRAY(wrong_tables));
+  tcase_add_test(tc, an_old_name_is_taken);
   tcase_add_test(tc, twins_and_overlaps_are_refused);
   suite_add_tcase(s, tc);
   return suite_run(s);

@@ -19,7 +19,7 @@ local opt = sp.args({ at = { 7, "step that breaks the device" } }, { doc = "Brea
 local g <close> = sp.graph(opt)
 local data = g.reader { path = "shapes", batch = 4, size = { 32, 32 }, samples = 64 }
 local slow = g.sleep { g.to_float { data.image }, ms = 0.05, fail_at_step = opt.at, name = "saboteur" }
-local enc = g.encoder { slow.y, model = "unet", width = 4, depth = 2 }
+local enc = g.encoder { slow.y, model = "unet", width = 4, levels = 2 }
 local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", width = 4, classes = data.classes }
 g:train { g.cross_entropy { dec.logits, data.mask }, optimizer = g.sgd { lr = 1e-3 } }
 local run <close> = sp.run { graph = g, opt = opt, steps = 20 }

@@ -222,8 +222,8 @@ local function trunk(b, ref)
 end
 
 local function pixels(b, at, ref)
-  local depth = tostring(1 + b.rng.below(2))
-  local params = { model = '"unet"', width = "2", depth = depth, convs = "1", frozen = frozen(b) }
+  local levels = tostring(1 + b.rng.below(2))
+  local params = { model = '"unet"', width = "2", levels = levels, convs = "1", frozen = frozen(b) }
   local enc = add(b, "encoder", { { ref } }, params, { grad = true, trains = true })
   params = { model = '"unet"', width = "2", convs = "1", classes = "4" }
   local dec = add(b, "decoder", { { enc.name .. ".features" }, { enc.name .. ".maps", port = "skips" } }, params,

@@ -47,7 +47,7 @@ static const struct net {
     {"residual", "layers",
      "{ layers = { { \"conv\", 80, kernel = 1 }, { \"residual\", 88 }, { \"conv\", 88, kernel = 1 } } }", 112, 2, LAST,
      0, 6},
-    {"concat", "decoder", "{ model = \"unet\", classes = 3, width = 64, depth = 1, convs = 1 }", 128, 1, 0, 64, 2},
+    {"concat", "decoder", "{ model = \"unet\", classes = 3, width = 64, levels = 1, convs = 1 }", 128, 1, 0, 64, 2},
     /* x is an output as well */
     {"maps", "encoder",
      "{ layers = { { \"conv\", 96, kernel = 1 }, { \"relu\" }, { \"conv\", 128, kernel = 2, stride = 2 }, { \"relu\" },"
@@ -58,8 +58,8 @@ static const struct net {
      " { \"conv\", 96, kernel = 1 } } }",
      96, 2, NO_DOUT, 0, 6},
     {"encoder", "encoder", "{ width = 16 }", 3, 16, 0, 0, 4},
-    {"decoder", "decoder", "{ classes = 5, width = 16, depth = 3 }", 128, 1, 0, 0, 4},
-    {"classifier", "classifier", "{ classes = 40, width = 24, depth = 2 }", 3, 4, 0, 0, 4},
+    {"decoder", "decoder", "{ classes = 5, width = 16, levels = 3 }", 128, 1, 0, 0, 4},
+    {"classifier", "classifier", "{ classes = 40, width = 24, levels = 2 }", 3, 4, 0, 0, 4},
 };
 
 const int factor_n_nets = (int)SP_ARRAY(nets);

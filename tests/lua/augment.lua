@@ -23,7 +23,7 @@ local function run(s)
   x = g.resize { x.images, masks = x.masks, size = 16, on_cpu = cpu }
   local mask = x.masks
   x = g.normalize { x.images, scale = true, mean = { 0.4, 0.5, 0.6 }, std = 0.25, on_cpu = cpu }
-  local enc = g.encoder { x.images, model = "unet", width = 4, depth = 2 }
+  local enc = g.encoder { x.images, model = "unet", width = 4, levels = 2 }
   local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", classes = data.classes + 1 }
   local head = g.classifier { enc.features, model = "pool", classes = data.classes }
   g.accuracy { head.logits, data.label }

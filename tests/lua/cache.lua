@@ -24,7 +24,7 @@ local function losses(how)
   end
   local data, val = source "train", source "val"
   local x = g.normalize { data.image, scale = true, mean = 0.5, std = 0.25 }.images
-  local enc = g.encoder { x, model = "unet", width = 4, depth = 2, convs = 1, frozen = true, cache = how.cache }
+  local enc = g.encoder { x, model = "unet", width = 4, levels = 2, convs = 1, frozen = true, cache = how.cache }
   local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", width = 4, convs = 1, classes = data.classes }
   g:train { g.cross_entropy { dec.logits, data.mask }, optimizer = g.adamw { lr = 1e-2 } }
   if how.save then g:save(how.save) end
@@ -135,7 +135,7 @@ local function source(split)
 end
 local data, val = source "train", source "val"
 local x = g.sleep { g.to_float { data.image, scale = true }, ms = opt.ms }.y
-local enc = g.encoder { x, model = "unet", width = 4, depth = 2, frozen = true, cache = opt.cache }
+local enc = g.encoder { x, model = "unet", width = 4, levels = 2, frozen = true, cache = opt.cache }
 local head = g.classifier { enc.features, model = "pool", classes = data.classes }
 g:train { g.cross_entropy { head.logits, data.label }, optimizer = g.adamw { lr = 1e-2 } }
 g:evaluate { data = val, every = 6 }

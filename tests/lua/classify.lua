@@ -22,7 +22,7 @@ local function learn(body, steps, strategy)
 end
 
 local function behind_encoder(g, data, frozen)
-  local enc = g.encoder { data.image, depth = 3, width = 4, frozen = frozen }
+  local enc = g.encoder { data.image, levels = 3, width = 4, frozen = frozen }
   local flat = g.layers { enc.features, layers = { { "flatten" } } }
   return g.classifier { flat.features, model = "pool", classes = data.classes }
 end
@@ -30,7 +30,7 @@ end
 local models = {
   plain = function(g, data) return g.classifier { data.image, classes = data.classes, width = 4 } end,
   residual = function(g, data)
-    return g.classifier { data.image, classes = data.classes, model = "residual", width = 4, depth = 1, blocks = 1 }
+    return g.classifier { data.image, classes = data.classes, model = "residual", width = 4, levels = 1, blocks = 1 }
   end,
   layers = function(g, data)
     return g.classifier { data.image, classes = 4, layers = {

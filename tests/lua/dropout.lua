@@ -18,7 +18,7 @@ local function make(s)
     }
   end
   local data, val = source "train", source "val"
-  local enc = g.encoder { g.to_float { data.image, scale = true }, model = "unet", width = 4, depth = 1, convs = 1 }
+  local enc = g.encoder { g.to_float { data.image, scale = true }, model = "unet", width = 4, levels = 1, convs = 1 }
   local features = s.p and g.dropout { enc.features, p = s.p, maps = s.maps } or enc.features
   local head = g.classifier { features, model = "pool", classes = data.classes }
   local loss = g.cross_entropy { head.logits, data.label }

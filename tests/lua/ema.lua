@@ -19,7 +19,7 @@ local function make(s)
   end
   local data, val = source "train", source "val"
   local image = g.to_float { data.image, scale = true, on_cpu = s.device and s.device:match "^cuda" and true }
-  local enc = g.encoder { image, model = "unet", width = 4, depth = 1, convs = 1, frozen = true }
+  local enc = g.encoder { image, model = "unet", width = 4, levels = 1, convs = 1, frozen = true }
   local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", width = 4, convs = 1, classes = data.classes }
   local params = { lr = 0.05, ema = s.ema }
   if s.optimizer == "sgd" then params.momentum = s.momentum end

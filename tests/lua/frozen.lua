@@ -44,7 +44,7 @@ end
 do -- one step: where the encoder arrives does not depend on whether the decoder goes too
   local function plain(frozen)
     return function(g, image, classes)
-      local enc = g.encoder { image, model = "plain", width = 8, depth = 2 }
+      local enc = g.encoder { image, model = "plain", width = 8, levels = 2 }
       return g.decoder { enc.features, model = "plain", width = 8, classes = classes, frozen = frozen }.logits
     end
   end
@@ -61,7 +61,7 @@ end
 
 do -- weights that are loaded before anything is known to be trained lie as they will for the training
   local function plain(g, image, classes)
-    local enc = g.encoder { image, model = "plain", width = 8, depth = 2, weights = path }
+    local enc = g.encoder { image, model = "plain", width = 8, levels = 2, weights = path }
     return g.decoder { enc.features, model = "plain", width = 8, classes = classes, weights = path, frozen = true }.logits
   end
   local before, after = train(plain, 1)
@@ -74,7 +74,7 @@ end
 do -- batch norm: a frozen one counts no statistics, also where a gradient goes through it
   local function unet(encoder, decoder)
     return function(g, image, classes)
-      local enc = g.encoder { image, model = "unet", width = 8, depth = 1, convs = 1, frozen = encoder }
+      local enc = g.encoder { image, model = "unet", width = 8, levels = 1, convs = 1, frozen = encoder }
       return g.decoder {
         enc.features, skips = enc.maps, model = "unet", width = 8, convs = 1, classes = classes, frozen = decoder,
       }.logits
@@ -127,3 +127,20 @@ do -- the precision of one stage
   t.raises("stage 'half'.*precision: device 'cpu' computes in fp32 only", g.layers, { data.x, layers = layers, name = "half", precision = "bf16" })
   t.raises("precision 'fp16': choose one of fp32, tf32, bf16", g.layers, { data.x, layers = layers, precision = "fp16" })
 end
+
+-- ---- the name that the number of halvings had ----
+t.write(dir.path .. "/old.lua", [[
+local sp = require "spcore"
+local g <close> = sp.graph { device = "cpu" }
+local data = g.reader { path = "shapes", size = 16, batch = 2, samples = 4 }
+local image = g.to_float { data.image, scale = true }
+for i = 1, 2 do
+  local old, new = g.encoder { image, depth = 2, width = 4 }, g.encoder { image, levels = 2, width = 4 }
+  print(old.features.shape[3], new.features.shape[3])
+end
+print(pcall(g.encoder, { image, depth = 2, levels = 2 }))
+]])
+local code, out, err = t.spcore(dir.path, "run old.lua")
+t.eq(code, 0, err)
+t.match(out, "^4\t4\n4\t4\nfalse\t.*parameter 'levels' is given twice: 'depth' is its old name")
+t.one_line(err, "^spcore: parameter 'depth' is called 'levels' now; the old name still works")

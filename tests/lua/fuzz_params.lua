@@ -12,7 +12,7 @@ local function pick(list) return list[1 + below(#list)] end
 
 local names = { "accuracy", "add", "argmax", "bce", "classifier", "concat", "confusion", "cross_entropy", "decoder",
   "dice", "encoder", "focal", "layers", "mse", "reader", "sgd", "adamw", "sleep", "to_float" }
-local keys = { "path", "size", "batch", "classes", "samples", "split", "workers", "layers", "model", "width", "depth",
+local keys = { "path", "size", "batch", "classes", "samples", "split", "workers", "layers", "model", "width", "levels",
   "frozen", "weights", "init", "lr", "momentum", "betas", "ignore_index", "class_weights", "label_smoothing", "gamma",
   "alpha", "scale", "mean", "std", "axis", "smooth", "eps", "pos_weight", "name", "files", "val_fraction", "max_bad",
   "skips", "x", "k", "blocks", "nope", "", "\0", "a b", "ms" }

@@ -12,7 +12,7 @@ local function learn(frozen, steps)
   local g <close> = sp.graph { seed = 3, threads = 2 }
   local data = g.reader { path = "shapes", size = { 32, 32 }, batch = 8, samples = 8 }
   local image = g.to_float { data.image, scale = true }
-  local enc = g.encoder { image, model = "unet", width = 8, depth = 2, convs = 1, frozen = frozen }
+  local enc = g.encoder { image, model = "unet", width = 8, levels = 2, convs = 1, frozen = frozen }
   local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", width = 8, convs = 1, classes = data.classes }
   local loss = g.cross_entropy { dec.logits, data.mask }
   g.confusion { dec.logits, data.mask }

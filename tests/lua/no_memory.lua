@@ -21,7 +21,7 @@ local opt = sp.args { mib = { 0, "how much more" } }
 local g <close> = sp.graph(opt)
 local d = g.reader { path = "shapes", size = 32, batch = 2 }
 local x = g.to_float { d.image, scale = true }
-local e = g.encoder { x, model = "unet", width = 4, depth = 2 }
+local e = g.encoder { x, model = "unet", width = 4, levels = 2 }
 local c = g.decoder { e.features, skips = e.maps, model = "unet", classes = 6 }
 g:train { g.cross_entropy { c.logits, d.mask }, optimizer = g.sgd {} }
 g:memory()

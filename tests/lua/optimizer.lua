@@ -16,7 +16,7 @@ local function make(s)
   local data = g.reader { path = "shapes", size = { 16, 16 }, batch = 4, samples = 24 }
   local image = g.to_float { data.image, scale = true, on_cpu = on_cpu }
   local spoilt = g.toy_spoil { image, first = s.first or 0, last = s.last or -1, on_cpu = on_cpu }
-  local enc = g.encoder { spoilt, model = "unet", width = 4, depth = 1, convs = 1 }
+  local enc = g.encoder { spoilt, model = "unet", width = 4, levels = 1, convs = 1 }
   local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", width = 4, convs = 1, classes = data.classes }
   local loss = g.cross_entropy { dec.logits, data.mask, nonfinite = "ignore" }
   local optimizer = g[s.optimizer or "adamw"](s.params or {})

@@ -18,7 +18,7 @@ local nets = {
     return g.decoder { enc.features, model = "plain", width = 4, classes = classes }.logits
   end,
   unet = function(g, image, classes) -- a skip's gradient goes on to the encoder from the middle of the decoder
-    local enc = g.encoder { image, model = "unet", width = 4, depth = 2, convs = 1 }
+    local enc = g.encoder { image, model = "unet", width = 4, levels = 2, convs = 1 }
     return g.decoder { enc.features, skips = enc.maps, model = "unet", width = 4, convs = 1, classes = classes }.logits
   end,
   scores = function(g, image, classes) return g.classifier { image, model = "plain", width = 4, classes = classes }.logits end,

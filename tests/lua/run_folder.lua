@@ -38,7 +38,7 @@ end
 -- numbered folders, settings, metrics, the last line
 local code, out = run "--device cpu"
 t.eq(code, 0)
-t.match(out, "device cpu, fp32, capture off  strategy serialized %(1 lane, depth 0%)  threads %d+  seed 1\n")
+t.match(out, "device cpu, fp32, capture off  strategy serialized %(1 lane, delay 0%)  threads %d+  seed 1\n")
 t.match(out, "memory %d")
 t.match(out, "step 7/7  loss ")
 t.match(out, "\nruns/toy%-1: done\n$")
@@ -47,7 +47,7 @@ t.eq(code, 0)
 t.eq(out, "runs/toy-2: done\n")
 local s = sp.json.read(dir.path .. "/runs/toy-2/settings.json")
 t.eq(s.strategy, "pipelined")
-t.eq(s.depth, 2)
+t.eq(s.delay, 2)
 t.eq(s.seed, 5)
 t.eq(s.device, "cpu")
 t.eq(s.precision, "fp32")

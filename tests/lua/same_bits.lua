@@ -20,7 +20,7 @@ local function run(s)
   end
   local data, val = source "train", source "val"
   local image = g.to_float { data.image, scale = true }
-  local enc = g.encoder { image, model = "unet", width = 4, depth = 2, frozen = s.frozen }
+  local enc = g.encoder { image, model = "unet", width = 4, levels = 2, frozen = s.frozen }
   local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", classes = data.classes }
   local loss = g.cross_entropy { dec.logits, data.mask, ignore_index = 255 }
   g.confusion { dec.logits, data.mask, ignore_index = 255 }

@@ -37,10 +37,10 @@ local function make(s)
   local image = g.to_float { data.image, scale = true }
   local logits
   if s.wide then
-    local enc = g.encoder { image, width = 16, depth = 4, frozen = s.wide == "head" }
-    logits = g.decoder { enc.features, width = 16, depth = 4, classes = data.classes }.logits
+    local enc = g.encoder { image, width = 16, levels = 4, frozen = s.wide == "head" }
+    logits = g.decoder { enc.features, width = 16, levels = 4, classes = data.classes }.logits
   elseif s.norm then
-    local enc = g.encoder { image, model = "unet", width = 4, depth = 1, convs = 1, frozen = true }
+    local enc = g.encoder { image, model = "unet", width = 4, levels = 1, convs = 1, frozen = true }
     logits = g.decoder { enc.features, skips = enc.maps, model = "unet", width = 4, convs = 1, classes = data.classes }.logits
   else
     logits = g.layers { image, layers = { { "conv", 6, kernel = 3, pad = 1 }, { "relu" }, { "conv", data.classes, kernel = 1 } } }.features

@@ -15,7 +15,7 @@ do -- the bytes
   local g <close> = sp.graph { threads = 2 }
   local data = g.reader { path = "shapes", size = { 64, 64 }, batch = 1 }
   local image = g.to_float { data.image, scale = true }
-  g.encoder { image, model = "unet", width = 8, depth = 3, convs = 2, frozen = true, weights = shipped }
+  g.encoder { image, model = "unet", width = 8, levels = 3, convs = 2, frozen = true, weights = shipped }
   for _ in g:steps(1) do end
   g:save(dir.path .. "/again.safetensors")
   local file, again, n = t.tensors(shipped), t.tensors(dir.path .. "/again.safetensors"), 0

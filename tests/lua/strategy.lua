@@ -25,6 +25,7 @@ do
   t.eq(names(g:trained()), "b loss sgd")
   t.eq(names(g:stages()), "a b loss sgd")
   t.eq(g:schedule().strategy, "serialized")
+t.eq(g:schedule().depth, g:schedule().delay) -- its old name
   t.eq(#g:lanes(), 1)
 end
 do

@@ -122,10 +122,10 @@ class Features(nn.Module):
 
 for order, name in ((ROW_MAJOR, "nchw"), (CHANNELS_LAST, "nhwc")):
     compare(f"plain 64 {name}", {"classes": 10}, plain(3, 10, 6), rand(8, 3, 64, 64), order)
-    compare(f"plain 8 x 12 {name}", {"classes": 7, "width": 5, "depth": 2}, plain(1, 7, 2, 5, 6), rand(5, 1, 8, 12),
+    compare(f"plain 8 x 12 {name}", {"classes": 7, "width": 5, "levels": 2}, plain(1, 7, 2, 5, 6), rand(5, 1, 8, 12),
             order)
     # of numbers around 1, which batch norm makes, none is so near to 0 that rounding decides its sign
-    compare(f"residual {name}", {"classes": 5, "model": "residual", "width": 8, "depth": 2, "blocks": 1},
+    compare(f"residual {name}", {"classes": 5, "model": "residual", "width": 8, "levels": 2, "blocks": 1},
             *clear(Residual(3, 5, 8, 2, 1), 6, 3, 13, 10), order)
     compare(f"residual of defaults {name}", {"classes": 10, "model": "residual"},
             *clear(Residual(3, 10, 16, 3, 2), 4, 3, 32, 32), order)
@@ -150,7 +150,7 @@ with torch.no_grad():
     r.near("saved weights in PyTorch", other(torch.from_numpy(x)).numpy(), st.forward()["logits"], FWD)
 
 # ---- behind an encoder ----
-enc = Stage("encoder", {"depth": 2, "width": 4}, inputs=[rand(3, 3, 16, 16)])
+enc = Stage("encoder", {"levels": 2, "width": 4}, inputs=[rand(3, 3, 16, 16)])
 head = Stage("classifier", {"classes": 5, "model": "pool"}, inputs=[enc.forward()["features"]], order=CHANNELS_LAST)
 mod = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU(), nn.Conv2d(4, 8, 2, 2), nn.ReLU(), nn.Conv2d(8, 16, 2, 2))
 mod.load_state_dict({k: torch.from_numpy(v) for k, v in enc.weights().items()})

@@ -191,7 +191,7 @@ class UNet(nn.Module):
 for pool in (True, False):
     name = f"unet {'max_pool' if pool else 'conv'}"
     mod, x = UNet(8, 2, 2, 5, pool), rand(3, 3, 16, 24)
-    params = {"model": "unet", "width": 8, "depth": 2, "down": "max_pool" if pool else "conv"}
+    params = {"model": "unet", "width": 8, "levels": 2, "down": "max_pool" if pool else "conv"}
     enc = Stage("encoder", params, inputs=[x])
     enc.set_weights(state(mod.e))
     out = enc.forward()

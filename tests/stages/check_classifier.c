@@ -69,7 +69,7 @@ START_TEST(plain_model) {
   ck_assert_int_eq(weights(t), 20);
   spt_free(t);
   /* a map that is not one pixel is flattened whole */
-  t = planned("classifier", "{ classes = 7, width = 4, depth = 2 }", 2, SP_ROW_MAJOR, 4, 3, 1, 8, 12);
+  t = planned("classifier", "{ classes = 7, width = 4, levels = 2 }", 2, SP_ROW_MAJOR, 4, 3, 1, 8, 12);
   logits_are(t, 3, 7);
   has(t, "0.weight", 4, 4, 1, 1, 1);
   has(t, "4.weight", 4, 16, 8, 2, 2);
@@ -94,7 +94,7 @@ START_TEST(residual_model) {
   ck_assert_int_eq(spt_weight_index(t, "layer5.0.conv1.weight"), -1);
   has(t, "fc.weight", 2, 5, 64, 0, 0);
   spt_free(t);
-  t = planned("classifier", "{ classes = 3, model = \"residual\", width = 4, depth = 1, blocks = 3 }", 1, SP_ROW_MAJOR,
+  t = planned("classifier", "{ classes = 3, model = \"residual\", width = 4, levels = 1, blocks = 3 }", 1, SP_ROW_MAJOR,
               4, 2, 3, 8, 8);
   has(t, "layer1.2.conv2.weight", 4, 4, 4, 3, 3);
   has(t, "layer2.2.conv2.weight", 4, 8, 8, 3, 3);
@@ -187,10 +187,10 @@ static const struct twin_list {
      "{ layers = { { \"conv\", 4, kernel = 1 }, { \"relu\" }, { \"conv\", 8, kernel = 2, stride = 2 }, { \"relu\" },"
      " { \"conv\", 16, kernel = 2, stride = 2 }, { \"relu\" }, { \"conv\", 32, kernel = 2, stride = 2 },"
      " { \"flatten\" }, { \"linear\", 5 } } }"},
-    {"{ classes = 5, width = 4, depth = 1 }",
+    {"{ classes = 5, width = 4, levels = 1 }",
      "{ layers = { { \"conv\", 4, kernel = 1 }, { \"relu\" }, { \"conv\", 8, kernel = 2, stride = 2 },"
      " { \"flatten\" }, { \"linear\", 5 } } }"},
-    {"{ classes = 5, model = \"residual\", width = 4, depth = 1, blocks = 2 }",
+    {"{ classes = 5, model = \"residual\", width = 4, levels = 1, blocks = 2 }",
      "{ layers = { { \"conv\", 4, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" }, { \"residual\", 4 },"
      " { \"residual\", 4 }, { \"residual\", 8, stride = 2 }, { \"residual\", 8 }, { \"avg_pool\", kernel = 4 },"
      " { \"flatten\" }, { \"linear\", 5 } } }"},
@@ -232,7 +232,7 @@ START_TEST(gradients) {
   } cases[] = {
       {"{ classes = 4, model = \"pool\" }", 5, 6, SP_ROW_MAJOR},
       {"{ classes = 4, model = \"pool\" }", 1, 1, SP_CHANNELS_LAST},
-      {"{ classes = 4, width = 4, depth = 1 }", 4, 6, SP_ROW_MAJOR},
+      {"{ classes = 4, width = 4, levels = 1 }", 4, 6, SP_ROW_MAJOR},
       {"{ classes = 3, layers = { { \"conv\", 4, pad = 1, bias = false }, { \"batch_norm\" }, { \"flatten\" },"
        " { \"linear\", 3 } } }",
        4, 4, SP_CHANNELS_LAST},
@@ -267,10 +267,10 @@ static const struct bad {
     {"{ classes = 4, model = \"resnet\" }", "'model'", 4, 3, 8, 8},
     {"{ classes = 4 }", "an image of 24 x 24 cannot be halved 4 times; choose a size that is a multiple of 16", 4, 3,
      24, 24},
-    {"{ classes = 4, depth = 2 }", "an image of 8 x 6 cannot be halved 2 times", 4, 3, 8, 6},
+    {"{ classes = 4, levels = 2 }", "an image of 8 x 6 cannot be halved 2 times", 4, 3, 8, 6},
     {"{ classes = 4, model = \"residual\" }",
-     "an image of 9 x 7 is too small to be halved 3 times; choose a larger one, or a smaller `depth`", 4, 3, 9, 7},
-    {"{ classes = 4, model = \"residual\", depth = 20 }", "an image of 64 x 64 is too small to be halved 20 times", 4,
+     "an image of 9 x 7 is too small to be halved 3 times; choose a larger one, or a smaller `levels`", 4, 3, 9, 7},
+    {"{ classes = 4, model = \"residual\", levels = 20 }", "an image of 64 x 64 is too small to be halved 20 times", 4,
      3, 64, 64},
     {"{ classes = 4 }",
      "model \"plain\" needs an N x C x H x W image, got N x 12; for features choose model = \"pool\"", 2, 12, 0, 0},
@@ -286,7 +286,7 @@ static const struct bad {
     {"{ classes = 4, layers = { { \"linear\", 4 } } }", "layer 1 (linear): needs an N x C input", 4, 3, 8, 8},
     {"{ classes = 4, width = 4096 }", "layer 11 (conv): 65536 x 131072 channels of 2 x 2 make too many weights", 4, 3,
      256, 256},
-    {"{ classes = 65536, width = 64, depth = 1 }", "features make too many weights", 4, 3, 128, 128},
+    {"{ classes = 65536, width = 64, levels = 1 }", "features make too many weights", 4, 3, 128, 128},
     {"{ classes = 4 }", "expected N x C x H x W or N x C, got 3 dimensions", 3, 3, 8, 1},
 };
 

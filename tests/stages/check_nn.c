@@ -135,8 +135,8 @@ static const struct {
   int parts; /* at most */
 } cuts[] = {{"layers", mixed, 3, 16, 9},
             {"layers", strides, 3, 16, 5},
-            {"encoder", "{ model = \"unet\", width = 8, depth = 2 }", 3, 16, 12},
-            {"decoder", "{ classes = 5, width = 8, depth = 2 }", 32, 8, 3},
+            {"encoder", "{ model = \"unet\", width = 8, levels = 2 }", 3, 16, 12},
+            {"decoder", "{ classes = 5, width = 8, levels = 2 }", 32, 8, 3},
             {"classifier", "{ classes = 5, model = \"plain\", width = 4 }", 3, 16, 6}};
 
 static spt *cut(int i, int max_parts, uint64_t bytes) {

@@ -23,8 +23,8 @@ static const struct net {
      " { \"conv_transpose\", 6 }, { \"avg_pool\" }, { \"flatten\" }, { \"linear\", 5 } } }",
      3, 16, 1},
     {"layers", "{ layers = { { \"conv\", 8, kernel = 3, pad = 1 }, { \"conv\", 8, kernel = 5, pad = 2 } } }", 3, 16, 0},
-    {"encoder", "{ model = \"unet\", width = 8, depth = 2 }", 3, 16, 0},
-    {"decoder", "{ classes = 5, width = 8, depth = 2 }", 32, 8, 1},
+    {"encoder", "{ model = \"unet\", width = 8, levels = 2 }", 3, 16, 0},
+    {"decoder", "{ classes = 5, width = 8, levels = 2 }", 32, 8, 1},
     {"classifier", "{ classes = 5 }", 16, 8, 1},
 };
 

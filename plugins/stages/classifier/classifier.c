@@ -28,7 +28,7 @@ const sp_param classifier_param_table[] = {
             "over the map, linear; pool: mean over the map, linear, for features"},
     NN_LAYERS(P(layers), "the layers in order, instead of a model; the last gives the classes"),
     NN_WIDTH(P(width), "plain, residual: channels at full resolution, doubled with each halving"),
-    NN_DEPTH(P(depth), "how often the map is halved; 0: down to one pixel (plain) or 3 times (residual)"),
+    NN_LEVELS(P(levels), "how often the map is halved; 0: down to one pixel (plain) or 3 times (residual)"),
     {.name = "blocks",
      .type = SP_PARAM_INT,
      .offset = P(blocks),
@@ -53,7 +53,7 @@ static int pooled(sp_ctx *ctx, nn_net *net, int v) {
 
 static int plain(sp_ctx *ctx, const classifier_params *p, nn_net *net, int v) {
   char name[16], place[32];
-  int d = nn_halvings(ctx, net, v, p->depth);
+  int d = nn_halvings(ctx, net, v, p->levels);
   if (d < 0) return d;
   v = nn_add_plain(ctx, net, v, p->width, d);
   snprintf(name, sizeof name, "%d", 2 * d + 2);
@@ -67,11 +67,11 @@ static int residual(sp_ctx *ctx, const classifier_params *p, nn_net *net, int v)
   nn_layer norm = {.type = NN_BATCH_NORM, .eps = 1e-5, .momentum = 0.1}, relu = {.type = NN_RELU};
   nn_layer block = {.type = NN_RESIDUAL, .eps = norm.eps, .momentum = norm.momentum};
   int64_t h = net->values[v].h, w = net->values[v].w;
-  int d = p->depth ? (int)p->depth : 3;
+  int d = p->levels ? (int)p->levels : 3;
   if ((h < w ? h : w) >> d == 0)
     return ctx->host->fail(ctx, SP_E_SHAPE,
                            "an image of %lld x %lld is too small to be halved %d times; choose a larger one, or a "
-                           "smaller `depth`",
+                           "smaller `levels`",
                            (long long)h, (long long)w, d);
   v = nn_add_layer(ctx, net, v, &stem, "conv1", "conv1");
   if (v >= 0) v = nn_add_layer(ctx, net, v, &norm, "bn1", "bn1");

@@ -10,7 +10,7 @@
 typedef struct classifier_params {
   int64_t classes;
   int32_t model;
-  int64_t width, depth, blocks;
+  int64_t width, levels, blocks;
   sp_structs layers;
 } classifier_params;
 

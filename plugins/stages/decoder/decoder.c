@@ -35,7 +35,7 @@ const sp_param decoder_param_table[] = {
             "with batch norm at every size; auto: unet where skips are wired"},
     NN_LAYERS(P(layers), "the layers in order, instead of a model; the last gives the classes"),
     NN_WIDTH(P(width), "channels at full resolution"),
-    NN_DEPTH(P(depth), "unet: how often the map is doubled; 0: as many times as there are skips"),
+    NN_LEVELS(P(levels), "unet: how often the map is doubled; 0: as many times as there are skips"),
     NN_CONVS(P(convs), "unet: 3x3 convolutions per size"),
     {.name = NULL}};
 
@@ -72,13 +72,13 @@ static int plain(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v) {
 static int unet(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v, const nn_bind *skips, int n_skips) {
   nn_layer up = {.type = NN_CONVT, .bias = 1, .kernel = ONE(n2), .stride = ONE(n2), .pad = ONE(n0), .out_pad = ONE(n0)};
   nn_layer head = {.type = NN_CONV, .bias = 1, .out = p->classes, .kernel = ONE(n1), .stride = ONE(n1), .pad = ONE(n0)};
-  int depth = p->depth ? (int)p->depth : n_skips;
+  int levels = p->levels ? (int)p->levels : n_skips;
   char name[32], place[48];
-  if (!depth) return ctx->host->fail(ctx, SP_E_INVALID, "model \"unet\" needs skips (skips = encoder.maps) or `depth`");
-  if (n_skips && n_skips != depth)
-    return ctx->host->fail(ctx, SP_E_SHAPE, "%d skips are wired, but depth = %d; leave `depth` out or wire as many",
-                           n_skips, depth);
-  for (int i = depth - 1; i >= 0 && v >= 0; i--) {
+  if (!levels) return ctx->host->fail(ctx, SP_E_INVALID, "model \"unet\" needs skips (skips = encoder.maps) or `levels`");
+  if (n_skips && n_skips != levels)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "%d skips are wired, but levels = %d; leave `levels` out or wire as many",
+                           n_skips, levels);
+  for (int i = levels - 1; i >= 0 && v >= 0; i--) {
     up.out = p->width << i;
     snprintf(name, sizeof name, "up.%d", i);
     v = nn_add_layer(ctx, net, v, &up, name, name);

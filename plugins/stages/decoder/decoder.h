@@ -8,7 +8,7 @@
 #define DECODER_DOC "a network of transposed convolutions from features to class scores per pixel"
 
 typedef struct decoder_params {
-  int64_t classes, width, depth, convs;
+  int64_t classes, width, levels, convs;
   int32_t model;
   sp_structs layers;
 } decoder_params;

@@ -34,7 +34,7 @@ const sp_param encoder_param_table[] = {
             "with batch norm"},
     NN_LAYERS(P(layers), "the layers in order, instead of a model"),
     NN_WIDTH(P(width), "channels at full resolution, doubled with each halving"),
-    NN_DEPTH(P(depth), "how often the map is halved; 0: down to one pixel (plain) or 3 times (unet)"),
+    NN_LEVELS(P(levels), "how often the map is halved; 0: down to one pixel (plain) or 3 times (unet)"),
     NN_CONVS(P(convs), "unet: 3x3 convolutions per level"),
     {.name = "down",
      .type = SP_PARAM_CHOICE,
@@ -47,7 +47,7 @@ static int unet(sp_ctx *ctx, nn_net *net, const encoder_params *p, int v) {
   static const int64_t two = 2;
   nn_layer pool = {.type = NN_MAX_POOL, .kernel = {&two, 1, 0}, .stride = {&two, 1, 0}};
   nn_layer conv = {.type = NN_CONV, .bias = 1, .kernel = {&two, 1, 0}, .stride = {&two, 1, 0}};
-  int d = nn_halvings(ctx, net, v, p->depth ? p->depth : 3);
+  int d = nn_halvings(ctx, net, v, p->levels ? p->levels : 3);
   if (d < 0) return d;
   for (int i = 0; i <= d && v >= 0; i++) {
     char name[32];
@@ -65,7 +65,7 @@ static int network(sp_ctx *ctx, const encoder_params *p, nn_net *net, int v, nn_
   int d;
   if (p->layers.n) return nn_add_layers(ctx, net, &(nn_sources){&v, 1, NULL}, &p->layers, taps);
   if (p->model == UNET) return unet(ctx, net, p, v);
-  d = nn_halvings(ctx, net, v, p->depth);
+  d = nn_halvings(ctx, net, v, p->levels);
   return d < 0 ? d : nn_add_plain(ctx, net, v, p->width, d);
 }
 

@@ -9,7 +9,7 @@
 
 typedef struct encoder_params {
   int32_t model;
-  int64_t width, depth, convs;
+  int64_t width, levels, convs;
   int32_t down;
   sp_structs layers;
 } encoder_params;

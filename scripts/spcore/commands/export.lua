@@ -199,7 +199,7 @@ end
 
 local function module_of(model, run)
   local e, d = model.encoder, model.decoder
-  local depth = e.depth or 3
+  local depth = e.levels or 3
   local values = {
     version = core.env().version, run = run:gsub("%c", "?"), size = model.size, width = e.width, depth = depth, convs = e.convs,
     multiple = 1 << depth, features = e.width << depth, crop = model.crop and filled(crop, { crop = model.crop }) or "",

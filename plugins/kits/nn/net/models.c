@@ -17,16 +17,16 @@ int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const
   return in;
 }
 
-int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t depth) {
+int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t levels) {
   const nn_value *v = &net->values[in];
   int64_t side = v->h < v->w ? v->h : v->w;
-  int d = (int)depth;
+  int d = (int)levels;
   if (!d)
     while (side >> (d + 1)) d++;
   if (v->h % ((int64_t)1 << d) || v->w % ((int64_t)1 << d))
     return ctx->host->fail(ctx, SP_E_SHAPE,
                            "an image of %lld x %lld cannot be halved %d times; choose a size that "
-                           "is a multiple of %lld, or another depth",
+                           "is a multiple of %lld, or other `levels`",
                            (long long)v->h, (long long)v->w, d, (long long)1 << d);
   return d;
 }

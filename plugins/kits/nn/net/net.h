@@ -98,9 +98,9 @@ typedef struct nn_sources {
 int nn_add_layers(sp_ctx *ctx, nn_net *net, const nn_sources *in, const sp_structs *layers, nn_taps *taps);
 /* `count` times 3x3 convolution without bias, batch norm, ReLU; named PREFIX.0, PREFIX.1 ... */
 int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix);
-/* How often the map is to be halved: `depth`, or down to one pixel where that is 0. A map whose sides are no multiple of
+/* How often the map is to be halved: `levels`, or down to one pixel where that is 0. A map whose sides are no multiple of
  * two to that power is refused. */
-int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t depth);
+int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t levels);
 
 /* The plain model: convolution 1x1 to `width` channels, then `halvings` ones of kernel 2 and stride 2, each with twice the
  * channels, ReLU between; named "0", "2", "4" ... */

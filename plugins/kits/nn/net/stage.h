@@ -20,8 +20,8 @@ enum { NN_MAX_BINDS = SP_MAX_LIST + 1 }; /* one tensor and a list */
   }
 #define NN_WIDTH(at, words) \
   { .name = "width", .type = SP_PARAM_INT, .offset = at, .idef = 16, .imin = 1, .imax = 4096, .doc = words }
-#define NN_DEPTH(at, words) \
-  { .name = "depth", .type = SP_PARAM_INT, .offset = at, .idef = 0, .imin = 0, .imax = 20, .doc = words }
+#define NN_LEVELS(at, words) \
+  { .name = "levels", .old = "depth", .type = SP_PARAM_INT, .offset = at, .imin = 0, .imax = 20, .doc = words }
 #define NN_CONVS(at, words) \
   { .name = "convs", .type = SP_PARAM_INT, .offset = at, .idef = 2, .imin = 1, .imax = 16, .doc = words }
 
