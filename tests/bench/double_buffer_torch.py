@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What scripts/double_buffer.lua measures, by PyTorch: copies to the device, work that sleeps and copies back, on the
+"""What scripts/examples/double_buffer.lua measures, by PyTorch: copies to the device, work that sleeps and copies back, on the
 stream of a batch's buffer, pinned, one batch at a time in each direction.
 
   python3 tests/bench/double_buffer_torch.py --mib 64 --batches 50 --buffers 3 --ms 0.1

@@ -39,15 +39,15 @@ try 2 "there is no command 'train_seg.lua', did you mean: spcore run train_seg.l
 try 2 "there is no command 'train_seg', did you mean: spcore run train_seg (" train_seg
 try 2 "there is no command 'trian_seg.lua', did you mean: spcore run train_seg.lua (" trian_seg.lua
 try 2 "there is no command 'my.lua', did you mean: spcore run my.lua (" my.lua
-try 0 'branches.lua, by_hand_cls.lua' run --help
-try 0 'branches.lua, by_hand_cls.lua' help run
+try 0 'examples/branches.lua,' run --help
+try 0 'make_shapes.lua, predict_cls.lua' help run
 try 2 'a script is wanted, such as train_seg.lua' run
 try 2 "/scripts; did you mean: spcore run train_seg.lua" run scripts/train_sge
 try 2 "script 'nosuch.lua' not found, looked here and in " run nosuch.lua
 printf '\033Lua' > "$tmp/compiled.lua"
 try 1 "compiled.lua is compiled, as luac does it, or no script" run "$tmp/compiled.lua"
 try 2 "script './train_seg.lua' not found, neither with nor without .lua; did you mean: spcore run train_seg.lua" run ./train_seg.lua
-try 2 "; shipped are branches.lua, " run nosuch.lua
+try 2 "; shipped are make_shapes.lua, " run nosuch.lua
 try 2 "there is no command 'insepct', did you mean 'inspect'?" insepct
 try 2 "there is no command 'xyzzy' (see" xyzzy
 for cmd in run bench data inspect devices check diff strategies schedule report export timeline completion; do

@@ -102,7 +102,7 @@ sed -n 's/^| \([a-z_0-9]*\/[a-z_0-9]*\.[ch][^|]*\) |.*/\1/p' "$src/HACKING.md" |
 diff "$dir/map" "$dir/files" || fail "HACKING.md: '<' is in its map of core/ only, '>' in core/ only"
 
 # Every script that is shipped stands in the README or a guide.
-for script in "$src"/scripts/*.lua; do
+for script in "$src"/scripts/*.lua "$src"/scripts/examples/*.lua; do
   grep -qF "${script##*/}" "$src/README.md" "$src"/docs/*.md || fail "${script##*/} is described nowhere"
 done
 

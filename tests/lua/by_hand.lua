@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The loops of scripts/by_hand_seg.lua and by_hand_cls.lua: which races --check-races finds in them, and that the
+-- The loops of scripts/examples/by_hand_seg.lua and by_hand_cls.lua: which races --check-races finds in them, and that the
 -- corrected ones compute what the serialized ones do.
 -- needs: onednn
 local t = dofile((os.getenv "top_srcdir") .. "/tests/lua/check.lua")

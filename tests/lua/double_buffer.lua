@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- scripts/double_buffer.lua: its table, on streams that wait for nothing they need not, and that nothing in it races.
+-- scripts/examples/double_buffer.lua: its table, on streams that wait for nothing they need not, and that nothing in it races.
 -- once: a script, over streams that hand.lua has
 local t = dofile((os.getenv "top_srcdir") .. "/tests/lua/check.lua")
 

@@ -202,7 +202,7 @@ t.one_line(err, "judged.lua:8: %-%-best%-by f1: validations have no such metric;
 -- scripts that are not there or do not parse
 code, out, err = t.spcore(dir.path, "run nothing")
 t.eq(code, 2)
-t.one_line(err, "script 'nothing' not found, looked here and in /.*scripts; shipped are branches.lua, .*train_seg.lua")
+t.one_line(err, "script 'nothing' not found, looked here and in /.*scripts; shipped are make_shapes.lua, .*train_seg.lua, examples/branches.lua")
 t.write(dir.path .. "/syntax.lua", "local x = = 3")
 code, out, err = t.spcore(dir.path, "run syntax")
 t.eq(code, 1)

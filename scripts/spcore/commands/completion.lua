@@ -54,10 +54,14 @@ local function named(list)
   return out
 end
 
+local script_dirs = { sp.script_dir, sp.script_dir .. "/examples" } -- in which a name is looked for
+
 local function scripts()
   local list = {}
-  for _, name in ipairs(sys.list(sp.script_dir) or {}) do
-    if name:find "%.lua$" then list[#list + 1] = name end
+  for _, dir in ipairs(script_dirs) do
+    for _, name in ipairs(sys.list(dir) or {}) do
+      if name:find "%.lua$" then list[#list + 1] = name end
+    end
   end
   table.sort(list)
   list[#list + 1] = ":files lua"
@@ -126,7 +130,12 @@ end
 
 -- A script that takes options says so; another is not run for its help.
 local function takes_options(script)
-  for _, path in ipairs { script, script .. ".lua", sp.script_dir .. "/" .. script, sp.script_dir .. "/" .. script .. ".lua" } do
+  local paths = { script, script .. ".lua" }
+  for _, dir in ipairs(script_dirs) do
+    paths[#paths + 1] = dir .. "/" .. script
+    paths[#paths + 1] = dir .. "/" .. script .. ".lua"
+  end
+  for _, path in ipairs(paths) do
     local file = sys.kind(path) == "file" and io.open(path)
     if file then
       local text = file:read "a"
