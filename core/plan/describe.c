@@ -21,7 +21,8 @@ static void put_op(const sp_program *p, const sp_ops *ops, const sp_op *op, sp_s
     put_back(op->back, out);
   } else if (op->kind == SP_OP_RECORD)
     sp_sb_putf(out, " (%d events)", op->task < 0 ? ops->tick_ring : ops->ring[op->task]);
-  else if (op->kind == SP_OP_MARK) sp_sb_put(out, op->back ? ", end" : ", begin");
+  else if (op->kind == SP_OP_MARK)
+    sp_sb_putf(out, ", %s%s", op->back ? "end" : "begin", op->from == SP_MARK_COMM ? " (collectives)" : "");
   else if (op->kind == SP_OP_LAUNCH) sp_sb_putf(out, ": the next %d, or a graph of them", op->n);
   sp_sb_put(out, "\n");
 }

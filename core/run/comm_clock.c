@@ -18,26 +18,26 @@ struct sp_comm_clock {
   bool paused;
 };
 
-/* What a lane launches is of that lane alone. */
+/* A mark around collectives, or a graph that has some: what a lane launches is of that lane alone. */
 static bool has_comm(const sp_op *op) {
   for (int i = 1; op->kind == SP_OP_LAUNCH && i <= op->n; i++)
     if (op[i].kind == SP_OP_COMM) return true;
-  return op->kind == SP_OP_COMM;
+  return op->kind == SP_OP_MARK;
 }
 
 static size_t count(const sp_machine *m) {
   size_t n = 0, micro = (size_t)m->p->micro;
   for (size_t i = 0; i < m->ops.n; i++) {
-    if (m->ops.op[i].kind != SP_OP_COMM) continue;
-    size_t every = (size_t)m->p->tasks[m->ops.op[i].task].every;
+    const sp_op *op = &m->ops.op[i];
+    if (op->kind != SP_OP_MARK || op->from != SP_MARK_COMM || op->back) continue;
+    size_t every = (size_t)m->p->tasks[op->task].every;
     n += (micro + every - 1) / every;
   }
   return n;
 }
 
 int sp_comm_clock_new(sp_comm_clock **out, const sp_machine *m, sp_err *err) {
-  bool wanted = sp_machine_shares(m) && !m->p->stand_in && !sp_place_is_host(&m->g->main) && m->launch == SIZE_MAX;
-  size_t n = wanted ? 2 * count(m) : 0;
+  size_t n = 2 * count(m);
   int st = SP_OK;
   if (!n) return SP_OK;
   sp_comm_clock *c = *out = sp_graph_zalloc(m->g, 1, sizeof *c, "times", err);

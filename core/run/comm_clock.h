@@ -11,13 +11,13 @@
 
 typedef enum sp_clock_word { SP_CLOCK_NOTHING, SP_CLOCK_LOOKS, SP_CLOCK_TELLS } sp_clock_word;
 
-/* *clock is NULL where nothing is to be told: one rank, or the host sees how long it waits; not a training. */
+/* *clock is NULL where no MARK of the list is for it: one rank, or the host sees how long it waits; not a training. */
 int sp_comm_clock_new(sp_comm_clock **clock, const sp_machine *m, sp_err *err);
 void sp_comm_clock_free(sp_comm_clock *clock, const sp_machine *m);
 
 /* What ranks do from here on is waited for in the next step, which is not looked at. NULL: does nothing. */
 void sp_comm_clock_pause(sp_comm_clock *clock);
-/* Before (`behind` 0) and behind an operation that is submitted for a pass. NULL: does nothing. */
+/* A MARK of the list, or before (`behind` 0) and behind a graph that is launched for a pass. NULL: does nothing. */
 int sp_comm_clock_mark(sp_comm_clock *clock, const sp_loop *l, const sp_op *op, uint64_t pass, int behind, sp_err *err);
 /* At the end of each step, which may be one that is looked at, or the one where *seconds of such are told, once. */
 sp_clock_word sp_comm_clock_read(sp_comm_clock *clock, const sp_machine *m, uint64_t step, double *seconds);

@@ -262,23 +262,35 @@ static int new_list(const sp_machine *m, const sp_ops *like, sp_ops *out, sp_err
   return SP_OK;
 }
 
-static int put_marked(const sp_op *op, sp_ops *out, sp_err *err) {
-  sp_op mark = {.kind = SP_OP_MARK, .lane = op->lane, .task = op->task};
-  int st = sp_ops_put(out, mark, err);
-  mark.back = 1;
-  if (!st) st = sp_ops_put(out, *op, err);
-  return st ? st : sp_ops_put(out, mark, err);
+/* Which of a list's operations are timed, and for whom. */
+typedef struct timed {
+  bool traced, clocked;
+} timed;
+
+static int put_mark(const sp_op *op, int reader, int behind, sp_ops *out, sp_err *err) {
+  return sp_ops_put(
+      out, (sp_op){.kind = SP_OP_MARK, .lane = op->lane, .task = op->task, .from = reader, .back = behind}, err);
 }
 
-/* Around the calls and copies that are in no graph: within one a mark is no time. */
-static int pass_marks(const sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *err) {
+static int put_timed(const sp_machine *m, const sp_op *op, timed who, sp_ops *out, sp_err *err) {
+  bool trace = who.traced && sp_op_works(op->kind) && op->kind != SP_OP_HASH && sp_timeline_watches(m, task_of(m, op));
+  bool clock = who.clocked && op->kind == SP_OP_COMM;
+  int status = trace ? put_mark(op, SP_MARK_TRACE, 0, out, err) : SP_OK;
+  if (!status && clock) status = put_mark(op, SP_MARK_COMM, 0, out, err);
+  if (!status) status = sp_ops_put(out, *op, err);
+  if (!status && clock) status = put_mark(op, SP_MARK_COMM, 1, out, err);
+  return status || !trace ? status : put_mark(op, SP_MARK_TRACE, 1, out, err);
+}
+
+/* Around calls, copies and collectives, in bodies too: those of a graph are done one by one at the ends of a loop and in short
+ * batches. Graphs that are launched are timed by who launches them. */
+static int pass_marks(const sp_machine *m, const sp_ops *in, timed who, sp_ops *out, sp_err *err) {
   int body = 0, st = new_list(m, in, out, err);
   out->tick_ring = in->tick_ring;
   for (size_t i = 0; i < in->n && !st; i++) {
     const sp_op *op = &in->op[i];
-    bool timed = !body && sp_op_works(op->kind) && op->kind != SP_OP_HASH && sp_timeline_watches(m, task_of(m, op));
     if (op->kind == SP_OP_LAUNCH) st = sp_ops_launch(out, op->lane, op->task, err);
-    else st = timed ? put_marked(op, out, err) : sp_ops_put(out, *op, err);
+    else st = put_timed(m, op, who, out, err);
     body = op->kind == SP_OP_LAUNCH ? op->n : body - (body > 0);
     if (!body) sp_ops_close(out);
   }
@@ -310,15 +322,21 @@ static int pass_capture(sp_machine *m, const sp_ops *in, sp_ops *out, sp_err *er
   return pass_lane(m, in, out, err);
 }
 
-static void find_launch(sp_machine *m) {
-  m->launch = SIZE_MAX;
-  for (size_t i = 0; i < m->ops.n; i++)
-    if (m->ops.op[i].kind == SP_OP_LAUNCH && m->ops.op[i].task < 0) m->launch = i;
+/* Of a tick, or SIZE_MAX. */
+static size_t find_launch(const sp_ops *ops) {
+  for (size_t i = 0; i < ops->n; i++)
+    if (ops->op[i].kind == SP_OP_LAUNCH && ops->op[i].task < 0) return i;
+  return SIZE_MAX;
 }
 
+/* A step that is one graph has no place for the clock's events. */
 static int add_marks(sp_machine *m, sp_err *err) {
   sp_ops in = m->ops;
-  int st = pass_marks(m, &in, &m->ops, err);
+  timed who = {.traced = m->g->opts.trace,
+               .clocked = sp_machine_shares(m) && !m->p->stand_in && !sp_place_is_host(&m->g->main) &&
+                          find_launch(&in) == SIZE_MAX};
+  if (!who.traced && !who.clocked) return SP_OK;
+  int st = pass_marks(m, &in, who, &m->ops, err);
   sp_ops_free(&in);
   return st;
 }
@@ -335,8 +353,8 @@ int sp_list_make(sp_machine *m, sp_err *err) {
     if (!st) st = pass_implied(m, &m->ops, err);
     sp_ops_free(&around);
   } else m->ops = around;
-  if (!st && m->g->opts.trace) st = add_marks(m, err);
+  if (!st) st = add_marks(m, err);
   if (!st) st = prove(m, &m->ops, err);
-  if (!st) find_launch(m);
+  m->launch = find_launch(&m->ops);
   return st;
 }

@@ -67,8 +67,6 @@ int sp_timeline_begin(sp_loop *l, uint64_t n, sp_err *err);
 void sp_timeline_host(const sp_loop *l, sp_slice_kind kind, int task, uint64_t step, double begin, double end);
 int sp_timeline_mark_launch(sp_loop *l, const sp_op *op, uint64_t step, int behind, sp_err *err);
 int sp_timeline_mark(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err);
-/* Around an operation of a graph that is not launched in this step. */
-int sp_timeline_mark_single(sp_loop *l, const sp_op *op, uint64_t step, int behind, sp_err *err);
 int sp_timeline_collect(sp_loop *l, uint64_t step, sp_err *err);
 /* What the device tells of launches; behind the last step that is kept the device is told that no more is wanted.
  * Waits for all streams. */

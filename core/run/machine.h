@@ -57,7 +57,7 @@ typedef struct sp_post {
   void **at;      /* moves: which event each of them stands for now: itself, or a tick's */
   void *cut;      /* its record within a launched tick */
   sp_mark *marks; /* [ring][2] around it; NULL: nothing times it so */
-  uint64_t *ran;  /* moves: [ring] 1 + the step that marks are of; NULL: MARKs in the list set them, in every step */
+  uint64_t *ran;  /* moves: [ring] 1 + the step that marks are of; NULL where they are */
   size_t n_hashes, cap_hashes;
   sp_hash *hashes; /* names; what is hashed, in this order: see checksum.c */
 } sp_post;

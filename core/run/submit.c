@@ -339,8 +339,9 @@ static int work(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err
   }
 }
 
-/* The same where it is recorded. */
+/* The same where it is recorded; marks are left out. */
 static int record_work(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err *err) {
+  if (!sp_op_works(op->kind)) return SP_OK;
   sp_timeline_record(l->m, op->task);
   int st = work(l, op, step, stream, err);
   sp_timeline_record(l->m, -1);
@@ -534,13 +535,9 @@ bool sp_submit_ready(const sp_loop *l, int task, uint64_t step) {
   return ready;
 }
 
-static int work_single(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_err *err) {
-  sp_comm_clock *clock = l->m->clock;
-  int st = sp_timeline_mark_single(l, op, step, 0, err);
-  if (!st) st = sp_comm_clock_mark(clock, l, op, step, 0, err);
-  if (!st) st = work(l, op, step, stream, err);
-  if (!st) st = sp_comm_clock_mark(clock, l, op, step, 1, err);
-  return st ? st : sp_timeline_mark_single(l, op, step, 1, err);
+static int mark(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
+  return op->from == SP_MARK_COMM ? sp_comm_clock_mark(l->m->clock, l, op, step, op->back, err)
+                                  : sp_timeline_mark(l, op, step, err);
 }
 
 /* ---- any --------------------------------------------------------------------------------------------------------- */
@@ -555,8 +552,8 @@ int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *e
     case SP_OP_RECORD: return op->task < 0 ? record_launch(l, op, err) : record(l, op, step, s->own, err);
     case SP_OP_LAUNCH: return op->task < 0 ? launch_tick(l, pos, op, err) : launch_lane(l, pos, op, step, err);
     case SP_OP_FILL: return fill(l, op, step, err);
-    case SP_OP_MARK: return empty ? SP_OK : sp_timeline_mark(l, op, step, err);
+    case SP_OP_MARK: return empty ? SP_OK : mark(l, op, step, err);
     case SP_OP_FINISH: return finish(l, op, step, s->own, err);
-    default: return empty ? SP_OK : work_single(l, op, step, s->own, err);
+    default: return empty ? SP_OK : work(l, op, step, s->own, err);
   }
 }

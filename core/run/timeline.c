@@ -251,23 +251,18 @@ static void free_marks(sp_machine *m, sp_mark *marks) {
 }
 
 static bool has_mark(const sp_machine *m, int task) {
-  for (size_t i = 0; i < m->ops.n; i++)
-    if (m->ops.op[i].kind == SP_OP_MARK && m->ops.op[i].task == task) return true;
+  for (size_t i = 0; i < m->ops.n; i++) {
+    const sp_op *op = &m->ops.op[i];
+    if (op->kind == SP_OP_MARK && op->from == SP_MARK_TRACE && op->task == task) return true;
+  }
   return false;
-}
-
-/* Calls of a graph are made one by one too, at the ends of a loop and in short batches. */
-static bool marks_itself(const sp_machine *m, const sp_task *t) {
-  return sp_timeline_watches(m, t) && !sp_graph_times_calls(m->g);
 }
 
 int sp_timeline_make(sp_machine *m, const sp_task *t, sp_err *err) {
   sp_post *post = &m->posts[t->index];
-  bool listed = has_mark(m, t->index);
-  if (!listed && !marks_itself(m, t)) return SP_OK;
-  if (!listed && !(post->ran = sp_graph_zalloc(m->g, (size_t)m->p->ring, sizeof *post->ran, "a timeline", err)))
-    return err->status;
-  return make_marks(m, t->name, &post->marks, err);
+  if (!has_mark(m, t->index)) return SP_OK;
+  post->ran = sp_graph_zalloc(m->g, (size_t)m->p->ring, sizeof *post->ran, "a timeline", err);
+  return post->ran ? make_marks(m, t->name, &post->marks, err) : err->status;
 }
 
 void sp_timeline_free(sp_machine *m, const sp_task *t) {
@@ -341,16 +336,10 @@ static int set_mark(sp_loop *l, sp_mark *mark, int lane, const char *name, sp_er
 }
 
 int sp_timeline_mark(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {
-  sp_mark *marks = marks_of(l->m, l->m->posts[op->task].marks, step);
-  if (!sp_trace_wants(&l->m->watch, step)) return SP_OK;
-  return set_mark(l, &marks[op->back], op->lane, l->m->p->tasks[op->task].name, err);
-}
-
-int sp_timeline_mark_single(sp_loop *l, const sp_op *op, uint64_t step, int behind, sp_err *err) {
   const sp_post *post = &l->m->posts[op->task];
-  if (!post->ran || op->kind == SP_OP_HASH || !sp_trace_wants(&l->m->watch, step)) return SP_OK;
+  if (!sp_trace_wants(&l->m->watch, step)) return SP_OK;
   post->ran[step % (uint64_t)l->m->p->ring] = step + 1;
-  return set_mark(l, &marks_of(l->m, post->marks, step)[behind], op->lane, l->m->p->tasks[op->task].name, err);
+  return set_mark(l, &marks_of(l->m, post->marks, step)[op->back], op->lane, l->m->p->tasks[op->task].name, err);
 }
 
 /* A tick has calls of older steps too. */
@@ -415,12 +404,9 @@ static int read_all(reading *r, sp_err *err) {
   const sp_machine *m = r->l->m;
   int st = SP_OK;
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) {
-    const sp_task *t = &m->p->tasks[i];
     const sp_post *post = &m->posts[i];
-    const sp_mark *marks = marks_of(m, post->marks, r->step);
-    bool runs = r->step % (uint64_t)t->every == (uint64_t)t->phase;
-    if (marks && runs && (!post->ran || post->ran[r->step % (uint64_t)m->p->ring] == r->step + 1))
-      st = read_marks(r, SP_SLICE_TASK, (int)i, marks, err);
+    if (post->marks && post->ran[r->step % (uint64_t)m->p->ring] == r->step + 1)
+      st = read_marks(r, SP_SLICE_TASK, (int)i, marks_of(m, post->marks, r->step), err);
   }
   for (int i = 0; i < m->ops.n_launch && !st; i++) st = read_launch(r, &m->launched[i], err);
   return st;

@@ -27,17 +27,21 @@ typedef enum sp_op_kind {
   SP_OP_WAIT,    /* the lane's stream waits for the event of `from`, as sp_sched_wait */
   SP_OP_SYNC,    /* the host does */
   SP_OP_RECORD,  /* the task's event, on its lane's stream; task -1: see LAUNCH */
-  SP_OP_MARK,    /* a timing event; `back` 0: before the task, 1: behind it */
-  SP_OP_HASH,    /* checksums of what the task has written */
-  SP_OP_FINISH,  /* the host waits for all of the lane's stream */
+  SP_OP_MARK, /* the time, for `from`; `back` 0: before an operation, 1: behind it. It is not part of a graph: in a body
+                    it is done where that is done one by one */
+  SP_OP_HASH, /* checksums of what the task has written */
+  SP_OP_FINISH, /* the host waits for all of the lane's stream */
   SP_OP_LAUNCH,
   SP_OP_KINDS
 } sp_op_kind;
 
+/* Who reads the times of a MARK. */
+enum { SP_MARK_TRACE, SP_MARK_COMM, SP_MARK_READERS };
+
 typedef struct sp_op {
   int kind, lane; /* the lane whose stream, or the host's */
   int task;       /* -1: done in every tick */
-  int from, back; /* WAIT, SYNC: as sp_sched_wait; LAUNCH: `from` is its number */
+  int from, back; /* WAIT, SYNC: as sp_sched_wait; LAUNCH: `from` is its number; MARK: who reads it */
   int n;          /* LAUNCH: operations of the body, counted by sp_ops_put and sp_ops_remove */
 } sp_op;
 

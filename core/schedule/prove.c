@@ -112,6 +112,7 @@ static const char *fault_of(const play *p, const sp_op *op) {
   if (waits(op) && (op->kind == SP_OP_SYNC) != is_host(p, op)) return "is on the wrong side";
   if (tick && is_host(p, op)) return "is on the host's lane";
   if (op->kind == SP_OP_MARK && op->back != 0 && op->back != 1) return "is neither before its task nor behind it";
+  if (op->kind == SP_OP_MARK && !index_ok(op->from, SP_MARK_READERS)) return "is read by nobody";
   if (op->kind < SP_OP_WAIT && op->kind != p->in->tasks[op->task].op) return "is not what its task does";
   return NULL;
 }
@@ -120,9 +121,11 @@ static const char *fault_of(const play *p, const sp_op *op) {
 static const char *fault_in_body(const play *p, const sp_op *op, const sp_op *launch) {
   if (op->kind == SP_OP_LAUNCH) return "is within another";
   if (op->task < 0) return "belongs to no task, so it cannot be part of a graph";
-  if (op->kind == SP_OP_FINISH || op->kind == SP_OP_MARK) return "cannot be part of a graph";
+  if (op->kind == SP_OP_FINISH) return "cannot be part of a graph";
   if (launch->task >= 0)
-    return op->lane != launch->lane || !sp_op_works(op->kind) ? "cannot be part of a lane's graph" : NULL;
+    return op->lane != launch->lane || !(sp_op_works(op->kind) || op->kind == SP_OP_MARK)
+               ? "cannot be part of a lane's graph"
+               : NULL;
   bool there = !is_host(p, op) && p->in->lanes[op->lane].place == p->in->lanes[launch->lane].place;
   return there ? NULL : "cannot be part of a tick's graph";
 }
@@ -584,12 +587,14 @@ static int play_phases(play *p, int span, int period) {
 
 /* What sp_schedule_span allows for a few plays, here for three at each phase. */
 static int check_phases(const play *p, int span, int period) {
-  int64_t steps = 3 * (int64_t)period * (2 * p->depth + span + 2 * period), ops = (int64_t)p->ops->n;
+  int64_t steps = 3 * (int64_t)period * (2 * p->depth + span + 2 * period), ops = 0;
+  for (size_t i = 0; i < p->ops->n; i++) ops += p->ops->op[i].kind != SP_OP_MARK; /* a trace refuses nothing */
   if (p->root < 0 || steps * ops * (int64_t)p->comps <= SP_SCHED_MAX_WORK) return SP_OK;
-  return sp_fail(p->err, SP_E_RANGE,
-                 "the pattern of steps repeats only after %d of them, which is too long for a graph of whole steps: choose "
-                 "capture = \"lane\" (--capture lane), or fewer batches to accumulate",
-                 period);
+  return sp_fail(
+      p->err, SP_E_RANGE,
+      "the pattern of steps repeats only after %d of them, which is too long for a graph of whole steps: choose "
+      "capture = \"lane\" (--capture lane), or fewer batches to accumulate",
+      period);
 }
 
 int sp_ops_prove(const sp_ops *ops, const sp_sched_input *in, const int *slots, sp_err *err) {

@@ -409,7 +409,7 @@ enum { FILL, FIRST, SECOND, THIRD, AWAY };
 /* Without its last member a list is one that the proof takes. */
 static const struct malformed {
   const char *words;
-  sp_op op;     /* is put in the place of operation `at` */
+  sp_op op; /* is put in the place of operation `at` */
   size_t at;
   int launches; /* added to how many the list says it has */
 } malformed[] = {
@@ -431,11 +431,11 @@ static const struct malformed {
     {"is on the host's lane", {SP_OP_LAUNCH, HOST, FILL, 0, 0, 1}, 0, 0},
     {"is on the host's lane", {SP_OP_RECORD, HOST, FILL}, 0, 0},
     {"is neither before its task nor behind it", {SP_OP_MARK, A, FIRST, 0, 2}, 2, 0},
+    {"is read by nobody", {SP_OP_MARK, A, FIRST, SP_MARK_READERS, 0}, 2, 0},
     {"is not what its task does", {SP_OP_COPY, A, FIRST}, 3, 0},
     {"is within another", {SP_OP_LAUNCH, A, -1, 1, 0, 1}, 3, 0},
     {"cannot be part of a graph", {SP_OP_RECORD, A, -1}, 4, 0},
     {"cannot be part of a graph", {SP_OP_FINISH, A, FIRST}, 3, 0},
-    {"cannot be part of a graph", {SP_OP_MARK, A, FIRST}, 3, 0},
     {"cannot be part of a tick's graph", {SP_OP_CALL, HOST, FILL}, 3, 0},
     {"cannot be part of a tick's graph", {SP_OP_CALL, FAR, AWAY}, 3, 0},
     {"cannot be part of a lane's graph", {SP_OP_LAUNCH, A, FIRST, 0, 0, 4}, 2, 0},
@@ -455,8 +455,8 @@ static const struct malformed {
 /* SYNC FILL | LAUNCH of six: FIRST RECORD WAIT SECOND RECORD THIRD | the tick's RECORD, WAIT AWAY RECORD */
 static const sp_sched_input *five_tasks(void) {
   static const sp_sched_lane lanes[] = {{"host", 0, true}, {"a", 0}, {"b", 0}, {"far", 0, false, 1}};
-  static const sp_sched_access fill[] = {{0, W}}, first[] = {{0, R}, {1, W}}, second[] = {{1, R}, {2, W}}, third[] = {{1, R}},
-                               away[] = {{2, R}};
+  static const sp_sched_access fill[] = {{0, W}}, first[] = {{0, R}, {1, W}}, second[] = {{1, R}, {2, W}},
+                               third[] = {{1, R}}, away[] = {{2, R}};
   static const sp_sched_task tasks[] = {{"fill", HOST, -1, 1, 0, fill, 1},
                                         {"first", A, -1, 1, 0, first, 2},
                                         {"second", B, -1, 1, 0, second, 2},
@@ -469,12 +469,19 @@ static const sp_sched_input *five_tasks(void) {
 
 START_TEST(malformed_lists_are_refused) {
   const sp_sched_input *in = five_tasks();
-  const sp_op good[] = {
-      {SP_OP_SYNC, HOST, FILL, AWAY, 1},   {SP_OP_CALL, HOST, FILL},   {SP_OP_LAUNCH, A, -1, 0, 0, 6},
-      {SP_OP_CALL, A, FIRST},              {SP_OP_RECORD, A, FIRST},   {SP_OP_WAIT, B, SECOND, FIRST, 0},
-      {SP_OP_CALL, B, SECOND},             {SP_OP_RECORD, B, SECOND},  {SP_OP_CALL, A, THIRD},
-      {SP_OP_RECORD, A, -1},               {SP_OP_WAIT, FAR, AWAY, SECOND, 0},
-      {SP_OP_CALL, FAR, AWAY},             {SP_OP_RECORD, FAR, AWAY}};
+  const sp_op good[] = {{SP_OP_SYNC, HOST, FILL, AWAY, 1},
+                        {SP_OP_CALL, HOST, FILL},
+                        {SP_OP_LAUNCH, A, -1, 0, 0, 6},
+                        {SP_OP_CALL, A, FIRST},
+                        {SP_OP_RECORD, A, FIRST},
+                        {SP_OP_WAIT, B, SECOND, FIRST, 0},
+                        {SP_OP_CALL, B, SECOND},
+                        {SP_OP_RECORD, B, SECOND},
+                        {SP_OP_CALL, A, THIRD},
+                        {SP_OP_RECORD, A, -1},
+                        {SP_OP_WAIT, FAR, AWAY, SECOND, 0},
+                        {SP_OP_CALL, FAR, AWAY},
+                        {SP_OP_RECORD, FAR, AWAY}};
   int slots[] = {1, 1, 1}, ring[] = {9, 9, 9, 9, 9};
   const struct malformed *m = &malformed[_i];
   sp_op op[SP_ARRAY(good)];
@@ -524,8 +531,8 @@ START_TEST(a_period_too_long_for_launched_ticks) {
   const sp_sched_input *like = five_tasks();
   sp_sched_task tasks[5];
   sp_sched_input in = *like;
-  sp_op op[] = {{SP_OP_CALL, HOST, FILL},   {SP_OP_LAUNCH, A, -1, 0, 0, 2}, {SP_OP_CALL, A, FIRST},
-                {SP_OP_CALL, A, THIRD},     {SP_OP_CALL, B, SECOND},        {SP_OP_CALL, FAR, AWAY}};
+  sp_op op[] = {{SP_OP_CALL, HOST, FILL}, {SP_OP_LAUNCH, A, -1, 0, 0, 2}, {SP_OP_CALL, A, FIRST},
+                {SP_OP_CALL, A, THIRD},   {SP_OP_CALL, B, SECOND},        {SP_OP_CALL, FAR, AWAY}};
   int slots[] = {1, 1, 1}, ring[5] = {0};
   sp_ops ops = {.op = op, .n = SP_ARRAY(op), .ring = ring, .n_launch = 1};
   sp_err err;
