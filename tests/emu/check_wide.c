@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_wide.c - convolutions of many channels in a frozen network, run by the emulator, against plain loops in double.
  */
-#include "../../plugins/kits/nn/cuda/ways/way.h"
+#include "../../plugins/kits/nn/cuda/ways/device.h"
 #include "kernel_kit.h"
 
 #include <stdlib.h>

@@ -7,12 +7,18 @@
 #include <spcore/ext/precision.h>
 
 #include "kernels.h"
-#include "ways/way.h"
+#include "ways/device.h"
 #include "../lower/walk.h"
 
 typedef struct nn_product nn_product; /* cuda/ways/gemm.h: a matrix product for one N */
 typedef struct nn_dconv nn_dconv;     /* cuda/ways/conv.c: a convolution for one N */
 typedef struct nnc_neck nnc_neck;     /* cuda/ways/frozen.c: ops that one kernel can compute */
+
+enum {
+#define NNC_WAY(ID, name) NNC_WAY_##ID,
+#include "ways/ways.list"
+  NNC_WAYS
+};
 
 /* Of each op, beside its nn_xop. Offsets, and those of constants there, are into the fixed part. */
 typedef struct nn_cop {
@@ -24,7 +30,8 @@ typedef struct nn_cop {
   size_t off_wide;     /* frozen GEMM, CONV: the weights as cuda/ways/wide.cu or cuda/ways/first.cu takes them; 0: neither does */
   size_t off_neck;     /* GEMM of a neck: as cuda/ways/neck.cu takes them */
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
-  size_t off_patch;    /* GEMM: of both gradients, where one pass computes the whole backward; behind tmp too */
+  size_t off_stem;     /* GEMM: of the gradients of cuda/ways/stem.cu; behind tmp too */
+  size_t at[NNC_WAYS]; /* of sums that a way leaves until the end of a backward; behind tmp too */
   const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */
   nnc_neck *neck;      /* of which it is a part, or NULL */
 } nn_cop;
@@ -158,7 +165,7 @@ void nnc_conv_free(nn_dconv *p);
 void nnc_wide_size(nn_cuda *cuda, const nn_xop *op);
 int nnc_wide_pack(const nnc_call *c, const nn_xop *op);
 /* Two ops that one kernel computes, found by nnc_stem_find(); `op` is the second. Their gradients' pieces are in its
- * off_patch. nnc_stem_choose() finds in a call whether somebody wants the value between all the same. */
+ * off_stem. nnc_stem_choose() finds in a call whether somebody wants the value between all the same. */
 void nnc_stem_find(nn_cuda *cuda);
 void nnc_stem_choose(const nnc_call *c);
 void nnc_stem_size(nn_cuda *cuda, const nn_xop *op);

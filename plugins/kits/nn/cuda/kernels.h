@@ -7,7 +7,7 @@
  * All results are deterministic: sums are cut in pieces that depend on shapes, and where a function takes them on the number
  * of multiprocessors, and are added in a fixed order; no floating-point atomics. `work` is garbage memory of the size that the
  * NAME_work function gives (0: none needed), for the same number of multiprocessors. What a kernel needs of the device the
- * caller knows (ways/way.h): TF32 or bfloat16 products, warp groups.
+ * caller knows (ways/device.h): TF32 or bfloat16 products, warp groups.
  * Every function returns a cudaError_t as int, never synchronizes and never allocates, so it may be captured.
  */
 #ifndef NN_CUDA_KERNELS_H

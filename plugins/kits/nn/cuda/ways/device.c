@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * device.c - the facts of a device. Every other file asks for them by name. */
-#include "way.h"
+#include "device.h"
 
 #include "../kernels.h"
 

@@ -45,7 +45,7 @@ void nnc_stem_size(nn_cuda *cuda, const nn_xop *op) {
   nn_low *low = &cuda->low;
   nn_cop *cop = &cuda->cops[op - low->ops];
   nnk_map x = nnc_map(&low->vals[cop->first->in], low->batch), y = nnc_map(&low->vals[op->out], low->batch);
-  cop->off_patch = cuda->pieces_bytes;
+  cop->off_stem = cuda->pieces_bytes;
   if (low->training) cuda->pieces_bytes += nn_align(nnk_stem_work(&x, &y, cuda->device.multiprocessors));
 }
 
@@ -69,7 +69,7 @@ int nnc_stem_backward(nnc_call *c, const nn_xop *op) {
   nnk_map x = nnc_data(c, first->in), dy = nnc_grad(c, op->out);
   nnk_layers layers = layers_of(c, op);
   nnk_pieces sums[4] = {{.pieces = 0}};
-  float *work = (float *)(c->w.more + nnc_cop(c, op)->off_patch);
+  float *work = (float *)(c->w.more + nnc_cop(c, op)->off_stem);
   int there = c->pieces[nnc_index(c, op)] < 0, st; /* of op's bias: they came with the gradient */
   nnc_into in;
   nnc_din(c, first->in, &in);
